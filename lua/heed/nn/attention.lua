@@ -1,0 +1,236 @@
+-- Attention layers: one head, as lecture notes write it, and several heads side by side.
+--
+-- They are called layer(x), layer(x, options), layer(x, context) or layer(x, context, options):
+-- queries come from x, keys and values from the context, which is x itself unless given.
+
+local heed = require "heed"
+local Module = require "heed.nn.module"
+local layers = require "heed.nn.layers"
+local options = require "heed.options"
+
+local attention = heed.attention
+local Linear = layers.Linear
+local count = options.count
+
+---@class heed.attention.call
+---@field mask? any who may attend: true where it may; broadcasts against (B, H, T, S)
+---@field bias? heed.Tensor added to the scores
+---@field lengths? heed.Tensor (B) how many keys there are in each sequence
+---@field causal? boolean no key behind the query's position
+---@field weights? boolean whether the weights come back too
+
+local CALL = {
+  bias = options.any, causal = false, lengths = options.any, mask = options.any, weights = false,
+}
+
+
+-- The context and the options, either of which may be left out.
+local function arguments(who, x, context, given)
+  if given == nil and context ~= nil and not heed.is_tensor(context) then
+    context, given = nil, context
+  end
+  return context or x, options.read(who, given, CALL)
+end
+
+
+---Attention with one head.
+---@class heed.Attention: heed.Module
+---@overload fun(dim: integer, key_dim?: integer): heed.Attention
+local Attention = Module:extend("Attention")
+
+
+---@param dim integer of the features
+---@param key_dim? integer of queries, keys and values; `dim` unless given
+function Attention:init(dim, key_dim)
+  dim = count("nn.Attention", "dim", dim)
+  key_dim = count("nn.Attention", "key_dim", key_dim or dim)
+  self.Wq = Linear(dim, key_dim)
+  self.Wk = Linear(dim, key_dim)
+  self.Wv = Linear(dim, key_dim)
+  self.Wc = Linear(key_dim, dim)   -- back to the features
+end
+
+
+---@param x heed.Tensor (B, T, dim)
+---@param context? heed.Tensor (B, S, dim)
+---@param given? heed.attention.call
+---@return heed.Tensor output (B, T, dim)
+---@return heed.Tensor weights (B, T, S)
+function Attention:forward(x, context, given)
+  local o
+  context, o = arguments("nn.Attention", x, context, given)
+  o.weights = true
+  local z, weights = attention(self.Wq(x), self.Wk(context), self.Wv(context), o)
+  local captor = self:captor()
+  if captor then captor(weights) end
+  return self.Wc(z), weights
+end
+
+
+-- A Linear whose first weights are its owner's concern.
+local Projection = Linear:extend("Linear")
+
+function Projection:reset() end
+
+
+---Attention with several heads side by side.
+---@class heed.MultiHeadAttention: heed.Module
+---@field query heed.Linear
+---@field key heed.Linear
+---@field value heed.Linear
+---@field out heed.Linear
+---@overload fun(dim: integer, heads: integer, options?: table): heed.MultiHeadAttention
+local MultiHeadAttention = Module:extend("MultiHeadAttention")
+
+local SELF = "nn.MultiHeadAttention"
+
+
+local function check_heads(dim, heads, o)
+  if not o.head_dim and dim % heads ~= 0 then
+    heed.fail("%s: dim as a multiple of heads expected, or head_dim, got dim %d and %d heads",
+              SELF, dim, heads)
+  end
+  if heads % o.kv_heads ~= 0 then
+    heed.fail("%s: heads as a multiple of kv_heads expected, got %d heads and %d kv_heads",
+              SELF, heads, o.kv_heads)
+  end
+end
+
+
+---@class heed.MultiHeadAttention.options
+---@field kv_heads? integer heads of keys and values, shared by groups of queries; `heads`
+---@field head_dim? integer dim / heads unless given
+---@field context_dim? integer features of the context; `dim` unless given
+---@field qk_norm? boolean root mean square norms over each head's queries and keys
+---@field bias? boolean true unless given
+---@field dropout? number of the weights, while training; 0 unless given
+
+---@param dim integer of the features
+---@param heads integer
+---@param given? heed.MultiHeadAttention.options
+function MultiHeadAttention:init(dim, heads, given)
+  local o = options.read(SELF, given, {
+    bias = true, context_dim = options.any, dropout = 0, head_dim = options.any,
+    kv_heads = options.any, qk_norm = false,
+  })
+  dim, heads = count(SELF, "dim", dim), count(SELF, "heads", heads)
+  o.kv_heads = count(SELF, "kv_heads", o.kv_heads or heads)
+  check_heads(dim, heads, o)
+  local head_dim = count(SELF, "head_dim", o.head_dim or dim // heads)
+  self.heads, self.kv_heads, self.head_dim = heads, o.kv_heads, head_dim
+  self.dropout = options.probability(SELF, "dropout", o.dropout)
+  self:project(dim, count(SELF, "context_dim", o.context_dim or dim), o.bias)
+  if o.qk_norm then
+    self.query_norm = layers.RMSNorm(head_dim)
+    self.key_norm = layers.RMSNorm(head_dim)
+  end
+end
+
+
+-- PyTorch makes `out` first, whose bias is drawn before it becomes 0.
+function MultiHeadAttention:project(dim, context_dim, bias)
+  local width, kv_width = self.heads * self.head_dim, self.kv_heads * self.head_dim
+  local out = Linear(width, dim, {bias = bias})
+  self.query = Projection(dim, width, {bias = bias})
+  self.key = Projection(context_dim, kv_width, {bias = bias})
+  self.value = Projection(context_dim, kv_width, {bias = bias})
+  self.out = out
+  self:reset()
+end
+
+
+-- Glorot's uniform distribution, for a layer with so many inputs and outputs.
+local function glorot(weight, inputs, outputs)
+  local bound = math.sqrt(3) * math.sqrt(2 / (inputs + outputs))
+  weight:uniform_(-bound, bound)
+end
+
+
+---Draws the first weights of queries, keys and values anew, as one layer if they have the same
+---inputs, and sets all biases to 0: what PyTorch does.
+function MultiHeadAttention:reset()
+  local projections, rows = {self.query, self.key, self.value}, 0
+  for _, p in ipairs(projections) do rows = rows + p.weight:size(1) end
+  local packed = self.query.weight:size(2) == self.key.weight:size(2)
+  heed.no_grad(function()
+    for _, p in ipairs(projections) do
+      local outputs, inputs = p.weight:size()
+      glorot(p.weight, inputs, packed and rows or outputs)
+    end
+    for _, p in ipairs{self.query, self.key, self.value, self.out} do
+      if p.bias then p.bias:zero_() end
+    end
+  end)
+end
+
+
+local function check_features(what, t, rank)
+  if not heed.is_tensor(t) then
+    heed.fail("%s: a tensor expected as %s, got %s", SELF, what, options.kind(t))
+  elseif t:dim() ~= rank then
+    heed.fail("%s: rank %d expected as %s, got %s", SELF, rank, what, options.kind(t))
+  end
+end
+
+
+-- (B, T, heads * head_dim) -> (B, heads, T, head_dim)
+local function split(x, heads, head_dim)
+  local B, T = x:size()
+  return x:view(B, T, heads, head_dim):transpose(2, 3)
+end
+
+
+-- (B, heads, T, head_dim) -> (B, T, heads * head_dim)
+local function join(x)
+  return x:transpose(2, 3):flatten(3)
+end
+
+
+---@param x heed.Tensor (B, T, dim)
+---@param context heed.Tensor (B, S, context_dim)
+---@param o heed.attention.call
+---@return heed.Tensor output (B, T, dim)
+---@return heed.Tensor? weights (B, heads, T, S)
+function MultiHeadAttention:attend(x, context, o)
+  local q = split(self.query(x), self.heads, self.head_dim)             -- (B, H, T, D)
+  local k = split(self.key(context), self.kv_heads, self.head_dim)      -- (B, Hk, S, D)
+  local v = split(self.value(context), self.kv_heads, self.head_dim)    -- (B, Hk, S, D)
+  if self.query_norm then q, k = self.query_norm(q), self.key_norm(k) end
+  local z, weights = attention(q, k, v, o)
+  return self.out(join(z)), weights
+end
+
+
+---@param x heed.Tensor (B, T, dim), or (T, dim)
+---@param context? heed.Tensor (B, S, context_dim), or (S, context_dim)
+---@param given? heed.attention.call
+---@return heed.Tensor output (B, T, dim), or (T, dim)
+---@return heed.Tensor? weights (B, heads, T, S), or (heads, T, S), if asked for
+function MultiHeadAttention:forward(x, context, given)
+  local o
+  context, o = arguments(SELF, x, context, given)
+  local wanted, captor = o.weights, self:captor()
+  o.weights = wanted or captor ~= nil
+  o.dropout = self.training and self.dropout or 0
+  local single = heed.is_tensor(x) and x:dim() == 2
+  check_features("x", x, single and 2 or 3)
+  check_features("context", context, single and 2 or 3)
+  if single then x, context = x:unsqueeze(1), context:unsqueeze(1) end
+  local y, weights = self:attend(x, context, o)
+  if single then
+    y, weights = y:squeeze(1), weights and weights:squeeze(1)
+  end
+  if captor then captor(weights) end
+  if wanted then return y, weights end
+  return y
+end
+
+
+function MultiHeadAttention:describe()
+  local text = ("%d, %d"):format(self.query.weight:size(2), self.heads)
+  if self.kv_heads ~= self.heads then text = text .. ", kv_heads = " .. self.kv_heads end
+  return text
+end
+
+
+return {Attention = Attention, MultiHeadAttention = MultiHeadAttention}

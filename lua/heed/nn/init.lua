@@ -1,0 +1,20 @@
+-- heed.nn: modules, layers and attention.
+--
+--   local nn = require "heed.nn"
+--   local model = nn.Sequential{nn.Linear(2, 16), nn.Tanh(), nn.Linear(16, 1)}
+--   print(model)
+
+local nn = {}
+
+local parameter = require "heed.nn.parameter"
+
+nn.Module = require "heed.nn.module"
+nn.Parameter = parameter.Parameter
+nn.Buffer = parameter.Buffer
+
+for _, file in ipairs{"heed.nn.layers", "heed.nn.attention"} do
+  for name, layer in pairs(require(file)) do nn[name] = layer end
+end
+
+
+return nn

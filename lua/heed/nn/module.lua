@@ -1,0 +1,351 @@
+-- The class that layers and models are made from.
+--
+--   local Model = nn.Module:extend("Model")
+--
+--   function Model:init(dim)
+--     self.first = nn.Linear(dim, 4 * dim)
+--     self.second = nn.Linear(4 * dim, dim)
+--   end
+--
+--   function Model:forward(x) return self.second(self.first(x):relu()) end
+--
+--   local model = Model(8)        -- calls init
+--   local y = model(x)            -- calls forward
+--
+-- The names of an instance's fields are kept in the order of first setting, and what stands in
+-- the fields is read when it is asked for: so nothing is registered, and nothing gets stale.
+-- (Lua sets `self.a, self.b = f(), g()` from right to left: one statement for each keeps order.)
+
+local heed = require "heed"
+local options = require "heed.options"
+local parameter = require "heed.nn.parameter"
+local state = require "heed.state"
+local tree = require "heed.nn.tree"
+
+---@class heed.Module
+---@field training boolean whether layers such as Dropout are at work
+---@operator call: ...
+local Module = {__name = "Module", is_module = true, training = true}
+Module.__index = Module
+
+-- Keys of an instance that are no fields: the names of its fields; who captures its weights.
+local NAMES, CAPTURE = {}, {}
+
+
+---Whether a value is an instance of a module's class.
+---@param value any
+---@return boolean
+function Module.is(value)
+  local class = type(value) == "table" and getmetatable(value)
+  return type(class) == "table" and class.is_module == true
+end
+
+local is_module = Module.is
+
+
+function Module:__newindex(name, value)
+  local names = rawget(self, NAMES)
+  if not names.known[name] then
+    names.known[name] = true
+    names[#names + 1] = name
+  end
+  rawset(self, name, value)
+end
+
+
+-- pairs(m) walks the fields in the order of first setting.
+function Module:__pairs()
+  local names, i = rawget(self, NAMES), 0
+  return function()
+    repeat
+      i = i + 1
+      local value = rawget(self, names[i])
+      if value ~= nil then return names[i], value end
+    until names[i] == nil
+  end
+end
+
+
+function Module:__tostring()
+  return tree(self)
+end
+
+
+-- What stands in a field: a module, a tensor, or a list of them, which is flattened.
+local function flatten(found, name, value)
+  local role = is_module(value) and "module" or parameter.role(value)
+  if role then
+    found[#found + 1] = {name = name, value = value, role = role}
+  elseif type(value) == "table" and getmetatable(value) == nil then
+    for i, v in ipairs(value) do flatten(found, name .. "." .. i, v) end
+  end
+end
+
+
+---What stands in the fields: name, value, and "module", "parameter", "buffer" or "tensor".
+---@return {name: string, value: any, role: string}[]
+function Module:fields()
+  local found = {}
+  for name, value in pairs(self) do flatten(found, tostring(name), value) end
+  return found
+end
+
+
+-- m:layer(x) hands m itself to the layer: says so.
+local function refuse_colon(layer, model)
+  for _, field in ipairs(model:fields()) do
+    if field.value == layer then
+      heed.fail("%s: the %s itself came as input; call its layer with a dot, model.%s(x)",
+                field.name, model.__name, field.name)
+    end
+  end
+end
+
+
+function Module:__call(...)
+  local first = ...
+  if is_module(first) then refuse_colon(self, first) end
+  return self:forward(...)
+end
+
+
+local function construct(class, ...)
+  local self = setmetatable({[NAMES] = {known = {}}}, class)
+  self:init(...)
+  return self
+end
+
+
+local CLASS = {
+  __call = construct,
+  __tostring = function(class) return "class " .. class.__name end,
+}
+
+
+---Makes a class of its own; `Class(...)` makes an instance and calls its `init`.
+---@param name string as it is printed
+---@return any class
+function Module:extend(name)
+  if type(self) ~= "table" or type(name) ~= "string" then
+    heed.fail('extend: a name expected, as in nn.Module:extend("Model"), got %s',
+              options.kind(name))
+  end
+  local class = {}
+  for key, value in pairs(self) do   -- metamethods are not found by inheritance
+    if type(key) == "string" and key:sub(1, 2) == "__" then class[key] = value end
+  end
+  class.__index, class.__name = class, name
+  local meta = {__index = self}
+  for key, value in pairs(CLASS) do meta[key] = value end
+  return setmetatable(class, meta)
+end
+
+
+---Sets the fields of a new instance; yours to define.
+function Module:init() end
+
+
+---What the module computes; yours to define.
+---@return any
+function Module:forward()
+  heed.fail("%s: no forward defined; write function %s:forward(x)", self.__name, self.__name)
+end
+
+
+---What stands between the parentheses when the module is printed; yours to define.
+---@return string
+function Module:describe()
+  return ""
+end
+
+
+-- Calls visit(path, value, role, again) for this module and all below, in order. What is met
+-- again under another name is visited with `again`; a module within itself is not entered.
+local function walk(module, path, visit, seen, above)
+  visit(path, module, "module", seen[module])
+  seen[module], above[module] = true, true
+  for _, field in ipairs(module:fields()) do
+    local below = path == "" and field.name or path .. "." .. field.name
+    if field.role ~= "module" then
+      visit(below, field.value, field.role, seen[field.value])
+      seen[field.value] = true
+    elseif not above[field.value] then
+      walk(field.value, below, visit, seen, above)
+    end
+  end
+  above[module] = nil
+end
+
+
+-- All things of a role as a list of {name, value}, each once.
+local function each(module, wanted)
+  local list = {}
+  walk(module, "", function(path, value, role, again)
+    if wanted[role] and not again then list[#list + 1] = {path, value} end
+  end, {}, {})
+  return list
+end
+
+
+local function iterate(list)
+  local i = 0
+  return function()
+    i = i + 1
+    if list[i] then return list[i][1], list[i][2] end
+  end
+end
+
+
+---All parameters in the order of their fields; shared ones once.
+---@return heed.Tensor[]
+function Module:parameters()
+  local list = each(self, {parameter = true})
+  for i, entry in ipairs(list) do list[i] = entry[2] end
+  return list
+end
+
+
+---Iterates over names, such as "layers.1.weight", and parameters.
+---@return fun(): string, heed.Tensor
+function Module:named_parameters()
+  return iterate(each(self, {parameter = true}))
+end
+
+
+---Iterates over names and modules: this one, whose name is "", and all below.
+---@return fun(): string, heed.Module
+function Module:named_modules()
+  return iterate(each(self, {module = true}))
+end
+
+
+---Iterates over the names and modules in the fields.
+---@return fun(): string, heed.Module
+function Module:children()
+  local list, seen = {}, {}
+  for _, field in ipairs(self:fields()) do
+    if field.role == "module" and not seen[field.value] then
+      seen[field.value] = true
+      list[#list + 1] = {field.name, field.value}
+    end
+  end
+  return iterate(list)
+end
+
+
+---Calls `f(module)` for the modules below, then for this one.
+---@param f fun(module: heed.Module)
+---@return heed.Module self
+function Module:apply(f)
+  for _, child in self:children() do child:apply(f) end
+  f(self)
+  return self
+end
+
+
+---Sets the mode of this module and all below.
+---@param training? boolean true unless given
+---@return heed.Module self
+function Module:train(training)
+  for _, module in self:named_modules() do rawset(module, "training", training ~= false) end
+  return self
+end
+
+
+---The same as `train(false)`: nothing is dropped.
+---@return heed.Module self
+function Module:eval()
+  return self:train(false)
+end
+
+
+---Forgets the gradients.
+function Module:zero_grad()
+  for _, p in ipairs(self:parameters()) do p.grad = nil end
+end
+
+
+---Moves all tensors to a device or a floating point type. They stay the same handles, so that
+---shared weights stay shared and optimisers go on.
+---@param ... string such as "cuda", "float64"
+---@return heed.Module self
+function Module:to(...)
+  local list = each(self, {parameter = true, buffer = true, tensor = true})
+  for i, entry in ipairs(list) do list[i] = entry[2] end
+  parameter.move(list, {...})
+  return self
+end
+
+
+-- Every saved tensor with all the names that lead to it.
+local function slots(module)
+  local list, of = {}, {}
+  walk(module, "", function(path, value, role)
+    if role ~= "parameter" and role ~= "buffer" then return end
+    if not of[value] then
+      of[value] = {names = {}, value = value}
+      list[#list + 1] = of[value]
+    end
+    table.insert(of[value].names, path)
+  end, {}, {})
+  return list
+end
+
+
+---Parameters and buffers by name, shared ones under their first name. They share their values
+---with the module: `clone` what must stay as it is.
+---@return table<string, heed.Tensor>
+function Module:state()
+  local tensors = {}
+  for _, slot in ipairs(slots(self)) do tensors[slot.names[1]] = slot.value:detach() end
+  return tensors
+end
+
+
+---Lists how a state differs from what this module would load.
+---@param given table<string, heed.Tensor>
+---@return string[] problems empty if it fits
+function Module:compare(given)
+  state.check("load_state", given)
+  return state.compare(slots(self), given)
+end
+
+
+---Copies the values of a state into the module's own tensors. If anything in it does not fit,
+---one error lists all that doesn't, and nothing is loaded.
+---@param given table<string, heed.Tensor>
+---@return heed.Module self
+function Module:load_state(given)
+  state.refuse("load_state", self:compare(given))
+  heed.no_grad(function()
+    for _, slot in ipairs(slots(self)) do
+      for _, name in ipairs(slot.names) do
+        if given[name] then slot.value:copy_(given[name]:to(slot.value.device)) end
+      end
+    end
+  end)
+  return self
+end
+
+
+---Hands all attention weights to `f(name, weights)` from now on; without `f`, no more.
+---The names are those of `named_modules`.
+---@param f? fun(name: string, weights: heed.Tensor)
+---@return heed.Module self
+function Module:capture(f)
+  if f ~= nil then options.callable("capture", "who receives the weights", f) end
+  for name, module in self:named_modules() do
+    rawset(module, CAPTURE, f and function(weights) f(name, weights) end or nil)
+  end
+  return self
+end
+
+
+---Who captures the weights of this layer, if somebody does; an attention layer calls it.
+---@return fun(weights: heed.Tensor)?
+function Module:captor()
+  return rawget(self, CAPTURE)
+end
+
+
+return setmetatable(Module, CLASS)

@@ -1,0 +1,98 @@
+-- What a tensor in a module's field is: a parameter, a buffer, or neither.
+--
+--   nn.Parameter   is trained and saved
+--   nn.Buffer      is saved
+--   any tensor     moves with the module, and that is all
+
+local heed = require "heed"
+local options = require "heed.options"
+
+local parameter = {}
+
+---How often modules have moved tensors to another type or device; optimisers look at it.
+parameter.moves = 0
+
+local roles = setmetatable({}, {__mode = "k"})   -- tensor -> "parameter" | "buffer"
+local FLOATS = {float16 = true, bfloat16 = true, float32 = true, float64 = true}
+local OTHERS = {int64 = true, uint8 = true, bool = true}
+
+
+-- A handle of its own over the values of `t`, that outlives any `heed.scope`.
+local function mark(who, t, role)
+  if not heed.is_tensor(t) then
+    heed.fail("%s: a tensor expected, got %s", who, options.kind(t))
+  end
+  local own = t:detach()
+  roles[own] = role
+  heed.keep(own)
+  return own
+end
+
+
+---A tensor that a module trains. It shares the values of `t`.
+---@param t heed.Tensor
+---@param given? {requires_grad: boolean} false for a frozen one
+---@return heed.Tensor
+function parameter.Parameter(t, given)
+  local o = options.read("nn.Parameter", given, {requires_grad = true})
+  local own = mark("nn.Parameter", t, "parameter")
+  own:requires_grad_(o.requires_grad)
+  return own
+end
+
+
+---A tensor that a module saves and moves, but does not train. It shares the values of `t`.
+---@param t heed.Tensor
+---@return heed.Tensor
+function parameter.Buffer(t)
+  return mark("nn.Buffer", t, "buffer")
+end
+
+
+---What a value in a field is.
+---@param value any
+---@return "parameter"|"buffer"|"tensor"|nil
+function parameter.role(value)
+  return roles[value] or heed.is_tensor(value) and "tensor" or nil
+end
+
+
+-- Only floating point tensors change their type: ids and masks stay what they are.
+local function send(t, target)
+  if FLOATS[target] and not FLOATS[t.dtype] then return t end
+  return t:to(target)
+end
+
+
+local function move(t, targets)
+  local moved = t:detach()
+  for _, target in ipairs(targets) do moved = send(moved, target) end
+  if moved.dtype == t.dtype and moved.device == t.device then return end
+  local gradient = t.grad
+  if gradient then t.grad = nil end
+  t:set_(moved)
+  if gradient then
+    for _, target in ipairs(targets) do gradient = send(gradient, target) end
+    t.grad = gradient
+  end
+end
+
+
+---Moves tensors to other devices or floating point types, each within its handle.
+---@param tensors heed.Tensor[]
+---@param targets string[]
+function parameter.move(tensors, targets)
+  if #targets == 0 then heed.fail("to: a device or a floating point type expected, got nothing") end
+  for _, target in ipairs(targets) do
+    if type(target) ~= "string" or OTHERS[target] then
+      heed.fail("to: a device or a floating point type expected, got %s", options.kind(target))
+    end
+  end
+  heed.no_grad(function()
+    for _, t in ipairs(tensors) do move(t, targets) end
+  end)
+  parameter.moves = parameter.moves + 1
+end
+
+
+return parameter

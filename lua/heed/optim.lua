@@ -1,0 +1,390 @@
+-- heed.optim: optimisers, schedules and clipping, by PyTorch's formulas and names.
+--
+--   local opt = optim.AdamW(model:parameters(), {lr = 3e-4})
+--   local rate = optim.warmup(100, optim.cosine(900))
+--   for step = 1, 1000 do
+--     opt:zero_grad()
+--     loss(model, batch()):backward()
+--     optim.clip_grad_norm(model:parameters(), 1)
+--     opt.lr = 3e-4 * rate(step)
+--     opt:step()
+--   end
+--
+-- A step is one fused call of the core for all parameters. The lists that it takes are made
+-- once; each step only puts the gradients in.
+
+local core = require "heed.core"
+local heed = require "heed"
+local options = require "heed.options"
+local parameter = require "heed.nn.parameter"
+local state = require "heed.state"
+
+local fail = heed.fail
+local optim_step = core.optim_step
+
+local optim = {}
+
+---@class heed.Optimizer
+---@field lr number may be set at any time
+---@field options table the other options, by PyTorch's names
+---@field parameters heed.Tensor[]
+local Optimizer = {__name = "Optimizer"}
+Optimizer.__index = Optimizer
+
+
+local function check_parameters(who, parameters)
+  if type(parameters) ~= "table" or #parameters == 0 then
+    fail("%s: a list of tensors expected, such as model:parameters(), got %s",
+         who, options.kind(parameters))
+  end
+  local seen = {}
+  for i, p in ipairs(parameters) do
+    if not heed.is_tensor(p) then
+      fail("%s: a tensor expected as parameter %d, got %s", who, i, options.kind(p))
+    elseif seen[p] then
+      fail("%s: every parameter once expected, got parameter %d as %d again", who, seen[p], i)
+    end
+    seen[p] = i
+  end
+end
+
+
+local function check_number(who, name, value, most)
+  if value >= 0 and (not most or value < most) then return end
+  fail("%s: %s expected as %s, got %s", who,
+       most and "a number from 0 to below " .. most or "a number of at least 0", name, value)
+end
+
+
+local function check_options(who, o)
+  for name, value in pairs(o) do
+    if type(value) == "number" and name ~= "dampening" then check_number(who, name, value) end
+  end
+  for i = 1, o.betas and 2 or 0 do
+    if type(o.betas[i]) ~= "number" then
+      fail("%s: two numbers expected as betas, got %s", who, options.kind(o.betas[i]))
+    end
+    check_number(who, "betas[" .. i .. "]", o.betas[i], 1)
+  end
+  if o.nesterov and (o.momentum <= 0 or o.dampening ~= 0) then
+    fail("%s: nesterov needs momentum and no dampening, got momentum %s and dampening %s",
+         who, o.momentum, o.dampening)
+  end
+end
+
+
+-- `names` are those of what is remembered for each parameter.
+local function make(kind, parameters, o, names)
+  local self = setmetatable({
+    kind = kind, lr = o.lr, names = names, options = o, parameters = {}, moves = parameter.moves,
+    gradients = {}, counts = {}, memory = {},
+  }, Optimizer)
+  for k in ipairs(names) do self.memory[k] = {} end
+  for i, p in ipairs(parameters) do
+    self.parameters[i], self.gradients[i], self.counts[i] = p, false, 0
+    for k in ipairs(names) do self.memory[k][i] = false end
+  end
+  return self
+end
+
+
+---@class heed.SGD.options
+---@field lr? number 0.001 unless given
+---@field momentum? number 0 unless given
+---@field dampening? number of the momentum; 0 unless given
+---@field nesterov? boolean
+---@field weight_decay? number 0 unless given
+---@field maximize? boolean
+
+---Stochastic gradient descent, with momentum if asked for.
+---@param parameters heed.Tensor[]
+---@param given? heed.SGD.options
+---@return heed.Optimizer
+function optim.SGD(parameters, given)
+  local o = options.read("optim.SGD", given, {
+    lr = 1e-3, momentum = 0, dampening = 0, nesterov = false, weight_decay = 0, maximize = false,
+  })
+  check_parameters("optim.SGD", parameters)
+  check_options("optim.SGD", o)
+  return make("sgd", parameters, o, o.momentum ~= 0 and {"momentum_buffer"} or {})
+end
+
+
+local function adam(kind, who, weight_decay, parameters, given)
+  local o = options.read(who, given, {
+    lr = 1e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = weight_decay, amsgrad = false,
+    maximize = false,
+  })
+  check_parameters(who, parameters)
+  check_options(who, o)
+  local names = {"exp_avg", "exp_avg_sq", o.amsgrad and "max_exp_avg_sq" or nil}
+  return make(kind, parameters, o, names)
+end
+
+
+---@class heed.Adam.options
+---@field lr? number 0.001 unless given
+---@field betas? number[] {0.9, 0.999} unless given
+---@field eps? number 1e-8 unless given
+---@field weight_decay? number 0 unless given, for AdamW 0.01
+---@field amsgrad? boolean
+---@field maximize? boolean
+
+---Adam; its weight decay is added to the gradients.
+---@param parameters heed.Tensor[]
+---@param given? heed.Adam.options
+---@return heed.Optimizer
+function optim.Adam(parameters, given)
+  return adam("adam", "optim.Adam", 0, parameters, given)
+end
+
+
+---Adam whose weight decay shrinks the weights themselves.
+---@param parameters heed.Tensor[]
+---@param given? heed.Adam.options
+---@return heed.Optimizer
+function optim.AdamW(parameters, given)
+  return adam("adamw", "optim.AdamW", 1e-2, parameters, given)
+end
+
+
+-- Room for what is remembered for parameter i.
+local function remember(self, i)
+  for _, list in ipairs(self.memory) do
+    if not list[i] then
+      list[i] = heed.zeros_like(self.parameters[i])
+      heed.keep(list[i])
+    end
+  end
+end
+
+
+-- What is remembered goes where the parameters went.
+local function follow(self)
+  for i, p in ipairs(self.parameters) do
+    for _, list in ipairs(self.memory) do
+      if list[i] then
+        list[i] = list[i]:to(p.device):to(p.dtype)
+        heed.keep(list[i])
+      end
+    end
+  end
+  self.moves = parameter.moves
+end
+
+
+local function call(self, number, gradients)
+  local o = self.options
+  o.lr, o.step = self.lr, number
+  optim_step(self.kind, self.parameters, gradients, self.memory, o)
+end
+
+
+-- Parameters that had no gradient in some step lag behind: one call for each step number.
+local function call_apart(self)
+  local groups = {}
+  for i, g in ipairs(self.gradients) do
+    if g then
+      local number = self.counts[i] + 1
+      if not groups[number] then
+        groups[number] = {}
+        for j = 1, #self.parameters do groups[number][j] = false end
+      end
+      groups[number][i] = g
+    end
+  end
+  for number, gradients in pairs(groups) do call(self, number, gradients) end
+end
+
+
+---One step along the gradients. A parameter without one stays as it is.
+function Optimizer:step()
+  local parameters, gradients, counts = self.parameters, self.gradients, self.counts
+  local number, apart
+  if self.moves ~= parameter.moves then follow(self) end
+  for i = 1, #parameters do
+    local g = parameters[i].grad
+    gradients[i] = g or false
+    if g then
+      if counts[i] == 0 then remember(self, i) end
+      number = number or counts[i] + 1
+      apart = apart or number ~= counts[i] + 1
+    end
+  end
+  if apart then call_apart(self) elseif number then call(self, number, gradients) end
+  for i = 1, #parameters do
+    if gradients[i] then gradients[i], counts[i] = false, counts[i] + 1 end
+  end
+end
+
+
+---Forgets the gradients, or sets them to 0 in place.
+---@param given? {set_to_none: boolean} true unless given
+function Optimizer:zero_grad(given)
+  local forget = given == nil
+    or options.read("zero_grad", given, {set_to_none = true}).set_to_none
+  for _, p in ipairs(self.parameters) do
+    if forget then
+      p.grad = nil
+    elseif p.grad then
+      p.grad:zero_()
+    end
+  end
+end
+
+
+-- How many steps each parameter has seen, and the rate, as tensors.
+local function numbers(self)
+  return {
+    step = heed.tensor(self.counts, {dtype = "int64"}),
+    lr = heed.tensor(self.lr, {dtype = "float64"}),
+  }
+end
+
+
+---What the optimiser remembers, as tensors by name, such as "exp_avg.1".
+---@return table<string, heed.Tensor>
+function Optimizer:state()
+  local tensors = numbers(self)
+  for k, name in ipairs(self.names) do
+    for i, t in ipairs(self.memory[k]) do
+      if t then tensors[name .. "." .. i] = t:detach() end
+    end
+  end
+  return tensors
+end
+
+
+---Lists how a state differs from what this optimiser would load.
+---@param given table<string, heed.Tensor>
+---@return string[] problems empty if it fits
+function Optimizer:compare(given)
+  state.check("load_state", given)
+  local slots = {}
+  for name, value in pairs(numbers(self)) do slots[#slots + 1] = {names = {name}, value = value} end
+  local problems = state.compare(slots, {step = given.step, lr = given.lr})
+  if #problems > 0 then return problems end   -- nothing else can be judged
+  for i, count in ipairs(given.step:totable()) do
+    for _, name in ipairs(count > 0 and self.names or {}) do
+      slots[#slots + 1] = {names = {name .. "." .. i}, value = self.parameters[i]}
+    end
+  end
+  return state.compare(slots, given)
+end
+
+
+---Goes on from a state. If anything in it does not fit, one error lists all that doesn't, and
+---nothing is loaded.
+---@param given table<string, heed.Tensor>
+function Optimizer:load_state(given)
+  state.refuse("load_state", self:compare(given))
+  local memory = {}
+  heed.no_grad(function()
+    for k, name in ipairs(self.names) do
+      memory[k] = {}
+      for i, p in ipairs(self.parameters) do
+        local t = given[name .. "." .. i]
+        memory[k][i] = t and t:to(p.device):clone() or false
+        if t then heed.keep(memory[k][i]) end
+      end
+    end
+  end)
+  self.counts, self.lr, self.memory = given.step:totable(), given.lr:item(), memory
+end
+
+
+function Optimizer:__tostring()
+  local n = 0
+  for _, p in ipairs(self.parameters) do n = n + p:numel() end
+  return ("%s of %d tensors, %d numbers, lr = %g"):format(self.kind, #self.parameters, n, self.lr)
+end
+
+
+---Scales the gradients down so that their norm, taken over all of them, is at most `max`.
+---@param parameters heed.Tensor[]
+---@param max number
+---@param given? {norm_type: number} 2 unless given
+---@return heed.Tensor norm what it was, 0-dimensional
+function optim.clip_grad_norm(parameters, max, given)
+  local o = options.read("clip_grad_norm", given, {norm_type = 2})
+  if heed.is_tensor(parameters) then parameters = {parameters} end
+  check_parameters("clip_grad_norm", parameters)
+  if type(max) ~= "number" then
+    fail("clip_grad_norm: a number expected as max, got %s", options.kind(max))
+  end
+  local gradients, norms = {}, {}
+  for _, p in ipairs(parameters) do gradients[#gradients + 1] = p.grad end
+  if #gradients == 0 then return heed.zeros({}) end
+  for i, g in ipairs(gradients) do norms[i] = heed.norm(g, o.norm_type) end
+  local norm = heed.norm(heed.stack(norms), o.norm_type)
+  local scale = heed.clamp(max / (norm + 1e-6), {max = 1})
+  for _, g in ipairs(gradients) do g:mul_(scale) end
+  return norm
+end
+
+
+-- Schedules: functions from the step's number, which counts from 1, to what the rate is
+-- multiplied with.
+
+---@alias heed.Schedule fun(step: integer): number
+
+local function check_schedule(who, steps, given, known)
+  return options.count(who, "steps", steps), options.read(who, given, known)
+end
+
+
+---Half a cosine wave from 1 down to `min`, then `min`.
+---@param steps integer
+---@param given? {min: number} 0 unless given
+---@return heed.Schedule
+function optim.cosine(steps, given)
+  local o
+  steps, o = check_schedule("optim.cosine", steps, given, {min = 0})
+  return function(step)
+    local done = math.min((step - 1) / steps, 1)
+    return o.min + (1 - o.min) * (1 + math.cos(math.pi * done)) / 2
+  end
+end
+
+
+---A straight line between two factors, then the second.
+---@param steps integer
+---@param given? {from: number, to: number} from 1 to 0 unless given
+---@return heed.Schedule
+function optim.linear(steps, given)
+  local o
+  steps, o = check_schedule("optim.linear", steps, given, {from = 1, to = 0})
+  return function(step)
+    return o.from + (o.to - o.from) * math.min((step - 1) / steps, 1)
+  end
+end
+
+
+---Multiplies by `gamma` after every so many steps.
+---@param steps integer
+---@param given? {gamma: number} 0.1 unless given
+---@return heed.Schedule
+function optim.step(steps, given)
+  local o
+  steps, o = check_schedule("optim.step", steps, given, {gamma = 0.1})
+  return function(step)
+    return o.gamma ^ ((step - 1) // steps)
+  end
+end
+
+
+---Grows to 1 over so many steps; another schedule takes over from there, if one is given.
+---@param steps integer
+---@param next? heed.Schedule
+---@return heed.Schedule
+function optim.warmup(steps, next)
+  steps = options.count("optim.warmup", "steps", steps, 0)
+  if next ~= nil then options.callable("optim.warmup", "the schedule that follows", next) end
+  return function(step)
+    if step <= steps then return step / steps end
+    return next and next(step - steps) or 1
+  end
+end
+
+
+return optim

@@ -1,0 +1,152 @@
+-- Reads tables of options: fills in defaults, and refuses what it does not know.
+--
+-- The one place where the Lua half checks what it was given. A default tells its option's type
+-- too; `options.any` stands where there is none.
+
+local heed = require "heed"
+
+local options = {}
+
+---In place of a default: nil unless given, of any type.
+options.any = setmetatable({}, {__name = "options.any", __tostring = function() return "any" end})
+
+
+---What a value is, in the words of a message.
+---@param value any
+---@return string
+function options.kind(value)
+  if heed.is_tensor(value) then return "a tensor of shape " .. tostring(value.shape) end
+  local class = type(value) == "table" and getmetatable(value)
+  if type(class) == "table" and type(class.__name) == "string" then return class.__name end
+  if type(value) == "number" then return tostring(value) end
+  if type(value) == "string" then return ("%q"):format(value) end
+  if value == nil then return "nil" end
+  return (type(value) == "table" and next(value) == nil and "an empty " or "a ") .. type(value)
+end
+
+
+-- How many letters must be changed, left out, added or swapped to make one word of the other.
+local function distance(a, b)
+  local before
+  local last, row = {}, {}
+  for j = 0, #b do row[j] = j end
+  for i = 1, #a do
+    before, last, row = last, row, {[0] = i}
+    for j = 1, #b do
+      local same = a:byte(i) == b:byte(j)
+      row[j] = math.min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (same and 0 or 1))
+      if i > 1 and j > 1 and a:byte(i) == b:byte(j - 1) and a:byte(i - 1) == b:byte(j) then
+        row[j] = math.min(row[j], before[j - 2] + 1)
+      end
+    end
+  end
+  return row[#b]
+end
+
+
+---The end of a message about an unknown word: the name that is most like it, or all names if
+---none is alike.
+---@param word string
+---@param names string[]
+---@return string
+function options.hint(word, names)
+  local best, least
+  for _, name in ipairs(names) do
+    local d = distance(word, name)
+    if not least or d < least then best, least = name, d end
+  end
+  if least <= math.max(2, #word // 2) then return ('did you mean "%s"?'):format(best) end
+  return "there are " .. table.concat(names, ", ")
+end
+
+
+---The names in a table, sorted.
+---@param t table<string, any>
+---@return string[]
+function options.names(t)
+  local names = {}
+  for name in pairs(t) do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
+
+
+local function refuse_unknown(who, key, known)
+  local names = options.names(known)
+  if #names == 0 then heed.fail("%s: no options expected, got %s", who, options.kind(key)) end
+  if type(key) ~= "string" then
+    heed.fail("%s: options by name expected, as in {%s = ...}, got one at [%s]",
+              who, names[1], tostring(key))
+  end
+  heed.fail('%s: unknown option "%s", %s', who, key, options.hint(key, names))
+end
+
+
+local function check_type(who, name, value, default)
+  if default == options.any or type(value) == type(default) then return end
+  heed.fail("%s: a %s expected as option %s, got %s", who, type(default), name, options.kind(value))
+end
+
+
+---Reads a table of options.
+---@param who string the function they were given to, as messages name it
+---@param given table? what the caller passed
+---@param known table<string, any> every option's default, or `options.any`
+---@return table read a new table, with the defaults filled in
+function options.read(who, given, known)
+  local read = {}
+  for name, default in pairs(known) do
+    if default ~= options.any then read[name] = default end
+  end
+  if given == nil then return read end
+  if type(given) ~= "table" then
+    heed.fail("%s: a table of options expected, got %s", who, options.kind(given))
+  end
+  for name, value in pairs(given) do
+    if known[name] == nil then refuse_unknown(who, name, known) end
+    check_type(who, name, value, known[name])
+    read[name] = value
+  end
+  return read
+end
+
+
+---Checks a size or a count; a whole float is one.
+---@param who string
+---@param what string
+---@param value any
+---@param least? integer 1 unless given
+---@return integer
+function options.count(who, what, value, least)
+  least = least or 1
+  local n = type(value) == "number" and math.tointeger(value)
+  if n and n >= least then return n end
+  heed.fail("%s: a whole number of at least %d expected as %s, got %s",
+            who, least, what, options.kind(value))
+end
+
+
+---Checks a probability: of dropping an element, for instance.
+---@param who string
+---@param what string
+---@param value any
+---@return number
+function options.probability(who, what, value)
+  if type(value) == "number" and value >= 0 and value <= 1 then return value end
+  heed.fail("%s: a number from 0 to 1 expected as %s, got %s", who, what, options.kind(value))
+end
+
+
+---Checks that a value can be called: a function, or a table such as a module.
+---@param who string
+---@param what string
+---@param value any
+---@return function
+function options.callable(who, what, value)
+  local class = getmetatable(value)
+  if type(value) == "function" or type(class) == "table" and class.__call then return value end
+  heed.fail("%s: a function expected as %s, got %s", who, what, options.kind(value))
+end
+
+
+return options

@@ -1,0 +1,332 @@
+-- heed.plot: heat maps and curves, as values. Printing one draws it in the terminal; `save`
+-- writes a PNG or SVG through gnuplot.
+--
+--   print(plot.heat(weights, {rows = words, columns = words}))
+--   plot.row{plot.heat(weights, {cells = digits}), plot.curve(losses)}:save "training.png"
+
+local core = require "heed.core"
+local heed = require "heed"
+local gnuplot = require "heed.plot.gnuplot"
+local ink = require "heed.plot.ink"
+local options = require "heed.options"
+local terminal = require "heed.plot.terminal"
+
+local any, kind = options.any, options.kind
+
+local plot = {}
+
+local HUGE = 1e300     -- what is beyond counts as infinite, so that differences are finite
+
+---@class heed.Plot a picture: `print` draws it
+local Plot = {__name = "heed.Plot"}
+Plot.__index = Plot
+
+
+-- Checks of what was given.
+
+local readable = {["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t"}
+
+local function spell(c)
+  return readable[c] or ("\\x%02x"):format(c:byte())
+end
+
+
+-- What is drawn as text: on one line, in valid UTF-8; numbers short.
+local function as_text(value)
+  local whole = math.type(value) == "float" and math.tointeger(value)
+  local text = tostring(whole or value)
+  if math.type(value) == "float" and not whole then text = ink.short(value) end
+  if not utf8.len(text) then text = text:gsub("[\128-\255]", spell) end
+  return (text:gsub("[\0-\31\127]", spell))
+end
+
+
+-- A tensor as tables, all else as it is.
+local function as_table(value)
+  if heed.is_tensor(value) then return value:detach():totable() end
+  return value
+end
+
+
+local function as_number(who, value)
+  if value == true then return 1.0 end
+  if value == false then return 0.0 end
+  if heed.is_tensor(value) and value:numel() == 1 then value = value:item() end
+  if type(value) == "number" then return value + 0.0 end
+  heed.fail("%s: a number expected, got %s", who, kind(value))
+end
+
+
+local function as_numbers(who, list)
+  local given = as_table(list)
+  if type(given) ~= "table" then
+    heed.fail("%s: a list of numbers expected, got %s", who, kind(list))
+  end
+  local numbers = {}
+  for k, value in ipairs(given) do numbers[k] = as_number(who, value) end
+  if #numbers == 0 then heed.fail("%s: a list with numbers expected, got an empty one", who) end
+  return numbers
+end
+
+
+local function check_bound(who, name, value)
+  if value == nil or type(value) == "number" and math.abs(value) < HUGE then return value end
+  heed.fail("%s: a finite number expected as option %s, got %s", who, name, kind(value))
+end
+
+
+-- The least and the largest finite number of some lists, or what the options say.
+local function bounds(who, lists, given)
+  local min, max = math.huge, -math.huge
+  for _, list in ipairs(lists) do
+    for _, value in ipairs(list) do
+      if math.abs(value) < HUGE then min, max = math.min(min, value), math.max(max, value) end
+    end
+  end
+  if min > max then min, max = 0.0, 1.0 end     -- nothing finite
+  local low, high = check_bound(who, "min", given.min), check_bound(who, "max", given.max)
+  min, max = low or math.min(min, high or min), high or math.max(max, low or max)
+  if min <= max then return min + 0.0, max + 0.0 end
+  heed.fail("%s: min <= max expected, got %s and %s", who, tostring(min), tostring(max))
+end
+
+
+-- Heat maps.
+
+local function matrix(m)
+  if heed.is_tensor(m) and m:dim() ~= 2 then
+    heed.fail("heat: a matrix expected, got %s", kind(m))
+  end
+  local lines = as_table(m)
+  if type(lines) ~= "table" then heed.fail("heat: a matrix expected, got %s", kind(m)) end
+  local values = {}
+  for i, line in ipairs(lines) do
+    values[i] = as_numbers("heat", line)
+    if #values[i] ~= #values[1] then
+      heed.fail("heat: rows of equal length expected, got %d and %d", #values[1], #values[i])
+    end
+  end
+  if #values == 0 then heed.fail("heat: a matrix with elements expected, got an empty one") end
+  return values
+end
+
+
+local function labels(list, n, what)
+  if list == nil then return nil end
+  local given = as_table(list)
+  if type(given) ~= "table" or #given ~= n then
+    heed.fail("heat: a list of %d labels expected as option %s, got %s", n, what,
+      type(given) == "table" and #given or kind(list))
+  end
+  local texts = {}
+  for k = 1, n do texts[k] = as_text(given[k]) end
+  return texts
+end
+
+
+-- How to find something for a place in the table of rows, tensor or function that was given.
+local function lookup(source, what)
+  source = as_table(source)
+  if type(source) == "function" then return source end
+  if type(source) ~= "table" then
+    heed.fail("heat: a table of rows or a function expected as option %s, got %s", what,
+      kind(source))
+  end
+  return function(i, j) return type(source[i]) == "table" and source[i][j] end
+end
+
+
+local function each_cell(panel, source, what, convert)
+  if source == nil then return nil end
+  local at, result = lookup(source, what), {}
+  for i = 1, panel.height do
+    result[i] = {}
+    for j = 1, panel.width do result[i][j] = convert(at(i, j)) end
+  end
+  return result
+end
+
+
+local function cell_text(value)
+  return value ~= nil and value ~= false and as_text(value) or ""
+end
+
+
+local function truth(value)
+  return value ~= nil and value ~= false and value ~= 0
+end
+
+
+---@class heed.plot.heat
+---@field rows? any[]|heed.Tensor labels of the rows
+---@field columns? any[]|heed.Tensor labels of the columns
+---@field cells? any[][]|heed.Tensor|fun(i: integer, j: integer): any text in the cells
+---@field mark? any[][]|heed.Tensor|fun(i: integer, j: integer): boolean cells with red text
+---@field min? number what the darkest colour stands for (the least value)
+---@field max? number what the lightest colour stands for (the largest value)
+---@field title? string
+
+local heat_options = {
+  cells = any, columns = any, mark = any, max = any, min = any, rows = any, title = any,
+}
+
+---A heat map of a matrix; NaN stays blank. Marked cells without text have an x.
+---@param m number[][]|heed.Tensor of rank 2
+---@param given? heed.plot.heat
+---@return heed.Plot
+function plot.heat(m, given)
+  given = options.read("heat", given, heat_options)
+  local values = matrix(m)
+  local panel = {kind = "heat", values = values, height = #values, width = #values[1]}
+  panel.rows = labels(given.rows, panel.height, "rows")
+  panel.columns = labels(given.columns, panel.width, "columns")
+  panel.marks = each_cell(panel, given.mark, "mark", truth)
+  panel.cells = each_cell(panel, given.cells, "cells", cell_text)
+    or each_cell(panel, panel.marks, "mark", function(marked) return marked and "x" or "" end)
+  panel.min, panel.max = bounds("heat", values, given)
+  panel.title = given.title and as_text(given.title)
+  return setmetatable(panel, Plot)
+end
+
+
+-- Curves.
+
+local function vector(list)
+  if heed.is_tensor(list) and list:dim() ~= 1 then
+    heed.fail("curve: a vector expected, got %s", kind(list))
+  end
+  return as_numbers("curve", list)
+end
+
+
+-- A list of numbers is one series, a list of lists or of vectors is several.
+local function is_several(list)
+  if heed.is_tensor(list) or type(list) ~= "table" then return false end
+  local first = list[1]
+  return heed.is_tensor(first) and first:dim() > 0 or type(first) == "table"
+end
+
+
+-- An option for series s: one for all, or a list with one for each.
+local function option_for(s, value, what)
+  if type(value) == "table" then value = value[s] end
+  return value and options.count("curve", "option " .. what, value)
+end
+
+
+local function series_of(list, given)
+  local names, all = given.labels or {}, {}
+  if type(names) ~= "table" then
+    heed.fail("curve: a list of names expected as option labels, got %s", kind(names))
+  end
+  local lists = is_several(list) and list or {list}
+  for s = 1, math.max(1, #lists) do
+    local values = vector(lists[s])
+    all[s] = {
+      values = values,
+      label = names[s] ~= nil and as_text(names[s]) or nil,
+      every = option_for(s, given.every, "every") or 1,
+      smooth = option_for(s, given.smooth, "smooth") or math.max(1, #values // 50),
+    }
+  end
+  return all
+end
+
+
+---@class heed.plot.curve
+---@field every? integer|integer[] steps from one number to the next (1)
+---@field labels? string[] a name for each series
+---@field max? number
+---@field min? number
+---@field smooth? integer|integer[] how many numbers the line averages (a fiftieth; 1 for none)
+---@field title? string
+---@field x? string what runs along the bottom
+---@field y? string what the numbers are
+
+local curve_options = {
+  every = any, labels = any, max = any, min = any, smooth = any, title = any, x = any, y = any,
+}
+
+---A curve, such as a loss; or several, from a list of lists.
+---@param list number[]|heed.Tensor|(number[]|heed.Tensor)[]
+---@param given? heed.plot.curve
+---@return heed.Plot
+function plot.curve(list, given)
+  given = options.read("curve", given, curve_options)
+  local panel = {kind = "curve", series = series_of(list, given), first = 0, last = 1}
+  local lists = {}
+  for s, series in ipairs(panel.series) do
+    lists[s] = series.values
+    panel.last = math.max(panel.last, #series.values * series.every)
+    if series.every == 1 then panel.first = 1 end
+  end
+  panel.min, panel.max = bounds("curve", lists, given)
+  for _, name in ipairs {"title", "x", "y"} do
+    panel[name] = given[name] and as_text(given[name])
+  end
+  return setmetatable(panel, Plot)
+end
+
+
+-- Rows, and what every picture can do.
+
+---Pictures beside each other.
+---@param list heed.Plot[]
+---@return heed.Plot
+function plot.row(list)
+  if type(list) ~= "table" or #list == 0 then
+    heed.fail("row: a list of pictures expected, got %s", kind(list))
+  end
+  local panels = {}
+  for k, part in ipairs(list) do
+    if getmetatable(part) ~= Plot then
+      heed.fail("row: a picture expected at [%d], got %s", k, kind(part))
+    end
+    for _, panel in ipairs(part.kind == "row" and part.panels or {part}) do
+      panels[#panels + 1] = panel
+    end
+  end
+  return setmetatable({kind = "row", panels = panels}, Plot)
+end
+
+
+local function has_colour()
+  local depth, refused = os.getenv "COLORTERM", os.getenv "NO_COLOR"
+  return (depth == "truecolor" or depth == "24bit") and (refused or "") == "" and core.isatty()
+end
+
+
+---The picture as text.
+---@param colour? boolean 24-bit colour and braille, or ASCII (what the terminal can do)
+---@param columns? integer how wide it may be (the terminal's width, or 80)
+---@return string
+function Plot:text(colour, columns)
+  if colour == nil then colour = has_colour() end
+  columns = columns or math.tointeger(tonumber(os.getenv "COLUMNS")) or 80
+  return terminal.draw(self, colour, math.max(20, columns))
+end
+
+
+function Plot:__tostring()
+  return self:text()
+end
+
+
+---Writes the picture as PNG or SVG, by the ending of the path. Needs gnuplot.
+---@param path string
+---@return true? done
+---@return string? message
+function Plot:save(path)
+  local format = type(path) == "string" and path:lower():match "%.(%w+)$"
+  if format ~= "png" and format ~= "svg" or path:find("\0", 1, true) then
+    heed.fail("save: a path that ends in .png or .svg expected, got %s", kind(path))
+  end
+  local bytes, why = gnuplot.render(self, format)
+  if not bytes then return nil, "save: " .. why end
+  local done, problem = core.write_file(path, {bytes})
+  if not done then return nil, "save: " .. problem end
+  return true
+end
+
+
+return plot

@@ -1,0 +1,59 @@
+-- Pictures as text: panels beside each other as long as the terminal is wide enough, then below.
+
+local ink = require "heed.plot.ink"
+
+local terminal = {}
+
+local GAP = 3
+local MIN_CURVE = 30     -- columns below which a curve begins a new line
+
+local painters = {
+  curve = require "heed.plot.terminal_curve",
+  heat = require "heed.plot.terminal_heat",
+}
+
+
+-- A panel as a block for the room that is left, nil if it needs more. A heat map has its own
+-- width, a curve takes what it gets.
+local function block_for(panel, in_colour, available, room)
+  if panel.kind == "curve" then
+    return room >= MIN_CURVE and painters.curve(panel, in_colour, room) or nil
+  end
+  local block = painters[panel.kind](panel, in_colour, available)
+  return block.width <= room and block or nil
+end
+
+
+local function rows(panels, in_colour, available)
+  local done, current = {}, nil
+  for _, panel in ipairs(panels) do
+    local room = current and available - current.width - GAP
+    local block = current and block_for(panel, in_colour, available, room)
+    if block then
+      current = ink.beside(current, block, GAP)
+    else
+      done[#done + 1] = current
+      current = painters[panel.kind](panel, in_colour, available)
+    end
+  end
+  done[#done + 1] = current
+  return done
+end
+
+
+---Draws a picture.
+---@param picture table
+---@param in_colour boolean 24-bit colour and braille, or ASCII
+---@param available integer columns of the terminal
+---@return string
+function terminal.draw(picture, in_colour, available)
+  local lines = {}
+  for b, block in ipairs(rows(picture.panels or {picture}, in_colour, available)) do
+    if b > 1 then lines[#lines + 1] = "" end
+    for _, line in ipairs(block) do lines[#lines + 1] = (line:gsub(" +$", "")) end
+  end
+  return table.concat(lines, "\n")
+end
+
+
+return terminal

@@ -1,0 +1,191 @@
+-- Heat maps as text: coloured cells, or shades of ASCII where there are no colours.
+
+local colour = require "heed.plot.colour"
+local ink = require "heed.plot.ink"
+
+local paint, width = ink.paint, ink.width
+
+local SHADES = ".:-=+*#%@"     -- a space is left for what is blank
+local MAX_ROWS = 64            -- lines; more are averaged
+local MAX_LABEL = 16           -- columns
+local MAX_HEAD = 12            -- lines, or columns
+
+
+-- Making it fit.
+
+-- The mean of h x w values, NaN aside.
+local function mean(values, i, j, h, w)
+  local sum, n = 0.0, 0
+  for y = i, math.min(i + h - 1, #values) do
+    for x = j, math.min(j + w - 1, #values[y]) do
+      local value = values[y][x]
+      if value == value then sum, n = sum + value, n + 1 end
+    end
+  end
+  return sum / n
+end
+
+
+local function pooled(panel, h, w)
+  local values = {}
+  for i = 1, panel.height, h do
+    local line = {}
+    for j = 1, panel.width, w do line[#line + 1] = mean(panel.values, i, j, h, w) end
+    values[#values + 1] = line
+  end
+  return {
+    values = values, height = #values, width = #values[1], min = panel.min, max = panel.max,
+    title = panel.title, note = ("a cell is the mean of %d x %d"):format(h, w),
+  }
+end
+
+
+local function without_text(panel)
+  return setmetatable({cells = false}, {__index = panel})
+end
+
+
+-- In colour there is a space on both sides of a text; in ASCII two shades, and brackets if it
+-- is marked.
+local function cell_width(panel, in_colour)
+  if not panel.cells then return 2 end
+  local n = 1
+  for _, line in ipairs(panel.cells) do n = math.max(n, ink.longest(line)) end
+  return n + (in_colour and 2 or 4)
+end
+
+
+-- A heat map that fits, how wide its cells are, and its labels: texts go first, then the width
+-- of cells, then detail.
+local function fit(panel, in_colour, available)
+  local margin = panel.rows and math.min(MAX_LABEL, ink.longest(panel.rows)) + 1 or 0
+  local cell, room = cell_width(panel, in_colour), math.max(1, available - margin)
+  if panel.width * cell > room then panel, cell = without_text(panel), 2 end
+  if panel.width * cell > room then cell = 1 end
+  local w = panel.width * cell > room and -(-panel.width // available) or 1
+  local h = math.max(w > 1 and 2 * w or 1, -(-panel.height // MAX_ROWS))     -- letters are tall
+  if h > 1 then return pooled(panel, h, w), cell, 0 end
+  local head = panel.columns and ink.longest(panel.columns) + 1 or 0
+  if head > cell and head <= MAX_HEAD and panel.width * head <= room then cell = head end
+  return panel, cell, margin
+end
+
+
+-- Cells. A value is between the panel's bounds, or NaN and blank.
+
+local function shade(t)
+  local place = math.floor(t * (#SHADES - 1) + 0.5) + 1
+  return SHADES:sub(place, place)
+end
+
+
+local function ascii_cell(panel, value, text, marked, cell)
+  local mark = value == value and shade(colour.place(value, panel.min, panel.max)) or " "
+  if not text then return cell > 2 and mark:rep(cell - 1) .. " " or mark:rep(cell) end
+  local framed = marked and "[" .. text .. "]" or " " .. text .. " "
+  return mark:rep(cell - width(framed)) .. framed
+end
+
+
+-- Red is legible on white only, so that a marked text stands on a white badge.
+local function marked_cell(rgb, text, cell)
+  local before = (cell - width(text)) // 2
+  local around = ink.back(rgb)
+  return paint(around, (" "):rep(before))
+    .. paint("1;48;2;255;255;255;" .. ink.front(colour.red), text)
+    .. paint(around, (" "):rep(cell - width(text) - before))
+end
+
+
+local function blank_cell(text, marked, cell)
+  if not text or text == "" then return (" "):rep(cell) end
+  return paint(marked and "1;" .. ink.front(colour.red) or "2", ink.centre(text, cell))
+end
+
+
+local function colour_cell(panel, value, text, marked, cell)
+  if value ~= value then return blank_cell(text, marked, cell) end
+  local rgb = colour.at(colour.place(value, panel.min, panel.max))
+  if not text or text == "" then return paint(ink.back(rgb), (" "):rep(cell)) end
+  if marked then return marked_cell(rgb, text, cell) end
+  local front = colour.is_light(rgb) and {20, 20, 20} or {255, 255, 255}
+  return paint(ink.back(rgb) .. ";" .. ink.front(front), ink.centre(text, cell))
+end
+
+
+-- Lines.
+
+-- Line k of the labels above the columns, which run downwards and end on line `tall`.
+local function head_line(panel, k, tall, cell)
+  local letters = {}
+  for j, head in ipairs(panel.columns) do
+    letters[j] = ink.centre(ink.letter(head, k - tall + math.min(tall, width(head))), cell)
+  end
+  return table.concat(letters)
+end
+
+
+local function add_heads(block, panel, cell, margin)
+  if not panel.columns then return end
+  local tall, full = ink.longest(panel.columns), margin + panel.width * cell
+  if tall < cell then
+    local heads = {}
+    for j, head in ipairs(panel.columns) do heads[j] = ink.centre(head, cell) end
+    return ink.add(block, (" "):rep(margin) .. table.concat(heads), full)
+  end
+  tall = math.min(tall, MAX_HEAD)
+  for k = 1, tall do
+    ink.add(block, (" "):rep(margin) .. head_line(panel, k, tall, cell), full)
+  end
+end
+
+
+local function add_line(block, panel, i, in_colour, cell, margin)
+  local draw, line = in_colour and colour_cell or ascii_cell, {}
+  if margin > 0 then line[1] = ink.right(ink.cut(panel.rows[i], margin - 1), margin - 1) .. " " end
+  for j = 1, panel.width do
+    local text = panel.cells and panel.cells[i][j]
+    local marked = panel.marks and panel.marks[i][j]
+    line[#line + 1] = draw(panel, panel.values[i][j], text, marked, cell)
+  end
+  ink.add(block, table.concat(line), margin + panel.width * cell)
+end
+
+
+local function scale_text(panel)
+  local span = panel.max - panel.min
+  return ink.short(panel.min, span), ink.short(panel.max, span)
+end
+
+
+local function add_scale(block, panel, in_colour, margin, steps)
+  local low, high = scale_text(panel)
+  local parts = {}
+  for k = 1, steps do
+    local t = (k - 1) / (steps - 1)
+    parts[k] = in_colour and paint(ink.back(colour.at(t)), " ") or shade(t)
+  end
+  local text = ("%s%s %s %s"):format((" "):rep(margin), low, table.concat(parts), high)
+  ink.add(block, text, margin + #low + #high + 2 + steps)
+end
+
+
+---Draws a heat map as a block.
+---@param panel table
+---@param in_colour boolean
+---@param available integer columns
+---@return table
+return function(panel, in_colour, available)
+  local cell, margin
+  panel, cell, margin = fit(panel, in_colour, available)
+  local low, high = scale_text(panel)
+  local ends = margin + #low + #high + 2
+  local steps = math.min(#SHADES, available - ends)
+  local block = {width = math.max(margin + panel.width * cell, steps > 1 and ends + steps or 0)}
+  if panel.title then ink.add_text(block, panel.title, in_colour and "1") end
+  add_heads(block, panel, cell, margin)
+  for i = 1, panel.height do add_line(block, panel, i, in_colour, cell, margin) end
+  if steps > 1 then add_scale(block, panel, in_colour, margin, steps) end
+  if panel.note then ink.add_text(block, panel.note) end
+  return block
+end

@@ -1,0 +1,114 @@
+-- Tells how far a training run is: a bar on a terminal, a line now and then elsewhere.
+
+local core = require "heed.core"
+
+local now = core.clock
+
+local Progress = {}
+Progress.__index = Progress
+
+local BAR = 24                -- characters
+local PAUSE = 0.1             -- seconds between two pictures of the bar
+local LINES = 10              -- for a run whose length is known
+
+
+-- Seconds as "4:05" or "1:02:45".
+local function clock_time(seconds)
+  seconds = math.floor(seconds + 0.5)
+  local hours, minutes = seconds // 3600, seconds // 60 % 60
+  if hours > 0 then return ("%d:%02d:%02d"):format(hours, minutes, seconds % 60) end
+  return ("%d:%02d"):format(minutes, seconds % 60)
+end
+
+
+local function bar(part)
+  local full = math.floor(BAR * part)
+  return "[" .. ("#"):rep(full) .. ("."):rep(BAR - full) .. "]"
+end
+
+
+-- "step 1500/2000  loss 0.4312  1234 steps/s  0:41 left"
+local function text(self, step)
+  local rate = (step - self.first) / math.max(now() - self.began, 1e-9)
+  local parts = {
+    "step " .. step .. (self.steps and "/" .. self.steps or ""),
+    ("loss %.4f"):format(self.sum / math.max(self.n, 1)),
+    (rate < 10 and "%.1f steps/s" or "%.0f steps/s"):format(rate),
+  }
+  if self.steps and step < self.steps then
+    parts[#parts + 1] = clock_time((self.steps - step) / rate) .. " left"
+  end
+  return table.concat(parts, "  ")
+end
+
+
+-- Shows the mean loss since it was shown last.
+local function show_line(self, step)
+  self.write(text(self, step))
+  self.sum, self.n = 0, 0
+end
+
+
+local function show_bar(self, step)
+  local part = self.steps and bar(step / self.steps) .. "  " or ""
+  io.stdout:write("\r", part, text(self, step), "\27[K")
+  io.stdout:flush()
+  self.shown, self.sum, self.n = now(), 0, 0
+end
+
+
+-- How many steps lie between two lines.
+local function line_distance(steps, print)
+  if type(print) == "number" then return math.max(1, print // 1) end
+  return steps and math.max(1, steps // LINES) or 1000
+end
+
+
+local function line(message)
+  io.stdout:write(message, "\n")
+  io.stdout:flush()
+end
+
+
+---@param first integer the step that was done last before the run
+---@param steps integer? the last step, if it is known
+---@param print any false: nothing; a number: a line every so many steps; a function gets the lines
+---@return table
+function Progress.new(first, steps, print)
+  local terminal = print == nil and core.isatty()
+  return setmetatable({
+    first = first, steps = steps, began = now(), shown = 0, sum = 0, n = 0,
+    silent = print == false, terminal = terminal, distance = line_distance(steps, print),
+    write = type(print) == "function" and print or line,
+  }, Progress)
+end
+
+
+---Tells of a step.
+---@param step integer
+---@param loss number
+function Progress:tell(step, loss)
+  if self.silent then return end
+  self.sum, self.n = self.sum + loss, self.n + 1
+  if self.terminal then
+    if now() - self.shown >= PAUSE then show_bar(self, step) end
+  elseif step % self.distance == 0 then
+    show_line(self, step)
+  end
+end
+
+
+---The run is over, at this step.
+---@param step integer
+function Progress:finish(step)
+  if self.silent or step == self.first then return end
+  if self.terminal then
+    if self.n > 0 then show_bar(self, step) end
+    io.stdout:write("\n")
+  elseif self.n > 0 then
+    show_line(self, step)
+  end
+end
+
+
+return Progress

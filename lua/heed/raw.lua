@@ -1,0 +1,97 @@
+-- Bytes of a file and tensors: how large an array must be, and how its bytes become one.
+
+local core = require "heed.core"
+local heed = require "heed"
+local refuse = require "heed.refuse"
+
+local raw = {}
+
+local MAX_RANK = 8
+
+---@class heed.raw.kind
+---@field size integer bytes of one element in the file
+---@field dtype string what it becomes
+---@field widen? string the integer type in the file, where int64 must be made of it
+
+
+---How a type of a file is read; the names are those of `string.pack`, and "b" for a boolean.
+---@type table<string, heed.raw.kind>
+raw.kinds = {
+  b = {size = 1, dtype = "bool"},
+  bf16 = {size = 2, dtype = "bfloat16"},
+  f2 = {size = 2, dtype = "float16"},
+  f4 = {size = 4, dtype = "float32"},
+  f8 = {size = 8, dtype = "float64"},
+  i1 = {size = 1, dtype = "int64", widen = "i1"},
+  i2 = {size = 2, dtype = "int64", widen = "i2"},
+  i4 = {size = 4, dtype = "int64", widen = "i4"},
+  i8 = {size = 8, dtype = "int64"},
+  u1 = {size = 1, dtype = "uint8"},
+  u2 = {size = 2, dtype = "int64", widen = "u2"},
+  u4 = {size = 4, dtype = "int64", widen = "u4"},
+}
+
+
+-- The name of the kind that holds a dtype as it is.
+local kind_of = {}
+for name, kind in pairs(raw.kinds) do
+  if not kind.widen then kind_of[kind.dtype] = name end
+end
+
+---@param dtype string of a tensor
+---@return string name in `raw.kinds`
+function raw.kind_of(dtype)
+  return kind_of[dtype] or heed.fail("save: a dtype that files can hold expected, got %s", dtype)
+end
+
+
+---Refuses a shape that no tensor can have.
+---@param shape any
+---@param who string names the array in messages
+function raw.check_shape(shape, who)
+  if #shape > MAX_RANK then
+    refuse.with("%s has rank %d, more than %d", who, #shape, MAX_RANK)
+  end
+  for _, n in ipairs(shape) do
+    if math.type(n) ~= "integer" or n < 0 then
+      refuse.with("%s has the size %s in its shape", who, tostring(n))
+    end
+  end
+end
+
+
+---How many bytes an array takes; refuses one that no memory could hold, also where another size
+---is 0 and nothing is stored.
+---@param shape integer[]
+---@param size integer bytes of one element
+---@param who string
+---@return integer
+function raw.bytes(shape, size, who)
+  local empty = false
+  for _, n in ipairs(shape) do
+    empty = empty or n == 0
+    if n > math.maxinteger // size then
+      refuse.with("%s is too large: its shape overflows", who)
+    end
+    if n > 0 then size = size * n end
+  end
+  return empty and 0 or size
+end
+
+
+---Makes a tensor of an array's bytes.
+---@param bytes string as many as the shape needs
+---@param shape integer[]
+---@param kind heed.raw.kind
+---@param who string
+---@return heed.Tensor
+function raw.tensor(bytes, shape, kind, who)
+  if kind.dtype == "bool" and bytes:find("[^\0\1]") then
+    refuse.with("%s has a boolean that is neither 0 nor 1", who)
+  end
+  if kind.widen then bytes = core.widen(bytes, kind.widen) end
+  return heed.frombytes(bytes, shape, {dtype = kind.dtype})
+end
+
+
+return raw

@@ -1,0 +1,271 @@
+-- safetensors: a length, a header in JSON, and the bytes of named tensors without a gap.
+--
+-- It refuses what the format's own implementation refuses, and duplicate names besides. The
+-- metadata carry a checksum over the header and the data, verified by whoever finds it. Tensors
+-- stand in the order of the reference (large elements first, then names), so that what was
+-- loaded and is saved again gives the same bytes.
+
+local core = require "heed.core"
+local heed = require "heed"
+local json = require "heed.json"
+local raw = require "heed.raw"
+local refuse = require "heed.refuse"
+
+local quoted = refuse.quoted
+
+local safetensors = {}
+
+local CHECKSUM = "heed.crc32"       -- its place in the metadata
+local METADATA = "__metadata__"     -- its place in the header
+local MAX_HEADER = 100000000
+local MAX_DEPTH = 4                 -- a header needs three
+
+local kind_names = {
+  BF16 = "bf16", BOOL = "b", F16 = "f2", F32 = "f4", F64 = "f8", I16 = "i2", I32 = "i4",
+  I64 = "i8", I8 = "i1", U16 = "u2", U32 = "u4", U8 = "u1",
+}
+local dtype_names = {}     -- "f4" -> "F32"
+for dtype, kind in pairs(kind_names) do dtype_names[kind] = dtype end
+
+---@class heed.safetensors.entry
+---@field name string
+---@field kind heed.raw.kind
+---@field shape integer[]
+---@field first integer offset of the first byte in the data, from 0
+---@field last integer offset behind the last one
+
+
+-- The checksum is of the content, not of its spelling: of the header as json.encode writes it,
+-- without the checksum, and then of the data.
+local function checksum(header, pieces)
+  local stored = header[METADATA][CHECKSUM]
+  header[METADATA][CHECKSUM] = nil
+  local crc = core.crc32(json.encode(header))
+  header[METADATA][CHECKSUM] = stored
+  for _, piece in ipairs(pieces) do crc = core.crc32(piece, crc) end
+  return ("%08x"):format(crc)
+end
+
+
+-- Reading.
+
+local function read_header(file)
+  if #file < 8 then refuse.with("header too small: the file has %d bytes", #file) end
+  local length = string.unpack("<i8", file)
+  if length < 0 or length > MAX_HEADER then
+    refuse.with("header too large: at most %d bytes expected, got %s", MAX_HEADER,
+      length < 0 and "2^63 or more" or length)
+  end
+  if length > #file - 8 then
+    refuse.with("invalid header length: %d bytes in a file of %d", length, #file)
+  end
+  local header, why = json.decode(file:sub(9, 8 + length), MAX_DEPTH)
+  if why then refuse.with("invalid header: %s", why) end
+  if type(header) ~= "table" or header == json.null or json.is_array(header) then
+    refuse.with("invalid header: an object expected")
+  end
+  return header, 9 + length
+end
+
+
+local function read_metadata(header)
+  local metadata = header[METADATA]
+  if metadata == nil then return {} end
+  if type(metadata) ~= "table" or metadata == json.null or json.is_array(metadata) then
+    refuse.with("invalid metadata: an object expected")
+  end
+  for name, value in pairs(metadata) do
+    if type(value) ~= "string" then
+      refuse.with("invalid metadata: a string expected for %s", quoted(name))
+    end
+  end
+  return metadata
+end
+
+
+local function is_offset(n)
+  return math.type(n) == "integer" and n >= 0
+end
+
+
+local function read_entry(name, info)
+  local who = "tensor " .. quoted(name)
+  if type(info) ~= "table" or type(info.dtype) ~= "string" then
+    refuse.with("invalid header: %s has no dtype", who)
+  end
+  local kind = raw.kinds[kind_names[info.dtype]]
+  if not kind then refuse.with("%s has the unknown dtype %s", who, quoted(info.dtype)) end
+  if not json.is_array(info.shape) then refuse.with("invalid header: %s has no shape", who) end
+  raw.check_shape(info.shape, who)
+  local place = info.data_offsets
+  if not (json.is_array(place) and #place == 2 and is_offset(place[1]) and is_offset(place[2])) then
+    refuse.with("invalid header: %s has no data_offsets", who)
+  end
+  return {name = name, kind = kind, shape = info.shape, first = place[1], last = place[2]}
+end
+
+
+local function by_place(a, b)
+  if a.first ~= b.first then return a.first < b.first end
+  if a.last ~= b.last then return a.last < b.last end
+  return json.before(a.name, b.name)
+end
+
+
+local function read_entries(header)
+  local entries = {}
+  for name, info in pairs(header) do
+    if name ~= METADATA then entries[#entries + 1] = read_entry(name, info) end
+  end
+  table.sort(entries, by_place)
+  return entries
+end
+
+
+-- Each tensor begins where the last one ended and is as long as its shape says; the last one
+-- ends with the file.
+local function check_cover(entries, size)
+  local stop = 0
+  for _, entry in ipairs(entries) do
+    local who = "tensor " .. quoted(entry.name)
+    if entry.first ~= stop or entry.last < entry.first then
+      refuse.with("invalid offset: %s stands at %d to %d, expected to begin at %d",
+        who, entry.first, entry.last, stop)
+    end
+    local needed = raw.bytes(entry.shape, entry.kind.size, who)
+    if entry.last - entry.first ~= needed then
+      refuse.with("%s has %d bytes, its shape and dtype need %d",
+        who, entry.last - entry.first, needed)
+    end
+    stop = entry.last
+  end
+  if stop ~= size then
+    refuse.with("incomplete data: the tensors take %d bytes, the file has %d", stop, size)
+  end
+end
+
+
+local function verify(header, data)
+  local stored = header[METADATA] and header[METADATA][CHECKSUM]
+  if not stored then return end
+  local found = checksum(header, {data})
+  if found ~= stored then
+    refuse.with("checksum differs: %s stored, %s found; the file is damaged, or was changed by a "
+      .. "program that kept %s", quoted(stored), found, CHECKSUM)
+  end
+end
+
+
+local function read_file(file)
+  local header, start = read_header(file)
+  local metadata = read_metadata(header)
+  local entries = read_entries(header)
+  check_cover(entries, #file - start + 1)
+  verify(header, file:sub(start))
+  local tensors = {}
+  for _, entry in ipairs(entries) do
+    local bytes = file:sub(start + entry.first, start + entry.last - 1)
+    local who = "tensor " .. quoted(entry.name)
+    tensors[entry.name] = raw.tensor(bytes, entry.shape, entry.kind, who)
+  end
+  metadata[CHECKSUM] = nil
+  return tensors, metadata
+end
+
+
+---Reads a whole file.
+---@param file string its bytes
+---@return table<string, heed.Tensor>? tensors nil if the file is malformed
+---@return table<string, string>|string metadata or what is wrong with the file
+function safetensors.decode(file)
+  return refuse.try(read_file, file)
+end
+
+
+-- Writing: what could not be read again is a wrong call.
+
+local function check_name(name)
+  if type(name) ~= "string" then
+    heed.fail("save: strings as names of tensors expected, got %s", tostring(name))
+  elseif name == METADATA then
+    heed.fail("save: the name %s belongs to the file format", METADATA)
+  elseif not utf8.len(name) then
+    heed.fail("save: UTF-8 expected, got the name %s", quoted(name))
+  end
+end
+
+
+local function checked_metadata(metadata)
+  local copy = {}
+  for name, value in pairs(metadata or {}) do
+    if type(name) ~= "string" or type(value) ~= "string" then
+      heed.fail("save: metadata of strings by strings expected, got %s = %s",
+        tostring(name), tostring(value))
+    elseif name == CHECKSUM then
+      heed.fail("save: the metadata name %s belongs to heed", CHECKSUM)
+    elseif not (utf8.len(name) and utf8.len(value)) then
+      heed.fail("save: UTF-8 expected in the metadata of %s", quoted(name))
+    end
+    copy[name] = value
+  end
+  return copy
+end
+
+
+local function by_size(a, b)
+  if a.kind.size ~= b.kind.size then return a.kind.size > b.kind.size end
+  return json.before(a.name, b.name)
+end
+
+
+local function sorted_entries(tensors)
+  local entries = {}
+  for name, tensor in pairs(tensors) do
+    check_name(name)
+    if not heed.is_tensor(tensor) then
+      heed.fail("save: a tensor expected as %s, got %s", quoted(name), type(tensor))
+    end
+    local kind_name = raw.kind_of(tensor.dtype)
+    entries[#entries + 1] = {
+      name = name, tensor = tensor, kind = raw.kinds[kind_name], dtype = dtype_names[kind_name],
+    }
+  end
+  table.sort(entries, by_size)
+  return entries
+end
+
+
+local function header_text(header)
+  local text = json.encode(header)
+  text = text .. (" "):rep(-#text % 8)     -- the data begin at a multiple of 8
+  if #text > MAX_HEADER then
+    heed.fail("save: a header of at most %d bytes expected, got %d", MAX_HEADER, #text)
+  end
+  return text
+end
+
+
+---Writes named tensors.
+---@param tensors table<string, heed.Tensor>
+---@param metadata? table<string, string>
+---@return string[] file its bytes, in pieces
+function safetensors.encode(tensors, metadata)
+  local header = {[METADATA] = checked_metadata(metadata)}
+  local pieces, stop = {}, 0
+  for i, entry in ipairs(sorted_entries(tensors)) do
+    pieces[i] = entry.tensor:data()
+    header[entry.name] = {
+      dtype = entry.dtype,
+      shape = json.array(table.move(entry.tensor.shape, 1, entry.tensor:dim(), 1, {})),
+      data_offsets = {stop, stop + #pieces[i]},
+    }
+    stop = stop + #pieces[i]
+  end
+  header[METADATA][CHECKSUM] = checksum(header, pieces)
+  local text = header_text(header)
+  table.insert(pieces, 1, string.pack("<I8", #text) .. text)
+  return pieces
+end
+
+
+return safetensors

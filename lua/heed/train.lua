@@ -1,0 +1,253 @@
+-- heed.train: the training loop that examples share, with progress, a log, checkpoints, resume.
+--
+--   heed.train{
+--     model = model, loss = heed.binary_cross_entropy, batches = tasks.counting(),
+--     optimizer = optim.Adam(model:parameters()), steps = 2000,
+--     checkpoint = "counting.safetensors", every = 500, resume = true,
+--   }
+--
+-- A checkpoint is one file, replaced as a whole: weights, what the optimiser remembers, the
+-- generator's state, the losses. On the CPU a run that goes on from it ends bit for bit as the
+-- one that never stopped.
+
+local heed = require "heed"
+local json = require "heed.json"
+local Module = require "heed.nn.module"
+local optim = require "heed.optim"
+local options = require "heed.options"
+local Progress = require "heed.progress"
+local state = require "heed.state"
+
+local fail = heed.fail
+
+local FORMAT = "heed.train 1"
+
+local KNOWN = {
+  batches = options.any, checkpoint = options.any, clip = options.any, every = 1000,
+  log = options.any, loss = options.any, model = options.any, on_step = options.any,
+  optimizer = options.any, print = options.any, resume = false, schedule = options.any,
+  steps = options.any,
+}
+
+
+local PRINT = {["nil"] = true, boolean = true, number = true, ["function"] = true}
+
+local function check_print(print)
+  if PRINT[type(print)] then return end
+  fail("train: false, a number of steps or a function expected as print, got %s",
+       options.kind(print))
+end
+
+
+local function check_files(o)
+  for _, name in ipairs{"checkpoint", "log"} do
+    if o[name] ~= nil and type(o[name]) ~= "string" then
+      fail("train: a path expected as %s, got %s", name, options.kind(o[name]))
+    end
+  end
+  if o.resume and not o.checkpoint then fail("train: resume needs a checkpoint to go on from") end
+  if o.checkpoint and not Module.is(o.model) then
+    fail("train: a module expected as model, to save it, got %s", options.kind(o.model))
+  end
+end
+
+
+local function check(given)
+  if type(given) ~= "table" then
+    fail("train: a table of options expected, got %s", options.kind(given))
+  end
+  local o = options.read("train", given, KNOWN)
+  for _, name in ipairs{"model", "loss", "batches"} do options.callable("train", name, o[name]) end
+  for _, name in ipairs{"schedule", "on_step"} do
+    if o[name] ~= nil then options.callable("train", name, o[name]) end
+  end
+  if o.clip ~= nil and type(o.clip) ~= "number" then
+    fail("train: a number expected as clip, got %s", options.kind(o.clip))
+  end
+  if type(o.optimizer) ~= "table" or not o.optimizer.step then
+    fail("train: an optimizer expected, such as optim.Adam(model:parameters()), got %s",
+         options.kind(o.optimizer))
+  end
+  if o.steps ~= nil then o.steps = options.count("train", "steps", o.steps, 0) end
+  o.every = options.count("train", "every", o.every)
+  check_print(o.print)
+  check_files(o)
+  return o
+end
+
+
+-- Batches may say themselves where they stand, by the methods state and load_state.
+local function remember_themselves(batches)
+  return type(batches) == "table" and batches.state ~= nil and batches.load_state ~= nil
+end
+
+
+local function save_checkpoint(run, o)
+  local tensors = {
+    losses = heed.tensor(run.losses, {dtype = "float64"}),
+    rng = heed.rng_state(),
+  }
+  state.put_below(tensors, "model.", o.model:state())
+  state.put_below(tensors, "optimizer.", o.optimizer:state())
+  if remember_themselves(o.batches) then
+    state.put_below(tensors, "batches.", o.batches:state())
+  end
+  local metadata = {format = FORMAT, step = tostring(run.step)}
+  local done, why = heed.save(o.checkpoint, tensors, metadata)
+  if not done then fail("train: the checkpoint cannot be written: %s", why) end
+  run.saved = run.step
+end
+
+
+-- The checkpoint's tensors and step, or nil if there is no such file.
+local function read_checkpoint(path)
+  local file = io.open(path, "rb")
+  if not file then return nil end
+  file:close()
+  local tensors, metadata = heed.load(path)
+  if not tensors then fail("train: the checkpoint cannot be read: %s", metadata) end
+  local step = metadata.format == FORMAT and math.tointeger(tonumber(metadata.step))
+  if not step or not tensors.rng or not tensors.losses or #tensors.losses ~= step then
+    fail("train: %s is not a checkpoint of heed.train", path)
+  end
+  return tensors, step
+end
+
+
+local function refuse_misfits(o, model, optimizer)
+  local problems = {}
+  for _, p in ipairs(o.model:compare(model)) do problems[#problems + 1] = "model." .. p end
+  for _, p in ipairs(o.optimizer:compare(optimizer)) do
+    problems[#problems + 1] = "optimizer." .. p
+  end
+  state.refuse("train", problems)
+end
+
+
+-- Batches that cannot say where they stand are asked again for those that were used.
+local function wind_forward(batches, tensors, step)
+  if remember_themselves(batches) then
+    batches:load_state(state.below(tensors, "batches."))
+  else
+    for _ = 1, step do batches() end
+  end
+end
+
+
+local function resume(run, o)
+  local tensors, step = read_checkpoint(o.checkpoint)
+  if not tensors then return end
+  local model, optimizer = state.below(tensors, "model."), state.below(tensors, "optimizer.")
+  refuse_misfits(o, model, optimizer)
+  o.model:load_state(model)
+  o.optimizer:load_state(optimizer)
+  wind_forward(o.batches, tensors, step)
+  run.step, run.saved, run.losses = step, step, tensors.losses:totable()
+  heed.rng_state(tensors.rng)
+end
+
+
+-- The lines of a log up to a step: what was done after the checkpoint is done again.
+local function earlier_lines(path, step)
+  local lines = {}
+  local file = step > 0 and io.open(path)
+  if not file then return lines end
+  for line in file:lines() do
+    local entry = json.decode(line)
+    if type(entry) == "table" and (tonumber(entry.step) or math.huge) <= step then
+      lines[#lines + 1] = line .. "\n"
+    end
+  end
+  file:close()
+  return lines
+end
+
+
+local function open_log(path, step)
+  local lines = earlier_lines(path, step)
+  local file, why = io.open(path, "w")
+  if not file then fail("train: the log cannot be written: %s", why) end
+  file:write(table.concat(lines))
+  return file
+end
+
+
+-- The loss of one batch, or nil where the batches end; x goes to the model, the rest to the loss.
+local function loss_of(o, x, ...)
+  if x == nil then return nil end
+  return o.loss(o.model(x), ...)
+end
+
+
+-- One step: its loss, or nil where the batches end.
+local function train_step(run, o)
+  local loss = loss_of(o, o.batches())
+  if loss == nil then return nil end
+  o.optimizer:zero_grad()
+  loss:backward()
+  if o.clip then optim.clip_grad_norm(o.optimizer.parameters, o.clip) end
+  if o.schedule then o.optimizer.lr = run.rate * o.schedule(run.step + 1) end
+  o.optimizer:step()
+  return loss:item()
+end
+
+
+-- Whether to go on: all that follows a step.
+local function after_step(run, o, loss)
+  run.step = run.step + 1
+  run.losses[run.step] = loss
+  if run.log then
+    local entry = {step = run.step, loss = loss, lr = o.optimizer.lr}
+    run.log:write(json.encode(entry, "null"), "\n")
+  end
+  run.progress:tell(run.step, loss)
+  if o.checkpoint and run.step % o.every == 0 then
+    if run.log then run.log:flush() end
+    save_checkpoint(run, o)
+  end
+  return not (o.on_step and o.on_step(run.step, loss) == false)
+end
+
+
+local function loop(run, o)
+  while not o.steps or run.step < o.steps do
+    local loss = train_step(run, o)
+    if not loss or not after_step(run, o, loss) then break end
+  end
+  if o.checkpoint and run.saved ~= run.step then save_checkpoint(run, o) end
+end
+
+
+---@class heed.train.options
+---@field model function a module; it gets the first value of a batch
+---@field loss fun(prediction: any, ...): heed.Tensor gets the batch's other values too
+---@field batches function gives the next batch, or nil at the end; a task, for instance
+---@field optimizer heed.Optimizer
+---@field steps? integer the number of the last step; until the batches end unless given
+---@field clip? number the largest norm of all gradients
+---@field schedule? heed.Schedule what the optimiser's rate is multiplied with
+---@field checkpoint? string a path
+---@field every? integer steps between checkpoints; 1000 unless given
+---@field resume? boolean go on from the checkpoint, if there is one
+---@field log? string a path; one JSON object a line: step, loss, lr
+---@field print? false|integer|fun(line: string) nothing, every so many steps, or to a function
+---@field on_step? fun(step: integer, loss: number): boolean? false ends the run
+
+---Trains a model.
+---@param given heed.train.options
+---@return {losses: number[], steps: integer} run every step's loss, and how many steps there were
+local function train(given)
+  local o = check(given)
+  local run = {step = 0, saved = 0, losses = {}, rate = o.optimizer.lr}
+  if o.resume then resume(run, o) end
+  local log <close> = o.log and open_log(o.log, run.step) or nil
+  run.log, run.progress = log, Progress.new(run.step, o.steps, o.print)
+  if Module.is(o.model) then o.model:train() end
+  loop(run, o)
+  run.progress:finish(run.step)
+  if o.schedule then o.optimizer.lr = run.rate end
+  return {losses = run.losses, steps = run.step}
+end
+
+
+return train

@@ -1,0 +1,218 @@
+-- Numbers that PyTorch computes on the CPU (spec/golden/), and how far two correct programs may
+-- differ from each other.
+
+local heed = require "heed"
+local layouts = require "spec.support.layouts"
+
+local function golden(name) return dofile("spec/golden/" .. name .. ".lua") end
+
+local function tensor(g)
+  return heed.tensor(g.data, {dtype = g.dtype}):reshape(g.shape)
+end
+
+local huge = math.huge
+
+-- rtol of the larger, and an absolute floor for what is built on exp.
+local function compare(name, y, g, rtol, floor)
+  assert.equal(g.dtype, y.dtype, name)
+  assert.same(g.shape, {y:size()}, name)
+  local got = y:reshape(-1):totable()
+  for i, wanted in ipairs(g.data) do
+    local v = got[i]
+    local same = v == wanted or (v ~= v and wanted ~= wanted)
+    if not same and type(v) == "number" and wanted == wanted and math.abs(wanted) < huge then
+      same = math.abs(v - wanted) <= rtol * math.max(math.abs(wanted), math.abs(v)) + floor
+    end
+    assert.is_true(same, ("%s, element %d: %s expected, got %s"):format(name, i, wanted, v))
+  end
+end
+
+
+describe("random numbers", function()
+  for seed, calls in pairs(golden "random") do
+    it("are PyTorch's after manual_seed(" .. seed .. ")", function()
+      heed.manual_seed(seed)
+      for _, call in ipairs(calls) do
+        local y = load("return heed." .. call.call, call.call, "t", {heed = heed})()
+        compare(("seed %s, %s"):format(seed, call.call), y, call.result, 2e-6, 1e-7)
+      end
+    end)
+  end
+
+  it("go on where rng_state was taken", function()
+    heed.manual_seed(5)
+    heed.randn(3)
+    local state = heed.rng_state()
+    local a = heed.randn(20)
+    heed.rng_state(state)
+    assert.is_true(heed.randn(20):equal(a))
+  end)
+end)
+
+
+describe("type promotion", function()
+  local all = golden "promotion"
+  local types = {"bool", "uint8", "int64", "float16", "bfloat16", "float32", "float64"}
+
+  local function each_pair(group, f)
+    for _, a in ipairs(types) do
+      for b, wanted in pairs(all[group][a]) do
+        assert.equal(wanted, f(heed.ones(2, {dtype = a}), b).dtype, group .. " " .. a .. " " .. b)
+      end
+    end
+  end
+
+  it("is PyTorch's for tensors, tensors of rank 0 and numbers", function()
+    each_pair("tensor_tensor", function(x, b) return x + heed.ones(2, {dtype = b}) end)
+    each_pair("tensor_zero_rank", function(x, b) return x + heed.ones({}, {dtype = b}) end)
+  end)
+
+  it("is PyTorch's for the other groups of the file", function()
+    local numbers = {integer = 1, float = 1.5, int = 1}
+    for group, rows in pairs(all) do
+      if group ~= "tensor_tensor" and group ~= "tensor_zero_rank" then
+        for a, row in pairs(rows) do
+          local x = heed.ones(2, {dtype = a})
+          local name = group .. " " .. a
+          if type(row) == "table" then
+            for b, wanted in pairs(row) do
+              local other = numbers[b] or (b:find("int") and b ~= "int64" and 1)
+                            or heed.ones(2, {dtype = b})
+              local y = group:find("div") and x / other or x + other
+              assert.equal(wanted, y.dtype, name .. " " .. b)
+            end
+          elseif group:find("sum") then assert.equal(row, x:sum().dtype, name)
+          elseif group:find("exp") then assert.equal(row, x:exp().dtype, name)
+          elseif group:find("int") then assert.equal(row, (x + 1).dtype, name)
+          elseif group:find("float") then assert.equal(row, (x + 1.5).dtype, name)
+          elseif group:find("div") then assert.equal(row, (x / x).dtype, name)
+          else error("a group of promotion.lua that this spec does not know: " .. group) end
+        end
+      end
+    end
+  end)
+end)
+
+
+describe("elementwise operations at awkward points", function()
+  local all = golden "elementwise"
+
+  -- Where PyTorch's vector code is poorer than the mathematics, the mathematics is right too.
+  local function excused(name, x, part)
+    if name == "silu" or name == "sigmoid" then return x < -88 or (part == "grad" and x > 88) end
+    if name == "gelu" then return math.abs(x) == huge or x < -88 end
+    return false
+  end
+
+  for name, row in pairs(all.unary) do
+    it(name .. " agrees, and so does its gradient", function()
+      layouts.on_each_level(function(level)
+        local x = tensor(all.points):requires_grad_()
+        local y = heed[name](x)
+        local parts = {out = y:detach()}
+        if row.grad then
+          y:sum():backward()
+          parts.grad = x.grad
+        end
+        for part, wanted in pairs({out = row.out, grad = row.grad}) do
+          for i, v in ipairs(all.points.data) do
+            if not excused(name, v, part) then
+              compare(("%s %s %s at %s"):format(level, name, part, v),
+                      parts[part]:narrow(1, i, 1),
+                      {dtype = wanted.dtype, shape = {1}, data = {wanted.data[i]}}, 4e-6, 1e-36)
+            end
+          end
+        end
+      end)
+    end)
+  end
+
+  for name, wanted in pairs(all.binary) do
+    it(name .. " agrees", function()
+      layouts.on_each_level(function(level)
+        compare(level .. " " .. name, heed[name](tensor(all.binary_a), tensor(all.binary_b)),
+                wanted, 4e-6, 1e-36)
+      end)
+    end)
+  end
+end)
+
+
+describe("reductions of awkward inputs", function()
+  for kind, rows in pairs(golden "reductions") do
+    it("agree for " .. kind, function()
+      layouts.on_each_level(function(level)
+        local x = tensor(rows.input)
+        for call, wanted in pairs(rows) do
+          if call ~= "input" then
+            local name, args, index = call:match("^([%w_]+)%((.-)%)( ?i?n?d?e?x?)$")
+            local source = ("return x:%s(%s)"):format(name, args)
+            local y, position = load(source, call, "t", {x = x})()
+            if index == " index" then y = position end
+            compare(("%s %s %s"):format(level, kind, call), y, wanted, 4e-6, 1e-36)
+          end
+        end
+      end)
+    end)
+  end
+end)
+
+
+describe("losses", function()
+  -- What a case's name says about options.
+  local function options_of(case)
+    local o, name = {}, case.name
+    o.reduction = name:match("reduction (%w+)") or (name:find("batchmean") and "batchmean")
+    o.label_smoothing = tonumber(name:match("smoothing ([%d.]+)"))
+    o.beta = tonumber(name:match("beta ([%d.]+)"))
+    if name:find("pos_weight") then o.pos_weight = heed.tensor(3.0) end
+    if case.weight then o.weight = tensor(case.weight) end
+    if next(o) ~= nil then return o end
+  end
+
+  -- Labels of the file count from 0.
+  local function target_of(case)
+    local t = tensor(case.target)
+    if t.dtype == "int64" then t = heed.where(t:lt(0), t, t + 1) end
+    return t
+  end
+
+  for _, case in ipairs(golden "losses") do
+    it("agree: " .. case.name, function()
+      layouts.on_each_level(function()
+        local x = tensor(case.input):requires_grad_()
+        local f = heed[case.name:match("^[%w_]+")]
+        local y = f(x, target_of(case), options_of(case))
+        compare(case.name, y:detach(), case.out, 1e-5, 1e-7)
+        y:sum():backward()
+        compare(case.name .. ", gradient", x.grad, case.grad_input, 1e-5, 1e-7)
+      end)
+    end)
+  end
+end)
+
+
+describe("attention", function()
+  for _, fused in ipairs {true, false} do
+    for _, case in ipairs(golden "attention") do
+      it(("agrees, %s: %s"):format(fused and "fused" or "composed", case.name), function()
+        layouts.on_each_level(function()
+          local q, k, v = tensor(case.q):requires_grad_(), tensor(case.k):requires_grad_(),
+                          tensor(case.v):requires_grad_()
+          local out, weights = heed.attention(q, k, v, {
+            causal = case.causal, scale = case.scale, weights = true, fused = fused,
+            mask = case.mask and tensor(case.mask), bias = case.bias and tensor(case.bias),
+            lengths = case.lengths and tensor(case.lengths),
+          })
+          compare("out", out:detach(), case.out, 1e-5, 1e-6)
+          compare("weights", weights:detach(), case.weights, 1e-5, 1e-6)
+          out:backward(tensor(case.grad_out))
+          for _, name in ipairs {"q", "k", "v"} do
+            compare("gradient of " .. name, ({q = q, k = k, v = v})[name].grad,
+                    case["grad_" .. name], 1e-5, 2e-6)
+          end
+        end)
+      end)
+    end
+  end
+end)

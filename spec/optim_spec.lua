@@ -1,0 +1,263 @@
+-- Optimisers, clipping and schedules: PyTorch's paths, states, and what is refused.
+
+local heed = require "heed"
+local golden = require "spec.golden"
+local nn = require "heed.nn"
+local optim = require "heed.optim"
+
+
+local function message(f, ...)
+  local ok, e = pcall(f, ...)
+  assert.is_false(ok)
+  return tostring(e)
+end
+
+
+local function parameter(...)
+  return nn.Parameter(heed.tensor{...})
+end
+
+
+-- The same steps for any optimiser: sum(scale * (x - target)^2).
+local function descend(x, opt, case)
+  local loss = (golden.tensor(case.scale) * (x - golden.tensor(case.target)) ^ 2):sum()
+  opt:zero_grad()
+  loss:backward()
+  opt:step()
+end
+
+
+local MAKERS = {
+  ["SGD lr 0.1"] = {"SGD", {lr = 0.1}},
+  ["SGD lr 0.1 momentum 0.9"] = {"SGD", {lr = 0.1, momentum = 0.9}},
+  ["SGD lr 0.1 momentum 0.9 nesterov weight_decay 0.01"] =
+    {"SGD", {lr = 0.1, momentum = 0.9, nesterov = true, weight_decay = 0.01}},
+  ["SGD lr 0.1 momentum 0.9 dampening 0.5"] =
+    {"SGD", {lr = 0.1, momentum = 0.9, dampening = 0.5}},
+  ["Adam lr 0.01"] = {"Adam", {lr = 0.01}},
+  ["Adam lr 0.01 weight_decay 0.1"] = {"Adam", {lr = 0.01, weight_decay = 0.1}},
+  ["Adam lr 0.01 amsgrad"] = {"Adam", {lr = 0.01, amsgrad = true}},
+  ["AdamW lr 0.01 weight_decay 0.1 betas 0.8 0.95 eps 1e-6"] =
+    {"AdamW", {lr = 0.01, weight_decay = 0.1, betas = {0.8, 0.95}, eps = 1e-6}},
+}
+
+
+describe("an optimiser", function()
+  for _, case in ipairs(golden.read("optimisers")) do
+    local maker = MAKERS[case.name]
+    if maker then
+      it("follows PyTorch's path: " .. case.name, function()
+        local x, path = nn.Parameter(golden.tensor(case.start)), {}
+        local opt = optim[maker[1]]({x}, maker[2])
+        for i = 1, case.path.shape[1] do
+          descend(x, opt, case)
+          path[i] = x:detach():clone()
+        end
+        assert.is_nil(golden.difference(heed.stack(path), case.path, 2e-5, 1e-7))
+      end)
+    end
+  end
+
+  it("leaves a parameter without gradient as it is, and counts its steps apart", function()
+    local a, b, alone = parameter(1.0), parameter(1.0), parameter(1.0)
+    local both = optim.Adam({a, b}, {lr = 0.1})
+    local other = optim.Adam({alone}, {lr = 0.1})
+    for step = 1, 5 do
+      a.grad = heed.tensor{0.5 * step}
+      if step > 2 then b.grad, alone.grad = heed.tensor{1.0 * step}, heed.tensor{1.0 * step} end
+      both:step()
+      other:step()
+      if step == 2 then assert.equal(1, b:item()) end
+    end
+    assert.is_true(b:equal(alone))
+  end)
+
+  it("reads its rate at every step", function()
+    local p = parameter(1.0)
+    local opt = optim.SGD({p}, {lr = 1})
+    p.grad = heed.tensor{1.0}
+    opt.lr = 0.25
+    opt:step()
+    assert.equal(0.75, p:item())
+  end)
+
+  it("goes up when it maximises", function()
+    for _, kind in ipairs{"SGD", "Adam", "AdamW"} do
+      local p = parameter(1.0)
+      p.grad = heed.tensor{1.0}
+      optim[kind]({p}, {lr = 0.1, maximize = true, weight_decay = 0}):step()
+      assert.is_true(p:item() > 1)
+    end
+  end)
+
+  it("forgets gradients, or sets them to 0", function()
+    local p = parameter(1.0, 2.0)
+    local opt = optim.SGD{p}
+    p.grad = heed.ones(2)
+    opt:zero_grad({set_to_none = false})
+    assert.equal(0, p.grad:sum():item())
+    opt:zero_grad()
+    assert.is_nil(p.grad)
+  end)
+
+  it("holds when its parameters are moved to another type", function()
+    local layer = nn.Linear(2, 1)
+    local opt = optim.Adam(layer:parameters())
+    layer(heed.ones(1, 2)):sum():backward()
+    opt:step()
+    layer:to("float64")
+    local before = layer.weight:detach():clone()
+    layer(heed.ones(1, 2, {dtype = "float64"})):sum():backward()
+    opt:step()
+    assert.is_false(before:equal(layer.weight))
+    assert.equal("float64", opt:state()["exp_avg.1"].dtype)
+  end)
+
+  it("survives a scope that its steps are in", function()
+    local layer = nn.Linear(2, 1)
+    local opt = optim.Adam(layer:parameters())
+    for _ = 1, 3 do
+      heed.scope(function()
+        opt:zero_grad()
+        layer(heed.ones(1, 2)):sum():backward()
+        opt:step()
+      end)
+    end
+    assert.equal(3, opt:state().step[1])
+  end)
+
+  it("refuses what is no list of parameters", function()
+    assert.matches("such as model:parameters%(%), got Linear", message(optim.Adam, nn.Linear(1, 1)))
+    assert.matches("got an empty table", message(optim.SGD, {}))
+    assert.matches("a tensor expected as parameter 1, got 3", message(optim.SGD, {3}))
+    local p = parameter(1.0)
+    assert.matches("every parameter once expected, got parameter 1 as 2",
+                   message(optim.SGD, {p, p}))
+  end)
+
+  it("refuses options that make no sense", function()
+    local list = {parameter(1.0)}
+    assert.matches("at least 0 expected as lr, got %-1", message(optim.Adam, list, {lr = -1}))
+    assert.matches("at least 0 expected as lr", message(optim.Adam, list, {lr = 0 / 0}))
+    assert.matches("betas%[1%], got 1", message(optim.Adam, list, {betas = {1, 0.9}}))
+    assert.matches("two numbers expected as betas, got nil",
+                   message(optim.Adam, list, {betas = {0}}))
+    assert.matches("nesterov needs momentum", message(optim.SGD, list, {nesterov = true}))
+    assert.matches('did you mean "momentum"', message(optim.SGD, list, {momentun = 0.9}))
+    assert.matches("there are amsgrad, betas", message(optim.Adam, list, {learning_rate = 1}))
+  end)
+end)
+
+
+describe("an optimiser's state", function()
+  local function run(opt, p, from, to)
+    for step = from, to do
+      p.grad = heed.tensor{1.0, -0.5} * step
+      opt:step()
+    end
+  end
+
+  for _, kind in ipairs{"SGD", "Adam", "AdamW"} do
+    it("lets another one go on bit for bit: " .. kind, function()
+      local given = kind == "SGD" and {momentum = 0.9, lr = 0.1} or {amsgrad = true, lr = 0.1}
+      local p = parameter(1.0, 2.0)
+      local opt = optim[kind]({p}, given)
+      run(opt, p, 1, 3)
+      opt.lr = 0.05
+      local q = nn.Parameter(p:detach():clone())
+      local other = optim[kind]({q}, given)
+      other:load_state(opt:state())
+      assert.equal(0.05, other.lr)
+      run(opt, p, 4, 6)
+      run(other, q, 4, 6)
+      assert.equal(p:data(), q:data())
+    end)
+  end
+
+  it("lists all that does not fit, and loads nothing", function()
+    local p = parameter(1.0, 2.0)
+    local opt = optim.Adam{p}
+    run(opt, p, 1, 2)
+    local state = opt:state()
+    state["exp_avg.1"], state.other = nil, heed.zeros(1)
+    state["exp_avg_sq.1"] = heed.zeros(3)
+    local fresh = optim.Adam{p}
+    local e = message(fresh.load_state, fresh, state)
+    assert.matches("exp_avg.1: float32 %(2%) is missing", e)
+    assert.matches("exp_avg_sq.1: float32 %(2%) expected, got float32 %(3%)", e)
+    assert.matches("other: not expected", e)
+    assert.equal(0, fresh:state().step[1])
+    assert.matches("step: int64 %(1%) is missing", message(fresh.load_state, fresh, {}))
+  end)
+end)
+
+
+describe("clip_grad_norm", function()
+  it("scales gradients as PyTorch does", function()
+    for _, case in ipairs(golden.read("optimisers")) do
+      if case.clipped then
+        local ps = {parameter(0.0), parameter(0.0, 0.0)}
+        ps[1].grad, ps[2].grad = heed.tensor{3.0}, heed.tensor{4.0, 12.0}
+        assert.equal(case.norm, optim.clip_grad_norm(ps, 5):item())
+        local clipped = heed.cat{ps[1].grad, ps[2].grad}
+        assert.is_nil(golden.difference(clipped, case.clipped, 2e-6))
+      end
+    end
+  end)
+
+  it("leaves small gradients as they are", function()
+    local p = parameter(0.0, 0.0)
+    p.grad = heed.tensor{0.3, -0.4}
+    assert.is_true(optim.clip_grad_norm({p}, 1):allclose(heed.tensor(0.5)))
+    assert.is_true(p.grad:equal(heed.tensor{0.3, -0.4}))
+  end)
+
+  it("takes other norms, and parameters without gradients", function()
+    local p, q = parameter(0.0, 0.0), parameter(0.0)
+    p.grad = heed.tensor{3.0, -4.0}
+    assert.equal(4, optim.clip_grad_norm({p, q}, 1, {norm_type = math.huge}):item())
+    assert.equal(0, optim.clip_grad_norm({q}, 1):item())
+  end)
+end)
+
+
+describe("a schedule", function()
+  local function near(a, b) assert.is_true(math.abs(a - b) < 1e-12, a .. " ~= " .. b) end
+
+  it("falls along a cosine", function()
+    local rate = optim.cosine(100, {min = 0.1})
+    near(1, rate(1))
+    near(0.55, rate(51))
+    near(0.1, rate(101))
+    near(0.1, rate(1000))
+  end)
+
+  it("falls along a line", function()
+    local rate = optim.linear(10, {from = 1, to = 0.5})
+    near(1, rate(1))
+    near(0.75, rate(6))
+    near(0.5, rate(12))
+  end)
+
+  it("falls in steps", function()
+    local rate = optim.step(5, {gamma = 0.5})
+    near(1, rate(5))
+    near(0.5, rate(6))
+    near(0.25, rate(11))
+  end)
+
+  it("warms up, then hands over", function()
+    local rate = optim.warmup(10, optim.linear(10))
+    near(0.1, rate(1))
+    near(1, rate(10))
+    near(1, rate(11))
+    near(0.9, rate(12))
+    near(1, optim.warmup(10)(50))
+  end)
+
+  it("refuses what is no number of steps", function()
+    assert.matches("optim.cosine: a whole number of at least 1", message(optim.cosine, 0))
+    assert.matches("a function expected as the schedule that follows, got 3",
+                   message(optim.warmup, 1, 3))
+  end)
+end)

@@ -1,0 +1,308 @@
+-- Pictures: what stands in the terminal, what is refused, and what gnuplot is told.
+
+local heed = require "heed"
+local plot = require "heed.plot"
+
+local nan = 0 / 0
+
+local has_gnuplot = os.execute "gnuplot --version >/dev/null 2>&1"
+
+
+local function plain(text)
+  return (text:gsub("\27%[[%d;]*m", ""))
+end
+
+
+local function widest(text)
+  local n = 0
+  for line in plain(text):gmatch "[^\n]+" do n = math.max(n, utf8.len(line)) end
+  return n
+end
+
+
+local function refuses(message, f, ...)
+  local good, why = pcall(f, ...)
+  assert.is_false(good)
+  assert.is_truthy(tostring(why):find(message, 1, true), why)
+end
+
+
+-- An expected picture without the spaces that its first line begins with.
+local function unindent(text)
+  local margin = text:match "^ *"
+  return (("\n" .. text):gsub("\n" .. margin, "\n"):gsub("\n *$", ""):sub(2))
+end
+
+
+describe("a heat map in ASCII", function()
+  it("has shades, blanks and a scale", function()
+    local p = plot.heat {{0, 1}, {nan, 0.5}}
+    assert.are.equal(unindent [[
+      ..@@
+        ++
+      0 .:-=+*#%@ 1
+    ]], p:text(false, 40))
+  end)
+
+  it("has labels, text in cells, and marks", function()
+    local p = plot.heat({{0, 1}, {nan, 0.5}}, {
+      title = "counts", rows = {"first", 2}, columns = {"a", "b"}, cells = {{2, 7}, {4, "x"}},
+      mark = function(i, j) return i == j end,
+    })
+    assert.are.equal(unindent [[
+      counts
+              a    b
+      first ..[2]@@ 7
+          2    4 ++[x]
+            0 .:-=+*#%@ 1
+    ]], p:text(false, 60))
+  end)
+
+  it("writes long labels downwards where they don't fit", function()
+    local p = plot.heat({{1, 2, 3, 3}}, {columns = {"to", "be", "écrit", "."}, title = "a"})
+    assert.are.equal(unindent [[
+      a
+          é
+          c
+          r
+      t b i
+      o e t .
+      ..++@@@@
+      1 .:-=+*#%@ 3
+    ]], p:text(false, 16))
+  end)
+
+  it("takes its bounds from the options", function()
+    local p = plot.heat({{-5, 0, 5}}, {min = -1, max = 1})
+    assert.are.equal("..++@@\n-1 .:-=+*#%@ 1", p:text(false, 40))
+  end)
+
+  it("marks cells without text by an x", function()
+    local p = plot.heat({{0, 1}}, {mark = {{true, false}}})
+    assert.are.equal("..[x]@@@", p:text(false, 40):match "^[^\n ]+")
+  end)
+
+  it("averages what is too wide", function()
+    local m = {}
+    for i = 1, 8 do
+      m[i] = {}
+      for j = 1, 100 do m[i][j] = j <= 50 and 0 or 1 end
+    end
+    local text = plot.heat(m):text(false, 50)
+    assert.is_true(widest(text) <= 50)
+    assert.is_truthy(text:find("\n" .. ("%."):rep(25) .. ("@"):rep(25), 1)
+      or text:find("^" .. ("%."):rep(25) .. ("@"):rep(25)))
+    assert.is_truthy(text:find("mean of 4 x 2", 1, true))
+  end)
+
+  it("survives numbers of all sizes", function()
+    local inf = math.huge
+    for _, m in ipairs {
+      {{nan}}, {{inf, -inf}}, {{1e308, -1e308, 0}}, {{5e-324, 1e-323}}, {{3, 3}},
+    } do
+      for _, in_colour in ipairs {true, false} do
+        assert.is_string(plot.heat(m):text(in_colour, 40))
+      end
+    end
+  end)
+
+  it("shows control characters and broken UTF-8 as what they are", function()
+    local p = plot.heat({{1}}, {rows = {"\n\27[31m\xff"}, title = "a\tb"})
+    local text = p:text(false, 40)
+    assert.is_truthy(text:find([[\n\x1b[31m\xff]], 1, true), text)
+    assert.is_truthy(text:find([[a\tb]], 1, true))
+    assert.is_nil(text:find "\27")
+  end)
+
+  it("takes tensors for everything", function()
+    local p = plot.heat(heed.tensor({{0, 1}}, {dtype = "float32"}), {
+      cells = heed.tensor({{3, 4}}, {dtype = "int64"}), rows = heed.tensor({7}, {dtype = "int64"}),
+      mark = heed.tensor({{false, true}}, {dtype = "bool"}),
+    })
+    assert.are.equal("7 .. 3 @@[4]", p:text(false, 40):match "^[^\n]+")
+  end)
+end)
+
+
+describe("a heat map in colour", function()
+  it("says the same", function()
+    local p = plot.heat({{0, 1}}, {cells = {{2, 7}}})
+    assert.are.equal(" 2  7", plain(p:text(true, 40)):match "^[^\n]-7")
+  end)
+
+  it("goes from viridis' dark end to its light one", function()
+    local text = plot.heat {{0, 1}}:text(true, 40)
+    assert.is_truthy(text:find("48;2;68;1;84", 1, true))
+    assert.is_truthy(text:find("48;2;253;231;37", 1, true))
+  end)
+
+  it("has marked text in red on white", function()
+    local text = plot.heat({{0, 1}}, {cells = {{2, 7}}, mark = {{true}}}):text(true, 40)
+    assert.is_truthy(text:find("48;2;255;255;255;38;2;214;29;50m2\27", 1, true))
+  end)
+
+  it("ends every colour that it begins", function()
+    local p = plot.heat({{0, nan}, {1, 2}}, {cells = {{1, 2}, {3, 4}}, mark = {{true, true}}})
+    for line in p:text(true, 60):gmatch "[^\n]+" do
+      local _, begun = line:gsub("\27%[[%d;]+m", "")
+      local _, ended = line:gsub("\27%[0m", "")
+      assert.are.equal(begun, 2 * ended)
+    end
+  end)
+end)
+
+
+describe("a curve", function()
+  it("falls where its numbers fall", function()
+    local p = plot.curve({10, 9, 8, 7, 6, 5, 4, 3, 2, 1}, {x = "step", title = "loss"})
+    assert.are.equal(unindent [[
+      loss
+      10|**
+        |  **
+        |    **
+        |      ***
+        |         **
+        |           **
+        |             ***
+        |                **
+        |                  **
+       1|                    **
+        +----------------------
+         1       step        10
+    ]], p:text(false, 25))
+  end)
+
+  it("leaves a gap at NaN", function()
+    local text = plot.curve({1, nan, nan, 1}):text(false, 24)
+    assert.is_truthy(text:find("%* +%*"))
+  end)
+
+  it("names several series", function()
+    local text = plot.curve({{1, 2, 3}, heed.tensor {3.5, 2.5}}, {labels = {"train", "valid"}})
+      :text(false, 40)
+    assert.is_truthy(text:find("* train  o valid", 1, true))
+  end)
+
+  it("counts steps between its numbers", function()
+    local text = plot.curve({3, 2, 1}, {every = 100}):text(false, 40)
+    assert.are.equal("300", text:match "(%d+)$")
+  end)
+
+  it("survives numbers of all sizes, and few of them", function()
+    local inf = math.huge
+    for _, list in ipairs {{1}, {nan}, {inf, -inf, 1}, {1e308, -1e308}, {5e-324, 0}, {2, 2, 2}} do
+      for _, in_colour in ipairs {true, false} do
+        local text = plot.curve(list):text(in_colour, 40)
+        assert.is_true(widest(text) <= 40)
+      end
+    end
+  end)
+
+  it("draws a hundred thousand numbers with their range", function()
+    local list = {}
+    for k = 1, 100000 do list[k] = k % 2 + k / 50000 end
+    local text = plot.curve(list):text(false, 60)
+    assert.is_truthy(text:find("*", 1, true))
+    assert.is_truthy(text:find(".", 1, true))
+    assert.is_true(widest(text) <= 60)
+  end)
+end)
+
+
+describe("a row", function()
+  local p = plot.row {plot.heat({{1, 2}}, {title = "one"}), plot.heat({{1, 2}}, {title = "two"})}
+
+  it("stands side by side where there is room, below where there is none", function()
+    assert.is_truthy(p:text(false, 80):find "one +two")
+    assert.is_truthy(p:text(false, 20):find "one\n.*\n\ntwo")
+  end)
+
+  it("gives a curve what is left", function()
+    local text = plot.row {plot.heat {{1, 2}}, plot.curve {1, 2}}:text(false, 80)
+    assert.is_truthy(text:match "^%.%.@@ +2|")
+    assert.is_true(widest(text) > 60 and widest(text) <= 80)
+  end)
+
+  it("takes rows", function()
+    assert.are.equal(p:text(false, 80), plot.row {p}:text(false, 80))
+  end)
+
+  it("is what print draws", function()
+    assert.are.equal(p:text(false, math.max(20, tonumber(os.getenv "COLUMNS") or 80)), tostring(p))
+  end)
+end)
+
+
+describe("a wrong call", function()
+  it("says what was expected", function()
+    refuses("a matrix expected", plot.heat, 1)
+    refuses("a matrix expected", plot.heat, heed.tensor {1.5, 2})
+    refuses("a matrix with elements", plot.heat, {})
+    refuses("a list with numbers", plot.heat, {{}})
+    refuses("a list of numbers expected", plot.heat, {1, 2})
+    refuses("equal length", plot.heat, {{1, 2}, {3}})
+    refuses("a number expected", plot.heat, {{"1"}})
+    refuses('"rows"', plot.heat, {{1}}, {row = {}})
+    refuses("1 labels expected as option rows", plot.heat, {{1}}, {rows = {1, 2}})
+    refuses("option columns", plot.heat, {{1}}, {columns = "a"})
+    refuses("option cells", plot.heat, {{1}}, {cells = 1})
+    refuses("option mark", plot.heat, {{1}}, {mark = true})
+    refuses("option min", plot.heat, {{1}}, {min = "0"})
+    refuses("option max", plot.heat, {{1}}, {max = nan})
+    refuses("min <= max", plot.heat, {{1}}, {min = 2, max = 1})
+    refuses("a list of numbers expected", plot.curve, nil)
+    refuses("a list with numbers", plot.curve, {})
+    refuses("a vector expected", plot.curve, heed.tensor {{1.5}})
+    refuses("option every", plot.curve, {1}, {every = 0.5})
+    refuses("option smooth", plot.curve, {1}, {smooth = 0})
+    refuses("option labels", plot.curve, {1}, {labels = "a"})
+    refuses("a list of pictures", plot.row, {})
+    refuses("a picture expected at [1]", plot.row, {1})
+    local p = plot.heat {{1}}
+    refuses(".png or .svg", p.save, p, "a.gif")
+    refuses(".png or .svg", p.save, p, nil)
+  end)
+end)
+
+
+describe("gnuplot", function()
+  local gnuplot = require "heed.plot.gnuplot"
+
+  it("is told no character that could mean something to it", function()
+    local text = "'\"`$@!;\\%{}^_~#\n"
+    local p = plot.row {
+      plot.heat({{1, 2}}, {title = text, rows = {text}, columns = {text, text},
+        cells = {{text, text}}, mark = {{true, true}}}),
+      plot.curve({{1, 2}}, {title = text, x = text, y = text, labels = {text}}),
+    }
+    local script = gnuplot.script(p, "png", "out")
+    for quoted in script:gmatch '"([^"\n]*)"' do
+      assert.is_truthy(quoted:gsub("\\%d%d%d", ""):match "^[A-Za-z ]*$", quoted)
+    end
+    assert.is_nil(script:find("`", 1, true))
+  end)
+
+  it("draws PNG and SVG", function()
+    if not has_gnuplot then return pending "gnuplot is not installed" end
+    local p = plot.row {
+      plot.heat({{1, nan}, {3, 4}}, {cells = {{"'", '"'}, {"`", "\\"}}, mark = {{true}}}),
+      plot.curve({3, 2, nan, 1}, {labels = {"100%"}}),
+    }
+    for ending, magic in pairs {png = "^\x89PNG", svg = "<svg"} do
+      local name = os.tmpname()
+      os.remove(name)
+      local path = name .. "." .. ending
+      assert(p:save(path))
+      local file = assert(io.open(path, "rb"))
+      assert.is_truthy(file:read("a"):find(magic))
+      file:close()
+      os.remove(path)
+    end
+  end)
+
+  it("or the disk may be missing: nil and a message", function()
+    local done, why = plot.heat {{1}}:save "/nonexistent/a.png"
+    assert.is_nil(done)
+    assert.is_string(why)
+  end)
+end)

@@ -1,0 +1,33 @@
+-- A small training run that can be killed: what train_spec starts in a process of its own.
+
+local heed = require "heed"
+local nn = require "heed.nn"
+local optim = require "heed.optim"
+local tasks = require "heed.tasks"
+
+
+-- Ends this process at once, as a power cut would.
+local function die()
+  os.execute("kill -9 $PPID")
+end
+
+
+---@param o {checkpoint: string?, steps: integer, kill: integer?, resume: boolean?}
+---@return heed.Module model
+---@return heed.Optimizer optimizer
+---@return table run
+return function(o)
+  heed.manual_seed(11)
+  local model = nn.Sequential{
+    nn.Embedding(9, 4), nn.Linear(4, 4), nn.Dropout(0.2), nn.Tanh(), nn.Linear(4, 1),
+  }
+  local optimizer = optim.AdamW(model:parameters(), {lr = 0.01})
+  local run = heed.train{
+    model = model, optimizer = optimizer, batches = tasks.counting{size = 4, length = 3},
+    loss = function(p, y) return heed.bce_with_logits(p:mean(2), y) end,
+    steps = o.steps, schedule = optim.cosine(o.steps), clip = 1, print = false,
+    checkpoint = o.checkpoint, every = 500, resume = o.resume,
+    on_step = function(step) if step == o.kill then die() end end,
+  }
+  return model, optimizer, run
+end

@@ -1,0 +1,71 @@
+-- Layouts that every operation must take: the same values, lying differently in memory.
+
+local heed = require "heed"
+
+local layouts = {}
+
+-- Each gives a tensor of shape (2, 3, 4) with the values 1 to 24 of `list`, in order.
+local SHAPE = {2, 3, 4}
+
+function layouts.dense(list, dtype)
+  return heed.tensor(list, {dtype = dtype}):reshape(SHAPE)
+end
+
+function layouts.transposed(list, dtype)
+  return layouts.dense(list, dtype):permute(3, 1, 2):contiguous():permute(2, 3, 1)
+end
+
+function layouts.sliced(list, dtype)
+  local wide = heed.zeros(2, 5, 9, {dtype = dtype})
+  local part = wide[{{}, {2, 4}, {1, 8, 2}}]
+  part:copy_(layouts.dense(list, dtype))
+  return part
+end
+
+function layouts.reversed(list, dtype)
+  return layouts.dense(list, dtype):flip(3)[{{}, {}, {4, 1, -1}}]
+end
+
+-- The views alone, for gradients: from a leaf of shape (2, 3, 4) to one of these layouts.
+layouts.views = {
+  dense = function(x) return x end,
+  transposed = function(x) return x:transpose(1, 3) end,
+  sliced = function(x) return x[{{}, {1, 3, 2}, {2, 4}}] end,
+  broadcast = function(x) return x:narrow(2, 1, 1):expand(2, 5, 4) end,
+  reversed = function(x) return x[{{}, {}, {4, 1, -1}}] end,
+}
+
+layouts.names = {"dense", "transposed", "sliced", "reversed"}
+
+-- The levels that this processor has.
+function layouts.levels()
+  local list, now = {}, heed.level()
+  for _, name in ipairs {"base", "avx2", "avx512", "neon"} do
+    if pcall(heed.level, name) then list[#list + 1] = name end
+  end
+  heed.level(now)
+  return list
+end
+
+-- Calls f(level) on each of them, and sets back what was there.
+function layouts.on_each_level(f)
+  local now = heed.level()
+  for _, name in ipairs(layouts.levels()) do
+    heed.level(name)
+    local good, why = pcall(f, name)
+    heed.level(now)
+    if not good then error(name .. ": " .. tostring(why), 0) end
+  end
+end
+
+-- Numbers that repeat from run to run without touching heed's generator.
+function layouts.numbers(n, low, high, seed)
+  local list, state = {}, (seed or 1) * 2654435761 % 2147483647
+  for i = 1, n do
+    state = state * 48271 % 2147483647
+    list[i] = low + (high - low) * state / 2147483647
+  end
+  return list
+end
+
+return layouts

@@ -1,0 +1,200 @@
+-- heed.train: the counting notebook's losses, progress, logs, checkpoints, and resume.
+
+local heed = require "heed"
+local golden = require "spec.golden"
+local json = require "heed.json"
+local nn = require "heed.nn"
+local optim = require "heed.optim"
+local resumable_run = require "spec.resumable_run"
+local tasks = require "heed.tasks"
+
+
+local function message(f, ...)
+  local ok, e = pcall(f, ...)
+  assert.is_false(ok)
+  return tostring(e)
+end
+
+
+-- The model of the counting notebook.
+local Counter = nn.Module:extend("Counter")
+
+function Counter:init()
+  self.embed = nn.Embedding(10, 5)
+  self.query = nn.Parameter(heed.randn(1, 5))
+  self.WK = nn.Linear(5, 5)
+  self.WV = nn.Linear(5, 50)
+  self.nn = nn.Sequential{nn.Linear(50, 200), nn.ReLU(), nn.Linear(200, 1), nn.Sigmoid()}
+end
+
+function Counter:forward(x)
+  local e = self.embed(x)                                                   -- (B, T, 5)
+  local scores = heed.einsum("ik,bjk->bij", self.query, self.WK(e)) / 5 ^ 0.5
+  local z = heed.einsum("bij,bjk->bik", scores:softmax(-1), self.WV(e))     -- (B, 1, 50)
+  return self.nn(z:select(2, 1))                                            -- (B, 1)
+end
+
+
+local function options(more)
+  local model = nn.Linear(10, 1)
+  local o = {
+    model = function(x) return model(x:to("float32")) end, loss = heed.bce_with_logits,
+    batches = tasks.counting{size = 2, seed = 1}, optimizer = optim.SGD(model:parameters()),
+    steps = 20, print = false,
+  }
+  for name, value in pairs(more or {}) do o[name] = value end
+  return o
+end
+
+
+describe("the counting notebook", function()
+  it("follows PyTorch's losses and ends at its weights", function()
+    local wanted = golden.read("counting")
+    heed.manual_seed(wanted.seed)
+    local model = Counter()
+    local run = heed.train{
+      model = model, loss = heed.binary_cross_entropy, steps = #wanted.losses, print = false,
+      batches = tasks.counting{than = 7}, optimizer = optim.Adam(model:parameters(), {lr = 1e-4}),
+    }
+    for i, loss in ipairs(wanted.losses) do
+      assert.is_true(math.abs(run.losses[i] - loss) < 1e-4, "step " .. i)
+    end
+    local state = model:state()
+    for name, row in pairs(wanted.weights_after) do
+      local ours = name:gsub("%.(%d+)%.", function(i) return (".%d."):format(i + 1) end)
+      assert.is_nil(golden.difference(state[ours], row, 1e-3, 1e-3), name)
+    end
+  end)
+end)
+
+
+describe("training", function()
+  it("gives every step's loss", function()
+    local run = heed.train(options())
+    assert.equal(20, run.steps)
+    assert.equal(20, #run.losses)
+  end)
+
+  it("stops where the batches end, and where on_step says so", function()
+    local batch, n = tasks.counting{size = 2}, 0
+    local function three()
+      n = n + 1
+      if n <= 3 then return batch() end
+    end
+    assert.equal(3, heed.train(options{batches = three}).steps)
+    local function until_seven(step) return step < 7 end
+    assert.equal(7, heed.train(options{on_step = until_seven}).steps)
+  end)
+
+  it("multiplies the rate by the schedule, and puts it back", function()
+    local rates, p = {}, nn.Parameter(heed.zeros(1))
+    local opt = optim.SGD({p}, {lr = 0.5})
+    heed.train(options{
+      model = function() return p * 1 end, loss = function(y) return y:sum() end, optimizer = opt,
+      schedule = function(step) return 1 / step end, steps = 3,
+      on_step = function() rates[#rates + 1] = opt.lr end,
+    })
+    assert.same({0.5, 0.25, 0.5 / 3}, rates)
+    assert.equal(0.5, opt.lr)
+  end)
+
+  it("clips gradients", function()
+    local p = nn.Parameter(heed.zeros(1))
+    heed.train(options{
+      model = function() return p * 1000 end, loss = function(y) return y:sum() end, clip = 1,
+      optimizer = optim.SGD({p}, {lr = 1}), steps = 1,
+    })
+    assert.is_true(math.abs(p:item() + 1) < 1e-4)
+  end)
+
+  it("tells how far it is", function()
+    local lines = {}
+    heed.train(options{print = function(line) lines[#lines + 1] = line end})
+    assert.equal(10, #lines)
+    assert.matches("^step 2/20  loss %d+%.%d%d%d%d  .* steps/s  %d+:%d%d left$", lines[1])
+    assert.matches("^step 20/20  loss", lines[10])
+  end)
+
+  it("logs JSON lines", function()
+    local path = os.tmpname()
+    heed.train(options{log = path, steps = 3})
+    local entries = {}
+    for line in io.lines(path) do entries[#entries + 1] = json.decode(line) end
+    os.remove(path)
+    assert.equal(3, #entries)
+    assert.equal(2, entries[2].step)
+    assert.equal(0.001, entries[3].lr)
+    assert.equal("number", type(entries[1].loss))
+  end)
+
+  it("refuses what it cannot work with", function()
+    assert.matches("train: a table of options expected, got nil", message(heed.train))
+    assert.matches('did you mean "loss"', message(heed.train, options{los = 1}))
+    assert.matches("a function expected as batches, got 3",
+                   message(heed.train, options{batches = 3}))
+    assert.matches("an optimizer expected", message(heed.train, options{optimizer = 3}))
+    assert.matches("resume needs a checkpoint", message(heed.train, options{resume = true}))
+    assert.matches("a module expected as model", message(heed.train, options{checkpoint = "x"}))
+  end)
+end)
+
+
+describe("a checkpoint", function()
+  local path
+
+  before_each(function()
+    path = os.tmpname()
+    os.remove(path)
+  end)
+
+  after_each(function() os.remove(path) end)
+
+  -- Runs it in another process, which finds the module as this one does.
+  local function run_apart(o)
+    local call = ("require'spec.resumable_run'{checkpoint=%q,steps=%d,kill=%d}"):format(
+      path, o.steps, o.kill)
+    local function quoted(s) return "'" .. s:gsub("'", "'\\''") .. "'" end
+    return os.execute(("LUA_PATH=%s LUA_CPATH=%s %s -e %s"):format(
+      quoted(package.path), quoted(package.cpath), os.getenv("LUA") or "lua5.4", quoted(call)))
+  end
+
+  it("lets a killed run end bit for bit as the one that never stopped", function()
+    local model, optimizer, run = resumable_run{steps = 2000}
+    local generator = heed.rng_state():data()
+    local _, how, signal = run_apart{steps = 2000, kill = 1037}
+    assert.is_true(how == "signal" or signal == 137)
+    local again, its_optimizer, rest = resumable_run{checkpoint = path, steps = 2000, resume = true}
+    assert.same(run.losses, rest.losses)
+    assert.equal(generator, heed.rng_state():data())
+    for _, pair in ipairs{{model, again}, {optimizer, its_optimizer}} do
+      local wanted, got = pair[1]:state(), pair[2]:state()
+      for name, t in pairs(wanted) do
+        if name ~= "lr" then assert.equal(t:data(), got[name]:data(), name) end
+      end
+    end
+  end)
+
+  it("is not needed to start with resume", function()
+    local _, _, run = resumable_run{checkpoint = path, steps = 10, resume = true}
+    assert.equal(10, run.steps)
+    _, _, run = resumable_run{checkpoint = path, steps = 10, resume = true}
+    assert.equal(10, #run.losses)
+  end)
+
+  it("of another model is refused with all differences", function()
+    resumable_run{checkpoint = path, steps = 2}
+    local model = nn.Linear(10, 1)
+    local e = message(heed.train, options{
+      model = model, optimizer = optim.SGD(model:parameters()), checkpoint = path, resume = true,
+    })
+    assert.matches("model.weight: float32 %(1, 10%) is missing", e)
+    assert.matches("model.1.weight: not expected", e)
+    assert.matches("optimizer.", e)
+  end)
+
+  it("that is none is refused", function()
+    heed.save(path, {x = heed.zeros(1)})
+    local o = options{model = nn.Linear(10, 1), checkpoint = path, resume = true}
+    assert.matches("not a checkpoint of heed.train", message(heed.train, o))
+  end)
+end)

@@ -1,0 +1,173 @@
+/*
+** core.h - floors 1 and 2: contexts, storage, tensors and their history.
+*/
+
+#ifndef core_h
+#define core_h
+
+#include "core/device.h"
+#include "core/pool.h"
+#include "core/random.h"
+
+#pragma GCC visibility push(hidden)
+
+/* Counted bytes on a device. 'version' grows with every change in place. */
+typedef struct storage storage;
+struct storage {
+  heed_context *cx;
+  device *where;
+  int64_t refs;
+  size_t bytes;                    /* that a tensor may use */
+  size_t room;                     /* that were allocated: a size class; 0 for foreign memory */
+  void *data;
+  int64_t version;
+  heed_op changer;                 /* the op that changed it last, for the message */
+  void (*release) (void *self, void *data);                  /* of foreign memory */
+  void *self;
+  storage *next;                   /* in the cache */
+};
+
+typedef struct node node;
+
+/* A handle. Handles of one history share a node; views remember the handle they view. */
+struct heed_tensor {
+  heed_context *cx;
+  int64_t refs;
+  storage *store;
+  layout at;
+  heed_type type;
+  bool number;                     /* came from a Lua number: joins types weakly; see 'value' */
+  scalar value;                    /* of a number, which has no storage until asked */
+  int output;                      /* of node */
+  node *node;                      /* NULL: no history */
+  heed_tensor *base;               /* the handle that this is a view of, or NULL */
+  node *base_node;                 /* base's node when this view's own was made (not counted) */
+};
+
+/* A value that a gradient rule needs: a tensor without history, at a version. */
+typedef struct saved {
+  storage *store;                  /* NULL: only shape and type were kept */
+  int64_t version;
+  layout at;
+  heed_type type;
+  bool number;
+  scalar value;
+  bool there;                      /* false: the argument was left out */
+} saved;
+
+/* An input of a node: where its gradient goes. */
+typedef struct edge {
+  node *node;                      /* NULL: wants no gradient */
+  int output;
+  heed_type type;                  /* of the input, and its shape: the walk sums over */
+  layout at;                       /* broadcast axes and converts in one place */
+} edge;
+
+typedef enum node_kind { NODE_LEAF, NODE_OP, NODE_OVERLAY, NODE_VIEW, NODE_CUSTOM } node_kind;
+
+/*
+** A step of history. Nodes are made after their inputs, so 'order' falls along every edge.
+** A leaf owns its gradient. Arrays lie behind the node, in one block.
+*/
+struct node {
+  heed_context *cx;
+  int64_t refs;
+  int64_t order;
+  node_kind kind;
+  heed_op op;
+  int nedges, nsaved, noutputs, nargs;
+  edge *edges;                     /* one for each tensor argument, lists flattened */
+  saved *saved;                    /* arguments' tensors first (nedges of them), then outputs */
+  heed_value *args;                /* the scalar arguments as they were given (lists copied) */
+  heed_tensor *gradient;           /* of a leaf */
+  layout region;                   /* OVERLAY and VIEW: the part of the base, in its storage */
+  layout whole; heed_type type;    /* of the base, or of the leaf */
+  heed_custom custom;
+  bool freed;                      /* a walk without 'retain' went through */
+  /* while a walk runs: */
+  heed_tensor **incoming;          /* gradient of each output, or NULL (lies behind the node) */
+  int64_t walk;                    /* the walk that has seen it */
+  node *next;                      /* list of those to free */
+};
+
+/* Bytes of storage on the host; foreign memory is not counted. */
+typedef struct memory_account {
+  size_t live, cached, peak, limit;
+  size_t read;                     /* live and cached when the machine was last asked for 'limit' */
+  bool limited;                    /* by the user */
+} memory_account;
+
+#define STORAGE_CLASSES 125        /* 64 bytes to 4 GiB: see storage.c */
+#define SMALL_CLASSES 64           /* 64 bytes to 4 KiB, in steps of 64: see context.c */
+
+struct heed_context {
+  heed_host host;
+  char message[1024];
+  bool failed;
+  device *cpu;
+  const cpu_level *level;
+  pool *pool;
+  generator random;
+  memory_account memory;
+  storage *free_storages[STORAGE_CLASSES]; /* cached with their data */
+  void *free_small[SMALL_CLASSES];         /* cached blocks of core_alloc */
+  size_t small;                            /* bytes of those */
+  bool recording;
+  int64_t clock;                           /* order of the next node */
+  int64_t walks, nodes;
+  node *dying;                             /* nodes that wait to be freed */
+  bool burying;                            /* somebody frees them */
+  struct walk *walk;                       /* the one that runs, or NULL */
+  heed_tensor **temporaries;               /* owned by the ops that run: see op.h */
+  int ntemporaries, room_temporaries;
+  heed_signature *signatures;              /* HEED_NOPS */
+  int64_t tensors;                         /* alive: the context waits for them at close */
+  bool closing;
+};
+
+/* context.c */
+void *core_alloc (heed_context *cx, size_t bytes);   /* uninitialised; keeps a message */
+void core_free (heed_context *cx, void *block, size_t bytes);        /* as many as were asked for */
+void core_trim (heed_context *cx);                   /* gives cached small blocks back */
+const char *core_op_name (int op);                   /* "custom" for HEED_NOPS */
+void core_left (heed_context *cx);   /* after a tensor or node went: a closed context may go too */
+/* Keeps the first message; always NULL, so that 'return core_fail(...)' reads well. */
+void *core_fail (heed_context *cx, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void core_parallel (heed_context *cx, int64_t n, int64_t grain,
+                    void (*piece) (void *arg, int64_t from, int64_t to), void *arg);
+bool core_run (heed_context *cx, heed_op op, device *where, const work *w);
+      /* runs it; a device's message is kept as "name: message" */
+
+/* storage.c */
+storage *storage_new (heed_context *cx, device *where, size_t bytes);    /* uninitialised; asks
+                                             the host for room first, which may drop tensors */
+storage *storage_lend (heed_context *cx, void *data, size_t bytes,
+                       void (*release) (void *, void *), void *self);
+void storage_keep (storage *s);
+void storage_drop (storage *s);
+
+/* tensor.c: all return NULL after core_fail */
+heed_tensor *tensor_new (heed_context *cx, heed_type type, const layout *shape);  /* dense */
+heed_tensor *tensor_on (heed_context *cx, storage *s, heed_type type, const layout *at);  /* keeps s */
+heed_tensor *tensor_view (heed_tensor *t, const layout *at);     /* of t's storage, no history */
+heed_tensor *tensor_number (heed_context *cx, scalar value);     /* rank 0, weak, no storage */
+bool tensor_settle (heed_tensor *t);      /* gives a number its storage; true for all others */
+view tensor_seen (const heed_tensor *t);  /* for a device; without storage, as its value */
+view tensor_seen_as (const heed_tensor *t, const layout *at);    /* with another layout of its
+                                             storage (at.offset counted in storage) */
+static inline view tensor_unseen (void) { view v; v.data = NULL; v.at.rank = -1; return v; }
+
+/* node.c */
+node *node_new (heed_context *cx, node_kind kind, heed_op op, int nedges, int nsaved,
+                int noutputs, int nargs);            /* refs 1, arrays zeroed */
+void node_keep (node *n);
+void node_drop (node *n);                            /* frees a chain without recursion */
+node *node_leaf (heed_context *cx, const heed_tensor *t);
+void node_forget (node *n);                          /* drops saved values: 'freed' from now on */
+bool node_save (node *n, int i, const heed_tensor *t, bool value);   /* value false: shape only */
+heed_tensor *node_saved (node *n, int i);            /* a new handle without history; checks the
+                                                        version; NULL and no message if absent */
+
+#pragma GCC visibility pop
+
+#endif

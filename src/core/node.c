@@ -1,0 +1,161 @@
+/*
+** node.c - steps of history: made, filled, forgotten, freed.
+*/
+
+#include "core/core.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+
+/* Node, edges, saved values, incoming gradients and arguments lie in one block. */
+static size_t size_of (int nedges, int nsaved, int noutputs, int nargs) {
+  return sizeof(node) + (size_t)nedges * sizeof(edge) + (size_t)nsaved * sizeof(saved) +
+         (size_t)noutputs * sizeof(heed_tensor *) + (size_t)nargs * sizeof(heed_value);
+}
+
+
+node *node_new (heed_context *cx, node_kind kind, heed_op op, int nedges, int nsaved,
+                int noutputs, int nargs) {
+  size_t bytes = size_of(nedges, nsaved, noutputs, nargs);
+  node *n = core_alloc(cx, bytes);
+  if (n == NULL) return NULL;
+  memset(n, 0, bytes);
+  n->cx = cx;
+  n->refs = 1;
+  n->order = cx->clock++;
+  n->kind = kind;
+  n->op = op;
+  n->nedges = nedges; n->nsaved = nsaved; n->noutputs = noutputs; n->nargs = nargs;
+  n->edges = (edge *)(n + 1);
+  n->saved = (saved *)(n->edges + nedges);
+  n->incoming = (heed_tensor **)(n->saved + nsaved);
+  n->args = (heed_value *)(n->incoming + noutputs);
+  cx->nodes++;
+  return n;
+}
+
+
+node *node_leaf (heed_context *cx, const heed_tensor *t) {
+  node *n = node_new(cx, NODE_LEAF, HEED_NOPS, 0, 0, 1, 0);
+  if (n == NULL) return NULL;
+  n->whole = t->at;
+  n->type = t->type;
+  return n;
+}
+
+
+void node_keep (node *n) {
+  if (n != NULL) n->refs++;
+}
+
+
+/*
+** {==================================================================
+** Freeing. Who drops a node's last owner while others are being freed only adds it to the
+** list: so a chain of any length takes one stack frame, also through a host's 'release'.
+** ===================================================================
+*/
+
+static void drop_saved (node *n) {
+  for (int i = 0; i < n->nsaved; i++) {
+    storage *s = n->saved[i].store;
+    n->saved[i].store = NULL;
+    storage_drop(s);
+  }
+}
+
+
+static void release_custom (node *n) {
+  heed_custom custom = n->custom;
+  n->custom.release = NULL;
+  if (custom.release != NULL) custom.release(custom.self);
+}
+
+
+static void bury (node *n) {
+  heed_context *cx = n->cx;
+  release_custom(n);
+  drop_saved(n);
+  heed_drop(n->gradient);
+  for (int i = 0; i < n->noutputs; i++) heed_drop(n->incoming[i]);
+  for (int i = 0; i < n->nedges; i++) node_drop(n->edges[i].node);
+  core_free(cx, n, size_of(n->nedges, n->nsaved, n->noutputs, n->nargs));
+  cx->nodes--;
+}
+
+
+void node_drop (node *n) {
+  if (n == NULL || --n->refs > 0) return;
+  heed_context *cx = n->cx;
+  n->next = cx->dying;
+  cx->dying = n;
+  if (cx->burying) return;
+  cx->burying = true;
+  while ((n = cx->dying) != NULL) {
+    cx->dying = n->next;
+    bury(n);
+  }
+  cx->burying = false;
+  core_left(cx);
+}
+
+
+void node_forget (node *n) {
+  if (n->kind == NODE_LEAF) return;
+  n->freed = true;
+  release_custom(n);
+  drop_saved(n);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Saved values
+** ===================================================================
+*/
+
+bool node_save (node *n, int i, const heed_tensor *t, bool value) {
+  saved *s = &n->saved[i];
+  storage_drop(s->store);
+  memset(s, 0, sizeof *s);
+  if (t == NULL) return true;
+  s->there = true;
+  s->at = t->at;
+  s->type = t->type;
+  if (!value) return true;
+  s->number = t->number;
+  s->value = t->value;
+  storage_keep(t->store);
+  s->store = t->store;
+  s->version = t->store != NULL ? t->store->version : 0;
+  return true;
+}
+
+
+static bool unchanged (node *n, const saved *s) {
+  if (s->store->version == s->version) return true;
+  return core_fail(n->cx, "%s: a value that its gradient needs was changed in place by %s_ "
+                   "(version %" PRId64 ", saved at %" PRId64 ")", core_op_name(n->op),
+                   core_op_name(s->store->changer), s->store->version, s->version);
+}
+
+
+heed_tensor *node_saved (node *n, int i) {
+  const saved *s = &n->saved[i];
+  if (n->freed)
+    return core_fail(n->cx, "backward: the graph was freed; pass retain_graph = true the first "
+                     "time");
+  if (!s->there) return NULL;
+  if (s->store == NULL) return s->number ? tensor_number(n->cx, s->value) : NULL;
+  if (!unchanged(n, s)) return NULL;
+  heed_tensor *t = tensor_on(n->cx, s->store, s->type, &s->at);
+  if (t == NULL) return NULL;
+  t->number = s->number;
+  t->value = s->value;
+  return t;
+}
+
+/* }================================================================== */

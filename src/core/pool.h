@@ -1,0 +1,31 @@
+/*
+** pool.h - the threads of a context.
+*/
+
+#ifndef pool_h
+#define pool_h
+
+#include "heed.h"
+
+#pragma GCC visibility push(hidden)
+
+typedef struct pool pool;
+typedef void (*pool_piece) (void *arg, int64_t from, int64_t to);
+
+/* Starts no thread yet; NULL: no memory. 'threads' counts the caller. */
+pool *pool_open (int threads);
+void pool_close (pool *p);
+int pool_threads (const pool *p);
+bool pool_resize (pool *p, int threads);
+int pool_cores (void);             /* that this process may use */
+
+/*
+** piece(arg, from, to) for ranges that cover 0 to n - 1, each a multiple of 'grain' but the
+** last, on any threads, returning when all are done. Which range runs where is open, so a
+** result must not depend on it. In a forked child all work runs on the caller.
+*/
+void pool_run (pool *p, int64_t n, int64_t grain, pool_piece piece, void *arg);
+
+#pragma GCC visibility pop
+
+#endif

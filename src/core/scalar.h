@@ -1,0 +1,62 @@
+/*
+** scalar.h - the types that a tensor can hold: sizes, names, bits.
+*/
+
+#ifndef scalar_h
+#define scalar_h
+
+#include <string.h>
+
+#include "heed.h"
+
+#pragma GCC visibility push(hidden)
+
+extern const uint8_t scalar_sizes[HEED_NTYPES];   /* bytes */
+extern const char *const scalar_names[HEED_NTYPES];
+
+static inline bool scalar_is_float (heed_type type) { return type >= HEED_FLOAT16; }
+static inline bool scalar_is_half (heed_type type) {
+  return type == HEED_FLOAT16 || type == HEED_BFLOAT16;
+}
+
+/* Truths, whole numbers, floats: what an in-place result may not rise above. */
+static inline int scalar_category (heed_type type) {
+  return scalar_is_float(type) ? 2 : type == HEED_BOOL ? 0 : 1;
+}
+
+/* The type of a result of two types (NumPy's lattice, as PyTorch has it). */
+heed_type scalar_promote (heed_type a, heed_type b);
+
+/* A number of the host's: whole, truth or floating. */
+typedef struct scalar {
+  heed_type type;                  /* HEED_BOOL, HEED_INT64 or HEED_FLOAT64 */
+  union { double f; int64_t i; };  /* .i for the first two */
+} scalar;
+
+static inline double scalar_double (scalar s) { return s.type == HEED_FLOAT64 ? s.f : (double)s.i; }
+
+/* Reads and writes one element; conversions as in C, saturating where C leaves them undefined. */
+scalar scalar_load (heed_type type, const void *at);
+void scalar_store (heed_type type, void *at, scalar value);
+
+static inline float scalar_from_bfloat16 (uint16_t bits) {
+  uint32_t wide = (uint32_t)bits << 16;
+  float f;
+  memcpy(&f, &wide, sizeof f);
+  return f;
+}
+
+/* Rounds to nearest, ties to even; a NaN stays one. */
+static inline uint16_t scalar_to_bfloat16 (float f) {
+  uint32_t bits;
+  memcpy(&bits, &f, sizeof bits);
+  uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  return (uint16_t)(f != f ? 0x7fc0 : rounded);
+}
+
+float scalar_from_float16 (uint16_t bits);
+uint16_t scalar_to_float16 (float f);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,271 @@
+/*
+** storage.c - counted bytes: where they come from, how many there may be.
+**
+** Blocks come in classes of size, and a dropped one is kept with its header for the next
+** tensor of its class, so that a training loop asks the system for nothing. What is kept is
+** bounded, counts against the limit, and is given back before a tensor is refused.
+*/
+
+#include "core/core.h"
+#include "core/machine.h"
+
+#ifndef HEED_CACHE
+#define HEED_CACHE 1
+#endif
+
+#define ALIGNMENT 64
+#define MIB ((size_t)1 << 20)
+#define CACHE_AT_LEAST (64 * MIB)  /* may be cached however little is live */
+#define READ_EVERY (64 * MIB)      /* growth after which the machine is asked again */
+
+
+/*
+** {==================================================================
+** Classes of size
+** ===================================================================
+*/
+
+#define FIRST_BIT 6                /* up to 64 bytes: class 0 */
+#define BIG_BIT 20                 /* below 1 MiB two classes to a doubling, then eight */
+#define FIRST_BIG (1 + 2 * (BIG_BIT - FIRST_BIT))
+#define PAGE 4096
+
+/* The class of 'bytes', and in *room the size of its blocks; STORAGE_CLASSES: none. */
+static int class_of (size_t bytes, size_t *room) {
+  if (bytes <= (size_t)1 << FIRST_BIT) { *room = (size_t)1 << FIRST_BIT; return 0; }
+  int bit = 63 - __builtin_clzll(bytes - 1);             /* 2^bit < bytes <= 2^(bit + 1) */
+  int fine = bit < BIG_BIT ? 1 : 3;
+  size_t steps = ((bytes - 1) >> (bit - fine)) + 1;
+  int part = (int)steps - (1 << fine) - 1;
+  int class = bit < BIG_BIT ? 1 + 2 * (bit - FIRST_BIT) + part
+                            : FIRST_BIG + 8 * (bit - BIG_BIT) + part;
+  *room = steps << (bit - fine);
+  if (class < STORAGE_CLASSES) return class;
+  *room = (bytes + PAGE - 1) / PAGE * PAGE;
+  return STORAGE_CLASSES;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Data: from the device, or from the host's own allocator, aligned by hand
+** ===================================================================
+*/
+
+static void *take (heed_context *cx, device *where, size_t room) {
+  if (!where->host || cx->host.resize == NULL) return where->alloc(where, room);
+  char *block = cx->host.resize(cx->host.self, NULL, 0, room + ALIGNMENT);
+  if (block == NULL) return NULL;
+  char *data = block + ALIGNMENT - (uintptr_t)block % ALIGNMENT;
+  ((void **)data)[-1] = block;     /* blocks are aligned for pointers: there is room */
+  return data;
+}
+
+
+static void give (heed_context *cx, device *where, void *data, size_t room) {
+  if (!where->host || cx->host.resize == NULL) where->free(where, data, room);
+  else cx->host.resize(cx->host.self, ((void **)data)[-1], room + ALIGNMENT, 0);
+}
+
+
+static void destroy (storage *s) {
+  heed_context *cx = s->cx;
+  give(cx, s->where, s->data, s->room);
+  core_free(cx, s, sizeof *s);
+}
+
+
+void heed_memory_trim (heed_context *cx) {
+  for (int class = 0; cx != NULL && class < STORAGE_CLASSES; class++) {
+    storage *s;
+    while ((s = cx->free_storages[class]) != NULL) {
+      cx->free_storages[class] = s->next;
+      cx->memory.cached -= s->room;
+      destroy(s);
+    }
+  }
+  if (cx != NULL) core_trim(cx);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** The limit
+** ===================================================================
+*/
+
+/* Memory that was taken but never touched is still among what the machine calls free. */
+static void read_machine (memory_account *m) {
+  size_t total = m->live + m->cached, free = machine_memory(), touched = machine_resident();
+  if (touched > total) touched = total;
+  m->limit = free <= SIZE_MAX - touched ? free + touched : SIZE_MAX;
+  m->read = total;
+}
+
+
+static bool stale (const memory_account *m, size_t room) {
+  size_t total = m->live + m->cached + room;
+  return !m->limited && (total > m->limit || room > READ_EVERY || total > m->read + READ_EVERY);
+}
+
+
+static bool fits (memory_account *m, size_t room) {
+  if (stale(m, room)) read_machine(m);
+  return m->live + m->cached <= m->limit && room <= m->limit - m->live - m->cached;
+}
+
+
+heed_memory heed_memory_now (heed_context *cx) {
+  if (cx == NULL) return (heed_memory){0, 0, 0, 0};
+  memory_account *m = &cx->memory;
+  if (!m->limited) read_machine(m);
+  return (heed_memory){m->live, m->cached, m->peak, m->limit};
+}
+
+
+void heed_memory_limit (heed_context *cx, size_t bytes) {
+  if (cx == NULL) return;
+  cx->memory.limited = bytes > 0;
+  cx->memory.limit = bytes;
+  if (!fits(&cx->memory, 0)) heed_memory_trim(cx);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Storages
+** ===================================================================
+*/
+
+static void ask_host (heed_context *cx, size_t bytes, bool urgent) {
+  if (cx->host.room != NULL) cx->host.room(cx->host.self, bytes, urgent);
+}
+
+
+static void count (memory_account *m, size_t room) {
+  m->live += room;
+  if (m->live > m->peak) m->peak = m->live;
+}
+
+
+static void *try_data (heed_context *cx, device *where, size_t room) {
+  return !where->host || fits(&cx->memory, room) ? take(cx, where, room) : NULL;
+}
+
+
+/* Asks three times: as things are, without the cache, and after the host made room. */
+static void *new_data (heed_context *cx, device *where, size_t bytes, size_t room) {
+  void *data = try_data(cx, where, room);
+  if (data == NULL) {
+    heed_memory_trim(cx);
+    data = try_data(cx, where, room);
+  }
+  if (data == NULL) {
+    ask_host(cx, bytes, true);
+    heed_memory_trim(cx);
+    data = try_data(cx, where, room);
+  }
+  if (data != NULL) return data;
+  const memory_account *m = &cx->memory;
+  if (where->host && !fits(&cx->memory, room))
+    return core_fail(cx, "memory limit of %zu bytes: %zu are in use, a tensor needs %zu more",
+                     m->limit, m->live, bytes);
+  return core_fail(cx, "not enough memory: %zu bytes for a tensor on %s", bytes, where->name);
+}
+
+
+static storage *new_header (heed_context *cx) {
+  storage *s = core_alloc(cx, sizeof *s);
+  if (s == NULL) return NULL;
+  *s = (storage){.cx = cx, .where = cx->cpu, .refs = 1, .changer = HEED_NOPS};
+  return s;
+}
+
+
+static storage *make (heed_context *cx, device *where, size_t bytes, size_t room) {
+  storage *s = new_header(cx);
+  if (s == NULL) return NULL;
+  s->where = where;
+  s->room = room;
+  s->data = new_data(cx, where, bytes, room);
+  if (s->data != NULL) return s;
+  core_free(cx, s, sizeof *s);
+  return NULL;
+}
+
+
+static storage *reuse (heed_context *cx, int class) {
+  storage *s = cx->free_storages[class];
+  cx->free_storages[class] = s->next;
+  cx->memory.cached -= s->room;
+  s->refs = 1;
+  s->version = 0;
+  s->changer = HEED_NOPS;
+  return s;
+}
+
+
+storage *storage_new (heed_context *cx, device *where, size_t bytes) {
+  size_t room;
+  int class = class_of(bytes, &room);
+  ask_host(cx, bytes, false);
+  bool cached = where == cx->cpu && class < STORAGE_CLASSES && cx->free_storages[class] != NULL;
+  storage *s = cached ? reuse(cx, class) : make(cx, where, bytes, room);
+  if (s == NULL) return NULL;
+  s->bytes = bytes;
+  if (where->host) count(&cx->memory, s->room);
+  return s;
+}
+
+
+storage *storage_lend (heed_context *cx, void *data, size_t bytes,
+                       void (*release) (void *, void *), void *self) {
+  storage *s = new_header(cx);
+  if (s == NULL) return NULL;
+  s->bytes = bytes;
+  s->data = data;
+  s->release = release;
+  s->self = self;
+  return s;
+}
+
+
+void storage_keep (storage *s) {
+  if (s != NULL) s->refs++;
+}
+
+
+/* Other devices have caches of their own. */
+static bool worth_keeping (const heed_context *cx, const storage *s, int class) {
+  const memory_account *m = &cx->memory;
+  size_t most = m->live > CACHE_AT_LEAST ? m->live : CACHE_AT_LEAST;
+  return HEED_CACHE && s->where == cx->cpu && class < STORAGE_CLASSES && !cx->closing &&
+         m->cached + s->room <= most && (!m->limited || m->live + m->cached + s->room <= m->limit);
+}
+
+
+static void drop_own (heed_context *cx, storage *s) {
+  size_t room;
+  int class = class_of(s->room, &room);
+  if (s->where->host) cx->memory.live -= s->room;
+  if (!worth_keeping(cx, s, class)) { destroy(s); return; }
+  s->next = cx->free_storages[class];
+  cx->free_storages[class] = s;
+  cx->memory.cached += s->room;
+}
+
+
+void storage_drop (storage *s) {
+  if (s == NULL || --s->refs > 0) return;
+  if (s->room > 0) { drop_own(s->cx, s); return; }
+  if (s->release != NULL) s->release(s->self, s->data);
+  core_free(s->cx, s, sizeof *s);
+}
+
+/* }================================================================== */

@@ -1,0 +1,518 @@
+/*
+** tensor.c - handles: made, owned, looked at.
+*/
+
+#include "core/core.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+
+/*
+** {==================================================================
+** Making
+** ===================================================================
+*/
+
+static heed_tensor *new_handle (heed_context *cx, heed_type type, const layout *at) {
+  heed_tensor *t = core_alloc(cx, sizeof *t);
+  if (t == NULL) return NULL;
+  t->cx = cx;
+  t->refs = 1;
+  t->store = NULL;
+  t->at = *at;
+  t->type = type;
+  t->number = false;
+  t->value = (scalar){.type = HEED_INT64, .i = 0};
+  t->output = 0;
+  t->node = t->base_node = NULL;
+  t->base = NULL;
+  cx->tensors++;
+  return t;
+}
+
+
+/* Of 's', which the handle owns now; a NULL 's' gives none. */
+static heed_tensor *handle_on (heed_context *cx, storage *s, heed_type type, const layout *at) {
+  heed_tensor *t = s != NULL ? new_handle(cx, type, at) : NULL;
+  if (t != NULL) t->store = s;
+  else storage_drop(s);
+  return t;
+}
+
+
+heed_tensor *tensor_on (heed_context *cx, storage *s, heed_type type, const layout *at) {
+  storage_keep(s);
+  return handle_on(cx, s, type, at);
+}
+
+
+static heed_tensor *new_dense (heed_context *cx, device *where, heed_type type, const layout *at) {
+  size_t bytes = (size_t)layout_numel(at) * scalar_sizes[type];
+  return handle_on(cx, storage_new(cx, where, bytes), type, at);
+}
+
+
+heed_tensor *tensor_new (heed_context *cx, heed_type type, const layout *shape) {
+  layout dense;
+  char text[LAYOUT_TEXT];
+  if (!layout_dense(&dense, shape->rank, shape->size))
+    return core_fail(cx, "a tensor of shape %s has too many elements", layout_text(shape, text));
+  return new_dense(cx, cx->cpu, type, &dense);
+}
+
+
+heed_tensor *tensor_number (heed_context *cx, scalar value) {
+  layout at;
+  layout_dense(&at, 0, NULL);
+  heed_tensor *t = new_handle(cx, value.type, &at);
+  if (t == NULL) return NULL;
+  t->number = true;
+  t->value = value;
+  return t;
+}
+
+
+bool tensor_settle (heed_tensor *t) {
+  if (t->store != NULL) return true;
+  storage *s = storage_new(t->cx, t->cx->cpu, scalar_sizes[t->type]);
+  if (s == NULL) return false;
+  scalar_store(t->type, s->data, t->value);
+  t->store = s;
+  return true;
+}
+
+
+/* Another handle on what t has, without history. */
+static heed_tensor *twin (heed_tensor *t, const layout *at) {
+  heed_tensor *y = new_handle(t->cx, t->type, at);
+  if (y == NULL) return NULL;
+  storage_keep(t->store);
+  y->store = t->store;
+  y->number = t->number;
+  y->value = t->value;
+  return y;
+}
+
+
+heed_tensor *tensor_view (heed_tensor *t, const layout *at) {
+  heed_tensor *y = tensor_settle(t) ? twin(t, at) : NULL;
+  if (y == NULL) return NULL;
+  y->number = false;
+  if (!t->cx->recording) return y;
+  y->base = heed_keep(t->base != NULL ? t->base : t);    /* bases have none: chains stay short */
+  y->base_node = y->base->node;
+  return y;
+}
+
+
+heed_tensor *heed_detach (heed_tensor *t) {
+  return t != NULL ? twin(t, &t->at) : NULL;
+}
+
+
+heed_tensor *heed_alias (heed_tensor *t) {
+  heed_tensor *y = heed_detach(t);
+  if (y == NULL) return NULL;
+  node_keep(t->node);
+  y->node = t->node;
+  y->output = t->output;
+  y->base = heed_keep(t->base);
+  y->base_node = t->base_node;
+  return y;
+}
+
+
+heed_tensor *heed_keep (heed_tensor *t) {
+  if (t != NULL) t->refs++;
+  return t;
+}
+
+
+void heed_drop (heed_tensor *t) {
+  if (t == NULL || --t->refs > 0) return;
+  heed_context *cx = t->cx;
+  storage_drop(t->store);
+  node_drop(t->node);
+  heed_drop(t->base);
+  core_free(cx, t, sizeof *t);
+  cx->tensors--;
+  core_left(cx);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** The door's ways to make one
+** ===================================================================
+*/
+
+/* Checks for those who come from outside. */
+static bool check (heed_context *cx, const char *name, heed_type type, int rank,
+                   const int64_t *size, layout *at) {
+  if ((unsigned)type >= HEED_NTYPES)
+    return core_fail(cx, "%s: there is no type %d", name, (int)type);
+  if (rank < 0 || rank > HEED_RANK || (rank > 0 && size == NULL))
+    return core_fail(cx, "%s: a rank from 0 to %d expected, got %d", name, HEED_RANK, rank);
+  for (int i = 0; i < rank; i++)
+    if (size[i] < 0)
+      return core_fail(cx, "%s: sizes are not negative, got %" PRId64, name, size[i]);
+  if (layout_dense(at, rank, size)) return true;
+  at->rank = rank;
+  memcpy(at->size, size, (size_t)rank * sizeof *size);
+  char text[LAYOUT_TEXT];
+  return core_fail(cx, "%s: shape %s has too many elements", name, layout_text(at, text));
+}
+
+
+heed_tensor *heed_empty (heed_context *cx, heed_type type, int rank, const int64_t *size) {
+  layout at;
+  if (cx == NULL || !check(cx, "empty", type, rank, size, &at)) return NULL;
+  return new_dense(cx, cx->cpu, type, &at);
+}
+
+
+heed_tensor *heed_from (heed_context *cx, heed_type type, int rank, const int64_t *size,
+                        const void *data) {
+  layout at;
+  if (cx == NULL || !check(cx, "from", type, rank, size, &at)) return NULL;
+  if (data == NULL && layout_numel(&at) > 0) return core_fail(cx, "from: there are no data");
+  heed_tensor *t = new_dense(cx, cx->cpu, type, &at);
+  if (t != NULL && t->store->bytes > 0) memcpy(t->store->data, data, t->store->bytes);
+  return t;
+}
+
+
+heed_tensor *heed_lend (heed_context *cx, heed_type type, int rank, const int64_t *size,
+                        void *data, void (*release) (void *self, void *data), void *self) {
+  layout at;
+  if (cx == NULL || !check(cx, "lend", type, rank, size, &at)) return NULL;
+  if (data == NULL && layout_numel(&at) > 0) return core_fail(cx, "lend: there are no data");
+  if ((uintptr_t)data % scalar_sizes[type] != 0)
+    return core_fail(cx, "lend: %s data expected at a multiple of %d bytes", scalar_names[type],
+                     scalar_sizes[type]);
+  size_t bytes = (size_t)layout_numel(&at) * scalar_sizes[type];
+  storage *s = storage_lend(cx, data, bytes, NULL, self);
+  heed_tensor *t = handle_on(cx, s, type, &at);
+  if (t != NULL) s->release = release;           /* only now: after a failure data stay the host's */
+  return t;
+}
+
+
+heed_tensor *heed_number (heed_context *cx, double value) {
+  return cx != NULL ? tensor_number(cx, (scalar){.type = HEED_FLOAT64, .f = value}) : NULL;
+}
+
+
+heed_tensor *heed_whole (heed_context *cx, int64_t value) {
+  return cx != NULL ? tensor_number(cx, (scalar){.type = HEED_INT64, .i = value}) : NULL;
+}
+
+
+heed_tensor *heed_truth (heed_context *cx, bool value) {
+  return cx != NULL ? tensor_number(cx, (scalar){.type = HEED_BOOL, .i = value}) : NULL;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Looking
+** ===================================================================
+*/
+
+view tensor_seen_as (const heed_tensor *t, const layout *at) {
+  view v;
+  v.type = t->type;
+  v.at = *at;
+  v.at.offset = 0;
+  v.value = t->value;
+  v.data = t->store == NULL || t->store->data == NULL ? NULL
+         : (char *)t->store->data + at->offset * scalar_sizes[t->type];
+  return v;
+}
+
+
+view tensor_seen (const heed_tensor *t) { return tensor_seen_as(t, &t->at); }
+
+
+heed_context *heed_context_of (const heed_tensor *t) { return t != NULL ? t->cx : NULL; }
+
+heed_type heed_type_of (const heed_tensor *t) { return t != NULL ? t->type : HEED_NTYPES; }
+
+int heed_rank (const heed_tensor *t) { return t != NULL ? t->at.rank : 0; }
+
+int64_t heed_numel (const heed_tensor *t) { return t != NULL ? layout_numel(&t->at) : 0; }
+
+bool heed_contiguous (const heed_tensor *t) { return t != NULL && layout_is_dense(&t->at); }
+
+
+static device *place_of (const heed_tensor *t) {
+  return t->store != NULL ? t->store->where : t->cx->cpu;
+}
+
+
+const char *heed_device_of (const heed_tensor *t) { return t != NULL ? place_of(t)->name : NULL; }
+
+
+/* -1 after a message, also when there is no tensor. */
+static int axis_of (const heed_tensor *t, const char *name, int axis) {
+  int i;
+  if (t == NULL) return -1;
+  if (t->at.rank > 0 && layout_axis(t->at.rank, axis, &i)) return i;
+  core_fail(t->cx, "%s: a tensor of rank %d has no axis %d", name, t->at.rank, axis);
+  return -1;
+}
+
+
+int64_t heed_size (const heed_tensor *t, int axis) {
+  int i = axis_of(t, "size", axis);
+  return i >= 0 ? t->at.size[i] : 0;
+}
+
+
+int64_t heed_stride (const heed_tensor *t, int axis) {
+  int i = axis_of(t, "stride", axis);
+  return i >= 0 ? t->at.stride[i] : 0;
+}
+
+
+void *heed_data (heed_tensor *t) {
+  if (t == NULL || !place_of(t)->host || !tensor_settle(t)) return NULL;
+  return tensor_seen(t).data;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Reading and writing
+** ===================================================================
+*/
+
+/* The host's 'data' as a view of t's shape, row by row. */
+static view seen_data (const heed_tensor *t, heed_type type, const void *data) {
+  view v = {.type = type};
+  layout_dense(&v.at, t->at.rank, t->at.size);
+  memcpy(&v.data, &data, sizeof data);           /* read only, unless the caller may write */
+  return v;
+}
+
+
+static bool copy (heed_context *cx, device *where, view to, view from) {
+  work w;
+  w.kind = WORK_COPY;
+  w.op = HEED_copy;
+  w.nout = w.nin = 1;
+  w.count[0] = w.count[1] = 0;
+  w.mask.n = 0;
+  w.out[0] = to;
+  w.in[0] = from;
+  return core_run(cx, HEED_copy, where, &w);
+}
+
+
+static bool transferred (heed_context *cx, const char *why) {
+  return why == NULL || core_fail(cx, "copy: %s", why);
+}
+
+
+/* A dense tensor beside t, of another type: what goes to and from devices. */
+static heed_tensor *dense_beside (const heed_tensor *t, heed_type type) {
+  layout dense;
+  layout_dense(&dense, t->at.rank, t->at.size);
+  return new_dense(t->cx, place_of(t), type, &dense);
+}
+
+
+static bool download (const heed_tensor *t, heed_type type, void *data) {
+  device *where = place_of(t);
+  heed_tensor *dense = dense_beside(t, type);
+  bool good = dense != NULL && copy(t->cx, where, tensor_seen(dense), tensor_seen(t)) &&
+    transferred(t->cx, where->download(where, data, dense->store->data, dense->store->bytes));
+  heed_drop(dense);
+  return good;
+}
+
+
+static bool upload (const heed_tensor *t, heed_type type, const void *data) {
+  device *where = place_of(t);
+  heed_tensor *dense = dense_beside(t, type);
+  bool good = dense != NULL &&
+    transferred(t->cx, where->upload(where, dense->store->data, data, dense->store->bytes)) &&
+    copy(t->cx, where, tensor_seen(t), tensor_seen(dense));
+  heed_drop(dense);
+  return good;
+}
+
+
+/* May elements of 'type' go to or come from 'data'? */
+static bool check_data (const heed_tensor *t, const char *name, heed_type type, const void *data) {
+  if ((unsigned)type >= HEED_NTYPES)
+    return core_fail(t->cx, "%s: there is no type %d", name, (int)type);
+  return data != NULL || layout_numel(&t->at) == 0 ||
+         core_fail(t->cx, "%s: there are no data", name);
+}
+
+
+bool heed_read (heed_tensor *t, heed_type type, void *data) {
+  if (t == NULL || !check_data(t, "read", type, data) || !tensor_settle(t)) return false;
+  if (layout_numel(&t->at) == 0) return true;
+  if (!place_of(t)->host) return download(t, type, data);
+  if (type != t->type || !layout_is_dense(&t->at))
+    return copy(t->cx, place_of(t), seen_data(t, type, data), tensor_seen(t));
+  memcpy(data, tensor_seen(t).data, (size_t)layout_numel(&t->at) * scalar_sizes[type]);
+  return true;
+}
+
+
+bool heed_write (heed_tensor *t, heed_type type, const void *data) {
+  if (t == NULL || !check_data(t, "write", type, data)) return false;
+  if (t->number) return core_fail(t->cx, "write: a number cannot be changed in place");
+  if (layout_overlaps_itself(&t->at))
+    return core_fail(t->cx, "write: several positions of the tensor share one element");
+  if (layout_numel(&t->at) == 0) return true;
+  bool good = !place_of(t)->host ? upload(t, type, data)
+            : copy(t->cx, place_of(t), tensor_seen(t), seen_data(t, type, data));
+  t->store->version++;
+  t->store->changer = HEED_copy;
+  return good;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Gradients
+** ===================================================================
+*/
+
+static bool is_leaf_node (const node *n) { return n != NULL && n->kind == NODE_LEAF; }
+
+bool heed_requires_grad (const heed_tensor *t) { return t != NULL && t->node != NULL; }
+
+bool heed_is_leaf (const heed_tensor *t) {
+  return t != NULL && (t->node == NULL || is_leaf_node(t->node));
+}
+
+
+static bool check_float (const heed_tensor *t) {
+  return scalar_is_float(t->type) ||
+         core_fail(t->cx, "requires_grad: float types only, got %s", scalar_names[t->type]);
+}
+
+
+static bool start_history (heed_tensor *t) {
+  if (t->node != NULL) return true;
+  if (!check_float(t) || !tensor_settle(t)) return false;
+  t->node = node_leaf(t->cx, t);
+  if (t->node == NULL) return false;
+  t->output = 0;
+  t->number = false;               /* a leaf has a type to keep */
+  return true;
+}
+
+
+static bool end_history (heed_tensor *t) {
+  if (!heed_is_leaf(t))
+    return core_fail(t->cx, "requires_grad: only a leaf can stop requiring grad; use detach()");
+  node_drop(t->node);
+  t->node = NULL;
+  return true;
+}
+
+
+bool heed_require_grad (heed_tensor *t, bool yes) {
+  return t != NULL && (yes ? start_history(t) : end_history(t));
+}
+
+
+heed_tensor *heed_gradient (heed_tensor *t) {
+  return t != NULL && is_leaf_node(t->node) ? heed_keep(t->node->gradient) : NULL;
+}
+
+
+static bool check_gradient (const heed_tensor *t, const heed_tensor *g) {
+  char want[LAYOUT_TEXT], got[LAYOUT_TEXT];
+  if (g->cx != t->cx) return core_fail(t->cx, "grad: the gradient belongs to another context");
+  if (!layout_same_shape(&g->at, &t->at))
+    return core_fail(t->cx, "grad: shape %s expected, got %s", layout_text(&t->at, want),
+                     layout_text(&g->at, got));
+  if (g->type != t->type)
+    return core_fail(t->cx, "grad: type %s expected, got %s", scalar_names[t->type],
+                     scalar_names[g->type]);
+  return place_of(g) == place_of(t) ||
+         core_fail(t->cx, "grad: the tensor is on %s, the gradient on %s", place_of(t)->name,
+                   place_of(g)->name);
+}
+
+
+static void put_gradient (node *leaf, heed_tensor *gradient) {
+  heed_tensor *old = leaf->gradient;
+  leaf->gradient = gradient;
+  heed_drop(old);
+}
+
+
+/* A gradient is kept without its history, which might lead back to the leaf. */
+bool heed_set_gradient (heed_tensor *t, heed_tensor *gradient) {
+  if (t == NULL) return false;
+  if (!is_leaf_node(t->node))
+    return (gradient == NULL && t->node == NULL) ||
+           core_fail(t->cx, "grad: only a leaf that requires grad has one");
+  if (gradient == NULL) { put_gradient(t->node, NULL); return true; }
+  if (!check_gradient(t, gradient) || !tensor_settle(gradient)) return false;
+  bool plain = gradient->node == NULL && gradient->base == NULL;
+  gradient = plain ? heed_keep(gradient) : heed_detach(gradient);
+  if (gradient == NULL) return false;
+  put_gradient(t->node, gradient);
+  return true;
+}
+
+
+/* A leaf becomes what 'from' is; its gradient goes if it will not fit. */
+static void renew_leaf (const heed_tensor *t, const heed_tensor *from) {
+  node *leaf = t->node;
+  if (place_of(t) != place_of(from) || t->type != from->type ||
+      !layout_same_shape(&t->at, &from->at))
+    put_gradient(leaf, NULL);
+  leaf->whole = from->at;
+  leaf->type = from->type;
+}
+
+
+/* What is no leaf loses its history with its value. */
+static void renew_history (heed_tensor *t, const heed_tensor *from) {
+  if (is_leaf_node(t->node)) { renew_leaf(t, from); return; }
+  node *n = t->node;
+  t->node = NULL;
+  node_drop(n);
+}
+
+
+bool heed_take_over (heed_tensor *t, heed_tensor *from) {
+  if (t == NULL || from == NULL) return false;
+  if (from->cx != t->cx)
+    return core_fail(t->cx, "take_over: the tensors belong to two contexts");
+  if (is_leaf_node(t->node) && !check_float(from)) return false;
+  if (!tensor_settle(from)) return false;
+  renew_history(t, from);
+  storage *store = t->store;
+  heed_tensor *base = t->base;
+  storage_keep(from->store);
+  t->store = from->store;
+  t->at = from->at;
+  t->type = from->type;
+  t->number = false;
+  t->base = NULL;
+  storage_drop(store);
+  heed_drop(base);
+  return true;
+}
+
+/* }================================================================== */

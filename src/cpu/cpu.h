@@ -1,0 +1,71 @@
+/*
+** cpu.h - the processor as a device: what its files share.
+*/
+
+#ifndef cpu_h
+#define cpu_h
+
+#include "core/device.h"
+
+#pragma GCC visibility push(hidden)
+
+/*
+** The loops of one level (base, AVX2, AVX-512, NEON). A level file sets its target, includes
+** the loops and exports one of these; nothing else in it has linkage.
+*/
+typedef struct cpu {
+  device device;                   /* first: a device * is a cpu * */
+  const cpu_level *level;
+  pool *pool;
+  generator *random;
+  char message[256];               /* of a failure */
+} cpu;
+
+struct cpu_level {
+  const char *name;
+  /* elementwise.h: n elements, dense, of the computing type */
+  void (*map[HEED_NOPS][3]) (int64_t n, void *y, const void *a, const void *b, const void *c,
+                             const double *number);          /* [op][FLOAT32, FLOAT64, INT64] */
+  void (*slope[HEED_NOPS][3][2]) (int64_t n, void *d, const void *g, const void *a,
+                                  const void *b, const void *c, const void *y,
+                                  const double *number);     /* [op][input][FLOAT32, FLOAT64] */
+  /* n elements from 'from' with a stride, converted; and the other way */
+  void (*load) (int64_t n, heed_type to, void *y, heed_type from, const void *x, int64_t stride);
+  void (*store) (int64_t n, heed_type to, void *y, int64_t stride, heed_type from, const void *x);
+  /* each returns NULL or why not */
+  const char *(*reduce) (cpu *self, const work *w);
+  const char *(*scan) (cpu *self, const work *w);
+  const char *(*matmul) (cpu *self, const work *w);
+  const char *(*softmax) (cpu *self, const work *w);
+  const char *(*norm) (cpu *self, const work *w);
+  const char *(*loss) (cpu *self, const work *w);
+  const char *(*attention) (cpu *self, const work *w);
+  const char *(*attention_back) (cpu *self, const work *w);
+  const char *(*optimize) (cpu *self, const work *w);
+};
+
+extern const cpu_level cpu_base, cpu_avx2, cpu_avx512, cpu_neon;   /* those of this processor's
+                                                                      family; see levels.c. The
+                                                                      door is in device.h */
+
+/* Keeps a message in 'self' and returns it. */
+const char *cpu_refuse (cpu *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Scratch memory of a kernel (malloc); a kernel that gets none says cpu_no_memory. */
+extern const char cpu_no_memory[];
+void *cpu_scratch (size_t bytes);                        /* 64-byte aligned */
+void cpu_scratch_free (void *scratch);
+
+/* The same for all levels: */
+const char *cpu_map (cpu *self, const work *w);          /* elementwise.c: walks, converts, calls */
+const char *cpu_slope (cpu *self, const work *w);
+const char *cpu_copy (cpu *self, const work *w);
+const char *cpu_gather (cpu *self, const work *w);       /* index.c */
+const char *cpu_scatter (cpu *self, const work *w);
+const char *cpu_nonzero (cpu *self, const work *w);
+const char *cpu_sort (cpu *self, const work *w);         /* sort.c */
+const char *cpu_random (cpu *self, const work *w);       /* random.c */
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,283 @@
+/*
+** elementwise.c - elementwise work: brings operands chunk by chunk to the loops of ops.def.
+**
+** Chunks begin at places that depend on the shape alone, so that results do not depend on
+** the number of threads.
+*/
+
+#include "cpu/stream.h"
+
+#define CHUNK 1024                 /* most elements of a chunk */
+#define OPERANDS 6                 /* most: out, g, a, b, c, y */
+
+typedef struct feed {
+  cpu *self;
+  int n;                           /* operands; 0 is the output */
+  heed_type as;                    /* what is computed in */
+  int64_t numel, chunk;
+  bool direct;                     /* all lie dense and as they should */
+  stream operand[OPERANDS];
+  const work *w;
+  void (*loop) (const struct feed *f, int64_t n, void *const *at);
+} feed;
+
+
+static void run_map (const feed *f, int64_t n, void *const *at) {
+  f->self->level->map[f->w->op][f->as == HEED_FLOAT32 ? 0 : f->as == HEED_FLOAT64 ? 1 : 2](
+      n, at[0], at[1], at[2], at[3], f->w->number);
+}
+
+static void run_slope (const feed *f, int64_t n, void *const *at) {
+  f->self->level->slope[f->w->op][f->w->count[1]][f->as == HEED_FLOAT64](
+      n, at[0], at[1], at[2], at[3], at[4], at[5], f->w->number);
+}
+
+static void run_copy (const feed *f, int64_t n, void *const *at) {
+  memcpy(at[0], at[1], (size_t)n * scalar_sizes[f->as]);
+}
+
+
+/* Elements from .. from + n - 1; splats lie in their rooms already. */
+static void run_chunk (const feed *f, int64_t from, int64_t n, char (*room)[CHUNK * 8]) {
+  void *at[OPERANDS] = {NULL};
+  at[0] = stream_place(&f->operand[0], from, n, f->as, room[0]);
+  for (int i = 1; i < f->n; i++) {
+    const stream *s = &f->operand[i];
+    at[i] = s->kind == STREAM_SPLAT ? room[i]
+          : (void *)(uintptr_t)stream_read(f->self, s, from, n, f->as, room[i]);
+  }
+  f->loop(f, n, at);
+  stream_write(f->self, &f->operand[0], from, n, f->as, at[0]);
+}
+
+
+/* Chunks from .. to - 1. */
+static void run_piece (void *arg, int64_t from, int64_t to) {
+  const feed *f = arg;
+  _Alignas(64) char room[OPERANDS][CHUNK * 8];
+  int64_t longest = f->numel < f->chunk ? f->numel : f->chunk;
+  for (int i = 1; i < f->n; i++)
+    if (f->operand[i].kind == STREAM_SPLAT)
+      stream_read(f->self, &f->operand[i], 0, longest, f->as, room[i]);
+  for (int64_t i = from * f->chunk; i < f->numel && i < to * f->chunk; i += f->chunk)
+    run_chunk(f, i, f->numel - i < f->chunk ? f->numel - i : f->chunk, room);
+}
+
+
+static void run_direct (void *arg, int64_t from, int64_t to) {
+  const feed *f = arg;
+  void *at[OPERANDS] = {NULL};
+  for (int i = 0; i < f->n; i++)
+    at[i] = f->operand[i].data + from * f->chunk * scalar_sizes[f->as];
+  int64_t end = to * f->chunk < f->numel ? to * f->chunk : f->numel;
+  f->loop(f, end - from * f->chunk, at);
+}
+
+
+/* Chunks of whole rows, where an operand has rows (a bias, say): no chunk crosses their ends. */
+static int64_t chunk_of (const feed *f) {
+  for (int i = 1; i < f->n; i++) {
+    const stream *s = &f->operand[i];
+    if (s->kind != STREAM_STRIDED) continue;
+    int64_t row = s->at.size[s->at.rank - 1];
+    if (row <= CHUNK) return row * (CHUNK / row);
+    return (row + row / CHUNK) / (row / CHUNK + 1);
+  }
+  return CHUNK / 2;
+}
+
+
+/* Arithmetic is quick, functions are slow: chunks for a thread. */
+static int64_t grain_of (const feed *f) {
+  int64_t elements = f->loop != run_copy && f->self->level->map[f->w->op][2] == NULL ? 8192 : 65536;
+  return (elements + f->chunk - 1) / f->chunk;
+}
+
+
+static const char *run (feed *f) {
+  f->direct = true;
+  for (int i = 0; i < f->n; i++)
+    f->direct = f->direct && f->operand[i].kind == STREAM_DENSE && f->operand[i].type == f->as;
+  f->chunk = f->direct ? CHUNK : chunk_of(f);
+  int64_t chunks = (f->numel + f->chunk - 1) / f->chunk, grain = grain_of(f);
+  pool_piece piece = f->direct ? run_direct : run_piece;
+  if (chunks <= grain) piece(f, 0, chunks);
+  else pool_run(f->self->pool, chunks, grain, piece, f);
+  return NULL;
+}
+
+
+static void begin (feed *f, cpu *self, const work *w, heed_type as) {
+  f->self = self;
+  f->w = w;
+  f->as = scalar_is_half(as) ? HEED_FLOAT32 : scalar_is_float(as) ? as : HEED_INT64;
+  f->n = 1;
+  f->numel = layout_numel(&w->out[0].at);
+  stream_open(&f->operand[0], &w->out[0], f->as);
+}
+
+
+/*
+** {==================================================================
+** What whole numbers can't do is refused before anything is written
+** ===================================================================
+*/
+
+/* Position from 0 of the first 0 (or, with 'negative', the first number below 0); -1: none. */
+static int64_t find (cpu *self, const view *v, int64_t numel, bool negative) {
+  stream s;
+  int64_t room[CHUNK];
+  stream_open(&s, v, HEED_INT64);
+  for (int64_t from = 0; from < numel; from += CHUNK) {
+    int64_t n = numel - from < CHUNK ? numel - from : CHUNK;
+    const int64_t *x = stream_read(self, &s, from, n, HEED_INT64, room);
+    for (int64_t i = 0; i < n; i++)
+      if (negative ? x[i] < 0 : x[i] == 0) return from + i;
+  }
+  return -1;
+}
+
+
+static const char *check_whole (cpu *self, const work *w, int64_t numel) {
+  bool power = w->op == HEED_pow;
+  if (!power && w->op != HEED_floor_divide && w->op != HEED_remainder && w->op != HEED_fmod)
+    return NULL;
+  int64_t at = find(self, &w->in[1], numel, power);
+  if (at < 0) return NULL;
+  if (power) return cpu_refuse(self, "integers to negative integer powers are not allowed");
+  return cpu_refuse(self, "division by zero at position %lld", (long long)at + 1);
+}
+
+/* }================================================================== */
+
+
+/* The number that an input is everywhere, if it came as one. */
+static bool is_number (const view *v, double value) {
+  return v->data == NULL && v->at.rank == 0 && scalar_double(v->value) == value;
+}
+
+
+/* Powers that have a quicker name (PyTorch's choice too). */
+static heed_op quicker (const work *w, heed_type as) {
+  const view *power = &w->in[1];
+  if (w->op != HEED_pow || !scalar_is_float(as)) return (heed_op)w->op;
+  return is_number(power, 2) ? HEED_square : is_number(power, 0.5) ? HEED_sqrt
+       : is_number(power, -0.5) ? HEED_rsqrt : is_number(power, -1) ? HEED_reciprocal : HEED_pow;
+}
+
+
+/* An input rounded to 'type' first: a number at once, a tensor through a dense copy. */
+static const char *round_input (cpu *self, view *v, heed_type type, const layout *shape,
+                                void **scratch) {
+  if (v->type == type && v->data != NULL) return NULL;
+  if (v->data == NULL && v->at.rank == 0) {
+    char item[8];
+    scalar_store(type, item, v->value);
+    v->value = scalar_load(type, item);
+    return NULL;
+  }
+  work copy = {.kind = WORK_COPY, .nout = 1, .nin = 1, .in[0] = *v, .out[0].type = type};
+  *scratch = cpu_scratch((size_t)layout_numel(shape) * scalar_sizes[type]);
+  if (*scratch == NULL) return cpu_no_memory;
+  copy.out[0].data = *scratch;
+  layout_dense(&copy.out[0].at, shape->rank, shape->size);
+  *v = copy.out[0];
+  return cpu_copy(self, &copy);
+}
+
+
+static const char *map_rounded (cpu *self, const work *w) {
+  work rounded = *w;
+  void *scratch[3] = {NULL};
+  const char *message = NULL;
+  rounded.count[1] = 0;
+  for (int i = 0; i < w->nin && message == NULL; i++)
+    message = round_input(self, &rounded.in[i], (heed_type)w->count[0], &w->out[0].at,
+                          &scratch[i]);
+  if (message == NULL) message = cpu_map(self, &rounded);
+  for (int i = 0; i < 3; i++) cpu_scratch_free(scratch[i]);
+  return message;
+}
+
+
+const char *cpu_map (cpu *self, const work *w) {
+  if (w->count[1]) return map_rounded(self, w);
+  feed f;
+  begin(&f, self, w, (heed_type)w->count[0]);
+  if (f.numel == 0) return NULL;
+  if (f.as == HEED_INT64) {
+    const char *message = check_whole(self, w, f.numel);
+    if (message != NULL) return message;
+  }
+  f.loop = run_map;
+  for (int i = 0; i < w->nin; i++) stream_open(&f.operand[f.n++], &w->in[i], f.as);
+  heed_op op = quicker(w, f.as);
+  if (op == (heed_op)w->op) return run(&f);
+  work quick = {.op = op};
+  f.w = &quick;
+  f.n = 2;
+  return run(&f);
+}
+
+
+/* What the rule does not need is given g: see SLOPE in loops.h. */
+const char *cpu_slope (cpu *self, const work *w) {
+  feed f;
+  begin(&f, self, w, (heed_type)w->count[0]);
+  if (f.numel == 0) return NULL;
+  f.loop = run_slope;
+  for (int i = 0; i < OPERANDS - 1; i++) {
+    bool needed = i < w->nin && w->in[i].at.rank >= 0;
+    if (needed) stream_open(&f.operand[f.n++], &w->in[i], f.as);
+    else f.operand[f.n++] = f.operand[1];
+  }
+  return run(&f);
+}
+
+
+/*
+** {==================================================================
+** Copies
+** ===================================================================
+*/
+
+/* The type through which elements are converted; the type itself where they are not. */
+static heed_type between (heed_type to, heed_type from) {
+  if (to == from) return to;
+  if (!scalar_is_float(to) && !scalar_is_float(from)) return HEED_INT64;
+  bool wide = from == HEED_FLOAT64 || to == HEED_FLOAT64;
+  return wide ? HEED_FLOAT64 : HEED_FLOAT32;
+}
+
+
+/* Memory that is read after it was written: through a dense copy of it. */
+static const char *copy_apart (cpu *self, const work *w) {
+  size_t bytes = (size_t)layout_numel(&w->in[0].at) * scalar_sizes[w->in[0].type];
+  void *scratch = cpu_scratch(bytes);
+  if (scratch == NULL) return cpu_no_memory;
+  work first = *w, second = *w;
+  first.count[0] = second.count[0] = 0;
+  first.out[0] = (view){.data = scratch, .type = w->in[0].type};
+  layout_dense(&first.out[0].at, w->in[0].at.rank, w->in[0].at.size);
+  second.in[0] = first.out[0];
+  const char *message = cpu_copy(self, &first);
+  if (message == NULL) message = cpu_copy(self, &second);
+  cpu_scratch_free(scratch);
+  return message;
+}
+
+
+const char *cpu_copy (cpu *self, const work *w) {
+  if (w->count[0] && w->in[0].data != NULL) return copy_apart(self, w);
+  feed f;
+  bool number = w->in[0].data == NULL;
+  heed_type as = number ? w->out[0].type : between(w->out[0].type, w->in[0].type);
+  begin(&f, self, w, as);
+  f.as = as;
+  if (f.numel == 0) return NULL;
+  f.loop = run_copy;
+  stream_open(&f.operand[f.n++], &w->in[0], as);
+  return run(&f);
+}
+
+/* }================================================================== */

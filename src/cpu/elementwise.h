@@ -1,0 +1,105 @@
+/*
+** elementwise.h - the loops of ops.def for each computing type, and conversions.
+*/
+
+#ifndef elementwise_h
+#define elementwise_h
+
+/* The loop's turns do not depend on each other, though its output may be its input. */
+#if defined(__clang__)
+#define VECTOR_LOOP _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define VECTOR_LOOP _Pragma("GCC ivdep")
+#endif
+
+
+/*
+** {==================================================================
+** Single elements. float16 by its bits, without branches.
+** ===================================================================
+*/
+
+static inline float half_to_float (uint16_t bits) {
+  uint32_t size = bits & 0x7fff, sign = (uint32_t)(bits & 0x8000) << 16;
+  uint32_t normal = (size << 13) + (112u << 23) + (size >= 0x7c00 ? 112u << 23 : 0);
+  float tiny = (float)(int32_t)size * 0x1p-24f;
+  return as_float((size < 0x400 ? as_bits(tiny) : normal) | sign);
+}
+
+/* Ties go to even: by adding what 13 bits lack, or, below 2^-14, by adding 1/2. */
+static inline uint16_t float_to_half (float f) {
+  uint32_t bits = as_bits(f), size = bits & 0x7fffffff;
+  uint32_t normal = (size + 0xfff + (size >> 13 & 1) - (112u << 23)) >> 13;
+  uint32_t tiny = as_bits(as_float(size) + 0.5f) - as_bits(0.5f);
+  uint32_t large = size > 0x7f800000 ? 0x7e00 : 0x7c00;
+  uint32_t half = size < 0x38800000 ? tiny : size >= 0x477ff000 ? large : normal;
+  return (uint16_t)(half | (bits >> 16 & 0x8000));
+}
+
+/* To whole numbers: NaN gives 0, what is too large the largest. */
+static inline int64_t whole_double (double x) {
+  int64_t y = x >= 0x1p63 ? INT64_MAX : x <= -0x1p63 ? INT64_MIN : 0;
+  return __builtin_fabs(x) < 0x1p63 ? (int64_t)x : y;
+}
+static inline int64_t whole_float (float x) { return whole_double(x); }
+static inline int64_t whole_int64 (int64_t x) { return x; }
+
+static inline uint8_t byte_float (float x) {
+  x = x > 0 ? x : 0;
+  return (uint8_t)(int32_t)(x < 255 ? x : 255);
+}
+static inline uint8_t byte_double (double x) {
+  x = x > 0 ? x : 0;
+  return (uint8_t)(int32_t)(x < 255 ? x : 255);
+}
+static inline uint8_t byte_int64 (int64_t x) { return (uint8_t)x; }
+
+static inline float saturated_float (float x) { return x; }
+static inline float saturated_wide_float (double x) { return (float)x; }
+static inline double saturated_double (float x) { return x; }
+static inline double saturated_wide_double (double x) { return x; }
+static inline int64_t saturated_int64 (float x) { return whole_float(x); }
+static inline int64_t saturated_wide_int64 (double x) { return whole_double(x); }
+
+/* }================================================================== */
+
+
+#define T float
+#define FN(name) name##_float
+#define T_IS_FLOAT
+#include "cpu/loops.h"
+#undef T
+#undef FN
+
+#define T double
+#define FN(name) name##_double
+#include "cpu/loops.h"
+#undef T
+#undef FN
+#undef T_IS_FLOAT
+
+#define T int64_t
+#define FN(name) name##_int64
+#include "cpu/loops.h"
+#undef T
+#undef FN
+
+
+/* To a computing type, or to the same type. */
+static void elementwise_load (int64_t n, heed_type to, void *y, heed_type from, const void *x,
+                              int64_t stride) {
+  if (to == HEED_FLOAT32) load_float(n, y, from, x, stride);
+  else if (to == HEED_FLOAT64) load_double(n, y, from, x, stride);
+  else load_int64(n, y, from, x, stride);
+}
+
+
+/* From a computing type. */
+static void elementwise_store (int64_t n, heed_type to, void *y, int64_t stride, heed_type from,
+                               const void *x) {
+  if (from == HEED_FLOAT32) store_float(n, to, y, stride, x);
+  else if (from == HEED_FLOAT64) store_double(n, to, y, stride, x);
+  else store_int64(n, to, y, stride, x);
+}
+
+#endif

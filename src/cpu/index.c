@@ -1,0 +1,294 @@
+/*
+** index.c - elements by position: gather, scatter, nonzero.
+**
+** Positions count from 1. All of them are checked before anything is written.
+*/
+
+#include "cpu/stream.h"
+
+#define INDICES (WORK_INS - 1)
+#define CHUNK 512
+
+/* One walk over the elements, the tensor and its indices, with axes fused. */
+typedef struct indexing {
+  cpu *self;
+  const work *w;
+  int n;                           /* indices */
+  size_t size;                     /* of an element */
+  heed_type type;
+  bool adding;
+  char *outer;                     /* the elements that positions do not move … */
+  char *inner;                     /* … and those that they do */
+  layout outer_at, inner_at;
+  layout index_at[INDICES];
+} indexing;
+
+
+/*
+** {==================================================================
+** Checks
+** ===================================================================
+*/
+
+static const char *refuse_position (cpu *self, int64_t value, int64_t at, int64_t limit) {
+  if (limit == 0)
+    return cpu_refuse(self, "index %lld at position %lld: there are no elements",
+                      (long long)value, (long long)at);
+  return cpu_refuse(self, "index %lld at position %lld is outside 1 to %lld%s", (long long)value,
+                    (long long)at, (long long)limit,
+                    value == 0 ? "; positions count from 1: + 1?" : "");
+}
+
+
+/* The index without the axes that it was expanded over: its own elements. */
+static view own_elements (const view *v) {
+  view own = *v;
+  for (int i = 0; i < own.at.rank; i++)
+    if (own.at.stride[i] == 0 && own.at.size[i] > 0) own.at.size[i] = 1;
+  return own;
+}
+
+
+static const char *check_index (cpu *self, const view *index, int64_t limit) {
+  view own = own_elements(index);
+  stream s;
+  int64_t room[CHUNK], numel = layout_numel(&own.at);
+  stream_open(&s, &own, HEED_INT64);
+  for (int64_t from = 0; from < numel; from += CHUNK) {
+    int64_t n = numel - from < CHUNK ? numel - from : CHUNK;
+    const int64_t *x = stream_read(self, &s, from, n, HEED_INT64, room);
+    for (int64_t i = 0; i < n; i++)
+      if (x[i] < 1 || x[i] > limit) return refuse_position(self, x[i], from + i + 1, limit);
+  }
+  return NULL;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** The walk
+** ===================================================================
+*/
+
+static int64_t index_at (const indexing *d, int k, int64_t offset) {
+  const view *v = &d->w->in[1 + k];
+  if (v->data == NULL) return v->value.i;
+  return ((const int64_t *)v->data)[offset];
+}
+
+
+static void add (heed_type type, void *to, const void *from) {
+  scalar a = scalar_load(type, to), b = scalar_load(type, from);
+  if (a.type == HEED_FLOAT64) a.f += b.f;
+  else a.i += b.i;
+  scalar_store(type, to, a);
+}
+
+#define EACH(X, body) { \
+    X *const ys = to; \
+    const X *const xs = from; \
+    for (int64_t i = 0; i < n; i++) body; \
+    return; \
+  }
+
+static void add_row (heed_type type, int64_t n, void *to, int64_t to_stride, const void *from,
+                     int64_t from_stride) {
+  bool plain = to_stride == 1 && from_stride == 1;
+  if (type == HEED_FLOAT32 && plain) EACH(float, ys[i] += xs[i])
+  if (type == HEED_FLOAT32) EACH(float, ys[i * to_stride] += xs[i * from_stride])
+  if (type == HEED_FLOAT64) EACH(double, ys[i * to_stride] += xs[i * from_stride])
+  if (type == HEED_INT64) EACH(int64_t, ys[i * to_stride] += xs[i * from_stride])
+  size_t size = scalar_sizes[type];
+  for (int64_t i = 0; i < n; i++)
+    add(type, (char *)to + i * to_stride * (int64_t)size,
+        (const char *)from + i * from_stride * (int64_t)size);
+}
+
+
+static void copy_row (size_t size, int64_t n, void *to, int64_t to_stride, const void *from,
+                      int64_t from_stride) {
+  if (to_stride == 1 && from_stride == 1) {
+    memcpy(to, from, (size_t)n * size);
+    return;
+  }
+  switch (size) {
+    case 1: EACH(uint8_t, ys[i * to_stride] = xs[i * from_stride])
+    case 2: EACH(uint16_t, ys[i * to_stride] = xs[i * from_stride])
+    case 4: EACH(uint32_t, ys[i * to_stride] = xs[i * from_stride])
+    default: EACH(uint64_t, ys[i * to_stride] = xs[i * from_stride])
+  }
+}
+
+
+/* n elements of one position each time: between outer and inner, as the work says. */
+static void move_row (const indexing *d, int64_t n, char *outer, int64_t outer_stride, char *inner,
+                      int64_t inner_stride) {
+  if (d->adding) add_row(d->type, n, inner, inner_stride, outer, outer_stride);
+  else if (d->w->kind == WORK_SCATTER)
+    copy_row(d->size, n, inner, inner_stride, outer, outer_stride);
+  else copy_row(d->size, n, outer, outer_stride, inner, inner_stride);
+}
+
+
+/* Where a row's elements and indices begin. */
+typedef struct place { int64_t outer, inner, index[INDICES]; } place;
+
+static place place_of (const indexing *d, int64_t row) {
+  place p = {0};
+  for (int i = d->outer_at.rank - 2; i >= 0; i--) {
+    int64_t size = d->outer_at.size[i], c = row % size;
+    row /= size;
+    p.outer += c * d->outer_at.stride[i];
+    p.inner += c * d->inner_at.stride[i];
+    for (int k = 0; k < d->n; k++) p.index[k] += c * d->index_at[k].stride[i];
+  }
+  return p;
+}
+
+
+/* Along the last axis all positions are the same: whole rows move. */
+static bool row_moves_whole (const indexing *d) {
+  int last = d->outer_at.rank - 1;
+  for (int k = 0; k < d->n; k++)
+    if (d->index_at[k].stride[last] != 0) return false;
+  return true;
+}
+
+
+static int64_t moved (const indexing *d, const place *p, int64_t along) {
+  int last = d->outer_at.rank - 1;
+  int64_t offset = 0;
+  for (int k = 0; k < d->n; k++)
+    offset += (index_at(d, k, p->index[k] + along * d->index_at[k].stride[last]) - 1) *
+              d->w->count[2 * k];
+  return offset;
+}
+
+
+/* Rows from .. to - 1, of each the elements first .. first + n - 1. */
+static void walk (const indexing *d, int64_t from, int64_t to, int64_t first, int64_t n) {
+  int last = d->outer_at.rank - 1;
+  int64_t size = (int64_t)d->size;
+  int64_t outer_stride = d->outer_at.stride[last], inner_stride = d->inner_at.stride[last];
+  bool whole = row_moves_whole(d);
+  for (int64_t row = from; row < to; row++) {
+    place p = place_of(d, row);
+    char *outer = d->outer + p.outer * size, *inner = d->inner + p.inner * size;
+    for (int64_t i = first; i < first + n; i += whole ? n : 1)
+      move_row(d, whole ? n : 1, outer + i * outer_stride * size, outer_stride,
+               inner + (i * inner_stride + moved(d, &p, i)) * size, inner_stride);
+  }
+}
+
+
+static void walk_rows (void *arg, int64_t from, int64_t to) {
+  const indexing *d = arg;
+  walk(d, from, to, 0, d->outer_at.size[d->outer_at.rank - 1]);
+}
+
+
+/* All rows, but a part of each: so that several threads add in one order. */
+static void walk_columns (void *arg, int64_t from, int64_t to) {
+  const indexing *d = arg;
+  int64_t rows = layout_numel(&d->outer_at) / d->outer_at.size[d->outer_at.rank - 1];
+  walk(d, 0, rows, from, to - from);
+}
+
+/* }================================================================== */
+
+
+static const char *check_all (cpu *self, const work *w) {
+  const char *message = NULL;
+  for (int k = 0; k < w->nin - 1 && message == NULL; k++)
+    message = check_index(self, &w->in[1 + k], w->count[2 * k + 1]);
+  return message;
+}
+
+
+/* 'outer' is dense to the walk, 'inner' is where positions lead. */
+static void begin (indexing *d, cpu *self, const work *w, const view *outer, const view *inner) {
+  *d = (indexing){.self = self, .w = w, .n = w->nin - 1, .size = scalar_sizes[outer->type],
+                  .type = outer->type, .outer = outer->data, .inner = inner->data,
+                  .outer_at = outer->at, .inner_at = inner->at};
+  layout *all[INDICES + 2] = {&d->outer_at, &d->inner_at};
+  for (int k = 0; k < d->n; k++) {
+    d->index_at[k] = w->in[1 + k].data != NULL ? w->in[1 + k].at : outer->at;
+    for (int i = 0; i < outer->at.rank && w->in[1 + k].data == NULL; i++)
+      d->index_at[k].stride[i] = 0;
+    all[k + 2] = &d->index_at[k];
+  }
+  layout_fuse(all, d->n + 2);
+  for (int i = 0; i < d->n + 2 && d->outer_at.rank <= 1; i++)
+    if (all[i]->rank == 0) {
+      all[i]->rank = 1;
+      all[i]->size[0] = 1;
+      all[i]->stride[0] = 0;
+    }
+}
+
+
+const char *cpu_gather (cpu *self, const work *w) {
+  if (layout_numel(&w->out[0].at) == 0) return NULL;
+  const char *message = check_all(self, w);
+  if (message != NULL) return message;
+  indexing d;
+  begin(&d, self, w, &w->out[0], &w->in[0]);
+  int64_t n = d.outer_at.size[d.outer_at.rank - 1];
+  pool_run(self->pool, layout_numel(&d.outer_at) / n, 32768 / n + 1, walk_rows, &d);
+  return NULL;
+}
+
+
+const char *cpu_scatter (cpu *self, const work *w) {
+  if (layout_numel(&w->in[0].at) == 0) return NULL;
+  const char *message = check_all(self, w);
+  if (message != NULL) return message;
+  indexing d;
+  begin(&d, self, w, &w->in[0], &w->out[0]);
+  d.adding = w->op == SCATTER_ADD;
+  int64_t n = d.outer_at.size[d.outer_at.rank - 1], rows = layout_numel(&d.outer_at) / n;
+  bool apart = row_moves_whole(&d) && d.inner_at.stride[d.inner_at.rank - 1] != 0;
+  if (apart) pool_run(self->pool, n, 32768 / rows + 16, walk_columns, &d);
+  else walk_columns(&d, 0, n);
+  return NULL;
+}
+
+
+/* The position of the next element in row-major order. */
+static void step (const layout *at, int64_t *position) {
+  for (int i = at->rank - 1; i >= 0; i--) {
+    if (++position[i] < at->size[i]) return;
+    position[i] = 0;
+  }
+}
+
+
+static bool is_zero (heed_type as, const void *x, int64_t i) {
+  if (as == HEED_FLOAT32) return ((const float *)x)[i] == 0;
+  return as == HEED_FLOAT64 ? ((const double *)x)[i] == 0 : ((const int64_t *)x)[i] == 0;
+}
+
+
+/* As many as the output holds: it was made for all. */
+const char *cpu_nonzero (cpu *self, const work *w) {
+  const view *x = &w->in[0], *out = &w->out[0];
+  heed_type as = x->type == HEED_FLOAT64 ? HEED_FLOAT64
+               : scalar_is_float(x->type) ? HEED_FLOAT32 : HEED_INT64;
+  int64_t numel = layout_numel(&x->at), left = out->at.size[0], position[HEED_RANK] = {0};
+  int64_t *y = out->data, room[CHUNK];
+  stream s;
+  stream_open(&s, x, as);
+  for (int64_t from = 0; from < numel && left > 0; from += CHUNK) {
+    int64_t n = numel - from < CHUNK ? numel - from : CHUNK;
+    const void *elements = stream_read(self, &s, from, n, as, room);
+    for (int64_t i = 0; i < n && left > 0; i++, step(&x->at, position)) {
+      if (is_zero(as, elements, i)) continue;
+      for (int k = 0; k < x->at.rank; k++) y[k * out->at.stride[1]] = position[k] + 1;
+      y += out->at.stride[0];
+      left--;
+    }
+  }
+  return NULL;
+}

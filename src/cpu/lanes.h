@@ -1,0 +1,169 @@
+/*
+** lanes.h - a vector of T and what can be done with it (read once for each type).
+*/
+
+typedef T OF(vector) __attribute__((vector_size(VECTOR_BYTES)));
+typedef T OF(loose) __attribute__((vector_size(VECTOR_BYTES), aligned(BYTES), may_alias));
+typedef BITS OF(truth) __attribute__((vector_size(VECTOR_BYTES)));    /* each lane 0 or -1 */
+
+INLINED OF(vector) OF(load) (const T *from) { return *(const OF(loose) *)from; }
+INLINED void OF(store) (T *to, OF(vector) v) { *(OF(loose) *)to = v; }
+INLINED OF(vector) OF(splat) (T x) { return x - (OF(vector)){0}; }    /* x - 0 keeps -0 */
+
+
+/* The first n lanes, 0 < n < LANES; the others are 0 and not read. */
+INLINED OF(vector) OF(load_part) (const T *from, int n) {
+#if defined(HAS_AVX512)
+  if (BYTES == 4) return (OF(vector))_mm512_maskz_loadu_epi32((__mmask16)((1u << n) - 1), from);
+  return (OF(vector))_mm512_maskz_loadu_epi64((__mmask8)((1u << n) - 1), from);
+#elif defined(HAS_AVX2)
+  const OF(truth) counting = BYTES == 4 ? (OF(truth))(__m256i)(__v8si){0, 1, 2, 3, 4, 5, 6, 7}
+                                            : (OF(truth))(__m256i)(__v4di){0, 1, 2, 3};
+  OF(truth) wanted = counting < n;
+  if (BYTES == 4) return (OF(vector))_mm256_maskload_epi32((const int *)from, (__m256i)wanted);
+  return (OF(vector))_mm256_maskload_epi64((const long long *)from, (__m256i)wanted);
+#else
+  T part[LANES] = {0};
+  for (int i = 0; i < n; i++) part[i] = from[i];
+  return OF(load)(part);
+#endif
+}
+
+
+/* The first n lanes, 0 < n < LANES; AVX2's own masked store is slow on AMD's processors. */
+INLINED void OF(store_part) (T *to, OF(vector) v, int n) {
+#if defined(HAS_AVX512)
+  if (BYTES == 4) _mm512_mask_storeu_epi32(to, (__mmask16)((1u << n) - 1), (__m512i)v);
+  else _mm512_mask_storeu_epi64(to, (__mmask8)((1u << n) - 1), (__m512i)v);
+#elif defined(HAS_AVX2)
+  const int bytes = n * BYTES;
+  char *at = (char *)to;
+  __m128i half = _mm256_castsi256_si128((__m256i)v);
+  if (bytes & 16) {
+    _mm_storeu_si128((__m128i *)at, half);
+    half = _mm256_extracti128_si256((__m256i)v, 1);
+    at += 16;
+  }
+  if (bytes & 8) {
+    _mm_storel_epi64((__m128i *)at, half);
+    half = _mm_unpackhi_epi64(half, half);
+    at += 8;
+  }
+  if (BYTES == 4 && (bytes & 4)) _mm_storeu_si32(at, half);
+#else
+  T part[LANES];
+  OF(store)(part, v);
+  for (int i = 0; i < n; i++) to[i] = part[i];
+#endif
+}
+
+
+INLINED OF(vector) OF(load_some) (const T *from, int n) {
+  return n >= LANES ? OF(load)(from) : OF(load_part)(from, n);
+}
+
+INLINED void OF(store_some) (T *to, OF(vector) v, int n) {
+  if (n >= LANES) OF(store)(to, v);
+  else OF(store_part)(to, v, n);
+}
+
+INLINED OF(vector) OF(select) (OF(truth) which, OF(vector) yes, OF(vector) no) {
+  return (OF(vector))((which & (OF(truth))yes) | (~which & (OF(truth))no));
+}
+
+INLINED T OF(total) (OF(vector) v) {
+  T part[LANES], sum = 0;
+  OF(store)(part, v);
+  for (int i = 0; i < LANES; i++) sum += part[i];
+  return sum;
+}
+
+
+/*
+** {==================================================================
+** Turning a matrix over: LANES x LANES elements at a time, 16 bytes of a row being moved first
+** to where their column wants them, then 4 x 4 or 2 x 2 elements turned within 16 bytes.
+** ===================================================================
+*/
+
+typedef T OF(piece) __attribute__((vector_size(16)));      /* of a row: GROUP elements */
+typedef T OF(loose_piece) __attribute__((vector_size(16), aligned(BYTES), may_alias));
+
+INLINED OF(piece) OF(load_piece) (const T *from, int64_t n) {
+  if (n >= GROUP) return *(const OF(loose_piece) *)from;
+  OF(piece) v = {from[0]};
+  for (int i = 1; i < GROUP; i++)
+    if (i < n) v[i] = from[i];
+  return v;
+}
+
+
+/* Pieces at rows r, r + GROUP, …, side by side; behind the last row, the last row again. */
+INLINED OF(vector) OF(load_pieces) (const T *from, int64_t row, int r, int64_t rows, int64_t n) {
+  OF(piece) piece[VECTOR_BYTES / 16];
+  UNROLL for (int g = 0; g < VECTOR_BYTES / 16; g++)
+    piece[g] = OF(load_piece)(from + smaller(r + g * GROUP, rows - 1) * row, n);
+#if defined(HAS_AVX2)
+  return (OF(vector))_mm256_set_m128i((__m128i)piece[1], (__m128i)piece[0]);
+#elif defined(HAS_AVX512)
+  __m512i v = _mm512_castsi128_si512((__m128i)piece[0]);
+  v = _mm512_inserti64x2(v, (__m128i)piece[1], 1);
+  v = _mm512_inserti64x2(v, (__m128i)piece[2], 2);
+  return (OF(vector))_mm512_inserti64x2(v, (__m128i)piece[3], 3);
+#else
+  OF(vector) v;
+  memcpy(&v, piece, sizeof v);
+  return v;
+#endif
+}
+
+
+/* The pieces of GROUP rows become those of GROUP columns. */
+INLINED void OF(turn_pieces) (OF(vector) v[]) {
+  typedef double wide __attribute__((vector_size(VECTOR_BYTES)));
+  typedef int64_t wide_truth __attribute__((vector_size(VECTOR_BYTES)));
+#define WIDE(a, b, ...) (OF(vector))LANES_OF(wide_truth, (wide)(a), (wide)(b), __VA_ARGS__)
+#if BYTES == 4
+  OF(vector) a = LANES_OF(OF(truth), v[0], v[1], LOW_4), b = LANES_OF(OF(truth), v[0], v[1], HIGH_4);
+  OF(vector) c = LANES_OF(OF(truth), v[2], v[3], LOW_4), d = LANES_OF(OF(truth), v[2], v[3], HIGH_4);
+  v[0] = WIDE(a, c, LOW_8);
+  v[1] = WIDE(a, c, HIGH_8);
+  v[2] = WIDE(b, d, LOW_8);
+  v[3] = WIDE(b, d, HIGH_8);
+#else
+  OF(vector) a = v[0];
+  v[0] = WIDE(a, v[1], LOW_8);
+  v[1] = WIDE(a, v[1], HIGH_8);
+#endif
+#undef WIDE
+}
+
+
+/* One block: rows of it that are there, columns to be written, lanes of each to be written. */
+INLINED void OF(turn_block) (int64_t rows, int64_t columns, int lanes, const T *from,
+                             int64_t from_row, T *to, int64_t to_row) {
+  for (int64_t c = 0; c < columns; c += GROUP) {
+    OF(vector) v[GROUP];
+    UNROLL for (int r = 0; r < GROUP; r++)
+      v[r] = OF(load_pieces)(from + c, from_row, r, rows, columns - c);
+    OF(turn_pieces)(v);
+    UNROLL for (int i = 0; i < GROUP; i++)
+      if (c + i < columns) OF(store_some)(to + (c + i) * to_row, v[i], lanes);
+  }
+}
+
+
+/*
+** to[c * to_row + r] = from[r * from_row + c]; of each line of 'to', 'written' elements are
+** written, which may be more than there are rows.
+*/
+static void OF(turn) (int64_t rows, int64_t columns, int64_t written, const T *from,
+                      int64_t from_row, T *to, int64_t to_row) {
+  for (int64_t r = 0; r < rows; r += LANES)
+    for (int64_t c = 0; c < columns; c += LANES)
+      OF(turn_block)(smaller(rows - r, LANES), smaller(columns - c, LANES),
+                     (int)smaller(written - r, LANES), from + r * from_row + c, from_row,
+                     to + c * to_row + r, to_row);
+}
+
+/* }================================================================== */

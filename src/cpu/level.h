@@ -1,0 +1,67 @@
+/*
+** level.h - the body of a level file: all loops, and the table LEVEL of them.
+**
+** A level file includes the system's headers, sets its target and VECTOR_BYTES, and includes
+** this. Nothing but the table has linkage.
+*/
+
+#include "cpu/math.h"
+#include "cpu/elementwise.h"
+#include "cpu/reduce.h"
+#include "cpu/softmax.h"
+#include "cpu/norm.h"
+#include "cpu/loss.h"
+#include "cpu/optimize.h"
+#if __has_include("cpu/attention_back.h")
+#include "cpu/simd.h"
+#include "cpu/matmul.h"
+#include "cpu/attention.h"
+#include "cpu/attention_back.h"
+#define PRODUCTS .matmul = matmul, .attention = attention, .attention_back = attention_back,
+#else
+#define PRODUCTS
+#endif
+
+#define MAP_FLT(name) map_##name##_float, map_##name##_double, NULL
+#define MAP_NUM(name) map_##name##_float, map_##name##_double, map_##name##_int64
+#define MAP_ALL MAP_NUM
+#define MAP_TEST MAP_NUM
+#define MAP_PICK MAP_NUM
+#define SLOPE(name, which) {slope_##name##_##which##_float, slope_##name##_##which##_double}
+
+const cpu_level LEVEL = {
+  .name = LEVEL_NAME,
+  .map = {
+#define UNARY(name, signature, domain, ...) [HEED_##name] = {MAP_##domain(name)},
+#define BINARY UNARY
+#define TERNARY UNARY
+#define OP(name, ...)
+#define COMPOSED(name, ...)
+#define PLAIN(name, ...)
+#include "op/ops.def"
+#undef UNARY
+#undef BINARY
+#undef TERNARY
+  },
+  .slope = {
+#define UNARY(name, ...) [HEED_##name] = {SLOPE(name, 0)},
+#define BINARY(name, ...) [HEED_##name] = {SLOPE(name, 0), SLOPE(name, 1)},
+#define TERNARY(name, ...) [HEED_##name] = {SLOPE(name, 0), SLOPE(name, 1), SLOPE(name, 2)},
+#include "op/ops.def"
+#undef UNARY
+#undef BINARY
+#undef TERNARY
+#undef OP
+#undef COMPOSED
+#undef PLAIN
+  },
+  .load = elementwise_load,
+  .store = elementwise_store,
+  .reduce = reduce,
+  .scan = scan,
+  .softmax = softmax,
+  .norm = norm,
+  .loss = loss,
+  .optimize = optimize,
+  PRODUCTS
+};

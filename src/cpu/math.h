@@ -1,0 +1,500 @@
+/*
+** math.h - the words of ops.def: EXP, LOG, TANH … for the type T of the loop that says them.
+**
+** Those of float are our own: without branches, so that a compiler turns a loop of them into
+** vectors, and right at zeros, infinities, NaN and denormals. Their polynomials are minimax
+** fits (Lawson's weights, leading coefficients rounded first). double goes through libm,
+** whose precision the checks of gradients want.
+**
+** W. J. Cody, W. Waite, "Software manual for the elementary functions" (1980): reductions.
+*/
+
+#ifndef cpu_math_h
+#define cpu_math_h
+
+#define EXP(x) FN(exp)(x)
+#define EXP2(x) FN(exp2)(x)
+#define EXPM1(x) FN(expm1)(x)
+#define LOG(x) FN(log)(x)
+#define LOG2(x) FN(log2)(x)
+#define LOG1P(x) FN(log1p)(x)
+#define SQRT(x) FN(sqrt)(x)
+#define SIN(x) FN(sin)(x)
+#define COS(x) FN(cos)(x)
+#define TAN(x) FN(tan)(x)
+#define ASIN(x) FN(asin)(x)
+#define ACOS(x) FN(acos)(x)
+#define ATAN(x) FN(atan)(x)
+#define ATAN2(x, y) FN(atan2)(x, y)
+#define HYPOT(x, y) FN(hypot)(x, y)
+#define SINH(x) FN(sinh)(x)
+#define COSH(x) FN(cosh)(x)
+#define TANH(x) FN(tanh)(x)
+#define SIGMOID(x) FN(sigmoid)(x)
+#define SOFTPLUS(x) FN(softplus)(x)
+#define ERF(x) FN(erf)(x)
+#define GELU(x) FN(gelu)(x)
+#define GELU_SLOPE(x) FN(gelu_slope)(x)
+#define GELU_TANH(x) FN(gelu_tanh)(x)
+#define GELU_TANH_SLOPE(x) FN(gelu_tanh_slope)(x)
+#define SILU(x) ((x) * SIGMOID(x))
+#define SILU_SLOPE(x) FN(silu_slope)(x)
+#define MISH(x) FN(mish)(x)
+#define MISH_SLOPE(x) FN(mish_slope)(x)
+#define POW(x, y) FN(pow)(x, y)
+#define FLOOR(x) FN(floor)(x)
+#define CEIL(x) FN(ceil)(x)
+#define ROUND(x) FN(round)(x)
+#define TRUNC(x) FN(trunc)(x)
+#define FLOOR_DIVIDE(x, y) FN(floor_divide)(x, y)
+#define REMAINDER(x, y) FN(remainder)(x, y)
+#define FMOD(x, y) FN(fmod)(x, y)
+
+/* The same words for every type; a NaN on either side wins in MAXIMUM and MINIMUM. */
+#define ABS(x) FN(abs)(x)
+#define SIGN(x) ((T)(((x) > 0) - ((x) < 0)))
+#define MAXIMUM(x, y) ((x) > (y) || (x) != (x) ? (x) : (y))
+#define MINIMUM(x, y) ((x) < (y) || (x) != (x) ? (x) : (y))
+#define CLIP(x, low, high) FN(clip)(x, low, high)
+#define LERP(x, y, w) FN(lerp)(x, y, w)
+#define ISINF(x) FN(isinf)(x)
+#define ISFINITE(x) FN(isfinite)(x)
+#define SCALED(x) (p * (x))
+#define LN2 ((T)0.69314718055994530942)
+#define TWO_OVER_SQRT_PI ((T)1.12837916709551257390)
+
+
+/*
+** {==================================================================
+** float: exponentials
+** ===================================================================
+*/
+
+static inline float as_float (uint32_t bits) {
+  float f;
+  memcpy(&f, &bits, sizeof f);
+  return f;
+}
+
+static inline uint32_t as_bits (float f) {
+  uint32_t bits;
+  memcpy(&bits, &f, sizeof bits);
+  return bits;
+}
+
+#define ROUNDER 0x1.8p23f            /* x + ROUNDER - ROUNDER is x rounded to a whole number */
+
+/* y 2^n with n in the low bits of n + ROUNDER, in two steps: 2^n itself may be no float. */
+static inline float scaled_float (float y, float n_and_rounder) {
+  int32_t n = (int32_t)(as_bits(n_and_rounder) - as_bits(ROUNDER));
+  int32_t half = n >> 1;
+  return y * as_float((uint32_t)(half + 127) << 23) * as_float((uint32_t)(n - half + 127) << 23);
+}
+
+/* x = n ln 2 + r; n is added to ROUNDER. 'more' is a small part of x that x could not hold. */
+static inline float split_power (float x, float more, float *n_and_rounder) {
+  float whole = x * 0x1.715476p0f + ROUNDER, n = whole - ROUNDER;
+  *n_and_rounder = whole;
+  return ((x - n * 0x1.62e400p-1f) - n * 0x1.7f7d1cp-20f) + more;
+}
+
+/* e^r for r in [-ln 2 / 2, ln 2 / 2], relative error 3e-9. */
+static inline float exp_core (float r) {
+  float p = 0x1.6a4b4p-10f;
+  p = p * r + 0x1.12399ep-7f;
+  p = p * r + 0x1.5558b2p-5f;
+  p = p * r + 0x1.555492p-3f;
+  p = p * r + 0x1.fffffcp-2f;
+  return (p * r) * r + r + 1;
+}
+
+static inline float clamp_float (float x, float low, float high) {
+  x = x < low ? low : x;
+  return x > high ? high : x;                      /* a NaN stays */
+}
+
+static inline float exp_sum_float (float x, float more) {
+  float n, r = split_power(clamp_float(x, -104, 89), more, &n);
+  return scaled_float(exp_core(r), n);
+}
+
+static inline float exp_float (float x) { return exp_sum_float(x, 0); }
+
+/* 2^r for r in [-1/2, 1/2], relative error 3e-9. */
+static inline float exp2_float (float x) {
+  x = clamp_float(x, -151, 129);
+  float whole = x + ROUNDER, r = x - (whole - ROUNDER);
+  float p = 0x1.4172bp-13f;
+  p = p * r + 0x1.5f0972p-10f;
+  p = p * r + 0x1.3b2ddap-7f;
+  p = p * r + 0x1.c6af7ap-5f;
+  p = p * r + 0x1.ebfbdcp-3f;
+  p = p * r + 0x1.62e43p-1f;
+  return scaled_float(p * r + 1, whole);
+}
+
+/* e^r - 1 is summed from its small end; 2^n (e^r - 1) + (2^n - 1) as twice its half. */
+static inline float expm1_float (float x) {
+  float n, clamped = clamp_float(x, -20, 89), r = split_power(clamped, 0, &n);
+  float p = 0x1.9e7ce2p-13f;
+  p = p * r + 0x1.6d3a58p-10f;
+  p = p * r + 0x1.1112d4p-7f;
+  p = p * r + 0x1.5554f8p-5f;
+  p = p * r + 0x1.555554p-3f;
+  p = p * r + 0.5f;
+  float e = (p * r) * r + r, half = scaled_float(0.5f, n);
+  return n == ROUNDER ? (x == 0 ? x : e) : 2 * (half * e + (half - 0.5f));
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** float: logarithms
+** ===================================================================
+*/
+
+/* log(1 + f) for 1 + f in [sqrt 1/2, sqrt 2], relative error 8e-10. */
+static inline float log_core (float f) {
+  float p = 0x1.147f12p-4f;
+  p = p * f - 0x1.de16e6p-4f;
+  p = p * f + 0x1.e6c5d4p-4f;
+  p = p * f - 0x1.fc2632p-4f;
+  p = p * f + 0x1.233b2cp-3f;
+  p = p * f - 0x1.555c4ep-3f;
+  p = p * f + 0x1.99a47ap-3f;
+  p = p * f - 0x1.000006p-2f;
+  p = p * f + 0x1.555548p-2f;
+  float square = f * f;
+  return f + (p * f * square - 0.5f * square);
+}
+
+/* x = 2^e (1 + f), x > 0 and finite. */
+static inline float split_float (float x, float *e) {
+  bool tiny = x < 0x1p-126f;
+  uint32_t bits = as_bits(tiny ? x * 0x1p23f : x);
+  uint32_t shifted = bits - 0x3f3504f3;            /* sqrt 1/2 */
+  int32_t exponent = (int32_t)shifted >> 23;
+  *e = (float)exponent - (tiny ? 23.0f : 0.0f);
+  return as_float((shifted & 0x7fffff) + 0x3f3504f3) - 1;
+}
+
+/* log x at the ends: of 0, of negative numbers, of infinity and of NaN. */
+static inline float log_ends (float x, float log_x) {
+  float y = x == INFINITY ? x : log_x;
+  y = x == 0 ? -INFINITY : y;
+  return x >= 0 ? y : NAN;
+}
+
+static inline float log_plain_float (float x) {
+  float e, f = split_float(x, &e);
+  return e * 0x1.62e400p-1f + (log_core(f) + e * 0x1.7f7d1cp-20f);
+}
+
+static inline float log_float (float x) { return log_ends(x, log_plain_float(x)); }
+
+static inline float log2_float (float x) {
+  float e, f = split_float(x, &e), y = log_core(f);
+  return log_ends(x, e + (y * 0x1.715476p0f + y * 0x1.4ae0cp-26f));
+}
+
+/* log u + (x - (u - 1)) / u, where u = 1 + x was rounded. */
+static inline float log1p_plain_float (float x) {
+  float u = 1 + x;
+  return log_plain_float(u) + (x - (u - 1)) / u;
+}
+
+static inline float log1p_float (float x) {
+  float y = log_ends(1 + x, log1p_plain_float(x));
+  return x == 0 ? x : y;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** float: what is made of them
+** ===================================================================
+*/
+
+/* (e^2x - 1) / (e^2x + 1) by the size of x, with its sign. */
+static inline float tanh_float (float x) {
+  float size = __builtin_fabsf(x), t = expm1_float(2 * clamp_float(size, 0, 10));
+  return __builtin_copysignf(t / (t + 2), x);
+}
+
+/* By e^-|x|, which can't overflow. */
+static inline float sigmoid_float (float x) {
+  float z = exp_float(-__builtin_fabsf(x));
+  return (x < 0 ? z : 1) / (1 + z);
+}
+
+static inline float softplus_float (float x) {
+  float z = exp_float(-__builtin_fabsf(x));
+  return (x < 0 ? 0 : x) + (z == 0 ? 0 : log1p_plain_float(z));
+}
+
+/*
+** The upper tail of the normal distribution, P(t) = erfc(t / sqrt 2) / 2 for t >= 0, is
+** e^(-t^2/2) M(s): M is a polynomial in s = (t - 3) / (t + 3), relative error 1e-8 up to 14.5.
+** The square is taken exactly, in two parts. *bell is e^(-t^2/2).
+*/
+static inline float tail_float (float t, float *bell) {
+  t = t > 14.5f ? 14.5f : t;
+  float high = as_float(as_bits(t) & 0xfffff000);
+  *bell = exp_sum_float(-0.5f * high * high, -0.5f * (t - high) * (t + high));
+  float s = (t - 3) / (t + 3), p = 0x1.c267e6p-15f;
+  p = p * s + 0x1.e4b36p-14f;
+  p = p * s - 0x1.6427acp-12f;
+  p = p * s - 0x1.01eb8p-10f;
+  p = p * s + 0x1.7cb9a6p-9f;
+  p = p * s + 0x1.91e06ap-8f;
+  p = p * s - 0x1.7a9464p-5f;
+  p = p * s + 0x1.f8baccp-4f;
+  p = p * s - 0x1.a6b66ap-3f;
+  p = p * s + 0x1.f1b89cp-4f;
+  return p * *bell;
+}
+
+/* x P(x^2) up to 1, relative error 2e-9, then from the tail. */
+static inline float erf_float (float x) {
+  float size = __builtin_fabsf(x), z = x * x, bell;
+  z = z > 1 ? 1 : z;
+  float p = -0x1.abd81ep-16f;
+  p = p * z - 0x1.fcca72p-12f + 0;
+  p = p * z + 0x1.3c66b8p-8f;
+  p = p * z - 0x1.b4dac6p-6f;
+  p = p * z + 0x1.cdfd0ep-4f;
+  p = p * z - 0x1.81262ep-2f;
+  p = p * z + 0x1.20dd74p+0f;
+  float far = 1 - 2 * tail_float(size * 0x1.6a09e6p0f, &bell);
+  return size < 1 ? x * p : __builtin_copysignf(far, x);
+}
+
+/* x times the share of the normal distribution below x. */
+static inline float gelu_float (float x) {
+  float bell, t = __builtin_fabsf(x), tail = tail_float(t, &bell);
+  float part = clamp_float(x, -14.5f, 14.5f) * tail;
+  return x > 0 ? x - part : part;
+}
+
+static inline float gelu_slope_float (float x) {
+  float bell, t = __builtin_fabsf(x), tail = tail_float(t, &bell);
+  float share = x > 0 ? 1 - tail : tail;
+  return share + clamp_float(x, -14.5f, 14.5f) * bell * 0x1.988454p-2f;
+}
+
+/* tanh's form of it, x (1 + tanh u) / 2 = x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3). */
+static inline float gelu_tanh_float (float x) {
+  return x * sigmoid_float(x * (0x1.988454p0f + 0x1.2444e8p-4f * x * x));
+}
+
+static inline float gelu_tanh_slope_float (float x) {
+  x = clamp_float(x, -15, 15);
+  float z = x * x, s = sigmoid_float(x * (0x1.988454p0f + 0x1.2444e8p-4f * z));
+  return s + x * s * (1 - s) * (0x1.988454p0f + 3 * 0x1.2444e8p-4f * z);
+}
+
+static inline float silu_slope_float (float x) {
+  float s = sigmoid_float(x);
+  return s * (1 + x * (1 - s));
+}
+
+/* tanh(softplus x) = k / (k + 2) with k = e^x (e^x + 2). */
+static inline float mish_float (float x) {
+  float e = exp_float(clamp_float(x, -INFINITY, 20)), k = e * (e + 2);
+  return x * (k / (k + 2));
+}
+
+static inline float mish_slope_float (float x) {
+  float e = exp_float(clamp_float(x, -INFINITY, 20)), k = e * (e + 2), y = k / (k + 2);
+  return y + x * sigmoid_float(x) * (4 * (k + 1) / ((k + 2) * (k + 2)));
+}
+
+static inline float sqrt_float (float x) { return __builtin_sqrtf(x); }
+static inline float sin_float (float x) { return sinf(x); }
+static inline float cos_float (float x) { return cosf(x); }
+static inline float tan_float (float x) { return tanf(x); }
+static inline float asin_float (float x) { return asinf(x); }
+static inline float acos_float (float x) { return acosf(x); }
+static inline float atan_float (float x) { return atanf(x); }
+static inline float atan2_float (float x, float y) { return atan2f(x, y); }
+static inline float hypot_float (float x, float y) { return hypotf(x, y); }
+static inline float sinh_float (float x) { return sinhf(x); }
+static inline float cosh_float (float x) { return coshf(x); }
+static inline float pow_float (float x, float y) { return powf(x, y); }
+static inline float floor_float (float x) { return __builtin_floorf(x); }
+static inline float ceil_float (float x) { return __builtin_ceilf(x); }
+static inline float round_float (float x) { return __builtin_rintf(x); }
+static inline float trunc_float (float x) { return __builtin_truncf(x); }
+static inline float fmod_float (float x, float y) { return fmodf(x, y); }
+static inline float abs_float (float x) { return __builtin_fabsf(x); }
+static inline bool isinf_float (float x) { return __builtin_fabsf(x) == INFINITY; }
+static inline bool isfinite_float (float x) { return __builtin_fabsf(x) < INFINITY; }
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** double: libm
+** ===================================================================
+*/
+
+static inline double exp_double (double x) { return exp(x); }
+static inline double exp2_double (double x) { return exp2(x); }
+static inline double expm1_double (double x) { return expm1(x); }
+static inline double log_double (double x) { return log(x); }
+static inline double log2_double (double x) { return log2(x); }
+static inline double log1p_double (double x) { return log1p(x); }
+static inline double tanh_double (double x) { return tanh(x); }
+
+static inline double sigmoid_double (double x) {
+  double z = exp(-fabs(x));
+  return (x < 0 ? z : 1) / (1 + z);
+}
+
+static inline double softplus_double (double x) {
+  return (x < 0 ? 0 : x) + log1p(exp(-fabs(x)));
+}
+
+static inline double erf_double (double x) { return erf(x); }
+
+static inline double gelu_double (double x) {
+  return x == -INFINITY ? 0 : x * 0.5 * erfc(-x * 0.70710678118654752440);
+}
+
+static inline double gelu_slope_double (double x) {
+  double bell = exp(-0.5 * x * x) * 0.39894228040143267794;
+  return 0.5 * erfc(-x * 0.70710678118654752440) + (bell == 0 ? 0 : x * bell);
+}
+
+#define TANH_LINEAR 1.59576912160573071176   /* 2 sqrt(2 / pi) */
+#define TANH_CUBIC (TANH_LINEAR * 0.044715)
+
+static inline double gelu_tanh_double (double x) {
+  return x * sigmoid_double(x * (TANH_LINEAR + TANH_CUBIC * x * x));
+}
+
+static inline double gelu_tanh_slope_double (double x) {
+  x = x < -25 ? -25 : x > 25 ? 25 : x;
+  double s = sigmoid_double(x * (TANH_LINEAR + TANH_CUBIC * x * x));
+  return s + x * s * (1 - s) * (TANH_LINEAR + 3 * TANH_CUBIC * x * x);
+}
+
+static inline double silu_slope_double (double x) {
+  double s = sigmoid_double(x);
+  return s * (1 + x * (1 - s));
+}
+
+static inline double mish_double (double x) {
+  double e = exp(x < 40 ? x : 40), k = e * (e + 2);
+  return x * (x != x ? x : k / (k + 2));
+}
+
+static inline double mish_slope_double (double x) {
+  double e = exp(x < 40 ? x : 40), k = e * (e + 2);
+  return k / (k + 2) + x * sigmoid_double(x) * (4 * (k + 1) / ((k + 2) * (k + 2)));
+}
+
+static inline double sqrt_double (double x) { return __builtin_sqrt(x); }
+static inline double sin_double (double x) { return sin(x); }
+static inline double cos_double (double x) { return cos(x); }
+static inline double tan_double (double x) { return tan(x); }
+static inline double asin_double (double x) { return asin(x); }
+static inline double acos_double (double x) { return acos(x); }
+static inline double atan_double (double x) { return atan(x); }
+static inline double atan2_double (double x, double y) { return atan2(x, y); }
+static inline double hypot_double (double x, double y) { return hypot(x, y); }
+static inline double sinh_double (double x) { return sinh(x); }
+static inline double cosh_double (double x) { return cosh(x); }
+static inline double pow_double (double x, double y) { return pow(x, y); }
+static inline double floor_double (double x) { return __builtin_floor(x); }
+static inline double ceil_double (double x) { return __builtin_ceil(x); }
+static inline double round_double (double x) { return __builtin_rint(x); }
+static inline double trunc_double (double x) { return __builtin_trunc(x); }
+static inline double fmod_double (double x, double y) { return fmod(x, y); }
+static inline double abs_double (double x) { return __builtin_fabs(x); }
+static inline bool isinf_double (double x) { return __builtin_fabs(x) == INFINITY; }
+static inline bool isfinite_double (double x) { return __builtin_fabs(x) < INFINITY; }
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Both: what Python and PyTorch mean by division, between numbers, within bounds
+** ===================================================================
+*/
+
+#define DIVISION(T, FN) \
+  static inline T FN(remainder) (T x, T y) { \
+    T left = FN(fmod)(x, y); \
+    return left != 0 && (y < 0) != (left < 0) ? left + y : left; \
+  } \
+  static inline T FN(floor_divide) (T x, T y) { \
+    T left = FN(fmod)(x, y), times = (x - left) / y; \
+    times -= left != 0 && (y < 0) != (left < 0); \
+    T whole = FN(floor)(times); \
+    whole += times - whole > (T)0.5; \
+    return y == 0 ? x / y : times != 0 ? whole : x / y * 0; \
+  } \
+  static inline T FN(lerp) (T x, T y, T w) { \
+    return FN(abs)(w) < (T)0.5 ? x + w * (y - x) : y - (y - x) * (1 - w); \
+  } \
+  static inline T FN(clip) (T x, T low, T high) { \
+    T y = MAXIMUM(x, low); \
+    return MINIMUM(y, high); \
+  }
+
+#define FN_FLOAT(name) name##_float
+#define FN_DOUBLE(name) name##_double
+DIVISION(float, FN_FLOAT)
+DIVISION(double, FN_DOUBLE)
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Whole numbers: they wrap; divisors of 0 and negative exponents are refused before
+** ===================================================================
+*/
+
+static inline int64_t abs_int64 (int64_t x) { return x < 0 ? -x : x; }
+static inline int64_t floor_int64 (int64_t x) { return x; }
+static inline int64_t ceil_int64 (int64_t x) { return x; }
+static inline int64_t round_int64 (int64_t x) { return x; }
+static inline int64_t trunc_int64 (int64_t x) { return x; }
+static inline bool isinf_int64 (int64_t x) { return (void)x, false; }
+static inline bool isfinite_int64 (int64_t x) { return (void)x, true; }
+
+static inline int64_t fmod_int64 (int64_t x, int64_t y) { return y == -1 ? 0 : x % y; }
+
+static inline int64_t remainder_int64 (int64_t x, int64_t y) {
+  int64_t left = fmod_int64(x, y);
+  return left != 0 && (y < 0) != (left < 0) ? left + y : left;
+}
+
+static inline int64_t floor_divide_int64 (int64_t x, int64_t y) {
+  if (y == -1) return -x;                          /* the smallest one wraps */
+  return x / y - (x % y != 0 && (y < 0) != (x < 0));
+}
+
+static inline int64_t pow_int64 (int64_t x, int64_t y) {
+  int64_t power = 1;
+  for (; y > 0; y >>= 1, x *= x)
+    if (y & 1) power *= x;
+  return power;
+}
+
+static inline int64_t clip_int64 (int64_t x, int64_t low, int64_t high) {
+  int64_t y = x > low ? x : low;
+  return y < high ? y : high;
+}
+
+/* }================================================================== */
+
+#endif

@@ -1,0 +1,155 @@
+/*
+** norm_loops.h - norms of rows of type T: included for each T.
+*/
+
+/* y = (x - mean) rstd weight + bias; either may be NULL. */
+static void FN(scale_row) (int64_t n, T *y, const T *x, T mean, T rstd, const T *weight,
+                           const T *bias) {
+  if (weight != NULL && bias != NULL)
+    VECTOR_LOOP for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * rstd * weight[i] + bias[i];
+  else if (weight != NULL)
+    VECTOR_LOOP for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * rstd * weight[i];
+  else {
+    VECTOR_LOOP for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * rstd;
+    if (bias != NULL)
+      VECTOR_LOOP for (int64_t i = 0; i < n; i++) y[i] += bias[i];
+  }
+}
+
+
+/* One element of a column of statistics. */
+static void FN(put) (const rows *d, int out, int64_t row, T value) {
+  const stream *s = &d->y[out];
+  T *place = stream_place(s, row, 1, d->as, &value);
+  *place = value;
+  stream_write(d->self, s, row, 1, d->as, place);
+}
+
+
+static T FN(get) (const rows *d, int in, int64_t row) {
+  T room;
+  return *(const T *)stream_read(d->self, &d->x[in], row, 1, d->as, &room);
+}
+
+
+/* Mean (0 for rms) and 1 / deviation. Two passes, so that a large mean costs nothing. */
+static T FN(stats) (int64_t n, const T *x, bool layer, double eps, T *mean) {
+  A off = 0, m = layer ? FN(sum)(n, x) / (A)n : 0;
+  *mean = (T)m;
+  A squares = FN(squares)(n, x, *mean, &off);
+  if (layer) squares -= off * off / (A)n;
+  return (T)(1 / sqrt(squares / (A)n + eps));
+}
+
+
+static void FN(norm_rows) (void *arg, int64_t from, int64_t to) {
+  rows *d = arg;
+  const work *w = d->w;
+  int64_t n = d->n;
+  bool layer = w->op == NORM_LAYER, biased = layer && rows_have(&w->in[2]);
+  T *room = rows_room(d, 4), mean;
+  const T *weight = NULL, *bias = NULL;
+  if (room == NULL) return;
+  if (rows_have(&w->in[1])) weight = stream_read(d->self, &d->x[1], 0, n, d->as, room);
+  if (biased) bias = stream_read(d->self, &d->x[2], 0, n, d->as, room + n);
+  for (int64_t r = from; r < to; r++) {
+    const T *x = stream_read(d->self, &d->x[0], r * n, n, d->as, room + 2 * n);
+    T *y = stream_place(&d->y[0], r * n, n, d->as, room + 3 * n);
+    T rstd = FN(stats)(n, x, layer, w->number[0], &mean);
+    FN(scale_row)(n, y, x, mean, rstd, weight, bias);
+    stream_write(d->self, &d->y[0], r * n, n, d->as, y);
+    if (layer) FN(put)(d, 1, r, mean);
+    FN(put)(d, layer ? 2 : 1, r, rstd);
+  }
+  cpu_scratch_free(room);
+}
+
+
+/* Sums of g w and of g w x^, the latter in *with. Short sums of T, as in reduce. */
+static A FN(back_sums) (int64_t n, const T *g, const T *x, T mean, T rstd, const T *weight,
+                        T *room, A *with) {
+  if (weight != NULL) VECTOR_LOOP for (int64_t i = 0; i < n; i++) room[i] = g[i] * weight[i];
+  const T *gw = weight != NULL ? room : g;
+  A plain = FN(sum)(n, gw);
+  *with = (FN(dot)(n, gw, x) - mean * plain) * rstd;
+  return plain;
+}
+
+
+/* dx = rstd (g w - mean(g w) - x^ mean(g w x^)), for rms without the mean. */
+static void FN(back_row) (const norm_back *d, int64_t n, T *dx, const T *g, const T *x, T mean,
+                          T rstd, T *room) {
+  const T *weight = d->weight;
+  A with, plain = FN(back_sums)(n, g, x, mean, rstd, weight, room, &with);
+  const T common = d->layer ? (T)(plain / (A)n) : 0, slope = (T)(with / (A)n);
+  const T *gw = weight != NULL ? room : g;
+  VECTOR_LOOP for (int64_t i = 0; i < n; i++)
+    dx[i] = rstd * (gw[i] - common - (x[i] - mean) * rstd * slope);
+}
+
+
+/* The block's share of dweight and dbias. */
+static void FN(add_shares) (int64_t n, T *dweight, T *dbias, const T *g, const T *x, T mean,
+                            T rstd) {
+  VECTOR_LOOP for (int64_t i = 0; i < n; i++) {
+    dweight[i] += g[i] * ((x[i] - mean) * rstd);
+    dbias[i] += g[i];
+  }
+}
+
+
+static void FN(back_block) (norm_back *d, int64_t block, T *room) {
+  rows *rs = &d->rows;
+  int64_t n = rs->n, end = (block + 1) * d->block < rs->rows ? (block + 1) * d->block : rs->rows;
+  T *dweight = (T *)d->parts + block * 2 * n, *dbias = dweight + n;
+  bool wanted = rows_have(&rs->w->out[0]);
+  memset(dweight, 0, (size_t)(2 * n) * sizeof(T));
+  for (int64_t r = block * d->block; r < end; r++) {
+    const T *g = stream_read(rs->self, &rs->x[0], r * n, n, rs->as, room);
+    const T *x = stream_read(rs->self, &rs->x[1], r * n, n, rs->as, room + n);
+    T mean = d->layer ? FN(get)(rs, 3, r) : 0, rstd = FN(get)(rs, d->stats, r);
+    FN(add_shares)(n, dweight, dbias, g, x, mean, rstd);
+    if (!wanted) continue;
+    T *dx = stream_place(&rs->y[0], r * n, n, rs->as, room + 2 * n);
+    FN(back_row)(d, n, dx, g, x, mean, rstd, room + 3 * n);
+    stream_write(rs->self, &rs->y[0], r * n, n, rs->as, dx);
+  }
+}
+
+
+static void FN(back_blocks) (void *arg, int64_t from, int64_t to) {
+  norm_back *d = arg;
+  T *room = rows_room(&d->rows, 4);
+  for (int64_t block = from; block < to && room != NULL; block++) FN(back_block)(d, block, room);
+  cpu_scratch_free(room);
+}
+
+
+/* The blocks' shares together: 'which' 0 of the weight, 1 of the bias. */
+static void FN(add_blocks) (const norm_back *d, int which, int64_t blocks) {
+  const rows *rs = &d->rows;
+  int64_t n = rs->n;
+  T *sum = (T *)d->parts + which * n;
+  if (which + 1 >= rs->w->nout || !rows_have(&rs->w->out[which + 1])) return;
+  for (int64_t b = 1; b < blocks; b++) {
+    const T *part = sum + b * 2 * n;
+    VECTOR_LOOP for (int64_t i = 0; i < n; i++) sum[i] += part[i];
+  }
+  T *place = stream_place(&rs->y[which + 1], 0, n, rs->as, sum);
+  if (place != sum) memcpy(place, sum, (size_t)n * sizeof(T));
+  stream_write(rs->self, &rs->y[which + 1], 0, n, rs->as, place);
+}
+
+
+static void FN(norm_back) (norm_back *d, void *room) {
+  rows *rs = &d->rows;
+  bool weighted = rows_have(&rs->w->in[2]);
+  d->weight = weighted ? stream_read(rs->self, &rs->x[2], 0, rs->n, rs->as, room) : NULL;
+  d->block = (rs->rows + NORM_BLOCKS - 1) / NORM_BLOCKS;
+  if (d->block < rows_grain(rs)) d->block = rows_grain(rs);
+  int64_t blocks = rs->rows > 0 ? (rs->rows + d->block - 1) / d->block : 0;
+  if (blocks == 0) memset(d->parts, 0, (size_t)(2 * rs->n) * sizeof(T));
+  pool_run(rs->self->pool, blocks, 1, FN(back_blocks), d);
+  FN(add_blocks)(d, 0, blocks);
+  FN(add_blocks)(d, 1, blocks);
+}

@@ -1,0 +1,95 @@
+/*
+** optimize.h - one step of SGD, Adam or AdamW, in one pass over memory.
+**
+** The order of operations is PyTorch's (its plain loop over tensors), so that runs agree.
+** Denormals are flushed here: moments fade into them and would stay there, slowly.
+*/
+
+#ifndef optimize_h
+#define optimize_h
+
+#define CHUNK 512
+
+typedef struct optimization {
+  cpu *self;
+  const work *w;
+  const optimize_row *row;
+} optimization;
+
+
+#if defined(__x86_64__)
+static inline unsigned flush_denormals (void) {
+  unsigned before = __builtin_ia32_stmxcsr();
+  __builtin_ia32_ldmxcsr(before | 0x8040);
+  return before;
+}
+static inline void flush_restore (unsigned before) { __builtin_ia32_ldmxcsr(before); }
+#elif defined(__aarch64__)
+static inline uint64_t flush_denormals (void) {
+  uint64_t before, now;
+  __asm__ volatile("mrs %0, fpcr" : "=r"(before));
+  now = before | (uint64_t)1 << 24;
+  __asm__ volatile("msr fpcr, %0" : : "r"(now));
+  return before;
+}
+static inline void flush_restore (uint64_t before) {
+  __asm__ volatile("msr fpcr, %0" : : "r"(before));
+}
+#else
+static inline int flush_denormals (void) { return 0; }
+static inline void flush_restore (int before) { (void)before; }
+#endif
+
+
+#define T float
+#define FN(name) name##_float
+#include "cpu/optimize_loops.h"
+#undef T
+#undef FN
+
+#define T double
+#define FN(name) name##_double
+#include "cpu/optimize_loops.h"
+#undef T
+#undef FN
+
+
+/* n <= CHUNK halves through float. The gradient is only read. */
+static void step_halves (const optimization *d, int64_t from, int64_t n) {
+  const optimize_row *row = d->row;
+  float at[5][CHUNK];
+  const void *in[5] = {row->gradient, row->parameter, row->state[0], row->state[1], row->state[2]};
+  for (int i = 0; i < 5; i++)
+    if (in[i] != NULL)
+      load_float(n, at[i], row->type, (const uint16_t *)in[i] + from, 1);
+  step_float(d->w, n, at[1], at[0], at[2], at[3], at[4]);
+  void *out[5] = {NULL, row->parameter, row->state[0], row->state[1], row->state[2]};
+  for (int i = 1; i < 5; i++)
+    if (out[i] != NULL)
+      store_float(n, row->type, (uint16_t *)out[i] + from, 1, at[i]);
+}
+
+
+static void optimize_piece (void *arg, int64_t from, int64_t to) {
+  const optimization *d = arg;
+  const optimize_row *row = d->row;
+  __auto_type before = flush_denormals();
+  if (row->type == HEED_FLOAT32) step_row_float(d->w, row, from, to);
+  else if (row->type == HEED_FLOAT64) step_row_double(d->w, row, from, to);
+  else
+    for (; from < to; from += CHUNK) step_halves(d, from, to - from < CHUNK ? to - from : CHUNK);
+  flush_restore(before);
+}
+
+
+static const char *optimize (cpu *self, const work *w) {
+  for (int64_t i = 0; i < w->count[0]; i++) {
+    optimization d = {.self = self, .w = w, .row = &w->rows[i]};
+    pool_run(self->pool, d.row->n, 16384, optimize_piece, &d);
+  }
+  return NULL;
+}
+
+#undef CHUNK
+
+#endif

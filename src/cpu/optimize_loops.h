@@ -1,0 +1,73 @@
+/*
+** optimize_loops.h - optimisers' steps in type T: included for each T.
+*/
+
+static void FN(step_sgd) (const heed_step *o, int64_t n, T *p, const T *g, T *momentum) {
+  const T sign = o->maximize ? -1 : 1, decay = (T)o->weight_decay, lr = (T)o->lr;
+  const T keep = (T)o->momentum, add = (T)(1 - o->dampening), look = o->nesterov ? keep : 0;
+  if (momentum == NULL) {
+    VECTOR_LOOP for (int64_t i = 0; i < n; i++) p[i] -= lr * (sign * g[i] + decay * p[i]);
+    return;
+  }
+  const T old = o->step == 1 ? 0 : keep, new = o->step == 1 ? 1 : add;
+  if (o->step == 1) memset(momentum, 0, (size_t)n * sizeof(T));
+  VECTOR_LOOP for (int64_t i = 0; i < n; i++) {
+    const T slope = sign * g[i] + decay * p[i], m = old * momentum[i] + new * slope;
+    momentum[i] = m;
+    p[i] -= lr * (o->nesterov ? slope + look * m : m);
+  }
+}
+
+
+/* Numbers that stay the same over a step; bias corrections go by the step. */
+typedef struct FN(adam) {
+  T sign, decay, fade, weight1, beta2, weight2, root, eps, size;
+} FN(adam);
+
+static FN(adam) FN(adam_numbers) (const heed_step *o, bool decoupled) {
+  double first = 1 - pow(o->beta1, (double)o->step), second = 1 - pow(o->beta2, (double)o->step);
+  return (FN(adam)){
+    .sign = o->maximize ? -1 : 1,
+    .decay = decoupled ? 0 : (T)o->weight_decay,
+    .fade = decoupled ? (T)(1 - o->lr * o->weight_decay) : 1,
+    .weight1 = (T)(1 - o->beta1), .beta2 = (T)o->beta2, .weight2 = (T)(1 - o->beta2),
+    .root = (T)sqrt(second), .eps = (T)o->eps, .size = (T)(o->lr / first)
+  };
+}
+
+
+static void FN(step_adam) (const FN(adam) *o, int64_t n, T *p, const T *g, T *mean, T *square,
+                           T *most) {
+  const FN(adam) k = *o;
+  VECTOR_LOOP for (int64_t i = 0; i < n; i++) {
+    const T old = p[i] * k.fade, slope = k.sign * g[i] + k.decay * old;
+    const T m = mean[i] + k.weight1 * (slope - mean[i]);
+    const T s = square[i] * k.beta2 + k.weight2 * slope * slope;
+    mean[i] = m;
+    square[i] = s;
+    T top = s;
+    if (most != NULL) most[i] = top = most[i] > s ? most[i] : s;
+    p[i] = old - k.size * (m / (SQRT(top) / k.root + k.eps));
+  }
+}
+
+
+/* 'most' is NULL unless amsgrad is on. */
+static void FN(step) (const work *w, int64_t n, T *p, const T *g, T *s0, T *s1, T *s2) {
+  if (w->op == HEED_SGD) {
+    FN(step_sgd)(&w->step, n, p, g, w->step.momentum != 0 ? s0 : NULL);
+    return;
+  }
+  FN(adam) numbers = FN(adam_numbers)(&w->step, w->op == HEED_ADAMW);
+  if (w->step.amsgrad) FN(step_adam)(&numbers, n, p, g, s0, s1, s2);
+  else FN(step_adam)(&numbers, n, p, g, s0, s1, NULL);
+}
+
+
+static void FN(step_row) (const work *w, const optimize_row *row, int64_t from, int64_t to) {
+  T *state[3];
+  for (int i = 0; i < 3; i++)
+    state[i] = row->state[i] != NULL ? (T *)row->state[i] + from : NULL;
+  FN(step)(w, to - from, (T *)row->parameter + from, (const T *)row->gradient + from, state[0],
+           state[1], state[2]);
+}

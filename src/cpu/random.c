@@ -1,0 +1,252 @@
+/*
+** random.c - random tensors: on the CPU, the numbers that PyTorch draws for the same seed.
+**
+** Elements are drawn in row-major order. Integers come from 32 bits up to a width of 2^28,
+** from 64 bits above; halves are drawn as float and rounded.
+*/
+
+#include "cpu/stream.h"
+
+#include <math.h>
+
+#define CHUNK 512
+
+typedef struct drawing {
+  cpu *self;
+  const work *w;
+  generator *g;
+  stream y;
+  heed_type as;                    /* what is drawn: float, double or int64 */
+  int64_t numel;
+} drawing;
+
+/* Fills n elements, the first of which is number 'from'. */
+typedef void (*draw) (drawing *d, int64_t from, int64_t n, void *y);
+
+
+static void draw_all (drawing *d, draw piece) {
+  double room[CHUNK];
+  for (int64_t from = 0; from < d->numel; from += CHUNK) {
+    int64_t n = d->numel - from < CHUNK ? d->numel - from : CHUNK;
+    void *y = stream_place(&d->y, from, n, d->as, room);
+    piece(d, from, n, y);
+    stream_write(d->self, &d->y, from, n, d->as, y);
+  }
+}
+
+
+/*
+** {==================================================================
+** Uniform
+** ===================================================================
+*/
+
+/* x (to - from) + from; what was rounded up to 'to' becomes 'from'. */
+static void uniform_float (drawing *d, int64_t from, int64_t n, void *y) {
+  float low = (float)d->w->number[0], high = (float)d->w->number[1];
+  (void)from;
+  for (int64_t i = 0; i < n; i++) {
+    float x = generator_uniform_float(d->g) * (high - low) + low;
+    if (d->y.type == HEED_FLOAT16) x = scalar_from_float16(scalar_to_float16(x));
+    if (d->y.type == HEED_BFLOAT16) x = scalar_from_bfloat16(scalar_to_bfloat16(x));
+    ((float *)y)[i] = x == high ? low : x;
+  }
+}
+
+
+static void uniform_double (drawing *d, int64_t from, int64_t n, void *y) {
+  double low = d->w->number[0], high = d->w->number[1];
+  (void)from;
+  for (int64_t i = 0; i < n; i++) {
+    double x = generator_uniform_double(d->g) * (high - low) + low;
+    ((double *)y)[i] = x == high ? low : x;
+  }
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Normal: below 16 elements one at a time, from 16 on in blocks of 16, of which the first
+** eight are paired with the last eight. What is left over makes the last 16 anew.
+** ===================================================================
+*/
+
+static void normal_few (drawing *d, int64_t from, int64_t n, void *y) {
+  double mean = d->w->number[0], deviation = d->w->number[1];
+  (void)from;
+  for (int64_t i = 0; i < n; i++) {
+    double x = generator_normal(d->g) * deviation + mean;
+    if (d->as == HEED_FLOAT32) ((float *)y)[i] = (float)x;
+    else ((double *)y)[i] = x;
+  }
+}
+
+
+/* Sixteen uniform numbers become normal. */
+static void normal_block (const drawing *d, double *x) {
+  double mean = d->w->number[0], deviation = d->w->number[1];
+  bool single = d->as == HEED_FLOAT32;
+  for (int i = 0; i < 8; i++) {
+    double length = sqrt(-2 * log(1 - x[i]));
+    double turn = single ? (double)((float)6.28318530717958647692 * (float)x[i + 8])
+                         : 6.28318530717958647692 * x[i + 8];
+    x[i] = length * cos(turn) * deviation + mean;
+    x[i + 8] = length * sin(turn) * deviation + mean;
+  }
+}
+
+
+static void normal_store (const drawing *d, int64_t at, const double *x) {
+  if (d->as == HEED_FLOAT64) {
+    double *y = stream_place(&d->y, at, 16, d->as, (void *)(uintptr_t)x);
+    if (y != x) memcpy(y, x, 16 * sizeof *x);
+    stream_write(d->self, &d->y, at, 16, d->as, y);
+    return;
+  }
+  float room[16], *y = stream_place(&d->y, at, 16, d->as, room);
+  for (int i = 0; i < 16; i++) y[i] = (float)x[i];
+  stream_write(d->self, &d->y, at, 16, d->as, y);
+}
+
+
+static double uniform (const drawing *d) {
+  return d->as == HEED_FLOAT32 ? generator_uniform_float(d->g) : generator_uniform_double(d->g);
+}
+
+
+/*
+** The uniform numbers of the last, incomplete block are drawn too, though none is seen; for
+** halves they are not (PyTorch's way).
+*/
+static void normal_many (drawing *d) {
+  double x[16];
+  int64_t whole = d->numel & ~(int64_t)15;
+  for (int64_t at = 0; at < whole; at += 16) {
+    for (int i = 0; i < 16; i++) x[i] = uniform(d);
+    normal_block(d, x);
+    normal_store(d, at, x);
+  }
+  if (whole == d->numel) return;
+  if (!scalar_is_half(d->y.type))
+    for (int64_t i = whole; i < d->numel; i++) uniform(d);
+  for (int i = 0; i < 16; i++) x[i] = uniform(d);
+  normal_block(d, x);
+  normal_store(d, d->numel - 16, x);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Whole numbers and truths
+** ===================================================================
+*/
+
+static void integer (drawing *d, int64_t from, int64_t n, void *y) {
+  uint64_t low = (uint64_t)d->w->count[0], width = (uint64_t)d->w->count[1] - low + 1;
+  (void)from;
+  for (int64_t i = 0; i < n; i++) {
+    uint64_t x = width >= 1u << 28 || width == 0 ? generator_64(d->g) : generator_32(d->g);
+    ((int64_t *)y)[i] = (int64_t)((width == 0 ? x : x % width) + low);
+  }
+}
+
+
+/* One number for all is compared in double; a tensor's, in float but for double's own. */
+static void bernoulli (drawing *d, int64_t from, int64_t n, void *y) {
+  const view *v = &d->w->in[0];
+  bool wide = v->data == NULL || v->type == HEED_FLOAT64;
+  heed_type as = wide ? HEED_FLOAT64 : HEED_FLOAT32;
+  double room[CHUNK];
+  stream s;
+  stream_open(&s, v, as);
+  const void *p = stream_read(d->self, &s, from, n, as, room);
+  for (int64_t i = 0; i < n; i++)
+    ((int64_t *)y)[i] = wide ? generator_uniform_double(d->g) < ((const double *)p)[i]
+                             : generator_uniform_float(d->g) < ((const float *)p)[i];
+}
+
+
+/* Fisher and Yates's shuffle of 1 to n, from the front; 64 bits where 32 would be uneven. */
+static const char *permutation (drawing *d) {
+  int64_t n = d->numel, *x = cpu_scratch((size_t)n * sizeof *x);
+  if (x == NULL) return cpu_no_memory;
+  for (int64_t i = 0; i < n; i++) x[i] = i + 1;
+  for (int64_t i = 0; i < n - 1; i++) {
+    uint64_t drawn = n < UINT32_MAX / 20 ? generator_32(d->g) : generator_64(d->g);
+    int64_t j = i + (int64_t)(drawn % (uint64_t)(n - i)), at_i = x[i];
+    x[i] = x[j];
+    x[j] = at_i;
+  }
+  for (int64_t from = 0; from < n; from += CHUNK) {
+    int64_t count = n - from < CHUNK ? n - from : CHUNK;
+    int64_t *y = stream_place(&d->y, from, count, HEED_INT64, x + from);
+    if (y != x + from) memcpy(y, x + from, (size_t)count * sizeof *y);
+    stream_write(d->self, &d->y, from, count, HEED_INT64, y);
+  }
+  cpu_scratch_free(x);
+  return NULL;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Dropout's factors: by an element's index, in any order
+** ===================================================================
+*/
+
+static uint64_t key_of (const view *v) {
+  return v->data != NULL ? *(const uint64_t *)v->data : (uint64_t)v->value.i;
+}
+
+
+static void dropout_chunks (void *arg, int64_t from, int64_t to) {
+  drawing *d = arg;
+  double p = d->w->number[0];
+  float kept = (float)(1 / (1 - p)), room[CHUNK];
+  uint64_t key = key_of(&d->w->in[0]);
+  for (int64_t at = from * CHUNK; at < d->numel && at < to * CHUNK; at += CHUNK) {
+    int64_t n = d->numel - at < CHUNK ? d->numel - at : CHUNK;
+    for (int64_t i = 0; i < n; i += 4) {
+      uint32_t four[4];
+      philox(key, (uint64_t)(at + i) >> 2, four);
+      for (int64_t k = 0; k < 4 && i + k < n; k++)
+        room[i + k] = (double)four[k] * 0x1p-32 >= p ? kept : 0;
+    }
+    float *y = stream_place(&d->y, at, n, HEED_FLOAT32, room);
+    if (y != room) memcpy(y, room, (size_t)n * sizeof *y);
+    stream_write(d->self, &d->y, at, n, HEED_FLOAT32, y);
+  }
+}
+
+/* }================================================================== */
+
+
+const char *cpu_random (cpu *self, const work *w) {
+  drawing d = {.self = self, .w = w, .g = self->random, .numel = layout_numel(&w->out[0].at)};
+  heed_type type = w->out[0].type;
+  bool drawn_whole = w->op == RANDOM_INTEGER || w->op == RANDOM_BERNOULLI ||
+                     w->op == RANDOM_PERMUTATION;
+  d.as = drawn_whole ? HEED_INT64 : type == HEED_FLOAT64 ? type : HEED_FLOAT32;
+  if (d.numel == 0) return NULL;
+  stream_open(&d.y, &w->out[0], d.as);
+  switch (w->op) {
+    case RANDOM_UNIFORM:
+      draw_all(&d, d.as == HEED_FLOAT64 ? uniform_double : uniform_float);
+      break;
+    case RANDOM_NORMAL:
+      if (d.numel < 16) draw_all(&d, normal_few);
+      else normal_many(&d);
+      break;
+    case RANDOM_INTEGER: draw_all(&d, integer); break;
+    case RANDOM_BERNOULLI: draw_all(&d, bernoulli); break;
+    case RANDOM_PERMUTATION: return permutation(&d);
+    default: pool_run(self->pool, (d.numel + CHUNK - 1) / CHUNK, 16, dropout_chunks, &d);
+  }
+  return NULL;
+}

@@ -1,0 +1,459 @@
+/*
+** reduce_loops.h - reductions of elements of type T, counted up in A: included for each T.
+**
+** Two ways lead over memory: one row for one result, or one row for WIDTH results at once.
+** Sums go through short sums of T in vectors, so that an error grows with the short ones.
+*/
+
+#define V FN(vector)
+#define LANES ((int64_t)(VECTOR_BYTES / sizeof(T)))
+
+typedef T V __attribute__((vector_size(VECTOR_BYTES), aligned(__alignof__(T)), may_alias));
+typedef BITS FN(flags) __attribute__((vector_size(VECTOR_BYTES)));
+
+/* Where WIDTH results stand. */
+typedef struct FN(results) {
+  A sum[WIDTH];                    /* or product, or truth */
+  A off[WIDTH];                    /* see squares */
+  A mean[WIDTH];
+  T part[WIDTH];                   /* short sums, of 'parts' rows */
+  T best[WIDTH];
+  int64_t at[WIDTH];               /* position of the best, from 0; -1: none yet */
+  int parts;
+} FN(results);
+
+
+static inline bool FN(better) (T x, T best, bool low) {
+  return (low ? x < best : x > best) || (x != x && best == best);
+}
+
+
+/*
+** {==================================================================
+** A row
+** ===================================================================
+*/
+
+static inline A FN(lanes_sum) (V v) {
+  A sum = 0;
+  for (int64_t i = 0; i < LANES; i++) sum += v[i];
+  return sum;
+}
+
+
+static A FN(sum) (int64_t n, const T *x) {
+  A total = 0;
+  int64_t i = 0;
+  for (; i + 32 * LANES <= n; i += 32 * LANES) {
+    V s[4] = {{0}, {0}, {0}, {0}};
+    for (int64_t j = 0; j < 32 * LANES; j += 4 * LANES)
+      for (int k = 0; k < 4; k++) s[k] += *(const V *)(x + i + j + k * LANES);
+    total += FN(lanes_sum)((s[0] + s[1]) + (s[2] + s[3]));
+  }
+  V rest = {0};
+  for (; i + LANES <= n; i += LANES) rest += *(const V *)(x + i);
+  total += FN(lanes_sum)(rest);
+  for (; i < n; i++) total += x[i];
+  return total;
+}
+
+
+/* Sum of x y, in the same way. */
+static A FN(dot) (int64_t n, const T *x, const T *y) {
+  A total = 0;
+  int64_t i = 0;
+  while (i + LANES <= n) {
+    int64_t end = i + 32 * LANES <= n ? i + 32 * LANES : n - (n - i) % LANES;
+    V s = {0}, t = {0};
+    for (; i + 2 * LANES <= end; i += 2 * LANES) {
+      s += *(const V *)(x + i) * *(const V *)(y + i);
+      t += *(const V *)(x + i + LANES) * *(const V *)(y + i + LANES);
+    }
+    for (; i < end; i += LANES) s += *(const V *)(x + i) * *(const V *)(y + i);
+    total += FN(lanes_sum)(s + t);
+  }
+  for (; i < n; i++) total += (A)x[i] * y[i];
+  return total;
+}
+
+
+/* Sum of (x - mean)^2; *off is that of x - mean, which is 0 but for the rounding of mean. */
+static A FN(squares) (int64_t n, const T *x, T mean, A *off) {
+  A total = 0;
+  int64_t i = 0;
+  while (i + LANES <= n) {
+    int64_t end = i + 32 * LANES <= n ? i + 32 * LANES : n - (n - i) % LANES;
+    V squares = {0}, sums = {0};
+    for (; i < end; i += LANES) {
+      V d = *(const V *)(x + i) - mean;
+      squares += d * d;
+      sums += d;
+    }
+    total += FN(lanes_sum)(squares);
+    *off += FN(lanes_sum)(sums);
+  }
+  for (; i < n; i++) {
+    T d = x[i] - mean;
+    total += (A)d * d;
+    *off += d;
+  }
+  return total;
+}
+
+
+/* The largest, or, with 'low', the smallest; NaN if there is one. n > 0. */
+static T FN(extreme) (int64_t n, const T *x, bool low) {
+  T best = x[0];
+  int64_t i = 0;
+  if (n >= LANES) {
+    V m = *(const V *)x;
+    for (i = LANES; i + LANES <= n; i += LANES) {
+      V v = *(const V *)(x + i);
+      FN(flags) take = (low ? v < m : v > m) | (v != v);
+      m = (V)((take & (FN(flags))v) | (~take & (FN(flags))m));
+    }
+    best = m[0];
+    for (int64_t k = 1; k < LANES; k++)
+      best = FN(better)(m[k], best, low) ? m[k] : best;
+  }
+  for (; i < n; i++) best = FN(better)(x[i], best, low) ? x[i] : best;
+  return best;
+}
+
+
+/* Where 'value' stands first, or the first NaN if it is one. It does stand somewhere. */
+static int64_t FN(find) (int64_t n, const T *x, T value) {
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES) {
+    FN(flags) same = *(const V *)(x + i) == value;
+    if (value != value) same = *(const V *)(x + i) != *(const V *)(x + i);
+    BITS any = 0;
+    for (int64_t k = 0; k < LANES; k++) any |= same[k];
+    if (any) break;
+  }
+  while (i < n - 1 && x[i] != value && x[i] == x[i]) i++;
+  return i;
+}
+
+
+static A FN(product) (int64_t n, const T *x) {
+  A p[4] = {1, 1, 1, 1};
+  int64_t i = 0;
+  for (; i + 4 <= n; i += 4)
+    for (int k = 0; k < 4; k++) p[k] *= x[i + k];
+  for (; i < n; i++) p[0] *= x[i];
+  return (p[0] * p[1]) * (p[2] * p[3]);
+}
+
+
+/* Is any element 0 (or, with 'zero' false, not 0)? */
+static bool FN(has) (int64_t n, const T *x, bool zero) {
+  for (int64_t from = 0; from < n; from += 256) {
+    int64_t to = from + 256 < n ? from + 256 : n;
+    BITS found = 0;
+    for (int64_t i = from; i < to; i++) found |= (x[i] == 0) == zero;
+    if (found) return true;
+  }
+  return false;
+}
+
+
+#ifdef T_IS_FLOAT
+
+/* Sum of e^(x - top). */
+static A FN(powers) (int64_t n, const T *x, T top) {
+  T e[256];
+  A total = 0;
+  for (int64_t from = 0; from < n; from += 256) {
+    int64_t m = n - from < 256 ? n - from : 256;
+    VECTOR_LOOP for (int64_t i = 0; i < m; i++) e[i] = EXP(x[from + i] - top);
+    total += FN(sum)(m, e);
+  }
+  return total;
+}
+
+
+static void FN(take_powers) (FN(results) *r, int64_t n, const T *x) {
+  T e[WIDTH];
+  VECTOR_LOOP for (int64_t j = 0; j < n; j++) e[j] = EXP(x[j] - r->best[j]);
+  VECTOR_LOOP for (int64_t j = 0; j < n; j++) r->sum[j] += e[j];
+}
+
+
+static void FN(log_powers) (FN(results) *r, int64_t n) {
+  for (int64_t j = 0; j < n; j++) r->sum[j] = log(r->sum[j]) + r->best[j];
+}
+
+#else                              /* asked of floats only */
+
+static A FN(powers) (int64_t n, const T *x, T top) { return x[n - 1] - top; }
+static void FN(take_powers) (FN(results) *r, int64_t n, const T *x) { r->sum[n - 1] = x[n - 1]; }
+static void FN(log_powers) (FN(results) *r, int64_t n) { r->sum[n - 1] = 0; }
+
+#endif
+
+
+/* Takes n elements, the first of which has position 'at', into result j. */
+static void FN(row) (reduce_pass pass, FN(results) *r, int64_t j, int64_t n, const T *x, int64_t at) {
+  switch (pass) {
+    case PASS_SUM: r->sum[j] += FN(sum)(n, x); break;
+    case PASS_PROD: r->sum[j] *= FN(product)(n, x); break;
+    case PASS_ANY: r->sum[j] = r->sum[j] != 0 || FN(has)(n, x, false); break;
+    case PASS_ALL: r->sum[j] = r->sum[j] != 0 && !FN(has)(n, x, true); break;
+    case PASS_SQUARES: r->sum[j] += FN(squares)(n, x, (T)r->mean[j], &r->off[j]); break;
+    case PASS_POWERS: r->sum[j] += FN(powers)(n, x, r->best[j]); break;
+    default: {
+      T best = FN(extreme)(n, x, pass == PASS_MIN);
+      if (r->at[j] >= 0 && !FN(better)(best, r->best[j], pass == PASS_MIN)) break;
+      r->best[j] = best;
+      r->at[j] = at + FN(find)(n, x, best);
+    }
+  }
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** A row of n results: each takes one element, of position 'at'
+** ===================================================================
+*/
+
+static void FN(fold) (FN(results) *r, int64_t n) {
+  VECTOR_LOOP for (int64_t j = 0; j < n; j++) r->sum[j] += r->part[j];
+  memset(r->part, 0, (size_t)n * sizeof(T));
+  r->parts = 0;
+}
+
+
+static void FN(take_sum) (FN(results) *r, int64_t n, const T *x) {
+  T *part = r->part;
+  VECTOR_LOOP for (int64_t j = 0; j < n; j++) part[j] += x[j];
+  if (++r->parts == 32) FN(fold)(r, n);
+}
+
+
+static void FN(take_best) (FN(results) *r, int64_t n, const T *x, int64_t at, bool low) {
+  T *best = r->best;
+  int64_t *where = r->at;
+  VECTOR_LOOP for (int64_t j = 0; j < n; j++) {
+    const T old = best[j], now = x[j];
+    const bool take = (low ? now < old : now > old) | ((now != now) & (old == old)) |
+                      (where[j] < 0);
+    best[j] = take ? now : old;
+    where[j] = take ? at : where[j];
+  }
+}
+
+
+static void FN(take) (reduce_pass pass, FN(results) *r, int64_t n, const T *x, int64_t at) {
+  A *sum = r->sum;
+  switch (pass) {
+    case PASS_SUM: FN(take_sum)(r, n, x); break;
+    case PASS_PROD:
+      VECTOR_LOOP for (int64_t j = 0; j < n; j++) sum[j] *= x[j];
+      break;
+    case PASS_ANY:
+      VECTOR_LOOP for (int64_t j = 0; j < n; j++) sum[j] = x[j] != 0 ? 1 : sum[j];
+      break;
+    case PASS_ALL:
+      VECTOR_LOOP for (int64_t j = 0; j < n; j++) sum[j] = x[j] == 0 ? 0 : sum[j];
+      break;
+    case PASS_SQUARES:
+      VECTOR_LOOP for (int64_t j = 0; j < n; j++) {
+        const A d = x[j] - r->mean[j];
+        sum[j] += d * d;
+      }
+      break;
+    case PASS_POWERS: FN(take_powers)(r, n, x); break;
+    case PASS_MAX: FN(take_best)(r, n, x, at, false); break;
+    default: FN(take_best)(r, n, x, at, true); break;
+  }
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Passes over memory
+** ===================================================================
+*/
+
+static void FN(begin_pass) (reduce_pass pass, FN(results) *r, int64_t n) {
+  r->parts = 0;
+  for (int64_t j = 0; j < n; j++) {
+    r->sum[j] = pass == PASS_PROD || pass == PASS_ALL;
+    r->off[j] = 0;
+    r->part[j] = 0;
+    if (pass == PASS_MAX || pass == PASS_MIN) r->at[j] = -1;
+  }
+}
+
+
+/* Result j of a batch that begins at x: elements from .. to - 1 of its row. */
+static void FN(pass_row) (const reduction *d, reduce_pass pass, FN(results) *r, int64_t j, char *x,
+                          int64_t from, int64_t to) {
+  T room[CHUNK];
+  stream s = d->row;
+  s.data = x + j * d->step * d->size;
+  if (d->whole) {
+    if (to > from) FN(row)(pass, r, j, to - from, (const T *)s.data + from, from);
+    return;
+  }
+  for (; from < to; from += CHUNK) {
+    int64_t n = to - from < CHUNK ? to - from : CHUNK;
+    FN(row)(pass, r, j, n, stream_read(d->self, &s, from, n, d->as, room), from);
+  }
+}
+
+
+/* All n results of a batch that begins at x. */
+static void FN(run_pass) (const reduction *d, reduce_pass pass, FN(results) *r, int64_t n, char *x,
+                          int64_t from, int64_t to) {
+  if (!d->columns) {
+    for (int64_t j = 0; j < n; j++) FN(pass_row)(d, pass, r, j, x, from, to);
+    return;
+  }
+  T room[WIDTH];
+  bool plain = d->step == 1 && d->w->in[0].type == d->as;
+  for (int64_t i = from; i < to; i++) {
+    const char *at = x + stream_offset(&d->row.at, i) * d->size;
+    if (!plain) d->self->level->load(n, d->as, room, d->w->in[0].type, at, d->step);
+    FN(take)(pass, r, n, plain ? (const T *)at : room, i);
+  }
+}
+
+
+/* The results of elements that stand behind those of 'r'. */
+static void FN(merge) (reduce_pass pass, FN(results) *r, const FN(results) *more, int64_t n) {
+  for (int64_t j = 0; j < n; j++) {
+    if (pass == PASS_PROD) r->sum[j] *= more->sum[j];
+    else if (pass == PASS_ANY) r->sum[j] = r->sum[j] != 0 || more->sum[j] != 0;
+    else if (pass == PASS_ALL) r->sum[j] = r->sum[j] != 0 && more->sum[j] != 0;
+    else r->sum[j] += more->sum[j] + more->part[j];
+    r->off[j] += more->off[j];
+    bool extreme = pass == PASS_MAX || pass == PASS_MIN;
+    if (!extreme || more->at[j] < 0) continue;
+    if (r->at[j] >= 0 && !FN(better)(more->best[j], r->best[j], pass == PASS_MIN)) continue;
+    r->best[j] = more->best[j];
+    r->at[j] = more->at[j];
+  }
+}
+
+
+static void FN(end_pass) (const reduction *d, reduce_pass pass, FN(results) *r, int64_t n) {
+  if (pass == PASS_SUM) FN(fold)(r, n);
+  for (int64_t j = 0; j < n && d->passes > 1; j++) {
+    if (pass == PASS_SUM) r->mean[j] = r->sum[j] / (A)d->count;
+    if (pass == PASS_SQUARES && d->count > 0) r->sum[j] -= r->off[j] * r->off[j] / (A)d->count;
+    if (pass == PASS_MAX && (r->at[j] < 0 || ISINF(r->best[j]))) r->best[j] = 0;
+  }
+}
+
+
+static void FN(finish) (const reduction *d, FN(results) *r, int64_t batch) {
+  int64_t n = reduction_width(d, batch);
+  bool best = d->pass[0] == PASS_MAX || d->pass[0] == PASS_MIN;
+  if (d->w->op == REDUCE_MOMENTS) {
+    reduction_store(d, 0, batch, n, COUNTED, r->mean);
+    reduction_store(d, 1, batch, n, COUNTED, r->sum);
+    return;
+  }
+  if (d->w->op == REDUCE_LOGSUMEXP) FN(log_powers)(r, n);
+  else if (best)
+    for (int64_t j = 0; j < n; j++) {
+      r->sum[j] = (A)r->best[j];
+      r->at[j]++;
+    }
+  if (d->w->op == REDUCE_ARGMAX || d->w->op == REDUCE_ARGMIN)
+    reduction_store(d, 0, batch, n, HEED_INT64, r->at);
+  else {
+    reduction_store(d, 0, batch, n, COUNTED, r->sum);
+    if (best && d->w->nout > 1) reduction_store(d, 1, batch, n, HEED_INT64, r->at);
+  }
+}
+
+
+static void FN(run_batches) (void *arg, int64_t from, int64_t to) {
+  const reduction *d = arg;
+  FN(results) r;
+  for (int64_t batch = from; batch < to; batch++) {
+    int64_t n = reduction_width(d, batch);
+    for (int i = 0; i < d->passes; i++) {
+      FN(begin_pass)(d->pass[i], &r, n);
+      FN(run_pass)(d, d->pass[i], &r, n, reduction_at(d, batch), 0, d->count);
+      FN(end_pass)(d, d->pass[i], &r, n);
+    }
+    FN(finish)(d, &r, batch);
+  }
+}
+
+
+/* Parts of the only batch; parts[0] brings the results of the passes before. */
+static void FN(run_segments) (void *arg, int64_t from, int64_t to) {
+  const reduction *d = arg;
+  FN(results) *parts = d->parts;
+  int64_t n = reduction_width(d, 0);
+  for (int64_t i = from; i < to; i++) {
+    int64_t start = i * d->segment, end = start + d->segment;
+    FN(begin_pass)(d->now, &parts[i], n);
+    FN(run_pass)(d, d->now, &parts[i], n, reduction_at(d, 0), start,
+                 end < d->count ? end : d->count);
+  }
+}
+
+
+static void FN(reduce_segments) (reduction *d, int64_t segments) {
+  FN(results) *parts = d->parts, r;
+  int64_t n = reduction_width(d, 0);
+  for (int i = 0; i < d->passes; i++) {
+    d->now = d->pass[i];
+    if (i > 0)
+      for (int64_t k = 0; k < segments; k++) parts[k] = r;
+    pool_run(d->self->pool, segments, 1, FN(run_segments), d);
+    FN(begin_pass)(d->now, &r, n);
+    for (int64_t k = 0; k < segments; k++) FN(merge)(d->now, &r, &parts[k], n);
+    FN(end_pass)(d, d->now, &r, n);
+  }
+  FN(finish)(d, &r, 0);
+}
+
+
+static const char *FN(reduce) (reduction *d) {
+  int64_t segments = reduction_segments(d), elements = d->width * (d->count + 1);
+  if (segments == 1) {
+    pool_run(d->self->pool, d->batches, 65536 / elements + 1, FN(run_batches), d);
+    return NULL;
+  }
+  d->parts = cpu_scratch((size_t)segments * sizeof(FN(results)));
+  if (d->parts == NULL) return cpu_no_memory;
+  FN(reduce_segments)(d, segments);
+  cpu_scratch_free(d->parts);
+  return NULL;
+}
+
+/* }================================================================== */
+
+
+/* Running sums of rows from .. to - 1. */
+static void FN(scan_rows) (void *arg, int64_t from, int64_t to) {
+  const scan_rows *d = arg;
+  T in[CHUNK], out[CHUNK];
+  for (int64_t row = from; row < to; row++) {
+    A sum = 0;
+    for (int64_t done = 0; done < d->n; done += CHUNK) {
+      int64_t n = d->n - done < CHUNK ? d->n - done : CHUNK;
+      int64_t at = row * d->n + (d->from_end ? d->n - done - n : done);
+      const T *x = stream_read(d->self, &d->in, at, n, d->as, in);
+      T *y = stream_place(&d->out, at, n, d->as, out);
+      if (d->from_end) for (int64_t i = n - 1; i >= 0; i--) y[i] = (T)(sum += x[i]);
+      else for (int64_t i = 0; i < n; i++) y[i] = (T)(sum += x[i]);
+      stream_write(d->self, &d->out, at, n, d->as, y);
+    }
+  }
+}
+
+#undef V
+#undef LANES

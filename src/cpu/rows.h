@@ -1,0 +1,51 @@
+/*
+** rows.h - what softmax, norms and losses share: rows of n elements, taken by threads.
+*/
+
+#ifndef rows_h
+#define rows_h
+
+#define ROW_OPERANDS 5
+
+typedef struct rows {
+  cpu *self;
+  const work *w;
+  heed_type as;                    /* what is computed in */
+  int64_t rows, n;
+  stream x[ROW_OPERANDS], y[3];
+  bool failed;                     /* a thread got no memory */
+} rows;
+
+/* Room of a thread for 'count' rows; NULL marks the failure. */
+static void *rows_room (rows *d, int64_t count) {
+  void *room = cpu_scratch((size_t)(count * d->n) * scalar_sizes[d->as] + 64);
+  if (room == NULL) __atomic_store_n(&d->failed, true, __ATOMIC_RELAXED);
+  return room;
+}
+
+/* Rows for one thread: about 16 K elements. */
+static int64_t rows_grain (const rows *d) { return 16384 / (d->n + 1) + 1; }
+
+/* The streams of a work over rows of n elements. */
+static void rows_open (rows *d, cpu *self, const work *w, const layout *shape) {
+  *d = (rows){.self = self, .w = w, .n = shape->rank > 0 ? shape->size[shape->rank - 1] : 1};
+  d->rows = d->n > 0 ? layout_numel(shape) / d->n : 0;
+  d->as = HEED_FLOAT32;
+  for (int i = 0; i < w->nin; i++)
+    if (w->in[i].at.rank >= 0 && w->in[i].type == HEED_FLOAT64) d->as = HEED_FLOAT64;
+  for (int i = 0; i < w->nin; i++)
+    if (w->in[i].at.rank >= 0) stream_open(&d->x[i], &w->in[i], d->as);
+  for (int i = 0; i < w->nout; i++)
+    if (w->out[i].at.rank >= 0) stream_open(&d->y[i], &w->out[i], d->as);
+}
+
+static const char *rows_run (rows *d, pool_piece of_float, pool_piece of_double) {
+  if (d->rows == 0) return NULL;
+  pool_run(d->self->pool, d->rows, rows_grain(d),
+           d->as == HEED_FLOAT64 ? of_double : of_float, d);
+  return d->failed ? cpu_no_memory : NULL;
+}
+
+static inline bool rows_have (const view *v) { return v->at.rank >= 0; }
+
+#endif

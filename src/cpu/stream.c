@@ -1,0 +1,204 @@
+/*
+** stream.c - a view as a row of elements: read and written piece by piece, in row-major order.
+*/
+
+#include "cpu/stream.h"
+
+
+static bool all_one (const layout *at) {
+  for (int i = 0; i < at->rank; i++)
+    if (at->size[i] != 1 && at->stride[i] != 0) return false;
+  return true;
+}
+
+
+void stream_open (stream *s, const view *v, heed_type as) {
+  s->type = v->type;
+  s->data = v->data;
+  s->kind = STREAM_SPLAT;
+  if (v->data == NULL && v->at.rank == 0) {
+    scalar_store(as, s->item, v->value);
+    s->type = as;
+    s->data = s->item;
+  }
+  else if (layout_is_dense(&v->at)) s->kind = STREAM_DENSE;
+  else if (!all_one(&v->at)) {
+    s->kind = STREAM_STRIDED;
+    s->at = v->at;
+    layout_fuse((layout *[]){&s->at}, 1);
+  }
+}
+
+
+int64_t stream_offset (const layout *at, int64_t index) {
+  int64_t offset = 0;
+  for (int i = at->rank - 1; i > 0; i--) {
+    int64_t rest = index / at->size[i];
+    offset += (index - rest * at->size[i]) * at->stride[i];
+    index = rest;
+  }
+  return offset + (at->rank > 0 ? index * at->stride[0] : 0);
+}
+
+
+/* Where a walk stands: 'left' elements of its row begin at 'offset'. */
+typedef struct cursor {
+  const layout *at;
+  int64_t position[HEED_RANK];     /* in all axes but the last */
+  int64_t offset, left;
+} cursor;
+
+
+static void cursor_set (cursor *c, const layout *at, int64_t index) {
+  c->at = at;
+  c->offset = 0;
+  for (int i = at->rank - 1; i >= 0; i--) {
+    int64_t rest = i > 0 ? index / at->size[i] : 0;
+    c->position[i] = index - rest * at->size[i];
+    c->offset += c->position[i] * at->stride[i];
+    index = rest;
+  }
+  c->left = at->size[at->rank - 1] - c->position[at->rank - 1];
+}
+
+
+/* Over n elements of this row, and to the next row at its end. */
+static void cursor_advance (cursor *c, int64_t n) {
+  const layout *at = c->at;
+  int i = at->rank - 1;
+  c->offset += n * at->stride[i];
+  c->left -= n;
+  if (c->left > 0) return;
+  c->left = at->size[i];
+  c->offset -= at->size[i] * at->stride[i];
+  while (--i >= 0) {
+    c->offset += at->stride[i];
+    if (++c->position[i] < at->size[i]) return;
+    c->offset -= at->size[i] * at->stride[i];
+    c->position[i] = 0;
+  }
+}
+
+
+#define PICK(X) { \
+    const X *const xs = from; \
+    X *const ys = to; \
+    for (int64_t i = 0; i < n; i++) ys[i * to_stride] = xs[i * from_stride]; \
+    return; \
+  }
+
+static void move (int64_t n, size_t size, void *to, int64_t to_stride, const void *from,
+                  int64_t from_stride) {
+  if (to_stride == 1 && from_stride == 1 && n > 16) {
+    memcpy(to, from, (size_t)n * size);
+    return;
+  }
+  switch (size) {
+    case 1: PICK(uint8_t)
+    case 2: PICK(uint16_t)
+    case 4: PICK(uint32_t)
+    default: PICK(uint64_t)
+  }
+}
+
+
+/* n elements from the cursor on, between room (dense) and their places, unconverted. */
+static void gather (const stream *s, cursor *c, int64_t n, char *room, bool writing) {
+  size_t size = scalar_sizes[s->type];
+  int64_t stride = s->at.stride[s->at.rank - 1];
+  while (n > 0) {
+    int64_t now = c->left < n ? c->left : n;
+    char *place = s->data + c->offset * (int64_t)size;
+    if (writing) move(now, size, place, stride, room, 1);
+    else move(now, size, room, 1, place, stride);
+    room += (size_t)now * size;
+    n -= now;
+    cursor_advance(c, now);
+  }
+}
+
+
+#define PIECE 512
+
+/* Elements of several rows, of another type than 'as': through a small buffer. */
+static void gather_as (const cpu *self, const stream *s, cursor *c, int64_t n, heed_type as,
+                       char *room) {
+  char raw[PIECE * 8];
+  for (int64_t i = 0; i < n; i += PIECE) {
+    int64_t now = n - i < PIECE ? n - i : PIECE;
+    gather(s, c, now, raw, false);
+    self->level->load(now, as, room + i * scalar_sizes[as], s->type, raw, 1);
+  }
+}
+
+
+/* Dense or splat: one piece, whatever 'from' is. */
+static const void *read_plain (const cpu *self, const stream *s, int64_t from, int64_t n,
+                               heed_type as, void *room) {
+  bool dense = s->kind == STREAM_DENSE;
+  const char *place = dense ? s->data + from * scalar_sizes[s->type] : s->data;
+  if (dense && s->type == as) return place;
+  self->level->load(n, as, room, s->type, place, dense);
+  return room;
+}
+
+
+const void *stream_read (const cpu *self, const stream *s, int64_t from, int64_t n, heed_type as,
+                         void *room) {
+  if (s->kind != STREAM_STRIDED) return read_plain(self, s, from, n, as, room);
+  cursor c;
+  cursor_set(&c, &s->at, from);
+  int64_t stride = s->at.stride[s->at.rank - 1];
+  if (c.left >= n) {
+    const char *place = s->data + c.offset * scalar_sizes[s->type];
+    if (s->type == as && stride == 1) return place;
+    self->level->load(n, as, room, s->type, place, stride);
+  }
+  else if (s->type == as) gather(s, &c, n, room, false);
+  else gather_as(self, s, &c, n, as, room);
+  return room;
+}
+
+
+void *stream_place (const stream *s, int64_t from, int64_t n, heed_type as, void *room) {
+  if (s->type != as || s->kind == STREAM_SPLAT) return room;
+  if (s->kind == STREAM_DENSE) return s->data + from * scalar_sizes[s->type];
+  cursor c;
+  cursor_set(&c, &s->at, from);
+  bool one_piece = c.left >= n && s->at.stride[s->at.rank - 1] == 1;
+  return one_piece ? s->data + c.offset * scalar_sizes[s->type] : room;
+}
+
+
+/* As gather_as, the other way. */
+static void scatter_from (const cpu *self, const stream *s, cursor *c, int64_t n, heed_type as,
+                          const char *room) {
+  char raw[PIECE * 8];
+  for (int64_t i = 0; i < n; i += PIECE) {
+    int64_t now = n - i < PIECE ? n - i : PIECE;
+    self->level->store(now, s->type, raw, 1, as, room + i * scalar_sizes[as]);
+    gather(s, c, now, raw, true);
+  }
+}
+
+
+void stream_write (const cpu *self, const stream *s, int64_t from, int64_t n, heed_type as,
+                   const void *room) {
+  if (s->kind == STREAM_DENSE) {
+    void *place = s->data + from * scalar_sizes[s->type];
+    if (s->type != as) self->level->store(n, s->type, place, 1, as, room);
+    return;
+  }
+  if (s->kind == STREAM_SPLAT) {
+    self->level->store(1, s->type, s->data, 1, as, room);
+    return;
+  }
+  cursor c;
+  cursor_set(&c, &s->at, from);
+  int64_t stride = s->at.stride[s->at.rank - 1];
+  char *place = s->data + c.offset * scalar_sizes[s->type];
+  if (s->type == as && c.left >= n && stride == 1) return;
+  if (s->type == as) gather(s, &c, n, (char *)(uintptr_t)room, true);
+  else if (c.left >= n) self->level->store(n, s->type, place, stride, as, room);
+  else scatter_from(self, s, &c, n, as, room);
+}

@@ -1,0 +1,130 @@
+/*
+** tile.h - products of small matrices where they lie (read once for each type).
+**
+** A tile is some rows of the result, two vectors wide, kept in registers while the depth is
+** walked: each step loads one row of b and multiplies it by one element of each row of a. So
+** a may have any strides, while b and c are unbroken along their rows. An element is always
+** summed in the order of the depth: how a product is cut into tiles does not change it.
+*/
+
+typedef struct OF(product) {       /* c = alpha * a b [+ addend] [+ c] */
+  int64_t depth;
+  int64_t a_row, a_column, b_row, c_row;
+  T alpha;
+  bool add;                        /* to what c holds */
+  const T *addend;                 /* or NULL; its columns are 0 or 1 apart */
+  int64_t addend_row, addend_column;
+} OF(product);
+
+typedef void (*OF(kernel)) (const OF(product) *p, const T *a, const T *b, T *c, const T *addend,
+                            int last);
+
+
+/* 'last' counts the lanes of the last vector; 'cut' says that they are not all. */
+INLINED void OF(tile) (const int rows, const int vectors, const bool cut, const OF(product) *p,
+                       const T *a, const T *b, T *c, const T *addend, int last) {
+  OF(vector) sum[TILE_ROWS][4];
+  const int64_t a_row = p->a_row, a_column = p->a_column, b_row = p->b_row;
+  const T *at[(TILE_ROWS + 2) / 3];      /* every third row: the rest is within an address */
+  UNROLL for (int i = 0; i < rows; i++) {
+    UNROLL for (int j = 0; j < vectors; j++) sum[i][j] = (OF(vector)){0};
+    if (i % 3 == 0) at[i / 3] = a + i * a_row;
+  }
+  for (int64_t k = p->depth; k > 0; k--) {
+    OF(vector) line[4];
+    UNROLL for (int j = 0; j < vectors; j++)
+      line[j] = cut && j == vectors - 1 ? OF(load_part)(b + j * LANES, last)
+                                        : OF(load)(b + j * LANES);
+    UNROLL for (int i = 0; i < rows; i++) {
+      const T x = at[i / 3][(i % 3) * a_row];
+      UNROLL for (int j = 0; j < vectors; j++) sum[i][j] += x * line[j];
+      if (i % 3 == 2 || i == rows - 1) at[i / 3] += a_column;
+    }
+    b += b_row;
+  }
+  const T alpha = p->alpha;
+  const int64_t c_row = p->c_row;
+#define EACH(statement) \
+  UNROLL for (int i = 0; i < rows; i++) \
+    UNROLL for (int j = 0; j < vectors; j++) { \
+      const int n = cut && j == vectors - 1 ? last : LANES; \
+      statement; \
+    }
+  EACH((void)n; sum[i][j] *= alpha)
+  if (addend != NULL) {
+    const int64_t row = p->addend_row;
+    if (p->addend_column == 0) EACH((void)n; sum[i][j] += addend[i * row])
+    else EACH(sum[i][j] += OF(load_some)(addend + i * row + j * LANES, n))
+  }
+  if (p->add) EACH(sum[i][j] += OF(load_some)(c + i * c_row + j * LANES, n))
+  EACH(OF(store_some)(c + i * c_row + j * LANES, sum[i][j], n))
+#undef EACH
+}
+
+
+#define KERNEL(rows, vectors, cut) \
+  static void OF(tile_##rows##_##vectors##_##cut) (const OF(product) *p, const T *a, const T *b, \
+                                                   T *c, const T *addend, int last) { \
+    OF(tile)(rows, vectors, cut, p, a, b, c, addend, last); \
+  }
+#define ROW(rows) \
+  KERNEL(rows, 1, 0) KERNEL(rows, 1, 1) KERNEL(rows, 2, 0) KERNEL(rows, 2, 1)
+#define HALF(rows) KERNEL(rows, 4, 0) KERNEL(rows, 4, 1)
+EACH_ROW(ROW)
+EACH_HALF(HALF)                    /* few rows: wider, or too few sums are under way at once */
+#undef ROW
+#undef HALF
+#undef KERNEL
+
+static const OF(kernel) OF(kernels)[3][2][TILE_ROWS + 1] = {
+#define NAME(rows, vectors, cut) OF(tile_##rows##_##vectors##_##cut),
+#define ONE(rows) NAME(rows, 1, 0)
+#define ONE_CUT(rows) NAME(rows, 1, 1)
+#define TWO(rows) NAME(rows, 2, 0)
+#define TWO_CUT(rows) NAME(rows, 2, 1)
+#define FOUR(rows) NAME(rows, 4, 0)
+#define FOUR_CUT(rows) NAME(rows, 4, 1)
+  {{NULL, EACH_ROW(ONE)}, {NULL, EACH_ROW(ONE_CUT)}},
+  {{NULL, EACH_ROW(TWO)}, {NULL, EACH_ROW(TWO_CUT)}},
+  {{NULL, EACH_HALF(FOUR)}, {NULL, EACH_HALF(FOUR_CUT)}}
+#undef NAME
+#undef ONE
+#undef ONE_CUT
+#undef TWO
+#undef TWO_CUT
+#undef FOUR
+#undef FOUR_CUT
+};
+
+
+/* A column of tiles: all rows, some vectors wide, cut into tiles of nearly one height. */
+static void OF(multiply_columns) (const OF(product) *p, const OF(kernel) *kernel, int64_t rows,
+                                  int64_t most, const T *a, const T *b, T *c, const T *addend,
+                                  int last) {
+  for (int64_t tiles = (rows + most - 1) / most; tiles > 0; tiles--) {
+    int64_t n = tiles == 1 ? rows : (int64_t)((uint32_t)(rows + tiles - 1) / (uint32_t)tiles);
+    kernel[n](p, a, b, c, addend, last);
+    a += n * p->a_row;
+    c += n * p->c_row;
+    if (addend != NULL) addend += n * p->addend_row;
+    rows -= n;
+  }
+}
+
+
+/* The product, all of it, with nothing moved beforehand. */
+static void OF(multiply) (const OF(product) *p, int64_t rows, int64_t columns, const T *a,
+                          const T *b, T *c) {
+  const T *addend = p->addend;
+  for (int64_t n; columns > 0; columns -= n) {
+    int wide = columns <= LANES ? 0 : rows <= TILE_ROWS / 2 && columns > 2 * LANES ? 2 : 1;
+    n = smaller(columns, (int64_t)LANES << wide);
+    if (wide == 2 && n <= 3 * LANES) { wide = 1; n = 2 * LANES; }
+    int last = (int)(n - ((((int64_t)1 << wide) - 1) * LANES));
+    OF(multiply_columns)(p, OF(kernels)[wide][last < LANES], rows,
+                         wide == 2 ? TILE_ROWS / 2 : TILE_ROWS, a, b, c, addend, last);
+    b += n;
+    c += n;
+    if (addend != NULL) addend += n * p->addend_column;
+  }
+}

@@ -1,0 +1,307 @@
+/*
+** heed.h - the door for C: tensors, gradients, attention.
+**
+**   heed_context *cx = heed_open(NULL);
+**   heed_tensor *x = heed_from(cx, HEED_FLOAT32, 2, (int64_t[]){2, 2}, numbers);
+**   heed_tensor *y = heed_call(cx, HEED_exp, (heed_value[]){heed_t(x)}, 1);
+**   if (y == NULL) puts(heed_error(cx));
+**   heed_drop(y); heed_drop(x);
+**   heed_close(cx);
+**
+** What a function returns is yours; what you pass stays yours. NULL may be passed
+** anywhere and comes back as NULL: the context keeps the first message, so a chain of
+** calls needs one check, at its end. A context and its tensors belong to one thread at a
+** time. Axes count from 0 here (negative ones from the end); index values inside tensors
+** (labels, ids, positions) count from 1, as everywhere in heed.
+*/
+
+#ifndef HEED_H
+#define HEED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HEED_API __attribute__((visibility("default")))
+
+#define HEED_RANK 8        /* most axes of a tensor */
+#define HEED_RESULTS 3     /* most results of an operation */
+#define HEED_ARGUMENTS 16  /* most arguments of an operation */
+
+typedef struct heed_context heed_context;
+typedef struct heed_tensor heed_tensor;
+
+
+/*
+** {==================================================================
+** Types and operations
+** ===================================================================
+*/
+
+/* In order of promotion, but float16 with bfloat16 gives float32. */
+typedef enum heed_type {
+  HEED_BOOL, HEED_UINT8, HEED_INT64,
+  HEED_FLOAT16, HEED_BFLOAT16, HEED_FLOAT32, HEED_FLOAT64,
+  HEED_NTYPES
+} heed_type;
+
+/* Every row of the table of operations, in its order. */
+typedef enum heed_op {
+#define UNARY(name, ...) HEED_##name,
+#define BINARY(name, ...) HEED_##name,
+#define TERNARY(name, ...) HEED_##name,
+#define OP(name, ...) HEED_##name,
+#define COMPOSED(name, ...) HEED_##name,
+#define PLAIN(name, ...) HEED_##name,
+#include "op/ops.def"
+#undef UNARY
+#undef BINARY
+#undef TERNARY
+#undef OP
+#undef COMPOSED
+#undef PLAIN
+  HEED_NOPS
+} heed_op;
+
+/* Kinds of arguments; an op's row says which it takes. */
+typedef enum heed_kind {
+  HEED_NONE,      /* left out: the row's default holds */
+  HEED_TENSOR,    /* .tensor; a number will do too */
+  HEED_INTEGER,   /* .integer: counts, positions, axes, sizes, and whole numbers */
+  HEED_FLOAT,     /* .number */
+  HEED_FLAG,      /* .integer, 0 or 1 */
+  HEED_LIST,      /* .list: axes or sizes */
+  HEED_TENSORS,   /* .tensors; an entry may be NULL where the row allows it */
+  HEED_TEXT       /* .text: one of an option's words */
+} heed_kind;
+
+typedef struct heed_value {
+  heed_kind kind;
+  int n;                            /* of a list */
+  union {
+    heed_tensor *tensor;
+    int64_t integer;
+    double number;
+    const int64_t *list;
+    heed_tensor *const *tensors;
+    const char *text;
+  };
+} heed_value;
+
+/* What an argument of a row wants (the words of ops.def). */
+typedef enum heed_want {
+  HEED_WANT_TENSOR, HEED_WANT_TENSORS, HEED_WANT_NUMBER, HEED_WANT_COUNT, HEED_WANT_POSITION,
+  HEED_WANT_AXIS, HEED_WANT_AXES, HEED_WANT_SHAPE, HEED_WANT_FLAG, HEED_WANT_TYPE,
+  HEED_WANT_OPTION, HEED_WANT_TEXT
+} heed_want;
+
+typedef struct heed_parameter {
+  char name[24];
+  heed_want want;
+  bool optional;                    /* may be left out without a default */
+  bool target;                      /* what the in-place twin overwrites */
+  heed_value value;                 /* the default, or of kind HEED_NONE */
+  const char *words;                /* of an option: "mean|sum|none", ended as C or by a space or = */
+} heed_parameter;
+
+typedef struct heed_signature {
+  const char *name;
+  int results;                      /* that a caller sees */
+  int parameters;
+  bool in_place;                    /* has a twin, name_, that writes into its first argument */
+  bool method;                      /* its first argument is a tensor */
+  heed_parameter parameter[HEED_ARGUMENTS];
+} heed_signature;
+
+HEED_API const heed_signature *heed_describe (heed_context *cx, heed_op op);
+HEED_API const char *heed_type_name (heed_type type);
+HEED_API bool heed_type_find (const char *name, heed_type *type);
+HEED_API size_t heed_type_size (heed_type type);
+
+static inline heed_value heed_none (void) { return (heed_value){.kind = HEED_NONE}; }
+static inline heed_value heed_t (heed_tensor *t) {
+  return (heed_value){.kind = HEED_TENSOR, .tensor = t};
+}
+static inline heed_value heed_i (int64_t i) {
+  return (heed_value){.kind = HEED_INTEGER, .integer = i};
+}
+static inline heed_value heed_f (double f) {
+  return (heed_value){.kind = HEED_FLOAT, .number = f};
+}
+static inline heed_value heed_b (bool b) {
+  return (heed_value){.kind = HEED_FLAG, .integer = b};
+}
+static inline heed_value heed_l (int n, const int64_t *list) {
+  return (heed_value){.kind = HEED_LIST, .n = n, .list = list};
+}
+static inline heed_value heed_ts (int n, heed_tensor *const *tensors) {
+  return (heed_value){.kind = HEED_TENSORS, .n = n, .tensors = tensors};
+}
+static inline heed_value heed_s (const char *text) {
+  return (heed_value){.kind = HEED_TEXT, .text = text};
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Contexts
+** ===================================================================
+*/
+
+/*
+** What a host lends to a context; any member may be 0. 'resize' is realloc with the old
+** size and frees when 'new_size' is 0. 'room' is called before 'bytes' of storage are
+** allocated, and again with 'urgent' when that failed: it may drop tensors, and nothing
+** else of heed may be called from it.
+*/
+typedef struct heed_host {
+  void *(*resize) (void *self, void *block, size_t old_size, size_t new_size);
+  void (*room) (void *self, size_t bytes, bool urgent);
+  void *self;
+  const char *level;                /* "base", "avx2", "avx512", "neon"; NULL: HEED_LEVEL or best */
+  int threads;                      /* 0: as many as there are cores */
+} heed_host;
+
+HEED_API heed_context *heed_open (const heed_host *host);   /* NULL: no memory, no such level */
+HEED_API void heed_close (heed_context *cx);                /* after its last tensor, or before */
+HEED_API const char *heed_error (heed_context *cx);         /* the first message, or NULL */
+HEED_API void heed_clear (heed_context *cx);                /* forgets the message */
+HEED_API void heed_fail (heed_context *cx, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));                  /* keeps a message of the host's */
+HEED_API const char *heed_level (heed_context *cx);
+HEED_API bool heed_set_level (heed_context *cx, const char *name);
+HEED_API int heed_threads (heed_context *cx);
+HEED_API bool heed_set_threads (heed_context *cx, int n);   /* 1 to 256 */
+
+typedef struct heed_memory {
+  size_t live, cached, peak;        /* bytes of storage */
+  size_t limit;                     /* most bytes live and cached; 0: the machine's free memory */
+} heed_memory;
+
+HEED_API heed_memory heed_memory_now (heed_context *cx);
+HEED_API void heed_memory_limit (heed_context *cx, size_t bytes);
+HEED_API void heed_memory_trim (heed_context *cx);          /* gives the cache back */
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Tensors
+** ===================================================================
+*/
+
+HEED_API heed_tensor *heed_empty (heed_context *cx, heed_type type, int rank, const int64_t *size);
+HEED_API heed_tensor *heed_from (heed_context *cx, heed_type type, int rank, const int64_t *size,
+                                 const void *data);         /* copies, row by row */
+HEED_API heed_tensor *heed_lend (heed_context *cx, heed_type type, int rank, const int64_t *size,
+                                 void *data, void (*release) (void *self, void *data),
+                                 void *self);               /* the host's memory, as it is */
+HEED_API heed_tensor *heed_number (heed_context *cx, double value);     /* joins any type */
+HEED_API heed_tensor *heed_whole (heed_context *cx, int64_t value);
+HEED_API heed_tensor *heed_truth (heed_context *cx, bool value);
+
+HEED_API heed_tensor *heed_keep (heed_tensor *t);           /* one more owner */
+HEED_API void heed_drop (heed_tensor *t);                   /* one owner less */
+HEED_API heed_tensor *heed_detach (heed_tensor *t);         /* the same values, no history */
+HEED_API heed_tensor *heed_alias (heed_tensor *t);          /* another handle, same history */
+
+HEED_API heed_context *heed_context_of (const heed_tensor *t);
+HEED_API heed_type heed_type_of (const heed_tensor *t);
+HEED_API const char *heed_device_of (const heed_tensor *t); /* "cpu" */
+HEED_API int heed_rank (const heed_tensor *t);
+HEED_API int64_t heed_size (const heed_tensor *t, int axis);
+HEED_API int64_t heed_stride (const heed_tensor *t, int axis);
+HEED_API int64_t heed_numel (const heed_tensor *t);
+HEED_API bool heed_contiguous (const heed_tensor *t);
+HEED_API void *heed_data (heed_tensor *t);                  /* on the CPU: the first element */
+HEED_API bool heed_read (heed_tensor *t, heed_type type, void *data);  /* copies out, row by row */
+HEED_API bool heed_write (heed_tensor *t, heed_type type, const void *data);   /* copies in */
+HEED_API bool heed_take_over (heed_tensor *t, heed_tensor *from);  /* storage, layout and type */
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Operations and gradients
+** ===================================================================
+*/
+
+/* Results into out[], their number as result; 0 for a failure. */
+HEED_API int heed_apply (heed_context *cx, heed_op op, const heed_value *args, int n,
+                         heed_tensor *out[HEED_RESULTS]);
+/* The first result; the others are dropped. */
+HEED_API heed_tensor *heed_call (heed_context *cx, heed_op op, const heed_value *args, int n);
+/* As heed_apply, into the first argument; false for a failure. */
+HEED_API bool heed_apply_in_place (heed_context *cx, heed_op op, const heed_value *args, int n);
+
+HEED_API bool heed_requires_grad (const heed_tensor *t);
+HEED_API bool heed_is_leaf (const heed_tensor *t);
+HEED_API bool heed_require_grad (heed_tensor *t, bool yes); /* leaves of a float type only */
+HEED_API heed_tensor *heed_gradient (heed_tensor *t);       /* yours too; NULL if there is none */
+HEED_API bool heed_set_gradient (heed_tensor *t, heed_tensor *gradient);   /* NULL: none */
+HEED_API bool heed_recording (heed_context *cx);
+HEED_API bool heed_set_recording (heed_context *cx, bool on);   /* what it was */
+/* Gradients of y (seeded with 'seed', NULL for 1) added to those of all leaves. */
+HEED_API bool heed_backward (heed_tensor *y, heed_tensor *seed, bool retain);
+/* Gradients of y by xs[i] into gs[i] (NULL where y does not depend on it). */
+HEED_API bool heed_gradients (heed_tensor *y, heed_tensor *seed, int n, heed_tensor *const *xs,
+                              heed_tensor **gs, bool retain);
+HEED_API int64_t heed_graph_nodes (heed_context *cx);       /* alive in this context */
+
+/*
+** An operation of the host's. 'backward' gets the outputs' gradients (NULL: zero) and
+** fills gradients for the inputs (NULL: none), false for a failure, after heed_fail.
+** 'release' is called when the history is freed.
+*/
+typedef struct heed_custom {
+  bool (*backward) (void *self, int noutputs, heed_tensor *const *gradients,
+                    int ninputs, heed_tensor **results);
+  void (*release) (void *self);
+  void *self;
+} heed_custom;
+
+/* Gives the outputs (handles without history) a history that asks 'custom'. */
+HEED_API bool heed_record_custom (heed_context *cx, const heed_custom *custom, int ninputs,
+                                  heed_tensor *const *inputs, int noutputs,
+                                  heed_tensor *const *outputs);
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Random numbers (PyTorch's, for the same seed) and optimisers
+** ===================================================================
+*/
+
+#define HEED_RNG_BYTES 5056         /* PyTorch's own state of a CPU generator */
+
+HEED_API void heed_seed (heed_context *cx, uint64_t seed);
+HEED_API void heed_rng_get (heed_context *cx, uint8_t state[HEED_RNG_BYTES]);
+HEED_API bool heed_rng_set (heed_context *cx, const uint8_t state[HEED_RNG_BYTES]);
+
+typedef enum heed_optimizer { HEED_SGD, HEED_ADAM, HEED_ADAMW } heed_optimizer;
+
+/* PyTorch's options, by PyTorch's names. */
+typedef struct heed_step {
+  double lr, momentum, dampening, weight_decay, beta1, beta2, eps;
+  int64_t step;                     /* this one's number, from 1 */
+  bool nesterov, amsgrad, maximize;
+} heed_step;
+
+/*
+** One step for n parameters. states[s][i] is state s of parameter i: momentum buffer for
+** SGD with momentum; exp_avg, exp_avg_sq and, with amsgrad, max_exp_avg_sq for Adam.
+** A parameter whose gradient is NULL is left as it is.
+*/
+HEED_API bool heed_optimize (heed_context *cx, heed_optimizer kind, const heed_step *step, int n,
+                             heed_tensor *const *parameters, heed_tensor *const *gradients,
+                             heed_tensor *const *const *states);
+
+/* }================================================================== */
+
+#endif

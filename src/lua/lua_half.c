@@ -1,0 +1,48 @@
+/*
+** lua_half.c - the whole module for hosts that link it: C's part, and the Lua half as text.
+*/
+
+#include <string.h>
+
+#include <lualib.h>
+
+#include "lua_heed.h"
+#include "heed_lua.h"
+
+/* Made by the build: module, chunk name, text; and so on, ended by a 0. */
+extern const char *const heed_half[];
+
+/* Upvalue 1: which module. Runs its text as require would. */
+static int load_module (lua_State *L) {
+  const char *const *module = lua_touserdata(L, lua_upvalueindex(1));
+  const char *text = module[2];
+  if (luaL_loadbufferx(L, text, strlen(text), module[1], "t") != LUA_OK) return lua_error(L);
+  lua_pushstring(L, module[0]);
+  lua_call(L, 1, 1);
+  return 1;
+}
+
+static void preload (lua_State *L) {
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  lua_pushcfunction(L, luaopen_heed_core);
+  lua_setfield(L, -2, "heed.core");
+  for (const char *const *module = heed_half; *module != NULL; module += 3) {
+    lua_pushlightuserdata(L, (void *)(uintptr_t)module);
+    lua_pushcclosure(L, load_module, 1);
+    lua_setfield(L, -2, module[0]);
+  }
+  lua_pop(L, 1);
+}
+
+/* Needs Lua's standard libraries in the state; only "heed" is loaded now. */
+int luaopen_heed (lua_State *L) {
+  luaL_checkversion(L);
+  preload(L);
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  if (lua_getfield(L, -1, "heed") == LUA_TTABLE) return 1;     /* another copy is open already */
+  lua_getfield(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  lua_getfield(L, -1, "heed");
+  lua_pushliteral(L, "heed");
+  lua_call(L, 1, 1);
+  return 1;
+}

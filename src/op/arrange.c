@@ -1,0 +1,259 @@
+/*
+** arrange.c - operations that copy elements to other places, repeat them or blank them out.
+*/
+
+#include <inttypes.h>
+#include <math.h>
+
+#include "op/move.h"
+
+
+/*
+** {==================================================================
+** Flipping, padding, rolling
+** ===================================================================
+*/
+
+bool do_flip (call *c) {
+  heed_tensor *t = c->args[0].tensor;
+  layout at = t->at;
+  const int64_t *list;
+  bool marks[HEED_RANK] = {false};
+  int n;
+  if (move_list(c, 1, &list) > 0 && !check_axes(c, 1, at.rank, marks, &n)) return false;
+  for (int i = 0; i < at.rank; i++)
+    if (marks[i]) at = layout_flip(&at, i);
+  return give_out(c, move_taken(c, t, &at));
+}
+
+
+/* A pair of argument 1 for each axis, from the last one backwards: how much before and after. */
+static bool read_pads (call *c, int rank, int64_t before[HEED_RANK], int64_t after[HEED_RANK]) {
+  const heed_value *v = &c->args[1];
+  if (v->n % 2 != 0 || v->n > 2 * rank)
+    return check_refuse(c, 1, "pairs for at most %d dimensions expected, got %d numbers", rank,
+                        v->n);
+  for (int i = 0; i < rank; i++) {
+    int pair = 2 * (rank - 1 - i);
+    before[i] = pair < v->n ? v->list[pair] : 0;
+    after[i] = pair < v->n ? v->list[pair + 1] : 0;
+  }
+  return true;
+}
+
+
+/* Negative pads crop, but no more than there is. */
+static bool padded_shape (call *c, const layout *at, const int64_t *before, const int64_t *after,
+                          layout *shape) {
+  int64_t size[HEED_RANK];
+  for (int i = 0; i < at->rank; i++) {
+    int64_t n = at->size[i];
+    if (before[i] < -n || after[i] < -n || !layout_plus(n, before[i], &n) ||
+        !layout_plus(n, after[i], &n) || n < 0)
+      return check_refuse(c, 1, "dimension %d of size %" PRId64 " cannot be padded by %" PRId64
+                          " and %" PRId64, i + 1, at->size[i], before[i], after[i]);
+    size[i] = n;
+  }
+  return layout_dense(shape, at->rank, size) || check_refuse(c, 1, "too many elements");
+}
+
+
+bool do_pad (call *c) {
+  heed_tensor *t = c->args[0].tensor;
+  int64_t before[HEED_RANK], after[HEED_RANK];
+  layout shape;
+  if (!read_pads(c, t->at.rank, before, after)) return false;
+  if (!padded_shape(c, &t->at, before, after, &shape)) return false;
+  heed_tensor *y = op_new(c->cx, t->type, &shape);
+  if (!move_copy(c->cx, c->op, y, op_float(c->cx, arg_number(c, 3)))) return false;
+  layout from = t->at, to = y->at;
+  for (int i = 0; i < shape.rank; i++) {
+    int64_t cut = before[i] < 0 ? -before[i] : 0, gap = before[i] > 0 ? before[i] : 0;
+    int64_t kept = t->at.size[i] - cut - (after[i] < 0 ? -after[i] : 0);
+    from = layout_narrow(&from, i, cut, kept, 1);
+    to = layout_narrow(&to, i, gap, kept, 1);
+  }
+  return move_copy(c->cx, c->op, op_view(y, &to), op_view(t, &from)) && give_out(c, y);
+}
+
+
+static heed_tensor *part (heed_tensor *t, int axis, int64_t first, int64_t last) {
+  heed_value args[] = {heed_t(t), heed_i(axis), heed_i(first), heed_i(last), heed_i(1)};
+  return op_call(t->cx, HEED_slice, 5, args);
+}
+
+
+/* The last 'shift' elements come first. */
+static heed_tensor *roll (heed_tensor *t, int axis, int64_t shift) {
+  int64_t n = t->at.rank > 0 ? t->at.size[axis] : 0;
+  shift = n > 0 ? (shift % n + n) % n : 0;
+  if (shift == 0) return t;
+  heed_tensor *parts[] = {part(t, axis, n - shift + 1, n), part(t, axis, 1, n - shift)};
+  if (parts[0] == NULL || parts[1] == NULL) return NULL;
+  heed_value args[] = {heed_ts(2, parts), heed_i(axis)};
+  return op_call(t->cx, HEED_cat, 2, args);
+}
+
+
+static heed_tensor *reshape (heed_tensor *t, int rank, const int64_t *size) {
+  if (t == NULL) return NULL;
+  heed_value args[] = {heed_t(t), heed_l(rank, size)};
+  return op_call(t->cx, HEED_reshape, 2, args);
+}
+
+
+/* Without axes, the elements are rolled as one row. */
+bool do_roll (call *c) {
+  heed_tensor *t = c->args[0].tensor, *y = t;
+  const int64_t *shifts, *axes;
+  int n = move_list(c, 1, &shifts), named = move_list(c, 2, &axes), axis;
+  int64_t numel = layout_numel(&t->at);
+  if (n != (named > 0 ? named : 1))
+    return check_refuse(c, 1, "%d shifts expected, as many as dimensions, got %d",
+                        named > 0 ? named : 1, n);
+  if (named == 0) y = reshape(t, 1, &numel);
+  for (int i = 0; y != NULL && i < n; i++) {
+    if (!layout_axis(y->at.rank, named > 0 ? axes[i] : 0, &axis))
+      return check_refuse(c, 2, "a tensor of rank %d has no dimension %" PRId64, t->at.rank,
+                          axes[i] < 0 ? axes[i] : axes[i] + 1);
+    y = roll(y, axis, shifts[i]);
+  }
+  if (named == 0) y = reshape(y, t->at.rank, t->at.size);
+  if (y != NULL && y->store == t->store) y = op1(HEED_clone, y);
+  return give_out(c, y);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Repeating
+** ===================================================================
+*/
+
+/*
+** Each element of an axis, or the whole axis, 'times' times: the axis gets a neighbour of
+** size 1, which is expanded and then becomes part of it.
+*/
+static heed_tensor *repeat (heed_tensor *t, int axis, int64_t times, bool each) {
+  if (t == NULL || times == 1) return t;
+  layout shape = t->at;
+  int64_t outer = 1, inner = 1;
+  for (int i = 0; i < axis; i++) outer *= shape.size[i];
+  for (int i = axis + 1; i < shape.rank; i++) inner *= shape.size[i];
+  int64_t n = shape.size[axis], size[4] = {outer, each ? n : 1, each ? 1 : n, inner};
+  shape.size[axis] = n * times;
+  t = reshape(t, 4, size);
+  size[each ? 2 : 1] = times;
+  if (t == NULL) return NULL;
+  heed_value args[] = {heed_t(t), heed_l(4, size)};
+  return reshape(op_call(t->cx, HEED_expand, 2, args), shape.rank, shape.size);
+}
+
+
+/* May the axis grow so much? The shape grows with it. */
+static bool check_growth (call *c, int i, layout *shape, int axis, int64_t times) {
+  int64_t size;
+  if (times < 0)
+    return check_refuse(c, i, "a number of times expected, got %" PRId64, times);
+  if (!layout_times(shape->size[axis], times, &size))
+    return check_refuse(c, i, "%" PRId64 " times is too many elements", times);
+  shape->size[axis] = size;
+  return layout_dense(shape, shape->rank, shape->size) ||
+         check_refuse(c, i, "%" PRId64 " times is too many elements", times);
+}
+
+
+bool do_tile (call *c) {
+  heed_tensor *t = c->args[0].tensor, *y = t;
+  const int64_t *times;
+  int n = move_list(c, 1, &times), rank = n > t->at.rank ? n : t->at.rank;
+  int64_t size[HEED_RANK];
+  layout shape;
+  if (rank > HEED_RANK)
+    return check_refuse(c, 1, "at most %d dimensions, got %d", HEED_RANK, n);
+  for (int i = 0; i < rank; i++)
+    size[i] = i < rank - t->at.rank ? 1 : t->at.size[i - (rank - t->at.rank)];
+  layout_dense(&shape, rank, size);
+  for (int i = 0; i < n; i++)
+    if (!check_growth(c, 1, &shape, rank - n + i, times[i])) return false;
+  if (rank > t->at.rank) y = reshape(t, rank, size);
+  for (int i = 0; i < n; i++) y = repeat(y, rank - n + i, times[i], false);
+  if (y != NULL && y->store == t->store) y = op1(HEED_clone, y);
+  return give_out(c, y);
+}
+
+
+bool do_repeat_interleave (call *c) {
+  heed_tensor *t = c->args[0].tensor, *y = t;
+  int64_t times = arg_count(c, 1), numel = layout_numel(&t->at);
+  int axis = 0;
+  if (arg_given(c, 2) && !check_axis(c, 2, t->at.rank, &axis)) return false;
+  if (!arg_given(c, 2) || t->at.rank == 0) y = reshape(t, 1, &numel);
+  if (y == NULL) return false;
+  layout shape = y->at;
+  if (!check_growth(c, 1, &shape, axis, times)) return false;
+  y = repeat(y, axis, times, true);
+  if (y != NULL && y->store == t->store) y = op1(HEED_clone, y);
+  return give_out(c, y);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Blanking out
+** ===================================================================
+*/
+
+static heed_tensor *count_up (heed_context *cx, int64_t n) {
+  heed_value args[] = {heed_i(1), heed_i(n), heed_i(1)};
+  return op_call(cx, HEED_arange, 3, args);
+}
+
+
+/* column - row, compared with the diagonal: (rows, columns). */
+static heed_tensor *beyond (call *c, heed_op compare) {
+  const layout *at = &c->args[0].tensor->at;
+  heed_tensor *columns = count_up(c->cx, at->size[at->rank - 1]);
+  heed_tensor *rows = count_up(c->cx, at->size[at->rank - 2]);
+  if (rows == NULL) return NULL;
+  heed_value args[] = {heed_t(rows), heed_i(1)};
+  rows = op_call(c->cx, HEED_unsqueeze, 2, args);
+  return op2(compare, op2(HEED_sub, columns, rows), op_whole(c->cx, arg_count(c, 1)));
+}
+
+
+/* A truth as zero joins any type. */
+static bool keep_where (call *c, heed_op compare) {
+  if (!check_rank(c, 0, 2, HEED_RANK)) return false;
+  heed_tensor *zero = op_hold(c->cx, heed_truth(c->cx, false));
+  return give_out(c, op3(HEED_where, beyond(c, compare), c->args[0].tensor, zero));
+}
+
+
+bool do_tril (call *c) { return keep_where(c, HEED_le); }
+
+bool do_triu (call *c) { return keep_where(c, HEED_ge); }
+
+
+/* The bound that is not there: infinite, or the last of the whole numbers. */
+static heed_tensor *no_bound (heed_context *cx, heed_type type, bool low) {
+  if (scalar_is_float(type)) return op_float(cx, low ? -(double)INFINITY : (double)INFINITY);
+  return op_whole(cx, low ? INT64_MIN : INT64_MAX);
+}
+
+
+bool do_clamp (call *c) {
+  heed_tensor *low = arg_tensor(c, 1), *high = arg_tensor(c, 2);
+  if (low == NULL && high == NULL) return check_refuse(c, 1, "a bound expected, min or max");
+  heed_tensor *both[] = {c->args[0].tensor, low != NULL ? low : high};
+  heed_type type = op_promote(2, both);
+  if (low == NULL) low = no_bound(c->cx, type, true);
+  if (high == NULL) high = no_bound(c->cx, type, false);
+  return give_out(c, op3(HEED_clip, both[0], low, high));
+}
+
+/* }================================================================== */

@@ -1,0 +1,264 @@
+/*
+** copy.c - operations that write elements anew, in the order in which they stand.
+*/
+
+#include <inttypes.h>
+
+#include "op/move.h"
+
+
+/*
+** {==================================================================
+** What these and the other moves share
+** ===================================================================
+*/
+
+bool move_see (heed_tensor *t, const layout *shape, view *seen) {
+  layout wide;
+  if (t == NULL || !tensor_settle(t) || !layout_expand(&t->at, shape, &wide)) return false;
+  *seen = tensor_seen_as(t, &wide);
+  return true;
+}
+
+
+bool move_copy (heed_context *cx, heed_op op, heed_tensor *to, heed_tensor *from) {
+  work w;
+  if (to == NULL || from == NULL) return false;
+  w.kind = WORK_COPY;
+  w.op = op;
+  w.nout = w.nin = 1;
+  w.mask.n = 0;
+  w.count[0] = to->store == from->store;
+  w.out[0] = tensor_seen(to);
+  if (!move_see(from, &to->at, &w.in[0])) return false;
+  return layout_numel(&to->at) == 0 || op_run_for(cx, op, &w);
+}
+
+
+heed_tensor *move_target (call *c, const heed_tensor *input) {
+  return c->into != NULL ? c->into : op_new(c->cx, input->type, &input->at);
+}
+
+
+heed_tensor *move_taken (call *c, heed_tensor *t, const layout *at) {
+  heed_tensor *seen = op_view(t, at);
+  heed_tensor *y = seen != NULL ? op_new(c->cx, t->type, at) : NULL;
+  return move_copy(c->cx, c->op, y, seen) ? y : NULL;
+}
+
+
+heed_tensor *move_value (call *c, int i, heed_type type) {
+  heed_tensor *t = c->args[i].tensor;
+  if (scalar_category(t->type) <= scalar_category(type)) return op_cast(t, type);
+  check_refuse(c, i, "a value of type %s cannot be kept in a tensor of type %s",
+               scalar_names[t->type], scalar_names[type]);
+  return NULL;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Of one tensor
+** ===================================================================
+*/
+
+bool do_clone (call *c) {
+  heed_tensor *t = c->args[0].tensor;
+  return give_out(c, move_taken(c, t, &t->at));
+}
+
+
+bool do_contiguous (call *c) { return give_out(c, op_dense(c->args[0].tensor)); }
+
+
+bool do_to (call *c) {
+  heed_tensor *t = c->args[0].tensor;
+  heed_type type = arg_type(c, 1, t->type);
+  if (type == t->type && !t->number) return give_out(c, t);
+  heed_tensor *y = op_new(c->cx, type, &t->at);
+  return move_copy(c->cx, c->op, y, t) && give_out(c, y);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Over what a tensor holds
+** ===================================================================
+*/
+
+bool do_copy (call *c) {
+  heed_tensor *t = c->args[0].tensor, *from = c->args[1].tensor;
+  layout seen;
+  char have[LAYOUT_TEXT], want[LAYOUT_TEXT];
+  if (!layout_expand(&from->at, &t->at, &seen))
+    return check_refuse(c, 1, "a tensor of shape %s cannot be copied to one of shape %s",
+                        layout_text(&from->at, have), layout_text(&t->at, want));
+  heed_tensor *y = move_target(c, t);
+  return move_copy(c->cx, c->op, y, from) && give_out(c, y);
+}
+
+
+bool do_fill (call *c) {
+  if (!check_rank(c, 1, 0, 0)) return false;
+  heed_tensor *y = move_target(c, c->args[0].tensor);
+  return move_copy(c->cx, c->op, y, c->args[1].tensor) && give_out(c, y);
+}
+
+
+bool do_zero (call *c) {
+  heed_tensor *y = move_target(c, c->args[0].tensor);
+  return move_copy(c->cx, c->op, y, op_whole(c->cx, 0)) && give_out(c, y);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Joining. 'join' is cat for as many tensors as one node of history can hold; cat joins
+** more of them in a tree.
+** ===================================================================
+*/
+
+/* A tensor of shape (0) joins anything, as in PyTorch. */
+static bool joins_anything (const heed_tensor *t) { return t->at.rank == 1 && t->at.size[0] == 0; }
+
+
+/* The list of argument 0, none of it missing, all of rank 1 or more. */
+static bool check_list (call *c, bool stacked) {
+  const heed_value *list = &c->args[0];
+  char text[LAYOUT_TEXT];
+  if (list->n == 0) return check_refuse(c, 0, "one tensor or more expected");
+  for (int i = 0; i < list->n; i++) {
+    const heed_tensor *t = list->tensors[i], *first = list->tensors[0];
+    if (t == NULL) return check_refuse(c, 0, "tensor %d is missing", i + 1);
+    if (!stacked && t->at.rank == 0)
+      return check_refuse(c, 0, "tensor %d has rank 0; use stack", i + 1);
+    if (stacked && !layout_same_shape(&t->at, &first->at)) {
+      char other[LAYOUT_TEXT];
+      return check_refuse(c, 0, "tensor %d has shape %s, tensor 1 has %s", i + 1,
+                          layout_text(&t->at, text), layout_text(&first->at, other));
+    }
+  }
+  return true;
+}
+
+
+/* Does 'b', tensor i of the list, fit beside 'a' along the axis? */
+static bool check_beside (call *c, const layout *a, const layout *b, int i, int axis) {
+  char one[LAYOUT_TEXT], other[LAYOUT_TEXT];
+  bool fits = a->rank == b->rank;
+  for (int k = 0; fits && k < a->rank; k++) fits = k == axis || a->size[k] == b->size[k];
+  return fits || check_refuse(c, 0, "tensor %d of shape %s does not fit beside one of shape %s "
+                              "along dimension %d", i + 1, layout_text(b, other),
+                              layout_text(a, one), axis + 1);
+}
+
+
+static const layout *first_shape (const heed_value *list) {
+  for (int i = 0; i < list->n; i++)
+    if (!joins_anything(list->tensors[i])) return &list->tensors[i]->at;
+  return &list->tensors[0]->at;
+}
+
+
+/* The shape of the whole. */
+static bool joined_shape (call *c, layout *shape, int *axis) {
+  const heed_value *list = &c->args[0];
+  const layout *first = first_shape(list);
+  char text[LAYOUT_TEXT];
+  if (!check_axis(c, 1, first->rank, axis)) return false;
+  int64_t total = 0;
+  for (int i = 0; i < list->n; i++) {
+    const heed_tensor *t = list->tensors[i];
+    if (joins_anything(t)) continue;
+    if (!check_beside(c, first, &t->at, i, *axis)) return false;
+    if (!layout_plus(total, t->at.size[*axis], &total))
+      return check_refuse(c, 0, "together they have too many elements");
+  }
+  layout whole = *first;
+  whole.size[*axis] = total;
+  return layout_dense(shape, whole.rank, whole.size) ||
+         check_refuse(c, 0, "a shape of %s has too many elements", layout_text(&whole, text));
+}
+
+
+static heed_tensor *join (call *c, const layout *shape, int axis) {
+  const heed_value *list = &c->args[0];
+  int64_t from = 0;
+  heed_tensor *y = op_new(c->cx, op_promote(list->n, list->tensors), shape);
+  for (int i = 0; y != NULL && i < list->n; i++) {
+    heed_tensor *t = list->tensors[i];
+    if (joins_anything(t)) continue;
+    layout at = layout_narrow(&y->at, axis, from, t->at.size[axis], 1);
+    if (!move_copy(c->cx, c->op, op_view(y, &at), t)) return NULL;
+    from += t->at.size[axis];
+  }
+  return y;
+}
+
+
+bool do_join (call *c) {
+  layout shape;
+  int axis;
+  return check_list(c, false) && joined_shape(c, &shape, &axis) &&
+         give_out(c, join(c, &shape, axis));
+}
+
+
+static heed_tensor *join_recorded (heed_context *cx, int n, heed_tensor *const *list, int axis) {
+  heed_value args[] = {heed_ts(n, list), heed_i(axis)};
+  return op_call(cx, HEED_join, 2, args);
+}
+
+
+/* Halves of a size that makes a tree of whole nodes. */
+static heed_tensor *join_tree (heed_context *cx, int n, heed_tensor *const *list, int axis) {
+  heed_tensor *parts[OP_EDGES];
+  if (n <= OP_EDGES) return join_recorded(cx, n, list, axis);
+  int count = 0, each = OP_EDGES;
+  while (each < n / OP_EDGES + (n % OP_EDGES != 0)) each *= OP_EDGES;
+  for (int from = 0; from < n; from += each) {
+    parts[count] = join_tree(cx, n - from < each ? n - from : each, list + from, axis);
+    if (parts[count++] == NULL) return NULL;
+  }
+  return join_recorded(cx, count, parts, axis);
+}
+
+
+bool do_cat (call *c) {
+  layout shape;
+  int axis;
+  if (!check_list(c, false) || !joined_shape(c, &shape, &axis)) return false;
+  if (!c->cx->recording) return give_out(c, join(c, &shape, axis));
+  return give_out(c, join_tree(c->cx, c->args[0].n, c->args[0].tensors, axis));
+}
+
+
+/* Each gets a new axis, along which they are joined. */
+bool do_stack (call *c) {
+  heed_context *cx = c->cx;
+  int n = c->args[0].n, axis;
+  if (!check_list(c, true)) return false;
+  const layout *first = &c->args[0].tensors[0]->at;
+  if (first->rank == HEED_RANK)
+    return check_refuse(c, 0, "tensors of rank %d cannot be stacked", HEED_RANK);
+  if (!check_axis(c, 1, first->rank + 1, &axis)) return false;
+  heed_tensor **list = core_alloc(cx, (size_t)n * sizeof *list);
+  if (list == NULL) return false;
+  bool good = true;
+  for (int i = 0; good && i < n; i++) {
+    heed_value args[] = {heed_t(c->args[0].tensors[i]), heed_i(axis)};
+    good = (list[i] = op_call(cx, HEED_unsqueeze, 2, args)) != NULL;
+  }
+  heed_value args[] = {heed_ts(n, list), heed_i(axis)};
+  heed_tensor *y = good ? op_call(cx, HEED_cat, 2, args) : NULL;
+  core_free(cx, list, (size_t)n * sizeof *list);
+  return give_out(c, y);
+}
+
+/* }================================================================== */

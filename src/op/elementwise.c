@@ -1,0 +1,216 @@
+/*
+** elementwise.c - the elementwise rows: which type, which shape, one piece of work.
+*/
+
+#include "op/op.h"
+
+
+/*
+** {==================================================================
+** Promotion: tensors with axes outrank those without, which outrank numbers, unless a
+** later rank brings a higher category (truth, whole, floating). PyTorch's result_type.
+** ===================================================================
+*/
+
+typedef struct ranked { bool any; heed_type type; } ranked;
+
+static void join (ranked *r, heed_type type) {
+  r->type = r->any ? scalar_promote(r->type, type) : type;
+  r->any = true;
+}
+
+static ranked outrank (ranked high, ranked low) {
+  if (!high.any) return low;
+  if (!low.any || scalar_category(high.type) >= scalar_category(low.type)) return high;
+  return (ranked){true, scalar_promote(high.type, low.type)};
+}
+
+/* A floating number joins as float32, the default type. */
+static heed_type number_type (const heed_tensor *t) {
+  return t->type == HEED_FLOAT64 ? HEED_FLOAT32 : t->type;
+}
+
+heed_type op_promote (int n, heed_tensor *const *ts) {
+  ranked axes = {false, HEED_BOOL}, none = axes, number = axes;
+  for (int i = 0; i < n; i++) {
+    if (ts[i]->number) join(&number, number_type(ts[i]));
+    else join(ts[i]->at.rank > 0 ? &axes : &none, ts[i]->type);
+  }
+  return outrank(outrank(axes, none), number).type;
+}
+
+heed_type op_computing (heed_type type) {
+  if (type == HEED_FLOAT64) return HEED_FLOAT64;
+  return scalar_is_float(type) ? HEED_FLOAT32 : HEED_INT64;
+}
+
+/* }================================================================== */
+
+
+static int inputs_of (heed_op op) {
+  switch (op) {
+#define UNARY(name, ...) case HEED_##name: return 1;
+#define BINARY(name, ...) case HEED_##name: return 2;
+#define TERNARY(name, ...) case HEED_##name: return 3;
+#define OP(name, ...)
+#define COMPOSED(name, ...)
+#define PLAIN(name, ...)
+#include "op/ops.def"
+#undef UNARY
+#undef BINARY
+#undef TERNARY
+#undef OP
+#undef COMPOSED
+#undef PLAIN
+    default: return 0;
+  }
+}
+
+static bool refuse_type (const call *c, heed_type type) {
+  return core_fail(c->cx, "%s: not defined for tensors of type %s", op_rows[c->op].name,
+                   scalar_names[type]);
+}
+
+/* The type of the inputs, once they are of one: *type. */
+static bool joined_type (const call *c, op_domain domain, int n, heed_tensor *const *ts,
+                         heed_type *type) {
+  *type = domain == PICK ? op_promote(n - 1, ts + 1) : op_promote(n, ts);
+  if (domain == FLT) *type = op_float_of(*type);
+  if (domain == NUM && *type == HEED_BOOL) return refuse_type(c, *type);
+  if (domain == PICK && ts[0]->type != HEED_BOOL && ts[0]->type != HEED_UINT8)
+    return core_fail(c->cx, "%s: argument 'condition': a bool tensor expected, got %s",
+                     op_rows[c->op].name, scalar_names[ts[0]->type]);
+  return true;
+}
+
+static bool refuse_shapes (const call *c, const layout *a, const layout *b) {
+  char one[LAYOUT_TEXT], other[LAYOUT_TEXT];
+  return core_fail(c->cx, "%s: shapes %s and %s do not broadcast together", op_rows[c->op].name,
+                   layout_text(a, one), layout_text(b, other));
+}
+
+/* The shape that all broadcast to. */
+static bool joined_shape (const call *c, int n, heed_tensor *const *ts, layout *shape) {
+  *shape = ts[0]->at;
+  for (int i = 1; i < n; i++) {
+    layout wider;
+    if (ts[i]->at.rank == 0 || layout_same_shape(shape, &ts[i]->at)) continue;
+    if (!layout_broadcast(shape, &ts[i]->at, &wider))
+      return refuse_shapes(c, shape, &ts[i]->at);
+    *shape = wider;
+  }
+  return true;
+}
+
+static void see (view *v, const heed_tensor *t, const layout *shape) {
+  if (t->number || layout_same_shape(&t->at, shape)) {
+    *v = tensor_seen(t);
+    return;
+  }
+  layout wide;
+  layout_expand(&t->at, shape, &wide);
+  *v = tensor_seen_as(t, &wide);
+}
+
+/* The row's own numbers stand behind its tensors. */
+static void set_numbers (work *w, const heed_value *args, int first, int parameters) {
+  for (int i = first; i < parameters && i - first < 2; i++)
+    w->number[i - first] = args[i].kind == HEED_FLOAT ? args[i].number : (double)args[i].integer;
+}
+
+static void set_work (work *w, work_kind kind, heed_op op, heed_type type, int nin) {
+  w->kind = kind;
+  w->op = op;
+  w->nout = 1;
+  w->nin = nin;
+  w->mask.n = 0;
+  w->count[0] = op_computing(type);
+  w->count[1] = 0;
+}
+
+/* In place: may the work write where it reads? Only element by element, from the same place. */
+static bool reads_safely (const heed_tensor *into, const heed_tensor *t) {
+  if (t->number || t->store != into->store) return true;
+  return t->type == into->type && t->at.offset == into->at.offset &&
+         memcmp(t->at.stride, into->at.stride, (size_t)into->at.rank * sizeof(int64_t)) == 0 &&
+         layout_same_shape(&t->at, &into->at);
+}
+
+static heed_tensor *result_for (call *c, heed_type type, const layout *shape, int n,
+                                heed_tensor *const *ts) {
+  heed_tensor *into = c->into;
+  bool good = into != NULL && layout_same_shape(&into->at, shape) &&
+              scalar_category(type) <= scalar_category(into->type);
+  for (int i = 0; good && i < n; i++) good = reads_safely(into, ts[i]);
+  return good ? into : op_new(c->cx, type, shape);
+}
+
+bool do_map (call *c) {
+  const op_row *row = &op_rows[c->op];
+  int n = inputs_of(c->op);
+  heed_tensor *ts[3];
+  heed_type type;
+  layout shape;
+  for (int i = 0; i < n; i++) ts[i] = c->args[i].tensor;
+  if (!joined_type(c, row->domain, n, ts, &type) || !joined_shape(c, n, ts, &shape)) return false;
+  heed_tensor *y = result_for(c, row->domain == TEST ? HEED_BOOL : type, &shape, n, ts);
+  if (y == NULL) return false;
+  work w;
+  set_work(&w, WORK_MAP, c->op, type, n);
+  set_numbers(&w, c->args, n, heed_describe(c->cx, c->op)->parameters);
+  w.out[0] = tensor_seen(y);
+  for (int i = 0; i < n; i++) see(&w.in[i], ts[i], &shape);
+  return op_run(c, &w) && give_out(c, y);
+}
+
+/* What the slope reads: g, the inputs that were saved, the result if it was. */
+static bool see_saved (rule *r, work *w, int n, const layout *shape) {
+  w->in[0] = tensor_seen(r->g);
+  for (int i = 0; i < n; i++) {
+    w->in[1 + i] = tensor_unseen();
+    if (strchr(op_rows[r->op].saves, 'a' + i) == NULL) continue;
+    heed_tensor *t = input(r, i);
+    if (t == NULL) return false;
+    see(&w->in[1 + i], t, shape);
+  }
+  w->in[4] = tensor_unseen();
+  for (int i = n; i < 3; i++) w->in[1 + i] = tensor_unseen();
+  if (strchr(op_rows[r->op].saves, 'y') == NULL) return true;
+  heed_tensor *y = output(r, 0);
+  if (y == NULL) return false;
+  w->in[4] = tensor_seen(y);
+  return true;
+}
+
+static bool slope (rule *r, work *w, int which) {
+  heed_tensor *d = op_new(r->cx, r->g->type, &r->g->at);
+  if (d == NULL) return false;
+  w->count[1] = which;
+  w->out[0] = tensor_seen(d);
+  return op_run_for(r->cx, r->op, w) && give(r, which, d);
+}
+
+/* Is the slope of input i g itself? (add and sub with alpha: only when it is 1) */
+static bool passes (const rule *r, int i, const work *w, int parameters, int n) {
+  if (!(op_rows[r->op].plain_slope >> i & 1)) return false;
+  return i == 0 || parameters == n || w->number[0] == 1;
+}
+
+bool grad_map (rule *r) {
+  int n = inputs_of(r->op), parameters = heed_describe(r->cx, r->op)->parameters;
+  bool seen = false;
+  work w;
+  set_work(&w, WORK_SLOPE, r->op, r->g->type, 5);
+  set_numbers(&w, r->args, n, parameters);
+  for (int i = 0; i < n; i++) {
+    if (!wants(r, i)) continue;
+    if (passes(r, i, &w, parameters, n)) {
+      give(r, i, r->g);
+      continue;
+    }
+    if (!seen && !see_saved(r, &w, n, &r->g->at)) return false;
+    seen = true;
+    if (!slope(r, &w, i)) return false;
+  }
+  return true;
+}

@@ -1,0 +1,228 @@
+/*
+** history.c - floor 5: how a call becomes a node, and what becomes of it in place.
+*/
+
+#include "op/op.h"
+
+static int slots_of (const heed_parameter *p, const heed_value *v) {
+  if (p->want == HEED_WANT_TENSOR) return 1;
+  if (p->want == HEED_WANT_TENSORS) return v->kind == HEED_TENSORS ? v->n : 0;
+  return 0;
+}
+
+int op_edges (heed_context *cx, heed_op op, const heed_value *args, heed_tensor *ts[OP_EDGES]) {
+  const heed_signature *signature = heed_describe(cx, op);
+  int n = 0;
+  for (int i = 0; signature != NULL && i < signature->parameters; i++) {
+    const heed_value *v = &args[i];
+    int slots = slots_of(&signature->parameter[i], v);
+    if (slots > OP_EDGES - n) {
+      core_fail(cx, "%s: at most %d tensors can be given while gradients are recorded",
+                op_rows[op].name, OP_EDGES);
+      return -1;
+    }
+    for (int k = 0; k < slots; k++)
+      ts[n++] = v->kind == HEED_TENSORS ? v->tensors[k] : v->kind == HEED_TENSOR ? v->tensor : NULL;
+  }
+  return n;
+}
+
+
+/*
+** {==================================================================
+** Views whose base was changed in place
+** ===================================================================
+*/
+
+/* The node that reads t's part of its base, as the base is now. */
+static node *view_node (heed_tensor *t) {
+  heed_tensor *base = t->base;
+  node *n = node_new(t->cx, NODE_VIEW, HEED_view, 1, 0, 1, 0);
+  if (n == NULL) return NULL;
+  n->edges[0] = (edge){base->node, base->output, base->type, base->at};
+  node_keep(base->node);
+  n->whole = base->at;
+  n->region = t->at;
+  n->type = base->type;
+  return n;
+}
+
+node *history_of (heed_tensor *t, int *output) {
+  if (t->base != NULL && t->base->node != NULL && t->base->node != t->base_node) {
+    node *n = view_node(t);
+    if (n == NULL) return NULL;
+    node_drop(t->node);
+    t->node = n;
+    t->output = 0;
+    t->base_node = t->base->node;
+  }
+  *output = t->output;
+  return t->node;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Recording
+** ===================================================================
+*/
+
+static bool any_history (int n, heed_tensor *const *ts) {
+  int output;
+  for (int i = 0; i < n; i++) {
+    if (ts[i] != NULL && history_of(ts[i], &output) != NULL) return true;
+  }
+  return false;
+}
+
+/* Room for the integers of lists, counted in values. */
+static int list_room (const heed_value *v) {
+  if (v->kind != HEED_LIST) return 0;
+  return (int)(((size_t)v->n * sizeof(int64_t) + sizeof(heed_value) - 1) / sizeof(heed_value));
+}
+
+/* Arguments that are no tensors, kept with the node; integers of lists lie behind them. */
+static void keep_args (node *n, const heed_value *args, int nargs) {
+  heed_value *room = n->args + nargs;
+  for (int i = 0; i < nargs; i++) {
+    n->args[i] = args[i];
+    if (args[i].kind == HEED_TENSOR || args[i].kind == HEED_TENSORS || args[i].kind == HEED_TEXT)
+      n->args[i] = heed_none();
+    else if (args[i].kind == HEED_LIST && args[i].n > 0) {
+      memcpy(room, args[i].list, (size_t)args[i].n * sizeof(int64_t));
+      n->args[i].list = (int64_t *)room;
+      room += list_room(&args[i]);
+    }
+  }
+}
+
+static void set_edge (edge *e, heed_tensor *t) {
+  if (t == NULL) return;
+  e->type = t->type;
+  e->at = t->at;
+  e->node = history_of(t, &e->output);
+  if (e->node != NULL && !scalar_is_float(t->type)) e->node = NULL;
+  node_keep(e->node);
+}
+
+/* Does the row's 'saves' name input i? Does it name result i? */
+static bool saves_input (const char *saves, int i) {
+  return saves[0] == '*' || (i < 6 && strchr(saves, 'a' + i) != NULL);
+}
+static bool saves_output (const char *saves, int i) {
+  static const char letters[] = "yzwv";
+  return saves[0] == '*' || strchr(saves, letters[i]) != NULL;
+}
+
+static node *node_of_call (call *c, const op_row *row, int nedges, heed_tensor *const *ts) {
+  int nargs = heed_describe(c->cx, c->op)->parameters, room = nargs;
+  for (int i = 0; i < nargs; i++) room += list_room(&c->args[i]);
+  node *n = node_new(c->cx, NODE_OP, c->op, nedges, nedges + row->results, row->results, room);
+  if (n == NULL) return NULL;
+  keep_args(n, c->args, nargs);
+  bool good = true;
+  for (int i = 0; i < nedges; i++) {
+    set_edge(&n->edges[i], ts[i]);
+    if (ts[i] != NULL && saves_input(row->saves, i))
+      good = good && node_save(n, i, ts[i], true);
+  }
+  for (int i = 0; i < row->results; i++) {
+    if (c->out[i] != NULL)
+      good = good && node_save(n, nedges + i, c->out[i], saves_output(row->saves, i));
+  }
+  if (good) return n;
+  node_drop(n);
+  return NULL;
+}
+
+/* Each float result gets the node; a result that is an argument gets a handle of its own. */
+static bool attach (call *c, node *n, int results, int nedges, heed_tensor *const *ts) {
+  for (int i = 0; i < results; i++) {
+    heed_tensor *y = c->out[i];
+    if (y == NULL || !scalar_is_float(y->type)) continue;
+    for (int k = 0; k < nedges; k++) {
+      if (y == ts[k] && (y = op_view(y, &y->at)) == NULL) return false;
+    }
+    c->out[i] = y;
+    node_keep(n);
+    node_drop(y->node);
+    y->node = n;
+    y->output = i;
+    if (y->base != NULL) y->base_node = y->base->node;
+  }
+  return true;
+}
+
+bool history_record (call *c, const op_row *row) {
+  heed_tensor *ts[OP_EDGES];
+  if (!scalar_is_float(c->out[0]->type)) return true;
+  int nedges = op_edges(c->cx, c->op, c->args, ts);
+  if (nedges < 0) return false;
+  if (!any_history(nedges, ts)) return !c->cx->failed;
+  node *n = node_of_call(c, row, nedges, ts);
+  bool good = n != NULL && attach(c, n, row->results, nedges, ts);
+  node_drop(n);
+  return good;
+}
+
+bool heed_record_custom (heed_context *cx, const heed_custom *custom, int ninputs,
+                         heed_tensor *const *inputs, int noutputs, heed_tensor *const *outputs) {
+  node *n = node_new(cx, NODE_CUSTOM, HEED_NOPS, ninputs, noutputs, noutputs, 0);
+  bool good = n != NULL;
+  for (int i = 0; good && i < ninputs; i++) set_edge(&n->edges[i], inputs[i]);
+  for (int i = 0; good && i < noutputs; i++) good = node_save(n, i, outputs[i], false);
+  if (!good) { node_drop(n); return false; }
+  n->custom = *custom;
+  for (int i = 0; i < noutputs; i++) {
+    node_keep(n);
+    node_drop(outputs[i]->node);
+    outputs[i]->node = n;
+    outputs[i]->output = i;
+  }
+  node_drop(n);
+  return true;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** In place
+** ===================================================================
+*/
+
+static void take_history (heed_tensor *t, node *n, int output) {
+  node_keep(n);
+  node_drop(t->node);
+  t->node = n;
+  t->output = output;
+}
+
+/* The base becomes "what it was, with this region laid over it". */
+static bool overlay_base (heed_tensor *target, heed_tensor *y, heed_op op) {
+  heed_tensor *base = target->base;
+  node *n = node_new(target->cx, NODE_OVERLAY, op, 2, 0, 1, 0);
+  if (n == NULL) return false;
+  n->edges[0] = (edge){base->node, base->output, base->type, base->at};
+  n->edges[1] = (edge){y->node, y->output, target->type, target->at};
+  node_keep(base->node);
+  node_keep(y->node);
+  n->whole = base->at;
+  n->region = target->at;
+  n->type = base->type;
+  take_history(base, n, 0);
+  node_drop(n);
+  return true;
+}
+
+/* A view's own node is then made anew from its base, when it is next asked for. */
+bool history_overlay (heed_tensor *target, heed_tensor *y, heed_op op) {
+  if (target->base != NULL) return overlay_base(target, y, op);
+  take_history(target, y->node, y->output);
+  return true;
+}
+
+/* }================================================================== */

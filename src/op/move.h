@@ -1,0 +1,36 @@
+/*
+** move.h - what the operations that move elements share: lists, targets, copies.
+*/
+
+#ifndef move_h
+#define move_h
+
+#include "op/op.h"
+
+#pragma GCC visibility push(hidden)
+
+/* Argument i as a list: an integer is a list of one, nothing is an empty one. */
+static inline int move_list (const call *c, int i, const int64_t **list) {
+  const heed_value *v = &c->args[i];
+  *list = v->kind == HEED_LIST ? v->list : &v->integer;
+  return v->kind == HEED_LIST ? v->n : v->kind == HEED_NONE ? 0 : 1;
+}
+
+/* Where an op with an in-place twin writes: the target itself, or a new tensor like 'input'. */
+heed_tensor *move_target (call *c, const heed_tensor *input);
+
+/* to = from, which broadcasts to it, whatever they share. */
+bool move_copy (heed_context *cx, heed_op op, heed_tensor *to, heed_tensor *from);
+
+/* A dense copy of what 'at' shows of t, without history. */
+heed_tensor *move_taken (call *c, heed_tensor *t, const layout *at);
+
+/* t seen with a shape that it broadcasts to; a number gets its storage. False: no memory. */
+bool move_see (heed_tensor *t, const layout *shape, view *seen);
+
+/* Tensor argument i as 'type', for places that keep their type: no higher category. */
+heed_tensor *move_value (call *c, int i, heed_type type);
+
+#pragma GCC visibility pop
+
+#endif

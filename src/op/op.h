@@ -1,0 +1,195 @@
+/*
+** op.h - floor 4 and 5: how an operation is called, and how its parts are found.
+**
+** For a row OP(name, ...) there are do_name and grad_name; for COMPOSED and PLAIN, do_name.
+** do_name checks everything, then works; it reads c->args (one for each parameter of the
+** signature, defaults filled in, options as the number of their word, a number given for a
+** tensor as a tensor of rank 0) and sets c->out. Whatever tensors it makes through the
+** functions below are temporaries: the call that runs owns them and drops them at its end,
+** so nothing is freed by hand, and c->out may hold temporaries and arguments alike. NULL
+** goes in and comes out, so do_name may chain without checks and say 'return give_out(...)'.
+*/
+
+#ifndef op_h
+#define op_h
+
+#include "core/core.h"
+
+#pragma GCC visibility push(hidden)
+
+#define OP_OUTS 4                  /* most results, those that only the gradient sees included */
+#define OP_EDGES 64                /* most tensor arguments, lists included */
+
+typedef struct call {
+  heed_context *cx;
+  heed_op op;
+  const heed_value *args;
+  heed_tensor *into;               /* in place: where the first result may go; else NULL */
+  heed_tensor *out[OP_OUTS];
+} call;
+
+typedef enum op_domain { FLT, NUM, ALL, TEST, PICK, STRUCTURED } op_domain;
+
+typedef struct rule rule;
+
+typedef struct op_row {
+  const char *name;
+  const char *signature;
+  const char *saves;
+  int seen, results;               /* by the caller; in all */
+  op_domain domain;                /* STRUCTURED: not an elementwise row */
+  bool recorded;                   /* OP and elementwise rows of a float result */
+  int plain_slope;                 /* bit i: the gradient of input i is g itself */
+  bool (*work) (call *c);
+  bool (*grad) (rule *r);
+} op_row;
+
+extern const op_row op_rows[HEED_NOPS];
+
+
+/*
+** {==================================================================
+** For do_ functions. All tensors here are temporaries of the call that runs.
+** ===================================================================
+*/
+
+/* c->out from tensors; false if a is NULL. */
+bool give_out (call *c, heed_tensor *a);
+bool give_outs (call *c, int n, heed_tensor *const *ys);
+
+heed_tensor *op_hold (heed_context *cx, heed_tensor *owned);     /* makes it a temporary */
+heed_tensor *op_new (heed_context *cx, heed_type type, const layout *shape);
+heed_tensor *op_new_sized (heed_context *cx, heed_type type, int rank, const int64_t *size);
+heed_tensor *op_view (heed_tensor *t, const layout *at);
+heed_tensor *op_float (heed_context *cx, double value);          /* numbers, weak in promotion */
+heed_tensor *op_whole (heed_context *cx, int64_t value);
+heed_tensor *op_zeros (heed_context *cx, heed_type type, const layout *shape);
+heed_tensor *op_dense (heed_tensor *t);        /* t, or a dense copy (recorded) */
+heed_tensor *op_cast (heed_tensor *t, heed_type type);           /* t, or converted (recorded) */
+
+/* Other operations, recorded like any call: the first result. */
+heed_tensor *op1 (heed_op op, heed_tensor *a);
+heed_tensor *op2 (heed_op op, heed_tensor *a, heed_tensor *b);
+heed_tensor *op3 (heed_op op, heed_tensor *a, heed_tensor *b, heed_tensor *c);
+heed_tensor *op_call (heed_context *cx, heed_op op, int n, const heed_value *args);
+bool op_calls (heed_context *cx, heed_op op, int n, const heed_value *args,
+               heed_tensor *out[HEED_RESULTS]);                  /* all results */
+
+/* Arguments: what stands at i, by kind. */
+static inline heed_tensor *arg_tensor (const call *c, int i) {
+  return c->args[i].kind == HEED_TENSOR ? c->args[i].tensor : NULL;
+}
+static inline bool arg_given (const call *c, int i) { return c->args[i].kind != HEED_NONE; }
+static inline bool arg_flag (const call *c, int i) {
+  return arg_given(c, i) && c->args[i].integer != 0;
+}
+static inline int64_t arg_count (const call *c, int i) { return c->args[i].integer; }
+static inline double arg_number (const call *c, int i) {
+  return c->args[i].kind == HEED_FLOAT ? c->args[i].number : (double)c->args[i].integer;
+}
+static inline heed_type arg_type (const call *c, int i, heed_type otherwise) {
+  return arg_given(c, i) ? (heed_type)c->args[i].integer : otherwise;
+}
+
+/*
+** The work: 'op_run' checks devices and asks the device of out[0]. Fill w->kind, op, nout,
+** nin, out, in, number and count as device.h says; clear mask.n when the kind has a mask.
+*/
+bool op_run (call *c, const work *w);
+bool op_run_for (heed_context *cx, heed_op op, const work *w);   /* in gradient rules */
+bool op_can (heed_context *cx, work_kind kind);                  /* or must it be composed? */
+
+/* The type that tensors promote to (PyTorch's rule for ranks, rank 0 and numbers). */
+heed_type op_promote (int n, heed_tensor *const *ts);
+heed_type op_computing (heed_type type);       /* FLOAT32, FLOAT64 or INT64: what loops use */
+static inline heed_type op_float_of (heed_type type) {           /* integers become float32 */
+  return scalar_is_float(type) ? type : HEED_FLOAT32;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Checks (check.c), one place for each message. 'c' names the operation; 'i' is the parameter,
+** whose name the message quotes. All false or -1 after core_fail.
+** ===================================================================
+*/
+
+bool check_rank (call *c, int i, int least, int most);           /* of tensor argument i */
+bool check_axis (call *c, int i, int rank, int *axis);           /* argument i is an axis of rank */
+/* Axes of argument i as marks; none given: all. Duplicates and strangers are refused. */
+bool check_axes (call *c, int i, int rank, bool marks[HEED_RANK], int *n);
+bool check_position (call *c, int i, int64_t size, int64_t *zero_based);  /* from 1; -1 the last */
+/* A shape argument; with 'infer' >= 0 elements one -1 may stand for what is left. */
+bool check_shape (call *c, int i, int64_t infer, layout *shape);
+bool check_same_shape (call *c, int i, int j);                   /* of two tensor arguments */
+bool check_float (call *c, int i);                               /* a float type */
+bool check_types (call *c, int i, heed_type type);               /* exactly this type */
+bool check_probability (call *c, int i);
+bool check_index_type (call *c, int i);                          /* int64 (uint8 is refused) */
+const char *check_name (const call *c, int i);                   /* the parameter's name */
+/* "name: argument 'dim': why" with shapes quoted by the caller. */
+bool check_refuse (const call *c, int i, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** For grad_ functions, on floor 5. 'r->g' is the gradient of the first result (never NULL for
+** a rule of one result); r->gs[] of all (NULL: zero). Nothing is recorded while rules run.
+** The walk sums what is given over broadcast axes and converts it: no rule mentions either.
+** ===================================================================
+*/
+
+struct rule {
+  heed_context *cx;
+  heed_op op;
+  node *n;
+  heed_tensor *g, *gs[OP_OUTS];
+  const heed_value *args;          /* as in call, but tensors and lists of them are absent */
+  heed_tensor *given[OP_EDGES];    /* borrowed */
+};
+
+static inline bool wants (const rule *r, int i) { return r->n->edges[i].node != NULL; }
+static inline const layout *shape_of (const rule *r, int i) { return &r->n->edges[i].at; }
+static inline heed_type type_of (const rule *r, int i) { return r->n->edges[i].type; }
+/* Saved inputs and results, as temporaries; NULL with a message if changed in place; 'absent' ones
+   (arguments that were left out) are NULL without one: test with has_input. */
+heed_tensor *input (rule *r, int i);
+bool has_input (const rule *r, int i);
+heed_tensor *output (rule *r, int i);
+/* The gradient of input i; false if g is NULL. Ignored when the input wants none. */
+bool give (rule *r, int i, heed_tensor *g);
+
+/* }================================================================== */
+
+/* walk.c: the history of a handle, made anew if its base was changed in place since. */
+node *history_of (heed_tensor *t, int *output);                  /* not kept; NULL: none */
+bool history_record (call *c, const op_row *row);                /* gives c->out a node */
+bool history_overlay (heed_tensor *target, heed_tensor *y, heed_op op);   /* target := y's history */
+int op_edges (heed_context *cx, heed_op op, const heed_value *args, heed_tensor *ts[OP_EDGES]);
+      /* the tensor arguments in order, lists flattened, NULL where left out; -1: too many */
+
+bool do_map (call *c);             /* the elementwise rows: elementwise.c */
+bool grad_map (rule *r);
+
+#define UNARY(name, ...)
+#define BINARY(name, ...)
+#define TERNARY(name, ...)
+#define OP(name, ...) bool do_##name (call *c); bool grad_##name (rule *r);
+#define COMPOSED(name, ...) bool do_##name (call *c);
+#define PLAIN(name, ...) bool do_##name (call *c);
+#include "op/ops.def"
+#undef UNARY
+#undef BINARY
+#undef TERNARY
+#undef OP
+#undef COMPOSED
+#undef PLAIN
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,281 @@
+/*
+** view.c - operations whose result shares the storage of their input: only layouts change.
+*/
+
+#include <inttypes.h>
+
+#include "op/move.h"
+
+
+static bool give_view (call *c, const layout *at) {
+  return give_out(c, op_view(c->args[0].tensor, at));
+}
+
+
+/* No product of sizes may overflow, also where strides are 0. */
+static bool check_size (call *c, int i, const layout *at) {
+  layout dense;
+  char text[LAYOUT_TEXT];
+  return layout_dense(&dense, at->rank, at->size) ||
+         check_refuse(c, i, "a shape of %s has too many elements", layout_text(at, text));
+}
+
+
+/*
+** {==================================================================
+** Other shapes for the same elements
+** ===================================================================
+*/
+
+bool do_view (call *c) {
+  heed_tensor *t = c->args[0].tensor;
+  layout shape, at;
+  char have[LAYOUT_TEXT], want[LAYOUT_TEXT];
+  if (!check_shape(c, 1, layout_numel(&t->at), &shape)) return false;
+  if (!layout_reshape(&t->at, shape.rank, shape.size, &at))
+    return check_refuse(c, 1, "a tensor of shape %s, whose elements do not lie in order, cannot "
+                        "be seen as %s without a copy; use reshape", layout_text(&t->at, have),
+                        layout_text(&shape, want));
+  return give_view(c, &at);
+}
+
+
+bool do_reshape (call *c) {
+  heed_tensor *t = c->args[0].tensor;
+  layout shape, at;
+  if (!check_shape(c, 1, layout_numel(&t->at), &shape)) return false;
+  if (!layout_reshape(&t->at, shape.rank, shape.size, &at)) t = op1(HEED_clone, t);
+  heed_value args[] = {heed_t(t), heed_l(shape.rank, shape.size)};
+  return t != NULL && give_out(c, op_call(c->cx, HEED_view, 2, args));
+}
+
+
+bool do_flatten (call *c) {
+  heed_tensor *t = c->args[0].tensor;
+  int first, last, rank = 0;
+  int64_t size[HEED_RANK + 1], numel = layout_numel(&t->at);
+  if (!check_axis(c, 1, t->at.rank, &first) || !check_axis(c, 2, t->at.rank, &last)) return false;
+  if (first > last)
+    return check_refuse(c, 2, "dimension %d stands before dimension %d", last + 1, first + 1);
+  if (t->at.rank == 0) size[rank++] = numel;
+  for (int i = 0; i < t->at.rank; i++) {
+    if (i > first && i <= last) size[rank - 1] *= t->at.size[i];
+    else size[rank++] = t->at.size[i];
+  }
+  heed_value args[] = {heed_t(t), heed_l(rank, size)};
+  return give_out(c, op_call(c->cx, HEED_reshape, 2, args));
+}
+
+
+/* Without axes: all of size 1. With axes: those of them that have size 1. */
+bool do_squeeze (call *c) {
+  layout at = c->args[0].tensor->at;
+  const int64_t *list;
+  bool marks[HEED_RANK] = {false};
+  int n, named = move_list(c, 1, &list);
+  if ((named > 0 || !arg_given(c, 1)) && !check_axes(c, 1, at.rank, marks, &n)) return false;
+  for (int i = at.rank - 1; i >= 0; i--)
+    if (marks[i] && at.size[i] == 1) at = layout_remove(&at, i);
+  return give_view(c, &at);
+}
+
+
+bool do_unsqueeze (call *c) {
+  const layout *at = &c->args[0].tensor->at;
+  int axis;
+  if (!check_rank(c, 0, 0, HEED_RANK - 1) || !check_axis(c, 1, at->rank + 1, &axis)) return false;
+  layout seen = layout_insert(at, axis);
+  return give_view(c, &seen);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Other orders of axes
+** ===================================================================
+*/
+
+bool do_transpose (call *c) {
+  layout at = c->args[0].tensor->at;
+  int a, b;
+  if (!check_axis(c, 1, at.rank, &a) || !check_axis(c, 2, at.rank, &b)) return false;
+  if (at.rank > 0) at = layout_transpose(&at, a, b);
+  return give_view(c, &at);
+}
+
+
+bool do_t (call *c) {
+  heed_tensor *t = c->args[0].tensor;
+  if (!check_rank(c, 0, 0, 2)) return false;
+  if (t->at.rank < 2) return give_out(c, t);
+  heed_value args[] = {heed_t(t), heed_i(0), heed_i(1)};
+  return give_out(c, op_call(c->cx, HEED_transpose, 3, args));
+}
+
+
+bool do_permute (call *c) {
+  const layout *at = &c->args[0].tensor->at;
+  const int64_t *list;
+  bool marks[HEED_RANK];
+  int order[HEED_RANK], marked, n = move_list(c, 1, &list);
+  if (!check_axes(c, 1, at->rank, marks, &marked)) return false;
+  if (n != at->rank)
+    return check_refuse(c, 1, "all %d dimensions expected, got %d", at->rank, n);
+  for (int i = 0; i < n; i++) layout_axis(at->rank, list[i], &order[i]);
+  layout seen = layout_permute(at, order);
+  return give_view(c, &seen);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Repeating without a copy
+** ===================================================================
+*/
+
+/* The sizes of argument 1, where -1 keeps the size of the input's axis. */
+static bool read_sizes (call *c, const layout *at, layout *to) {
+  const heed_value *v = &c->args[1];
+  if (v->n > HEED_RANK || v->n < at->rank)
+    return check_refuse(c, 1, "%d to %d sizes expected for a tensor of rank %d, got %d", at->rank,
+                        HEED_RANK, at->rank, v->n);
+  *to = *at;
+  to->rank = v->n;
+  for (int i = 0; i < v->n; i++) {
+    int old = i - (v->n - at->rank);
+    to->size[i] = v->list[i] == -1 && old >= 0 ? at->size[old] : v->list[i];
+    if (to->size[i] < 0)
+      return check_refuse(c, 1, "size %" PRId64 " of dimension %d is negative", to->size[i], i + 1);
+  }
+  return true;
+}
+
+
+bool do_expand (call *c) {
+  const layout *at = &c->args[0].tensor->at;
+  layout to, seen;
+  char have[LAYOUT_TEXT], want[LAYOUT_TEXT];
+  if (!read_sizes(c, at, &to) || !check_size(c, 1, &to)) return false;
+  if (!layout_expand(at, &to, &seen))
+    return check_refuse(c, 1, "shape %s cannot be expanded to %s: only dimensions of size 1 can",
+                        layout_text(at, have), layout_text(&to, want));
+  return give_view(c, &seen);
+}
+
+
+bool do_expand_as (call *c) {
+  const layout *like = &c->args[1].tensor->at;
+  heed_value args[] = {c->args[0], heed_l(like->rank, like->size)};
+  return give_out(c, op_call(c->cx, HEED_expand, 2, args));
+}
+
+
+/* Windows along an axis; they overlap when the step is smaller than they are. */
+bool do_unfold (call *c) {
+  layout at = c->args[0].tensor->at;
+  int64_t size = arg_count(c, 2), step = arg_count(c, 3);
+  int axis;
+  if (!check_rank(c, 0, 1, HEED_RANK - 1) || !check_axis(c, 1, at.rank, &axis)) return false;
+  if (size < 0 || size > at.size[axis])
+    return check_refuse(c, 2, "windows of 0 to %" PRId64 " elements expected, got %" PRId64,
+                        at.size[axis], size);
+  if (step < 1) return check_refuse(c, 3, "a step of 1 or more expected, got %" PRId64, step);
+  int64_t windows = (at.size[axis] - size) / step + 1, stride = at.stride[axis];
+  at = layout_narrow(&at, axis, 0, windows, step);
+  at.size[at.rank] = size;
+  at.stride[at.rank++] = stride;
+  return check_size(c, 2, &at) && give_view(c, &at);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Parts
+** ===================================================================
+*/
+
+bool do_select (call *c) {
+  const layout *at = &c->args[0].tensor->at;
+  int axis;
+  int64_t position;
+  if (!check_rank(c, 0, 1, HEED_RANK) || !check_axis(c, 1, at->rank, &axis)) return false;
+  if (!check_position(c, 2, at->size[axis], &position)) return false;
+  layout seen = layout_select(at, axis, position);
+  return give_view(c, &seen);
+}
+
+
+/* Argument i, from 1; negative ones count from the end. It may lie from 'least' to 'most'. */
+static bool read_bound (call *c, int i, int64_t size, int64_t least, int64_t most, int64_t *bound) {
+  int64_t given = arg_count(c, i);
+  *bound = given < 0 ? given + size + 1 : given;
+  if (given == 0 && least > 0) return check_refuse(c, i, "position 0: positions count from 1");
+  return (*bound >= least && *bound <= most) ||
+         check_refuse(c, i, "position %" PRId64 " lies outside of a dimension of size %" PRId64,
+                      given, size);
+}
+
+
+/*
+** From start to stop, as Lua's 'for' counts: with a negative step the view is flipped, and a
+** range that starts behind its end is empty. An empty range may touch the axis from outside.
+*/
+bool do_slice (call *c) {
+  const layout *at = &c->args[0].tensor->at;
+  int64_t start, stop, step = arg_count(c, 4), length = 0;
+  int axis;
+  if (!check_rank(c, 0, 1, HEED_RANK) || !check_axis(c, 1, at->rank, &axis)) return false;
+  if (step == 0) return check_refuse(c, 4, "a step of 0 leads nowhere");
+  int64_t n = at->size[axis];
+  bool rises = step > 0;
+  if (!read_bound(c, 2, n, rises || n > 0, rises ? n + 1 : n, &start)) return false;
+  if (!read_bound(c, 3, n, rises ? 0 : 1, rises ? n : n + 1, &stop)) return false;
+  if (rises ? start <= stop : start >= stop) length = (stop - start) / step + 1;
+  layout seen = layout_narrow(at, axis, start - 1, length, step);
+  return give_view(c, &seen);
+}
+
+
+bool do_narrow (call *c) {
+  const layout *at = &c->args[0].tensor->at;
+  int64_t start, length = arg_count(c, 3);
+  int axis;
+  char text[LAYOUT_TEXT];
+  if (!check_rank(c, 0, 1, HEED_RANK) || !check_axis(c, 1, at->rank, &axis)) return false;
+  if (!read_bound(c, 2, at->size[axis], 1, at->size[axis] + 1, &start)) return false;
+  if (length < 0 || length > at->size[axis] - start + 1)
+    return check_refuse(c, 3, "%" PRId64 " elements from position %" PRId64 " do not fit into "
+                        "dimension %d of size %" PRId64 " of a tensor of shape %s", length, start,
+                        axis + 1, at->size[axis], layout_text(at, text));
+  heed_value args[] = {c->args[0], heed_i(axis), heed_i(start), heed_i(start + length - 1),
+                       heed_i(1)};
+  return give_out(c, op_call(c->cx, HEED_slice, 5, args));
+}
+
+
+/* The two axes go, their diagonal becomes the last one. */
+bool do_diagonal (call *c) {
+  const layout *at = &c->args[0].tensor->at;
+  int64_t offset = arg_count(c, 1);
+  int a, b;
+  if (!check_rank(c, 0, 2, HEED_RANK)) return false;
+  if (!check_axis(c, 2, at->rank, &a) || !check_axis(c, 3, at->rank, &b)) return false;
+  if (a == b) return check_refuse(c, 3, "dimension %d is named twice", a + 1);
+  int64_t rows = at->size[a] + (offset < 0 ? offset : 0);
+  int64_t columns = at->size[b] - (offset > 0 ? offset : 0);
+  int64_t length = rows < columns ? rows : columns;
+  layout seen = layout_remove(at, a > b ? a : b);
+  seen = layout_remove(&seen, a > b ? b : a);
+  if (length > 0) seen.offset += offset < 0 ? -offset * at->stride[a] : offset * at->stride[b];
+  seen.size[seen.rank] = length > 0 ? length : 0;
+  seen.stride[seen.rank++] = at->stride[a] + at->stride[b];
+  return give_view(c, &seen);
+}
+
+/* }================================================================== */

@@ -1,0 +1,415 @@
+/*
+** walk.c - floor 5: the walk through history that calls one rule for each node.
+**
+** Nodes are visited from the latest to the earliest: a node is made after its inputs, so by
+** then every gradient of its results has come in. What reaches leaves is kept aside and added
+** to their gradients at the end, so that a walk that fails changes nothing.
+*/
+
+#include <stdlib.h>
+
+#include "op/op.h"
+
+/* What a leaf, or an asked-for tensor, has received. */
+typedef struct arrival {
+  node *leaf;
+  heed_tensor *gradient;
+} arrival;
+
+typedef struct walk {
+  heed_context *cx;
+  struct walk *outer;              /* a rule of the user's may walk again */
+  int64_t id;
+  node **nodes;                    /* reached, kept */
+  int64_t count, room;
+  arrival *arrivals;
+  int64_t narrivals, room_arrivals;
+  int nwanted;                     /* heed_gradients: instead of leaves, these */
+  heed_tensor *const *wanted;
+  heed_tensor **found;
+  bool retain;
+} walk;
+
+
+/*
+** {==================================================================
+** Growing lists
+** ===================================================================
+*/
+
+/* Room for one more; false after core_fail. */
+static bool grow (heed_context *cx, void **list, int64_t count, int64_t *room, size_t size) {
+  if (count < *room) return true;
+  int64_t more = *room == 0 ? 64 : 2 * *room;
+  void *bigger = core_alloc(cx, (size_t)more * size);
+  if (bigger == NULL) return false;
+  if (count > 0) memcpy(bigger, *list, (size_t)count * size);
+  core_free(cx, *list, (size_t)*room * size);
+  *list = bigger;
+  *room = more;
+  return true;
+}
+
+static bool reach (walk *w, node *n) {
+  if (n == NULL || n->walk == w->id) return true;
+  if (!grow(w->cx, (void **)&w->nodes, w->count, &w->room, sizeof *w->nodes)) return false;
+  n->walk = w->id;
+  node_keep(n);
+  w->nodes[w->count++] = n;
+  return true;
+}
+
+/* The list serves as its own queue, so that no chain is too long. */
+static bool reach_all (walk *w, node *root) {
+  bool good = reach(w, root);
+  for (int64_t i = 0; good && i < w->count; i++) {
+    node *n = w->nodes[i];
+    for (int e = 0; good && e < n->nedges; e++) good = reach(w, n->edges[e].node);
+  }
+  return good;
+}
+
+static int later_first (const void *a, const void *b) {
+  int64_t x = (*(node *const *)a)->order, y = (*(node *const *)b)->order;
+  return (x < y) - (x > y);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Gradients on their way. Sums own what they hold.
+** ===================================================================
+*/
+
+static bool alone (const heed_tensor *t) { return t->refs == 1 && t->store->refs == 1; }
+
+/* *sum += g; g is borrowed. The first is only kept: copies are made when a second comes. */
+static bool add_up (heed_context *cx, heed_tensor **sum, heed_tensor *g) {
+  if (*sum == NULL) {
+    *sum = heed_keep(g);
+    return true;
+  }
+  if (alone(*sum) && layout_is_dense(&(*sum)->at))
+    return heed_apply_in_place(cx, HEED_add, (heed_value[]){heed_t(*sum), heed_t(g)}, 2);
+  heed_tensor *y = heed_call(cx, HEED_add, (heed_value[]){heed_t(*sum), heed_t(g)}, 2);
+  if (y == NULL) return false;
+  heed_drop(*sum);
+  *sum = y;
+  return true;
+}
+
+/* g summed over the axes along which an input was broadcast. */
+static heed_tensor *sum_to (heed_tensor *g, const layout *shape) {
+  if (g == NULL || layout_same_shape(&g->at, shape)) return g;
+  int64_t axes[HEED_RANK];
+  int n = 0, extra = g->at.rank - shape->rank;
+  for (int i = 0; i < g->at.rank; i++) {
+    if (i < extra || (shape->size[i - extra] == 1 && g->at.size[i] != 1)) axes[n++] = i;
+  }
+  if (n > 0)
+    g = op_call(g->cx, HEED_sum, 3, (heed_value[]){heed_t(g), heed_l(n, axes), heed_b(true)});
+  if (g == NULL || layout_same_shape(&g->at, shape)) return g;
+  return op_call(g->cx, HEED_reshape, 2, (heed_value[]){heed_t(g), heed_l(shape->rank,
+                                                                          shape->size)});
+}
+
+static heed_tensor *fit (heed_tensor *g, const edge *e) {
+  return op_cast(sum_to(g, &e->at), e->type);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Rules
+** ===================================================================
+*/
+
+heed_tensor *input (rule *r, int i) { return op_hold(r->cx, node_saved(r->n, i)); }
+heed_tensor *output (rule *r, int i) {
+  return op_hold(r->cx, node_saved(r->n, r->n->nedges + i));
+}
+bool has_input (const rule *r, int i) { return r->n->saved[i].there; }
+
+bool give (rule *r, int i, heed_tensor *g) {
+  if (g == NULL) return false;
+  if (wants(r, i)) r->given[i] = g;
+  return true;
+}
+
+/* A dense buffer that spans the storage of 'whole', and the part of it that 'at' names. */
+static heed_tensor *spanning (heed_context *cx, heed_type type, const layout *whole,
+                              int64_t *first) {
+  int64_t last;
+  layout_reach(whole, first, &last);
+  int64_t size = last < *first ? 0 : last - *first + 1;
+  layout shape;
+  return layout_dense(&shape, 1, &size) ? op_zeros(cx, type, &shape) : NULL;
+}
+
+static heed_tensor *part (heed_tensor *buffer, const layout *at, int64_t first) {
+  layout moved = *at;
+  moved.offset -= first;
+  return op_view(buffer, &moved);
+}
+
+static bool copy (heed_context *cx, heed_tensor *to, heed_tensor *from, bool add) {
+  if (to == NULL || from == NULL) return false;
+  work w;
+  w.kind = add ? WORK_SCATTER : WORK_COPY;
+  w.op = add ? SCATTER_ADD : HEED_copy;
+  w.nout = w.nin = 1;
+  w.count[0] = 0;
+  w.mask.n = 0;
+  w.out[0] = tensor_seen(to);
+  w.in[0] = tensor_seen(from);
+  return op_run_for(cx, HEED_copy, &w);
+}
+
+static bool grad_part (rule *r) {
+  int64_t first;
+  heed_tensor *buffer = spanning(r->cx, r->n->type, &r->n->whole, &first);
+  if (buffer == NULL) return false;
+  heed_tensor *region = part(buffer, &r->n->region, first);
+  if (!copy(r->cx, region, r->g, layout_overlaps_itself(&r->n->region))) return false;
+  return give(r, 0, part(buffer, &r->n->whole, first));
+}
+
+/* What lay under the region has no influence; what was laid over it gets its part. */
+static bool grad_overlay (rule *r) {
+  int64_t first;
+  heed_tensor *buffer = spanning(r->cx, r->n->type, &r->n->whole, &first);
+  if (buffer == NULL) return false;
+  heed_tensor *whole = part(buffer, &r->n->whole, first);
+  heed_tensor *region = part(buffer, &r->n->region, first);
+  if (!copy(r->cx, whole, r->g, false)) return false;
+  if (wants(r, 1) && !give(r, 1, op1(HEED_clone, region))) return false;
+  if (region == NULL) return false;
+  return heed_apply_in_place(r->cx, HEED_zero, (heed_value[]){heed_t(region)}, 1) &&
+         give(r, 0, whole);
+}
+
+static bool grad_custom (rule *r) {
+  node *n = r->n;
+  heed_tensor *results[OP_EDGES] = {NULL};
+  if (!n->custom.backward(n->custom.self, n->noutputs, n->incoming, n->nedges, results)) {
+    if (!r->cx->failed) core_fail(r->cx, "custom: backward failed");
+    return false;
+  }
+  bool good = true;
+  for (int i = 0; i < n->nedges; i++) {
+    heed_tensor *g = op_hold(r->cx, results[i]);
+    if (results[i] == NULL) continue;
+    char want[LAYOUT_TEXT], got[LAYOUT_TEXT];
+    if (g == NULL) good = false;
+    else if (good && !layout_same_shape(&g->at, shape_of(r, i)))
+      good = core_fail(r->cx, "custom: backward gave input %d a gradient of shape %s, not %s",
+                       i + 1, layout_text(&g->at, got), layout_text(shape_of(r, i), want));
+    else if (good) give(r, i, g);
+  }
+  return good;
+}
+
+static bool apply_rule (rule *r) {
+  switch (r->n->kind) {
+    case NODE_VIEW: return grad_part(r);
+    case NODE_OVERLAY: return grad_overlay(r);
+    case NODE_CUSTOM: return grad_custom(r);
+    default: return op_rows[r->op].grad(r);
+  }
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** The walk
+** ===================================================================
+*/
+
+static bool arrive (walk *w, node *leaf, heed_tensor *g) {
+  while (w->outer != NULL) w = w->outer;       /* the outermost walk adds up, at its end */
+  for (int64_t i = 0; i < w->narrivals; i++) {
+    if (w->arrivals[i].leaf == leaf) return add_up(w->cx, &w->arrivals[i].gradient, g);
+  }
+  if (!grow(w->cx, (void **)&w->arrivals, w->narrivals, &w->room_arrivals, sizeof *w->arrivals))
+    return false;
+  node_keep(leaf);
+  w->arrivals[w->narrivals++] = (arrival){leaf, heed_keep(g)};
+  return true;
+}
+
+/* heed_gradients: is this result of n one of those asked for? */
+static bool find_wanted (walk *w, node *n) {
+  for (int i = 0; i < w->nwanted; i++) {
+    int output;
+    if (history_of(w->wanted[i], &output) != n || n->incoming[output] == NULL) continue;
+    if (!add_up(w->cx, &w->found[i], n->incoming[output])) return false;
+  }
+  return true;
+}
+
+static bool route (rule *r) {
+  for (int i = 0; i < r->n->nedges; i++) {
+    const edge *e = &r->n->edges[i];
+    if (r->given[i] == NULL || e->node == NULL) continue;
+    heed_tensor *g = fit(r->given[i], e);
+    if (g == NULL || !add_up(r->cx, &e->node->incoming[e->output], g)) return false;
+  }
+  return true;
+}
+
+static void drop_incoming (node *n) {
+  for (int i = 0; i < n->noutputs; i++) {
+    heed_drop(n->incoming[i]);
+    n->incoming[i] = NULL;
+  }
+}
+
+static bool any_incoming (const node *n) {
+  for (int i = 0; i < n->noutputs; i++)
+    if (n->incoming[i] != NULL) return true;
+  return false;
+}
+
+static bool visit_step (walk *w, node *n) {
+  rule r = {.cx = w->cx, .op = n->op, .n = n, .args = n->args};
+  if (n->freed)
+    return core_fail(w->cx, "backward: the graph was freed by an earlier backward; "
+                     "give it {retain_graph = true}");
+  for (int i = 0; i < n->noutputs && i < OP_OUTS; i++) r.gs[i] = n->incoming[i];
+  r.g = r.gs[0];
+  int mark = w->cx->ntemporaries;
+  bool good = apply_rule(&r) && route(&r);
+  while (w->cx->ntemporaries > mark) heed_drop(w->cx->temporaries[--w->cx->ntemporaries]);
+  return good;
+}
+
+static bool visit (walk *w, node *n) {
+  if (!any_incoming(n)) return true;
+  bool good = find_wanted(w, n);
+  if (good && n->kind == NODE_LEAF)
+    good = w->nwanted > 0 || arrive(w, n, n->incoming[0]);
+  else if (good)
+    good = visit_step(w, n);
+  drop_incoming(n);
+  if (good && !w->retain && n->kind != NODE_LEAF) node_forget(n);
+  return good;
+}
+
+/* The first gradient of a leaf must be its own: no other handle, no other owner of its bytes. */
+static bool own_gradient (walk *w, arrival *a) {
+  if (a->leaf->gradient != NULL) return true;
+  if (alone(a->gradient) && layout_is_dense(&a->gradient->at)) return true;
+  heed_tensor *own = heed_call(w->cx, HEED_clone, (heed_value[]){heed_t(a->gradient)}, 1);
+  if (own == NULL) return false;
+  heed_drop(a->gradient);
+  a->gradient = own;
+  return true;
+}
+
+/* Later ones are added in place, so that a handle on the gradient sees them. */
+static bool add_gradient (walk *w, arrival *a) {
+  heed_tensor *sum = a->leaf->gradient;
+  if (sum == NULL || layout_overlaps_itself(&sum->at))
+    return add_up(w->cx, &a->leaf->gradient, a->gradient);
+  return heed_apply_in_place(w->cx, HEED_add, (heed_value[]){heed_t(sum), heed_t(a->gradient)}, 2);
+}
+
+/* Adds what has arrived. All that needs memory comes first. */
+static bool commit (walk *w) {
+  for (int64_t i = 0; i < w->narrivals; i++)
+    if (!own_gradient(w, &w->arrivals[i])) return false;
+  for (int64_t i = 0; i < w->narrivals; i++)
+    if (!add_gradient(w, &w->arrivals[i])) return false;
+  return true;
+}
+
+static void finish (walk *w) {
+  heed_context *cx = w->cx;
+  for (int64_t i = 0; i < w->count; i++) {
+    drop_incoming(w->nodes[i]);
+    node_drop(w->nodes[i]);
+  }
+  for (int64_t i = 0; i < w->narrivals; i++) {
+    heed_drop(w->arrivals[i].gradient);
+    node_drop(w->arrivals[i].leaf);
+  }
+  core_free(cx, w->nodes, (size_t)w->room * sizeof *w->nodes);
+  core_free(cx, w->arrivals, (size_t)w->room_arrivals * sizeof *w->arrivals);
+}
+
+static bool run_walk (walk *w, node *root, int output, heed_tensor *seed) {
+  if (!reach_all(w, root)) return false;
+  qsort(w->nodes, (size_t)w->count, sizeof *w->nodes, later_first);
+  root->incoming[output] = heed_keep(seed);
+  for (int64_t i = 0; i < w->count; i++)
+    if (!visit(w, w->nodes[i])) return false;
+  return w->outer != NULL || commit(w);
+}
+
+/* The gradient that a walk starts with: 'seed', or 1 for a single element. */
+static heed_tensor *first_gradient (heed_tensor *y, heed_tensor *seed) {
+  char want[LAYOUT_TEXT], got[LAYOUT_TEXT];
+  if (seed == NULL && layout_numel(&y->at) != 1)
+    return core_fail(y->cx, "backward: a gradient is needed for a tensor of shape %s; only one "
+                     "element has one by itself", layout_text(&y->at, want));
+  if (seed == NULL) {
+    heed_tensor *one = op_new(y->cx, y->type, &y->at);
+    if (one == NULL) return NULL;
+    scalar_store(y->type, one->store->data, (scalar){.type = HEED_INT64, .i = 1});
+    return one;
+  }
+  if (!layout_same_shape(&seed->at, &y->at))
+    return core_fail(y->cx, "backward: the gradient has shape %s, the tensor %s",
+                     layout_text(&seed->at, got), layout_text(&y->at, want));
+  return op_cast(seed, y->type);
+}
+
+static bool start (walk *w, heed_tensor *y, heed_tensor *seed) {
+  heed_context *cx = y->cx;
+  int output = 0;
+  node *root = history_of(y, &output);
+  if (root == NULL)
+    return core_fail(cx, "backward: the tensor has no history: nothing that it was made from "
+                     "requires grad");
+  bool recording = cx->recording;
+  int mark = cx->ntemporaries;
+  cx->recording = false;
+  heed_tensor *g = first_gradient(y, seed);
+  w->cx = cx;
+  w->outer = cx->walk;
+  w->id = ++cx->walks;
+  cx->walk = w;
+  bool good = g != NULL && run_walk(w, root, output, g);
+  cx->walk = w->outer;
+  finish(w);
+  while (cx->ntemporaries > mark) heed_drop(cx->temporaries[--cx->ntemporaries]);
+  cx->recording = recording;
+  return good;
+}
+
+bool heed_backward (heed_tensor *y, heed_tensor *seed, bool retain) {
+  if (y == NULL) return false;
+  walk w = {.retain = retain};
+  return start(&w, y, seed);
+}
+
+bool heed_gradients (heed_tensor *y, heed_tensor *seed, int n, heed_tensor *const *xs,
+                     heed_tensor **gs, bool retain) {
+  for (int i = 0; i < n; i++) gs[i] = NULL;
+  if (y == NULL) return false;
+  walk w = {.retain = retain, .nwanted = n, .wanted = xs, .found = gs};
+  bool good = start(&w, y, seed);
+  for (int i = 0; !good && i < n; i++) {
+    heed_drop(gs[i]);
+    gs[i] = NULL;
+  }
+  return good;
+}
+
+/* }================================================================== */
