@@ -74,7 +74,7 @@ $(B)/half.c: $(HALF) Makefile
 	@mkdir -p $(@D)
 	@{ echo 'extern const char *const heed_half[];'; echo 'const char *const heed_half[] = {'; \
 	for f in $(HALF); do \
-	  echo "$$f" | sed 's:lua/::; h; s:/init.lua$$::; s:.lua$$::; s:/:.:g; G; s:\n:", "@:; s:.*:"&",:'; \
+	  echo $$f | sed 's:lua/::; h; s:/init.lua$$::; s:.lua$$::; s:/:.:g; G; s:\n:", "@:; s:.*:"&",:'; \
 	  sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' "$$f"; echo ','; \
 	done; echo '0};'; } >$@
 
@@ -128,7 +128,7 @@ overflow:; @$(MAKE) spec KIND=overflow CC=clang
 tsan:; @$(MAKE) programs KIND=tsan
 strict:; @$(MAKE) objects KIND=strict
 neon:; @$(MAKE) core KIND=neon CC=aarch64-linux-gnu-gcc
-lint:; luacheck --quiet lua spec examples bench heed-scm-1.rockspec
+lint:; luacheck --quiet --no-color lua spec examples bench heed-scm-1.rockspec
 
 # From another folder and another place, as a user has it.
 I= $(CURDIR)/build/installed

@@ -20,7 +20,7 @@ dependencies = {
 
 build = {
   type = "make",
-  build_variables = {LUA_INCDIR = "$(LUA_INCDIR)"},
+  build_variables = {CFLAGS = "$(CFLAGS) -O3", LUA_INCDIR = "$(LUA_INCDIR)"},
   install_variables = {LUADIR = "$(LUADIR)", LIBDIR = "$(LIBDIR)"},
 }
 

@@ -79,10 +79,11 @@ describe("the house", function()
       end
     end
     for _, object in ipairs(lines_of("find build/release -name '*.o' -path '*src*' | sort")) do
-      for _, line in ipairs(lines_of("nm " .. object)) do
-        local kind, name = line:match("^%x+ (%a) (.+)$")
-        assert.is_false(kind ~= nil and kind:find("[bBdDC]") ~= nil
-                        and not name:find("^__") and not name:find("^DW%.ref"),
+      for _, line in ipairs(lines_of("objdump -t " .. object)) do
+        local section, name = line:match("%s([.%w_]+)\t%x+%s+(%S+)$")
+        local mutable = section and (section:find("^%.data") or section:find("^%.bss")
+                                     or section:find("^%.tbss") or section:find("COM"))
+        assert.is_falsy(mutable and not section:find("%.data%.rel%.ro") and name ~= section,
                         object .. " has the mutable global " .. tostring(name))
       end
     end

@@ -301,7 +301,7 @@ size_t heed_type_size (heed_type type) {
 ** ===================================================================
 */
 
-const char *core_op_name (int op) {
+const char *core_op_name (heed_op op) {
   static const char *const names[] = {
 #define UNARY(name, ...) #name,
 #define BINARY(name, ...) #name,
@@ -330,7 +330,7 @@ void core_parallel (heed_context *cx, int64_t n, int64_t grain,
 
 bool core_run (heed_context *cx, heed_op op, device *where, const work *w) {
   const char *why = where->run(where, w);
-  return why == NULL || core_fail(cx, "%s: %s", core_op_name((int)op), why);
+  return why == NULL || core_fail(cx, "%s: %s", core_op_name(op), why);
 }
 
 /* }================================================================== */

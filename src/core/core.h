@@ -129,7 +129,7 @@ struct heed_context {
 void *core_alloc (heed_context *cx, size_t bytes);   /* uninitialised; keeps a message */
 void core_free (heed_context *cx, void *block, size_t bytes);        /* as many as were asked for */
 void core_trim (heed_context *cx);                   /* gives cached small blocks back */
-const char *core_op_name (int op);                   /* "custom" for HEED_NOPS */
+const char *core_op_name (heed_op op);                 /* "custom" for HEED_NOPS */
 void core_left (heed_context *cx);   /* after a tensor or node went: a closed context may go too */
 /* Keeps the first message; always NULL, so that 'return core_fail(...)' reads well. */
 void *core_fail (heed_context *cx, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -148,7 +148,8 @@ void storage_drop (storage *s);
 
 /* tensor.c: all return NULL after core_fail */
 heed_tensor *tensor_new (heed_context *cx, heed_type type, const layout *shape);  /* dense */
-heed_tensor *tensor_on (heed_context *cx, storage *s, heed_type type, const layout *at);  /* keeps s */
+heed_tensor *tensor_on (heed_context *cx, storage *s, heed_type type, const layout *at);
+                                          /* one more owner of s */
 heed_tensor *tensor_view (heed_tensor *t, const layout *at);     /* of t's storage, no history */
 heed_tensor *tensor_number (heed_context *cx, scalar value);     /* rank 0, weak, no storage */
 bool tensor_settle (heed_tensor *t);      /* gives a number its storage; true for all others */

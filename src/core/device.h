@@ -29,7 +29,7 @@ typedef enum work_kind {
   WORK_MAP,        /* out[0] = op(in[0..2]), elementwise, number[] its parameters; all inputs
                       have out's shape (stride 0 where broadcast); types are mixed freely:
                       count[0] is the heed_type to compute in (BOOL, UINT8 and INT64 as INT64,
-                      halves as FLOAT32); with count[1] = 1 the inputs are rounded to count[0] first */
+                      halves as FLOAT32); count[1] = 1: the inputs are rounded to count[0] first */
   WORK_SLOPE,      /* out[0] = g * d op / d in[which]: in = g, a, b, c, y (data NULL and rank -1
                       where the row does not need it), count[0] as MAP, count[1] = which */
   WORK_COPY,       /* out[0] = in[0], any types and layouts; count[0] = 1: they may overlap */
@@ -37,7 +37,7 @@ typedef enum work_kind {
                       which are reduced; ARGMAX and ARGMIN give positions from 1 in the row-major
                       order of the reduced axes; MAX and MIN fill out[1] with them if nout is 2;
                       MOMENTS fills out[0] with the mean, out[1] with sum (x - mean)^2 */
-  WORK_SCAN,       /* out[0] = running sum of in[0] along the last axis; count[0] = 1: from its end */
+  WORK_SCAN,       /* out[0] = running sum of in[0] along the last axis; count[0] = 1: backwards */
   WORK_MATMUL,     /* out[0] (B.., M, N) = number[0] * in[0] (B.., M, K) in[1] (B.., K, N)
                       [+ in[2], broadcast to out's shape, if nin is 3] [+ out[0] if count[0]];
                       batch axes have stride 0 where broadcast; any strides */
@@ -81,10 +81,10 @@ typedef enum random_kind {
 typedef enum softmax_kind { SOFTMAX, SOFTMAX_LOG, SOFTMAX_BACK, SOFTMAX_LOG_BACK } softmax_kind;
 
 typedef enum norm_kind {
-  NORM_LAYER,        /* in = x (R, C), weight (C) or rank -1, bias (C) or rank -1; out = y, mean (R),
-                        rstd (R) (float32, or float64 for float64); number[0] = eps */
+  NORM_LAYER,        /* in = x (R, C), weight (C) or rank -1, bias (C) or rank -1; out = y,
+                        mean (R), rstd (R) (float32, or float64 for float64); number[0] = eps */
   NORM_RMS,          /* in = x, weight; out = y, rstd */
-  NORM_LAYER_BACK,   /* in = g, x, weight, mean, rstd; out = dx, dweight, dbias (rank -1: not wanted) */
+  NORM_LAYER_BACK,   /* in = g, x, weight, mean, rstd; out = dx, dweight, dbias (rank -1: none) */
   NORM_RMS_BACK      /* in = g, x, weight, rstd; out = dx, dweight */
 } norm_kind;
 

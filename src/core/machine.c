@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FILE_ROOM 8192             /* the files read here are shorter, or matter only at the start */
+#define FILE_ROOM 8192             /* the files read here are shorter, or matter at their start */
 #define PATH_ROOM 1024
 
 

@@ -23,7 +23,7 @@
 #define MOST_THREADS 256
 #define STACK ((size_t)1 << 20)
 #define SPIN_NANOSECONDS 40000
-#define WORTH_WAKING 100000        /* nanoseconds of work: a futex takes 20 us to call, 100 to answer */
+#define WORTH_WAKING 100000        /* nanoseconds of work: to call takes 20 us, to come 100 */
 #define RANGES_EACH 4              /* ranges per thread, so that slow ones can be helped out */
 
 #define INSIDE ((uint64_t)0xffff)  /* of door: workers at the job */

@@ -116,7 +116,7 @@ bool generator_load (generator *g, const uint8_t state[HEED_RNG_BYTES]) {
   state_bytes s;
   memcpy(&s, state, sizeof s);
   bool valid = s.seeded == 1 && s.left > 0 && s.left <= N && s.next <= N &&
-               (s.left == 1 || s.next + (uint64_t)s.left == N);
+               s.next + (uint64_t)s.left <= N + 1;
   if (!valid) return false;
   g->seed = s.seed;
   g->left = s.left;

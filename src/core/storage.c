@@ -77,16 +77,26 @@ static void destroy (storage *s) {
 }
 
 
+static void cache (heed_context *cx, storage *s, int class) {
+  s->next = cx->free_storages[class];
+  cx->free_storages[class] = s;
+  cx->memory.cached += s->room;
+}
+
+
+static storage *uncache (heed_context *cx, int class) {
+  storage *s = cx->free_storages[class];
+  cx->free_storages[class] = s->next;
+  cx->memory.cached -= s->room;
+  return s;
+}
+
+
 void heed_memory_trim (heed_context *cx) {
-  for (int class = 0; cx != NULL && class < STORAGE_CLASSES; class++) {
-    storage *s;
-    while ((s = cx->free_storages[class]) != NULL) {
-      cx->free_storages[class] = s->next;
-      cx->memory.cached -= s->room;
-      destroy(s);
-    }
-  }
-  if (cx != NULL) core_trim(cx);
+  if (cx == NULL) return;
+  for (int class = 0; class < STORAGE_CLASSES; class++)
+    while (cx->free_storages[class] != NULL) destroy(uncache(cx, class));
+  core_trim(cx);
 }
 
 /* }================================================================== */
@@ -122,7 +132,7 @@ static bool fits (memory_account *m, size_t room) {
 heed_memory heed_memory_now (heed_context *cx) {
   if (cx == NULL) return (heed_memory){0, 0, 0, 0};
   memory_account *m = &cx->memory;
-  if (!m->limited) read_machine(m);
+  if (m->limit == 0) read_machine(m);
   return (heed_memory){m->live, m->cached, m->peak, m->limit};
 }
 
@@ -201,9 +211,7 @@ static storage *make (heed_context *cx, device *where, size_t bytes, size_t room
 
 
 static storage *reuse (heed_context *cx, int class) {
-  storage *s = cx->free_storages[class];
-  cx->free_storages[class] = s->next;
-  cx->memory.cached -= s->room;
+  storage *s = uncache(cx, class);
   s->refs = 1;
   s->version = 0;
   s->changer = HEED_NOPS;
@@ -241,12 +249,30 @@ void storage_keep (storage *s) {
 }
 
 
+/* As much as is live, but a little in any case. */
+static size_t most_cached (const heed_context *cx) {
+  size_t live = cx->memory.live;
+  if (!HEED_CACHE || cx->closing) return 0;
+  return live > CACHE_AT_LEAST ? live : CACHE_AT_LEAST;
+}
+
+
 /* Other devices have caches of their own. */
 static bool worth_keeping (const heed_context *cx, const storage *s, int class) {
   const memory_account *m = &cx->memory;
-  size_t most = m->live > CACHE_AT_LEAST ? m->live : CACHE_AT_LEAST;
-  return HEED_CACHE && s->where == cx->cpu && class < STORAGE_CLASSES && !cx->closing &&
-         m->cached + s->room <= most && (!m->limited || m->live + m->cached + s->room <= m->limit);
+  return s->where == cx->cpu && class < STORAGE_CLASSES &&
+         m->cached + s->room <= most_cached(cx) &&
+         (!m->limited || m->live + m->cached + s->room <= m->limit);
+}
+
+
+/* With less that is live, less may be cached: the largest blocks go first. */
+static void shrink_cache (heed_context *cx) {
+  int class = STORAGE_CLASSES - 1;
+  while (cx->memory.cached > most_cached(cx)) {
+    while (cx->free_storages[class] == NULL) class--;
+    destroy(uncache(cx, class));
+  }
 }
 
 
@@ -254,10 +280,9 @@ static void drop_own (heed_context *cx, storage *s) {
   size_t room;
   int class = class_of(s->room, &room);
   if (s->where->host) cx->memory.live -= s->room;
-  if (!worth_keeping(cx, s, class)) { destroy(s); return; }
-  s->next = cx->free_storages[class];
-  cx->free_storages[class] = s;
-  cx->memory.cached += s->room;
+  if (worth_keeping(cx, s, class)) cache(cx, s, class);
+  else destroy(s);
+  shrink_cache(cx);
 }
 
 

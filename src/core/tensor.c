@@ -196,7 +196,7 @@ heed_tensor *heed_lend (heed_context *cx, heed_type type, int rank, const int64_
   size_t bytes = (size_t)layout_numel(&at) * scalar_sizes[type];
   storage *s = storage_lend(cx, data, bytes, NULL, self);
   heed_tensor *t = handle_on(cx, s, type, &at);
-  if (t != NULL) s->release = release;           /* only now: after a failure data stay the host's */
+  if (t != NULL) s->release = release;           /* not before: a failure leaves data alone */
   return t;
 }
 

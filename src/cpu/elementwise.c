@@ -7,6 +7,8 @@
 
 #include "cpu/stream.h"
 
+#include <math.h>
+
 #define CHUNK 1024                 /* most elements of a chunk */
 #define OPERANDS 6                 /* most: out, g, a, b, c, y */
 
@@ -166,6 +168,24 @@ static heed_op quicker (const work *w, heed_type as) {
 }
 
 
+/* The loops' sines are right up to here; larger angles are left to double's, which are libm's. */
+#define LARGE_ANGLE 0x1p20f
+
+static bool has_large_angle (cpu *self, const work *w, const view *v, heed_type as) {
+  stream s;
+  float room[CHUNK], largest = 0;
+  int64_t numel = layout_numel(&w->out[0].at);
+  if ((w->op != HEED_sin && w->op != HEED_cos) || as == HEED_FLOAT64) return false;
+  stream_open(&s, v, HEED_FLOAT32);
+  for (int64_t from = 0; from < numel && largest < LARGE_ANGLE; from += CHUNK) {
+    int64_t n = numel - from < CHUNK ? numel - from : CHUNK;
+    const float *x = stream_read(self, &s, from, n, HEED_FLOAT32, room);
+    for (int64_t i = 0; i < n; i++) largest = fabsf(x[i]) > largest ? fabsf(x[i]) : largest;
+  }
+  return largest >= LARGE_ANGLE;
+}
+
+
 /* An input rounded to 'type' first: a number at once, a tensor through a dense copy. */
 static const char *round_input (cpu *self, view *v, heed_type type, const layout *shape,
                                 void **scratch) {
@@ -209,6 +229,7 @@ const char *cpu_map (cpu *self, const work *w) {
     const char *message = check_whole(self, w, f.numel);
     if (message != NULL) return message;
   }
+  if (has_large_angle(self, w, &w->in[0], f.as)) f.as = HEED_FLOAT64;
   f.loop = run_map;
   for (int i = 0; i < w->nin; i++) stream_open(&f.operand[f.n++], &w->in[i], f.as);
   heed_op op = quicker(w, f.as);
@@ -225,6 +246,7 @@ const char *cpu_slope (cpu *self, const work *w) {
   feed f;
   begin(&f, self, w, (heed_type)w->count[0]);
   if (f.numel == 0) return NULL;
+  if (has_large_angle(self, w, &w->in[1], f.as)) f.as = HEED_FLOAT64;
   f.loop = run_slope;
   for (int i = 0; i < OPERANDS - 1; i++) {
     bool needed = i < w->nin && w->in[i].at.rank >= 0;

@@ -1,0 +1,122 @@
+/*
+** exponent.h - powers of 2, logarithm and hyperbolic tangent of vectors (read once for float
+** and once for double). Attention works with powers of 2: exp(x) is 2^(x * LOG2E).
+*/
+
+#if BYTES == 4
+#define MANTISSA 23
+#define BIAS 127
+#define LOG_TERMS 6
+#else
+#define MANTISSA 52
+#define BIAS 1023
+#define LOG_TERMS 12
+#endif
+
+/* The larger of each pair; b if one of them is NaN. */
+INLINED OF(vector) OF(larger) (OF(vector) a, OF(vector) b) {
+#if defined(HAS_AVX2) && BYTES == 4
+  return _mm256_max_ps(a, b);
+#elif defined(HAS_AVX2)
+  return _mm256_max_pd(a, b);
+#elif defined(HAS_AVX512) && BYTES == 4
+  return _mm512_max_ps(a, b);
+#elif defined(HAS_AVX512)
+  return _mm512_max_pd(a, b);
+#else
+  return OF(select)(a > b, a, b);
+#endif
+}
+
+
+/*
+** 2^r for -1/2 <= r <= 1/2, constant term left out: for float the minimax polynomial (relative
+** error 1e-7; research/proto/cpu/fit_exp2.py), for double Taylor's, log(2)^k / k! (4e-18).
+*/
+static const T OF(exp2_terms)[] = {
+#if BYTES == 4
+  0x1.62e42ap-1f, 0x1.ebf9bcp-3f, 0x1.c6b752p-5f, 0x1.3cea88p-7f, 0x1.5bba14p-10f
+#else
+  0x1.62e42fefa39efp-1, 0x1.ebfbdff82c58fp-3, 0x1.c6b08d704a0cp-5, 0x1.3b2ab6fba4e77p-7,
+  0x1.5d87fe78a6731p-10, 0x1.430912f86c787p-13, 0x1.ffcbfc588b0c7p-17, 0x1.62c0223a5c824p-20,
+  0x1.b5253d395e7c4p-24, 0x1.e4cf5158b8ecap-28, 0x1.e8cac7351bb25p-32, 0x1.c3bd650fc2986p-36,
+  0x1.816193166d0f9p-40
+#endif
+};
+
+
+#define EXP2_TERMS ((int)(sizeof OF(exp2_terms) / sizeof(T)))
+
+/* The numbers of 2^x, held in registers: loops that have them as constants load them each time. */
+typedef struct OF(powers) {
+  OF(vector) term[EXP2_TERMS], large, least;
+} OF(powers);
+
+INLINED OF(powers) OF(powers_open) (void) {
+  OF(powers) p = {.large = OF(splat)((T)(3 * ((int64_t)1 << (MANTISSA - 1)) + BIAS)),
+                  .least = OF(splat)((T)-BIAS)};
+  UNROLL for (int i = 0; i < EXP2_TERMS; i++) {
+    p.term[i] = OF(splat)(OF(exp2_terms)[i]);
+    IN_REGISTER(p.term[i]);
+  }
+  IN_REGISTER(p.large);
+  IN_REGISTER(p.least);
+  return p;
+}
+
+
+/*
+** 2^x, exactly 0 below 2^(1 - BIAS) (where denormals are off, as everywhere in attention). NaN
+** stays NaN. Adding a large number rounds x to a whole one, whose bits then lie where an
+** exponent can be made of them; that of -BIAS is a 0.
+*/
+INLINED OF(vector) OF(power) (const OF(powers) *p, OF(vector) x) {
+  x = OF(larger)(p->least, x);
+  OF(vector) shifted = x + p->large, r = x - (shifted - p->large), y = p->term[EXP2_TERMS - 1];
+  UNROLL for (int i = EXP2_TERMS - 2; i >= 0; i--) y = y * r + p->term[i];
+  y = y * r + (T)1;
+  return y * (OF(vector))((OF(truth))shifted << MANTISSA);
+}
+
+INLINED OF(vector) OF(exp2) (OF(vector) x) {
+  OF(powers) p = OF(powers_open)();
+  return OF(power)(&p, x);
+}
+
+
+/*
+** The natural logarithm of what is positive and not denormal: x = 2^e m with m around 1, and
+** log m = 2 artanh((m - 1) / (m + 1)), a series. 0 gives -inf, NaN gives NaN.
+*/
+INLINED OF(vector) OF(log) (OF(vector) x) {
+  const OF(vector) half = OF(splat)((T)0.70710678118654752440);
+  OF(truth) e = ((OF(truth))x - (OF(truth))half) >> MANTISSA;
+  OF(vector) m = (OF(vector))((OF(truth))x - (e << MANTISSA));
+  OF(vector) t = (m - (T)1) / (m + (T)1), u = t * t;
+  OF(vector) sum = OF(splat)((T)1 / (2 * LOG_TERMS - 1));
+  UNROLL for (int i = LOG_TERMS - 1; i > 0; i--) sum = sum * u + (T)1 / (T)(2 * i - 1);
+  OF(vector) y = 2 * t * sum + __builtin_convertvector(e, OF(vector)) * (T)0.69314718055994530942;
+  y = OF(select)(x == (T)0, OF(splat)(-(T)INFINITY), y);
+  return OF(select)(x == x, y, x);
+}
+
+
+/*
+** tanh x. Near 0 by Lambert's continued fraction x / (1 + x^2 / (3 + x^2 / (5 + …))), cut after
+** x^2 / 15 and multiplied out; elsewhere by (1 - e) / (1 + e), e = exp(-2 |x|).
+*/
+INLINED OF(vector) OF(tanh) (OF(vector) x) {
+  const T log2e = (T)1.44269504088896340736;
+  OF(vector) size = (OF(vector))((OF(truth))x & ~(OF(truth))OF(splat)(-(T)0)), u = x * x;
+  OF(vector) above = (((u * 36 + 6930) * u + 270270) * u + 2027025) * x;
+  OF(vector) below = (((u + 630) * u + 51975) * u + 945945) * u + 2027025;
+  OF(vector) e = OF(exp2)(size * (-2 * log2e)), far = (1 - e) / (1 + e);
+  far = (OF(vector))((OF(truth))far | ((OF(truth))x & (OF(truth))OF(splat)(-(T)0)));
+  return OF(select)(size < (T)0.5, above / below, far);
+}
+
+
+#undef MANTISSA
+#undef BIAS
+#undef LOG_TERMS
+#undef EXP2_TERMS

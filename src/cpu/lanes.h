@@ -139,10 +139,11 @@ INLINED void OF(turn_pieces) (OF(vector) v[]) {
 }
 
 
-/* One block: rows of it that are there, columns to be written, lanes of each to be written. */
+/* One block: rows of it that are there, columns and lanes of each that are to be written. */
 INLINED void OF(turn_block) (int64_t rows, int64_t columns, int lanes, const T *from,
                              int64_t from_row, T *to, int64_t to_row) {
-  for (int64_t c = 0; c < columns; c += GROUP) {
+  UNROLL for (int64_t c = 0; c < LANES; c += GROUP) {
+    if (c >= columns) break;
     OF(vector) v[GROUP];
     UNROLL for (int r = 0; r < GROUP; r++)
       v[r] = OF(load_pieces)(from + c, from_row, r, rows, columns - c);
@@ -160,10 +161,15 @@ INLINED void OF(turn_block) (int64_t rows, int64_t columns, int lanes, const T *
 static void OF(turn) (int64_t rows, int64_t columns, int64_t written, const T *from,
                       int64_t from_row, T *to, int64_t to_row) {
   for (int64_t r = 0; r < rows; r += LANES)
-    for (int64_t c = 0; c < columns; c += LANES)
-      OF(turn_block)(smaller(rows - r, LANES), smaller(columns - c, LANES),
-                     (int)smaller(written - r, LANES), from + r * from_row + c, from_row,
-                     to + c * to_row + r, to_row);
+    for (int64_t c = 0; c < columns; c += LANES) {
+      const T *block = from + r * from_row + c;
+      T *turned = to + c * to_row + r;
+      if (r + LANES <= rows && c + LANES <= columns)
+        OF(turn_block)(LANES, LANES, LANES, block, from_row, turned, to_row);
+      else
+        OF(turn_block)(smaller(rows - r, LANES), smaller(columns - c, LANES),
+                       (int)smaller(written - r, LANES), block, from_row, turned, to_row);
+    }
 }
 
 /* }================================================================== */

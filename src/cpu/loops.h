@@ -4,28 +4,42 @@
 ** Inputs and outputs are dense and of type T; the output may be one of the inputs.
 */
 
-#define MAP_1(name, Y) \
+/*
+** A row with numbers gets loops of its own for p = 0 and 1 (an option's words, and most
+** defaults): compilers would work out both sides of a choice by p for every element.
+*/
+#define BY_NUMBER(signature, loop, ...) \
+    const T first = (T)number[0], second = (T)number[1]; \
+    if (sizeof signature > 1 && first == 0) loop(n, 0, second, __VA_ARGS__); \
+    else if (sizeof signature > 1 && first == 1) loop(n, 1, second, __VA_ARGS__); \
+    else loop(n, first, second, __VA_ARGS__);
+
+#define LOOP(name) static inline __attribute__((always_inline)) void FN(name)
+
+#define MAP_1(name, signature, Y) \
+  LOOP(each_##name) (int64_t n, const T p, const T q, T *ys, const T *as) { \
+    (void)p; (void)q; \
+    VECTOR_LOOP for (int64_t i = 0; i < n; i++) { const T a = as[i]; ys[i] = (T)(Y); } \
+  } \
   static void FN(map_##name) (int64_t n, void *out, const void *in0, const void *in1, \
                               const void *in2, const double *number) { \
-    T *const ys = out; \
-    const T *const as = in0; \
-    const T p = (T)number[0], q = (T)number[1]; \
-    (void)in1; (void)in2; (void)p; (void)q; \
-    VECTOR_LOOP for (int64_t i = 0; i < n; i++) { const T a = as[i]; ys[i] = (T)(Y); } \
+    (void)in1; (void)in2; \
+    BY_NUMBER(signature, FN(each_##name), out, in0) \
   }
 
-#define MAP_2(name, Y) \
-  static void FN(map_##name) (int64_t n, void *out, const void *in0, const void *in1, \
-                              const void *in2, const double *number) { \
-    T *const ys = out; \
-    const T *const as = in0, *const bs = in1; \
-    const T p = (T)number[0]; \
-    (void)in2; (void)p; \
+#define MAP_2(name, signature, Y) \
+  LOOP(each_##name) (int64_t n, const T p, const T q, T *ys, const T *as, const T *bs) { \
+    (void)p; (void)q; \
     VECTOR_LOOP for (int64_t i = 0; i < n; i++) { \
       const T a = as[i], b = bs[i]; ys[i] = (T)(Y); } \
+  } \
+  static void FN(map_##name) (int64_t n, void *out, const void *in0, const void *in1, \
+                              const void *in2, const double *number) { \
+    (void)in2; \
+    BY_NUMBER(signature, FN(each_##name), out, in0, in1) \
   }
 
-#define MAP_3(name, Y) \
+#define MAP_3(name, signature, Y) \
   static void FN(map_##name) (int64_t n, void *out, const void *in0, const void *in1, \
                               const void *in2, const double *number) { \
     T *const ys = out; \
@@ -36,36 +50,37 @@
   }
 
 /* What a rule does not need may be any memory of n elements. */
-#define SLOPE(name, which, D) \
-  static void FN(slope_##name##_##which) (int64_t n, void *out, const void *in0, \
-      const void *in1, const void *in2, const void *in3, const void *in4, \
-      const double *number) { \
-    T *const ds = out; \
-    const T *const gs = in0, *const as = in1, *const bs = in2, *const cs = in3; \
-    const T *const results = in4; \
-    const T p = (T)number[0], q = (T)number[1]; \
+#define SLOPE(name, which, signature, D) \
+  LOOP(grade_##name##_##which) (int64_t n, const T p, const T q, T *ds, const T *gs, \
+      const T *as, const T *bs, const T *cs, const T *results) { \
     (void)p; (void)q; \
     VECTOR_LOOP for (int64_t i = 0; i < n; i++) { \
       const T g = gs[i], a = as[i], b = bs[i], c = cs[i], y = results[i]; \
       (void)g; (void)a; (void)b; (void)c; (void)y; \
       ds[i] = (T)(D); } \
+  } \
+  static void FN(slope_##name##_##which) (int64_t n, void *out, const void *in0, \
+      const void *in1, const void *in2, const void *in3, const void *in4, \
+      const double *number) { \
+    BY_NUMBER(signature, FN(grade_##name##_##which), out, in0, in1, in2, in3, in4) \
   }
 
-#define UNARY(name, signature, domain, saves, y, da) MAP_##domain(MAP_1, name, y)
-#define BINARY(name, signature, domain, saves, y, da, db) MAP_##domain(MAP_2, name, y)
-#define TERNARY(name, signature, domain, saves, y, da, db, dc) MAP_##domain(MAP_3, name, y)
+#define UNARY(name, signature, domain, saves, y, da) MAP_##domain(MAP_1, name, signature, y)
+#define BINARY(name, signature, domain, saves, y, da, db) MAP_##domain(MAP_2, name, signature, y)
+#define TERNARY(name, signature, domain, saves, y, da, db, dc) \
+  MAP_##domain(MAP_3, name, signature, y)
 #define OP(name, ...)
 #define COMPOSED(name, ...)
 #define PLAIN(name, ...)
 
-#define MAP_NUM(loop, name, y) loop(name, y)
-#define MAP_ALL(loop, name, y) loop(name, y)
-#define MAP_TEST(loop, name, y) loop(name, y)
-#define MAP_PICK(loop, name, y) loop(name, y)
+#define MAP_NUM(loop, name, signature, y) loop(name, signature, y)
+#define MAP_ALL(loop, name, signature, y) loop(name, signature, y)
+#define MAP_TEST(loop, name, signature, y) loop(name, signature, y)
+#define MAP_PICK(loop, name, signature, y) loop(name, signature, y)
 #ifdef T_IS_FLOAT
-#define MAP_FLT(loop, name, y) loop(name, y)
+#define MAP_FLT(loop, name, signature, y) loop(name, signature, y)
 #else
-#define MAP_FLT(loop, name, y)
+#define MAP_FLT(loop, name, signature, y)
 #endif
 
 #include "op/ops.def"
@@ -75,10 +90,11 @@
 #undef TERNARY
 
 #ifdef T_IS_FLOAT
-#define UNARY(name, signature, domain, saves, y, da) SLOPE(name, 0, da)
-#define BINARY(name, signature, domain, saves, y, da, db) SLOPE(name, 0, da) SLOPE(name, 1, db)
+#define UNARY(name, signature, domain, saves, y, da) SLOPE(name, 0, signature, da)
+#define BINARY(name, signature, domain, saves, y, da, db) \
+  SLOPE(name, 0, signature, da) SLOPE(name, 1, signature, db)
 #define TERNARY(name, signature, domain, saves, y, da, db, dc) \
-  SLOPE(name, 0, da) SLOPE(name, 1, db) SLOPE(name, 2, dc)
+  SLOPE(name, 0, "", da) SLOPE(name, 1, "", db) SLOPE(name, 2, "", dc)
 #include "op/ops.def"
 #undef UNARY
 #undef BINARY
@@ -88,6 +104,8 @@
 #undef OP
 #undef COMPOSED
 #undef PLAIN
+#undef BY_NUMBER
+#undef LOOP
 #undef MAP_1
 #undef MAP_2
 #undef MAP_3

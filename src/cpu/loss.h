@@ -21,7 +21,7 @@
 
 
 /* Labels count from 1, and one that does may be ignored. */
-static const char *check_labels (rows *d) {
+static const char *check_labels (row_work *d) {
   int64_t ignored = d->w->count[0], room;
   int target = d->w->op == LOSS_CROSS_ENTROPY ? 1 : 2;
   for (int64_t r = 0; r < d->rows; r++) {
@@ -36,7 +36,7 @@ static const char *check_labels (rows *d) {
 
 
 static const char *loss (cpu *self, const work *w) {
-  rows d;
+  row_work d;
   bool back = w->op == LOSS_CROSS_ENTROPY_BACK;
   rows_open(&d, self, w, &w->in[back].at);
   const char *message = check_labels(&d);

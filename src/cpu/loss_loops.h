@@ -2,7 +2,7 @@
 ** loss_loops.h - cross entropy of rows of type T: included for each T.
 */
 
-static int64_t FN(label) (const rows *d, int in, int64_t row) {
+static int64_t FN(label) (const row_work *d, int in, int64_t row) {
   int64_t room;
   return *(const int64_t *)stream_read(d->self, &d->x[in], row, 1, HEED_INT64, &room);
 }
@@ -28,7 +28,7 @@ static T FN(loss_row) (int64_t n, const T *x, int64_t label, const T *weight, do
 
 
 static void FN(loss_rows) (void *arg, int64_t from, int64_t to) {
-  rows *d = arg;
+  row_work *d = arg;
   const work *w = d->w;
   int64_t n = d->n;
   T *room = rows_room(d, 2);
@@ -63,7 +63,7 @@ static void FN(loss_back_row) (int64_t n, T *dx, T g, const T *x, int64_t label,
 
 
 static void FN(loss_back_rows) (void *arg, int64_t from, int64_t to) {
-  rows *d = arg;
+  row_work *d = arg;
   const work *w = d->w;
   int64_t n = d->n;
   T *room = rows_room(d, 3);

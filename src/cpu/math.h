@@ -53,10 +53,11 @@
 /* The same words for every type; a NaN on either side wins in MAXIMUM and MINIMUM. */
 #define ABS(x) FN(abs)(x)
 #define SIGN(x) ((T)(((x) > 0) - ((x) < 0)))
-#define MAXIMUM(x, y) ((x) > (y) || (x) != (x) ? (x) : (y))
-#define MINIMUM(x, y) ((x) < (y) || (x) != (x) ? (x) : (y))
+#define MAXIMUM(x, y) ((x) > (y) || ISNAN(x) ? (x) : (y))
+#define MINIMUM(x, y) ((x) < (y) || ISNAN(x) ? (x) : (y))
 #define CLIP(x, low, high) FN(clip)(x, low, high)
 #define LERP(x, y, w) FN(lerp)(x, y, w)
+#define ISNAN(x) FN(isnan)(x)
 #define ISINF(x) FN(isinf)(x)
 #define ISFINITE(x) FN(isfinite)(x)
 #define SCALED(x) (p * (x))
@@ -82,6 +83,9 @@ static inline uint32_t as_bits (float f) {
   return bits;
 }
 
+/* a + b x: polynomials are made of these, so that their parts can be worked out side by side. */
+static inline float line (float x, float a, float b) { return a + b * x; }
+
 #define ROUNDER 0x1.8p23f            /* x + ROUNDER - ROUNDER is x rounded to a whole number */
 
 /* y 2^n with n in the low bits of n + ROUNDER, in two steps: 2^n itself may be no float. */
@@ -100,12 +104,9 @@ static inline float split_power (float x, float more, float *n_and_rounder) {
 
 /* e^r for r in [-ln 2 / 2, ln 2 / 2], relative error 3e-9. */
 static inline float exp_core (float r) {
-  float p = 0x1.6a4b4p-10f;
-  p = p * r + 0x1.12399ep-7f;
-  p = p * r + 0x1.5558b2p-5f;
-  p = p * r + 0x1.555492p-3f;
-  p = p * r + 0x1.fffffcp-2f;
-  return (p * r) * r + r + 1;
+  float z = r * r, low = line(r, 0x1.fffffcp-2f, 0x1.555492p-3f);
+  float high = line(z, line(r, 0x1.5558b2p-5f, 0x1.12399ep-7f), 0x1.6a4b4p-10f);
+  return (low + high * z) * z + r + 1;
 }
 
 static inline float clamp_float (float x, float low, float high) {
@@ -113,36 +114,28 @@ static inline float clamp_float (float x, float low, float high) {
   return x > high ? high : x;                      /* a NaN stays */
 }
 
-static inline float exp_sum_float (float x, float more) {
-  float n, r = split_power(clamp_float(x, -104, 89), more, &n);
+static inline float exp_float (float x) {
+  float n, r = split_power(clamp_float(x, -104, 89), 0, &n);
   return scaled_float(exp_core(r), n);
 }
-
-static inline float exp_float (float x) { return exp_sum_float(x, 0); }
 
 /* 2^r for r in [-1/2, 1/2], relative error 3e-9. */
 static inline float exp2_float (float x) {
   x = clamp_float(x, -151, 129);
   float whole = x + ROUNDER, r = x - (whole - ROUNDER);
-  float p = 0x1.4172bp-13f;
-  p = p * r + 0x1.5f0972p-10f;
-  p = p * r + 0x1.3b2ddap-7f;
-  p = p * r + 0x1.c6af7ap-5f;
-  p = p * r + 0x1.ebfbdcp-3f;
-  p = p * r + 0x1.62e43p-1f;
-  return scaled_float(p * r + 1, whole);
+  float z = r * r, low = line(r, 0x1.62e43p-1f, 0x1.ebfbdcp-3f);
+  float middle = line(r, 0x1.c6af7ap-5f, 0x1.3b2ddap-7f);
+  float high = line(r, 0x1.5f0972p-10f, 0x1.4172bp-13f);
+  return scaled_float((low + (middle + high * z) * z) * r + 1, whole);
 }
 
 /* e^r - 1 is summed from its small end; 2^n (e^r - 1) + (2^n - 1) as twice its half. */
 static inline float expm1_float (float x) {
   float n, clamped = clamp_float(x, -20, 89), r = split_power(clamped, 0, &n);
-  float p = 0x1.9e7ce2p-13f;
-  p = p * r + 0x1.6d3a58p-10f;
-  p = p * r + 0x1.1112d4p-7f;
-  p = p * r + 0x1.5554f8p-5f;
-  p = p * r + 0x1.555554p-3f;
-  p = p * r + 0.5f;
-  float e = (p * r) * r + r, half = scaled_float(0.5f, n);
+  float z = r * r, low = line(r, 0.5f, 0x1.555554p-3f);
+  float middle = line(r, 0x1.5554f8p-5f, 0x1.1112d4p-7f);
+  float high = line(r, 0x1.6d3a58p-10f, 0x1.9e7ce2p-13f);
+  float e = (low + (middle + high * z) * z) * z + r, half = scaled_float(0.5f, n);
   return n == ROUNDER ? (x == 0 ? x : e) : 2 * (half * e + (half - 0.5f));
 }
 
@@ -157,17 +150,11 @@ static inline float expm1_float (float x) {
 
 /* log(1 + f) for 1 + f in [sqrt 1/2, sqrt 2], relative error 8e-10. */
 static inline float log_core (float f) {
-  float p = 0x1.147f12p-4f;
-  p = p * f - 0x1.de16e6p-4f;
-  p = p * f + 0x1.e6c5d4p-4f;
-  p = p * f - 0x1.fc2632p-4f;
-  p = p * f + 0x1.233b2cp-3f;
-  p = p * f - 0x1.555c4ep-3f;
-  p = p * f + 0x1.99a47ap-3f;
-  p = p * f - 0x1.000006p-2f;
-  p = p * f + 0x1.555548p-2f;
-  float square = f * f;
-  return f + (p * f * square - 0.5f * square);
+  float z = f * f, z2 = z * z;
+  float p = line(f, 0x1.555548p-2f, -0x1.000006p-2f), q = line(f, 0x1.99a47ap-3f, -0x1.555c4ep-3f);
+  float r = line(f, 0x1.233b2cp-3f, -0x1.fc2632p-4f), s = line(f, 0x1.e6c5d4p-4f, -0x1.de16e6p-4f);
+  float high = line(z, r, s) + 0x1.147f12p-4f * z2;
+  return f + ((line(z, p, q) + high * z2) * f * z - 0.5f * z);
 }
 
 /* x = 2^e (1 + f), x > 0 and finite. */
@@ -231,44 +218,49 @@ static inline float sigmoid_float (float x) {
   return (x < 0 ? z : 1) / (1 + z);
 }
 
-static inline float softplus_float (float x) {
-  float z = exp_float(-__builtin_fabsf(x));
-  return (x < 0 ? 0 : x) + (z == 0 ? 0 : log1p_plain_float(z));
+/* log(1 + z) for z in [0, 1]: 2 atanh(z / (2 + z)), relative error 2e-10. */
+static inline float log1p_core (float z) {
+  float s = z / (2 + z), w = s * s, w2 = w * w;
+  float low = line(w, 0x1.555558p-1f, 0x1.9996d8p-2f), high = line(w, 0x1.25050cp-2f, 0x1.b72c6ep-3f);
+  return 2 * s + (low + (high + 0x1.f0870ep-3f * w2) * w2) * w * s;
 }
+
+static inline float softplus_float (float x) {
+  return (x < 0 ? 0 : x) + log1p_core(exp_float(-__builtin_fabsf(x)));
+}
+
+#if defined(LEVEL_AVX2) || defined(LEVEL_AVX512) || defined(LEVEL_NEON)
+static inline float square_error (float t, float square) { return __builtin_fmaf(t, t, -square); }
+#else
+static inline float square_error (float t, float square) {       /* by T. J. Dekker's split */
+  float high = as_float(as_bits(t) & 0xfffff000), low = t - high;
+  return ((high * high - square) + 2 * high * low) + low * low;
+}
+#endif
 
 /*
 ** The upper tail of the normal distribution, P(t) = erfc(t / sqrt 2) / 2 for t >= 0, is
 ** e^(-t^2/2) M(s): M is a polynomial in s = (t - 3) / (t + 3), relative error 1e-8 up to 14.5.
-** The square is taken exactly, in two parts. *bell is e^(-t^2/2).
+** The square's rounding error counts, as it is a power. *bell is e^(-t^2/2).
 */
 static inline float tail_float (float t, float *bell) {
   t = t > 14.5f ? 14.5f : t;
-  float high = as_float(as_bits(t) & 0xfffff000);
-  *bell = exp_sum_float(-0.5f * high * high, -0.5f * (t - high) * (t + high));
-  float s = (t - 3) / (t + 3), p = 0x1.c267e6p-15f;
-  p = p * s + 0x1.e4b36p-14f;
-  p = p * s - 0x1.6427acp-12f;
-  p = p * s - 0x1.01eb8p-10f;
-  p = p * s + 0x1.7cb9a6p-9f;
-  p = p * s + 0x1.91e06ap-8f;
-  p = p * s - 0x1.7a9464p-5f;
-  p = p * s + 0x1.f8baccp-4f;
-  p = p * s - 0x1.a6b66ap-3f;
-  p = p * s + 0x1.f1b89cp-4f;
-  return p * *bell;
+  float square = t * t, n, r = split_power(-0.5f * square, -0.5f * square_error(t, square), &n);
+  *bell = scaled_float(exp_core(r), n);
+  float s = (t - 3) / (t + 3), z = s * s, z2 = z * z;
+  float a = line(s, 0x1.f1b89cp-4f, -0x1.a6b66ap-3f), b = line(s, 0x1.f8baccp-4f, -0x1.7a9464p-5f);
+  float c = line(s, 0x1.91e06ap-8f, 0x1.7cb9a6p-9f), d = line(s, -0x1.01eb8p-10f, -0x1.6427acp-12f);
+  float e = line(s, 0x1.e4b36p-14f, 0x1.c267e6p-15f);
+  return (line(z, a, b) + (line(z, c, d) + e * z2) * z2) * *bell;
 }
 
 /* x P(x^2) up to 1, relative error 2e-9, then from the tail. */
 static inline float erf_float (float x) {
   float size = __builtin_fabsf(x), z = x * x, bell;
   z = z > 1 ? 1 : z;
-  float p = -0x1.abd81ep-16f;
-  p = p * z - 0x1.fcca72p-12f + 0;
-  p = p * z + 0x1.3c66b8p-8f;
-  p = p * z - 0x1.b4dac6p-6f;
-  p = p * z + 0x1.cdfd0ep-4f;
-  p = p * z - 0x1.81262ep-2f;
-  p = p * z + 0x1.20dd74p+0f;
+  float z2 = z * z, a = line(z, 0x1.20dd74p+0f, -0x1.81262ep-2f);
+  float b = line(z, 0x1.cdfd0ep-4f, -0x1.b4dac6p-6f), c = line(z, 0x1.3c66b8p-8f, -0x1.fcca72p-12f);
+  float p = a + (b + (c - 0x1.abd81ep-16f * z2) * z2) * z2;
   float far = 1 - 2 * tail_float(size * 0x1.6a09e6p0f, &bell);
   return size < 1 ? x * p : __builtin_copysignf(far, x);
 }
@@ -310,12 +302,30 @@ static inline float mish_float (float x) {
 
 static inline float mish_slope_float (float x) {
   float e = exp_float(clamp_float(x, -INFINITY, 20)), k = e * (e + 2), y = k / (k + 2);
-  return y + x * sigmoid_float(x) * (4 * (k + 1) / ((k + 2) * (k + 2)));
+  return y + x * sigmoid_float(x) * (1 - y * y);
 }
 
+/*
+** sin(x + turns pi/2): x = n pi/2 + r, where n and both parts of pi/2 are so short that double
+** holds their products. Right up to 2^20: see LARGE_ANGLE in elementwise.c for the others.
+*/
+static inline float sine_float (float x, uint32_t turns) {
+  float whole = x * 0x1.45f306p-1f + ROUNDER, n = whole - ROUNDER;
+  float r = (float)(((double)x - (double)n * 0x1.921fb544p0) - (double)n * 0x1.0b4611a626331p-34);
+  uint32_t quarter = as_bits(whole) + turns;       /* ROUNDER's last bits are 0 */
+  float z = r * r, z2 = z * z;
+  float sine = line(z, -0x1.555556p-3f, 0x1.111174p-7f) +
+               line(z, -0x1.a05956p-13f, 0x1.7c2f58p-19f) * z2;
+  float cosine = line(z, 1, -0.5f) + (line(z, 0x1.55554ap-5f, -0x1.6c0c2ap-10f) +
+                                      0x1.99e90cp-16f * z2) * z2;
+  float y = quarter & 1 ? cosine : r + r * z * sine;
+  return as_float(as_bits(y) ^ (quarter & 2) << 30);
+}
+
+static inline float sin_float (float x) { return sine_float(x, 0); }
+static inline float cos_float (float x) { return sine_float(x, 1); }
+
 static inline float sqrt_float (float x) { return __builtin_sqrtf(x); }
-static inline float sin_float (float x) { return sinf(x); }
-static inline float cos_float (float x) { return cosf(x); }
 static inline float tan_float (float x) { return tanf(x); }
 static inline float asin_float (float x) { return asinf(x); }
 static inline float acos_float (float x) { return acosf(x); }
@@ -331,6 +341,7 @@ static inline float round_float (float x) { return __builtin_rintf(x); }
 static inline float trunc_float (float x) { return __builtin_truncf(x); }
 static inline float fmod_float (float x, float y) { return fmodf(x, y); }
 static inline float abs_float (float x) { return __builtin_fabsf(x); }
+static inline bool isnan_float (float x) { return x != x; }
 static inline bool isinf_float (float x) { return __builtin_fabsf(x) == INFINITY; }
 static inline bool isfinite_float (float x) { return __builtin_fabsf(x) < INFINITY; }
 
@@ -395,8 +406,8 @@ static inline double mish_double (double x) {
 }
 
 static inline double mish_slope_double (double x) {
-  double e = exp(x < 40 ? x : 40), k = e * (e + 2);
-  return k / (k + 2) + x * sigmoid_double(x) * (4 * (k + 1) / ((k + 2) * (k + 2)));
+  double e = exp(x < 40 ? x : 40), k = e * (e + 2), y = k / (k + 2);
+  return x != x ? x : y + x * sigmoid_double(x) * (1 - y * y);
 }
 
 static inline double sqrt_double (double x) { return __builtin_sqrt(x); }
@@ -417,6 +428,7 @@ static inline double round_double (double x) { return __builtin_rint(x); }
 static inline double trunc_double (double x) { return __builtin_trunc(x); }
 static inline double fmod_double (double x, double y) { return fmod(x, y); }
 static inline double abs_double (double x) { return __builtin_fabs(x); }
+static inline bool isnan_double (double x) { return x != x; }
 static inline bool isinf_double (double x) { return __builtin_fabs(x) == INFINITY; }
 static inline bool isfinite_double (double x) { return __builtin_fabs(x) < INFINITY; }
 
@@ -445,8 +457,8 @@ static inline bool isfinite_double (double x) { return __builtin_fabs(x) < INFIN
     return FN(abs)(w) < (T)0.5 ? x + w * (y - x) : y - (y - x) * (1 - w); \
   } \
   static inline T FN(clip) (T x, T low, T high) { \
-    T y = MAXIMUM(x, low); \
-    return MINIMUM(y, high); \
+    T y = x > low || x != x ? x : low; \
+    return y < high || y != y ? y : high; \
   }
 
 #define FN_FLOAT(name) name##_float
@@ -468,6 +480,7 @@ static inline int64_t floor_int64 (int64_t x) { return x; }
 static inline int64_t ceil_int64 (int64_t x) { return x; }
 static inline int64_t round_int64 (int64_t x) { return x; }
 static inline int64_t trunc_int64 (int64_t x) { return x; }
+static inline bool isnan_int64 (int64_t x) { return (void)x, false; }
 static inline bool isinf_int64 (int64_t x) { return (void)x, false; }
 static inline bool isfinite_int64 (int64_t x) { return (void)x, true; }
 

@@ -11,7 +11,7 @@
 #define NORM_BLOCKS 16
 
 typedef struct norm_back {
-  rows rows;
+  row_work rows;
   bool layer;                      /* or rms */
   int stats;                       /* number of the input that holds rstd; mean before it */
   int64_t block;                   /* rows of one */
@@ -35,7 +35,7 @@ typedef struct norm_back {
 
 
 static const char *norm_there (cpu *self, const work *w) {
-  rows d;
+  row_work d;
   rows_open(&d, self, w, &w->in[0].at);
   return rows_run(&d, norm_rows_float, norm_rows_double);
 }

@@ -18,7 +18,7 @@ static void FN(scale_row) (int64_t n, T *y, const T *x, T mean, T rstd, const T 
 
 
 /* One element of a column of statistics. */
-static void FN(put) (const rows *d, int out, int64_t row, T value) {
+static void FN(put) (const row_work *d, int out, int64_t row, T value) {
   const stream *s = &d->y[out];
   T *place = stream_place(s, row, 1, d->as, &value);
   *place = value;
@@ -26,7 +26,7 @@ static void FN(put) (const rows *d, int out, int64_t row, T value) {
 }
 
 
-static T FN(get) (const rows *d, int in, int64_t row) {
+static T FN(get) (const row_work *d, int in, int64_t row) {
   T room;
   return *(const T *)stream_read(d->self, &d->x[in], row, 1, d->as, &room);
 }
@@ -43,7 +43,7 @@ static T FN(stats) (int64_t n, const T *x, bool layer, double eps, T *mean) {
 
 
 static void FN(norm_rows) (void *arg, int64_t from, int64_t to) {
-  rows *d = arg;
+  row_work *d = arg;
   const work *w = d->w;
   int64_t n = d->n;
   bool layer = w->op == NORM_LAYER, biased = layer && rows_have(&w->in[2]);
@@ -99,7 +99,7 @@ static void FN(add_shares) (int64_t n, T *dweight, T *dbias, const T *g, const T
 
 
 static void FN(back_block) (norm_back *d, int64_t block, T *room) {
-  rows *rs = &d->rows;
+  row_work *rs = &d->rows;
   int64_t n = rs->n, end = (block + 1) * d->block < rs->rows ? (block + 1) * d->block : rs->rows;
   T *dweight = (T *)d->parts + block * 2 * n, *dbias = dweight + n;
   bool wanted = rows_have(&rs->w->out[0]);
@@ -127,7 +127,7 @@ static void FN(back_blocks) (void *arg, int64_t from, int64_t to) {
 
 /* The blocks' shares together: 'which' 0 of the weight, 1 of the bias. */
 static void FN(add_blocks) (const norm_back *d, int which, int64_t blocks) {
-  const rows *rs = &d->rows;
+  const row_work *rs = &d->rows;
   int64_t n = rs->n;
   T *sum = (T *)d->parts + which * n;
   if (which + 1 >= rs->w->nout || !rows_have(&rs->w->out[which + 1])) return;
@@ -142,7 +142,7 @@ static void FN(add_blocks) (const norm_back *d, int which, int64_t blocks) {
 
 
 static void FN(norm_back) (norm_back *d, void *room) {
-  rows *rs = &d->rows;
+  row_work *rs = &d->rows;
   bool weighted = rows_have(&rs->w->in[2]);
   d->weight = weighted ? stream_read(rs->self, &rs->x[2], 0, rs->n, rs->as, room) : NULL;
   d->block = (rs->rows + NORM_BLOCKS - 1) / NORM_BLOCKS;

@@ -41,12 +41,12 @@ static void draw_all (drawing *d, draw piece) {
 ** ===================================================================
 */
 
-/* x (to - from) + from; what was rounded up to 'to' becomes 'from'. */
+/* x (to - from) + from, rounded once; what was rounded up to 'to' becomes 'from'. */
 static void uniform_float (drawing *d, int64_t from, int64_t n, void *y) {
   float low = (float)d->w->number[0], high = (float)d->w->number[1];
   (void)from;
   for (int64_t i = 0; i < n; i++) {
-    float x = generator_uniform_float(d->g) * (high - low) + low;
+    float x = fmaf(generator_uniform_float(d->g), high - low, low);
     if (d->y.type == HEED_FLOAT16) x = scalar_from_float16(scalar_to_float16(x));
     if (d->y.type == HEED_BFLOAT16) x = scalar_from_bfloat16(scalar_to_bfloat16(x));
     ((float *)y)[i] = x == high ? low : x;
@@ -58,7 +58,7 @@ static void uniform_double (drawing *d, int64_t from, int64_t n, void *y) {
   double low = d->w->number[0], high = d->w->number[1];
   (void)from;
   for (int64_t i = 0; i < n; i++) {
-    double x = generator_uniform_double(d->g) * (high - low) + low;
+    double x = fma(generator_uniform_double(d->g), high - low, low);
     ((double *)y)[i] = x == high ? low : x;
   }
 }
@@ -77,7 +77,7 @@ static void normal_few (drawing *d, int64_t from, int64_t n, void *y) {
   double mean = d->w->number[0], deviation = d->w->number[1];
   (void)from;
   for (int64_t i = 0; i < n; i++) {
-    double x = generator_normal(d->g) * deviation + mean;
+    double x = fma(generator_normal(d->g), deviation, mean);
     if (d->as == HEED_FLOAT32) ((float *)y)[i] = (float)x;
     else ((double *)y)[i] = x;
   }
@@ -92,8 +92,8 @@ static void normal_block (const drawing *d, double *x) {
     double length = sqrt(-2 * log(1 - x[i]));
     double turn = single ? (double)((float)6.28318530717958647692 * (float)x[i + 8])
                          : 6.28318530717958647692 * x[i + 8];
-    x[i] = length * cos(turn) * deviation + mean;
-    x[i + 8] = length * sin(turn) * deviation + mean;
+    x[i] = fma(length * cos(turn), deviation, mean);
+    x[i + 8] = fma(length * sin(turn), deviation, mean);
   }
 }
 

@@ -7,6 +7,11 @@
 
 #define V FN(vector)
 #define LANES ((int64_t)(VECTOR_BYTES / sizeof(T)))
+#ifdef T_IS_FLOAT
+#define NOT_NUMBERS(v) ((v) != (v))
+#else
+#define NOT_NUMBERS(v) ((v) ^ (v))
+#endif
 
 typedef T V __attribute__((vector_size(VECTOR_BYTES), aligned(__alignof__(T)), may_alias));
 typedef BITS FN(flags) __attribute__((vector_size(VECTOR_BYTES)));
@@ -24,7 +29,7 @@ typedef struct FN(results) {
 
 
 static inline bool FN(better) (T x, T best, bool low) {
-  return (low ? x < best : x > best) || (x != x && best == best);
+  return (low ? x < best : x > best) || (ISNAN(x) && !ISNAN(best));
 }
 
 
@@ -54,25 +59,6 @@ static A FN(sum) (int64_t n, const T *x) {
   for (; i + LANES <= n; i += LANES) rest += *(const V *)(x + i);
   total += FN(lanes_sum)(rest);
   for (; i < n; i++) total += x[i];
-  return total;
-}
-
-
-/* Sum of x y, in the same way. */
-static A FN(dot) (int64_t n, const T *x, const T *y) {
-  A total = 0;
-  int64_t i = 0;
-  while (i + LANES <= n) {
-    int64_t end = i + 32 * LANES <= n ? i + 32 * LANES : n - (n - i) % LANES;
-    V s = {0}, t = {0};
-    for (; i + 2 * LANES <= end; i += 2 * LANES) {
-      s += *(const V *)(x + i) * *(const V *)(y + i);
-      t += *(const V *)(x + i + LANES) * *(const V *)(y + i + LANES);
-    }
-    for (; i < end; i += LANES) s += *(const V *)(x + i) * *(const V *)(y + i);
-    total += FN(lanes_sum)(s + t);
-  }
-  for (; i < n; i++) total += (A)x[i] * y[i];
   return total;
 }
 
@@ -109,7 +95,7 @@ static T FN(extreme) (int64_t n, const T *x, bool low) {
     V m = *(const V *)x;
     for (i = LANES; i + LANES <= n; i += LANES) {
       V v = *(const V *)(x + i);
-      FN(flags) take = (low ? v < m : v > m) | (v != v);
+      FN(flags) take = (low ? v < m : v > m) | NOT_NUMBERS(v);
       m = (V)((take & (FN(flags))v) | (~take & (FN(flags))m));
     }
     best = m[0];
@@ -126,12 +112,12 @@ static int64_t FN(find) (int64_t n, const T *x, T value) {
   int64_t i = 0;
   for (; i + LANES <= n; i += LANES) {
     FN(flags) same = *(const V *)(x + i) == value;
-    if (value != value) same = *(const V *)(x + i) != *(const V *)(x + i);
+    if (ISNAN(value)) same = NOT_NUMBERS(*(const V *)(x + i));
     BITS any = 0;
     for (int64_t k = 0; k < LANES; k++) any |= same[k];
     if (any) break;
   }
-  while (i < n - 1 && x[i] != value && x[i] == x[i]) i++;
+  while (i < n - 1 && x[i] != value && !ISNAN(x[i])) i++;
   return i;
 }
 
@@ -159,6 +145,25 @@ static bool FN(has) (int64_t n, const T *x, bool zero) {
 
 
 #ifdef T_IS_FLOAT
+
+/* Sum of x y, in the same way. */
+static A FN(dot) (int64_t n, const T *x, const T *y) {
+  A total = 0;
+  int64_t i = 0;
+  while (i + LANES <= n) {
+    int64_t end = i + 32 * LANES <= n ? i + 32 * LANES : n - (n - i) % LANES;
+    V s = {0}, t = {0};
+    for (; i + 2 * LANES <= end; i += 2 * LANES) {
+      s += *(const V *)(x + i) * *(const V *)(y + i);
+      t += *(const V *)(x + i + LANES) * *(const V *)(y + i + LANES);
+    }
+    for (; i < end; i += LANES) s += *(const V *)(x + i) * *(const V *)(y + i);
+    total += FN(lanes_sum)(s + t);
+  }
+  for (; i < n; i++) total += (A)x[i] * y[i];
+  return total;
+}
+
 
 /* Sum of e^(x - top). */
 static A FN(powers) (int64_t n, const T *x, T top) {
@@ -239,7 +244,7 @@ static void FN(take_best) (FN(results) *r, int64_t n, const T *x, int64_t at, bo
   int64_t *where = r->at;
   VECTOR_LOOP for (int64_t j = 0; j < n; j++) {
     const T old = best[j], now = x[j];
-    const bool take = (low ? now < old : now > old) | ((now != now) & (old == old)) |
+    const bool take = (low ? now < old : now > old) | (ISNAN(now) & !ISNAN(old)) |
                       (where[j] < 0);
     best[j] = take ? now : old;
     where[j] = take ? at : where[j];
@@ -264,6 +269,7 @@ static void FN(take) (reduce_pass pass, FN(results) *r, int64_t n, const T *x, i
       VECTOR_LOOP for (int64_t j = 0; j < n; j++) {
         const A d = x[j] - r->mean[j];
         sum[j] += d * d;
+        r->off[j] += d;
       }
       break;
     case PASS_POWERS: FN(take_powers)(r, n, x); break;
@@ -457,3 +463,4 @@ static void FN(scan_rows) (void *arg, int64_t from, int64_t to) {
 
 #undef V
 #undef LANES
+#undef NOT_NUMBERS

@@ -7,28 +7,28 @@
 
 #define ROW_OPERANDS 5
 
-typedef struct rows {
+typedef struct row_work {
   cpu *self;
   const work *w;
   heed_type as;                    /* what is computed in */
   int64_t rows, n;
   stream x[ROW_OPERANDS], y[3];
   bool failed;                     /* a thread got no memory */
-} rows;
+} row_work;
 
 /* Room of a thread for 'count' rows; NULL marks the failure. */
-static void *rows_room (rows *d, int64_t count) {
+static void *rows_room (row_work *d, int64_t count) {
   void *room = cpu_scratch((size_t)(count * d->n) * scalar_sizes[d->as] + 64);
   if (room == NULL) __atomic_store_n(&d->failed, true, __ATOMIC_RELAXED);
   return room;
 }
 
 /* Rows for one thread: about 16 K elements. */
-static int64_t rows_grain (const rows *d) { return 16384 / (d->n + 1) + 1; }
+static int64_t rows_grain (const row_work *d) { return 16384 / (d->n + 1) + 1; }
 
 /* The streams of a work over rows of n elements. */
-static void rows_open (rows *d, cpu *self, const work *w, const layout *shape) {
-  *d = (rows){.self = self, .w = w, .n = shape->rank > 0 ? shape->size[shape->rank - 1] : 1};
+static void rows_open (row_work *d, cpu *self, const work *w, const layout *shape) {
+  *d = (row_work){.self = self, .w = w, .n = shape->rank > 0 ? shape->size[shape->rank - 1] : 1};
   d->rows = d->n > 0 ? layout_numel(shape) / d->n : 0;
   d->as = HEED_FLOAT32;
   for (int i = 0; i < w->nin; i++)
@@ -39,7 +39,7 @@ static void rows_open (rows *d, cpu *self, const work *w, const layout *shape) {
     if (w->out[i].at.rank >= 0) stream_open(&d->y[i], &w->out[i], d->as);
 }
 
-static const char *rows_run (rows *d, pool_piece of_float, pool_piece of_double) {
+static const char *rows_run (row_work *d, pool_piece of_float, pool_piece of_double) {
   if (d->rows == 0) return NULL;
   pool_run(d->self->pool, d->rows, rows_grain(d),
            d->as == HEED_FLOAT64 ? of_double : of_float, d);

@@ -33,6 +33,7 @@
 
 #define LANES ((int)(VECTOR_BYTES / BYTES))
 #define GROUP ((int)(16 / BYTES))      /* lanes of 16 bytes */
+#define PANEL (2 * LANES)              /* columns of a tile of a product */
 
 /* LEVEL_LOWERED: 64-byte vectors, for a test, on a processor that lacks them. */
 #if defined(LEVEL_AVX512) && !defined(LEVEL_LOWERED)
@@ -63,6 +64,15 @@
 #define HIGH_4 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31
 #define LOW_8 0, 8, 2, 10, 4, 12, 6, 14
 #define HIGH_8 1, 9, 3, 11, 5, 13, 7, 15
+#endif
+
+/* From here on the compiler does not know that v is a constant, and so keeps it at hand. */
+#if defined(__x86_64__) && !defined(LEVEL_LOWERED)
+#define IN_REGISTER(v) __asm__ ("" : "+v" (v))
+#elif defined(__aarch64__)
+#define IN_REGISTER(v) __asm__ ("" : "+w" (v))
+#else
+#define IN_REGISTER(v) ((void)0)
 #endif
 
 static inline int64_t smaller (int64_t a, int64_t b) { return a < b ? a : b; }

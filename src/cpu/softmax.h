@@ -23,7 +23,7 @@
 
 
 static const char *softmax (cpu *self, const work *w) {
-  rows d;
+  row_work d;
   rows_open(&d, self, w, &w->out[0].at);
   return rows_run(&d, softmax_rows_float, softmax_rows_double);
 }

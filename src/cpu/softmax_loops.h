@@ -32,7 +32,7 @@ static void FN(log_softmax_back_row) (int64_t n, T *dx, const T *g, const T *y) 
 
 
 static void FN(softmax_rows) (void *arg, int64_t from, int64_t to) {
-  rows *d = arg;
+  row_work *d = arg;
   int64_t n = d->n;
   T *room = rows_room(d, 3);
   for (int64_t r = from; r < to && room != NULL; r++) {

@@ -102,6 +102,14 @@ static void move (int64_t n, size_t size, void *to, int64_t to_stride, const voi
 }
 
 
+/* n elements of one stride as type 'as'. */
+static void bring (const cpu *self, int64_t n, heed_type as, void *to, heed_type type,
+                   const void *from, int64_t stride) {
+  if (type == as) move(n, scalar_sizes[type], to, 1, from, stride);
+  else self->level->load(n, as, to, type, from, stride);
+}
+
+
 /* n elements from the cursor on, between room (dense) and their places, unconverted. */
 static void gather (const stream *s, cursor *c, int64_t n, char *room, bool writing) {
   size_t size = scalar_sizes[s->type];
@@ -138,7 +146,7 @@ static const void *read_plain (const cpu *self, const stream *s, int64_t from, i
   bool dense = s->kind == STREAM_DENSE;
   const char *place = dense ? s->data + from * scalar_sizes[s->type] : s->data;
   if (dense && s->type == as) return place;
-  self->level->load(n, as, room, s->type, place, dense);
+  bring(self, n, as, room, s->type, place, dense);
   return room;
 }
 
@@ -152,7 +160,7 @@ const void *stream_read (const cpu *self, const stream *s, int64_t from, int64_t
   if (c.left >= n) {
     const char *place = s->data + c.offset * scalar_sizes[s->type];
     if (s->type == as && stride == 1) return place;
-    self->level->load(n, as, room, s->type, place, stride);
+    bring(self, n, as, room, s->type, place, stride);
   }
   else if (s->type == as) gather(s, &c, n, room, false);
   else gather_as(self, s, &c, n, as, room);
@@ -190,7 +198,8 @@ void stream_write (const cpu *self, const stream *s, int64_t from, int64_t n, he
     return;
   }
   if (s->kind == STREAM_SPLAT) {
-    self->level->store(1, s->type, s->data, 1, as, room);
+    if (s->type == as) memcpy(s->data, room, scalar_sizes[as]);
+    else self->level->store(1, s->type, s->data, 1, as, room);
     return;
   }
   cursor c;

@@ -326,18 +326,9 @@ static int l_op_in_place (lua_State *L) {
   return 1;
 }
 
-static int refuse_operand (lua_State *L, const char *operator, int i) {
-  return raise(L, "%s: a tensor or a number expected, got %s", operator, luaL_typename(L, i));
-}
-
-/* An operator: both operands may be tensors or numbers. Upvalue 3 is the op. */
+/* An operator takes its two operands, whatever else Lua passes. Upvalue 3 is the op. */
 static int l_operator (lua_State *L) {
   lua_settop(L, 2);
-  for (int i = 1; i <= 2; i++) {
-    int type = lua_type(L, i);
-    if (type != LUA_TNUMBER && raw_tensor(L, i) == NULL)
-      return refuse_operand(L, "operator", i);
-  }
   return l_op(L);
 }
 
@@ -352,13 +343,9 @@ static int l_logic (lua_State *L) {
   for (int i = 1; i <= lua_gettop(L); i++) {
     heed_tensor *t = raw_tensor(L, i);
     if (t == NULL && lua_isboolean(L, i)) continue;
-    if (t == NULL) {               /* a mask may know how to join a tensor */
-      if (luaL_getmetafield(L, i, "__band") != LUA_TNIL && lua_type(L, i) == LUA_TTABLE)
-        return raise(L, "&, |, ~: a bool tensor expected, got a mask");
-      return refuse_operand(L, "&, |, ~", i);
-    }
-    if (heed_type_of(t) != HEED_BOOL)
-      return raise(L, "&, |, ~: a bool tensor expected, got %s", heed_type_name(heed_type_of(t)));
+    if (t == NULL || heed_type_of(t) != HEED_BOOL)
+      return raise(L, "&, |, ~: a bool tensor expected, got %s",
+                   t != NULL ? heed_type_name(heed_type_of(t)) : luaL_typename(L, i));
   }
   return l_op(L);
 }

@@ -249,8 +249,11 @@ static heed_tensor *no_bound (heed_context *cx, heed_type type, bool low) {
 bool do_clamp (call *c) {
   heed_tensor *low = arg_tensor(c, 1), *high = arg_tensor(c, 2);
   if (low == NULL && high == NULL) return check_refuse(c, 1, "a bound expected, min or max");
+  if (low != NULL && !move_meet(c, 0, 1)) return false;
+  if (high != NULL && !move_meet(c, 0, 2)) return false;
   heed_tensor *both[] = {c->args[0].tensor, low != NULL ? low : high};
   heed_type type = op_promote(2, both);
+  if (type == HEED_BOOL) return check_refuse(c, 0, "truths have no bounds");
   if (low == NULL) low = no_bound(c->cx, type, true);
   if (high == NULL) high = no_bound(c->cx, type, false);
   return give_out(c, op3(HEED_clip, both[0], low, high));

@@ -47,6 +47,16 @@ heed_tensor *move_taken (call *c, heed_tensor *t, const layout *at) {
 }
 
 
+bool move_meet (call *c, int i, int j) {
+  layout wider;
+  char one[LAYOUT_TEXT], other[LAYOUT_TEXT];
+  const layout *a = &c->args[i].tensor->at, *b = &c->args[j].tensor->at;
+  return layout_broadcast(a, b, &wider) ||
+         check_refuse(c, j, "shape %s does not broadcast with the shape %s of argument '%s'",
+                      layout_text(b, other), layout_text(a, one), check_name(c, i));
+}
+
+
 heed_tensor *move_value (call *c, int i, heed_type type) {
   heed_tensor *t = c->args[i].tensor;
   if (scalar_category(t->type) <= scalar_category(type)) return op_cast(t, type);

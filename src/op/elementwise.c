@@ -163,23 +163,19 @@ bool do_map (call *c) {
   return op_run(c, &w) && give_out(c, y);
 }
 
-/* What the slope reads: g, the inputs that were saved, the result if it was. */
+/* A saved value as the slope sees it; one that no wanted slope needs was not saved. */
+static bool see_value (rule *r, view *v, heed_tensor *t, const layout *shape) {
+  if (t != NULL) see(v, t, shape);
+  else *v = tensor_unseen();
+  return !r->cx->failed;
+}
+
+/* What slopes read: g, the inputs, the result. */
 static bool see_saved (rule *r, work *w, int n, const layout *shape) {
   w->in[0] = tensor_seen(r->g);
-  for (int i = 0; i < n; i++) {
-    w->in[1 + i] = tensor_unseen();
-    if (strchr(op_rows[r->op].saves, 'a' + i) == NULL) continue;
-    heed_tensor *t = input(r, i);
-    if (t == NULL) return false;
-    see(&w->in[1 + i], t, shape);
-  }
-  w->in[4] = tensor_unseen();
-  for (int i = n; i < 3; i++) w->in[1 + i] = tensor_unseen();
-  if (strchr(op_rows[r->op].saves, 'y') == NULL) return true;
-  heed_tensor *y = output(r, 0);
-  if (y == NULL) return false;
-  w->in[4] = tensor_seen(y);
-  return true;
+  for (int i = 0; i < 3; i++)
+    if (!see_value(r, &w->in[1 + i], i < n ? input(r, i) : NULL, shape)) return false;
+  return see_value(r, &w->in[4], output(r, 0), shape);
 }
 
 static bool slope (rule *r, work *w, int which) {

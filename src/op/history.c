@@ -107,13 +107,31 @@ static void set_edge (edge *e, heed_tensor *t) {
   node_keep(e->node);
 }
 
-/* Does the row's 'saves' name input i? Does it name result i? */
-static bool saves_input (const char *saves, int i) {
-  return saves[0] == '*' || (i < 6 && strchr(saves, 'a' + i) != NULL);
+/* Does some gradient that is wanted need the value called 'letter'? See 'saves' in ops.def. */
+static bool needs (const op_row *row, const node *n, char letter) {
+  bool apart = strchr(row->saves, '/') != NULL;
+  int i = 0;
+  if (row->saves[0] == '*') return true;
+  for (const char *s = row->saves; *s != '\0'; s++) {
+    if (*s == '/') i++;
+    else if (*s == letter && (!apart || n->edges[i].node != NULL)) return true;
+  }
+  return false;
 }
-static bool saves_output (const char *saves, int i) {
-  static const char letters[] = "yzwv";
-  return saves[0] == '*' || strchr(saves, letters[i]) != NULL;
+
+static bool save_inputs (node *n, const op_row *row, heed_tensor *const *ts) {
+  bool good = true;
+  for (int i = 0; i < n->nedges && good; i++)
+    if (ts[i] != NULL && (row->saves[0] == '*' || (i < 6 && needs(row, n, (char)('a' + i)))))
+      good = node_save(n, i, ts[i], true);
+  return good;
+}
+
+static bool save_outputs (node *n, const op_row *row, heed_tensor *const *ys) {
+  bool good = true;
+  for (int i = 0; i < row->results && good; i++)
+    if (ys[i] != NULL) good = node_save(n, n->nedges + i, ys[i], needs(row, n, "yzwv"[i]));
+  return good;
 }
 
 static node *node_of_call (call *c, const op_row *row, int nedges, heed_tensor *const *ts) {
@@ -122,17 +140,8 @@ static node *node_of_call (call *c, const op_row *row, int nedges, heed_tensor *
   node *n = node_new(c->cx, NODE_OP, c->op, nedges, nedges + row->results, row->results, room);
   if (n == NULL) return NULL;
   keep_args(n, c->args, nargs);
-  bool good = true;
-  for (int i = 0; i < nedges; i++) {
-    set_edge(&n->edges[i], ts[i]);
-    if (ts[i] != NULL && saves_input(row->saves, i))
-      good = good && node_save(n, i, ts[i], true);
-  }
-  for (int i = 0; i < row->results; i++) {
-    if (c->out[i] != NULL)
-      good = good && node_save(n, nedges + i, c->out[i], saves_output(row->saves, i));
-  }
-  if (good) return n;
+  for (int i = 0; i < nedges; i++) set_edge(&n->edges[i], ts[i]);
+  if (save_inputs(n, row, ts) && save_outputs(n, row, c->out)) return n;
   node_drop(n);
   return NULL;
 }
@@ -155,9 +164,22 @@ static bool attach (call *c, node *n, int results, int nedges, heed_tensor *cons
   return true;
 }
 
+/* Could any argument have history? Most calls without gradients end here. */
+static bool nothing_to_record (const call *c) {
+  if (!scalar_is_float(c->out[0]->type)) return true;
+  int n = heed_describe(c->cx, c->op)->parameters;
+  for (int i = 0; i < n; i++) {
+    const heed_value *v = &c->args[i];
+    if (v->kind == HEED_TENSORS) return false;
+    if (v->kind == HEED_TENSOR && (v->tensor->node != NULL || v->tensor->base != NULL))
+      return false;
+  }
+  return true;
+}
+
 bool history_record (call *c, const op_row *row) {
   heed_tensor *ts[OP_EDGES];
-  if (!scalar_is_float(c->out[0]->type)) return true;
+  if (nothing_to_record(c)) return true;
   int nedges = op_edges(c->cx, c->op, c->args, ts);
   if (nedges < 0) return false;
   if (!any_history(nedges, ts)) return !c->cx->failed;

@@ -16,13 +16,13 @@
 ** ===================================================================
 */
 
-/* One element of t, reduced whole, as a number on the host. */
-static bool lowest (call *c, heed_tensor *t, int64_t *value) {
+/* The least or largest element of t, on the host. */
+static bool reduced (call *c, reduce_kind kind, heed_tensor *t, int64_t *value) {
   heed_tensor *y = op_new_sized(c->cx, HEED_INT64, 0, NULL);
   work w;
   if (y == NULL) return false;
   w.kind = WORK_REDUCE;
-  w.op = REDUCE_MIN;
+  w.op = kind;
   w.nout = w.nin = 1;
   w.mask.n = 0;
   w.count[0] = t->at.rank;
@@ -42,12 +42,11 @@ static heed_tensor *turned (heed_tensor *t, int64_t n) {
 }
 
 
-/* Positions in an axis of size n, with storage; a host looks first whether any is negative. */
-static heed_tensor *positions (call *c, heed_tensor *t, int64_t n) {
+heed_tensor *move_positions (call *c, heed_tensor *t, int64_t n) {
   int64_t low = -1;
   if (!tensor_settle(t)) return NULL;
   if (layout_numel(&t->at) == 0) return t;
-  if (t->store->where->host && !lowest(c, t, &low)) return NULL;
+  if (t->store->where->host && !reduced(c, REDUCE_MIN, t, &low)) return NULL;
   return low < 0 ? turned(t, n) : t;
 }
 
@@ -91,7 +90,7 @@ static bool set_along (call *c, work *w, heed_tensor *held, layout *index, int *
   if (!check_axis(c, 1, large.rank, axis) || !check_index_type(c, 2)) return false;
   *index = lifted(&c->args[2].tensor->at);
   if (!check_within(c, 2, index, 0, &large, *axis)) return false;
-  heed_tensor *place = positions(c, c->args[2].tensor, large.size[*axis]);
+  heed_tensor *place = move_positions(c, c->args[2].tensor, large.size[*axis]);
   if (place == NULL) return false;
   w->nout = 1;
   w->nin = 2;
@@ -166,169 +165,74 @@ bool do_scatter_add (call *c) { return scatter(c, SCATTER_ADD); }
 
 /*
 ** {==================================================================
-** By a list of tensors, one for each axis: take, put, embedding
+** Positions as results
 ** ===================================================================
 */
 
-/* What a list of indices aims at in a tensor. */
-typedef struct aim {
-  int n;                           /* tensors in the list, those of truths replaced */
-  heed_tensor *index[HEED_RANK];   /* NULL: the axis is taken whole */
-  layout spread;                   /* the shape of all index tensors together */
-  int place;                       /* where its axes stand in the result */
-  layout shape;                    /* of the result, dense */
-  view seen[HEED_RANK];            /* the n index tensors, with that shape */
-  int64_t count[2 * HEED_RANK];    /* of the work */
-} aim;
-
-
-static bool refuse_index (call *c, int i, int k, const heed_tensor *t) {
-  return check_refuse(c, i, "entry %d: positions (int64) or truths (bool) expected, got %s%s",
-                      k + 1, scalar_names[t->type],
-                      t->at.rank == 0 && t->type == HEED_BOOL ? " of rank 0" : "");
+/* How many elements are not 0; -1 after a failure. */
+static int64_t count_true (heed_tensor *t) {
+  int64_t n = -1;
+  if (t->type != HEED_BOOL) t = op2(HEED_ne, t, op_whole(t->cx, 0));
+  t = op1(HEED_sum, t);
+  return t != NULL && heed_read(t, HEED_INT64, &n) ? n : -1;
 }
 
 
-/* A tensor of truths stands for its rank of axes: the positions of those that are true. */
-static bool add_truths (call *c, int i, int k, heed_tensor *t, const layout *at, aim *a) {
-  layout axes = *at;
-  char one[LAYOUT_TEXT], other[LAYOUT_TEXT];
-  if (t->at.rank == 0) return refuse_index(c, i, k, t);
-  axes.rank = t->at.rank;
-  if (a->n + t->at.rank <= at->rank)
-    memcpy(axes.size, at->size + a->n, (size_t)axes.rank * sizeof *axes.size);
-  if (a->n + t->at.rank > at->rank || !layout_same_shape(&axes, &t->at))
-    return check_refuse(c, i, "entry %d: truths of shape %s do not fit a tensor of shape %s from "
-                        "dimension %d on", k + 1, layout_text(&t->at, one),
-                        layout_text(at, other), a->n + 1);
-  heed_tensor *where = op1(HEED_nonzero, t);     /* (found, rank) */
-  for (int axis = 0; axis < axes.rank && where != NULL; axis++) {
-    layout column = layout_select(&where->at, 1, axis);
-    if ((a->index[a->n++] = op_view(where, &column)) == NULL) return false;
-  }
-  return where != NULL;
+/* (found, rank) */
+bool do_nonzero (call *c) {
+  heed_tensor *t = c->args[0].tensor;
+  int64_t size[2] = {0, t->at.rank};
+  if (!tensor_settle(t) || (size[0] = count_true(t)) < 0) return false;
+  heed_tensor *y = op_new_sized(c->cx, HEED_INT64, 2, size);
+  work w;
+  if (y == NULL) return false;
+  w.kind = WORK_NONZERO;
+  w.op = c->op;
+  w.nout = w.nin = 1;
+  w.mask.n = 0;
+  w.out[0] = tensor_seen(y);
+  w.in[0] = tensor_seen(t);
+  return (layout_numel(&y->at) == 0 || op_run(c, &w)) && give_out(c, y);
 }
 
 
-static bool read_indices (call *c, int i, const layout *at, aim *a) {
-  const heed_value *list = &c->args[i];
-  char text[LAYOUT_TEXT];
-  a->n = 0;
-  for (int k = 0; k < list->n; k++) {
-    heed_tensor *t = list->tensors[k];
-    if (a->n >= at->rank)
-      return check_refuse(c, i, "%d entries are too many for a tensor of shape %s", list->n,
-                          layout_text(at, text));
-    if (t != NULL && t->type == HEED_BOOL) {
-      if (!add_truths(c, i, k, t, at, a)) return false;
-    }
-    else if (t != NULL && t->type != HEED_INT64) return refuse_index(c, i, k, t);
-    else a->index[a->n++] = t;
-  }
-  return true;
+/* The number of classes: given, or the largest label. */
+static bool read_classes (call *c, heed_tensor *labels, int64_t *n) {
+  *n = arg_count(c, 1);
+  if (*n > 0) return true;
+  if (*n != -1) return check_refuse(c, 1, "one class or more expected, got %" PRId64, *n);
+  if (layout_numel(&labels->at) == 0)
+    return check_refuse(c, 1, "without labels, the number of classes must be given");
+  if (!reduced(c, REDUCE_MAX, labels, n)) return false;
+  return *n > 0 || check_refuse(c, 0, "label %" PRId64 ": labels count from 1", *n);
 }
 
 
-/* The shape that all index tensors broadcast to. */
-static bool spread_indices (call *c, int i, aim *a) {
-  char one[LAYOUT_TEXT], other[LAYOUT_TEXT];
-  layout_dense(&a->spread, 0, NULL);
-  for (int k = 0; k < a->n; k++) {
-    layout wider;
-    if (a->index[k] == NULL) continue;
-    if (!layout_broadcast(&a->spread, &a->index[k]->at, &wider))
-      return check_refuse(c, i, "positions of shapes %s and %s do not broadcast together",
-                          layout_text(&a->spread, one), layout_text(&a->index[k]->at, other));
-    a->spread = wider;
-  }
-  return true;
+/* Labels are no positions from the end: the device names a negative one. */
+bool do_one_hot (call *c) {
+  heed_tensor *t = c->args[0].tensor;
+  layout shape = t->at, along;
+  int64_t n;
+  work w;
+  if (!check_index_type(c, 0) || !check_rank(c, 0, 0, HEED_RANK - 1)) return false;
+  if (!tensor_settle(t) || !read_classes(c, t, &n)) return false;
+  shape.size[shape.rank++] = n;
+  if (!layout_dense(&shape, shape.rank, shape.size))
+    return check_refuse(c, 1, "%" PRId64 " classes are too many elements", n);
+  heed_tensor *y = op_zeros(c->cx, HEED_INT64, &shape);
+  if (y == NULL) return false;
+  along = layout_select(&shape, shape.rank - 1, 0);
+  w.kind = WORK_SCATTER;
+  w.op = SCATTER_SET;
+  w.nout = 1;
+  w.nin = 2;
+  w.mask.n = 0;
+  w.count[0] = 1;
+  w.count[1] = n;
+  w.out[0] = tensor_seen_as(y, &along);
+  w.in[1] = tensor_seen(t);
+  if (!move_see(op_whole(c->cx, 1), &along, &w.in[0])) return false;
+  return (layout_numel(&t->at) == 0 || op_run(c, &w)) && give_out(c, y);
 }
 
-
-/* Index tensors side by side leave their axes where they stand; otherwise these come first. */
-static int place_of (const aim *a) {
-  int first = -1, last = -1, found = 0;
-  for (int k = 0; k < a->n; k++) {
-    if (a->index[k] == NULL) continue;
-    if (first < 0) first = k;
-    last = k;
-    found++;
-  }
-  return found > 0 && last - first + 1 == found ? first : 0;
-}
-
-
-/* The layout of a tensor with the result's axes; those of positions stand still. */
-static layout seen_whole (const aim *a, const layout *at) {
-  layout seen;
-  seen.offset = at->offset;
-  seen.rank = 0;
-  for (int k = 0; k <= at->rank; k++) {
-    if (seen.rank == a->place) {
-      for (int s = 0; s < a->spread.rank; s++) {
-        seen.size[seen.rank] = a->spread.size[s];
-        seen.stride[seen.rank++] = 0;
-      }
-    }
-    while (k < a->n && a->index[k] != NULL) k++;
-    if (k >= at->rank) continue;
-    seen.size[seen.rank] = at->size[k];
-    seen.stride[seen.rank++] = at->stride[k];
-  }
-  return seen;
-}
-
-
-/* An index tensor with the result's axes; those taken whole stand still. */
-static view seen_index (const aim *a, const heed_tensor *t) {
-  layout wide, seen = a->shape;
-  layout_expand(&t->at, &a->spread, &wide);
-  for (int i = 0; i < seen.rank; i++) {
-    bool within = i >= a->place && i < a->place + a->spread.rank;
-    seen.stride[i] = within ? wide.stride[i - a->place] : 0;
-  }
-  seen.offset = wide.offset;
-  return tensor_seen_as(t, &seen);
-}
-
-
-static bool check_result (call *c, int i, const layout *at, aim *a) {
-  int rank = at->rank + a->spread.rank;
-  char text[LAYOUT_TEXT];
-  for (int k = 0; k < a->n; k++) rank -= a->index[k] != NULL;
-  if (rank > HEED_RANK)
-    return check_refuse(c, i, "a result of rank %d; there are at most %d dimensions", rank,
-                        HEED_RANK);
-  layout seen = seen_whole(a, at);
-  return layout_dense(&a->shape, seen.rank, seen.size) ||
-         check_refuse(c, i, "a result of shape %s has too many elements",
-                      layout_text(&seen, text));
-}
-
-
-/* Argument i lists what to aim at in a tensor that lies as 'at' says. */
-static bool take_aim (call *c, int i, const layout *at, aim *a) {
-  if (!read_indices(c, i, at, a) || !spread_indices(c, i, a)) return false;
-  a->place = place_of(a);
-  if (!check_result(c, i, at, a)) return false;
-  int found = 0;
-  for (int k = 0; k < a->n; k++) {
-    if (a->index[k] == NULL) continue;
-    heed_tensor *t = positions(c, a->index[k], at->size[k]);
-    if (t == NULL) return false;
-    a->seen[found] = seen_index(a, t);
-    a->count[2 * found] = at->stride[k];
-    a->count[2 * found++ + 1] = at->size[k];
-  }
-  a->n = found;
-  return true;
-}
-
-
-static void set_aimed (work *w, const aim *a) {
-  w->nout = 1;
-  w->nin = 1 + a->n;
-  w->mask.n = 0;
-  memcpy(w->in + 1, a->seen, (size_t)a->n * sizeof *a->seen);
-  memcpy(w->count, a->count, (size_t)(2 * a->n) * sizeof *a->count);
-}
+/* }================================================================== */

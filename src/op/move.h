@@ -31,6 +31,12 @@ bool move_see (heed_tensor *t, const layout *shape, view *seen);
 /* Tensor argument i as 'type', for places that keep their type: no higher category. */
 heed_tensor *move_value (call *c, int i, heed_type type);
 
+/* Do the shapes of tensor arguments i and j broadcast together? */
+bool move_meet (call *c, int i, int j);
+
+/* Positions in an axis of size n, with storage and none of them counted from the end. */
+heed_tensor *move_positions (call *c, heed_tensor *t, int64_t n);
+
 #pragma GCC visibility pop
 
 #endif

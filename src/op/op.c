@@ -84,11 +84,24 @@ static int option_number (const char *words, const char *text) {
   }
 }
 
+/* "0.01", "1e-5", "-1": strtod would read as the host's locale says. */
+static double read_number (const char *s) {
+  double digits = 0;
+  int power = 0;
+  bool negative = *s == '-';
+  for (s += negative; *s >= '0' && *s <= '9'; s++) digits = 10 * digits + (*s - '0');
+  if (*s == '.')
+    for (s++; *s >= '0' && *s <= '9'; s++, power--) digits = 10 * digits + (*s - '0');
+  if (*s == 'e') power += (int)strtol(s + 1, NULL, 10);
+  double value = power < 0 ? digits / pow(10, -power) : digits * pow(10, power);
+  return negative ? -value : value;
+}
+
 static heed_value default_value (const heed_parameter *p, const char *text) {
   switch (p->want) {
     case HEED_WANT_FLAG: return heed_b(*text == 't');
     case HEED_WANT_OPTION: return heed_i(option_number(p->words, text));
-    case HEED_WANT_NUMBER: return heed_f(strtod(text, NULL));  /* digits and 'e-' alone: no locale */
+    case HEED_WANT_NUMBER: return heed_f(read_number(text));
     default: return heed_i(strtoll(text, NULL, 10));
   }
 }

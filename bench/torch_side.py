@@ -1,0 +1,119 @@
+"""PyTorch's side of the comparison: heed_side.lua in Python, question by question."""
+
+import gc
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+SEED = 7
+LOOP = 0.02                     # seconds that a sample's loop lasts at least
+
+SCOPE = {"F": F, "torch": torch, "grad": torch.autograd.grad,
+         "attention": F.scaled_dot_product_attention}
+
+
+class Counter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(10, 5)
+        self.query = nn.Parameter(torch.randn(1, 5))
+        self.WK = nn.Linear(5, 5)
+        self.WV = nn.Linear(5, 50)
+        self.nn = nn.Sequential(nn.Linear(50, 200), nn.ReLU(), nn.Linear(200, 1), nn.Sigmoid())
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        scores = torch.einsum("ik,bjk->bij", self.query, self.WK(x))
+        weights = torch.softmax(scores / 5 ** 0.5, -1)
+        gathered = torch.einsum("bij,bjk->bik", weights, self.WV(x))
+        return self.nn(gathered[:, 0, :])
+
+
+def counting():
+    model = Counter()
+    opt = torch.optim.Adam(model.parameters())
+    x = torch.randint(1, 10, (100, 10)) - 1
+    y = torch.randint(0, 2, (100, 1)).float()
+
+    def step():
+        loss = F.binary_cross_entropy(model(x), y)
+        loss.backward()
+        opt.step()
+        opt.zero_grad()
+        return loss
+
+    for _ in range(50):
+        step()
+    return step
+
+
+def adam():
+    xs = []
+    for _ in range(4):
+        xs.append(torch.randn(768, 768, requires_grad=True))
+        xs[-1].grad = torch.randn(768, 768)
+    opt = torch.optim.Adam(xs, lr=0.1)
+
+    def step():
+        opt.step()
+        return xs
+
+    return step
+
+
+def make_input(word):
+    if word.isalpha():
+        return globals()[word]()
+    size, _, ids = word.strip("*").partition(":")
+    size = [int(n) for n in size.split("x")]
+    if ids:
+        return torch.randint(1, int(ids) + 1, size) - 1
+    return torch.randn(*size, requires_grad="*" in word)
+
+
+class Answers:
+    def about(self):
+        return "PyTorch " + torch.__version__
+
+    def threads(self, n):
+        torch.set_num_threads(int(n))
+        return torch.get_num_threads()
+
+    def seconds(self, n):
+        f, began = self.current, time.perf_counter()
+        for _ in range(n):
+            f()
+        return time.perf_counter() - began
+
+    def make(self, words, expression, path):
+        self.current = None
+        gc.collect()
+        torch.manual_seed(SEED)
+        inputs = [make_input(word) for word in words.split()]
+        names = ", ".join("abcd"[:len(inputs)])
+        self.current = eval(f"lambda {names}: lambda: {expression}", SCOPE)(*inputs)
+        result = self.current()
+        with open(path, "wb") as file:
+            for t in [result] if torch.is_tensor(result) else result:
+                file.write(t.detach().numpy().tobytes())
+        self.calls = 1
+        while self.seconds(self.calls) < LOOP:
+            self.calls *= 2
+        return "made"
+
+    def time(self):
+        self.current()
+        return "%.9g" % (self.seconds(self.calls) / self.calls)
+
+
+answers = Answers()
+for line in sys.stdin:
+    word, _, rest = line.rstrip("\n").partition(" ")
+    try:
+        answer = getattr(answers, word)(*rest.split("\t") if rest else [])
+    except Exception as error:
+        answer = "error: " + str(error).replace("\n", " ")
+    print(answer, flush=True)

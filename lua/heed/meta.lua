@@ -1,0 +1,1835 @@
+---@meta
+-- The reference of what C defines, in LuaCATS, which editors read; nothing loads it. The Lua
+-- half (heed.nn, heed.optim, …) carries such comments above its functions.
+--
+-- How to read it
+--
+--   * Every operation is a function of the module and a method: heed.softmax(x, -1) and
+--     x:softmax(-1). The first argument of the function is the tensor, here called self.
+--   * A name that ends in _ writes into that tensor and gives it back; it stands beside its twin.
+--   * Where a tensor is expected, a number or a truth will do, and shapes broadcast as in NumPy.
+--   * Arguments may be named in a table at the end: x:sum(2, {keepdim = true}). The names are
+--     PyTorch's. An unknown one is an error that names the nearest.
+--   * Dimensions, positions, labels and ids count from 1; negative ones from the end.
+--   * Shapes stand in parentheses: B sequences, H heads, T queries, S keys, D features.
+--   * Sources of formulas are named; where none is, the operation is PyTorch's of that name.
+--
+-- Lines with > are examples, and a spec runs them: `expression == what it gives`, a table
+-- standing for a tensor of such values, numbers to four digits; or `expression raises "part of
+-- the message"`.
+
+---A type's name. Results of two types take the one that stands further right, but float16 with
+---bfloat16 gives float32. Tensors without dimensions and plain numbers join the other's type
+---unless theirs is of a higher kind (truths, whole numbers, floats).
+---> (heed.tensor{1, 2} + 0.5).dtype == "float32"
+---> (heed.tensor({1}, {dtype = "float16"}) + 0.5).dtype == "float16"
+---@alias heed.dtype
+---| "bool"
+---| "uint8"
+---| "int64"
+---| "float16"
+---| "bfloat16"
+---| "float32"
+---| "float64"
+
+---The name of a device. There is "cpu".
+---@alias heed.device string
+
+---Sizes as a list, or one after the other.
+---@alias heed.sizes integer|integer[]
+
+---What joins in arithmetic.
+---@alias heed.operand heed.Tensor|number|boolean
+
+---Options of functions that make tensors.
+---@class heed.maker
+---@field dtype? heed.dtype "float32" unless given or said otherwise
+---@field requires_grad? boolean whether gradients of it are wanted
+---@field device? heed.device
+
+---Sizes of a tensor: prints as (2, 3), compares by value, takes negative positions.
+---> heed.zeros(2, 3).shape[-1] == 3
+---> heed.zeros(2, 3).shape == heed.ones(2, 3).shape == true
+---> tostring(heed.zeros(2, 3).shape) == "(2, 3)"
+---@class heed.Shape
+---@field [integer] integer
+
+---Numbers of one type in up to 8 dimensions.
+---
+---Operators are elementwise, and `..` joins the text of a tensor. `<` and `<=` raise, since Lua
+---makes one truth of them: use lt, le, gt, ge. `&`, `|` and `~` are for bool tensors. `#x` is the
+---size of the first dimension, `ipairs` walks it. `local x <close> = …` frees x at the end.
+---> 2 ^ heed.tensor{1, 2} - 1 == {1, 3}
+---> heed.tensor{7, -7} // 2 == {3, -4}
+---> heed.tensor{7, -7} % 4 == {3, 1}
+---> heed.tensor{true, false} | heed.tensor{false, false} == {true, false}
+---> heed.tensor{1} < heed.tensor{2} raises "x:lt(y)"
+---
+---A place is a number, or a table with an entry for each dimension: a number, `{}` for all,
+---`{from, to[, step]}` with both ends, an int64 tensor of positions or a bool tensor that marks
+---them. An element of a vector is a plain number; the position behind the last is nil, any other
+---outside raises. All places can be assigned to.
+---> heed.tensor{{1, 2}, {3, 4}}[2] == {3, 4}
+---> heed.tensor{{1, 2}, {3, 4}}[{2, 1}] == 3
+---> heed.tensor{{1, 2}, {3, 4}}[{{}, -1}] == {2, 4}
+---> heed.tensor{5, 6, 7, 8}[{{1, 4, 2}}] == {5, 7}
+---> heed.tensor{5, 6, 7}[heed.tensor{3, 1}] == {7, 5}
+---> heed.tensor{5, 6, 7}[heed.tensor{5, 6, 7}:gt(5)] == {6, 7}
+---> heed.tensor{5, 6}[3] == nil
+---> heed.tensor{5, 6}[0] raises "count from 1"
+---@class heed.Tensor
+---@field shape heed.Shape a new one each time
+---@field dtype heed.dtype
+---@field device heed.device
+---@field requires_grad boolean whether gradients reach it; set it on leaves of a float type
+---@field is_leaf boolean whether it was made, not computed from tensors that want gradients
+---@field grad heed.Tensor? what backward added up; may be set, also to nil
+---@field [integer|table|heed.Tensor] any
+---@operator add(heed.operand): heed.Tensor
+---@operator sub(heed.operand): heed.Tensor
+---@operator mul(heed.operand): heed.Tensor
+---@operator div(heed.operand): heed.Tensor
+---@operator idiv(heed.operand): heed.Tensor
+---@operator mod(heed.operand): heed.Tensor
+---@operator pow(heed.operand): heed.Tensor
+---@operator unm: heed.Tensor
+---@operator band(heed.Tensor|boolean): heed.Tensor
+---@operator bor(heed.Tensor|boolean): heed.Tensor
+---@operator bnot: heed.Tensor
+---@operator len: integer
+---@operator concat(any): string
+local Tensor = {}
+
+---The module.
+---@class heed
+local heed = {}
+
+heed.nn = require "heed.nn"
+heed.optim = require "heed.optim"
+heed.plot = require "heed.plot"
+heed.tasks = require "heed.tasks"
+heed.train = require "heed.train"
+heed.load = require "heed.save".load
+heed.save = require "heed.save".save
+
+
+-- Making tensors ---------------------------------------------------------
+
+---A tensor from a number, a truth or nested tables of them; 0-dimensional tensors may stand
+---among them. Whole numbers give int64, truths bool, all else float32. A tensor is copied.
+---> heed.tensor{{1, 2}, {3, 4.5}}.shape[1] == 2
+---> heed.tensor{1, 2}.dtype == "int64"
+---> heed.tensor({1, 2}, {dtype = "float64"}).dtype == "float64"
+---> heed.tensor{{1, 2}, {3}} raises "2 values expected at [2], got 1"
+---@param values number|boolean|table|heed.Tensor
+---@param options? heed.maker
+---@return heed.Tensor
+function heed.tensor(values, options) end
+
+---A tensor from what `x:data()` gave: elements row by row, in the machine's order of bytes.
+---> heed.frombytes(string.pack("ff", 1, 2), {2}) == {1, 2}
+---@param bytes string
+---@param shape integer[]
+---@param options? heed.maker
+---@return heed.Tensor
+function heed.frombytes(bytes, shape, options) end
+
+---> heed.zeros(2, 2) == {{0, 0}, {0, 0}}
+---> heed.zeros({}).shape[1] == nil
+---> heed.zeros(-1) raises "zeros"
+---@param size heed.sizes
+---@param ... integer|heed.maker
+---@return heed.Tensor
+function heed.zeros(size, ...) end
+
+---> heed.ones(2, {dtype = "bool"}) == {true, true}
+---@param size heed.sizes
+---@param ... integer|heed.maker
+---@return heed.Tensor
+function heed.ones(size, ...) end
+
+---Its elements are whatever was there.
+---> heed.empty(2, 3):numel() == 6
+---@param size heed.sizes
+---@param ... integer|heed.maker
+---@return heed.Tensor
+function heed.empty(size, ...) end
+
+---> heed.full({2}, 7) == {7, 7}
+---@param size heed.sizes
+---@param fill_value heed.operand a number gives its own type: 7 int64, 7.0 float32
+---@param dtype? heed.dtype|heed.maker
+---@return heed.Tensor
+function heed.full(size, fill_value, dtype) end
+
+---The numbers from `start` to `stop`, which counts too; `arange(stop)` starts at 1.
+---> heed.arange(3) == {1, 2, 3}
+---> heed.arange(2, 5) == {2, 3, 4, 5}
+---> heed.arange(0, 1, 0.5) == {0, 0.5, 1}
+---> heed.arange(3, 1, -1) == {3, 2, 1}
+---@param ... number|heed.maker start, stop, step, options
+---@return heed.Tensor
+function heed.arange(...) end
+
+---So many numbers from one to another, equally far apart.
+---> heed.linspace(0, 1, 5) == {0, 0.25, 0.5, 0.75, 1}
+---@param start number
+---@param stop number
+---@param steps integer
+---@param dtype? heed.dtype|heed.maker
+---@return heed.Tensor
+function heed.linspace(start, stop, steps, dtype) end
+
+---Ones on the diagonal, zeros elsewhere.
+---> heed.eye(2) == {{1, 0}, {0, 1}}
+---> heed.eye(1, 3) == {{1, 0, 0}}
+---@param n integer rows
+---@param m? integer|heed.maker columns; n unless given
+---@param dtype? heed.dtype|heed.maker
+---@return heed.Tensor
+function heed.eye(n, m, dtype) end
+
+---Uniform numbers from 0 to below 1.
+---@param size heed.sizes
+---@param ... integer|heed.maker
+---@return heed.Tensor
+function heed.rand(size, ...) end
+
+---Normal numbers of mean 0 and variance 1.
+---> (heed.manual_seed(0) or heed.randn(2)) == {1.5410, -0.2934}
+---@param size heed.sizes
+---@param ... integer|heed.maker
+---@return heed.Tensor
+function heed.randn(size, ...) end
+
+---Whole numbers from `low` to `high`, both counted, as int64; `randint(high, size)` starts at 1.
+---> heed.randint(6, {100}):min() == 1
+---> heed.randint(0, 8, {2, 3}):numel() == 6
+---@param ... integer|integer[]|heed.maker low, high, size, options
+---@return heed.Tensor
+function heed.randint(...) end
+
+---The numbers from 1 to n in random order.
+---> heed.randperm(5):sort() == {1, 2, 3, 4, 5}
+---@param n integer
+---@param dtype? heed.dtype|heed.maker
+---@return heed.Tensor
+function heed.randperm(n, dtype) end
+
+---A tensor of x's shape, type and device.
+---> heed.zeros_like(heed.tensor{1, 2}) == {0, 0}
+---@param x heed.Tensor
+---@param options? heed.maker
+---@return heed.Tensor
+function heed.zeros_like(x, options) end
+heed.ones_like, heed.empty_like = heed.zeros_like, heed.zeros_like
+heed.rand_like, heed.randn_like = heed.zeros_like, heed.zeros_like
+
+---> heed.full_like(heed.tensor{1, 2}, 7) == {7, 7}
+---@param x heed.Tensor
+---@param value number
+---@param options? heed.maker
+---@return heed.Tensor
+function heed.full_like(x, value, options) end
+
+---Whole numbers from `low` to `high`, both counted, in x's shape.
+---@param x heed.Tensor
+---@param low integer
+---@param high integer
+---@param options? heed.maker
+---@return heed.Tensor
+function heed.randint_like(x, low, high, options) end
+
+
+-- Reading tensors --------------------------------------------------------
+
+---Is it a tensor of this state?
+---> heed.is_tensor(heed.zeros(2)) == true
+---> heed.is_tensor{1, 2} == false
+---@param x any
+---@return boolean
+function heed.is_tensor(x) end
+
+---The one element as a Lua number or truth.
+---> heed.tensor{{5}}:item() == 5
+---> heed.tensor{5, 6}:item() raises "one element expected"
+---@return number|boolean
+function Tensor:item() end
+heed.item = Tensor.item
+
+---Nested tables of Lua numbers or truths; a 0-dimensional tensor gives its number.
+---> #heed.zeros(2, 3):totable() == 2
+---@return table|number|boolean
+function Tensor:totable() end
+heed.totable = Tensor.totable
+
+---The elements' bytes, row by row, in the machine's order; `heed.frombytes` reads them.
+---> #heed.zeros(2, 3):data() == 24
+---@return string
+function Tensor:data() end
+heed.data = Tensor.data
+
+---The text of a tensor with another format for its floats.
+---> heed.tensor(0.5):format("%.1f") == "0.5"
+---> heed.tensor(0.5):format("%d") raises "a format of one float"
+---@param format string flags, width, precision, and one of e f g
+---@return string
+function Tensor:format(format) end
+
+---All sizes, or that of one dimension.
+---> heed.zeros(2, 3):size() == 2, 3
+---> heed.zeros(2, 3):size(-1) == 3
+---@param dim? integer
+---@return integer ...
+function Tensor:size(dim) end
+heed.size = Tensor.size
+
+---How far apart neighbours lie in memory along each dimension, in elements.
+---> heed.zeros(2, 3):stride()[1] == 3
+---@return integer[]
+function Tensor:stride() end
+heed.stride = Tensor.stride
+
+---How many dimensions there are.
+---> heed.zeros(2, 3):dim() == 2
+---@return integer
+function Tensor:dim() end
+heed.dim = Tensor.dim
+
+---How many elements there are.
+---> heed.zeros(2, 3):numel() == 6
+---@return integer
+function Tensor:numel() end
+heed.numel = Tensor.numel
+
+---Do the elements lie row by row, without gaps?
+---> heed.zeros(2, 3):t():is_contiguous() == false
+---@return boolean
+function Tensor:is_contiguous() end
+heed.is_contiguous = Tensor.is_contiguous
+
+---Same shape, and all elements equal?
+---> heed.tensor{1, 2}:equal(heed.tensor{1.0, 2.0}) == true
+---> heed.tensor{1, 2}:equal(heed.tensor{1}) == false
+---@param other heed.Tensor
+---@return boolean
+function Tensor:equal(other) end
+heed.equal = Tensor.equal
+
+---Is |x - y| <= atol + rtol |y| everywhere?
+---> heed.tensor{1.0}:allclose(heed.tensor{1.001}) == false
+---> heed.tensor{1.0}:allclose(heed.tensor{1.001}, {atol = 1e-2}) == true
+---@param other heed.Tensor
+---@param options? {rtol: number, atol: number, equal_nan: boolean} 1e-5, 1e-8, false unless given
+---@return boolean
+function Tensor:allclose(other, options) end
+heed.allclose = Tensor.allclose
+
+---Lets go of its memory at once; the handle is of no more use. `<close>` calls it.
+function Tensor:release() end
+
+---How tensors are printed from now on.
+---> heed.printoptions{precision = 4, width = 80, edge = 3} == nil
+---> heed.printoptions{digits = 3} raises "unknown option 'digits'"
+---@param options {precision: integer?, width: integer?, edge: integer?}
+---digits behind the point (4), columns (80), elements at each end of a long dimension (3)
+function heed.printoptions(options) end
+
+
+-- Types and copies -------------------------------------------------------
+
+---The tensor in another type or on another device; itself if there is nothing to do.
+---> heed.tensor{1.7, -1.7}:to("int64") == {1, -1}
+---> heed.tensor{1}:to("float33") raises "float33"
+---@param target heed.dtype|heed.device|heed.Tensor|{dtype: heed.dtype?, device: heed.device?}
+---@param ... heed.dtype|heed.device
+---@return heed.Tensor
+function Tensor:to(target, ...) end
+heed.to = Tensor.to
+
+---To one type.
+---@return heed.Tensor
+function Tensor:float() end
+Tensor.double, Tensor.half, Tensor.bfloat16 = Tensor.float, Tensor.float, Tensor.float
+Tensor.long, Tensor.bool = Tensor.float, Tensor.float
+
+---To the processor.
+---@return heed.Tensor
+function Tensor:cpu() end
+
+---A copy with memory of its own; gradients pass.
+---> heed.tensor{1, 2}:clone():fill_(0) == {0, 0}
+---@return heed.Tensor
+function Tensor:clone() end
+heed.clone = Tensor.clone
+
+---The tensor with its elements row by row: itself, or a copy.
+---@return heed.Tensor
+function Tensor:contiguous() end
+heed.contiguous = Tensor.contiguous
+
+---The elements of `src`, in self's type and shape; `copy_` puts them into self.
+---> heed.zeros(2):copy_(heed.tensor{1, 2}) == {1, 2}
+---> heed.zeros(2, 2):copy_(heed.tensor{1, 2}) == {{1, 2}, {1, 2}}
+---@param src heed.operand broadcasts
+---@return heed.Tensor
+function Tensor:copy(src) end
+Tensor.copy_, heed.copy, heed.copy_ = Tensor.copy, Tensor.copy, Tensor.copy
+
+---One value everywhere.
+---> heed.zeros(2):fill_(3) == {3, 3}
+---@param value heed.operand
+---@return heed.Tensor
+function Tensor:fill(value) end
+Tensor.fill_, heed.fill, heed.fill_ = Tensor.fill, Tensor.fill, Tensor.fill
+
+---> heed.ones(2):zero_() == {0, 0}
+---@return heed.Tensor
+function Tensor:zero() end
+Tensor.zero_, heed.zero, heed.zero_ = Tensor.zero, Tensor.zero, Tensor.zero
+
+---Self becomes the storage, shape and type of `other`, and stays the same handle.
+---@param other heed.Tensor
+---@return heed.Tensor
+function Tensor:set_(other) end
+heed.set_ = Tensor.set_
+
+
+-- Elementwise, of one -----------------------------------------------------
+
+-- Floats keep their type; where the result is no whole number, whole ones become float32 first.
+
+----x.
+---> heed.tensor{1, -2}:neg() == {-1, 2}
+---@return heed.Tensor
+function Tensor:neg() end
+Tensor.neg_, heed.neg, heed.neg_ = Tensor.neg, Tensor.neg, Tensor.neg
+
+---The size without the sign.
+---> heed.tensor{1, -2}:abs() == {1, 2}
+---@return heed.Tensor
+function Tensor:abs() end
+Tensor.abs_, heed.abs, heed.abs_ = Tensor.abs, Tensor.abs, Tensor.abs
+
+----1, 0 or 1.
+---> heed.tensor{5, 0, -2}:sign() == {1, 0, -1}
+---@return heed.Tensor
+function Tensor:sign() end
+Tensor.sign_, heed.sign, heed.sign_ = Tensor.sign, Tensor.sign, Tensor.sign
+
+---x^2.
+---> heed.tensor{3, -2}:square() == {9, 4}
+---@return heed.Tensor
+function Tensor:square() end
+Tensor.square_, heed.square, heed.square_ = Tensor.square, Tensor.square, Tensor.square
+
+---The square root; NaN below 0.
+---> heed.tensor{4, 9}:sqrt() == {2, 3}
+---@return heed.Tensor
+function Tensor:sqrt() end
+Tensor.sqrt_, heed.sqrt, heed.sqrt_ = Tensor.sqrt, Tensor.sqrt, Tensor.sqrt
+
+---1 / sqrt(x).
+---> heed.tensor{4, 0.25}:rsqrt() == {0.5, 2}
+---@return heed.Tensor
+function Tensor:rsqrt() end
+Tensor.rsqrt_, heed.rsqrt, heed.rsqrt_ = Tensor.rsqrt, Tensor.rsqrt, Tensor.rsqrt
+
+---1 / x.
+---> heed.tensor{4, -2}:reciprocal() == {0.25, -0.5}
+---@return heed.Tensor
+function Tensor:reciprocal() end
+Tensor.reciprocal_ = Tensor.reciprocal
+heed.reciprocal, heed.reciprocal_ = Tensor.reciprocal, Tensor.reciprocal
+
+---e^x.
+---> heed.tensor{0, 1}:exp() == {1, 2.7183}
+---@return heed.Tensor
+function Tensor:exp() end
+Tensor.exp_, heed.exp, heed.exp_ = Tensor.exp, Tensor.exp, Tensor.exp
+
+---2^x.
+---> heed.tensor{0, 3}:exp2() == {1, 8}
+---@return heed.Tensor
+function Tensor:exp2() end
+Tensor.exp2_, heed.exp2, heed.exp2_ = Tensor.exp2, Tensor.exp2, Tensor.exp2
+
+---e^x - 1, exact near 0.
+---> heed.tensor{0, 1}:expm1() == {0, 1.7183}
+---@return heed.Tensor
+function Tensor:expm1() end
+Tensor.expm1_, heed.expm1, heed.expm1_ = Tensor.expm1, Tensor.expm1, Tensor.expm1
+
+---The natural logarithm; -inf at 0, NaN below.
+---> heed.tensor{1, 2}:log() == {0, 0.6931}
+---> heed.tensor{0, -1}:log() == {-1 / 0, 0 / 0}
+---@return heed.Tensor
+function Tensor:log() end
+Tensor.log_, heed.log, heed.log_ = Tensor.log, Tensor.log, Tensor.log
+
+---The logarithm to base 2.
+---> heed.tensor{1, 8}:log2() == {0, 3}
+---@return heed.Tensor
+function Tensor:log2() end
+Tensor.log2_, heed.log2, heed.log2_ = Tensor.log2, Tensor.log2, Tensor.log2
+
+---log(1 + x), exact near 0.
+---> heed.tensor{0, 1}:log1p() == {0, 0.6931}
+---@return heed.Tensor
+function Tensor:log1p() end
+Tensor.log1p_, heed.log1p, heed.log1p_ = Tensor.log1p, Tensor.log1p, Tensor.log1p
+
+---The sine, of radians.
+---> heed.tensor{0, 1}:sin() == {0, 0.8415}
+---@return heed.Tensor
+function Tensor:sin() end
+Tensor.sin_, heed.sin, heed.sin_ = Tensor.sin, Tensor.sin, Tensor.sin
+
+---The cosine, of radians.
+---> heed.tensor{0, 1}:cos() == {1, 0.5403}
+---@return heed.Tensor
+function Tensor:cos() end
+Tensor.cos_, heed.cos, heed.cos_ = Tensor.cos, Tensor.cos, Tensor.cos
+
+---The tangent, of radians.
+---> heed.tensor{0, 1}:tan() == {0, 1.5574}
+---@return heed.Tensor
+function Tensor:tan() end
+Tensor.tan_, heed.tan, heed.tan_ = Tensor.tan, Tensor.tan, Tensor.tan
+
+---The angle whose sine is x, in radians; NaN beyond -1 to 1.
+---> heed.tensor{0, 1}:asin() == {0, 1.5708}
+---@return heed.Tensor
+function Tensor:asin() end
+Tensor.asin_, heed.asin, heed.asin_ = Tensor.asin, Tensor.asin, Tensor.asin
+
+---The angle whose cosine is x, in radians; NaN beyond -1 to 1.
+---> heed.tensor{0, 1}:acos() == {1.5708, 0}
+---@return heed.Tensor
+function Tensor:acos() end
+Tensor.acos_, heed.acos, heed.acos_ = Tensor.acos, Tensor.acos, Tensor.acos
+
+---The angle whose tangent is x, in radians.
+---> heed.tensor{0, 1}:atan() == {0, 0.7854}
+---@return heed.Tensor
+function Tensor:atan() end
+Tensor.atan_, heed.atan, heed.atan_ = Tensor.atan, Tensor.atan, Tensor.atan
+
+---(e^x - e^-x) / 2.
+---> heed.tensor{0, 1}:sinh() == {0, 1.1752}
+---@return heed.Tensor
+function Tensor:sinh() end
+Tensor.sinh_, heed.sinh, heed.sinh_ = Tensor.sinh, Tensor.sinh, Tensor.sinh
+
+---(e^x + e^-x) / 2.
+---> heed.tensor{0, 1}:cosh() == {1, 1.5431}
+---@return heed.Tensor
+function Tensor:cosh() end
+Tensor.cosh_, heed.cosh, heed.cosh_ = Tensor.cosh, Tensor.cosh, Tensor.cosh
+
+---sinh(x) / cosh(x), from -1 to 1.
+---> heed.tensor{0, 1}:tanh() == {0, 0.7616}
+---@return heed.Tensor
+function Tensor:tanh() end
+Tensor.tanh_, heed.tanh, heed.tanh_ = Tensor.tanh, Tensor.tanh, Tensor.tanh
+
+---1 / (1 + e^-x), from 0 to 1.
+---> heed.tensor{0, 1}:sigmoid() == {0.5, 0.7311}
+---@return heed.Tensor
+function Tensor:sigmoid() end
+Tensor.sigmoid_, heed.sigmoid, heed.sigmoid_ = Tensor.sigmoid, Tensor.sigmoid, Tensor.sigmoid
+
+---log(sigmoid(x)), without overflow.
+---> heed.tensor{0, -100}:logsigmoid() == {-0.6931, -100}
+---@return heed.Tensor
+function Tensor:logsigmoid() end
+Tensor.logsigmoid_ = Tensor.logsigmoid
+heed.logsigmoid, heed.logsigmoid_ = Tensor.logsigmoid, Tensor.logsigmoid
+
+---The error function, 2 / sqrt(pi) times the integral of e^-t^2 from 0 to x.
+---> heed.tensor{0, 1}:erf() == {0, 0.8427}
+---@return heed.Tensor
+function Tensor:erf() end
+Tensor.erf_, heed.erf, heed.erf_ = Tensor.erf, Tensor.erf, Tensor.erf
+
+---max(x, 0). Its gradient at 0 is 0.
+---> heed.tensor{-1, 2}:relu() == {0, 2}
+---@return heed.Tensor
+function Tensor:relu() end
+Tensor.relu_, heed.relu, heed.relu_ = Tensor.relu, Tensor.relu, Tensor.relu
+
+---x, below 0 times a slope.
+---> heed.tensor{-1, 2}:leaky_relu(0.1) == {-0.1, 2}
+---@param negative_slope? number|table 0.01 unless given
+---@return heed.Tensor
+function Tensor:leaky_relu(negative_slope) end
+Tensor.leaky_relu_ = Tensor.leaky_relu
+heed.leaky_relu, heed.leaky_relu_ = Tensor.leaky_relu, Tensor.leaky_relu
+
+---x, below 0 alpha (e^x - 1). D.-A. Clevert et al. (2015), "Fast and accurate deep network
+---learning by exponential linear units".
+---> heed.tensor{-1, 2}:elu() == {-0.6321, 2}
+---@param alpha? number|table 1 unless given
+---@return heed.Tensor
+function Tensor:elu(alpha) end
+Tensor.elu_, heed.elu, heed.elu_ = Tensor.elu, Tensor.elu, Tensor.elu
+
+---x times the normal distribution's share below x. D. Hendrycks and K. Gimpel (2016),
+---"Gaussian error linear units"; "tanh" is the approximation of its section 2.
+---> heed.tensor{-1, 2}:gelu() == {-0.1587, 1.9545}
+---> heed.tensor{-1, 2}:gelu("tanh") == {-0.1588, 1.9546}
+---> heed.gelu(heed.tensor{1}, {approximate = "fast"}) raises "one of none|tanh expected"
+---@param approximate? "none"|"tanh"|table "none" unless given
+---@return heed.Tensor
+function Tensor:gelu(approximate) end
+Tensor.gelu_, heed.gelu, heed.gelu_ = Tensor.gelu, Tensor.gelu, Tensor.gelu
+
+---x sigmoid(x). S. Elfwing et al. (2017), "Sigmoid-weighted linear units".
+---> heed.tensor{-1, 2}:silu() == {-0.2689, 1.7616}
+---@return heed.Tensor
+function Tensor:silu() end
+Tensor.silu_, heed.silu, heed.silu_ = Tensor.silu, Tensor.silu, Tensor.silu
+
+---x tanh(softplus(x)). D. Misra (2019), "Mish".
+---> heed.tensor{-1, 2}:mish() == {-0.3034, 1.9440}
+---@return heed.Tensor
+function Tensor:mish() end
+Tensor.mish_, heed.mish, heed.mish_ = Tensor.mish, Tensor.mish, Tensor.mish
+
+---log(1 + e^(beta x)) / beta; x itself where beta x is above the threshold.
+---> heed.tensor{0, 100}:softplus() == {0.6931, 100}
+---@param beta? number|table 1 unless given
+---@param threshold? number|table 20 unless given
+---@return heed.Tensor
+function Tensor:softplus(beta, threshold) end
+Tensor.softplus_, heed.softplus, heed.softplus_ = Tensor.softplus, Tensor.softplus, Tensor.softplus
+
+---x, kept between two bounds. Its gradient on a bound is 0.
+---> heed.tensor{-3, 0.5, 2}:hardtanh() == {-1, 0.5, 1}
+---@param min_val? number|table -1 unless given
+---@param max_val? number|table 1 unless given
+---@return heed.Tensor
+function Tensor:hardtanh(min_val, max_val) end
+Tensor.hardtanh_, heed.hardtanh, heed.hardtanh_ = Tensor.hardtanh, Tensor.hardtanh, Tensor.hardtanh
+
+---The next whole number below.
+---> heed.tensor{1.5, -1.5}:floor() == {1, -2}
+---@return heed.Tensor
+function Tensor:floor() end
+Tensor.floor_, heed.floor, heed.floor_ = Tensor.floor, Tensor.floor, Tensor.floor
+
+---The next whole number above.
+---> heed.tensor{1.5, -1.5}:ceil() == {2, -1}
+---@return heed.Tensor
+function Tensor:ceil() end
+Tensor.ceil_, heed.ceil, heed.ceil_ = Tensor.ceil, Tensor.ceil, Tensor.ceil
+
+---The nearest whole number; halves go to the even one.
+---> heed.tensor{0.5, 1.5, 2.6}:round() == {0, 2, 3}
+---@return heed.Tensor
+function Tensor:round() end
+Tensor.round_, heed.round, heed.round_ = Tensor.round, Tensor.round, Tensor.round
+
+---The next whole number towards 0.
+---> heed.tensor{1.5, -1.5}:trunc() == {1, -1}
+---@return heed.Tensor
+function Tensor:trunc() end
+Tensor.trunc_, heed.trunc, heed.trunc_ = Tensor.trunc, Tensor.trunc, Tensor.trunc
+
+---Is it no number? A bool tensor, as of all tests.
+---> heed.tensor{1, 0 / 0}:isnan() == {false, true}
+---@return heed.Tensor
+function Tensor:isnan() end
+Tensor.isnan_, heed.isnan, heed.isnan_ = Tensor.isnan, Tensor.isnan, Tensor.isnan
+
+---Is it infinite?
+---> heed.tensor{1, -1 / 0}:isinf() == {false, true}
+---@return heed.Tensor
+function Tensor:isinf() end
+Tensor.isinf_, heed.isinf, heed.isinf_ = Tensor.isinf, Tensor.isinf, Tensor.isinf
+
+---Is it neither infinite nor NaN?
+---> heed.tensor{1, 0 / 0, 1 / 0}:isfinite() == {true, false, false}
+---@return heed.Tensor
+function Tensor:isfinite() end
+Tensor.isfinite_, heed.isfinite, heed.isfinite_ = Tensor.isfinite, Tensor.isfinite, Tensor.isfinite
+
+---Is it 0, or false?
+---> heed.tensor{2, 0}:logical_not() == {false, true}
+---@return heed.Tensor
+function Tensor:logical_not() end
+Tensor.logical_not_ = Tensor.logical_not
+heed.logical_not, heed.logical_not_ = Tensor.logical_not, Tensor.logical_not
+
+
+-- Elementwise, of two -----------------------------------------------------
+
+---x + alpha y.
+---> heed.tensor{1, 2}:add(1) == {2, 3}
+---> heed.tensor{1, 2}:add(heed.tensor{1, 1}, {alpha = 10}) == {11, 12}
+---> heed.tensor{{1}, {2}} + heed.tensor{10, 20} == {{11, 21}, {12, 22}}
+---> heed.zeros(2) + heed.zeros(3) raises "add"
+---@param other heed.operand
+---@param alpha? number|table 1 unless given
+---@return heed.Tensor
+function Tensor:add(other, alpha) end
+Tensor.add_, heed.add, heed.add_ = Tensor.add, Tensor.add, Tensor.add
+
+---x - alpha y.
+---> heed.tensor{1, 2}:sub(1) == {0, 1}
+---@param other heed.operand
+---@param alpha? number|table 1 unless given
+---@return heed.Tensor
+function Tensor:sub(other, alpha) end
+Tensor.sub_, heed.sub, heed.sub_ = Tensor.sub, Tensor.sub, Tensor.sub
+
+---x y.
+---> heed.tensor{1, 2}:mul(3) == {3, 6}
+---@param other heed.operand
+---@return heed.Tensor
+function Tensor:mul(other) end
+Tensor.mul_, heed.mul, heed.mul_ = Tensor.mul, Tensor.mul, Tensor.mul
+
+---x / y, in floats.
+---> heed.tensor{1, 2}:div(2) == {0.5, 1}
+---> heed.tensor{1.0, 0.0} / 0 == {1 / 0, 0 / 0}
+---@param other heed.operand
+---@return heed.Tensor
+function Tensor:div(other) end
+Tensor.div_, heed.div, heed.div_ = Tensor.div, Tensor.div, Tensor.div
+
+---x // y, rounded down, as Lua's. Whole numbers by 0 raise.
+---> heed.tensor{7, -7}:floor_divide(2) == {3, -4}
+---> heed.tensor{1} // 0 raises "floor_divide"
+---@param other heed.operand
+---@return heed.Tensor
+function Tensor:floor_divide(other) end
+Tensor.floor_divide_ = Tensor.floor_divide
+heed.floor_divide, heed.floor_divide_ = Tensor.floor_divide, Tensor.floor_divide
+
+---x - y (x // y), with the sign of y, as Lua's %.
+---> heed.tensor{7, -7}:remainder(4) == {3, 1}
+---@param other heed.operand
+---@return heed.Tensor
+function Tensor:remainder(other) end
+Tensor.remainder_ = Tensor.remainder
+heed.remainder, heed.remainder_ = Tensor.remainder, Tensor.remainder
+
+---The remainder with the sign of x, as C's fmod.
+---> heed.tensor{7, -7}:fmod(4) == {3, -3}
+---@param other heed.operand
+---@return heed.Tensor
+function Tensor:fmod(other) end
+Tensor.fmod_, heed.fmod, heed.fmod_ = Tensor.fmod, Tensor.fmod, Tensor.fmod
+
+---x^y.
+---> heed.tensor{2, 3}:pow(2) == {4, 9}
+---@param other heed.operand
+---@return heed.Tensor
+function Tensor:pow(other) end
+Tensor.pow_, heed.pow, heed.pow_ = Tensor.pow, Tensor.pow, Tensor.pow
+
+---The angle of the point (y, x) = (self, other), in radians.
+---> heed.tensor{1.0}:atan2(heed.tensor{-1.0}) == {2.3562}
+---@param other heed.operand
+---@return heed.Tensor
+function Tensor:atan2(other) end
+Tensor.atan2_, heed.atan2, heed.atan2_ = Tensor.atan2, Tensor.atan2, Tensor.atan2
+
+---sqrt(x^2 + y^2).
+---> heed.tensor{3.0}:hypot(heed.tensor{4.0}) == {5}
+---@param other heed.operand
+---@return heed.Tensor
+function Tensor:hypot(other) end
+Tensor.hypot_, heed.hypot, heed.hypot_ = Tensor.hypot, Tensor.hypot, Tensor.hypot
+
+---The larger one; NaN if one is. Where both are equal, each gets half the gradient.
+---> heed.tensor{1, 5}:maximum(3) == {3, 5}
+---@param other heed.operand
+---@return heed.Tensor
+function Tensor:maximum(other) end
+Tensor.maximum_, heed.maximum, heed.maximum_ = Tensor.maximum, Tensor.maximum, Tensor.maximum
+
+---The smaller one; NaN if one is. Where both are equal, each gets half the gradient.
+---> heed.tensor{1, 5}:minimum(3) == {1, 3}
+---@param other heed.operand
+---@return heed.Tensor
+function Tensor:minimum(other) end
+Tensor.minimum_, heed.minimum, heed.minimum_ = Tensor.minimum, Tensor.minimum, Tensor.minimum
+
+---x == y, as truths.
+---> heed.tensor{1, 2}:eq(2) == {false, true}
+---@param other heed.operand
+---@return heed.Tensor
+function Tensor:eq(other) end
+Tensor.eq_, heed.eq, heed.eq_ = Tensor.eq, Tensor.eq, Tensor.eq
+
+---x ~= y, as truths.
+---> heed.tensor{1, 2}:ne(2) == {true, false}
+---@param other heed.operand
+---@return heed.Tensor
+function Tensor:ne(other) end
+Tensor.ne_, heed.ne, heed.ne_ = Tensor.ne, Tensor.ne, Tensor.ne
+
+---x < y, as truths.
+---> heed.tensor{1, 2, 3}:lt(2) == {true, false, false}
+---@param other heed.operand
+---@return heed.Tensor
+function Tensor:lt(other) end
+Tensor.lt_, heed.lt, heed.lt_ = Tensor.lt, Tensor.lt, Tensor.lt
+
+---x <= y, as truths.
+---> heed.tensor{1, 2, 3}:le(2) == {true, true, false}
+---@param other heed.operand
+---@return heed.Tensor
+function Tensor:le(other) end
+Tensor.le_, heed.le, heed.le_ = Tensor.le, Tensor.le, Tensor.le
+
+---x > y, as truths.
+---> heed.tensor{1, 2, 3}:gt(2) == {false, false, true}
+---@param other heed.operand
+---@return heed.Tensor
+function Tensor:gt(other) end
+Tensor.gt_, heed.gt, heed.gt_ = Tensor.gt, Tensor.gt, Tensor.gt
+
+---x >= y, as truths.
+---> heed.tensor{1, 2, 3}:ge(2) == {false, true, true}
+---@param other heed.operand
+---@return heed.Tensor
+function Tensor:ge(other) end
+Tensor.ge_, heed.ge, heed.ge_ = Tensor.ge, Tensor.ge, Tensor.ge
+
+---Are both true, or not 0?
+---> heed.tensor{1, 0}:logical_and(true) == {true, false}
+---@param other heed.operand
+---@return heed.Tensor
+function Tensor:logical_and(other) end
+Tensor.logical_and_ = Tensor.logical_and
+heed.logical_and, heed.logical_and_ = Tensor.logical_and, Tensor.logical_and
+
+---Is one of them true, or not 0?
+---> heed.tensor{1, 0}:logical_or(false) == {true, false}
+---@param other heed.operand
+---@return heed.Tensor
+function Tensor:logical_or(other) end
+Tensor.logical_or_ = Tensor.logical_or
+heed.logical_or, heed.logical_or_ = Tensor.logical_or, Tensor.logical_or
+
+---Is just one of them true, or not 0?
+---> heed.tensor{1, 0}:logical_xor(true) == {false, true}
+---@param other heed.operand
+---@return heed.Tensor
+function Tensor:logical_xor(other) end
+Tensor.logical_xor_ = Tensor.logical_xor
+heed.logical_xor, heed.logical_xor_ = Tensor.logical_xor, Tensor.logical_xor
+
+
+-- Elementwise, of three --------------------------------------------------
+
+---`a` where the condition is true, else `b`.
+---> heed.where(heed.tensor{true, false}, heed.tensor{1, 2}, 0) == {1, 0}
+---@param condition heed.Tensor truths
+---@param a heed.operand
+---@param b heed.operand
+---@return heed.Tensor
+function heed.where(condition, a, b) end
+Tensor.where = heed.where
+
+---x + weight (end - x).
+---> heed.tensor{0.0, 10.0}:lerp(heed.tensor{1.0, 20.0}, 0.25) == {0.25, 12.5}
+---@param end_ heed.operand named `end` in options
+---@param weight heed.operand
+---@return heed.Tensor
+function Tensor:lerp(end_, weight) end
+heed.lerp = Tensor.lerp
+
+---x, kept between two bounds, one of which may be left out. On a bound x gets the gradient.
+---> heed.tensor{1, 5, 9}:clamp(2, 6) == {2, 5, 6}
+---> heed.tensor{1, 5, 9}:clamp{max = 6} == {1, 5, 6}
+---> heed.tensor{1, 5, 9}:clamp() raises "a bound expected"
+---@param min? heed.operand|table
+---@param max? heed.operand
+---@return heed.Tensor
+function Tensor:clamp(min, max) end
+Tensor.clamp_, heed.clamp, heed.clamp_ = Tensor.clamp, Tensor.clamp, Tensor.clamp
+
+---`clamp` with both bounds, in one pass.
+---> heed.tensor{1, 5, 9}:clip(2, 6) == {2, 5, 6}
+---@param min heed.operand
+---@param max heed.operand
+---@return heed.Tensor
+function Tensor:clip(min, max) end
+heed.clip = Tensor.clip
+
+
+-- Reductions -------------------------------------------------------------
+-- `dim` is a dimension, in most a list of them, and all where it is left out; `keepdim` keeps
+-- what was reduced with size 1.
+
+---The sum; of whole numbers and truths an int64.
+---> heed.tensor{{1, 2}, {3, 4}}:sum() == 10
+---> heed.tensor{{1, 2}, {3, 4}}:sum(1) == {4, 6}
+---> heed.tensor{{1, 2}, {3, 4}}:sum(2, {keepdim = true}) == {{3}, {7}}
+---> heed.tensor{{1, 2}, {3, 4}}:sum{dim = {1, 2}} == 10
+---> heed.zeros(2):sum(2) raises "sum"
+---@param dim? integer|integer[]|table
+---@param keepdim? boolean|table
+---@param dtype? heed.dtype
+---@return heed.Tensor
+function Tensor:sum(dim, keepdim, dtype) end
+heed.sum = Tensor.sum
+
+---The mean, of floats.
+---> heed.tensor{1.0, 2.0, 6.0}:mean() == 3
+---> heed.tensor{1, 2}:mean() raises "mean"
+---@param dim? integer|integer[]|table
+---@param keepdim? boolean|table
+---@param dtype? heed.dtype in which to compute; wanted for whole numbers
+---@return heed.Tensor
+function Tensor:mean(dim, keepdim, dtype) end
+heed.mean = Tensor.mean
+
+---The variance, by n - 1 unless told otherwise.
+---> heed.tensor{1.0, 2.0, 6.0}:var() == 7
+---> heed.tensor{1.0, 2.0, 6.0}:var{correction = 0} == 4.6667
+---@param dim? integer|integer[]|table
+---@param unbiased? boolean true, by n - 1, unless given
+---@param keepdim? boolean
+---@param correction? number what is taken from n, in place of `unbiased`
+---@return heed.Tensor
+function Tensor:var(dim, unbiased, keepdim, correction) end
+heed.var = Tensor.var
+
+---The root of the variance.
+---> heed.tensor{1.0, 2.0, 6.0}:std() == 2.6458
+---@param dim? integer|integer[]|table
+---@param unbiased? boolean
+---@param keepdim? boolean
+---@param correction? number
+---@return heed.Tensor
+function Tensor:std(dim, unbiased, keepdim, correction) end
+heed.std = Tensor.std
+
+---The largest element; along a dimension also its positions. NaN is above all.
+---> heed.tensor{3, 9, 4}:max() == 9
+---> heed.tensor{{3, 9}, {5, 1}}:max(2) == {9, 5}, {2, 1}
+---@param dim? integer|table
+---@param keepdim? boolean|table
+---@return heed.Tensor values
+---@return heed.Tensor? positions int64, with `dim` only
+function Tensor:max(dim, keepdim) end
+heed.max = Tensor.max
+
+---The smallest element; along a dimension also its positions. NaN is below all.
+---> heed.tensor{{3, 9}, {5, 1}}:min(1) == {3, 1}, {1, 2}
+---@param dim? integer|table
+---@param keepdim? boolean|table
+---@return heed.Tensor values
+---@return heed.Tensor? positions int64, with `dim` only
+function Tensor:min(dim, keepdim) end
+heed.min = Tensor.min
+
+---The position of the largest element, the first of them; in the flat tensor without `dim`.
+---> heed.tensor{3, 9, 4}:argmax() == 2
+---> heed.tensor{{3, 9}, {5, 1}}:argmax(2) == {2, 1}
+---@param dim? integer|table
+---@param keepdim? boolean|table
+---@return heed.Tensor positions int64
+function Tensor:argmax(dim, keepdim) end
+heed.argmax = Tensor.argmax
+
+---The position of the smallest element, the first of them; in the flat tensor without `dim`.
+---> heed.tensor{3, 9, 4}:argmin() == 1
+---@param dim? integer|table
+---@param keepdim? boolean|table
+---@return heed.Tensor positions int64
+function Tensor:argmin(dim, keepdim) end
+heed.argmin = Tensor.argmin
+
+---log of the sum of e^x, without overflow.
+---> heed.tensor{1000.0, 1000.0}:logsumexp(1) == 1000.6931
+---@param dim? integer|integer[]|table
+---@param keepdim? boolean|table
+---@return heed.Tensor
+function Tensor:logsumexp(dim, keepdim) end
+heed.logsumexp = Tensor.logsumexp
+
+---(sum of |x|^p)^(1 / p); `p` may be infinite.
+---> heed.tensor{3.0, 4.0}:norm() == 5
+---> heed.tensor{3.0, -4.0}:norm(1) == 7
+---> heed.tensor{3.0, -4.0}:norm(math.huge) == 4
+---@param p? number|table 2 unless given
+---@param dim? integer|integer[]|table
+---@param keepdim? boolean
+---@return heed.Tensor
+function Tensor:norm(p, dim, keepdim) end
+heed.norm = Tensor.norm
+
+---The product.
+---> heed.tensor{2, 3, 4}:prod() == 24
+---@param dim? integer|table
+---@param keepdim? boolean|table
+---@param dtype? heed.dtype
+---@return heed.Tensor
+function Tensor:prod(dim, keepdim, dtype) end
+heed.prod = Tensor.prod
+
+---Running sums along a dimension.
+---> heed.tensor{1, 2, 3}:cumsum(1) == {1, 3, 6}
+---@param dim integer
+---@param dtype? heed.dtype|table
+---@return heed.Tensor
+function Tensor:cumsum(dim, dtype) end
+heed.cumsum = Tensor.cumsum
+
+---Is any element true, or not 0? Without `dim` a Lua truth.
+---> heed.tensor{1, 5}:gt(4):any() == true
+---> heed.tensor{{1, 5}, {1, 2}}:gt(4):any(2) == {true, false}
+---@param dim? integer|integer[]|table
+---@param keepdim? boolean|table
+---@return boolean|heed.Tensor
+function Tensor:any(dim, keepdim) end
+heed.any = Tensor.any
+
+---Are all elements true, or not 0? Without `dim` a Lua truth.
+---> heed.tensor{1, 5}:gt(4):all() == false
+---@param dim? integer|integer[]|table
+---@param keepdim? boolean|table
+---@return boolean|heed.Tensor
+function Tensor:all(dim, keepdim) end
+heed.all = Tensor.all
+
+---e^x / sum of e^x along a dimension, without overflow: what adds up to one. A row of -inf
+---gives NaN.
+---> heed.tensor{0.0, 0.6931}:softmax(1) == {0.3333, 0.6667}
+---@param dim integer
+---@param dtype? heed.dtype|table in which to compute
+---@return heed.Tensor
+function Tensor:softmax(dim, dtype) end
+heed.softmax = Tensor.softmax
+
+---The logarithm of softmax, without overflow.
+---> heed.tensor{0.0, 0.0}:log_softmax(-1) == {-0.6931, -0.6931}
+---@param dim integer
+---@param dtype? heed.dtype|table in which to compute
+---@return heed.Tensor
+function Tensor:log_softmax(dim, dtype) end
+heed.log_softmax = Tensor.log_softmax
+
+
+-- Products ---------------------------------------------------------------
+
+---The matrix product of the last two dimensions; those before broadcast. Vectors stand for a
+---row on the left and a column on the right, and the result loses that dimension.
+---> heed.tensor{{1, 2}, {3, 4}}:matmul(heed.tensor{{1, 0}, {0, 2}}) == {{1, 4}, {3, 8}}
+---> heed.tensor{1, 2}:matmul(heed.tensor{3, 4}) == 11
+---> heed.zeros(5, 2, 3):matmul(heed.zeros(3, 4)).shape == heed.zeros(5, 2, 4).shape == true
+---> heed.zeros(2, 3):matmul(heed.zeros(2, 3)) raises "matmul"
+---@param other heed.Tensor (…, K, N), self being (…, M, K)
+---@return heed.Tensor product (…, M, N)
+function Tensor:matmul(other) end
+heed.matmul = Tensor.matmul
+
+---The matrix products of two stacks of equal length.
+---> heed.ones(2, 1, 3):bmm(heed.ones(2, 3, 1)) == {{{3}}, {{3}}}
+---@param mat2 heed.Tensor (B, K, N), self being (B, M, K)
+---@return heed.Tensor product (B, M, N)
+function Tensor:bmm(mat2) end
+heed.bmm = Tensor.bmm
+
+---Products summed over the letters that the result lacks (A. Einstein's convention). A letter
+---that is repeated in one term takes a diagonal; dots stand for dimensions that broadcast.
+---> heed.einsum("ij,kj->ik", heed.tensor{{1, 2}}, heed.tensor{{3, 4}, {5, 6}}) == {{11, 17}}
+---> heed.einsum("ii", heed.tensor{{1, 2}, {3, 4}}) == 5
+---> heed.einsum("...i->...", heed.ones(2, 3)) == {3, 3}
+---> heed.einsum("ij->ik", heed.ones(2, 3)) raises "einsum"
+---@param equation string
+---@param ... heed.Tensor|heed.Tensor[]
+---@return heed.Tensor
+function heed.einsum(equation, ...) end
+
+---x W^T + b over the last dimension.
+---> heed.tensor{{1.0, 2.0}}:linear(heed.tensor{{3.0, 4.0}}, heed.tensor{0.5}) == {{11.5}}
+---@param weight heed.Tensor (outputs, inputs)
+---@param bias? heed.Tensor (outputs)
+---@return heed.Tensor y (…, outputs), self being (…, inputs)
+function Tensor:linear(weight, bias) end
+heed.linear = Tensor.linear
+
+---All products of two vectors' elements.
+---> heed.tensor{1, 2}:outer(heed.tensor{3, 4}) == {{3, 4}, {6, 8}}
+---@param vec2 heed.Tensor (N), self being (M)
+---@return heed.Tensor product (M, N)
+function Tensor:outer(vec2) end
+heed.outer = Tensor.outer
+
+---The sum of two vectors' products.
+---> heed.tensor{1, 2}:dot(heed.tensor{3, 4}) == 11
+---@param other heed.Tensor
+---@return heed.Tensor
+function Tensor:dot(other) end
+heed.dot = Tensor.dot
+
+
+-- Views: they share the memory -------------------------------------------
+
+---Another shape for the same elements in the same order; -1 stands for what remains. Raises
+---where that needs a copy.
+---> heed.arange(4):view(2, -1) == {{1, 2}, {3, 4}}
+---> heed.zeros(2, 3):t():view(6) raises "view"
+---@param size heed.sizes
+---@param ... integer
+---@return heed.Tensor
+function Tensor:view(size, ...) end
+heed.view = Tensor.view
+
+---As view, but copies where it must.
+---> heed.arange(4):reshape(2, 2):t():reshape(4) == {1, 3, 2, 4}
+---> heed.zeros(4):reshape(3, -1) raises "reshape"
+---@param shape heed.sizes
+---@param ... integer
+---@return heed.Tensor
+function Tensor:reshape(shape, ...) end
+heed.reshape = Tensor.reshape
+
+---Two dimensions change places.
+---> heed.tensor{{1, 2}, {3, 4}}:transpose(1, 2) == {{1, 3}, {2, 4}}
+---@param dim0 integer
+---@param dim1 integer
+---@return heed.Tensor
+function Tensor:transpose(dim0, dim1) end
+heed.transpose = Tensor.transpose
+
+---The transposed matrix; a vector stays as it is.
+---> heed.tensor{{1, 2}}:t() == {{1}, {2}}
+---@return heed.Tensor
+function Tensor:t() end
+heed.t = Tensor.t
+
+---The dimensions in another order.
+---> heed.zeros(2, 3, 4):permute(3, 1, 2).shape == heed.zeros(4, 2, 3).shape == true
+---@param dims heed.sizes all of them
+---@param ... integer
+---@return heed.Tensor
+function Tensor:permute(dims, ...) end
+heed.permute = Tensor.permute
+
+---Repeats dimensions of size 1, and new ones in front, without a copy; -1 keeps a size.
+---> heed.tensor{{1}, {2}}:expand(-1, 2) == {{1, 1}, {2, 2}}
+---@param size heed.sizes
+---@param ... integer
+---@return heed.Tensor
+function Tensor:expand(size, ...) end
+heed.expand = Tensor.expand
+
+---> heed.tensor{{1}, {2}}:expand_as(heed.zeros(2, 2)) == {{1, 1}, {2, 2}}
+---@param other heed.Tensor
+---@return heed.Tensor
+function Tensor:expand_as(other) end
+heed.expand_as = Tensor.expand_as
+
+---One position along a dimension, which goes. `select(1, i)` of a vector is 0-dimensional, and
+---gradients pass.
+---> heed.tensor{{1, 2}, {3, 4}}:select(2, 1) == {1, 3}
+---> heed.zeros(2):select(1, 3) raises "select"
+---@param dim integer
+---@param index integer
+---@return heed.Tensor
+function Tensor:select(dim, index) end
+heed.select = Tensor.select
+
+---From one position to another, both counted.
+---> heed.arange(6):slice(1, 2, -1, 2) == {2, 4, 6}
+---@param dim integer
+---@param start? integer 1 unless given
+---@param stop? integer -1 unless given
+---@param step? integer 1 unless given
+---@return heed.Tensor
+function Tensor:slice(dim, start, stop, step) end
+heed.slice = Tensor.slice
+
+---So many positions from one on.
+---> heed.arange(6):narrow(1, 2, 3) == {2, 3, 4}
+---@param dim integer
+---@param start integer
+---@param length integer
+---@return heed.Tensor
+function Tensor:narrow(dim, start, length) end
+heed.narrow = Tensor.narrow
+
+---Without its dimensions of size 1, or without those that are named.
+---> heed.zeros(1, 2, 1):squeeze().shape == heed.zeros(2).shape == true
+---@param dim? integer|integer[]|table
+---@return heed.Tensor
+function Tensor:squeeze(dim) end
+heed.squeeze = Tensor.squeeze
+
+---With a dimension of size 1 more, at this place.
+---> heed.tensor{1, 2}:unsqueeze(2) == {{1}, {2}}
+---> heed.tensor{1, 2}:unsqueeze(-1) == {{1}, {2}}
+---@param dim integer
+---@return heed.Tensor
+function Tensor:unsqueeze(dim) end
+heed.unsqueeze = Tensor.unsqueeze
+
+---Several dimensions become one.
+---> heed.zeros(2, 3, 4):flatten(2).shape == heed.zeros(2, 12).shape == true
+---@param start_dim? integer|table 1 unless given
+---@param end_dim? integer -1 unless given
+---@return heed.Tensor
+function Tensor:flatten(start_dim, end_dim) end
+heed.flatten = Tensor.flatten
+
+---Windows along a dimension, as a new last one.
+---> heed.arange(4):unfold(1, 2, 1) == {{1, 2}, {2, 3}, {3, 4}}
+---@param dimension integer
+---@param size integer
+---@param step integer
+---@return heed.Tensor
+function Tensor:unfold(dimension, size, step) end
+heed.unfold = Tensor.unfold
+
+---The diagonal of two dimensions, as the last one.
+---> heed.tensor{{1, 2}, {3, 4}}:diagonal() == {1, 4}
+---> heed.tensor{{1, 2}, {3, 4}}:diagonal(1) == {2}
+---@param offset? integer|table above the diagonal; 0 unless given
+---@param dim1? integer 1 unless given
+---@param dim2? integer 2 unless given
+---@return heed.Tensor
+function Tensor:diagonal(offset, dim1, dim2) end
+heed.diagonal = Tensor.diagonal
+
+---Parts of `size` elements along a dimension (the last may be shorter), or of listed sizes.
+---> #heed.arange(5):split(2) == 3
+---> heed.arange(5):split({4, 1})[2] == {5}
+---@param size integer|integer[]
+---@param dim? integer 1 unless given
+---@return heed.Tensor[]
+function Tensor:split(size, dim) end
+heed.split = Tensor.split
+
+---At most `n` parts of equal size along a dimension; the last may be shorter.
+---> heed.arange(5):chunk(2)[1] == {1, 2, 3}
+---@param n integer
+---@param dim? integer 1 unless given
+---@return heed.Tensor[]
+function Tensor:chunk(n, dim) end
+heed.chunk = Tensor.chunk
+
+---The slices along a dimension, without it.
+---> heed.tensor{{1, 2}, {3, 4}}:unbind(2)[1] == {1, 3}
+---@param dim? integer 1 unless given
+---@return heed.Tensor[]
+function Tensor:unbind(dim) end
+heed.unbind = Tensor.unbind
+
+
+-- Joining and rearranging: copies ----------------------------------------
+
+---Tensors one behind the other along a dimension.
+---> heed.cat({heed.tensor{1, 2}, heed.tensor{3}}, 1) == {1, 2, 3}
+---> heed.cat({heed.zeros(2, 2), heed.zeros(2, 3)}, 1) raises "cat"
+---@param tensors heed.Tensor[]
+---@param dim? integer|table 1 unless given
+---@return heed.Tensor
+function heed.cat(tensors, dim) end
+
+---`cat` of at most 64 tensors, in one pass.
+---> heed.join({heed.tensor{1, 2}, heed.tensor{3}}, 1) == {1, 2, 3}
+---@param tensors heed.Tensor[]
+---@param dim? integer|table 1 unless given
+---@return heed.Tensor
+function heed.join(tensors, dim) end
+
+---Tensors of one shape side by side, along a new dimension.
+---> heed.stack({heed.tensor{1, 2}, heed.tensor{3, 4}}, 2) == {{1, 3}, {2, 4}}
+---@param tensors heed.Tensor[]
+---@param dim? integer|table 1 unless given
+---@return heed.Tensor
+function heed.stack(tensors, dim) end
+
+---0 above a diagonal.
+---> heed.ones(2, 2):tril() == {{1, 0}, {1, 1}}
+---> heed.ones(2, 2):tril(-1) == {{0, 0}, {1, 0}}
+---@param diagonal? integer|table 0 is the main one, 1 the one above it
+---@return heed.Tensor
+function Tensor:tril(diagonal) end
+Tensor.tril_, heed.tril, heed.tril_ = Tensor.tril, Tensor.tril, Tensor.tril
+
+---0 below a diagonal.
+---> heed.ones(2, 2):triu() == {{1, 1}, {0, 1}}
+---@param diagonal? integer|table 0 is the main one, 1 the one above it
+---@return heed.Tensor
+function Tensor:triu(diagonal) end
+Tensor.triu_, heed.triu, heed.triu_ = Tensor.triu, Tensor.triu, Tensor.triu
+
+---Shifts elements along dimensions; what leaves at one end comes in at the other.
+---> heed.arange(4):roll(1) == {4, 1, 2, 3}
+---@param shifts heed.sizes
+---@param dims? integer|integer[]|table without it the tensor rolls as one row
+---@return heed.Tensor
+function Tensor:roll(shifts, dims) end
+heed.roll = Tensor.roll
+
+---Turns dimensions round.
+---> heed.arange(3):flip(1) == {3, 2, 1}
+---@param dims heed.sizes
+---@param ... integer
+---@return heed.Tensor
+function Tensor:flip(dims, ...) end
+heed.flip = Tensor.flip
+
+---Each element so many times.
+---> heed.tensor{1, 2}:repeat_interleave(2) == {1, 1, 2, 2}
+---@param repeats integer
+---@param dim? integer|table without it the tensor is one row
+---@return heed.Tensor
+function Tensor:repeat_interleave(repeats, dim) end
+heed.repeat_interleave = Tensor.repeat_interleave
+
+---The tensor so many times along each of the last dimensions.
+---> heed.tensor{1, 2}:tile(2) == {1, 2, 1, 2}
+---@param dims heed.sizes
+---@param ... integer
+---@return heed.Tensor
+function Tensor:tile(dims, ...) end
+heed.tile = Tensor.tile
+
+---Adds elements at the ends: before and after the last dimension, then the one before it.
+---Negative numbers take away.
+---> heed.tensor{1, 2}:pad({1, 2}) == {0, 1, 2, 0, 0}
+---> heed.tensor{1, 2}:pad({0, 1}, {value = 9}) == {1, 2, 9}
+---@param pad integer[]
+---@param mode? "constant"|table
+---@param value? number 0 unless given
+---@return heed.Tensor
+function Tensor:pad(pad, mode, value) end
+heed.pad = Tensor.pad
+
+
+-- Indexing ---------------------------------------------------------------
+
+---The elements at listed positions along a dimension: y[i][j] = x[index[i][j] ][j] for `dim` 1.
+---> heed.tensor{{1, 2}, {3, 4}}:gather(2, heed.tensor{{2}, {1}}) == {{2}, {3}}
+---> heed.tensor{1, 2}:gather(1, heed.tensor{0}) raises "gather"
+---@param dim integer
+---@param index heed.Tensor int64, of self's rank
+---@return heed.Tensor of index's shape
+function Tensor:gather(dim, index) end
+heed.gather = Tensor.gather
+
+---A copy with `src` at listed positions; where two meet, one of them stays.
+---> heed.zeros(3):scatter(1, heed.tensor{3, 1}, heed.tensor{7.0, 8.0}) == {8, 0, 7}
+---@param dim integer
+---@param index heed.Tensor int64, of self's rank
+---@param src heed.operand of index's shape, or a number
+---@return heed.Tensor
+function Tensor:scatter(dim, index, src) end
+Tensor.scatter_, heed.scatter, heed.scatter_ = Tensor.scatter, Tensor.scatter, Tensor.scatter
+
+---A copy with `src` added at listed positions.
+---> heed.zeros(3):scatter_add(1, heed.tensor{1, 1}, heed.tensor{7.0, 8.0}) == {15, 0, 0}
+---@param dim integer
+---@param index heed.Tensor int64, of self's rank
+---@param src heed.Tensor of index's shape
+---@return heed.Tensor
+function Tensor:scatter_add(dim, index, src) end
+Tensor.scatter_add_ = Tensor.scatter_add
+heed.scatter_add, heed.scatter_add_ = Tensor.scatter_add, Tensor.scatter_add
+
+---What x[{…}] with tensors does: one entry for each dimension, int64 or bool, false for all.
+---> heed.tensor{{1, 2}, {3, 4}}:take{false, heed.tensor{2}} == {{2}, {4}}
+---@param indices (heed.Tensor|false)[]
+---@return heed.Tensor
+function Tensor:take(indices) end
+heed.take = Tensor.take
+
+---A copy with values where `take` takes from; or with the values added.
+---> heed.zeros(3):put({heed.tensor{1, 3}}, 5) == {5, 0, 5}
+---@param indices (heed.Tensor|false)[]
+---@param values heed.operand
+---@param accumulate? boolean|table
+---@return heed.Tensor
+function Tensor:put(indices, values, accumulate) end
+Tensor.put_, heed.put, heed.put_ = Tensor.put, Tensor.put, Tensor.put
+
+---The slices at listed positions.
+---> heed.tensor{{1, 2}, {3, 4}}:index_select(2, heed.tensor{2, 2}) == {{2, 2}, {4, 4}}
+---@param dim integer
+---@param index heed.Tensor int64 (N)
+---@return heed.Tensor
+function Tensor:index_select(dim, index) end
+heed.index_select = Tensor.index_select
+
+---One value wherever the mask is true.
+---> heed.tensor{1, 2}:masked_fill(heed.tensor{true, false}, 9) == {9, 2}
+---@param mask heed.Tensor bool, broadcasts
+---@param value heed.operand
+---@return heed.Tensor
+function Tensor:masked_fill(mask, value) end
+Tensor.masked_fill_ = Tensor.masked_fill
+heed.masked_fill, heed.masked_fill_ = Tensor.masked_fill, Tensor.masked_fill
+
+---A vector of what stands where the mask is true.
+---> heed.tensor{1, 2, 3}:masked_select(heed.tensor{true, false, true}) == {1, 3}
+---@param mask heed.Tensor bool
+---@return heed.Tensor
+function Tensor:masked_select(mask) end
+heed.masked_select = Tensor.masked_select
+
+---A row of the weight for each id.
+---> heed.tensor{2, 1}:embedding(heed.tensor{{1.0}, {2.0}}) == {{2}, {1}}
+---> heed.tensor{0}:embedding(heed.tensor{{1.0}, {2.0}}) raises "embedding"
+---@param weight heed.Tensor (V, D)
+---@param padding_idx? integer|table an id whose row gets no gradient
+---@return heed.Tensor rows (…, D), self being int64 (…)
+function Tensor:embedding(weight, padding_idx) end
+heed.embedding = Tensor.embedding
+
+---1 at the position of each id, 0 elsewhere, as int64.
+---> heed.tensor{2, 1}:one_hot(3) == {{0, 1, 0}, {1, 0, 0}}
+---@param num_classes? integer|table the largest id unless given
+---@return heed.Tensor (…, num_classes)
+function Tensor:one_hot(num_classes) end
+heed.one_hot = Tensor.one_hot
+
+---The positions of what is true, or not 0, one in a row.
+---> heed.tensor{{1, 0}, {0, 1}}:nonzero() == {{1, 1}, {2, 2}}
+---@return heed.Tensor positions int64 (N, rank)
+function Tensor:nonzero() end
+heed.nonzero = Tensor.nonzero
+
+---In rising order along a dimension, and where each element stood. Equal ones keep their order.
+---NaN counts as the largest.
+---> heed.tensor{3, 1, 2}:sort() == {1, 2, 3}, {2, 3, 1}
+---> heed.tensor{3, 1, 2}:sort{descending = true} == {3, 2, 1}
+---@param dim? integer|table -1 unless given
+---@param descending? boolean
+---@param stable? boolean true unless given
+---@return heed.Tensor values
+---@return heed.Tensor positions int64
+function Tensor:sort(dim, descending, stable) end
+heed.sort = Tensor.sort
+
+---The positions that `sort` gives.
+---> heed.tensor{3, 1, 2}:argsort() == {2, 3, 1}
+---@param dim? integer|table -1 unless given
+---@param descending? boolean
+---@param stable? boolean true unless given
+---@return heed.Tensor positions int64
+function Tensor:argsort(dim, descending, stable) end
+heed.argsort = Tensor.argsort
+
+---The k largest elements along a dimension, or the smallest, and their positions.
+---> heed.tensor{3, 1, 2}:topk(2) == {3, 2}, {1, 3}
+---@param k integer
+---@param dim? integer|table -1 unless given
+---@param largest? boolean true unless given
+---@param sorted? boolean true unless given
+---@return heed.Tensor values
+---@return heed.Tensor positions int64
+function Tensor:topk(k, dim, largest, sorted) end
+heed.topk = Tensor.topk
+
+
+-- Norms and dropout ------------------------------------------------------
+
+---(x - mean) / sqrt(variance + eps) over the last dimensions, then a scale and a shift. J. L. Ba
+---et al. (2016), "Layer normalization", section 3.
+---> heed.tensor{1.0, 3.0}:layer_norm({2}) == {-1, 1}
+---@param shape heed.sizes the last dimensions
+---@param weight? heed.Tensor of that shape
+---@param bias? heed.Tensor of that shape
+---@param eps? number|table 1e-5 unless given
+---@return heed.Tensor
+function Tensor:layer_norm(shape, weight, bias, eps) end
+heed.layer_norm = Tensor.layer_norm
+
+---x / sqrt(mean of x^2 + eps) over the last dimensions, then a scale. B. Zhang and R. Sennrich
+---(2019), "Root mean square layer normalization", section 4.
+---> heed.tensor{3.0, 4.0}:rms_norm({2}) == {0.8485, 1.1314}
+---@param shape heed.sizes the last dimensions
+---@param weight? heed.Tensor of that shape
+---@param eps? number|table the type's precision unless given
+---@return heed.Tensor
+function Tensor:rms_norm(shape, weight, eps) end
+heed.rms_norm = Tensor.rms_norm
+
+---0 with probability p, else x / (1 - p). N. Srivastava et al. (2014), "Dropout".
+---> heed.ones(3):dropout(0.5, false) == {1, 1, 1}
+---> heed.ones(3):dropout(2) raises "dropout"
+---@param p? number|table 0.5 unless given
+---@param training? boolean|table true unless given; false leaves x as it is
+---@return heed.Tensor
+function Tensor:dropout(p, training) end
+heed.dropout = Tensor.dropout
+
+
+-- Losses -----------------------------------------------------------------
+-- `reduction` is "mean" unless given, "sum", or "none" for a loss of each element.
+
+---@alias heed.reduction "mean"|"sum"|"none"
+
+---Minus log softmax(x) at each label, which count from 1; or the cross entropy with given shares.
+---> heed.cross_entropy(heed.tensor{{0.0, 0.0}}, heed.tensor{2}) == 0.6931
+---> heed.cross_entropy(heed.tensor{{0.0, 0.0}}, heed.tensor{0}) raises "cross_entropy"
+---@param target heed.Tensor labels (N, …), or shares (N, C, …); self is (N, C, …) or (C)
+---@param weight? heed.Tensor (C) of each class
+---@param ignore_index? integer|table a label that counts for nothing; -100 unless given
+---@param reduction? heed.reduction the mean is by the labels' weights
+---@param label_smoothing? number a share that is spread over all classes; 0 unless given
+---@return heed.Tensor
+function Tensor:cross_entropy(target, weight, ignore_index, reduction, label_smoothing) end
+heed.cross_entropy = Tensor.cross_entropy
+
+---cross_entropy of what is a logarithm of probabilities already.
+---> heed.nll_loss(heed.tensor{{-1.0, -2.0}}, heed.tensor{2}) == 2
+---@param target heed.Tensor labels, int64 (N, …); self is (N, C, …)
+---@param weight? heed.Tensor (C) of each class
+---@param ignore_index? integer|table -100 unless given
+---@param reduction? heed.reduction
+---@return heed.Tensor
+function Tensor:nll_loss(target, weight, ignore_index, reduction) end
+heed.nll_loss = Tensor.nll_loss
+
+---The cross entropy of probabilities with truths from 0 to 1; logarithms stop at -100.
+---> heed.binary_cross_entropy(heed.tensor{0.5, 1.0}, heed.tensor{1.0, 1.0}) == 0.3466
+---@param target heed.Tensor of self's shape
+---@param weight? heed.Tensor|table of each element, broadcasts
+---@param reduction? heed.reduction
+---@return heed.Tensor
+function Tensor:binary_cross_entropy(target, weight, reduction) end
+heed.binary_cross_entropy = Tensor.binary_cross_entropy
+
+---binary_cross_entropy of sigmoid(x), without overflow.
+---> heed.bce_with_logits(heed.tensor{0.0}, heed.tensor{1.0}) == 0.6931
+---@param target heed.Tensor of self's shape
+---@param weight? heed.Tensor|table of each element, broadcasts
+---@param reduction? heed.reduction
+---@param pos_weight? heed.Tensor of what is true
+---@return heed.Tensor
+function Tensor:bce_with_logits(target, weight, reduction, pos_weight) end
+heed.bce_with_logits = Tensor.bce_with_logits
+
+---(x - y)^2.
+---> heed.mse_loss(heed.tensor{1.0, 2.0}, heed.tensor{1.0, 4.0}) == 2
+---@param target heed.Tensor
+---@param reduction? heed.reduction|table
+---@return heed.Tensor
+function Tensor:mse_loss(target, reduction) end
+heed.mse_loss = Tensor.mse_loss
+
+---|x - y|.
+---> heed.l1_loss(heed.tensor{1.0, 2.0}, heed.tensor{1.0, 4.0}) == 1
+---@param target heed.Tensor
+---@param reduction? heed.reduction|table
+---@return heed.Tensor
+function Tensor:l1_loss(target, reduction) end
+heed.l1_loss = Tensor.l1_loss
+
+---(x - y)^2 / (2 beta) where |x - y| is below beta, else |x - y| - beta / 2.
+---> heed.smooth_l1_loss(heed.tensor{1.5, 2.0}, heed.tensor{1.0, 4.0}, "none") == {0.125, 1.5}
+---@param target heed.Tensor
+---@param reduction? heed.reduction|table
+---@param beta? number 1 unless given
+---@return heed.Tensor
+function Tensor:smooth_l1_loss(target, reduction, beta) end
+heed.smooth_l1_loss = Tensor.smooth_l1_loss
+
+---y (log y - x): Kullback and Leibler's divergence, x being a logarithm of probabilities.
+---> heed.kl_div(heed.tensor{-0.6931}, heed.tensor{1.0}, "sum") == 0.6931
+---@param target heed.Tensor probabilities, or their logarithms
+---@param reduction? heed.reduction|"batchmean"|table by the first size for "batchmean"
+---@param log_target? boolean whether the target is a logarithm too
+---@return heed.Tensor
+function Tensor:kl_div(target, reduction, log_target) end
+heed.kl_div = Tensor.kl_div
+
+
+-- Attention --------------------------------------------------------------
+
+---@class heed.attention.options
+---@field mask? heed.Tensor bool, broadcasts against (B, H, T, S): true where a query may attend
+---@field bias? heed.Tensor floats, added to the scores, likewise; may be trained
+---@field lengths? heed.Tensor int64 (B): how many keys there are in each sequence
+---@field causal? boolean no key behind the query's position
+---@field offset? integer the first query's position less the first key's; S - T unless given
+---@field scale? number of the scores; 1 / sqrt(D) unless given
+---@field softcap? number c: scores become c tanh(score / c)
+---@field dropout? number share of weights that are dropped; 0 unless given
+---@field weights? boolean whether the weights come back too
+---@field lse? boolean whether each query's logsumexp of scores comes back too
+---@field fused? boolean false composes it from other operations, for comparison
+
+---softmax(q k^T scale + bias) v over the keys that each query may attend to. A. Vaswani et al.
+---(2017), "Attention is all you need", section 3.2.1; computed tile by tile, with memory linear
+---in T and S, after T. Dao et al. (2022), "FlashAttention".
+---
+---Without B and H: (T, D), and (B, T, D) for one head; results and masks drop the same
+---dimensions. `mask`, `lengths` and `causal` hold together. A query that may attend to nothing
+---gives 0. Query i stands at key position i + S - T, so that the last query sees all keys.
+---> heed.attention(heed.zeros(1, 2), heed.zeros(2, 2), heed.tensor{{1.0}, {3.0}}) == {{2}}
+---> heed.attention(heed.zeros(2, 1), heed.zeros(2, 1), heed.eye(2), {causal = true})[1] == {1, 0}
+---> heed.attention(heed.zeros(2, 3), heed.zeros(2, 4), heed.zeros(2, 3)) raises "attention"
+---@param key heed.Tensor (B, Hk, S, D), Hk dividing H; self, the query, is (B, H, T, D)
+---@param value heed.Tensor (B, Hk, S, Dv)
+---@param options? heed.attention.options
+---@return heed.Tensor output (B, H, T, Dv)
+---@return heed.Tensor? weights (B, H, T, S), if asked for
+---@return heed.Tensor? lse (B, H, T), if asked for
+function Tensor:attention(key, value, options) end
+heed.attention = Tensor.attention
+
+
+-- Gradients --------------------------------------------------------------
+
+---Adds the gradients of this tensor to those of all leaves that want one, and frees the history
+---that it walked. If it fails, gradients are as before.
+---> (function(x) x:square():sum():backward() return x.grad end)(
+--->   heed.tensor({1.0, 2.0}, {requires_grad = true})) == {2, 4}
+---> heed.zeros(2):backward() raises "backward"
+---@param gradient? heed.Tensor|{retain_graph: boolean} of this tensor; 1 for a single element
+---@param options? {retain_graph: boolean} true keeps the history
+function Tensor:backward(gradient, options) end
+
+---The gradients of y by some tensors; leaves stay as they are.
+---> (function(x) return heed.grad(x ^ 3, x) end)(
+--->   heed.tensor(2.0, {requires_grad = true})) == 12
+---@param y heed.Tensor
+---@param xs heed.Tensor|heed.Tensor[]
+---@param gradient? heed.Tensor|{retain_graph: boolean} of y; 1 for a single element
+---@param options? {retain_graph: boolean}
+---@return heed.Tensor|(heed.Tensor|false)[]|nil gradients one for one, a list for a list; nil, or
+---false in the list, where y does not depend on it
+function heed.grad(y, xs, gradient, options) end
+
+---The same values without history.
+---> heed.tensor({1.0}, {requires_grad = true}):detach().requires_grad == false
+---@return heed.Tensor
+function Tensor:detach() end
+heed.detach = Tensor.detach
+
+---Says whether gradients of it are wanted.
+---> heed.zeros(2):requires_grad_().requires_grad == true
+---> heed.tensor{1}:requires_grad_() raises "float"
+---@param yes? boolean true unless given
+---@return heed.Tensor self
+function Tensor:requires_grad_(yes) end
+
+---f(...), with nothing recorded. Calls may be nested, and errors pass through.
+---> heed.no_grad(function(x) return x + 1 end, heed.tensor{1}) == {2}
+---> heed.no_grad(heed.is_grad_enabled) == false
+---@param f function
+---@param ... any
+---@return any ...
+function heed.no_grad(f, ...) end
+
+---f(...), recorded again within no_grad.
+---> heed.no_grad(heed.enable_grad, heed.is_grad_enabled) == true
+---@param f function
+---@param ... any
+---@return any ...
+function heed.enable_grad(f, ...) end
+
+---> heed.is_grad_enabled() == true
+---@return boolean
+function heed.is_grad_enabled() end
+
+---A differentiable function of your own. `forward(ctx, ...)` gives the results, and nothing in
+---it is recorded; `backward(ctx, g, ...)` gets their gradients and gives one for each argument
+---of forward, nil where there is none. `ctx` is a table for what backward needs.
+---> heed.custom{
+--->   forward = function(ctx, x) ctx.x = x return x * x end,
+--->   backward = function(ctx, g) return 2 * ctx.x * g end,
+---> }(heed.tensor{3.0}) == {9}
+---@param rules {forward: function, backward: function}
+---@return function
+function heed.custom(rules) end
+
+---f(...), without keeping what its gradient needs: backward runs f again.
+---> heed.checkpoint(heed.exp, heed.tensor{0.0}) == {1}
+---@param f function
+---@param ... any
+---@return any ...
+function heed.checkpoint(f, ...) end
+
+---Compares f's gradients with central differences, in float64.
+---> heed.gradcheck(heed.tanh, heed.tensor{0.1, 0.7}) == true
+---@param f function of the tensors in xs
+---@param xs heed.Tensor|heed.Tensor[] copied as float64
+---@param options? {eps: number, atol: number, rtol: number} 1e-6, 1e-5, 1e-3 unless given
+---@return boolean good
+---@return string? message of the worst element, if not
+function heed.gradcheck(f, xs, options) end
+
+---How many operations are kept for gradients.
+---> heed.graph_nodes() == 0
+---@return integer
+function heed.graph_nodes() end
+
+
+-- Random numbers: PyTorch's, for the same seed ---------------------------
+
+---Starts the generator anew.
+---> (heed.manual_seed(0) or heed.rand(2)) == {0.4963, 0.7682}
+---@param seed integer
+function heed.manual_seed(seed) end
+
+---The generator's state, or sets it.
+---> heed.rng_state():numel() == 5056
+---@param state? heed.Tensor what an earlier call gave
+---@return heed.Tensor? state uint8 (5056)
+function heed.rng_state(state) end
+
+---Uniform numbers from `from` to below `to`, into self.
+---> heed.zeros(5):uniform_(2, 3):ge(2):all() == true
+---@param from? number|table 0 unless given
+---@param to? number 1 unless given
+---@return heed.Tensor
+function Tensor:uniform_(from, to) end
+Tensor.uniform = Tensor.uniform_
+heed.uniform, heed.uniform_ = Tensor.uniform_, Tensor.uniform_
+
+---Normal numbers, into self.
+---> heed.zeros(5):normal_(7, 0) == {7, 7, 7, 7, 7}
+---@param mean? number|table 0 unless given
+---@param std? number 1 unless given
+---@return heed.Tensor
+function Tensor:normal_(mean, std) end
+Tensor.normal = Tensor.normal_
+heed.normal, heed.normal_ = Tensor.normal_, Tensor.normal_
+
+---1 with the probability that stands there, or with p; else 0. In place p is 0.5 unless given.
+---> heed.tensor{0.0, 1.0}:bernoulli() == {0, 1}
+---@param p? number|table
+---@return heed.Tensor
+function Tensor:bernoulli(p) end
+Tensor.bernoulli_ = Tensor.bernoulli
+heed.bernoulli, heed.bernoulli_ = Tensor.bernoulli, Tensor.bernoulli
+
+---Positions, drawn by the weights in each row.
+---> heed.tensor{0.0, 1.0}:multinomial(3, true) == {2, 2, 2}
+---@param num_samples integer
+---@param replacement? boolean|table whether one may be drawn again
+---@return heed.Tensor positions int64 (num_samples), or (rows, num_samples)
+function Tensor:multinomial(num_samples, replacement) end
+heed.multinomial = Tensor.multinomial
+
+
+-- Memory, threads, processor ---------------------------------------------
+
+---Bytes of tensors: alive, kept for reuse, the most that were alive, and the bound, past which a
+---tensor is refused (the machine's free memory if 0).
+---> heed.memory().live >= 0 == true
+---> heed.memory{limit = 0} raises "limit"
+---@param options? {limit: integer} sets the bound
+---@return {live: integer, cached: integer, peak: integer, limit: integer}
+function heed.memory(options) end
+
+---f(...); frees every tensor made meanwhile, but for results (tables and modules are searched),
+---leaves that want gradients, gradients, and what `keep` names. Errors pass through.
+---> heed.scope(function() return heed.ones(2) + 1 end) == {2, 2}
+---@param f function
+---@param ... any
+---@return any ...
+function heed.scope(f, ...) end
+
+---Scopes leave this tensor alone.
+---@param t heed.Tensor
+---@return heed.Tensor t
+function heed.keep(t) end
+
+---How many threads work, the caller's included. Results do not depend on it.
+---> heed.threads() >= 1 == true
+---> heed.threads(0) raises "1 to 256"
+---@param n? integer sets it, from 1 to 256
+---@return integer
+function heed.threads(n) end
+
+---Which of the processor's instructions are used: "base", "avx2", "avx512" or "neon".
+---> type(heed.level()) == "string"
+---> heed.level("sse2") raises "sse2"
+---@param name? string chooses; raises if it is not to be had here
+---@return string
+function heed.level(name) end
+
+---@class heed.cuda
+heed.cuda = {}
+
+---Is there a GPU?
+---> heed.cuda.available() == false
+---@return boolean
+---@return string? reason
+function heed.cuda.available() end
+
+---> heed.cuda.device_count() == 0
+---@return integer
+function heed.cuda.device_count() end
+
+
+-- For the Lua half -------------------------------------------------------
+
+---Raises an error that blames the first line outside heed's own Lua.
+---> heed.fail("%s: %d", "f", 3) raises "f: 3"
+---@param format string
+---@param ... any
+function heed.fail(format, ...) end
+
+---Seconds of a clock that only goes forward.
+---> heed.clock() <= heed.clock() == true
+---@return number
+function heed.clock() end
+
+---Is a file descriptor a terminal?
+---@param descriptor? integer 1, the standard output, unless given
+---@return boolean
+function heed.isatty(descriptor) end
+
+---What C defines, as it is: the functions above that are C's, and those that only the Lua half
+---calls.
+---@class heed.core: heed
+heed.core = {}
+
+---One step of an optimiser for all parameters, PyTorch's formulas: kind "sgd", "adam" or "adamw".
+---@param kind string
+---@param parameters heed.Tensor[]
+---@param gradients (heed.Tensor|false)[]
+---@param states (heed.Tensor|false)[][] lists, one for each kind of state
+---@param options table lr, step and PyTorch's others
+function heed.core.optim_step(kind, parameters, gradients, states, options) end
+
+---Gives outputs without history one that calls `backward` with their gradients.
+---@param outputs heed.Tensor[]
+---@param inputs heed.Tensor[]
+---@param backward function gives the inputs' gradients
+function heed.core.record(outputs, inputs, backward) end
+
+---The bytes of a regular file.
+---@param path string
+---@param most? integer
+---@return string? bytes
+---@return string? message
+function heed.core.read_file(path, most) end
+
+---Writes a file as a whole: the old one or the new one stands there at every moment.
+---@param path string
+---@param parts string[]
+---@return true? done
+---@return string? message
+function heed.core.write_file(path, parts) end
+
+---CRC-32, as zlib and PNG have it (ISO 3309).
+---> heed.core.crc32("123456789") == 0xcbf43926
+---@param bytes string
+---@param before? integer of the bytes before these
+---@return integer
+function heed.core.crc32(bytes, before) end
+
+---Little-endian integers of other widths as those of 64 bits.
+---> heed.core.widen("\xff\x01", "i1") == string.pack("<i8i8", -1, 1)
+---@param bytes string
+---@param kind "i1"|"i2"|"i4"|"u1"|"u2"|"u4"
+---@return string
+function heed.core.widen(bytes, kind) end
+
+return heed, Tensor

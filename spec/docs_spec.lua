@@ -1,0 +1,165 @@
+-- What is written about the module is true: the examples of the reference (lua/heed/meta.lua),
+-- the blocks of README.md, and the names, which stand in the reference if and only if they live.
+
+local heed = require "heed"
+
+local REFERENCE, README = "lua/heed/meta.lua", "README.md"
+
+local function read(path)
+  local file <close> = assert(io.open(path))
+  return file:read("a")
+end
+
+
+-- Examples ---------------------------------------------------------------
+
+-- Lines that begin with --->: a line with == or raises ends an example.
+local function examples(path)
+  local list, parts, number = {}, {}, 0
+  for line in io.lines(path) do
+    number = number + 1
+    local text = line:match("^%-%-%-> (.*)$")
+    if text then
+      parts[#parts + 1] = text
+      if text:find(" == ", 1, true) or text:find(" raises \"", 1, true) then
+        list[#list + 1] = {text = table.concat(parts, "\n"), place = path .. ":" .. number}
+        parts = {}
+      end
+    else
+      assert(#parts == 0, ("%s:%d: an example without == or raises"):format(path, number))
+    end
+  end
+  return list
+end
+
+local scope = setmetatable({heed = heed}, {__index = _G})
+
+local function values(text)
+  return table.pack(assert(load("return " .. text, "=example", "t", scope))())
+end
+
+-- A table on the right stands for a tensor on the left; numbers agree to four digits.
+local function agree(a, b)
+  if heed.is_tensor(a) then a = a:totable() end
+  if type(a) == "number" and type(b) == "number" then
+    return a == b or (a ~= a and b ~= b) or math.abs(a - b) <= 5.1e-5 * math.max(1, math.abs(b))
+  elseif type(a) ~= "table" or type(b) ~= "table" then
+    return a == b
+  end
+  for key in pairs(a) do
+    if b[key] == nil then return false end
+  end
+  for key, value in pairs(b) do
+    if not agree(a[key], value) then return false end
+  end
+  return true
+end
+
+local function check(example)
+  local left, wanted = example.text:match('^(.*) raises "(.*)"$')
+  if left then
+    local good, message = pcall(values, left)
+    assert(not good, "no error")
+    assert(tostring(message):find(wanted, 1, true), message)
+    return
+  end
+  left, wanted = example.text:match("^(.*) == (.-)$")
+  local got, right = values(left), values(wanted)
+  for i = 1, right.n do
+    assert(agree(got[i], right[i]), ("result %d is %s"):format(i, tostring(got[i])))
+  end
+end
+
+
+describe("the reference", function()
+  local found = examples(REFERENCE)
+
+  it("has examples", function() assert.is_true(#found > 200, #found) end)
+
+  for _, example in ipairs(found) do
+    it("is right: " .. example.text, function()
+      local good, message = pcall(check, example)
+      assert.is_true(good, example.place .. ": " .. tostring(message))
+    end)
+  end
+end)
+
+
+-- Names ------------------------------------------------------------------
+
+-- The methods are an upvalue of __index, so that scripts cannot change them.
+local function live_methods()
+  local index, i = debug.getmetatable(heed.zeros(1)).__index, 1
+  while true do
+    local name, value = debug.getupvalue(index, i)
+    if type(value) == "table" then return value end
+    assert(name, "no table of methods found")
+    i = i + 1
+  end
+end
+
+local function names_of(t)
+  local names = {}
+  for name, value in pairs(t) do
+    if type(value) == "function" then names[name] = true end
+  end
+  return names
+end
+
+local function missing(from, other)
+  local list = {}
+  for name in pairs(from) do
+    if not other[name] then list[#list + 1] = name end
+  end
+  table.sort(list)
+  return table.concat(list, " ")
+end
+
+
+describe("names", function()
+  local documented, Tensor = dofile(REFERENCE)
+  for _, name in ipairs{"load", "save", "train"} do assert(heed[name]) end   -- loads them
+
+  local pairs_of_tables = {
+    {"functions of the module", documented, heed},
+    {"functions of the core", documented.core, require "heed.core", heed},
+    {"functions of heed.cuda", documented.cuda, heed.cuda},
+    {"methods of tensors", Tensor, live_methods()},
+  }
+  for _, entry in ipairs(pairs_of_tables) do
+    local what, written, live, elsewhere = table.unpack(entry)
+
+    it("of the " .. what .. " are all in the reference", function()
+      local known = names_of(written)
+      for name in pairs(elsewhere or {}) do known[name] = true end
+      assert.are.equal("", missing(names_of(live), known))
+    end)
+
+    it("in the reference of the " .. what .. " are all alive", function()
+      assert.are.equal("", missing(names_of(written), names_of(live)))
+    end)
+  end
+end)
+
+
+-- README -----------------------------------------------------------------
+
+describe("README.md", function()
+  local text, number = read(README), 0
+
+  for block in text:gmatch("\n```lua\n(.-)\n```") do
+    number = number + 1
+    it(("block %d runs: %s"):format(number, block:match("[^\n]*")), function()
+      local said = {}
+      local env = setmetatable({
+        print = function(...)
+          for _, value in ipairs{...} do said[#said + 1] = tostring(value) end
+        end,
+      }, {__index = _G})
+      heed.manual_seed(0)
+      assert(load(block, "=README block " .. number, "t", env))()
+    end)
+  end
+
+  it("has blocks", function() assert.is_true(number >= 8, number) end)
+end)

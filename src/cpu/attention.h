@@ -1,0 +1,112 @@
+/*
+** attention.h - attention, fused: softmax(scale q k^T + bias) v, tile by tile, in memory that
+** grows with T and S only.
+**
+** Queries lie in lanes. For a panel of them (two vectors), the scores of a tile of keys are a
+** product k q^T; so the softmax goes down the columns of the tile, without a sum across lanes,
+** k and v stay where they are, with any strides, and what is masked ends where its lane ends.
+** Rows of one panel never meet: no result depends on how panels are shared among threads.
+**
+** M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax" (2018); T. Dao et al.,
+** "FlashAttention" (2022), for the gradient from the rows' normalisers.
+*/
+
+#ifndef attention_h
+#define attention_h
+
+#include "cpu/attention_mask.h"
+
+#define TILE_KEYS 64               /* of a tile; with their k or v they stay in the nearest cache */
+#define BLOCK_PANELS 4             /* panels that a tile of k and v is used for at a time */
+#define NEAR_BYTES 16384           /* of a piece's work that fits on the stack */
+
+#define LOG2E 1.44269504088896340736
+#define LOG_OF_2 0.69314718055994530942
+
+typedef struct attend {            /* the work of either direction, read once */
+  cpu *self;
+  const work *w;
+  int64_t B, H, Hk, queries, keys, D, Dv;      /* (B, H, T, S): T queries, S keys */
+  double factor;                   /* of q k^T: to powers of 2, or to softcap's unit */
+  double cap;                      /* softcap in powers of 2, or 0 */
+  uint64_t key, drop;              /* of dropout; drop 0: none */
+  double kept;                     /* what stays is multiplied by */
+  int64_t split;                   /* panels of a head for one piece of work */
+  int64_t splits;
+  size_t room;                     /* bytes for a piece of work */
+  bool failed;                     /* a piece got no memory */
+} attend;
+
+
+static bool wanted (const view *v) { return v->at.rank >= 0; }
+
+static void *view_at (const view *v, int64_t b, int64_t h, int64_t i, int64_t j) {
+  const int64_t *stride = v->at.stride;
+  int64_t at = b * stride[0] + h * stride[1] + i * stride[2] + j * stride[3];
+  return (char *)v->data + at * scalar_sizes[v->type];
+}
+
+
+static attend attend_open (cpu *self, const work *w) {
+  const layout *q = &w->in[ATTENTION_Q].at, *k = &w->in[ATTENTION_K].at;
+  attend a = {
+    .self = self, .w = w, .B = q->size[0], .H = q->size[1], .Hk = k->size[1], .queries = q->size[2],
+    .keys = k->size[2], .D = q->size[3], .Dv = w->in[ATTENTION_V].at.size[3],
+    .factor = w->number[0] * LOG2E, .kept = 1
+  };
+  if (w->number[1] != 0) {
+    a.cap = w->number[1] * LOG2E;
+    a.factor = w->number[0] / w->number[1];
+  }
+  if (w->number[2] != 0) {
+    memcpy(&a.key, w->in[ATTENTION_KEY].data, sizeof a.key);
+    a.drop = (uint64_t)ceil(w->number[2] * 0x1p32);
+    a.kept = 1 / (1 - w->number[2]);
+  }
+  return a;
+}
+
+
+/* Room of a piece of work: near, on the stack, if it is small. */
+static void *attend_room (attend *a, void *near) {
+  void *room = a->room <= NEAR_BYTES ? near : cpu_scratch(a->room);
+  if (room == NULL) __atomic_store_n(&a->failed, true, __ATOMIC_RELAXED);
+  return room;
+}
+
+
+#define T float
+#define BITS int32_t
+#define BYTES 4
+#define TYPE HEED_FLOAT32
+#define OF(name) name##_f32
+#include "cpu/attention_tile.h"
+#include "cpu/attention_loops.h"
+#undef T
+#undef BITS
+#undef BYTES
+#undef TYPE
+#undef OF
+
+#define T double
+#define BITS int64_t
+#define BYTES 8
+#define TYPE HEED_FLOAT64
+#define OF(name) name##_f64
+#include "cpu/attention_tile.h"
+#include "cpu/attention_loops.h"
+#undef T
+#undef BITS
+#undef BYTES
+#undef TYPE
+#undef OF
+
+
+static const char *attention (cpu *self, const work *w) {
+  attend a = attend_open(self, w);
+  if (w->in[ATTENTION_Q].type == HEED_FLOAT64) attend_f64(&a);
+  else attend_f32(&a);
+  return a.failed ? cpu_no_memory : NULL;
+}
+
+#endif

@@ -1,0 +1,383 @@
+/*
+** attention_back_loops.h - the gradients of attention (read once for each type).
+*/
+
+typedef struct OF(sum) {               /* of one head: (S, D) or (S, Dv), unbroken rows */
+  T *at;
+  int64_t row;
+} OF(sum);
+
+/* What a piece of work has at hand; all but the first line is of one h. */
+typedef struct OF(back) {
+  OF(operand) k, v;                    /* (S, D), (S, Dv) */
+  OF(sum) dk, dv;                      /* where they are summed up */
+  OF(operand) q, g;                    /* (T, D), (T, Dv), unbroken rows */
+  T *q_panels, *g_panels, *dq_panels;  /* (panels, D or Dv, PANEL); the first is scaled */
+  T *lse, *delta;                      /* (T): lse as a power of 2 */
+  T *p, *ds;                           /* (TILE_KEYS, row): weights after dropout, and ds */
+  T *plain, *slope;                    /* (TILE_KEYS, PANEL): weights before it; of softcap */
+  int64_t row;                         /* queries that p and ds are kept for at a time */
+  T *spare;
+  T *room[6];                          /* for operands that must be converted: k v dk dv q g */
+} OF(back);
+
+
+static bool OF(lies_well) (const view *v) { return v->type == TYPE && v->at.stride[3] == 1; }
+
+
+/* Shares out the room at 'base'; with NULL it only counts. */
+static size_t OF(share_back_room) (const attend_back *d, OF(back) *r, T *base) {
+  const attend *a = &d->a;
+  const view *in = a->w->in, *out = a->w->out;
+  const int64_t keys = smaller(a->keys, TILE_KEYS), rows = round_up(a->queries, PANEL);
+  const int64_t D = a->D, Dv = a->Dv;
+  r->row = smaller(rows, BLOCK_PANELS * PANEL);
+  const struct { T **part; int64_t size; } parts[] = {
+    {&r->q_panels, rows * D}, {&r->g_panels, rows * Dv}, {&r->dq_panels, rows * D},
+    {&r->lse, rows}, {&r->delta, rows}, {&r->p, keys * r->row}, {&r->ds, keys * r->row},
+    {&r->plain, a->drop == 0 ? 0 : keys * PANEL}, {&r->slope, a->cap == 0 ? 0 : keys * PANEL},
+    {&r->spare, larger(2 * keys, 2 * larger(D, Dv)) * PANEL},
+    {&r->room[0], in[ATTENTION_K].type == TYPE ? 0 : a->keys * D},
+    {&r->room[1], in[ATTENTION_V].type == TYPE ? 0 : a->keys * Dv},
+    {&r->room[2], OF(lies_well)(&out[1]) ? 0 : a->keys * D},
+    {&r->room[3], OF(lies_well)(&out[2]) ? 0 : a->keys * Dv},
+    {&r->room[4], OF(lies_well)(&in[ATTENTION_Q]) ? 0 : a->queries * D},
+    {&r->room[5], OF(lies_well)(&in[ATTENTION_GRADIENT]) ? 0 : a->queries * Dv}
+  };
+  size_t used = 0;
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    *parts[i].part = base + used;
+    used += (size_t)round_up(parts[i].size, PANEL);
+  }
+  return used * sizeof(T);
+}
+
+
+/* A head with unbroken rows of T. */
+static OF(operand) OF(rows_of) (const attend *a, const view *v, int64_t b, int64_t h, T *room) {
+  if (OF(lies_well)(v)) return (OF(operand)){view_at(v, b, h, 0, 0), v->at.stride[2], 1};
+  for (int64_t i = 0; i < v->at.size[2]; i++)
+    a->self->level->load(v->at.size[3], TYPE, room + i * v->at.size[3], v->type,
+                         view_at(v, b, h, i, 0), v->at.stride[3]);
+  return (OF(operand)){room, v->at.size[3], 1};
+}
+
+
+/* Where rows from .. to - 1 of a gradient are summed up, cleared: in its place, or else 'room'. */
+static OF(sum) OF(sum_of) (const view *v, int64_t b, int64_t h, int64_t from, int64_t to,
+                               T *room) {
+  const int64_t columns = v->at.size[3];
+  const bool well = OF(lies_well)(v);
+  T *at = well ? view_at(v, b, h, 0, 0) : room;
+  const int64_t row = well ? v->at.stride[2] : columns;
+  for (int64_t i = from; i < to; i++) memset(at + i * row, 0, (size_t)columns * sizeof(T));
+  return (OF(sum)){at, row};
+}
+
+
+static void OF(store_sum) (const attend *a, const view *v, int64_t b, int64_t h, int64_t from,
+                           int64_t to, OF(sum) sum) {
+  if (OF(lies_well)(v)) return;
+  for (int64_t i = from; i < to; i++)
+    a->self->level->store(v->at.size[3], v->type, view_at(v, b, h, i, 0), v->at.stride[3], TYPE,
+                          sum.at + i * sum.row);
+}
+
+
+/* n elements of a row of lse or its gradient, (B, H, T). */
+static void OF(load_row) (const attend *a, const view *v, const tile *x, T *to) {
+  const int64_t *stride = v->at.stride;
+  const int64_t at = x->b * stride[0] + x->h * stride[1] + x->i * stride[2];
+  a->self->level->load(x->n, TYPE, to, v->type,
+                       (const char *)v->data + at * scalar_sizes[v->type], stride[2]);
+}
+
+
+/* lse as a power of 2; where nothing is attended to it is made +inf: weights are 2^-inf then. */
+static void OF(load_lse) (const attend *a, const tile *x, T *lse) {
+  for (int64_t c = 0; c < PANEL; c += LANES) OF(store)(lse + c, (OF(vector)){0});
+  OF(load_row)(a, &a->w->in[ATTENTION_LSE], x, lse);
+  for (int64_t c = 0; c < PANEL; c += LANES) {
+    OF(vector) y = OF(load)(lse + c) * (T)LOG2E;
+    OF(store)(lse + c, OF(select)(y == -(T)INFINITY, OF(splat)((T)INFINITY), y));
+  }
+}
+
+
+/* delta = sum(g y) - gradient of lse; g is a panel (Dv, PANEL). */
+static void OF(load_delta) (const attend *a, const tile *x, const T *g, T *spare, T *delta) {
+  T *y = spare + a->Dv * PANEL, from_lse[2 * LANES] = {0};
+  if (wanted(&a->w->in[ATTENTION_GRADIENT_LSE]))
+    OF(load_row)(a, &a->w->in[ATTENTION_GRADIENT_LSE], x, from_lse);
+  OF(load_panel)(a, &a->w->in[ATTENTION_OUTPUT], x, spare, y);
+  for (int64_t c = 0; c < PANEL; c += LANES) {
+    OF(vector) sum = {0};
+    if (c < x->n)
+      for (int64_t e = 0; e < a->Dv * PANEL; e += PANEL)
+        sum += OF(load)(g + e + c) * OF(load)(y + e + c);
+    OF(store)(delta + c, sum - OF(load)(from_lse + c));
+  }
+}
+
+
+/* The queries of one h, turned into panels, and what is one number for each. */
+static void OF(begin_back) (const attend *a, int64_t b, int64_t h, OF(back) *r) {
+  const OF(vector) factor = OF(splat)((T)a->factor);
+  r->q = OF(rows_of)(a, &a->w->in[ATTENTION_Q], b, h, r->room[4]);
+  r->g = OF(rows_of)(a, &a->w->in[ATTENTION_GRADIENT], b, h, r->room[5]);
+  for (int64_t i = 0; i < a->queries; i += PANEL) {
+    const tile x = {.b = b, .h = h, .i = i, .n = smaller(a->queries - i, PANEL)};
+    const int64_t width = x.n > LANES ? PANEL : LANES;
+    T *q = r->q_panels + i * a->D, *g = r->g_panels + i * a->Dv;
+    OF(turn)(x.n, a->D, width, r->q.at + i * r->q.row, r->q.row, q, PANEL);
+    OF(turn)(x.n, a->Dv, width, r->g.at + i * r->g.row, r->g.row, g, PANEL);
+    for (int64_t e = 0; e < a->D * PANEL; e += PANEL)
+      for (int64_t c = e; c < e + width; c += LANES) OF(store)(q + c, OF(load)(q + c) * factor);
+    OF(load_lse)(a, &x, r->lse + i);
+    OF(load_delta)(a, &x, g, r->spare, r->delta + i);
+  }
+  memset(r->dq_panels, 0, (size_t)(round_up(a->queries, PANEL) * a->D) * sizeof(T));
+}
+
+
+/* Weights of a panel, as in the forward pass; with dropout those before it are kept as well. */
+static void OF(back_weights) (const attend *a, const tile *x, tile_kind kind, const OF(back) *r,
+                              T *p) {
+  const OF(powers) powers = OF(powers_open)();
+  T *plain = a->drop == 0 ? p : r->plain;
+  const int64_t row = a->drop == 0 ? r->row : PANEL;
+  OF(scores)(a, x, kind, r->k, r->q_panels + x->i * a->D, plain, row, r->slope, r->spare);
+  for (int64_t c = 0; c < x->n; c += LANES) {
+    const OF(vector) lse = OF(load)(r->lse + x->i + c);
+    for (int64_t j = 0; j < x->keys; j++) {
+      T *at = plain + j * row + c;
+      OF(store)(at, OF(power)(&powers, OF(load)(at) - lse));
+    }
+  }
+  if (a->drop != 0) OF(drop_scores)(a, x, plain, row, p, r->row);
+}
+
+
+/* ds = p (dp - delta), where ds is dp so far. */
+static void OF(slopes) (const tile *x, const OF(back) *r, const T *p, T *ds) {
+  for (int64_t c = 0; c < x->n; c += LANES) {
+    const OF(vector) delta = OF(load)(r->delta + x->i + c);
+    for (int64_t at = c; at < c + x->keys * r->row; at += r->row)
+      OF(store)(ds + at, OF(load)(p + at) * (OF(load)(ds + at) - delta));
+  }
+}
+
+
+/* The same with dropout: dp counts with the weights after it, delta with those before it. */
+static void OF(slopes_dropped) (const tile *x, const OF(back) *r, const T *p, T *ds) {
+  for (int64_t j = 0; j < x->keys; j++)
+    for (int64_t c = 0; c < x->n; c += LANES) {
+      T *at = ds + j * r->row + c;
+      OF(store)(at, OF(load)(p + j * r->row + c) * OF(load)(at)
+                    - OF(load)(r->plain + j * PANEL + c) * OF(load)(r->delta + x->i + c));
+    }
+}
+
+
+/* ds is 0 where the weight is, be dp what it may. */
+static void OF(block_slopes) (const tile *x, const T *p, int64_t p_row, T *ds, int64_t row) {
+  for (int64_t j = 0; j < x->keys; j++)
+    for (int64_t c = 0; c < x->n; c += LANES) {
+      const OF(vector) weight = OF(load)(p + j * p_row + c);
+      OF(store)(ds + j * row + c, OF(select)(weight == (T)0, weight, OF(load)(ds + j * row + c)));
+    }
+}
+
+
+/* The gradient of the scores of a panel, and of the bias. */
+static void OF(back_slopes) (const attend *a, const tile *x, tile_kind kind, const OF(back) *r,
+                             const T *p, T *ds) {
+  const OF(product) dp = {.depth = a->Dv, .a_row = r->v.row, .a_column = r->v.column,
+                          .b_row = PANEL, .c_row = r->row, .alpha = 1};
+  const T *g = r->g_panels + x->i * a->Dv;
+  OF(multiply)(&dp, x->keys, x->n > LANES ? PANEL : LANES, r->v.at + x->j * r->v.row, g, ds);
+  if (a->drop == 0) OF(slopes)(x, r, p, ds);
+  else OF(slopes_dropped)(x, r, p, ds);
+  if (kind == TILE_MIXED)
+    OF(block_slopes)(x, a->drop == 0 ? p : r->plain, a->drop == 0 ? r->row : PANEL, ds, r->row);
+  if (wanted(&a->w->out[3]))
+    OF(store_panel)(a, &a->w->out[3], x, x->j, x->keys, ds, r->row, r->spare);
+  if (a->cap != 0)
+    for (int64_t j = 0; j < x->keys; j++)
+      for (int64_t c = 0; c < x->n; c += LANES) {
+        T *at = ds + j * r->row + c;
+        OF(store)(at, OF(load)(at) * OF(load)(r->slope + j * PANEL + c));
+      }
+}
+
+
+/* c += a b: fast, or with care for what weights of 0 weigh. */
+static void OF(add_product) (const OF(product) *p, bool careful, bool weights_in_a, int64_t rows,
+                             int64_t columns, const T *a, const T *b, T *c) {
+  if (careful) OF(multiply_careful)(p, weights_in_a, rows, columns, a, b, c);
+  else OF(multiply)(p, rows, columns, a, b, c);
+}
+
+
+static void OF(clear) (T *at, int64_t rows, int64_t columns, int64_t row) {
+  for (int64_t j = 0; j < rows; j++) memset(at + j * row, 0, (size_t)columns * sizeof(T));
+}
+
+
+/* p and ds of a panel, and its dq; false if nothing there is attended to. */
+static bool OF(back_panel) (const attend *a, tile x, const OF(back) *r, T *p, T *ds,
+                            bool careful) {
+  const int64_t keys = x.keys, width = x.n > LANES ? PANEL : LANES;
+  x.keys = larger(smaller(keys, mask_end(a->w, x.b, x.i + x.n, a->keys) - x.j), 0);
+  const tile_kind kind = x.keys == 0 ? TILE_NONE : mask_ask(a->w, &x);
+  if (kind == TILE_NONE) x.keys = 0;
+  OF(clear)(p + x.keys * r->row, keys - x.keys, width, r->row);
+  OF(clear)(ds + x.keys * r->row, keys - x.keys, width, r->row);
+  if (x.keys < keys && wanted(&a->w->out[3]))
+    OF(store_panel)(a, &a->w->out[3], &x, x.j + x.keys, keys - x.keys, ds + x.keys * r->row,
+                    r->row, r->spare);
+  if (x.keys == 0) return false;
+  OF(back_weights)(a, &x, kind, r, p);
+  OF(back_slopes)(a, &x, kind, r, p, ds);
+  const OF(product) dq = {.depth = x.keys, .a_row = r->k.column, .a_column = r->k.row,
+                          .b_row = r->row, .c_row = PANEL, .alpha = (T)a->w->number[0],
+                          .add = true};
+  OF(add_product)(&dq, careful, false, a->D, careful ? x.n : width, r->k.at + x.j * r->k.row, ds,
+                  r->dq_panels + x.i * a->D);
+  return true;
+}
+
+
+/* All that a tile of keys has to do with a block of queries. */
+static void OF(back_block) (const attend *a, tile x, const OF(back) *r, bool careful) {
+  const int64_t first = x.i, n = smaller(a->queries - first, r->row);
+  bool any = false;
+  for (; x.i < first + n; x.i += PANEL) {
+    x.n = smaller(first + n - x.i, PANEL);
+    any |= OF(back_panel)(a, x, r, r->p + (x.i - first), r->ds + (x.i - first), careful);
+  }
+  if (!any) return;
+  OF(product) sum = {.depth = n, .a_row = r->row, .a_column = 1, .b_row = r->g.row,
+                     .c_row = r->dv.row, .alpha = 1, .add = true};
+  OF(add_product)(&sum, careful, true, x.keys, a->Dv, r->p, r->g.at + first * r->g.row,
+                  r->dv.at + x.j * r->dv.row);
+  sum.alpha = (T)a->w->number[0];
+  sum.b_row = r->q.row;
+  sum.c_row = r->dk.row;
+  OF(add_product)(&sum, careful, true, x.keys, a->D, r->ds, r->q.at + first * r->q.row,
+                  r->dk.at + x.j * r->dk.row);
+}
+
+
+/* dq of one h: to its place, or into the sums of this group. */
+static void OF(store_dq) (const attend_back *d, int64_t b, int64_t h, int64_t group,
+                          const OF(back) *r) {
+  const attend *a = &d->a;
+  const int64_t size = round_up(a->queries, PANEL) * a->D;
+  if (d->groups > 1) {
+    T *sums = (T *)d->sums + ((group * a->B + b) * a->H + h) * size;
+    memcpy(sums, r->dq_panels, (size_t)size * sizeof(T));
+    return;
+  }
+  for (int64_t i = 0; i < a->queries; i += PANEL) {
+    const tile x = {.b = b, .h = h, .i = i, .n = smaller(a->queries - i, PANEL)};
+    OF(store_panel)(a, &a->w->out[0], &x, 0, a->D, r->dq_panels + i * a->D, PANEL, r->spare);
+  }
+}
+
+
+/* Is dq of this h finite, where a mask could be guilty of it? */
+static bool OF(dq_is_finite) (const attend *a, const OF(back) *r) {
+  bool finite = true;
+  for (int64_t i = 0; i < a->queries; i += PANEL)
+    finite &= OF(is_finite)(r->dq_panels + i * a->D, a->D, smaller(a->queries - i, PANEL), PANEL);
+  return finite;
+}
+
+
+/* One group of one (b, hk). False if something came out not finite that a mask should stop. */
+static bool OF(back_group) (const attend_back *d, int64_t b, int64_t hk, int64_t group,
+                            OF(back) *r, bool careful) {
+  const attend *a = &d->a;
+  const int64_t shared = a->H / a->Hk, from = group * d->group;
+  const int64_t to = smaller(from + d->group, a->keys);
+  const bool check = a->w->mask.n > 0 && !careful;
+  bool finite = true;
+  r->dk = OF(sum_of)(&a->w->out[1], b, hk, from, to, r->room[2]);
+  r->dv = OF(sum_of)(&a->w->out[2], b, hk, from, to, r->room[3]);
+  for (int64_t h = hk * shared; h < (hk + 1) * shared; h++) {
+    OF(begin_back)(a, b, h, r);
+    for (int64_t j = from; j < to; j += TILE_KEYS) {
+      tile x = {.b = b, .h = h, .j = j, .keys = smaller(to - j, TILE_KEYS)};
+      for (; x.i < a->queries; x.i += r->row) OF(back_block)(a, x, r, careful);
+    }
+    if (check) finite &= OF(dq_is_finite)(a, r);
+    OF(store_dq)(d, b, h, group, r);
+  }
+  if (!check) return true;
+  return finite && OF(is_finite)(r->dk.at + from * r->dk.row, to - from, a->D, r->dk.row)
+         && OF(is_finite)(r->dv.at + from * r->dv.row, to - from, a->Dv, r->dv.row);
+}
+
+
+static void OF(back_piece) (void *arg, int64_t from, int64_t to) {
+  attend_back *d = arg;
+  attend *a = &d->a;
+  _Alignas(64) char near[NEAR_BYTES];
+  OF(back) r;
+  T *room = attend_room(a, near);
+  if (room == NULL) return;
+  OF(share_back_room)(d, &r, room);
+  const float_mode mode = denormals_off();
+  for (int64_t item = from; item < to; item++) {
+    const int64_t head = item / d->groups, group = item % d->groups;
+    const int64_t b = head / a->Hk, hk = head % a->Hk, first = group * d->group;
+    r.k = OF(operand_of)(a, &a->w->in[ATTENTION_K], b, hk, r.room[0]);
+    r.v = OF(operand_of)(a, &a->w->in[ATTENTION_V], b, hk, r.room[1]);
+    if (!OF(back_group)(d, b, hk, group, &r, false)) OF(back_group)(d, b, hk, group, &r, true);
+    OF(store_sum)(a, &a->w->out[1], b, hk, first, smaller(first + d->group, a->keys), r.dk);
+    OF(store_sum)(a, &a->w->out[2], b, hk, first, smaller(first + d->group, a->keys), r.dv);
+  }
+  denormals_back(mode);
+  if ((char *)room != near) cpu_scratch_free(room);
+}
+
+
+/* Panels from .. to - 1 of all (b, h): dq is the sum over groups. */
+static void OF(sum_piece) (void *arg, int64_t from, int64_t to) {
+  attend_back *d = arg;
+  attend *a = &d->a;
+  const int64_t panels = (a->queries - 1) / PANEL + 1, size = a->D * PANEL;
+  T *spare = cpu_scratch((size_t)size * sizeof(T));
+  if (spare == NULL) { a->failed = true; return; }
+  for (int64_t at = from; at < to; at++) {
+    const int64_t i = at % panels * PANEL, head = at / panels;
+    const tile x = {.b = head / a->H, .h = head % a->H, .i = i,
+                    .n = smaller(a->queries - i, PANEL)};
+    T *sum = (T *)d->sums + at * size;
+    for (int64_t group = 1; group < d->groups; group++) {
+      const T *one = sum + group * a->B * a->H * panels * size;
+      for (int64_t e = 0; e < size; e += LANES)
+        OF(store)(sum + e, OF(load)(sum + e) + OF(load)(one + e));
+    }
+    OF(store_panel)(a, &a->w->out[0], &x, 0, a->D, sum, PANEL, spare);
+  }
+  cpu_scratch_free(spare);
+}
+
+
+static void OF(attend_back) (attend_back *d) {
+  attend *a = &d->a;
+  const int64_t panels = (a->queries + PANEL - 1) / PANEL;
+  OF(back) r;
+  a->room = OF(share_back_room)(d, &r, NULL);
+  if (d->groups > 1) {
+    d->sums = cpu_scratch((size_t)(d->groups * a->B * a->H * panels * a->D * PANEL) * sizeof(T));
+    if (d->sums == NULL) { a->failed = true; return; }
+  }
+  const int64_t cost = a->queries * smaller(a->keys, d->group) * (a->D + a->Dv + 16) * 4 + 1000;
+  pool_run(a->self->pool, a->B * a->Hk * d->groups, larger(1, 2000000 / cost), OF(back_piece), d);
+  if (d->groups == 1) return;
+  if (!a->failed) pool_run(a->self->pool, a->B * a->H * panels, 16, OF(sum_piece), d);
+  cpu_scratch_free(d->sums);
+}

@@ -1,0 +1,227 @@
+/*
+** attention_loops.h - attention itself (read once for each type).
+*/
+
+typedef struct OF(panel) {         /* some queries on their way through the keys */
+  tile x;                          /* where they are */
+  T *q;                            /* (D, PANEL), scaled */
+  T *o;                            /* (Dv, PANEL): the sum of weights and values so far */
+  T *top, *sum;                    /* (PANEL): largest score, sum of weights relative to it */
+  bool begun;
+} OF(panel);
+
+typedef struct OF(room) {
+  T *k, *v;                        /* (S, D), (S, Dv), if they have to be converted */
+  T *s, *spare;                    /* (TILE_KEYS, PANEL), (at least 2 TILE_KEYS, PANEL) */
+  T *panels;
+} OF(room);
+
+
+static int64_t OF(panel_size) (const attend *a) { return (a->D + a->Dv + 2) * PANEL; }
+
+
+/* Shares out the room at 'base'; with NULL it only counts. */
+static size_t OF(share_room) (const attend *a, OF(room) *r, T *base) {
+  const int64_t keys = smaller(a->keys, TILE_KEYS);
+  const bool convert = a->w->in[ATTENTION_K].type != TYPE;
+  int64_t size[5] = {convert ? a->keys * a->D : 0, convert ? a->keys * a->Dv : 0, keys * PANEL,
+                     larger(2 * keys, larger(a->D, a->Dv)) * PANEL,
+                     smaller(a->split, BLOCK_PANELS) * OF(panel_size)(a)};
+  T **part[5] = {&r->k, &r->v, &r->s, &r->spare, &r->panels};
+  size_t used = 0;
+  for (int i = 0; i < 5; i++) {
+    *part[i] = base + used;
+    used += (size_t)round_up(size[i], PANEL);
+  }
+  return used * sizeof(T);
+}
+
+
+static void OF(begin_panel) (const attend *a, OF(panel) *p, T *spare) {
+  const OF(vector) factor = OF(splat)((T)a->factor);
+  OF(load_panel)(a, &a->w->in[ATTENTION_Q], &p->x, spare, p->q);
+  for (int64_t c = 0; c < p->x.n; c += LANES) {
+    for (int64_t d = 0; d < a->D; d++)
+      OF(store)(p->q + d * PANEL + c, OF(load)(p->q + d * PANEL + c) * factor);
+    OF(store)(p->top + c, OF(splat)(-(T)INFINITY));
+    OF(store)(p->sum + c, (OF(vector)){0});
+  }
+  p->begun = false;
+}
+
+
+/* One vector of queries: scores s become weights relative to the largest yet. */
+static void OF(soften) (OF(panel) *p, int64_t keys, T *s, int64_t c, int64_t Dv) {
+  const OF(powers) powers = OF(powers_open)();
+  const OF(vector) before = OF(load)(p->top + c);
+  OF(vector) top = before, sum = {0};
+  for (int64_t j = 0; j < keys; j++) top = OF(larger)(OF(load)(s + j * PANEL + c), top);
+  OF(vector) base = OF(select)(top == -(T)INFINITY, (OF(vector)){0}, top);   /* nothing yet? */
+  for (int64_t j = 0; j < keys; j++) {
+    OF(vector) weight = OF(power)(&powers, OF(load)(s + j * PANEL + c) - base);
+    OF(store)(s + j * PANEL + c, weight);
+    sum += weight;
+  }
+  OF(store)(p->top + c, top);
+  if (p->begun) {                              /* what came before is worth less now */
+    OF(vector) fade = OF(exp2)(before - base);
+    sum += OF(load)(p->sum + c) * fade;
+    for (int64_t d = 0; d < Dv; d++)
+      OF(store)(p->o + d * PANEL + c, OF(load)(p->o + d * PANEL + c) * fade);
+  }
+  OF(store)(p->sum + c, sum);
+}
+
+
+static void OF(attend_tile) (const attend *a, OF(panel) *p, OF(operand) k, OF(operand) v,
+                             const OF(room) *r, bool careful) {
+  const tile *x = &p->x;
+  const tile_kind kind = mask_ask(a->w, x);
+  if (kind == TILE_NONE) return;
+  OF(scores)(a, x, kind, k, p->q, r->s, PANEL, NULL, r->spare);
+  for (int64_t c = 0; c < x->n; c += LANES) OF(soften)(p, x->keys, r->s, c, a->Dv);
+  if (a->drop != 0) OF(drop_scores)(a, x, r->s, PANEL, r->s, PANEL);
+  OF(product) sum = {.depth = x->keys, .a_row = v.column, .a_column = v.row, .b_row = PANEL,
+                     .c_row = PANEL, .alpha = 1, .add = p->begun};
+  const T *values = v.at + x->j * v.row;
+  if (careful) OF(multiply_careful)(&sum, false, a->Dv, x->n, values, r->s, p->o);
+  else OF(multiply)(&sum, a->Dv, x->n > LANES ? PANEL : LANES, values, r->s, p->o);
+  p->begun = true;
+}
+
+
+/* o = o / sum, nothing where nothing was attended to; sum = the natural logarithm of all. */
+static void OF(end_panel) (const attend *a, OF(panel) *p) {
+  for (int64_t c = 0; c < p->x.n; c += LANES) {
+    OF(vector) sum = OF(load)(p->sum + c), share = OF(select)(sum == (T)0, sum, 1 / sum);
+    for (int64_t d = 0; d < a->Dv; d++) {
+      T *at = p->o + d * PANEL + c;
+      OF(store)(at, p->begun ? OF(load)(at) * share : share);
+    }
+    OF(store)(p->sum + c, OF(load)(p->top + c) * (T)LOG_OF_2 + OF(log)(sum));
+  }
+}
+
+
+/* The weights themselves, once the rows' normalisers are known. */
+static void OF(weigh_tile) (const attend *a, OF(panel) *p, OF(operand) k, const OF(room) *r) {
+  const tile *x = &p->x;
+  const tile_kind kind = mask_ask(a->w, x);
+  if (kind != TILE_NONE) OF(scores)(a, x, kind, k, p->q, r->s, PANEL, NULL, r->spare);
+  for (int64_t c = 0; c < x->n; c += LANES) {
+    OF(vector) lse = OF(load)(p->sum + c) * (T)LOG2E;
+    lse = OF(select)(lse == -(T)INFINITY, (OF(vector)){0}, lse);
+    for (int64_t j = 0; j < x->keys; j++) {
+      T *at = r->s + j * PANEL + c;
+      OF(store)(at, kind == TILE_NONE ? (OF(vector)){0} : OF(exp2)(OF(load)(at) - lse));
+    }
+  }
+  if (a->drop != 0) OF(drop_scores)(a, x, r->s, PANEL, r->s, PANEL);
+  OF(store_panel)(a, &a->w->out[2], x, x->j, x->keys, r->s, PANEL, r->spare);
+}
+
+
+static void OF(store_lse) (const attend *a, const OF(panel) *p) {
+  const view *v = &a->w->out[1];
+  const int64_t *stride = v->at.stride;
+  int64_t at = p->x.b * stride[0] + p->x.h * stride[1] + p->x.i * stride[2];
+  a->self->level->store(p->x.n, v->type, (char *)v->data + at * scalar_sizes[v->type], stride[2],
+                        TYPE, p->sum);
+}
+
+
+static void OF(set_tile) (tile *x, int64_t j, int64_t end) {
+  x->j = j;
+  x->keys = smaller(end - j, TILE_KEYS);
+}
+
+
+/* Some panels side by side through all keys. */
+static void OF(attend_panels) (const attend *a, int n, OF(panel) *p, OF(operand) k, OF(operand) v,
+                               const OF(room) *r, bool careful) {
+  int64_t end[BLOCK_PANELS], last = 0;
+  for (int i = 0; i < n; i++) {
+    OF(begin_panel)(a, &p[i], r->spare);
+    end[i] = mask_end(a->w, p[i].x.b, p[i].x.i + p[i].x.n, a->keys);
+    last = larger(last, end[i]);
+  }
+  for (int64_t j = 0; j < last; j += TILE_KEYS)
+    for (int i = 0; i < n; i++)
+      if (j < end[i]) {
+        OF(set_tile)(&p[i].x, j, end[i]);
+        OF(attend_tile)(a, &p[i], k, v, r, careful);
+      }
+  for (int i = 0; i < n; i++) OF(end_panel)(a, &p[i]);
+}
+
+
+/* Panels are redone with care if what is masked may have leaked: 0 times NaN is NaN. */
+static void OF(attend_block) (const attend *a, int n, OF(panel) *p, OF(operand) k, OF(operand) v,
+                              const OF(room) *r) {
+  OF(attend_panels)(a, n, p, k, v, r, false);
+  for (int i = 0; i < n; i++) {
+    if (a->w->mask.n > 0 && !OF(is_finite)(p[i].o, a->Dv, p[i].x.n, PANEL))
+      OF(attend_panels)(a, 1, &p[i], k, v, r, true);
+    OF(store_panel)(a, &a->w->out[0], &p[i].x, 0, a->Dv, p[i].o, PANEL, r->spare);
+    OF(store_lse)(a, &p[i]);
+    if (wanted(&a->w->out[2]))
+      for (int64_t j = 0; j < a->keys; j += TILE_KEYS) {
+        OF(set_tile)(&p[i].x, j, a->keys);
+        OF(weigh_tile)(a, &p[i], k, r);
+      }
+  }
+}
+
+
+/* Panels 'from' to 'to' - 1 of one head. */
+static void OF(attend_head) (const attend *a, int64_t b, int64_t h, int64_t from, int64_t to,
+                             const OF(room) *r) {
+  const int64_t hk = h / (a->H / a->Hk);
+  OF(operand) k = OF(operand_of)(a, &a->w->in[ATTENTION_K], b, hk, r->k);
+  OF(operand) v = OF(operand_of)(a, &a->w->in[ATTENTION_V], b, hk, r->v);
+  OF(panel) p[BLOCK_PANELS];
+  for (int64_t at = from; at < to; at += BLOCK_PANELS) {
+    const int n = (int)smaller(to - at, BLOCK_PANELS);
+    for (int i = 0; i < n; i++) {
+      T *room = r->panels + i * OF(panel_size)(a);
+      const int64_t first = (at + i) * PANEL;
+      p[i] = (OF(panel)){.x = {.b = b, .h = h, .i = first, .n = smaller(a->queries - first, PANEL)},
+                         .q = room, .o = room + a->D * PANEL,
+                         .top = room + (a->D + a->Dv) * PANEL,
+                         .sum = room + (a->D + a->Dv + 1) * PANEL};
+    }
+    OF(attend_block)(a, n, p, k, v, r);
+  }
+}
+
+
+static void OF(attend_piece) (void *arg, int64_t from, int64_t to) {
+  attend *a = arg;
+  _Alignas(64) char near[NEAR_BYTES];
+  OF(room) r;
+  T *room = attend_room(a, near);
+  if (room == NULL) return;
+  OF(share_room)(a, &r, room);
+  const float_mode mode = denormals_off();
+  const int64_t panels = (a->queries - 1) / PANEL + 1;
+  for (int64_t item = from; item < to; item++) {
+    const int64_t head = item / a->splits, first = item % a->splits * a->split;
+    OF(attend_head)(a, head / a->H, head % a->H, first, smaller(first + a->split, panels),
+                    &r);
+  }
+  denormals_back(mode);
+  if ((char *)room != near) cpu_scratch_free(room);
+}
+
+
+static void OF(attend) (attend *a) {
+  if (a->B * a->H * a->queries == 0) return;
+  const int64_t panels = (a->queries - 1) / PANEL + 1;
+  OF(room) r;
+  a->split = smaller(panels, BLOCK_PANELS);
+  a->splits = (panels - 1) / a->split + 1;
+  a->room = OF(share_room)(a, &r, NULL);
+  const int64_t cost = a->split * PANEL * (a->keys + 8) * (a->D + a->Dv + 16);   /* about a flop */
+  pool_run(a->self->pool, a->B * a->H * a->splits, larger(1, 2000000 / cost), OF(attend_piece),
+           a);
+}

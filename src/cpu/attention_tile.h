@@ -1,0 +1,209 @@
+/*
+** attention_tile.h - the scores of a tile: keys down, queries across (read once for each type).
+*/
+
+#define PANEL (2 * LANES)          /* queries side by side */
+
+typedef struct OF(operand) {       /* of one head: (S, D) or (S, Dv) */
+  const T *at;
+  int64_t row, column;
+} OF(operand);
+
+
+/* A head of q, k or v as T: as it lies, or converted to 'room', row by row. */
+static OF(operand) OF(operand_of) (const attend *a, const view *v, int64_t b, int64_t h, T *room) {
+  const int64_t rows = v->at.size[2], columns = v->at.size[3];
+  if (v->type == TYPE)
+    return (OF(operand)){view_at(v, b, h, 0, 0), v->at.stride[2], v->at.stride[3]};
+  for (int64_t i = 0; i < rows; i++)
+    a->self->level->load(columns, TYPE, room + i * columns, v->type, view_at(v, b, h, i, 0),
+                         v->at.stride[3]);
+  return (OF(operand)){room, columns, 1};
+}
+
+
+/* Rows i .. i + n - 1 of (T, columns), turned into a panel (columns, PANEL). */
+static void OF(load_panel) (const attend *a, const view *v, const tile *x, T *spare, T *panel) {
+  const int64_t columns = v->at.size[3], width = x->n > LANES ? PANEL : LANES;
+  const T *from = view_at(v, x->b, x->h, x->i, 0);
+  int64_t row = v->at.stride[2];
+  if (v->type != TYPE || v->at.stride[3] != 1) {       /* not as it should lie? */
+    for (int64_t i = 0; i < x->n; i++)
+      a->self->level->load(columns, TYPE, spare + i * columns, v->type,
+                           view_at(v, x->b, x->h, x->i + i, 0), v->at.stride[3]);
+    from = spare;
+    row = columns;
+  }
+  OF(turn)(x->n, columns, width, from, row, panel, PANEL);
+}
+
+
+/* A panel (columns, from_row), turned back into rows i .. of a view, from its column j on. */
+static void OF(store_panel) (const attend *a, const view *v, const tile *x, int64_t j,
+                             int64_t columns, const T *panel, int64_t from_row, T *spare) {
+  T *to = view_at(v, x->b, x->h, x->i, j);
+  if (v->type == TYPE && v->at.stride[3] == 1) {
+    OF(turn)(columns, x->n, columns, panel, from_row, to, v->at.stride[2]);
+    return;
+  }
+  OF(turn)(columns, x->n, columns, panel, from_row, spare, columns);
+  for (int64_t i = 0; i < x->n; i++)
+    a->self->level->store(columns, v->type, view_at(v, x->b, x->h, x->i + i, j),
+                          v->at.stride[3], TYPE, spare + i * columns);
+}
+
+
+/*
+** {==================================================================
+** What is done to scores s (keys, row), one of two vectors of each line
+** ===================================================================
+*/
+
+/* s = cap tanh(s); the slope, if it is asked for, is 1 - tanh(s)^2. */
+static void OF(cap_scores) (int64_t keys, int64_t width, T *s, int64_t row, T cap, T *slope) {
+  for (int64_t j = 0; j < keys; j++)
+    for (int64_t c = 0; c < width; c += LANES) {
+      OF(vector) y = OF(tanh)(OF(load)(s + j * row + c));
+      if (slope != NULL) OF(store)(slope + j * row + c, 1 - y * y);
+      OF(store)(s + j * row + c, y * cap);
+    }
+}
+
+
+/* s += bias, which is turned through 'spare' (two panels of keys) first. */
+static void OF(bias_scores) (const attend *a, const tile *x, T *s, int64_t row, T *spare) {
+  const view *v = &a->w->in[ATTENTION_BIAS];
+  T *turned = spare + x->keys * PANEL;
+  for (int64_t i = 0; i < x->n; i++)
+    a->self->level->load(x->keys, TYPE, spare + i * x->keys, v->type,
+                         view_at(v, x->b, x->h, x->i + i, x->j), v->at.stride[3]);
+  OF(turn)(x->n, x->keys, PANEL, spare, x->keys, turned, PANEL);
+  for (int64_t j = 0; j < x->keys; j++)
+    for (int64_t c = 0; c < x->n; c += LANES)
+      OF(store)(s + j * row + c, OF(load)(s + j * row + c)
+                                 + OF(load)(turned + j * PANEL + c) * (T)LOG2E);
+}
+
+
+/* Truths of LANES bytes. */
+INLINED OF(truth) OF(truths) (const uint8_t *from) {
+  typedef int8_t bytes __attribute__((vector_size(LANES)));
+  bytes b;
+  memcpy(&b, from, sizeof b);
+  return __builtin_convertvector(b, OF(truth)) != 0;
+}
+
+
+INLINED OF(truth) OF(count) (void) {           /* 0, 1, 2 … */
+  OF(truth) lanes;
+  UNROLL for (int i = 0; i < LANES; i++) lanes[i] = i;
+  return lanes;
+}
+
+
+static void OF(block_causal) (int64_t offset, const tile *x, T *s, int64_t row) {
+  const OF(vector) never = OF(splat)(-(T)INFINITY);
+  for (int64_t j = 0; j < x->keys; j++) {
+    int64_t first = x->j + j - x->i - offset;  /* lane that may attend */
+    for (int64_t c = 0; c < x->n && c < first; c += LANES) {
+      T *at = s + j * row + c;
+      OF(truth) may = OF(count)() >= (BITS)smaller(first - c, LANES);
+      OF(store)(at, OF(select)(may, OF(load)(at), never));
+    }
+  }
+}
+
+
+static void OF(block_from) (int64_t length, const tile *x, T *s, int64_t row) {
+  for (int64_t j = larger(length - x->j, 0); j < x->keys; j++)
+    for (int64_t c = 0; c < x->n; c += LANES) OF(store)(s + j * row + c, OF(splat)(-(T)INFINITY));
+}
+
+
+static void OF(block_dense) (const work *w, int operand, const tile *x, T *s, int64_t row) {
+  const OF(vector) never = OF(splat)(-(T)INFINITY);
+  const int64_t *stride = w->in[operand].at.stride;
+  uint8_t may[TILE_KEYS * PANEL];              /* (keys, PANEL) */
+  turn_bytes(x->n, x->keys, mask_bytes(w, operand, x), stride[2], stride[3], may, PANEL);
+  for (int64_t j = 0; j < x->keys; j++)
+    for (int64_t c = 0; c < x->n; c += LANES) {
+      T *at = s + j * row + c;
+      OF(store)(at, OF(select)(OF(truths)(may + j * PANEL + c), OF(load)(at), never));
+    }
+}
+
+
+/* What may not be attended to becomes -inf, whatever it was. */
+static void OF(block_scores) (const work *w, const tile *x, T *s, int64_t row) {
+  for (int m = 0; m < w->mask.n; m++) {
+    const int operand = w->mask.node[m].operand;
+    switch (w->mask.node[m].kind) {
+      case MASK_CAUSAL: OF(block_causal)(w->mask.node[m].offset, x, s, row); break;
+      case MASK_LENGTHS:
+        OF(block_from)(mask_length(w, operand, x->b, INT64_MAX), x, s, row);
+        break;
+      case MASK_DENSE: OF(block_dense)(w, operand, x, s, row); break;
+      default: break;
+    }
+  }
+}
+
+
+/* to = from / (1 - p) where dropout keeps it, else 0 */
+static void OF(drop_scores) (const attend *a, const tile *x, const T *from, int64_t from_row,
+                             T *to, int64_t to_row) {
+  uint8_t lines[PANEL * TILE_KEYS], stays[TILE_KEYS * PANEL];
+  for (int64_t i = 0; i < x->n; i++) {
+    int64_t index = ((x->b * a->H + x->h) * a->queries + x->i + i) * a->keys + x->j;
+    dropout_line(a->key, (uint64_t)index, a->drop, x->keys, lines + i * x->keys);
+  }
+  turn_bytes(x->n, x->keys, lines, x->keys, 1, stays, PANEL);
+  for (int64_t j = 0; j < x->keys; j++)
+    for (int64_t c = 0; c < x->n; c += LANES) {
+      OF(truth) stay = OF(truths)(stays + j * PANEL + c);
+      OF(vector) times = (OF(vector))(stay & (OF(truth))OF(splat)((T)a->kept));
+      OF(store)(to + j * to_row + c, OF(load)(from + j * from_row + c) * times);
+    }
+}
+
+/* }================================================================== */
+
+
+/* s (keys, row) = the scores of a tile, as powers of 2; q is a panel (D, PANEL), scaled. */
+static void OF(scores) (const attend *a, const tile *x, tile_kind kind, OF(operand) k, const T *q,
+                        T *s, int64_t row, T *slope, T *spare) {
+  const int64_t width = x->n > LANES ? PANEL : LANES;
+  OF(product) p = {.depth = a->D, .a_row = k.row, .a_column = k.column, .b_row = PANEL,
+                   .c_row = row, .alpha = 1};
+  OF(multiply)(&p, x->keys, width, k.at + x->j * k.row, q, s);
+  if (a->cap != 0) OF(cap_scores)(x->keys, width, s, row, (T)a->cap, slope);
+  if (wanted(&a->w->in[ATTENTION_BIAS])) OF(bias_scores)(a, x, s, row, spare);
+  if (kind == TILE_MIXED) OF(block_scores)(a->w, x, s, row);
+}
+
+
+/*
+** c (+)= a b where one of the two holds weights, and a weight of 0 takes nothing of what it
+** weighs, be that NaN or infinite. Slow; for tiles that a fast product has spoiled.
+*/
+static void OF(multiply_careful) (const OF(product) *p, bool weights_in_a, int64_t rows,
+                                  int64_t columns, const T *a, const T *b, T *c) {
+  for (int64_t i = 0; i < rows; i++)
+    for (int64_t j = 0; j < columns; j++) {
+      T sum = 0;
+      for (int64_t k = 0; k < p->depth; k++) {
+        T x = a[i * p->a_row + k * p->a_column], y = b[k * p->b_row + j];
+        if ((weights_in_a ? x : y) != 0) sum += x * y;
+      }
+      c[i * p->c_row + j] = p->add ? c[i * p->c_row + j] + sum : sum;
+    }
+}
+
+
+static bool OF(is_finite) (const T *at, int64_t rows, int64_t columns, int64_t row) {
+  OF(vector) zero = {0};
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t c = 0; c < columns; c += LANES)
+      zero += OF(load_some)(at + r * row + c, (int)smaller(columns - c, LANES)) * 0;
+  return OF(total)(zero) == 0;
+}

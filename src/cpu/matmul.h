@@ -1,0 +1,309 @@
+/*
+** matmul.h - products of matrices, of any strides, in batches.
+**
+** A product is done where it lies, if that is small or has few rows; b is packed first into
+** panels two vectors wide when it is large or turned (and a, when it is large and turned), in
+** blocks that fit the caches: K. Goto, R. van de Geijn, "Anatomy of high-performance matrix
+** multiplication", ACM TOMS 34 (2008). Which way is taken depends on sizes and strides alone, and
+** each element is summed in one order, so results do not depend on the number of threads.
+*/
+
+#ifndef matmul_h
+#define matmul_h
+
+#define NEAR_ELEMENTS 2048         /* of b packed on the stack */
+#define BLOCK_DEPTH 256            /* of a packed panel: it stays in the nearest cache */
+#define BLOCK_COLUMNS 4096         /* of packed b */
+#define BLOCK_ROWS (16 * TILE_ROWS)
+#define DIRECT_BYTES (1 << 18)     /* of b that need not be packed: it stays in the second cache */
+#define PIECE_FLOPS 2000000        /* of a piece of work for another thread, at least */
+
+typedef struct side {              /* of one operand: strides of its rows, columns and batches */
+  char *data;
+  int64_t row, column, batch[HEED_RANK];
+} side;
+
+typedef struct matmuls {           /* a work, ready to run */
+  cpu *self;
+  heed_type type;                  /* FLOAT32, FLOAT64 or INT64 */
+  int64_t rows, columns, depth;
+  double alpha;
+  bool add, added;                 /* to out; an addend */
+  int axes;                        /* of batches */
+  int64_t size[HEED_RANK], batches;
+  side a, b, c, addend;
+  bool failed;
+} matmuls;
+
+
+static side side_of (const view *v) {
+  const int r = v->at.rank;
+  side s = {.data = v->data, .row = v->at.stride[r - 2], .column = v->at.stride[r - 1]};
+  for (int i = 0; i < r - 2; i++) s.batch[i] = v->at.stride[i];
+  return s;
+}
+
+
+/* The addend as if it had all axes of out: those it lacks stand in front. */
+static side side_of_addend (const view *v, int rank) {
+  view wide = {.data = v->data, .at.rank = rank};
+  for (int i = 0, lacks = rank - v->at.rank; i < rank; i++) {
+    const bool own = i >= lacks && v->at.size[i - lacks] != 1;
+    wide.at.stride[i] = own ? v->at.stride[i - lacks] : 0;
+  }
+  return side_of(&wide);
+}
+
+
+/* Rows of one batch after another, over one b: they are the rows of one matrix. */
+static bool rows_go_on (side *s, int axis, int64_t rows) {
+  return rows == 1 || s->batch[axis] == rows * s->row;
+}
+
+static void merge_rows (side *s, int axis, int64_t rows) {
+  if (rows == 1) s->row = s->batch[axis];
+}
+
+static void merge_batches (matmuls *m) {
+  while (m->axes > 0) {
+    const int last = m->axes - 1;
+    if (m->size[last] != 1) {
+      if (m->b.batch[last] != 0 || !rows_go_on(&m->a, last, m->rows) ||
+          !rows_go_on(&m->c, last, m->rows) || !rows_go_on(&m->addend, last, m->rows))
+        return;
+      merge_rows(&m->a, last, m->rows);
+      merge_rows(&m->c, last, m->rows);
+      merge_rows(&m->addend, last, m->rows);
+      m->rows *= m->size[last];
+    }
+    m->axes = last;
+  }
+}
+
+
+static void swap_axes (side *s) {
+  int64_t row = s->row;
+  s->row = s->column;
+  s->column = row;
+}
+
+/* c^T = b^T a^T: rows of c must be unbroken, and one column is better done as one row. */
+static void turn_over (matmuls *m) {
+  if (m->columns == 1 ? m->rows == 1 || m->c.row != 1 : m->c.column == 1) return;
+  side a = m->a;
+  int64_t rows = m->rows;
+  m->a = m->b;
+  m->b = a;
+  m->rows = m->columns;
+  m->columns = rows;
+  swap_axes(&m->a);
+  swap_axes(&m->b);
+  swap_axes(&m->c);
+  swap_axes(&m->addend);
+}
+
+
+static matmuls matmul_open (cpu *self, const work *w, heed_type type) {
+  const view *out = &w->out[0], *a = &w->in[0], *b = &w->in[1];
+  const int rank = out->at.rank;
+  matmuls m = {
+    .self = self, .type = type, .rows = out->at.size[rank - 2], .columns = out->at.size[rank - 1],
+    .depth = a->at.size[rank - 1], .alpha = w->number[0], .add = w->count[0] != 0,
+    .added = w->nin > 2, .axes = rank - 2, .batches = 1, .a = side_of(a), .b = side_of(b),
+    .c = side_of(out)
+  };
+  if (m.added) m.addend = side_of_addend(&w->in[2], rank);
+  for (int i = 0; i < m.axes; i++) m.size[i] = out->at.size[i];
+  merge_batches(&m);
+  for (int i = 0; i < m.axes; i++) m.batches *= m.size[i];
+  turn_over(&m);
+  return m;
+}
+
+
+/* Where batch number 'at' of an operand starts, in elements. */
+static int64_t batch_offset (const matmuls *m, const side *s, int64_t at) {
+  int64_t offset = 0;
+  for (int i = m->axes - 1; i >= 0 && at > 0; i--) {
+    offset += at % m->size[i] * s->batch[i];
+    at /= m->size[i];
+  }
+  return offset;
+}
+
+
+#define T float
+#define BITS int32_t
+#define BYTES 4
+#define OF(name) name##_f32
+#include "cpu/matmul_loops.h"
+#undef T
+#undef BITS
+#undef BYTES
+#undef OF
+
+#define T double
+#define BITS int64_t
+#define BYTES 8
+#define OF(name) name##_f64
+#include "cpu/matmul_loops.h"
+#undef T
+#undef BITS
+#undef BYTES
+#undef OF
+
+#define T uint64_t
+#define BITS int64_t
+#define BYTES 8
+#define OF(name) name##_u64
+#include "cpu/matmul_loops.h"
+#undef T
+#undef BITS
+#undef BYTES
+#undef OF
+
+
+static const char *matmul_run (matmuls *m) {
+  if (m->rows == 0 || m->columns == 0 || m->batches == 0) return NULL;
+  switch (m->type) {
+    case HEED_FLOAT32: matmul_f32(m); break;
+    case HEED_FLOAT64: matmul_f64(m); break;
+    default: matmul_u64(m); break;
+  }
+  return m->failed ? cpu_no_memory : NULL;
+}
+
+
+/*
+** {==================================================================
+** Other types and odd strides: operands are converted as wholes, row by row
+** ===================================================================
+*/
+
+/* Element (.., 0) of row number 'at' of a view. */
+static char *row_of (const view *v, int64_t at) {
+  int64_t offset = 0;
+  for (int i = v->at.rank - 2; i >= 0; i--) {
+    offset += at % v->at.size[i] * v->at.stride[i];
+    at /= v->at.size[i];
+  }
+  return (char *)v->data + offset * scalar_sizes[v->type];
+}
+
+
+static int64_t rows_of (const view *v) {
+  const int64_t columns = v->at.size[v->at.rank - 1];
+  return columns == 0 ? 0 : layout_numel(&v->at) / columns;
+}
+
+
+/* The same shape, dense, at 'data'. */
+static view dense_view (const view *v, heed_type type, void *data) {
+  view d = {.data = data, .type = type, .at = v->at};
+  int64_t stride = 1;
+  for (int i = d.at.rank - 1; i >= 0; i--) {
+    d.at.stride[i] = stride;
+    stride *= d.at.size[i];
+  }
+  return d;
+}
+
+
+static void load_view (cpu *self, const view *from, const view *to) {
+  const int last = from->at.rank - 1;
+  for (int64_t i = 0; i < rows_of(from); i++)
+    self->level->load(from->at.size[last], to->type, row_of(to, i), from->type, row_of(from, i),
+                      from->at.stride[last]);
+}
+
+
+static void store_view (cpu *self, const view *from, const view *to) {
+  const int last = to->at.rank - 1;
+  for (int64_t i = 0; i < rows_of(to); i++)
+    self->level->store(to->at.size[last], to->type, row_of(to, i), to->at.stride[last],
+                       from->type, row_of(from, i));
+}
+
+
+/* Batch axes that are broadcast are converted once. */
+static view without_broadcast (const view *v) {
+  view y = *v;
+  for (int i = 0; i < y.at.rank - 2; i++)
+    if (y.at.stride[i] == 0) y.at.size[i] = 1;
+  return y;
+}
+
+
+static void broadcast_again (view *v, const view *like) {
+  for (int i = 0; i < v->at.rank - 2; i++)
+    if (v->at.size[i] != like->at.size[i]) {
+      v->at.stride[i] = 0;
+      v->at.size[i] = like->at.size[i];
+    }
+}
+
+
+/* in[2] with all of out's axes. */
+static view addend_of (const work *w) {
+  view y = {.data = w->in[2].data, .type = w->in[2].type, .at = w->out[0].at};
+  side s = side_of_addend(&w->in[2], y.at.rank);
+  memcpy(y.at.stride, s.batch, sizeof s.batch);
+  y.at.stride[y.at.rank - 2] = s.row;
+  y.at.stride[y.at.rank - 1] = s.column;
+  return y;
+}
+
+
+static const char *matmul_converted (cpu *self, const work *w, heed_type type) {
+  const view narrow[3] = {without_broadcast(&w->in[0]), without_broadcast(&w->in[1]), w->out[0]};
+  work inner = {.nin = 2, .nout = 1, .number = {w->number[0]}};
+  const size_t size = scalar_sizes[type];
+  size_t start[5] = {0};
+  for (int i = 0; i < 3; i++)
+    start[i + 1] = start[i] + (size_t)round_up(layout_numel(&narrow[i].at), 16) * size;
+  char *room = cpu_scratch(start[3] + (w->nin > 2 ? start[3] - start[2] : 0));
+  if (room == NULL) return cpu_no_memory;
+  for (int i = 0; i < 2; i++) {
+    inner.in[i] = dense_view(&narrow[i], type, room + start[i]);
+    load_view(self, &narrow[i], &inner.in[i]);
+    broadcast_again(&inner.in[i], &w->in[i]);
+  }
+  inner.out[0] = dense_view(&narrow[2], type, room + start[2]);
+  inner.count[0] = w->count[0];
+  if (w->count[0]) load_view(self, &narrow[2], &inner.out[0]);
+  if (w->nin > 2) {
+    const view addend = addend_of(w);
+    inner.in[inner.nin] = dense_view(&addend, type, room + start[3]);
+    load_view(self, &addend, &inner.in[inner.nin++]);
+  }
+  matmuls m = matmul_open(self, &inner, type);
+  const char *why = matmul_run(&m);
+  if (why == NULL) store_view(self, &inner.out[0], &narrow[2]);
+  cpu_scratch_free(room);
+  return why;
+}
+
+/* }================================================================== */
+
+
+/* The type that a product is computed in. */
+static heed_type matmul_type (const work *w) {
+  heed_type type = w->out[0].type;
+  return type == HEED_FLOAT64 ? type : scalar_is_float(type) ? HEED_FLOAT32 : HEED_INT64;
+}
+
+
+static const char *matmul (cpu *self, const work *w) {
+  const heed_type type = matmul_type(w);
+  bool as_it_is = w->out[0].type == type;
+  for (int i = 0; i < w->nin; i++) as_it_is &= w->in[i].type == type && w->in[i].data != NULL;
+  if (as_it_is) {
+    matmuls m = matmul_open(self, w, type);
+    if ((m.c.column == 1 || m.columns == 1) && (!m.added || m.addend.column == 0
+                                                || m.addend.column == 1 || m.columns == 1))
+      return matmul_run(&m);
+  }
+  return matmul_converted(self, w, type);
+}
+
+#endif

@@ -1,0 +1,319 @@
+/*
+** attention_composed.c - attention made of other operations, and its gradient: what the fused
+** work is held equal to, and what devices without it use.
+**
+** Here the weights (B, H, T, S) stand in memory. What is blocked is never read into a sum:
+** scores and their slopes are replaced where they are blocked, and in the products that sum
+** over keys or queries a weight of 0 takes nothing, not even of NaN.
+*/
+
+#include <math.h>
+
+#include "op/attention.h"
+
+
+typedef struct weighing {
+  heed_type type;                  /* that is computed in */
+  heed_tensor *q, *k, *v;          /* (B, Hk, H / Hk, T, D), (B, Hk, 1, S, D or Dv) */
+  heed_tensor *allowed;            /* broadcasts to (B, H, T, S); NULL: all are */
+  heed_tensor *bend;               /* slope of softcap, or NULL */
+  heed_tensor *weights;            /* (B, H, T, S) */
+  heed_tensor *factors;            /* of dropout, or NULL */
+  heed_tensor *dropped;            /* weights after it */
+  heed_tensor *lse;                /* (B, H, T, 1) */
+} weighing;
+
+
+/*
+** {==================================================================
+** Shapes
+** ===================================================================
+*/
+
+/* Another shape of the same elements. */
+static heed_tensor *shaped (heed_tensor *t, int rank, const int64_t *size) {
+  layout shape;
+  return t != NULL && layout_dense(&shape, rank, size) ? op_with_shape(HEED_reshape, t, &shape)
+                                                       : NULL;
+}
+
+
+/* (B, H or Hk, rows, columns) with the heads as (Hk, heads of each). */
+static heed_tensor *grouped (const attending *o, heed_tensor *t) {
+  if (t == NULL) return NULL;
+  const int64_t *size = t->at.size;
+  return shaped(t, 5, (int64_t[]){size[0], o->Hk, size[1] / o->Hk, size[2], size[3]});
+}
+
+
+/* Heads of queries as they were: (B, H, rows, columns). */
+static heed_tensor *ungrouped (const attending *o, heed_tensor *t) {
+  if (t == NULL) return NULL;
+  const int64_t *size = t->at.size;
+  return shaped(t, 4, (int64_t[]){size[0], o->H, size[3], size[4]});
+}
+
+
+/* A caller's tensor as (B, heads, rows, columns), grouped, of the computing type. */
+static heed_tensor *taken (const attending *o, const weighing *p, heed_tensor *t) {
+  if (t == NULL) return NULL;
+  layout at = attention_layout(o, &t->at);
+  return op_cast(grouped(o, op_view(t, &at)), p->type);
+}
+
+
+/* And back. */
+static heed_tensor *returned (heed_tensor *t, const layout *shape, heed_type type) {
+  return op_cast(t != NULL ? op_with_shape(HEED_reshape, t, shape) : NULL, type);
+}
+
+
+static heed_tensor *turned (heed_tensor *t) { return op_swap(t, -2, -1); }
+
+
+/* The sum over the last axis, which stays. */
+static heed_tensor *row_sum (heed_tensor *t) {
+  return op_reduce(HEED_sum, t, 1, (int64_t[]){-1}, true);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Products in which 0 takes nothing
+** ===================================================================
+*/
+
+static bool is_finite (heed_tensor *t, bool *answer) {
+  double all;
+  bool good = op_read(op1(HEED_all, op1(HEED_isfinite, t)), &all);
+  *answer = good && all != 0;
+  return good;
+}
+
+
+/*
+** What is not finite in b, summed with the signs of a: infinite where all that is met is
+** infinite and points one way, NaN where it is not so, 0 where nothing is met.
+*/
+static heed_tensor *strays (heed_tensor *a, heed_tensor *b) {
+  heed_context *cx = a->cx;
+  heed_tensor *zero = op_whole(cx, 0), *sign = op1(HEED_sign, a);
+  heed_tensor *stray = op_cast(op1(HEED_logical_not, op1(HEED_isfinite, b)), b->type);
+  heed_tensor *way = op3(HEED_where, op1(HEED_isinf, b), op1(HEED_sign, b), zero);
+  heed_tensor *met = op2(HEED_matmul, op1(HEED_abs, sign), stray);
+  heed_tensor *sum = op2(HEED_matmul, sign, way);
+  heed_tensor *one_way = op2(HEED_eq, met, op1(HEED_abs, sum));
+  heed_tensor *value = op3(HEED_where, one_way, op_scale(sum, INFINITY), op_float(cx, NAN));
+  return op3(HEED_where, op2(HEED_eq, met, zero), zero, value);
+}
+
+
+/* a b, where an element of a that is 0 takes nothing of b, be that NaN or infinite. */
+static heed_tensor *product (const weighing *p, heed_tensor *a, heed_tensor *b) {
+  bool finite;
+  heed_tensor *y = op2(HEED_matmul, a, b);
+  if (y == NULL || p->allowed == NULL) return y;
+  if (!is_finite(y, &finite)) return NULL;
+  if (finite) return y;
+  heed_tensor *there = op3(HEED_where, op1(HEED_isfinite, b), b, op_whole(b->cx, 0));
+  return op2(HEED_add, op2(HEED_matmul, a, there), strays(a, b));
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Who may attend
+** ===================================================================
+*/
+
+/* 1, 2 … n */
+static heed_tensor *count_to (heed_context *cx, int64_t n) {
+  return op_call(cx, HEED_arange, 3, (heed_value[]){heed_i(1), heed_i(n), heed_i(1)});
+}
+
+
+static heed_tensor *causal (const attending *o) {
+  heed_tensor *i = op_along(HEED_unsqueeze, count_to(o->cx, o->T), 1);
+  return op2(HEED_le, count_to(o->cx, o->S), op2(HEED_add, i, op_whole(o->cx, o->offset)));
+}
+
+
+static heed_tensor *both (heed_tensor *a, heed_tensor *b) {
+  return a != NULL ? op2(HEED_logical_and, a, b) : b;
+}
+
+
+/* Sets p->allowed; false for a failure. */
+static bool set_allowed (const attending *o, weighing *p) {
+  heed_tensor *dense = o->in[MASK], *lengths = o->in[LENGTHS];
+  p->allowed = NULL;
+  if (o->causal && (p->allowed = causal(o)) == NULL) return false;
+  if (dense != NULL) {
+    layout at = attention_operand(o, MASK);
+    p->allowed = both(p->allowed, op_view(dense, &at));
+    if (p->allowed == NULL) return false;
+  }
+  if (lengths == NULL) return true;
+  layout at = attention_operand(o, LENGTHS);
+  lengths = shaped(op_view(lengths, &at), 4, (int64_t[]){o->B, 1, 1, 1});
+  p->allowed = both(p->allowed, op2(HEED_le, count_to(o->cx, o->S), lengths));
+  return p->allowed != NULL;
+}
+
+
+/* t where one may attend, and 'otherwise' where not. */
+static heed_tensor *unblocked (const weighing *p, heed_tensor *t, double otherwise) {
+  if (t == NULL || p->allowed == NULL) return t;
+  return op3(HEED_where, p->allowed, t, op_float(t->cx, otherwise));
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Forward
+** ===================================================================
+*/
+
+/* scale q k^T, capped, with the bias, and -inf where it is blocked. */
+static heed_tensor *scores (const attending *o, weighing *p) {
+  heed_tensor *s = op_scale(ungrouped(o, op2(HEED_matmul, p->q, turned(p->k))), o->scale);
+  if (o->softcap != 0) {
+    heed_tensor *y = op1(HEED_tanh, op_scale(s, 1 / o->softcap));
+    s = op_scale(y, o->softcap);
+    p->bend = y != NULL ? op2(HEED_sub, op_float(o->cx, 1), op1(HEED_square, y)) : NULL;
+  }
+  if (o->in[BIAS] != NULL) {
+    layout at = attention_operand(o, BIAS);
+    s = op2(HEED_add, s, op_cast(op_view(o->in[BIAS], &at), p->type));
+  }
+  return unblocked(p, s, -INFINITY);
+}
+
+
+/* Rows without any finite score get weights of 0. */
+static bool soften (const attending *o, weighing *p, heed_tensor *s) {
+  heed_tensor *zero = op_whole(o->cx, 0);
+  heed_tensor *top = op_reduce(HEED_max, s, 1, (int64_t[]){-1}, true);
+  if (top == NULL) return false;
+  top = op3(HEED_where, op2(HEED_eq, top, op_float(o->cx, -INFINITY)), zero, top);
+  heed_tensor *e = op1(HEED_exp, op2(HEED_sub, s, top)), *sum = e != NULL ? row_sum(e) : NULL;
+  p->lse = op2(HEED_add, top, op1(HEED_log, sum));
+  sum = sum != NULL ? op3(HEED_where, op2(HEED_eq, sum, zero), op_float(o->cx, 1), sum) : NULL;
+  p->weights = op2(HEED_div, e, sum);
+  return p->lse != NULL && p->weights != NULL;
+}
+
+
+static bool drop (const attending *o, weighing *p) {
+  p->dropped = p->weights;
+  if (o->key == NULL) return true;
+  p->factors = op_dropout_factors(o->cx, o->op, p->type, &p->weights->at, o->dropout, o->key);
+  p->dropped = op2(HEED_mul, p->weights, p->factors);
+  return p->dropped != NULL;
+}
+
+
+static bool weigh (const attending *o, weighing *p) {
+  *p = (weighing){.type = op_computing(o->in[QUERY]->type)};
+  p->q = taken(o, p, o->in[QUERY]);
+  p->k = taken(o, p, o->in[KEY]);
+  p->v = taken(o, p, o->in[VALUE]);
+  return set_allowed(o, p) && soften(o, p, scores(o, p)) && drop(o, p);
+}
+
+
+/* Without keys, or without queries. */
+static bool nothing (const attending *o, heed_tensor *ys[3], bool weights) {
+  layout result = attention_shape(o, o->Dv), square = attention_shape(o, o->S);
+  layout rows = attention_shape(o, -1);
+  heed_type type = o->in[QUERY]->type;
+  ys[RESULT] = op_zeros(o->cx, type, &result);
+  ys[RESULT_WEIGHTS] = weights ? op_zeros(o->cx, type, &square) : NULL;
+  ys[RESULT_LSE] = op1(HEED_log, op_zeros(o->cx, op_computing(type), &rows));
+  return ys[RESULT] != NULL && ys[RESULT_LSE] != NULL && !(weights && ys[RESULT_WEIGHTS] == NULL);
+}
+
+
+bool attention_composed (const attending *o, heed_tensor *ys[3], bool weights) {
+  weighing p;
+  layout result = attention_shape(o, o->Dv), square = attention_shape(o, o->S);
+  layout rows = attention_shape(o, -1);
+  heed_type type = o->in[QUERY]->type;
+  if (o->B == 0 || o->H == 0 || o->T == 0 || o->S == 0) return nothing(o, ys, weights);
+  if (!weigh(o, &p)) return false;
+  ys[RESULT] = returned(product(&p, grouped(o, p.dropped), p.v), &result, type);
+  ys[RESULT_WEIGHTS] = weights ? returned(p.dropped, &square, type) : NULL;
+  ys[RESULT_LSE] = returned(p.lse, &rows, p.type);
+  return ys[RESULT] != NULL && ys[RESULT_LSE] != NULL && !(weights && ys[RESULT_WEIGHTS] == NULL);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Gradient
+** ===================================================================
+*/
+
+/* Of the weights before dropout: (g v^T + those that came for them) factors. */
+static heed_tensor *weights_slope (const attending *o, const weighing *p, heed_tensor *g,
+                                   heed_tensor *of_weights) {
+  heed_tensor *d = NULL;
+  if (g != NULL) d = ungrouped(o, op2(HEED_matmul, g, turned(p->v)));
+  if (of_weights != NULL) {
+    layout at = attention_layout(o, &of_weights->at);
+    heed_tensor *more = op_cast(op_view(of_weights, &at), p->type);
+    d = g != NULL ? op2(HEED_add, d, more) : more;
+  }
+  else if (g == NULL) d = op_zeros(o->cx, p->type, &p->weights->at);
+  d = unblocked(p, d, 0);
+  return p->factors != NULL ? op2(HEED_mul, d, p->factors) : d;
+}
+
+
+/* Of the scores, bias included: w (d - sum w d), and w g for the normalisers. */
+static heed_tensor *scores_slope (const attending *o, const weighing *p, heed_tensor *d,
+                                  heed_tensor *of_lse) {
+  if (d == NULL) return NULL;
+  d = op2(HEED_sub, d, row_sum(op2(HEED_mul, p->weights, d)));
+  if (of_lse != NULL)
+    d = op2(HEED_add, d, shaped(of_lse, 4, (int64_t[]){o->B, o->H, o->T, 1}));
+  return unblocked(p, op2(HEED_mul, p->weights, d), 0);
+}
+
+
+/* (B, Hk, H / Hk, S, D), summed over the heads that share it. */
+static heed_tensor *over_group (heed_tensor *t) {
+  return op_reduce(HEED_sum, t, 1, (int64_t[]){2}, false);
+}
+
+
+bool attention_composed_back (const attending *o, heed_tensor *const gs[3], heed_tensor *ds[4]) {
+  weighing p;
+  layout square = attention_shape(o, o->S);
+  heed_type type = o->in[QUERY]->type;
+  if (!weigh(o, &p)) return false;
+  heed_tensor *g = taken(o, &p, gs[RESULT]);
+  heed_tensor *d = weights_slope(o, &p, g, gs[RESULT_WEIGHTS]);
+  d = scores_slope(o, &p, d, gs[RESULT_LSE]);
+  if (ds[3] != NULL) ds[3] = returned(d, &square, type);
+  if (p.bend != NULL) d = unblocked(&p, op2(HEED_mul, d, p.bend), 0);
+  d = grouped(o, op_scale(d, o->scale));
+  heed_tensor *dq = product(&p, d, p.k), *dk = over_group(product(&p, turned(d), p.q));
+  ds[0] = returned(dq, &o->in[QUERY]->at, type);
+  ds[1] = returned(dk, &o->in[KEY]->at, type);
+  if (g != NULL) {
+    heed_tensor *dv = over_group(product(&p, turned(grouped(o, p.dropped)), g));
+    ds[2] = returned(dv, &o->in[VALUE]->at, type);
+  }
+  return ds[0] != NULL && ds[1] != NULL && ds[2] != NULL;
+}
+
+/* }================================================================== */

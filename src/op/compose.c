@@ -1,0 +1,164 @@
+/*
+** compose.c - other operations, as compositions and gradient rules call them.
+*/
+
+#include "op/compose.h"
+
+
+heed_tensor *op_scale (heed_tensor *t, double factor) {
+  return t != NULL ? op2(HEED_mul, t, op_float(t->cx, factor)) : NULL;
+}
+
+
+heed_tensor *op_shift (heed_tensor *t, double term) {
+  return t != NULL ? op2(HEED_add, t, op_float(t->cx, term)) : NULL;
+}
+
+
+/* max, min and prod take one axis, not a list. */
+heed_tensor *op_reduce (heed_op op, heed_tensor *t, int n, const int64_t *axes, bool keepdim) {
+  if (t == NULL) return NULL;
+  bool one = (op == HEED_max || op == HEED_min || op == HEED_prod);
+  heed_value dim = one ? heed_i(axes[0]) : heed_l(n, axes);
+  if (n == t->at.rank) dim = heed_none();
+  return op_call(t->cx, op, 3, (heed_value[]){heed_t(t), dim, heed_b(keepdim)});
+}
+
+
+heed_tensor *op_along (heed_op op, heed_tensor *t, int64_t axis) {
+  return t != NULL ? op_call(t->cx, op, 2, (heed_value[]){heed_t(t), heed_i(axis)}) : NULL;
+}
+
+
+heed_tensor *op_with_shape (heed_op op, heed_tensor *t, const layout *shape) {
+  if (t == NULL || layout_same_shape(&t->at, shape)) return t;
+  return op_call(t->cx, op, 2, (heed_value[]){heed_t(t), heed_l(shape->rank, shape->size)});
+}
+
+
+heed_tensor *op_swap (heed_tensor *t, int64_t a, int64_t b) {
+  if (t == NULL) return NULL;
+  return op_call(t->cx, HEED_transpose, 3, (heed_value[]){heed_t(t), heed_i(a), heed_i(b)});
+}
+
+
+heed_tensor *op_permute (heed_tensor *t, int n, const int64_t *order) {
+  bool moves = false;
+  for (int i = 0; i < n; i++) moves |= order[i] != i;
+  if (t == NULL || !moves) return t;
+  return op_call(t->cx, HEED_permute, 2, (heed_value[]){heed_t(t), heed_l(n, order)});
+}
+
+
+bool op_see (view *seen, heed_tensor *t, int rank, const int64_t *size) {
+  layout at;
+  *seen = tensor_unseen();
+  if (t == NULL) return true;
+  if (!layout_reshape(&t->at, rank, size, &at)) {
+    t = op1(HEED_clone, t);
+    if (t == NULL || !layout_reshape(&t->at, rank, size, &at)) return false;
+  }
+  *seen = tensor_seen_as(t, &at);
+  return true;
+}
+
+
+heed_tensor *op_settled (heed_tensor *t) {
+  if (t == NULL || !t->number) return t;
+  t = op_cast(t, op_promote(1, &t));
+  return t != NULL && tensor_settle(t) ? t : NULL;
+}
+
+
+void op_mark_axes (const heed_value *dim, int rank, bool marks[HEED_RANK]) {
+  int axis, n = dim->kind == HEED_LIST ? dim->n : dim->kind == HEED_INTEGER ? 1 : 0;
+  for (int i = 0; i < HEED_RANK; i++) marks[i] = n == 0 && i < rank;
+  for (int i = 0; i < n; i++)
+    if (layout_axis(rank, dim->kind == HEED_LIST ? dim->list[i] : dim->integer, &axis))
+      marks[axis] = axis < rank;
+}
+
+
+bool op_read (heed_tensor *t, double *value) {
+  return t != NULL && heed_read(t, HEED_FLOAT64, value);
+}
+
+
+/*
+** {==================================================================
+** Dropout
+** ===================================================================
+*/
+
+bool op_draw_key (heed_tensor *key) {
+  if (key == NULL) return false;
+  uint64_t drawn = generator_64(&key->cx->random);
+  return heed_write(key, HEED_INT64, &drawn);
+}
+
+
+heed_tensor *op_dropout_factors (heed_context *cx, heed_op op, heed_type type,
+                                 const layout *shape, double p, const heed_tensor *key) {
+  work w;
+  heed_tensor *factors = op_new(cx, type, shape);
+  if (factors == NULL) return NULL;
+  w.kind = WORK_RANDOM;
+  w.op = RANDOM_DROPOUT;
+  w.nout = w.nin = 1;
+  w.mask.n = 0;
+  w.number[0] = p;
+  w.out[0] = tensor_seen(factors);
+  w.in[0] = tensor_seen(key);
+  return op_run_for(cx, op, &w) ? factors : NULL;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Reductions
+** ===================================================================
+*/
+
+void fold_open (fold *f, heed_tensor *x, const bool marks[HEED_RANK], bool keepdim) {
+  const layout *at = &x->at;
+  int64_t out[HEED_RANK], shape[HEED_RANK];
+  int order[HEED_RANK], kept = 0, n = 0, rank = 0;
+  f->x = x;
+  f->count = 1;
+  for (int i = 0; i < at->rank; i++) {
+    if (marks[i]) f->count *= at->size[i];
+    else out[kept] = at->size[i], order[kept++] = i;
+    if (!marks[i] || keepdim) shape[rank++] = marks[i] ? 1 : at->size[i];
+  }
+  for (int i = 0; i < at->rank; i++)
+    if (marks[i]) order[kept + n++] = i;
+  f->axes = n;
+  f->in = layout_permute(at, order);
+  layout_dense(&f->out, kept, out);
+  layout_dense(&f->shape, rank, shape);
+}
+
+
+bool fold_run (const fold *f, heed_op op, reduce_kind kind, heed_tensor *y, heed_tensor *z) {
+  work w;
+  if (y == NULL) return false;
+  w.kind = WORK_REDUCE;
+  w.op = kind;
+  w.nin = 1;
+  w.nout = z != NULL ? 2 : 1;
+  w.mask.n = 0;
+  w.count[0] = f->axes;
+  w.in[0] = tensor_seen_as(f->x, &f->in);
+  w.out[0] = tensor_seen_as(y, &f->out);
+  if (z != NULL) w.out[1] = tensor_seen_as(z, &f->out);
+  return op_run_for(y->cx, op, &w);
+}
+
+
+layout layout_with_last (const layout *at, int axis) {
+  return at->rank > 0 ? layout_transpose(at, axis, at->rank - 1) : *at;
+}
+
+/* }================================================================== */

@@ -1,0 +1,63 @@
+/*
+** compose.h - other operations, as compositions and gradient rules call them.
+**
+** Each gives a temporary, recorded like any call; NULL goes in and comes out.
+*/
+
+#ifndef compose_h
+#define compose_h
+
+#include "op/op.h"
+
+#pragma GCC visibility push(hidden)
+
+heed_tensor *op_scale (heed_tensor *t, double factor);
+heed_tensor *op_shift (heed_tensor *t, double term);
+
+/* sum, mean, max … over axes; none of them: over all. */
+heed_tensor *op_reduce (heed_op op, heed_tensor *t, int n, const int64_t *axes, bool keepdim);
+heed_tensor *op_along (heed_op op, heed_tensor *t, int64_t axis);    /* op(t, axis) */
+heed_tensor *op_with_shape (heed_op op, heed_tensor *t, const layout *shape);
+                                               /* view, reshape, expand */
+heed_tensor *op_swap (heed_tensor *t, int64_t a, int64_t b);         /* two axes */
+heed_tensor *op_permute (heed_tensor *t, int n, const int64_t *order);
+
+/* t for a device with another shape, of a copy where it must be; unseen when t is NULL. */
+bool op_see (view *seen, heed_tensor *t, int rank, const int64_t *size);
+
+/* An ordinary tensor for a number that was given: of its default type, with storage. */
+heed_tensor *op_settled (heed_tensor *t);
+
+/* The axes that a reduction's 'dim' names, which was checked: all of them where none is given. */
+void op_mark_axes (const heed_value *dim, int rank, bool marks[HEED_RANK]);
+
+/* The number in a tensor of one element; false for a failure. */
+bool op_read (heed_tensor *t, double *value);
+
+/* Draws a key for dropout, 64 bits of the context's generator, into an int64 of one element. */
+bool op_draw_key (heed_tensor *key);
+
+/* Dropout's factors, 0 or 1 / (1 - p), for a tensor of this shape. */
+heed_tensor *op_dropout_factors (heed_context *cx, heed_op op, heed_type type,
+                                 const layout *shape, double p, const heed_tensor *key);
+
+/*
+** Reductions. What is reduced is seen with its axes last, the result as 'shape' by the caller
+** and as 'out' by the device.
+*/
+typedef struct fold {
+  heed_tensor *x;
+  layout in, out, shape;
+  int axes;                        /* how many are reduced */
+  int64_t count;                   /* elements for one result */
+} fold;
+
+void fold_open (fold *f, heed_tensor *x, const bool marks[HEED_RANK], bool keepdim);
+bool fold_run (const fold *f, heed_op op, reduce_kind kind, heed_tensor *y, heed_tensor *z);
+
+/* A layout with 'axis' last: for work that goes along the last axis. */
+layout layout_with_last (const layout *at, int axis);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,183 @@
+/*
+** loss.c - losses made of other operations. Cross entropy has a file of its own.
+*/
+
+#include <inttypes.h>
+
+#include "op/loss.h"
+
+
+heed_tensor *loss_reduced (heed_tensor *loss, int64_t how) {
+  if (loss == NULL || how == LOSS_NONE) return loss;
+  if (how != LOSS_BATCH_MEAN) return op1(how == LOSS_MEAN ? HEED_mean : HEED_sum, loss);
+  double n = loss->at.rank > 0 ? (double)loss->at.size[0] : 1;
+  return op2(HEED_div, op1(HEED_sum, loss), op_float(loss->cx, n));
+}
+
+
+/* Input and target of one shape; the input, of a float type. */
+static bool check_pair (call *c) { return check_float(c, 0) && check_same_shape(c, 0, 1); }
+
+
+/* A weight that broadcasts to the input, and does not widen it. */
+static bool check_weight (call *c, int i) {
+  layout wide;
+  char have[LAYOUT_TEXT], want[LAYOUT_TEXT];
+  const heed_tensor *weight = arg_tensor(c, i);
+  const layout *at = &c->args[0].tensor->at;
+  return weight == NULL || layout_expand(&weight->at, at, &wide) ||
+         check_refuse(c, i, "a shape that broadcasts to %s expected, got %s",
+                      layout_text(at, want), layout_text(&weight->at, have));
+}
+
+
+static heed_tensor *difference (call *c) {
+  return op2(HEED_sub, c->args[0].tensor, c->args[1].tensor);
+}
+
+
+/*
+** {==================================================================
+** Distances
+** ===================================================================
+*/
+
+bool do_mse_loss (call *c) {
+  return check_pair(c) &&
+         give_out(c, loss_reduced(op1(HEED_square, difference(c)), arg_count(c, 2)));
+}
+
+
+bool do_l1_loss (call *c) {
+  return check_pair(c) &&
+         give_out(c, loss_reduced(op1(HEED_abs, difference(c)), arg_count(c, 2)));
+}
+
+
+/* d^2 / (2 beta) where the distance d is below beta, d - beta / 2 beyond. */
+bool do_smooth_l1_loss (call *c) {
+  double beta = arg_number(c, 3);
+  if (!check_pair(c)) return false;
+  if (!(beta >= 0)) return check_refuse(c, 3, "a number from 0 on expected, got %g", beta);
+  heed_tensor *d = op1(HEED_abs, difference(c)), *loss = op_shift(d, -beta / 2);
+  if (beta > 0) {
+    heed_tensor *near = op_scale(op1(HEED_square, d), 0.5 / beta);
+    loss = op3(HEED_where, op2(HEED_lt, d, op_float(c->cx, beta)), near, loss);
+  }
+  return give_out(c, loss_reduced(loss, arg_count(c, 2)));
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Probabilities
+** ===================================================================
+*/
+
+/* target log target, which is 0 at 0 */
+static heed_tensor *entropy (heed_tensor *target) {
+  heed_tensor *none = op2(HEED_eq, target, op_whole(target->cx, 0));
+  heed_tensor *safe = op3(HEED_where, none, op_float(target->cx, 1), target);
+  return op2(HEED_mul, target, op1(HEED_log, safe));
+}
+
+
+/* target (log target - input), for an input that is a logarithm. */
+bool do_kl_div (call *c) {
+  heed_tensor *x = c->args[0].tensor, *target = c->args[1].tensor, *loss;
+  if (!check_pair(c)) return false;
+  if (arg_flag(c, 3)) loss = op2(HEED_mul, op1(HEED_exp, target), op2(HEED_sub, target, x));
+  else loss = op2(HEED_sub, entropy(target), op2(HEED_mul, target, x));
+  return give_out(c, loss_reduced(loss, arg_count(c, 2)));
+}
+
+
+/*
+** (1 - t) x - (1 + (pos_weight - 1) t) log sigmoid(x), which is large for no x that is not.
+*/
+bool do_bce_with_logits (call *c) {
+  heed_tensor *x = c->args[0].tensor, *target = c->args[1].tensor;
+  heed_tensor *weight = arg_tensor(c, 2), *pos_weight = arg_tensor(c, 4);
+  if (!check_pair(c) || !check_weight(c, 2) || !check_weight(c, 4)) return false;
+  heed_tensor *one = op_float(c->cx, 1), *log_p = op1(HEED_logsigmoid, x);
+  if (pos_weight != NULL) {
+    heed_tensor *more = op2(HEED_mul, op2(HEED_sub, pos_weight, one), target);
+    log_p = op2(HEED_mul, op2(HEED_add, more, one), log_p);
+  }
+  heed_tensor *loss = op2(HEED_sub, op2(HEED_mul, op2(HEED_sub, one, target), x), log_p);
+  if (weight != NULL) loss = op2(HEED_mul, loss, weight);
+  return give_out(c, loss_reduced(loss, arg_count(c, 3)));
+}
+
+
+/* All elements of argument i from 0 to 1? NaN is not. */
+static bool check_unit (call *c, int i) {
+  heed_tensor *t = c->args[i].tensor;
+  double least, most;
+  if (layout_numel(&t->at) == 0) return true;
+  if (!op_read(op1(HEED_min, t), &least) || !op_read(op1(HEED_max, t), &most)) return false;
+  if (least >= 0 && most <= 1) return true;
+  return check_refuse(c, i, "probabilities from 0 to 1 expected, got %g",
+                      least >= 0 ? most : least);
+}
+
+
+/* max(log x, -100) */
+static heed_tensor *held_log (heed_tensor *x) {
+  heed_tensor *y = op1(HEED_log, x);
+  return y != NULL ? op2(HEED_maximum, y, op_float(y->cx, -100)) : NULL;
+}
+
+
+static heed_tensor *complement (heed_tensor *x) {
+  return x != NULL ? op2(HEED_sub, op_float(x->cx, 1), x) : NULL;
+}
+
+
+static heed_tensor *binary_cross_entropy (call *c) {
+  heed_tensor *x = c->args[0].tensor, *target = c->args[1].tensor, *weight = arg_tensor(c, 2);
+  heed_tensor *yes = op2(HEED_mul, target, held_log(x));
+  heed_tensor *no = op2(HEED_mul, complement(target), held_log(complement(x)));
+  heed_tensor *loss = op1(HEED_neg, op2(HEED_add, yes, no));
+  if (weight != NULL) loss = op2(HEED_mul, loss, weight);
+  return loss_reduced(loss, arg_count(c, 3));
+}
+
+
+/* -(t log x + (1 - t) log(1 - x)), the logarithms held at -100 (PyTorch's bound). */
+bool do_binary_cross_entropy (call *c) {
+  if (!check_pair(c) || !check_weight(c, 2)) return false;
+  bool recording = heed_set_recording(c->cx, false);
+  if (check_unit(c, 0) && check_unit(c, 1)) give_out(c, binary_cross_entropy(c));
+  heed_set_recording(c->cx, recording);
+  return c->out[0] != NULL;
+}
+
+
+/* dx = g (x - t) / (x (1 - x)), whose divisor is held at 1e-12; dt = g (log(1 - x) - log x) */
+bool grad_binary_cross_entropy (rule *r) {
+  heed_tensor *x = input(r, 0), *g = r->g, *rest = complement(x);
+  if (x == NULL || !loss_refuse_weight(r, 2)) return false;
+  if (r->args[3].integer == LOSS_MEAN)
+    g = op2(HEED_div, g, op_whole(r->cx, layout_numel(&x->at)));
+  if (has_input(r, 2)) g = op2(HEED_mul, g, input(r, 2));
+  if (wants(r, 1)) {
+    heed_tensor *slope = op2(HEED_sub, op1(HEED_log, rest), op1(HEED_log, x));
+    if (!give(r, 1, op2(HEED_mul, g, slope))) return false;
+  }
+  if (!wants(r, 0)) return true;
+  heed_tensor *spread = op2(HEED_maximum, op2(HEED_mul, x, rest), op_float(r->cx, 1e-12));
+  heed_tensor *off = op2(HEED_sub, x, input(r, 1));
+  return give(r, 0, op2(HEED_mul, g, op2(HEED_div, off, spread)));
+}
+
+
+bool loss_refuse_weight (const rule *r, int i) {
+  if (!wants(r, i)) return true;
+  return core_fail(r->cx, "%s: there is no gradient for argument 'weight'",
+                   op_rows[r->op].name) != NULL;
+}
+
+/* }================================================================== */

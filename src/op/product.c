@@ -1,0 +1,273 @@
+/*
+** product.c - matrix products, and their gradients.
+*/
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "op/compose.h"
+
+
+/*
+** {==================================================================
+** Checks
+** ===================================================================
+*/
+
+/* Both of one type, which is no truth. */
+static bool check_factors (call *c, int i, int j) {
+  heed_type a = c->args[i].tensor->type, b = c->args[j].tensor->type;
+  if (a == HEED_BOOL)
+    return check_refuse(c, i, "truths have no products; convert with to(\"int64\")");
+  return a == b || check_refuse(c, j, "the type of argument '%s', %s, expected, got %s",
+                                check_name(c, i), scalar_names[a], scalar_names[b]);
+}
+
+
+static bool refuse_shapes (call *c, const char *why) {
+  char one[LAYOUT_TEXT], other[LAYOUT_TEXT];
+  return core_fail(c->cx, "%s: shapes %s of '%s' and %s of '%s' do not fit: %s",
+                   op_rows[c->op].name, layout_text(&c->args[0].tensor->at, one),
+                   check_name(c, 0), layout_text(&c->args[1].tensor->at, other),
+                   check_name(c, 1), why) != NULL;
+}
+
+
+/* The sizes that are summed over. */
+static bool check_inner (call *c, int64_t a, int64_t b) {
+  char why[80];
+  if (a == b) return true;
+  snprintf(why, sizeof why, "%" PRId64 " columns meet %" PRId64 " rows", a, b);
+  return refuse_shapes(c, why);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Layouts
+** ===================================================================
+*/
+
+/* The factors as matrices (B.., M, K) and (B.., K, N), the result as (B.., M, N) and as seen. */
+typedef struct product {
+  layout a, b, y, shape;
+  int64_t m, k, n;
+} product;
+
+
+/* A layout without its last two axes. */
+static layout batch_of (const layout *at) {
+  layout batch = *at;
+  batch.rank -= 2;
+  return batch;
+}
+
+
+/* 'at' with 'batch' before its last two axes; its own batch broadcasts to that. */
+static layout with_batch (const layout *at, const layout *batch) {
+  layout own = batch_of(at), wide;
+  layout_expand(&own, batch, &wide);
+  for (int i = 0; i < 2; i++, wide.rank++) {
+    wide.size[wide.rank] = at->size[own.rank + i];
+    wide.stride[wide.rank] = at->stride[own.rank + i];
+  }
+  return wide;
+}
+
+
+/* One matrix for the whole batch: then the batch is more rows, if it lies so. */
+static bool flatten_batch (product *p) {
+  layout flat;
+  if (p->b.rank != 2 || p->a.rank == 2 || p->n == 0) return p->y.rank == 2;
+  int64_t rows = layout_numel(&p->y) / p->n;
+  if (!layout_reshape(&p->a, 2, (int64_t[]){rows, p->k}, &flat)) return false;
+  p->a = flat;
+  return layout_dense(&p->y, 2, (int64_t[]){rows, p->n});
+}
+
+
+/* False, without a message, when there are too many elements. */
+static bool set_result (product *p, const layout *batch, bool has_m, bool has_n) {
+  int64_t size[HEED_RANK], shape[HEED_RANK];
+  int rank = batch->rank, seen = rank;
+  memcpy(size, batch->size, (size_t)rank * sizeof *size);
+  memcpy(shape, batch->size, (size_t)rank * sizeof *shape);
+  size[rank] = p->m;
+  size[rank + 1] = p->n;
+  if (has_m) shape[seen++] = p->m;
+  if (has_n) shape[seen++] = p->n;
+  return layout_dense(&p->y, rank + 2, size) && layout_dense(&p->shape, seen, shape);
+}
+
+
+/* Vectors stand as one row on the left, as one column on the right. */
+static bool set_product (call *c, product *p, const layout *a, const layout *b) {
+  layout batch, a_batch, b_batch;
+  p->a = a->rank == 1 ? layout_insert(a, 0) : *a;
+  p->b = b->rank == 1 ? layout_insert(b, 1) : *b;
+  p->m = p->a.size[p->a.rank - 2];
+  p->k = p->a.size[p->a.rank - 1];
+  p->n = p->b.size[p->b.rank - 1];
+  if (!check_inner(c, p->k, p->b.size[p->b.rank - 2])) return false;
+  a_batch = batch_of(&p->a);
+  b_batch = batch_of(&p->b);
+  if (!layout_broadcast(&a_batch, &b_batch, &batch))
+    return refuse_shapes(c, "the dimensions before the last two do not broadcast");
+  if (!set_result(p, &batch, a->rank > 1, b->rank > 1))
+    return refuse_shapes(c, "the result has too many elements");
+  if (flatten_batch(p)) return true;
+  p->a = with_batch(&p->a, &batch);
+  p->b = with_batch(&p->b, &batch);
+  return true;
+}
+
+
+/* y = a b, or a b + bias. */
+static bool multiply (call *c, const product *p, heed_tensor *a, heed_tensor *b,
+                      heed_tensor *bias) {
+  work w;
+  heed_tensor *y = op_new(c->cx, a->type, &p->shape);
+  if (y == NULL) return false;
+  w.kind = WORK_MATMUL;
+  w.op = c->op;
+  w.nout = 1;
+  w.nin = bias != NULL ? 3 : 2;
+  w.mask.n = 0;
+  w.number[0] = 1;
+  w.count[0] = 0;
+  w.out[0] = tensor_seen_as(y, &p->y);
+  w.in[0] = tensor_seen_as(a, &p->a);
+  w.in[1] = tensor_seen_as(b, &p->b);
+  if (bias != NULL) {
+    layout wide;
+    layout_expand(&bias->at, &p->y, &wide);
+    w.in[2] = tensor_seen_as(bias, &wide);
+  }
+  return op_run(c, &w) && give_out(c, y);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Products
+** ===================================================================
+*/
+
+bool do_matmul (call *c) {
+  heed_tensor *a = c->args[0].tensor, *b = c->args[1].tensor;
+  product p;
+  return check_rank(c, 0, 1, HEED_RANK) && check_rank(c, 1, 1, HEED_RANK) &&
+         check_factors(c, 0, 1) && set_product(c, &p, &a->at, &b->at) &&
+         multiply(c, &p, a, b, NULL);
+}
+
+
+/* input (.., in), weight (out, in), bias (out). */
+bool do_linear (call *c) {
+  heed_tensor *x = c->args[0].tensor, *weight = c->args[1].tensor, *bias = arg_tensor(c, 2);
+  product p;
+  char text[LAYOUT_TEXT];
+  if (!check_rank(c, 0, 1, HEED_RANK) || !check_rank(c, 1, 2, 2)) return false;
+  if (!check_factors(c, 0, 1) || (bias != NULL && !check_factors(c, 0, 2))) return false;
+  if (weight->at.size[1] != x->at.size[x->at.rank - 1])
+    return refuse_shapes(c, "the last sizes of both are the features that come in");
+  if (bias != NULL && (bias->at.rank != 1 || bias->at.size[0] != weight->at.size[0]))
+    return check_refuse(c, 2, "%" PRId64 " elements expected, got a tensor of shape %s",
+                        weight->at.size[0], layout_text(&bias->at, text));
+  layout turned = layout_transpose(&weight->at, 0, 1);
+  return set_product(c, &p, &x->at, &turned) && multiply(c, &p, x, weight, bias);
+}
+
+
+static bool give_matmul (call *c) {
+  return give_out(c, op2(HEED_matmul, c->args[0].tensor, c->args[1].tensor));
+}
+
+
+bool do_bmm (call *c) {
+  const layout *a = &c->args[0].tensor->at, *b = &c->args[1].tensor->at;
+  if (!check_rank(c, 0, 3, 3) || !check_rank(c, 1, 3, 3) || !check_factors(c, 0, 1)) return false;
+  if (a->size[0] != b->size[0]) return refuse_shapes(c, "they are batches of different sizes");
+  return check_inner(c, a->size[2], b->size[1]) && give_matmul(c);
+}
+
+
+bool do_dot (call *c) {
+  const layout *a = &c->args[0].tensor->at, *b = &c->args[1].tensor->at;
+  if (!check_rank(c, 0, 1, 1) || !check_rank(c, 1, 1, 1) || !check_factors(c, 0, 1)) return false;
+  if (a->size[0] != b->size[0]) return refuse_shapes(c, "they are of different lengths");
+  return give_matmul(c);
+}
+
+
+bool do_outer (call *c) {
+  if (!check_rank(c, 0, 1, 1) || !check_rank(c, 1, 1, 1)) return false;
+  heed_tensor *column = op_along(HEED_unsqueeze, c->args[0].tensor, 1);
+  return give_out(c, op2(HEED_mul, column, c->args[1].tensor));
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Gradients
+** ===================================================================
+*/
+
+/* t (.., R, C) as (all rows, C) */
+static heed_tensor *rows_of (heed_tensor *t) {
+  if (t == NULL) return NULL;
+  int64_t columns = t->at.size[t->at.rank - 1], rows = 1;
+  for (int i = 0; i < t->at.rank - 1; i++) rows *= t->at.size[i];
+  layout shape;
+  return layout_dense(&shape, 2, (int64_t[]){rows, columns})
+         ? op_with_shape(HEED_reshape, t, &shape) : NULL;
+}
+
+
+/* a^T b */
+static heed_tensor *turned_times (heed_tensor *a, heed_tensor *b) {
+  return op2(HEED_matmul, op_swap(a, -2, -1), b);
+}
+
+
+/* db = a^T g. One b for a whole batch of a: the batch is summed over as more rows. */
+static heed_tensor *grad_right (heed_tensor *a, heed_tensor *g, int rank) {
+  if (a == NULL || g == NULL) return NULL;
+  if (rank <= 2 && a->at.rank > 2) a = rows_of(a), g = rows_of(g);
+  heed_tensor *db = turned_times(a, g);
+  return rank == 1 ? op_along(HEED_squeeze, db, -1) : db;
+}
+
+
+/* y = a b, so da = g b^T and db = a^T g, with vectors as a row and a column. */
+bool grad_matmul (rule *r) {
+  int left = shape_of(r, 0)->rank, right = shape_of(r, 1)->rank;
+  heed_tensor *g = r->g;
+  if (right == 1) g = op_along(HEED_unsqueeze, g, -1);
+  if (left == 1) g = op_along(HEED_unsqueeze, g, -2);
+  if (wants(r, 0)) {
+    heed_tensor *b = input(r, 1);
+    if (right == 1) b = op_along(HEED_unsqueeze, b, -1);
+    if (!give(r, 0, op2(HEED_matmul, g, op_swap(b, -2, -1)))) return false;
+  }
+  if (!wants(r, 1)) return true;
+  heed_tensor *a = input(r, 0);
+  if (left == 1) a = op_along(HEED_unsqueeze, a, 0);
+  return give(r, 1, grad_right(a, g, right));
+}
+
+
+/* y = x w^T + bias, so dx = g w, dw = g^T x, dbias = g. */
+bool grad_linear (rule *r) {
+  if (wants(r, 0) && !give(r, 0, op2(HEED_matmul, r->g, input(r, 1)))) return false;
+  if (wants(r, 1) && !give(r, 1, turned_times(rows_of(r->g), rows_of(input(r, 0))))) return false;
+  return !wants(r, 2) || give(r, 2, r->g);
+}
+
+/* }================================================================== */
