@@ -1,9 +1,8 @@
--- Heed's side of the comparison. It answers, line by line:
+-- Heed's side of the comparison. Its argument is the number of threads; it says what it is, then
+-- answers line by line:
 --
---   about                             what it is
---   threads N                         works with so many from now on
---   make INPUTS <tab> EXPRESSION <tab> FILE    prepares a row, and writes what comes out
---   time                              the seconds of one call of that row
+--   make <tab> INPUTS <tab> EXPRESSION <tab> FILE    prepares a row, and writes what comes out
+--   time                                             the seconds of one call of that row
 --
 -- Inputs are words: 4x4 is a tensor, 4x4* one that wants a gradient, 256:10 are 256 ids from 1
 -- to 10, any other word is a function below. The expression sees them as a, b, c, d. Both sides
@@ -100,10 +99,6 @@ end
 
 local answers = {}
 
-function answers.about() return "heed (" .. heed.level() .. ")" end
-
-function answers.threads(n) return heed.threads(tonumber(n)) end
-
 function answers.make(words, expression, path)
   local inputs = {}
   current = nil
@@ -123,10 +118,12 @@ function answers.time()
   return ("%.9g"):format(seconds(calls) / calls)
 end
 
+heed.threads(tonumber(arg[1]))
+print(("heed (%s)"):format(heed.level()))
+io.flush()
 for line in io.lines() do
-  local word, rest = line:match("^(%a+) ?(.*)")
-  local one, two, three = rest:match("^([^\t]*)\t?([^\t]*)\t?([^\t]*)$")
+  local word, one, two, three = line:match("^(%a+)\t?([^\t]*)\t?([^\t]*)\t?([^\t]*)$")
   local good, answer = pcall(answers[word], one, two, three)
-  io.write(good and "" or "error: ", (tostring(answer):gsub("\n", " ")), "\n")
+  print((good and "" or "error: ") .. tostring(answer):gsub("\n", " "))
   io.flush()
 end

@@ -87,15 +87,10 @@ end)
 
 -- Names ------------------------------------------------------------------
 
--- The methods are an upvalue of __index, so that scripts cannot change them.
+-- The methods are the third upvalue of __index (lua_heed.c): scripts cannot reach them otherwise.
 local function live_methods()
-  local index, i = debug.getmetatable(heed.zeros(1)).__index, 1
-  while true do
-    local name, value = debug.getupvalue(index, i)
-    if type(value) == "table" then return value end
-    assert(name, "no table of methods found")
-    i = i + 1
-  end
+  local _, methods = debug.getupvalue(debug.getmetatable(heed.zeros(1)).__index, 3)
+  return methods
 end
 
 local function names_of(t)

@@ -80,7 +80,6 @@ describe("attention by hand (seed 004)", function()
   end)
 
   it("finds the notebook's weights", function()
-    shows(text, "1.4")
     local weights = {{0.0014, 0.9908, 0.0078}, {0.0083, 0.5183, 0.4735}}
     local lines = {}
     for line in text:match("Step 3(.-)Step 4"):gmatch("for x_%d([^\n]*)") do

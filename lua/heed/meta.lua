@@ -1663,7 +1663,7 @@ function heed.checkpoint(f, ...) end
 function heed.gradcheck(f, xs, options) end
 
 ---How many operations are kept for gradients.
----> heed.graph_nodes() == 0
+---> heed.graph_nodes() >= 0 == true
 ---@return integer
 function heed.graph_nodes() end
 

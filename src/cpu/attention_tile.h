@@ -2,8 +2,6 @@
 ** attention_tile.h - the scores of a tile: keys down, queries across (read once for each type).
 */
 
-#define PANEL (2 * LANES)          /* queries side by side */
-
 typedef struct OF(operand) {       /* of one head: (S, D) or (S, Dv) */
   const T *at;
   int64_t row, column;
@@ -64,7 +62,7 @@ static void OF(cap_scores) (int64_t keys, int64_t width, T *s, int64_t row, T ca
   for (int64_t j = 0; j < keys; j++)
     for (int64_t c = 0; c < width; c += LANES) {
       OF(vector) y = OF(tanh)(OF(load)(s + j * row + c));
-      if (slope != NULL) OF(store)(slope + j * row + c, 1 - y * y);
+      if (slope != NULL) OF(store)(slope + j * PANEL + c, 1 - y * y);
       OF(store)(s + j * row + c, y * cap);
     }
 }
@@ -183,7 +181,7 @@ static void OF(scores) (const attend *a, const tile *x, tile_kind kind, OF(opera
 
 
 /*
-** c (+)= a b where one of the two holds weights, and a weight of 0 takes nothing of what it
+** c (+)= alpha a b where one of the two holds weights, and a weight of 0 takes nothing of what it
 ** weighs, be that NaN or infinite. Slow; for tiles that a fast product has spoiled.
 */
 static void OF(multiply_careful) (const OF(product) *p, bool weights_in_a, int64_t rows,
@@ -195,7 +193,7 @@ static void OF(multiply_careful) (const OF(product) *p, bool weights_in_a, int64
         T x = a[i * p->a_row + k * p->a_column], y = b[k * p->b_row + j];
         if ((weights_in_a ? x : y) != 0) sum += x * y;
       }
-      c[i * p->c_row + j] = p->add ? c[i * p->c_row + j] + sum : sum;
+      c[i * p->c_row + j] = sum * p->alpha + (p->add ? c[i * p->c_row + j] : 0);
     }
 }
 

@@ -72,7 +72,7 @@ static const char *cpu_run (device *d, const work *w) {
     case WORK_COPY: return cpu_copy(self, w);
     case WORK_REDUCE: return level->reduce(self, w);
     case WORK_SCAN: return level->scan(self, w);
-    case WORK_MATMUL: return level->matmul(self, w);
+    case WORK_MATMUL: return cpu_matmul_tiny(w) ? NULL : level->matmul(self, w);
     case WORK_GATHER: return cpu_gather(self, w);
     case WORK_SCATTER: return cpu_scatter(self, w);
     case WORK_SORT: return cpu_sort(self, w);

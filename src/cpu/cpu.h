@@ -63,6 +63,7 @@ const char *cpu_copy (cpu *self, const work *w);
 const char *cpu_gather (cpu *self, const work *w);       /* index.c */
 const char *cpu_scatter (cpu *self, const work *w);
 const char *cpu_nonzero (cpu *self, const work *w);
+bool cpu_matmul_tiny (const work *w);                    /* tiny.c: false if it is not tiny */
 const char *cpu_sort (cpu *self, const work *w);         /* sort.c */
 const char *cpu_random (cpu *self, const work *w);       /* random.c */
 

@@ -244,15 +244,15 @@ static void OF(block_piece) (void *arg, int64_t from, int64_t to) {
 
 
 static void OF(run_block) (OF(block) *d) {
-  pool *pool = d->x.m->self->pool;
+  pool *threads = d->x.m->self->pool;
   const int64_t depth = d->x.p.depth, rows = d->x.rows, columns = d->x.columns;
-  pool_run(pool, (columns + PANEL - 1) / PANEL, 32768 / (depth * PANEL) + 1, OF(pack_b_piece), d);
+  pool_run(threads, (columns + PANEL - 1) / PANEL, 32768 / (depth * PANEL) + 1, OF(pack_b_piece), d);
   if (d->packed_a != NULL)
-    pool_run(pool, (rows + TILE_ROWS - 1) / TILE_ROWS, 32768 / (depth * TILE_ROWS) + 1,
+    pool_run(threads, (rows + TILE_ROWS - 1) / TILE_ROWS, 32768 / (depth * TILE_ROWS) + 1,
              OF(pack_a_piece), d);
   d->column_pieces = (columns + 16 * PANEL - 1) / (16 * PANEL);
   const int64_t cost = 2 * smaller(rows, BLOCK_ROWS) * smaller(columns, 16 * PANEL) * depth + 100;
-  pool_run(pool, (rows + BLOCK_ROWS - 1) / BLOCK_ROWS * d->column_pieces,
+  pool_run(threads, (rows + BLOCK_ROWS - 1) / BLOCK_ROWS * d->column_pieces,
            PIECE_FLOPS / cost + 1, OF(block_piece), d);
 }
 

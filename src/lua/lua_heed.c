@@ -216,7 +216,7 @@ static int shape_tostring (lua_State *L) {
     lua_rawgeti(L, 1, i);
     luaL_addvalue(&buffer);
   }
-  luaL_addstring(&buffer, n == 1 ? ",)" : ")");
+  luaL_addstring(&buffer, ")");
   luaL_pushresult(&buffer);
   return 1;
 }

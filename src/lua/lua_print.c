@@ -208,7 +208,7 @@ static void add_footer (const style *s, luaL_Buffer *out) {
     snprintf(text, sizeof text, i > 0 ? ", %lld" : "%lld", (long long)s->size[i]);
     luaL_addstring(out, text);
   }
-  luaL_addstring(out, heed_rank(t) == 1 ? ",) " : ") ");
+  luaL_addstring(out, ") ");
   luaL_addstring(out, heed_device_of(t));
   if (heed_requires_grad(t)) luaL_addstring(out, " grad");
   luaL_addchar(out, ']');
