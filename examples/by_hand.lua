@@ -40,7 +40,7 @@ print("\nStep 3: the scores of a token become weights that add up to one")
 local attention = {}
 for i, row in ipairs(scores) do
   attention[i] = row:exp() / row:exp():sum()
-  print(("for x_%d"):format(i), attention[i]:format("%.4e"))
+  print(("for x_%d"):format(i), attention[i]:format(i < 3 and "%.4f" or "%.4e"))
 end
 
 print("\nStep 4: each token takes that much of every value")

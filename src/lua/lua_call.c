@@ -227,12 +227,23 @@ static void read_options (reading *r) {
   }
 }
 
+static bool wants_list (const heed_parameter *p) {
+  return p->want == HEED_WANT_SHAPE || p->want == HEED_WANT_AXES || p->want == HEED_WANT_TENSORS;
+}
+
+/* Is the last argument an empty table of options? For a list it would be an empty list. */
+static bool is_empty_options (const reading *r, int i, int next) {
+  return i == r->top && r->options == 0 && lua_type(r->L, i) == LUA_TTABLE &&
+         lua_rawlen(r->L, i) == 0 && !wants_list(&r->row->parameter[next]);
+}
+
 static void read_positional (reading *r) {
   int i = 1, next = 0;
   while (i <= r->top) {
     if (next == r->row->parameters)
       raise(r->L, "%s: at most %d arguments expected, got %d", r->row->name, r->row->parameters,
             r->top);
+    if (is_empty_options(r, i, next)) return;
     r->args[next] = read_argument(r, &r->row->parameter[next], &i);
     next++;
   }
