@@ -21,38 +21,28 @@ for name, value in pairs(heed) do scope[name] = value end
 
 local makers = {}
 
-
-local Counter = nn.Module:extend("Counter")
-
-function Counter:init()
-  self.embed = nn.Embedding(10, 5)
-  self.query = nn.Parameter(heed.randn(1, 5))
-  self.WK = nn.Linear(5, 5)
-  self.WV = nn.Linear(5, 50)
-  self.nn = nn.Sequential{nn.Linear(50, 200), nn.ReLU(), nn.Linear(200, 1), nn.Sigmoid()}
-end
-
-function Counter:forward(ids)                                          -- (B, T)
-  local x = self.embed(ids)
-  local scores = heed.einsum("ik,bjk->bij", self.query, self.WK(x))
-  local weights = (scores / 5 ^ 0.5):softmax(-1)                       -- (B, 1, T)
-  local gathered = heed.einsum("bij,bjk->bik", weights, self.WV(x))
-  return self.nn(gathered:select(2, 1))                                -- (B, 1)
-end
-
 -- The counting notebook's training step, after 50 of them; gives the loss.
 function makers.counting()
-  local model = Counter()
-  local opt = optim.Adam(model:parameters())
-  local x = heed.randint(1, 9, {100, 10})
-  local y = heed.randint(0, 1, {100, 1}):to("float32")
+  local embed, query = nn.Embedding(10, 5), nn.Parameter(heed.randn(1, 5))
+  local WK, WV = nn.Linear(5, 5), nn.Linear(5, 50)
+  local last = nn.Sequential{nn.Linear(50, 200), nn.ReLU(), nn.Linear(200, 1), nn.Sigmoid()}
+  local parameters = nn.Sequential{embed, WK, WV, last}:parameters()
+  parameters[#parameters + 1] = query
+  local opt = optim.Adam(parameters)
+  local ids, y = heed.randint(1, 9, {100, 10}), heed.randint(0, 1, {100, 1}):to("float32")
+
   local function step()
-    local loss = heed.binary_cross_entropy(model(x), y)
+    local x = embed(ids)                                                 -- (B, T, 5)
+    local scores = heed.einsum("ik,bjk->bij", query, WK(x))
+    local weights = (scores / 5 ^ 0.5):softmax(-1)                       -- (B, 1, T)
+    local gathered = heed.einsum("bij,bjk->bik", weights, WV(x))
+    local loss = heed.binary_cross_entropy(last(gathered:select(2, 1)), y)
     loss:backward()
     opt:step()
     opt:zero_grad()
     return loss
   end
+
   for _ = 1, 50 do step() end
   return step
 end

@@ -17,31 +17,19 @@ SCOPE = {"F": F, "torch": torch, "grad": torch.autograd.grad,
          "attention": F.scaled_dot_product_attention}
 
 
-class Counter(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.embed = nn.Embedding(10, 5)
-        self.query = nn.Parameter(torch.randn(1, 5))
-        self.WK = nn.Linear(5, 5)
-        self.WV = nn.Linear(5, 50)
-        self.nn = nn.Sequential(nn.Linear(50, 200), nn.ReLU(), nn.Linear(200, 1), nn.Sigmoid())
-
-    def forward(self, ids):
-        x = self.embed(ids)
-        scores = torch.einsum("ik,bjk->bij", self.query, self.WK(x))
-        weights = torch.softmax(scores / 5 ** 0.5, -1)
-        gathered = torch.einsum("bij,bjk->bik", weights, self.WV(x))
-        return self.nn(gathered[:, 0, :])
-
-
 def counting():
-    model = Counter()
-    opt = torch.optim.Adam(model.parameters())
-    x = torch.randint(1, 10, (100, 10)) - 1
-    y = torch.randint(0, 2, (100, 1)).float()
+    embed, query = nn.Embedding(10, 5), nn.Parameter(torch.randn(1, 5))
+    WK, WV = nn.Linear(5, 5), nn.Linear(5, 50)
+    last = nn.Sequential(nn.Linear(50, 200), nn.ReLU(), nn.Linear(200, 1), nn.Sigmoid())
+    opt = torch.optim.Adam([*nn.Sequential(embed, WK, WV, last).parameters(), query])
+    ids, y = torch.randint(1, 10, (100, 10)) - 1, torch.randint(0, 2, (100, 1)).float()
 
     def step():
-        loss = F.binary_cross_entropy(model(x), y)
+        x = embed(ids)
+        scores = torch.einsum("ik,bjk->bij", query, WK(x))
+        weights = torch.softmax(scores / 5 ** 0.5, -1)
+        gathered = torch.einsum("bij,bjk->bik", weights, WV(x))
+        loss = F.binary_cross_entropy(last(gathered[:, 0, :]), y)
         loss.backward()
         opt.step()
         opt.zero_grad()

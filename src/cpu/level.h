@@ -16,21 +16,16 @@
 #endif
 
 #include "cpu/math.h"
+#include "cpu/simd.h"
 #include "cpu/elementwise.h"
 #include "cpu/reduce.h"
 #include "cpu/softmax.h"
 #include "cpu/norm.h"
 #include "cpu/loss.h"
 #include "cpu/optimize.h"
-#if __has_include("cpu/attention_back.h") && __has_include("cpu/matmul.h")
-#include "cpu/simd.h"
 #include "cpu/matmul.h"
 #include "cpu/attention.h"
 #include "cpu/attention_back.h"
-#define PRODUCTS .matmul = matmul, .attention = attention, .attention_back = attention_back,
-#else
-#define PRODUCTS
-#endif
 
 #define MAP_FLT(name) map_##name##_float, map_##name##_double, NULL
 #define MAP_NUM(name) map_##name##_float, map_##name##_double, map_##name##_int64
@@ -72,6 +67,8 @@ const cpu_level LEVEL = {
   .softmax = softmax,
   .norm = norm,
   .loss = loss,
-  .optimize = optimize,
-  PRODUCTS
+  .matmul = matmul,
+  .attention = attention,
+  .attention_back = attention_back,
+  .optimize = optimize
 };

@@ -2,18 +2,23 @@
 ** norm_loops.h - norms of rows of type T: included for each T.
 */
 
+/* What a row has in common. The mean comes in two parts: a large one would be rounded. */
+typedef struct FN(moments) {
+  T mean, rest, rstd;
+} FN(moments);
+
+
 /* y = (x - mean) rstd weight + bias; either may be NULL. */
-static void FN(scale_row) (int64_t n, T *y, const T *x, T mean, T rstd, const T *weight,
+static void FN(scale_row) (int64_t n, T *y, const T *x, FN(moments) m, const T *weight,
                            const T *bias) {
+  const T mean = m.mean, rest = m.rest, rstd = m.rstd;
+  VECTOR_LOOP for (int64_t i = 0; i < n; i++) y[i] = ((x[i] - mean) - rest) * rstd;
   if (weight != NULL && bias != NULL)
-    VECTOR_LOOP for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * rstd * weight[i] + bias[i];
+    VECTOR_LOOP for (int64_t i = 0; i < n; i++) y[i] = y[i] * weight[i] + bias[i];
   else if (weight != NULL)
-    VECTOR_LOOP for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * rstd * weight[i];
-  else {
-    VECTOR_LOOP for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean) * rstd;
-    if (bias != NULL)
-      VECTOR_LOOP for (int64_t i = 0; i < n; i++) y[i] += bias[i];
-  }
+    VECTOR_LOOP for (int64_t i = 0; i < n; i++) y[i] *= weight[i];
+  else if (bias != NULL)
+    VECTOR_LOOP for (int64_t i = 0; i < n; i++) y[i] += bias[i];
 }
 
 
@@ -32,13 +37,16 @@ static T FN(get) (const row_work *d, int in, int64_t row) {
 }
 
 
-/* Mean (0 for rms) and 1 / deviation. Two passes, so that a large mean costs nothing. */
-static T FN(stats) (int64_t n, const T *x, bool layer, double eps, T *mean) {
-  A off = 0, m = layer ? FN(sum)(n, x) / (A)n : 0;
-  *mean = (T)m;
-  A squares = FN(squares)(n, x, *mean, &off);
-  if (layer) squares -= off * off / (A)n;
-  return (T)(1 / sqrt(squares / (A)n + eps));
+/* The mean is 0 for rms. Two passes, so that a large mean costs no digits. */
+static FN(moments) FN(stats) (int64_t n, const T *x, bool layer, double eps) {
+  FN(moments) m = {.mean = layer ? (T)(FN(sum)(n, x) / (A)n) : 0};
+  A off = 0, squares = FN(squares)(n, x, m.mean, &off);
+  if (layer) {
+    squares -= off * off / (A)n;
+    m.rest = (T)(off / (A)n);
+  }
+  m.rstd = (T)(1 / sqrt(squares / (A)n + eps));
+  return m;
 }
 
 
@@ -47,7 +55,7 @@ static void FN(norm_rows) (void *arg, int64_t from, int64_t to) {
   const work *w = d->w;
   int64_t n = d->n;
   bool layer = w->op == NORM_LAYER, biased = layer && rows_have(&w->in[2]);
-  T *room = rows_room(d, 4), mean;
+  T *room = rows_room(d, 4);
   const T *weight = NULL, *bias = NULL;
   if (room == NULL) return;
   if (rows_have(&w->in[1])) weight = stream_read(d->self, &d->x[1], 0, n, d->as, room);
@@ -55,11 +63,11 @@ static void FN(norm_rows) (void *arg, int64_t from, int64_t to) {
   for (int64_t r = from; r < to; r++) {
     const T *x = stream_read(d->self, &d->x[0], r * n, n, d->as, room + 2 * n);
     T *y = stream_place(&d->y[0], r * n, n, d->as, room + 3 * n);
-    T rstd = FN(stats)(n, x, layer, w->number[0], &mean);
-    FN(scale_row)(n, y, x, mean, rstd, weight, bias);
+    FN(moments) m = FN(stats)(n, x, layer, w->number[0]);
+    FN(scale_row)(n, y, x, m, weight, bias);
     stream_write(d->self, &d->y[0], r * n, n, d->as, y);
-    if (layer) FN(put)(d, 1, r, mean);
-    FN(put)(d, layer ? 2 : 1, r, rstd);
+    if (layer) FN(put)(d, 1, r, m.mean);
+    FN(put)(d, layer ? 2 : 1, r, m.rstd);
   }
   cpu_scratch_free(room);
 }

@@ -17,30 +17,6 @@ typedef struct optimization {
 } optimization;
 
 
-#if defined(__x86_64__)
-static inline unsigned flush_denormals (void) {
-  unsigned before = __builtin_ia32_stmxcsr();
-  __builtin_ia32_ldmxcsr(before | 0x8040);
-  return before;
-}
-static inline void flush_restore (unsigned before) { __builtin_ia32_ldmxcsr(before); }
-#elif defined(__aarch64__)
-static inline uint64_t flush_denormals (void) {
-  uint64_t before, now;
-  __asm__ volatile("mrs %0, fpcr" : "=r"(before));
-  now = before | (uint64_t)1 << 24;
-  __asm__ volatile("msr fpcr, %0" : : "r"(now));
-  return before;
-}
-static inline void flush_restore (uint64_t before) {
-  __asm__ volatile("msr fpcr, %0" : : "r"(before));
-}
-#else
-static inline int flush_denormals (void) { return 0; }
-static inline void flush_restore (int before) { (void)before; }
-#endif
-
-
 #define T float
 #define FN(name) name##_float
 #include "cpu/optimize_loops.h"
@@ -73,12 +49,12 @@ static void step_halves (const optimization *d, int64_t from, int64_t n) {
 static void optimize_piece (void *arg, int64_t from, int64_t to) {
   const optimization *d = arg;
   const optimize_row *row = d->row;
-  __auto_type before = flush_denormals();
+  float_mode before = denormals_off();
   if (row->type == HEED_FLOAT32) step_row_float(d->w, row, from, to);
   else if (row->type == HEED_FLOAT64) step_row_double(d->w, row, from, to);
   else
     for (; from < to; from += CHUNK) step_halves(d, from, to - from < CHUNK ? to - from : CHUNK);
-  flush_restore(before);
+  denormals_back(before);
 }
 
 

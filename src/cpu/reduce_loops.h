@@ -6,7 +6,7 @@
 */
 
 #define V FN(vector)
-#define LANES ((int64_t)(VECTOR_BYTES / sizeof(T)))
+#define LENGTH ((int64_t)(VECTOR_BYTES / sizeof(T)))     /* elements of a vector */
 #ifdef T_IS_FLOAT
 #define NOT_NUMBERS(v) ((v) != (v))
 #else
@@ -41,7 +41,7 @@ static inline bool FN(better) (T x, T best, bool low) {
 
 static inline A FN(lanes_sum) (V v) {
   A sum = 0;
-  for (int64_t i = 0; i < LANES; i++) sum += v[i];
+  for (int64_t i = 0; i < LENGTH; i++) sum += v[i];
   return sum;
 }
 
@@ -49,14 +49,14 @@ static inline A FN(lanes_sum) (V v) {
 static A FN(sum) (int64_t n, const T *x) {
   A total = 0;
   int64_t i = 0;
-  for (; i + 32 * LANES <= n; i += 32 * LANES) {
+  for (; i + 32 * LENGTH <= n; i += 32 * LENGTH) {
     V s[4] = {{0}, {0}, {0}, {0}};
-    for (int64_t j = 0; j < 32 * LANES; j += 4 * LANES)
-      for (int k = 0; k < 4; k++) s[k] += *(const V *)(x + i + j + k * LANES);
+    for (int64_t j = 0; j < 32 * LENGTH; j += 4 * LENGTH)
+      for (int k = 0; k < 4; k++) s[k] += *(const V *)(x + i + j + k * LENGTH);
     total += FN(lanes_sum)((s[0] + s[1]) + (s[2] + s[3]));
   }
   V rest = {0};
-  for (; i + LANES <= n; i += LANES) rest += *(const V *)(x + i);
+  for (; i + LENGTH <= n; i += LENGTH) rest += *(const V *)(x + i);
   total += FN(lanes_sum)(rest);
   for (; i < n; i++) total += x[i];
   return total;
@@ -67,10 +67,10 @@ static A FN(sum) (int64_t n, const T *x) {
 static A FN(squares) (int64_t n, const T *x, T mean, A *off) {
   A total = 0;
   int64_t i = 0;
-  while (i + LANES <= n) {
-    int64_t end = i + 32 * LANES <= n ? i + 32 * LANES : n - (n - i) % LANES;
+  while (i + LENGTH <= n) {
+    int64_t end = i + 32 * LENGTH <= n ? i + 32 * LENGTH : n - (n - i) % LENGTH;
     V squares = {0}, sums = {0};
-    for (; i < end; i += LANES) {
+    for (; i < end; i += LENGTH) {
       V d = *(const V *)(x + i) - mean;
       squares += d * d;
       sums += d;
@@ -91,15 +91,15 @@ static A FN(squares) (int64_t n, const T *x, T mean, A *off) {
 static T FN(extreme) (int64_t n, const T *x, bool low) {
   T best = x[0];
   int64_t i = 0;
-  if (n >= LANES) {
+  if (n >= LENGTH) {
     V m = *(const V *)x;
-    for (i = LANES; i + LANES <= n; i += LANES) {
+    for (i = LENGTH; i + LENGTH <= n; i += LENGTH) {
       V v = *(const V *)(x + i);
       FN(flags) take = (low ? v < m : v > m) | NOT_NUMBERS(v);
       m = (V)((take & (FN(flags))v) | (~take & (FN(flags))m));
     }
     best = m[0];
-    for (int64_t k = 1; k < LANES; k++)
+    for (int64_t k = 1; k < LENGTH; k++)
       best = FN(better)(m[k], best, low) ? m[k] : best;
   }
   for (; i < n; i++) best = FN(better)(x[i], best, low) ? x[i] : best;
@@ -110,11 +110,11 @@ static T FN(extreme) (int64_t n, const T *x, bool low) {
 /* Where 'value' stands first, or the first NaN if it is one. It does stand somewhere. */
 static int64_t FN(find) (int64_t n, const T *x, T value) {
   int64_t i = 0;
-  for (; i + LANES <= n; i += LANES) {
+  for (; i + LENGTH <= n; i += LENGTH) {
     FN(flags) same = *(const V *)(x + i) == value;
     if (ISNAN(value)) same = NOT_NUMBERS(*(const V *)(x + i));
     BITS any = 0;
-    for (int64_t k = 0; k < LANES; k++) any |= same[k];
+    for (int64_t k = 0; k < LENGTH; k++) any |= same[k];
     if (any) break;
   }
   while (i < n - 1 && x[i] != value && !ISNAN(x[i])) i++;
@@ -150,14 +150,14 @@ static bool FN(has) (int64_t n, const T *x, bool zero) {
 static A FN(dot) (int64_t n, const T *x, const T *y) {
   A total = 0;
   int64_t i = 0;
-  while (i + LANES <= n) {
-    int64_t end = i + 32 * LANES <= n ? i + 32 * LANES : n - (n - i) % LANES;
+  while (i + LENGTH <= n) {
+    int64_t end = i + 32 * LENGTH <= n ? i + 32 * LENGTH : n - (n - i) % LENGTH;
     V s = {0}, t = {0};
-    for (; i + 2 * LANES <= end; i += 2 * LANES) {
+    for (; i + 2 * LENGTH <= end; i += 2 * LENGTH) {
       s += *(const V *)(x + i) * *(const V *)(y + i);
-      t += *(const V *)(x + i + LANES) * *(const V *)(y + i + LANES);
+      t += *(const V *)(x + i + LENGTH) * *(const V *)(y + i + LENGTH);
     }
-    for (; i < end; i += LANES) s += *(const V *)(x + i) * *(const V *)(y + i);
+    for (; i < end; i += LENGTH) s += *(const V *)(x + i) * *(const V *)(y + i);
     total += FN(lanes_sum)(s + t);
   }
   for (; i < n; i++) total += (A)x[i] * y[i];
@@ -462,5 +462,5 @@ static void FN(scan_rows) (void *arg, int64_t from, int64_t to) {
 }
 
 #undef V
-#undef LANES
+#undef LENGTH
 #undef NOT_NUMBERS

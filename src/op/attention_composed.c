@@ -205,7 +205,7 @@ static bool soften (const attending *o, weighing *p, heed_tensor *s) {
   heed_tensor *e = op1(HEED_exp, op2(HEED_sub, s, top)), *sum = e != NULL ? row_sum(e) : NULL;
   p->lse = op2(HEED_add, top, op1(HEED_log, sum));
   sum = sum != NULL ? op3(HEED_where, op2(HEED_eq, sum, zero), op_float(o->cx, 1), sum) : NULL;
-  p->weights = op2(HEED_div, e, sum);
+  p->weights = unblocked(p, op2(HEED_div, e, sum), 0);   /* also in a row that is NaN */
   return p->lse != NULL && p->weights != NULL;
 }
 

@@ -121,16 +121,13 @@ static bool float_range (call *c, double start, double end, double step) {
 }
 
 
-static bool read_bounds (call *c, double value[3], int64_t whole[3], bool *floats) {
+static void read_bounds (const call *c, double value[3], int64_t whole[3], bool *floats) {
   *floats = false;
   for (int i = 0; i < 3; i++) {
-    heed_tensor *t = c->args[i].tensor;
-    if (!check_rank(c, i, 0, 0)) return false;
-    *floats |= scalar_is_float(t->type);
-    if (!heed_read(t, HEED_FLOAT64, &value[i]) || !heed_read(t, HEED_INT64, &whole[i]))
-      return false;
+    *floats |= c->args[i].kind == HEED_FLOAT;
+    value[i] = arg_number(c, i);
+    whole[i] = c->args[i].kind == HEED_FLOAT ? 0 : arg_count(c, i);
   }
-  return true;
 }
 
 
@@ -138,7 +135,7 @@ bool do_arange (call *c) {
   double value[3];
   int64_t whole[3];
   bool floats;
-  if (!read_bounds(c, value, whole, &floats)) return false;
+  read_bounds(c, value, whole, &floats);
   if (value[2] == 0) return check_refuse(c, 2, "a step of 0 leads nowhere");
   return floats ? float_range(c, value[0], value[1], value[2])
                 : whole_range(c, whole[0], whole[1], whole[2]);
