@@ -28,7 +28,7 @@ FLAGS= -std=gnu11 $(CFLAGS) -fwrapv -fno-math-errno -fno-trapping-math -ffp-cont
   -fvisibility=hidden -fPIC -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
   -Isrc -I$(LUA_INCDIR) $(FLAGS_$(KIND))
 FLAGS_strict= -Werror
-FLAGS_asan= -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+FLAGS_asan= -DHEED_CACHE=0 -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 FLAGS_tsan= -O1 -g -fsanitize=thread
 FLAGS_valgrind= -g
 LIBS= -lm -lpthread -ldl
@@ -163,7 +163,7 @@ test:
 bench: all
 	@$(SETUP) bench
 	@bench/setup
-	@$(HERE) bench/run
+	@$(HERE) LUA="$(LUA)" bench/run
 
 .PHONY: all lib core objects install clean spec programs asan valgrind overflow tsan strict neon \
   lint installed demo test bench

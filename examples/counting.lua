@@ -14,7 +14,9 @@
 local heed = require "heed"
 local nn, optim, plot, tasks = heed.nn, heed.optim, heed.plot, heed.tasks
 
-local settings = {steps = 3000, rate = 2e-3, rule = "more", than = 4, out = "counting.png", seed = 0}
+local settings = {
+  steps = 3000, rate = 2e-3, rule = "more", than = 4, out = "counting.png", seed = 0,
+}
 for i, word in ipairs(arg) do
   local name = word:match("^%-%-(%a+)$")
   if name == "notebook" then           -- its text says 4s, its code counts 7s

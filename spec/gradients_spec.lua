@@ -206,13 +206,17 @@ describe("the walk", function()
 
   it("takes a chain of a million operations", function()
     local x = heed.tensor({1.0}, {requires_grad = true})
-    local y = x
-    for _ = 1, 1000000 do y = y + 1 end
-    y:backward()
-    assert.same({1.0}, x.grad:totable())
-    y = x
-    for _ = 1, 1000000 do y = y + 1 end
-    y, x = nil, nil
+    do
+      local y = x
+      for _ = 1, 1000000 do y = y + 1 end
+      y:backward()
+      assert.same({1.0}, x.grad:totable())
+    end
+    do
+      local unused = x
+      for _ = 1, 1000000 do unused = unused + 1 end
+      assert.equal(1000001.0, unused:item())
+    end
     collectgarbage()
     collectgarbage()
     assert.is_true(heed.graph_nodes() < 100)

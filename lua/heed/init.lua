@@ -9,6 +9,7 @@ local core = require "heed.core"
 core.home(debug.getinfo(1, "S").source:match("^(.*[/\\])") or "")
 core.home = nil
 
+---@class heed
 local heed = {}
 for name, value in pairs(core) do heed[name] = value end
 heed.methods, heed.optim_step, heed.record = nil, nil, nil

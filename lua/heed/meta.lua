@@ -267,7 +267,6 @@ heed.totable = Tensor.totable
 ---> #heed.zeros(2, 3):data() == 24
 ---@return string
 function Tensor:data() end
-heed.data = Tensor.data
 
 ---The text of a tensor with another format for its floats.
 ---> heed.tensor(0.5):format("%.1f") == "0.5"

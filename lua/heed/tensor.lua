@@ -17,8 +17,9 @@ end
 -- Splits the options from the end of an argument list.
 local function take_options(...)
   local n = select("#", ...)
+  if n == 0 then return nil, {n = 0} end
   local last = select(n, ...)
-  if n > 0 and type(last) == "table" and getmetatable(last) == nil and #last == 0
+  if type(last) == "table" and getmetatable(last) == nil and #last == 0
       and next(last) ~= nil then
     return last, {n = n - 1, unpack({...}, 1, n - 1)}
   end

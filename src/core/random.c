@@ -38,13 +38,34 @@ static void next_state (generator *g) {
 }
 
 
-uint32_t generator_32 (generator *g) {
-  if (--g->left == 0) next_state(g);
-  uint32_t y = g->state[g->next++];
+static uint32_t temper (uint32_t y) {
   y ^= y >> 11;
   y ^= (y << 7) & 0x9d2c5680u;
   y ^= (y << 15) & 0xefc60000u;
   return y ^ (y >> 18);
+}
+
+
+uint32_t generator_32 (generator *g) {
+  if (--g->left == 0) next_state(g);
+  return temper(g->state[g->next++]);
+}
+
+
+/* 'left' is one more than what the block still holds: it is counted down before a draw. */
+void generator_fill (generator *g, int64_t n, uint32_t *draws) {
+  while (n > 0) {
+    if (g->left == 1) {
+      next_state(g);
+      g->left = N + 1;
+    }
+    int64_t now = n < g->left - 1 ? n : g->left - 1;
+    for (int64_t i = 0; i < now; i++) draws[i] = temper(g->state[g->next + i]);
+    g->next += (int)now;
+    g->left -= (int)now;
+    draws += now;
+    n -= now;
+  }
 }
 
 

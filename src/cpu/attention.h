@@ -27,6 +27,7 @@ typedef struct attend {            /* the work of either direction, read once */
   cpu *self;
   const work *w;
   int64_t B, H, Hk, queries, keys, D, Dv;      /* (B, H, T, S): T queries, S keys */
+  int64_t shared;                  /* heads of q for one of k and v */
   double factor;                   /* of q k^T: to powers of 2, or to softcap's unit */
   double cap;                      /* softcap in powers of 2, or 0 */
   uint64_t key, drop;              /* of dropout; drop 0: none */
@@ -52,7 +53,7 @@ static attend attend_open (cpu *self, const work *w) {
   attend a = {
     .self = self, .w = w, .B = q->size[0], .H = q->size[1], .Hk = k->size[1], .queries = q->size[2],
     .keys = k->size[2], .D = q->size[3], .Dv = w->in[ATTENTION_V].at.size[3],
-    .factor = w->number[0] * LOG2E, .kept = 1
+    .shared = q->size[1] / larger(k->size[1], 1), .factor = w->number[0] * LOG2E, .kept = 1
   };
   if (w->number[1] != 0) {
     a.cap = w->number[1] * LOG2E;

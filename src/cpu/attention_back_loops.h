@@ -53,6 +53,12 @@ static size_t OF(share_back_room) (const attend_back *d, OF(back) *r, T *base) {
 }
 
 
+static void OF(clear) (T *at, int64_t rows, int64_t columns, int64_t row) {
+  if (columns == row) { columns *= rows; rows = 1; }
+  for (int64_t j = 0; j < rows; j++) memset(at + j * row, 0, (size_t)columns * sizeof(T));
+}
+
+
 /* A head with unbroken rows of T. */
 static OF(operand) OF(rows_of) (const attend *a, const view *v, int64_t b, int64_t h, T *room) {
   if (OF(lies_well)(v)) return (OF(operand)){view_at(v, b, h, 0, 0), v->at.stride[2], 1};
@@ -70,7 +76,7 @@ static OF(matrix) OF(sum_of) (const view *v, int64_t b, int64_t h, int64_t from,
   const bool well = OF(lies_well)(v);
   T *at = well ? view_at(v, b, h, 0, 0) : room;
   const int64_t row = well ? v->at.stride[2] : columns;
-  for (int64_t i = from; i < to; i++) memset(at + i * row, 0, (size_t)columns * sizeof(T));
+  OF(clear)(at + from * row, to - from, columns, row);
   return (OF(matrix)){at, row};
 }
 
@@ -109,7 +115,7 @@ static void OF(load_delta) (const attend *a, const tile *x, const T *g, T *spare
   T *y = spare + a->Dv * PANEL, from_lse[2 * LANES] = {0};
   if (wanted(&a->w->in[ATTENTION_GRADIENT_LSE]))
     OF(load_row)(a, &a->w->in[ATTENTION_GRADIENT_LSE], x, from_lse);
-  OF(load_panel)(a, &a->w->in[ATTENTION_OUTPUT], x, spare, y);
+  OF(load_panel)(a, &a->w->in[ATTENTION_OUTPUT], x, 1, spare, y);
   for (int64_t c = 0; c < PANEL; c += LANES) {
     OF(vector) sum = {0};
     if (c < x->n)
@@ -122,17 +128,14 @@ static void OF(load_delta) (const attend *a, const tile *x, const T *g, T *spare
 
 /* The queries of one h, turned into panels, and what is one number for each. */
 static void OF(begin_back) (const attend *a, int64_t b, int64_t h, OF(back) *r) {
-  const OF(vector) factor = OF(splat)((T)a->factor);
   r->q = OF(rows_of)(a, &a->w->in[ATTENTION_Q], b, h, r->room[4]);
   r->g = OF(rows_of)(a, &a->w->in[ATTENTION_GRADIENT], b, h, r->room[5]);
   for (int64_t i = 0; i < a->queries; i += PANEL) {
     const tile x = {.b = b, .h = h, .i = i, .n = smaller(a->queries - i, PANEL)};
     const int64_t width = x.n > LANES ? PANEL : LANES;
     T *q = r->q_panels + i * a->D, *g = r->g_panels + i * a->Dv;
-    OF(turn)(x.n, a->D, width, r->q.at + i * r->q.row, r->q.row, q, PANEL);
-    OF(turn)(x.n, a->Dv, width, r->g.at + i * r->g.row, r->g.row, g, PANEL);
-    for (int64_t e = 0; e < a->D * PANEL; e += PANEL)
-      for (int64_t c = e; c < e + width; c += LANES) OF(store)(q + c, OF(load)(q + c) * factor);
+    OF(turn)(x.n, a->D, width, (T)a->factor, r->q.at + i * r->q.row, r->q.row, q, PANEL);
+    OF(turn)(x.n, a->Dv, width, 1, r->g.at + i * r->g.row, r->g.row, g, PANEL);
     OF(load_lse)(a, &x, r->lse + i);
     OF(load_delta)(a, &x, g, r->spare, r->delta + i);
   }
@@ -234,53 +237,79 @@ static void OF(add_product) (const OF(product) *p, bool careful, bool weights_in
 }
 
 
-static void OF(clear) (T *at, int64_t rows, int64_t columns, int64_t row) {
-  for (int64_t j = 0; j < rows; j++) memset(at + j * row, 0, (size_t)columns * sizeof(T));
+/* What is not attended to: p and ds from key 'x->keys' to 'keys' are 0. */
+static void OF(clear_panel) (const attend *a, const tile *x, int64_t keys, const OF(back) *r, T *p,
+                             T *ds) {
+  const int64_t from = x->keys;
+  if (from >= keys) return;
+  OF(clear)(p + from * r->row, keys - from, PANEL, r->row);
+  OF(clear)(ds + from * r->row, keys - from, PANEL, r->row);
+  if (wanted(&a->w->out[3]))
+    OF(store_panel)(a, &a->w->out[3], x, x->j + from, keys - from, ds + from * r->row, r->row,
+                    r->spare);
 }
 
 
-/* p and ds of a panel, and its dq; false if nothing there is attended to. */
-static bool OF(back_panel) (const attend *a, tile x, const OF(back) *r, T *p, T *ds,
-                            bool careful) {
-  const int64_t keys = x.keys, width = x.n > LANES ? PANEL : LANES;
+/*
+** p and ds of a panel, and its dq; how many keys are attended to: behind them, up to 'least', p
+** and ds are 0.
+*/
+static int64_t OF(back_panel) (const attend *a, tile x, int64_t least, const OF(back) *r, T *p,
+                               T *ds, bool careful) {
+  const int64_t keys = x.keys;
   x.keys = larger(smaller(keys, mask_end(a->w, x.b, x.i + x.n, a->keys) - x.j), 0);
   const tile_kind kind = x.keys == 0 ? TILE_NONE : mask_ask(a->w, &x);
   if (kind == TILE_NONE) x.keys = 0;
-  OF(clear)(p + x.keys * r->row, keys - x.keys, width, r->row);
-  OF(clear)(ds + x.keys * r->row, keys - x.keys, width, r->row);
-  if (x.keys < keys && wanted(&a->w->out[3]))
-    OF(store_panel)(a, &a->w->out[3], &x, x.j + x.keys, keys - x.keys, ds + x.keys * r->row,
-                    r->row, r->spare);
-  if (x.keys == 0) return false;
+  OF(clear_panel)(a, &x, wanted(&a->w->out[3]) ? keys : least, r, p, ds);
+  if (x.keys == 0) return 0;
   OF(back_weights)(a, &x, kind, r, p);
   OF(back_slopes)(a, &x, kind, r, p, ds);
   const OF(product) dq = {.depth = x.keys, .a_row = r->k.column, .a_column = r->k.row,
                           .b_row = r->row, .c_row = PANEL, .alpha = (T)a->w->number[0],
                           .add = true};
-  OF(add_product)(&dq, careful, false, a->D, careful ? x.n : width, r->k.at + x.j * r->k.row, ds,
+  OF(add_product)(&dq, careful, false, a->D,
+                  careful ? x.n : x.n > LANES ? PANEL : LANES, r->k.at + x.j * r->k.row, ds,
                   r->dq_panels + x.i * a->D);
-  return true;
+  return x.keys;
 }
 
 
-/* All that a tile of keys has to do with a block of queries. */
-static void OF(back_block) (const attend *a, tile x, const OF(back) *r, bool careful) {
-  const int64_t first = x.i, n = smaller(a->queries - first, r->row);
-  bool any = false;
-  for (; x.i < first + n; x.i += PANEL) {
-    x.n = smaller(first + n - x.i, PANEL);
-    any |= OF(back_panel)(a, x, r, r->p + (x.i - first), r->ds + (x.i - first), careful);
-  }
-  if (!any) return;
-  OF(product) sum = {.depth = n, .a_row = r->row, .a_column = 1, .b_row = r->g.row,
+/* dv and dk of keys 'from' to 'to' - 1 of a tile, from the queries of a block, the first i left out. */
+static void OF(back_keys) (const attend *a, const tile *x, int64_t from, int64_t to, int64_t i,
+                           int64_t n, const OF(back) *r, bool careful) {
+  const int64_t j = x->j + from, at = from * r->row + i;
+  OF(product) sum = {.depth = n - i, .a_row = r->row, .a_column = 1, .b_row = r->g.row,
                      .c_row = r->dv.row, .alpha = 1, .add = true};
-  OF(add_product)(&sum, careful, true, x.keys, a->Dv, r->p, r->g.at + first * r->g.row,
-                  r->dv.at + x.j * r->dv.row);
+  OF(add_product)(&sum, careful, true, to - from, a->Dv, r->p + at,
+                  r->g.at + (x->i + i) * r->g.row, r->dv.at + j * r->dv.row);
   sum.alpha = (T)a->w->number[0];
   sum.b_row = r->q.row;
   sum.c_row = r->dk.row;
-  OF(add_product)(&sum, careful, true, x.keys, a->D, r->ds, r->q.at + first * r->q.row,
-                  r->dk.at + x.j * r->dk.row);
+  OF(add_product)(&sum, careful, true, to - from, a->D, r->ds + at,
+                  r->q.at + (x->i + i) * r->q.row, r->dk.at + j * r->dk.row);
+}
+
+
+/*
+** All that a tile of keys has to do with a block of queries. Keys that a panel is the first to
+** attend to need nothing of the panels before it: under a causal mask that is half of them.
+*/
+static void OF(back_block) (const attend *a, tile x, const OF(back) *r, bool careful) {
+  const int64_t n = smaller(a->queries - x.i, r->row);
+  int64_t reached[BLOCK_PANELS], most = 0;
+  for (int64_t i = 0; i < n; i += PANEL) {
+    tile y = x;
+    y.i += i;
+    y.n = smaller(n - i, PANEL);
+    reached[i / PANEL] = OF(back_panel)(a, y, most, r, r->p + i, r->ds + i, careful);
+    most = larger(most, reached[i / PANEL]);
+  }
+  most = 0;
+  for (int64_t i = 0; i < n; i += PANEL)
+    if (reached[i / PANEL] > most) {
+      OF(back_keys)(a, &x, most, reached[i / PANEL], i, n, r, careful);
+      most = reached[i / PANEL];
+    }
 }
 
 
@@ -314,7 +343,7 @@ static bool OF(dq_is_finite) (const attend *a, const OF(back) *r) {
 static bool OF(back_group) (const attend_back *d, int64_t b, int64_t hk, int64_t group,
                             OF(back) *r, bool careful) {
   const attend *a = &d->a;
-  const int64_t shared = a->H / a->Hk, from = group * d->group;
+  const int64_t shared = a->shared, from = group * d->group;
   const int64_t to = smaller(from + d->group, a->keys);
   const bool check = a->w->mask.n > 0 && !careful;
   bool finite = true;

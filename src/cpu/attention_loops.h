@@ -38,11 +38,8 @@ static size_t OF(share_room) (const attend *a, OF(room) *r, T *base) {
 
 
 static void OF(begin_panel) (const attend *a, OF(panel) *p, T *spare) {
-  const OF(vector) factor = OF(splat)((T)a->factor);
-  OF(load_panel)(a, &a->w->in[ATTENTION_Q], &p->x, spare, p->q);
-  for (int64_t c = 0; c < p->x.n; c += LANES) {
-    for (int64_t d = 0; d < a->D; d++)
-      OF(store)(p->q + d * PANEL + c, OF(load)(p->q + d * PANEL + c) * factor);
+  OF(load_panel)(a, &a->w->in[ATTENTION_Q], &p->x, (T)a->factor, spare, p->q);
+  for (int64_t c = 0; c < PANEL; c += LANES) {
     OF(store)(p->top + c, OF(splat)(-(T)INFINITY));
     OF(store)(p->sum + c, (OF(vector)){0});
   }
@@ -50,26 +47,29 @@ static void OF(begin_panel) (const attend *a, OF(panel) *p, T *spare) {
 }
 
 
-/* One vector of queries: scores s become weights relative to the largest yet. */
-static void OF(soften) (OF(panel) *p, int64_t keys, T *s, int64_t c, int64_t Dv) {
+/* Scores s become weights relative to the largest yet, down each column. */
+static void OF(soften) (OF(panel) *p, T *s, int64_t Dv) {
   const OF(powers) powers = OF(powers_open)();
-  const OF(vector) before = OF(load)(p->top + c);
-  OF(vector) top = before, sum = {0};
-  for (int64_t j = 0; j < keys; j++) top = OF(larger)(OF(load)(s + j * PANEL + c), top);
-  OF(vector) base = OF(select)(top == -(T)INFINITY, (OF(vector)){0}, top);   /* nothing yet? */
-  for (int64_t j = 0; j < keys; j++) {
-    OF(vector) weight = OF(power)(&powers, OF(load)(s + j * PANEL + c) - base);
-    OF(store)(s + j * PANEL + c, weight);
-    sum += weight;
+  for (int64_t c = 0; c < p->x.n; c += LANES) {
+    const OF(vector) before = OF(load)(p->top + c);
+    OF(vector) top = before, sum = {0};
+    for (int64_t j = c; j < p->x.keys * PANEL; j += PANEL)
+      top = OF(larger)(OF(load)(s + j), top);
+    OF(vector) base = OF(select)(top == -(T)INFINITY, (OF(vector)){0}, top);   /* nothing yet? */
+    for (int64_t j = c; j < p->x.keys * PANEL; j += PANEL) {
+      OF(vector) weight = OF(power)(&powers, OF(load)(s + j) - base);
+      OF(store)(s + j, weight);
+      sum += weight;
+    }
+    if (p->begun) {                            /* what came before is worth less now */
+      OF(vector) fade = OF(power)(&powers, before - base);
+      sum += OF(load)(p->sum + c) * fade;
+      for (int64_t d = c; d < Dv * PANEL; d += PANEL)
+        OF(store)(p->o + d, OF(load)(p->o + d) * fade);
+    }
+    OF(store)(p->top + c, top);
+    OF(store)(p->sum + c, sum);
   }
-  OF(store)(p->top + c, top);
-  if (p->begun) {                              /* what came before is worth less now */
-    OF(vector) fade = OF(exp2)(before - base);
-    sum += OF(load)(p->sum + c) * fade;
-    for (int64_t d = 0; d < Dv; d++)
-      OF(store)(p->o + d * PANEL + c, OF(load)(p->o + d * PANEL + c) * fade);
-  }
-  OF(store)(p->sum + c, sum);
 }
 
 
@@ -79,7 +79,7 @@ static void OF(attend_tile) (const attend *a, OF(panel) *p, OF(operand) k, OF(op
   const tile_kind kind = mask_ask(a->w, x);
   if (kind == TILE_NONE) return;
   OF(scores)(a, x, kind, k, p->q, r->s, PANEL, NULL, r->spare);
-  for (int64_t c = 0; c < x->n; c += LANES) OF(soften)(p, x->keys, r->s, c, a->Dv);
+  OF(soften)(p, r->s, a->Dv);
   if (a->drop != 0) OF(drop_scores)(a, x, r->s, PANEL, r->s, PANEL);
   OF(product) sum = {.depth = x->keys, .a_row = v.column, .a_column = v.row, .b_row = PANEL,
                      .c_row = PANEL, .alpha = 1, .add = p->begun};
@@ -124,9 +124,10 @@ static void OF(weigh_tile) (const attend *a, OF(panel) *p, OF(operand) k, const 
 static void OF(store_lse) (const attend *a, const OF(panel) *p) {
   const view *v = &a->w->out[1];
   const int64_t *stride = v->at.stride;
-  int64_t at = p->x.b * stride[0] + p->x.h * stride[1] + p->x.i * stride[2];
-  a->self->level->store(p->x.n, v->type, (char *)v->data + at * scalar_sizes[v->type], stride[2],
-                        TYPE, p->sum);
+  const int64_t at = p->x.b * stride[0] + p->x.h * stride[1] + p->x.i * stride[2];
+  char *to = (char *)v->data + at * scalar_sizes[v->type];
+  if (v->type == TYPE && stride[2] == 1) memcpy(to, p->sum, (size_t)p->x.n * sizeof(T));
+  else a->self->level->store(p->x.n, v->type, to, stride[2], TYPE, p->sum);
 }
 
 
@@ -176,7 +177,7 @@ static void OF(attend_block) (const attend *a, int n, OF(panel) *p, OF(operand) 
 /* Panels 'from' to 'to' - 1 of one head. */
 static void OF(attend_head) (const attend *a, int64_t b, int64_t h, int64_t from, int64_t to,
                              const OF(room) *r) {
-  const int64_t hk = h / (a->H / a->Hk);
+  const int64_t hk = h / a->shared;
   OF(operand) k = OF(operand_of)(a, &a->w->in[ATTENTION_K], b, hk, r->k);
   OF(operand) v = OF(operand_of)(a, &a->w->in[ATTENTION_V], b, hk, r->v);
   OF(panel) p[BLOCK_PANELS];

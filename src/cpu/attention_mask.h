@@ -49,7 +49,10 @@ static tile_kind mask_ask_dense (const work *w, int operand, const tile *x) {
   uint8_t all = 1, any = 0;
   for (int64_t r = 0; r < rows; r++)
     if (stride[3] == 1)
-      for (int64_t c = 0; c < columns; c++) { all &= at[r * stride[2] + c]; any |= at[r * stride[2] + c]; }
+      for (int64_t c = 0; c < columns; c++) {
+        all &= at[r * stride[2] + c];
+        any |= at[r * stride[2] + c];
+      }
     else
       for (int64_t c = 0; c < columns; c++) {
         uint8_t may = at[r * stride[2] + c * stride[3]];

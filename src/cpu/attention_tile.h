@@ -20,8 +20,9 @@ static OF(operand) OF(operand_of) (const attend *a, const view *v, int64_t b, in
 }
 
 
-/* Rows i .. i + n - 1 of (T, columns), turned into a panel (columns, PANEL). */
-static void OF(load_panel) (const attend *a, const view *v, const tile *x, T *spare, T *panel) {
+/* Rows i .. i + n - 1 of (T, columns), times a factor, turned into a panel (columns, PANEL). */
+static void OF(load_panel) (const attend *a, const view *v, const tile *x, T factor, T *spare,
+                            T *panel) {
   const int64_t columns = v->at.size[3], width = x->n > LANES ? PANEL : LANES;
   const T *from = view_at(v, x->b, x->h, x->i, 0);
   int64_t row = v->at.stride[2];
@@ -32,7 +33,7 @@ static void OF(load_panel) (const attend *a, const view *v, const tile *x, T *sp
     from = spare;
     row = columns;
   }
-  OF(turn)(x->n, columns, width, from, row, panel, PANEL);
+  OF(turn)(x->n, columns, width, factor, from, row, panel, PANEL);
 }
 
 
@@ -41,10 +42,10 @@ static void OF(store_panel) (const attend *a, const view *v, const tile *x, int6
                              int64_t columns, const T *panel, int64_t from_row, T *spare) {
   T *to = view_at(v, x->b, x->h, x->i, j);
   if (v->type == TYPE && v->at.stride[3] == 1) {
-    OF(turn)(columns, x->n, columns, panel, from_row, to, v->at.stride[2]);
+    OF(turn)(columns, x->n, columns, 1, panel, from_row, to, v->at.stride[2]);
     return;
   }
-  OF(turn)(columns, x->n, columns, panel, from_row, spare, columns);
+  OF(turn)(columns, x->n, columns, 1, panel, from_row, spare, columns);
   for (int64_t i = 0; i < x->n; i++)
     a->self->level->store(columns, v->type, view_at(v, x->b, x->h, x->i + i, j),
                           v->at.stride[3], TYPE, spare + i * columns);
@@ -75,11 +76,12 @@ static void OF(bias_scores) (const attend *a, const tile *x, T *s, int64_t row, 
   for (int64_t i = 0; i < x->n; i++)
     a->self->level->load(x->keys, TYPE, spare + i * x->keys, v->type,
                          view_at(v, x->b, x->h, x->i + i, x->j), v->at.stride[3]);
-  OF(turn)(x->n, x->keys, PANEL, spare, x->keys, turned, PANEL);
+  OF(turn)(x->n, x->keys, PANEL, (T)LOG2E, spare, x->keys, turned, PANEL);
   for (int64_t j = 0; j < x->keys; j++)
-    for (int64_t c = 0; c < x->n; c += LANES)
-      OF(store)(s + j * row + c, OF(load)(s + j * row + c)
-                                 + OF(load)(turned + j * PANEL + c) * (T)LOG2E);
+    for (int64_t c = 0; c < x->n; c += LANES) {
+      T *at = s + j * row + c;
+      OF(store)(at, OF(load)(at) + OF(load)(turned + j * PANEL + c));
+    }
 }
 
 

@@ -32,6 +32,8 @@ struct cpu_level {
   /* n elements from 'from' with a stride, converted; and the other way */
   void (*load) (int64_t n, heed_type to, void *y, heed_type from, const void *x, int64_t stride);
   void (*store) (int64_t n, heed_type to, void *y, int64_t stride, heed_type from, const void *x);
+  /* dropout.h: n factors, 0 or 1 / (1 - p); 'first' is a multiple of 4 */
+  void (*dropout) (int64_t n, float *y, uint64_t key, uint64_t first, double p);
   /* each returns NULL or why not */
   const char *(*reduce) (cpu *self, const work *w);
   const char *(*scan) (cpu *self, const work *w);

@@ -157,28 +157,59 @@ static bool row_moves_whole (const indexing *d) {
 }
 
 
-static int64_t moved (const indexing *d, const place *p, int64_t along) {
+/* Where the positions of elements i .. i + n - 1 of a row lead. */
+static void moved (const indexing *d, const place *p, int64_t i, int64_t n, int64_t *offset) {
   int last = d->outer_at.rank - 1;
-  int64_t offset = 0;
-  for (int k = 0; k < d->n; k++)
-    offset += (index_at(d, k, p->index[k] + along * d->index_at[k].stride[last]) - 1) *
-              d->w->count[2 * k];
-  return offset;
+  for (int64_t j = 0; j < n; j++) offset[j] = (i + j) * d->inner_at.stride[last];
+  for (int k = 0; k < d->n; k++) {
+    int64_t stride = d->index_at[k].stride[last], times = d->w->count[2 * k];
+    int64_t at = p->index[k] + i * stride;
+    for (int64_t j = 0; j < n; j++) offset[j] += (index_at(d, k, at + j * stride) - 1) * times;
+  }
+}
+
+
+#define EACH_MOVED(X) { \
+    X *const a = (X *)outer, *const b = (X *)inner; \
+    if (scattered) for (int64_t i = 0; i < n; i++) b[offset[i]] = a[i * stride]; \
+    else for (int64_t i = 0; i < n; i++) a[i * stride] = b[offset[i]]; \
+    return; \
+  }
+
+/* n elements of a row, each with a position of its own. */
+static void move_each (const indexing *d, int64_t n, char *outer, char *inner,
+                       const int64_t *offset) {
+  int64_t stride = d->outer_at.stride[d->outer_at.rank - 1], size = (int64_t)d->size;
+  const bool scattered = d->w->kind == WORK_SCATTER;
+  for (int64_t i = 0; i < n && d->adding; i++)
+    add_row(d->type, 1, inner + offset[i] * size, 1, outer + i * stride * size, 1);
+  if (d->adding) return;
+  switch (size) {
+    case 1: EACH_MOVED(uint8_t)
+    case 2: EACH_MOVED(uint16_t)
+    case 4: EACH_MOVED(uint32_t)
+    default: EACH_MOVED(uint64_t)
+  }
 }
 
 
 /* Rows from .. to - 1, of each the elements first .. first + n - 1. */
 static void walk (const indexing *d, int64_t from, int64_t to, int64_t first, int64_t n) {
   int last = d->outer_at.rank - 1;
-  int64_t size = (int64_t)d->size;
+  int64_t size = (int64_t)d->size, offset[CHUNK];
   int64_t outer_stride = d->outer_at.stride[last], inner_stride = d->inner_at.stride[last];
   bool whole = row_moves_whole(d);
   for (int64_t row = from; row < to; row++) {
     place p = place_of(d, row);
     char *outer = d->outer + p.outer * size, *inner = d->inner + p.inner * size;
-    for (int64_t i = first; i < first + n; i += whole ? n : 1)
-      move_row(d, whole ? n : 1, outer + i * outer_stride * size, outer_stride,
-               inner + (i * inner_stride + moved(d, &p, i)) * size, inner_stride);
+    for (int64_t i = first; i < first + n;) {
+      int64_t left = first + n - i, now = whole || left < CHUNK ? left : CHUNK;
+      char *at = outer + i * outer_stride * size;
+      moved(d, &p, i, whole ? 1 : now, offset);
+      if (whole) move_row(d, now, at, outer_stride, inner + offset[0] * size, inner_stride);
+      else move_each(d, now, at, inner, offset);
+      i += now;
+    }
   }
 }
 

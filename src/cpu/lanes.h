@@ -89,20 +89,11 @@ INLINED T OF(total) (OF(vector) v) {
 typedef T OF(piece) __attribute__((vector_size(16)));      /* of a row: GROUP elements */
 typedef T OF(loose_piece) __attribute__((vector_size(16), aligned(BYTES), may_alias));
 
-INLINED OF(piece) OF(load_piece) (const T *from, int64_t n) {
-  if (n >= GROUP) return *(const OF(loose_piece) *)from;
-  OF(piece) v = {from[0]};
-  for (int i = 1; i < GROUP; i++)
-    if (i < n) v[i] = from[i];
-  return v;
-}
-
-
-/* Pieces at rows r, r + GROUP, …, side by side; behind the last row, the last row again. */
-INLINED OF(vector) OF(load_pieces) (const T *from, int64_t row, int r, int64_t rows, int64_t n) {
+/* Pieces of rows r, r + GROUP, …, side by side; behind the last row, the last row again. */
+INLINED OF(vector) OF(load_pieces) (const T *from, int64_t row, int r, int64_t rows) {
   OF(piece) piece[VECTOR_BYTES / 16];
   UNROLL for (int g = 0; g < VECTOR_BYTES / 16; g++)
-    piece[g] = OF(load_piece)(from + smaller(r + g * GROUP, rows - 1) * row, n);
+    piece[g] = *(const OF(loose_piece) *)(from + smaller(r + g * GROUP, rows - 1) * row);
 #if defined(HAS_AVX2)
   return (OF(vector))_mm256_set_m128i((__m128i)piece[1], (__m128i)piece[0]);
 #elif defined(HAS_AVX512)
@@ -124,8 +115,10 @@ INLINED void OF(turn_pieces) (OF(vector) v[]) {
   typedef int64_t wide_truth __attribute__((vector_size(VECTOR_BYTES)));
 #define WIDE(a, b, ...) (OF(vector))LANES_OF(wide_truth, (wide)(a), (wide)(b), __VA_ARGS__)
 #if BYTES == 4
-  OF(vector) a = LANES_OF(OF(truth), v[0], v[1], LOW_4), b = LANES_OF(OF(truth), v[0], v[1], HIGH_4);
-  OF(vector) c = LANES_OF(OF(truth), v[2], v[3], LOW_4), d = LANES_OF(OF(truth), v[2], v[3], HIGH_4);
+  OF(vector) a = LANES_OF(OF(truth), v[0], v[1], LOW_4);
+  OF(vector) b = LANES_OF(OF(truth), v[0], v[1], HIGH_4);
+  OF(vector) c = LANES_OF(OF(truth), v[2], v[3], LOW_4);
+  OF(vector) d = LANES_OF(OF(truth), v[2], v[3], HIGH_4);
   v[0] = WIDE(a, c, LOW_8);
   v[1] = WIDE(a, c, HIGH_8);
   v[2] = WIDE(b, d, LOW_8);
@@ -139,37 +132,38 @@ INLINED void OF(turn_pieces) (OF(vector) v[]) {
 }
 
 
-/* One block: rows of it that are there, columns and lanes of each that are to be written. */
-INLINED void OF(turn_block) (int64_t rows, int64_t columns, int lanes, const T *from,
-                             int64_t from_row, T *to, int64_t to_row) {
-  UNROLL for (int64_t c = 0; c < LANES; c += GROUP) {
-    if (c >= columns) break;
+/* LANES rows, or what is left of them. The last GROUP of columns may overlap the one before. */
+INLINED void OF(turn_rows) (int64_t rows, int64_t columns, int lanes, T factor, const T *from,
+                            int64_t from_row, T *to, int64_t to_row) {
+  for (int64_t c = 0; c < columns; c += GROUP) {
+    const int64_t at = smaller(c, columns - GROUP);
     OF(vector) v[GROUP];
     UNROLL for (int r = 0; r < GROUP; r++)
-      v[r] = OF(load_pieces)(from + c, from_row, r, rows, columns - c);
+      v[r] = OF(load_pieces)(from + at, from_row, r, rows);
     OF(turn_pieces)(v);
-    UNROLL for (int i = 0; i < GROUP; i++)
-      if (c + i < columns) OF(store_some)(to + (c + i) * to_row, v[i], lanes);
+    UNROLL for (int i = 0; i < GROUP; i++) OF(store_some)(to + (at + i) * to_row, v[i] * factor, lanes);
   }
 }
 
 
 /*
-** to[c * to_row + r] = from[r * from_row + c]; of each line of 'to', 'written' elements are
+** to[c * to_row + r] = factor * from[r * from_row + c]; of each line of 'to', 'written' elements are
 ** written, which may be more than there are rows.
 */
-static void OF(turn) (int64_t rows, int64_t columns, int64_t written, const T *from,
+static void OF(turn) (int64_t rows, int64_t columns, int64_t written, T factor, const T *from,
                       int64_t from_row, T *to, int64_t to_row) {
-  for (int64_t r = 0; r < rows; r += LANES)
-    for (int64_t c = 0; c < columns; c += LANES) {
-      const T *block = from + r * from_row + c;
-      T *turned = to + c * to_row + r;
-      if (r + LANES <= rows && c + LANES <= columns)
-        OF(turn_block)(LANES, LANES, LANES, block, from_row, turned, to_row);
-      else
-        OF(turn_block)(smaller(rows - r, LANES), smaller(columns - c, LANES),
-                       (int)smaller(written - r, LANES), block, from_row, turned, to_row);
-    }
+  for (int64_t r = 0; r < rows; r += LANES, from += LANES * from_row) {
+    const int64_t n = smaller(rows - r, LANES);
+    if (columns < GROUP)
+      for (int64_t c = 0; c < columns; c++)
+        for (int64_t i = 0; i < smaller(written - r, LANES); i++)
+          to[c * to_row + r + i] = factor * from[smaller(i, n - 1) * from_row + c];
+    else if (n == LANES)
+      OF(turn_rows)(LANES, columns, LANES, factor, from, from_row, to + r, to_row);
+    else
+      OF(turn_rows)(n, columns, (int)smaller(written - r, LANES), factor, from, from_row, to + r,
+                    to_row);
+  }
 }
 
 /* }================================================================== */

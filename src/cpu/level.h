@@ -23,6 +23,7 @@
 #include "cpu/norm.h"
 #include "cpu/loss.h"
 #include "cpu/optimize.h"
+#include "cpu/dropout.h"
 #include "cpu/matmul.h"
 #include "cpu/attention.h"
 #include "cpu/attention_back.h"
@@ -70,5 +71,6 @@ const cpu_level LEVEL = {
   .matmul = matmul,
   .attention = attention,
   .attention_back = attention_back,
-  .optimize = optimize
+  .optimize = optimize,
+  .dropout = dropout
 };

@@ -221,7 +221,8 @@ static inline float sigmoid_float (float x) {
 /* log(1 + z) for z in [0, 1]: 2 atanh(z / (2 + z)), relative error 2e-10. */
 static inline float log1p_core (float z) {
   float s = z / (2 + z), w = s * s, w2 = w * w;
-  float low = line(w, 0x1.555558p-1f, 0x1.9996d8p-2f), high = line(w, 0x1.25050cp-2f, 0x1.b72c6ep-3f);
+  float low = line(w, 0x1.555558p-1f, 0x1.9996d8p-2f);
+  float high = line(w, 0x1.25050cp-2f, 0x1.b72c6ep-3f);
   return 2 * s + (low + (high + 0x1.f0870ep-3f * w2) * w2) * w * s;
 }
 

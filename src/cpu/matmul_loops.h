@@ -166,7 +166,7 @@ typedef struct OF(block) {
 /* to[k * to_row + i] = from[i * row + k * column], i < n, k < depth. */
 static void OF(pack) (int64_t n, int64_t depth, const T *from, int64_t row, int64_t column, T *to,
                       int64_t to_row) {
-  if (column == 1) { OF(turn)(n, depth, n, from, row, to, to_row); return; }
+  if (column == 1) { OF(turn)(n, depth, n, 1, from, row, to, to_row); return; }
   for (int64_t k = 0; k < depth; k++, from += column, to += to_row)
     if (row == 1 && n == PANEL) {
       OF(store)(to, OF(load)(from));
@@ -246,7 +246,8 @@ static void OF(block_piece) (void *arg, int64_t from, int64_t to) {
 static void OF(run_block) (OF(block) *d) {
   pool *threads = d->x.m->self->pool;
   const int64_t depth = d->x.p.depth, rows = d->x.rows, columns = d->x.columns;
-  pool_run(threads, (columns + PANEL - 1) / PANEL, 32768 / (depth * PANEL) + 1, OF(pack_b_piece), d);
+  pool_run(threads, (columns + PANEL - 1) / PANEL, 32768 / (depth * PANEL) + 1,
+           OF(pack_b_piece), d);
   if (d->packed_a != NULL)
     pool_run(threads, (rows + TILE_ROWS - 1) / TILE_ROWS, 32768 / (depth * TILE_ROWS) + 1,
              OF(pack_a_piece), d);

@@ -25,6 +25,10 @@ static void FN(scale_row) (int64_t n, T *y, const T *x, FN(moments) m, const T *
 /* One element of a column of statistics. */
 static void FN(put) (const row_work *d, int out, int64_t row, T value) {
   const stream *s = &d->y[out];
+  if (s->kind == STREAM_DENSE && s->type == d->as) {
+    ((T *)s->data)[row] = value;
+    return;
+  }
   T *place = stream_place(s, row, 1, d->as, &value);
   *place = value;
   stream_write(d->self, s, row, 1, d->as, place);

@@ -41,25 +41,47 @@ static void draw_all (drawing *d, draw piece) {
 ** ===================================================================
 */
 
+/* n <= CHUNK numbers in [0, 1) of 24 bits, or of 53, whose first draw is the high half. */
+static void draw_floats (generator *g, int64_t n, float *x) {
+  uint32_t draws[CHUNK];
+  generator_fill(g, n, draws);
+  for (int64_t i = 0; i < n; i++) x[i] = (float)(int32_t)(draws[i] & 0xffffff) * 0x1p-24f;
+}
+
+
+static uint64_t joined (const uint32_t *draws) { return (uint64_t)draws[0] << 32 | draws[1]; }
+
+
+static void draw_doubles (generator *g, int64_t n, double *x) {
+  uint32_t draws[2 * CHUNK];
+  generator_fill(g, 2 * n, draws);
+  for (int64_t i = 0; i < n; i++)
+    x[i] = (double)(int64_t)(joined(draws + 2 * i) & 0x1fffffffffffff) * 0x1p-53;
+}
+
+
 /* x (to - from) + from, rounded once; what was rounded up to 'to' becomes 'from'. */
 static void uniform_float (drawing *d, int64_t from, int64_t n, void *y) {
-  float low = (float)d->w->number[0], high = (float)d->w->number[1];
+  float low = (float)d->w->number[0], high = (float)d->w->number[1], *x = y;
   (void)from;
+  draw_floats(d->g, n, x);
+  if (low == 0 && high == 1 && d->y.type == HEED_FLOAT32) return;
   for (int64_t i = 0; i < n; i++) {
-    float x = fmaf(generator_uniform_float(d->g), high - low, low);
-    if (d->y.type == HEED_FLOAT16) x = scalar_from_float16(scalar_to_float16(x));
-    if (d->y.type == HEED_BFLOAT16) x = scalar_from_bfloat16(scalar_to_bfloat16(x));
-    ((float *)y)[i] = x == high ? low : x;
+    x[i] = fmaf(x[i], high - low, low);
+    if (d->y.type == HEED_FLOAT16) x[i] = scalar_from_float16(scalar_to_float16(x[i]));
+    if (d->y.type == HEED_BFLOAT16) x[i] = scalar_from_bfloat16(scalar_to_bfloat16(x[i]));
+    if (x[i] == high) x[i] = low;
   }
 }
 
 
 static void uniform_double (drawing *d, int64_t from, int64_t n, void *y) {
-  double low = d->w->number[0], high = d->w->number[1];
+  double low = d->w->number[0], high = d->w->number[1], *x = y;
   (void)from;
+  draw_doubles(d->g, n, x);
   for (int64_t i = 0; i < n; i++) {
-    double x = fma(generator_uniform_double(d->g), high - low, low);
-    ((double *)y)[i] = x == high ? low : x;
+    x[i] = fma(x[i], high - low, low);
+    if (x[i] == high) x[i] = low;
   }
 }
 
@@ -84,35 +106,37 @@ static void normal_few (drawing *d, int64_t from, int64_t n, void *y) {
 }
 
 
-/* Sixteen uniform numbers become normal. */
-static void normal_block (const drawing *d, double *x) {
+/* n uniform numbers, whole blocks, become normal (G. Box, M. Muller, 1958). */
+static void normal_floats (int64_t n, float *x, float mean, float deviation) {
+  for (int64_t block = 0; block < n; block += 16)
+    for (float *u = x + block; u < x + block + 8; u++) {
+      float length = sqrtf(-2 * logf(1 - u[0])), turn = (float)6.28318530717958647692 * u[8];
+      u[0] = fmaf(length * cosf(turn), deviation, mean);
+      u[8] = fmaf(length * sinf(turn), deviation, mean);
+    }
+}
+
+static void normal_doubles (int64_t n, double *x, double mean, double deviation) {
+  for (int64_t block = 0; block < n; block += 16)
+    for (double *u = x + block; u < x + block + 8; u++) {
+      double length = sqrt(-2 * log(1 - u[0])), turn = 6.28318530717958647692 * u[8];
+      u[0] = fma(length * cos(turn), deviation, mean);
+      u[8] = fma(length * sin(turn), deviation, mean);
+    }
+}
+
+
+static void normal_blocks (drawing *d, int64_t from, int64_t n, void *y) {
   double mean = d->w->number[0], deviation = d->w->number[1];
-  bool single = d->as == HEED_FLOAT32;
-  for (int i = 0; i < 8; i++) {
-    double length = sqrt(-2 * log(1 - x[i]));
-    double turn = single ? (double)((float)6.28318530717958647692 * (float)x[i + 8])
-                         : 6.28318530717958647692 * x[i + 8];
-    x[i] = fma(length * cos(turn), deviation, mean);
-    x[i + 8] = fma(length * sin(turn), deviation, mean);
+  (void)from;
+  if (d->as == HEED_FLOAT32) {
+    draw_floats(d->g, n, y);
+    normal_floats(n, y, (float)mean, (float)deviation);
   }
-}
-
-
-static void normal_store (const drawing *d, int64_t at, const double *x) {
-  if (d->as == HEED_FLOAT64) {
-    double *y = stream_place(&d->y, at, 16, d->as, (void *)(uintptr_t)x);
-    if (y != x) memcpy(y, x, 16 * sizeof *x);
-    stream_write(d->self, &d->y, at, 16, d->as, y);
-    return;
+  else {
+    draw_doubles(d->g, n, y);
+    normal_doubles(n, y, mean, deviation);
   }
-  float room[16], *y = stream_place(&d->y, at, 16, d->as, room);
-  for (int i = 0; i < 16; i++) y[i] = (float)x[i];
-  stream_write(d->self, &d->y, at, 16, d->as, y);
-}
-
-
-static double uniform (const drawing *d) {
-  return d->as == HEED_FLOAT32 ? generator_uniform_float(d->g) : generator_uniform_double(d->g);
 }
 
 
@@ -121,19 +145,17 @@ static double uniform (const drawing *d) {
 ** halves they are not (PyTorch's way).
 */
 static void normal_many (drawing *d) {
-  double x[16];
-  int64_t whole = d->numel & ~(int64_t)15;
-  for (int64_t at = 0; at < whole; at += 16) {
-    for (int i = 0; i < 16; i++) x[i] = uniform(d);
-    normal_block(d, x);
-    normal_store(d, at, x);
-  }
-  if (whole == d->numel) return;
-  if (!scalar_is_half(d->y.type))
-    for (int64_t i = whole; i < d->numel; i++) uniform(d);
-  for (int i = 0; i < 16; i++) x[i] = uniform(d);
-  normal_block(d, x);
-  normal_store(d, d->numel - 16, x);
+  double room[16];
+  int64_t numel = d->numel, rest = numel % 16;
+  d->numel -= rest;
+  draw_all(d, normal_blocks);
+  d->numel = numel;
+  if (rest == 0) return;
+  if (d->as == HEED_FLOAT64) draw_doubles(d->g, rest, room);
+  else if (!scalar_is_half(d->y.type)) draw_floats(d->g, rest, (float *)room);
+  void *y = stream_place(&d->y, numel - 16, 16, d->as, room);
+  normal_blocks(d, numel - 16, 16, y);
+  stream_write(d->self, &d->y, numel - 16, 16, d->as, y);
 }
 
 /* }================================================================== */
@@ -147,9 +169,12 @@ static void normal_many (drawing *d) {
 
 static void integer (drawing *d, int64_t from, int64_t n, void *y) {
   uint64_t low = (uint64_t)d->w->count[0], width = (uint64_t)d->w->count[1] - low + 1;
+  bool wide = width >= 1u << 28 || width == 0;
+  uint32_t draws[2 * CHUNK];
   (void)from;
+  generator_fill(d->g, wide ? 2 * n : n, draws);
   for (int64_t i = 0; i < n; i++) {
-    uint64_t x = width >= 1u << 28 || width == 0 ? generator_64(d->g) : generator_32(d->g);
+    uint64_t x = wide ? joined(draws + 2 * i) : draws[i];
     ((int64_t *)y)[i] = (int64_t)((width == 0 ? x : x % width) + low);
   }
 }
@@ -159,14 +184,15 @@ static void integer (drawing *d, int64_t from, int64_t n, void *y) {
 static void bernoulli (drawing *d, int64_t from, int64_t n, void *y) {
   const view *v = &d->w->in[0];
   bool wide = v->data == NULL || v->type == HEED_FLOAT64;
-  heed_type as = wide ? HEED_FLOAT64 : HEED_FLOAT32;
-  double room[CHUNK];
+  double room[CHUNK], draws[CHUNK];
   stream s;
-  stream_open(&s, v, as);
-  const void *p = stream_read(d->self, &s, from, n, as, room);
+  stream_open(&s, v, wide ? HEED_FLOAT64 : HEED_FLOAT32);
+  const void *p = stream_read(d->self, &s, from, n, wide ? HEED_FLOAT64 : HEED_FLOAT32, room);
+  if (wide) draw_doubles(d->g, n, draws);
+  else draw_floats(d->g, n, (float *)draws);
   for (int64_t i = 0; i < n; i++)
-    ((int64_t *)y)[i] = wide ? generator_uniform_double(d->g) < ((const double *)p)[i]
-                             : generator_uniform_float(d->g) < ((const float *)p)[i];
+    ((int64_t *)y)[i] = wide ? draws[i] < ((const double *)p)[i]
+                             : ((const float *)draws)[i] < ((const float *)p)[i];
 }
 
 
@@ -207,19 +233,12 @@ static uint64_t key_of (const view *v) {
 
 static void dropout_chunks (void *arg, int64_t from, int64_t to) {
   drawing *d = arg;
-  double p = d->w->number[0];
-  float kept = (float)(1 / (1 - p)), room[CHUNK];
+  float room[CHUNK];
   uint64_t key = key_of(&d->w->in[0]);
   for (int64_t at = from * CHUNK; at < d->numel && at < to * CHUNK; at += CHUNK) {
     int64_t n = d->numel - at < CHUNK ? d->numel - at : CHUNK;
-    for (int64_t i = 0; i < n; i += 4) {
-      uint32_t four[4];
-      philox(key, (uint64_t)(at + i) >> 2, four);
-      for (int64_t k = 0; k < 4 && i + k < n; k++)
-        room[i + k] = (double)four[k] * 0x1p-32 >= p ? kept : 0;
-    }
     float *y = stream_place(&d->y, at, n, HEED_FLOAT32, room);
-    if (y != room) memcpy(y, room, (size_t)n * sizeof *y);
+    d->self->level->dropout(n, y, key, (uint64_t)at, d->w->number[0]);
     stream_write(d->self, &d->y, at, n, HEED_FLOAT32, y);
   }
 }

@@ -9,8 +9,10 @@
 #define LENGTH ((int64_t)(VECTOR_BYTES / sizeof(T)))     /* elements of a vector */
 #ifdef T_IS_FLOAT
 #define NOT_NUMBERS(v) ((v) != (v))
+#define NOT_A_NUMBER NAN
 #else
 #define NOT_NUMBERS(v) ((v) ^ (v))
+#define NOT_A_NUMBER 0
 #endif
 
 typedef T V __attribute__((vector_size(VECTOR_BYTES), aligned(__alignof__(T)), may_alias));
@@ -87,23 +89,36 @@ static A FN(squares) (int64_t n, const T *x, T mean, A *off) {
 }
 
 
-/* The largest, or, with 'low', the smallest; NaN if there is one. n > 0. */
-static T FN(extreme) (int64_t n, const T *x, bool low) {
+/*
+** The largest, or, with 'low', the smallest; NaN if there is one, unless it need not be found.
+** Four vectors take turns, so that one need not wait for the other. n > 0.
+*/
+INLINED T FN(best_of) (int64_t n, const T *x, const bool low, const bool find_nan) {
   T best = x[0];
   int64_t i = 0;
-  if (n >= LENGTH) {
-    V m = *(const V *)x;
-    for (i = LENGTH; i + LENGTH <= n; i += LENGTH) {
-      V v = *(const V *)(x + i);
-      FN(flags) take = (low ? v < m : v > m) | NOT_NUMBERS(v);
-      m = (V)((take & (FN(flags))v) | (~take & (FN(flags))m));
-    }
-    best = m[0];
-    for (int64_t k = 1; k < LENGTH; k++)
-      best = FN(better)(m[k], best, low) ? m[k] : best;
+  if (n >= 4 * LENGTH) {
+    V m[4];
+    FN(flags) lost = {0};
+    for (int k = 0; k < 4; k++) m[k] = *(const V *)(x + k * LENGTH);
+    for (; i + 4 * LENGTH <= n; i += 4 * LENGTH)
+      for (int k = 0; k < 4; k++) {
+        V v = *(const V *)(x + i + k * LENGTH);
+        FN(flags) take = low ? v < m[k] : v > m[k];
+        m[k] = (V)((take & (FN(flags))v) | (~take & (FN(flags))m[k]));
+        if (find_nan) lost |= NOT_NUMBERS(v);
+      }
+    BITS any = 0;
+    for (int64_t k = 0; k < LENGTH; k++) any |= lost[k];
+    if (any) return NOT_A_NUMBER;
+    for (int64_t k = 0; k < 4 * LENGTH; k++)
+      best = FN(better)(m[k / LENGTH][k % LENGTH], best, low) ? m[k / LENGTH][k % LENGTH] : best;
   }
   for (; i < n; i++) best = FN(better)(x[i], best, low) ? x[i] : best;
   return best;
+}
+
+static T FN(extreme) (int64_t n, const T *x, bool low) {
+  return low ? FN(best_of)(n, x, true, true) : FN(best_of)(n, x, false, true);
 }
 
 
@@ -199,7 +214,8 @@ static void FN(log_powers) (FN(results) *r, int64_t n) { r->sum[n - 1] = 0; }
 
 
 /* Takes n elements, the first of which has position 'at', into result j. */
-static void FN(row) (reduce_pass pass, FN(results) *r, int64_t j, int64_t n, const T *x, int64_t at) {
+static void FN(row) (reduce_pass pass, FN(results) *r, int64_t j, int64_t n, const T *x,
+                     int64_t at) {
   switch (pass) {
     case PASS_SUM: r->sum[j] += FN(sum)(n, x); break;
     case PASS_PROD: r->sum[j] *= FN(product)(n, x); break;
@@ -235,7 +251,16 @@ static void FN(fold) (FN(results) *r, int64_t n) {
 static void FN(take_sum) (FN(results) *r, int64_t n, const T *x) {
   T *part = r->part;
   VECTOR_LOOP for (int64_t j = 0; j < n; j++) part[j] += x[j];
-  if (++r->parts == 32) FN(fold)(r, n);
+  if (++r->parts >= 32) FN(fold)(r, n);
+}
+
+
+/* Four rows that lie 'apart' elements from each other. */
+static void FN(take_four) (FN(results) *r, int64_t n, const T *x, int64_t apart) {
+  T *part = r->part;
+  const T *x1 = x + apart, *x2 = x1 + apart, *x3 = x2 + apart;
+  VECTOR_LOOP for (int64_t j = 0; j < n; j++) part[j] += (x[j] + x1[j]) + (x2[j] + x3[j]);
+  if ((r->parts += 4) >= 32) FN(fold)(r, n);
 }
 
 
@@ -324,8 +349,12 @@ static void FN(run_pass) (const reduction *d, reduce_pass pass, FN(results) *r, 
   }
   T room[WIDTH];
   bool plain = d->step == 1 && d->w->in[0].type == d->as;
+  const layout *row = &d->row.at;
+  if (plain && pass == PASS_SUM && row->rank == 1)
+    for (; from + 4 <= to; from += 4)
+      FN(take_four)(r, n, (const T *)x + from * row->stride[0], row->stride[0]);
   for (int64_t i = from; i < to; i++) {
-    const char *at = x + stream_offset(&d->row.at, i) * d->size;
+    const char *at = x + stream_offset(row, i) * d->size;
     if (!plain) d->self->level->load(n, d->as, room, d->w->in[0].type, at, d->step);
     FN(take)(pass, r, n, plain ? (const T *)at : room, i);
   }
@@ -464,3 +493,4 @@ static void FN(scan_rows) (void *arg, int64_t from, int64_t to) {
 #undef V
 #undef LENGTH
 #undef NOT_NUMBERS
+#undef NOT_A_NUMBER

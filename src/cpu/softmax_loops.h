@@ -2,9 +2,12 @@
 ** softmax_loops.h - softmax of rows of type T: included for each T.
 */
 
-/* The largest element is taken away first, so that no power overflows. */
+/*
+** The largest element is taken away first, so that no power overflows. A NaN need not be found
+** for that: it is in the sum, and so in the whole row.
+*/
 static void FN(softmax_row) (int64_t n, T *y, const T *x) {
-  T top = FN(extreme)(n, x, false);
+  T top = FN(best_of)(n, x, false, false);
   VECTOR_LOOP for (int64_t i = 0; i < n; i++) y[i] = EXP(x[i] - top);
   T scale = (T)(1 / FN(sum)(n, y));
   VECTOR_LOOP for (int64_t i = 0; i < n; i++) y[i] *= scale;
@@ -12,7 +15,7 @@ static void FN(softmax_row) (int64_t n, T *y, const T *x) {
 
 
 static void FN(log_softmax_row) (int64_t n, T *y, const T *x) {
-  T top = FN(extreme)(n, x, false), size = (T)log(FN(powers)(n, x, top));
+  T top = FN(best_of)(n, x, false, false), size = (T)log(FN(powers)(n, x, top));
   VECTOR_LOOP for (int64_t i = 0; i < n; i++) y[i] = (x[i] - top) - size;
 }
 
@@ -49,3 +52,131 @@ static void FN(softmax_rows) (void *arg, int64_t from, int64_t to) {
   }
   cpu_scratch_free(room);
 }
+
+
+/*
+** {==================================================================
+** TILE rows at once, turned over: element i of row j at i TILE + j
+** ===================================================================
+*/
+
+static void FN(tile_top) (int64_t n, T *top, const T *x) {
+  memcpy(top, x, TILE * sizeof(T));
+  for (int64_t i = 1; i < n; i++)
+    VECTOR_LOOP for (int j = 0; j < TILE; j++)
+      top[j] = x[i * TILE + j] > top[j] ? x[i * TILE + j] : top[j];
+}
+
+
+/* Sums of the rows; of x y, if there is a y. Short sums of T first, as in reduce. */
+static void FN(tile_sum) (int64_t n, T *sum, const T *x, const T *y) {
+  A total[TILE] = {0};
+  for (int64_t from = 0; from < n; from += 32) {
+    int64_t to = from + 32 < n ? from + 32 : n;
+    T part[TILE] = {0};
+    for (int64_t i = from; i < to; i++) {
+      if (y == NULL) VECTOR_LOOP for (int j = 0; j < TILE; j++) part[j] += x[i * TILE + j];
+      else VECTOR_LOOP for (int j = 0; j < TILE; j++) part[j] += x[i * TILE + j] * y[i * TILE + j];
+    }
+    VECTOR_LOOP for (int j = 0; j < TILE; j++) total[j] += part[j];
+  }
+  for (int j = 0; j < TILE; j++) sum[j] = (T)total[j];
+}
+
+
+static void FN(tile_powers) (int64_t n, T *y, const T *x, const T *top) {
+  for (int64_t i = 0; i < n; i++)
+    VECTOR_LOOP for (int j = 0; j < TILE; j++) y[i * TILE + j] = EXP(x[i * TILE + j] - top[j]);
+}
+
+
+static void FN(softmax_tile) (int64_t n, T *y, const T *x) {
+  T top[TILE], sum[TILE];
+  FN(tile_top)(n, top, x);
+  FN(tile_powers)(n, y, x, top);
+  FN(tile_sum)(n, sum, y, NULL);
+  for (int j = 0; j < TILE; j++) sum[j] = 1 / sum[j];
+  for (int64_t i = 0; i < n; i++)
+    VECTOR_LOOP for (int j = 0; j < TILE; j++) y[i * TILE + j] *= sum[j];
+}
+
+
+static void FN(log_softmax_tile) (int64_t n, T *y, const T *x) {
+  T top[TILE], sum[TILE];
+  FN(tile_top)(n, top, x);
+  FN(tile_powers)(n, y, x, top);
+  FN(tile_sum)(n, sum, y, NULL);
+  VECTOR_LOOP for (int j = 0; j < TILE; j++) sum[j] = LOG(sum[j]);
+  for (int64_t i = 0; i < n; i++)
+    VECTOR_LOOP for (int j = 0; j < TILE; j++)
+      y[i * TILE + j] = (x[i * TILE + j] - top[j]) - sum[j];
+}
+
+
+static void FN(softmax_back_tile) (int64_t n, T *dx, const T *g, const T *y) {
+  T sum[TILE];
+  FN(tile_sum)(n, sum, g, y);
+  for (int64_t i = 0; i < n; i++)
+    VECTOR_LOOP for (int j = 0; j < TILE; j++)
+      dx[i * TILE + j] = y[i * TILE + j] * (g[i * TILE + j] - sum[j]);
+}
+
+
+static void FN(log_softmax_back_tile) (int64_t n, T *dx, const T *g, const T *y) {
+  T sum[TILE];
+  FN(tile_sum)(n, sum, g, NULL);
+  for (int64_t i = 0; i < n; i++)
+    VECTOR_LOOP for (int j = 0; j < TILE; j++)
+      dx[i * TILE + j] = g[i * TILE + j] - EXP(y[i * TILE + j]) * sum[j];
+}
+
+
+/* 'rows' of the rows that begin at x; what is left of the tile repeats the last of them. */
+static void FN(tile_load) (int64_t n, int64_t rows, T *tile, const T *x, int64_t row,
+                           int64_t element) {
+  if (row == 1 && rows == TILE) {
+    for (int64_t i = 0; i < n; i++) memcpy(tile + i * TILE, x + i * element, TILE * sizeof(T));
+    return;
+  }
+  for (int64_t j = 0; j < TILE; j++) {
+    const T *from = x + (j < rows ? j : rows - 1) * row;
+    for (int64_t i = 0; i < n; i++) tile[i * TILE + j] = from[i * element];
+  }
+}
+
+
+static void FN(tile_store) (int64_t n, int64_t rows, T *y, const T *tile, int64_t row,
+                            int64_t element) {
+  if (row == 1 && rows == TILE) {
+    for (int64_t i = 0; i < n; i++) memcpy(y + i * element, tile + i * TILE, TILE * sizeof(T));
+    return;
+  }
+  for (int64_t j = 0; j < rows; j++)
+    for (int64_t i = 0; i < n; i++) y[j * row + i * element] = tile[i * TILE + j];
+}
+
+
+static void FN(softmax_tiles) (void *arg, int64_t from, int64_t to) {
+  tile_work *d = arg;
+  const work *w = d->rows.w;
+  int64_t n = d->rows.n, size = n * TILE;
+  T *room = rows_room(&d->rows, 3 * TILE);
+  for (int64_t k = from; k < to && room != NULL; k++) {
+    int64_t rows = tiles_rows(d, k);
+    T *a = room, *b = room + size, *y = room + 2 * size;
+    for (int i = 0; i < w->nin; i++)
+      FN(tile_load)(n, rows, room + i * size, (const T *)w->in[i].data + tiles_at(d, i, k),
+                    tiles_row(d, i), tiles_element(d, i));
+    switch (w->op) {
+      case SOFTMAX: FN(softmax_tile)(n, y, a); break;
+      case SOFTMAX_LOG: FN(log_softmax_tile)(n, y, a); break;
+      case SOFTMAX_BACK: FN(softmax_back_tile)(n, y, a, b); break;
+      default: FN(log_softmax_back_tile)(n, y, a, b); break;
+    }
+    FN(tile_store)(n, rows, (T *)w->out[0].data + tiles_at(d, w->nin, k), y,
+                   tiles_row(d, w->nin), tiles_element(d, w->nin));
+  }
+  cpu_scratch_free(room);
+}
+
+/* }================================================================== */

@@ -255,6 +255,7 @@ static void read_call (lua_State *L, reading *r) {
   r->row = heed_describe(r->b->cx, (heed_op)lua_tointeger(L, lua_upvalueindex(3)));
   if (r->row == NULL) raise_failure(L);
   r->top = lua_gettop(L);
+  while (r->top > 0 && lua_isnil(L, r->top)) r->top--;
   r->options = r->used = r->nheld = 0;
   r->requires_grad = false;
   for (int i = 0; i < r->row->parameters; i++) r->args[i].kind = HEED_NONE;

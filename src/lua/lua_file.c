@@ -169,7 +169,8 @@ static int l_write_file (lua_State *L) {
     errno = error;
     return failed(L, path, "cannot write");
   }
-  if (!sync_directory(temporary)) return failed(L, path, "written, but its directory is not synced");
+  if (!sync_directory(temporary))
+    return failed(L, path, "written, but its directory is not synced");
   lua_pushboolean(L, 1);
   return 1;
 }

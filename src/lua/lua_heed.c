@@ -100,7 +100,8 @@ void unknown_option (lua_State *L, const char *function, const char *key, int n,
                      const char *const *known) {
   int best = -1, least = 100;
   for (int i = 0; i < n; i++) {
-    int d = distance(key, known[i]);
+    bool begins = strncmp(known[i], key, strlen(key)) == 0;
+    int d = begins ? 1 : distance(key, known[i]);
     if (d < least) { least = d; best = i; }
   }
   if (best < 0) raise(L, "%s: unknown option '%s'; it takes none", function, key);

@@ -55,7 +55,7 @@ void register_functions (lua_State *L, const luaL_Reg *functions, int table);
 heed_tensor *raw_tensor (lua_State *L, int i);           /* NULL: no tensor of this state */
 heed_tensor *check_tensor (lua_State *L, int i);         /* raises; also when released */
 box *push_box (lua_State *L);                            /* an empty one */
-int fill (lua_State *L, box *slot, heed_tensor *t);      /* slot := t, which it owns, or raises; 1 */
+int fill (lua_State *L, box *slot, heed_tensor *t);      /* slot owns t now; gives 1 */
 void release_box (box *slot);
 bool is_options (lua_State *L, int i);                   /* a table of named options */
 bool to_whole (lua_State *L, int i, int64_t *value);     /* a whole number, float or integer */

@@ -181,7 +181,8 @@ static int push_vector_element (lua_State *L, heed_tensor *t, int64_t i) {
 }
 
 static int push_row (lua_State *L, heed_tensor *t) {
-  if (heed_rank(t) == 0) return raise(L, "index: a tensor of rank 0 has no positions; use x:item()");
+  if (heed_rank(t) == 0)
+    return raise(L, "index: a tensor of rank 0 has no positions; use x:item()");
   int64_t i = check_whole(L, 2, "index", "position"), n = heed_size(t, 0);
   if (i == n + 1) {                /* so that ipairs ends */
     lua_pushnil(L);

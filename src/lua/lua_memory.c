@@ -97,7 +97,9 @@ static int l_memory (lua_State *L) {
 */
 
 /* A finished number of a box that must stay: it is put above the scope's. */
-static void spare (box *slot, int64_t mark) { if (slot->serial > mark) slot->serial = -slot->serial; }
+static void spare (box *slot, int64_t mark) {
+  if (slot->serial > mark) slot->serial = -slot->serial;
+}
 
 static box *box_at (lua_State *L, int i) {
   return raw_tensor(L, i) != NULL ? lua_touserdata(L, i) : NULL;

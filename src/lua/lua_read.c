@@ -233,4 +233,6 @@ void open_read (lua_State *L, int module, int methods) {
   };
   register_functions(L, functions, methods);
   register_functions(L, functions, module);
+  lua_pushnil(L);
+  lua_setfield(L, module, "data");     /* the name of a library there */
 }

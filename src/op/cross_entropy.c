@@ -50,7 +50,7 @@ static void set_sizes (targets *o) {
 
 
 static bool check_target (call *c, const targets *o, bool may_be_probabilities) {
-  char have[LAYOUT_TEXT], want[LAYOUT_TEXT];
+  char have[LAYOUT_TEXT], want[LAYOUT_TEXT], got[LAYOUT_TEXT];
   const heed_tensor *t = o->target;
   const layout *shape = o->labels ? &o->shape : &c->args[0].tensor->at;
   if (!o->labels && !(may_be_probabilities && scalar_is_float(t->type)))
@@ -58,9 +58,9 @@ static bool check_target (call *c, const targets *o, bool may_be_probabilities) 
                         may_be_probabilities ? ", or probabilities of a float type," : "",
                         scalar_names[t->type]);
   return layout_same_shape(&t->at, shape) ||
-         check_refuse(c, 1, "%s of shape %s expected, for an input of shape %s",
+         check_refuse(c, 1, "%s of shape %s expected for an input of shape %s, got %s",
                       o->labels ? "labels" : "probabilities", layout_text(shape, want),
-                      layout_text(&c->args[0].tensor->at, have));
+                      layout_text(&c->args[0].tensor->at, have), layout_text(&t->at, got));
 }
 
 

@@ -17,7 +17,7 @@
 */
 
 /* Opens f over the axes in argument 'dim', for x, or for the first argument. */
-static bool open (call *c, fold *f, heed_tensor *x, int dim, int keepdim) {
+static bool open_fold (call *c, fold *f, heed_tensor *x, int dim, int keepdim) {
   bool marks[HEED_RANK];
   int n;
   if (x == NULL) x = op_settled(c->args[0].tensor);
@@ -85,7 +85,7 @@ bool do_sum (call *c) {
   heed_type type = arg_type(c, 3, sum_type(own_type(c)));
   fold f;
   heed_tensor *x = rounded_to(c, type);
-  return x != NULL && open(c, &f, x, 1, 2) && give_fold(c, &f, REDUCE_SUM, type);
+  return x != NULL && open_fold(c, &f, x, 1, 2) && give_fold(c, &f, REDUCE_SUM, type);
 }
 
 
@@ -93,7 +93,7 @@ bool do_prod (call *c) {
   heed_type type = arg_type(c, 3, sum_type(own_type(c)));
   fold f;
   heed_tensor *x = rounded_to(c, type);
-  return x != NULL && open(c, &f, x, 1, 2) && give_fold(c, &f, REDUCE_PROD, type);
+  return x != NULL && open_fold(c, &f, x, 1, 2) && give_fold(c, &f, REDUCE_PROD, type);
 }
 
 
@@ -102,10 +102,10 @@ bool do_mean (call *c) {
   fold f;
   heed_type type = arg_type(c, 3, own_type(c));
   if (!scalar_is_float(type))
-    return check_refuse(c, 0, "the mean of %s is no %s; give dtype = \"float32\"",
-                        scalar_names[c->args[0].tensor->type], scalar_names[type]);
+    return check_refuse(c, 0, "a mean is of a float type, not %s; give dtype = \"float32\"",
+                        scalar_names[type]);
   heed_tensor *x = rounded_to(c, type);
-  if (x == NULL || !open(c, &f, x, 1, 2)) return false;
+  if (x == NULL || !open_fold(c, &f, x, 1, 2)) return false;
   heed_tensor *sum = op_new(c->cx, op_computing(type), &f.shape);
   heed_tensor *y = sum != NULL && sum->type == type ? sum : op_new(c->cx, type, &f.shape);
   return fold_run(&f, c->op, REDUCE_SUM, sum, NULL) &&
@@ -151,7 +151,7 @@ static double correction_of (const call *c) {
 /* The variance, and the mean for the gradient; both are worked out in float32 or float64. */
 static bool variance (call *c, heed_tensor **y, heed_tensor **mean) {
   fold f;
-  if (!check_float(c, 0) || !open(c, &f, NULL, 1, 3)) return false;
+  if (!check_float(c, 0) || !open_fold(c, &f, NULL, 1, 3)) return false;
   heed_type type = f.x->type;
   heed_tensor *squares = op_new(c->cx, op_computing(type), &f.shape);
   *mean = op_new(c->cx, op_computing(type), &f.shape);
@@ -187,7 +187,7 @@ bool do_std (call *c) {
 static bool extreme (call *c, reduce_kind kind) {
   fold f;
   heed_tensor *ys[2] = {NULL, NULL};
-  if (!open(c, &f, NULL, 1, 2) || !check_some(c, &f)) return false;
+  if (!open_fold(c, &f, NULL, 1, 2) || !check_some(c, &f)) return false;
   ys[0] = op_new(c->cx, f.x->type, &f.shape);
   if (arg_given(c, 1) && (ys[1] = op_new(c->cx, HEED_INT64, &f.shape)) == NULL) return false;
   return fold_run(&f, c->op, kind, ys[0], ys[1]) && give_outs(c, 2, ys);
@@ -202,7 +202,7 @@ bool do_min (call *c) { return extreme(c, REDUCE_MIN); }
 
 static bool position (call *c, reduce_kind kind) {
   fold f;
-  return open(c, &f, NULL, 1, 2) && check_some(c, &f) && give_fold(c, &f, kind, HEED_INT64);
+  return open_fold(c, &f, NULL, 1, 2) && check_some(c, &f) && give_fold(c, &f, kind, HEED_INT64);
 }
 
 
@@ -222,20 +222,20 @@ bool do_argmin (call *c) { return position(c, REDUCE_ARGMIN); }
 
 bool do_any (call *c) {
   fold f;
-  return open(c, &f, NULL, 1, 2) && give_fold(c, &f, REDUCE_ANY, HEED_BOOL);
+  return open_fold(c, &f, NULL, 1, 2) && give_fold(c, &f, REDUCE_ANY, HEED_BOOL);
 }
 
 
 bool do_all (call *c) {
   fold f;
-  return open(c, &f, NULL, 1, 2) && give_fold(c, &f, REDUCE_ALL, HEED_BOOL);
+  return open_fold(c, &f, NULL, 1, 2) && give_fold(c, &f, REDUCE_ALL, HEED_BOOL);
 }
 
 
 bool do_logsumexp (call *c) {
   fold f;
   heed_tensor *x = rounded_to(c, op_float_of(own_type(c)));
-  return x != NULL && open(c, &f, x, 1, 2) &&
+  return x != NULL && open_fold(c, &f, x, 1, 2) &&
          give_fold(c, &f, REDUCE_LOGSUMEXP, op_float_of(x->type));
 }
 

@@ -1,0 +1,194 @@
+-- Memory is not the user's problem: the collector is paid, scopes free, limits hold.
+
+local heed = require "heed"
+
+local MIB = 1 << 20
+
+-- Peak of live bytes while f runs, above what was live before.
+local function peak_of(f)
+  collectgarbage()
+  collectgarbage()
+  local before, most = heed.memory().live, 0
+  f(function() most = math.max(most, heed.memory().live) end)
+  return most - before
+end
+
+local function churn(look)
+  for i = 1, 3000 do
+    local _ = heed.zeros(256, 1024)
+    if i % 10 == 0 then look() end
+  end
+end
+
+
+describe("the collector", function()
+  for _, mode in ipairs {"incremental", "generational"} do
+    it("keeps 3,000 tensors of 1 MiB below 64 MiB, " .. mode, function()
+      collectgarbage(mode)
+      local peak = peak_of(churn)
+      collectgarbage("incremental")
+      assert.is_true(peak < 64 * MIB, ("peak %d MiB"):format(peak // MIB))
+    end)
+
+    it("does so beside many small objects, " .. mode, function()
+      local many = {}
+      for i = 1, 100000 do many[i] = {i} end
+      collectgarbage(mode)
+      local peak = peak_of(churn)
+      collectgarbage("incremental")
+      assert.is_true(peak < 64 * MIB, ("peak %d MiB"):format(peak // MIB))
+      assert.equal(100000, #many)
+    end)
+  end
+
+  it("leaves training steps with the memory they had", function()
+    local w = heed.randn(64, 64, {requires_grad = true})
+    local opt = heed.optim.Adam({w}, {lr = 1e-3})
+    local function steps(n)
+      for _ = 1, n do
+        local loss = heed.randn(8, 64):matmul(w):square():mean()
+        opt:zero_grad()
+        loss:backward()
+        opt:step()
+      end
+      collectgarbage()
+      collectgarbage()
+      return heed.memory().live, heed.graph_nodes()
+    end
+    local live, nodes = steps(200)
+    local live_after, nodes_after = steps(3000)
+    assert.equal(live, live_after)
+    assert.equal(nodes, nodes_after)
+  end)
+end)
+
+
+describe("a scope", function()
+  it("frees what was made in it, but for what it returns", function()
+    local inner
+    local kept, list = heed.scope(function()
+      inner = heed.zeros(10)
+      local a = heed.ones(3)
+      return a + 1, {deep = {heed.zeros(2)}}
+    end)
+    assert.error_matches(function() return inner + 1 end, "released")
+    assert.same({2.0, 2.0, 2.0}, kept:totable())
+    assert.same({0.0, 0.0}, list.deep[1]:totable())
+  end)
+
+  it("spares leaves, gradients, modules, and what heed.keep names", function()
+    local w, g, named, module
+    heed.scope(function()
+      w = heed.ones(2, {requires_grad = true});
+      (w * 3):sum():backward()
+      g = w.grad
+      named = heed.keep(heed.zeros(1))
+      module = heed.nn.Linear(2, 2)
+    end)
+    assert.same({3.0, 3.0}, g:totable())
+    assert.equal(0.0, named[1])
+    assert.same({1, 2}, {module(w:detach():unsqueeze(1)):size()})
+    assert.same({1.0, 1.0}, w:detach():totable())
+  end)
+
+  it("passes arguments, cycles and errors through, and frees all the same", function()
+    local lost
+    local cycle = {}
+    cycle.self = cycle
+    local a, b = heed.scope(function(...) return ..., cycle end, 5)
+    assert.equal(5, a)
+    assert.equal(cycle, b)
+    assert.error_matches(function()
+      heed.scope(function() lost = heed.zeros(2) error "stop" end)
+    end, "stop")
+    assert.error_matches(function() return lost + 1 end, "released")
+  end)
+end)
+
+
+describe("a tensor", function()
+  it("is freed at once by <close> and release, twice without harm", function()
+    collectgarbage()
+    collectgarbage()
+    local before = heed.memory().live
+    do
+      local x <close> = heed.zeros(1024, 1024)
+      assert.is_true(heed.memory().live >= before + 4 * MIB)
+      assert.equal(0.0, x:sum():item())
+    end
+    local y = heed.zeros(1024, 1024)
+    y:release()
+    y:release()
+    assert.is_true(heed.memory().live < before + 4 * MIB)
+  end)
+
+  it("shares its memory with its views until the last goes", function()
+    local x = heed.arange(6)
+    local row = x:reshape(2, 3)[2]
+    x:release()
+    assert.same({4, 5, 6}, row:totable())
+  end)
+end)
+
+
+describe("a limit", function()
+  it("refuses a tensor, and nothing else", function()
+    local script = [[
+      local heed = require "heed"
+      heed.memory{limit = 64 << 20}
+      local good, why = pcall(heed.zeros, 1 << 28)
+      assert(not good and why:find "memory", why)
+      assert(heed.zeros(1 << 20):sum():item() == 0)
+      local held = {}
+      good, why = pcall(function() for i = 1, 100 do held[i] = heed.zeros(1 << 20) end end)
+      assert(not good and why:find "memory", why)
+      held = nil
+      assert(heed.zeros(1 << 22):sum():item() == 0)
+    ]]
+    local path = os.tmpname()
+    local file = assert(io.open(path, "w"))
+    file:write(script)
+    file:close()
+    assert.is_truthy(os.execute("lua5.4 " .. path))
+    os.remove(path)
+  end)
+
+  it("is told with what is live, cached and was most", function()
+    local now = heed.memory()
+    for _, key in ipairs {"live", "cached", "peak", "limit"} do
+      assert.equal("integer", math.type(now[key]), key)
+    end
+    assert.is_true(now.peak >= now.live)
+  end)
+end)
+
+
+describe("finalisers", function()
+  it("may use tensors while room is made for others", function()
+    local x, runs = heed.ones(4), 0
+    local function use() runs = runs + (x + 1):sum():item() end
+    for _ = 1, 50 do setmetatable({}, {__gc = use}) end
+    for _ = 1, 400 do local _ = heed.zeros(256, 1024) end
+    collectgarbage()
+    assert.is_true(runs > 0)
+  end)
+
+  it("run at the end of a state without harm", function()
+    local path = os.tmpname()
+    local file = assert(io.open(path, "w"))
+    file:write [[
+      local heed
+      local function make() return heed.zeros(2) + 1 end
+      local early = setmetatable({}, {__gc = function() pcall(make) end})
+      heed = require "heed"
+      local x = heed.ones(3, {requires_grad = true})
+      local y = (x * 2):exp()
+      late = setmetatable({y, early}, {__gc = function(t) pcall(t[1].sum, t[1]) end})
+      held = coroutine.wrap(function() local z = y + 1 coroutine.yield() return z end)
+      held()
+    ]]
+    file:close()
+    assert.is_truthy(os.execute("lua5.4 " .. path))
+    os.remove(path)
+  end)
+end)

@@ -1,0 +1,226 @@
+-- Tensors as Lua sees them: made, read, indexed, assigned, printed.
+
+local heed = require "heed"
+
+
+describe("a tensor is made", function()
+  it("from numbers, truths, tables and tensors", function()
+    assert.equal("int64", heed.tensor{1, 2}.dtype)
+    assert.equal("float32", heed.tensor{1, 2.5}.dtype)
+    assert.equal("bool", heed.tensor{true, false}.dtype)
+    assert.equal("float64", heed.tensor({1}, {dtype = "float64"}).dtype)
+    assert.equal(0, heed.tensor(3):dim())
+    assert.same({{1, 2}, {3, 4}}, heed.tensor{{1, 2}, {3, 4}}:totable())
+    local a = heed.tensor(2.5)
+    assert.same({2.5, 1.0}, heed.tensor{a, 1}:totable())
+    local x = heed.tensor{1.0}
+    local y = heed.tensor(x)
+    y[1] = 7
+    assert.equal(1.0, x[1])
+    assert.same({0}, {heed.tensor{}:size()})
+  end)
+
+  it("by ranges that count both ends", function()
+    assert.same({1, 2, 3, 4, 5}, heed.arange(5):totable())
+    assert.same({2, 3, 4, 5}, heed.arange(2, 5):totable())
+    assert.same({5, 3, 1}, heed.arange(5, 1, -2):totable())
+    assert.same({0.0, 0.5, 1.0}, heed.arange(0, 1, 0.5):totable())
+    assert.same({}, heed.arange(0):totable())
+    assert.same({0.0, 0.25, 0.5, 0.75, 1.0}, heed.linspace(0, 1, 5):totable())
+    for _ = 1, 20 do
+      local r = heed.randint(6, {50})
+      assert.is_true(r:ge(1):all() and r:le(6):all())
+    end
+    local p = heed.randperm(9):sort()
+    assert.same({1, 2, 3, 4, 5, 6, 7, 8, 9}, p:totable())
+  end)
+
+  it("like another, full of something, or as an identity", function()
+    local x = heed.zeros(2, 3, {dtype = "float64"})
+    for _, name in ipairs {"zeros", "ones", "empty", "rand", "randn"} do
+      local y = heed[name .. "_like"](x)
+      assert.equal("(2, 3) float64", tostring(y.shape) .. " " .. y.dtype)
+    end
+    assert.same({{7, 7}}, heed.full({1, 2}, 7):totable())
+    assert.same({{1.0, 0.0}, {0.0, 1.0}}, heed.eye(2):totable())
+    assert.equal(0, heed.zeros{}:dim())
+  end)
+
+  it("from bytes, and gives them back", function()
+    local types = {"float32", "float64", "float16", "bfloat16", "int64", "uint8", "bool"}
+    for _, dtype in ipairs(types) do
+      local x = heed.tensor({{1, 0, 1}, {0, 1, 1}}, {dtype = dtype})
+      local y = heed.frombytes(x:data(), {2, 3}, {dtype = dtype})
+      assert.is_true(x:equal(y), dtype)
+      assert.equal(x:t():data(), x:t():contiguous():data())
+    end
+  end)
+end)
+
+
+describe("a shape", function()
+  it("prints, compares and counts from both ends", function()
+    local s = heed.zeros(2, 3).shape
+    assert.equal("(2, 3)", tostring(s))
+    assert.equal(3, s[-1])
+    assert.equal(2, s[1])
+    assert.is_true(s == heed.ones(2, 3).shape)
+    assert.is_false(s == heed.ones(3, 2).shape)
+    local B, T = heed.zeros(2, 3):size()
+    assert.same({2, 3}, {B, T})
+    assert.equal(3, heed.zeros(2, 3):size(-1))
+    assert.equal(2, #heed.zeros(2, 3))
+  end)
+end)
+
+
+describe("truth", function()
+  it("is Lua's for any, all, equal and allclose", function()
+    local a, b = heed.tensor{1, 2}, heed.tensor{1, 2}
+    assert.is_true(a:eq(b):all())
+    assert.is_false(a:ne(b):any())
+    assert.is_true(a:equal(b))
+    assert.is_false(a:equal(heed.tensor{1, 2, 3}))
+    assert.is_true(heed.tensor{1.0}:allclose(heed.tensor{1.0005}, {atol = 1e-3}))
+    assert.is_false(heed.tensor{1.0}:allclose(heed.tensor{1.1}))
+    assert.same({true, true}, heed.tensor{{1, 0}, {0, 1}}:any(2):totable())
+  end)
+end)
+
+
+describe("an index", function()
+  local x = heed.arange(12):reshape(3, 4)
+
+  it("takes numbers, ranges, steps, and counts from the end", function()
+    assert.same({1, 2, 3, 4}, x[1]:totable())
+    assert.same({9, 10, 11, 12}, x[-1]:totable())
+    assert.equal(12, x[{3, -1}])
+    assert.equal(3, x[1][3])
+    assert.same({{2, 3}, {6, 7}}, x[{{1, 2}, {2, 3}}]:totable())
+    assert.same({1, 5, 9}, x[{{}, 1}]:totable())
+    assert.same({4, 2}, x[{1, {4, 1, -2}}]:totable())
+    assert.same({{1, 3}, {5, 7}, {9, 11}}, x[{{}, {1, 4, 2}}]:totable())
+    assert.equal(2.0, #x[{{2, -1}}])
+  end)
+
+  it("takes tensors of positions and of truths", function()
+    assert.same({{9, 10, 11, 12}, {1, 2, 3, 4}}, x[heed.tensor{3, 1}]:totable())
+    assert.same({5, 10}, x[{heed.tensor{2, 3}, heed.tensor{1, 2}}]:totable())
+    assert.same({11, 12}, x[x:gt(10)]:totable())
+    assert.same({{5, 6, 7, 8}}, x[heed.tensor{false, true, false}]:totable())
+    assert.same({4, 1}, x[{1, heed.tensor{-1, 1}}]:totable())
+  end)
+
+  it("ends where ipairs wants it to", function()
+    local rows = 0
+    for i, row in ipairs(x) do
+      rows = i
+      assert.equal(4, #row)
+    end
+    assert.equal(3, rows)
+    assert.is_nil(x[4])
+    assert.has_error(function() return x[5] end)
+  end)
+
+  it("can be assigned to", function()
+    local y = heed.zeros(3, 4)
+    y[1] = 5
+    y[{2, {2, 3}}] = {7, 8}
+    y[{{}, 4}] = heed.tensor{1.0, 2.0, 3.0}
+    y[heed.tensor{3}] = -1
+    y[y:eq(8)] = 80
+    y[{heed.tensor{1, 2}, heed.tensor{1, 1}}] = heed.tensor{100.0, 200.0}
+    assert.same({{100.0, 5.0, 5.0, 1.0}, {200.0, 7.0, 80.0, 2.0}, {-1.0, -1.0, -1.0, -1.0}},
+                y:totable())
+  end)
+
+  it("does not cut gradients silently", function()
+    local w = heed.tensor({1.0, 2.0}, {requires_grad = true})
+    assert.error_matches(function() return w[1] end, "select%(1, 1%)")
+    assert.equal(1.0, w:select(1, 1):item())
+    assert.equal(2.0, heed.no_grad(function() return w[2] end))
+  end)
+end)
+
+
+describe("a printed tensor", function()
+  it("has aligned columns and a footer", function()
+    assert.equal("   1.0000  -2.0000\n   3.0000   4.5000\n[float32 (2, 2) cpu]",
+                 tostring(heed.tensor{{1, -2}, {3, 4.5}}))
+    assert.matches("^ *1 +2 +30 %[int64 %(3%) cpu%]$", tostring(heed.tensor{1, 2, 30}))
+    assert.matches("%[float32 %(2%) cpu grad%]", tostring(heed.ones(2, {requires_grad = true})))
+    assert.matches("%(1, %., %.%) =", tostring(heed.zeros(2, 2, 2)))
+    assert.matches("true", tostring(heed.tensor{true}))
+  end)
+
+  it("is a number where it has no axes", function()
+    assert.equal("0.5000", tostring(heed.tensor(0.5)))
+    assert.equal("7", tostring(heed.tensor(7)))
+    assert.equal("nan", tostring(heed.tensor(0 / 0)):gsub("-", "", 1))
+    assert.equal("inf", tostring(heed.tensor(math.huge)))
+    assert.equal("loss 0.5000", "loss " .. heed.tensor(0.5))
+  end)
+
+  it("takes formats and options, scales, and is never long", function()
+    assert.matches("0%.333 ", heed.tensor{1 / 3}:format("%.3f"))
+    assert.matches("1e%+06 %*", tostring(heed.tensor{1234567.5, 1.5}))
+    local big = tostring(heed.zeros(2000, 2000))
+    assert.is_true(#big < 2000)
+    assert.matches("%.%.%.", big)
+    heed.printoptions{precision = 2}
+    assert.matches("0%.33 ", tostring(heed.tensor{1 / 3}))
+    heed.printoptions{precision = 4}
+    assert.matches("%(0, 3%)", tostring(heed.zeros(0, 3)))
+  end)
+end)
+
+
+describe("functions of the user's", function()
+  it("are differentiable through custom, and checked", function()
+    local cube = heed.custom {
+      forward = function(ctx, x) ctx.x = x return x ^ 3 end,
+      backward = function(ctx, g) return 3 * ctx.x ^ 2 * g end,
+    }
+    assert.is_true(heed.gradcheck(cube, heed.tensor{1.0, 2.0}))
+    local wrong = heed.custom {
+      forward = function(_, x) return x * 2 end, backward = function(_, g) return g end,
+    }
+    assert.is_false(heed.gradcheck(wrong, heed.tensor{1.0, 2.0}))
+  end)
+
+  it("that fail in backward leave gradients as they were", function()
+    local x = heed.tensor({1.0}, {requires_grad = true})
+    local y = heed.custom {
+      forward = function(_, t) return t + 0 end, backward = function() error "no way back" end,
+    }
+    local z = heed.custom {
+      forward = function(_, t) return t + 0 end, backward = function() return heed.zeros(5) end,
+    }
+    assert.error_matches(function() y(x):backward() end, "no way back")
+    assert.error_matches(function() z(x):backward() end, "shape")
+    assert.is_nil(x.grad)
+    assert.is_true(heed.is_grad_enabled())
+  end)
+
+  it("run again under checkpoint, with the same random numbers", function()
+    local w = heed.randn(4, 4, {requires_grad = true})
+    local x = heed.randn(3, 4, {requires_grad = true})
+    local function f(t) return t:matmul(w):dropout(0.5):tanh() end
+    heed.manual_seed(3)
+    f(x):sum():backward()
+    local gx, gw = x.grad, w.grad
+    x.grad, w.grad = nil, nil
+    heed.manual_seed(3)
+    heed.checkpoint(f, x):sum():backward()
+    assert.is_true(gx:allclose(x.grad) and gw:allclose(w.grad))
+  end)
+
+  it("record nothing under no_grad, which ends however they end", function()
+    local w = heed.ones(2, {requires_grad = true})
+    assert.is_false(heed.no_grad(function() return (w * 2).requires_grad end))
+    pcall(heed.no_grad, function() error "x" end)
+    assert.is_true((w * 2).requires_grad)
+    assert.same({2.0, 2.0}, heed.grad((w * w):sum(), {w})[1]:totable())
+    assert.is_nil(w.grad)
+  end)
+end)
