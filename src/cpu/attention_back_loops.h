@@ -274,7 +274,7 @@ static int64_t OF(back_panel) (const attend *a, tile x, int64_t least, const OF(
 }
 
 
-/* dv and dk of keys 'from' to 'to' - 1 of a tile, from the queries of a block, the first i left out. */
+/* dv and dk of keys 'from' to 'to' - 1 of a tile, from a block's queries, the first i left out. */
 static void OF(back_keys) (const attend *a, const tile *x, int64_t from, int64_t to, int64_t i,
                            int64_t n, const OF(back) *r, bool careful) {
   const int64_t j = x->j + from, at = from * r->row + i;

@@ -7,7 +7,7 @@
 
 #define LINES 16                   /* counters worked on at once */
 
-/* Draws of LINES counters from 'counter' on; draw k of counter i at [k][i]. As random.h's philox. */
+/* Draws of LINES counters from 'counter' on: draw k of counter i at [k][i], as philox() has it. */
 static void philox_lines (uint64_t key, uint64_t counter, uint32_t draws[4][LINES]) {
   uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32), *c0 = draws[0], *c1 = draws[1];
   uint32_t *c2 = draws[2], *c3 = draws[3];

@@ -141,13 +141,14 @@ INLINED void OF(turn_rows) (int64_t rows, int64_t columns, int lanes, T factor, 
     UNROLL for (int r = 0; r < GROUP; r++)
       v[r] = OF(load_pieces)(from + at, from_row, r, rows);
     OF(turn_pieces)(v);
-    UNROLL for (int i = 0; i < GROUP; i++) OF(store_some)(to + (at + i) * to_row, v[i] * factor, lanes);
+    UNROLL for (int i = 0; i < GROUP; i++)
+      OF(store_some)(to + (at + i) * to_row, v[i] * factor, lanes);
   }
 }
 
 
 /*
-** to[c * to_row + r] = factor * from[r * from_row + c]; of each line of 'to', 'written' elements are
+** to[c * to_row + r] = factor * from[r * from_row + c]; of each line of 'to', 'written' are
 ** written, which may be more than there are rows.
 */
 static void OF(turn) (int64_t rows, int64_t columns, int64_t written, T factor, const T *from,

@@ -380,9 +380,13 @@ void register_functions (lua_State *L, const luaL_Reg *functions, int table) {
 ** ===================================================================
 */
 
+/* Boxes that finalisers made while the state closed have none of their own: they end here. */
 static int close_binding (lua_State *L) {
   binding *b = lua_touserdata(L, 1);
   heed_context *cx = b->cx;
+  b->L = L;
+  for (box *slot = b->newest; slot != NULL; slot = slot->older) release_box(slot);
+  b->newest = NULL;
   b->cx = NULL;
   if (cx != NULL) heed_close(cx);
   return 0;

@@ -242,10 +242,11 @@ bool do_logsumexp (call *c) {
 
 /* |x|^p, to be added up; for p = 0 it counts. */
 static heed_tensor *powers (heed_tensor *x, double p) {
+  if (x == NULL) return NULL;
   if (p == 0) return op_cast(op2(HEED_ne, x, op_whole(x->cx, 0)), x->type);
   if (p == 2) return op1(HEED_square, x);
   x = op1(HEED_abs, x);
-  return p == 1 || isinf(p) ? x : op2(HEED_pow, x, op_float(x->cx, p));
+  return x == NULL || p == 1 || isinf(p) ? x : op2(HEED_pow, x, op_float(x->cx, p));
 }
 
 
