@@ -101,7 +101,7 @@ typedef struct heed_parameter {
   bool optional;                    /* may be left out without a default */
   bool target;                      /* what the in-place twin overwrites */
   heed_value value;                 /* the default, or of kind HEED_NONE */
-  const char *words;                /* of an option: "mean|sum|none", ended as C or by a space or = */
+  const char *words;                /* of an option: "mean|sum|none", up to a space, = or the end */
 } heed_parameter;
 
 typedef struct heed_signature {
