@@ -140,7 +140,7 @@ local cases = {
   {heed.flatten, {x, 2, 1}, "flatten"}, {heed.flip, {x, 3}, "flip.*3"},
   {heed.roll, {x, 1, 4}, "roll"}, {heed.diagonal, {x, 0, 1, 1}, "diagonal"},
   {x.size, {x, 3}, "size.*3"}, {x.size, {x, 0}, "size.*from 1"}, {x.split, {x, 0}, "split"},
-  {x.split, {x, {1, 1}}, "split"}, {x.chunk, {x, 0}, "chunk"}, {x.unbind, {x, 4}, "size.*4"},
+  {x.split, {x, {1, 1}}, "split"}, {x.chunk, {x, 0}, "chunk"}, {x.unbind, {x, 4}, "unbind.*4"},
   {heed.gather, {x, 1, heed.tensor{{0, 1}}}, "gather.*0"},
   {heed.gather, {x, 1, heed.tensor{{4}}}, "gather.*4.*1 to 3"},
   {heed.index_select, {x, 1, heed.tensor{4}}, "4"},

@@ -7,19 +7,35 @@ local core = require "heed.core"
 
 -- Errors blame the first line outside this folder.
 core.home(debug.getinfo(1, "S").source:match("^(.*[/\\])") or "")
-core.home = nil
 
 ---@class heed
-local heed = {}
-for name, value in pairs(core) do heed[name] = value end
-heed.methods, heed.optim_step, heed.record = nil, nil, nil
-heed.read_file, heed.write_file, heed.crc32, heed.widen = nil, nil, nil, nil
-heed.core = core
+local heed = {core = core}
+
+-- What C defines for the Lua half alone.
+local inner = {
+  crc32 = true, home = true, methods = true, optim_step = true, raise = true, read_file = true,
+  record = true, widen = true, write_file = true,
+}
+for name, value in pairs(core) do
+  if not inner[name] then heed[name] = value end
+end
+
+
+local format, raise = string.format, core.raise
+
+---Raises an error that blames the first line outside heed's own Lua.
+---@param message string a format, where more arguments follow
+---@param ... any
+function heed.fail(message, ...)
+  if select("#", ...) > 0 then message = format(message, ...) end
+  raise(message)
+end
+
 
 -- heed.save and heed.load live in one file; the others are files of their own name.
 local homes = {
-  data = "data", load = "save", nn = "nn", optim = "optim", plot = "plot", position = "position",
-  save = "save", tasks = "tasks", train = "train",
+  load = "save", nn = "nn", optim = "optim", plot = "plot", position = "position", save = "save",
+  tasks = "tasks", train = "train",
 }
 
 setmetatable(heed, {
@@ -35,8 +51,8 @@ setmetatable(heed, {
   end,
 })
 
-package.loaded["heed"] = heed
+package.loaded["heed"] = heed        -- the files below require it
 require "heed.tensor"
-core.methods = nil       -- scripts cannot reach the methods of tensors
+core.methods = nil                   -- scripts cannot reach the methods of tensors
 
 return heed

@@ -249,6 +249,7 @@ function heed.randint_like(x, low, high, options) end
 ---@param x any
 ---@return boolean
 function heed.is_tensor(x) end
+Tensor.is_tensor = heed.is_tensor
 
 ---The one element as a Lua number or truth.
 ---> heed.tensor{{5}}:item() == 5
@@ -274,6 +275,7 @@ function Tensor:data() end
 ---@param format string flags, width, precision, and one of e f g
 ---@return string
 function Tensor:format(format) end
+heed.format = Tensor.format
 
 ---All sizes, or that of one dimension.
 ---> heed.zeros(2, 3):size() == 2, 3
@@ -326,6 +328,7 @@ heed.allclose = Tensor.allclose
 
 ---Lets go of its memory at once; the handle is of no more use. `<close>` calls it.
 function Tensor:release() end
+heed.release = Tensor.release
 
 ---How tensors are printed from now on.
 ---> heed.printoptions{precision = 4, width = 80, edge = 3} == nil
@@ -350,7 +353,7 @@ heed.to = Tensor.to
 ---@return heed.Tensor
 function Tensor:float() end
 Tensor.double, Tensor.half, Tensor.bfloat16 = Tensor.float, Tensor.float, Tensor.float
-Tensor.long, Tensor.bool = Tensor.float, Tensor.float
+Tensor.long, Tensor.byte, Tensor.bool = Tensor.float, Tensor.float, Tensor.float
 
 ---To the processor.
 ---@return heed.Tensor
@@ -1590,6 +1593,7 @@ heed.attention = Tensor.attention
 ---@param gradient? heed.Tensor|{retain_graph: boolean} of this tensor; 1 for a single element
 ---@param options? {retain_graph: boolean} true keeps the history
 function Tensor:backward(gradient, options) end
+heed.backward = Tensor.backward
 
 ---The gradients of y by some tensors; leaves stay as they are.
 ---> (function(x) return heed.grad(x ^ 3, x) end)(
@@ -1614,6 +1618,7 @@ heed.detach = Tensor.detach
 ---@param yes? boolean true unless given
 ---@return heed.Tensor self
 function Tensor:requires_grad_(yes) end
+heed.requires_grad_ = Tensor.requires_grad_
 
 ---f(...), with nothing recorded. Calls may be nested, and errors pass through.
 ---> heed.no_grad(function(x) return x + 1 end, heed.tensor{1}) == {2}
@@ -1796,6 +1801,15 @@ heed.core = {}
 ---@param states (heed.Tensor|false)[][] lists, one for each kind of state
 ---@param options table lr, step and PyTorch's others
 function heed.core.optim_step(kind, parameters, gradients, states, options) end
+
+---Sources whose names begin so are heed's own: errors blame the first line outside them.
+---@param prefix string "@" and a folder
+function heed.core.home(prefix) end
+
+---Raises an error that blames the first line outside heed's own.
+---> heed.core.raise("wrong") raises "wrong"
+---@param message string
+function heed.core.raise(message) end
 
 ---Gives outputs without history one that calls `backward` with their gradients.
 ---@param outputs heed.Tensor[]

@@ -2,10 +2,11 @@
 
 local core = require "heed.core"
 local heed = require "heed"
+local options = require "heed.options"
 
 local fail, is_tensor, methods = heed.fail, heed.is_tensor, core.methods
 
-local unpack = table.unpack
+local pack, unpack = table.pack, table.unpack
 
 
 -- Functions that are methods too.
@@ -14,16 +15,68 @@ local function both(name, f)
 end
 
 
--- Splits the options from the end of an argument list.
-local function take_options(...)
-  local n = select("#", ...)
-  if n == 0 then return nil, {n = 0} end
-  local last = select(n, ...)
-  if type(last) == "table" and getmetatable(last) == nil and #last == 0
-      and next(last) ~= nil then
-    return last, {n = n - 1, unpack({...}, 1, n - 1)}
+-- Arguments --------------------------------------------------------------
+
+local MAKER = {"dtype", "requires_grad", "device"}
+
+local function is_options(value)
+  return type(value) == "table" and type(next(value)) == "string" and #value == 0
+end
+
+
+local function check_name(who, name, names, more)
+  local known = {unpack(names)}
+  for _, other in ipairs(more) do known[#known + 1] = other end
+  for _, other in ipairs(known) do
+    if name == other then return end
   end
-  return nil, {n = n, ...}
+  fail('%s: unknown option "%s", %s', who, tostring(name), options.hint(tostring(name), known))
+end
+
+
+-- Arguments by PyTorch's names: `names` in this order, or they and `more` in a table at the end.
+local function arguments(who, names, more, ...)
+  local n, read = select("#", ...), {}
+  local given = n > 0 and select(n, ...)
+  if is_options(given) then n = n - 1 else given = {} end
+  if n > #names then fail("%s: at most %d arguments expected, got %d", who, #names, n) end
+  for i = 1, n do read[names[i]] = select(i, ...) end
+  for name, value in pairs(given) do
+    check_name(who, name, names, more)
+    if read[name] ~= nil then fail("%s: argument '%s' is given twice", who, name) end
+    read[name] = value
+  end
+  return read
+end
+
+
+-- Those of a maker, to be passed on; nil if there are none.
+local function maker_options(a)
+  local given = {}
+  for _, name in ipairs(MAKER) do given[name] = a[name] end
+  return next(given) ~= nil and given or nil
+end
+
+
+local function check_tensor(who, x)
+  if not is_tensor(x) then fail("%s: a tensor expected, got %s", who, options.kind(x)) end
+end
+
+
+local function check_count(who, name, n)
+  local whole = type(n) == "number" and math.tointeger(n)
+  if whole and whole > 0 then return whole end
+  fail("%s: argument '%s': a whole number of at least 1 expected, got %s", who, name,
+       options.kind(n))
+end
+
+
+-- A dimension of x, the first unless given, and its size.
+local function check_dim(who, x, dim)
+  local d = dim == nil and 1 or type(dim) == "number" and math.tointeger(dim)
+  if d and d ~= 0 and d <= x:dim() and d >= -x:dim() then return d, x:size(d) end
+  fail("%s: argument 'dim': a dimension of a tensor of shape %s expected, got %s", who,
+       tostring(x.shape), options.kind(d or dim))
 end
 
 
@@ -35,11 +88,11 @@ local arange = heed.arange
 ---@param ... number|table start, stop, step, options
 ---@return heed.Tensor
 function heed.arange(...)
-  local options, a = take_options(...)
-  if a.n == 0 or a.n > 3 then fail("arange: 1 to 3 numbers expected, got %d", a.n) end
-  local start, stop, step = unpack(a, 1, 3)
-  if a.n == 1 then start, stop = 1, start end
-  return arange(start, stop, step or 1, options)
+  local a = arguments("arange", {"start", "end", "step"}, MAKER, ...)
+  local start, stop = a.start, a["end"]
+  if stop == nil then start, stop = nil, start end
+  if stop == nil then fail("arange: argument 'end' is missing") end
+  return arange(start or 1, stop, a.step or 1, maker_options(a))
 end
 
 
@@ -49,49 +102,48 @@ local randint = heed.randint
 ---@param ... integer|table low, high, size, options
 ---@return heed.Tensor
 function heed.randint(...)
-  local options, a = take_options(...)
-  if a.n < 2 or a.n > 3 then
-    fail("randint: (high, size) or (low, high, size) expected, got %d arguments", a.n)
+  local a = arguments("randint", {"low", "high", "size"}, MAKER, ...)
+  if a.high == nil or a.size == nil then
+    if a.size == nil then a.low, a.high, a.size = nil, a.low, a.high
+    else a.low, a.high = nil, a.low end
   end
-  if a.n == 2 then return randint(1, a[1], a[2], options) end
-  return randint(a[1], a[2], a[3], options)
+  return randint(a.low or 1, a.high, a.size, maker_options(a))
 end
 
 
-local function like_options(name, x, options)
-  if not is_tensor(x) then fail("%s: a tensor expected, got %s", name, type(x)) end
-  local all = {dtype = x.dtype, device = x.device}
-  for key, value in pairs(options or {}) do all[key] = value end
-  return all
+-- Options that make a tensor like x.
+local function like(x, a)
+  return {dtype = a.dtype or x.dtype, device = a.device or x.device,
+          requires_grad = a.requires_grad}
 end
 
 for _, kind in ipairs {"zeros", "ones", "empty", "rand", "randn"} do
   local make, name = heed[kind], kind .. "_like"
-  heed[name] = function(x, options)
-    local all = like_options(name, x, options)
-    return make({x:size()}, all)
+  heed[name] = function(x, ...)
+    check_tensor(name, x)
+    return make({x:size()}, like(x, arguments(name, {}, MAKER, ...)))
   end
 end
 
 ---A tensor of x's shape, type and device, full of one value.
 ---@param x heed.Tensor
----@param value number
----@param options? table
+---@param ... number|table fill_value, options
 ---@return heed.Tensor
-function heed.full_like(x, value, options)
-  local all = like_options("full_like", x, options)
-  return heed.full({x:size()}, value, all)
+function heed.full_like(x, ...)
+  check_tensor("full_like", x)
+  local a = arguments("full_like", {"fill_value"}, MAKER, ...)
+  return heed.full({x:size()}, a.fill_value, like(x, a))
 end
 
----Whole numbers from `low` to `high`, both counted, in x's shape.
+---Whole numbers in x's shape, from `low` to `high`, both counted; without `low` from 1.
 ---@param x heed.Tensor
----@param low integer
----@param high integer
----@param options? table
+---@param ... integer|table low, high, options
 ---@return heed.Tensor
-function heed.randint_like(x, low, high, options)
-  local all = like_options("randint_like", x, options)
-  return randint(low, high, {x:size()}, all)
+function heed.randint_like(x, ...)
+  check_tensor("randint_like", x)
+  local a = arguments("randint_like", {"low", "high"}, MAKER, ...)
+  if a.high == nil then a.low, a.high = nil, a.low end
+  return randint(a.low or 1, a.high, {x:size()}, like(x, a))
 end
 
 
@@ -107,86 +159,106 @@ local function parts(x, dim, sizes)
 end
 
 
-local function check_count(name, argument, n)
-  if math.type(n) == "float" and n == math.floor(n) then n = math.tointeger(n) end
-  if math.type(n) ~= "integer" or n < 1 then
-    fail("%s: argument '%s': a whole number of at least 1 expected, got %s", name, argument,
-         tostring(n))
-  end
-  return n
+-- Sizes of parts of n elements, the last as many as are left.
+local function equal_sizes(n, size)
+  local sizes = {}
+  for from = 1, math.max(n, 1), size do sizes[#sizes + 1] = math.min(size, n - from + 1) end
+  return sizes
 end
 
 
----Parts of `size` elements along `dim` (the last may be shorter), or of the sizes in a list.
-both("split", function(x, size, dim)
-  dim = dim or 1
-  local n, sizes = x:size(dim), size
-  if type(size) ~= "table" then
-    size, sizes = check_count("split", "size", size), {}
-    for from = 1, math.max(n, 1), size do sizes[#sizes + 1] = math.min(size, n - from + 1) end
-  end
+local function check_sizes(x, sizes, n)
   local sum = 0
-  for _, s in ipairs(sizes) do sum = sum + s end
+  for i, size in ipairs(sizes) do
+    local whole = type(size) == "number" and math.tointeger(size)
+    if not whole or whole < 0 then
+      fail("split: a size expected at position %d, got %s", i, options.kind(size))
+    end
+    sum = sum + whole
+  end
   if sum ~= n then
     fail("split: sizes that add up to %d expected, got %d, for a tensor of shape %s", n, sum,
          tostring(x.shape))
   end
-  return parts(x, dim, sizes)
+  return sizes
+end
+
+
+---Parts of `size` elements along `dim` (the last may be shorter), or of the sizes in a list.
+both("split", function(x, ...)
+  check_tensor("split", x)
+  local a = arguments("split", {"split_size", "dim"}, {}, ...)
+  local dim, n = check_dim("split", x, a.dim)
+  local size = a.split_size
+  if type(size) == "table" then return parts(x, dim, check_sizes(x, size, n)) end
+  return parts(x, dim, equal_sizes(n, check_count("split", "split_size", size)))
 end)
 
 
----At most `n` parts of equal size along `dim`; the last may be shorter.
-both("chunk", function(x, n, dim)
-  n = check_count("chunk", "chunks", n)
-  return x:split(math.max(1, (x:size(dim or 1) + n - 1) // n), dim)
+---At most `chunks` parts of equal size along `dim`; the last may be shorter.
+both("chunk", function(x, ...)
+  check_tensor("chunk", x)
+  local a = arguments("chunk", {"chunks", "dim"}, {}, ...)
+  local dim, n = check_dim("chunk", x, a.dim)
+  local chunks = check_count("chunk", "chunks", a.chunks)
+  return parts(x, dim, equal_sizes(n, math.max(1, (n + chunks - 1) // chunks)))
 end)
 
 
 ---The slices along `dim`, without it.
-both("unbind", function(x, dim)
+both("unbind", function(x, ...)
+  check_tensor("unbind", x)
+  local dim, n = check_dim("unbind", x, arguments("unbind", {"dim"}, {}, ...).dim)
   local list = {}
-  for i = 1, x:size(dim or 1) do list[i] = x:select(dim or 1, i) end
+  for i = 1, n do list[i] = x:select(dim, i) end
   return list
 end)
 
 
 -- Types ------------------------------------------------------------------
 
-for name, dtype in pairs {float = "float32", double = "float64", half = "float16",
-                          bfloat16 = "bfloat16", long = "int64", bool = "bool"} do
+for name, dtype in pairs {
+  float = "float32", double = "float64", half = "float16", bfloat16 = "bfloat16", long = "int64",
+  byte = "uint8", bool = "bool",
+} do
   methods[name] = function(x) return x:to(dtype) end
 end
-methods.cpu = function(x) return x:to("cpu") end
+
+function methods.cpu(x) return x:to("cpu") end
 
 
 -- Comparison -------------------------------------------------------------
 
-local close_options = {rtol = 1e-5, atol = 1e-8, equal_nan = false}
+local function near(x, y, a)
+  local allowed = y:abs():mul(a.rtol or 1e-5):add(a.atol or 1e-8)
+  local same = x:sub(y):abs():le(allowed) | x:eq(y)
+  if a.equal_nan then same = same | (x:isnan() & y:isnan()) end
+  return same:all()
+end
 
----Is |x - y| <= atol + rtol |y| everywhere?
-both("allclose", function(x, y, options)
-  local o = {}
-  for key, value in pairs(close_options) do o[key] = value end
-  for key, value in pairs(options or {}) do
-    if o[key] == nil then fail("allclose: unknown option '%s'", tostring(key)) end
-    o[key] = value
-  end
-  return heed.no_grad(function()
-    local near = x:sub(y):abs():le(heed.abs(y):mul(o.rtol):add(o.atol)) | x:eq(y)
-    if o.equal_nan then near = near | (x:isnan() & y:isnan()) end
-    return near:all()
-  end)
+
+---Is |x - y| <= atol + rtol |y| everywhere? Without options 1e-8 and 1e-5.
+both("allclose", function(x, y, ...)
+  check_tensor("allclose", x)
+  check_tensor("allclose", y)
+  local a = arguments("allclose", {"rtol", "atol", "equal_nan"}, {}, ...)
+  if not y.dtype:find("float") then y = y:to("float64") end
+  return heed.no_grad(near, x, y, a)
 end)
 
 
 -- Operations of the user's -----------------------------------------------
 
-local function tensors_of(args)
-  local list = {}
-  for i = 1, args.n do
-    if is_tensor(args[i]) then list[#list + 1] = args[i] end
+-- The tensors among n values: a list, and where they stand.
+local function tensors_among(values)
+  local list, places = {}, {}
+  for i = 1, values.n do
+    if is_tensor(values[i]) then
+      list[#list + 1] = values[i]
+      places[#places + 1] = i
+    end
   end
-  return list
+  return list, places
 end
 
 
@@ -198,13 +270,34 @@ local function any_requires_grad(list)
 end
 
 
--- Gradients for all arguments, less those of arguments that are no tensors.
-local function only_tensors(args, ...)
-  local all, list, n = {...}, {}, 0
-  for i = 1, args.n do
-    if is_tensor(args[i]) then n = n + 1; list[n] = all[i] or false end
+-- Handles of their own for the results that will have a history, in place of them.
+local function take_floats(results)
+  local list, places = {}, {}
+  for i = 1, results.n do
+    local y = results[i]
+    if is_tensor(y) and y.dtype:find("float") then
+      results[i] = y:detach()
+      list[#list + 1] = results[i]
+      places[#places + 1] = i
+    end
   end
-  return unpack(list, 1, n)
+  return list, places
+end
+
+
+-- What backward gave for n arguments, less what belongs to those that are no tensors.
+local function of_tensors(places, n, ...)
+  local given, list = pack(...), {}
+  for k, i in ipairs(places) do
+    list[k], given[i] = given[i] or false, nil
+  end
+  for i = 1, given.n do
+    if given[i] then
+      fail("custom: backward gave a gradient for argument %d, which is no tensor; there are %d "
+           .. "arguments", i, n)
+    end
+  end
+  return unpack(list)
 end
 
 
@@ -217,45 +310,62 @@ end
 ---@return function
 function heed.custom(rules)
   if type(rules) ~= "table" or not rules.forward or not rules.backward then
-    fail("custom: a table with the functions 'forward' and 'backward' expected")
+    fail("custom: a table with the functions 'forward' and 'backward' expected, got %s",
+         options.kind(rules))
   end
+  local forward = options.callable("custom", "forward", rules.forward)
+  local backward = options.callable("custom", "backward", rules.backward)
   return function(...)
-    local ctx, args = {}, table.pack(...)
-    local results = table.pack(heed.no_grad(rules.forward, ctx, ...))
-    local inputs = tensors_of(args)
+    local ctx, n = {}, select("#", ...)
+    local results = pack(heed.no_grad(forward, ctx, ...))
+    local inputs, sources = tensors_among(pack(...))
     if not heed.is_grad_enabled() or not any_requires_grad(inputs) then
       return unpack(results, 1, results.n)
     end
-    for i = 1, results.n do
-      if is_tensor(results[i]) then results[i] = results[i]:detach() end
+    local outputs, places = take_floats(results)
+    local nresults = results.n                   -- the rule may not hold what holds the rule
+    local function rule(...)
+      local gs, by_place = {...}, {}
+      for k, i in ipairs(places) do by_place[i] = gs[k] end
+      return of_tensors(sources, n, backward(ctx, unpack(by_place, 1, nresults)))
     end
-    core.record(tensors_of(results), inputs, function(...)
-      return only_tensors(args, rules.backward(ctx, ...))
-    end)
+    heed.keep(ctx)
+    if #outputs > 0 then core.record(outputs, inputs, rule) end
     return unpack(results, 1, results.n)
   end
 end
 
 
--- Runs f once more, from the same random numbers, with gradients; gs are those of its results.
+-- The argument x once more, as a leaf; its gradient is put into found[i].
+local function catch(x, found, i)
+  local identity = heed.custom {
+    forward = function(_, y) return y end,
+    backward = function(_, g) found[i] = g end,
+  }
+  return identity(x:detach():requires_grad_())
+end
+
+
+-- Sets the generator back when the block that it is declared in ends.
+local function restoring_rng()
+  local now = heed.rng_state()
+  return setmetatable({}, {__close = function() heed.rng_state(now) end})
+end
+
+
+-- Runs f again, from the same random numbers, with gradients; gs are those of its results.
 local function walk_again(f, args, state, gs)
-  local inputs, found, now = {n = args.n}, {}, heed.rng_state()
-  heed.rng_state(state)
+  local inputs, found <const> = {}, {}
   for i = 1, args.n do
-    inputs[i] = args[i]
-    if is_tensor(args[i]) and args[i].requires_grad then
-      local catch = heed.custom {
-        forward = function(_, x) return x end,
-        backward = function(_, g) found[i] = g end,
-      }
-      inputs[i] = catch(args[i]:detach():requires_grad_())
-    end
+    local x = args[i]
+    inputs[i] = is_tensor(x) and x.requires_grad and catch(x, found, i) or x
   end
-  local results = tensors_of(table.pack(f(unpack(inputs, 1, inputs.n))))
-  heed.rng_state(now)
-  local sum
-  for i, y in ipairs(results) do
-    if gs[i] and y.requires_grad then
+  local _ <close> = restoring_rng()
+  heed.rng_state(state)
+  local results, sum = pack(f(unpack(inputs, 1, args.n))), nil
+  for i = 1, results.n do
+    local y = results[i]
+    if gs[i] and is_tensor(y) and y.requires_grad then
       local part = (y * gs[i]):sum()
       sum = sum and sum + part or part
     end
@@ -270,12 +380,13 @@ end
 ---@param ... any
 ---@return any ...
 function heed.checkpoint(f, ...)
+  options.callable("checkpoint", "f", f)
   if not heed.is_grad_enabled() then return f(...) end
-  local args, state = table.pack(...), heed.rng_state()
+  local args, state = heed.keep(pack(...)), heed.keep(heed.rng_state())
   local run = heed.custom {
     forward = function(_, _, ...) return f(...) end,
     backward = function(_, ...)
-      local found = heed.enable_grad(walk_again, f, args, state, table.pack(...))
+      local found = heed.enable_grad(walk_again, f, args, state, {...})
       return nil, unpack(found, 1, args.n)
     end,
   }
@@ -288,8 +399,8 @@ end
 -- A fixed mixture of all results, so that one number's gradient tests all of them.
 local function mixture(...)
   local sum
-  for _, y in ipairs(tensors_of(table.pack(...))) do
-    if y.dtype:find("^float") then
+  for _, y in ipairs((tensors_among(pack(...)))) do
+    if y.dtype:find("float") then
       local weights = (heed.arange(y:numel(), {dtype = "float64"}) * 0.7):sin():reshape({y:size()})
       local part = (y * weights):sum()
       sum = sum and sum + part or part
@@ -314,33 +425,42 @@ local function numeric_gradient(f, xs, k, eps)
 end
 
 
+local function exact_gradients(f, xs)
+  local y = mixture(f(unpack(xs)))
+  return y.requires_grad and heed.grad(y, xs) or {}
+end
+
+
+-- The first element of input k whose gradient is wrong, in words; nil if there is none.
+local function difference(k, x, exact, numeric, o)
+  local flat = exact and exact:reshape(-1)
+  for i = 1, x:numel() do
+    local a, n = flat and flat[i] or 0, numeric[i]
+    if not (math.abs(a - n) <= o.atol + o.rtol * math.abs(n)) then
+      return ("gradcheck: input %d, element %d: %g by the rule, %g by differences")
+        :format(k, i, a, n)
+    end
+  end
+end
+
+
 ---Compares f's gradients with central differences, in float64.
 ---@param f function of the tensors in xs
 ---@param xs heed.Tensor|heed.Tensor[] copied as float64
----@param options? {eps: number, atol: number, rtol: number} 1e-6, 1e-5 and 1e-3 unless given
----@return boolean good, string? message of the worst element if not
-function heed.gradcheck(f, xs, options)
-  local o = {eps = 1e-6, atol = 1e-5, rtol = 1e-3}
-  for key, value in pairs(options or {}) do
-    if not o[key] then fail("gradcheck: unknown option '%s'", tostring(key)) end
-    o[key] = value
-  end
-  if is_tensor(xs) then xs = {xs} end
+---@param given? {eps: number, atol: number, rtol: number} 1e-6, 1e-5 and 1e-3 unless given
+---@return boolean good, string? message of the first wrong element if not
+function heed.gradcheck(f, xs, given)
+  options.callable("gradcheck", "f", f)
+  local o = options.read("gradcheck", given, {eps = 1e-6, atol = 1e-5, rtol = 1e-3})
   local leaves = {}
-  for k, x in ipairs(xs) do
-    leaves[k] = heed.tensor(x, {dtype = "float64"}):contiguous():requires_grad_()
+  for k, x in ipairs(is_tensor(xs) and {xs} or xs) do
+    leaves[k] = heed.tensor(x, {dtype = "float64"}):requires_grad_()
   end
-  local exact = heed.grad(mixture(f(unpack(leaves))), leaves)
+  local exact = exact_gradients(f, leaves)
   for k, x in ipairs(leaves) do
     local numeric = heed.no_grad(numeric_gradient, f, leaves, k, o.eps)
-    local flat = exact[k] and exact[k]:reshape(-1)
-    for i = 1, x:numel() do
-      local a, n = flat and flat[i] or 0, numeric[i]
-      if not (math.abs(a - n) <= o.atol + o.rtol * math.abs(n)) then
-        return false, ("gradcheck: input %d, element %d: %g by the rule, %g by differences")
-          :format(k, i, a, n)
-      end
-    end
+    local message = difference(k, x, exact[k], numeric, o)
+    if message then return false, message end
   end
   return true
 end

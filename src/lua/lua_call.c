@@ -5,7 +5,6 @@
 ** Upvalue 3 is the op's number.
 */
 
-#include <math.h>
 #include <string.h>
 
 #include "lua_heed.h"
@@ -20,11 +19,10 @@ typedef struct reading {
   int top;                         /* the last positional argument */
   int options;                     /* the stack place of the options, or 0 */
   int used;                        /* of 'room' */
-  int nheld;
+  bool lists;                      /* of tensors */
   bool requires_grad;
   heed_value args[HEED_ARGUMENTS];
   int64_t room[ROOM];
-  heed_tensor *held[HEED_ARGUMENTS];
 } reading;
 
 
@@ -34,41 +32,49 @@ typedef struct reading {
 ** ===================================================================
 */
 
-static int wrong (reading *r, const heed_parameter *p, int i, const char *wanted) {
-  lua_State *L = r->L;
-  if (lua_type(L, i) == LUA_TNUMBER)
-    return raise(L, "%s: argument '%s': %s expected, got %s", r->row->name, p->name, wanted,
-                 luaL_tolstring(L, i, NULL));
-  return raise(L, "%s: argument '%s': %s expected, got %s", r->row->name, p->name, wanted,
-               luaL_typename(L, i));
+static int wrong (const reading *r, const heed_parameter *p, int i, const char *wanted) {
+  return raise_wrong(r->L, r->row->name, p->name, wanted, i);
 }
 
-/* A tensor that this call holds on to: a finaliser might release it meanwhile. */
-static heed_tensor *tensor_at (reading *r, const heed_parameter *p, int i) {
-  heed_tensor *t = raw_tensor(r->L, i);
-  if (t != NULL) return t;
-  if (lua_type(r->L, i) == LUA_TUSERDATA)
-    raise(r->L, "%s: argument '%s': the tensor was released, or is none", r->row->name, p->name);
-  wrong(r, p, i, "a tensor");
+
+static heed_tensor *tensor_at (const reading *r, const heed_parameter *p, int i) {
+  slot *s = slot_at(r->L, r->b, i);
+  if (s != NULL && s->t != NULL) return s->t;
+  bool number = p->want == HEED_WANT_TENSOR && p != r->row->parameter;
+  wrong(r, p, i, number ? "a tensor or a number" : "a tensor");
   return NULL;
 }
 
-static heed_value read_tensor (reading *r, const heed_parameter *p, int i) {
-  lua_State *L = r->L;
-  switch (lua_type(L, i)) {
-    case LUA_TNUMBER:
-      return lua_isinteger(L, i) ? heed_i(lua_tointeger(L, i)) : heed_f(lua_tonumber(L, i));
-    case LUA_TBOOLEAN: return heed_b(lua_toboolean(L, i));
+
+/* A boolean in place of a mask is most often what '==' made of two tensors. */
+static heed_value read_truth (const reading *r, const heed_parameter *p, int i) {
+  if (strcmp(p->name, "mask") == 0 || strcmp(p->name, "condition") == 0)
+    wrong(r, p, i, "a bool tensor such as x:eq(2)");
+  return heed_b(lua_toboolean(r->L, i));
+}
+
+
+static heed_value read_number (const reading *r, const heed_parameter *p, int i) {
+  if (lua_type(r->L, i) != LUA_TNUMBER) wrong(r, p, i, "a number");
+  return lua_isinteger(r->L, i) ? heed_i(lua_tointeger(r->L, i)) : heed_f(lua_tonumber(r->L, i));
+}
+
+
+static heed_value read_tensor (const reading *r, const heed_parameter *p, int i) {
+  switch (lua_type(r->L, i)) {
+    case LUA_TNUMBER: return read_number(r, p, i);
+    case LUA_TBOOLEAN: return read_truth(r, p, i);
     default: return heed_t(tensor_at(r, p, i));
   }
 }
 
-/* The tensors of the table at i, or all from i to 'last', in memory of Lua's. */
+
+/* The tensors of the table at *i, or all that follow one another, in memory of Lua's. */
 static heed_value read_tensors (reading *r, const heed_parameter *p, int *i) {
   lua_State *L = r->L;
   bool table = lua_type(L, *i) == LUA_TTABLE;
   int n = table ? (int)lua_rawlen(L, *i) : 0;
-  while (!table && *i + n <= r->top && raw_tensor(L, *i + n) != NULL) n++;
+  while (!table && *i + n <= r->top && is_box(L, *i + n)) n++;
   if (n == 0 && !table) wrong(r, p, *i, "a list of tensors");
   heed_tensor **list = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *list, 0);
   for (int k = 0; k < n; k++) {
@@ -79,24 +85,24 @@ static heed_value read_tensors (reading *r, const heed_parameter *p, int *i) {
     lua_pop(L, 1);
   }
   *i += table ? 1 : n;
+  r->lists = true;
   return heed_ts(n, list);
 }
 
-static int64_t whole_at (reading *r, const heed_parameter *p, int i) {
+
+static int64_t whole_at (const reading *r, const heed_parameter *p, int i) {
   int64_t value = 0;
   if (!to_whole(r->L, i, &value)) wrong(r, p, i, "a whole number");
   return value;
 }
 
-static int64_t list_entry (reading *r, const heed_parameter *p, int i) {
+
+static void add_entry (reading *r, const heed_parameter *p, int i) {
+  if (r->used == ROOM) raise(r->L, "%s: argument '%s': too many numbers", r->row->name, p->name);
   int64_t value = whole_at(r, p, i);
-  return p->want == HEED_WANT_AXES ? axis_of(r->L, value, r->row->name) : value;
+  r->room[r->used++] = p->want == HEED_WANT_AXES ? axis_of(r->L, value, r->row->name) : value;
 }
 
-static void add_entry (reading *r, const heed_parameter *p, int64_t value) {
-  if (r->used == ROOM) raise(r->L, "%s: argument '%s': too many numbers", r->row->name, p->name);
-  r->room[r->used++] = value;
-}
 
 /* May numbers that follow one another stand for a list? Only where nothing else could. */
 static bool takes_rest (const heed_signature *row, const heed_parameter *p) {
@@ -105,40 +111,40 @@ static bool takes_rest (const heed_signature *row, const heed_parameter *p) {
   return true;
 }
 
-static heed_value read_list (reading *r, const heed_parameter *p, int *i) {
-  lua_State *L = r->L;
-  int from = r->used;
-  if (lua_type(L, *i) == LUA_TTABLE) {
-    lua_Unsigned n = lua_rawlen(L, *i);
-    for (lua_Unsigned k = 1; k <= n; k++) {
-      lua_rawgeti(L, *i, (lua_Integer)k);
-      add_entry(r, p, list_entry(r, p, lua_gettop(L)));
-      lua_pop(L, 1);
-    }
-    (*i)++;
+
+static void add_table (reading *r, const heed_parameter *p, int i) {
+  lua_Integer n = (lua_Integer)lua_rawlen(r->L, i);
+  for (lua_Integer k = 1; k <= n; k++) {
+    lua_rawgeti(r->L, i, k);
+    add_entry(r, p, lua_gettop(r->L));
+    lua_pop(r->L, 1);
   }
+}
+
+
+static heed_value read_list (reading *r, const heed_parameter *p, int *i) {
+  int from = r->used;
+  if (lua_type(r->L, *i) == LUA_TTABLE) add_table(r, p, (*i)++);
   else {
     bool rest = takes_rest(r->row, p);
-    do add_entry(r, p, list_entry(r, p, (*i)++));
-    while (rest && *i <= r->top && lua_type(L, *i) == LUA_TNUMBER);
+    do add_entry(r, p, (*i)++);
+    while (rest && *i <= r->top && lua_type(r->L, *i) == LUA_TNUMBER);
   }
   return heed_l(r->used - from, r->room + from);
 }
 
-static heed_value read_number (reading *r, const heed_parameter *p, int i) {
-  if (lua_type(r->L, i) != LUA_TNUMBER) wrong(r, p, i, "a number");
-  return lua_isinteger(r->L, i) ? heed_i(lua_tointeger(r->L, i)) : heed_f(lua_tonumber(r->L, i));
-}
 
-static heed_value read_flag (reading *r, const heed_parameter *p, int i) {
+static heed_value read_flag (const reading *r, const heed_parameter *p, int i) {
   if (!lua_isboolean(r->L, i)) wrong(r, p, i, "true or false");
   return heed_b(lua_toboolean(r->L, i));
 }
 
-static heed_value read_text (reading *r, const heed_parameter *p, int i) {
+
+static heed_value read_text (const reading *r, const heed_parameter *p, int i) {
   if (lua_type(r->L, i) != LUA_TSTRING) wrong(r, p, i, "a text");
   return heed_s(lua_tostring(r->L, i));
 }
+
 
 /* Reads what p wants at *i and moves *i behind it. */
 static heed_value read_argument (reading *r, const heed_parameter *p, int *i) {
@@ -147,9 +153,9 @@ static heed_value read_argument (reading *r, const heed_parameter *p, int *i) {
     return heed_none();
   }
   switch (p->want) {
+    case HEED_WANT_TENSOR: return read_tensor(r, p, (*i)++);
     case HEED_WANT_TENSORS: return read_tensors(r, p, i);
     case HEED_WANT_AXES: case HEED_WANT_SHAPE: return read_list(r, p, i);
-    case HEED_WANT_TENSOR: return read_tensor(r, p, (*i)++);
     case HEED_WANT_NUMBER: return read_number(r, p, (*i)++);
     case HEED_WANT_FLAG: return read_flag(r, p, (*i)++);
     case HEED_WANT_TYPE: return heed_i(check_type_name(r->L, (*i)++, r->row->name));
@@ -174,105 +180,101 @@ static int parameter_called (const heed_signature *row, const char *name) {
   return -1;
 }
 
-static int refuse_option (reading *r, const char *key) {
-  const char *known[HEED_ARGUMENTS];
-  int n = 0, from = r->row->method ? 1 : 0;
-  for (int i = from; i < r->row->parameters; i++) known[n++] = r->row->parameter[i].name;
-  unknown_option(r->L, r->row->name, key, n, known);
-  return 0;
-}
 
 /* Rows that make a tensor from nothing take the options of all such. */
-static bool maker_option (reading *r, const char *key) {
-  lua_State *L = r->L;
-  if (r->row->method || parameter_called(r->row, "dtype") < 0) return false;
-  if (strcmp(key, "requires_grad") == 0) {
-    r->requires_grad = lua_toboolean(L, -1);
-    return true;
-  }
-  if (strcmp(key, "device") != 0) return false;
-  const char *device = lua_tostring(L, -1);
-  if (device == NULL || strcmp(device, "cpu") != 0)
-    raise(L, "%s: argument 'device': %s is not here; there is \"cpu\"", r->row->name,
-          device != NULL ? device : luaL_typename(L, -1));
-  return true;
+static bool makes (const heed_signature *row) {
+  return !row->method && parameter_called(row, "dtype") >= 0;
 }
 
+
+static void refuse_option (const reading *r, const char *key) {
+  const char *known[HEED_ARGUMENTS + 2];
+  int n = 0;
+  for (int i = r->row->method; i < r->row->parameters; i++) known[n++] = r->row->parameter[i].name;
+  if (makes(r->row)) {
+    known[n++] = "requires_grad";
+    known[n++] = "device";
+  }
+  unknown_option(r->L, r->row->name, key, n, known);
+}
+
+
+/* The value is on top. */
+static void read_maker (reading *r, const char *key) {
+  lua_State *L = r->L;
+  int value = lua_gettop(L);
+  bool grad = strcmp(key, "requires_grad") == 0;
+  if (!makes(r->row) || (!grad && strcmp(key, "device") != 0)) refuse_option(r, key);
+  if (!grad) check_device(L, value, r->row->name);
+  else if (!lua_isboolean(L, value)) raise_wrong(L, r->row->name, key, "true or false", value);
+  else r->requires_grad = lua_toboolean(L, value);
+}
+
+
+/* Name and value are on top. What the value leads to stays below them, so that it lives on. */
 static void read_option (reading *r) {
   lua_State *L = r->L;
-  if (lua_type(L, -2) != LUA_TSTRING) raise(L, "%s: options are named", r->row->name);
+  if (lua_type(L, -2) != LUA_TSTRING)
+    raise(L, "%s: options by name expected, got one at [%s]", r->row->name, told(L, -2));
   const char *key = lua_tostring(L, -2);
   int i = parameter_called(r->row, key), place = lua_gettop(L);
   if (i < 0) {
-    if (!maker_option(r, key)) refuse_option(r, key);
+    read_maker(r, key);
     return;
   }
   if (r->args[i].kind != HEED_NONE)
     raise(L, "%s: argument '%s' is given twice", r->row->name, key);
   r->args[i] = read_argument(r, &r->row->parameter[i], &place);
+  if (r->args[i].kind == HEED_TEXT) lua_pushvalue(L, -1);
 }
+
 
 static void read_options (reading *r) {
   lua_State *L = r->L;
-  if (r->options == 0) return;
+  luaL_checkstack(L, 2 * HEED_ARGUMENTS + 8, r->row->name);
   lua_pushnil(L);
   while (lua_next(L, r->options)) {
-    int top = lua_gettop(L);
+    int value = lua_gettop(L);
     read_option(r);
-    if (lua_gettop(L) > top) {     /* a list of tensors was made: it stays, below the pair */
-      lua_insert(L, r->options + 1);
-      lua_settop(L, top + 1);
-    }
+    if (lua_gettop(L) > value) lua_insert(L, value - 1);
     lua_pop(L, 1);
   }
 }
 
-static bool wants_list (const heed_parameter *p) {
-  return p->want == HEED_WANT_SHAPE || p->want == HEED_WANT_AXES || p->want == HEED_WANT_TENSORS;
+
+/* May {} stand for no options here, and not for an empty list? */
+static bool no_options (const reading *r, int i, int next) {
+  if (i != r->top || lua_type(r->L, i) != LUA_TTABLE || !is_empty(r->L, i)) return false;
+  if (next == r->row->parameters) return true;
+  heed_want want = r->row->parameter[next].want;
+  return want != HEED_WANT_TENSORS && want != HEED_WANT_AXES && want != HEED_WANT_SHAPE;
 }
 
-/* Is the last argument an empty table of options? For a list it would be an empty list. */
-static bool is_empty_options (const reading *r, int i, int next) {
-  return i == r->top && r->options == 0 && lua_type(r->L, i) == LUA_TTABLE &&
-         lua_rawlen(r->L, i) == 0 && !wants_list(&r->row->parameter[next]);
-}
 
 static void read_positional (reading *r) {
+  const heed_signature *row = r->row;
   int i = 1, next = 0;
-  while (i <= r->top) {
-    if (next == r->row->parameters)
-      raise(r->L, "%s: at most %d arguments expected, got %d", r->row->name, r->row->parameters,
-            r->top);
-    if (is_empty_options(r, i, next)) return;
-    r->args[next] = read_argument(r, &r->row->parameter[next], &i);
+  while (i <= r->top && next < row->parameters && !no_options(r, i, next)) {
+    r->args[next] = read_argument(r, &row->parameter[next], &i);
     next++;
   }
+  if (i <= r->top && !no_options(r, i, next))
+    raise(r->L, "%s: at most %d arguments expected, got %d", row->name, row->parameters, r->top);
 }
 
-static void read_call (lua_State *L, reading *r) {
+
+/* The arguments that stand up to 'top'; other things may lie above. */
+static void read_call (lua_State *L, reading *r, const heed_signature *row, int top) {
+  while (top > 0 && lua_isnil(L, top)) top--;
   r->L = L;
-  r->b = enter(L);
-  r->row = heed_describe(r->b->cx, (heed_op)lua_tointeger(L, lua_upvalueindex(3)));
-  if (r->row == NULL) raise_failure(L);
-  r->top = lua_gettop(L);
-  while (r->top > 0 && lua_isnil(L, r->top)) r->top--;
-  r->options = r->used = r->nheld = 0;
-  r->requires_grad = false;
-  for (int i = 0; i < r->row->parameters; i++) r->args[i].kind = HEED_NONE;
-  luaL_checkstack(L, 20, r->row->name);
-  if (r->top > 0 && is_options(L, r->top)) r->options = r->top--;
+  r->row = row;
+  r->top = top;
+  r->options = r->used = 0;
+  r->lists = r->requires_grad = false;
+  for (int i = 0; i < row->parameters; i++) r->args[i].kind = HEED_NONE;
+  if (top > 0 && is_options(L, top)) r->options = r->top--;
   read_positional(r);
-  read_options(r);
-}
-
-/* Arguments are held while the call runs: making room may run a finaliser that releases one. */
-static void hold (reading *r) {
-  for (int i = 0; i < r->row->parameters; i++)
-    if (r->args[i].kind == HEED_TENSOR) r->held[r->nheld++] = heed_keep(r->args[i].tensor);
-}
-
-static void let_go (reading *r) {
-  while (r->nheld > 0) heed_drop(r->held[--r->nheld]);
+  if (r->options != 0) read_options(r);
 }
 
 /* }================================================================== */
@@ -284,82 +286,116 @@ static void let_go (reading *r) {
 ** ===================================================================
 */
 
-/* Of any() and all() over everything Lua wants to know the truth. */
-static bool is_truth (const reading *r, heed_op op, const heed_tensor *y) {
-  return (op == HEED_any || op == HEED_all) && heed_rank(y) == 0 &&
-         r->args[1].kind == HEED_NONE;
+static void own (heed_tensor *t, bool yes) {
+  if (yes) heed_keep(t);
+  else heed_drop(t);
 }
 
-static int push_results (reading *r, heed_op op, int n, box *const *slots) {
+
+/* What came out of tables is held while the call runs: finalisers may change the tables. */
+static void hold (const reading *r, bool yes) {
+  if (!r->lists && r->options == 0) return;
+  for (int i = 0; i < r->row->parameters; i++) {
+    const heed_value *v = &r->args[i];
+    if (v->kind == HEED_TENSOR) own(v->tensor, yes);
+    for (int k = 0; v->kind == HEED_TENSORS && k < v->n; k++) own(v->tensors[k], yes);
+  }
+}
+
+
+/* Of any() and all() over everything Lua wants to know the truth. */
+static bool is_truth (const reading *r, heed_op op, const heed_tensor *y) {
+  return (op == HEED_any || op == HEED_all) && r->args[1].kind == HEED_NONE && heed_rank(y) == 0;
+}
+
+
+/* The results' userdata stand from 'base' on; those that are not there become nil. */
+static int give_results (const reading *r, heed_op op, int base, int n, slot *const *slots) {
   lua_State *L = r->L;
+  if (r->requires_grad && !heed_require_grad(slots[0]->t, true)) raise_failure(L);
   if (is_truth(r, op, slots[0]->t)) {
-    lua_settop(L, lua_gettop(L) - n);
-    push_element(L, slots[0]->t);
+    element e;
+    if (!read_element(slots[0]->t, &e)) raise_failure(L);
+    push_element(L, &e);
     return 1;
   }
-  if (r->requires_grad && !heed_require_grad(slots[0]->t, true)) raise_failure(L);
-  int base = lua_gettop(L) - n;
+  while (n > 1 && slots[n - 1]->t == NULL) n--;
   for (int i = 0; i < n; i++) {
     if (slots[i]->t != NULL) continue;
     lua_pushnil(L);
-    lua_replace(L, base + 1 + i);
+    lua_replace(L, base + i);
   }
-  while (n > 1 && lua_isnil(L, -1)) { lua_pop(L, 1); n--; }
+  lua_settop(L, base + n - 1);
   return n;
 }
 
-static int l_op (lua_State *L) {
-  reading r;
-  box *slots[HEED_RESULTS];
-  heed_tensor *out[HEED_RESULTS];
-  heed_op op = (heed_op)lua_tointeger(L, lua_upvalueindex(3));
-  read_call(L, &r);
-  int n = r.row->results;
-  for (int i = 0; i < n; i++) slots[i] = push_box(L);
-  hold(&r);
-  bool good = heed_apply(r.b->cx, op, r.args, r.row->parameters, out) != 0;
-  let_go(&r);
-  if (!good) return raise_failure(L);
-  for (int i = 0; i < n; i++) slots[i]->t = out[i];
-  return push_results(&r, op, n, slots);
+
+static const heed_signature *row_of (lua_State *L, const binding *b, heed_op *op) {
+  *op = (heed_op)lua_tointeger(L, lua_upvalueindex(3));
+  const heed_signature *row = heed_describe(b->cx, *op);
+  if (row == NULL) raise_failure(L);
+  return row;
 }
+
+
+/* Calls the row with the arguments up to 'top'. */
+static int call_op (lua_State *L, int top) {
+  reading r;
+  heed_op op;
+  slot *slots[HEED_RESULTS];
+  heed_tensor *out[HEED_RESULTS];
+  r.b = enter(L);
+  const heed_signature *row = row_of(L, r.b, &op);
+  lua_settop(L, top);
+  for (int i = 0; i < row->results; i++) slots[i] = push_slot(L);
+  read_call(L, &r, row, top);
+  hold(&r, true);
+  bool good = heed_apply(r.b->cx, op, r.args, row->parameters, out) != 0;
+  hold(&r, false);
+  if (!good) return raise_failure(L);
+  for (int i = 0; i < row->results; i++) slots[i]->t = out[i];
+  return give_results(&r, op, top + 1, row->results, slots);
+}
+
+
+static int l_op (lua_State *L) { return call_op(L, lua_gettop(L)); }
+
+
+/* An operator takes its operands, whatever else Lua passes. */
+static int l_binary (lua_State *L) { return call_op(L, 2); }
+
+static int l_unary (lua_State *L) { return call_op(L, 1); }
+
 
 static int l_op_in_place (lua_State *L) {
   reading r;
-  heed_op op = (heed_op)lua_tointeger(L, lua_upvalueindex(3));
-  read_call(L, &r);
+  heed_op op;
+  r.b = enter(L);
+  const heed_signature *row = row_of(L, r.b, &op);
+  read_call(L, &r, row, lua_gettop(L));
   if (r.args[0].kind != HEED_TENSOR)
-    return raise(L, "%s_: a tensor expected as the first argument", r.row->name);
-  hold(&r);
-  bool good = heed_apply_in_place(r.b->cx, op, r.args, r.row->parameters);
-  let_go(&r);
+    return raise(L, "%s_: a tensor expected as the first argument, got %s", row->name, told(L, 1));
+  hold(&r, true);
+  bool good = heed_apply_in_place(r.b->cx, op, r.args, row->parameters);
+  hold(&r, false);
   if (!good) return raise_failure(L);
   lua_settop(L, 1);
   return 1;
 }
 
-/* An operator takes its two operands, whatever else Lua passes. Upvalue 3 is the op. */
-static int l_operator (lua_State *L) {
-  lua_settop(L, 2);
-  return l_op(L);
-}
 
-static int l_minus (lua_State *L) {
-  lua_settop(L, 1);
-  return l_op(L);
-}
-
-/* & | ~ join truths only: on numbers they would mean bits */
+/* & | ~ join truths only: on numbers they would mean bits. */
 static int l_logic (lua_State *L) {
-  lua_settop(L, lua_tointeger(L, lua_upvalueindex(3)) == HEED_logical_not ? 1 : 2);
-  for (int i = 1; i <= lua_gettop(L); i++) {
+  int n = lua_tointeger(L, lua_upvalueindex(3)) == HEED_logical_not ? 1 : 2;
+  for (int i = 1; i <= n; i++) {
     heed_tensor *t = raw_tensor(L, i);
     if (t == NULL && lua_isboolean(L, i)) continue;
-    if (t == NULL || heed_type_of(t) != HEED_BOOL)
-      return raise(L, "&, |, ~: a bool tensor expected, got %s",
-                   t != NULL ? heed_type_name(heed_type_of(t)) : luaL_typename(L, i));
+    if (t == NULL) return raise(L, "&, |, ~: a bool tensor expected, got %s", told(L, i));
+    if (heed_type_of(t) != HEED_BOOL)
+      return raise(L, "&, |, ~: a bool tensor expected, got %s; compare first, as in x:gt(0)",
+                   heed_type_name(heed_type_of(t)));
   }
-  return l_op(L);
+  return call_op(L, n);
 }
 
 /* }================================================================== */
@@ -371,6 +407,7 @@ static void push_op (lua_State *L, lua_CFunction f, heed_op op) {
   lua_pushinteger(L, op);
   lua_pushcclosure(L, f, 3);
 }
+
 
 /* A row's function, in the module and, where its first argument is a tensor, as a method. */
 static void add_op (lua_State *L, heed_op op, const heed_signature *row, int module, int methods) {
@@ -389,23 +426,28 @@ static void add_op (lua_State *L, heed_op op, const heed_signature *row, int mod
   lua_settable(L, module);
 }
 
-void open_ops (lua_State *L, int module, int methods) {
+
+static void add_operators (lua_State *L) {
   static const struct { const char *name; lua_CFunction f; heed_op op; } operators[] = {
-    {"__add", l_operator, HEED_add}, {"__sub", l_operator, HEED_sub},
-    {"__mul", l_operator, HEED_mul}, {"__div", l_operator, HEED_div},
-    {"__idiv", l_operator, HEED_floor_divide}, {"__mod", l_operator, HEED_remainder},
-    {"__pow", l_operator, HEED_pow}, {"__unm", l_minus, HEED_neg},
-    {"__band", l_logic, HEED_logical_and}, {"__bor", l_logic, HEED_logical_or},
+    {"__add", l_binary, HEED_add}, {"__sub", l_binary, HEED_sub}, {"__mul", l_binary, HEED_mul},
+    {"__div", l_binary, HEED_div}, {"__idiv", l_binary, HEED_floor_divide},
+    {"__mod", l_binary, HEED_remainder}, {"__pow", l_binary, HEED_pow},
+    {"__unm", l_unary, HEED_neg}, {"__band", l_logic, HEED_logical_and},
+    {"__bor", l_logic, HEED_logical_or}, {"__bxor", l_logic, HEED_logical_xor},
     {"__bnot", l_logic, HEED_logical_not}
   };
-  binding *b = lua_touserdata(L, lua_upvalueindex(1));
-  for (int i = 0; i < HEED_NOPS; i++) {
-    const heed_signature *row = heed_describe(b->cx, (heed_op)i);
-    if (row == NULL) raise_failure(L);
-    add_op(L, (heed_op)i, row, module, methods);
-  }
   for (size_t i = 0; i < sizeof operators / sizeof *operators; i++) {
     push_op(L, operators[i].f, operators[i].op);
     lua_setfield(L, lua_upvalueindex(2), operators[i].name);
   }
+}
+
+
+void open_ops (lua_State *L, int module, int methods) {
+  for (int i = 0; i < HEED_NOPS; i++) {
+    const heed_signature *row = heed_describe(binding_of(L)->cx, (heed_op)i);
+    if (row == NULL) raise_failure(L);
+    add_op(L, (heed_op)i, row, module, methods);
+  }
+  add_operators(L);
 }

@@ -2,9 +2,10 @@
 ** lua_heed.h - what the files of the binding share. It is a client of heed.h and of Lua's
 ** API like any other: nothing here sees inside a tensor.
 **
-** Every function has the binding as upvalue 1 and the metatable of tensors as upvalue 2. A
-** result's userdata is made before the call that fills it, so that an error of Lua's loses
-** nothing; failures of the core are raised in one place, 'raise_failure'.
+** Every function has the binding as upvalue 1 and the metatable of tensors as upvalue 2.
+** Whatever calls Lua's API may raise, and may run a script's finalisers. So a function first
+** makes the userdata of its results, then reads its arguments, and only then calls the core,
+** holding what it got out of tables; failures of the core are raised in one place.
 */
 
 #ifndef lua_heed_h
@@ -19,66 +20,130 @@
 
 typedef struct binding binding;
 
-/* The userdata of a tensor. 't' is NULL once released; 'self' tells it from strangers. */
+/*
+** What the userdata of a tensor stands for. It lies in C's memory, so that what Lua forgot (a
+** metatable can be taken away with 'debug') is found when the state closes.
+*/
+typedef struct slot {
+  heed_tensor *t;                  /* NULL: not filled yet, or released */
+  struct slot *newer, *older;      /* all of the state's, by age */
+  int64_t age, scope;              /* the number of the scope that it was made in; 0: none */
+  bool kept, spared;               /* scopes leave it alone: for ever, or once */
+} slot;
+
+/* The userdata itself. 'self' tells it from strangers. */
 typedef struct box {
-  heed_tensor *t;
   struct box *self;
   binding *owner;
-  struct box *newer, *older;       /* all of the state's boxes, by age */
-  int64_t serial;
-  bool kept;                       /* heed.keep: scopes leave it alone */
+  slot *at;                        /* NULL: released */
 } box;
+
+/*
+** A call of scope, no_grad or enable_grad that runs, or a user's gradient rule. It counts while
+** its coroutine does: a suspended one takes its modes and scopes along.
+*/
+typedef struct frame {
+  struct frame *outer;             /* opened before it */
+  lua_State *L;                    /* the coroutine */
+  int64_t scope;                   /* its number, or 0: a mode */
+  bool recording, open;
+} frame;
+
+typedef struct hook hook;          /* lua_grad.c */
 
 struct binding {
   heed_context *cx;
-  lua_State *L;                    /* of the call that runs: the collector works on it */
-  box *newest;
-  int64_t serial;
+  lua_State *main, *L;             /* L: of the call that runs, kept alive in the registry */
+  slot *newest, *unused, *late;    /* late: released by finalisers, dropped when they are done */
+  int64_t clock;                   /* ages, and numbers of scopes */
+  frame *frames;
+  hook *hooks;
   size_t debt, soft_limit;         /* bytes not yet told to the collector; see lua_memory.c */
   bool collecting;
-  char home[512];                  /* "@…/lua/heed/": errors blame the first line outside it */
+  bool recording;                  /* outside all frames */
+  bool thrown;                     /* an error of a gradient rule waits in the registry */
   int precision, width, edge;      /* of printing */
+  char home[512];                  /* "@.../lua/heed/": errors blame the first line outside it */
 };
+
+static inline binding *binding_of (lua_State *L) {
+  return lua_touserdata(L, lua_upvalueindex(1));
+}
+
+/* The slot of the tensor at i; NULL when it is none of this state's, or released. */
+static inline slot *slot_at (lua_State *L, const binding *b, int i) {
+  box *x = lua_touserdata(L, i);
+  if (x == NULL || lua_rawlen(L, i) != sizeof(box) || x->self != x) return NULL;
+  return x->owner == b ? x->at : NULL;
+}
+
+/* An element as Lua has it: HEED_BOOL, HEED_INT64 or HEED_FLOAT64. */
+typedef struct element {
+  heed_type type;
+  union { bool truth; int64_t integer; double number; };
+} element;
+
+/* lua_tensor.c */
+void enter_anew (lua_State *L, binding *b);
+slot *push_slot (lua_State *L);                          /* an empty one, in its userdata */
+int fill (lua_State *L, slot *s, heed_tensor *t);        /* s := t, which it owns, or raises; 1 */
+void empty_slot (slot *s);                               /* drops its tensor */
+void drop_slots (binding *b);                            /* at the end: all of them */
+bool is_box (lua_State *L, int i);                       /* a tensor of this state, even released */
+heed_tensor *raw_tensor (lua_State *L, int i);           /* NULL: none, or released */
+heed_tensor *check_tensor (lua_State *L, int i);         /* raises */
+void push_shape (lua_State *L, const heed_tensor *t);
+bool in_finaliser (lua_State *L);
+lua_State *running (binding *b);                         /* a coroutine that may be used now */
+void open_tensor (lua_State *L, int module, int methods);
 
 /* Every function that works begins with it. A finaliser may come after the context is gone. */
 static inline binding *enter (lua_State *L) {
-  binding *b = lua_touserdata(L, lua_upvalueindex(1));
-  if (b->cx == NULL) luaL_error(L, "heed: the state is closing");
-  b->L = L;
+  binding *b = binding_of(L);
+  if (b->L != L || b->frames != NULL || b->late != NULL || b->cx == NULL) enter_anew(L, b);
   return b;
 }
 
-/* lua_heed.c */
-int raise_failure (lua_State *L);                        /* the core's message, at the caller */
-int raise (lua_State *L, const char *format, ...);       /* a message of the binding's own */
-void register_functions (lua_State *L, const luaL_Reg *functions, int table);
-heed_tensor *raw_tensor (lua_State *L, int i);           /* NULL: no tensor of this state */
-heed_tensor *check_tensor (lua_State *L, int i);         /* raises; also when released */
-box *push_box (lua_State *L);                            /* an empty one */
-int fill (lua_State *L, box *slot, heed_tensor *t);      /* slot owns t now; gives 1 */
-void release_box (box *slot);
-bool is_options (lua_State *L, int i);                   /* a table of named options */
+/* lua_error.c */
+int raise (lua_State *L, const char *format, ...);       /* at the first line outside heed */
+int raise_failure (lua_State *L);                        /* the core's message, likewise */
+int raise_wrong (lua_State *L, const char *function, const char *argument, const char *wanted,
+                 int i);                                 /* "f: argument 'x': … expected, got …" */
+const char *told (lua_State *L, int i);                  /* what stands at i; pushes words */
+const char *function_name (lua_State *L);                /* upvalue 3, for messages */
 bool to_whole (lua_State *L, int i, int64_t *value);     /* a whole number, float or integer */
 int64_t check_whole (lua_State *L, int i, const char *function, const char *name);
 heed_type check_type_name (lua_State *L, int i, const char *function);
+void check_device (lua_State *L, int i, const char *function);
 int64_t axis_of (lua_State *L, int64_t axis, const char *function);   /* Lua's to C's */
-void push_shape (lua_State *L, const heed_tensor *t);
+void check_callable (lua_State *L, int i, const char *function);
+bool is_empty (lua_State *L, int i);                     /* of a table */
+bool is_options (lua_State *L, int i);                   /* a table of named options */
 void unknown_option (lua_State *L, const char *function, const char *key, int n,
                      const char *const *known);          /* raises, naming the nearest */
-const char *function_name (lua_State *L);                /* upvalue 3, for messages */
+/* Steps through the options at i (none there: none): the next one's name, its value on top, the
+   name below; raises if it is not known. Before the first, push nil; after each, pop one. */
+const char *next_option (lua_State *L, int i, const char *function, int n,
+                         const char *const *known);
+void open_error (lua_State *L, int module);
+
+/* lua_heed.c */
+void register_functions (lua_State *L, const luaL_Reg *functions, int table);
 
 /* lua_call.c */
 void open_ops (lua_State *L, int module, int methods);
 
 /* lua_make.c, lua_read.c */
-void open_make (lua_State *L, int module, int methods);
+void open_make (lua_State *L, int module);
 void open_read (lua_State *L, int module, int methods);
-void push_element (lua_State *L, heed_tensor *t);        /* a number or truth; t has one element */
+bool read_element (heed_tensor *t, element *e);          /* of a tensor that has one; NULL: false */
+void push_element (lua_State *L, const element *e);
 heed_tensor *push_from_value (lua_State *L, int i, const heed_type *type);  /* as heed.tensor */
+heed_type lua_type_of (const heed_tensor *t);            /* of its 'element's */
 
 /* lua_index.c */
 int l_newindex (lua_State *L);
-int index_by_place (lua_State *L, heed_tensor *t);       /* key at 2; pushes the result */
+int index_by_place (lua_State *L);                       /* of the tensor at 1, by the key at 2 */
 
 /* lua_print.c */
 int l_tostring (lua_State *L);
@@ -86,9 +151,17 @@ void open_print (lua_State *L, int module, int methods);
 
 /* lua_memory.c */
 void make_room (void *self, size_t bytes, bool urgent);
-void open_memory (lua_State *L, int module, int methods);
+void open_memory (lua_State *L, int module);
+
+/* lua_scope.c */
+bool recording_in (const binding *b, lua_State *L);      /* what frames say; b has some */
+int64_t scope_in (const binding *b, lua_State *L);       /* the innermost scope's number, or 0 */
+void begin_frame (binding *b, lua_State *L, frame *f);
+void end_frame (binding *b, lua_State *L, frame *f);
+void open_scope (lua_State *L, int module);
 
 /* lua_grad.c, lua_optim.c, lua_file.c */
+void drop_hooks (binding *b);
 void open_grad (lua_State *L, int module, int methods);
 void open_optim (lua_State *L, int module);
 void open_file (lua_State *L, int module);

@@ -1,5 +1,5 @@
 /*
-** lua_make.c - tensors from numbers, nested tables and bytes.
+** lua_make.c - tensors from numbers, nested tables and bytes; random numbers' state.
 */
 
 #include <string.h>
@@ -10,11 +10,10 @@
 typedef struct nest {
   lua_State *L;
   int rank;                        /* -1: not known yet */
-  int64_t size[HEED_RANK];
+  int64_t size[HEED_RANK];         /* -1: not known yet */
   int64_t position[HEED_RANK];     /* of what is looked at, for messages */
-  bool floats, wholes, truths;
-  heed_type tensors;               /* the type that tensors among the leaves ask for */
-  bool any_tensor;
+  heed_type type;                  /* that the leaves ask for together */
+  bool any;                        /* leaf at all */
 } nest;
 
 
@@ -24,8 +23,9 @@ typedef struct nest {
 ** ===================================================================
 */
 
-static const char *place_text (nest *s, int depth) {
+static const char *place_text (const nest *s, int depth) {
   luaL_Buffer buffer;
+  if (depth == 0) return "the top";
   luaL_buffinit(s->L, &buffer);
   for (int i = 0; i < depth; i++) {
     lua_pushfstring(s->L, "[%I]", (LUAI_UACINT)s->position[i]);
@@ -35,52 +35,83 @@ static const char *place_text (nest *s, int depth) {
   return lua_tostring(s->L, -1);
 }
 
-static void note_leaf (nest *s, int depth) {
-  lua_State *L = s->L;
-  heed_tensor *t;
-  switch (lua_type(L, -1)) {
-    case LUA_TNUMBER:
-      if (lua_isinteger(L, -1)) s->wholes = true;
-      else s->floats = true;
-      return;
-    case LUA_TBOOLEAN: s->truths = true; return;
-    case LUA_TUSERDATA:
-      t = raw_tensor(L, -1);
-      if (t != NULL && heed_rank(t) == 0) {
-        if (!s->any_tensor || heed_type_of(t) > s->tensors) s->tensors = heed_type_of(t);
-        s->any_tensor = true;
-        return;
-      }
-      if (t != NULL)
-        raise(L, "tensor: a tensor with axes at %s; join such with heed.stack",
-              place_text(s, depth));
-      break;
-    default: break;
-  }
-  raise(L, "tensor: a number, a truth or a table expected at %s, got %s",
-        depth > 0 ? place_text(s, depth) : "the top", luaL_typename(L, -1));
+
+/* Types stand in order of promotion, but for the two of 16 bits. */
+static void join_type (nest *s, heed_type type) {
+  heed_type low = s->any && s->type < type ? s->type : type;
+  heed_type high = s->any && s->type > type ? s->type : type;
+  s->type = low == HEED_FLOAT16 && high == HEED_BFLOAT16 ? HEED_FLOAT32 : high;
+  s->any = true;
 }
 
-/* Checks the table (or leaf) on top of the stack, which stands 'depth' tables deep. */
+
+/* The type of the leaf on top; raises if it is none. */
+static heed_type type_of_leaf (const nest *s, int depth) {
+  lua_State *L = s->L;
+  heed_tensor *t = raw_tensor(L, -1);
+  if (t != NULL && heed_rank(t) == 0) return heed_type_of(t);
+  if (t != NULL)
+    raise(L, "tensor: numbers or tensors of rank 0 expected, got one with axes at %s; "
+          "heed.stack joins such", place_text(s, depth));
+  switch (lua_type(L, -1)) {
+    case LUA_TNUMBER: return lua_isinteger(L, -1) ? HEED_INT64 : HEED_FLOAT32;
+    case LUA_TBOOLEAN: return HEED_BOOL;
+    default: break;
+  }
+  const char *got = told(L, -1);
+  raise(L, "tensor: a number, a truth or a table expected at %s, got %s", place_text(s, depth),
+        got);
+  return HEED_BOOL;
+}
+
+
+/* Once the first leaf is reached all sizes are known: a table in itself may ask for very much. */
+static void check_amount (const nest *s) {
+  uint64_t n = 8, limit = heed_memory_now(binding_of(s->L)->cx).limit;
+  for (int i = 0; i < s->rank; i++) {
+    if (s->size[i] > 0 && n > limit / (uint64_t)s->size[i])
+      raise(s->L, "tensor: not enough memory: the tables hold more than %I elements",
+            (LUAI_UACINT)(limit / 8));
+    n *= s->size[i] > 0 ? (uint64_t)s->size[i] : 1;
+  }
+}
+
+
+static void survey_leaf (nest *s, int depth) {
+  if (s->rank < 0) {
+    s->rank = depth;
+    check_amount(s);
+  }
+  if (depth != s->rank) {
+    const char *got = told(s->L, -1);
+    raise(s->L, "tensor: a table expected at %s, got %s", place_text(s, depth), got);
+  }
+  join_type(s, type_of_leaf(s, depth));
+}
+
+
+static void check_size (nest *s, int depth, int64_t n) {
+  if (depth == HEED_RANK)
+    raise(s->L, "tensor: tables nested more than %d deep", HEED_RANK);
+  if (depth == s->rank)
+    raise(s->L, "tensor: a number expected at %s, got a table", place_text(s, depth));
+  if (s->size[depth] < 0) s->size[depth] = n;
+  if (n != s->size[depth])
+    raise(s->L, "tensor: %I values expected at %s, got %I", (LUAI_UACINT)s->size[depth],
+          place_text(s, depth), (LUAI_UACINT)n);
+  if (n == 0 && s->rank < 0) s->rank = depth + 1;
+}
+
+
+/* Looks at the table or leaf on top, which stands 'depth' tables deep. */
 static void survey (nest *s, int depth) {
   lua_State *L = s->L;
   if (lua_type(L, -1) != LUA_TTABLE) {
-    if (s->rank < 0) s->rank = depth;
-    if (depth != s->rank)
-      raise(L, "tensor: a table expected at %s, got %s", place_text(s, depth),
-            luaL_typename(L, -1));
-    note_leaf(s, depth);
+    survey_leaf(s, depth);
     return;
   }
-  if (depth == HEED_RANK || depth == s->rank)
-    raise(L, depth == HEED_RANK ? "tensor: tables nested more than %d deep"
-                                : "tensor: a number expected below depth %d, got a table", depth);
   int64_t n = (int64_t)lua_rawlen(L, -1);
-  if (s->size[depth] < 0) s->size[depth] = n;
-  if (n != s->size[depth])
-    raise(L, "tensor: %I values expected at %s, got %I", (LUAI_UACINT)s->size[depth],
-          depth > 0 ? place_text(s, depth) : "the top", (LUAI_UACINT)n);
-  if (n == 0 && s->rank < 0) s->rank = depth + 1;
+  check_size(s, depth, n);
   luaL_checkstack(L, 4, "tensor");
   for (int64_t i = 1; i <= n; i++) {
     s->position[depth] = i;
@@ -90,52 +121,54 @@ static void survey (nest *s, int depth) {
   }
 }
 
-static heed_type type_of_nest (const nest *s) {
-  if (s->any_tensor && !(s->floats && s->tensors < HEED_FLOAT16)) return s->tensors;
-  if (s->floats) return HEED_FLOAT32;
-  if (s->wholes) return HEED_INT64;
-  return s->truths ? HEED_BOOL : HEED_FLOAT32;         /* nothing at all: the default */
-}
-
 /* }================================================================== */
 
 
 /*
 ** {==================================================================
-** Second pass: values. The table may not have changed meanwhile: no code ran.
+** Second pass: values. A finaliser may have changed the tables since the first.
 ** ===================================================================
 */
 
-static bool read_leaf (lua_State *L, bool whole, void *at) {
+static void refuse_change (const nest *s) {
+  raise(s->L, "tensor: the table was changed while it was read");
+}
+
+
+/* The leaf on top, as an integer or a float. */
+static void read_leaf (const nest *s, heed_type type, void *at) {
+  lua_State *L = s->L;
   heed_tensor *t = raw_tensor(L, -1);
-  heed_type type = whole ? HEED_INT64 : HEED_FLOAT64;
-  if (t != NULL) return heed_read(t, type, at);
-  if (whole) {
-    int64_t i = lua_isboolean(L, -1) ? lua_toboolean(L, -1)
-              : lua_isinteger(L, -1) ? lua_tointeger(L, -1) : (int64_t)lua_tonumber(L, -1);
+  if (t != NULL && heed_rank(t) == 0) {
+    if (!heed_read(t, type, at)) raise_failure(L);
+    return;
+  }
+  bool truth = lua_isboolean(L, -1);
+  if (!truth && lua_type(L, -1) != LUA_TNUMBER) refuse_change(s);
+  if (type == HEED_INT64) {
+    int64_t i = truth ? lua_toboolean(L, -1) : lua_tointeger(L, -1);
     memcpy(at, &i, sizeof i);
   }
   else {
-    double f = lua_isboolean(L, -1) ? lua_toboolean(L, -1) : lua_tonumber(L, -1);
+    double f = truth ? lua_toboolean(L, -1) : lua_tonumber(L, -1);
     memcpy(at, &f, sizeof f);
   }
-  return true;
 }
 
-static bool gather (lua_State *L, bool whole, char **at) {
-  if (lua_type(L, -1) != LUA_TTABLE) {
-    bool good = read_leaf(L, whole, *at);
+
+static void gather (const nest *s, int depth, heed_type type, char **at) {
+  lua_State *L = s->L;
+  if (depth == s->rank) {
+    read_leaf(s, type, *at);
     *at += 8;
-    return good;
+    return;
   }
-  int64_t n = (int64_t)lua_rawlen(L, -1);
-  bool good = true;
-  for (int64_t i = 1; good && i <= n; i++) {
+  if (lua_type(L, -1) != LUA_TTABLE) refuse_change(s);
+  for (int64_t i = 1; i <= s->size[depth]; i++) {
     lua_rawgeti(L, -1, i);
-    good = gather(L, whole, at);
+    gather(s, depth + 1, type, at);
     lua_pop(L, 1);
   }
-  return good;
 }
 
 /* }================================================================== */
@@ -143,115 +176,141 @@ static bool gather (lua_State *L, bool whole, char **at) {
 
 /* Numbers, truths and nested tables at i become a tensor of 'type' (NULL: what they ask for). */
 heed_tensor *push_from_value (lua_State *L, int i, const heed_type *type) {
-  binding *b = lua_touserdata(L, lua_upvalueindex(1));
-  nest s = {.L = L, .rank = -1};
+  nest s = {.L = L, .rank = -1, .type = HEED_FLOAT32};
+  i = lua_absindex(L, i);
   for (int k = 0; k < HEED_RANK; k++) s.size[k] = -1;
+  slot *made = push_slot(L);
   lua_pushvalue(L, i);
   survey(&s, 0);
-  heed_type found = type_of_nest(&s), wanted = type != NULL ? *type : found;
-  bool whole = found <= HEED_INT64 && wanted <= HEED_INT64;
-  int64_t n = 1;
-  for (int k = 0; k < s.rank; k++) n *= s.size[k] < 0 ? (s.size[k] = 0) : s.size[k];
-  box *slot = push_box(L);
-  char *data = lua_newuserdatauv(L, (size_t)(n + 1) * 8, 0), *at = data;
-  lua_pushvalue(L, -3);
-  if (!gather(L, whole, &at)) raise_failure(L);
-  fill(L, slot, heed_empty(b->cx, wanted, s.rank, s.size));
-  if (!heed_write(slot->t, whole ? HEED_INT64 : HEED_FLOAT64, data)) raise_failure(L);
+  heed_type wanted = type != NULL ? *type : s.type;
+  heed_type read = s.type <= HEED_INT64 ? HEED_INT64 : HEED_FLOAT64;
+  size_t n = 1;
+  for (int k = 0; k < s.rank; k++) n *= (size_t)(s.size[k] < 0 ? (s.size[k] = 0) : s.size[k]);
+  char *data = lua_newuserdatauv(L, (n + 1) * 8, 0), *at = data;
+  lua_insert(L, -2);
+  gather(&s, 0, read, &at);
+  fill(L, made, heed_empty(binding_of(L)->cx, wanted, s.rank, s.size));
+  if (!heed_write(made->t, read, data)) raise_failure(L);
   lua_pop(L, 2);
-  lua_remove(L, -2);
-  return slot->t;
+  return made->t;
 }
 
-/* Options of makers, from the table at i (or none there): which type, and a gradient? */
-static void read_maker (lua_State *L, int i, heed_type *type, bool *typed, bool *grad) {
+
+/*
+** {==================================================================
+** Functions
+** ===================================================================
+*/
+
+/* Options of makers. */
+typedef struct maker {
+  bool typed, grad;
+  heed_type type;
+} maker;
+
+static maker read_maker (lua_State *L, int i) {
   static const char *const known[] = {"dtype", "requires_grad", "device"};
-  *typed = *grad = false;
-  if (lua_isnoneornil(L, i)) return;
-  if (!lua_istable(L, i)) raise(L, "%s: a table of options expected, got %s", function_name(L),
-                                luaL_typename(L, i));
+  maker m = {.type = HEED_FLOAT32};
+  const char *function = function_name(L), *key;
   lua_pushnil(L);
-  while (lua_next(L, i)) {
-    const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "?";
-    if (strcmp(key, "dtype") == 0) {
-      *type = check_type_name(L, lua_gettop(L), function_name(L));
-      *typed = true;
+  while ((key = next_option(L, i, function, 3, known)) != NULL) {
+    int value = lua_gettop(L);
+    if (key == known[0]) {
+      m.type = check_type_name(L, value, function);
+      m.typed = true;
     }
-    else if (strcmp(key, "requires_grad") == 0) *grad = lua_toboolean(L, -1);
-    else if (strcmp(key, "device") == 0) {
-      if (lua_type(L, -1) != LUA_TSTRING || strcmp(lua_tostring(L, -1), "cpu") != 0)
-        raise(L, "%s: argument 'device': %s is not here; there is \"cpu\"", function_name(L),
-              luaL_tolstring(L, -1, NULL));
-    }
-    else unknown_option(L, function_name(L), key, 3, known);
+    else if (key == known[2]) check_device(L, value, function);
+    else if (!lua_isboolean(L, value)) raise_wrong(L, function, key, "true or false", value);
+    else m.grad = lua_toboolean(L, value);
     lua_pop(L, 1);
   }
+  return m;
 }
+
+
+static int finish (lua_State *L, const maker *m) {
+  if (m->grad && !heed_require_grad(raw_tensor(L, -1), true)) return raise_failure(L);
+  return 1;
+}
+
+
+/* A copy without history. */
+static heed_tensor *copied (binding *b, heed_tensor *t, heed_type type) {
+  heed_tensor *plain = heed_detach(t);
+  heed_value to[] = {heed_t(plain), heed_i(type)};
+  heed_tensor *copy = type == heed_type_of(t) ? heed_call(b->cx, HEED_clone, to, 1)
+                                              : heed_call(b->cx, HEED_to, to, 2);
+  heed_drop(plain);
+  return copy;
+}
+
 
 /* tensor(values[, {dtype, requires_grad, device}]) */
 static int l_tensor (lua_State *L) {
-  enter(L);
-  heed_type type = HEED_FLOAT32;
-  bool typed, grad;
-  lua_settop(L, 2);
-  heed_tensor *given = raw_tensor(L, 1);
-  read_maker(L, 2, &type, &typed, &grad);
-  if (given != NULL) {             /* a tensor: a copy without history */
-    box *slot = push_box(L);
-    heed_tensor *plain = heed_detach(given);
-    heed_type to = typed ? type : heed_type_of(given);
-    heed_value args[] = {heed_t(plain), heed_i(to)};
-    bool same = to == heed_type_of(given);
-    heed_tensor *copy = heed_call(heed_context_of(given), same ? HEED_clone : HEED_to, args,
-                                  same ? 1 : 2);
-    heed_drop(plain);
-    fill(L, slot, copy);
+  binding *b = enter(L);
+  lua_settop(L, lua_gettop(L) < 2 ? 2 : lua_gettop(L));
+  maker m = read_maker(L, 2);
+  if (!is_box(L, 1)) push_from_value(L, 1, m.typed ? &m.type : NULL);
+  else {
+    slot *s = push_slot(L);
+    heed_tensor *t = check_tensor(L, 1);
+    fill(L, s, copied(b, t, m.typed ? m.type : heed_type_of(t)));
   }
-  else push_from_value(L, 1, typed ? &type : NULL);
-  if (grad && !heed_require_grad(raw_tensor(L, -1), true)) return raise_failure(L);
-  return 1;
+  return finish(L, &m);
 }
 
-/* frombytes(s, shape[, {dtype}]): what x:data() gave */
+
+/* The sizes in the table at i; their number as result. */
+static int read_sizes (lua_State *L, int i, int64_t size[HEED_RANK]) {
+  if (!lua_istable(L, i)) raise_wrong(L, "frombytes", "shape", "a table of sizes", i);
+  lua_Unsigned rank = lua_rawlen(L, i);
+  if (rank > HEED_RANK)
+    raise(L, "frombytes: argument 'shape': at most %d dimensions, got %d", HEED_RANK, (int)rank);
+  for (int k = 0; k < (int)rank; k++) {
+    lua_rawgeti(L, i, k + 1);
+    size[k] = check_whole(L, lua_gettop(L), "frombytes", "shape");
+    if (size[k] < 0) raise_wrong(L, "frombytes", "shape", "sizes of at least 0", lua_gettop(L));
+    lua_pop(L, 1);
+  }
+  return (int)rank;
+}
+
+
+static void check_bytes (lua_State *L, heed_type type, int rank, const int64_t *size,
+                         size_t bytes) {
+  int64_t n = (int64_t)heed_type_size(type);
+  for (int i = 0; i < rank; i++)
+    if (__builtin_mul_overflow(n, size[i], &n))
+      raise(L, "frombytes: argument 'shape': too many elements");
+  if ((size_t)n != bytes)
+    raise(L, "frombytes: %I bytes expected for this shape and %s, got %I", (LUAI_UACINT)n,
+          heed_type_name(type), (LUAI_UACINT)bytes);
+}
+
+
+/* frombytes(bytes, shape[, {dtype, requires_grad, device}]): what x:data() gave */
 static int l_frombytes (lua_State *L) {
   binding *b = enter(L);
   size_t bytes;
-  heed_type type = HEED_FLOAT32;
-  bool typed, grad;
-  int64_t size[HEED_RANK], n;
-  if (lua_type(L, 1) != LUA_TSTRING)
-    return raise(L, "frombytes: a string of bytes expected, got %s", luaL_typename(L, 1));
-  if (lua_type(L, 2) != LUA_TTABLE)
-    return raise(L, "frombytes: argument 'shape': a table expected, got %s", luaL_typename(L, 2));
+  int64_t size[HEED_RANK];
+  if (lua_type(L, 1) != LUA_TSTRING) raise_wrong(L, "frombytes", "bytes", "a string", 1);
   const char *data = lua_tolstring(L, 1, &bytes);
-  read_maker(L, 3, &type, &typed, &grad);
-  int rank = (int)lua_rawlen(L, 2);
-  if (rank > HEED_RANK) return raise(L, "frombytes: at most %d axes, got %d", HEED_RANK, rank);
-  n = (int64_t)heed_type_size(type);
-  for (int i = 0; i < rank; i++) {
-    lua_rawgeti(L, 2, i + 1);
-    size[i] = check_whole(L, -1, "frombytes", "shape");
-    if (size[i] < 0 || __builtin_mul_overflow(n, size[i], &n))
-      return raise(L, "frombytes: a shape with %I cannot be", (LUAI_UACINT)size[i]);
-  }
-  if ((size_t)n != bytes)
-    return raise(L, "frombytes: %I bytes expected for this shape and %s, got %I", (LUAI_UACINT)n,
-                 heed_type_name(type), (LUAI_UACINT)bytes);
-  fill(L, push_box(L), heed_from(b->cx, type, rank, size, data));
-  if (grad && !heed_require_grad(raw_tensor(L, -1), true)) return raise_failure(L);
-  return 1;
+  int rank = read_sizes(L, 2, size);
+  maker m = read_maker(L, 3);
+  check_bytes(L, m.type, rank, size, bytes);
+  slot *s = push_slot(L);
+  fill(L, s, heed_from(b->cx, m.type, rank, size, data));
+  return finish(L, &m);
 }
 
-static int l_is_tensor (lua_State *L) {
-  lua_pushboolean(L, raw_tensor(L, 1) != NULL);
-  return 1;
-}
 
+/* manual_seed(seed) */
 static int l_manual_seed (lua_State *L) {
   binding *b = enter(L);
   heed_seed(b->cx, (uint64_t)check_whole(L, 1, "manual_seed", "seed"));
   return 0;
 }
+
 
 /* rng_state() gives it as bytes in a uint8 tensor; rng_state(t) sets it */
 static int l_rng_state (lua_State *L) {
@@ -259,21 +318,25 @@ static int l_rng_state (lua_State *L) {
   uint8_t state[HEED_RNG_BYTES];
   int64_t n = HEED_RNG_BYTES;
   if (lua_isnoneornil(L, 1)) {
+    slot *s = push_slot(L);
     heed_rng_get(b->cx, state);
-    return fill(L, push_box(L), heed_from(b->cx, HEED_UINT8, 1, &n, state));
+    return fill(L, s, heed_from(b->cx, HEED_UINT8, 1, &n, state));
   }
   heed_tensor *t = check_tensor(L, 1);
   if (heed_type_of(t) != HEED_UINT8 || heed_numel(t) != n)
-    return raise(L, "rng_state: a uint8 tensor of %d elements expected", HEED_RNG_BYTES);
+    return raise(L, "rng_state: a uint8 tensor of %d elements expected, got %s of %s",
+                 HEED_RNG_BYTES, told(L, 1), heed_type_name(heed_type_of(t)));
   if (!heed_read(t, HEED_UINT8, state) || !heed_rng_set(b->cx, state)) return raise_failure(L);
   return 0;
 }
 
-void open_make (lua_State *L, int module, int methods) {
+/* }================================================================== */
+
+
+void open_make (lua_State *L, int module) {
   static const luaL_Reg functions[] = {
-    {"frombytes", l_frombytes}, {"is_tensor", l_is_tensor}, {"manual_seed", l_manual_seed},
-    {"rng_state", l_rng_state}, {"tensor", l_tensor}, {NULL, NULL}
+    {"frombytes", l_frombytes}, {"manual_seed", l_manual_seed}, {"rng_state", l_rng_state},
+    {"tensor", l_tensor}, {NULL, NULL}
   };
-  (void)methods;
   register_functions(L, functions, module);
 }

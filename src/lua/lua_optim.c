@@ -1,10 +1,14 @@
 /*
-** lua_optim.c - one optimiser step for all parameters, in one call.
+** lua_optim.c - one optimiser step for all parameters, in one call. The Lua half calls it, which
+** checks options; here stands what would harm the host.
 */
 
 #include <string.h>
 
 #include "lua_heed.h"
+
+#define STATES 3                   /* most tensors that are remembered for a parameter */
+
 
 static double number_field (lua_State *L, const char *name, double otherwise) {
   lua_getfield(L, 5, name);
@@ -13,6 +17,7 @@ static double number_field (lua_State *L, const char *name, double otherwise) {
   return value;
 }
 
+
 static bool flag_field (lua_State *L, const char *name) {
   lua_getfield(L, 5, name);
   bool value = lua_toboolean(L, -1);
@@ -20,19 +25,9 @@ static bool flag_field (lua_State *L, const char *name) {
   return value;
 }
 
-static void read_step (lua_State *L, heed_step *step) {
-  memset(step, 0, sizeof *step);
-  step->lr = number_field(L, "lr", 0);
-  step->momentum = number_field(L, "momentum", 0);
-  step->dampening = number_field(L, "dampening", 0);
-  step->weight_decay = number_field(L, "weight_decay", 0);
-  step->eps = number_field(L, "eps", 1e-8);
-  step->step = (int64_t)number_field(L, "step", 1);
-  step->nesterov = flag_field(L, "nesterov");
-  step->amsgrad = flag_field(L, "amsgrad");
-  step->maximize = flag_field(L, "maximize");
-  lua_getfield(L, 5, "betas");
-  if (lua_istable(L, -1)) {
+
+static void read_betas (lua_State *L, heed_step *step) {
+  if (lua_getfield(L, 5, "betas") == LUA_TTABLE) {
     lua_rawgeti(L, -1, 1);
     lua_rawgeti(L, -2, 2);
     step->beta1 = lua_tonumber(L, -2);
@@ -41,6 +36,26 @@ static void read_step (lua_State *L, heed_step *step) {
   }
   lua_pop(L, 1);
 }
+
+
+static heed_step read_step (lua_State *L) {
+  heed_step step;
+  memset(&step, 0, sizeof step);
+  step.lr = number_field(L, "lr", 0);
+  step.momentum = number_field(L, "momentum", 0);
+  step.dampening = number_field(L, "dampening", 0);
+  step.weight_decay = number_field(L, "weight_decay", 0);
+  step.eps = number_field(L, "eps", 1e-8);
+  lua_getfield(L, 5, "step");
+  step.step = lua_isnil(L, -1) ? 1 : check_whole(L, lua_gettop(L), "optim_step", "step");
+  lua_pop(L, 1);
+  step.nesterov = flag_field(L, "nesterov");
+  step.amsgrad = flag_field(L, "amsgrad");
+  step.maximize = flag_field(L, "maximize");
+  read_betas(L, &step);
+  return step;
+}
+
 
 /* The tensors of the list at i, NULL for false, into list[0 .. n - 1]. */
 static void read_list (lua_State *L, int i, int n, heed_tensor **list) {
@@ -52,31 +67,34 @@ static void read_list (lua_State *L, int i, int n, heed_tensor **list) {
   }
 }
 
+
 /* optim_step(kind, parameters, gradients, states, options): states is a list of lists */
 static int l_optim_step (lua_State *L) {
   static const char *const kinds[] = {"sgd", "adam", "adamw", NULL};
   binding *b = enter(L);
-  heed_step step;
   heed_optimizer kind = (heed_optimizer)luaL_checkoption(L, 1, NULL, kinds);
-  luaL_checktype(L, 2, LUA_TTABLE);
-  luaL_checktype(L, 4, LUA_TTABLE);
-  luaL_checktype(L, 5, LUA_TTABLE);
-  int n = (int)lua_rawlen(L, 2), nstates = (int)lua_rawlen(L, 4);
-  if (nstates > 3) return raise(L, "optim_step: at most 3 states expected, got %d", nstates);
-  heed_tensor **room = lua_newuserdatauv(L, (size_t)(5 * n + 1) * sizeof *room, 0);
-  heed_tensor *const *states[3] = {NULL, NULL, NULL};
-  read_step(L, &step);
-  read_list(L, 2, n, room);
-  read_list(L, 3, n, room + n);
-  for (int s = 0; s < nstates; s++) {
-    lua_rawgeti(L, 4, s + 1);
-    read_list(L, lua_gettop(L), n, room + (2 + s) * n);
-    lua_pop(L, 1);
+  for (int i = 2; i <= 5; i++) luaL_checktype(L, i, LUA_TTABLE);
+  size_t n = lua_rawlen(L, 2), nstates = lua_rawlen(L, 4);
+  if (nstates > STATES)
+    return raise(L, "optim_step: at most %d states expected, got %d", STATES, (int)nstates);
+  heed_step step = read_step(L);
+  heed_tensor **room = lua_newuserdatauv(L, ((2 + STATES) * n + 1) * sizeof *room, 0);
+  heed_tensor *const *states[STATES] = {NULL};
+  read_list(L, 2, (int)n, room);
+  read_list(L, 3, (int)n, room + n);
+  for (size_t s = 0; s < nstates; s++) {
     states[s] = room + (2 + s) * n;
+    lua_rawgeti(L, 4, (lua_Integer)s + 1);
+    read_list(L, lua_gettop(L), (int)n, room + (2 + s) * n);
+    lua_pop(L, 1);
   }
-  if (!heed_optimize(b->cx, kind, &step, n, room, room + n, states)) return raise_failure(L);
-  return 0;
+  size_t held = (2 + nstates) * n;
+  for (size_t i = 0; i < held; i++) heed_keep(room[i]);
+  bool good = heed_optimize(b->cx, kind, &step, (int)n, room, room + n, states);
+  for (size_t i = 0; i < held; i++) heed_drop(room[i]);
+  return good ? 0 : raise_failure(L);
 }
+
 
 void open_optim (lua_State *L, int module) {
   static const luaL_Reg functions[] = {{"optim_step", l_optim_step}, {NULL, NULL}};

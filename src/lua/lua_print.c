@@ -5,19 +5,18 @@
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lua_heed.h"
 
-#define SUMMARY 1000               /* more elements than this are not all printed */
-#define CELL 64                    /* longest text of an element */
+#define SUMMARY 1000               /* of more elements than this, the ends are printed */
+#define CELL 448                   /* longest text of an element: "%99.99f" of the largest double */
 
 /* How the elements of one tensor are written. */
 typedef struct style {
   lua_State *L;
   const binding *b;
-  const heed_tensor *t;
+  int rank;
   heed_type type;                  /* of the copy that is printed: BOOL, INT64 or FLOAT64 */
   const char *data;                /* the copy, dense */
   int64_t size[HEED_RANK];
@@ -25,7 +24,7 @@ typedef struct style {
   const char *format;              /* the user's, or NULL */
   bool whole;                      /* floats that all are whole numbers */
   double scale;
-  int width;
+  int width;                       /* of a column */
 } style;
 
 
@@ -35,36 +34,43 @@ typedef struct style {
 ** ===================================================================
 */
 
-static double element (const style *s, int64_t i) {
-  if (s->type == HEED_BOOL) return s->data[i];
-  if (s->type == HEED_INT64) return (double)((const int64_t *)(const void *)s->data)[i];
+static int64_t whole_at (const style *s, int64_t i) {
+  return ((const int64_t *)(const void *)s->data)[i];
+}
+
+
+static double number_at (const style *s, int64_t i) {
+  if (s->type == HEED_INT64) return (double)whole_at(s, i);
   return ((const double *)(const void *)s->data)[i];
 }
 
+
 /* The host's locale may write a comma. */
-static void plain_point (char *text) {
+static void put_point (char *text) {
   const char *point = localeconv()->decimal_point;
-  char *at = *point != '\0' && strcmp(point, ".") != 0 ? strstr(text, point) : NULL;
-  if (at == NULL) return;
+  char *at = strcmp(point, ".") != 0 ? strstr(text, point) : NULL;
+  if (at == NULL || *point == '\0') return;
   size_t n = strlen(point);
   *at = '.';
   memmove(at + 1, at + n, strlen(at + n) + 1);
 }
 
-static int write_float (const style *s, double x, char text[CELL]) {
-  if (isnan(x)) return snprintf(text, CELL, "nan");
-  if (isinf(x)) return snprintf(text, CELL, x > 0 ? "inf" : "-inf");
-  if (s->format != NULL) snprintf(text, CELL, s->format, x);
+
+static void write_number (const style *s, double x, char text[CELL]) {
+  if (isnan(x)) strcpy(text, "nan");
+  else if (isinf(x)) strcpy(text, x > 0 ? "inf" : "-inf");
+  else if (s->format != NULL) snprintf(text, CELL, s->format, x);
   else snprintf(text, CELL, "%.*f", s->whole ? 0 : s->b->precision, x / s->scale);
-  plain_point(text);
-  return (int)strlen(text);
+  put_point(text);
 }
 
+
 static int write_element (const style *s, int64_t i, char text[CELL]) {
-  if (s->type == HEED_BOOL) return snprintf(text, CELL, s->data[i] ? "true" : "false");
-  if (s->type == HEED_INT64 && s->format == NULL)
-    return snprintf(text, CELL, "%lld", (long long)((const int64_t *)(const void *)s->data)[i]);
-  return write_float(s, element(s, i), text);
+  if (s->type == HEED_BOOL) strcpy(text, s->data[i] ? "true" : "false");
+  else if (s->type == HEED_INT64 && s->format == NULL)
+    snprintf(text, CELL, "%lld", (long long)whole_at(s, i));
+  else write_number(s, number_at(s, i), text);
+  return (int)strlen(text);
 }
 
 /* }================================================================== */
@@ -76,49 +82,73 @@ static int write_element (const style *s, int64_t i, char text[CELL]) {
 ** ===================================================================
 */
 
+/* Does a row of n end after element i - 1, to go on with dots and its last elements? */
+static bool at_gap (const style *s, int64_t i, int64_t n) {
+  return s->edge > 0 && n > 2 * s->edge && i == s->edge;
+}
+
+
+static int64_t elements_below (const style *s, int axis) {
+  int64_t n = 1;
+  for (int i = axis + 1; i < s->rank; i++) n *= s->size[i];
+  return n;
+}
+
+
 /* Calls visit for the elements that are printed, by their place in the copy. */
-static void each_shown (const style *s, int axis, int64_t from, style *out,
-                        void (*visit) (style *out, int64_t i)) {
-  int rank = heed_rank(s->t);
-  if (axis == rank) { visit(out, from); return; }
-  int64_t n = s->size[axis], below = 1;
-  for (int i = axis + 1; i < rank; i++) below *= s->size[i];
+static void each_shown (style *s, int axis, int64_t from, void (*visit) (style *s, int64_t i)) {
+  if (axis == s->rank) {
+    visit(s, from);
+    return;
+  }
+  int64_t n = s->size[axis], below = elements_below(s, axis);
   for (int64_t i = 0; i < n; i++) {
-    if (s->edge > 0 && n > 2 * s->edge && i == s->edge) i = n - s->edge;
-    each_shown(s, axis + 1, from + i * below, out, visit);
+    if (at_gap(s, i, n)) i = n - s->edge;
+    each_shown(s, axis + 1, from + i * below, visit);
   }
 }
 
-static void note_range (style *out, int64_t i) {
-  double x = fabs(element(out, i));
+
+static void note_range (style *s, int64_t i) {
+  double x = fabs(number_at(s, i));
   if (!isfinite(x)) return;
-  if (x != floor(x)) out->whole = false;
-  if (x > out->scale) out->scale = x;
+  if (x != floor(x)) s->whole = false;
+  if (x > s->scale) s->scale = x;
 }
 
-static void note_width (style *out, int64_t i) {
+
+static void note_width (style *s, int64_t i) {
   char text[CELL];
-  int n = write_element(out, i, text);
-  if (n > out->width) out->width = n;
+  int n = write_element(s, i, text);
+  if (n > s->width) s->width = n;
 }
 
-/* A common scale only where four digits would show nothing, or too much. */
+
+/* Would the digits show nothing, or too much? (The float32 of 1e-4 lies a little below it.) */
+static bool is_far (double size) { return size >= 1e5 || (size > 0 && size < 0.9999999e-4); }
+
+
 static void choose_scale (style *s) {
   double most = s->scale;
   s->scale = 1;
-  if (s->whole) { s->whole = most < 1e9; if (s->whole) return; }
-  if (most >= 1e5 || (most > 0 && most < 1e-4)) s->scale = pow(10, floor(log10(most)));
+  s->whole = s->whole && most < 1e9;
+  if (!s->whole && is_far(most)) {
+    s->scale = pow(10, floor(log10(most)));
+    if (most / s->scale >= 10 - 0.5 * pow(10, -s->b->precision)) s->scale *= 10;
+    if (s->scale == 0) s->scale = 5e-324;        /* below the smallest power of ten */
+  }
 }
+
 
 static void choose_style (style *s) {
   s->scale = 0;
   s->whole = true;
   s->width = 0;
   if (s->type == HEED_FLOAT64 && s->format == NULL) {
-    each_shown(s, 0, 0, s, note_range);
+    each_shown(s, 0, 0, note_range);
     choose_scale(s);
   }
-  each_shown(s, 0, 0, s, note_width);
+  each_shown(s, 0, 0, note_width);
 }
 
 /* }================================================================== */
@@ -135,93 +165,120 @@ static void add_padded (luaL_Buffer *out, const char *text, int width) {
   luaL_addstring(out, text);
 }
 
-static void add_row (const style *s, luaL_Buffer *out, int64_t from, int64_t n) {
+
+/* Elements first .. last - 1 of the row of n that begins at 'from'. */
+static void add_row (const style *s, luaL_Buffer *out, int64_t from, int64_t n, int64_t first,
+                     int64_t last) {
   char text[CELL];
-  for (int64_t i = 0; i < n; i++) {
-    if (s->edge > 0 && n > 2 * s->edge && i == s->edge) {
-      luaL_addstring(out, "  ...");
+  for (int64_t i = first; i < last; i++) {
+    if (i > first || s->rank > 1) luaL_addstring(out, "  ");
+    if (at_gap(s, i, n)) {
+      luaL_addstring(out, "...  ");
       i = n - s->edge;
     }
     write_element(s, from + i, text);
-    if (i > 0 || heed_rank(s->t) > 1) luaL_addstring(out, "  ");
     add_padded(out, text, s->width);
   }
 }
 
-static void add_matrix (const style *s, luaL_Buffer *out, int64_t from, int64_t rows,
-                        int64_t columns) {
+
+static void add_block (const style *s, luaL_Buffer *out, int64_t from, int64_t rows, int64_t n,
+                       int64_t first, int64_t last) {
   for (int64_t i = 0; i < rows; i++) {
-    if (s->edge > 0 && rows > 2 * s->edge && i == s->edge) {
+    if (at_gap(s, i, rows)) {
       luaL_addstring(out, "  ...\n");
       i = rows - s->edge;
     }
-    add_row(s, out, from + i * columns, columns);
+    add_row(s, out, from + i * n, n, first, last);
     luaL_addchar(out, '\n');
   }
 }
 
-static void add_slice_title (luaL_Buffer *out, int n, const int64_t *position) {
+
+/* Rows that are too wide are printed as blocks of columns. */
+static void add_matrix (const style *s, luaL_Buffer *out, int64_t from, int64_t rows, int64_t n) {
+  int64_t fit = s->b->width / (s->width + 2);
+  if (fit < 1) fit = 1;
+  if (n <= fit || at_gap(s, s->edge, n)) {
+    add_block(s, out, from, rows, n, 0, n);
+    return;
+  }
+  for (int64_t first = 0; first < n; first += fit) {
+    char title[64];
+    int64_t last = first + fit < n ? first + fit : n;
+    snprintf(title, sizeof title, "columns %lld to %lld:\n", (long long)first + 1,
+             (long long)last);
+    luaL_addstring(out, title);
+    add_block(s, out, from, rows, n, first, last);
+  }
+}
+
+
+/* "(1, 2, ., .) =": positions as they are in the tensor, of which a summary leaves some out. */
+static void add_slice_title (const style *s, luaL_Buffer *out, const int64_t *position) {
   char text[32];
   luaL_addchar(out, '(');
-  for (int i = 0; i < n; i++) {
-    snprintf(text, sizeof text, "%lld, ", (long long)position[i] + 1);
+  for (int i = 0; i < s->rank - 2; i++) {
+    snprintf(text, sizeof text, "%lld, ", (long long)position[i]);
     luaL_addstring(out, text);
   }
   luaL_addstring(out, "., .) =\n");
 }
 
+
+/* 'sizes' are the tensor's own. */
 static void add_slices (const style *s, luaL_Buffer *out, int axis, int64_t from,
-                        int64_t *position) {
-  int rank = heed_rank(s->t);
-  if (axis == rank - 2) {
-    if (rank > 2) add_slice_title(out, rank - 2, position);
+                        const int64_t *sizes, int64_t *position) {
+  if (axis == s->rank - 2) {
+    if (s->rank > 2) add_slice_title(s, out, position);
     add_matrix(s, out, from, s->size[axis], s->size[axis + 1]);
     return;
   }
-  int64_t n = s->size[axis], below = 1;
-  for (int i = axis + 1; i < rank; i++) below *= s->size[i];
+  int64_t n = s->size[axis], below = elements_below(s, axis);
   for (int64_t i = 0; i < n; i++) {
-    if (s->edge > 0 && n > 2 * s->edge && i == s->edge) {
+    if (at_gap(s, i, n)) {
       luaL_addstring(out, "...\n");
       i = n - s->edge;
     }
-    position[axis] = i;
-    add_slices(s, out, axis + 1, from + i * below, position);
+    position[axis] = i < s->edge || s->edge == 0 ? i + 1 : sizes[axis] - (n - i) + 1;
+    add_slices(s, out, axis + 1, from + i * below, sizes, position);
   }
 }
+
 
 static void add_scale (const style *s, luaL_Buffer *out) {
   char text[CELL];
   if (s->scale == 1 || s->scale == 0) return;
   snprintf(text, sizeof text, "%.0e *", s->scale);
   luaL_addstring(out, text);
-  luaL_addchar(out, heed_rank(s->t) == 1 ? ' ' : '\n');
+  luaL_addchar(out, s->rank == 1 ? ' ' : '\n');
 }
 
-static void add_footer (const style *s, luaL_Buffer *out) {
-  const heed_tensor *t = s->t;
+
+static void add_body (const style *s, luaL_Buffer *out, const int64_t *sizes) {
+  int64_t position[HEED_RANK] = {0};
+  add_scale(s, out);
+  if (s->rank > 1) add_slices(s, out, 0, 0, sizes, position);
+  else {
+    add_row(s, out, 0, s->size[0], 0, s->size[0]);
+    luaL_addchar(out, ' ');
+  }
+}
+
+
+static void add_footer (luaL_Buffer *out, const heed_tensor *t) {
   char text[32];
   luaL_addchar(out, '[');
   luaL_addstring(out, heed_type_name(heed_type_of(t)));
   luaL_addstring(out, " (");
   for (int i = 0; i < heed_rank(t); i++) {
-    snprintf(text, sizeof text, i > 0 ? ", %lld" : "%lld", (long long)s->size[i]);
+    snprintf(text, sizeof text, i > 0 ? ", %lld" : "%lld", (long long)heed_size(t, i));
     luaL_addstring(out, text);
   }
   luaL_addstring(out, ") ");
   luaL_addstring(out, heed_device_of(t));
   if (heed_requires_grad(t)) luaL_addstring(out, " grad");
   luaL_addchar(out, ']');
-}
-
-static void add_body (const style *s, luaL_Buffer *out) {
-  int64_t position[HEED_RANK] = {0};
-  add_scale(s, out);
-  if (heed_rank(s->t) == 1) {
-    add_row(s, out, 0, s->size[0]);
-    if (s->size[0] > 0) luaL_addchar(out, ' ');
-  }
-  else add_slices(s, out, 0, 0, position);
 }
 
 /* }================================================================== */
@@ -233,88 +290,95 @@ static void add_body (const style *s, luaL_Buffer *out) {
 ** ===================================================================
 */
 
-/* One element stands alone: as many digits as it takes, four behind the point. */
+/* One element stands alone: with an exponent where a row would have a scale. */
 static int push_single (style *s) {
   char text[CELL];
-  double x = element(s, 0), size = fabs(x);
-  if (s->type == HEED_FLOAT64 && s->format == NULL && size != 0 && isfinite(x) &&
-      (size >= 1e5 || size < 1e-4)) {
+  double x = s->type == HEED_FLOAT64 ? number_at(s, 0) : 0;
+  s->scale = 1;
+  s->whole = false;
+  if (isfinite(x) && is_far(fabs(x)) && s->format == NULL) {
     snprintf(text, sizeof text, "%.*e", s->b->precision, x);
-    plain_point(text);
+    put_point(text);
   }
-  else {
-    s->scale = 1;
-    s->whole = false;
-    write_element(s, 0, text);
-  }
+  else write_element(s, 0, text);
   lua_pushstring(s->L, text);
   return 1;
 }
 
-/* The ends of every long axis, joined: what a summary shows. Pushes boxes. */
-static heed_tensor *shorten (lua_State *L, heed_tensor *t, int axis, int64_t edge) {
-  binding *b = lua_touserdata(L, lua_upvalueindex(1));
-  box *slot = push_box(L);
-  int64_t n = heed_size(t, axis);
-  heed_tensor *ends[2];
-  heed_value first[] = {heed_t(t), heed_i(axis), heed_i(1), heed_i(edge)};
-  heed_value last[] = {heed_t(t), heed_i(axis), heed_i(n - edge + 1), heed_i(n)};
-  ends[0] = heed_call(b->cx, HEED_slice, first, 4);
-  ends[1] = heed_call(b->cx, HEED_slice, last, 4);
-  heed_value join[] = {heed_ts(2, ends), heed_i(axis)};
-  heed_tensor *y = ends[0] != NULL && ends[1] != NULL ? heed_call(b->cx, HEED_cat, join, 2) : NULL;
-  heed_drop(ends[0]);
-  heed_drop(ends[1]);
-  fill(L, slot, y);
+
+/* The first and the last n elements of an axis, joined. */
+static heed_tensor *ends (heed_context *cx, heed_tensor *t, int axis, int64_t n) {
+  int64_t size = heed_size(t, axis);
+  heed_value first[] = {heed_t(t), heed_i(axis), heed_i(1), heed_i(n)};
+  heed_value last[] = {heed_t(t), heed_i(axis), heed_i(size - n + 1), heed_i(size)};
+  heed_tensor *two[] = {heed_call(cx, HEED_slice, first, 4), heed_call(cx, HEED_slice, last, 4)};
+  heed_value join[] = {heed_ts(2, two), heed_i(axis)};
+  bool good = two[0] != NULL && two[1] != NULL;
+  heed_tensor *y = good ? heed_call(cx, HEED_cat, join, 2) : NULL;
+  heed_drop(two[0]);
+  heed_drop(two[1]);
   return y;
 }
 
-/* Long axes keep their ends and one element between, which is printed as dots. */
-static heed_tensor *summarise (style *s, heed_tensor *t) {
-  for (int i = 0; i < heed_rank(t); i++) {
-    if (heed_size(t, i) > 2 * s->edge + 1) t = shorten(s->L, t, i, s->edge + 1);
+
+/*
+** What is printed of t: all, or of long axes their ends with one element more at each, so that
+** they are still too long and dots are printed.
+*/
+static heed_tensor *shown (const style *s, heed_tensor *t) {
+  heed_tensor *y = heed_detach(t);
+  for (int i = 0; s->edge > 0 && y != NULL && i < heed_rank(t); i++) {
+    if (heed_size(t, i) <= 2 * s->edge + 2) continue;
+    heed_tensor *shorter = ends(s->b->cx, y, i, s->edge + 1);
+    heed_drop(y);
+    y = shorter;
   }
-  return t;
+  return y;
 }
 
-static void copy_elements (style *s, heed_tensor *t) {
-  heed_type type = heed_type_of(t);
-  s->type = type == HEED_BOOL ? type : type <= HEED_INT64 ? HEED_INT64 : HEED_FLOAT64;
-  for (int i = 0; i < heed_rank(t); i++) s->size[i] = heed_size(t, i);
-  char *data = lua_newuserdatauv(s->L, (size_t)heed_numel(t) * 8 + 8, 0);
-  if (!heed_read(t, s->type, data)) raise_failure(s->L);
+
+/* Fills the slot with what is printed, and copies its elements. */
+static void read_elements (style *s, slot *made, heed_tensor *t) {
+  lua_State *L = s->L;
+  s->rank = heed_rank(t);
+  s->type = lua_type_of(t);
+  s->edge = heed_numel(t) > SUMMARY ? s->b->edge : 0;
+  fill(L, made, shown(s, t));
+  for (int i = 0; i < s->rank; i++) s->size[i] = heed_size(made->t, i);
+  char *data = lua_newuserdatauv(L, (size_t)heed_numel(made->t) * 8 + 8, 0);
+  if (!heed_read(made->t, s->type, data)) raise_failure(L);
   s->data = data;
 }
 
-static int push_text (lua_State *L, heed_tensor *t, const char *format) {
-  binding *b = enter(L);
-  style s = {.L = L, .b = b, .t = t, .format = format};
+
+static int push_text (lua_State *L, const char *format) {
   luaL_Buffer out;
+  binding *b = enter(L);
   luaL_checkstack(L, 2 * HEED_RANK + 20, "tostring");
-  s.edge = heed_numel(t) > SUMMARY ? b->edge : 0;
-  bool recording = heed_set_recording(b->cx, false);
-  heed_tensor *shown = s.edge > 0 ? summarise(&s, t) : t;
-  heed_set_recording(b->cx, recording);
-  copy_elements(&s, shown);
-  if (heed_rank(t) == 0) return push_single(&s);
-  bool empty = heed_numel(t) == 0;
-  if (!empty) choose_style(&s);
+  slot *made = push_slot(L);
+  heed_tensor *t = check_tensor(L, 1);
+  style s = {.L = L, .b = b, .format = format};
+  int64_t sizes[HEED_RANK];
+  read_elements(&s, made, t);
+  for (int i = 0; i < s.rank; i++) sizes[i] = heed_size(t, i);
+  if (s.rank == 0) return push_single(&s);
   luaL_buffinit(L, &out);
-  if (!empty) add_body(&s, &out);
-  for (int i = 0; i < heed_rank(t); i++) s.size[i] = heed_size(t, i);
-  add_footer(&s, &out);
+  if (heed_numel(t) > 0) {
+    choose_style(&s);
+    add_body(&s, &out, sizes);
+  }
+  add_footer(&out, t);
   luaL_pushresult(&out);
   return 1;
 }
 
+
 int l_tostring (lua_State *L) {
-  heed_tensor *t = raw_tensor(L, 1);
-  if (t == NULL) {
-    lua_pushliteral(L, "[released tensor]");
-    return 1;
-  }
-  return push_text(L, t, NULL);
+  if (raw_tensor(L, 1) != NULL) return push_text(L, NULL);
+  lua_pushliteral(L, "[released tensor]");
+  return 1;
 }
+
 
 /* A format of one number: flags, width, precision, one of eEfFgG. */
 static bool good_format (const char *s) {
@@ -328,45 +392,52 @@ static bool good_format (const char *s) {
          s[1] == '\0';
 }
 
-/* x:format("%.3f"): its text with another format */
+
+/* format("%.3f"): the text of x, its elements written so */
 static int l_format (lua_State *L) {
-  heed_tensor *t = check_tensor(L, 1);
-  if (lua_type(L, 2) != LUA_TSTRING || !good_format(lua_tostring(L, 2)))
-    return raise(L, "format: a format of one float such as \"%%.3f\" expected, got %s",
-                 luaL_tolstring(L, 2, NULL));
-  return push_text(L, t, lua_tostring(L, 2));
+  check_tensor(L, 1);
+  size_t n = 0;
+  const char *format = lua_type(L, 2) == LUA_TSTRING ? lua_tolstring(L, 2, &n) : NULL;
+  if (format == NULL || strlen(format) != n || !good_format(format))
+    return raise(L, "format: a format of one float such as '%%.3f' expected, got %s", told(L, 2));
+  return push_text(L, format);
 }
 
+
 static void set_print_option (lua_State *L, const char *key, int *option, int least, int most) {
-  int64_t value = check_whole(L, lua_gettop(L), "printoptions", key);
+  int i = lua_gettop(L);
+  int64_t value = check_whole(L, i, "printoptions", key);
   if (value < least || value > most)
-    raise(L, "printoptions: '%s' from %d to %d expected, got %I", key, least, most,
-          (LUAI_UACINT)value);
+    raise(L, "printoptions: argument '%s': a number from %d to %d expected, got %s", key, least,
+          most, told(L, i));
   *option = (int)value;
 }
 
+
+/* printoptions{precision, width, edge} */
 static int l_printoptions (lua_State *L) {
   static const char *const known[] = {"precision", "width", "edge"};
   binding *b = enter(L);
+  const char *key;
   if (!lua_istable(L, 1))
-    return raise(L, "printoptions: a table of options expected, got %s", luaL_typename(L, 1));
+    return raise(L, "printoptions: a table of options expected, got %s", told(L, 1));
   lua_pushnil(L);
-  while (lua_next(L, 1)) {
-    const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "?";
-    if (strcmp(key, "precision") == 0) set_print_option(L, key, &b->precision, 0, 17);
-    else if (strcmp(key, "width") == 0) set_print_option(L, key, &b->width, 20, 10000);
-    else if (strcmp(key, "edge") == 0) set_print_option(L, key, &b->edge, 1, 100);
-    else unknown_option(L, "printoptions", key, 3, known);
+  while ((key = next_option(L, 1, "printoptions", 3, known)) != NULL) {
+    if (key == known[0]) set_print_option(L, key, &b->precision, 0, 17);
+    else if (key == known[1]) set_print_option(L, key, &b->width, 20, 10000);
+    else set_print_option(L, key, &b->edge, 1, 100);
     lua_pop(L, 1);
   }
   return 0;
 }
+
+/* }================================================================== */
+
 
 void open_print (lua_State *L, int module, int methods) {
   static const luaL_Reg functions[] = {{"printoptions", l_printoptions}, {NULL, NULL}};
   static const luaL_Reg tensor[] = {{"format", l_format}, {NULL, NULL}};
   register_functions(L, functions, module);
   register_functions(L, tensor, methods);
+  register_functions(L, tensor, module);
 }
-
-/* }================================================================== */

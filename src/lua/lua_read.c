@@ -13,68 +13,89 @@
 ** ===================================================================
 */
 
-static void push_value (lua_State *L, heed_type type, const char *data, int64_t i) {
-  if (type == HEED_BOOL) lua_pushboolean(L, data[i] != 0);
-  else if (type == HEED_INT64) lua_pushinteger(L, ((const int64_t *)(const void *)data)[i]);
-  else lua_pushnumber(L, ((const double *)(const void *)data)[i]);
-}
-
-/* The type in which Lua sees elements: truths, integers or floats. */
-static heed_type lua_type_of (const heed_tensor *t) {
+heed_type lua_type_of (const heed_tensor *t) {
   heed_type type = heed_type_of(t);
   return type == HEED_BOOL ? type : type <= HEED_INT64 ? HEED_INT64 : HEED_FLOAT64;
 }
 
-void push_element (lua_State *L, heed_tensor *t) {
-  int64_t room;
-  heed_type type = lua_type_of(t);
-  if (!heed_read(t, type, &room)) raise_failure(L);
-  push_value(L, type, (const char *)&room, 0);
+
+bool read_element (heed_tensor *t, element *e) {
+  e->type = lua_type_of(t);
+  return heed_read(t, e->type, &e->integer);
 }
 
+
+void push_element (lua_State *L, const element *e) {
+  if (e->type == HEED_BOOL) lua_pushboolean(L, e->truth);
+  else if (e->type == HEED_INT64) lua_pushinteger(L, e->integer);
+  else lua_pushnumber(L, e->number);
+}
+
+
 static int l_item (lua_State *L) {
+  element e;
   enter(L);
   heed_tensor *t = check_tensor(L, 1);
-  if (heed_numel(t) != 1) {
-    push_shape(L, t);
-    return raise(L, "item: one element expected, got a tensor of shape %s",
-                 luaL_tolstring(L, -1, NULL));
-  }
-  push_element(L, t);
+  if (heed_numel(t) != 1)
+    return raise(L, "item: a tensor of one element expected, got %s", told(L, 1));
+  if (!read_element(t, &e)) return raise_failure(L);
+  push_element(L, &e);
   return 1;
 }
 
-static void push_nested (lua_State *L, heed_tensor *t, heed_type type, int axis, const char *data,
-                         int64_t *i) {
-  if (axis == heed_rank(t)) {
-    push_value(L, type, data, (*i)++);
+
+/* Elements as they were copied out, and what tables of them look like. */
+typedef struct copied {
+  heed_type type;
+  int rank;
+  int64_t size[HEED_RANK];
+  const char *next;
+} copied;
+
+
+static void push_next (lua_State *L, copied *c) {
+  element e = {.type = c->type};
+  size_t bytes = c->type == HEED_BOOL ? 1 : 8;
+  memcpy(&e.integer, c->next, bytes);
+  c->next += bytes;
+  push_element(L, &e);
+}
+
+
+static void push_nested (lua_State *L, copied *c, int axis) {
+  if (axis == c->rank) {
+    push_next(L, c);
     return;
   }
-  int64_t n = heed_size(t, axis);
+  int64_t n = c->size[axis];
   luaL_checkstack(L, 4, "totable");
-  lua_createtable(L, n < (1 << 26) ? (int)n : 0, 0);
+  lua_createtable(L, n < 1 << 26 ? (int)n : 0, 0);
   for (int64_t k = 1; k <= n; k++) {
-    push_nested(L, t, type, axis + 1, data, i);
+    push_nested(L, c, axis + 1);
     lua_rawseti(L, -2, k);
   }
 }
 
+
+/* totable(): nested tables, or a number */
 static int l_totable (lua_State *L) {
   enter(L);
   heed_tensor *t = check_tensor(L, 1);
-  heed_type type = lua_type_of(t);
-  int64_t i = 0;
+  copied c = {.type = lua_type_of(t), .rank = heed_rank(t)};
+  for (int i = 0; i < c.rank; i++) c.size[i] = heed_size(t, i);
   char *data = lua_newuserdatauv(L, (size_t)heed_numel(t) * 8 + 8, 0);
-  if (!heed_read(t, type, data)) return raise_failure(L);
-  push_nested(L, t, type, 0, data, &i);
+  if (!heed_read(t, c.type, data)) return raise_failure(L);
+  c.next = data;
+  push_nested(L, &c, 0);
   return 1;
 }
 
-/* The elements' bytes, row by row, in the machine's order. */
+
+/* data(): the elements' bytes, row by row, in the machine's order */
 static int l_data (lua_State *L) {
+  luaL_Buffer buffer;
   enter(L);
   heed_tensor *t = check_tensor(L, 1);
-  luaL_Buffer buffer;
   size_t bytes = (size_t)heed_numel(t) * heed_type_size(heed_type_of(t));
   char *data = luaL_buffinitsize(L, &buffer, bytes);
   if (!heed_read(t, heed_type_of(t), data)) return raise_failure(L);
@@ -87,11 +108,11 @@ static int l_data (lua_State *L) {
 
 /*
 ** {==================================================================
-** Sizes and types
+** Sizes
 ** ===================================================================
 */
 
-/* size() gives all, size(i) one */
+/* size() gives all, size(dim) one */
 static int l_size (lua_State *L) {
   heed_tensor *t = check_tensor(L, 1);
   int rank = heed_rank(t);
@@ -100,17 +121,17 @@ static int l_size (lua_State *L) {
     return rank;
   }
   int64_t axis = axis_of(L, check_whole(L, 2, "size", "dim"), "size");
-  if (axis < 0) axis += rank;
-  if (axis < 0 || axis >= rank)
-    return raise(L, "size: dimension %s is outside a tensor of %d", luaL_tolstring(L, 2, NULL),
-                 rank);
+  if (axis < -rank || axis >= rank)
+    return raise(L, "size: argument 'dim': dimension %s of a tensor of rank %d", told(L, 2), rank);
   lua_pushinteger(L, heed_size(t, (int)axis));
   return 1;
 }
 
+
+/* stride(): a list, counted in elements */
 static int l_stride (lua_State *L) {
   heed_tensor *t = check_tensor(L, 1);
-  lua_newtable(L);
+  lua_createtable(L, heed_rank(t), 0);
   for (int i = 0; i < heed_rank(t); i++) {
     lua_pushinteger(L, heed_stride(t, i));
     lua_rawseti(L, -2, i + 1);
@@ -118,57 +139,22 @@ static int l_stride (lua_State *L) {
   return 1;
 }
 
+
 static int l_dim (lua_State *L) {
   lua_pushinteger(L, heed_rank(check_tensor(L, 1)));
   return 1;
 }
+
 
 static int l_numel (lua_State *L) {
   lua_pushinteger(L, heed_numel(check_tensor(L, 1)));
   return 1;
 }
 
+
 static int l_is_contiguous (lua_State *L) {
   lua_pushboolean(L, heed_contiguous(check_tensor(L, 1)));
   return 1;
-}
-
-/* What x:to(...) asks for: a type, a device, another tensor's, or options with both. */
-static void read_target (lua_State *L, int i, heed_type *type) {
-  heed_tensor *like = raw_tensor(L, i);
-  if (like != NULL) *type = heed_type_of(like);
-  else if (lua_type(L, i) == LUA_TTABLE) {
-    static const char *const known[] = {"dtype", "device", "non_blocking", "copy"};
-    lua_pushnil(L);
-    while (lua_next(L, i)) {
-      const char *key = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : "?";
-      bool named = false;
-      for (int k = 0; k < 4; k++) named = named || strcmp(key, known[k]) == 0;
-      if (!named) unknown_option(L, "to", key, 4, known);
-      if (strcmp(key, "dtype") == 0 || strcmp(key, "device") == 0)
-        read_target(L, lua_gettop(L), type);
-      lua_pop(L, 1);
-    }
-  }
-  else if (lua_type(L, i) != LUA_TSTRING)
-    raise(L, "to: a type or a device expected, got %s", luaL_typename(L, i));
-  else if (!heed_type_find(lua_tostring(L, i), type) && strcmp(lua_tostring(L, i), "cpu") != 0)
-    raise(L, "to: no type and no device here is called '%s'", lua_tostring(L, i));
-}
-
-static int l_to (lua_State *L) {
-  binding *b = enter(L);
-  heed_tensor *t = check_tensor(L, 1);
-  heed_type type = heed_type_of(t);
-  int top = lua_gettop(L);
-  if (top < 2) return raise(L, "to: a type or a device expected");
-  for (int i = 2; i <= top; i++) read_target(L, i, &type);
-  if (type == heed_type_of(t)) {
-    lua_settop(L, 1);
-    return 1;
-  }
-  box *slot = push_box(L);
-  return fill(L, slot, heed_call(b->cx, HEED_to, (heed_value[]){heed_t(t), heed_i(type)}, 2));
 }
 
 /* }================================================================== */
@@ -176,9 +162,90 @@ static int l_to (lua_State *L) {
 
 /*
 ** {==================================================================
-** Comparison of whole tensors
+** Other types, other handles
 ** ===================================================================
 */
+
+/* What x:to(...) asks for. */
+typedef struct target {
+  heed_type type;
+  bool copy;
+} target;
+
+
+static bool flag_at (lua_State *L, int i, const char *name) {
+  if (!lua_isboolean(L, i)) raise_wrong(L, "to", name, "true or false", i);
+  return lua_toboolean(L, i);
+}
+
+
+static void read_target_options (lua_State *L, int i, target *to) {
+  static const char *const known[] = {"dtype", "device", "copy", "non_blocking"};
+  const char *key;
+  lua_pushnil(L);
+  while ((key = next_option(L, i, "to", 4, known)) != NULL) {
+    int value = lua_gettop(L);
+    if (key == known[0]) to->type = check_type_name(L, value, "to");
+    else if (key == known[1]) check_device(L, value, "to");
+    else if (key == known[2]) to->copy = flag_at(L, value, key);
+    else flag_at(L, value, key);
+    lua_pop(L, 1);
+  }
+}
+
+
+/* A type, a device, another tensor's, or options with both. */
+static void read_target (lua_State *L, int i, target *to) {
+  heed_tensor *like = raw_tensor(L, i);
+  if (like != NULL) to->type = heed_type_of(like);
+  else if (lua_type(L, i) == LUA_TTABLE) read_target_options(L, i, to);
+  else if (lua_type(L, i) != LUA_TSTRING)
+    raise(L, "to: a type or a device expected, got %s", told(L, i));
+  else if (!heed_type_find(lua_tostring(L, i), &to->type) && strcmp(lua_tostring(L, i), "cpu") != 0)
+    raise(L, "to: there is no type and no device '%s' here; types are bool uint8 int64 float16 "
+          "bfloat16 float32 float64, the device is cpu", lua_tostring(L, i));
+}
+
+
+/* to(type | device | other | {dtype, device, copy}): x itself, or a converted copy */
+static int l_to (lua_State *L) {
+  binding *b = enter(L);
+  int top = lua_gettop(L);
+  target to = {.type = heed_type_of(check_tensor(L, 1))};
+  if (top < 2) return raise(L, "to: a type or a device expected, got nothing");
+  for (int i = 2; i <= top; i++) read_target(L, i, &to);
+  slot *s = push_slot(L);
+  heed_tensor *t = check_tensor(L, 1);
+  heed_value args[] = {heed_t(t), heed_i(to.type)};
+  if (to.type != heed_type_of(t)) return fill(L, s, heed_call(b->cx, HEED_to, args, 2));
+  if (to.copy) return fill(L, s, heed_call(b->cx, HEED_clone, args, 1));
+  lua_settop(L, 1);
+  return 1;
+}
+
+
+/* detach(): the same values without their history */
+static int l_detach (lua_State *L) {
+  enter(L);
+  slot *s = push_slot(L);
+  heed_tensor *t = check_tensor(L, 1);
+  return fill(L, s, heed_detach(t));
+}
+
+
+/* set_(other): x takes other's storage, layout and type, and stays the same handle */
+static int l_set (lua_State *L) {
+  enter(L);
+  heed_tensor *t = check_tensor(L, 1), *from = check_tensor(L, 2);
+  if (in_finaliser(L))             /* what it interrupts may count on the shape */
+    return raise(L, "set_: a finaliser may not change what a tensor is");
+  if (!heed_take_over(t, from)) return raise_failure(L);
+  lua_settop(L, 1);
+  return 1;
+}
+
+/* }================================================================== */
+
 
 static bool same_shape (const heed_tensor *a, const heed_tensor *b) {
   bool same = heed_rank(a) == heed_rank(b);
@@ -186,44 +253,27 @@ static bool same_shape (const heed_tensor *a, const heed_tensor *b) {
   return same;
 }
 
-/* Pushes whether all of the box on top holds; the box goes. */
-static int push_all (lua_State *L, box *slot, heed_tensor *each) {
-  binding *b = lua_touserdata(L, lua_upvalueindex(1));
-  heed_tensor *all = heed_call(b->cx, HEED_all, (heed_value[]){heed_t(each)}, 1);
-  heed_drop(each);
-  fill(L, slot, all);
-  push_element(L, all);
-  return 1;
-}
 
+/* equal(other): the same shape, and all elements equal? */
 static int l_equal (lua_State *L) {
+  element e;
   binding *b = enter(L);
   heed_tensor *x = check_tensor(L, 1), *y = check_tensor(L, 2);
   if (!same_shape(x, y)) {
     lua_pushboolean(L, 0);
     return 1;
   }
-  box *slot = push_box(L);
-  return push_all(L, slot, heed_call(b->cx, HEED_eq, (heed_value[]){heed_t(x), heed_t(y)}, 2));
-}
-
-/* }================================================================== */
-
-
-static int l_detach (lua_State *L) {
-  enter(L);
-  heed_tensor *t = check_tensor(L, 1);
-  box *slot = push_box(L);
-  return fill(L, slot, heed_detach(t));
-}
-
-/* x:set_(y): x becomes y's storage, layout and type, and stays the same handle */
-static int l_set (lua_State *L) {
-  enter(L);
-  if (!heed_take_over(check_tensor(L, 1), check_tensor(L, 2))) return raise_failure(L);
-  lua_settop(L, 1);
+  heed_tensor *each = heed_call(b->cx, HEED_eq, (heed_value[]){heed_t(x), heed_t(y)}, 2);
+  heed_tensor *all = each != NULL ? heed_call(b->cx, HEED_all, (heed_value[]){heed_t(each)}, 1)
+                                  : NULL;
+  bool good = read_element(all, &e);
+  heed_drop(each);
+  heed_drop(all);
+  if (!good) return raise_failure(L);
+  push_element(L, &e);
   return 1;
 }
+
 
 void open_read (lua_State *L, int module, int methods) {
   static const luaL_Reg functions[] = {

@@ -231,8 +231,20 @@ static bool apply_rule (rule *r) {
 ** ===================================================================
 */
 
+/* heed_gradients: is this result of n one of those asked for? */
+static bool find_wanted (walk *w, node *n, heed_tensor *const *incoming) {
+  for (int i = 0; i < w->nwanted; i++) {
+    int output;
+    if (history_of(w->wanted[i], &output) != n || incoming[output] == NULL) continue;
+    if (!add_up(w->cx, &w->found[i], incoming[output])) return false;
+  }
+  return true;
+}
+
+/* The outermost walk adds up, at its end; unless it only asks for some of them. */
 static bool arrive (walk *w, node *leaf, heed_tensor *g) {
-  while (w->outer != NULL) w = w->outer;       /* the outermost walk adds up, at its end */
+  while (w->outer != NULL) w = w->outer;
+  if (w->nwanted > 0) return find_wanted(w, leaf, &g);
   for (int64_t i = 0; i < w->narrivals; i++) {
     if (w->arrivals[i].leaf == leaf) return add_up(w->cx, &w->arrivals[i].gradient, g);
   }
@@ -240,16 +252,6 @@ static bool arrive (walk *w, node *leaf, heed_tensor *g) {
     return false;
   node_keep(leaf);
   w->arrivals[w->narrivals++] = (arrival){leaf, heed_keep(g)};
-  return true;
-}
-
-/* heed_gradients: is this result of n one of those asked for? */
-static bool find_wanted (walk *w, node *n) {
-  for (int i = 0; i < w->nwanted; i++) {
-    int output;
-    if (history_of(w->wanted[i], &output) != n || n->incoming[output] == NULL) continue;
-    if (!add_up(w->cx, &w->found[i], n->incoming[output])) return false;
-  }
   return true;
 }
 
@@ -291,7 +293,7 @@ static bool visit_step (walk *w, node *n) {
 
 static bool visit (walk *w, node *n) {
   if (!any_incoming(n)) return true;
-  bool good = find_wanted(w, n);
+  bool good = find_wanted(w, n, n->incoming);
   if (good && n->kind == NODE_LEAF)
     good = w->nwanted > 0 || arrive(w, n, n->incoming[0]);
   else if (good)
@@ -346,6 +348,7 @@ static void finish (walk *w) {
 static bool run_walk (walk *w, node *root, int output, heed_tensor *seed) {
   if (!reach_all(w, root)) return false;
   qsort(w->nodes, (size_t)w->count, sizeof *w->nodes, later_first);
+  heed_drop(root->incoming[output]);           /* of a walk that this one interrupts */
   root->incoming[output] = heed_keep(seed);
   for (int64_t i = 0; i < w->count; i++)
     if (!visit(w, w->nodes[i])) return false;

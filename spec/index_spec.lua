@@ -1,0 +1,286 @@
+-- x[place] and x[place] = value: numbers, ranges, steps, masks, positions, and all of them mixed.
+
+local heed = require "heed"
+
+local x = heed.arange(12):reshape(3, 4)      -- rows 1 to 4, 5 to 8, 9 to 12
+
+local function values(t) return t:totable() end
+
+
+describe("a number as index", function()
+  it("gives a view of a row, and of a vector an element", function()
+    assert.same({1, 2, 3, 4}, values(x[1]))
+    assert.same({9, 10, 11, 12}, values(x[-1]))
+    assert.equal(7, x[2][3])
+    assert.equal(8, x[2][-1])
+    assert.same({1, 2, 3, 4}, values(x[1.0]))
+    local y = x:clone()
+    y[2]:fill_(0)
+    assert.same({0, 0, 0, 0}, values(y[2]))
+  end)
+
+  it("reads an element as Lua's integer, float or boolean", function()
+    assert.equal("integer", math.type(x[1][1]))
+    assert.equal("integer", math.type(heed.tensor({1}, {dtype = "uint8"})[1]))
+    assert.equal("float", math.type(heed.tensor{1.0}[1]))
+    for _, dtype in ipairs {"float16", "bfloat16", "float64"} do
+      assert.equal(0.5, heed.tensor({0.5}, {dtype = dtype})[1])
+    end
+    assert.is_true(heed.tensor{false, true}[2])
+    assert.equal(math.mininteger, heed.tensor{math.mininteger}[1])
+    assert.equal(2 ^ 53 + 1 | 0, heed.tensor{2 ^ 53 + 1 | 0}[1])
+  end)
+
+  it("ends ipairs, and is refused beyond", function()
+    local rows = {}
+    for i, row in ipairs(x) do rows[i] = row:sum():item() end
+    assert.same({10, 26, 42}, rows)
+    local elements = {}
+    for i, value in ipairs(heed.tensor{3, 1, 2}) do elements[i] = value end
+    assert.same({3, 1, 2}, elements)
+    for _ in ipairs(heed.zeros(0)) do error "an empty tensor has no elements" end
+    assert.is_nil(x[4])
+    assert.error_matches(function() return x[5] end, "index: position 5 lies outside of 1 to 3")
+    assert.error_matches(function() return x[-4] end, "index: position %-4")
+    assert.error_matches(function() return x[0] end, "index: position 0.*count from 1")
+    assert.error_matches(function() return x[1.5] end, "index.*'position'.*whole number.*1.5")
+    assert.error_matches(function() return x[0 / 0] end, "index.*whole number")
+    assert.error_matches(function() return x[1e300] end, "index.*whole number")
+    assert.error_matches(function() return heed.tensor(5)[1] end, "rank 0.*item")
+  end)
+end)
+
+
+describe("a table as index", function()
+  it("names a place on each axis", function()
+    assert.equal(12, x[{3, -1}])
+    assert.equal(12, x[{3, 4.0}])
+    assert.same({3, 7, 11}, values(x[{{}, 3}]))
+    assert.same({5, 6, 7, 8}, values(x[{2}]))
+    assert.same({5, 6, 7, 8}, values(x[{2, {}}]))
+    assert.same(values(x), values(x[{}]))
+    assert.same(values(x), values(x[{{}, {}}]))
+  end)
+
+  it("takes ranges that count both ends, from either side", function()
+    assert.same({{2, 3}, {6, 7}}, values(x[{{1, 2}, {2, 3}}]))
+    assert.same({11, 12}, values(x[{3, {-2, -1}}]))
+    assert.same({{5, 6, 7, 8}}, values(x[{{2, 2}}]))
+    assert.same({1, 3}, values(x[{1, {1, 4, 2}}]))
+    assert.same({2, 4}, values(x[{1, {2, 4, 2}}]))
+    assert.same({4, 3, 2, 1}, values(x[{1, {4, 1, -1}}]))
+    assert.same({4, 2}, values(x[{1, {-1, 1, -2}}]))
+    assert.same({12, 11}, values(x[{3, {4, 3, -1}}]))
+  end)
+
+  it("gives nothing for ranges that end before they begin, as Lua's for does", function()
+    assert.same({0}, {x[{1, {3, 2}}]:size()})
+    assert.same({0, 4}, {x[{{1, 0}}]:size()})
+    assert.same({0}, {x[{1, {1, 2, -1}}]:size()})
+    assert.same({0, 4}, {x[{{4, 3}}]:size()})
+  end)
+
+  it("is refused when it names no place", function()
+    assert.error_matches(function() return x[{1, 2, 3}] end, "index: places for 3 axes.*has 2")
+    assert.error_matches(function() return x[{1, 5}] end, "position 5.*size 4")
+    assert.error_matches(function() return x[{1, 0}] end, "from 1")
+    assert.error_matches(function() return x[{{1, 9}}] end, "position 9.*size 3")
+    assert.error_matches(function() return x[{{0, 2}}] end, "from 1")
+    assert.error_matches(function() return x[{{1, 2, 0}}] end, "step of 0")
+    assert.error_matches(function() return x[{{1}}] end, "index: a range is")
+    assert.error_matches(function() return x[{{1, 2, 3, 4}}] end, "index: a range is.*4 entries")
+    assert.error_matches(function() return x[{{from = 1}}] end, "index: a range is")
+    assert.error_matches(function() return x[{{1, "2"}}] end, "index.*'to'.*string")
+    assert.error_matches(function() return x[{{1, 2.5}}] end, "index.*'to'.*2.5")
+    assert.error_matches(function() return x[{"1"}] end, "index: a place expected.*string")
+    assert.error_matches(function() return x[{1, true}] end, "x:eq%(2%)")
+    assert.error_matches(function() return x[true] end, "x:eq%(2%)")
+    assert.error_matches(function() return x[nil] end, "index: a place expected, got nil")
+    assert.error_matches(function() return x[print] end, "index: a place expected, got a function")
+    assert.error_matches(function() return x[io.stdout] end, "index: a place expected")
+    assert.error_matches(function() return x[{1, 1, 1, 1, 1, 1, 1, 1, 1}] end, "9 places.*8")
+  end)
+
+  it("gives views, which share what is written", function()
+    local y = heed.zeros(3, 4)
+    y[{{}, {4, 2, -2}}]:copy_(heed.tensor{{1, 2}, {3, 4}, {5, 6}})
+    assert.same({{0, 2, 0, 1}, {0, 4, 0, 3}, {0, 6, 0, 5}}, values(y))
+    y[{}]:fill_(7)
+    assert.equal(7 * 12, y:sum():item())
+    y[{2}][{{2, 3}}]:zero_()
+    assert.same({7, 0, 0, 7}, values(y[2]))
+  end)
+end)
+
+
+describe("a tensor as index", function()
+  it("picks rows by position, repeated and from the end", function()
+    assert.same({{9, 10, 11, 12}, {1, 2, 3, 4}}, values(x[heed.tensor{3, 1}]))
+    assert.same({{1, 2, 3, 4}, {1, 2, 3, 4}}, values(x[heed.tensor{1, -3}]))
+    assert.same({{{5, 6, 7, 8}}, {{9, 10, 11, 12}}}, values(x[heed.tensor{{2}, {3}}]))
+    assert.same({5, 6, 7, 8}, values(x[heed.tensor(2)]))
+    assert.same({0, 4}, {x[heed.tensor({}, {dtype = "int64"})]:size()})
+  end)
+
+  it("picks pairs together with others, which broadcast", function()
+    assert.same({5, 10}, values(x[{heed.tensor{2, 3}, heed.tensor{1, 2}}]))
+    assert.same({{1, 2}, {9, 10}}, values(x[{heed.tensor{{1}, {3}}, heed.tensor{1, 2}}]))
+    local last = heed.tensor{4, 2, 1}
+    assert.same({4, 6, 9}, values(x[{heed.arange(3), last}]))
+  end)
+
+  it("stands beside numbers and ranges", function()
+    assert.same({4, 1}, values(x[{1, heed.tensor{-1, 1}}]))
+    assert.same({{2, 1}, {6, 5}}, values(x[{{1, 2}, heed.tensor{2, 1}}]))
+    assert.same({{4, 1}, {8, 5}, {12, 9}}, values(x[{{}, heed.tensor{4, 1}}]))
+    local z = heed.arange(24):reshape(2, 3, 4)
+    assert.same({{1, 3}, {13, 15}}, values(z[{{}, 1, heed.tensor{1, 3}}]))
+    assert.same({2, 2, 3}, {z[{{}, {}, heed.tensor{1, 4}}]:transpose(2, 3):size()})
+  end)
+
+  it("picks by truth, of one axis or of several", function()
+    assert.same({11, 12}, values(x[x:gt(10)]))
+    assert.same({{5, 6, 7, 8}}, values(x[heed.tensor{false, true, false}]))
+    assert.same({{1, 3}, {5, 7}, {9, 11}}, values(x[{{}, heed.tensor{true, false, true, false}}]))
+    assert.same({0}, {x[x:gt(100)]:size()})
+    local z = heed.arange(8):reshape(2, 2, 2)
+    assert.same({{1, 2}, {7, 8}}, values(z[heed.tensor{{true, false}, {false, true}}]))
+    assert.same({2, 8}, values(z[{heed.tensor{{true, false}, {false, true}}, 2}]))
+  end)
+
+  it("is refused when it is of another type, or points outside", function()
+    assert.error_matches(function() return x[heed.tensor{1.0}] end, "int64 or bool.*float32")
+    assert.error_matches(function() return x[heed.tensor({1}, {dtype = "uint8"})] end, "uint8")
+    assert.error_matches(function() return x[heed.tensor(true)] end, "rank 0")
+    assert.error_matches(function() return x[heed.tensor{4}] end, "4.*1 to 3")
+    assert.error_matches(function() return x[heed.tensor{0}] end, "0")
+    assert.error_matches(function() return x[heed.tensor{-4}] end, "%-4")
+    assert.error_matches(function() return x[heed.tensor{true, false}] end,
+                         "truths of shape %(2%).*%(3, 4%)")
+    assert.error_matches(function()
+      return x[{heed.tensor{1, 2, 3}, heed.tensor{1, 2}}]
+    end, "broadcast")
+    local gone = heed.tensor{1}
+    gone:release()
+    assert.error_matches(function() return x[gone] end, "released")
+  end)
+end)
+
+
+describe("an assignment", function()
+  local y
+
+  before_each(function() y = heed.zeros(3, 4) end)
+
+  it("writes a number, a truth, a table or a tensor", function()
+    y[1] = 5
+    y[2] = {1, 2, 3, 4}
+    y[3] = heed.tensor{4.0, 3.0, 2.0, 1.0}
+    assert.same({{5, 5, 5, 5}, {1, 2, 3, 4}, {4, 3, 2, 1}}, values(y))
+    local truths = heed.zeros(2, {dtype = "bool"})
+    truths[1] = true
+    assert.same({true, false}, values(truths))
+    local whole = heed.zeros(2, {dtype = "int64"})
+    whole[-1] = math.maxinteger
+    assert.same({0, math.maxinteger}, values(whole))
+  end)
+
+  it("writes to every kind of place", function()
+    y[{2, {2, 3}}] = {7, 8}
+    y[{{}, 4}] = heed.tensor{1.0, 2.0, 3.0}
+    y[{-1, 1}] = -1
+    y[{1, {3, 1, -1}}] = {1, 2, 3}
+    assert.same({{3, 2, 1, 1}, {0, 7, 8, 2}, {-1, 0, 0, 3}}, values(y))
+    y[{}] = 9
+    assert.equal(9 * 12, y:sum():item())
+  end)
+
+  it("writes through positions and masks", function()
+    y[heed.tensor{3, 1}] = heed.tensor{{1.0}, {2.0}}
+    assert.same({{2, 2, 2, 2}, {0, 0, 0, 0}, {1, 1, 1, 1}}, values(y))
+    y[y:eq(0)] = -1
+    y[{heed.tensor{1, 3}, heed.tensor{4, 4}}] = heed.tensor{8.0, 9.0}
+    assert.same({{2, 2, 2, 8}, {-1, -1, -1, -1}, {1, 1, 1, 9}}, values(y))
+    y[{heed.tensor{true, false, true}, {1, 2}}] = 0
+    assert.same({{0, 0, 2, 8}, {-1, -1, -1, -1}, {0, 0, 1, 9}}, values(y))
+    y[{2, heed.tensor{1, 1, 1}}] = heed.tensor{1.0, 2.0, 3.0}
+    assert.equal(3, y[{2, 1}])
+  end)
+
+  it("broadcasts, and converts as copy_ does", function()
+    y[{{}, {1, 2}}] = heed.tensor{1, 2}
+    assert.same({1, 2, 0, 0}, values(y[3]))
+    local whole = heed.zeros(2, {dtype = "int64"})
+    whole[1] = 1.5
+    whole[whole:eq(0)] = -1.5
+    assert.same({1, -1}, values(whole))
+    y[{}] = heed.tensor{{1}, {2}, {3}}
+    assert.same({3, 3, 3, 3}, values(y[3]))
+  end)
+
+  it("is exact when it reads what it writes", function()
+    local v = heed.arange(6)
+    v[{{2, 6}}] = v[{{1, 5}}]
+    assert.same({1, 1, 2, 3, 4, 5}, values(v))
+    v = heed.arange(6)
+    v[{{1, 6}}] = v[{{6, 1, -1}}]
+    assert.same({6, 5, 4, 3, 2, 1}, values(v))
+    v = heed.arange(4)
+    v[heed.tensor{1, 2, 3, 4}] = v:flip(1)
+    assert.same({4, 3, 2, 1}, values(v))
+  end)
+
+  it("is refused when it doesn't fit, and writes nothing then", function()
+    local before = y:clone()
+    for message, f in pairs {
+      ["shape"] = function() y[1] = {1, 2, 3} end,
+      ["string"] = function() y[1] = "5" end,
+      ["got nil"] = function() y[1] = nil end,
+      ["position 4"] = function() y[4] = 1 end,
+      ["from 1"] = function() y[0] = 1 end,
+      ["places"] = function() y[{1, 2, 3}] = 1 end,
+      ["1 to 3"] = function() y[heed.tensor{1, 4}] = 1 end,
+      ["%(1, 2%).*%(2, 4%)"] = function() y[heed.tensor{1, 2}] = heed.tensor{{1.0, 2.0}} end,
+      ["'colour'"] = function() y.colour = 1 end,
+      ["x:eq"] = function() y[false] = 1 end,
+    } do
+      assert.error_matches(f, message)
+      assert.is_true(y:equal(before), message)
+    end
+    assert.error_matches(function() heed.zeros(1):expand(3)[{}] = 1 end, "expanded")
+  end)
+end)
+
+
+describe("an index and gradients", function()
+  it("are recorded through views, positions and masks", function()
+    local w = heed.arange(6, {dtype = "float32", requires_grad = true})
+    local m = w:reshape(2, 3)
+    local sum = m[1]:sum() + m[{2, {1, 2}}]:sum() * 2 + m[{{}, heed.tensor{3, 3}}]:sum() * 10
+      + m[m:gt(5)]:sum() * 100
+    sum:backward()
+    assert.same({1, 1, 21, 2, 2, 120}, values(w.grad))
+  end)
+
+  it("are recorded through an assignment", function()
+    local w = heed.ones(3, {requires_grad = true})
+    local y = heed.zeros(2, 3)
+    y[1] = w * 2
+    y[{2, {1, 2}}] = w[{{2, 3}}] * 5
+    y[{1, 3}] = 0;
+    (y * 10):sum():backward()
+    assert.same({20, 70, 50}, values(w.grad))
+  end)
+
+  it("are never cut silently: an element with history is no plain number", function()
+    local w = heed.tensor({{1.0, 2.0}}, {requires_grad = true})
+    assert.error_matches(function() return w[1][2] end, "x:select%(1, 2%)")
+    assert.error_matches(function() return w[{1, 2}] end, "x:select%(1, 1%):select%(1, 2%)")
+    assert.error_matches(function() for _ in ipairs(w[1]) do error() end end, "cut its gradient")
+    assert.equal(2, w[1]:select(1, 2):item())
+    assert.equal(2, w:detach()[1][2])
+    assert.equal(2, heed.no_grad(function() return w[1][2] end))
+    assert.is_nil(w[1][3])
+    assert.error_matches(function() w[1] = 0 end, "leaf")
+  end)
+end)

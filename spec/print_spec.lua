@@ -1,0 +1,214 @@
+-- Tensors as text.
+
+local heed = require "heed"
+
+local function text(...) return tostring(heed.tensor(...)) end
+
+
+describe("a printed matrix", function()
+  it("has aligned columns, and says what it is below", function()
+    assert.equal("   1.0000  -2.0000\n" ..
+                 "   3.0000   4.5000\n[float32 (2, 2) cpu]", text{{1, -2}, {3, 4.5}})
+    assert.equal("  10.0000  -0.1250\n[float64 (1, 2) cpu]",
+                 text({{10, -0.125}}, {dtype = "float64"}))
+  end)
+
+  it("has no decimals where all numbers are whole", function()
+    assert.equal("    1  -20\n   30    4\n[int64 (2, 2) cpu]", text{{1, -20}, {30, 4}})
+    assert.equal("    1  -20\n[float32 (1, 2) cpu]", text{{1.0, -20}})
+    assert.equal("  255\n[uint8 (1, 1) cpu]", text({{255}}, {dtype = "uint8"}))
+    assert.equal("  -9223372036854775808\n[int64 (1, 1) cpu]", text{{math.mininteger}})
+  end)
+
+  it("shows truths as words", function()
+    assert.equal("   true  false\n[bool (1, 2) cpu]", text{{true, false}})
+  end)
+
+  it("aligns NaN and infinities with the rest", function()
+    assert.equal("  1.5000     inf\n    -inf     nan\n[float32 (2, 2) cpu]",
+                 text{{1.5, math.huge}, {-math.huge, 0 / 0}})
+    assert.equal("  nan  inf\n[float32 (1, 2) cpu]", text{{0 / 0, math.huge}})
+  end)
+
+  it("that is too wide stands in blocks of columns", function()
+    local lines = {}
+    for line in tostring(heed.arange(40):reshape(2, 20) + 0.5):gmatch("[^\n]+") do
+      lines[#lines + 1] = line
+      assert.is_true(#line <= 80)
+    end
+    assert.equal("columns 1 to 8:", lines[1])
+    assert.matches("^ +1%.5000 +2%.5000 .* 8%.5000$", lines[2])
+    assert.equal("columns 17 to 20:", lines[7])
+    assert.equal("[float32 (2, 20) cpu]", lines[#lines])
+    assert.equal(10, #lines)
+  end)
+
+  it("wants a gradient visibly", function()
+    assert.matches("%[float32 %(1, 1%) cpu grad%]$", text({{1}}, {requires_grad = true,
+                                                                  dtype = "float32"}))
+    local w = heed.ones(2, {requires_grad = true})
+    assert.matches("grad%]$", tostring(w * 2))
+    assert.equal("1  1 [float32 (2) cpu]", tostring(w:detach()))
+  end)
+end)
+
+
+describe("a printed vector", function()
+  it("stands on one line", function()
+    assert.equal(" 1   2  30 [int64 (3) cpu]", text{1, 2, 30})
+    assert.equal(" 0.5000  -1.2500 [float32 (2) cpu]", text{0.5, -1.25})
+    assert.is_nil(tostring(heed.randn(300)):find("\n"))
+  end)
+
+  it("of no elements is its footer", function()
+    assert.equal("[float32 (0) cpu]", tostring(heed.zeros(0)))
+    assert.equal("[float32 (2, 0, 3) cpu]", tostring(heed.zeros(2, 0, 3)))
+  end)
+end)
+
+
+describe("a printed tensor without axes", function()
+  it("is its number", function()
+    assert.equal("0.5000", text(0.5))
+    assert.equal("-7", text(-7))
+    assert.equal("true", text(true))
+    assert.equal("nan", (text(0 / 0):gsub("^-", "")))
+    assert.equal("-inf", text(-math.huge))
+    assert.equal("1.2346e+07", text(12345678.0))
+    assert.equal("-1.0000e-05", text(-0.00001))
+    assert.equal("99999.0000", text(99999.0))
+    assert.equal("0.0001", text(0.0001))
+    assert.equal("0.0000", text(0.0))
+  end)
+
+  it("joins text", function()
+    assert.equal("loss 0.2500", "loss " .. heed.tensor(0.25))
+    assert.equal("0.2500!", heed.tensor(0.25) .. "!")
+    assert.equal("0.25001", heed.tensor(0.25) .. 1)
+  end)
+end)
+
+
+describe("a printed tensor of many axes", function()
+  it("is shown slice by slice", function()
+    assert.equal("(1, ., .) =\n  1  2\n(2, ., .) =\n  3  4\n[int64 (2, 1, 2) cpu]",
+                 text{{{1, 2}}, {{3, 4}}})
+    local four = tostring(heed.arange(4):reshape(2, 2, 1, 1))
+    assert.matches("^%(1, 1, %., %.%) =\n  1\n%(1, 2, %., %.%) =\n  2\n%(2, 1", four)
+  end)
+end)
+
+
+describe("a common scale", function()
+  it("stands before numbers that four digits cannot show", function()
+    assert.equal("1e+06 * 1.2346  0.0000 [float32 (2) cpu]", text{1234567.5, 1.5})
+    assert.equal("1e-05 *\n  1.0000  -2.5000\n[float32 (1, 2) cpu]",
+                 (text{{1e-5, -2.5e-5}}:gsub(" 1%.0000", "1.0000")))
+    assert.equal("1e-05 * 1.0000 [float32 (1) cpu]", text{1e-5})
+  end)
+
+  it("stands nowhere else", function()
+    assert.equal(" 99999.5000 [float32 (1) cpu]", " " .. text{99999.5})
+    assert.equal("0.0001  0.0002 [float32 (2) cpu]", text{1e-4, 2e-4})
+    assert.equal("100000  250000 [float32 (2) cpu]", text{1e5, 2.5e5})
+    assert.equal("0  0 [float32 (2) cpu]", tostring(heed.zeros(2)))
+    assert.equal("inf [float32 (1) cpu]", text{math.huge})
+  end)
+end)
+
+
+describe("a large tensor", function()
+  it("is summarised by its ends", function()
+    local big = tostring(heed.arange(1000000):reshape(1000, 1000))
+    assert.equal(8, select(2, big:gsub("\n", "\n")) + 1)
+    assert.matches("^ +1 +2 +3  %.%.%. +998 +999 +1000\n", big)
+    assert.matches("\n  %.%.%.\n", big)
+    assert.matches("999998 +999999 +1000000\n%[int64 %(1000, 1000%) cpu%]$", big)
+    assert.matches("^ +1 +2 +3  %.%.%. +4998 +4999 +5000 %[", tostring(heed.arange(5000)))
+  end)
+
+  it("names the slices as they are", function()
+    local big = tostring(heed.zeros(50, 30, 20))
+    assert.matches("%(3, %., %.%) =.-\n%.%.%.\n%(48, %., %.%) =", big)
+    assert.is_nil(big:find("(4, ., .)", 1, true))
+  end)
+
+  it("leaves its history alone", function()
+    local w = heed.ones(2000, {requires_grad = true})
+    local nodes = heed.graph_nodes()
+    assert.matches("grad%]$", tostring(w))
+    assert.equal(nodes, heed.graph_nodes())
+  end)
+end)
+
+
+describe("format", function()
+  it("writes floats as it is told", function()
+    assert.equal("0.333  1.000 [float32 (2) cpu]", heed.tensor{1 / 3, 1}:format("%.3f"))
+    assert.equal("1e+01 [float32 (1) cpu]", heed.tensor{12.0}:format("%.0e"))
+    assert.equal("0.10", heed.tensor(0.1):format("%.2f"))
+    assert.equal("3.00 [int64 (1) cpu]", heed.tensor{3}:format("%.2f"))
+    assert.equal(309 + 1 + 99, #heed.tensor(1.797e308, {dtype = "float64"}):format("%99.99f"))
+  end)
+
+  it("takes one float and nothing else", function()
+    local x = heed.tensor{1.0}
+    for _, format in ipairs {"%d", "%s", "%", "", "f", "%f%f", "%.3f ", "%*f", "%n", "%.999f",
+                             "%999f", "%lf", "%f\0%s", "%'f"} do
+      assert.error_matches(function() x:format(format) end, "format: .*expected")
+    end
+    assert.error_matches(function() x:format() end, "format")
+    assert.error_matches(function() x:format(3) end, "format")
+  end)
+end)
+
+
+describe("printoptions", function()
+  after_each(function() heed.printoptions{precision = 4, width = 80, edge = 3} end)
+
+  it("set digits, the width of a matrix and the edge of a summary", function()
+    heed.printoptions{precision = 2}
+    assert.equal("0.33 [float32 (1) cpu]", text{1 / 3})
+    assert.equal("0.33", text(1 / 3))
+    heed.printoptions{width = 20}
+    assert.matches("^columns 1 to 3:", text{{0.5, 1, 2, 3}})
+    heed.printoptions{edge = 1}
+    assert.matches("^ +1  %.%.%. +2000 %[", tostring(heed.arange(2000)))
+  end)
+
+  it("are refused when they make no sense", function()
+    for _, wrong in ipairs {{precision = -1}, {precision = 18}, {width = 5}, {edge = 0},
+                            {edge = 1.5}, {precision = "4"}, {colour = true}, {3}} do
+      assert.error_matches(function() heed.printoptions(wrong) end, "printoptions")
+    end
+    assert.error_matches(function() heed.printoptions() end, "printoptions")
+    assert.equal("0.3333 [float32 (1) cpu]", text{1 / 3})
+  end)
+end)
+
+
+describe("a shape", function()
+  it("prints as sizes in parentheses", function()
+    assert.equal("(2, 3)", tostring(heed.zeros(2, 3).shape))
+    assert.equal("(3)", tostring(heed.zeros(3).shape))
+    assert.equal("()", tostring(heed.tensor(1).shape))
+  end)
+
+  it("is the script's own table, which may hold anything", function()
+    local shape = heed.zeros(2, 3).shape
+    shape[1] = {}
+    shape[2] = print
+    assert.matches("^%(table: .*, function: ", tostring(shape))
+    assert.is_false(getmetatable(shape))
+  end)
+end)
+
+
+describe("a released tensor", function()
+  it("can still be printed", function()
+    local x = heed.zeros(2)
+    x:release()
+    assert.equal("[released tensor]", tostring(x))
+    assert.equal("x: [released tensor]", "x: " .. x)
+  end)
+end)

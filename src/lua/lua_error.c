@@ -1,0 +1,252 @@
+/*
+** lua_error.c - errors that blame the caller's line, and the checks that raise them.
+*/
+
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "lua_heed.h"
+
+
+/*
+** {==================================================================
+** Raising
+** ===================================================================
+*/
+
+/* Pushes "file:line: " of the first line that is not heed's own. */
+static void push_where (lua_State *L, const binding *b) {
+  lua_Debug ar;
+  size_t home = strlen(b->home);
+  for (int level = 1; lua_getstack(L, level, &ar); level++) {
+    lua_getinfo(L, "Sl", &ar);
+    if (ar.currentline <= 0) continue;           /* C, or a tail call's remains */
+    if (home > 0 && strncmp(ar.source, b->home, home) == 0) continue;
+    lua_pushfstring(L, "%s:%d: ", ar.short_src, ar.currentline);
+    return;
+  }
+  lua_pushliteral(L, "");
+}
+
+
+int raise (lua_State *L, const char *format, ...) {
+  va_list args;
+  luaL_checkstack(L, 8, "heed");
+  push_where(L, binding_of(L));
+  va_start(args, format);
+  lua_pushvfstring(L, format, args);
+  va_end(args);
+  lua_concat(L, 2);
+  return lua_error(L);
+}
+
+
+int raise_failure (lua_State *L) {
+  binding *b = binding_of(L);
+  const char *message = heed_error(b->cx);
+  lua_pushstring(L, message != NULL ? message : "heed: an operation failed");
+  heed_clear(b->cx);
+  return raise(L, "%s", lua_tostring(L, -1));
+}
+
+
+int raise_wrong (lua_State *L, const char *function, const char *argument, const char *wanted,
+                 int i) {
+  return raise(L, "%s: argument '%s': %s expected, got %s", function, argument, wanted,
+               told(L, i));
+}
+
+
+/* raise(message): what the Lua half raises its own errors with */
+static int l_raise (lua_State *L) {
+  luaL_checkstring(L, 1);
+  lua_settop(L, 1);
+  push_where(L, binding_of(L));
+  lua_insert(L, 1);
+  lua_concat(L, 2);
+  return lua_error(L);
+}
+
+
+/* home(prefix): the sources whose names begin so are heed's own */
+static int l_home (lua_State *L) {
+  binding *b = enter(L);
+  size_t n;
+  const char *home = luaL_checklstring(L, 1, &n);
+  if (n < sizeof b->home) memcpy(b->home, home, n + 1);
+  return 0;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Words of messages
+** ===================================================================
+*/
+
+const char *function_name (lua_State *L) {
+  const char *name = lua_tostring(L, lua_upvalueindex(3));
+  return name != NULL ? name : "heed";
+}
+
+
+static const char *told_userdata (lua_State *L, int i) {
+  heed_tensor *t = raw_tensor(L, i);
+  if (t == NULL) return lua_pushstring(L, is_box(L, i) ? "a released tensor" : "a userdata");
+  push_shape(L, t);
+  return lua_pushfstring(L, "a tensor of shape %s", luaL_tolstring(L, -1, NULL));
+}
+
+
+const char *told (lua_State *L, int i) {
+  switch (lua_type(L, i)) {
+    case LUA_TNONE: return lua_pushliteral(L, "nothing");
+    case LUA_TNIL: return lua_pushliteral(L, "nil");
+    case LUA_TNUMBER: case LUA_TBOOLEAN: return luaL_tolstring(L, i, NULL);
+    case LUA_TUSERDATA: return told_userdata(L, i);
+    case LUA_TSTRING: {
+      size_t n;
+      const char *s = lua_tolstring(L, i, &n);
+      if (n > 40) return lua_pushliteral(L, "a long string");
+      return lua_pushfstring(L, "the string '%s'", s);
+    }
+    default: return lua_pushfstring(L, "a %s", luaL_typename(L, i));
+  }
+}
+
+
+/* How many letters must be changed, put in or left out to make b of a: Levenshtein's distance. */
+static int distance (const char *a, const char *b) {
+  enum { far = 24 };
+  int row[far + 1];
+  size_t n = strlen(a), m = strlen(b);
+  if (n > far || m > far) return far;
+  for (size_t j = 0; j <= m; j++) row[j] = (int)j;
+  for (size_t i = 1; i <= n; i++) {
+    int diagonal = row[0];
+    row[0] = (int)i;
+    for (size_t j = 1; j <= m; j++) {
+      int change = diagonal + (a[i - 1] != b[j - 1]);
+      int insert = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
+      diagonal = row[j];
+      row[j] = change < insert ? change : insert;
+    }
+  }
+  return row[m];
+}
+
+
+void unknown_option (lua_State *L, const char *function, const char *key, int n,
+                     const char *const *known) {
+  int best = -1, least = 0;
+  for (int i = 0; i < n; i++) {
+    bool begins = strncmp(known[i], key, strlen(key)) == 0;
+    int d = begins ? 1 : distance(key, known[i]);
+    if (best >= 0 && d >= least) continue;
+    least = d;
+    best = i;
+  }
+  if (best < 0) raise(L, "%s: unknown option '%s'; it takes none", function, key);
+  raise(L, "%s: unknown option '%s'; did you mean '%s'?", function, key, known[best]);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Checks. A string never becomes a number.
+** ===================================================================
+*/
+
+bool to_whole (lua_State *L, int i, int64_t *value) {
+  int exact;
+  if (lua_type(L, i) != LUA_TNUMBER) return false;
+  *value = lua_tointegerx(L, i, &exact);
+  return exact != 0;
+}
+
+
+int64_t check_whole (lua_State *L, int i, const char *function, const char *name) {
+  int64_t value = 0;
+  if (!to_whole(L, i, &value)) raise_wrong(L, function, name, "a whole number", i);
+  return value;
+}
+
+
+heed_type check_type_name (lua_State *L, int i, const char *function) {
+  heed_type type = HEED_FLOAT32;
+  if (lua_type(L, i) != LUA_TSTRING) raise_wrong(L, function, "dtype", "a type's name", i);
+  if (!heed_type_find(lua_tostring(L, i), &type))
+    raise(L, "%s: argument 'dtype': no type is called '%s'; there are bool uint8 int64 float16 "
+          "bfloat16 float32 float64", function, lua_tostring(L, i));
+  return type;
+}
+
+
+void check_device (lua_State *L, int i, const char *function) {
+  if (lua_type(L, i) != LUA_TSTRING) raise_wrong(L, function, "device", "a device's name", i);
+  if (strcmp(lua_tostring(L, i), "cpu") != 0)
+    raise(L, "%s: argument 'device': there is no '%s' here, only 'cpu'", function,
+          lua_tostring(L, i));
+}
+
+
+int64_t axis_of (lua_State *L, int64_t axis, const char *function) {
+  if (axis == 0) raise(L, "%s: dimensions count from 1, got 0", function);
+  return axis > 0 ? axis - 1 : axis;
+}
+
+
+void check_callable (lua_State *L, int i, const char *function) {
+  if (lua_isfunction(L, i)) return;
+  if (luaL_getmetafield(L, i, "__call") == LUA_TNIL)
+    raise(L, "%s: a function expected, got %s", function, told(L, i));
+  lua_pop(L, 1);
+}
+
+
+bool is_empty (lua_State *L, int i) {
+  lua_pushnil(L);
+  if (!lua_next(L, i)) return true;
+  lua_pop(L, 2);
+  return false;
+}
+
+
+/* {} is none: it may be an empty shape. */
+bool is_options (lua_State *L, int i) {
+  if (lua_type(L, i) != LUA_TTABLE || lua_rawlen(L, i) != 0) return false;
+  lua_pushnil(L);
+  if (!lua_next(L, i)) return false;
+  bool named = lua_type(L, -2) == LUA_TSTRING;
+  lua_pop(L, 2);
+  return named;
+}
+
+
+const char *next_option (lua_State *L, int i, const char *function, int n,
+                         const char *const *known) {
+  if (lua_isnoneornil(L, i)) return NULL;
+  if (!lua_istable(L, i))
+    raise(L, "%s: a table of options expected, got %s", function, told(L, i));
+  if (!lua_next(L, i)) return NULL;
+  if (lua_type(L, -2) != LUA_TSTRING)
+    raise(L, "%s: options by name expected, got one at [%s]", function, told(L, -2));
+  const char *key = lua_tostring(L, -2);
+  for (int k = 0; k < n; k++)
+    if (strcmp(key, known[k]) == 0) return known[k];
+  unknown_option(L, function, key, n, known);
+  return NULL;
+}
+
+/* }================================================================== */
+
+
+void open_error (lua_State *L, int module) {
+  static const luaL_Reg functions[] = {{"home", l_home}, {"raise", l_raise}, {NULL, NULL}};
+  register_functions(L, functions, module);
+}

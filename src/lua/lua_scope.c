@@ -1,0 +1,276 @@
+/*
+** lua_scope.c - calls that change what happens while they run: no_grad, enable_grad, scope.
+**
+** Each is a frame, a userdata on the stack of its coroutine that Lua closes however the call
+** ends: by its return, an error, or the coroutine's death. Functions in it may yield.
+*/
+
+#include "lua_heed.h"
+
+static const char frame_key = 0;       /* its address names the frames' metatable in the registry */
+
+
+/*
+** {==================================================================
+** Frames
+** ===================================================================
+*/
+
+/*
+** The innermost frame of one kind, for code in L: one of its own, or else of a coroutine that
+** waits for it. What a suspended coroutine opened rests until it is resumed.
+*/
+static const frame *innermost (const binding *b, lua_State *L, bool scope) {
+  const frame *found = NULL;
+  for (const frame *f = b->frames; f != NULL; f = f->outer) {
+    if ((f->scope != 0) != scope) continue;
+    if (f->L == L) return f;
+    if (found == NULL && lua_status(f->L) == LUA_OK) found = f;
+  }
+  return found;
+}
+
+
+bool recording_in (const binding *b, lua_State *L) {
+  const frame *f = innermost(b, L, false);
+  return f != NULL ? f->recording : b->recording;
+}
+
+
+int64_t scope_in (const binding *b, lua_State *L) {
+  const frame *f = innermost(b, L, true);
+  return f != NULL ? f->scope : 0;
+}
+
+
+void begin_frame (binding *b, lua_State *L, frame *f) {
+  if (b->frames == NULL) b->recording = heed_recording(b->cx);
+  f->L = L;
+  f->open = true;
+  f->outer = b->frames;
+  b->frames = f;
+  heed_set_recording(b->cx, recording_in(b, L));
+}
+
+
+/* Frames of other coroutines may have been opened since, and may stay. */
+void end_frame (binding *b, lua_State *L, frame *f) {
+  frame **at = &b->frames;
+  if (!f->open) return;
+  f->open = false;
+  while (*at != f) at = &(*at)->outer;
+  *at = f->outer;
+  if (b->cx != NULL) heed_set_recording(b->cx, recording_in(b, L));
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** What outlives a scope
+** ===================================================================
+*/
+
+typedef void (*visit) (slot *s, int64_t scope);
+
+static void spare (slot *s, int64_t scope) { s->spared = s->age > scope; }
+
+static void keep_forever (slot *s, int64_t scope) {
+  (void)scope;
+  s->kept = true;
+}
+
+
+/*
+** Visits all tensors that the value on top leads to through tables, and pops it. 'seen' is the
+** stack place of the set of tables that were looked into. What waits lies in a list, so that
+** deep structures need no C stack.
+*/
+static void visit_reachable (lua_State *L, int seen, visit f, int64_t scope) {
+  const binding *b = binding_of(L);
+  lua_Integer n = 1;
+  lua_createtable(L, 1, 0);
+  lua_insert(L, -2);
+  int list = lua_gettop(L) - 1;
+  lua_rawseti(L, list, 1);
+  while (n > 0) {
+    lua_rawgeti(L, list, n);
+    lua_pushnil(L);
+    lua_rawseti(L, list, n--);
+    slot *s = slot_at(L, b, -1);
+    if (s != NULL) f(s, scope);
+    if (!lua_istable(L, -1)) { lua_pop(L, 1); continue; }
+    lua_pushvalue(L, -1);
+    if (lua_rawget(L, seen) != LUA_TNIL) { lua_pop(L, 2); continue; }
+    lua_pop(L, 1);
+    lua_pushvalue(L, -1);
+    lua_pushboolean(L, 1);
+    lua_rawset(L, seen);
+    lua_pushnil(L);
+    while (lua_next(L, -2)) {
+      int type = lua_type(L, -1);
+      if (type == LUA_TTABLE || type == LUA_TUSERDATA) lua_rawseti(L, list, ++n);
+      else lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+  }
+  lua_pop(L, 1);
+}
+
+
+/* Visits what the values from stack place 'from' on lead to. */
+static void visit_values (lua_State *L, int from, visit f, int64_t scope) {
+  int top = lua_gettop(L);
+  luaL_checkstack(L, 8, "scope");
+  lua_newtable(L);
+  for (int i = from; i <= top; i++) {
+    lua_pushvalue(L, i);
+    visit_reachable(L, top + 1, f, scope);
+  }
+  lua_settop(L, top);
+}
+
+
+static bool must_stay (const slot *s) {
+  return s->kept || s->spared || (heed_requires_grad(s->t) && heed_is_leaf(s->t));
+}
+
+
+/* Releases what was made in the scope; what is spared belongs to the one around it. */
+static void release_made_in (binding *b, int64_t scope, int64_t around) {
+  for (slot *s = b->newest; s != NULL && s->age > scope; s = s->older) {
+    if (s->scope == scope) {
+      s->scope = around;
+      if (s->t != NULL && !must_stay(s)) empty_slot(s);
+    }
+    s->spared = false;
+  }
+}
+
+
+/* The values from stack place 'from' on stay. */
+static void end_scope (lua_State *L, frame *f, int from) {
+  if (!f->open || binding_of(L)->cx == NULL) return;
+  binding *b = enter(L);
+  visit_values(L, from, spare, f->scope);
+  end_frame(b, L, f);
+  release_made_in(b, f->scope, b->frames != NULL ? scope_in(b, L) : 0);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Calls
+** ===================================================================
+*/
+
+static frame *frame_at (lua_State *L, int i) {
+  return lua_rawlen(L, i) == sizeof(frame) ? lua_touserdata(L, i) : NULL;
+}
+
+
+/* __close(frame, error): after an error what it leads to stays */
+static int l_close_frame (lua_State *L) {
+  frame *f = frame_at(L, 1);
+  lua_settop(L, 2);
+  if (f == NULL) return 0;
+  if (f->scope != 0) end_scope(L, f, 2);
+  end_frame(binding_of(L), L, f);
+  return 0;
+}
+
+
+/* __gc: its coroutine was suspended in it, and forgotten */
+static int l_forget_frame (lua_State *L) {
+  frame *f = frame_at(L, 1);
+  if (f != NULL) end_frame(binding_of(L), L, f);
+  return 0;
+}
+
+
+/* The function's results stand behind the frame. */
+static int leave (lua_State *L, int status, lua_KContext context) {
+  frame *f = lua_touserdata(L, 1);
+  (void)status; (void)context;
+  if (f->scope != 0) end_scope(L, f, 2);
+  end_frame(binding_of(L), L, f);
+  return lua_gettop(L) - 1;
+}
+
+
+/* Calls the function at 1 with the arguments behind it, in a frame. */
+static int call_in (lua_State *L, binding *b, frame how) {
+  frame *f = lua_newuserdatauv(L, sizeof *f, 1);
+  *f = how;
+  lua_pushthread(L);                   /* lives as long as the frame that names it */
+  lua_setiuservalue(L, -2, 1);
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &frame_key);
+  lua_setmetatable(L, -2);
+  lua_insert(L, 1);
+  lua_toclose(L, 1);
+  begin_frame(b, L, f);
+  lua_callk(L, lua_gettop(L) - 2, LUA_MULTRET, 0, leave);
+  return leave(L, LUA_OK, 0);
+}
+
+
+/* no_grad(f, ...): f(...), of which nothing is recorded */
+static int l_no_grad (lua_State *L) {
+  binding *b = enter(L);
+  check_callable(L, 1, "no_grad");
+  return call_in(L, b, (frame){.recording = false});
+}
+
+
+/* enable_grad(f, ...): f(...), recorded also within no_grad */
+static int l_enable_grad (lua_State *L) {
+  binding *b = enter(L);
+  check_callable(L, 1, "enable_grad");
+  return call_in(L, b, (frame){.recording = true});
+}
+
+
+static int l_is_grad_enabled (lua_State *L) {
+  lua_pushboolean(L, heed_recording(enter(L)->cx));
+  return 1;
+}
+
+
+/* scope(f, ...): f(...); then frees what f made, but for what its results lead to */
+static int l_scope (lua_State *L) {
+  binding *b = enter(L);
+  check_callable(L, 1, "scope");
+  return call_in(L, b, (frame){.scope = ++b->clock});
+}
+
+
+/* keep(value): scopes leave it, or the tensors that it leads to, alone from now on */
+static int l_keep (lua_State *L) {
+  enter(L);
+  lua_settop(L, 1);
+  if (!lua_istable(L, 1)) check_tensor(L, 1);
+  visit_values(L, 1, keep_forever, 0);
+  return 1;
+}
+
+/* }================================================================== */
+
+
+void open_scope (lua_State *L, int module) {
+  static const luaL_Reg functions[] = {
+    {"enable_grad", l_enable_grad}, {"is_grad_enabled", l_is_grad_enabled}, {"keep", l_keep},
+    {"no_grad", l_no_grad}, {"scope", l_scope}, {NULL, NULL}
+  };
+  static const luaL_Reg frames[] = {
+    {"__close", l_close_frame}, {"__gc", l_forget_frame}, {NULL, NULL}
+  };
+  register_functions(L, functions, module);
+  lua_newtable(L);
+  register_functions(L, frames, -1);
+  lua_pushboolean(L, 0);
+  lua_setfield(L, -2, "__metatable");
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &frame_key);
+}

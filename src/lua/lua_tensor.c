@@ -1,0 +1,371 @@
+/*
+** lua_tensor.c - tensors as userdata: made, released, looked at.
+*/
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lua_heed.h"
+
+
+/*
+** {==================================================================
+** Slots
+** ===================================================================
+*/
+
+static slot *new_slot (binding *b, lua_State *L) {
+  slot *s = b->unused;
+  if (s != NULL) b->unused = s->older;
+  else s = malloc(sizeof *s);
+  if (s == NULL) return NULL;
+  s->t = NULL;
+  s->kept = s->spared = false;
+  s->age = ++b->clock;
+  s->scope = b->frames != NULL ? scope_in(b, L) : 0;
+  s->newer = NULL;
+  s->older = b->newest;
+  if (s->older != NULL) s->older->newer = s;
+  b->newest = s;
+  return s;
+}
+
+
+static void unlink_slot (binding *b, slot *s) {
+  *(s->newer != NULL ? &s->newer->older : &b->newest) = s->older;
+  if (s->older != NULL) s->older->newer = s->newer;
+}
+
+
+void empty_slot (slot *s) {
+  heed_tensor *t = s->t;
+  s->t = NULL;
+  heed_drop(t);
+}
+
+
+static void put_on (slot **list, slot *s) {
+  s->older = *list;
+  *list = s;
+}
+
+
+/* Drops what finalisers released. */
+static void drop_late (binding *b) {
+  slot *s;
+  while ((s = b->late) != NULL) {
+    b->late = s->older;
+    empty_slot(s);
+    put_on(&b->unused, s);
+  }
+}
+
+
+void drop_slots (binding *b) {
+  slot *s;
+  drop_late(b);
+  while ((s = b->newest) != NULL) {
+    b->newest = s->older;
+    empty_slot(s);
+    put_on(&b->unused, s);
+  }
+  while ((s = b->unused) != NULL) {
+    b->unused = s->older;
+    free(s);
+  }
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Entering
+** ===================================================================
+*/
+
+/* The collector answers nothing while it calls finalisers (from Lua 5.4.4 on). */
+bool in_finaliser (lua_State *L) { return lua_gc(L, LUA_GCCOUNT) < 0; }
+
+
+lua_State *running (binding *b) {
+  return lua_status(b->L) == LUA_OK ? b->L : b->main;
+}
+
+
+/* The coroutine that calls has changed, or frames are open, or finalisers released something. */
+void enter_anew (lua_State *L, binding *b) {
+  if (b->cx == NULL) luaL_error(L, "heed: the state is closing");
+  if (b->L != L) {
+    b->L = L;
+    lua_pushthread(L);             /* the host may call the core when it is dead */
+    lua_rawsetp(L, LUA_REGISTRYINDEX, b);
+  }
+  if (b->frames != NULL) heed_set_recording(b->cx, recording_in(b, L));
+  if (b->late != NULL && !in_finaliser(L)) drop_late(b);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Boxes
+** ===================================================================
+*/
+
+slot *push_slot (lua_State *L) {
+  binding *b = binding_of(L);
+  box *x = lua_newuserdatauv(L, sizeof *x, 0);
+  x->self = NULL;
+  slot *s = x->at = new_slot(b, L);
+  if (s == NULL) luaL_error(L, "not enough memory");
+  x->self = x;
+  x->owner = b;
+  lua_pushvalue(L, lua_upvalueindex(2));
+  lua_setmetatable(L, -2);
+  return s;
+}
+
+
+int fill (lua_State *L, slot *s, heed_tensor *t) {
+  if (t == NULL) raise_failure(L);
+  s->t = t;
+  return 1;
+}
+
+
+static box *box_at (lua_State *L, int i) {
+  box *x = lua_touserdata(L, i);
+  if (x == NULL || lua_rawlen(L, i) != sizeof(box) || x->self != x) return NULL;
+  return x->owner == binding_of(L) ? x : NULL;
+}
+
+
+bool is_box (lua_State *L, int i) { return box_at(L, i) != NULL; }
+
+
+heed_tensor *raw_tensor (lua_State *L, int i) {
+  slot *s = slot_at(L, binding_of(L), i);
+  return s != NULL ? s->t : NULL;
+}
+
+
+heed_tensor *check_tensor (lua_State *L, int i) {
+  heed_tensor *t = raw_tensor(L, i);
+  if (t != NULL) return t;
+  if (is_box(L, i)) raise(L, "%s: the tensor was released", function_name(L));
+  raise(L, "%s: a tensor expected, got %s", function_name(L), told(L, i));
+  return NULL;
+}
+
+
+/*
+** release() and __close: twice does no harm. In a finaliser only the name goes now: the function
+** that it interrupts may be about to read the tensor.
+*/
+static int l_release (lua_State *L) {
+  box *x = box_at(L, 1);
+  if (x == NULL)
+    return raise(L, "release: a tensor expected, got %s", told(L, 1));
+  binding *b = x->owner;
+  slot *s = x->at;
+  if (s == NULL || b->cx == NULL) return 0;
+  enter(L);
+  x->at = NULL;
+  unlink_slot(b, s);
+  put_on(&b->late, s);
+  if (!in_finaliser(L)) drop_late(b);
+  return 0;
+}
+
+
+/* A script cannot call it; 'debug' can, with anything, and again. */
+static int l_gc (lua_State *L) {
+  box *x = box_at(L, 1);
+  if (x == NULL || x->at == NULL) return 0;
+  binding *b = x->owner;
+  slot *s = x->at;
+  lua_State *was = b->L;
+  x->at = NULL;
+  unlink_slot(b, s);
+  b->L = L;                        /* history may let go of functions */
+  empty_slot(s);
+  b->L = was;
+  put_on(&b->unused, s);
+  return 0;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Shapes
+** ===================================================================
+*/
+
+void push_shape (lua_State *L, const heed_tensor *t) {
+  int rank = heed_rank(t);
+  lua_createtable(L, rank, 0);
+  for (int i = 0; i < rank; i++) {
+    lua_pushinteger(L, heed_size(t, i));
+    lua_rawseti(L, -2, i + 1);
+  }
+  luaL_setmetatable(L, "heed.shape");
+}
+
+
+/* Shapes are the script's own tables: anything may stand in them by now. */
+static int shape_tostring (lua_State *L) {
+  luaL_Buffer buffer;
+  luaL_checktype(L, 1, LUA_TTABLE);
+  lua_Integer n = (lua_Integer)lua_rawlen(L, 1);
+  luaL_buffinit(L, &buffer);
+  luaL_addchar(&buffer, '(');
+  for (lua_Integer i = 1; i <= n; i++) {
+    if (i > 1) luaL_addstring(&buffer, ", ");
+    lua_rawgeti(L, 1, i);
+    luaL_tolstring(L, -1, NULL);
+    lua_remove(L, -2);
+    luaL_addvalue(&buffer);
+  }
+  luaL_addchar(&buffer, ')');
+  luaL_pushresult(&buffer);
+  return 1;
+}
+
+
+static int shape_eq (lua_State *L) {
+  if (!lua_istable(L, 1) || !lua_istable(L, 2)) return 0;
+  lua_Integer n = (lua_Integer)lua_rawlen(L, 1);
+  bool same = n == (lua_Integer)lua_rawlen(L, 2);
+  for (lua_Integer i = 1; same && i <= n; i++) {
+    lua_rawgeti(L, 1, i);
+    lua_rawgeti(L, 2, i);
+    same = lua_rawequal(L, -1, -2);
+    lua_pop(L, 2);
+  }
+  lua_pushboolean(L, same);
+  return 1;
+}
+
+
+/* shape[-1] is the last size. */
+static int shape_index (lua_State *L) {
+  int64_t i;
+  luaL_checktype(L, 1, LUA_TTABLE);
+  if (to_whole(L, 2, &i) && i < 0) lua_rawgeti(L, 1, (lua_Integer)lua_rawlen(L, 1) + 1 + i);
+  else lua_pushnil(L);
+  return 1;
+}
+
+
+static void open_shape (lua_State *L) {
+  static const luaL_Reg functions[] = {
+    {"__eq", shape_eq}, {"__index", shape_index}, {"__tostring", shape_tostring}, {NULL, NULL}
+  };
+  if (luaL_newmetatable(L, "heed.shape")) {
+    luaL_setfuncs(L, functions, 0);
+    lua_pushboolean(L, 0);
+    lua_setfield(L, -2, "__metatable");
+  }
+  lua_pop(L, 1);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Fields, methods, and what Lua's own words do with a tensor
+** ===================================================================
+*/
+
+static void push_gradient (lua_State *L) {
+  slot *s = push_slot(L);
+  s->t = heed_gradient(check_tensor(L, 1));
+  s->kept = true;
+  if (s->t == NULL) lua_pushnil(L);
+}
+
+
+static int push_field (lua_State *L, const char *key) {
+  heed_tensor *t = raw_tensor(L, 1);
+  if (t == NULL) return raise(L, "%s: the tensor was released", key);
+  if (strcmp(key, "shape") == 0) push_shape(L, t);
+  else if (strcmp(key, "dtype") == 0) lua_pushstring(L, heed_type_name(heed_type_of(t)));
+  else if (strcmp(key, "device") == 0) lua_pushstring(L, heed_device_of(t));
+  else if (strcmp(key, "grad") == 0) push_gradient(L);
+  else if (strcmp(key, "requires_grad") == 0) lua_pushboolean(L, heed_requires_grad(t));
+  else if (strcmp(key, "is_leaf") == 0) lua_pushboolean(L, heed_is_leaf(t));
+  else lua_pushnil(L);
+  return 1;
+}
+
+
+/* A name is a method or a field, anything else a place. Upvalue 3: the methods. */
+static int l_index (lua_State *L) {
+  if (lua_type(L, 2) != LUA_TSTRING) return index_by_place(L);
+  enter(L);
+  lua_pushvalue(L, 2);
+  if (lua_rawget(L, lua_upvalueindex(3)) != LUA_TNIL) return 1;
+  if (!is_box(L, 1)) return raise(L, "index: a tensor expected, got %s", told(L, 1));
+  return push_field(L, lua_tostring(L, 2));
+}
+
+
+static int l_len (lua_State *L) {
+  heed_tensor *t = check_tensor(L, 1);
+  if (heed_rank(t) == 0) return raise(L, "#: a tensor of rank 0 has no length");
+  lua_pushinteger(L, heed_size(t, 0));
+  return 1;
+}
+
+
+static int l_compare (lua_State *L) {
+  return raise(L, "'<' and '<=' give one boolean in Lua: compare tensors with x:lt(y), x:le(y), "
+               "x:gt(y) or x:ge(y)");
+}
+
+
+static int l_concat (lua_State *L) {
+  luaL_tolstring(L, 1, NULL);
+  luaL_tolstring(L, 2, NULL);
+  lua_concat(L, 2);
+  return 1;
+}
+
+
+static int l_is_tensor (lua_State *L) {
+  lua_pushboolean(L, is_box(L, 1));
+  return 1;
+}
+
+/* }================================================================== */
+
+
+/* Fills the metatable too, which is upvalue 2. */
+void open_tensor (lua_State *L, int module, int methods) {
+  static const luaL_Reg functions[] = {
+    {"__close", l_release}, {"__concat", l_concat}, {"__gc", l_gc}, {"__le", l_compare},
+    {"__len", l_len}, {"__lt", l_compare}, {"__newindex", l_newindex},
+    {"__tostring", l_tostring}, {NULL, NULL}
+  };
+  static const luaL_Reg own[] = {{"is_tensor", l_is_tensor}, {"release", l_release}, {NULL, NULL}};
+  open_shape(L);
+  register_functions(L, own, methods);
+  register_functions(L, own, module);
+  lua_pushvalue(L, lua_upvalueindex(2));
+  register_functions(L, functions, -1);
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_pushvalue(L, lua_upvalueindex(2));
+  lua_pushvalue(L, methods);
+  lua_pushcclosure(L, l_index, 3);
+  lua_setfield(L, -2, "__index");
+  lua_pushliteral(L, "heed.tensor");
+  lua_setfield(L, -2, "__name");
+  lua_pushboolean(L, 0);
+  lua_setfield(L, -2, "__metatable");
+  lua_pop(L, 1);
+}
