@@ -149,9 +149,9 @@ static OF(matrix) OF(plain_weights) (const attend *a, const OF(back) *r, T *p) {
 }
 
 
-/* The weights of a panel, as in the forward pass. */
+/* The weights of a panel, as in the forward pass; with care, a score of -inf has none for sure. */
 static void OF(back_weights) (const attend *a, const tile *x, tile_kind kind, const OF(back) *r,
-                              T *p) {
+                              T *p, bool careful) {
   const OF(powers) powers = OF(powers_open)();
   const OF(matrix) plain = OF(plain_weights)(a, r, p);
   OF(scores)(a, x, kind, r->k, r->q_panels + x->i * a->D, plain.at, plain.row, r->slope,
@@ -160,7 +160,8 @@ static void OF(back_weights) (const attend *a, const tile *x, tile_kind kind, co
     const OF(vector) lse = OF(load)(r->lse + x->i + c);
     for (int64_t j = 0; j < x->keys; j++) {
       T *at = plain.at + j * plain.row + c;
-      OF(store)(at, OF(power)(&powers, OF(load)(at) - lse));
+      const OF(vector) score = OF(load)(at), weight = OF(power)(&powers, score - lse);
+      OF(store)(at, careful ? OF(weight_of)(score, weight) : weight);
     }
   }
   if (a->drop != 0) OF(drop_scores)(a, x, plain.at, plain.row, p, r->row);
@@ -262,7 +263,7 @@ static int64_t OF(back_panel) (const attend *a, tile x, int64_t least, const OF(
   if (kind == TILE_NONE) x.keys = 0;
   OF(clear_panel)(a, &x, wanted(&a->w->out[3]) ? keys : least, r, p, ds);
   if (x.keys == 0) return 0;
-  OF(back_weights)(a, &x, kind, r, p);
+  OF(back_weights)(a, &x, kind, r, p, careful && kind == TILE_MIXED);
   OF(back_slopes)(a, &x, kind, r, p, ds);
   const OF(product) dq = {.depth = x.keys, .a_row = r->k.column, .a_column = r->k.row,
                           .b_row = r->row, .c_row = PANEL, .alpha = (T)a->w->number[0],

@@ -103,6 +103,12 @@ static void OF(end_panel) (const attend *a, OF(panel) *p) {
 }
 
 
+/* What is blocked has a score of -inf and no weight, even where its row's normaliser is NaN. */
+static inline OF(vector) OF(weight_of) (OF(vector) score, OF(vector) weight) {
+  return OF(select)(score == -(T)INFINITY, (OF(vector)){0}, weight);
+}
+
+
 /* The weights themselves, once the rows' normalisers are known. */
 static void OF(weigh_tile) (const attend *a, OF(panel) *p, OF(operand) k, const OF(room) *r) {
   const tile *x = &p->x;
@@ -113,7 +119,8 @@ static void OF(weigh_tile) (const attend *a, OF(panel) *p, OF(operand) k, const 
     lse = OF(select)(lse == -(T)INFINITY, (OF(vector)){0}, lse);
     for (int64_t j = 0; j < x->keys; j++) {
       T *at = r->s + j * PANEL + c;
-      OF(store)(at, kind == TILE_NONE ? (OF(vector)){0} : OF(exp2)(OF(load)(at) - lse));
+      const OF(vector) score = OF(load)(at), weight = OF(exp2)(score - lse);
+      OF(store)(at, kind == TILE_NONE ? (OF(vector)){0} : OF(weight_of)(score, weight));
     }
   }
   if (a->drop != 0) OF(drop_scores)(a, x, r->s, PANEL, r->s, PANEL);

@@ -37,7 +37,11 @@ static void dropout (int64_t n, float *y, uint64_t key, uint64_t first, double p
   for (int64_t at = 0; at < n; at += 4 * LINES) {
     int64_t m = n - at < 4 * LINES ? n - at : 4 * LINES;
     philox_lines(key, (first + (uint64_t)at) >> 2, draws);
-    for (int64_t i = 0; i < m; i++) y[at + i] = draws[i & 3][i >> 2] >= least ? kept : 0;
+    if (m == 4 * LINES)
+      for (int i = 0; i < LINES; i++)
+        for (int k = 0; k < 4; k++) y[at + 4 * i + k] = draws[k][i] >= least ? kept : 0;
+    else
+      for (int64_t i = 0; i < m; i++) y[at + i] = draws[i & 3][i >> 2] >= least ? kept : 0;
   }
 }
 

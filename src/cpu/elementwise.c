@@ -257,12 +257,6 @@ const char *cpu_slope (cpu *self, const work *w) {
 }
 
 
-/*
-** {==================================================================
-** Copies
-** ===================================================================
-*/
-
 /* The type through which elements are converted; the type itself where they are not. */
 static heed_type between (heed_type to, heed_type from) {
   if (to == from) return to;
@@ -272,34 +266,13 @@ static heed_type between (heed_type to, heed_type from) {
 }
 
 
-/* Memory that is read after it was written: through a dense copy of it. */
-static const char *copy_apart (cpu *self, const work *w) {
-  size_t bytes = (size_t)layout_numel(&w->in[0].at) * scalar_sizes[w->in[0].type];
-  void *scratch = cpu_scratch(bytes);
-  if (scratch == NULL) return cpu_no_memory;
-  work first = *w, second = *w;
-  first.count[0] = second.count[0] = 0;
-  first.out[0] = (view){.data = scratch, .type = w->in[0].type};
-  layout_dense(&first.out[0].at, w->in[0].at.rank, w->in[0].at.size);
-  second.in[0] = first.out[0];
-  const char *message = cpu_copy(self, &first);
-  if (message == NULL) message = cpu_copy(self, &second);
-  cpu_scratch_free(scratch);
-  return message;
-}
-
-
-const char *cpu_copy (cpu *self, const work *w) {
-  if (w->count[0] && w->in[0].data != NULL) return copy_apart(self, w);
+const char *cpu_convert (cpu *self, const work *w) {
   feed f;
   bool number = w->in[0].data == NULL;
-  heed_type as = number ? w->out[0].type : between(w->out[0].type, w->in[0].type);
-  begin(&f, self, w, as);
-  f.as = as;
+  begin(&f, self, w, HEED_FLOAT32);
+  f.as = number ? w->out[0].type : between(w->out[0].type, w->in[0].type);
   if (f.numel == 0) return NULL;
   f.loop = run_copy;
-  stream_open(&f.operand[f.n++], &w->in[0], as);
+  stream_open(&f.operand[f.n++], &w->in[0], f.as);
   return run(&f);
 }
-
-/* }================================================================== */

@@ -64,6 +64,32 @@ static inline int64_t saturated_wide_int64 (double x) { return whole_double(x); 
 /* }================================================================== */
 
 
+/* Rows of float16 by the processor's own means, where it has them. */
+static void load_halves (int64_t n, float *y, const uint16_t *x) {
+  int64_t i = 0;
+#if defined(HAS_AVX2) || defined(HAS_AVX512)
+  for (; i + 8 <= n; i += 8)
+    _mm256_storeu_ps(y + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(x + i))));
+#elif defined(LEVEL_NEON)
+  for (; i + 4 <= n; i += 4)
+    vst1q_f32(y + i, vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(x + i))));
+#endif
+  VECTOR_LOOP for (; i < n; i++) y[i] = half_to_float(x[i]);
+}
+
+static void store_halves (int64_t n, uint16_t *y, const float *x) {
+  int64_t i = 0;
+#if defined(HAS_AVX2) || defined(HAS_AVX512)
+  for (; i + 8 <= n; i += 8)
+    _mm_storeu_si128((__m128i *)(y + i), _mm256_cvtps_ph(_mm256_loadu_ps(x + i), 0));
+#elif defined(LEVEL_NEON)
+  for (; i + 4 <= n; i += 4)
+    vst1_u16(y + i, vreinterpret_u16_f16(vcvt_f16_f32(vld1q_f32(x + i))));
+#endif
+  VECTOR_LOOP for (; i < n; i++) y[i] = float_to_half(x[i]);
+}
+
+
 #define T float
 #define FN(name) name##_float
 #define T_IS_FLOAT
@@ -88,7 +114,8 @@ static inline int64_t saturated_wide_int64 (double x) { return whole_double(x); 
 /* To a computing type, or to the same type. */
 static void elementwise_load (int64_t n, heed_type to, void *y, heed_type from, const void *x,
                               int64_t stride) {
-  if (to == HEED_FLOAT32) load_float(n, y, from, x, stride);
+  if (to == HEED_FLOAT32 && from == HEED_FLOAT16 && stride == 1) load_halves(n, y, x);
+  else if (to == HEED_FLOAT32) load_float(n, y, from, x, stride);
   else if (to == HEED_FLOAT64) load_double(n, y, from, x, stride);
   else load_int64(n, y, from, x, stride);
 }
@@ -97,7 +124,8 @@ static void elementwise_load (int64_t n, heed_type to, void *y, heed_type from, 
 /* From a computing type. */
 static void elementwise_store (int64_t n, heed_type to, void *y, int64_t stride, heed_type from,
                                const void *x) {
-  if (from == HEED_FLOAT32) store_float(n, to, y, stride, x);
+  if (from == HEED_FLOAT32 && to == HEED_FLOAT16 && stride == 1) store_halves(n, y, x);
+  else if (from == HEED_FLOAT32) store_float(n, to, y, stride, x);
   else if (from == HEED_FLOAT64) store_double(n, to, y, stride, x);
   else store_int64(n, to, y, stride, x);
 }

@@ -72,13 +72,6 @@ static const char *check_index (cpu *self, const view *index, int64_t limit) {
 ** ===================================================================
 */
 
-static int64_t index_at (const indexing *d, int k, int64_t offset) {
-  const view *v = &d->w->in[1 + k];
-  if (v->data == NULL) return v->value.i;
-  return ((const int64_t *)v->data)[offset];
-}
-
-
 static void add (heed_type type, void *to, const void *from) {
   scalar a = scalar_load(type, to), b = scalar_load(type, from);
   if (a.type == HEED_FLOAT64) a.f += b.f;
@@ -162,9 +155,11 @@ static void moved (const indexing *d, const place *p, int64_t i, int64_t n, int6
   int last = d->outer_at.rank - 1;
   for (int64_t j = 0; j < n; j++) offset[j] = (i + j) * d->inner_at.stride[last];
   for (int k = 0; k < d->n; k++) {
+    const view *v = &d->w->in[1 + k];
     int64_t stride = d->index_at[k].stride[last], times = d->w->count[2 * k];
-    int64_t at = p->index[k] + i * stride;
-    for (int64_t j = 0; j < n; j++) offset[j] += (index_at(d, k, at + j * stride) - 1) * times;
+    const int64_t *index = v->data != NULL ? v->data : &v->value.i;
+    index += p->index[k] + i * stride;
+    for (int64_t j = 0; j < n; j++) offset[j] += (index[j * stride] - 1) * times;
   }
 }
 

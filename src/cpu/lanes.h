@@ -11,7 +11,7 @@ INLINED void OF(store) (T *to, OF(vector) v) { *(OF(loose) *)to = v; }
 INLINED OF(vector) OF(splat) (T x) { return x - (OF(vector)){0}; }    /* x - 0 keeps -0 */
 
 
-/* The first n lanes, 0 < n < LANES; the others are 0 and not read. */
+/* The first n lanes, 0 < n < LANES; the others are 0 and not read. AVX-512 takes LANES too. */
 INLINED OF(vector) OF(load_part) (const T *from, int n) {
 #if defined(HAS_AVX512)
   if (BYTES == 4) return (OF(vector))_mm512_maskz_loadu_epi32((__mmask16)((1u << n) - 1), from);

@@ -119,14 +119,18 @@ static inline float exp_float (float x) {
   return scaled_float(exp_core(r), n);
 }
 
-/* 2^r for r in [-1/2, 1/2], relative error 3e-9. */
-static inline float exp2_float (float x) {
-  x = clamp_float(x, -151, 129);
-  float whole = x + ROUNDER, r = x - (whole - ROUNDER);
+/* 2^(n + r) for r in [-1/2, 1/2], relative error 3e-9; n is added to ROUNDER. */
+static inline float exp2_near (float r, float n_and_rounder) {
   float z = r * r, low = line(r, 0x1.62e43p-1f, 0x1.ebfbdcp-3f);
   float middle = line(r, 0x1.c6af7ap-5f, 0x1.3b2ddap-7f);
   float high = line(r, 0x1.5f0972p-10f, 0x1.4172bp-13f);
-  return scaled_float((low + (middle + high * z) * z) * r + 1, whole);
+  return scaled_float((low + (middle + high * z) * z) * r + 1, n_and_rounder);
+}
+
+static inline float exp2_float (float x) {
+  x = clamp_float(x, -151, 129);
+  float whole = x + ROUNDER;
+  return exp2_near(x - (whole - ROUNDER), whole);
 }
 
 /* e^r - 1 is summed from its small end; 2^n (e^r - 1) + (2^n - 1) as twice its half. */
@@ -306,6 +310,36 @@ static inline float mish_slope_float (float x) {
   return y + x * sigmoid_float(x) * (1 - y * y);
 }
 
+/* log2 of x > 0 for what it will be multiplied by: in double, relative error 4e-12. */
+static inline double log2_long (float x) {
+  float e, f = split_float(x, &e);
+  double s = f / (2 + (double)f), z = s * s, z2 = z * z;
+  double low = 0x1.71547652bee7p1 + 0x1.ec709d122986bp-1 * z;
+  double high = 0x1.2777806caf70ap-1 + 0x1.a58d475033711p-2 * z;
+  return e + s * (low + (high + 0x1.5ced4b2281a1dp-2 * z2) * z2);
+}
+
+/* 2^p, where p is a product in double. */
+static inline float exp2_long (double p) {
+  p = p < -151 ? -151 : p;
+  p = p > 129 ? 129 : p;
+  float n = (float)p + ROUNDER - ROUNDER, r = (float)(p - (double)n);
+  return exp2_near(r, n + ROUNDER);
+}
+
+/* |x|^y, the sign for odd y, and the ends as C has them. */
+static inline float pow_float (float x, float y) {
+  float size = __builtin_fabsf(x), half = 0.5f * y;
+  bool whole = __builtin_truncf(y) == y, odd = whole && __builtin_truncf(half) != half;
+  double log_size = size == 0 ? -INFINITY : size == INFINITY ? INFINITY : log2_long(size);
+  float power = exp2_long(y * log_size);
+  power = size != size || y != y ? NAN : power;
+  power = x < 0 && size < INFINITY && !whole ? NAN : power;
+  power = odd ? __builtin_copysignf(power, x) : power;
+  bool one = y == 0 || x == 1 || (x == -1 && __builtin_fabsf(y) == INFINITY);
+  return one ? 1 : power;
+}
+
 /*
 ** sin(x + turns pi/2): x = n pi/2 + r, where n and both parts of pi/2 are so short that double
 ** holds their products. Right up to 2^20: see LARGE_ANGLE in elementwise.c for the others.
@@ -335,7 +369,6 @@ static inline float atan2_float (float x, float y) { return atan2f(x, y); }
 static inline float hypot_float (float x, float y) { return hypotf(x, y); }
 static inline float sinh_float (float x) { return sinhf(x); }
 static inline float cosh_float (float x) { return coshf(x); }
-static inline float pow_float (float x, float y) { return powf(x, y); }
 static inline float floor_float (float x) { return __builtin_floorf(x); }
 static inline float ceil_float (float x) { return __builtin_ceilf(x); }
 static inline float round_float (float x) { return __builtin_rintf(x); }

@@ -152,15 +152,52 @@ static int64_t batch_offset (const matmuls *m, const side *s, int64_t at) {
 #undef BYTES
 #undef OF
 
-#define T uint64_t
-#define BITS int64_t
-#define BYTES 8
-#define OF(name) name##_u64
-#include "cpu/matmul_loops.h"
-#undef T
-#undef BITS
-#undef BYTES
-#undef OF
+/*
+** {==================================================================
+** Whole numbers, which wrap: plain loops
+** ===================================================================
+*/
+
+typedef struct whole {
+  matmuls *m;
+  const uint64_t *a, *b, *addend;
+  uint64_t *c;
+} whole;
+
+
+static void whole_piece (void *arg, int64_t from, int64_t to) {
+  const whole *x = arg;
+  const matmuls *m = x->m;
+  const uint64_t alpha = (uint64_t)(int64_t)m->alpha;
+  for (int64_t i = from; i < to; i++) {
+    uint64_t *c = x->c + i * m->c.row;
+    for (int64_t j = 0; j < m->columns; j++) {
+      uint64_t *at = c + j * m->c.column;
+      *at = m->add ? *at : 0;
+      if (m->added) *at += x->addend[i * m->addend.row + j * m->addend.column];
+    }
+    for (int64_t k = 0; k < m->depth; k++) {
+      const uint64_t factor = alpha * x->a[i * m->a.row + k * m->a.column];
+      const uint64_t *b = x->b + k * m->b.row;
+      for (int64_t j = 0; j < m->columns; j++)
+        c[j * m->c.column] += factor * b[j * m->b.column];
+    }
+  }
+}
+
+
+static void matmul_whole (matmuls *m) {
+  const int64_t cost = m->columns * m->depth * 4 + 100;
+  for (int64_t at = 0; at < m->batches; at++) {
+    whole x = {.m = m, .a = (const uint64_t *)m->a.data + batch_offset(m, &m->a, at),
+               .b = (const uint64_t *)m->b.data + batch_offset(m, &m->b, at),
+               .c = (uint64_t *)m->c.data + batch_offset(m, &m->c, at)};
+    if (m->added) x.addend = (const uint64_t *)m->addend.data + batch_offset(m, &m->addend, at);
+    pool_run(m->self->pool, m->rows, PIECE_FLOPS / cost + 1, whole_piece, &x);
+  }
+}
+
+/* }================================================================== */
 
 
 static const char *matmul_run (matmuls *m) {
@@ -168,7 +205,7 @@ static const char *matmul_run (matmuls *m) {
   switch (m->type) {
     case HEED_FLOAT32: matmul_f32(m); break;
     case HEED_FLOAT64: matmul_f64(m); break;
-    default: matmul_u64(m); break;
+    default: matmul_whole(m); break;
   }
   return m->failed ? cpu_no_memory : NULL;
 }

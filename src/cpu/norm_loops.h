@@ -12,13 +12,14 @@ typedef struct FN(moments) {
 static void FN(scale_row) (int64_t n, T *y, const T *x, FN(moments) m, const T *weight,
                            const T *bias) {
   const T mean = m.mean, rest = m.rest, rstd = m.rstd;
+  if (weight != NULL && bias != NULL) {
+    VECTOR_LOOP for (int64_t i = 0; i < n; i++)
+      y[i] = ((x[i] - mean) - rest) * rstd * weight[i] + bias[i];
+    return;
+  }
   VECTOR_LOOP for (int64_t i = 0; i < n; i++) y[i] = ((x[i] - mean) - rest) * rstd;
-  if (weight != NULL && bias != NULL)
-    VECTOR_LOOP for (int64_t i = 0; i < n; i++) y[i] = y[i] * weight[i] + bias[i];
-  else if (weight != NULL)
-    VECTOR_LOOP for (int64_t i = 0; i < n; i++) y[i] *= weight[i];
-  else if (bias != NULL)
-    VECTOR_LOOP for (int64_t i = 0; i < n; i++) y[i] += bias[i];
+  if (weight != NULL) VECTOR_LOOP for (int64_t i = 0; i < n; i++) y[i] *= weight[i];
+  if (bias != NULL) VECTOR_LOOP for (int64_t i = 0; i < n; i++) y[i] += bias[i];
 }
 
 

@@ -106,14 +106,22 @@ static void normal_few (drawing *d, int64_t from, int64_t n, void *y) {
 }
 
 
-/* n uniform numbers, whole blocks, become normal (G. Box, M. Muller, 1958). */
-static void normal_floats (int64_t n, float *x, float mean, float deviation) {
-  for (int64_t block = 0; block < n; block += 16)
-    for (float *u = x + block; u < x + block + 8; u++) {
-      float length = sqrtf(-2 * logf(1 - u[0])), turn = (float)6.28318530717958647692 * u[8];
-      u[0] = fmaf(length * cosf(turn), deviation, mean);
-      u[8] = fmaf(length * sinf(turn), deviation, mean);
-    }
+/* n <= CHUNK uniform numbers, whole blocks, become normal (G. Box, M. Muller, 1958). */
+static void normal_floats (const cpu *self, int64_t n, float *x, float mean, float deviation) {
+  float length[CHUNK / 2] = {0}, turn[CHUNK / 2], sine[CHUNK / 2];
+  const cpu_level *level = self->level;
+  for (int64_t i = 0; i < n / 2; i++) {
+    length[i] = 1 - x[i / 8 * 16 + i % 8];
+    turn[i] = (float)6.28318530717958647692 * x[i / 8 * 16 + i % 8 + 8];
+  }
+  level->map[HEED_log][0](n / 2, length, length, NULL, NULL, (double[]){0, 0});
+  level->map[HEED_sin][0](n / 2, sine, turn, NULL, NULL, (double[]){0, 0});
+  level->map[HEED_cos][0](n / 2, turn, turn, NULL, NULL, (double[]){0, 0});
+  for (int64_t i = 0; i < n / 2; i++) {
+    float size = sqrtf(-2 * length[i]);
+    x[i / 8 * 16 + i % 8] = fmaf(size * turn[i], deviation, mean);
+    x[i / 8 * 16 + i % 8 + 8] = fmaf(size * sine[i], deviation, mean);
+  }
 }
 
 static void normal_doubles (int64_t n, double *x, double mean, double deviation) {
@@ -131,7 +139,7 @@ static void normal_blocks (drawing *d, int64_t from, int64_t n, void *y) {
   (void)from;
   if (d->as == HEED_FLOAT32) {
     draw_floats(d->g, n, y);
-    normal_floats(n, y, (float)mean, (float)deviation);
+    normal_floats(d->self, n, y, (float)mean, (float)deviation);
   }
   else {
     draw_doubles(d->g, n, y);

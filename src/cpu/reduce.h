@@ -23,6 +23,7 @@ typedef struct reduction {
   heed_type as;                    /* what is computed in */
   reduce_pass pass[2];
   int passes;
+  bool positions;                  /* of the best are wanted */
   layout x, y[2];                  /* input and outputs over the axes of the results, fused */
   stream row;                      /* the input over the axes that are reduced */
   bool columns;                    /* results lie side by side */
@@ -158,6 +159,7 @@ static void reduction_passes (reduction *d) {
                                PASS_ANY, PASS_ALL, PASS_SUM, PASS_MAX};
   d->pass[0] = first[d->w->op];
   d->pass[1] = d->w->op == REDUCE_MOMENTS ? PASS_SQUARES : PASS_POWERS;
+  d->positions = d->w->nout > 1 || d->w->op == REDUCE_ARGMAX || d->w->op == REDUCE_ARGMIN;
   d->passes = d->w->op == REDUCE_MOMENTS || d->w->op == REDUCE_LOGSUMEXP ? 2 : 1;
 }
 

@@ -27,6 +27,7 @@ typedef struct FN(results) {
   T best[WIDTH];
   int64_t at[WIDTH];               /* position of the best, from 0; -1: none yet */
   int parts;
+  bool positions;                  /* are wanted */
 } FN(results);
 
 
@@ -42,9 +43,11 @@ static inline bool FN(better) (T x, T best, bool low) {
 */
 
 static inline A FN(lanes_sum) (V v) {
-  A sum = 0;
-  for (int64_t i = 0; i < LENGTH; i++) sum += v[i];
-  return sum;
+  T part[LENGTH];
+  memcpy(part, &v, sizeof v);
+  for (int64_t half = LENGTH / 2; half > 0; half /= 2)
+    for (int64_t i = 0; i < half; i++) part[i] += part[i + half];
+  return part[0];
 }
 
 
@@ -93,6 +96,11 @@ static A FN(squares) (int64_t n, const T *x, T mean, A *off) {
 ** The largest, or, with 'low', the smallest; NaN if there is one, unless it need not be found.
 ** Four vectors take turns, so that one need not wait for the other. n > 0.
 */
+INLINED V FN(better_lanes) (V v, V best, const bool low) {
+  FN(flags) take = low ? v < best : v > best;
+  return (V)((take & (FN(flags))v) | (~take & (FN(flags))best));
+}
+
 INLINED T FN(best_of) (int64_t n, const T *x, const bool low, const bool find_nan) {
   T best = x[0];
   int64_t i = 0;
@@ -103,15 +111,15 @@ INLINED T FN(best_of) (int64_t n, const T *x, const bool low, const bool find_na
     for (; i + 4 * LENGTH <= n; i += 4 * LENGTH)
       for (int k = 0; k < 4; k++) {
         V v = *(const V *)(x + i + k * LENGTH);
-        FN(flags) take = low ? v < m[k] : v > m[k];
-        m[k] = (V)((take & (FN(flags))v) | (~take & (FN(flags))m[k]));
+        m[k] = FN(better_lanes)(v, m[k], low);
         if (find_nan) lost |= NOT_NUMBERS(v);
       }
     BITS any = 0;
     for (int64_t k = 0; k < LENGTH; k++) any |= lost[k];
     if (any) return NOT_A_NUMBER;
-    for (int64_t k = 0; k < 4 * LENGTH; k++)
-      best = FN(better)(m[k / LENGTH][k % LENGTH], best, low) ? m[k / LENGTH][k % LENGTH] : best;
+    V all = FN(better_lanes)(FN(better_lanes)(m[0], m[1], low),
+                             FN(better_lanes)(m[2], m[3], low), low);
+    for (int64_t k = 0; k < LENGTH; k++) best = FN(better)(all[k], best, low) ? all[k] : best;
   }
   for (; i < n; i++) best = FN(better)(x[i], best, low) ? x[i] : best;
   return best;
@@ -227,7 +235,7 @@ static void FN(row) (reduce_pass pass, FN(results) *r, int64_t j, int64_t n, con
       T best = FN(extreme)(n, x, pass == PASS_MIN);
       if (r->at[j] >= 0 && !FN(better)(best, r->best[j], pass == PASS_MIN)) break;
       r->best[j] = best;
-      r->at[j] = at + FN(find)(n, x, best);
+      r->at[j] = at + (r->positions ? FN(find)(n, x, best) : 0);
     }
   }
 }
@@ -414,6 +422,7 @@ static void FN(finish) (const reduction *d, FN(results) *r, int64_t batch) {
 static void FN(run_batches) (void *arg, int64_t from, int64_t to) {
   const reduction *d = arg;
   FN(results) r;
+  r.positions = d->positions;
   for (int64_t batch = from; batch < to; batch++) {
     int64_t n = reduction_width(d, batch);
     for (int i = 0; i < d->passes; i++) {
@@ -433,6 +442,7 @@ static void FN(run_segments) (void *arg, int64_t from, int64_t to) {
   int64_t n = reduction_width(d, 0);
   for (int64_t i = from; i < to; i++) {
     int64_t start = i * d->segment, end = start + d->segment;
+    parts[i].positions = d->positions;
     FN(begin_pass)(d->now, &parts[i], n);
     FN(run_pass)(d, d->now, &parts[i], n, reduction_at(d, 0), start,
                  end < d->count ? end : d->count);

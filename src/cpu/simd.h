@@ -140,16 +140,4 @@ static inline void denormals_back (float_mode before) { (void)before; }
 #undef BYTES
 #undef OF
 
-/* whole numbers wrap, so they are multiplied without a sign */
-#define T uint64_t
-#define BITS int64_t
-#define BYTES 8
-#define OF(name) name##_u64
-#include "cpu/lanes.h"
-#include "cpu/tile.h"
-#undef T
-#undef BITS
-#undef BYTES
-#undef OF
-
 #endif

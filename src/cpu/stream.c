@@ -105,7 +105,8 @@ static void move (int64_t n, size_t size, void *to, int64_t to_stride, const voi
 /* n elements of one stride as type 'as'. */
 static void bring (const cpu *self, int64_t n, heed_type as, void *to, heed_type type,
                    const void *from, int64_t stride) {
-  if (type == as) move(n, scalar_sizes[type], to, 1, from, stride);
+  bool computed = as == HEED_FLOAT32 || as == HEED_FLOAT64 || as == HEED_INT64;
+  if (type == as && !computed) move(n, scalar_sizes[type], to, 1, from, stride);
   else self->level->load(n, as, to, type, from, stride);
 }
 

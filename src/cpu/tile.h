@@ -67,34 +67,43 @@ INLINED void OF(tile) (const int rows, const int vectors, const bool cut, const 
                                                    T *c, const T *addend, int last) { \
     OF(tile)(rows, vectors, cut, p, a, b, c, addend, last); \
   }
-#define ROW(rows) \
-  KERNEL(rows, 1, 0) KERNEL(rows, 1, 1) KERNEL(rows, 2, 0) KERNEL(rows, 2, 1)
+#define NAME(rows, vectors, cut) OF(tile_##rows##_##vectors##_##cut),
+#define ONE_CUT(rows) NAME(rows, 1, 1)
+#define TWO_CUT(rows) NAME(rows, 2, 1)
+#define FOUR_CUT(rows) NAME(rows, 4, 1)
+#if defined(HAS_AVX512)                /* a mask costs nothing: all are cut */
+#define ROW(rows) KERNEL(rows, 1, 1) KERNEL(rows, 2, 1)
+#define HALF(rows) KERNEL(rows, 4, 1)
+#define ONE ONE_CUT
+#define TWO TWO_CUT
+#define FOUR FOUR_CUT
+#else
+#define ROW(rows) KERNEL(rows, 1, 0) KERNEL(rows, 2, 0) KERNEL(rows, 1, 1) KERNEL(rows, 2, 1)
 #define HALF(rows) KERNEL(rows, 4, 0) KERNEL(rows, 4, 1)
+#define ONE(rows) NAME(rows, 1, 0)
+#define TWO(rows) NAME(rows, 2, 0)
+#define FOUR(rows) NAME(rows, 4, 0)
+#endif
+
 EACH_ROW(ROW)
 EACH_HALF(HALF)                    /* few rows: wider, or too few sums are under way at once */
-#undef ROW
-#undef HALF
-#undef KERNEL
 
-static const OF(kernel) OF(kernels)[3][2][TILE_ROWS + 1] = {
-#define NAME(rows, vectors, cut) OF(tile_##rows##_##vectors##_##cut),
-#define ONE(rows) NAME(rows, 1, 0)
-#define ONE_CUT(rows) NAME(rows, 1, 1)
-#define TWO(rows) NAME(rows, 2, 0)
-#define TWO_CUT(rows) NAME(rows, 2, 1)
-#define FOUR(rows) NAME(rows, 4, 0)
-#define FOUR_CUT(rows) NAME(rows, 4, 1)
+static const OF(kernel) OF(kernels)[3][2][TILE_ROWS + 1] = {   /* [1, 2, 4 vectors][cut][rows] */
   {{NULL, EACH_ROW(ONE)}, {NULL, EACH_ROW(ONE_CUT)}},
   {{NULL, EACH_ROW(TWO)}, {NULL, EACH_ROW(TWO_CUT)}},
   {{NULL, EACH_HALF(FOUR)}, {NULL, EACH_HALF(FOUR_CUT)}}
-#undef NAME
-#undef ONE
-#undef ONE_CUT
-#undef TWO
-#undef TWO_CUT
-#undef FOUR
-#undef FOUR_CUT
 };
+
+#undef KERNEL
+#undef NAME
+#undef ROW
+#undef HALF
+#undef ONE
+#undef TWO
+#undef FOUR
+#undef ONE_CUT
+#undef TWO_CUT
+#undef FOUR_CUT
 
 
 /* A column of tiles: all rows, some vectors wide, cut into tiles of nearly one height. */

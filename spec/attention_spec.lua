@@ -1,0 +1,208 @@
+-- Attention, fused, against attention composed from the other operations: results and gradients,
+-- for every kind of mask and on every level; and what must not pass through a mask.
+
+local heed = require "heed"
+local layouts = require "spec.support.layouts"
+
+local NAN <const> = 0 / 0
+
+-- B, H, Hk, T, S, D, Dv: below one tile of keys and one panel of queries, and beyond both.
+local SIZES = {
+  {1, 1, 1, 1, 1, 1, 1},
+  {2, 2, 2, 5, 7, 8, 8},
+  {2, 4, 2, 9, 3, 5, 7},
+  {1, 2, 1, 70, 130, 16, 24},
+}
+
+local function dense_mask(B, H, T, S)
+  return heed.rand(B, H, T, S):gt(0.3)
+end
+
+local KINDS = {
+  plain = function() return {} end,
+  causal = function() return {causal = true} end,
+  lengths = function(B, _, _, S) return {lengths = heed.randint(0, S, {B})} end,
+  ["a mask"] = function(B, H, T, S) return {mask = dense_mask(B, H, T, S)} end,
+  ["a mask for all heads"] = function(_, _, T, S) return {mask = dense_mask(1, 1, T, S)} end,
+  ["all masks at once"] = function(B, _, T, S)
+    return {causal = true, lengths = heed.randint(0, S, {B}), mask = dense_mask(B, 1, T, S)}
+  end,
+  softcap = function() return {softcap = 2.5, causal = true} end,
+  scale = function() return {scale = 0.3} end,
+  bias = function(B, H, T, S) return {bias = heed.randn(B, H, T, S), causal = true} end,
+  ["a bias for all batches"] = function(_, H, T, S) return {bias = heed.randn(H, T, S)} end,
+}
+
+local function leaf(...)
+  return heed.randn(...):requires_grad_()
+end
+
+local function copy_of(x)
+  return x:detach():clone():requires_grad_()
+end
+
+-- Results and gradients of one call, by name.
+local function results(q, k, v, given, fused)
+  local options = {fused = fused, weights = true, lse = true}
+  for name, value in pairs(given) do options[name] = value end
+  local leaves = {q = copy_of(q), k = copy_of(k), v = copy_of(v)}
+  if given.bias then
+    leaves.bias = copy_of(given.bias)
+    options.bias = leaves.bias
+  end
+  local y, weights, lse = heed.attention(leaves.q, leaves.k, leaves.v, options)
+  local finite = lse:isinf():logical_not()
+  local sum = (y * (y * 3):sin()):sum() + heed.where(finite, lse, 0):cos():sum()
+  sum:backward()
+  local found = {y = y, weights = weights, lse = lse}
+  for name, x in pairs(leaves) do found["the gradient of " .. name] = x.grad end
+  return found
+end
+
+
+local function compare(fused, composed, near)
+  for name, x in pairs(fused) do
+    local good = x:allclose(composed[name]:to(x.dtype), {rtol = near, atol = near})
+    if not good then
+      error(("%s differs by %g"):format(name, (x - composed[name]):abs():max():item()))
+    end
+  end
+end
+
+
+describe("attention, fused and composed, agrees", function()
+  for kind, make in pairs(KINDS) do
+    it("with " .. kind, function()
+      layouts.on_each_level(function()
+        heed.manual_seed(3)
+        for _, size in ipairs(SIZES) do
+          local B, H, Hk, T, S, D, Dv = table.unpack(size)
+          local q, k, v = leaf(B, H, T, D), leaf(B, Hk, S, D), leaf(B, Hk, S, Dv)
+          local given = make(B, H, T, S)
+          compare(results(q, k, v, given), results(q, k, v, given, false), 2e-5)
+        end
+      end)
+    end)
+  end
+
+  it("in float64", function()
+    heed.manual_seed(4)
+    local f64 = {dtype = "float64"}
+    local q, k = heed.randn(2, 2, 9, 4, f64), heed.randn(2, 1, 70, 4, f64)
+    local given = {causal = true, lengths = heed.tensor{70, 3}}
+    compare(results(q, k, k, given), results(q, k, k, given, false), 1e-12)
+  end)
+
+  it("in halves, to their precision", function()
+    heed.manual_seed(5)
+    for name, near in pairs{float16 = 4e-3, bfloat16 = 1e-1} do
+      local q, k = heed.randn(2, 2, 9, 8):to(name), heed.randn(2, 2, 12, 8):to(name)
+      compare(results(q, k, k, {causal = true}),
+              results(q:float(), k:float(), k:float(), {causal = true}, false), near)
+    end
+  end)
+
+  it("on views of every kind", function()
+    heed.manual_seed(6)
+    local base = {2, 3, 20, 8}
+    local views = {
+      transposed = function(x) return x:transpose(3, 4):contiguous():transpose(3, 4) end,
+      ["heads last"] = function(x) return x:transpose(2, 3):contiguous():transpose(2, 3) end,
+      sliced = function(x) return heed.cat({x, x}, 4)[{{}, {}, {}, {5, 12}}] end,
+      strided = function(x) return heed.cat({x, x}, 3)[{{}, {}, {1, 40, 2}}] end,
+      broadcast = function(x) return x:narrow(1, 1, 1):expand(2, 3, 20, 8) end,
+    }
+    for name, view in pairs(views) do
+      local q, k, v = view(heed.randn(base)), view(heed.randn(base)), view(heed.randn(base))
+      local one, other = heed.attention(q, k, v, {causal = true}),
+                         heed.attention(q, k, v, {causal = true, fused = false})
+      assert.is_true(one:allclose(other, {atol = 1e-5}), name)
+    end
+  end)
+
+  it("with dropout, on the weights that it hands out", function()
+    heed.manual_seed(7)
+    local q, k, v = heed.randn(2, 2, 40, 8), heed.randn(2, 2, 70, 8), heed.randn(2, 2, 70, 8)
+    local y, weights = heed.attention(q, k, v, {dropout = 0.4, weights = true})
+    assert.is_true(y:allclose(weights:matmul(v), {atol = 1e-5}))
+    assert.near(0.4, weights:eq(0):float():mean():item(), 0.02)
+  end)
+end)
+
+
+describe("attention", function()
+  it("of rows that may attend to nothing is 0, its lse -inf, its gradients 0", function()
+    for _, fused in ipairs{true, false} do
+      local q, k = leaf(1, 1, 3, 4), leaf(1, 1, 5, 4)
+      local y, weights, lse = heed.attention(q, k, k, {
+        lengths = heed.tensor{0}, weights = true, lse = true, fused = fused,
+      })
+      assert.equal(0, y:abs():sum():item())
+      assert.equal(0, weights:abs():sum():item())
+      assert.same({{{-math.huge, -math.huge, -math.huge}}}, lse:totable())
+      y:sum():backward()
+      assert.equal(0, q.grad:abs():sum():item())
+      assert.equal(0, k.grad:abs():sum():item())
+    end
+  end)
+
+  it("of nothing, and to nothing", function()
+    for _, fused in ipairs{true, false} do
+      local none = heed.attention(heed.zeros(1, 2, 0, 4), heed.ones(1, 2, 3, 4),
+                                  heed.ones(1, 2, 3, 4), {fused = fused})
+      assert.same({1, 2, 0, 4}, {none:size()})
+      local zeros = heed.attention(heed.ones(1, 2, 3, 4), heed.zeros(1, 2, 0, 4),
+                                   heed.zeros(1, 2, 0, 4), {fused = fused})
+      assert.equal(0, zeros:abs():sum():item())
+    end
+  end)
+
+  -- Position 3 of the keys is blocked for all queries; or query 2 is NaN, and blocked from key 4.
+  for _, bad in ipairs{NAN, math.huge, -math.huge} do
+    for _, fused in ipairs{true, false} do
+      local how = fused and "fused" or "composed"
+
+      it(("lets nothing of a blocked key of %g through, %s"):format(bad, how), function()
+        for _, n in ipairs{5, 90} do
+          heed.manual_seed(8)
+          local q, k, v = heed.randn(1, 2, n, 4), heed.randn(1, 2, n, 4), heed.randn(1, 2, n, 4)
+          local mask = heed.ones(n, n):ne(0)
+          mask[{{}, 3}] = false
+          k[{{}, {}, 3}], v[{{}, {}, 3}] = bad, bad
+          local found = results(q, k, v, {mask = mask, causal = true}, fused)
+          for name, x in pairs(found) do
+            assert.is_true(not x:isnan():any(), name .. " holds NaN")
+          end
+        end
+      end)
+
+      it(("keeps a query of %g to the keys that it may attend to, %s"):format(bad, how), function()
+        for _, n in ipairs{5, 90} do
+          heed.manual_seed(9)
+          local q, k = heed.randn(1, 1, n, 4), heed.randn(1, 1, n, 4)
+          q[{1, 1, 2}] = bad
+          local found = results(q, k, k, {causal = true}, fused)
+          for _, name in ipairs{"the gradient of k", "the gradient of v", "weights"} do
+            local part = name == "weights" and found.weights[{1, 1, {}, {3, n}}]
+                         or found[name][{1, 1, {3, n}}]
+            assert.is_false(part:isnan():any(), name .. " holds NaN")
+          end
+          assert.is_true(found.y[{1, 1, 2}]:isnan():all())
+        end
+      end)
+    end
+  end
+
+  it("uses memory that grows with the lengths, not with their product", function()
+    local n = 2048
+    local q = leaf(1, 1, n, 8)
+    collectgarbage()
+    local before = heed.memory()
+    heed.memory{limit = before.live + before.cached + n * n}     -- a quarter of one score matrix
+    local good, why = pcall(function()
+      heed.attention(q, q, q, {causal = true}):sum():backward()
+    end)
+    heed.memory{limit = before.limit}
+    assert.is_true(good, why)
+  end)
+end)
