@@ -175,6 +175,10 @@ HEED_API bool heed_set_level (heed_context *cx, const char *name);
 HEED_API int heed_threads (heed_context *cx);
 HEED_API bool heed_set_threads (heed_context *cx, int n);   /* 1 to 256 */
 
+/* Where what is made from nothing goes: "cpu", "cuda" or "cuda:1", counted from 0. 'who' asks. */
+HEED_API const char *heed_device (heed_context *cx);
+HEED_API bool heed_set_device (heed_context *cx, const char *who, const char *name);
+
 typedef struct heed_memory {
   size_t live, cached, peak;        /* bytes of storage */
   size_t limit;                     /* most bytes live and cached; 0: the machine's free memory */
@@ -210,7 +214,7 @@ HEED_API heed_tensor *heed_alias (heed_tensor *t);          /* another handle, s
 
 HEED_API heed_context *heed_context_of (const heed_tensor *t);
 HEED_API heed_type heed_type_of (const heed_tensor *t);
-HEED_API const char *heed_device_of (const heed_tensor *t); /* "cpu" */
+HEED_API const char *heed_device_of (const heed_tensor *t); /* "cpu", "cuda:0" */
 HEED_API int heed_rank (const heed_tensor *t);
 HEED_API int64_t heed_size (const heed_tensor *t, int axis);
 HEED_API int64_t heed_stride (const heed_tensor *t, int axis);

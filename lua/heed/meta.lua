@@ -1750,6 +1750,13 @@ function heed.keep(t) end
 ---@return integer
 function heed.threads(n) end
 
+---Where tensors go that are made without an option `device`: "cpu", "cuda" or "cuda:1".
+---> heed.default_device() == "cpu"
+---> heed.default_device("tpu") raises "tpu"
+---@param name? string sets it
+---@return string
+function heed.default_device(name) end
+
 ---Which of the processor's instructions are used: "base", "avx2", "avx512" or "neon".
 ---> type(heed.level()) == "string"
 ---> heed.level("sse2") raises "sse2"

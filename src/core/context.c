@@ -191,6 +191,7 @@ heed_context *heed_open (const heed_host *host) {
   if (cx->level != NULL) cx->pool = pool_open(first_threads(&lent));
   if (cx->pool != NULL) cx->cpu = cpu_open(cx->pool, &cx->random, cx->level);
   if (cx->cpu == NULL) { destroy(cx); return NULL; }
+  cx->home = cx->here = cx->cpu;
   generator_seed(&cx->random, any_seed(cx));
   return cx;
 }
@@ -243,6 +244,17 @@ bool heed_set_threads (heed_context *cx, int n) {
   if (n < 1 || n > MOST_THREADS)
     return core_fail(cx, "threads: 1 to %d expected, got %d", MOST_THREADS, n);
   return pool_resize(cx->pool, n) || core_fail(cx, "threads: %d could not be had", n);
+}
+
+
+const char *heed_device (heed_context *cx) { return cx != NULL ? cx->home->name : NULL; }
+
+
+bool heed_set_device (heed_context *cx, const char *who, const char *name) {
+  device *where = cx != NULL ? core_device(cx, who, name) : NULL;
+  if (where == NULL) return false;
+  cx->home = cx->here = where;
+  return true;
 }
 
 
@@ -329,6 +341,8 @@ void core_parallel (heed_context *cx, int64_t n, int64_t grain,
 
 
 bool core_run (heed_context *cx, heed_op op, device *where, const work *w) {
+  if (!where->can[w->kind])
+    return core_fail(cx, "%s: cannot be done on %s", core_op_name(op), where->name);
   const char *why = where->run(where, w);
   return why == NULL || core_fail(cx, "%s: %s", core_op_name(op), why);
 }

@@ -59,8 +59,9 @@ typedef struct saved {
 typedef struct edge {
   node *node;                      /* NULL: wants no gradient */
   int output;
-  heed_type type;                  /* of the input, and its shape: the walk sums over */
-  layout at;                       /* broadcast axes and converts in one place */
+  heed_type type;                  /* of the input, its shape and its device: the walk sums */
+  layout at;                       /* over broadcast axes, converts and moves in one place */
+  device *where;
 } edge;
 
 typedef enum node_kind { NODE_LEAF, NODE_OP, NODE_OVERLAY, NODE_VIEW, NODE_CUSTOM } node_kind;
@@ -97,6 +98,7 @@ typedef struct memory_account {
   bool limited;                    /* by the user */
 } memory_account;
 
+#define CORE_GPUS 16
 #define STORAGE_CLASSES 125        /* 64 bytes to 4 GiB: see storage.c */
 #define SMALL_CLASSES 64           /* 64 bytes to 4 KiB, in steps of 64: see context.c */
 
@@ -105,6 +107,10 @@ struct heed_context {
   char message[1024];
   bool failed;
   device *cpu;
+  device *gpu[CORE_GPUS];                  /* opened ones, by number */
+  bool away;                               /* some are */
+  device *home;                            /* where what is made from nothing goes */
+  device *here;                            /* where the call that runs works; else home */
   const cpu_level *level;
   pool *pool;
   generator random;
@@ -138,6 +144,9 @@ void core_parallel (heed_context *cx, int64_t n, int64_t grain,
 bool core_run (heed_context *cx, heed_op op, device *where, const work *w);
       /* runs it; a device's message is kept as "name: message" */
 
+/* cuda.c: by name: "cpu", "cuda", "cuda:1"; opened at the first use; NULL after core_fail */
+device *core_device (heed_context *cx, const char *who, const char *name);
+
 /* storage.c */
 storage *storage_new (heed_context *cx, device *where, size_t bytes);    /* uninitialised; asks
                                              the host for room first, which may drop tensors */
@@ -147,7 +156,9 @@ void storage_keep (storage *s);
 void storage_drop (storage *s);
 
 /* tensor.c: all return NULL after core_fail */
-heed_tensor *tensor_new (heed_context *cx, heed_type type, const layout *shape);  /* dense */
+heed_tensor *tensor_new (heed_context *cx, heed_type type, const layout *shape);  /* dense, here */
+heed_tensor *tensor_moved (heed_tensor *t, device *where, heed_type type);   /* a dense copy */
+device *tensor_place (const heed_tensor *t);     /* NULL: a number, which is everywhere */
 heed_tensor *tensor_on (heed_context *cx, storage *s, heed_type type, const layout *at);
                                           /* one more owner of s */
 heed_tensor *tensor_view (heed_tensor *t, const layout *at);     /* of t's storage, no history */

@@ -58,7 +58,7 @@ heed_tensor *tensor_new (heed_context *cx, heed_type type, const layout *shape) 
   char text[LAYOUT_TEXT];
   if (!layout_dense(&dense, shape->rank, shape->size))
     return core_fail(cx, "a tensor of shape %s has too many elements", layout_text(shape, text));
-  return new_dense(cx, cx->cpu, type, &dense);
+  return new_dense(cx, cx->here, type, &dense);
 }
 
 
@@ -73,13 +73,30 @@ heed_tensor *tensor_number (heed_context *cx, scalar value) {
 }
 
 
+static bool transferred (heed_context *cx, const char *why) {
+  return why == NULL || core_fail(cx, "copy: %s", why);
+}
+
+
+/* As many bytes as s has, from the host. */
+static bool put (heed_context *cx, storage *s, const void *data) {
+  if (s->bytes == 0) return true;
+  if (!s->where->host) return transferred(cx, s->where->upload(s->where, s->data, data, s->bytes));
+  memcpy(s->data, data, s->bytes);
+  return true;
+}
+
+
 bool tensor_settle (heed_tensor *t) {
   if (t->store != NULL) return true;
-  storage *s = storage_new(t->cx, t->cx->cpu, scalar_sizes[t->type]);
+  char element[sizeof(int64_t)];
+  device *where = t->cx->here;
+  storage *s = storage_new(t->cx, where, scalar_sizes[t->type]);
   if (s == NULL) return false;
-  scalar_store(t->type, s->data, t->value);
-  t->store = s;
-  return true;
+  scalar_store(t->type, element, t->value);
+  if (put(t->cx, s, element)) { t->store = s; return true; }
+  storage_drop(s);
+  return false;
 }
 
 
@@ -170,7 +187,7 @@ static bool check (heed_context *cx, const char *name, heed_type type, int rank,
 heed_tensor *heed_empty (heed_context *cx, heed_type type, int rank, const int64_t *size) {
   layout at;
   if (cx == NULL || !check(cx, "empty", type, rank, size, &at)) return NULL;
-  return new_dense(cx, cx->cpu, type, &at);
+  return new_dense(cx, cx->here, type, &at);
 }
 
 
@@ -179,9 +196,10 @@ heed_tensor *heed_from (heed_context *cx, heed_type type, int rank, const int64_
   layout at;
   if (cx == NULL || !check(cx, "from", type, rank, size, &at)) return NULL;
   if (data == NULL && layout_numel(&at) > 0) return core_fail(cx, "from: there are no data");
-  heed_tensor *t = new_dense(cx, cx->cpu, type, &at);
-  if (t != NULL && t->store->bytes > 0) memcpy(t->store->data, data, t->store->bytes);
-  return t;
+  heed_tensor *t = new_dense(cx, cx->here, type, &at);
+  if (t == NULL || put(cx, t->store, data)) return t;
+  heed_drop(t);
+  return NULL;
 }
 
 
@@ -250,8 +268,11 @@ int64_t heed_numel (const heed_tensor *t) { return t != NULL ? layout_numel(&t->
 bool heed_contiguous (const heed_tensor *t) { return t != NULL && layout_is_dense(&t->at); }
 
 
+device *tensor_place (const heed_tensor *t) { return t->store != NULL ? t->store->where : NULL; }
+
+
 static device *place_of (const heed_tensor *t) {
-  return t->store != NULL ? t->store->where : t->cx->cpu;
+  return t->store != NULL ? t->store->where : t->cx->here;
 }
 
 
@@ -316,11 +337,6 @@ static bool copy (heed_context *cx, device *where, view to, view from) {
 }
 
 
-static bool transferred (heed_context *cx, const char *why) {
-  return why == NULL || core_fail(cx, "copy: %s", why);
-}
-
-
 /* A dense tensor beside t, of another type: what goes to and from devices. */
 static heed_tensor *dense_beside (const heed_tensor *t, heed_type type) {
   layout dense;
@@ -367,6 +383,32 @@ bool heed_read (heed_tensor *t, heed_type type, void *data) {
     return copy(t->cx, place_of(t), seen_data(t, type, data), tensor_seen(t));
   memcpy(data, tensor_seen(t).data, (size_t)layout_numel(&t->at) * scalar_sizes[type]);
   return true;
+}
+
+
+/* t as the host has it, dense, of a type: t itself where it may be. One more owner. */
+static heed_tensor *host_copy (heed_tensor *t, heed_type type) {
+  const heed_context *cx = t->cx;
+  layout dense;
+  if (tensor_place(t) == cx->cpu && t->type == type && layout_is_dense(&t->at)) return heed_keep(t);
+  layout_dense(&dense, t->at.rank, t->at.size);
+  heed_tensor *y = new_dense(t->cx, cx->cpu, type, &dense);
+  if (y == NULL || heed_read(t, type, y->store->data)) return y;
+  heed_drop(y);
+  return NULL;
+}
+
+
+heed_tensor *tensor_moved (heed_tensor *t, device *where, heed_type type) {
+  heed_tensor *near = host_copy(t, type);
+  if (near == NULL || where->host) return near;
+  heed_tensor *y = new_dense(t->cx, where, type, &near->at);
+  if (y != NULL && !put(t->cx, y->store, tensor_seen(near).data)) {
+    heed_drop(y);
+    y = NULL;
+  }
+  heed_drop(near);
+  return y;
 }
 
 

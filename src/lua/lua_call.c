@@ -21,6 +21,7 @@ typedef struct reading {
   int used;                        /* of 'room' */
   bool lists;                      /* of tensors */
   bool requires_grad;
+  const char *device;              /* of a maker, or NULL */
   heed_value args[HEED_ARGUMENTS];
   int64_t room[ROOM];
 } reading;
@@ -205,7 +206,7 @@ static void read_maker (reading *r, const char *key) {
   int value = lua_gettop(L);
   bool grad = strcmp(key, "requires_grad") == 0;
   if (!makes(r->row) || (!grad && strcmp(key, "device") != 0)) refuse_option(r, key);
-  if (!grad) check_device(L, value, r->row->name);
+  if (!grad) r->device = check_device(L, value, r->row->name);
   else if (!lua_isboolean(L, value)) raise_wrong(L, r->row->name, key, "true or false", value);
   else r->requires_grad = lua_toboolean(L, value);
 }
@@ -271,6 +272,7 @@ static void read_call (lua_State *L, reading *r, const heed_signature *row, int 
   r->top = top;
   r->options = r->used = 0;
   r->lists = r->requires_grad = false;
+  r->device = NULL;
   for (int i = 0; i < row->parameters; i++) r->args[i].kind = HEED_NONE;
   if (top > 0 && is_options(L, top)) r->options = r->top--;
   read_positional(r);
@@ -338,6 +340,16 @@ static const heed_signature *row_of (lua_State *L, const binding *b, heed_op *op
 }
 
 
+/* What makes a tensor from nothing is told on which device. */
+static bool apply (const reading *r, heed_op op, heed_tensor *out[HEED_RESULTS]) {
+  heed_context *cx = r->b->cx;
+  const char *home = heed_device(cx);
+  if (r->device != NULL && !heed_set_device(cx, r->row->name, r->device)) return false;
+  bool good = heed_apply(cx, op, r->args, r->row->parameters, out) != 0;
+  return (r->device == NULL || heed_set_device(cx, r->row->name, home)) && good;
+}
+
+
 /* Calls the row with the arguments up to 'top'. */
 static int call_op (lua_State *L, int top) {
   reading r;
@@ -350,7 +362,7 @@ static int call_op (lua_State *L, int top) {
   for (int i = 0; i < row->results; i++) slots[i] = push_slot(L);
   read_call(L, &r, row, top);
   hold(&r, true);
-  bool good = heed_apply(r.b->cx, op, r.args, row->parameters, out) != 0;
+  bool good = apply(&r, op, out);
   hold(&r, false);
   if (!good) return raise_failure(L);
   for (int i = 0; i < row->results; i++) slots[i]->t = out[i];

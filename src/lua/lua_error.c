@@ -187,11 +187,9 @@ heed_type check_type_name (lua_State *L, int i, const char *function) {
 }
 
 
-void check_device (lua_State *L, int i, const char *function) {
+const char *check_device (lua_State *L, int i, const char *function) {
   if (lua_type(L, i) != LUA_TSTRING) raise_wrong(L, function, "device", "a device's name", i);
-  if (strcmp(lua_tostring(L, i), "cpu") != 0)
-    raise(L, "%s: argument 'device': there is no '%s' here, only 'cpu'", function,
-          lua_tostring(L, i));
+  return lua_tostring(L, i);
 }
 
 

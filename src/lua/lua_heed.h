@@ -114,7 +114,7 @@ const char *function_name (lua_State *L);                /* upvalue 3, for messa
 bool to_whole (lua_State *L, int i, int64_t *value);     /* a whole number, float or integer */
 int64_t check_whole (lua_State *L, int i, const char *function, const char *name);
 heed_type check_type_name (lua_State *L, int i, const char *function);
-void check_device (lua_State *L, int i, const char *function);
+const char *check_device (lua_State *L, int i, const char *function);
 int64_t axis_of (lua_State *L, int64_t axis, const char *function);   /* Lua's to C's */
 void check_callable (lua_State *L, int i, const char *function);
 bool is_empty (lua_State *L, int i);                     /* of a table */

@@ -206,6 +206,7 @@ heed_tensor *push_from_value (lua_State *L, int i, const heed_type *type) {
 typedef struct maker {
   bool typed, grad;
   heed_type type;
+  const char *device;              /* or NULL: where new tensors go */
 } maker;
 
 static maker read_maker (lua_State *L, int i) {
@@ -219,7 +220,7 @@ static maker read_maker (lua_State *L, int i) {
       m.type = check_type_name(L, value, function);
       m.typed = true;
     }
-    else if (key == known[2]) check_device(L, value, function);
+    else if (key == known[2]) m.device = check_device(L, value, function);
     else if (!lua_isboolean(L, value)) raise_wrong(L, function, key, "true or false", value);
     else m.grad = lua_toboolean(L, value);
     lua_pop(L, 1);
@@ -228,7 +229,16 @@ static maker read_maker (lua_State *L, int i) {
 }
 
 
+/* The tensor on top, on the device that was asked for. */
+static void move (lua_State *L, const char *device) {
+  heed_value to[] = {heed_t(raw_tensor(L, -1)), heed_none(), heed_s(device)};
+  slot *s = push_slot(L);
+  fill(L, s, heed_call(binding_of(L)->cx, HEED_to, to, 3));
+}
+
+
 static int finish (lua_State *L, const maker *m) {
+  if (m->device != NULL) move(L, m->device);
   if (m->grad && !heed_require_grad(raw_tensor(L, -1), true)) return raise_failure(L);
   return 1;
 }

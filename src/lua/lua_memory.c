@@ -120,9 +120,21 @@ static int l_threads (lua_State *L) {
 }
 
 
+/* default_device() tells where new tensors go; default_device(name) sets it */
+static int l_default_device (lua_State *L) {
+  heed_context *cx = enter(L)->cx;
+  if (!lua_isnoneornil(L, 1) &&
+      !heed_set_device(cx, "default_device", check_device(L, 1, "default_device")))
+    return raise_failure(L);
+  lua_pushstring(L, heed_device(cx));
+  return 1;
+}
+
+
 void open_memory (lua_State *L, int module) {
   static const luaL_Reg functions[] = {
-    {"level", l_level}, {"memory", l_memory}, {"threads", l_threads}, {NULL, NULL}
+    {"default_device", l_default_device}, {"level", l_level}, {"memory", l_memory}, {"threads", l_threads},
+    {NULL, NULL}
   };
   register_functions(L, functions, module);
 }

@@ -169,6 +169,7 @@ static int l_is_contiguous (lua_State *L) {
 /* What x:to(...) asks for. */
 typedef struct target {
   heed_type type;
+  const char *device;
   bool copy;
 } target;
 
@@ -186,7 +187,7 @@ static void read_target_options (lua_State *L, int i, target *to) {
   while ((key = next_option(L, i, "to", 4, known)) != NULL) {
     int value = lua_gettop(L);
     if (key == known[0]) to->type = check_type_name(L, value, "to");
-    else if (key == known[1]) check_device(L, value, "to");
+    else if (key == known[1]) to->device = check_device(L, value, "to");
     else if (key == known[2]) to->copy = flag_at(L, value, key);
     else flag_at(L, value, key);
     lua_pop(L, 1);
@@ -197,13 +198,19 @@ static void read_target_options (lua_State *L, int i, target *to) {
 /* A type, a device, another tensor's, or options with both. */
 static void read_target (lua_State *L, int i, target *to) {
   heed_tensor *like = raw_tensor(L, i);
-  if (like != NULL) to->type = heed_type_of(like);
+  if (like != NULL) {
+    to->type = heed_type_of(like);
+    to->device = heed_device_of(like);
+  }
   else if (lua_type(L, i) == LUA_TTABLE) read_target_options(L, i, to);
   else if (lua_type(L, i) != LUA_TSTRING)
     raise(L, "to: a type or a device expected, got %s", told(L, i));
-  else if (!heed_type_find(lua_tostring(L, i), &to->type) && strcmp(lua_tostring(L, i), "cpu") != 0)
-    raise(L, "to: there is no type and no device '%s' here; types are bool uint8 int64 float16 "
-          "bfloat16 float32 float64, the device is cpu", lua_tostring(L, i));
+  else if (!heed_type_find(lua_tostring(L, i), &to->type)) to->device = lua_tostring(L, i);
+}
+
+
+static bool is_on (const heed_tensor *t, const char *device) {
+  return strcmp(device, heed_device_of(t)) == 0;
 }
 
 
@@ -211,13 +218,15 @@ static void read_target (lua_State *L, int i, target *to) {
 static int l_to (lua_State *L) {
   binding *b = enter(L);
   int top = lua_gettop(L);
-  target to = {.type = heed_type_of(check_tensor(L, 1))};
+  heed_tensor *x = check_tensor(L, 1);
+  target to = {.type = heed_type_of(x), .device = heed_device_of(x)};
   if (top < 2) return raise(L, "to: a type or a device expected, got nothing");
   for (int i = 2; i <= top; i++) read_target(L, i, &to);
   slot *s = push_slot(L);
   heed_tensor *t = check_tensor(L, 1);
-  heed_value args[] = {heed_t(t), heed_i(to.type)};
-  if (to.type != heed_type_of(t)) return fill(L, s, heed_call(b->cx, HEED_to, args, 2));
+  heed_value args[] = {heed_t(t), heed_i(to.type), heed_s(to.device)};
+  if (to.type != heed_type_of(t) || !is_on(t, to.device))
+    return fill(L, s, heed_call(b->cx, HEED_to, args, 3));
   if (to.copy) return fill(L, s, heed_call(b->cx, HEED_clone, args, 1));
   lua_settop(L, 1);
   return 1;

@@ -248,15 +248,18 @@ bool do_multinomial (call *c) {
   shape.size[shape.rank - 1] = n;
   if (!layout_dense(&shape, shape.rank, shape.size))
     return check_refuse(c, 1, "%" PRId64 " draws are too many elements", n);
+  device *where = c->cx->here;
   heed_tensor *weight = op1(HEED_clone, op_cast(op_hold(c->cx, heed_detach(t)), HEED_FLOAT64));
+  weight = op_to(weight, c->cx->cpu);
   if (weight == NULL) return false;
+  c->cx->here = c->cx->cpu;                      /* the host draws */
   double *weights = weight->store->data;
   if (!check_weights(c, weights, rows, columns, n, replace)) return false;
-  if (!replace) return give_out(c, draw_once(c, weight, n));
+  if (!replace) return give_out(c, op_to(draw_once(c, weight, n), where));
   heed_tensor *y = op_new(c->cx, HEED_INT64, &shape);
   if (y == NULL) return false;
   draw_again(c, weights, rows, columns, n, t->type == HEED_FLOAT64, y->store->data);
-  return give_out(c, y);
+  return give_out(c, op_to(y, where));
 }
 
 /* }================================================================== */

@@ -86,6 +86,9 @@ bool do_contiguous (call *c) { return give_out(c, op_dense(c->args[0].tensor)); 
 bool do_to (call *c) {
   heed_tensor *t = c->args[0].tensor;
   heed_type type = arg_type(c, 1, t->type);
+  device *where = arg_given(c, 2) ? core_device(c->cx, "to", c->args[2].text) : c->cx->here;
+  if (where == NULL) return false;
+  if (where != c->cx->here) return give_out(c, op_hold(c->cx, tensor_moved(t, where, type)));
   if (type == t->type && !t->number) return give_out(c, t);
   heed_tensor *y = op_new(c->cx, type, &t->at);
   return move_copy(c->cx, c->op, y, t) && give_out(c, y);

@@ -70,7 +70,7 @@ bool do_eye (call *c) {
 
 /*
 ** {==================================================================
-** Counted up. The host counts, in int64 or float64.
+** Counted up. The host counts, in int64 or float64; then the row goes where it belongs.
 ** ===================================================================
 */
 
@@ -82,7 +82,16 @@ static bool refuse_length (call *c, int i) {
 static heed_tensor *new_row (call *c, int i, heed_type type, int64_t n) {
   layout row;
   if (!layout_dense(&row, 1, &n)) { refuse_length(c, i); return NULL; }
-  return op_new(c->cx, type, &row);
+  device *here = c->cx->here;
+  c->cx->here = c->cx->cpu;
+  heed_tensor *y = op_new(c->cx, type, &row);
+  c->cx->here = here;
+  return y;
+}
+
+
+static bool give_row (call *c, heed_tensor *y, heed_type type) {
+  return give_out(c, op_to(op_cast(y, type), c->cx->here));
 }
 
 
@@ -103,7 +112,7 @@ static bool whole_range (call *c, int64_t start, int64_t end, int64_t step) {
     values[i] = start;
     if (i < n) start += step;      /* no step leads beyond the end */
   }
-  return give_out(c, op_cast(y, arg_type(c, 3, HEED_INT64)));
+  return give_row(c, y, arg_type(c, 3, HEED_INT64));
 }
 
 
@@ -117,7 +126,7 @@ static bool float_range (call *c, double start, double end, double step) {
   if (y == NULL) return false;
   double *values = y->store->data;
   for (int64_t i = 0; i < n; i++) values[i] = start + (double)i * step;
-  return give_out(c, op_cast(y, arg_type(c, 3, HEED_FLOAT32)));
+  return give_row(c, y, arg_type(c, 3, HEED_FLOAT32));
 }
 
 
@@ -152,7 +161,7 @@ bool do_linspace (call *c) {
   double *values = y->store->data, step = n > 1 ? (end - start) / (double)(n - 1) : 0;
   for (int64_t i = 0; i < n; i++)
     values[i] = i < n - n / 2 ? start + step * (double)i : end - step * (double)(n - 1 - i);
-  return give_out(c, op_cast(y, arg_type(c, 3, HEED_FLOAT32)));
+  return give_row(c, y, arg_type(c, 3, HEED_FLOAT32));
 }
 
 /* }================================================================== */

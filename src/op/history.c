@@ -39,7 +39,7 @@ static node *view_node (heed_tensor *t) {
   heed_tensor *base = t->base;
   node *n = node_new(t->cx, NODE_VIEW, HEED_view, 1, 0, 1, 0);
   if (n == NULL) return NULL;
-  n->edges[0] = (edge){base->node, base->output, base->type, base->at};
+  n->edges[0] = (edge){base->node, base->output, base->type, base->at, base->store->where};
   node_keep(base->node);
   n->whole = base->at;
   n->region = t->at;
@@ -102,6 +102,7 @@ static void set_edge (edge *e, heed_tensor *t) {
   if (t == NULL) return;
   e->type = t->type;
   e->at = t->at;
+  e->where = tensor_place(t);
   e->node = history_of(t, &e->output);
   if (e->node != NULL && !scalar_is_float(t->type)) e->node = NULL;
   node_keep(e->node);
@@ -228,8 +229,9 @@ static bool overlay_base (heed_tensor *target, heed_tensor *y, heed_op op) {
   heed_tensor *base = target->base;
   node *n = node_new(target->cx, NODE_OVERLAY, op, 2, 0, 1, 0);
   if (n == NULL) return false;
-  n->edges[0] = (edge){base->node, base->output, base->type, base->at};
-  n->edges[1] = (edge){y->node, y->output, target->type, target->at};
+  device *where = base->store->where;
+  n->edges[0] = (edge){base->node, base->output, base->type, base->at, where};
+  n->edges[1] = (edge){y->node, y->output, target->type, target->at, where};
   node_keep(base->node);
   node_keep(y->node);
   n->whole = base->at;

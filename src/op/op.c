@@ -190,9 +190,22 @@ heed_tensor *op_whole (heed_context *cx, int64_t value) {
   return op_hold(cx, tensor_number(cx, (scalar){.type = HEED_INT64, .i = value}));
 }
 
+bool op_filled (heed_tensor *t, int64_t value) {
+  work w;
+  w.kind = WORK_COPY;
+  w.op = HEED_fill;
+  w.nout = w.nin = 1;
+  w.mask.n = 0;
+  w.count[0] = 0;
+  w.out[0] = tensor_seen(t);
+  w.in[0] = (view){.type = HEED_INT64, .value = {.type = HEED_INT64, .i = value}};
+  return layout_numel(&t->at) == 0 || op_run_for(t->cx, HEED_fill, &w);
+}
+
 heed_tensor *op_zeros (heed_context *cx, heed_type type, const layout *shape) {
   heed_tensor *t = op_new(cx, type, shape);
   if (t == NULL) return NULL;
+  if (!cx->here->host) return op_filled(t, 0) ? t : NULL;
   memset(t->store->data, 0, (size_t)layout_numel(&t->at) * scalar_sizes[type]);
   return t;
 }
@@ -336,14 +349,21 @@ static bool accept_all (heed_context *cx, heed_op op, const heed_value *given, i
   return true;
 }
 
-/* Runs a call; its results in c->out are temporaries above 'mark' or arguments. */
-static bool run (call *c, const heed_value *given, int n, heed_value *args) {
-  const op_row *row = &op_rows[c->op];
-  if (!accept_all(c->cx, c->op, given, n, args)) return false;
+/* A call works where its tensors are; its results in c->out are temporaries or arguments. */
+static bool run_here (call *c, const op_row *row, heed_value *args) {
+  if (c->cx->away && !op_place(c, args)) return false;
   c->args = args;
   for (int i = 0; i < OP_OUTS; i++) c->out[i] = NULL;
   if (!row->work(c) || c->out[0] == NULL) return false;
   return !c->cx->recording || !row->recorded || history_record(c, row);
+}
+
+static bool run (call *c, const heed_value *given, int n, heed_value *args) {
+  heed_context *cx = c->cx;
+  device *before = cx->here;
+  bool good = accept_all(cx, c->op, given, n, args) && run_here(c, &op_rows[c->op], args);
+  cx->here = before;
+  return good;
 }
 
 int heed_apply (heed_context *cx, heed_op op, const heed_value *given, int n,
@@ -417,12 +437,12 @@ bool give_outs (call *c, int n, heed_tensor *const *ys) {
 }
 
 bool op_run_for (heed_context *cx, heed_op op, const work *w) {
-  return core_run(cx, op, cx->cpu, w);
+  return core_run(cx, op, cx->here, w);
 }
 
 bool op_run (call *c, const work *w) { return op_run_for(c->cx, c->op, w); }
 
-bool op_can (heed_context *cx, work_kind kind) { return cx->cpu->can[kind]; }
+bool op_can (heed_context *cx, work_kind kind) { return cx->here->can[kind]; }
 
 /* }================================================================== */
 
@@ -524,7 +544,7 @@ static bool in_place_plain (call *c, const heed_value *given, int n, heed_value 
 
 bool heed_apply_in_place (heed_context *cx, heed_op op, const heed_value *given, int n) {
   heed_value args[HEED_ARGUMENTS], first[HEED_ARGUMENTS];
-  call c = {.cx = cx, .op = op};
+  call c = {.cx = cx, .op = op, .in_place = true};
   const char *name = op_rows[op].name;
   if (n < 1 || n > HEED_ARGUMENTS || given[0].kind != HEED_TENSOR || given[0].tensor == NULL) {
     core_fail(cx, "%s_: a tensor expected as the first argument", name);
@@ -533,6 +553,8 @@ bool heed_apply_in_place (heed_context *cx, heed_op op, const heed_value *given,
   heed_tensor *t = given[0].tensor;
   if (!check_target(cx, name, t, cx->recording)) return false;
   int mark = cx->ntemporaries;
+  device *before = cx->here;
+  cx->here = tensor_place(t);
   memcpy(first, given, (size_t)n * sizeof *first);
   memcpy(args, given, (size_t)n * sizeof *args);
   for (int i = n; i < HEED_ARGUMENTS; i++) args[i] = heed_none();
@@ -540,6 +562,7 @@ bool heed_apply_in_place (heed_context *cx, heed_op op, const heed_value *given,
   bool recorded = cx->recording && all_recorded(&c, args);
   bool good = recorded ? in_place_recorded(&c, first, n, args)
                        : in_place_plain(&c, given, n, args);
+  cx->here = before;
   drop_temporaries(cx, mark);
   heed_drop(t);
   return good;

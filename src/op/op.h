@@ -24,6 +24,7 @@ typedef struct call {
   heed_context *cx;
   heed_op op;
   const heed_value *args;
+  bool in_place;                   /* the first argument is what is changed */
   heed_tensor *into;               /* in place: where the first result may go; else NULL */
   heed_tensor *out[OP_OUTS];
 } call;
@@ -63,7 +64,9 @@ heed_tensor *op_new_sized (heed_context *cx, heed_type type, int rank, const int
 heed_tensor *op_view (heed_tensor *t, const layout *at);
 heed_tensor *op_float (heed_context *cx, double value);          /* numbers, weak in promotion */
 heed_tensor *op_whole (heed_context *cx, int64_t value);
+bool op_filled (heed_tensor *t, int64_t value);                  /* with one value */
 heed_tensor *op_zeros (heed_context *cx, heed_type type, const layout *shape);
+heed_tensor *op_to (heed_tensor *t, device *where);              /* t, or moved (recorded) */
 heed_tensor *op_dense (heed_tensor *t);        /* t, or a dense copy (recorded) */
 heed_tensor *op_cast (heed_tensor *t, heed_type type);           /* t, or converted (recorded) */
 
@@ -91,8 +94,11 @@ static inline heed_type arg_type (const call *c, int i, heed_type otherwise) {
   return arg_given(c, i) ? (heed_type)c->args[i].integer : otherwise;
 }
 
+/* place.c: sets 'here' for a call, once other devices are open, and brings what follows. */
+bool op_place (call *c, heed_value *args);
+
 /*
-** The work: 'op_run' checks devices and asks the device of out[0]. Fill w->kind, op, nout,
+** The work: 'op_run' asks the device where the call works, as all of these do. Fill w->kind, op, nout,
 ** nin, out, in, number and count as device.h says; clear mask.n when the kind has a mask.
 */
 bool op_run (call *c, const work *w);

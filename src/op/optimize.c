@@ -47,6 +47,7 @@ static bool check_state (heed_context *cx, heed_optimizer kind, int i, const hee
   if (t->cx != cx) return refuse(cx, kind, i, "has a state of another context");
   if (t->number || !layout_is_dense(&t->at))
     return refuse(cx, kind, i, "has a state that does not lie dense in memory");
+  if (tensor_place(t) != tensor_place(p)) return refuse(cx, kind, i, "has a state elsewhere");
   return (t->type == p->type && layout_same_shape(&t->at, &p->at)) ||
          refuse(cx, kind, i, "has a state of another type or shape");
 }
@@ -58,6 +59,8 @@ static bool check_parameter (heed_context *cx, heed_optimizer kind, int i, const
   if (p->cx != cx || g->cx != cx) return refuse(cx, kind, i, "belongs to another context");
   if (p->number || !scalar_is_float(p->type)) return refuse(cx, kind, i, "is of no float type");
   if (layout_overlaps_itself(&p->at)) return refuse(cx, kind, i, "is expanded");
+  if (!g->number && tensor_place(g) != tensor_place(p))
+    return refuse(cx, kind, i, "has a gradient on another device");
   return layout_same_shape(&g->at, &p->at) ||
          core_fail(cx, "%s: parameter %d has shape %s, its gradient %s", name_of(kind), i + 1,
                    layout_text(&p->at, want), layout_text(&g->at, have)) != NULL;
@@ -105,7 +108,7 @@ static bool run_rows (const stepping *o) {
   w.count[0] = o->rows;
   w.rows = o->row;
   w.step = *o->step;
-  return o->rows == 0 || core_run(o->cx, HEED_NOPS, o->cx->cpu, &w);
+  return o->rows == 0 || op_run_for(o->cx, HEED_NOPS, &w);
 }
 
 
@@ -129,14 +132,36 @@ static bool finish (const stepping *o, int n, heed_tensor *const *parameters) {
 }
 
 
-static bool optimize (stepping *o, int n, heed_tensor *const *parameters,
-                      heed_tensor *const *gradients) {
+/* Those of the parameters that are here. */
+static bool optimize_here (stepping *o, int n, heed_tensor *const *parameters,
+                           heed_tensor *const *gradients) {
+  o->rows = 0;
   for (int i = 0; i < n; i++) {
     o->dense[i] = NULL;
-    if (parameters[i] == NULL) return refuse(o->cx, o->kind, i, "is missing");
-    if (gradients[i] != NULL && !set_row(o, i, parameters[i], gradients[i])) return false;
+    if (gradients[i] == NULL) continue;
+    device *where = tensor_place(parameters[i]);           /* a number has none, and is refused */
+    if ((where == NULL || where == o->cx->here) && !set_row(o, i, parameters[i], gradients[i]))
+      return false;
   }
   return run_rows(o) && finish(o, n, parameters);
+}
+
+
+/* One device after the other. */
+static bool optimize (stepping *o, int n, heed_tensor *const *parameters,
+                      heed_tensor *const *gradients) {
+  heed_context *cx = o->cx;
+  device *before = cx->here;
+  for (int i = 0; i < n; i++)
+    if (parameters[i] == NULL) return refuse(cx, o->kind, i, "is missing");
+  cx->here = cx->cpu;
+  bool good = optimize_here(o, n, parameters, gradients);
+  for (int i = 0; good && i < CORE_GPUS; i++) {
+    cx->here = cx->gpu[i];
+    good = cx->here == NULL || optimize_here(o, n, parameters, gradients);
+  }
+  cx->here = before;
+  return good;
 }
 
 

@@ -116,7 +116,8 @@ static heed_tensor *sum_to (heed_tensor *g, const layout *shape) {
 }
 
 static heed_tensor *fit (heed_tensor *g, const edge *e) {
-  return op_cast(sum_to(g, &e->at), e->type);
+  g = op_cast(sum_to(g, &e->at), e->type);
+  return e->where != NULL ? op_to(g, e->where) : g;
 }
 
 /* }================================================================== */
@@ -278,6 +279,11 @@ static bool any_incoming (const node *n) {
   return false;
 }
 
+/* Rules work where the gradients are. */
+static void work_beside (const heed_tensor *t) {
+  if (t != NULL && tensor_place(t) != NULL) t->cx->here = tensor_place(t);
+}
+
 static bool visit_step (walk *w, node *n) {
   rule r = {.cx = w->cx, .op = n->op, .n = n, .args = n->args};
   if (n->freed)
@@ -286,6 +292,7 @@ static bool visit_step (walk *w, node *n) {
   for (int i = 0; i < n->noutputs && i < OP_OUTS; i++) r.gs[i] = n->incoming[i];
   r.g = r.gs[0];
   int mark = w->cx->ntemporaries;
+  for (int i = 0; i < n->noutputs; i++) work_beside(n->incoming[i]);
   bool good = apply_rule(&r) && route(&r);
   while (w->cx->ntemporaries > mark) heed_drop(w->cx->temporaries[--w->cx->ntemporaries]);
   return good;
@@ -364,8 +371,7 @@ static heed_tensor *first_gradient (heed_tensor *y, heed_tensor *seed) {
   if (seed == NULL) {
     heed_tensor *one = op_new(y->cx, y->type, &y->at);
     if (one == NULL) return NULL;
-    scalar_store(y->type, one->store->data, (scalar){.type = HEED_INT64, .i = 1});
-    return one;
+    return op_filled(one, 1) ? one : NULL;
   }
   if (!layout_same_shape(&seed->at, &y->at))
     return core_fail(y->cx, "backward: the gradient has shape %s, the tensor %s",
@@ -382,7 +388,9 @@ static bool start (walk *w, heed_tensor *y, heed_tensor *seed) {
                      "requires grad");
   bool recording = cx->recording;
   int mark = cx->ntemporaries;
+  device *here = cx->here;
   cx->recording = false;
+  work_beside(y);
   heed_tensor *g = first_gradient(y, seed);
   w->cx = cx;
   w->outer = cx->walk;
@@ -393,6 +401,7 @@ static bool start (walk *w, heed_tensor *y, heed_tensor *seed) {
   finish(w);
   while (cx->ntemporaries > mark) heed_drop(cx->temporaries[--cx->ntemporaries]);
   cx->recording = recording;
+  cx->here = here;
   return good;
 }
 

@@ -1,0 +1,86 @@
+/*
+** place.c - on which device a call works: where its tensors are.
+**
+** Numbers are everywhere; a single element of the host's follows the other tensors, and so
+** does what is copied into another tensor. Nothing else moves by itself.
+*/
+
+#include "op/op.h"
+
+
+static device *place_of (const heed_tensor *t) {
+  return t == NULL || t->number ? NULL : tensor_place(t);
+}
+
+
+/* The device of v's first tensor; NULL if it has none. */
+static device *place_in (const heed_value *v) {
+  device *where = v->kind == HEED_TENSOR ? place_of(v->tensor) : NULL;
+  for (int k = 0; v->kind == HEED_TENSORS && where == NULL && k < v->n; k++)
+    where = place_of(v->tensors[k]);
+  return where;
+}
+
+
+static bool follows (const call *c, int i, const heed_value *v) {
+  if (v->kind != HEED_TENSOR) return false;
+  return (c->op == HEED_copy && i == 1) || (v->tensor->at.rank == 0 && place_of(v->tensor)->host);
+}
+
+
+/* The argument that says where the call works; -1: none does. */
+static int first_placed (const call *c, const heed_value *args, int n) {
+  int found = -1;
+  if (c->in_place) return 0;
+  for (int i = 0; i < n; i++) {
+    if (place_in(&args[i]) == NULL) continue;
+    if (!follows(c, i, &args[i])) return i;
+    if (found < 0) found = i;
+  }
+  return found;
+}
+
+
+static bool refuse_place (const call *c, int i, const device *its, int first) {
+  const heed_signature *row = heed_describe(c->cx, c->op);
+  return core_fail(c->cx, "%s: argument '%s' is on %s, argument '%s' on %s; move one with to()",
+                   row->name, row->parameter[i].name, its->name, row->parameter[first].name,
+                   c->cx->here->name) != NULL;
+}
+
+
+/* Argument i, here. */
+static bool bring (call *c, heed_value *v, int i, int first) {
+  device *here = c->cx->here, *its = place_in(v);
+  if (v->kind == HEED_TENSORS) {
+    for (int k = 0; k < v->n; k++) {
+      its = place_of(v->tensors[k]);
+      if (its != NULL && its != here) return refuse_place(c, i, its, first);
+    }
+    return true;
+  }
+  if (v->kind != HEED_TENSOR || its == here) return true;
+  heed_tensor *t = v->tensor;
+  if (its == NULL)                 /* a number, settled elsewhere perhaps */
+    t = tensor_place(t) == NULL ? t : op_hold(c->cx, tensor_number(c->cx, t->value));
+  else if (follows(c, i, v)) t = op_to(t, here);
+  else return refuse_place(c, i, its, first);
+  *v = heed_t(t);
+  return t != NULL;
+}
+
+
+/* Sets 'here' for a call, and brings what follows. 'to' itself looks after its own. */
+bool op_place (call *c, heed_value *args) {
+  int n = heed_describe(c->cx, c->op)->parameters, first = first_placed(c, args, n);
+  if (first >= 0) c->cx->here = place_in(&args[first]);
+  for (int i = 0; i < n; i++)
+    if (!bring(c, &args[i], i, first)) return false;
+  return true;
+}
+
+
+heed_tensor *op_to (heed_tensor *t, device *where) {
+  if (t == NULL || t->number || tensor_place(t) == where) return t;
+  return op_call(t->cx, HEED_to, 3, (heed_value[]){heed_t(t), heed_none(), heed_s(where->name)});
+}
