@@ -133,8 +133,8 @@ static int l_default_device (lua_State *L) {
 
 void open_memory (lua_State *L, int module) {
   static const luaL_Reg functions[] = {
-    {"default_device", l_default_device}, {"level", l_level}, {"memory", l_memory}, {"threads", l_threads},
-    {NULL, NULL}
+    {"default_device", l_default_device}, {"level", l_level}, {"memory", l_memory},
+    {"threads", l_threads}, {NULL, NULL}
   };
   register_functions(L, functions, module);
 }
