@@ -175,9 +175,9 @@ HEED_API bool heed_set_level (heed_context *cx, const char *name);
 HEED_API int heed_threads (heed_context *cx);
 HEED_API bool heed_set_threads (heed_context *cx, int n);   /* 1 to 256 */
 
-/* Where what is made from nothing goes: "cpu", "cuda" or "cuda:1", counted from 0. 'who' asks. */
+/* Where what is made from nothing goes: "cpu", "cuda" or "cuda:1", counted from 0. */
 HEED_API const char *heed_device (heed_context *cx);
-HEED_API bool heed_set_device (heed_context *cx, const char *who, const char *name);
+HEED_API bool heed_set_device (heed_context *cx, const char *name);
 
 typedef struct heed_memory {
   size_t live, cached, peak;        /* bytes of storage */
@@ -237,6 +237,9 @@ HEED_API bool heed_take_over (heed_tensor *t, heed_tensor *from);  /* storage, l
 /* Results into out[], their number as result; 0 for a failure. */
 HEED_API int heed_apply (heed_context *cx, heed_op op, const heed_value *args, int n,
                          heed_tensor *out[HEED_RESULTS]);
+/* The same, where what is made from nothing goes to a device of that name. */
+HEED_API int heed_apply_on (heed_context *cx, const char *device, heed_op op,
+                            const heed_value *args, int n, heed_tensor *out[HEED_RESULTS]);
 /* The first result; the others are dropped. */
 HEED_API heed_tensor *heed_call (heed_context *cx, heed_op op, const heed_value *args, int n);
 /* As heed_apply, into the first argument; false for a failure. */

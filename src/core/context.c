@@ -250,8 +250,8 @@ bool heed_set_threads (heed_context *cx, int n) {
 const char *heed_device (heed_context *cx) { return cx != NULL ? cx->home->name : NULL; }
 
 
-bool heed_set_device (heed_context *cx, const char *who, const char *name) {
-  device *where = cx != NULL ? core_device(cx, who, name) : NULL;
+bool heed_set_device (heed_context *cx, const char *name) {
+  device *where = cx != NULL ? core_device(cx, "default_device", name) : NULL;
   if (where == NULL) return false;
   cx->home = cx->here = where;
   return true;

@@ -340,13 +340,10 @@ static const heed_signature *row_of (lua_State *L, const binding *b, heed_op *op
 }
 
 
-/* What makes a tensor from nothing is told on which device. */
 static bool apply (const reading *r, heed_op op, heed_tensor *out[HEED_RESULTS]) {
-  heed_context *cx = r->b->cx;
-  const char *home = heed_device(cx);
-  if (r->device != NULL && !heed_set_device(cx, r->row->name, r->device)) return false;
-  bool good = heed_apply(cx, op, r->args, r->row->parameters, out) != 0;
-  return (r->device == NULL || heed_set_device(cx, r->row->name, home)) && good;
+  const int n = r->row->parameters;
+  if (r->device == NULL) return heed_apply(r->b->cx, op, r->args, n, out) != 0;
+  return heed_apply_on(r->b->cx, r->device, op, r->args, n, out) != 0;
 }
 
 

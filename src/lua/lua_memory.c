@@ -124,7 +124,7 @@ static int l_threads (lua_State *L) {
 static int l_default_device (lua_State *L) {
   heed_context *cx = enter(L)->cx;
   if (!lua_isnoneornil(L, 1) &&
-      !heed_set_device(cx, "default_device", check_device(L, 1, "default_device")))
+      !heed_set_device(cx, check_device(L, 1, "default_device")))
     return raise_failure(L);
   lua_pushstring(L, heed_device(cx));
   return 1;

@@ -378,6 +378,17 @@ int heed_apply (heed_context *cx, heed_op op, const heed_value *given, int n,
   return good ? results : 0;
 }
 
+int heed_apply_on (heed_context *cx, const char *name, heed_op op, const heed_value *given, int n,
+                   heed_tensor *out[HEED_RESULTS]) {
+  device *before = cx->here, *where = core_device(cx, op_rows[op].name, name);
+  for (int i = 0; i < HEED_RESULTS; i++) out[i] = NULL;
+  if (where == NULL) return 0;
+  cx->here = where;
+  int results = heed_apply(cx, op, given, n, out);
+  cx->here = before;
+  return results;
+}
+
 heed_tensor *heed_call (heed_context *cx, heed_op op, const heed_value *args, int n) {
   heed_tensor *out[HEED_RESULTS];
   heed_apply(cx, op, args, n, out);

@@ -98,8 +98,9 @@ static inline heed_type arg_type (const call *c, int i, heed_type otherwise) {
 bool op_place (call *c, heed_value *args);
 
 /*
-** The work: 'op_run' asks the device where the call works, as all of these do. Fill w->kind, op, nout,
-** nin, out, in, number and count as device.h says; clear mask.n when the kind has a mask.
+** The work: 'op_run' asks the device where the call works, as all of these do. Fill w->kind,
+** op, nout, nin, out, in, number and count as device.h says; clear mask.n when the kind has a
+** mask.
 */
 bool op_run (call *c, const work *w);
 bool op_run_for (heed_context *cx, heed_op op, const work *w);   /* in gradient rules */
