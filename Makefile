@@ -13,6 +13,7 @@ LUA_LIB= -llua5.4
 PREFIX= /usr/local
 LUADIR= $(PREFIX)/share/lua/5.4
 LIBDIR= $(PREFIX)/lib/lua/5.4
+INCDIR= $(PREFIX)/include/heed
 JOBS= $(shell nproc 2>/dev/null || echo 1)
 SPEC= spec
 Q= @
@@ -31,13 +32,15 @@ FLAGS_strict= -Werror
 FLAGS_asan= -DHEED_CACHE=0 -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
 FLAGS_tsan= -O1 -g -fsanitize=thread
 FLAGS_valgrind= -g
+FLAGS_emulated= -g
+FLAGS_emulated-asan= $(FLAGS_asan)
 LIBS= -lm -lpthread -ldl
 
 SOURCES= $(wildcard src/core/*.c src/cpu/*.c src/op/*.c src/lua/*.c)
 EMBED= $(B)/src/lua/lua_half.o $(B)/half.o
 OBJECTS= $(filter-out $(EMBED),$(SOURCES:%.c=$(B)/%.o))
 CORE= $(filter-out $(B)/src/lua/%,$(OBJECTS))
-PROGRAMS= $(patsubst %.c,$(B)/%,$(wildcard spec/c/*.c))
+PROGRAMS= $(patsubst %.c,$(B)/%,$(filter-out spec/c/cuda_%,$(wildcard spec/c/*.c)))
 HALF= $(sort $(shell find lua -name '*.lua' ! -name meta.lua))
 
 # How Lua finds the module in this tree, and how a kind of build is run. Leaks are looked for in
@@ -47,6 +50,8 @@ HERE= LUA_PATH="$(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;;" \
 START_asan= env LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" \
   UBSAN_OPTIONS=print_stacktrace=1 \
   ASAN_OPTIONS="detect_leaks=0:allocator_may_return_null=1:include_if_exists=$(CURDIR)/$(B)/%b"
+START_emulated= env HEED_DEVICE=cuda
+START_emulated-asan= HEED_DEVICE=cuda $(START_asan)
 START_overflow= env LD_PRELOAD="$$($(CC) -print-file-name=libclang_rt.ubsan_standalone-x86_64.so)"
 START_valgrind= valgrind --quiet --keep-debuginfo=yes --error-exitcode=9 --leak-check=full \
   --errors-for-leak-kinds=definite
@@ -55,7 +60,64 @@ ifeq ($(MAKELEVEL),0)
 MAKEFLAGS+= -j$(JOBS) --no-print-directory
 endif
 
-all: $(B)/heed/core.so
+all: $(B)/heed/core.so cuda
+
+# == CUDA: an object of its own, by nvcc where it is; or emulated, by the C++ compiler ==
+
+NVCC= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
+CUDA= $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
+CXX= g++
+CARDS= -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a \
+  -gencode arch=compute_80,code=compute_80
+PLAIN_CXX= -fPIC -fno-exceptions -fno-rtti -fvisibility=hidden -fno-threadsafe-statics \
+  -Wall -Wextra -Wno-missing-field-initializers
+CUDA_FLAGS= -std=c++17 -O3 $(CARDS) --compress-mode=size -Isrc -I. \
+  $(PLAIN_CXX:%=-Xcompiler=%)
+EMULATED= -std=gnu++17 -O2 $(PLAIN_CXX) -Wno-unknown-pragmas -ffp-contract=off -Isrc -I. $(FLAGS_$(KIND))
+KERNELS= $(wildcard cuda/*.cu)
+SHARED_CORE= $(B)/src/core/layout.o $(B)/src/core/scalar.o
+
+ifneq ($(filter emulated%,$(KIND)),)
+CUDA_OBJECTS= $(patsubst %,$(B)/%.o,$(KERNELS) $(wildcard cuda/*.cc))
+cuda: $(B)/heed/cuda.so
+else ifneq ($(KIND),release)
+cuda:
+else ifneq ($(NVCC),)
+CUDA_OBJECTS= $(patsubst %,$(B)/%.o,$(KERNELS))
+CUDA_LIBS= $(CUDA)/lib64/libcudart_static.a -Wl,--exclude-libs,ALL -lrt
+cuda: $(B)/heed/cuda.so
+else
+cuda:; @echo "no nvcc: without CUDA"
+endif
+
+$(B)/heed/cuda.so: $(CUDA_OBJECTS) $(SHARED_CORE)
+	@mkdir -p $(@D); echo link $@
+	$(Q)$(CC) -shared $(FLAGS_$(KIND)) -Wl,-z,nodelete -o $@ $^ $(CUDA_LIBS) $(LIBS)
+
+# Results of single operations are those of the CPU: no products fused with sums.
+$(patsubst %,$(B)/cuda/%.cu.o,copy map_float map_double map_whole slope_float slope_double): FUSED= -fmad=false
+
+$(B)/cuda/%.cu.o: cuda/%.cu Makefile
+	@mkdir -p $(@D); echo compile $@
+ifneq ($(filter emulated%,$(KIND)),)
+	$(Q)$(CXX) $(EMULATED) -MMD -MP -c -x c++ -o $@ $<
+else
+	$(Q)$(NVCC) $(CUDA_FLAGS) $(FUSED) -MMD -MP -c -o $@ $<
+endif
+
+$(B)/cuda/%.cc.o: cuda/%.cc Makefile
+	@mkdir -p $(@D); echo compile $@
+	$(Q)$(CXX) $(EMULATED) -MMD -MP -c -o $@ $<
+
+# Programs that hold a card, real or emulated, against the processor: one, or all of them.
+CARD_SPECS= $(wildcard spec/c/cuda_*.c)
+CUDA_PROGRAMS= $(CARD_SPECS:%.c=$(B)/%)
+cards: cuda $(CUDA_PROGRAMS)
+	@failed=0; for p in $(CUDA_PROGRAMS); do echo $$p; \
+	HEED_CUDA=$(abspath $(B)/heed/cuda.so) $$p || failed=$$((failed + 1)); done; \
+	echo "$$(($(words $(CUDA_PROGRAMS)) - failed)) passed, $$failed failed"; test $$failed = 0
+
+emulated emulated-asan:; @$(MAKE) cards KIND=$@ && $(MAKE) spec KIND=$@
 
 $(B)/heed/core.so: $(OBJECTS)
 	@mkdir -p $(@D); echo link $@
@@ -81,13 +143,15 @@ $(B)/half.c: $(HALF) Makefile
 $(B)/half.o: $(B)/half.c
 	$(Q)$(CC) $(FLAGS) -c -o $@ $<
 
-# One object, in which only what is public can be seen, so that a host's names are its own.
+# Two objects, one without Lua and one for it, in which only what is public can be seen, so that
+# a host's names are its own.
 $(B)/libheed.a: $(OBJECTS) $(EMBED)
 	@mkdir -p $(B)/include/op; echo link $@
 	$(Q)cp src/heed.h src/lua/heed_lua.h $(B)/include && cp src/op/ops.def $(B)/include/op
-	$(Q)$(CC) -r -nostdlib -o $(B)/libheed.o $^
-	$(Q)objcopy --localize-hidden $(B)/libheed.o
-	$(Q)rm -f $@ && ar rcs $@ $(B)/libheed.o
+	$(Q)$(CC) -r -nostdlib -o $(B)/heed.o $(CORE)
+	$(Q)$(CC) -r -nostdlib -o $(B)/heed_lua.o $(filter-out $(CORE),$^)
+	$(Q)objcopy --localize-hidden $(B)/heed.o && objcopy --localize-hidden $(B)/heed_lua.o
+	$(Q)rm -f $@ && ar rcs $@ $(B)/heed.o $(B)/heed_lua.o
 
 $(B)/host: examples/host/host.c $(B)/libheed.a
 	@echo link $@
@@ -110,6 +174,8 @@ install: all
 	mkdir -p "$(DESTDIR)$(LUADIR)" "$(DESTDIR)$(LIBDIR)/heed"
 	cp -R lua/heed "$(DESTDIR)$(LUADIR)"
 	install -m 755 $(B)/heed/core.so "$(DESTDIR)$(LIBDIR)/heed"
+	! test -f $(B)/libheed.a || { mkdir -p "$(DESTDIR)$(INCDIR)" "$(DESTDIR)$(PREFIX)/lib" && \
+	  cp -R $(B)/include/* "$(DESTDIR)$(INCDIR)" && cp $(B)/libheed.a "$(DESTDIR)$(PREFIX)/lib"; }
 
 clean:; rm -rf $(filter-out build/venv,$(wildcard build/*))   # PyTorch stays: it is 5 GB
 
@@ -137,6 +203,9 @@ installed: lib
 	cd / && LUA_PATH="$(I)/share/lua/5.4/?.lua;$(I)/share/lua/5.4/?/init.lua" \
 	  LUA_CPATH="$(I)/lib/lua/5.4/?.so" $(LUA) -e 'print(require("heed").randn(2, 3))'
 	cd / && $(CURDIR)/$(B)/host
+	sed -n '/^```c$$/,/^```$$/{/^```/!p}' README.md >$(I)/program.c
+	cd $(I) && $$(sed -n 's:/usr/local:$(I):g; s:^    \(cc program.c .*\):\1:p' $(CURDIR)/README.md)
+	cd / && $(I)/program
 
 # == ALL OF IT, ON A BARE MACHINE ===========================================
 
@@ -166,6 +235,6 @@ bench: all
 	@$(HERE) LUA="$(LUA)" bench/run
 
 .PHONY: all lib core objects install clean spec programs asan valgrind overflow tsan strict neon \
-  lint installed demo test bench
+  lint installed demo test bench cuda cards emulated emulated-asan
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

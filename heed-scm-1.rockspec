@@ -21,7 +21,7 @@ dependencies = {
 build = {
   type = "make",
   build_variables = {CFLAGS = "$(CFLAGS) -O3", LUA_INCDIR = "$(LUA_INCDIR)"},
-  install_variables = {LUADIR = "$(LUADIR)", LIBDIR = "$(LIBDIR)"},
+  install_variables = {PREFIX = "$(PREFIX)", LUADIR = "$(LUADIR)", LIBDIR = "$(LIBDIR)"},
 }
 
 test = {

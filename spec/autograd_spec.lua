@@ -524,6 +524,21 @@ describe("checkpoint", function()
     heed.no_grad(function() assert.equal(5, heed.checkpoint(function(n) return n end, 5)) end)
     assert.error_matches(function() heed.checkpoint(5) end, "checkpoint.*function")
   end)
+
+  it("notices a function that gives something else the second time", function()
+    local function fickle(second)
+      local first = true
+      return heed.checkpoint(function(t)
+        local y = first and t * 2 or second(t)
+        first = false
+        return y
+      end, x):sum()
+    end
+    local shrunk = fickle(function(t) return t:sum() end)
+    assert.error_matches(function() shrunk:backward() end, "shape %(%) now, had %(3, 4%)")
+    local gone = fickle(function() end)
+    assert.error_matches(function() gone:backward() end, "checkpoint: result 1 is nil now")
+  end)
 end)
 
 

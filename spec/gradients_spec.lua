@@ -269,3 +269,106 @@ describe("the walk", function()
     assert.same({2.0, 3.0}, x:detach():totable())
   end)
 end)
+
+
+describe("gradients of what was changed in place", function()
+  local function after(change)
+    local x = heed.ones(2):requires_grad_()
+    local y = x * 2
+    change(y):sum():backward()
+    return x.grad:totable()
+  end
+
+  it("reach through views that lag behind their base", function()
+    assert.same({8, 8}, after(function(a)
+      local v = a:view{2}
+      a:mul_(2)
+      return a + v
+    end))
+    assert.same({8, 8}, after(function(a)
+      local v, w = a:view{2}, a:view{2}
+      v:add_(a)
+      w:add_(v)
+      return a
+    end))
+  end)
+
+  it("are zeros where all was written over", function()
+    assert.same({0, 0}, after(function(a) return a:copy_(heed.ones(2)) end))
+    assert.same({0, 0}, after(function(a) return a:fill_(3) end))
+    assert.same({0, 0}, after(function(a) return a:zero_() end))
+  end)
+
+  it("do not pass through what was drawn", function()
+    local y = heed.full({64}, 3.0):requires_grad_() * 1
+    local mean = y:bernoulli_():mean():item()            -- p is one half, whatever y held
+    assert.is_true(mean > 0 and mean < 1)
+    assert.is_false(y.requires_grad)
+  end)
+
+  it("leave memory alone that a view's base has given up", function()
+    local w = heed.ones(4096):requires_grad_()
+    local a = heed.ones(4096) * 2
+    local v = a:view{64, 64}
+    a:set_(heed.zeros(2))
+    v:view{4096}:mul_(w)
+    assert.is_false(a.requires_grad)
+    local x = heed.ones(4):requires_grad_()
+    local y = (x * 2):sum()
+    x:set_(heed.zeros(2))
+    assert.error_matches(function() y:backward() end, "a leaf is float32 of shape %(2%) now")
+  end)
+
+  it("know that a view wants one since its base does", function()
+    local a = heed.zeros(4)
+    local v = a:slice(1, 1, 2)
+    a:add_(heed.ones(4):requires_grad_())
+    assert.is_true(v.requires_grad)
+    assert.is_false(v.is_leaf)
+    local whole = heed.ones(2, 2)
+    local row = whole[1]:requires_grad_()
+    whole:requires_grad_();
+    (row * 2):sum():backward()
+    assert.same({2, 2}, row.grad:totable())
+  end)
+end)
+
+
+describe("a walk within a walk", function()
+  it("takes nothing from the outer one and adds nothing to it", function()
+    local x, inner = heed.tensor{3.0}:requires_grad_()
+    local y = x * 2
+    local z = (y * y):sum()
+    local f = heed.custom {
+      forward = function(_, t) return t * 1 end,
+      backward = function(_, g) inner = heed.grad(z, x, {retain_graph = true}) return g end,
+    };
+    (f(y):sum() + (y * 10):sum()):backward{retain_graph = true}
+    assert.same({24}, inner:totable())
+    assert.same({22}, x.grad:totable())
+  end)
+
+  it("is refused for more tensors than a node can hold", function()
+    local xs = {}
+    for i = 1, 65 do xs[i] = heed.ones(1):requires_grad_() end
+    local f = heed.custom {
+      forward = function(_, a) return a end, backward = function() end,
+    }
+    assert.error_matches(function() f(table.unpack(xs)) end, "at most 64 tensors")
+  end)
+end)
+
+
+describe("a bound", function()
+  it("takes the gradient of what touches it, a tensor half of it", function()
+    local x = heed.tensor{0.0, 1.0, 2.0}:requires_grad_()
+    x:clamp(0, 2):sum():backward()
+    assert.same({0, 1, 0}, x.grad:totable())
+    local low, high = heed.tensor{0.0, 1.0, 0.0}, heed.tensor{2.0, 1.0, 2.0}
+    for _, t in ipairs{x, low, high} do t:requires_grad_().grad = nil end
+    x:clamp(low, high):sum():backward()
+    assert.same({0.5, 1, 0.5}, x.grad:totable())
+    assert.same({0.5, 0, 0}, low.grad:totable())
+    assert.same({0, 0, 0.5}, high.grad:totable())
+  end)
+end)

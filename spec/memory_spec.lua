@@ -192,3 +192,16 @@ describe("finalisers", function()
     os.remove(path)
   end)
 end)
+
+
+describe("a size that no memory has", function()
+  it("is refused where a row is only expanded", function()
+    local long = heed.zeros(1):expand{329406144173384851}    -- 56 bytes for each are 40 too many
+    assert.error_matches(function() long:topk(1) end, "not enough memory")
+  end)
+
+  it("may be nothing at all", function()
+    assert.same({2, 3, 4}, heed.zeros(2, 3, 0):matmul(heed.zeros(2, 0, 4)).shape)
+    assert.same({2, 3, 1}, heed.zeros(3, 0):matmul(heed.zeros(2, 0, 1)).shape)
+  end)
+end)

@@ -135,15 +135,33 @@ describe("an optimiser", function()
                    message(optim.SGD, {p, p}))
   end)
 
+  it("refuses what can never be trained", function()
+    local p = parameter(1.0)
+    for _, make in ipairs{optim.Adam, optim.AdamW, optim.SGD} do
+      assert.matches("that requires grad expected as parameter 2, got a tensor of shape %(1%)",
+                     message(make, {p, heed.ones(1)}))
+      assert.matches("a leaf expected as parameter 1, got a tensor of shape %(%) that was computed",
+                     message(make, {p:sum() * 2}))
+    end
+    local frozen = nn.Parameter(heed.ones(1), {requires_grad = false})    -- it may thaw
+    local opt = optim.SGD({p, frozen}, {lr = 1})
+    frozen:requires_grad_()
+    frozen:sum():backward()
+    opt:step()
+    assert.equal(0, frozen:item())
+  end)
+
   it("refuses options that make no sense", function()
     local list = {parameter(1.0)}
     assert.matches("at least 0 expected as lr, got %-1", message(optim.Adam, list, {lr = -1}))
     assert.matches("at least 0 expected as lr", message(optim.Adam, list, {lr = 0 / 0}))
     assert.matches("betas%[1%], got 1", message(optim.Adam, list, {betas = {1, 0.9}}))
-    assert.matches("two numbers expected as betas, got nil",
+    assert.matches("two numbers expected as betas, got 1",
                    message(optim.Adam, list, {betas = {0}}))
+    assert.matches("betas, got true", message(optim.Adam, list, {betas = {0.9, true}}))
+    assert.matches("betas, got 3", message(optim.Adam, list, {betas = {0.9, 0.9, 0.9}}))
     assert.matches("nesterov needs momentum", message(optim.SGD, list, {nesterov = true}))
-    assert.matches('did you mean "momentum"', message(optim.SGD, list, {momentun = 0.9}))
+    assert.matches("did you mean 'momentum'", message(optim.SGD, list, {momentun = 0.9}))
     assert.matches("there are amsgrad, betas", message(optim.Adam, list, {learning_rate = 1}))
   end)
 end)

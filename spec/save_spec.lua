@@ -75,6 +75,8 @@ local huge = 1 << 62
 -- Kinds of malformed files: name, ending, bytes, and what the message must say.
 local malformed = {
   {"nothing", ".st", "", "header too small"},
+  {"a text", ".st", "Dear reader, this is a letter.\n", "no safetensors file"},
+  {"a short text", ".st", "hello", "no safetensors file"},
   {"seven bytes", ".st", "\2\0\0\0\0\0\0", "header too small"},
   {"a header above the cap", ".st", pack("<I8", 100000001) .. "{}", "header too large"},
   {"a header of 2^63 bytes", ".st", pack("<i8", math.mininteger) .. "{}", "header too large"},

@@ -131,12 +131,23 @@ describe("training", function()
 
   it("refuses what it cannot work with", function()
     assert.matches("train: a table of options expected, got nil", message(heed.train))
-    assert.matches('did you mean "loss"', message(heed.train, options{losss = 1}))
+    assert.matches("did you mean 'loss'", message(heed.train, options{losss = 1}))
     assert.matches("a function expected as batches, got 3",
                    message(heed.train, options{batches = 3}))
     assert.matches("an optimizer expected", message(heed.train, options{optimizer = 3}))
     assert.matches("resume needs a checkpoint", message(heed.train, options{resume = true}))
     assert.matches("a module expected as model", message(heed.train, options{checkpoint = "x"}))
+    assert.matches("got heed; heed.train{...}", message(heed.train, heed, options()), 1, true)
+  end)
+
+  it("refuses a loss that is no tensor, and a rate that is no number", function()
+    local function forgets(p) p:sum() end
+    assert.matches("train_spec.*train: a tensor expected from loss, got nil",
+                   message(heed.train, options{loss = forgets}))
+    assert.matches("a tensor expected from loss, got %-?%d",
+                   message(heed.train, options{loss = function(p) return p:sum():item() end}))
+    assert.matches("train: a number expected from schedule, got the string 'slow'",
+                   message(heed.train, options{schedule = function() return "slow" end}))
   end)
 end)
 

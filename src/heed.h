@@ -296,18 +296,73 @@ typedef enum heed_optimizer { HEED_SGD, HEED_ADAM, HEED_ADAMW } heed_optimizer;
 /* PyTorch's options, by PyTorch's names. */
 typedef struct heed_step {
   double lr, momentum, dampening, weight_decay, beta1, beta2, eps;
-  int64_t step;                     /* this one's number, from 1 */
+  int64_t step;                     /* this one's number for these parameters, from 1 */
   bool nesterov, amsgrad, maximize;
 } heed_step;
 
 /*
 ** One step for n parameters. states[s][i] is state s of parameter i: momentum buffer for
 ** SGD with momentum; exp_avg, exp_avg_sq and, with amsgrad, max_exp_avg_sq for Adam.
-** A parameter whose gradient is NULL is left as it is.
+** A parameter whose gradient is NULL is left as it is; when it has one again, it lags behind,
+** and belongs to a call of its own, with its own 'step': the first fills SGD's buffer with the
+** gradient, and Adam corrects its means by it.
 */
 HEED_API bool heed_optimize (heed_context *cx, heed_optimizer kind, const heed_step *step, int n,
                              heed_tensor *const *parameters, heed_tensor *const *gradients,
                              heed_tensor *const *const *states);
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** CUDA: cards count from 0. What needs one fails with the reason where there is none.
+** ===================================================================
+*/
+
+typedef struct heed_card {
+  char name[256];
+  size_t memory;                    /* bytes */
+  int major, minor;                 /* compute capability */
+  int multiprocessors;
+} heed_card;
+
+typedef struct heed_cuda_memory {
+  size_t live, cached, peak, limit; /* bytes of this context */
+  size_t free, total;               /* of the card */
+} heed_cuda_memory;
+
+typedef struct heed_moment heed_moment;      /* in a card's work */
+
+HEED_API const char *heed_cuda_reason (heed_context *cx);   /* why there is none; NULL: there is */
+HEED_API int heed_cuda_count (heed_context *cx);
+HEED_API bool heed_cuda_properties (heed_context *cx, int index, heed_card *card);
+HEED_API bool heed_cuda_synchronize (heed_context *cx, int index);  /* and tells what is late */
+HEED_API bool heed_cuda_memory_now (heed_context *cx, int index, heed_cuda_memory *now);
+HEED_API bool heed_cuda_reset_peak (heed_context *cx, int index);
+HEED_API bool heed_cuda_limit (heed_context *cx, int index, size_t bytes);   /* 0: all there is */
+HEED_API bool heed_cuda_trim (heed_context *cx, int index);  /* gives the cache back */
+HEED_API bool heed_cuda_block (heed_context *cx, bool yes);  /* each operation is waited for */
+HEED_API heed_moment *heed_cuda_moment (heed_context *cx, int index);
+HEED_API bool heed_cuda_between (heed_context *cx, int index, heed_moment *from, heed_moment *to,
+                                 double *seconds);           /* waits for the later one */
+HEED_API void heed_cuda_forget (heed_context *cx, int index, heed_moment *m);
+
+/*
+** Captured work: kept instead of done, with the memory that it uses, and done again by every
+** replay. All of it is on one card. Its optimisers' steps are counted from 0; their numbers
+** count on by themselves.
+*/
+typedef struct heed_graph heed_graph;
+
+HEED_API bool heed_cuda_capture (heed_context *cx, int index);
+HEED_API heed_graph *heed_cuda_capture_end (heed_context *cx);       /* NULL for a failure */
+HEED_API bool heed_cuda_replay (heed_context *cx, heed_graph *g);
+HEED_API bool heed_cuda_set_step (heed_context *cx, heed_graph *g, int which,
+                                  const heed_step *step);
+HEED_API void heed_cuda_drop_graph (heed_context *cx, heed_graph *g);
+/* How many works the device with this number has done; -1 is the processor. */
+HEED_API int64_t heed_works (heed_context *cx, int index);
 
 /* }================================================================== */
 

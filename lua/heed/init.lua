@@ -9,12 +9,13 @@ local core = require "heed.core"
 core.home(debug.getinfo(1, "S").source:match("^(.*[/\\])") or "")
 
 ---@class heed
-local heed = {core = core}
+local heed = {core = core, _VERSION = "heed 0.1"}
 
 -- What C defines for the Lua half alone.
 local inner = {
-  crc32 = true, home = true, methods = true, optim_step = true, raise = true, read_file = true,
-  record = true, widen = true, write_file = true,
+  capture_begin = true, capture_end = true, crc32 = true, home = true, methods = true,
+  optim_step = true, raise = true, read_file = true, record = true, replay = true,
+  replay_step = true, widen = true, works = true, write_file = true,
 }
 for name, value in pairs(core) do
   if not inner[name] then heed[name] = value end
@@ -32,20 +33,30 @@ function heed.fail(message, ...)
 end
 
 
--- heed.save and heed.load live in one file; the others are files of their own name.
+-- heed.capture, heed.save and heed.load are functions of a file; the others are files themselves.
 local homes = {
-  load = "save", nn = "nn", optim = "optim", plot = "plot", position = "position", save = "save",
-  tasks = "tasks", train = "train",
+  capture = "capture", load = "save", nn = "nn", optim = "optim", plot = "plot",
+  position = "position", save = "save", tasks = "tasks", train = "train",
 }
+
+-- What there is, loaded or not.
+local function all_names()
+  local names = {}
+  for _, t in ipairs{homes, heed} do
+    for name in pairs(t) do names[name] = true end
+  end
+  return names
+end
+
 
 setmetatable(heed, {
   __index = function(_, name)
     local home = homes[name] and "heed." .. homes[name]
     if not home or not (package.preload[home] or package.searchpath(home, package.path)) then
-      return nil
+      return require("heed.options").refuse_name("heed", name, all_names())
     end
     local part = require(home)
-    if home == "heed.save" then part = part[name] end
+    if home == "heed.save" or home == "heed.capture" then part = part[name] end
     heed[name] = part
     return part
   end,

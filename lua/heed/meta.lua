@@ -1,6 +1,7 @@
 ---@meta
 -- The reference of what C defines, in LuaCATS, which editors read; nothing loads it. The Lua
--- half (heed.nn, heed.optim, …) carries such comments above its functions.
+-- half carries such comments above its functions: heed.nn in nn/module.lua, nn/layers.lua and
+-- nn/attention.lua, the others in files of their names (optim, plot, save, tasks, train).
 --
 -- How to read it
 --
@@ -65,6 +66,13 @@
 ---> heed.tensor{true, false} | heed.tensor{false, false} == {true, false}
 ---> heed.tensor{1} < heed.tensor{2} raises "x:lt(y)"
 ---
+---`==` asks whether two handles are one tensor; `equal` and `eq` compare values. To `if` and
+---`and` every tensor is true: ask its `item()`.
+---> heed.tensor{1} == heed.tensor{1} == false
+---> heed.tensor{1}:equal(heed.tensor{1}) == true
+---> (heed.tensor(false) and "true") == "true"
+---> heed.tensor(false):item() == false
+---
 ---A place is a number, or a table with an entry for each dimension: a number, `{}` for all,
 ---`{from, to[, step]}` with both ends, an int64 tensor of positions or a bool tensor that marks
 ---them. An element of a vector is a plain number; the position behind the last is nil, any other
@@ -103,6 +111,9 @@ local Tensor = {}
 ---The module.
 ---@class heed
 local heed = {}
+
+---> heed._VERSION == "heed 0.1"
+heed._VERSION = "heed 0.1"
 
 heed.nn = require "heed.nn"
 heed.optim = require "heed.optim"
@@ -226,11 +237,12 @@ heed.ones_like, heed.empty_like = heed.zeros_like, heed.zeros_like
 heed.rand_like, heed.randn_like = heed.zeros_like, heed.zeros_like
 
 ---> heed.full_like(heed.tensor{1, 2}, 7) == {7, 7}
+---> heed.full_like(heed.tensor{1, 2}, {fill_value = 7}) == {7, 7}
 ---@param x heed.Tensor
----@param value number
+---@param fill_value number|table
 ---@param options? heed.maker
 ---@return heed.Tensor
-function heed.full_like(x, value, options) end
+function heed.full_like(x, fill_value, options) end
 
 ---Whole numbers from `low` to `high`, both counted, in x's shape.
 ---@param x heed.Tensor
@@ -358,6 +370,10 @@ Tensor.long, Tensor.byte, Tensor.bool = Tensor.float, Tensor.float, Tensor.float
 ---To the processor.
 ---@return heed.Tensor
 function Tensor:cpu() end
+
+---To the current card.
+---@return heed.Tensor
+function Tensor:cuda() end
 
 ---A copy with memory of its own; gradients pass.
 ---> heed.tensor{1, 2}:clone():fill_(0) == {0, 0}
@@ -1040,11 +1056,13 @@ function Tensor:bmm(mat2) end
 heed.bmm = Tensor.bmm
 
 ---Products summed over the letters that the result lacks (A. Einstein's convention). A letter
----that is repeated in one term takes a diagonal; dots stand for dimensions that broadcast.
+---that is repeated in one term takes a diagonal; dots stand for dimensions that broadcast. There
+---may be 64 tensors.
 ---> heed.einsum("ij,kj->ik", heed.tensor{{1, 2}}, heed.tensor{{3, 4}, {5, 6}}) == {{11, 17}}
 ---> heed.einsum("ii", heed.tensor{{1, 2}, {3, 4}}) == 5
 ---> heed.einsum("...i->...", heed.ones(2, 3)) == {3, 3}
 ---> heed.einsum("ij->ik", heed.ones(2, 3)) raises "einsum"
+---> heed.einsum(("i,"):rep(64) .. "i->i", heed.ones(65, 1):unbind()) raises "64"
 ---@param equation string
 ---@param ... heed.Tensor|heed.Tensor[]
 ---@return heed.Tensor
@@ -1230,8 +1248,9 @@ heed.unbind = Tensor.unbind
 
 ---Tensors one behind the other along a dimension.
 ---> heed.cat({heed.tensor{1, 2}, heed.tensor{3}}, 1) == {1, 2, 3}
+---> heed.cat(heed.tensor{1, 2}, heed.tensor{3}, 1) == {1, 2, 3}
 ---> heed.cat({heed.zeros(2, 2), heed.zeros(2, 3)}, 1) raises "cat"
----@param tensors heed.Tensor[]
+---@param tensors heed.Tensor[] or the tensors themselves, one after the other
 ---@param dim? integer|table 1 unless given
 ---@return heed.Tensor
 function heed.cat(tensors, dim) end
@@ -1245,7 +1264,8 @@ function heed.join(tensors, dim) end
 
 ---Tensors of one shape side by side, along a new dimension.
 ---> heed.stack({heed.tensor{1, 2}, heed.tensor{3, 4}}, 2) == {{1, 3}, {2, 4}}
----@param tensors heed.Tensor[]
+---> heed.stack(heed.tensor{1, 2}, heed.tensor{3, 4}) == {{1, 2}, {3, 4}}
+---@param tensors heed.Tensor[] or the tensors themselves, one after the other
 ---@param dim? integer|table 1 unless given
 ---@return heed.Tensor
 function heed.stack(tensors, dim) end
@@ -1586,7 +1606,8 @@ heed.attention = Tensor.attention
 -- Gradients --------------------------------------------------------------
 
 ---Adds the gradients of this tensor to those of all leaves that want one, and frees the history
----that it walked. If it fails, gradients are as before.
+---that it walked. If it fails, gradients are as before; the history is gone all the same. A
+---backward within a rule of `custom` adds its gradients when the outer one ends, not before.
 ---> (function(x) x:square():sum():backward() return x.grad end)(
 --->   heed.tensor({1.0, 2.0}, {requires_grad = true})) == {2, 4}
 ---> heed.zeros(2):backward() raises "backward"
@@ -1641,7 +1662,9 @@ function heed.is_grad_enabled() end
 
 ---A differentiable function of your own. `forward(ctx, ...)` gives the results, and nothing in
 ---it is recorded; `backward(ctx, g, ...)` gets their gradients and gives one for each argument
----of forward, nil where there is none. `ctx` is a table for what backward needs.
+---of forward, nil where there is none. `ctx` is a table for what backward needs. Neither rule may
+---yield. The history holds ctx: who keeps ctx beyond forward and puts a result into it,
+---`ctx.y = y`, makes a circle that the collector does not see.
 ---> heed.custom{
 --->   forward = function(ctx, x) ctx.x = x return x * x end,
 --->   backward = function(ctx, g) return 2 * ctx.x * g end,
@@ -1650,7 +1673,8 @@ function heed.is_grad_enabled() end
 ---@return function
 function heed.custom(rules) end
 
----f(...), without keeping what its gradient needs: backward runs f again.
+---f(...), without keeping what its gradient needs: backward runs f again, and f must do the same
+---again.
 ---> heed.checkpoint(heed.exp, heed.tensor{0.0}) == {1}
 ---@param f function
 ---@param ... any
@@ -1764,18 +1788,69 @@ function heed.default_device(name) end
 ---@return string
 function heed.level(name) end
 
+---f for calls whose work on a card is always the same, a training step say: the first call of a
+---kind (types and shapes of its tensors, values of its other arguments) runs f, the second keeps
+---what f does on the card, and from then on that is done again in one go, without Lua. So f may
+---not read values back or work elsewhere, and whatever else it does happens only twice. Rates of
+---optimisers may change between calls. Results are overwritten by the next call. On the processor
+---f is simply called.
+---> heed.capture(function(x) return x + 1 end)(heed.tensor{1, 2}) == {2, 3}
+---> heed.capture(5) raises "capture"
+---@param f function
+---@return function
+function heed.capture(f) end
+
 ---@class heed.cuda
 heed.cuda = {}
 
----Is there a GPU?
----> heed.cuda.available() == false
----@return boolean
----@return string? reason
+---Is there a card that heed can use? Otherwise false, and why not.
+---> type(heed.cuda.available()) == "boolean"
+---@return boolean, string? reason
 function heed.cuda.available() end
 
----> heed.cuda.device_count() == 0
+---How many cards there are; they count from 0, as "cuda:0".
+---> heed.cuda.device_count() >= 0 == true
 ---@return integer
 function heed.cuda.device_count() end
+
+---What a card is.
+---@param device? integer|string its number or its name; the first unless given, as below
+---@return {name: string, memory: integer, capability: string, multiprocessors: integer}
+function heed.cuda.properties(device) end
+
+---Waits until a card has done all its work. An error that it found late is raised here.
+---@param device? integer|string
+function heed.cuda.synchronize(device) end
+
+---Bytes on a card: of this state's tensors, kept for reuse, the most that were alive, the bound;
+---free on the card, and in all.
+---@param device? integer|string
+---@return {live: integer, cached: integer, peak: integer, limit: integer, free: integer,
+---total: integer}
+function heed.cuda.memory(device) end
+
+---Sets the bound of `memory`.
+---@param bytes integer
+---@param device? integer|string
+function heed.cuda.limit(bytes, device) end
+
+---From here on the peak of `memory` counts anew.
+---@param device? integer|string
+function heed.cuda.reset_peak(device) end
+
+---Gives memory that is kept for reuse back to the card.
+---@param device? integer|string
+function heed.cuda.empty_cache(device) end
+
+---With true each operation is waited for, so that a bad index is raised at its line.
+---@param yes boolean
+function heed.cuda.blocking(yes) end
+
+---The seconds that the first card took for the work of f(...), then f's results.
+---@param f function
+---@param ... any
+---@return number seconds, any ...
+function heed.cuda.elapsed(f, ...) end
 
 
 -- For the Lua half -------------------------------------------------------
@@ -1808,6 +1883,30 @@ heed.core = {}
 ---@param states (heed.Tensor|false)[][] lists, one for each kind of state
 ---@param options table lr, step and PyTorch's others
 function heed.core.optim_step(kind, parameters, gradients, states, options) end
+
+---What follows is kept, not done, on a card with this number.
+---@param card integer
+function heed.core.capture_begin(card) end
+
+---Ends that.
+---@return userdata graph what was kept
+function heed.core.capture_end() end
+
+---Does what was kept.
+---@param graph userdata
+function heed.core.replay(graph) end
+
+---Sets the numbers of an optimiser's step in what was kept.
+---@param graph userdata
+---@param which integer from 0
+---@param options table as for optim_step
+function heed.core.replay_step(graph, which, options) end
+
+---How many works a card has done, or the processor, with number -1.
+---> heed.core.works(-1) >= 0 == true
+---@param card integer
+---@return integer
+function heed.core.works(card) end
 
 ---Sources whose names begin so are heed's own: errors blame the first line outside them.
 ---@param prefix string "@" and a folder

@@ -13,6 +13,7 @@
 -- A step is one fused call of the core for all parameters. The lists that it takes are made
 -- once; each step only puts the gradients in.
 
+local capture = require "heed.capture"
 local core = require "heed.core"
 local heed = require "heed"
 local options = require "heed.options"
@@ -49,6 +50,20 @@ local function check_parameters(who, parameters)
 end
 
 
+-- Refuses what no step could ever change. An nn.Parameter may be frozen for a while.
+local function check_trainable(who, parameters)
+  for i, p in ipairs(parameters) do
+    if not p.is_leaf then
+      fail("%s: a leaf expected as parameter %d, got %s that was computed; p:detach() is one",
+           who, i, options.kind(p))
+    elseif not p.requires_grad and parameter.role(p) ~= "parameter" then
+      fail("%s: a tensor that requires grad expected as parameter %d, got %s that does not; "
+           .. "p:requires_grad_()", who, i, options.kind(p))
+    end
+  end
+end
+
+
 local function check_number(who, name, value, most)
   if value >= 0 and (not most or value < most) then return end
   fail("%s: %s expected as %s, got %s", who,
@@ -56,16 +71,22 @@ local function check_number(who, name, value, most)
 end
 
 
+local function check_betas(who, betas)
+  if #betas ~= 2 then fail("%s: two numbers expected as betas, got %d", who, #betas) end
+  for i = 1, 2 do
+    if type(betas[i]) ~= "number" then
+      fail("%s: two numbers expected as betas, got %s", who, options.kind(betas[i]))
+    end
+    check_number(who, "betas[" .. i .. "]", betas[i], 1)
+  end
+end
+
+
 local function check_options(who, o)
   for name, value in pairs(o) do
     if type(value) == "number" and name ~= "dampening" then check_number(who, name, value) end
   end
-  for i = 1, o.betas and 2 or 0 do
-    if type(o.betas[i]) ~= "number" then
-      fail("%s: two numbers expected as betas, got %s", who, options.kind(o.betas[i]))
-    end
-    check_number(who, "betas[" .. i .. "]", o.betas[i], 1)
-  end
+  if o.betas then check_betas(who, o.betas) end
   if o.nesterov and (o.momentum <= 0 or o.dampening ~= 0) then
     fail("%s: nesterov needs momentum and no dampening, got momentum %s and dampening %s",
          who, o.momentum, o.dampening)
@@ -74,7 +95,10 @@ end
 
 
 -- `names` are those of what is remembered for each parameter.
-local function make(kind, parameters, o, names)
+local function make(kind, who, parameters, o, names)
+  check_parameters(who, parameters)
+  check_trainable(who, parameters)
+  check_options(who, o)
   local self = setmetatable({
     kind = kind, lr = o.lr, names = names, options = o, parameters = {}, moves = parameter.moves,
     gradients = {}, counts = {}, memory = {},
@@ -104,9 +128,7 @@ function optim.SGD(parameters, given)
   local o = options.read("optim.SGD", given, {
     lr = 1e-3, momentum = 0, dampening = 0, nesterov = false, weight_decay = 0, maximize = false,
   })
-  check_parameters("optim.SGD", parameters)
-  check_options("optim.SGD", o)
-  return make("sgd", parameters, o, o.momentum ~= 0 and {"momentum_buffer"} or {})
+  return make("sgd", "optim.SGD", parameters, o, o.momentum ~= 0 and {"momentum_buffer"} or {})
 end
 
 
@@ -115,10 +137,8 @@ local function adam(kind, who, weight_decay, parameters, given)
     lr = 1e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = weight_decay, amsgrad = false,
     maximize = false,
   })
-  check_parameters(who, parameters)
-  check_options(who, o)
   local names = {"exp_avg", "exp_avg_sq", o.amsgrad and "max_exp_avg_sq" or nil}
-  return make(kind, parameters, o, names)
+  return make(kind, who, parameters, o, names)
 end
 
 
@@ -173,10 +193,28 @@ local function follow(self)
 end
 
 
+-- A captured step counts on by itself; each replay, Lua keeps up and tells of another rate.
+local function note(self, number, gradients)
+  local moved, lr, counts = {}, self.lr, self.counts
+  for i, g in ipairs(gradients) do
+    if g then moved[#moved + 1] = i end
+  end
+  capture.notes[#capture.notes + 1] = function()
+    number = number + 1
+    for _, i in ipairs(moved) do counts[i] = counts[i] + 1 end
+    if self.lr == lr then return nil end
+    lr = self.lr
+    self.options.lr, self.options.step = lr, number
+    return self.options
+  end
+end
+
+
 local function call(self, number, gradients)
   local o = self.options
   o.lr, o.step = self.lr, number
   optim_step(self.kind, self.parameters, gradients, self.memory, o)
+  if capture.notes then note(self, number, gradients) end
 end
 
 
@@ -387,4 +425,4 @@ function optim.warmup(steps, next)
 end
 
 
-return optim
+return options.strict("heed.optim", optim)

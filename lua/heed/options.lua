@@ -11,17 +11,33 @@ local options = {}
 options.any = setmetatable({}, {__name = "options.any", __tostring = function() return "any" end})
 
 
----What a value is, in the words of a message.
+local function escape(c) return ("\\x%02x"):format(c:byte()) end
+
+-- How a value of each type is told, where its type alone would say too little.
+local words = {
+  boolean = tostring, number = tostring, ["nil"] = tostring,
+  string = function(s)
+    return #s > 40 and "a long string" or "the string '" .. s:gsub("[\0-\31\127]", escape) .. "'"
+  end,
+  table = function(t)
+    local class = getmetatable(t)
+    if type(class) == "table" and type(class.__name) == "string" then return class.__name end
+    return next(t) == nil and "an empty table" or "a table"
+  end,
+  userdata = function(u)
+    if not heed.is_tensor(u) then return "a userdata" end
+    if not pcall(heed.numel, u) then return "a released tensor" end
+    return "a tensor of shape " .. tostring(u.shape)
+  end,
+}
+
+
+---What a value is, in the words of a message: those of C.
 ---@param value any
 ---@return string
 function options.kind(value)
-  if heed.is_tensor(value) then return "a tensor of shape " .. tostring(value.shape) end
-  local class = type(value) == "table" and getmetatable(value)
-  if type(class) == "table" and type(class.__name) == "string" then return class.__name end
-  if type(value) == "number" then return tostring(value) end
-  if type(value) == "string" then return ("%q"):format(value) end
-  if value == nil then return "nil" end
-  return (type(value) == "table" and next(value) == nil and "an empty " or "a ") .. type(value)
+  local tell = words[type(value)]
+  return tell and tell(value) or "a " .. type(value)
 end
 
 
@@ -44,18 +60,25 @@ local function distance(a, b)
 end
 
 
+-- The name that is most like a word, or nil if none is alike.
+local function nearest(word, names)
+  local best, least
+  for _, name in ipairs(names) do
+    local d = distance(word, name)
+    if not least or d < least then best, least = name, d end
+  end
+  return least and least <= math.max(2, #word // 2) and best or nil
+end
+
+
 ---The end of a message about an unknown word: the name that is most like it, or all names if
 ---none is alike.
 ---@param word string
 ---@param names string[]
 ---@return string
 function options.hint(word, names)
-  local best, least
-  for _, name in ipairs(names) do
-    local d = distance(word, name)
-    if not least or d < least then best, least = name, d end
-  end
-  if least <= math.max(2, #word // 2) then return ('did you mean "%s"?'):format(best) end
+  local best = nearest(word, names)
+  if best then return ("did you mean '%s'?"):format(best) end
   return "there are " .. table.concat(names, ", ")
 end
 
@@ -78,7 +101,32 @@ local function refuse_unknown(who, key, known)
     heed.fail("%s: options by name expected, as in {%s = ...}, got one at [%s]",
               who, names[1], tostring(key))
   end
-  heed.fail('%s: unknown option "%s", %s', who, key, options.hint(key, names))
+  heed.fail("%s: unknown option '%s'; %s", who, key, options.hint(key, names))
+end
+
+
+---Raises an error about a name that a module does not have; others, such as metamethods that
+---a program looks for, are nil.
+---@param who string
+---@param name any
+---@param known table<string, any> the names that there are
+function options.refuse_name(who, name, known)
+  if type(name) ~= "string" or not name:find("^%a") then return nil end
+  local best = nearest(name, options.names(known))
+  heed.fail("%s: there is no '%s'%s", who, name,
+            best and ("; did you mean '%s'?"):format(best) or "")
+end
+
+
+---Makes a module raise where a name is read that it does not have.
+---@generic T
+---@param who string
+---@param module T
+---@return T module
+function options.strict(who, module)
+  return setmetatable(module, {
+    __index = function(_, name) return options.refuse_name(who, name, module) end,
+  })
 end
 
 

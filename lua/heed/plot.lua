@@ -329,4 +329,4 @@ function Plot:save(path)
 end
 
 
-return plot
+return options.strict("heed.plot", plot)

@@ -50,11 +50,13 @@ end
 -- Reading.
 
 local function read_header(file)
-  if #file < 8 then refuse.with("header too small: the file has %d bytes", #file) end
+  if #file < 8 then
+    refuse.with("header too small: the file has %d bytes; this is no safetensors file", #file)
+  end
   local length = string.unpack("<i8", file)
   if length < 0 or length > MAX_HEADER then
-    refuse.with("header too large: at most %d bytes expected, got %s", MAX_HEADER,
-      length < 0 and "2^63 or more" or length)
+    refuse.with("header too large: at most %d bytes expected, got %s; %s", MAX_HEADER,
+      length < 0 and "2^63 or more" or length, "this is no safetensors file")
   end
   if length > #file - 8 then
     refuse.with("invalid header length: %d bytes in a file of %d", length, #file)

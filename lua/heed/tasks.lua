@@ -54,7 +54,7 @@ local RULES = {
 local function counting_rule(rule)
   if type(rule) ~= "string" then return options.callable("tasks.counting", "rule", rule) end
   if RULES[rule] then return RULES[rule] end
-  heed.fail('tasks.counting: unknown rule "%s", %s', rule,
+  heed.fail("tasks.counting: unknown rule '%s'; %s", rule,
             options.hint(rule, options.names(RULES)))
 end
 
@@ -104,4 +104,4 @@ function tasks.counting(given)
 end
 
 
-return tasks
+return options.strict("heed.tasks", tasks)

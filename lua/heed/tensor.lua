@@ -30,7 +30,7 @@ local function check_name(who, name, names, more)
   for _, other in ipairs(known) do
     if name == other then return end
   end
-  fail('%s: unknown option "%s", %s', who, tostring(name), options.hint(tostring(name), known))
+  fail("%s: unknown option '%s'; %s", who, tostring(name), options.hint(tostring(name), known))
 end
 
 
@@ -226,6 +226,8 @@ end
 
 function methods.cpu(x) return x:to("cpu") end
 
+function methods.cuda(x) return x:to("cuda") end
+
 
 -- Comparison -------------------------------------------------------------
 
@@ -353,6 +355,17 @@ local function restoring_rng()
 end
 
 
+-- Refuses a result that is another one in the second run; g is the gradient of the first.
+local function check_again(i, y, g)
+  local before = tostring(g.shape)
+  if not is_tensor(y) then
+    fail("checkpoint: result %d is %s now, was a tensor of shape %s", i, options.kind(y), before)
+  elseif y.shape ~= g.shape then
+    fail("checkpoint: result %d has the shape %s now, had %s", i, tostring(y.shape), before)
+  end
+end
+
+
 -- Runs f again, from the same random numbers, with gradients; gs are those of its results.
 local function walk_again(f, args, state, gs)
   local inputs, found <const> = {}, {}
@@ -363,10 +376,11 @@ local function walk_again(f, args, state, gs)
   local _ <close> = restoring_rng()
   heed.rng_state(state)
   local results, sum = pack(f(unpack(inputs, 1, args.n))), nil
-  for i = 1, results.n do
+  for i, g in pairs(gs) do
     local y = results[i]
-    if gs[i] and is_tensor(y) and y.requires_grad then
-      local part = (y * gs[i]):sum()
+    check_again(i, y, g)
+    if y.requires_grad then
+      local part = (y * g):sum()
       sum = sum and sum + part or part
     end
   end
@@ -464,14 +478,5 @@ function heed.gradcheck(f, xs, given)
   end
   return true
 end
-
-
--- Devices ----------------------------------------------------------------
-
-heed.cuda = {
-  ---Is there a GPU? Otherwise false and the reason.
-  available = function() return false, "built without CUDA" end,
-  device_count = function() return 0 end,
-}
 
 return heed

@@ -53,6 +53,7 @@ end
 
 
 local function check(given)
+  if given == heed then fail("train: a table of options expected, got heed; heed.train{...}") end
   if type(given) ~= "table" then
     fail("train: a table of options expected, got %s", options.kind(given))
   end
@@ -175,7 +176,17 @@ end
 -- The loss of one batch, or nil where the batches end; x goes to the model, the rest to the loss.
 local function loss_of(o, x, ...)
   if x == nil then return nil end
-  return o.loss(o.model(x), ...)
+  local loss = o.loss(o.model(x), ...)
+  if heed.is_tensor(loss) then return loss end
+  fail("train: a tensor expected from loss, got %s", options.kind(loss))
+end
+
+
+-- The rate of a step, by the schedule.
+local function rate_of(o, rate, step)
+  local factor = o.schedule(step)
+  if type(factor) == "number" then return rate * factor end
+  fail("train: a number expected from schedule, got %s", options.kind(factor))
 end
 
 
@@ -186,7 +197,7 @@ local function train_step(run, o)
   o.optimizer:zero_grad()
   loss:backward()
   if o.clip then optim.clip_grad_norm(o.optimizer.parameters, o.clip) end
-  if o.schedule then o.optimizer.lr = run.rate * o.schedule(run.step + 1) end
+  if o.schedule then o.optimizer.lr = rate_of(o, run.rate, run.step + 1) end
   o.optimizer:step()
   return loss:item()
 end

@@ -4,6 +4,7 @@
 
 #include "core/core.h"
 
+#include <fenv.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -171,6 +172,7 @@ static void destroy (heed_context *cx) {
   heed_host host = cx->host;
   cx->closing = true;
   heed_memory_trim(cx);
+  core_cuda_close(cx);
   if (cx->cpu != NULL) cpu_close(cx->cpu);
   if (cx->pool != NULL) pool_close(cx->pool);
   core_free(cx, cx->temporaries, (size_t)cx->room_temporaries * sizeof *cx->temporaries);
@@ -340,11 +342,63 @@ void core_parallel (heed_context *cx, int64_t n, int64_t grain,
 }
 
 
+/*
+** The host may round otherwise, or flush denormals; the pool's threads do not. So that a result
+** does not depend on who works, the caller's mode is C's own meanwhile.
+*/
+#if defined(__SSE__)
+typedef unsigned int float_mode;
+#define OWN_MODE 0x1f80u
+#define FLAGS 0x3fu
+
+static float_mode read_mode (void) { return __builtin_ia32_stmxcsr(); }
+static void set_mode (float_mode mode) { __builtin_ia32_ldmxcsr(mode); }
+
+#elif defined(__aarch64__)
+typedef uint64_t float_mode;
+#define OWN_MODE 0u
+#define FLAGS 0u
+
+static float_mode read_mode (void) {
+  float_mode mode;
+  __asm__ volatile ("mrs %0, fpcr" : "=r" (mode));
+  return mode;
+}
+
+static void set_mode (float_mode mode) {
+  __asm__ volatile ("msr fpcr, %0" : : "r" (mode) : "memory");
+}
+
+#else
+typedef int float_mode;
+#define OWN_MODE FE_TONEAREST
+#define FLAGS 0
+
+static float_mode read_mode (void) { return fegetround(); }
+static void set_mode (float_mode mode) { fesetround(mode); }
+#endif
+
+
+static const char *run_in_own_mode (device *where, const work *w) {
+  float_mode before = read_mode();
+  if ((before & ~FLAGS) == OWN_MODE) return where->run(where, w);
+  set_mode(OWN_MODE);
+  const char *why = where->run(where, w);
+  set_mode(before);
+  return why;
+}
+
+
 bool core_run (heed_context *cx, heed_op op, device *where, const work *w) {
   if (!where->can[w->kind])
     return core_fail(cx, "%s: cannot be done on %s", core_op_name(op), where->name);
-  const char *why = where->run(where, w);
-  return why == NULL || core_fail(cx, "%s: %s", core_op_name(op), why);
+  if (cx->captured != NULL && cx->captured != where)
+    return core_fail(cx, "%s: works on %s while the work of %s is captured", core_op_name(op),
+                     where->name, cx->captured->name);
+  where->works++;
+  where->op = op;
+  const char *why = run_in_own_mode(where, w);
+  return why == NULL || core_fail(cx, "%s: %s", core_op_name(where->op), why);
 }
 
 /* }================================================================== */

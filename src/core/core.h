@@ -5,6 +5,7 @@
 #ifndef core_h
 #define core_h
 
+#include "core/cuda.h"
 #include "core/device.h"
 #include "core/pool.h"
 #include "core/random.h"
@@ -88,6 +89,7 @@ struct node {
   /* while a walk runs: */
   heed_tensor **incoming;          /* gradient of each output, or NULL (lies behind the node) */
   int64_t walk;                    /* the walk that has seen it */
+  int64_t arrival;                 /* of a leaf: where the walk's list has it, if it does */
   node *next;                      /* list of those to free */
 };
 
@@ -109,9 +111,12 @@ struct heed_context {
   device *cpu;
   device *gpu[CORE_GPUS];                  /* opened ones, by number */
   bool away;                               /* some are */
+  device *captured;                        /* whose work is kept now, or NULL */
   device *home;                            /* where what is made from nothing goes */
   device *here;                            /* where the call that runs works; else home */
   const cpu_level *level;
+  const cuda_door *cuda;           /* NULL: not asked for, or there is none */
+  char no_cuda[320];               /* why there is none */
   pool *pool;
   generator random;
   memory_account memory;
@@ -146,6 +151,9 @@ bool core_run (heed_context *cx, heed_op op, device *where, const work *w);
 
 /* cuda.c: by name: "cpu", "cuda", "cuda:1"; opened at the first use; NULL after core_fail */
 device *core_device (heed_context *cx, const char *who, const char *name);
+const char *core_cuda_reason (heed_context *cx);     /* why there is no card; NULL: there is one */
+const cuda_door *core_cuda (heed_context *cx);       /* NULL: there is no cuda.so, see 'reason' */
+void core_cuda_close (heed_context *cx);
 
 /* storage.c */
 storage *storage_new (heed_context *cx, device *where, size_t bytes);    /* uninitialised; asks
@@ -164,6 +172,15 @@ heed_tensor *tensor_on (heed_context *cx, storage *s, heed_type type, const layo
 heed_tensor *tensor_view (heed_tensor *t, const layout *at);     /* of t's storage, no history */
 heed_tensor *tensor_number (heed_context *cx, scalar value);     /* rank 0, weak, no storage */
 bool tensor_settle (heed_tensor *t);      /* gives a number its storage; true for all others */
+/* The handle that t is a view of; NULL also when that has taken over other memory since. */
+static inline heed_tensor *tensor_base (const heed_tensor *t) {
+  return t->base != NULL && t->base->store == t->store ? t->base : NULL;
+}
+/* Did that handle get a history that t's own knows nothing of? history_of makes it anew then. */
+static inline bool tensor_behind (const heed_tensor *t) {
+  const heed_tensor *base = tensor_base(t);
+  return base != NULL && base->node != NULL && base->node != t->base_node;
+}
 view tensor_seen (const heed_tensor *t);  /* for a device; without storage, as its value */
 view tensor_seen_as (const heed_tensor *t, const layout *at);    /* with another layout of its
                                              storage (at.offset counted in storage) */

@@ -1,14 +1,122 @@
 /*
-** cuda.c - devices by name.
+** cuda.c - opens heed/cuda.so when a card is first asked for, and its cards as devices.
+**
+** The object lies beside this one, or where HEED_CUDA says. It is never closed: a driver keeps
+** threads of its own.
 */
+
+#define _GNU_SOURCE                /* dladdr */
+
+#include "core/cuda.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "core/core.h"
 
-#include <string.h>
+#define PATH 4096
+
+
+/* "dir/cuda.so" for the object "dir/core.so" that this code came from. */
+static bool path_beside (char path[PATH]) {
+  Dl_info here;
+  if (dladdr((const void *)(uintptr_t)path_beside, &here) == 0 || here.dli_fname == NULL)
+    return false;
+  const char *slash = strrchr(here.dli_fname, '/');
+  size_t n = slash != NULL ? (size_t)(slash - here.dli_fname) + 1 : 0;
+  if (n + sizeof "cuda.so" > PATH) return false;
+  memcpy(path, here.dli_fname, n);
+  memcpy(path + n, "cuda.so", sizeof "cuda.so");
+  return true;
+}
+
+
+static bool find_object (char path[PATH]) {
+  const char *given = getenv("HEED_CUDA");
+  if (given == NULL || *given == '\0') return path_beside(path);
+  if (strlen(given) >= PATH) return false;
+  strcpy(path, given);
+  return true;
+}
+
+
+/* The table of an object that was made for this core. */
+static const cuda_door *read_door (void *object, const char **why) {
+  const cuda_door *door = dlsym(object, CUDA_DOOR);
+  bool good = door != NULL && door->version == CUDA_VERSION && door->work_size == sizeof(work) &&
+              door->device_size == sizeof(device);
+  if (!good) *why = "cuda.so was built for another version of heed";
+  return good ? door : NULL;
+}
+
+
+static const cuda_door *open_object (const char **why) {
+  char path[PATH];
+  if (!find_object(path) || access(path, R_OK) != 0) {
+    *why = "built without CUDA: there is no cuda.so";
+    return NULL;
+  }
+  void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (object != NULL) return read_door(object, why);
+  *why = "cuda.so can't be loaded";
+  return NULL;
+}
+
+
+const cuda_door *core_cuda (heed_context *cx) {
+  const char *why = NULL;
+  if (cx->cuda == NULL) cx->cuda = open_object(&why);
+  if (why != NULL) strcpy(cx->no_cuda, why);
+  return cx->cuda;
+}
+
+
+const char *core_cuda_reason (heed_context *cx) {
+  const cuda_door *door = core_cuda(cx);
+  if (door == NULL) return cx->no_cuda;
+  return door->reason(cx->no_cuda, sizeof cx->no_cuda);
+}
+
+
+/* The number behind "cuda:", 0 for "cuda"; -1: this is no name of a card. */
+static int index_of (const char *name) {
+  if (strncmp(name, "cuda", 4) != 0) return -1;
+  if (name[4] == '\0') return 0;
+  if (name[4] != ':' || name[5] == '\0' || strlen(name) > 7) return -1;
+  int index = 0;
+  for (const char *at = name + 5; *at != '\0'; at++) {
+    if (*at < '0' || *at > '9') return -1;
+    index = 10 * index + *at - '0';
+  }
+  return index;
+}
+
+
+static device *open_card (heed_context *cx, const char *who, int index) {
+  const char *why = core_cuda_reason(cx);
+  if (why != NULL) return core_fail(cx, "%s: device 'cuda': %s", who, why);
+  if (index >= CORE_GPUS)
+    return core_fail(cx, "%s: device 'cuda:%d': there are fewer cards", who, index);
+  if (cx->gpu[index] != NULL) return cx->gpu[index];
+  device *d = cx->cuda->open(index, cx->no_cuda, sizeof cx->no_cuda);
+  if (d == NULL) return core_fail(cx, "%s: device 'cuda:%d': %s", who, index, cx->no_cuda);
+  cx->cuda->seed(d, cx->random.seed);
+  cx->away = true;
+  return cx->gpu[index] = d;
+}
 
 
 device *core_device (heed_context *cx, const char *who, const char *name) {
-  if (name != NULL && strcmp(name, cx->cpu->name) == 0) return cx->cpu;
-  return core_fail(cx, "%s: argument 'device': there is no '%.40s' here, only 'cpu'", who,
-                   name != NULL ? name : "");
+  if (strcmp(name, "cpu") == 0) return cx->cpu;
+  int index = index_of(name);
+  if (index >= 0) return open_card(cx, who, index);
+  return core_fail(cx, "%s: device 'cpu', 'cuda' or 'cuda:0' expected, got '%.40s'", who, name);
+}
+
+
+void core_cuda_close (heed_context *cx) {
+  for (int i = 0; i < CORE_GPUS; i++)
+    if (cx->gpu[i] != NULL) cx->cuda->close(cx->gpu[i]);
 }

@@ -150,7 +150,7 @@ typedef struct work {
   int nout, nin;
   double number[4];
   int64_t count[2 * WORK_INS];
-  mask mask;
+  struct mask mask;
   const optimize_row *rows;        /* OPTIMIZE: count[0] of them; op is a heed_optimizer */
   heed_step step;
   view out[WORK_OUTS];             /* only the first nout and nin are set: a work is large, */
@@ -169,6 +169,9 @@ struct device {
   const char *(*download) (device *self, void *to, const void *from, size_t bytes);
   const char *(*run) (device *self, const work *w);          /* one of the kinds it can do */
   bool can[WORK_KINDS];
+  int64_t works;                   /* that it has been given */
+  heed_op op;                      /* whose work runs; after a message, whose it is about: a
+                                      card may find out late what was wrong */
 };
 
 /*

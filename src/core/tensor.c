@@ -197,7 +197,8 @@ heed_tensor *heed_from (heed_context *cx, heed_type type, int rank, const int64_
   if (cx == NULL || !check(cx, "from", type, rank, size, &at)) return NULL;
   if (data == NULL && layout_numel(&at) > 0) return core_fail(cx, "from: there are no data");
   heed_tensor *t = new_dense(cx, cx->here, type, &at);
-  if (t == NULL || put(cx, t->store, data)) return t;
+  if (t == NULL) return NULL;
+  if (type == HEED_BOOL ? heed_write(t, type, data) : put(cx, t->store, data)) return t;
   heed_drop(t);
   return NULL;
 }
@@ -379,8 +380,10 @@ bool heed_read (heed_tensor *t, heed_type type, void *data) {
   if (t == NULL || !check_data(t, "read", type, data) || !tensor_settle(t)) return false;
   if (layout_numel(&t->at) == 0) return true;
   if (!place_of(t)->host) return download(t, type, data);
-  if (type != t->type || !layout_is_dense(&t->at))
-    return copy(t->cx, place_of(t), seen_data(t, type, data), tensor_seen(t));
+  view from = tensor_seen(t);
+  if (type == HEED_BOOL && from.type == HEED_BOOL) from.type = HEED_UINT8;   /* lent, perhaps */
+  if (type != from.type || !layout_is_dense(&t->at))
+    return copy(t->cx, place_of(t), seen_data(t, type, data), from);
   memcpy(data, tensor_seen(t).data, (size_t)layout_numel(&t->at) * scalar_sizes[type]);
   return true;
 }
@@ -418,6 +421,7 @@ bool heed_write (heed_tensor *t, heed_type type, const void *data) {
   if (layout_overlaps_itself(&t->at))
     return core_fail(t->cx, "write: several positions of the tensor share one element");
   if (layout_numel(&t->at) == 0) return true;
+  if (t->type == HEED_BOOL && type == HEED_BOOL) type = HEED_UINT8;    /* where 2 is true too */
   bool good = !place_of(t)->host ? upload(t, type, data)
             : copy(t->cx, place_of(t), tensor_seen(t), seen_data(t, type, data));
   t->store->version++;
@@ -436,10 +440,12 @@ bool heed_write (heed_tensor *t, heed_type type, const void *data) {
 
 static bool is_leaf_node (const node *n) { return n != NULL && n->kind == NODE_LEAF; }
 
-bool heed_requires_grad (const heed_tensor *t) { return t != NULL && t->node != NULL; }
+bool heed_requires_grad (const heed_tensor *t) {
+  return t != NULL && (t->node != NULL || tensor_behind(t));
+}
 
 bool heed_is_leaf (const heed_tensor *t) {
-  return t != NULL && (t->node == NULL || is_leaf_node(t->node));
+  return t != NULL && !tensor_behind(t) && (t->node == NULL || is_leaf_node(t->node));
 }
 
 
@@ -449,11 +455,14 @@ static bool check_float (const heed_tensor *t) {
 }
 
 
+/* A leaf is no view: what becomes of its base is no history of its own. */
 static bool start_history (heed_tensor *t) {
-  if (t->node != NULL) return true;
+  if (heed_requires_grad(t)) return true;
   if (!check_float(t) || !tensor_settle(t)) return false;
   t->node = node_leaf(t->cx, t);
   if (t->node == NULL) return false;
+  heed_drop(t->base);
+  t->base = NULL;
   t->output = 0;
   t->number = false;               /* a leaf has a type to keep */
   return true;
@@ -509,9 +518,10 @@ bool heed_set_gradient (heed_tensor *t, heed_tensor *gradient) {
            core_fail(t->cx, "grad: only a leaf that requires grad has one");
   if (gradient == NULL) { put_gradient(t->node, NULL); return true; }
   if (!check_gradient(t, gradient) || !tensor_settle(gradient)) return false;
-  bool plain = gradient->node == NULL && gradient->base == NULL;
+  bool plain = gradient->node == NULL && gradient->base == NULL && !gradient->number;
   gradient = plain ? heed_keep(gradient) : heed_detach(gradient);
   if (gradient == NULL) return false;
+  gradient->number = false;
   put_gradient(t->node, gradient);
   return true;
 }

@@ -132,7 +132,7 @@ static OF(one) OF(part_of) (const OF(one) *x, int64_t row, int64_t column) {
 */
 static void OF(multiply_lines) (const OF(one) *x, int64_t rows, int64_t columns) {
   const bool once = rows <= 2 * TILE_ROWS && x->p.depth * columns * BYTES > DIRECT_BYTES;
-  const int64_t lines = !once ? x->p.depth : rows == 1 ? 8 : 64;
+  const int64_t lines = !once ? larger(x->p.depth, 1) : rows == 1 ? 8 : 64;
   OF(product) p = x->p;
   for (int64_t k = 0; k == 0 || k < x->p.depth; k += lines) {
     p.depth = smaller(lines, x->p.depth - k);

@@ -164,8 +164,9 @@ static void write_row (const sorting *d, int64_t row, const pair *first, const c
 /* Room of a thread: 2 n pairs, n elements to read, n values and n positions to write. */
 static void sort_rows (void *arg, int64_t from, int64_t to) {
   sorting *d = arg;
-  size_t n = (size_t)d->n;
-  pair *pairs = cpu_scratch(n * (2 * sizeof *pairs + 3 * sizeof(int64_t)));
+  size_t n = (size_t)d->n, bytes;
+  bool fits = !__builtin_mul_overflow(n, 2 * sizeof(pair) + 3 * sizeof(int64_t), &bytes);
+  pair *pairs = fits ? cpu_scratch(bytes) : NULL;   /* an expanded row may have any length */
   if (pairs == NULL) {
     __atomic_store_n(&d->failed, true, __ATOMIC_RELAXED);
     return;

@@ -103,6 +103,8 @@ static int fill_module (lua_State *L) {
   open_read(L, module, methods);
   open_print(L, module, methods);
   open_memory(L, module);
+  open_cuda(L, module);
+  open_graph(L, module);
   open_scope(L, module);
   open_grad(L, module, methods);
   open_optim(L, module);

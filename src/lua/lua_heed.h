@@ -153,6 +153,10 @@ void open_print (lua_State *L, int module, int methods);
 void make_room (void *self, size_t bytes, bool urgent);
 void open_memory (lua_State *L, int module);
 
+/* lua_cuda.c, lua_graph.c */
+void open_cuda (lua_State *L, int module);
+void open_graph (lua_State *L, int module);
+
 /* lua_scope.c */
 bool recording_in (const binding *b, lua_State *L);      /* what frames say; b has some */
 int64_t scope_in (const binding *b, lua_State *L);       /* the innermost scope's number, or 0 */
@@ -163,6 +167,7 @@ void open_scope (lua_State *L, int module);
 /* lua_grad.c, lua_optim.c, lua_file.c */
 void drop_hooks (binding *b);
 void open_grad (lua_State *L, int module, int methods);
+heed_step read_step (lua_State *L, int i);               /* of the options at i */
 void open_optim (lua_State *L, int module);
 void open_file (lua_State *L, int module);
 

@@ -10,24 +10,24 @@
 #define STATES 3                   /* most tensors that are remembered for a parameter */
 
 
-static double number_field (lua_State *L, const char *name, double otherwise) {
-  lua_getfield(L, 5, name);
+static double number_field (lua_State *L, int i, const char *name, double otherwise) {
+  lua_getfield(L, i, name);
   double value = lua_type(L, -1) == LUA_TNUMBER ? lua_tonumber(L, -1) : otherwise;
   lua_pop(L, 1);
   return value;
 }
 
 
-static bool flag_field (lua_State *L, const char *name) {
-  lua_getfield(L, 5, name);
+static bool flag_field (lua_State *L, int i, const char *name) {
+  lua_getfield(L, i, name);
   bool value = lua_toboolean(L, -1);
   lua_pop(L, 1);
   return value;
 }
 
 
-static void read_betas (lua_State *L, heed_step *step) {
-  if (lua_getfield(L, 5, "betas") == LUA_TTABLE) {
+static void read_betas (lua_State *L, int i, heed_step *step) {
+  if (lua_getfield(L, i, "betas") == LUA_TTABLE) {
     lua_rawgeti(L, -1, 1);
     lua_rawgeti(L, -2, 2);
     step->beta1 = lua_tonumber(L, -2);
@@ -38,21 +38,21 @@ static void read_betas (lua_State *L, heed_step *step) {
 }
 
 
-static heed_step read_step (lua_State *L) {
+heed_step read_step (lua_State *L, int i) {
   heed_step step;
   memset(&step, 0, sizeof step);
-  step.lr = number_field(L, "lr", 0);
-  step.momentum = number_field(L, "momentum", 0);
-  step.dampening = number_field(L, "dampening", 0);
-  step.weight_decay = number_field(L, "weight_decay", 0);
-  step.eps = number_field(L, "eps", 1e-8);
-  lua_getfield(L, 5, "step");
+  step.lr = number_field(L, i, "lr", 0);
+  step.momentum = number_field(L, i, "momentum", 0);
+  step.dampening = number_field(L, i, "dampening", 0);
+  step.weight_decay = number_field(L, i, "weight_decay", 0);
+  step.eps = number_field(L, i, "eps", 1e-8);
+  lua_getfield(L, i, "step");
   step.step = lua_isnil(L, -1) ? 1 : check_whole(L, lua_gettop(L), "optim_step", "step");
   lua_pop(L, 1);
-  step.nesterov = flag_field(L, "nesterov");
-  step.amsgrad = flag_field(L, "amsgrad");
-  step.maximize = flag_field(L, "maximize");
-  read_betas(L, &step);
+  step.nesterov = flag_field(L, i, "nesterov");
+  step.amsgrad = flag_field(L, i, "amsgrad");
+  step.maximize = flag_field(L, i, "maximize");
+  read_betas(L, i, &step);
   return step;
 }
 
@@ -77,7 +77,7 @@ static int l_optim_step (lua_State *L) {
   size_t n = lua_rawlen(L, 2), nstates = lua_rawlen(L, 4);
   if (nstates > STATES)
     return raise(L, "optim_step: at most %d states expected, got %d", STATES, (int)nstates);
-  heed_step step = read_step(L);
+  heed_step step = read_step(L, 5);
   heed_tensor **room = lua_newuserdatauv(L, ((2 + STATES) * n + 1) * sizeof *room, 0);
   heed_tensor *const *states[STATES] = {NULL};
   read_list(L, 2, (int)n, room);

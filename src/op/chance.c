@@ -2,6 +2,7 @@
 ** chance.c - tensors of random numbers, drawn as PyTorch draws them.
 */
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 
@@ -101,10 +102,16 @@ bool do_randperm (call *c) {
 ** ===================================================================
 */
 
+static double largest (heed_type type) {
+  return type == HEED_FLOAT64 ? DBL_MAX : type == HEED_FLOAT16 ? 65504 : FLT_MAX;
+}
+
+
 bool do_uniform (call *c) {
   double from = arg_number(c, 1), to = arg_number(c, 2);
   if (!check_float(c, 0)) return false;
-  if (!(from <= to) || !isfinite(to - from))
+  double most = largest(c->args[0].tensor->type);
+  if (!(from <= to && from >= -most && to - from <= most && to <= most))
     return check_refuse(c, 2, "nothing lies between %g and %g", from, to);
   return draw(c, RANDOM_UNIFORM, move_target(c, c->args[0].tensor), from, to);
 }

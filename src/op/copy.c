@@ -123,8 +123,9 @@ bool do_fill (call *c) {
 
 
 bool do_zero (call *c) {
-  heed_tensor *y = move_target(c, c->args[0].tensor);
-  return move_copy(c->cx, c->op, y, op_whole(c->cx, 0)) && give_out(c, y);
+  heed_tensor *zero = op_whole(c->cx, 0), *t = c->into;
+  if (t == NULL) return give_out(c, op2(HEED_fill, c->args[0].tensor, zero));
+  return move_copy(c->cx, c->op, t, zero) && give_out(c, t);
 }
 
 /* }================================================================== */

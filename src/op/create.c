@@ -91,7 +91,7 @@ static heed_tensor *new_row (call *c, int i, heed_type type, int64_t n) {
 
 
 static bool give_row (call *c, heed_tensor *y, heed_type type) {
-  return give_out(c, op_to(op_cast(y, type), c->cx->here));
+  return give_out(c, op_cast(op_to(y, c->cx->here), type));
 }
 
 

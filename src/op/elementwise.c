@@ -2,6 +2,8 @@
 ** elementwise.c - the elementwise rows: which type, which shape, one piece of work.
 */
 
+#include <math.h>
+
 #include "op/op.h"
 
 
@@ -103,7 +105,7 @@ static bool joined_shape (const call *c, int n, heed_tensor *const *ts, layout *
 }
 
 static void see (view *v, const heed_tensor *t, const layout *shape) {
-  if (t->number || layout_same_shape(&t->at, shape)) {
+  if (t->store == NULL || layout_same_shape(&t->at, shape)) {
     *v = tensor_seen(t);
     return;
   }
@@ -145,19 +147,31 @@ static heed_tensor *result_for (call *c, heed_type type, const layout *shape, in
   return good ? into : op_new(c->cx, type, shape);
 }
 
+/* Whole numbers are not computed with parts of them. */
+static bool check_numbers (call *c, int first, int parameters, heed_type type) {
+  for (int i = first; i < parameters && !scalar_is_float(type); i++) {
+    double x = arg_number(c, i);
+    if (x != floor(x) || fabs(x) >= 0x1p62)
+      return check_refuse(c, i, "a whole number expected beside tensors of type %s, got %g",
+                          scalar_names[type], x);
+  }
+  return true;
+}
+
 bool do_map (call *c) {
   const op_row *row = &op_rows[c->op];
-  int n = inputs_of(c->op);
+  int n = inputs_of(c->op), parameters = heed_describe(c->cx, c->op)->parameters;
   heed_tensor *ts[3];
   heed_type type;
   layout shape;
   for (int i = 0; i < n; i++) ts[i] = c->args[i].tensor;
   if (!joined_type(c, row->domain, n, ts, &type) || !joined_shape(c, n, ts, &shape)) return false;
+  if (!check_numbers(c, n, parameters, type)) return false;
   heed_tensor *y = result_for(c, row->domain == TEST ? HEED_BOOL : type, &shape, n, ts);
   if (y == NULL) return false;
   work w;
   set_work(&w, WORK_MAP, c->op, type, n);
-  set_numbers(&w, c->args, n, heed_describe(c->cx, c->op)->parameters);
+  set_numbers(&w, c->args, n, parameters);
   w.out[0] = tensor_seen(y);
   for (int i = 0; i < n; i++) see(&w.in[i], ts[i], &shape);
   return op_run(c, &w) && give_out(c, y);
@@ -186,6 +200,12 @@ static bool slope (rule *r, work *w, int which) {
   return op_run_for(r->cx, r->op, w) && give(r, which, d);
 }
 
+/* What a tie with a bound leaves of g: see ops.def. */
+static double share_of (const saved *bound) {
+  if (!bound->number) return 0.5;
+  return isfinite(scalar_double(bound->value)) ? 0 : 1;
+}
+
 /* Is the slope of input i g itself? (add and sub with alpha: only when it is 1) */
 static bool passes (const rule *r, int i, const work *w, int parameters, int n) {
   if (!(op_rows[r->op].plain_slope >> i & 1)) return false;
@@ -198,6 +218,7 @@ bool grad_map (rule *r) {
   work w;
   set_work(&w, WORK_SLOPE, r->op, r->g->type, 5);
   set_numbers(&w, r->args, n, parameters);
+  for (int i = 1; i < n && n == 3; i++) w.number[i - 1] = share_of(&r->n->saved[i]);
   for (int i = 0; i < n; i++) {
     if (!wants(r, i)) continue;
     if (passes(r, i, &w, parameters, n)) {

@@ -102,10 +102,13 @@ bool grad_clone (rule *r) { return give(r, 0, r->g); }
 
 bool grad_to (rule *r) { return give(r, 0, r->g); }
 
-/* What was written over has no influence. */
-bool grad_copy (rule *r) { return give(r, 1, r->g); }
+/* What was written over has no influence, and that is a gradient of zeros (PyTorch). */
+bool grad_copy (rule *r) {
+  return give(r, 1, r->g) &&
+         (!wants(r, 0) || give(r, 0, op_zeros(r->cx, r->g->type, shape_of(r, 0))));
+}
 
-bool grad_fill (rule *r) { return give(r, 1, r->g); }
+bool grad_fill (rule *r) { return grad_copy(r); }
 
 
 bool grad_join (rule *r) {

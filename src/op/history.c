@@ -10,17 +10,18 @@ static int slots_of (const heed_parameter *p, const heed_value *v) {
   return 0;
 }
 
+static bool refuse_edges (heed_context *cx, heed_op op) {
+  return core_fail(cx, "%s: at most %d tensors can be given while gradients are recorded",
+                   core_op_name(op), OP_EDGES) != NULL;
+}
+
 int op_edges (heed_context *cx, heed_op op, const heed_value *args, heed_tensor *ts[OP_EDGES]) {
   const heed_signature *signature = heed_describe(cx, op);
   int n = 0;
   for (int i = 0; signature != NULL && i < signature->parameters; i++) {
     const heed_value *v = &args[i];
     int slots = slots_of(&signature->parameter[i], v);
-    if (slots > OP_EDGES - n) {
-      core_fail(cx, "%s: at most %d tensors can be given while gradients are recorded",
-                op_rows[op].name, OP_EDGES);
-      return -1;
-    }
+    if (slots > OP_EDGES - n) { refuse_edges(cx, op); return -1; }
     for (int k = 0; k < slots; k++)
       ts[n++] = v->kind == HEED_TENSORS ? v->tensors[k] : v->kind == HEED_TENSOR ? v->tensor : NULL;
   }
@@ -36,7 +37,7 @@ int op_edges (heed_context *cx, heed_op op, const heed_value *args, heed_tensor 
 
 /* The node that reads t's part of its base, as the base is now. */
 static node *view_node (heed_tensor *t) {
-  heed_tensor *base = t->base;
+  heed_tensor *base = tensor_base(t);
   node *n = node_new(t->cx, NODE_VIEW, HEED_view, 1, 0, 1, 0);
   if (n == NULL) return NULL;
   n->edges[0] = (edge){base->node, base->output, base->type, base->at, base->store->where};
@@ -48,7 +49,7 @@ static node *view_node (heed_tensor *t) {
 }
 
 node *history_of (heed_tensor *t, int *output) {
-  if (t->base != NULL && t->base->node != NULL && t->base->node != t->base_node) {
+  if (tensor_behind(t)) {
     node *n = view_node(t);
     if (n == NULL) return NULL;
     node_drop(t->node);
@@ -69,12 +70,19 @@ node *history_of (heed_tensor *t, int *output) {
 ** ===================================================================
 */
 
-static bool any_history (int n, heed_tensor *const *ts) {
+/*
+** Brings all histories up to date, before the node is made that follows on them: its order is
+** above theirs. False: no memory.
+*/
+static bool find_history (int n, heed_tensor *const *ts, bool *any) {
   int output;
+  *any = false;
   for (int i = 0; i < n; i++) {
-    if (ts[i] != NULL && history_of(ts[i], &output) != NULL) return true;
+    if (ts[i] == NULL) continue;
+    if (history_of(ts[i], &output) != NULL) *any = true;
+    else if (tensor_behind(ts[i])) return false;
   }
-  return false;
+  return true;
 }
 
 /* Room for the integers of lists, counted in values. */
@@ -181,9 +189,10 @@ static bool nothing_to_record (const call *c) {
 bool history_record (call *c, const op_row *row) {
   heed_tensor *ts[OP_EDGES];
   if (nothing_to_record(c)) return true;
+  bool any;
   int nedges = op_edges(c->cx, c->op, c->args, ts);
-  if (nedges < 0) return false;
-  if (!any_history(nedges, ts)) return !c->cx->failed;
+  if (nedges < 0 || !find_history(nedges, ts, &any)) return false;
+  if (!any) return true;
   node *n = node_of_call(c, row, nedges, ts);
   bool good = n != NULL && attach(c, n, row->results, nedges, ts);
   node_drop(n);
@@ -192,6 +201,10 @@ bool history_record (call *c, const op_row *row) {
 
 bool heed_record_custom (heed_context *cx, const heed_custom *custom, int ninputs,
                          heed_tensor *const *inputs, int noutputs, heed_tensor *const *outputs) {
+  bool any;
+  if (cx == NULL) return false;
+  if (ninputs > OP_EDGES) return refuse_edges(cx, HEED_NOPS);
+  if (!find_history(ninputs, inputs, &any)) return false;
   node *n = node_new(cx, NODE_CUSTOM, HEED_NOPS, ninputs, noutputs, noutputs, 0);
   bool good = n != NULL;
   for (int i = 0; good && i < ninputs; i++) set_edge(&n->edges[i], inputs[i]);
@@ -226,7 +239,7 @@ static void take_history (heed_tensor *t, node *n, int output) {
 
 /* The base becomes "what it was, with this region laid over it". */
 static bool overlay_base (heed_tensor *target, heed_tensor *y, heed_op op) {
-  heed_tensor *base = target->base;
+  heed_tensor *base = tensor_base(target);
   node *n = node_new(target->cx, NODE_OVERLAY, op, 2, 0, 1, 0);
   if (n == NULL) return false;
   device *where = base->store->where;
@@ -244,7 +257,7 @@ static bool overlay_base (heed_tensor *target, heed_tensor *y, heed_op op) {
 
 /* A view's own node is then made anew from its base, when it is next asked for. */
 bool history_overlay (heed_tensor *target, heed_tensor *y, heed_op op) {
-  if (target->base != NULL) return overlay_base(target, y, op);
+  if (tensor_base(target) != NULL) return overlay_base(target, y, op);
   take_history(target, y->node, y->output);
   return true;
 }

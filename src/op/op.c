@@ -22,19 +22,19 @@
 
 const op_row op_rows[HEED_NOPS] = {
 #define UNARY(name, extra, domain, saves, y, da) \
-  {#name, "input!:tensor " extra, saves, 1, 1, domain, domain != TEST, \
+  {#name, "input!:tensor " extra, saves, 1, 1, domain, domain != TEST, false, \
    PLAIN_SLOPE(#da, 0), do_map, grad_map},
 #define BINARY(name, extra, domain, saves, y, da, db) \
-  {#name, "input!:tensor other:tensor " extra, saves, 1, 1, domain, domain != TEST, \
+  {#name, "input!:tensor other:tensor " extra, saves, 1, 1, domain, domain != TEST, false, \
    PLAIN_SLOPE(#da, 0) | PLAIN_SLOPE(#db, 1), do_map, grad_map},
 #define TERNARY(name, signature, domain, saves, y, da, db, dc) \
-  {#name, signature, saves, 1, 1, domain, domain != TEST, 0, do_map, grad_map},
+  {#name, signature, saves, 1, 1, domain, domain != TEST, false, 0, do_map, grad_map},
 #define OP(name, seen, results, signature, saves) \
-  {#name, signature, saves, seen, results, STRUCTURED, true, 0, do_##name, grad_##name},
+  {#name, signature, saves, seen, results, STRUCTURED, true, false, 0, do_##name, grad_##name},
 #define COMPOSED(name, seen, signature) \
-  {#name, signature, "", seen, seen, STRUCTURED, false, 0, do_##name, NULL},
+  {#name, signature, "", seen, seen, STRUCTURED, false, false, 0, do_##name, NULL},
 #define PLAIN(name, seen, signature) \
-  {#name, signature, "", seen, seen, STRUCTURED, false, 0, do_##name, NULL},
+  {#name, signature, "", seen, seen, STRUCTURED, false, true, 0, do_##name, NULL},
 #include "op/ops.def"
 #undef UNARY
 #undef BINARY
@@ -132,6 +132,7 @@ static void read_signature (const op_row *row, heed_signature *signature) {
 }
 
 const heed_signature *heed_describe (heed_context *cx, heed_op op) {
+  if (cx == NULL) return NULL;
   if (cx->signatures == NULL) {
     cx->signatures = core_alloc(cx, HEED_NOPS * sizeof(heed_signature));
     if (cx->signatures == NULL) return NULL;
@@ -370,10 +371,11 @@ int heed_apply (heed_context *cx, heed_op op, const heed_value *given, int n,
                 heed_tensor *out[HEED_RESULTS]) {
   heed_value args[HEED_ARGUMENTS];
   call c = {.cx = cx, .op = op};
+  for (int i = 0; i < HEED_RESULTS; i++) out[i] = NULL;
+  if (cx == NULL) return 0;
   int mark = cx->ntemporaries, results = op_rows[op].seen;
   bool good = run(&c, given, n, args);
-  for (int i = 0; i < HEED_RESULTS; i++)
-    out[i] = good && i < results ? heed_keep(c.out[i]) : NULL;
+  for (int i = 0; good && i < results; i++) out[i] = heed_keep(c.out[i]);
   drop_temporaries(cx, mark);
   return good ? results : 0;
 }
@@ -433,7 +435,7 @@ heed_tensor *op_dense (heed_tensor *t) {
 }
 
 heed_tensor *op_cast (heed_tensor *t, heed_type type) {
-  if (t == NULL || t->type == type) return t;
+  if (t == NULL || (t->type == type && !t->number)) return t;
   return op_call(t->cx, HEED_to, 2, (heed_value[]){heed_t(t), heed_i(type)});
 }
 
@@ -485,7 +487,8 @@ static bool check_target (heed_context *cx, const char *name, heed_tensor *t, bo
   if (n != NULL && n->kind == NODE_LEAF)
     return core_fail(cx, "%s_: a leaf that requires grad is changed in place; use heed.no_grad",
                      name);
-  if (n != NULL && t->base != NULL && t->base->node != NULL && t->base->node->kind == NODE_LEAF)
+  const heed_tensor *base = tensor_base(t);
+  if (n != NULL && base != NULL && base->node != NULL && base->node->kind == NODE_LEAF)
     return core_fail(cx, "%s_: a view of a leaf that requires grad is changed in place; use "
                      "heed.no_grad", name);
   return true;
@@ -525,12 +528,17 @@ static heed_tensor *old_values (heed_tensor *t, node *history, int output) {
   return old;
 }
 
-/* With history: worked out apart, then copied in; the handle takes the result's history. */
+/*
+** With history: worked out apart, then copied in; the handle takes the result's history. What
+** is drawn has none, and is drawn over the copy.
+*/
 static bool in_place_recorded (call *c, heed_value *given, int n, heed_value *args) {
   heed_tensor *t = given[0].tensor;
   int output;
   node *history = history_of(t, &output);
-  given[0] = heed_t(old_values(t, history, output));
+  bool drawn = op_rows[c->op].plain;
+  given[0] = heed_t(old_values(t, drawn ? NULL : history, output));
+  if (drawn) c->into = given[0].tensor;
   if (given[0].tensor == NULL || !run(c, given, n, args)) return false;
   if (!check_fits(c->cx, op_rows[c->op].name, t, c->out[0])) return false;
   if (!copy_into(c->cx, c->op, t, c->out[0])) return false;
@@ -557,6 +565,7 @@ bool heed_apply_in_place (heed_context *cx, heed_op op, const heed_value *given,
   heed_value args[HEED_ARGUMENTS], first[HEED_ARGUMENTS];
   call c = {.cx = cx, .op = op, .in_place = true};
   const char *name = op_rows[op].name;
+  if (cx == NULL) return false;
   if (n < 1 || n > HEED_ARGUMENTS || given[0].kind != HEED_TENSOR || given[0].tensor == NULL) {
     core_fail(cx, "%s_: a tensor expected as the first argument", name);
     return false;

@@ -40,6 +40,7 @@ typedef struct op_row {
   int seen, results;               /* by the caller; in all */
   op_domain domain;                /* STRUCTURED: not an elementwise row */
   bool recorded;                   /* OP and elementwise rows of a float result */
+  bool plain;                      /* a PLAIN row */
   int plain_slope;                 /* bit i: the gradient of input i is g itself */
   bool (*work) (call *c);
   bool (*grad) (rule *r);

@@ -16,6 +16,13 @@ typedef struct arrival {
   heed_tensor *gradient;
 } arrival;
 
+/* What was on its way to a node in a walk that another one interrupts. */
+typedef struct aside {
+  node *n;
+  int output;
+  heed_tensor *gradient;
+} aside;
+
 typedef struct walk {
   heed_context *cx;
   struct walk *outer;              /* a rule of the user's may walk again */
@@ -28,6 +35,8 @@ typedef struct walk {
   heed_tensor *const *wanted;
   heed_tensor **found;
   bool retain;
+  aside *asides;                   /* gradients of the outer walk's */
+  int64_t nasides, room_asides;
 } walk;
 
 
@@ -50,13 +59,25 @@ static bool grow (heed_context *cx, void **list, int64_t count, int64_t *room, s
   return true;
 }
 
+/* A walk within another finds no gradients of the other's, and leaves them as they were. */
+static bool put_aside (walk *w, node *n) {
+  for (int i = 0; w->outer != NULL && i < n->noutputs; i++) {
+    if (n->incoming[i] == NULL) continue;
+    if (!grow(w->cx, (void **)&w->asides, w->nasides, &w->room_asides, sizeof *w->asides))
+      return false;
+    w->asides[w->nasides++] = (aside){n, i, n->incoming[i]};
+    n->incoming[i] = NULL;
+  }
+  return true;
+}
+
 static bool reach (walk *w, node *n) {
   if (n == NULL || n->walk == w->id) return true;
   if (!grow(w->cx, (void **)&w->nodes, w->count, &w->room, sizeof *w->nodes)) return false;
   n->walk = w->id;
   node_keep(n);
   w->nodes[w->count++] = n;
-  return true;
+  return put_aside(w, n);
 }
 
 /* The list serves as its own queue, so that no chain is too long. */
@@ -83,7 +104,9 @@ static int later_first (const void *a, const void *b) {
 ** ===================================================================
 */
 
-static bool alone (const heed_tensor *t) { return t->refs == 1 && t->store->refs == 1; }
+static bool alone (const heed_tensor *t) {
+  return t->refs == 1 && t->store != NULL && t->store->refs == 1;
+}
 
 /* *sum += g; g is borrowed. The first is only kept: copies are made when a second comes. */
 static bool add_up (heed_context *cx, heed_tensor **sum, heed_tensor *g) {
@@ -141,14 +164,16 @@ bool give (rule *r, int i, heed_tensor *g) {
   return true;
 }
 
-/* A dense buffer that spans the storage of 'whole', and the part of it that 'at' names. */
-static heed_tensor *spanning (heed_context *cx, heed_type type, const layout *whole,
-                              int64_t *first) {
-  int64_t last;
-  layout_reach(whole, first, &last);
-  int64_t size = last < *first ? 0 : last - *first + 1;
+/* A dense buffer that spans the storage of n's base and region, and the part that 'at' names. */
+static heed_tensor *spanning (const node *n, int64_t *first) {
+  int64_t last, start, end;
+  layout_reach(&n->whole, first, &last);
+  layout_reach(&n->region, &start, &end);
+  if (start < *first) *first = start;
+  if (end > last) last = end;
+  int64_t size = last - *first + 1;
   layout shape;
-  return layout_dense(&shape, 1, &size) ? op_zeros(cx, type, &shape) : NULL;
+  return layout_dense(&shape, 1, &size) ? op_zeros(n->cx, n->type, &shape) : NULL;
 }
 
 static heed_tensor *part (heed_tensor *buffer, const layout *at, int64_t first) {
@@ -172,7 +197,7 @@ static bool copy (heed_context *cx, heed_tensor *to, heed_tensor *from, bool add
 
 static bool grad_part (rule *r) {
   int64_t first;
-  heed_tensor *buffer = spanning(r->cx, r->n->type, &r->n->whole, &first);
+  heed_tensor *buffer = spanning(r->n, &first);
   if (buffer == NULL) return false;
   heed_tensor *region = part(buffer, &r->n->region, first);
   if (!copy(r->cx, region, r->g, layout_overlaps_itself(&r->n->region))) return false;
@@ -182,7 +207,7 @@ static bool grad_part (rule *r) {
 /* What lay under the region has no influence; what was laid over it gets its part. */
 static bool grad_overlay (rule *r) {
   int64_t first;
-  heed_tensor *buffer = spanning(r->cx, r->n->type, &r->n->whole, &first);
+  heed_tensor *buffer = spanning(r->n, &first);
   if (buffer == NULL) return false;
   heed_tensor *whole = part(buffer, &r->n->whole, first);
   heed_tensor *region = part(buffer, &r->n->region, first);
@@ -206,6 +231,8 @@ static bool grad_custom (rule *r) {
     if (results[i] == NULL) continue;
     char want[LAYOUT_TEXT], got[LAYOUT_TEXT];
     if (g == NULL) good = false;
+    else if (good && g->cx != r->cx)
+      good = core_fail(r->cx, "custom: backward gave a gradient of another context");
     else if (good && !layout_same_shape(&g->at, shape_of(r, i)))
       good = core_fail(r->cx, "custom: backward gave input %d a gradient of shape %s, not %s",
                        i + 1, layout_text(&g->at, got), layout_text(shape_of(r, i), want));
@@ -236,22 +263,34 @@ static bool apply_rule (rule *r) {
 static bool find_wanted (walk *w, node *n, heed_tensor *const *incoming) {
   for (int i = 0; i < w->nwanted; i++) {
     int output;
-    if (history_of(w->wanted[i], &output) != n || incoming[output] == NULL) continue;
+    if (w->wanted[i] == NULL || history_of(w->wanted[i], &output) != n) continue;
+    if (incoming[output] == NULL) continue;
     if (!add_up(w->cx, &w->found[i], incoming[output])) return false;
   }
   return true;
 }
 
+/* A leaf that took over other memory may have become something else. */
+static bool check_leaf (const node *leaf, const heed_tensor *g) {
+  char was[LAYOUT_TEXT], is[LAYOUT_TEXT];
+  return (layout_same_shape(&g->at, &leaf->whole) && g->type == leaf->type) ||
+         core_fail(leaf->cx, "backward: a leaf is %s of shape %s now, and was %s of shape %s when "
+                   "it was used", scalar_names[leaf->type], layout_text(&leaf->whole, is),
+                   scalar_names[g->type], layout_text(&g->at, was));
+}
+
 /* The outermost walk adds up, at its end; unless it only asks for some of them. */
 static bool arrive (walk *w, node *leaf, heed_tensor *g) {
+  if (!check_leaf(leaf, g)) return false;
   while (w->outer != NULL) w = w->outer;
   if (w->nwanted > 0) return find_wanted(w, leaf, &g);
-  for (int64_t i = 0; i < w->narrivals; i++) {
-    if (w->arrivals[i].leaf == leaf) return add_up(w->cx, &w->arrivals[i].gradient, g);
-  }
+  int64_t at = leaf->arrival;      /* of an earlier walk, perhaps */
+  if (at < w->narrivals && w->arrivals[at].leaf == leaf)
+    return add_up(w->cx, &w->arrivals[at].gradient, g);
   if (!grow(w->cx, (void **)&w->arrivals, w->narrivals, &w->room_arrivals, sizeof *w->arrivals))
     return false;
   node_keep(leaf);
+  leaf->arrival = w->narrivals;
   w->arrivals[w->narrivals++] = (arrival){leaf, heed_keep(g)};
   return true;
 }
@@ -340,22 +379,22 @@ static bool commit (walk *w) {
 
 static void finish (walk *w) {
   heed_context *cx = w->cx;
-  for (int64_t i = 0; i < w->count; i++) {
-    drop_incoming(w->nodes[i]);
-    node_drop(w->nodes[i]);
-  }
+  for (int64_t i = 0; i < w->count; i++) drop_incoming(w->nodes[i]);
+  for (int64_t i = 0; i < w->nasides; i++)
+    w->asides[i].n->incoming[w->asides[i].output] = w->asides[i].gradient;
+  for (int64_t i = 0; i < w->count; i++) node_drop(w->nodes[i]);
   for (int64_t i = 0; i < w->narrivals; i++) {
     heed_drop(w->arrivals[i].gradient);
     node_drop(w->arrivals[i].leaf);
   }
   core_free(cx, w->nodes, (size_t)w->room * sizeof *w->nodes);
+  core_free(cx, w->asides, (size_t)w->room_asides * sizeof *w->asides);
   core_free(cx, w->arrivals, (size_t)w->room_arrivals * sizeof *w->arrivals);
 }
 
 static bool run_walk (walk *w, node *root, int output, heed_tensor *seed) {
   if (!reach_all(w, root)) return false;
   qsort(w->nodes, (size_t)w->count, sizeof *w->nodes, later_first);
-  heed_drop(root->incoming[output]);           /* of a walk that this one interrupts */
   root->incoming[output] = heed_keep(seed);
   for (int64_t i = 0; i < w->count; i++)
     if (!visit(w, w->nodes[i])) return false;
@@ -373,6 +412,8 @@ static heed_tensor *first_gradient (heed_tensor *y, heed_tensor *seed) {
     if (one == NULL) return NULL;
     return op_filled(one, 1) ? one : NULL;
   }
+  if (seed->cx != y->cx)
+    return core_fail(y->cx, "backward: the gradient belongs to another context");
   if (!layout_same_shape(&seed->at, &y->at))
     return core_fail(y->cx, "backward: the gradient has shape %s, the tensor %s",
                      layout_text(&seed->at, got), layout_text(&y->at, want));

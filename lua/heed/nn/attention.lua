@@ -201,6 +201,15 @@ function MultiHeadAttention:attend(x, context, o)
 end
 
 
+-- Refuses x as its own context where keys are made of other features.
+function MultiHeadAttention:check_self(x)
+  local dim, context_dim = self.query.weight:size(2), self.key.weight:size(2)
+  if dim == context_dim then return end
+  heed.fail("%s: a context of %d features expected, as in layer(x, context), got %s alone",
+            SELF, context_dim, options.kind(x))
+end
+
+
 ---@param x heed.Tensor (B, T, dim), or (T, dim)
 ---@param context? heed.Tensor (B, S, context_dim), or (S, context_dim)
 ---@param given? heed.attention.call
@@ -209,6 +218,7 @@ end
 function MultiHeadAttention:forward(x, context, given)
   local o
   context, o = arguments(SELF, x, context, given)
+  if context == x then self:check_self(x) end
   local wanted, captor = o.weights, self:captor()
   o.weights = wanted or captor ~= nil
   o.dropout = self.training and self.dropout or 0

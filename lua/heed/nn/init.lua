@@ -6,6 +6,7 @@
 
 local nn = {}
 
+local options = require "heed.options"
 local parameter = require "heed.nn.parameter"
 
 nn.Module = require "heed.nn.module"
@@ -17,4 +18,4 @@ for _, file in ipairs{"heed.nn.layers", "heed.nn.attention"} do
 end
 
 
-return nn
+return options.strict("heed.nn", nn)

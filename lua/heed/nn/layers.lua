@@ -8,8 +8,8 @@ local parameter = require "heed.nn.parameter"
 
 local Parameter = parameter.Parameter
 local count, read = options.count, options.read
-local dropout, embedding, linear = heed.dropout, heed.embedding, heed.linear
-local layer_norm, rms_norm = heed.layer_norm, heed.rms_norm
+local dropout, embedding, is_tensor = heed.dropout, heed.embedding, heed.is_tensor
+local layer_norm, linear, rms_norm = heed.layer_norm, heed.linear, heed.rms_norm
 
 local layers = {}
 
@@ -60,10 +60,22 @@ function Linear:reset()
 end
 
 
+local function refuse_type(x, wanted)
+  if not x.dtype:find("float") then
+    heed.fail("nn.Linear: a float type expected as input, got %s; x:to('%s'), or nn.Embedding "
+              .. "for ids", x.dtype, wanted)
+  end
+  heed.fail("nn.Linear: %s expected as input, the type of its weight, got %s; x:to('%s') or "
+            .. "model:to('%s')", wanted, x.dtype, wanted, x.dtype)
+end
+
+
 ---@param x heed.Tensor (..., inputs)
 ---@return heed.Tensor y (..., outputs)
 function Linear:forward(x)
-  return linear(x, self.weight, self.bias)
+  local weight = self.weight
+  if is_tensor(x) and x.dtype ~= weight.dtype then refuse_type(x, weight.dtype) end
+  return linear(x, weight, self.bias)
 end
 
 
@@ -296,7 +308,7 @@ local function activation(who, value)
   local names = {}
   for _, f in pairs(ACTIVATIONS) do names[#names + 1] = f end
   table.sort(names)
-  heed.fail('%s: unknown activation "%s", %s', who, value, options.hint(value, names))
+  heed.fail("%s: unknown activation '%s'; %s", who, value, options.hint(value, names))
 end
 
 

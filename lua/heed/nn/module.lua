@@ -71,13 +71,45 @@ function Module:__tostring()
 end
 
 
--- What stands in a field: a module, a tensor, or a list of them, which is flattened.
-local function flatten(found, name, value)
+local function is_plain(value)
+  return type(value) == "table" and getmetatable(value) == nil
+end
+
+
+-- Numbers before names, each in their own order.
+local function before(a, b)
+  local a_number, b_number = type(a) == "number", type(b) == "number"
+  if a_number ~= b_number then return a_number end
+  return a < b
+end
+
+
+-- The keys of a table below which a module or a tensor may stand.
+local function keys_of(t)
+  local keys = {}
+  for key, value in next, t do
+    local named = type(key) == "number" or type(key) == "string"
+    if named and (type(value) == "table" or type(value) == "userdata") then
+      keys[#keys + 1] = key
+    end
+  end
+  table.sort(keys, before)
+  return keys
+end
+
+
+-- What stands in a field: a module, a tensor, or a table of them, which is flattened; a table
+-- within itself is not entered.
+local function flatten(found, name, value, above)
   local role = is_module(value) and "module" or parameter.role(value)
   if role then
     found[#found + 1] = {name = name, value = value, role = role}
-  elseif type(value) == "table" and getmetatable(value) == nil then
-    for i, v in ipairs(value) do flatten(found, name .. "." .. i, v) end
+  elseif is_plain(value) and not above[value] then
+    above[value] = true
+    for _, key in ipairs(keys_of(value)) do
+      flatten(found, name .. "." .. tostring(key), value[key], above)
+    end
+    above[value] = nil
   end
 end
 
@@ -86,7 +118,7 @@ end
 ---@return {name: string, value: any, role: string}[]
 function Module:fields()
   local found = {}
-  for name, value in pairs(self) do flatten(found, tostring(name), value) end
+  for name, value in pairs(self) do flatten(found, tostring(name), value, {}) end
   return found
 end
 
@@ -177,10 +209,20 @@ local function walk(module, path, visit, seen, above)
 end
 
 
+-- A plain tensor is no parameter, also where it looks like one.
+local function refuse_plain(module, path, t)
+  local released = not pcall(heed.numel, t)
+  if released or not (t.requires_grad and t.is_leaf) then return end
+  heed.fail("%s: field '%s' is a leaf that requires grad, but no parameter; nn.Parameter(t) is "
+            .. "trained and saved, t:detach() is neither", module.__name, path)
+end
+
+
 -- All things of a role as a list of {name, value}, each once.
 local function each(module, wanted)
   local list = {}
   walk(module, "", function(path, value, role, again)
+    if role == "tensor" and wanted.parameter then refuse_plain(module, path, value) end
     if wanted[role] and not again then list[#list + 1] = {path, value} end
   end, {}, {})
   return list
@@ -281,6 +323,7 @@ end
 local function slots(module)
   local list, of = {}, {}
   walk(module, "", function(path, value, role)
+    if role == "tensor" then refuse_plain(module, path, value) end
     if role ~= "parameter" and role ~= "buffer" then return end
     if not of[value] then
       of[value] = {names = {}, value = value}

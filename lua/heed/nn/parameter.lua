@@ -2,7 +2,7 @@
 --
 --   nn.Parameter   is trained and saved
 --   nn.Buffer      is saved
---   any tensor     moves with the module, and that is all
+--   any tensor     moves with the module, and that is all; a leaf that requires grad is refused
 
 local heed = require "heed"
 local options = require "heed.options"
@@ -35,6 +35,9 @@ end
 ---@return heed.Tensor
 function parameter.Parameter(t, given)
   local o = options.read("nn.Parameter", given, {requires_grad = true})
+  if o.requires_grad and heed.is_tensor(t) and not FLOATS[t.dtype] then
+    heed.fail("nn.Parameter: a float type expected, got %s; t:float(), or nn.Buffer(t)", t.dtype)
+  end
   local own = mark("nn.Parameter", t, "parameter")
   own:requires_grad_(o.requires_grad)
   return own

@@ -10,6 +10,8 @@
 --
 -- Shared weights are counted where they are met first, and named there.
 
+local heed = require "heed"
+
 -- 10716 -> "10,716"
 local function grouped(n)
   local text = tostring(n):reverse():gsub("(%d%d%d)", "%1,"):reverse()
@@ -17,8 +19,17 @@ local function grouped(n)
 end
 
 
+-- What stands between a module's parentheses; a weight that was released tells it nothing.
+local function description(module)
+  local good, inside = pcall(module.describe, module)
+  if good then return inside end
+  if tostring(inside):find("was released", 1, true) then return "?" end
+  error(inside, 0)
+end
+
+
 local function title(module)
-  local inside = module:describe()
+  local inside = description(module)
   return module.__name .. (inside ~= "" and "(" .. inside .. ")" or "")
 end
 
@@ -27,6 +38,7 @@ end
 local function shape(self, path, t, role)
   if self.first[t] then return "= " .. self.first[t], 0 end
   self.first[t] = path
+  if not pcall(heed.numel, t) then return "[released]", 0 end
   local text = tostring(t.shape)
   if role ~= "parameter" then return text, 0 end
   return t.requires_grad and text or text .. " frozen", t:numel()
@@ -115,7 +127,7 @@ local function format(rows)
     widest(rows, "name"), widest(rows, "kind"), widest(rows, "shapes"), widest(rows, "count"))
   local lines = {}
   for i, row in ipairs(rows) do
-    lines[i] = columns:format(row.name, row.kind, row.shapes, row.count):gsub("%s+$", "")
+    lines[i] = columns:format(row.name, row.kind, row.shapes, row.count):match("^.*%S") or ""
   end
   return table.concat(lines, "\n")
 end

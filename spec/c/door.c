@@ -1,0 +1,124 @@
+/*
+** door.c - what only a host written in C can do: pass NULL on, give numbers for gradients, use
+** two contexts, lend odd truths, round as it likes.
+*/
+
+#include <fenv.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "heed.h"
+
+enum { LONG = 1 << 18 };
+
+static int failed;
+
+static void check (bool good, const char *what) {
+  if (good) return;
+  printf("door: %s: wrong\n", what);
+  failed = 1;
+}
+
+static heed_tensor *leaf (heed_context *cx, double value) {
+  heed_tensor *t = heed_from(cx, HEED_FLOAT64, 0, NULL, &value);
+  heed_require_grad(t, true);
+  return t;
+}
+
+static double gradient_of (heed_tensor *t) {
+  double value = -1;
+  heed_tensor *g = heed_gradient(t);
+  heed_read(g, HEED_FLOAT64, &value);
+  heed_drop(g);
+  return value;
+}
+
+static void nothing_comes_back (void) {
+  heed_value number[] = {heed_f(1)};
+  check(heed_call(NULL, HEED_exp, number, 1) == NULL, "a call without a context");
+  check(!heed_apply_in_place(NULL, HEED_exp, number, 1), "one in place");
+  check(heed_describe(NULL, HEED_exp) == NULL, "its signature");
+  check(!heed_record_custom(NULL, NULL, 0, NULL, 0, NULL), "an operation of the host's");
+}
+
+static bool back (void *self, int n, heed_tensor *const *gradients, int ninputs,
+                  heed_tensor **results) {
+  (void)n; (void)gradients;
+  for (int i = 0; i < ninputs; i++) results[i] = heed_number(self, 2);
+  return true;
+}
+
+static void numbers_are_gradients (heed_context *cx, heed_context *other) {
+  heed_tensor *x = leaf(cx, 3), *seed = heed_number(cx, 2), *stranger = heed_number(other, 2);
+  check(heed_backward(x, seed, false) && gradient_of(x) == 2, "a number as the first gradient");
+  check(heed_set_gradient(x, seed) && heed_backward(x, NULL, false) && gradient_of(x) == 3,
+        "a gradient set to a number");
+  check(!heed_backward(x, stranger, false) && heed_error(cx) != NULL, "another context's");
+  heed_clear(cx);
+  heed_tensor *y = heed_detach(x);
+  heed_custom custom = {back, NULL, cx};
+  heed_set_gradient(x, NULL);
+  check(heed_record_custom(cx, &custom, 1, &x, 1, &y) && heed_backward(y, NULL, false) &&
+        gradient_of(x) == 2, "a number from a rule");
+  heed_drop(y); heed_drop(stranger); heed_drop(seed); heed_drop(x);
+}
+
+static void numbers_broadcast (heed_context *cx) {
+  float zeros[6] = {0}, sum[6];
+  heed_tensor *five = heed_number(cx, 5);
+  heed_tensor *x = heed_from(cx, HEED_FLOAT32, 2, (int64_t[]){2, 3}, zeros);
+  heed_data(five);                 /* gives it storage */
+  heed_tensor *y = heed_call(cx, HEED_add, (heed_value[]){heed_t(x), heed_t(five)}, 2);
+  check(heed_read(y, HEED_FLOAT32, sum) && sum[0] == 5 && sum[5] == 5, "a number in storage");
+  heed_drop(y); heed_drop(x); heed_drop(five);
+}
+
+static void truths_are_one (heed_context *cx) {
+  uint8_t odd[4] = {0, 1, 2, 255}, bytes[4];
+  const uint8_t even[4] = {0, 1, 1, 1};
+  heed_tensor *lent = heed_lend(cx, HEED_BOOL, 1, (int64_t[]){4}, odd, NULL, NULL);
+  heed_tensor *copied = heed_from(cx, HEED_BOOL, 1, (int64_t[]){4}, odd);
+  check(heed_read(lent, HEED_BOOL, bytes) && memcmp(bytes, even, 4) == 0, "lent truths");
+  check(memcmp(heed_data(copied), even, 4) == 0, "copied truths");
+  check(heed_write(copied, HEED_BOOL, odd) && memcmp(heed_data(copied), even, 4) == 0,
+        "written truths");
+  heed_drop(copied); heed_drop(lent);
+}
+
+/* x / 3 by some threads, while the host rounds upwards. */
+static void divide (int threads, const float *x, float *y) {
+  heed_host host = {.threads = threads};
+  heed_context *cx = heed_open(&host);
+  heed_tensor *t = heed_from(cx, HEED_FLOAT32, 1, (int64_t[]){LONG}, x);
+  fesetround(FE_UPWARD);
+  heed_tensor *q = heed_call(cx, HEED_div, (heed_value[]){heed_t(t), heed_f(3)}, 2);
+  check(fegetround() == FE_UPWARD, "the host's rounding");
+  fesetround(FE_TONEAREST);
+  heed_read(q, HEED_FLOAT32, y);
+  heed_drop(q); heed_drop(t);
+  heed_close(cx);
+}
+
+static void rounds_alike (void) {
+  static float x[LONG], one[LONG], four[LONG];
+  for (int i = 0; i < LONG; i++) x[i] = (float)i;
+  divide(1, x, one);
+  divide(4, x, four);
+  check(memcmp(one, four, sizeof one) == 0, "one thread and four");
+  bool nearest = true;
+  for (int i = 0; i < LONG; i++) nearest = nearest && one[i] == x[i] / 3;
+  check(nearest, "rounding to nearest");
+}
+
+int main (void) {
+  heed_context *cx = heed_open(NULL), *other = heed_open(NULL);
+  nothing_comes_back();
+  numbers_are_gradients(cx, other);
+  numbers_broadcast(cx);
+  truths_are_one(cx);
+  rounds_alike();
+  heed_close(other);
+  heed_close(cx);
+  if (!failed) puts("door: as it says");
+  return failed;
+}

@@ -1,0 +1,183 @@
+/*
+** cards.c - the door of CUDA for C: which cards there are, what their memory holds, how long
+** something took.
+*/
+
+#include "core/core.h"
+
+#include <stdio.h>
+#include <string.h>
+
+
+/* A card that is open, or is opened now; NULL after a message. */
+static device *card_at (heed_context *cx, const char *who, int index) {
+  char name[16];
+  if (index < 0 || index >= CORE_GPUS)
+    return core_fail(cx, "%s: there is no 'cuda:%d'", who, index);
+  snprintf(name, sizeof name, "cuda:%d", index);
+  return core_device(cx, who, name);
+}
+
+
+static bool done (heed_context *cx, const char *who, const char *why) {
+  return why == NULL || core_fail(cx, "%s: %s", who, why);
+}
+
+
+const char *heed_cuda_reason (heed_context *cx) {
+  return cx != NULL ? core_cuda_reason(cx) : "no context";
+}
+
+
+int heed_cuda_count (heed_context *cx) {
+  return heed_cuda_reason(cx) == NULL ? cx->cuda->count() : 0;
+}
+
+
+bool heed_cuda_properties (heed_context *cx, int index, heed_card *card) {
+  cuda_properties p;
+  if (cx == NULL) return false;
+  const char *why = core_cuda_reason(cx);
+  if (why != NULL) return core_fail(cx, "properties: %s", why);
+  if (index < 0 || index >= cx->cuda->count())
+    return core_fail(cx, "properties: there is no 'cuda:%d'; cards count from 0", index);
+  if (!done(cx, "properties", cx->cuda->properties(index, &p))) return false;
+  memcpy(card->name, p.name, sizeof card->name);
+  card->memory = p.memory;
+  card->major = p.major;
+  card->minor = p.minor;
+  card->multiprocessors = p.processors;
+  return true;
+}
+
+
+bool heed_cuda_synchronize (heed_context *cx, int index) {
+  if (cx == NULL) return false;
+  device *d = card_at(cx, "synchronize", index);
+  return d != NULL && done(cx, "synchronize", cx->cuda->wait(d));
+}
+
+
+bool heed_cuda_memory_now (heed_context *cx, int index, heed_cuda_memory *now) {
+  cuda_memory m;
+  device *d = cx != NULL ? card_at(cx, "memory", index) : NULL;
+  if (d == NULL) return false;
+  cx->cuda->memory(d, &m);
+  *now = (heed_cuda_memory){m.live, m.cached, m.peak, m.limit, m.free, m.total};
+  return true;
+}
+
+
+bool heed_cuda_reset_peak (heed_context *cx, int index) {
+  device *d = cx != NULL ? card_at(cx, "reset_peak", index) : NULL;
+  if (d != NULL) cx->cuda->reset_peak(d);
+  return d != NULL;
+}
+
+
+bool heed_cuda_limit (heed_context *cx, int index, size_t bytes) {
+  device *d = cx != NULL ? card_at(cx, "limit", index) : NULL;
+  if (d != NULL) cx->cuda->limit(d, bytes);
+  return d != NULL;
+}
+
+
+bool heed_cuda_trim (heed_context *cx, int index) {
+  device *d = cx != NULL ? card_at(cx, "empty_cache", index) : NULL;
+  if (d != NULL) cx->cuda->trim(d);
+  return d != NULL;
+}
+
+
+bool heed_cuda_block (heed_context *cx, bool yes) {
+  if (cx == NULL || core_device(cx, "blocking", "cuda") == NULL) return false;
+  for (int i = 0; i < CORE_GPUS; i++)
+    if (cx->gpu[i] != NULL) cx->cuda->block(cx->gpu[i], yes);
+  return true;
+}
+
+
+heed_moment *heed_cuda_moment (heed_context *cx, int index) {
+  device *d = cx != NULL ? card_at(cx, "elapsed", index) : NULL;
+  if (d == NULL) return NULL;
+  cuda_moment *m = cx->cuda->moment(d);
+  if (m == NULL) core_fail(cx, "elapsed: there is no memory for an event");
+  return (heed_moment *)m;
+}
+
+
+bool heed_cuda_between (heed_context *cx, int index, heed_moment *from, heed_moment *to,
+                        double *seconds) {
+  device *d = cx != NULL ? card_at(cx, "elapsed", index) : NULL;
+  return d != NULL && done(cx, "elapsed", cx->cuda->between(d, (cuda_moment *)from,
+                                                            (cuda_moment *)to, seconds));
+}
+
+
+void heed_cuda_forget (heed_context *cx, int index, heed_moment *m) {
+  if (cx != NULL && m != NULL && cx->gpu[index] != NULL)
+    cx->cuda->forget(cx->gpu[index], (cuda_moment *)m);
+}
+
+
+/*
+** {==================================================================
+** Captured work
+** ===================================================================
+*/
+
+struct heed_graph {
+  device *where;
+  cuda_recording *kept;
+};
+
+
+bool heed_cuda_capture (heed_context *cx, int index) {
+  device *d = cx != NULL ? card_at(cx, "capture", index) : NULL;
+  if (d == NULL) return false;
+  if (cx->captured != NULL)
+    return core_fail(cx, "capture: the work of %s is captured already", cx->captured->name);
+  if (!done(cx, "capture", cx->cuda->capture(d))) return false;
+  cx->captured = d;
+  return true;
+}
+
+
+heed_graph *heed_cuda_capture_end (heed_context *cx) {
+  const char *why = NULL;
+  if (cx == NULL || cx->captured == NULL) return NULL;
+  device *d = cx->captured;
+  cx->captured = NULL;
+  cuda_recording *kept = cx->cuda->capture_end(d, &why);
+  heed_graph *g = kept != NULL ? core_alloc(cx, sizeof *g) : core_fail(cx, "capture: %s", why);
+  if (g == NULL && kept != NULL) cx->cuda->drop(d, kept);
+  if (g != NULL) *g = (heed_graph){d, kept};
+  return g;
+}
+
+
+bool heed_cuda_replay (heed_context *cx, heed_graph *g) {
+  return cx != NULL && g != NULL && done(cx, "capture", cx->cuda->replay(g->where, g->kept));
+}
+
+
+bool heed_cuda_set_step (heed_context *cx, heed_graph *g, int which, const heed_step *step) {
+  if (cx == NULL || g == NULL) return false;
+  return done(cx, "capture", cx->cuda->set_step(g->where, g->kept, which, step));
+}
+
+
+void heed_cuda_drop_graph (heed_context *cx, heed_graph *g) {
+  if (cx == NULL || g == NULL) return;
+  cx->cuda->drop(g->where, g->kept);
+  core_free(cx, g, sizeof *g);
+}
+
+
+int64_t heed_works (heed_context *cx, int index) {
+  if (cx == NULL || index < -1 || index >= CORE_GPUS) return 0;
+  const device *d = index < 0 ? cx->cpu : cx->gpu[index];
+  return d != NULL ? d->works : 0;
+}
+
+/* }================================================================== */

@@ -1,0 +1,148 @@
+/*
+** lua_cuda.c - heed.cuda: which cards there are, what they hold, how long they take.
+*/
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "lua_heed.h"
+
+
+/* The card at i: a number from 0, a name as a tensor has it, or nothing, for the first. */
+static int card_at (lua_State *L, int i) {
+  if (lua_isnoneornil(L, i)) return 0;
+  const char *name = lua_type(L, i) == LUA_TSTRING ? lua_tostring(L, i) : NULL;
+  if (name != NULL && strcmp(name, "cuda") == 0) return 0;
+  if (name != NULL && strncmp(name, "cuda:", 5) == 0 && name[5] >= '0' && name[5] <= '9')
+    return (int)strtol(name + 5, NULL, 10);
+  int64_t index = -1;
+  if (name != NULL || !to_whole(L, i, &index) || index < 0 || index > 255)
+    raise_wrong(L, function_name(L), "device", "a card's number from 0, or its name", i);
+  return (int)index;
+}
+
+
+/* available(): true, or false and why not */
+static int l_available (lua_State *L) {
+  const char *why = heed_cuda_reason(enter(L)->cx);
+  lua_pushboolean(L, why == NULL);
+  if (why == NULL) return 1;
+  lua_pushstring(L, why);
+  return 2;
+}
+
+
+static int l_device_count (lua_State *L) {
+  lua_pushinteger(L, heed_cuda_count(enter(L)->cx));
+  return 1;
+}
+
+
+static void set_bytes (lua_State *L, const char *name, size_t bytes) {
+  lua_pushinteger(L, bytes <= INT64_MAX ? (lua_Integer)bytes : INT64_MAX);
+  lua_setfield(L, -2, name);
+}
+
+
+/* properties([device]): {name, memory, capability, multiprocessors} */
+static int l_properties (lua_State *L) {
+  heed_card card;
+  if (!heed_cuda_properties(enter(L)->cx, card_at(L, 1), &card)) return raise_failure(L);
+  lua_createtable(L, 0, 4);
+  lua_pushstring(L, card.name);
+  lua_setfield(L, -2, "name");
+  set_bytes(L, "memory", card.memory);
+  lua_pushfstring(L, "%d.%d", card.major, card.minor);
+  lua_setfield(L, -2, "capability");
+  lua_pushinteger(L, card.multiprocessors);
+  lua_setfield(L, -2, "multiprocessors");
+  return 1;
+}
+
+
+/* synchronize([device]): waits for its work; an error that came late is raised here */
+static int l_synchronize (lua_State *L) {
+  if (!heed_cuda_synchronize(enter(L)->cx, card_at(L, 1))) return raise_failure(L);
+  return 0;
+}
+
+
+/* memory([device]): bytes {live, cached, peak, limit, free, total} */
+static int l_memory (lua_State *L) {
+  heed_cuda_memory now;
+  if (!heed_cuda_memory_now(enter(L)->cx, card_at(L, 1), &now)) return raise_failure(L);
+  lua_createtable(L, 0, 6);
+  set_bytes(L, "live", now.live);
+  set_bytes(L, "cached", now.cached);
+  set_bytes(L, "peak", now.peak);
+  set_bytes(L, "limit", now.limit);
+  set_bytes(L, "free", now.free);
+  set_bytes(L, "total", now.total);
+  return 1;
+}
+
+
+/* limit(bytes[, device]): the most that this state may hold there */
+static int l_limit (lua_State *L) {
+  heed_context *cx = enter(L)->cx;
+  int64_t bytes = check_whole(L, 1, "limit", "bytes");
+  if (bytes <= 0) raise_wrong(L, "limit", "bytes", "a number of bytes above 0", 1);
+  if (!heed_cuda_limit(cx, card_at(L, 2), (size_t)bytes)) return raise_failure(L);
+  return 0;
+}
+
+
+static int l_reset_peak (lua_State *L) {
+  if (!heed_cuda_reset_peak(enter(L)->cx, card_at(L, 1))) return raise_failure(L);
+  return 0;
+}
+
+
+/* empty_cache([device]): gives memory that waits for tensors back to the card */
+static int l_empty_cache (lua_State *L) {
+  if (!heed_cuda_trim(enter(L)->cx, card_at(L, 1))) return raise_failure(L);
+  return 0;
+}
+
+
+/* blocking(yes): each operation is waited for, so that errors are raised at their line */
+static int l_blocking (lua_State *L) {
+  heed_context *cx = enter(L)->cx;
+  if (!lua_isboolean(L, 1)) raise_wrong(L, "blocking", "yes", "true or false", 1);
+  if (!heed_cuda_block(cx, lua_toboolean(L, 1))) return raise_failure(L);
+  return 0;
+}
+
+
+/* elapsed(f, ...): the seconds that the first card took for it, then f's results */
+static int l_elapsed (lua_State *L) {
+  heed_context *cx = enter(L)->cx;
+  double seconds = 0;
+  check_callable(L, 1, "elapsed");
+  heed_moment *from = heed_cuda_moment(cx, 0);
+  if (from == NULL) return raise_failure(L);
+  int status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
+  enter(L);
+  heed_moment *to = status == LUA_OK ? heed_cuda_moment(cx, 0) : NULL;
+  bool good = to != NULL && heed_cuda_between(cx, 0, from, to, &seconds);
+  heed_cuda_forget(cx, 0, from);
+  heed_cuda_forget(cx, 0, to);
+  if (status != LUA_OK) return lua_error(L);
+  if (!good) return raise_failure(L);
+  lua_pushnumber(L, seconds);
+  lua_insert(L, 1);
+  return lua_gettop(L);
+}
+
+
+void open_cuda (lua_State *L, int module) {
+  static const luaL_Reg functions[] = {
+    {"available", l_available}, {"blocking", l_blocking}, {"device_count", l_device_count},
+    {"elapsed", l_elapsed}, {"empty_cache", l_empty_cache}, {"limit", l_limit},
+    {"memory", l_memory}, {"properties", l_properties}, {"reset_peak", l_reset_peak},
+    {"synchronize", l_synchronize}, {NULL, NULL}
+  };
+  lua_newtable(L);
+  register_functions(L, functions, -1);
+  lua_setfield(L, module, "cuda");
+}

@@ -1,0 +1,92 @@
+/*
+** lua_graph.c - captured work as a userdata. The Lua half decides when to capture and to replay.
+*/
+
+#include "lua_heed.h"
+
+static const char graph_key = 0;       /* its address names the metatable in the registry */
+
+
+static heed_graph **graph_at (lua_State *L, int i) {
+  bool is = false;
+  if (lua_getmetatable(L, i)) {
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &graph_key);
+    is = lua_rawequal(L, -1, -2);
+    lua_pop(L, 2);
+  }
+  heed_graph **g = is ? lua_touserdata(L, i) : NULL;
+  if (g == NULL || *g == NULL)
+    raise(L, "%s: captured work expected, got %s", function_name(L), told(L, i));
+  return g;
+}
+
+
+/* capture_begin(card): what follows is kept, not done */
+static int l_capture_begin (lua_State *L) {
+  heed_context *cx = enter(L)->cx;
+  if (!heed_cuda_capture(cx, (int)check_whole(L, 1, "capture", "card"))) return raise_failure(L);
+  return 0;
+}
+
+
+/* capture_end(): what was kept; nil after an error that it has told of */
+static int l_capture_end (lua_State *L) {
+  heed_context *cx = enter(L)->cx;
+  heed_graph **g = lua_newuserdatauv(L, sizeof *g, 0);
+  *g = NULL;
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &graph_key);
+  lua_setmetatable(L, -2);
+  *g = heed_cuda_capture_end(cx);
+  return *g != NULL ? 1 : raise_failure(L);
+}
+
+
+static int l_replay (lua_State *L) {
+  heed_context *cx = enter(L)->cx;
+  if (!heed_cuda_replay(cx, *graph_at(L, 1))) return raise_failure(L);
+  return 0;
+}
+
+
+/* replay_step(graph, which, options): the numbers of an optimiser's step from now on */
+static int l_replay_step (lua_State *L) {
+  heed_context *cx = enter(L)->cx;
+  heed_graph *g = *graph_at(L, 1);
+  int which = (int)check_whole(L, 2, "capture", "which");
+  luaL_checktype(L, 3, LUA_TTABLE);
+  heed_step step = read_step(L, 3);
+  if (!heed_cuda_set_step(cx, g, which, &step)) return raise_failure(L);
+  return 0;
+}
+
+
+static int l_graph_gc (lua_State *L) {
+  binding *b = binding_of(L);
+  heed_graph **g = lua_touserdata(L, 1);
+  if (b->cx != NULL) heed_cuda_drop_graph(b->cx, *g);
+  *g = NULL;
+  return 0;
+}
+
+
+/* works(card): how many works it has done; works(-1): the processor */
+static int l_works (lua_State *L) {
+  heed_context *cx = enter(L)->cx;
+  lua_pushinteger(L, heed_works(cx, (int)check_whole(L, 1, "works", "card")));
+  return 1;
+}
+
+
+void open_graph (lua_State *L, int module) {
+  static const luaL_Reg functions[] = {
+    {"capture_begin", l_capture_begin}, {"capture_end", l_capture_end}, {"replay", l_replay},
+    {"replay_step", l_replay_step}, {"works", l_works}, {NULL, NULL}
+  };
+  static const luaL_Reg own[] = {{"__gc", l_graph_gc}, {NULL, NULL}};
+  register_functions(L, functions, module);
+  lua_newtable(L);
+  register_functions(L, own, -1);
+  lua_pushboolean(L, 0);
+  lua_setfield(L, -2, "__metatable");
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &graph_key);
+}
