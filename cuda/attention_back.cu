@@ -1,0 +1,277 @@
+/*
+** attention_back.cu - the gradients of attention. See attention.h.
+**
+** With weights p = 2^(s - lse), made again, and g the gradient of y: dv = p^T g, dp = g v^T,
+** ds = p (dp - delta), delta = sum(g y) less the gradient of lse; dq = scale ds k, dk = scale
+** ds^T q. One pass over the keys makes dq and dbias, one over the queries dk and dv, so that each
+** sum is one block's and its order is fixed; heads of q that share keys come one after the other.
+*/
+
+#include "cuda/attention.h"
+
+#define ROWS_THREADS 128           /* of prepare_rows: one for each query */
+
+
+/*
+** {==================================================================
+** What is one number for each query: lse as a power of 2, and delta
+** ===================================================================
+*/
+
+template <class T> INLINE T *lse_of_rows (const attend &a) { return (T *)a.rows; }
+template <class T> INLINE T *delta_of_rows (const attend &a) {
+  return (T *)a.rows + a.B * a.H * a.T;
+}
+
+
+/*
+** Where nothing is attended to lse is made +inf: weights are 2^-inf then. Delta is summed up in
+** the order of dp, so that the two are equal where a query attends to one key only.
+*/
+template <class S> KERNEL prepare_rows (__grid_constant__ const attend a) {
+  typedef COMPUTED(S) T;
+  const int64_t n = a.B * a.H * a.T;
+  for (int64_t r = first_index(); r < n; r += index_step()) {
+    const tile x = {r / a.T / a.H, r / a.T % a.H, r % a.T, 0, 0, 0};
+    const S *g = (const S *)a.g.data + row_at(a.g, x, x.i);
+    const S *y = (const S *)a.y.data + row_at(a.y, x, x.i);
+    T sum = 0;
+    for (int64_t d = 0; d < a.Dv; d++)
+      sum = multiply_add((T)wide(g[d * a.g.stride[3]]), (T)wide(y[d * a.y.stride[3]]), sum);
+    if (a.g_lse.data != NULL)
+      sum -= ((const T *)a.g_lse.data)[row_at(a.g_lse, x, x.i)];
+    const T lse = ((const T *)a.lse.data)[row_at(a.lse, x, x.i)] * (T)LOG2E;
+    lse_of_rows<T>(a)[r] = lse == -(T)INFINITY ? (T)INFINITY : lse;
+    delta_of_rows<T>(a)[r] = sum;
+  }
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** p and ds of a tile
+** ===================================================================
+*/
+
+/*
+** Of line i of this thread: products in p and dp become weights, after dropout, and slopes of
+** scores. What is blocked has neither, even where its row's normaliser or its key is NaN.
+*/
+template <class S, class T>
+INLINE void weigh_line (T *of_p, T *of_dp, const attend &a, const tile &x, unsigned may, int i,
+                        bool to_bias) {
+  const int64_t row = x.i + tile_y() * FEW(T) + i, key = x.j + tile_x() * FEW(T);
+  const bool here = row < x.i_end;
+  const int64_t at = (x.b * a.H + x.h) * a.T + row;
+  const T lse = here ? lse_of_rows<T>(a)[at] : (T)INFINITY;
+  const T delta = here ? delta_of_rows<T>(a)[at] : (T)0;
+  few<T> p = own_line(of_p, i), ds = own_line(of_dp, i), factor;
+  if (a.drop != 0) factor = dropout_factors<T>(a, x, row, key);
+  EACH(T, j) {
+    T slope = 1, score = p.at[j];
+    if (a.cap != 0) score = cap_score(a, score, &slope);
+    const bool yes = may >> (i * FEW(T) + j) & 1;
+    if (yes && a.bias.data != NULL) score += bias_at<T>(a, x, row, key + j);
+    const T weight = yes && score != -(T)INFINITY ? exp2(score - lse) : (T)0, dp = ds.at[j];
+    p.at[j] = weight;
+    ds.at[j] = weight * (dp - delta);
+    if (a.drop != 0) {             /* dp counts with the weights after it, delta not */
+      p.at[j] = weight * factor.at[j];
+      ds.at[j] = p.at[j] * dp - weight * delta;
+    }
+    if (weight == 0 && a.mask.n > 0) ds.at[j] = slope = 0;
+    if (to_bias && here && key + j < a.S)
+      ((S *)a.dbias.data)[row_at(a.dbias, x, row) + (key + j) * a.dbias.stride[3]] =
+          convert<S>(ds.at[j]);
+    ds.at[j] *= slope;
+  }
+  own_line(of_p, i) = p;
+  own_line(of_dp, i) = ds;
+}
+
+
+/* Into 'p' and 'ds'; 'room' is one more tile of shared memory. */
+template <class S, class T>
+INLINE void make_slopes (T *p, T *ds, T *room, const attend &a, const tile &x, unsigned may,
+                         bool to_bias) {
+  part<T> sum;
+  multiply_rows<S>(sum, a.g, row_at(a.g, x, x.i), at_most(x.i_end - x.i, SIDE(T)), (T)1, a.v,
+                   head_at(a.v, x.b, x.h / a.shared) + x.j * a.v.stride[2],
+                   at_most(x.j_end - x.j, SIDE(T)), a.Dv, p, room);
+  __syncthreads();                 /* 'ds' is not read any more, by the tile before */
+  store_part(ds, sum);
+  multiply_keys<S>(sum, a, x, p, room);
+  __syncthreads();
+  store_part(p, sum);
+#pragma unroll 1
+  for (int i = 0; i < FEW(T); i++) weigh_line<S>(p, ds, a, x, may, i, to_bias);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** dq and dbias: a block has a tile of queries, and COLUMNS of dq
+** ===================================================================
+*/
+
+/* The slopes of a tile where nothing is attended to. */
+template <class S, class T> INLINE void clear_bias (const attend &a, const tile &x) {
+  EACH(T, i) EACH(T, j) {
+    const int64_t row = x.i + tile_y() * FEW(T) + i, key = x.j + tile_x() * FEW(T) + j;
+    if (row < x.i_end && key < a.S)
+      ((S *)a.dbias.data)[row_at(a.dbias, x, row) + key * a.dbias.stride[3]] = convert<S>((T)0);
+  }
+}
+
+
+template <class S, int WIDE>
+KERNEL __launch_bounds__(TILE_THREADS, 2) attend_back_rows (__grid_constant__ const attend a) {
+  typedef COMPUTED(S) T;
+  SHARED(T, p);
+  T *ds = p + TILE_SIZE(T), *room = ds + TILE_SIZE(T);
+  const int64_t from = (int64_t)blockIdx.y * COLUMNS(T, WIDE), head = blockIdx.x / a.tiles;
+  const int64_t i = (a.tiles - 1 - blockIdx.x % a.tiles) * SIDE(T);
+  const bool to_bias = from == 0 && a.dbias.data != NULL;
+  tile x = {head / a.H, head % a.H, i, 0, min(i + SIDE(T), a.T), 0};
+  const int64_t end = x.j_end = mask_end(a, x.b, x.i_end);
+  const int64_t k_head = head_at(a.k, x.b, x.h / a.shared);
+  part<T> dq[WIDE];
+#pragma unroll
+  for (int c = 0; c < WIDE; c++) clear_part(dq[c]);
+  for (; x.j < (to_bias ? a.S : end); x.j += SIDE(T)) {
+    unsigned may;
+    if (x.j >= end || !ask_mask<T>(a, x, &may)) {
+      if (to_bias) clear_bias<S, T>(a, x);
+      continue;
+    }
+    part<T> own;
+    make_slopes<S>(p, ds, room, a, x, may, to_bias);
+    load_part(own, ds);
+    __syncthreads();
+    store_part_turned(p, own);
+#pragma unroll
+    for (int c = 0; c < WIDE; c++)
+      add_weighted<S>(dq[c], a, a.k, k_head + x.j * a.k.stride[2], from + c * SIDE(T), a.D,
+                      at_most(x.j_end - x.j, SIDE(T)), p, room);
+  }
+#pragma unroll
+  for (int c = 0; c < WIDE; c++)
+    store_result<S>(a.dq, row_at(a.dq, x, x.i), x.i_end - x.i, from + c * SIDE(T), a.D, dq[c],
+                    (T)a.scale);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** dk and dv: a block has a tile of keys, and COLUMNS of each
+** ===================================================================
+*/
+
+template <class T, int WIDE> struct gradients { part<T> dk[WIDE], dv[WIDE]; };
+
+
+/* What a tile of queries adds, once its p and ds are made; columns from 'from' on. */
+template <class S, class T, int WIDE>
+INLINE void add_queries (gradients<T, WIDE> &sum, const T *p, const T *ds, T *room,
+                         const attend &a, const tile &x, int64_t from) {
+  const int rows = at_most(x.i_end - x.i, SIDE(T));
+#pragma unroll
+  for (int c = 0; c < WIDE; c++) {
+    const int64_t first = from + c * SIDE(T);
+    add_weighted<S>(sum.dv[c], a, a.g, row_at(a.g, x, x.i), first, a.Dv, rows, p, room);
+    add_weighted<S>(sum.dk[c], a, a.q, row_at(a.q, x, x.i), first, a.D, rows, ds, room);
+  }
+}
+
+
+template <class S, int WIDE>
+KERNEL __launch_bounds__(TILE_THREADS, WIDE == 1 ? 2 : 1)
+attend_back_keys (__grid_constant__ const attend a) {
+  typedef COMPUTED(S) T;
+  SHARED(T, p);
+  T *ds = p + TILE_SIZE(T), *room = ds + TILE_SIZE(T);
+  const int64_t from = (int64_t)blockIdx.y * COLUMNS(T, WIDE), heads = a.H / a.shared;
+  const int64_t head = blockIdx.x / a.tiles, hk = head % heads;
+  const int64_t j = blockIdx.x % a.tiles * SIDE(T);
+  tile x = {head / heads, hk * a.shared, 0, j, a.T, min(j + SIDE(T), a.S)};
+  gradients<T, WIDE> sum;
+#pragma unroll
+  for (int c = 0; c < WIDE; c++) {
+    clear_part(sum.dk[c]);
+    clear_part(sum.dv[c]);
+  }
+  const int64_t begin = mask_begin(a, j) / SIDE(T) * SIDE(T);
+  const int64_t end = mask_end(a, x.b, a.T) > j ? a.T : 0;       /* may anybody attend? */
+  for (; x.h < (hk + 1) * a.shared; x.h++)
+    for (x.i = begin; x.i < end; x.i += SIDE(T)) {
+      unsigned may;
+      if (!ask_mask<T>(a, x, &may)) continue;
+      make_slopes<S>(p, ds, room, a, x, may, false);
+      add_queries<S>(sum, p, ds, room, a, x, from);
+    }
+#pragma unroll
+  for (int c = 0; c < WIDE; c++) {
+    const int64_t first = from + c * SIDE(T);
+    store_result<S>(a.dk, head_at(a.dk, x.b, hk) + j * a.dk.stride[2], a.S - j, first, a.D,
+                    sum.dk[c], (T)a.scale);
+    store_result<S>(a.dv, head_at(a.dv, x.b, hk) + j * a.dv.stride[2], a.S - j, first, a.Dv,
+                    sum.dv[c], (T)1);
+  }
+}
+
+/* }================================================================== */
+
+
+static unsigned groups_of (int64_t columns, int of_block) {
+  return (unsigned)max((columns + of_block - 1) / of_block, (int64_t)1);
+}
+
+
+template <class S, int WIDE> static const char *back_with (cuda *self, attend a) {
+  typedef COMPUTED(S) T;
+  const size_t shared = 3 * TILE_SIZE(T) * sizeof(T);
+  const int64_t n = a.B * a.H * a.T;
+  a.rows = cuda_scratch(self, (size_t)(2 * n) * sizeof(T));
+  if (a.rows == NULL) return cuda_no_memory;
+  const char *why = launch(self, cuda_blocks(self, n, ROWS_THREADS), dim3(ROWS_THREADS), 0,
+                           prepare_rows<S>, a);
+  if (why != NULL) return why;
+  a.tiles = tiles_of<T>(a.T);
+  dim3 blocks((unsigned)(a.tiles * a.H * a.B), groups_of(a.D, COLUMNS(T, WIDE)));
+  why = launch(self, blocks, dim3(TILE_THREADS), shared, attend_back_rows<S, WIDE>, a);
+  if (why != NULL) return why;
+  a.tiles = tiles_of<T>(a.S);
+  blocks = dim3((unsigned)(a.tiles * (a.H / a.shared) * a.B),
+                groups_of(max(a.D, a.Dv), COLUMNS(T, WIDE)));
+  return launch(self, blocks, dim3(TILE_THREADS), shared, attend_back_keys<S, WIDE>, a);
+}
+
+
+const char *cuda_attention_back (cuda *self, const work *w) {
+  attend a = attend_of(w);
+  a.g = operand_of(&w->in[ATTENTION_GRADIENT]);
+  a.y = operand_of(&w->in[ATTENTION_OUTPUT]);
+  a.lse = operand_of(&w->in[ATTENTION_LSE]);
+  a.g_lse = operand_of(&w->in[ATTENTION_GRADIENT_LSE]);
+  a.dq = operand_of(&w->out[0]);
+  a.dk = operand_of(&w->out[1]);
+  a.dv = operand_of(&w->out[2]);
+  a.dbias = operand_of(&w->out[3]);
+  bool fits = attention_fits(&w->in[ATTENTION_LSE], a.q.type, true) &&
+              attention_fits(&w->in[ATTENTION_GRADIENT_LSE], a.q.type, true);
+  for (int i = ATTENTION_Q; i <= ATTENTION_V; i++)
+    fits &= attention_fits(&w->in[i], a.q.type, false);
+  for (int i = ATTENTION_GRADIENT; i <= ATTENTION_OUTPUT; i++)
+    fits &= attention_fits(&w->in[i], a.q.type, false);
+  for (int i = 0; i < w->nout; i++) fits &= attention_fits(&w->out[i], a.q.type, false);
+  if (!fits) return attention_types(self);
+  FOR_FLOAT(a.q.type, return max(a.D, a.Dv) > SIDE(COMPUTED(S)) ? back_with<S, 2>(self, a)
+                                                                : back_with<S, 1>(self, a))
+  return attention_types(self);
+}

@@ -1,0 +1,18 @@
+/*
+** core.h - what the core and its cards agree on: C, whose headers don't know C++.
+*/
+
+#ifndef cuda_core_h
+#define cuda_core_h
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+extern "C" {
+#include "core/cuda.h"
+#include "core/device.h"
+}
+
+#endif

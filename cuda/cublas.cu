@@ -1,0 +1,355 @@
+/*
+** cublas.cu - matrix products by cuBLASLt, opened when a device multiplies for the first time.
+**
+** What is used of it is declared here: numbers and signatures of its interface, which CUDA 13's
+** library keeps. A product goes to it if each matrix has an axis whose elements lie one after
+** the other; it thinks in columns, so that it is asked for c^T = b^T a^T. Algorithms are chosen
+** once for a shape and kept. Sums whose order could change from run to run are not allowed.
+*/
+
+#include "cuda/cublas.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#ifdef __CUDACC__
+#define LIBRARY "libcublasLt.so.13"
+#else
+#define LIBRARY "libcublasLt_emulated.so"      /* no card, no products: one that tests stand in */
+#endif
+
+#define WORKSPACE ((size_t)32 << 20)           /* bytes that an algorithm may ask for */
+#define PLANS 512                              /* that are kept */
+
+
+/*
+** {==================================================================
+** The library
+** ===================================================================
+*/
+
+enum {                             /* its numbers */
+  TYPE_32F = 0, TYPE_64F = 1, TYPE_16F = 2, TYPE_16BF = 14,
+  COMPUTE_32F = 68, COMPUTE_64F = 70, COMPUTE_BFLOAT = 75, COMPUTE_TF32 = 77,
+  LAYOUT_BATCHES = 5, LAYOUT_BATCH_STRIDE = 6,
+  DESC_TURN_A = 3, DESC_TURN_B = 4, DESC_EPILOGUE = 7, DESC_BIAS = 8,
+  EPILOGUE_BIAS = 4,
+  PREFER_WORKSPACE = 1, PREFER_REDUCTION = 3, PREFER_ALIGNED_A = 5,
+  REDUCTION_COMPUTE = 2            /* parts of a sum are added in order, not where they meet */
+};
+
+typedef struct algorithm {         /* cublasLtMatmulHeuristicResult_t */
+  uint64_t algo[8];
+  size_t workspace;
+  int state;
+  float waves;
+  int reserved[4];
+} algorithm;
+
+typedef struct library {
+  int (*create) (void **handle);
+  int (*destroy) (void *handle);
+  int (*desc_create) (void **desc, int compute, int scale);
+  int (*desc_destroy) (void *desc);
+  int (*desc_set) (void *desc, int what, const void *value, size_t bytes);
+  int (*layout_create) (void **at, int type, uint64_t rows, uint64_t columns, int64_t step);
+  int (*layout_destroy) (void *at);
+  int (*layout_set) (void *at, int what, const void *value, size_t bytes);
+  int (*prefer_create) (void **preference);
+  int (*prefer_destroy) (void *preference);
+  int (*prefer_set) (void *preference, int what, const void *value, size_t bytes);
+  int (*choose) (void *handle, void *desc, void *a, void *b, void *c, void *d, void *preference,
+                 int wanted, algorithm *found, int *nfound);
+  int (*multiply) (void *handle, void *desc, const void *alpha, const void *a, void *a_at,
+                   const void *b, void *b_at, const void *beta, const void *c, void *c_at,
+                   void *d, void *d_at, const void *algo, void *workspace, size_t bytes,
+                   cuda_stream stream);
+} library;
+
+static const char *const names[] = {     /* in the order of 'library' */
+  "Create", "Destroy", "MatmulDescCreate", "MatmulDescDestroy", "MatmulDescSetAttribute",
+  "MatrixLayoutCreate", "MatrixLayoutDestroy", "MatrixLayoutSetAttribute",
+  "MatmulPreferenceCreate", "MatmulPreferenceDestroy", "MatmulPreferenceSetAttribute",
+  "MatmulAlgoGetHeuristic", "Matmul"
+};
+
+
+/* The library is never closed: others may have taken it too. */
+static bool find_library (library *to) {
+  void *opened = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL), *found[sizeof names / sizeof *names];
+  static_assert(sizeof found == sizeof *to, "a name for each function");
+  if (opened == NULL) return false;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    char name[64] = "cublasLt";
+    strcat(name, names[i]);
+    if ((found[i] = dlsym(opened, name)) == NULL) return false;
+  }
+  memcpy(to, found, sizeof found);
+  return true;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** A product as it sees it: columns lie 'step' apart
+** ===================================================================
+*/
+
+typedef struct matrix {
+  uint64_t rows, columns;
+  int64_t step, batch;             /* to the next column, and matrix */
+  int turned;
+} matrix;
+
+typedef struct product {           /* no padding: plans are found by its bytes */
+  int64_t type, compute, batches;
+  int64_t biased, added;           /* in[2] along columns of c; c or in[2] in its place */
+  int64_t aligned[4];              /* bytes: a, b, what is added, c */
+  matrix a, b, d, c;
+} product;
+
+typedef struct plan {              /* descriptors of a product, and the algorithm chosen */
+  product key;
+  bool good;
+  void *desc, *at[4];              /* of a, b, c and d */
+  algorithm how;
+} plan;
+
+typedef struct cublas {            /* self->products */
+  bool there;
+  library call;
+  void *handle;
+  plan *plans[PLANS];
+} cublas;
+
+
+/* A stride of an axis of size 1 may be anything. */
+static bool set_matrix (matrix *m, int64_t rows, int64_t columns, int64_t row, int64_t column) {
+  const bool along = column == 1 || columns == 1;        /* a row of it is a column of theirs */
+  const int64_t wide = along ? columns : rows, high = along ? rows : columns;
+  const int64_t step = high == 1 ? wide : along ? row : column;
+  m->rows = (uint64_t)wide;
+  m->columns = (uint64_t)high;
+  m->step = step;
+  m->turned = !along;
+  if (along ? columns > 1 && column != 1 : rows > 1 && row != 1) return false;
+  return step >= wide && step < INT32_MAX && wide < INT32_MAX && high < INT32_MAX;
+}
+
+
+/* All axes of batches as one: false if matrices don't follow each other evenly. */
+static bool set_batch (matrix *m, const layout *at) {
+  int64_t n = 1, stride = 0;
+  for (int i = at->rank - 3; i >= 0; i--) {
+    if (at->size[i] == 1) continue;
+    if (n > 1 && at->stride[i] != stride * n) return false;
+    if (n == 1) stride = at->stride[i];
+    n *= at->size[i];
+  }
+  m->batch = stride;
+  return stride >= 0;
+}
+
+
+static bool set_side (matrix *m, const layout *at, bool turned) {
+  const int r = at->rank - 2;
+  const int rows = turned ? r + 1 : r, columns = turned ? r : r + 1;
+  return set_batch(m, at) &&
+         set_matrix(m, at->size[rows], at->size[columns], at->stride[rows], at->stride[columns]);
+}
+
+
+static int64_t aligned (const void *data) {
+  const uintptr_t at = (uintptr_t)data;
+  return (int64_t)(at % 256 == 0 ? 256 : at & (0 - at));
+}
+
+
+static int compute_of (const cuda *self, heed_type type) {
+  if (type == HEED_FLOAT64) return COMPUTE_64F;
+  if (type != HEED_FLOAT32 || self->precision == 0) return COMPUTE_32F;
+  return self->precision == 1 ? COMPUTE_TF32 : COMPUTE_BFLOAT;
+}
+
+
+static int type_of (heed_type type) {
+  return type == HEED_FLOAT64 ? TYPE_64F : type == HEED_FLOAT32 ? TYPE_32F
+         : type == HEED_FLOAT16 ? TYPE_16F : TYPE_16BF;
+}
+
+
+/* in[2]: a row for all rows of c is a bias, a matrix as large as c stands in c's place. */
+static bool set_addend (product *p, const work *w, bool turned) {
+  const layout *out = &w->out[0].at, *at = &w->in[2].at;
+  const int last = out->rank - 1;
+  layout wide = *out;
+  bool row = true, whole = true;
+  if (w->nin < 3) return true;
+  for (int i = 0, lacks = out->rank - at->rank; i <= last; i++) {
+    wide.stride[i] = i >= lacks && at->size[i - lacks] != 1 ? at->stride[i - lacks] : 0;
+    if (i < last) row &= wide.stride[i] == 0 || out->size[i] == 1;
+    whole &= wide.stride[i] != 0 || out->size[i] == 1;
+  }
+  p->biased = row && !turned && wide.stride[last] == 1 && out->size[last] > 1;
+  if (p->biased) return true;
+  if (!whole || p->added) return false;        /* c itself is added already */
+  p->added = 1;
+  p->aligned[2] = aligned(w->in[2].data);
+  return set_side(&p->c, &wide, turned) && !p->c.turned;
+}
+
+
+/* Is this a product for the library? If *turned, of b^T a^T: then c's columns are unbroken. */
+static bool set_product (const cuda *self, product *p, const work *w, bool *turned) {
+  const layout *out = &w->out[0].at;
+  const heed_type type = w->out[0].type;
+  if (!scalar_is_float(type) || w->in[0].at.size[out->rank - 1] == 0) return false;
+  for (int i = 0; i < w->nin; i++)
+    if (w->in[i].type != type || w->in[i].data == NULL) return false;
+  memset(p, 0, sizeof *p);
+  *turned = out->stride[out->rank - 1] != 1 && out->size[out->rank - 1] != 1;
+  const view *a = &w->in[*turned ? 0 : 1], *b = &w->in[*turned ? 1 : 0];
+  p->type = type;
+  p->compute = compute_of(self, type);
+  p->batches = 1;
+  for (int i = 0; i < out->rank - 2; i++) p->batches *= out->size[i];
+  p->added = w->count[0] != 0;
+  p->aligned[0] = aligned(a->data);
+  p->aligned[1] = aligned(b->data);
+  p->aligned[2] = p->aligned[3] = aligned(w->out[0].data);
+  if (!set_side(&p->a, &a->at, *turned) || !set_side(&p->b, &b->at, *turned)) return false;
+  if (!set_side(&p->d, out, *turned) || p->d.turned) return false;
+  if (p->batches > 1 && p->d.batch == 0) return false;
+  p->c = p->d;
+  return p->batches < INT32_MAX && set_addend(p, w, *turned);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Plans
+** ===================================================================
+*/
+
+static void drop_plan (const library *l, plan *p) {
+  for (int i = 0; i < 4; i++)
+    if (p->at[i] != NULL) l->layout_destroy(p->at[i]);
+  if (p->desc != NULL) l->desc_destroy(p->desc);
+  free(p);
+}
+
+
+static bool describe_matrix (const library *l, void **at, const product *p, const matrix *m) {
+  const int32_t batches = (int32_t)p->batches;
+  return l->layout_create(at, type_of((heed_type)p->type), m->rows, m->columns, m->step) == 0 &&
+         (batches == 1 ||
+          (l->layout_set(*at, LAYOUT_BATCHES, &batches, sizeof batches) == 0 &&
+           l->layout_set(*at, LAYOUT_BATCH_STRIDE, &m->batch, sizeof m->batch) == 0));
+}
+
+
+static bool describe (const library *l, plan *x) {
+  const product *p = &x->key;
+  const int32_t a = p->a.turned, b = p->b.turned, epilogue = EPILOGUE_BIAS;
+  const matrix *m[4] = {&p->a, &p->b, &p->c, &p->d};
+  for (int i = 0; i < 4; i++)
+    if (!describe_matrix(l, &x->at[i], p, m[i])) return false;
+  return l->desc_create(&x->desc, (int)p->compute,
+                        p->type == HEED_FLOAT64 ? TYPE_64F : TYPE_32F) == 0 &&
+         l->desc_set(x->desc, DESC_TURN_A, &a, sizeof a) == 0 &&
+         l->desc_set(x->desc, DESC_TURN_B, &b, sizeof b) == 0 &&
+         (!p->biased || l->desc_set(x->desc, DESC_EPILOGUE, &epilogue, sizeof epilogue) == 0);
+}
+
+
+static bool choose (const cublas *c, plan *x, void *preference) {
+  const library *l = &c->call;
+  const uint64_t most = WORKSPACE;
+  const uint32_t reduction = REDUCTION_COMPUTE;
+  int n = 0;
+  bool good = l->prefer_set(preference, PREFER_WORKSPACE, &most, sizeof most) == 0 &&
+              l->prefer_set(preference, PREFER_REDUCTION, &reduction, sizeof reduction) == 0;
+  for (int i = 0; i < 4; i++) {
+    const uint32_t bytes = (uint32_t)x->key.aligned[i];
+    good = good && l->prefer_set(preference, PREFER_ALIGNED_A + i, &bytes, sizeof bytes) == 0;
+  }
+  return good && l->choose(c->handle, x->desc, x->at[0], x->at[1], x->at[2], x->at[3], preference,
+                           1, &x->how, &n) == 0 && n > 0 && x->how.state == 0;
+}
+
+
+static plan *new_plan (const cublas *c, const product *p) {
+  plan *x = (plan *)calloc(1, sizeof *x);
+  void *preference = NULL;
+  if (x == NULL) return NULL;
+  x->key = *p;
+  if (c->call.prefer_create(&preference) == 0) {
+    x->good = describe(&c->call, x) && choose(c, x, preference);
+    c->call.prefer_destroy(preference);
+  }
+  return x;
+}
+
+
+/* The plan of a product, made if it is new: then it takes the place of one with the same hash. */
+static const plan *plan_of (cublas *c, const product *p) {
+  uint64_t hash = 14695981039346656037u;
+  for (size_t i = 0; i < sizeof *p; i++) hash = (hash ^ ((const uint8_t *)p)[i]) * 1099511628211u;
+  plan **at = &c->plans[(hash ^ hash >> 32) % PLANS];
+  if (*at != NULL && memcmp(&(*at)->key, p, sizeof *p) == 0) return *at;
+  if (*at != NULL) drop_plan(&c->call, *at);
+  return *at = new_plan(c, p);
+}
+
+/* }================================================================== */
+
+
+/* Opened at the first product; without the library, or a card that it knows, 'there' is false. */
+static cublas *cublas_of (cuda *self) {
+  if (self->products == NULL) {
+    cublas *c = (cublas *)calloc(1, sizeof *c);
+    if (c == NULL) return NULL;
+    c->there = find_library(&c->call) && c->call.create(&c->handle) == 0;
+    self->products = c;
+  }
+  return (cublas *)self->products;
+}
+
+
+void cuda_products_close (cuda *self) {
+  cublas *c = (cublas *)self->products;
+  if (c == NULL) return;
+  for (int i = 0; i < PLANS; i++)
+    if (c->plans[i] != NULL) drop_plan(&c->call, c->plans[i]);
+  if (c->there) c->call.destroy(c->handle);
+  free(c);
+  self->products = NULL;
+}
+
+
+bool cublas_matmul (cuda *self, const work *w, const char **why) {
+  product p;
+  bool turned;
+  if (!set_product(self, &p, w, &turned)) return false;
+  cublas *c = cublas_of(self);
+  const plan *x = c != NULL && c->there ? plan_of(c, &p) : NULL;
+  if (x == NULL || !x->good) return false;
+  void *room = x->how.workspace > 0 ? cuda_scratch(self, x->how.workspace) : NULL;
+  if (room == NULL && x->how.workspace > 0) { *why = cuda_no_memory; return true; }
+  const float one[2] = {(float)w->number[0], p.added ? 1.0f : 0.0f};
+  const double two[2] = {w->number[0], p.added ? 1.0 : 0.0};
+  const bool wide = p.type == HEED_FLOAT64;
+  const void *alpha = wide ? (const void *)&two[0] : &one[0];
+  const void *beta = wide ? (const void *)&two[1] : &one[1];
+  const void *bias = p.biased ? w->in[2].data : NULL;
+  const void *added = p.added && w->count[0] == 0 ? w->in[2].data : w->out[0].data;
+  if (p.biased && c->call.desc_set(x->desc, DESC_BIAS, &bias, sizeof bias) != 0) return false;
+  return c->call.multiply(c->handle, x->desc, alpha, w->in[turned ? 0 : 1].data, x->at[0],
+                          w->in[turned ? 1 : 0].data, x->at[1], beta, added, x->at[2],
+                          w->out[0].data, x->at[3], x->how.algo, room, x->how.workspace,
+                          self->stream) == 0;
+}

@@ -1,0 +1,114 @@
+/*
+** cuda.h - a card as a device: what every file of this folder includes.
+**
+** A kind of work is one function, cuda_name, that launches kernels into the device's stream and
+** returns NULL or why not. It waits for nothing: memory that it asked for, and everything that
+** a tensor held, may be given back as soon as its launches are in the stream, since whatever
+** comes later stands behind them in it.
+*/
+
+#ifndef cuda_cuda_h
+#define cuda_cuda_h
+
+#include "cuda/core.h"
+#include "cuda/kernel.h"
+#include "cuda/runtime.h"
+
+#pragma GCC visibility push(hidden)
+
+typedef struct memory memory;      /* memory.cu */
+typedef struct staging staging;    /* transfer.cu */
+typedef struct steps steps;        /* optimize.cu */
+
+/* The generator as kernels see it: in device memory, so that a replayed graph moves it on. */
+typedef struct draws { uint64_t seed, offset; unsigned done; } draws;
+
+typedef struct cuda {
+  struct device device;                   /* first: a device * is a cuda * */
+  int index;
+  runtime_card card;
+  cuda_stream stream;
+  struct memory *memory;
+  struct staging *staging;
+  void *scratch[64];               /* of the work that runs */
+  int nscratch;
+  struct fault *fault;                    /* pinned: where kernels report */
+  unsigned *lock;
+  int64_t order;                   /* launches so far */
+  struct draws *draws;                    /* in device memory */
+  void *products;                  /* what matmul.cu keeps, or NULL */
+  int precision;                   /* of float32 products: 0 highest, 1 high, 2 medium */
+  struct steps *steps;             /* that were captured: see optimize.h */
+  bool blocking;                   /* every work is waited for */
+  bool capturing;
+  bool lost;
+  char name[16];
+  char message[320];
+} cuda;
+
+extern const char cuda_no_memory[];
+
+/* Keeps a message in 'self' and returns it. */
+const char *cuda_refuse (cuda *self, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* A runtime's code: NULL for 0, or why not; notices a card that is lost. */
+const char *cuda_check (cuda *self, int code);
+
+/* Memory until the work is done, aligned to 512 bytes; NULL: return cuda_no_memory. */
+void *cuda_scratch (cuda *self, size_t bytes);
+/* What a kernel that checks values is given. */
+faults cuda_faults (cuda *self);
+/* Waits for the stream and raises what kernels reported. */
+const char *cuda_wait (cuda *self);
+/* Device memory into the host's, after a wait; refused while capturing. */
+const char *cuda_read (cuda *self, void *to, const void *from, size_t bytes);
+const char *cuda_zero (cuda *self, void *to, size_t bytes);     /* into the stream */
+/* A row of memory for the device from the host's, into the stream: 'from' may go at once. */
+const char *cuda_send (cuda *self, void *to, const void *from, size_t bytes);
+
+/* Blocks for n threads of 'threads' each, at most a few for each multiprocessor. */
+dim3 cuda_blocks (const cuda *self, int64_t n, int threads);
+
+/*
+** Launches: return launch(self, blocks, threads, shared, kernel<float>, a, b, c);
+** The arguments are converted to the kernel's own. No blocks: nothing is done.
+*/
+template <class... P, class... A>
+static inline const char *launch (cuda *self, dim3 blocks, dim3 threads, size_t shared,
+                                  void (*kernel) (P...), A... args) {
+  if (blocks.x == 0 || blocks.y == 0 || blocks.z == 0) return NULL;
+  runtime_grid g = {blocks, threads, shared, self->stream};
+  return cuda_check(self, runtime_launch(g, kernel, args...));
+}
+
+/* A work of its own, from within another one. */
+const char *cuda_run (cuda *self, const work *w);
+
+/*
+** The kinds of work, a file for each of them or for a few that are alike. One that is not
+** there is weak, so NULL, and device.cu says that the device can't do it.
+*/
+#define WEAK __attribute__((weak))
+const char *cuda_map (cuda *self, const work *w) WEAK;
+const char *cuda_slope (cuda *self, const work *w) WEAK;
+const char *cuda_copy (cuda *self, const work *w) WEAK;
+const char *cuda_reduce (cuda *self, const work *w) WEAK;
+const char *cuda_scan (cuda *self, const work *w) WEAK;
+const char *cuda_matmul (cuda *self, const work *w) WEAK;
+const char *cuda_gather (cuda *self, const work *w) WEAK;
+const char *cuda_scatter (cuda *self, const work *w) WEAK;
+const char *cuda_sort (cuda *self, const work *w) WEAK;
+const char *cuda_nonzero (cuda *self, const work *w) WEAK;
+const char *cuda_random (cuda *self, const work *w) WEAK;
+const char *cuda_softmax (cuda *self, const work *w) WEAK;
+const char *cuda_norm (cuda *self, const work *w) WEAK;
+const char *cuda_loss (cuda *self, const work *w) WEAK;
+const char *cuda_attention (cuda *self, const work *w) WEAK;
+const char *cuda_attention_back (cuda *self, const work *w) WEAK;
+const char *cuda_optimize (cuda *self, const work *w) WEAK;
+void cuda_seed (cuda *self, uint64_t seed) WEAK;
+void cuda_products_close (cuda *self) WEAK;      /* gives back what self->products holds */
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,330 @@
+/*
+** device.cu - a card as a device: its work, its faults, its memory.
+**
+** Every function that the core calls sets the card of the calling thread and restores the
+** host's; a card that failed is lost from then on, and a child of fork has no card.
+*/
+
+#include "cuda/device.h"
+#include "cuda/memory.h"
+#include "cuda/transfer.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+const char cuda_forked[] = "the card belongs to the process that forked this one";
+const char cuda_no_memory[] = "not enough memory on the card";
+
+
+/*
+** {==================================================================
+** Messages
+** ===================================================================
+*/
+
+const char *cuda_refuse (cuda *self, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  vsnprintf(self->message, sizeof self->message, format, args);
+  va_end(args);
+  return self->message;
+}
+
+
+/* Some failures are of one call, others are of the card, and every later call fails too. */
+const char *cuda_check (cuda *self, int code) {
+  if (code == 0) return NULL;
+  runtime_last();
+  if (code == RUNTIME_NO_MEMORY) return cuda_no_memory;
+  self->lost = !self->capturing && runtime_stream_wait(self->stream) != 0;
+  runtime_last();
+  return cuda_refuse(self, "%s%s", self->lost ? "device lost: " : "", runtime_text(code));
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Forks: a card does not go with them
+** ===================================================================
+*/
+
+static struct once {
+  pthread_once_t once;
+  bool forked;                     /* this is a child, after cards were opened */
+} process = {PTHREAD_ONCE_INIT, false};
+
+static void note_fork (void) { process.forked = true; }
+
+static void watch_forks (void) { pthread_atfork(NULL, NULL, note_fork); }
+
+bool cuda_is_forked (void) { return process.forked; }
+
+void cuda_watch_forks (void) { pthread_once(&process.once, watch_forks); }
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** The card of the thread
+** ===================================================================
+*/
+
+const char *cuda_enter (cuda *self, int *before) {
+  if (process.forked) return cuda_forked;
+  if (self->lost) return "device lost";
+  int code = runtime_get(before);
+  if (code == 0 && *before != self->index) code = runtime_set(self->index);
+  return cuda_check(self, code);
+}
+
+
+void cuda_leave (const cuda *self, int before) {
+  if (before != self->index) runtime_set(before);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Faults
+** ===================================================================
+*/
+
+faults cuda_faults (cuda *self) {
+  faults f = {self->fault, self->lock, (int)self->device.op, self->order};
+  return f;
+}
+
+
+static const char *position_text (cuda *self, const fault *f, const char *late) {
+  if (f->limit == 0)
+    return cuda_refuse(self, "index %lld at position %lld: there are no elements%s",
+                       (long long)f->value, (long long)f->position, late);
+  return cuda_refuse(self, "index %lld at position %lld is outside 1 to %lld%s%s",
+                     (long long)f->value, (long long)f->position, (long long)f->limit,
+                     f->value == 0 ? "; positions count from 1: + 1?" : "", late);
+}
+
+
+static const char *fault_text (cuda *self, const fault *f, const char *late) {
+  switch (f->kind) {
+    case FAULT_POSITION: return position_text(self, f, late);
+    case FAULT_LABEL:
+      return cuda_refuse(self, "label %lld at position %lld is outside 1 to %lld; labels count "
+                         "from 1%s%s", (long long)f->value, (long long)f->position,
+                         (long long)f->limit, f->value == 0 ? ": + 1?" : "", late);
+    case FAULT_DIVISION:
+      return cuda_refuse(self, "division by zero at position %lld%s", (long long)f->position,
+                         late);
+    default:
+      return cuda_refuse(self, "integers to negative integer powers are not allowed%s", late);
+  }
+}
+
+
+static bool has_fault (const cuda *self) {
+  return ((const volatile fault *)self->fault)->kind != FAULT_NONE;
+}
+
+
+/* The stream stands still: what was reported is whole. */
+static const char *take_fault (cuda *self, bool late) {
+  fault f = *self->fault;
+  if (f.kind == FAULT_NONE) return NULL;
+  self->fault->kind = FAULT_NONE;
+  self->device.op = (heed_op)f.op;
+  return fault_text(self, &f, late ? " (late: of an earlier call; blocking names the line)" : "");
+}
+
+
+static const char *wait_for (cuda *self, bool late) {
+  if (self->capturing) return "a value is read back while work is captured";
+  const char *why = cuda_check(self, runtime_stream_wait(self->stream));
+  return why != NULL ? why : take_fault(self, late);
+}
+
+
+const char *cuda_wait (cuda *self) { return wait_for(self, true); }
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** What kernels are helped with
+** ===================================================================
+*/
+
+void *cuda_scratch (cuda *self, size_t bytes) {
+  int most = (int)(sizeof self->scratch / sizeof *self->scratch);
+  if (self->nscratch == most) return NULL;
+  void *data = memory_take(self->memory, bytes);
+  if (data != NULL) self->scratch[self->nscratch++] = data;
+  return data;
+}
+
+
+static void drop_scratch (cuda *self, int from) {
+  while (self->nscratch > from) memory_give(self->memory, self->scratch[--self->nscratch]);
+}
+
+
+const char *cuda_read (cuda *self, void *to, const void *from, size_t bytes) {
+  if (self->capturing) return "a value is read back while work is captured";
+  return transfer_down(self, to, from, bytes);
+}
+
+
+const char *cuda_zero (cuda *self, void *to, size_t bytes) {
+  return bytes == 0 ? NULL : cuda_check(self, runtime_fill(to, 0, bytes, self->stream));
+}
+
+
+const char *cuda_send (cuda *self, void *to, const void *from, size_t bytes) {
+  return transfer_up(self, to, from, bytes);
+}
+
+
+/* Sixteen blocks of 256 threads for each multiprocessor are more than it holds at once. */
+dim3 cuda_blocks (const cuda *self, int64_t n, int threads) {
+  int64_t blocks = (n + threads - 1) / threads, most = (int64_t)self->card.processors * 32;
+  return dim3((unsigned)(blocks < most ? blocks : most), 1, 1);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Work
+** ===================================================================
+*/
+
+typedef const char *(*worker) (cuda *self, const work *w);
+
+static worker worker_of (int kind) {
+  switch (kind) {
+    case WORK_MAP: return cuda_map;
+    case WORK_SLOPE: return cuda_slope;
+    case WORK_COPY: return cuda_copy;
+    case WORK_REDUCE: return cuda_reduce;
+    case WORK_SCAN: return cuda_scan;
+    case WORK_MATMUL: return cuda_matmul;
+    case WORK_GATHER: return cuda_gather;
+    case WORK_SCATTER: return cuda_scatter;
+    case WORK_SORT: return cuda_sort;
+    case WORK_NONZERO: return cuda_nonzero;
+    case WORK_RANDOM: return cuda_random;
+    case WORK_SOFTMAX: return cuda_softmax;
+    case WORK_NORM: return cuda_norm;
+    case WORK_LOSS: return cuda_loss;
+    case WORK_ATTENTION: return cuda_attention;
+    case WORK_ATTENTION_BACK: return cuda_attention_back;
+    case WORK_OPTIMIZE: return cuda_optimize;
+    default: return NULL;
+  }
+}
+
+
+const char *cuda_run (cuda *self, const work *w) {
+  worker f = worker_of(w->kind);
+  return f != NULL ? f(self, w) : "not on this device yet";
+}
+
+
+const char *cuda_late (cuda *self) {
+  return has_fault(self) && !self->capturing ? wait_for(self, true) : NULL;
+}
+
+
+/* What an earlier work reported comes first; then this one is not done. */
+static const char *run_entered (cuda *self, const work *w) {
+  const char *why = cuda_late(self);
+  if (why != NULL) return why;
+  self->order++;
+  why = cuda_run(self, w);
+  drop_scratch(self, 0);
+  return why == NULL && self->blocking && !self->capturing ? wait_for(self, false) : why;
+}
+
+
+static const char *device_run (device *d, const work *w) {
+  cuda *self = (cuda *)d;
+  int before;
+  const char *why = cuda_enter(self, &before);
+  if (why != NULL) return why;
+  why = run_entered(self, w);
+  cuda_leave(self, before);
+  return why;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Memory and copies
+** ===================================================================
+*/
+
+static void *device_alloc (device *d, size_t bytes) {
+  cuda *self = (cuda *)d;
+  int before;
+  if (cuda_enter(self, &before) != NULL) return NULL;
+  void *data = memory_take(self->memory, bytes);
+  cuda_leave(self, before);
+  return data;
+}
+
+
+static void device_free (device *d, void *data, size_t bytes) {
+  cuda *self = (cuda *)d;
+  int before;
+  (void)bytes;
+  if (cuda_enter(self, &before) != NULL) return;
+  memory_give(self->memory, data);
+  cuda_leave(self, before);
+}
+
+
+static const char *device_upload (device *d, void *to, const void *from, size_t bytes) {
+  cuda *self = (cuda *)d;
+  int before;
+  const char *why = cuda_enter(self, &before);
+  if (why != NULL) return why;
+  why = transfer_up(self, to, from, bytes);
+  cuda_leave(self, before);
+  return why;
+}
+
+
+/* Whoever reads hears of faults, too. */
+static const char *device_download (device *d, void *to, const void *from, size_t bytes) {
+  cuda *self = (cuda *)d;
+  int before;
+  const char *why = cuda_enter(self, &before);
+  if (why != NULL) return why;
+  why = cuda_read(self, to, from, bytes);
+  if (why == NULL) why = cuda_late(self);
+  cuda_leave(self, before);
+  return why;
+}
+
+/* }================================================================== */
+
+
+/* The functions of a device, for a card that is being opened. */
+void cuda_prepare (cuda *self) {
+  self->device.name = self->name;
+  self->device.alloc = device_alloc;
+  self->device.free = device_free;
+  self->device.upload = device_upload;
+  self->device.download = device_download;
+  self->device.run = device_run;
+  for (int i = 0; i < WORK_KINDS; i++) self->device.can[i] = worker_of(i) != NULL;
+}

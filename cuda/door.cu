@@ -1,0 +1,494 @@
+/*
+** door.cu - the one name that heed/cuda.so shows: a table of functions for the core.
+*/
+
+#include "cuda/device.h"
+#include "cuda/memory.h"
+#include "cuda/transfer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define LEAST_MAJOR 8              /* compute capability 8.0 */
+
+#ifdef __CUDACC__
+#define TEXT_OF(x) #x
+#define TEXT(x) TEXT_OF(x)
+#define CUDA_BUILT TEXT(__CUDACC_VER_MAJOR__) "." TEXT(__CUDACC_VER_MINOR__)
+#else
+#define CUDA_BUILT "emulated"
+#endif
+
+
+/*
+** {==================================================================
+** Opening and closing
+** ===================================================================
+*/
+
+/* In 'text': why there is no card; NULL if there is one. */
+static const char *door_reason (char *text, size_t bytes) {
+  int driver = 0, n = 0, needs = runtime_needs();
+  if (cuda_is_forked()) { snprintf(text, bytes, "%s", cuda_forked); return text; }
+  int code = runtime_version(&driver);
+  if (code == 0 && driver > 0) code = runtime_count(&n);
+  runtime_last();
+  if (code == 0 && n > 0) return NULL;
+  if (driver == 0) snprintf(text, bytes, "no driver");
+  else if (code == RUNTIME_OLD_DRIVER || driver < needs / 1000 * 1000)
+    snprintf(text, bytes, "the driver is for CUDA %d.%d, %d.%d is needed (driver 580 or later)",
+             driver / 1000, driver % 1000 / 10, needs / 1000, needs % 1000 / 10);
+  else if (code == 0 || code == RUNTIME_NO_DEVICE) snprintf(text, bytes, "no device");
+  else snprintf(text, bytes, "%s", runtime_text(code));
+  return text;
+}
+
+
+static int door_count (void) {
+  int n = 0;
+  if (cuda_is_forked() || runtime_count(&n) != 0) n = 0;
+  runtime_last();
+  return n;
+}
+
+
+static const char *door_properties (int index, cuda_properties *p) {
+  runtime_card card;
+  int code = cuda_is_forked() ? RUNTIME_NO_DEVICE : runtime_card_read(index, &card);
+  runtime_last();
+  if (code != 0) return runtime_text(code);
+  memcpy(p->name, card.name, sizeof p->name);
+  p->memory = card.memory;
+  p->major = card.major;
+  p->minor = card.minor;
+  p->processors = card.processors;
+  return NULL;
+}
+
+
+static int make_pinned (cuda *self) {
+  int code = runtime_alloc_host((void **)&self->fault, sizeof *self->fault);
+  if (code == 0) memset(self->fault, 0, sizeof *self->fault);
+  return code;
+}
+
+
+/* The lock of faults and the generator, in device memory. */
+static int make_state (cuda *self) {
+  size_t bytes = 256;
+  char *state = (char *)memory_take(self->memory, 2 * bytes);
+  if (state == NULL) return RUNTIME_NO_MEMORY;
+  self->lock = (unsigned *)state;
+  self->draws = (draws *)(state + bytes);
+  return runtime_fill(state, 0, 2 * bytes, self->stream);
+}
+
+
+static int make_parts (cuda *self) {
+  int code = runtime_card_read(self->index, &self->card);
+  if (code == 0) code = runtime_stream_open(&self->stream);
+  if (code == 0) code = make_pinned(self);
+  if (code == 0) self->memory = memory_open(self->stream);
+  if (code == 0 && self->memory == NULL) code = RUNTIME_NO_MEMORY;
+  return code != 0 ? code : make_state(self);
+}
+
+
+/* Also of one that could not be opened; a lost card keeps what it has. */
+static void destroy (cuda *self) {
+  bool dead = cuda_is_forked() || self->lost;
+  if (!dead) {
+    if (self->stream != NULL) runtime_stream_wait(self->stream);
+    if (cuda_products_close != NULL && self->products != NULL) cuda_products_close(self);
+    transfer_close(self->staging);
+    if (self->fault != NULL) runtime_free_host(self->fault);
+    if (self->memory != NULL) memory_close(self->memory);
+    if (self->stream != NULL) runtime_stream_close(self->stream);
+    runtime_last();
+  }
+  free(self);
+}
+
+
+static cuda *new_device (int index) {
+  cuda *self = (cuda *)calloc(1, sizeof *self);
+  if (self == NULL) return NULL;
+  self->index = index;
+  snprintf(self->name, sizeof self->name, "cuda:%d", index);
+  cuda_prepare(self);
+  return self;
+}
+
+
+static device *refuse (cuda *self, char *text, size_t bytes, const char *why) {
+  snprintf(text, bytes, "%s", why);
+  if (self != NULL) destroy(self);
+  return NULL;
+}
+
+
+static device *open_entered (cuda *self, char *text, size_t bytes) {
+  int code = make_parts(self);
+  runtime_last();
+  if (code != 0) return refuse(self, text, bytes, runtime_text(code));
+  if (self->card.major >= LEAST_MAJOR) return &self->device;
+  snprintf(text, bytes, "%s has compute capability %d.%d, 8.0 is needed", self->card.name,
+           self->card.major, self->card.minor);
+  destroy(self);
+  return NULL;
+}
+
+
+static device *door_open (int index, char *text, size_t bytes) {
+  int before = 0;
+  if (door_reason(text, bytes) != NULL) return NULL;
+  int n = door_count();
+  if (index < 0 || index >= n) {
+    snprintf(text, bytes, "there are cards 0 to %d", n - 1);
+    return NULL;
+  }
+  cuda_watch_forks();
+  cuda *self = new_device(index);
+  if (self == NULL) return refuse(self, text, bytes, "not enough memory");
+  int code = runtime_get(&before);
+  if (code == 0) code = runtime_set(index);
+  if (code != 0) return refuse(self, text, bytes, runtime_text(code));
+  device *d = open_entered(self, text, bytes);
+  if (before != index) runtime_set(before);
+  return d;
+}
+
+
+static void door_close (device *d) {
+  cuda *self = (cuda *)d;
+  int before = self->index;
+  cuda_enter(self, &before);
+  int index = self->index;
+  destroy(self);
+  if (before != index) runtime_set(before);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Waiting, memory, settings
+** ===================================================================
+*/
+
+static const char *door_wait (device *d) {
+  cuda *self = (cuda *)d;
+  int before;
+  const char *why = cuda_enter(self, &before);
+  if (why != NULL) return why;
+  why = cuda_wait(self);
+  cuda_leave(self, before);
+  return why;
+}
+
+
+static void door_memory (device *d, cuda_memory *m) {
+  cuda *self = (cuda *)d;
+  int before;
+  memset(m, 0, sizeof *m);
+  memory_account_of(self->memory, m);
+  if (cuda_enter(self, &before) != NULL) return;
+  runtime_memory(&m->free, &m->total);
+  cuda_leave(self, before);
+}
+
+
+static void door_reset_peak (device *d) { memory_reset_peak(((cuda *)d)->memory); }
+
+
+static void door_limit (device *d, size_t bytes) {
+  cuda *self = (cuda *)d;
+  int before;
+  if (cuda_enter(self, &before) != NULL) return;
+  memory_limit(self->memory, bytes);
+  cuda_leave(self, before);
+}
+
+
+static void door_trim (device *d) {
+  cuda *self = (cuda *)d;
+  int before;
+  if (cuda_enter(self, &before) != NULL) return;
+  memory_trim(self->memory);
+  cuda_leave(self, before);
+}
+
+
+static void door_block (device *d, bool yes) { ((cuda *)d)->blocking = yes; }
+
+
+static const char *door_rng_set (device *d, const uint64_t state[2]) {
+  cuda *self = (cuda *)d;
+  draws given = {state[0], state[1], 0};
+  return d->upload(d, self->draws, &given, sizeof given);
+}
+
+
+static void door_seed (device *d, uint64_t seed) {
+  uint64_t state[2] = {seed, 0};
+  door_rng_set(d, state);
+}
+
+
+static const char *door_rng_get (device *d, uint64_t state[2]) {
+  cuda *self = (cuda *)d;
+  draws now = {0, 0, 0};
+  const char *why = d->download(d, &now, self->draws, sizeof now);
+  state[0] = now.seed;
+  state[1] = now.offset;
+  return why;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Pinned memory, copies that do not wait, copies between cards
+** ===================================================================
+*/
+
+static void *door_pin (size_t bytes) {
+  void *data = NULL;
+  if (cuda_is_forked() || runtime_alloc_host(&data, bytes) != 0) data = NULL;
+  runtime_last();
+  return data;
+}
+
+
+static void door_unpin (void *data) {
+  if (!cuda_is_forked()) runtime_free_host(data);
+}
+
+
+static const char *door_copy_pinned (device *d, void *to, const void *from, size_t bytes) {
+  cuda *self = (cuda *)d;
+  int before;
+  const char *why = cuda_enter(self, &before);
+  if (why != NULL) return why;
+  why = cuda_check(self, runtime_copy(to, from, bytes, self->stream));
+  cuda_leave(self, before);
+  return why;
+}
+
+
+/* 'later' goes on when 'first' is where it is now. */
+static int follow (cuda *later, cuda *first) {
+  cuda_event e;
+  int code = runtime_event_open(&e, false);
+  if (code != 0) return code;
+  code = runtime_event_put(e, first->stream);
+  if (code == 0) code = runtime_stream_after(later->stream, e);
+  runtime_event_close(e);
+  return code;
+}
+
+
+/* In the stream of the one that gives, between what both did before and do later. */
+static const char *copy_between (cuda *to, void *data, cuda *from, const void *from_data,
+                                 size_t bytes) {
+  int code = follow(from, to);
+  if (code == 0)
+    code = runtime_copy_between(data, to->index, from_data, from->index, bytes, from->stream);
+  if (code == 0) code = follow(to, from);
+  return cuda_check(from, code);
+}
+
+
+static const char *door_copy (device *to, void *data, device *from, const void *from_data,
+                              size_t bytes) {
+  cuda *source = (cuda *)from;
+  int before;
+  const char *why = cuda_enter(source, &before);
+  if (why != NULL) return why;
+  why = copy_between((cuda *)to, data, source, from_data, bytes);
+  cuda_leave(source, before);
+  return why;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Times, and streams of others
+** ===================================================================
+*/
+
+static cuda_moment *door_moment (device *d) {
+  cuda *self = (cuda *)d;
+  cuda_event e = NULL;
+  int before;
+  if (cuda_enter(self, &before) != NULL) return NULL;
+  int code = runtime_event_open(&e, true);
+  if (code == 0) code = runtime_event_put(e, self->stream);
+  cuda_check(self, code);
+  cuda_leave(self, before);
+  return (cuda_moment *)e;
+}
+
+
+static const char *door_between (device *d, cuda_moment *from, cuda_moment *to, double *seconds) {
+  cuda *self = (cuda *)d;
+  int before;
+  const char *why = cuda_enter(self, &before);
+  if (why != NULL) return why;
+  int code = runtime_event_wait((cuda_event)to);
+  if (code == 0) code = runtime_event_between(seconds, (cuda_event)from, (cuda_event)to);
+  why = cuda_check(self, code);
+  cuda_leave(self, before);
+  return why;
+}
+
+
+static void door_forget (device *d, cuda_moment *m) {
+  cuda *self = (cuda *)d;
+  int before;
+  if (m == NULL || cuda_enter(self, &before) != NULL) return;
+  runtime_event_close((cuda_event)m);
+  cuda_leave(self, before);
+}
+
+
+/* One stream waits for what the other has been given up to now. */
+static const char *order (cuda *self, cuda_stream first, cuda_stream later) {
+  cuda_event e;
+  int before;
+  const char *why = cuda_enter(self, &before);
+  if (why != NULL) return why;
+  int code = runtime_event_open(&e, false);
+  if (code == 0) {
+    code = runtime_event_put(e, first);
+    if (code == 0) code = runtime_stream_after(later, e);
+    runtime_event_close(e);
+  }
+  why = cuda_check(self, code);
+  cuda_leave(self, before);
+  return why;
+}
+
+static const char *door_after (device *d, void *stream) {
+  cuda *self = (cuda *)d;
+  return order(self, (cuda_stream)stream, self->stream);
+}
+
+static const char *door_before (device *d, void *stream) {
+  cuda *self = (cuda *)d;
+  return order(self, self->stream, (cuda_stream)stream);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Recordings: a graph, the memory that it works in, and what was sent to it
+** ===================================================================
+*/
+
+struct cuda_recording {
+  cuda_graph graph;
+  struct arena *arena;
+  struct held *held;
+};
+
+
+static const char *start_capture (cuda *self) {
+  const char *why = cuda_wait(self);
+  if (why != NULL) return why;
+  if (!memory_begin_arena(self->memory)) return "not enough memory";
+  why = cuda_check(self, runtime_capture(self->stream));
+  self->capturing = why == NULL;
+  if (why != NULL) memory_let_go(self->memory, memory_end_arena(self->memory));
+  return why;
+}
+
+
+static const char *door_capture (device *d) {
+  cuda *self = (cuda *)d;
+  int before;
+  const char *why = cuda_enter(self, &before);
+  if (why != NULL) return why;
+  why = start_capture(self);
+  cuda_leave(self, before);
+  return why;
+}
+
+
+static void drop_parts (cuda *self, cuda_recording *r) {
+  if (r->graph != NULL) runtime_graph_close(r->graph);
+  if (r->arena != NULL) memory_let_go(self->memory, r->arena);
+  transfer_drop(r->held);
+  free(r);
+}
+
+
+static cuda_recording *end_entered (cuda *self, const char **why) {
+  cuda_recording parts = {NULL, NULL, NULL};
+  int code = runtime_capture_end(self->stream, &parts.graph);
+  self->capturing = false;
+  parts.arena = memory_end_arena(self->memory);
+  parts.held = transfer_held(self);
+  cuda_recording *r = (cuda_recording *)calloc(1, sizeof *r);
+  *why = r == NULL ? "not enough memory" : cuda_check(self, code);
+  if (r == NULL) memory_let_go(self->memory, parts.arena);   /* little else can be done */
+  else *r = parts;
+  if (*why == NULL) return r;
+  if (r != NULL) drop_parts(self, r);
+  return NULL;
+}
+
+
+static cuda_recording *door_capture_end (device *d, const char **why) {
+  cuda *self = (cuda *)d;
+  int before;
+  *why = cuda_enter(self, &before);
+  if (*why != NULL) return NULL;
+  cuda_recording *r = end_entered(self, why);
+  cuda_leave(self, before);
+  return r;
+}
+
+
+static const char *door_replay (device *d, cuda_recording *r) {
+  cuda *self = (cuda *)d;
+  int before;
+  const char *why = cuda_enter(self, &before);
+  if (why != NULL) return why;
+  why = cuda_late(self);
+  if (why == NULL) why = cuda_check(self, runtime_graph_run(r->graph, self->stream));
+  if (why == NULL && self->blocking) why = cuda_wait(self);
+  cuda_leave(self, before);
+  return why;
+}
+
+
+static void door_drop (device *d, cuda_recording *r) {
+  cuda *self = (cuda *)d;
+  int before;
+  if (r == NULL || cuda_enter(self, &before) != NULL) return;
+  runtime_stream_wait(self->stream);
+  drop_parts(self, r);
+  cuda_leave(self, before);
+}
+
+/* }================================================================== */
+
+
+extern "C" __attribute__((visibility("default"))) const cuda_door heed_cuda_door;
+
+const cuda_door heed_cuda_door = {
+  CUDA_VERSION, sizeof(work), sizeof(device), CUDA_BUILT,
+  door_reason, door_count, door_properties, door_open, door_close,
+  door_wait, door_memory, door_reset_peak, door_limit, door_trim, door_block,
+  door_seed, door_rng_get, door_rng_set,
+  door_copy, door_pin, door_unpin, door_copy_pinned, door_copy_pinned,
+  door_moment, door_between, door_forget, door_after, door_before,
+  door_capture, door_capture_end, door_replay, door_drop
+};

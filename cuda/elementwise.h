@@ -1,0 +1,49 @@
+/*
+** elementwise.h - elementwise work: one kernel for each row of ops.def and computing type, which
+** reads operands of any type and layout.
+**
+** Where all operands lie dense, four elements are read at once; otherwise a place is worked out
+** for each element, from the divisions that all operands share.
+*/
+
+#ifndef cuda_elementwise_h
+#define cuda_elementwise_h
+
+#include "cuda/cuda.h"
+
+#define OPERANDS 6                 /* most: out, g, a, b, c, y */
+#define EACH 4                     /* elements that are read at once */
+
+typedef enum operand_kind { OPERAND_NUMBER, OPERAND_SPLAT, OPERAND_DENSE } operand_kind;
+
+typedef struct operand {
+  void *data;
+  heed_type type;
+  operand_kind kind;               /* where all are dense, one may be one element for all */
+  union { double f; int64_t i; };  /* a number, as the computing type has it */
+  int64_t stride[HEED_RANK];
+} operand;
+
+typedef struct job {
+  int64_t n;
+  bool dense, small;               /* small: fewer than 2^31 elements */
+  int rank;
+  int64_t size[HEED_RANK];
+  divisor by[HEED_RANK];
+  operand at[OPERANDS];            /* 0: the output */
+  double p, q;
+  struct faults faults;
+} job;
+
+#pragma GCC visibility push(hidden)
+
+/* Each for one computing type: 'which' is -1 for the row's value, or the input of a slope. */
+const char *map_float (cuda *self, int op, const job *j);
+const char *map_double (cuda *self, int op, const job *j);
+const char *map_whole (cuda *self, int op, const job *j);
+const char *slope_float (cuda *self, int op, int which, const job *j);
+const char *slope_double (cuda *self, int op, int which, const job *j);
+
+#pragma GCC visibility pop
+
+#endif

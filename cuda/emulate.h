@@ -1,0 +1,282 @@
+/*
+** emulate.h - CUDA's language for a C++ compiler: kernels run on an emulated card.
+**
+** The threads of a block are fibres: each runs until it waits (at a barrier, or for the lanes
+** of its warp), then another one does. One kernel runs at a time. Mistakes that a card would
+** leave undefined - lanes that are missing, barriers that not all reach - end the kernel with
+** a message. See emulate.cc for streams and memory.
+*/
+
+#ifndef emulate_h
+#define emulate_h
+
+#include <math.h>
+#include <new>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <tuple>
+
+#define __global__
+#define __device__
+#define __host__
+#define __constant__ static
+#define __shared__ static          /* one block runs at a time */
+#define __forceinline__ inline __attribute__((always_inline))
+#define __noinline__ __attribute__((noinline))
+#define __launch_bounds__(...)
+#define __grid_constant__
+#define __align__(n) __attribute__((aligned(n)))
+
+struct CUstream_st;
+
+struct uint3 { unsigned x, y, z; };
+struct dim3 {
+  unsigned x, y, z;
+  dim3 (unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
+};
+
+#define VECTOR(T, name) \
+  struct name##2 { T x, y; } __attribute__((aligned(2 * sizeof(T)))); \
+  struct name##4 { T x, y, z, w; } \
+      __attribute__((aligned(sizeof(T) < 8 ? 4 * sizeof(T) : 16))); \
+  static inline name##2 make_##name##2 (T x, T y) { return name##2{x, y}; } \
+  static inline name##4 make_##name##4 (T x, T y, T z, T w) { return name##4{x, y, z, w}; }
+VECTOR(float, float)
+VECTOR(double, double)
+VECTOR(int, int)
+VECTOR(unsigned, uint)
+VECTOR(unsigned short, ushort)
+VECTOR(unsigned char, uchar)
+VECTOR(long long, longlong)
+VECTOR(unsigned long long, ulonglong)
+#undef VECTOR
+
+
+/*
+** {==================================================================
+** The card that runs now
+** ===================================================================
+*/
+
+#pragma GCC visibility push(hidden)
+
+extern uint3 emulated_thread, emulated_block;
+extern dim3 emulated_threads, emulated_blocks;
+extern char *emulated_shared;                   /* dynamic shared memory of the block */
+
+#define threadIdx emulated_thread
+#define blockIdx emulated_block
+#define blockDim emulated_threads
+#define gridDim emulated_blocks
+#define warpSize 32
+
+/* A launch that waits in a stream: the kernel and its arguments. */
+template <class... P> struct emulated_call {
+  void (*kernel) (P...);
+  std::tuple<P...> args;
+  emulated_call (void (*k) (P...), P... a) : kernel(k), args(a...) {}
+  static void run (void *self) {
+    emulated_call *call = (emulated_call *)self;
+    std::apply(call->kernel, call->args);
+  }
+};
+
+void *emulated_room (size_t bytes);
+int emulated_launch (dim3 blocks, dim3 threads, size_t shared, struct CUstream_st *s,
+                     void (*run) (void *), void *call);
+
+/* Barrier 'id' (to 15) for 'count' threads, 0: all that have not ended; how many said yes. */
+int emulated_barrier (int id, int count, bool yes);
+void emulated_fail (const char *what);          /* ends the kernel; does not return */
+
+enum emulated_meeting {            /* what lanes of a warp meet for */
+  EMULATED_SYNC, EMULATED_SHUFFLE, EMULATED_BALLOT, EMULATED_MATCH,
+  EMULATED_ADD, EMULATED_MIN, EMULATED_MAX, EMULATED_LEAST, EMULATED_MOST,
+  EMULATED_AND, EMULATED_OR, EMULATED_XOR
+};
+
+/* This lane's result, once all lanes of 'mask' came with a value and a lane that they ask. */
+uint64_t emulated_meet (emulated_meeting kind, unsigned mask, uint64_t value, int lane);
+
+/*
+** What every lane of the warp brought, one after the other, for the twins of instructions that
+** work on whole warps: valid until the lane meets again.
+*/
+const void *emulated_table (unsigned mask, const void *mine, size_t bytes);
+
+#pragma GCC visibility pop
+
+static inline int emulated_lane (void) {
+  return (int)((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) & 31);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Barriers and warps
+** ===================================================================
+*/
+
+static inline void __syncthreads (void) { emulated_barrier(0, 0, false); }
+static inline int __syncthreads_count (int yes) { return emulated_barrier(0, 0, yes != 0); }
+static inline int __syncthreads_or (int yes) { return __syncthreads_count(yes) > 0; }
+static inline int __syncthreads_and (int yes) { return __syncthreads_count(yes == 0) == 0; }
+static inline void __syncwarp (unsigned mask = ~0u) { emulated_meet(EMULATED_SYNC, mask, 0, 0); }
+static inline void __threadfence (void) {}
+static inline void __threadfence_block (void) {}
+static inline void __threadfence_system (void) {}
+static inline void __nanosleep (unsigned) {}
+
+/* The lane that a lane of a group of 'width' asks; itself where that lies outside. */
+template <class T> T emulated_shuffle (unsigned mask, T value, int lane) {
+  static_assert(sizeof(T) <= 8, "shuffles take up to 8 bytes");
+  uint64_t bits = 0;
+  memcpy(&bits, &value, sizeof value);
+  bits = emulated_meet(EMULATED_SHUFFLE, mask, bits, lane);
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+template <class T> T __shfl_sync (unsigned mask, T value, int from, int width = 32) {
+  int me = emulated_lane();
+  return emulated_shuffle(mask, value, (me & ~(width - 1)) | (from & (width - 1)));
+}
+template <class T> T __shfl_xor_sync (unsigned mask, T value, int with, int width = 32) {
+  int me = emulated_lane(), lane = me ^ with;
+  return emulated_shuffle(mask, value, lane < (me & ~(width - 1)) + width ? lane : me);
+}
+template <class T> T __shfl_up_sync (unsigned mask, T value, unsigned by, int width = 32) {
+  int me = emulated_lane(), lane = me - (int)by;
+  return emulated_shuffle(mask, value, lane >= (me & ~(width - 1)) ? lane : me);
+}
+template <class T> T __shfl_down_sync (unsigned mask, T value, unsigned by, int width = 32) {
+  int me = emulated_lane(), lane = me + (int)by;
+  return emulated_shuffle(mask, value, lane < (me & ~(width - 1)) + width ? lane : me);
+}
+
+static inline unsigned __ballot_sync (unsigned mask, int yes) {
+  return (unsigned)emulated_meet(EMULATED_BALLOT, mask, yes != 0, 0);
+}
+static inline int __any_sync (unsigned mask, int yes) { return __ballot_sync(mask, yes) != 0; }
+static inline int __all_sync (unsigned mask, int yes) {
+  return __ballot_sync(mask, yes) == mask;
+}
+template <class T> unsigned __match_any_sync (unsigned mask, T value) {
+  uint64_t bits = 0;
+  memcpy(&bits, &value, sizeof value);
+  return (unsigned)emulated_meet(EMULATED_MATCH, mask, bits, 0);
+}
+
+#define REDUCE(name, T, kind) \
+  static inline T name (unsigned mask, T value) { \
+    return (T)emulated_meet(kind, mask, (uint64_t)(int64_t)value, 0); \
+  }
+REDUCE(__reduce_add_sync, unsigned, EMULATED_ADD)
+REDUCE(__reduce_add_sync, int, EMULATED_ADD)
+REDUCE(__reduce_min_sync, unsigned, EMULATED_LEAST)
+REDUCE(__reduce_min_sync, int, EMULATED_MIN)
+REDUCE(__reduce_max_sync, unsigned, EMULATED_MOST)
+REDUCE(__reduce_max_sync, int, EMULATED_MAX)
+REDUCE(__reduce_and_sync, unsigned, EMULATED_AND)
+REDUCE(__reduce_or_sync, unsigned, EMULATED_OR)
+REDUCE(__reduce_xor_sync, unsigned, EMULATED_XOR)
+#undef REDUCE
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Atomic operations: one thread runs at a time
+** ===================================================================
+*/
+
+#define ATOMIC(name, T, y) \
+  static inline T name (T *at, T x) { T old = *at; *at = (T)(y); return old; }
+#define ATOMICS(T) \
+  ATOMIC(atomicAdd, T, old + x) ATOMIC(atomicExch, T, x) \
+  ATOMIC(atomicMin, T, x < old ? x : old) ATOMIC(atomicMax, T, x > old ? x : old)
+#define ATOMIC_BITS(T) \
+  ATOMIC(atomicAnd, T, old & x) ATOMIC(atomicOr, T, old | x) ATOMIC(atomicXor, T, old ^ x) \
+  static inline T atomicCAS (T *at, T expected, T x) { \
+    T old = *at; \
+    if (old == expected) *at = x; \
+    return old; \
+  }
+ATOMICS(int) ATOMICS(unsigned) ATOMICS(unsigned long long) ATOMICS(long long)
+ATOMIC(atomicAdd, float, old + x) ATOMIC(atomicAdd, double, old + x)
+ATOMIC_BITS(int) ATOMIC_BITS(unsigned) ATOMIC_BITS(unsigned long long)
+#undef ATOMIC
+#undef ATOMICS
+#undef ATOMIC_BITS
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Arithmetic
+** ===================================================================
+*/
+
+template <class To, class From> static inline To emulated_bits (From from) {
+  static_assert(sizeof(To) == sizeof(From), "bits are as many");
+  To to;
+  memcpy(&to, &from, sizeof to);
+  return to;
+}
+
+static inline int __float_as_int (float x) { return emulated_bits<int>(x); }
+static inline unsigned __float_as_uint (float x) { return emulated_bits<unsigned>(x); }
+static inline float __int_as_float (int x) { return emulated_bits<float>(x); }
+static inline float __uint_as_float (unsigned x) { return emulated_bits<float>(x); }
+static inline long long __double_as_longlong (double x) { return emulated_bits<long long>(x); }
+static inline double __longlong_as_double (long long x) { return emulated_bits<double>(x); }
+
+static inline int __popc (unsigned x) { return __builtin_popcount(x); }
+static inline int __popcll (unsigned long long x) { return __builtin_popcountll(x); }
+static inline int __ffs (int x) { return __builtin_ffs(x); }
+static inline int __ffsll (long long x) { return __builtin_ffsll(x); }
+static inline int __clz (int x) { return x == 0 ? 32 : __builtin_clz((unsigned)x); }
+static inline int __clzll (long long x) {
+  return x == 0 ? 64 : __builtin_clzll((unsigned long long)x);
+}
+static inline unsigned __umulhi (unsigned x, unsigned y) {
+  return (unsigned)((uint64_t)x * y >> 32);
+}
+static inline unsigned long long __umul64hi (unsigned long long x, unsigned long long y) {
+  return (unsigned long long)((unsigned __int128)x * y >> 64);
+}
+
+template <class T> static inline T __ldg (const T *at) { return *at; }
+static inline float rsqrtf (float x) { return 1 / sqrtf(x); }
+static inline double rsqrt (double x) { return 1 / sqrt(x); }
+static inline void sincospi (double x, double *s, double *c) {
+  *s = sin(3.14159265358979323846 * x);
+  *c = cos(3.14159265358979323846 * x);
+}
+static inline void sincospif (float x, float *s, float *c) {
+  double sine, cosine;
+  sincospi(x, &sine, &cosine);
+  *s = (float)sine;
+  *c = (float)cosine;
+}
+#define __expf expf
+#define __logf logf
+static inline float normcdff (float x) { return (float)(0.5 * erfc(-0.70710678118654752440 * x)); }
+static inline double normcdf (double x) { return 0.5 * erfc(-0.70710678118654752440 * x); }
+static inline float __fdividef (float x, float y) { return x / y; }
+static inline float __fmaf_rn (float x, float y, float z) { return fmaf(x, y, z); }
+static inline float __fadd_rn (float x, float y) { return x + y; }
+static inline float __fmul_rn (float x, float y) { return x * y; }
+static inline float __fdiv_rn (float x, float y) { return x / y; }
+static inline float __fsqrt_rn (float x) { return sqrtf(x); }
+
+template <class T> static inline T min (T x, T y) { return y < x ? y : x; }
+template <class T> static inline T max (T x, T y) { return x < y ? y : x; }
+
+/* }================================================================== */
+
+#endif

@@ -1,0 +1,364 @@
+/*
+** emulate_card.cc - an emulated card: its memory, which the host can't touch, and its failures.
+**
+** Settings come from the environment when the object is first used:
+**
+**   HEED_EMULATED_CARDS=2      how many there are; 0: none, and no driver
+**   HEED_EMULATED_MEMORY=n     MiB of each
+**   HEED_EMULATED_FAIL=n       the n-th call that may fail does, for want of memory ...
+**   HEED_EMULATED_CODE=c       ... or with this code
+**   HEED_EMULATED_DIE=n        from the n-th call on, every card is lost
+**   HEED_EMULATED_LATE=0       nothing waits in a stream: work runs as it comes
+*/
+
+#include "cuda/machine.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(at, bytes) ((void)(at), (void)(bytes))
+#define ASAN_UNPOISON_MEMORY_REGION(at, bytes) ((void)(at), (void)(bytes))
+#endif
+
+#define MOST_CARDS 8
+#define ARENA ((size_t)1 << 36)    /* addresses of a card */
+#define PAGE ((size_t)4096)
+#define CLASSES 64                 /* of free blocks: powers of 2, in pages */
+#define GUARD_BYTES ((size_t)256)
+#define GUARD_BYTE 0x5c
+#define SPOILED ((size_t)1 << 20)  /* bytes of a new block that are set to NaN */
+#define PIN ((size_t)256)          /* before pinned memory */
+
+typedef struct card {
+  char *arena;
+  size_t used, live;               /* bytes of addresses handed out, of live blocks */
+  size_t *length;                  /* of the block that begins at a page, + 1; 0: none */
+  uint32_t *next_free;             /* page of the next free block of its class */
+  uint32_t first_free[CLASSES];
+} card;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static struct machine {
+  bool ready, late;
+  int cards, code;
+  int64_t fail, die, calls;
+  size_t memory;
+  struct card card[MOST_CARDS];
+  int open;                        /* works that run: memory can be touched */
+  int last;                        /* failure */
+  char text[320];                  /* of a kernel that failed */
+} m;
+
+static __thread int here;          /* the device of this thread */
+
+
+/*
+** {==================================================================
+** Calls: one at a time, counted, some fail
+** ===================================================================
+*/
+
+static int64_t setting (const char *name, int64_t otherwise) {
+  const char *text = getenv(name);
+  return text != NULL && *text != '\0' ? atoll(text) : otherwise;
+}
+
+
+static void make_ready (void) {
+  m.ready = true;
+  m.cards = (int)setting("HEED_EMULATED_CARDS", 2);
+  if (m.cards > MOST_CARDS) m.cards = MOST_CARDS;
+  m.memory = (size_t)setting("HEED_EMULATED_MEMORY", 8192) << 20;
+  m.fail = setting("HEED_EMULATED_FAIL", 0);
+  m.code = (int)setting("HEED_EMULATED_CODE", RUNTIME_NO_MEMORY);
+  m.die = setting("HEED_EMULATED_DIE", 0);
+  m.late = setting("HEED_EMULATED_LATE", 1) != 0;
+}
+
+
+/* Every call begins so, and ends with 'end', whatever it says. */
+int machine_begin (void) {
+  pthread_mutex_lock(&lock);
+  if (!m.ready) make_ready();
+  if (m.cards == 0) return RUNTIME_OLD_DRIVER;
+  m.calls++;
+  if (m.die > 0 && m.calls >= m.die) return MACHINE_LOST;
+  return m.calls == m.fail ? m.code : 0;
+}
+
+
+int machine_end (int code) {
+  if (code != 0 && code != RUNTIME_NOT_READY) m.last = code;
+  pthread_mutex_unlock(&lock);
+  return code;
+}
+
+
+bool machine_late (void) { return m.late; }
+
+int machine_here (void) { return here; }
+
+
+/* From now on nothing works. */
+int machine_die (const char *why) {
+  snprintf(m.text, sizeof m.text, "emulated card: %s", why);
+  m.die = m.calls;
+  return MACHINE_LOST;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Memory: blocks of whole pages, each with a guard behind it
+** ===================================================================
+*/
+
+static bool make_arena (card *c) {
+  if (c->arena != NULL) return true;
+  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, both = PROT_READ | PROT_WRITE;
+  size_t pages = ARENA / PAGE;
+  void *arena = mmap(NULL, ARENA, PROT_NONE, flags, -1, 0);
+  void *length = mmap(NULL, pages * sizeof *c->length, both, flags, -1, 0);
+  void *next = mmap(NULL, pages * sizeof *c->next_free, both, flags, -1, 0);
+  if (arena == MAP_FAILED || length == MAP_FAILED || next == MAP_FAILED) return false;
+  c->arena = (char *)arena;
+  c->length = (size_t *)length;
+  c->next_free = (uint32_t *)next;
+  c->used = PAGE;                  /* page 0 stays free: it ends the lists */
+  return true;
+}
+
+
+/* While work runs, memory can be touched. */
+void machine_open (void) {
+  if (m.open++ > 0) return;
+  for (int i = 0; i < m.cards; i++)
+    if (m.card[i].arena != NULL)
+      mprotect(m.card[i].arena, m.card[i].used, PROT_READ | PROT_WRITE);
+}
+
+void machine_close (void) {
+  if (--m.open > 0) return;
+  for (int i = 0; i < m.cards; i++)
+    if (m.card[i].arena != NULL) mprotect(m.card[i].arena, m.card[i].used, PROT_NONE);
+}
+
+
+static card *card_of (const void *data) {
+  for (int i = 0; i < m.cards; i++) {
+    char *arena = m.card[i].arena;
+    if (arena != NULL && (char *)data >= arena && (char *)data < arena + ARENA) return &m.card[i];
+  }
+  return NULL;
+}
+
+
+/* Of a block with its guard: the power of two, in pages, that holds it. */
+static int class_of (size_t bytes) {
+  size_t pages = (bytes + GUARD_BYTES + PAGE - 1) / PAGE;
+  return pages <= 1 ? 0 : 64 - __builtin_clzll(pages - 1);
+}
+
+
+static char *take_block (card *c, int k) {
+  uint32_t page = c->first_free[k];
+  if (page != 0) {
+    c->first_free[k] = c->next_free[page];
+    return c->arena + page * PAGE;
+  }
+  size_t bytes = PAGE << k;
+  if (bytes > ARENA - c->used) return NULL;
+  char *block = c->arena + c->used;
+  if (m.open > 0) mprotect(block, bytes, PROT_READ | PROT_WRITE);
+  c->used += bytes;
+  return block;
+}
+
+
+/* What is not written reads as NaN, and what is written behind the end is noticed. */
+static void prepare (char *block, size_t bytes, int k) {
+  size_t spoiled = bytes < SPOILED ? bytes : SPOILED;
+  machine_open();
+  ASAN_UNPOISON_MEMORY_REGION(block, PAGE << k);
+  memset(block, 0xff, spoiled);
+  memset(block + bytes, GUARD_BYTE, GUARD_BYTES);
+  ASAN_POISON_MEMORY_REGION(block + bytes, (PAGE << k) - bytes);
+  machine_close();
+}
+
+
+static bool guard_holds (const char *block, size_t bytes) {
+  bool good = true;
+  machine_open();
+  ASAN_UNPOISON_MEMORY_REGION(block + bytes, GUARD_BYTES);
+  for (size_t i = 0; i < GUARD_BYTES; i++) good = good && block[bytes + i] == GUARD_BYTE;
+  machine_close();
+  return good;
+}
+
+
+static int alloc (void **data, size_t bytes) {
+  card *c = &m.card[here];
+  int k = class_of(bytes);
+  if (!make_arena(c) || bytes > m.memory || c->live > m.memory - bytes) return RUNTIME_NO_MEMORY;
+  char *block = take_block(c, k);
+  if (block == NULL) return RUNTIME_NO_MEMORY;
+  prepare(block, bytes, k);
+  c->live += bytes;
+  c->length[(size_t)(block - c->arena) / PAGE] = bytes + 1;
+  *data = block;
+  return 0;
+}
+
+
+int machine_give (void *data) {
+  card *c = card_of(data);
+  size_t page = c != NULL ? (size_t)((char *)data - c->arena) / PAGE : 0;
+  if (c == NULL || c->length[page] == 0) return MACHINE_INVALID;
+  size_t bytes = c->length[page] - 1;
+  int k = class_of(bytes);
+  bool good = guard_holds((char *)data, bytes);
+  c->length[page] = 0;
+  c->live -= bytes;
+  c->next_free[page] = c->first_free[k];
+  c->first_free[k] = (uint32_t)page;
+  ASAN_POISON_MEMORY_REGION(data, PAGE << k);
+  return good ? 0 : machine_die("memory was written behind its end");
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Answers: the card and its memory
+** ===================================================================
+*/
+
+int runtime_version (int *driver) {
+  int code = machine_begin();
+  *driver = code == RUNTIME_OLD_DRIVER ? 0 : 13000;
+  return machine_end(code == RUNTIME_OLD_DRIVER ? 0 : code);
+}
+
+int runtime_needs (void) { return 13000; }
+
+int runtime_count (int *n) {
+  int code = machine_begin();
+  *n = code == 0 ? m.cards : 0;
+  return machine_end(code);
+}
+
+int runtime_card_read (int index, runtime_card *card) {
+  int code = machine_begin();
+  memset(card, 0, sizeof *card);
+  if (code == 0 && (index < 0 || index >= m.cards)) code = MACHINE_INVALID;
+  snprintf(card->name, sizeof card->name, "emulated card");
+  card->memory = m.memory;
+  card->major = 8;
+  card->processors = 4;
+  card->block_shared = MACHINE_SHARED;
+  return machine_end(code);
+}
+
+int runtime_get (int *index) { *index = here; return 0; }
+
+int runtime_set (int index) {
+  int code = machine_begin();
+  if (code == 0 && (index < 0 || index >= m.cards)) code = MACHINE_INVALID;
+  if (code == 0) here = index;
+  return machine_end(code);
+}
+
+int runtime_last (void) {
+  int code = m.last;
+  m.last = 0;
+  return code;
+}
+
+const char *runtime_text (int code) {
+  switch (code) {
+    case 0: return "no error";
+    case MACHINE_INVALID: return "invalid argument";
+    case RUNTIME_NO_MEMORY: return "out of memory";
+    case RUNTIME_OLD_DRIVER: return "CUDA driver version is insufficient for CUDA runtime version";
+    case RUNTIME_NO_DEVICE: return "no CUDA-capable device is detected";
+    case MACHINE_IN_CAPTURE: return "operation not permitted when stream is capturing";
+    case MACHINE_LOST: return m.text[0] != '\0' ? m.text : "unspecified launch failure";
+    default: return "unknown error";
+  }
+}
+
+int runtime_alloc (void **data, size_t bytes) {
+  int code = machine_begin();
+  *data = NULL;
+  return machine_end(code != 0 ? code : alloc(data, bytes));
+}
+
+int runtime_free (void *data) {
+  int code = machine_begin();
+  if (code == 0) code = machine_run_card(here);
+  return machine_end(code != 0 ? code : machine_give(data));
+}
+
+int runtime_alloc_in (void **data, size_t bytes, cuda_stream) {
+  return runtime_alloc(data, bytes);
+}
+
+int runtime_memory (size_t *free, size_t *total) {
+  int code = machine_begin();
+  *total = m.memory;
+  *free = m.memory - m.card[here].live;
+  return machine_end(code);
+}
+
+
+/* Pinned memory begins with its length, and stands in a list, so that copies can look for it. */
+typedef struct pinned { struct pinned *next; size_t bytes; } pinned;
+
+static pinned *first_pinned;
+
+int runtime_alloc_host (void **data, size_t bytes) {
+  void *room = NULL;
+  int code = machine_begin();
+  if (code == 0 && posix_memalign(&room, 256, PIN + bytes) != 0) code = RUNTIME_NO_MEMORY;
+  if (code != 0) return machine_end(code);
+  pinned *p = (pinned *)room;
+  *p = pinned{first_pinned, bytes};
+  first_pinned = p;
+  *data = (char *)room + PIN;
+  return machine_end(0);
+}
+
+int runtime_free_host (void *data) {
+  pinned *p = (pinned *)((char *)data - PIN), **at = &first_pinned;
+  machine_begin();
+  int code = 0;
+  for (int i = 0; i < m.cards && code == 0; i++) code = machine_run_card(i);
+  while (*at != NULL && *at != p) at = &(*at)->next;
+  if (*at == NULL) return machine_end(MACHINE_INVALID);
+  *at = p->next;
+  free(p);
+  return machine_end(code);
+}
+
+/* May a stream touch this memory when it gets there? */
+bool machine_reaches (const void *data, size_t bytes) {
+  if (card_of(data) != NULL) return true;
+  for (pinned *p = first_pinned; p != NULL; p = p->next) {
+    const char *start = (char *)p + PIN;
+    if ((const char *)data >= start && (const char *)data + bytes <= start + p->bytes)
+      return true;
+  }
+  return false;
+}
+
+/* }================================================================== */

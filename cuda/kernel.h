@@ -1,0 +1,308 @@
+/*
+** kernel.h - what kernels are written with: element types, places in layouts, sums of a warp and
+** of a block, faults.
+**
+** Everything here is called by kernels, unless it says host.
+*/
+
+#ifndef cuda_kernel_h
+#define cuda_kernel_h
+
+#include "cuda/core.h"
+#include "cuda/ptx.h"
+#include "cuda/runtime.h"
+
+#define KERNEL static __global__ void
+#define INLINE static __device__ __forceinline__
+#define HOST_TOO static __host__ __device__ __forceinline__
+
+#define FULL 0xffffffffu           /* all lanes of a warp */
+#define MOST_WARPS 32              /* of a block */
+
+
+/*
+** {==================================================================
+** Dynamic shared memory: what the launch asked for, aligned to 16 bytes
+** ===================================================================
+*/
+
+#ifdef __CUDACC__
+extern __shared__ __align__(1024) unsigned char dynamic_shared[];
+#define SHARED(T, name) T *name = (T *)dynamic_shared
+#else
+#define SHARED(T, name) T *name = (T *)emulated_shared
+#endif
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Elements: a type of storage S, and the type that it is computed in
+** ===================================================================
+*/
+
+struct float16 { uint16_t bits; };
+struct bfloat16 { uint16_t bits; };
+struct truth { uint8_t yes; };     /* bool, as storage: 0 or 1 */
+
+template <class S> struct element { typedef S computed; };     /* float, double, int64_t */
+template <> struct element<float16> { typedef float computed; };
+template <> struct element<bfloat16> { typedef float computed; };
+template <> struct element<uint8_t> { typedef int64_t computed; };
+template <> struct element<truth> { typedef int64_t computed; };
+
+#define COMPUTED(S) typename element<S>::computed
+
+/* Widening is exact; narrowing rounds to nearest even, NaN staying NaN. */
+INLINE float wide (float x) { return x; }
+INLINE double wide (double x) { return x; }
+INLINE int64_t wide (int64_t x) { return x; }
+INLINE int64_t wide (uint8_t x) { return x; }
+INLINE int64_t wide (truth x) { return x.yes != 0; }
+INLINE float wide (float16 x) { return ptx_from_half(x.bits); }
+INLINE float wide (bfloat16 x) { return __uint_as_float((uint32_t)x.bits << 16); }
+
+/* To whole numbers: NaN gives 0, what is too large the nearest there is. */
+INLINE int64_t whole (double x) {
+  int64_t y = x >= 0x1p63 ? INT64_MAX : x <= -0x1p63 ? INT64_MIN : 0;
+  return fabs(x) < 0x1p63 ? (int64_t)x : y;
+}
+INLINE uint8_t byte_of (double x) {
+  x = x > 0 ? x : 0;
+  return (uint8_t)(int32_t)(x < 255 ? x : 255);
+}
+
+/* convert<S>(x): a computed value as an element of S, with the conversions of the CPU. */
+template <class S> struct convert_to;
+#define CONVERT(S, from_float, from_double, from_whole) \
+  template <> struct convert_to<S> { \
+    static __device__ __forceinline__ S of (float x) { return from_float; } \
+    static __device__ __forceinline__ S of (double x) { return from_double; } \
+    static __device__ __forceinline__ S of (int64_t x) { return from_whole; } \
+  };
+CONVERT(float, x, (float)x, (float)x)
+CONVERT(double, x, x, (double)x)
+CONVERT(int64_t, whole(x), whole(x), x)
+CONVERT(uint8_t, byte_of(x), byte_of(x), (uint8_t)x)
+CONVERT(truth, truth{x != 0}, truth{x != 0}, truth{x != 0})
+CONVERT(float16, float16{ptx_to_half(x)}, float16{ptx_to_half((float)x)},
+        float16{ptx_to_half((float)x)})
+CONVERT(bfloat16, bfloat16{ptx_to_bfloat(x)}, bfloat16{ptx_to_bfloat((float)x)},
+        bfloat16{ptx_to_bfloat((float)x)})
+#undef CONVERT
+
+template <class S, class T> INLINE S convert (T x) { return convert_to<S>::of(x); }
+
+/* Element 'at' of storage whose type is known when the kernel runs, as T; and back. */
+template <class T> INLINE T fetch (const void *data, heed_type type, int64_t at) {
+  switch (type) {
+    case HEED_BOOL: return convert<T>(wide(((const truth *)data)[at]));
+    case HEED_UINT8: return convert<T>(wide(((const uint8_t *)data)[at]));
+    case HEED_INT64: return convert<T>(((const int64_t *)data)[at]);
+    case HEED_FLOAT16: return convert<T>(wide(((const float16 *)data)[at]));
+    case HEED_BFLOAT16: return convert<T>(wide(((const bfloat16 *)data)[at]));
+    case HEED_FLOAT32: return convert<T>(((const float *)data)[at]);
+    default: return convert<T>(((const double *)data)[at]);
+  }
+}
+
+template <class T> INLINE void put (void *data, heed_type type, int64_t at, T x) {
+  switch (type) {
+    case HEED_BOOL: ((truth *)data)[at] = convert<truth>(x); break;
+    case HEED_UINT8: ((uint8_t *)data)[at] = convert<uint8_t>(x); break;
+    case HEED_INT64: ((int64_t *)data)[at] = convert<int64_t>(x); break;
+    case HEED_FLOAT16: ((float16 *)data)[at] = convert<float16>(x); break;
+    case HEED_BFLOAT16: ((bfloat16 *)data)[at] = convert<bfloat16>(x); break;
+    case HEED_FLOAT32: ((float *)data)[at] = convert<float>(x); break;
+    default: ((double *)data)[at] = convert<double>(x); break;
+  }
+}
+
+/*
+** Host: the statement with S standing for the type of storage, for one of the types; a template
+** is chosen so: FOR_FLOAT(v->type, return rows<S>(self, w));
+*/
+#define TYPE_CASE(name, type, ...) case name: { typedef type S; __VA_ARGS__; } break;
+#define FOR_FLOAT(type, ...) switch (type) { \
+    TYPE_CASE(HEED_FLOAT32, float, __VA_ARGS__) TYPE_CASE(HEED_FLOAT64, double, __VA_ARGS__) \
+    TYPE_CASE(HEED_FLOAT16, float16, __VA_ARGS__) TYPE_CASE(HEED_BFLOAT16, bfloat16, __VA_ARGS__) \
+    default: break; }
+#define FOR_TYPE(type, ...) switch (type) { \
+    TYPE_CASE(HEED_FLOAT32, float, __VA_ARGS__) TYPE_CASE(HEED_FLOAT64, double, __VA_ARGS__) \
+    TYPE_CASE(HEED_FLOAT16, float16, __VA_ARGS__) TYPE_CASE(HEED_BFLOAT16, bfloat16, __VA_ARGS__) \
+    TYPE_CASE(HEED_INT64, int64_t, __VA_ARGS__) TYPE_CASE(HEED_UINT8, uint8_t, __VA_ARGS__) \
+    TYPE_CASE(HEED_BOOL, truth, __VA_ARGS__) default: break; }
+/* The type of computing of a work's count[0]: float, double or int64_t. */
+#define FOR_COMPUTED(type, ...) switch (type) { \
+    TYPE_CASE(HEED_FLOAT64, double, __VA_ARGS__) \
+    case HEED_FLOAT16: case HEED_BFLOAT16: TYPE_CASE(HEED_FLOAT32, float, __VA_ARGS__) \
+    default: { typedef int64_t S; __VA_ARGS__; } break; }
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Places: the row-major index of an element, and where it lies
+** ===================================================================
+*/
+
+/* x / d and x % d for 0 <= x < 2^31 by a multiplication (T. Granlund, P. Montgomery, 1994). */
+typedef struct divisor { uint32_t d, magic; int shift; } divisor;
+
+static inline divisor divisor_of (int64_t d) {                /* host */
+  divisor v = {(uint32_t)d, 0, 0};
+  while (v.shift < 31 && (1ll << v.shift) < d) v.shift++;
+  if (d > 0 && d < 1ll << 31)
+    v.magic = (uint32_t)((((1ull << v.shift) - (uint64_t)d) << 32) / (uint64_t)d + 1);
+  return v;
+}
+
+INLINE uint32_t divide (uint32_t x, const divisor &v) {
+  return (__umulhi(x, v.magic) + x) >> v.shift;
+}
+
+/* A layout that kernels walk: axes fused, divisions prepared. */
+typedef struct path {
+  int rank;
+  bool small;                      /* fewer than 2^31 elements */
+  int64_t size[HEED_RANK], stride[HEED_RANK];
+  divisor by[HEED_RANK];
+} path;
+
+path path_of (const layout *at);                              /* host; as it is */
+void paths_of (int n, const layout *const *at, path *paths);  /* host; of one shape, fused */
+
+INLINE int64_t place (const path &p, int64_t index) {
+  int64_t at = 0;
+  if (p.small) {
+    uint32_t rest = (uint32_t)index;
+    for (int i = p.rank - 1; i > 0; i--) {
+      uint32_t q = divide(rest, p.by[i]);
+      at += (int64_t)(rest - q * p.by[i].d) * p.stride[i];
+      rest = q;
+    }
+    return p.rank > 0 ? at + (int64_t)rest * p.stride[0] : 0;
+  }
+  for (int i = p.rank - 1; i > 0; i--) {
+    int64_t q = index / p.size[i];
+    at += (index - q * p.size[i]) * p.stride[i];
+    index = q;
+  }
+  return p.rank > 0 ? at + index * p.stride[0] : 0;
+}
+
+/* Elements of this thread: for (int64_t i = first_index(); i < n; i += index_step()). */
+INLINE int64_t first_index (void) { return (int64_t)blockIdx.x * blockDim.x + threadIdx.x; }
+INLINE int64_t index_step (void) { return (int64_t)gridDim.x * blockDim.x; }
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Sums of a warp and of a block: one fixed order, the same result in every thread
+** ===================================================================
+*/
+
+INLINE int lane_of (void) { return (int)(threadIdx.x & 31); }
+INLINE int warp_of (void) { return (int)(threadIdx.x >> 5); }
+
+struct plus { template <class T> __device__ T operator() (T a, T b) const { return a + b; } };
+struct larger {                    /* a NaN wins */
+  template <class T> __device__ T operator() (T a, T b) const { return a > b || a != a ? a : b; }
+};
+struct smaller {
+  template <class T> __device__ T operator() (T a, T b) const { return a < b || a != a ? a : b; }
+};
+
+template <class F, class T> INLINE T warp_reduce (F f, T x) {
+  for (int by = 16; by > 0; by >>= 1) x = f(x, __shfl_xor_sync(FULL, x, by));
+  return x;
+}
+
+/*
+** Of a block of whole warps in one dimension (at most 1024 threads). 'room' is shared memory for
+** MOST_WARPS values; all threads call it, and it may be used again at once.
+*/
+template <class F, class T> INLINE T block_reduce (F f, T x, T *room) {
+  int warps = (int)(blockDim.x >> 5);
+  x = warp_reduce(f, x);
+  if (warps == 1) return x;
+  __syncthreads();                 /* 'room' may still be read from the time before */
+  if (lane_of() == 0) room[warp_of()] = x;
+  __syncthreads();
+  x = room[0];
+  for (int i = 1; i < warps; i++) x = f(x, room[i]);
+  return x;
+}
+
+template <class T> INLINE T block_sum (T x, T *room) { return block_reduce(plus(), x, room); }
+template <class T> INLINE T block_largest (T x, T *room) { return block_reduce(larger(), x, room); }
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Faults: what only the device sees. A kernel reports, goes on with a value that does no harm,
+** and the next call from the host raises it.
+** ===================================================================
+*/
+
+typedef enum fault_kind {
+  FAULT_NONE, FAULT_POSITION, FAULT_LABEL, FAULT_DIVISION, FAULT_POWER
+} fault_kind;
+
+typedef struct fault {             /* lies in pinned memory */
+  fault_kind kind;
+  int op;                          /* a heed_op */
+  int64_t order;                   /* of the launch */
+  int64_t position, value, limit;  /* position from 1 */
+} fault;
+
+typedef struct faults {            /* goes to a kernel by value: see cuda_faults */
+  fault *first;                    /* the fault of the first launch and lowest position is kept */
+  unsigned *lock;                  /* in device memory */
+  int op;
+  int64_t order;
+} faults;
+
+INLINE bool fault_comes_first (const faults &f, int64_t position) {
+  const volatile fault *kept = f.first;
+  return kept->kind == FAULT_NONE || f.order < kept->order ||
+         (f.order == kept->order && position < kept->position);
+}
+
+static __device__ __noinline__ void report (const faults &f, fault_kind kind, int64_t position,
+                                            int64_t value, int64_t limit) {
+  bool done = !fault_comes_first(f, position);
+  while (!done) {
+    if (atomicCAS(f.lock, 0u, 1u) != 0) continue;
+    __threadfence_system();
+    if (fault_comes_first(f, position)) {
+      volatile fault *kept = f.first;
+      kept->op = f.op;
+      kept->order = f.order;
+      kept->position = position;
+      kept->value = value;
+      kept->limit = limit;
+      kept->kind = kind;
+    }
+    __threadfence_system();
+    atomicExch(f.lock, 0u);
+    done = true;
+  }
+}
+
+/* A position from 1 of 'limit' as one from 0; one outside is reported, and taken as the first. */
+INLINE int64_t checked (const faults &f, int64_t value, int64_t limit, int64_t index) {
+  if (value >= 1 && value <= limit) return value - 1;
+  report(f, FAULT_POSITION, index + 1, value, limit);
+  return 0;
+}
+
+/* }================================================================== */
+
+#endif

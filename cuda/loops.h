@@ -1,0 +1,164 @@
+/*
+** loops.h - the kernel of elementwise work for one computing type T, by name COMPUTED_TYPE; WHOLE
+** is 1 for int64_t, FOURS for float. F is a row: its inputs, what it refuses, and its function.
+*/
+
+#ifndef cuda_loops_h
+#define cuda_loops_h
+
+#define THREADS 256
+
+
+/*
+** {==================================================================
+** Elements one by one
+** ===================================================================
+*/
+
+static __device__ __noinline__ T fetch_any (const void *data, heed_type type, int64_t at) {
+  return fetch<T>(data, type, at);
+}
+
+static __device__ __noinline__ void put_any (void *data, heed_type type, int64_t at, T x) {
+  put<T>(data, type, at, x);
+}
+
+INLINE T number_of (const operand &o) { return WHOLE ? (T)o.i : (T)o.f; }
+
+INLINE T fetch_one (const operand &o, int64_t at) {
+  if (o.kind == OPERAND_NUMBER) return number_of(o);
+  return o.type == COMPUTED_TYPE ? ((const T *)o.data)[at] : fetch_any(o.data, o.type, at);
+}
+
+INLINE void put_one (const operand &o, int64_t at, T x) {
+  if (o.type == COMPUTED_TYPE) ((T *)o.data)[at] = x;
+  else put_any(o.data, o.type, at, x);
+}
+
+
+/* The places of element i in the first N operands. */
+template <int N> INLINE void places (const job &j, int64_t i, int64_t *at) {
+#pragma unroll
+  for (int k = 0; k < N; k++) at[k] = 0;
+  for (int axis = j.rank - 1; axis >= 0; axis--) {
+    int64_t q = axis == 0 ? 0 : j.small ? divide((uint32_t)i, j.by[axis]) : i / j.size[axis];
+    int64_t r = i - q * j.size[axis];
+#pragma unroll
+    for (int k = 0; k < N; k++) at[k] += r * j.at[k].stride[axis];
+    i = q;
+  }
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Four at once, of float and halves: they lie dense and aligned
+** ===================================================================
+*/
+
+#if FOURS
+
+INLINE void fetch_four (const operand &o, int64_t at, float *x) {
+  if (o.kind != OPERAND_DENSE) {
+    float y = fetch_one(o, 0);
+    x[0] = x[1] = x[2] = x[3] = y;
+  }
+  else if (o.type == HEED_FLOAT32) {
+    float4 v = *(const float4 *)((const float *)o.data + at);
+    x[0] = v.x; x[1] = v.y; x[2] = v.z; x[3] = v.w;
+  }
+  else {
+    ushort4 v = *(const ushort4 *)((const uint16_t *)o.data + at);
+    uint16_t bits[EACH] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+    for (int k = 0; k < EACH; k++)
+      x[k] = o.type == HEED_FLOAT16 ? wide(float16{bits[k]}) : wide(bfloat16{bits[k]});
+  }
+}
+
+INLINE void put_four (const operand &o, int64_t at, const float *x) {
+  if (o.type == HEED_FLOAT32)
+    *(float4 *)((float *)o.data + at) = make_float4(x[0], x[1], x[2], x[3]);
+  else if (o.type == HEED_BOOL)
+    *(uchar4 *)((uint8_t *)o.data + at) = make_uchar4(x[0] != 0, x[1] != 0, x[2] != 0, x[3] != 0);
+  else {
+    uint16_t bits[EACH];
+#pragma unroll
+    for (int k = 0; k < EACH; k++)
+      bits[k] = o.type == HEED_FLOAT16 ? convert<float16>(x[k]).bits : convert<bfloat16>(x[k]).bits;
+    *(ushort4 *)((uint16_t *)o.data + at) = make_ushort4(bits[0], bits[1], bits[2], bits[3]);
+  }
+}
+
+/* All that can be done by fours; the rest begins where it ends. */
+template <class F> INLINE int64_t run_fours (const job &j, T p, T q) {
+  int64_t fours = j.n / EACH;
+  for (int64_t f = first_index(); f < fours; f += index_step()) {
+    T x[F::inputs][EACH], y[EACH];
+#pragma unroll
+    for (int k = 0; k < F::inputs; k++) fetch_four(j.at[1 + k], f * EACH, x[k]);
+#pragma unroll
+    for (int e = 0; e < EACH; e++) {
+      T a[F::inputs];
+#pragma unroll
+      for (int k = 0; k < F::inputs; k++) a[k] = x[k][e];
+      y[e] = F::of(a, p, q);
+    }
+    put_four(j.at[0], f * EACH, y);
+  }
+  return fours * EACH;
+}
+
+#endif
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** The kernel
+** ===================================================================
+*/
+
+/* What a row can't do with whole numbers is reported, and done with another one. */
+template <class F> INLINE void guard (const job &j, int64_t i, T *x) {
+  const faults f = j.faults;       /* a copy: 'j' itself should stay where arguments are */
+  if (F::refuses == FAULT_DIVISION && x[1] == 0) {
+    report(f, FAULT_DIVISION, i + 1, 0, 0);
+    x[1] = 1;
+  }
+  if (F::refuses == FAULT_POWER && x[1] < 0) {
+    report(f, FAULT_POWER, i + 1, 0, 0);
+    x[1] = 0;
+  }
+}
+
+
+template <class F> KERNEL run_row (job j) {
+  T p = (T)j.p, q = (T)j.q;
+  int64_t i = first_index();
+#if FOURS
+  if (j.dense) i += run_fours<F>(j, p, q);
+#endif
+  for (; i < j.n; i += index_step()) {
+    int64_t at[F::inputs + 1];
+    T x[F::inputs];
+    places<F::inputs + 1>(j, i, at);
+#pragma unroll
+    for (int k = 0; k < F::inputs; k++) x[k] = fetch_one(j.at[1 + k], at[1 + k]);
+    guard<F>(j, i, x);
+    put_one(j.at[0], at[0], F::of(x, p, q));
+  }
+}
+
+
+template <class F> static const char *start (cuda *self, const job *j) {
+  int64_t n = FOURS && j->dense ? (j->n + EACH - 1) / EACH : j->n;
+  return launch(self, cuda_blocks(self, n, THREADS), THREADS, 0, run_row<F>, *j);
+}
+
+/* }================================================================== */
+
+#endif

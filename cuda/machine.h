@@ -1,0 +1,38 @@
+/*
+** machine.h - what the parts of the emulated card know of each other: emulate.cc runs kernels,
+** emulate_card.cc keeps memory, emulate_stream.cc what waits to be done.
+*/
+
+#ifndef cuda_machine_h
+#define cuda_machine_h
+
+#include "cuda/runtime.h"
+
+#pragma GCC visibility push(hidden)
+
+#define MACHINE_SHARED 101376      /* bytes for a block: what all cards from 8.0 on have */
+#define MACHINE_INVALID 1          /* failures, by CUDA's numbers */
+#define MACHINE_LOST 719
+#define MACHINE_IN_CAPTURE 900
+
+/* Runs a launch to its end: NULL, or what went wrong (until the next one). */
+const char *machine_run (dim3 blocks, dim3 threads, size_t shared, void (*run) (void *),
+                         void *call);
+
+/* Every answer begins and ends so: one at a time, counted; 'begin' may fail. */
+int machine_begin (void);
+int machine_end (int code);
+int machine_die (const char *why); /* every later call fails */
+bool machine_late (void);          /* does work wait in its stream? */
+int machine_here (void);           /* the device of this thread */
+
+void machine_open (void);          /* device memory may be touched ... */
+void machine_close (void);
+int machine_give (void *data);     /* frees device memory */
+bool machine_reaches (const void *data, size_t bytes);   /* of a card, or pinned */
+
+int machine_run_card (int index);  /* all that waits */
+
+#pragma GCC visibility pop
+
+#endif

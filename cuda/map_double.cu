@@ -1,0 +1,15 @@
+/*
+** map_double.cu - the values of elementwise rows in double.
+*/
+
+#include "cuda/elementwise.h"
+#include "cuda/math.h"
+
+typedef double T;
+
+#define COMPUTED_TYPE HEED_FLOAT64
+#define WHOLE 0
+#define FOURS 0
+#define MAP map_double
+
+#include "cuda/map.h"

@@ -1,0 +1,15 @@
+/*
+** map_whole.cu - the values of elementwise rows in int64_t.
+*/
+
+#include "cuda/elementwise.h"
+#include "cuda/math.h"
+
+typedef int64_t T;
+
+#define COMPUTED_TYPE HEED_INT64
+#define WHOLE 1
+#define FOURS 0
+#define MAP map_whole
+
+#include "cuda/map.h"

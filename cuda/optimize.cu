@@ -1,0 +1,312 @@
+/*
+** optimize.cu - one step of SGD, Adam or AdamW for all parameters of all types, in one launch.
+**
+** The rows are cut into chunks; a table in device memory says whose a chunk is. What changes
+** from step to step lies in device memory as well: while work is captured, in a block that stays,
+** and that the last chunk to end leaves with the number of the next step. So n replays do what
+** n calls do, and a new learning rate is sent to the block (see optimize.h).
+**
+** The order of operations is the processor's, and PyTorch's.
+*/
+
+#include "cuda/optimize.h"
+
+#include <stdlib.h>
+
+#define THREADS 256
+#define CHUNK 4096                 /* elements */
+
+/* The step, as the kernel reads it. */
+typedef struct stepping {
+  heed_step step;
+  unsigned done;                   /* blocks that have read it and ended */
+} stepping;
+
+typedef struct line {
+  optimize_row row;
+  int64_t first;                   /* of its chunks */
+  bool aligned;                    /* all that it has, to 16 bytes */
+} line;
+
+struct steps { steps *next; stepping *block; heed_step step; };
+
+
+/*
+** {==================================================================
+** Numbers that stay the same over a step
+** ===================================================================
+*/
+
+struct numbers {
+  double sign, decay, fade, weight1, beta2, weight2, root, eps, size;      /* Adam */
+  double lr, keep, old, fresh;                                             /* SGD */
+};
+
+INLINE numbers numbers_of (int op, const heed_step &o) {
+  numbers k;
+  bool decoupled = op == HEED_ADAMW, begins = o.step == 1;
+  k.sign = o.maximize ? -1 : 1;
+  k.decay = decoupled ? 0 : o.weight_decay;
+  k.fade = decoupled ? 1 - o.lr * o.weight_decay : 1;
+  k.weight1 = 1 - o.beta1;
+  k.beta2 = o.beta2;
+  k.weight2 = 1 - o.beta2;
+  k.root = op == HEED_SGD ? 0 : sqrt(1 - pow(o.beta2, (double)o.step));
+  k.eps = o.eps;
+  k.size = op == HEED_SGD ? 0 : o.lr / (1 - pow(o.beta1, (double)o.step));
+  k.lr = o.lr;
+  k.keep = o.momentum;
+  k.old = begins ? 0 : o.momentum;
+  k.fresh = begins ? 1 : 1 - o.dampening;
+  return k;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** One element: parameter, gradient, states
+** ===================================================================
+*/
+
+INLINE float root_of (float x) { return sqrtf(x); }
+INLINE double root_of (double x) { return sqrt(x); }
+
+/* What of the options decides what is read. */
+typedef struct manner { int op; bool begins, nesterov, amsgrad; int states; } manner;
+
+/* The first step's momentum is not read: it may be anything. */
+template <class T> INLINE void step_sgd (const numbers &k, manner m, T *p, T g, T *s) {
+  T slope = (T)k.sign * g + (T)k.decay * *p;
+  if (m.states > 0) {
+    s[0] = m.begins ? slope : (T)k.old * s[0] + (T)k.fresh * slope;
+    slope = m.nesterov ? slope + (T)k.keep * s[0] : s[0];
+  }
+  *p -= (T)k.lr * slope;
+}
+
+template <class T> INLINE void step_adam (const numbers &k, manner m, T *p, T g, T *s) {
+  T old = *p * (T)k.fade, slope = (T)k.sign * g + (T)k.decay * old;
+  s[0] += (T)k.weight1 * (slope - s[0]);
+  s[1] = s[1] * (T)k.beta2 + (T)k.weight2 * slope * slope;
+  T top = s[1];
+  if (m.amsgrad) s[2] = top = s[2] > top ? s[2] : top;
+  *p = old - (T)k.size * (s[0] / (root_of(top) / (T)k.root + (T)k.eps));
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Chunks
+** ===================================================================
+*/
+
+/* N elements that move at once. */
+template <class S, int N> struct __align__(N * sizeof(S)) pack { S x[N]; };
+
+template <class S, int N>
+INLINE void step_pack (const numbers &k, manner m, const optimize_row &row, int64_t at) {
+  typedef COMPUTED(S) T;
+  typedef pack<S, N> packed;
+  packed p = ((const packed *)row.parameter)[at], g = ((const packed *)row.gradient)[at], s[3];
+  for (int i = 0; i < 3; i++)
+    if (i < m.states && !(m.begins && m.op == HEED_SGD)) s[i] = ((const packed *)row.state[i])[at];
+    else s[i] = packed{};
+  for (int j = 0; j < N; j++) {
+    T x = wide(p.x[j]), state[3] = {wide(s[0].x[j]), wide(s[1].x[j]), wide(s[2].x[j])};
+    if (m.op == HEED_SGD) step_sgd<T>(k, m, &x, wide(g.x[j]), state);
+    else step_adam<T>(k, m, &x, wide(g.x[j]), state);
+    p.x[j] = convert<S>(x);
+    for (int i = 0; i < 3; i++) s[i].x[j] = convert<S>(state[i]);
+  }
+  ((packed *)row.parameter)[at] = p;
+  for (int i = 0; i < 3; i++)
+    if (i < m.states) ((packed *)row.state[i])[at] = s[i];
+}
+
+
+/* Elements from .. to - 1; 'from' is a multiple of CHUNK. */
+template <class S>
+INLINE void step_chunk (const numbers &k, manner m, const line &l, int64_t from, int64_t to) {
+  const int many = 16 / (int)sizeof(S);
+  int64_t packs = l.aligned ? to / many : from / many;
+  for (int64_t i = from / many + threadIdx.x; i < packs; i += THREADS)
+    step_pack<S, many>(k, m, l.row, i);
+  for (int64_t i = packs * many + threadIdx.x; i < to; i += THREADS)
+    step_pack<S, 1>(k, m, l.row, i);
+}
+
+
+/* The last row that begins at this chunk or before it. */
+INLINE int row_of (const line *lines, int n, int64_t chunk) {
+  int low = 0, high = n - 1;
+  while (low < high) {
+    int middle = (low + high + 1) / 2;
+    if (lines[middle].first <= chunk) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
+
+INLINE void step_line (const numbers &k, manner m, const line &l, int64_t chunk) {
+  int64_t from = (chunk - l.first) * CHUNK, to = from + CHUNK < l.row.n ? from + CHUNK : l.row.n;
+  switch (l.row.type) {
+    case HEED_FLOAT32: step_chunk<float>(k, m, l, from, to); break;
+    case HEED_FLOAT64: step_chunk<double>(k, m, l, from, to); break;
+    case HEED_FLOAT16: step_chunk<float16>(k, m, l, from, to); break;
+    default: step_chunk<bfloat16>(k, m, l, from, to);
+  }
+}
+
+
+KERNEL __launch_bounds__(THREADS)
+step_lines (stepping *block, int op, const line *lines, int n, int64_t chunks) {
+  __shared__ numbers shared;
+  __shared__ heed_step o;
+  if (threadIdx.x == 0) {
+    o = block->step;
+    shared = numbers_of(op, o);
+  }
+  __syncthreads();
+  int adam = o.amsgrad ? 3 : 2, sgd = o.momentum != 0;
+  manner m = {op, o.step == 1, o.nesterov, op != HEED_SGD && o.amsgrad,
+              op == HEED_SGD ? sgd : adam};
+  for (int64_t c = blockIdx.x; c < chunks; c += gridDim.x)
+    step_line(shared, m, lines[row_of(lines, n, c)], c);
+  if (threadIdx.x != 0 || atomicAdd(&block->done, 1u) + 1 < gridDim.x) return;
+  block->done = 0;
+  block->step.step++;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** The table
+** ===================================================================
+*/
+
+static bool is_aligned (const optimize_row *row) {
+  uintptr_t all = (uintptr_t)row->parameter | (uintptr_t)row->gradient;
+  for (int i = 0; i < 3; i++) all |= (uintptr_t)row->state[i];
+  return all % 16 == 0;
+}
+
+
+/* How many chunks there are. */
+static int64_t fill_lines (const work *w, line *lines) {
+  int64_t chunks = 0;
+  for (int64_t i = 0; i < w->count[0]; i++) {
+    lines[i].row = w->rows[i];
+    lines[i].first = chunks;
+    lines[i].aligned = is_aligned(&w->rows[i]);
+    chunks += (w->rows[i].n + CHUNK - 1) / CHUNK;
+  }
+  return chunks;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Captured steps: a block of the card's memory that no other work uses, filled at once, by a
+** stream that is not captured
+** ===================================================================
+*/
+
+static int fill_block (stepping *block, const stepping *from) {
+  cuda_stream s;
+  void *pinned;
+  int code = runtime_alloc_host(&pinned, sizeof *from);
+  if (code != 0) return code;
+  memcpy(pinned, from, sizeof *from);
+  code = runtime_stream_open(&s);
+  if (code == 0) {
+    code = runtime_copy(block, pinned, sizeof *from, s);
+    if (code == 0) code = runtime_stream_wait(s);
+    runtime_stream_close(s);
+  }
+  runtime_free_host(pinned);
+  return code;
+}
+
+
+static const char *hold_block (cuda *self, const stepping *from, stepping **block) {
+  void *data = NULL;
+  steps *s = (steps *)calloc(1, sizeof *s), **last = &self->steps;
+  if (s == NULL) return cuda_no_memory;
+  int code = runtime_alloc(&data, sizeof *from);
+  if (code == 0) code = fill_block((stepping *)data, from);
+  if (code != 0) {
+    if (data != NULL) runtime_free(data);
+    free(s);
+    return cuda_check(self, code);
+  }
+  while (*last != NULL) last = &(*last)->next;
+  *last = s;
+  s->block = *block = (stepping *)data;
+  return NULL;
+}
+
+
+steps *steps_held (cuda *self) {
+  steps *s = self->steps;
+  self->steps = NULL;
+  return s;
+}
+
+
+const char *steps_set (cuda *self, steps *s, int which, const heed_step *step) {
+  while (which-- > 0 && s != NULL) s = s->next;
+  if (s == NULL) return "there is no such step in this recording";
+  return cuda_send(self, &s->block->step, step, sizeof *step);
+}
+
+
+void steps_drop (steps *s) {
+  while (s != NULL) {
+    steps *next = s->next;
+    runtime_free(s->block);
+    free(s);
+    s = next;
+  }
+}
+
+/* }================================================================== */
+
+
+/* Sends the step and the table: in one piece, unless the step's block has to stay. */
+static const char *send (cuda *self, const work *w, char *room, int64_t *chunks,
+                         stepping **block, line **lines) {
+  size_t bytes = (size_t)w->count[0] * sizeof(line), head = sizeof(stepping);
+  stepping *now = (stepping *)room;
+  memset(room, 0, head + bytes);
+  now->step = w->step;
+  *chunks = fill_lines(w, (line *)(room + head));
+  char *data = (char *)cuda_scratch(self, head + bytes);
+  if (data == NULL) return cuda_no_memory;
+  *block = (stepping *)data;
+  *lines = (line *)(data + head);
+  const char *why = self->capturing ? hold_block(self, now, block) : NULL;
+  return why != NULL ? why : cuda_send(self, data, room, head + bytes);
+}
+
+
+const char *cuda_optimize (cuda *self, const work *w) {
+  int64_t chunks, n = w->count[0];
+  stepping *block;
+  line *lines;
+  char *room = (char *)malloc(sizeof *block + (size_t)n * sizeof *lines);
+  if (room == NULL) return cuda_no_memory;
+  const char *why = send(self, w, room, &chunks, &block, &lines);
+  free(room);
+  if (why != NULL) return why;
+  return launch(self, cuda_blocks(self, chunks, 1), THREADS, 0, step_lines, block, w->op, lines,
+                (int)n, chunks);
+}

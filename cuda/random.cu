@@ -1,0 +1,312 @@
+/*
+** random.cu - random tensors by Philox: a function of seed, offset and element.
+**
+** Seed and offset lie in device memory. All blocks of a kernel read them, and the last block to
+** end moves the offset on by the counters that were used, so that a replayed graph draws anew.
+** Each counter gives four draws of 32 bits, in whatever order threads come: the same numbers for
+** the same seed on every card. They are not the processor's, but for dropout's.
+*/
+
+#include "cuda/philox.h"
+#include "cuda/sort.h"
+
+#define THREADS 256
+#define DRAWS 4                    /* of a counter */
+
+/* What is filled; groups of 'each' elements share a counter. */
+typedef struct filling {
+  draws *state;
+  void *y;
+  heed_type type;
+  bool plain;                      /* groups lie in a row, and are aligned to their size */
+  int64_t n, groups;
+  path at;
+} filling;
+
+
+/*
+** {==================================================================
+** Kernels' frame
+** ===================================================================
+*/
+
+typedef struct drawn { uint64_t seed, offset; } drawn;
+
+INLINE drawn begin (const draws *state) { return drawn{state->seed, state->offset}; }
+
+/* Once all threads of all blocks have drawn. */
+INLINE void finish (draws *state, uint64_t used) {
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  __threadfence();
+  if (atomicAdd(&state->done, 1u) + 1 < gridDim.x) return;
+  state->done = 0;
+  state->offset += used;
+}
+
+
+INLINE uint64_t joined (uint32_t high, uint32_t low) { return (uint64_t)high << 32 | low; }
+
+/* 24 and 53 bits in [0, 1). */
+INLINE float unit_float (uint32_t draw) { return (float)(draw >> 8) * 0x1p-24f; }
+INLINE double unit_double (uint64_t draw) { return (double)(draw >> 11) * 0x1p-53; }
+
+
+template <class T> INLINE void put_one (const filling &d, int64_t i, T x) {
+  if (i < d.n) put<T>(d.y, d.type, place(d.at, i), x);
+}
+
+/* Elements 4 group to 4 group + 3, at once where they lie so. */
+INLINE void put_four (const filling &d, int64_t group, const float *x) {
+  int64_t i = DRAWS * group;
+  bool whole = d.plain && i + DRAWS <= d.n;
+  if (whole && d.type == HEED_FLOAT32)
+    ((float4 *)d.y)[group] = make_float4(x[0], x[1], x[2], x[3]);
+  else if (whole && d.type == HEED_FLOAT16)
+    ((ushort4 *)d.y)[group] = make_ushort4(ptx_to_half(x[0]), ptx_to_half(x[1]),
+                                           ptx_to_half(x[2]), ptx_to_half(x[3]));
+  else if (whole && d.type == HEED_BFLOAT16)
+    ((ushort4 *)d.y)[group] = make_ushort4(ptx_to_bfloat(x[0]), ptx_to_bfloat(x[1]),
+                                           ptx_to_bfloat(x[2]), ptx_to_bfloat(x[3]));
+  else
+    for (int k = 0; k < DRAWS; k++) put_one(d, i + k, x[k]);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Uniform: what was rounded up to 'high' becomes 'low'
+** ===================================================================
+*/
+
+INLINE float rounded (heed_type type, float x) {
+  if (type == HEED_FLOAT16) return ptx_from_half(ptx_to_half(x));
+  return type == HEED_BFLOAT16 ? wide(bfloat16{ptx_to_bfloat(x)}) : x;
+}
+
+KERNEL uniform_float (filling d, float low, float high) {
+  drawn s = begin(d.state);
+  for (int64_t g = first_index(); g < d.groups; g += index_step()) {
+    uint32_t draw[DRAWS];
+    float x[DRAWS];
+    philox_draw(s.seed, s.offset + (uint64_t)g, draw);
+    for (int k = 0; k < DRAWS; k++) {
+      x[k] = rounded(d.type, fmaf(unit_float(draw[k]), high - low, low));
+      if (x[k] == high) x[k] = low;
+    }
+    put_four(d, g, x);
+  }
+  finish(d.state, (uint64_t)d.groups);
+}
+
+KERNEL uniform_double (filling d, double low, double high) {
+  drawn s = begin(d.state);
+  for (int64_t g = first_index(); g < d.groups; g += index_step()) {
+    uint32_t draw[DRAWS];
+    philox_draw(s.seed, s.offset + (uint64_t)g, draw);
+    for (int k = 0; k < 2; k++) {
+      double x = fma(unit_double(joined(draw[2 * k], draw[2 * k + 1])), high - low, low);
+      put_one(d, 2 * g + k, x == high ? low : x);
+    }
+  }
+  finish(d.state, (uint64_t)d.groups);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Normal: pairs (G. Box, M. Muller, 1958)
+** ===================================================================
+*/
+
+KERNEL normal_float (filling d, float mean, float deviation) {
+  drawn s = begin(d.state);
+  for (int64_t g = first_index(); g < d.groups; g += index_step()) {
+    uint32_t draw[DRAWS];
+    float x[DRAWS];
+    philox_draw(s.seed, s.offset + (uint64_t)g, draw);
+    for (int k = 0; k < DRAWS; k += 2) {
+      float u = fmaf((float)draw[k], 0x1p-32f, 0x1p-33f), sine, cosine;    /* in (0, 1] */
+      float length = sqrtf(-2 * logf(u));
+      sincospif(2 * unit_float(draw[k + 1]), &sine, &cosine);
+      x[k] = fmaf(length * cosine, deviation, mean);
+      x[k + 1] = fmaf(length * sine, deviation, mean);
+    }
+    put_four(d, g, x);
+  }
+  finish(d.state, (uint64_t)d.groups);
+}
+
+KERNEL normal_double (filling d, double mean, double deviation) {
+  drawn s = begin(d.state);
+  for (int64_t g = first_index(); g < d.groups; g += index_step()) {
+    uint32_t draw[DRAWS];
+    double sine, cosine;
+    philox_draw(s.seed, s.offset + (uint64_t)g, draw);
+    double length = sqrt(-2 * log(1 - unit_double(joined(draw[0], draw[1]))));
+    sincospi(2 * unit_double(joined(draw[2], draw[3])), &sine, &cosine);
+    put_one(d, 2 * g, fma(length * cosine, deviation, mean));
+    put_one(d, 2 * g + 1, fma(length * sine, deviation, mean));
+  }
+  finish(d.state, (uint64_t)d.groups);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Whole numbers, truths, permutations
+** ===================================================================
+*/
+
+/* 64 bits each, scaled: no number is likelier than another by more than width / 2^64. */
+KERNEL integers (filling d, uint64_t low, uint64_t width) {
+  drawn s = begin(d.state);
+  for (int64_t g = first_index(); g < d.groups; g += index_step()) {
+    uint32_t draw[DRAWS];
+    philox_draw(s.seed, s.offset + (uint64_t)g, draw);
+    for (int k = 0; k < 2; k++) {
+      uint64_t x = joined(draw[2 * k], draw[2 * k + 1]);
+      put_one(d, 2 * g + k, (int64_t)((width == 0 ? x : __umul64hi(x, width)) + low));
+    }
+  }
+  finish(d.state, (uint64_t)d.groups);
+}
+
+
+/* 'p' NULL: the probability is 'number'. */
+KERNEL truths (filling d, const void *p, heed_type type, path at, double number) {
+  drawn s = begin(d.state);
+  for (int64_t g = first_index(); g < d.groups; g += index_step()) {
+    uint32_t draw[DRAWS];
+    philox_draw(s.seed, s.offset + (uint64_t)g, draw);
+    for (int k = 0; k < 2 && 2 * g + k < d.n; k++) {
+      double least = p != NULL ? fetch<double>(p, type, place(at, 2 * g + k)) : number;
+      put_one(d, 2 * g + k,
+              (int64_t)(unit_double(joined(draw[2 * k], draw[2 * k + 1])) < least));
+    }
+  }
+  finish(d.state, (uint64_t)d.groups);
+}
+
+
+KERNEL random_keys (draws *state, uint64_t *keys, int64_t n) {
+  drawn s = begin(state);
+  for (int64_t g = first_index(); 2 * g < n; g += index_step()) {
+    uint32_t draw[DRAWS];
+    philox_draw(s.seed, s.offset + (uint64_t)g, draw);
+    keys[2 * g] = joined(draw[0], draw[1]);
+    if (2 * g + 1 < n) keys[2 * g + 1] = joined(draw[2], draw[3]);
+  }
+  finish(state, (uint64_t)(n + 1) / 2);
+}
+
+KERNEL put_order (filling d, const uint32_t *order) {
+  for (int64_t i = first_index(); i < d.n; i += index_step())
+    put_one(d, i, (int64_t)order[i] + 1);
+}
+
+/* Where random keys stood, in order of the keys. */
+static const char *permutation (cuda *self, const filling &d) {
+  ordered y;
+  if (d.n >= ORDER_LIMIT) return "a permutation of 2^32 numbers is too long";
+  uint64_t *keys = (uint64_t *)cuda_scratch(self, (size_t)d.n * sizeof *keys);
+  if (keys == NULL) return cuda_no_memory;
+  const char *why = launch(self, cuda_blocks(self, (d.n + 1) / 2, THREADS), THREADS, 0,
+                           random_keys, d.state, keys, d.n);
+  if (why == NULL) why = cuda_order(self, d.n, 64, keys, &y);
+  return why != NULL ? why : launch(self, cuda_blocks(self, d.n, THREADS), THREADS, 0, put_order,
+                                    d, y.at);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Dropout's factors: by a key of their own, as on the processor
+** ===================================================================
+*/
+
+KERNEL dropout (filling d, const uint64_t *key, uint64_t number, uint64_t least, float kept) {
+  uint64_t k = key != NULL ? *key : number;
+  for (int64_t g = first_index(); g < d.groups; g += index_step()) {
+    uint32_t draw[DRAWS];
+    float x[DRAWS];
+    philox_draw(k, (uint64_t)g, draw);
+    for (int i = 0; i < DRAWS; i++) x[i] = draw[i] >= least ? kept : 0;
+    put_four(d, g, x);
+  }
+}
+
+static const char *drop (cuda *self, const work *w, dim3 blocks, const filling &d) {
+  double p = w->number[0];
+  const view *key = &w->in[0];
+  return launch(self, blocks, THREADS, 0, dropout, d, (const uint64_t *)key->data,
+                key->data != NULL ? 0 : (uint64_t)key->value.i, (uint64_t)ceil(p * 0x1p32),
+                (float)(1 / (1 - p)));
+}
+
+/* }================================================================== */
+
+
+static const char *draw_truths (cuda *self, const work *w, dim3 blocks, const filling &d) {
+  const view *p = &w->in[0];
+  path at = path_of(&p->at);
+  return launch(self, blocks, THREADS, 0, truths, d, p->data, p->type, at,
+                p->data != NULL ? 0 : scalar_double(p->value));
+}
+
+
+static filling filling_of (cuda *self, const work *w) {
+  const view *y = &w->out[0];
+  const layout *at = &y->at;
+  filling d;
+  d.state = self->draws;
+  d.y = y->data;
+  d.type = y->type;
+  d.n = layout_numel(at);
+  d.plain = layout_is_dense(at) && (uintptr_t)y->data % (DRAWS * scalar_sizes[y->type]) == 0;
+  paths_of(1, &at, &d.at);
+  bool floats = w->op == RANDOM_UNIFORM || w->op == RANDOM_NORMAL;
+  bool four = w->op == RANDOM_DROPOUT || (floats && y->type != HEED_FLOAT64);
+  d.groups = four ? (d.n + 3) / 4 : (d.n + 1) / 2;
+  return d;
+}
+
+
+const char *cuda_random (cuda *self, const work *w) {
+  filling d = filling_of(self, w);
+  dim3 blocks = cuda_blocks(self, d.groups, THREADS);
+  double a = w->number[0], b = w->number[1];
+  uint64_t low = (uint64_t)w->count[0], width = (uint64_t)w->count[1] - low + 1;
+  bool twice = d.type == HEED_FLOAT64;
+  if (d.n == 0) return NULL;
+  switch (w->op) {
+    case RANDOM_UNIFORM:
+      return twice ? launch(self, blocks, THREADS, 0, uniform_double, d, a, b)
+                   : launch(self, blocks, THREADS, 0, uniform_float, d, a, b);
+    case RANDOM_NORMAL:
+      return twice ? launch(self, blocks, THREADS, 0, normal_double, d, a, b)
+                   : launch(self, blocks, THREADS, 0, normal_float, d, a, b);
+    case RANDOM_INTEGER: return launch(self, blocks, THREADS, 0, integers, d, low, width);
+    case RANDOM_BERNOULLI: return draw_truths(self, w, blocks, d);
+    case RANDOM_PERMUTATION: return permutation(self, d);
+    default: return drop(self, w, blocks, d);
+  }
+}
+
+
+KERNEL set_seed (draws *state, uint64_t seed) {
+  state->seed = seed;
+  state->offset = 0;
+}
+
+void cuda_seed (cuda *self, uint64_t seed) {
+  launch(self, 1, 1, 0, set_seed, self->draws, seed);
+}

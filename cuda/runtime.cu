@@ -1,0 +1,144 @@
+/*
+** runtime.cu - runtime.h by CUDA's own runtime.
+*/
+
+#include "cuda/runtime.h"
+
+#ifdef __CUDACC__
+
+int runtime_version (int *driver) { return cudaDriverGetVersion(driver); }
+
+int runtime_needs (void) { return CUDART_VERSION; }
+
+int runtime_count (int *n) { return cudaGetDeviceCount(n); }
+
+int runtime_get (int *index) { return cudaGetDevice(index); }
+
+int runtime_set (int index) { return cudaSetDevice(index); }
+
+int runtime_last (void) { return cudaGetLastError(); }
+
+const char *runtime_text (int code) { return cudaGetErrorString((cudaError_t)code); }
+
+
+int runtime_card_read (int index, runtime_card *card) {
+  cudaDeviceProp p;
+  cudaError_t code = cudaGetDeviceProperties(&p, index);
+  if (code != cudaSuccess) return code;
+  memcpy(card->name, p.name, sizeof card->name);
+  card->name[sizeof card->name - 1] = '\0';
+  card->memory = p.totalGlobalMem;
+  card->major = p.major;
+  card->minor = p.minor;
+  card->processors = p.multiProcessorCount;
+  card->block_shared = (int)p.sharedMemPerBlockOptin;
+  return cudaSuccess;
+}
+
+
+/*
+** {==================================================================
+** Memory
+** ===================================================================
+*/
+
+int runtime_alloc (void **data, size_t bytes) { return cudaMalloc(data, bytes); }
+
+int runtime_free (void *data) { return cudaFree(data); }
+
+int runtime_alloc_in (void **data, size_t bytes, cuda_stream s) {
+  return cudaMallocAsync(data, bytes, s);
+}
+
+int runtime_free_in (void *data, cuda_stream s) { return cudaFreeAsync(data, s); }
+
+int runtime_alloc_host (void **data, size_t bytes) {
+  return cudaHostAlloc(data, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
+}
+
+int runtime_free_host (void *data) { return cudaFreeHost(data); }
+
+int runtime_memory (size_t *free, size_t *total) { return cudaMemGetInfo(free, total); }
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Streams and events
+** ===================================================================
+*/
+
+int runtime_stream_open (cuda_stream *s) {
+  return cudaStreamCreateWithFlags(s, cudaStreamNonBlocking);
+}
+
+int runtime_stream_close (cuda_stream s) { return cudaStreamDestroy(s); }
+
+int runtime_stream_wait (cuda_stream s) { return cudaStreamSynchronize(s); }
+
+int runtime_stream_busy (cuda_stream s) { return cudaStreamQuery(s); }
+
+int runtime_stream_after (cuda_stream s, cuda_event e) { return cudaStreamWaitEvent(s, e, 0); }
+
+int runtime_event_open (cuda_event *e, bool timed) {
+  return cudaEventCreateWithFlags(e, timed ? cudaEventDefault : cudaEventDisableTiming);
+}
+
+int runtime_event_close (cuda_event e) { return cudaEventDestroy(e); }
+
+int runtime_event_put (cuda_event e, cuda_stream s) { return cudaEventRecord(e, s); }
+
+int runtime_event_wait (cuda_event e) { return cudaEventSynchronize(e); }
+
+int runtime_event_between (double *seconds, cuda_event from, cuda_event to) {
+  float milliseconds = 0;
+  cudaError_t code = cudaEventElapsedTime(&milliseconds, from, to);
+  *seconds = milliseconds * 1e-3;
+  return code;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Copies and graphs
+** ===================================================================
+*/
+
+int runtime_copy (void *to, const void *from, size_t bytes, cuda_stream s) {
+  return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, s);
+}
+
+int runtime_copy_between (void *to, int to_index, const void *from, int from_index, size_t bytes,
+                          cuda_stream s) {
+  return cudaMemcpyPeerAsync(to, to_index, from, from_index, bytes, s);
+}
+
+int runtime_fill (void *to, int byte, size_t bytes, cuda_stream s) {
+  return cudaMemsetAsync(to, byte, bytes, s);
+}
+
+
+/* Relaxed: the recording takes memory from the card while it goes on. */
+int runtime_capture (cuda_stream s) {
+  return cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed);
+}
+
+int runtime_capture_end (cuda_stream s, cuda_graph *g) {
+  cudaGraph_t nodes = NULL;
+  cudaError_t code = cudaStreamEndCapture(s, &nodes);
+  *g = NULL;
+  if (code == cudaSuccess) code = cudaGraphInstantiate(g, nodes, 0);
+  if (nodes != NULL) cudaGraphDestroy(nodes);
+  return code;
+}
+
+int runtime_graph_run (cuda_graph g, cuda_stream s) { return cudaGraphLaunch(g, s); }
+
+int runtime_graph_close (cuda_graph g) { return cudaGraphExecDestroy(g); }
+
+/* }================================================================== */
+
+#endif

@@ -1,0 +1,353 @@
+/*
+** cuda_frame.c - a card's manners: late faults, two cards, captures, limits, failures, forks.
+**
+** Each case runs in a child of its own, since a card's settings and death are the process's.
+** Failures and deaths can be ordered from an emulated card only.
+*/
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cuda_same.h"
+
+#define N 1000
+
+static int wrong;
+
+static void check (bool good, const char *what) {
+  if (good) return;
+  printf("not so: %s\n", what);
+  wrong++;
+}
+
+static bool says (const char *text, const char *part) {
+  bool good = text != NULL && strstr(text, part) != NULL;
+  if (!good) printf("'%s' expected, got '%s'\n", part, text != NULL ? text : "nothing");
+  return good;
+}
+
+
+/* Memory of a card for N elements, as a view. */
+static view room_on (device *d, heed_type type) {
+  view v = {.type = type};
+  layout_dense(&v.at, 1, (int64_t[]){N});
+  v.data = d->alloc(d, N * scalar_sizes[type]);
+  return v;
+}
+
+static const char *set (device *d, view v, scalar value) {
+  work w = {.kind = WORK_COPY, .nout = 1, .nin = 1};
+  w.out[0] = v;
+  w.in[0] = (view){.value = value};
+  return d->run(d, &w);
+}
+
+static const char *map (device *d, heed_op op, view y, view a, view b) {
+  work w = {.kind = WORK_MAP, .op = op, .nout = 1, .nin = 2, .number = {1}};
+  w.count[0] = y.type;
+  w.out[0] = y;
+  w.in[0] = a;
+  w.in[1] = b;
+  d->op = op;
+  return d->run(d, &w);
+}
+
+static scalar whole (int64_t i) { return (scalar){.type = HEED_INT64, .i = i}; }
+static scalar number (double f) { return (scalar){.type = HEED_FLOAT64, .f = f}; }
+
+
+/* What an earlier call did is told by the next, with its name; the card stays usable. */
+static void faults (both *b) {
+  device *d = b->card;
+  view x = room_on(d, HEED_INT64), zero = {.value = whole(0)}, one = {.value = whole(1)};
+  set(d, x, whole(7));
+  check(map(d, HEED_remainder, x, x, zero) == NULL, "a division is not waited for");
+  const char *why = map(d, HEED_add, x, x, one);
+  check(why == NULL || d->op == HEED_remainder, "a late message has its operation's name");
+  if (why == NULL) why = b->cx->cuda->wait(d);
+  check(says(why, "division by zero at position 1 (late"), "a late fault is told");
+  check(map(d, HEED_add, x, x, one) == NULL, "the card works after a fault");
+  check(b->cx->cuda->wait(d) == NULL, "a fault is told once");
+  b->cx->cuda->block(d, true);
+  why = map(d, HEED_floor_divide, x, x, zero);
+  check(says(why, "division by zero at position 1"), "blocking tells at once");
+  check(why != NULL && strstr(why, "late") == NULL && d->op == HEED_floor_divide,
+        "and is not late");
+  d->free(d, x.data, N * 8);
+}
+
+
+static void two_cards (both *b) {
+  if (b->cx->cuda->count() < 2) return;
+  device *d = b->card, *other = core_device(b->cx, "test", "cuda:1");
+  view x = room_on(d, HEED_FLOAT32), y = room_on(other, HEED_FLOAT32);
+  float got[N];
+  set(d, x, number(2.5));
+  check(b->cx->cuda->copy(other, y.data, d, x.data, N * 4) == NULL, "a copy between cards");
+  set(d, x, number(1));            /* comes after the copy */
+  check(other->download(other, got, y.data, N * 4) == NULL && got[0] == 2.5f && got[N - 1] == 2.5f,
+        "it waits for what was before it, and what is after it waits");
+  d->free(d, x.data, N * 4);
+  other->free(other, y.data, N * 4);
+  check(core_device(b->cx, "test", "cuda:15") == NULL, "there is no card 15");
+  check(says(heed_error(b->cx), "cuda:15"), "and a message says so");
+  heed_clear(b->cx);
+}
+
+
+/* y = y + x, with x sent from the host, twice by hand and three times by a recording. */
+static void captures (both *b) {
+  device *d = b->card;
+  const cuda_door *door = b->cx->cuda;
+  view x = room_on(d, HEED_FLOAT32), y = room_on(d, HEED_FLOAT32);
+  float ones[N], got[N];
+  const char *why;
+  for (int i = 0; i < N; i++) ones[i] = 1;
+  set(d, y, number(0));
+  check(door->capture(d) == NULL, "a capture begins");
+  check(d->upload(d, x.data, ones, sizeof ones) == NULL, "the host's memory may be sent");
+  memset(ones, 0, sizeof ones);    /* what was sent stays */
+  view part = room_on(d, HEED_FLOAT32);
+  map(d, HEED_add, part, y, x);
+  map(d, HEED_add, y, part, (view){.value = number(0)});
+  d->free(d, part.data, N * 4);    /* the recording keeps it */
+  check(says(d->download(d, got, y.data, sizeof got), "while work is captured"),
+        "nothing is read back meanwhile");
+  cuda_recording *r = door->capture_end(d, &why);
+  check(r != NULL, "a capture ends");
+  view taken = room_on(d, HEED_FLOAT32);
+  set(d, taken, number(99));
+  for (int i = 0; r != NULL && i < 3; i++) check(door->replay(d, r) == NULL, "it is replayed");
+  check(d->download(d, got, y.data, sizeof got) == NULL && got[0] == 3 && got[N - 1] == 3,
+        "three times");
+  check(d->download(d, got, taken.data, sizeof got) == NULL && got[0] == 99,
+        "its memory is nobody else's");
+  door->drop(d, r);
+  d->free(d, taken.data, N * 4);
+  d->free(d, x.data, N * 4);
+  d->free(d, y.data, N * 4);
+}
+
+
+static void limits (both *b) {
+  device *d = b->card;
+  const cuda_door *door = b->cx->cuda;
+  cuda_memory before, m;
+  door->memory(d, &before);
+  void *data = d->alloc(d, 3 << 20);
+  door->memory(d, &m);
+  check(m.live == before.live + (3 << 20) && m.peak >= m.live, "live bytes are counted");
+  d->free(d, data, 3 << 20);
+  door->trim(d);
+  door->reset_peak(d);
+  door->memory(d, &m);
+  check(m.live == before.live && m.peak == m.live, "and given back");
+  door->limit(d, m.live + m.cached + (4 << 20));
+  data = d->alloc(d, 3 << 20);
+  check(data != NULL, "what fits below the limit is had");
+  check(d->alloc(d, 3 << 20) == NULL, "what does not fit is not");
+  d->free(d, data, 3 << 20);
+  data = d->alloc(d, 4 << 20);
+  check(data != NULL, "what was cached is given back for something larger");
+  d->free(d, data, 4 << 20);
+  door->limit(d, 0);
+}
+
+
+/* Blocks of many sizes come and go: none lies in another. */
+static void blocks (both *b) {
+  device *d = b->card;
+  struct { char *at; size_t bytes; } block[200] = {{0}};
+  for (int i = 0; i < 20000; i++) {
+    int k = (int)(draw() * 200);
+    if (block[k].at != NULL) d->free(d, block[k].at, block[k].bytes);
+    block[k].bytes = (size_t)exp(draw() * 17);
+    block[k].at = d->alloc(d, block[k].bytes);
+    check(block[k].at != NULL && (uintptr_t)block[k].at % 512 == 0, "aligned memory");
+    for (int j = 0; j < 200; j++)
+      if (j != k && block[j].at != NULL && block[j].at < block[k].at + block[k].bytes &&
+          block[k].at < block[j].at + block[j].bytes)
+        check(false, "blocks lie apart");
+  }
+  for (int k = 0; k < 200; k++)
+    if (block[k].at != NULL) d->free(d, block[k].at, block[k].bytes);
+}
+
+
+/* Three megabytes and a bit, up and down, and small ones in between. */
+static void transfers (both *b) {
+  device *d = b->card;
+  size_t n = (3 << 20) + 4321;
+  char *x = malloc(n), *y = malloc(n), *on = d->alloc(d, n);
+  for (int times = 0; times < 20; times++) {
+    for (size_t i = 0; i < n; i++) x[i] = (char)(i * 7 + (size_t)times);
+    check(d->upload(d, on, x, n) == NULL, "an upload");
+    for (size_t i = 0; i < 300; i++) d->upload(d, on + 11 * i, (char[]){(char)i}, 1);
+    for (size_t i = 0; i < 300; i++) x[11 * i] = (char)i;
+    check(d->download(d, y, on, n) == NULL && memcmp(x, y, n) == 0, "what went up came down");
+  }
+  d->free(d, on, n);
+  char *pinned = b->cx->cuda->pin(n), *back = b->cx->cuda->pin(n);
+  on = d->alloc(d, n);
+  memcpy(pinned, x, n);
+  check(b->cx->cuda->send(d, on, pinned, n) == NULL, "pinned memory is sent");
+  check(b->cx->cuda->receive(d, back, on, n) == NULL, "and received");
+  check(b->cx->cuda->wait(d) == NULL && memcmp(back, x, n) == 0, "once it was waited for");
+  b->cx->cuda->unpin(pinned);
+  b->cx->cuda->unpin(back);
+  d->free(d, on, n);
+  free(x);
+  free(y);
+}
+
+
+static void times (both *b) {
+  const cuda_door *door = b->cx->cuda;
+  double seconds = -1;
+  view x = room_on(b->card, HEED_FLOAT32);
+  cuda_moment *from = door->moment(b->card);
+  set(b->card, x, number(1));
+  cuda_moment *to = door->moment(b->card);
+  check(door->between(b->card, from, to, &seconds) == NULL && seconds >= 0, "time goes by");
+  door->forget(b->card, from);
+  door->forget(b->card, to);
+  b->card->free(b->card, x.data, N * 4);
+  uint64_t state[2], again[2] = {0};
+  door->seed(b->card, 42);
+  check(door->rng_get(b->card, state) == NULL && state[0] == 42 && state[1] == 0, "a seed");
+  state[1] = 1000;
+  check(door->rng_set(b->card, state) == NULL && door->rng_get(b->card, again) == NULL &&
+        again[0] == 42 && again[1] == 1000, "a generator's state");
+}
+
+
+/* A child has no card: it may free, and use is an error. */
+static void forks (both *b) {
+  device *d = b->card;
+  view x = room_on(d, HEED_FLOAT32);
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) {
+    wrong = 0;
+    check(says(set(d, x, number(1)), "forked"), "use in a child is an error");
+    check(says(core_cuda_reason(b->cx), "forked"), "and a reason says so");
+    d->free(d, x.data, N * 4);
+    heed_close(b->cx);
+    fflush(stdout);
+    _exit(wrong > 0);
+  }
+  int status;
+  waitpid(child, &status, 0);
+  check(status == 0, "the child came through");
+  check(set(d, x, number(1)) == NULL, "the parent goes on");
+  d->free(d, x.data, N * 4);
+}
+
+
+/* Some of everything; whatever fails must say so, and nothing may crash. */
+static void errand (both *b) {
+  device *d = b->card;
+  float got[N] = {0};
+  view x = room_on(d, HEED_FLOAT32);
+  const char *why = x.data == NULL ? "no memory" : set(d, x, number(3));
+  if (why == NULL) why = map(d, HEED_mul, x, x, x);
+  if (why == NULL) why = d->download(d, got, x.data, sizeof got);
+  check(why != NULL || (got[0] == 9 && got[N - 1] == 9), "an errand fails or is right");
+  if (x.data != NULL) d->free(d, x.data, N * 4);
+}
+
+
+/* The n-th call fails for want of memory, or for good, for all n that there are. */
+static void failures (const char *setting, int most) {
+  for (int n = 1; n <= most; n++) {
+    char text[16];
+    snprintf(text, sizeof text, "%d", n);
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+      both b = {NULL, NULL, 0, 0};
+      setenv(setting, text, 1);
+      b.cx = heed_open(NULL);
+      b.card = core_device(b.cx, "test", "cuda");
+      for (int i = 0; b.card != NULL && i < 2; i++) errand(&b);
+      if (b.card == NULL) check(heed_error(b.cx) != NULL, "a card that can't be opened says so");
+      heed_close(b.cx);
+      fflush(stdout);
+      _exit(wrong > 0);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    if (status != 0) printf("%s=%d: status %d\n", setting, n, status);
+    wrong += status != 0;
+  }
+}
+
+
+static void without_cards (void) {
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) {
+    setenv("HEED_EMULATED_CARDS", "0", 1);
+    heed_context *cx = heed_open(NULL);
+    check(says(core_cuda_reason(cx), "no driver"), "without cards there is a reason");
+    check(core_device(cx, "test", "cuda") == NULL, "and no device");
+    heed_close(cx);
+    fflush(stdout);
+    _exit(wrong > 0);
+  }
+  int status;
+  waitpid(child, &status, 0);
+  wrong += status != 0;
+}
+
+
+/* In a child: the card is there, or nothing is to be tested. */
+static void run (const char *name, void (*f) (both *b)) {
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) {
+    both b;
+    if (both_open(&b)) f(&b);
+    heed_close(b.cx);
+    fflush(stdout);
+    _exit(wrong > 0);
+  }
+  int status;
+  waitpid(child, &status, 0);
+  printf("%s: %s\n", name, status == 0 ? "good" : "bad");
+  wrong += status != 0;
+}
+
+
+/* A child asks: this process opens no card, so that its children may. */
+static bool is_emulated (void) {
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) {
+    heed_context *cx = heed_open(NULL);
+    const cuda_door *door = core_cuda(cx);
+    _exit(door != NULL && strcmp(door->built, "emulated") == 0);
+  }
+  int status;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 1;
+}
+
+
+int main (void) {
+  run("faults", faults);
+  run("two cards", two_cards);
+  run("captures", captures);
+  run("limits", limits);
+  run("blocks", blocks);
+  run("transfers", transfers);
+  run("times", times);
+  run("forks", forks);
+  if (is_emulated()) {
+    failures("HEED_EMULATED_FAIL", 40);
+    failures("HEED_EMULATED_DIE", 40);
+    without_cards();
+  }
+  printf("%d wrong\n", wrong);
+  return wrong > 0;
+}

@@ -1,0 +1,202 @@
+/*
+** cuda_same.h - runs a work on the processor and on a card, and holds the results together.
+**
+** The work's views are of the processor's memory. What each of them reaches is copied to the
+** card, outputs too; afterwards every byte that an output's view reaches over, elements between
+** its own included, must be the processor's.
+*/
+
+#ifndef cuda_same_h
+#define cuda_same_h
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/core.h"
+
+typedef struct both {
+  heed_context *cx;
+  device *card;
+  int tried, failed;
+} both;
+
+static inline bool both_open (both *b) {
+  *b = (both){.cx = heed_open(NULL)};
+  b->card = core_device(b->cx, "test", "cuda");
+  if (b->card == NULL) printf("skipped: %s\n", heed_error(b->cx));
+  return b->card != NULL;
+}
+
+/* What 'fresh' made. */
+static void **made;
+static size_t nmade;
+
+static inline void *make (size_t bytes) {
+  if ((nmade & (nmade - 1)) == 0) made = realloc(made, (nmade > 0 ? 2 * nmade : 1) * sizeof *made);
+  return made[nmade++] = aligned_alloc(64, (bytes + 64) & ~(size_t)63);
+}
+
+static inline int both_close (both *b) {
+  while (nmade > 0) free(made[--nmade]);
+  free(made);
+  printf("%d works, %d differ\n", b->tried, b->failed);
+  int failed = b->failed;
+  heed_close(b->cx);
+  return failed > 0;
+}
+
+/* The memory that a view reaches, and its twin on the card. */
+typedef struct reached { char *start, *twin; size_t bytes; } reached;
+
+static inline reached reach_of (const view *v) {
+  int64_t first, last, size = scalar_sizes[v->type];
+  layout_reach(&v->at, &first, &last);
+  if (v->data == NULL || first > last) return (reached){NULL, NULL, 0};
+  return (reached){(char *)v->data + first * size, NULL, (size_t)((last - first + 1) * size)};
+}
+
+static inline reached send_view (both *b, view *v) {
+  reached r = reach_of(v);
+  if (r.bytes == 0) return r;
+  r.twin = b->card->alloc(b->card, r.bytes);
+  if (r.twin == NULL || b->card->upload(b->card, r.twin, r.start, r.bytes) != NULL) abort();
+  v->data = r.twin + ((char *)v->data - r.start);
+  return r;
+}
+
+/* Outputs that are inputs as well, in place, share a twin. */
+static inline reached send_or_share (both *b, view *v, int n, const reached *have) {
+  reached r = reach_of(v);
+  for (int i = 0; i < n; i++)
+    if (r.bytes > 0 && have[i].start == r.start && have[i].bytes == r.bytes) {
+      v->data = have[i].twin + ((char *)v->data - r.start);
+      return (reached){r.start, NULL, 0};
+    }
+  return send_view(b, v);
+}
+
+/* Of halves, floats and doubles: |a - b| up to 'tolerance' times the larger of |a| and 'scale'. */
+static inline bool near (double a, double b, double tolerance, double scale) {
+  if (a != a || b != b) return a != a && b != b;
+  if (a == b) return true;
+  double size = fabs(a) > scale ? fabs(a) : scale;
+  return fabs(a - b) <= tolerance * size;
+}
+
+static inline double scale_of (heed_type type, const char *data, size_t n) {
+  double sum = 0;
+  size_t counted = 0;
+  for (size_t i = 0; i < n; i++) {
+    double x = scalar_double(scalar_load(type, data + i * scalar_sizes[type]));
+    if (isfinite(x)) { sum += fabs(x); counted++; }
+  }
+  return counted > 0 ? sum / (double)counted : 0;
+}
+
+static inline bool same_memory (const char *name, int which, const view *v, const reached *r,
+                                const char *got, double tolerance) {
+  size_t size = scalar_sizes[v->type], n = r->bytes / size;
+  double scale = scale_of(v->type, r->start, n);
+  for (size_t i = 0; i < n; i++) {
+    const char *x = r->start + i * size, *y = got + i * size;
+    if (memcmp(x, y, size) == 0) continue;
+    double a = scalar_double(scalar_load(v->type, x)), b = scalar_double(scalar_load(v->type, y));
+    if (scalar_is_float(v->type) && near(a, b, tolerance, tolerance > 0 ? scale : 0) &&
+        !(tolerance == 0 && a == 0))
+      continue;
+    printf("%s: out[%d] element %zu of memory: %.17g on the processor, %.17g on the card\n", name,
+           which, i, a, b);
+    return false;
+  }
+  return true;
+}
+
+/* What an output holds on the card; a late message, too. */
+static inline const char *fetch_view (both *b, const view *v, const view *there, reached *r,
+                                      char **got) {
+  *r = v->at.rank < 0 ? (reached){NULL, NULL, 0} : reach_of(v);
+  *got = r->bytes > 0 ? malloc(r->bytes) : NULL;
+  if (r->bytes == 0) return NULL;
+  const char *start = (const char *)there->data - ((char *)v->data - r->start);
+  return b->card->download(b->card, *got, start, r->bytes);
+}
+
+/* Both refuse, in the same words, though the card may add that it is late; or neither does. */
+static inline bool same_words (const char *name, const char *said, const char *says) {
+  bool good = said == NULL ? says == NULL : says != NULL && strncmp(said, says, strlen(said)) == 0;
+  if (!good) printf("%s: '%s' on the processor, '%s' on the card\n", name, said, says);
+  return good;
+}
+
+static inline bool same_outputs (both *b, const char *name, const work *w, const work *there,
+                                 const char *said, const char *says, double tolerance) {
+  bool good = true;
+  for (int i = 0; i < w->nout; i++) {
+    reached r;
+    char *got;
+    const char *why = fetch_view(b, &w->out[i], &there->out[i], &r, &got);
+    if (says == NULL) says = why;
+    if (says == NULL && said == NULL && r.bytes > 0)
+      good = same_memory(name, i, &w->out[i], &r, got, tolerance) && good;
+    free(got);
+  }
+  return same_words(name, said, says) && good;
+}
+
+static inline void free_twins (both *b, int n, const reached *r) {
+  for (int i = 0; i < n; i++)
+    if (r[i].twin != NULL) b->card->free(b->card, r[i].twin, r[i].bytes);
+}
+
+/*
+** 'tolerance' 0: the same bits, but for the kind of NaN; otherwise see 'near', where the scale is
+** the mean size of the output's elements.
+*/
+static inline bool same (both *b, const char *name, const work *w, double tolerance) {
+  work there = *w;
+  reached ins[WORK_INS], outs[WORK_OUTS], none = {NULL, NULL, 0};
+  for (int i = 0; i < w->nin; i++)
+    ins[i] = w->in[i].at.rank < 0 ? none : send_view(b, &there.in[i]);
+  for (int i = 0; i < w->nout; i++)
+    outs[i] = w->out[i].at.rank < 0 ? none : send_or_share(b, &there.out[i], w->nin, ins);
+  const char *said = b->cx->cpu->run(b->cx->cpu, w), *says = b->card->run(b->card, &there);
+  bool good = same_outputs(b, name, w, &there, said, says, tolerance);
+  free_twins(b, w->nin, ins);
+  free_twins(b, w->nout, outs);
+  b->tried++;
+  b->failed += !good;
+  return good;
+}
+
+/* Dense views of the processor's memory, filled with numbers around 0 (or from 'low' on). */
+static inline view fresh (heed_type type, int rank, const int64_t *size) {
+  view v = {.type = type};
+  layout_dense(&v.at, rank, size);
+  size_t bytes = (size_t)layout_numel(&v.at) * scalar_sizes[type];
+  v.data = make(bytes);
+  memset(v.data, 0xff, bytes);
+  return v;
+}
+
+static uint64_t drawn = 88172645463325252ull;
+
+static inline double draw (void) {                    /* in [0, 1) */
+  drawn ^= drawn << 13; drawn ^= drawn >> 7; drawn ^= drawn << 17;
+  return (double)(drawn >> 11) * 0x1p-53;
+}
+
+static inline view filled (heed_type type, int rank, const int64_t *size, double low,
+                           double high) {
+  view v = fresh(type, rank, size);
+  int64_t n = layout_numel(&v.at);
+  for (int64_t i = 0; i < n; i++) {
+    double x = low + (high - low) * draw();
+    scalar_store(type, (char *)v.data + i * scalar_sizes[type],
+                 (scalar){.type = HEED_FLOAT64, .f = scalar_is_float(type) ? x : floor(x)});
+  }
+  return v;
+}
+
+#endif
