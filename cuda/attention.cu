@@ -87,10 +87,10 @@ KERNEL __launch_bounds__(TILE_THREADS, 2) attend_rows (__grid_constant__ const a
   T *two = one + TILE_SIZE(T);
   const int64_t from = (int64_t)blockIdx.y * COLUMNS(T, WIDE), head = blockIdx.x / a.tiles;
   const int64_t i = (a.tiles - 1 - blockIdx.x % a.tiles) * SIDE(T);    /* the longest first */
-  tile x = {head / a.H, head % a.H, i, 0, min(i + SIDE(T), a.T), 0};
+  tile x = tile_of(head / a.H, head % a.H, i, min(i + SIDE(T), a.T), 0, 0);
   progress<T, WIDE> p;
   begin_rows(p);
-  x.j_end = mask_end(a, x.b, x.i_end);
+  x.j_end = (int)mask_end(a, x.b, x.i_end);
   for (; x.j < x.j_end; x.j += SIDE(T)) {
     unsigned may;
     if (ask_mask<T>(a, x, &may)) attend_tile<S>(a, x, may, from, p, one, two);
@@ -106,9 +106,9 @@ KERNEL __launch_bounds__(TILE_THREADS, 2) attend_weights (__grid_constant__ cons
   SHARED(T, one);
   T *two = one + TILE_SIZE(T);
   const int64_t head = blockIdx.x / a.tiles, i = blockIdx.x % a.tiles * SIDE(T);
-  tile x = {head / a.H, head % a.H, i, 0, min(i + SIDE(T), a.T), 0};
-  const int64_t end = mask_end(a, x.b, x.i_end);
-  for (x.j = (int64_t)blockIdx.y * SIDE(T); x.j < a.S; x.j += (int64_t)gridDim.y * SIDE(T)) {
+  tile x = tile_of(head / a.H, head % a.H, i, min(i + SIDE(T), a.T), 0, 0);
+  const int end = (int)mask_end(a, x.b, x.i_end);
+  for (x.j = (int)blockIdx.y * SIDE(T); x.j < a.S; x.j += (int)gridDim.y * SIDE(T)) {
     unsigned may;
     part<T> s;
     clear_part(s);
@@ -117,7 +117,7 @@ KERNEL __launch_bounds__(TILE_THREADS, 2) attend_weights (__grid_constant__ cons
       multiply_keys<S>(s, a, x, one, two);
       score_part(s, a, x, may, one);
       EACH(T, i) {
-        const int64_t row = min(x.i + tile_y() * FEW(T) + i, a.T - 1);
+        const int64_t row = min((int64_t)x.i + tile_y() * FEW(T) + i, a.T - 1);
         const T lse = ((const T *)a.lse.data)[row_at(a.lse, x, row)];
         const T base = lse == -(T)INFINITY ? (T)0 : lse * (T)LOG2E;
         EACH(T, j)
@@ -149,7 +149,7 @@ const char *cuda_attention (cuda *self, const work *w) {
   a.y = operand_of(&w->out[0]);
   a.lse = operand_of(&w->out[1]);
   a.weights = operand_of(&w->out[2]);
-  bool fits = attention_fits(&w->out[1], a.q.type, true);
+  bool fits = attention_is_short(a) && attention_fits(&w->out[1], a.q.type, true);
   for (int i = ATTENTION_Q; i <= ATTENTION_V; i++)
     fits &= attention_fits(&w->in[i], a.q.type, false);
   for (int i = 0; i < 3; i += 2) fits &= attention_fits(&w->out[i], a.q.type, false);

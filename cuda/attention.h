@@ -85,7 +85,12 @@ static inline attend attend_of (const work *w) {          /* host */
 
 
 /* A tile of queries from i on and keys from j on; both ends are those of the work, or before. */
-typedef struct tile { int64_t b, h, i, j, i_end, j_end; } tile;
+typedef struct tile { int b, h, i, j, i_end, j_end; } tile;
+
+INLINE tile tile_of (int64_t b, int64_t h, int64_t i, int64_t i_end, int64_t j, int64_t j_end) {
+  const tile x = {(int)b, (int)h, (int)i, (int)j, (int)i_end, (int)j_end};
+  return x;
+}
 
 INLINE int64_t head_at (const operand &o, int64_t b, int64_t h) {
   return b * o.stride[0] + h * o.stride[1];
@@ -331,6 +336,11 @@ template <class T> static inline int64_t tiles_of (int64_t n) {
 static inline bool attention_fits (const view *v, heed_type type, bool computed) {
   if (computed && type != HEED_FLOAT64) type = HEED_FLOAT32;
   return v->at.rank < 0 || v->type == type;
+}
+
+/* Heads, queries and keys are counted in an int. */
+static inline bool attention_is_short (const attend &a) {
+  return a.B < INT32_MAX && a.H < INT32_MAX && max(a.T, a.S) < INT32_MAX - 2 * SIDE(float);
 }
 
 static inline const char *attention_types (cuda *self) {

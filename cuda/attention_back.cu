@@ -32,7 +32,7 @@ template <class S> KERNEL prepare_rows (__grid_constant__ const attend a) {
   typedef COMPUTED(S) T;
   const int64_t n = a.B * a.H * a.T;
   for (int64_t r = first_index(); r < n; r += index_step()) {
-    const tile x = {r / a.T / a.H, r / a.T % a.H, r % a.T, 0, 0, 0};
+    const tile x = tile_of(r / a.T / a.H, r / a.T % a.H, r % a.T, 0, 0, 0);
     const S *g = (const S *)a.g.data + row_at(a.g, x, x.i);
     const S *y = (const S *)a.y.data + row_at(a.y, x, x.i);
     T sum = 0;
@@ -56,13 +56,13 @@ template <class S> KERNEL prepare_rows (__grid_constant__ const attend a) {
 */
 
 /*
-** Of line i of this thread: products in p and dp become weights, after dropout, and slopes of
+** Of line i of this thread: products p and dp become weights, after dropout, and slopes of
 ** scores. What is blocked has neither, even where its row's normaliser or its key is NaN.
 */
 template <class S, class T>
 INLINE void weigh_line (T *of_p, T *of_dp, const attend &a, const tile &x, unsigned may, int i,
                         bool to_bias) {
-  const int64_t row = x.i + tile_y() * FEW(T) + i, key = x.j + tile_x() * FEW(T);
+  const int row = x.i + tile_y() * FEW(T) + i, key = x.j + tile_x() * FEW(T);
   const bool here = row < x.i_end;
   const int64_t at = (x.b * a.H + x.h) * a.T + row;
   const T lse = here ? lse_of_rows<T>(a)[at] : (T)INFINITY;
@@ -71,8 +71,8 @@ INLINE void weigh_line (T *of_p, T *of_dp, const attend &a, const tile &x, unsig
   if (a.drop != 0) factor = dropout_factors<T>(a, x, row, key);
   EACH(T, j) {
     T slope = 1, score = p.at[j];
-    if (a.cap != 0) score = cap_score(a, score, &slope);
     const bool yes = may >> (i * FEW(T) + j) & 1;
+    if (a.cap != 0) score = cap_score(a, score, &slope);
     if (yes && a.bias.data != NULL) score += bias_at<T>(a, x, row, key + j);
     const T weight = yes && score != -(T)INFINITY ? exp2(score - lse) : (T)0, dp = ds.at[j];
     p.at[j] = weight;
@@ -136,8 +136,8 @@ KERNEL __launch_bounds__(TILE_THREADS, 2) attend_back_rows (__grid_constant__ co
   const int64_t from = (int64_t)blockIdx.y * COLUMNS(T, WIDE), head = blockIdx.x / a.tiles;
   const int64_t i = (a.tiles - 1 - blockIdx.x % a.tiles) * SIDE(T);
   const bool to_bias = from == 0 && a.dbias.data != NULL;
-  tile x = {head / a.H, head % a.H, i, 0, min(i + SIDE(T), a.T), 0};
-  const int64_t end = x.j_end = mask_end(a, x.b, x.i_end);
+  tile x = tile_of(head / a.H, head % a.H, i, min(i + SIDE(T), a.T), 0, 0);
+  const int end = x.j_end = (int)mask_end(a, x.b, x.i_end);
   const int64_t k_head = head_at(a.k, x.b, x.h / a.shared);
   part<T> dq[WIDE];
 #pragma unroll
@@ -199,15 +199,15 @@ attend_back_keys (__grid_constant__ const attend a) {
   const int64_t from = (int64_t)blockIdx.y * COLUMNS(T, WIDE), heads = a.H / a.shared;
   const int64_t head = blockIdx.x / a.tiles, hk = head % heads;
   const int64_t j = blockIdx.x % a.tiles * SIDE(T);
-  tile x = {head / heads, hk * a.shared, 0, j, a.T, min(j + SIDE(T), a.S)};
+  tile x = tile_of(head / heads, hk * a.shared, 0, a.T, j, min(j + SIDE(T), a.S));
   gradients<T, WIDE> sum;
 #pragma unroll
   for (int c = 0; c < WIDE; c++) {
     clear_part(sum.dk[c]);
     clear_part(sum.dv[c]);
   }
-  const int64_t begin = mask_begin(a, j) / SIDE(T) * SIDE(T);
-  const int64_t end = mask_end(a, x.b, a.T) > j ? a.T : 0;       /* may anybody attend? */
+  const int begin = (int)(mask_begin(a, j) / SIDE(T) * SIDE(T));
+  const int end = mask_end(a, x.b, a.T) > j ? (int)a.T : 0;       /* may anybody attend? */
   for (; x.h < (hk + 1) * a.shared; x.h++)
     for (x.i = begin; x.i < end; x.i += SIDE(T)) {
       unsigned may;
@@ -263,7 +263,7 @@ const char *cuda_attention_back (cuda *self, const work *w) {
   a.dk = operand_of(&w->out[1]);
   a.dv = operand_of(&w->out[2]);
   a.dbias = operand_of(&w->out[3]);
-  bool fits = attention_fits(&w->in[ATTENTION_LSE], a.q.type, true) &&
+  bool fits = attention_is_short(a) && attention_fits(&w->in[ATTENTION_LSE], a.q.type, true) &&
               attention_fits(&w->in[ATTENTION_GRADIENT_LSE], a.q.type, true);
   for (int i = ATTENTION_Q; i <= ATTENTION_V; i++)
     fits &= attention_fits(&w->in[i], a.q.type, false);

@@ -94,10 +94,9 @@ static int make_parts (cuda *self) {
 }
 
 
-/* Also of one that could not be opened; a lost card keeps what it has. */
+/* Also of one that could not be opened; in a child of fork the card's side is left alone. */
 static void destroy (cuda *self) {
-  bool dead = cuda_is_forked() || self->lost;
-  if (!dead) {
+  if (!cuda_is_forked()) {
     if (self->stream != NULL) runtime_stream_wait(self->stream);
     if (cuda_products_close != NULL && self->products != NULL) cuda_products_close(self);
     transfer_close(self->staging);

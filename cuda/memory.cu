@@ -54,7 +54,7 @@ struct memory {
   piece **table;                   /* by address: 'keys' lists, a power of two */
   size_t keys, pieces;
   size_t live, held, peak, limit;  /* 'held': bytes of slabs */
-  bool plain;                      /* no slabs */
+  bool plain;                      /* eager work gets every piece from the runtime */
 };
 
 
@@ -226,8 +226,12 @@ static bool fits (const memory *m, size_t bytes) {
 }
 
 
+static bool is_plain (const memory *m, const arena *a) { return m->plain && a == &m->eager; }
+
+
 static int ask (memory *m, void **data, size_t bytes) {
-  int code = m->plain ? runtime_alloc_in(data, bytes, m->stream) : runtime_alloc(data, bytes);
+  int code = is_plain(m, m->now) ? runtime_alloc_in(data, bytes, m->stream)
+                                 : runtime_alloc(data, bytes);
   if (code != 0) runtime_last();
   return code;
 }
@@ -243,7 +247,7 @@ static void *new_slab (memory *m, size_t *bytes, size_t least) {
 
 
 static piece *add_slab (memory *m, half_arena *h, size_t least) {
-  size_t bytes = m->plain ? least : slab_for(least);
+  size_t bytes = is_plain(m, m->now) ? least : slab_for(least);
   void *data = new_slab(m, &bytes, least);
   if (data == NULL) {
     memory_trim(m);
@@ -262,7 +266,7 @@ static piece *add_slab (memory *m, half_arena *h, size_t least) {
 /* A piece that is a whole slab goes back. */
 static void drop_slab (memory *m, piece *p) {
   unlist_piece(p);
-  if (m->plain) runtime_free_in(p->at, m->stream);
+  if (is_plain(m, p->from->whole)) runtime_free_in(p->at, m->stream);
   else runtime_free(p->at);
   m->held -= p->bytes;
   p->from->whole->slabs--;
@@ -325,7 +329,7 @@ void memory_give (memory *m, void *data) {
     join(m, p);
   }
   list_piece(p);
-  if ((m->plain || a->let_go) && is_slab(p)) drop_slab(m, p);
+  if ((is_plain(m, a) || a->let_go) && is_slab(p)) drop_slab(m, p);
   if (a->let_go && a->slabs == 0) free(a);
 }
 

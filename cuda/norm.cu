@@ -253,7 +253,7 @@ KERNEL __launch_bounds__(MOST_THREADS, 2) norm_back_parts (const __grid_constant
 static bool is_dense (const norm_work *w, int wide) {
   const operand *all[] = {&w->x, &w->y, &w->g, &w->weight, &w->bias};
   for (int i = 0; i < 5; i++)
-    if (!operand_dense(all[i], wide * scalar_sizes[all[i]->type])) return false;
+    if (have(*all[i]) && !operand_dense(all[i], wide * scalar_sizes[all[i]->type])) return false;
   return wide > 1;
 }
 

@@ -42,6 +42,15 @@ struct numbers {
   double lr, keep, old, fresh;                                             /* SGD */
 };
 
+/* By squares: good to n 2^-53, and no call for which registers would be put aside. */
+INLINE double power (double x, int64_t n) {
+  double y = 1;
+  for (; n > 0; n >>= 1, x *= x)
+    if (n & 1) y *= x;
+  return y;
+}
+
+
 INLINE numbers numbers_of (int op, const heed_step &o) {
   numbers k;
   bool decoupled = op == HEED_ADAMW, begins = o.step == 1;
@@ -51,9 +60,9 @@ INLINE numbers numbers_of (int op, const heed_step &o) {
   k.weight1 = 1 - o.beta1;
   k.beta2 = o.beta2;
   k.weight2 = 1 - o.beta2;
-  k.root = op == HEED_SGD ? 0 : sqrt(1 - pow(o.beta2, (double)o.step));
+  k.root = op == HEED_SGD ? 0 : sqrt(1 - power(o.beta2, o.step));
   k.eps = o.eps;
-  k.size = op == HEED_SGD ? 0 : o.lr / (1 - pow(o.beta1, (double)o.step));
+  k.size = op == HEED_SGD ? 0 : o.lr / (1 - power(o.beta1, o.step));
   k.lr = o.lr;
   k.keep = o.momentum;
   k.old = begins ? 0 : o.momentum;
@@ -163,7 +172,7 @@ INLINE void step_line (const numbers &k, manner m, const line &l, int64_t chunk)
 }
 
 
-KERNEL __launch_bounds__(THREADS)
+KERNEL __launch_bounds__(THREADS, 3)
 step_lines (stepping *block, int op, const line *lines, int n, int64_t chunks) {
   __shared__ numbers shared;
   __shared__ heed_step o;

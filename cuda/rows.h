@@ -341,8 +341,8 @@ static inline operand operand_of (const view *v) {
 
 /* Do all rows begin at a multiple of 'bytes', and are they dense? */
 static inline bool operand_dense (const operand *o, int bytes) {
-  int64_t size = scalar_sizes[o->type], off = (int64_t)(uintptr_t)o->data;
   if (o->lead.rank < 0) return true;
+  int64_t size = scalar_sizes[o->type], off = (int64_t)(uintptr_t)o->data;
   for (int i = 0; i < o->lead.rank; i++) off |= o->lead.stride[i] * size;
   return o->stride == 1 && off % bytes == 0;
 }

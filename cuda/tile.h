@@ -73,7 +73,7 @@ INLINE bool load_tile (T *to, const From &from, int64_t start, int64_t x_stride,
   bool bad = false;
   const int n = SIDE(T) * SIDE(T), lane = (int)threadIdx.x;
   if (distance(x_stride) <= distance(k_stride)) {
-#pragma unroll 4
+#pragma unroll 2
     for (int e = lane; e < n; e += TILE_THREADS) {
       int x = e % SIDE(T), k = e / SIDE(T);
       T y = x < across && k < depth ? from.get(start + x * x_stride + k * k_stride) : (T)0;

@@ -59,6 +59,23 @@ local cases = {
   {heed.one_hot, {x}, "one_hot"}, {heed.bernoulli, {ids}, "bernoulli"},
   {heed.randn, {2, {dtype = "int64"}}, "randn.*int64"},
   {heed.rand, {2, {dtype = "bool"}}, "rand.*bool"},
+  {heed.linear, {ids, x}, "linear: argument 'input': a float type.*int64; x:to%(\"float32\"%)"},
+  {nn.MultiHeadAttention(4, 2), {heed.ones(1, 2, 4, "int64")}, "a float type.*int64; x:to"},
+  {heed.linear, {x, x:to("float64")}, "float32 of 'input' and float64 of 'weight' differ; x:to"},
+  {heed.matmul, {x, heed.ones(4, 2, "int64")}, "'other': a float type.*x:to%(\"float32\"%)"},
+  {heed.matmul, {mask, mask:t()}, "truths"},
+  {heed.layer_norm, {ids, {3}}, "a float type.*int64; x:to"},
+  {heed.cross_entropy, {x, heed.ones(3)}, "probabilities.*labels are of type int64"},
+  -- texts end where they end
+  {heed.softmax, {x, {["dim\0x"] = 1}}, "softmax: options.*zero byte"},
+  {heed.tensor, {1, {["dtype\0"] = "bool"}}, "tensor: options.*zero byte"},
+  {heed.zeros, {2, {dtype = "int64\0x"}}, "zeros.*dtype.*zero byte"},
+  {heed.zeros, {2, {device = "cpu\0x"}}, "zeros.*device.*zero byte"},
+  {heed.einsum, {"i\0->i", ids}, "einsum.*equation.*zero byte"},
+  {heed.mse_loss, {x, x, {reduction = "mean\0"}}, "reduction.*zero byte"},
+  {x.to, {x, "float64\0"}, "to: .*zero byte"}, {heed.level, {"base\0"}, "level.*zero byte"},
+  {heed.cuda.properties, {"cuda:0\0"}, "zero byte"},
+  {heed.default_device, {"cpu\0"}, "zero byte"},
   -- shapes
   {heed.add, {x, heed.zeros(3)}, "add.*%(3, 4%).*%(3%)"},
   {heed.add, {x, heed.zeros(2, 4)}, "add.*%(3, 4%).*%(2, 4%)"},
@@ -212,12 +229,23 @@ describe("a wrong call", function()
     assert.error_matches(function() return x[1.5] end, "1.5")
     assert.error_matches(function() return x[{{1, 2, 3, 4}}] end, "range")
     assert.error_matches(function() return x[{{1, 9}}] end, "slice")
-    assert.error_matches(function() x.colour = 1 end, "colour")
+    assert.error_matches(function() x.colour = 1 end, "index: .*colour")
+    assert.error_matches(function() x["grad\0"] = nil end, "index: .*zero byte")
+    assert.is_nil(x["grad\0"])
+    assert.error_matches(function() x.grad = 5 end, "grad: a tensor or nil expected, got 5")
+    assert.error_matches(function() x.requires_grad = 5 end, "requires_grad: true or false")
     assert.error_matches(function() x[1] = "a" end, "string")
     assert.error_matches(function() return gone + 1 end, "released")
     assert.error_matches(function() return gone.shape end, "released")
-    assert.error_matches(function() return #gone end, "released")
+    assert.error_matches(function() return #gone end, "#: .*released")
+    assert.error_matches(function() gone[1] = 2 end, "index: .*released")
     assert.equal("[released tensor]", tostring(gone))
+  end)
+
+  it("shows a NaN without the sign that this machine gives it", function()
+    assert.error_matches(function() heed.zeros(nan) end, "got nan")
+    assert.error_matches(function() heed.dropout(x, nan) end, "got nan")
+    assert.error_matches(function() heed.dropout(x, -nan) end, "got nan")
   end)
 
   it("with a foreign userdata is an error and no crash", function()

@@ -137,7 +137,7 @@ describe("a limit", function()
       local heed = require "heed"
       heed.memory{limit = 64 << 20}
       local good, why = pcall(heed.zeros, 1 << 28)
-      assert(not good and why:find "memory", why)
+      assert(not good and why:find "zeros: memory limit", why)
       assert(heed.zeros(1 << 20):sum():item() == 0)
       local held = {}
       good, why = pcall(function() for i = 1, 100 do held[i] = heed.zeros(1 << 20) end end)

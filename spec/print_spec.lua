@@ -101,10 +101,23 @@ end)
 
 describe("a common scale", function()
   it("stands before numbers that four digits cannot show", function()
-    assert.equal("1e+06 * 1.2346  0.0000 [float32 (2) cpu]", text{1234567.5, 1.5})
+    assert.equal("1e+06 * 1.2346  0.0015 [float32 (2) cpu]", text{1234567.5, 1500.5})
     assert.equal("1e-05 *\n  1.0000  -2.5000\n[float32 (1, 2) cpu]",
                  (text{{1e-5, -2.5e-5}}:gsub(" 1%.0000", "1.0000")))
-    assert.equal("1e-05 * 1.0000 [float32 (1) cpu]", text{1e-5})
+  end)
+
+  it("hides no number: exponents stand where sizes differ much", function()
+    assert.equal("   5.0000e-01  -1.0000e+09\n   1.2500e+00   0.0000e+00\n[float32 (2, 2) cpu]",
+                 text{{0.5, -1e9}, {1.25, 0}})
+    assert.equal("1.0000e+05  1.5000e+00 [float32 (2) cpu]", text{1e5, 1.5})
+    assert.equal("1.0000e-05  5.0000e-01 [float32 (2) cpu]", text{1e-5, 0.5})
+    assert.equal("2.0000e-05         nan  1.5000e-04 [float32 (3) cpu]", text{2e-5, 0 / 0, 1.5e-4})
+    assert.equal("   0.0002  9000.5000 [float32 (2) cpu]", text{2e-4, 9000.5})
+  end)
+
+  it("is none of one number", function()
+    assert.equal("1.0000e-05 [float32 (1) cpu]", text{1e-5})
+    assert.equal("5.0001e+09 [float32 (1) cpu]", text{5000050000.0})
   end)
 
   it("stands nowhere else", function()
@@ -172,6 +185,7 @@ describe("printoptions", function()
     assert.equal("0.33", text(1 / 3))
     heed.printoptions{width = 20}
     assert.matches("^columns 1 to 3:", text{{0.5, 1, 2, 3}})
+    assert.equal("2.51e+05  1.50e+03 [float32 (2) cpu]", text{250500.5, 1500.5})
     heed.printoptions{edge = 1}
     assert.matches("^ +1  %.%.%. +2000 %[", tostring(heed.arange(2000)))
   end)

@@ -20,6 +20,33 @@ describe("a tensor is made", function()
     assert.same({0}, {heed.tensor{}:size()})
   end)
 
+  it("of a type that is named alone, or with options behind it", function()
+    assert.equal("float32", heed.tensor({1}, "float32").dtype)
+    assert.equal("float64", heed.zeros(2, "float64").dtype)
+    assert.is_true(heed.tensor({1}, "float64", {requires_grad = true}).requires_grad)
+    assert.same({7}, heed.frombytes(heed.tensor{7}:data(), {1}, "int64"):totable())
+    assert.error_matches(function() heed.tensor(1, "int63") end, "tensor.*int63")
+    assert.error_matches(function() heed.tensor(1, 5) end, "tensor: a table of options")
+  end)
+
+  it("from lists that hold nothing else: options stand behind them", function()
+    for _, f in ipairs {
+      function() heed.tensor{1, 2, dtype = "float64"} end,
+      function() heed.tensor{dtype = "float64"} end,
+      function() heed.tensor{{1, 2}, {3, 4, dtype = "float64"}} end,
+      function() heed.zeros{2, 3, dtype = "int64"} end,
+      function() heed.zeros(2):reshape{2, 1, dtype = "int64"} end,
+      function() heed.frombytes("", {0, dtype = "int64"}) end,
+      function() heed.cat{heed.ones(1), heed.ones(1), dtype = 1} end,
+      function() heed.ones(2)[1] = {1, dtype = "bool"} end,
+    } do assert.error_matches(f, "%l+: a list expected.*'dtype'; options stand in a table") end
+    assert.error_matches(function() heed.tensor{[1] = 1, [3] = 3} end, "%[3%] and none at %[2%]")
+    assert.error_matches(function() heed.tensor{1, [2.5] = 3} end, "with 2.5 as a key")
+    assert.error_matches(function() return heed.ones(2)[{1, a = 2}] end, "index: .*'a'")
+    assert.error_matches(function() return heed.ones(2)[{{1, 2, step = 1}}] end, "index: .*'step'")
+    assert.error_matches(function() heed.grad(heed.ones(1), {a = 2}) end, "grad: .*'a'")
+  end)
+
   it("by ranges that count both ends", function()
     assert.same({1, 2, 3, 4, 5}, heed.arange(5):totable())
     assert.same({2, 3, 4, 5}, heed.arange(2, 5):totable())
@@ -163,7 +190,7 @@ describe("a printed tensor", function()
 
   it("takes formats and options, scales, and is never long", function()
     assert.matches("0%.333 ", heed.tensor{1 / 3}:format("%.3f"))
-    assert.matches("1e%+06 %*", tostring(heed.tensor{1234567.5, 1.5}))
+    assert.matches("1e%+06 %*", tostring(heed.tensor{1234567.5, 4500.5}))
     local big = tostring(heed.zeros(2000, 2000))
     assert.is_true(#big < 2000)
     assert.matches("%.%.%.", big)

@@ -343,6 +343,8 @@ HEED_API bool heed_cuda_reset_peak (heed_context *cx, int index);
 HEED_API bool heed_cuda_limit (heed_context *cx, int index, size_t bytes);   /* 0: all there is */
 HEED_API bool heed_cuda_trim (heed_context *cx, int index);  /* gives the cache back */
 HEED_API bool heed_cuda_block (heed_context *cx, bool yes);  /* each operation is waited for */
+HEED_API bool heed_cuda_rng_get (heed_context *cx, int index, uint64_t state[2]);
+HEED_API bool heed_cuda_rng_set (heed_context *cx, int index, const uint64_t state[2]);
 HEED_API heed_moment *heed_cuda_moment (heed_context *cx, int index);
 HEED_API bool heed_cuda_between (heed_context *cx, int index, heed_moment *from, heed_moment *to,
                                  double *seconds);           /* waits for the later one */

@@ -132,18 +132,22 @@ heed.save = require "heed.save".save
 ---> heed.tensor{1, 2}.dtype == "int64"
 ---> heed.tensor({1, 2}, {dtype = "float64"}).dtype == "float64"
 ---> heed.tensor{{1, 2}, {3}} raises "2 values expected at [2], got 1"
+---> heed.tensor({1, 2}, "float64").dtype == "float64"
+---> heed.tensor{1, 2, dtype = "float64"} raises "options stand in a table of their own"
 ---@param values number|boolean|table|heed.Tensor
----@param options? heed.maker
+---@param dtype? heed.dtype|heed.maker a type alone, or options
+---@param options? heed.maker behind a type
 ---@return heed.Tensor
-function heed.tensor(values, options) end
+function heed.tensor(values, dtype, options) end
 
 ---A tensor from what `x:data()` gave: elements row by row, in the machine's order of bytes.
 ---> heed.frombytes(string.pack("ff", 1, 2), {2}) == {1, 2}
 ---@param bytes string
 ---@param shape integer[]
----@param options? heed.maker
+---@param dtype? heed.dtype|heed.maker a type alone, or options
+---@param options? heed.maker behind a type
 ---@return heed.Tensor
-function heed.frombytes(bytes, shape, options) end
+function heed.frombytes(bytes, shape, dtype, options) end
 
 ---> heed.zeros(2, 2) == {{0, 0}, {0, 0}}
 ---> heed.zeros({}).shape[1] == nil
@@ -1841,6 +1845,12 @@ function heed.cuda.reset_peak(device) end
 ---Gives memory that is kept for reuse back to the card.
 ---@param device? integer|string
 function heed.cuda.empty_cache(device) end
+
+---The state of a card's generator, or, with one, sets it.
+---@param state? heed.Tensor
+---@param device? integer|string
+---@return heed.Tensor? state
+function heed.cuda.rng_state(state, device) end
 
 ---With true each operation is waited for, so that a bad index is raised at its line.
 ---@param yes boolean

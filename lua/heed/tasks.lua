@@ -97,7 +97,8 @@ function tasks.counting(given)
   o.than = check_digit("than", o.than, o.digits)
 
   return endless(function()
-    local x = heed.randint(1, o.digits, {o.size, o.length})
+    local x = heed.randint(1, o.digits, {o.size, o.length}, {device = "cpu"})
+    x = x:to(heed.default_device())              -- the same sequences everywhere
     local function count(digit) return x:eq(digit + 1):sum(2, true) end
     return x, rule(count, o):to("float32")
   end, o.seed)

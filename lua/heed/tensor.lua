@@ -3,6 +3,7 @@
 local core = require "heed.core"
 local heed = require "heed"
 local options = require "heed.options"
+local rng = require "heed.rng"
 
 local fail, is_tensor, methods = heed.fail, heed.is_tensor, core.methods
 
@@ -348,10 +349,10 @@ local function catch(x, found, i)
 end
 
 
--- Sets the generator back when the block that it is declared in ends.
+-- Sets the generators back when the block that it is declared in ends.
 local function restoring_rng()
-  local now = heed.rng_state()
-  return setmetatable({}, {__close = function() heed.rng_state(now) end})
+  local now = rng.states()
+  return setmetatable({}, {__close = function() rng.restore(now) end})
 end
 
 
@@ -374,7 +375,7 @@ local function walk_again(f, args, state, gs)
     inputs[i] = is_tensor(x) and x.requires_grad and catch(x, found, i) or x
   end
   local _ <close> = restoring_rng()
-  heed.rng_state(state)
+  rng.restore(state)
   local results, sum = pack(f(unpack(inputs, 1, args.n))), nil
   for i, g in pairs(gs) do
     local y = results[i]
@@ -396,7 +397,7 @@ end
 function heed.checkpoint(f, ...)
   options.callable("checkpoint", "f", f)
   if not heed.is_grad_enabled() then return f(...) end
-  local args, state = heed.keep(pack(...)), heed.keep(heed.rng_state())
+  local args, state = heed.keep(pack(...)), heed.keep(rng.states())
   local run = heed.custom {
     forward = function(_, _, ...) return f(...) end,
     backward = function(_, ...)

@@ -16,6 +16,7 @@ local Module = require "heed.nn.module"
 local optim = require "heed.optim"
 local options = require "heed.options"
 local Progress = require "heed.progress"
+local rng = require "heed.rng"
 local state = require "heed.state"
 
 local fail = heed.fail
@@ -84,10 +85,8 @@ end
 
 
 local function save_checkpoint(run, o)
-  local tensors = {
-    losses = heed.tensor(run.losses, {dtype = "float64"}),
-    rng = heed.rng_state(),
-  }
+  local tensors = rng.states()
+  tensors.losses = heed.tensor(run.losses, {dtype = "float64"})
   state.put_below(tensors, "model.", o.model:state())
   state.put_below(tensors, "optimizer.", o.optimizer:state())
   if remember_themselves(o.batches) then
@@ -144,7 +143,7 @@ local function resume(run, o)
   o.optimizer:load_state(optimizer)
   wind_forward(o.batches, tensors, step)
   run.step, run.saved, run.losses = step, step, tensors.losses:totable()
-  heed.rng_state(tensors.rng)
+  rng.restore(tensors)
 end
 
 

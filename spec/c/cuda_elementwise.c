@@ -68,7 +68,8 @@ static void set_numbers (const row *r, work *w) {
 
 /* Numbers that the row is at home with. */
 static view input (const row *r, heed_type type, int i, int rank, const int64_t *size) {
-  if (type == HEED_BOOL || (r->domain == PICK && i == 0)) return filled(HEED_BOOL, rank, size, 0, 2);
+  bool truths = type == HEED_BOOL || (r->domain == PICK && i == 0);
+  if (truths) return filled(HEED_BOOL, rank, size, 0, 2);
   bool power = r->op == HEED_pow, from_0 = power || type == HEED_UINT8;
   double low = from_0 ? (i == 1 && !power) + 0.0 : -5, high = power ? 4 : 6;
   view v = filled(type, rank, size, low, high);

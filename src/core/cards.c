@@ -97,6 +97,19 @@ bool heed_cuda_block (heed_context *cx, bool yes) {
 }
 
 
+/* Its seed, and how many numbers were drawn. */
+bool heed_cuda_rng_get (heed_context *cx, int index, uint64_t state[2]) {
+  device *d = cx != NULL ? card_at(cx, "rng_state", index) : NULL;
+  return d != NULL && done(cx, "rng_state", cx->cuda->rng_get(d, state));
+}
+
+
+bool heed_cuda_rng_set (heed_context *cx, int index, const uint64_t state[2]) {
+  device *d = cx != NULL ? card_at(cx, "rng_state", index) : NULL;
+  return d != NULL && done(cx, "rng_state", cx->cuda->rng_set(d, state));
+}
+
+
 heed_moment *heed_cuda_moment (heed_context *cx, int index) {
   device *d = cx != NULL ? card_at(cx, "elapsed", index) : NULL;
   if (d == NULL) return NULL;

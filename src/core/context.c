@@ -28,10 +28,13 @@
 ** ===================================================================
 */
 
+/* C libraries differ in the sign that they give to a NaN: it has none here. */
 static void keep_message (heed_context *cx, const char *format, va_list args) {
   if (cx->failed) return;
   cx->failed = true;
   vsnprintf(cx->message, sizeof cx->message, format, args);
+  char *nan = strstr(cx->message, " -nan");
+  if (nan != NULL) memmove(nan + 1, nan + 2, strlen(nan + 2) + 1);
 }
 
 

@@ -73,15 +73,25 @@ heed_tensor *tensor_number (heed_context *cx, scalar value) {
 }
 
 
-static bool transferred (heed_context *cx, const char *why) {
-  return why == NULL || core_fail(cx, "copy: %s", why);
+static bool uploaded (heed_context *cx, device *where, void *to, const void *from, size_t bytes) {
+  where->op = HEED_copy;
+  const char *why = where->upload(where, to, from, bytes);
+  return why == NULL || core_fail(cx, "%s: %s", core_op_name(where->op), why);
+}
+
+
+static bool downloaded (heed_context *cx, device *where, void *to, const void *from,
+                        size_t bytes) {
+  where->op = HEED_copy;
+  const char *why = where->download(where, to, from, bytes);
+  return why == NULL || core_fail(cx, "%s: %s", core_op_name(where->op), why);
 }
 
 
 /* As many bytes as s has, from the host. */
 static bool put (heed_context *cx, storage *s, const void *data) {
   if (s->bytes == 0) return true;
-  if (!s->where->host) return transferred(cx, s->where->upload(s->where, s->data, data, s->bytes));
+  if (!s->where->host) return uploaded(cx, s->where, s->data, data, s->bytes);
   memcpy(s->data, data, s->bytes);
   return true;
 }
@@ -350,7 +360,7 @@ static bool download (const heed_tensor *t, heed_type type, void *data) {
   device *where = place_of(t);
   heed_tensor *dense = dense_beside(t, type);
   bool good = dense != NULL && copy(t->cx, where, tensor_seen(dense), tensor_seen(t)) &&
-    transferred(t->cx, where->download(where, data, dense->store->data, dense->store->bytes));
+    downloaded(t->cx, where, data, dense->store->data, dense->store->bytes);
   heed_drop(dense);
   return good;
 }
@@ -360,7 +370,7 @@ static bool upload (const heed_tensor *t, heed_type type, const void *data) {
   device *where = place_of(t);
   heed_tensor *dense = dense_beside(t, type);
   bool good = dense != NULL &&
-    transferred(t->cx, where->upload(where, dense->store->data, data, dense->store->bytes)) &&
+    uploaded(t->cx, where, dense->store->data, data, dense->store->bytes) &&
     copy(t->cx, where, tensor_seen(t), tensor_seen(dense));
   heed_drop(dense);
   return good;

@@ -74,7 +74,7 @@ static heed_value read_tensor (const reading *r, const heed_parameter *p, int i)
 static heed_value read_tensors (reading *r, const heed_parameter *p, int *i) {
   lua_State *L = r->L;
   bool table = lua_type(L, *i) == LUA_TTABLE;
-  int n = table ? (int)lua_rawlen(L, *i) : 0;
+  int n = table ? (int)check_list(L, *i, r->row->name) : 0;
   while (!table && *i + n <= r->top && is_box(L, *i + n)) n++;
   if (n == 0 && !table) wrong(r, p, *i, "a list of tensors");
   heed_tensor **list = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *list, 0);
@@ -114,8 +114,8 @@ static bool takes_rest (const heed_signature *row, const heed_parameter *p) {
 
 
 static void add_table (reading *r, const heed_parameter *p, int i) {
-  lua_Integer n = (lua_Integer)lua_rawlen(r->L, i);
-  for (lua_Integer k = 1; k <= n; k++) {
+  int64_t n = check_list(r->L, i, r->row->name);
+  for (int64_t k = 1; k <= n; k++) {
     lua_rawgeti(r->L, i, k);
     add_entry(r, p, lua_gettop(r->L));
     lua_pop(r->L, 1);
@@ -142,8 +142,9 @@ static heed_value read_flag (const reading *r, const heed_parameter *p, int i) {
 
 
 static heed_value read_text (const reading *r, const heed_parameter *p, int i) {
-  if (lua_type(r->L, i) != LUA_TSTRING) wrong(r, p, i, "a text");
-  return heed_s(lua_tostring(r->L, i));
+  const char *text = plain_text(r->L, i);
+  if (text == NULL) wrong(r, p, i, "a text");
+  return heed_s(text);
 }
 
 
@@ -215,9 +216,7 @@ static void read_maker (reading *r, const char *key) {
 /* Name and value are on top. What the value leads to stays below them, so that it lives on. */
 static void read_option (reading *r) {
   lua_State *L = r->L;
-  if (lua_type(L, -2) != LUA_TSTRING)
-    raise(L, "%s: options by name expected, got one at [%s]", r->row->name, told(L, -2));
-  const char *key = lua_tostring(L, -2);
+  const char *key = check_option_name(L, r->row->name);
   int i = parameter_called(r->row, key), place = lua_gettop(L);
   if (i < 0) {
     read_maker(r, key);

@@ -11,7 +11,7 @@
 /* The card at i: a number from 0, a name as a tensor has it, or nothing, for the first. */
 static int card_at (lua_State *L, int i) {
   if (lua_isnoneornil(L, i)) return 0;
-  const char *name = lua_type(L, i) == LUA_TSTRING ? lua_tostring(L, i) : NULL;
+  const char *name = plain_text(L, i);
   if (name != NULL && strcmp(name, "cuda") == 0) return 0;
   if (name != NULL && strncmp(name, "cuda:", 5) == 0 && name[5] >= '0' && name[5] <= '9')
     return (int)strtol(name + 5, NULL, 10);
@@ -114,6 +114,26 @@ static int l_blocking (lua_State *L) {
 }
 
 
+/* rng_state(nil, device) gives it as two whole numbers; rng_state(t, device) sets it */
+static int l_rng_state (lua_State *L) {
+  heed_context *cx = enter(L)->cx;
+  uint64_t state[2];
+  int card = card_at(L, 2);
+  if (lua_isnoneornil(L, 1)) {
+    const int64_t n = 2;
+    slot *s = push_slot(L);
+    if (!heed_cuda_rng_get(cx, card, state)) return raise_failure(L);
+    return fill(L, s, heed_from(cx, HEED_INT64, 1, &n, state));
+  }
+  heed_tensor *t = check_tensor(L, 1);
+  if (heed_type_of(t) != HEED_INT64 || heed_numel(t) != 2)
+    return raise(L, "rng_state: an int64 tensor of 2 elements expected, got %s", told(L, 1));
+  if (!heed_read(t, HEED_INT64, state) || !heed_cuda_rng_set(cx, card, state))
+    return raise_failure(L);
+  return 0;
+}
+
+
 /* elapsed(f, ...): the seconds that the first card took for it, then f's results */
 static int l_elapsed (lua_State *L) {
   heed_context *cx = enter(L)->cx;
@@ -140,7 +160,7 @@ void open_cuda (lua_State *L, int module) {
     {"available", l_available}, {"blocking", l_blocking}, {"device_count", l_device_count},
     {"elapsed", l_elapsed}, {"empty_cache", l_empty_cache}, {"limit", l_limit},
     {"memory", l_memory}, {"properties", l_properties}, {"reset_peak", l_reset_peak},
-    {"synchronize", l_synchronize}, {NULL, NULL}
+    {"rng_state", l_rng_state}, {"synchronize", l_synchronize}, {NULL, NULL}
   };
   lua_newtable(L);
   register_functions(L, functions, -1);

@@ -42,10 +42,18 @@ int raise (lua_State *L, const char *format, ...) {
 }
 
 
+/* Where memory ends the core knows no function. */
+static bool names_none (const char *message) {
+  return strncmp(message, "memory limit", 12) == 0 || strncmp(message, "not enough", 10) == 0;
+}
+
+
 int raise_failure (lua_State *L) {
   binding *b = binding_of(L);
   const char *message = heed_error(b->cx);
-  lua_pushstring(L, message != NULL ? message : "heed: an operation failed");
+  if (message == NULL) message = "heed: an operation failed";
+  if (names_none(message)) lua_pushfstring(L, "%s: %s", function_name(L), message);
+  else lua_pushstring(L, message);
   heed_clear(b->cx);
   return raise(L, "%s", lua_tostring(L, -1));
 }
@@ -87,9 +95,20 @@ static int l_home (lua_State *L) {
 ** ===================================================================
 */
 
+static const char *op_name (lua_State *L, heed_op op) {
+  const heed_signature *row = heed_describe(binding_of(L)->cx, op);
+  return row != NULL ? row->name : "heed";
+}
+
+
+/* What Lua calls by a name of its own has here the name that a script sees. */
 const char *function_name (lua_State *L) {
+  if (lua_isinteger(L, lua_upvalueindex(3)))
+    return op_name(L, (heed_op)lua_tointeger(L, lua_upvalueindex(3)));
   const char *name = lua_tostring(L, lua_upvalueindex(3));
-  return name != NULL ? name : "heed";
+  if (name == NULL) return "heed";
+  if (strcmp(name, "__newindex") == 0) return "index";
+  return strcmp(name, "__len") == 0 ? "#" : name;
 }
 
 
@@ -101,18 +120,30 @@ static const char *told_userdata (lua_State *L, int i) {
 }
 
 
+static const char *told_string (lua_State *L, int i) {
+  size_t n;
+  const char *s = lua_tolstring(L, i, &n);
+  if (strlen(s) != n) return lua_pushliteral(L, "a string with a zero byte");
+  if (n > 40) return lua_pushliteral(L, "a long string");
+  return lua_pushfstring(L, "the string '%s'", s);
+}
+
+
+/* C libraries differ in the sign that they give to a NaN. */
+static const char *told_number (lua_State *L, int i) {
+  if (isnan(lua_tonumber(L, i))) return lua_pushliteral(L, "nan");
+  return luaL_tolstring(L, i, NULL);
+}
+
+
 const char *told (lua_State *L, int i) {
   switch (lua_type(L, i)) {
     case LUA_TNONE: return lua_pushliteral(L, "nothing");
     case LUA_TNIL: return lua_pushliteral(L, "nil");
-    case LUA_TNUMBER: case LUA_TBOOLEAN: return luaL_tolstring(L, i, NULL);
+    case LUA_TNUMBER: return told_number(L, i);
+    case LUA_TBOOLEAN: return luaL_tolstring(L, i, NULL);
     case LUA_TUSERDATA: return told_userdata(L, i);
-    case LUA_TSTRING: {
-      size_t n;
-      const char *s = lua_tolstring(L, i, &n);
-      if (n > 40) return lua_pushliteral(L, "a long string");
-      return lua_pushfstring(L, "the string '%s'", s);
-    }
+    case LUA_TSTRING: return told_string(L, i);
     default: return lua_pushfstring(L, "a %s", luaL_typename(L, i));
   }
 }
@@ -177,19 +208,29 @@ int64_t check_whole (lua_State *L, int i, const char *function, const char *name
 }
 
 
+const char *plain_text (lua_State *L, int i) {
+  size_t n;
+  if (lua_type(L, i) != LUA_TSTRING) return NULL;
+  const char *s = lua_tolstring(L, i, &n);
+  return strlen(s) == n ? s : NULL;
+}
+
+
 heed_type check_type_name (lua_State *L, int i, const char *function) {
   heed_type type = HEED_FLOAT32;
-  if (lua_type(L, i) != LUA_TSTRING) raise_wrong(L, function, "dtype", "a type's name", i);
-  if (!heed_type_find(lua_tostring(L, i), &type))
+  const char *name = plain_text(L, i);
+  if (name == NULL) raise_wrong(L, function, "dtype", "a type's name", i);
+  if (!heed_type_find(name, &type))
     raise(L, "%s: argument 'dtype': no type is called '%s'; there are bool uint8 int64 float16 "
-          "bfloat16 float32 float64", function, lua_tostring(L, i));
+          "bfloat16 float32 float64", function, name);
   return type;
 }
 
 
 const char *check_device (lua_State *L, int i, const char *function) {
-  if (lua_type(L, i) != LUA_TSTRING) raise_wrong(L, function, "device", "a device's name", i);
-  return lua_tostring(L, i);
+  const char *name = plain_text(L, i);
+  if (name == NULL) raise_wrong(L, function, "device", "a device's name", i);
+  return name;
 }
 
 
@@ -215,6 +256,39 @@ bool is_empty (lua_State *L, int i) {
 }
 
 
+/* The key at the top is none of the list's, which has n entries. */
+static void refuse_key (lua_State *L, const char *function, int64_t n) {
+  const char *key = plain_text(L, -1);
+  if (key != NULL)
+    raise(L, "%s: a list expected, got one with the key '%s'; options stand in a table of their "
+          "own, behind it: {%s = ...}", function, key, key);
+  if (lua_isinteger(L, -1) && lua_tointeger(L, -1) > n)
+    raise(L, "%s: a list without holes expected, got an entry at [%I] and none at [%I]", function,
+          (LUAI_UACINT)lua_tointeger(L, -1), (LUAI_UACINT)n + 1);
+  raise(L, "%s: a list expected, got one with %s as a key", function, told(L, -1));
+}
+
+
+bool push_strange_key (lua_State *L, int i) {
+  lua_Integer n = (lua_Integer)lua_rawlen(L, i);
+  i = lua_absindex(L, i);
+  luaL_checkstack(L, 4, "heed");
+  lua_pushnil(L);
+  while (lua_next(L, i)) {
+    lua_pop(L, 1);
+    if (!lua_isinteger(L, -1) || lua_tointeger(L, -1) < 1 || lua_tointeger(L, -1) > n) return true;
+  }
+  return false;
+}
+
+
+int64_t check_list (lua_State *L, int i, const char *function) {
+  int64_t n = (int64_t)lua_rawlen(L, i);
+  if (push_strange_key(L, i)) refuse_key(L, function, n);
+  return n;
+}
+
+
 /* {} is none: it may be an empty shape. */
 bool is_options (lua_State *L, int i) {
   if (lua_type(L, i) != LUA_TTABLE || lua_rawlen(L, i) != 0) return false;
@@ -226,15 +300,20 @@ bool is_options (lua_State *L, int i) {
 }
 
 
+const char *check_option_name (lua_State *L, const char *function) {
+  const char *key = plain_text(L, -2);
+  if (key == NULL) raise(L, "%s: options by name expected, got one at [%s]", function, told(L, -2));
+  return key;
+}
+
+
 const char *next_option (lua_State *L, int i, const char *function, int n,
                          const char *const *known) {
   if (lua_isnoneornil(L, i)) return NULL;
   if (!lua_istable(L, i))
     raise(L, "%s: a table of options expected, got %s", function, told(L, i));
   if (!lua_next(L, i)) return NULL;
-  if (lua_type(L, -2) != LUA_TSTRING)
-    raise(L, "%s: options by name expected, got one at [%s]", function, told(L, -2));
-  const char *key = lua_tostring(L, -2);
+  const char *key = check_option_name(L, function);
   for (int k = 0; k < n; k++)
     if (strcmp(key, known[k]) == 0) return known[k];
   unknown_option(L, function, key, n, known);

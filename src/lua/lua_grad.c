@@ -127,7 +127,7 @@ static int l_grad (lua_State *L) {
     raise_wrong(L, "grad", "xs", "a tensor or a list of tensors", 2);
   heed_tensor *seed = gradient_option(L, 3, &options);
   bool retain = retain_option(L, options, "grad");
-  asked r = push_gradients(L, list ? (int)lua_rawlen(L, 2) : 1);
+  asked r = push_gradients(L, list ? (int)check_list(L, 2, "grad") : 1);
   read_xs(L, list, &r);
   b->thrown = false;
   if (!walk_for(check_tensor(L, 1), seed, &r, retain)) return raise_walk(L, b);
@@ -227,13 +227,21 @@ static int call_rule (lua_State *L) {
 }
 
 
+/* Not told(), which would raise: a host may have asked for the walk. */
+static const char *kind_of (lua_State *L, const binding *b, int i) {
+  const box *x = box_at(L, b, i);
+  if (x == NULL) return luaL_typename(L, i);
+  return x->at != NULL ? "tensor" : "released tensor";
+}
+
+
 /* What the rule gave, from stack place 'from' on; nil and false are no gradient. */
 static bool check_results (lua_State *L, binding *b, int from, int n) {
   for (int i = from; i <= lua_gettop(L); i++) {
     slot *s = slot_at(L, b, i);
     if (!lua_toboolean(L, i) || (i - from < n && s != NULL && s->t != NULL)) continue;
     heed_fail(b->cx, "custom: backward gave a %s as gradient %d; tensors for %d inputs expected",
-              luaL_typename(L, i), i - from + 1, n);
+              kind_of(L, b, i), i - from + 1, n);
     return false;
   }
   return true;

@@ -150,8 +150,11 @@ static void push_bound (lua_State *L, lua_CFunction f) {
 
 
 static int bound_push (lua_State *L) {
-  enter(L);
-  push_slot(L)->t = lua_touserdata(L, 1);
+  binding *b = enter(L);
+  heed_tensor *t = lua_touserdata(L, 1);
+  if (t != NULL && heed_context_of(t) != b->cx)
+    return luaL_error(L, "heed_push: the tensor belongs to another context");
+  push_slot(L)->t = t;
   return 1;
 }
 
@@ -169,19 +172,26 @@ void heed_push (lua_State *L, heed_tensor *t) {
 }
 
 
+/* Its tensor, or what is to be said of its argument. */
 static int bound_check (lua_State *L) {
   enter(L);
-  lua_pushlightuserdata(L, check_tensor(L, 1));
+  heed_tensor *t = raw_tensor(L, 1);
+  if (t != NULL) lua_pushlightuserdata(L, t);
+  else lua_pushfstring(L, "a tensor expected, got %s", told(L, 1));
   return 1;
 }
 
 
+/* The error is raised as by the host's own function: what called it is named, and blamed. */
 heed_tensor *heed_check (lua_State *L, int i) {
   i = lua_absindex(L, i);
+  bool given = !lua_isnone(L, i);
   push_bound(L, bound_check);
-  lua_pushvalue(L, i);
-  lua_call(L, 1, 1);
+  if (given) lua_pushvalue(L, i);
+  lua_call(L, given, 1);
   heed_tensor *t = lua_touserdata(L, -1);
+  if (t == NULL && i > 0) luaL_argerror(L, i, lua_tostring(L, -1));
+  if (t == NULL) luaL_error(L, "%s", lua_tostring(L, -1));
   lua_pop(L, 1);
   return t;
 }

@@ -70,11 +70,16 @@ static inline binding *binding_of (lua_State *L) {
   return lua_touserdata(L, lua_upvalueindex(1));
 }
 
-/* The slot of the tensor at i; NULL when it is none of this state's, or released. */
-static inline slot *slot_at (lua_State *L, const binding *b, int i) {
+/* The tensor at i, even a released one; NULL when it is none of this state's. */
+static inline box *box_at (lua_State *L, const binding *b, int i) {
   box *x = lua_touserdata(L, i);
   if (x == NULL || lua_rawlen(L, i) != sizeof(box) || x->self != x) return NULL;
-  return x->owner == b ? x->at : NULL;
+  return x->owner == b ? x : NULL;
+}
+
+static inline slot *slot_at (lua_State *L, const binding *b, int i) {
+  box *x = box_at(L, b, i);
+  return x != NULL ? x->at : NULL;
 }
 
 /* An element as Lua has it: HEED_BOOL, HEED_INT64 or HEED_FLOAT64. */
@@ -113,14 +118,18 @@ const char *told (lua_State *L, int i);                  /* what stands at i; pu
 const char *function_name (lua_State *L);                /* upvalue 3, for messages */
 bool to_whole (lua_State *L, int i, int64_t *value);     /* a whole number, float or integer */
 int64_t check_whole (lua_State *L, int i, const char *function, const char *name);
+const char *plain_text (lua_State *L, int i);            /* a string without zero bytes, or NULL */
 heed_type check_type_name (lua_State *L, int i, const char *function);
 const char *check_device (lua_State *L, int i, const char *function);
 int64_t axis_of (lua_State *L, int64_t axis, const char *function);   /* Lua's to C's */
 void check_callable (lua_State *L, int i, const char *function);
+bool push_strange_key (lua_State *L, int i);             /* one that is no place of the list */
+int64_t check_list (lua_State *L, int i, const char *function);   /* its length; or raises */
 bool is_empty (lua_State *L, int i);                     /* of a table */
 bool is_options (lua_State *L, int i);                   /* a table of named options */
 void unknown_option (lua_State *L, const char *function, const char *key, int n,
                      const char *const *known);          /* raises, naming the nearest */
+const char *check_option_name (lua_State *L, const char *function);   /* below the value on top */
 /* Steps through the options at i (none there: none): the next one's name, its value on top, the
    name below; raises if it is not known. Before the first, push nil; after each, pop one. */
 const char *next_option (lua_State *L, int i, const char *function, int n,

@@ -27,22 +27,25 @@ typedef struct places {
 ** ===================================================================
 */
 
+/* A list of positions stands there, most likely, or Python's 2: without its end. */
+static void refuse_range (lua_State *L, const char *got) {
+  raise(L, "index: a range is {}, {from, to} or {from, to, step}, got %s; several positions are a "
+        "tensor, heed.tensor{1, 3}, and all from 2 on are {2, -1}", got);
+}
+
+
 static void read_range (lua_State *L, int i, place *p) {
   static const char *const names[] = {"from", "to", "step"};
-  lua_Unsigned n = lua_rawlen(L, i);
+  int64_t n = (int64_t)lua_rawlen(L, i);
   int64_t *const parts[] = {&p->from, &p->to, &p->step};
-  if (n == 0) {
-    p->kind = PLACE_ALL;
-    lua_pushnil(L);
-    if (lua_next(L, i)) raise(L, "index: a range is {}, {from, to} or {from, to, step}");
-    return;
-  }
-  if (n != 2 && n != 3)
-    raise(L, "index: a range is {}, {from, to} or {from, to, step}, got %d entries", (int)n);
-  p->kind = PLACE_RANGE;
+  p->kind = n == 0 ? PLACE_ALL : PLACE_RANGE;
   p->step = 1;
+  if (push_strange_key(L, i)) refuse_range(L, lua_pushfstring(L, "%s as a key", told(L, -1)));
+  if (n == 1) refuse_range(L, "one entry");
+  if (n > 3) refuse_range(L, lua_pushfstring(L, "%I entries", (LUAI_UACINT)n));
   for (int k = 0; k < (int)n; k++) {
     lua_rawgeti(L, i, k + 1);
+    if (lua_istable(L, -1)) refuse_range(L, "a table among them");
     *parts[k] = check_whole(L, lua_gettop(L), "index", names[k]);
     lua_pop(L, 1);
   }
@@ -57,7 +60,7 @@ static void read_tensor_place (lua_State *L, int i, place *p) {
   if (type != HEED_INT64 && type != HEED_BOOL)
     raise(L, "index: an int64 or bool tensor expected as a place, got %s", heed_type_name(type));
   if (type == HEED_BOOL && heed_rank(p->t) == 0)
-    raise(L, "index: a mask has at least one axis, got a bool tensor of rank 0");
+    raise(L, "index: a mask has at least one dimension, got a bool tensor of rank 0");
 }
 
 
@@ -83,7 +86,9 @@ static void read_places (lua_State *L, places *ps) {
     read_place(L, 2, &ps->at[0]);
     return;
   }
-  lua_Unsigned n = lua_rawlen(L, 2);
+  int64_t n = (int64_t)lua_rawlen(L, 2);
+  if (push_strange_key(L, 2))
+    raise(L, "index: a list of places expected, got one with %s as a key", told(L, -1));
   if (n > HEED_RANK) raise(L, "index: %d places given, there are at most %d", (int)n, HEED_RANK);
   ps->n = (int)n;
   for (int k = 0; k < ps->n; k++) {
@@ -124,11 +129,22 @@ static int axes_of (const place *p) {
 }
 
 
+/* Looked at here, since who wrote x[9] knows of no 'select'. */
+static heed_tensor *selected (heed_context *cx, heed_tensor *v, int axis, int64_t i) {
+  int64_t n = heed_size(v, axis);
+  if (i != 0 && i <= n && i >= -n)
+    return heed_call(cx, HEED_select, (heed_value[]){heed_t(v), heed_i(axis), heed_i(i)}, 3);
+  if (i == 0) heed_fail(cx, "index: position 0: positions count from 1");
+  else heed_fail(cx, "index: position %lld lies outside of 1 to %lld", (long long)i, (long long)n);
+  return NULL;
+}
+
+
 /* One step: a new handle in place of v. */
 static heed_tensor *narrowed (heed_context *cx, heed_tensor *v, const place *p, int axis) {
   if (p->kind == PLACE_ALL || p->kind == PLACE_TENSOR) return v;
   heed_tensor *y = p->kind == PLACE_NUMBER
-    ? heed_call(cx, HEED_select, (heed_value[]){heed_t(v), heed_i(axis), heed_i(p->from)}, 3)
+    ? selected(cx, v, axis, p->from)
     : heed_call(cx, HEED_slice, (heed_value[]){heed_t(v), heed_i(axis), heed_i(p->from),
                                                heed_i(p->to), heed_i(p->step)}, 5);
   heed_drop(v);
@@ -140,7 +156,7 @@ static bool fits (heed_context *cx, const heed_tensor *v, const places *ps) {
   int axes = 0;
   for (int i = 0; i < ps->n; i++) axes += axes_of(&ps->at[i]);
   if (axes <= heed_rank(v)) return true;
-  heed_fail(cx, "index: places for %d axes given, the tensor has %d", axes, heed_rank(v));
+  heed_fail(cx, "index: places for %d dimensions given, the tensor has %d", axes, heed_rank(v));
   return false;
 }
 
@@ -306,15 +322,23 @@ static bool assign (heed_context *cx, heed_tensor *t, const places *ps, heed_val
 }
 
 
+static heed_tensor *gradient_at (lua_State *L, int i) {
+  heed_tensor *g = raw_tensor(L, i);
+  if (g == NULL && !lua_isnil(L, i)) raise(L, "grad: a tensor or nil expected, got %s", told(L, i));
+  return g;
+}
+
+
 static int assign_field (lua_State *L, heed_tensor *t, const char *key) {
   bool good = true;
+  if (key == NULL) return raise(L, "index: a field's name expected, got %s", told(L, 2));
   if (strcmp(key, "grad") == 0)
-    good = heed_set_gradient(t, lua_isnil(L, 3) ? NULL : check_tensor(L, 3));
+    good = heed_set_gradient(t, gradient_at(L, 3));
   else if (strcmp(key, "requires_grad") == 0) {
-    if (!lua_isboolean(L, 3)) raise_wrong(L, "tensor", key, "true or false", 3);
+    if (!lua_isboolean(L, 3)) raise(L, "%s: true or false expected, got %s", key, told(L, 3));
     good = heed_require_grad(t, lua_toboolean(L, 3));
   }
-  else return raise(L, "a tensor has no field '%s' to set", key);
+  else return raise(L, "index: a tensor has no field '%s' to set", key);
   return good ? 0 : raise_failure(L);
 }
 
@@ -323,7 +347,7 @@ int l_newindex (lua_State *L) {
   places ps;
   binding *b = enter(L);
   heed_tensor *t = check_tensor(L, 1);
-  if (lua_type(L, 2) == LUA_TSTRING) return assign_field(L, t, lua_tostring(L, 2));
+  if (lua_type(L, 2) == LUA_TSTRING) return assign_field(L, t, plain_text(L, 2));
   heed_value value = read_value(L, heed_type_of(t));
   read_places(L, &ps);
   hold(&ps, true);

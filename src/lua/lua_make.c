@@ -51,7 +51,7 @@ static heed_type type_of_leaf (const nest *s, int depth) {
   heed_tensor *t = raw_tensor(L, -1);
   if (t != NULL && heed_rank(t) == 0) return heed_type_of(t);
   if (t != NULL)
-    raise(L, "tensor: numbers or tensors of rank 0 expected, got one with axes at %s; "
+    raise(L, "tensor: numbers or tensors of rank 0 expected, got one with dimensions at %s; "
           "heed.stack joins such", place_text(s, depth));
   switch (lua_type(L, -1)) {
     case LUA_TNUMBER: return lua_isinteger(L, -1) ? HEED_INT64 : HEED_FLOAT32;
@@ -110,9 +110,8 @@ static void survey (nest *s, int depth) {
     survey_leaf(s, depth);
     return;
   }
-  int64_t n = (int64_t)lua_rawlen(L, -1);
+  int64_t n = check_list(L, -1, "tensor");
   check_size(s, depth, n);
-  luaL_checkstack(L, 4, "tensor");
   for (int64_t i = 1; i <= n; i++) {
     s->position[depth] = i;
     lua_rawgeti(L, -1, i);
@@ -209,10 +208,15 @@ typedef struct maker {
   const char *device;              /* or NULL: where new tensors go */
 } maker;
 
+/* From place i on: a type's name, options, or both, as after the sizes of zeros(). */
 static maker read_maker (lua_State *L, int i) {
   static const char *const known[] = {"dtype", "requires_grad", "device"};
   maker m = {.type = HEED_FLOAT32};
   const char *function = function_name(L), *key;
+  if (lua_type(L, i) == LUA_TSTRING) {
+    m.type = check_type_name(L, i++, function);
+    m.typed = true;
+  }
   lua_pushnil(L);
   while ((key = next_option(L, i, function, 3, known)) != NULL) {
     int value = lua_gettop(L);
@@ -255,10 +259,10 @@ static heed_tensor *copied (binding *b, heed_tensor *t, heed_type type) {
 }
 
 
-/* tensor(values[, {dtype, requires_grad, device}]) */
+/* tensor(values[, dtype][, {dtype, requires_grad, device}]) */
 static int l_tensor (lua_State *L) {
   binding *b = enter(L);
-  lua_settop(L, lua_gettop(L) < 2 ? 2 : lua_gettop(L));
+  lua_settop(L, lua_gettop(L) < 3 ? 3 : lua_gettop(L));
   maker m = read_maker(L, 2);
   if (!is_box(L, 1)) push_from_value(L, 1, m.typed ? &m.type : NULL);
   else {
@@ -273,7 +277,7 @@ static int l_tensor (lua_State *L) {
 /* The sizes in the table at i; their number as result. */
 static int read_sizes (lua_State *L, int i, int64_t size[HEED_RANK]) {
   if (!lua_istable(L, i)) raise_wrong(L, "frombytes", "shape", "a table of sizes", i);
-  lua_Unsigned rank = lua_rawlen(L, i);
+  int64_t rank = check_list(L, i, "frombytes");
   if (rank > HEED_RANK)
     raise(L, "frombytes: argument 'shape': at most %d dimensions, got %d", HEED_RANK, (int)rank);
   for (int k = 0; k < (int)rank; k++) {
@@ -298,13 +302,14 @@ static void check_bytes (lua_State *L, heed_type type, int rank, const int64_t *
 }
 
 
-/* frombytes(bytes, shape[, {dtype, requires_grad, device}]): what x:data() gave */
+/* frombytes(bytes, shape[, dtype][, {dtype, requires_grad, device}]): what x:data() gave */
 static int l_frombytes (lua_State *L) {
   binding *b = enter(L);
   size_t bytes;
   int64_t size[HEED_RANK];
   if (lua_type(L, 1) != LUA_TSTRING) raise_wrong(L, "frombytes", "bytes", "a string", 1);
   const char *data = lua_tolstring(L, 1, &bytes);
+  lua_settop(L, lua_gettop(L) < 4 ? 4 : lua_gettop(L));
   int rank = read_sizes(L, 2, size);
   maker m = read_maker(L, 3);
   check_bytes(L, m.type, rank, size, bytes);

@@ -99,8 +99,9 @@ static int l_memory (lua_State *L) {
 static int l_level (lua_State *L) {
   binding *b = enter(L);
   if (!lua_isnoneornil(L, 1)) {
-    if (lua_type(L, 1) != LUA_TSTRING) raise_wrong(L, "level", "name", "a level's name", 1);
-    if (!heed_set_level(b->cx, lua_tostring(L, 1))) return raise_failure(L);
+    const char *name = plain_text(L, 1);
+    if (name == NULL) raise_wrong(L, "level", "name", "a level's name", 1);
+    if (!heed_set_level(b->cx, name)) return raise_failure(L);
   }
   lua_pushstring(L, heed_level(b->cx));
   return 1;

@@ -23,7 +23,9 @@ typedef struct style {
   int64_t edge;                    /* elements at each end of an axis; 0: all */
   const char *format;              /* the user's, or NULL */
   bool whole;                      /* floats that all are whole numbers */
-  double scale;
+  bool scientific;                 /* each with an exponent of its own */
+  double least, most;              /* sizes of what is neither 0 nor infinite; 0: there is none */
+  double scale;                    /* common to all, or 1 */
   int width;                       /* of a column */
 } style;
 
@@ -60,6 +62,7 @@ static void write_number (const style *s, double x, char text[CELL]) {
   if (isnan(x)) strcpy(text, "nan");
   else if (isinf(x)) strcpy(text, x > 0 ? "inf" : "-inf");
   else if (s->format != NULL) snprintf(text, CELL, s->format, x);
+  else if (s->scientific) snprintf(text, CELL, "%.*e", s->b->precision, x);
   else snprintf(text, CELL, "%.*f", s->whole ? 0 : s->b->precision, x / s->scale);
   put_point(text);
 }
@@ -113,7 +116,8 @@ static void note_range (style *s, int64_t i) {
   double x = fabs(number_at(s, i));
   if (!isfinite(x)) return;
   if (x != floor(x)) s->whole = false;
-  if (x > s->scale) s->scale = x;
+  if (x > s->most) s->most = x;
+  if (x > 0 && (x < s->least || s->least == 0)) s->least = x;
 }
 
 
@@ -129,24 +133,33 @@ static bool is_far (double size) { return size >= 1e5 || (size > 0 && size < 0.9
 
 
 static void choose_scale (style *s) {
-  double most = s->scale;
-  s->scale = 1;
-  s->whole = s->whole && most < 1e9;
-  if (!s->whole && is_far(most)) {
-    s->scale = pow(10, floor(log10(most)));
-    if (most / s->scale >= 10 - 0.5 * pow(10, -s->b->precision)) s->scale *= 10;
-    if (s->scale == 0) s->scale = 5e-324;        /* below the smallest power of ten */
-  }
+  s->scale = pow(10, floor(log10(s->most)));
+  if (s->most / s->scale >= 10 - 0.5 * pow(10, -s->b->precision)) s->scale *= 10;
+  if (s->scale == 0) s->scale = 5e-324;          /* below the smallest power of ten */
+}
+
+
+/*
+** Beyond what the digits show, sizes that differ no more than a thousandfold have one scale. It
+** would hide numbers among others: those have exponents, as in PyTorch.
+*/
+static void choose_notation (style *s) {
+  s->whole = s->whole && s->most < 1e9;
+  if (s->whole) return;
+  bool far = is_far(s->most);
+  double differ = s->most / s->least, bound = s->b->precision < 3 ? pow(10, s->b->precision) : 1000;
+  s->scientific = far ? differ > bound || differ == 1 : is_far(s->least);
+  if (far && !s->scientific) choose_scale(s);
 }
 
 
 static void choose_style (style *s) {
-  s->scale = 0;
+  s->scale = 1;
   s->whole = true;
   s->width = 0;
   if (s->type == HEED_FLOAT64 && s->format == NULL) {
     each_shown(s, 0, 0, note_range);
-    choose_scale(s);
+    choose_notation(s);
   }
   each_shown(s, 0, 0, note_width);
 }
@@ -248,7 +261,7 @@ static void add_slices (const style *s, luaL_Buffer *out, int axis, int64_t from
 
 static void add_scale (const style *s, luaL_Buffer *out) {
   char text[CELL];
-  if (s->scale == 1 || s->scale == 0) return;
+  if (s->scale == 1) return;
   snprintf(text, sizeof text, "%.0e *", s->scale);
   luaL_addstring(out, text);
   luaL_addchar(out, s->rank == 1 ? ' ' : '\n');
@@ -290,17 +303,13 @@ static void add_footer (luaL_Buffer *out, const heed_tensor *t) {
 ** ===================================================================
 */
 
-/* One element stands alone: with an exponent where a row would have a scale. */
+/* One element stands alone. */
 static int push_single (style *s) {
   char text[CELL];
   double x = s->type == HEED_FLOAT64 ? number_at(s, 0) : 0;
   s->scale = 1;
-  s->whole = false;
-  if (isfinite(x) && is_far(fabs(x)) && s->format == NULL) {
-    snprintf(text, sizeof text, "%.*e", s->b->precision, x);
-    put_point(text);
-  }
-  else write_element(s, 0, text);
+  s->scientific = is_far(fabs(x));
+  write_element(s, 0, text);
   lua_pushstring(s->L, text);
   return 1;
 }

@@ -198,14 +198,14 @@ static void read_target_options (lua_State *L, int i, target *to) {
 /* A type, a device, another tensor's, or options with both. */
 static void read_target (lua_State *L, int i, target *to) {
   heed_tensor *like = raw_tensor(L, i);
+  const char *name = plain_text(L, i);
   if (like != NULL) {
     to->type = heed_type_of(like);
     to->device = heed_device_of(like);
   }
   else if (lua_type(L, i) == LUA_TTABLE) read_target_options(L, i, to);
-  else if (lua_type(L, i) != LUA_TSTRING)
-    raise(L, "to: a type or a device expected, got %s", told(L, i));
-  else if (!heed_type_find(lua_tostring(L, i), &to->type)) to->device = lua_tostring(L, i);
+  else if (name == NULL) raise(L, "to: a type or a device expected, got %s", told(L, i));
+  else if (!heed_type_find(name, &to->type)) to->device = name;
 }
 
 

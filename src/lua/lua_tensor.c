@@ -135,14 +135,7 @@ int fill (lua_State *L, slot *s, heed_tensor *t) {
 }
 
 
-static box *box_at (lua_State *L, int i) {
-  box *x = lua_touserdata(L, i);
-  if (x == NULL || lua_rawlen(L, i) != sizeof(box) || x->self != x) return NULL;
-  return x->owner == binding_of(L) ? x : NULL;
-}
-
-
-bool is_box (lua_State *L, int i) { return box_at(L, i) != NULL; }
+bool is_box (lua_State *L, int i) { return box_at(L, binding_of(L), i) != NULL; }
 
 
 heed_tensor *raw_tensor (lua_State *L, int i) {
@@ -165,7 +158,7 @@ heed_tensor *check_tensor (lua_State *L, int i) {
 ** that it interrupts may be about to read the tensor.
 */
 static int l_release (lua_State *L) {
-  box *x = box_at(L, 1);
+  box *x = box_at(L, binding_of(L), 1);
   if (x == NULL)
     return raise(L, "release: a tensor expected, got %s", told(L, 1));
   binding *b = x->owner;
@@ -182,7 +175,7 @@ static int l_release (lua_State *L) {
 
 /* A script cannot call it; 'debug' can, with anything, and again. */
 static int l_gc (lua_State *L) {
-  box *x = box_at(L, 1);
+  box *x = box_at(L, binding_of(L), 1);
   if (x == NULL || x->at == NULL) return 0;
   binding *b = x->owner;
   slot *s = x->at;
@@ -311,7 +304,10 @@ static int l_index (lua_State *L) {
   lua_pushvalue(L, 2);
   if (lua_rawget(L, lua_upvalueindex(3)) != LUA_TNIL) return 1;
   if (!is_box(L, 1)) return raise(L, "index: a tensor expected, got %s", told(L, 1));
-  return push_field(L, lua_tostring(L, 2));
+  const char *key = plain_text(L, 2);
+  if (key != NULL) return push_field(L, key);
+  lua_pushnil(L);
+  return 1;
 }
 
 

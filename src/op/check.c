@@ -29,6 +29,40 @@ bool check_refuse (const call *c, int i, const char *format, ...) {
 
 /*
 ** {==================================================================
+** Values, which hosts make by hand
+** ===================================================================
+*/
+
+static const char *fault_of (const heed_value *v) {
+  bool list = v->kind == HEED_LIST, tensors = v->kind == HEED_TENSORS;
+  if ((unsigned)v->kind > HEED_TEXT) return "its kind is none of heed_kind";
+  if (v->kind == HEED_TEXT && v->text == NULL) return "a text expected, got NULL";
+  if ((list || tensors) && v->n < 0) return "its list has a negative length";
+  if (v->n > 0 && ((list && v->list == NULL) || (tensors && v->tensors == NULL)))
+    return "a list expected, got NULL";
+  return NULL;
+}
+
+
+bool check_given (heed_context *cx, heed_op op, const heed_value *given, int n) {
+  const heed_signature *row = heed_describe(cx, op);
+  if (row == NULL) return false;
+  if (n > 0 && given == NULL)
+    return core_fail(cx, "%s: arguments expected, got NULL", row->name) != NULL;
+  for (int i = 0; i < n && i < row->parameters; i++) {
+    const char *fault = fault_of(&given[i]);
+    if (fault != NULL)
+      return core_fail(cx, "%s: argument '%s': %s", row->name, row->parameter[i].name,
+                       fault) != NULL;
+  }
+  return true;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
 ** Tensors
 ** ===================================================================
 */
@@ -63,7 +97,21 @@ bool check_same_shape (call *c, int i, int j) {
 bool check_float (call *c, int i) {
   heed_type type = c->args[i].tensor->type;
   return scalar_is_float(type) ||
-         check_refuse(c, i, "a tensor of a float type expected, got %s", scalar_names[type]);
+         check_refuse(c, i, "a float type expected, got %s; x:to(\"float32\")",
+                      scalar_names[type]);
+}
+
+
+bool check_one_type (call *c, int i, int j) {
+  heed_type a = c->args[i].tensor->type, b = c->args[j].tensor->type;
+  int whole = scalar_is_float(a) ? j : i;
+  if (a == b) return true;
+  if (scalar_is_float(a) != scalar_is_float(b))
+    return check_refuse(c, whole, "a float type expected, got %s; x:to(\"%s\")",
+                        scalar_names[whole == i ? a : b], scalar_names[whole == i ? b : a]);
+  return core_fail(c->cx, "%s: types %s of '%s' and %s of '%s' differ; x:to(\"%s\")",
+                   op_rows[c->op].name, scalar_names[a], check_name(c, i), scalar_names[b],
+                   check_name(c, j), scalar_names[b]) != NULL;
 }
 
 

@@ -91,9 +91,21 @@ bool op_read (heed_tensor *t, double *value) {
 */
 
 bool op_draw_key (heed_tensor *key) {
+  work w;
   if (key == NULL) return false;
-  uint64_t drawn = generator_64(&key->cx->random);
-  return heed_write(key, HEED_INT64, &drawn);
+  if (key->store->where->host) {
+    uint64_t drawn = generator_64(&key->cx->random);
+    return heed_write(key, HEED_INT64, &drawn);
+  }
+  w.kind = WORK_RANDOM;                          /* by a card's own generator, also in a replay */
+  w.op = RANDOM_INTEGER;
+  w.nout = 1;
+  w.nin = 0;
+  w.mask.n = 0;
+  w.count[0] = 0;
+  w.count[1] = INT64_MAX;
+  w.out[0] = tensor_seen(key);
+  return op_run_for(key->cx, HEED_dropout, &w);
 }
 
 

@@ -58,9 +58,10 @@ static bool check_target (call *c, const targets *o, bool may_be_probabilities) 
                         may_be_probabilities ? ", or probabilities of a float type," : "",
                         scalar_names[t->type]);
   return layout_same_shape(&t->at, shape) ||
-         check_refuse(c, 1, "%s of shape %s expected for an input of shape %s, got %s",
+         check_refuse(c, 1, "%s of shape %s expected for an input of shape %s, got %s%s",
                       o->labels ? "labels" : "probabilities", layout_text(shape, want),
-                      layout_text(&c->args[0].tensor->at, have), layout_text(&t->at, got));
+                      layout_text(&c->args[0].tensor->at, have), layout_text(&t->at, got),
+                      o->labels ? "" : "; labels are of type int64");
 }
 
 

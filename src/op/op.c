@@ -133,6 +133,8 @@ static void read_signature (const op_row *row, heed_signature *signature) {
 
 const heed_signature *heed_describe (heed_context *cx, heed_op op) {
   if (cx == NULL) return NULL;
+  if ((unsigned)op >= HEED_NOPS)
+    return core_fail(cx, "heed: there is no operation %d; they end at %d", (int)op, HEED_NOPS - 1);
   if (cx->signatures == NULL) {
     cx->signatures = core_alloc(cx, HEED_NOPS * sizeof(heed_signature));
     if (cx->signatures == NULL) return NULL;
@@ -372,7 +374,7 @@ int heed_apply (heed_context *cx, heed_op op, const heed_value *given, int n,
   heed_value args[HEED_ARGUMENTS];
   call c = {.cx = cx, .op = op};
   for (int i = 0; i < HEED_RESULTS; i++) out[i] = NULL;
-  if (cx == NULL) return 0;
+  if (!check_given(cx, op, given, n)) return 0;
   int mark = cx->ntemporaries, results = op_rows[op].seen;
   bool good = run(&c, given, n, args);
   for (int i = 0; good && i < results; i++) out[i] = heed_keep(c.out[i]);
@@ -382,8 +384,9 @@ int heed_apply (heed_context *cx, heed_op op, const heed_value *given, int n,
 
 int heed_apply_on (heed_context *cx, const char *name, heed_op op, const heed_value *given, int n,
                    heed_tensor *out[HEED_RESULTS]) {
-  device *before = cx->here, *where = core_device(cx, op_rows[op].name, name);
   for (int i = 0; i < HEED_RESULTS; i++) out[i] = NULL;
+  if (heed_describe(cx, op) == NULL) return 0;
+  device *before = cx->here, *where = core_device(cx, op_rows[op].name, name);
   if (where == NULL) return 0;
   cx->here = where;
   int results = heed_apply(cx, op, given, n, out);
@@ -564,8 +567,8 @@ static bool in_place_plain (call *c, const heed_value *given, int n, heed_value 
 bool heed_apply_in_place (heed_context *cx, heed_op op, const heed_value *given, int n) {
   heed_value args[HEED_ARGUMENTS], first[HEED_ARGUMENTS];
   call c = {.cx = cx, .op = op, .in_place = true};
+  if (!check_given(cx, op, given, n)) return false;
   const char *name = op_rows[op].name;
-  if (cx == NULL) return false;
   if (n < 1 || n > HEED_ARGUMENTS || given[0].kind != HEED_TENSOR || given[0].tensor == NULL) {
     core_fail(cx, "%s_: a tensor expected as the first argument", name);
     return false;

@@ -133,10 +133,13 @@ bool check_position (call *c, int i, int64_t size, int64_t *zero_based);  /* fro
 bool check_shape (call *c, int i, int64_t infer, layout *shape);
 bool check_same_shape (call *c, int i, int j);                   /* of two tensor arguments */
 bool check_float (call *c, int i);                               /* a float type */
+bool check_one_type (call *c, int i, int j);                     /* of two tensor arguments */
 bool check_types (call *c, int i, heed_type type);               /* exactly this type */
 bool check_probability (call *c, int i);
 bool check_index_type (call *c, int i);                          /* int64 (uint8 is refused) */
 const char *check_name (const call *c, int i);                   /* the parameter's name */
+/* What a host gave, before it is looked at: an op that there is, lists that are there. */
+bool check_given (heed_context *cx, heed_op op, const heed_value *given, int n);
 /* "name: argument 'dim': why" with shapes quoted by the caller. */
 bool check_refuse (const call *c, int i, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

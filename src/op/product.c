@@ -17,10 +17,9 @@
 /* Both of one type, which is no truth. */
 static bool check_factors (call *c, int i, int j) {
   heed_type a = c->args[i].tensor->type, b = c->args[j].tensor->type;
-  if (a == HEED_BOOL)
+  if (a == HEED_BOOL && b == HEED_BOOL)
     return check_refuse(c, i, "truths have no products; convert with to(\"int64\")");
-  return a == b || check_refuse(c, j, "the type of argument '%s', %s, expected, got %s",
-                                check_name(c, i), scalar_names[a], scalar_names[b]);
+  return check_one_type(c, i, j);
 }
 
 

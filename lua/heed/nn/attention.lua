@@ -7,6 +7,7 @@ local heed = require "heed"
 local Module = require "heed.nn.module"
 local layers = require "heed.nn.layers"
 local options = require "heed.options"
+local parameter = require "heed.nn.parameter"
 
 local attention = heed.attention
 local Linear = layers.Linear
@@ -142,7 +143,7 @@ end
 -- Glorot's uniform distribution, for a layer with so many inputs and outputs.
 local function glorot(weight, inputs, outputs)
   local bound = math.sqrt(3) * math.sqrt(2 / (inputs + outputs))
-  weight:uniform_(-bound, bound)
+  parameter.draw(weight, "uniform_", -bound, bound)
 end
 
 

@@ -15,7 +15,7 @@ local layers = {}
 
 
 local function uniform(t, bound)
-  heed.no_grad(t.uniform_, t, -bound, bound)
+  parameter.draw(t, "uniform_", -bound, bound)
 end
 
 
@@ -106,7 +106,7 @@ end
 
 ---Draws the first weights, anew.
 function Embedding:reset()
-  heed.no_grad(self.weight.normal_, self.weight, 0, 1)
+  parameter.draw(self.weight, "normal_", 0, 1)
 end
 
 

@@ -60,6 +60,18 @@ function parameter.role(value)
 end
 
 
+---First weights: t filled by one of its methods, with numbers of the processor's generator, so
+---that a seed gives the same model everywhere.
+---@param t heed.Tensor
+---@param name string "uniform_" or "normal_"
+---@param ... number
+function parameter.draw(t, name, ...)
+  local near = t.device == "cpu" and t or heed.empty_like(t, {device = "cpu"})
+  heed.no_grad(near[name], near, ...)
+  if near ~= t then heed.no_grad(t.copy_, t, near) end
+end
+
+
 -- Only floating point tensors change their type: ids and masks stay what they are.
 local function send(t, target)
   if FLOATS[target] and not FLOATS[t.dtype] then return t end

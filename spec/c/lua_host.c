@@ -1,0 +1,144 @@
+/*
+** lua_host.c - what a host may get wrong is told to it, and never crashes.
+*/
+
+#include <stdio.h>
+#include <string.h>
+
+#include <lauxlib.h>
+#include <lualib.h>
+
+#include "lua/heed_lua.h"
+
+static int failed;
+
+static void check (bool good, const char *what) {
+  if (good) return;
+  printf("host: %s: wrong\n", what);
+  failed = 1;
+}
+
+
+/*
+** {==================================================================
+** Calls
+** ===================================================================
+*/
+
+/* The call failed, and its message has this in it. */
+static void refused (heed_context *cx, bool good, const char *message) {
+  const char *got = heed_error(cx);
+  bool right = !good && got != NULL && strstr(got, message) != NULL;
+  if (!right) printf("host: \"%s\" expected, got \"%s\"\n", message, got != NULL ? got : "");
+  failed |= !right;
+  heed_clear(cx);
+}
+
+static void odd_operations (heed_context *cx, heed_tensor *x) {
+  heed_tensor *out[HEED_RESULTS];
+  heed_value args[] = {heed_t(x)};
+  const int odd[] = {-1, HEED_NOPS, 1 << 20};
+  for (int i = 0; i < 3; i++) {
+    heed_op op = (heed_op)odd[i];
+    refused(cx, heed_describe(cx, op) != NULL, "no operation");
+    refused(cx, heed_call(cx, op, args, 1) != NULL, "no operation");
+    refused(cx, heed_apply_on(cx, "cpu", op, args, 1, out) != 0, "no operation");
+    refused(cx, heed_apply_in_place(cx, op, args, 1), "no operation");
+  }
+}
+
+static void odd_values (heed_context *cx, heed_tensor *x) {
+  const int64_t two[] = {2};
+  heed_value kind = {.kind = (heed_kind)99};
+  heed_value lists[] = {heed_l(3, NULL), heed_l(-1, two), heed_l(-1, NULL), kind, heed_s(NULL)};
+  heed_value tensors[] = {heed_ts(2, NULL), heed_ts(-2, &x), kind};
+  for (int i = 0; i < 5; i++) {
+    heed_value args[] = {heed_t(x), lists[i]};
+    refused(cx, heed_call(cx, HEED_zeros, &lists[i], 1) != NULL, "zeros: argument 'size'");
+    refused(cx, heed_call(cx, HEED_sum, args, 2) != NULL, "sum: argument 'dim'");
+    refused(cx, heed_apply_in_place(cx, HEED_add, args, 2), "add");
+  }
+  for (int i = 0; i < 3; i++) {
+    heed_value args[] = {heed_t(x), tensors[i], heed_i(1)};
+    refused(cx, heed_call(cx, HEED_cat, &tensors[i], 1) != NULL, "cat: argument 'tensors'");
+    refused(cx, heed_apply_in_place(cx, HEED_put, args, 3), "put");
+  }
+  refused(cx, heed_call(cx, HEED_add, NULL, 2) != NULL, "add: arguments expected");
+  refused(cx, heed_apply_in_place(cx, HEED_add, NULL, 2), "add: arguments expected");
+  heed_drop(heed_call(cx, HEED_zeros, (heed_value[]){heed_l(0, NULL)}, 1));
+  check(heed_error(cx) == NULL, "an empty list without a place");
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Tensors across the border
+** ===================================================================
+*/
+
+static int numel (lua_State *L) {
+  lua_pushinteger(L, heed_numel(heed_check(L, 1)));
+  return 1;
+}
+
+static int second (lua_State *L) {
+  lua_settop(L, 2);
+  heed_check(L, -1);
+  return 0;
+}
+
+static int stranger (lua_State *L) {
+  heed_push(L, heed_number(lua_touserdata(L, lua_upvalueindex(1)), 1));
+  return 1;
+}
+
+static const char script[] =
+  "local heed = ...\n"
+  "local function told(wanted, f, ...)\n"
+  "  local good, message = pcall(f, ...)\n"
+  "  assert(not good and message:find(wanted, 1, true), message)\n"
+  "end\n"
+  "assert(numel(heed.zeros(2, 3)) == 6)\n"
+  "told(\"#1 to 'numel' (a tensor expected, got nothing)\", function() numel() end)\n"
+  "told(\"#1 to 'numel' (a tensor expected, got 5)\", function() numel(5) end)\n"
+  "told(\"#2 to 'second' (a tensor expected, got nil)\", function() second(heed.zeros(2)) end)\n"
+  "local gone = heed.zeros(2)\n"
+  "gone:release()\n"
+  "told('got a released tensor', numel, gone)\n"
+  "told('another context', stranger)\n"
+  "assert(not heed.is_tensor(io.stdout) and heed.is_tensor(heed.zeros(1)))\n";
+
+static void across_the_border (lua_State *L, heed_context *other) {
+  lua_register(L, "numel", numel);
+  lua_register(L, "second", second);
+  lua_pushlightuserdata(L, other);
+  lua_pushcclosure(L, stranger, 1);
+  lua_setglobal(L, "stranger");
+  if (luaL_loadstring(L, script) == LUA_OK) {
+    lua_getglobal(L, "heed");
+    if (lua_pcall(L, 1, 0, 0) == LUA_OK) return;
+  }
+  check(false, lua_tostring(L, -1));
+}
+
+/* }================================================================== */
+
+
+int main (void) {
+  lua_State *L = luaL_newstate();
+  luaL_openlibs(L);
+  luaL_requiref(L, "heed", luaopen_heed, 1);
+  lua_settop(L, 0);
+  heed_context *cx = heed_context_in(L), *other = heed_open(NULL);
+  heed_tensor *x = heed_from(cx, HEED_FLOAT32, 1, (int64_t[]){2}, (float[]){1, 2});
+  odd_operations(cx, x);
+  odd_values(cx, x);
+  heed_drop(x);
+  across_the_border(L, other);
+  lua_close(L);
+  heed_close(other);
+  if (!failed) puts("host: all is told");
+  return failed;
+}
