@@ -46,10 +46,10 @@ HALF= $(sort $(shell find lua -name '*.lua' ! -name meta.lua))
 # How Lua finds the module in this tree, and how a kind of build is run. Leaks are looked for in
 # Lua only (%b is the program's name): what a spec starts, gnuplot say, has leaks of its own.
 HERE= LUA_PATH="$(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;;" \
-  LUA_CPATH="$(CURDIR)/$(B)/?.so;;" HEED_BUILD=$(KIND)
+  LUA_CPATH="$(abspath $(B))/?.so;;" HEED_BUILD=$(KIND)
 START_asan= env LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" \
   UBSAN_OPTIONS=print_stacktrace=1 \
-  ASAN_OPTIONS="detect_leaks=0:allocator_may_return_null=1:include_if_exists=$(CURDIR)/$(B)/%b"
+  ASAN_OPTIONS="detect_leaks=0:allocator_may_return_null=1:include_if_exists=$(abspath $(B))/%b"
 START_emulated= env HEED_DEVICE=cuda
 START_emulated-asan= HEED_DEVICE=cuda $(START_asan)
 START_overflow= env LD_PRELOAD="$$($(CC) -print-file-name=libclang_rt.ubsan_standalone-x86_64.so)"

@@ -4,6 +4,7 @@
 
 #include "cuda/device.h"
 #include "cuda/memory.h"
+#include "cuda/optimize.h"
 #include "cuda/transfer.h"
 
 #include <stdio.h>
@@ -395,6 +396,7 @@ struct cuda_recording {
   cuda_graph graph;
   struct arena *arena;
   struct held *held;
+  struct steps *steps;             /* of optimisers */
 };
 
 
@@ -424,16 +426,18 @@ static void drop_parts (cuda *self, cuda_recording *r) {
   if (r->graph != NULL) runtime_graph_close(r->graph);
   if (r->arena != NULL) memory_let_go(self->memory, r->arena);
   transfer_drop(r->held);
+  steps_drop(r->steps);
   free(r);
 }
 
 
 static cuda_recording *end_entered (cuda *self, const char **why) {
-  cuda_recording parts = {NULL, NULL, NULL};
+  cuda_recording parts = {NULL, NULL, NULL, NULL};
   int code = runtime_capture_end(self->stream, &parts.graph);
   self->capturing = false;
   parts.arena = memory_end_arena(self->memory);
   parts.held = transfer_held(self);
+  parts.steps = steps_held(self);
   cuda_recording *r = (cuda_recording *)calloc(1, sizeof *r);
   *why = r == NULL ? "not enough memory" : cuda_check(self, code);
   if (r == NULL) memory_let_go(self->memory, parts.arena);   /* little else can be done */
@@ -468,6 +472,18 @@ static const char *door_replay (device *d, cuda_recording *r) {
 }
 
 
+static const char *door_set_step (device *d, cuda_recording *r, int which,
+                                  const heed_step *step) {
+  cuda *self = (cuda *)d;
+  int before;
+  const char *why = cuda_enter(self, &before);
+  if (why != NULL) return why;
+  why = steps_set(self, r->steps, which, step);
+  cuda_leave(self, before);
+  return why;
+}
+
+
 static void door_drop (device *d, cuda_recording *r) {
   cuda *self = (cuda *)d;
   int before;
@@ -489,5 +505,5 @@ const cuda_door heed_cuda_door = {
   door_seed, door_rng_get, door_rng_set,
   door_copy, door_pin, door_unpin, door_copy_pinned, door_copy_pinned,
   door_moment, door_between, door_forget, door_after, door_before,
-  door_capture, door_capture_end, door_replay, door_drop
+  door_capture, door_capture_end, door_replay, door_drop, door_set_step
 };

@@ -32,11 +32,14 @@
 #define GUARD_BYTES ((size_t)256)
 #define GUARD_BYTE 0x5c
 #define SPOILED ((size_t)1 << 20)  /* bytes of a new block that are set to NaN */
+#define MUCH ((size_t)1 << 20)     /* memory that is closed only after each SELDOM works */
+#define SELDOM 256
 #define PIN ((size_t)256)          /* before pinned memory */
 
 typedef struct card {
   char *arena;
   size_t used, live;               /* bytes of addresses handed out, of live blocks */
+  size_t open;                     /* of those handed out, from the first: can be touched */
   size_t *length;                  /* of the block that begins at a page, + 1; 0: none */
   uint32_t *next_free;             /* page of the next free block of its class */
   uint32_t first_free[CLASSES];
@@ -51,6 +54,7 @@ static struct machine {
   size_t memory;
   struct card card[MOST_CARDS];
   int open;                        /* works that run: memory can be touched */
+  int64_t closings;
   int last;                        /* failure */
   char text[320];                  /* of a kernel that failed */
 } m;
@@ -140,15 +144,24 @@ static bool make_arena (card *c) {
 /* While work runs, memory can be touched. */
 void machine_open (void) {
   if (m.open++ > 0) return;
-  for (int i = 0; i < m.cards; i++)
-    if (m.card[i].arena != NULL)
-      mprotect(m.card[i].arena, m.card[i].used, PROT_READ | PROT_WRITE);
+  for (int i = 0; i < m.cards; i++) {
+    card *c = &m.card[i];
+    if (c->arena == NULL || c->open == c->used) continue;
+    mprotect(c->arena + c->open, c->used - c->open, PROT_READ | PROT_WRITE);
+    c->open = c->used;
+  }
 }
 
+/* Much memory takes long to close, so it stays open most of the time. */
 void machine_close (void) {
   if (--m.open > 0) return;
-  for (int i = 0; i < m.cards; i++)
-    if (m.card[i].arena != NULL) mprotect(m.card[i].arena, m.card[i].used, PROT_NONE);
+  m.closings++;
+  for (int i = 0; i < m.cards; i++) {
+    card *c = &m.card[i];
+    if (c->arena == NULL || (c->used > MUCH && m.closings % SELDOM != 0)) continue;
+    mprotect(c->arena, c->open, PROT_NONE);
+    c->open = 0;
+  }
 }
 
 
@@ -177,30 +190,41 @@ static char *take_block (card *c, int k) {
   size_t bytes = PAGE << k;
   if (bytes > ARENA - c->used) return NULL;
   char *block = c->arena + c->used;
-  if (m.open > 0) mprotect(block, bytes, PROT_READ | PROT_WRITE);
+  if (m.open > 0) {
+    mprotect(block, bytes, PROT_READ | PROT_WRITE);
+    c->open = c->used + bytes;
+  }
   c->used += bytes;
   return block;
 }
 
 
-/* What is not written reads as NaN, and what is written behind the end is noticed. */
-static void prepare (char *block, size_t bytes, int k) {
-  size_t spoiled = bytes < SPOILED ? bytes : SPOILED;
-  machine_open();
-  ASAN_UNPOISON_MEMORY_REGION(block, PAGE << k);
-  memset(block, 0xff, spoiled);
-  memset(block + bytes, GUARD_BYTE, GUARD_BYTES);
-  ASAN_POISON_MEMORY_REGION(block + bytes, (PAGE << k) - bytes);
-  machine_close();
+/* One block alone, unless it is open. */
+static void protect (char *block, size_t bytes, int how) {
+  const card *c = card_of(block);
+  if (block >= c->arena + c->open)
+    mprotect(block, (bytes + GUARD_BYTES + PAGE - 1) & ~(PAGE - 1), how);
 }
 
 
-static bool guard_holds (const char *block, size_t bytes) {
+/* What is not written reads as NaN, and what is written behind the end is noticed. */
+static void prepare (char *block, size_t bytes) {
+  protect(block, bytes, PROT_READ | PROT_WRITE);
+  ASAN_UNPOISON_MEMORY_REGION(block, bytes + GUARD_BYTES);
+  memset(block, 0xff, bytes < SPOILED ? bytes : SPOILED);
+  memset(block + bytes, GUARD_BYTE, GUARD_BYTES);
+  ASAN_POISON_MEMORY_REGION(block + bytes, GUARD_BYTES);
+  protect(block, bytes, PROT_NONE);
+}
+
+
+static bool guard_holds (char *block, size_t bytes) {
   bool good = true;
-  machine_open();
+  protect(block, bytes, PROT_READ | PROT_WRITE);
   ASAN_UNPOISON_MEMORY_REGION(block + bytes, GUARD_BYTES);
   for (size_t i = 0; i < GUARD_BYTES; i++) good = good && block[bytes + i] == GUARD_BYTE;
-  machine_close();
+  ASAN_POISON_MEMORY_REGION(block, bytes + GUARD_BYTES);
+  protect(block, bytes, PROT_NONE);
   return good;
 }
 
@@ -211,7 +235,7 @@ static int alloc (void **data, size_t bytes) {
   if (!make_arena(c) || bytes > m.memory || c->live > m.memory - bytes) return RUNTIME_NO_MEMORY;
   char *block = take_block(c, k);
   if (block == NULL) return RUNTIME_NO_MEMORY;
-  prepare(block, bytes, k);
+  prepare(block, bytes);
   c->live += bytes;
   c->length[(size_t)(block - c->arena) / PAGE] = bytes + 1;
   *data = block;
@@ -230,7 +254,6 @@ int machine_give (void *data) {
   c->live -= bytes;
   c->next_free[page] = c->first_free[k];
   c->first_free[k] = (uint32_t)page;
-  ASAN_POISON_MEMORY_REGION(data, PAGE << k);
   return good ? 0 : machine_die("memory was written behind its end");
 }
 

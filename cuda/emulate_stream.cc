@@ -125,6 +125,7 @@ static int run_step (const step *p) {
 
 static int run_all (CUstream_st *s) {
   int code = 0;
+  if (s->first == NULL) return 0;
   machine_open();
   while (s->first != NULL && code == 0) {
     step *p = s->first;

@@ -277,7 +277,10 @@ int64_t heed_graph_nodes (heed_context *cx) { return cx != NULL ? cx->nodes : 0;
 
 
 void heed_seed (heed_context *cx, uint64_t seed) {
-  if (cx != NULL) generator_seed(&cx->random, seed);
+  if (cx == NULL) return;
+  generator_seed(&cx->random, seed);
+  for (int i = 0; i < CORE_GPUS; i++)
+    if (cx->gpu[i] != NULL) cx->cuda->seed(cx->gpu[i], seed);
 }
 
 
