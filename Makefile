@@ -223,6 +223,9 @@ test:
 	@.ci/check asan $(MAKE) asan
 	@.ci/check programs $(MAKE) programs KIND=asan
 	@.ci/check threads $(MAKE) tsan
+	@.ci/check cards $(MAKE) cards KIND=emulated
+	@.ci/check emulated $(MAKE) spec KIND=emulated
+	@.ci/check card-asan $(MAKE) spec KIND=emulated-asan
 	@.ci/check installed $(MAKE) installed
 	@.ci/check strict $(MAKE) strict
 	@.ci/check lint $(MAKE) lint

@@ -2,6 +2,7 @@
 -- the blocks of README.md, and the names, which stand in the reference if and only if they live.
 
 local heed = require "heed"
+local device = require "spec.support.device"
 
 local REFERENCE, README = "lua/heed/meta.lua", "README.md"
 
@@ -72,6 +73,9 @@ end
 
 
 describe("the reference", function()
+  setup(device.processor)
+  teardown(device.back)
+
   local found = examples(REFERENCE)
 
   it("has examples", function() assert.is_true(#found > 200, #found) end)

@@ -42,7 +42,8 @@ local cases = {
   {heed.printoptions, {{precision = 99}}, "precision"},
   -- types
   {heed.zeros, {2, {dtype = "float"}}, "zeros.*float"}, {heed.zeros, {2, {dtype = 3}}, "dtype"},
-  {heed.zeros, {2, {device = "tpu"}}, "zeros.*tpu"}, {heed.zeros, {2, {device = "cuda"}}, "cuda"},
+  {heed.zeros, {2, {device = "tpu"}}, "zeros.*tpu"},
+  {heed.zeros, {2, {device = "cuda:15"}}, "cuda"},
   {x.to, {x, "float31"}, "to.*float31"}, {x.to, {x}, "to"}, {x.to, {x, 5}, "to"},
   {heed.neg, {mask}, "neg.*bool"}, {heed.sub, {mask, mask}, "sub.*bool"},
   {heed.mean, {ids}, "mean.*int64"}, {heed.var, {ids}, "var.*int64"},

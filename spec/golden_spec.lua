@@ -2,6 +2,7 @@
 -- differ from each other.
 
 local heed = require "heed"
+local device = require "spec.support.device"
 local layouts = require "spec.support.layouts"
 
 local function golden(name) return dofile("spec/golden/" .. name .. ".lua") end
@@ -29,6 +30,9 @@ end
 
 
 describe("random numbers", function()
+  setup(device.processor)
+  teardown(device.back)
+
   for seed, calls in pairs(golden "random") do
     it("are PyTorch's after manual_seed(" .. seed .. ")", function()
       heed.manual_seed(seed)

@@ -1,6 +1,7 @@
 -- Memory is not the user's problem: the collector is paid, scopes free, limits hold.
 
 local heed = require "heed"
+local device = require "spec.support.device"
 
 local MIB = 1 << 20
 
@@ -107,6 +108,9 @@ end)
 
 
 describe("a tensor", function()
+  setup(device.processor)
+  teardown(device.back)
+
   it("is freed at once by <close> and release, twice without harm", function()
     collectgarbage()
     collectgarbage()
@@ -195,6 +199,9 @@ end)
 
 
 describe("a size that no memory has", function()
+  setup(device.processor)
+  teardown(device.back)
+
   it("is refused where a row is only expanded", function()
     local long = heed.zeros(1):expand{329406144173384851}    -- 56 bytes for each are 40 too many
     assert.error_matches(function() long:topk(1) end, "not enough memory")

@@ -1,11 +1,15 @@
 -- Tensors as text.
 
 local heed = require "heed"
+local device = require "spec.support.device"
 
 local function text(...) return tostring(heed.tensor(...)) end
 
 
 describe("a printed matrix", function()
+  setup(device.processor)
+  teardown(device.back)
+
   it("has aligned columns, and says what it is below", function()
     assert.equal("   1.0000  -2.0000\n" ..
                  "   3.0000   4.5000\n[float32 (2, 2) cpu]", text{{1, -2}, {3, 4.5}})
@@ -54,6 +58,9 @@ end)
 
 
 describe("a printed vector", function()
+  setup(device.processor)
+  teardown(device.back)
+
   it("stands on one line", function()
     assert.equal(" 1   2  30 [int64 (3) cpu]", text{1, 2, 30})
     assert.equal(" 0.5000  -1.2500 [float32 (2) cpu]", text{0.5, -1.25})
@@ -68,6 +75,9 @@ end)
 
 
 describe("a printed tensor without axes", function()
+  setup(device.processor)
+  teardown(device.back)
+
   it("is its number", function()
     assert.equal("0.5000", text(0.5))
     assert.equal("-7", text(-7))
@@ -90,6 +100,9 @@ end)
 
 
 describe("a printed tensor of many axes", function()
+  setup(device.processor)
+  teardown(device.back)
+
   it("is shown slice by slice", function()
     assert.equal("(1, ., .) =\n  1  2\n(2, ., .) =\n  3  4\n[int64 (2, 1, 2) cpu]",
                  text{{{1, 2}}, {{3, 4}}})
@@ -100,6 +113,9 @@ end)
 
 
 describe("a common scale", function()
+  setup(device.processor)
+  teardown(device.back)
+
   it("stands before numbers that four digits cannot show", function()
     assert.equal("1e+06 * 1.2346  0.0015 [float32 (2) cpu]", text{1234567.5, 1500.5})
     assert.equal("1e-05 *\n  1.0000  -2.5000\n[float32 (1, 2) cpu]",
@@ -131,6 +147,9 @@ end)
 
 
 describe("a large tensor", function()
+  setup(device.processor)
+  teardown(device.back)
+
   it("is summarised by its ends", function()
     local big = tostring(heed.arange(1000000):reshape(1000, 1000))
     assert.equal(8, select(2, big:gsub("\n", "\n")) + 1)
@@ -156,6 +175,9 @@ end)
 
 
 describe("format", function()
+  setup(device.processor)
+  teardown(device.back)
+
   it("writes floats as it is told", function()
     assert.equal("0.333  1.000 [float32 (2) cpu]", heed.tensor{1 / 3, 1}:format("%.3f"))
     assert.equal("1e+01 [float32 (1) cpu]", heed.tensor{12.0}:format("%.0e"))
@@ -177,6 +199,9 @@ end)
 
 
 describe("printoptions", function()
+  setup(device.processor)
+  teardown(device.back)
+
   after_each(function() heed.printoptions{precision = 4, width = 80, edge = 3} end)
 
   it("set digits, the width of a matrix and the edge of a summary", function()
@@ -202,6 +227,9 @@ end)
 
 
 describe("a shape", function()
+  setup(device.processor)
+  teardown(device.back)
+
   it("prints as sizes in parentheses", function()
     assert.equal("(2, 3)", tostring(heed.zeros(2, 3).shape))
     assert.equal("(3)", tostring(heed.zeros(3).shape))
@@ -219,6 +247,9 @@ end)
 
 
 describe("a released tensor", function()
+  setup(device.processor)
+  teardown(device.back)
+
   it("can still be printed", function()
     local x = heed.zeros(2)
     x:release()

@@ -4,6 +4,7 @@ local heed = require "heed"
 local nn = require "heed.nn"
 local optim = require "heed.optim"
 local tasks = require "heed.tasks"
+require "spec.support.device"          -- for a process of its own
 
 
 -- Ends this process at once, as a power cut would.

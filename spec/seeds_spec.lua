@@ -1,6 +1,7 @@
 -- The documents that the project grew from: what they print comes out, to the digits printed.
 
 local heed = require "heed"
+local device = require "spec.support.device"
 
 local function run(script)
   local lua = arg and arg[-1] and not arg[-1]:find("busted") and arg[-1] or "lua5.4"
@@ -41,6 +42,9 @@ end)
 
 
 describe("scaled dot-product attention (seed 001)", function()
+  setup(device.processor)
+  teardown(device.back)
+
   local text = run "scaled_dot_product"
 
   it("prints the notebook's weights", function()
@@ -65,6 +69,9 @@ end)
 
 
 describe("attention by hand (seed 004)", function()
+  setup(device.processor)
+  teardown(device.back)
+
   local text = run "by_hand"
 
   it("draws the notebook's tokens", function()

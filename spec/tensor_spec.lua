@@ -1,6 +1,7 @@
 -- Tensors as Lua sees them: made, read, indexed, assigned, printed.
 
 local heed = require "heed"
+local device = require "spec.support.device"
 
 
 describe("a tensor is made", function()
@@ -171,6 +172,9 @@ end)
 
 
 describe("a printed tensor", function()
+  setup(device.processor)
+  teardown(device.back)
+
   it("has aligned columns and a footer", function()
     assert.equal("   1.0000  -2.0000\n   3.0000   4.5000\n[float32 (2, 2) cpu]",
                  tostring(heed.tensor{{1, -2}, {3, 4.5}}))

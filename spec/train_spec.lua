@@ -21,7 +21,8 @@ local Counter = nn.Module:extend("Counter")
 
 function Counter:init()
   self.embed = nn.Embedding(10, 5)
-  self.query = nn.Parameter(heed.randn(1, 5))
+  local query = heed.randn(1, 5, {device = "cpu"})
+  self.query = nn.Parameter(query:to(heed.default_device()))
   self.WK = nn.Linear(5, 5)
   self.WV = nn.Linear(5, 50)
   self.nn = nn.Sequential{nn.Linear(50, 200), nn.ReLU(), nn.Linear(200, 1), nn.Sigmoid()}

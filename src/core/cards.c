@@ -24,6 +24,12 @@ static bool done (heed_context *cx, const char *who, const char *why) {
 }
 
 
+/* Whom a card's message is about: an operation that it told of late, or who asked now. */
+static const char *blamed (const device *d, const char *who) {
+  return d->op == HEED_NOPS ? who : core_op_name(d->op);
+}
+
+
 const char *heed_cuda_reason (heed_context *cx) {
   return cx != NULL ? core_cuda_reason(cx) : "no context";
 }
@@ -54,7 +60,10 @@ bool heed_cuda_properties (heed_context *cx, int index, heed_card *card) {
 bool heed_cuda_synchronize (heed_context *cx, int index) {
   if (cx == NULL) return false;
   device *d = card_at(cx, "synchronize", index);
-  return d != NULL && done(cx, "synchronize", cx->cuda->wait(d));
+  if (d == NULL) return false;
+  d->op = HEED_NOPS;
+  const char *why = cx->cuda->wait(d);
+  return done(cx, blamed(d, "synchronize"), why);
 }
 
 
@@ -170,7 +179,10 @@ heed_graph *heed_cuda_capture_end (heed_context *cx) {
 
 
 bool heed_cuda_replay (heed_context *cx, heed_graph *g) {
-  return cx != NULL && g != NULL && done(cx, "capture", cx->cuda->replay(g->where, g->kept));
+  if (cx == NULL || g == NULL) return false;
+  g->where->op = HEED_NOPS;
+  const char *why = cx->cuda->replay(g->where, g->kept);
+  return done(cx, blamed(g->where, "capture"), why);
 }
 
 

@@ -1,0 +1,179 @@
+-- What is a card's alone: moves between devices, errors that come late, memory, times. Everything
+-- else is in the other specs, which HEED_DEVICE=cuda runs on a card, real or emulated.
+
+local heed = require "heed"
+local device = require "spec.support.device"
+local nn = require "heed.nn"
+local optim = require "heed.optim"
+
+local there, reason = heed.cuda.available()
+
+
+describe("without a card", function()
+  if there then return end
+
+  it("the reason is told, and everything else works", function()
+    assert.is_false(heed.cuda.available())
+    assert.is_string(reason)
+    assert.equal(0, heed.cuda.device_count())
+    for _, f in ipairs{
+      function() return heed.zeros(2, {device = "cuda"}) end,
+      function() return heed.zeros(2):to("cuda") end,
+      function() return heed.default_device("cuda:0") end,
+      function() return heed.cuda.synchronize() end,
+      function() return heed.cuda.properties() end,
+      function() return heed.cuda.memory() end,
+    } do
+      assert.error_matches(f, reason, 1, true)
+    end
+    assert.equal("cpu", heed.default_device())
+  end)
+end)
+
+
+describe("a card", function()
+  if not there then
+    pending("is not here (" .. reason .. "): its own specs are skipped")
+    return
+  end
+
+  local card = {device = "cuda"}
+
+  setup(device.processor)
+  teardown(device.back)
+
+  it("has a name, memory and a number", function()
+    local properties = heed.cuda.properties(0)
+    assert.is_true(#properties.name > 0)
+    assert.is_true(properties.memory > 0 and properties.multiprocessors > 0)
+    assert.matches("^%d+%.%d$", properties.capability)
+    assert.error_matches(function() heed.cuda.properties(99) end, "cuda:99.*count from 0")
+    assert.error_matches(function() heed.zeros(2, {device = "cuda:x"}) end, "cuda:x")
+  end)
+
+  it("takes tensors and gives them back, of any type and layout", function()
+    for _, dtype in ipairs{
+      "bool", "uint8", "int64", "float16", "bfloat16", "float32", "float64",
+    } do
+      local x = heed.randint(0, 1, {3, 4, 5}):to(dtype)
+      for _, y in ipairs{x, x:transpose(1, 3), x[{{}, {1, 4, 2}}], x[{1, 1, 1}], x[{{1, 0}}]} do
+        if heed.is_tensor(y) then
+          local there_and_back = y:to("cuda"):cpu()
+          assert.equal("cpu", there_and_back.device)
+          assert.is_true(there_and_back:equal(y), dtype)
+        end
+      end
+    end
+    assert.same({1, 2}, heed.tensor{1, 2}:cuda():to("float64"):to("cpu"):totable())
+    assert.equal("cuda:0", heed.tensor({1}, card).device)
+  end)
+
+  it("does not mix with another device, but for single elements", function()
+    local x, y = heed.ones(3, card), heed.ones(3)
+    assert.error_matches(function() return x + y end,
+                         "add: argument 'other' is on cpu, argument 'input' on cuda:0")
+    assert.error_matches(function() return heed.cat{x, y} end, "cpu.*cuda:0")
+    assert.error_matches(function() y:add_(x) end, "add")
+    assert.same({3, 3, 3}, (x + heed.tensor(2.0)):totable())
+    y:copy_(x * 5)
+    assert.same({5, 5, 5}, y:totable())
+    x:copy_(y)
+    assert.same({5, 5, 5}, x:totable())
+  end)
+
+  it("gives gradients back to where their tensors are", function()
+    local x = heed.tensor({1.0, 2.0}, {requires_grad = true})
+    local scale = heed.tensor(3.0, {requires_grad = true});
+    (x:to("cuda") * scale):square():sum():backward()
+    assert.equal("cpu", x.grad.device)
+    assert.same({18, 36}, x.grad:totable())
+    assert.equal(30.0, scale.grad:item())
+  end)
+
+  it("takes a model, its gradients and its optimiser's memory", function()
+    heed.manual_seed(2)
+    local model = nn.Sequential{nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)}
+    local opt = optim.Adam(model:parameters(), {lr = 0.01})
+    local function step(where)
+      local x = heed.arange(6):reshape(2, 3):to("float32"):to(where)
+      opt:zero_grad()
+      local loss = model(x):square():mean()
+      loss:backward()
+      opt:step()
+      return loss:item()
+    end
+    local first = step("cpu")
+    model:to("cuda")
+    for _, p in ipairs(model:parameters()) do
+      assert.equal("cuda:0", p.device)
+      assert.equal("cuda:0", p.grad.device)
+    end
+    local second = step("cuda")
+    model:to("cpu")
+    assert.is_true(second < first and step("cpu") < second)
+  end)
+
+  it("says at once, or late, which position was bad, and goes on", function()
+    local table_, ids = heed.randn(5, 2):to("cuda"), heed.tensor({1, 9}, card)
+    heed.cuda.blocking(true)
+    assert.error_matches(function() return heed.embedding(ids, table_) end,
+                         "embedding: index 9 at position 2 is outside 1 to 5")
+    heed.cuda.blocking(false)
+    assert.has_no_error(function() return heed.embedding(ids, table_) end)
+    assert.error_matches(heed.cuda.synchronize, "embedding: index 9 at position 2.*late")
+    assert.has_no_error(heed.cuda.synchronize)
+    assert.equal(2, heed.ones(2, card):sum():item())
+    heed.cuda.blocking(device.card)
+  end)
+
+  it("counts its memory", function()
+    collectgarbage()
+    local before = heed.cuda.memory().live
+    local x = heed.zeros(1 << 20, card)
+    assert.is_true(heed.cuda.memory().live >= before + (4 << 20))
+    assert.is_true(heed.cuda.memory().peak >= heed.cuda.memory().live)
+    x:release()
+    heed.cuda.synchronize()
+    assert.is_true(heed.cuda.memory().live < before + (4 << 20))
+    heed.cuda.reset_peak()
+    assert.is_true(heed.cuda.memory().peak < before + (4 << 20))
+    heed.cuda.empty_cache()
+  end)
+
+  it("tells how long something took", function()
+    local function f(n) return heed.ones(n, card):sum():item(), n end
+    local seconds, a, b = heed.cuda.elapsed(f, 9)
+    assert.is_true(seconds >= 0)
+    assert.same({9, 9}, {a, b})
+    assert.error_matches(function() heed.cuda.elapsed(function() error("no", 0) end) end, "^no$")
+  end)
+
+  it("draws the same numbers from the same seed and state", function()
+    heed.manual_seed(4)
+    local a = heed.randn(50, card):data()
+    local state = heed.cuda.rng_state()
+    local b = heed.randn(50, card):data()
+    heed.manual_seed(4)
+    assert.equal(a, heed.randn(50, card):data())
+    assert.equal(b, heed.randn(50, card):data())
+    heed.cuda.rng_state(state)
+    assert.equal(b, heed.randn(50, card):data())
+    assert.not_equal(a, b)
+  end)
+
+  it("drops the share that is asked for", function()
+    local y = heed.dropout(heed.ones(2000, card), 0.3)
+    assert.near(0.3, y:eq(0):float():mean():item(), 0.05)
+    assert.near(1.0, y:mean():item(), 0.1)
+  end)
+
+  if heed.cuda.device_count() > 1 then
+    it("exchanges tensors with another card", function()
+      local x = heed.arange(5, card):to("cuda:1")
+      assert.equal("cuda:1", x.device)
+      assert.same({1, 2, 3, 4, 5}, x:totable())
+      assert.error_matches(function() return x + heed.ones(5, card) end, "cuda:0.*cuda:1")
+      assert.same({2, 4, 6, 8, 10}, (x:to("cuda:0") * 2):totable())
+    end)
+  end
+end)
