@@ -230,6 +230,9 @@ static const char *door_rng_set (device *d, const uint64_t state[2]) {
 }
 
 
+static void door_precision (device *d, int level) { ((cuda *)d)->precision = level; }
+
+
 static void door_seed (device *d, uint64_t seed) {
   uint64_t state[2] = {seed, 0};
   door_rng_set(d, state);
@@ -502,7 +505,7 @@ const cuda_door heed_cuda_door = {
   CUDA_VERSION, sizeof(work), sizeof(device), CUDA_BUILT,
   door_reason, door_count, door_properties, door_open, door_close,
   door_wait, door_memory, door_reset_peak, door_limit, door_trim, door_block,
-  door_seed, door_rng_get, door_rng_set,
+  door_precision, door_seed, door_rng_get, door_rng_set,
   door_copy, door_pin, door_unpin, door_copy_pinned, door_copy_pinned,
   door_moment, door_between, door_forget, door_after, door_before,
   door_capture, door_capture_end, door_replay, door_drop, door_set_step

@@ -126,6 +126,22 @@ describe("a card", function()
     heed.cuda.blocking(device.card)
   end)
 
+  it("reaches pinned memory, which is the host's", function()
+    local x = heed.arange(6):reshape(2, 3):t():pin_memory()
+    assert.equal("cpu", x.device)
+    assert.same({{1, 4}, {2, 5}, {3, 6}}, x:totable())
+    assert.same({{1, 4}, {2, 5}, {3, 6}}, x:to("cuda", {non_blocking = true}):totable())
+  end)
+
+  it("multiplies as exactly as it is told", function()
+    local x = heed.randn(40, 40, card)
+    local exact = x:matmul(x)
+    heed.matmul_precision("medium")
+    assert.is_true(x:matmul(x):allclose(exact, {atol = 0.5}))
+    heed.matmul_precision("highest")
+    assert.is_true(x:matmul(x):equal(exact))
+  end)
+
   it("counts its memory", function()
     collectgarbage()
     local before = heed.cuda.memory().live

@@ -336,6 +336,10 @@ typedef struct heed_moment heed_moment;      /* in a card's work */
 
 HEED_API const char *heed_cuda_reason (heed_context *cx);   /* why there is none; NULL: there is */
 HEED_API int heed_cuda_count (heed_context *cx);
+/* Of float32 products on cards: "highest" (float32), "high" (TF32) or "medium" (bfloat16). */
+HEED_API const char *heed_matmul_precision (heed_context *cx);
+HEED_API bool heed_set_matmul_precision (heed_context *cx, const char *name);
+HEED_API heed_tensor *heed_cuda_pin (heed_tensor *t);       /* a copy in pinned memory */
 HEED_API bool heed_cuda_properties (heed_context *cx, int index, heed_card *card);
 HEED_API bool heed_cuda_synchronize (heed_context *cx, int index);  /* and tells what is late */
 HEED_API bool heed_cuda_memory_now (heed_context *cx, int index, heed_cuda_memory *now);

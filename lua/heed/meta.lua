@@ -1804,6 +1804,19 @@ function heed.level(name) end
 ---@return function
 function heed.capture(f) end
 
+---How exact products of float32 are on a card: "highest" is float32 throughout, "high" may use
+---TF32, "medium" bfloat16. The processor knows only the first.
+---> heed.matmul_precision() == "highest"
+---> heed.matmul_precision("low") raises "highest"
+---@param precision? string sets it
+---@return string
+function heed.matmul_precision(precision) end
+
+---A copy in memory of the host's that a card can reach by itself, which makes copies faster.
+---@return heed.Tensor
+function Tensor:pin_memory() end
+heed.pin_memory = Tensor.pin_memory
+
 ---@class heed.cuda
 heed.cuda = {}
 

@@ -30,6 +30,12 @@ static const char *blamed (const device *d, const char *who) {
 }
 
 
+static void unpin (void *self, void *data) {
+  const cuda_door *door = self;
+  door->unpin(data);
+}
+
+
 const char *heed_cuda_reason (heed_context *cx) {
   return cx != NULL ? core_cuda_reason(cx) : "no context";
 }
@@ -54,6 +60,45 @@ bool heed_cuda_properties (heed_context *cx, int index, heed_card *card) {
   card->minor = p.minor;
   card->multiprocessors = p.processors;
   return true;
+}
+
+
+static const char *const precisions[] = {"highest", "high", "medium"};
+
+
+const char *heed_matmul_precision (heed_context *cx) {
+  return cx != NULL ? precisions[cx->precision] : NULL;
+}
+
+
+bool heed_set_matmul_precision (heed_context *cx, const char *name) {
+  int level = 0;
+  if (cx == NULL || name == NULL) return false;
+  while (level < 3 && strcmp(precisions[level], name) != 0) level++;
+  if (level == 3)
+    return core_fail(cx, "matmul_precision: 'highest', 'high' or 'medium' expected, got '%.40s'",
+                     name);
+  cx->precision = level;
+  for (int i = 0; i < CORE_GPUS; i++)
+    if (cx->gpu[i] != NULL) cx->cuda->precision(cx->gpu[i], level);
+  return true;
+}
+
+
+/* A copy of t in memory of the host's that cards can reach by themselves. */
+heed_tensor *heed_cuda_pin (heed_tensor *t) {
+  heed_context *cx = heed_context_of(t);
+  if (cx == NULL) return NULL;
+  const char *why = core_cuda_reason(cx);
+  if (why != NULL) return core_fail(cx, "pin_memory: %s", why);
+  size_t bytes = (size_t)layout_numel(&t->at) * scalar_sizes[t->type];
+  void *data = cx->cuda->pin(bytes > 0 ? bytes : 1);
+  if (data == NULL) return core_fail(cx, "pin_memory: no memory for %zu bytes", bytes);
+  heed_tensor *y = NULL;
+  if (heed_read(t, t->type, data))
+    y = heed_lend(cx, t->type, t->at.rank, t->at.size, data, unpin, (void *)(uintptr_t)cx->cuda);
+  if (y == NULL) cx->cuda->unpin(data);
+  return y;
 }
 
 

@@ -117,6 +117,7 @@ struct heed_context {
   const cpu_level *level;
   const cuda_door *cuda;           /* NULL: not asked for, or there is none */
   char no_cuda[320];               /* why there is none */
+  int precision;                   /* of float32 products on cards */
   pool *pool;
   generator random;
   memory_account memory;

@@ -103,6 +103,7 @@ static device *open_card (heed_context *cx, const char *who, int index) {
   device *d = cx->cuda->open(index, cx->no_cuda, sizeof cx->no_cuda);
   if (d == NULL) return core_fail(cx, "%s: device 'cuda:%d': %s", who, index, cx->no_cuda);
   cx->cuda->seed(d, cx->random.seed);
+  cx->cuda->precision(d, cx->precision);
   cx->away = true;
   return cx->gpu[index] = d;
 }

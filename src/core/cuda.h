@@ -9,7 +9,7 @@
 #include "core/device.h"
 
 #define CUDA_DOOR "heed_cuda_door"
-#define CUDA_VERSION 1             /* of what stands here */
+#define CUDA_VERSION 2             /* of what stands here */
 
 typedef struct cuda_properties {
   char name[256];
@@ -43,6 +43,7 @@ typedef struct cuda_door {
   void (*limit) (device *d, size_t bytes);               /* 0: what the card has */
   void (*trim) (device *d);        /* gives cached memory back to the card */
   void (*block) (device *d, bool yes);                   /* waits after each work */
+  void (*precision) (device *d, int level);              /* of float32 products: 0 highest */
   void (*seed) (device *d, uint64_t seed);
   const char *(*rng_get) (device *d, uint64_t state[2]); /* seed and offset */
   const char *(*rng_set) (device *d, const uint64_t state[2]);

@@ -155,14 +155,40 @@ static int l_elapsed (lua_State *L) {
 }
 
 
-void open_cuda (lua_State *L, int module) {
+/* matmul_precision([name]): how exact float32 products on cards are */
+static int l_matmul_precision (lua_State *L) {
+  heed_context *cx = enter(L)->cx;
+  if (!lua_isnoneornil(L, 1)) {
+    if (lua_type(L, 1) != LUA_TSTRING)
+      raise_wrong(L, "matmul_precision", "precision", "a name", 1);
+    if (!heed_set_matmul_precision(cx, lua_tostring(L, 1))) return raise_failure(L);
+  }
+  lua_pushstring(L, heed_matmul_precision(cx));
+  return 1;
+}
+
+
+/* pin_memory(): a copy in memory of the host's that cards can reach by themselves */
+static int l_pin_memory (lua_State *L) {
+  enter(L);
+  slot *s = push_slot(L);
+  return fill(L, s, heed_cuda_pin(check_tensor(L, 1)));
+}
+
+
+void open_cuda (lua_State *L, int module, int methods) {
   static const luaL_Reg functions[] = {
     {"available", l_available}, {"blocking", l_blocking}, {"device_count", l_device_count},
     {"elapsed", l_elapsed}, {"empty_cache", l_empty_cache}, {"limit", l_limit},
     {"memory", l_memory}, {"properties", l_properties}, {"reset_peak", l_reset_peak},
     {"rng_state", l_rng_state}, {"synchronize", l_synchronize}, {NULL, NULL}
   };
+  static const luaL_Reg general[] = {{"matmul_precision", l_matmul_precision}, {NULL, NULL}};
+  static const luaL_Reg tensor[] = {{"pin_memory", l_pin_memory}, {NULL, NULL}};
   lua_newtable(L);
   register_functions(L, functions, -1);
   lua_setfield(L, module, "cuda");
+  register_functions(L, general, module);
+  register_functions(L, tensor, module);
+  register_functions(L, tensor, methods);
 }

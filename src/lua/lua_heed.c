@@ -103,7 +103,7 @@ static int fill_module (lua_State *L) {
   open_read(L, module, methods);
   open_print(L, module, methods);
   open_memory(L, module);
-  open_cuda(L, module);
+  open_cuda(L, module, methods);
   open_graph(L, module);
   open_scope(L, module);
   open_grad(L, module, methods);

@@ -163,7 +163,7 @@ void make_room (void *self, size_t bytes, bool urgent);
 void open_memory (lua_State *L, int module);
 
 /* lua_cuda.c, lua_graph.c */
-void open_cuda (lua_State *L, int module);
+void open_cuda (lua_State *L, int module, int methods);
 void open_graph (lua_State *L, int module);
 
 /* lua_scope.c */
