@@ -1,6 +1,7 @@
 # Makefile for heed
 #
 #   make demo   make test   make   make lib   make install PREFIX=p   make bench   make clean
+#   make bench-cuda: the bench on a card; cuda/check: all that wants one
 #   make asan, tsan, overflow, valgrind, strict, neon, lint: parts of the test, or more of it
 
 # == CHANGE THE SETTINGS BELOW TO SUIT YOUR ENVIRONMENT =====================
@@ -43,10 +44,11 @@ CORE= $(filter-out $(B)/src/lua/%,$(OBJECTS))
 PROGRAMS= $(patsubst %.c,$(B)/%,$(filter-out spec/c/cuda_%,$(wildcard spec/c/*.c)))
 HALF= $(sort $(shell find lua -name '*.lua' ! -name meta.lua))
 
-# How Lua finds the module in this tree, and how a kind of build is run. Leaks are looked for in
-# Lua only (%b is the program's name): what a spec starts, gnuplot say, has leaks of its own.
-HERE= LUA_PATH="$(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;;" \
-  LUA_CPATH="$(abspath $(B))/?.so;;" HEED_BUILD=$(KIND)
+# How Lua finds the module in this tree, before where it looks anyhow, and how a kind of build is
+# run. Leaks are looked for in Lua only (%b is the program's name): what a spec starts, gnuplot
+# say, has leaks of its own.
+HERE= LUA_PATH="$(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;$(addsuffix ;,$(LUA_PATH));" \
+  LUA_CPATH="$(abspath $(B))/?.so;$(addsuffix ;,$(LUA_CPATH));" HEED_BUILD=$(KIND)
 START_asan= env LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" \
   UBSAN_OPTIONS=print_stacktrace=1 \
   ASAN_OPTIONS="detect_leaks=0:allocator_may_return_null=1:include_if_exists=$(abspath $(B))/%b"
@@ -225,19 +227,18 @@ test:
 	@.ci/check threads $(MAKE) tsan
 	@.ci/check cards $(MAKE) cards KIND=emulated
 	@.ci/check emulated $(MAKE) spec KIND=emulated
-	@.ci/check card-asan $(MAKE) spec KIND=emulated-asan
 	@.ci/check installed $(MAKE) installed
 	@.ci/check strict $(MAKE) strict
 	@.ci/check lint $(MAKE) lint
 	@! command -v aarch64-linux-gnu-gcc >/dev/null || .ci/check neon $(MAKE) neon
 	@.ci/check
 
-bench: all
+bench bench-cuda: all
 	@$(SETUP) bench
 	@bench/setup
-	@$(HERE) LUA="$(LUA)" bench/run
+	@$(HERE) LUA="$(LUA)" bench/run $(if $(filter bench-cuda,$@),--cuda)
 
 .PHONY: all lib core objects install clean spec programs asan valgrind overflow tsan strict neon \
-  lint installed demo test bench cuda cards emulated emulated-asan
+  lint installed demo test bench bench-cuda cuda cards emulated emulated-asan
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

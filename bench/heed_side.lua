@@ -1,23 +1,11 @@
--- Heed's side of the comparison. Its argument is the number of threads; it says what it is, then
--- answers line by line:
---
---   make <tab> INPUTS <tab> EXPRESSION <tab> FILE    prepares a row, and writes what comes out
---   time                                             the seconds of one call of that row
---
--- Inputs are words: 4x4 is a tensor, 4x4* one that wants a gradient, 256:10 are 256 ids from 1
--- to 10, any other word is a function below. The expression sees them as a, b, c, d. Both sides
--- draw after the same seed, which gives the same numbers: heed's are PyTorch's.
+-- Heed's side of the comparison on the processor; side.lua says what it is asked. Its argument is
+-- the number of threads.
 
 local heed = require "heed"
+local serve = dofile(arg[0]:gsub("[^/]*$", "side.lua"))
 local nn, optim = heed.nn, heed.optim
 
 local clock = heed.core.clock
-
-local SEED = 7
-local LOOP = 0.02               -- seconds that a sample's loop lasts at least
-
-local scope = {}                -- what expressions see
-for name, value in pairs(heed) do scope[name] = value end
 
 local makers = {}
 
@@ -62,58 +50,13 @@ function makers.adam()
 end
 
 
-local function input(word)
-  if makers[word] then return makers[word]() end
-  local size, ids = {}, word:match(":(%d+)")
-  for n in word:gsub(":.*", ""):gmatch("%d+") do size[#size + 1] = tonumber(n) end
-  if ids then return heed.randint(tonumber(ids), size) end
-  return heed.randn(size, {requires_grad = word:find("*", 1, true) ~= nil})
-end
-
-local function write(path, result)
-  local file <close> = assert(io.open(path, "wb"))
-  for _, t in ipairs(heed.is_tensor(result) and {result} or result) do
-    assert(file:write(t:to("float32"):data()))
-  end
-end
-
-
-local current                   -- the function of the row that was made last
-local calls                     -- in one sample of it
-
-local function seconds(n)
+local function seconds(f, n)
   local began = clock()
-  for _ = 1, n do current() end
+  for _ = 1, n do f() end
   return clock() - began
 end
 
-local answers = {}
-
-function answers.make(words, expression, path)
-  local inputs = {}
-  current = nil
-  collectgarbage()
-  heed.manual_seed(SEED)
-  for word in words:gmatch("%S+") do inputs[#inputs + 1] = input(word) end
-  local code = "local a, b, c, d = ... return function() return " .. expression .. " end"
-  current = assert(load(code, expression, "t", scope))(table.unpack(inputs))
-  write(path, (current()))
-  calls = 1
-  while seconds(calls) < LOOP do calls = 2 * calls end
-  return "made"
-end
-
-function answers.time()
-  current()                     -- the caches hold what the other side did
-  return ("%.9g"):format(seconds(calls) / calls)
-end
-
-heed.threads(tonumber(arg[1]))
-print(("heed (%s)"):format(heed.level()))
-io.flush()
-for line in io.lines() do
-  local word, one, two, three = line:match("^(%a+)\t?([^\t]*)\t?([^\t]*)\t?([^\t]*)$")
-  local good, answer = pcall(answers[word], one, two, three)
-  print((good and "" or "error: ") .. tostring(answer):gsub("\n", " "))
-  io.flush()
-end
+serve{
+  name = ("heed (%s)"):format(heed.level()), makers = makers, seconds = seconds,
+  place = function(x) return x end,
+}

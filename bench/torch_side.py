@@ -1,23 +1,16 @@
-"""PyTorch's side of the comparison: heed_side.lua in Python, but `make` reads heed's result and
-tells how far the two lie apart, by the largest number of PyTorch's."""
+"""PyTorch's side of the comparison on the processor: heed_side.lua in Python."""
 
-import gc
-import sys
 import time
+from types import SimpleNamespace
 
-import numpy
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-SEED = 7
-LOOP = 0.02                     # seconds that a sample's loop lasts at least
-
-SCOPE = {"F": F, "torch": torch, "grad": torch.autograd.grad,
-         "attention": F.scaled_dot_product_attention}
+from side import serve
 
 
-def counting():
+def counting(_):
     embed, query = nn.Embedding(10, 5), nn.Parameter(torch.randn(1, 5))
     WK, WV = nn.Linear(5, 5), nn.Linear(5, 50)
     last = nn.Sequential(nn.Linear(50, 200), nn.ReLU(), nn.Linear(200, 1), nn.Sigmoid())
@@ -40,7 +33,7 @@ def counting():
     return step
 
 
-def adam():
+def adam(_):
     xs = []
     for _ in range(4):
         xs.append(torch.randn(768, 768, requires_grad=True))
@@ -54,55 +47,12 @@ def adam():
     return step
 
 
-def make_input(word):
-    if word.isalpha():
-        return globals()[word]()
-    size, _, ids = word.strip("*").partition(":")
-    size = [int(n) for n in size.split("x")]
-    if ids:
-        return torch.randint(1, int(ids) + 1, size) - 1
-    return torch.randn(*size, requires_grad="*" in word)
+def seconds(f, n):
+    began = time.perf_counter()
+    for _ in range(n):
+        f()
+    return time.perf_counter() - began
 
 
-def difference(result, path):
-    parts = [result] if torch.is_tensor(result) else result
-    here = torch.cat([t.detach().flatten() for t in parts])
-    there = torch.from_numpy(numpy.fromfile(path, "float32"))
-    return ((there - here).abs().max() / here.abs().max().clamp(min=1e-30)).item()
-
-
-class Answers:
-    def seconds(self, n):
-        f, began = self.current, time.perf_counter()
-        for _ in range(n):
-            f()
-        return time.perf_counter() - began
-
-    def make(self, words, expression, path):
-        self.current = None
-        gc.collect()
-        torch.manual_seed(SEED)
-        inputs = [make_input(word) for word in words.split()]
-        names = ", ".join("abcd"[:len(inputs)])
-        self.current = eval(f"lambda {names}: lambda: {expression}", SCOPE)(*inputs)
-        gap = difference(self.current(), path)
-        self.calls = 1
-        while self.seconds(self.calls) < LOOP:
-            self.calls *= 2
-        return gap
-
-    def time(self):
-        self.current()
-        return self.seconds(self.calls) / self.calls
-
-
-torch.set_num_threads(int(sys.argv[1]))
-print("PyTorch", torch.__version__, flush=True)
-answers = Answers()
-for line in sys.stdin:
-    word, *rest = line.rstrip("\n").split("\t")
-    try:
-        answer = getattr(answers, word)(*rest)
-    except Exception as error:
-        answer = "error: " + str(error).replace("\n", " ")
-    print(answer, flush=True)
+serve(SimpleNamespace(name=f"PyTorch {torch.__version__}", seconds=seconds,
+                      makers={"adam": adam, "counting": counting}, place=lambda x: x))

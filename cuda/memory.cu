@@ -45,12 +45,14 @@ struct arena {
   half_arena half[2];              /* of small slabs and of large ones */
   size_t slabs;
   bool let_go;
+  struct arena *next;              /* of those that were let go, but are in use */
 };
 
 struct memory {
   cuda_stream stream;
   arena eager;
   arena *now;                      /* where pieces come from */
+  arena *leaving;                  /* were let go, but are in use */
   piece **table;                   /* by address: 'keys' lists, a power of two */
   size_t keys, pieces;
   size_t live, held, peak, limit;  /* 'held': bytes of slabs */
@@ -286,8 +288,26 @@ static void trim_half (memory *m, half_arena *h) {
 }
 
 
+/* While work is captured, the card's memory stays as it is. */
+static bool is_recording (const memory *m) { return m->now != &m->eager; }
+
+
 void memory_trim (memory *m) {
-  for (int i = 0; i < 2; i++) trim_half(m, &m->eager.half[i]);
+  for (int i = 0; i < 2 && !is_recording(m); i++) trim_half(m, &m->eager.half[i]);
+}
+
+
+static void forget_arena (memory *m, arena *a) {
+  arena **at = &m->leaving;
+  while (*at != a) at = &(*at)->next;
+  *at = a->next;
+  free(a);
+}
+
+
+static void trim_arena (memory *m, arena *a) {
+  for (int i = 0; i < 2; i++) trim_half(m, &a->half[i]);
+  if (a->slabs == 0) forget_arena(m, a);
 }
 
 /* }================================================================== */
@@ -329,8 +349,9 @@ void memory_give (memory *m, void *data) {
     join(m, p);
   }
   list_piece(p);
+  if (is_recording(m)) return;     /* nothing goes back to the card meanwhile */
   if ((is_plain(m, a) || a->let_go) && is_slab(p)) drop_slab(m, p);
-  if (a->let_go && a->slabs == 0) free(a);
+  if (a->let_go && a->slabs == 0) forget_arena(m, a);
 }
 
 
@@ -379,14 +400,20 @@ bool memory_begin_arena (memory *m) {
 arena *memory_end_arena (memory *m) {
   arena *a = m->now;
   m->now = &m->eager;
+  if (m->plain) memory_trim(m);    /* what was given back meanwhile */
+  for (arena *b = m->leaving, *next; b != NULL; b = next) {
+    next = b->next;
+    trim_arena(m, b);
+  }
   return a;
 }
 
 
 void memory_let_go (memory *m, arena *a) {
   a->let_go = true;
-  for (int i = 0; i < 2; i++) trim_half(m, &a->half[i]);
-  if (a->slabs == 0) free(a);
+  a->next = m->leaving;
+  m->leaving = a;
+  if (!is_recording(m)) trim_arena(m, a);
 }
 
 
@@ -411,6 +438,7 @@ void memory_close (memory *m) {
       m->table[i] = p->same_key;
       free(p);
     }
+  while (m->leaving != NULL) forget_arena(m, m->leaving);
   free(m->table);
   free(m);
 }

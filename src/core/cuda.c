@@ -95,11 +95,11 @@ static int index_of (const char *name) {
 
 
 static device *open_card (heed_context *cx, const char *who, int index) {
+  if (index < CORE_GPUS && cx->gpu[index] != NULL) return cx->gpu[index];
   const char *why = core_cuda_reason(cx);
   if (why != NULL) return core_fail(cx, "%s: device 'cuda': %s", who, why);
   if (index >= CORE_GPUS)
     return core_fail(cx, "%s: device 'cuda:%d': there are fewer cards", who, index);
-  if (cx->gpu[index] != NULL) return cx->gpu[index];
   device *d = cx->cuda->open(index, cx->no_cuda, sizeof cx->no_cuda);
   if (d == NULL) return core_fail(cx, "%s: device 'cuda:%d': %s", who, index, cx->no_cuda);
   cx->cuda->seed(d, cx->random.seed);

@@ -1,0 +1,156 @@
+"""PyTorch's side of the comparison on a card: cuda_ops.lua in Python. With BENCH_QUICK=1 and no
+card it works on the processor, which tries the rows, not their speed."""
+
+import os
+import sys
+import time
+from types import SimpleNamespace
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from side import serve
+
+WORDS, HEADS = 256, 4
+QUEUED = 256                    # operations that a card surely takes without being waited for
+
+row = SimpleNamespace()         # dtype and seconds of this row
+
+if torch.cuda.is_available():
+    DEVICE, NAME = "cuda", torch.cuda.get_device_name()
+elif os.environ.get("BENCH_QUICK") == "1":
+    DEVICE, NAME = "cpu", "without a card"
+else:
+    sys.exit("bench: PyTorch finds no card")
+
+
+def synchronize():
+    if DEVICE == "cuda":
+        torch.cuda.synchronize()
+
+
+def card_seconds(f, n):
+    if DEVICE == "cpu":
+        return host_seconds(f, n)
+    began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    began.record()
+    for _ in range(n):
+        f()
+    ended.record()
+    ended.synchronize()
+    return began.elapsed_time(ended) / 1e3
+
+
+def host_seconds(f, n):
+    total = 0
+    for first in range(0, n, QUEUED):
+        synchronize()
+        began = time.perf_counter()
+        for _ in range(first, min(first + QUEUED, n)):
+            f()
+        total += time.perf_counter() - began
+    return total
+
+
+def place(x):
+    return x.to(DEVICE, row.dtype if x.is_floating_point() else x.dtype)
+
+
+def typed(name):
+    def set_row(_):
+        row.dtype, row.seconds = getattr(torch, name), card_seconds
+    return set_row
+
+
+def host(_):
+    row.seconds = host_seconds
+
+
+def adam(size, **options):
+    n, *shape = size
+    xs = []
+    for _ in range(n):
+        xs.append(place(torch.randn(*shape)).requires_grad_())
+        xs[-1].grad = place(torch.randn(*shape))
+    opt = torch.optim.Adam(xs, lr=0.1, **options)
+
+    def step():
+        opt.step()
+        return xs
+
+    return step
+
+
+class Block(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.query, self.key = nn.Linear(width, width), nn.Linear(width, width)
+        self.value, self.out = nn.Linear(width, width), nn.Linear(width, width)
+        self.norm2 = nn.LayerNorm(width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        B, T, W = x.shape
+        h = self.norm(x)
+        q, k, v = (f(h).view(B, T, HEADS, -1).transpose(1, 2)
+                   for f in (self.query, self.key, self.value))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).reshape(B, T, W))
+        return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+
+def make_training(size):
+    layers, B, T, width = size
+    model = nn.Sequential(nn.Embedding(WORDS, width), *(Block(width) for _ in range(layers)),
+                          nn.LayerNorm(width), nn.Linear(width, WORDS)).to(DEVICE)
+    opt = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True, capturable=DEVICE == "cuda")
+    ids = (torch.randint(1, WORDS + 1, (B, T + 1)) - 1).to(DEVICE)
+
+    def step(given, wanted):
+        opt.zero_grad()
+        loss = F.cross_entropy(model(given).view(-1, WORDS), wanted.view(-1))
+        loss.backward()
+        opt.step()
+        return loss
+
+    return step, ids[:, :-1].contiguous(), ids[:, 1:].contiguous()
+
+
+def training(size):
+    step, x, y = make_training(size)
+    for _ in range(2):
+        step(x, y)
+    return lambda: step(x, y)
+
+
+def captured(size):
+    if DEVICE == "cpu":
+        return training(size)
+    step, x, y = make_training(size)
+    aside = torch.cuda.Stream()
+    aside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(aside):
+        for _ in range(2):
+            step(x, y)
+    torch.cuda.current_stream().wait_stream(aside)
+    graph, given, wanted = torch.cuda.CUDAGraph(), x.clone(), y.clone()
+    with torch.cuda.graph(graph):
+        loss = step(given, wanted)
+
+    def replay():
+        given.copy_(x)
+        wanted.copy_(y)
+        graph.replay()
+        return loss
+
+    return replay
+
+
+MAKERS = {"adam": adam, "adam_fused": lambda size: adam(size, fused=True), "captured": captured,
+          "host": host, "training": training}
+MAKERS.update((name, typed(name)) for name in ("bfloat16", "float16", "float32"))
+
+serve(SimpleNamespace(name=f"PyTorch {torch.__version__} ({NAME})", makers=MAKERS, place=place,
+                      seconds=lambda f, n: row.seconds(f, n)))

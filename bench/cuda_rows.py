@@ -1,0 +1,95 @@
+"""The rows of `bench/run --cuda`, with small sizes if BENCH_QUICK=1: name, inputs (cuda_ops.lua
+says how they are written), heed's expression, PyTorch's, and what a call moves or computes at the
+least: a number and its unit, B (read and written) or FLOP; no unit where that tells nothing."""
+
+import os
+
+QUICK = os.environ.get("BENCH_QUICK") == "1"
+
+BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+TOLERANCES = {"float32": 1e-4, "bfloat16": 3e-2, "float16": 4e-3}
+
+
+def pick(full, quick):
+    return quick if QUICK else full
+
+
+def moved(name, words, heed, torch, dtype, elements):
+    return (f"{name}, {dtype}", f"{dtype} {words}", heed, torch, BYTES[dtype] * elements, "B")
+
+
+def memory_rows(dtype):
+    R, C = pick((8192, 4096), (6, 40))
+    N, V = pick((1024, 50257), (5, 70))                     # rows of logits, words
+    T, E, W = pick((16384, 50257, 768), (9, 30, 16))        # positions, words, width
+    x, logits = f"{R}x{C}", f"{N}x{V}* {N}:{V}"
+    yield moved(f"add {x}", f"{x} {x}", "a + b", "a + b", dtype, 3 * R * C)
+    yield moved(f"gelu {x}", x, "a:gelu()", "F.gelu(a)", dtype, 2 * R * C)
+    yield moved(f"softmax {x}", x, "a:softmax(-1)", "a.softmax(-1)", dtype, 2 * R * C)
+    yield moved(f"layer_norm {x}", f"{x} {C} {C}", f"layer_norm(a, {{{C}}}, b, c)",
+                f"F.layer_norm(a, ({C},), b, c)", dtype, 2 * R * C)
+    yield moved(f"layer_norm {x} + backward", f"{x}* {C}* {C}* {x}",
+                f"grad(layer_norm(a, {{{C}}}, b, c), {{a, b, c}}, d)",
+                f"grad(F.layer_norm(a, ({C},), b, c), (a, b, c), d)", dtype, 5 * R * C)
+    yield moved(f"rms_norm {x}", f"{x} {C}", f"rms_norm(a, {{{C}}}, b)",
+                f"F.rms_norm(a, ({C},), b)", dtype, 2 * R * C)
+    yield moved(f"cross_entropy {N}x{V} + backward", logits, "grad(cross_entropy(a, b), a)",
+                "grad(F.cross_entropy(a, b), a)", dtype, 3 * N * V)
+    yield moved(f"embedding {T} of {E}x{W}", f"{T}:{E} {E}x{W}", "embedding(a, b)",
+                "F.embedding(a, b)", dtype, 2 * T * W)
+    yield moved(f"embedding {T} of {E}x{W} + backward", f"{T}:{E} {E}x{W}* {T}x{W}",
+                "grad(embedding(a, b), b, c)", "grad(F.embedding(a, b), b, c)", dtype,
+                (3 * T + E) * W)
+
+
+def adam_rows():
+    n, R, C = pick((16, 1024, 1024), (3, 8, 9))
+    for maker, which in [("adam", ""), ("adam_fused", ", PyTorch's fused")]:
+        yield (f"Adam step, {n} of {R}x{C}{which}", f"float32 {maker}:{n}x{R}x{C}", "a()", "a()",
+               7 * 4 * n * R * C, "B")
+
+
+def matmul_rows():
+    for n in pick((512, 2048, 4096), (16, 40, 64)):
+        for dtype in BYTES:
+            yield (f"matmul {n}x{n}, {dtype}", f"{dtype} {n}x{n} {n}x{n}", "a:matmul(b)",
+                   "a.matmul(b)", 2 * n ** 3, "FLOP")
+
+
+def attention_rows(dtype):
+    H = pick(16, 2)
+    for D in pick((64, 128), (16, 32)):
+        for T in pick((512, 1024, 2048, 4096), (24, 70)):
+            for causal in [False, True]:
+                size = f"{max(1, pick(4096, 24) // T)}x{H}x{T}x{D}"       # B x H x T x D
+                flop = 4 * H * max(T, pick(4096, 24)) * T * D // (2 if causal else 1)
+                name = f"attention {size}{' causal' if causal else ''}"
+                heed = "attention(a, b, c%s)" % (", {causal = true}" if causal else "")
+                torch = "attention(a, b, c%s)" % (", is_causal=True" if causal else "")
+                yield (f"{name}, {dtype}", f"{dtype} {size} {size} {size}", heed, torch,
+                       flop, "FLOP")
+                yield (f"{name} + backward, {dtype}", f"{dtype} {size}* {size}* {size}* {size}",
+                       f"grad({heed}, {{a, b, c}}, d)", f"grad({torch}, (a, b, c), d)",
+                       7 * flop // 2, "FLOP")
+
+
+def host_rows():
+    yield "host: add 4x4", "float32 host 4x4 4x4", "a + b", "a + b"
+    yield "host: add 4x4, gradient recorded", "float32 host 4x4* 4x4", "a + b", "a + b"
+    yield "host: softmax 4x4", "float32 host 4x4", "a:softmax(-1)", "a.softmax(-1)"
+
+
+def training_rows():
+    size = pick("4x16x128x256", "1x2x6x16")
+    for maker in ["training", "captured"]:
+        yield f"{maker} step {size}", f"float32 {maker}:{size}", "a()", "a()"
+
+
+def copy_row():
+    R, C = pick((8192, 4096), (6, 40))
+    yield moved(f"copy {R}x{C}", f"{R}x{C}", "a:clone()", "a.clone()", "float32", 2 * R * C)
+
+
+ROWS = [*copy_row(), *host_rows(), *training_rows(), *adam_rows(), *matmul_rows(),
+        *attention_rows("bfloat16"), *memory_rows("float32"), *memory_rows("bfloat16"),
+        *attention_rows("float32")]

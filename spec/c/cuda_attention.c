@@ -1,0 +1,241 @@
+/*
+** cuda_attention.c - attention and its gradients on a card: shapes, masks, options, NaN.
+**
+** Every case runs forwards, and if that is right, backwards with what came out.
+*/
+
+#include "cuda_cases.h"
+
+static const int times = 4;          /* random cases of each shape and type */
+
+typedef struct shape { int64_t B, H, Hk, T, S, D, Dv; } shape;
+
+typedef struct options {
+  heed_type type;
+  int way;                           /* how the heads lie: see 'heads' */
+  bool causal, dense, lengths, bias, weights, lse, cap, drop;
+  int64_t offset;                    /* of what is causal */
+  int bad;                           /* see 'spoil_blocked' */
+} options;
+
+
+static double tolerance (heed_type type) {
+  return type == HEED_FLOAT64 ? 3e-12 : type == HEED_FLOAT32 ? 6e-5
+       : type == HEED_FLOAT16 ? 2e-3 : 1.6e-2;
+}
+
+
+/* Gradients are differences of sums, which nearly cancel in rows of few keys. */
+static double tolerance_back (heed_type type) {
+  return tolerance(type) * (scalar_is_half(type) ? 1 : 4);
+}
+
+
+/* (B, H, T, D): plain, or with T before H, D before T, every other of D, T upwards. */
+static view heads (heed_type type, const int64_t size[4], int way, double high) {
+  int64_t room[] = {size[0], size[1], size[2], size[3]};
+  int first = way == 1 ? 1 : 2;      /* of the axes that are swapped */
+  if (way == 1 || way == 2) {
+    room[first] = size[first + 1];
+    room[first + 1] = size[first];
+  }
+  if (way == 3) room[3] = 2 * size[3] + 1;
+  view v = filled(type, 4, room, -high, high);
+  if (way == 1 || way == 2) v.at = layout_transpose(&v.at, first, first + 1);
+  if (way == 3) v.at = layout_narrow(&v.at, 3, 1, size[3], 2);
+  if (way == 4 && size[2] > 0) v.at = layout_flip(&v.at, 2);
+  return settled(v);
+}
+
+
+static void ask (mask *m, mask_kind kind, int operand, int64_t offset) {
+  bool first = m->n == 0;
+  m->node[m->n].kind = kind;
+  m->node[m->n].operand = operand;
+  m->node[m->n++].offset = offset;
+  if (!first) m->node[m->n++].kind = MASK_AND;
+}
+
+/* (B, H, T, S), at random; some rows are empty, some tiles empty or full. */
+static view dense_mask (const shape *s, int way) {
+  view v = fresh(HEED_BOOL, 4, SIZES(s->B, s->H, s->T, s->S));
+  uint8_t *may = v.data;
+  for (int64_t h = 0; h < s->B * s->H; h++)
+    for (int64_t i = 0; i < s->T; i++)
+      for (int64_t j = 0; j < s->S; j++) {
+        int64_t tile = (i / 64 + j / 64) % 3;
+        *may++ = tile == 2 || (tile == 0 && i % 7 != 3 && chance(0.6));
+      }
+  if (way % 2 == 1) v.at.stride[1] = 0;
+  if (way == 4) v.at.stride[2] = 0;
+  return v;
+}
+
+/* (B): more keys than there are, about half of them, fewer than none. */
+static view lengths (const shape *s) {
+  view v = fresh(HEED_INT64, 1, &s->B);
+  int64_t *n = v.data;
+  for (int64_t i = 0; i < s->B; i++) n[i] = i % 3 == 2 ? -1 : i % 3 == 1 ? s->S / 2 + 1 : s->S + 3;
+  return v;
+}
+
+static void add_mask (work *w, const shape *s, const options *o) {
+  int operand = ATTENTION_MASK;
+  if (o->causal) ask(&w->mask, MASK_CAUSAL, 0, o->offset);
+  if (o->dense) {
+    ask(&w->mask, MASK_DENSE, operand, 0);
+    w->in[operand++] = dense_mask(s, o->way);
+  }
+  if (o->lengths) {
+    ask(&w->mask, MASK_LENGTHS, operand, 0);
+    w->in[operand] = lengths(s);
+  }
+}
+
+
+/* One element in the middle of a row, in the first head of every batch. */
+static void spoil_row (const view *v, int64_t row, double x) {
+  if (v->at.size[3] == 0 || row >= v->at.size[2]) return;
+  view part = *v;
+  part.at = layout_narrow(&part.at, 1, 0, 1, 1);
+  part.at = layout_narrow(&part.at, 2, row, 1, 1);
+  part.at = layout_narrow(&part.at, 3, v->at.size[3] / 2, 1, 1);
+  part = settled(part);
+  for (int64_t i = 0; i < v->at.size[0]; i++) put(&part, i, x);
+}
+
+/* The last key and its value, which most queries may not see; for 3 a query, too. */
+static void spoil_blocked (work *w, const shape *s, int bad) {
+  if (bad == 0) return;
+  spoil_row(&w->in[ATTENTION_K], s->S - 1, NAN);
+  spoil_row(&w->in[ATTENTION_V], s->S - 1, bad == 1 ? NAN : -INFINITY);
+  if (bad == 3) spoil_row(&w->in[ATTENTION_Q], s->T / 2, NAN);
+}
+
+
+static view dropout_key (void) {
+  view v = fresh(HEED_INT64, 1, SIZES(1));
+  *(int64_t *)v.data = (int64_t)(drawn ^ drawn << 32);
+  return v;
+}
+
+static view bias (const shape *s, const options *o) {
+  heed_type type = chance(0.5) ? o->type : HEED_FLOAT32;
+  view v = heads(type, SIZES(s->B, s->H, s->T, s->S), o->way, 1);
+  if (o->way == 0) v.at.stride[1] = 0;
+  return v;
+}
+
+static void forwards (work *w, const shape *s, const options *o) {
+  heed_type type = o->type;
+  *w = (work){.kind = WORK_ATTENTION, .nin = 8, .nout = 3};
+  w->number[0] = 0.3;
+  w->number[1] = o->cap ? 2.5 : 0;
+  w->number[2] = o->drop ? 0.3 : 0;
+  for (int i = 0; i < 8; i++) w->in[i] = tensor_unseen();
+  w->in[ATTENTION_Q] = heads(type, SIZES(s->B, s->H, s->T, s->D), o->way, 2);
+  w->in[ATTENTION_K] = heads(type, SIZES(s->B, s->Hk, s->S, s->D), (o->way + 1) % 5, 2);
+  w->in[ATTENTION_V] = heads(type, SIZES(s->B, s->Hk, s->S, s->Dv), o->way * 2 % 5, 1);
+  if (o->bias) w->in[ATTENTION_BIAS] = bias(s, o);
+  if (o->drop) w->in[ATTENTION_KEY] = dropout_key();
+  add_mask(w, s, o);
+  spoil_blocked(w, s, o->bad);
+  w->out[0] = heads(type, SIZES(s->B, s->H, s->T, s->Dv), o->way % 3, 1);
+  w->out[1] = filled(wide(type), 3, SIZES(s->B, s->H, s->T), 0, 1);
+  w->out[2] = tensor_unseen();
+  if (o->weights) w->out[2] = heads(type, SIZES(s->B, s->H, s->T, s->S), (o->way + 1) % 4, 1);
+}
+
+/* The gradients of a work that ran. */
+static void backwards (work *w, const shape *s, const options *o) {
+  heed_type type = o->type;
+  w->kind = WORK_ATTENTION_BACK;
+  w->nin = 12;
+  w->nout = 4;
+  w->in[ATTENTION_GRADIENT] = heads(type, SIZES(s->B, s->H, s->T, s->Dv), (o->way + 2) % 5, 1);
+  if (o->bad == 3) spoil_row(&w->in[ATTENTION_GRADIENT], s->T / 3, NAN);
+  w->in[ATTENTION_OUTPUT] = w->out[0];
+  w->in[ATTENTION_LSE] = w->out[1];
+  w->in[ATTENTION_GRADIENT_LSE] = tensor_unseen();
+  if (o->lse)
+    w->in[ATTENTION_GRADIENT_LSE] = filled(wide(type), 3, SIZES(s->B, s->H, s->T), -1, 1);
+  w->out[0] = heads(type, SIZES(s->B, s->H, s->T, s->D), o->way % 4, 1);
+  w->out[1] = heads(type, SIZES(s->B, s->Hk, s->S, s->D), (o->way + 2) % 4, 1);
+  w->out[2] = heads(type, SIZES(s->B, s->Hk, s->S, s->Dv), (o->way + 3) % 4, 1);
+  w->out[3] = tensor_unseen();
+  if (o->bias) w->out[3] = heads(type, SIZES(s->B, s->H, s->T, s->S), (o->way + 1) % 4, 1);
+}
+
+
+static const char *name_of (const char *what, const shape *s, const options *o) {
+  static char text[300];
+  snprintf(text, sizeof text,
+           "%s %s B %d H %d/%d T %d S %d D %d/%d way %d%s%s%s%s%s%s%s%s offset %d bad %d", what,
+           scalar_names[o->type], (int)s->B, (int)s->H, (int)s->Hk, (int)s->T, (int)s->S,
+           (int)s->D, (int)s->Dv, o->way, o->causal ? " causal" : "", o->dense ? " dense" : "",
+           o->lengths ? " lengths" : "", o->bias ? " bias" : "", o->weights ? " weights" : "",
+           o->lse ? " lse" : "", o->cap ? " cap" : "", o->drop ? " drop" : "", (int)o->offset,
+           o->bad);
+  return text;
+}
+
+static void attend (both *b, shape s, options o, bool again) {
+  work w;
+  forwards(&w, &s, &o);
+  if (!same(b, name_of("attention", &s, &o), &w, tolerance(o.type))) return;
+  if (again) same_again(b, name_of("attention", &s, &o), &w);
+  backwards(&w, &s, &o);
+  same(b, name_of("gradients", &s, &o), &w, tolerance_back(o.type));
+  if (again) same_again(b, name_of("gradients", &s, &o), &w);
+  forget();
+}
+
+
+/*
+** Where dropout is, every query sees two keys or more: for one alone, gradients are 0, and the
+** roundings that were left could not be compared.
+*/
+static options some_options (heed_type type, const shape *s) {
+  options o = {
+    .type = type, .way = (int)pick(5), .causal = chance(0.5), .dense = chance(0.3),
+    .lengths = chance(0.3), .bias = chance(0.3), .weights = chance(0.3), .lse = chance(0.3),
+    .cap = chance(0.3), .drop = s->S > 1 && chance(0.3)
+  };
+  o.offset = chance(0.5) ? s->S - s->T : between(-s->T, s->S - 1);
+  if (o.drop && o.offset < 1) o.offset = 1;
+  if (o.causal && chance(0.5)) o.bad = (int)between(1, 3);
+  return o;
+}
+
+static void shapes (both *b, heed_type type) {
+  static const shape all[] = {
+    {1, 1, 1, 1, 1, 1, 1}, {2, 2, 1, 5, 7, 3, 4}, {1, 2, 2, 64, 64, 64, 64},
+    {1, 4, 2, 65, 130, 16, 80}, {2, 1, 1, 33, 100, 70, 5}, {3, 2, 1, 130, 65, 40, 130},
+    {1, 1, 1, 20, 30, 200, 200}, {3, 1, 1, 70, 1, 8, 8}, {1, 1, 1, 1, 200, 32, 32},
+    {1, 1, 1, 4, 5, 0, 3}, {1, 3, 1, 129, 129, 32, 32}
+  };
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    attend(b, all[i], (options){.type = type}, true);
+    for (int k = 0; k < times; k++) attend(b, all[i], some_options(type, &all[i]), false);
+  }
+}
+
+
+/* No batch, no queries, no keys, no values. */
+static void empty (both *b, heed_type type) {
+  static const shape all[] = {
+    {0, 2, 1, 3, 4, 5, 6}, {1, 2, 2, 0, 4, 5, 6}, {1, 2, 1, 3, 0, 5, 6}, {1, 1, 1, 3, 4, 5, 0}
+  };
+  for (int i = 0; i < 4; i++) attend(b, all[i], (options){.type = type, .weights = true}, false);
+}
+
+
+int main (void) {
+  both b;
+  if (!both_open(&b)) return 0;
+  for (int i = 0; i < 4; i++) {
+    shapes(&b, float_types[i]);
+    empty(&b, float_types[i]);
+  }
+  return both_close(&b);
+}

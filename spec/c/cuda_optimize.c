@@ -1,0 +1,140 @@
+/*
+** cuda_optimize.c - optimisers' steps on a card: kinds, types, odd sizes, captured ones.
+*/
+
+#include "cuda_cases.h"
+
+enum { ROWS = 9, PARTS = 5, STEPS = 4 };     /* parts: parameter, gradient, three states */
+
+typedef struct plan {
+  work here, there;
+  optimize_row rows[ROWS], twins[ROWS];
+  void *rooms[ROWS][PARTS];          /* of the card */
+  int states;
+} plan;
+
+
+static double tolerance (heed_type type) {
+  return type == HEED_FLOAT64 ? 1e-13 : type == HEED_FLOAT32 ? 2e-6
+       : type == HEED_FLOAT16 ? 2e-3 : 2e-2;
+}
+
+static size_t bytes_of (const optimize_row *r) { return (size_t)r->n * scalar_sizes[r->type]; }
+
+static void set_part (optimize_row *r, int part, void *data) {
+  if (part == 0) r->parameter = data;
+  else if (part == 1) r->gradient = data;
+  else r->state[part - 2] = data;
+}
+
+static const void *part_of (const optimize_row *r, int part) {
+  return part == 0 ? r->parameter : part == 1 ? r->gradient : r->state[part - 2];
+}
+
+static void check (both *b, const char *why) {
+  if (why == NULL) return;
+  printf("not done: %s\n", why);
+  b->failed++;
+}
+
+
+/* Options that go through all there are as 'i' does. */
+static heed_step options (int i) {
+  heed_step o = {.lr = 0.01 * (1 + i % 4), .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .step = 1};
+  o.momentum = i / 3 % 2 ? 0.9 : 0;
+  o.dampening = i / 6 % 2 ? 0.1 : 0;
+  o.nesterov = o.momentum > 0 && o.dampening == 0;
+  o.weight_decay = i % 5 ? 0.1 : 0;
+  o.amsgrad = i / 2 % 2;
+  o.maximize = i % 7 == 0;
+  return o;
+}
+
+/* Numbers for both sides. Momentum is not read by the first step, so it starts as NaN. */
+static void fill_part (both *b, plan *p, int row, int part, int shift) {
+  optimize_row *r = &p->rows[row];
+  const size_t size = scalar_sizes[r->type], bytes = bytes_of(r);
+  view v = filled(r->type, 1, SIZES(r->n + 1), -1, 1);
+  if (part >= 2) memset(v.data, p->here.op == HEED_SGD ? 0xff : 0, bytes + size);
+  char *data = (char *)v.data + shift * size, *room = b->card->alloc(b->card, bytes + size);
+  if (bytes > 0) check(b, b->card->upload(b->card, room + shift * size, data, bytes));
+  set_part(r, part, data);
+  set_part(&p->twins[row], part, room + shift * size);
+  p->rooms[row][part] = room;
+}
+
+/* Rows of all sizes, none among them, and of all types or one; some begin at an odd place. */
+static void prepare (both *b, plan *p, int i) {
+  static const int64_t sizes[ROWS] = {1, 0, 7, 4096, 4097, 300, 10000, 16, 33};
+  const int n = i % 4 == 0 ? 1 : ROWS;
+  *p = (plan){.here = {.kind = WORK_OPTIMIZE, .op = i % 3, .count = {n}, .step = options(i)}};
+  const heed_step *o = &p->here.step;
+  p->states = p->here.op == HEED_SGD ? o->momentum > 0 : o->amsgrad ? 3 : 2;
+  for (int k = 0; k < n; k++) {
+    heed_type type = i % 2 == 1 ? HEED_FLOAT32 : float_type();
+    p->rows[k] = p->twins[k] = (optimize_row){.type = type, .n = sizes[(i + k) % ROWS]};
+    int shift = chance(0.3);
+    for (int part = 0; part < 2 + p->states; part++) fill_part(b, p, k, part, shift);
+  }
+  p->there = p->here;
+  p->here.rows = p->rows;
+  p->there.rows = p->twins;
+}
+
+/* Steps by calls; with 'captured', all but the first by replays, which count for themselves. */
+static void steps (both *b, plan *p, bool captured) {
+  const cuda_door *door = core_cuda(b->cx);
+  cuda_recording *r = NULL;
+  const char *why = NULL;
+  for (int step = 1; step <= STEPS; step++) {
+    p->here.step.step = p->there.step.step = step;
+    check(b, b->cx->cpu->run(b->cx->cpu, &p->here));
+    if (captured && step == 2) {
+      check(b, door->capture(b->card));
+      check(b, b->card->run(b->card, &p->there));
+      r = door->capture_end(b->card, &why);
+      check(b, why);
+    }
+    check(b, r != NULL ? door->replay(b->card, r) : b->card->run(b->card, &p->there));
+  }
+  if (r != NULL) door->drop(b->card, r);
+}
+
+static bool same_part (both *b, const plan *p, int row, int part) {
+  const optimize_row *r = &p->rows[row];
+  const size_t bytes = bytes_of(r);
+  char name[80], *got = malloc(bytes + 1);
+  view v = {.type = r->type};
+  layout_dense(&v.at, 1, &r->n);
+  reached whole_row = {.start = (char *)part_of(r, part), .bytes = bytes};
+  snprintf(name, sizeof name, "optimiser %d, row %d of %s, part %d", p->here.op, row,
+           scalar_names[r->type], part);
+  check(b, b->card->download(b->card, got, part_of(&p->twins[row], part), bytes));
+  bool good = same_memory(name, part, &v, &whole_row, got, tolerance(r->type));
+  free(got);
+  return good;
+}
+
+static void optimize (both *b, int i) {
+  plan p;
+  bool good = true;
+  prepare(b, &p, i);
+  steps(b, &p, i % 5 == 2);
+  for (int row = 0; row < p.here.count[0]; row++)
+    for (int part = 0; part < 2 + p.states; part++) {
+      const size_t bytes = bytes_of(&p.rows[row]), size = scalar_sizes[p.rows[row].type];
+      if (bytes > 0) good = same_part(b, &p, row, part) && good;
+      b->card->free(b->card, p.rooms[row][part], bytes + size);
+    }
+  b->tried++;
+  b->failed += !good;
+  forget();
+}
+
+
+int main (void) {
+  both b;
+  if (!both_open(&b)) return 0;
+  for (int i = 0; i < 80; i++) optimize(&b, i);
+  return both_close(&b);
+}
