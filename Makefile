@@ -175,7 +175,7 @@ objects: $(OBJECTS) $(EMBED) $(PROGRAMS:=.o)
 install: all
 	mkdir -p "$(DESTDIR)$(LUADIR)" "$(DESTDIR)$(LIBDIR)/heed"
 	cp -R lua/heed "$(DESTDIR)$(LUADIR)"
-	install -m 755 $(B)/heed/core.so "$(DESTDIR)$(LIBDIR)/heed"
+	install -m 755 $(B)/heed/*.so "$(DESTDIR)$(LIBDIR)/heed"
 	! test -f $(B)/libheed.a || { mkdir -p "$(DESTDIR)$(INCDIR)" "$(DESTDIR)$(PREFIX)/lib" && \
 	  cp -R $(B)/include/* "$(DESTDIR)$(INCDIR)" && cp $(B)/libheed.a "$(DESTDIR)$(PREFIX)/lib"; }
 

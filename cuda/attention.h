@@ -46,7 +46,10 @@ typedef struct attend {
 } attend;
 
 static inline operand operand_of (const view *v) {        /* host */
-  operand o = {v->at.rank < 0 ? NULL : v->data, v->type, {0}};
+  operand o = {NULL, HEED_BOOL, {0}};
+  if (v->at.rank < 0) return o;    /* left out: its type is not set */
+  o.data = v->data;
+  o.type = v->type;
   for (int i = 0; i < v->at.rank && i < 4; i++) o.stride[i] = v->at.stride[i];
   return o;
 }

@@ -185,7 +185,13 @@ static inline bool tensor_behind (const heed_tensor *t) {
 view tensor_seen (const heed_tensor *t);  /* for a device; without storage, as its value */
 view tensor_seen_as (const heed_tensor *t, const layout *at);    /* with another layout of its
                                              storage (at.offset counted in storage) */
-static inline view tensor_unseen (void) { view v; v.data = NULL; v.at.rank = -1; return v; }
+static inline view tensor_unseen (void) {
+  view v;
+  v.data = NULL;
+  v.type = HEED_BOOL;
+  v.at.rank = -1;
+  return v;
+}
 
 /* node.c */
 node *node_new (heed_context *cx, node_kind kind, heed_op op, int nedges, int nsaved,
