@@ -16,7 +16,7 @@ LUADIR= $(PREFIX)/share/lua/5.4
 LIBDIR= $(PREFIX)/lib/lua/5.4
 INCDIR= $(PREFIX)/include/heed
 JOBS= $(shell nproc 2>/dev/null || echo 1)
-SPEC= spec
+SPEC= $(LONG) $(filter-out $(LONG),$(wildcard spec/*_spec.lua))
 Q= @
 
 # == END OF USER SETTINGS -- NO NEED TO CHANGE ANYTHING BELOW THIS LINE =====
@@ -58,6 +58,17 @@ START_overflow= env LD_PRELOAD="$$($(CC) -print-file-name=libclang_rt.ubsan_stan
 START_valgrind= valgrind --quiet --keep-debuginfo=yes --error-exitcode=9 --leak-check=full \
   --errors-for-leak-kinds=definite
 
+# A test is a process, and JOBS of them run at once: each has a log, shown when it ends, and whoever
+# asked for several adds them up. One without a count is one test; one that exits badly has failed
+# whatever it counted.
+LOGS= $(B)/log
+LONG= $(patsubst %,spec/%_spec.lua,train docs gradients memory)
+logs= $(patsubst %,$(LOGS)/%.log,$(1:$(B)/%=%))
+LOG= >$@ 2>&1; echo "exit $$?" >>$@; sed '$$d' $@
+SUM= @awk '/^[0-9]+ passed, [0-9]+ failed/ { n++; p += $$1; f += bad = $$3; s += $$5 } \
+  /^exit [0-9]+$$/ { if ($$2 && !bad) f++; else if (!$$2 && !n) p++; n = bad = 0 } \
+  END { printf "%d passed, %d failed%s\n", p, f, s ? ", " s " skipped" : ""; exit f > 0 || p == 0 }' $^
+
 ifeq ($(MAKELEVEL),0)
 MAKEFLAGS+= -j$(JOBS) --no-print-directory
 endif
@@ -75,7 +86,10 @@ PLAIN_CXX= -fPIC -fno-exceptions -fno-rtti -fvisibility=hidden -fno-threadsafe-s
   -Wall -Wextra -Wno-missing-field-initializers
 CUDA_FLAGS= -std=c++17 -O3 $(CARDS) --compress-mode=size -Isrc -I. \
   $(PLAIN_CXX:%=-Xcompiler=%)
-EMULATED= -std=gnu++17 -O2 $(PLAIN_CXX) -Wno-unknown-pragmas -ffp-contract=off -Isrc -I. $(FLAGS_$(KIND))
+EMULATED= -std=gnu++17 -O2 -g $(PLAIN_CXX) -Wno-unknown-pragmas -ffp-contract=off -Isrc -I. \
+  $(EMULATED_$(KIND))
+EMULATED_emulated-asan= -DHEED_CACHE=0 -fno-omit-frame-pointer -fno-sanitize-recover=all \
+  -fsanitize=address,alignment,shift
 KERNELS= $(wildcard cuda/*.cu)
 SHARED_CORE= $(B)/src/core/layout.o $(B)/src/core/scalar.o
 
@@ -114,10 +128,9 @@ $(B)/cuda/%.cc.o: cuda/%.cc Makefile
 # Programs that hold a card, real or emulated, against the processor: one, or all of them.
 CARD_SPECS= $(wildcard spec/c/cuda_*.c)
 CUDA_PROGRAMS= $(CARD_SPECS:%.c=$(B)/%)
-cards: cuda $(CUDA_PROGRAMS)
-	@failed=0; for p in $(CUDA_PROGRAMS); do echo $$p; \
-	HEED_CUDA=$(abspath $(B)/heed/cuda.so) $$p || failed=$$((failed + 1)); done; \
-	echo "$$(($(words $(CUDA_PROGRAMS)) - failed)) passed, $$failed failed"; test $$failed = 0
+cards: $(call logs,$(CUDA_PROGRAMS)); $(SUM)
+$(call logs,$(CUDA_PROGRAMS)): export HEED_CUDA= $(abspath $(B)/heed/cuda.so)
+$(call logs,$(CUDA_PROGRAMS)): cuda
 
 emulated emulated-asan:; @$(MAKE) cards KIND=$@ && $(MAKE) spec KIND=$@
 
@@ -183,13 +196,17 @@ clean:; rm -rf $(filter-out build/venv,$(wildcard build/*))   # PyTorch stays: i
 
 # == CHECKS; `make asan SPEC=spec/x_spec.lua` runs one file =================
 
-spec: all
-	@echo detect_leaks=1 >$(B)/$(notdir $(LUA))
-	$(HERE) $(START_$(KIND)) $(LUA) $$(command -v busted) $(SPEC)
+anew:
+spec: $(call logs,$(SPEC)); $(SUM)
+programs: $(call logs,$(PROGRAMS)); $(SUM)
 
-programs: $(PROGRAMS)
-	@failed=0; for p in $^; do echo $$p; $$p || failed=$$((failed + 1)); done; \
-	echo "$$(($(words $^) - failed)) passed, $$failed failed"; test $$failed = 0
+$(LOGS)/spec/%_spec.lua.log: all
+	@mkdir -p $(@D); echo detect_leaks=1 >$(B)/$(notdir $(LUA))
+	@$(HERE) $(START_$(KIND)) $(LUA) $$(command -v busted) spec/$*_spec.lua $(LOG)
+
+$(LOGS)/spec/c/%.log: $(B)/spec/c/% anew
+	@mkdir -p $(@D)
+	@echo $<; $< $(LOG)
 
 asan valgrind:; @$(MAKE) spec KIND=$@
 overflow:; @$(MAKE) spec KIND=overflow CC=clang
@@ -225,7 +242,8 @@ test:
 	@.ci/check asan $(MAKE) asan
 	@.ci/check programs $(MAKE) programs KIND=asan
 	@.ci/check threads $(MAKE) tsan
-	@.ci/check cards $(MAKE) cards KIND=emulated
+	@.ci/check cards $(MAKE) cards KIND=emulated-asan
+	@.ci/check card-asan $(MAKE) spec KIND=emulated-asan
 	@.ci/check emulated $(MAKE) spec KIND=emulated
 	@.ci/check installed $(MAKE) installed
 	@.ci/check strict $(MAKE) strict
@@ -238,7 +256,7 @@ bench bench-cuda: all
 	@bench/setup
 	@$(HERE) LUA="$(LUA)" bench/run $(if $(filter bench-cuda,$@),--cuda)
 
-.PHONY: all lib core objects install clean spec programs asan valgrind overflow tsan strict neon \
+.PHONY: all lib core objects install clean spec programs anew asan valgrind overflow tsan strict neon \
   lint installed demo test bench bench-cuda cuda cards emulated emulated-asan
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

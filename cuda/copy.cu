@@ -145,8 +145,9 @@ template <class U> static const char *move_as (copying *c) {
   U *to = (U *)c->to;
   const U *from = (const U *)c->from;
   bool turns = least != last && c->to_at.size[least] >= SIDE / 2 && c->to_at.size[last] >= SIDE / 2;
+  int threads = cuda_threads(c->n, THREADS);
   if (!turns)
-    return launch(c->self, cuda_blocks(c->self, c->n, THREADS), THREADS, 0, move_rows<U>, to,
+    return launch(c->self, cuda_blocks(c->self, c->n, threads), threads, 0, move_rows<U>, to,
                   path_of(&c->to_at), from, path_of(&c->from_at), c->n);
   for (int i = least; i < last - 1; i++) swap(c, i, i + 1);
   turning t = turning_of(c);
@@ -179,7 +180,8 @@ template <class U> static const char *fill_as (cuda *self, const view *to, const
   U x;
   memcpy(&x, value, sizeof x);
   paths_of(1, &at, &p);
-  return launch(self, cuda_blocks(self, n, THREADS), THREADS, 0, fill_rows<U>, (U *)to->data, p,
+  int threads = cuda_threads(n, THREADS);
+  return launch(self, cuda_blocks(self, n, threads), threads, 0, fill_rows<U>, (U *)to->data, p,
                 x, n);
 }
 
@@ -207,9 +209,10 @@ static const char *convert_view (cuda *self, const view *to, const view *from) {
   const layout *both[] = {&to->at, &from->at};
   path p[2];
   int64_t n = layout_numel(&to->at);
+  int threads = cuda_threads(n, THREADS);
   paths_of(2, both, p);
   FOR_COMPUTED(between(to->type, from->type),
-               return launch(self, cuda_blocks(self, n, THREADS), THREADS, 0, convert_rows<S>,
+               return launch(self, cuda_blocks(self, n, threads), threads, 0, convert_rows<S>,
                              to->data, to->type, p[0], from->data, from->type, p[1], n))
   return NULL;
 }

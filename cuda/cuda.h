@@ -66,6 +66,10 @@ const char *cuda_zero (cuda *self, void *to, size_t bytes);     /* into the stre
 /* A row of memory for the device from the host's, into the stream: 'from' may go at once. */
 const char *cuda_send (cuda *self, void *to, const void *from, size_t bytes);
 
+/* Threads of a block that n threads are enough for: whole warps, 'most' at most. */
+static inline int cuda_threads (int64_t n, int most) {
+  return n < most ? (int)((n + 31) / 32 * 32) : most;
+}
 /* Blocks for n threads of 'threads' each, at most a few for each multiprocessor. */
 dim3 cuda_blocks (const cuda *self, int64_t n, int threads);
 

@@ -199,6 +199,7 @@ typedef struct barrier { int waiting, yes, count, result; } barrier;
 
 static struct block {
   int n, started, ended;
+  int waiting;                     /* threads at barriers */
   bool falling;                    /* threads start from the last */
   int now;                         /* the thread that runs */
   thread threads[MOST_THREADS];
@@ -276,6 +277,7 @@ static void try_barrier (int id) {
   int wanted = a->count > 0 ? a->count : b.n - b.ended;
   if (a->waiting == 0 || a->waiting < wanted) return;
   a->result = a->yes;
+  b.waiting -= a->waiting;
   a->waiting = a->yes = 0;
   for (int t = 0; t < b.n; t++) {
     if (b.threads[t].state != AT_BARRIER || b.threads[t].barrier != id) continue;
@@ -290,6 +292,7 @@ int emulated_barrier (int id, int count, bool yes) {
   thread *me = &b.threads[b.now];
   if (a->waiting > 0 && a->count != count) emulated_fail("barriers of two sizes with one number");
   a->waiting++;
+  b.waiting++;
   a->count = count;
   a->yes += yes;
   me->barrier = id;
@@ -303,7 +306,7 @@ int emulated_barrier (int id, int count, bool yes) {
 static void end_thread (void) {
   b.threads[b.now].state = ENDED;
   b.ended++;
-  for (int i = 0; i < BARRIERS; i++) try_barrier(i);
+  for (int i = 0; i < BARRIERS && b.waiting > 0; i++) try_barrier(i);
 }
 
 
@@ -444,7 +447,7 @@ static void say_stuck (void) {
 
 
 static void run_block (size_t shared) {
-  b.started = b.ended = b.first = b.nready = 0;
+  b.started = b.ended = b.waiting = b.first = b.nready = 0;
   b.falling = !b.falling;
   memset(b.barriers, 0, sizeof b.barriers);
   memset(emulated_shared, 0xff, shared);         /* whoever reads it unwritten gets NaN */

@@ -156,7 +156,8 @@ template <class F> KERNEL run_row (job j) {
 
 template <class F> static const char *start (cuda *self, const job *j) {
   int64_t n = FOURS && j->dense ? (j->n + EACH - 1) / EACH : j->n;
-  return launch(self, cuda_blocks(self, n, THREADS), THREADS, 0, run_row<F>, *j);
+  int threads = cuda_threads(n, THREADS);
+  return launch(self, cuda_blocks(self, n, threads), threads, 0, run_row<F>, *j);
 }
 
 /* }================================================================== */

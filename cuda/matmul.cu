@@ -31,6 +31,7 @@ typedef struct products {
 template <class T, class E>
 INLINE void sum_products (part<T> &sum, const products &p, const E &a, int64_t a_at, const E &b,
                           int64_t b_at, int rows, int columns, T *one, T *two) {
+  const bool wanted = tile_y() * FEW(T) < rows && tile_x() * FEW(T) < columns;
   clear_part(sum);
   for (int64_t k = 0; k < p.depth; k += SIDE(T)) {
     const int depth = at_most(p.depth - k, SIDE(T));
@@ -39,6 +40,7 @@ INLINE void sum_products (part<T> &sum, const products &p, const E &a, int64_t a
     load_tile(one, a, a_at + k * p.a.column, p.a.row, p.a.column, rows, depth, (T)1);
     load_tile(two, b, b_at + k * p.b.row, p.b.column, p.b.row, columns, depth, (T)1);
     __syncthreads();
+    if (!wanted) continue;         /* it only loads: nothing of its part is in the product */
     clear_part(more);
     multiply_tiles(more, one, two, depth);
     EACH(T, i) EACH(T, j) sum.at[i][j] = multiply_add(more.at[i][j], (T)1, sum.at[i][j]);

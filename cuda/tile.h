@@ -63,32 +63,32 @@ template <class T> INLINE void clear_part (part<T> &p) {
 
 
 /*
-** to[k][x] = factor times the element x steps along one axis and k along the other, 0 where one
-** of them reaches 'across' or 'depth'. Lanes go along the axis whose elements are closer.
+** to[k][x] = factor times the element x steps along one axis and k along the other, for each k
+** below 'depth'; 0 from x = 'across' on. Lanes go along the axis whose elements are closer.
 ** Was anything that this thread saw not finite?
 */
 template <class T, class From>
 INLINE bool load_tile (T *to, const From &from, int64_t start, int64_t x_stride, int64_t k_stride,
                        int across, int depth, T factor) {
   bool bad = false;
-  const int n = SIDE(T) * SIDE(T), lane = (int)threadIdx.x;
+  const int lane = (int)threadIdx.x;
   if (distance(x_stride) <= distance(k_stride)) {
 #pragma unroll 2
-    for (int e = lane; e < n; e += TILE_THREADS) {
+    for (int e = lane; e < SIDE(T) * depth; e += TILE_THREADS) {
       int x = e % SIDE(T), k = e / SIDE(T);
-      T y = x < across && k < depth ? from.get(start + x * x_stride + k * k_stride) : (T)0;
+      T y = x < across ? from.get(start + x * x_stride + k * k_stride) : (T)0;
       bad |= not_finite(y);
       to[k * LINE(T) + x] = y * factor;
     }
     return bad;
   }
 #pragma unroll 1
-  for (int e = lane; e < n / FEW(T); e += TILE_THREADS) {
+  for (int e = lane; e < SIDE(T) * SIDE(T) / FEW(T); e += TILE_THREADS) {
     int k = e % SIDE(T), x = e / SIDE(T) * FEW(T);
     few<T> line;
+    if (k >= depth) continue;
     EACH(T, i) {
-      T y = x + i < across && k < depth ? from.get(start + (x + i) * x_stride + k * k_stride)
-                                        : (T)0;
+      T y = x + i < across ? from.get(start + (x + i) * x_stride + k * k_stride) : (T)0;
       bad |= not_finite(y);
       line.at[i] = y * factor;
     }

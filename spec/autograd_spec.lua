@@ -191,6 +191,20 @@ end)
 
 
 describe("no_grad", function()
+  it("makes views that are not changed in place where gradients are recorded", function()
+    local w = heed.ones(2, 2):requires_grad_()
+    local x = w * 2
+    local of_x, of_w = heed.no_grad(function() return x[1], w[1] end)
+    local of_zeros = heed.no_grad(function() return heed.zeros(2, 2)[1] end)
+    for _, view in ipairs {of_x, of_w, of_x[{}]} do
+      assert.error_matches(function() view:mul_(3) end, "mul_: a view that was made without")
+    end
+    assert.error_matches(function() of_zeros:add_(x[1]) end, "add_: a view that was made without")
+    of_zeros:add_(1)
+    heed.no_grad(function() of_x:mul_(3) end)
+    assert.same({{6, 6}, {2, 2}}, x:totable())
+  end)
+
   local w = leaf{1, 2}
 
   it("records nothing, and passes arguments and results through", function()

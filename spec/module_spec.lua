@@ -57,6 +57,13 @@ describe("a module's fields", function()
     assert.equal(m, m:to("float64"))
   end)
 
+  it("may not lead to one name in two ways", function()
+    local m = heed.nn.Linear(2, 2)
+    m.a = heed.nn.Linear(1, 1)
+    m["a.weight"] = heed.nn.Parameter(heed.ones(1))
+    assert.error_matches(function() m:state() end, "Linear: two tensors are called 'a.weight'")
+  end)
+
   it("refuse a plain leaf that requires grad", function()
     local m = model()
     m.w = heed.zeros(2, {requires_grad = true})

@@ -42,6 +42,7 @@ struct heed_tensor {
   int output;                      /* of node */
   node *node;                      /* NULL: no history */
   heed_tensor *base;               /* the handle that this is a view of, or NULL */
+  bool unheard;                    /* a view made while nothing was recorded: it has no history */
   node *base_node;                 /* base's node when this view's own was made (not counted) */
 };
 
@@ -175,16 +176,26 @@ heed_tensor *tensor_number (heed_context *cx, scalar value);     /* rank 0, weak
 bool tensor_settle (heed_tensor *t);      /* gives a number its storage; true for all others */
 /* The handle that t is a view of; NULL also when that has taken over other memory since. */
 static inline heed_tensor *tensor_base (const heed_tensor *t) {
-  return t->base != NULL && t->base->store == t->store ? t->base : NULL;
+  return t->base != NULL && t->base->store == t->store && !t->unheard ? t->base : NULL;
 }
 /* Did that handle get a history that t's own knows nothing of? history_of makes it anew then. */
 static inline bool tensor_behind (const heed_tensor *t) {
   const heed_tensor *base = tensor_base(t);
   return base != NULL && base->node != NULL && base->node != t->base_node;
 }
-view tensor_seen (const heed_tensor *t);  /* for a device; without storage, as its value */
-view tensor_seen_as (const heed_tensor *t, const layout *at);    /* with another layout of its
-                                             storage (at.offset counted in storage) */
+/* For a device, with another layout of its storage (at->offset counted in storage). */
+static inline view tensor_seen_as (const heed_tensor *t, const layout *at) {
+  view v;
+  v.type = t->type;
+  v.at = *at;
+  v.at.offset = 0;
+  v.value = t->value;
+  v.data = t->store == NULL || t->store->data == NULL ? NULL
+         : (char *)t->store->data + at->offset * scalar_sizes[t->type];
+  return v;
+}
+/* For a device; without storage, as its value. */
+static inline view tensor_seen (const heed_tensor *t) { return tensor_seen_as(t, &t->at); }
 static inline view tensor_unseen (void) {
   view v;
   v.data = NULL;

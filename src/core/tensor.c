@@ -27,6 +27,7 @@ static heed_tensor *new_handle (heed_context *cx, heed_type type, const layout *
   t->output = 0;
   t->node = t->base_node = NULL;
   t->base = NULL;
+  t->unheard = false;
   cx->tensors++;
   return t;
 }
@@ -126,7 +127,7 @@ heed_tensor *tensor_view (heed_tensor *t, const layout *at) {
   heed_tensor *y = tensor_settle(t) ? twin(t, at) : NULL;
   if (y == NULL) return NULL;
   y->number = false;
-  if (!t->cx->recording) return y;
+  y->unheard = !t->cx->recording || t->unheard;
   y->base = heed_keep(t->base != NULL ? t->base : t);    /* bases have none: chains stay short */
   y->base_node = y->base->node;
   return y;
@@ -146,6 +147,7 @@ heed_tensor *heed_alias (heed_tensor *t) {
   y->output = t->output;
   y->base = heed_keep(t->base);
   y->base_node = t->base_node;
+  y->unheard = t->unheard;
   return y;
 }
 
@@ -252,21 +254,6 @@ heed_tensor *heed_truth (heed_context *cx, bool value) {
 ** Looking
 ** ===================================================================
 */
-
-view tensor_seen_as (const heed_tensor *t, const layout *at) {
-  view v;
-  v.type = t->type;
-  v.at = *at;
-  v.at.offset = 0;
-  v.value = t->value;
-  v.data = t->store == NULL || t->store->data == NULL ? NULL
-         : (char *)t->store->data + at->offset * scalar_sizes[t->type];
-  return v;
-}
-
-
-view tensor_seen (const heed_tensor *t) { return tensor_seen_as(t, &t->at); }
-
 
 heed_context *heed_context_of (const heed_tensor *t) { return t != NULL ? t->cx : NULL; }
 

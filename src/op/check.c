@@ -12,8 +12,7 @@
 
 
 const char *check_name (const call *c, int i) {
-  const heed_signature *signature = heed_describe(c->cx, c->op);
-  return signature != NULL ? signature->parameter[i].name : "?";
+  return op_signature(c->cx, c->op)->parameter[i].name;
 }
 
 

@@ -160,7 +160,7 @@ static bool check_numbers (call *c, int first, int parameters, heed_type type) {
 
 bool do_map (call *c) {
   const op_row *row = &op_rows[c->op];
-  int n = inputs_of(c->op), parameters = heed_describe(c->cx, c->op)->parameters;
+  int n = inputs_of(c->op), parameters = op_signature(c->cx, c->op)->parameters;
   heed_tensor *ts[3];
   heed_type type;
   layout shape;
@@ -213,7 +213,7 @@ static bool passes (const rule *r, int i, const work *w, int parameters, int n) 
 }
 
 bool grad_map (rule *r) {
-  int n = inputs_of(r->op), parameters = heed_describe(r->cx, r->op)->parameters;
+  int n = inputs_of(r->op), parameters = op_signature(r->cx, r->op)->parameters;
   bool seen = false;
   work w;
   set_work(&w, WORK_SLOPE, r->op, r->g->type, 5);

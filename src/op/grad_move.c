@@ -21,7 +21,7 @@ static heed_tensor *sum_of_zeros (rule *r, const layout *shape) {
 /* The operation again, on t instead of the input. */
 static heed_tensor *same_on (rule *r, heed_tensor *t) {
   heed_value args[HEED_ARGUMENTS];
-  int n = heed_describe(r->cx, r->op)->parameters;
+  int n = op_signature(r->cx, r->op)->parameters;
   if (t == NULL) return NULL;
   memcpy(args, r->args, (size_t)n * sizeof *args);
   args[0] = heed_t(t);

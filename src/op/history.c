@@ -16,9 +16,9 @@ static bool refuse_edges (heed_context *cx, heed_op op) {
 }
 
 int op_edges (heed_context *cx, heed_op op, const heed_value *args, heed_tensor *ts[OP_EDGES]) {
-  const heed_signature *signature = heed_describe(cx, op);
+  const heed_signature *signature = op_signature(cx, op);
   int n = 0;
-  for (int i = 0; signature != NULL && i < signature->parameters; i++) {
+  for (int i = 0; i < signature->parameters; i++) {
     const heed_value *v = &args[i];
     int slots = slots_of(&signature->parameter[i], v);
     if (slots > OP_EDGES - n) { refuse_edges(cx, op); return -1; }
@@ -144,7 +144,7 @@ static bool save_outputs (node *n, const op_row *row, heed_tensor *const *ys) {
 }
 
 static node *node_of_call (call *c, const op_row *row, int nedges, heed_tensor *const *ts) {
-  int nargs = heed_describe(c->cx, c->op)->parameters, room = nargs;
+  int nargs = op_signature(c->cx, c->op)->parameters, room = nargs;
   for (int i = 0; i < nargs; i++) room += list_room(&c->args[i]);
   node *n = node_new(c->cx, NODE_OP, c->op, nedges, nedges + row->results, row->results, room);
   if (n == NULL) return NULL;
@@ -176,11 +176,11 @@ static bool attach (call *c, node *n, int results, int nedges, heed_tensor *cons
 /* Could any argument have history? Most calls without gradients end here. */
 static bool nothing_to_record (const call *c) {
   if (!scalar_is_float(c->out[0]->type)) return true;
-  int n = heed_describe(c->cx, c->op)->parameters;
+  int n = op_signature(c->cx, c->op)->parameters;
   for (int i = 0; i < n; i++) {
     const heed_value *v = &c->args[i];
     if (v->kind == HEED_TENSORS) return false;
-    if (v->kind == HEED_TENSOR && (v->tensor->node != NULL || v->tensor->base != NULL))
+    if (v->kind == HEED_TENSOR && (v->tensor->node != NULL || tensor_base(v->tensor) != NULL))
       return false;
   }
   return true;
@@ -235,6 +235,15 @@ static void take_history (heed_tensor *t, node *n, int output) {
   node_drop(t->node);
   t->node = n;
   t->output = output;
+}
+
+/* Would what t is a view of hear of a change in place? If it has a history, it has to. */
+bool history_hears (const heed_tensor *t, bool recorded, heed_op op) {
+  if (!t->cx->recording || !t->unheard || t->base == NULL || t->base->store != t->store ||
+      (!recorded && t->base->node == NULL))
+    return true;
+  return core_fail(t->cx, "%s_: a view that was made without gradients is changed in place; make "
+                   "it again, or use heed.no_grad", core_op_name(op));
 }
 
 /* The base becomes "what it was, with this region laid over it". */

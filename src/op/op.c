@@ -340,8 +340,7 @@ static bool accept (heed_context *cx, const op_row *row, const heed_parameter *p
 static bool accept_all (heed_context *cx, heed_op op, const heed_value *given, int n,
                         heed_value *args) {
   const op_row *row = &op_rows[op];
-  const heed_signature *signature = heed_describe(cx, op);
-  if (signature == NULL) return false;
+  const heed_signature *signature = op_signature(cx, op);
   if (n > signature->parameters)
     return core_fail(cx, "%s: at most %d arguments expected, got %d", row->name,
                      signature->parameters, n);
@@ -583,8 +582,8 @@ bool heed_apply_in_place (heed_context *cx, heed_op op, const heed_value *given,
   for (int i = n; i < HEED_ARGUMENTS; i++) args[i] = heed_none();
   heed_keep(t);                    /* arguments may be dropped while room is made */
   bool recorded = cx->recording && all_recorded(&c, args);
-  bool good = recorded ? in_place_recorded(&c, first, n, args)
-                       : in_place_plain(&c, given, n, args);
+  bool good = history_hears(t, recorded, op) && (recorded ? in_place_recorded(&c, first, n, args)
+                                                          : in_place_plain(&c, given, n, args));
   cx->here = before;
   drop_temporaries(cx, mark);
   heed_drop(t);

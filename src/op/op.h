@@ -48,6 +48,11 @@ typedef struct op_row {
 
 extern const op_row op_rows[HEED_NOPS];
 
+/* The row's signature, once the call's arguments were checked (check_given reads it). */
+static inline const heed_signature *op_signature (const heed_context *cx, heed_op op) {
+  return &cx->signatures[op];
+}
+
 
 /*
 ** {==================================================================
@@ -177,9 +182,10 @@ bool give (rule *r, int i, heed_tensor *g);
 
 /* }================================================================== */
 
-/* walk.c: the history of a handle, made anew if its base was changed in place since. */
+/* history.c: the history of a handle, made anew if its base was changed in place since. */
 node *history_of (heed_tensor *t, int *output);                  /* not kept; NULL: none */
 bool history_record (call *c, const op_row *row);                /* gives c->out a node */
+bool history_hears (const heed_tensor *t, bool recorded, heed_op op);     /* or refuses */
 bool history_overlay (heed_tensor *target, heed_tensor *y, heed_op op);   /* target takes y's */
 int op_edges (heed_context *cx, heed_op op, const heed_value *args, heed_tensor *ts[OP_EDGES]);
       /* the tensor arguments in order, lists flattened, NULL where left out; -1: too many */

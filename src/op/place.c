@@ -42,7 +42,7 @@ static int first_placed (const call *c, const heed_value *args, int n) {
 
 
 static bool refuse_place (const call *c, int i, const device *its, int first) {
-  const heed_signature *row = heed_describe(c->cx, c->op);
+  const heed_signature *row = op_signature(c->cx, c->op);
   return core_fail(c->cx, "%s: argument '%s' is on %s, argument '%s' on %s; move one with to()",
                    row->name, row->parameter[i].name, its->name, row->parameter[first].name,
                    c->cx->here->name) != NULL;
@@ -72,7 +72,7 @@ static bool bring (call *c, heed_value *v, int i, int first) {
 
 /* Sets 'here' for a call, and brings what follows. 'to' itself looks after its own. */
 bool op_place (call *c, heed_value *args) {
-  int n = heed_describe(c->cx, c->op)->parameters, first = first_placed(c, args, n);
+  int n = op_signature(c->cx, c->op)->parameters, first = first_placed(c, args, n);
   if (first >= 0) c->cx->here = place_in(&args[first]);
   for (int i = 0; i < n; i++)
     if (!bring(c, &args[i], i, first)) return false;

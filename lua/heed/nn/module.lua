@@ -321,10 +321,12 @@ end
 
 -- Every saved tensor with all the names that lead to it.
 local function slots(module)
-  local list, of = {}, {}
+  local list, of, known = {}, {}, {}
   walk(module, "", function(path, value, role)
     if role == "tensor" then refuse_plain(module, path, value) end
     if role ~= "parameter" and role ~= "buffer" then return end
+    if known[path] then heed.fail("%s: two tensors are called '%s'", module.__name, path) end
+    known[path] = true
     if not of[value] then
       of[value] = {names = {}, value = value}
       list[#list + 1] = of[value]
