@@ -206,7 +206,7 @@ $(LOGS)/spec/%_spec.lua.log: all
 
 $(LOGS)/spec/c/%.log: $(B)/spec/c/% anew
 	@mkdir -p $(@D)
-	@echo $<; $< $(LOG)
+	@{ echo $<; $<; } $(LOG)
 
 asan valgrind:; @$(MAKE) spec KIND=$@
 overflow:; @$(MAKE) spec KIND=overflow CC=clang

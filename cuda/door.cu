@@ -376,6 +376,9 @@ static const char *order (cuda *self, cuda_stream first, cuda_stream later) {
   return why;
 }
 
+static void *door_stream (device *d) { return ((cuda *)d)->stream; }
+
+
 static const char *door_after (device *d, void *stream) {
   cuda *self = (cuda *)d;
   return order(self, (cuda_stream)stream, self->stream);
@@ -507,6 +510,6 @@ const cuda_door heed_cuda_door = {
   door_wait, door_memory, door_reset_peak, door_limit, door_trim, door_block,
   door_precision, door_seed, door_rng_get, door_rng_set,
   door_copy, door_pin, door_unpin, door_copy_pinned, door_copy_pinned,
-  door_moment, door_between, door_forget, door_after, door_before,
+  door_moment, door_between, door_forget, door_stream, door_after, door_before,
   door_capture, door_capture_end, door_replay, door_drop, door_set_step
 };

@@ -355,6 +355,22 @@ HEED_API bool heed_cuda_between (heed_context *cx, int index, heed_moment *from,
 HEED_API void heed_cuda_forget (heed_context *cx, int index, heed_moment *m);
 
 /*
+** Streams (cudaStream_t; NULL is CUDA's default one). All work of a context on a card stands in
+** one, which a host may put kernels of its own into. A host with other streams lends memory of
+** the card, whose earlier work in 'stream' is waited for; when the last handle goes, 'stream'
+** waits for heed's work, and 'release' is called. Or it works on t's memory: 'stream' waits for
+** heed's work up to heed_cuda_data, heed's for that in 'stream' up to heed_cuda_after; until then
+** the host keeps t. None of these while the card's work is captured.
+*/
+HEED_API void *heed_cuda_stream (heed_context *cx, int index);
+HEED_API heed_tensor *heed_cuda_lend (heed_context *cx, int index, void *stream, heed_type type,
+                                      int rank, const int64_t *size, void *data,
+                                      void (*release) (void *self, void *data), void *self);
+HEED_API void *heed_cuda_data (heed_tensor *t, void *stream);   /* its first element; strides as
+                                                                   heed_stride tells */
+HEED_API bool heed_cuda_after (heed_tensor *t, void *stream);
+
+/*
 ** Captured work: kept instead of done, with the memory that it uses, and done again by every
 ** replay. All of it is on one card. Its optimisers' steps are counted from 0; their numbers
 ** count on by themselves.

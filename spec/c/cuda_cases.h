@@ -73,7 +73,7 @@ static inline void shuffle (int n, int *order) {
 static inline view laid (heed_type type, int rank, const int64_t *size, int ways, double low,
                          double high) {
   int order[HEED_RANK], axis[HEED_RANK];
-  int64_t step[HEED_RANK], start[HEED_RANK], room[HEED_RANK];
+  int64_t step[HEED_RANK], start[HEED_RANK], room[HEED_RANK] = {0};
   shuffle(rank, order);
   for (int i = 0; i < rank; i++) {
     int a = ways & TURNED ? order[i] : i;

@@ -221,6 +221,57 @@ static void times (both *b) {
 }
 
 
+static void let_go (void *self, void *data) {
+  (void)data;
+  ++*(int *)self;
+}
+
+static bool all_are (heed_tensor *t, float wanted) {
+  float x[N];
+  if (t == NULL || !heed_read(t, HEED_FLOAT32, x)) return false;
+  for (int i = 0; i < N; i++)
+    if (x[i] != wanted) return false;
+  return true;
+}
+
+/* What one context made, another works on: each waits for the other's stream. */
+static void streams (both *b) {
+  heed_context *cx = b->cx, *other = heed_open(NULL);
+  int released = 0;
+  void *mine = heed_cuda_stream(cx, 0), *its = heed_cuda_stream(other, 0);
+  check(mine != NULL && its != NULL && mine != its, "each context has a stream");
+  heed_set_device(cx, "cuda");
+  heed_tensor *x = heed_call(cx, HEED_full, (heed_value[]){heed_l(1, (int64_t[]){N}), heed_f(3)}, 2);
+  heed_value twice[] = {heed_t(x), heed_f(2)};
+  heed_tensor *y = heed_call(cx, HEED_mul, twice, 2);
+  void *data = heed_cuda_data(y, mine);
+  heed_tensor *lent = heed_cuda_lend(other, 0, mine, HEED_FLOAT32, 1, (int64_t[]){N}, data,
+                                     let_go, &released);
+  check(all_are(lent, 6), "lent memory is there when its stream has made it");
+  heed_apply_in_place(other, HEED_add, (heed_value[]){heed_t(lent), heed_f(1)}, 2);
+  heed_drop(lent);
+  check(released == 1, "lent memory is let go, once");
+  check(all_are(y, 7), "its stream waits for what was done with it");
+  check(heed_cuda_data(y, NULL) == data && heed_cuda_after(y, NULL), "the default stream");
+  check(heed_cuda_lend(other, 0, mine, HEED_FLOAT32, 1, (int64_t[]){N}, (char *)data + 2,
+                       let_go, &released) == NULL && released == 1 &&
+        says(heed_error(other), "at a multiple of 4 bytes"), "memory that is not aligned");
+  heed_set_device(cx, "cpu");
+  heed_tensor *at_home = heed_empty(cx, HEED_FLOAT32, 0, NULL);
+  check(heed_cuda_data(at_home, mine) == NULL && says(heed_error(cx), "of a card expected"),
+        "no address of what is on no card");
+  heed_clear(cx);
+  heed_cuda_capture(cx, 0);
+  check(!heed_cuda_after(y, its) && says(heed_error(cx), "not while cuda:0 is captured"),
+        "no other stream in a capture");
+  heed_cuda_drop_graph(cx, heed_cuda_capture_end(cx));
+  heed_drop(at_home);
+  heed_drop(x);
+  heed_drop(y);
+  heed_close(other);
+}
+
+
 /* A child has no card: it may free, and use is an error. */
 static void forks (both *b) {
   device *d = b->card;
@@ -342,6 +393,7 @@ int main (void) {
   run("blocks", blocks);
   run("transfers", transfers);
   run("times", times);
+  run("streams", streams);
   run("forks", forks);
   if (is_emulated()) {
     failures("HEED_EMULATED_FAIL", 40);

@@ -189,6 +189,81 @@ void heed_cuda_forget (heed_context *cx, int index, heed_moment *m) {
 
 /*
 ** {==================================================================
+** Memory of somebody else's, and streams of others
+** ===================================================================
+*/
+
+/* What is lent to a card, until its last handle goes. */
+typedef struct loan {
+  device *where;
+  heed_context *cx;
+  void *stream;                    /* of whom it belongs to */
+  void (*release) (void *self, void *data);
+  void *self;
+} loan;
+
+
+static void end_loan (void *self, void *data) {
+  loan l = *(loan *)self;
+  core_free(l.cx, self, sizeof l);
+  l.cx->cuda->before(l.where, l.stream);         /* a lost card has nothing to wait for */
+  if (l.release != NULL) l.release(l.self, data);
+}
+
+
+/* A capture keeps the work of heed's stream alone: no other can be waited for. */
+static bool may_meet (heed_context *cx, const char *who, const device *d) {
+  return cx->captured != d || core_fail(cx, "%s: not while %s is captured", who, d->name);
+}
+
+
+void *heed_cuda_stream (heed_context *cx, int index) {
+  device *d = cx != NULL ? card_at(cx, "stream", index) : NULL;
+  return d != NULL ? cx->cuda->stream(d) : NULL;
+}
+
+
+heed_tensor *heed_cuda_lend (heed_context *cx, int index, void *stream, heed_type type, int rank,
+                             const int64_t *size, void *data,
+                             void (*release) (void *self, void *data), void *self) {
+  device *d = cx != NULL ? card_at(cx, "lend", index) : NULL;
+  if (d == NULL || !may_meet(cx, "lend", d)) return NULL;
+  if (!done(cx, "lend", cx->cuda->after(d, stream))) return NULL;
+  loan *l = core_alloc(cx, sizeof *l);
+  if (l == NULL) return NULL;
+  *l = (loan){d, cx, stream, release, self};
+  heed_tensor *t = tensor_lend(cx, d, type, rank, size, data, end_loan, l);
+  if (t == NULL) core_free(cx, l, sizeof *l);
+  return t;
+}
+
+
+/* The card that t lies on; NULL after a message. */
+static device *card_of (heed_tensor *t, const char *who) {
+  if (t == NULL || !tensor_settle(t)) return NULL;
+  device *d = tensor_place(t);
+  if (d->host) return core_fail(t->cx, "%s: a tensor of a card expected, got one on cpu", who);
+  return may_meet(t->cx, who, d) ? d : NULL;
+}
+
+
+void *heed_cuda_data (heed_tensor *t, void *stream) {
+  device *d = card_of(t, "cuda_data");
+  if (d == NULL || !done(t->cx, "cuda_data", t->cx->cuda->before(d, stream))) return NULL;
+  return tensor_seen(t).data;
+}
+
+
+bool heed_cuda_after (heed_tensor *t, void *stream) {
+  device *d = card_of(t, "cuda_after");
+  return d != NULL && done(t->cx, "cuda_after", t->cx->cuda->after(d, stream));
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
 ** Captured work
 ** ===================================================================
 */

@@ -160,7 +160,7 @@ void core_cuda_close (heed_context *cx);
 /* storage.c */
 storage *storage_new (heed_context *cx, device *where, size_t bytes);    /* uninitialised; asks
                                              the host for room first, which may drop tensors */
-storage *storage_lend (heed_context *cx, void *data, size_t bytes,
+storage *storage_lend (heed_context *cx, device *where, void *data, size_t bytes,
                        void (*release) (void *, void *), void *self);
 void storage_keep (storage *s);
 void storage_drop (storage *s);
@@ -172,6 +172,9 @@ device *tensor_place (const heed_tensor *t);     /* NULL: a number, which is eve
 heed_tensor *tensor_on (heed_context *cx, storage *s, heed_type type, const layout *at);
                                           /* one more owner of s */
 heed_tensor *tensor_view (heed_tensor *t, const layout *at);     /* of t's storage, no history */
+heed_tensor *tensor_lend (heed_context *cx, device *where, heed_type type, int rank,
+                          const int64_t *size, void *data, void (*release) (void *, void *),
+                          void *self);               /* checks as heed_lend does */
 heed_tensor *tensor_number (heed_context *cx, scalar value);     /* rank 0, weak, no storage */
 bool tensor_settle (heed_tensor *t);      /* gives a number its storage; true for all others */
 /* The handle that t is a view of; NULL also when that has taken over other memory since. */

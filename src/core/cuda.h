@@ -9,7 +9,7 @@
 #include "core/device.h"
 
 #define CUDA_DOOR "heed_cuda_door"
-#define CUDA_VERSION 2             /* of what stands here */
+#define CUDA_VERSION 3             /* of what stands here */
 
 typedef struct cuda_properties {
   char name[256];
@@ -59,6 +59,7 @@ typedef struct cuda_door {
   const char *(*between) (device *d, cuda_moment *from, cuda_moment *to, double *seconds);
   void (*forget) (device *d, cuda_moment *m);
   /* Memory of somebody else's: its work in 'stream' is waited for, and waits for ours. */
+  void *(*stream) (device *d);
   const char *(*after) (device *d, void *stream);
   const char *(*before) (device *d, void *stream);
   /* Capture: what is run from here on is kept, with the memory that it uses. */

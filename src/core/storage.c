@@ -232,10 +232,11 @@ storage *storage_new (heed_context *cx, device *where, size_t bytes) {
 }
 
 
-storage *storage_lend (heed_context *cx, void *data, size_t bytes,
+storage *storage_lend (heed_context *cx, device *where, void *data, size_t bytes,
                        void (*release) (void *, void *), void *self) {
   storage *s = new_header(cx);
   if (s == NULL) return NULL;
+  s->where = where;
   s->bytes = bytes;
   s->data = data;
   s->release = release;

@@ -216,19 +216,26 @@ heed_tensor *heed_from (heed_context *cx, heed_type type, int rank, const int64_
 }
 
 
-heed_tensor *heed_lend (heed_context *cx, heed_type type, int rank, const int64_t *size,
-                        void *data, void (*release) (void *self, void *data), void *self) {
+heed_tensor *tensor_lend (heed_context *cx, device *where, heed_type type, int rank,
+                          const int64_t *size, void *data, void (*release) (void *, void *),
+                          void *self) {
   layout at;
-  if (cx == NULL || !check(cx, "lend", type, rank, size, &at)) return NULL;
+  if (!check(cx, "lend", type, rank, size, &at)) return NULL;
   if (data == NULL && layout_numel(&at) > 0) return core_fail(cx, "lend: there are no data");
   if ((uintptr_t)data % scalar_sizes[type] != 0)
     return core_fail(cx, "lend: %s data expected at a multiple of %d bytes", scalar_names[type],
                      scalar_sizes[type]);
   size_t bytes = (size_t)layout_numel(&at) * scalar_sizes[type];
-  storage *s = storage_lend(cx, data, bytes, NULL, self);
+  storage *s = storage_lend(cx, where, data, bytes, NULL, self);
   heed_tensor *t = handle_on(cx, s, type, &at);
   if (t != NULL) s->release = release;           /* not before: a failure leaves data alone */
   return t;
+}
+
+
+heed_tensor *heed_lend (heed_context *cx, heed_type type, int rank, const int64_t *size,
+                        void *data, void (*release) (void *self, void *data), void *self) {
+  return cx != NULL ? tensor_lend(cx, cx->cpu, type, rank, size, data, release, self) : NULL;
 }
 
 
