@@ -59,15 +59,17 @@ START_valgrind= valgrind --quiet --keep-debuginfo=yes --error-exitcode=9 --leak-
   --errors-for-leak-kinds=definite
 
 # A test is a process, and JOBS of them run at once: each has a log, shown when it ends, and whoever
-# asked for several adds them up. One without a count is one test; one that exits badly has failed
-# whatever it counted.
+# asked for several adds them up. A program without a count is one test, a spec without one has
+# failed; so has what exits badly, whatever it counted.
 LOGS= $(B)/log
 LONG= $(patsubst %,spec/%_spec.lua,train docs gradients memory)
 logs= $(patsubst %,$(LOGS)/%.log,$(1:$(B)/%=%))
-LOG= >$@ 2>&1; echo "exit $$?" >>$@; sed '$$d' $@
+LOG= >$@ 2>&1; printf '\nexit status %d\n' $$? >>$@; sed '$$d' $@
 SUM= @awk '/^[0-9]+ passed, [0-9]+ failed/ { n++; p += $$1; f += bad = $$3; s += $$5 } \
-  /^exit [0-9]+$$/ { if ($$2 && !bad) f++; else if (!$$2 && !n) p++; n = bad = 0 } \
-  END { printf "%d passed, %d failed%s\n", p, f, s ? ", " s " skipped" : ""; exit f > 0 || p == 0 }' $^
+  /^exit status [0-9]+$$/ { if ($$3 ? !bad : !n && FILENAME ~ /_spec/) f++; \
+    else if (!$$3 && !n) p++; n = bad = 0 } \
+  END { printf "%d passed, %d failed%s\n", p, f, s ? ", " s " skipped" : ""; \
+    exit f > 0 || p == 0 }' $^
 
 ifeq ($(MAKELEVEL),0)
 MAKEFLAGS+= -j$(JOBS) --no-print-directory
@@ -200,8 +202,10 @@ anew:
 spec: $(call logs,$(SPEC)); $(SUM)
 programs: $(call logs,$(PROGRAMS)); $(SUM)
 
-$(LOGS)/spec/%_spec.lua.log: all
-	@mkdir -p $(@D); echo detect_leaks=1 >$(B)/$(notdir $(LUA))
+$(B)/$(notdir $(LUA)):; @mkdir -p $(@D); echo detect_leaks=1 >$@
+
+$(LOGS)/spec/%_spec.lua.log: all $(B)/$(notdir $(LUA))
+	@mkdir -p $(@D)
 	@$(HERE) $(START_$(KIND)) $(LUA) $$(command -v busted) spec/$*_spec.lua $(LOG)
 
 $(LOGS)/spec/c/%.log: $(B)/spec/c/% anew
@@ -256,7 +260,7 @@ bench bench-cuda: all
 	@bench/setup
 	@$(HERE) LUA="$(LUA)" bench/run $(if $(filter bench-cuda,$@),--cuda)
 
-.PHONY: all lib core objects install clean spec programs anew asan valgrind overflow tsan strict neon \
-  lint installed demo test bench bench-cuda cuda cards emulated emulated-asan
+.PHONY: all lib core objects install clean spec programs anew asan valgrind overflow tsan strict \
+  neon lint installed demo test bench bench-cuda cuda cards emulated emulated-asan
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

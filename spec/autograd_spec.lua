@@ -179,6 +179,17 @@ describe("in-place work", function()
     assert.same({0, 4}, values(x.grad))
   end)
 
+  it("changes the losses of all positions", function()
+    local x = heed.randn(2, 3, 4):requires_grad_()
+    local labels = heed.ones(2, 4):to("int64")
+    local losses = heed.cross_entropy(x, labels, {reduction = "none"})
+    losses:mul_(heed.full({2, 4}, 2))
+    losses:sum():backward()
+    local y = x:detach():requires_grad_()
+    heed.cross_entropy(y, labels, {reduction = "sum"}):backward()
+    assert.is_true(x.grad:allclose(y.grad * 2))
+  end)
+
   it("is refused on leaves and on expanded tensors", function()
     local x = leaf{1, 2}
     assert.error_matches(function() x:add_(1) end, "add_: a leaf.*no_grad")
@@ -201,6 +212,10 @@ describe("no_grad", function()
     end
     assert.error_matches(function() of_zeros:add_(x[1]) end, "add_: a view that was made without")
     of_zeros:add_(1)
+    of_zeros:set_(heed.ones(2, 2))
+    local row = of_zeros[1]
+    of_zeros:mul_(w)
+    assert.is_true(row.requires_grad)
     heed.no_grad(function() of_x:mul_(3) end)
     assert.same({{6, 6}, {2, 2}}, x:totable())
   end)

@@ -51,6 +51,16 @@ describe("a card", function()
     assert.error_matches(function() heed.zeros(2, {device = "cuda:x"}) end, "cuda:x")
   end)
 
+  it("works alone: finalisers meanwhile make their tensors at home", function()
+    local homes = {}
+    for _ = 1, 20 do
+      setmetatable({}, {__gc = function() homes[heed.zeros(1).device] = true end})
+      for _ = 1, 100 do heed.zeros(500, 500, card):add_(1) end
+    end
+    collectgarbage()
+    assert.same({cpu = true}, homes)
+  end)
+
   it("takes tensors and gives them back, of any type and layout", function()
     for _, dtype in ipairs{
       "bool", "uint8", "int64", "float16", "bfloat16", "float32", "float64",

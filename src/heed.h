@@ -360,14 +360,15 @@ HEED_API void heed_cuda_forget (heed_context *cx, int index, heed_moment *m);
 ** the card, whose earlier work in 'stream' is waited for; when the last handle goes, 'stream'
 ** waits for heed's work, and 'release' is called. Or it works on t's memory: 'stream' waits for
 ** heed's work up to heed_cuda_data, heed's for that in 'stream' up to heed_cuda_after; until then
-** the host keeps t. None of these while the card's work is captured.
+** the host keeps t; what is written there backward does not notice. None of these while the
+** card's work is captured; what was lent before must outlive the graph.
 */
 HEED_API void *heed_cuda_stream (heed_context *cx, int index);
 HEED_API heed_tensor *heed_cuda_lend (heed_context *cx, int index, void *stream, heed_type type,
                                       int rank, const int64_t *size, void *data,
                                       void (*release) (void *self, void *data), void *self);
-HEED_API void *heed_cuda_data (heed_tensor *t, void *stream);   /* its first element; strides as
-                                                                   heed_stride tells */
+HEED_API void *heed_cuda_data (heed_tensor *t, void *stream);   /* its first element, strides as
+                                            heed_stride tells; NULL too if it has no elements */
 HEED_API bool heed_cuda_after (heed_tensor *t, void *stream);
 
 /*

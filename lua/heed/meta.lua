@@ -356,10 +356,18 @@ function heed.printoptions(options) end
 
 -- Types and copies -------------------------------------------------------
 
----The tensor in another type or on another device; itself if there is nothing to do.
+---@class heed.TargetOptions
+---@field dtype? heed.dtype
+---@field device? heed.device
+---@field copy? boolean
+---@field non_blocking? boolean
+
+---The tensor in another type or on another device; itself if there is nothing to do, unless `copy`
+---asks for a copy. Copies to a card go through pinned memory, `non_blocking` or not: they may wait
+---for room there, but for no result.
 ---> heed.tensor{1.7, -1.7}:to("int64") == {1, -1}
 ---> heed.tensor{1}:to("float33") raises "float33"
----@param target heed.dtype|heed.device|heed.Tensor|{dtype: heed.dtype?, device: heed.device?}
+---@param target heed.dtype|heed.device|heed.Tensor|heed.TargetOptions
 ---@param ... heed.dtype|heed.device
 ---@return heed.Tensor
 function Tensor:to(target, ...) end

@@ -241,7 +241,8 @@ static void streams (both *b) {
   void *mine = heed_cuda_stream(cx, 0), *its = heed_cuda_stream(other, 0);
   check(mine != NULL && its != NULL && mine != its, "each context has a stream");
   heed_set_device(cx, "cuda");
-  heed_tensor *x = heed_call(cx, HEED_full, (heed_value[]){heed_l(1, (int64_t[]){N}), heed_f(3)}, 2);
+  heed_value threes[] = {heed_l(1, (int64_t[]){N}), heed_f(3)};
+  heed_tensor *x = heed_call(cx, HEED_full, threes, 2);
   heed_value twice[] = {heed_t(x), heed_f(2)};
   heed_tensor *y = heed_call(cx, HEED_mul, twice, 2);
   void *data = heed_cuda_data(y, mine);
@@ -261,10 +262,14 @@ static void streams (both *b) {
   check(heed_cuda_data(at_home, mine) == NULL && says(heed_error(cx), "of a card expected"),
         "no address of what is on no card");
   heed_clear(cx);
+  lent = heed_cuda_lend(cx, 0, its, HEED_FLOAT32, 0, NULL, data, let_go, &released);
   heed_cuda_capture(cx, 0);
+  heed_drop(lent);
+  check(released == 1, "nothing is let go in a capture");
   check(!heed_cuda_after(y, its) && says(heed_error(cx), "not while cuda:0 is captured"),
         "no other stream in a capture");
   heed_cuda_drop_graph(cx, heed_cuda_capture_end(cx));
+  check(released == 2, "but after it");
   heed_drop(at_home);
   heed_drop(x);
   heed_drop(y);

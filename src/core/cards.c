@@ -182,7 +182,7 @@ bool heed_cuda_between (heed_context *cx, int index, heed_moment *from, heed_mom
 
 
 void heed_cuda_forget (heed_context *cx, int index, heed_moment *m) {
-  if (cx != NULL && m != NULL && cx->gpu[index] != NULL)
+  if (cx != NULL && m != NULL && (unsigned)index < CORE_GPUS && cx->gpu[index] != NULL)
     cx->cuda->forget(cx->gpu[index], (cuda_moment *)m);
 }
 
@@ -199,15 +199,37 @@ typedef struct loan {
   heed_context *cx;
   void *stream;                    /* of whom it belongs to */
   void (*release) (void *self, void *data);
-  void *self;
+  void *self, *data;
+  struct loan *next;               /* of those that wait for a capture to end */
 } loan;
 
 
-static void end_loan (void *self, void *data) {
-  loan l = *(loan *)self;
-  core_free(l.cx, self, sizeof l);
-  l.cx->cuda->before(l.where, l.stream);         /* a lost card has nothing to wait for */
-  if (l.release != NULL) l.release(l.self, data);
+/* Its stream waits, or the host does if that fails; on a lost card there is nothing to wait for. */
+static void end_loan (loan *given) {
+  loan l = *given;
+  core_free(l.cx, given, sizeof l);
+  if (l.cx->cuda->before(l.where, l.stream) != NULL) l.cx->cuda->wait(l.where);
+  if (l.release != NULL) l.release(l.self, l.data);
+}
+
+
+/* A capture would keep the waiting, so that it stays undone: then it comes later. */
+static void return_loan (void *self, void *data) {
+  loan *l = self;
+  heed_context *cx = l->cx;
+  l->data = data;
+  if (cx->captured != l->where) { end_loan(l); return; }
+  l->next = cx->returned;
+  cx->returned = l;
+}
+
+
+void core_end_loans (heed_context *cx) {
+  loan *l;
+  while ((l = cx->returned) != NULL) {
+    cx->returned = l->next;
+    end_loan(l);
+  }
 }
 
 
@@ -231,8 +253,8 @@ heed_tensor *heed_cuda_lend (heed_context *cx, int index, void *stream, heed_typ
   if (!done(cx, "lend", cx->cuda->after(d, stream))) return NULL;
   loan *l = core_alloc(cx, sizeof *l);
   if (l == NULL) return NULL;
-  *l = (loan){d, cx, stream, release, self};
-  heed_tensor *t = tensor_lend(cx, d, type, rank, size, data, end_loan, l);
+  *l = (loan){d, cx, stream, release, self, NULL, NULL};
+  heed_tensor *t = tensor_lend(cx, d, type, rank, size, data, return_loan, l);
   if (t == NULL) core_free(cx, l, sizeof *l);
   return t;
 }
@@ -291,6 +313,7 @@ heed_graph *heed_cuda_capture_end (heed_context *cx) {
   device *d = cx->captured;
   cx->captured = NULL;
   cuda_recording *kept = cx->cuda->capture_end(d, &why);
+  core_end_loans(cx);
   heed_graph *g = kept != NULL ? core_alloc(cx, sizeof *g) : core_fail(cx, "capture: %s", why);
   if (g == NULL && kept != NULL) cx->cuda->drop(d, kept);
   if (g != NULL) *g = (heed_graph){d, kept};

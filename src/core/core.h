@@ -42,7 +42,7 @@ struct heed_tensor {
   int output;                      /* of node */
   node *node;                      /* NULL: no history */
   heed_tensor *base;               /* the handle that this is a view of, or NULL */
-  bool unheard;                    /* a view made while nothing was recorded: it has no history */
+  bool unheard;                    /* a view made without gradients: it has no history */
   node *base_node;                 /* base's node when this view's own was made (not counted) */
 };
 
@@ -113,6 +113,7 @@ struct heed_context {
   device *gpu[CORE_GPUS];                  /* opened ones, by number */
   bool away;                               /* some are */
   device *captured;                        /* whose work is kept now, or NULL */
+  struct loan *returned;                   /* lent to a card, let go while it was captured */
   device *home;                            /* where what is made from nothing goes */
   device *here;                            /* where the call that runs works; else home */
   const cpu_level *level;
@@ -156,6 +157,7 @@ device *core_device (heed_context *cx, const char *who, const char *name);
 const char *core_cuda_reason (heed_context *cx);     /* why there is no card; NULL: there is one */
 const cuda_door *core_cuda (heed_context *cx);       /* NULL: there is no cuda.so, see 'reason' */
 void core_cuda_close (heed_context *cx);
+void core_end_loans (heed_context *cx);              /* cards.c: that waited for a capture's end */
 
 /* storage.c */
 storage *storage_new (heed_context *cx, device *where, size_t bytes);    /* uninitialised; asks
@@ -178,8 +180,12 @@ heed_tensor *tensor_lend (heed_context *cx, device *where, heed_type type, int r
 heed_tensor *tensor_number (heed_context *cx, scalar value);     /* rank 0, weak, no storage */
 bool tensor_settle (heed_tensor *t);      /* gives a number its storage; true for all others */
 /* The handle that t is a view of; NULL also when that has taken over other memory since. */
+static inline heed_tensor *tensor_whole (const heed_tensor *t) {
+  return t->base != NULL && t->base->store == t->store ? t->base : NULL;
+}
+/* The same where t's history comes from there. */
 static inline heed_tensor *tensor_base (const heed_tensor *t) {
-  return t->base != NULL && t->base->store == t->store && !t->unheard ? t->base : NULL;
+  return t->unheard ? NULL : tensor_whole(t);
 }
 /* Did that handle get a history that t's own knows nothing of? history_of makes it anew then. */
 static inline bool tensor_behind (const heed_tensor *t) {

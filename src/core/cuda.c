@@ -118,6 +118,7 @@ device *core_device (heed_context *cx, const char *who, const char *name) {
 
 
 void core_cuda_close (heed_context *cx) {
+  core_end_loans(cx);
   for (int i = 0; i < CORE_GPUS; i++)
     if (cx->gpu[i] != NULL) cx->cuda->close(cx->gpu[i]);
 }

@@ -153,8 +153,13 @@ void heed_memory_limit (heed_context *cx, size_t bytes) {
 ** ===================================================================
 */
 
+/* It may run a script's finalisers: calls of their own, within the one that works 'here'. */
 static void ask_host (heed_context *cx, size_t bytes, bool urgent) {
-  if (cx->host.room != NULL) cx->host.room(cx->host.self, bytes, urgent);
+  device *here = cx->here;
+  if (cx->host.room == NULL) return;
+  cx->here = cx->home;
+  cx->host.room(cx->host.self, bytes, urgent);
+  cx->here = here;
 }
 
 

@@ -127,8 +127,9 @@ heed_tensor *tensor_view (heed_tensor *t, const layout *at) {
   heed_tensor *y = tensor_settle(t) ? twin(t, at) : NULL;
   if (y == NULL) return NULL;
   y->number = false;
-  y->unheard = !t->cx->recording || t->unheard;
-  y->base = heed_keep(t->base != NULL ? t->base : t);    /* bases have none: chains stay short */
+  heed_tensor *whole = tensor_whole(t);
+  y->unheard = !t->cx->recording || (whole != NULL && t->unheard);
+  y->base = heed_keep(whole != NULL ? whole : t);        /* chains stay short */
   y->base_node = y->base->node;
   return y;
 }

@@ -248,6 +248,7 @@ static bool cross_entropy (call *c, const targets *o) {
   if (!(by_device ? fused : composed)(c, o, outs)) return false;
   heed_tensor *weigh = arg_count(c, 4) == LOSS_MEAN ? total(o, outs[2]) : NULL;
   heed_tensor *y = joined(o, outs[0], weigh, arg_count(c, 4));
+  y = op_hold(c->cx, heed_detach(y));            /* no view, as its caller sees it */
   return give_outs(c, 3, (heed_tensor *[]){y, outs[1], weigh});
 }
 

@@ -239,8 +239,8 @@ static void take_history (heed_tensor *t, node *n, int output) {
 
 /* Would what t is a view of hear of a change in place? If it has a history, it has to. */
 bool history_hears (const heed_tensor *t, bool recorded, heed_op op) {
-  if (!t->cx->recording || !t->unheard || t->base == NULL || t->base->store != t->store ||
-      (!recorded && t->base->node == NULL))
+  const heed_tensor *whole = tensor_whole(t);
+  if (!t->cx->recording || !t->unheard || whole == NULL || (!recorded && whole->node == NULL))
     return true;
   return core_fail(t->cx, "%s_: a view that was made without gradients is changed in place; make "
                    "it again, or use heed.no_grad", core_op_name(op));
