@@ -1653,7 +1653,9 @@ heed.detach = Tensor.detach
 function Tensor:requires_grad_(yes) end
 heed.requires_grad_ = Tensor.requires_grad_
 
----f(...), with nothing recorded. Calls may be nested, and errors pass through.
+---f(...), with nothing recorded. Calls may be nested, and errors pass through. A view that is made
+---so has no history, and can't be changed in place outside; it keeps what it is a view of, history
+---included, until a `detach()` lets go.
 ---> heed.no_grad(function(x) return x + 1 end, heed.tensor{1}) == {2}
 ---> heed.no_grad(heed.is_grad_enabled) == false
 ---@param f function
