@@ -88,7 +88,7 @@ PLAIN_CXX= -fPIC -fno-exceptions -fno-rtti -fvisibility=hidden -fno-threadsafe-s
   -Wall -Wextra -Wno-missing-field-initializers
 CUDA_FLAGS= -std=c++17 -O3 $(CARDS) --compress-mode=size -Isrc -I. \
   $(PLAIN_CXX:%=-Xcompiler=%)
-EMULATED= -std=gnu++17 -O2 -g $(PLAIN_CXX) -Wno-unknown-pragmas -ffp-contract=off -Isrc -I. \
+EMULATED= -std=gnu++17 -O2 -g1 $(PLAIN_CXX) -Wno-unknown-pragmas -ffp-contract=off -Isrc -I. \
   $(EMULATED_$(KIND))
 EMULATED_emulated-asan= -DHEED_CACHE=0 -fno-omit-frame-pointer -fno-sanitize-recover=all \
   -fsanitize=address,alignment,shift

@@ -36,7 +36,8 @@ static bool is_aligned (const operand *o) {
 /* After fusing, rank 1 with stride 1 is dense, with stride 0 one element for all. */
 static void set_kind (operand *o, const layout *at) {
   int64_t stride = at->rank == 0 ? 1 : at->stride[0];
-  o->kind = at->rank <= 1 && stride == 1 ? OPERAND_DENSE : OPERAND_SPLAT;
+  o->kind = at->rank > 1 || (stride != 0 && stride != 1) ? OPERAND_STRIDED
+          : stride == 1 ? OPERAND_DENSE : OPERAND_SPLAT;
   for (int i = 0; i < at->rank; i++) o->stride[i] = at->stride[i];
 }
 
@@ -45,9 +46,11 @@ static void set_kind (operand *o, const layout *at) {
 static bool goes_by_fours (const job *j, int n) {
   const operand *y = &j->at[0];
   bool output = y->type == HEED_BOOL ? (uintptr_t)y->data % EACH == 0 : is_aligned(y);
-  if (j->rank > 1 || y->kind != OPERAND_DENSE || !output) return false;
-  for (int i = 1; i < n; i++)
-    if (j->at[i].kind == OPERAND_DENSE && !is_aligned(&j->at[i])) return false;
+  if (y->kind != OPERAND_DENSE || !output) return false;
+  for (int i = 1; i < n; i++) {
+    const operand *x = &j->at[i];
+    if (x->kind == OPERAND_STRIDED || (x->kind == OPERAND_DENSE && !is_aligned(x))) return false;
+  }
   return true;
 }
 

@@ -14,12 +14,14 @@
 #define OPERANDS 6                 /* most: out, g, a, b, c, y */
 #define EACH 4                     /* elements that are read at once */
 
-typedef enum operand_kind { OPERAND_NUMBER, OPERAND_SPLAT, OPERAND_DENSE } operand_kind;
+typedef enum operand_kind {
+  OPERAND_NUMBER, OPERAND_SPLAT, OPERAND_DENSE, OPERAND_STRIDED
+} operand_kind;
 
 typedef struct operand {
   void *data;
   heed_type type;
-  operand_kind kind;               /* where all are dense, one may be one element for all */
+  operand_kind kind;               /* SPLAT: one element for all */
   union { double f; int64_t i; };  /* a number, as the computing type has it */
   int64_t stride[HEED_RANK];
 } operand;

@@ -83,6 +83,12 @@ static view input (const row *r, heed_type type, int i, int rank, const int64_t 
 }
 
 
+static view every_second (view v) {
+  v.at = layout_narrow(&v.at, 0, 0, v.at.size[0] / 2, 2);
+  return v;
+}
+
+
 static void spoil (view *v) {
   static const double ends[] = {0, -0.0, INFINITY, -INFINITY, NAN, 1, -1, 1e-40, 88, -88, 1e30};
   if (!scalar_is_float(v->type)) return;
@@ -114,6 +120,13 @@ static void value (both *b, const row *r, heed_type type) {
   w.in[0].at = layout_transpose(&w.in[0].at, 0, 1);
   if (r->inputs > 1) { w.in[1].at.stride[0] = 0; w.in[r->inputs - 1].at.stride[1] = 0; }
   same(b, name, &w, tolerance);
+  snprintf(name, sizeof name, "%s of %s, one step", r->name, scalar_names[type]);
+  for (int i = 0; i <= r->inputs; i++) {
+    prepare(r, &w, type, 1, SIZES(203));
+    if (i == r->inputs) w.out[0] = every_second(fresh(w.out[0].type, 1, SIZES(406)));
+    else w.in[i] = every_second(input(r, type, i, 1, SIZES(406)));
+    same(b, name, &w, tolerance);
+  }
   snprintf(name, sizeof name, "%s of %s, a number", r->name, scalar_names[type]);
   prepare(r, &w, type, 1, SIZES(50));
   w.in[r->inputs - 1] = (view){.value = {.type = HEED_INT64, .i = 2}};

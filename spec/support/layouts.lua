@@ -26,6 +26,14 @@ function layouts.reversed(list, dtype)
   return layouts.dense(list, dtype):flip(3)[{{}, {}, {4, 1, -1}}]
 end
 
+-- One step for all axes: it fuses to a single one.
+function layouts.stepped(list, dtype)
+  local wide = heed.zeros(2, 3, 4, 2, {dtype = dtype})
+  local part = wide:select(4, 2)
+  part:copy_(layouts.dense(list, dtype))
+  return part
+end
+
 -- The views alone, for gradients: from a leaf of shape (2, 3, 4) to one of these layouts.
 layouts.views = {
   dense = function(x) return x end,
@@ -33,9 +41,10 @@ layouts.views = {
   sliced = function(x) return x[{{}, {1, 3, 2}, {2, 4}}] end,
   broadcast = function(x) return x:narrow(2, 1, 1):expand(2, 5, 4) end,
   reversed = function(x) return x[{{}, {}, {4, 1, -1}}] end,
+  stepped = function(x) return x:flatten()[{{1, 23, 2}}]:reshape(3, 4) end,
 }
 
-layouts.names = {"dense", "transposed", "sliced", "reversed"}
+layouts.names = {"dense", "transposed", "sliced", "reversed", "stepped"}
 
 -- The levels that this processor has.
 function layouts.levels()

@@ -174,8 +174,8 @@ static heed_op quicker (const work *w, heed_type as) {
 static bool has_large_angle (cpu *self, const work *w, const view *v, heed_type as) {
   stream s;
   float room[CHUNK], largest = 0;
-  int64_t numel = layout_numel(&w->out[0].at);
   if ((w->op != HEED_sin && w->op != HEED_cos) || as == HEED_FLOAT64) return false;
+  int64_t numel = layout_numel(&w->out[0].at);
   stream_open(&s, v, HEED_FLOAT32);
   for (int64_t from = 0; from < numel && largest < LARGE_ANGLE; from += CHUNK) {
     int64_t n = numel - from < CHUNK ? numel - from : CHUNK;
