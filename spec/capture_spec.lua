@@ -78,6 +78,153 @@ describe("capture", function()
     end
   end)
 
+  -- f and its capture on tensors of their own, call by call: weights, gradients, results.
+  local function same_as_eager(calls, make)
+    local seen = {}
+    for pass = 1, 2 do
+      heed.manual_seed(3)
+      local w = heed.tensor({1, 2, 3}, {dtype = "float32", requires_grad = true})
+      local other = pass == 1 and function(f) return f end or heed.capture
+      local call = make(w, other)
+      for i = 1, calls do
+        local y = call(i)
+        local now = {w:totable(), w.grad and w.grad:totable() or "none",
+                     heed.is_tensor(y) and y:totable() or y or "none"}
+        if pass == 1 then seen[i] = now else assert.same(seen[i], now, "call " .. i) end
+      end
+    end
+  end
+
+  local function ones(n, x) return heed.full({n, 3}, x * 1.0) end
+
+  local function stepping(w, opt)
+    return function(x)
+      opt:zero_grad()
+      local loss = (x * w):square():sum()
+      loss:backward()
+      opt:step()
+      return loss
+    end
+  end
+
+  it("counts steps across shapes, eager calls and loaded states", function()
+    for _, make in pairs(OPTIMISERS) do
+      same_as_eager(14, function(w, other)
+        local opt = make({w})
+        local eager = stepping(w, opt)
+        local step, kept = other(eager), nil
+        return function(i)
+          if i == 6 then
+            kept = opt:state()
+            for name, t in pairs(kept) do kept[name] = t:clone() end
+          end
+          if i == 9 then opt:load_state(kept) end
+          if i == 11 then opt.options.eps, opt.options.weight_decay = 1e-3, 0.1 end
+          return (i % 5 == 4 and eager or step)(ones(1 + i % 2, i / 10))
+        end
+      end)
+    end
+  end)
+
+  it("leaves the gradients that the function leaves", function()
+    same_as_eager(12, function(w, other)          -- two batches to a step, which is taken outside
+      local opt = optim.Adam({w}, {lr = 0.1})
+      local push = other(function(x) (x * w):square():sum():backward() end)
+      return function(i)
+        if i % 2 == 1 then opt:zero_grad() end
+        push(ones(2, i / 10))
+        if i % 2 == 0 then opt:step() end
+      end
+    end)
+    same_as_eager(8, function(w, other)           -- gradients set to 0, not forgotten
+      local opt = optim.SGD({w}, {lr = 0.1})
+      local push = other(function(x)
+        opt:zero_grad{set_to_none = false}
+        return (x * w):square():sum():backward()
+      end)
+      return function(i)
+        if i == 5 then w.grad = nil end
+        push(ones(2, i / 10))
+        opt:step()
+      end
+    end)
+  end)
+
+  it("holds what it works on, and notices other memory", function()
+    local w = heed.ones(4, 4)
+    local f = heed.capture(function(x) w:add_(1) return w * x end)
+    for _ = 1, 3 do f(heed.ones(4, 4)) end
+    w:release()
+    local others = {}
+    for i = 1, 60 do others[i] = heed.zeros(4, 4) end
+    pcall(f, heed.ones(4, 4))
+    for _, t in ipairs(others) do assert.equal(0, t:sum():item()) end
+    same_as_eager(10, function(v, other)
+      local opt = optim.Adam({v}, {lr = 0.1})
+      local step = other(stepping(v, opt))
+      return function(i)
+        if i == 4 or i == 7 then heed.no_grad(v.set_, v, v:detach() * 2) end
+        if i == 6 then v:requires_grad_(false) v:requires_grad_(true) end
+        return step(ones(2, i / 10))
+      end
+    end)
+  end)
+
+  it("keeps calls apart that are different", function()
+    local f = heed.capture(function(x, k) return x + (type(k) == "table" and k.by or k) end)
+    local function sum(...) return f(heed.zeros(1, {dtype = "float64"}), ...):item() end
+    for _ = 1, 3 do
+      for _, k in ipairs{0.3, 0.1 + 0.2, 3, 3.0} do assert.equal(k, sum(k)) end
+    end
+    local t = {}
+    for i = 1, 4 do
+      t.by = heed.tensor(i)
+      assert.equal(i, sum(t))
+      assert.equal(i + 0.5, sum{by = heed.tensor(i + 0.5)})
+      assert.equal(i, sum{by = i})
+    end
+    local g = heed.capture(function(x, ...) return x + select("#", ...) end)
+    for _ = 1, 3 do
+      assert.equal(1, g(heed.zeros(1), "a; string b"):item())
+      assert.equal(2, g(heed.zeros(1), "a", "b"):item())
+    end
+  end)
+
+  it("changes its arguments, and gives results that may be released", function()
+    same_as_eager(5, function(_, other)
+      local x = heed.zeros(3)
+      local f = other(function(a, b) a:add_(1) return a + b end)
+      return function()
+        local y <close> = f(x, x)
+        return {x:totable(), y:totable()}
+      end
+    end)
+    same_as_eager(5, function(w, other)           -- an argument that is trained
+      local f = other(function(a) return (a * a):sum():backward() end)
+      return function() f(w) end
+    end)
+  end)
+
+  it("reads the processor's tensors anew", function()
+    same_as_eager(12, function(_, other)
+      local scale = heed.tensor(1.0, {device = "cpu"})
+      local f = other(function(x) return (x:to(heed.default_device()) * scale):sum() end)
+      return function(i)
+        if i % 3 == 0 then scale:fill_(i) end
+        return f(heed.full({3}, i * 1.0, {device = "cpu"}))
+      end
+    end)
+  end)
+
+  it("moves an optimiser's memory with the parameters", function()
+    local layer = nn.Linear(2, 2)
+    local opt = optim.Adam(layer:parameters())
+    layer(heed.ones(1, 2)):sum():backward()
+    opt:step()
+    layer:to("float64")
+    assert.equal("float64", opt:state()["exp_avg.1"].dtype)
+  end)
+
   if heed.default_device() ~= "cpu" then
     it("refuses what reads a value back, and goes on without", function()
       local f = heed.capture(function(x) return x:sum():item() end)

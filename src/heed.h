@@ -374,12 +374,21 @@ HEED_API bool heed_cuda_after (heed_tensor *t, void *stream);
 /*
 ** Captured work: kept instead of done, with the memory that it uses, and done again by every
 ** replay. All of it is on one card. Its optimisers' steps are counted from 0; their numbers
-** count on by themselves.
+** count on by themselves. A graph holds the tensors that it works on, and leaves gradients in
+** leaves as the work does. STALE: a tensor has got other memory since, or one of the host's was
+** changed; APART: a leaf has not the gradient, or the lack of one, that the work began with. In
+** both cases a replay does not do what the work itself would do now.
 */
 typedef struct heed_graph heed_graph;
 
+typedef enum heed_graph_state {
+  HEED_GRAPH_READY, HEED_GRAPH_APART, HEED_GRAPH_STALE
+} heed_graph_state;
+
 HEED_API bool heed_cuda_capture (heed_context *cx, int index);
 HEED_API heed_graph *heed_cuda_capture_end (heed_context *cx);       /* NULL for a failure */
+HEED_API heed_graph_state heed_cuda_graph_state (const heed_graph *g);
+HEED_API bool heed_cuda_graph_changes (const heed_graph *g, const heed_tensor *t);
 HEED_API bool heed_cuda_replay (heed_context *cx, heed_graph *g);
 HEED_API bool heed_cuda_set_step (heed_context *cx, heed_graph *g, int which,
                                   const heed_step *step);

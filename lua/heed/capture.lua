@@ -18,17 +18,81 @@ local fail, is_tensor = heed.fail, heed.is_tensor
 local capture = {}
 
 local MOST_CARDS <const> = 16
+local MOST_RECORDINGS <const> = 8         -- of one kind of call
 
 
--- What tells one kind of call from another: shapes and types of tensors, values of all else.
-local function key_of(args)
-  local parts = {}
-  for i = 1, args.n do
-    local x = args[i]
-    parts[i] = is_tensor(x) and ("%s %s %s"):format(x.dtype, x.device, tostring(x.shape))
-               or ("%s %s"):format(math.type(x) or type(x), tostring(x))
+-- A value as text that no other value has; what lives in memory by its place there.
+local function told(x)
+  if math.type(x) == "float" then return ("%a"):format(x) end
+  if type(x) == "string" then return ("%q"):format(x) end
+  local plain = x == nil or type(x) == "boolean" or type(x) == "number"
+  return plain and tostring(x) or ("%p"):format(x)
+end
+
+
+-- Keys of a table in an order of their own.
+local function keys_of(t)
+  local keys = {}
+  for key in pairs(t) do keys[#keys + 1] = key end
+  table.sort(keys, function(a, b)
+    if type(a) ~= type(b) then return type(a) < type(b) end
+    if type(a) == "number" or type(a) == "string" then return a < b end
+    return ("%p"):format(a) < ("%p"):format(b)
+  end)
+  return keys
+end
+
+
+local function is_plain(x) return type(x) == "table" and getmetatable(x) == nil end
+
+
+-- Reads x into a call: what tells its kind from others (types and shapes of tensors, what plain
+-- tables hold, values of all else), and its tensors, each once.
+local function read(call, x)
+  local parts = call.parts
+  local number = call.number[x]
+  if number then
+    parts[#parts + 1] = "#" .. number
+  elseif is_tensor(x) or is_plain(x) then
+    call.count = call.count + 1
+    call.number[x] = call.count
+    if is_tensor(x) then
+      call.tensors[#call.tensors + 1] = x
+      call.trained = call.trained or x.requires_grad
+      parts[#parts + 1] = ("%s %s %s"):format(x.dtype, x.device, tostring(x.shape))
+    else
+      parts[#parts + 1] = "{"
+      for _, key in ipairs(keys_of(x)) do
+        read(call, key)
+        read(call, x[key])
+      end
+      parts[#parts + 1] = "}"
+    end
+  else
+    parts[#parts + 1] = told(x)
   end
-  return table.concat(parts, "; ")
+end
+
+
+local function read_call(...)
+  local call = {args = table.pack(...), parts = {}, tensors = {}, number = {}, count = 0}
+  for i = 1, call.args.n do read(call, call.args[i]) end
+  call.parts[#call.parts + 1] = tostring(heed.is_grad_enabled())
+  call.key = table.concat(call.parts, "; ")
+  return call
+end
+
+
+-- x with each tensor's twin in its place, in tables too.
+local function with_twins(x, twins)
+  if not is_tensor(x) and not is_plain(x) then return x end
+  local twin = twins[x]
+  if twin == nil then
+    twin = {}
+    twins[x] = twin
+    for key, value in pairs(x) do twin[with_twins(key, twins)] = with_twins(value, twins) end
+  end
+  return twin
 end
 
 
@@ -52,86 +116,117 @@ local function card_since(before)
 end
 
 
--- Copies that stay where they are: what a replay reads.
-local function buffers_of(args)
-  local buffers = {n = args.n}
-  for i = 1, args.n do
-    buffers[i] = is_tensor(args[i]) and heed.keep(args[i]:detach():clone()) or args[i]
+-- What a replay reads, and what it writes: copies of the call's tensors that stay where they are.
+local function buffers_of(call)
+  local buffers, twins = {}, {}
+  for i, t in ipairs(call.tensors) do
+    buffers[i] = heed.keep(t:detach():clone())
+    twins[t] = buffers[i]
   end
-  return buffers
-end
-
-
-local function refill(buffers, args)
-  for i = 1, args.n do
-    if is_tensor(args[i]) then buffers[i]:copy_(args[i]:detach()) end
-  end
-end
-
-
-local function plain(results)
-  for i = 1, results.n do
-    if is_tensor(results[i]) then results[i] = heed.keep(results[i]:detach()) end
-  end
-  return results
+  return buffers, with_twins(call.args, twins)
 end
 
 
 -- Runs f while its work is kept; what optimisers do besides, they note in capture.notes.
-local function record(f, card, args)
-  local r = {buffers = buffers_of(args)}
+local function record(f, card, call)
+  local buffers, args = buffers_of(call)
+  local r = {buffers = buffers, args = args, changed = {}}
   core.capture_begin(card)
   capture.notes = {}
-  local results = table.pack(pcall(f, table.unpack(r.buffers, 1, args.n)))
+  local results = table.pack(pcall(f, table.unpack(args, 1, args.n)))
   r.notes, capture.notes = capture.notes, nil
   local ended, graph = pcall(core.capture_end)
   if not results[1] then error(results[2], 0) end
   if not ended then error(graph, 0) end
-  r.graph, r.results = graph, plain(table.pack(table.unpack(results, 2, results.n)))
+  r.graph, r.results = graph, table.pack(table.unpack(results, 2, results.n))
+  for i = 1, r.results.n do
+    if is_tensor(r.results[i]) then r.results[i] = heed.keep(r.results[i]:detach()) end
+  end
+  for i, t in ipairs(buffers) do
+    if core.graph_changes(graph, t) then r.changed[#r.changed + 1] = i end
+  end
   return r
 end
 
 
-local function replay(r, args)
-  if r.replayed then
-    refill(r.buffers, args)
-    for which, again in ipairs(r.notes) do
-      local step = again()
-      if step then core.replay_step(r.graph, which - 1, step) end
+-- Would r do now what f would? "apart": not now, but perhaps later; "stale": never again.
+local function state_of(r)
+  for _, note in ipairs(r.notes) do
+    if not note.ready() then return "stale" end
+  end
+  return core.graph_state(r.graph)
+end
+
+
+-- Brings the numbers of optimisers' steps up to date.
+local function step_on(r)
+  for which, note in ipairs(r.notes) do
+    local step = note.again()
+    if step then core.replay_step(r.graph, which - 1, step) end
+  end
+end
+
+
+local function replay(r, call)
+  core.replay(r.graph)
+  for _, i in ipairs(r.changed) do call.tensors[i]:copy_(r.buffers[i]) end
+  local results = table.move(r.results, 1, r.results.n, 1, {})
+  for i = 1, r.results.n do
+    if is_tensor(results[i]) then results[i] = results[i]:detach() end
+  end
+  return table.unpack(results, 1, r.results.n)
+end
+
+
+-- One of a kind's recordings that fits, given the call's tensors; or a new one; nil after many
+-- that did not.
+local function fitting(kind, f, call)
+  for i = #kind, 1, -1 do
+    local r = kind[i]
+    for k, t in ipairs(call.tensors) do r.buffers[k]:copy_(t) end
+    local state = state_of(r)
+    if state == "ready" then
+      step_on(r)
+      return r
+    elseif state == "stale" then
+      table.remove(kind, i)
     end
   end
-  r.replayed = true
-  core.replay(r.graph)
-  return table.unpack(r.results, 1, r.results.n)
+  if kind.made == MOST_RECORDINGS then return nil end
+  kind.made = kind.made + 1
+  local r = record(f, kind.card, call)
+  kind[#kind + 1] = r
+  return r
 end
 
 
 ---f, for calls whose work on a card is always the same: a training step, say. The first call of a
----kind (types and shapes of its tensors, values of its other arguments) runs f, the second keeps
----what f does on the card, and from then on that is done again in one go, without Lua. So f
----must not read values back or work elsewhere, and whatever else it does happens only twice.
----Results are overwritten by the next call. On the processor f is simply called.
+---kind (types and shapes of its tensors, also in plain tables; values of all else) runs f, the
+---second keeps what f does on the card, and from then on that is done again in one go, without
+---Lua. So f must not read values back or work elsewhere, and whatever else it does happens only
+---twice; what modules hold besides tensors, such as train() and eval(), stays as it was. Where a
+---replay would not do what f does (a parameter was moved, gradients are there that were not), the
+---work is kept anew. Where that happens again and again, and for arguments that require grad, f is
+---called, as it is on the processor. Results have no history; they and gradients are overwritten
+---by the next call.
 ---@param f function
 ---@return function
 function capture.capture(f)
   options.callable("capture", "f", f)
   local known = {}
   return function(...)
-    local args = table.pack(...)
-    local key = key_of(args)
-    local now = known[key]
-    if now == nil then
+    local call = read_call(...)
+    local kind = known[call.key]
+    if kind == nil and not call.trained then
       local before = works()
       local results = table.pack(f(...))
-      known[key] = card_since(before) or false
+      local card = card_since(before)
+      known[call.key] = card and {card = card, made = 0} or false
       return table.unpack(results, 1, results.n)
     end
-    if not now then return f(...) end
-    if type(now) == "number" then
-      now = record(f, now, args)
-      known[key] = now
-    end
-    return replay(now, args)
+    local r = kind and not call.trained and fitting(kind, f, call)
+    if not r then return f(...) end
+    return replay(r, call)
   end
 end
 

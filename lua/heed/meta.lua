@@ -1802,12 +1802,15 @@ function heed.default_device(name) end
 ---@return string
 function heed.level(name) end
 
----f for calls whose work on a card is always the same, a training step say: the first call of a
----kind (types and shapes of its tensors, values of its other arguments) runs f, the second keeps
----what f does on the card, and from then on that is done again in one go, without Lua. So f may
----not read values back or work elsewhere, and whatever else it does happens only twice. Rates of
----optimisers may change between calls. Results are overwritten by the next call. On the processor
----f is simply called.
+---f, for calls whose work on a card is always the same: a training step, say. The first call of a
+---kind (types and shapes of its tensors, also in plain tables; values of all else) runs f, the
+---second keeps what f does on the card, and from then on that is done again in one go, without
+---Lua. So f must not read values back or work elsewhere, and whatever else it does happens only
+---twice; what modules hold besides tensors, such as train() and eval(), stays as it was. Where a
+---replay would not do what f does (a parameter was moved, gradients are there that were not), the
+---work is kept anew. Where that happens again and again, and for arguments that require grad, f is
+---called, as it is on the processor. Results have no history; they and gradients are overwritten
+---by the next call.
 ---> heed.capture(function(x) return x + 1 end)(heed.tensor{1, 2}) == {2, 3}
 ---> heed.capture(5) raises "capture"
 ---@param f function

@@ -94,13 +94,26 @@ local function check_options(who, o)
 end
 
 
+-- What is remembered goes where the parameters went.
+local function follow(self)
+  for i, p in ipairs(self.parameters) do
+    for _, list in ipairs(self.memory) do
+      if list[i] then
+        list[i] = list[i]:to(p.device):to(p.dtype)
+        heed.keep(list[i])
+      end
+    end
+  end
+end
+
+
 -- `names` are those of what is remembered for each parameter.
 local function make(kind, who, parameters, o, names)
   check_parameters(who, parameters)
   check_trainable(who, parameters)
   check_options(who, o)
   local self = setmetatable({
-    kind = kind, lr = o.lr, names = names, options = o, parameters = {}, moves = parameter.moves,
+    kind = kind, lr = o.lr, names = names, options = o, parameters = {},
     gradients = {}, counts = {}, memory = {},
   }, Optimizer)
   for k in ipairs(names) do self.memory[k] = {} end
@@ -108,6 +121,7 @@ local function make(kind, who, parameters, o, names)
     self.parameters[i], self.gradients[i], self.counts[i] = p, false, 0
     for k in ipairs(names) do self.memory[k][i] = false end
   end
+  parameter.on_move(self, follow)
   return self
 end
 
@@ -174,39 +188,65 @@ local function remember(self, i)
     if not list[i] then
       list[i] = heed.zeros_like(self.parameters[i])
       heed.keep(list[i])
+      self.made = true             -- in this step
     end
   end
 end
 
 
--- What is remembered goes where the parameters went.
-local function follow(self)
-  for i, p in ipairs(self.parameters) do
-    for _, list in ipairs(self.memory) do
-      if list[i] then
-        list[i] = list[i]:to(p.device):to(p.dtype)
-        heed.keep(list[i])
-      end
-    end
-  end
-  self.moves = parameter.moves
+-- The numbers of a step, as the card has them.
+local function numbers_of(self, step)
+  local o = self.options
+  local betas = o.betas or {0, 0}
+  return {step = step, lr = self.lr, beta1 = betas[1], beta2 = betas[2], eps = o.eps,
+          weight_decay = o.weight_decay, momentum = o.momentum, dampening = o.dampening}
 end
 
 
--- A captured step counts on by itself; each replay, Lua keeps up and tells of another rate.
+local function same_numbers(a, b)
+  for name, value in pairs(a) do
+    if b[name] ~= value then return false end
+  end
+  return true
+end
+
+
+local function copied(lists)
+  local copies = {}
+  for k, list in ipairs(lists) do copies[k] = table.move(list, 1, #list, 1, {}) end
+  return copies
+end
+
+
+-- A captured step counts on by itself. For each replay Lua keeps up, and tells of other numbers;
+-- it can't be done again with other memory, after parameters came apart, or if it made the memory.
 local function note(self, number, gradients)
-  local moved, lr, counts = {}, self.lr, self.counts
+  local moved, memory, made = {}, copied(self.memory), self.made
+  local last = numbers_of(self, number)
   for i, g in ipairs(gradients) do
     if g then moved[#moved + 1] = i end
   end
-  capture.notes[#capture.notes + 1] = function()
-    number = number + 1
-    for _, i in ipairs(moved) do counts[i] = counts[i] + 1 end
-    if self.lr == lr then return nil end
-    lr = self.lr
-    self.options.lr, self.options.step = lr, number
+  local function ready()
+    if made then return false end
+    for _, i in ipairs(moved) do
+      if self.counts[i] ~= self.counts[moved[1]] then return false end
+      for k, list in ipairs(memory) do
+        if self.memory[k][i] ~= list[i] then return false end
+      end
+    end
+    return true
+  end
+  local function again()
+    local step = self.counts[moved[1]] + 1
+    for _, i in ipairs(moved) do self.counts[i] = step end
+    last.step = last.step + 1
+    local now = numbers_of(self, step)
+    if same_numbers(now, last) then return nil end
+    last = now
+    self.options.lr, self.options.step = self.lr, step
     return self.options
   end
+  capture.notes[#capture.notes + 1] = {ready = ready, again = again}
 end
 
 
@@ -239,7 +279,7 @@ end
 function Optimizer:step()
   local parameters, gradients, counts = self.parameters, self.gradients, self.counts
   local number, apart
-  if self.moves ~= parameter.moves then follow(self) end
+  self.made = false
   for i = 1, #parameters do
     local g = parameters[i].grad
     gradients[i] = g or false

@@ -9,8 +9,7 @@
 #include <string.h>
 
 
-/* A card that is open, or is opened now; NULL after a message. */
-static device *card_at (heed_context *cx, const char *who, int index) {
+device *core_card (heed_context *cx, const char *who, int index) {
   char name[16];
   if (index < 0 || index >= CORE_GPUS)
     return core_fail(cx, "%s: there is no 'cuda:%d'", who, index);
@@ -19,13 +18,12 @@ static device *card_at (heed_context *cx, const char *who, int index) {
 }
 
 
-static bool done (heed_context *cx, const char *who, const char *why) {
+bool core_done (heed_context *cx, const char *who, const char *why) {
   return why == NULL || core_fail(cx, "%s: %s", who, why);
 }
 
 
-/* Whom a card's message is about: an operation that it told of late, or who asked now. */
-static const char *blamed (const device *d, const char *who) {
+const char *core_blamed (const device *d, const char *who) {
   return d->op == HEED_NOPS ? who : core_op_name(d->op);
 }
 
@@ -53,7 +51,7 @@ bool heed_cuda_properties (heed_context *cx, int index, heed_card *card) {
   if (why != NULL) return core_fail(cx, "properties: %s", why);
   if (index < 0 || index >= cx->cuda->count())
     return core_fail(cx, "properties: there is no 'cuda:%d'; cards count from 0", index);
-  if (!done(cx, "properties", cx->cuda->properties(index, &p))) return false;
+  if (!core_done(cx, "properties", cx->cuda->properties(index, &p))) return false;
   memcpy(card->name, p.name, sizeof card->name);
   card->memory = p.memory;
   card->major = p.major;
@@ -104,17 +102,17 @@ heed_tensor *heed_cuda_pin (heed_tensor *t) {
 
 bool heed_cuda_synchronize (heed_context *cx, int index) {
   if (cx == NULL) return false;
-  device *d = card_at(cx, "synchronize", index);
+  device *d = core_card(cx, "synchronize", index);
   if (d == NULL) return false;
   d->op = HEED_NOPS;
   const char *why = cx->cuda->wait(d);
-  return done(cx, blamed(d, "synchronize"), why);
+  return core_done(cx, core_blamed(d, "synchronize"), why);
 }
 
 
 bool heed_cuda_memory_now (heed_context *cx, int index, heed_cuda_memory *now) {
   cuda_memory m;
-  device *d = cx != NULL ? card_at(cx, "memory", index) : NULL;
+  device *d = cx != NULL ? core_card(cx, "memory", index) : NULL;
   if (d == NULL) return false;
   cx->cuda->memory(d, &m);
   *now = (heed_cuda_memory){m.live, m.cached, m.peak, m.limit, m.free, m.total};
@@ -123,21 +121,21 @@ bool heed_cuda_memory_now (heed_context *cx, int index, heed_cuda_memory *now) {
 
 
 bool heed_cuda_reset_peak (heed_context *cx, int index) {
-  device *d = cx != NULL ? card_at(cx, "reset_peak", index) : NULL;
+  device *d = cx != NULL ? core_card(cx, "reset_peak", index) : NULL;
   if (d != NULL) cx->cuda->reset_peak(d);
   return d != NULL;
 }
 
 
 bool heed_cuda_limit (heed_context *cx, int index, size_t bytes) {
-  device *d = cx != NULL ? card_at(cx, "limit", index) : NULL;
+  device *d = cx != NULL ? core_card(cx, "limit", index) : NULL;
   if (d != NULL) cx->cuda->limit(d, bytes);
   return d != NULL;
 }
 
 
 bool heed_cuda_trim (heed_context *cx, int index) {
-  device *d = cx != NULL ? card_at(cx, "empty_cache", index) : NULL;
+  device *d = cx != NULL ? core_card(cx, "empty_cache", index) : NULL;
   if (d != NULL) cx->cuda->trim(d);
   return d != NULL;
 }
@@ -153,19 +151,19 @@ bool heed_cuda_block (heed_context *cx, bool yes) {
 
 /* Its seed, and how many numbers were drawn. */
 bool heed_cuda_rng_get (heed_context *cx, int index, uint64_t state[2]) {
-  device *d = cx != NULL ? card_at(cx, "rng_state", index) : NULL;
-  return d != NULL && done(cx, "rng_state", cx->cuda->rng_get(d, state));
+  device *d = cx != NULL ? core_card(cx, "rng_state", index) : NULL;
+  return d != NULL && core_done(cx, "rng_state", cx->cuda->rng_get(d, state));
 }
 
 
 bool heed_cuda_rng_set (heed_context *cx, int index, const uint64_t state[2]) {
-  device *d = cx != NULL ? card_at(cx, "rng_state", index) : NULL;
-  return d != NULL && done(cx, "rng_state", cx->cuda->rng_set(d, state));
+  device *d = cx != NULL ? core_card(cx, "rng_state", index) : NULL;
+  return d != NULL && core_done(cx, "rng_state", cx->cuda->rng_set(d, state));
 }
 
 
 heed_moment *heed_cuda_moment (heed_context *cx, int index) {
-  device *d = cx != NULL ? card_at(cx, "elapsed", index) : NULL;
+  device *d = cx != NULL ? core_card(cx, "elapsed", index) : NULL;
   if (d == NULL) return NULL;
   cuda_moment *m = cx->cuda->moment(d);
   if (m == NULL) core_fail(cx, "elapsed: there is no memory for an event");
@@ -175,8 +173,8 @@ heed_moment *heed_cuda_moment (heed_context *cx, int index) {
 
 bool heed_cuda_between (heed_context *cx, int index, heed_moment *from, heed_moment *to,
                         double *seconds) {
-  device *d = cx != NULL ? card_at(cx, "elapsed", index) : NULL;
-  return d != NULL && done(cx, "elapsed", cx->cuda->between(d, (cuda_moment *)from,
+  device *d = cx != NULL ? core_card(cx, "elapsed", index) : NULL;
+  return d != NULL && core_done(cx, "elapsed", cx->cuda->between(d, (cuda_moment *)from,
                                                             (cuda_moment *)to, seconds));
 }
 
@@ -240,7 +238,7 @@ static bool may_meet (heed_context *cx, const char *who, const device *d) {
 
 
 void *heed_cuda_stream (heed_context *cx, int index) {
-  device *d = cx != NULL ? card_at(cx, "stream", index) : NULL;
+  device *d = cx != NULL ? core_card(cx, "stream", index) : NULL;
   return d != NULL ? cx->cuda->stream(d) : NULL;
 }
 
@@ -248,9 +246,9 @@ void *heed_cuda_stream (heed_context *cx, int index) {
 heed_tensor *heed_cuda_lend (heed_context *cx, int index, void *stream, heed_type type, int rank,
                              const int64_t *size, void *data,
                              void (*release) (void *self, void *data), void *self) {
-  device *d = cx != NULL ? card_at(cx, "lend", index) : NULL;
+  device *d = cx != NULL ? core_card(cx, "lend", index) : NULL;
   if (d == NULL || !may_meet(cx, "lend", d)) return NULL;
-  if (!done(cx, "lend", cx->cuda->after(d, stream))) return NULL;
+  if (!core_done(cx, "lend", cx->cuda->after(d, stream))) return NULL;
   loan *l = core_alloc(cx, sizeof *l);
   if (l == NULL) return NULL;
   *l = (loan){d, cx, stream, release, self, NULL, NULL};
@@ -271,81 +269,14 @@ static device *card_of (heed_tensor *t, const char *who) {
 
 void *heed_cuda_data (heed_tensor *t, void *stream) {
   device *d = card_of(t, "cuda_data");
-  if (d == NULL || !done(t->cx, "cuda_data", t->cx->cuda->before(d, stream))) return NULL;
+  if (d == NULL || !core_done(t->cx, "cuda_data", t->cx->cuda->before(d, stream))) return NULL;
   return tensor_seen(t).data;
 }
 
 
 bool heed_cuda_after (heed_tensor *t, void *stream) {
   device *d = card_of(t, "cuda_after");
-  return d != NULL && done(t->cx, "cuda_after", t->cx->cuda->after(d, stream));
-}
-
-/* }================================================================== */
-
-
-/*
-** {==================================================================
-** Captured work
-** ===================================================================
-*/
-
-struct heed_graph {
-  device *where;
-  cuda_recording *kept;
-};
-
-
-bool heed_cuda_capture (heed_context *cx, int index) {
-  device *d = cx != NULL ? card_at(cx, "capture", index) : NULL;
-  if (d == NULL) return false;
-  if (cx->captured != NULL)
-    return core_fail(cx, "capture: the work of %s is captured already", cx->captured->name);
-  if (!done(cx, "capture", cx->cuda->capture(d))) return false;
-  cx->captured = d;
-  return true;
-}
-
-
-heed_graph *heed_cuda_capture_end (heed_context *cx) {
-  const char *why = NULL;
-  if (cx == NULL || cx->captured == NULL) return NULL;
-  device *d = cx->captured;
-  cx->captured = NULL;
-  cuda_recording *kept = cx->cuda->capture_end(d, &why);
-  core_end_loans(cx);
-  heed_graph *g = kept != NULL ? core_alloc(cx, sizeof *g) : core_fail(cx, "capture: %s", why);
-  if (g == NULL && kept != NULL) cx->cuda->drop(d, kept);
-  if (g != NULL) *g = (heed_graph){d, kept};
-  return g;
-}
-
-
-bool heed_cuda_replay (heed_context *cx, heed_graph *g) {
-  if (cx == NULL || g == NULL) return false;
-  g->where->op = HEED_NOPS;
-  const char *why = cx->cuda->replay(g->where, g->kept);
-  return done(cx, blamed(g->where, "capture"), why);
-}
-
-
-bool heed_cuda_set_step (heed_context *cx, heed_graph *g, int which, const heed_step *step) {
-  if (cx == NULL || g == NULL) return false;
-  return done(cx, "capture", cx->cuda->set_step(g->where, g->kept, which, step));
-}
-
-
-void heed_cuda_drop_graph (heed_context *cx, heed_graph *g) {
-  if (cx == NULL || g == NULL) return;
-  cx->cuda->drop(g->where, g->kept);
-  core_free(cx, g, sizeof *g);
-}
-
-
-int64_t heed_works (heed_context *cx, int index) {
-  if (cx == NULL || index < -1 || index >= CORE_GPUS) return 0;
-  const device *d = index < 0 ? cx->cpu : cx->gpu[index];
-  return d != NULL ? d->works : 0;
+  return d != NULL && core_done(t->cx, "cuda_after", t->cx->cuda->after(d, stream));
 }
 
 /* }================================================================== */

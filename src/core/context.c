@@ -210,6 +210,7 @@ void core_left (heed_context *cx) {
 /* What outlives it keeps the context, without threads and caches. */
 void heed_close (heed_context *cx) {
   if (cx == NULL || cx->closing) return;
+  if (cx->graph != NULL) heed_cuda_drop_graph(cx, heed_cuda_capture_end(cx));
   cx->closing = true;
   heed_memory_trim(cx);
   pool_resize(cx->pool, 1);

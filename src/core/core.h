@@ -23,6 +23,7 @@ struct storage {
   void *data;
   int64_t version;
   heed_op changer;                 /* the op that changed it last, for the message */
+  int64_t graph;                   /* the number of the one that captured its making, or 0 */
   void (*release) (void *self, void *data);                  /* of foreign memory */
   void *self;
   storage *next;                   /* in the cache */
@@ -113,6 +114,8 @@ struct heed_context {
   device *gpu[CORE_GPUS];                  /* opened ones, by number */
   bool away;                               /* some are */
   device *captured;                        /* whose work is kept now, or NULL */
+  heed_graph *graph;                       /* … and in what */
+  int64_t graphs;                          /* that were begun: the number of the last */
   struct loan *returned;                   /* lent to a card, let go while it was captured */
   device *home;                            /* where what is made from nothing goes */
   device *here;                            /* where the call that runs works; else home */
@@ -157,7 +160,24 @@ device *core_device (heed_context *cx, const char *who, const char *name);
 const char *core_cuda_reason (heed_context *cx);     /* why there is no card; NULL: there is one */
 const cuda_door *core_cuda (heed_context *cx);       /* NULL: there is no cuda.so, see 'reason' */
 void core_cuda_close (heed_context *cx);
-void core_end_loans (heed_context *cx);              /* cards.c: that waited for a capture's end */
+
+/* cards.c */
+device *core_card (heed_context *cx, const char *who, int index);    /* that is open, or is opened
+                                             now; NULL after a message */
+bool core_done (heed_context *cx, const char *who, const char *why);      /* no 'why', no failure */
+const char *core_blamed (const device *d, const char *who);          /* whom its message is about:
+                                             an operation that it told of late, or who asked */
+void core_end_loans (heed_context *cx);              /* that waited for a capture's end */
+
+/* graph.c: what captured work finds there is kept for it, and looked at before a replay */
+void graph_see (heed_context *cx, heed_tensor *t);
+void graph_touch (node *leaf, bool read);            /* its gradient: 'read', or set */
+static inline void core_sees (heed_context *cx, heed_tensor *t) {
+  if (cx->graph != NULL && t != NULL) graph_see(cx, t);
+}
+static inline void core_touches (node *leaf, bool read) {
+  if (leaf->cx->graph != NULL) graph_touch(leaf, read);
+}
 
 /* storage.c */
 storage *storage_new (heed_context *cx, device *where, size_t bytes);    /* uninitialised; asks

@@ -232,6 +232,7 @@ storage *storage_new (heed_context *cx, device *where, size_t bytes) {
   storage *s = cached ? reuse(cx, class) : make(cx, where, bytes, room);
   if (s == NULL) return NULL;
   s->bytes = bytes;
+  s->graph = cx->graph != NULL ? cx->graphs : 0;
   if (where->host) count(&cx->memory, s->room);
   return s;
 }

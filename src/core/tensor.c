@@ -426,6 +426,7 @@ bool heed_write (heed_tensor *t, heed_type type, const void *data) {
   if (layout_overlaps_itself(&t->at))
     return core_fail(t->cx, "write: several positions of the tensor share one element");
   if (layout_numel(&t->at) == 0) return true;
+  core_sees(t->cx, t);
   if (t->type == HEED_BOOL && type == HEED_BOOL) type = HEED_UINT8;    /* where 2 is true too */
   bool good = !place_of(t)->host ? upload(t, type, data)
             : copy(t->cx, place_of(t), tensor_seen(t), seen_data(t, type, data));
@@ -489,7 +490,9 @@ bool heed_require_grad (heed_tensor *t, bool yes) {
 
 
 heed_tensor *heed_gradient (heed_tensor *t) {
-  return t != NULL && is_leaf_node(t->node) ? heed_keep(t->node->gradient) : NULL;
+  if (t == NULL || !is_leaf_node(t->node)) return NULL;
+  core_touches(t->node, true);
+  return heed_keep(t->node->gradient);
 }
 
 
@@ -510,6 +513,7 @@ static bool check_gradient (const heed_tensor *t, const heed_tensor *g) {
 
 static void put_gradient (node *leaf, heed_tensor *gradient) {
   heed_tensor *old = leaf->gradient;
+  core_touches(leaf, false);
   leaf->gradient = gradient;
   heed_drop(old);
 }
@@ -556,6 +560,8 @@ bool heed_take_over (heed_tensor *t, heed_tensor *from) {
   if (t == NULL || from == NULL) return false;
   if (from->cx != t->cx)
     return core_fail(t->cx, "take_over: the tensors belong to two contexts");
+  if (t->cx->graph != NULL)
+    return core_fail(t->cx, "set_: a tensor gets other memory while work is captured");
   if (is_leaf_node(t->node) && !check_float(from)) return false;
   if (!tensor_settle(from)) return false;
   renew_history(t, from);

@@ -48,6 +48,23 @@ static int l_replay (lua_State *L) {
 }
 
 
+/* graph_state(graph): "ready", "apart" or "stale": see heed.h */
+static int l_graph_state (lua_State *L) {
+  static const char *const names[] = {"ready", "apart", "stale"};
+  enter(L);
+  lua_pushstring(L, names[heed_cuda_graph_state(*graph_at(L, 1))]);
+  return 1;
+}
+
+
+/* graph_changes(graph, t): does the work change t? */
+static int l_graph_changes (lua_State *L) {
+  enter(L);
+  lua_pushboolean(L, heed_cuda_graph_changes(*graph_at(L, 1), check_tensor(L, 2)));
+  return 1;
+}
+
+
 /* replay_step(graph, which, options): the numbers of an optimiser's step from now on */
 static int l_replay_step (lua_State *L) {
   heed_context *cx = enter(L)->cx;
@@ -79,7 +96,8 @@ static int l_works (lua_State *L) {
 
 void open_graph (lua_State *L, int module) {
   static const luaL_Reg functions[] = {
-    {"capture_begin", l_capture_begin}, {"capture_end", l_capture_end}, {"replay", l_replay},
+    {"capture_begin", l_capture_begin}, {"capture_end", l_capture_end},
+    {"graph_changes", l_graph_changes}, {"graph_state", l_graph_state}, {"replay", l_replay},
     {"replay_step", l_replay_step}, {"works", l_works}, {NULL, NULL}
   };
   static const luaL_Reg own[] = {{"__gc", l_graph_gc}, {NULL, NULL}};

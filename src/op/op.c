@@ -247,6 +247,7 @@ static bool accept_tensor (heed_context *cx, const op_row *row, const heed_param
   if (t == NULL) return false;     /* a NULL that was passed on: its message stands */
   if (t->cx != cx)
     return core_fail(cx, "%s: argument '%s' belongs to another context", row->name, p->name);
+  core_sees(cx, t);
   *v = heed_t(t);
   return true;
 }
@@ -258,6 +259,7 @@ static bool accept_tensors (heed_context *cx, const op_row *row, const heed_para
     if (v->tensors[i] != NULL && v->tensors[i]->cx != cx)
       return core_fail(cx, "%s: entry %d of '%s' belongs to another context", row->name, i + 1,
                        p->name);
+    core_sees(cx, v->tensors[i]);
   }
   return true;
 }
@@ -574,6 +576,7 @@ bool heed_apply_in_place (heed_context *cx, heed_op op, const heed_value *given,
   }
   heed_tensor *t = given[0].tensor;
   if (!check_target(cx, name, t, cx->recording)) return false;
+  core_sees(cx, t);
   int mark = cx->ntemporaries;
   device *before = cx->here;
   cx->here = tensor_place(t);

@@ -88,11 +88,14 @@ static bool set_row (stepping *o, int i, heed_tensor *p, heed_tensor *g) {
   o->dense[i] = op_dense(p);
   g = op_dense(op_cast(g, p->type));
   if (o->dense[i] == NULL || g == NULL) return false;
+  core_sees(o->cx, p);
+  core_sees(o->cx, g);
   *row = (optimize_row){.type = p->type, .n = layout_numel(&p->at),
                         .parameter = data_of(o->dense[i]), .gradient = data_of(g)};
   for (int s = 0; s < o->states; s++) {
     heed_tensor *t = o->state != NULL && o->state[s] != NULL ? o->state[s][i] : NULL;
     if (!check_state(o->cx, o->kind, i, p, t)) return false;
+    core_sees(o->cx, t);
     row->state[s] = data_of(t);
   }
   return true;

@@ -363,6 +363,7 @@ static bool own_gradient (walk *w, arrival *a) {
 /* Later ones are added in place, so that a handle on the gradient sees them. */
 static bool add_gradient (walk *w, arrival *a) {
   heed_tensor *sum = a->leaf->gradient;
+  core_touches(a->leaf, true);
   if (sum == NULL || layout_overlaps_itself(&sum->at))
     return add_up(w->cx, &a->leaf->gradient, a->gradient);
   return heed_apply_in_place(w->cx, HEED_add, (heed_value[]){heed_t(sum), heed_t(a->gradient)}, 2);
@@ -433,6 +434,7 @@ static bool start (walk *w, heed_tensor *y, heed_tensor *seed) {
   cx->recording = false;
   work_beside(y);
   heed_tensor *g = first_gradient(y, seed);
+  core_sees(cx, g);
   w->cx = cx;
   w->outer = cx->walk;
   w->id = ++cx->walks;

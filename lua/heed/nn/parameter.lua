@@ -9,10 +9,8 @@ local options = require "heed.options"
 
 local parameter = {}
 
----How often modules have moved tensors to another type or device; optimisers look at it.
-parameter.moves = 0
-
 local roles = setmetatable({}, {__mode = "k"})   -- tensor -> "parameter" | "buffer"
+local followers = setmetatable({}, {__mode = "k"})
 local FLOATS = {float16 = true, bfloat16 = true, float32 = true, float64 = true}
 local OTHERS = {int64 = true, uint8 = true, bool = true}
 
@@ -106,7 +104,15 @@ function parameter.move(tensors, targets)
   heed.no_grad(function()
     for _, t in ipairs(tensors) do move(t, targets) end
   end)
-  parameter.moves = parameter.moves + 1
+  for who, follow in pairs(followers) do follow(who) end
+end
+
+
+---Calls `follow(who)` after every move, for as long as there is `who`: optimisers do.
+---@param who table
+---@param follow function
+function parameter.on_move(who, follow)
+  followers[who] = follow
 end
 
 
