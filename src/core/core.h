@@ -44,7 +44,7 @@ struct heed_tensor {
   node *node;                      /* NULL: no history */
   heed_tensor *base;               /* the handle that this is a view of, or NULL */
   bool unheard;                    /* a view made without gradients: it has no history */
-  node *base_node;                 /* base's node when this view's own was made (not counted) */
+  int64_t base_order;              /* of base's node when this view's own was made; 0: none */
 };
 
 /* A value that a gradient rule needs: a tensor without history, at a version. */
@@ -87,7 +87,7 @@ struct node {
   layout region;                   /* OVERLAY and VIEW: the part of the base, in its storage */
   layout whole; heed_type type;    /* of the base, or of the leaf */
   heed_custom custom;
-  bool freed;                      /* a walk without 'retain' went through */
+  bool freed;                      /* a walk without 'retain' went through: edges lead nowhere */
   /* while a walk runs: */
   heed_tensor **incoming;          /* gradient of each output, or NULL (lies behind the node) */
   int64_t walk;                    /* the walk that has seen it */
@@ -130,7 +130,7 @@ struct heed_context {
   void *free_small[SMALL_CLASSES];         /* cached blocks of core_alloc */
   size_t small;                            /* bytes of those */
   bool recording;
-  int64_t clock;                           /* order of the next node */
+  int64_t clock;                           /* order of the latest node, from 1 on */
   int64_t walks, nodes;
   node *dying;                             /* nodes that wait to be freed */
   bool burying;                            /* somebody frees them */
@@ -210,7 +210,7 @@ static inline heed_tensor *tensor_base (const heed_tensor *t) {
 /* Did that handle get a history that t's own knows nothing of? history_of makes it anew then. */
 static inline bool tensor_behind (const heed_tensor *t) {
   const heed_tensor *base = tensor_base(t);
-  return base != NULL && base->node != NULL && base->node != t->base_node;
+  return base != NULL && base->node != NULL && base->node->order != t->base_order;
 }
 /* For a device, with another layout of its storage (at->offset counted in storage). */
 static inline view tensor_seen_as (const heed_tensor *t, const layout *at) {
@@ -239,7 +239,8 @@ node *node_new (heed_context *cx, node_kind kind, heed_op op, int nedges, int ns
 void node_keep (node *n);
 void node_drop (node *n);                            /* frees a chain without recursion */
 node *node_leaf (heed_context *cx, const heed_tensor *t);
-void node_forget (node *n);                          /* drops saved values: 'freed' from now on */
+void node_forget (node *n);        /* drops saved values and inputs' nodes: 'freed' from now on */
+int64_t node_order (const node *n);                  /* 0: there is none */
 bool node_save (node *n, int i, const heed_tensor *t, bool value);   /* value false: shape only */
 heed_tensor *node_saved (node *n, int i);            /* a new handle without history; checks the
                                                         version; NULL and no message if absent */

@@ -23,7 +23,7 @@ node *node_new (heed_context *cx, node_kind kind, heed_op op, int nedges, int ns
   memset(n, 0, bytes);
   n->cx = cx;
   n->refs = 1;
-  n->order = cx->clock++;
+  n->order = ++cx->clock;
   n->kind = kind;
   n->op = op;
   n->nedges = nedges; n->nsaved = nsaved; n->noutputs = noutputs; n->nargs = nargs;
@@ -50,6 +50,9 @@ void node_keep (node *n) {
 }
 
 
+int64_t node_order (const node *n) { return n != NULL ? n->order : 0; }
+
+
 /*
 ** {==================================================================
 ** Freeing. Who drops a node's last owner while others are being freed only adds it to the
@@ -62,6 +65,15 @@ static void drop_saved (node *n) {
     storage *s = n->saved[i].store;
     n->saved[i].store = NULL;
     storage_drop(s);
+  }
+}
+
+
+static void drop_edges (node *n) {
+  for (int i = 0; i < n->nedges; i++) {
+    node *input = n->edges[i].node;
+    n->edges[i].node = NULL;
+    node_drop(input);
   }
 }
 
@@ -79,7 +91,7 @@ static void bury (node *n) {
   drop_saved(n);
   heed_drop(n->gradient);
   for (int i = 0; i < n->noutputs; i++) heed_drop(n->incoming[i]);
-  for (int i = 0; i < n->nedges; i++) node_drop(n->edges[i].node);
+  drop_edges(n);
   core_free(cx, n, size_of(n->nedges, n->nsaved, n->noutputs, n->nargs));
   cx->nodes--;
 }
@@ -106,6 +118,7 @@ void node_forget (node *n) {
   n->freed = true;
   release_custom(n);
   drop_saved(n);
+  drop_edges(n);
 }
 
 /* }================================================================== */

@@ -25,7 +25,8 @@ static heed_tensor *new_handle (heed_context *cx, heed_type type, const layout *
   t->number = false;
   t->value = (scalar){.type = HEED_INT64, .i = 0};
   t->output = 0;
-  t->node = t->base_node = NULL;
+  t->node = NULL;
+  t->base_order = 0;
   t->base = NULL;
   t->unheard = false;
   cx->tensors++;
@@ -130,7 +131,7 @@ heed_tensor *tensor_view (heed_tensor *t, const layout *at) {
   heed_tensor *whole = tensor_whole(t);
   y->unheard = !t->cx->recording || (whole != NULL && t->unheard);
   y->base = heed_keep(whole != NULL ? whole : t);        /* chains stay short */
-  y->base_node = y->base->node;
+  y->base_order = node_order(y->base->node);
   return y;
 }
 
@@ -147,7 +148,7 @@ heed_tensor *heed_alias (heed_tensor *t) {
   y->node = t->node;
   y->output = t->output;
   y->base = heed_keep(t->base);
-  y->base_node = t->base_node;
+  y->base_order = t->base_order;
   y->unheard = t->unheard;
   return y;
 }

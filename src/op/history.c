@@ -55,7 +55,7 @@ node *history_of (heed_tensor *t, int *output) {
     node_drop(t->node);
     t->node = n;
     t->output = 0;
-    t->base_node = t->base->node;
+    t->base_order = node_order(t->base->node);
   }
   *output = t->output;
   return t->node;
@@ -168,7 +168,7 @@ static bool attach (call *c, node *n, int results, int nedges, heed_tensor *cons
     node_drop(y->node);
     y->node = n;
     y->output = i;
-    if (y->base != NULL) y->base_node = y->base->node;
+    if (y->base != NULL) y->base_order = node_order(y->base->node);
   }
   return true;
 }

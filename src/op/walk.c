@@ -323,16 +323,20 @@ static void work_beside (const heed_tensor *t) {
   if (t != NULL && tensor_place(t) != NULL) t->cx->here = tensor_place(t);
 }
 
+static bool check_alive (const node *n) {
+  return !n->freed || core_fail(n->cx, "backward: the graph was freed by an earlier backward; "
+                                "give it {retain_graph = true}");
+}
+
+/* A rule of the user's may have walked over this very step, and freed it. */
 static bool visit_step (walk *w, node *n) {
   rule r = {.cx = w->cx, .op = n->op, .n = n, .args = n->args};
-  if (n->freed)
-    return core_fail(w->cx, "backward: the graph was freed by an earlier backward; "
-                     "give it {retain_graph = true}");
+  if (!check_alive(n)) return false;
   for (int i = 0; i < n->noutputs && i < OP_OUTS; i++) r.gs[i] = n->incoming[i];
   r.g = r.gs[0];
   int mark = w->cx->ntemporaries;
   for (int i = 0; i < n->noutputs; i++) work_beside(n->incoming[i]);
-  bool good = apply_rule(&r) && route(&r);
+  bool good = apply_rule(&r) && check_alive(n) && route(&r);
   while (w->cx->ntemporaries > mark) heed_drop(w->cx->temporaries[--w->cx->ntemporaries]);
   return good;
 }

@@ -1,0 +1,124 @@
+-- What a walk leaves behind: a graph that was walked holds nothing, and says so.
+
+local heed = require "heed"
+
+local function leaf(values)
+  return heed.tensor(values, {requires_grad = true, dtype = "float32"})
+end
+
+-- Steps of history that f's results hold by themselves.
+local function steps(f)
+  collectgarbage()
+  collectgarbage()
+  local before = heed.graph_nodes()
+  local kept = table.pack(f())
+  collectgarbage()
+  collectgarbage()
+  return heed.graph_nodes() - before, kept
+end
+
+local function refused(y)
+  assert.error_matches(function() y:sum():backward() end, "backward: the graph was freed.*retain")
+end
+
+
+describe("a graph that was walked", function()
+  local x = leaf{1, 2}
+
+  local function chain(n)
+    local y = x
+    for _ = 1, n do y = y * 1.5 end
+    return y:sum()
+  end
+
+  it("is let go, but for the step of what is kept", function()
+    assert.equal(1, (steps(function()
+      local y = chain(100)
+      y:backward()
+      return y
+    end)))
+    assert.equal(101, (steps(function()
+      local y = chain(100)
+      y:backward{retain_graph = true}
+      return y
+    end)))
+    assert.equal(1, (steps(function()
+      local y = chain(100)
+      heed.grad(y, x)
+      return y
+    end)))
+  end)
+
+  it("stays where no gradient came by", function()
+    local first = heed.custom {
+      forward = function(_, a, b) return a + b end, backward = function(_, g) return g end,
+    }
+    local z = x:exp()
+    first(x * 2, z):sum():backward()
+    x.grad = nil
+    z:sum():backward()
+    assert.is_true(x.grad:equal(x:detach():exp()))
+    refused(z)
+  end)
+
+  it("refuses a second walk, wherever that meets it", function()
+    local shared = x * 3
+    local base = shared * 1
+    local view, laid = base:select(1, 1), shared * 1
+    laid[1] = x:select(1, 2)
+    local double = heed.custom {
+      forward = function(_, a) return a * 2, a * 3 end,
+      backward = function(_, g, h) return g and g * 2 or h * 3 end,
+    }
+    local first, second = double(shared)
+    local _, weights, lse = heed.attention(shared:view(2, 1), shared:view(2, 1),
+                                           shared:view(2, 1), {weights = true, lse = true})
+    for _, y in ipairs {view, laid, first, lse} do y:sum():backward{retain_graph = true} end
+    for _, y in ipairs {view, laid, first, lse} do
+      pcall(function() y:sum():backward() end)
+      refused(y)
+    end
+    for _, y in ipairs {shared, base, second, weights, shared:exp(), base[{}]} do refused(y) end
+    base:add_(1)
+    refused(base)
+    refused(view)
+    assert.error_matches(function() heed.grad(second:sum(), x) end, "freed")
+    x.grad = nil
+  end)
+
+  it("may be part of a checkpoint's, or be walked again within a rule", function()
+    local y = heed.checkpoint(function(t) return (t * x):exp() end, x * 2)
+    y:sum():backward()
+    refused(y)
+    local again, z
+    again = heed.custom {
+      forward = function(_, a) return a * 2 end,
+      backward = function(_, g)
+        if z then
+          local walked = z
+          z = nil
+          walked:backward(heed.ones(2))
+        end
+        return g * 2
+      end,
+    }
+    z = again(x * 1)
+    refused(z)
+    x.grad = nil
+  end)
+
+  it("may be long, and is freed step by step", function()
+    local y = x
+    local n = heed.default_device() == "cpu" and 200000 or 3000
+    for i = 1, n do
+      y = y * 1.0
+      if i % 50000 == 0 then collectgarbage() end
+    end
+    y = y:sum()
+    y:backward()
+    collectgarbage()
+    collectgarbage()
+    assert.is_true(heed.graph_nodes() < 100)
+    refused(y)
+  end)
+end)
