@@ -146,6 +146,17 @@ describe("attention", function()
     end
   end)
 
+  it("takes lengths beyond the keys as all of them, and refuses lengths below 0", function()
+    local x, cpu = heed.randn(2, 3, 4, {device = "cpu"}), {device = "cpu"}
+    local y = heed.attention(x, x, x, {lengths = heed.tensor({99, 3}, cpu)})
+    assert.is_true(y:equal(heed.attention(x, x, x)))
+    local strided = heed.tensor({1, 2, -3, 4}, cpu)[{{1, 4, 2}}]
+    for n, lengths in pairs {heed.tensor({2, -1}, cpu), -2, strided} do
+      assert.error_matches(function() heed.attention(x, x, x, {lengths = lengths}) end,
+                           "attention: argument 'lengths': numbers of keys expected, got %-" .. n)
+    end
+  end)
+
   it("of nothing, and to nothing", function()
     for _, fused in ipairs{true, false} do
       local none = heed.attention(heed.zeros(1, 2, 0, 4), heed.ones(1, 2, 3, 4),

@@ -127,6 +127,18 @@ static bool check_operand (call *c, const attending *o, int i, const layout *to)
 }
 
 
+/* Beyond S a length means all keys. On a card, which nobody reads back, one below 0 means none. */
+static bool check_lengths (call *c, const heed_tensor *lengths) {
+  if (tensor_place(lengths) != c->cx->cpu) return true;
+  const int64_t *n = tensor_seen(lengths).data;
+  int64_t step = lengths->at.rank > 0 ? lengths->at.stride[0] : 0;
+  for (int64_t i = 0; i < layout_numel(&lengths->at); i++)
+    if (n[i * step] < 0)
+      return check_refuse(c, LENGTHS, "numbers of keys expected, got %" PRId64, n[i * step]);
+  return true;
+}
+
+
 static bool check_mask (call *c, attending *o) {
   layout weights = attention_shape(o, o->S), batch;
   heed_tensor *allowed = o->in[MASK], *bias = o->in[BIAS], *lengths = o->in[LENGTHS];
@@ -138,7 +150,8 @@ static bool check_mask (call *c, attending *o) {
   if (bias != NULL && (!check_float(c, BIAS) || !check_operand(c, o, BIAS, &weights))) return false;
   layout_dense(&batch, 1, &o->B);
   return lengths == NULL ||
-         (check_types(c, LENGTHS, HEED_INT64) && check_operand(c, o, LENGTHS, &batch));
+         (check_types(c, LENGTHS, HEED_INT64) && check_operand(c, o, LENGTHS, &batch) &&
+          check_lengths(c, lengths));
 }
 
 
