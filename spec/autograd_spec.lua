@@ -451,6 +451,10 @@ describe("custom", function()
   it("is refused without both rules", function()
     assert.error_matches(function() heed.custom{} end, "custom.*'forward' and 'backward'")
     assert.error_matches(function() heed.custom(5) end, "custom.*got 5")
+    assert.error_matches(function() heed.custom{forwards = print} end, "'forwards'.*'forward'")
+    assert.error_matches(function()
+      heed.custom{forward = print, backward = print, foo = 1}
+    end, "custom: unknown option 'foo'")
     assert.error_matches(function()
       heed.custom{forward = 1, backward = print}
     end, "custom.*function expected as forward")

@@ -312,12 +312,13 @@ end
 ---@param rules {forward: function, backward: function}
 ---@return function
 function heed.custom(rules)
-  if type(rules) ~= "table" or not rules.forward or not rules.backward then
+  local read = options.read("custom", rules, {forward = options.any, backward = options.any})
+  if not read.forward or not read.backward then
     fail("custom: a table with the functions 'forward' and 'backward' expected, got %s",
          options.kind(rules))
   end
-  local forward = options.callable("custom", "forward", rules.forward)
-  local backward = options.callable("custom", "backward", rules.backward)
+  local forward = options.callable("custom", "forward", read.forward)
+  local backward = options.callable("custom", "backward", read.backward)
   return function(...)
     local ctx, n = {}, select("#", ...)
     local results = pack(heed.no_grad(forward, ctx, ...))
