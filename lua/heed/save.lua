@@ -7,6 +7,7 @@
 local core = require "heed.core"
 local heed = require "heed"
 local npy = require "heed.npy"
+local options = require "heed.options"
 local safetensors = require "heed.safetensors"
 
 local M = {}
@@ -43,12 +44,23 @@ local function npy_pieces(tensor, metadata)
 end
 
 
+-- What has fields that are not its tensors, such as a module, has a method that lists these.
+local function refuse_object(value)
+  local class = getmetatable(value)
+  if type(class) ~= "table" or type(class.state) ~= "function" then return end
+  heed.fail("save: a table of tensors by name expected, got %s; its tensors are m:state()",
+    options.kind(value))
+end
+
+
 local function safetensors_pieces(tensors, metadata)
   if heed.is_tensor(tensors) then
     heed.fail("save: a table of tensors by name expected, or a path that ends in .npy")
   elseif type(tensors) ~= "table" then
     heed.fail("save: a table of tensors by name expected, got %s", type(tensors))
-  elseif metadata ~= nil and type(metadata) ~= "table" then
+  end
+  refuse_object(tensors)
+  if metadata ~= nil and type(metadata) ~= "table" then
     heed.fail("save: a table of strings expected as metadata, got %s", type(metadata))
   end
   return safetensors.encode(tensors, metadata)
