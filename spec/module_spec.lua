@@ -170,6 +170,11 @@ describe("a name that there is not", function()
     assert.matches("heed.plot: .* 'curve'", message(read(heed.plot, "curves")))
     assert.matches("heed.tasks: .* 'counting'", message(read(heed.tasks, "countin")))
     assert.matches("there is no 'quaternions'$", message(read(heed, "quaternions")))
+    local path = package.path
+    package.path = ""
+    local why = message(read(heed, "position"))
+    package.path = path
+    assert.matches("heed: there is no 'position' here: the module heed.position is not inst", why)
   end)
 
   it("is nil where programs look for metamethods and fields of tensors", function()

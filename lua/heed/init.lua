@@ -39,12 +39,15 @@ local homes = {
   position = "position", save = "save", tasks = "tasks", train = "train",
 }
 
+local function is_there(file)
+  return package.preload[file] or package.searchpath(file, package.path)
+end
+
 -- What there is, loaded or not.
 local function all_names()
   local names = {}
-  for _, t in ipairs{homes, heed} do
-    for name in pairs(t) do names[name] = true end
-  end
+  for name in pairs(heed) do names[name] = true end
+  for name, home in pairs(homes) do names[name] = is_there("heed." .. home) and true end
   return names
 end
 
@@ -52,8 +55,9 @@ end
 setmetatable(heed, {
   __index = function(_, name)
     local home = homes[name] and "heed." .. homes[name]
-    if not home or not (package.preload[home] or package.searchpath(home, package.path)) then
-      return require("heed.options").refuse_name("heed", name, all_names())
+    if not home then return require("heed.options").refuse_name("heed", name, all_names()) end
+    if not is_there(home) then
+      heed.fail("heed: there is no '%s' here: the module %s is not installed", name, home)
     end
     local part = require(home)
     if home == "heed.save" or home == "heed.capture" then part = part[name] end
