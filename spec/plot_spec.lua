@@ -58,6 +58,23 @@ describe("a heat map in ASCII", function()
     ]], p:text(false, 60))
   end)
 
+  it("has its own numbers in the cells, short or by a format", function()
+    local m = heed.tensor {{0.25, 1}, {nan, 1 / 3}}
+    assert.are.equal(unindent [[
+      .... 0.25 @@@@@@@ 1
+                :: 0.3333
+      0.25 .:-=+*#%@ 1
+    ]], plot.heat(m, {cells = true}):text(false, 40))
+    assert.are.equal(unindent [[
+      .. 0.2 @@ 1.0
+             :: 0.3
+      0.25 .:-=+*#%@ 1
+    ]], plot.heat(m, {cells = "%.1f"}):text(false, 40))
+    assert.are.equal(plot.heat(m):text(false, 40), plot.heat(m, {cells = false}):text(false, 40))
+    refuses("heat: a format for 0.25, such as '%.1f', expected as option cells, got the string",
+            plot.heat, m, {cells = "%d"})
+  end)
+
   it("writes long labels downwards where they don't fit", function()
     local p = plot.heat({{1, 2, 3, 3}}, {columns = {"to", "be", "écrit", "."}, title = "a"})
     assert.are.equal(unindent [[

@@ -152,6 +152,20 @@ local function cell_text(value)
 end
 
 
+-- The numbers themselves, by a format or short, as text of the cells; NaN has none.
+local function numbers_of(values, form)
+  return function(i, j)
+    local value = values[i][j]
+    if value ~= value then return "" end
+    if form == true then return value end
+    local good, text = pcall(string.format, form, value)
+    if good then return text end
+    heed.fail("heat: a format for %s, such as '%%.1f', expected as option cells, got %s",
+      as_text(value), kind(form))
+  end
+end
+
+
 local function truth(value)
   return value ~= nil and value ~= false and value ~= 0
 end
@@ -160,7 +174,8 @@ end
 ---@class heed.plot.heat
 ---@field rows? any[]|heed.Tensor labels of the rows
 ---@field columns? any[]|heed.Tensor labels of the columns
----@field cells? any[][]|heed.Tensor|fun(i: integer, j: integer): any text in the cells
+---@field cells? boolean|string|any[][]|heed.Tensor|fun(i: integer, j: integer): any text in the
+---cells: true for the numbers, a format such as "%.1f" for the numbers written so
 ---@field mark? any[][]|heed.Tensor|fun(i: integer, j: integer): boolean cells with red text
 ---@field min? number what the darkest colour stands for (the least value)
 ---@field max? number what the lightest colour stands for (the largest value)
@@ -181,7 +196,9 @@ function plot.heat(m, given)
   panel.rows = labels(given.rows, panel.height, "rows")
   panel.columns = labels(given.columns, panel.width, "columns")
   panel.marks = each_cell(panel, given.mark, "mark", truth)
-  panel.cells = each_cell(panel, given.cells, "cells", cell_text)
+  local cells = given.cells or nil
+  if cells == true or type(cells) == "string" then cells = numbers_of(values, cells) end
+  panel.cells = each_cell(panel, cells, "cells", cell_text)
     or each_cell(panel, panel.marks, "mark", function(marked) return marked and "x" or "" end)
   panel.min, panel.max = bounds("heat", values, given)
   panel.title = given.title and as_text(given.title)
