@@ -235,6 +235,22 @@ describe("clip_grad_norm", function()
     p.grad = heed.tensor{3.0, -4.0}
     assert.equal(4, optim.clip_grad_norm({p, q}, 1, {norm_type = math.huge}):item())
     assert.equal(0, optim.clip_grad_norm({q}, 1):item())
+    p.grad = heed.tensor{3.0, -4.0}
+    assert.equal(7, optim.clip_grad_norm({p}, 10, 1):item())
+    assert.equal(5, optim.clip_grad_norm({p}, 10, nil, {error_if_nonfinite = true}):item())
+    assert.matches("clip_grad_norm: .*'norm'", message(optim.clip_grad_norm, {p}, 1, {norm = 1}))
+    assert.matches("clip_grad_norm: .* string 'x'", message(optim.clip_grad_norm, {p}, 1, "x"))
+  end)
+
+  it("refuses a norm that is not finite, where it is told to", function()
+    local p = parameter(0.0, 0.0)
+    p.grad = heed.tensor{math.huge, 1.0}
+    assert.matches("clip_grad_norm: gradients whose norm is finite expected",
+                   message(optim.clip_grad_norm, {p}, 1, {error_if_nonfinite = true}))
+    assert.matches("infinite or NaN",
+                   message(optim.clip_grad_norm, {p}, 1, 2, {error_if_nonfinite = true}))
+    assert.same({math.huge, 1}, p.grad:totable())
+    assert.equal(math.huge, optim.clip_grad_norm({p}, 1):item())
   end)
 end)
 

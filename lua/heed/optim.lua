@@ -381,10 +381,15 @@ end
 ---Scales the gradients down so that their norm, taken over all of them, is at most `max`.
 ---@param parameters heed.Tensor[]
 ---@param max number
----@param given? {norm_type: number} 2 unless given
+---@param norm_type? number|table 2 unless given; or the options
+---@param given? {norm_type: number, error_if_nonfinite: boolean} whether a norm that is infinite
+---or NaN raises, which waits for a card
 ---@return heed.Tensor norm what it was, 0-dimensional
-function optim.clip_grad_norm(parameters, max, given)
-  local o = options.read("clip_grad_norm", given, {norm_type = 2})
+function optim.clip_grad_norm(parameters, max, norm_type, given)
+  if type(norm_type) ~= "number" then norm_type, given = nil, given or norm_type end
+  local o = options.read("clip_grad_norm", given, {
+    error_if_nonfinite = false, norm_type = norm_type or 2,
+  })
   if heed.is_tensor(parameters) then parameters = {parameters} end
   check_parameters("clip_grad_norm", parameters)
   if type(max) ~= "number" then
@@ -395,6 +400,9 @@ function optim.clip_grad_norm(parameters, max, given)
   if #gradients == 0 then return heed.zeros({}) end
   for i, g in ipairs(gradients) do norms[i] = heed.norm(g, o.norm_type) end
   local norm = heed.norm(heed.stack(norms), o.norm_type)
+  if o.error_if_nonfinite and not norm:isfinite():item() then
+    fail("clip_grad_norm: gradients whose norm is finite expected; it is infinite or NaN")
+  end
   local scale = heed.clamp(max / (norm + 1e-6), {max = 1})
   for _, g in ipairs(gradients) do g:mul_(scale) end
   return norm
