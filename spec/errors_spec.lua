@@ -192,7 +192,33 @@ local cases = {
 }
 
 
+-- The name that was called stands first, whatever did the work.
+local wishes = {requires_grad = true, dtype = "int64"}
+local wanting = heed.ones(2, {requires_grad = true})
+local named = {
+  {x.add_, {x, "a"}, "add_"}, {x.add_, {x}, "add_"}, {x.add_, {x, x, 1, 1}, "add_"},
+  {x.fill_, {x, {1}}, "fill_"}, {x.mul_, {x, x, {foo = 1}}, "mul_"}, {heed.add_, {5, 1}, "add_"},
+  {x.add, {x, "a"}, "add"}, {x.normal_, {ids}, "normal_"}, {x.uniform_, {x, 2, 1}, "uniform_"},
+  {x.add_, {x, heed.ones(5)}, "add_"}, {x.masked_fill_, {x, ids, 1}, "masked_fill_"},
+  {heed.tensor, {{1, 2}, wishes}, "tensor: argument 'requires_grad'"},
+  {heed.zeros, {2, wishes}, "zeros: argument 'requires_grad'"},
+  {ids.requires_grad_, {ids}, "requires_grad_"}, {heed.grad, {x, x}, "grad"},
+  {heed.grad, {wanting * 1, wanting}, "grad"},
+  {heed.grad, {wanting * 1, wanting, heed.ones(3)}, "grad"},
+  {heed.tasks.counting, {{seed = "a"}}, "tasks.counting"},
+  {heed.tasks.counting, {{seed = 1.5}}, "tasks.counting"},
+}
+
+
 describe("a wrong call", function()
+  it("is told by the name that was called", function()
+    for _, case in ipairs(named) do
+      local _, message = pcall(case[1], table.unpack(case[2]))
+      assert.equal(case[3], message:gsub("^[^ ]*: ", ""):sub(1, #case[3]))
+      assert.equal(":", message:gsub("^[^ ]*: ", ""):sub(#case[3] + 1, #case[3] + 1))
+    end
+  end)
+
   it("stands here in more than 200 kinds", function() assert.is_true(#cases > 200, #cases) end)
 
   for i, case in ipairs(cases) do

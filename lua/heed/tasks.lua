@@ -33,6 +33,12 @@ local function keep_state(hold, state, ...)
 end
 
 
+local function check_seed(who, seed)
+  if seed == nil or type(seed) == "number" and math.tointeger(seed) then return seed end
+  heed.fail("%s: a whole number expected as option seed, got %s", who, options.kind(seed))
+end
+
+
 -- The function that gives the next batch; with a seed it has a generator of its own.
 local function endless(draw, seed)
   if seed == nil then return function() return draw() end end
@@ -101,7 +107,7 @@ function tasks.counting(given)
     x = x:to(heed.default_device())              -- the same sequences everywhere
     local function count(digit) return x:eq(digit + 1):sum(2, true) end
     return x, rule(count, o):to("float32")
-  end, o.seed)
+  end, check_seed("tasks.counting", o.seed))
 end
 
 

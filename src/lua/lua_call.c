@@ -2,7 +2,7 @@
 ** lua_call.c - every row of the table of operations as a function and a method.
 **
 ** Arguments stand in the row's order; from any place on, a table of options may name the rest.
-** Upvalue 3 is the op's number.
+** Upvalue 3 is the op's number; upvalue 4, of functions that work in place, their name.
 */
 
 #include <string.h>
@@ -16,6 +16,7 @@ typedef struct reading {
   lua_State *L;
   binding *b;
   const heed_signature *row;
+  const char *name;                /* that was called, for messages */
   int top;                         /* the last positional argument */
   int options;                     /* the stack place of the options, or 0 */
   int used;                        /* of 'room' */
@@ -34,7 +35,7 @@ typedef struct reading {
 */
 
 static int wrong (const reading *r, const heed_parameter *p, int i, const char *wanted) {
-  return raise_wrong(r->L, r->row->name, p->name, wanted, i);
+  return raise_wrong(r->L, r->name, p->name, wanted, i);
 }
 
 
@@ -74,7 +75,7 @@ static heed_value read_tensor (const reading *r, const heed_parameter *p, int i)
 static heed_value read_tensors (reading *r, const heed_parameter *p, int *i) {
   lua_State *L = r->L;
   bool table = lua_type(L, *i) == LUA_TTABLE;
-  int n = table ? (int)check_list(L, *i, r->row->name) : 0;
+  int n = table ? (int)check_list(L, *i, r->name) : 0;
   while (!table && *i + n <= r->top && is_box(L, *i + n)) n++;
   if (n == 0 && !table) wrong(r, p, *i, "a list of tensors");
   heed_tensor **list = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *list, 0);
@@ -99,9 +100,9 @@ static int64_t whole_at (const reading *r, const heed_parameter *p, int i) {
 
 
 static void add_entry (reading *r, const heed_parameter *p, int i) {
-  if (r->used == ROOM) raise(r->L, "%s: argument '%s': too many numbers", r->row->name, p->name);
+  if (r->used == ROOM) raise(r->L, "%s: argument '%s': too many numbers", r->name, p->name);
   int64_t value = whole_at(r, p, i);
-  r->room[r->used++] = p->want == HEED_WANT_AXES ? axis_of(r->L, value, r->row->name) : value;
+  r->room[r->used++] = p->want == HEED_WANT_AXES ? axis_of(r->L, value, r->name) : value;
 }
 
 
@@ -114,7 +115,7 @@ static bool takes_rest (const heed_signature *row, const heed_parameter *p) {
 
 
 static void add_table (reading *r, const heed_parameter *p, int i) {
-  int64_t n = check_list(r->L, i, r->row->name);
+  int64_t n = check_list(r->L, i, r->name);
   for (int64_t k = 1; k <= n; k++) {
     lua_rawgeti(r->L, i, k);
     add_entry(r, p, lua_gettop(r->L));
@@ -160,9 +161,9 @@ static heed_value read_argument (reading *r, const heed_parameter *p, int *i) {
     case HEED_WANT_AXES: case HEED_WANT_SHAPE: return read_list(r, p, i);
     case HEED_WANT_NUMBER: return read_number(r, p, (*i)++);
     case HEED_WANT_FLAG: return read_flag(r, p, (*i)++);
-    case HEED_WANT_TYPE: return heed_i(check_type_name(r->L, (*i)++, r->row->name));
+    case HEED_WANT_TYPE: return heed_i(check_type_name(r->L, (*i)++, r->name));
     case HEED_WANT_OPTION: case HEED_WANT_TEXT: return read_text(r, p, (*i)++);
-    case HEED_WANT_AXIS: return heed_i(axis_of(r->L, whole_at(r, p, (*i)++), r->row->name));
+    case HEED_WANT_AXIS: return heed_i(axis_of(r->L, whole_at(r, p, (*i)++), r->name));
     default: return heed_i(whole_at(r, p, (*i)++));
   }
 }
@@ -197,7 +198,7 @@ static void refuse_option (const reading *r, const char *key) {
     known[n++] = "requires_grad";
     known[n++] = "device";
   }
-  unknown_option(r->L, r->row->name, key, n, known);
+  unknown_option(r->L, r->name, key, n, known);
 }
 
 
@@ -207,8 +208,8 @@ static void read_maker (reading *r, const char *key) {
   int value = lua_gettop(L);
   bool grad = strcmp(key, "requires_grad") == 0;
   if (!makes(r->row) || (!grad && strcmp(key, "device") != 0)) refuse_option(r, key);
-  if (!grad) r->device = check_device(L, value, r->row->name);
-  else if (!lua_isboolean(L, value)) raise_wrong(L, r->row->name, key, "true or false", value);
+  if (!grad) r->device = check_device(L, value, r->name);
+  else if (!lua_isboolean(L, value)) raise_wrong(L, r->name, key, "true or false", value);
   else r->requires_grad = lua_toboolean(L, value);
 }
 
@@ -216,14 +217,14 @@ static void read_maker (reading *r, const char *key) {
 /* Name and value are on top. What the value leads to stays below them, so that it lives on. */
 static void read_option (reading *r) {
   lua_State *L = r->L;
-  const char *key = check_option_name(L, r->row->name);
+  const char *key = check_option_name(L, r->name);
   int i = parameter_called(r->row, key), place = lua_gettop(L);
   if (i < 0) {
     read_maker(r, key);
     return;
   }
   if (r->args[i].kind != HEED_NONE)
-    raise(L, "%s: argument '%s' is given twice", r->row->name, key);
+    raise(L, "%s: argument '%s' is given twice", r->name, key);
   r->args[i] = read_argument(r, &r->row->parameter[i], &place);
   if (r->args[i].kind == HEED_TEXT) lua_pushvalue(L, -1);
 }
@@ -231,7 +232,7 @@ static void read_option (reading *r) {
 
 static void read_options (reading *r) {
   lua_State *L = r->L;
-  luaL_checkstack(L, 2 * HEED_ARGUMENTS + 8, r->row->name);
+  luaL_checkstack(L, 2 * HEED_ARGUMENTS + 8, r->name);
   lua_pushnil(L);
   while (lua_next(L, r->options)) {
     int value = lua_gettop(L);
@@ -259,7 +260,7 @@ static void read_positional (reading *r) {
     next++;
   }
   if (i <= r->top && !no_options(r, i, next))
-    raise(r->L, "%s: at most %d arguments expected, got %d", row->name, row->parameters, r->top);
+    raise(r->L, "%s: at most %d arguments expected, got %d", r->name, row->parameters, r->top);
 }
 
 
@@ -356,6 +357,7 @@ static int call_op (lua_State *L, int top) {
   const heed_signature *row = row_of(L, r.b, &op);
   lua_settop(L, top);
   for (int i = 0; i < row->results; i++) slots[i] = push_slot(L);
+  r.name = row->name;
   read_call(L, &r, row, top);
   hold(&r, true);
   bool good = apply(&r, op, out);
@@ -380,9 +382,10 @@ static int l_op_in_place (lua_State *L) {
   heed_op op;
   r.b = enter(L);
   const heed_signature *row = row_of(L, r.b, &op);
+  r.name = lua_tostring(L, lua_upvalueindex(4));
   read_call(L, &r, row, lua_gettop(L));
   if (r.args[0].kind != HEED_TENSOR)
-    return raise(L, "%s_: a tensor expected as the first argument, got %s", row->name, told(L, 1));
+    return raise(L, "%s: a tensor expected as the first argument, got %s", r.name, told(L, 1));
   hold(&r, true);
   bool good = heed_apply_in_place(r.b->cx, op, r.args, row->parameters);
   hold(&r, false);
@@ -417,6 +420,15 @@ static void push_op (lua_State *L, lua_CFunction f, heed_op op) {
 }
 
 
+static void push_twin (lua_State *L, heed_op op, const char *name) {
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_pushvalue(L, lua_upvalueindex(2));
+  lua_pushinteger(L, op);
+  lua_pushstring(L, name);
+  lua_pushcclosure(L, l_op_in_place, 4);
+}
+
+
 /* A row's function, in the module and, where its first argument is a tensor, as a method. */
 static void add_op (lua_State *L, heed_op op, const heed_signature *row, int module, int methods) {
   push_op(L, l_op, op);
@@ -426,8 +438,7 @@ static void add_op (lua_State *L, heed_op op, const heed_signature *row, int mod
   }
   lua_setfield(L, module, row->name);
   if (!row->in_place) return;
-  lua_pushfstring(L, "%s_", row->name);
-  push_op(L, l_op_in_place, op);
+  push_twin(L, op, lua_pushfstring(L, "%s_", row->name));
   lua_pushvalue(L, -2);
   lua_pushvalue(L, -2);
   lua_settable(L, methods);

@@ -48,14 +48,36 @@ static bool names_none (const char *message) {
 }
 
 
+/* "add" is "add_" where that was called, "backward" is "grad", a wish is a maker's argument. */
+static void push_name (lua_State *L, const char *own) {
+  const char *called = function_name(L);
+  size_t n = strlen(own);
+  bool twin = strncmp(called, own, n) == 0 && strcmp(called + n, "_") == 0;
+  bool walk = strcmp(own, "backward") == 0 && strcmp(called, "grad") == 0;
+  bool wish = strcmp(own, "requires_grad") == 0 && strcmp(called, "index") != 0;
+  if (twin || walk) lua_pushstring(L, called);
+  else if (wish) lua_pushfstring(L, "%s: argument '%s'", called, own);
+  else lua_pushstring(L, own);
+}
+
+
+/* The core's message, by the name of the function that a script called. */
+static const char *renamed (lua_State *L, const char *message) {
+  const char *rest = strchr(message, ':');
+  if (names_none(message)) return lua_pushfstring(L, "%s: %s", function_name(L), message);
+  if (rest == NULL) return message;
+  push_name(L, lua_pushlstring(L, message, (size_t)(rest - message)));
+  return lua_pushfstring(L, "%s%s", lua_tostring(L, -1), rest);
+}
+
+
 int raise_failure (lua_State *L) {
   binding *b = binding_of(L);
   const char *message = heed_error(b->cx);
-  if (message == NULL) message = "heed: an operation failed";
-  if (names_none(message)) lua_pushfstring(L, "%s: %s", function_name(L), message);
-  else lua_pushstring(L, message);
+  luaL_checkstack(L, 8, "heed");
+  message = lua_pushstring(L, message != NULL ? message : "heed: an operation failed");
   heed_clear(b->cx);
-  return raise(L, "%s", lua_tostring(L, -1));
+  return raise(L, "%s", renamed(L, message));
 }
 
 
@@ -103,6 +125,7 @@ static const char *op_name (lua_State *L, heed_op op) {
 
 /* What Lua calls by a name of its own has here the name that a script sees. */
 const char *function_name (lua_State *L) {
+  if (lua_isstring(L, lua_upvalueindex(4))) return lua_tostring(L, lua_upvalueindex(4));
   if (lua_isinteger(L, lua_upvalueindex(3)))
     return op_name(L, (heed_op)lua_tointeger(L, lua_upvalueindex(3)));
   const char *name = lua_tostring(L, lua_upvalueindex(3));

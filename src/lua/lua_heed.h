@@ -115,7 +115,7 @@ int raise_failure (lua_State *L);                        /* the core's message, 
 int raise_wrong (lua_State *L, const char *function, const char *argument, const char *wanted,
                  int i);                                 /* "f: argument 'x': … expected, got …" */
 const char *told (lua_State *L, int i);                  /* what stands at i; pushes words */
-const char *function_name (lua_State *L);                /* upvalue 3, for messages */
+const char *function_name (lua_State *L);          /* upvalue 3, or 4 in place, for messages */
 bool to_whole (lua_State *L, int i, int64_t *value);     /* a whole number, float or integer */
 int64_t check_whole (lua_State *L, int i, const char *function, const char *name);
 const char *plain_text (lua_State *L, int i);            /* a string without zero bytes, or NULL */
