@@ -73,9 +73,15 @@ void cuda_watch_forks (void) { pthread_once(&process.once, watch_forks); }
 ** ===================================================================
 */
 
-const char *cuda_enter (cuda *self, int *before) {
+static const char *device_gone (device *d) {
   if (process.forked) return cuda_forked;
-  if (self->lost) return "device lost";
+  return ((cuda *)d)->lost ? ((cuda *)d)->message : NULL;
+}
+
+
+const char *cuda_enter (cuda *self, int *before) {
+  const char *why = device_gone(&self->device);
+  if (why != NULL) return why;
   int code = runtime_get(before);
   if (code == 0 && *before != self->index) code = runtime_set(self->index);
   return cuda_check(self, code);
@@ -174,9 +180,17 @@ static void drop_scratch (cuda *self, int from) {
 }
 
 
+/* A copy goes through pinned memory, which a lost card does not give. */
+static const char *moved (cuda *self, const char *why) {
+  if (why == NULL || self->staging != NULL || self->capturing) return why;
+  const char *lost = cuda_check(self, runtime_stream_wait(self->stream));
+  return lost != NULL ? lost : why;
+}
+
+
 const char *cuda_read (cuda *self, void *to, const void *from, size_t bytes) {
   if (self->capturing) return "a value is read back while work is captured";
-  return transfer_down(self, to, from, bytes);
+  return moved(self, transfer_down(self, to, from, bytes));
 }
 
 
@@ -186,7 +200,14 @@ const char *cuda_zero (cuda *self, void *to, size_t bytes) {
 
 
 const char *cuda_send (cuda *self, void *to, const void *from, size_t bytes) {
-  return transfer_up(self, to, from, bytes);
+  return moved(self, transfer_up(self, to, from, bytes));
+}
+
+
+/* Why there was no memory: a lost card has none to give, either. */
+static const char *why_none (cuda *self) {
+  const char *why = cuda_check(self, memory_code(self->memory));
+  return why != NULL ? why : cuda_no_memory;
 }
 
 
@@ -248,6 +269,7 @@ static const char *run_entered (cuda *self, const work *w) {
   if (why != NULL) return why;
   self->order++;
   why = cuda_run(self, w);
+  if (why == cuda_no_memory) why = why_none(self);
   drop_scratch(self, 0);
   return why == NULL && self->blocking && !self->capturing ? wait_for(self, false) : why;
 }
@@ -277,6 +299,7 @@ static void *device_alloc (device *d, size_t bytes) {
   int before;
   if (cuda_enter(self, &before) != NULL) return NULL;
   void *data = memory_take(self->memory, bytes);
+  if (data == NULL) why_none(self);
   cuda_leave(self, before);
   return data;
 }
@@ -297,7 +320,7 @@ static const char *device_upload (device *d, void *to, const void *from, size_t 
   int before;
   const char *why = cuda_enter(self, &before);
   if (why != NULL) return why;
-  why = transfer_up(self, to, from, bytes);
+  why = cuda_send(self, to, from, bytes);
   cuda_leave(self, before);
   return why;
 }
@@ -326,5 +349,6 @@ void cuda_prepare (cuda *self) {
   self->device.upload = device_upload;
   self->device.download = device_download;
   self->device.run = device_run;
+  self->device.gone = device_gone;
   for (int i = 0; i < WORK_KINDS; i++) self->device.can[i] = worker_of(i) != NULL;
 }

@@ -27,14 +27,15 @@
 ** ===================================================================
 */
 
-/* In 'text': why there is no card; NULL if there is one. */
-static const char *door_reason (char *text, size_t bytes) {
-  int driver = 0, n = 0, needs = runtime_needs();
+/* How many cards there are; in 'text': why there is none; NULL if there is one. */
+static const char *count_cards (int *n, char *text, size_t bytes) {
+  int driver = 0, needs = runtime_needs();
+  *n = 0;
   if (cuda_is_forked()) { snprintf(text, bytes, "%s", cuda_forked); return text; }
   int code = runtime_version(&driver);
-  if (code == 0 && driver > 0) code = runtime_count(&n);
+  if (code == 0 && driver > 0) code = runtime_count(n);
   runtime_last();
-  if (code == 0 && n > 0) return NULL;
+  if (code == 0 && *n > 0) return NULL;
   if (driver == 0) snprintf(text, bytes, "no driver");
   else if (code == RUNTIME_OLD_DRIVER || driver < needs / 1000 * 1000)
     snprintf(text, bytes, "the driver is for CUDA %d.%d, %d.%d is needed (driver 580 or later)",
@@ -42,6 +43,12 @@ static const char *door_reason (char *text, size_t bytes) {
   else if (code == 0 || code == RUNTIME_NO_DEVICE) snprintf(text, bytes, "no device");
   else snprintf(text, bytes, "%s", runtime_text(code));
   return text;
+}
+
+
+static const char *door_reason (char *text, size_t bytes) {
+  int n;
+  return count_cards(&n, text, bytes);
 }
 
 
@@ -78,7 +85,8 @@ static int make_pinned (cuda *self) {
 static int make_state (cuda *self) {
   size_t bytes = 256;
   char *state = (char *)memory_take(self->memory, 2 * bytes);
-  if (state == NULL) return RUNTIME_NO_MEMORY;
+  int code = memory_code(self->memory);
+  if (state == NULL) return code != 0 ? code : RUNTIME_NO_MEMORY;
   self->lock = (unsigned *)state;
   self->draws = (draws *)(state + bytes);
   return runtime_fill(state, 0, 2 * bytes, self->stream);
@@ -140,9 +148,8 @@ static device *open_entered (cuda *self, char *text, size_t bytes) {
 
 
 static device *door_open (int index, char *text, size_t bytes) {
-  int before = 0;
-  if (door_reason(text, bytes) != NULL) return NULL;
-  int n = door_count();
+  int before = 0, n;
+  if (count_cards(&n, text, bytes) != NULL) return NULL;
   if (index < 0 || index >= n) {
     snprintf(text, bytes, "there are cards 0 to %d", n - 1);
     return NULL;

@@ -57,6 +57,7 @@ struct memory {
   size_t keys, pieces;
   size_t live, held, peak, limit;  /* 'held': bytes of slabs */
   bool plain;                      /* eager work gets every piece from the runtime */
+  int code;                        /* of the last slab that was not had, since a take began */
 };
 
 
@@ -234,8 +235,9 @@ static bool is_plain (const memory *m, const arena *a) { return m->plain && a ==
 static int ask (memory *m, void **data, size_t bytes) {
   int code = is_plain(m, m->now) ? runtime_alloc_in(data, bytes, m->stream)
                                  : runtime_alloc(data, bytes);
-  if (code != 0) runtime_last();
-  return code;
+  if (code == 0) return 0;
+  runtime_last();
+  return m->code = code;
 }
 
 
@@ -320,6 +322,7 @@ static void trim_arena (memory *m, arena *a) {
 */
 
 void *memory_take (memory *m, size_t bytes) {
+  m->code = 0;
   if (bytes > SIZE_MAX / 2) return NULL;
   bytes = rounded_up(bytes > 0 ? bytes : 1, UNIT);
   half_arena *h = &m->now->half[bytes > SMALL];
@@ -332,6 +335,9 @@ void *memory_take (memory *m, size_t bytes) {
   if (m->live > m->peak) m->peak = m->live;
   return p->at;
 }
+
+
+int memory_code (const memory *m) { return m->code; }
 
 
 void memory_give (memory *m, void *data) {

@@ -16,6 +16,7 @@ typedef struct arena arena;        /* slabs of one purpose: eager work, or one r
 memory *memory_open (cuda_stream s);                     /* NULL: no memory */
 void memory_close (memory *m);                           /* with all slabs */
 void *memory_take (memory *m, size_t bytes);             /* aligned to 512 bytes, or NULL */
+int memory_code (const memory *m);     /* of a take that gave NULL; 0: the runtime was not asked */
 void memory_give (memory *m, void *data);                /* for work later in the stream */
 void memory_trim (memory *m);                            /* slabs that nobody uses go back */
 void memory_limit (memory *m, size_t bytes);             /* 0: what the card has */

@@ -277,16 +277,53 @@ static void streams (both *b) {
 }
 
 
+static void refused (heed_context *cx, bool good, const char *what) {
+  check(!good && says(heed_error(cx), "forked"), what);
+  heed_clear(cx);
+}
+
+static heed_tensor *full_of (heed_context *cx, double value) {
+  return heed_call(cx, HEED_full, (heed_value[]){heed_l(1, (int64_t[]){N}), heed_f(value)}, 2);
+}
+
+/* Whoever names a card hears why not, and so does whoever works where his tensors are. */
+static void refusals (heed_context *cx, heed_tensor *t) {
+  heed_cuda_memory now;
+  heed_value twice[] = {heed_t(t), heed_f(2)};
+  float got[N];
+  refused(cx, heed_cuda_memory_now(cx, 0, &now), "a card's account");
+  refused(cx, heed_cuda_reset_peak(cx, 0), "its peak");
+  refused(cx, heed_cuda_limit(cx, 0, 1 << 20), "its limit");
+  refused(cx, heed_cuda_trim(cx, 0), "its cache");
+  refused(cx, heed_cuda_block(cx, true), "blocking");
+  refused(cx, heed_cuda_moment(cx, 0) != NULL, "a moment");
+  refused(cx, heed_cuda_synchronize(cx, 0), "waiting");
+  refused(cx, full_of(cx, 1) != NULL, "a tensor");
+  refused(cx, heed_call(cx, HEED_mul, twice, 2) != NULL, "an operation");
+  refused(cx, heed_read(t, HEED_FLOAT32, got), "reading");
+  check(heed_set_device(cx, "cpu"), "the processor stays");
+  refused(cx, heed_set_device(cx, "cuda"), "a default device");
+  heed_tensor *ones = full_of(cx, 1);
+  check(all_are(ones, 1), "and works");
+  heed_drop(ones);
+  heed_drop(t);
+}
+
+
 /* A child has no card: it may free, and use is an error. */
 static void forks (both *b) {
   device *d = b->card;
   view x = room_on(d, HEED_FLOAT32);
+  heed_set_device(b->cx, "cuda");
+  heed_tensor *t = full_of(b->cx, 1);
   fflush(stdout);
   pid_t child = fork();
   if (child == 0) {
     wrong = 0;
     check(says(set(d, x, number(1)), "forked"), "use in a child is an error");
     check(says(core_cuda_reason(b->cx), "forked"), "and a reason says so");
+    check(d->alloc(d, N) == NULL && says(d->gone(d), "forked"), "there is no memory, and why");
+    refusals(b->cx, t);
     d->free(d, x.data, N * 4);
     heed_close(b->cx);
     fflush(stdout);
@@ -295,7 +332,8 @@ static void forks (both *b) {
   int status;
   waitpid(child, &status, 0);
   check(status == 0, "the child came through");
-  check(set(d, x, number(1)) == NULL, "the parent goes on");
+  check(set(d, x, number(1)) == NULL && all_are(t, 1), "the parent goes on");
+  heed_drop(t);
   d->free(d, x.data, N * 4);
 }
 
@@ -313,6 +351,31 @@ static void errand (both *b) {
 }
 
 
+/* A lost card says that it is, and not that its memory ran out. */
+static void deaths (heed_context *cx) {
+  bool was = false;
+  for (int i = 0; i < 6; i++) {
+    heed_tensor *x = heed_set_device(cx, "cuda") ? full_of(cx, 3) : NULL;
+    heed_tensor *y = x != NULL ? heed_call(cx, HEED_mul, (heed_value[]){heed_t(x), heed_t(x)}, 2)
+                               : NULL;
+    bool good = y != NULL && all_are(y, 9) && heed_cuda_synchronize(cx, 0);
+    const char *why = good ? "" : heed_error(cx);
+    check(!was || !good, "a lost card stays lost");
+    if (!good)
+      check(says(why, was && cx->gpu[0] != NULL ? "device lost" : "unspecified launch failure"),
+            "a lost card says so");
+    was = !good;
+    heed_clear(cx);
+    heed_drop(x);
+    heed_drop(y);
+  }
+  heed_set_device(cx, "cpu");
+  heed_tensor *ones = full_of(cx, 1);
+  check(all_are(ones, 1), "the processor works on");
+  heed_drop(ones);
+}
+
+
 /* The n-th call fails for want of memory, or for good, for all n that there are. */
 static void failures (const char *setting, int most) {
   for (int n = 1; n <= most; n++) {
@@ -321,12 +384,12 @@ static void failures (const char *setting, int most) {
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
-      both b = {NULL, NULL, 0, 0};
+      both b = {.cx = heed_open(NULL)};
       setenv(setting, text, 1);
-      b.cx = heed_open(NULL);
       b.card = core_device(b.cx, "test", "cuda");
       for (int i = 0; b.card != NULL && i < 2; i++) errand(&b);
       if (b.card == NULL) check(heed_error(b.cx) != NULL, "a card that can't be opened says so");
+      if (strcmp(setting, "HEED_EMULATED_DIE") == 0) deaths(b.cx);
       heed_close(b.cx);
       fflush(stdout);
       _exit(wrong > 0);
@@ -402,7 +465,7 @@ int main (void) {
   run("forks", forks);
   if (is_emulated()) {
     failures("HEED_EMULATED_FAIL", 40);
-    failures("HEED_EMULATED_DIE", 40);
+    failures("HEED_EMULATED_DIE", 80);
     without_cards();
   }
   printf("%d wrong\n", wrong);

@@ -166,7 +166,10 @@ heed_moment *heed_cuda_moment (heed_context *cx, int index) {
   device *d = cx != NULL ? core_card(cx, "elapsed", index) : NULL;
   if (d == NULL) return NULL;
   cuda_moment *m = cx->cuda->moment(d);
-  if (m == NULL) core_fail(cx, "elapsed: there is no memory for an event");
+  if (m == NULL) {
+    const char *why = d->gone(d);
+    core_fail(cx, "elapsed: %s", why != NULL ? why : "there is no memory for an event");
+  }
   return (heed_moment *)m;
 }
 

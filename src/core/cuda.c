@@ -94,8 +94,15 @@ static int index_of (const char *name) {
 }
 
 
+/* One that is open: a card may be lost, or its parent's. */
+static device *present_card (heed_context *cx, const char *who, device *d) {
+  const char *why = d->gone(d);
+  return why == NULL ? d : core_fail(cx, "%s: device '%s': %s", who, d->name, why);
+}
+
+
 static device *open_card (heed_context *cx, const char *who, int index) {
-  if (index < CORE_GPUS && cx->gpu[index] != NULL) return cx->gpu[index];
+  if (index < CORE_GPUS && cx->gpu[index] != NULL) return present_card(cx, who, cx->gpu[index]);
   const char *why = core_cuda_reason(cx);
   if (why != NULL) return core_fail(cx, "%s: device 'cuda': %s", who, why);
   if (index >= CORE_GPUS)

@@ -163,11 +163,13 @@ typedef struct device device;
 struct device {
   const char *name;                                          /* "cpu", "cuda:0" */
   bool host;                                                 /* the host can read its memory */
-  void *(*alloc) (device *self, size_t bytes);               /* 64-byte aligned; NULL: no memory */
+  void *(*alloc) (device *self, size_t bytes);       /* 64-byte aligned; NULL: gone, or no memory */
   void (*free) (device *self, void *data, size_t bytes);
   const char *(*upload) (device *self, void *to, const void *from, size_t bytes);
   const char *(*download) (device *self, void *to, const void *from, size_t bytes);
   const char *(*run) (device *self, const work *w);          /* one of the kinds it can do */
+  const char *(*gone) (device *self);      /* why it can't be used any more; NULL: it can;
+                                              the processor, which stays, has no entry */
   bool can[WORK_KINDS];
   int64_t works;                   /* that it has been given */
   heed_op op;                      /* whose work runs; after a message, whose it is about: a

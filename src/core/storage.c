@@ -191,6 +191,8 @@ static void *new_data (heed_context *cx, device *where, size_t bytes, size_t roo
   if (where->host && !fits(&cx->memory, room))
     return core_fail(cx, "memory limit of %zu bytes: %zu are in use, a tensor needs %zu more",
                      m->limit, m->live, bytes);
+  const char *why = where->gone != NULL ? where->gone(where) : NULL;
+  if (why != NULL) return core_fail(cx, "device '%s': %s", where->name, why);
   return core_fail(cx, "not enough memory: %zu bytes for a tensor on %s", bytes, where->name);
 }
 

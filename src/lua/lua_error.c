@@ -44,7 +44,8 @@ int raise (lua_State *L, const char *format, ...) {
 
 /* Where memory ends the core knows no function. */
 static bool names_none (const char *message) {
-  return strncmp(message, "memory limit", 12) == 0 || strncmp(message, "not enough", 10) == 0;
+  return strncmp(message, "memory limit", 12) == 0 || strncmp(message, "not enough", 10) == 0 ||
+         strncmp(message, "device '", 8) == 0;
 }
 
 
