@@ -263,6 +263,11 @@ const char *cuda_late (cuda *self) {
 }
 
 
+const char *cuda_block (cuda *self) {
+  return self->blocking && !self->capturing ? wait_for(self, false) : NULL;
+}
+
+
 /* What an earlier work reported comes first; then this one is not done. */
 static const char *run_entered (cuda *self, const work *w) {
   const char *why = cuda_late(self);
@@ -271,7 +276,7 @@ static const char *run_entered (cuda *self, const work *w) {
   why = cuda_run(self, w);
   if (why == cuda_no_memory) why = why_none(self);
   drop_scratch(self, 0);
-  return why == NULL && self->blocking && !self->capturing ? wait_for(self, false) : why;
+  return why == NULL ? cuda_block(self) : why;
 }
 
 

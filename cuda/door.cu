@@ -479,7 +479,7 @@ static const char *door_replay (device *d, cuda_recording *r) {
   if (why != NULL) return why;
   why = cuda_late(self);
   if (why == NULL) why = cuda_check(self, runtime_graph_run(r->graph, self->stream));
-  if (why == NULL && self->blocking) why = cuda_wait(self);
+  if (why == NULL) why = cuda_block(self);
   cuda_leave(self, before);
   return why;
 }

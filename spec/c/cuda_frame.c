@@ -129,6 +129,30 @@ static void captures (both *b) {
 }
 
 
+/* A replay is an earlier call's work, unless it is waited for. */
+static void late_replays (both *b) {
+  device *d = b->card;
+  const cuda_door *door = b->cx->cuda;
+  view x = room_on(d, HEED_INT64), by = room_on(d, HEED_INT64);
+  const char *why;
+  set(d, x, whole(7));
+  set(d, by, whole(0));
+  check(door->capture(d) == NULL, "a capture begins");
+  map(d, HEED_remainder, x, x, by);
+  cuda_recording *r = door->capture_end(d, &why);
+  check(r != NULL && door->replay(d, r) == NULL, "a replay is not waited for");
+  check(says(door->wait(d), "(late"), "so that its fault is late");
+  door->block(d, true);
+  d->op = HEED_NOPS;
+  why = door->replay(d, r);
+  check(says(why, "division by zero at position 1") && strstr(why, "late") == NULL &&
+        d->op == HEED_remainder, "blocking tells at once");
+  door->drop(d, r);
+  d->free(d, x.data, N * 8);
+  d->free(d, by.data, N * 8);
+}
+
+
 static void limits (both *b) {
   device *d = b->card;
   const cuda_door *door = b->cx->cuda;
@@ -457,6 +481,7 @@ int main (void) {
   run("faults", faults);
   run("two cards", two_cards);
   run("captures", captures);
+  run("late replays", late_replays);
   run("limits", limits);
   run("blocks", blocks);
   run("transfers", transfers);
