@@ -9,6 +9,25 @@ local optim = require "heed.optim"
 local there, reason = heed.cuda.available()
 
 
+-- What a process of its own prints, with settings that are read once.
+local function printed(settings, script)
+  local pipe <close> = assert(io.popen(("%s lua5.4 -e '%s' 2>&1"):format(settings, script)))
+  return pipe:read("a")
+end
+
+
+describe("the object for cards", function()
+  it("is told of when HEED_CUDA names none that can be had", function()
+    local script = [[print(require("heed").cuda.available())]]
+    assert.matches("false%s+HEED_CUDA names a file that is not there: /nowhere/cuda%.so",
+                   printed("HEED_CUDA=/nowhere/cuda.so", script))
+    assert.matches("false%s+cuda%.so can't be loaded: .*README%.md.+",
+                   printed("HEED_CUDA=./README.md", script))
+    assert.is_true(#printed("HEED_CUDA=/" .. ("x/"):rep(3000), script) < 400)
+  end)
+end)
+
+
 describe("without a card", function()
   if there then return end
 

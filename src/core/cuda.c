@@ -10,6 +10,7 @@
 #include "core/cuda.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -33,42 +34,43 @@ static bool path_beside (char path[PATH]) {
 }
 
 
-static bool find_object (char path[PATH]) {
-  const char *given = getenv("HEED_CUDA");
-  if (given == NULL || *given == '\0') return path_beside(path);
-  if (strlen(given) >= PATH) return false;
-  strcpy(path, given);
-  return true;
-}
-
-
-/* The table of an object that was made for this core. */
-static const cuda_door *read_door (void *object, const char **why) {
-  const cuda_door *door = dlsym(object, CUDA_DOOR);
-  bool good = door != NULL && door->version == CUDA_VERSION && door->work_size == sizeof(work) &&
-              door->device_size == sizeof(device);
-  if (!good) *why = "cuda.so was built for another version of heed";
-  return good ? door : NULL;
-}
-
-
-static const cuda_door *open_object (const char **why) {
-  char path[PATH];
-  if (!find_object(path) || access(path, R_OK) != 0) {
-    *why = "built without CUDA: there is no cuda.so";
-    return NULL;
-  }
-  void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (object != NULL) return read_door(object, why);
-  *why = "cuda.so can't be loaded";
+/* The reason may be cut off. */
+static void *refuse (heed_context *cx, const char *why, const char *what) {
+  snprintf(cx->no_cuda, sizeof cx->no_cuda, "%s%s", why, what);
   return NULL;
 }
 
 
+/* The table of an object that was made for this core. */
+static const cuda_door *read_door (heed_context *cx, void *object) {
+  const cuda_door *door = dlsym(object, CUDA_DOOR);
+  bool good = door != NULL && door->version == CUDA_VERSION && door->work_size == sizeof(work) &&
+              door->device_size == sizeof(device);
+  return good ? door : refuse(cx, "cuda.so was built for another version of heed", "");
+}
+
+
+static const cuda_door *load (heed_context *cx, const char *path) {
+  void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (object == NULL) return refuse(cx, "cuda.so can't be loaded: ", dlerror());
+  return read_door(cx, object);
+}
+
+
+static const cuda_door *open_object (heed_context *cx) {
+  char beside[PATH];
+  const char *given = getenv("HEED_CUDA");
+  if (given != NULL && *given != '\0') {
+    if (access(given, F_OK) == 0) return load(cx, given);
+    return refuse(cx, "HEED_CUDA names a file that is not there: ", given);
+  }
+  if (path_beside(beside) && access(beside, F_OK) == 0) return load(cx, beside);
+  return refuse(cx, "built without CUDA: there is no cuda.so", "");
+}
+
+
 const cuda_door *core_cuda (heed_context *cx) {
-  const char *why = NULL;
-  if (cx->cuda == NULL) cx->cuda = open_object(&why);
-  if (why != NULL) strcpy(cx->no_cuda, why);
+  if (cx->cuda == NULL) cx->cuda = open_object(cx);
   return cx->cuda;
 }
 
