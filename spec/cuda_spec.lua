@@ -70,6 +70,27 @@ describe("a card", function()
     assert.error_matches(function() heed.zeros(2, {device = "cuda:x"}) end, "cuda:x")
   end)
 
+  it("is lost when it failed: all that needs it says so, and the processor works", function()
+    if not heed.cuda.properties().name:find("[Ee]mulated") then return end
+    local text = printed("HEED_EMULATED_DIE=25", [[
+      local heed = require "heed"
+      local x
+      for _ = 1, 2 do
+        for _, f in ipairs{
+          function() x = heed.arange(5, {device = "cuda"}) * 2 end,
+          function() return x:cpu() end,
+          function() return heed.zeros(2, {device = "cuda"}) end,
+          function() return heed.cuda.memory() end,
+          heed.cuda.synchronize,
+        } do print(select(2, pcall(f))) end
+      end
+      print(heed.ones(3):sum():item())]])
+    local lost = select(2, text:gsub("[^\n]*device lost: unspecified launch failure\n", ""))
+    assert.is_true(lost >= 8, text)
+    assert.is_nil(text:find("not enough memory", 1, true), text)
+    assert.matches("\n3%.0\n$", text)
+  end)
+
   it("works alone: finalisers meanwhile make their tensors at home", function()
     local homes = {}
     for _ = 1, 20 do
