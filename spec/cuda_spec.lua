@@ -70,6 +70,20 @@ describe("a card", function()
     assert.error_matches(function() heed.zeros(2, {device = "cuda:x"}) end, "cuda:x")
   end)
 
+  it("has a name of one form, wherever it is named", function()
+    assert.same(heed.cuda.properties(0), heed.cuda.properties("cuda:0"))
+    assert.same(heed.cuda.properties(0), heed.cuda.properties("cuda"))
+    for _, name in ipairs{
+      "cuda:", "cuda:0garbage", "cuda:1x", "cuda: 0", "cuda:-1", "cuda:4294967296",
+      "cuda:99999999999999", "cuda0", "cpu",
+    } do
+      for _, f in ipairs{"properties", "memory", "synchronize", "reset_peak", "empty_cache"} do
+        assert.error_matches(function() heed.cuda[f](name) end,
+                             f .. ": argument 'device': a card's number.*got")
+      end
+    end
+  end)
+
   it("is lost when it failed: all that needs it says so, and the processor works", function()
     if not heed.cuda.properties().name:find("[Ee]mulated") then return end
     local text = printed("HEED_EMULATED_DIE=25", [[
@@ -240,6 +254,24 @@ describe("a card", function()
       assert.same({1, 2, 3, 4, 5}, x:totable())
       assert.error_matches(function() return x + heed.ones(5, card) end, "cuda:0.*cuda:1")
       assert.same({2, 4, 6, 8, 10}, (x:to("cuda:0") * 2):totable())
+    end)
+
+    it("is the default device where none is named", function()
+      heed.default_device("cuda:1")
+      local x = heed.zeros(1 << 20)
+      local seconds = heed.cuda.elapsed(x.add_, x, 1)
+      local memory = heed.cuda.memory()
+      heed.cuda.blocking(false)
+      local bad = heed.embedding(heed.tensor{9}, heed.randn(5, 2))
+      local good, message = pcall(heed.cuda.synchronize)
+      heed.cuda.blocking(device.card)
+      heed.default_device("cpu")
+      assert.is_true(seconds >= 0 and memory.live >= 4 << 20)
+      assert.is_false(good)
+      assert.matches("embedding: index 9 at position 1.*late", message)
+      assert.has_no_error(heed.cuda.synchronize)
+      assert.has_no_error(function() heed.cuda.synchronize(1) end)
+      bad:release()
     end)
   end
 end)

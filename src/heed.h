@@ -336,6 +336,7 @@ typedef struct heed_moment heed_moment;      /* in a card's work */
 
 HEED_API const char *heed_cuda_reason (heed_context *cx);   /* why there is none; NULL: there is */
 HEED_API int heed_cuda_count (heed_context *cx);
+HEED_API int heed_cuda_index (const char *name);    /* of "cuda" or "cuda:1"; -1: no such name */
 /* Of float32 products on cards: "highest" (float32), "high" (TF32) or "medium" (bfloat16). */
 HEED_API const char *heed_matmul_precision (heed_context *cx);
 HEED_API bool heed_set_matmul_precision (heed_context *cx, const char *name);

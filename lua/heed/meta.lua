@@ -1844,7 +1844,8 @@ function heed.cuda.available() end
 function heed.cuda.device_count() end
 
 ---What a card is.
----@param device? integer|string its number or its name; the first unless given, as below
+---@param device? integer|string its number or its name; unless given, as below, the default device
+---or, where that is the processor, the first card
 ---@return {name: string, memory: integer, capability: string, multiprocessors: integer}
 function heed.cuda.properties(device) end
 
@@ -1882,7 +1883,8 @@ function heed.cuda.rng_state(state, device) end
 ---@param yes boolean
 function heed.cuda.blocking(yes) end
 
----The seconds that the first card took for the work of f(...), then f's results.
+---The seconds that the card took for the work of f(...), then f's results: the default device, or
+---the first card.
 ---@param f function
 ---@param ... any
 ---@return number seconds, any ...

@@ -83,8 +83,8 @@ const char *core_cuda_reason (heed_context *cx) {
 
 
 /* The number behind "cuda:", 0 for "cuda"; -1: this is no name of a card. */
-static int index_of (const char *name) {
-  if (strncmp(name, "cuda", 4) != 0) return -1;
+int heed_cuda_index (const char *name) {
+  if (name == NULL || strncmp(name, "cuda", 4) != 0) return -1;
   if (name[4] == '\0') return 0;
   if (name[4] != ':' || name[5] == '\0' || strlen(name) > 7) return -1;
   int index = 0;
@@ -120,7 +120,7 @@ static device *open_card (heed_context *cx, const char *who, int index) {
 
 device *core_device (heed_context *cx, const char *who, const char *name) {
   if (strcmp(name, "cpu") == 0) return cx->cpu;
-  int index = index_of(name);
+  int index = heed_cuda_index(name);
   if (index >= 0) return open_card(cx, who, index);
   return core_fail(cx, "%s: device 'cpu', 'cuda' or 'cuda:0' expected, got '%.40s'", who, name);
 }

@@ -2,21 +2,22 @@
 ** lua_cuda.c - heed.cuda: which cards there are, what they hold, how long they take.
 */
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "lua_heed.h"
 
 
-/* The card at i: a number from 0, a name as a tensor has it, or nothing, for the first. */
+/* The card that is meant where none is named: the default device, or the first. */
+static int own_card (lua_State *L) {
+  int index = heed_cuda_index(heed_device(binding_of(L)->cx));
+  return index >= 0 ? index : 0;
+}
+
+
+/* The card at i: a number from 0, a name as a tensor has it, or nothing. */
 static int card_at (lua_State *L, int i) {
-  if (lua_isnoneornil(L, i)) return 0;
+  if (lua_isnoneornil(L, i)) return own_card(L);
   const char *name = plain_text(L, i);
-  if (name != NULL && strcmp(name, "cuda") == 0) return 0;
-  if (name != NULL && strncmp(name, "cuda:", 5) == 0 && name[5] >= '0' && name[5] <= '9')
-    return (int)strtol(name + 5, NULL, 10);
-  int64_t index = -1;
-  if (name != NULL || !to_whole(L, i, &index) || index < 0 || index > 255)
+  int64_t index = heed_cuda_index(name);
+  if (index < 0 && (name != NULL || !to_whole(L, i, &index) || index < 0 || index > 255))
     raise_wrong(L, function_name(L), "device", "a card's number from 0, or its name", i);
   return (int)index;
 }
@@ -134,19 +135,20 @@ static int l_rng_state (lua_State *L) {
 }
 
 
-/* elapsed(f, ...): the seconds that the first card took for it, then f's results */
+/* elapsed(f, ...): the seconds that the card took for it, then f's results */
 static int l_elapsed (lua_State *L) {
   heed_context *cx = enter(L)->cx;
   double seconds = 0;
   check_callable(L, 1, "elapsed");
-  heed_moment *from = heed_cuda_moment(cx, 0);
+  int card = own_card(L);          /* whatever f chooses */
+  heed_moment *from = heed_cuda_moment(cx, card);
   if (from == NULL) return raise_failure(L);
   int status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
   enter(L);
-  heed_moment *to = status == LUA_OK ? heed_cuda_moment(cx, 0) : NULL;
-  bool good = to != NULL && heed_cuda_between(cx, 0, from, to, &seconds);
-  heed_cuda_forget(cx, 0, from);
-  heed_cuda_forget(cx, 0, to);
+  heed_moment *to = status == LUA_OK ? heed_cuda_moment(cx, card) : NULL;
+  bool good = to != NULL && heed_cuda_between(cx, card, from, to, &seconds);
+  heed_cuda_forget(cx, card, from);
+  heed_cuda_forget(cx, card, to);
   if (status != LUA_OK) return lua_error(L);
   if (!good) return raise_failure(L);
   lua_pushnumber(L, seconds);
