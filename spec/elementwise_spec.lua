@@ -58,7 +58,7 @@ local unary = {
   elu = {function(a) return a > 0 and a or expm1(a) end, -3, 3}, gelu = {gelu, -3, 3},
   silu = {function(a) return a * sigmoid(a) end, -6, 6},
   mish = {function(a) return a * tanh(softplus(a)) end, -4, 4}, softplus = {softplus, -6, 6},
-  hardtanh = {function(a) return math.max(-1, math.min(1, a)) end, -3, 3},
+  hardtanh = {function(a) return math.max(-1, math.min(1, a)) end, -3, 3, true},
   floor = {floor, -3, 3, true}, ceil = {math.ceil, -3, 3, true}, round = {round, -3, 3, true},
   trunc = {trunc, -3, 3, true},
 }
@@ -274,6 +274,24 @@ describe("where, lerp and clamp", function()
     assert.same({2.5, 5.0}, heed.lerp(heed.tensor{0.0, 0.0}, heed.tensor{5.0, 10.0}, 0.5):totable())
     assert.same({-1, 0, 2}, heed.tensor{-5, 0, 5}:clamp(-1, 2):totable())
     assert.same({0, 0, 5}, heed.tensor{-5, 0, 5}:clamp{min = 0}:totable())
+    assert.same({0, 0, 5}, heed.tensor{-5, 0, 5}:clip{min = 0}:totable())
+    assert.same({-5, 0, 2}, heed.clip(heed.tensor{-5, 0, 5}, nil, 2):totable())
+  end)
+
+  it("work in place, and keep a type that has room", function()
+    local x = heed.tensor{0.0, 10.0}
+    assert.equal(x, x:lerp_(heed.tensor{1.0, 20.0}, 0.25))
+    assert.same({0.25, 12.5}, x:totable())
+    assert.same({0.5, 2.0}, x:clip_(0.5, 2):totable())
+    assert.same({0.5, 2.5}, x:cumsum_(1):totable())
+    local bytes = heed.tensor({200, 100}, {dtype = "uint8"})
+    assert.same({200, 44}, bytes:clone():cumsum_(1):totable())
+    assert.same({4, 4}, bytes:clone():hardtanh_(0, 4):totable())
+    assert.equal("uint8", bytes:hardtanh(0, 4).dtype)
+    assert.error_matches(function() heed.tensor{1}:lerp_(2, 0.5) end, "lerp_.*int64")
+    assert.is_true(heed.gradcheck(function(a, b, w)
+      return (a + 1):lerp_(b, w):cumsum_(1)
+    end, {heed.tensor{0.5, -1}, heed.tensor{2.0, 3.0}, heed.tensor{0.25, 0.5}}))
   end)
 
   it("have the gradients that differences show", function()

@@ -871,7 +871,7 @@ Tensor.where = heed.where
 ---@param weight heed.operand
 ---@return heed.Tensor
 function Tensor:lerp(end_, weight) end
-heed.lerp = Tensor.lerp
+Tensor.lerp_, heed.lerp, heed.lerp_ = Tensor.lerp, Tensor.lerp, Tensor.lerp
 
 ---x, kept between two bounds, one of which may be left out. On a bound x gets the gradient.
 ---> heed.tensor{1, 5, 9}:clamp(2, 6) == {2, 5, 6}
@@ -883,13 +883,21 @@ heed.lerp = Tensor.lerp
 function Tensor:clamp(min, max) end
 Tensor.clamp_, heed.clamp, heed.clamp_ = Tensor.clamp, Tensor.clamp, Tensor.clamp
 
----`clamp` with both bounds, in one pass.
----> heed.tensor{1, 5, 9}:clip(2, 6) == {2, 5, 6}
+---`clamp` by NumPy's name.
+---> heed.tensor{1, 5, 9}:clip{min = 2} == {2, 5, 9}
+---@param min? heed.operand|table
+---@param max? heed.operand
+---@return heed.Tensor
+function Tensor:clip(min, max) end
+Tensor.clip_, heed.clip, heed.clip_ = Tensor.clip, Tensor.clip, Tensor.clip
+
+---What `clamp` is made of: both bounds, in one pass.
+---> heed.tensor{1, 5, 9}:bound(2, 6) == {2, 5, 6}
 ---@param min heed.operand
 ---@param max heed.operand
 ---@return heed.Tensor
-function Tensor:clip(min, max) end
-heed.clip = Tensor.clip
+function Tensor:bound(min, max) end
+heed.bound = Tensor.bound
 
 
 -- Reductions -------------------------------------------------------------
@@ -1010,7 +1018,7 @@ heed.prod = Tensor.prod
 ---@param dtype? heed.dtype|table
 ---@return heed.Tensor
 function Tensor:cumsum(dim, dtype) end
-heed.cumsum = Tensor.cumsum
+Tensor.cumsum_, heed.cumsum, heed.cumsum_ = Tensor.cumsum, Tensor.cumsum, Tensor.cumsum
 
 ---Is any element true, or not 0? Without `dim` a Lua truth.
 ---> heed.tensor{1, 5}:gt(4):any() == true

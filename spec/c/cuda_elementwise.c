@@ -39,7 +39,7 @@ static bool is_exact (const row *r) {
     HEED_neg, HEED_abs, HEED_sign, HEED_square, HEED_sqrt, HEED_reciprocal, HEED_relu,
     HEED_leaky_relu, HEED_hardtanh, HEED_floor, HEED_ceil, HEED_round, HEED_trunc, HEED_add,
     HEED_sub, HEED_mul, HEED_div, HEED_floor_divide, HEED_remainder, HEED_fmod, HEED_maximum,
-    HEED_minimum, HEED_where, HEED_clip
+    HEED_minimum, HEED_where, HEED_bound
   };
   for (size_t i = 0; i < sizeof exact / sizeof *exact; i++)
     if (exact[i] == r->op) return true;

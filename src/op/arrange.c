@@ -256,7 +256,10 @@ bool do_clamp (call *c) {
   if (type == HEED_BOOL) return check_refuse(c, 0, "truths have no bounds");
   if (low == NULL) low = no_bound(c->cx, type, true);
   if (high == NULL) high = no_bound(c->cx, type, false);
-  return give_out(c, op3(HEED_clip, both[0], low, high));
+  return give_out(c, op3(HEED_bound, both[0], low, high));
 }
+
+
+bool do_clip (call *c) { return do_clamp(c); }
 
 /* }================================================================== */

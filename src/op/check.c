@@ -26,6 +26,23 @@ bool check_refuse (const call *c, int i, const char *format, ...) {
 }
 
 
+static bool names_op (const char *text, size_t n) {
+  for (int i = 0; i < HEED_NOPS; i++)
+    if (strlen(op_rows[i].name) == n && memcmp(op_rows[i].name, text, n) == 0) return true;
+  return false;
+}
+
+
+/* What a card tells of late is about another call. */
+void check_blame (heed_context *cx, heed_op op, const char *twin) {
+  char rest[sizeof cx->message];
+  size_t n = strcspn(cx->message, ":");
+  if (!cx->failed || !names_op(cx->message, n) || strstr(cx->message, " (late: ") != NULL) return;
+  memcpy(rest, cx->message + n, sizeof rest - n);
+  snprintf(cx->message, sizeof cx->message, "%s%s%.900s", op_rows[op].name, twin, rest);
+}
+
+
 /*
 ** {==================================================================
 ** Values, which hosts make by hand

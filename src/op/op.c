@@ -377,7 +377,8 @@ int heed_apply (heed_context *cx, heed_op op, const heed_value *given, int n,
   for (int i = 0; i < HEED_RESULTS; i++) out[i] = NULL;
   if (!check_given(cx, op, given, n)) return 0;
   int mark = cx->ntemporaries, results = op_rows[op].seen;
-  bool good = run(&c, given, n, args);
+  bool failed = cx->failed, good = run(&c, given, n, args);
+  if (!good && !failed) check_blame(cx, op, "");
   for (int i = 0; good && i < results; i++) out[i] = heed_keep(c.out[i]);
   drop_temporaries(cx, mark);
   return good ? results : 0;
@@ -584,9 +585,10 @@ bool heed_apply_in_place (heed_context *cx, heed_op op, const heed_value *given,
   memcpy(args, given, (size_t)n * sizeof *args);
   for (int i = n; i < HEED_ARGUMENTS; i++) args[i] = heed_none();
   heed_keep(t);                    /* arguments may be dropped while room is made */
-  bool recorded = cx->recording && all_recorded(&c, args);
+  bool recorded = cx->recording && all_recorded(&c, args), failed = cx->failed;
   bool good = history_hears(t, recorded, op) && (recorded ? in_place_recorded(&c, first, n, args)
                                                           : in_place_plain(&c, given, n, args));
+  if (!good && !failed) check_blame(cx, op, "_");
   cx->here = before;
   drop_temporaries(cx, mark);
   heed_drop(t);

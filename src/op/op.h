@@ -145,6 +145,8 @@ bool check_index_type (call *c, int i);                          /* int64 (uint8
 const char *check_name (const call *c, int i);                   /* the parameter's name */
 /* What a host gave, before it is looked at: an op that there is, lists that are there. */
 bool check_given (heed_context *cx, heed_op op, const heed_value *given, int n);
+/* The message of a call that failed names what was called, not what that called in turn. */
+void check_blame (heed_context *cx, heed_op op, const char *twin);
 /* "name: argument 'dim': why" with shapes quoted by the caller. */
 bool check_refuse (const call *c, int i, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
