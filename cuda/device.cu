@@ -124,11 +124,9 @@ static const char *fault_text (cuda *self, const fault *f, const char *late) {
       return cuda_refuse(self, "label %lld at position %lld is outside 1 to %lld; labels count "
                          "from 1%s%s", (long long)f->value, (long long)f->position,
                          (long long)f->limit, f->value == 0 ? ": + 1?" : "", late);
-    case FAULT_DIVISION:
+    default:
       return cuda_refuse(self, "division by zero at position %lld%s", (long long)f->position,
                          late);
-    default:
-      return cuda_refuse(self, "integers to negative integer powers are not allowed%s", late);
   }
 }
 

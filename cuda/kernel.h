@@ -252,7 +252,7 @@ template <class T> INLINE T block_largest (T x, T *room) { return block_reduce(l
 */
 
 typedef enum fault_kind {
-  FAULT_NONE, FAULT_POSITION, FAULT_LABEL, FAULT_DIVISION, FAULT_POWER
+  FAULT_NONE, FAULT_POSITION, FAULT_LABEL, FAULT_DIVISION
 } fault_kind;
 
 typedef struct fault {             /* lies in pinned memory */

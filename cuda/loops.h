@@ -129,10 +129,6 @@ template <class F> INLINE void guard (const job &j, int64_t i, T *x) {
     report(f, FAULT_DIVISION, i + 1, 0, 0);
     x[1] = 1;
   }
-  if (F::refuses == FAULT_POWER && x[1] < 0) {
-    report(f, FAULT_POWER, i + 1, 0, 0);
-    x[1] = 0;
-  }
 }
 
 

@@ -4,9 +4,8 @@
 
 #include "cuda/loops.h"
 
-#define REFUSES(op) (!WHOLE ? FAULT_NONE : (op) == HEED_pow ? FAULT_POWER \
-  : (op) == HEED_floor_divide || (op) == HEED_remainder || (op) == HEED_fmod ? FAULT_DIVISION \
-  : FAULT_NONE)
+#define REFUSES(op) (WHOLE && ((op) == HEED_floor_divide || (op) == HEED_remainder \
+  || (op) == HEED_fmod) ? FAULT_DIVISION : FAULT_NONE)
 
 #define VALUE(name, n, Y) \
   struct value_##name { \

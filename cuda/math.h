@@ -128,6 +128,7 @@ INLINE int64_t word_floor_divide (int64_t x, int64_t y) {
 
 INLINE int64_t word_pow (int64_t x, int64_t y) {
   uint64_t power = 1, square = (uint64_t)x;
+  if (y < 0) return x == 1 ? 1 : x == -1 ? 1 - 2 * (y & 1) : 0;
   for (; y > 0; y >>= 1, square *= square)
     if (y & 1) power *= square;
   return (int64_t)power;

@@ -236,6 +236,18 @@ describe("elementwise operations of two", function()
     assert.equal(math.mininteger, (least // -1)[1])
     assert.equal(0, (least % -1)[1])
   end)
+
+  it("raises whole numbers to negative powers that stand in a tensor, as PyTorch does", function()
+    local a, b = heed.tensor{2, 1, -1, -1, 0, -3, 5}, heed.tensor{-1, -5, -3, -4, -2, -1, 2}
+    layouts.on_each_level(function()
+      assert.same({0, 1, -1, 1, 0, 0, 25}, a:pow(b):totable())
+    end)
+    assert.same({0, 1, -1, -1, 0, 0, 0}, a:pow(heed.tensor(-1)):totable())
+    assert.same({0, 1, 4}, heed.pow(2, heed.tensor{-1, 0, 2}):totable())
+    assert.error_matches(function() return a ^ -1 end, "pow.*negative")
+    assert.error_matches(function() return heed.zeros(0, "int64") ^ -1 end, "pow.*negative")
+    assert.error_matches(function() a:pow_(-2) end, "pow_.*negative")
+  end)
 end)
 
 

@@ -752,8 +752,11 @@ heed.remainder, heed.remainder_ = Tensor.remainder, Tensor.remainder
 function Tensor:fmod(other) end
 Tensor.fmod_, heed.fmod, heed.fmod_ = Tensor.fmod, Tensor.fmod, Tensor.fmod
 
----x^y.
+---x^y. Whole numbers have no power that is a negative number; with a tensor of such powers they
+---give 0, but 1 and -1 themselves.
 ---> heed.tensor{2, 3}:pow(2) == {4, 9}
+---> heed.tensor{2, -1}:pow(heed.tensor{-1, -3}) == {0, -1}
+---> heed.tensor{2} ^ -1 raises "negative"
 ---@param other heed.operand
 ---@return heed.Tensor
 function Tensor:pow(other) end

@@ -70,7 +70,8 @@ static void set_numbers (const row *r, work *w) {
 static view input (const row *r, heed_type type, int i, int rank, const int64_t *size) {
   bool truths = type == HEED_BOOL || (r->domain == PICK && i == 0);
   if (truths) return filled(HEED_BOOL, rank, size, 0, 2);
-  bool power = r->op == HEED_pow, from_0 = power || type == HEED_UINT8;
+  bool power = r->op == HEED_pow;
+  bool from_0 = type == HEED_UINT8 || (power && type != HEED_INT64);
   double low = from_0 ? (i == 1 && !power) + 0.0 : -5, high = power ? 4 : 6;
   view v = filled(type, rank, size, low, high);
   bool divides = r->op == HEED_floor_divide || r->op == HEED_remainder || r->op == HEED_fmod;

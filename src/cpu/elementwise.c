@@ -125,8 +125,8 @@ static void begin (feed *f, cpu *self, const work *w, heed_type as) {
 ** ===================================================================
 */
 
-/* Position from 0 of the first 0 (or, with 'negative', the first number below 0); -1: none. */
-static int64_t find (cpu *self, const view *v, int64_t numel, bool negative) {
+/* Position from 0 of the first 0; -1: none. */
+static int64_t find_zero (cpu *self, const view *v, int64_t numel) {
   stream s;
   int64_t room[CHUNK];
   stream_open(&s, v, HEED_INT64);
@@ -134,19 +134,16 @@ static int64_t find (cpu *self, const view *v, int64_t numel, bool negative) {
     int64_t n = numel - from < CHUNK ? numel - from : CHUNK;
     const int64_t *x = stream_read(self, &s, from, n, HEED_INT64, room);
     for (int64_t i = 0; i < n; i++)
-      if (negative ? x[i] < 0 : x[i] == 0) return from + i;
+      if (x[i] == 0) return from + i;
   }
   return -1;
 }
 
 
 static const char *check_whole (cpu *self, const work *w, int64_t numel) {
-  bool power = w->op == HEED_pow;
-  if (!power && w->op != HEED_floor_divide && w->op != HEED_remainder && w->op != HEED_fmod)
-    return NULL;
-  int64_t at = find(self, &w->in[1], numel, power);
+  if (w->op != HEED_floor_divide && w->op != HEED_remainder && w->op != HEED_fmod) return NULL;
+  int64_t at = find_zero(self, &w->in[1], numel);
   if (at < 0) return NULL;
-  if (power) return cpu_refuse(self, "integers to negative integer powers are not allowed");
   return cpu_refuse(self, "division by zero at position %lld", (long long)at + 1);
 }
 

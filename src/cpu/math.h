@@ -532,6 +532,7 @@ static inline int64_t floor_divide_int64 (int64_t x, int64_t y) {
 
 static inline int64_t pow_int64 (int64_t x, int64_t y) {
   int64_t power = 1;
+  if (y < 0) return x == 1 ? 1 : x == -1 ? 1 - 2 * (y & 1) : 0;
   for (; y > 0; y >>= 1, x *= x)
     if (y & 1) power *= x;
   return power;

@@ -158,6 +158,13 @@ static bool check_numbers (call *c, int first, int parameters, heed_type type) {
   return true;
 }
 
+/* PyTorch refuses a negative number; with a tensor of such powers it computes 0, 1 and -1. */
+static bool check_power (call *c, const heed_tensor *power, heed_type type) {
+  if (scalar_is_float(type) || !power->number || scalar_double(power->value) >= 0) return true;
+  return check_refuse(c, 1, "whole numbers have no power of %g: negative ones give fractions",
+                      scalar_double(power->value));
+}
+
 bool do_map (call *c) {
   const op_row *row = &op_rows[c->op];
   int n = inputs_of(c->op), parameters = op_signature(c->cx, c->op)->parameters;
@@ -167,6 +174,7 @@ bool do_map (call *c) {
   for (int i = 0; i < n; i++) ts[i] = c->args[i].tensor;
   if (!joined_type(c, row->domain, n, ts, &type) || !joined_shape(c, n, ts, &shape)) return false;
   if (!check_numbers(c, n, parameters, type)) return false;
+  if (c->op == HEED_pow && !check_power(c, ts[1], type)) return false;
   heed_tensor *y = result_for(c, row->domain == TEST ? HEED_BOOL : type, &shape, n, ts);
   if (y == NULL) return false;
   work w;
