@@ -1,7 +1,7 @@
 -- heed: attention and transformers for Lua.
 --
 -- The module is what C defines (heed.core, documented in heed/meta.lua) with what is written in
--- Lua on top of it (heed.tensor); heed.nn and the like load when they are first touched.
+-- Lua on top of it (heed.tensor, heed.overload); heed.nn and the like load when first touched.
 
 local core = require "heed.core"
 
@@ -68,6 +68,7 @@ setmetatable(heed, {
 
 package.loaded["heed"] = heed        -- the files below require it
 require "heed.tensor"
+require "heed.overload"
 core.methods = nil                   -- scripts cannot reach the methods of tensors
 
 return heed

@@ -656,8 +656,10 @@ Tensor.ceil_, heed.ceil, heed.ceil_ = Tensor.ceil, Tensor.ceil, Tensor.ceil
 
 ---The nearest whole number; halves go to the even one.
 ---> heed.tensor{0.5, 1.5, 2.6}:round() == {0, 2, 3}
+---> heed.tensor{1.264, 26.1}:round{decimals = 1} == {1.3, 26.1}
+---@param options? {decimals: integer} places behind the point, or, below 0, before it
 ---@return heed.Tensor
-function Tensor:round() end
+function Tensor:round(options) end
 Tensor.round_, heed.round, heed.round_ = Tensor.round, Tensor.round, Tensor.round
 
 ---The next whole number towards 0.
@@ -720,12 +722,15 @@ Tensor.sub_, heed.sub, heed.sub_ = Tensor.sub, Tensor.sub, Tensor.sub
 function Tensor:mul(other) end
 Tensor.mul_, heed.mul, heed.mul_ = Tensor.mul, Tensor.mul, Tensor.mul
 
----x / y, in floats.
+---x / y, in floats; rounded, whole numbers stay such.
 ---> heed.tensor{1, 2}:div(2) == {0.5, 1}
 ---> heed.tensor{1.0, 0.0} / 0 == {1 / 0, 0 / 0}
+---> heed.tensor{7, -7}:div(2, {rounding_mode = "floor"}) == {3, -4}
+---> heed.tensor{7, -7}:div(2, {rounding_mode = "trunc"}) == {3, -3}
 ---@param other heed.operand
+---@param options? {rounding_mode: "floor"|"trunc"}
 ---@return heed.Tensor
-function Tensor:div(other) end
+function Tensor:div(other, options) end
 Tensor.div_, heed.div, heed.div_ = Tensor.div, Tensor.div, Tensor.div
 
 ---x // y, rounded down, as Lua's. Whole numbers by 0 raise.
@@ -866,7 +871,13 @@ heed.logical_xor, heed.logical_xor_ = Tensor.logical_xor, Tensor.logical_xor
 ---@param b heed.operand
 ---@return heed.Tensor
 function heed.where(condition, a, b) end
-Tensor.where = heed.where
+
+---self where the condition is true, else `other`: as a method it begins with what is kept.
+---> heed.tensor{1, 2}:where(heed.tensor{true, false}, 0) == {1, 0}
+---@param condition heed.Tensor truths
+---@param other heed.operand
+---@return heed.Tensor
+function Tensor:where(condition, other) end
 
 ---x + weight (end - x).
 ---> heed.tensor{0.0, 10.0}:lerp(heed.tensor{1.0, 20.0}, 0.25) == {0.25, 12.5}
@@ -933,7 +944,8 @@ heed.mean = Tensor.mean
 ---The variance, by n - 1 unless told otherwise.
 ---> heed.tensor{1.0, 2.0, 6.0}:var() == 7
 ---> heed.tensor{1.0, 2.0, 6.0}:var{correction = 0} == 4.6667
----@param dim? integer|integer[]|table
+---> heed.tensor{1.0, 2.0, 6.0}:var(false) == 4.6667
+---@param dim? integer|integer[]|boolean|table a truth is `unbiased`
 ---@param unbiased? boolean true, by n - 1, unless given
 ---@param keepdim? boolean
 ---@param correction? number what is taken from n, in place of `unbiased`
@@ -943,7 +955,7 @@ heed.var = Tensor.var
 
 ---The root of the variance.
 ---> heed.tensor{1.0, 2.0, 6.0}:std() == 2.6458
----@param dim? integer|integer[]|table
+---@param dim? integer|integer[]|boolean|table a truth is `unbiased`
 ---@param unbiased? boolean
 ---@param keepdim? boolean
 ---@param correction? number
@@ -951,19 +963,23 @@ heed.var = Tensor.var
 function Tensor:std(dim, unbiased, keepdim, correction) end
 heed.std = Tensor.std
 
----The largest element; along a dimension also its positions. NaN is above all.
+---The largest element; along a dimension also its positions. NaN is above all. With another
+---tensor it is `maximum`.
 ---> heed.tensor{3, 9, 4}:max() == 9
 ---> heed.tensor{{3, 9}, {5, 1}}:max(2) == {9, 5}, {2, 1}
----@param dim? integer|table
+---> heed.tensor{3, 9}:max(heed.tensor{5, 5}) == {5, 9}
+---@param dim? integer|heed.Tensor|table
 ---@param keepdim? boolean|table
 ---@return heed.Tensor values
 ---@return heed.Tensor? positions int64, with `dim` only
 function Tensor:max(dim, keepdim) end
 heed.max = Tensor.max
 
----The smallest element; along a dimension also its positions. NaN is below all.
+---The smallest element; along a dimension also its positions. NaN is below all. With another
+---tensor it is `minimum`.
 ---> heed.tensor{{3, 9}, {5, 1}}:min(1) == {3, 1}, {1, 2}
----@param dim? integer|table
+---> heed.tensor{3, 9}:min(heed.tensor{5, 5}) == {3, 5}
+---@param dim? integer|heed.Tensor|table
 ---@param keepdim? boolean|table
 ---@return heed.Tensor values
 ---@return heed.Tensor? positions int64, with `dim` only
@@ -995,11 +1011,12 @@ heed.argmin = Tensor.argmin
 function Tensor:logsumexp(dim, keepdim) end
 heed.logsumexp = Tensor.logsumexp
 
----(sum of |x|^p)^(1 / p); `p` may be infinite.
+---(sum of |x|^p)^(1 / p); `p` may be infinite, and "fro" (Frobenius's norm) is 2.
 ---> heed.tensor{3.0, 4.0}:norm() == 5
 ---> heed.tensor{3.0, -4.0}:norm(1) == 7
 ---> heed.tensor{3.0, -4.0}:norm(math.huge) == 4
----@param p? number|table 2 unless given
+---> heed.tensor{{3.0}, {-4.0}}:norm("fro") == 5
+---@param p? number|"fro"|table 2 unless given
 ---@param dim? integer|integer[]|table
 ---@param keepdim? boolean
 ---@return heed.Tensor
@@ -1324,9 +1341,10 @@ heed.roll = Tensor.roll
 function Tensor:flip(dims, ...) end
 heed.flip = Tensor.flip
 
----Each element so many times.
+---Each element so many times; a tensor has a number for each.
 ---> heed.tensor{1, 2}:repeat_interleave(2) == {1, 1, 2, 2}
----@param repeats integer
+---> heed.tensor{5, 6, 7}:repeat_interleave(heed.tensor{2, 0, 1}) == {5, 5, 7}
+---@param repeats integer|heed.Tensor
 ---@param dim? integer|table without it the tensor is one row
 ---@return heed.Tensor
 function Tensor:repeat_interleave(repeats, dim) end

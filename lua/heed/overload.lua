@@ -1,0 +1,179 @@
+-- Operations that PyTorch does otherwise by what stands behind the tensor: `where` as a method,
+-- `max` and `min` of two tensors, `div` and `round` with options, and the like. What is not said
+-- here goes to C as it is.
+
+local core = require "heed.core"
+local heed = require "heed"
+local options = require "heed.options"
+local renamed = require "heed.renamed"
+
+local fail, is_tensor, methods = heed.fail, heed.is_tensor, core.methods
+
+
+-- Functions that are methods too.
+local function both(name, f)
+  heed[name], methods[name] = f, f
+end
+
+
+-- A named argument, where the value is a table of options.
+local function named(value, name)
+  return type(value) == "table" and rawget(value, name)
+end
+
+
+-- The same options, but one.
+local function with(given, name, value)
+  local new = {[name] = value}
+  for key, other in pairs(given) do
+    if key ~= name then new[key] = other end
+  end
+  return new
+end
+
+
+-- Choosing ---------------------------------------------------------------
+
+local where = heed.where
+
+function methods.where(x, condition, ...)
+  if named(condition, "condition") then return where(with(condition, "input", x)) end
+  return where(condition, x, ...)
+end
+
+
+for name, pairwise in pairs {max = "maximum", min = "minimum"} do
+  local reduce, choose = heed[name], renamed(name, heed[pairwise])
+  both(name, function(x, y, ...)
+    if is_tensor(y) or named(y, "other") then return choose(x, y, ...) end
+    return reduce(x, y, ...)
+  end)
+end
+
+
+-- Rounding ---------------------------------------------------------------
+
+local function is_whole(x)
+  if is_tensor(x) then return not x.dtype:find("float") end
+  return math.type(x) ~= "float"
+end
+
+
+-- Without fractions: by whole numbers, so that large ones stay exact.
+local function divide(x, y, mode, twin)
+  if mode == "floor" then return heed["floor_divide" .. twin](x, y) end
+  if is_whole(x) and is_whole(y) then
+    return heed["floor_divide" .. twin](heed["sub" .. twin](x, heed.fmod(x, y)), y)
+  end
+  return heed["trunc" .. twin](core["div" .. twin](x, y))
+end
+
+
+for _, twin in ipairs {"", "_"} do
+  local name = "div" .. twin
+  local exact, rounded = heed[name], renamed(name, divide)
+  both(name, function(x, y, given)
+    if named(y, "rounding_mode") then y, given = y.other, y end
+    local mode = named(given, "rounding_mode")
+    if not mode then return exact(x, y, given) end
+    options.read(name, given, {rounding_mode = options.any, other = options.any})
+    if mode ~= "floor" and mode ~= "trunc" then
+      fail("%s: argument 'rounding_mode': one of floor, trunc expected, got %s", name,
+           options.kind(mode))
+    end
+    return rounded(x, y, mode, twin)
+  end)
+end
+
+
+local function check_decimals(name, x, given)
+  local n = options.read(name, given, {decimals = 0}).decimals
+  if not math.tointeger(n) then
+    fail("%s: argument 'decimals': a whole number expected, got %g", name, n)
+  elseif n ~= 0 and is_tensor(x) and is_whole(x) then
+    fail("%s: argument 'input': a float type expected beside decimals, got %s", name, x.dtype)
+  end
+  return n
+end
+
+
+for _, twin in ipairs {"", "_"} do
+  local name = "round" .. twin
+  local round, mul, div = heed[name], heed["mul" .. twin], core["div" .. twin]
+  both(name, function(x, given, ...)
+    if not named(given, "decimals") then return round(x, given, ...) end
+    local n = check_decimals(name, x, given)
+    local scale = 10.0 ^ math.abs(n)
+    if n == 0 then return round(x) end
+    if n < 0 then return mul(round(div(x, scale)), scale) end
+    return div(round(mul(x, scale)), scale)
+  end)
+end
+
+
+-- Reducing ---------------------------------------------------------------
+
+local norm = heed.norm
+
+both("norm", function(x, p, ...)
+  if p == "fro" then p = 2 elseif named(p, "p") == "fro" then p = with(p, "p", 2) end
+  return norm(x, p, ...)
+end)
+
+
+for _, name in ipairs {"var", "std"} do
+  local f = heed[name]
+  both(name, function(x, dim, ...)
+    if type(dim) == "boolean" then return f(x, nil, dim, ...) end
+    return f(x, dim, ...)
+  end)
+end
+
+
+-- Repeating --------------------------------------------------------------
+
+local function check_counts(x, counts, dim)
+  local n = x:size(dim)
+  if counts.dtype ~= "int64" or counts:dim() > 1 then
+    fail("repeat_interleave: argument 'repeats': a vector of type int64 expected, got one of type "
+         .. "%s and shape %s", counts.dtype, tostring(counts.shape))
+  elseif counts:numel() ~= n and counts:numel() ~= 1 then
+    fail("repeat_interleave: argument 'repeats': %d counts expected for dimension %d of shape %s, "
+         .. "got %d", n, dim, tostring(x.shape), counts:numel())
+  elseif counts:numel() > 0 and counts:min():item() < 0 then
+    fail("repeat_interleave: argument 'repeats': a number of times expected, got %d",
+         counts:min():item())
+  end
+  return counts:expand(n)
+end
+
+
+-- Position i counts[i] times: a 1 where each begins, and those added up. Repeats of none begin
+-- where the next one does.
+local function repeated_positions(counts)
+  local total = counts:sum():item()
+  local starts = counts:cumsum(1) - counts + 1
+  local marks = heed.zeros(total + 1, {dtype = "int64", device = counts.device})
+  return marks:scatter_add_(1, starts, heed.ones_like(counts)):narrow(1, 1, total):cumsum(1)
+end
+
+
+local repeat_by = renamed("repeat_interleave", function(x, counts, dim)
+  if dim == nil then x, dim = x:reshape(-1), 1 end
+  return x:index_select(dim, repeated_positions(check_counts(x, counts, dim)))
+end)
+
+
+local repeat_interleave = heed.repeat_interleave
+
+both("repeat_interleave", function(x, counts, ...)
+  local given = named(counts, "repeats") and counts or ...
+  if is_tensor(named(counts, "repeats")) then counts = counts.repeats end
+  if not is_tensor(counts) or not is_tensor(x) then return repeat_interleave(x, counts, ...) end
+  if type(given) ~= "table" then return repeat_by(x, counts, given) end
+  return repeat_by(x, counts, options.read("repeat_interleave", given, {
+    repeats = options.any, dim = options.any,
+  }).dim)
+end)
+
+return heed
