@@ -201,6 +201,36 @@ describe("losses", function()
       end)
     end)
   end
+
+  it("broadcast, as PyTorch's", function()
+    local x, t = heed.tensor{1.0, 2.0, 3.0}, heed.tensor{{1.0}, {4.0}, {0.0}}
+    assert.same({{0, 1, 4}, {9, 4, 1}, {1, 4, 9}}, heed.mse_loss(x, t, "none"):totable())
+    assert.same({{0, 0.5, 1.5}, {2.5, 1.5, 0.5}, {0.5, 1.5, 2.5}},
+                heed.smooth_l1_loss(x, t, "none"):totable())
+    local p, q = x:log_softmax(1), t:softmax(1)
+    for wanted, y in pairs{
+      [1.6666666] = heed.l1_loss(x, t), [0.3777642] = heed.kl_div(p, q),
+      [3.3998780] = heed.kl_div(p:unsqueeze(1), q:expand(3, 3), "batchmean"),
+    } do
+      assert.is_true(y:allclose(heed.tensor(wanted), {rtol = 1e-6}), wanted)
+    end
+  end)
+
+  it("of squares and distances take weights, as PyTorch's", function()
+    local x, t, weight = heed.tensor{1.0, 2.0, 3.0}, heed.tensor{1.0, 4.0, 0.0},
+                         heed.tensor{1.0, 0.0, 3.0}
+    assert.equal(6.75, heed.mse_loss(x, t, {weight = weight}):item())
+    assert.equal(13, heed.mse_loss(x, t:unsqueeze(2), {weight = weight}):item())
+    assert.equal(9, heed.l1_loss(x, t, "sum", weight):item())
+    assert.same({0, 0, 9}, heed.l1_loss(x, t, {weight = weight, reduction = "none"}):totable())
+  end)
+
+  it("of ignored labels are 0 without a sign", function()
+    local x = heed.tensor{{-1.0, -0.5}, {0.0, -2.0}, {-1.0, -1.0}}
+    local y = heed.nll_loss(x, heed.tensor{2, -100, 1}, {reduction = "none"})
+    assert.same({0.5, 0.0, 1.0}, y:totable())
+    assert.equal(math.huge, 1 / y[2])
+  end)
 end)
 
 

@@ -94,7 +94,12 @@ local cases = {
   {"layer_norm over two axes", function(x) return heed.layer_norm(x, {3, 4}) end, {2, 3, 4}},
   {"rms_norm", function(x, w) return heed.rms_norm(x, {4}, w) end, {3, 4}, {4}},
   {"mse_loss", heed.mse_loss, {3, 4}, {3, 4}}, {"l1_loss", heed.l1_loss, {3, 4}, {3, 4}},
+  {"mse_loss and l1_loss, weighed", function(x, y)
+    local w = heed.arange(12, {dtype = "float64"}):reshape(3, 4)
+    return heed.mse_loss(x, y, {weight = w}) + heed.l1_loss(x, y, "none", w)
+  end, {3, 4}, {3, 4}},
   {"smooth_l1_loss", heed.smooth_l1_loss, {3, 4}, {3, 4}},
+  {"smooth_l1_loss, broadcast", heed.smooth_l1_loss, {3}, {4, 1}},
   {"cross_entropy", function(x)
     return heed.cross_entropy(x, heed.tensor{1, 4, -100}, {label_smoothing = 0.1})
   end, {3, 4}},

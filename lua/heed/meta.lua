@@ -1574,20 +1574,23 @@ heed.binary_cross_entropy = Tensor.binary_cross_entropy
 function Tensor:bce_with_logits(target, weight, reduction, pos_weight) end
 heed.bce_with_logits = Tensor.bce_with_logits
 
----(x - y)^2.
+---(x - y)^2, which broadcast; a mean with weights is by their sum.
 ---> heed.mse_loss(heed.tensor{1.0, 2.0}, heed.tensor{1.0, 4.0}) == 2
----@param target heed.Tensor
+---> heed.mse_loss(heed.tensor{1.0, 2.0}, 4.0, {weight = heed.tensor{1, 3}}) == 5.25
+---@param target heed.operand
 ---@param reduction? heed.reduction|table
+---@param weight? heed.Tensor of each element, in self's shape
 ---@return heed.Tensor
-function Tensor:mse_loss(target, reduction) end
+function Tensor:mse_loss(target, reduction, weight) end
 heed.mse_loss = Tensor.mse_loss
 
----|x - y|.
+---|x - y|, with weights as mse_loss.
 ---> heed.l1_loss(heed.tensor{1.0, 2.0}, heed.tensor{1.0, 4.0}) == 1
----@param target heed.Tensor
+---@param target heed.operand
 ---@param reduction? heed.reduction|table
+---@param weight? heed.Tensor of each element, in self's shape
 ---@return heed.Tensor
-function Tensor:l1_loss(target, reduction) end
+function Tensor:l1_loss(target, reduction, weight) end
 heed.l1_loss = Tensor.l1_loss
 
 ---(x - y)^2 / (2 beta) where |x - y| is below beta, else |x - y| - beta / 2.

@@ -208,6 +208,8 @@ bool do_nll_loss (call *c) {
   heed_set_recording(c->cx, recording);
   if (t == NULL) return false;
   heed_tensor *rows = matrix_loss(t, reshaped(o.x, o.size[0], o.size[1]));
+  heed_tensor *zero = op_whole(c->cx, 0);        /* where nothing counts; the sum has a sign */
+  rows = op3(HEED_where, op2(HEED_eq, weights, zero), zero, rows);
   return give_out(c, joined(&o, rows, total(&o, weights), arg_count(c, 4)));
 }
 

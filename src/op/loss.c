@@ -9,9 +9,7 @@
 
 heed_tensor *loss_reduced (heed_tensor *loss, int64_t how) {
   if (loss == NULL || how == LOSS_NONE) return loss;
-  if (how != LOSS_BATCH_MEAN) return op1(how == LOSS_MEAN ? HEED_mean : HEED_sum, loss);
-  double n = loss->at.rank > 0 ? (double)loss->at.size[0] : 1;
-  return op2(HEED_div, op1(HEED_sum, loss), op_float(loss->cx, n));
+  return op1(how == LOSS_MEAN ? HEED_mean : HEED_sum, loss);
 }
 
 
@@ -42,22 +40,29 @@ static heed_tensor *difference (call *c) {
 ** ===================================================================
 */
 
-bool do_mse_loss (call *c) {
-  return check_pair(c) &&
-         give_out(c, loss_reduced(op1(HEED_square, difference(c)), arg_count(c, 2)));
+/* Of loss(input - target), each by argument 'weight'; a mean is then what that weighs. */
+static bool give_weighed (call *c, heed_op loss) {
+  heed_tensor *weight = arg_tensor(c, 3), *y;
+  int64_t how = arg_count(c, 2);
+  if (!check_float(c, 0) || (weight != NULL && !check_same_shape(c, 0, 3))) return false;
+  y = op1(loss, difference(c));
+  if (weight == NULL) return give_out(c, loss_reduced(y, how));
+  y = op2(HEED_mul, y, weight);
+  if (how != LOSS_MEAN) return give_out(c, loss_reduced(y, how));
+  return give_out(c, op2(HEED_div, op1(HEED_sum, y), op1(HEED_sum, weight)));
 }
 
 
-bool do_l1_loss (call *c) {
-  return check_pair(c) &&
-         give_out(c, loss_reduced(op1(HEED_abs, difference(c)), arg_count(c, 2)));
-}
+bool do_mse_loss (call *c) { return give_weighed(c, HEED_square); }
+
+
+bool do_l1_loss (call *c) { return give_weighed(c, HEED_abs); }
 
 
 /* d^2 / (2 beta) where the distance d is below beta, d - beta / 2 beyond. */
 bool do_smooth_l1_loss (call *c) {
   double beta = arg_number(c, 3);
-  if (!check_pair(c)) return false;
+  if (!check_float(c, 0)) return false;
   if (!(beta >= 0)) return check_refuse(c, 3, "a number from 0 on expected, got %g", beta);
   heed_tensor *d = op1(HEED_abs, difference(c)), *loss = op_shift(d, -beta / 2);
   if (beta > 0) {
@@ -87,10 +92,13 @@ static heed_tensor *entropy (heed_tensor *target) {
 /* target (log target - input), for an input that is a logarithm. */
 bool do_kl_div (call *c) {
   heed_tensor *x = c->args[0].tensor, *target = c->args[1].tensor, *loss;
-  if (!check_pair(c)) return false;
+  int64_t how = arg_count(c, 2), batch = x->at.rank > 0 ? x->at.size[0] : 1;
+  if (!check_float(c, 0)) return false;
   if (arg_flag(c, 3)) loss = op2(HEED_mul, op1(HEED_exp, target), op2(HEED_sub, target, x));
   else loss = op2(HEED_sub, entropy(target), op2(HEED_mul, target, x));
-  return give_out(c, loss_reduced(loss, arg_count(c, 2)));
+  loss = loss_reduced(loss, how);
+  if (how == LOSS_BATCH_MEAN) loss = op2(HEED_div, loss, op_float(c->cx, (double)batch));
+  return give_out(c, loss);
 }
 
 
