@@ -1268,8 +1268,9 @@ heed.diagonal = Tensor.diagonal
 function Tensor:split(size, dim) end
 heed.split = Tensor.split
 
----At most `n` parts of equal size along a dimension; the last may be shorter.
+---At most `n` parts of equal size along a dimension; the last may be shorter. Of nothing, `n`.
 ---> heed.arange(5):chunk(2)[1] == {1, 2, 3}
+---> #heed.zeros(0):chunk(3) == 3
 ---@param n integer
 ---@param dim? integer 1 unless given
 ---@return heed.Tensor[]

@@ -168,6 +168,13 @@ local function equal_sizes(n, size)
 end
 
 
+local function no_sizes(n)
+  local sizes = {}
+  for i = 1, n do sizes[i] = 0 end
+  return sizes
+end
+
+
 local function check_sizes(x, sizes, n)
   local sum = 0
   for i, size in ipairs(sizes) do
@@ -196,13 +203,15 @@ both("split", function(x, ...)
 end)
 
 
----At most `chunks` parts of equal size along `dim`; the last may be shorter.
+---At most `chunks` parts of equal size along `dim`; the last may be shorter. Of nothing, as many
+---as were asked for.
 both("chunk", function(x, ...)
   check_tensor("chunk", x)
   local a = arguments("chunk", {"chunks", "dim"}, {}, ...)
   local dim, n = check_dim("chunk", x, a.dim)
   local chunks = check_count("chunk", "chunks", a.chunks)
-  return parts(x, dim, equal_sizes(n, math.max(1, (n + chunks - 1) // chunks)))
+  local size = (n + chunks - 1) // chunks
+  return parts(x, dim, size > 0 and equal_sizes(n, size) or no_sizes(chunks))
 end)
 
 

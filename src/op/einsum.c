@@ -262,7 +262,10 @@ static void take_diagonals (term *a) {
 }
 
 
-/* Sums over the labels that nobody asks for. 'other' is the operand that joins, or NULL. */
+/*
+** Sums over the labels that nobody asks for; of whole numbers and truths they are int64. 'other'
+** is the operand that joins, or NULL.
+*/
 static void sum_out (const equation *e, term *a, const term *other) {
   int64_t axes[HEED_RANK];
   int n = 0;
@@ -273,8 +276,8 @@ static void sum_out (const equation *e, term *a, const term *other) {
     axes[n++] = i;
   }
   if (n == 0) return;
-  heed_value args[] = {heed_t(a->t), heed_l(n, axes), heed_b(false), heed_i(a->t->type)};
-  a->t = op_call(e->c->cx, HEED_sum, 4, args);
+  heed_value args[] = {heed_t(a->t), heed_l(n, axes)};
+  a->t = op_call(e->c->cx, HEED_sum, 2, args);
   for (int i = 0; i < n; i++) drop_label(a, (int)axes[i]);
 }
 
@@ -393,6 +396,10 @@ static bool join (equation *e, term *a, term *b) {
   if (a->t == NULL) return false;
   sum_out(e, b, a);
   if (b->t == NULL) return false;
+  heed_type type = scalar_promote(a->t->type, b->t->type);
+  a->t = op_cast(a->t, type);
+  b->t = op_cast(b->t, type);
+  if (a->t == NULL || b->t == NULL) return false;
   sort_labels(e, a, b, &s);
   bool elementwise = s.n[INNER] == 0 || s.n[BATCH] + 2 > HEED_RANK || a->t->type == HEED_BOOL;
   int rank = s.n[BATCH] + s.n[LEFT] + s.n[RIGHT];

@@ -281,7 +281,9 @@ bool do_masked_fill (call *c) {
   heed_tensor *t = c->args[0].tensor;
   if (!check_types(c, 1, HEED_BOOL) || !move_meet(c, 0, 1) || !check_rank(c, 2, 0, 0))
     return false;
-  return give_out(c, op3(HEED_where, c->args[1].tensor, move_value(c, 2, t->type), t));
+  heed_tensor *value = t->type == HEED_BOOL ? op_cast(c->args[2].tensor, HEED_BOOL)
+                                            : move_value(c, 2, t->type);
+  return give_out(c, op3(HEED_where, c->args[1].tensor, value, t));
 }
 
 
