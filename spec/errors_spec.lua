@@ -6,6 +6,7 @@ local nn, optim = heed.nn, heed.optim
 local x = heed.arange(12, {dtype = "float32"}):reshape(3, 4)
 local ids = heed.tensor{1, 2, 3}
 local mask = x:gt(3)
+local ones4 = heed.ones(4)
 local nan, inf, huge = 0 / 0, math.huge, math.maxinteger
 local gone = heed.zeros(2)
 gone:release()
@@ -88,7 +89,16 @@ local cases = {
   {heed.view, {x, 5, 2}, "view"}, {heed.view, {x, -1, -1}, "view"}, {heed.view, {x, -2}, "view"},
   {heed.view, {x:t(), 12}, "view.*reshape"}, {heed.reshape, {x, 5, -1}, "reshape"},
   {heed.expand, {x, 3, 5}, "expand"}, {heed.expand, {x, 4}, "expand"},
-  {heed.expand_as, {x, ids}, "expand"}, {heed.mse_loss, {x, ids}, "mse_loss.*%(3, 4%).*%(3%)"},
+  {heed.expand_as, {x, ids}, "^[^:]*:%d+: expand_as: "}, {heed.argsort, {x, 5}, ": argsort: "},
+  {heed.clamp, {x, ids, x}, ": clamp: "}, {heed.clamp, {heed.ones(3, 1), ones4, ids}, ": clamp: "},
+  {x.clamp_, {x, ids, x}, ": clamp_: "}, {x.add_, {x:clone(), ids}, ": add_: "},
+  {heed.clip, {x}, "clip: .*a bound"}, {heed.full_like, {x, "a"}, ": full_like: .*fill_value"},
+  {heed.rand_like, {ids, {dtype = "bool"}}, ": rand_like: "},
+  {heed.randn_like, {ids}, ": randn_like: .*int64"},
+  {heed.randint_like, {x, 5, 1}, ": randint_like: "},
+  {heed.mse_loss, {x, ids}, "mse_loss.*%(3, 4%).*%(3%)"},
+  {heed.smooth_l1_loss, {x, ids}, "smooth_l1_loss"}, {heed.kl_div, {x, ids}, ": kl_div: "},
+  {heed.l1_loss, {x, x, {weight = ids}}, "l1_loss: argument 'weight'.*%(3, 4%).*%(3%)"},
   {heed.cross_entropy, {x, heed.tensor{1, 2}}, "cross_entropy"},
   {heed.cross_entropy, {x, ids, heed.zeros(3)}, "cross_entropy"},
   {heed.nll_loss, {x, heed.tensor{1, 2}}, "nll_loss"},

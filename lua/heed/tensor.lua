@@ -3,6 +3,7 @@
 local core = require "heed.core"
 local heed = require "heed"
 local options = require "heed.options"
+local renamed = require "heed.renamed"
 local rng = require "heed.rng"
 
 local fail, is_tensor, methods = heed.fail, heed.is_tensor, core.methods
@@ -119,12 +120,15 @@ local function like(x, a)
 end
 
 for _, kind in ipairs {"zeros", "ones", "empty", "rand", "randn"} do
-  local make, name = heed[kind], kind .. "_like"
+  local name = kind .. "_like"
+  local make = renamed(name, heed[kind])
   heed[name] = function(x, ...)
     check_tensor(name, x)
     return make({x:size()}, like(x, arguments(name, {}, MAKER, ...)))
   end
 end
+
+local full_like = renamed("full_like", heed.full)
 
 ---A tensor of x's shape, type and device, full of one value.
 ---@param x heed.Tensor
@@ -133,8 +137,10 @@ end
 function heed.full_like(x, ...)
   check_tensor("full_like", x)
   local a = arguments("full_like", {"fill_value"}, MAKER, ...)
-  return heed.full({x:size()}, a.fill_value, like(x, a))
+  return full_like({x:size()}, a.fill_value, like(x, a))
 end
+
+local randint_like = renamed("randint_like", randint)
 
 ---Whole numbers in x's shape, from `low` to `high`, both counted; without `low` from 1.
 ---@param x heed.Tensor
@@ -144,7 +150,7 @@ function heed.randint_like(x, ...)
   check_tensor("randint_like", x)
   local a = arguments("randint_like", {"low", "high"}, MAKER, ...)
   if a.high == nil then a.low, a.high = nil, a.low end
-  return randint(a.low or 1, a.high, {x:size()}, like(x, a))
+  return randint_like(a.low or 1, a.high, {x:size()}, like(x, a))
 end
 
 
