@@ -79,6 +79,8 @@ describe("div with a rounding mode", function()
     local big = heed.tensor{math.maxinteger, math.mininteger}
     assert.same({math.maxinteger // 3, -(math.maxinteger // 3)},
                 big:div(3, {rounding_mode = "trunc"}):totable())
+    local m = heed.tensor{{7, 2}, {-9, 5}}
+    assert.same({{1, 0}, {-4, 1}}, m:div_(m:t(), {rounding_mode = "trunc"}):totable())
   end)
 
   it("passes no gradient, and refuses what it does not know", function()

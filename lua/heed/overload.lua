@@ -59,11 +59,12 @@ local function is_whole(x)
 end
 
 
--- Without fractions: by whole numbers, so that large ones stay exact.
+-- Whole numbers towards 0 without floats, which large ones do not fit; y may be a view of x.
 local function divide(x, y, mode, twin)
   if mode == "floor" then return heed["floor_divide" .. twin](x, y) end
   if is_whole(x) and is_whole(y) then
-    return heed["floor_divide" .. twin](heed["sub" .. twin](x, heed.fmod(x, y)), y)
+    local z = heed.sub(x, heed.fmod(x, y)):floor_divide(y)
+    return twin == "_" and heed.copy_(x, z) or z
   end
   return heed["trunc" .. twin](core["div" .. twin](x, y))
 end
