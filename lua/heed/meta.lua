@@ -1618,7 +1618,8 @@ heed.kl_div = Tensor.kl_div
 ---@class heed.attention.options
 ---@field mask? heed.Tensor bool, broadcasts against (B, H, T, S): true where a query may attend
 ---@field bias? heed.Tensor floats, added to the scores, likewise; may be trained
----@field lengths? heed.Tensor int64 (B): how many keys there are in each sequence, 0 to S or more
+---@field lengths? heed.Tensor int64 (B): how many keys there are in each sequence, 0 to S or more;
+---one below 0 raises, and means none on a card, where nobody reads it
 ---@field causal? boolean no key behind the query's position
 ---@field offset? integer the first query's position less the first key's; S - T unless given
 ---@field scale? number of the scores; 1 / sqrt(D) unless given
