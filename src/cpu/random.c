@@ -1,7 +1,8 @@
 /*
 ** random.c - random tensors: on the CPU, the numbers that PyTorch draws for the same seed.
 **
-** Elements are drawn in row-major order. Integers come from 32 bits up to a width of 2^28,
+** Elements are drawn in row-major order, those of what has gaps or is transposed in the order of
+** memory. Integers come from 32 bits up to a width of 2^28,
 ** from 64 bits above; halves are drawn as float and rounded.
 */
 
@@ -22,6 +23,27 @@ typedef struct drawing {
 
 /* Fills n elements, the first of which is number 'from'. */
 typedef void (*draw) (drawing *d, int64_t from, int64_t n, void *y);
+
+
+/* Is every element drawn alike? Not where each has a chance of its own. */
+static bool alike (const work *w) {
+  if (w->op != RANDOM_BERNOULLI) return w->op == RANDOM_UNIFORM || w->op == RANDOM_NORMAL;
+  for (int i = 0; i < w->in[0].at.rank; i++)
+    if (w->in[0].at.stride[i] != 0) return false;
+  return true;
+}
+
+
+/* The axes from the largest stride to the smallest: then rows follow memory. */
+static layout in_memory_order (const layout *at) {
+  int order[HEED_RANK];
+  for (int i = 0; i < at->rank; i++) {
+    int j = i;
+    for (; j > 0 && at->stride[order[j - 1]] < at->stride[i]; j--) order[j] = order[j - 1];
+    order[j] = i;
+  }
+  return layout_permute(at, order);
+}
 
 
 static void draw_all (drawing *d, draw piece) {
@@ -90,8 +112,8 @@ static void uniform_double (drawing *d, int64_t from, int64_t n, void *y) {
 
 /*
 ** {==================================================================
-** Normal: below 16 elements one at a time, from 16 on in blocks of 16, of which the first
-** eight are paired with the last eight. What is left over makes the last 16 anew.
+** Normal: below 16 elements, or with gaps, one at a time, from 16 on in blocks of 16, of which
+** the first eight are paired with the last eight. What is left over makes the last 16 anew.
 ** ===================================================================
 */
 
@@ -259,15 +281,18 @@ const char *cpu_random (cpu *self, const work *w) {
   heed_type type = w->out[0].type;
   bool drawn_whole = w->op == RANDOM_INTEGER || w->op == RANDOM_BERNOULLI ||
                      w->op == RANDOM_PERMUTATION;
+  view y = w->out[0];
+  bool dense = layout_is_dense(&y.at);
   d.as = drawn_whole ? HEED_INT64 : type == HEED_FLOAT64 ? type : HEED_FLOAT32;
   if (d.numel == 0) return NULL;
-  stream_open(&d.y, &w->out[0], d.as);
+  if (!dense && alike(w)) y.at = in_memory_order(&y.at);
+  stream_open(&d.y, &y, d.as);
   switch (w->op) {
     case RANDOM_UNIFORM:
       draw_all(&d, d.as == HEED_FLOAT64 ? uniform_double : uniform_float);
       break;
     case RANDOM_NORMAL:
-      if (d.numel < 16) draw_all(&d, normal_few);
+      if (d.numel < 16 || !dense) draw_all(&d, normal_few);
       else normal_many(&d);
       break;
     case RANDOM_INTEGER: draw_all(&d, integer); break;
