@@ -270,6 +270,19 @@ describe("an activation", function()
 end)
 
 
+describe("a norm", function()
+  it("has no parameters if told so", function()
+    local x = heed.randn(2, 4)
+    for _, name in ipairs {"LayerNorm", "RMSNorm"} do
+      local norm = nn[name](4, {elementwise_affine = false})
+      assert.equal(0, #norm:parameters())
+      assert.is_true(norm(x):allclose(nn[name](4)(x)))
+    end
+    assert.equal(1, #nn.LayerNorm(4, {bias = false}):parameters())
+  end)
+end)
+
+
 describe("Dropout", function()
   it("works while training only", function()
     local x, layer = heed.ones(1000), nn.Dropout(0.25)

@@ -134,21 +134,27 @@ end
 
 ---Mean 0 and variance 1 over the last dimensions, then a scale and a shift that are learnt.
 ---@class heed.LayerNorm: heed.Module
----@field weight heed.Tensor
+---@field weight heed.Tensor?
 ---@field bias heed.Tensor?
----@overload fun(shape: integer|integer[], options?: {eps: number, bias: boolean}): heed.LayerNorm
+---@overload fun(shape: integer|integer[], options?: heed.LayerNorm.options): heed.LayerNorm
 local LayerNorm = Module:extend("LayerNorm")
 layers.LayerNorm = LayerNorm
 
 
+---@class heed.LayerNorm.options
+---@field eps? number 1e-5 unless given
+---@field bias? boolean true unless given
+---@field elementwise_affine? boolean without it there is neither weight nor bias
+
 ---@param shape integer|integer[] the last dimension, or several
----@param given? {eps: number, bias: boolean}
+---@param given? heed.LayerNorm.options
 function LayerNorm:init(shape, given)
-  local o = read("nn.LayerNorm", given, {eps = 1e-5, bias = true})
+  local o = read("nn.LayerNorm", given, {eps = 1e-5, bias = true, elementwise_affine = true})
   self.shape = normalized_shape("nn.LayerNorm", shape)
   self.options = {eps = o.eps}
-  self.weight = Parameter(heed.ones(self.shape))
-  if o.bias then self.bias = Parameter(heed.zeros(self.shape)) end
+  local affine = o.elementwise_affine
+  if affine then self.weight = Parameter(heed.ones(self.shape)) end
+  if affine and o.bias then self.bias = Parameter(heed.zeros(self.shape)) end
 end
 
 
@@ -166,19 +172,23 @@ end
 
 ---Divides by the root of the mean square over the last dimensions; the scale is learnt.
 ---@class heed.RMSNorm: heed.Module
----@field weight heed.Tensor
----@overload fun(shape: integer|integer[], options?: {eps: number}): heed.RMSNorm
+---@field weight heed.Tensor?
+---@overload fun(shape: integer|integer[], options?: heed.RMSNorm.options): heed.RMSNorm
 local RMSNorm = Module:extend("RMSNorm")
 layers.RMSNorm = RMSNorm
 
 
+---@class heed.RMSNorm.options
+---@field eps? number the type's precision unless given
+---@field elementwise_affine? boolean without it there is no weight
+
 ---@param shape integer|integer[] the last dimension, or several
----@param given? {eps: number} eps is the type's precision unless given
+---@param given? heed.RMSNorm.options
 function RMSNorm:init(shape, given)
-  local o = read("nn.RMSNorm", given, {eps = options.any})
+  local o = read("nn.RMSNorm", given, {eps = options.any, elementwise_affine = true})
   self.shape = normalized_shape("nn.RMSNorm", shape)
   self.options = {eps = o.eps}
-  self.weight = Parameter(heed.ones(self.shape))
+  if o.elementwise_affine then self.weight = Parameter(heed.ones(self.shape)) end
 end
 
 
