@@ -190,6 +190,54 @@ describe("a card", function()
     heed.cuda.blocking(device.card)
   end)
 
+  -- What is told of f's work after it.
+  local function late(f)
+    heed.cuda.blocking(false)
+    assert.has_no_error(f)
+    local _, message = pcall(heed.cuda.synchronize)
+    heed.cuda.blocking(device.card)
+    return message
+  end
+
+  it("names who reads a value back while work is captured", function()
+    for name, f in pairs{
+      item = function(x) x:sum():item() end, totable = function(x) x:totable() end,
+      data = function(x) x:data() end, tostring = function(x) tostring(x) end,
+      tensor = function(x) heed.tensor{x:sum()} end, index = function(x) return x[x:gt(1)] end,
+      masked_select = function(x) return x:masked_select(x:gt(1)) end,
+      nonzero = function(x) return x:nonzero() end, to = function(x) return x:cpu() end,
+      any = function(x) return x:gt(1):any() end, equal = function(x) return x:equal(x + 1) end,
+      multinomial = function(x) return x:multinomial(2) end,
+    } do
+      local x, g = heed.tensor({1.0, 2.0}, card), heed.capture(function(x) f(x) return x + 1 end)
+      assert.same({2, 3}, g(x):totable())
+      assert.error_matches(function() g(x) end,
+                           "%f[%a]" .. name .. ": a value is read back while work is captured")
+      assert.same({2, 3}, (x + 1):totable())
+    end
+  end)
+
+  it("names what was called, not what that is made of", function()
+    local x, y, far = heed.zeros(3, card), heed.zeros(3), heed.tensor({7}, card)
+    assert.matches("index: index 7 at position 1", late(function() return x[far] end))
+    assert.matches("index: index 7 at position 1", late(function() x:clone()[far] = 1 end))
+    assert.matches("index_select: index 7", late(function() x:index_select(1, far) end))
+    assert.matches("take: index 7", late(function() x:take{far} end))
+    for name, f in pairs{
+      ["equal: argument 'other' is on cpu, argument 'input' on cuda:0"] = x.equal,
+      ["allclose: argument 'other' is on cpu, argument 'input' on cuda:0"] = x.allclose,
+      ["cat: entry 2 of 'tensors' is on cpu, entry 1 of 'tensors' on cuda:0"] =
+        function(...) return heed.cat{...} end,
+      ["stack: entry 2 of 'tensors' is on cpu, entry 1 of 'tensors' on cuda:0"] =
+        function(...) return heed.stack{...} end,
+      ["index: entry 1 of 'indices' is on cpu, argument 'input' on cuda:0"] =
+        function(a) return a[heed.tensor{1}] end,
+    } do
+      assert.error_matches(function() f(x, y) end, name, 1, true)
+    end
+    assert.is_true(x:allclose(heed.tensor(0.0)))
+  end)
+
   it("reaches pinned memory, which is the host's", function()
     local x = heed.arange(6):reshape(2, 3):t():pin_memory()
     assert.equal("cpu", x.device)

@@ -185,6 +185,7 @@ local cases = {
   {heed.dropout, {x, 1.5}, "dropout.*1.5"}, {heed.dropout, {x, nan}, "dropout"},
   {heed.attention, {x, x, x, {dropout = -1}}, "attention.*dropout"},
   {heed.bernoulli, {x}, "bernoulli"}, {heed.binary_cross_entropy, {x, x}, "binary_cross_entropy"},
+  {heed.index_select, {x, 1, heed.tensor{9}}, "index_select: index 9"},
   {heed.manual_seed, {"one"}, "manual_seed"}, {heed.rng_state, {x}, "rng_state"},
   {heed.level, {"sse9"}, "sse9"}, {heed.threads, {0}, "threads.*0"},
   {heed.threads, {1e9}, "threads"},
@@ -265,7 +266,9 @@ describe("a wrong call", function()
     assert.error_matches(function() return x[0] end, "from 1")
     assert.error_matches(function() return x[1.5] end, "1.5")
     assert.error_matches(function() return x[{{1, 2, 3, 4}}] end, "range")
-    assert.error_matches(function() return x[{{1, 9}}] end, "slice")
+    assert.error_matches(function() return x[{{1, 9}}] end, "index: argument 'stop'")
+    assert.error_matches(function() return x[heed.tensor{9}] end, "index: index 9 at position 1")
+    assert.error_matches(function() x[heed.tensor{9}] = 1 end, "index: index 9 at position 1")
     assert.error_matches(function() x.colour = 1 end, "index: .*colour")
     assert.error_matches(function() x["grad\0"] = nil end, "index: .*zero byte")
     assert.is_nil(x["grad\0"])

@@ -60,7 +60,8 @@ typedef enum heed_op {
 #undef OP
 #undef COMPOSED
 #undef PLAIN
-  HEED_NOPS
+  HEED_NOPS,                        /* no rows follow, but what a host may do: see heed_ask */
+  HEED_read, HEED_item, HEED_totable, HEED_data, HEED_tostring, HEED_tensor, HEED_equal, HEED_index
 } heed_op;
 
 /* Kinds of arguments; an op's row says which it takes. */
@@ -244,6 +245,12 @@ HEED_API int heed_apply_on (heed_context *cx, const char *device, heed_op op,
 HEED_API heed_tensor *heed_call (heed_context *cx, heed_op op, const heed_value *args, int n);
 /* As heed_apply, into the first argument; false for a failure. */
 HEED_API bool heed_apply_in_place (heed_context *cx, heed_op op, const heed_value *args, int n);
+
+/*
+** Whom messages name until it is set back, even if operations are called for it; HEED_NOPS: each
+** call itself. What it was.
+*/
+HEED_API heed_op heed_ask (heed_context *cx, heed_op who);
 
 HEED_API bool heed_requires_grad (const heed_tensor *t);
 HEED_API bool heed_is_leaf (const heed_tensor *t);

@@ -247,6 +247,15 @@ function methods.cuda(x) return x:to("cuda") end
 
 -- Comparison -------------------------------------------------------------
 
+-- Said here, since who compares knows of no 'sub'; a single element is everywhere.
+local function check_together(who, x, y)
+  if x.device ~= y.device and x:dim() > 0 and y:dim() > 0 then
+    fail("%s: argument 'other' is on %s, argument 'input' on %s; move one with to()", who,
+         y.device, x.device)
+  end
+end
+
+
 local function near(x, y, a)
   local allowed = y:abs():mul(a.rtol or 1e-5):add(a.atol or 1e-8)
   local same = x:sub(y):abs():le(allowed) | x:eq(y)
@@ -259,6 +268,7 @@ end
 both("allclose", function(x, y, ...)
   check_tensor("allclose", x)
   check_tensor("allclose", y)
+  check_together("allclose", x, y)
   local a = arguments("allclose", {"rtol", "atol", "equal_nan"}, {}, ...)
   if not y.dtype:find("float") then y = y:to("float64") end
   return heed.no_grad(near, x, y, a)

@@ -192,6 +192,7 @@ heed_context *heed_open (const heed_host *host) {
   memset(cx, 0, sizeof *cx);
   cx->host = lent;
   cx->recording = true;
+  cx->asked = HEED_NOPS;
   cx->level = first_level(&lent);
   if (cx->level != NULL) cx->pool = pool_open(first_threads(&lent));
   if (cx->pool != NULL) cx->cpu = cpu_open(cx->pool, &cx->random, cx->level);
@@ -337,9 +338,17 @@ const char *core_op_name (heed_op op) {
 #undef OP
 #undef COMPOSED
 #undef PLAIN
-    "custom"
+    "custom", "read", "item", "totable", "data", "tostring", "tensor", "equal", "index"
   };
   return names[op];
+}
+
+
+heed_op heed_ask (heed_context *cx, heed_op who) {
+  if (cx == NULL || (unsigned)who > HEED_index) return HEED_NOPS;
+  heed_op was = cx->asked;
+  cx->asked = who;
+  return was;
 }
 
 
@@ -397,6 +406,7 @@ static const char *run_in_own_mode (device *where, const work *w) {
 
 
 bool core_run (heed_context *cx, heed_op op, device *where, const work *w) {
+  op = core_who(cx, op);
   if (!where->can[w->kind])
     return core_fail(cx, "%s: cannot be done on %s", core_op_name(op), where->name);
   if (cx->captured != NULL && cx->captured != where)

@@ -119,6 +119,7 @@ struct heed_context {
   struct loan *returned;                   /* lent to a card, let go while it was captured */
   device *home;                            /* where what is made from nothing goes */
   device *here;                            /* where the call that runs works; else home */
+  heed_op asked;                           /* by the host: what runs, runs for it; or HEED_NOPS */
   const cpu_level *level;
   const cuda_door *cuda;           /* NULL: not asked for, or there is none */
   char no_cuda[320];               /* why there is none */
@@ -141,6 +142,11 @@ struct heed_context {
   int64_t tensors;                         /* alive: the context waits for them at close */
   bool closing;
 };
+
+/* Whom messages name: what the host asked for, not what it is composed of. */
+static inline heed_op core_who (const heed_context *cx, heed_op op) {
+  return cx->asked != HEED_NOPS ? cx->asked : op;
+}
 
 /* context.c */
 void *core_alloc (heed_context *cx, size_t bytes);   /* uninitialised; keeps a message */

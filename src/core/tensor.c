@@ -76,7 +76,7 @@ heed_tensor *tensor_number (heed_context *cx, scalar value) {
 
 
 static bool uploaded (heed_context *cx, device *where, void *to, const void *from, size_t bytes) {
-  where->op = HEED_copy;
+  where->op = core_who(cx, HEED_copy);
   const char *why = where->upload(where, to, from, bytes);
   return why == NULL || core_fail(cx, "%s: %s", core_op_name(where->op), why);
 }
@@ -84,7 +84,7 @@ static bool uploaded (heed_context *cx, device *where, void *to, const void *fro
 
 static bool downloaded (heed_context *cx, device *where, void *to, const void *from,
                         size_t bytes) {
-  where->op = HEED_copy;
+  where->op = core_who(cx, HEED_read);
   const char *why = where->download(where, to, from, bytes);
   return why == NULL || core_fail(cx, "%s: %s", core_op_name(where->op), why);
 }

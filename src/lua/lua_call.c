@@ -317,7 +317,7 @@ static int give_results (const reading *r, heed_op op, int base, int n, slot *co
   if (r->requires_grad && !heed_require_grad(slots[0]->t, true)) raise_failure(L);
   if (is_truth(r, op, slots[0]->t)) {
     element e;
-    if (!read_element(slots[0]->t, &e)) raise_failure(L);
+    if (!read_element(op, slots[0]->t, &e)) raise_failure(L);
     push_element(L, &e);
     return 1;
   }

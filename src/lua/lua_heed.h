@@ -145,7 +145,8 @@ void open_ops (lua_State *L, int module, int methods);
 /* lua_make.c, lua_read.c */
 void open_make (lua_State *L, int module);
 void open_read (lua_State *L, int module, int methods);
-bool read_element (heed_tensor *t, element *e);          /* of a tensor that has one; NULL: false */
+bool read_for (heed_op who, heed_tensor *t, heed_type type, void *data);
+bool read_element (heed_op who, heed_tensor *t, element *e);     /* of one; NULL: false */
 void push_element (lua_State *L, const element *e);
 heed_tensor *push_from_value (lua_State *L, int i, const heed_type *type);  /* as heed.tensor */
 heed_type lua_type_of (const heed_tensor *t);            /* of its 'element's */

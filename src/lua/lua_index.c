@@ -194,7 +194,7 @@ static heed_tensor *whole (heed_context *cx, heed_tensor *t) {
 }
 
 
-static heed_tensor *at_places (heed_context *cx, heed_tensor *t, const places *ps) {
+static heed_tensor *taken (heed_context *cx, heed_tensor *t, const places *ps) {
   named at = find(cx, t, ps);
   heed_tensor *y = NULL;
   if (at.n > 0)
@@ -202,6 +202,14 @@ static heed_tensor *at_places (heed_context *cx, heed_tensor *t, const places *p
   else if (at.view == t) y = whole(cx, t);
   else return at.view;
   heed_drop(at.view);
+  return y;
+}
+
+
+static heed_tensor *at_places (heed_context *cx, heed_tensor *t, const places *ps) {
+  heed_op before = heed_ask(cx, HEED_index);
+  heed_tensor *y = taken(cx, t, ps);
+  heed_ask(cx, before);
   return y;
 }
 
@@ -231,7 +239,7 @@ static int push_element_at (lua_State *L, heed_context *cx, heed_tensor *t, cons
   element e;
   if (heed_requires_grad(t) && heed_recording(cx)) refuse_element(L, ps);
   heed_tensor *y = at_places(cx, t, ps);
-  bool good = read_element(y, &e);
+  bool good = read_element(HEED_index, y, &e);
   heed_drop(y);
   if (!good) return raise_failure(L);
   push_element(L, &e);
@@ -351,7 +359,9 @@ int l_newindex (lua_State *L) {
   heed_value value = read_value(L, heed_type_of(t));
   read_places(L, &ps);
   hold(&ps, true);
+  heed_op before = heed_ask(b->cx, HEED_index);
   bool good = assign(b->cx, t, &ps, value);
+  heed_ask(b->cx, before);
   hold(&ps, false);
   return good ? 0 : raise_failure(L);
 }

@@ -139,7 +139,7 @@ static void read_leaf (const nest *s, heed_type type, void *at) {
   lua_State *L = s->L;
   heed_tensor *t = raw_tensor(L, -1);
   if (t != NULL && heed_rank(t) == 0) {
-    if (!heed_read(t, type, at)) raise_failure(L);
+    if (!read_for(HEED_tensor, t, type, at)) raise_failure(L);
     return;
   }
   bool truth = lua_isboolean(L, -1);

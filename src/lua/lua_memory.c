@@ -42,12 +42,14 @@ static void pay (binding *b, size_t bytes, bool urgent) {
   if (collector < 0 || (collector == 0 && !urgent)) return;
   size_t debt = b->debt;
   bool recording = heed_recording(b->cx);          /* finalisers see the script's mode */
+  heed_op asked = heed_ask(b->cx, HEED_NOPS);      /* and speak for themselves */
   b->debt = 0;
   b->collecting = true;                            /* they may allocate, and come here again */
   if (urgent || heed_memory_now(b->cx).live + bytes > b->soft_limit) collect(b, L);
   else step(L, debt);
   b->collecting = false;
   b->L = was;
+  heed_ask(b->cx, asked);
   heed_set_recording(b->cx, recording);
 }
 

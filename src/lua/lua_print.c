@@ -355,7 +355,7 @@ static void read_elements (style *s, slot *made, heed_tensor *t) {
   fill(L, made, shown(s, t));
   for (int i = 0; i < s->rank; i++) s->size[i] = heed_size(made->t, i);
   char *data = lua_newuserdatauv(L, (size_t)heed_numel(made->t) * 8 + 8, 0);
-  if (!heed_read(made->t, s->type, data)) raise_failure(L);
+  if (!read_for(HEED_tostring, made->t, s->type, data)) raise_failure(L);
   s->data = data;
 }
 

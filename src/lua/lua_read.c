@@ -19,9 +19,19 @@ heed_type lua_type_of (const heed_tensor *t) {
 }
 
 
-bool read_element (heed_tensor *t, element *e) {
+/* As heed_read, in the name of what a script called. */
+bool read_for (heed_op who, heed_tensor *t, heed_type type, void *data) {
+  heed_context *cx = heed_context_of(t);
+  heed_op before = heed_ask(cx, who);
+  bool good = heed_read(t, type, data);
+  heed_ask(cx, before);
+  return good;
+}
+
+
+bool read_element (heed_op who, heed_tensor *t, element *e) {
   e->type = lua_type_of(t);
-  return heed_read(t, e->type, &e->integer);
+  return read_for(who, t, e->type, &e->integer);
 }
 
 
@@ -38,7 +48,7 @@ static int l_item (lua_State *L) {
   heed_tensor *t = check_tensor(L, 1);
   if (heed_numel(t) != 1)
     return raise(L, "item: a tensor of one element expected, got %s", told(L, 1));
-  if (!read_element(t, &e)) return raise_failure(L);
+  if (!read_element(HEED_item, t, &e)) return raise_failure(L);
   push_element(L, &e);
   return 1;
 }
@@ -84,7 +94,7 @@ static int l_totable (lua_State *L) {
   copied c = {.type = lua_type_of(t), .rank = heed_rank(t)};
   for (int i = 0; i < c.rank; i++) c.size[i] = heed_size(t, i);
   char *data = lua_newuserdatauv(L, (size_t)heed_numel(t) * 8 + 8, 0);
-  if (!heed_read(t, c.type, data)) return raise_failure(L);
+  if (!read_for(HEED_totable, t, c.type, data)) return raise_failure(L);
   c.next = data;
   push_nested(L, &c, 0);
   return 1;
@@ -98,7 +108,7 @@ static int l_data (lua_State *L) {
   heed_tensor *t = check_tensor(L, 1);
   size_t bytes = (size_t)heed_numel(t) * heed_type_size(heed_type_of(t));
   char *data = luaL_buffinitsize(L, &buffer, bytes);
-  if (!heed_read(t, heed_type_of(t), data)) return raise_failure(L);
+  if (!read_for(HEED_data, t, heed_type_of(t), data)) return raise_failure(L);
   luaL_pushresultsize(&buffer, bytes);
   return 1;
 }
@@ -272,10 +282,12 @@ static int l_equal (lua_State *L) {
     lua_pushboolean(L, 0);
     return 1;
   }
+  heed_op before = heed_ask(b->cx, HEED_equal);
   heed_tensor *each = heed_call(b->cx, HEED_eq, (heed_value[]){heed_t(x), heed_t(y)}, 2);
   heed_tensor *all = each != NULL ? heed_call(b->cx, HEED_all, (heed_value[]){heed_t(each)}, 1)
                                   : NULL;
-  bool good = read_element(all, &e);
+  bool good = read_element(HEED_equal, all, &e);
+  heed_ask(b->cx, before);
   heed_drop(each);
   heed_drop(all);
   if (!good) return raise_failure(L);

@@ -16,13 +16,18 @@ const char *check_name (const call *c, int i) {
 }
 
 
+const char *check_who (const call *c) {
+  return core_op_name(c->cx->asked > HEED_NOPS ? c->cx->asked : c->op);
+}
+
+
 bool check_refuse (const call *c, int i, const char *format, ...) {
   char why[700];
   va_list rest;
   va_start(rest, format);
   vsnprintf(why, sizeof why, format, rest);
   va_end(rest);
-  return core_fail(c->cx, "%s: argument '%s': %s", op_rows[c->op].name, check_name(c, i), why);
+  return core_fail(c->cx, "%s: argument '%s': %s", check_who(c), check_name(c, i), why);
 }
 
 
@@ -34,12 +39,12 @@ static bool names_op (const char *text, size_t n) {
 
 
 /* What a card tells of late is about another call. */
-void check_blame (heed_context *cx, heed_op op, const char *twin) {
+void check_blame (heed_context *cx, const char *twin) {
   char rest[sizeof cx->message];
   size_t n = strcspn(cx->message, ":");
   if (!cx->failed || !names_op(cx->message, n) || strstr(cx->message, " (late: ") != NULL) return;
   memcpy(rest, cx->message + n, sizeof rest - n);
-  snprintf(cx->message, sizeof cx->message, "%s%s%.900s", op_rows[op].name, twin, rest);
+  snprintf(cx->message, sizeof cx->message, "%s%s%.900s", core_op_name(cx->asked), twin, rest);
 }
 
 
@@ -126,7 +131,7 @@ bool check_one_type (call *c, int i, int j) {
     return check_refuse(c, whole, "a float type expected, got %s; x:to(\"%s\")",
                         scalar_names[whole == i ? a : b], scalar_names[whole == i ? b : a]);
   return core_fail(c->cx, "%s: types %s of '%s' and %s of '%s' differ; x:to(\"%s\")",
-                   op_rows[c->op].name, scalar_names[a], check_name(c, i), scalar_names[b],
+                   check_who(c), scalar_names[a], check_name(c, i), scalar_names[b],
                    check_name(c, j), scalar_names[b]) != NULL;
 }
 

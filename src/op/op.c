@@ -377,8 +377,11 @@ int heed_apply (heed_context *cx, heed_op op, const heed_value *given, int n,
   for (int i = 0; i < HEED_RESULTS; i++) out[i] = NULL;
   if (!check_given(cx, op, given, n)) return 0;
   int mark = cx->ntemporaries, results = op_rows[op].seen;
-  bool failed = cx->failed, good = run(&c, given, n, args);
-  if (!good && !failed) check_blame(cx, op, "");
+  bool failed = cx->failed;
+  heed_op asked = heed_ask(cx, core_who(cx, op));
+  bool good = run(&c, given, n, args);
+  if (!good && !failed) check_blame(cx, "");
+  cx->asked = asked;
   for (int i = 0; good && i < results; i++) out[i] = heed_keep(c.out[i]);
   drop_temporaries(cx, mark);
   return good ? results : 0;
@@ -580,6 +583,7 @@ bool heed_apply_in_place (heed_context *cx, heed_op op, const heed_value *given,
   core_sees(cx, t);
   int mark = cx->ntemporaries;
   device *before = cx->here;
+  heed_op asked = heed_ask(cx, core_who(cx, op));
   cx->here = tensor_place(t);
   memcpy(first, given, (size_t)n * sizeof *first);
   memcpy(args, given, (size_t)n * sizeof *args);
@@ -588,8 +592,9 @@ bool heed_apply_in_place (heed_context *cx, heed_op op, const heed_value *given,
   bool recorded = cx->recording && all_recorded(&c, args), failed = cx->failed;
   bool good = history_hears(t, recorded, op) && (recorded ? in_place_recorded(&c, first, n, args)
                                                           : in_place_plain(&c, given, n, args));
-  if (!good && !failed) check_blame(cx, op, "_");
+  if (!good && !failed) check_blame(cx, asked == HEED_NOPS ? "_" : "");
   cx->here = before;
+  cx->asked = asked;
   drop_temporaries(cx, mark);
   heed_drop(t);
   return good;

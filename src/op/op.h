@@ -143,10 +143,11 @@ bool check_types (call *c, int i, heed_type type);               /* exactly this
 bool check_probability (call *c, int i);
 bool check_index_type (call *c, int i);                          /* int64 (uint8 is refused) */
 const char *check_name (const call *c, int i);                   /* the parameter's name */
+const char *check_who (const call *c);         /* the operation's, or what a host called it for */
 /* What a host gave, before it is looked at: an op that there is, lists that are there. */
 bool check_given (heed_context *cx, heed_op op, const heed_value *given, int n);
-/* The message of a call that failed names what was called, not what that called in turn. */
-void check_blame (heed_context *cx, heed_op op, const char *twin);
+/* The message of a call that failed names what was asked for, not what that called in turn. */
+void check_blame (heed_context *cx, const char *twin);
 /* "name: argument 'dim': why" with shapes quoted by the caller. */
 bool check_refuse (const call *c, int i, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

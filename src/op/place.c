@@ -5,6 +5,8 @@
 ** does what is copied into another tensor. Nothing else moves by itself.
 */
 
+#include <stdio.h>
+
 #include "op/op.h"
 
 
@@ -41,30 +43,48 @@ static int first_placed (const call *c, const heed_value *args, int n) {
 }
 
 
-static bool refuse_place (const call *c, int i, const device *its, int first) {
-  const heed_signature *row = op_signature(c->cx, c->op);
-  return core_fail(c->cx, "%s: argument '%s' is on %s, argument '%s' on %s; move one with to()",
-                   row->name, row->parameter[i].name, its->name, row->parameter[first].name,
-                   c->cx->here->name) != NULL;
+/* "argument 'other'", or "entry 2 of 'tensors'" where entry k of a list is on 'where'. */
+static const char *place_text (const call *c, int i, const heed_value *v, const device *where,
+                               char text[64]) {
+  int k = 0;
+  while (v->kind == HEED_TENSORS && k < v->n && place_of(v->tensors[k]) != where) k++;
+  if (v->kind == HEED_TENSORS) snprintf(text, 64, "entry %d of '%s'", k + 1, check_name(c, i));
+  else snprintf(text, 64, "argument '%s'", check_name(c, i));
+  return text;
+}
+
+
+static bool refuse_place (const call *c, const heed_value *args, int i, const device *its,
+                          int first) {
+  char one[64], other[64];
+  const device *here = c->cx->here;
+  return core_fail(c->cx, "%s: %s is on %s, %s on %s; move one with to()", check_who(c),
+                   place_text(c, i, &args[i], its, one), its->name,
+                   place_text(c, first, &args[first], here, other), here->name) != NULL;
+}
+
+
+/* The list that argument i is, if all of it is here. */
+static bool check_list (const call *c, const heed_value *args, int i, int first) {
+  for (int k = 0; k < args[i].n; k++) {
+    const device *its = place_of(args[i].tensors[k]);
+    if (its != NULL && its != c->cx->here) return refuse_place(c, args, i, its, first);
+  }
+  return true;
 }
 
 
 /* Argument i, here. */
-static bool bring (call *c, heed_value *v, int i, int first) {
+static bool bring (call *c, heed_value *args, int i, int first) {
+  heed_value *v = &args[i];
   device *here = c->cx->here, *its = place_in(v);
-  if (v->kind == HEED_TENSORS) {
-    for (int k = 0; k < v->n; k++) {
-      its = place_of(v->tensors[k]);
-      if (its != NULL && its != here) return refuse_place(c, i, its, first);
-    }
-    return true;
-  }
+  if (v->kind == HEED_TENSORS) return check_list(c, args, i, first);
   if (v->kind != HEED_TENSOR || its == here) return true;
   heed_tensor *t = v->tensor;
   if (its == NULL)                 /* a number, settled elsewhere perhaps */
     t = tensor_place(t) == NULL ? t : op_hold(c->cx, tensor_number(c->cx, t->value));
   else if (follows(c, i, v)) t = op_to(t, here);
-  else return refuse_place(c, i, its, first);
+  else return refuse_place(c, args, i, its, first);
   *v = heed_t(t);
   return t != NULL;
 }
@@ -75,7 +95,7 @@ bool op_place (call *c, heed_value *args) {
   int n = op_signature(c->cx, c->op)->parameters, first = first_placed(c, args, n);
   if (first >= 0) c->cx->here = place_in(&args[first]);
   for (int i = 0; i < n; i++)
-    if (!bring(c, &args[i], i, first)) return false;
+    if (!bring(c, args, i, first)) return false;
   return true;
 }
 
