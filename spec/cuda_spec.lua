@@ -199,6 +199,36 @@ describe("a card", function()
     return message
   end
 
+  it("looks at labels while it works, and tells of them late", function()
+    local scores = heed.zeros(3, 4, card)
+    for _, label in ipairs{0, 5, -1} do
+      local labels = heed.tensor({1, -100, label}, card)
+      assert.matches("nll_loss: index %-?" .. math.abs(label) .. " at position 3.*1 to 4.*late",
+                     late(function() heed.nll_loss(scores, labels) end))
+    end
+    local none, labels = heed.zeros(2, 0, card), heed.tensor({1, 1}, card)
+    assert.error_matches(function() heed.nll_loss(none, labels) end, "there are no classes")
+    local x = heed.randn(3, 4):log_softmax(2)
+    local weight = heed.rand(4)
+    labels = heed.tensor{4, -100, 2}
+    assert.is_true(heed.nll_loss(x:cuda(), labels:cuda(), weight:cuda()):cpu()
+                     :allclose(heed.nll_loss(x, labels, weight)))
+  end)
+
+  it("captures losses and draws whose values the processor would look at", function()
+    local f = heed.capture(function(x, labels)
+      return heed.nll_loss(x:log_softmax(2), labels), x:sigmoid():bernoulli(),
+             heed.binary_cross_entropy(x:sigmoid(), x:gt(0):float())
+    end)
+    for _ = 1, 3 do
+      local x, labels = heed.randn(5, 3, card), heed.randint(1, 3, {5}, card)
+      local loss, drawn, distance = f(x, labels)
+      assert.is_true(loss:allclose(heed.cross_entropy(x, labels)))
+      assert.is_true((drawn:eq(0) | drawn:eq(1)):all())
+      assert.is_true(distance:allclose(heed.bce_with_logits(x, x:gt(0):float()), {rtol = 1e-4}))
+    end
+  end)
+
   it("names who reads a value back while work is captured", function()
     for name, f in pairs{
       item = function(x) x:sum():item() end, totable = function(x) x:totable() end,

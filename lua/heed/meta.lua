@@ -1557,6 +1557,7 @@ function Tensor:nll_loss(target, weight, ignore_index, reduction) end
 heed.nll_loss = Tensor.nll_loss
 
 ---The cross entropy of probabilities with truths from 0 to 1; logarithms stop at -100.
+---On a card nobody looks whether both are from 0 to 1.
 ---> heed.binary_cross_entropy(heed.tensor{0.5, 1.0}, heed.tensor{1.0, 1.0}) == 0.3466
 ---@param target heed.Tensor of self's shape
 ---@param weight? heed.Tensor|table of each element, broadcasts
@@ -1776,6 +1777,7 @@ Tensor.normal = Tensor.normal_
 heed.normal, heed.normal_ = Tensor.normal_, Tensor.normal_
 
 ---1 with the probability that stands there, or with p; else 0. In place p is 0.5 unless given.
+---On a card nobody looks whether what stands there is from 0 to 1.
 ---> heed.tensor{0.0, 1.0}:bernoulli() == {0, 1}
 ---@param p? number|table
 ---@return heed.Tensor
@@ -1783,7 +1785,7 @@ function Tensor:bernoulli(p) end
 Tensor.bernoulli_ = Tensor.bernoulli
 heed.bernoulli, heed.bernoulli_ = Tensor.bernoulli, Tensor.bernoulli
 
----Positions, drawn by the weights in each row.
+---Positions, drawn by the weights in each row: by the processor, also for those on a card.
 ---> heed.tensor{0.0, 1.0}:multinomial(3, true) == {2, 2, 2}
 ---@param num_samples integer
 ---@param replacement? boolean|table whether one may be drawn again

@@ -86,6 +86,7 @@ static bool read_targets (call *c, targets *o, bool may_be_probabilities) {
   o->labels = o->target->type == HEED_INT64;
   set_sizes(o);
   if (!check_target(c, o, may_be_probabilities) || !check_class_weight(c, o)) return false;
+  if (o->size[1] == 0 && o->size[0] > 0) return check_refuse(c, 0, "there are no classes");
   if (!o->labels) o->target = classes_last(o->target);
   return o->target != NULL;
 }
@@ -119,15 +120,35 @@ static heed_tensor *safe_labels (const targets *o, heed_tensor **kept) {
 }
 
 
+/*
+** t (R, C): what is kept (R, 1) where its label stands, else 0. The device checks labels, of which
+** none counts from the end.
+*/
+static heed_tensor *hot_matrix (const targets *o, heed_tensor *label, heed_tensor *kept) {
+  layout shape, along;
+  work w;
+  if (label == NULL || kept == NULL || !layout_dense(&shape, 2, o->size)) return NULL;
+  heed_tensor *t = op_zeros(o->cx, kept->type, &shape);
+  if (t == NULL || o->size[0] == 0) return t;
+  along = layout_select(&shape, 1, 0);
+  w.kind = WORK_SCATTER;
+  w.op = SCATTER_SET;
+  w.nout = 1;
+  w.nin = 2;
+  w.mask.n = 0;
+  w.count[0] = 1;
+  w.count[1] = o->size[1];
+  w.out[0] = tensor_seen_as(t, &along);
+  return op_see(&w.in[0], kept, 1, o->size) && op_see(&w.in[1], label, 1, o->size) &&
+         op_run_for(o->cx, HEED_scatter, &w) ? t : NULL;
+}
+
+
 /* t (R, C) of labels; *weights is what each row weighs, (R, 1). */
 static heed_tensor *label_matrix (const targets *o, heed_type type, heed_tensor **weights) {
-  layout shape;
   heed_tensor *kept, *label = safe_labels(o, &kept);
-  if (label == NULL || !layout_dense(&shape, 2, o->size)) return NULL;
   kept = op_cast(kept, type);
-  heed_value args[] = {heed_t(op_zeros(o->cx, type, &shape)), heed_i(1), heed_t(label),
-                       heed_t(kept)};
-  heed_tensor *t = op_call(o->cx, HEED_scatter, 4, args), *hot = t;
+  heed_tensor *t = hot_matrix(o, label, kept), *hot = t;
   if (o->smoothing != 0) {
     heed_tensor *even = op_scale(kept, o->smoothing / (double)o->size[1]);
     t = op2(HEED_add, op_scale(t, 1 - o->smoothing), even);
@@ -162,9 +183,10 @@ static heed_tensor *matrix_loss (heed_tensor *t, heed_tensor *log_p) {
 }
 
 
-/* The device would check them while it works; here they are looked at first. */
+/* The device checks them while it works; on the host they are looked at first. */
 static bool check_labels (call *c, const targets *o) {
   double least, most;
+  if (!c->cx->here->host) return true;
   heed_tensor *kept, *label = safe_labels(o, &kept);
   if (label == NULL || o->size[0] == 0) return label != NULL;
   if (!op_read(op1(HEED_min, label), &least) || !op_read(op1(HEED_max, label), &most))
@@ -260,7 +282,6 @@ bool do_cross_entropy (call *c) {
   if (!read_targets(c, &o, true)) return false;
   o.smoothing = arg_number(c, 5);
   if (!check_probability(c, 5)) return false;
-  if (o.size[1] == 0 && o.size[0] > 0) return check_refuse(c, 0, "there are no classes");
   bool recording = heed_set_recording(c->cx, false);
   bool good = cross_entropy(c, &o);
   heed_set_recording(c->cx, recording);
