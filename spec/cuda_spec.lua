@@ -268,6 +268,21 @@ describe("a card", function()
     assert.is_true(x:allclose(heed.tensor(0.0)))
   end)
 
+  it("checks gradients of tensors that are there", function()
+    local x, y = heed.randn(2, 3, card), heed.randn(3, card)
+    assert.is_true(heed.gradcheck(function(a, b) return a * b, a:sum(1) end, {x, y}))
+  end)
+
+  it("is named by number, too", function()
+    local x = heed.ones(2)
+    for _, device_ in ipairs{0, 0.0, "cuda", "cuda:0"} do
+      assert.equal("cuda:0", x:cuda(device_).device)
+    end
+    assert.error_matches(function() x:cuda(15) end, "cuda:15")
+    assert.error_matches(function() x:to("cuda", "cuda:1") end,
+                         "to: two devices are given, 'cuda' and 'cuda:1'")
+  end)
+
   it("reaches pinned memory, which is the host's", function()
     local x = heed.arange(6):reshape(2, 3):t():pin_memory()
     assert.equal("cpu", x.device)

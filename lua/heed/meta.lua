@@ -383,9 +383,10 @@ Tensor.long, Tensor.byte, Tensor.bool = Tensor.float, Tensor.float, Tensor.float
 ---@return heed.Tensor
 function Tensor:cpu() end
 
----To the current card.
+---To a card: the first, or the one of that number or name.
+---@param device? integer|heed.device
 ---@return heed.Tensor
-function Tensor:cuda() end
+function Tensor:cuda(device) end
 
 ---A copy with memory of its own; gradients pass.
 ---> heed.tensor{1, 2}:clone():fill_(0) == {0, 0}

@@ -242,7 +242,13 @@ end
 
 function methods.cpu(x) return x:to("cpu") end
 
-function methods.cuda(x) return x:to("cuda") end
+function methods.cuda(x, device)
+  local card = device == nil and 0 or type(device) == "number" and math.tointeger(device)
+  if card and card >= 0 then return x:to("cuda:" .. card) end
+  if type(device) == "string" and device:find("^cuda") then return x:to(device) end
+  fail("cuda: argument 'device': a card's number from 0, or its name, expected, got %s",
+       options.kind(device))
+end
 
 
 -- Comparison -------------------------------------------------------------
@@ -442,7 +448,8 @@ local function mixture(...)
   local sum
   for _, y in ipairs((tensors_among(pack(...)))) do
     if y.dtype:find("float") then
-      local weights = (heed.arange(y:numel(), {dtype = "float64"}) * 0.7):sin():reshape({y:size()})
+      local places = heed.arange(y:numel(), {dtype = "float64", device = y.device})
+      local weights = (places * 0.7):sin():reshape({y:size()})
       local part = (y * weights):sum()
       sum = sum and sum + part or part
     end

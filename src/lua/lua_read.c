@@ -181,7 +181,24 @@ typedef struct target {
   heed_type type;
   const char *device;
   bool copy;
+  bool typed, placed;              /* some argument has said so */
 } target;
+
+
+static void set_type (lua_State *L, target *to, heed_type type) {
+  if (to->typed)
+    raise(L, "to: two types are given, '%s' and '%s'", heed_type_name(to->type),
+          heed_type_name(type));
+  to->type = type;
+  to->typed = true;
+}
+
+
+static void set_device (lua_State *L, target *to, const char *device) {
+  if (to->placed) raise(L, "to: two devices are given, '%s' and '%s'", to->device, device);
+  to->device = device;
+  to->placed = true;
+}
 
 
 static bool flag_at (lua_State *L, int i, const char *name) {
@@ -196,8 +213,8 @@ static void read_target_options (lua_State *L, int i, target *to) {
   lua_pushnil(L);
   while ((key = next_option(L, i, "to", 4, known)) != NULL) {
     int value = lua_gettop(L);
-    if (key == known[0]) to->type = check_type_name(L, value, "to");
-    else if (key == known[1]) to->device = check_device(L, value, "to");
+    if (key == known[0]) set_type(L, to, check_type_name(L, value, "to"));
+    else if (key == known[1]) set_device(L, to, check_device(L, value, "to"));
     else if (key == known[2]) to->copy = flag_at(L, value, key);
     else flag_at(L, value, key);
     lua_pop(L, 1);
@@ -209,13 +226,15 @@ static void read_target_options (lua_State *L, int i, target *to) {
 static void read_target (lua_State *L, int i, target *to) {
   heed_tensor *like = raw_tensor(L, i);
   const char *name = plain_text(L, i);
+  heed_type type;
   if (like != NULL) {
-    to->type = heed_type_of(like);
-    to->device = heed_device_of(like);
+    set_type(L, to, heed_type_of(like));
+    set_device(L, to, heed_device_of(like));
   }
   else if (lua_type(L, i) == LUA_TTABLE) read_target_options(L, i, to);
   else if (name == NULL) raise(L, "to: a type or a device expected, got %s", told(L, i));
-  else if (!heed_type_find(name, &to->type)) to->device = name;
+  else if (heed_type_find(name, &type)) set_type(L, to, type);
+  else set_device(L, to, name);
 }
 
 
