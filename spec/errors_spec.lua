@@ -191,6 +191,8 @@ local cases = {
   {x.to, {x, "float64", "int64"}, "to: two types are given, 'float64' and 'int64'"},
   {x.to, {x, "cpu", {device = "cuda"}}, "to: two devices are given, 'cpu' and 'cuda'"},
   {x.cuda, {x, "cpu"}, "cuda: argument 'device'"}, {x.cuda, {x, 0.5}, "cuda: argument 'device'"},
+  {heed.load, {"x", {devise = "cpu"}}, "load: unknown option 'devise'; did you mean 'device'"},
+  {heed.load, {"x", "cpu"}, "load: a table of options expected"},
   {heed.manual_seed, {"one"}, "manual_seed"}, {heed.rng_state, {x}, "rng_state"},
   {heed.level, {"sse9"}, "sse9"}, {heed.threads, {0}, "threads.*0"},
   {heed.threads, {1e9}, "threads"},

@@ -398,6 +398,17 @@ end)
 
 
 describe("load", function()
+  it("brings tensors to the device that is asked for", function()
+    local one, many = new_path ".npy", new_path ".safetensors"
+    assert(heed.save(one, heed.ones(2)))
+    assert(heed.save(many, {a = heed.ones(2), b = heed.zeros(1)}))
+    for _, device in ipairs{"cpu", heed.default_device()} do
+      assert.equal(device, heed.load(one, {device = device}).device)
+      local loaded = heed.load(many, {device = device})
+      assert.same({device, device}, {loaded.a.device, loaded.b.device})
+    end
+  end)
+
   for _, case in ipairs(malformed) do
     local kind, ending, bytes, message = table.unpack(case)
     it("refuses " .. kind, function()

@@ -83,19 +83,28 @@ function M.save(path, tensors, metadata)
 end
 
 
+local function moved(tensors, device)
+  if heed.is_tensor(tensors) then return tensors:to(device) end
+  for name, t in pairs(tensors) do tensors[name] = t:to(device) end
+  return tensors
+end
+
+
 ---Loads what `heed.save`, or another program, has saved: safetensors as tensors by name, .npy
 ---as one tensor. Integers of other widths become int64.
 ---@param path string
+---@param given? {device: heed.device} the default device unless given
 ---@return table<string, heed.Tensor>|heed.Tensor|nil tensors
 ---@return table<string, string>|string metadata empty if there are none; or a message
-function M.load(path)
+function M.load(path, given)
   check_path("load", path)
+  local device = options.read("load", given, {device = options.any}).device
   local file, why = core.read_file(path)
   if not file then return nil, about("load", path, why) end
   local format = (is_npy(path) or npy.is(file)) and npy or safetensors
   local tensors, metadata = format.decode(file)
   if not tensors then return nil, about("load", path, metadata) end
-  return tensors, metadata or {}
+  return device and moved(tensors, device) or tensors, metadata or {}
 end
 
 
