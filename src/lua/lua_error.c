@@ -49,14 +49,12 @@ static bool names_none (const char *message) {
 }
 
 
-/* "add" is "add_" where that was called, "backward" is "grad", a wish is a maker's argument. */
+/* "backward" is "grad" where that was called, and a wish is a maker's argument. */
 static void push_name (lua_State *L, const char *own) {
   const char *called = function_name(L);
-  size_t n = strlen(own);
-  bool twin = strncmp(called, own, n) == 0 && strcmp(called + n, "_") == 0;
   bool walk = strcmp(own, "backward") == 0 && strcmp(called, "grad") == 0;
   bool wish = strcmp(own, "requires_grad") == 0 && strcmp(called, "index") != 0;
-  if (twin || walk) lua_pushstring(L, called);
+  if (walk) lua_pushstring(L, called);
   else if (wish) lua_pushfstring(L, "%s: argument '%s'", called, own);
   else lua_pushstring(L, own);
 }

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #include "op/move.h"
 
@@ -13,6 +14,28 @@
 ** Filled
 ** ===================================================================
 */
+
+bool op_filled (heed_tensor *t, int64_t value) {
+  work w;
+  w.kind = WORK_COPY;
+  w.op = HEED_fill;
+  w.nout = w.nin = 1;
+  w.mask.n = 0;
+  w.count[0] = 0;
+  w.out[0] = tensor_seen(t);
+  w.in[0] = (view){.type = HEED_INT64, .value = {.type = HEED_INT64, .i = value}};
+  return layout_numel(&t->at) == 0 || op_run_for(t->cx, HEED_fill, &w);
+}
+
+
+heed_tensor *op_zeros (heed_context *cx, heed_type type, const layout *shape) {
+  heed_tensor *t = op_new(cx, type, shape);
+  if (t == NULL) return NULL;
+  if (!cx->here->host) return op_filled(t, 0) ? t : NULL;
+  memset(t->store->data, 0, (size_t)layout_numel(&t->at) * scalar_sizes[type]);
+  return t;
+}
+
 
 static bool filled (call *c, heed_type type, heed_tensor *value) {
   layout shape;

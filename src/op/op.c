@@ -193,26 +193,6 @@ heed_tensor *op_whole (heed_context *cx, int64_t value) {
   return op_hold(cx, tensor_number(cx, (scalar){.type = HEED_INT64, .i = value}));
 }
 
-bool op_filled (heed_tensor *t, int64_t value) {
-  work w;
-  w.kind = WORK_COPY;
-  w.op = HEED_fill;
-  w.nout = w.nin = 1;
-  w.mask.n = 0;
-  w.count[0] = 0;
-  w.out[0] = tensor_seen(t);
-  w.in[0] = (view){.type = HEED_INT64, .value = {.type = HEED_INT64, .i = value}};
-  return layout_numel(&t->at) == 0 || op_run_for(t->cx, HEED_fill, &w);
-}
-
-heed_tensor *op_zeros (heed_context *cx, heed_type type, const layout *shape) {
-  heed_tensor *t = op_new(cx, type, shape);
-  if (t == NULL) return NULL;
-  if (!cx->here->host) return op_filled(t, 0) ? t : NULL;
-  memset(t->store->data, 0, (size_t)layout_numel(&t->at) * scalar_sizes[type]);
-  return t;
-}
-
 /* }================================================================== */
 
 
@@ -378,7 +358,8 @@ int heed_apply (heed_context *cx, heed_op op, const heed_value *given, int n,
   if (!check_given(cx, op, given, n)) return 0;
   int mark = cx->ntemporaries, results = op_rows[op].seen;
   bool failed = cx->failed;
-  heed_op asked = heed_ask(cx, core_who(cx, op));
+  heed_op asked = cx->asked;
+  cx->asked = core_who(cx, op);
   bool good = run(&c, given, n, args);
   if (!good && !failed) check_blame(cx, "");
   cx->asked = asked;
@@ -583,7 +564,8 @@ bool heed_apply_in_place (heed_context *cx, heed_op op, const heed_value *given,
   core_sees(cx, t);
   int mark = cx->ntemporaries;
   device *before = cx->here;
-  heed_op asked = heed_ask(cx, core_who(cx, op));
+  heed_op asked = cx->asked;
+  cx->asked = core_who(cx, op);
   cx->here = tensor_place(t);
   memcpy(first, given, (size_t)n * sizeof *first);
   memcpy(args, given, (size_t)n * sizeof *args);
