@@ -1967,6 +1967,18 @@ function heed.core.capture_begin(card) end
 ---@return userdata graph what was kept
 function heed.core.capture_end() end
 
+---Would a replay do what the work itself would now? "apart": not with these gradients; "stale":
+---not with the memory that its tensors have now.
+---@param graph userdata
+---@return "ready"|"apart"|"stale"
+function heed.core.graph_state(graph) end
+
+---Does the captured work change t, which was there before?
+---@param graph userdata
+---@param t heed.Tensor
+---@return boolean
+function heed.core.graph_changes(graph, t) end
+
 ---Does what was kept.
 ---@param graph userdata
 function heed.core.replay(graph) end
