@@ -170,6 +170,19 @@ describe("capture", function()
     end)
   end)
 
+  it("outlives graphs that are collected while it is captured", function()
+    local old
+    local f = heed.capture(function(x)
+      old = nil
+      collectgarbage()
+      return x + 1
+    end)
+    f(heed.ones(2))
+    old = heed.capture(function(x) return x * 2 end)
+    for _ = 1, 3 do old(heed.ones(2)) end
+    for i = 1, 3 do assert.same({i + 1, i + 1}, f(heed.full({2}, i * 1.0)):totable()) end
+  end)
+
   it("keeps calls apart that are different", function()
     local f = heed.capture(function(x, k) return x + (type(k) == "table" and k.by or k) end)
     local function sum(...) return f(heed.zeros(1, {dtype = "float64"}), ...):item() end

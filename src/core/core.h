@@ -115,6 +115,7 @@ struct heed_context {
   bool away;                               /* some are */
   device *captured;                        /* whose work is kept now, or NULL */
   heed_graph *graph;                       /* … and in what */
+  heed_graph *late;                        /* dropped meanwhile: they go at its end */
   int64_t graphs;                          /* that were begun: the number of the last */
   struct loan *returned;                   /* lent to a card, let go while it was captured */
   device *home;                            /* where what is made from nothing goes */

@@ -35,6 +35,7 @@ struct heed_graph {
   int nsights, room_sights, ntouches, room_touches;
   bool whole;                      /* there was memory for all of them */
   bool replayed;
+  heed_graph *next;                /* of those that go late */
 };
 
 
@@ -157,6 +158,28 @@ bool heed_cuda_capture (heed_context *cx, int index) {
 }
 
 
+/* Dropping waits for the card, which a capture would not outlive. */
+void heed_cuda_drop_graph (heed_context *cx, heed_graph *g) {
+  if (cx == NULL || g == NULL) return;
+  if (cx->graph != NULL) {
+    g->next = cx->late;
+    cx->late = g;
+    return;
+  }
+  if (g->kept != NULL) cx->cuda->drop(g->where, g->kept);
+  drop_parts(cx, g);
+}
+
+
+static void drop_late (heed_context *cx) {
+  heed_graph *g;
+  while ((g = cx->late) != NULL) {
+    cx->late = g->next;
+    heed_cuda_drop_graph(cx, g);
+  }
+}
+
+
 heed_graph *heed_cuda_capture_end (heed_context *cx) {
   const char *why = NULL;
   if (cx == NULL || cx->captured == NULL) return NULL;
@@ -165,18 +188,12 @@ heed_graph *heed_cuda_capture_end (heed_context *cx) {
   cx->graph = NULL;
   g->kept = cx->cuda->capture_end(g->where, &why);
   core_end_loans(cx);
+  drop_late(cx);
   look_back(g);
   if (g->kept == NULL) core_fail(cx, "capture: %s", why);
   if (g->kept != NULL && g->whole) return g;
   heed_cuda_drop_graph(cx, g);
   return NULL;
-}
-
-
-void heed_cuda_drop_graph (heed_context *cx, heed_graph *g) {
-  if (cx == NULL || g == NULL) return;
-  if (g->kept != NULL) cx->cuda->drop(g->where, g->kept);
-  drop_parts(cx, g);
 }
 
 /* }================================================================== */
