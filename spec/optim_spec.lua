@@ -81,6 +81,23 @@ describe("an optimiser", function()
     assert.equal(0.75, p:item())
   end)
 
+  it("refuses numbers that are none by now", function()
+    local p = parameter(1.0)
+    p.grad = heed.tensor{1.0}
+    for _, kind in ipairs{"SGD", "Adam", "AdamW"} do
+      local opt = optim[kind]{p}
+      for _, lr in ipairs{"0.1", false} do
+        opt.lr = lr
+        assert.matches("^[^:]*optim_spec.lua:%d+: step: a number expected as lr, got ",
+                       message(function() opt:step() end))
+      end
+      opt.lr, opt.options.weight_decay = 0.1, "0.1"
+      assert.matches("'weight_decay': a number expected, got the string '0.1'",
+                     message(function() opt:step() end))
+    end
+    assert.equal(1, p:item())
+  end)
+
   it("goes up when it maximises", function()
     for _, kind in ipairs{"SGD", "Adam", "AdamW"} do
       local p = parameter(1.0)

@@ -277,6 +277,9 @@ end
 
 ---One step along the gradients. A parameter without one stays as it is.
 function Optimizer:step()
+  if type(self.lr) ~= "number" then
+    fail("step: a number expected as lr, got %s", options.kind(self.lr))
+  end
   local parameters, gradients, counts = self.parameters, self.gradients, self.counts
   local number, apart
   self.made = false

@@ -11,8 +11,10 @@
 
 
 static double number_field (lua_State *L, int i, const char *name, double otherwise) {
-  lua_getfield(L, i, name);
-  double value = lua_type(L, -1) == LUA_TNUMBER ? lua_tonumber(L, -1) : otherwise;
+  double value = otherwise;
+  int type = lua_getfield(L, i, name);
+  if (type == LUA_TNUMBER) value = lua_tonumber(L, -1);
+  else if (type != LUA_TNIL) raise_wrong(L, "optim_step", name, "a number", lua_gettop(L));
   lua_pop(L, 1);
   return value;
 }
