@@ -148,6 +148,10 @@ describe("an optimiser", function()
     assert.matches("got an empty table", message(optim.SGD, {}))
     assert.matches("a tensor expected as parameter 1, got 3", message(optim.SGD, {3}))
     local p = parameter(1.0)
+    local with_holes = {p, nil, parameter(2.0), nil}      -- biases, say, that are not there
+    assert.matches("a tensor expected as parameter 2, got nil", message(optim.SGD, with_holes))
+    assert.matches("a tensor expected as parameter 2, got nil",
+                   message(optim.clip_grad_norm, with_holes, 1))
     assert.matches("every parameter once expected, got parameter 1 as 2",
                    message(optim.SGD, {p, p}))
   end)
