@@ -101,6 +101,15 @@ describe("training", function()
     assert.equal(0.5, opt.lr)
   end)
 
+  it("puts the rate back also where the run breaks off", function()
+    local o = options{
+      schedule = function() return 0.25 end, on_step = function() error("stop", 0) end,
+    }
+    o.optimizer.lr = 0.5
+    assert.equal("stop", message(heed.train, o))
+    assert.equal(0.5, o.optimizer.lr)
+  end)
+
   it("clips gradients", function()
     local p = nn.Parameter(heed.zeros(1))
     heed.train(options{

@@ -189,6 +189,12 @@ local function rate_of(o, rate, step)
 end
 
 
+-- To be closed: the optimiser has its own rate again, however the run ends.
+local function with_schedule(run, o)
+  return o.schedule and setmetatable({}, {__close = function() o.optimizer.lr = run.rate end})
+end
+
+
 -- One step: its loss, or nil where the batches end.
 local function train_step(run, o)
   local loss = loss_of(o, o.batches())
@@ -249,13 +255,13 @@ end
 local function train(given)
   local o = check(given)
   local run = {step = 0, saved = 0, losses = {}, rate = o.optimizer.lr}
+  local _ <close> = with_schedule(run, o)
   if o.resume then resume(run, o) end
   local log <close> = o.log and open_log(o.log, run.step) or nil
   run.log, run.progress = log, Progress.new(run.step, o.steps, o.print)
   if Module.is(o.model) then o.model:train() end
   loop(run, o)
   run.progress:finish(run.step)
-  if o.schedule then o.optimizer.lr = run.rate end
   return {losses = run.losses, steps = run.step}
 end
 
