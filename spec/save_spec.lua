@@ -497,6 +497,17 @@ describe("save", function()
     os.execute("rmdir '" .. path .. "/a.npy'")
   end)
 
+  it("does not replace a pipe or a device, also through a link", function()
+    local pipe, link = new_path ".npy", new_path ".npy"
+    assert(os.execute(("mkfifo '%s' && ln -s '%s' '%s'"):format(pipe, pipe, link)))
+    for _, path in ipairs {pipe, link} do
+      local done, why = heed.save(path, heed.tensor {1})
+      assert.is_nil(done)
+      assert.matches("not a regular file", why)
+      assert(os.execute(("test -p '%s'"):format(path)))
+    end
+  end)
+
   it("replaces the file that was loaded", function()
     local path = new_path ".safetensors"
     assert(heed.save(path, {a = heed.tensor {1, 2, 3}}))

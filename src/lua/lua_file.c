@@ -139,6 +139,12 @@ static void keep_mode (const char *path, int fd) {
   if (fchmod(fd, stat(path, &old) == 0 ? old.st_mode & 07777 : 0666 & ~mask) != 0) return;
 }
 
+/* A rename would put a file in the place of /dev/null. */
+static bool is_special (const char *path) {
+  struct stat old;
+  return stat(path, &old) == 0 && !S_ISREG(old.st_mode) && !S_ISDIR(old.st_mode);
+}
+
 /* The rename is durable once its directory is. */
 static bool sync_directory (char *path) {
   char *slash = strrchr(path, '/');
@@ -155,6 +161,11 @@ static int l_write_file (lua_State *L) {
   enter(L);
   const char *path = check_path(L, 1);
   check_parts(L);
+  if (is_special(path)) {
+    lua_pushnil(L);
+    lua_pushfstring(L, "%s: not a regular file", path);
+    return 2;
+  }
   char *temporary = lua_newuserdatauv(L, strlen(path) + 16, 0);
   sprintf(temporary, "%s.tmp-XXXXXX", path);
   int fd = mkstemp(temporary);
