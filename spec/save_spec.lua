@@ -508,6 +508,22 @@ describe("save", function()
     end
   end)
 
+  it("gives a new file the mode of any new file, and keeps that of an old one", function()
+    local path, other = new_path ".npy", new_path ""
+    local function mode_of(file)
+      local pipe = io.popen(("stat -c %%a '%s'"):format(file))
+      local mode = pipe:read "l"
+      pipe:close()
+      return mode
+    end
+    assert(heed.save(path, heed.tensor {1}))
+    assert(io.open(other, "w")):close()
+    assert.are.equal(mode_of(other), mode_of(path))
+    assert(os.execute(("chmod 604 '%s'"):format(path)))
+    assert(heed.save(path, heed.tensor {2}))
+    assert.are.equal("604", mode_of(path))
+  end)
+
   it("replaces the file that was loaded", function()
     local path = new_path ".safetensors"
     assert(heed.save(path, {a = heed.tensor {1, 2, 3}}))

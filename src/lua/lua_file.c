@@ -131,12 +131,23 @@ static void check_parts (lua_State *L) {
   }
 }
 
-/* A new file keeps the old one's mode; without an old one, what the umask leaves of 0666. */
-static void keep_mode (const char *path, int fd) {
+/*
+** A new file beside path, whose name goes to 'temporary': with the old one's mode, or without an
+** old one what the umask leaves of 0666, which only the kernel can tell without changing it for
+** all threads.
+*/
+static int open_beside (const char *path, char *temporary) {
   struct stat old;
-  mode_t mask = umask(0);
-  umask(mask);
-  if (fchmod(fd, stat(path, &old) == 0 ? old.st_mode & 07777 : 0666 & ~mask) != 0) return;
+  struct timespec now;
+  bool there = stat(path, &old) == 0;
+  int fd = -1, attempts = 0;
+  do {
+    clock_gettime(CLOCK_REALTIME, &now);
+    sprintf(temporary, "%s.tmp-%09ld", path, (long)now.tv_nsec);
+    fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, there ? 0600 : 0666);
+  } while (fd < 0 && errno == EEXIST && ++attempts < 1000);
+  if (fd >= 0 && there) fchmod(fd, old.st_mode & 07777);
+  return fd;
 }
 
 /* A rename would put a file in the place of /dev/null. */
@@ -167,10 +178,8 @@ static int l_write_file (lua_State *L) {
     return 2;
   }
   char *temporary = lua_newuserdatauv(L, strlen(path) + 16, 0);
-  sprintf(temporary, "%s.tmp-XXXXXX", path);
-  int fd = mkstemp(temporary);
+  int fd = open_beside(path, temporary);
   if (fd < 0) return failed(L, path, "cannot make a file beside it");
-  keep_mode(path, fd);
   bool good = write_parts(L, fd) && fsync(fd) == 0;
   int error = errno;
   if (close(fd) != 0 && good) { good = false; error = errno; }
