@@ -255,6 +255,8 @@ describe("Sequential", function()
   it("wants a list", function()
     assert.matches("nn.Sequential{a, b}", message(nn.Sequential, nn.ReLU(), nn.ReLU()))
     assert.matches("a function expected as layer 2, got 3", message(nn.Sequential, {nn.ReLU(), 3}))
+    assert.matches("a function expected as layer 2, got nil",
+                   message(nn.Sequential, {nn.ReLU(), nil, nn.ReLU(), nil}))
   end)
 end)
 

@@ -38,11 +38,8 @@ local function check_parameters(who, parameters)
     fail("%s: a list of tensors expected, such as model:parameters(), got %s",
          who, options.kind(parameters))
   end
-  local seen, last = {}, 0
-  for key in next, parameters do   -- past holes, which # may stop at
-    if math.type(key) == "integer" and key > last then last = key end
-  end
-  for i = 1, last do
+  local seen = {}
+  for i = 1, options.last(parameters) do
     local p = parameters[i]
     if not heed.is_tensor(p) then
       fail("%s: a tensor expected as parameter %d, got %s", who, i, options.kind(p))

@@ -159,6 +159,18 @@ function options.read(who, given, known)
 end
 
 
+---The last position of a list, also behind holes, where `#` may end.
+---@param list table
+---@return integer
+function options.last(list)
+  local last = 0
+  for key in next, list do
+    if math.type(key) == "integer" and key > last then last = key end
+  end
+  return last
+end
+
+
 ---Checks a size or a count; a whole float is one.
 ---@param who string
 ---@param what string

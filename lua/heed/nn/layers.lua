@@ -241,8 +241,8 @@ function Sequential:init(list, ...)
     heed.fail("nn.Sequential: one list of layers expected, as in nn.Sequential{a, b}, got %s",
               options.kind(list))
   end
-  for i, layer in ipairs(list) do
-    self[i] = options.callable("nn.Sequential", "layer " .. i, layer)
+  for i = 1, options.last(list) do
+    self[i] = options.callable("nn.Sequential", "layer " .. i, list[i])
   end
 end
 
