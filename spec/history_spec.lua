@@ -122,3 +122,12 @@ describe("a graph that was walked", function()
     refused(y)
   end)
 end)
+
+
+describe("a walk that is asked for nothing", function()
+  it("leaves gradients as they are", function()
+    local x = leaf{1, 2}
+    assert.same({}, heed.grad((x * 2):sum(), {}))
+    assert.is_nil(x.grad)
+  end)
+end)

@@ -31,7 +31,8 @@ typedef struct walk {
   int64_t count, room;
   arrival *arrivals;
   int64_t narrivals, room_arrivals;
-  int nwanted;                     /* heed_gradients: instead of leaves, these */
+  bool asks;                       /* heed_gradients: instead of leaves, these */
+  int nwanted;
   heed_tensor *const *wanted;
   heed_tensor **found;
   bool retain;
@@ -283,7 +284,7 @@ static bool check_leaf (const node *leaf, const heed_tensor *g) {
 static bool arrive (walk *w, node *leaf, heed_tensor *g) {
   if (!check_leaf(leaf, g)) return false;
   while (w->outer != NULL) w = w->outer;
-  if (w->nwanted > 0) return find_wanted(w, leaf, &g);
+  if (w->asks) return find_wanted(w, leaf, &g);
   int64_t at = leaf->arrival;      /* of an earlier walk, perhaps */
   if (at < w->narrivals && w->arrivals[at].leaf == leaf)
     return add_up(w->cx, &w->arrivals[at].gradient, g);
@@ -345,7 +346,7 @@ static bool visit (walk *w, node *n) {
   if (!any_incoming(n)) return true;
   bool good = find_wanted(w, n, n->incoming);
   if (good && n->kind == NODE_LEAF)
-    good = w->nwanted > 0 || arrive(w, n, n->incoming[0]);
+    good = w->asks || arrive(w, n, n->incoming[0]);
   else if (good)
     good = visit_step(w, n);
   drop_incoming(n);
@@ -460,9 +461,10 @@ bool heed_backward (heed_tensor *y, heed_tensor *seed, bool retain) {
 
 bool heed_gradients (heed_tensor *y, heed_tensor *seed, int n, heed_tensor *const *xs,
                      heed_tensor **gs, bool retain) {
+  if (n > 0 && gs == NULL) return false;
   for (int i = 0; i < n; i++) gs[i] = NULL;
-  if (y == NULL) return false;
-  walk w = {.retain = retain, .nwanted = n, .wanted = xs, .found = gs};
+  if (y == NULL || (n > 0 && xs == NULL)) return false;
+  walk w = {.retain = retain, .asks = true, .nwanted = n, .wanted = xs, .found = gs};
   bool good = start(&w, y, seed);
   for (int i = 0; !good && i < n; i++) {
     heed_drop(gs[i]);
