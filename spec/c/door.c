@@ -33,8 +33,13 @@ static double gradient_of (heed_tensor *t) {
   return value;
 }
 
-static void nothing_comes_back (void) {
+static void nothing_comes_back (heed_context *cx) {
   heed_value number[] = {heed_f(1)};
+  heed_tensor *out[HEED_RESULTS];
+  heed_rng_get(cx, NULL);
+  check(!heed_set_device(cx, NULL) && !heed_type_find("bool", NULL), "a name or a place for it");
+  check(heed_apply(cx, HEED_exp, number, 1, NULL) == 0 &&
+        heed_apply_on(cx, NULL, HEED_exp, number, 1, out) == 0, "places for results");
   check(heed_call(NULL, HEED_exp, number, 1) == NULL, "a call without a context");
   check(!heed_apply_in_place(NULL, HEED_exp, number, 1), "one in place");
   check(heed_describe(NULL, HEED_exp) == NULL, "its signature");
@@ -55,11 +60,26 @@ static void numbers_are_gradients (heed_context *cx, heed_context *other) {
         "a gradient set to a number");
   check(!heed_backward(x, stranger, false) && heed_error(cx) != NULL, "another context's");
   heed_clear(cx);
+  heed_tensor *g = NULL;
+  check(!heed_gradients(x, NULL, 1, NULL, &g, true) &&
+        !heed_gradients(x, NULL, 1, &x, NULL, true), "gradients without lists");
   heed_tensor *y = heed_detach(x);
   heed_custom custom = {back, NULL, cx};
   heed_set_gradient(x, NULL);
   check(heed_record_custom(cx, &custom, 1, &x, 1, &y) && heed_backward(y, NULL, false) &&
         gradient_of(x) == 2, "a number from a rule");
+  heed_custom none = {NULL, NULL, NULL};
+  g = NULL;
+  check(!heed_record_custom(cx, NULL, 1, &x, 1, &y) && !heed_record_custom(cx, &none, 1, &x, 1, &y)
+        && !heed_record_custom(cx, &custom, 1, &x, 1, &g) &&
+        !heed_record_custom(cx, &custom, 1, &g, 1, &y), "a rule or a handle that is missing");
+  heed_step step = {.step = 1};
+  check(!heed_optimize(cx, HEED_SGD, &step, 1, NULL, NULL, NULL) &&
+        !heed_optimize(cx, HEED_SGD, &step, 1, &stranger, &x, NULL), "a step of a stranger");
+  heed_clear(cx);
+  check(!heed_record_custom(cx, &custom, 1, &stranger, 1, &y) && heed_error(cx) != NULL,
+        "a rule for another context's");
+  heed_clear(cx);
   heed_drop(y); heed_drop(stranger); heed_drop(seed); heed_drop(x);
 }
 
@@ -112,7 +132,7 @@ static void rounds_alike (void) {
 
 int main (void) {
   heed_context *cx = heed_open(NULL), *other = heed_open(NULL);
-  nothing_comes_back();
+  nothing_comes_back(cx);
   numbers_are_gradients(cx, other);
   numbers_broadcast(cx);
   truths_are_one(cx);

@@ -258,7 +258,8 @@ const char *heed_device (heed_context *cx) { return cx != NULL ? cx->home->name 
 
 
 bool heed_set_device (heed_context *cx, const char *name) {
-  device *where = cx != NULL ? core_device(cx, "default_device", name) : NULL;
+  device *where = NULL;
+  if (cx != NULL && name != NULL) where = core_device(cx, "default_device", name);
   if (where == NULL) return false;
   cx->home = cx->here = where;
   return true;
@@ -287,7 +288,7 @@ void heed_seed (heed_context *cx, uint64_t seed) {
 
 
 void heed_rng_get (heed_context *cx, uint8_t state[HEED_RNG_BYTES]) {
-  if (cx != NULL) generator_save(&cx->random, state);
+  if (cx != NULL && state != NULL) generator_save(&cx->random, state);
 }
 
 
@@ -304,7 +305,7 @@ const char *heed_type_name (heed_type type) {
 
 
 bool heed_type_find (const char *name, heed_type *type) {
-  for (int i = 0; name != NULL && i < HEED_NTYPES; i++)
+  for (int i = 0; name != NULL && type != NULL && i < HEED_NTYPES; i++)
     if (strcmp(name, scalar_names[i]) == 0) { *type = (heed_type)i; return true; }
   return false;
 }

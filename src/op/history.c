@@ -199,11 +199,26 @@ bool history_record (call *c, const op_row *row) {
   return good;
 }
 
+/* A handle is missing where the call that should have made it failed. */
+static bool check_handles (heed_context *cx, const char *what, int n, heed_tensor *const *ts) {
+  if (n < 0 || (n > 0 && ts == NULL)) return core_fail(cx, "custom: there are no %ss", what);
+  for (int i = 0; i < n; i++) {
+    if (ts[i] == NULL) return core_fail(cx, "custom: %s %d is missing", what, i + 1);
+    if (ts[i]->cx != cx)
+      return core_fail(cx, "custom: %s %d belongs to another context", what, i + 1);
+  }
+  return true;
+}
+
 bool heed_record_custom (heed_context *cx, const heed_custom *custom, int ninputs,
                          heed_tensor *const *inputs, int noutputs, heed_tensor *const *outputs) {
   bool any;
   if (cx == NULL) return false;
+  if (custom == NULL || custom->backward == NULL) return core_fail(cx, "custom: there is no rule");
   if (ninputs > OP_EDGES) return refuse_edges(cx, HEED_NOPS);
+  if (!check_handles(cx, "input", ninputs, inputs) ||
+      !check_handles(cx, "output", noutputs, outputs))
+    return false;
   if (!find_history(ninputs, inputs, &any)) return false;
   node *n = node_new(cx, NODE_CUSTOM, HEED_NOPS, ninputs, noutputs, noutputs, 0);
   bool good = n != NULL;

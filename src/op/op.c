@@ -354,6 +354,7 @@ int heed_apply (heed_context *cx, heed_op op, const heed_value *given, int n,
                 heed_tensor *out[HEED_RESULTS]) {
   heed_value args[HEED_ARGUMENTS];
   call c = {.cx = cx, .op = op};
+  if (out == NULL) return 0;
   for (int i = 0; i < HEED_RESULTS; i++) out[i] = NULL;
   if (!check_given(cx, op, given, n)) return 0;
   int mark = cx->ntemporaries, results = op_rows[op].seen;
@@ -370,8 +371,9 @@ int heed_apply (heed_context *cx, heed_op op, const heed_value *given, int n,
 
 int heed_apply_on (heed_context *cx, const char *name, heed_op op, const heed_value *given, int n,
                    heed_tensor *out[HEED_RESULTS]) {
+  if (out == NULL) return 0;
   for (int i = 0; i < HEED_RESULTS; i++) out[i] = NULL;
-  if (heed_describe(cx, op) == NULL) return 0;
+  if (name == NULL || heed_describe(cx, op) == NULL) return 0;
   device *before = cx->here, *where = core_device(cx, op_rows[op].name, name);
   if (where == NULL) return 0;
   cx->here = where;

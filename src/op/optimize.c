@@ -56,7 +56,7 @@ static bool check_state (heed_context *cx, heed_optimizer kind, int i, const hee
 static bool check_parameter (heed_context *cx, heed_optimizer kind, int i, const heed_tensor *p,
                              const heed_tensor *g) {
   char have[LAYOUT_TEXT], want[LAYOUT_TEXT];
-  if (p->cx != cx || g->cx != cx) return refuse(cx, kind, i, "belongs to another context");
+  if (g->cx != cx) return refuse(cx, kind, i, "has a gradient of another context");
   if (p->number || !scalar_is_float(p->type)) return refuse(cx, kind, i, "is of no float type");
   if (layout_overlaps_itself(&p->at)) return refuse(cx, kind, i, "is expanded");
   if (!g->number && tensor_place(g) != tensor_place(p))
@@ -155,8 +155,10 @@ static bool optimize (stepping *o, int n, heed_tensor *const *parameters,
                       heed_tensor *const *gradients) {
   heed_context *cx = o->cx;
   device *before = cx->here;
-  for (int i = 0; i < n; i++)
+  for (int i = 0; i < n; i++) {
     if (parameters[i] == NULL) return refuse(cx, o->kind, i, "is missing");
+    if (parameters[i]->cx != cx) return refuse(cx, o->kind, i, "belongs to another context");
+  }
   cx->here = cx->cpu;
   bool good = optimize_here(o, n, parameters, gradients);
   for (int i = 0; good && i < CORE_GPUS; i++) {
@@ -173,6 +175,8 @@ bool heed_optimize (heed_context *cx, heed_optimizer kind, const heed_step *step
                     heed_tensor *const *const *states) {
   if (cx == NULL || n < 0 || !check_step(cx, kind, step)) return false;
   if (n == 0) return true;
+  if (parameters == NULL || gradients == NULL)
+    return core_fail(cx, "optimize: there are no parameters, or no gradients");
   stepping o = {.cx = cx, .kind = kind, .step = step, .states = states_of(kind, step),
                 .state = states};
   size_t rows = (size_t)n * sizeof *o.row, list = (size_t)n * sizeof *o.dense;
