@@ -131,3 +131,22 @@ describe("a walk that is asked for nothing", function()
     assert.is_nil(x.grad)
   end)
 end)
+
+
+describe("a checkpoint", function()
+  it("refuses arguments that were changed in place after the call", function()
+    local x = leaf{1, 2}
+    local function square(a, factor) return a * a * factor end
+    for i = 1, 2 do
+      local args = {x * 1, heed.tensor(3.0)}
+      local y = heed.checkpoint(square, args[1], args[2]):sum()
+      args[i]:mul_(5)
+      assert.error_matches(function() y:backward() end,
+                           "checkpoint: argument " .. i .. " was changed in place")
+      assert.is_nil(x.grad)
+    end
+    local number = heed.tensor(3.0)
+    heed.checkpoint(square, x * 1, number):sum():backward()
+    assert.same({6, 12}, x.grad:totable())
+  end)
+end)

@@ -221,6 +221,7 @@ HEED_API int64_t heed_size (const heed_tensor *t, int axis);
 HEED_API int64_t heed_stride (const heed_tensor *t, int axis);
 HEED_API int64_t heed_numel (const heed_tensor *t);
 HEED_API bool heed_contiguous (const heed_tensor *t);
+HEED_API int64_t heed_version (const heed_tensor *t);       /* grows with each change in place */
 HEED_API void *heed_data (heed_tensor *t);                  /* on the CPU: the first element */
 HEED_API bool heed_read (heed_tensor *t, heed_type type, void *data);  /* copies out, row by row */
 HEED_API bool heed_write (heed_tensor *t, heed_type type, const void *data);   /* copies in */

@@ -15,8 +15,8 @@ local heed = {core = core, _VERSION = "heed 0.1"}
 local inner = {
   capture_begin = true, capture_end = true, crc32 = true, graph_changes = true,
   graph_state = true, home = true, methods = true, optim_step = true, raise = true,
-  read_file = true, record = true, replay = true, replay_step = true, widen = true, works = true,
-  write_file = true,
+  read_file = true, record = true, replay = true, replay_step = true, version = true, widen = true,
+  works = true, write_file = true,
 }
 for name, value in pairs(core) do
   if not inner[name] then heed[name] = value end

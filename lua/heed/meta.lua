@@ -1724,7 +1724,7 @@ function heed.is_grad_enabled() end
 function heed.custom(rules) end
 
 ---f(...), without keeping what its gradient needs: backward runs f again, and f must do the same
----again.
+---again. If a tensor among its arguments was changed in place meanwhile, backward raises.
 ---> heed.checkpoint(heed.exp, heed.tensor{0.0}) == {1}
 ---@param f function
 ---@param ... any
@@ -2009,6 +2009,12 @@ function heed.core.raise(message) end
 ---@param inputs heed.Tensor[]
 ---@param backward function gives the inputs' gradients
 function heed.core.record(outputs, inputs, backward) end
+
+---Grows with each change of x in place.
+---> heed.core.version(heed.ones(1):add_(1)) > heed.core.version(heed.ones(1)) == true
+---@param x heed.Tensor
+---@return integer
+function heed.core.version(x) end
 
 ---The bytes of a regular file.
 ---@param path string

@@ -399,6 +399,25 @@ local function check_again(i, y, g)
 end
 
 
+local function versions_of(args)
+  local versions = {}
+  for i = 1, args.n do
+    versions[i] = is_tensor(args[i]) and core.version(args[i])
+  end
+  return versions
+end
+
+
+local function check_unchanged(args, versions)
+  for i, now in ipairs(versions_of(args)) do
+    if now ~= versions[i] then
+      fail("checkpoint: argument %d was changed in place after the call, which is done again with "
+           .. "it (version %d, called at %d)", i, now, versions[i])
+    end
+  end
+end
+
+
 -- Runs f again, from the same random numbers, with gradients; gs are those of its results.
 local function walk_again(f, args, state, gs)
   local inputs, found <const> = {}, {}
@@ -430,9 +449,11 @@ function heed.checkpoint(f, ...)
   options.callable("checkpoint", "f", f)
   if not heed.is_grad_enabled() then return f(...) end
   local args, state = heed.keep(pack(...)), heed.keep(rng.states())
+  local versions = versions_of(args)
   local run = heed.custom {
     forward = function(_, _, ...) return f(...) end,
     backward = function(_, ...)
+      check_unchanged(args, versions)
       local found = heed.enable_grad(walk_again, f, args, state, {...})
       return nil, unpack(found, 1, args.n)
     end,

@@ -275,6 +275,11 @@ int64_t heed_numel (const heed_tensor *t) { return t != NULL ? layout_numel(&t->
 bool heed_contiguous (const heed_tensor *t) { return t != NULL && layout_is_dense(&t->at); }
 
 
+int64_t heed_version (const heed_tensor *t) {
+  return t != NULL && t->store != NULL ? t->store->version : 0;
+}
+
+
 device *tensor_place (const heed_tensor *t) { return t->store != NULL ? t->store->where : NULL; }
 
 

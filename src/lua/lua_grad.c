@@ -165,6 +165,14 @@ static int l_graph_nodes (lua_State *L) {
   return 1;
 }
 
+
+/* version(x): grows with each change of x in place */
+static int l_version (lua_State *L) {
+  enter(L);
+  lua_pushinteger(L, heed_version(check_tensor(L, 1)));
+  return 1;
+}
+
 /* }================================================================== */
 
 
@@ -332,7 +340,8 @@ static int l_record (lua_State *L) {
 
 void open_grad (lua_State *L, int module, int methods) {
   static const luaL_Reg functions[] = {
-    {"grad", l_grad}, {"graph_nodes", l_graph_nodes}, {"record", l_record}, {NULL, NULL}
+    {"grad", l_grad}, {"graph_nodes", l_graph_nodes}, {"record", l_record},
+    {"version", l_version}, {NULL, NULL}
   };
   static const luaL_Reg tensor[] = {
     {"backward", l_backward}, {"requires_grad_", l_requires_grad}, {NULL, NULL}
