@@ -594,7 +594,7 @@ describe("gradcheck", function()
     local function truth(x) return x:eq(1) end
     assert.error_matches(function() heed.gradcheck(truth, heed.ones(1)) end, "gradcheck.*float")
     assert.error_matches(function() heed.gradcheck(5, heed.ones(1)) end, "gradcheck.*function")
-    assert.error_matches(function() heed.gradcheck(print, heed.ones(1), {tol = 1}) end,
-                         "gradcheck.*tol")
+    assert.error_matches(function() heed.gradcheck(print, 5) end, "gradcheck: .*xs, got 5")
+    assert.error_matches(function() heed.gradcheck(print, heed.ones(1), {a = 1}) end, "'a'")
   end)
 end)

@@ -521,8 +521,14 @@ end
 function heed.gradcheck(f, xs, given)
   options.callable("gradcheck", "f", f)
   local o = options.read("gradcheck", given, {eps = 1e-6, atol = 1e-5, rtol = 1e-3})
+  if is_tensor(xs) then xs = {xs} end
+  if type(xs) ~= "table" then
+    fail("gradcheck: a tensor or a list of tensors expected as xs, got %s", options.kind(xs))
+  end
   local leaves = {}
-  for k, x in ipairs(is_tensor(xs) and {xs} or xs) do
+  for k = 1, options.last(xs) do
+    local x = xs[k]
+    check_tensor("gradcheck", x)
     leaves[k] = heed.tensor(x, {dtype = "float64"}):requires_grad_()
   end
   local exact = exact_gradients(f, leaves)
