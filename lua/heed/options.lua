@@ -26,7 +26,7 @@ local words = {
   end,
   userdata = function(u)
     if not heed.is_tensor(u) then return "a userdata" end
-    if not pcall(heed.numel, u) then return "a released tensor" end
+    if not options.is_alive(u) then return "a released tensor" end
     return "a tensor of shape " .. tostring(u.shape)
   end,
 }
@@ -156,6 +156,14 @@ function options.read(who, given, known)
     read[name] = value
   end
   return read
+end
+
+
+---Whether a value is a tensor that was not released.
+---@param value any
+---@return boolean
+function options.is_alive(value)
+  return heed.is_tensor(value) and pcall(heed.numel, value)
 end
 
 

@@ -8,6 +8,7 @@
 local core = require "heed.core"
 local heed = require "heed"
 local json = require "heed.json"
+local options = require "heed.options"
 local raw = require "heed.raw"
 local refuse = require "heed.refuse"
 
@@ -224,8 +225,8 @@ local function sorted_entries(tensors)
   local entries = {}
   for name, tensor in pairs(tensors) do
     check_name(name)
-    if not heed.is_tensor(tensor) then
-      heed.fail("save: a tensor expected as %s, got %s", quoted(name), type(tensor))
+    if not options.is_alive(tensor) then
+      heed.fail("save: a tensor expected as %s, got %s", quoted(name), options.kind(tensor))
     end
     local kind_name = raw.kind_of(tensor.dtype)
     entries[#entries + 1] = {

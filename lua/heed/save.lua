@@ -35,8 +35,8 @@ end
 
 
 local function npy_pieces(tensor, metadata)
-  if not heed.is_tensor(tensor) then
-    heed.fail("save: one tensor expected for an .npy file, got %s", type(tensor))
+  if not options.is_alive(tensor) then
+    heed.fail("save: one tensor expected for an .npy file, got %s", options.kind(tensor))
   elseif metadata ~= nil then
     heed.fail("save: an .npy file has no place for metadata, a .safetensors file expected")
   end

@@ -16,7 +16,7 @@ end
 
 
 local function compare_one(problems, name, wanted, given)
-  if not heed.is_tensor(given) then
+  if not options.is_alive(given) then
     problems[#problems + 1] = ("%s: a tensor expected, got %s"):format(name, options.kind(given))
   elseif given.shape ~= wanted.shape or given.dtype ~= wanted.dtype then
     problems[#problems + 1] = ("%s: %s expected, got %s"):format(name, shown(wanted), shown(given))
