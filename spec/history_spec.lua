@@ -150,3 +150,18 @@ describe("a checkpoint", function()
     assert.same({6, 12}, x.grad:totable())
   end)
 end)
+
+
+describe("a rule of the user's", function()
+  it("may not change the gradient that it gets, which other branches have too", function()
+    local twice = heed.custom{
+      forward = function(_, a) return a * 2 end,
+      backward = function(_, g) return g:mul_(2) end,
+    }
+    local x = leaf{1, 2}
+    local h = x * 1
+    assert.error_matches(function() (twice(h) + h):backward(heed.ones(2)) end,
+                         "custom: backward changed a gradient in place.*clone%(%)")
+    assert.is_nil(x.grad)
+  end)
+end)

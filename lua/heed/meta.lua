@@ -1712,9 +1712,10 @@ function heed.is_grad_enabled() end
 
 ---A differentiable function of your own. `forward(ctx, ...)` gives the results, and nothing in
 ---it is recorded; `backward(ctx, g, ...)` gets their gradients and gives one for each argument
----of forward, nil where there is none. `ctx` is a table for what backward needs. Neither rule may
----yield. The history holds ctx: who keeps ctx beyond forward and puts a result into it,
----`ctx.y = y`, makes a circle that the collector does not see.
+---of forward, nil where there is none. They are not its own, and may not be changed in place. `ctx`
+---is a table for what backward needs. Neither rule may yield. The history holds ctx: who keeps ctx
+---beyond forward and puts a result into it, `ctx.y = y`, makes a circle that the collector does
+---not see.
 ---> heed.custom{
 --->   forward = function(ctx, x) ctx.x = x return x * x end,
 --->   backward = function(ctx, g) return 2 * ctx.x * g end,

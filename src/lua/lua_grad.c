@@ -271,6 +271,23 @@ static void keep_thrown (lua_State *L, binding *b) {
 }
 
 
+/* Grows with each change of them in place. */
+static int64_t versions_of (int n, heed_tensor *const *ts) {
+  int64_t sum = 0;
+  for (int i = 0; i < n; i++) sum += heed_version(ts[i]);
+  return sum;
+}
+
+
+/* Other branches of the history share them, and so may the one who gave the first. */
+static bool check_gradients (binding *b, int n, heed_tensor *const *gradients, int64_t before) {
+  if (versions_of(n, gradients) == before) return true;
+  heed_fail(b->cx, "custom: backward changed a gradient in place, which others need too; clone() "
+            "it first");
+  return false;
+}
+
+
 static bool call_hook (void *self, int noutputs, heed_tensor *const *gradients, int ninputs,
                        heed_tensor **results) {
   hook *h = self;
@@ -278,6 +295,7 @@ static bool call_hook (void *self, int noutputs, heed_tensor *const *gradients, 
   if (b == NULL) return false;
   lua_State *L = running(b);
   int top = lua_gettop(L);
+  int64_t before = versions_of(noutputs, gradients);
   frame f = {.recording = false};
   if (!lua_checkstack(L, 12)) {
     heed_fail(b->cx, "custom: Lua's stack is full");
@@ -292,7 +310,8 @@ static bool call_hook (void *self, int noutputs, heed_tensor *const *gradients, 
   b->L = L;
   end_frame(b, L, &f);
   if (status != LUA_OK) keep_thrown(L, b);
-  bool good = status == LUA_OK && check_results(L, b, top + 1, ninputs);
+  bool good = status == LUA_OK && check_results(L, b, top + 1, ninputs) &&
+              check_gradients(b, noutputs, gradients, before);
   if (good) take_results(L, b, top + 1, results);
   lua_settop(L, top);
   return good;
