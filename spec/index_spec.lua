@@ -220,6 +220,10 @@ describe("an assignment", function()
     assert.same({1, -1}, values(whole))
     y[{}] = heed.tensor{{1}, {2}, {3}}
     assert.same({3, 3, 3, 3}, values(y[3]))
+    y[1], y[{2, 3}] = heed.tensor{{{1, 2, 3, 4}}}, heed.tensor{9}
+    y[{{}, heed.tensor{{1, 4}}}] = heed.tensor{{{{5, 6}}}}
+    y[y:eq(6)] = heed.tensor{{7}}
+    assert.same({{5, 2, 3, 7}, {5, 2, 9, 7}, {5, 3, 3, 7}}, values(y))
   end)
 
   it("is exact when it reads what it writes", function()

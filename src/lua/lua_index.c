@@ -317,14 +317,45 @@ static heed_value read_value (lua_State *L, heed_type type) {
 }
 
 
+/* Of what the places name. */
+static int rank_at (const named *at) {
+  int rank = heed_rank(at->view), joined = 0;
+  for (int i = 0; i < at->n; i++) {
+    if (at->list[i] == NULL) continue;
+    int own = heed_rank(at->list[i]);
+    bool mask = heed_type_of(at->list[i]) == HEED_BOOL;
+    rank -= mask ? own : 1;
+    if (joined < (mask ? 1 : own)) joined = mask ? 1 : own;
+  }
+  return rank + joined;
+}
+
+
+/* A new handle: axes of size 1 before those of what the places name say nothing. */
+static heed_tensor *shortened (heed_context *cx, heed_tensor *value, int rank) {
+  int64_t axes[HEED_RANK];
+  int n = 0;
+  while (n < heed_rank(value) - rank && heed_size(value, n) == 1) { axes[n] = n; n++; }
+  if (n == 0) return heed_keep(value);
+  return heed_call(cx, HEED_squeeze, (heed_value[]){heed_t(value), heed_l(n, axes)}, 2);
+}
+
+
+static bool assign_at (heed_context *cx, const named *at, heed_value value) {
+  heed_value put[] = {heed_t(at->view), heed_ts(at->n, at->list), value};
+  heed_value copy[] = {heed_t(at->view), value};
+  if (at->n > 0) return heed_apply_in_place(cx, HEED_put, put, 3);
+  return heed_apply_in_place(cx, value.kind == HEED_TENSOR ? HEED_copy : HEED_fill, copy, 2);
+}
+
+
 static bool assign (heed_context *cx, heed_tensor *t, const places *ps, heed_value value) {
   named at = find(cx, t, ps);
-  bool good = at.view != NULL;
-  heed_value put[] = {heed_t(at.view), heed_ts(at.n, at.list), value};
-  heed_value copy[] = {heed_t(at.view), value};
-  if (good && at.n > 0) good = heed_apply_in_place(cx, HEED_put, put, 3);
-  else if (good)
-    good = heed_apply_in_place(cx, value.kind == HEED_TENSOR ? HEED_copy : HEED_fill, copy, 2);
+  if (at.view == NULL) return false;
+  bool tensor = value.kind == HEED_TENSOR;
+  if (tensor) value = heed_t(shortened(cx, value.tensor, rank_at(&at)));
+  bool good = (!tensor || value.tensor != NULL) && assign_at(cx, &at, value);
+  if (tensor) heed_drop(value.tensor);
   heed_drop(at.view);
   return good;
 }
