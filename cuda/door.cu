@@ -288,25 +288,28 @@ static const char *door_copy_pinned (device *d, void *to, const void *from, size
 }
 
 
-/* 'later' goes on when 'first' is where it is now. */
-static int follow (cuda *later, cuda *first) {
+/* 'later' goes on when 'first', a stream of this card, is where it is now. */
+static int follow (int index, cuda_stream first, cuda_stream later) {
   cuda_event e;
-  int code = runtime_event_open(&e, false);
+  int before, code = runtime_get(&before);
+  if (code == 0) code = runtime_set(index);      /* events are of one card, as streams are */
+  if (code == 0) code = runtime_event_open(&e, false);
   if (code != 0) return code;
-  code = runtime_event_put(e, first->stream);
-  if (code == 0) code = runtime_stream_after(later->stream, e);
+  code = runtime_event_put(e, first);
+  if (code == 0) code = runtime_stream_after(later, e);
   runtime_event_close(e);
-  return code;
+  int back = runtime_set(before);
+  return code != 0 ? code : back;
 }
 
 
 /* In the stream of the one that gives, between what both did before and do later. */
 static const char *copy_between (cuda *to, void *data, cuda *from, const void *from_data,
                                  size_t bytes) {
-  int code = follow(from, to);
+  int code = follow(to->index, to->stream, from->stream);
   if (code == 0)
     code = runtime_copy_between(data, to->index, from_data, from->index, bytes, from->stream);
-  if (code == 0) code = follow(to, from);
+  if (code == 0) code = follow(from->index, from->stream, to->stream);
   return cuda_check(from, code);
 }
 
@@ -368,17 +371,10 @@ static void door_forget (device *d, cuda_moment *m) {
 
 /* One stream waits for what the other has been given up to now. */
 static const char *order (cuda *self, cuda_stream first, cuda_stream later) {
-  cuda_event e;
   int before;
   const char *why = cuda_enter(self, &before);
   if (why != NULL) return why;
-  int code = runtime_event_open(&e, false);
-  if (code == 0) {
-    code = runtime_event_put(e, first);
-    if (code == 0) code = runtime_stream_after(later, e);
-    runtime_event_close(e);
-  }
-  why = cuda_check(self, code);
+  why = cuda_check(self, follow(self->index, first, later));
   cuda_leave(self, before);
   return why;
 }

@@ -44,7 +44,7 @@ struct CUstream_st {
 
 struct CUevent_st {
   struct CUstream_st *in;          /* where it was put last */
-  int refs;
+  int card, refs;
   int64_t put, done;               /* how often */
   double time;
 };
@@ -232,6 +232,7 @@ static int put_event (step_kind kind, cuda_event e, cuda_stream s) {
   step p = {};
   p.kind = kind;
   p.event = e;
+  if (kind == PUT && s != NULL && s->card != e->card) return MACHINE_INVALID;
   if (kind == PUT) { e->in = s; e->put++; }
   p.times = e->put;
   return put_step(s, &p);
@@ -245,7 +246,7 @@ int runtime_stream_after (cuda_stream s, cuda_event e) {
 int runtime_event_open (cuda_event *e, bool) {
   int code = machine_begin();
   *e = code == 0 ? (cuda_event)calloc(1, sizeof **e) : NULL;
-  if (*e != NULL) (*e)->refs = 1;
+  if (*e != NULL) { (*e)->card = machine_here(); (*e)->refs = 1; }
   return machine_end(code != 0 ? code : *e == NULL ? RUNTIME_NO_MEMORY : 0);
 }
 
