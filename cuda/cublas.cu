@@ -20,6 +20,7 @@
 
 #define WORKSPACE ((size_t)32 << 20)           /* bytes that an algorithm may ask for */
 #define PLANS 512                              /* that are kept */
+#define BIAS_ALIGNED 16                        /* bytes: no preference tells where a bias lies */
 
 
 /*
@@ -192,7 +193,8 @@ static bool set_addend (product *p, const work *w, bool turned) {
     if (i < last) row &= wide.stride[i] == 0 || out->size[i] == 1;
     whole &= wide.stride[i] != 0 || out->size[i] == 1;
   }
-  p->biased = row && !turned && wide.stride[last] == 1 && out->size[last] > 1;
+  p->biased = row && !turned && wide.stride[last] == 1 && out->size[last] > 1 &&
+              aligned(w->in[2].data) >= BIAS_ALIGNED;
   if (p->biased) return true;
   if (!whole || p->added) return false;        /* c itself is added already */
   p->added = 1;
