@@ -45,6 +45,7 @@ struct CUstream_st {
 struct CUevent_st {
   struct CUstream_st *in;          /* where it was put last */
   int card, refs;
+  bool captured;                   /* when it was put last: nobody can wait for it */
   int64_t put, done;               /* how often */
   double time;
 };
@@ -233,7 +234,7 @@ static int put_event (step_kind kind, cuda_event e, cuda_stream s) {
   p.kind = kind;
   p.event = e;
   if (kind == PUT && s != NULL && s->card != e->card) return MACHINE_INVALID;
-  if (kind == PUT) { e->in = s; e->put++; }
+  if (kind == PUT) { e->in = s; e->put++; e->captured = s != NULL && s->capture != NULL; }
   p.times = e->put;
   return put_step(s, &p);
 }
@@ -263,6 +264,10 @@ int runtime_event_put (cuda_event e, cuda_stream s) {
 
 int runtime_event_wait (cuda_event e) {
   int code = machine_begin();
+  if (code == 0 && e->captured) {
+    e->in->broken = true;
+    code = MACHINE_IN_CAPTURE;
+  }
   return machine_end(code != 0 ? code : reach(e, e->put));
 }
 

@@ -247,6 +247,16 @@ describe("capture", function()
       assert.equal(3, x:sum():item())
     end)
 
+    it("has no time of its own, and goes on without", function()
+      local f = heed.capture(function(x)
+        return select(2, heed.cuda.elapsed(function() return x + 1 end))
+      end)
+      local x = heed.ones(3)
+      f(x)
+      assert.error_matches(function() f(x) end, "elapsed: not while cuda:0 is captured")
+      assert.is_true(heed.cuda.elapsed(function() return x + 1 end) >= 0)
+    end)
+
     it("refuses what works on the processor", function()
       local f = heed.capture(function(x)
         local y = heed.ones(2, {device = "cpu"}) + 1

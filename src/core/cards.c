@@ -162,9 +162,15 @@ bool heed_cuda_rng_set (heed_context *cx, int index, const uint64_t state[2]) {
 }
 
 
+/* A capture keeps the work of heed's stream alone: neither others nor events can be waited for. */
+static bool may_meet (heed_context *cx, const char *who, const device *d) {
+  return cx->captured != d || core_fail(cx, "%s: not while %s is captured", who, d->name);
+}
+
+
 heed_moment *heed_cuda_moment (heed_context *cx, int index) {
   device *d = cx != NULL ? core_card(cx, "elapsed", index) : NULL;
-  if (d == NULL) return NULL;
+  if (d == NULL || !may_meet(cx, "elapsed", d)) return NULL;
   cuda_moment *m = cx->cuda->moment(d);
   if (m == NULL) {
     const char *why = d->gone(d);
@@ -231,12 +237,6 @@ void core_end_loans (heed_context *cx) {
     cx->returned = l->next;
     end_loan(l);
   }
-}
-
-
-/* A capture keeps the work of heed's stream alone: no other can be waited for. */
-static bool may_meet (heed_context *cx, const char *who, const device *d) {
-  return cx->captured != d || core_fail(cx, "%s: not while %s is captured", who, d->name);
 }
 
 
