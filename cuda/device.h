@@ -10,7 +10,7 @@
 #pragma GCC visibility push(hidden)
 
 extern const char cuda_forked[];
-bool cuda_is_forked (void);        /* is this a child, and cards were opened before? */
+bool cuda_is_forked (void);        /* is this a child, and cards were counted before? */
 void cuda_watch_forks (void);
 
 /* Sets the card of the thread; *before is the host's, for cuda_leave. NULL, or why not. */

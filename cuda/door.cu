@@ -35,7 +35,10 @@ static const char *count_cards (int *n, char *text, size_t bytes) {
   int code = runtime_version(&driver);
   if (code == 0 && driver > 0) code = runtime_count(n);
   runtime_last();
-  if (code == 0 && *n > 0) return NULL;
+  if (code == 0 && *n > 0) {
+    cuda_watch_forks();            /* the driver has begun, and does not go with them */
+    return NULL;
+  }
   if (driver == 0) snprintf(text, bytes, "no driver");
   else if (code == RUNTIME_OLD_DRIVER || driver < needs / 1000 * 1000)
     snprintf(text, bytes, "the driver is for CUDA %d.%d, %d.%d is needed (driver 580 or later)",
@@ -154,7 +157,6 @@ static device *door_open (int index, char *text, size_t bytes) {
     snprintf(text, bytes, "there are cards 0 to %d", n - 1);
     return NULL;
   }
-  cuda_watch_forks();
   cuda *self = new_device(index);
   if (self == NULL) return refuse(self, text, bytes, "not enough memory");
   int code = runtime_get(&before);

@@ -362,6 +362,33 @@ static void forks (both *b) {
 }
 
 
+/* Who only asked whether there is a card has begun with its driver: a child has none, either. */
+static void forks_early (void) {
+  fflush(stdout);
+  pid_t asks = fork();
+  if (asks == 0) {
+    heed_context *cx = heed_open(NULL);
+    bool there = core_cuda_reason(cx) == NULL;
+    pid_t child = fork();
+    if (child == 0) {
+      check(!there || says(core_cuda_reason(cx), "forked"), "a reason after counting says so");
+      heed_close(cx);
+      fflush(stdout);
+      _exit(wrong > 0);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    check(status == 0, "the child of one that counted came through");
+    heed_close(cx);
+    fflush(stdout);
+    _exit(wrong > 0);
+  }
+  int status;
+  waitpid(asks, &status, 0);
+  wrong += status != 0;
+}
+
+
 /* Some of everything; whatever fails must say so, and nothing may crash. */
 static void errand (both *b) {
   device *d = b->card;
@@ -488,6 +515,7 @@ int main (void) {
   run("times", times);
   run("streams", streams);
   run("forks", forks);
+  forks_early();
   if (is_emulated()) {
     failures("HEED_EMULATED_FAIL", 40);
     failures("HEED_EMULATED_DIE", 80);
