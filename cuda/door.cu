@@ -411,9 +411,11 @@ struct cuda_recording {
 };
 
 
+/* What the cache holds goes back to the card first: meanwhile it is neither used nor given back. */
 static const char *start_capture (cuda *self) {
   const char *why = cuda_wait(self);
   if (why != NULL) return why;
+  memory_trim(self->memory);
   if (!memory_begin_arena(self->memory)) return "not enough memory";
   why = cuda_check(self, runtime_capture(self->stream));
   self->capturing = why == NULL;

@@ -247,6 +247,17 @@ describe("capture", function()
       assert.equal(3, x:sum():item())
     end)
 
+    it("has the memory that calls before it left", function()
+      local f = heed.capture(function(x) return (x + 1 + x * 2 + (x - 3)):sum() end)
+      local x = heed.ones(3 << 20)
+      collectgarbage()
+      heed.cuda.empty_cache()
+      local now = heed.cuda.memory()
+      heed.cuda.limit(now.live + now.cached + (96 << 20))
+      for _ = 1, 3 do assert.equal(6 << 20, f(x):item()) end
+      heed.cuda.limit(1 << 60)
+    end)
+
     it("has no time of its own, and goes on without", function()
       local f = heed.capture(function(x)
         return select(2, heed.cuda.elapsed(function() return x + 1 end))

@@ -127,10 +127,12 @@ local function buffers_of(call)
 end
 
 
--- Runs f while its work is kept; what optimisers do besides, they note in capture.notes.
+-- Runs f while its work is kept; what optimisers do besides, they note in capture.notes. Garbage
+-- goes first, since its memory can't be used meanwhile.
 local function record(f, card, call)
   local buffers, args = buffers_of(call)
   local r = {buffers = buffers, args = args, changed = {}}
+  collectgarbage()
   core.capture_begin(card)
   capture.notes = {}
   local results = table.pack(pcall(f, table.unpack(args, 1, args.n)))
