@@ -126,6 +126,11 @@ describe("elementwise operations at awkward points", function()
     return false
   end
 
+  -- Cards give tanh to 2 units in the last place, and its slope is 1 - y^2 with y near 1.
+  local function floor_of(name, part)
+    return device.card and name == "tanh" and part == "grad" and 4 * 2^-24 or 1e-36
+  end
+
   -- "hardtanh (-1, 1)" and "gelu_tanh" say what the options are.
   local function operation(name)
     if name == "gelu_tanh" then return function(x) return x:gelu("tanh") end end
@@ -149,7 +154,8 @@ describe("elementwise operations at awkward points", function()
             if not excused(name, v, part) then
               compare(("%s %s %s at %s"):format(level, name, part, v),
                       parts[part]:narrow(1, i, 1),
-                      {dtype = wanted.dtype, shape = {1}, data = {wanted.data[i]}}, 4e-6, 1e-36)
+                      {dtype = wanted.dtype, shape = {1}, data = {wanted.data[i]}}, 4e-6,
+                      floor_of(name, part))
             end
           end
         end
