@@ -95,6 +95,12 @@ static inline float scaled_float (float y, float n_and_rounder) {
   return y * as_float((uint32_t)(half + 127) << 23) * as_float((uint32_t)(n - half + 127) << 23);
 }
 
+/* The same in one step, for n up to 127: 0 where 2^n lies below the normal numbers. */
+static inline float flushed_float (float y, float n_and_rounder) {
+  int32_t n = (int32_t)(as_bits(n_and_rounder) - as_bits(ROUNDER)) + 127;
+  return y * as_float((uint32_t)(n < 0 ? 0 : n) << 23);
+}
+
 /* x = n ln 2 + r; n is added to ROUNDER. 'more' is a small part of x that x could not hold. */
 static inline float split_power (float x, float more, float *n_and_rounder) {
   float whole = x * 0x1.715476p0f + ROUNDER, n = whole - ROUNDER;
@@ -245,18 +251,27 @@ static inline float square_error (float t, float square) {       /* by T. J. Dek
 
 /*
 ** The upper tail of the normal distribution, P(t) = erfc(t / sqrt 2) / 2 for t >= 0, is
-** e^(-t^2/2) M(s): M is a polynomial in s = (t - 3) / (t + 3), relative error 1e-8 up to 14.5.
-** The square's rounding error counts, as it is a power. *bell is e^(-t^2/2).
+** e^(-t^2/2) M(s): M is a polynomial in s = (t - 3) / (t + 3), relative error 1e-8 up to 13.2,
+** where the power falls below the normal numbers and both become 0. The square's rounding error
+** counts, as it is a power. *bell is e^(-t^2/2).
 */
 static inline float tail_float (float t, float *bell) {
-  t = t > 14.5f ? 14.5f : t;
   float square = t * t, n, r = split_power(-0.5f * square, -0.5f * square_error(t, square), &n);
-  *bell = scaled_float(exp_core(r), n);
+  *bell = flushed_float(exp_core(r), n);
   float s = (t - 3) / (t + 3), z = s * s, z2 = z * z;
   float a = line(s, 0x1.f1b89cp-4f, -0x1.a6b66ap-3f), b = line(s, 0x1.f8baccp-4f, -0x1.7a9464p-5f);
   float c = line(s, 0x1.91e06ap-8f, 0x1.7cb9a6p-9f), d = line(s, -0x1.01eb8p-10f, -0x1.6427acp-12f);
   float e = line(s, 0x1.e4b36p-14f, 0x1.c267e6p-15f);
   return (line(z, a, b) + (line(z, c, d) + e * z2) * z2) * *bell;
+}
+
+/*
+** |x|, at most 14.5, where there is no tail, as of a NaN. It compares bits: where it compared
+** floats, the compiler worked out everything for both, and chose at the end.
+*/
+static inline float tail_place (float x) {
+  uint32_t size = as_bits(x) & 0x7fffffff, most = 0x41680000;
+  return as_float(size < most ? size : most);
 }
 
 /* x P(x^2) up to 1, relative error 2e-9, then from the tail. */
@@ -266,19 +281,18 @@ static inline float erf_float (float x) {
   float z2 = z * z, a = line(z, 0x1.20dd74p+0f, -0x1.81262ep-2f);
   float b = line(z, 0x1.cdfd0ep-4f, -0x1.b4dac6p-6f), c = line(z, 0x1.3c66b8p-8f, -0x1.fcca72p-12f);
   float p = a + (b + (c - 0x1.abd81ep-16f * z2) * z2) * z2;
-  float far = 1 - 2 * tail_float(size * 0x1.6a09e6p0f, &bell);
-  return size < 1 ? x * p : __builtin_copysignf(far, x);
+  float far = 1 - 2 * tail_float(tail_place(x * 0x1.6a09e6p0f), &bell);
+  return size >= 1 ? __builtin_copysignf(far, x) : x * p;
 }
 
 /* x times the share of the normal distribution below x. */
 static inline float gelu_float (float x) {
-  float bell, t = __builtin_fabsf(x), tail = tail_float(t, &bell);
-  float part = clamp_float(x, -14.5f, 14.5f) * tail;
-  return x > 0 ? x - part : part;
+  float bell, t = tail_place(x), tail = tail_float(t, &bell);
+  return (x < 0 ? -0.0f : x) - t * tail;            /* a NaN stays */
 }
 
 static inline float gelu_slope_float (float x) {
-  float bell, t = __builtin_fabsf(x), tail = tail_float(t, &bell);
+  float bell, t = tail_place(x), tail = tail_float(t, &bell);
   float share = x > 0 ? 1 - tail : tail;
   return share + clamp_float(x, -14.5f, 14.5f) * bell * 0x1.988454p-2f;
 }
