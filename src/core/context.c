@@ -129,6 +129,19 @@ void core_free (heed_context *cx, void *block, size_t bytes) {
 }
 
 
+bool core_grow (heed_context *cx, void **list, int64_t n, int64_t *room, size_t size) {
+  if (n < *room) return true;
+  int64_t more = *room == 0 ? 64 : 2 * *room;
+  void *grown = core_alloc(cx, (size_t)more * size);
+  if (grown == NULL) return false;
+  if (n > 0) memcpy(grown, *list, (size_t)n * size);
+  core_free(cx, *list, (size_t)*room * size);
+  *list = grown;
+  *room = more;
+  return true;
+}
+
+
 void core_trim (heed_context *cx) {
   for (size_t class = 0; class < SMALL_CLASSES; class++) {
     void *block;

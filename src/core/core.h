@@ -152,6 +152,8 @@ static inline heed_op core_who (const heed_context *cx, heed_op op) {
 /* context.c */
 void *core_alloc (heed_context *cx, size_t bytes);   /* uninitialised; keeps a message */
 void core_free (heed_context *cx, void *block, size_t bytes);        /* as many as were asked for */
+/* Room in *list for one more behind n elements of 'size' bytes; false: no memory. */
+bool core_grow (heed_context *cx, void **list, int64_t n, int64_t *room, size_t size);
 void core_trim (heed_context *cx);                   /* gives cached small blocks back */
 const char *core_op_name (heed_op op);                 /* "custom" for HEED_NOPS */
 void core_left (heed_context *cx);   /* after a tensor or node went: a closed context may go too */

@@ -8,8 +8,6 @@
 
 #include "core/core.h"
 
-#include <string.h>
-
 
 /* A tensor that was there before. */
 typedef struct sight {
@@ -32,7 +30,7 @@ struct heed_graph {
   cuda_recording *kept;
   sight *sights;
   touch *touches;
-  int nsights, room_sights, ntouches, room_touches;
+  int64_t nsights, room_sights, ntouches, room_touches;
   bool whole;                      /* there was memory for all of them */
   bool replayed;
   heed_graph *next;                /* of those that go late */
@@ -45,20 +43,6 @@ struct heed_graph {
 ** ===================================================================
 */
 
-/* Room for one more behind n of them; false: no memory. */
-static bool grow (heed_context *cx, void **list, int n, int *room, size_t size) {
-  if (n < *room) return true;
-  int more = *room == 0 ? 64 : 2 * *room;
-  void *grown = core_alloc(cx, (size_t)more * size);
-  if (grown == NULL) return false;
-  if (n > 0) memcpy(grown, *list, (size_t)n * size);
-  core_free(cx, *list, (size_t)*room * size);
-  *list = grown;
-  *room = more;
-  return true;
-}
-
-
 static node *leaf_of (const heed_tensor *t) {
   return t->node != NULL && t->node->kind == NODE_LEAF ? t->node : NULL;
 }
@@ -67,10 +51,10 @@ static node *leaf_of (const heed_tensor *t) {
 void graph_see (heed_context *cx, heed_tensor *t) {
   heed_graph *g = cx->graph;
   if (t->number || t->store == NULL || t->store->graph == cx->graphs) return;
-  for (int i = g->nsights - 1; i >= 0; i--)
+  for (int64_t i = g->nsights - 1; i >= 0; i--)
     if (g->sights[i].t == t) return;
-  g->whole = g->whole && grow(cx, (void **)&g->sights, g->nsights, &g->room_sights,
-                              sizeof *g->sights);
+  g->whole = g->whole && core_grow(cx, (void **)&g->sights, g->nsights, &g->room_sights,
+                                   sizeof *g->sights);
   if (!g->whole) return;
   storage_keep(t->store);
   g->sights[g->nsights++] = (sight){.t = heed_keep(t), .store = t->store,
@@ -81,10 +65,10 @@ void graph_see (heed_context *cx, heed_tensor *t) {
 void graph_touch (node *leaf, bool read) {
   heed_context *cx = leaf->cx;
   heed_graph *g = cx->graph;
-  for (int i = g->ntouches - 1; i >= 0; i--)
+  for (int64_t i = g->ntouches - 1; i >= 0; i--)
     if (g->touches[i].leaf == leaf) return;
-  g->whole = g->whole && grow(cx, (void **)&g->touches, g->ntouches, &g->room_touches,
-                              sizeof *g->touches);
+  g->whole = g->whole && core_grow(cx, (void **)&g->touches, g->ntouches, &g->room_touches,
+                                   sizeof *g->touches);
   if (!g->whole) return;
   node_keep(leaf);
   g->touches[g->ntouches++] = (touch){.leaf = leaf, .before = heed_keep(leaf->gradient),
@@ -101,27 +85,27 @@ static void put_gradient (node *leaf, heed_tensor *gradient) {
 
 /* What the work left, at the end of the capture. */
 static void look_back (heed_graph *g) {
-  for (int i = 0; i < g->nsights; i++) {
+  for (int64_t i = 0; i < g->nsights; i++) {
     sight *s = &g->sights[i];
     s->changed = s->store->version != s->version;
     s->version = s->store->version;
     s->leaf = leaf_of(s->t);
   }
-  for (int i = 0; i < g->ntouches; i++)
+  for (int64_t i = 0; i < g->ntouches; i++)
     g->touches[i].after = heed_keep(g->touches[i].leaf->gradient);
 }
 
 
 /* Lets go of all that g holds. Work that was never done has made no gradients. */
 static void drop_parts (heed_context *cx, heed_graph *g) {
-  for (int i = 0; i < g->ntouches; i++) {
+  for (int64_t i = 0; i < g->ntouches; i++) {
     touch *t = &g->touches[i];
     if (!g->replayed) put_gradient(t->leaf, t->before);
     heed_drop(t->before);
     heed_drop(t->after);
     node_drop(t->leaf);
   }
-  for (int i = 0; i < g->nsights; i++) {
+  for (int64_t i = 0; i < g->nsights; i++) {
     storage_drop(g->sights[i].store);
     heed_drop(g->sights[i].t);
   }
@@ -216,9 +200,9 @@ static const storage *store_of (const heed_tensor *t) { return t != NULL ? t->st
 
 
 heed_graph_state heed_cuda_graph_state (const heed_graph *g) {
-  for (int i = 0; g != NULL && i < g->nsights; i++)
+  for (int64_t i = 0; g != NULL && i < g->nsights; i++)
     if (!is_as_it_was(&g->sights[i])) return HEED_GRAPH_STALE;
-  for (int i = 0; g != NULL && i < g->ntouches; i++) {
+  for (int64_t i = 0; g != NULL && i < g->ntouches; i++) {
     const touch *t = &g->touches[i];
     if (t->read && store_of(t->leaf->gradient) != store_of(t->before)) return HEED_GRAPH_APART;
   }
@@ -227,7 +211,7 @@ heed_graph_state heed_cuda_graph_state (const heed_graph *g) {
 
 
 bool heed_cuda_graph_changes (const heed_graph *g, const heed_tensor *t) {
-  for (int i = 0; g != NULL && i < g->nsights; i++)
+  for (int64_t i = 0; g != NULL && i < g->nsights; i++)
     if (g->sights[i].t == t) return g->sights[i].changed;
   return false;
 }
@@ -235,9 +219,9 @@ bool heed_cuda_graph_changes (const heed_graph *g, const heed_tensor *t) {
 
 /* What the work changed counts as changed, and leaves have the gradients that it makes. */
 static void tell (heed_graph *g) {
-  for (int i = 0; i < g->nsights; i++)
+  for (int64_t i = 0; i < g->nsights; i++)
     if (g->sights[i].changed) g->sights[i].store->version++;
-  for (int i = 0; i < g->ntouches; i++) {
+  for (int64_t i = 0; i < g->ntouches; i++) {
     touch *t = &g->touches[i];
     if (t->leaf->gradient != t->after) put_gradient(t->leaf, t->after);
     if (t->read) continue;

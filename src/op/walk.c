@@ -47,24 +47,11 @@ typedef struct walk {
 ** ===================================================================
 */
 
-/* Room for one more; false after core_fail. */
-static bool grow (heed_context *cx, void **list, int64_t count, int64_t *room, size_t size) {
-  if (count < *room) return true;
-  int64_t more = *room == 0 ? 64 : 2 * *room;
-  void *bigger = core_alloc(cx, (size_t)more * size);
-  if (bigger == NULL) return false;
-  if (count > 0) memcpy(bigger, *list, (size_t)count * size);
-  core_free(cx, *list, (size_t)*room * size);
-  *list = bigger;
-  *room = more;
-  return true;
-}
-
 /* A walk within another finds no gradients of the other's, and leaves them as they were. */
 static bool put_aside (walk *w, node *n) {
   for (int i = 0; w->outer != NULL && i < n->noutputs; i++) {
     if (n->incoming[i] == NULL) continue;
-    if (!grow(w->cx, (void **)&w->asides, w->nasides, &w->room_asides, sizeof *w->asides))
+    if (!core_grow(w->cx, (void **)&w->asides, w->nasides, &w->room_asides, sizeof *w->asides))
       return false;
     w->asides[w->nasides++] = (aside){n, i, n->incoming[i]};
     n->incoming[i] = NULL;
@@ -74,7 +61,7 @@ static bool put_aside (walk *w, node *n) {
 
 static bool reach (walk *w, node *n) {
   if (n == NULL || n->walk == w->id) return true;
-  if (!grow(w->cx, (void **)&w->nodes, w->count, &w->room, sizeof *w->nodes)) return false;
+  if (!core_grow(w->cx, (void **)&w->nodes, w->count, &w->room, sizeof *w->nodes)) return false;
   n->walk = w->id;
   node_keep(n);
   w->nodes[w->count++] = n;
@@ -288,7 +275,8 @@ static bool arrive (walk *w, node *leaf, heed_tensor *g) {
   int64_t at = leaf->arrival;      /* of an earlier walk, perhaps */
   if (at < w->narrivals && w->arrivals[at].leaf == leaf)
     return add_up(w->cx, &w->arrivals[at].gradient, g);
-  if (!grow(w->cx, (void **)&w->arrivals, w->narrivals, &w->room_arrivals, sizeof *w->arrivals))
+  if (!core_grow(w->cx, (void **)&w->arrivals, w->narrivals, &w->room_arrivals,
+                 sizeof *w->arrivals))
     return false;
   node_keep(leaf);
   leaf->arrival = w->narrivals;
