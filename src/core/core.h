@@ -250,6 +250,7 @@ void node_drop (node *n);                            /* frees a chain without re
 node *node_leaf (heed_context *cx, const heed_tensor *t);
 void node_forget (node *n);        /* drops saved values and inputs' nodes: 'freed' from now on */
 int64_t node_order (const node *n);                  /* 0: there is none */
+void node_put_gradient (node *leaf, heed_tensor *gradient);          /* which it owns now */
 bool node_save (node *n, int i, const heed_tensor *t, bool value);   /* value false: shape only */
 heed_tensor *node_saved (node *n, int i);            /* a new handle without history; checks the
                                                         version; NULL and no message if absent */

@@ -76,13 +76,6 @@ void graph_touch (node *leaf, bool read) {
 }
 
 
-static void put_gradient (node *leaf, heed_tensor *gradient) {
-  heed_tensor *old = leaf->gradient;
-  leaf->gradient = heed_keep(gradient);
-  heed_drop(old);
-}
-
-
 /* What the work left, at the end of the capture. */
 static void look_back (heed_graph *g) {
   for (int64_t i = 0; i < g->nsights; i++) {
@@ -100,7 +93,7 @@ static void look_back (heed_graph *g) {
 static void drop_parts (heed_context *cx, heed_graph *g) {
   for (int64_t i = 0; i < g->ntouches; i++) {
     touch *t = &g->touches[i];
-    if (!g->replayed) put_gradient(t->leaf, t->before);
+    if (!g->replayed) node_put_gradient(t->leaf, heed_keep(t->before));
     heed_drop(t->before);
     heed_drop(t->after);
     node_drop(t->leaf);
@@ -223,7 +216,7 @@ static void tell (heed_graph *g) {
     if (g->sights[i].changed) g->sights[i].store->version++;
   for (int64_t i = 0; i < g->ntouches; i++) {
     touch *t = &g->touches[i];
-    if (t->leaf->gradient != t->after) put_gradient(t->leaf, t->after);
+    if (t->leaf->gradient != t->after) node_put_gradient(t->leaf, heed_keep(t->after));
     if (t->read) continue;
     heed_drop(t->before);          /* nobody asks for it again */
     t->before = NULL;

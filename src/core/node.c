@@ -53,6 +53,13 @@ void node_keep (node *n) {
 int64_t node_order (const node *n) { return n != NULL ? n->order : 0; }
 
 
+void node_put_gradient (node *leaf, heed_tensor *gradient) {
+  heed_tensor *old = leaf->gradient;
+  leaf->gradient = gradient;
+  heed_drop(old);
+}
+
+
 /*
 ** {==================================================================
 ** Freeing. Who drops a node's last owner while others are being freed only adds it to the

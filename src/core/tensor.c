@@ -518,10 +518,8 @@ static bool check_gradient (const heed_tensor *t, const heed_tensor *g) {
 
 
 static void put_gradient (node *leaf, heed_tensor *gradient) {
-  heed_tensor *old = leaf->gradient;
   core_touches(leaf, false);
-  leaf->gradient = gradient;
-  heed_drop(old);
+  node_put_gradient(leaf, gradient);
 }
 
 

@@ -2,8 +2,8 @@
 ** random.c - random tensors: on the CPU, the numbers that PyTorch draws for the same seed.
 **
 ** Elements are drawn in row-major order, those of what has gaps or is transposed in the order of
-** memory. Integers come from 32 bits up to a width of 2^28,
-** from 64 bits above; halves are drawn as float and rounded.
+** memory. Integers come from 32 bits up to a width of 2^28, from 64 bits above; halves are drawn
+** as float and rounded.
 */
 
 #include "cpu/stream.h"
