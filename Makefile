@@ -75,18 +75,18 @@ ifeq ($(MAKELEVEL),0)
 MAKEFLAGS+= -j$(JOBS) --no-print-directory
 endif
 
-all: $(B)/heed/core.so cuda
+all: $(B)/heed/core.so
 
 # == CUDA: an object of its own, by nvcc where it is; or emulated, by the C++ compiler ==
 
 NVCC= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 CUDA= $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 CXX= g++
-CARDS= -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a \
+GPU_ARCHITECTURES= -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a \
   -gencode arch=compute_80,code=compute_80
 PLAIN_CXX= -fPIC -fno-exceptions -fno-rtti -fvisibility=hidden -fno-threadsafe-statics \
   -Wall -Wextra -Wno-missing-field-initializers
-CUDA_FLAGS= -std=c++17 -O3 $(CARDS) --compress-mode=size -Isrc -I. \
+CUDA_FLAGS= -std=c++17 -O3 $(GPU_ARCHITECTURES) --compress-mode=size -Isrc -I. \
   $(PLAIN_CXX:%=-Xcompiler=%)
 EMULATED= -std=gnu++17 -O2 -g1 $(PLAIN_CXX) -Wno-unknown-pragmas -ffp-contract=off -Isrc -I. \
   $(EMULATED_$(KIND))
@@ -96,7 +96,7 @@ KERNELS= $(wildcard cuda/*.cu)
 SHARED_CORE= $(B)/src/core/layout.o $(B)/src/core/scalar.o
 
 ifneq ($(filter emulated%,$(KIND)),)
-CUDA_OBJECTS= $(patsubst %,$(B)/%.o,$(KERNELS) $(wildcard cuda/*.cc))
+CUDA_OBJECTS= $(patsubst %,$(B)/%.o,$(KERNELS) $(wildcard spec/emulated/*.cc))
 cuda: $(B)/heed/cuda.so
 else ifneq ($(KIND),release)
 cuda:
@@ -113,7 +113,7 @@ $(B)/heed/cuda.so: $(CUDA_OBJECTS) $(SHARED_CORE)
 	$(Q)$(CC) -shared $(FLAGS_$(KIND)) -Wl,-z,nodelete -o $@ $^ $(CUDA_LIBS) $(LIBS)
 
 # Results of single operations are those of the CPU: no products fused with sums.
-$(patsubst %,$(B)/cuda/%.cu.o,copy map_float map_double map_whole slope_float slope_double): FUSED= -fmad=false
+$(patsubst %,$(B)/cuda/%.cu.o,copy map_float map_double map_integer derivative_float derivative_double): FUSED= -fmad=false
 
 $(B)/cuda/%.cu.o: cuda/%.cu Makefile
 	@mkdir -p $(@D); echo compile $@
@@ -123,13 +123,13 @@ else
 	$(Q)$(NVCC) $(CUDA_FLAGS) $(FUSED) -MMD -MP -c -o $@ $<
 endif
 
-$(B)/cuda/%.cc.o: cuda/%.cc Makefile
+$(B)/spec/emulated/%.cc.o: spec/emulated/%.cc Makefile
 	@mkdir -p $(@D); echo compile $@
 	$(Q)$(CXX) $(EMULATED) -MMD -MP -c -o $@ $<
 
 # Programs that hold a card, real or emulated, against the processor: one, or all of them.
-CARD_SPECS= $(wildcard spec/c/cuda_*.c)
-CUDA_PROGRAMS= $(CARD_SPECS:%.c=$(B)/%)
+GPU_SPECS= $(wildcard spec/c/cuda_*.c)
+CUDA_PROGRAMS= $(GPU_SPECS:%.c=$(B)/%)
 cards: $(call logs,$(CUDA_PROGRAMS)); $(SUM)
 $(call logs,$(CUDA_PROGRAMS)): export HEED_CUDA= $(abspath $(B)/heed/cuda.so)
 $(call logs,$(CUDA_PROGRAMS)): cuda

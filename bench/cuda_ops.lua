@@ -16,7 +16,7 @@ local WORDS <const>, HEADS <const> = 256, 4
 local QUEUED <const> = 256      -- operations that a card surely takes without being waited for
 
 local dtype, seconds            -- of this row
-local makers = {}
+local factories = {}
 
 
 -- n calls by the card's clock.
@@ -44,12 +44,12 @@ end
 
 
 for _, name in ipairs{"bfloat16", "float16", "float32"} do
-  makers[name] = function() dtype, seconds = name, card_seconds end
+  factories[name] = function() dtype, seconds = name, card_seconds end
 end
 
-function makers.host() seconds = host_seconds end
+function factories.host() seconds = host_seconds end
 
-function makers.adam(size)
+function factories.adam(size)
   local n, rows, columns = table.unpack(size)
   local xs = {}
   for i = 1, n do
@@ -63,7 +63,7 @@ function makers.adam(size)
   end
 end
 
-makers.adam_fused = makers.adam
+factories.adam_fused = factories.adam
 
 
 local Block = nn.Module:extend("Block")
@@ -108,13 +108,13 @@ local function training(size)
 end
 
 -- Two steps go ahead in both, since what is captured has run before.
-function makers.training(size)
+function factories.training(size)
   local step, x, y = training(size)
   for _ = 1, 2 do step(x, y) end
   return function() return step(x, y) end
 end
 
-function makers.captured(size)
+function factories.captured(size)
   local step, x, y = training(size)
   step = heed.capture(step)
   for _ = 1, 2 do step(x, y) end
@@ -125,6 +125,6 @@ end
 local card = heed.cuda.properties()
 
 serve{
-  name = ("heed (%s, %s)"):format(card.name, card.capability), makers = makers, place = place,
+  name = ("heed (%s, %s)"):format(card.name, card.capability), factories = factories, place = place,
   seconds = function(f, n) return seconds(f, n) end,
 }

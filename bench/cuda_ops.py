@@ -129,12 +129,12 @@ def captured(size):
     if DEVICE == "cpu":
         return training(size)
     step, x, y = make_training(size)
-    aside = torch.cuda.Stream()
-    aside.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(aside):
+    saved_gradient = torch.cuda.Stream()
+    saved_gradient.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(saved_gradient):
         for _ in range(2):
             step(x, y)
-    torch.cuda.current_stream().wait_stream(aside)
+    torch.cuda.current_stream().wait_stream(saved_gradient)
     graph, given, wanted = torch.cuda.CUDAGraph(), x.clone(), y.clone()
     with torch.cuda.graph(graph):
         loss = step(given, wanted)
@@ -148,9 +148,9 @@ def captured(size):
     return replay
 
 
-MAKERS = {"adam": adam, "adam_fused": lambda size: adam(size, fused=True), "captured": captured,
+FACTORIES = {"adam": adam, "adam_fused": lambda size: adam(size, fused=True), "captured": captured,
           "host": host, "training": training}
-MAKERS.update((name, typed(name)) for name in ("bfloat16", "float16", "float32"))
+FACTORIES.update((name, typed(name)) for name in ("bfloat16", "float16", "float32"))
 
-serve(SimpleNamespace(name=f"PyTorch {torch.__version__} ({NAME})", makers=MAKERS, place=place,
+serve(SimpleNamespace(name=f"PyTorch {torch.__version__} ({NAME})", factories=FACTORIES, place=place,
                       seconds=lambda f, n: row.seconds(f, n)))

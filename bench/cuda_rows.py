@@ -44,8 +44,8 @@ def memory_rows(dtype):
 
 def adam_rows():
     n, R, C = pick((16, 1024, 1024), (3, 8, 9))
-    for maker, which in [("adam", ""), ("adam_fused", ", PyTorch's fused")]:
-        yield (f"Adam step, {n} of {R}x{C}{which}", f"float32 {maker}:{n}x{R}x{C}", "a()", "a()",
+    for factory, which in [("adam", ""), ("adam_fused", ", PyTorch's fused")]:
+        yield (f"Adam step, {n} of {R}x{C}{which}", f"float32 {factory}:{n}x{R}x{C}", "a()", "a()",
                7 * 4 * n * R * C, "B")
 
 
@@ -81,8 +81,8 @@ def host_rows():
 
 def training_rows():
     size = pick("4x16x128x256", "1x2x6x16")
-    for maker in ["training", "captured"]:
-        yield f"{maker} step {size}", f"float32 {maker}:{size}", "a()", "a()"
+    for factory in ["training", "captured"]:
+        yield f"{factory} step {size}", f"float32 {factory}:{size}", "a()", "a()"
 
 
 def copy_row():

@@ -7,10 +7,10 @@ local nn, optim = heed.nn, heed.optim
 
 local clock = heed.core.clock
 
-local makers = {}
+local factories = {}
 
 -- The counting notebook's training step, after 50 of them; gives the loss.
-function makers.counting()
+function factories.counting()
   local embed, query = nn.Embedding(10, 5), nn.Parameter(heed.randn(1, 5))
   local WK, WV = nn.Linear(5, 5), nn.Linear(5, 50)
   local last = nn.Sequential{nn.Linear(50, 200), nn.ReLU(), nn.Linear(200, 1), nn.Sigmoid()}
@@ -36,7 +36,7 @@ function makers.counting()
 end
 
 -- Four parameters of 768x768 and their step.
-function makers.adam()
+function factories.adam()
   local xs = {}
   for i = 1, 4 do
     xs[i] = heed.randn(768, 768):requires_grad_()
@@ -57,6 +57,6 @@ local function seconds(f, n)
 end
 
 serve{
-  name = ("heed (%s)"):format(heed.level()), makers = makers, seconds = seconds,
+  name = ("heed (%s)"):format(heed.level()), factories = factories, seconds = seconds,
   place = function(x) return x end,
 }

@@ -5,7 +5,7 @@
 --   time                                             the seconds of one call of that row
 --
 -- Inputs are words: 4x4 is a tensor, 4x4* one that wants a gradient, 256:10 are 256 ids from 1
--- to 10; a word that begins with a letter is a maker of the side's, maker:4x4 one with sizes; it
+-- to 10; a word that begins with a letter is a factory of the side's, factory:4x4 one with sizes; it
 -- may give nothing and set something. The expression sees the inputs as a, b, c, d. Both sides
 -- draw on the processor after the same seed, which gives the same numbers: heed's are PyTorch's.
 
@@ -27,7 +27,7 @@ end
 
 local function input(side, word)
   local name, rest = word:match("^(%a[%w_]*):?(.*)")
-  if name then return side.makers[name](sizes(rest)) end
+  if name then return side.factories[name](sizes(rest)) end
   local size, ids = sizes(word:gsub(":.*", "")), word:match(":(%d+)")
   if ids then return side.place(heed.randint(tonumber(ids), size)) end
   local x = side.place(heed.randn(size))
@@ -68,7 +68,7 @@ end
 
 
 ---Answers until nothing more is asked.
----@param side {name: string, makers: table<string, function>, place: function, seconds: function}
+---@param side {name: string, factories: table<string, function>, place: function, seconds: function}
 ---`place` puts a tensor where the side works, `seconds(f, n)` times n calls of f
 return function(side)
   heed.threads(tonumber(arg[1]))

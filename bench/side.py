@@ -22,7 +22,7 @@ def sizes(word):
 def make_input(side, word):
     name, _, rest = word.strip("*").partition(":")
     if name[0].isalpha():
-        return side.makers[name](sizes(rest))
+        return side.factories[name](sizes(rest))
     if rest:
         return side.place(torch.randint(1, int(rest) + 1, sizes(name)) - 1)
     return side.place(torch.randn(*sizes(name))).requires_grad_("*" in word)

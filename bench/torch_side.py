@@ -55,4 +55,4 @@ def seconds(f, n):
 
 
 serve(SimpleNamespace(name=f"PyTorch {torch.__version__}", seconds=seconds,
-                      makers={"adam": adam, "counting": counting}, place=lambda x: x))
+                      factories={"adam": adam, "counting": counting}, place=lambda x: x))

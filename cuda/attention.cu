@@ -23,7 +23,7 @@ template <class T, int WIDE> INLINE void begin_rows (progress<T, WIDE> &p) {
 
 
 /* Scores s become weights relative to the largest yet; what came before is worth less now. */
-template <class T, int WIDE> INLINE void soften (progress<T, WIDE> &p, part<T> &s) {
+template <class T, int WIDE> INLINE void online_softmax (progress<T, WIDE> &p, part<T> &s) {
   EACH(T, i) {
     T top = p.top[i], sum = 0;
     EACH(T, j) top = larger()(s.at[i][j], top);
@@ -49,10 +49,10 @@ INLINE void attend_tile (const attend &a, const tile &x, unsigned may, int64_t f
   part<T> s;
   multiply_keys<S>(s, a, x, one, two);
   score_part(s, a, x, may, one);
-  soften(p, s);
+  online_softmax(p, s);
   drop_part(s, a, x, one);
   __syncthreads();                 /* 'one' is not read any more */
-  store_part_turned(one, s);
+  store_part_transposed(one, s);
 #pragma unroll
   for (int c = 0; c < WIDE; c++)
     add_weighted<S>(p.y[c], a, a.v, head_at(a.v, x.b, x.h / a.shared) + x.j * a.v.stride[2],

@@ -137,7 +137,7 @@ INLINE int64_t mask_begin (const attend &a, int64_t j) {
 }
 
 
-/* May all of a tile attend to all, as can be told without looking at each? */
+/* May all of a tile attend to all, as can be describe without looking at each? */
 template <class T> INLINE bool tile_is_free (const attend &a, const tile &x) {
   bool free = x.i + SIDE(T) <= x.i_end && x.j + SIDE(T) <= x.j_end;
   for (int m = 0; m < a.mask.n; m++) {

@@ -94,7 +94,7 @@ INLINE void weigh_line (T *of_p, T *of_dp, const attend &a, const tile &x, unsig
 
 /* Into 'p' and 'ds'; 'room' is one more tile of shared memory. */
 template <class S, class T>
-INLINE void make_slopes (T *p, T *ds, T *room, const attend &a, const tile &x, unsigned may,
+INLINE void make_gradients (T *p, T *ds, T *room, const attend &a, const tile &x, unsigned may,
                          bool to_bias) {
   part<T> sum;
   multiply_rows<S>(sum, a.g, row_at(a.g, x, x.i), at_most(x.i_end - x.i, SIDE(T)), (T)1, a.v,
@@ -149,10 +149,10 @@ KERNEL __launch_bounds__(TILE_THREADS, 2) attend_back_rows (__grid_constant__ co
       continue;
     }
     part<T> own;
-    make_slopes<S>(p, ds, room, a, x, may, to_bias);
+    make_gradients<S>(p, ds, room, a, x, may, to_bias);
     load_part(own, ds);
     __syncthreads();
-    store_part_turned(p, own);
+    store_part_transposed(p, own);
 #pragma unroll
     for (int c = 0; c < WIDE; c++)
       add_weighted<S>(dq[c], a, a.k, k_head + x.j * a.k.stride[2], from + c * SIDE(T), a.D,
@@ -212,7 +212,7 @@ attend_back_keys (__grid_constant__ const attend a) {
     for (x.i = begin; x.i < end; x.i += SIDE(T)) {
       unsigned may;
       if (!ask_mask<T>(a, x, &may)) continue;
-      make_slopes<S>(p, ds, room, a, x, may, false);
+      make_gradients<S>(p, ds, room, a, x, may, false);
       add_queries<S>(sum, p, ds, room, a, x, from);
     }
 #pragma unroll

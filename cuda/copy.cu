@@ -21,7 +21,7 @@
 template <class U>
 KERNEL move_rows (U *to, path to_at, const U *from, path from_at, int64_t n) {
   for (int64_t i = first_index(); i < n; i += index_step())
-    to[place(to_at, i)] = from[place(from_at, i)];
+    to[element_offset(to_at, i)] = from[element_offset(from_at, i)];
 }
 
 
@@ -38,8 +38,8 @@ template <class U> KERNEL move_squares (U *to, const U *from, turning t) {
   for (int64_t b = blockIdx.x; b < across * down * t.planes; b += gridDim.x) {
     int64_t plane = b / (across * down), at = b % (across * down);
     int64_t i0 = at / across * SIDE, j0 = at % across * SIDE;
-    U *y = to + place(t.to_plane, plane);
-    const U *x = from + place(t.from_plane, plane);
+    U *y = to + element_offset(t.to_plane, plane);
+    const U *x = from + element_offset(t.from_plane, plane);
     for (int r = (int)threadIdx.y; r < SIDE; r += ROWS) {
       int64_t i = i0 + threadIdx.x, j = j0 + r;
       if (i < t.rows && j < t.columns) square[r][threadIdx.x] = x[i * t.from_i + j * t.from_j];
@@ -59,12 +59,12 @@ template <class T>
 KERNEL convert_rows (void *to, heed_type to_type, path to_at, const void *from,
                      heed_type from_type, path from_at, int64_t n) {
   for (int64_t i = first_index(); i < n; i += index_step())
-    put<T>(to, to_type, place(to_at, i), fetch<T>(from, from_type, place(from_at, i)));
+    put<T>(to, to_type, element_offset(to_at, i), fetch<T>(from, from_type, element_offset(from_at, i)));
 }
 
 
 template <class U> KERNEL fill_rows (U *to, path to_at, U value, int64_t n) {
-  for (int64_t i = first_index(); i < n; i += index_step()) to[place(to_at, i)] = value;
+  for (int64_t i = first_index(); i < n; i += index_step()) to[element_offset(to_at, i)] = value;
 }
 
 /* }================================================================== */

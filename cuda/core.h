@@ -11,7 +11,7 @@
 #include <string.h>
 
 extern "C" {
-#include "core/cuda.h"
+#include "core/plugin.h"
 #include "core/device.h"
 }
 

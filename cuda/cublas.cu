@@ -33,7 +33,7 @@ enum {                             /* its numbers */
   TYPE_32F = 0, TYPE_64F = 1, TYPE_16F = 2, TYPE_16BF = 14,
   COMPUTE_32F = 68, COMPUTE_64F = 70, COMPUTE_BFLOAT = 75, COMPUTE_TF32 = 77,
   LAYOUT_BATCHES = 5, LAYOUT_BATCH_STRIDE = 6,
-  DESC_TURN_A = 3, DESC_TURN_B = 4, DESC_EPILOGUE = 7, DESC_BIAS = 8,
+  DESC_TRANSPOSE_A = 3, DESC_TRANSPOSE_B = 4, DESC_EPILOGUE = 7, DESC_BIAS = 8,
   EPILOGUE_BIAS = 4,
   PREFER_WORKSPACE = 1, PREFER_REDUCTION = 3, PREFER_ALIGNED_A = 5,
   REDUCTION_COMPUTE = 2            /* parts of a sum are added in order, not where they meet */
@@ -262,8 +262,8 @@ static bool describe (const library *l, plan *x) {
     if (!describe_matrix(l, &x->at[i], p, m[i])) return false;
   return l->desc_create(&x->desc, (int)p->compute,
                         p->type == HEED_FLOAT64 ? TYPE_64F : TYPE_32F) == 0 &&
-         l->desc_set(x->desc, DESC_TURN_A, &a, sizeof a) == 0 &&
-         l->desc_set(x->desc, DESC_TURN_B, &b, sizeof b) == 0 &&
+         l->desc_set(x->desc, DESC_TRANSPOSE_A, &a, sizeof a) == 0 &&
+         l->desc_set(x->desc, DESC_TRANSPOSE_B, &b, sizeof b) == 0 &&
          (!p->biased || l->desc_set(x->desc, DESC_EPILOGUE, &epilogue, sizeof epilogue) == 0);
 }
 

@@ -21,12 +21,12 @@ typedef struct staging staging;    /* transfer.cu */
 typedef struct steps steps;        /* optimize.cu */
 
 /* The generator as kernels see it: in device memory, so that a replayed graph moves it on. */
-typedef struct draws { uint64_t seed, offset; unsigned done; } draws;
+typedef struct generator_state { uint64_t seed, offset; unsigned done; } generator_state;
 
 typedef struct cuda {
   struct device device;                   /* first: a device * is a cuda * */
   int index;
-  runtime_card card;
+  runtime_device card;
   cuda_stream stream;
   struct memory *memory;
   struct staging *staging;
@@ -35,7 +35,7 @@ typedef struct cuda {
   struct fault *fault;                    /* pinned: where kernels report */
   unsigned *lock;
   int64_t order;                   /* launches so far */
-  struct draws *draws;                    /* in device memory */
+  struct generator_state *generator_state;                    /* in device memory */
   void *products;                  /* what matmul.cu keeps, or NULL */
   int precision;                   /* of float32 products: 0 highest, 1 high, 2 medium */
   struct steps *steps;             /* that were captured: see optimize.h */
@@ -94,7 +94,7 @@ const char *cuda_run (cuda *self, const work *w);
 */
 #define WEAK __attribute__((weak))
 const char *cuda_map (cuda *self, const work *w) WEAK;
-const char *cuda_slope (cuda *self, const work *w) WEAK;
+const char *cuda_derivative (cuda *self, const work *w) WEAK;
 const char *cuda_copy (cuda *self, const work *w) WEAK;
 const char *cuda_reduce (cuda *self, const work *w) WEAK;
 const char *cuda_scan (cuda *self, const work *w) WEAK;

@@ -229,7 +229,7 @@ typedef const char *(*worker) (cuda *self, const work *w);
 static worker worker_of (int kind) {
   switch (kind) {
     case WORK_MAP: return cuda_map;
-    case WORK_SLOPE: return cuda_slope;
+    case WORK_DERIVATIVE: return cuda_derivative;
     case WORK_COPY: return cuda_copy;
     case WORK_REDUCE: return cuda_reduce;
     case WORK_SCAN: return cuda_scan;
@@ -256,7 +256,7 @@ const char *cuda_run (cuda *self, const work *w) {
 }
 
 
-const char *cuda_late (cuda *self) {
+const char *cuda_asynchronous_error (cuda *self) {
   return has_fault(self) && !self->capturing ? wait_for(self, true) : NULL;
 }
 
@@ -268,7 +268,7 @@ const char *cuda_block (cuda *self) {
 
 /* What an earlier work reported comes first; then this one is not done. */
 static const char *run_entered (cuda *self, const work *w) {
-  const char *why = cuda_late(self);
+  const char *why = cuda_asynchronous_error(self);
   if (why != NULL) return why;
   self->order++;
   why = cuda_run(self, w);
@@ -336,7 +336,7 @@ static const char *device_download (device *d, void *to, const void *from, size_
   const char *why = cuda_enter(self, &before);
   if (why != NULL) return why;
   why = cuda_read(self, to, from, bytes);
-  if (why == NULL) why = cuda_late(self);
+  if (why == NULL) why = cuda_asynchronous_error(self);
   cuda_leave(self, before);
   return why;
 }

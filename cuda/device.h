@@ -18,7 +18,7 @@ const char *cuda_enter (cuda *self, int *before);
 void cuda_leave (const cuda *self, int before);
 
 void cuda_prepare (cuda *self);    /* the functions of its device */
-const char *cuda_late (cuda *self);    /* raises what an earlier work reported */
+const char *cuda_asynchronous_error (cuda *self);    /* raises what an earlier work reported */
 const char *cuda_block (cuda *self);   /* where it is wished, waits for what was just given */
 
 #pragma GCC visibility pop

@@ -1,5 +1,5 @@
 /*
-** elementwise.cu - elementwise work: what a kernel of map_*.cu or slope_*.cu is asked to do.
+** elementwise.cu - elementwise work: what a kernel of map_*.cu or derivative_*.cu is asked to do.
 */
 
 #include "cuda/elementwise.h"
@@ -155,12 +155,12 @@ const char *cuda_map (cuda *self, const work *w) {
   for (int i = 0; i < nin; i++) views[1 + i] = &w->in[i];
   begin(self, &j, w, as, 1 + nin, views);
   return as == HEED_FLOAT32 ? map_float(self, op, &j)
-       : as == HEED_FLOAT64 ? map_double(self, op, &j) : map_whole(self, op, &j);
+       : as == HEED_FLOAT64 ? map_double(self, op, &j) : map_integer(self, op, &j);
 }
 
 
 /* What the row does not need is the number 0. */
-const char *cuda_slope (cuda *self, const work *w) {
+const char *cuda_derivative (cuda *self, const work *w) {
   if (layout_numel(&w->out[0].at) == 0) return NULL;
   heed_type as = computed((heed_type)w->count[0]);
   const view *views[OPERANDS] = {&w->out[0]};
@@ -168,6 +168,6 @@ const char *cuda_slope (cuda *self, const work *w) {
   for (int i = 0; i < OPERANDS - 1; i++) views[1 + i] = i < w->nin ? &w->in[i] : NULL;
   begin(self, &j, w, as, OPERANDS, views);
   int which = (int)w->count[1];
-  return as == HEED_FLOAT64 ? slope_double(self, w->op, which, &j)
-                            : slope_float(self, w->op, which, &j);
+  return as == HEED_FLOAT64 ? derivative_double(self, w->op, which, &j)
+                            : derivative_float(self, w->op, which, &j);
 }

@@ -42,9 +42,9 @@ typedef struct job {
 /* Each for one computing type: 'which' is -1 for the row's value, or the input of a slope. */
 const char *map_float (cuda *self, int op, const job *j);
 const char *map_double (cuda *self, int op, const job *j);
-const char *map_whole (cuda *self, int op, const job *j);
-const char *slope_float (cuda *self, int op, int which, const job *j);
-const char *slope_double (cuda *self, int op, int which, const job *j);
+const char *map_integer (cuda *self, int op, const job *j);
+const char *derivative_float (cuda *self, int op, int which, const job *j);
+const char *derivative_double (cuda *self, int op, int which, const job *j);
 
 #pragma GCC visibility pop
 

@@ -23,7 +23,7 @@
 */
 
 /* Elements in row-major order: where they stand, and where positions lead them. */
-typedef struct walk {
+typedef struct iterate {
   path at;                         /* of the side that positions do not move */
   int64_t inner[HEED_RANK];        /* strides of the other side */
   int n;
@@ -31,9 +31,9 @@ typedef struct walk {
     const int64_t *data;           /* NULL: 'value' */
     int64_t value, times, limit, stride[HEED_RANK];
   } index[INDICES];
-} walk;
+} iterate;
 
-/* As place(), with other strides. */
+/* As element_offset(), with other strides. */
 INLINE int64_t along (const path &p, const int64_t *stride, int64_t index) {
   int64_t at = 0;
   for (int i = p.rank - 1; i > 0; i--) {
@@ -45,7 +45,7 @@ INLINE int64_t along (const path &p, const int64_t *stride, int64_t index) {
 }
 
 /* The element's place in the index that it takes its position from. */
-INLINE int64_t own_place (const walk &w, int k, int64_t i) {
+INLINE int64_t own_index (const iterate &w, int k, int64_t i) {
   int64_t place = 0, size = 1;
   for (int axis = w.at.rank - 1; axis >= 0; axis--) {
     if (w.index[k].stride[axis] != 0) {
@@ -58,13 +58,13 @@ INLINE int64_t own_place (const walk &w, int k, int64_t i) {
 }
 
 /* How far positions move element i. */
-INLINE int64_t moved (const walk &w, const faults &f, int64_t i) {
+INLINE int64_t moved (const iterate &w, const faults &f, int64_t i) {
   int64_t sum = 0;
   for (int k = 0; k < w.n; k++) {
     const int64_t *data = w.index[k].data;
     int64_t limit = w.index[k].limit;
     int64_t p = data != NULL ? data[along(w.at, w.index[k].stride, i)] : w.index[k].value;
-    if (p < 1 || p > limit) p = checked(f, p, limit, own_place(w, k, i)) + 1;
+    if (p < 1 || p > limit) p = checked(f, p, limit, own_index(w, k, i)) + 1;
     sum += (p - 1) * w.index[k].times;
   }
   return sum;
@@ -79,22 +79,22 @@ INLINE int64_t moved (const walk &w, const faults &f, int64_t i) {
 ** ===================================================================
 */
 
-template <class C> KERNEL gather (walk w, C *to, const C *from, int64_t n, faults f) {
+template <class C> KERNEL gather (iterate w, C *to, const C *from, int64_t n, faults f) {
   for (int64_t i = first_index(); i < n; i += index_step())
-    to[place(w.at, i)] = from[along(w.at, w.inner, i) + moved(w, f, i)];
+    to[element_offset(w.at, i)] = from[along(w.at, w.inner, i) + moved(w, f, i)];
 }
 
 
-template <class C> KERNEL put_apart (walk w, C *to, const C *from, int64_t n, faults f) {
+template <class C> KERNEL put_apart (iterate w, C *to, const C *from, int64_t n, faults f) {
   for (int64_t i = first_index(); i < n; i += index_step())
-    to[along(w.at, w.inner, i) + moved(w, f, i)] = from[place(w.at, i)];
+    to[along(w.at, w.inner, i) + moved(w, f, i)] = from[element_offset(w.at, i)];
 }
 
 
-template <class S> KERNEL add_apart (walk w, S *to, const S *from, int64_t n, faults f) {
+template <class S> KERNEL add_apart (iterate w, S *to, const S *from, int64_t n, faults f) {
   for (int64_t i = first_index(); i < n; i += index_step()) {
     S *y = &to[along(w.at, w.inner, i) + moved(w, f, i)];
-    *y = convert<S>(wide(*y) + wide(from[place(w.at, i)]));
+    *y = convert<S>(wide(*y) + wide(from[element_offset(w.at, i)]));
   }
 }
 
@@ -113,30 +113,30 @@ KERNEL refuse_first (const int64_t *data, int64_t value, faults f) {
 ** ===================================================================
 */
 
-typedef struct meeting {
+typedef struct shared_buffer {
   int64_t rows, columns;
   int64_t least, step;             /* row's place = least + key * step */
   path row, column;                /* where they come from */
   int64_t to[HEED_RANK];           /* strides of the columns' places */
-} meeting;
+} shared_buffer;
 
-KERNEL make_keys (walk w, meeting m, uint64_t *keys, faults f) {
+KERNEL make_keys (iterate w, shared_buffer m, uint64_t *keys, faults f) {
   for (int64_t i = first_index(); i < m.rows; i += index_step()) {
     int64_t at = along(w.at, w.inner, i) + moved(w, f, i) - m.least;
     keys[i] = (uint64_t)at / (uint64_t)m.step;
   }
 }
 
-INLINE int64_t place_of (const meeting &m, uint64_t key, int64_t column) {
+INLINE int64_t index_of (const shared_buffer &m, uint64_t key, int64_t column) {
   return m.least + (int64_t)key * m.step + along(m.column, m.to, column);
 }
 
 
-template <class C> KERNEL put_last (meeting m, C *to, const C *from, ordered o) {
+template <class C> KERNEL put_last (shared_buffer m, C *to, const C *from, ordered o) {
   for (int64_t t = first_index(); t < m.rows * m.columns; t += index_step()) {
     int64_t i = t / m.columns, column = t - i * m.columns;
     if (i + 1 < m.rows && o.keys[i + 1] == o.keys[i]) continue;
-    to[place_of(m, o.keys[i], column)] = from[place(m.row, o.at[i]) + place(m.column, column)];
+    to[index_of(m, o.keys[i], column)] = from[element_offset(m.row, o.at[i]) + element_offset(m.column, column)];
   }
 }
 
@@ -158,20 +158,20 @@ template <class T> INLINE bool goes_on (const summing<T> &s, int64_t i) {
 }
 
 template <class S, class T>
-INLINE T addend (const meeting &m, const summing<T> &s, const S *from, int64_t i, int64_t column) {
+INLINE T addend (const shared_buffer &m, const summing<T> &s, const S *from, int64_t i, int64_t column) {
   if (s.at == NULL) return s.sums[i * m.columns + column];
-  return wide(from[place(m.row, s.at[i]) + column]);
+  return wide(from[element_offset(m.row, s.at[i]) + column]);
 }
 
 /* A sum of a window has ended. It goes to its place, or the window leaves it over: see 'kept'. */
 typedef enum kept { COMPLETE = -1, FIRST, LAST } kept;
 
 template <class S, class T>
-INLINE void end_sum (const meeting &m, const summing<T> &s, kept which, int64_t window,
+INLINE void end_sum (const shared_buffer &m, const summing<T> &s, kept which, int64_t window,
                      uint64_t key, int64_t column, T sum, S *to) {
   int64_t i = 2 * window + which;
   if (which == COMPLETE) {
-    S *y = &to[place_of(m, key, column)];
+    S *y = &to[index_of(m, key, column)];
     *y = convert<S>(wide(*y) + sum);
     return;
   }
@@ -182,12 +182,12 @@ INLINE void end_sum (const meeting &m, const summing<T> &s, kept which, int64_t 
 
 /* BATCH of a window's rows are read at once, before the sums that need them. */
 template <class S, class T>
-KERNEL sum_windows (meeting m, summing<T> s, S *to, const S *from) {
+KERNEL sum_windows (shared_buffer m, summing<T> s, S *to, const S *from) {
   int64_t windows = (s.n + WINDOW - 1) / WINDOW;
   for (int64_t t = first_index(); t < windows * m.columns; t += index_step()) {
     int64_t window = t / m.columns, column = t - window * m.columns;
     int64_t i = window * WINDOW, end = i + WINDOW < s.n ? i + WINDOW : s.n;
-    int64_t from_column = s.at != NULL ? place(m.column, column) : column;
+    int64_t from_column = s.at != NULL ? element_offset(m.column, column) : column;
     bool first = goes_on(s, i), last = goes_on(s, end);
     uint64_t key = NOWHERE;
     T sum = 0;
@@ -286,9 +286,9 @@ static void widen (indexing *d) {
 
 
 /* The axes that are, or are not, among the chosen. */
-static walk walk_of (const indexing *d, const bool *chosen, bool yes) {
+static iterate pass_of (const indexing *d, const bool *chosen, bool yes) {
   layout outer = {};
-  walk w = {};
+  iterate w = {};
   for (int i = 0; i < d->at[0].rank; i++) {
     if (chosen[i] != yes) continue;
     int axis = outer.rank++;
@@ -405,10 +405,10 @@ static void choose_columns (const indexing *d, bool *chosen) {
 ** ===================================================================
 */
 
-static meeting meeting_of (const indexing *d, const bool *chosen, const walk *rows) {
-  walk columns = walk_of(d, chosen, true);
+static shared_buffer shared_buffer_of (const indexing *d, const bool *chosen, const iterate *rows) {
+  iterate columns = pass_of(d, chosen, true);
   span s = span_of(d, chosen);
-  meeting m;
+  shared_buffer m;
   m.rows = m.columns = 1;
   for (int i = 0; i < rows->at.rank; i++) m.rows *= rows->at.size[i];
   for (int i = 0; i < columns.at.rank; i++) m.columns *= columns.at.size[i];
@@ -421,7 +421,7 @@ static meeting meeting_of (const indexing *d, const bool *chosen, const walk *ro
 }
 
 
-static const char *order_rows (const indexing *d, const walk &rows, const meeting &m,
+static const char *order_rows (const indexing *d, const iterate &rows, const shared_buffer &m,
                                int64_t reach, ordered *o) {
   cuda *self = d->self;
   int bits = 0;
@@ -437,7 +437,7 @@ static const char *order_rows (const indexing *d, const walk &rows, const meetin
 
 /* Sums of windows, then of what they left, until a single window leaves nothing. */
 template <class S>
-static const char *add_rows (const indexing *d, const meeting &m, const ordered &o) {
+static const char *add_rows (const indexing *d, const shared_buffer &m, const ordered &o) {
   typedef COMPUTED(S) T;
   cuda *self = d->self;
   summing<T> s = {m.rows, o.keys, o.at, NULL, NULL, NULL};
@@ -456,7 +456,7 @@ static const char *add_rows (const indexing *d, const meeting &m, const ordered 
 
 
 template <class C>
-static const char *put_rows (const indexing *d, const meeting &m, const ordered &o) {
+static const char *put_rows (const indexing *d, const shared_buffer &m, const ordered &o) {
   return launch(d->self, cuda_blocks(d->self, m.rows * m.columns, THREADS), THREADS, 0,
                 put_last<C>, m, (C *)d->inner, (const C *)d->outer, o);
 }
@@ -467,12 +467,12 @@ static const char *put_rows (const indexing *d, const meeting &m, const ordered 
     TYPE_CASE(4, uint32_t, __VA_ARGS__) TYPE_CASE(8, uint64_t, __VA_ARGS__) \
     TYPE_CASE(16, uint4, __VA_ARGS__) default: break; }
 
-static const char *scatter_meeting (const indexing *d) {
+static const char *scatter_buffer (const indexing *d) {
   bool chosen[HEED_RANK];
   ordered o;
   choose_columns(d, chosen);
-  walk rows = walk_of(d, chosen, false);
-  meeting m = meeting_of(d, chosen, &rows);
+  iterate rows = pass_of(d, chosen, false);
+  shared_buffer m = shared_buffer_of(d, chosen, &rows);
   const char *why = order_rows(d, rows, m, span_of(d, chosen).reach, &o);
   if (why != NULL) return why;
   if (d->w->op == SCATTER_ADD) { FOR_TYPE(d->w->in[0].type, return add_rows<S>(d, m, o)) }
@@ -505,7 +505,7 @@ const char *cuda_gather (cuda *self, const work *w) {
   begin(&d, self, w, &w->out[0], &w->in[0]);
   widen(&d);
   int64_t n = layout_numel(&d.at[0]);
-  walk elements = walk_of(&d, all, false);
+  iterate elements = pass_of(&d, all, false);
   BY_SIZE(d.size, return launch(self, cuda_blocks(self, n, THREADS), THREADS, 0, gather<S>,
                                 elements, (S *)d.outer, (const S *)d.inner, n, cuda_faults(self)))
   return NULL;
@@ -518,7 +518,7 @@ static const char *scatter_apart (indexing *d) {
   bool adds = d->w->op == SCATTER_ADD;
   if (!adds) widen(d);
   int64_t n = layout_numel(&d->at[0]);
-  walk elements = walk_of(d, all, false);
+  iterate elements = pass_of(d, all, false);
   dim3 blocks = cuda_blocks(self, n, THREADS);
   if (adds) {
     FOR_TYPE(d->w->in[0].type, return launch(self, blocks, THREADS, 0, add_apart<S>, elements,
@@ -539,5 +539,5 @@ const char *cuda_scatter (cuda *self, const work *w) {
   if (layout_numel(&w->in[0].at) == 0) return NULL;
   if (empty_index(w) >= 0) return refuse(self, &w->in[1 + empty_index(w)]);
   begin(&d, self, w, &w->in[0], &w->out[0]);
-  return choose_all(&d, chosen) ? scatter_apart(&d) : scatter_meeting(&d);
+  return choose_all(&d, chosen) ? scatter_apart(&d) : scatter_buffer(&d);
 }

@@ -44,13 +44,13 @@ extern __shared__ __align__(1024) unsigned char dynamic_shared[];
 
 struct float16 { uint16_t bits; };
 struct bfloat16 { uint16_t bits; };
-struct truth { uint8_t yes; };     /* bool, as storage: 0 or 1 */
+struct boolean { uint8_t yes; };     /* bool, as storage: 0 or 1 */
 
 template <class S> struct element { typedef S computed; };     /* float, double, int64_t */
 template <> struct element<float16> { typedef float computed; };
 template <> struct element<bfloat16> { typedef float computed; };
 template <> struct element<uint8_t> { typedef int64_t computed; };
-template <> struct element<truth> { typedef int64_t computed; };
+template <> struct element<boolean> { typedef int64_t computed; };
 
 #define COMPUTED(S) typename element<S>::computed
 
@@ -59,7 +59,7 @@ INLINE float wide (float x) { return x; }
 INLINE double wide (double x) { return x; }
 INLINE int64_t wide (int64_t x) { return x; }
 INLINE int64_t wide (uint8_t x) { return x; }
-INLINE int64_t wide (truth x) { return x.yes != 0; }
+INLINE int64_t wide (boolean x) { return x.yes != 0; }
 INLINE float wide (float16 x) { return ptx_from_half(x.bits); }
 INLINE float wide (bfloat16 x) { return __uint_as_float((uint32_t)x.bits << 16); }
 
@@ -75,17 +75,17 @@ INLINE uint8_t byte_of (double x) {
 
 /* convert<S>(x): a computed value as an element of S, with the conversions of the CPU. */
 template <class S> struct convert_to;
-#define CONVERT(S, from_float, from_double, from_whole) \
+#define CONVERT(S, from_float, from_double, from_integer) \
   template <> struct convert_to<S> { \
     static __device__ __forceinline__ S of (float x) { return from_float; } \
     static __device__ __forceinline__ S of (double x) { return from_double; } \
-    static __device__ __forceinline__ S of (int64_t x) { return from_whole; } \
+    static __device__ __forceinline__ S of (int64_t x) { return from_integer; } \
   };
 CONVERT(float, x, (float)x, (float)x)
 CONVERT(double, x, x, (double)x)
 CONVERT(int64_t, whole(x), whole(x), x)
 CONVERT(uint8_t, byte_of(x), byte_of(x), (uint8_t)x)
-CONVERT(truth, truth{x != 0}, truth{x != 0}, truth{x != 0})
+CONVERT(boolean, boolean{x != 0}, boolean{x != 0}, boolean{x != 0})
 CONVERT(float16, float16{ptx_to_half(x)}, float16{ptx_to_half((float)x)},
         float16{ptx_to_half((float)x)})
 CONVERT(bfloat16, bfloat16{ptx_to_bfloat(x)}, bfloat16{ptx_to_bfloat((float)x)},
@@ -97,7 +97,7 @@ template <class S, class T> INLINE S convert (T x) { return convert_to<S>::of(x)
 /* Element 'at' of storage whose type is known when the kernel runs, as T; and back. */
 template <class T> INLINE T fetch (const void *data, heed_type type, int64_t at) {
   switch (type) {
-    case HEED_BOOL: return convert<T>(wide(((const truth *)data)[at]));
+    case HEED_BOOL: return convert<T>(wide(((const boolean *)data)[at]));
     case HEED_UINT8: return convert<T>(wide(((const uint8_t *)data)[at]));
     case HEED_INT64: return convert<T>(((const int64_t *)data)[at]);
     case HEED_FLOAT16: return convert<T>(wide(((const float16 *)data)[at]));
@@ -109,7 +109,7 @@ template <class T> INLINE T fetch (const void *data, heed_type type, int64_t at)
 
 template <class T> INLINE void put (void *data, heed_type type, int64_t at, T x) {
   switch (type) {
-    case HEED_BOOL: ((truth *)data)[at] = convert<truth>(x); break;
+    case HEED_BOOL: ((boolean *)data)[at] = convert<boolean>(x); break;
     case HEED_UINT8: ((uint8_t *)data)[at] = convert<uint8_t>(x); break;
     case HEED_INT64: ((int64_t *)data)[at] = convert<int64_t>(x); break;
     case HEED_FLOAT16: ((float16 *)data)[at] = convert<float16>(x); break;
@@ -132,7 +132,7 @@ template <class T> INLINE void put (void *data, heed_type type, int64_t at, T x)
     TYPE_CASE(HEED_FLOAT32, float, __VA_ARGS__) TYPE_CASE(HEED_FLOAT64, double, __VA_ARGS__) \
     TYPE_CASE(HEED_FLOAT16, float16, __VA_ARGS__) TYPE_CASE(HEED_BFLOAT16, bfloat16, __VA_ARGS__) \
     TYPE_CASE(HEED_INT64, int64_t, __VA_ARGS__) TYPE_CASE(HEED_UINT8, uint8_t, __VA_ARGS__) \
-    TYPE_CASE(HEED_BOOL, truth, __VA_ARGS__) default: break; }
+    TYPE_CASE(HEED_BOOL, boolean, __VA_ARGS__) default: break; }
 /* The type of computing of a work's count[0]: float, double or int64_t. */
 #define FOR_COMPUTED(type, ...) switch (type) { \
     TYPE_CASE(HEED_FLOAT64, double, __VA_ARGS__) \
@@ -163,7 +163,7 @@ INLINE uint32_t divide (uint32_t x, const divisor &v) {
   return (__umulhi(x, v.magic) + x) >> v.shift;
 }
 
-/* A layout that kernels walk: axes fused, divisions prepared. */
+/* A layout that kernels iterate: axes fused, divisions prepared. */
 typedef struct path {
   int rank;
   bool small;                      /* fewer than 2^31 elements */
@@ -174,7 +174,7 @@ typedef struct path {
 path path_of (const layout *at);                              /* host; as it is */
 void paths_of (int n, const layout *const *at, path *paths);  /* host; of one shape, fused */
 
-INLINE int64_t place (const path &p, int64_t index) {
+INLINE int64_t element_offset (const path &p, int64_t index) {
   int64_t at = 0;
   if (p.small) {
     uint32_t rest = (uint32_t)index;

@@ -1,5 +1,5 @@
 /*
-** loops.h - the kernel of elementwise work for one computing type T, by name COMPUTED_TYPE; WHOLE
+** loops.h - the kernel of elementwise work for one computing type T, by name COMPUTED_TYPE; INTEGER
 ** is 1 for int64_t, FOURS for float. F is a row: its inputs, what it refuses, and its function.
 */
 
@@ -23,7 +23,7 @@ static __device__ __noinline__ void put_any (void *data, heed_type type, int64_t
   put<T>(data, type, at, x);
 }
 
-INLINE T number_of (const operand &o) { return WHOLE ? (T)o.i : (T)o.f; }
+INLINE T number_of (const operand &o) { return INTEGER ? (T)o.i : (T)o.f; }
 
 INLINE T fetch_one (const operand &o, int64_t at) {
   if (o.kind == OPERAND_NUMBER) return number_of(o);

@@ -1,5 +1,5 @@
 /*
-** loss.cu - cross entropy of rows with labels, and the way back: a team of threads for each row.
+** loss.cu - cross entropy of rows with labels, and the way back: a thread_group of threads for each row.
 **
 ** A row is read once for its loss, largest element and sum of powers together, and once more
 ** where labels are smoothed. Labels are checked here: one that is wrong is reported, and the
@@ -12,9 +12,9 @@
 
 
 typedef struct loss_work {
-  teams all;
+  thread_groups all;
   int64_t n;
-  bool dense;                      /* see walk */
+  bool dense;                      /* see iterate */
   int64_t ignored;
   double smoothing;
   operand x, target, weight;
@@ -26,7 +26,7 @@ typedef struct loss_work {
 
 
 /* The row's label from 0; *ignored if it counts for nothing. */
-INLINE int64_t label_of (const loss_work &w, const team &t, bool *ignored) {
+INLINE int64_t label_of (const loss_work &w, const thread_group &t, bool *ignored) {
   int64_t label = t.here ? get_of_row<int64_t>(w.target, t.row) : 1;
   *ignored = t.here && label == w.ignored;
   if (label >= 1 && label <= w.n) return label - 1;
@@ -42,14 +42,14 @@ template <class T> INLINE T class_weight (const loss_work &w, int64_t label) {
 
 /* Sum of weight (lse - x), lse given as top + size. */
 template <class S>
-INLINE double spread_of (const loss_work &w, const team &t, const line<S> &x, COMPUTED(S) top,
+INLINE double spread_of (const loss_work &w, const thread_group &t, const line<S> &x, COMPUTED(S) top,
                          double size) {
   typedef COMPUTED(S) T;
-  __shared__ meeting<pair> room;
+  __shared__ shared_buffer<pair> room;
   const line<mixed<T>> weight = single_line<mixed<T>>(w.weight);
   const bool weighted = have(w.weight);
   pair sum = {0, 0};        /* of weight (top - x), of the weights */
-  walk<WIDTH(S)>(t, w.n, w.dense, [&] (auto s) {
+  iterate<WIDTH(S)>(t, w.n, w.dense, [&] (auto s) {
     auto p = x.read(s), scale = p;
     if (weighted) scale = weight.read(s);
     EACH(k, s.count) {
@@ -72,14 +72,14 @@ INLINE double spread_of (const loss_work &w, const team &t, const line<S> &x, CO
 template <class S>
 KERNEL __launch_bounds__(MOST_THREADS, 1) loss_rows (const __grid_constant__ loss_work w) {
   typedef COMPUTED(S) T;
-  __shared__ meeting<powers<T>> room;
-  const team t = team_of(w.all);
+  __shared__ shared_buffer<powers<T>> room;
+  const thread_group t = thread_group_of(w.all);
   const line<S> x = line_of<S>(w.x, t);
   bool ignored;
   int64_t label = label_of(w, t, &ignored);
-  powers<T> p = no_powers<T>();
-  walk<WIDTH(S)>(t, w.n, w.dense, [&] (auto s) { take_powers(p, x.read(s)); });
-  p = together(t, join_powers(), p, room);
+  powers<T> p = no_exponentials<T>();
+  iterate<WIDTH(S)>(t, w.n, w.dense, [&] (auto s) { take_exponentials(p, x.read(s)); });
+  p = together(t, join_exponentials(), p, room);
   T top = finite_top(p.top);
   double size = log(p.sum), spread = 0;
   if (w.smoothing != 0) spread = spread_of(w, t, x, top, size);
@@ -97,7 +97,7 @@ KERNEL __launch_bounds__(MOST_THREADS, 1) loss_rows (const __grid_constant__ los
 /* What the elements of a row have in common on the way back. */
 template <class T> struct slopes { T of_power, even, of_label, lse; };
 
-template <class T> INLINE slopes<T> slopes_of (const loss_work &w, const team &t, int64_t label) {
+template <class T> INLINE slopes<T> gradients_of (const loss_work &w, const thread_group &t, int64_t label) {
   double share = w.smoothing / (double)w.n;
   double weights = w.weights != NULL ? *w.weights : (double)w.n;
   double hit = (1 - w.smoothing) * class_weight<T>(w, label);
@@ -111,19 +111,19 @@ template <class T> INLINE slopes<T> slopes_of (const loss_work &w, const team &t
 template <class S>
 KERNEL __launch_bounds__(MOST_THREADS, 1) loss_back_rows (const __grid_constant__ loss_work w) {
   typedef COMPUTED(S) T;
-  const team t = team_of(w.all);
+  const thread_group t = thread_group_of(w.all);
   const line<S> x = line_of<S>(w.x, t), dx = line_of<S>(w.dx, t);
   const line<mixed<T>> weight = single_line<mixed<T>>(w.weight);
   const bool smooth = w.smoothing != 0, weighted = smooth && have(w.weight);
   bool ignored;
   int64_t label = label_of(w, t, &ignored);
   if (!t.here) return;
-  slopes<T> c = slopes_of<T>(w, t, label);
-  walk<WIDTH(S)>(t, w.n, w.dense, [&] (auto s) {
+  slopes<T> c = gradients_of<T>(w, t, label);
+  iterate<WIDTH(S)>(t, w.n, w.dense, [&] (auto s) {
     auto p = x.read(s), scale = p;
     if (weighted) scale = weight.read(s);
     EACH(k, s.count) {
-      T y = c.of_power * power_of_e(p.of[k] - c.lse);
+      T y = c.of_power * exponential(p.of[k] - c.lse);
       if (smooth) y -= weighted ? c.even * scale.of[k] : c.even;
       if (s.at(k) == label) y -= c.of_label;
       p.of[k] = ignored ? (T)0 : y;
@@ -160,7 +160,7 @@ static const char *sum_weights (cuda *self, const view *weight, loss_work *d) {
 template <class S> static const char *loss (cuda *self, loss_work *w, int64_t rows, bool back) {
   const int bytes = WIDTH(S) * scalar_sizes[w->x.type];
   w->dense = WIDTH(S) > 1 && operand_dense(&w->x, bytes) && operand_dense(&w->dx, bytes);
-  crew c = crew_of(rows, w->n, w->dense ? WIDTH(S) : 1, operand_columns(&w->x));
+  launch_shape c = launch_shape_of(rows, w->n, w->dense ? WIDTH(S) : 1, operand_columns(&w->x));
   w->all = c.all;
   return launch(self, c.blocks, c.threads, 0, back ? loss_back_rows<S> : loss_rows<S>, *w);
 }

@@ -1,6 +1,6 @@
 /*
 ** machine.h - what the parts of the emulated card know of each other: emulate.cc runs kernels,
-** emulate_card.cc keeps memory, emulate_stream.cc what waits to be done.
+** emulate_device.cc keeps memory, emulate_stream.cc what waits to be done.
 */
 
 #ifndef cuda_machine_h
@@ -23,7 +23,7 @@ const char *machine_run (dim3 blocks, dim3 threads, size_t shared, void (*run) (
 int machine_begin (void);
 int machine_end (int code);
 int machine_die (const char *why); /* every later call fails */
-bool machine_late (void);          /* does work wait in its stream? */
+bool machine_asynchronous (void);          /* does work wait in its stream? */
 int machine_here (void);           /* the device of this thread */
 
 void machine_open (void);          /* device memory may be touched ... */
@@ -31,7 +31,7 @@ void machine_close (void);
 int machine_give (void *data);     /* frees device memory */
 bool machine_reaches (const void *data, size_t bytes);   /* of a card, or pinned */
 
-int machine_run_card (int index);  /* all that waits */
+int machine_run_device (int index);  /* all that waits */
 
 #pragma GCC visibility pop
 

@@ -4,7 +4,7 @@
 
 #include "cuda/loops.h"
 
-#define REFUSES(op) (WHOLE && ((op) == HEED_floor_divide || (op) == HEED_remainder \
+#define REFUSES(op) (INTEGER && ((op) == HEED_floor_divide || (op) == HEED_remainder \
   || (op) == HEED_fmod) ? FAULT_DIVISION : FAULT_NONE)
 
 #define VALUE(name, n, Y) \
@@ -19,7 +19,7 @@
   };
 
 /* Domains: what is of floats alone is no row for whole numbers. */
-#if WHOLE
+#if INTEGER
 #define ROW_FLT(...)
 #else
 #define ROW_FLT(...) __VA_ARGS__

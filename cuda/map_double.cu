@@ -8,7 +8,7 @@
 typedef double T;
 
 #define COMPUTED_TYPE HEED_FLOAT64
-#define WHOLE 0
+#define INTEGER 0
 #define FOURS 0
 #define MAP map_double
 

@@ -8,7 +8,7 @@
 typedef float T;
 
 #define COMPUTED_TYPE HEED_FLOAT32
-#define WHOLE 0
+#define INTEGER 0
 #define FOURS 1
 #define MAP map_float
 

@@ -30,13 +30,13 @@
 #define SOFTPLUS(x) word_softplus(x)
 #define ERF(x) word_erf(x)
 #define GELU(x) word_gelu(x)
-#define GELU_SLOPE(x) word_gelu_slope(x)
+#define GELU_DERIVATIVE(x) word_gelu_derivative(x)
 #define GELU_TANH(x) word_gelu_tanh(x)
-#define GELU_TANH_SLOPE(x) word_gelu_tanh_slope(x)
+#define GELU_TANH_DERIVATIVE(x) word_gelu_tanh_derivative(x)
 #define SILU(x) ((x) * SIGMOID(x))
-#define SILU_SLOPE(x) word_silu_slope(x)
+#define SILU_DERIVATIVE(x) word_silu_derivative(x)
 #define MISH(x) word_mish(x)
-#define MISH_SLOPE(x) word_mish_slope(x)
+#define MISH_DERIVATIVE(x) word_mish_derivative(x)
 #define POW(x, y) word_pow(x, y)
 #define FLOOR(x) word_floor(x)
 #define CEIL(x) word_ceil(x)
@@ -172,7 +172,7 @@ template <class T> INLINE T word_bell (T x) {
   return word_exp((T)-0.5 * square) * (1 - (T)0.5 * error);
 }
 
-template <class T> INLINE T word_gelu_slope (T x) {
+template <class T> INLINE T word_gelu_derivative (T x) {
   T bell = word_bell(x) * (T)0.39894228040143267794;
   return word_normal(x) + (bell == 0 ? 0 : x * bell);
 }
@@ -185,13 +185,13 @@ template <class T> INLINE T word_gelu_tanh (T x) {
   return x * word_sigmoid(x * (TANH_LINEAR + TANH_CUBIC * x * x));
 }
 
-template <class T> INLINE T word_gelu_tanh_slope (T x) {
+template <class T> INLINE T word_gelu_tanh_derivative (T x) {
   x = word_between<T>(x, -25, 25);
   T s = word_sigmoid(x * (TANH_LINEAR + TANH_CUBIC * x * x));
   return s + x * s * (1 - s) * (TANH_LINEAR + 3 * TANH_CUBIC * x * x);
 }
 
-template <class T> INLINE T word_silu_slope (T x) {
+template <class T> INLINE T word_silu_derivative (T x) {
   T s = word_sigmoid(x);
   return s * (1 + x * (1 - s));
 }
@@ -205,7 +205,7 @@ template <class T> INLINE T word_mish (T x) {
   return x * (k / (k + 2));
 }
 
-template <class T> INLINE T word_mish_slope (T x) {
+template <class T> INLINE T word_mish_derivative (T x) {
   T e = word_exp(word_between<T>(x, -(T)INFINITY, word_mish_most(x))), k = e * (e + 2);
   T y = k / (k + 2);
   return y + x * word_sigmoid(x) * (1 - y * y);
@@ -219,9 +219,9 @@ template <class T> INLINE T word_remainder (T x, T y) {
 template <class T> INLINE T word_floor_divide (T x, T y) {
   T left = word_fmod(x, y), times = (x - left) / y;
   times -= left != 0 && (y < 0) != (left < 0);
-  T whole_times = word_floor(times);
-  whole_times += times - whole_times > (T)0.5;
-  return y == 0 ? x / y : times != 0 ? whole_times : x / y * 0;
+  T integer_times = word_floor(times);
+  integer_times += times - integer_times > (T)0.5;
+  return y == 0 ? x / y : times != 0 ? integer_times : x / y * 0;
 }
 
 template <class T> INLINE T word_lerp (T x, T y, T w) {

@@ -78,10 +78,10 @@ multiply (__grid_constant__ const products p, E a, E b, E c, E addend) {
     const int64_t j = n % p.across * SIDE(T);
     const int rows = at_most(p.rows - i, SIDE(T)), columns = at_most(p.columns - j, SIDE(T));
     part<T> sum;
-    sum_products(sum, p, a, place(p.batch[0], batch) + i * p.a.row, b,
-                 place(p.batch[1], batch) + j * p.b.column, rows, columns, one, two);
-    store_products(sum, p, c, place(p.batch[2], batch) + i * p.c.row + j * p.c.column, addend,
-                   place(p.batch[3], batch) + i * p.addend.row + j * p.addend.column, rows,
+    sum_products(sum, p, a, element_offset(p.batch[0], batch) + i * p.a.row, b,
+                 element_offset(p.batch[1], batch) + j * p.b.column, rows, columns, one, two);
+    store_products(sum, p, c, element_offset(p.batch[2], batch) + i * p.c.row + j * p.c.column, addend,
+                   element_offset(p.batch[3], batch) + i * p.addend.row + j * p.addend.column, rows,
                    columns, one);
   }
 }

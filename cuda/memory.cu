@@ -367,7 +367,7 @@ void memory_limit (memory *m, size_t bytes) {
 }
 
 
-void memory_account_of (memory *m, cuda_memory *numbers) {
+void memory_account_of (memory *m, device_memory *numbers) {
   numbers->live = m->live;
   numbers->cached = m->held - m->live;
   numbers->peak = m->peak;

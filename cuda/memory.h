@@ -20,7 +20,7 @@ int memory_code (const memory *m);     /* of a take that gave NULL; 0: the runti
 void memory_give (memory *m, void *data);                /* for work later in the stream */
 void memory_trim (memory *m);                            /* slabs that nobody uses go back */
 void memory_limit (memory *m, size_t bytes);             /* 0: what the card has */
-void memory_account_of (memory *m, cuda_memory *numbers);
+void memory_account_of (memory *m, device_memory *numbers);
 void memory_reset_peak (memory *m);
 
 /* Between these two, pieces come from an arena of their own, which nobody else gets … */

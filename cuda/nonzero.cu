@@ -23,7 +23,7 @@ typedef struct search {
 INLINE unsigned found_at (const search &d, int64_t from) {
   unsigned found = 0;
   for (int i = 0; i < ITEMS && from + i < d.n; i++)
-    found |= (unsigned)(fetch<double>(d.x, d.type, place(d.at, from + i)) != 0) << i;
+    found |= (unsigned)(fetch<double>(d.x, d.type, element_offset(d.at, from + i)) != 0) << i;
   return found;
 }
 

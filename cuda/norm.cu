@@ -1,25 +1,25 @@
 /*
 ** norm.cu - layer norm and rms norm of rows, forward and back.
 **
-** Ways back go over x and g once: a team takes every so many rows, and keeps its own sums for
+** Ways back go over x and g once: a thread_group takes every so many rows, and keeps its own sums for
 ** the gradients of weight and bias beside them, a place for each column, in shared memory where
-** they fit. Each place belongs to one thread, and teams are added up in order, so that results
-** are the same from run to run; how many teams there are depends on the shape alone.
+** they fit. Each place belongs to one thread, and thread_groups are added up in order, so that results
+** are the same from run to run; how many thread_groups there are depends on the shape alone.
 */
 
 #include "cuda/rows.h"
 
 #define MOST_THREADS 512
-#define TEAM_ROWS 4                /* at least, for a team on the way back */
+#define GROUP_ROWS 4                /* at least, for a thread_group on the way back */
 #define BACK_BLOCKS 264            /* of them at most: two for each multiprocessor of an H100 */
 #define WARP_COLUMNS 1024          /* up to here a row is for one warp */
 
 
 typedef struct norm_work {
-  teams all;
+  thread_groups all;
   int64_t rows, n;
   int64_t pitch;                   /* n, rounded up */
-  bool dense;                      /* see walk */
+  bool dense;                      /* see iterate */
   bool layer;                      /* or rms */
   double eps;
   operand x, y, weight, bias;      /* on the way back y is dx */
@@ -43,17 +43,17 @@ template <class T> struct moments { T mean, rest, rstd; };
 
 /* The mean is 0 for rms. Two passes, so that a large mean costs no digits. */
 template <class S>
-INLINE moments<COMPUTED(S)> moments_of (const norm_work &w, const team &t, const line<S> &x) {
+INLINE moments<COMPUTED(S)> moments_of (const norm_work &w, const thread_group &t, const line<S> &x) {
   typedef COMPUTED(S) T;
-  __shared__ meeting<pair> room;
+  __shared__ shared_buffer<pair> room;
   pair s = {0, 0};
   moments<T> m = {0, 0, 0};
   if (w.layer) {
-    walk<WIDTH(S)>(t, w.n, w.dense, [&] (auto at) { s.a += pack_sum(x.read(at)); });
+    iterate<WIDTH(S)>(t, w.n, w.dense, [&] (auto at) { s.a += pack_sum(x.read(at)); });
     m.mean = (T)(together(t, plus_both(), s, room).a / (double)w.n);
     s.a = 0;
   }
-  walk<WIDTH(S)>(t, w.n, w.dense, [&] (auto at) {
+  iterate<WIDTH(S)>(t, w.n, w.dense, [&] (auto at) {
     auto off = x.read(at), square = off;
     EACH(k, at.count) {
       off.of[k] -= m.mean;
@@ -75,12 +75,12 @@ INLINE moments<COMPUTED(S)> moments_of (const norm_work &w, const team &t, const
 template <class S>
 KERNEL __launch_bounds__(MOST_THREADS, 2) norm_rows (const __grid_constant__ norm_work w) {
   typedef COMPUTED(S) T;
-  const team t = team_of(w.all);
+  const thread_group t = thread_group_of(w.all);
   const line<S> x = line_of<S>(w.x, t), y = line_of<S>(w.y, t);
   const bool weighted = have(w.weight), biased = have(w.bias);
   const line<S> weight = single_line<S>(w.weight), bias = single_line<S>(w.bias);
   moments<T> m = moments_of<S>(w, t, x);
-  walk<WIDTH(S)>(t, w.n, w.dense, [&] (auto s) {
+  iterate<WIDTH(S)>(t, w.n, w.dense, [&] (auto s) {
     auto p = x.read(s), scale = p, shift = p;
     if (weighted) scale = weight.read(s);
     if (biased) shift = bias.read(s);
@@ -112,7 +112,7 @@ template <class S> struct back_row {
 };
 
 
-template <class S> INLINE back_row<S> back_row_of (const norm_work &w, const team &t) {
+template <class S> INLINE back_row<S> back_row_of (const norm_work &w, const thread_group &t) {
   typedef COMPUTED(S) T;
   back_row<S> r;
   r.g = line_of<S>(w.g, t);
@@ -151,12 +151,12 @@ template <class S, class Span> INLINE auto read_normed (const back_row<S> &r, Sp
 
 /* Sums of g w and of g w x^; and the row's share of the gradients of weight and bias. */
 template <class S>
-INLINE pair back_sums (const norm_work &w, const team &t, const back_row<S> &r,
+INLINE pair back_sums (const norm_work &w, const thread_group &t, const back_row<S> &r,
                                       const line<COMPUTED(S)> &dweight) {
   typedef COMPUTED(S) T;
   const line<T> dbias = {dweight.data + w.pitch, 1};
   pair sum = {0, 0};
-  walk<WIDTH(S)>(t, w.n, w.dense, [&] (auto s) {
+  iterate<WIDTH(S)>(t, w.n, w.dense, [&] (auto s) {
     auto g = r.g.read(s), x = read_normed(r, s);
     if (w.sums > 0) add_to(dweight, s, product(g, x));
     if (w.sums > 1) add_to(dbias, s, g);
@@ -170,14 +170,14 @@ INLINE pair back_sums (const norm_work &w, const team &t, const back_row<S> &r,
 
 /* dx = rstd (g w - mean(g w) - x^ mean(g w x^)), for rms without the first mean. */
 template <class S>
-INLINE void back_line (const norm_work &w, const team &t, const back_row<S> &r,
-                       const line<COMPUTED(S)> &sums, meeting<pair> &room) {
+INLINE void back_line (const norm_work &w, const thread_group &t, const back_row<S> &r,
+                       const line<COMPUTED(S)> &sums, shared_buffer<pair> &room) {
   typedef COMPUTED(S) T;
   pair sum = back_sums(w, t, r, sums);
   if (!r.wanted) return;
   sum = together(t, plus_both(), sum, room);
   const T common = w.layer ? (T)(sum.a / (double)w.n) : 0, slope = (T)(sum.b / (double)w.n);
-  walk<WIDTH(S)>(t, w.n, w.dense, [&] (auto s) {
+  iterate<WIDTH(S)>(t, w.n, w.dense, [&] (auto s) {
     auto g = r.g.read(s), x = read_normed(r, s);
     if (r.weighted) g = product(g, r.weight.read(s));
     EACH(k, s.count) g.of[k] = r.rstd * (g.of[k] - common - x.of[k] * slope);
@@ -188,16 +188,16 @@ INLINE void back_line (const norm_work &w, const team &t, const back_row<S> &r,
 
 /* A place is cleared by whom it belongs to. */
 template <class S>
-INLINE void clear_sums (const norm_work &w, const team &t, COMPUTED(S) *sums) {
+INLINE void clear_sums (const norm_work &w, const thread_group &t, COMPUTED(S) *sums) {
   for (int i = 0; i < w.sums; i++)
-    walk<WIDTH(S)>(t, w.n, w.dense, [&] (auto s) {
+    iterate<WIDTH(S)>(t, w.n, w.dense, [&] (auto s) {
       EACH(k, s.count) sums[i * w.pitch + s.at(k)] = 0;
     });
 }
 
 
-/* The sums of the block's teams, in order. */
-template <class T> INLINE void join_teams (const norm_work &w, const T *held, T *part) {
+/* The sums of the block's thread_groups, in order. */
+template <class T> INLINE void join_groups (const norm_work &w, const T *held, T *part) {
   int64_t size = w.sums * w.pitch;
   int count = (int)blockDim.x / w.all.size;
   __syncthreads();
@@ -212,25 +212,25 @@ template <class T> INLINE void join_teams (const norm_work &w, const T *held, T 
 template <class S>
 KERNEL __launch_bounds__(MOST_THREADS, 1) norm_back_rows (const __grid_constant__ norm_work w) {
   typedef COMPUTED(S) T;
-  SHARED(meeting<pair>, room);
+  SHARED(shared_buffer<pair>, room);
   T *held = (T *)(room + 1);
-  team t = team_of(w.all);         /* 'row' is its number first */
+  thread_group t = thread_group_of(w.all);         /* 'row' is its number first */
   int64_t size = w.sums * w.pitch;
   T *part = (T *)w.parts + blockIdx.x * size;
   T *sums = w.apart ? part : held + (int)threadIdx.x / t.size * size;
   clear_sums<S>(w, t, sums);
   for (; t.row < w.rows; t.row += w.all.rows)
     back_line(w, t, back_row_of<S>(w, t), line<T>{sums, 1}, *room);
-  if (!w.apart && w.sums > 0) join_teams(w, held, part);
+  if (!w.apart && w.sums > 0) join_groups(w, held, part);
 }
 
 
 /* Column 'row' of the sums, over all blocks. */
 template <class T>
 KERNEL __launch_bounds__(MOST_THREADS, 2) norm_back_parts (const __grid_constant__ norm_work w,
-                                                        teams all, int parts) {
-  __shared__ meeting<double> room;
-  const team t = team_of(all);
+                                                        thread_groups all, int parts) {
+  __shared__ shared_buffer<double> room;
+  const thread_group t = thread_group_of(all);
   double sum = 0;
   for (int i = t.me; t.here && i < parts; i += t.size)
     sum += ((const T *)w.parts)[i * all.rows + t.row];
@@ -260,29 +260,29 @@ static bool is_dense (const norm_work *w, int wide) {
 
 template <class S> static const char *there (cuda *self, norm_work *w) {
   w->dense = is_dense(w, WIDTH(S));
-  crew c = crew_of(w->rows, w->n, w->dense ? WIDTH(S) : 1, false);
+  launch_shape c = launch_shape_of(w->rows, w->n, w->dense ? WIDTH(S) : 1, false);
   w->all = c.all;
   return launch(self, c.blocks, c.threads, 0, norm_rows<S>, *w);
 }
 
 
 /* A warp or a block for a row, and some rows for each of them. */
-static crew crew_of_back (const norm_work *w, int wide) {
-  crew c = crew_of(w->rows, w->n, wide, false);
+static launch_shape launch_shape_of_back (const norm_work *w, int wide) {
+  launch_shape c = launch_shape_of(w->rows, w->n, wide, false);
   int in_block = 1, most = BACK_BLOCKS;
   if (w->n <= WARP_COLUMNS) {
     c.threads = dim3(128);
-    c.all.kind = TEAM_LANES;
+    c.all.kind = GROUP_LANES;
     c.all.size = 32;
     in_block = 4;
     most = 2 * BACK_BLOCKS;
   }
   else {
-    if (c.all.kind == TEAM_LANES) c.all.size = 128;
-    c.all.kind = TEAM_BLOCK;
+    if (c.all.kind == GROUP_LANES) c.all.size = 128;
+    c.all.kind = GROUP_BLOCK;
     c.threads = dim3((unsigned)c.all.size);
   }
-  int64_t blocks = (w->rows + in_block * TEAM_ROWS - 1) / (in_block * TEAM_ROWS);
+  int64_t blocks = (w->rows + in_block * GROUP_ROWS - 1) / (in_block * GROUP_ROWS);
   c.blocks = dim3((unsigned)(blocks < most ? blocks : most));
   c.all.rows = (int64_t)c.blocks.x * in_block;
   return c;
@@ -291,7 +291,7 @@ static crew crew_of_back (const norm_work *w, int wide) {
 
 template <class T> static const char *join_parts (cuda *self, const norm_work *w, int parts) {
   if (w->sums == 0) return NULL;
-  crew c = crew_of(w->sums * w->pitch, parts, 1, true);
+  launch_shape c = launch_shape_of(w->sums * w->pitch, parts, 1, true);
   return launch(self, c.blocks, c.threads, 0, norm_back_parts<T>, *w, c.all, parts);
 }
 
@@ -300,9 +300,9 @@ template <class S> static const char *back (cuda *self, norm_work *w) {
   typedef COMPUTED(S) T;
   w->dense = is_dense(w, WIDTH(S));
   w->pitch = (w->n + 7) / 8 * 8;
-  crew c = crew_of_back(w, w->dense ? WIDTH(S) : 1);
+  launch_shape c = launch_shape_of_back(w, w->dense ? WIDTH(S) : 1);
   size_t sums = (size_t)(w->sums * w->pitch) * sizeof (T);
-  size_t held = sums * (c.threads.x / (unsigned)c.all.size), room = sizeof(meeting<pair>);
+  size_t held = sums * (c.threads.x / (unsigned)c.all.size), room = sizeof(shared_buffer<pair>);
   w->apart = room + held > (size_t)self->card.block_shared;
   w->all = c.all;
   if (w->sums > 0) {

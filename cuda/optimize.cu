@@ -42,7 +42,7 @@ struct numbers {
   double lr, keep, old, fresh;                                             /* SGD */
 };
 
-/* By squares: good to n 2^-53, and no call for which registers would be put aside. */
+/* By squares: good to n 2^-53, and no call for which registers would be put saved_gradient. */
 INLINE double power (double x, int64_t n) {
   double y = 1;
   for (; n > 0; n >>= 1, x *= x)

@@ -1,5 +1,5 @@
 /*
-** path.cu - layouts as kernels walk them.
+** path.cu - layouts as kernels iterate them.
 */
 
 #include "cuda/cuda.h"

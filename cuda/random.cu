@@ -2,8 +2,8 @@
 ** random.cu - random tensors by Philox: a function of seed, offset and element.
 **
 ** Seed and offset lie in device memory. All blocks of a kernel read them, and the last block to
-** end moves the offset on by the counters that were used, so that a replayed graph draws anew.
-** Each counter gives four draws of 32 bits, in whatever order threads come: the same numbers for
+** end moves the offset on by the counters that were used, so that a replayed graph generator_state anew.
+** Each counter gives four generator_state of 32 bits, in whatever order threads come: the same numbers for
 ** the same seed on every card. They are not the processor's, but for dropout's.
 */
 
@@ -15,7 +15,7 @@
 
 /* What is filled; groups of 'each' elements share a counter. */
 typedef struct filling {
-  draws *state;
+  generator_state *state;
   void *y;
   heed_type type;
   bool plain;                      /* groups lie in a row, and are aligned to their size */
@@ -32,10 +32,10 @@ typedef struct filling {
 
 typedef struct drawn { uint64_t seed, offset; } drawn;
 
-INLINE drawn begin (const draws *state) { return drawn{state->seed, state->offset}; }
+INLINE drawn begin (const generator_state *state) { return drawn{state->seed, state->offset}; }
 
 /* Once all threads of all blocks have drawn. */
-INLINE void finish (draws *state, uint64_t used) {
+INLINE void finish (generator_state *state, uint64_t used) {
   __syncthreads();
   if (threadIdx.x != 0) return;
   __threadfence();
@@ -53,7 +53,7 @@ INLINE double unit_double (uint64_t draw) { return (double)(draw >> 11) * 0x1p-5
 
 
 template <class T> INLINE void put_one (const filling &d, int64_t i, T x) {
-  if (i < d.n) put<T>(d.y, d.type, place(d.at, i), x);
+  if (i < d.n) put<T>(d.y, d.type, element_offset(d.at, i), x);
 }
 
 /* Elements 4 group to 4 group + 3, at once where they lie so. */
@@ -160,7 +160,7 @@ KERNEL normal_double (filling d, double mean, double deviation) {
 
 /*
 ** {==================================================================
-** Whole numbers, truths, permutations
+** Whole numbers, bools, permutations
 ** ===================================================================
 */
 
@@ -180,13 +180,13 @@ KERNEL integers (filling d, uint64_t low, uint64_t width) {
 
 
 /* 'p' NULL: the probability is 'number'. */
-KERNEL truths (filling d, const void *p, heed_type type, path at, double number) {
+KERNEL bools (filling d, const void *p, heed_type type, path at, double number) {
   drawn s = begin(d.state);
   for (int64_t g = first_index(); g < d.groups; g += index_step()) {
     uint32_t draw[DRAWS];
     philox_draw(s.seed, s.offset + (uint64_t)g, draw);
     for (int k = 0; k < 2 && 2 * g + k < d.n; k++) {
-      double least = p != NULL ? fetch<double>(p, type, place(at, 2 * g + k)) : number;
+      double least = p != NULL ? fetch<double>(p, type, element_offset(at, 2 * g + k)) : number;
       put_one(d, 2 * g + k,
               (int64_t)(unit_double(joined(draw[2 * k], draw[2 * k + 1])) < least));
     }
@@ -195,7 +195,7 @@ KERNEL truths (filling d, const void *p, heed_type type, path at, double number)
 }
 
 
-KERNEL random_keys (draws *state, uint64_t *keys, int64_t n) {
+KERNEL random_keys (generator_state *state, uint64_t *keys, int64_t n) {
   drawn s = begin(state);
   for (int64_t g = first_index(); 2 * g < n; g += index_step()) {
     uint32_t draw[DRAWS];
@@ -255,10 +255,10 @@ static const char *drop (cuda *self, const work *w, dim3 blocks, const filling &
 /* }================================================================== */
 
 
-static const char *draw_truths (cuda *self, const work *w, dim3 blocks, const filling &d) {
+static const char *draw_bools (cuda *self, const work *w, dim3 blocks, const filling &d) {
   const view *p = &w->in[0];
   path at = path_of(&p->at);
-  return launch(self, blocks, THREADS, 0, truths, d, p->data, p->type, at,
+  return launch(self, blocks, THREADS, 0, bools, d, p->data, p->type, at,
                 p->data != NULL ? 0 : scalar_double(p->value));
 }
 
@@ -267,7 +267,7 @@ static filling filling_of (cuda *self, const work *w) {
   const view *y = &w->out[0];
   const layout *at = &y->at;
   filling d;
-  d.state = self->draws;
+  d.state = self->generator_state;
   d.y = y->data;
   d.type = y->type;
   d.n = layout_numel(at);
@@ -295,18 +295,18 @@ const char *cuda_random (cuda *self, const work *w) {
       return twice ? launch(self, blocks, THREADS, 0, normal_double, d, a, b)
                    : launch(self, blocks, THREADS, 0, normal_float, d, a, b);
     case RANDOM_INTEGER: return launch(self, blocks, THREADS, 0, integers, d, low, width);
-    case RANDOM_BERNOULLI: return draw_truths(self, w, blocks, d);
+    case RANDOM_BERNOULLI: return draw_bools(self, w, blocks, d);
     case RANDOM_PERMUTATION: return permutation(self, d);
     default: return drop(self, w, blocks, d);
   }
 }
 
 
-KERNEL set_seed (draws *state, uint64_t seed) {
+KERNEL set_seed (generator_state *state, uint64_t seed) {
   state->seed = seed;
   state->offset = 0;
 }
 
 void cuda_seed (cuda *self, uint64_t seed) {
-  launch(self, 1, 1, 0, set_seed, self->draws, seed);
+  launch(self, 1, 1, 0, set_seed, self->generator_state, seed);
 }

@@ -1,5 +1,5 @@
 /*
-** reduce.cu - reductions: a team of threads for each result, or for each part of a row where
+** reduce.cu - reductions: a thread_group of threads for each result, or for each part of a row where
 ** there are few results.
 **
 ** How a row is cut depends on shapes alone, and parts are joined in one order, so that results
@@ -17,12 +17,12 @@
 typedef struct result { void *data; heed_type type; path at; } result;
 
 typedef struct reduction {
-  teams all;
+  thread_groups all;
   operand x;                       /* over the axes of the results; 'stride' is not used */
   path row;                        /* over those that are reduced */
   int64_t count;                   /* elements of a row … */
   int64_t segment;                 /* … and of a part of it */
-  bool dense;                      /* see walk */
+  bool dense;                      /* see iterate */
   bool low;                        /* the least, not the largest */
   bool zero;                       /* is one of them 0, not: is one not 0 */
   bool averages;                   /* sums are divided by 'count', and kept in 'mean' */
@@ -42,13 +42,13 @@ typedef struct reduction {
 */
 
 template <class A> INLINE void give (const reduction &d, int i, int64_t row, A value) {
-  put(d.y[i].data, d.y[i].type, place(d.y[i].at, row), value);
+  put(d.y[i].data, d.y[i].type, element_offset(d.y[i].at, row), value);
 }
 
 
 template <class T> struct sums : plus {
   typedef COUNTED(T) state;
-  __device__ sums (const reduction &, const team &) {}
+  __device__ sums (const reduction &, const thread_group &) {}
   __device__ state none (void) const { return 0; }
   template <int N, class Span>
   __device__ void take (state &x, const pack<T, N> &p, Span) const {
@@ -63,7 +63,7 @@ template <class T> struct sums : plus {
 
 template <class T> struct products {
   typedef COUNTED(T) state;
-  __device__ products (const reduction &, const team &) {}
+  __device__ products (const reduction &, const thread_group &) {}
   __device__ state none (void) const { return 1; }
   __device__ state operator() (state a, state b) const { return a * b; }
   template <int N, class Span>
@@ -74,10 +74,10 @@ template <class T> struct products {
 };
 
 
-template <class T> struct truths {
+template <class T> struct bools {
   typedef int state;
   bool zero;
-  __device__ truths (const reduction &d, const team &) : zero(d.zero) {}
+  __device__ bools (const reduction &d, const thread_group &) : zero(d.zero) {}
   __device__ state none (void) const { return 0; }
   __device__ state operator() (state a, state b) const { return a | b; }
   template <int N, class Span>
@@ -94,7 +94,7 @@ template <class T> struct truths {
 template <class T> struct extremes {
   typedef two<T, int64_t> state;
   bool low;
-  __device__ extremes (const reduction &d, const team &) : low(d.low) {}
+  __device__ extremes (const reduction &d, const thread_group &) : low(d.low) {}
   __device__ state none (void) const { return state{0, -1}; }
 
   __device__ bool better (T x, T best) const {
@@ -121,7 +121,7 @@ template <class T> struct extremes {
 template <class T> struct squares {
   typedef two<double, double> state;
   T mean;
-  __device__ squares (const reduction &d, const team &t) : mean(t.here ? (T)d.mean[t.row] : 0) {}
+  __device__ squares (const reduction &d, const thread_group &t) : mean(t.here ? (T)d.mean[t.row] : 0) {}
   __device__ state none (void) const { return state{0, 0}; }
   __device__ state operator() (state a, state b) const { return state{a.a + b.a, a.b + b.b}; }
   template <int N, class Span>
@@ -138,13 +138,13 @@ template <class T> struct squares {
 };
 
 
-template <class T> struct log_powers : join_powers {
+template <class T> struct log_exponentials : join_exponentials {
   typedef powers<T> state;
-  __device__ log_powers (const reduction &, const team &) {}
-  __device__ state none (void) const { return no_powers<T>(); }
+  __device__ log_exponentials (const reduction &, const thread_group &) {}
+  __device__ state none (void) const { return no_exponentials<T>(); }
   template <int N, class Span>
   __device__ void take (state &x, const pack<T, N> &p, Span) const {
-    take_powers(x, p);
+    take_exponentials(x, p);
   }
   __device__ void finish (const reduction &d, int64_t row, state x) const {
     give(d, 0, row, log(x.sum) + finite_top(x.top));
@@ -166,35 +166,35 @@ template <class S> struct trail {
   const path &row;
   template <int N> __device__ pack<COMPUTED(S), N> read (span<N, false> s) const {
     pack<COMPUTED(S), N> x;
-    EACH(k, N) x.of[k] = all.get(place(row, s.at(k)));
+    EACH(k, N) x.of[k] = all.get(element_offset(row, s.at(k)));
     return x;
   }
   template <int N> __device__ pack<COMPUTED(S), N> read (span<N, true> s) const {
-    return all.read(span<N, true>{place(row, s.from), 1});
+    return all.read(span<N, true>{element_offset(row, s.from), 1});
   }
 };
 
 
 template <template <class> class F, class S>
-KERNEL __launch_bounds__(MOST_THREADS, 2) fold_rows (const __grid_constant__ reduction d) {
-  typedef F<COMPUTED(S)> fold;
-  __shared__ meeting<typename fold::state> room;
-  const team t = team_of(d.all);
-  const fold f(d, t);
+KERNEL __launch_bounds__(MOST_THREADS, 2) reduce_rows (const __grid_constant__ reduction d) {
+  typedef F<COMPUTED(S)> reduction;
+  __shared__ shared_buffer<typename reduction::state> room;
+  const thread_group t = thread_group_of(d.all);
+  const reduction f(d, t);
   const trail<S> row = {line_of<S>(d.x, t), d.row};
   int64_t from = blockIdx.y * d.segment, to = min(from + d.segment, d.count);
-  typename fold::state x = f.none();
-  walk_from<WIDTH(S)>(t, from, to, d.dense, [&] (auto s) { f.take(x, row.read(s), s); });
+  typename reduction::state x = f.none();
+  iterate_from<WIDTH(S)>(t, from, to, d.dense, [&] (auto s) { f.take(x, row.read(s), s); });
   x = together(t, f, x, room);
   if (!t.here || t.me != 0) return;
   if (gridDim.y == 1) f.finish(d, t.row, x);
-  else ((typename fold::state *)d.parts)[t.row * gridDim.y + blockIdx.y] = x;
+  else ((typename reduction::state *)d.parts)[t.row * gridDim.y + blockIdx.y] = x;
 }
 
 
-template <class Fold> KERNEL fold_parts (const __grid_constant__ reduction d, int parts) {
-  __shared__ meeting<typename Fold::state> room;
-  const team t = team_of(d.all);
+template <class Fold> KERNEL reduce_parts (const __grid_constant__ reduction d, int parts) {
+  __shared__ shared_buffer<typename Fold::state> room;
+  const thread_group t = thread_group_of(d.all);
   const Fold f(d, t);
   const typename Fold::state *part = (const typename Fold::state *)d.parts + t.row * parts;
   typename Fold::state x = f.none();
@@ -254,7 +254,7 @@ static bool side_by_side (const reduction *d) {
 
 
 /* Parts of a row, so that a card is busy and a thread has some steps to go. */
-static int64_t parts_of (reduction *d, const crew *c, int wide) {
+static int64_t parts_of (reduction *d, const launch_shape *c, int wide) {
   int64_t threads = (int64_t)c->blocks.x * c->threads.x, least = (int64_t)c->all.size * wide * 8;
   int64_t parts = ENOUGH / threads, most = d->count / least;
   if (parts > most) parts = most;
@@ -265,24 +265,24 @@ static int64_t parts_of (reduction *d, const crew *c, int wide) {
 }
 
 
-template <template <class> class F, class S> static const char *fold (cuda *self, reduction *d) {
-  typedef F<COMPUTED(S)> fold;
+template <template <class> class F, class S> static const char *run_reduction (cuda *self, reduction *d) {
+  typedef F<COMPUTED(S)> reduction;
   int64_t rows = 1;
   for (int i = 0; i < d->x.lead.rank; i++) rows *= d->x.lead.size[i];
   d->dense = is_dense(d, WIDTH(S));
-  crew c = crew_of(rows, d->count, d->dense ? WIDTH(S) : 1, side_by_side(d));
+  launch_shape c = launch_shape_of(rows, d->count, d->dense ? WIDTH(S) : 1, side_by_side(d));
   int64_t parts = parts_of(d, &c, d->dense ? WIDTH(S) : 1);
   if (parts > 1) {
-    d->parts = cuda_scratch(self, (size_t)(rows * parts) * sizeof(typename fold::state));
+    d->parts = cuda_scratch(self, (size_t)(rows * parts) * sizeof(typename reduction::state));
     if (d->parts == NULL) return cuda_no_memory;
   }
   d->all = c.all;
   c.blocks.y = (unsigned)parts;
-  const char *why = launch(self, c.blocks, c.threads, 0, fold_rows<F, S>, *d);
+  const char *why = launch(self, c.blocks, c.threads, 0, reduce_rows<F, S>, *d);
   if (why != NULL || parts == 1) return why;
-  c = crew_of(rows, parts, 1, false);
+  c = launch_shape_of(rows, parts, 1, false);
   d->all = c.all;
-  return launch(self, c.blocks, c.threads, 0, fold_parts<fold>, *d, (int)parts);
+  return launch(self, c.blocks, c.threads, 0, reduce_parts<reduction>, *d, (int)parts);
 }
 
 /* }================================================================== */
@@ -302,22 +302,22 @@ static heed_type computing (heed_type in, heed_type out) {
 
 
 /* Elements are read by their type, or converted one by one to what is computed in. */
-template <template <class> class F> static const char *fold_any (cuda *self, reduction *d) {
+template <template <class> class F> static const char *reduce_any (cuda *self, reduction *d) {
   heed_type type = d->x.type, as = computing(type, d->y[0].type);
-  if (as == computing(type, type)) { FOR_TYPE(type, return fold<F, S>(self, d)) }
-  if (as == HEED_FLOAT64) return fold<F, mixed<double>>(self, d);
-  return fold<F, mixed<float>>(self, d);
+  if (as == computing(type, type)) { FOR_TYPE(type, return run_reduction<F, S>(self, d)) }
+  if (as == HEED_FLOAT64) return run_reduction<F, mixed<double>>(self, d);
+  return run_reduction<F, mixed<float>>(self, d);
 }
 
-template <template <class> class F> static const char *fold_floats (cuda *self, reduction *d) {
+template <template <class> class F> static const char *reduce_floats (cuda *self, reduction *d) {
   heed_type type = d->x.type, as = computing(type, d->y[0].type);
-  if (as == computing(type, type)) { FOR_FLOAT(type, return fold<F, S>(self, d)) }
-  if (as == HEED_FLOAT64) return fold<F, mixed<double>>(self, d);
-  return fold<F, mixed<float>>(self, d);
+  if (as == computing(type, type)) { FOR_FLOAT(type, return run_reduction<F, S>(self, d)) }
+  if (as == HEED_FLOAT64) return run_reduction<F, mixed<double>>(self, d);
+  return run_reduction<F, mixed<float>>(self, d);
 }
 
-template <template <class> class F> static const char *fold_own (cuda *self, reduction *d) {
-  FOR_TYPE(d->x.type, return fold<F, S>(self, d))
+template <template <class> class F> static const char *reduce_own (cuda *self, reduction *d) {
+  FOR_TYPE(d->x.type, return run_reduction<F, S>(self, d))
   return NULL;
 }
 
@@ -326,8 +326,8 @@ static const char *moments (cuda *self, reduction *d, int64_t results) {
   d->averages = true;
   d->mean = (double *)cuda_scratch(self, (size_t)results * sizeof *d->mean);
   if (d->mean == NULL) return cuda_no_memory;
-  const char *why = fold_floats<sums>(self, d);
-  return why != NULL ? why : fold_floats<squares>(self, d);
+  const char *why = reduce_floats<sums>(self, d);
+  return why != NULL ? why : reduce_floats<squares>(self, d);
 }
 
 
@@ -340,12 +340,12 @@ const char *cuda_reduce (cuda *self, const work *w) {
   d.low = w->op == REDUCE_MIN || w->op == REDUCE_ARGMIN;
   d.zero = w->op == REDUCE_ALL;
   switch (w->op) {
-    case REDUCE_SUM: return fold_any<sums>(self, &d);
-    case REDUCE_PROD: return fold_any<products>(self, &d);
-    case REDUCE_ANY: case REDUCE_ALL: return fold_own<truths>(self, &d);
+    case REDUCE_SUM: return reduce_any<sums>(self, &d);
+    case REDUCE_PROD: return reduce_any<products>(self, &d);
+    case REDUCE_ANY: case REDUCE_ALL: return reduce_own<bools>(self, &d);
     case REDUCE_MOMENTS: return moments(self, &d, layout_numel(&w->out[0].at));
-    case REDUCE_LOGSUMEXP: return fold_floats<log_powers>(self, &d);
-    default: return fold_own<extremes>(self, &d);
+    case REDUCE_LOGSUMEXP: return reduce_floats<log_exponentials>(self, &d);
+    default: return reduce_own<extremes>(self, &d);
   }
 }
 

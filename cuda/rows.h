@@ -1,9 +1,9 @@
 /*
-** rows.h - rows that teams of threads work on: what reductions, softmax, norms and losses share.
+** rows.h - rows that thread_groups of threads work on: what reductions, softmax, norms and losses share.
 **
-** A team is some lanes of a warp, a block, or the threads of a block that stand one above the
-** other: then 32 rows lie side by side in memory. All threads of a block come to every meeting
-** of a team; one that has no row brings nothing to it.
+** A thread_group is some lanes of a warp, a block, or the threads of a block that stand one above the
+** other: then 32 rows lie side by side in memory. All threads of a block come to every shared_buffer
+** of a thread_group; one that has no row brings nothing to it.
 */
 
 #ifndef cuda_rows_h
@@ -20,29 +20,29 @@
 
 #define COLUMN_WARPS 16            /* most of them, for rows side by side */
 
-typedef enum team_kind { TEAM_LANES, TEAM_BLOCK, TEAM_COLUMN } team_kind;
+typedef enum thread_group_kind { GROUP_LANES, GROUP_BLOCK, GROUP_COLUMN } thread_group_kind;
 
-typedef struct teams {             /* goes to a kernel by value */
-  team_kind kind;
+typedef struct thread_groups {             /* goes to a kernel by value */
+  thread_group_kind kind;
   int size;                        /* threads of one */
   int64_t rows;
-} teams;
+} thread_groups;
 
-typedef struct team {
-  team_kind kind;
+typedef struct thread_group {
+  thread_group_kind kind;
   int me, size;
   int64_t row;
   bool here;                       /* there is such a row */
-} team;
+} thread_group;
 
-INLINE team team_of (const teams &all) {
-  team t;
+INLINE thread_group thread_group_of (const thread_groups &all) {
+  thread_group t;
   int lane = (int)threadIdx.x & (all.size - 1);
   t.kind = all.kind;
   t.size = all.size;
-  t.me = all.kind == TEAM_COLUMN ? warp_of() : all.kind == TEAM_LANES ? lane : (int)threadIdx.x;
-  t.row = all.kind == TEAM_COLUMN ? (int64_t)blockIdx.x * 32 + lane_of()
-        : all.kind == TEAM_LANES ? first_index() / all.size : (int64_t)blockIdx.x;
+  t.me = all.kind == GROUP_COLUMN ? warp_of() : all.kind == GROUP_LANES ? lane : (int)threadIdx.x;
+  t.row = all.kind == GROUP_COLUMN ? (int64_t)blockIdx.x * 32 + lane_of()
+        : all.kind == GROUP_LANES ? first_index() / all.size : (int64_t)blockIdx.x;
   t.here = t.row < all.rows;
   return t;
 }
@@ -61,17 +61,17 @@ struct plus_both {
   __device__ pair operator() (pair x, pair y) const { return pair{x.a + y.a, x.b + y.b}; }
 };
 
-/* Shared memory in which teams meet. */
-template <class X> struct meeting { X of[COLUMN_WARPS * 32]; };
+/* Shared memory in which thread_groups meet. */
+template <class X> struct shared_buffer { X of[COLUMN_WARPS * 32]; };
 
-/* What f makes of all the team's x, the same in all its threads: f must not mind their order. */
-template <class F, class X> INLINE X together (const team &t, const F &f, X x, meeting<X> &room) {
-  int column = t.kind == TEAM_COLUMN, warps = (int)(blockDim.x >> 5);
+/* What f makes of all the thread_group's x, the same in all its threads: f must not mind their order. */
+template <class F, class X> INLINE X together (const thread_group &t, const F &f, X x, shared_buffer<X> &room) {
+  int column = t.kind == GROUP_COLUMN, warps = (int)(blockDim.x >> 5);
   if (!column)
-    for (int by = t.kind == TEAM_LANES ? t.size / 2 : 16; by > 0; by >>= 1)
+    for (int by = t.kind == GROUP_LANES ? t.size / 2 : 16; by > 0; by >>= 1)
       x = f(x, from_lane(x, by));
-  if (t.kind == TEAM_LANES || warps == 1) return x;
-  __syncthreads();                 /* the room may still be read from the meeting before */
+  if (t.kind == GROUP_LANES || warps == 1) return x;
+  __syncthreads();                 /* the room may still be read from the shared_buffer before */
   if (column || lane_of() == 0) room.of[column ? threadIdx.x : warp_of()] = x;
   __syncthreads();
   x = room.of[column ? lane_of() : 0];
@@ -81,18 +81,18 @@ template <class F, class X> INLINE X together (const team &t, const F &f, X x, m
 
 
 /* Host: how rows of n elements are shared out, when a thread reads 'wide' of them at once. */
-typedef struct crew {
-  teams all;
+typedef struct launch_shape {
+  thread_groups all;
   dim3 blocks, threads;
-} crew;
+} launch_shape;
 
-static inline crew crew_of (int64_t rows, int64_t n, int wide, bool columns) {
+static inline launch_shape launch_shape_of (int64_t rows, int64_t n, int wide, bool columns) {
   int64_t steps = (n + wide - 1) / wide;
   int size = 1, threads = 128;
-  crew c;
+  launch_shape c;
   if (columns) {
     while (size < COLUMN_WARPS && size * 4 < steps) size *= 2;
-    c.all = teams{TEAM_COLUMN, size, rows};
+    c.all = thread_groups{GROUP_COLUMN, size, rows};
     c.blocks = dim3((unsigned)((rows + 31) / 32));
     c.threads = dim3((unsigned)size * 32);
     return c;
@@ -101,7 +101,7 @@ static inline crew crew_of (int64_t rows, int64_t n, int wide, bool columns) {
   if (steps > 256)
     for (size = threads; size < 512 && size * 4 < steps;) size *= 2;
   threads = size > threads ? size : threads;
-  c.all = teams{steps > 256 ? TEAM_BLOCK : TEAM_LANES, size, rows};
+  c.all = thread_groups{steps > 256 ? GROUP_BLOCK : GROUP_LANES, size, rows};
   c.blocks = dim3((unsigned)((rows * size + threads - 1) / threads));
   c.threads = dim3((unsigned)threads);
   return c;
@@ -203,20 +203,20 @@ typedef struct operand {
 
 HOST_TOO bool have (const operand &o) { return o.lead.rank >= 0; }
 
-template <class S> struct line_maker {
+template <class S> struct line_factory {
   static __device__ __forceinline__ line<S> of (const operand &o, int64_t from) {
     return line<S>{(S *)o.data + from, o.stride};
   }
 };
-template <class T> struct line_maker<mixed<T>> {
+template <class T> struct line_factory<mixed<T>> {
   static __device__ __forceinline__ line<mixed<T>> of (const operand &o, int64_t from) {
     return line<mixed<T>>{o.data, o.type, from, o.stride};
   }
 };
 
-/* The team's row of an operand; teams without one have row 0. */
-template <class S> INLINE line<S> line_of (const operand &o, const team &t) {
-  return line_maker<S>::of(o, t.here ? place(o.lead, t.row) : 0);
+/* The thread_group's row of an operand; thread_groups without one have row 0. */
+template <class S> INLINE line<S> line_of (const operand &o, const thread_group &t) {
+  return line_factory<S>::of(o, t.here ? element_offset(o.lead, t.row) : 0);
 }
 
 /* An element for each row: its operand has one axis. */
@@ -229,16 +229,16 @@ template <class T> INLINE void put_of_row (const operand &o, int64_t row, T x) {
 
 /* The only row of an operand with one axis. */
 template <class S> INLINE line<S> single_line (const operand &o) {
-  return line_maker<S>::of(o, 0);
+  return line_factory<S>::of(o, 0);
 }
 
 
 /*
-** f(s) for spans of the team's row of n elements: dense ones of WIDE where all operands are dense
-** and aligned so, else four that are a team apart, and the rest one by one.
+** f(s) for spans of the thread_group's row of n elements: dense ones of WIDE where all operands are dense
+** and aligned so, else four that are a thread_group apart, and the rest one by one.
 */
 template <int WIDE, class F>
-INLINE void walk_from (const team &t, int64_t from, int64_t n, bool dense, F f) {
+INLINE void iterate_from (const thread_group &t, int64_t from, int64_t n, bool dense, F f) {
   int64_t i = from;
   if (!t.here) return;
   if (WIDE > 1 && dense) {
@@ -253,8 +253,8 @@ INLINE void walk_from (const team &t, int64_t from, int64_t n, bool dense, F f) 
   for (; i < n; i += t.size) f(span<1, false>{i, 1});
 }
 
-template <int WIDE, class F> INLINE void walk (const team &t, int64_t n, bool dense, F f) {
-  walk_from<WIDE>(t, 0, n, dense, f);
+template <int WIDE, class F> INLINE void iterate (const thread_group &t, int64_t n, bool dense, F f) {
+  iterate_from<WIDE>(t, 0, n, dense, f);
 }
 
 
@@ -280,8 +280,8 @@ template <class T> struct counted { typedef double type; };
 template <> struct counted<int64_t> { typedef int64_t type; };
 #define COUNTED(T) typename counted<T>::type
 
-INLINE float power_of_e (float x) { return expf(x); }
-INLINE double power_of_e (double x) { return exp(x); }
+INLINE float exponential (float x) { return expf(x); }
+INLINE double exponential (double x) { return exp(x); }
 
 /* Infinite tops count as 0, so that what is equal to them does not become NaN. */
 template <class T> INLINE T finite_top (T top) { return isinf(top) ? (T)0 : top; }
@@ -289,9 +289,9 @@ template <class T> INLINE T finite_top (T top) { return isinf(top) ? (T)0 : top;
 /* Sum of e^(x - top), where top is the largest of the x so far: no NaN, but -inf at first. */
 template <class T> struct powers { T top; double sum; };
 
-template <class T> INLINE powers<T> no_powers (void) { return powers<T>{(T)-INFINITY, 0}; }
+template <class T> INLINE powers<T> no_exponentials (void) { return powers<T>{(T)-INFINITY, 0}; }
 
-template <class T, int N> INLINE void take_powers (powers<T> &p, const pack<T, N> &x) {
+template <class T, int N> INLINE void take_exponentials (powers<T> &p, const pack<T, N> &x) {
   T top = p.top;
   EACH(k, N) top = x.of[k] > top ? x.of[k] : top;
   if (top > p.top) {               /* exact, however often a row rises */
@@ -299,7 +299,7 @@ template <class T, int N> INLINE void take_powers (powers<T> &p, const pack<T, N
     p.top = top;
   }
   pack<T, N> e;
-  EACH(k, N) e.of[k] = power_of_e(x.of[k] - finite_top(top));
+  EACH(k, N) e.of[k] = exponential(x.of[k] - finite_top(top));
   p.sum += pack_sum(e);
 }
 
@@ -307,7 +307,7 @@ template <class T> INLINE powers<T> from_lane (powers<T> p, int by) {
   return powers<T>{from_lane(p.top, by), from_lane(p.sum, by)};
 }
 
-struct join_powers {
+struct join_exponentials {
   template <class T> __device__ powers<T> operator() (powers<T> a, powers<T> b) const {
     double fall = exp(-fabs((double)a.top - b.top));
     if (a.top == b.top) return powers<T>{a.top, a.sum + b.sum};

@@ -21,7 +21,7 @@ int runtime_last (void) { return cudaGetLastError(); }
 const char *runtime_text (int code) { return cudaGetErrorString((cudaError_t)code); }
 
 
-int runtime_card_read (int index, runtime_card *card) {
+int runtime_device_read (int index, runtime_device *card) {
   cudaDeviceProp p;
   cudaError_t code = cudaGetDeviceProperties(&p, index);
   if (code != cudaSuccess) return code;

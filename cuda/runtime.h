@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #ifndef __CUDACC__
-#include "cuda/emulate.h"
+#include "spec/emulated/emulate.h"
 #endif
 
 /* CUDA's own names for what a handle points to. */
@@ -21,23 +21,23 @@ typedef struct CUstream_st *cuda_stream;
 typedef struct CUevent_st *cuda_event;
 typedef struct CUgraphExec_st *cuda_graph;
 
-#define RUNTIME_NO_MEMORY 2        /* codes that are told apart, by CUDA's numbers */
+#define RUNTIME_NO_MEMORY 2        /* codes that are describe apart, by CUDA's numbers */
 #define RUNTIME_OLD_DRIVER 35
 #define RUNTIME_NO_DEVICE 100
 #define RUNTIME_NOT_READY 600
 
-typedef struct runtime_card {
+typedef struct runtime_device {
   char name[256];
   size_t memory;                   /* bytes */
   int major, minor;                /* compute capability */
   int processors;                  /* multiprocessors */
   int block_shared;                /* bytes of shared memory that a block may ask for */
-} runtime_card;
+} runtime_device;
 
 int runtime_version (int *driver);              /* 13000 for 13.0; 0: there is no driver */
 int runtime_needs (void);                       /* the version that this object was built for */
 int runtime_count (int *n);
-int runtime_card_read (int index, runtime_card *card);
+int runtime_device_read (int index, runtime_device *card);
 int runtime_get (int *index);                   /* the device of this thread */
 int runtime_set (int index);
 int runtime_last (void);                        /* the last failure, which is forgotten */

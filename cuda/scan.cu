@@ -1,8 +1,8 @@
 /*
 ** scan.cu - running sums along rows.
 **
-** A team goes along its row chunk by chunk: each thread adds up some elements that lie side by
-** side, the team adds up what its threads have, and what came before is carried on. Where rows
+** A thread_group goes along its row chunk by chunk: each thread adds up some elements that lie side by
+** side, the thread_group adds up what its threads have, and what came before is carried on. Where rows
 ** are few and long they are cut: first the parts are summed, then the sums of parts are scanned
 ** by this same file, and then each part begins with what the parts before it have.
 */
@@ -15,19 +15,19 @@
 
 
 typedef struct scan_work {
-  teams all;
+  thread_groups all;
   int64_t n;                       /* elements of a row … */
   int64_t segment;                 /* … and of a part of it */
-  bool dense;                      /* see walk */
+  bool dense;                      /* see iterate */
   bool exclusive;                  /* each result is what stands before it */
   operand x, y;
   void *parts;                     /* (rows, parts) sums, or NULL */
 } scan_work;
 
 
-/* What the threads of the team before this one have; *all becomes the sum of all of them. */
-template <class A> INLINE A before (const team &t, A mine, A *all, meeting<A> &room) {
-  int width = t.kind == TEAM_LANES ? t.size : 32, warps = (int)(blockDim.x >> 5);
+/* What the threads of the thread_group before this one have; *all becomes the sum of all of them. */
+template <class A> INLINE A before (const thread_group &t, A mine, A *all, shared_buffer<A> &room) {
+  int width = t.kind == GROUP_LANES ? t.size : 32, warps = (int)(blockDim.x >> 5);
   int lane = lane_of() & (width - 1);
   A sum = mine;
   for (int by = 1; by < width; by *= 2) {
@@ -37,7 +37,7 @@ template <class A> INLINE A before (const team &t, A mine, A *all, meeting<A> &r
   A last = __shfl_sync(FULL, sum, width - 1, width), first = __shfl_up_sync(FULL, sum, 1, width);
   if (lane == 0) first = 0;
   *all = last;
-  if (t.kind == TEAM_LANES || warps == 1) return first;
+  if (t.kind == GROUP_LANES || warps == 1) return first;
   __syncthreads();
   if (lane == 0) room.of[warp_of()] = last;
   __syncthreads();
@@ -53,8 +53,8 @@ template <class A> INLINE A before (const team &t, A mine, A *all, meeting<A> &r
 
 /* A pack at a time for each thread; those past the end bring nothing. */
 template <int N, bool DENSE, class S, class A>
-INLINE void scan_line (const scan_work &w, const team &t, const line<S> &x, const line<S> &y,
-                       int64_t from, int64_t to, A carry, meeting<A> &room) {
+INLINE void scan_line (const scan_work &w, const thread_group &t, const line<S> &x, const line<S> &y,
+                       int64_t from, int64_t to, A carry, shared_buffer<A> &room) {
   for (int64_t base = from; base < to; base += (int64_t)t.size * N) {
     int64_t i = base + (int64_t)t.me * N;
     bool some = t.here && i + N <= to;
@@ -76,8 +76,8 @@ INLINE void scan_line (const scan_work &w, const team &t, const line<S> &x, cons
 template <class S>
 KERNEL __launch_bounds__(MOST_THREADS, 2) scan_rows (const __grid_constant__ scan_work w) {
   typedef COUNTED(COMPUTED(S)) A;
-  __shared__ meeting<A> room;
-  const team t = team_of(w.all);
+  __shared__ shared_buffer<A> room;
+  const thread_group t = thread_group_of(w.all);
   const line<S> x = line_of<S>(w.x, t), y = line_of<S>(w.y, t);
   int64_t from = blockIdx.y * w.segment, to = min(from + w.segment, w.n);
   A carry = 0;
@@ -91,12 +91,12 @@ KERNEL __launch_bounds__(MOST_THREADS, 2) scan_rows (const __grid_constant__ sca
 template <class S>
 KERNEL __launch_bounds__(MOST_THREADS, 2) sum_parts (const __grid_constant__ scan_work w) {
   typedef COUNTED(COMPUTED(S)) A;
-  __shared__ meeting<A> room;
-  const team t = team_of(w.all);
+  __shared__ shared_buffer<A> room;
+  const thread_group t = thread_group_of(w.all);
   const line<S> x = line_of<S>(w.x, t);
   int64_t from = blockIdx.y * w.segment, to = min(from + w.segment, w.n);
   A sum = 0;
-  walk_from<WIDTH(S)>(t, from, to, w.dense, [&] (auto s) { sum += pack_sum(x.read(s)); });
+  iterate_from<WIDTH(S)>(t, from, to, w.dense, [&] (auto s) { sum += pack_sum(x.read(s)); });
   sum = together(t, plus(), sum, room);
   if (t.here && t.me == 0) ((A *)w.parts)[t.row * gridDim.y + blockIdx.y] = sum;
 }
@@ -121,15 +121,15 @@ template <class A> static const char *scan_parts (cuda *self, void *parts, int64
   w.n = w.segment = n;
   w.exclusive = true;
   w.x = w.y = operand_of(&v);
-  crew c = crew_of(rows, n, 1, false);
+  launch_shape c = launch_shape_of(rows, n, 1, false);
   w.all = c.all;
   return launch(self, c.blocks, c.threads, 0, scan_rows<A>, w);
 }
 
 
 /* Rows that lie side by side are gone down by one thread each. */
-static crew crew_of_scan (int64_t rows, int64_t n, int wide, bool columns) {
-  return columns ? crew_of(rows, 1, 1, false) : crew_of(rows, n, wide, false);
+static launch_shape launch_shape_of_scan (int64_t rows, int64_t n, int wide, bool columns) {
+  return columns ? launch_shape_of(rows, 1, 1, false) : launch_shape_of(rows, n, wide, false);
 }
 
 
@@ -139,7 +139,7 @@ template <class S> static const char *scan (cuda *self, scan_work *w, int64_t ro
   w->dense = WIDTH(S) > 1 && w->n % WIDTH(S) == 0 && operand_dense(&w->x, bytes) &&
              operand_dense(&w->y, bytes);
   int wide = w->dense ? WIDTH(S) : 1;
-  crew c = crew_of_scan(rows, w->n, wide, operand_columns(&w->x));
+  launch_shape c = launch_shape_of_scan(rows, w->n, wide, operand_columns(&w->x));
   int64_t threads = (int64_t)c.blocks.x * c.threads.x, parts = ENOUGH / threads;
   int64_t most = w->n / ((int64_t)c.all.size * wide * 8);
   parts = parts < most ? parts : most;

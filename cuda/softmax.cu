@@ -1,5 +1,5 @@
 /*
-** softmax.cu - softmax of rows, its logarithm, and the ways back: a team of threads for each row.
+** softmax.cu - softmax of rows, its logarithm, and the ways back: a thread_group of threads for each row.
 **
 ** A row is read twice, the second time from a cache: first for what its elements have in common,
 ** then for the results. On the way there largest element and sum are found at once.
@@ -11,9 +11,9 @@
 
 
 typedef struct softmax_work {
-  teams all;
+  thread_groups all;
   int64_t n;
-  bool dense;                      /* see walk */
+  bool dense;                      /* see iterate */
   operand x[2], y;
 } softmax_work;
 
@@ -22,24 +22,24 @@ typedef struct softmax_work {
 template <class T> struct shared_part { T top, rest; };
 
 template <int KIND, class S>
-INLINE shared_part<COMPUTED(S)> forward (const softmax_work &w, const team &t, const line<S> &x) {
+INLINE shared_part<COMPUTED(S)> forward (const softmax_work &w, const thread_group &t, const line<S> &x) {
   typedef COMPUTED(S) T;
-  __shared__ meeting<powers<T>> room;
-  powers<T> p = no_powers<T>();
-  walk<WIDTH(S)>(t, w.n, w.dense, [&] (auto s) { take_powers(p, x.read(s)); });
-  p = together(t, join_powers(), p, room);
+  __shared__ shared_buffer<powers<T>> room;
+  powers<T> p = no_exponentials<T>();
+  iterate<WIDTH(S)>(t, w.n, w.dense, [&] (auto s) { take_exponentials(p, x.read(s)); });
+  p = together(t, join_exponentials(), p, room);
   double sum = isinf(p.top) ? (double)NAN : p.sum;         /* infinite - infinite, as they say */
   return shared_part<T>{p.top, (T)(KIND == SOFTMAX ? 1 / sum : log(sum))};
 }
 
 
 template <int KIND, class S>
-INLINE shared_part<COMPUTED(S)> back (const softmax_work &w, const team &t, const line<S> &g,
+INLINE shared_part<COMPUTED(S)> back (const softmax_work &w, const thread_group &t, const line<S> &g,
                                       const line<S> &y) {
   typedef COMPUTED(S) T;
-  __shared__ meeting<double> room;
+  __shared__ shared_buffer<double> room;
   double sum = 0;
-  walk<WIDTH(S)>(t, w.n, w.dense, [&] (auto s) {
+  iterate<WIDTH(S)>(t, w.n, w.dense, [&] (auto s) {
     auto x = g.read(s);
     if (KIND == SOFTMAX_BACK) {
       auto of_y = y.read(s);
@@ -54,10 +54,10 @@ INLINE shared_part<COMPUTED(S)> back (const softmax_work &w, const team &t, cons
 /* Of x, or of g and y. */
 template <int KIND, class T> INLINE T result (T a, T b, shared_part<T> c) {
   switch (KIND) {
-    case SOFTMAX: return power_of_e(a - c.top) * c.rest;
+    case SOFTMAX: return exponential(a - c.top) * c.rest;
     case SOFTMAX_LOG: return (a - c.top) - c.rest;
     case SOFTMAX_BACK: return b * (a - c.rest);
-    default: return a - power_of_e(b) * c.rest;
+    default: return a - exponential(b) * c.rest;
   }
 }
 
@@ -66,13 +66,13 @@ template <int KIND, class S>
 KERNEL __launch_bounds__(MOST_THREADS, 1) softmax_rows (const __grid_constant__ softmax_work w) {
   typedef COMPUTED(S) T;
   const bool there = KIND == SOFTMAX || KIND == SOFTMAX_LOG;
-  const team t = team_of(w.all);
+  const thread_group t = thread_group_of(w.all);
   const line<S> a = line_of<S>(w.x[0], t), b = line_of<S>(w.x[there ? 0 : 1], t);
   const line<S> y = line_of<S>(w.y, t);
   shared_part<T> c;
   if constexpr (there) c = forward<KIND, S>(w, t, a);
   else c = back<KIND, S>(w, t, a, b);
-  walk<WIDTH(S)>(t, w.n, w.dense, [&] (auto s) {
+  iterate<WIDTH(S)>(t, w.n, w.dense, [&] (auto s) {
     auto of_a = a.read(s), of_b = there ? of_a : b.read(s);
     EACH(k, s.count)
       of_a.of[k] = result<KIND, T>(of_a.of[k], of_b.of[k], c);
@@ -86,7 +86,7 @@ template <class S> static const char *softmax (cuda *self, int kind, softmax_wor
   const int bytes = WIDTH(S) * scalar_sizes[w->y.type];
   w->dense = WIDTH(S) > 1 && operand_dense(&w->y, bytes) && operand_dense(&w->x[0], bytes) &&
              operand_dense(&w->x[1], bytes);
-  crew c = crew_of(rows, w->n, w->dense ? WIDTH(S) : 1, operand_columns(&w->x[0]));
+  launch_shape c = launch_shape_of(rows, w->n, w->dense ? WIDTH(S) : 1, operand_columns(&w->x[0]));
   w->all = c.all;
   switch (kind) {
     case SOFTMAX: return launch(self, c.blocks, c.threads, 0, softmax_rows<SOFTMAX, S>, *w);

@@ -63,7 +63,7 @@ template <class U> struct source {
 template <class U> INLINE U key_at (const source<U> &s, int64_t row, int64_t n, int64_t i) {
   U key;
   if (s.keys != NULL) return s.keys[row * n + i];
-  read_key(s.x, s.type, place(s.at, row * n + i), &key);
+  read_key(s.x, s.type, element_offset(s.at, row * n + i), &key);
   return key ^ s.flip;
 }
 
@@ -98,8 +98,8 @@ INLINE void copy_element (int bytes, void *to, int64_t to_at, const void *from, 
 template <class U>
 INLINE void put_element (const result<U> &y, int64_t i, const source<U> &s, int64_t row,
                          int64_t column) {
-  copy_element(y.bytes, y.values, place(y.values_at, i), s.x, place(s.at, row * s.n + column));
-  y.positions[place(y.positions_at, i)] = column + 1;
+  copy_element(y.bytes, y.values, element_offset(y.values_at, i), s.x, element_offset(s.at, row * s.n + column));
+  y.positions[element_offset(y.positions_at, i)] = column + 1;
 }
 
 /* }================================================================== */

@@ -124,7 +124,7 @@ template <class T> INLINE void load_part (part<T> &p, T *from) {
   }
 }
 
-template <class T> INLINE void store_part_turned (T *to, const part<T> &p) {
+template <class T> INLINE void store_part_transposed (T *to, const part<T> &p) {
   EACH(T, j) {
     few<T> line;
     EACH(T, i) line.at[i] = p.at[i][j];

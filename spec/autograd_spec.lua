@@ -29,7 +29,7 @@ describe("backward", function()
     assert.error_matches(function() (x * x):backward(1) end, "backward: a tensor expected, got 1")
   end)
 
-  it("frees the graph it walked, unless told to retain it", function()
+  it("frees the graph it walked, unless describe to retain it", function()
     collectgarbage()
     collectgarbage()
     local x = leaf{2}

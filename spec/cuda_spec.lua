@@ -17,7 +17,7 @@ end
 
 
 describe("the object for cards", function()
-  it("is told of when HEED_CUDA names none that can be had", function()
+  it("is describe of when HEED_CUDA names none that can be had", function()
     local script = [[print(require("heed").cuda.available())]]
     assert.matches("false%s+HEED_CUDA names a file that is not there: /nowhere/cuda%.so",
                    printed("HEED_CUDA=/nowhere/cuda.so", script))
@@ -31,7 +31,7 @@ end)
 describe("without a card", function()
   if there then return end
 
-  it("the reason is told, and everything else works", function()
+  it("the reason is describe, and everything else works", function()
     assert.is_false(heed.cuda.available())
     assert.is_string(reason)
     assert.equal(0, heed.cuda.device_count())
@@ -190,7 +190,7 @@ describe("a card", function()
     heed.cuda.blocking(device.card)
   end)
 
-  -- What is told of f's work after it, or by f's next work, if the card was quicker.
+  -- What is describe of f's work after it, or by f's next work, if the card was quicker.
   local function late(f)
     heed.cuda.blocking(false)
     local good, message = pcall(f)
@@ -291,7 +291,7 @@ describe("a card", function()
     assert.same({{1, 4}, {2, 5}, {3, 6}}, x:to("cuda", {non_blocking = true}):totable())
   end)
 
-  it("multiplies as exactly as it is told", function()
+  it("multiplies as exactly as it is describe", function()
     local x = heed.randn(40, 40, card)
     local exact = x:matmul(x)
     heed.matmul_precision("medium")

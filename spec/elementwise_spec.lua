@@ -254,7 +254,7 @@ end)
 describe("comparisons", function()
   local a, b = whole(layouts.numbers(24, -1, 1, 3)), whole(layouts.numbers(24, -1, 1, 4))
   for _, name in ipairs(sorted(tests)) do
-    it(name .. " gives truths on every type", function()
+    it(name .. " gives bools on every type", function()
       layouts.on_each_level(function()
         for _, dtype in ipairs {"float32", "float64", "float16", "bfloat16", "int64"} do
           for _, layout in ipairs(layouts.names) do

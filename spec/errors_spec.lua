@@ -66,7 +66,7 @@ local cases = {
   {nn.MultiHeadAttention(4, 2), {heed.ones(1, 2, 4, "int64")}, "a float type.*int64; x:to"},
   {heed.linear, {x, x:to("float64")}, "float32 of 'input' and float64 of 'weight' differ; x:to"},
   {heed.matmul, {x, heed.ones(4, 2, "int64")}, "'other': a float type.*x:to%(\"float32\"%)"},
-  {heed.matmul, {mask, mask:t()}, "truths"},
+  {heed.matmul, {mask, mask:t()}, "bools"},
   {heed.layer_norm, {ids, {3}}, "a float type.*int64; x:to"},
   {heed.cross_entropy, {x, heed.ones(3)}, "probabilities.*labels are of type int64"},
   -- texts end where they end
@@ -229,7 +229,7 @@ local named = {
 
 
 describe("a wrong call", function()
-  it("is told by the name that was called", function()
+  it("is describe by the name that was called", function()
     for _, case in ipairs(named) do
       local _, message = pcall(case[1], table.unpack(case[2]))
       assert.equal(case[3], message:gsub("^[^ ]*: ", ""):sub(1, #case[3]))

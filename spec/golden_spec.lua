@@ -194,9 +194,9 @@ describe("reductions of awkward inputs", function()
 end)
 
 
-describe("bytes, truths and nothing", function()
+describe("bytes, bools and nothing", function()
   local bytes = heed.tensor({{200, 100}, {100, 7}}, {dtype = "uint8"})
-  local truths = heed.tensor{{true, true}, {true, false}}
+  local bools = heed.tensor{{true, true}, {true, false}}
 
   it("are summed as int64 by einsum, but multiplied as they are", function()
     local function shown(...)
@@ -204,7 +204,7 @@ describe("bytes, truths and nothing", function()
       return y.dtype .. " " .. table.concat(y:reshape(-1):totable(), " ")
     end
     assert.equal("int64 300 107", shown("ij->j", bytes))
-    assert.equal("int64 2 1", shown("ij->j", truths))
+    assert.equal("int64 2 1", shown("ij->j", bools))
     assert.equal("int64 207", shown("ii->", bytes))
     assert.equal("int64 122100 43549", shown("ij,kl->j", bytes, bytes))
     assert.equal("uint8 80 220 220 65", shown("ij,jk->ik", bytes, bytes))
@@ -214,10 +214,10 @@ describe("bytes, truths and nothing", function()
 
   it("are filled with what is made a truth", function()
     for value, wanted in pairs{[7] = true, [1.5] = true, [0] = false} do
-      local y = truths:masked_fill(truths, value)
+      local y = bools:masked_fill(bools, value)
       assert.same({{wanted, wanted}, {wanted, false}}, y:totable())
     end
-    assert.same({{true, false}}, heed.zeros(1, 2, "bool"):masked_fill_(truths[{{1, 1}, {1, 2}}]
+    assert.same({{true, false}}, heed.zeros(1, 2, "bool"):masked_fill_(bools[{{1, 1}, {1, 2}}]
                 :logical_and(heed.tensor{true, false}), 2):totable())
   end)
 

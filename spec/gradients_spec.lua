@@ -227,7 +227,7 @@ describe("the walk", function()
     assert.is_true(heed.graph_nodes() < 100)
   end)
 
-  it("frees the graph it walked, unless told to keep it", function()
+  it("frees the graph it walked, unless describe to keep it", function()
     local x = heed.tensor({2.0}, {requires_grad = true})
     local y = (x * x):sum()
     y:backward(nil, {retain_graph = true})
@@ -365,7 +365,7 @@ end)
 
 
 describe("a bound", function()
-  it("takes the gradient of what touches it, a tensor half of it", function()
+  it("takes the gradient of what gradients it, a tensor half of it", function()
     local x = heed.tensor{0.0, 1.0, 2.0}:requires_grad_()
     x:clamp(0, 2):sum():backward()
     assert.same({0, 1, 0}, x.grad:totable())

@@ -160,7 +160,7 @@ describe("a tensor as index", function()
     assert.error_matches(function() return x[heed.tensor{0}] end, "0")
     assert.error_matches(function() return x[heed.tensor{-4}] end, "%-4")
     assert.error_matches(function() return x[heed.tensor{true, false}] end,
-                         "truths of shape %(2%).*%(3, 4%)")
+                         "bools of shape %(2%).*%(3, 4%)")
     assert.error_matches(function()
       return x[{heed.tensor{1, 2, 3}, heed.tensor{1, 2}}]
     end, "broadcast")
@@ -181,9 +181,9 @@ describe("an assignment", function()
     y[2] = {1, 2, 3, 4}
     y[3] = heed.tensor{4.0, 3.0, 2.0, 1.0}
     assert.same({{5, 5, 5, 5}, {1, 2, 3, 4}, {4, 3, 2, 1}}, values(y))
-    local truths = heed.zeros(2, {dtype = "bool"})
-    truths[1] = true
-    assert.same({true, false}, values(truths))
+    local bools = heed.zeros(2, {dtype = "bool"})
+    bools[1] = true
+    assert.same({true, false}, values(bools))
     local whole = heed.zeros(2, {dtype = "int64"})
     whole[-1] = math.maxinteger
     assert.same({0, math.maxinteger}, values(whole))

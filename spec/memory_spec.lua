@@ -157,7 +157,7 @@ describe("a limit", function()
     os.remove(path)
   end)
 
-  it("is told with what is live, cached and was most", function()
+  it("is describe with what is live, cached and was most", function()
     local now = heed.memory()
     for _, key in ipairs {"live", "cached", "peak", "limit"} do
       assert.equal("integer", math.type(now[key]), key)

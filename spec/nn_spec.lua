@@ -273,7 +273,7 @@ end)
 
 
 describe("a norm", function()
-  it("has no parameters if told so", function()
+  it("has no parameters if describe so", function()
     local x = heed.randn(2, 4)
     for _, name in ipairs {"LayerNorm", "RMSNorm"} do
       local norm = nn[name](4, {elementwise_affine = false})

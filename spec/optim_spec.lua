@@ -27,7 +27,7 @@ local function descend(x, opt, case)
 end
 
 
-local MAKERS = {
+local FACTORIES = {
   ["SGD lr 0.1"] = {"SGD", {lr = 0.1}},
   ["SGD lr 0.1 momentum 0.9"] = {"SGD", {lr = 0.1, momentum = 0.9}},
   ["SGD lr 0.1 momentum 0.9 nesterov weight_decay 0.01"] =
@@ -44,11 +44,11 @@ local MAKERS = {
 
 describe("an optimiser", function()
   for _, case in ipairs(golden.read("optimisers")) do
-    local maker = MAKERS[case.name]
-    if maker then
+    local factory = FACTORIES[case.name]
+    if factory then
       it("follows PyTorch's path: " .. case.name, function()
         local x, path = nn.Parameter(golden.tensor(case.start)), {}
-        local opt = optim[maker[1]]({x}, maker[2])
+        local opt = optim[factory[1]]({x}, factory[2])
         for i = 1, case.path.shape[1] do
           descend(x, opt, case)
           path[i] = x:detach():clone()
@@ -263,7 +263,7 @@ describe("clip_grad_norm", function()
     assert.matches("clip_grad_norm: .* string 'x'", message(optim.clip_grad_norm, {p}, 1, "x"))
   end)
 
-  it("refuses a norm that is not finite, where it is told to", function()
+  it("refuses a norm that is not finite, where it is describe to", function()
     local p = parameter(0.0, 0.0)
     p.grad = heed.tensor{math.huge, 1.0}
     assert.matches("clip_grad_norm: gradients whose norm is finite expected",

@@ -1,4 +1,4 @@
--- Pictures: what stands in the terminal, what is refused, and what gnuplot is told.
+-- Pictures: what stands in the terminal, what is refused, and what gnuplot is describe.
 
 local heed = require "heed"
 local plot = require "heed.plot"
@@ -285,7 +285,7 @@ end)
 describe("gnuplot", function()
   local gnuplot = require "heed.plot.gnuplot"
 
-  it("is told no character that could mean something to it", function()
+  it("is describe no character that could mean something to it", function()
     local text = "'\"`$@!;\\%{}^_~#\n"
     local p = plot.row {
       plot.heat({{1, 2}}, {title = text, rows = {text}, columns = {text, text},

@@ -24,7 +24,7 @@ describe("a printed matrix", function()
     assert.equal("  -9223372036854775808\n[int64 (1, 1) cpu]", text{{math.mininteger}})
   end)
 
-  it("shows truths as words", function()
+  it("shows bools as words", function()
     assert.equal("   true  false\n[bool (1, 2) cpu]", text{{true, false}})
   end)
 
@@ -178,7 +178,7 @@ describe("format", function()
   setup(device.processor)
   teardown(device.back)
 
-  it("writes floats as it is told", function()
+  it("writes floats as it is describe", function()
     assert.equal("0.333  1.000 [float32 (2) cpu]", heed.tensor{1 / 3, 1}:format("%.3f"))
     assert.equal("1e+01 [float32 (1) cpu]", heed.tensor{12.0}:format("%.0e"))
     assert.equal("0.10", heed.tensor(0.1):format("%.2f"))

@@ -18,7 +18,7 @@ local function times(digit, row)
 end
 
 
-local RULES = {
+local FORMULAS = {
   more = function(row) return times(2, row) > times(4, row) end,
   harder = function(row)
     return times(2, row) > times(4, row) or times(5, row) == times(8, row)
@@ -38,11 +38,11 @@ describe("the counting task", function()
     assert.equal(9, many:max():item())
   end)
 
-  it("has 100 sequences of 10 digits unless told otherwise", function()
+  it("has 100 sequences of 10 digits unless describe otherwise", function()
     assert.equal("(100, 10)", tostring(tasks.counting()().shape))
   end)
 
-  for name, rule in pairs(RULES) do
+  for name, rule in pairs(FORMULAS) do
     it("labels by its rule: " .. name, function()
       local x, y = tasks.counting{size = 300, rule = name, seed = 5}()
       local rows, labels = x:totable(), y:totable()

@@ -5,7 +5,7 @@ local device = require "spec.support.device"
 
 
 describe("a tensor is made", function()
-  it("from numbers, truths, tables and tensors", function()
+  it("from numbers, bools, tables and tensors", function()
     assert.equal("int64", heed.tensor{1, 2}.dtype)
     assert.equal("float32", heed.tensor{1, 2.5}.dtype)
     assert.equal("bool", heed.tensor{true, false}.dtype)
@@ -131,7 +131,7 @@ describe("an index", function()
     assert.equal(2.0, #x[{{2, -1}}])
   end)
 
-  it("takes tensors of positions and of truths", function()
+  it("takes tensors of positions and of bools", function()
     assert.same({{9, 10, 11, 12}, {1, 2, 3, 4}}, x[heed.tensor{3, 1}]:totable())
     assert.same({5, 10}, x[{heed.tensor{2, 3}, heed.tensor{1, 2}}]:totable())
     assert.same({11, 12}, x[x:gt(10)]:totable())

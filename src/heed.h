@@ -60,7 +60,7 @@ typedef enum heed_op {
 #undef OP
 #undef COMPOSED
 #undef PLAIN
-  HEED_NOPS,                        /* no rows follow, but what a host may do: see heed_ask */
+  HEED_NOPS,                        /* no rows follow, but what a host may do: see heed_set_caller */
   HEED_read, HEED_item, HEED_totable, HEED_data, HEED_tostring, HEED_tensor, HEED_equal, HEED_index
 } heed_op;
 
@@ -100,7 +100,7 @@ typedef struct heed_parameter {
   char name[24];
   heed_want want;
   bool optional;                    /* may be left out without a default */
-  bool target;                      /* what the in-place twin overwrites */
+  bool target;                      /* what the in-place in_place overwrites */
   heed_value value;                 /* the default, or of kind HEED_NONE */
   const char *words;                /* of an option: "mean|sum|none", up to a space, = or the end */
 } heed_parameter;
@@ -109,7 +109,7 @@ typedef struct heed_signature {
   const char *name;
   int results;                      /* that a caller sees */
   int parameters;
-  bool in_place;                    /* has a twin, name_, that writes into its first argument */
+  bool in_place;                    /* has a in_place, name_, that writes into its first argument */
   bool method;                      /* its first argument is a tensor */
   heed_parameter parameter[HEED_ARGUMENTS];
 } heed_signature;
@@ -205,8 +205,8 @@ HEED_API heed_tensor *heed_lend (heed_context *cx, heed_type type, int rank, con
                                  void *data, void (*release) (void *self, void *data),
                                  void *self);               /* the host's memory, as it is */
 HEED_API heed_tensor *heed_number (heed_context *cx, double value);     /* joins any type */
-HEED_API heed_tensor *heed_whole (heed_context *cx, int64_t value);
-HEED_API heed_tensor *heed_truth (heed_context *cx, bool value);
+HEED_API heed_tensor *heed_integer (heed_context *cx, int64_t value);
+HEED_API heed_tensor *heed_bool (heed_context *cx, bool value);
 
 HEED_API heed_tensor *heed_keep (heed_tensor *t);           /* one more owner */
 HEED_API void heed_drop (heed_tensor *t);                   /* one owner less */
@@ -251,7 +251,7 @@ HEED_API bool heed_apply_in_place (heed_context *cx, heed_op op, const heed_valu
 ** Whom messages name until it is set back, even if operations are called for it; HEED_NOPS: each
 ** call itself. What it was.
 */
-HEED_API heed_op heed_ask (heed_context *cx, heed_op who);
+HEED_API heed_op heed_set_caller (heed_context *cx, heed_op who);
 
 HEED_API bool heed_requires_grad (const heed_tensor *t);
 HEED_API bool heed_is_leaf (const heed_tensor *t);
@@ -328,57 +328,57 @@ HEED_API bool heed_optimize (heed_context *cx, heed_optimizer kind, const heed_s
 ** ===================================================================
 */
 
-typedef struct heed_card {
+typedef struct heed_device_properties {
   char name[256];
   size_t memory;                    /* bytes */
   int major, minor;                 /* compute capability */
   int multiprocessors;
-} heed_card;
+} heed_device_properties;
 
-typedef struct heed_cuda_memory {
+typedef struct heed_device_memory {
   size_t live, cached, peak, limit; /* bytes of this context */
   size_t free, total;               /* of the card */
-} heed_cuda_memory;
+} heed_device_memory;
 
-typedef struct heed_moment heed_moment;      /* in a card's work */
+typedef struct heed_event heed_event;      /* in a card's work */
 
-HEED_API const char *heed_cuda_reason (heed_context *cx);   /* why there is none; NULL: there is */
-HEED_API int heed_cuda_count (heed_context *cx);
+HEED_API const char *heed_device_reason (heed_context *cx);   /* why there is none; NULL: there is */
+HEED_API int heed_device_count (heed_context *cx);
 HEED_API int heed_cuda_index (const char *name);    /* of "cuda" or "cuda:1"; -1: no such name */
 /* Of float32 products on cards: "highest" (float32), "high" (TF32) or "medium" (bfloat16). */
 HEED_API const char *heed_matmul_precision (heed_context *cx);
 HEED_API bool heed_set_matmul_precision (heed_context *cx, const char *name);
-HEED_API heed_tensor *heed_cuda_pin (heed_tensor *t);       /* a copy in pinned memory */
-HEED_API bool heed_cuda_properties (heed_context *cx, int index, heed_card *card);
-HEED_API bool heed_cuda_synchronize (heed_context *cx, int index);  /* and tells what is late */
-HEED_API bool heed_cuda_memory_now (heed_context *cx, int index, heed_cuda_memory *now);
-HEED_API bool heed_cuda_reset_peak (heed_context *cx, int index);
-HEED_API bool heed_cuda_limit (heed_context *cx, int index, size_t bytes);   /* 0: all there is */
-HEED_API bool heed_cuda_trim (heed_context *cx, int index);  /* gives the cache back */
-HEED_API bool heed_cuda_block (heed_context *cx, bool yes);  /* each operation is waited for */
-HEED_API bool heed_cuda_rng_get (heed_context *cx, int index, uint64_t state[2]);
-HEED_API bool heed_cuda_rng_set (heed_context *cx, int index, const uint64_t state[2]);
-HEED_API heed_moment *heed_cuda_moment (heed_context *cx, int index);
-HEED_API bool heed_cuda_between (heed_context *cx, int index, heed_moment *from, heed_moment *to,
+HEED_API heed_tensor *heed_pin (heed_tensor *t);       /* a copy in pinned memory */
+HEED_API bool heed_device_properties_of (heed_context *cx, int index, heed_device_properties *card);
+HEED_API bool heed_synchronize (heed_context *cx, int index);  /* and tells what is late */
+HEED_API bool heed_device_memory_now (heed_context *cx, int index, heed_device_memory *now);
+HEED_API bool heed_device_reset_peak (heed_context *cx, int index);
+HEED_API bool heed_device_limit (heed_context *cx, int index, size_t bytes);   /* 0: all there is */
+HEED_API bool heed_device_trim (heed_context *cx, int index);  /* gives the cache back */
+HEED_API bool heed_device_block (heed_context *cx, bool yes);  /* each operation is waited for */
+HEED_API bool heed_device_rng_get (heed_context *cx, int index, uint64_t state[2]);
+HEED_API bool heed_device_rng_set (heed_context *cx, int index, const uint64_t state[2]);
+HEED_API heed_event *heed_event_record (heed_context *cx, int index);
+HEED_API bool heed_event_elapsed (heed_context *cx, int index, heed_event *from, heed_event *to,
                                  double *seconds);           /* waits for the later one */
-HEED_API void heed_cuda_forget (heed_context *cx, int index, heed_moment *m);
+HEED_API void heed_event_drop (heed_context *cx, int index, heed_event *m);
 
 /*
 ** Streams (cudaStream_t; NULL is CUDA's default one). All work of a context on a card stands in
 ** one, which a host may put kernels of its own into. A host with other streams lends memory of
 ** the card, whose earlier work in 'stream' is waited for; when the last handle goes, 'stream'
 ** waits for heed's work, and 'release' is called. Or it works on t's memory: 'stream' waits for
-** heed's work up to heed_cuda_data, heed's for that in 'stream' up to heed_cuda_after; until then
+** heed's work up to heed_device_data, heed's for that in 'stream' up to heed_device_after; until then
 ** the host keeps t; what is written there backward does not notice. None of these while the
 ** card's work is captured; what was lent before must outlive the graph.
 */
-HEED_API void *heed_cuda_stream (heed_context *cx, int index);
-HEED_API heed_tensor *heed_cuda_lend (heed_context *cx, int index, void *stream, heed_type type,
+HEED_API void *heed_device_stream (heed_context *cx, int index);
+HEED_API heed_tensor *heed_device_lend (heed_context *cx, int index, void *stream, heed_type type,
                                       int rank, const int64_t *size, void *data,
                                       void (*release) (void *self, void *data), void *self);
-HEED_API void *heed_cuda_data (heed_tensor *t, void *stream);   /* its first element, strides as
+HEED_API void *heed_device_data (heed_tensor *t, void *stream);   /* its first element, strides as
                                             heed_stride tells; NULL too if it has no elements */
-HEED_API bool heed_cuda_after (heed_tensor *t, void *stream);
+HEED_API bool heed_device_after (heed_tensor *t, void *stream);
 
 /*
 ** Captured work: kept instead of done, with the memory that it uses, and done again by every
@@ -388,20 +388,20 @@ HEED_API bool heed_cuda_after (heed_tensor *t, void *stream);
 ** changed; APART: a leaf has not the gradient, or the lack of one, that the work began with. In
 ** both cases a replay does not do what the work itself would do now.
 */
-typedef struct heed_graph heed_graph;
+typedef struct heed_capture heed_capture;
 
-typedef enum heed_graph_state {
-  HEED_GRAPH_READY, HEED_GRAPH_APART, HEED_GRAPH_STALE
-} heed_graph_state;
+typedef enum heed_capture_state {
+  HEED_CAPTURE_READY, HEED_CAPTURE_GRADIENTS_DIFFER, HEED_CAPTURE_STALE
+} heed_capture_state;
 
-HEED_API bool heed_cuda_capture (heed_context *cx, int index);
-HEED_API heed_graph *heed_cuda_capture_end (heed_context *cx);       /* NULL for a failure */
-HEED_API heed_graph_state heed_cuda_graph_state (const heed_graph *g);
-HEED_API bool heed_cuda_graph_changes (const heed_graph *g, const heed_tensor *t);
-HEED_API bool heed_cuda_replay (heed_context *cx, heed_graph *g);
-HEED_API bool heed_cuda_set_step (heed_context *cx, heed_graph *g, int which,
+HEED_API bool heed_capture_begin (heed_context *cx, int index);
+HEED_API heed_capture *heed_capture_end (heed_context *cx);       /* NULL for a failure */
+HEED_API heed_capture_state heed_capture_state_of (const heed_capture *g);
+HEED_API bool heed_capture_changes (const heed_capture *g, const heed_tensor *t);
+HEED_API bool heed_capture_replay (heed_context *cx, heed_capture *g);
+HEED_API bool heed_capture_set_step (heed_context *cx, heed_capture *g, int which,
                                   const heed_step *step);
-HEED_API void heed_cuda_drop_graph (heed_context *cx, heed_graph *g);
+HEED_API void heed_capture_drop (heed_context *cx, heed_capture *g);
 /* How many works the device with this number has done; -1 is the processor. */
 HEED_API int64_t heed_works (heed_context *cx, int index);
 

@@ -17,12 +17,12 @@ local fail, is_tensor = heed.fail, heed.is_tensor
 
 local capture = {}
 
-local MOST_CARDS <const> = 16
+local MOST_DEVICES <const> = 16
 local MOST_RECORDINGS <const> = 8         -- of one kind of call
 
 
 -- A value as text that no other value has; what lives in memory by its place there.
-local function told(x)
+local function describe(x)
   if math.type(x) == "float" then return ("%a"):format(x) end
   if type(x) == "string" then return ("%q"):format(x) end
   local plain = x == nil or type(x) == "boolean" or type(x) == "number"
@@ -69,7 +69,7 @@ local function read(call, x)
       parts[#parts + 1] = "}"
     end
   else
-    parts[#parts + 1] = told(x)
+    parts[#parts + 1] = describe(x)
   end
 end
 
@@ -83,22 +83,22 @@ local function read_call(...)
 end
 
 
--- x with each tensor's twin in its place, in tables too.
+-- x with each tensor's in_place in its place, in tables too.
 local function with_twins(x, twins)
   if not is_tensor(x) and not is_plain(x) then return x end
-  local twin = twins[x]
-  if twin == nil then
-    twin = {}
-    twins[x] = twin
-    for key, value in pairs(x) do twin[with_twins(key, twins)] = with_twins(value, twins) end
+  local in_place = twins[x]
+  if in_place == nil then
+    in_place = {}
+    twins[x] = in_place
+    for key, value in pairs(x) do in_place[with_twins(key, twins)] = with_twins(value, twins) end
   end
-  return twin
+  return in_place
 end
 
 
 local function works()
   local done = {}
-  for card = -1, MOST_CARDS - 1 do done[card] = core.works(card) end
+  for card = -1, MOST_DEVICES - 1 do done[card] = core.works(card) end
   return done
 end
 
@@ -106,7 +106,7 @@ end
 -- The card that all work was done on since; nil if none was: then there is nothing to keep.
 local function card_since(before)
   local found
-  for card = 0, MOST_CARDS - 1 do
+  for card = 0, MOST_DEVICES - 1 do
     if core.works(card) > before[card] then
       if found then fail("capture: f works on cuda:%d and on cuda:%d", found, card) end
       found = card

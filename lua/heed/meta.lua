@@ -7,7 +7,7 @@
 --
 --   * Every operation is a function of the module and a method: heed.softmax(x, -1) and
 --     x:softmax(-1). The first argument of the function is the tensor, here called self.
---   * A name that ends in _ writes into that tensor and gives it back; it stands beside its twin.
+--   * A name that ends in _ writes into that tensor and gives it back; it stands beside its in_place.
 --   * Where a tensor is expected, a number or a truth will do, and shapes broadcast as in NumPy.
 --   * Arguments may be named in a table at the end: x:sum(2, {keepdim = true}). The names are
 --     PyTorch's. An unknown one is an error that names the nearest.
@@ -21,7 +21,7 @@
 
 ---A type's name. Results of two types take the one that stands further right, but float16 with
 ---bfloat16 gives float32. Tensors without dimensions and plain numbers join the other's type
----unless theirs is of a higher kind (truths, whole numbers, floats).
+---unless theirs is of a higher kind (bools, whole numbers, floats).
 ---> (heed.tensor{1, 2} + 0.5).dtype == "float32"
 ---> (heed.tensor({1}, {dtype = "float16"}) + 0.5).dtype == "float16"
 ---@alias heed.dtype
@@ -43,7 +43,7 @@
 ---@alias heed.operand heed.Tensor|number|boolean
 
 ---Options of functions that make tensors.
----@class heed.maker
+---@class heed.factory
 ---@field dtype? heed.dtype "float32" unless given or said otherwise
 ---@field requires_grad? boolean whether gradients of it are wanted
 ---@field device? heed.device
@@ -127,7 +127,7 @@ heed.save = require "heed.save".save
 -- Making tensors ---------------------------------------------------------
 
 ---A tensor from a number, a truth or nested tables of them; 0-dimensional tensors may stand
----among them. Whole numbers give int64, truths bool, all else float32. A tensor is copied.
+---among them. Whole numbers give int64, bools bool, all else float32. A tensor is copied.
 ---> heed.tensor{{1, 2}, {3, 4.5}}.shape[1] == 2
 ---> heed.tensor{1, 2}.dtype == "int64"
 ---> heed.tensor({1, 2}, {dtype = "float64"}).dtype == "float64"
@@ -135,8 +135,8 @@ heed.save = require "heed.save".save
 ---> heed.tensor({1, 2}, "float64").dtype == "float64"
 ---> heed.tensor{1, 2, dtype = "float64"} raises "options stand in a table of their own"
 ---@param values number|boolean|table|heed.Tensor
----@param dtype? heed.dtype|heed.maker a type alone, or options
----@param options? heed.maker behind a type
+---@param dtype? heed.dtype|heed.factory a type alone, or options
+---@param options? heed.factory behind a type
 ---@return heed.Tensor
 function heed.tensor(values, dtype, options) end
 
@@ -144,8 +144,8 @@ function heed.tensor(values, dtype, options) end
 ---> heed.frombytes(string.pack("ff", 1, 2), {2}) == {1, 2}
 ---@param bytes string
 ---@param shape integer[]
----@param dtype? heed.dtype|heed.maker a type alone, or options
----@param options? heed.maker behind a type
+---@param dtype? heed.dtype|heed.factory a type alone, or options
+---@param options? heed.factory behind a type
 ---@return heed.Tensor
 function heed.frombytes(bytes, shape, dtype, options) end
 
@@ -153,27 +153,27 @@ function heed.frombytes(bytes, shape, dtype, options) end
 ---> heed.zeros({}).shape[1] == nil
 ---> heed.zeros(-1) raises "zeros"
 ---@param size heed.sizes
----@param ... integer|heed.maker
+---@param ... integer|heed.factory
 ---@return heed.Tensor
 function heed.zeros(size, ...) end
 
 ---> heed.ones(2, {dtype = "bool"}) == {true, true}
 ---@param size heed.sizes
----@param ... integer|heed.maker
+---@param ... integer|heed.factory
 ---@return heed.Tensor
 function heed.ones(size, ...) end
 
 ---Its elements are whatever was there.
 ---> heed.empty(2, 3):numel() == 6
 ---@param size heed.sizes
----@param ... integer|heed.maker
+---@param ... integer|heed.factory
 ---@return heed.Tensor
 function heed.empty(size, ...) end
 
 ---> heed.full({2}, 7) == {7, 7}
 ---@param size heed.sizes
 ---@param fill_value heed.operand a number gives its own type: 7 int64, 7.0 float32
----@param dtype? heed.dtype|heed.maker
+---@param dtype? heed.dtype|heed.factory
 ---@return heed.Tensor
 function heed.full(size, fill_value, dtype) end
 
@@ -182,7 +182,7 @@ function heed.full(size, fill_value, dtype) end
 ---> heed.arange(2, 5) == {2, 3, 4, 5}
 ---> heed.arange(0, 1, 0.5) == {0, 0.5, 1}
 ---> heed.arange(3, 1, -1) == {3, 2, 1}
----@param ... number|heed.maker start, stop, step, options
+---@param ... number|heed.factory start, stop, step, options
 ---@return heed.Tensor
 function heed.arange(...) end
 
@@ -191,7 +191,7 @@ function heed.arange(...) end
 ---@param start number
 ---@param stop number
 ---@param steps integer
----@param dtype? heed.dtype|heed.maker
+---@param dtype? heed.dtype|heed.factory
 ---@return heed.Tensor
 function heed.linspace(start, stop, steps, dtype) end
 
@@ -199,42 +199,42 @@ function heed.linspace(start, stop, steps, dtype) end
 ---> heed.eye(2) == {{1, 0}, {0, 1}}
 ---> heed.eye(1, 3) == {{1, 0, 0}}
 ---@param n integer rows
----@param m? integer|heed.maker columns; n unless given
----@param dtype? heed.dtype|heed.maker
+---@param m? integer|heed.factory columns; n unless given
+---@param dtype? heed.dtype|heed.factory
 ---@return heed.Tensor
 function heed.eye(n, m, dtype) end
 
 ---Uniform numbers from 0 to below 1.
 ---@param size heed.sizes
----@param ... integer|heed.maker
+---@param ... integer|heed.factory
 ---@return heed.Tensor
 function heed.rand(size, ...) end
 
 ---Normal numbers of mean 0 and variance 1.
 ---> (heed.manual_seed(0) or heed.randn(2)) == {1.5410, -0.2934}
 ---@param size heed.sizes
----@param ... integer|heed.maker
+---@param ... integer|heed.factory
 ---@return heed.Tensor
 function heed.randn(size, ...) end
 
 ---Whole numbers from `low` to `high`, both counted, as int64; `randint(high, size)` starts at 1.
 ---> heed.randint(6, {100}):min() == 1
 ---> heed.randint(0, 8, {2, 3}):numel() == 6
----@param ... integer|integer[]|heed.maker low, high, size, options
+---@param ... integer|integer[]|heed.factory low, high, size, options
 ---@return heed.Tensor
 function heed.randint(...) end
 
 ---The numbers from 1 to n in random order.
 ---> heed.randperm(5):sort() == {1, 2, 3, 4, 5}
 ---@param n integer
----@param dtype? heed.dtype|heed.maker
+---@param dtype? heed.dtype|heed.factory
 ---@return heed.Tensor
 function heed.randperm(n, dtype) end
 
 ---A tensor of x's shape, type and device.
 ---> heed.zeros_like(heed.tensor{1, 2}) == {0, 0}
 ---@param x heed.Tensor
----@param options? heed.maker
+---@param options? heed.factory
 ---@return heed.Tensor
 function heed.zeros_like(x, options) end
 heed.ones_like, heed.empty_like = heed.zeros_like, heed.zeros_like
@@ -244,7 +244,7 @@ heed.rand_like, heed.randn_like = heed.zeros_like, heed.zeros_like
 ---> heed.full_like(heed.tensor{1, 2}, {fill_value = 7}) == {7, 7}
 ---@param x heed.Tensor
 ---@param fill_value number|table
----@param options? heed.maker
+---@param options? heed.factory
 ---@return heed.Tensor
 function heed.full_like(x, fill_value, options) end
 
@@ -252,7 +252,7 @@ function heed.full_like(x, fill_value, options) end
 ---@param x heed.Tensor
 ---@param low integer
 ---@param high integer
----@param options? heed.maker
+---@param options? heed.factory
 ---@return heed.Tensor
 function heed.randint_like(x, low, high, options) end
 
@@ -274,7 +274,7 @@ Tensor.is_tensor = heed.is_tensor
 function Tensor:item() end
 heed.item = Tensor.item
 
----Nested tables of Lua numbers or truths; a 0-dimensional tensor gives its number.
+---Nested tables of Lua numbers or bools; a 0-dimensional tensor gives its number.
 ---> #heed.zeros(2, 3):totable() == 2
 ---@return table|number|boolean
 function Tensor:totable() end
@@ -796,42 +796,42 @@ Tensor.maximum_, heed.maximum, heed.maximum_ = Tensor.maximum, Tensor.maximum, T
 function Tensor:minimum(other) end
 Tensor.minimum_, heed.minimum, heed.minimum_ = Tensor.minimum, Tensor.minimum, Tensor.minimum
 
----x == y, as truths.
+---x == y, as bools.
 ---> heed.tensor{1, 2}:eq(2) == {false, true}
 ---@param other heed.operand
 ---@return heed.Tensor
 function Tensor:eq(other) end
 Tensor.eq_, heed.eq, heed.eq_ = Tensor.eq, Tensor.eq, Tensor.eq
 
----x ~= y, as truths.
+---x ~= y, as bools.
 ---> heed.tensor{1, 2}:ne(2) == {true, false}
 ---@param other heed.operand
 ---@return heed.Tensor
 function Tensor:ne(other) end
 Tensor.ne_, heed.ne, heed.ne_ = Tensor.ne, Tensor.ne, Tensor.ne
 
----x < y, as truths.
+---x < y, as bools.
 ---> heed.tensor{1, 2, 3}:lt(2) == {true, false, false}
 ---@param other heed.operand
 ---@return heed.Tensor
 function Tensor:lt(other) end
 Tensor.lt_, heed.lt, heed.lt_ = Tensor.lt, Tensor.lt, Tensor.lt
 
----x <= y, as truths.
+---x <= y, as bools.
 ---> heed.tensor{1, 2, 3}:le(2) == {true, true, false}
 ---@param other heed.operand
 ---@return heed.Tensor
 function Tensor:le(other) end
 Tensor.le_, heed.le, heed.le_ = Tensor.le, Tensor.le, Tensor.le
 
----x > y, as truths.
+---x > y, as bools.
 ---> heed.tensor{1, 2, 3}:gt(2) == {false, false, true}
 ---@param other heed.operand
 ---@return heed.Tensor
 function Tensor:gt(other) end
 Tensor.gt_, heed.gt, heed.gt_ = Tensor.gt, Tensor.gt, Tensor.gt
 
----x >= y, as truths.
+---x >= y, as bools.
 ---> heed.tensor{1, 2, 3}:ge(2) == {false, true, true}
 ---@param other heed.operand
 ---@return heed.Tensor
@@ -867,7 +867,7 @@ heed.logical_xor, heed.logical_xor_ = Tensor.logical_xor, Tensor.logical_xor
 
 ---`a` where the condition is true, else `b`.
 ---> heed.where(heed.tensor{true, false}, heed.tensor{1, 2}, 0) == {1, 0}
----@param condition heed.Tensor truths
+---@param condition heed.Tensor bools
 ---@param a heed.operand
 ---@param b heed.operand
 ---@return heed.Tensor
@@ -875,7 +875,7 @@ function heed.where(condition, a, b) end
 
 ---self where the condition is true, else `other`: as a method it begins with what is kept.
 ---> heed.tensor{1, 2}:where(heed.tensor{true, false}, 0) == {1, 0}
----@param condition heed.Tensor truths
+---@param condition heed.Tensor bools
 ---@param other heed.operand
 ---@return heed.Tensor
 function Tensor:where(condition, other) end
@@ -919,7 +919,7 @@ heed.bound = Tensor.bound
 -- `dim` is a dimension, in most a list of them, and all where it is left out; `keepdim` keeps
 -- what was reduced with size 1.
 
----The sum; of whole numbers and truths an int64.
+---The sum; of whole numbers and bools an int64.
 ---> heed.tensor{{1, 2}, {3, 4}}:sum() == 10
 ---> heed.tensor{{1, 2}, {3, 4}}:sum(1) == {4, 6}
 ---> heed.tensor{{1, 2}, {3, 4}}:sum(2, {keepdim = true}) == {{3}, {7}}
@@ -942,7 +942,7 @@ heed.sum = Tensor.sum
 function Tensor:mean(dim, keepdim, dtype) end
 heed.mean = Tensor.mean
 
----The variance, by n - 1 unless told otherwise.
+---The variance, by n - 1 unless describe otherwise.
 ---> heed.tensor{1.0, 2.0, 6.0}:var() == 7
 ---> heed.tensor{1.0, 2.0, 6.0}:var{correction = 0} == 4.6667
 ---> heed.tensor{1.0, 2.0, 6.0}:var(false) == 4.6667
@@ -1557,7 +1557,7 @@ heed.cross_entropy = Tensor.cross_entropy
 function Tensor:nll_loss(target, weight, ignore_index, reduction) end
 heed.nll_loss = Tensor.nll_loss
 
----The cross entropy of probabilities with truths from 0 to 1; logarithms stop at -100.
+---The cross entropy of probabilities with bools from 0 to 1; logarithms stop at -100.
 ---On a card nobody looks whether both are from 0 to 1.
 ---> heed.binary_cross_entropy(heed.tensor{0.5, 1.0}, heed.tensor{1.0, 1.0}) == 0.3466
 ---@param target heed.Tensor of self's shape

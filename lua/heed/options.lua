@@ -13,7 +13,7 @@ options.any = setmetatable({}, {__name = "options.any", __tostring = function() 
 
 local function escape(c) return ("\\x%02x"):format(c:byte()) end
 
--- How a value of each type is told, where its type alone would say too little.
+-- How a value of each type is describe, where its type alone would say too little.
 local words = {
   boolean = tostring, number = tostring, ["nil"] = tostring,
   string = function(s)

@@ -53,25 +53,25 @@ end
 
 -- Rounding ---------------------------------------------------------------
 
-local function is_whole(x)
+local function is_integer(x)
   if is_tensor(x) then return not x.dtype:find("float") end
   return math.type(x) ~= "float"
 end
 
 
 -- Whole numbers towards 0 without floats, which large ones do not fit; y may be a view of x.
-local function divide(x, y, mode, twin)
-  if mode == "floor" then return heed["floor_divide" .. twin](x, y) end
-  if is_whole(x) and is_whole(y) then
+local function divide(x, y, mode, in_place)
+  if mode == "floor" then return heed["floor_divide" .. in_place](x, y) end
+  if is_integer(x) and is_integer(y) then
     local z = heed.sub(x, heed.fmod(x, y)):floor_divide(y)
-    return twin == "_" and heed.copy_(x, z) or z
+    return in_place == "_" and heed.copy_(x, z) or z
   end
-  return heed["trunc" .. twin](core["div" .. twin](x, y))
+  return heed["trunc" .. in_place](core["div" .. in_place](x, y))
 end
 
 
-for _, twin in ipairs {"", "_"} do
-  local name = "div" .. twin
+for _, in_place in ipairs {"", "_"} do
+  local name = "div" .. in_place
   local exact, rounded = heed[name], renamed(name, divide)
   both(name, function(x, y, given)
     if named(y, "rounding_mode") then y, given = y.other, y end
@@ -82,7 +82,7 @@ for _, twin in ipairs {"", "_"} do
       fail("%s: argument 'rounding_mode': one of floor, trunc expected, got %s", name,
            options.kind(mode))
     end
-    return rounded(x, y, mode, twin)
+    return rounded(x, y, mode, in_place)
   end)
 end
 
@@ -91,16 +91,16 @@ local function check_decimals(name, x, given)
   local n = options.read(name, given, {decimals = 0}).decimals
   if not math.tointeger(n) then
     fail("%s: argument 'decimals': a whole number expected, got %g", name, n)
-  elseif n ~= 0 and is_tensor(x) and is_whole(x) then
+  elseif n ~= 0 and is_tensor(x) and is_integer(x) then
     fail("%s: argument 'input': a float type expected beside decimals, got %s", name, x.dtype)
   end
   return n
 end
 
 
-for _, twin in ipairs {"", "_"} do
-  local name = "round" .. twin
-  local round, mul, div = heed[name], heed["mul" .. twin], core["div" .. twin]
+for _, in_place in ipairs {"", "_"} do
+  local name = "round" .. in_place
+  local round, mul, div = heed[name], heed["mul" .. in_place], core["div" .. in_place]
   both(name, function(x, given, ...)
     if not named(given, "decimals") then return round(x, given, ...) end
     local n = check_decimals(name, x, given)

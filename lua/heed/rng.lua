@@ -5,14 +5,14 @@ local heed = require "heed"
 
 local rng = {}
 
-local MOST_CARDS <const> = 16
+local MOST_DEVICES <const> = 16
 
 
 ---The states as tensors by name: "rng", "rng.cuda:0".
 ---@return table<string, heed.Tensor>
 function rng.states()
   local states = {rng = heed.rng_state()}
-  for card = 0, MOST_CARDS - 1 do
+  for card = 0, MOST_DEVICES - 1 do
     if core.works(card) > 0 then
       states["rng.cuda:" .. card] = heed.cuda.rng_state(nil, card)
     end

@@ -108,7 +108,7 @@ local function read_entry(name, info)
 end
 
 
-local function by_place(a, b)
+local function by_key(a, b)
   if a.first ~= b.first then return a.first < b.first end
   if a.last ~= b.last then return a.last < b.last end
   return json.before(a.name, b.name)
@@ -120,7 +120,7 @@ local function read_entries(header)
   for name, info in pairs(header) do
     if name ~= METADATA then entries[#entries + 1] = read_entry(name, info) end
   end
-  table.sort(entries, by_place)
+  table.sort(entries, by_key)
   return entries
 end
 

@@ -49,7 +49,7 @@ end
 
 
 -- count(d) gives how many digits d there are in each sequence, (size, 1).
-local RULES = {
+local FORMULAS = {
   more = function(count, o) return count(o.more):gt(count(o.than)) end,
   harder = function(count, o)
     return count(o.more):gt(count(o.than)) | count(5):eq(count(8))
@@ -57,11 +57,11 @@ local RULES = {
 }
 
 
-local function counting_rule(rule)
+local function counting_backward(rule)
   if type(rule) ~= "string" then return options.callable("tasks.counting", "rule", rule) end
-  if RULES[rule] then return RULES[rule] end
+  if FORMULAS[rule] then return FORMULAS[rule] end
   heed.fail("tasks.counting: unknown rule '%s'; %s", rule,
-            options.hint(rule, options.names(RULES)))
+            options.hint(rule, options.names(FORMULAS)))
 end
 
 
@@ -87,15 +87,15 @@ end
 ---   x  3 2 8 2 0 4 7 1 5 2     y  1
 ---
 ---The rule "harder" also holds where there are as many 5s as 8s. A rule of your own gets
----`count`, which gives how often a digit is in each sequence, and gives a tensor of truths:
+---`count`, which gives how often a digit is in each sequence, and gives a tensor of bools:
 ---`rule = function(count) return count(1):eq(count(2)) end`.
 ---@param given? heed.tasks.counting.options
----@return fun(): heed.Tensor, heed.Tensor batch ids (size, length) and truths as floats (size, 1)
+---@return fun(): heed.Tensor, heed.Tensor batch ids (size, length) and bools as floats (size, 1)
 function tasks.counting(given)
   local o = options.read("tasks.counting", given, {
     digits = 9, length = 10, more = 2, rule = options.any, seed = options.any, size = 100, than = 4,
   })
-  local rule = counting_rule(o.rule == nil and "more" or o.rule)
+  local rule = counting_backward(o.rule == nil and "more" or o.rule)
   for _, name in ipairs{"digits", "length", "size"} do
     o[name] = options.count("tasks.counting", name, o[name])
   end

@@ -19,7 +19,7 @@ end
 
 -- Arguments --------------------------------------------------------------
 
-local MAKER = {"dtype", "requires_grad", "device"}
+local FACTORY = {"dtype", "requires_grad", "device"}
 
 local function is_options(value)
   return type(value) == "table" and type(next(value)) == "string" and #value == 0
@@ -52,10 +52,10 @@ local function arguments(who, names, more, ...)
 end
 
 
--- Those of a maker, to be passed on; nil if there are none.
-local function maker_options(a)
+-- Those of a factory, to be passed on; nil if there are none.
+local function factory_options(a)
   local given = {}
-  for _, name in ipairs(MAKER) do given[name] = a[name] end
+  for _, name in ipairs(FACTORY) do given[name] = a[name] end
   return next(given) ~= nil and given or nil
 end
 
@@ -90,11 +90,11 @@ local arange = heed.arange
 ---@param ... number|table start, stop, step, options
 ---@return heed.Tensor
 function heed.arange(...)
-  local a = arguments("arange", {"start", "end", "step"}, MAKER, ...)
+  local a = arguments("arange", {"start", "end", "step"}, FACTORY, ...)
   local start, stop = a.start, a["end"]
   if stop == nil then start, stop = nil, start end
   if stop == nil then fail("arange: argument 'end' is missing") end
-  return arange(start or 1, stop, a.step or 1, maker_options(a))
+  return arange(start or 1, stop, a.step or 1, factory_options(a))
 end
 
 
@@ -104,12 +104,12 @@ local randint = heed.randint
 ---@param ... integer|table low, high, size, options
 ---@return heed.Tensor
 function heed.randint(...)
-  local a = arguments("randint", {"low", "high", "size"}, MAKER, ...)
+  local a = arguments("randint", {"low", "high", "size"}, FACTORY, ...)
   if a.high == nil or a.size == nil then
     if a.size == nil then a.low, a.high, a.size = nil, a.low, a.high
     else a.low, a.high = nil, a.low end
   end
-  return randint(a.low or 1, a.high, a.size, maker_options(a))
+  return randint(a.low or 1, a.high, a.size, factory_options(a))
 end
 
 
@@ -124,7 +124,7 @@ for _, kind in ipairs {"zeros", "ones", "empty", "rand", "randn"} do
   local make = renamed(name, heed[kind])
   heed[name] = function(x, ...)
     check_tensor(name, x)
-    return make({x:size()}, like(x, arguments(name, {}, MAKER, ...)))
+    return make({x:size()}, like(x, arguments(name, {}, FACTORY, ...)))
   end
 end
 
@@ -136,7 +136,7 @@ local full_like = renamed("full_like", heed.full)
 ---@return heed.Tensor
 function heed.full_like(x, ...)
   check_tensor("full_like", x)
-  local a = arguments("full_like", {"fill_value"}, MAKER, ...)
+  local a = arguments("full_like", {"fill_value"}, FACTORY, ...)
   return full_like({x:size()}, a.fill_value, like(x, a))
 end
 
@@ -148,7 +148,7 @@ local randint_like = renamed("randint_like", randint)
 ---@return heed.Tensor
 function heed.randint_like(x, ...)
   check_tensor("randint_like", x)
-  local a = arguments("randint_like", {"low", "high"}, MAKER, ...)
+  local a = arguments("randint_like", {"low", "high"}, FACTORY, ...)
   if a.high == nil then a.low, a.high = nil, a.low end
   return randint_like(a.low or 1, a.high, {x:size()}, like(x, a))
 end
@@ -360,9 +360,9 @@ function heed.custom(rules)
     local outputs, places = take_floats(results)
     local nresults = results.n                   -- the rule may not hold what holds the rule
     local function rule(...)
-      local gs, by_place = {...}, {}
-      for k, i in ipairs(places) do by_place[i] = gs[k] end
-      return of_tensors(sources, n, backward(ctx, unpack(by_place, 1, nresults)))
+      local gs, by_key = {...}, {}
+      for k, i in ipairs(places) do by_key[i] = gs[k] end
+      return of_tensors(sources, n, backward(ctx, unpack(by_key, 1, nresults)))
     end
     heed.keep(ctx)
     if #outputs > 0 then core.record(outputs, inputs, rule) end
@@ -419,7 +419,7 @@ end
 
 
 -- Runs f again, from the same random numbers, with gradients; gs are those of its results.
-local function walk_again(f, args, state, gs)
+local function pass_again(f, args, state, gs)
   local inputs, found <const> = {}, {}
   for i = 1, args.n do
     local x = args[i]
@@ -454,7 +454,7 @@ function heed.checkpoint(f, ...)
     forward = function(_, _, ...) return f(...) end,
     backward = function(_, ...)
       check_unchanged(args, versions)
-      local found = heed.enable_grad(walk_again, f, args, state, {...})
+      local found = heed.enable_grad(pass_again, f, args, state, {...})
       return nil, unpack(found, 1, args.n)
     end,
   }

@@ -44,7 +44,7 @@ static view heads (heed_type type, const int64_t size[4], int way, double high) 
   if (way == 1 || way == 2) v.at = layout_transpose(&v.at, first, first + 1);
   if (way == 3) v.at = layout_narrow(&v.at, 3, 1, size[3], 2);
   if (way == 4 && size[2] > 0) v.at = layout_flip(&v.at, 2);
-  return settled(v);
+  return materialized(v);
 }
 
 
@@ -100,7 +100,7 @@ static void spoil_row (const view *v, int64_t row, double x) {
   part.at = layout_narrow(&part.at, 1, 0, 1, 1);
   part.at = layout_narrow(&part.at, 2, row, 1, 1);
   part.at = layout_narrow(&part.at, 3, v->at.size[3] / 2, 1, 1);
-  part = settled(part);
+  part = materialized(part);
   for (int64_t i = 0; i < v->at.size[0]; i++) put(&part, i, x);
 }
 
@@ -132,7 +132,7 @@ static void forwards (work *w, const shape *s, const options *o) {
   w->number[0] = 0.3;
   w->number[1] = o->cap ? 2.5 : 0;
   w->number[2] = o->drop ? 0.3 : 0;
-  for (int i = 0; i < 8; i++) w->in[i] = tensor_unseen();
+  for (int i = 0; i < 8; i++) w->in[i] = view_none();
   w->in[ATTENTION_Q] = heads(type, SIZES(s->B, s->H, s->T, s->D), o->way, 2);
   w->in[ATTENTION_K] = heads(type, SIZES(s->B, s->Hk, s->S, s->D), (o->way + 1) % 5, 2);
   w->in[ATTENTION_V] = heads(type, SIZES(s->B, s->Hk, s->S, s->Dv), o->way * 2 % 5, 1);
@@ -142,7 +142,7 @@ static void forwards (work *w, const shape *s, const options *o) {
   spoil_blocked(w, s, o->bad);
   w->out[0] = heads(type, SIZES(s->B, s->H, s->T, s->Dv), o->way % 3, 1);
   w->out[1] = filled(wide(type), 3, SIZES(s->B, s->H, s->T), 0, 1);
-  w->out[2] = tensor_unseen();
+  w->out[2] = view_none();
   if (o->weights) w->out[2] = heads(type, SIZES(s->B, s->H, s->T, s->S), (o->way + 1) % 4, 1);
 }
 
@@ -156,13 +156,13 @@ static void backwards (work *w, const shape *s, const options *o) {
   if (o->bad == 3) spoil_row(&w->in[ATTENTION_GRADIENT], s->T / 3, NAN);
   w->in[ATTENTION_OUTPUT] = w->out[0];
   w->in[ATTENTION_LSE] = w->out[1];
-  w->in[ATTENTION_GRADIENT_LSE] = tensor_unseen();
+  w->in[ATTENTION_GRADIENT_LSE] = view_none();
   if (o->lse)
     w->in[ATTENTION_GRADIENT_LSE] = filled(wide(type), 3, SIZES(s->B, s->H, s->T), -1, 1);
   w->out[0] = heads(type, SIZES(s->B, s->H, s->T, s->D), o->way % 4, 1);
   w->out[1] = heads(type, SIZES(s->B, s->Hk, s->S, s->D), (o->way + 2) % 4, 1);
   w->out[2] = heads(type, SIZES(s->B, s->Hk, s->S, s->Dv), (o->way + 3) % 4, 1);
-  w->out[3] = tensor_unseen();
+  w->out[3] = view_none();
   if (o->bias) w->out[3] = heads(type, SIZES(s->B, s->H, s->T, s->S), (o->way + 1) % 4, 1);
 }
 

@@ -50,7 +50,7 @@ static inline void put (const view *v, int64_t position, double x) {
 }
 
 /* A view as devices are given it: without an offset. */
-static inline view settled (view v) {
+static inline view materialized (view v) {
   if (layout_numel(&v.at) > 0) v.data = (char *)v.data + v.at.offset * scalar_sizes[v.type];
   v.at.offset = 0;
   return v;
@@ -58,7 +58,7 @@ static inline view settled (view v) {
 
 
 /* How a view lies in its memory; several at once. */
-enum { TURNED = 1, STEPPED = 2, FLIPPED = 4, PART = 8, REPEATED = 16, LAYOUTS = 16 };
+enum { TRANSPOSED = 1, STEPPED = 2, FLIPPED = 4, PART = 8, REPEATED = 16, LAYOUTS = 16 };
 
 static inline void shuffle (int n, int *order) {
   for (int i = 0; i < n; i++) order[i] = i;
@@ -76,7 +76,7 @@ static inline view laid (heed_type type, int rank, const int64_t *size, int ways
   int64_t step[HEED_RANK], start[HEED_RANK], room[HEED_RANK] = {0};
   shuffle(rank, order);
   for (int i = 0; i < rank; i++) {
-    int a = ways & TURNED ? order[i] : i;
+    int a = ways & TRANSPOSED ? order[i] : i;
     axis[a] = i;
     step[a] = ways & STEPPED ? between(1, 3) : 1;
     start[a] = ways & PART ? pick(4) : 0;
@@ -90,7 +90,7 @@ static inline view laid (heed_type type, int rank, const int64_t *size, int ways
     if ((ways & FLIPPED) && chance(0.5) && size[a] > 0) v.at = layout_flip(&v.at, a);
     if (repeated) v.at.stride[a] = 0;
   }
-  return settled(v);
+  return materialized(v);
 }
 
 /* One of the layouts, often the plain one. */
@@ -128,7 +128,7 @@ static inline void coarsen (const view *v) {
 
 
 /* "sum int64 (2, 3)/(3, 1)": the name of a work for its message. */
-static inline const char *told (const char *what, const work *w) {
+static inline const char *describe (const char *what, const work *w) {
   static char text[4096];
   size_t n = (size_t)snprintf(text, sizeof text, "%s, op %d", what, w->op);
   for (int i = 0; i < w->nin + w->nout; i++) {
@@ -148,10 +148,10 @@ static inline const char *told (const char *what, const work *w) {
 static inline void forget (void) { while (nmade > 0) free(made[--nmade]); }
 
 /* The memory of an output after a work ran on the card; to be freed. */
-static inline char *run_there (both *b, const work *there, const reached *r, void *twin) {
+static inline char *run_there (both *b, const work *there, const reached *r, void *in_place) {
   char *got = malloc(r->bytes + 1);
   const char *why = b->card->run(b->card, there);
-  if (why == NULL) why = b->card->download(b->card, got, twin, r->bytes);
+  if (why == NULL) why = b->card->download(b->card, got, in_place, r->bytes);
   if (why != NULL) printf("not run: %s\n", why);
   return got;
 }
@@ -165,8 +165,8 @@ static inline void same_again (both *b, const char *name, const work *w) {
   for (int i = 0; i < w->nout; i++)
     if (w->out[i].at.rank >= 0) outs[i] = send_view(b, &there.out[i]);
   for (int i = 0; i < w->nout; i++) {
-    char *first = run_there(b, &there, &outs[i], outs[i].twin);
-    char *second = run_there(b, &there, &outs[i], outs[i].twin);
+    char *first = run_there(b, &there, &outs[i], outs[i].in_place);
+    char *second = run_there(b, &there, &outs[i], outs[i].in_place);
     good = good && memcmp(first, second, outs[i].bytes) == 0;
     free(first);
     free(second);

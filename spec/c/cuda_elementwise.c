@@ -68,8 +68,8 @@ static void set_numbers (const row *r, work *w) {
 
 /* Numbers that the row is at home with. */
 static view input (const row *r, heed_type type, int i, int rank, const int64_t *size) {
-  bool truths = type == HEED_BOOL || (r->domain == PICK && i == 0);
-  if (truths) return filled(HEED_BOOL, rank, size, 0, 2);
+  bool bools = type == HEED_BOOL || (r->domain == PICK && i == 0);
+  if (bools) return filled(HEED_BOOL, rank, size, 0, 2);
   bool power = r->op == HEED_pow;
   bool from_0 = type == HEED_UINT8 || (power && type != HEED_INT64);
   double low = from_0 ? (i == 1 && !power) + 0.0 : -5, high = power ? 4 : 6;
@@ -148,14 +148,14 @@ static void slopes (both *b, const row *r, heed_type type) {
     snprintf(name, sizeof name, "slope %d of %s of %s", which, r->name, scalar_names[type]);
     prepare(r, &value, type, 2, SIZES(30, 11));
     b->cx->cpu->run(b->cx->cpu, &value);
-    w = (work){.kind = WORK_SLOPE, .op = r->op, .nout = 1, .nin = 5};
+    w = (work){.kind = WORK_DERIVATIVE, .op = r->op, .nout = 1, .nin = 5};
     w.count[0] = computing(type);
     w.count[1] = which;
     set_numbers(r, &w);
     w.out[0] = fresh(type, 2, SIZES(30, 11));
     w.in[0] = filled(type, 2, SIZES(30, 11), -1, 1);
-    for (int i = 0; i < 3; i++) w.in[1 + i] = i < r->inputs ? value.in[i] : tensor_unseen();
-    w.in[4] = r->domain == TEST ? tensor_unseen() : value.out[0];
+    for (int i = 0; i < 3; i++) w.in[1 + i] = i < r->inputs ? value.in[i] : view_none();
+    w.in[4] = r->domain == TEST ? view_none() : value.out[0];
     double tolerance = tolerance_of(r, type);
     same(b, name, &w, tolerance > 0 ? 4 * tolerance : scalar_is_half(type) ? 8e-3 : 1e-6);
   }
@@ -185,7 +185,7 @@ static void mixed (both *b) {
 }
 
 
-/* What whole numbers can't do is told late, with the place. */
+/* What whole numbers can't do is describe late, with the place. */
 static void refusals (both *b) {
   work w;
   const row *divide = rows;

@@ -28,7 +28,7 @@ static bool says (const char *text, const char *part) {
 
 
 /* Memory of a card for N elements, as a view. */
-static view room_on (device *d, heed_type type) {
+static view capacity_on (device *d, heed_type type) {
   view v = {.type = type};
   layout_dense(&v.at, 1, (int64_t[]){N});
   v.data = d->alloc(d, N * scalar_sizes[type]);
@@ -56,18 +56,18 @@ static scalar whole (int64_t i) { return (scalar){.type = HEED_INT64, .i = i}; }
 static scalar number (double f) { return (scalar){.type = HEED_FLOAT64, .f = f}; }
 
 
-/* What an earlier call did is told by the next, with its name; the card stays usable. */
+/* What an earlier call did is describe by the next, with its name; the card stays usable. */
 static void faults (both *b) {
   device *d = b->card;
-  view x = room_on(d, HEED_INT64), zero = {.value = whole(0)}, one = {.value = whole(1)};
+  view x = capacity_on(d, HEED_INT64), zero = {.value = whole(0)}, one = {.value = whole(1)};
   set(d, x, whole(7));
   check(map(d, HEED_remainder, x, x, zero) == NULL, "a division is not waited for");
   const char *why = map(d, HEED_add, x, x, one);
   check(why == NULL || d->op == HEED_remainder, "a late message has its operation's name");
   if (why == NULL) why = b->cx->cuda->wait(d);
-  check(says(why, "division by zero at position 1 (late"), "a late fault is told");
+  check(says(why, "division by zero at position 1 (late"), "a late fault is describe");
   check(map(d, HEED_add, x, x, one) == NULL, "the card works after a fault");
-  check(b->cx->cuda->wait(d) == NULL, "a fault is told once");
+  check(b->cx->cuda->wait(d) == NULL, "a fault is describe once");
   b->cx->cuda->block(d, true);
   why = map(d, HEED_floor_divide, x, x, zero);
   check(says(why, "division by zero at position 1"), "blocking tells at once");
@@ -80,7 +80,7 @@ static void faults (both *b) {
 static void two_cards (both *b) {
   if (b->cx->cuda->count() < 2) return;
   device *d = b->card, *other = core_device(b->cx, "test", "cuda:1");
-  view x = room_on(d, HEED_FLOAT32), y = room_on(other, HEED_FLOAT32);
+  view x = capacity_on(d, HEED_FLOAT32), y = capacity_on(other, HEED_FLOAT32);
   float got[N];
   set(d, x, number(2.5));
   check(b->cx->cuda->copy(other, y.data, d, x.data, N * 4) == NULL, "a copy between cards");
@@ -98,8 +98,8 @@ static void two_cards (both *b) {
 /* y = y + x, with x sent from the host, twice by hand and three times by a recording. */
 static void captures (both *b) {
   device *d = b->card;
-  const cuda_door *door = b->cx->cuda;
-  view x = room_on(d, HEED_FLOAT32), y = room_on(d, HEED_FLOAT32);
+  const device_plugin *door = b->cx->cuda;
+  view x = capacity_on(d, HEED_FLOAT32), y = capacity_on(d, HEED_FLOAT32);
   float ones[N], got[N];
   const char *why;
   for (int i = 0; i < N; i++) ones[i] = 1;
@@ -107,15 +107,15 @@ static void captures (both *b) {
   check(door->capture(d) == NULL, "a capture begins");
   check(d->upload(d, x.data, ones, sizeof ones) == NULL, "the host's memory may be sent");
   memset(ones, 0, sizeof ones);    /* what was sent stays */
-  view part = room_on(d, HEED_FLOAT32);
+  view part = capacity_on(d, HEED_FLOAT32);
   map(d, HEED_add, part, y, x);
   map(d, HEED_add, y, part, (view){.value = number(0)});
   d->free(d, part.data, N * 4);    /* the recording keeps it */
   check(says(d->download(d, got, y.data, sizeof got), "while work is captured"),
         "nothing is read back meanwhile");
-  cuda_recording *r = door->capture_end(d, &why);
+  device_capture *r = door->capture_end(d, &why);
   check(r != NULL, "a capture ends");
-  view taken = room_on(d, HEED_FLOAT32);
+  view taken = capacity_on(d, HEED_FLOAT32);
   set(d, taken, number(99));
   for (int i = 0; r != NULL && i < 3; i++) check(door->replay(d, r) == NULL, "it is replayed");
   check(d->download(d, got, y.data, sizeof got) == NULL && got[0] == 3 && got[N - 1] == 3,
@@ -132,14 +132,14 @@ static void captures (both *b) {
 /* A replay is an earlier call's work, unless it is waited for. */
 static void late_replays (both *b) {
   device *d = b->card;
-  const cuda_door *door = b->cx->cuda;
-  view x = room_on(d, HEED_INT64), by = room_on(d, HEED_INT64);
+  const device_plugin *door = b->cx->cuda;
+  view x = capacity_on(d, HEED_INT64), by = capacity_on(d, HEED_INT64);
   const char *why;
   set(d, x, whole(7));
   set(d, by, whole(0));
   check(door->capture(d) == NULL, "a capture begins");
   map(d, HEED_remainder, x, x, by);
-  cuda_recording *r = door->capture_end(d, &why);
+  device_capture *r = door->capture_end(d, &why);
   check(r != NULL && door->replay(d, r) == NULL, "a replay is not waited for");
   check(says(door->wait(d), "(late"), "so that its fault is late");
   door->block(d, true);
@@ -155,8 +155,8 @@ static void late_replays (both *b) {
 
 static void limits (both *b) {
   device *d = b->card;
-  const cuda_door *door = b->cx->cuda;
-  cuda_memory before, m;
+  const device_plugin *door = b->cx->cuda;
+  device_memory before, m;
   door->memory(d, &before);
   void *data = d->alloc(d, 3 << 20);
   door->memory(d, &m);
@@ -226,12 +226,12 @@ static void transfers (both *b) {
 
 
 static void times (both *b) {
-  const cuda_door *door = b->cx->cuda;
+  const device_plugin *door = b->cx->cuda;
   double seconds = -1;
-  view x = room_on(b->card, HEED_FLOAT32);
-  cuda_moment *from = door->moment(b->card);
+  view x = capacity_on(b->card, HEED_FLOAT32);
+  device_event *from = door->moment(b->card);
   set(b->card, x, number(1));
-  cuda_moment *to = door->moment(b->card);
+  device_event *to = door->moment(b->card);
   check(door->between(b->card, from, to, &seconds) == NULL && seconds >= 0, "time goes by");
   door->forget(b->card, from);
   door->forget(b->card, to);
@@ -262,37 +262,37 @@ static bool all_are (heed_tensor *t, float wanted) {
 static void streams (both *b) {
   heed_context *cx = b->cx, *other = heed_open(NULL);
   int released = 0;
-  void *mine = heed_cuda_stream(cx, 0), *its = heed_cuda_stream(other, 0);
+  void *mine = heed_device_stream(cx, 0), *its = heed_device_stream(other, 0);
   check(mine != NULL && its != NULL && mine != its, "each context has a stream");
   heed_set_device(cx, "cuda");
   heed_value threes[] = {heed_l(1, (int64_t[]){N}), heed_f(3)};
   heed_tensor *x = heed_call(cx, HEED_full, threes, 2);
   heed_value twice[] = {heed_t(x), heed_f(2)};
   heed_tensor *y = heed_call(cx, HEED_mul, twice, 2);
-  void *data = heed_cuda_data(y, mine);
-  heed_tensor *lent = heed_cuda_lend(other, 0, mine, HEED_FLOAT32, 1, (int64_t[]){N}, data,
+  void *data = heed_device_data(y, mine);
+  heed_tensor *lent = heed_device_lend(other, 0, mine, HEED_FLOAT32, 1, (int64_t[]){N}, data,
                                      let_go, &released);
   check(all_are(lent, 6), "lent memory is there when its stream has made it");
   heed_apply_in_place(other, HEED_add, (heed_value[]){heed_t(lent), heed_f(1)}, 2);
   heed_drop(lent);
   check(released == 1, "lent memory is let go, once");
   check(all_are(y, 7), "its stream waits for what was done with it");
-  check(heed_cuda_data(y, NULL) == data && heed_cuda_after(y, NULL), "the default stream");
-  check(heed_cuda_lend(other, 0, mine, HEED_FLOAT32, 1, (int64_t[]){N}, (char *)data + 2,
+  check(heed_device_data(y, NULL) == data && heed_device_after(y, NULL), "the default stream");
+  check(heed_device_lend(other, 0, mine, HEED_FLOAT32, 1, (int64_t[]){N}, (char *)data + 2,
                        let_go, &released) == NULL && released == 1 &&
         says(heed_error(other), "at a multiple of 4 bytes"), "memory that is not aligned");
   heed_set_device(cx, "cpu");
   heed_tensor *at_home = heed_empty(cx, HEED_FLOAT32, 0, NULL);
-  check(heed_cuda_data(at_home, mine) == NULL && says(heed_error(cx), "of a card expected"),
+  check(heed_device_data(at_home, mine) == NULL && says(heed_error(cx), "of a card expected"),
         "no address of what is on no card");
   heed_clear(cx);
-  lent = heed_cuda_lend(cx, 0, its, HEED_FLOAT32, 0, NULL, data, let_go, &released);
-  heed_cuda_capture(cx, 0);
+  lent = heed_device_lend(cx, 0, its, HEED_FLOAT32, 0, NULL, data, let_go, &released);
+  heed_capture_begin(cx, 0);
   heed_drop(lent);
   check(released == 1, "nothing is let go in a capture");
-  check(!heed_cuda_after(y, its) && says(heed_error(cx), "not while cuda:0 is captured"),
+  check(!heed_device_after(y, its) && says(heed_error(cx), "not while cuda:0 is captured"),
         "no other stream in a capture");
-  heed_cuda_drop_graph(cx, heed_cuda_capture_end(cx));
+  heed_capture_drop(cx, heed_capture_end(cx));
   check(released == 2, "but after it");
   heed_drop(at_home);
   heed_drop(x);
@@ -312,16 +312,16 @@ static heed_tensor *full_of (heed_context *cx, double value) {
 
 /* Whoever names a card hears why not, and so does whoever works where his tensors are. */
 static void refusals (heed_context *cx, heed_tensor *t) {
-  heed_cuda_memory now;
+  heed_device_memory now;
   heed_value twice[] = {heed_t(t), heed_f(2)};
   float got[N];
-  refused(cx, heed_cuda_memory_now(cx, 0, &now), "a card's account");
-  refused(cx, heed_cuda_reset_peak(cx, 0), "its peak");
-  refused(cx, heed_cuda_limit(cx, 0, 1 << 20), "its limit");
-  refused(cx, heed_cuda_trim(cx, 0), "its cache");
-  refused(cx, heed_cuda_block(cx, true), "blocking");
-  refused(cx, heed_cuda_moment(cx, 0) != NULL, "a moment");
-  refused(cx, heed_cuda_synchronize(cx, 0), "waiting");
+  refused(cx, heed_device_memory_now(cx, 0, &now), "a card's account");
+  refused(cx, heed_device_reset_peak(cx, 0), "its peak");
+  refused(cx, heed_device_limit(cx, 0, 1 << 20), "its limit");
+  refused(cx, heed_device_trim(cx, 0), "its cache");
+  refused(cx, heed_device_block(cx, true), "blocking");
+  refused(cx, heed_event_record(cx, 0) != NULL, "a moment");
+  refused(cx, heed_synchronize(cx, 0), "waiting");
   refused(cx, full_of(cx, 1) != NULL, "a tensor");
   refused(cx, heed_call(cx, HEED_mul, twice, 2) != NULL, "an operation");
   refused(cx, heed_read(t, HEED_FLOAT32, got), "reading");
@@ -337,7 +337,7 @@ static void refusals (heed_context *cx, heed_tensor *t) {
 /* A child has no card: it may free, and use is an error. */
 static void forks (both *b) {
   device *d = b->card;
-  view x = room_on(d, HEED_FLOAT32);
+  view x = capacity_on(d, HEED_FLOAT32);
   heed_set_device(b->cx, "cuda");
   heed_tensor *t = full_of(b->cx, 1);
   fflush(stdout);
@@ -393,7 +393,7 @@ static void forks_early (void) {
 static void errand (both *b) {
   device *d = b->card;
   float got[N] = {0};
-  view x = room_on(d, HEED_FLOAT32);
+  view x = capacity_on(d, HEED_FLOAT32);
   const char *why = x.data == NULL ? "no memory" : set(d, x, number(3));
   if (why == NULL) why = map(d, HEED_mul, x, x, x);
   if (why == NULL) why = d->download(d, got, x.data, sizeof got);
@@ -409,7 +409,7 @@ static void deaths (heed_context *cx) {
     heed_tensor *x = heed_set_device(cx, "cuda") ? full_of(cx, 3) : NULL;
     heed_tensor *y = x != NULL ? heed_call(cx, HEED_mul, (heed_value[]){heed_t(x), heed_t(x)}, 2)
                                : NULL;
-    bool good = y != NULL && all_are(y, 9) && heed_cuda_synchronize(cx, 0);
+    bool good = y != NULL && all_are(y, 9) && heed_synchronize(cx, 0);
     const char *why = good ? "" : heed_error(cx);
     check(!was || !good, "a lost card stays lost");
     if (!good)
@@ -457,7 +457,7 @@ static void without_cards (void) {
   fflush(stdout);
   pid_t child = fork();
   if (child == 0) {
-    setenv("HEED_EMULATED_CARDS", "0", 1);
+    setenv("HEED_EMULATED_DEVICES", "0", 1);
     heed_context *cx = heed_open(NULL);
     check(says(core_cuda_reason(cx), "no driver"), "without cards there is a reason");
     check(core_device(cx, "test", "cuda") == NULL, "and no device");
@@ -495,7 +495,7 @@ static bool is_emulated (void) {
   pid_t child = fork();
   if (child == 0) {
     heed_context *cx = heed_open(NULL);
-    const cuda_door *door = core_cuda(cx);
+    const device_plugin *door = core_cuda(cx);
     _exit(door != NULL && strcmp(door->built, "emulated") == 0);
   }
   int status;

@@ -60,12 +60,12 @@ static bool work (heed_context *cx, heed_tensor *w, heed_tensor *x) {
 }
 
 
-static heed_graph *capture (heed_context *cx, heed_tensor *w, heed_tensor *x) {
-  if (!heed_cuda_capture(cx, 0)) return NULL;
+static heed_capture *capture (heed_context *cx, heed_tensor *w, heed_tensor *x) {
+  if (!heed_capture_begin(cx, 0)) return NULL;
   bool good = work(cx, w, x);
-  heed_graph *g = heed_cuda_capture_end(cx);
+  heed_capture *g = heed_capture_end(cx);
   if (good) return g;
-  heed_cuda_drop_graph(cx, g);
+  heed_capture_drop(cx, g);
   return NULL;
 }
 
@@ -79,19 +79,19 @@ static bool has_gradient (heed_tensor *w, float a, float b, float c) {
 
 
 static void tells (heed_context *cx, heed_tensor *w, heed_tensor *x) {
-  heed_graph *g = capture(cx, w, x);
-  check(g != NULL && heed_cuda_graph_state(g) == HEED_GRAPH_APART, "the gradient is there now");
+  heed_capture *g = capture(cx, w, x);
+  check(g != NULL && heed_capture_state_of(g) == HEED_CAPTURE_GRADIENTS_DIFFER, "the gradient is there now");
   heed_set_gradient(w, NULL);
-  check(heed_cuda_graph_state(g) == HEED_GRAPH_READY, "without it all is as it was");
-  check(heed_cuda_replay(cx, g) && has_gradient(w, 1, 2, 3), "a replay leaves the gradient");
+  check(heed_capture_state_of(g) == HEED_CAPTURE_READY, "without it all is as it was");
+  check(heed_capture_replay(cx, g) && has_gradient(w, 1, 2, 3), "a replay leaves the gradient");
   heed_tensor *other = vector(cx, 5);
   heed_apply_in_place(cx, HEED_copy, (heed_value[]){heed_t(x), heed_t(other)}, 2);
   heed_set_gradient(w, NULL);
-  check(heed_cuda_replay(cx, g) && has_gradient(w, 5, 6, 7), "and reads what is there");
+  check(heed_capture_replay(cx, g) && has_gradient(w, 5, 6, 7), "and reads what is there");
   check(heed_take_over(x, other), "other memory");
-  check(heed_cuda_graph_state(g) == HEED_GRAPH_STALE, "is noticed");
+  check(heed_capture_state_of(g) == HEED_CAPTURE_STALE, "is noticed");
   heed_drop(other);
-  heed_cuda_drop_graph(cx, g);
+  heed_capture_drop(cx, g);
   check(has_gradient(w, 5, 6, 7), "the gradient outlives the graph");
 }
 
@@ -105,7 +105,7 @@ static bool without_failures (void) {
     heed_tensor *w = vector(cx, 7), *x = vector(cx, 1);
     check(heed_require_grad(w, true), "w is a leaf");
     tells(cx, w, x);
-    check(heed_cuda_capture(cx, 0) && work(cx, w, x), "a capture that is never ended");
+    check(heed_capture_begin(cx, 0) && work(cx, w, x), "a capture that is never ended");
     heed_drop(w);
     heed_drop(x);
   }
@@ -125,12 +125,12 @@ static bool with_failure (int n) {
   heed_set_gradient(w, NULL);
   heed_memory_trim(cx);
   a.countdown = n;
-  heed_graph *g = capture(cx, w, x);
+  heed_capture *g = capture(cx, w, x);
   bool done = a.countdown >= 0;
   a.countdown = -1;
   if (g == NULL) check(strstr(heed_error(cx), "memory") != NULL, "the message tells of memory");
-  else check(heed_cuda_replay(cx, g) && has_gradient(w, 1, 2, 3), "a graph that is there works");
-  heed_cuda_drop_graph(cx, g);
+  else check(heed_capture_replay(cx, g) && has_gradient(w, 1, 2, 3), "a graph that is there works");
+  heed_capture_drop(cx, g);
   heed_set_gradient(w, NULL);
   check(work(cx, w, x) && has_gradient(w, 1, 2, 3), "work goes on");
   heed_drop(w);

@@ -25,14 +25,14 @@ static view positions (int rank, const int64_t *size, int64_t limit) {
 
 static const char *run_moved (both *b, const work *there, const reached *r, char *got) {
   const char *why = b->card->run(b->card, there);
-  return why != NULL ? why : b->card->download(b->card, got, r->twin, r->bytes);
+  return why != NULL ? why : b->card->download(b->card, got, r->in_place, r->bytes);
 }
 
 /* The memory of a scatter has the same bits again when it starts from the same. */
 static bool moved_again (both *b, const char *name, const work *there, const reached *r,
                          const char *kept, const char *got) {
   char *again = malloc(r->bytes + 1);
-  b->card->upload(b->card, r->twin, kept, r->bytes);
+  b->card->upload(b->card, r->in_place, kept, r->bytes);
   bool good = run_moved(b, there, r, again) == NULL && memcmp(got, again, r->bytes) == 0;
   if (!good) printf("%s: not the same again\n", name);
   free(again);
@@ -68,7 +68,7 @@ static void same_moved (both *b, const char *name, const work *w, const view *he
   reached all[WORK_INS + 2] = {send_view(b, &h)};
   int n = 1;
   view *moved = scatter ? &there.out[0] : &there.in[0];
-  if (all[0].bytes > 0) moved->data = all[0].twin + ((char *)moved->data - all[0].start);
+  if (all[0].bytes > 0) moved->data = all[0].in_place + ((char *)moved->data - all[0].start);
   for (int i = scatter ? 0 : 1; i < w->nin; i++) all[n++] = send_view(b, &there.in[i]);
   if (!scatter) all[n++] = send_view(b, &there.out[0]);
   bool good = compare_moved(b, name, w, held, allowed, &there, &all[scatter ? 0 : n - 1]);
@@ -152,17 +152,17 @@ static void take (both *b) {
   }
   w.in[0] = seen;
   w.out[0] = output(t.type, t.rank, t.size);
-  same_moved(b, told("gather", &w), &w, &t.held, 0);
+  same_moved(b, describe("gather", &w), &w, &t.held, 0);
   spoil(&x, 2);
   if (t.rank > 0 && chance(0.2)) x.at.stride[pick(t.rank)] = 0;
   w.kind = WORK_SCATTER;
   w.in[0] = x;
   w.out[0] = seen;
   w.op = SCATTER_SET;
-  same_moved(b, told("set", &w), &w, &t.held, 0);
+  same_moved(b, describe("set", &w), &w, &t.held, 0);
   w.op = SCATTER_ADD;
   int64_t n = t.m > 0 ? t.size[0] * t.size[t.m - 1] : 1;
-  same_moved(b, told("add", &w), &w, &t.held, tolerance(t.type, n));
+  same_moved(b, describe("add", &w), &w, &t.held, tolerance(t.type, n));
 }
 
 
@@ -181,7 +181,7 @@ static void along (both *b, heed_type type, int64_t n, int64_t m, int64_t width)
   w.count[0] = held.at.stride[axis];
   w.count[1] = width;
   for (w.op = SCATTER_SET; w.op <= SCATTER_ADD; w.op++)
-    same_moved(b, told("along", &w), &w, &held,
+    same_moved(b, describe("along", &w), &w, &held,
                w.op == SCATTER_ADD ? 8 * tolerance(type, 100) : 0);
 }
 
@@ -194,16 +194,16 @@ static void embedding (both *b, heed_type type, int64_t rows, int64_t columns) {
   w.in[0] = behind(table, 1, &n, 1);
   w.in[1] = before(filled(HEED_INT64, 1, &n, 1, (double)rows + 1), 2, size);
   w.out[0] = fresh(type, 2, size);
-  same_moved(b, told("embedding", &w), &w, &table, 0);
+  same_moved(b, describe("embedding", &w), &w, &table, 0);
   w.kind = WORK_SCATTER;
   w.out[0] = w.in[0];
   w.in[0] = filled(type, 2, size, -1, 1);
   w.op = SCATTER_SET;
-  same_moved(b, told("embedding set", &w), &w, &table, 0);
+  same_moved(b, describe("embedding set", &w), &w, &table, 0);
   w.op = SCATTER_ADD;
   bool many = rows < 10;             /* to each row: sums of halves lose most of their bits */
   double allowed = many && scalar_is_half(type) ? 1.5 : tolerance(type, n) * (many ? 30 : 1);
-  same_moved(b, told("embedding back", &w), &w, &table, allowed);
+  same_moved(b, describe("embedding back", &w), &w, &table, allowed);
 }
 
 
@@ -253,7 +253,7 @@ static void sort (both *b, view x, int64_t k, bool falling) {
   w.in[0] = x;
   w.out[0] = output(x.type, rank, size);
   w.out[1] = output(HEED_INT64, rank, size);
-  same(b, told(falling ? "falling sort" : "rising sort", &w), &w, 0);
+  same(b, describe(falling ? "falling sort" : "rising sort", &w), &w, 0);
 }
 
 /* Often many are alike; the ends of their type are among them. */
@@ -311,7 +311,7 @@ static void not_zero (both *b, heed_type type, int rank, const int64_t *size) {
   work w = {.kind = WORK_NONZERO, .nout = 1, .nin = 1};
   w.in[0] = x;
   w.out[0] = output(HEED_INT64, 2, SIZES(n, rank));
-  same(b, told("not 0", &w), &w, 0);
+  same(b, describe("not 0", &w), &w, 0);
 }
 
 static void not_zeros (both *b) {

@@ -33,7 +33,7 @@ static view matrix (heed_type type, int nb, int64_t m, int64_t n, int way) {
   if (way == WITHIN) v.at = layout_narrow(&v.at, nb, 2, m, 1);
   if (way == UPWARDS && m > 0) v.at = layout_flip(&v.at, nb);
   for (int i = 0; way == REPEATING && i < nb; i++) v.at.stride[i] = 0;
-  return settled(v);
+  return materialized(v);
 }
 
 
@@ -59,7 +59,7 @@ static void product (both *b, heed_type type, const int64_t size[3]) {
   w.in[1] = matrix(type, nb, k, n, (int)pick(WAYS));
   w.out[0] = matrix(type, nb, m, n, (int)pick(REPEATING));
   if (which > 0) w.in[2] = addend(type, which, &w.out[0]);
-  same(b, told("product", &w), &w, tolerance(type));
+  same(b, describe("product", &w), &w, tolerance(type));
 }
 
 static void products (both *b) {
@@ -87,7 +87,7 @@ static void mixed (both *b) {
     w.in[1] = matrix(second, 0, 30, 40, ACROSS);
     w.in[2] = matrix(HEED_FLOAT32, 0, 20, 40, PLAIN);
     w.out[0] = matrix(first, 0, 20, 40, PLAIN);
-    same(b, told("mixed product", &w), &w, tolerance(first));
+    same(b, describe("mixed product", &w), &w, tolerance(first));
   }
 }
 
@@ -102,7 +102,7 @@ static void not_finite (both *b) {
     w.out[0] = matrix(type, 0, 70, 70, PLAIN);
     put(&w.in[0], 75, NAN);
     put(&w.in[1], 800, INFINITY);
-    same(b, told("product with NaN", &w), &w, tolerance(type));
+    same(b, describe("product with NaN", &w), &w, tolerance(type));
     same_again(b, "product with NaN", &w);
   }
 }

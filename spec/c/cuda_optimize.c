@@ -83,8 +83,8 @@ static void prepare (both *b, plan *p, int i) {
 
 /* Steps by calls; with 'captured', all but the first by replays, which count for themselves. */
 static void steps (both *b, plan *p, bool captured) {
-  const cuda_door *door = core_cuda(b->cx);
-  cuda_recording *r = NULL;
+  const device_plugin *door = core_cuda(b->cx);
+  device_capture *r = NULL;
   const char *why = NULL;
   for (int step = 1; step <= STEPS; step++) {
     p->here.step.step = p->there.step.step = step;

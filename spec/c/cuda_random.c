@@ -32,9 +32,9 @@ static void dropouts (both *b, heed_type type) {
     w.out[0] = output(type, 2, SIZES(between(1, 20), between(1, 70)));
     w.in[0] = fresh(HEED_INT64, 0, NULL);
     *(int64_t *)w.in[0].data = key;
-    same(b, told("dropout", &w), &w, 0);
+    same(b, describe("dropout", &w), &w, 0);
     w.in[0] = (view){.value = whole(key)};
-    if (i % 3 == 0) same(b, told("dropout by a number", &w), &w, 0);
+    if (i % 3 == 0) same(b, describe("dropout by a number", &w), &w, 0);
   }
 }
 
@@ -45,8 +45,8 @@ static double *drawn_by (both *b, const work *w, int64_t *n) {
   reached out = send_view(b, &there.out[0]), in = {NULL, NULL, 0};
   if (w->nin > 0) in = send_view(b, &there.in[0]);
   const char *why = b->card->run(b->card, &there);
-  if (why == NULL) why = b->card->download(b->card, out.start, out.twin, out.bytes);
-  check(b, why == NULL, "a card draws: %s", why);
+  if (why == NULL) why = b->card->download(b->card, out.start, out.in_place, out.bytes);
+  check(b, why == NULL, "a card generator_state: %s", why);
   *n = layout_numel(&w->out[0].at);
   double *got = make((size_t)*n * sizeof *got);
   for (int64_t i = 0; i < *n; i++) got[i] = get(&w->out[0], i);
@@ -166,7 +166,7 @@ static void permutation (both *b, int64_t many) {
 /* A seed begins anew; replays of what was captured draw what calls would have drawn. */
 static void seeds (both *b) {
   enum { N = 1001 };
-  const cuda_door *door = core_cuda(b->cx);
+  const device_plugin *door = core_cuda(b->cx);
   work w = {.kind = WORK_RANDOM, .op = RANDOM_UNIFORM, .nout = 1, .number = {0, 1}};
   int64_t n;
   uint64_t state[2];
@@ -181,16 +181,16 @@ static void seeds (both *b) {
   reached out = send_view(b, &w.out[0]);
   const char *why = NULL;
   check(b, door->capture(b->card) == NULL && b->card->run(b->card, &w) == NULL, "a capture");
-  cuda_recording *r = door->capture_end(b->card, &why);
+  device_capture *r = door->capture_end(b->card, &why);
   check(b, r != NULL, "a capture ends: %s", why);
   door->seed(b->card, 5);
   for (int i = 0; r != NULL && i < 2; i++) {
     const float *got = (float *)out.start;
     why = door->replay(b->card, r);
-    if (why == NULL) why = b->card->download(b->card, out.start, out.twin, out.bytes);
+    if (why == NULL) why = b->card->download(b->card, out.start, out.in_place, out.bytes);
     bool good = why == NULL;
     for (int k = 0; good && k < N; k++) good = (double)got[k] == x[i][k];
-    check(b, good, "replay %d draws what a call would", i + 1);
+    check(b, good, "replay %d generator_state what a call would", i + 1);
   }
   if (r != NULL) door->drop(b->card, r);
   free_twins(b, 1, &out);

@@ -28,7 +28,7 @@ static view given (heed_type type, int rank, const int64_t *size) {
 }
 
 static view maybe (heed_type type, int rank, const int64_t *size) {
-  return chance(0.3) ? tensor_unseen() : given(type, rank, size);
+  return chance(0.3) ? view_none() : given(type, rank, size);
 }
 
 /* Short and long axes, a few of size 0, with at most 'most' elements in all. */
@@ -83,7 +83,7 @@ static void reduction (both *b) {
   if (moments || (choice && chance(0.5)))
     w.out[w.nout++] = output(moments ? out : HEED_INT64, outer, size);
   bool exact = op >= REDUCE_MAX && op <= REDUCE_ALL;    /* but for the sign of 0 */
-  same(b, told("reduce", &w), &w,
+  same(b, describe("reduce", &w), &w,
        exact ? 1e-300 : tolerance(out) * (op == REDUCE_PROD ? 30 : 1));
 }
 
@@ -97,7 +97,7 @@ static void scan (both *b) {
   heed_type out = scalar_is_float(in) || chance(0.3) ? float_type() : HEED_INT64;
   w.in[0] = given(in, rank, size);
   w.out[0] = output(out, rank, size);
-  same(b, told("scan", &w), &w, tolerance(out));
+  same(b, describe("scan", &w), &w, tolerance(out));
 }
 
 
@@ -115,7 +115,7 @@ static void softmax (both *b) {
     allowed = larger(allowed, in == type ? 0 : 2 * larger(tolerance(in), 4e-6));
   }
   w.out[0] = output(type, rank, size);
-  same(b, told("softmax", &w), &w, allowed);
+  same(b, describe("softmax", &w), &w, allowed);
 }
 
 
@@ -129,11 +129,11 @@ static void norm (both *b) {
   for (int i = 1; i < w.nin; i++) w.in[i] = maybe(other, 1, size + 1);
   w.out[0] = output(type, 2, size);
   for (int i = 1; i < w.nout; i++) w.out[i] = output(wide(type), 1, size);
-  same(b, told("norm", &w), &w, 10 * tolerance(type));
+  same(b, describe("norm", &w), &w, 10 * tolerance(type));
 }
 
 static view wanted (heed_type type, int rank, const int64_t *size) {
-  return chance(0.2) ? tensor_unseen() : output(type, rank, size);
+  return chance(0.2) ? view_none() : output(type, rank, size);
 }
 
 static void norm_back (both *b) {
@@ -152,7 +152,7 @@ static void norm_back (both *b) {
   w.nout = layer ? 3 : 2;
   w.out[0] = wanted(type, 2, size);
   for (int i = 1; i < w.nout; i++) w.out[i] = wanted(other, 1, size + 1);
-  same(b, told("norm back", &w), &w, 10 * larger(tolerance(type), tolerance(other)));
+  same(b, describe("norm back", &w), &w, 10 * larger(tolerance(type), tolerance(other)));
 }
 
 
@@ -164,7 +164,7 @@ static void loss (both *b) {
   work w = {.kind = WORK_LOSS};
   w.number[0] = chance(0.5) ? 0.1 : 0;
   w.count[0] = chance(0.5) ? 2 : -100;
-  view x = given(type, 2, size), weight = tensor_unseen();
+  view x = given(type, 2, size), weight = view_none();
   view target = laid(HEED_INT64, 1, size, some_layout(), 1, 1 + (double)size[1]);
   if (chance(0.5))
     weight = laid(chance(0.7) ? type : float_type(), 1, size + 1, some_layout(), 0.1, 2);
@@ -181,7 +181,7 @@ static void loss (both *b) {
     w.in[0] = x, w.in[1] = target, w.in[2] = weight;
     for (int i = 0; i < 3; i++) w.out[i] = output(sum, 1, size);
   }
-  same(b, told("loss", &w), &w, 3 * tolerance(back ? type : sum));
+  same(b, describe("loss", &w), &w, 3 * tolerance(back ? type : sum));
 }
 
 
@@ -200,7 +200,7 @@ static void bad_labels (both *b) {
   work w = {.kind = WORK_LOSS, .op = LOSS_CROSS_ENTROPY, .nin = 3, .nout = 3, .count = {-100}};
   w.in[0] = filled(HEED_FLOAT32, 2, SIZES(40, 30), -3, 3);
   w.in[1] = filled(HEED_INT64, 1, SIZES(40), 1, 31);
-  w.in[2] = tensor_unseen();
+  w.in[2] = view_none();
   for (int i = 0; i < 3; i++) w.out[i] = fresh(HEED_FLOAT32, 1, SIZES(40));
   put(&w.in[1], 3, -100);
   same(b, "an ignored label", &w, tolerance(HEED_FLOAT32));
@@ -220,7 +220,7 @@ static void norm_columns (both *b, heed_type type, int64_t rows, int64_t columns
   w.in[4] = filled(wide(type), 1, size, 0.5, 1);
   w.out[0] = fresh(type, 2, size);
   for (int i = 1; i < 3; i++) w.out[i] = fresh(type, 1, size + 1);
-  same(b, told("columns of a norm", &w), &w, 10 * tolerance(type));
+  same(b, describe("columns of a norm", &w), &w, 10 * tolerance(type));
   same_again(b, "columns of a norm", &w);
 }
 
@@ -228,10 +228,10 @@ static void large_mean (both *b, heed_type type) {
   double low = type == HEED_FLOAT16 ? 1000 : 10000;
   work w = {.kind = WORK_NORM, .op = NORM_LAYER, .nin = 3, .nout = 3, .number = {1e-5}};
   w.in[0] = filled(type, 2, SIZES(5, 3000), low, low + 100);
-  w.in[1] = w.in[2] = tensor_unseen();
+  w.in[1] = w.in[2] = view_none();
   w.out[0] = fresh(type, 2, SIZES(5, 3000));
   for (int i = 1; i < 3; i++) w.out[i] = fresh(wide(type), 1, SIZES(5));
-  same(b, told("a large mean", &w), &w, 3 * tolerance(type));
+  same(b, describe("a large mean", &w), &w, 3 * tolerance(type));
 }
 
 
@@ -245,7 +245,7 @@ static void large_reduction (both *b, int op, view x) {
   for (int i = 0; i < w.nout; i++) w.out[i] = fresh(out, 1, x.at.size);
   bool exact = op >= REDUCE_MAX && op <= REDUCE_ALL;
   double allowed = tolerance(out) * (op == REDUCE_PROD ? 30 : 1);
-  same(b, told("a large reduction", &w), &w, exact ? 0 : allowed);
+  same(b, describe("a large reduction", &w), &w, exact ? 0 : allowed);
   if (op == REDUCE_SUM) same_again(b, "a large sum", &w);
 }
 
@@ -269,7 +269,7 @@ static void long_scan (both *b, heed_type type, bool backwards) {
   work w = {.kind = WORK_SCAN, .nin = 1, .nout = 1, .count = {backwards}};
   w.in[0] = filled(type, 2, SIZES(2, 200000), 0, type == HEED_FLOAT16 ? 0.1 : 1);
   w.out[0] = fresh(type, 2, SIZES(2, 200000));
-  same(b, told("a long scan", &w), &w, tolerance(type));
+  same(b, describe("a long scan", &w), &w, tolerance(type));
   same_again(b, "a long scan", &w);
 }
 
@@ -280,11 +280,11 @@ static void rising (both *b, heed_type type) {
   w.in[0] = fresh(type, 2, size);
   for (int64_t i = 0; i < n; i++) put(&w.in[0], i, (double)i * 1e-3);
   w.out[0] = fresh(type, 1, size);
-  same(b, told("a rising row", &w), &w, tolerance(type) / 4);
+  same(b, describe("a rising row", &w), &w, tolerance(type) / 4);
   w.kind = WORK_SOFTMAX;
   w.op = SOFTMAX;
   w.out[0] = fresh(type, 2, size);
-  same(b, told("softmax of a rising row", &w), &w, 3 * tolerance(type));
+  same(b, describe("softmax of a rising row", &w), &w, 3 * tolerance(type));
 }
 
 /* Rows of minus infinity alone, with an infinity, with NaN, with one number. */
@@ -296,7 +296,7 @@ static void infinite_rows (both *b, heed_type type) {
     for (int i = 0; i < 24; i++) put(&w.in[0], i, i < 6 || i > 18 ? -INFINITY : i);
     put(&w.in[0], 8, INFINITY);
     put(&w.in[0], 13, NAN);
-    same(b, told("infinite rows", &w), &w, tolerance(type));
+    same(b, describe("infinite rows", &w), &w, tolerance(type));
   }
 }
 

@@ -47,8 +47,8 @@ static inline int both_close (both *b) {
   return failed > 0;
 }
 
-/* The memory that a view reaches, and its twin on the card. */
-typedef struct reached { char *start, *twin; size_t bytes; } reached;
+/* The memory that a view reaches, and its in_place on the card. */
+typedef struct reached { char *start, *in_place; size_t bytes; } reached;
 
 static inline reached reach_of (const view *v) {
   int64_t first, last, size = scalar_sizes[v->type];
@@ -60,18 +60,18 @@ static inline reached reach_of (const view *v) {
 static inline reached send_view (both *b, view *v) {
   reached r = reach_of(v);
   if (r.bytes == 0) return r;
-  r.twin = b->card->alloc(b->card, r.bytes);
-  if (r.twin == NULL || b->card->upload(b->card, r.twin, r.start, r.bytes) != NULL) abort();
-  v->data = r.twin + ((char *)v->data - r.start);
+  r.in_place = b->card->alloc(b->card, r.bytes);
+  if (r.in_place == NULL || b->card->upload(b->card, r.in_place, r.start, r.bytes) != NULL) abort();
+  v->data = r.in_place + ((char *)v->data - r.start);
   return r;
 }
 
-/* Outputs that are inputs as well, in place, share a twin. */
+/* Outputs that are inputs as well, in place, share a in_place. */
 static inline reached send_or_share (both *b, view *v, int n, const reached *have) {
   reached r = reach_of(v);
   for (int i = 0; i < n; i++)
     if (r.bytes > 0 && have[i].start == r.start && have[i].bytes == r.bytes) {
-      v->data = have[i].twin + ((char *)v->data - r.start);
+      v->data = have[i].in_place + ((char *)v->data - r.start);
       return (reached){r.start, NULL, 0};
     }
   return send_view(b, v);
@@ -147,7 +147,7 @@ static inline bool same_outputs (both *b, const char *name, const work *w, const
 
 static inline void free_twins (both *b, int n, const reached *r) {
   for (int i = 0; i < n; i++)
-    if (r[i].twin != NULL) b->card->free(b->card, r[i].twin, r[i].bytes);
+    if (r[i].in_place != NULL) b->card->free(b->card, r[i].in_place, r[i].bytes);
 }
 
 /*

@@ -1,5 +1,5 @@
 /*
-** lua_host.c - what a host may get wrong is told to it, and never crashes.
+** lua_host.c - what a host may get wrong is describe to it, and never crashes.
 */
 
 #include <stdio.h>
@@ -96,18 +96,18 @@ static int stranger (lua_State *L) {
 
 static const char script[] =
   "local heed = ...\n"
-  "local function told(wanted, f, ...)\n"
+  "local function describe(wanted, f, ...)\n"
   "  local good, message = pcall(f, ...)\n"
   "  assert(not good and message:find(wanted, 1, true), message)\n"
   "end\n"
   "assert(numel(heed.zeros(2, 3)) == 6)\n"
-  "told(\"#1 to 'numel' (a tensor expected, got nothing)\", function() numel() end)\n"
-  "told(\"#1 to 'numel' (a tensor expected, got 5)\", function() numel(5) end)\n"
-  "told(\"#2 to 'second' (a tensor expected, got nil)\", function() second(heed.zeros(2)) end)\n"
+  "describe(\"#1 to 'numel' (a tensor expected, got nothing)\", function() numel() end)\n"
+  "describe(\"#1 to 'numel' (a tensor expected, got 5)\", function() numel(5) end)\n"
+  "describe(\"#2 to 'second' (a tensor expected, got nil)\", function() second(heed.zeros(2)) end)\n"
   "local gone = heed.zeros(2)\n"
   "gone:release()\n"
-  "told('got a released tensor', numel, gone)\n"
-  "told('another context', stranger)\n"
+  "describe('got a released tensor', numel, gone)\n"
+  "describe('another context', stranger)\n"
   "assert(not heed.is_tensor(io.stdout) and heed.is_tensor(heed.zeros(1)))\n";
 
 static void across_the_border (lua_State *L, heed_context *other) {
@@ -139,6 +139,6 @@ int main (void) {
   across_the_border(L, other);
   lua_close(L);
   heed_close(other);
-  if (!failed) puts("host: all is told");
+  if (!failed) puts("host: all is describe");
   return failed;
 }

@@ -1,5 +1,5 @@
 -- Where the specs make their tensors: on the processor, or where HEED_DEVICE says. Wrong calls are
--- told at their line there too: that a card tells of them late has a spec of its own.
+-- describe at their line there too: that a card tells of them late has a spec of its own.
 
 local device = {name = os.getenv "HEED_DEVICE" or "cpu"}
 

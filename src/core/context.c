@@ -191,7 +191,7 @@ static void destroy (heed_context *cx) {
   core_cuda_close(cx);
   if (cx->cpu != NULL) cpu_close(cx->cpu);
   if (cx->pool != NULL) pool_close(cx->pool);
-  core_free(cx, cx->temporaries, (size_t)cx->room_temporaries * sizeof *cx->temporaries);
+  core_free(cx, cx->temporaries, (size_t)cx->temporaries_capacity * sizeof *cx->temporaries);
   core_free(cx, cx->signatures, HEED_NOPS * sizeof *cx->signatures);
   core_trim(cx);
   give(&host, cx, sizeof *cx);
@@ -205,12 +205,12 @@ heed_context *heed_open (const heed_host *host) {
   memset(cx, 0, sizeof *cx);
   cx->host = lent;
   cx->recording = true;
-  cx->asked = HEED_NOPS;
+  cx->caller = HEED_NOPS;
   cx->level = first_level(&lent);
   if (cx->level != NULL) cx->pool = pool_open(first_threads(&lent));
   if (cx->pool != NULL) cx->cpu = cpu_open(cx->pool, &cx->random, cx->level);
   if (cx->cpu == NULL) { destroy(cx); return NULL; }
-  cx->home = cx->here = cx->cpu;
+  cx->default_device = cx->current = cx->cpu;
   generator_seed(&cx->random, any_seed(cx));
   return cx;
 }
@@ -224,7 +224,7 @@ void core_left (heed_context *cx) {
 /* What outlives it keeps the context, without threads and caches. */
 void heed_close (heed_context *cx) {
   if (cx == NULL || cx->closing) return;
-  if (cx->graph != NULL) heed_cuda_drop_graph(cx, heed_cuda_capture_end(cx));
+  if (cx->graph != NULL) heed_capture_drop(cx, heed_capture_end(cx));
   cx->closing = true;
   heed_memory_trim(cx);
   pool_resize(cx->pool, 1);
@@ -267,14 +267,14 @@ bool heed_set_threads (heed_context *cx, int n) {
 }
 
 
-const char *heed_device (heed_context *cx) { return cx != NULL ? cx->home->name : NULL; }
+const char *heed_device (heed_context *cx) { return cx != NULL ? cx->default_device->name : NULL; }
 
 
 bool heed_set_device (heed_context *cx, const char *name) {
   device *where = NULL;
   if (cx != NULL && name != NULL) where = core_device(cx, "default_device", name);
   if (where == NULL) return false;
-  cx->home = cx->here = where;
+  cx->default_device = cx->current = where;
   return true;
 }
 
@@ -358,10 +358,10 @@ const char *core_op_name (heed_op op) {
 }
 
 
-heed_op heed_ask (heed_context *cx, heed_op who) {
+heed_op heed_set_caller (heed_context *cx, heed_op who) {
   if (cx == NULL || (unsigned)who > HEED_index) return HEED_NOPS;
-  heed_op was = cx->asked;
-  cx->asked = who;
+  heed_op was = cx->caller;
+  cx->caller = who;
   return was;
 }
 
@@ -420,7 +420,7 @@ static const char *run_in_own_mode (device *where, const work *w) {
 
 
 bool core_run (heed_context *cx, heed_op op, device *where, const work *w) {
-  op = core_who(cx, op);
+  op = core_caller(cx, op);
   if (!where->can[w->kind])
     return core_fail(cx, "%s: cannot be done on %s", core_op_name(op), where->name);
   if (cx->captured != NULL && cx->captured != where)

@@ -5,7 +5,7 @@
 #ifndef core_h
 #define core_h
 
-#include "core/cuda.h"
+#include "core/plugin.h"
 #include "core/device.h"
 #include "core/pool.h"
 #include "core/random.h"
@@ -91,7 +91,7 @@ struct node {
   /* while a walk runs: */
   heed_tensor **incoming;          /* gradient of each output, or NULL (lies behind the node) */
   int64_t walk;                    /* the walk that has seen it */
-  int64_t arrival;                 /* of a leaf: where the walk's list has it, if it does */
+  int64_t accumulated;                 /* of a leaf: where the walk's list has it, if it does */
   node *next;                      /* list of those to free */
 };
 
@@ -112,17 +112,17 @@ struct heed_context {
   bool failed;
   device *cpu;
   device *gpu[CORE_GPUS];                  /* opened ones, by number */
-  bool away;                               /* some are */
+  bool has_accelerators;                               /* some are */
   device *captured;                        /* whose work is kept now, or NULL */
-  heed_graph *graph;                       /* … and in what */
-  heed_graph *late;                        /* dropped meanwhile: they go at its end */
+  heed_capture *graph;                       /* … and in what */
+  heed_capture *late;                        /* dropped meanwhile: they go at its end */
   int64_t graphs;                          /* that were begun: the number of the last */
-  struct loan *returned;                   /* lent to a card, let go while it was captured */
-  device *home;                            /* where what is made from nothing goes */
-  device *here;                            /* where the call that runs works; else home */
-  heed_op asked;                           /* by the host: what runs, runs for it; or HEED_NOPS */
+  struct pending_release *returned;                   /* lent to a card, let go while it was captured */
+  device *default_device;                            /* where what is made from nothing goes */
+  device *current;                            /* where the call that runs works; else home */
+  heed_op caller;                           /* by the host: what runs, runs for it; or HEED_NOPS */
   const cpu_level *level;
-  const cuda_door *cuda;           /* NULL: not asked for, or there is none */
+  const device_plugin *cuda;           /* NULL: not asked for, or there is none */
   char no_cuda[320];               /* why there is none */
   int precision;                   /* of float32 products on cards */
   pool *pool;
@@ -138,15 +138,15 @@ struct heed_context {
   bool burying;                            /* somebody frees them */
   struct walk *walk;                       /* the one that runs, or NULL */
   heed_tensor **temporaries;               /* owned by the ops that run: see op.h */
-  int ntemporaries, room_temporaries;
+  int ntemporaries, temporaries_capacity;
   heed_signature *signatures;              /* HEED_NOPS */
   int64_t tensors;                         /* alive: the context waits for them at close */
   bool closing;
 };
 
 /* Whom messages name: what the host asked for, not what it is composed of. */
-static inline heed_op core_who (const heed_context *cx, heed_op op) {
-  return cx->asked != HEED_NOPS ? cx->asked : op;
+static inline heed_op core_caller (const heed_context *cx, heed_op op) {
+  return cx->caller != HEED_NOPS ? cx->caller : op;
 }
 
 /* context.c */
@@ -167,25 +167,25 @@ bool core_run (heed_context *cx, heed_op op, device *where, const work *w);
 /* cuda.c: by name: "cpu", "cuda", "cuda:1"; opened at the first use; NULL after core_fail */
 device *core_device (heed_context *cx, const char *who, const char *name);
 const char *core_cuda_reason (heed_context *cx);     /* why there is no card; NULL: there is one */
-const cuda_door *core_cuda (heed_context *cx);       /* NULL: there is no cuda.so, see 'reason' */
+const device_plugin *core_cuda (heed_context *cx);       /* NULL: there is no cuda.so, see 'reason' */
 void core_cuda_close (heed_context *cx);
 
 /* cards.c */
-device *core_card (heed_context *cx, const char *who, int index);    /* that is open, or is opened
+device *core_device_at (heed_context *cx, const char *who, int index);    /* that is open, or is opened
                                              now; NULL after a message */
 bool core_done (heed_context *cx, const char *who, const char *why);      /* no 'why', no failure */
-const char *core_blamed (const device *d, const char *who);          /* whom its message is about:
-                                             an operation that it told of late, or who asked */
-void core_end_loans (heed_context *cx);              /* that waited for a capture's end */
+const char *core_error_op (const device *d, const char *who);          /* whom its message is about:
+                                             an operation that it describe of late, or who asked */
+void core_end_releases (heed_context *cx);              /* that waited for a capture's end */
 
 /* graph.c: what captured work finds there is kept for it, and looked at before a replay */
-void graph_see (heed_context *cx, heed_tensor *t);
-void graph_touch (node *leaf, bool read);            /* its gradient: 'read', or set */
-static inline void core_sees (heed_context *cx, heed_tensor *t) {
-  if (cx->graph != NULL && t != NULL) graph_see(cx, t);
+void capture_add_input (heed_context *cx, heed_tensor *t);
+void capture_add_gradient (node *leaf, bool read);            /* its gradient: 'read', or set */
+static inline void capture_input (heed_context *cx, heed_tensor *t) {
+  if (cx->graph != NULL && t != NULL) capture_add_input(cx, t);
 }
-static inline void core_touches (node *leaf, bool read) {
-  if (leaf->cx->graph != NULL) graph_touch(leaf, read);
+static inline void capture_gradient (node *leaf, bool read) {
+  if (leaf->cx->graph != NULL) capture_add_gradient(leaf, read);
 }
 
 /* storage.c */
@@ -199,7 +199,7 @@ void storage_drop (storage *s);
 /* tensor.c: all return NULL after core_fail */
 heed_tensor *tensor_new (heed_context *cx, heed_type type, const layout *shape);  /* dense, here */
 heed_tensor *tensor_moved (heed_tensor *t, device *where, heed_type type);   /* a dense copy */
-device *tensor_place (const heed_tensor *t);     /* NULL: a number, which is everywhere */
+device *tensor_device (const heed_tensor *t);     /* NULL: a number, which is everywhere */
 heed_tensor *tensor_on (heed_context *cx, storage *s, heed_type type, const layout *at);
                                           /* one more owner of s */
 heed_tensor *tensor_view (heed_tensor *t, const layout *at);     /* of t's storage, no history */
@@ -207,22 +207,22 @@ heed_tensor *tensor_lend (heed_context *cx, device *where, heed_type type, int r
                           const int64_t *size, void *data, void (*release) (void *, void *),
                           void *self);               /* checks as heed_lend does */
 heed_tensor *tensor_number (heed_context *cx, scalar value);     /* rank 0, weak, no storage */
-bool tensor_settle (heed_tensor *t);      /* gives a number its storage; true for all others */
+bool tensor_materialize (heed_tensor *t);      /* gives a number its storage; true for all others */
 /* The handle that t is a view of; NULL also when that has taken over other memory since. */
-static inline heed_tensor *tensor_whole (const heed_tensor *t) {
+static inline heed_tensor *tensor_viewed (const heed_tensor *t) {
   return t->base != NULL && t->base->store == t->store ? t->base : NULL;
 }
 /* The same where t's history comes from there. */
 static inline heed_tensor *tensor_base (const heed_tensor *t) {
-  return t->unheard ? NULL : tensor_whole(t);
+  return t->unheard ? NULL : tensor_viewed(t);
 }
-/* Did that handle get a history that t's own knows nothing of? history_of makes it anew then. */
+/* Did that handle get a history that t's own knows nothing of? graph_node_of makes it anew then. */
 static inline bool tensor_behind (const heed_tensor *t) {
   const heed_tensor *base = tensor_base(t);
   return base != NULL && base->node != NULL && base->node->order != t->base_order;
 }
 /* For a device, with another layout of its storage (at->offset counted in storage). */
-static inline view tensor_seen_as (const heed_tensor *t, const layout *at) {
+static inline view view_with (const heed_tensor *t, const layout *at) {
   view v;
   v.type = t->type;
   v.at = *at;
@@ -233,8 +233,8 @@ static inline view tensor_seen_as (const heed_tensor *t, const layout *at) {
   return v;
 }
 /* For a device; without storage, as its value. */
-static inline view tensor_seen (const heed_tensor *t) { return tensor_seen_as(t, &t->at); }
-static inline view tensor_unseen (void) {
+static inline view view_of (const heed_tensor *t) { return view_with(t, &t->at); }
+static inline view view_none (void) {
   view v;
   v.data = NULL;
   v.type = HEED_BOOL;

@@ -30,7 +30,7 @@ typedef enum work_kind {
                       have out's shape (stride 0 where broadcast); types are mixed freely:
                       count[0] is the heed_type to compute in (BOOL, UINT8 and INT64 as INT64,
                       halves as FLOAT32); count[1] = 1: the inputs are rounded to count[0] first */
-  WORK_SLOPE,      /* out[0] = g * d op / d in[which]: in = g, a, b, c, y (data NULL and rank -1
+  WORK_DERIVATIVE,      /* out[0] = g * d op / d in[which]: in = g, a, b, c, y (data NULL and rank -1
                       where the row does not need it), count[0] as MAP, count[1] = which */
   WORK_COPY,       /* out[0] = in[0], any types and layouts; count[0] = 1: they may overlap */
   WORK_REDUCE,     /* op is a reduce_kind; in[0] has out's axes first and then count[0] more,

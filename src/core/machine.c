@@ -19,8 +19,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FILE_ROOM 8192             /* the files read here are shorter, or matter at their start */
-#define PATH_ROOM 1024
+#define FILE_CAPACITY 8192             /* the files read here are shorter, or matter at their start */
+#define PATH_CAPACITY 1024
 
 
 /*
@@ -29,13 +29,13 @@
 ** ===================================================================
 */
 
-static bool read_file (const char *path, char text[FILE_ROOM]) {
+static bool read_file (const char *path, char text[FILE_CAPACITY]) {
   int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return false;
   size_t length = 0;
   ssize_t got;
   do {
-    got = read(file, text + length, FILE_ROOM - 1 - length);
+    got = read(file, text + length, FILE_CAPACITY - 1 - length);
     if (got > 0) length += (size_t)got;
   } while (got > 0 || (got < 0 && errno == EINTR));
   close(file);
@@ -57,7 +57,7 @@ static bool number_after (const char *text, const char *word, uint64_t *number) 
 
 static bool number_in (const char *directory, const char *file, const char *word,
                        uint64_t *number) {
-  char path[PATH_ROOM + 64], text[FILE_ROOM];
+  char path[PATH_CAPACITY + 64], text[FILE_CAPACITY];
   snprintf(path, sizeof path, "%s/%s", directory, file);
   return read_file(path, text) && number_after(text, word, number);
 }
@@ -89,15 +89,15 @@ static bool among (const char *words, const char *word) {
 
 
 /* Our path in a hierarchy: in the line "7:cpu,cpuacct:/path", or "0::/path". */
-static bool find_path (const cgroup *group, char path[PATH_ROOM]) {
-  char text[FILE_ROOM], *rest;
+static bool find_path (const cgroup *group, char path[PATH_CAPACITY]) {
+  char text[FILE_CAPACITY], *rest;
   if (!read_file("/proc/self/cgroup", text)) return false;
   for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
     char *words = strchr(line, ':'), *end = words != NULL ? strchr(words + 1, ':') : NULL;
     if (end == NULL) continue;
     *end = '\0';
     if (!among(words + 1, group->controller)) continue;
-    snprintf(path, PATH_ROOM, "%s%s", group->mount, end + 1);
+    snprintf(path, PATH_CAPACITY, "%s%s", group->mount, end + 1);
     return true;
   }
   return false;
@@ -106,7 +106,7 @@ static bool find_path (const cgroup *group, char path[PATH_ROOM]) {
 
 /* The least that 'see' says of our directory and of those above it. */
 static uint64_t least_of (const cgroup *group, uint64_t (*see) (const char *directory)) {
-  char path[PATH_ROOM];
+  char path[PATH_CAPACITY];
   uint64_t least = UINT64_MAX;
   if (!find_path(group, path)) return least;
   while (strlen(path) >= strlen(group->mount)) {
@@ -159,7 +159,7 @@ static uint64_t cores_1 (const char *directory) {
 
 
 static uint64_t cores_2 (const char *directory) {
-  char path[PATH_ROOM + 64], text[FILE_ROOM];
+  char path[PATH_CAPACITY + 64], text[FILE_CAPACITY];
   uint64_t quota, period;          /* "200000 100000", or "max 100000" */
   snprintf(path, sizeof path, "%s/cpu.max", directory);
   return read_file(path, text) && sscanf(text, "%" SCNu64 " %" SCNu64, &quota, &period) == 2
@@ -182,7 +182,7 @@ size_t machine_memory (void) {
 
 
 size_t machine_resident (void) {
-  char text[FILE_ROOM];
+  char text[FILE_CAPACITY];
   uint64_t pages;
   if (!read_file("/proc/self/statm", text) || sscanf(text, "%*u %" SCNu64, &pages) != 1) return 0;
   return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);

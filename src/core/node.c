@@ -175,7 +175,7 @@ heed_tensor *node_saved (node *n, int i) {
   if (t == NULL) return NULL;
   t->number = s->number;
   t->value = s->value;
-  core_sees(n->cx, t);
+  capture_input(n->cx, t);
   return t;
 }
 

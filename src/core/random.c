@@ -85,7 +85,7 @@ double generator_uniform_double (generator *g) {
 }
 
 
-/* Box and Muller's pair: one now, its twin at the next call. */
+/* Box and Muller's pair: one now, its in_place at the next call. */
 double generator_normal (generator *g) {
   if (g->has_normal) {
     g->has_normal = false;

@@ -155,11 +155,11 @@ void heed_memory_limit (heed_context *cx, size_t bytes) {
 
 /* It may run a script's finalisers: calls of their own, within the one that works 'here'. */
 static void ask_host (heed_context *cx, size_t bytes, bool urgent) {
-  device *here = cx->here;
+  device *here = cx->current;
   if (cx->host.room == NULL) return;
-  cx->here = cx->home;
+  cx->current = cx->default_device;
   cx->host.room(cx->host.self, bytes, urgent);
-  cx->here = here;
+  cx->current = here;
 }
 
 

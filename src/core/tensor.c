@@ -60,7 +60,7 @@ heed_tensor *tensor_new (heed_context *cx, heed_type type, const layout *shape) 
   char text[LAYOUT_TEXT];
   if (!layout_dense(&dense, shape->rank, shape->size))
     return core_fail(cx, "a tensor of shape %s has too many elements", layout_text(shape, text));
-  return new_dense(cx, cx->here, type, &dense);
+  return new_dense(cx, cx->current, type, &dense);
 }
 
 
@@ -76,7 +76,7 @@ heed_tensor *tensor_number (heed_context *cx, scalar value) {
 
 
 static bool uploaded (heed_context *cx, device *where, void *to, const void *from, size_t bytes) {
-  where->op = core_who(cx, HEED_copy);
+  where->op = core_caller(cx, HEED_copy);
   const char *why = where->upload(where, to, from, bytes);
   return why == NULL || core_fail(cx, "%s: %s", core_op_name(where->op), why);
 }
@@ -84,7 +84,7 @@ static bool uploaded (heed_context *cx, device *where, void *to, const void *fro
 
 static bool downloaded (heed_context *cx, device *where, void *to, const void *from,
                         size_t bytes) {
-  where->op = core_who(cx, HEED_read);
+  where->op = core_caller(cx, HEED_read);
   const char *why = where->download(where, to, from, bytes);
   return why == NULL || core_fail(cx, "%s: %s", core_op_name(where->op), why);
 }
@@ -99,10 +99,10 @@ static bool put (heed_context *cx, storage *s, const void *data) {
 }
 
 
-bool tensor_settle (heed_tensor *t) {
+bool tensor_materialize (heed_tensor *t) {
   if (t->store != NULL) return true;
   char element[sizeof(int64_t)];
-  device *where = t->cx->here;
+  device *where = t->cx->current;
   storage *s = storage_new(t->cx, where, scalar_sizes[t->type]);
   if (s == NULL) return false;
   scalar_store(t->type, element, t->value);
@@ -113,7 +113,7 @@ bool tensor_settle (heed_tensor *t) {
 
 
 /* Another handle on what t has, without history. */
-static heed_tensor *twin (heed_tensor *t, const layout *at) {
+static heed_tensor *in_place (heed_tensor *t, const layout *at) {
   heed_tensor *y = new_handle(t->cx, t->type, at);
   if (y == NULL) return NULL;
   storage_keep(t->store);
@@ -125,10 +125,10 @@ static heed_tensor *twin (heed_tensor *t, const layout *at) {
 
 
 heed_tensor *tensor_view (heed_tensor *t, const layout *at) {
-  heed_tensor *y = tensor_settle(t) ? twin(t, at) : NULL;
+  heed_tensor *y = tensor_materialize(t) ? in_place(t, at) : NULL;
   if (y == NULL) return NULL;
   y->number = false;
-  heed_tensor *whole = tensor_whole(t);
+  heed_tensor *whole = tensor_viewed(t);
   y->unheard = !t->cx->recording || (whole != NULL && t->unheard);
   y->base = heed_keep(whole != NULL ? whole : t);        /* chains stay short */
   y->base_order = node_order(y->base->node);
@@ -137,7 +137,7 @@ heed_tensor *tensor_view (heed_tensor *t, const layout *at) {
 
 
 heed_tensor *heed_detach (heed_tensor *t) {
-  return t != NULL ? twin(t, &t->at) : NULL;
+  return t != NULL ? in_place(t, &t->at) : NULL;
 }
 
 
@@ -201,7 +201,7 @@ static bool check (heed_context *cx, const char *name, heed_type type, int rank,
 heed_tensor *heed_empty (heed_context *cx, heed_type type, int rank, const int64_t *size) {
   layout at;
   if (cx == NULL || !check(cx, "empty", type, rank, size, &at)) return NULL;
-  return new_dense(cx, cx->here, type, &at);
+  return new_dense(cx, cx->current, type, &at);
 }
 
 
@@ -210,7 +210,7 @@ heed_tensor *heed_from (heed_context *cx, heed_type type, int rank, const int64_
   layout at;
   if (cx == NULL || !check(cx, "from", type, rank, size, &at)) return NULL;
   if (data == NULL && layout_numel(&at) > 0) return core_fail(cx, "from: there are no data");
-  heed_tensor *t = new_dense(cx, cx->here, type, &at);
+  heed_tensor *t = new_dense(cx, cx->current, type, &at);
   if (t == NULL) return NULL;
   if (type == HEED_BOOL ? heed_write(t, type, data) : put(cx, t->store, data)) return t;
   heed_drop(t);
@@ -246,12 +246,12 @@ heed_tensor *heed_number (heed_context *cx, double value) {
 }
 
 
-heed_tensor *heed_whole (heed_context *cx, int64_t value) {
+heed_tensor *heed_integer (heed_context *cx, int64_t value) {
   return cx != NULL ? tensor_number(cx, (scalar){.type = HEED_INT64, .i = value}) : NULL;
 }
 
 
-heed_tensor *heed_truth (heed_context *cx, bool value) {
+heed_tensor *heed_bool (heed_context *cx, bool value) {
   return cx != NULL ? tensor_number(cx, (scalar){.type = HEED_BOOL, .i = value}) : NULL;
 }
 
@@ -280,15 +280,15 @@ int64_t heed_version (const heed_tensor *t) {
 }
 
 
-device *tensor_place (const heed_tensor *t) { return t->store != NULL ? t->store->where : NULL; }
+device *tensor_device (const heed_tensor *t) { return t->store != NULL ? t->store->where : NULL; }
 
 
-static device *place_of (const heed_tensor *t) {
-  return t->store != NULL ? t->store->where : t->cx->here;
+static device *index_of (const heed_tensor *t) {
+  return t->store != NULL ? t->store->where : t->cx->current;
 }
 
 
-const char *heed_device_of (const heed_tensor *t) { return t != NULL ? place_of(t)->name : NULL; }
+const char *heed_device_of (const heed_tensor *t) { return t != NULL ? index_of(t)->name : NULL; }
 
 
 /* -1 after a message, also when there is no tensor. */
@@ -314,8 +314,8 @@ int64_t heed_stride (const heed_tensor *t, int axis) {
 
 
 void *heed_data (heed_tensor *t) {
-  if (t == NULL || !place_of(t)->host || !tensor_settle(t)) return NULL;
-  return tensor_seen(t).data;
+  if (t == NULL || !index_of(t)->host || !tensor_materialize(t)) return NULL;
+  return view_of(t).data;
 }
 
 /* }================================================================== */
@@ -328,7 +328,7 @@ void *heed_data (heed_tensor *t) {
 */
 
 /* The host's 'data' as a view of t's shape, row by row. */
-static view seen_data (const heed_tensor *t, heed_type type, const void *data) {
+static view view_data (const heed_tensor *t, heed_type type, const void *data) {
   view v = {.type = type};
   layout_dense(&v.at, t->at.rank, t->at.size);
   memcpy(&v.data, &data, sizeof data);           /* read only, unless the caller may write */
@@ -353,14 +353,14 @@ static bool copy (heed_context *cx, device *where, view to, view from) {
 static heed_tensor *dense_beside (const heed_tensor *t, heed_type type) {
   layout dense;
   layout_dense(&dense, t->at.rank, t->at.size);
-  return new_dense(t->cx, place_of(t), type, &dense);
+  return new_dense(t->cx, index_of(t), type, &dense);
 }
 
 
 static bool download (const heed_tensor *t, heed_type type, void *data) {
-  device *where = place_of(t);
+  device *where = index_of(t);
   heed_tensor *dense = dense_beside(t, type);
-  bool good = dense != NULL && copy(t->cx, where, tensor_seen(dense), tensor_seen(t)) &&
+  bool good = dense != NULL && copy(t->cx, where, view_of(dense), view_of(t)) &&
     downloaded(t->cx, where, data, dense->store->data, dense->store->bytes);
   heed_drop(dense);
   return good;
@@ -368,11 +368,11 @@ static bool download (const heed_tensor *t, heed_type type, void *data) {
 
 
 static bool upload (const heed_tensor *t, heed_type type, const void *data) {
-  device *where = place_of(t);
+  device *where = index_of(t);
   heed_tensor *dense = dense_beside(t, type);
   bool good = dense != NULL &&
     uploaded(t->cx, where, dense->store->data, data, dense->store->bytes) &&
-    copy(t->cx, where, tensor_seen(t), tensor_seen(dense));
+    copy(t->cx, where, view_of(t), view_of(dense));
   heed_drop(dense);
   return good;
 }
@@ -388,14 +388,14 @@ static bool check_data (const heed_tensor *t, const char *name, heed_type type, 
 
 
 bool heed_read (heed_tensor *t, heed_type type, void *data) {
-  if (t == NULL || !check_data(t, "read", type, data) || !tensor_settle(t)) return false;
+  if (t == NULL || !check_data(t, "read", type, data) || !tensor_materialize(t)) return false;
   if (layout_numel(&t->at) == 0) return true;
-  if (!place_of(t)->host) return download(t, type, data);
-  view from = tensor_seen(t);
+  if (!index_of(t)->host) return download(t, type, data);
+  view from = view_of(t);
   if (type == HEED_BOOL && from.type == HEED_BOOL) from.type = HEED_UINT8;   /* lent, perhaps */
   if (type != from.type || !layout_is_dense(&t->at))
-    return copy(t->cx, place_of(t), seen_data(t, type, data), from);
-  memcpy(data, tensor_seen(t).data, (size_t)layout_numel(&t->at) * scalar_sizes[type]);
+    return copy(t->cx, index_of(t), view_data(t, type, data), from);
+  memcpy(data, view_of(t).data, (size_t)layout_numel(&t->at) * scalar_sizes[type]);
   return true;
 }
 
@@ -404,7 +404,7 @@ bool heed_read (heed_tensor *t, heed_type type, void *data) {
 static heed_tensor *host_copy (heed_tensor *t, heed_type type) {
   const heed_context *cx = t->cx;
   layout dense;
-  if (tensor_place(t) == cx->cpu && t->type == type && layout_is_dense(&t->at)) return heed_keep(t);
+  if (tensor_device(t) == cx->cpu && t->type == type && layout_is_dense(&t->at)) return heed_keep(t);
   layout_dense(&dense, t->at.rank, t->at.size);
   heed_tensor *y = new_dense(t->cx, cx->cpu, type, &dense);
   if (y == NULL || heed_read(t, type, y->store->data)) return y;
@@ -417,7 +417,7 @@ heed_tensor *tensor_moved (heed_tensor *t, device *where, heed_type type) {
   heed_tensor *near = host_copy(t, type);
   if (near == NULL || where->host) return near;
   heed_tensor *y = new_dense(t->cx, where, type, &near->at);
-  if (y != NULL && !put(t->cx, y->store, tensor_seen(near).data)) {
+  if (y != NULL && !put(t->cx, y->store, view_of(near).data)) {
     heed_drop(y);
     y = NULL;
   }
@@ -432,10 +432,10 @@ bool heed_write (heed_tensor *t, heed_type type, const void *data) {
   if (layout_overlaps_itself(&t->at))
     return core_fail(t->cx, "write: several positions of the tensor share one element");
   if (layout_numel(&t->at) == 0) return true;
-  core_sees(t->cx, t);
+  capture_input(t->cx, t);
   if (t->type == HEED_BOOL && type == HEED_BOOL) type = HEED_UINT8;    /* where 2 is true too */
-  bool good = !place_of(t)->host ? upload(t, type, data)
-            : copy(t->cx, place_of(t), tensor_seen(t), seen_data(t, type, data));
+  bool good = !index_of(t)->host ? upload(t, type, data)
+            : copy(t->cx, index_of(t), view_of(t), view_data(t, type, data));
   t->store->version++;
   t->store->changer = HEED_copy;
   return good;
@@ -468,9 +468,9 @@ static bool check_float (const heed_tensor *t) {
 
 
 /* A leaf is no view: what becomes of its base is no history of its own. */
-static bool start_history (heed_tensor *t) {
+static bool start_graph (heed_tensor *t) {
   if (heed_requires_grad(t)) return true;
-  if (!check_float(t) || !tensor_settle(t)) return false;
+  if (!check_float(t) || !tensor_materialize(t)) return false;
   t->node = node_leaf(t->cx, t);
   if (t->node == NULL) return false;
   heed_drop(t->base);
@@ -481,7 +481,7 @@ static bool start_history (heed_tensor *t) {
 }
 
 
-static bool end_history (heed_tensor *t) {
+static bool end_graph (heed_tensor *t) {
   if (!heed_is_leaf(t))
     return core_fail(t->cx, "requires_grad: only a leaf can stop requiring grad; use detach()");
   node_drop(t->node);
@@ -491,13 +491,13 @@ static bool end_history (heed_tensor *t) {
 
 
 bool heed_require_grad (heed_tensor *t, bool yes) {
-  return t != NULL && (yes ? start_history(t) : end_history(t));
+  return t != NULL && (yes ? start_graph(t) : end_graph(t));
 }
 
 
 heed_tensor *heed_gradient (heed_tensor *t) {
   if (t == NULL || !is_leaf_node(t->node)) return NULL;
-  core_touches(t->node, true);
+  capture_gradient(t->node, true);
   return heed_keep(t->node->gradient);
 }
 
@@ -511,14 +511,14 @@ static bool check_gradient (const heed_tensor *t, const heed_tensor *g) {
   if (g->type != t->type)
     return core_fail(t->cx, "grad: type %s expected, got %s", scalar_names[t->type],
                      scalar_names[g->type]);
-  return place_of(g) == place_of(t) ||
-         core_fail(t->cx, "grad: the tensor is on %s, the gradient on %s", place_of(t)->name,
-                   place_of(g)->name);
+  return index_of(g) == index_of(t) ||
+         core_fail(t->cx, "grad: the tensor is on %s, the gradient on %s", index_of(t)->name,
+                   index_of(g)->name);
 }
 
 
 static void put_gradient (node *leaf, heed_tensor *gradient) {
-  core_touches(leaf, false);
+  capture_gradient(leaf, false);
   node_put_gradient(leaf, gradient);
 }
 
@@ -530,7 +530,7 @@ bool heed_set_gradient (heed_tensor *t, heed_tensor *gradient) {
     return (gradient == NULL && t->node == NULL) ||
            core_fail(t->cx, "grad: only a leaf that requires grad has one");
   if (gradient == NULL) { put_gradient(t->node, NULL); return true; }
-  if (!check_gradient(t, gradient) || !tensor_settle(gradient)) return false;
+  if (!check_gradient(t, gradient) || !tensor_materialize(gradient)) return false;
   bool plain = gradient->node == NULL && gradient->base == NULL && !gradient->number;
   gradient = plain ? heed_keep(gradient) : heed_detach(gradient);
   if (gradient == NULL) return false;
@@ -543,7 +543,7 @@ bool heed_set_gradient (heed_tensor *t, heed_tensor *gradient) {
 /* A leaf becomes what 'from' is; its gradient goes if it will not fit. */
 static void renew_leaf (const heed_tensor *t, const heed_tensor *from) {
   node *leaf = t->node;
-  if (place_of(t) != place_of(from) || t->type != from->type ||
+  if (index_of(t) != index_of(from) || t->type != from->type ||
       !layout_same_shape(&t->at, &from->at))
     put_gradient(leaf, NULL);
   leaf->whole = from->at;
@@ -552,7 +552,7 @@ static void renew_leaf (const heed_tensor *t, const heed_tensor *from) {
 
 
 /* What is no leaf loses its history with its value. */
-static void renew_history (heed_tensor *t, const heed_tensor *from) {
+static void renew_node (heed_tensor *t, const heed_tensor *from) {
   if (is_leaf_node(t->node)) { renew_leaf(t, from); return; }
   node *n = t->node;
   t->node = NULL;
@@ -567,8 +567,8 @@ bool heed_take_over (heed_tensor *t, heed_tensor *from) {
   if (t->cx->graph != NULL)
     return core_fail(t->cx, "set_: a tensor gets other memory while work is captured");
   if (is_leaf_node(t->node) && !check_float(from)) return false;
-  if (!tensor_settle(from)) return false;
-  renew_history(t, from);
+  if (!tensor_materialize(from)) return false;
+  renew_node(t, from);
   storage *store = t->store;
   heed_tensor *base = t->base;
   storage_keep(from->store);

@@ -34,7 +34,7 @@ typedef struct attend {            /* the work of either direction, read once */
   double kept;                     /* what stays is multiplied by */
   int64_t split;                   /* panels of a head for one piece of work */
   int64_t splits;
-  size_t room;                     /* bytes for a piece of work */
+  size_t workspace;                     /* bytes for a piece of work */
   bool failed;                     /* a piece got no memory */
 } attend;
 
@@ -69,10 +69,10 @@ static attend attend_open (cpu *self, const work *w) {
 
 
 /* Room of a piece of work: near, on the stack, if it is small. */
-static void *attend_room (attend *a, void *near) {
-  void *room = a->room <= NEAR_BYTES ? near : cpu_scratch(a->room);
-  if (room == NULL) __atomic_store_n(&a->failed, true, __ATOMIC_RELAXED);
-  return room;
+static void *attend_workspace (attend *a, void *near) {
+  void *workspace = a->workspace <= NEAR_BYTES ? near : cpu_scratch(a->workspace);
+  if (workspace == NULL) __atomic_store_n(&a->failed, true, __ATOMIC_RELAXED);
+  return workspace;
 }
 
 

@@ -18,15 +18,15 @@ typedef struct OF(back) {
   T *plain, *slope;                    /* (TILE_KEYS, PANEL): weights before it; of softcap */
   int64_t row;                         /* queries that p and ds are kept for at a time */
   T *spare;
-  T *room[6];                          /* for operands that must be converted: k v dk dv q g */
+  T *workspace[6];                          /* for operands that must be converted: k v dk dv q g */
 } OF(back);
 
 
 static bool OF(lies_well) (const view *v) { return v->type == TYPE && v->at.stride[3] == 1; }
 
 
-/* Shares out the room at 'base'; with NULL it only counts. */
-static size_t OF(share_back_room) (const attend_back *d, OF(back) *r, T *base) {
+/* Shares out the workspace at 'base'; with NULL it only counts. */
+static size_t OF(share_back_workspace) (const attend_back *d, OF(back) *r, T *base) {
   const attend *a = &d->a;
   const view *in = a->w->in, *out = a->w->out;
   const int64_t keys = smaller(a->keys, TILE_KEYS), rows = round_up(a->queries, PANEL);
@@ -37,12 +37,12 @@ static size_t OF(share_back_room) (const attend_back *d, OF(back) *r, T *base) {
     {&r->lse, rows}, {&r->delta, rows}, {&r->p, keys * r->row}, {&r->ds, keys * r->row},
     {&r->plain, a->drop == 0 ? 0 : keys * PANEL}, {&r->slope, a->cap == 0 ? 0 : keys * PANEL},
     {&r->spare, larger(2 * keys, 2 * larger(D, Dv)) * PANEL},
-    {&r->room[0], in[ATTENTION_K].type == TYPE ? 0 : a->keys * D},
-    {&r->room[1], in[ATTENTION_V].type == TYPE ? 0 : a->keys * Dv},
-    {&r->room[2], OF(lies_well)(&out[1]) ? 0 : a->keys * D},
-    {&r->room[3], OF(lies_well)(&out[2]) ? 0 : a->keys * Dv},
-    {&r->room[4], OF(lies_well)(&in[ATTENTION_Q]) ? 0 : a->queries * D},
-    {&r->room[5], OF(lies_well)(&in[ATTENTION_GRADIENT]) ? 0 : a->queries * Dv}
+    {&r->workspace[0], in[ATTENTION_K].type == TYPE ? 0 : a->keys * D},
+    {&r->workspace[1], in[ATTENTION_V].type == TYPE ? 0 : a->keys * Dv},
+    {&r->workspace[2], OF(lies_well)(&out[1]) ? 0 : a->keys * D},
+    {&r->workspace[3], OF(lies_well)(&out[2]) ? 0 : a->keys * Dv},
+    {&r->workspace[4], OF(lies_well)(&in[ATTENTION_Q]) ? 0 : a->queries * D},
+    {&r->workspace[5], OF(lies_well)(&in[ATTENTION_GRADIENT]) ? 0 : a->queries * Dv}
   };
   size_t used = 0;
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
@@ -60,21 +60,21 @@ static void OF(clear) (T *at, int64_t rows, int64_t columns, int64_t row) {
 
 
 /* A head with unbroken rows of T. */
-static OF(operand) OF(rows_of) (const attend *a, const view *v, int64_t b, int64_t h, T *room) {
+static OF(operand) OF(rows_of) (const attend *a, const view *v, int64_t b, int64_t h, T *workspace) {
   if (OF(lies_well)(v)) return (OF(operand)){view_at(v, b, h, 0, 0), v->at.stride[2], 1};
   for (int64_t i = 0; i < v->at.size[2]; i++)
-    a->self->level->load(v->at.size[3], TYPE, room + i * v->at.size[3], v->type,
+    a->self->level->load(v->at.size[3], TYPE, workspace + i * v->at.size[3], v->type,
                          view_at(v, b, h, i, 0), v->at.stride[3]);
-  return (OF(operand)){room, v->at.size[3], 1};
+  return (OF(operand)){workspace, v->at.size[3], 1};
 }
 
 
-/* Where rows from .. to - 1 of a gradient are summed up, cleared: in its place, or else 'room'. */
+/* Where rows from .. to - 1 of a gradient are summed up, cleared: in its place, or else 'workspace'. */
 static OF(matrix) OF(sum_of) (const view *v, int64_t b, int64_t h, int64_t from, int64_t to,
-                               T *room) {
+                               T *workspace) {
   const int64_t columns = v->at.size[3];
   const bool well = OF(lies_well)(v);
-  T *at = well ? view_at(v, b, h, 0, 0) : room;
+  T *at = well ? view_at(v, b, h, 0, 0) : workspace;
   const int64_t row = well ? v->at.stride[2] : columns;
   OF(clear)(at + from * row, to - from, columns, row);
   return (OF(matrix)){at, row};
@@ -128,8 +128,8 @@ static void OF(load_delta) (const attend *a, const tile *x, const T *g, T *spare
 
 /* The queries of one h, turned into panels, and what is one number for each. */
 static void OF(begin_back) (const attend *a, int64_t b, int64_t h, OF(back) *r) {
-  r->q = OF(rows_of)(a, &a->w->in[ATTENTION_Q], b, h, r->room[4]);
-  r->g = OF(rows_of)(a, &a->w->in[ATTENTION_GRADIENT], b, h, r->room[5]);
+  r->q = OF(rows_of)(a, &a->w->in[ATTENTION_Q], b, h, r->workspace[4]);
+  r->g = OF(rows_of)(a, &a->w->in[ATTENTION_GRADIENT], b, h, r->workspace[5]);
   for (int64_t i = 0; i < a->queries; i += PANEL) {
     const tile x = {.b = b, .h = h, .i = i, .n = smaller(a->queries - i, PANEL)};
     const int64_t width = x.n > LANES ? PANEL : LANES;
@@ -152,7 +152,7 @@ static OF(matrix) OF(plain_weights) (const attend *a, const OF(back) *r, T *p) {
 /* The weights of a panel, as in the forward pass; with care, a score of -inf has none for sure. */
 static void OF(back_weights) (const attend *a, const tile *x, tile_kind kind, const OF(back) *r,
                               T *p, bool careful) {
-  const OF(powers) powers = OF(powers_open)();
+  const OF(powers) powers = OF(exponents_open)();
   const OF(matrix) plain = OF(plain_weights)(a, r, p);
   OF(scores)(a, x, kind, r->k, r->q_panels + x->i * a->D, plain.at, plain.row, r->slope,
              r->spare);
@@ -179,7 +179,7 @@ static void OF(slopes) (const tile *x, const OF(back) *r, const T *p, T *ds) {
 
 
 /* The same with dropout: dp counts with the weights after it, delta with those before it. */
-static void OF(slopes_dropped) (const tile *x, const OF(back) *r, const T *p, T *ds) {
+static void OF(gradients_dropped) (const tile *x, const OF(back) *r, const T *p, T *ds) {
   for (int64_t j = 0; j < x->keys; j++)
     for (int64_t c = 0; c < x->n; c += LANES) {
       T *at = ds + j * r->row + c;
@@ -190,7 +190,7 @@ static void OF(slopes_dropped) (const tile *x, const OF(back) *r, const T *p, T 
 
 
 /* What belongs to a weight of 0 becomes 0, whatever it was. */
-static void OF(block_slopes) (const tile *x, OF(matrix) weights, OF(matrix) slopes) {
+static void OF(block_gradients) (const tile *x, OF(matrix) weights, OF(matrix) slopes) {
   for (int64_t j = 0; j < x->keys; j++)
     for (int64_t c = 0; c < x->n; c += LANES) {
       const OF(vector) weight = OF(load)(weights.at + j * weights.row + c);
@@ -201,7 +201,7 @@ static void OF(block_slopes) (const tile *x, OF(matrix) weights, OF(matrix) slop
 
 
 /* ds times the slope of softcap */
-static void OF(cap_slopes) (const tile *x, const OF(back) *r, T *ds) {
+static void OF(cap_gradients) (const tile *x, const OF(back) *r, T *ds) {
   for (int64_t j = 0; j < x->keys; j++)
     for (int64_t c = 0; c < x->n; c += LANES) {
       T *at = ds + j * r->row + c;
@@ -211,22 +211,22 @@ static void OF(cap_slopes) (const tile *x, const OF(back) *r, T *ds) {
 
 
 /* The gradient of the scores of a panel, and of the bias. */
-static void OF(back_slopes) (const attend *a, const tile *x, tile_kind kind, const OF(back) *r,
+static void OF(back_gradients) (const attend *a, const tile *x, tile_kind kind, const OF(back) *r,
                              T *p, T *ds) {
   const OF(product) dp = {.depth = a->Dv, .a_row = r->v.row, .a_column = r->v.column,
                           .b_row = PANEL, .c_row = r->row, .alpha = 1};
   const T *g = r->g_panels + x->i * a->Dv;
   OF(multiply)(&dp, x->keys, x->n > LANES ? PANEL : LANES, r->v.at + x->j * r->v.row, g, ds);
   if (a->drop == 0) OF(slopes)(x, r, p, ds);
-  else OF(slopes_dropped)(x, r, p, ds);
+  else OF(gradients_dropped)(x, r, p, ds);
   if (kind == TILE_MIXED) {
     const OF(matrix) plain = OF(plain_weights)(a, r, p);
-    OF(block_slopes)(x, plain, (OF(matrix)){ds, r->row});
-    if (a->cap != 0) OF(block_slopes)(x, plain, (OF(matrix)){r->slope, PANEL});
+    OF(block_gradients)(x, plain, (OF(matrix)){ds, r->row});
+    if (a->cap != 0) OF(block_gradients)(x, plain, (OF(matrix)){r->slope, PANEL});
   }
   if (wanted(&a->w->out[3]))
     OF(store_panel)(a, &a->w->out[3], x, x->j, x->keys, ds, r->row, r->spare);
-  if (a->cap != 0) OF(cap_slopes)(x, r, ds);
+  if (a->cap != 0) OF(cap_gradients)(x, r, ds);
 }
 
 
@@ -264,7 +264,7 @@ static int64_t OF(back_panel) (const attend *a, tile x, int64_t least, const OF(
   OF(clear_panel)(a, &x, wanted(&a->w->out[3]) ? keys : least, r, p, ds);
   if (x.keys == 0) return 0;
   OF(back_weights)(a, &x, kind, r, p, careful && kind == TILE_MIXED);
-  OF(back_slopes)(a, &x, kind, r, p, ds);
+  OF(back_gradients)(a, &x, kind, r, p, ds);
   const OF(product) dq = {.depth = x.keys, .a_row = r->k.column, .a_column = r->k.row,
                           .b_row = r->row, .c_row = PANEL, .alpha = (T)a->w->number[0],
                           .add = true};
@@ -348,8 +348,8 @@ static bool OF(back_group) (const attend_back *d, int64_t b, int64_t hk, int64_t
   const int64_t to = smaller(from + d->group, a->keys);
   const bool check = a->w->mask.n > 0 && !careful;
   bool finite = true;
-  r->dk = OF(sum_of)(&a->w->out[1], b, hk, from, to, r->room[2]);
-  r->dv = OF(sum_of)(&a->w->out[2], b, hk, from, to, r->room[3]);
+  r->dk = OF(sum_of)(&a->w->out[1], b, hk, from, to, r->workspace[2]);
+  r->dv = OF(sum_of)(&a->w->out[2], b, hk, from, to, r->workspace[3]);
   for (int64_t h = hk * shared; h < (hk + 1) * shared; h++) {
     OF(begin_back)(a, b, h, r);
     for (int64_t j = from; j < to; j += TILE_KEYS) {
@@ -370,21 +370,21 @@ static void OF(back_piece) (void *arg, int64_t from, int64_t to) {
   attend *a = &d->a;
   _Alignas(64) char near[NEAR_BYTES];
   OF(back) r;
-  T *room = attend_room(a, near);
-  if (room == NULL) return;
-  OF(share_back_room)(d, &r, room);
+  T *workspace = attend_workspace(a, near);
+  if (workspace == NULL) return;
+  OF(share_back_workspace)(d, &r, workspace);
   const float_mode mode = denormals_off();
   for (int64_t item = from; item < to; item++) {
     const int64_t head = item / d->groups, group = item % d->groups;
     const int64_t b = head / a->Hk, hk = head % a->Hk, first = group * d->group;
-    r.k = OF(operand_of)(a, &a->w->in[ATTENTION_K], b, hk, r.room[0]);
-    r.v = OF(operand_of)(a, &a->w->in[ATTENTION_V], b, hk, r.room[1]);
+    r.k = OF(operand_of)(a, &a->w->in[ATTENTION_K], b, hk, r.workspace[0]);
+    r.v = OF(operand_of)(a, &a->w->in[ATTENTION_V], b, hk, r.workspace[1]);
     if (!OF(back_group)(d, b, hk, group, &r, false)) OF(back_group)(d, b, hk, group, &r, true);
     OF(store_sum)(a, &a->w->out[1], b, hk, first, smaller(first + d->group, a->keys), r.dk);
     OF(store_sum)(a, &a->w->out[2], b, hk, first, smaller(first + d->group, a->keys), r.dv);
   }
   denormals_back(mode);
-  if ((char *)room != near) cpu_scratch_free(room);
+  if ((char *)workspace != near) cpu_scratch_free(workspace);
 }
 
 
@@ -415,7 +415,7 @@ static void OF(attend_back) (attend_back *d) {
   attend *a = &d->a;
   const int64_t panels = (a->queries + PANEL - 1) / PANEL;
   OF(back) r;
-  a->room = OF(share_back_room)(d, &r, NULL);
+  a->workspace = OF(share_back_workspace)(d, &r, NULL);
   if (d->groups > 1) {
     d->sums = cpu_scratch((size_t)(d->groups * a->B * a->H * panels * a->D * PANEL) * sizeof(T));
     if (d->sums == NULL) { a->failed = true; return; }

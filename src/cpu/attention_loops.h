@@ -10,18 +10,18 @@ typedef struct OF(panel) {         /* some queries on their way through the keys
   bool begun;
 } OF(panel);
 
-typedef struct OF(room) {
+typedef struct OF(workspace) {
   T *k, *v;                        /* (S, D), (S, Dv), if they have to be converted */
   T *s, *spare;                    /* (TILE_KEYS, PANEL), (at least 2 TILE_KEYS, PANEL) */
   T *panels;
-} OF(room);
+} OF(workspace);
 
 
 static int64_t OF(panel_size) (const attend *a) { return (a->D + a->Dv + 2) * PANEL; }
 
 
-/* Shares out the room at 'base'; with NULL it only counts. */
-static size_t OF(share_room) (const attend *a, OF(room) *r, T *base) {
+/* Shares out the workspace at 'base'; with NULL it only counts. */
+static size_t OF(share_workspace) (const attend *a, OF(workspace) *r, T *base) {
   const int64_t keys = smaller(a->keys, TILE_KEYS);
   const bool convert = a->w->in[ATTENTION_K].type != TYPE;
   int64_t size[5] = {convert ? a->keys * a->D : 0, convert ? a->keys * a->Dv : 0, keys * PANEL,
@@ -48,8 +48,8 @@ static void OF(begin_panel) (const attend *a, OF(panel) *p, T *spare) {
 
 
 /* Scores s become weights relative to the largest yet, down each column. */
-static void OF(soften) (OF(panel) *p, T *s, int64_t Dv) {
-  const OF(powers) powers = OF(powers_open)();
+static void OF(online_softmax) (OF(panel) *p, T *s, int64_t Dv) {
+  const OF(powers) powers = OF(exponents_open)();
   for (int64_t c = 0; c < p->x.n; c += LANES) {
     const OF(vector) before = OF(load)(p->top + c);
     OF(vector) top = before, sum = {0};
@@ -74,12 +74,12 @@ static void OF(soften) (OF(panel) *p, T *s, int64_t Dv) {
 
 
 static void OF(attend_tile) (const attend *a, OF(panel) *p, OF(operand) k, OF(operand) v,
-                             const OF(room) *r, bool careful) {
+                             const OF(workspace) *r, bool careful) {
   const tile *x = &p->x;
   const tile_kind kind = mask_ask(a->w, x);
   if (kind == TILE_NONE) return;
   OF(scores)(a, x, kind, k, p->q, r->s, PANEL, NULL, r->spare);
-  OF(soften)(p, r->s, a->Dv);
+  OF(online_softmax)(p, r->s, a->Dv);
   if (a->drop != 0) OF(drop_scores)(a, x, r->s, PANEL, r->s, PANEL);
   OF(product) sum = {.depth = x->keys, .a_row = v.column, .a_column = v.row, .b_row = PANEL,
                      .c_row = PANEL, .alpha = 1, .add = p->begun};
@@ -110,7 +110,7 @@ static inline OF(vector) OF(weight_of) (OF(vector) score, OF(vector) weight) {
 
 
 /* The weights themselves, once the rows' normalisers are known. */
-static void OF(weigh_tile) (const attend *a, OF(panel) *p, OF(operand) k, const OF(room) *r) {
+static void OF(weigh_tile) (const attend *a, OF(panel) *p, OF(operand) k, const OF(workspace) *r) {
   const tile *x = &p->x;
   const tile_kind kind = mask_ask(a->w, x);
   if (kind != TILE_NONE) OF(scores)(a, x, kind, k, p->q, r->s, PANEL, NULL, r->spare);
@@ -146,7 +146,7 @@ static void OF(set_tile) (tile *x, int64_t j, int64_t end) {
 
 /* Some panels side by side through all keys. */
 static void OF(attend_panels) (const attend *a, int n, OF(panel) *p, OF(operand) k, OF(operand) v,
-                               const OF(room) *r, bool careful) {
+                               const OF(workspace) *r, bool careful) {
   int64_t end[BLOCK_PANELS], last = 0;
   for (int i = 0; i < n; i++) {
     OF(begin_panel)(a, &p[i], r->spare);
@@ -165,7 +165,7 @@ static void OF(attend_panels) (const attend *a, int n, OF(panel) *p, OF(operand)
 
 /* Panels are redone with care if what is masked may have leaked: 0 times NaN is NaN. */
 static void OF(attend_block) (const attend *a, int n, OF(panel) *p, OF(operand) k, OF(operand) v,
-                              const OF(room) *r) {
+                              const OF(workspace) *r) {
   OF(attend_panels)(a, n, p, k, v, r, false);
   for (int i = 0; i < n; i++) {
     if (a->w->mask.n > 0 && !OF(is_finite)(p[i].o, a->Dv, p[i].x.n, PANEL))
@@ -183,7 +183,7 @@ static void OF(attend_block) (const attend *a, int n, OF(panel) *p, OF(operand) 
 
 /* Panels 'from' to 'to' - 1 of one head. */
 static void OF(attend_head) (const attend *a, int64_t b, int64_t h, int64_t from, int64_t to,
-                             const OF(room) *r) {
+                             const OF(workspace) *r) {
   const int64_t hk = h / a->shared;
   OF(operand) k = OF(operand_of)(a, &a->w->in[ATTENTION_K], b, hk, r->k);
   OF(operand) v = OF(operand_of)(a, &a->w->in[ATTENTION_V], b, hk, r->v);
@@ -191,12 +191,12 @@ static void OF(attend_head) (const attend *a, int64_t b, int64_t h, int64_t from
   for (int64_t at = from; at < to; at += BLOCK_PANELS) {
     const int n = (int)smaller(to - at, BLOCK_PANELS);
     for (int i = 0; i < n; i++) {
-      T *room = r->panels + i * OF(panel_size)(a);
+      T *workspace = r->panels + i * OF(panel_size)(a);
       const int64_t first = (at + i) * PANEL;
       p[i] = (OF(panel)){.x = {.b = b, .h = h, .i = first, .n = smaller(a->queries - first, PANEL)},
-                         .q = room, .o = room + a->D * PANEL,
-                         .top = room + (a->D + a->Dv) * PANEL,
-                         .sum = room + (a->D + a->Dv + 1) * PANEL};
+                         .q = workspace, .o = workspace + a->D * PANEL,
+                         .top = workspace + (a->D + a->Dv) * PANEL,
+                         .sum = workspace + (a->D + a->Dv + 1) * PANEL};
     }
     OF(attend_block)(a, n, p, k, v, r);
   }
@@ -206,10 +206,10 @@ static void OF(attend_head) (const attend *a, int64_t b, int64_t h, int64_t from
 static void OF(attend_piece) (void *arg, int64_t from, int64_t to) {
   attend *a = arg;
   _Alignas(64) char near[NEAR_BYTES];
-  OF(room) r;
-  T *room = attend_room(a, near);
-  if (room == NULL) return;
-  OF(share_room)(a, &r, room);
+  OF(workspace) r;
+  T *workspace = attend_workspace(a, near);
+  if (workspace == NULL) return;
+  OF(share_workspace)(a, &r, workspace);
   const float_mode mode = denormals_off();
   const int64_t panels = (a->queries - 1) / PANEL + 1;
   for (int64_t item = from; item < to; item++) {
@@ -218,17 +218,17 @@ static void OF(attend_piece) (void *arg, int64_t from, int64_t to) {
                     &r);
   }
   denormals_back(mode);
-  if ((char *)room != near) cpu_scratch_free(room);
+  if ((char *)workspace != near) cpu_scratch_free(workspace);
 }
 
 
 static void OF(attend) (attend *a) {
   if (a->B * a->H * a->queries == 0) return;
   const int64_t panels = (a->queries - 1) / PANEL + 1;
-  OF(room) r;
+  OF(workspace) r;
   a->split = smaller(panels, BLOCK_PANELS);
   a->splits = (panels - 1) / a->split + 1;
-  a->room = OF(share_room)(a, &r, NULL);
+  a->workspace = OF(share_workspace)(a, &r, NULL);
   const int64_t cost = a->split * PANEL * (a->keys + 8) * (a->D + a->Dv + 16);   /* about a flop */
   pool_run(a->self->pool, a->B * a->H * a->splits, larger(1, 2000000 / cost), OF(attend_piece),
            a);

@@ -93,7 +93,7 @@ static tile_kind mask_ask (const work *w, const tile *x) {
 
 
 /* 8 x 8 bytes, turned: 1 x 1, 2 x 2, then 4 x 4 blocks across the diagonal change places. */
-static void turn_8_bytes (const uint8_t *from, int64_t from_row, uint8_t *to, int64_t to_row) {
+static void transpose_8_bytes (const uint8_t *from, int64_t from_row, uint8_t *to, int64_t to_row) {
   uint64_t x[8];
   for (int i = 0; i < 8; i++) memcpy(&x[i], from + i * from_row, 8);
   for (int step = 1; step < 8; step *= 2) {
@@ -111,13 +111,13 @@ static void turn_8_bytes (const uint8_t *from, int64_t from_row, uint8_t *to, in
 
 
 /* to[c * to_row + r] = from[r * from_row + c * from_column]; bytes in order of little ends. */
-static void turn_bytes (int64_t rows, int64_t columns, const uint8_t *from, int64_t from_row,
+static void transpose_bytes (int64_t rows, int64_t columns, const uint8_t *from, int64_t from_row,
                         int64_t from_column, uint8_t *to, int64_t to_row) {
   for (int64_t r = 0; r < rows; r += 8)
     for (int64_t c = 0; c < columns; c += 8) {
       const uint8_t *block = from + r * from_row + c * from_column;
       if (from_column == 1 && r + 8 <= rows && c + 8 <= columns) {
-        turn_8_bytes(block, from_row, to + c * to_row + r, to_row);
+        transpose_8_bytes(block, from_row, to + c * to_row + r, to_row);
         continue;
       }
       for (int64_t i = 0; i < smaller(8, columns - c); i++)

@@ -8,15 +8,15 @@ typedef struct OF(operand) {       /* of one head: (S, D) or (S, Dv) */
 } OF(operand);
 
 
-/* A head of q, k or v as T: as it lies, or converted to 'room', row by row. */
-static OF(operand) OF(operand_of) (const attend *a, const view *v, int64_t b, int64_t h, T *room) {
+/* A head of q, k or v as T: as it lies, or converted to 'workspace', row by row. */
+static OF(operand) OF(operand_of) (const attend *a, const view *v, int64_t b, int64_t h, T *workspace) {
   const int64_t rows = v->at.size[2], columns = v->at.size[3];
   if (v->type == TYPE)
     return (OF(operand)){view_at(v, b, h, 0, 0), v->at.stride[2], v->at.stride[3]};
   for (int64_t i = 0; i < rows; i++)
-    a->self->level->load(columns, TYPE, room + i * columns, v->type, view_at(v, b, h, i, 0),
+    a->self->level->load(columns, TYPE, workspace + i * columns, v->type, view_at(v, b, h, i, 0),
                          v->at.stride[3]);
-  return (OF(operand)){room, columns, 1};
+  return (OF(operand)){workspace, columns, 1};
 }
 
 
@@ -86,7 +86,7 @@ static void OF(bias_scores) (const attend *a, const tile *x, T *s, int64_t row, 
 
 
 /* Truths of LANES bytes. */
-INLINED OF(truth) OF(truths) (const uint8_t *from) {
+INLINED OF(truth) OF(bools) (const uint8_t *from) {
   typedef int8_t bytes __attribute__((vector_size(LANES)));
   bytes b;
   memcpy(&b, from, sizeof b);
@@ -124,11 +124,11 @@ static void OF(block_dense) (const work *w, int operand, const tile *x, T *s, in
   const OF(vector) never = OF(splat)(-(T)INFINITY);
   const int64_t *stride = w->in[operand].at.stride;
   uint8_t may[TILE_KEYS * PANEL];              /* (keys, PANEL) */
-  turn_bytes(x->n, x->keys, mask_bytes(w, operand, x), stride[2], stride[3], may, PANEL);
+  transpose_bytes(x->n, x->keys, mask_bytes(w, operand, x), stride[2], stride[3], may, PANEL);
   for (int64_t j = 0; j < x->keys; j++)
     for (int64_t c = 0; c < x->n; c += LANES) {
       T *at = s + j * row + c;
-      OF(store)(at, OF(select)(OF(truths)(may + j * PANEL + c), OF(load)(at), never));
+      OF(store)(at, OF(select)(OF(bools)(may + j * PANEL + c), OF(load)(at), never));
     }
 }
 
@@ -157,10 +157,10 @@ static void OF(drop_scores) (const attend *a, const tile *x, const T *from, int6
     int64_t index = ((x->b * a->H + x->h) * a->queries + x->i + i) * a->keys + x->j;
     dropout_line(a->key, (uint64_t)index, a->drop, x->keys, lines + i * x->keys);
   }
-  turn_bytes(x->n, x->keys, lines, x->keys, 1, stays, PANEL);
+  transpose_bytes(x->n, x->keys, lines, x->keys, 1, stays, PANEL);
   for (int64_t j = 0; j < x->keys; j++)
     for (int64_t c = 0; c < x->n; c += LANES) {
-      OF(truth) stay = OF(truths)(stays + j * PANEL + c);
+      OF(truth) stay = OF(bools)(stays + j * PANEL + c);
       OF(vector) times = (OF(vector))(stay & (OF(truth))OF(splat)((T)a->kept));
       OF(store)(to + j * to_row + c, OF(load)(from + j * from_row + c) * times);
     }

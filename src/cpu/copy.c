@@ -71,7 +71,7 @@ static void copy_square (size_t size, int64_t m, int64_t n, void *to, int64_t to
 
 
 /* Where row 'row' begins: the axes before the last 'inner' ones. */
-static void place_of (const copying *c, int64_t row, int inner, char **to, const char **from) {
+static void index_of (const copying *c, int64_t row, int inner, char **to, const char **from) {
   int64_t to_offset = 0, from_offset = 0;
   for (int i = c->to_at.rank - inner - 1; i >= 0; i--) {
     int64_t size = c->to_at.size[i], at = row % size;
@@ -90,7 +90,7 @@ static void copy_rows (void *arg, int64_t first, int64_t end) {
   for (int64_t row = first; row < end; row++) {
     char *to;
     const char *from;
-    place_of(c, row, 1, &to, &from);
+    index_of(c, row, 1, &to, &from);
     copy_row(c->size, c->to_at.size[last], to, c->to_at.stride[last], from,
              c->from_at.stride[last]);
   }
@@ -108,7 +108,7 @@ static void copy_bands (void *arg, int64_t first, int64_t end) {
     int64_t row = band % bands * SIDE, m = rows - row < SIDE ? rows - row : SIDE;
     char *to;
     const char *from;
-    place_of(c, band / bands, 2, &to, &from);
+    index_of(c, band / bands, 2, &to, &from);
     to += row * to_stride[i] * size;
     from += row * from_stride[i] * size;
     for (int64_t at = 0; at < n; at += SIDE)

@@ -68,7 +68,7 @@ static const char *cpu_run (device *d, const work *w) {
   const cpu_level *level = self->level;
   switch (w->kind) {
     case WORK_MAP: return cpu_map(self, w);
-    case WORK_SLOPE: return cpu_slope(self, w);
+    case WORK_DERIVATIVE: return cpu_derivative(self, w);
     case WORK_COPY: return cpu_copy(self, w);
     case WORK_REDUCE: return level->reduce(self, w);
     case WORK_SCAN: return level->scan(self, w);

@@ -5,7 +5,7 @@
 ** the number of threads.
 */
 
-#include "cpu/stream.h"
+#include "cpu/iterator.h"
 
 #include <math.h>
 
@@ -18,7 +18,7 @@ typedef struct feed {
   heed_type as;                    /* what is computed in */
   int64_t numel, chunk;
   bool direct;                     /* all lie dense and as they should */
-  stream operand[OPERANDS];
+  iterator operand[OPERANDS];
   const work *w;
   void (*loop) (const struct feed *f, int64_t n, void *const *at);
 } feed;
@@ -29,7 +29,7 @@ static void run_map (const feed *f, int64_t n, void *const *at) {
       n, at[0], at[1], at[2], at[3], f->w->number);
 }
 
-static void run_slope (const feed *f, int64_t n, void *const *at) {
+static void run_derivative (const feed *f, int64_t n, void *const *at) {
   f->self->level->slope[f->w->op][f->w->count[1]][f->as == HEED_FLOAT64](
       n, at[0], at[1], at[2], at[3], at[4], at[5], f->w->number);
 }
@@ -40,29 +40,29 @@ static void run_copy (const feed *f, int64_t n, void *const *at) {
 
 
 /* Elements from .. from + n - 1; splats lie in their rooms already. */
-static void run_chunk (const feed *f, int64_t from, int64_t n, char (*room)[CHUNK * 8]) {
+static void run_chunk (const feed *f, int64_t from, int64_t n, char (*workspace)[CHUNK * 8]) {
   void *at[OPERANDS] = {NULL};
-  at[0] = stream_place(&f->operand[0], from, n, f->as, room[0]);
+  at[0] = iterator_target(&f->operand[0], from, n, f->as, workspace[0]);
   for (int i = 1; i < f->n; i++) {
-    const stream *s = &f->operand[i];
-    at[i] = s->kind == STREAM_SPLAT ? room[i]
-          : (void *)(uintptr_t)stream_read(f->self, s, from, n, f->as, room[i]);
+    const iterator *s = &f->operand[i];
+    at[i] = s->kind == ITERATOR_SPLAT ? workspace[i]
+          : (void *)(uintptr_t)iterator_read(f->self, s, from, n, f->as, workspace[i]);
   }
   f->loop(f, n, at);
-  stream_write(f->self, &f->operand[0], from, n, f->as, at[0]);
+  iterator_write(f->self, &f->operand[0], from, n, f->as, at[0]);
 }
 
 
 /* Chunks from .. to - 1. */
 static void run_piece (void *arg, int64_t from, int64_t to) {
   const feed *f = arg;
-  _Alignas(64) char room[OPERANDS][CHUNK * 8];
+  _Alignas(64) char workspace[OPERANDS][CHUNK * 8];
   int64_t longest = f->numel < f->chunk ? f->numel : f->chunk;
   for (int i = 1; i < f->n; i++)
-    if (f->operand[i].kind == STREAM_SPLAT)
-      stream_read(f->self, &f->operand[i], 0, longest, f->as, room[i]);
+    if (f->operand[i].kind == ITERATOR_SPLAT)
+      iterator_read(f->self, &f->operand[i], 0, longest, f->as, workspace[i]);
   for (int64_t i = from * f->chunk; i < f->numel && i < to * f->chunk; i += f->chunk)
-    run_chunk(f, i, f->numel - i < f->chunk ? f->numel - i : f->chunk, room);
+    run_chunk(f, i, f->numel - i < f->chunk ? f->numel - i : f->chunk, workspace);
 }
 
 
@@ -79,8 +79,8 @@ static void run_direct (void *arg, int64_t from, int64_t to) {
 /* Chunks of whole rows, where an operand has rows (a bias, say): no chunk crosses their ends. */
 static int64_t chunk_of (const feed *f) {
   for (int i = 1; i < f->n; i++) {
-    const stream *s = &f->operand[i];
-    if (s->kind != STREAM_STRIDED) continue;
+    const iterator *s = &f->operand[i];
+    if (s->kind != ITERATOR_STRIDED) continue;
     int64_t row = s->at.size[s->at.rank - 1];
     if (row <= CHUNK) return row * (CHUNK / row);
     return (row + row / CHUNK) / (row / CHUNK + 1);
@@ -99,7 +99,7 @@ static int64_t grain_of (const feed *f) {
 static const char *run (feed *f) {
   f->direct = true;
   for (int i = 0; i < f->n; i++)
-    f->direct = f->direct && f->operand[i].kind == STREAM_DENSE && f->operand[i].type == f->as;
+    f->direct = f->direct && f->operand[i].kind == ITERATOR_DENSE && f->operand[i].type == f->as;
   f->chunk = f->direct ? CHUNK : chunk_of(f);
   int64_t chunks = (f->numel + f->chunk - 1) / f->chunk, grain = grain_of(f);
   pool_piece piece = f->direct ? run_direct : run_piece;
@@ -115,7 +115,7 @@ static void begin (feed *f, cpu *self, const work *w, heed_type as) {
   f->as = scalar_is_half(as) ? HEED_FLOAT32 : scalar_is_float(as) ? as : HEED_INT64;
   f->n = 1;
   f->numel = layout_numel(&w->out[0].at);
-  stream_open(&f->operand[0], &w->out[0], f->as);
+  iterator_open(&f->operand[0], &w->out[0], f->as);
 }
 
 
@@ -127,12 +127,12 @@ static void begin (feed *f, cpu *self, const work *w, heed_type as) {
 
 /* Position from 0 of the first 0; -1: none. */
 static int64_t find_zero (cpu *self, const view *v, int64_t numel) {
-  stream s;
-  int64_t room[CHUNK];
-  stream_open(&s, v, HEED_INT64);
+  iterator s;
+  int64_t workspace[CHUNK];
+  iterator_open(&s, v, HEED_INT64);
   for (int64_t from = 0; from < numel; from += CHUNK) {
     int64_t n = numel - from < CHUNK ? numel - from : CHUNK;
-    const int64_t *x = stream_read(self, &s, from, n, HEED_INT64, room);
+    const int64_t *x = iterator_read(self, &s, from, n, HEED_INT64, workspace);
     for (int64_t i = 0; i < n; i++)
       if (x[i] == 0) return from + i;
   }
@@ -140,7 +140,7 @@ static int64_t find_zero (cpu *self, const view *v, int64_t numel) {
 }
 
 
-static const char *check_whole (cpu *self, const work *w, int64_t numel) {
+static const char *check_integer (cpu *self, const work *w, int64_t numel) {
   if (w->op != HEED_floor_divide && w->op != HEED_remainder && w->op != HEED_fmod) return NULL;
   int64_t at = find_zero(self, &w->in[1], numel);
   if (at < 0) return NULL;
@@ -169,14 +169,14 @@ static heed_op quicker (const work *w, heed_type as) {
 #define LARGE_ANGLE 0x1p20f
 
 static bool has_large_angle (cpu *self, const work *w, const view *v, heed_type as) {
-  stream s;
-  float room[CHUNK], largest = 0;
+  iterator s;
+  float workspace[CHUNK], largest = 0;
   if ((w->op != HEED_sin && w->op != HEED_cos) || as == HEED_FLOAT64) return false;
   int64_t numel = layout_numel(&w->out[0].at);
-  stream_open(&s, v, HEED_FLOAT32);
+  iterator_open(&s, v, HEED_FLOAT32);
   for (int64_t from = 0; from < numel && largest < LARGE_ANGLE; from += CHUNK) {
     int64_t n = numel - from < CHUNK ? numel - from : CHUNK;
-    const float *x = stream_read(self, &s, from, n, HEED_FLOAT32, room);
+    const float *x = iterator_read(self, &s, from, n, HEED_FLOAT32, workspace);
     for (int64_t i = 0; i < n; i++) largest = fabsf(x[i]) > largest ? fabsf(x[i]) : largest;
   }
   return largest >= LARGE_ANGLE;
@@ -223,12 +223,12 @@ const char *cpu_map (cpu *self, const work *w) {
   begin(&f, self, w, (heed_type)w->count[0]);
   if (f.numel == 0) return NULL;
   if (f.as == HEED_INT64) {
-    const char *message = check_whole(self, w, f.numel);
+    const char *message = check_integer(self, w, f.numel);
     if (message != NULL) return message;
   }
   if (has_large_angle(self, w, &w->in[0], f.as)) f.as = HEED_FLOAT64;
   f.loop = run_map;
-  for (int i = 0; i < w->nin; i++) stream_open(&f.operand[f.n++], &w->in[i], f.as);
+  for (int i = 0; i < w->nin; i++) iterator_open(&f.operand[f.n++], &w->in[i], f.as);
   heed_op op = quicker(w, f.as);
   if (op == (heed_op)w->op) return run(&f);
   work quick = {.op = op};
@@ -238,16 +238,16 @@ const char *cpu_map (cpu *self, const work *w) {
 }
 
 
-/* What the rule does not need is given g: see SLOPE in loops.h. */
-const char *cpu_slope (cpu *self, const work *w) {
+/* What the rule does not need is given g: see DERIVATIVE in loops.h. */
+const char *cpu_derivative (cpu *self, const work *w) {
   feed f;
   begin(&f, self, w, (heed_type)w->count[0]);
   if (f.numel == 0) return NULL;
   if (has_large_angle(self, w, &w->in[1], f.as)) f.as = HEED_FLOAT64;
-  f.loop = run_slope;
+  f.loop = run_derivative;
   for (int i = 0; i < OPERANDS - 1; i++) {
     bool needed = i < w->nin && w->in[i].at.rank >= 0;
-    if (needed) stream_open(&f.operand[f.n++], &w->in[i], f.as);
+    if (needed) iterator_open(&f.operand[f.n++], &w->in[i], f.as);
     else f.operand[f.n++] = f.operand[1];
   }
   return run(&f);
@@ -270,6 +270,6 @@ const char *cpu_convert (cpu *self, const work *w) {
   f.as = number ? w->out[0].type : between(w->out[0].type, w->in[0].type);
   if (f.numel == 0) return NULL;
   f.loop = run_copy;
-  stream_open(&f.operand[f.n++], &w->in[0], f.as);
+  iterator_open(&f.operand[f.n++], &w->in[0], f.as);
   return run(&f);
 }

@@ -37,12 +37,12 @@ static inline uint16_t float_to_half (float f) {
 }
 
 /* To whole numbers: NaN gives 0, what is too large the largest. */
-static inline int64_t whole_double (double x) {
+static inline int64_t integer_double (double x) {
   int64_t y = x >= 0x1p63 ? INT64_MAX : x <= -0x1p63 ? INT64_MIN : 0;
   return __builtin_fabs(x) < 0x1p63 ? (int64_t)x : y;
 }
-static inline int64_t whole_float (float x) { return whole_double(x); }
-static inline int64_t whole_int64 (int64_t x) { return x; }
+static inline int64_t integer_float (float x) { return integer_double(x); }
+static inline int64_t integer_int64 (int64_t x) { return x; }
 
 static inline uint8_t byte_float (float x) {
   x = x > 0 ? x : 0;
@@ -58,8 +58,8 @@ static inline float saturated_float (float x) { return x; }
 static inline float saturated_wide_float (double x) { return (float)x; }
 static inline double saturated_double (float x) { return x; }
 static inline double saturated_wide_double (double x) { return x; }
-static inline int64_t saturated_int64 (float x) { return whole_float(x); }
-static inline int64_t saturated_wide_int64 (double x) { return whole_double(x); }
+static inline int64_t saturated_int64 (float x) { return integer_float(x); }
+static inline int64_t saturated_wide_int64 (double x) { return integer_double(x); }
 
 /* }================================================================== */
 

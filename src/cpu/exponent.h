@@ -52,7 +52,7 @@ typedef struct OF(powers) {
   OF(vector) term[EXP2_TERMS], large, least;
 } OF(powers);
 
-INLINED OF(powers) OF(powers_open) (void) {
+INLINED OF(powers) OF(exponents_open) (void) {
   OF(powers) p = {.large = OF(splat)((T)(3 * ((int64_t)1 << (MANTISSA - 1)) + BIAS)),
                   .least = OF(splat)((T)-BIAS)};
   UNROLL for (int i = 0; i < EXP2_TERMS; i++) {
@@ -79,7 +79,7 @@ INLINED OF(vector) OF(power) (const OF(powers) *p, OF(vector) x) {
 }
 
 INLINED OF(vector) OF(exp2) (OF(vector) x) {
-  OF(powers) p = OF(powers_open)();
+  OF(powers) p = OF(exponents_open)();
   return OF(power)(&p, x);
 }
 

@@ -4,7 +4,7 @@
 ** Positions count from 1. All of them are checked before anything is written.
 */
 
-#include "cpu/stream.h"
+#include "cpu/iterator.h"
 
 #define INDICES (WORK_INS - 1)
 #define CHUNK 512
@@ -51,12 +51,12 @@ static view own_elements (const view *v) {
 
 static const char *check_index (cpu *self, const view *index, int64_t limit) {
   view own = own_elements(index);
-  stream s;
-  int64_t room[CHUNK], numel = layout_numel(&own.at);
-  stream_open(&s, &own, HEED_INT64);
+  iterator s;
+  int64_t workspace[CHUNK], numel = layout_numel(&own.at);
+  iterator_open(&s, &own, HEED_INT64);
   for (int64_t from = 0; from < numel; from += CHUNK) {
     int64_t n = numel - from < CHUNK ? numel - from : CHUNK;
-    const int64_t *x = stream_read(self, &s, from, n, HEED_INT64, room);
+    const int64_t *x = iterator_read(self, &s, from, n, HEED_INT64, workspace);
     for (int64_t i = 0; i < n; i++)
       if (x[i] < 1 || x[i] > limit) return refuse_position(self, x[i], from + i + 1, limit);
   }
@@ -128,7 +128,7 @@ static void move_row (const indexing *d, int64_t n, char *outer, int64_t outer_s
 /* Where a row's elements and indices begin. */
 typedef struct place { int64_t outer, inner, index[INDICES]; } place;
 
-static place place_of (const indexing *d, int64_t row) {
+static place index_of (const indexing *d, int64_t row) {
   place p = {0};
   for (int i = d->outer_at.rank - 2; i >= 0; i--) {
     int64_t size = d->outer_at.size[i], c = row % size;
@@ -195,7 +195,7 @@ static void walk (const indexing *d, int64_t from, int64_t to, int64_t first, in
   int64_t outer_stride = d->outer_at.stride[last], inner_stride = d->inner_at.stride[last];
   bool whole = row_moves_whole(d);
   for (int64_t row = from; row < to; row++) {
-    place p = place_of(d, row);
+    place p = index_of(d, row);
     char *outer = d->outer + p.outer * size, *inner = d->inner + p.inner * size;
     for (int64_t i = first; i < first + n;) {
       int64_t left = first + n - i, now = whole || left < CHUNK ? left : CHUNK;
@@ -209,14 +209,14 @@ static void walk (const indexing *d, int64_t from, int64_t to, int64_t first, in
 }
 
 
-static void walk_rows (void *arg, int64_t from, int64_t to) {
+static void iterate_rows (void *arg, int64_t from, int64_t to) {
   const indexing *d = arg;
   walk(d, from, to, 0, d->outer_at.size[d->outer_at.rank - 1]);
 }
 
 
 /* All rows, but a part of each: so that several threads add in one order. */
-static void walk_columns (void *arg, int64_t from, int64_t to) {
+static void iterate_columns (void *arg, int64_t from, int64_t to) {
   const indexing *d = arg;
   int64_t rows = layout_numel(&d->outer_at) / d->outer_at.size[d->outer_at.rank - 1];
   walk(d, 0, rows, from, to - from);
@@ -262,7 +262,7 @@ const char *cpu_gather (cpu *self, const work *w) {
   indexing d;
   begin(&d, self, w, &w->out[0], &w->in[0]);
   int64_t n = d.outer_at.size[d.outer_at.rank - 1];
-  pool_run(self->pool, layout_numel(&d.outer_at) / n, 32768 / n + 1, walk_rows, &d);
+  pool_run(self->pool, layout_numel(&d.outer_at) / n, 32768 / n + 1, iterate_rows, &d);
   return NULL;
 }
 
@@ -276,8 +276,8 @@ const char *cpu_scatter (cpu *self, const work *w) {
   d.adding = w->op == SCATTER_ADD;
   int64_t n = d.outer_at.size[d.outer_at.rank - 1], rows = layout_numel(&d.outer_at) / n;
   bool apart = row_moves_whole(&d) && d.inner_at.stride[d.inner_at.rank - 1] != 0;
-  if (apart) pool_run(self->pool, n, 32768 / rows + 16, walk_columns, &d);
-  else walk_columns(&d, 0, n);
+  if (apart) pool_run(self->pool, n, 32768 / rows + 16, iterate_columns, &d);
+  else iterate_columns(&d, 0, n);
   return NULL;
 }
 
@@ -303,12 +303,12 @@ const char *cpu_nonzero (cpu *self, const work *w) {
   heed_type as = x->type == HEED_FLOAT64 ? HEED_FLOAT64
                : scalar_is_float(x->type) ? HEED_FLOAT32 : HEED_INT64;
   int64_t numel = layout_numel(&x->at), left = out->at.size[0], position[HEED_RANK] = {0};
-  int64_t *y = out->data, room[CHUNK];
-  stream s;
-  stream_open(&s, x, as);
+  int64_t *y = out->data, workspace[CHUNK];
+  iterator s;
+  iterator_open(&s, x, as);
   for (int64_t from = 0; from < numel && left > 0; from += CHUNK) {
     int64_t n = numel - from < CHUNK ? numel - from : CHUNK;
-    const void *elements = stream_read(self, &s, from, n, as, room);
+    const void *elements = iterator_read(self, &s, from, n, as, workspace);
     for (int64_t i = 0; i < n && left > 0; i++, step(&x->at, position)) {
       if (is_zero(as, elements, i)) continue;
       for (int k = 0; k < x->at.rank; k++) y[k * out->at.stride[1]] = position[k] + 1;

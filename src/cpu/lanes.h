@@ -110,10 +110,10 @@ INLINED OF(vector) OF(load_pieces) (const T *from, int64_t row, int r, int64_t r
 
 
 /* The pieces of GROUP rows become those of GROUP columns. */
-INLINED void OF(turn_pieces) (OF(vector) v[]) {
+INLINED void OF(transpose_pieces) (OF(vector) v[]) {
   typedef double wide __attribute__((vector_size(VECTOR_BYTES)));
-  typedef int64_t wide_truth __attribute__((vector_size(VECTOR_BYTES)));
-#define WIDE(a, b, ...) (OF(vector))LANES_OF(wide_truth, (wide)(a), (wide)(b), __VA_ARGS__)
+  typedef int64_t wide_bool __attribute__((vector_size(VECTOR_BYTES)));
+#define WIDE(a, b, ...) (OF(vector))LANES_OF(wide_bool, (wide)(a), (wide)(b), __VA_ARGS__)
 #if BYTES == 4
   OF(vector) a = LANES_OF(OF(truth), v[0], v[1], LOW_4);
   OF(vector) b = LANES_OF(OF(truth), v[0], v[1], HIGH_4);
@@ -133,14 +133,14 @@ INLINED void OF(turn_pieces) (OF(vector) v[]) {
 
 
 /* LANES rows, or what is left of them. The last GROUP of columns may overlap the one before. */
-INLINED void OF(turn_rows) (int64_t rows, int64_t columns, int lanes, T factor, const T *from,
+INLINED void OF(transpose_rows) (int64_t rows, int64_t columns, int lanes, T factor, const T *from,
                             int64_t from_row, T *to, int64_t to_row) {
   for (int64_t c = 0; c < columns; c += GROUP) {
     const int64_t at = smaller(c, columns - GROUP);
     OF(vector) v[GROUP];
     UNROLL for (int r = 0; r < GROUP; r++)
       v[r] = OF(load_pieces)(from + at, from_row, r, rows);
-    OF(turn_pieces)(v);
+    OF(transpose_pieces)(v);
     UNROLL for (int i = 0; i < GROUP; i++)
       OF(store_some)(to + (at + i) * to_row, v[i] * factor, lanes);
   }
@@ -160,9 +160,9 @@ static void OF(turn) (int64_t rows, int64_t columns, int64_t written, T factor, 
         for (int64_t i = 0; i < smaller(written - r, LANES); i++)
           to[c * to_row + r + i] = factor * from[smaller(i, n - 1) * from_row + c];
     else if (n == LANES)
-      OF(turn_rows)(LANES, columns, LANES, factor, from, from_row, to + r, to_row);
+      OF(transpose_rows)(LANES, columns, LANES, factor, from, from_row, to + r, to_row);
     else
-      OF(turn_rows)(n, columns, (int)smaller(written - r, LANES), factor, from, from_row, to + r,
+      OF(transpose_rows)(n, columns, (int)smaller(written - r, LANES), factor, from, from_row, to + r,
                     to_row);
   }
 }

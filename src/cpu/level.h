@@ -33,7 +33,7 @@
 #define MAP_ALL MAP_NUM
 #define MAP_TEST MAP_NUM
 #define MAP_PICK MAP_NUM
-#define SLOPE(name, which) {slope_##name##_##which##_float, slope_##name##_##which##_double}
+#define DERIVATIVE(name, which) {derivative_##name##_##which##_float, derivative_##name##_##which##_double}
 
 const cpu_level LEVEL = {
   .name = LEVEL_NAME,
@@ -50,9 +50,9 @@ const cpu_level LEVEL = {
 #undef TERNARY
   },
   .slope = {
-#define UNARY(name, ...) [HEED_##name] = {SLOPE(name, 0)},
-#define BINARY(name, ...) [HEED_##name] = {SLOPE(name, 0), SLOPE(name, 1)},
-#define TERNARY(name, ...) [HEED_##name] = {SLOPE(name, 0), SLOPE(name, 1), SLOPE(name, 2)},
+#define UNARY(name, ...) [HEED_##name] = {DERIVATIVE(name, 0)},
+#define BINARY(name, ...) [HEED_##name] = {DERIVATIVE(name, 0), DERIVATIVE(name, 1)},
+#define TERNARY(name, ...) [HEED_##name] = {DERIVATIVE(name, 0), DERIVATIVE(name, 1), DERIVATIVE(name, 2)},
 #include "op/ops.def"
 #undef UNARY
 #undef BINARY

@@ -50,7 +50,7 @@
   }
 
 /* What a rule does not need may be any memory of n elements. */
-#define SLOPE(name, which, signature, D) \
+#define DERIVATIVE(name, which, signature, D) \
   LOOP(grade_##name##_##which) (int64_t n, const T p, const T q, T *ds, const T *gs, \
       const T *as, const T *bs, const T *cs, const T *results) { \
     (void)p; (void)q; \
@@ -59,7 +59,7 @@
       (void)g; (void)a; (void)b; (void)c; (void)y; \
       ds[i] = (T)(D); } \
   } \
-  static void FN(slope_##name##_##which) (int64_t n, void *out, const void *in0, \
+  static void FN(derivative_##name##_##which) (int64_t n, void *out, const void *in0, \
       const void *in1, const void *in2, const void *in3, const void *in4, \
       const double *number) { \
     BY_NUMBER(signature, FN(grade_##name##_##which), out, in0, in1, in2, in3, in4) \
@@ -90,11 +90,11 @@
 #undef TERNARY
 
 #ifdef T_IS_FLOAT
-#define UNARY(name, signature, domain, saves, y, da) SLOPE(name, 0, signature, da)
+#define UNARY(name, signature, domain, saves, y, da) DERIVATIVE(name, 0, signature, da)
 #define BINARY(name, signature, domain, saves, y, da, db) \
-  SLOPE(name, 0, signature, da) SLOPE(name, 1, signature, db)
+  DERIVATIVE(name, 0, signature, da) DERIVATIVE(name, 1, signature, db)
 #define TERNARY(name, signature, domain, saves, y, da, db, dc) \
-  SLOPE(name, 0, "", da) SLOPE(name, 1, "", db) SLOPE(name, 2, "", dc)
+  DERIVATIVE(name, 0, "", da) DERIVATIVE(name, 1, "", db) DERIVATIVE(name, 2, "", dc)
 #include "op/ops.def"
 #undef UNARY
 #undef BINARY
@@ -109,7 +109,7 @@
 #undef MAP_1
 #undef MAP_2
 #undef MAP_3
-#undef SLOPE
+#undef DERIVATIVE
 #undef MAP_FLT
 #undef MAP_NUM
 #undef MAP_ALL
@@ -164,7 +164,7 @@ static void FN(store) (int64_t n, heed_type type, void *to, int64_t stride, cons
   switch (type) {
     case HEED_BOOL: STORE(uint8_t, x != 0)
     case HEED_UINT8: STORE(uint8_t, FN(byte)(x))
-    case HEED_INT64: STORE(int64_t, FN(whole)(x))
+    case HEED_INT64: STORE(int64_t, FN(integer)(x))
     case HEED_FLOAT16: STORE(uint16_t, float_to_half((float)x))
     case HEED_BFLOAT16: STORE(uint16_t, scalar_to_bfloat16((float)x))
     case HEED_FLOAT32: STORE(float, x)

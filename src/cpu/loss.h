@@ -22,10 +22,10 @@
 
 /* Labels count from 1, and one that does may be ignored. */
 static const char *check_labels (row_work *d) {
-  int64_t ignored = d->w->count[0], room;
+  int64_t ignored = d->w->count[0], workspace;
   int target = d->w->op == LOSS_CROSS_ENTROPY ? 1 : 2;
   for (int64_t r = 0; r < d->rows; r++) {
-    int64_t label = *(const int64_t *)stream_read(d->self, &d->x[target], r, 1, HEED_INT64, &room);
+    int64_t label = *(const int64_t *)iterator_read(d->self, &d->x[target], r, 1, HEED_INT64, &workspace);
     if (label == ignored || (label >= 1 && label <= d->n)) continue;
     return cpu_refuse(d->self, "label %lld at position %lld is outside 1 to %lld; "
                       "labels count from 1%s", (long long)label, (long long)r + 1,

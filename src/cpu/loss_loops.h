@@ -3,8 +3,8 @@
 */
 
 static int64_t FN(label) (const row_work *d, int in, int64_t row) {
-  int64_t room;
-  return *(const int64_t *)stream_read(d->self, &d->x[in], row, 1, HEED_INT64, &room);
+  int64_t workspace;
+  return *(const int64_t *)iterator_read(d->self, &d->x[in], row, 1, HEED_INT64, &workspace);
 }
 
 
@@ -31,20 +31,20 @@ static void FN(loss_rows) (void *arg, int64_t from, int64_t to) {
   row_work *d = arg;
   const work *w = d->w;
   int64_t n = d->n;
-  T *room = rows_room(d, 2);
-  if (room == NULL) return;
+  T *workspace = rows_capacity(d, 2);
+  if (workspace == NULL) return;
   const T *weight = NULL;
-  if (rows_have(&w->in[2])) weight = stream_read(d->self, &d->x[2], 0, n, d->as, room);
+  if (rows_have(&w->in[2])) weight = iterator_read(d->self, &d->x[2], 0, n, d->as, workspace);
   for (int64_t r = from; r < to; r++) {
     int64_t label = FN(label)(d, 1, r) - 1;
     bool ignored = label + 1 == w->count[0];
-    const T *x = stream_read(d->self, &d->x[0], r * n, n, d->as, room + n);
+    const T *x = iterator_read(d->self, &d->x[0], r * n, n, d->as, workspace + n);
     T lse, loss = FN(loss_row)(n, x, ignored ? 0 : label, weight, w->number[0], &lse);
     FN(put)(d, 0, r, ignored ? 0 : loss);
     FN(put)(d, 1, r, lse);
     FN(put)(d, 2, r, ignored ? 0 : weight != NULL ? weight[label] : 1);
   }
-  cpu_scratch_free(room);
+  cpu_scratch_free(workspace);
 }
 
 
@@ -66,19 +66,19 @@ static void FN(loss_back_rows) (void *arg, int64_t from, int64_t to) {
   row_work *d = arg;
   const work *w = d->w;
   int64_t n = d->n;
-  T *room = rows_room(d, 3);
-  if (room == NULL) return;
+  T *workspace = rows_capacity(d, 3);
+  if (workspace == NULL) return;
   const T *weight = NULL;
-  if (rows_have(&w->in[3])) weight = stream_read(d->self, &d->x[3], 0, n, d->as, room);
+  if (rows_have(&w->in[3])) weight = iterator_read(d->self, &d->x[3], 0, n, d->as, workspace);
   A weights = weight != NULL ? FN(sum)(n, weight) : (A)n;
   for (int64_t r = from; r < to; r++) {
     int64_t label = FN(label)(d, 2, r) - 1;
-    const T *x = stream_read(d->self, &d->x[1], r * n, n, d->as, room + n);
-    T *dx = stream_place(&d->y[0], r * n, n, d->as, room + 2 * n);
+    const T *x = iterator_read(d->self, &d->x[1], r * n, n, d->as, workspace + n);
+    T *dx = iterator_target(&d->y[0], r * n, n, d->as, workspace + 2 * n);
     if (label + 1 == w->count[0]) memset(dx, 0, (size_t)n * sizeof(T));
     else FN(loss_back_row)(n, dx, FN(get)(d, 0, r), x, label, weight, weights, w->number[0],
                            FN(get)(d, 4, r));
-    stream_write(d->self, &d->y[0], r * n, n, d->as, dx);
+    iterator_write(d->self, &d->y[0], r * n, n, d->as, dx);
   }
-  cpu_scratch_free(room);
+  cpu_scratch_free(workspace);
 }

@@ -34,13 +34,13 @@
 #define SOFTPLUS(x) FN(softplus)(x)
 #define ERF(x) FN(erf)(x)
 #define GELU(x) FN(gelu)(x)
-#define GELU_SLOPE(x) FN(gelu_slope)(x)
+#define GELU_DERIVATIVE(x) FN(gelu_derivative)(x)
 #define GELU_TANH(x) FN(gelu_tanh)(x)
-#define GELU_TANH_SLOPE(x) FN(gelu_tanh_slope)(x)
+#define GELU_TANH_DERIVATIVE(x) FN(gelu_tanh_derivative)(x)
 #define SILU(x) ((x) * SIGMOID(x))
-#define SILU_SLOPE(x) FN(silu_slope)(x)
+#define SILU_DERIVATIVE(x) FN(silu_derivative)(x)
 #define MISH(x) FN(mish)(x)
-#define MISH_SLOPE(x) FN(mish_slope)(x)
+#define MISH_DERIVATIVE(x) FN(mish_derivative)(x)
 #define POW(x, y) FN(pow)(x, y)
 #define FLOOR(x) FN(floor)(x)
 #define CEIL(x) FN(ceil)(x)
@@ -102,7 +102,7 @@ static inline float flushed_float (float y, float n_and_rounder) {
 }
 
 /* x = n ln 2 + r; n is added to ROUNDER. 'more' is a small part of x that x could not hold. */
-static inline float split_power (float x, float more, float *n_and_rounder) {
+static inline float split_exponent (float x, float more, float *n_and_rounder) {
   float whole = x * 0x1.715476p0f + ROUNDER, n = whole - ROUNDER;
   *n_and_rounder = whole;
   return ((x - n * 0x1.62e400p-1f) - n * 0x1.7f7d1cp-20f) + more;
@@ -121,7 +121,7 @@ static inline float clamp_float (float x, float low, float high) {
 }
 
 static inline float exp_float (float x) {
-  float n, r = split_power(clamp_float(x, -104, 89), 0, &n);
+  float n, r = split_exponent(clamp_float(x, -104, 89), 0, &n);
   return scaled_float(exp_core(r), n);
 }
 
@@ -141,7 +141,7 @@ static inline float exp2_float (float x) {
 
 /* e^r - 1 is summed from its small end; 2^n (e^r - 1) + (2^n - 1) as twice its half. */
 static inline float expm1_float (float x) {
-  float n, clamped = clamp_float(x, -20, 89), r = split_power(clamped, 0, &n);
+  float n, clamped = clamp_float(x, -20, 89), r = split_exponent(clamped, 0, &n);
   float z = r * r, low = line(r, 0.5f, 0x1.555554p-3f);
   float middle = line(r, 0x1.5554f8p-5f, 0x1.1112d4p-7f);
   float high = line(r, 0x1.6d3a58p-10f, 0x1.9e7ce2p-13f);
@@ -256,7 +256,7 @@ static inline float square_error (float t, float square) {       /* by T. J. Dek
 ** counts, as it is a power. *bell is e^(-t^2/2).
 */
 static inline float tail_float (float t, float *bell) {
-  float square = t * t, n, r = split_power(-0.5f * square, -0.5f * square_error(t, square), &n);
+  float square = t * t, n, r = split_exponent(-0.5f * square, -0.5f * square_error(t, square), &n);
   *bell = flushed_float(exp_core(r), n);
   float s = (t - 3) / (t + 3), z = s * s, z2 = z * z;
   float a = line(s, 0x1.f1b89cp-4f, -0x1.a6b66ap-3f), b = line(s, 0x1.f8baccp-4f, -0x1.7a9464p-5f);
@@ -269,7 +269,7 @@ static inline float tail_float (float t, float *bell) {
 ** |x|, at most 14.5, where there is no tail, as of a NaN. It compares bits: where it compared
 ** floats, the compiler worked out everything for both, and chose at the end.
 */
-static inline float tail_place (float x) {
+static inline float tail_offset (float x) {
   uint32_t size = as_bits(x) & 0x7fffffff, most = 0x41680000;
   return as_float(size < most ? size : most);
 }
@@ -281,18 +281,18 @@ static inline float erf_float (float x) {
   float z2 = z * z, a = line(z, 0x1.20dd74p+0f, -0x1.81262ep-2f);
   float b = line(z, 0x1.cdfd0ep-4f, -0x1.b4dac6p-6f), c = line(z, 0x1.3c66b8p-8f, -0x1.fcca72p-12f);
   float p = a + (b + (c - 0x1.abd81ep-16f * z2) * z2) * z2;
-  float far = 1 - 2 * tail_float(tail_place(x * 0x1.6a09e6p0f), &bell);
+  float far = 1 - 2 * tail_float(tail_offset(x * 0x1.6a09e6p0f), &bell);
   return size >= 1 ? __builtin_copysignf(far, x) : x * p;
 }
 
 /* x times the share of the normal distribution below x. */
 static inline float gelu_float (float x) {
-  float bell, t = tail_place(x), tail = tail_float(t, &bell);
+  float bell, t = tail_offset(x), tail = tail_float(t, &bell);
   return (x < 0 ? -0.0f : x) - t * tail;            /* a NaN stays */
 }
 
-static inline float gelu_slope_float (float x) {
-  float bell, t = tail_place(x), tail = tail_float(t, &bell);
+static inline float gelu_derivative_float (float x) {
+  float bell, t = tail_offset(x), tail = tail_float(t, &bell);
   float share = x > 0 ? 1 - tail : tail;
   return share + clamp_float(x, -14.5f, 14.5f) * bell * 0x1.988454p-2f;
 }
@@ -302,13 +302,13 @@ static inline float gelu_tanh_float (float x) {
   return x * sigmoid_float(x * (0x1.988454p0f + 0x1.2444e8p-4f * x * x));
 }
 
-static inline float gelu_tanh_slope_float (float x) {
+static inline float gelu_tanh_derivative_float (float x) {
   x = clamp_float(x, -15, 15);
   float z = x * x, s = sigmoid_float(x * (0x1.988454p0f + 0x1.2444e8p-4f * z));
   return s + x * s * (1 - s) * (0x1.988454p0f + 3 * 0x1.2444e8p-4f * z);
 }
 
-static inline float silu_slope_float (float x) {
+static inline float silu_derivative_float (float x) {
   float s = sigmoid_float(x);
   return s * (1 + x * (1 - s));
 }
@@ -319,7 +319,7 @@ static inline float mish_float (float x) {
   return x * (k / (k + 2));
 }
 
-static inline float mish_slope_float (float x) {
+static inline float mish_derivative_float (float x) {
   float e = exp_float(clamp_float(x, -INFINITY, 20)), k = e * (e + 2), y = k / (k + 2);
   return y + x * sigmoid_float(x) * (1 - y * y);
 }
@@ -425,7 +425,7 @@ static inline double gelu_double (double x) {
   return x == -INFINITY ? 0 : x * 0.5 * erfc(-x * 0.70710678118654752440);
 }
 
-static inline double gelu_slope_double (double x) {
+static inline double gelu_derivative_double (double x) {
   double bell = exp(-0.5 * x * x) * 0.39894228040143267794;
   return 0.5 * erfc(-x * 0.70710678118654752440) + (bell == 0 ? 0 : x * bell);
 }
@@ -437,13 +437,13 @@ static inline double gelu_tanh_double (double x) {
   return x * sigmoid_double(x * (TANH_LINEAR + TANH_CUBIC * x * x));
 }
 
-static inline double gelu_tanh_slope_double (double x) {
+static inline double gelu_tanh_derivative_double (double x) {
   x = x < -25 ? -25 : x > 25 ? 25 : x;
   double s = sigmoid_double(x * (TANH_LINEAR + TANH_CUBIC * x * x));
   return s + x * s * (1 - s) * (TANH_LINEAR + 3 * TANH_CUBIC * x * x);
 }
 
-static inline double silu_slope_double (double x) {
+static inline double silu_derivative_double (double x) {
   double s = sigmoid_double(x);
   return s * (1 + x * (1 - s));
 }
@@ -453,7 +453,7 @@ static inline double mish_double (double x) {
   return x * (x != x ? x : k / (k + 2));
 }
 
-static inline double mish_slope_double (double x) {
+static inline double mish_derivative_double (double x) {
   double e = exp(x < 40 ? x : 40), k = e * (e + 2), y = k / (k + 2);
   return x != x ? x : y + x * sigmoid_double(x) * (1 - y * y);
 }

@@ -186,7 +186,7 @@ static void whole_piece (void *arg, int64_t from, int64_t to) {
 }
 
 
-static void matmul_whole (matmuls *m) {
+static void matmul_integer (matmuls *m) {
   const int64_t cost = m->columns * m->depth * 4 + 100;
   for (int64_t at = 0; at < m->batches; at++) {
     whole x = {.m = m, .a = (const uint64_t *)m->a.data + batch_offset(m, &m->a, at),
@@ -205,7 +205,7 @@ static const char *matmul_run (matmuls *m) {
   switch (m->type) {
     case HEED_FLOAT32: matmul_f32(m); break;
     case HEED_FLOAT64: matmul_f64(m); break;
-    default: matmul_whole(m); break;
+    default: matmul_integer(m); break;
   }
   return m->failed ? cpu_no_memory : NULL;
 }
@@ -298,25 +298,25 @@ static const char *matmul_converted (cpu *self, const work *w, heed_type type) {
   size_t start[5] = {0};
   for (int i = 0; i < 3; i++)
     start[i + 1] = start[i] + (size_t)round_up(layout_numel(&narrow[i].at), 16) * size;
-  char *room = cpu_scratch(start[3] + (w->nin > 2 ? start[3] - start[2] : 0));
-  if (room == NULL) return cpu_no_memory;
+  char *workspace = cpu_scratch(start[3] + (w->nin > 2 ? start[3] - start[2] : 0));
+  if (workspace == NULL) return cpu_no_memory;
   for (int i = 0; i < 2; i++) {
-    inner.in[i] = dense_view(&narrow[i], type, room + start[i]);
+    inner.in[i] = dense_view(&narrow[i], type, workspace + start[i]);
     load_view(self, &narrow[i], &inner.in[i]);
     broadcast_again(&inner.in[i], &w->in[i]);
   }
-  inner.out[0] = dense_view(&narrow[2], type, room + start[2]);
+  inner.out[0] = dense_view(&narrow[2], type, workspace + start[2]);
   inner.count[0] = w->count[0];
   if (w->count[0]) load_view(self, &narrow[2], &inner.out[0]);
   if (w->nin > 2) {
     const view addend = addend_of(w);
-    inner.in[inner.nin] = dense_view(&addend, type, room + start[3]);
+    inner.in[inner.nin] = dense_view(&addend, type, workspace + start[3]);
     load_view(self, &addend, &inner.in[inner.nin++]);
   }
   matmuls m = matmul_open(self, &inner, type);
   const char *why = matmul_run(&m);
   if (why == NULL) store_view(self, &inner.out[0], &narrow[2]);
-  cpu_scratch_free(room);
+  cpu_scratch_free(workspace);
   return why;
 }
 

@@ -24,7 +24,7 @@ typedef struct OF(one) {
 INLINED void OF(totals) (OF(vector) v[4], T total[4]) {
   OF(piece) part[VECTOR_BYTES / 16];
   UNROLL for (int i = 0; i < 4; i += GROUP) {
-    OF(turn_pieces)(v + i);
+    OF(transpose_pieces)(v + i);
     OF(vector) sum = v[i];
     UNROLL for (int k = 1; k < GROUP; k++) sum += v[i + k];
     memcpy(part, &sum, sizeof part);
@@ -287,13 +287,13 @@ static void OF(packed) (OF(one) *x) {
   const int64_t depth = smaller(x->p.depth, BLOCK_DEPTH);
   const int64_t size_b = depth * round_up(smaller(x->columns, BLOCK_COLUMNS), PANEL);
   const int64_t size_a = OF(packs_a)(x) ? depth * round_up(x->rows, TILE_ROWS) : 0;
-  T *room = near;
-  if (size_b + size_a > NEAR_ELEMENTS) room = cpu_scratch((size_t)(size_b + size_a) * sizeof(T));
-  if (room == NULL) { x->m->failed = true; return; }
+  T *workspace = near;
+  if (size_b + size_a > NEAR_ELEMENTS) workspace = cpu_scratch((size_t)(size_b + size_a) * sizeof(T));
+  if (workspace == NULL) { x->m->failed = true; return; }
   for (int64_t j = 0; j < x->columns; j += BLOCK_COLUMNS)
     for (int64_t k = 0; k < x->p.depth; k += BLOCK_DEPTH) {
-      OF(block) d = {.x = OF(part_of)(x, 0, j), .packed_b = room,
-                     .packed_a = size_a > 0 ? room + size_b : NULL};
+      OF(block) d = {.x = OF(part_of)(x, 0, j), .packed_b = workspace,
+                     .packed_a = size_a > 0 ? workspace + size_b : NULL};
       d.x.columns = smaller(x->columns - j, BLOCK_COLUMNS);
       d.x.p.depth = smaller(x->p.depth - k, BLOCK_DEPTH);
       d.x.a += k * x->p.a_column;
@@ -301,7 +301,7 @@ static void OF(packed) (OF(one) *x) {
       if (k > 0) { d.x.p.add = true; d.x.p.addend = NULL; }
       OF(run_block)(&d);
     }
-  if (room != near) cpu_scratch_free(room);
+  if (workspace != near) cpu_scratch_free(workspace);
 }
 
 /* }================================================================== */

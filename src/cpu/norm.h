@@ -47,12 +47,12 @@ static const char *norm (cpu *self, const work *w) {
   rows_open(&d.rows, self, w, &w->in[1].at);
   bool wide = d.rows.as == HEED_FLOAT64;
   size_t bytes = (size_t)(2 * NORM_BLOCKS + 1) * (size_t)d.rows.n * scalar_sizes[d.rows.as];
-  char *room = cpu_scratch(bytes);
-  if (room == NULL) return cpu_no_memory;
-  d.parts = room + (size_t)d.rows.n * scalar_sizes[d.rows.as];
-  if (wide) norm_back_double(&d, room);
-  else norm_back_float(&d, room);
-  cpu_scratch_free(room);
+  char *workspace = cpu_scratch(bytes);
+  if (workspace == NULL) return cpu_no_memory;
+  d.parts = workspace + (size_t)d.rows.n * scalar_sizes[d.rows.as];
+  if (wide) norm_back_double(&d, workspace);
+  else norm_back_float(&d, workspace);
+  cpu_scratch_free(workspace);
   return d.rows.failed ? cpu_no_memory : NULL;
 }
 

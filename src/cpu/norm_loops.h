@@ -25,20 +25,20 @@ static void FN(scale_row) (int64_t n, T *y, const T *x, FN(moments) m, const T *
 
 /* One element of a column of statistics. */
 static void FN(put) (const row_work *d, int out, int64_t row, T value) {
-  const stream *s = &d->y[out];
-  if (s->kind == STREAM_DENSE && s->type == d->as) {
+  const iterator *s = &d->y[out];
+  if (s->kind == ITERATOR_DENSE && s->type == d->as) {
     ((T *)s->data)[row] = value;
     return;
   }
-  T *place = stream_place(s, row, 1, d->as, &value);
+  T *place = iterator_target(s, row, 1, d->as, &value);
   *place = value;
-  stream_write(d->self, s, row, 1, d->as, place);
+  iterator_write(d->self, s, row, 1, d->as, place);
 }
 
 
 static T FN(get) (const row_work *d, int in, int64_t row) {
-  T room;
-  return *(const T *)stream_read(d->self, &d->x[in], row, 1, d->as, &room);
+  T workspace;
+  return *(const T *)iterator_read(d->self, &d->x[in], row, 1, d->as, &workspace);
 }
 
 
@@ -60,29 +60,29 @@ static void FN(norm_rows) (void *arg, int64_t from, int64_t to) {
   const work *w = d->w;
   int64_t n = d->n;
   bool layer = w->op == NORM_LAYER, biased = layer && rows_have(&w->in[2]);
-  T *room = rows_room(d, 4);
+  T *workspace = rows_capacity(d, 4);
   const T *weight = NULL, *bias = NULL;
-  if (room == NULL) return;
-  if (rows_have(&w->in[1])) weight = stream_read(d->self, &d->x[1], 0, n, d->as, room);
-  if (biased) bias = stream_read(d->self, &d->x[2], 0, n, d->as, room + n);
+  if (workspace == NULL) return;
+  if (rows_have(&w->in[1])) weight = iterator_read(d->self, &d->x[1], 0, n, d->as, workspace);
+  if (biased) bias = iterator_read(d->self, &d->x[2], 0, n, d->as, workspace + n);
   for (int64_t r = from; r < to; r++) {
-    const T *x = stream_read(d->self, &d->x[0], r * n, n, d->as, room + 2 * n);
-    T *y = stream_place(&d->y[0], r * n, n, d->as, room + 3 * n);
+    const T *x = iterator_read(d->self, &d->x[0], r * n, n, d->as, workspace + 2 * n);
+    T *y = iterator_target(&d->y[0], r * n, n, d->as, workspace + 3 * n);
     FN(moments) m = FN(stats)(n, x, layer, w->number[0]);
     FN(scale_row)(n, y, x, m, weight, bias);
-    stream_write(d->self, &d->y[0], r * n, n, d->as, y);
+    iterator_write(d->self, &d->y[0], r * n, n, d->as, y);
     if (layer) FN(put)(d, 1, r, m.mean);
     FN(put)(d, layer ? 2 : 1, r, m.rstd);
   }
-  cpu_scratch_free(room);
+  cpu_scratch_free(workspace);
 }
 
 
 /* Sums of g w and of g w x^, the latter in *with. Short sums of T, as in reduce. */
 static A FN(back_sums) (int64_t n, const T *g, const T *x, T mean, T rstd, const T *weight,
-                        T *room, A *with) {
-  if (weight != NULL) VECTOR_LOOP for (int64_t i = 0; i < n; i++) room[i] = g[i] * weight[i];
-  const T *gw = weight != NULL ? room : g;
+                        T *workspace, A *with) {
+  if (weight != NULL) VECTOR_LOOP for (int64_t i = 0; i < n; i++) workspace[i] = g[i] * weight[i];
+  const T *gw = weight != NULL ? workspace : g;
   A plain = FN(sum)(n, gw);
   *with = (FN(dot)(n, gw, x) - mean * plain) * rstd;
   return plain;
@@ -91,11 +91,11 @@ static A FN(back_sums) (int64_t n, const T *g, const T *x, T mean, T rstd, const
 
 /* dx = rstd (g w - mean(g w) - x^ mean(g w x^)), for rms without the mean. */
 static void FN(back_row) (const norm_back *d, int64_t n, T *dx, const T *g, const T *x, T mean,
-                          T rstd, T *room) {
+                          T rstd, T *workspace) {
   const T *weight = d->weight;
-  A with, plain = FN(back_sums)(n, g, x, mean, rstd, weight, room, &with);
+  A with, plain = FN(back_sums)(n, g, x, mean, rstd, weight, workspace, &with);
   const T common = d->layer ? (T)(plain / (A)n) : 0, slope = (T)(with / (A)n);
-  const T *gw = weight != NULL ? room : g;
+  const T *gw = weight != NULL ? workspace : g;
   VECTOR_LOOP for (int64_t i = 0; i < n; i++)
     dx[i] = rstd * (gw[i] - common - (x[i] - mean) * rstd * slope);
 }
@@ -111,30 +111,30 @@ static void FN(add_shares) (int64_t n, T *dweight, T *dbias, const T *g, const T
 }
 
 
-static void FN(back_block) (norm_back *d, int64_t block, T *room) {
+static void FN(back_block) (norm_back *d, int64_t block, T *workspace) {
   row_work *rs = &d->rows;
   int64_t n = rs->n, end = (block + 1) * d->block < rs->rows ? (block + 1) * d->block : rs->rows;
   T *dweight = (T *)d->parts + block * 2 * n, *dbias = dweight + n;
   bool wanted = rows_have(&rs->w->out[0]);
   memset(dweight, 0, (size_t)(2 * n) * sizeof(T));
   for (int64_t r = block * d->block; r < end; r++) {
-    const T *g = stream_read(rs->self, &rs->x[0], r * n, n, rs->as, room);
-    const T *x = stream_read(rs->self, &rs->x[1], r * n, n, rs->as, room + n);
+    const T *g = iterator_read(rs->self, &rs->x[0], r * n, n, rs->as, workspace);
+    const T *x = iterator_read(rs->self, &rs->x[1], r * n, n, rs->as, workspace + n);
     T mean = d->layer ? FN(get)(rs, 3, r) : 0, rstd = FN(get)(rs, d->stats, r);
     FN(add_shares)(n, dweight, dbias, g, x, mean, rstd);
     if (!wanted) continue;
-    T *dx = stream_place(&rs->y[0], r * n, n, rs->as, room + 2 * n);
-    FN(back_row)(d, n, dx, g, x, mean, rstd, room + 3 * n);
-    stream_write(rs->self, &rs->y[0], r * n, n, rs->as, dx);
+    T *dx = iterator_target(&rs->y[0], r * n, n, rs->as, workspace + 2 * n);
+    FN(back_row)(d, n, dx, g, x, mean, rstd, workspace + 3 * n);
+    iterator_write(rs->self, &rs->y[0], r * n, n, rs->as, dx);
   }
 }
 
 
 static void FN(back_blocks) (void *arg, int64_t from, int64_t to) {
   norm_back *d = arg;
-  T *room = rows_room(&d->rows, 4);
-  for (int64_t block = from; block < to && room != NULL; block++) FN(back_block)(d, block, room);
-  cpu_scratch_free(room);
+  T *workspace = rows_capacity(&d->rows, 4);
+  for (int64_t block = from; block < to && workspace != NULL; block++) FN(back_block)(d, block, workspace);
+  cpu_scratch_free(workspace);
 }
 
 
@@ -148,16 +148,16 @@ static void FN(add_blocks) (const norm_back *d, int which, int64_t blocks) {
     const T *part = sum + b * 2 * n;
     VECTOR_LOOP for (int64_t i = 0; i < n; i++) sum[i] += part[i];
   }
-  T *place = stream_place(&rs->y[which + 1], 0, n, rs->as, sum);
+  T *place = iterator_target(&rs->y[which + 1], 0, n, rs->as, sum);
   if (place != sum) memcpy(place, sum, (size_t)n * sizeof(T));
-  stream_write(rs->self, &rs->y[which + 1], 0, n, rs->as, place);
+  iterator_write(rs->self, &rs->y[which + 1], 0, n, rs->as, place);
 }
 
 
-static void FN(norm_back) (norm_back *d, void *room) {
+static void FN(norm_back) (norm_back *d, void *workspace) {
   row_work *rs = &d->rows;
   bool weighted = rows_have(&rs->w->in[2]);
-  d->weight = weighted ? stream_read(rs->self, &rs->x[2], 0, rs->n, rs->as, room) : NULL;
+  d->weight = weighted ? iterator_read(rs->self, &rs->x[2], 0, rs->n, rs->as, workspace) : NULL;
   d->block = (rs->rows + NORM_BLOCKS - 1) / NORM_BLOCKS;
   if (d->block < rows_grain(rs)) d->block = rows_grain(rs);
   int64_t blocks = rs->rows > 0 ? (rs->rows + d->block - 1) / d->block : 0;

@@ -6,7 +6,7 @@
 ** as float and rounded.
 */
 
-#include "cpu/stream.h"
+#include "cpu/iterator.h"
 
 #include <math.h>
 
@@ -16,7 +16,7 @@ typedef struct drawing {
   cpu *self;
   const work *w;
   generator *g;
-  stream y;
+  iterator y;
   heed_type as;                    /* what is drawn: float, double or int64 */
   int64_t numel;
 } drawing;
@@ -47,12 +47,12 @@ static layout in_memory_order (const layout *at) {
 
 
 static void draw_all (drawing *d, draw piece) {
-  double room[CHUNK];
+  double workspace[CHUNK];
   for (int64_t from = 0; from < d->numel; from += CHUNK) {
     int64_t n = d->numel - from < CHUNK ? d->numel - from : CHUNK;
-    void *y = stream_place(&d->y, from, n, d->as, room);
+    void *y = iterator_target(&d->y, from, n, d->as, workspace);
     piece(d, from, n, y);
-    stream_write(d->self, &d->y, from, n, d->as, y);
+    iterator_write(d->self, &d->y, from, n, d->as, y);
   }
 }
 
@@ -175,17 +175,17 @@ static void normal_blocks (drawing *d, int64_t from, int64_t n, void *y) {
 ** halves they are not (PyTorch's way).
 */
 static void normal_many (drawing *d) {
-  double room[16];
+  double workspace[16];
   int64_t numel = d->numel, rest = numel % 16;
   d->numel -= rest;
   draw_all(d, normal_blocks);
   d->numel = numel;
   if (rest == 0) return;
-  if (d->as == HEED_FLOAT64) draw_doubles(d->g, rest, room);
-  else if (!scalar_is_half(d->y.type)) draw_floats(d->g, rest, (float *)room);
-  void *y = stream_place(&d->y, numel - 16, 16, d->as, room);
+  if (d->as == HEED_FLOAT64) draw_doubles(d->g, rest, workspace);
+  else if (!scalar_is_half(d->y.type)) draw_floats(d->g, rest, (float *)workspace);
+  void *y = iterator_target(&d->y, numel - 16, 16, d->as, workspace);
   normal_blocks(d, numel - 16, 16, y);
-  stream_write(d->self, &d->y, numel - 16, 16, d->as, y);
+  iterator_write(d->self, &d->y, numel - 16, 16, d->as, y);
 }
 
 /* }================================================================== */
@@ -193,7 +193,7 @@ static void normal_many (drawing *d) {
 
 /*
 ** {==================================================================
-** Whole numbers and truths
+** Whole numbers and bools
 ** ===================================================================
 */
 
@@ -214,10 +214,10 @@ static void integer (drawing *d, int64_t from, int64_t n, void *y) {
 static void bernoulli (drawing *d, int64_t from, int64_t n, void *y) {
   const view *v = &d->w->in[0];
   bool wide = v->data == NULL || v->type == HEED_FLOAT64;
-  double room[CHUNK], draws[CHUNK];
-  stream s;
-  stream_open(&s, v, wide ? HEED_FLOAT64 : HEED_FLOAT32);
-  const void *p = stream_read(d->self, &s, from, n, wide ? HEED_FLOAT64 : HEED_FLOAT32, room);
+  double workspace[CHUNK], draws[CHUNK];
+  iterator s;
+  iterator_open(&s, v, wide ? HEED_FLOAT64 : HEED_FLOAT32);
+  const void *p = iterator_read(d->self, &s, from, n, wide ? HEED_FLOAT64 : HEED_FLOAT32, workspace);
   if (wide) draw_doubles(d->g, n, draws);
   else draw_floats(d->g, n, (float *)draws);
   for (int64_t i = 0; i < n; i++)
@@ -239,9 +239,9 @@ static const char *permutation (drawing *d) {
   }
   for (int64_t from = 0; from < n; from += CHUNK) {
     int64_t count = n - from < CHUNK ? n - from : CHUNK;
-    int64_t *y = stream_place(&d->y, from, count, HEED_INT64, x + from);
+    int64_t *y = iterator_target(&d->y, from, count, HEED_INT64, x + from);
     if (y != x + from) memcpy(y, x + from, (size_t)count * sizeof *y);
-    stream_write(d->self, &d->y, from, count, HEED_INT64, y);
+    iterator_write(d->self, &d->y, from, count, HEED_INT64, y);
   }
   cpu_scratch_free(x);
   return NULL;
@@ -263,13 +263,13 @@ static uint64_t key_of (const view *v) {
 
 static void dropout_chunks (void *arg, int64_t from, int64_t to) {
   drawing *d = arg;
-  float room[CHUNK];
+  float workspace[CHUNK];
   uint64_t key = key_of(&d->w->in[0]);
   for (int64_t at = from * CHUNK; at < d->numel && at < to * CHUNK; at += CHUNK) {
     int64_t n = d->numel - at < CHUNK ? d->numel - at : CHUNK;
-    float *y = stream_place(&d->y, at, n, HEED_FLOAT32, room);
+    float *y = iterator_target(&d->y, at, n, HEED_FLOAT32, workspace);
     d->self->level->dropout(n, y, key, (uint64_t)at, d->w->number[0]);
-    stream_write(d->self, &d->y, at, n, HEED_FLOAT32, y);
+    iterator_write(d->self, &d->y, at, n, HEED_FLOAT32, y);
   }
 }
 
@@ -279,14 +279,14 @@ static void dropout_chunks (void *arg, int64_t from, int64_t to) {
 const char *cpu_random (cpu *self, const work *w) {
   drawing d = {.self = self, .w = w, .g = self->random, .numel = layout_numel(&w->out[0].at)};
   heed_type type = w->out[0].type;
-  bool drawn_whole = w->op == RANDOM_INTEGER || w->op == RANDOM_BERNOULLI ||
+  bool drawn_integer = w->op == RANDOM_INTEGER || w->op == RANDOM_BERNOULLI ||
                      w->op == RANDOM_PERMUTATION;
   view y = w->out[0];
   bool dense = layout_is_dense(&y.at);
-  d.as = drawn_whole ? HEED_INT64 : type == HEED_FLOAT64 ? type : HEED_FLOAT32;
+  d.as = drawn_integer ? HEED_INT64 : type == HEED_FLOAT64 ? type : HEED_FLOAT32;
   if (d.numel == 0) return NULL;
   if (!dense && alike(w)) y.at = in_memory_order(&y.at);
-  stream_open(&d.y, &y, d.as);
+  iterator_open(&d.y, &y, d.as);
   switch (w->op) {
     case RANDOM_UNIFORM:
       draw_all(&d, d.as == HEED_FLOAT64 ? uniform_double : uniform_float);

@@ -14,7 +14,7 @@
 #define CHUNK 512
 
 typedef enum pass {
-  PASS_SUM, PASS_PROD, PASS_ANY, PASS_ALL, PASS_SQUARES, PASS_POWERS, PASS_MAX, PASS_MIN
+  PASS_SUM, PASS_PROD, PASS_ANY, PASS_ALL, PASS_SQUARES, PASS_EXPONENTIALS, PASS_MAX, PASS_MIN
 } reduce_pass;
 
 typedef struct reduction {
@@ -25,7 +25,7 @@ typedef struct reduction {
   int passes;
   bool positions;                  /* of the best are wanted */
   layout x, y[2];                  /* input and outputs over the axes of the results, fused */
-  stream row;                      /* the input over the axes that are reduced */
+  iterator row;                      /* the input over the axes that are reduced */
   bool columns;                    /* results lie side by side */
   bool whole;                      /* a row is one piece, of type 'as' */
   int64_t count;                   /* elements of a row */
@@ -39,7 +39,7 @@ typedef struct reduction {
 
 typedef struct scan_rows {
   cpu *self;
-  stream in, out;
+  iterator in, out;
   heed_type as;
   int64_t n;
   bool from_end;
@@ -58,7 +58,7 @@ static int64_t reduction_last (const reduction *d) {
 
 
 /* Its results; 'first' is that of the last axis with which it begins. */
-static int64_t reduction_place (const reduction *d, int64_t batch, int64_t *lead, int64_t *first) {
+static int64_t reduction_split (const reduction *d, int64_t batch, int64_t *lead, int64_t *first) {
   int64_t last = reduction_last(d), in_row = (last + d->width - 1) / d->width;
   *lead = batch / in_row;
   *first = batch % in_row * d->width;
@@ -68,17 +68,17 @@ static int64_t reduction_place (const reduction *d, int64_t batch, int64_t *lead
 
 static int64_t reduction_width (const reduction *d, int64_t batch) {
   int64_t lead, first;
-  return reduction_place(d, batch, &lead, &first);
+  return reduction_split(d, batch, &lead, &first);
 }
 
 
 static int64_t reduction_offset (const reduction *d, const layout *at, int64_t batch) {
   int64_t lead, first;
-  reduction_place(d, batch, &lead, &first);
+  reduction_split(d, batch, &lead, &first);
   if (at->rank == 0) return 0;
   layout leading = *at;
   leading.rank--;
-  return stream_offset(&leading, lead) + first * at->stride[at->rank - 1];
+  return iterator_offset(&leading, lead) + first * at->stride[at->rank - 1];
 }
 
 
@@ -158,13 +158,13 @@ static void reduction_passes (reduction *d) {
   static const reduce_pass first[] = {PASS_SUM, PASS_PROD, PASS_MAX, PASS_MIN, PASS_MAX, PASS_MIN,
                                PASS_ANY, PASS_ALL, PASS_SUM, PASS_MAX};
   d->pass[0] = first[d->w->op];
-  d->pass[1] = d->w->op == REDUCE_MOMENTS ? PASS_SQUARES : PASS_POWERS;
+  d->pass[1] = d->w->op == REDUCE_MOMENTS ? PASS_SQUARES : PASS_EXPONENTIALS;
   d->positions = d->w->nout > 1 || d->w->op == REDUCE_ARGMAX || d->w->op == REDUCE_ARGMIN;
   d->passes = d->w->op == REDUCE_MOMENTS || d->w->op == REDUCE_LOGSUMEXP ? 2 : 1;
 }
 
 
-/* Positions and truths take no type of result: those of the input will do. */
+/* Positions and bools take no type of result: those of the input will do. */
 static heed_type reduction_type (const work *w) {
   heed_type in = w->in[0].type, out = w->out[0].type;
   bool own = w->op == REDUCE_ARGMAX || w->op == REDUCE_ARGMIN || w->op == REDUCE_ANY ||
@@ -191,7 +191,7 @@ static void reduction_layouts (reduction *d) {
     row.at.size[i] = in->size[outer + i];
     row.at.stride[i] = in->stride[outer + i];
   }
-  stream_open(&d->row, &row, d->as);
+  iterator_open(&d->row, &row, d->as);
   d->row.at = row.at;
   layout_fuse((layout *[]){&d->row.at}, 1);
 }
@@ -201,12 +201,12 @@ static int64_t distance (int64_t stride) { return stride < 0 ? -stride : stride;
 
 
 /* How memory is walked: along the shorter stride, if there are results enough. */
-static void reduction_walk (reduction *d) {
+static void reduction_iterate (reduction *d) {
   const layout *row = &d->row.at;
   d->count = layout_numel(row);
   d->size = scalar_sizes[d->w->in[0].type];
   d->step = d->x.rank > 0 ? d->x.stride[d->x.rank - 1] : 0;
-  d->whole = d->row.kind == STREAM_DENSE && d->row.type == d->as;
+  d->whole = d->row.kind == ITERATOR_DENSE && d->row.type == d->as;
   int64_t last = reduction_last(d);
   int64_t stride = row->rank > 0 ? row->stride[row->rank - 1] : 0;
   d->columns = last >= 4 && d->step != 0 && distance(d->step) < distance(stride);
@@ -222,7 +222,7 @@ static const char *reduce (cpu *self, const work *w) {
   reduction d = {.self = self, .w = w, .as = reduction_type(w)};
   reduction_passes(&d);
   reduction_layouts(&d);
-  reduction_walk(&d);
+  reduction_iterate(&d);
   if (d.as == HEED_FLOAT32) return reduce_float(&d);
   return d.as == HEED_FLOAT64 ? reduce_double(&d) : reduce_int64(&d);
 }
@@ -234,8 +234,8 @@ static const char *scan (cpu *self, const work *w) {
   if (numel == 0) return NULL;
   scan_rows d = {.self = self, .as = computing(w->in[0].type, w->out[0].type),
                  .n = at->rank > 0 ? at->size[at->rank - 1] : 1, .from_end = w->count[0] == 1};
-  stream_open(&d.in, &w->in[0], d.as);
-  stream_open(&d.out, &w->out[0], d.as);
+  iterator_open(&d.in, &w->in[0], d.as);
+  iterator_open(&d.out, &w->out[0], d.as);
   pool_run(self->pool, numel / d.n, 16384 / d.n + 1,
            d.as == HEED_FLOAT32 ? scan_rows_float
            : d.as == HEED_FLOAT64 ? scan_rows_double : scan_rows_int64, &d);

@@ -201,22 +201,22 @@ static A FN(powers) (int64_t n, const T *x, T top) {
 }
 
 
-static void FN(take_powers) (FN(results) *r, int64_t n, const T *x) {
+static void FN(take_exponentials) (FN(results) *r, int64_t n, const T *x) {
   T e[WIDTH];
   VECTOR_LOOP for (int64_t j = 0; j < n; j++) e[j] = EXP(x[j] - r->best[j]);
   VECTOR_LOOP for (int64_t j = 0; j < n; j++) r->sum[j] += e[j];
 }
 
 
-static void FN(log_powers) (FN(results) *r, int64_t n) {
+static void FN(log_exponentials) (FN(results) *r, int64_t n) {
   for (int64_t j = 0; j < n; j++) r->sum[j] = log(r->sum[j]) + r->best[j];
 }
 
 #else                              /* asked of floats only */
 
 static A FN(powers) (int64_t n, const T *x, T top) { return x[n - 1] - top; }
-static void FN(take_powers) (FN(results) *r, int64_t n, const T *x) { r->sum[n - 1] = x[n - 1]; }
-static void FN(log_powers) (FN(results) *r, int64_t n) { r->sum[n - 1] = 0; }
+static void FN(take_exponentials) (FN(results) *r, int64_t n, const T *x) { r->sum[n - 1] = x[n - 1]; }
+static void FN(log_exponentials) (FN(results) *r, int64_t n) { r->sum[n - 1] = 0; }
 
 #endif
 
@@ -230,7 +230,7 @@ static void FN(row) (reduce_pass pass, FN(results) *r, int64_t j, int64_t n, con
     case PASS_ANY: r->sum[j] = r->sum[j] != 0 || FN(has)(n, x, false); break;
     case PASS_ALL: r->sum[j] = r->sum[j] != 0 && !FN(has)(n, x, true); break;
     case PASS_SQUARES: r->sum[j] += FN(squares)(n, x, (T)r->mean[j], &r->off[j]); break;
-    case PASS_POWERS: r->sum[j] += FN(powers)(n, x, r->best[j]); break;
+    case PASS_EXPONENTIALS: r->sum[j] += FN(powers)(n, x, r->best[j]); break;
     default: {
       T best = FN(extreme)(n, x, pass == PASS_MIN);
       if (r->at[j] >= 0 && !FN(better)(best, r->best[j], pass == PASS_MIN)) break;
@@ -249,7 +249,7 @@ static void FN(row) (reduce_pass pass, FN(results) *r, int64_t j, int64_t n, con
 ** ===================================================================
 */
 
-static void FN(fold) (FN(results) *r, int64_t n) {
+static void FN(reduction) (FN(results) *r, int64_t n) {
   VECTOR_LOOP for (int64_t j = 0; j < n; j++) r->sum[j] += r->part[j];
   memset(r->part, 0, (size_t)n * sizeof(T));
   r->parts = 0;
@@ -259,7 +259,7 @@ static void FN(fold) (FN(results) *r, int64_t n) {
 static void FN(take_sum) (FN(results) *r, int64_t n, const T *x) {
   T *part = r->part;
   VECTOR_LOOP for (int64_t j = 0; j < n; j++) part[j] += x[j];
-  if (++r->parts >= 32) FN(fold)(r, n);
+  if (++r->parts >= 32) FN(reduction)(r, n);
 }
 
 
@@ -268,7 +268,7 @@ static void FN(take_four) (FN(results) *r, int64_t n, const T *x, int64_t apart)
   T *part = r->part;
   const T *x1 = x + apart, *x2 = x1 + apart, *x3 = x2 + apart;
   VECTOR_LOOP for (int64_t j = 0; j < n; j++) part[j] += (x[j] + x1[j]) + (x2[j] + x3[j]);
-  if ((r->parts += 4) >= 32) FN(fold)(r, n);
+  if ((r->parts += 4) >= 32) FN(reduction)(r, n);
 }
 
 
@@ -305,7 +305,7 @@ static void FN(take) (reduce_pass pass, FN(results) *r, int64_t n, const T *x, i
         r->off[j] += d;
       }
       break;
-    case PASS_POWERS: FN(take_powers)(r, n, x); break;
+    case PASS_EXPONENTIALS: FN(take_exponentials)(r, n, x); break;
     case PASS_MAX: FN(take_best)(r, n, x, at, false); break;
     default: FN(take_best)(r, n, x, at, true); break;
   }
@@ -334,8 +334,8 @@ static void FN(begin_pass) (reduce_pass pass, FN(results) *r, int64_t n) {
 /* Result j of a batch that begins at x: elements from .. to - 1 of its row. */
 static void FN(pass_row) (const reduction *d, reduce_pass pass, FN(results) *r, int64_t j, char *x,
                           int64_t from, int64_t to) {
-  T room[CHUNK];
-  stream s = d->row;
+  T workspace[CHUNK];
+  iterator s = d->row;
   s.data = x + j * d->step * d->size;
   if (d->whole) {
     if (to > from) FN(row)(pass, r, j, to - from, (const T *)s.data + from, from);
@@ -343,7 +343,7 @@ static void FN(pass_row) (const reduction *d, reduce_pass pass, FN(results) *r, 
   }
   for (; from < to; from += CHUNK) {
     int64_t n = to - from < CHUNK ? to - from : CHUNK;
-    FN(row)(pass, r, j, n, stream_read(d->self, &s, from, n, d->as, room), from);
+    FN(row)(pass, r, j, n, iterator_read(d->self, &s, from, n, d->as, workspace), from);
   }
 }
 
@@ -355,16 +355,16 @@ static void FN(run_pass) (const reduction *d, reduce_pass pass, FN(results) *r, 
     for (int64_t j = 0; j < n; j++) FN(pass_row)(d, pass, r, j, x, from, to);
     return;
   }
-  T room[WIDTH];
+  T workspace[WIDTH];
   bool plain = d->step == 1 && d->w->in[0].type == d->as;
   const layout *row = &d->row.at;
   if (plain && pass == PASS_SUM && row->rank == 1)
     for (; from + 4 <= to; from += 4)
       FN(take_four)(r, n, (const T *)x + from * row->stride[0], row->stride[0]);
   for (int64_t i = from; i < to; i++) {
-    const char *at = x + stream_offset(row, i) * d->size;
-    if (!plain) d->self->level->load(n, d->as, room, d->w->in[0].type, at, d->step);
-    FN(take)(pass, r, n, plain ? (const T *)at : room, i);
+    const char *at = x + iterator_offset(row, i) * d->size;
+    if (!plain) d->self->level->load(n, d->as, workspace, d->w->in[0].type, at, d->step);
+    FN(take)(pass, r, n, plain ? (const T *)at : workspace, i);
   }
 }
 
@@ -387,7 +387,7 @@ static void FN(merge) (reduce_pass pass, FN(results) *r, const FN(results) *more
 
 
 static void FN(end_pass) (const reduction *d, reduce_pass pass, FN(results) *r, int64_t n) {
-  if (pass == PASS_SUM) FN(fold)(r, n);
+  if (pass == PASS_SUM) FN(reduction)(r, n);
   for (int64_t j = 0; j < n && d->passes > 1; j++) {
     if (pass == PASS_SUM) r->mean[j] = r->sum[j] / (A)d->count;
     if (pass == PASS_SQUARES && d->count > 0) r->sum[j] -= r->off[j] * r->off[j] / (A)d->count;
@@ -404,7 +404,7 @@ static void FN(finish) (const reduction *d, FN(results) *r, int64_t batch) {
     reduction_store(d, 1, batch, n, COUNTED, r->sum);
     return;
   }
-  if (d->w->op == REDUCE_LOGSUMEXP) FN(log_powers)(r, n);
+  if (d->w->op == REDUCE_LOGSUMEXP) FN(log_exponentials)(r, n);
   else if (best)
     for (int64_t j = 0; j < n; j++) {
       r->sum[j] = (A)r->best[j];
@@ -491,11 +491,11 @@ static void FN(scan_rows) (void *arg, int64_t from, int64_t to) {
     for (int64_t done = 0; done < d->n; done += CHUNK) {
       int64_t n = d->n - done < CHUNK ? d->n - done : CHUNK;
       int64_t at = row * d->n + (d->from_end ? d->n - done - n : done);
-      const T *x = stream_read(d->self, &d->in, at, n, d->as, in);
-      T *y = stream_place(&d->out, at, n, d->as, out);
+      const T *x = iterator_read(d->self, &d->in, at, n, d->as, in);
+      T *y = iterator_target(&d->out, at, n, d->as, out);
       if (d->from_end) for (int64_t i = n - 1; i >= 0; i--) y[i] = (T)(sum += x[i]);
       else for (int64_t i = 0; i < n; i++) y[i] = (T)(sum += x[i]);
-      stream_write(d->self, &d->out, at, n, d->as, y);
+      iterator_write(d->self, &d->out, at, n, d->as, y);
     }
   }
 }

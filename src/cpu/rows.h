@@ -12,15 +12,15 @@ typedef struct row_work {
   const work *w;
   heed_type as;                    /* what is computed in */
   int64_t rows, n;
-  stream x[ROW_OPERANDS], y[3];
+  iterator x[ROW_OPERANDS], y[3];
   bool failed;                     /* a thread got no memory */
 } row_work;
 
 /* Room of a thread for 'count' rows; NULL marks the failure. */
-static void *rows_room (row_work *d, int64_t count) {
-  void *room = cpu_scratch((size_t)(count * d->n) * scalar_sizes[d->as] + 64);
-  if (room == NULL) __atomic_store_n(&d->failed, true, __ATOMIC_RELAXED);
-  return room;
+static void *rows_capacity (row_work *d, int64_t count) {
+  void *workspace = cpu_scratch((size_t)(count * d->n) * scalar_sizes[d->as] + 64);
+  if (workspace == NULL) __atomic_store_n(&d->failed, true, __ATOMIC_RELAXED);
+  return workspace;
 }
 
 /* Rows for one thread: about 16 K elements. */
@@ -34,9 +34,9 @@ static void rows_open (row_work *d, cpu *self, const work *w, const layout *shap
   for (int i = 0; i < w->nin; i++)
     if (w->in[i].at.rank >= 0 && w->in[i].type == HEED_FLOAT64) d->as = HEED_FLOAT64;
   for (int i = 0; i < w->nin; i++)
-    if (w->in[i].at.rank >= 0) stream_open(&d->x[i], &w->in[i], d->as);
+    if (w->in[i].at.rank >= 0) iterator_open(&d->x[i], &w->in[i], d->as);
   for (int i = 0; i < w->nout; i++)
-    if (w->out[i].at.rank >= 0) stream_open(&d->y[i], &w->out[i], d->as);
+    if (w->out[i].at.rank >= 0) iterator_open(&d->y[i], &w->out[i], d->as);
 }
 
 static const char *rows_run (row_work *d, pool_piece of_float, pool_piece of_double) {

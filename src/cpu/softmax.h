@@ -42,7 +42,7 @@ static int64_t tiles_element (const tile_work *d, int i) { return d->element[i];
 static int64_t tiles_at (const tile_work *d, int i, int64_t k) {
   layout lead = d->at[i];
   lead.rank--;
-  return stream_offset(&lead, k / tiles_in_row(d)) + k % tiles_in_row(d) * TILE * tiles_row(d, i);
+  return iterator_offset(&lead, k / tiles_in_row(d)) + k % tiles_in_row(d) * TILE * tiles_row(d, i);
 }
 
 

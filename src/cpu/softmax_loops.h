@@ -37,20 +37,20 @@ static void FN(log_softmax_back_row) (int64_t n, T *dx, const T *g, const T *y) 
 static void FN(softmax_rows) (void *arg, int64_t from, int64_t to) {
   row_work *d = arg;
   int64_t n = d->n;
-  T *room = rows_room(d, 3);
-  for (int64_t r = from; r < to && room != NULL; r++) {
-    const T *a = stream_read(d->self, &d->x[0], r * n, n, d->as, room), *b = a;
-    if (d->w->nin > 1) b = stream_read(d->self, &d->x[1], r * n, n, d->as, room + n);
-    T *y = stream_place(&d->y[0], r * n, n, d->as, room + 2 * n);
+  T *workspace = rows_capacity(d, 3);
+  for (int64_t r = from; r < to && workspace != NULL; r++) {
+    const T *a = iterator_read(d->self, &d->x[0], r * n, n, d->as, workspace), *b = a;
+    if (d->w->nin > 1) b = iterator_read(d->self, &d->x[1], r * n, n, d->as, workspace + n);
+    T *y = iterator_target(&d->y[0], r * n, n, d->as, workspace + 2 * n);
     switch (d->w->op) {
       case SOFTMAX: FN(softmax_row)(n, y, a); break;
       case SOFTMAX_LOG: FN(log_softmax_row)(n, y, a); break;
       case SOFTMAX_BACK: FN(softmax_back_row)(n, y, a, b); break;
       default: FN(log_softmax_back_row)(n, y, a, b); break;
     }
-    stream_write(d->self, &d->y[0], r * n, n, d->as, y);
+    iterator_write(d->self, &d->y[0], r * n, n, d->as, y);
   }
-  cpu_scratch_free(room);
+  cpu_scratch_free(workspace);
 }
 
 
@@ -84,7 +84,7 @@ static void FN(tile_sum) (int64_t n, T *sum, const T *x, const T *y) {
 }
 
 
-static void FN(tile_powers) (int64_t n, T *y, const T *x, const T *top) {
+static void FN(tile_exponentials) (int64_t n, T *y, const T *x, const T *top) {
   for (int64_t i = 0; i < n; i++)
     VECTOR_LOOP for (int j = 0; j < TILE; j++) y[i * TILE + j] = EXP(x[i * TILE + j] - top[j]);
 }
@@ -93,7 +93,7 @@ static void FN(tile_powers) (int64_t n, T *y, const T *x, const T *top) {
 static void FN(softmax_tile) (int64_t n, T *y, const T *x) {
   T top[TILE], sum[TILE];
   FN(tile_top)(n, top, x);
-  FN(tile_powers)(n, y, x, top);
+  FN(tile_exponentials)(n, y, x, top);
   FN(tile_sum)(n, sum, y, NULL);
   for (int j = 0; j < TILE; j++) sum[j] = 1 / sum[j];
   for (int64_t i = 0; i < n; i++)
@@ -104,7 +104,7 @@ static void FN(softmax_tile) (int64_t n, T *y, const T *x) {
 static void FN(log_softmax_tile) (int64_t n, T *y, const T *x) {
   T top[TILE], sum[TILE];
   FN(tile_top)(n, top, x);
-  FN(tile_powers)(n, y, x, top);
+  FN(tile_exponentials)(n, y, x, top);
   FN(tile_sum)(n, sum, y, NULL);
   VECTOR_LOOP for (int j = 0; j < TILE; j++) sum[j] = LOG(sum[j]);
   for (int64_t i = 0; i < n; i++)
@@ -160,12 +160,12 @@ static void FN(softmax_tiles) (void *arg, int64_t from, int64_t to) {
   tile_work *d = arg;
   const work *w = d->rows.w;
   int64_t n = d->rows.n, size = n * TILE;
-  T *room = rows_room(&d->rows, 3 * TILE);
-  for (int64_t k = from; k < to && room != NULL; k++) {
+  T *workspace = rows_capacity(&d->rows, 3 * TILE);
+  for (int64_t k = from; k < to && workspace != NULL; k++) {
     int64_t rows = tiles_rows(d, k);
-    T *a = room, *b = room + size, *y = room + 2 * size;
+    T *a = workspace, *b = workspace + size, *y = workspace + 2 * size;
     for (int i = 0; i < w->nin; i++)
-      FN(tile_load)(n, rows, room + i * size, (const T *)w->in[i].data + tiles_at(d, i, k),
+      FN(tile_load)(n, rows, workspace + i * size, (const T *)w->in[i].data + tiles_at(d, i, k),
                     tiles_row(d, i), tiles_element(d, i));
     switch (w->op) {
       case SOFTMAX: FN(softmax_tile)(n, y, a); break;
@@ -176,7 +176,7 @@ static void FN(softmax_tiles) (void *arg, int64_t from, int64_t to) {
     FN(tile_store)(n, rows, (T *)w->out[0].data + tiles_at(d, w->nin, k), y,
                    tiles_row(d, w->nin), tiles_element(d, w->nin));
   }
-  cpu_scratch_free(room);
+  cpu_scratch_free(workspace);
 }
 
 /* }================================================================== */

@@ -5,13 +5,13 @@
 ** above all, both zeros equal, and falling order by their complement.
 */
 
-#include "cpu/stream.h"
+#include "cpu/iterator.h"
 
 typedef struct pair { int64_t key, at; } pair;
 
 typedef struct sorting {
   cpu *self;
-  stream x, values, positions;
+  iterator x, values, positions;
   heed_type as;
   int64_t n, k;                    /* elements of a row, and how many are wanted */
   bool falling;
@@ -72,17 +72,17 @@ static void merge (pair *to, const pair *a, int64_t na, const pair *b, int64_t n
 }
 
 
-/* Sorts p with the help of room for as many; where the sorted ones lie. */
-static pair *sort (pair *p, pair *room, int64_t n) {
+/* Sorts p with the help of workspace for as many; where the sorted ones lie. */
+static pair *sort (pair *p, pair *workspace, int64_t n) {
   for (int64_t i = 0; i < n; i += RUN) sort_run(p + i, n - i < RUN ? n - i : RUN);
   for (int64_t run = RUN; run < n; run *= 2) {
     for (int64_t i = 0; i < n; i += 2 * run) {
       int64_t na = n - i < run ? n - i : run, nb = n - i - na < run ? n - i - na : run;
-      merge(room + i, p + i, na, p + i + na, nb);
+      merge(workspace + i, p + i, na, p + i + na, nb);
     }
     pair *other = p;
-    p = room;
-    room = other;
+    p = workspace;
+    workspace = other;
   }
   return p;
 }
@@ -150,14 +150,14 @@ static pair *order_row (const sorting *d, pair *pairs) {
 static void write_row (const sorting *d, int64_t row, const pair *first, const char *x,
                        char *values, int64_t *positions) {
   size_t size = scalar_sizes[d->as];
-  values = stream_place(&d->values, row * d->k, d->k, d->as, values);
-  positions = stream_place(&d->positions, row * d->k, d->k, HEED_INT64, positions);
+  values = iterator_target(&d->values, row * d->k, d->k, d->as, values);
+  positions = iterator_target(&d->positions, row * d->k, d->k, HEED_INT64, positions);
   for (int64_t i = 0; i < d->k; i++) {
     memcpy(values + (size_t)i * size, x + (size_t)first[i].at * size, size);
     positions[i] = first[i].at + 1;
   }
-  stream_write(d->self, &d->values, row * d->k, d->k, d->as, values);
-  stream_write(d->self, &d->positions, row * d->k, d->k, HEED_INT64, positions);
+  iterator_write(d->self, &d->values, row * d->k, d->k, d->as, values);
+  iterator_write(d->self, &d->positions, row * d->k, d->k, HEED_INT64, positions);
 }
 
 
@@ -173,7 +173,7 @@ static void sort_rows (void *arg, int64_t from, int64_t to) {
   }
   int64_t *in = (int64_t *)(pairs + 2 * n), *values = in + n, *positions = values + n;
   for (int64_t row = from; row < to; row++) {
-    const void *x = stream_read(d->self, &d->x, row * d->n, d->n, d->as, in);
+    const void *x = iterator_read(d->self, &d->x, row * d->n, d->n, d->as, in);
     make_keys(d, x, pairs);
     write_row(d, row, order_row(d, pairs), x, (char *)values, positions);
   }
@@ -189,9 +189,9 @@ const char *cpu_sort (cpu *self, const work *w) {
   d.n = in->rank > 0 ? in->size[in->rank - 1] : 1;
   d.k = out->rank > 0 ? out->size[out->rank - 1] : 1;
   if (layout_numel(out) == 0) return NULL;
-  stream_open(&d.x, &w->in[0], d.as);
-  stream_open(&d.values, &w->out[0], d.as);
-  stream_open(&d.positions, &w->out[1], HEED_INT64);
+  iterator_open(&d.x, &w->in[0], d.as);
+  iterator_open(&d.values, &w->out[0], d.as);
+  iterator_open(&d.positions, &w->out[1], HEED_INT64);
   pool_run(self->pool, layout_numel(out) / d.k, 2048 / d.n + 1, sort_rows, &d);
   return d.failed ? cpu_no_memory : NULL;
 }

@@ -22,7 +22,7 @@ typedef struct reading {
   int used;                        /* of 'room' */
   bool lists;                      /* of tensors */
   bool requires_grad;
-  const char *device;              /* of a maker, or NULL */
+  const char *device;              /* of a factory, or NULL */
   heed_value args[HEED_ARGUMENTS];
   int64_t room[ROOM];
 } reading;
@@ -49,7 +49,7 @@ static heed_tensor *tensor_at (const reading *r, const heed_parameter *p, int i)
 
 
 /* A boolean in place of a mask is most often what '==' made of two tensors. */
-static heed_value read_truth (const reading *r, const heed_parameter *p, int i) {
+static heed_value read_bool (const reading *r, const heed_parameter *p, int i) {
   if (strcmp(p->name, "mask") == 0 || strcmp(p->name, "condition") == 0)
     wrong(r, p, i, "a bool tensor such as x:eq(2)");
   return heed_b(lua_toboolean(r->L, i));
@@ -65,7 +65,7 @@ static heed_value read_number (const reading *r, const heed_parameter *p, int i)
 static heed_value read_tensor (const reading *r, const heed_parameter *p, int i) {
   switch (lua_type(r->L, i)) {
     case LUA_TNUMBER: return read_number(r, p, i);
-    case LUA_TBOOLEAN: return read_truth(r, p, i);
+    case LUA_TBOOLEAN: return read_bool(r, p, i);
     default: return heed_t(tensor_at(r, p, i));
   }
 }
@@ -92,16 +92,16 @@ static heed_value read_tensors (reading *r, const heed_parameter *p, int *i) {
 }
 
 
-static int64_t whole_at (const reading *r, const heed_parameter *p, int i) {
+static int64_t integer_at (const reading *r, const heed_parameter *p, int i) {
   int64_t value = 0;
-  if (!to_whole(r->L, i, &value)) wrong(r, p, i, "a whole number");
+  if (!to_integer(r->L, i, &value)) wrong(r, p, i, "a whole number");
   return value;
 }
 
 
 static void add_entry (reading *r, const heed_parameter *p, int i) {
   if (r->used == ROOM) raise(r->L, "%s: argument '%s': too many numbers", r->name, p->name);
-  int64_t value = whole_at(r, p, i);
+  int64_t value = integer_at(r, p, i);
   r->room[r->used++] = p->want == HEED_WANT_AXES ? axis_of(r->L, value, r->name) : value;
 }
 
@@ -163,8 +163,8 @@ static heed_value read_argument (reading *r, const heed_parameter *p, int *i) {
     case HEED_WANT_FLAG: return read_flag(r, p, (*i)++);
     case HEED_WANT_TYPE: return heed_i(check_type_name(r->L, (*i)++, r->name));
     case HEED_WANT_OPTION: case HEED_WANT_TEXT: return read_text(r, p, (*i)++);
-    case HEED_WANT_AXIS: return heed_i(axis_of(r->L, whole_at(r, p, (*i)++), r->name));
-    default: return heed_i(whole_at(r, p, (*i)++));
+    case HEED_WANT_AXIS: return heed_i(axis_of(r->L, integer_at(r, p, (*i)++), r->name));
+    default: return heed_i(integer_at(r, p, (*i)++));
   }
 }
 
@@ -203,7 +203,7 @@ static void refuse_option (const reading *r, const char *key) {
 
 
 /* The value is on top. */
-static void read_maker (reading *r, const char *key) {
+static void read_factory (reading *r, const char *key) {
   lua_State *L = r->L;
   int value = lua_gettop(L);
   bool grad = strcmp(key, "requires_grad") == 0;
@@ -220,7 +220,7 @@ static void read_option (reading *r) {
   const char *key = check_option_name(L, r->name);
   int i = parameter_called(r->row, key), place = lua_gettop(L);
   if (i < 0) {
-    read_maker(r, key);
+    read_factory(r, key);
     return;
   }
   if (r->args[i].kind != HEED_NONE)
@@ -306,7 +306,7 @@ static void hold (const reading *r, bool yes) {
 
 
 /* Of any() and all() over everything Lua wants to know the truth. */
-static bool is_truth (const reading *r, heed_op op, const heed_tensor *y) {
+static bool is_bool_result (const reading *r, heed_op op, const heed_tensor *y) {
   return (op == HEED_any || op == HEED_all) && r->args[1].kind == HEED_NONE && heed_rank(y) == 0;
 }
 
@@ -315,7 +315,7 @@ static bool is_truth (const reading *r, heed_op op, const heed_tensor *y) {
 static int give_results (const reading *r, heed_op op, int base, int n, slot *const *slots) {
   lua_State *L = r->L;
   if (r->requires_grad && !heed_require_grad(slots[0]->t, true)) raise_failure(L);
-  if (is_truth(r, op, slots[0]->t)) {
+  if (is_bool_result(r, op, slots[0]->t)) {
     element e;
     if (!read_element(op, slots[0]->t, &e)) raise_failure(L);
     push_element(L, &e);
@@ -385,7 +385,7 @@ static int l_op_in_place (lua_State *L) {
   r.name = lua_tostring(L, lua_upvalueindex(4));
   read_call(L, &r, row, lua_gettop(L));
   if (r.args[0].kind != HEED_TENSOR)
-    return raise(L, "%s: a tensor expected as the first argument, got %s", r.name, told(L, 1));
+    return raise(L, "%s: a tensor expected as the first argument, got %s", r.name, describe(L, 1));
   hold(&r, true);
   bool good = heed_apply_in_place(r.b->cx, op, r.args, row->parameters);
   hold(&r, false);
@@ -395,13 +395,13 @@ static int l_op_in_place (lua_State *L) {
 }
 
 
-/* & | ~ join truths only: on numbers they would mean bits. */
+/* & | ~ join bools only: on numbers they would mean bits. */
 static int l_logic (lua_State *L) {
   int n = lua_tointeger(L, lua_upvalueindex(3)) == HEED_logical_not ? 1 : 2;
   for (int i = 1; i <= n; i++) {
     heed_tensor *t = raw_tensor(L, i);
     if (t == NULL && lua_isboolean(L, i)) continue;
-    if (t == NULL) return raise(L, "&, |, ~: a bool tensor expected, got %s", told(L, i));
+    if (t == NULL) return raise(L, "&, |, ~: a bool tensor expected, got %s", describe(L, i));
     if (heed_type_of(t) != HEED_BOOL)
       return raise(L, "&, |, ~: a bool tensor expected, got %s; compare first, as in x:gt(0)",
                    heed_type_name(heed_type_of(t)));
@@ -420,7 +420,7 @@ static void push_op (lua_State *L, lua_CFunction f, heed_op op) {
 }
 
 
-static void push_twin (lua_State *L, heed_op op, const char *name) {
+static void push_in_place (lua_State *L, heed_op op, const char *name) {
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_pushvalue(L, lua_upvalueindex(2));
   lua_pushinteger(L, op);
@@ -438,7 +438,7 @@ static void add_op (lua_State *L, heed_op op, const heed_signature *row, int mod
   }
   lua_setfield(L, module, row->name);
   if (!row->in_place) return;
-  push_twin(L, op, lua_pushfstring(L, "%s_", row->name));
+  push_in_place(L, op, lua_pushfstring(L, "%s_", row->name));
   lua_pushvalue(L, -2);
   lua_pushvalue(L, -2);
   lua_settable(L, methods);

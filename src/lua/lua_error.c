@@ -49,7 +49,7 @@ static bool names_none (const char *message) {
 }
 
 
-/* "backward" is "grad" where that was called, and a wish is a maker's argument. */
+/* "backward" is "grad" where that was called, and a wish is a factory's argument. */
 static void push_name (lua_State *L, const char *own) {
   const char *called = function_name(L);
   bool walk = strcmp(own, "backward") == 0 && strcmp(called, "grad") == 0;
@@ -83,7 +83,7 @@ int raise_failure (lua_State *L) {
 int raise_wrong (lua_State *L, const char *function, const char *argument, const char *wanted,
                  int i) {
   return raise(L, "%s: argument '%s': %s expected, got %s", function, argument, wanted,
-               told(L, i));
+               describe(L, i));
 }
 
 
@@ -134,7 +134,7 @@ const char *function_name (lua_State *L) {
 }
 
 
-static const char *told_userdata (lua_State *L, int i) {
+static const char *describe_userdata (lua_State *L, int i) {
   heed_tensor *t = raw_tensor(L, i);
   if (t == NULL) return lua_pushstring(L, is_box(L, i) ? "a released tensor" : "a userdata");
   push_shape(L, t);
@@ -142,7 +142,7 @@ static const char *told_userdata (lua_State *L, int i) {
 }
 
 
-static const char *told_string (lua_State *L, int i) {
+static const char *describe_string (lua_State *L, int i) {
   size_t n;
   const char *s = lua_tolstring(L, i, &n);
   if (strlen(s) != n) return lua_pushliteral(L, "a string with a zero byte");
@@ -152,20 +152,20 @@ static const char *told_string (lua_State *L, int i) {
 
 
 /* C libraries differ in the sign that they give to a NaN. */
-static const char *told_number (lua_State *L, int i) {
+static const char *describe_number (lua_State *L, int i) {
   if (isnan(lua_tonumber(L, i))) return lua_pushliteral(L, "nan");
   return luaL_tolstring(L, i, NULL);
 }
 
 
-const char *told (lua_State *L, int i) {
+const char *describe (lua_State *L, int i) {
   switch (lua_type(L, i)) {
     case LUA_TNONE: return lua_pushliteral(L, "nothing");
     case LUA_TNIL: return lua_pushliteral(L, "nil");
-    case LUA_TNUMBER: return told_number(L, i);
+    case LUA_TNUMBER: return describe_number(L, i);
     case LUA_TBOOLEAN: return luaL_tolstring(L, i, NULL);
-    case LUA_TUSERDATA: return told_userdata(L, i);
-    case LUA_TSTRING: return told_string(L, i);
+    case LUA_TUSERDATA: return describe_userdata(L, i);
+    case LUA_TSTRING: return describe_string(L, i);
     default: return lua_pushfstring(L, "a %s", luaL_typename(L, i));
   }
 }
@@ -215,7 +215,7 @@ void unknown_option (lua_State *L, const char *function, const char *key, int n,
 ** ===================================================================
 */
 
-bool to_whole (lua_State *L, int i, int64_t *value) {
+bool to_integer (lua_State *L, int i, int64_t *value) {
   int exact;
   if (lua_type(L, i) != LUA_TNUMBER) return false;
   *value = lua_tointegerx(L, i, &exact);
@@ -223,9 +223,9 @@ bool to_whole (lua_State *L, int i, int64_t *value) {
 }
 
 
-int64_t check_whole (lua_State *L, int i, const char *function, const char *name) {
+int64_t check_integer (lua_State *L, int i, const char *function, const char *name) {
   int64_t value = 0;
-  if (!to_whole(L, i, &value)) raise_wrong(L, function, name, "a whole number", i);
+  if (!to_integer(L, i, &value)) raise_wrong(L, function, name, "a whole number", i);
   return value;
 }
 
@@ -265,7 +265,7 @@ int64_t axis_of (lua_State *L, int64_t axis, const char *function) {
 void check_callable (lua_State *L, int i, const char *function) {
   if (lua_isfunction(L, i)) return;
   if (luaL_getmetafield(L, i, "__call") == LUA_TNIL)
-    raise(L, "%s: a function expected, got %s", function, told(L, i));
+    raise(L, "%s: a function expected, got %s", function, describe(L, i));
   lua_pop(L, 1);
 }
 
@@ -287,11 +287,11 @@ static void refuse_key (lua_State *L, const char *function, int64_t n) {
   if (lua_isinteger(L, -1) && lua_tointeger(L, -1) > n)
     raise(L, "%s: a list without holes expected, got an entry at [%I] and none at [%I]", function,
           (LUAI_UACINT)lua_tointeger(L, -1), (LUAI_UACINT)n + 1);
-  raise(L, "%s: a list expected, got one with %s as a key", function, told(L, -1));
+  raise(L, "%s: a list expected, got one with %s as a key", function, describe(L, -1));
 }
 
 
-bool push_strange_key (lua_State *L, int i) {
+bool push_foreign_key (lua_State *L, int i) {
   lua_Integer n = (lua_Integer)lua_rawlen(L, i);
   i = lua_absindex(L, i);
   luaL_checkstack(L, 4, "heed");
@@ -306,7 +306,7 @@ bool push_strange_key (lua_State *L, int i) {
 
 int64_t check_list (lua_State *L, int i, const char *function) {
   int64_t n = (int64_t)lua_rawlen(L, i);
-  if (push_strange_key(L, i)) refuse_key(L, function, n);
+  if (push_foreign_key(L, i)) refuse_key(L, function, n);
   return n;
 }
 
@@ -324,7 +324,7 @@ bool is_options (lua_State *L, int i) {
 
 const char *check_option_name (lua_State *L, const char *function) {
   const char *key = plain_text(L, -2);
-  if (key == NULL) raise(L, "%s: options by name expected, got one at [%s]", function, told(L, -2));
+  if (key == NULL) raise(L, "%s: options by name expected, got one at [%s]", function, describe(L, -2));
   return key;
 }
 
@@ -333,7 +333,7 @@ const char *next_option (lua_State *L, int i, const char *function, int n,
                          const char *const *known) {
   if (lua_isnoneornil(L, i)) return NULL;
   if (!lua_istable(L, i))
-    raise(L, "%s: a table of options expected, got %s", function, told(L, i));
+    raise(L, "%s: a table of options expected, got %s", function, describe(L, i));
   if (!lua_next(L, i)) return NULL;
   const char *key = check_option_name(L, function);
   for (int k = 0; k < n; k++)

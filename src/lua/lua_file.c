@@ -72,7 +72,7 @@ static int open_regular (lua_State *L, const char *path, int64_t most, size_t *n
 static int l_read_file (lua_State *L) {
   enter(L);
   const char *path = check_path(L, 1);
-  int64_t most = lua_isnoneornil(L, 2) ? INT64_MAX : check_whole(L, 2, "read_file", "most");
+  int64_t most = lua_isnoneornil(L, 2) ? INT64_MAX : check_integer(L, 2, "read_file", "most");
   size_t n;
   int fd = open_regular(L, path, most, &n);
   if (fd < 0) return 2;

@@ -40,7 +40,7 @@ static heed_tensor *gradient_option (lua_State *L, int i, int *options) {
 
 
 /* A rule's own error goes on as it is. */
-static int raise_walk (lua_State *L, binding *b) {
+static int raise_pass (lua_State *L, binding *b) {
   if (!b->thrown) return raise_failure(L);
   b->thrown = false;
   heed_clear(b->cx);
@@ -63,7 +63,7 @@ static int l_backward (lua_State *L) {
   bool good = heed_backward(y, seed, retain);
   heed_drop(y);
   heed_drop(seed);
-  return good ? 0 : raise_walk(L, b);
+  return good ? 0 : raise_pass(L, b);
 }
 
 
@@ -98,13 +98,13 @@ static void read_xs (lua_State *L, bool list, asked *r) {
     r->xs[i] = raw_tensor(L, -1);
     if (r->xs[i] == NULL)
       raise(L, "grad: argument 'xs': a tensor expected at position %d, got %s", i + 1,
-            told(L, -1));
+            describe(L, -1));
     lua_pop(L, 1);
   }
 }
 
 
-static bool walk_for (heed_tensor *y, heed_tensor *seed, asked *r, bool retain) {
+static bool pass_for (heed_tensor *y, heed_tensor *seed, asked *r, bool retain) {
   heed_keep(y);
   heed_keep(seed);
   for (int i = 0; i < r->n; i++) heed_keep(r->xs[i]);
@@ -130,7 +130,7 @@ static int l_grad (lua_State *L) {
   asked r = push_gradients(L, list ? (int)check_list(L, 2, "grad") : 1);
   read_xs(L, list, &r);
   b->thrown = false;
-  if (!walk_for(check_tensor(L, 1), seed, &r, retain)) return raise_walk(L, b);
+  if (!pass_for(check_tensor(L, 1), seed, &r, retain)) return raise_pass(L, b);
   for (int i = 0; i < r.n; i++) r.slots[i]->t = r.gs[i];
   if (!list) {
     lua_rawgeti(L, -1, 1);
@@ -221,7 +221,7 @@ static void release_hook (void *self) {
 
 
 /* (rule, gradients, n): calls the rule with n tensors, nil for those that are NULL */
-static int call_rule (lua_State *L) {
+static int call_backward (lua_State *L) {
   int n = (int)lua_tointeger(L, 3);
   heed_tensor *const *gs = lua_touserdata(L, 2);
   lua_settop(L, 1);
@@ -235,7 +235,7 @@ static int call_rule (lua_State *L) {
 }
 
 
-/* Not told(), which would raise: a host may have asked for the walk. */
+/* Not describe(), which would raise: a host may have asked for the walk. */
 static const char *kind_of (lua_State *L, const binding *b, int i) {
   const box *x = box_at(L, b, i);
   if (x == NULL) return luaL_typename(L, i);
@@ -370,6 +370,6 @@ void open_grad (lua_State *L, int module, int methods) {
   register_functions(L, tensor, module);
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_pushvalue(L, lua_upvalueindex(2));
-  lua_pushcclosure(L, call_rule, 2);
+  lua_pushcclosure(L, call_backward, 2);
   lua_rawsetp(L, LUA_REGISTRYINDEX, &caller_key);
 }

@@ -45,7 +45,7 @@ static int close_binding (lua_State *L) {
 
 
 static void open_context (lua_State *L, binding *b) {
-  heed_host host = {.room = make_room, .self = b};
+  heed_host host = {.room = free_memory, .self = b};
   b->cx = heed_open(&host);
   if (b->cx != NULL) return;
   const char *level = getenv("HEED_LEVEL");
@@ -177,7 +177,7 @@ static int bound_check (lua_State *L) {
   enter(L);
   heed_tensor *t = raw_tensor(L, 1);
   if (t != NULL) lua_pushlightuserdata(L, t);
-  else lua_pushfstring(L, "a tensor expected, got %s", told(L, 1));
+  else lua_pushfstring(L, "a tensor expected, got %s", describe(L, 1));
   return 1;
 }
 

@@ -58,7 +58,7 @@ struct binding {
   int64_t clock;                   /* ages, and numbers of scopes */
   frame *frames;
   hook *hooks;
-  size_t debt, soft_limit;         /* bytes not yet told to the collector; see lua_memory.c */
+  size_t debt, soft_limit;         /* bytes not yet describe to the collector; see lua_memory.c */
   bool collecting;
   bool recording;                  /* outside all frames */
   bool thrown;                     /* an error of a gradient rule waits in the registry */
@@ -114,16 +114,16 @@ int raise (lua_State *L, const char *format, ...);       /* at the first line ou
 int raise_failure (lua_State *L);                        /* the core's message, likewise */
 int raise_wrong (lua_State *L, const char *function, const char *argument, const char *wanted,
                  int i);                                 /* "f: argument 'x': … expected, got …" */
-const char *told (lua_State *L, int i);                  /* what stands at i; pushes words */
+const char *describe (lua_State *L, int i);                  /* what stands at i; pushes words */
 const char *function_name (lua_State *L);          /* upvalue 3, or 4 in place, for messages */
-bool to_whole (lua_State *L, int i, int64_t *value);     /* a whole number, float or integer */
-int64_t check_whole (lua_State *L, int i, const char *function, const char *name);
+bool to_integer (lua_State *L, int i, int64_t *value);     /* a whole number, float or integer */
+int64_t check_integer (lua_State *L, int i, const char *function, const char *name);
 const char *plain_text (lua_State *L, int i);            /* a string without zero bytes, or NULL */
 heed_type check_type_name (lua_State *L, int i, const char *function);
 const char *check_device (lua_State *L, int i, const char *function);
 int64_t axis_of (lua_State *L, int64_t axis, const char *function);   /* Lua's to C's */
 void check_callable (lua_State *L, int i, const char *function);
-bool push_strange_key (lua_State *L, int i);             /* one that is no place of the list */
+bool push_foreign_key (lua_State *L, int i);             /* one that is no place of the list */
 int64_t check_list (lua_State *L, int i, const char *function);   /* its length; or raises */
 bool is_empty (lua_State *L, int i);                     /* of a table */
 bool is_options (lua_State *L, int i);                   /* a table of named options */
@@ -153,14 +153,14 @@ heed_type lua_type_of (const heed_tensor *t);            /* of its 'element's */
 
 /* lua_index.c */
 int l_newindex (lua_State *L);
-int index_by_place (lua_State *L);                       /* of the tensor at 1, by the key at 2 */
+int index_by_key (lua_State *L);                       /* of the tensor at 1, by the key at 2 */
 
 /* lua_print.c */
 int l_tostring (lua_State *L);
 void open_print (lua_State *L, int module, int methods);
 
 /* lua_memory.c */
-void make_room (void *self, size_t bytes, bool urgent);
+void free_memory (void *self, size_t bytes, bool urgent);
 void open_memory (lua_State *L, int module);
 
 /* lua_cuda.c, lua_graph.c */

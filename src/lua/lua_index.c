@@ -7,10 +7,10 @@
 
 #include "lua_heed.h"
 
-typedef enum place_kind { PLACE_ALL, PLACE_NUMBER, PLACE_RANGE, PLACE_TENSOR } place_kind;
+typedef enum index_kind { INDEX_ALL, INDEX_NUMBER, INDEX_RANGE, INDEX_TENSOR } index_kind;
 
 typedef struct place {
-  place_kind kind;
+  index_kind kind;
   int64_t from, to, step;
   heed_tensor *t;
 } place;
@@ -38,24 +38,24 @@ static void read_range (lua_State *L, int i, place *p) {
   static const char *const names[] = {"from", "to", "step"};
   int64_t n = (int64_t)lua_rawlen(L, i);
   int64_t *const parts[] = {&p->from, &p->to, &p->step};
-  p->kind = n == 0 ? PLACE_ALL : PLACE_RANGE;
+  p->kind = n == 0 ? INDEX_ALL : INDEX_RANGE;
   p->step = 1;
-  if (push_strange_key(L, i)) refuse_range(L, lua_pushfstring(L, "%s as a key", told(L, -1)));
+  if (push_foreign_key(L, i)) refuse_range(L, lua_pushfstring(L, "%s as a key", describe(L, -1)));
   if (n == 1) refuse_range(L, "one entry");
   if (n > 3) refuse_range(L, lua_pushfstring(L, "%I entries", (LUAI_UACINT)n));
   for (int k = 0; k < (int)n; k++) {
     lua_rawgeti(L, i, k + 1);
     if (lua_istable(L, -1)) refuse_range(L, "a table among them");
-    *parts[k] = check_whole(L, lua_gettop(L), "index", names[k]);
+    *parts[k] = check_integer(L, lua_gettop(L), "index", names[k]);
     lua_pop(L, 1);
   }
 }
 
 
 static void read_tensor_place (lua_State *L, int i, place *p) {
-  p->kind = PLACE_TENSOR;
+  p->kind = INDEX_TENSOR;
   p->t = raw_tensor(L, i);
-  if (p->t == NULL) raise(L, "index: a place expected, got %s", told(L, i));
+  if (p->t == NULL) raise(L, "index: a place expected, got %s", describe(L, i));
   heed_type type = heed_type_of(p->t);
   if (type != HEED_INT64 && type != HEED_BOOL)
     raise(L, "index: an int64 or bool tensor expected as a place, got %s", heed_type_name(type));
@@ -64,11 +64,11 @@ static void read_tensor_place (lua_State *L, int i, place *p) {
 }
 
 
-static void read_place (lua_State *L, int i, place *p) {
+static void read_index (lua_State *L, int i, place *p) {
   switch (lua_type(L, i)) {
     case LUA_TNUMBER:
-      p->kind = PLACE_NUMBER;
-      p->from = check_whole(L, i, "index", "position");
+      p->kind = INDEX_NUMBER;
+      p->from = check_integer(L, i, "index", "position");
       break;
     case LUA_TTABLE: read_range(L, i, p); break;
     case LUA_TBOOLEAN:
@@ -80,20 +80,20 @@ static void read_place (lua_State *L, int i, place *p) {
 
 
 /* The key at 2, which may be a table of places. */
-static void read_places (lua_State *L, places *ps) {
+static void read_indices (lua_State *L, places *ps) {
   ps->n = 1;
   if (lua_type(L, 2) != LUA_TTABLE) {
-    read_place(L, 2, &ps->at[0]);
+    read_index(L, 2, &ps->at[0]);
     return;
   }
   int64_t n = (int64_t)lua_rawlen(L, 2);
-  if (push_strange_key(L, 2))
-    raise(L, "index: a list of places expected, got one with %s as a key", told(L, -1));
+  if (push_foreign_key(L, 2))
+    raise(L, "index: a list of places expected, got one with %s as a key", describe(L, -1));
   if (n > HEED_RANK) raise(L, "index: %d places given, there are at most %d", (int)n, HEED_RANK);
   ps->n = (int)n;
   for (int k = 0; k < ps->n; k++) {
     lua_rawgeti(L, 2, k + 1);
-    read_place(L, lua_gettop(L), &ps->at[k]);
+    read_index(L, lua_gettop(L), &ps->at[k]);
     lua_pop(L, 1);
   }
 }
@@ -102,7 +102,7 @@ static void read_places (lua_State *L, places *ps) {
 /* Tensors among the places may stand in a table, which a finaliser may change. */
 static void hold (const places *ps, bool yes) {
   for (int i = 0; i < ps->n; i++) {
-    if (ps->at[i].kind != PLACE_TENSOR) continue;
+    if (ps->at[i].kind != INDEX_TENSOR) continue;
     if (yes) heed_keep(ps->at[i].t);
     else heed_drop(ps->at[i].t);
   }
@@ -125,7 +125,7 @@ typedef struct named {
 
 
 static int axes_of (const place *p) {
-  return p->kind == PLACE_TENSOR && heed_type_of(p->t) == HEED_BOOL ? heed_rank(p->t) : 1;
+  return p->kind == INDEX_TENSOR && heed_type_of(p->t) == HEED_BOOL ? heed_rank(p->t) : 1;
 }
 
 
@@ -142,8 +142,8 @@ static heed_tensor *selected (heed_context *cx, heed_tensor *v, int axis, int64_
 
 /* One step: a new handle in place of v. */
 static heed_tensor *narrowed (heed_context *cx, heed_tensor *v, const place *p, int axis) {
-  if (p->kind == PLACE_ALL || p->kind == PLACE_TENSOR) return v;
-  heed_tensor *y = p->kind == PLACE_NUMBER
+  if (p->kind == INDEX_ALL || p->kind == INDEX_TENSOR) return v;
+  heed_tensor *y = p->kind == INDEX_NUMBER
     ? selected(cx, v, axis, p->from)
     : heed_call(cx, HEED_slice, (heed_value[]){heed_t(v), heed_i(axis), heed_i(p->from),
                                                heed_i(p->to), heed_i(p->step)}, 5);
@@ -168,10 +168,10 @@ static named find (heed_context *cx, heed_tensor *t, const places *ps) {
   for (int i = 0; y.view != NULL && i < ps->n; i++) {
     const place *p = &ps->at[i];
     y.view = narrowed(cx, y.view, p, axis);
-    if (p->kind == PLACE_NUMBER) continue;
+    if (p->kind == INDEX_NUMBER) continue;
     axis += axes_of(p);
-    y.list[entries++] = p->kind == PLACE_TENSOR ? p->t : NULL;
-    if (p->kind == PLACE_TENSOR) y.n = entries;
+    y.list[entries++] = p->kind == INDEX_TENSOR ? p->t : NULL;
+    if (p->kind == INDEX_TENSOR) y.n = entries;
   }
   return y;
 }
@@ -206,10 +206,10 @@ static heed_tensor *taken (heed_context *cx, heed_tensor *t, const places *ps) {
 }
 
 
-static heed_tensor *at_places (heed_context *cx, heed_tensor *t, const places *ps) {
-  heed_op before = heed_ask(cx, HEED_index);
+static heed_tensor *at_indices (heed_context *cx, heed_tensor *t, const places *ps) {
+  heed_op before = heed_set_caller(cx, HEED_index);
   heed_tensor *y = taken(cx, t, ps);
-  heed_ask(cx, before);
+  heed_set_caller(cx, before);
   return y;
 }
 
@@ -217,7 +217,7 @@ static heed_tensor *at_places (heed_context *cx, heed_tensor *t, const places *p
 /* Do the places name one element? */
 static bool names_element (const heed_tensor *t, const places *ps) {
   bool numbers = ps->n == heed_rank(t) && ps->n > 0;
-  for (int i = 0; numbers && i < ps->n; i++) numbers = ps->at[i].kind == PLACE_NUMBER;
+  for (int i = 0; numbers && i < ps->n; i++) numbers = ps->at[i].kind == INDEX_NUMBER;
   return numbers;
 }
 
@@ -238,7 +238,7 @@ static void refuse_element (lua_State *L, const places *ps) {
 static int push_element_at (lua_State *L, heed_context *cx, heed_tensor *t, const places *ps) {
   element e;
   if (heed_requires_grad(t) && heed_recording(cx)) refuse_element(L, ps);
-  heed_tensor *y = at_places(cx, t, ps);
+  heed_tensor *y = at_indices(cx, t, ps);
   bool good = read_element(HEED_index, y, &e);
   heed_drop(y);
   if (!good) return raise_failure(L);
@@ -261,30 +261,30 @@ static bool check_row (lua_State *L, const heed_tensor *t, int64_t i) {
 
 /* x[i]: an element of a vector, else a view of a row */
 static int index_by_number (lua_State *L, heed_context *cx, heed_tensor *t) {
-  places ps = {.n = 1, .at[0].kind = PLACE_NUMBER};
-  ps.at[0].from = check_whole(L, 2, "index", "position");
+  places ps = {.n = 1, .at[0].kind = INDEX_NUMBER};
+  ps.at[0].from = check_integer(L, 2, "index", "position");
   if (!check_row(L, t, ps.at[0].from)) {
     lua_pushnil(L);
     return 1;
   }
   if (heed_rank(t) == 1) return push_element_at(L, cx, t, &ps);
   slot *s = push_slot(L);
-  return fill(L, s, at_places(cx, t, &ps));
+  return fill(L, s, at_indices(cx, t, &ps));
 }
 
 
-int index_by_place (lua_State *L) {
+int index_by_key (lua_State *L) {
   places ps;
   heed_context *cx = enter(L)->cx;
-  if (!is_box(L, 1)) return raise(L, "index: a tensor expected, got %s", told(L, 1));
+  if (!is_box(L, 1)) return raise(L, "index: a tensor expected, got %s", describe(L, 1));
   heed_tensor *t = raw_tensor(L, 1);
   if (t == NULL) return raise(L, "index: the tensor was released");
   if (lua_type(L, 2) == LUA_TNUMBER) return index_by_number(L, cx, t);
   slot *s = push_slot(L);
-  read_places(L, &ps);
+  read_indices(L, &ps);
   if (names_element(t, &ps)) return push_element_at(L, cx, t, &ps);
   hold(&ps, true);
-  heed_tensor *y = at_places(cx, t, &ps);
+  heed_tensor *y = at_indices(cx, t, &ps);
   hold(&ps, false);
   lua_settop(L, 3);
   return fill(L, s, y);
@@ -312,7 +312,7 @@ static heed_value read_value (lua_State *L, heed_type type) {
   }
   heed_tensor *value = raw_tensor(L, 3);
   if (value == NULL)
-    raise(L, "index: a number, a table or a tensor expected as the value, got %s", told(L, 3));
+    raise(L, "index: a number, a table or a tensor expected as the value, got %s", describe(L, 3));
   return heed_t(value);
 }
 
@@ -363,18 +363,18 @@ static bool assign (heed_context *cx, heed_tensor *t, const places *ps, heed_val
 
 static heed_tensor *gradient_at (lua_State *L, int i) {
   heed_tensor *g = raw_tensor(L, i);
-  if (g == NULL && !lua_isnil(L, i)) raise(L, "grad: a tensor or nil expected, got %s", told(L, i));
+  if (g == NULL && !lua_isnil(L, i)) raise(L, "grad: a tensor or nil expected, got %s", describe(L, i));
   return g;
 }
 
 
 static int assign_field (lua_State *L, heed_tensor *t, const char *key) {
   bool good = true;
-  if (key == NULL) return raise(L, "index: a field's name expected, got %s", told(L, 2));
+  if (key == NULL) return raise(L, "index: a field's name expected, got %s", describe(L, 2));
   if (strcmp(key, "grad") == 0)
     good = heed_set_gradient(t, gradient_at(L, 3));
   else if (strcmp(key, "requires_grad") == 0) {
-    if (!lua_isboolean(L, 3)) raise(L, "%s: true or false expected, got %s", key, told(L, 3));
+    if (!lua_isboolean(L, 3)) raise(L, "%s: true or false expected, got %s", key, describe(L, 3));
     good = heed_require_grad(t, lua_toboolean(L, 3));
   }
   else return raise(L, "index: a tensor has no field '%s' to set", key);
@@ -388,11 +388,11 @@ int l_newindex (lua_State *L) {
   heed_tensor *t = check_tensor(L, 1);
   if (lua_type(L, 2) == LUA_TSTRING) return assign_field(L, t, plain_text(L, 2));
   heed_value value = read_value(L, heed_type_of(t));
-  read_places(L, &ps);
+  read_indices(L, &ps);
   hold(&ps, true);
-  heed_op before = heed_ask(b->cx, HEED_index);
+  heed_op before = heed_set_caller(b->cx, HEED_index);
   bool good = assign(b->cx, t, &ps, value);
-  heed_ask(b->cx, before);
+  heed_set_caller(b->cx, before);
   hold(&ps, false);
   return good ? 0 : raise_failure(L);
 }

@@ -23,7 +23,7 @@ typedef struct nest {
 ** ===================================================================
 */
 
-static const char *place_text (const nest *s, int depth) {
+static const char *index_text (const nest *s, int depth) {
   luaL_Buffer buffer;
   if (depth == 0) return "the top";
   luaL_buffinit(s->L, &buffer);
@@ -52,14 +52,14 @@ static heed_type type_of_leaf (const nest *s, int depth) {
   if (t != NULL && heed_rank(t) == 0) return heed_type_of(t);
   if (t != NULL)
     raise(L, "tensor: numbers or tensors of rank 0 expected, got one with dimensions at %s; "
-          "heed.stack joins such", place_text(s, depth));
+          "heed.stack joins such", index_text(s, depth));
   switch (lua_type(L, -1)) {
     case LUA_TNUMBER: return lua_isinteger(L, -1) ? HEED_INT64 : HEED_FLOAT32;
     case LUA_TBOOLEAN: return HEED_BOOL;
     default: break;
   }
-  const char *got = told(L, -1);
-  raise(L, "tensor: a number, a truth or a table expected at %s, got %s", place_text(s, depth),
+  const char *got = describe(L, -1);
+  raise(L, "tensor: a number, a truth or a table expected at %s, got %s", index_text(s, depth),
         got);
   return HEED_BOOL;
 }
@@ -83,8 +83,8 @@ static void survey_leaf (nest *s, int depth) {
     check_amount(s);
   }
   if (depth != s->rank) {
-    const char *got = told(s->L, -1);
-    raise(s->L, "tensor: a table expected at %s, got %s", place_text(s, depth), got);
+    const char *got = describe(s->L, -1);
+    raise(s->L, "tensor: a table expected at %s, got %s", index_text(s, depth), got);
   }
   join_type(s, type_of_leaf(s, depth));
 }
@@ -94,11 +94,11 @@ static void check_size (nest *s, int depth, int64_t n) {
   if (depth == HEED_RANK)
     raise(s->L, "tensor: tables nested more than %d deep", HEED_RANK);
   if (depth == s->rank)
-    raise(s->L, "tensor: a number expected at %s, got a table", place_text(s, depth));
+    raise(s->L, "tensor: a number expected at %s, got a table", index_text(s, depth));
   if (s->size[depth] < 0) s->size[depth] = n;
   if (n != s->size[depth])
     raise(s->L, "tensor: %I values expected at %s, got %I", (LUAI_UACINT)s->size[depth],
-          place_text(s, depth), (LUAI_UACINT)n);
+          index_text(s, depth), (LUAI_UACINT)n);
   if (n == 0 && s->rank < 0) s->rank = depth + 1;
 }
 
@@ -173,7 +173,7 @@ static void gather (const nest *s, int depth, heed_type type, char **at) {
 /* }================================================================== */
 
 
-/* Numbers, truths and nested tables at i become a tensor of 'type' (NULL: what they ask for). */
+/* Numbers, bools and nested tables at i become a tensor of 'type' (NULL: what they ask for). */
 heed_tensor *push_from_value (lua_State *L, int i, const heed_type *type) {
   nest s = {.L = L, .rank = -1, .type = HEED_FLOAT32};
   i = lua_absindex(L, i);
@@ -201,17 +201,17 @@ heed_tensor *push_from_value (lua_State *L, int i, const heed_type *type) {
 ** ===================================================================
 */
 
-/* Options of makers. */
-typedef struct maker {
+/* Options of factories. */
+typedef struct factory {
   bool typed, grad;
   heed_type type;
   const char *device;              /* or NULL: where new tensors go */
-} maker;
+} factory;
 
 /* From place i on: a type's name, options, or both, as after the sizes of zeros(). */
-static maker read_maker (lua_State *L, int i) {
+static factory read_factory (lua_State *L, int i) {
   static const char *const known[] = {"dtype", "requires_grad", "device"};
-  maker m = {.type = HEED_FLOAT32};
+  factory m = {.type = HEED_FLOAT32};
   const char *function = function_name(L), *key;
   if (lua_type(L, i) == LUA_TSTRING) {
     m.type = check_type_name(L, i++, function);
@@ -241,7 +241,7 @@ static void move (lua_State *L, const char *device) {
 }
 
 
-static int finish (lua_State *L, const maker *m) {
+static int finish (lua_State *L, const factory *m) {
   if (m->device != NULL) move(L, m->device);
   if (m->grad && !heed_require_grad(raw_tensor(L, -1), true)) return raise_failure(L);
   return 1;
@@ -263,7 +263,7 @@ static heed_tensor *copied (binding *b, heed_tensor *t, heed_type type) {
 static int l_tensor (lua_State *L) {
   binding *b = enter(L);
   lua_settop(L, lua_gettop(L) < 3 ? 3 : lua_gettop(L));
-  maker m = read_maker(L, 2);
+  factory m = read_factory(L, 2);
   if (!is_box(L, 1)) push_from_value(L, 1, m.typed ? &m.type : NULL);
   else {
     slot *s = push_slot(L);
@@ -282,7 +282,7 @@ static int read_sizes (lua_State *L, int i, int64_t size[HEED_RANK]) {
     raise(L, "frombytes: argument 'shape': at most %d dimensions, got %d", HEED_RANK, (int)rank);
   for (int k = 0; k < (int)rank; k++) {
     lua_rawgeti(L, i, k + 1);
-    size[k] = check_whole(L, lua_gettop(L), "frombytes", "shape");
+    size[k] = check_integer(L, lua_gettop(L), "frombytes", "shape");
     if (size[k] < 0) raise_wrong(L, "frombytes", "shape", "sizes of at least 0", lua_gettop(L));
     lua_pop(L, 1);
   }
@@ -311,7 +311,7 @@ static int l_frombytes (lua_State *L) {
   const char *data = lua_tolstring(L, 1, &bytes);
   lua_settop(L, lua_gettop(L) < 4 ? 4 : lua_gettop(L));
   int rank = read_sizes(L, 2, size);
-  maker m = read_maker(L, 3);
+  factory m = read_factory(L, 3);
   check_bytes(L, m.type, rank, size, bytes);
   slot *s = push_slot(L);
   fill(L, s, heed_from(b->cx, m.type, rank, size, data));
@@ -322,7 +322,7 @@ static int l_frombytes (lua_State *L) {
 /* manual_seed(seed) */
 static int l_manual_seed (lua_State *L) {
   binding *b = enter(L);
-  heed_seed(b->cx, (uint64_t)check_whole(L, 1, "manual_seed", "seed"));
+  heed_seed(b->cx, (uint64_t)check_integer(L, 1, "manual_seed", "seed"));
   return 0;
 }
 
@@ -340,7 +340,7 @@ static int l_rng_state (lua_State *L) {
   heed_tensor *t = check_tensor(L, 1);
   if (heed_type_of(t) != HEED_UINT8 || heed_numel(t) != n)
     return raise(L, "rng_state: a uint8 tensor of %d elements expected, got %s of %s",
-                 HEED_RNG_BYTES, told(L, 1), heed_type_name(heed_type_of(t)));
+                 HEED_RNG_BYTES, describe(L, 1), heed_type_name(heed_type_of(t)));
   if (!heed_read(t, HEED_UINT8, state) || !heed_rng_set(b->cx, state)) return raise_failure(L);
   return 0;
 }

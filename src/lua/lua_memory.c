@@ -42,20 +42,20 @@ static void pay (binding *b, size_t bytes, bool urgent) {
   if (collector < 0 || (collector == 0 && !urgent)) return;
   size_t debt = b->debt;
   bool recording = heed_recording(b->cx);          /* finalisers see the script's mode */
-  heed_op asked = heed_ask(b->cx, HEED_NOPS);      /* and speak for themselves */
+  heed_op asked = heed_set_caller(b->cx, HEED_NOPS);      /* and speak for themselves */
   b->debt = 0;
   b->collecting = true;                            /* they may allocate, and come here again */
   if (urgent || heed_memory_now(b->cx).live + bytes > b->soft_limit) collect(b, L);
   else step(L, debt);
   b->collecting = false;
   b->L = was;
-  heed_ask(b->cx, asked);
+  heed_set_caller(b->cx, asked);
   heed_set_recording(b->cx, recording);
 }
 
 
 /* Called by the core before it allocates. */
-void make_room (void *self, size_t bytes, bool urgent) {
+void free_memory (void *self, size_t bytes, bool urgent) {
   binding *b = self;
   b->debt += bytes;
   if (!b->collecting && (b->debt >= BATCH || urgent)) pay(b, bytes, urgent);
@@ -69,7 +69,7 @@ static void set_limit (lua_State *L, binding *b) {
   int64_t limit = 0;
   lua_pushnil(L);
   while (next_option(L, 1, "memory", 1, known) != NULL) {
-    limit = check_whole(L, lua_gettop(L), "memory", "limit");
+    limit = check_integer(L, lua_gettop(L), "memory", "limit");
     if (limit <= 0) raise_wrong(L, "memory", "limit", "a number of bytes above 0", lua_gettop(L));
     lua_pop(L, 1);
   }
@@ -114,7 +114,7 @@ static int l_level (lua_State *L) {
 static int l_threads (lua_State *L) {
   binding *b = enter(L);
   if (!lua_isnoneornil(L, 1)) {
-    int64_t n = check_whole(L, 1, "threads", "n");
+    int64_t n = check_integer(L, 1, "threads", "n");
     if (n < 1 || n > 256) raise_wrong(L, "threads", "n", "a number from 1 to 256", 1);
     if (!heed_set_threads(b->cx, (int)n)) return raise_failure(L);
   }

@@ -49,7 +49,7 @@ heed_step read_step (lua_State *L, int i) {
   step.weight_decay = number_field(L, i, "weight_decay", 0);
   step.eps = number_field(L, i, "eps", 1e-8);
   lua_getfield(L, i, "step");
-  step.step = lua_isnil(L, -1) ? 1 : check_whole(L, lua_gettop(L), "step", "step");
+  step.step = lua_isnil(L, -1) ? 1 : check_integer(L, lua_gettop(L), "step", "step");
   lua_pop(L, 1);
   step.nesterov = flag_field(L, i, "nesterov");
   step.amsgrad = flag_field(L, i, "amsgrad");

@@ -36,13 +36,13 @@ typedef struct style {
 ** ===================================================================
 */
 
-static int64_t whole_at (const style *s, int64_t i) {
+static int64_t integer_at (const style *s, int64_t i) {
   return ((const int64_t *)(const void *)s->data)[i];
 }
 
 
 static double number_at (const style *s, int64_t i) {
-  if (s->type == HEED_INT64) return (double)whole_at(s, i);
+  if (s->type == HEED_INT64) return (double)integer_at(s, i);
   return ((const double *)(const void *)s->data)[i];
 }
 
@@ -71,7 +71,7 @@ static void write_number (const style *s, double x, char text[CELL]) {
 static int write_element (const style *s, int64_t i, char text[CELL]) {
   if (s->type == HEED_BOOL) strcpy(text, s->data[i] ? "true" : "false");
   else if (s->type == HEED_INT64 && s->format == NULL)
-    snprintf(text, CELL, "%lld", (long long)whole_at(s, i));
+    snprintf(text, CELL, "%lld", (long long)integer_at(s, i));
   else write_number(s, number_at(s, i), text);
   return (int)strlen(text);
 }
@@ -408,17 +408,17 @@ static int l_format (lua_State *L) {
   size_t n = 0;
   const char *format = lua_type(L, 2) == LUA_TSTRING ? lua_tolstring(L, 2, &n) : NULL;
   if (format == NULL || strlen(format) != n || !good_format(format))
-    return raise(L, "format: a format of one float such as '%%.3f' expected, got %s", told(L, 2));
+    return raise(L, "format: a format of one float such as '%%.3f' expected, got %s", describe(L, 2));
   return push_text(L, format);
 }
 
 
 static void set_print_option (lua_State *L, const char *key, int *option, int least, int most) {
   int i = lua_gettop(L);
-  int64_t value = check_whole(L, i, "printoptions", key);
+  int64_t value = check_integer(L, i, "printoptions", key);
   if (value < least || value > most)
     raise(L, "printoptions: argument '%s': a number from %d to %d expected, got %s", key, least,
-          most, told(L, i));
+          most, describe(L, i));
   *option = (int)value;
 }
 
@@ -429,7 +429,7 @@ static int l_printoptions (lua_State *L) {
   binding *b = enter(L);
   const char *key;
   if (!lua_istable(L, 1))
-    return raise(L, "printoptions: a table of options expected, got %s", told(L, 1));
+    return raise(L, "printoptions: a table of options expected, got %s", describe(L, 1));
   lua_pushnil(L);
   while ((key = next_option(L, 1, "printoptions", 3, known)) != NULL) {
     if (key == known[0]) set_print_option(L, key, &b->precision, 0, 17);

@@ -22,9 +22,9 @@ heed_type lua_type_of (const heed_tensor *t) {
 /* As heed_read, in the name of what a script called. */
 bool read_for (heed_op who, heed_tensor *t, heed_type type, void *data) {
   heed_context *cx = heed_context_of(t);
-  heed_op before = heed_ask(cx, who);
+  heed_op before = heed_set_caller(cx, who);
   bool good = heed_read(t, type, data);
-  heed_ask(cx, before);
+  heed_set_caller(cx, before);
   return good;
 }
 
@@ -47,7 +47,7 @@ static int l_item (lua_State *L) {
   enter(L);
   heed_tensor *t = check_tensor(L, 1);
   if (heed_numel(t) != 1)
-    return raise(L, "item: a tensor of one element expected, got %s", told(L, 1));
+    return raise(L, "item: a tensor of one element expected, got %s", describe(L, 1));
   if (!read_element(HEED_item, t, &e)) return raise_failure(L);
   push_element(L, &e);
   return 1;
@@ -130,9 +130,9 @@ static int l_size (lua_State *L) {
     for (int i = 0; i < rank; i++) lua_pushinteger(L, heed_size(t, i));
     return rank;
   }
-  int64_t axis = axis_of(L, check_whole(L, 2, "size", "dim"), "size");
+  int64_t axis = axis_of(L, check_integer(L, 2, "size", "dim"), "size");
   if (axis < -rank || axis >= rank)
-    return raise(L, "size: argument 'dim': dimension %s of a tensor of rank %d", told(L, 2), rank);
+    return raise(L, "size: argument 'dim': dimension %s of a tensor of rank %d", describe(L, 2), rank);
   lua_pushinteger(L, heed_size(t, (int)axis));
   return 1;
 }
@@ -232,7 +232,7 @@ static void read_target (lua_State *L, int i, target *to) {
     set_device(L, to, heed_device_of(like));
   }
   else if (lua_type(L, i) == LUA_TTABLE) read_target_options(L, i, to);
-  else if (name == NULL) raise(L, "to: a type or a device expected, got %s", told(L, i));
+  else if (name == NULL) raise(L, "to: a type or a device expected, got %s", describe(L, i));
   else if (heed_type_find(name, &type)) set_type(L, to, type);
   else set_device(L, to, name);
 }
@@ -301,12 +301,12 @@ static int l_equal (lua_State *L) {
     lua_pushboolean(L, 0);
     return 1;
   }
-  heed_op before = heed_ask(b->cx, HEED_equal);
+  heed_op before = heed_set_caller(b->cx, HEED_equal);
   heed_tensor *each = heed_call(b->cx, HEED_eq, (heed_value[]){heed_t(x), heed_t(y)}, 2);
   heed_tensor *all = each != NULL ? heed_call(b->cx, HEED_all, (heed_value[]){heed_t(each)}, 1)
                                   : NULL;
   bool good = read_element(HEED_equal, all, &e);
-  heed_ask(b->cx, before);
+  heed_set_caller(b->cx, before);
   heed_drop(each);
   heed_drop(all);
   if (!good) return raise_failure(L);

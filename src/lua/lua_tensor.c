@@ -148,7 +148,7 @@ heed_tensor *check_tensor (lua_State *L, int i) {
   heed_tensor *t = raw_tensor(L, i);
   if (t != NULL) return t;
   if (is_box(L, i)) raise(L, "%s: the tensor was released", function_name(L));
-  raise(L, "%s: a tensor expected, got %s", function_name(L), told(L, i));
+  raise(L, "%s: a tensor expected, got %s", function_name(L), describe(L, i));
   return NULL;
 }
 
@@ -160,7 +160,7 @@ heed_tensor *check_tensor (lua_State *L, int i) {
 static int l_release (lua_State *L) {
   box *x = box_at(L, binding_of(L), 1);
   if (x == NULL)
-    return raise(L, "release: a tensor expected, got %s", told(L, 1));
+    return raise(L, "release: a tensor expected, got %s", describe(L, 1));
   binding *b = x->owner;
   slot *s = x->at;
   if (s == NULL || b->cx == NULL) return 0;
@@ -248,7 +248,7 @@ static int shape_eq (lua_State *L) {
 static int shape_index (lua_State *L) {
   int64_t i;
   luaL_checktype(L, 1, LUA_TTABLE);
-  if (to_whole(L, 2, &i) && i < 0) lua_rawgeti(L, 1, (lua_Integer)lua_rawlen(L, 1) + 1 + i);
+  if (to_integer(L, 2, &i) && i < 0) lua_rawgeti(L, 1, (lua_Integer)lua_rawlen(L, 1) + 1 + i);
   else lua_pushnil(L);
   return 1;
 }
@@ -299,11 +299,11 @@ static int push_field (lua_State *L, const char *key) {
 
 /* A name is a method or a field, anything else a place. Upvalue 3: the methods. */
 static int l_index (lua_State *L) {
-  if (lua_type(L, 2) != LUA_TSTRING) return index_by_place(L);
+  if (lua_type(L, 2) != LUA_TSTRING) return index_by_key(L);
   enter(L);
   lua_pushvalue(L, 2);
   if (lua_rawget(L, lua_upvalueindex(3)) != LUA_TNIL) return 1;
-  if (!is_box(L, 1)) return raise(L, "index: a tensor expected, got %s", told(L, 1));
+  if (!is_box(L, 1)) return raise(L, "index: a tensor expected, got %s", describe(L, 1));
   const char *key = plain_text(L, 2);
   if (key != NULL) return push_field(L, key);
   lua_pushnil(L);

@@ -222,14 +222,14 @@ static heed_tensor *beyond (call *c, heed_op compare) {
   if (rows == NULL) return NULL;
   heed_value args[] = {heed_t(rows), heed_i(1)};
   rows = op_call(c->cx, HEED_unsqueeze, 2, args);
-  return op2(compare, op2(HEED_sub, columns, rows), op_whole(c->cx, arg_count(c, 1)));
+  return op2(compare, op2(HEED_sub, columns, rows), op_integer(c->cx, arg_count(c, 1)));
 }
 
 
 /* A truth as zero joins any type. */
 static bool keep_where (call *c, heed_op compare) {
   if (!check_rank(c, 0, 2, HEED_RANK)) return false;
-  heed_tensor *zero = op_hold(c->cx, heed_truth(c->cx, false));
+  heed_tensor *zero = op_hold(c->cx, heed_bool(c->cx, false));
   return give_out(c, op3(HEED_where, beyond(c, compare), c->args[0].tensor, zero));
 }
 
@@ -242,7 +242,7 @@ bool do_triu (call *c) { return keep_where(c, HEED_ge); }
 /* The bound that is not there: infinite, or the last of the whole numbers. */
 static heed_tensor *no_bound (heed_context *cx, heed_type type, bool low) {
   if (scalar_is_float(type)) return op_float(cx, low ? -(double)INFINITY : (double)INFINITY);
-  return op_whole(cx, low ? INT64_MIN : INT64_MAX);
+  return op_integer(cx, low ? INT64_MIN : INT64_MAX);
 }
 
 
@@ -253,7 +253,7 @@ bool do_clamp (call *c) {
   if (high != NULL && !move_meet(c, 0, 2)) return false;
   heed_tensor *both[] = {c->args[0].tensor, low != NULL ? low : high};
   heed_type type = op_promote(2, both);
-  if (type == HEED_BOOL) return check_refuse(c, 0, "truths have no bounds");
+  if (type == HEED_BOOL) return check_refuse(c, 0, "bools have no bounds");
   if (low == NULL) low = no_bound(c->cx, type, true);
   if (high == NULL) high = no_bound(c->cx, type, false);
   return give_out(c, op3(HEED_bound, both[0], low, high));

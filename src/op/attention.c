@@ -72,7 +72,7 @@ static void read_sizes (attending *o) {
 }
 
 
-/* What is no tensor; the sizes are known. Queries end where keys end, unless told otherwise. */
+/* What is no tensor; the sizes are known. Queries end where keys end, unless describe otherwise. */
 static void read_numbers (attending *o, const heed_value *args) {
   bool moved = args[OFFSET].kind != HEED_NONE;
   o->causal = args[CAUSAL].integer != 0;
@@ -129,8 +129,8 @@ static bool check_operand (call *c, const attending *o, int i, const layout *to)
 
 /* Beyond S a length means all keys. On a card, which nobody reads back, one below 0 means none. */
 static bool check_lengths (call *c, const heed_tensor *lengths) {
-  if (tensor_place(lengths) != c->cx->cpu) return true;
-  const int64_t *n = tensor_seen(lengths).data;
+  if (tensor_device(lengths) != c->cx->cpu) return true;
+  const int64_t *n = view_of(lengths).data;
   int64_t step = lengths->at.rank > 0 ? lengths->at.stride[0] : 0;
   for (int64_t i = 0; i < layout_numel(&lengths->at); i++)
     if (n[i * step] < 0)
@@ -167,7 +167,7 @@ static bool check_numbers (call *c) {
 static bool read_call (call *c, attending *o) {
   *o = (attending){.cx = c->cx, .op = c->op};
   for (int i = QUERY; i <= LENGTHS; i++) {
-    o->in[i] = op_settled(arg_tensor(c, i));
+    o->in[i] = op_materialized(arg_tensor(c, i));
     if (arg_given(c, i) && o->in[i] == NULL) return false;
   }
   if (!check_qkv(c, o) || !check_mask(c, o) || !check_numbers(c)) return false;
@@ -198,21 +198,21 @@ static void add_mask (work *w, mask_kind kind, int operand, int64_t offset) {
 static void set_mask (work *w, const attending *o) {
   int operand = ATTENTION_MASK;
   w->mask.n = 0;
-  for (int i = 0; i < 3; i++) w->in[operand + i] = tensor_unseen();
+  for (int i = 0; i < 3; i++) w->in[operand + i] = view_none();
   if (o->causal) add_mask(w, MASK_CAUSAL, 0, o->offset);
   for (int i = MASK; i <= LENGTHS; i += LENGTHS - MASK) {
     if (o->in[i] == NULL) continue;
     layout at = attention_operand(o, i);
-    w->in[operand] = tensor_seen_as(o->in[i], &at);
+    w->in[operand] = view_with(o->in[i], &at);
     add_mask(w, i == MASK ? MASK_DENSE : MASK_LENGTHS, operand++, 0);
   }
 }
 
 
 static view seen (const attending *o, const heed_tensor *t) {
-  if (t == NULL) return tensor_unseen();
+  if (t == NULL) return view_none();
   layout at = attention_layout(o, &t->at);
-  return tensor_seen_as(t, &at);
+  return view_with(t, &at);
 }
 
 
@@ -224,12 +224,12 @@ static void set_work (work *w, const attending *o, work_kind kind) {
   w->number[2] = o->dropout;
   set_mask(w, o);
   for (int i = QUERY; i <= VALUE; i++) w->in[ATTENTION_Q + i] = seen(o, o->in[i]);
-  w->in[ATTENTION_BIAS] = tensor_unseen();
+  w->in[ATTENTION_BIAS] = view_none();
   if (o->in[BIAS] != NULL) {
     layout at = attention_operand(o, BIAS);
-    w->in[ATTENTION_BIAS] = tensor_seen_as(o->in[BIAS], &at);
+    w->in[ATTENTION_BIAS] = view_with(o->in[BIAS], &at);
   }
-  w->in[ATTENTION_KEY] = o->key != NULL ? tensor_seen(o->key) : tensor_unseen();
+  w->in[ATTENTION_KEY] = o->key != NULL ? view_of(o->key) : view_none();
 }
 
 
@@ -318,64 +318,64 @@ bool do_attention (call *c) {
 ** ===================================================================
 */
 
-static bool recall (rule *r, attending *o) {
-  *o = (attending){.cx = r->cx, .op = r->op};
+static bool recall (backward *b, attending *o) {
+  *o = (attending){.cx = b->cx, .op = b->op};
   for (int i = QUERY; i <= LENGTHS; i++) {
-    o->in[i] = op_settled(input(r, i));
-    if (has_input(r, i) && o->in[i] == NULL) return false;
+    o->in[i] = op_materialized(input(b, i));
+    if (has_input(b, i) && o->in[i] == NULL) return false;
   }
   read_sizes(o);
-  read_numbers(o, r->args);
-  heed_tensor *state = output(r, RESULT_STATE);
+  read_numbers(o, b->args);
+  heed_tensor *state = output(b, RESULT_STATE);
   if (o->dropout > 0) o->key = state_key(state);
   return state != NULL && (o->dropout == 0 || o->key != NULL);
 }
 
 
-static bool fused_back (rule *r, const attending *o, heed_tensor *ds[4]) {
+static bool fused_back (backward *b, const attending *o, heed_tensor *ds[4]) {
   work w;
-  heed_tensor *y = output(r, RESULT), *lse = state_lse(o, output(r, RESULT_STATE));
-  heed_tensor *g = r->gs[RESULT];
+  heed_tensor *y = output(b, RESULT), *lse = state_lse(o, output(b, RESULT_STATE));
+  heed_tensor *g = b->gs[RESULT];
   if (y == NULL || lse == NULL) return false;
-  if (g == NULL && (g = op_zeros(r->cx, y->type, &y->at)) == NULL) return false;
+  if (g == NULL && (g = op_zeros(b->cx, y->type, &y->at)) == NULL) return false;
   set_work(&w, o, WORK_ATTENTION_BACK);
   w.nin = WORK_INS;
   w.nout = 4;
   w.in[ATTENTION_GRADIENT] = seen(o, g);
   w.in[ATTENTION_OUTPUT] = seen(o, y);
   w.in[ATTENTION_LSE] = seen(o, lse);
-  w.in[ATTENTION_GRADIENT_LSE] = seen(o, r->gs[RESULT_LSE]);
+  w.in[ATTENTION_GRADIENT_LSE] = seen(o, b->gs[RESULT_LSE]);
   for (int i = 0; i < 4; i++) w.out[i] = seen(o, ds[i]);
-  return op_run_for(r->cx, r->op, &w);
+  return op_run_for(b->cx, b->op, &w);
 }
 
 
 /* ds of query, key and value, and of the bias if it is wanted, with all its axes. */
-static bool new_slopes (rule *r, const attending *o, bool filled, heed_tensor *ds[4]) {
+static bool new_gradients (backward *b, const attending *o, bool filled, heed_tensor *ds[4]) {
   heed_tensor *(*new) (heed_context *, heed_type, const layout *) = filled ? op_zeros : op_new;
   layout weights = attention_shape(o, o->S);
   for (int i = 0; i < 3; i++) {
-    ds[i] = new(r->cx, o->in[i]->type, &o->in[i]->at);
+    ds[i] = new(b->cx, o->in[i]->type, &o->in[i]->at);
     if (ds[i] == NULL) return false;
   }
-  ds[3] = wants(r, BIAS) ? new(r->cx, o->in[QUERY]->type, &weights) : NULL;
-  return ds[3] != NULL || !wants(r, BIAS);
+  ds[3] = wants(b, BIAS) ? new(b->cx, o->in[QUERY]->type, &weights) : NULL;
+  return ds[3] != NULL || !wants(b, BIAS);
 }
 
 
 /* The weights' gradient asks for all of them at once: then the slopes are composed. */
-bool grad_attention (rule *r) {
+bool grad_attention (backward *b) {
   attending o;
   heed_tensor *ds[4];
-  if (!recall(r, &o)) return false;
+  if (!recall(b, &o)) return false;
   bool empty = o.B == 0 || o.H == 0 || o.T == 0 || o.S == 0;
-  bool whole = !by_device(&o) || r->gs[RESULT_WEIGHTS] != NULL;
-  if (!new_slopes(r, &o, empty || whole, ds)) return false;
-  if (!empty && !(whole ? attention_composed_back(&o, r->gs, ds) : fused_back(r, &o, ds)))
+  bool whole = !by_device(&o) || b->gs[RESULT_WEIGHTS] != NULL;
+  if (!new_gradients(b, &o, empty || whole, ds)) return false;
+  if (!empty && !(whole ? attention_composed_back(&o, b->gs, ds) : fused_back(b, &o, ds)))
     return false;
   for (int i = QUERY; i <= VALUE; i++)
-    if (!give(r, i, ds[i])) return false;
-  return !wants(r, BIAS) || give(r, BIAS, ds[3]);
+    if (!give(b, i, ds[i])) return false;
+  return !wants(b, BIAS) || give(b, BIAS, ds[3]);
 }
 
 /* }================================================================== */

@@ -99,7 +99,7 @@ static bool is_finite (heed_tensor *t, bool *answer) {
 */
 static heed_tensor *strays (heed_tensor *a, heed_tensor *b) {
   heed_context *cx = a->cx;
-  heed_tensor *zero = op_whole(cx, 0), *sign = op1(HEED_sign, a);
+  heed_tensor *zero = op_integer(cx, 0), *sign = op1(HEED_sign, a);
   heed_tensor *stray = op_cast(op1(HEED_logical_not, op1(HEED_isfinite, b)), b->type);
   heed_tensor *way = op3(HEED_where, op1(HEED_isinf, b), op1(HEED_sign, b), zero);
   heed_tensor *met = op2(HEED_matmul, op1(HEED_abs, sign), stray);
@@ -117,7 +117,7 @@ static heed_tensor *product (const weighing *p, heed_tensor *a, heed_tensor *b) 
   if (y == NULL || p->allowed == NULL) return y;
   if (!is_finite(y, &finite)) return NULL;
   if (finite) return y;
-  heed_tensor *there = op3(HEED_where, op1(HEED_isfinite, b), b, op_whole(b->cx, 0));
+  heed_tensor *there = op3(HEED_where, op1(HEED_isfinite, b), b, op_integer(b->cx, 0));
   return op2(HEED_add, op2(HEED_matmul, a, there), strays(a, b));
 }
 
@@ -138,7 +138,7 @@ static heed_tensor *count_to (heed_context *cx, int64_t n) {
 
 static heed_tensor *causal (const attending *o) {
   heed_tensor *i = op_along(HEED_unsqueeze, count_to(o->cx, o->T), 1);
-  return op2(HEED_le, count_to(o->cx, o->S), op2(HEED_add, i, op_whole(o->cx, o->offset)));
+  return op2(HEED_le, count_to(o->cx, o->S), op2(HEED_add, i, op_integer(o->cx, o->offset)));
 }
 
 
@@ -197,8 +197,8 @@ static heed_tensor *scores (const attending *o, weighing *p) {
 
 
 /* Rows without any finite score get weights of 0. */
-static bool soften (const attending *o, weighing *p, heed_tensor *s) {
-  heed_tensor *zero = op_whole(o->cx, 0);
+static bool online_softmax (const attending *o, weighing *p, heed_tensor *s) {
+  heed_tensor *zero = op_integer(o->cx, 0);
   heed_tensor *top = op_reduce(HEED_max, s, 1, (int64_t[]){-1}, true);
   if (top == NULL) return false;
   top = op3(HEED_where, op2(HEED_eq, top, op_float(o->cx, -INFINITY)), zero, top);
@@ -224,7 +224,7 @@ static bool weigh (const attending *o, weighing *p) {
   p->q = taken(o, p, o->in[QUERY]);
   p->k = taken(o, p, o->in[KEY]);
   p->v = taken(o, p, o->in[VALUE]);
-  return set_allowed(o, p) && soften(o, p, scores(o, p)) && drop(o, p);
+  return set_allowed(o, p) && online_softmax(o, p, scores(o, p)) && drop(o, p);
 }
 
 
@@ -263,7 +263,7 @@ bool attention_composed (const attending *o, heed_tensor *ys[3], bool weights) {
 */
 
 /* Of the weights before dropout: (g v^T + those that came for them) factors. */
-static heed_tensor *weights_slope (const attending *o, const weighing *p, heed_tensor *g,
+static heed_tensor *weights_gradient (const attending *o, const weighing *p, heed_tensor *g,
                                    heed_tensor *of_weights) {
   heed_tensor *d = NULL;
   if (g != NULL) d = ungrouped(o, op2(HEED_matmul, g, turned(p->v)));
@@ -279,7 +279,7 @@ static heed_tensor *weights_slope (const attending *o, const weighing *p, heed_t
 
 
 /* Of the scores, bias included: w (d - sum w d), and w g for the normalisers. */
-static heed_tensor *scores_slope (const attending *o, const weighing *p, heed_tensor *d,
+static heed_tensor *scores_gradient (const attending *o, const weighing *p, heed_tensor *d,
                                   heed_tensor *of_lse) {
   if (d == NULL) return NULL;
   d = op2(HEED_sub, d, row_sum(op2(HEED_mul, p->weights, d)));
@@ -301,8 +301,8 @@ bool attention_composed_back (const attending *o, heed_tensor *const gs[3], heed
   heed_type type = o->in[QUERY]->type;
   if (!weigh(o, &p)) return false;
   heed_tensor *g = taken(o, &p, gs[RESULT]);
-  heed_tensor *d = weights_slope(o, &p, g, gs[RESULT_WEIGHTS]);
-  d = scores_slope(o, &p, d, gs[RESULT_LSE]);
+  heed_tensor *d = weights_gradient(o, &p, g, gs[RESULT_WEIGHTS]);
+  d = scores_gradient(o, &p, d, gs[RESULT_LSE]);
   if (ds[3] != NULL) ds[3] = returned(d, &square, type);
   if (p.bend != NULL) d = unblocked(&p, op2(HEED_mul, d, p.bend), 0);
   d = grouped(o, op_scale(d, o->scale));

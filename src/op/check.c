@@ -16,8 +16,8 @@ const char *check_name (const call *c, int i) {
 }
 
 
-const char *check_who (const call *c) {
-  return core_op_name(c->cx->asked > HEED_NOPS ? c->cx->asked : c->op);
+const char *check_caller (const call *c) {
+  return core_op_name(c->cx->caller > HEED_NOPS ? c->cx->caller : c->op);
 }
 
 
@@ -27,7 +27,7 @@ bool check_refuse (const call *c, int i, const char *format, ...) {
   va_start(rest, format);
   vsnprintf(why, sizeof why, format, rest);
   va_end(rest);
-  return core_fail(c->cx, "%s: argument '%s': %s", check_who(c), check_name(c, i), why);
+  return core_fail(c->cx, "%s: argument '%s': %s", check_caller(c), check_name(c, i), why);
 }
 
 
@@ -39,12 +39,12 @@ static bool names_op (const char *text, size_t n) {
 
 
 /* What a card tells of late is about another call. */
-void check_blame (heed_context *cx, const char *twin) {
+void blame_caller (heed_context *cx, const char *in_place) {
   char rest[sizeof cx->message];
   size_t n = strcspn(cx->message, ":");
   if (!cx->failed || !names_op(cx->message, n) || strstr(cx->message, " (late: ") != NULL) return;
   memcpy(rest, cx->message + n, sizeof rest - n);
-  snprintf(cx->message, sizeof cx->message, "%s%s%.900s", core_op_name(cx->asked), twin, rest);
+  snprintf(cx->message, sizeof cx->message, "%s%s%.900s", core_op_name(cx->caller), in_place, rest);
 }
 
 
@@ -131,7 +131,7 @@ bool check_one_type (call *c, int i, int j) {
     return check_refuse(c, whole, "a float type expected, got %s; x:to(\"%s\")",
                         scalar_names[whole == i ? a : b], scalar_names[whole == i ? b : a]);
   return core_fail(c->cx, "%s: types %s of '%s' and %s of '%s' differ; x:to(\"%s\")",
-                   check_who(c), scalar_names[a], check_name(c, i), scalar_names[b],
+                   check_caller(c), scalar_names[a], check_name(c, i), scalar_names[b],
                    check_name(c, j), scalar_names[b]) != NULL;
 }
 

@@ -50,23 +50,23 @@ heed_tensor *op_permute (heed_tensor *t, int n, const int64_t *order) {
 }
 
 
-bool op_see (view *seen, heed_tensor *t, int rank, const int64_t *size) {
+bool op_view_shaped (view *seen, heed_tensor *t, int rank, const int64_t *size) {
   layout at;
-  *seen = tensor_unseen();
+  *seen = view_none();
   if (t == NULL) return true;
   if (!layout_reshape(&t->at, rank, size, &at)) {
     t = op1(HEED_clone, t);
     if (t == NULL || !layout_reshape(&t->at, rank, size, &at)) return false;
   }
-  *seen = tensor_seen_as(t, &at);
+  *seen = view_with(t, &at);
   return true;
 }
 
 
-heed_tensor *op_settled (heed_tensor *t) {
+heed_tensor *op_materialized (heed_tensor *t) {
   if (t == NULL || !t->number) return t;
   t = op_cast(t, op_promote(1, &t));
-  return t != NULL && tensor_settle(t) ? t : NULL;
+  return t != NULL && tensor_materialize(t) ? t : NULL;
 }
 
 
@@ -104,7 +104,7 @@ bool op_draw_key (heed_tensor *key) {
   w.mask.n = 0;
   w.count[0] = 0;
   w.count[1] = INT64_MAX;
-  w.out[0] = tensor_seen(key);
+  w.out[0] = view_of(key);
   return op_run_for(key->cx, HEED_dropout, &w);
 }
 
@@ -119,8 +119,8 @@ heed_tensor *op_dropout_factors (heed_context *cx, heed_op op, heed_type type,
   w.nout = w.nin = 1;
   w.mask.n = 0;
   w.number[0] = p;
-  w.out[0] = tensor_seen(factors);
-  w.in[0] = tensor_seen(key);
+  w.out[0] = view_of(factors);
+  w.in[0] = view_of(key);
   return op_run_for(cx, op, &w) ? factors : NULL;
 }
 
@@ -133,7 +133,7 @@ heed_tensor *op_dropout_factors (heed_context *cx, heed_op op, heed_type type,
 ** ===================================================================
 */
 
-void fold_open (fold *f, heed_tensor *x, const bool marks[HEED_RANK], bool keepdim) {
+void reduction_open (reduction *f, heed_tensor *x, const bool marks[HEED_RANK], bool keepdim) {
   const layout *at = &x->at;
   int64_t out[HEED_RANK], shape[HEED_RANK];
   int order[HEED_RANK], kept = 0, n = 0, rank = 0;
@@ -153,7 +153,7 @@ void fold_open (fold *f, heed_tensor *x, const bool marks[HEED_RANK], bool keepd
 }
 
 
-bool fold_run (const fold *f, heed_op op, reduce_kind kind, heed_tensor *y, heed_tensor *z) {
+bool reduction_run (const reduction *f, heed_op op, reduce_kind kind, heed_tensor *y, heed_tensor *z) {
   work w;
   if (y == NULL) return false;
   w.kind = WORK_REDUCE;
@@ -162,9 +162,9 @@ bool fold_run (const fold *f, heed_op op, reduce_kind kind, heed_tensor *y, heed
   w.nout = z != NULL ? 2 : 1;
   w.mask.n = 0;
   w.count[0] = f->axes;
-  w.in[0] = tensor_seen_as(f->x, &f->in);
-  w.out[0] = tensor_seen_as(y, &f->out);
-  if (z != NULL) w.out[1] = tensor_seen_as(z, &f->out);
+  w.in[0] = view_with(f->x, &f->in);
+  w.out[0] = view_with(y, &f->out);
+  if (z != NULL) w.out[1] = view_with(z, &f->out);
   return op_run_for(y->cx, op, &w);
 }
 

@@ -23,10 +23,10 @@ heed_tensor *op_swap (heed_tensor *t, int64_t a, int64_t b);         /* two axes
 heed_tensor *op_permute (heed_tensor *t, int n, const int64_t *order);
 
 /* t for a device with another shape, of a copy where it must be; unseen when t is NULL. */
-bool op_see (view *seen, heed_tensor *t, int rank, const int64_t *size);
+bool op_view_shaped (view *seen, heed_tensor *t, int rank, const int64_t *size);
 
 /* An ordinary tensor for a number that was given: of its default type, with storage. */
-heed_tensor *op_settled (heed_tensor *t);
+heed_tensor *op_materialized (heed_tensor *t);
 
 /* The axes that a reduction's 'dim' names, which was checked: all of them where none is given. */
 void op_mark_axes (const heed_value *dim, int rank, bool marks[HEED_RANK]);
@@ -45,15 +45,15 @@ heed_tensor *op_dropout_factors (heed_context *cx, heed_op op, heed_type type,
 ** Reductions. What is reduced is seen with its axes last, the result as 'shape' by the caller
 ** and as 'out' by the device.
 */
-typedef struct fold {
+typedef struct reduction {
   heed_tensor *x;
   layout in, out, shape;
   int axes;                        /* how many are reduced */
   int64_t count;                   /* elements for one result */
-} fold;
+} reduction;
 
-void fold_open (fold *f, heed_tensor *x, const bool marks[HEED_RANK], bool keepdim);
-bool fold_run (const fold *f, heed_op op, reduce_kind kind, heed_tensor *y, heed_tensor *z);
+void reduction_open (reduction *f, heed_tensor *x, const bool marks[HEED_RANK], bool keepdim);
+bool reduction_run (const reduction *f, heed_op op, reduce_kind kind, heed_tensor *y, heed_tensor *z);
 
 /* A layout with 'axis' last: for work that goes along the last axis. */
 layout layout_with_last (const layout *at, int axis);

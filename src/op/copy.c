@@ -13,10 +13,10 @@
 ** ===================================================================
 */
 
-bool move_see (heed_tensor *t, const layout *shape, view *seen) {
+bool move_view (heed_tensor *t, const layout *shape, view *seen) {
   layout wide;
-  if (t == NULL || !tensor_settle(t) || !layout_expand(&t->at, shape, &wide)) return false;
-  *seen = tensor_seen_as(t, &wide);
+  if (t == NULL || !tensor_materialize(t) || !layout_expand(&t->at, shape, &wide)) return false;
+  *seen = view_with(t, &wide);
   return true;
 }
 
@@ -29,8 +29,8 @@ bool move_copy (heed_context *cx, heed_op op, heed_tensor *to, heed_tensor *from
   w.nout = w.nin = 1;
   w.mask.n = 0;
   w.count[0] = to->store == from->store;
-  w.out[0] = tensor_seen(to);
-  if (!move_see(from, &to->at, &w.in[0])) return false;
+  w.out[0] = view_of(to);
+  if (!move_view(from, &to->at, &w.in[0])) return false;
   return layout_numel(&to->at) == 0 || op_run_for(cx, op, &w);
 }
 
@@ -86,9 +86,9 @@ bool do_contiguous (call *c) { return give_out(c, op_dense(c->args[0].tensor)); 
 bool do_to (call *c) {
   heed_tensor *t = c->args[0].tensor;
   heed_type type = arg_type(c, 1, t->type);
-  device *where = arg_given(c, 2) ? core_device(c->cx, "to", c->args[2].text) : c->cx->here;
+  device *where = arg_given(c, 2) ? core_device(c->cx, "to", c->args[2].text) : c->cx->current;
   if (where == NULL) return false;
-  if (where != c->cx->here) return give_out(c, op_hold(c->cx, tensor_moved(t, where, type)));
+  if (where != c->cx->current) return give_out(c, op_hold(c->cx, tensor_moved(t, where, type)));
   if (type == t->type && !t->number) return give_out(c, t);
   heed_tensor *y = op_new(c->cx, type, &t->at);
   return move_copy(c->cx, c->op, y, t) && give_out(c, y);
@@ -123,7 +123,7 @@ bool do_fill (call *c) {
 
 
 bool do_zero (call *c) {
-  heed_tensor *zero = op_whole(c->cx, 0), *t = c->into;
+  heed_tensor *zero = op_integer(c->cx, 0), *t = c->into;
   if (t == NULL) return give_out(c, op2(HEED_fill, c->args[0].tensor, zero));
   return move_copy(c->cx, c->op, t, zero) && give_out(c, t);
 }

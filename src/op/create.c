@@ -22,7 +22,7 @@ bool op_filled (heed_tensor *t, int64_t value) {
   w.nout = w.nin = 1;
   w.mask.n = 0;
   w.count[0] = 0;
-  w.out[0] = tensor_seen(t);
+  w.out[0] = view_of(t);
   w.in[0] = (view){.type = HEED_INT64, .value = {.type = HEED_INT64, .i = value}};
   return layout_numel(&t->at) == 0 || op_run_for(t->cx, HEED_fill, &w);
 }
@@ -31,7 +31,7 @@ bool op_filled (heed_tensor *t, int64_t value) {
 heed_tensor *op_zeros (heed_context *cx, heed_type type, const layout *shape) {
   heed_tensor *t = op_new(cx, type, shape);
   if (t == NULL) return NULL;
-  if (!cx->here->host) return op_filled(t, 0) ? t : NULL;
+  if (!cx->current->host) return op_filled(t, 0) ? t : NULL;
   memset(t->store->data, 0, (size_t)layout_numel(&t->at) * scalar_sizes[type]);
   return t;
 }
@@ -53,7 +53,7 @@ bool do_zeros (call *c) {
 
 
 bool do_ones (call *c) {
-  return filled(c, arg_type(c, 1, HEED_FLOAT32), op_whole(c->cx, 1));
+  return filled(c, arg_type(c, 1, HEED_FLOAT32), op_integer(c->cx, 1));
 }
 
 
@@ -85,7 +85,7 @@ bool do_eye (call *c) {
   layout diagonal = layout_select(&y->at, 0, 0);
   diagonal.size[0] = size[0] < size[1] ? size[0] : size[1];
   diagonal.stride[0] = size[1] + 1;
-  return move_copy(c->cx, c->op, op_view(y, &diagonal), op_whole(c->cx, 1)) && give_out(c, y);
+  return move_copy(c->cx, c->op, op_view(y, &diagonal), op_integer(c->cx, 1)) && give_out(c, y);
 }
 
 /* }================================================================== */
@@ -105,16 +105,16 @@ static bool refuse_length (call *c, int i) {
 static heed_tensor *new_row (call *c, int i, heed_type type, int64_t n) {
   layout row;
   if (!layout_dense(&row, 1, &n)) { refuse_length(c, i); return NULL; }
-  device *here = c->cx->here;
-  c->cx->here = c->cx->cpu;
+  device *here = c->cx->current;
+  c->cx->current = c->cx->cpu;
   heed_tensor *y = op_new(c->cx, type, &row);
-  c->cx->here = here;
+  c->cx->current = here;
   return y;
 }
 
 
 static bool give_row (call *c, heed_tensor *y, heed_type type) {
-  return give_out(c, op_cast(op_to(y, c->cx->here), type));
+  return give_out(c, op_cast(op_to(y, c->cx->current), type));
 }
 
 

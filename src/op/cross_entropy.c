@@ -81,7 +81,7 @@ static bool read_targets (call *c, targets *o, bool may_be_probabilities) {
   *o = (targets){.cx = c->cx, .weight = arg_tensor(c, 2), .ignored = arg_count(c, 3)};
   if (!check_float(c, 0) || !check_rank(c, 0, 1, HEED_RANK)) return false;
   o->x = classes_last(c->args[0].tensor);
-  o->target = op_settled(c->args[1].tensor);
+  o->target = op_materialized(c->args[1].tensor);
   if (o->x == NULL || o->target == NULL) return false;
   o->labels = o->target->type == HEED_INT64;
   set_sizes(o);
@@ -115,8 +115,8 @@ static heed_tensor *row_sum (heed_tensor *t) {
 /* Labels (R, 1), with 1 for those that are ignored; *kept tells which are not. */
 static heed_tensor *safe_labels (const targets *o, heed_tensor **kept) {
   heed_tensor *label = reshaped(o->target, o->size[0], 1);
-  *kept = op2(HEED_ne, label, op_whole(o->cx, o->ignored));
-  return op3(HEED_where, *kept, label, op_whole(o->cx, 1));
+  *kept = op2(HEED_ne, label, op_integer(o->cx, o->ignored));
+  return op3(HEED_where, *kept, label, op_integer(o->cx, 1));
 }
 
 
@@ -138,8 +138,8 @@ static heed_tensor *hot_matrix (const targets *o, heed_tensor *label, heed_tenso
   w.mask.n = 0;
   w.count[0] = 1;
   w.count[1] = o->size[1];
-  w.out[0] = tensor_seen_as(t, &along);
-  return op_see(&w.in[0], kept, 1, o->size) && op_see(&w.in[1], label, 1, o->size) &&
+  w.out[0] = view_with(t, &along);
+  return op_view_shaped(&w.in[0], kept, 1, o->size) && op_view_shaped(&w.in[1], label, 1, o->size) &&
          op_run_for(o->cx, HEED_scatter, &w) ? t : NULL;
 }
 
@@ -177,8 +177,8 @@ static heed_tensor *target_matrix (const targets *o, heed_type type, heed_tensor
 /* -sum t log p of each row, (R, 1). Where t is 0 an infinite log p counts nothing. */
 static heed_tensor *matrix_loss (heed_tensor *t, heed_tensor *log_p) {
   if (t == NULL || log_p == NULL) return NULL;
-  heed_tensor *none = op2(HEED_eq, t, op_whole(t->cx, 0));
-  heed_tensor *each = op2(HEED_mul, t, op3(HEED_where, none, op_whole(t->cx, 0), log_p));
+  heed_tensor *none = op2(HEED_eq, t, op_integer(t->cx, 0));
+  heed_tensor *each = op2(HEED_mul, t, op3(HEED_where, none, op_integer(t->cx, 0), log_p));
   return op1(HEED_neg, row_sum(each));
 }
 
@@ -186,7 +186,7 @@ static heed_tensor *matrix_loss (heed_tensor *t, heed_tensor *log_p) {
 /* The device checks them while it works; on the host they are looked at first. */
 static bool check_labels (call *c, const targets *o) {
   double least, most;
-  if (!c->cx->here->host) return true;
+  if (!c->cx->current->host) return true;
   heed_tensor *kept, *label = safe_labels(o, &kept);
   if (label == NULL || o->size[0] == 0) return label != NULL;
   if (!op_read(op1(HEED_min, label), &least) || !op_read(op1(HEED_max, label), &most))
@@ -230,7 +230,7 @@ bool do_nll_loss (call *c) {
   heed_set_recording(c->cx, recording);
   if (t == NULL) return false;
   heed_tensor *rows = matrix_loss(t, reshaped(o.x, o.size[0], o.size[1]));
-  heed_tensor *zero = op_whole(c->cx, 0);        /* where nothing counts; the sum has a sign */
+  heed_tensor *zero = op_integer(c->cx, 0);        /* where nothing counts; the sum has a sign */
   rows = op3(HEED_where, op2(HEED_eq, weights, zero), zero, rows);
   return give_out(c, joined(&o, rows, total(&o, weights), arg_count(c, 4)));
 }
@@ -248,10 +248,10 @@ static bool fused (call *c, const targets *o, heed_tensor *outs[3]) {
   for (int i = 0; i < 3; i++) {
     outs[i] = op_new_sized(o->cx, op_computing(o->x->type), 1, o->size);
     if (outs[i] == NULL) return false;
-    w.out[i] = tensor_seen(outs[i]);
+    w.out[i] = view_of(outs[i]);
   }
-  return op_see(&w.in[0], o->x, 2, o->size) && op_see(&w.in[1], o->target, 1, o->size) &&
-         op_see(&w.in[2], o->weight, 1, o->size + 1) && op_run(c, &w);
+  return op_view_shaped(&w.in[0], o->x, 2, o->size) && op_view_shaped(&w.in[1], o->target, 1, o->size) &&
+         op_view_shaped(&w.in[2], o->weight, 1, o->size + 1) && op_run(c, &w);
 }
 
 
@@ -298,15 +298,15 @@ bool do_cross_entropy (call *c) {
 */
 
 /* The gradient of each row's loss: (R), or one element for all. */
-static heed_tensor *row_gradient (rule *r, const targets *o) {
+static heed_tensor *row_gradient (backward *b, const targets *o) {
   layout rows;
-  if (r->args[4].integer == LOSS_MEAN) return op2(HEED_div, r->g, output(r, 2));
-  if (r->args[4].integer == LOSS_SUM) return r->g;
-  return layout_dense(&rows, 1, o->size) ? op_with_shape(HEED_reshape, r->g, &rows) : NULL;
+  if (b->args[4].integer == LOSS_MEAN) return op2(HEED_div, b->g, output(b, 2));
+  if (b->args[4].integer == LOSS_SUM) return b->g;
+  return layout_dense(&rows, 1, o->size) ? op_with_shape(HEED_reshape, b->g, &rows) : NULL;
 }
 
 
-static bool fused_back (rule *r, const targets *o, heed_tensor *g, heed_tensor *dx) {
+static bool fused_back (backward *b, const targets *o, heed_tensor *g, heed_tensor *dx) {
   work w;
   layout rows, wide;
   w.kind = WORK_LOSS;
@@ -316,14 +316,14 @@ static bool fused_back (rule *r, const targets *o, heed_tensor *g, heed_tensor *
   w.mask.n = 0;
   w.count[0] = o->ignored;
   w.number[0] = o->smoothing;
-  w.out[0] = tensor_seen(dx);
+  w.out[0] = view_of(dx);
   if (!layout_dense(&rows, 1, o->size) || !layout_expand(&g->at, &rows, &wide)) return false;
-  w.in[0] = tensor_seen_as(g, &wide);
-  heed_tensor *lse = output(r, 1);
-  return lse != NULL && op_see(&w.in[1], o->x, 2, o->size) &&
-         op_see(&w.in[2], o->target, 1, o->size) &&
-         op_see(&w.in[3], o->weight, 1, o->size + 1) && op_see(&w.in[4], lse, 1, o->size) &&
-         op_run_for(r->cx, r->op, &w);
+  w.in[0] = view_with(g, &wide);
+  heed_tensor *lse = output(b, 1);
+  return lse != NULL && op_view_shaped(&w.in[1], o->x, 2, o->size) &&
+         op_view_shaped(&w.in[2], o->target, 1, o->size) &&
+         op_view_shaped(&w.in[3], o->weight, 1, o->size + 1) && op_view_shaped(&w.in[4], lse, 1, o->size) &&
+         op_run_for(b->cx, b->op, &w);
 }
 
 
@@ -331,15 +331,15 @@ static bool fused_back (rule *r, const targets *o, heed_tensor *g, heed_tensor *
 ** dx = g (p sum t - t), and 0 for ignored rows, even if g is NaN; for probabilities
 ** dt = -g (1 - s) w log p.
 */
-static heed_tensor *composed_back (rule *r, const targets *o, heed_tensor *g, heed_tensor **dt) {
+static heed_tensor *composed_back (backward *b, const targets *o, heed_tensor *g, heed_tensor **dt) {
   heed_type type = op_computing(o->x->type);
   heed_tensor *weights, *t = target_matrix(o, type, &weights);
   heed_tensor *x = op_cast(reshaped(o->x, o->size[0], o->size[1]), type);
-  heed_tensor *log_p = op2(HEED_sub, x, reshaped(output(r, 1), o->size[0], 1));
+  heed_tensor *log_p = op2(HEED_sub, x, reshaped(output(b, 1), o->size[0], 1));
   if (g->at.rank > 0) g = reshaped(g, o->size[0], 1);
   *dt = op_scale(op2(HEED_mul, g, log_p), o->smoothing - 1);
   if (o->weight != NULL) *dt = op2(HEED_mul, *dt, o->weight);
-  heed_tensor *sum = t != NULL ? row_sum(t) : NULL, *zero = op_whole(r->cx, 0);
+  heed_tensor *sum = t != NULL ? row_sum(t) : NULL, *zero = op_integer(b->cx, 0);
   heed_tensor *slope = op2(HEED_sub, op2(HEED_mul, op1(HEED_exp, log_p), sum), t);
   slope = op2(HEED_mul, g, slope);
   return o->labels ? op3(HEED_where, op2(HEED_eq, sum, zero), zero, slope) : slope;
@@ -357,13 +357,13 @@ static heed_tensor *classes_second (const targets *o, heed_tensor *t) {
 }
 
 
-static bool recall (rule *r, targets *o) {
-  *o = (targets){.cx = r->cx, .x = input(r, 0), .target = input(r, 1), .weight = input(r, 2),
-                 .ignored = r->args[3].integer};
-  o->smoothing = r->args[5].kind == HEED_FLOAT ? r->args[5].number : (double)r->args[5].integer;
-  o->target = op_settled(o->target);
+static bool recall (backward *b, targets *o) {
+  *o = (targets){.cx = b->cx, .x = input(b, 0), .target = input(b, 1), .weight = input(b, 2),
+                 .ignored = b->args[3].integer};
+  o->smoothing = b->args[5].kind == HEED_FLOAT ? b->args[5].number : (double)b->args[5].integer;
+  o->target = op_materialized(o->target);
   if (o->x == NULL || o->target == NULL) return false;
-  if (o->weight == NULL && has_input(r, 2)) return false;
+  if (o->weight == NULL && has_input(b, 2)) return false;
   o->labels = o->target->type == HEED_INT64;
   o->x = classes_last(o->x);
   if (!o->labels) o->target = classes_last(o->target);
@@ -373,19 +373,19 @@ static bool recall (rule *r, targets *o) {
 }
 
 
-bool grad_cross_entropy (rule *r) {
+bool grad_cross_entropy (backward *b) {
   targets o;
   heed_tensor *dx, *dt = NULL;
-  if (!loss_refuse_weight(r, 2) || !recall(r, &o)) return false;
-  heed_tensor *g = row_gradient(r, &o);
+  if (!loss_refuse_weight(b, 2) || !recall(b, &o)) return false;
+  heed_tensor *g = row_gradient(b, &o);
   if (g == NULL) return false;
-  if (o.labels && op_can(r->cx, WORK_LOSS)) {
-    dx = op_new_sized(r->cx, o.x->type, 2, o.size);
-    if (dx == NULL || !fused_back(r, &o, g, dx)) return false;
+  if (o.labels && op_can(b->cx, WORK_LOSS)) {
+    dx = op_new_sized(b->cx, o.x->type, 2, o.size);
+    if (dx == NULL || !fused_back(b, &o, g, dx)) return false;
   }
-  else dx = composed_back(r, &o, g, &dt);
-  if (wants(r, 1) && !give(r, 1, classes_second(&o, dt))) return false;
-  return give(r, 0, classes_second(&o, dx));
+  else dx = composed_back(b, &o, g, &dt);
+  if (wants(b, 1) && !give(b, 1, classes_second(&o, dt))) return false;
+  return give(b, 0, classes_second(&o, dx));
 }
 
 /* }================================================================== */

@@ -263,7 +263,7 @@ static void take_diagonals (term *a) {
 
 
 /*
-** Sums over the labels that nobody asks for; of whole numbers and truths they are int64. 'other'
+** Sums over the labels that nobody asks for; of whole numbers and bools they are int64. 'other'
 ** is the operand that joins, or NULL.
 */
 static void sum_out (const equation *e, term *a, const term *other) {

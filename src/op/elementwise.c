@@ -106,12 +106,12 @@ static bool joined_shape (const call *c, int n, heed_tensor *const *ts, layout *
 
 static void see (view *v, const heed_tensor *t, const layout *shape) {
   if (t->store == NULL || layout_same_shape(&t->at, shape)) {
-    *v = tensor_seen(t);
+    *v = view_of(t);
     return;
   }
   layout wide;
   layout_expand(&t->at, shape, &wide);
-  *v = tensor_seen_as(t, &wide);
+  *v = view_with(t, &wide);
 }
 
 /* The row's own numbers stand behind its tensors. */
@@ -180,32 +180,32 @@ bool do_map (call *c) {
   work w;
   set_work(&w, WORK_MAP, c->op, type, n);
   set_numbers(&w, c->args, n, parameters);
-  w.out[0] = tensor_seen(y);
+  w.out[0] = view_of(y);
   for (int i = 0; i < n; i++) see(&w.in[i], ts[i], &shape);
   return op_run(c, &w) && give_out(c, y);
 }
 
 /* A saved value as the slope sees it; one that no wanted slope needs was not saved. */
-static bool see_value (rule *r, view *v, heed_tensor *t, const layout *shape) {
+static bool view_value (backward *b, view *v, heed_tensor *t, const layout *shape) {
   if (t != NULL) see(v, t, shape);
-  else *v = tensor_unseen();
-  return !r->cx->failed;
+  else *v = view_none();
+  return !b->cx->failed;
 }
 
 /* What slopes read: g, the inputs, the result. */
-static bool see_saved (rule *r, work *w, int n, const layout *shape) {
-  w->in[0] = tensor_seen(r->g);
+static bool view_saved_values (backward *b, work *w, int n, const layout *shape) {
+  w->in[0] = view_of(b->g);
   for (int i = 0; i < 3; i++)
-    if (!see_value(r, &w->in[1 + i], i < n ? input(r, i) : NULL, shape)) return false;
-  return see_value(r, &w->in[4], output(r, 0), shape);
+    if (!view_value(b, &w->in[1 + i], i < n ? input(b, i) : NULL, shape)) return false;
+  return view_value(b, &w->in[4], output(b, 0), shape);
 }
 
-static bool slope (rule *r, work *w, int which) {
-  heed_tensor *d = op_new(r->cx, r->g->type, &r->g->at);
+static bool slope (backward *b, work *w, int which) {
+  heed_tensor *d = op_new(b->cx, b->g->type, &b->g->at);
   if (d == NULL) return false;
   w->count[1] = which;
-  w->out[0] = tensor_seen(d);
-  return op_run_for(r->cx, r->op, w) && give(r, which, d);
+  w->out[0] = view_of(d);
+  return op_run_for(b->cx, b->op, w) && give(b, which, d);
 }
 
 /* What a tie with a bound leaves of g: see ops.def. */
@@ -215,27 +215,27 @@ static double share_of (const saved *bound) {
 }
 
 /* Is the slope of input i g itself? (add and sub with alpha: only when it is 1) */
-static bool passes (const rule *r, int i, const work *w, int parameters, int n) {
-  if (!(op_rows[r->op].plain_slope >> i & 1)) return false;
+static bool passes (const backward *b, int i, const work *w, int parameters, int n) {
+  if (!(op_rows[b->op].passes_through >> i & 1)) return false;
   return i == 0 || parameters == n || w->number[0] == 1;
 }
 
-bool grad_map (rule *r) {
-  int n = inputs_of(r->op), parameters = op_signature(r->cx, r->op)->parameters;
+bool grad_map (backward *b) {
+  int n = inputs_of(b->op), parameters = op_signature(b->cx, b->op)->parameters;
   bool seen = false;
   work w;
-  set_work(&w, WORK_SLOPE, r->op, r->g->type, 5);
-  set_numbers(&w, r->args, n, parameters);
-  for (int i = 1; i < n && n == 3; i++) w.number[i - 1] = share_of(&r->n->saved[i]);
+  set_work(&w, WORK_DERIVATIVE, b->op, b->g->type, 5);
+  set_numbers(&w, b->args, n, parameters);
+  for (int i = 1; i < n && n == 3; i++) w.number[i - 1] = share_of(&b->n->saved[i]);
   for (int i = 0; i < n; i++) {
-    if (!wants(r, i)) continue;
-    if (passes(r, i, &w, parameters, n)) {
-      give(r, i, r->g);
+    if (!wants(b, i)) continue;
+    if (passes(b, i, &w, parameters, n)) {
+      give(b, i, b->g);
       continue;
     }
-    if (!seen && !see_saved(r, &w, n, &r->g->at)) return false;
+    if (!seen && !view_saved_values(b, &w, n, &b->g->at)) return false;
     seen = true;
-    if (!slope(r, &w, i)) return false;
+    if (!slope(b, &w, i)) return false;
   }
   return true;
 }

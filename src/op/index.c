@@ -26,8 +26,8 @@ static bool reduced (call *c, reduce_kind kind, heed_tensor *t, int64_t *value) 
   w.nout = w.nin = 1;
   w.mask.n = 0;
   w.count[0] = t->at.rank;
-  w.out[0] = tensor_seen(y);
-  w.in[0] = tensor_seen(t);
+  w.out[0] = view_of(y);
+  w.in[0] = view_of(t);
   return op_run(c, &w) && heed_read(y, HEED_INT64, value);
 }
 
@@ -35,16 +35,16 @@ static bool reduced (call *c, reduce_kind kind, heed_tensor *t, int64_t *value) 
 /* -1 becomes n, -n becomes 1; what lies outside stays for the device to name. */
 static heed_tensor *turned (heed_tensor *t, int64_t n) {
   heed_context *cx = t->cx;
-  heed_tensor *negative = op2(HEED_lt, t, op_whole(cx, 0));
-  heed_tensor *inside = op2(HEED_ge, t, op_whole(cx, -n));
+  heed_tensor *negative = op2(HEED_lt, t, op_integer(cx, 0));
+  heed_tensor *inside = op2(HEED_ge, t, op_integer(cx, -n));
   return op3(HEED_where, op2(HEED_logical_and, negative, inside),
-             op2(HEED_add, t, op_whole(cx, n + 1)), t);
+             op2(HEED_add, t, op_integer(cx, n + 1)), t);
 }
 
 
 heed_tensor *move_positions (call *c, heed_tensor *t, int64_t n) {
   int64_t low = -1;
-  if (!tensor_settle(t)) return NULL;
+  if (!tensor_materialize(t)) return NULL;
   if (layout_numel(&t->at) == 0) return t;
   if (t->store->where->host && !reduced(c, REDUCE_MIN, t, &low)) return NULL;
   return low < 0 ? turned(t, n) : t;
@@ -76,11 +76,11 @@ static bool check_within (call *c, int i, const layout *small, int j, const layo
 
 
 /* t's storage seen with the shape of the index, standing still along the axis. */
-static view seen_along (const heed_tensor *t, const layout *index, int axis) {
+static view view_along (const heed_tensor *t, const layout *index, int axis) {
   layout at = lifted(&t->at);
   memcpy(at.size, index->size, (size_t)index->rank * sizeof *at.size);
   if (axis >= 0) at.stride[axis] = 0;
-  return tensor_seen_as(t, &at);
+  return view_with(t, &at);
 }
 
 
@@ -97,7 +97,7 @@ static bool set_along (call *c, work *w, heed_tensor *held, layout *index, int *
   w->mask.n = 0;
   w->count[0] = large.stride[*axis];
   w->count[1] = large.size[*axis];
-  w->in[1] = seen_along(place, index, -1);
+  w->in[1] = view_along(place, index, -1);
   return true;
 }
 
@@ -107,13 +107,13 @@ bool do_gather (call *c) {
   work w;
   layout index;
   int axis;
-  if (!tensor_settle(t) || !set_along(c, &w, t, &index, &axis)) return false;
+  if (!tensor_materialize(t) || !set_along(c, &w, t, &index, &axis)) return false;
   heed_tensor *y = op_new(c->cx, t->type, &c->args[2].tensor->at);
   if (y == NULL) return false;
   w.kind = WORK_GATHER;
   w.op = c->op;
-  w.in[0] = seen_along(t, &index, axis);
-  w.out[0] = seen_along(y, &index, -1);
+  w.in[0] = view_along(t, &index, axis);
+  w.out[0] = view_along(y, &index, -1);
   return (layout_numel(&index) == 0 || op_run(c, &w)) && give_out(c, y);
 }
 
@@ -131,11 +131,11 @@ static heed_tensor *written (call *c, heed_tensor *input, bool read) {
 
 
 /* c->args[3] holds the values: as large as the index at least, or one for all. */
-static bool seen_values (call *c, heed_tensor *src, const layout *index, view *seen) {
-  if (!tensor_settle(src)) return false;
-  if (src->at.rank == 0) return move_see(src, index, seen);
+static bool view_values (call *c, heed_tensor *src, const layout *index, view *seen) {
+  if (!tensor_materialize(src)) return false;
+  if (src->at.rank == 0) return move_view(src, index, seen);
   if (!check_within(c, 2, index, 3, &src->at, -1)) return false;
-  *seen = seen_along(src, index, -1);
+  *seen = view_along(src, index, -1);
   return true;
 }
 
@@ -148,10 +148,10 @@ static bool scatter (call *c, scatter_kind kind) {
   if (src == NULL) return false;
   heed_tensor *y = written(c, t, shares(t, src) || shares(t, c->args[2].tensor));
   if (y == NULL || !set_along(c, &w, y, &index, &axis)) return false;
-  if (!seen_values(c, src, &index, &w.in[0])) return false;
+  if (!view_values(c, src, &index, &w.in[0])) return false;
   w.kind = WORK_SCATTER;
   w.op = kind;
-  w.out[0] = seen_along(y, &index, axis);
+  w.out[0] = view_along(y, &index, axis);
   return (layout_numel(&index) == 0 || op_run(c, &w)) && give_out(c, y);
 }
 
@@ -172,7 +172,7 @@ bool do_scatter_add (call *c) { return scatter(c, SCATTER_ADD); }
 /* How many elements are not 0; -1 after a failure. */
 static int64_t count_true (heed_tensor *t) {
   int64_t n = -1;
-  if (t->type != HEED_BOOL) t = op2(HEED_ne, t, op_whole(t->cx, 0));
+  if (t->type != HEED_BOOL) t = op2(HEED_ne, t, op_integer(t->cx, 0));
   t = op1(HEED_sum, t);
   return t != NULL && heed_read(t, HEED_INT64, &n) ? n : -1;
 }
@@ -182,7 +182,7 @@ static int64_t count_true (heed_tensor *t) {
 bool do_nonzero (call *c) {
   heed_tensor *t = c->args[0].tensor;
   int64_t size[2] = {0, t->at.rank};
-  if (!tensor_settle(t) || (size[0] = count_true(t)) < 0) return false;
+  if (!tensor_materialize(t) || (size[0] = count_true(t)) < 0) return false;
   heed_tensor *y = op_new_sized(c->cx, HEED_INT64, 2, size);
   work w;
   if (y == NULL) return false;
@@ -190,8 +190,8 @@ bool do_nonzero (call *c) {
   w.op = c->op;
   w.nout = w.nin = 1;
   w.mask.n = 0;
-  w.out[0] = tensor_seen(y);
-  w.in[0] = tensor_seen(t);
+  w.out[0] = view_of(y);
+  w.in[0] = view_of(t);
   return (layout_numel(&y->at) == 0 || op_run(c, &w)) && give_out(c, y);
 }
 
@@ -215,7 +215,7 @@ bool do_one_hot (call *c) {
   int64_t n;
   work w;
   if (!check_index_type(c, 0) || !check_rank(c, 0, 0, HEED_RANK - 1)) return false;
-  if (!tensor_settle(t) || !read_classes(c, t, &n)) return false;
+  if (!tensor_materialize(t) || !read_classes(c, t, &n)) return false;
   shape.size[shape.rank++] = n;
   if (!layout_dense(&shape, shape.rank, shape.size))
     return check_refuse(c, 1, "%" PRId64 " classes are too many elements", n);
@@ -229,9 +229,9 @@ bool do_one_hot (call *c) {
   w.mask.n = 0;
   w.count[0] = 1;
   w.count[1] = n;
-  w.out[0] = tensor_seen_as(y, &along);
-  w.in[1] = tensor_seen(t);
-  if (!move_see(op_whole(c->cx, 1), &along, &w.in[0])) return false;
+  w.out[0] = view_with(y, &along);
+  w.in[1] = view_of(t);
+  if (!move_view(op_integer(c->cx, 1), &along, &w.in[0])) return false;
   return (layout_numel(&t->at) == 0 || op_run(c, &w)) && give_out(c, y);
 }
 

@@ -83,7 +83,7 @@ bool do_smooth_l1_loss (call *c) {
 
 /* target log target, which is 0 at 0 */
 static heed_tensor *entropy (heed_tensor *target) {
-  heed_tensor *none = op2(HEED_eq, target, op_whole(target->cx, 0));
+  heed_tensor *none = op2(HEED_eq, target, op_integer(target->cx, 0));
   heed_tensor *safe = op3(HEED_where, none, op_float(target->cx, 1), target);
   return op2(HEED_mul, target, op1(HEED_log, safe));
 }
@@ -124,7 +124,7 @@ bool do_bce_with_logits (call *c) {
 static bool check_unit (call *c, int i) {
   heed_tensor *t = c->args[i].tensor;
   double least, most;
-  if (layout_numel(&t->at) == 0 || !c->cx->here->host) return true;
+  if (layout_numel(&t->at) == 0 || !c->cx->current->host) return true;
   if (!op_read(op1(HEED_min, t), &least) || !op_read(op1(HEED_max, t), &most)) return false;
   if (least >= 0 && most <= 1) return true;
   return check_refuse(c, i, "probabilities from 0 to 1 expected, got %g",
@@ -165,27 +165,27 @@ bool do_binary_cross_entropy (call *c) {
 
 
 /* dx = g (x - t) / (x (1 - x)), whose divisor is held at 1e-12; dt = g (log(1 - x) - log x) */
-bool grad_binary_cross_entropy (rule *r) {
-  heed_tensor *x = input(r, 0), *g = r->g, *rest = complement(x);
-  if (x == NULL || !loss_refuse_weight(r, 2)) return false;
-  if (r->args[3].integer == LOSS_MEAN)
-    g = op2(HEED_div, g, op_whole(r->cx, layout_numel(&x->at)));
-  if (has_input(r, 2)) g = op2(HEED_mul, g, input(r, 2));
-  if (wants(r, 1)) {
+bool grad_binary_cross_entropy (backward *b) {
+  heed_tensor *x = input(b, 0), *g = b->g, *rest = complement(x);
+  if (x == NULL || !loss_refuse_weight(b, 2)) return false;
+  if (b->args[3].integer == LOSS_MEAN)
+    g = op2(HEED_div, g, op_integer(b->cx, layout_numel(&x->at)));
+  if (has_input(b, 2)) g = op2(HEED_mul, g, input(b, 2));
+  if (wants(b, 1)) {
     heed_tensor *slope = op2(HEED_sub, op1(HEED_log, rest), op1(HEED_log, x));
-    if (!give(r, 1, op2(HEED_mul, g, slope))) return false;
+    if (!give(b, 1, op2(HEED_mul, g, slope))) return false;
   }
-  if (!wants(r, 0)) return true;
-  heed_tensor *spread = op2(HEED_maximum, op2(HEED_mul, x, rest), op_float(r->cx, 1e-12));
-  heed_tensor *off = op2(HEED_sub, x, input(r, 1));
-  return give(r, 0, op2(HEED_mul, g, op2(HEED_div, off, spread)));
+  if (!wants(b, 0)) return true;
+  heed_tensor *spread = op2(HEED_maximum, op2(HEED_mul, x, rest), op_float(b->cx, 1e-12));
+  heed_tensor *off = op2(HEED_sub, x, input(b, 1));
+  return give(b, 0, op2(HEED_mul, g, op2(HEED_div, off, spread)));
 }
 
 
-bool loss_refuse_weight (const rule *r, int i) {
-  if (!wants(r, i)) return true;
-  return core_fail(r->cx, "%s: there is no gradient for argument 'weight'",
-                   op_rows[r->op].name) != NULL;
+bool loss_refuse_weight (const backward *b, int i) {
+  if (!wants(b, i)) return true;
+  return core_fail(b->cx, "%s: there is no gradient for argument 'weight'",
+                   op_rows[b->op].name) != NULL;
 }
 
 /* }================================================================== */

@@ -15,7 +15,7 @@ enum { LOSS_MEAN, LOSS_SUM, LOSS_NONE, LOSS_BATCH_MEAN };
 heed_tensor *loss_reduced (heed_tensor *loss, int64_t how);
 
 /* In a rule: false, with a message, when tensor argument i, a weight, wants a gradient. */
-bool loss_refuse_weight (const rule *r, int i);
+bool loss_refuse_weight (const backward *b, int i);
 
 #pragma GCC visibility pop
 

@@ -16,7 +16,7 @@ static inline int move_list (const call *c, int i, const int64_t **list) {
   return v->kind == HEED_LIST ? v->n : v->kind == HEED_NONE ? 0 : 1;
 }
 
-/* Where an op with an in-place twin writes: the target itself, or a new tensor like 'input'. */
+/* Where an op with an in-place in_place writes: the target itself, or a new tensor like 'input'. */
 heed_tensor *move_target (call *c, const heed_tensor *input);
 
 /* to = from, which broadcasts to it, whatever they share. */
@@ -26,7 +26,7 @@ bool move_copy (heed_context *cx, heed_op op, heed_tensor *to, heed_tensor *from
 heed_tensor *move_taken (call *c, heed_tensor *t, const layout *at);
 
 /* t seen with a shape that it broadcasts to; a number gets its storage. False: no memory. */
-bool move_see (heed_tensor *t, const layout *shape, view *seen);
+bool move_view (heed_tensor *t, const layout *shape, view *seen);
 
 /* Tensor argument i as 'type', for places that keep their type: no higher category. */
 heed_tensor *move_value (call *c, int i, heed_type type);

@@ -94,11 +94,11 @@ static bool fused (norm *o, heed_tensor *y) {
   work w;
   int first = o->layer ? 3 : 2;
   set_work(&w, o, o->layer ? NORM_LAYER : NORM_RMS, first, first);
-  if (o->layer) w.out[1] = tensor_seen(o->mean);
-  w.out[first - 1] = tensor_seen(o->rstd);
-  return op_see(&w.out[0], y, 2, o->size) && op_see(&w.in[0], o->x, 2, o->size) &&
-         op_see(&w.in[1], o->weight, 1, o->size + 1) &&
-         (!o->layer || op_see(&w.in[2], o->bias, 1, o->size + 1)) &&
+  if (o->layer) w.out[1] = view_of(o->mean);
+  w.out[first - 1] = view_of(o->rstd);
+  return op_view_shaped(&w.out[0], y, 2, o->size) && op_view_shaped(&w.in[0], o->x, 2, o->size) &&
+         op_view_shaped(&w.in[1], o->weight, 1, o->size + 1) &&
+         (!o->layer || op_view_shaped(&w.in[2], o->bias, 1, o->size + 1)) &&
          op_run_for(o->cx, o->op, &w);
 }
 
@@ -189,21 +189,21 @@ bool do_rms_norm (call *c) {
 */
 
 /* ds[] are the gradients of x, weight, bias: NULL where nobody wants one. */
-static bool fused_back (rule *r, norm *o, heed_tensor *ds[3]) {
+static bool fused_back (backward *b, norm *o, heed_tensor *ds[3]) {
   work w;
   int stats = o->layer ? 4 : 3;
   set_work(&w, o, o->layer ? NORM_LAYER_BACK : NORM_RMS_BACK, stats + 1, o->layer ? 3 : 2);
-  if (o->layer) w.in[3] = tensor_seen(o->mean);
-  w.in[stats] = tensor_seen(o->rstd);
-  return op_see(&w.out[0], ds[0], 2, o->size) && op_see(&w.out[1], ds[1], 1, o->size + 1) &&
-         op_see(&w.out[2], ds[2], 1, o->size + 1) && op_see(&w.in[0], r->g, 2, o->size) &&
-         op_see(&w.in[1], o->x, 2, o->size) && op_see(&w.in[2], o->weight, 1, o->size + 1) &&
-         op_run_for(r->cx, r->op, &w);
+  if (o->layer) w.in[3] = view_of(o->mean);
+  w.in[stats] = view_of(o->rstd);
+  return op_view_shaped(&w.out[0], ds[0], 2, o->size) && op_view_shaped(&w.out[1], ds[1], 1, o->size + 1) &&
+         op_view_shaped(&w.out[2], ds[2], 1, o->size + 1) && op_view_shaped(&w.in[0], b->g, 2, o->size) &&
+         op_view_shaped(&w.in[1], o->x, 2, o->size) && op_view_shaped(&w.in[2], o->weight, 1, o->size + 1) &&
+         op_run_for(b->cx, b->op, &w);
 }
 
 
 /* dx = rstd (g w - mean(g w) - x^ mean(g w x^)), for rms without the first mean. */
-static heed_tensor *input_slope (norm *o, heed_tensor *g, heed_tensor *x, heed_tensor *rstd) {
+static heed_tensor *input_gradient (norm *o, heed_tensor *g, heed_tensor *x, heed_tensor *rstd) {
   if (o->weight != NULL) g = op2(HEED_mul, g, shaped(o->weight, 1, o->size + 1));
   heed_tensor *along = op2(HEED_mul, x, row_mean(op2(HEED_mul, g, x)));
   if (o->layer) g = op2(HEED_sub, g, row_mean(g));
@@ -211,53 +211,53 @@ static heed_tensor *input_slope (norm *o, heed_tensor *g, heed_tensor *x, heed_t
 }
 
 
-static bool composed_back (rule *r, norm *o, heed_tensor *ds[3]) {
+static bool composed_back (backward *b, norm *o, heed_tensor *ds[3]) {
   const int64_t axes[] = {0}, column[] = {o->size[0], 1};
-  heed_tensor *g = as_rows(o, r->g), *rstd = shaped(o->rstd, 2, column);
+  heed_tensor *g = as_rows(o, b->g), *rstd = shaped(o->rstd, 2, column);
   heed_tensor *x = normed(o, shaped(o->mean, 2, column), rstd);
-  if (ds[0] != NULL) ds[0] = input_slope(o, g, x, rstd);
+  if (ds[0] != NULL) ds[0] = input_gradient(o, g, x, rstd);
   if (ds[1] != NULL) ds[1] = op_reduce(HEED_sum, op2(HEED_mul, g, x), 1, axes, false);
   if (ds[2] != NULL) ds[2] = op_reduce(HEED_sum, g, 1, axes, false);
   return g != NULL && x != NULL;
 }
 
 
-static bool recall (rule *r, norm *o) {
-  const heed_value *shape = &r->args[1];
-  *o = (norm){.cx = r->cx, .op = r->op, .layer = r->op == HEED_layer_norm, .size = {1, 1}};
-  o->x = input(r, 0);
-  o->weight = input(r, 1);
-  if (o->layer) o->mean = output(r, 1);
-  o->rstd = output(r, o->layer ? 2 : 1);
+static bool recall (backward *b, norm *o) {
+  const heed_value *shape = &b->args[1];
+  *o = (norm){.cx = b->cx, .op = b->op, .layer = b->op == HEED_layer_norm, .size = {1, 1}};
+  o->x = input(b, 0);
+  o->weight = input(b, 1);
+  if (o->layer) o->mean = output(b, 1);
+  o->rstd = output(b, o->layer ? 2 : 1);
   if (o->x == NULL || o->rstd == NULL || (o->layer && o->mean == NULL)) return false;
-  if (o->weight == NULL && has_input(r, 1)) return false;
+  if (o->weight == NULL && has_input(b, 1)) return false;
   int rank = o->x->at.rank, from = rank - shape->n;
   for (int i = 0; i < rank; i++) o->size[i >= from] *= o->x->at.size[i];
   return true;
 }
 
 
-bool grad_layer_norm (rule *r) {
+bool grad_layer_norm (backward *b) {
   norm o;
   heed_tensor *ds[3] = {NULL};
-  if (!recall(r, &o)) return false;
+  if (!recall(b, &o)) return false;
   int n = o.layer ? 3 : 2;
   bool empty = o.size[0] == 0 || o.size[1] == 0;
   for (int i = 0; i < n; i++) {
-    if (!wants(r, i)) continue;
-    ds[i] = empty ? op_zeros(r->cx, type_of(r, i), shape_of(r, i))
-                  : op_new(r->cx, type_of(r, i), shape_of(r, i));
+    if (!wants(b, i)) continue;
+    ds[i] = empty ? op_zeros(b->cx, type_of(b, i), shape_of(b, i))
+                  : op_new(b->cx, type_of(b, i), shape_of(b, i));
     if (ds[i] == NULL) return false;
   }
-  if (!empty && !(op_can(r->cx, WORK_NORM) ? fused_back : composed_back)(r, &o, ds)) return false;
+  if (!empty && !(op_can(b->cx, WORK_NORM) ? fused_back : composed_back)(b, &o, ds)) return false;
   for (int i = 0; i < n; i++)
-    if (wants(r, i) && !give(r, i, op_with_shape(HEED_reshape, ds[i], shape_of(r, i))))
+    if (wants(b, i) && !give(b, i, op_with_shape(HEED_reshape, ds[i], shape_of(b, i))))
       return false;
   return true;
 }
 
 
-bool grad_rms_norm (rule *r) { return grad_layer_norm(r); }
+bool grad_rms_norm (backward *b) { return grad_layer_norm(b); }
 
 /* }================================================================== */
 
@@ -268,7 +268,7 @@ bool grad_rms_norm (rule *r) { return grad_layer_norm(r); }
 ** position, counted row by row. Nothing is drawn when nothing can be dropped.
 */
 bool do_dropout (call *c) {
-  heed_tensor *x = op_settled(c->args[0].tensor);
+  heed_tensor *x = op_materialized(c->args[0].tensor);
   if (x == NULL || !check_float(c, 0) || !check_probability(c, 1)) return false;
   if (arg_number(c, 1) == 0 || !arg_flag(c, 2)) return give_out(c, c->args[0].tensor);
   heed_tensor *key = op_new_sized(c->cx, HEED_INT64, 1, (int64_t[]){1});

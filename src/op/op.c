@@ -17,16 +17,16 @@
 */
 
 /* Is this slope just "g", or SCALED(g)? Then the gradient passes through as it is. */
-#define PLAIN_SLOPE(text, i) \
+#define PASSES_THROUGH(text, i) \
   (((text)[0] == 'g' && (text)[1] == '\0') || ((text)[0] == 'S' && (text)[1] == 'C') ? 1 << (i) : 0)
 
 const op_row op_rows[HEED_NOPS] = {
 #define UNARY(name, extra, domain, saves, y, da) \
   {#name, "input!:tensor " extra, saves, 1, 1, domain, domain != TEST, false, \
-   PLAIN_SLOPE(#da, 0), do_map, grad_map},
+   PASSES_THROUGH(#da, 0), do_map, grad_map},
 #define BINARY(name, extra, domain, saves, y, da, db) \
   {#name, "input!:tensor other:tensor " extra, saves, 1, 1, domain, domain != TEST, false, \
-   PLAIN_SLOPE(#da, 0) | PLAIN_SLOPE(#db, 1), do_map, grad_map},
+   PASSES_THROUGH(#da, 0) | PASSES_THROUGH(#db, 1), do_map, grad_map},
 #define TERNARY(name, signature, domain, saves, y, da, db, dc) \
   {#name, signature, saves, 1, 1, domain, domain != TEST, false, 0, do_map, grad_map},
 #define OP(name, seen, results, signature, saves) \
@@ -155,15 +155,15 @@ const heed_signature *heed_describe (heed_context *cx, heed_op op) {
 
 heed_tensor *op_hold (heed_context *cx, heed_tensor *owned) {
   if (owned == NULL) return NULL;
-  if (cx->ntemporaries == cx->room_temporaries) {
-    int room = cx->room_temporaries == 0 ? 64 : 2 * cx->room_temporaries;
+  if (cx->ntemporaries == cx->temporaries_capacity) {
+    int room = cx->temporaries_capacity == 0 ? 64 : 2 * cx->temporaries_capacity;
     heed_tensor **more = core_alloc(cx, (size_t)room * sizeof *more);
     if (more == NULL) { heed_drop(owned); return NULL; }
     if (cx->ntemporaries > 0)
       memcpy(more, cx->temporaries, (size_t)cx->ntemporaries * sizeof *more);
-    core_free(cx, cx->temporaries, (size_t)cx->room_temporaries * sizeof *more);
+    core_free(cx, cx->temporaries, (size_t)cx->temporaries_capacity * sizeof *more);
     cx->temporaries = more;
-    cx->room_temporaries = room;
+    cx->temporaries_capacity = room;
   }
   return cx->temporaries[cx->ntemporaries++] = owned;
 }
@@ -181,7 +181,7 @@ heed_tensor *op_new_sized (heed_context *cx, heed_type type, int rank, const int
 }
 
 heed_tensor *op_view (heed_tensor *t, const layout *at) {
-  if (t == NULL || !tensor_settle(t)) return NULL;
+  if (t == NULL || !tensor_materialize(t)) return NULL;
   return op_hold(t->cx, tensor_view(t, at));
 }
 
@@ -189,7 +189,7 @@ heed_tensor *op_float (heed_context *cx, double value) {
   return op_hold(cx, tensor_number(cx, (scalar){.type = HEED_FLOAT64, .f = value}));
 }
 
-heed_tensor *op_whole (heed_context *cx, int64_t value) {
+heed_tensor *op_integer (heed_context *cx, int64_t value) {
   return op_hold(cx, tensor_number(cx, (scalar){.type = HEED_INT64, .i = value}));
 }
 
@@ -219,15 +219,15 @@ static bool accept_tensor (heed_context *cx, const op_row *row, const heed_param
   heed_tensor *t = NULL;
   switch (v->kind) {
     case HEED_TENSOR: t = v->tensor; break;
-    case HEED_FLAG: t = op_hold(cx, heed_truth(cx, v->integer != 0)); break;
-    case HEED_INTEGER: t = op_whole(cx, v->integer); break;
+    case HEED_FLAG: t = op_hold(cx, heed_bool(cx, v->integer != 0)); break;
+    case HEED_INTEGER: t = op_integer(cx, v->integer); break;
     case HEED_FLOAT: t = op_float(cx, v->number); break;
     default: return wrong_kind(cx, row, p, v, "a tensor") != NULL;
   }
   if (t == NULL) return false;     /* a NULL that was passed on: its message stands */
   if (t->cx != cx)
     return core_fail(cx, "%s: argument '%s' belongs to another context", row->name, p->name);
-  core_sees(cx, t);
+  capture_input(cx, t);
   *v = heed_t(t);
   return true;
 }
@@ -239,12 +239,12 @@ static bool accept_tensors (heed_context *cx, const op_row *row, const heed_para
     if (v->tensors[i] != NULL && v->tensors[i]->cx != cx)
       return core_fail(cx, "%s: entry %d of '%s' belongs to another context", row->name, i + 1,
                        p->name);
-    core_sees(cx, v->tensors[i]);
+    capture_input(cx, v->tensors[i]);
   }
   return true;
 }
 
-static bool accept_whole (heed_context *cx, const op_row *row, const heed_parameter *p,
+static bool accept_integer (heed_context *cx, const op_row *row, const heed_parameter *p,
                           heed_value *v) {
   if (v->kind == HEED_INTEGER || v->kind == HEED_FLAG) return true;
   if (v->kind == HEED_FLOAT && v->number == floor(v->number) && fabs(v->number) < 0x1p62) {
@@ -314,7 +314,7 @@ static bool accept (heed_context *cx, const op_row *row, const heed_parameter *p
     case HEED_WANT_TYPE: return accept_type(cx, row, p, v);
     case HEED_WANT_TEXT:
       return v->kind == HEED_TEXT || wrong_kind(cx, row, p, v, "a text") != NULL;
-    default: return accept_whole(cx, row, p, v);   /* counts, positions, axes, flags */
+    default: return accept_integer(cx, row, p, v);   /* counts, positions, axes, flags */
   }
 }
 
@@ -335,18 +335,18 @@ static bool accept_all (heed_context *cx, heed_op op, const heed_value *given, i
 
 /* A call works where its tensors are; its results in c->out are temporaries or arguments. */
 static bool run_here (call *c, const op_row *row, heed_value *args) {
-  if (c->cx->away && !op_place(c, args)) return false;
+  if (c->cx->has_accelerators && !op_set_device(c, args)) return false;
   c->args = args;
   for (int i = 0; i < OP_OUTS; i++) c->out[i] = NULL;
   if (!row->work(c) || c->out[0] == NULL) return false;
-  return !c->cx->recording || !row->recorded || history_record(c, row);
+  return !c->cx->recording || !row->recorded || graph_record(c, row);
 }
 
 static bool run (call *c, const heed_value *given, int n, heed_value *args) {
   heed_context *cx = c->cx;
-  device *before = cx->here;
+  device *before = cx->current;
   bool good = accept_all(cx, c->op, given, n, args) && run_here(c, &op_rows[c->op], args);
-  cx->here = before;
+  cx->current = before;
   return good;
 }
 
@@ -359,11 +359,11 @@ int heed_apply (heed_context *cx, heed_op op, const heed_value *given, int n,
   if (!check_given(cx, op, given, n)) return 0;
   int mark = cx->ntemporaries, results = op_rows[op].seen;
   bool failed = cx->failed;
-  heed_op asked = cx->asked;
-  cx->asked = core_who(cx, op);
+  heed_op asked = cx->caller;
+  cx->caller = core_caller(cx, op);
   bool good = run(&c, given, n, args);
-  if (!good && !failed) check_blame(cx, "");
-  cx->asked = asked;
+  if (!good && !failed) blame_caller(cx, "");
+  cx->caller = asked;
   for (int i = 0; good && i < results; i++) out[i] = heed_keep(c.out[i]);
   drop_temporaries(cx, mark);
   return good ? results : 0;
@@ -374,11 +374,11 @@ int heed_apply_on (heed_context *cx, const char *name, heed_op op, const heed_va
   if (out == NULL) return 0;
   for (int i = 0; i < HEED_RESULTS; i++) out[i] = NULL;
   if (name == NULL || heed_describe(cx, op) == NULL) return 0;
-  device *before = cx->here, *where = core_device(cx, op_rows[op].name, name);
+  device *before = cx->current, *where = core_device(cx, op_rows[op].name, name);
   if (where == NULL) return 0;
-  cx->here = where;
+  cx->current = where;
   int results = heed_apply(cx, op, given, n, out);
-  cx->here = before;
+  cx->current = before;
   return results;
 }
 
@@ -441,12 +441,12 @@ bool give_outs (call *c, int n, heed_tensor *const *ys) {
 }
 
 bool op_run_for (heed_context *cx, heed_op op, const work *w) {
-  return core_run(cx, op, cx->here, w);
+  return core_run(cx, op, cx->current, w);
 }
 
 bool op_run (call *c, const work *w) { return op_run_for(c->cx, c->op, w); }
 
-bool op_can (heed_context *cx, work_kind kind) { return cx->here->can[kind]; }
+bool op_can (heed_context *cx, work_kind kind) { return cx->current->can[kind]; }
 
 /* }================================================================== */
 
@@ -461,7 +461,7 @@ static bool all_recorded (call *c, const heed_value *args) {
   heed_tensor *ts[OP_EDGES];
   int n = op_edges(c->cx, c->op, args, ts), output;
   for (int i = 0; i < n; i++) {
-    if (ts[i] != NULL && history_of(ts[i], &output) != NULL) return true;
+    if (ts[i] != NULL && graph_node_of(ts[i], &output) != NULL) return true;
   }
   return false;
 }
@@ -474,7 +474,7 @@ static bool check_target (heed_context *cx, const char *name, heed_tensor *t, bo
   if (layout_overlaps_itself(&t->at))
     return core_fail(cx, "%s_: the tensor is expanded: several positions share one element; "
                      "clone() it first", name);
-  node *n = recording ? history_of(t, &output) : NULL;
+  node *n = recording ? graph_node_of(t, &output) : NULL;
   if (n != NULL && n->kind == NODE_LEAF)
     return core_fail(cx, "%s_: a leaf that requires grad is changed in place; use heed.no_grad",
                      name);
@@ -501,8 +501,8 @@ static bool copy_into (heed_context *cx, heed_op op, heed_tensor *t, const heed_
   work w;
   w.kind = WORK_COPY; w.op = op; w.nout = w.nin = 1; w.mask.n = 0;
   w.count[0] = 1;
-  w.out[0] = tensor_seen(t);
-  w.in[0] = tensor_seen(y);
+  w.out[0] = view_of(t);
+  w.in[0] = view_of(y);
   return op_run_for(cx, op, &w);
 }
 
@@ -526,7 +526,7 @@ static heed_tensor *old_values (heed_tensor *t, node *history, int output) {
 static bool in_place_recorded (call *c, heed_value *given, int n, heed_value *args) {
   heed_tensor *t = given[0].tensor;
   int output;
-  node *history = history_of(t, &output);
+  node *history = graph_node_of(t, &output);
   bool drawn = op_rows[c->op].plain;
   given[0] = heed_t(old_values(t, drawn ? NULL : history, output));
   if (drawn) c->into = given[0].tensor;
@@ -535,7 +535,7 @@ static bool in_place_recorded (call *c, heed_value *given, int n, heed_value *ar
   if (!copy_into(c->cx, c->op, t, c->out[0])) return false;
   t->store->version++;
   t->store->changer = c->op;
-  return history_overlay(t, c->out[0], c->op);
+  return graph_overlay(t, c->out[0], c->op);
 }
 
 static bool in_place_plain (call *c, const heed_value *given, int n, heed_value *args) {
@@ -563,22 +563,22 @@ bool heed_apply_in_place (heed_context *cx, heed_op op, const heed_value *given,
   }
   heed_tensor *t = given[0].tensor;
   if (!check_target(cx, name, t, cx->recording)) return false;
-  core_sees(cx, t);
+  capture_input(cx, t);
   int mark = cx->ntemporaries;
-  device *before = cx->here;
-  heed_op asked = cx->asked;
-  cx->asked = core_who(cx, op);
-  cx->here = tensor_place(t);
+  device *before = cx->current;
+  heed_op asked = cx->caller;
+  cx->caller = core_caller(cx, op);
+  cx->current = tensor_device(t);
   memcpy(first, given, (size_t)n * sizeof *first);
   memcpy(args, given, (size_t)n * sizeof *args);
   for (int i = n; i < HEED_ARGUMENTS; i++) args[i] = heed_none();
   heed_keep(t);                    /* arguments may be dropped while room is made */
   bool recorded = cx->recording && all_recorded(&c, args), failed = cx->failed;
-  bool good = history_hears(t, recorded, op) && (recorded ? in_place_recorded(&c, first, n, args)
+  bool good = graph_check_view(t, recorded, op) && (recorded ? in_place_recorded(&c, first, n, args)
                                                           : in_place_plain(&c, given, n, args));
-  if (!good && !failed) check_blame(cx, asked == HEED_NOPS ? "_" : "");
-  cx->here = before;
-  cx->asked = asked;
+  if (!good && !failed) blame_caller(cx, asked == HEED_NOPS ? "_" : "");
+  cx->current = before;
+  cx->caller = asked;
   drop_temporaries(cx, mark);
   heed_drop(t);
   return good;

@@ -31,7 +31,7 @@ typedef struct call {
 
 typedef enum op_domain { FLT, NUM, ALL, TEST, PICK, STRUCTURED } op_domain;
 
-typedef struct rule rule;
+typedef struct backward backward;
 
 typedef struct op_row {
   const char *name;
@@ -41,9 +41,9 @@ typedef struct op_row {
   op_domain domain;                /* STRUCTURED: not an elementwise row */
   bool recorded;                   /* OP and elementwise rows of a float result */
   bool plain;                      /* a PLAIN row */
-  int plain_slope;                 /* bit i: the gradient of input i is g itself */
+  int passes_through;                 /* bit i: the gradient of input i is g itself */
   bool (*work) (call *c);
-  bool (*grad) (rule *r);
+  bool (*grad) (backward *b);
 } op_row;
 
 extern const op_row op_rows[HEED_NOPS];
@@ -69,7 +69,7 @@ heed_tensor *op_new (heed_context *cx, heed_type type, const layout *shape);
 heed_tensor *op_new_sized (heed_context *cx, heed_type type, int rank, const int64_t *size);
 heed_tensor *op_view (heed_tensor *t, const layout *at);
 heed_tensor *op_float (heed_context *cx, double value);          /* numbers, weak in promotion */
-heed_tensor *op_whole (heed_context *cx, int64_t value);
+heed_tensor *op_integer (heed_context *cx, int64_t value);
 bool op_filled (heed_tensor *t, int64_t value);                  /* with one value */
 heed_tensor *op_zeros (heed_context *cx, heed_type type, const layout *shape);
 heed_tensor *op_to (heed_tensor *t, device *where);              /* t, or moved (recorded) */
@@ -101,7 +101,7 @@ static inline heed_type arg_type (const call *c, int i, heed_type otherwise) {
 }
 
 /* place.c: sets 'here' for a call, once other devices are open, and brings what follows. */
-bool op_place (call *c, heed_value *args);
+bool op_set_device (call *c, heed_value *args);
 
 /*
 ** The work: 'op_run' asks the device where the call works, as all of these do. Fill w->kind,
@@ -143,11 +143,11 @@ bool check_types (call *c, int i, heed_type type);               /* exactly this
 bool check_probability (call *c, int i);
 bool check_index_type (call *c, int i);                          /* int64 (uint8 is refused) */
 const char *check_name (const call *c, int i);                   /* the parameter's name */
-const char *check_who (const call *c);         /* the operation's, or what a host called it for */
+const char *check_caller (const call *c);         /* the operation's, or what a host called it for */
 /* What a host gave, before it is looked at: an op that there is, lists that are there. */
 bool check_given (heed_context *cx, heed_op op, const heed_value *given, int n);
 /* The message of a call that failed names what was asked for, not what that called in turn. */
-void check_blame (heed_context *cx, const char *twin);
+void blame_caller (heed_context *cx, const char *in_place);
 /* "name: argument 'dim': why" with shapes quoted by the caller. */
 bool check_refuse (const call *c, int i, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -163,7 +163,7 @@ bool check_refuse (const call *c, int i, const char *format, ...)
 ** ===================================================================
 */
 
-struct rule {
+struct backward {
   heed_context *cx;
   heed_op op;
   node *n;
@@ -172,34 +172,34 @@ struct rule {
   heed_tensor *given[OP_EDGES];    /* borrowed */
 };
 
-static inline bool wants (const rule *r, int i) { return r->n->edges[i].node != NULL; }
-static inline const layout *shape_of (const rule *r, int i) { return &r->n->edges[i].at; }
-static inline heed_type type_of (const rule *r, int i) { return r->n->edges[i].type; }
+static inline bool wants (const backward *b, int i) { return b->n->edges[i].node != NULL; }
+static inline const layout *shape_of (const backward *b, int i) { return &b->n->edges[i].at; }
+static inline heed_type type_of (const backward *b, int i) { return b->n->edges[i].type; }
 /* Saved inputs and results, as temporaries; NULL with a message if changed in place; 'absent' ones
    (arguments that were left out) are NULL without one: test with has_input. */
-heed_tensor *input (rule *r, int i);
-bool has_input (const rule *r, int i);
-heed_tensor *output (rule *r, int i);
+heed_tensor *input (backward *b, int i);
+bool has_input (const backward *b, int i);
+heed_tensor *output (backward *b, int i);
 /* The gradient of input i; false if g is NULL. Ignored when the input wants none. */
-bool give (rule *r, int i, heed_tensor *g);
+bool give (backward *b, int i, heed_tensor *g);
 
 /* }================================================================== */
 
 /* history.c: the history of a handle, made anew if its base was changed in place since. */
-node *history_of (heed_tensor *t, int *output);                  /* not kept; NULL: none */
-bool history_record (call *c, const op_row *row);                /* gives c->out a node */
-bool history_hears (const heed_tensor *t, bool recorded, heed_op op);     /* or refuses */
-bool history_overlay (heed_tensor *target, heed_tensor *y, heed_op op);   /* target takes y's */
+node *graph_node_of (heed_tensor *t, int *output);                  /* not kept; NULL: none */
+bool graph_record (call *c, const op_row *row);                /* gives c->out a node */
+bool graph_check_view (const heed_tensor *t, bool recorded, heed_op op);     /* or refuses */
+bool graph_overlay (heed_tensor *target, heed_tensor *y, heed_op op);   /* target takes y's */
 int op_edges (heed_context *cx, heed_op op, const heed_value *args, heed_tensor *ts[OP_EDGES]);
       /* the tensor arguments in order, lists flattened, NULL where left out; -1: too many */
 
 bool do_map (call *c);             /* the elementwise rows: elementwise.c */
-bool grad_map (rule *r);
+bool grad_map (backward *b);
 
 #define UNARY(name, ...)
 #define BINARY(name, ...)
 #define TERNARY(name, ...)
-#define OP(name, ...) bool do_##name (call *c); bool grad_##name (rule *r);
+#define OP(name, ...) bool do_##name (call *c); bool grad_##name (backward *b);
 #define COMPOSED(name, ...) bool do_##name (call *c);
 #define PLAIN(name, ...) bool do_##name (call *c);
 #include "op/ops.def"

@@ -47,7 +47,7 @@ static bool check_state (heed_context *cx, heed_optimizer kind, int i, const hee
   if (t->cx != cx) return refuse(cx, kind, i, "has a state of another context");
   if (t->number || !layout_is_dense(&t->at))
     return refuse(cx, kind, i, "has a state that does not lie dense in memory");
-  if (tensor_place(t) != tensor_place(p)) return refuse(cx, kind, i, "has a state elsewhere");
+  if (tensor_device(t) != tensor_device(p)) return refuse(cx, kind, i, "has a state elsewhere");
   return (t->type == p->type && layout_same_shape(&t->at, &p->at)) ||
          refuse(cx, kind, i, "has a state of another type or shape");
 }
@@ -59,7 +59,7 @@ static bool check_parameter (heed_context *cx, heed_optimizer kind, int i, const
   if (g->cx != cx) return refuse(cx, kind, i, "has a gradient of another context");
   if (p->number || !scalar_is_float(p->type)) return refuse(cx, kind, i, "is of no float type");
   if (layout_overlaps_itself(&p->at)) return refuse(cx, kind, i, "is expanded");
-  if (!g->number && tensor_place(g) != tensor_place(p))
+  if (!g->number && tensor_device(g) != tensor_device(p))
     return refuse(cx, kind, i, "has a gradient on another device");
   return layout_same_shape(&g->at, &p->at) ||
          core_fail(cx, "%s: parameter %d has shape %s, its gradient %s", name_of(kind), i + 1,
@@ -67,7 +67,7 @@ static bool check_parameter (heed_context *cx, heed_optimizer kind, int i, const
 }
 
 
-static void *data_of (const heed_tensor *t) { return tensor_seen(t).data; }
+static void *data_of (const heed_tensor *t) { return view_of(t).data; }
 
 
 typedef struct stepping {
@@ -88,14 +88,14 @@ static bool set_row (stepping *o, int i, heed_tensor *p, heed_tensor *g) {
   o->dense[i] = op_dense(p);
   g = op_dense(op_cast(g, p->type));
   if (o->dense[i] == NULL || g == NULL) return false;
-  core_sees(o->cx, p);
-  core_sees(o->cx, g);
+  capture_input(o->cx, p);
+  capture_input(o->cx, g);
   *row = (optimize_row){.type = p->type, .n = layout_numel(&p->at),
                         .parameter = data_of(o->dense[i]), .gradient = data_of(g)};
   for (int s = 0; s < o->states; s++) {
     heed_tensor *t = o->state != NULL && o->state[s] != NULL ? o->state[s][i] : NULL;
     if (!check_state(o->cx, o->kind, i, p, t)) return false;
-    core_sees(o->cx, t);
+    capture_input(o->cx, t);
     row->state[s] = data_of(t);
   }
   return true;
@@ -142,8 +142,8 @@ static bool optimize_here (stepping *o, int n, heed_tensor *const *parameters,
   for (int i = 0; i < n; i++) {
     o->dense[i] = NULL;
     if (gradients[i] == NULL) continue;
-    device *where = tensor_place(parameters[i]);           /* a number has none, and is refused */
-    if ((where == NULL || where == o->cx->here) && !set_row(o, i, parameters[i], gradients[i]))
+    device *where = tensor_device(parameters[i]);           /* a number has none, and is refused */
+    if ((where == NULL || where == o->cx->current) && !set_row(o, i, parameters[i], gradients[i]))
       return false;
   }
   return run_rows(o) && finish(o, n, parameters);
@@ -154,18 +154,18 @@ static bool optimize_here (stepping *o, int n, heed_tensor *const *parameters,
 static bool optimize (stepping *o, int n, heed_tensor *const *parameters,
                       heed_tensor *const *gradients) {
   heed_context *cx = o->cx;
-  device *before = cx->here;
+  device *before = cx->current;
   for (int i = 0; i < n; i++) {
     if (parameters[i] == NULL) return refuse(cx, o->kind, i, "is missing");
     if (parameters[i]->cx != cx) return refuse(cx, o->kind, i, "belongs to another context");
   }
-  cx->here = cx->cpu;
+  cx->current = cx->cpu;
   bool good = optimize_here(o, n, parameters, gradients);
   for (int i = 0; good && i < CORE_GPUS; i++) {
-    cx->here = cx->gpu[i];
-    good = cx->here == NULL || optimize_here(o, n, parameters, gradients);
+    cx->current = cx->gpu[i];
+    good = cx->current == NULL || optimize_here(o, n, parameters, gradients);
   }
-  cx->here = before;
+  cx->current = before;
   return good;
 }
 

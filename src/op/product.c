@@ -18,7 +18,7 @@
 static bool check_factors (call *c, int i, int j) {
   heed_type a = c->args[i].tensor->type, b = c->args[j].tensor->type;
   if (a == HEED_BOOL && b == HEED_BOOL)
-    return check_refuse(c, i, "truths have no products; convert with to(\"int64\")");
+    return check_refuse(c, i, "bools have no products; convert with to(\"int64\")");
   return check_one_type(c, i, j);
 }
 
@@ -136,13 +136,13 @@ static bool multiply (call *c, const product *p, heed_tensor *a, heed_tensor *b,
   w.mask.n = 0;
   w.number[0] = 1;
   w.count[0] = 0;
-  w.out[0] = tensor_seen_as(y, &p->y);
-  w.in[0] = tensor_seen_as(a, &p->a);
-  w.in[1] = tensor_seen_as(b, &p->b);
+  w.out[0] = view_with(y, &p->y);
+  w.in[0] = view_with(a, &p->a);
+  w.in[1] = view_with(b, &p->b);
   if (bias != NULL) {
     layout wide;
     layout_expand(&bias->at, &p->y, &wide);
-    w.in[2] = tensor_seen_as(bias, &wide);
+    w.in[2] = view_with(bias, &wide);
   }
   return op_run(c, &w) && give_out(c, y);
 }
@@ -230,7 +230,7 @@ static heed_tensor *rows_of (heed_tensor *t) {
 
 
 /* a^T b */
-static heed_tensor *turned_times (heed_tensor *a, heed_tensor *b) {
+static heed_tensor *transposed_times (heed_tensor *a, heed_tensor *b) {
   return op2(HEED_matmul, op_swap(a, -2, -1), b);
 }
 
@@ -239,13 +239,13 @@ static heed_tensor *turned_times (heed_tensor *a, heed_tensor *b) {
 static heed_tensor *grad_right (heed_tensor *a, heed_tensor *g, int rank) {
   if (a == NULL || g == NULL) return NULL;
   if (rank <= 2 && a->at.rank > 2) a = rows_of(a), g = rows_of(g);
-  heed_tensor *db = turned_times(a, g);
+  heed_tensor *db = transposed_times(a, g);
   return rank == 1 ? op_along(HEED_squeeze, db, -1) : db;
 }
 
 
 /* y = a b, so da = g b^T and db = a^T g, with vectors as a row and a column. */
-bool grad_matmul (rule *r) {
+bool grad_matmul (backward *r) {
   int left = shape_of(r, 0)->rank, right = shape_of(r, 1)->rank;
   heed_tensor *g = r->g;
   if (right == 1) g = op_along(HEED_unsqueeze, g, -1);
@@ -263,10 +263,10 @@ bool grad_matmul (rule *r) {
 
 
 /* y = x w^T + bias, so dx = g w, dw = g^T x, dbias = g. */
-bool grad_linear (rule *r) {
-  if (wants(r, 0) && !give(r, 0, op2(HEED_matmul, r->g, input(r, 1)))) return false;
-  if (wants(r, 1) && !give(r, 1, turned_times(rows_of(r->g), rows_of(input(r, 0))))) return false;
-  return !wants(r, 2) || give(r, 2, r->g);
+bool grad_linear (backward *b) {
+  if (wants(b, 0) && !give(b, 0, op2(HEED_matmul, b->g, input(b, 1)))) return false;
+  if (wants(b, 1) && !give(b, 1, transposed_times(rows_of(b->g), rows_of(input(b, 0))))) return false;
+  return !wants(b, 2) || give(b, 2, b->g);
 }
 
 /* }================================================================== */

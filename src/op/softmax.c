@@ -15,10 +15,10 @@ static bool run (heed_context *cx, heed_op op, softmax_kind kind, int axis, heed
   w.nin = nin;
   w.mask.n = 0;
   layout at = layout_with_last(&y->at, axis);
-  w.out[0] = tensor_seen_as(y, &at);
+  w.out[0] = view_with(y, &at);
   for (int i = 0; i < nin; i++) {
     at = layout_with_last(&in[i]->at, axis);
-    w.in[i] = tensor_seen_as(in[i], &at);
+    w.in[i] = view_with(in[i], &at);
   }
   return op_run_for(cx, op, &w);
 }
@@ -44,7 +44,7 @@ static bool give_composed (call *c, heed_tensor *x, int axis, heed_type type) {
 
 bool do_softmax (call *c) {
   heed_type type = arg_type(c, 2, op_float_of(op_promote(1, &c->args[0].tensor)));
-  heed_tensor *x = op_settled(c->args[0].tensor);
+  heed_tensor *x = op_materialized(c->args[0].tensor);
   int axis;
   if (x == NULL || !check_axis(c, 1, x->at.rank, &axis)) return false;
   if (!scalar_is_float(type))
@@ -63,10 +63,10 @@ bool do_log_softmax (call *c) { return do_softmax(c); }
 
 
 /* dx = y (g - sum g y), and g - e^y sum g for the logarithm. */
-static heed_tensor *composed_back (rule *r, heed_tensor *y, int axis) {
+static heed_tensor *composed_back (backward *b, heed_tensor *y, int axis) {
   const int64_t axes[] = {axis};
-  heed_tensor *g = op_cast(r->g, op_computing(y->type));
-  if (r->op == HEED_log_softmax) {
+  heed_tensor *g = op_cast(b->g, op_computing(y->type));
+  if (b->op == HEED_log_softmax) {
     heed_tensor *sum = op_reduce(HEED_sum, g, 1, axes, true);
     return op2(HEED_sub, g, op2(HEED_mul, op1(HEED_exp, y), sum));
   }
@@ -75,16 +75,16 @@ static heed_tensor *composed_back (rule *r, heed_tensor *y, int axis) {
 }
 
 
-bool grad_softmax (rule *r) {
-  heed_tensor *y = output(r, 0);
+bool grad_softmax (backward *b) {
+  heed_tensor *y = output(b, 0);
   int axis;
-  if (y == NULL || !layout_axis(y->at.rank, r->args[1].integer, &axis)) return false;
-  if (!op_can(r->cx, WORK_SOFTMAX)) return give(r, 0, composed_back(r, y, axis));
-  heed_tensor *dx = op_new(r->cx, y->type, &y->at);
-  softmax_kind kind = r->op == HEED_softmax ? SOFTMAX_BACK : SOFTMAX_LOG_BACK;
-  return dx != NULL && run(r->cx, r->op, kind, axis, dx, 2, (heed_tensor *[]){r->g, y}) &&
-         give(r, 0, dx);
+  if (y == NULL || !layout_axis(y->at.rank, b->args[1].integer, &axis)) return false;
+  if (!op_can(b->cx, WORK_SOFTMAX)) return give(b, 0, composed_back(b, y, axis));
+  heed_tensor *dx = op_new(b->cx, y->type, &y->at);
+  softmax_kind kind = b->op == HEED_softmax ? SOFTMAX_BACK : SOFTMAX_LOG_BACK;
+  return dx != NULL && run(b->cx, b->op, kind, axis, dx, 2, (heed_tensor *[]){b->g, y}) &&
+         give(b, 0, dx);
 }
 
 
-bool grad_log_softmax (rule *r) { return grad_softmax(r); }
+bool grad_log_softmax (backward *b) { return grad_softmax(b); }

@@ -8,13 +8,13 @@
 
 
 /* t with the axis moved to the end; one of rank 0 is seen as a row of one. */
-static view seen_last (const heed_tensor *t, int axis) {
+static view view_last (const heed_tensor *t, int axis) {
   layout at = t->at.rank > 0 ? t->at : layout_insert(&t->at, 0);
   int order[HEED_RANK];
   for (int i = 0; i < at.rank; i++) order[i] = i < axis ? i : i + 1;
   order[at.rank - 1] = axis;
   at = layout_permute(&at, order);
-  return tensor_seen_as(t, &at);
+  return view_with(t, &at);
 }
 
 
@@ -23,7 +23,7 @@ static bool sort (call *c, int axis, bool falls, int64_t kept) {
   heed_tensor *t = c->args[0].tensor;
   layout shape = t->at;
   work w;
-  if (!tensor_settle(t)) return false;
+  if (!tensor_materialize(t)) return false;
   if (shape.rank > 0) shape.size[axis] = kept;
   heed_tensor *ys[] = {op_new(c->cx, t->type, &shape), op_new(c->cx, HEED_INT64, &shape)};
   if (ys[0] == NULL || ys[1] == NULL) return false;
@@ -34,8 +34,8 @@ static bool sort (call *c, int axis, bool falls, int64_t kept) {
   w.mask.n = 0;
   w.count[0] = falls;
   w.count[1] = kept;
-  w.in[0] = seen_last(t, axis);
-  for (int i = 0; i < 2; i++) w.out[i] = seen_last(ys[i], axis);
+  w.in[0] = view_last(t, axis);
+  for (int i = 0; i < 2; i++) w.out[i] = view_last(ys[i], axis);
   return (layout_numel(&ys[0]->at) == 0 || op_run(c, &w)) && give_outs(c, 2, ys);
 }
 

@@ -2,7 +2,7 @@
 ** take.c - parts of a tensor that a list of index tensors aims at, one for each axis.
 **
 ** An aim is NumPy's advanced indexing: tensors of positions broadcast together; a tensor of
-** truths stands for as many axes as it has; axes without an index are taken whole.
+** bools stands for as many axes as it has; axes without an index are taken whole.
 */
 
 #include "op/move.h"
@@ -15,7 +15,7 @@
 */
 
 typedef struct aim {
-  int n;                           /* tensors in the list, those of truths replaced */
+  int n;                           /* tensors in the list, those of bools replaced */
   heed_tensor *index[HEED_RANK];   /* NULL: the axis is taken whole */
   bool direct[HEED_RANK];          /* none of these positions counts from the end */
   layout spread;                   /* the shape of all index tensors together */
@@ -26,14 +26,14 @@ typedef struct aim {
 
 
 static bool refuse_index (call *c, int i, int k, const heed_tensor *t) {
-  return check_refuse(c, i, "entry %d: positions (int64) or truths (bool) expected, got %s%s",
+  return check_refuse(c, i, "entry %d: positions (int64) or bools (bool) expected, got %s%s",
                       k + 1, scalar_names[t->type],
                       t->at.rank == 0 && t->type == HEED_BOOL ? " of rank 0" : "");
 }
 
 
-/* A tensor of truths stands for its rank of axes: the positions of those that are true. */
-static bool add_truths (call *c, int i, int k, heed_tensor *t, const layout *at, aim *a) {
+/* A tensor of bools stands for its rank of axes: the positions of those that are true. */
+static bool add_bools (call *c, int i, int k, heed_tensor *t, const layout *at, aim *a) {
   layout axes = *at;
   char one[LAYOUT_TEXT], other[LAYOUT_TEXT];
   if (t->at.rank == 0) return refuse_index(c, i, k, t);
@@ -41,7 +41,7 @@ static bool add_truths (call *c, int i, int k, heed_tensor *t, const layout *at,
   if (a->n + t->at.rank <= at->rank)
     memcpy(axes.size, at->size + a->n, (size_t)axes.rank * sizeof *axes.size);
   if (a->n + t->at.rank > at->rank || !layout_same_shape(&axes, &t->at))
-    return check_refuse(c, i, "entry %d: truths of shape %s do not fit a tensor of shape %s from "
+    return check_refuse(c, i, "entry %d: bools of shape %s do not fit a tensor of shape %s from "
                         "dimension %d on", k + 1, layout_text(&t->at, one),
                         layout_text(at, other), a->n + 1);
   heed_tensor *where = op1(HEED_nonzero, t);     /* (found, rank) */
@@ -64,7 +64,7 @@ static bool read_indices (call *c, int i, const layout *at, aim *a) {
       return check_refuse(c, i, "%d entries are too many for a tensor of shape %s", list->n,
                           layout_text(at, text));
     if (t != NULL && t->type == HEED_BOOL) {
-      if (!add_truths(c, i, k, t, at, a)) return false;
+      if (!add_bools(c, i, k, t, at, a)) return false;
     }
     else if (t != NULL && t->type != HEED_INT64) return refuse_index(c, i, k, t);
     else {
@@ -93,7 +93,7 @@ static bool spread_indices (call *c, int i, aim *a) {
 
 
 /* Index tensors side by side leave their axes where they stand; otherwise these come first. */
-static int place_of (const aim *a) {
+static int index_of (const aim *a) {
   int first = -1, last = -1, found = 0;
   for (int k = 0; k < a->n; k++) {
     if (a->index[k] == NULL) continue;
@@ -112,7 +112,7 @@ static void add_axis (layout *at, int64_t size, int64_t stride) {
 
 
 /* The layout of a tensor with the result's axes; those of positions stand still. */
-static layout seen_whole (const aim *a, const layout *at) {
+static layout view_whole (const aim *a, const layout *at) {
   layout seen;
   bool spread = false;
   seen.offset = at->offset;
@@ -130,7 +130,7 @@ static layout seen_whole (const aim *a, const layout *at) {
 
 
 /* An index tensor with the result's axes; those taken whole stand still. */
-static view seen_index (const aim *a, const heed_tensor *t) {
+static view view_index (const aim *a, const heed_tensor *t) {
   layout wide, seen = a->shape;
   layout_expand(&t->at, &a->spread, &wide);
   for (int i = 0; i < seen.rank; i++) {
@@ -138,7 +138,7 @@ static view seen_index (const aim *a, const heed_tensor *t) {
     seen.stride[i] = within ? wide.stride[i - a->place] : 0;
   }
   seen.offset = wide.offset;
-  return tensor_seen_as(t, &seen);
+  return view_with(t, &seen);
 }
 
 
@@ -149,7 +149,7 @@ static bool check_result (call *c, int i, const layout *at, aim *a) {
   if (rank > HEED_RANK)
     return check_refuse(c, i, "a result of rank %d; there are at most %d dimensions", rank,
                         HEED_RANK);
-  a->held = seen_whole(a, at);
+  a->held = view_whole(a, at);
   return layout_dense(&a->shape, a->held.rank, a->held.size) ||
          check_refuse(c, i, "a result of shape %s has too many elements",
                       layout_text(&a->held, text));
@@ -164,10 +164,10 @@ static bool set_indices (call *c, const layout *at, aim *a, work *w) {
     if (a->index[k] == NULL) continue;
     heed_tensor *t = a->index[k];
     if (!a->direct[k]) t = move_positions(c, t, at->size[k]);
-    if (t == NULL || !tensor_settle(t)) return false;
+    if (t == NULL || !tensor_materialize(t)) return false;
     w->count[2 * (w->nin - 1)] = at->stride[k];
     w->count[2 * (w->nin - 1) + 1] = at->size[k];
-    w->in[w->nin++] = seen_index(a, t);
+    w->in[w->nin++] = view_index(a, t);
   }
   return true;
 }
@@ -176,7 +176,7 @@ static bool set_indices (call *c, const layout *at, aim *a, work *w) {
 /* a->index aims at a tensor that lies as 'at' says; argument i, for messages, listed it. */
 static bool finish_aim (call *c, int i, const layout *at, aim *a, work *w) {
   if (!spread_indices(c, i, a)) return false;
-  a->place = place_of(a);
+  a->place = index_of(a);
   return check_result(c, i, at, a) && set_indices(c, at, a, w);
 }
 
@@ -186,8 +186,8 @@ static heed_tensor *gathered (call *c, heed_tensor *t, const aim *a, work *w) {
   if (y == NULL) return NULL;
   w->kind = WORK_GATHER;
   w->op = c->op;
-  w->in[0] = tensor_seen_as(t, &a->held);
-  w->out[0] = tensor_seen(y);
+  w->in[0] = view_with(t, &a->held);
+  w->out[0] = view_of(y);
   return layout_numel(&a->shape) == 0 || op_run(c, w) ? y : NULL;
 }
 
@@ -204,7 +204,7 @@ bool do_take (call *c) {
   heed_tensor *t = c->args[0].tensor;
   aim a;
   work w;
-  if (!tensor_settle(t) || !read_indices(c, 1, &t->at, &a)) return false;
+  if (!tensor_materialize(t) || !read_indices(c, 1, &t->at, &a)) return false;
   return finish_aim(c, 1, &t->at, &a, &w) && give_out(c, gathered(c, t, &a, &w));
 }
 
@@ -234,10 +234,10 @@ bool do_put (call *c) {
   heed_tensor *y = c->into == t && !reads(t, c) ? t : move_taken(c, t, &t->at);
   if (y == NULL || !finish_aim(c, 1, &y->at, &a, &w)) return false;
   if (!layout_expand(&values->at, &a.shape, &wide)) return refuse_values(c, &a);
-  if (!move_see(values, &a.shape, &w.in[0])) return false;
+  if (!move_view(values, &a.shape, &w.in[0])) return false;
   w.kind = WORK_SCATTER;
   w.op = arg_flag(c, 3) ? SCATTER_ADD : SCATTER_SET;
-  w.out[0] = tensor_seen_as(y, &a.held);
+  w.out[0] = view_with(y, &a.held);
   return (layout_numel(&a.shape) == 0 || op_run(c, &w)) && give_out(c, y);
 }
 
@@ -264,7 +264,7 @@ bool do_embedding (call *c) {
   int64_t padding;
   if (!check_index_type(c, 0) || !check_rank(c, 1, 2, 2)) return false;
   if (arg_given(c, 2) && !check_position(c, 2, weight->at.size[0], &padding)) return false;
-  return tensor_settle(weight) && finish_aim(c, 0, &weight->at, &a, &w) &&
+  return tensor_materialize(weight) && finish_aim(c, 0, &weight->at, &a, &w) &&
          give_out(c, gathered(c, weight, &a, &w));
 }
 
@@ -289,16 +289,16 @@ bool do_masked_fill (call *c) {
 
 /* Both broadcast; what stands where the mask is true, in order. */
 bool do_masked_select (call *c) {
-  heed_tensor *t = c->args[0].tensor, *truths = c->args[1].tensor;
+  heed_tensor *t = c->args[0].tensor, *bools = c->args[1].tensor;
   layout shape;
   if (!check_types(c, 1, HEED_BOOL) || !move_meet(c, 0, 1)) return false;
-  layout_broadcast(&t->at, &truths->at, &shape);
+  layout_broadcast(&t->at, &bools->at, &shape);
   if (shape.rank == 0) shape = layout_insert(&shape, 0);
   heed_value sizes = heed_l(shape.rank, shape.size);
   t = op_call(c->cx, HEED_expand, 2, (heed_value[]){heed_t(t), sizes});
-  truths = op_call(c->cx, HEED_expand, 2, (heed_value[]){heed_t(truths), sizes});
-  if (t == NULL || truths == NULL) return false;
-  heed_value args[] = {heed_t(t), heed_ts(1, &truths)};
+  bools = op_call(c->cx, HEED_expand, 2, (heed_value[]){heed_t(bools), sizes});
+  if (t == NULL || bools == NULL) return false;
+  heed_value args[] = {heed_t(t), heed_ts(1, &bools)};
   return give_out(c, op_call(c->cx, HEED_take, 2, args));
 }
 

@@ -224,7 +224,7 @@ static bool read_bound (call *c, int i, int64_t size, int64_t least, int64_t mos
 
 /*
 ** From start to stop, as Lua's 'for' counts: with a negative step the view is flipped, and a
-** range that starts behind its end is empty. An empty range may touch the axis from outside.
+** range that starts behind its end is empty. An empty range may captured_gradient the axis from outside.
 */
 bool do_slice (call *c) {
   const layout *at = &c->args[0].tensor->at;

@@ -62,8 +62,8 @@ function Attention:forward(x, context, given)
   context, o = arguments("nn.Attention", x, context, given)
   o.weights = true
   local z, weights = attention(self.Wq(x), self.Wk(context), self.Wv(context), o)
-  local captor = self:captor()
-  if captor then captor(weights) end
+  local capture_callback = self:capture_callback()
+  if capture_callback then capture_callback(weights) end
   return self.Wc(z), weights
 end
 
@@ -220,8 +220,8 @@ function MultiHeadAttention:forward(x, context, given)
   local o
   context, o = arguments(SELF, x, context, given)
   if context == x then self:check_self(x) end
-  local wanted, captor = o.weights, self:captor()
-  o.weights = wanted or captor ~= nil
+  local wanted, capture_callback = o.weights, self:capture_callback()
+  o.weights = wanted or capture_callback ~= nil
   o.dropout = self.training and self.dropout or 0
   local single = heed.is_tensor(x) and x:dim() == 2
   check_features("x", x, single and 2 or 3)
@@ -231,7 +231,7 @@ function MultiHeadAttention:forward(x, context, given)
   if single then
     y, weights = y:squeeze(1), weights and weights:squeeze(1)
   end
-  if captor then captor(weights) end
+  if capture_callback then capture_callback(weights) end
   if wanted then return y, weights end
   return y
 end

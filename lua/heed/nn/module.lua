@@ -388,7 +388,7 @@ end
 
 ---Who captures the weights of this layer, if somebody does; an attention layer calls it.
 ---@return fun(weights: heed.Tensor)?
-function Module:captor()
+function Module:capture_callback()
   return rawget(self, CAPTURE)
 end
 

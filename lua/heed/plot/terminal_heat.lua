@@ -13,7 +13,7 @@ local MAX_HEAD = 12            -- lines, or columns
 
 -- Making it fit.
 
--- The mean of h x w values, NaN aside.
+-- The mean of h x w values, NaN saved_gradient.
 local function mean(values, i, j, h, w)
   local sum, n = 0.0, 0
   for y = i, math.min(i + h - 1, #values) do

@@ -1,5 +1,5 @@
 /*
-** map_whole.cu - the values of elementwise rows in int64_t.
+** map_integer.cu - the values of elementwise rows in int64_t.
 */
 
 #include "cuda/elementwise.h"
@@ -8,8 +8,8 @@
 typedef int64_t T;
 
 #define COMPUTED_TYPE HEED_INT64
-#define WHOLE 1
+#define INTEGER 1
 #define FOURS 0
-#define MAP map_whole
+#define MAP map_integer
 
 #include "cuda/map.h"

@@ -1,6 +1,6 @@
 /*
 ** door.c - what only a host written in C can do: pass NULL on, give numbers for gradients, use
-** two contexts, lend odd truths, round as it likes.
+** two contexts, lend odd bools, round as it likes.
 */
 
 #include <fenv.h>
@@ -93,15 +93,15 @@ static void numbers_broadcast (heed_context *cx) {
   heed_drop(y); heed_drop(x); heed_drop(five);
 }
 
-static void truths_are_one (heed_context *cx) {
+static void bools_are_one (heed_context *cx) {
   uint8_t odd[4] = {0, 1, 2, 255}, bytes[4];
   const uint8_t even[4] = {0, 1, 1, 1};
   heed_tensor *lent = heed_lend(cx, HEED_BOOL, 1, (int64_t[]){4}, odd, NULL, NULL);
   heed_tensor *copied = heed_from(cx, HEED_BOOL, 1, (int64_t[]){4}, odd);
-  check(heed_read(lent, HEED_BOOL, bytes) && memcmp(bytes, even, 4) == 0, "lent truths");
-  check(memcmp(heed_data(copied), even, 4) == 0, "copied truths");
+  check(heed_read(lent, HEED_BOOL, bytes) && memcmp(bytes, even, 4) == 0, "lent bools");
+  check(memcmp(heed_data(copied), even, 4) == 0, "copied bools");
   check(heed_write(copied, HEED_BOOL, odd) && memcmp(heed_data(copied), even, 4) == 0,
-        "written truths");
+        "written bools");
   heed_drop(copied); heed_drop(lent);
 }
 
@@ -135,7 +135,7 @@ int main (void) {
   nothing_comes_back(cx);
   numbers_are_gradients(cx, other);
   numbers_broadcast(cx);
-  truths_are_one(cx);
+  bools_are_one(cx);
   rounds_alike();
   heed_close(other);
   heed_close(cx);

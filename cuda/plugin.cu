@@ -28,7 +28,7 @@
 */
 
 /* How many cards there are; in 'text': why there is none; NULL if there is one. */
-static const char *count_cards (int *n, char *text, size_t bytes) {
+static const char *count_devices (int *n, char *text, size_t bytes) {
   int driver = 0, needs = runtime_needs();
   *n = 0;
   if (cuda_is_forked()) { snprintf(text, bytes, "%s", cuda_forked); return text; }
@@ -49,13 +49,13 @@ static const char *count_cards (int *n, char *text, size_t bytes) {
 }
 
 
-static const char *door_reason (char *text, size_t bytes) {
+static const char *plugin_reason (char *text, size_t bytes) {
   int n;
-  return count_cards(&n, text, bytes);
+  return count_devices(&n, text, bytes);
 }
 
 
-static int door_count (void) {
+static int plugin_count (void) {
   int n = 0;
   if (cuda_is_forked() || runtime_count(&n) != 0) n = 0;
   runtime_last();
@@ -63,9 +63,9 @@ static int door_count (void) {
 }
 
 
-static const char *door_properties (int index, cuda_properties *p) {
-  runtime_card card;
-  int code = cuda_is_forked() ? RUNTIME_NO_DEVICE : runtime_card_read(index, &card);
+static const char *plugin_properties (int index, device_properties *p) {
+  runtime_device card;
+  int code = cuda_is_forked() ? RUNTIME_NO_DEVICE : runtime_device_read(index, &card);
   runtime_last();
   if (code != 0) return runtime_text(code);
   memcpy(p->name, card.name, sizeof p->name);
@@ -91,13 +91,13 @@ static int make_state (cuda *self) {
   int code = memory_code(self->memory);
   if (state == NULL) return code != 0 ? code : RUNTIME_NO_MEMORY;
   self->lock = (unsigned *)state;
-  self->draws = (draws *)(state + bytes);
+  self->generator_state = (generator_state *)(state + bytes);
   return runtime_fill(state, 0, 2 * bytes, self->stream);
 }
 
 
 static int make_parts (cuda *self) {
-  int code = runtime_card_read(self->index, &self->card);
+  int code = runtime_device_read(self->index, &self->card);
   if (code == 0) code = runtime_stream_open(&self->stream);
   if (code == 0) code = make_pinned(self);
   if (code == 0) self->memory = memory_open(self->stream);
@@ -150,9 +150,9 @@ static device *open_entered (cuda *self, char *text, size_t bytes) {
 }
 
 
-static device *door_open (int index, char *text, size_t bytes) {
+static device *plugin_open (int index, char *text, size_t bytes) {
   int before = 0, n;
-  if (count_cards(&n, text, bytes) != NULL) return NULL;
+  if (count_devices(&n, text, bytes) != NULL) return NULL;
   if (index < 0 || index >= n) {
     snprintf(text, bytes, "there are cards 0 to %d", n - 1);
     return NULL;
@@ -168,7 +168,7 @@ static device *door_open (int index, char *text, size_t bytes) {
 }
 
 
-static void door_close (device *d) {
+static void plugin_close (device *d) {
   cuda *self = (cuda *)d;
   int before = self->index;
   cuda_enter(self, &before);
@@ -186,7 +186,7 @@ static void door_close (device *d) {
 ** ===================================================================
 */
 
-static const char *door_wait (device *d) {
+static const char *plugin_wait (device *d) {
   cuda *self = (cuda *)d;
   int before;
   const char *why = cuda_enter(self, &before);
@@ -197,7 +197,7 @@ static const char *door_wait (device *d) {
 }
 
 
-static void door_memory (device *d, cuda_memory *m) {
+static void plugin_memory (device *d, device_memory *m) {
   cuda *self = (cuda *)d;
   int before;
   memset(m, 0, sizeof *m);
@@ -208,10 +208,10 @@ static void door_memory (device *d, cuda_memory *m) {
 }
 
 
-static void door_reset_peak (device *d) { memory_reset_peak(((cuda *)d)->memory); }
+static void plugin_reset_peak (device *d) { memory_reset_peak(((cuda *)d)->memory); }
 
 
-static void door_limit (device *d, size_t bytes) {
+static void plugin_limit (device *d, size_t bytes) {
   cuda *self = (cuda *)d;
   int before;
   if (cuda_enter(self, &before) != NULL) return;
@@ -220,7 +220,7 @@ static void door_limit (device *d, size_t bytes) {
 }
 
 
-static void door_trim (device *d) {
+static void plugin_trim (device *d) {
   cuda *self = (cuda *)d;
   int before;
   if (cuda_enter(self, &before) != NULL) return;
@@ -229,29 +229,29 @@ static void door_trim (device *d) {
 }
 
 
-static void door_block (device *d, bool yes) { ((cuda *)d)->blocking = yes; }
+static void plugin_block (device *d, bool yes) { ((cuda *)d)->blocking = yes; }
 
 
-static const char *door_rng_set (device *d, const uint64_t state[2]) {
+static const char *plugin_rng_set (device *d, const uint64_t state[2]) {
   cuda *self = (cuda *)d;
-  draws given = {state[0], state[1], 0};
-  return d->upload(d, self->draws, &given, sizeof given);
+  generator_state given = {state[0], state[1], 0};
+  return d->upload(d, self->generator_state, &given, sizeof given);
 }
 
 
-static void door_precision (device *d, int level) { ((cuda *)d)->precision = level; }
+static void plugin_precision (device *d, int level) { ((cuda *)d)->precision = level; }
 
 
-static void door_seed (device *d, uint64_t seed) {
+static void plugin_seed (device *d, uint64_t seed) {
   uint64_t state[2] = {seed, 0};
-  door_rng_set(d, state);
+  plugin_rng_set(d, state);
 }
 
 
-static const char *door_rng_get (device *d, uint64_t state[2]) {
+static const char *plugin_rng_get (device *d, uint64_t state[2]) {
   cuda *self = (cuda *)d;
-  draws now = {0, 0, 0};
-  const char *why = d->download(d, &now, self->draws, sizeof now);
+  generator_state now = {0, 0, 0};
+  const char *why = d->download(d, &now, self->generator_state, sizeof now);
   state[0] = now.seed;
   state[1] = now.offset;
   return why;
@@ -266,7 +266,7 @@ static const char *door_rng_get (device *d, uint64_t state[2]) {
 ** ===================================================================
 */
 
-static void *door_pin (size_t bytes) {
+static void *plugin_pin (size_t bytes) {
   void *data = NULL;
   if (cuda_is_forked() || runtime_alloc_host(&data, bytes) != 0) data = NULL;
   runtime_last();
@@ -274,12 +274,12 @@ static void *door_pin (size_t bytes) {
 }
 
 
-static void door_unpin (void *data) {
+static void plugin_unpin (void *data) {
   if (!cuda_is_forked()) runtime_free_host(data);
 }
 
 
-static const char *door_copy_pinned (device *d, void *to, const void *from, size_t bytes) {
+static const char *plugin_copy_pinned (device *d, void *to, const void *from, size_t bytes) {
   cuda *self = (cuda *)d;
   int before;
   const char *why = cuda_enter(self, &before);
@@ -316,7 +316,7 @@ static const char *copy_between (cuda *to, void *data, cuda *from, const void *f
 }
 
 
-static const char *door_copy (device *to, void *data, device *from, const void *from_data,
+static const char *plugin_copy (device *to, void *data, device *from, const void *from_data,
                               size_t bytes) {
   cuda *source = (cuda *)from;
   int before;
@@ -336,7 +336,7 @@ static const char *door_copy (device *to, void *data, device *from, const void *
 ** ===================================================================
 */
 
-static cuda_moment *door_moment (device *d) {
+static device_event *plugin_moment (device *d) {
   cuda *self = (cuda *)d;
   cuda_event e = NULL;
   int before;
@@ -345,11 +345,11 @@ static cuda_moment *door_moment (device *d) {
   if (code == 0) code = runtime_event_put(e, self->stream);
   cuda_check(self, code);
   cuda_leave(self, before);
-  return (cuda_moment *)e;
+  return (device_event *)e;
 }
 
 
-static const char *door_between (device *d, cuda_moment *from, cuda_moment *to, double *seconds) {
+static const char *plugin_between (device *d, device_event *from, device_event *to, double *seconds) {
   cuda *self = (cuda *)d;
   int before;
   const char *why = cuda_enter(self, &before);
@@ -362,7 +362,7 @@ static const char *door_between (device *d, cuda_moment *from, cuda_moment *to, 
 }
 
 
-static void door_forget (device *d, cuda_moment *m) {
+static void plugin_forget (device *d, device_event *m) {
   cuda *self = (cuda *)d;
   int before;
   if (m == NULL || cuda_enter(self, &before) != NULL) return;
@@ -381,15 +381,15 @@ static const char *order (cuda *self, cuda_stream first, cuda_stream later) {
   return why;
 }
 
-static void *door_stream (device *d) { return ((cuda *)d)->stream; }
+static void *plugin_stream (device *d) { return ((cuda *)d)->stream; }
 
 
-static const char *door_after (device *d, void *stream) {
+static const char *plugin_after (device *d, void *stream) {
   cuda *self = (cuda *)d;
   return order(self, (cuda_stream)stream, self->stream);
 }
 
-static const char *door_before (device *d, void *stream) {
+static const char *plugin_before (device *d, void *stream) {
   cuda *self = (cuda *)d;
   return order(self, self->stream, (cuda_stream)stream);
 }
@@ -403,7 +403,7 @@ static const char *door_before (device *d, void *stream) {
 ** ===================================================================
 */
 
-struct cuda_recording {
+struct device_capture {
   cuda_graph graph;
   struct arena *arena;
   struct held *held;
@@ -424,7 +424,7 @@ static const char *start_capture (cuda *self) {
 }
 
 
-static const char *door_capture (device *d) {
+static const char *plugin_capture (device *d) {
   cuda *self = (cuda *)d;
   int before;
   const char *why = cuda_enter(self, &before);
@@ -435,7 +435,7 @@ static const char *door_capture (device *d) {
 }
 
 
-static void drop_parts (cuda *self, cuda_recording *r) {
+static void drop_parts (cuda *self, device_capture *r) {
   if (r->graph != NULL) runtime_graph_close(r->graph);
   if (r->arena != NULL) memory_let_go(self->memory, r->arena);
   transfer_drop(r->held);
@@ -444,14 +444,14 @@ static void drop_parts (cuda *self, cuda_recording *r) {
 }
 
 
-static cuda_recording *end_entered (cuda *self, const char **why) {
-  cuda_recording parts = {NULL, NULL, NULL, NULL};
+static device_capture *end_entered (cuda *self, const char **why) {
+  device_capture parts = {NULL, NULL, NULL, NULL};
   int code = runtime_capture_end(self->stream, &parts.graph);
   self->capturing = false;
   parts.arena = memory_end_arena(self->memory);
   parts.held = transfer_held(self);
   parts.steps = steps_held(self);
-  cuda_recording *r = (cuda_recording *)calloc(1, sizeof *r);
+  device_capture *r = (device_capture *)calloc(1, sizeof *r);
   *why = r == NULL ? "not enough memory" : cuda_check(self, code);
   if (r == NULL) memory_let_go(self->memory, parts.arena);   /* little else can be done */
   else *r = parts;
@@ -461,23 +461,23 @@ static cuda_recording *end_entered (cuda *self, const char **why) {
 }
 
 
-static cuda_recording *door_capture_end (device *d, const char **why) {
+static device_capture *plugin_capture_end (device *d, const char **why) {
   cuda *self = (cuda *)d;
   int before;
   *why = cuda_enter(self, &before);
   if (*why != NULL) return NULL;
-  cuda_recording *r = end_entered(self, why);
+  device_capture *r = end_entered(self, why);
   cuda_leave(self, before);
   return r;
 }
 
 
-static const char *door_replay (device *d, cuda_recording *r) {
+static const char *plugin_replay (device *d, device_capture *r) {
   cuda *self = (cuda *)d;
   int before;
   const char *why = cuda_enter(self, &before);
   if (why != NULL) return why;
-  why = cuda_late(self);
+  why = cuda_asynchronous_error(self);
   if (why == NULL) why = cuda_check(self, runtime_graph_run(r->graph, self->stream));
   if (why == NULL) why = cuda_block(self);
   cuda_leave(self, before);
@@ -485,7 +485,7 @@ static const char *door_replay (device *d, cuda_recording *r) {
 }
 
 
-static const char *door_set_step (device *d, cuda_recording *r, int which,
+static const char *plugin_set_step (device *d, device_capture *r, int which,
                                   const heed_step *step) {
   cuda *self = (cuda *)d;
   int before;
@@ -497,7 +497,7 @@ static const char *door_set_step (device *d, cuda_recording *r, int which,
 }
 
 
-static void door_drop (device *d, cuda_recording *r) {
+static void plugin_drop (device *d, device_capture *r) {
   cuda *self = (cuda *)d;
   int before;
   if (r == NULL || cuda_enter(self, &before) != NULL) return;
@@ -509,14 +509,14 @@ static void door_drop (device *d, cuda_recording *r) {
 /* }================================================================== */
 
 
-extern "C" __attribute__((visibility("default"))) const cuda_door heed_cuda_door;
+extern "C" __attribute__((visibility("default"))) const device_plugin heed_device_plugin;
 
-const cuda_door heed_cuda_door = {
-  CUDA_VERSION, sizeof(work), sizeof(device), CUDA_BUILT,
-  door_reason, door_count, door_properties, door_open, door_close,
-  door_wait, door_memory, door_reset_peak, door_limit, door_trim, door_block,
-  door_precision, door_seed, door_rng_get, door_rng_set,
-  door_copy, door_pin, door_unpin, door_copy_pinned, door_copy_pinned,
-  door_moment, door_between, door_forget, door_stream, door_after, door_before,
-  door_capture, door_capture_end, door_replay, door_drop, door_set_step
+const device_plugin heed_device_plugin = {
+  PLUGIN_VERSION, sizeof(work), sizeof(device), CUDA_BUILT,
+  plugin_reason, plugin_count, plugin_properties, plugin_open, plugin_close,
+  plugin_wait, plugin_memory, plugin_reset_peak, plugin_limit, plugin_trim, plugin_block,
+  plugin_precision, plugin_seed, plugin_rng_get, plugin_rng_set,
+  plugin_copy, plugin_pin, plugin_unpin, plugin_copy_pinned, plugin_copy_pinned,
+  plugin_moment, plugin_between, plugin_forget, plugin_stream, plugin_after, plugin_before,
+  plugin_capture, plugin_capture_end, plugin_replay, plugin_drop, plugin_set_step
 };

@@ -183,7 +183,7 @@ typedef struct thread {
   thread_state state;
   fibre *on;                       /* where it waits */
   int barrier;                     /* that it waits at */
-  emulated_meeting kind;           /* what it meets for … */
+  emulated_rendezvous kind;           /* what it meets for … */
   unsigned mask;                   /* … with whom … */
   uint64_t value;                  /* … what it brought, and what it got */
   int lane;
@@ -212,7 +212,7 @@ static struct block {
 } b;
 
 
-static void place (int t) {
+static void element_offset (int t) {
   unsigned x = emulated_threads.x, y = emulated_threads.y;
   b.now = t;
   if (x == (unsigned)b.n) emulated_thread = uint3{(unsigned)t, 0, 0};
@@ -259,7 +259,7 @@ static void wait (thread_state state) {
   b.threads[me].state = state;
   b.threads[me].on = current;
   go_on();
-  place(me);
+  element_offset(me);
 }
 
 
@@ -315,7 +315,7 @@ static void live (void) {
   arrive(current);
   for (;;) {
     while (b.what[0] == '\0' && b.nready == 0 && b.started < b.n) {
-      place(next_unborn());
+      element_offset(next_unborn());
       b.run(b.call);
       end_thread();
     }
@@ -334,7 +334,7 @@ static void live (void) {
 ** ===================================================================
 */
 
-static uint64_t joined (emulated_meeting kind, uint64_t a, uint64_t x) {
+static uint64_t joined (emulated_rendezvous kind, uint64_t a, uint64_t x) {
   switch (kind) {
     case EMULATED_ADD: return a + x;
     case EMULATED_MIN: return (int64_t)x < (int64_t)a ? x : a;
@@ -390,7 +390,7 @@ static void resolve (thread *lanes, int me, unsigned mask) {
 }
 
 
-uint64_t emulated_meet (emulated_meeting kind, unsigned mask, uint64_t value, int lane) {
+uint64_t emulated_join (emulated_rendezvous kind, unsigned mask, uint64_t value, int lane) {
   int first = b.now & ~31, me = b.now & 31;
   thread *lanes = &b.threads[first], *t = &lanes[me];
   warp *w = &b.warps[b.now / 32];
@@ -417,7 +417,7 @@ const void *emulated_table (unsigned mask, const void *mine, size_t bytes) {
   char *table = b.warps[b.now / 32].table[t->turn ^= 1];
   if (bytes > ROW) emulated_fail("brings too much to a table");
   memcpy(table + (size_t)(b.now & 31) * bytes, mine, bytes);
-  emulated_meet(EMULATED_SYNC, mask, 0, 1 + t->turn);
+  emulated_join(EMULATED_SYNC, mask, 0, 1 + t->turn);
   return table;
 }
 

@@ -90,14 +90,14 @@ int emulated_launch (dim3 blocks, dim3 threads, size_t shared, struct CUstream_s
 int emulated_barrier (int id, int count, bool yes);
 void emulated_fail (const char *what);          /* ends the kernel; does not return */
 
-enum emulated_meeting {            /* what lanes of a warp meet for */
+enum emulated_rendezvous {            /* what lanes of a warp meet for */
   EMULATED_SYNC, EMULATED_SHUFFLE, EMULATED_BALLOT, EMULATED_MATCH,
   EMULATED_ADD, EMULATED_MIN, EMULATED_MAX, EMULATED_LEAST, EMULATED_MOST,
   EMULATED_AND, EMULATED_OR, EMULATED_XOR
 };
 
 /* This lane's result, once all lanes of 'mask' came with a value and a lane that they ask. */
-uint64_t emulated_meet (emulated_meeting kind, unsigned mask, uint64_t value, int lane);
+uint64_t emulated_join (emulated_rendezvous kind, unsigned mask, uint64_t value, int lane);
 
 /*
 ** What every lane of the warp brought, one after the other, for the twins of instructions that
@@ -124,7 +124,7 @@ static inline void __syncthreads (void) { emulated_barrier(0, 0, false); }
 static inline int __syncthreads_count (int yes) { return emulated_barrier(0, 0, yes != 0); }
 static inline int __syncthreads_or (int yes) { return __syncthreads_count(yes) > 0; }
 static inline int __syncthreads_and (int yes) { return __syncthreads_count(yes == 0) == 0; }
-static inline void __syncwarp (unsigned mask = ~0u) { emulated_meet(EMULATED_SYNC, mask, 0, 0); }
+static inline void __syncwarp (unsigned mask = ~0u) { emulated_join(EMULATED_SYNC, mask, 0, 0); }
 static inline void __threadfence (void) {}
 static inline void __threadfence_block (void) {}
 static inline void __threadfence_system (void) {}
@@ -135,7 +135,7 @@ template <class T> T emulated_shuffle (unsigned mask, T value, int lane) {
   static_assert(sizeof(T) <= 8, "shuffles take up to 8 bytes");
   uint64_t bits = 0;
   memcpy(&bits, &value, sizeof value);
-  bits = emulated_meet(EMULATED_SHUFFLE, mask, bits, lane);
+  bits = emulated_join(EMULATED_SHUFFLE, mask, bits, lane);
   memcpy(&value, &bits, sizeof value);
   return value;
 }
@@ -157,7 +157,7 @@ template <class T> T __shfl_down_sync (unsigned mask, T value, unsigned by, int 
 }
 
 static inline unsigned __ballot_sync (unsigned mask, int yes) {
-  return (unsigned)emulated_meet(EMULATED_BALLOT, mask, yes != 0, 0);
+  return (unsigned)emulated_join(EMULATED_BALLOT, mask, yes != 0, 0);
 }
 static inline int __any_sync (unsigned mask, int yes) { return __ballot_sync(mask, yes) != 0; }
 static inline int __all_sync (unsigned mask, int yes) {
@@ -166,12 +166,12 @@ static inline int __all_sync (unsigned mask, int yes) {
 template <class T> unsigned __match_any_sync (unsigned mask, T value) {
   uint64_t bits = 0;
   memcpy(&bits, &value, sizeof value);
-  return (unsigned)emulated_meet(EMULATED_MATCH, mask, bits, 0);
+  return (unsigned)emulated_join(EMULATED_MATCH, mask, bits, 0);
 }
 
 #define REDUCE(name, T, kind) \
   static inline T name (unsigned mask, T value) { \
-    return (T)emulated_meet(kind, mask, (uint64_t)(int64_t)value, 0); \
+    return (T)emulated_join(kind, mask, (uint64_t)(int64_t)value, 0); \
   }
 REDUCE(__reduce_add_sync, unsigned, EMULATED_ADD)
 REDUCE(__reduce_add_sync, int, EMULATED_ADD)

@@ -1,8 +1,8 @@
 /*
-** stream.c - a view as a row of elements: read and written piece by piece, in row-major order.
+** iterator.c - a view as a row of elements: read and written piece by piece, in row-major order.
 */
 
-#include "cpu/stream.h"
+#include "cpu/iterator.h"
 
 
 static bool all_one (const layout *at) {
@@ -12,25 +12,25 @@ static bool all_one (const layout *at) {
 }
 
 
-void stream_open (stream *s, const view *v, heed_type as) {
+void iterator_open (iterator *s, const view *v, heed_type as) {
   s->type = v->type;
   s->data = v->data;
-  s->kind = STREAM_SPLAT;
+  s->kind = ITERATOR_SPLAT;
   if (v->data == NULL && v->at.rank == 0) {
     scalar_store(as, s->item, v->value);
     s->type = as;
     s->data = s->item;
   }
-  else if (layout_is_dense(&v->at)) s->kind = STREAM_DENSE;
+  else if (layout_is_dense(&v->at)) s->kind = ITERATOR_DENSE;
   else if (!all_one(&v->at)) {
-    s->kind = STREAM_STRIDED;
+    s->kind = ITERATOR_STRIDED;
     s->at = v->at;
     layout_fuse((layout *[]){&s->at}, 1);
   }
 }
 
 
-int64_t stream_offset (const layout *at, int64_t index) {
+int64_t iterator_offset (const layout *at, int64_t index) {
   int64_t offset = 0;
   for (int i = at->rank - 1; i > 0; i--) {
     int64_t rest = index / at->size[i];
@@ -111,16 +111,16 @@ static void bring (const cpu *self, int64_t n, heed_type as, void *to, heed_type
 }
 
 
-/* n elements from the cursor on, between room (dense) and their places, unconverted. */
-static void gather (const stream *s, cursor *c, int64_t n, char *room, bool writing) {
+/* n elements from the cursor on, between workspace (dense) and their places, unconverted. */
+static void gather (const iterator *s, cursor *c, int64_t n, char *workspace, bool writing) {
   size_t size = scalar_sizes[s->type];
   int64_t stride = s->at.stride[s->at.rank - 1];
   while (n > 0) {
     int64_t now = c->left < n ? c->left : n;
     char *place = s->data + c->offset * (int64_t)size;
-    if (writing) move(now, size, place, stride, room, 1);
-    else move(now, size, room, 1, place, stride);
-    room += (size_t)now * size;
+    if (writing) move(now, size, place, stride, workspace, 1);
+    else move(now, size, workspace, 1, place, stride);
+    workspace += (size_t)now * size;
     n -= now;
     cursor_advance(c, now);
   }
@@ -130,77 +130,77 @@ static void gather (const stream *s, cursor *c, int64_t n, char *room, bool writ
 #define PIECE 512
 
 /* Elements of several rows, of another type than 'as': through a small buffer. */
-static void gather_as (const cpu *self, const stream *s, cursor *c, int64_t n, heed_type as,
-                       char *room) {
+static void gather_as (const cpu *self, const iterator *s, cursor *c, int64_t n, heed_type as,
+                       char *workspace) {
   char raw[PIECE * 8];
   for (int64_t i = 0; i < n; i += PIECE) {
     int64_t now = n - i < PIECE ? n - i : PIECE;
     gather(s, c, now, raw, false);
-    self->level->load(now, as, room + i * scalar_sizes[as], s->type, raw, 1);
+    self->level->load(now, as, workspace + i * scalar_sizes[as], s->type, raw, 1);
   }
 }
 
 
 /* Dense or splat: one piece, whatever 'from' is. */
-static const void *read_plain (const cpu *self, const stream *s, int64_t from, int64_t n,
-                               heed_type as, void *room) {
-  bool dense = s->kind == STREAM_DENSE;
+static const void *read_plain (const cpu *self, const iterator *s, int64_t from, int64_t n,
+                               heed_type as, void *workspace) {
+  bool dense = s->kind == ITERATOR_DENSE;
   const char *place = dense ? s->data + from * scalar_sizes[s->type] : s->data;
   if (dense && s->type == as) return place;
-  bring(self, n, as, room, s->type, place, dense);
-  return room;
+  bring(self, n, as, workspace, s->type, place, dense);
+  return workspace;
 }
 
 
-const void *stream_read (const cpu *self, const stream *s, int64_t from, int64_t n, heed_type as,
-                         void *room) {
-  if (s->kind != STREAM_STRIDED) return read_plain(self, s, from, n, as, room);
+const void *iterator_read (const cpu *self, const iterator *s, int64_t from, int64_t n, heed_type as,
+                         void *workspace) {
+  if (s->kind != ITERATOR_STRIDED) return read_plain(self, s, from, n, as, workspace);
   cursor c;
   cursor_set(&c, &s->at, from);
   int64_t stride = s->at.stride[s->at.rank - 1];
   if (c.left >= n) {
     const char *place = s->data + c.offset * scalar_sizes[s->type];
     if (s->type == as && stride == 1) return place;
-    bring(self, n, as, room, s->type, place, stride);
+    bring(self, n, as, workspace, s->type, place, stride);
   }
-  else if (s->type == as) gather(s, &c, n, room, false);
-  else gather_as(self, s, &c, n, as, room);
-  return room;
+  else if (s->type == as) gather(s, &c, n, workspace, false);
+  else gather_as(self, s, &c, n, as, workspace);
+  return workspace;
 }
 
 
-void *stream_place (const stream *s, int64_t from, int64_t n, heed_type as, void *room) {
-  if (s->type != as || s->kind == STREAM_SPLAT) return room;
-  if (s->kind == STREAM_DENSE) return s->data + from * scalar_sizes[s->type];
+void *iterator_target (const iterator *s, int64_t from, int64_t n, heed_type as, void *workspace) {
+  if (s->type != as || s->kind == ITERATOR_SPLAT) return workspace;
+  if (s->kind == ITERATOR_DENSE) return s->data + from * scalar_sizes[s->type];
   cursor c;
   cursor_set(&c, &s->at, from);
   bool one_piece = c.left >= n && s->at.stride[s->at.rank - 1] == 1;
-  return one_piece ? s->data + c.offset * scalar_sizes[s->type] : room;
+  return one_piece ? s->data + c.offset * scalar_sizes[s->type] : workspace;
 }
 
 
 /* As gather_as, the other way. */
-static void scatter_from (const cpu *self, const stream *s, cursor *c, int64_t n, heed_type as,
-                          const char *room) {
+static void scatter_from (const cpu *self, const iterator *s, cursor *c, int64_t n, heed_type as,
+                          const char *workspace) {
   char raw[PIECE * 8];
   for (int64_t i = 0; i < n; i += PIECE) {
     int64_t now = n - i < PIECE ? n - i : PIECE;
-    self->level->store(now, s->type, raw, 1, as, room + i * scalar_sizes[as]);
+    self->level->store(now, s->type, raw, 1, as, workspace + i * scalar_sizes[as]);
     gather(s, c, now, raw, true);
   }
 }
 
 
-void stream_write (const cpu *self, const stream *s, int64_t from, int64_t n, heed_type as,
-                   const void *room) {
-  if (s->kind == STREAM_DENSE) {
+void iterator_write (const cpu *self, const iterator *s, int64_t from, int64_t n, heed_type as,
+                   const void *workspace) {
+  if (s->kind == ITERATOR_DENSE) {
     void *place = s->data + from * scalar_sizes[s->type];
-    if (s->type != as) self->level->store(n, s->type, place, 1, as, room);
+    if (s->type != as) self->level->store(n, s->type, place, 1, as, workspace);
     return;
   }
-  if (s->kind == STREAM_SPLAT) {
-    if (s->type == as) memcpy(s->data, room, scalar_sizes[as]);
-    else self->level->store(1, s->type, s->data, 1, as, room);
+  if (s->kind == ITERATOR_SPLAT) {
+    if (s->type == as) memcpy(s->data, workspace, scalar_sizes[as]);
+    else self->level->store(1, s->type, s->data, 1, as, workspace);
     return;
   }
   cursor c;
@@ -208,7 +208,7 @@ void stream_write (const cpu *self, const stream *s, int64_t from, int64_t n, he
   int64_t stride = s->at.stride[s->at.rank - 1];
   char *place = s->data + c.offset * scalar_sizes[s->type];
   if (s->type == as && c.left >= n && stride == 1) return;
-  if (s->type == as) gather(s, &c, n, (char *)(uintptr_t)room, true);
-  else if (c.left >= n) self->level->store(n, s->type, place, stride, as, room);
-  else scatter_from(self, s, &c, n, as, room);
+  if (s->type == as) gather(s, &c, n, (char *)(uintptr_t)workspace, true);
+  else if (c.left >= n) self->level->store(n, s->type, place, stride, as, workspace);
+  else scatter_from(self, s, &c, n, as, workspace);
 }

@@ -4,8 +4,8 @@
 
 #include "cuda/loops.h"
 
-#define SLOPE_OF(name, which, D) \
-  struct slope_##name##_##which { \
+#define DERIVATIVE_OF(name, which, D) \
+  struct derivative_##name##_##which { \
     static const int inputs = 5; \
     static const fault_kind refuses = FAULT_NONE; \
     static __device__ __forceinline__ T of (const T *x, T p, T q) { \
@@ -19,23 +19,23 @@
 #define COMPOSED(name, ...)
 #define PLAIN(name, ...)
 
-#define UNARY(name, extra, domain, saves, y, da) SLOPE_OF(name, 0, da)
+#define UNARY(name, extra, domain, saves, y, da) DERIVATIVE_OF(name, 0, da)
 #define BINARY(name, extra, domain, saves, y, da, db) \
-  SLOPE_OF(name, 0, da) SLOPE_OF(name, 1, db)
+  DERIVATIVE_OF(name, 0, da) DERIVATIVE_OF(name, 1, db)
 #define TERNARY(name, extra, domain, saves, y, da, db, dc) \
-  SLOPE_OF(name, 0, da) SLOPE_OF(name, 1, db) SLOPE_OF(name, 2, dc)
+  DERIVATIVE_OF(name, 0, da) DERIVATIVE_OF(name, 1, db) DERIVATIVE_OF(name, 2, dc)
 #include "op/ops.def"
 #undef UNARY
 #undef BINARY
 #undef TERNARY
 
 #define CASE(name, which) \
-  case 4 * HEED_##name + which: return start<slope_##name##_##which>(self, j);
+  case 4 * HEED_##name + which: return start<derivative_##name##_##which>(self, j);
 #define UNARY(name, ...) CASE(name, 0)
 #define BINARY(name, ...) CASE(name, 0) CASE(name, 1)
 #define TERNARY(name, ...) CASE(name, 0) CASE(name, 1) CASE(name, 2)
 
-const char *SLOPE (cuda *self, int op, int which, const job *j) {
+const char *DERIVATIVE (cuda *self, int op, int which, const job *j) {
   switch (4 * op + which) {
 #include "op/ops.def"
     default: return "no such slope";

@@ -48,7 +48,7 @@ static node *view_node (heed_tensor *t) {
   return n;
 }
 
-node *history_of (heed_tensor *t, int *output) {
+node *graph_node_of (heed_tensor *t, int *output) {
   if (tensor_behind(t)) {
     node *n = view_node(t);
     if (n == NULL) return NULL;
@@ -74,19 +74,19 @@ node *history_of (heed_tensor *t, int *output) {
 ** Brings all histories up to date, before the node is made that follows on them: its order is
 ** above theirs. False: no memory.
 */
-static bool find_history (int n, heed_tensor *const *ts, bool *any) {
+static bool find_nodes (int n, heed_tensor *const *ts, bool *any) {
   int output;
   *any = false;
   for (int i = 0; i < n; i++) {
     if (ts[i] == NULL) continue;
-    if (history_of(ts[i], &output) != NULL) *any = true;
+    if (graph_node_of(ts[i], &output) != NULL) *any = true;
     else if (tensor_behind(ts[i])) return false;
   }
   return true;
 }
 
 /* Room for the integers of lists, counted in values. */
-static int list_room (const heed_value *v) {
+static int list_capacity (const heed_value *v) {
   if (v->kind != HEED_LIST) return 0;
   return (int)(((size_t)v->n * sizeof(int64_t) + sizeof(heed_value) - 1) / sizeof(heed_value));
 }
@@ -101,7 +101,7 @@ static void keep_args (node *n, const heed_value *args, int nargs) {
     else if (args[i].kind == HEED_LIST && args[i].n > 0) {
       memcpy(room, args[i].list, (size_t)args[i].n * sizeof(int64_t));
       n->args[i].list = (int64_t *)room;
-      room += list_room(&args[i]);
+      room += list_capacity(&args[i]);
     }
   }
 }
@@ -110,8 +110,8 @@ static void set_edge (edge *e, heed_tensor *t) {
   if (t == NULL) return;
   e->type = t->type;
   e->at = t->at;
-  e->where = tensor_place(t);
-  e->node = history_of(t, &e->output);
+  e->where = tensor_device(t);
+  e->node = graph_node_of(t, &e->output);
   if (e->node != NULL && !scalar_is_float(t->type)) e->node = NULL;
   node_keep(e->node);
 }
@@ -145,7 +145,7 @@ static bool save_outputs (node *n, const op_row *row, heed_tensor *const *ys) {
 
 static node *node_of_call (call *c, const op_row *row, int nedges, heed_tensor *const *ts) {
   int nargs = op_signature(c->cx, c->op)->parameters, room = nargs;
-  for (int i = 0; i < nargs; i++) room += list_room(&c->args[i]);
+  for (int i = 0; i < nargs; i++) room += list_capacity(&c->args[i]);
   node *n = node_new(c->cx, NODE_OP, c->op, nedges, nedges + row->results, row->results, room);
   if (n == NULL) return NULL;
   keep_args(n, c->args, nargs);
@@ -186,12 +186,12 @@ static bool nothing_to_record (const call *c) {
   return true;
 }
 
-bool history_record (call *c, const op_row *row) {
+bool graph_record (call *c, const op_row *row) {
   heed_tensor *ts[OP_EDGES];
   if (nothing_to_record(c)) return true;
   bool any;
   int nedges = op_edges(c->cx, c->op, c->args, ts);
-  if (nedges < 0 || !find_history(nedges, ts, &any)) return false;
+  if (nedges < 0 || !find_nodes(nedges, ts, &any)) return false;
   if (!any) return true;
   node *n = node_of_call(c, row, nedges, ts);
   bool good = n != NULL && attach(c, n, row->results, nedges, ts);
@@ -219,7 +219,7 @@ bool heed_record_custom (heed_context *cx, const heed_custom *custom, int ninput
   if (!check_handles(cx, "input", ninputs, inputs) ||
       !check_handles(cx, "output", noutputs, outputs))
     return false;
-  if (!find_history(ninputs, inputs, &any)) return false;
+  if (!find_nodes(ninputs, inputs, &any)) return false;
   node *n = node_new(cx, NODE_CUSTOM, HEED_NOPS, ninputs, noutputs, noutputs, 0);
   bool good = n != NULL;
   for (int i = 0; good && i < ninputs; i++) set_edge(&n->edges[i], inputs[i]);
@@ -245,7 +245,7 @@ bool heed_record_custom (heed_context *cx, const heed_custom *custom, int ninput
 ** ===================================================================
 */
 
-static void take_history (heed_tensor *t, node *n, int output) {
+static void take_node (heed_tensor *t, node *n, int output) {
   node_keep(n);
   node_drop(t->node);
   t->node = n;
@@ -253,8 +253,8 @@ static void take_history (heed_tensor *t, node *n, int output) {
 }
 
 /* Would what t is a view of hear of a change in place? If it has a history, it has to. */
-bool history_hears (const heed_tensor *t, bool recorded, heed_op op) {
-  const heed_tensor *whole = tensor_whole(t);
+bool graph_check_view (const heed_tensor *t, bool recorded, heed_op op) {
+  const heed_tensor *whole = tensor_viewed(t);
   if (!t->cx->recording || !t->unheard || whole == NULL || (!recorded && whole->node == NULL))
     return true;
   return core_fail(t->cx, "%s_: a view that was made without gradients is changed in place; make "
@@ -274,15 +274,15 @@ static bool overlay_base (heed_tensor *target, heed_tensor *y, heed_op op) {
   n->whole = base->at;
   n->region = target->at;
   n->type = base->type;
-  take_history(base, n, 0);
+  take_node(base, n, 0);
   node_drop(n);
   return true;
 }
 
 /* A view's own node is then made anew from its base, when it is next asked for. */
-bool history_overlay (heed_tensor *target, heed_tensor *y, heed_op op) {
+bool graph_overlay (heed_tensor *target, heed_tensor *y, heed_op op) {
   if (tensor_base(target) != NULL) return overlay_base(target, y, op);
-  take_history(target, y->node, y->output);
+  take_node(target, y->node, y->output);
   return true;
 }
 

@@ -7,7 +7,7 @@
 
 #define _GNU_SOURCE                /* dladdr */
 
-#include "core/cuda.h"
+#include "core/plugin.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -42,22 +42,22 @@ static void *refuse (heed_context *cx, const char *why, const char *what) {
 
 
 /* The table of an object that was made for this core. */
-static const cuda_door *read_door (heed_context *cx, void *object) {
-  const cuda_door *door = dlsym(object, CUDA_DOOR);
-  bool good = door != NULL && door->version == CUDA_VERSION && door->work_size == sizeof(work) &&
+static const device_plugin *read_plugin (heed_context *cx, void *object) {
+  const device_plugin *door = dlsym(object, PLUGIN_SYMBOL);
+  bool good = door != NULL && door->version == PLUGIN_VERSION && door->work_size == sizeof(work) &&
               door->device_size == sizeof(device);
   return good ? door : refuse(cx, "cuda.so was built for another version of heed", "");
 }
 
 
-static const cuda_door *load (heed_context *cx, const char *path) {
+static const device_plugin *load (heed_context *cx, const char *path) {
   void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (object == NULL) return refuse(cx, "cuda.so can't be loaded: ", dlerror());
-  return read_door(cx, object);
+  return read_plugin(cx, object);
 }
 
 
-static const cuda_door *open_object (heed_context *cx) {
+static const device_plugin *open_object (heed_context *cx) {
   char beside[PATH];
   const char *given = getenv("HEED_CUDA");
   if (given != NULL && *given != '\0') {
@@ -69,14 +69,14 @@ static const cuda_door *open_object (heed_context *cx) {
 }
 
 
-const cuda_door *core_cuda (heed_context *cx) {
+const device_plugin *core_cuda (heed_context *cx) {
   if (cx->cuda == NULL) cx->cuda = open_object(cx);
   return cx->cuda;
 }
 
 
 const char *core_cuda_reason (heed_context *cx) {
-  const cuda_door *door = core_cuda(cx);
+  const device_plugin *door = core_cuda(cx);
   if (door == NULL) return cx->no_cuda;
   return door->reason(cx->no_cuda, sizeof cx->no_cuda);
 }
@@ -97,14 +97,14 @@ int heed_cuda_index (const char *name) {
 
 
 /* One that is open: a card may be lost, or its parent's. */
-static device *present_card (heed_context *cx, const char *who, device *d) {
+static device *present_device (heed_context *cx, const char *who, device *d) {
   const char *why = d->gone(d);
   return why == NULL ? d : core_fail(cx, "%s: device '%s': %s", who, d->name, why);
 }
 
 
-static device *open_card (heed_context *cx, const char *who, int index) {
-  if (index < CORE_GPUS && cx->gpu[index] != NULL) return present_card(cx, who, cx->gpu[index]);
+static device *open_device (heed_context *cx, const char *who, int index) {
+  if (index < CORE_GPUS && cx->gpu[index] != NULL) return present_device(cx, who, cx->gpu[index]);
   const char *why = core_cuda_reason(cx);
   if (why != NULL) return core_fail(cx, "%s: device 'cuda': %s", who, why);
   if (index >= CORE_GPUS)
@@ -113,7 +113,7 @@ static device *open_card (heed_context *cx, const char *who, int index) {
   if (d == NULL) return core_fail(cx, "%s: device 'cuda:%d': %s", who, index, cx->no_cuda);
   cx->cuda->seed(d, cx->random.seed);
   cx->cuda->precision(d, cx->precision);
-  cx->away = true;
+  cx->has_accelerators = true;
   return cx->gpu[index] = d;
 }
 
@@ -121,13 +121,13 @@ static device *open_card (heed_context *cx, const char *who, int index) {
 device *core_device (heed_context *cx, const char *who, const char *name) {
   if (strcmp(name, "cpu") == 0) return cx->cpu;
   int index = heed_cuda_index(name);
-  if (index >= 0) return open_card(cx, who, index);
+  if (index >= 0) return open_device(cx, who, index);
   return core_fail(cx, "%s: device 'cpu', 'cuda' or 'cuda:0' expected, got '%.40s'", who, name);
 }
 
 
 void core_cuda_close (heed_context *cx) {
-  core_end_loans(cx);
+  core_end_releases(cx);
   for (int i = 0; i < CORE_GPUS; i++)
     if (cx->gpu[i] != NULL) cx->cuda->close(cx->gpu[i]);
 }

@@ -1,9 +1,9 @@
 /*
-** emulate_card.cc - an emulated card: its memory, which the host can't touch, and its failures.
+** emulate_device.cc - an emulated card: its memory, which the host can't captured_gradient, and its failures.
 **
 ** Settings come from the environment when the object is first used:
 **
-**   HEED_EMULATED_CARDS=2      how many there are; 0: none, and no driver
+**   HEED_EMULATED_DEVICES=2      how many there are; 0: none, and no driver
 **   HEED_EMULATED_MEMORY=n     MiB of each
 **   HEED_EMULATED_FAIL=n       the n-th call that may fail does, for want of memory ...
 **   HEED_EMULATED_CODE=c       ... or with this code
@@ -25,7 +25,7 @@
 #define ASAN_UNPOISON_MEMORY_REGION(at, bytes) ((void)(at), (void)(bytes))
 #endif
 
-#define MOST_CARDS 8
+#define MOST_DEVICES 8
 #define ARENA ((size_t)1 << 36)    /* addresses of a card */
 #define PAGE ((size_t)4096)
 #define CLASSES 64                 /* of free blocks: powers of 2, in pages */
@@ -52,7 +52,7 @@ static struct machine {
   int cards, code;
   int64_t fail, die, calls;
   size_t memory;
-  struct card card[MOST_CARDS];
+  struct card card[MOST_DEVICES];
   int open;                        /* works that run: memory can be touched */
   int64_t closings;
   int last;                        /* failure */
@@ -76,8 +76,8 @@ static int64_t setting (const char *name, int64_t otherwise) {
 
 static void make_ready (void) {
   m.ready = true;
-  m.cards = (int)setting("HEED_EMULATED_CARDS", 2);
-  if (m.cards > MOST_CARDS) m.cards = MOST_CARDS;
+  m.cards = (int)setting("HEED_EMULATED_DEVICES", 2);
+  if (m.cards > MOST_DEVICES) m.cards = MOST_DEVICES;
   m.memory = (size_t)setting("HEED_EMULATED_MEMORY", 8192) << 20;
   m.fail = setting("HEED_EMULATED_FAIL", 0);
   m.code = (int)setting("HEED_EMULATED_CODE", RUNTIME_NO_MEMORY);
@@ -104,7 +104,7 @@ int machine_end (int code) {
 }
 
 
-bool machine_late (void) { return m.late; }
+bool machine_asynchronous (void) { return m.late; }
 
 int machine_here (void) { return here; }
 
@@ -165,7 +165,7 @@ void machine_close (void) {
 }
 
 
-static card *card_of (const void *data) {
+static card *accelerator_of (const void *data) {
   for (int i = 0; i < m.cards; i++) {
     char *arena = m.card[i].arena;
     if (arena != NULL && (char *)data >= arena && (char *)data < arena + ARENA) return &m.card[i];
@@ -201,7 +201,7 @@ static char *take_block (card *c, int k) {
 
 /* One block alone, unless it is open. */
 static void protect (char *block, size_t bytes, int how) {
-  const card *c = card_of(block);
+  const card *c = accelerator_of(block);
   if (block >= c->arena + c->open)
     mprotect(block, (bytes + GUARD_BYTES + PAGE - 1) & ~(PAGE - 1), how);
 }
@@ -244,7 +244,7 @@ static int alloc (void **data, size_t bytes) {
 
 
 int machine_give (void *data) {
-  card *c = card_of(data);
+  card *c = accelerator_of(data);
   size_t page = c != NULL ? (size_t)((char *)data - c->arena) / PAGE : 0;
   if (c == NULL || c->length[page] == 0) return MACHINE_INVALID;
   size_t bytes = c->length[page] - 1;
@@ -280,7 +280,7 @@ int runtime_count (int *n) {
   return machine_end(code);
 }
 
-int runtime_card_read (int index, runtime_card *card) {
+int runtime_device_read (int index, runtime_device *card) {
   int code = machine_begin();
   memset(card, 0, sizeof *card);
   if (code == 0 && (index < 0 || index >= m.cards)) code = MACHINE_INVALID;
@@ -328,7 +328,7 @@ int runtime_alloc (void **data, size_t bytes) {
 
 int runtime_free (void *data) {
   int code = machine_begin();
-  if (code == 0) code = machine_run_card(here);
+  if (code == 0) code = machine_run_device(here);
   return machine_end(code != 0 ? code : machine_give(data));
 }
 
@@ -365,7 +365,7 @@ int runtime_free_host (void *data) {
   pinned *p = (pinned *)((char *)data - PIN), **at = &first_pinned;
   machine_begin();
   int code = 0;
-  for (int i = 0; i < m.cards && code == 0; i++) code = machine_run_card(i);
+  for (int i = 0; i < m.cards && code == 0; i++) code = machine_run_device(i);
   while (*at != NULL && *at != p) at = &(*at)->next;
   if (*at == NULL) return machine_end(MACHINE_INVALID);
   *at = p->next;
@@ -373,9 +373,9 @@ int runtime_free_host (void *data) {
   return machine_end(code);
 }
 
-/* May a stream touch this memory when it gets there? */
+/* May a stream captured_gradient this memory when it gets there? */
 bool machine_reaches (const void *data, size_t bytes) {
-  if (card_of(data) != NULL) return true;
+  if (accelerator_of(data) != NULL) return true;
   for (pinned *p = first_pinned; p != NULL; p = p->next) {
     const char *start = (char *)p + PIN;
     if ((const char *)data >= start && (const char *)data + bytes <= start + p->bytes)

@@ -140,7 +140,7 @@ static int run_all (CUstream_st *s) {
 }
 
 
-int machine_run_card (int index) {
+int machine_run_device (int index) {
   int code = 0;
   for (CUstream_st *s = streams; s != NULL && code == 0; s = s->next)
     if (s->card == index) code = run_all(s);
@@ -163,7 +163,7 @@ static int put_step (CUstream_st *s, const step *given) {
   if (*first == NULL) *first = p;
   else (*last)->next = p;
   *last = p;
-  return s->capture == NULL && (!machine_late() || s->n > LATE) ? run_all(s) : 0;
+  return s->capture == NULL && (!machine_asynchronous() || s->n > LATE) ? run_all(s) : 0;
 }
 
 

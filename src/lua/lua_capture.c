@@ -7,16 +7,16 @@
 static const char graph_key = 0;       /* its address names the metatable in the registry */
 
 
-static heed_graph **graph_at (lua_State *L, int i) {
+static heed_capture **graph_at (lua_State *L, int i) {
   bool is = false;
   if (lua_getmetatable(L, i)) {
     lua_rawgetp(L, LUA_REGISTRYINDEX, &graph_key);
     is = lua_rawequal(L, -1, -2);
     lua_pop(L, 2);
   }
-  heed_graph **g = is ? lua_touserdata(L, i) : NULL;
+  heed_capture **g = is ? lua_touserdata(L, i) : NULL;
   if (g == NULL || *g == NULL)
-    raise(L, "%s: captured work expected, got %s", function_name(L), told(L, i));
+    raise(L, "%s: captured work expected, got %s", function_name(L), describe(L, i));
   return g;
 }
 
@@ -24,26 +24,26 @@ static heed_graph **graph_at (lua_State *L, int i) {
 /* capture_begin(card): what follows is kept, not done */
 static int l_capture_begin (lua_State *L) {
   heed_context *cx = enter(L)->cx;
-  if (!heed_cuda_capture(cx, (int)check_whole(L, 1, "capture", "card"))) return raise_failure(L);
+  if (!heed_capture_begin(cx, (int)check_integer(L, 1, "capture", "card"))) return raise_failure(L);
   return 0;
 }
 
 
-/* capture_end(): what was kept; nil after an error that it has told of */
+/* capture_end(): what was kept; nil after an error that it has describe of */
 static int l_capture_end (lua_State *L) {
   heed_context *cx = enter(L)->cx;
-  heed_graph **g = lua_newuserdatauv(L, sizeof *g, 0);
+  heed_capture **g = lua_newuserdatauv(L, sizeof *g, 0);
   *g = NULL;
   lua_rawgetp(L, LUA_REGISTRYINDEX, &graph_key);
   lua_setmetatable(L, -2);
-  *g = heed_cuda_capture_end(cx);
+  *g = heed_capture_end(cx);
   return *g != NULL ? 1 : raise_failure(L);
 }
 
 
 static int l_replay (lua_State *L) {
   heed_context *cx = enter(L)->cx;
-  if (!heed_cuda_replay(cx, *graph_at(L, 1))) return raise_failure(L);
+  if (!heed_capture_replay(cx, *graph_at(L, 1))) return raise_failure(L);
   return 0;
 }
 
@@ -52,7 +52,7 @@ static int l_replay (lua_State *L) {
 static int l_graph_state (lua_State *L) {
   static const char *const names[] = {"ready", "apart", "stale"};
   enter(L);
-  lua_pushstring(L, names[heed_cuda_graph_state(*graph_at(L, 1))]);
+  lua_pushstring(L, names[heed_capture_state_of(*graph_at(L, 1))]);
   return 1;
 }
 
@@ -60,7 +60,7 @@ static int l_graph_state (lua_State *L) {
 /* graph_changes(graph, t): does the work change t? */
 static int l_graph_changes (lua_State *L) {
   enter(L);
-  lua_pushboolean(L, heed_cuda_graph_changes(*graph_at(L, 1), check_tensor(L, 2)));
+  lua_pushboolean(L, heed_capture_changes(*graph_at(L, 1), check_tensor(L, 2)));
   return 1;
 }
 
@@ -68,19 +68,19 @@ static int l_graph_changes (lua_State *L) {
 /* replay_step(graph, which, options): the numbers of an optimiser's step from now on */
 static int l_replay_step (lua_State *L) {
   heed_context *cx = enter(L)->cx;
-  heed_graph *g = *graph_at(L, 1);
-  int which = (int)check_whole(L, 2, "capture", "which");
+  heed_capture *g = *graph_at(L, 1);
+  int which = (int)check_integer(L, 2, "capture", "which");
   luaL_checktype(L, 3, LUA_TTABLE);
   heed_step step = read_step(L, 3);
-  if (!heed_cuda_set_step(cx, g, which, &step)) return raise_failure(L);
+  if (!heed_capture_set_step(cx, g, which, &step)) return raise_failure(L);
   return 0;
 }
 
 
 static int l_graph_gc (lua_State *L) {
   binding *b = binding_of(L);
-  heed_graph **g = lua_touserdata(L, 1);
-  if (b->cx != NULL) heed_cuda_drop_graph(b->cx, *g);
+  heed_capture **g = lua_touserdata(L, 1);
+  if (b->cx != NULL) heed_capture_drop(b->cx, *g);
   *g = NULL;
   return 0;
 }
@@ -89,7 +89,7 @@ static int l_graph_gc (lua_State *L) {
 /* works(card): how many works it has done; works(-1): the processor */
 static int l_works (lua_State *L) {
   heed_context *cx = enter(L)->cx;
-  lua_pushinteger(L, heed_works(cx, (int)check_whole(L, 1, "works", "card")));
+  lua_pushinteger(L, heed_works(cx, (int)check_integer(L, 1, "works", "card")));
   return 1;
 }
 

@@ -2,7 +2,7 @@
 ** walk.c - floor 5: the walk through history that calls one rule for each node.
 **
 ** Nodes are visited from the latest to the earliest: a node is made after its inputs, so by
-** then every gradient of its results has come in. What reaches leaves is kept aside and added
+** then every gradient of its results has come in. What reaches leaves is kept saved_gradient and added
 ** to their gradients at the end, so that a walk that fails changes nothing.
 */
 
@@ -11,17 +11,17 @@
 #include "op/op.h"
 
 /* What a leaf, or an asked-for tensor, has received. */
-typedef struct arrival {
+typedef struct accumulated {
   node *leaf;
   heed_tensor *gradient;
-} arrival;
+} accumulated;
 
 /* What was on its way to a node in a walk that another one interrupts. */
-typedef struct aside {
+typedef struct saved_gradient {
   node *n;
   int output;
   heed_tensor *gradient;
-} aside;
+} saved_gradient;
 
 typedef struct walk {
   heed_context *cx;
@@ -29,15 +29,15 @@ typedef struct walk {
   int64_t id;
   node **nodes;                    /* reached, kept */
   int64_t count, room;
-  arrival *arrivals;
-  int64_t narrivals, room_arrivals;
+  accumulated *accumulated_list;
+  int64_t naccumulated, accumulated_capacity;
   bool asks;                       /* heed_gradients: instead of leaves, these */
   int nwanted;
   heed_tensor *const *wanted;
   heed_tensor **found;
   bool retain;
-  aside *asides;                   /* gradients of the outer walk's */
-  int64_t nasides, room_asides;
+  saved_gradient *saved_gradients;                   /* gradients of the outer walk's */
+  int64_t nsaved_gradients, saved_gradient_capacity;
 } walk;
 
 
@@ -51,9 +51,9 @@ typedef struct walk {
 static bool put_aside (walk *w, node *n) {
   for (int i = 0; w->outer != NULL && i < n->noutputs; i++) {
     if (n->incoming[i] == NULL) continue;
-    if (!core_grow(w->cx, (void **)&w->asides, w->nasides, &w->room_asides, sizeof *w->asides))
+    if (!core_grow(w->cx, (void **)&w->saved_gradients, w->nsaved_gradients, &w->saved_gradient_capacity, sizeof *w->saved_gradients))
       return false;
-    w->asides[w->nasides++] = (aside){n, i, n->incoming[i]};
+    w->saved_gradients[w->nsaved_gradients++] = (saved_gradient){n, i, n->incoming[i]};
     n->incoming[i] = NULL;
   }
   return true;
@@ -140,15 +140,15 @@ static heed_tensor *fit (heed_tensor *g, const edge *e) {
 ** ===================================================================
 */
 
-heed_tensor *input (rule *r, int i) { return op_hold(r->cx, node_saved(r->n, i)); }
-heed_tensor *output (rule *r, int i) {
-  return op_hold(r->cx, node_saved(r->n, r->n->nedges + i));
+heed_tensor *input (backward *b, int i) { return op_hold(b->cx, node_saved(b->n, i)); }
+heed_tensor *output (backward *b, int i) {
+  return op_hold(b->cx, node_saved(b->n, b->n->nedges + i));
 }
-bool has_input (const rule *r, int i) { return r->n->saved[i].there; }
+bool has_input (const backward *b, int i) { return b->n->saved[i].there; }
 
-bool give (rule *r, int i, heed_tensor *g) {
+bool give (backward *b, int i, heed_tensor *g) {
   if (g == NULL) return false;
-  if (wants(r, i)) r->given[i] = g;
+  if (wants(b, i)) b->given[i] = g;
   return true;
 }
 
@@ -178,63 +178,63 @@ static bool copy (heed_context *cx, heed_tensor *to, heed_tensor *from, bool add
   w.nout = w.nin = 1;
   w.count[0] = 0;
   w.mask.n = 0;
-  w.out[0] = tensor_seen(to);
-  w.in[0] = tensor_seen(from);
+  w.out[0] = view_of(to);
+  w.in[0] = view_of(from);
   return op_run_for(cx, HEED_copy, &w);
 }
 
-static bool grad_part (rule *r) {
+static bool grad_part (backward *b) {
   int64_t first;
-  heed_tensor *buffer = spanning(r->n, &first);
+  heed_tensor *buffer = spanning(b->n, &first);
   if (buffer == NULL) return false;
-  heed_tensor *region = part(buffer, &r->n->region, first);
-  if (!copy(r->cx, region, r->g, layout_overlaps_itself(&r->n->region))) return false;
-  return give(r, 0, part(buffer, &r->n->whole, first));
+  heed_tensor *region = part(buffer, &b->n->region, first);
+  if (!copy(b->cx, region, b->g, layout_overlaps_itself(&b->n->region))) return false;
+  return give(b, 0, part(buffer, &b->n->whole, first));
 }
 
 /* What lay under the region has no influence; what was laid over it gets its part. */
-static bool grad_overlay (rule *r) {
+static bool grad_overlay (backward *b) {
   int64_t first;
-  heed_tensor *buffer = spanning(r->n, &first);
+  heed_tensor *buffer = spanning(b->n, &first);
   if (buffer == NULL) return false;
-  heed_tensor *whole = part(buffer, &r->n->whole, first);
-  heed_tensor *region = part(buffer, &r->n->region, first);
-  if (!copy(r->cx, whole, r->g, false)) return false;
-  if (wants(r, 1) && !give(r, 1, op1(HEED_clone, region))) return false;
+  heed_tensor *whole = part(buffer, &b->n->whole, first);
+  heed_tensor *region = part(buffer, &b->n->region, first);
+  if (!copy(b->cx, whole, b->g, false)) return false;
+  if (wants(b, 1) && !give(b, 1, op1(HEED_clone, region))) return false;
   if (region == NULL) return false;
-  return heed_apply_in_place(r->cx, HEED_zero, (heed_value[]){heed_t(region)}, 1) &&
-         give(r, 0, whole);
+  return heed_apply_in_place(b->cx, HEED_zero, (heed_value[]){heed_t(region)}, 1) &&
+         give(b, 0, whole);
 }
 
-static bool grad_custom (rule *r) {
-  node *n = r->n;
+static bool grad_custom (backward *b) {
+  node *n = b->n;
   heed_tensor *results[OP_EDGES] = {NULL};
   if (!n->custom.backward(n->custom.self, n->noutputs, n->incoming, n->nedges, results)) {
-    if (!r->cx->failed) core_fail(r->cx, "custom: backward failed");
+    if (!b->cx->failed) core_fail(b->cx, "custom: backward failed");
     return false;
   }
   bool good = true;
   for (int i = 0; i < n->nedges; i++) {
-    heed_tensor *g = op_hold(r->cx, results[i]);
+    heed_tensor *g = op_hold(b->cx, results[i]);
     if (results[i] == NULL) continue;
     char want[LAYOUT_TEXT], got[LAYOUT_TEXT];
     if (g == NULL) good = false;
-    else if (good && g->cx != r->cx)
-      good = core_fail(r->cx, "custom: backward gave a gradient of another context");
-    else if (good && !layout_same_shape(&g->at, shape_of(r, i)))
-      good = core_fail(r->cx, "custom: backward gave input %d a gradient of shape %s, not %s",
-                       i + 1, layout_text(&g->at, got), layout_text(shape_of(r, i), want));
-    else if (good) give(r, i, g);
+    else if (good && g->cx != b->cx)
+      good = core_fail(b->cx, "custom: backward gave a gradient of another context");
+    else if (good && !layout_same_shape(&g->at, shape_of(b, i)))
+      good = core_fail(b->cx, "custom: backward gave input %d a gradient of shape %s, not %s",
+                       i + 1, layout_text(&g->at, got), layout_text(shape_of(b, i), want));
+    else if (good) give(b, i, g);
   }
   return good;
 }
 
-static bool apply_rule (rule *r) {
-  switch (r->n->kind) {
-    case NODE_VIEW: return grad_part(r);
-    case NODE_OVERLAY: return grad_overlay(r);
-    case NODE_CUSTOM: return grad_custom(r);
-    default: return op_rows[r->op].grad(r);
+static bool apply_backward (backward *b) {
+  switch (b->n->kind) {
+    case NODE_VIEW: return grad_part(b);
+    case NODE_OVERLAY: return grad_overlay(b);
+    case NODE_CUSTOM: return grad_custom(b);
+    default: return op_rows[b->op].grad(b);
   }
 }
 
@@ -251,7 +251,7 @@ static bool apply_rule (rule *r) {
 static bool find_wanted (walk *w, node *n, heed_tensor *const *incoming) {
   for (int i = 0; i < w->nwanted; i++) {
     int output;
-    if (w->wanted[i] == NULL || history_of(w->wanted[i], &output) != n) continue;
+    if (w->wanted[i] == NULL || graph_node_of(w->wanted[i], &output) != n) continue;
     if (incoming[output] == NULL) continue;
     if (!add_up(w->cx, &w->found[i], incoming[output])) return false;
   }
@@ -272,24 +272,24 @@ static bool arrive (walk *w, node *leaf, heed_tensor *g) {
   if (!check_leaf(leaf, g)) return false;
   while (w->outer != NULL) w = w->outer;
   if (w->asks) return find_wanted(w, leaf, &g);
-  int64_t at = leaf->arrival;      /* of an earlier walk, perhaps */
-  if (at < w->narrivals && w->arrivals[at].leaf == leaf)
-    return add_up(w->cx, &w->arrivals[at].gradient, g);
-  if (!core_grow(w->cx, (void **)&w->arrivals, w->narrivals, &w->room_arrivals,
-                 sizeof *w->arrivals))
+  int64_t at = leaf->accumulated;      /* of an earlier walk, perhaps */
+  if (at < w->naccumulated && w->accumulated_list[at].leaf == leaf)
+    return add_up(w->cx, &w->accumulated_list[at].gradient, g);
+  if (!core_grow(w->cx, (void **)&w->accumulated_list, w->naccumulated, &w->accumulated_capacity,
+                 sizeof *w->accumulated_list))
     return false;
   node_keep(leaf);
-  leaf->arrival = w->narrivals;
-  w->arrivals[w->narrivals++] = (arrival){leaf, heed_keep(g)};
+  leaf->accumulated = w->naccumulated;
+  w->accumulated_list[w->naccumulated++] = (accumulated){leaf, heed_keep(g)};
   return true;
 }
 
-static bool route (rule *r) {
-  for (int i = 0; i < r->n->nedges; i++) {
-    const edge *e = &r->n->edges[i];
-    if (r->given[i] == NULL || e->node == NULL) continue;
-    heed_tensor *g = fit(r->given[i], e);
-    if (g == NULL || !add_up(r->cx, &e->node->incoming[e->output], g)) return false;
+static bool route (backward *b) {
+  for (int i = 0; i < b->n->nedges; i++) {
+    const edge *e = &b->n->edges[i];
+    if (b->given[i] == NULL || e->node == NULL) continue;
+    heed_tensor *g = fit(b->given[i], e);
+    if (g == NULL || !add_up(b->cx, &e->node->incoming[e->output], g)) return false;
   }
   return true;
 }
@@ -309,7 +309,7 @@ static bool any_incoming (const node *n) {
 
 /* Rules work where the gradients are. */
 static void work_beside (const heed_tensor *t) {
-  if (t != NULL && tensor_place(t) != NULL) t->cx->here = tensor_place(t);
+  if (t != NULL && tensor_device(t) != NULL) t->cx->current = tensor_device(t);
 }
 
 static bool check_alive (const node *n) {
@@ -319,13 +319,13 @@ static bool check_alive (const node *n) {
 
 /* A rule of the user's may have walked over this very step, and freed it. */
 static bool visit_step (walk *w, node *n) {
-  rule r = {.cx = w->cx, .op = n->op, .n = n, .args = n->args};
+  backward b = {.cx = w->cx, .op = n->op, .n = n, .args = n->args};
   if (!check_alive(n)) return false;
-  for (int i = 0; i < n->noutputs && i < OP_OUTS; i++) r.gs[i] = n->incoming[i];
-  r.g = r.gs[0];
+  for (int i = 0; i < n->noutputs && i < OP_OUTS; i++) b.gs[i] = n->incoming[i];
+  b.g = b.gs[0];
   int mark = w->cx->ntemporaries;
   for (int i = 0; i < n->noutputs; i++) work_beside(n->incoming[i]);
-  bool good = apply_rule(&r) && check_alive(n) && route(&r);
+  bool good = apply_backward(&b) && check_alive(n) && route(&b);
   while (w->cx->ntemporaries > mark) heed_drop(w->cx->temporaries[--w->cx->ntemporaries]);
   return good;
 }
@@ -343,7 +343,7 @@ static bool visit (walk *w, node *n) {
 }
 
 /* The first gradient of a leaf must be its own: no other handle, no other owner of its bytes. */
-static bool own_gradient (walk *w, arrival *a) {
+static bool own_gradient (walk *w, accumulated *a) {
   if (a->leaf->gradient != NULL) return true;
   if (alone(a->gradient) && layout_is_dense(&a->gradient->at)) return true;
   heed_tensor *own = heed_call(w->cx, HEED_clone, (heed_value[]){heed_t(a->gradient)}, 1);
@@ -354,9 +354,9 @@ static bool own_gradient (walk *w, arrival *a) {
 }
 
 /* Later ones are added in place, so that a handle on the gradient sees them. */
-static bool add_gradient (walk *w, arrival *a) {
+static bool add_gradient (walk *w, accumulated *a) {
   heed_tensor *sum = a->leaf->gradient;
-  core_touches(a->leaf, true);
+  capture_gradient(a->leaf, true);
   if (sum == NULL || layout_overlaps_itself(&sum->at))
     return add_up(w->cx, &a->leaf->gradient, a->gradient);
   return heed_apply_in_place(w->cx, HEED_add, (heed_value[]){heed_t(sum), heed_t(a->gradient)}, 2);
@@ -364,29 +364,29 @@ static bool add_gradient (walk *w, arrival *a) {
 
 /* Adds what has arrived. All that needs memory comes first. */
 static bool commit (walk *w) {
-  for (int64_t i = 0; i < w->narrivals; i++)
-    if (!own_gradient(w, &w->arrivals[i])) return false;
-  for (int64_t i = 0; i < w->narrivals; i++)
-    if (!add_gradient(w, &w->arrivals[i])) return false;
+  for (int64_t i = 0; i < w->naccumulated; i++)
+    if (!own_gradient(w, &w->accumulated_list[i])) return false;
+  for (int64_t i = 0; i < w->naccumulated; i++)
+    if (!add_gradient(w, &w->accumulated_list[i])) return false;
   return true;
 }
 
 static void finish (walk *w) {
   heed_context *cx = w->cx;
   for (int64_t i = 0; i < w->count; i++) drop_incoming(w->nodes[i]);
-  for (int64_t i = 0; i < w->nasides; i++)
-    w->asides[i].n->incoming[w->asides[i].output] = w->asides[i].gradient;
+  for (int64_t i = 0; i < w->nsaved_gradients; i++)
+    w->saved_gradients[i].n->incoming[w->saved_gradients[i].output] = w->saved_gradients[i].gradient;
   for (int64_t i = 0; i < w->count; i++) node_drop(w->nodes[i]);
-  for (int64_t i = 0; i < w->narrivals; i++) {
-    heed_drop(w->arrivals[i].gradient);
-    node_drop(w->arrivals[i].leaf);
+  for (int64_t i = 0; i < w->naccumulated; i++) {
+    heed_drop(w->accumulated_list[i].gradient);
+    node_drop(w->accumulated_list[i].leaf);
   }
   core_free(cx, w->nodes, (size_t)w->room * sizeof *w->nodes);
-  core_free(cx, w->asides, (size_t)w->room_asides * sizeof *w->asides);
-  core_free(cx, w->arrivals, (size_t)w->room_arrivals * sizeof *w->arrivals);
+  core_free(cx, w->saved_gradients, (size_t)w->saved_gradient_capacity * sizeof *w->saved_gradients);
+  core_free(cx, w->accumulated_list, (size_t)w->accumulated_capacity * sizeof *w->accumulated_list);
 }
 
-static bool run_walk (walk *w, node *root, int output, heed_tensor *seed) {
+static bool run_pass (walk *w, node *root, int output, heed_tensor *seed) {
   if (!reach_all(w, root)) return false;
   qsort(w->nodes, (size_t)w->count, sizeof *w->nodes, later_first);
   root->incoming[output] = heed_keep(seed);
@@ -417,27 +417,27 @@ static heed_tensor *first_gradient (heed_tensor *y, heed_tensor *seed) {
 static bool start (walk *w, heed_tensor *y, heed_tensor *seed) {
   heed_context *cx = y->cx;
   int output = 0;
-  node *root = history_of(y, &output);
+  node *root = graph_node_of(y, &output);
   if (root == NULL)
     return core_fail(cx, "backward: the tensor has no history: nothing that it was made from "
                      "requires grad");
   bool recording = cx->recording;
   int mark = cx->ntemporaries;
-  device *here = cx->here;
+  device *here = cx->current;
   cx->recording = false;
   work_beside(y);
   heed_tensor *g = first_gradient(y, seed);
-  core_sees(cx, g);
+  capture_input(cx, g);
   w->cx = cx;
   w->outer = cx->walk;
   w->id = ++cx->walks;
   cx->walk = w;
-  bool good = g != NULL && run_walk(w, root, output, g);
+  bool good = g != NULL && run_pass(w, root, output, g);
   cx->walk = w->outer;
   finish(w);
   while (cx->ntemporaries > mark) heed_drop(cx->temporaries[--cx->ntemporaries]);
   cx->recording = recording;
-  cx->here = here;
+  cx->current = here;
   return good;
 }
 

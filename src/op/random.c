@@ -20,7 +20,7 @@ static bool draw (call *c, random_kind kind, heed_tensor *y, double from, double
   w.mask.n = 0;
   w.number[0] = from;
   w.number[1] = to;
-  w.out[0] = tensor_seen(y);
+  w.out[0] = view_of(y);
   return (layout_numel(&y->at) == 0 || op_run(c, &w)) && give_out(c, y);
 }
 
@@ -48,7 +48,7 @@ bool do_randn (call *c) { return draw(c, RANDOM_NORMAL, new_float(c), 0, 1); }
 
 
 /* Whole numbers are drawn as int64, whatever they become. */
-static bool draw_whole (call *c, random_kind kind, heed_tensor *y, int64_t low, int64_t high) {
+static bool draw_integer (call *c, random_kind kind, heed_tensor *y, int64_t low, int64_t high) {
   work w;
   if (y == NULL) return false;
   w.kind = WORK_RANDOM;
@@ -58,7 +58,7 @@ static bool draw_whole (call *c, random_kind kind, heed_tensor *y, int64_t low, 
   w.mask.n = 0;
   w.count[0] = low;
   w.count[1] = high;
-  w.out[0] = tensor_seen(y);
+  w.out[0] = view_of(y);
   return layout_numel(&y->at) == 0 || op_run(c, &w);
 }
 
@@ -79,7 +79,7 @@ bool do_randint (call *c) {
   if (!check_fits(c, 0, type) || !check_fits(c, 1, type) || !check_shape(c, 2, -1, &shape))
     return false;
   heed_tensor *y = op_new(c->cx, HEED_INT64, &shape);
-  return draw_whole(c, RANDOM_INTEGER, y, low, high) && give_out(c, op_cast(y, type));
+  return draw_integer(c, RANDOM_INTEGER, y, low, high) && give_out(c, op_cast(y, type));
 }
 
 
@@ -89,7 +89,7 @@ bool do_randperm (call *c) {
   if (n < 0 || !layout_dense(&row, 1, &n))
     return check_refuse(c, 0, "a number of elements expected, got %" PRId64, n);
   heed_tensor *y = op_new(c->cx, HEED_INT64, &row);
-  return draw_whole(c, RANDOM_PERMUTATION, y, 1, n) &&
+  return draw_integer(c, RANDOM_PERMUTATION, y, 1, n) &&
          give_out(c, op_cast(y, arg_type(c, 1, HEED_INT64)));
 }
 
@@ -140,7 +140,7 @@ static bool all_pass (heed_tensor *t, heed_op test, double bound, bool *pass) {
 static bool check_probabilities (call *c, heed_tensor *t) {
   bool low, high;
   if (!check_float(c, 0)) return false;
-  if (!c->cx->here->host) return true;
+  if (!c->cx->current->host) return true;
   if (!all_pass(t, HEED_ge, 0, &low) || !all_pass(t, HEED_le, 1, &high)) return false;
   return (low && high) || check_refuse(c, 0, "probabilities from 0 to 1 expected");
 }
@@ -160,8 +160,8 @@ bool do_bernoulli (call *c) {
   w.op = RANDOM_BERNOULLI;
   w.nout = w.nin = 1;
   w.mask.n = 0;
-  w.out[0] = tensor_seen(y);
-  if (!move_see(p, &y->at, &w.in[0])) return false;
+  w.out[0] = view_of(y);
+  if (!move_view(p, &y->at, &w.in[0])) return false;
   return (layout_numel(&y->at) == 0 || op_run(c, &w)) && give_out(c, y);
 }
 
@@ -257,11 +257,11 @@ bool do_multinomial (call *c) {
   shape.size[shape.rank - 1] = n;
   if (!layout_dense(&shape, shape.rank, shape.size))
     return check_refuse(c, 1, "%" PRId64 " draws are too many elements", n);
-  device *where = c->cx->here;
+  device *where = c->cx->current;
   heed_tensor *weight = op1(HEED_clone, op_cast(op_hold(c->cx, heed_detach(t)), HEED_FLOAT64));
   weight = op_to(weight, c->cx->cpu);
   if (weight == NULL) return false;
-  c->cx->here = c->cx->cpu;                      /* the host draws */
+  c->cx->current = c->cx->cpu;                      /* the host draws */
   double *weights = weight->store->data;
   if (!check_weights(c, weights, rows, columns, n, replace)) return false;
   if (!replace) return give_out(c, op_to(draw_once(c, weight, n), where));

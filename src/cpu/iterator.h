@@ -1,0 +1,42 @@
+/*
+** iterator.h - a view as a row of elements: read and written piece by piece, in row-major order.
+*/
+
+#ifndef iterator_h
+#define iterator_h
+
+#include "cpu/cpu.h"
+
+#pragma GCC visibility push(hidden)
+
+typedef enum iterator_kind { ITERATOR_DENSE, ITERATOR_SPLAT, ITERATOR_STRIDED } iterator_kind;
+
+typedef struct iterator {
+  iterator_kind kind;
+  heed_type type;
+  char *data;
+  layout at;                       /* of a strided one, fused */
+  scalar value;                    /* of a number, which 'data' can't point to: see iterator_open */
+  char item[8];
+} iterator;
+
+/* A number becomes an element of type 'as' first. */
+void iterator_open (iterator *s, const view *v, heed_type as);
+
+/* Elements from .. from + n - 1 as type 'as' (T's own or a computing type): where they lie, or
+** in 'workspace', which has place for n of the larger of the two types. */
+const void *iterator_read (const cpu *self, const iterator *s, int64_t from, int64_t n, heed_type as,
+                         void *workspace);
+
+/* Where elements of type 'as' may be written: in their place, or else into 'workspace' … */
+void *iterator_target (const iterator *s, int64_t from, int64_t n, heed_type as, void *workspace);
+/* … from where they are brought to their place. Nothing to do where they are. */
+void iterator_write (const cpu *self, const iterator *s, int64_t from, int64_t n, heed_type as,
+                   const void *workspace);
+
+/* Element 'index' of a layout: its place, in elements. */
+int64_t iterator_offset (const layout *at, int64_t index);
+
+#pragma GCC visibility pop
+
+#endif
