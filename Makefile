@@ -1,8 +1,10 @@
 # Makefile for heed
 #
-#   make demo   make test   make   make lib   make install PREFIX=p   make bench   make clean
-#   make bench-cuda: the bench on a card; cuda/check: all that wants one
-#   make asan, tsan, overflow, valgrind, strict, neon, lint: parts of the test, or more of it
+#   make demo   make test   make check   make   make repl   make bench   make clean
+#   make cuda (for the GPU at hand)   make cuda-all   make lib   make install PREFIX=p
+#   eval "$(make env)": where this shell's Lua finds the module
+#   make asan, fuzz, tsan, basic, emulated, emulated-asan, nvcc, strict, neon, lint, installed:
+#   parts of the check; make overflow, valgrind: beyond it; cuda/check: all that needs a GPU
 
 # == CHANGE THE SETTINGS BELOW TO SUIT YOUR ENVIRONMENT =====================
 
@@ -11,10 +13,12 @@ CFLAGS= -O3
 LUA= lua5.4
 LUA_INCDIR= /usr/include/lua5.4
 LUA_LIB= -llua5.4
+NVCC= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 PREFIX= /usr/local
 LUADIR= $(PREFIX)/share/lua/5.4
 LIBDIR= $(PREFIX)/lib/lua/5.4
 INCDIR= $(PREFIX)/include/heed
+FUZZ= 60 1
 JOBS= $(shell nproc 2>/dev/null || echo 1)
 SPEC= $(LONG) $(filter-out $(LONG),$(wildcard spec/*_spec.lua))
 Q= @
@@ -28,16 +32,18 @@ B= build/$(KIND)
 # Neither -march nor -ffast-math: one changes the processors, the other the host's arithmetic.
 FLAGS= -std=gnu11 $(CFLAGS) -fwrapv -fno-math-errno -fno-trapping-math -ffp-contract=fast \
   -fvisibility=hidden -fPIC -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
-  -Isrc -I$(LUA_INCDIR) $(FLAGS_$(KIND))
+  -Werror=implicit-function-declaration -Isrc -I$(LUA_INCDIR) $(FLAGS_$(KIND))
 FLAGS_strict= -Werror
-FLAGS_asan= -DHEED_CACHE=0 -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all
+FLAGS_asan= -DHEED_CACHE=0 -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined \
+  -fno-sanitize-recover=all
 FLAGS_tsan= -O1 -g -fsanitize=thread
 FLAGS_valgrind= -g
+FLAGS_basic= -DHEED_BASIC_KINDS
 FLAGS_emulated= -g
 FLAGS_emulated-asan= $(FLAGS_asan)
 LIBS= -lm -lpthread -ldl
 
-SOURCES= $(wildcard src/core/*.c src/cpu/*.c src/op/*.c src/lua/*.c)
+SOURCES= $(wildcard src/*.c src/core/*.c src/cpu/*.c src/op/*.c src/lua/*.c)
 EMBED= $(B)/src/lua/lua_half.o $(B)/half.o
 OBJECTS= $(filter-out $(EMBED),$(SOURCES:%.c=$(B)/%.o))
 CORE= $(filter-out $(B)/src/lua/%,$(OBJECTS))
@@ -76,17 +82,26 @@ MAKEFLAGS+= -j$(JOBS) --no-print-directory
 endif
 
 all: $(B)/heed/core.so
+	@! $(GPU) >/dev/null 2>&1 || test -e $(B)/heed/cuda.so || echo "a GPU is here: make cuda"
+
+# A plugin must be of the same table of operations and the same structs as the core.
+INTERFACE= $(shell cat src/op/ops.def src/heed.h $(patsubst %,src/core/%.h,layout scalar view \
+  work device plugin) | cksum | cut -d' ' -f1)
+$(B)/src/core/plugin.o $(B)/cuda/plugin.cu.o: SHOWN= -DHEED_INTERFACE=$(INTERFACE)ull
 
 # == CUDA: an object of its own, by nvcc where it is; or emulated, by the C++ compiler ==
 
-NVCC= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
+GPU= nvidia-smi --query-gpu=compute_cap --format=csv,noheader
 CUDA= $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 CXX= g++
-GPU_ARCHITECTURES= -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a \
-  -gencode arch=compute_80,code=compute_80
+ARCH= $(subst 90,90a,$(sort $(subst .,,$(shell $(GPU) 2>/dev/null))))
+ARCH_ALL= 80 90a 100 120
+PTX_ALL= 80
+ARCHITECTURES= $(foreach a,$(ARCH),-gencode arch=compute_$a,code=sm_$a) \
+  $(foreach a,$(PTX),-gencode arch=compute_$a,code=compute_$a)
 PLAIN_CXX= -fPIC -fno-exceptions -fno-rtti -fvisibility=hidden -fno-threadsafe-statics \
   -Wall -Wextra -Wno-missing-field-initializers
-CUDA_FLAGS= -std=c++17 -O3 $(GPU_ARCHITECTURES) --compress-mode=size -Isrc -I. \
+CUDA_FLAGS= -std=c++17 -O3 $(ARCHITECTURES) --compress-mode=size -Isrc -I. \
   $(PLAIN_CXX:%=-Xcompiler=%)
 EMULATED= -std=gnu++17 -O2 -g1 $(PLAIN_CXX) -Wno-unknown-pragmas -ffp-contract=off -Isrc -I. \
   $(EMULATED_$(KIND))
@@ -97,44 +112,54 @@ SHARED_CORE= $(B)/src/core/layout.o $(B)/src/core/scalar.o
 
 ifneq ($(filter emulated%,$(KIND)),)
 CUDA_OBJECTS= $(patsubst %,$(B)/%.o,$(KERNELS) $(wildcard spec/emulated/*.cc))
-cuda: $(B)/heed/cuda.so
-else ifneq ($(KIND),release)
-cuda:
-else ifneq ($(NVCC),)
-CUDA_OBJECTS= $(patsubst %,$(B)/%.o,$(KERNELS))
-CUDA_LIBS= $(CUDA)/lib64/libcudart_static.a -Wl,--exclude-libs,ALL -lrt
+all: $(B)/heed/cuda.so
 cuda: $(B)/heed/cuda.so
 else
-cuda:; @echo "no nvcc: without CUDA"
+CUDA_OBJECTS= $(patsubst %,$(B)/%.o,$(KERNELS))
+CUDA_LIBS= $(CUDA)/lib64/libcudart_static.a -Wl,--exclude-libs,ALL -lrt
+ifeq ($(NVCC),)
+cuda:; @echo "no nvcc is here: install the CUDA Toolkit, or set NVCC" >&2; exit 1
+else ifeq ($(strip $(ARCH)),)
+cuda:; @echo "no GPU is here: make cuda-all, or make cuda ARCH=90a" >&2; exit 1
+else
+cuda: $(B)/heed/cuda.so
 endif
+endif
+cuda-all:; @$(MAKE) cuda ARCH="$(ARCH_ALL)" PTX="$(PTX_ALL)"
+nvcc:; @$(MAKE) cuda KIND=nvcc ARCH=90a
+
+# Other architectures than last time: all is compiled again.
+$(B)/cuda/architectures: anew
+	@mkdir -p $(@D); echo '$(ARCHITECTURES)' | cmp -s - $@ || echo '$(ARCHITECTURES)' >$@
 
 $(B)/heed/cuda.so: $(CUDA_OBJECTS) $(SHARED_CORE)
 	@mkdir -p $(@D); echo link $@
 	$(Q)$(CC) -shared $(FLAGS_$(KIND)) -Wl,-z,nodelete -o $@ $^ $(CUDA_LIBS) $(LIBS)
 
 # Results of single operations are those of the CPU: no products fused with sums.
-$(patsubst %,$(B)/cuda/%.cu.o,copy map_float map_double map_integer derivative_float derivative_double): FUSED= -fmad=false
+$(patsubst %,$(B)/cuda/%.cu.o,copy map_float map_double map_integer derivative_float \
+  derivative_double): FUSED= -fmad=false
 
-$(B)/cuda/%.cu.o: cuda/%.cu Makefile
+$(B)/cuda/%.cu.o: cuda/%.cu Makefile $(B)/cuda/architectures
 	@mkdir -p $(@D); echo compile $@
 ifneq ($(filter emulated%,$(KIND)),)
-	$(Q)$(CXX) $(EMULATED) -MMD -MP -c -x c++ -o $@ $<
+	$(Q)$(CXX) $(EMULATED) $(SHOWN) -MMD -MP -c -x c++ -o $@ $<
 else
-	$(Q)$(NVCC) $(CUDA_FLAGS) $(FUSED) -MMD -MP -c -o $@ $<
+	$(Q)$(NVCC) $(CUDA_FLAGS) $(FUSED) $(SHOWN) -MMD -MP -c -o $@ $<
 endif
 
 $(B)/spec/emulated/%.cc.o: spec/emulated/%.cc Makefile
 	@mkdir -p $(@D); echo compile $@
 	$(Q)$(CXX) $(EMULATED) -MMD -MP -c -o $@ $<
 
-# Programs that hold a card, real or emulated, against the processor: one, or all of them.
+# Programs that hold a GPU, real or emulated, against the CPU: one, or all of them.
 GPU_SPECS= $(wildcard spec/c/cuda_*.c)
 CUDA_PROGRAMS= $(GPU_SPECS:%.c=$(B)/%)
-cards: $(call logs,$(CUDA_PROGRAMS)); $(SUM)
+gpu: $(call logs,$(CUDA_PROGRAMS)); $(SUM)
 $(call logs,$(CUDA_PROGRAMS)): export HEED_CUDA= $(abspath $(B)/heed/cuda.so)
 $(call logs,$(CUDA_PROGRAMS)): cuda
 
-emulated emulated-asan:; @$(MAKE) cards KIND=$@ && $(MAKE) spec KIND=$@
+emulated emulated-asan:; @$(MAKE) gpu KIND=$@ && $(MAKE) spec KIND=$@
 
 $(B)/heed/core.so: $(OBJECTS)
 	@mkdir -p $(@D); echo link $@
@@ -142,7 +167,7 @@ $(B)/heed/core.so: $(OBJECTS)
 
 $(B)/%.o: %.c Makefile
 	@mkdir -p $(@D); echo compile $@
-	$(Q)$(CC) $(FLAGS) $(SHAPES_$(KIND)) -MMD -MP -c -o $@ $<
+	$(Q)$(CC) $(FLAGS) $(SHOWN) $(SHAPES_$(KIND)) -MMD -MP -c -o $@ $<
 
 # clang alone sees unsigned overflow: looked for in shape arithmetic, where none is meant.
 $(B)/src/core/layout.o $(B)/src/core/storage.o $(B)/src/op/%.o: SHAPES_overflow= -O1 -g \
@@ -183,6 +208,13 @@ $(B)/spec/c/%: $(B)/spec/c/%.o $(CORE)
 	@echo link $@
 	$(Q)$(CC) $(FLAGS) -o $@ $^ $(LIBS)
 
+# Plugins that fit and that do not, for spec/c/plugin.c.
+PLUGINS= $(patsubst %.c,$(B)/%.so,$(wildcard spec/c/plugins/*.c))
+$(B)/spec/c/plugins/%.so: spec/c/plugins/%.c Makefile
+	@mkdir -p $(@D); echo compile $@
+	$(Q)$(CC) $(FLAGS) -DHEED_INTERFACE=$(INTERFACE)ull -MMD -MP -shared -o $@ $<
+$(B)/spec/c/plugin: | $(PLUGINS)
+
 lib: $(B)/libheed.a $(B)/host
 core: $(CORE)
 objects: $(OBJECTS) $(EMBED) $(PROGRAMS:=.o)
@@ -212,8 +244,11 @@ $(LOGS)/spec/c/%.log: $(B)/spec/c/% anew
 	@mkdir -p $(@D)
 	@{ echo $<; $<; } $(LOG)
 
-asan valgrind:; @$(MAKE) spec KIND=$@
+asan basic valgrind:; @$(MAKE) spec KIND=$@
 overflow:; @$(MAKE) spec KIND=overflow CC=clang
+# Random calls, graphs and damaged files: FUZZ is for how many seconds, and the seed.
+fuzz:; @$(MAKE) fuzzed KIND=asan
+fuzzed: all; @$(HERE) $(START_$(KIND)) $(LUA) spec/fuzz.lua $(FUZZ)
 tsan:; @$(MAKE) programs KIND=tsan
 strict:; @$(MAKE) objects KIND=strict
 neon:; @$(MAKE) core KIND=neon CC=aarch64-linux-gnu-gcc
@@ -229,6 +264,9 @@ installed: lib
 	sed -n '/^```c$$/,/^```$$/{/^```/!p}' README.md >$(I)/program.c
 	cd $(I) && $$(sed -n 's:/usr/local:$(I):g; s:^    \(cc program.c .*\):\1:p' $(CURDIR)/README.md)
 	cd / && $(I)/program
+	$(CXX) -std=c++17 -Wall -Wextra -Werror -I$(I)/include/heed -o $(I)/program_cc spec/c/host.cc \
+	  -L$(I)/lib -lheed $(LIBS)
+	cd / && $(I)/program_cc
 
 # == ALL OF IT, ON A BARE MACHINE ===========================================
 
@@ -239,28 +277,46 @@ demo:
 	@$(MAKE) all
 	@$(HERE) $(LUA) examples/counting.lua
 
+repl: all
+	@$(HERE) $(LUA) -i -e 'heed = require "heed"'
+
+env:; @echo 'export LUA_PATH="$(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;$${LUA_PATH:-;}"' \
+  'LUA_CPATH="$(abspath $(B))/?.so;$${LUA_CPATH:-;}"'
+
+# What the CPU shows in three minutes; and everything.
 test:
 	@$(SETUP) build test
-	@rm -f build/tally
-	@.ci/check specs $(MAKE) spec
-	@.ci/check asan $(MAKE) asan
-	@.ci/check programs $(MAKE) programs KIND=asan
-	@.ci/check threads $(MAKE) tsan
-	@.ci/check cards $(MAKE) cards KIND=emulated-asan
-	@.ci/check card-asan $(MAKE) spec KIND=emulated-asan
-	@.ci/check emulated $(MAKE) spec KIND=emulated
-	@.ci/check installed $(MAKE) installed
-	@.ci/check strict $(MAKE) strict
-	@.ci/check lint $(MAKE) lint
-	@! command -v aarch64-linux-gnu-gcc >/dev/null || .ci/check neon $(MAKE) neon
-	@.ci/check
+	@rm -f build/tally/test-*
+	@.ci/check test-specs $(MAKE) spec
+	@.ci/check test-programs $(MAKE) programs
+	@.ci/check --sum test-
+
+NEON= $(shell command -v aarch64-linux-gnu-gcc)
+check:
+	@$(SETUP) build test
+	@rm -f build/tally/check-*
+	@.ci/check check-strict $(MAKE) strict
+	@.ci/check check-lint $(MAKE) lint
+	@.ci/check check-asan $(MAKE) asan
+	@.ci/check check-fuzz $(MAKE) fuzz
+	@.ci/check check-programs $(MAKE) programs KIND=asan
+	@.ci/check check-threads $(MAKE) tsan
+	@.ci/check check-basic $(MAKE) basic
+	@.ci/check check-gpu $(MAKE) gpu KIND=emulated-asan
+	@.ci/check check-gpu-asan $(MAKE) spec KIND=emulated-asan
+	@.ci/check check-emulated $(MAKE) spec KIND=emulated
+	@.ci/check check-installed $(MAKE) installed
+	@.ci/check check-neon $(if $(NEON),$(MAKE) neon,--skip "no compiler for aarch64 is here")
+	@.ci/check check-nvcc $(if $(NVCC),$(MAKE) nvcc,--skip "no nvcc is here")
+	@.ci/check --sum check-
 
 bench bench-cuda: all
 	@$(SETUP) bench
 	@bench/setup
 	@$(HERE) LUA="$(LUA)" bench/run $(if $(filter bench-cuda,$@),--cuda)
 
-.PHONY: all lib core objects install clean spec programs anew asan valgrind overflow tsan strict \
-  neon lint installed demo test bench bench-cuda cuda cards emulated emulated-asan
+.PHONY: all lib core objects install clean spec programs anew asan fuzz fuzzed basic valgrind \
+  overflow tsan strict neon lint installed demo repl env test check bench bench-cuda cuda cuda-all \
+  nvcc gpu emulated emulated-asan
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -1,8 +1,7 @@
--- Heed's side of the comparison on a card; side.lua says what it is asked. Words of its own:
+-- Heed's side of the comparison on a GPU; side.lua describes its requests. Words of its own:
 --
---   float32, bfloat16, float16    the type of the tensors that follow; times are the card's
---   host                          times are the host's: of asking for the work, not of doing it
---   adam:NxRxC                    a step for N parameters of R by C
+--   float32, bfloat16, float16    the type of the tensors that follow; times are the GPU's
+--   host                          times are the host's: of launching the work, not of doing it
 --   training:LxBxTxW              a training step of a small language model: L blocks, B sequences
 --                                 of T words, width W; captured:LxBxTxW does it in one go
 
@@ -13,20 +12,20 @@ local nn, optim = heed.nn, heed.optim
 local clock = heed.core.clock
 
 local WORDS <const>, HEADS <const> = 256, 4
-local QUEUED <const> = 256      -- operations that a card surely takes without being waited for
+local QUEUED <const> = 256      -- operations that surely fit in a stream's queue
 
 local dtype, seconds            -- of this row
 local factories = {}
 
 
--- n calls by the card's clock.
-local function card_seconds(f, n)
+-- n calls by the GPU's clock.
+local function gpu_seconds(f, n)
   return (heed.cuda.elapsed(function()
     for _ = 1, n do f() end
   end))
 end
 
--- n calls by the host's clock; what it waits for the card does not count.
+-- n calls by the host's clock; its waits for the GPU do not count.
 local function host_seconds(f, n)
   local sum = 0
   for first = 1, n, QUEUED do
@@ -44,26 +43,10 @@ end
 
 
 for _, name in ipairs{"bfloat16", "float16", "float32"} do
-  factories[name] = function() dtype, seconds = name, card_seconds end
+  factories[name] = function() dtype, seconds = name, gpu_seconds end
 end
 
 function factories.host() seconds = host_seconds end
-
-function factories.adam(size)
-  local n, rows, columns = table.unpack(size)
-  local xs = {}
-  for i = 1, n do
-    xs[i] = place(heed.randn(rows, columns)):requires_grad_()
-    xs[i].grad = place(heed.randn(rows, columns))
-  end
-  local opt = optim.Adam(xs, {lr = 0.1})
-  return function()
-    opt:step()
-    return xs
-  end
-end
-
-factories.adam_fused = factories.adam
 
 
 local Block = nn.Module:extend("Block")
@@ -122,9 +105,9 @@ function factories.captured(size)
 end
 
 
-local card = heed.cuda.properties()
+local gpu = heed.cuda.properties()
 
 serve{
-  name = ("heed (%s, %s)"):format(card.name, card.capability), factories = factories, place = place,
+  name = ("heed (%s, %s)"):format(gpu.name, gpu.capability), factories = factories, place = place,
   seconds = function(f, n) return seconds(f, n) end,
 }

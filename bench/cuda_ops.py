@@ -1,5 +1,5 @@
-"""PyTorch's side of the comparison on a card: cuda_ops.lua in Python. With BENCH_QUICK=1 and no
-card it works on the processor, which tries the rows, not their speed."""
+"""PyTorch's side of the comparison on a GPU: cuda_ops.lua in Python. With BENCH_QUICK=1 and no
+GPU it works on the CPU, which tries the rows, not their speed."""
 
 import os
 import sys
@@ -13,16 +13,16 @@ from torch import nn
 from side import serve
 
 WORDS, HEADS = 256, 4
-QUEUED = 256                    # operations that a card surely takes without being waited for
+QUEUED = 256                    # operations that surely fit in a stream's queue
 
 row = SimpleNamespace()         # dtype and seconds of this row
 
 if torch.cuda.is_available():
     DEVICE, NAME = "cuda", torch.cuda.get_device_name()
 elif os.environ.get("BENCH_QUICK") == "1":
-    DEVICE, NAME = "cpu", "without a card"
+    DEVICE, NAME = "cpu", "without a GPU"
 else:
-    sys.exit("bench: PyTorch finds no card")
+    sys.exit("bench: PyTorch finds no GPU")
 
 
 def synchronize():
@@ -30,7 +30,7 @@ def synchronize():
         torch.cuda.synchronize()
 
 
-def card_seconds(f, n):
+def gpu_seconds(f, n):
     if DEVICE == "cpu":
         return host_seconds(f, n)
     began, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -59,27 +59,12 @@ def place(x):
 
 def typed(name):
     def set_row(_):
-        row.dtype, row.seconds = getattr(torch, name), card_seconds
+        row.dtype, row.seconds = getattr(torch, name), gpu_seconds
     return set_row
 
 
 def host(_):
     row.seconds = host_seconds
-
-
-def adam(size, **options):
-    n, *shape = size
-    xs = []
-    for _ in range(n):
-        xs.append(place(torch.randn(*shape)).requires_grad_())
-        xs[-1].grad = place(torch.randn(*shape))
-    opt = torch.optim.Adam(xs, lr=0.1, **options)
-
-    def step():
-        opt.step()
-        return xs
-
-    return step
 
 
 class Block(nn.Module):
@@ -129,12 +114,12 @@ def captured(size):
     if DEVICE == "cpu":
         return training(size)
     step, x, y = make_training(size)
-    saved_gradient = torch.cuda.Stream()
-    saved_gradient.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(saved_gradient):
+    warm_up = torch.cuda.Stream()
+    warm_up.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(warm_up):
         for _ in range(2):
             step(x, y)
-    torch.cuda.current_stream().wait_stream(saved_gradient)
+    torch.cuda.current_stream().wait_stream(warm_up)
     graph, given, wanted = torch.cuda.CUDAGraph(), x.clone(), y.clone()
     with torch.cuda.graph(graph):
         loss = step(given, wanted)
@@ -148,9 +133,8 @@ def captured(size):
     return replay
 
 
-FACTORIES = {"adam": adam, "adam_fused": lambda size: adam(size, fused=True), "captured": captured,
-          "host": host, "training": training}
+FACTORIES = {"captured": captured, "host": host, "training": training}
 FACTORIES.update((name, typed(name)) for name in ("bfloat16", "float16", "float32"))
 
-serve(SimpleNamespace(name=f"PyTorch {torch.__version__} ({NAME})", factories=FACTORIES, place=place,
-                      seconds=lambda f, n: row.seconds(f, n)))
+serve(SimpleNamespace(name=f"PyTorch {torch.__version__} ({NAME})", factories=FACTORIES,
+                      place=place, seconds=lambda f, n: row.seconds(f, n)))

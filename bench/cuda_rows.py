@@ -1,6 +1,6 @@
 """The rows of `bench/run --cuda`, with small sizes if BENCH_QUICK=1: name, inputs (cuda_ops.lua
 says how they are written), heed's expression, PyTorch's, and what a call moves or computes at the
-least: a number and its unit, B (read and written) or FLOP; no unit where that tells nothing."""
+least: a number and its unit, B (read and written) or FLOP; no unit where that means nothing."""
 
 import os
 

@@ -1,5 +1,5 @@
--- Heed's side of the comparison on the processor; side.lua says what it is asked. Its argument is
--- the number of threads.
+-- Heed's side of the comparison on the CPU; side.lua has the protocol. Its argument is the number
+-- of threads.
 
 local heed = require "heed"
 local serve = dofile(arg[0]:gsub("[^/]*$", "side.lua"))
@@ -33,20 +33,6 @@ function factories.counting()
 
   for _ = 1, 50 do step() end
   return step
-end
-
--- Four parameters of 768x768 and their step.
-function factories.adam()
-  local xs = {}
-  for i = 1, 4 do
-    xs[i] = heed.randn(768, 768):requires_grad_()
-    xs[i].grad = heed.randn(768, 768)
-  end
-  local opt = optim.Adam(xs, {lr = 0.1})
-  return function()
-    opt:step()
-    return xs
-  end
 end
 
 

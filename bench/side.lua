@@ -4,10 +4,11 @@
 --   make <tab> INPUTS <tab> EXPRESSION <tab> FILE    prepares a row, and writes what comes out
 --   time                                             the seconds of one call of that row
 --
--- Inputs are words: 4x4 is a tensor, 4x4* one that wants a gradient, 256:10 are 256 ids from 1
--- to 10; a word that begins with a letter is a factory of the side's, factory:4x4 one with sizes; it
--- may give nothing and set something. The expression sees the inputs as a, b, c, d. Both sides
--- draw on the processor after the same seed, which gives the same numbers: heed's are PyTorch's.
+-- Inputs are words: 4x4 is a tensor, 4x4* one that requires a gradient, 256:10 are 256 ids from 1
+-- to 10; a word that begins with a letter names a factory of the side, name:4x4 passes it sizes; a
+-- factory may return nothing and set something. Every side has adam:NxRxC and adam_fused:NxRxC: a
+-- step for N parameters of R by C. The expression sees the inputs as a, b, c, d. Both sides draw on
+-- the CPU after the same seed, which gives the same numbers: heed's are PyTorch's.
 
 local heed = require "heed"
 
@@ -25,8 +26,27 @@ local function sizes(word)
   return list
 end
 
+local shared = {}               -- factories of every side
+
+function shared.adam(side, size)
+  local n, rows, columns = table.unpack(size)
+  local xs = {}
+  for i = 1, n do
+    xs[i] = side.place(heed.randn(rows, columns)):requires_grad_()
+    xs[i].grad = side.place(heed.randn(rows, columns))
+  end
+  local opt = heed.optim.Adam(xs, {lr = 0.1})
+  return function()
+    opt:step()
+    return xs
+  end
+end
+
+shared.adam_fused = shared.adam
+
 local function input(side, word)
   local name, rest = word:match("^(%a[%w_]*):?(.*)")
+  if shared[name] then return shared[name](side, sizes(rest)) end
   if name then return side.factories[name](sizes(rest)) end
   local size, ids = sizes(word:gsub(":.*", "")), word:match(":(%d+)")
   if ids then return side.place(heed.randint(tonumber(ids), size)) end
@@ -67,9 +87,9 @@ function answers.time(side)
 end
 
 
----Answers until nothing more is asked.
----@param side {name: string, factories: table<string, function>, place: function, seconds: function}
----`place` puts a tensor where the side works, `seconds(f, n)` times n calls of f
+---Answers until its input ends.
+---@param side table `name`; `factories`, functions by name; `place`, which moves a tensor to the
+---side's device; `seconds(f, n)`, which times n calls of f
 return function(side)
   heed.threads(tonumber(arg[1]))
   print(side.name)

@@ -1,6 +1,7 @@
 """side.lua in Python: what PyTorch's sides share (torch_side.py, cuda_ops.py). But `make` reads
-heed's result and tells how far the two lie apart, by the largest number of PyTorch's."""
+heed's result and answers with the largest difference, by the largest number of PyTorch's."""
 
+import functools
 import gc
 import sys
 
@@ -19,8 +20,28 @@ def sizes(word):
     return [int(n) for n in word.split("x") if n]
 
 
+def adam(side, size, **options):
+    n, *shape = size
+    xs = []
+    for _ in range(n):
+        xs.append(side.place(torch.randn(*shape)).requires_grad_())
+        xs[-1].grad = side.place(torch.randn(*shape))
+    opt = torch.optim.Adam(xs, lr=0.1, **options)
+
+    def step():
+        opt.step()
+        return xs
+
+    return step
+
+
+SHARED = {"adam": adam, "adam_fused": functools.partial(adam, fused=True)}
+
+
 def make_input(side, word):
     name, _, rest = word.strip("*").partition(":")
+    if name in SHARED:
+        return SHARED[name](side, sizes(rest))
     if name[0].isalpha():
         return side.factories[name](sizes(rest))
     if rest:
@@ -30,9 +51,9 @@ def make_input(side, word):
 
 def difference(result, path):
     parts = [result] if torch.is_tensor(result) else result
-    here = torch.cat([t.detach().flatten().float().cpu() for t in parts])
-    there = torch.from_numpy(numpy.fromfile(path, "float32"))
-    return ((there - here).abs().max() / here.abs().max().clamp(min=1e-30)).item()
+    ours = torch.cat([t.detach().flatten().float().cpu() for t in parts])
+    heeds = torch.from_numpy(numpy.fromfile(path, "float32"))
+    return ((heeds - ours).abs().max() / ours.abs().max().clamp(min=1e-30)).item()
 
 
 class Answers:

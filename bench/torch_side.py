@@ -1,4 +1,4 @@
-"""PyTorch's side of the comparison on the processor: heed_side.lua in Python."""
+"""PyTorch's side of the comparison on the CPU: heed_side.lua in Python."""
 
 import time
 from types import SimpleNamespace
@@ -33,20 +33,6 @@ def counting(_):
     return step
 
 
-def adam(_):
-    xs = []
-    for _ in range(4):
-        xs.append(torch.randn(768, 768, requires_grad=True))
-        xs[-1].grad = torch.randn(768, 768)
-    opt = torch.optim.Adam(xs, lr=0.1)
-
-    def step():
-        opt.step()
-        return xs
-
-    return step
-
-
 def seconds(f, n):
     began = time.perf_counter()
     for _ in range(n):
@@ -55,4 +41,4 @@ def seconds(f, n):
 
 
 serve(SimpleNamespace(name=f"PyTorch {torch.__version__}", seconds=seconds,
-                      factories={"adam": adam, "counting": counting}, place=lambda x: x))
+                      factories={"counting": counting}, place=lambda x: x))

@@ -1,35 +1,35 @@
 /*
 ** attention.cu - attention: y = softmax(scale q k^T + bias) v, its rows' normalisers, and the
-** weights if they are asked for. See attention.h.
+** weights if they are wanted. See attention.h.
 */
 
 #include "cuda/attention.h"
 
 
-/* Queries of this thread on their way through the keys. */
+/* This thread's queries, after the keys so far: an online softmax. */
 template <class T, int WIDE> struct progress {
-  part<T> y[WIDE];                 /* the sum of weights and values so far */
+  part<T> y[WIDE];                 /* the weighted sum of values */
   T top[FEW(T)], sum[FEW(T)];      /* largest score, sum of weights relative to it */
 };
 
 template <class T, int WIDE> INLINE void begin_rows (progress<T, WIDE> &p) {
 #pragma unroll
   for (int c = 0; c < WIDE; c++) clear_part(p.y[c]);
-  EACH(T, i) {
+  UNROLL(T, i) {
     p.top[i] = -(T)INFINITY;
     p.sum[i] = 0;
   }
 }
 
 
-/* Scores s become weights relative to the largest yet; what came before is worth less now. */
+/* Scores s become weights relative to the largest so far; the sums so far are rescaled. */
 template <class T, int WIDE> INLINE void online_softmax (progress<T, WIDE> &p, part<T> &s) {
-  EACH(T, i) {
+  UNROLL(T, i) {
     T top = p.top[i], sum = 0;
-    EACH(T, j) top = larger()(s.at[i][j], top);
+    UNROLL(T, j) top = larger()(s.at[i][j], top);
     top = row_reduce(larger(), top);
     const T base = top == -(T)INFINITY ? (T)0 : top;
-    EACH(T, j) {
+    UNROLL(T, j) {
       s.at[i][j] = exp2(s.at[i][j] - base);
       sum += s.at[i][j];
     }
@@ -37,12 +37,12 @@ template <class T, int WIDE> INLINE void online_softmax (progress<T, WIDE> &p, p
     p.sum[i] = p.sum[i] * fade + row_reduce(plus(), sum);
     p.top[i] = top;
 #pragma unroll
-    for (int c = 0; c < WIDE; c++) EACH(T, j) p.y[c].at[i][j] *= fade;
+    for (int c = 0; c < WIDE; c++) UNROLL(T, j) p.y[c].at[i][j] *= fade;
   }
 }
 
 
-/* The next tile of keys, of which 'keys' are there; the block makes columns from 'from' on. */
+/* The next tile of keys; the block computes columns from 'from' on. */
 template <class S, class T, int WIDE>
 INLINE void attend_tile (const attend &a, const tile &x, unsigned may, int64_t from,
                          progress<T, WIDE> &p, T *one, T *two) {
@@ -51,7 +51,7 @@ INLINE void attend_tile (const attend &a, const tile &x, unsigned may, int64_t f
   score_part(s, a, x, may, one);
   online_softmax(p, s);
   drop_part(s, a, x, one);
-  __syncthreads();                 /* 'one' is not read any more */
+  __syncthreads();                 /* nobody reads 'one' any more */
   store_part_transposed(one, s);
 #pragma unroll
   for (int c = 0; c < WIDE; c++)
@@ -60,13 +60,13 @@ INLINE void attend_tile (const attend &a, const tile &x, unsigned may, int64_t f
 }
 
 
-/* y = y / sum, nothing where nothing was attended to; sum becomes the logarithm of all. */
+/* y = y / sum, 0 where nothing was attended to; sum becomes the row's logsumexp. */
 template <class S, class T, int WIDE>
 INLINE void end_rows (const attend &a, const tile &x, int64_t from, progress<T, WIDE> &p) {
-  EACH(T, i) {
+  UNROLL(T, i) {
     const T share = p.sum[i] == 0 ? (T)0 : 1 / p.sum[i];
 #pragma unroll
-    for (int c = 0; c < WIDE; c++) EACH(T, j) p.y[c].at[i][j] *= share;
+    for (int c = 0; c < WIDE; c++) UNROLL(T, j) p.y[c].at[i][j] *= share;
     p.sum[i] = p.top[i] * (T)LOG_OF_2 + log(p.sum[i]);
     const int64_t row = x.i + tile_y() * FEW(T) + i;
     if (from == 0 && tile_x() == 0 && row < x.i_end)
@@ -79,7 +79,7 @@ INLINE void end_rows (const attend &a, const tile &x, int64_t from, progress<T, 
 }
 
 
-/* A block: a tile of queries (x), and the columns of y from COLUMNS times y on. */
+/* A block: a tile of queries (blockIdx.x), and COLUMNS of y (blockIdx.y). */
 template <class S, int WIDE>
 KERNEL __launch_bounds__(TILE_THREADS, 2) attend_rows (__grid_constant__ const attend a) {
   typedef COMPUTED(S) T;
@@ -93,13 +93,13 @@ KERNEL __launch_bounds__(TILE_THREADS, 2) attend_rows (__grid_constant__ const a
   x.j_end = (int)mask_end(a, x.b, x.i_end);
   for (; x.j < x.j_end; x.j += SIDE(T)) {
     unsigned may;
-    if (ask_mask<T>(a, x, &may)) attend_tile<S>(a, x, may, from, p, one, two);
+    if (tile_may_attend<T>(a, x, &may)) attend_tile<S>(a, x, may, from, p, one, two);
   }
   end_rows<S>(a, x, from, p);
 }
 
 
-/* The weights themselves, once lse is there: a block for each tile of queries and keys. */
+/* The weights themselves, from lse: a block for each tile of queries and keys. */
 template <class S>
 KERNEL __launch_bounds__(TILE_THREADS, 2) attend_weights (__grid_constant__ const attend a) {
   typedef COMPUTED(S) T;
@@ -113,14 +113,14 @@ KERNEL __launch_bounds__(TILE_THREADS, 2) attend_weights (__grid_constant__ cons
     part<T> s;
     clear_part(s);
     x.j_end = end;
-    if (x.j < end && ask_mask<T>(a, x, &may)) {
+    if (x.j < end && tile_may_attend<T>(a, x, &may)) {
       multiply_keys<S>(s, a, x, one, two);
       score_part(s, a, x, may, one);
-      EACH(T, i) {
+      UNROLL(T, i) {
         const int64_t row = min((int64_t)x.i + tile_y() * FEW(T) + i, a.T - 1);
         const T lse = ((const T *)a.lse.data)[row_at(a.lse, x, row)];
         const T base = lse == -(T)INFINITY ? (T)0 : lse * (T)LOG2E;
-        EACH(T, j)
+        UNROLL(T, j)
           s.at[i][j] = s.at[i][j] == -(T)INFINITY ? (T)0 : exp2(s.at[i][j] - base);
       }
       drop_part(s, a, x, one);
@@ -146,13 +146,14 @@ template <class S, int WIDE> static const char *attend_with (cuda *self, attend 
 
 const char *cuda_attention (cuda *self, const work *w) {
   attend a = attend_of(w);
-  a.y = operand_of(&w->out[0]);
-  a.lse = operand_of(&w->out[1]);
-  a.weights = operand_of(&w->out[2]);
-  bool fits = attention_is_short(a) && attention_fits(&w->out[1], a.q.type, true);
+  a.y = head_operand_of(&w->out[ATTENTION_Y]);
+  a.lse = head_operand_of(&w->out[ATTENTION_Y_LSE]);
+  a.weights = head_operand_of(&w->out[ATTENTION_WEIGHTS]);
+  bool fits = attention_counts_fit(a) && attention_fits(&w->out[ATTENTION_Y_LSE], a.q.type, true) &&
+              attention_fits(&w->out[ATTENTION_Y], a.q.type, false) &&
+              attention_fits(&w->out[ATTENTION_WEIGHTS], a.q.type, false);
   for (int i = ATTENTION_Q; i <= ATTENTION_V; i++)
     fits &= attention_fits(&w->in[i], a.q.type, false);
-  for (int i = 0; i < 3; i += 2) fits &= attention_fits(&w->out[i], a.q.type, false);
   if (!fits) return attention_types(self);
   FOR_FLOAT(a.q.type, return a.Dv > SIDE(COMPUTED(S)) ? attend_with<S, 2>(self, a)
                                                       : attend_with<S, 1>(self, a))

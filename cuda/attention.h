@@ -1,11 +1,11 @@
 /*
-** attention.h - what both directions of attention share: the work as kernels see it, who may
-** attend to whom, scores, dropout.
+** attention.h - what attention and its gradients share: the work as kernels read it, masks,
+** scores, dropout.
 **
 ** The exact kernels: any head size, mask, bias, strides and type, in memory that grows with T and
-** S only. A block has a tile of queries (or of keys, for their gradients) and walks over the
-** tiles of the other side; scores live in registers. Results wider than COLUMNS are shared out
-** to several blocks, each of which makes the scores again.
+** S only. A block has a tile of queries (or of keys, for their gradients) and iterates over the
+** tiles of the other side; scores stay in registers. Results wider than COLUMNS are divided among
+** several blocks, each of which computes the scores again.
 **
 ** M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax" (2018); T. Dao et al.,
 ** "FlashAttention" (2022), for the gradient from the rows' normalisers.
@@ -22,32 +22,32 @@
 #define LOG2E 1.44269504088896340736
 #define LOG_OF_2 0.69314718055994530942
 
-typedef struct operand {           /* (B, H, rows, columns), or fewer of these axes */
-  void *data;                      /* NULL: not there */
+typedef struct head_operand {      /* (B, H, rows, columns), or fewer of these axes */
+  void *data;                      /* NULL: none */
   heed_type type;
   int64_t stride[4];
-} operand;
+} head_operand;
 
 typedef struct attend {
-  int64_t B, H, shared, T, S;      /* T queries, S keys; heads of q for one of k and v */
+  int64_t B, H, shared, T, S;      /* 'shared': heads of q for one of k and v */
   int64_t D, Dv;
   int64_t tiles;                   /* of a head */
-  double scale, factor;            /* of q k^T; the same to powers of 2, or to softcap's unit */
-  double cap;                      /* softcap in powers of 2, or 0 */
+  double scale, factor;            /* of q k^T; for scores as exponents of 2, or in softcaps */
+  double cap;                      /* softcap as an exponent of 2, or 0 */
   uint64_t drop;                   /* of dropout: the least draw that is kept; 0: none */
-  double kept;                     /* what is kept is multiplied by */
+  double kept;                     /* the factor of what is kept */
   const uint64_t *key;
   struct mask mask;
-  operand q, k, v, bias, masks[3];
-  operand y, lse, weights;         /* forward: out */
-  operand g, g_lse;                /* backward: in … */
-  operand dq, dk, dv, dbias;       /* … and out */
+  head_operand q, k, v, bias, masks[3];
+  head_operand y, lse, weights;         /* forward: out */
+  head_operand g, g_lse;                /* backward: in … */
+  head_operand dq, dk, dv, dbias;       /* … and out */
   void *rows;                      /* backward: (2, B, H, T), see prepare_rows */
 } attend;
 
-static inline operand operand_of (const view *v) {        /* host */
-  operand o = {NULL, HEED_BOOL, {0}};
-  if (v->at.rank < 0) return o;    /* left out: its type is not set */
+static inline head_operand head_operand_of (const view *v) {      /* host */
+  head_operand o = {NULL, HEED_BOOL, {0}};
+  if (view_is_none(v)) return o;
   o.data = v->data;
   o.type = v->type;
   for (int i = 0; i < v->at.rank && i < 4; i++) o.stride[i] = v->at.stride[i];
@@ -64,25 +64,28 @@ static inline attend attend_of (const work *w) {          /* host */
   a.S = k->size[2];
   a.D = q->size[3];
   a.Dv = w->in[ATTENTION_V].at.size[3];
-  a.scale = w->number[0];
-  a.factor = w->number[0] * LOG2E;
-  if (w->number[1] != 0) {
-    a.cap = w->number[1] * LOG2E;
-    a.factor = w->number[0] / w->number[1];
+  a.scale = w->attention.scale;
+  a.factor = a.scale * LOG2E;
+  if (w->attention.softcap != 0) {
+    a.cap = w->attention.softcap * LOG2E;
+    a.factor = a.scale / w->attention.softcap;
   }
   a.kept = 1;
-  if (w->number[2] != 0) {
-    a.drop = (uint64_t)ceil(w->number[2] * 0x1p32);
-    a.kept = 1 / (1 - w->number[2]);
+  if (w->attention.dropout != 0) {
+    a.drop = (uint64_t)ceil(w->attention.dropout * 0x1p32);
+    a.kept = 1 / (1 - w->attention.dropout);
     a.key = (const uint64_t *)w->in[ATTENTION_KEY].data;
   }
-  a.mask = w->mask;
-  a.q = operand_of(&w->in[ATTENTION_Q]);
-  a.k = operand_of(&w->in[ATTENTION_K]);
-  a.v = operand_of(&w->in[ATTENTION_V]);
-  a.bias = operand_of(&w->in[ATTENTION_BIAS]);
-  for (int i = 0; i < 3 && ATTENTION_MASK + i < w->nin; i++)
-    a.masks[i] = operand_of(&w->in[ATTENTION_MASK + i]);
+  a.mask = w->attention.mask;
+  a.q = head_operand_of(&w->in[ATTENTION_Q]);
+  a.k = head_operand_of(&w->in[ATTENTION_K]);
+  a.v = head_operand_of(&w->in[ATTENTION_V]);
+  a.bias = head_operand_of(&w->in[ATTENTION_BIAS]);
+  for (int m = 0; m < a.mask.n; m++) {
+    const int operand = a.mask.node[m].operand;
+    if (a.mask.node[m].kind == MASK_DENSE || a.mask.node[m].kind == MASK_LENGTHS)
+      a.masks[operand - ATTENTION_MASK] = head_operand_of(&w->in[operand]);
+  }
   return a;
 }
 
@@ -95,27 +98,27 @@ INLINE tile tile_of (int64_t b, int64_t h, int64_t i, int64_t i_end, int64_t j, 
   return x;
 }
 
-INLINE int64_t head_at (const operand &o, int64_t b, int64_t h) {
+INLINE int64_t head_at (const head_operand &o, int64_t b, int64_t h) {
   return b * o.stride[0] + h * o.stride[1];
 }
-INLINE int64_t row_at (const operand &o, const tile &x, int64_t i) {
+INLINE int64_t row_at (const head_operand &o, const tile &x, int64_t i) {
   return head_at(o, x.b, x.h) + i * o.stride[2];
 }
 
 
 /*
 ** {==================================================================
-** Who may attend. The only joint of masks is 'and', so each other node may simply block
+** Who may attend. Masks are only joined by MASK_AND, so every other node alone may block
 ** ===================================================================
 */
 
 INLINE int64_t mask_length (const attend &a, int node, int64_t b) {
-  const operand &o = a.masks[a.mask.node[node].operand - ATTENTION_MASK];
+  const head_operand &o = a.masks[a.mask.node[node].operand - ATTENTION_MASK];
   return ((const int64_t *)o.data)[b * o.stride[0]];
 }
 
 
-/* The first key from which on nothing may be attended to by queries before i_end. */
+/* No query before i_end may attend to a key from this one on. */
 INLINE int64_t mask_end (const attend &a, int64_t b, int64_t i_end) {
   int64_t end = a.S;
   for (int m = 0; m < a.mask.n; m++) {
@@ -137,7 +140,7 @@ INLINE int64_t mask_begin (const attend &a, int64_t j) {
 }
 
 
-/* May all of a tile attend to all, as can be describe without looking at each? */
+/* May every query of a tile attend to every key, as far as is known without dense masks? */
 template <class T> INLINE bool tile_is_free (const attend &a, const tile &x) {
   bool free = x.i + SIDE(T) <= x.i_end && x.j + SIDE(T) <= x.j_end;
   for (int m = 0; m < a.mask.n; m++) {
@@ -151,13 +154,13 @@ template <class T> INLINE bool tile_is_free (const attend &a, const tile &x) {
 
 
 /* May query i attend to key j, both in the tile? */
-INLINE bool ask_pair (const attend &a, const tile &x, int64_t i, int64_t j) {
+INLINE bool pair_may_attend (const attend &a, const tile &x, int64_t i, int64_t j) {
   bool yes = true;
   for (int m = 0; m < a.mask.n; m++) {
     if (a.mask.node[m].kind == MASK_CAUSAL) yes &= j <= i + a.mask.node[m].offset;
     if (a.mask.node[m].kind == MASK_LENGTHS) yes &= j < mask_length(a, m, x.b);
     if (a.mask.node[m].kind == MASK_DENSE) {
-      const operand &o = a.masks[a.mask.node[m].operand - ATTENTION_MASK];
+      const head_operand &o = a.masks[a.mask.node[m].operand - ATTENTION_MASK];
       yes &= ((const uint8_t *)o.data)[row_at(o, x, i) + j * o.stride[3]] != 0;
     }
   }
@@ -166,10 +169,10 @@ INLINE bool ask_pair (const attend &a, const tile &x, int64_t i, int64_t j) {
 
 
 /*
-** One bit for each result of this thread: may this query attend to this key? False for the
-** whole block if nobody may attend to anything. All threads call it.
+** *may has a bit for each result of this thread: may this query attend to this key? False, in
+** all threads of the block, if no query of the tile may attend to any key. All threads call it.
 */
-template <class T> INLINE bool ask_mask (const attend &a, const tile &x, unsigned *may) {
+template <class T> INLINE bool tile_may_attend (const attend &a, const tile &x, unsigned *may) {
   *may = ~0u;
   if (tile_is_free<T>(a, x)) return true;
   const int64_t i0 = x.i + tile_y() * FEW(T), j0 = x.j + tile_x() * FEW(T);
@@ -177,7 +180,7 @@ template <class T> INLINE bool ask_mask (const attend &a, const tile &x, unsigne
 #pragma unroll 1
   for (int n = 0; n < FEW(T) * FEW(T); n++) {
     const int64_t i = i0 + n / FEW(T), j = j0 + n % FEW(T);
-    if (i < x.i_end && j < x.j_end && ask_pair(a, x, i, j)) *may |= 1u << n;
+    if (i < x.i_end && j < x.j_end && pair_may_attend(a, x, i, j)) *may |= 1u << n;
   }
   return __syncthreads_or(*may != 0);
 }
@@ -193,10 +196,10 @@ template <class T> INLINE bool ask_mask (const attend &a, const tile &x, unsigne
 
 /* sum = a b^T of two operands (rows, depth), one tile each; 'one' and 'two' are shared memory. */
 template <class S, class T>
-INLINE void multiply_rows (part<T> &sum, const operand &a, int64_t a_start, int rows, T factor,
-                           const operand &b, int64_t b_start, int columns, int64_t depth, T *one,
-                           T *two) {
-  const plain<const S, T> of_a = {(const S *)a.data}, of_b = {(const S *)b.data};
+INLINE void multiply_rows (part<T> &sum, const head_operand &a, int64_t a_start, int rows, T factor,
+                           const head_operand &b, int64_t b_start, int columns, int64_t depth,
+                           T *one, T *two) {
+  const typed_elements<const S, T> of_a = {(const S *)a.data}, of_b = {(const S *)b.data};
   clear_part(sum);
   for (int64_t d = 0; d < depth; d += SIDE(T)) {
     const int n = at_most(depth - d, SIDE(T));
@@ -209,7 +212,7 @@ INLINE void multiply_rows (part<T> &sum, const operand &a, int64_t a_start, int 
 }
 
 
-/* The products of queries and keys of a tile, to the unit that score_of expects. */
+/* The products of queries and keys of a tile, times a.factor. */
 template <class S, class T>
 INLINE void multiply_keys (part<T> &s, const attend &a, const tile &x, T *one, T *two) {
   multiply_rows<S>(s, a.q, row_at(a.q, x, x.i), at_most(x.i_end - x.i, SIDE(T)), (T)a.factor, a.k,
@@ -218,10 +221,10 @@ INLINE void multiply_keys (part<T> &s, const attend &a, const tile &x, T *one, T
 }
 
 
-/* s = cap tanh(s); *slope = 1 - tanh(s)^2 */
-template <class T> INLINE T cap_score (const attend &a, T s, T *slope) {
+/* s = cap tanh(s); *derivative = 1 - tanh(s)^2 */
+template <class T> INLINE T cap_score (const attend &a, T s, T *derivative) {
   const T t = tanh(s);
-  *slope = 1 - t * t;
+  *derivative = 1 - t * t;
   return t * (T)a.cap;
 }
 
@@ -231,28 +234,28 @@ template <class T> INLINE T bias_at (const attend &a, const tile &x, int64_t i, 
 }
 
 
-/* s becomes scores, as powers of 2, by way of 'room'; what may not be attended to -inf. */
+/* s becomes scores, as exponents of 2, by way of 'buffer'; where 'may' has no bit, -inf. */
 template <class T>
-INLINE void score_part (part<T> &s, const attend &a, const tile &x, unsigned may, T *room) {
+INLINE void score_part (part<T> &s, const attend &a, const tile &x, unsigned may, T *buffer) {
   if (a.cap != 0 || a.bias.data != NULL) {
-    __syncthreads();                           /* 'room' is not read any more */
-    store_part(room, s);
+    __syncthreads();                           /* nobody reads 'buffer' any more */
+    store_part(buffer, s);
 #pragma unroll 1
     for (int n = 0; n < FEW(T) * FEW(T); n++) {
       const int64_t i = x.i + tile_y() * FEW(T) + n / FEW(T);
       const int64_t j = x.j + tile_x() * FEW(T) + n % FEW(T);
-      T *at = &own_line(room, n / FEW(T)).at[n % FEW(T)], slope;
-      if (a.cap != 0) *at = cap_score(a, *at, &slope);
+      T *at = &own_line(buffer, n / FEW(T)).at[n % FEW(T)], derivative;
+      if (a.cap != 0) *at = cap_score(a, *at, &derivative);
       if (a.bias.data != NULL && may >> n & 1) *at += bias_at<T>(a, x, i, j);
     }
-    load_part(s, room);
+    load_part(s, buffer);
   }
-  EACH(T, i) EACH(T, j)
+  UNROLL(T, i) UNROLL(T, j)
     if (!(may >> (i * FEW(T) + j) & 1)) s.at[i][j] = -(T)INFINITY;
 }
 
 
-/* Dropout's factors of FEW elements of row i, from key j on: 0, or what is kept is worth. */
+/* Dropout's factors of FEW elements of row i, from key j on: 0, or a.kept. */
 template <class T>
 INLINE few<T> dropout_factors (const attend &a, const tile &x, int64_t i, int64_t j) {
   const uint64_t first = (uint64_t)(((x.b * a.H + x.h) * a.T + i) * a.S + j);
@@ -260,15 +263,15 @@ INLINE few<T> dropout_factors (const attend &a, const tile &x, int64_t i, int64_
   few<T> factor = {};
   philox_draw(*a.key, first >> 2, draw);
 #pragma unroll 1
-  for (int turn = 0; turn < 2; turn++) {       /* they may lie across two counters */
-    EACH(T, k) {
+  for (int next = 0; next < 2; next++) {       /* they may be from two counters */
+    UNROLL(T, k) {
       const unsigned which = (unsigned)(first + k) & 3;
       const uint32_t one = which < 2 ? which == 0 ? draw[0] : draw[1]
                                      : which == 2 ? draw[2] : draw[3];
-      if ((int)((first + k) >> 2 != first >> 2) == turn)
+      if ((int)((first + k) >> 2 != first >> 2) == next)
         factor.at[k] = one >= a.drop ? (T)a.kept : (T)0;
     }
-    if (turn == 1 || (first & 3) + FEW(T) <= 4) break;
+    if (next == 1 || (first & 3) + FEW(T) <= 4) break;
     philox_draw(*a.key, (first >> 2) + 1, draw);
   }
   return factor;
@@ -276,18 +279,18 @@ INLINE few<T> dropout_factors (const attend &a, const tile &x, int64_t i, int64_
 
 
 template <class T>
-INLINE void drop_part (part<T> &s, const attend &a, const tile &x, T *room) {
+INLINE void drop_part (part<T> &s, const attend &a, const tile &x, T *buffer) {
   if (a.drop == 0) return;
   __syncthreads();
-  store_part(room, s);
+  store_part(buffer, s);
 #pragma unroll 1
   for (int i = 0; i < FEW(T); i++) {
     const few<T> factor = dropout_factors<T>(a, x, x.i + tile_y() * FEW(T) + i,
                                              x.j + tile_x() * FEW(T));
-    few<T> &line = own_line(room, i);
-    EACH(T, j) line.at[j] *= factor.at[j];
+    few<T> &line = own_line(buffer, i);
+    UNROLL(T, j) line.at[j] *= factor.at[j];
   }
-  load_part(s, room);
+  load_part(s, buffer);
 }
 
 /* }================================================================== */
@@ -295,30 +298,30 @@ INLINE void drop_part (part<T> &s, const attend &a, const tile &x, T *room) {
 
 /*
 ** sum += w^T m for columns from 'from' on of m, which is 'depth' rows of 'o' from 'start' on and
-** comes to 'room'; w are weights in shared memory. A tile is summed up before it is added.
+** is loaded into 'buffer'; w are weights in shared memory. A tile is summed before it is added.
 */
 template <class S, class T>
-INLINE void add_weighted (part<T> &sum, const attend &a, const operand &o, int64_t start,
-                          int64_t from, int64_t columns, int depth, const T *w, T *room) {
-  const plain<const S, T> of_o = {(const S *)o.data};
+INLINE void add_weighted (part<T> &sum, const attend &a, const head_operand &o, int64_t start,
+                          int64_t from, int64_t columns, int depth, const T *w, T *buffer) {
+  const typed_elements<const S, T> of_o = {(const S *)o.data};
   part<T> more;
   if (from >= columns) return;
-  __syncthreads();                 /* w is there, 'room' is not read any more */
-  bool bad = load_tile(room, of_o, start + from * o.stride[3], o.stride[3], o.stride[2],
+  __syncthreads();                 /* w is written, nobody reads 'buffer' any more */
+  bool bad = load_tile(buffer, of_o, start + from * o.stride[3], o.stride[3], o.stride[2],
                        at_most(columns - from, SIDE(T)), depth, (T)1);
   bad = __syncthreads_or(bad);
   clear_part(more);
-  if (bad && a.mask.n > 0) multiply_careful(more, w, room, depth);
-  else multiply_tiles(more, w, room, depth);
-  EACH(T, i) EACH(T, j) sum.at[i][j] += more.at[i][j];
+  if (bad && a.mask.n > 0) multiply_nonzero(more, w, buffer, depth);
+  else multiply_tiles(more, w, buffer, depth);
+  UNROLL(T, i) UNROLL(T, j) sum.at[i][j] += more.at[i][j];
 }
 
 
 /* Rows from 'row' on, columns from 'from' on of a result. */
 template <class S, class T>
-INLINE void store_result (const operand &o, int64_t start, int64_t rows, int64_t from,
+INLINE void store_result (const head_operand &o, int64_t start, int64_t rows, int64_t from,
                           int64_t columns, const part<T> &p, T factor) {
-  EACH(T, i) EACH(T, j) {
+  UNROLL(T, i) UNROLL(T, j) {
     const int64_t r = tile_y() * FEW(T) + i, c = from + tile_x() * FEW(T) + j;
     if (r < rows && c < columns)
       ((S *)o.data)[start + r * o.stride[2] + c * o.stride[3]] = convert<S>(p.at[i][j] * factor);
@@ -328,7 +331,7 @@ INLINE void store_result (const operand &o, int64_t start, int64_t rows, int64_t
 
 /*
 ** {==================================================================
-** Host: the kernels are made for rows of one type, and what it is computed in
+** Host: the kernels are for operands of one type, and its computing type
 ** ===================================================================
 */
 
@@ -338,16 +341,16 @@ template <class T> static inline int64_t tiles_of (int64_t n) {
 
 static inline bool attention_fits (const view *v, heed_type type, bool computed) {
   if (computed && type != HEED_FLOAT64) type = HEED_FLOAT32;
-  return v->at.rank < 0 || v->type == type;
+  return view_is_none(v) || v->type == type;
 }
 
-/* Heads, queries and keys are counted in an int. */
-static inline bool attention_is_short (const attend &a) {
+/* Heads, queries and keys must be counted in an int. */
+static inline bool attention_counts_fit (const attend &a) {
   return a.B < INT32_MAX && a.H < INT32_MAX && max(a.T, a.S) < INT32_MAX - 2 * SIDE(float);
 }
 
 static inline const char *attention_types (cuda *self) {
-  return cuda_refuse(self, "attention: operands of one floating type expected");
+  return cuda_refuse(self, "operands of one floating type expected");
 }
 
 /* }================================================================== */

@@ -1,7 +1,7 @@
 /*
 ** attention_back.cu - the gradients of attention. See attention.h.
 **
-** With weights p = 2^(s - lse), made again, and g the gradient of y: dv = p^T g, dp = g v^T,
+** With weights p = 2^(s - lse), computed again, and g the gradient of y: dv = p^T g, dp = g v^T,
 ** ds = p (dp - delta), delta = sum(g y) less the gradient of lse; dq = scale ds k, dk = scale
 ** ds^T q. One pass over the keys makes dq and dbias, one over the queries dk and dv, so that each
 ** sum is one block's and its order is fixed; heads of q that share keys come one after the other.
@@ -14,7 +14,7 @@
 
 /*
 ** {==================================================================
-** What is one number for each query: lse as a power of 2, and delta
+** A number for each query: lse as an exponent of 2, and delta
 ** ===================================================================
 */
 
@@ -25,7 +25,7 @@ template <class T> INLINE T *delta_of_rows (const attend &a) {
 
 
 /*
-** Where nothing is attended to lse is made +inf: weights are 2^-inf then. Delta is summed up in
+** Where nothing is attended to, lse becomes +inf, as weights are 2^-inf then. Delta is summed in
 ** the order of dp, so that the two are equal where a query attends to one key only.
 */
 template <class S> KERNEL prepare_rows (__grid_constant__ const attend a) {
@@ -56,23 +56,23 @@ template <class S> KERNEL prepare_rows (__grid_constant__ const attend a) {
 */
 
 /*
-** Of line i of this thread: products p and dp become weights, after dropout, and slopes of
-** scores. What is blocked has neither, even where its row's normaliser or its key is NaN.
+** Of line i of this thread: products p and dp become weights, after dropout, and gradients of
+** scores. Where a key is blocked both are 0, even if the row's normaliser or the key is NaN.
 */
 template <class S, class T>
 INLINE void weigh_line (T *of_p, T *of_dp, const attend &a, const tile &x, unsigned may, int i,
                         bool to_bias) {
   const int row = x.i + tile_y() * FEW(T) + i, key = x.j + tile_x() * FEW(T);
-  const bool here = row < x.i_end;
+  const bool inside = row < x.i_end;
   const int64_t at = (x.b * a.H + x.h) * a.T + row;
-  const T lse = here ? lse_of_rows<T>(a)[at] : (T)INFINITY;
-  const T delta = here ? delta_of_rows<T>(a)[at] : (T)0;
+  const T lse = inside ? lse_of_rows<T>(a)[at] : (T)INFINITY;
+  const T delta = inside ? delta_of_rows<T>(a)[at] : (T)0;
   few<T> p = own_line(of_p, i), ds = own_line(of_dp, i), factor;
   if (a.drop != 0) factor = dropout_factors<T>(a, x, row, key);
-  EACH(T, j) {
-    T slope = 1, score = p.at[j];
+  UNROLL(T, j) {
+    T derivative = 1, score = p.at[j];
     const bool yes = may >> (i * FEW(T) + j) & 1;
-    if (a.cap != 0) score = cap_score(a, score, &slope);
+    if (a.cap != 0) score = cap_score(a, score, &derivative);
     if (yes && a.bias.data != NULL) score += bias_at<T>(a, x, row, key + j);
     const T weight = yes && score != -(T)INFINITY ? exp2(score - lse) : (T)0, dp = ds.at[j];
     p.at[j] = weight;
@@ -81,28 +81,28 @@ INLINE void weigh_line (T *of_p, T *of_dp, const attend &a, const tile &x, unsig
       p.at[j] = weight * factor.at[j];
       ds.at[j] = p.at[j] * dp - weight * delta;
     }
-    if (weight == 0 && a.mask.n > 0) ds.at[j] = slope = 0;
-    if (to_bias && here && key + j < a.S)
+    if (weight == 0 && a.mask.n > 0) ds.at[j] = derivative = 0;
+    if (to_bias && inside && key + j < a.S)
       ((S *)a.dbias.data)[row_at(a.dbias, x, row) + (key + j) * a.dbias.stride[3]] =
           convert<S>(ds.at[j]);
-    ds.at[j] *= slope;
+    ds.at[j] *= derivative;
   }
   own_line(of_p, i) = p;
   own_line(of_dp, i) = ds;
 }
 
 
-/* Into 'p' and 'ds'; 'room' is one more tile of shared memory. */
+/* Into 'p' and 'ds'; 'buffer' is one more tile of shared memory. */
 template <class S, class T>
-INLINE void make_gradients (T *p, T *ds, T *room, const attend &a, const tile &x, unsigned may,
-                         bool to_bias) {
+INLINE void make_gradients (T *p, T *ds, T *buffer, const attend &a, const tile &x, unsigned may,
+                            bool to_bias) {
   part<T> sum;
   multiply_rows<S>(sum, a.g, row_at(a.g, x, x.i), at_most(x.i_end - x.i, SIDE(T)), (T)1, a.v,
                    head_at(a.v, x.b, x.h / a.shared) + x.j * a.v.stride[2],
-                   at_most(x.j_end - x.j, SIDE(T)), a.Dv, p, room);
-  __syncthreads();                 /* 'ds' is not read any more, by the tile before */
+                   at_most(x.j_end - x.j, SIDE(T)), a.Dv, p, buffer);
+  __syncthreads();                 /* nobody reads 'ds' of the tile before any more */
   store_part(ds, sum);
-  multiply_keys<S>(sum, a, x, p, room);
+  multiply_keys<S>(sum, a, x, p, buffer);
   __syncthreads();
   store_part(p, sum);
 #pragma unroll 1
@@ -118,9 +118,9 @@ INLINE void make_gradients (T *p, T *ds, T *room, const attend &a, const tile &x
 ** ===================================================================
 */
 
-/* The slopes of a tile where nothing is attended to. */
+/* The bias's gradient of a tile where nothing is attended to. */
 template <class S, class T> INLINE void clear_bias (const attend &a, const tile &x) {
-  EACH(T, i) EACH(T, j) {
+  UNROLL(T, i) UNROLL(T, j) {
     const int64_t row = x.i + tile_y() * FEW(T) + i, key = x.j + tile_x() * FEW(T) + j;
     if (row < x.i_end && key < a.S)
       ((S *)a.dbias.data)[row_at(a.dbias, x, row) + key * a.dbias.stride[3]] = convert<S>((T)0);
@@ -132,7 +132,7 @@ template <class S, int WIDE>
 KERNEL __launch_bounds__(TILE_THREADS, 2) attend_back_rows (__grid_constant__ const attend a) {
   typedef COMPUTED(S) T;
   SHARED(T, p);
-  T *ds = p + TILE_SIZE(T), *room = ds + TILE_SIZE(T);
+  T *ds = p + TILE_SIZE(T), *buffer = ds + TILE_SIZE(T);
   const int64_t from = (int64_t)blockIdx.y * COLUMNS(T, WIDE), head = blockIdx.x / a.tiles;
   const int64_t i = (a.tiles - 1 - blockIdx.x % a.tiles) * SIDE(T);
   const bool to_bias = from == 0 && a.dbias.data != NULL;
@@ -144,19 +144,19 @@ KERNEL __launch_bounds__(TILE_THREADS, 2) attend_back_rows (__grid_constant__ co
   for (int c = 0; c < WIDE; c++) clear_part(dq[c]);
   for (; x.j < (to_bias ? a.S : end); x.j += SIDE(T)) {
     unsigned may;
-    if (x.j >= end || !ask_mask<T>(a, x, &may)) {
+    if (x.j >= end || !tile_may_attend<T>(a, x, &may)) {
       if (to_bias) clear_bias<S, T>(a, x);
       continue;
     }
     part<T> own;
-    make_gradients<S>(p, ds, room, a, x, may, to_bias);
+    make_gradients<S>(p, ds, buffer, a, x, may, to_bias);
     load_part(own, ds);
     __syncthreads();
     store_part_transposed(p, own);
 #pragma unroll
     for (int c = 0; c < WIDE; c++)
       add_weighted<S>(dq[c], a, a.k, k_head + x.j * a.k.stride[2], from + c * SIDE(T), a.D,
-                      at_most(x.j_end - x.j, SIDE(T)), p, room);
+                      at_most(x.j_end - x.j, SIDE(T)), p, buffer);
   }
 #pragma unroll
   for (int c = 0; c < WIDE; c++)
@@ -176,16 +176,16 @@ KERNEL __launch_bounds__(TILE_THREADS, 2) attend_back_rows (__grid_constant__ co
 template <class T, int WIDE> struct gradients { part<T> dk[WIDE], dv[WIDE]; };
 
 
-/* What a tile of queries adds, once its p and ds are made; columns from 'from' on. */
+/* The part of a tile of queries, from its p and ds; columns from 'from' on. */
 template <class S, class T, int WIDE>
-INLINE void add_queries (gradients<T, WIDE> &sum, const T *p, const T *ds, T *room,
+INLINE void add_queries (gradients<T, WIDE> &sum, const T *p, const T *ds, T *buffer,
                          const attend &a, const tile &x, int64_t from) {
   const int rows = at_most(x.i_end - x.i, SIDE(T));
 #pragma unroll
   for (int c = 0; c < WIDE; c++) {
     const int64_t first = from + c * SIDE(T);
-    add_weighted<S>(sum.dv[c], a, a.g, row_at(a.g, x, x.i), first, a.Dv, rows, p, room);
-    add_weighted<S>(sum.dk[c], a, a.q, row_at(a.q, x, x.i), first, a.D, rows, ds, room);
+    add_weighted<S>(sum.dv[c], a, a.g, row_at(a.g, x, x.i), first, a.Dv, rows, p, buffer);
+    add_weighted<S>(sum.dk[c], a, a.q, row_at(a.q, x, x.i), first, a.D, rows, ds, buffer);
   }
 }
 
@@ -195,7 +195,7 @@ KERNEL __launch_bounds__(TILE_THREADS, WIDE == 1 ? 2 : 1)
 attend_back_keys (__grid_constant__ const attend a) {
   typedef COMPUTED(S) T;
   SHARED(T, p);
-  T *ds = p + TILE_SIZE(T), *room = ds + TILE_SIZE(T);
+  T *ds = p + TILE_SIZE(T), *buffer = ds + TILE_SIZE(T);
   const int64_t from = (int64_t)blockIdx.y * COLUMNS(T, WIDE), heads = a.H / a.shared;
   const int64_t head = blockIdx.x / a.tiles, hk = head % heads;
   const int64_t j = blockIdx.x % a.tiles * SIDE(T);
@@ -207,13 +207,13 @@ attend_back_keys (__grid_constant__ const attend a) {
     clear_part(sum.dv[c]);
   }
   const int begin = (int)(mask_begin(a, j) / SIDE(T) * SIDE(T));
-  const int end = mask_end(a, x.b, a.T) > j ? (int)a.T : 0;       /* may anybody attend? */
+  const int end = mask_end(a, x.b, a.T) > j ? (int)a.T : 0;       /* may any query attend? */
   for (; x.h < (hk + 1) * a.shared; x.h++)
     for (x.i = begin; x.i < end; x.i += SIDE(T)) {
       unsigned may;
-      if (!ask_mask<T>(a, x, &may)) continue;
-      make_gradients<S>(p, ds, room, a, x, may, false);
-      add_queries<S>(sum, p, ds, room, a, x, from);
+      if (!tile_may_attend<T>(a, x, &may)) continue;
+      make_gradients<S>(p, ds, buffer, a, x, may, false);
+      add_queries<S>(sum, p, ds, buffer, a, x, from);
     }
 #pragma unroll
   for (int c = 0; c < WIDE; c++) {
@@ -255,15 +255,15 @@ template <class S, int WIDE> static const char *back_with (cuda *self, attend a)
 
 const char *cuda_attention_back (cuda *self, const work *w) {
   attend a = attend_of(w);
-  a.g = operand_of(&w->in[ATTENTION_GRADIENT]);
-  a.y = operand_of(&w->in[ATTENTION_OUTPUT]);
-  a.lse = operand_of(&w->in[ATTENTION_LSE]);
-  a.g_lse = operand_of(&w->in[ATTENTION_GRADIENT_LSE]);
-  a.dq = operand_of(&w->out[0]);
-  a.dk = operand_of(&w->out[1]);
-  a.dv = operand_of(&w->out[2]);
-  a.dbias = operand_of(&w->out[3]);
-  bool fits = attention_is_short(a) && attention_fits(&w->in[ATTENTION_LSE], a.q.type, true) &&
+  a.g = head_operand_of(&w->in[ATTENTION_GRADIENT]);
+  a.y = head_operand_of(&w->in[ATTENTION_OUTPUT]);
+  a.lse = head_operand_of(&w->in[ATTENTION_LSE]);
+  a.g_lse = head_operand_of(&w->in[ATTENTION_GRADIENT_LSE]);
+  a.dq = head_operand_of(&w->out[ATTENTION_DQ]);
+  a.dk = head_operand_of(&w->out[ATTENTION_DK]);
+  a.dv = head_operand_of(&w->out[ATTENTION_DV]);
+  a.dbias = head_operand_of(&w->out[ATTENTION_DBIAS]);
+  bool fits = attention_counts_fit(a) && attention_fits(&w->in[ATTENTION_LSE], a.q.type, true) &&
               attention_fits(&w->in[ATTENTION_GRADIENT_LSE], a.q.type, true);
   for (int i = ATTENTION_Q; i <= ATTENTION_V; i++)
     fits &= attention_fits(&w->in[i], a.q.type, false);

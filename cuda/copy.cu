@@ -1,15 +1,15 @@
 /*
 ** copy.cu - elements from one layout to another, as they are or converted.
 **
-** Elements of one type are moved by their size: along rows, or in squares that are turned over
-** in shared memory where the two layouts run along different axes.
+** Elements of one type are moved by their size: along rows, or in squares that are transposed in
+** shared memory where the two layouts run along different axes.
 */
 
 #include "cuda/cuda.h"
 
 #define THREADS 256
-#define SIDE 32                    /* of a square … */
-#define ROWS 8                     /* … and how many of its rows move at once */
+#define SIDE 32                    /* of a square, … */
+#define ROWS 8                     /* … of which so many rows are moved at once */
 
 
 /*
@@ -25,15 +25,15 @@ KERNEL move_rows (U *to, path to_at, const U *from, path from_at, int64_t n) {
 }
 
 
-/* What a turn of squares is given: rows i and columns j of 'planes' planes. */
-typedef struct turning {
+/* A transposition by squares: rows i and columns j of 'planes' planes. */
+typedef struct transposition {
   int64_t rows, columns, planes;
   path to_plane, from_plane;
-  int64_t to_i, to_j, from_i, from_j;            /* strides: 'from' moves least along i */
-} turning;
+  int64_t to_i, to_j, from_i, from_j;            /* strides: those of 'from' are least along i */
+} transposition;
 
-template <class U> KERNEL move_squares (U *to, const U *from, turning t) {
-  __shared__ U square[SIDE][SIDE + 1];           /* (j, i); one more: no bank twice */
+template <class U> KERNEL move_squares (U *to, const U *from, transposition t) {
+  __shared__ U square[SIDE][SIDE + 1];           /* (j, i); one more: no bank conflicts */
   int64_t across = (t.columns + SIDE - 1) / SIDE, down = (t.rows + SIDE - 1) / SIDE;
   for (int64_t b = blockIdx.x; b < across * down * t.planes; b += gridDim.x) {
     int64_t plane = b / (across * down), at = b % (across * down);
@@ -59,7 +59,8 @@ template <class T>
 KERNEL convert_rows (void *to, heed_type to_type, path to_at, const void *from,
                      heed_type from_type, path from_at, int64_t n) {
   for (int64_t i = first_index(); i < n; i += index_step())
-    put<T>(to, to_type, element_offset(to_at, i), fetch<T>(from, from_type, element_offset(from_at, i)));
+    put<T>(to, to_type, element_offset(to_at, i),
+           fetch<T>(from, from_type, element_offset(from_at, i)));
 }
 
 
@@ -72,7 +73,7 @@ template <class U> KERNEL fill_rows (U *to, path to_at, U value, int64_t n) {
 
 /*
 ** {==================================================================
-** The order of axes: any order of elements will do
+** The order of axes, which is free: a copy has no order of elements
 ** ===================================================================
 */
 
@@ -83,9 +84,6 @@ typedef struct copying {
   layout to_at, from_at;
   int64_t n;
 } copying;
-
-
-static int64_t distance (int64_t stride) { return stride < 0 ? -stride : stride; }
 
 
 static void fuse (copying *c) {
@@ -100,7 +98,7 @@ static void swap (copying *c, int a, int b) {
 }
 
 
-/* By falling strides of 'to', fused. */
+/* By decreasing strides of 'to', fused. */
 static void order_axes (copying *c) {
   fuse(c);
   for (int i = 1; i < c->to_at.rank; i++)
@@ -110,7 +108,7 @@ static void order_axes (copying *c) {
 }
 
 
-/* The axis along which 'from' moves the least, though it does move. */
+/* The axis with the least stride that is not 0. */
 static int least_axis (const layout *at) {
   int least = at->rank - 1;
   for (int i = 0; i < at->rank - 1; i++)
@@ -122,8 +120,8 @@ static int least_axis (const layout *at) {
 
 
 /* Both layouts without their last two axes. */
-static turning turning_of (const copying *c) {
-  turning t;
+static transposition transposition_of (const copying *c) {
+  transposition t;
   layout to = c->to_at, from = c->from_at;
   int i = to.rank - 2, j = to.rank - 1;
   t.rows = to.size[i];
@@ -144,13 +142,14 @@ template <class U> static const char *move_as (copying *c) {
   int last = c->to_at.rank - 1, least = last >= 0 ? least_axis(&c->from_at) : last;
   U *to = (U *)c->to;
   const U *from = (const U *)c->from;
-  bool turns = least != last && c->to_at.size[least] >= SIDE / 2 && c->to_at.size[last] >= SIDE / 2;
+  bool transposed = least != last && c->to_at.size[least] >= SIDE / 2 &&
+                    c->to_at.size[last] >= SIDE / 2;
   int threads = cuda_threads(c->n, THREADS);
-  if (!turns)
+  if (!transposed)
     return launch(c->self, cuda_blocks(c->self, c->n, threads), threads, 0, move_rows<U>, to,
                   path_of(&c->to_at), from, path_of(&c->from_at), c->n);
   for (int i = least; i < last - 1; i++) swap(c, i, i + 1);
-  turning t = turning_of(c);
+  transposition t = transposition_of(c);
   int64_t squares = (t.rows + SIDE - 1) / SIDE * ((t.columns + SIDE - 1) / SIDE) * t.planes;
   return launch(c->self, cuda_blocks(c->self, squares, 1), dim3(SIDE, ROWS), 0, move_squares<U>,
                 to, from, t);
@@ -199,7 +198,7 @@ static const char *fill (cuda *self, const view *to, scalar value) {
 
 
 /* The type through which elements are converted. */
-static heed_type between (heed_type to, heed_type from) {
+static heed_type joining_type (heed_type to, heed_type from) {
   if (!scalar_is_float(to) && !scalar_is_float(from)) return HEED_INT64;
   return from == HEED_FLOAT64 || to == HEED_FLOAT64 ? HEED_FLOAT64 : HEED_FLOAT32;
 }
@@ -211,15 +210,15 @@ static const char *convert_view (cuda *self, const view *to, const view *from) {
   int64_t n = layout_numel(&to->at);
   int threads = cuda_threads(n, THREADS);
   paths_of(2, both, p);
-  FOR_COMPUTED(between(to->type, from->type),
+  FOR_COMPUTED(joining_type(to->type, from->type),
                return launch(self, cuda_blocks(self, n, threads), threads, 0, convert_rows<S>,
                              to->data, to->type, p[0], from->data, from->type, p[1], n))
   return NULL;
 }
 
 
-/* Memory that is read after it was written: through a dense copy of it. */
-static const char *copy_apart (cuda *self, const work *w) {
+/* Output and input may overlap: through a dense copy of the input. */
+static const char *copy_overlapping (cuda *self, const work *w) {
   view dense = w->in[0];
   layout_dense(&dense.at, w->in[0].at.rank, w->in[0].at.size);
   dense.data = cuda_scratch(self, (size_t)layout_numel(&dense.at) * scalar_sizes[dense.type]);
@@ -235,6 +234,10 @@ const char *cuda_copy (cuda *self, const work *w) {
   const view *to = &w->out[0], *from = &w->in[0];
   if (layout_numel(&to->at) == 0) return NULL;
   if (from->data == NULL) return fill(self, to, from->value);
-  if (w->count[0]) return copy_apart(self, w);
-  return to->type == from->type ? move(self, to, from) : convert_view(self, to, from);
+  switch (w->op) {
+    case COPY_APART:
+      return to->type == from->type ? move(self, to, from) : convert_view(self, to, from);
+    case COPY_OVERLAPPING: return copy_overlapping(self, w);
+    default: return cuda_refuse(self, "unknown copy %d", w->op);
+  }
 }

@@ -1,5 +1,5 @@
 /*
-** core.h - what the core and its cards agree on: C, whose headers don't know C++.
+** core.h - the core's interface for devices: C headers, which don't know C++.
 */
 
 #ifndef cuda_core_h

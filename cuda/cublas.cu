@@ -1,10 +1,10 @@
 /*
 ** cublas.cu - matrix products by cuBLASLt, opened when a device multiplies for the first time.
 **
-** What is used of it is declared here: numbers and signatures of its interface, which CUDA 13's
-** library keeps. A product goes to it if each matrix has an axis whose elements lie one after
-** the other; it thinks in columns, so that it is asked for c^T = b^T a^T. Algorithms are chosen
-** once for a shape and kept. Sums whose order could change from run to run are not allowed.
+** What is used of it is declared here: the numbers and signatures of CUDA 13's library. A product
+** goes to it if each matrix has an axis of stride 1; its matrices are column-major, so that it
+** computes c^T = b^T a^T. An algorithm is chosen once for a shape and kept. Sums whose order could
+** change from run to run are not allowed.
 */
 
 #include "cuda/cublas.h"
@@ -15,12 +15,12 @@
 #ifdef __CUDACC__
 #define LIBRARY "libcublasLt.so.13"
 #else
-#define LIBRARY "libcublasLt_emulated.so"      /* no card, no products: one that tests stand in */
+#define LIBRARY "libcublasLt_emulated.so"      /* a stand-in, where tests have one */
 #endif
 
-#define WORKSPACE ((size_t)32 << 20)           /* bytes that an algorithm may ask for */
+#define WORKSPACE ((size_t)32 << 20)           /* most bytes that an algorithm may use */
 #define PLANS 512                              /* that are kept */
-#define BIAS_ALIGNED 16                        /* bytes: no preference tells where a bias lies */
+#define BIAS_ALIGNED 16                        /* bytes, for which no preference asks */
 
 
 /*
@@ -36,7 +36,7 @@ enum {                             /* its numbers */
   DESC_TRANSPOSE_A = 3, DESC_TRANSPOSE_B = 4, DESC_EPILOGUE = 7, DESC_BIAS = 8,
   EPILOGUE_BIAS = 4,
   PREFER_WORKSPACE = 1, PREFER_REDUCTION = 3, PREFER_ALIGNED_A = 5,
-  REDUCTION_COMPUTE = 2            /* parts of a sum are added in order, not where they meet */
+  REDUCTION_COMPUTE = 2            /* parts of a sum are added in a fixed order */
 };
 
 typedef struct algorithm {         /* cublasLtMatmulHeuristicResult_t */
@@ -75,7 +75,7 @@ static const char *const names[] = {     /* in the order of 'library' */
 };
 
 
-/* The library is never closed: others may have taken it too. */
+/* The library is never closed: others may use it too. */
 static bool find_library (library *to) {
   void *opened = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL), *found[sizeof names / sizeof *names];
   static_assert(sizeof found == sizeof *to, "a name for each function");
@@ -94,20 +94,21 @@ static bool find_library (library *to) {
 
 /*
 ** {==================================================================
-** A product as it sees it: columns lie 'step' apart
+** A product as the library describes it: column-major
 ** ===================================================================
 */
 
 typedef struct matrix {
   uint64_t rows, columns;
-  int64_t step, batch;             /* to the next column, and matrix */
-  int turned;
+  int64_t step, batch;             /* elements to the next column, and matrix */
+  int transposed;
 } matrix;
 
-typedef struct product {           /* no padding: plans are found by its bytes */
+typedef struct product {           /* cleared first: plans are found by its bytes */
   int64_t type, compute, batches;
-  int64_t biased, added;           /* in[2] along columns of c; c or in[2] in its place */
-  int64_t aligned[4];              /* bytes: a, b, what is added, c */
+  int64_t biased;                  /* the addend is a bias, for all columns of c */
+  int64_t added;                   /* c itself, or the addend instead of it, is added */
+  int64_t alignment[4];            /* bytes: of a, b, what is added, c */
   matrix a, b, d, c;
 } product;
 
@@ -119,7 +120,7 @@ typedef struct plan {              /* descriptors of a product, and the algorith
 } plan;
 
 typedef struct cublas {            /* self->products */
-  bool there;
+  bool available;
   library call;
   void *handle;
   plan *plans[PLANS];
@@ -128,19 +129,19 @@ typedef struct cublas {            /* self->products */
 
 /* A stride of an axis of size 1 may be anything. */
 static bool set_matrix (matrix *m, int64_t rows, int64_t columns, int64_t row, int64_t column) {
-  const bool along = column == 1 || columns == 1;        /* a row of it is a column of theirs */
+  const bool along = column == 1 || columns == 1;        /* its rows are the library's columns */
   const int64_t wide = along ? columns : rows, high = along ? rows : columns;
   const int64_t step = high == 1 ? wide : along ? row : column;
   m->rows = (uint64_t)wide;
   m->columns = (uint64_t)high;
   m->step = step;
-  m->turned = !along;
+  m->transposed = !along;
   if (along ? columns > 1 && column != 1 : rows > 1 && row != 1) return false;
   return step >= wide && step < INT32_MAX && wide < INT32_MAX && high < INT32_MAX;
 }
 
 
-/* All axes of batches as one: false if matrices don't follow each other evenly. */
+/* All batch axes as one: false if the matrices are not evenly spaced. */
 static bool set_batch (matrix *m, const layout *at) {
   int64_t n = 1, stride = 0;
   for (int i = at->rank - 3; i >= 0; i--) {
@@ -154,15 +155,15 @@ static bool set_batch (matrix *m, const layout *at) {
 }
 
 
-static bool set_side (matrix *m, const layout *at, bool turned) {
+static bool set_side (matrix *m, const layout *at, bool transposed) {
   const int r = at->rank - 2;
-  const int rows = turned ? r + 1 : r, columns = turned ? r : r + 1;
+  const int rows = transposed ? r + 1 : r, columns = transposed ? r : r + 1;
   return set_batch(m, at) &&
          set_matrix(m, at->size[rows], at->size[columns], at->stride[rows], at->stride[columns]);
 }
 
 
-static int64_t aligned (const void *data) {
+static int64_t alignment_of (const void *data) {
   const uintptr_t at = (uintptr_t)data;
   return (int64_t)(at % 256 == 0 ? 256 : at & (0 - at));
 }
@@ -181,51 +182,52 @@ static int type_of (heed_type type) {
 }
 
 
-/* in[2]: a row for all rows of c is a bias, a matrix as large as c stands in c's place. */
-static bool set_addend (product *p, const work *w, bool turned) {
-  const layout *out = &w->out[0].at, *at = &w->in[2].at;
+/* A row for all rows of c is a bias; a matrix of c's shape is added instead of c. */
+static bool set_addend (product *p, const work *w, bool transposed) {
+  const layout *out = &w->out[0].at, *at = &w->in[MATMUL_ADDEND].at;
   const int last = out->rank - 1;
   layout wide = *out;
-  bool row = true, whole = true;
-  if (w->nin < 3) return true;
+  bool row = true, full = true;
+  if (w->nin <= MATMUL_ADDEND) return true;
   for (int i = 0, lacks = out->rank - at->rank; i <= last; i++) {
     wide.stride[i] = i >= lacks && at->size[i - lacks] != 1 ? at->stride[i - lacks] : 0;
     if (i < last) row &= wide.stride[i] == 0 || out->size[i] == 1;
-    whole &= wide.stride[i] != 0 || out->size[i] == 1;
+    full &= wide.stride[i] != 0 || out->size[i] == 1;
   }
-  p->biased = row && !turned && wide.stride[last] == 1 && out->size[last] > 1 &&
-              aligned(w->in[2].data) >= BIAS_ALIGNED;
+  p->biased = row && !transposed && wide.stride[last] == 1 && out->size[last] > 1 &&
+              alignment_of(w->in[MATMUL_ADDEND].data) >= BIAS_ALIGNED;
   if (p->biased) return true;
-  if (!whole || p->added) return false;        /* c itself is added already */
+  if (!full || p->added) return false;        /* c itself is added already */
   p->added = 1;
-  p->aligned[2] = aligned(w->in[2].data);
-  return set_side(&p->c, &wide, turned) && !p->c.turned;
+  p->alignment[2] = alignment_of(w->in[MATMUL_ADDEND].data);
+  return set_side(&p->c, &wide, transposed) && !p->c.transposed;
 }
 
 
-/* Is this a product for the library? If *turned, of b^T a^T: then c's columns are unbroken. */
-static bool set_product (const cuda *self, product *p, const work *w, bool *turned) {
+/* Is this a product for the library? If *transposed, of a b: then c's columns have stride 1. */
+static bool set_product (const cuda *self, product *p, const work *w, bool *transposed) {
   const layout *out = &w->out[0].at;
   const heed_type type = w->out[0].type;
-  if (!scalar_is_float(type) || w->in[0].at.size[out->rank - 1] == 0) return false;
+  if (!scalar_is_float(type) || w->in[MATMUL_A].at.size[out->rank - 1] == 0) return false;
   for (int i = 0; i < w->nin; i++)
     if (w->in[i].type != type || w->in[i].data == NULL) return false;
   memset(p, 0, sizeof *p);
-  *turned = out->stride[out->rank - 1] != 1 && out->size[out->rank - 1] != 1;
-  const view *a = &w->in[*turned ? 0 : 1], *b = &w->in[*turned ? 1 : 0];
+  *transposed = out->stride[out->rank - 1] != 1 && out->size[out->rank - 1] != 1;
+  const view *a = &w->in[*transposed ? MATMUL_A : MATMUL_B];
+  const view *b = &w->in[*transposed ? MATMUL_B : MATMUL_A];
   p->type = type;
   p->compute = compute_of(self, type);
   p->batches = 1;
   for (int i = 0; i < out->rank - 2; i++) p->batches *= out->size[i];
-  p->added = w->count[0] != 0;
-  p->aligned[0] = aligned(a->data);
-  p->aligned[1] = aligned(b->data);
-  p->aligned[2] = p->aligned[3] = aligned(w->out[0].data);
-  if (!set_side(&p->a, &a->at, *turned) || !set_side(&p->b, &b->at, *turned)) return false;
-  if (!set_side(&p->d, out, *turned) || p->d.turned) return false;
+  p->added = w->matmul.accumulate;
+  p->alignment[0] = alignment_of(a->data);
+  p->alignment[1] = alignment_of(b->data);
+  p->alignment[2] = p->alignment[3] = alignment_of(w->out[0].data);
+  if (!set_side(&p->a, &a->at, *transposed) || !set_side(&p->b, &b->at, *transposed)) return false;
+  if (!set_side(&p->d, out, *transposed) || p->d.transposed) return false;
   if (p->batches > 1 && p->d.batch == 0) return false;
   p->c = p->d;
-  return p->batches < INT32_MAX && set_addend(p, w, *turned);
+  return p->batches < INT32_MAX && set_addend(p, w, *transposed);
 }
 
 /* }================================================================== */
@@ -256,7 +258,7 @@ static bool describe_matrix (const library *l, void **at, const product *p, cons
 
 static bool describe (const library *l, plan *x) {
   const product *p = &x->key;
-  const int32_t a = p->a.turned, b = p->b.turned, epilogue = EPILOGUE_BIAS;
+  const int32_t a = p->a.transposed, b = p->b.transposed, epilogue = EPILOGUE_BIAS;
   const matrix *m[4] = {&p->a, &p->b, &p->c, &p->d};
   for (int i = 0; i < 4; i++)
     if (!describe_matrix(l, &x->at[i], p, m[i])) return false;
@@ -276,7 +278,7 @@ static bool choose (const cublas *c, plan *x, void *preference) {
   bool good = l->prefer_set(preference, PREFER_WORKSPACE, &most, sizeof most) == 0 &&
               l->prefer_set(preference, PREFER_REDUCTION, &reduction, sizeof reduction) == 0;
   for (int i = 0; i < 4; i++) {
-    const uint32_t bytes = (uint32_t)x->key.aligned[i];
+    const uint32_t bytes = (uint32_t)x->key.alignment[i];
     good = good && l->prefer_set(preference, PREFER_ALIGNED_A + i, &bytes, sizeof bytes) == 0;
   }
   return good && l->choose(c->handle, x->desc, x->at[0], x->at[1], x->at[2], x->at[3], preference,
@@ -297,7 +299,7 @@ static plan *new_plan (const cublas *c, const product *p) {
 }
 
 
-/* The plan of a product, made if it is new: then it takes the place of one with the same hash. */
+/* The plan of a product, made if it is new: then it replaces one with the same hash. */
 static const plan *plan_of (cublas *c, const product *p) {
   uint64_t hash = 14695981039346656037u;
   for (size_t i = 0; i < sizeof *p; i++) hash = (hash ^ ((const uint8_t *)p)[i]) * 1099511628211u;
@@ -310,12 +312,12 @@ static const plan *plan_of (cublas *c, const product *p) {
 /* }================================================================== */
 
 
-/* Opened at the first product; without the library, or a card that it knows, 'there' is false. */
+/* Opened at the first product. */
 static cublas *cublas_of (cuda *self) {
   if (self->products == NULL) {
     cublas *c = (cublas *)calloc(1, sizeof *c);
     if (c == NULL) return NULL;
-    c->there = find_library(&c->call) && c->call.create(&c->handle) == 0;
+    c->available = find_library(&c->call) && c->call.create(&c->handle) == 0;
     self->products = c;
   }
   return (cublas *)self->products;
@@ -327,7 +329,7 @@ void cuda_products_close (cuda *self) {
   if (c == NULL) return;
   for (int i = 0; i < PLANS; i++)
     if (c->plans[i] != NULL) drop_plan(&c->call, c->plans[i]);
-  if (c->there) c->call.destroy(c->handle);
+  if (c->available) c->call.destroy(c->handle);
   free(c);
   self->products = NULL;
 }
@@ -335,23 +337,25 @@ void cuda_products_close (cuda *self) {
 
 bool cublas_matmul (cuda *self, const work *w, const char **why) {
   product p;
-  bool turned;
-  if (!set_product(self, &p, w, &turned)) return false;
+  bool transposed;
+  if (!set_product(self, &p, w, &transposed)) return false;
   cublas *c = cublas_of(self);
-  const plan *x = c != NULL && c->there ? plan_of(c, &p) : NULL;
+  const plan *x = c != NULL && c->available ? plan_of(c, &p) : NULL;
   if (x == NULL || !x->good) return false;
-  void *room = x->how.workspace > 0 ? cuda_scratch(self, x->how.workspace) : NULL;
-  if (room == NULL && x->how.workspace > 0) { *why = cuda_no_memory; return true; }
-  const float one[2] = {(float)w->number[0], p.added ? 1.0f : 0.0f};
-  const double two[2] = {w->number[0], p.added ? 1.0 : 0.0};
+  void *workspace = x->how.workspace > 0 ? cuda_scratch(self, x->how.workspace) : NULL;
+  if (workspace == NULL && x->how.workspace > 0) { *why = cuda_no_memory; return true; }
+  const float one[2] = {(float)w->matmul.alpha, p.added ? 1.0f : 0.0f};
+  const double two[2] = {w->matmul.alpha, p.added ? 1.0 : 0.0};
   const bool wide = p.type == HEED_FLOAT64;
   const void *alpha = wide ? (const void *)&two[0] : &one[0];
   const void *beta = wide ? (const void *)&two[1] : &one[1];
-  const void *bias = p.biased ? w->in[2].data : NULL;
-  const void *added = p.added && w->count[0] == 0 ? w->in[2].data : w->out[0].data;
+  const void *bias = p.biased ? w->in[MATMUL_ADDEND].data : NULL;
+  const void *added = p.added && !w->matmul.accumulate ? w->in[MATMUL_ADDEND].data
+                                                       : w->out[0].data;
+  const view *a = &w->in[transposed ? MATMUL_A : MATMUL_B];
+  const view *b = &w->in[transposed ? MATMUL_B : MATMUL_A];
   if (p.biased && c->call.desc_set(x->desc, DESC_BIAS, &bias, sizeof bias) != 0) return false;
-  return c->call.multiply(c->handle, x->desc, alpha, w->in[turned ? 0 : 1].data, x->at[0],
-                          w->in[turned ? 1 : 0].data, x->at[1], beta, added, x->at[2],
-                          w->out[0].data, x->at[3], x->how.algo, room, x->how.workspace,
-                          self->stream) == 0;
+  return c->call.multiply(c->handle, x->desc, alpha, a->data, x->at[0], b->data, x->at[1], beta,
+                          added, x->at[2], w->out[0].data, x->at[3], x->how.algo, workspace,
+                          x->how.workspace, self->stream) == 0;
 }

@@ -9,7 +9,7 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Is the product done, or is *why not NULL? Otherwise it is left to the kernels of matmul.cu. */
+/* True: the product is done, or *why says why not. False: it is left to matmul.cu's kernels. */
 bool cublas_matmul (cuda *self, const work *w, const char **why);
 
 #pragma GCC visibility pop

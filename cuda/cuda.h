@@ -1,10 +1,10 @@
 /*
-** cuda.h - a card as a device: what every file of this folder includes.
+** cuda.h - a GPU as a device: what every file of this folder includes.
 **
 ** A kind of work is one function, cuda_name, that launches kernels into the device's stream and
-** returns NULL or why not. It waits for nothing: memory that it asked for, and everything that
-** a tensor held, may be given back as soon as its launches are in the stream, since whatever
-** comes later stands behind them in it.
+** returns NULL or why not. It waits for nothing: scratch memory, and the memory of its views, may
+** be freed as soon as its launches are in the stream, since whatever uses that memory next is
+** launched behind them in the same stream.
 */
 
 #ifndef cuda_cuda_h
@@ -20,26 +20,26 @@ typedef struct memory memory;      /* memory.cu */
 typedef struct staging staging;    /* transfer.cu */
 typedef struct steps steps;        /* optimize.cu */
 
-/* The generator as kernels see it: in device memory, so that a replayed graph moves it on. */
+/* The random generator, in device memory, so that a replayed graph moves its offset on. */
 typedef struct generator_state { uint64_t seed, offset; unsigned done; } generator_state;
 
 typedef struct cuda {
-  struct device device;                   /* first: a device * is a cuda * */
+  struct device device;            /* first: a device * is a cuda * */
   int index;
-  runtime_device card;
+  runtime_device gpu;              /* its properties */
   cuda_stream stream;
   struct memory *memory;
   struct staging *staging;
   void *scratch[64];               /* of the work that runs */
   int nscratch;
-  struct fault *fault;                    /* pinned: where kernels report */
-  unsigned *lock;
-  int64_t order;                   /* launches so far */
-  struct generator_state *generator_state;                    /* in device memory */
-  void *products;                  /* what matmul.cu keeps, or NULL */
+  struct fault *fault;             /* pinned: where kernels report faults */
+  unsigned *lock;                  /* of that, in device memory */
+  int64_t order;                   /* works so far */
+  struct generator_state *generator_state;       /* in device memory */
+  void *products;                  /* what cublas.cu keeps, or NULL */
   int precision;                   /* of float32 products: 0 highest, 1 high, 2 medium */
   struct steps *steps;             /* that were captured: see optimize.h */
-  bool blocking;                   /* every work is waited for */
+  bool blocking;                   /* waits after every work */
   bool capturing;
   bool lost;
   char name[16];
@@ -51,19 +51,19 @@ extern const char cuda_no_memory[];
 /* Keeps a message in 'self' and returns it. */
 const char *cuda_refuse (cuda *self, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* A runtime's code: NULL for 0, or why not; notices a card that is lost. */
+/* A code of the runtime: NULL for 0, or why not; notices that a device is lost. */
 const char *cuda_check (cuda *self, int code);
 
 /* Memory until the work is done, aligned to 512 bytes; NULL: return cuda_no_memory. */
 void *cuda_scratch (cuda *self, size_t bytes);
 /* What a kernel that checks values is given. */
 faults cuda_faults (cuda *self);
-/* Waits for the stream and raises what kernels reported. */
+/* Waits for the stream; returns what kernels reported. */
 const char *cuda_wait (cuda *self);
 /* Device memory into the host's, after a wait; refused while capturing. */
 const char *cuda_read (cuda *self, void *to, const void *from, size_t bytes);
 const char *cuda_zero (cuda *self, void *to, size_t bytes);     /* into the stream */
-/* A row of memory for the device from the host's, into the stream: 'from' may go at once. */
+/* From the host's memory into the device's, in the stream: 'from' may change at once. */
 const char *cuda_send (cuda *self, void *to, const void *from, size_t bytes);
 
 /* Threads of a block that n threads are enough for: whole warps, 'most' at most. */
@@ -89,8 +89,8 @@ static inline const char *launch (cuda *self, dim3 blocks, dim3 threads, size_t 
 const char *cuda_run (cuda *self, const work *w);
 
 /*
-** The kinds of work, a file for each of them or for a few that are alike. One that is not
-** there is weak, so NULL, and device.cu says that the device can't do it.
+** The kinds of work, a file for each or for a few that are alike. The names are weak: without
+** its file a kind is NULL, which device.cu does not support.
 */
 #define WEAK __attribute__((weak))
 const char *cuda_map (cuda *self, const work *w) WEAK;
@@ -111,7 +111,7 @@ const char *cuda_attention (cuda *self, const work *w) WEAK;
 const char *cuda_attention_back (cuda *self, const work *w) WEAK;
 const char *cuda_optimize (cuda *self, const work *w) WEAK;
 void cuda_seed (cuda *self, uint64_t seed) WEAK;
-void cuda_products_close (cuda *self) WEAK;      /* gives back what self->products holds */
+void cuda_products_close (cuda *self) WEAK;      /* frees self->products */
 
 #pragma GCC visibility pop
 

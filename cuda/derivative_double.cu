@@ -1,5 +1,5 @@
 /*
-** derivative_double.cu - the slopes of elementwise rows in double.
+** derivative_double.cu - the derivatives of elementwise rows in double.
 */
 
 #include "cuda/elementwise.h"

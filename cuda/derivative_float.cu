@@ -1,5 +1,5 @@
 /*
-** derivative_float.cu - the slopes of elementwise rows in float.
+** derivative_float.cu - the derivatives of elementwise rows in float.
 */
 
 #include "cuda/elementwise.h"

@@ -1,8 +1,8 @@
 /*
-** device.cu - a card as a device: its work, its faults, its memory.
+** device.cu - a GPU as a device: its work, its faults, its memory.
 **
-** Every function that the core calls sets the card of the calling thread and restores the
-** host's; a card that failed is lost from then on, and a child of fork has no card.
+** Every function that the core calls makes this device the thread's and then restores the host's;
+** a device that failed is lost from then on, and in a child of fork there is none.
 */
 
 #include "cuda/device.h"
@@ -13,8 +13,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-const char cuda_forked[] = "the card belongs to the process that forked this one";
-const char cuda_no_memory[] = "not enough memory on the card";
+const char cuda_forked[] = "the GPU belongs to the process that forked this one";
+const char cuda_no_memory[] = "not enough memory on the GPU";
 
 
 /*
@@ -32,7 +32,7 @@ const char *cuda_refuse (cuda *self, const char *format, ...) {
 }
 
 
-/* Some failures are of one call, others are of the card, and every later call fails too. */
+/* Some failures are of one call, others of the device: then every later call fails too. */
 const char *cuda_check (cuda *self, int code) {
   if (code == 0) return NULL;
   runtime_last();
@@ -47,13 +47,13 @@ const char *cuda_check (cuda *self, int code) {
 
 /*
 ** {==================================================================
-** Forks: a card does not go with them
+** Forks: the driver does not survive them
 ** ===================================================================
 */
 
 static struct once {
   pthread_once_t once;
-  bool forked;                     /* this is a child, after cards were counted */
+  bool forked;                     /* this is a child, and devices were counted before */
 } process = {PTHREAD_ONCE_INIT, false};
 
 static void note_fork (void) { process.forked = true; }
@@ -69,7 +69,7 @@ void cuda_watch_forks (void) { pthread_once(&process.once, watch_forks); }
 
 /*
 ** {==================================================================
-** The card of the thread
+** The device of the thread
 ** ===================================================================
 */
 
@@ -102,31 +102,35 @@ void cuda_leave (const cuda *self, int before) {
 */
 
 faults cuda_faults (cuda *self) {
-  faults f = {self->fault, self->lock, (int)self->device.op, self->order};
+  faults f = {self->fault, self->lock, self->device.op, self->order};
   return f;
 }
 
 
-static const char *position_text (cuda *self, const fault *f, const char *late) {
+static const char asynchronous_note[] =
+    " (asynchronous: of an earlier call; blocking names the line)";
+
+
+static const char *position_text (cuda *self, const fault *f, const char *note) {
   if (f->limit == 0)
     return cuda_refuse(self, "index %lld at position %lld: there are no elements%s",
-                       (long long)f->value, (long long)f->position, late);
+                       (long long)f->value, (long long)f->position, note);
   return cuda_refuse(self, "index %lld at position %lld is outside 1 to %lld%s%s",
                      (long long)f->value, (long long)f->position, (long long)f->limit,
-                     f->value == 0 ? "; positions count from 1: + 1?" : "", late);
+                     f->value == 0 ? "; positions count from 1: + 1?" : "", note);
 }
 
 
-static const char *fault_text (cuda *self, const fault *f, const char *late) {
+static const char *fault_text (cuda *self, const fault *f, const char *note) {
   switch (f->kind) {
-    case FAULT_POSITION: return position_text(self, f, late);
+    case FAULT_POSITION: return position_text(self, f, note);
     case FAULT_LABEL:
       return cuda_refuse(self, "label %lld at position %lld is outside 1 to %lld; labels count "
                          "from 1%s%s", (long long)f->value, (long long)f->position,
-                         (long long)f->limit, f->value == 0 ? ": + 1?" : "", late);
+                         (long long)f->limit, f->value == 0 ? ": + 1?" : "", note);
     default:
       return cuda_refuse(self, "division by zero at position %lld%s", (long long)f->position,
-                         late);
+                         note);
   }
 }
 
@@ -136,20 +140,20 @@ static bool has_fault (const cuda *self) {
 }
 
 
-/* The stream stands still: what was reported is whole. */
-static const char *take_fault (cuda *self, bool late) {
+/* Only after a wait for the stream: then no kernel writes the report any more. */
+static const char *take_fault (cuda *self, bool asynchronous) {
   fault f = *self->fault;
   if (f.kind == FAULT_NONE) return NULL;
   self->fault->kind = FAULT_NONE;
-  self->device.op = (heed_op)f.op;
-  return fault_text(self, &f, late ? " (late: of an earlier call; blocking names the line)" : "");
+  self->device.op = f.op;
+  return fault_text(self, &f, asynchronous ? asynchronous_note : "");
 }
 
 
-static const char *wait_for (cuda *self, bool late) {
+static const char *wait_for (cuda *self, bool asynchronous) {
   if (self->capturing) return "a value is read back while work is captured";
   const char *why = cuda_check(self, runtime_stream_wait(self->stream));
-  return why != NULL ? why : take_fault(self, late);
+  return why != NULL ? why : take_fault(self, asynchronous);
 }
 
 
@@ -160,7 +164,7 @@ const char *cuda_wait (cuda *self) { return wait_for(self, true); }
 
 /*
 ** {==================================================================
-** What kernels are helped with
+** Memory and copies for kernels
 ** ===================================================================
 */
 
@@ -178,8 +182,8 @@ static void drop_scratch (cuda *self, int from) {
 }
 
 
-/* A copy goes through pinned memory, which a lost card does not give. */
-static const char *moved (cuda *self, const char *why) {
+/* Was there no pinned memory for a copy because the device is lost? */
+static const char *check_copy (cuda *self, const char *why) {
   if (why == NULL || self->staging != NULL || self->capturing) return why;
   const char *lost = cuda_check(self, runtime_stream_wait(self->stream));
   return lost != NULL ? lost : why;
@@ -188,7 +192,7 @@ static const char *moved (cuda *self, const char *why) {
 
 const char *cuda_read (cuda *self, void *to, const void *from, size_t bytes) {
   if (self->capturing) return "a value is read back while work is captured";
-  return moved(self, transfer_down(self, to, from, bytes));
+  return check_copy(self, transfer_down(self, to, from, bytes));
 }
 
 
@@ -198,20 +202,20 @@ const char *cuda_zero (cuda *self, void *to, size_t bytes) {
 
 
 const char *cuda_send (cuda *self, void *to, const void *from, size_t bytes) {
-  return moved(self, transfer_up(self, to, from, bytes));
+  return check_copy(self, transfer_up(self, to, from, bytes));
 }
 
 
-/* Why there was no memory: a lost card has none to give, either. */
-static const char *why_none (cuda *self) {
+/* Why there was no memory: perhaps the device is lost. */
+static const char *why_no_memory (cuda *self) {
   const char *why = cuda_check(self, memory_code(self->memory));
   return why != NULL ? why : cuda_no_memory;
 }
 
 
-/* Sixteen blocks of 256 threads for each multiprocessor are more than it holds at once. */
+/* 32 blocks are the most that a multiprocessor holds at once. */
 dim3 cuda_blocks (const cuda *self, int64_t n, int threads) {
-  int64_t blocks = (n + threads - 1) / threads, most = (int64_t)self->card.processors * 32;
+  int64_t blocks = (n + threads - 1) / threads, most = (int64_t)self->gpu.multiprocessors * 32;
   return dim3((unsigned)(blocks < most ? blocks : most), 1, 1);
 }
 
@@ -226,7 +230,7 @@ dim3 cuda_blocks (const cuda *self, int64_t n, int threads) {
 
 typedef const char *(*worker) (cuda *self, const work *w);
 
-static worker worker_of (int kind) {
+static worker worker_of (work_kind kind) {
   switch (kind) {
     case WORK_MAP: return cuda_map;
     case WORK_DERIVATIVE: return cuda_derivative;
@@ -250,9 +254,56 @@ static worker worker_of (int kind) {
 }
 
 
+static bool is_elementwise (int op) {
+  switch (op) {
+#define UNARY(name, ...) case HEED_##name:
+#define BINARY(name, ...) case HEED_##name:
+#define TERNARY(name, ...) case HEED_##name:
+#include "op/ops.def"
+      return true;
+    default: return false;
+  }
+}
+
+
+template <class... O> static constexpr uint32_t set_of (O... ops) {
+  return (0u | ... | (1u << ops));
+}
+
+
+/* What the kernels of a kind distinguish; 0 alone where a kind has no ops. */
+static uint32_t ops_of (work_kind kind) {
+  switch (kind) {
+    case WORK_COPY: return set_of(COPY_APART, COPY_OVERLAPPING);
+    case WORK_REDUCE:
+      return set_of(REDUCE_SUM, REDUCE_PROD, REDUCE_MAX, REDUCE_MIN, REDUCE_ARGMAX, REDUCE_ARGMIN,
+                    REDUCE_ANY, REDUCE_ALL, REDUCE_MOMENTS, REDUCE_LOGSUMEXP);
+    case WORK_SCAN: return set_of(SCAN_SUM, SCAN_PROD);
+    case WORK_SCATTER: return set_of(SCATTER_SET, SCATTER_ADD);
+    case WORK_RANDOM:
+      return set_of(RANDOM_UNIFORM, RANDOM_NORMAL, RANDOM_INTEGER, RANDOM_BERNOULLI,
+                    RANDOM_PERMUTATION, RANDOM_DROPOUT);
+    case WORK_SOFTMAX: return set_of(SOFTMAX, SOFTMAX_LOG, SOFTMAX_BACK, SOFTMAX_LOG_BACK);
+    case WORK_NORM: return set_of(NORM_LAYER, NORM_RMS, NORM_LAYER_BACK, NORM_RMS_BACK);
+    case WORK_LOSS: return set_of(LOSS_CROSS_ENTROPY, LOSS_CROSS_ENTROPY_BACK);
+    case WORK_OPTIMIZE: return set_of(HEED_SGD, HEED_ADAM, HEED_ADAMW);
+    default: return set_of(0);
+  }
+}
+
+
+static bool device_supports (const device *d, work_kind kind, int op) {
+  (void)d;
+  if (worker_of(kind) == NULL) return false;
+  if (kind == WORK_MAP || kind == WORK_DERIVATIVE) return is_elementwise(op);
+  return op >= 0 && op < 32 && (ops_of(kind) >> op & 1) != 0;
+}
+
+
 const char *cuda_run (cuda *self, const work *w) {
-  worker f = worker_of(w->kind);
-  return f != NULL ? f(self, w) : "not on this device yet";
+  if (!device_supports(&self->device, w->kind, w->op))
+    return cuda_refuse(self, "the GPU has no operation %d of work of kind %d", w->op, (int)w->kind);
+  return worker_of(w->kind)(self, w);
 }
 
 
@@ -266,13 +317,13 @@ const char *cuda_block (cuda *self) {
 }
 
 
-/* What an earlier work reported comes first; then this one is not done. */
+/* If an earlier work reported a fault, this one is not done. */
 static const char *run_entered (cuda *self, const work *w) {
   const char *why = cuda_asynchronous_error(self);
   if (why != NULL) return why;
   self->order++;
   why = cuda_run(self, w);
-  if (why == cuda_no_memory) why = why_none(self);
+  if (why == cuda_no_memory) why = why_no_memory(self);
   drop_scratch(self, 0);
   return why == NULL ? cuda_block(self) : why;
 }
@@ -302,7 +353,7 @@ static void *device_alloc (device *d, size_t bytes) {
   int before;
   if (cuda_enter(self, &before) != NULL) return NULL;
   void *data = memory_take(self->memory, bytes);
-  if (data == NULL) why_none(self);
+  if (data == NULL) why_no_memory(self);
   cuda_leave(self, before);
   return data;
 }
@@ -329,7 +380,7 @@ static const char *device_upload (device *d, void *to, const void *from, size_t 
 }
 
 
-/* Whoever reads hears of faults, too. */
+/* Reports faults as well. */
 static const char *device_download (device *d, void *to, const void *from, size_t bytes) {
   cuda *self = (cuda *)d;
   int before;
@@ -344,7 +395,6 @@ static const char *device_download (device *d, void *to, const void *from, size_
 /* }================================================================== */
 
 
-/* The functions of a device, for a card that is being opened. */
 void cuda_prepare (cuda *self) {
   self->device.name = self->name;
   self->device.alloc = device_alloc;
@@ -352,6 +402,6 @@ void cuda_prepare (cuda *self) {
   self->device.upload = device_upload;
   self->device.download = device_download;
   self->device.run = device_run;
+  self->device.supports = device_supports;
   self->device.gone = device_gone;
-  for (int i = 0; i < WORK_KINDS; i++) self->device.can[i] = worker_of(i) != NULL;
 }

@@ -1,5 +1,5 @@
 /*
-** device.h - what the door asks of a card: see device.cu.
+** device.h - what plugin.cu needs of a device: see device.cu.
 */
 
 #ifndef cuda_device_h
@@ -10,16 +10,16 @@
 #pragma GCC visibility push(hidden)
 
 extern const char cuda_forked[];
-bool cuda_is_forked (void);        /* is this a child, and cards were counted before? */
+bool cuda_is_forked (void);        /* is this a child, and devices were counted before? */
 void cuda_watch_forks (void);
 
-/* Sets the card of the thread; *before is the host's, for cuda_leave. NULL, or why not. */
+/* Makes it the thread's device; *before is the host's, for cuda_leave. NULL, or why not. */
 const char *cuda_enter (cuda *self, int *before);
 void cuda_leave (const cuda *self, int before);
 
-void cuda_prepare (cuda *self);    /* the functions of its device */
-const char *cuda_asynchronous_error (cuda *self);    /* raises what an earlier work reported */
-const char *cuda_block (cuda *self);   /* where it is wished, waits for what was just given */
+void cuda_prepare (cuda *self);    /* sets the functions of its device but 'close' */
+const char *cuda_asynchronous_error (cuda *self);    /* what earlier work reported */
+const char *cuda_block (cuda *self);   /* where this is set, waits for the latest work */
 
 #pragma GCC visibility pop
 

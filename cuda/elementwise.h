@@ -2,8 +2,8 @@
 ** elementwise.h - elementwise work: one kernel for each row of ops.def and computing type, which
 ** reads operands of any type and layout.
 **
-** Where all operands lie dense, four elements are read at once; otherwise a place is worked out
-** for each element, from the divisions that all operands share.
+** Where all operands are dense, four elements are read at once; otherwise the offset of each
+** element is computed, by divisions that all operands share.
 */
 
 #ifndef cuda_elementwise_h
@@ -11,13 +11,14 @@
 
 #include "cuda/cuda.h"
 
-#define OPERANDS 6                 /* most: out, g, a, b, c, y */
-#define EACH 4                     /* elements that are read at once */
+#define OPERANDS (1 + DERIVATIVE_INS)    /* at most: the output, g, a, b, c, y */
+#define AT_ONCE 4                  /* elements that a thread reads together */
 
 typedef enum operand_kind {
   OPERAND_NUMBER, OPERAND_SPLAT, OPERAND_DENSE, OPERAND_STRIDED
 } operand_kind;
 
+/* The output, a tensor that is read, or a number. */
 typedef struct operand {
   void *data;
   heed_type type;
@@ -39,7 +40,7 @@ typedef struct job {
 
 #pragma GCC visibility push(hidden)
 
-/* Each for one computing type: 'which' is -1 for the row's value, or the input of a slope. */
+/* Each for one computing type; 'which' is the input that the derivative is taken for. */
 const char *map_float (cuda *self, int op, const job *j);
 const char *map_double (cuda *self, int op, const job *j);
 const char *map_integer (cuda *self, int op, const job *j);

@@ -1,6 +1,6 @@
 /*
-** kernel.h - what kernels are written with: element types, places in layouts, sums of a warp and
-** of a block, faults.
+** kernel.h - what kernels are written with: element types, offsets in layouts, reductions of a
+** warp and of a block, faults.
 **
 ** Everything here is called by kernels, unless it says host.
 */
@@ -63,12 +63,12 @@ INLINE int64_t wide (boolean x) { return x.yes != 0; }
 INLINE float wide (float16 x) { return ptx_from_half(x.bits); }
 INLINE float wide (bfloat16 x) { return __uint_as_float((uint32_t)x.bits << 16); }
 
-/* To whole numbers: NaN gives 0, what is too large the nearest there is. */
-INLINE int64_t whole (double x) {
+/* To integers: NaN gives 0, what is too large the nearest there is. */
+INLINE int64_t to_integer (double x) {
   int64_t y = x >= 0x1p63 ? INT64_MAX : x <= -0x1p63 ? INT64_MIN : 0;
   return fabs(x) < 0x1p63 ? (int64_t)x : y;
 }
-INLINE uint8_t byte_of (double x) {
+INLINE uint8_t to_byte (double x) {
   x = x > 0 ? x : 0;
   return (uint8_t)(int32_t)(x < 255 ? x : 255);
 }
@@ -83,8 +83,8 @@ template <class S> struct convert_to;
   };
 CONVERT(float, x, (float)x, (float)x)
 CONVERT(double, x, x, (double)x)
-CONVERT(int64_t, whole(x), whole(x), x)
-CONVERT(uint8_t, byte_of(x), byte_of(x), (uint8_t)x)
+CONVERT(int64_t, to_integer(x), to_integer(x), x)
+CONVERT(uint8_t, to_byte(x), to_byte(x), (uint8_t)x)
 CONVERT(boolean, boolean{x != 0}, boolean{x != 0}, boolean{x != 0})
 CONVERT(float16, float16{ptx_to_half(x)}, float16{ptx_to_half((float)x)},
         float16{ptx_to_half((float)x)})
@@ -94,7 +94,7 @@ CONVERT(bfloat16, bfloat16{ptx_to_bfloat(x)}, bfloat16{ptx_to_bfloat((float)x)},
 
 template <class S, class T> INLINE S convert (T x) { return convert_to<S>::of(x); }
 
-/* Element 'at' of storage whose type is known when the kernel runs, as T; and back. */
+/* Element 'at' of storage whose type is known only when the kernel runs, as T; and back. */
 template <class T> INLINE T fetch (const void *data, heed_type type, int64_t at) {
   switch (type) {
     case HEED_BOOL: return convert<T>(wide(((const boolean *)data)[at]));
@@ -133,7 +133,7 @@ template <class T> INLINE void put (void *data, heed_type type, int64_t at, T x)
     TYPE_CASE(HEED_FLOAT16, float16, __VA_ARGS__) TYPE_CASE(HEED_BFLOAT16, bfloat16, __VA_ARGS__) \
     TYPE_CASE(HEED_INT64, int64_t, __VA_ARGS__) TYPE_CASE(HEED_UINT8, uint8_t, __VA_ARGS__) \
     TYPE_CASE(HEED_BOOL, boolean, __VA_ARGS__) default: break; }
-/* The type of computing of a work's count[0]: float, double or int64_t. */
+/* The same with the type that 'type' is computed in: float, double or int64_t. */
 #define FOR_COMPUTED(type, ...) switch (type) { \
     TYPE_CASE(HEED_FLOAT64, double, __VA_ARGS__) \
     case HEED_FLOAT16: case HEED_BFLOAT16: TYPE_CASE(HEED_FLOAT32, float, __VA_ARGS__) \
@@ -144,7 +144,7 @@ template <class T> INLINE void put (void *data, heed_type type, int64_t at, T x)
 
 /*
 ** {==================================================================
-** Places: the row-major index of an element, and where it lies
+** Layouts: the row-major index of an element, and its offset in memory
 ** ===================================================================
 */
 
@@ -163,7 +163,7 @@ INLINE uint32_t divide (uint32_t x, const divisor &v) {
   return (__umulhi(x, v.magic) + x) >> v.shift;
 }
 
-/* A layout that kernels iterate: axes fused, divisions prepared. */
+/* A layout as kernels iterate it: divisions prepared. */
 typedef struct path {
   int rank;
   bool small;                      /* fewer than 2^31 elements */
@@ -171,9 +171,10 @@ typedef struct path {
   divisor by[HEED_RANK];
 } path;
 
-path path_of (const layout *at);                              /* host; as it is */
+path path_of (const layout *at);                              /* host; its axes as they are */
 void paths_of (int n, const layout *const *at, path *paths);  /* host; of one shape, fused */
 
+/* Of the element with this row-major index. */
 INLINE int64_t element_offset (const path &p, int64_t index) {
   int64_t at = 0;
   if (p.small) {
@@ -193,6 +194,8 @@ INLINE int64_t element_offset (const path &p, int64_t index) {
   return p.rank > 0 ? at + index * p.stride[0] : 0;
 }
 
+HOST_TOO int64_t distance (int64_t stride) { return stride < 0 ? -stride : stride; }
+
 /* Elements of this thread: for (int64_t i = first_index(); i < n; i += index_step()). */
 INLINE int64_t first_index (void) { return (int64_t)blockIdx.x * blockDim.x + threadIdx.x; }
 INLINE int64_t index_step (void) { return (int64_t)gridDim.x * blockDim.x; }
@@ -202,7 +205,7 @@ INLINE int64_t index_step (void) { return (int64_t)gridDim.x * blockDim.x; }
 
 /*
 ** {==================================================================
-** Sums of a warp and of a block: one fixed order, the same result in every thread
+** Reductions of a warp and of a block: one fixed order, the same result in every thread
 ** ===================================================================
 */
 
@@ -210,6 +213,12 @@ INLINE int lane_of (void) { return (int)(threadIdx.x & 31); }
 INLINE int warp_of (void) { return (int)(threadIdx.x >> 5); }
 
 struct plus { template <class T> __device__ T operator() (T a, T b) const { return a + b; } };
+struct times {                     /* integers wrap */
+  template <class T> __device__ T operator() (T a, T b) const { return a * b; }
+  __device__ int64_t operator() (int64_t a, int64_t b) const {
+    return (int64_t)((uint64_t)a * (uint64_t)b);
+  }
+};
 struct larger {                    /* a NaN wins */
   template <class T> __device__ T operator() (T a, T b) const { return a > b || a != a ? a : b; }
 };
@@ -223,31 +232,30 @@ template <class F, class T> INLINE T warp_reduce (F f, T x) {
 }
 
 /*
-** Of a block of whole warps in one dimension (at most 1024 threads). 'room' is shared memory for
-** MOST_WARPS values; all threads call it, and it may be used again at once.
+** Of a block of full warps in one dimension (at most 1024 threads). 'buffer' is shared memory for
+** MOST_WARPS values; all threads call it, and 'buffer' may be used again at once.
 */
-template <class F, class T> INLINE T block_reduce (F f, T x, T *room) {
+template <class F, class T> INLINE T block_reduce (F f, T x, T *buffer) {
   int warps = (int)(blockDim.x >> 5);
   x = warp_reduce(f, x);
   if (warps == 1) return x;
-  __syncthreads();                 /* 'room' may still be read from the time before */
-  if (lane_of() == 0) room[warp_of()] = x;
+  __syncthreads();                 /* the call before may still read 'buffer' */
+  if (lane_of() == 0) buffer[warp_of()] = x;
   __syncthreads();
-  x = room[0];
-  for (int i = 1; i < warps; i++) x = f(x, room[i]);
+  x = buffer[0];
+  for (int i = 1; i < warps; i++) x = f(x, buffer[i]);
   return x;
 }
 
-template <class T> INLINE T block_sum (T x, T *room) { return block_reduce(plus(), x, room); }
-template <class T> INLINE T block_largest (T x, T *room) { return block_reduce(larger(), x, room); }
+template <class T> INLINE T block_sum (T x, T *buffer) { return block_reduce(plus(), x, buffer); }
 
 /* }================================================================== */
 
 
 /*
 ** {==================================================================
-** Faults: what only the device sees. A kernel reports, goes on with a value that does no harm,
-** and the next call from the host raises it.
+** Faults: errors in values, which only the device sees. A kernel reports one and goes on with a
+** value that does no harm; the next call from the host raises it.
 ** ===================================================================
 */
 
@@ -255,14 +263,14 @@ typedef enum fault_kind {
   FAULT_NONE, FAULT_POSITION, FAULT_LABEL, FAULT_DIVISION
 } fault_kind;
 
-typedef struct fault {             /* lies in pinned memory */
+typedef struct fault {             /* in pinned memory */
   fault_kind kind;
   int op;                          /* a heed_op */
-  int64_t order;                   /* of the launch */
+  int64_t order;                   /* number of the launch */
   int64_t position, value, limit;  /* position from 1 */
 } fault;
 
-typedef struct faults {            /* goes to a kernel by value: see cuda_faults */
+typedef struct faults {            /* passed to kernels by value: see cuda_faults */
   fault *first;                    /* the fault of the first launch and lowest position is kept */
   unsigned *lock;                  /* in device memory */
   int op;

@@ -1,6 +1,7 @@
 /*
-** loops.h - the kernel of elementwise work for one computing type T, by name COMPUTED_TYPE; INTEGER
-** is 1 for int64_t, FOURS for float. F is a row: its inputs, what it refuses, and its function.
+** loops.h - the kernel of elementwise work for one computing type T, whose name is COMPUTED_TYPE;
+** INTEGER is 1 for int64_t, FOURS for float. F is a row: its number of inputs, the fault that it
+** reports, and its function.
 */
 
 #ifndef cuda_loops_h
@@ -36,8 +37,8 @@ INLINE void put_one (const operand &o, int64_t at, T x) {
 }
 
 
-/* The places of element i in the first N operands. */
-template <int N> INLINE void places (const job &j, int64_t i, int64_t *at) {
+/* The offsets of element i in the first N operands. */
+template <int N> INLINE void element_offsets (const job &j, int64_t i, int64_t *at) {
 #pragma unroll
   for (int k = 0; k < N; k++) at[k] = 0;
   for (int axis = j.rank - 1; axis >= 0; axis--) {
@@ -54,7 +55,7 @@ template <int N> INLINE void places (const job &j, int64_t i, int64_t *at) {
 
 /*
 ** {==================================================================
-** Four at once, of float and halves: they lie dense and aligned
+** Four at once, of float and halves: dense and aligned
 ** ===================================================================
 */
 
@@ -71,9 +72,9 @@ INLINE void fetch_four (const operand &o, int64_t at, float *x) {
   }
   else {
     ushort4 v = *(const ushort4 *)((const uint16_t *)o.data + at);
-    uint16_t bits[EACH] = {v.x, v.y, v.z, v.w};
+    uint16_t bits[AT_ONCE] = {v.x, v.y, v.z, v.w};
 #pragma unroll
-    for (int k = 0; k < EACH; k++)
+    for (int k = 0; k < AT_ONCE; k++)
       x[k] = o.type == HEED_FLOAT16 ? wide(float16{bits[k]}) : wide(bfloat16{bits[k]});
   }
 }
@@ -84,31 +85,31 @@ INLINE void put_four (const operand &o, int64_t at, const float *x) {
   else if (o.type == HEED_BOOL)
     *(uchar4 *)((uint8_t *)o.data + at) = make_uchar4(x[0] != 0, x[1] != 0, x[2] != 0, x[3] != 0);
   else {
-    uint16_t bits[EACH];
+    uint16_t bits[AT_ONCE];
 #pragma unroll
-    for (int k = 0; k < EACH; k++)
+    for (int k = 0; k < AT_ONCE; k++)
       bits[k] = o.type == HEED_FLOAT16 ? convert<float16>(x[k]).bits : convert<bfloat16>(x[k]).bits;
     *(ushort4 *)((uint16_t *)o.data + at) = make_ushort4(bits[0], bits[1], bits[2], bits[3]);
   }
 }
 
-/* All that can be done by fours; the rest begins where it ends. */
+/* All groups of four; returns the index of the first element that is left. */
 template <class F> INLINE int64_t run_fours (const job &j, T p, T q) {
-  int64_t fours = j.n / EACH;
+  int64_t fours = j.n / AT_ONCE;
   for (int64_t f = first_index(); f < fours; f += index_step()) {
-    T x[F::inputs][EACH], y[EACH];
+    T x[F::inputs][AT_ONCE], y[AT_ONCE];
 #pragma unroll
-    for (int k = 0; k < F::inputs; k++) fetch_four(j.at[1 + k], f * EACH, x[k]);
+    for (int k = 0; k < F::inputs; k++) fetch_four(j.at[1 + k], f * AT_ONCE, x[k]);
 #pragma unroll
-    for (int e = 0; e < EACH; e++) {
+    for (int e = 0; e < AT_ONCE; e++) {
       T a[F::inputs];
 #pragma unroll
       for (int k = 0; k < F::inputs; k++) a[k] = x[k][e];
       y[e] = F::of(a, p, q);
     }
-    put_four(j.at[0], f * EACH, y);
+    put_four(j.at[0], f * AT_ONCE, y);
   }
-  return fours * EACH;
+  return fours * AT_ONCE;
 }
 
 #endif
@@ -122,10 +123,10 @@ template <class F> INLINE int64_t run_fours (const job &j, T p, T q) {
 ** ===================================================================
 */
 
-/* What a row can't do with whole numbers is reported, and done with another one. */
+/* A division of integers by 0 is reported, and done by 1 instead. */
 template <class F> INLINE void guard (const job &j, int64_t i, T *x) {
-  const faults f = j.faults;       /* a copy: 'j' itself should stay where arguments are */
-  if (F::refuses == FAULT_DIVISION && x[1] == 0) {
+  const faults f = j.faults;       /* a copy: 'j' itself should stay in parameter memory */
+  if (F::reports == FAULT_DIVISION && x[1] == 0) {
     report(f, FAULT_DIVISION, i + 1, 0, 0);
     x[1] = 1;
   }
@@ -141,7 +142,7 @@ template <class F> KERNEL run_row (job j) {
   for (; i < j.n; i += index_step()) {
     int64_t at[F::inputs + 1];
     T x[F::inputs];
-    places<F::inputs + 1>(j, i, at);
+    element_offsets<F::inputs + 1>(j, i, at);
 #pragma unroll
     for (int k = 0; k < F::inputs; k++) x[k] = fetch_one(j.at[1 + k], at[1 + k]);
     guard<F>(j, i, x);
@@ -151,7 +152,7 @@ template <class F> KERNEL run_row (job j) {
 
 
 template <class F> static const char *start (cuda *self, const job *j) {
-  int64_t n = FOURS && j->dense ? (j->n + EACH - 1) / EACH : j->n;
+  int64_t n = FOURS && j->dense ? (j->n + AT_ONCE - 1) / AT_ONCE : j->n;
   int threads = cuda_threads(n, THREADS);
   return launch(self, cuda_blocks(self, n, threads), threads, 0, run_row<F>, *j);
 }

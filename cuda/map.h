@@ -4,13 +4,13 @@
 
 #include "cuda/loops.h"
 
-#define REFUSES(op) (INTEGER && ((op) == HEED_floor_divide || (op) == HEED_remainder \
+#define FAULT_OF(op) (INTEGER && ((op) == HEED_floor_divide || (op) == HEED_remainder \
   || (op) == HEED_fmod) ? FAULT_DIVISION : FAULT_NONE)
 
 #define VALUE(name, n, Y) \
   struct value_##name { \
     static const int inputs = n; \
-    static const fault_kind refuses = REFUSES(HEED_##name); \
+    static const fault_kind reports = FAULT_OF(HEED_##name); \
     static __device__ __forceinline__ T of (const T *x, T p, T q) { \
       const T a = x[0], b = x[n > 1 ? 1 : 0], c = x[n > 2 ? 2 : 0]; \
       (void)a; (void)b; (void)c; (void)p; (void)q; \
@@ -18,7 +18,7 @@
     } \
   };
 
-/* Domains: what is of floats alone is no row for whole numbers. */
+/* Domains: rows of floats alone have no kernel for integers. */
 #if INTEGER
 #define ROW_FLT(...)
 #else
@@ -29,22 +29,16 @@
 #define ROW_TEST(...) __VA_ARGS__
 #define ROW_PICK(...) __VA_ARGS__
 
-#define OP(name, ...)
-#define COMPOSED(name, ...)
-#define PLAIN(name, ...)
 
-#define UNARY(name, extra, domain, saves, y, ...) ROW_##domain(VALUE(name, 1, y))
-#define BINARY(name, extra, domain, saves, y, ...) ROW_##domain(VALUE(name, 2, y))
-#define TERNARY(name, extra, domain, saves, y, ...) ROW_##domain(VALUE(name, 3, y))
+#define UNARY(name, domain, y, ...) ROW_##domain(VALUE(name, 1, y))
+#define BINARY(name, domain, y, ...) ROW_##domain(VALUE(name, 2, y))
+#define TERNARY(name, domain, y, ...) ROW_##domain(VALUE(name, 3, y))
 #include "op/ops.def"
-#undef UNARY
-#undef BINARY
-#undef TERNARY
 
 #define CASE(name) case HEED_##name: return start<value_##name>(self, j);
-#define UNARY(name, extra, domain, ...) ROW_##domain(CASE(name))
-#define BINARY(name, extra, domain, ...) ROW_##domain(CASE(name))
-#define TERNARY(name, extra, domain, ...) ROW_##domain(CASE(name))
+#define UNARY(name, domain, ...) ROW_##domain(CASE(name))
+#define BINARY(name, domain, ...) ROW_##domain(CASE(name))
+#define TERNARY(name, domain, ...) ROW_##domain(CASE(name))
 
 const char *MAP (cuda *self, int op, const job *j) {
   switch (op) {

@@ -1,6 +1,9 @@
 /*
-** math.h - the words of ops.def (EXP, LOG, TANH ...) for kernels, as functions of float, double
-** and int64_t. What the CPU works out exactly, rounded once, is the same here.
+** math.h - the words of ops.def (EXP, LOG, TANH …) for kernels, as functions of float, double
+** and int64_t. What the CPU computes exactly, rounded once, is the same here.
+**
+** The library's functions hold for every input: those of CUDA reduce sines, cosines and tangents
+** of large arguments exactly (no -use_fast_math).
 */
 
 #ifndef cuda_math_h
@@ -55,6 +58,7 @@
 #define ISINF(x) word_isinf(x)
 #define ISFINITE(x) word_isfinite(x)
 #define SCALED(x) (p * (x))
+#define PI ((T)3.14159265358979323846)
 #define LN2 ((T)0.69314718055994530942)
 #define TWO_OVER_SQRT_PI ((T)1.12837916709551257390)
 
@@ -89,7 +93,7 @@ WORD_1(sinh, sinhf, sinh)
 WORD_1(cosh, coshf, cosh)
 WORD_1(tanh, tanhf, tanh)
 WORD_1(erf, erff, erf)
-WORD_1(normal, normcdff, normcdf)      /* share of the normal distribution below x */
+WORD_1(normal, normcdff, normcdf)      /* the normal distribution function */
 WORD_1(floor, floorf, floor)
 WORD_1(ceil, ceilf, ceil)
 WORD_1(round, rintf, rint)
@@ -107,7 +111,7 @@ WORD_2(fmod, fmodf, fmod)
 
 /*
 ** {==================================================================
-** Whole numbers: they wrap; divisors of 0 and negative exponents were replaced before
+** Integers: they wrap; divisors of 0 were replaced before
 ** ===================================================================
 */
 
@@ -139,7 +143,7 @@ INLINE int64_t word_pow (int64_t x, int64_t y) {
 
 /*
 ** {==================================================================
-** What is made of them
+** Functions composed of them
 ** ===================================================================
 */
 

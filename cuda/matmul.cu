@@ -6,18 +6,18 @@
 #include "cuda/cublas.h"
 #include "cuda/tile.h"
 
-#define BATCHED 4                  /* a, b, c and what is added */
+#define BATCHED 4                  /* operands: a, b, c and the addend */
 
 typedef struct side { int64_t row, column; } side;       /* strides */
 
-/* What the kernel is given: c = alpha a b [+ addend] [+ c], each (rows, columns) and so on. */
+/* c (rows, columns) = alpha a (rows, depth) b (depth, columns) [+ addend] [+ c]; see 'batch' */
 typedef struct products {
   int64_t rows, columns, depth, batches;
   int64_t across, down;            /* tiles of one c */
   double alpha;
-  bool add, added;                 /* to c; an addend */
+  bool accumulate, added;          /* + c; + addend */
   side a, b, c, addend;
-  path batch[BATCHED];             /* where the matrices of a batch start */
+  path batch[BATCHED];             /* the first elements of matrices */
 } products;
 
 
@@ -40,28 +40,28 @@ INLINE void sum_products (part<T> &sum, const products &p, const E &a, int64_t a
     load_tile(one, a, a_at + k * p.a.column, p.a.row, p.a.column, rows, depth, (T)1);
     load_tile(two, b, b_at + k * p.b.row, p.b.column, p.b.row, columns, depth, (T)1);
     __syncthreads();
-    if (!wanted) continue;         /* it only loads: nothing of its part is in the product */
+    if (!wanted) continue;         /* it only loads: its part is outside of the product */
     clear_part(more);
     multiply_tiles(more, one, two, depth);
-    EACH(T, i) EACH(T, j) sum.at[i][j] = multiply_add(more.at[i][j], (T)1, sum.at[i][j]);
+    UNROLL(T, i) UNROLL(T, j) sum.at[i][j] = multiply_add(more.at[i][j], (T)1, sum.at[i][j]);
   }
 }
 
 
 template <class T, class E>
 INLINE void store_products (const part<T> &sum, const products &p, const E &c, int64_t c_at,
-                            const E &addend, int64_t addend_at, int rows, int columns, T *room) {
+                            const E &addend, int64_t addend_at, int rows, int columns, T *buffer) {
   __syncthreads();
-  store_part(room, sum);
+  store_part(buffer, sum);
 #pragma unroll 1
   for (int n = 0; n < FEW(T) * FEW(T); n++) {
     const int i = tile_y() * FEW(T) + n / FEW(T), j = tile_x() * FEW(T) + n % FEW(T);
     if (i >= rows || j >= columns) continue;
     const int64_t at = c_at + i * p.c.row + j * p.c.column;
-    T y = multiply_add(own_line(room, n / FEW(T)).at[n % FEW(T)], (T)p.alpha, (T)0);
+    T y = multiply_add(own_line(buffer, n / FEW(T)).at[n % FEW(T)], (T)p.alpha, (T)0);
     if (p.added)
       y = multiply_add(addend.get(addend_at + i * p.addend.row + j * p.addend.column), (T)1, y);
-    if (p.add) y = multiply_add(c.get(at), (T)1, y);
+    if (p.accumulate) y = multiply_add(c.get(at), (T)1, y);
     c.set(at, y);
   }
 }
@@ -80,9 +80,9 @@ multiply (__grid_constant__ const products p, E a, E b, E c, E addend) {
     part<T> sum;
     sum_products(sum, p, a, element_offset(p.batch[0], batch) + i * p.a.row, b,
                  element_offset(p.batch[1], batch) + j * p.b.column, rows, columns, one, two);
-    store_products(sum, p, c, element_offset(p.batch[2], batch) + i * p.c.row + j * p.c.column, addend,
-                   element_offset(p.batch[3], batch) + i * p.addend.row + j * p.addend.column, rows,
-                   columns, one);
+    store_products(sum, p, c, element_offset(p.batch[2], batch) + i * p.c.row + j * p.c.column,
+                   addend, element_offset(p.batch[3], batch) + i * p.addend.row +
+                   j * p.addend.column, rows, columns, one);
   }
 }
 
@@ -101,7 +101,7 @@ static side side_of (const layout *at) {
 }
 
 
-/* The addend as if it had all axes of out: those it lacks stand in front. */
+/* The addend with all axes of out: those it lacks come first. */
 static layout addend_layout (const layout *at, const layout *out) {
   layout wide = *out;
   for (int i = 0, lacks = out->rank - at->rank; i < out->rank; i++)
@@ -110,8 +110,11 @@ static layout addend_layout (const layout *at, const layout *out) {
 }
 
 
+static bool has_addend (const work *w) { return w->nin > MATMUL_ADDEND; }
+
+
 static products products_of (const work *w, const layout *addend) {
-  const layout *at[BATCHED] = {&w->in[0].at, &w->in[1].at, &w->out[0].at, addend};
+  const layout *at[BATCHED] = {&w->in[MATMUL_A].at, &w->in[MATMUL_B].at, &w->out[0].at, addend};
   const int rank = w->out[0].at.rank;
   layout batch[BATCHED];
   const layout *all[BATCHED];
@@ -126,9 +129,9 @@ static products products_of (const work *w, const layout *addend) {
   p.columns = at[2]->size[rank - 1];
   p.depth = at[0]->size[rank - 1];
   p.batches = layout_numel(&batch[2]);
-  p.alpha = w->number[0];
-  p.add = w->count[0] != 0;
-  p.added = w->nin > 2;
+  p.alpha = w->matmul.alpha;
+  p.accumulate = w->matmul.accumulate;
+  p.added = has_addend(w);
   p.a = side_of(at[0]);
   p.b = side_of(at[1]);
   p.c = side_of(at[2]);
@@ -147,36 +150,38 @@ static const char *multiply_with (cuda *self, products &p, E a, E b, E c, E adde
 }
 
 
-/* All of one type; and, slower, of types that the kernel asks for. */
-template <class S> static const char *multiply_plain (cuda *self, products &p, void *const d[]) {
-  typedef plain<S, COMPUTED(S)> E;
+/* All of one type; and, slower, of types that are looked up for each element. */
+template <class S> static const char *multiply_typed (cuda *self, products &p, void *const d[]) {
+  typedef typed_elements<S, COMPUTED(S)> E;
   return multiply_with<COMPUTED(S)>(self, p, E{(S *)d[0]}, E{(S *)d[1]}, E{(S *)d[2]},
                                     E{(S *)d[3]});
 }
 
 template <class T>
 static const char *multiply_mixed (cuda *self, products &p, const work *w, void *const d[]) {
-  typedef mixed<T> E;
-  const heed_type added = w->nin > 2 ? w->in[2].type : w->out[0].type;
-  return multiply_with<T>(self, p, E{d[0], w->in[0].type}, E{d[1], w->in[1].type},
-                          E{d[2], w->out[0].type}, E{d[3], added});
+  typedef mixed_elements<T> E;
+  const heed_type added = has_addend(w) ? w->in[MATMUL_ADDEND].type : w->out[0].type;
+  return multiply_with<T>(self, p, E{d[0], w->in[MATMUL_A].type},
+                          E{d[1], w->in[MATMUL_B].type}, E{d[2], w->out[0].type}, E{d[3], added});
 }
 
 
-static const char *multiply_own (cuda *self, const work *w) {
+static const char *multiply_tiled (cuda *self, const work *w) {
   const heed_type type = w->out[0].type;
-  const layout addend = w->nin > 2 ? addend_layout(&w->in[2].at, &w->out[0].at) : w->out[0].at;
-  void *const data[BATCHED] = {w->in[0].data, w->in[1].data, w->out[0].data,
-                               w->nin > 2 ? w->in[2].data : NULL};
+  const bool added = has_addend(w);
+  const view *y = &w->out[0], *more = &w->in[MATMUL_ADDEND];
+  const layout addend = added ? addend_layout(&more->at, &y->at) : y->at;
+  void *const data[BATCHED] = {w->in[MATMUL_A].data, w->in[MATMUL_B].data, y->data,
+                               added ? more->data : NULL};
   products p = products_of(w, &addend);
   bool same = true;
   for (int i = 0; i < w->nin; i++) {
-    if (w->in[i].data == NULL) return cuda_refuse(self, "matmul: a tensor expected, got a number");
+    if (w->in[i].data == NULL) return cuda_refuse(self, "a tensor expected, got a number");
     same &= w->in[i].type == type;
   }
   if (same) switch (type) {
-    TYPE_CASE(HEED_INT64, int64_t, return multiply_plain<S>(self, p, data))
-    default: FOR_FLOAT(type, return multiply_plain<S>(self, p, data))
+    TYPE_CASE(HEED_INT64, int64_t, return multiply_typed<S>(self, p, data))
+    default: FOR_FLOAT(type, return multiply_typed<S>(self, p, data))
   }
   if (type == HEED_FLOAT64) return multiply_mixed<double>(self, p, w, data);
   return scalar_is_float(type) ? multiply_mixed<float>(self, p, w, data)
@@ -187,7 +192,7 @@ static const char *multiply_own (cuda *self, const work *w) {
 const char *cuda_matmul (cuda *self, const work *w) {
   const char *why = NULL;
   if (layout_numel(&w->out[0].at) == 0 || cublas_matmul(self, w, &why)) return why;
-  return multiply_own(self, w);
+  return multiply_tiled(self, w);
 }
 
 /* }================================================================== */

@@ -1,9 +1,9 @@
 /*
-** memory.cu - device memory: pieces of slabs, kept for the next who asks.
+** memory.cu - device memory: a cache of slabs, which are handed out in pieces.
 **
-** All work on a device stands in one stream, so a piece that is given back may be taken again at
-** once: whoever gets it comes later in the stream. Free pieces stand in lists by size, eight to
-** a doubling; one that is larger than asked is split, and neighbours that are free are joined.
+** All work on a device is in one stream, so a piece that is given back may be taken again at
+** once: its next user comes later in the stream. Free pieces are in lists by size, eight for each
+** power of 2; one that is larger than needed is split, and free neighbours are joined.
 ** M. Masmano et al., "TLSF: a new dynamic memory allocator for real-time systems" (2004).
 */
 
@@ -21,7 +21,7 @@
 #define SMALL_SLAB (2 * MIB)
 #define LARGE_SLAB (20 * MIB)
 #define CLASSES 256
-#define LOOK 8                     /* pieces of the own class that are looked at */
+#define LOOK 8                     /* pieces of its own class that a search tries */
 
 /* A part of a slab, free or taken. */
 typedef struct piece {
@@ -35,29 +35,29 @@ typedef struct piece {
 } piece;
 
 typedef struct half_arena {
-  struct arena *whole;
+  struct arena *arena;
   bool large;
   piece *list[CLASSES];
-  uint32_t there[CLASSES / 32];    /* which lists have a piece */
+  uint32_t filled[CLASSES / 32];   /* bits: which lists have a piece */
 } half_arena;
 
 struct arena {
   half_arena half[2];              /* of small slabs and of large ones */
   size_t slabs;
-  bool let_go;
-  struct arena *next;              /* of those that were let go, but are in use */
+  bool dropped;
+  struct arena *next;              /* of those that were dropped, but are in use */
 };
 
 struct memory {
   cuda_stream stream;
   arena eager;
   arena *now;                      /* where pieces come from */
-  arena *leaving;                  /* were let go, but are in use */
+  arena *dropped;                  /* but still in use */
   piece **table;                   /* by address: 'keys' lists, a power of two */
   size_t keys, pieces;
   size_t live, held, peak, limit;  /* 'held': bytes of slabs */
-  bool plain;                      /* eager work gets every piece from the runtime */
-  int code;                        /* of the last slab that was not had, since a take began */
+  bool uncached;                   /* eager work gets every piece from the runtime */
+  int code;                        /* the last failure of the take that runs; 0: none */
 };
 
 
@@ -106,7 +106,7 @@ static piece *new_piece (memory *m, half_arena *from, char *at, size_t bytes) {
 }
 
 
-static void forget_piece (memory *m, piece *p) {
+static void drop_piece (memory *m, piece *p) {
   piece **at = key_of(m, p->at);
   while (*at != p) at = &(*at)->same_key;
   *at = p->same_key;
@@ -147,7 +147,7 @@ static void list_piece (piece *p) {
   p->next = h->list[k];
   if (p->next != NULL) p->next->previous = p;
   h->list[k] = p;
-  h->there[k / 32] |= 1u << k % 32;
+  h->filled[k / 32] |= 1u << k % 32;
 }
 
 
@@ -158,21 +158,21 @@ static void unlist_piece (piece *p) {
   if (p->next != NULL) p->next->previous = p->previous;
   if (p->previous != NULL) p->previous->next = p->next;
   else h->list[k] = p->next;
-  if (h->list[k] == NULL) h->there[k / 32] &= ~(1u << k % 32);
+  if (h->list[k] == NULL) h->filled[k / 32] &= ~(1u << k % 32);
 }
 
 
 /* The first list from class k on that has a piece, or CLASSES. */
 static int next_list (const half_arena *h, int k) {
   for (int i = k / 32; i < CLASSES / 32; i++) {
-    uint32_t there = h->there[i] & (i == k / 32 ? ~0u << k % 32 : ~0u);
-    if (there != 0) return 32 * i + __builtin_ctz(there);
+    uint32_t filled = h->filled[i] & (i == k / 32 ? ~0u << k % 32 : ~0u);
+    if (filled != 0) return 32 * i + __builtin_ctz(filled);
   }
   return CLASSES;
 }
 
 
-/* One of the own class that is large enough, or any of a larger class. */
+/* One of its own class that is large enough, or any of a larger class. */
 static piece *find_free (const half_arena *h, size_t bytes) {
   int k = class_of(bytes), looked = 0;
   for (piece *p = h->list[k]; p != NULL && looked < LOOK; p = p->next, looked++)
@@ -182,7 +182,7 @@ static piece *find_free (const half_arena *h, size_t bytes) {
 }
 
 
-/* What is more than 'bytes' becomes a piece of its own, if that is worth it. */
+/* What is beyond 'bytes' becomes a free piece, unless it is too small. */
 static void split (memory *m, piece *p, size_t bytes) {
   size_t rest = p->bytes - bytes;
   if (rest < (p->from->large ? SMALL : UNIT)) return;
@@ -197,13 +197,13 @@ static void split (memory *m, piece *p, size_t bytes) {
 }
 
 
-/* p takes its neighbour behind. */
+/* p absorbs the piece behind it. */
 static void join (memory *m, piece *p) {
   piece *q = p->after;
   p->bytes += q->bytes;
   p->after = q->after;
   if (p->after != NULL) p->after->before = p;
-  forget_piece(m, q);
+  drop_piece(m, q);
 }
 
 /* }================================================================== */
@@ -229,29 +229,29 @@ static bool fits (const memory *m, size_t bytes) {
 }
 
 
-static bool is_plain (const memory *m, const arena *a) { return m->plain && a == &m->eager; }
+static bool is_uncached (const memory *m, const arena *a) { return m->uncached && a == &m->eager; }
 
 
-static int ask (memory *m, void **data, size_t bytes) {
-  int code = is_plain(m, m->now) ? runtime_alloc_in(data, bytes, m->stream)
-                                 : runtime_alloc(data, bytes);
+static int allocate (memory *m, void **data, size_t bytes) {
+  int code = is_uncached(m, m->now) ? runtime_alloc_in(data, bytes, m->stream)
+                                    : runtime_alloc(data, bytes);
   if (code == 0) return 0;
   runtime_last();
   return m->code = code;
 }
 
 
-/* A slab of this size, or of what is asked alone where that does not fit. */
+/* A slab of *bytes, or only of 'least', which *bytes becomes, where that does not fit. */
 static void *new_slab (memory *m, size_t *bytes, size_t least) {
   void *data = NULL;
-  if (fits(m, *bytes) && ask(m, &data, *bytes) == 0) return data;
+  if (fits(m, *bytes) && allocate(m, &data, *bytes) == 0) return data;
   *bytes = least;
-  return fits(m, least) && ask(m, &data, least) == 0 ? data : NULL;
+  return fits(m, least) && allocate(m, &data, least) == 0 ? data : NULL;
 }
 
 
 static piece *add_slab (memory *m, half_arena *h, size_t least) {
-  size_t bytes = is_plain(m, m->now) ? least : slab_for(least);
+  size_t bytes = is_uncached(m, m->now) ? least : slab_for(least);
   void *data = new_slab(m, &bytes, least);
   if (data == NULL) {
     memory_trim(m);
@@ -261,20 +261,20 @@ static piece *add_slab (memory *m, half_arena *h, size_t least) {
   piece *p = new_piece(m, h, (char *)data, bytes);
   if (p == NULL) { runtime_free(data); return NULL; }
   m->held += bytes;
-  h->whole->slabs++;
+  h->arena->slabs++;
   list_piece(p);
   return p;
 }
 
 
-/* A piece that is a whole slab goes back. */
+/* p is all of its slab. */
 static void drop_slab (memory *m, piece *p) {
   unlist_piece(p);
-  if (is_plain(m, p->from->whole)) runtime_free_in(p->at, m->stream);
+  if (is_uncached(m, p->from->arena)) runtime_free_in(p->at, m->stream);
   else runtime_free(p->at);
   m->held -= p->bytes;
-  p->from->whole->slabs--;
-  forget_piece(m, p);
+  p->from->arena->slabs--;
+  drop_piece(m, p);
 }
 
 
@@ -290,17 +290,17 @@ static void trim_half (memory *m, half_arena *h) {
 }
 
 
-/* While work is captured, the card's memory stays as it is. */
-static bool is_recording (const memory *m) { return m->now != &m->eager; }
+/* While work is captured, no slab is freed. */
+static bool is_capturing (const memory *m) { return m->now != &m->eager; }
 
 
 void memory_trim (memory *m) {
-  for (int i = 0; i < 2 && !is_recording(m); i++) trim_half(m, &m->eager.half[i]);
+  for (int i = 0; i < 2 && !is_capturing(m); i++) trim_half(m, &m->eager.half[i]);
 }
 
 
-static void forget_arena (memory *m, arena *a) {
-  arena **at = &m->leaving;
+static void free_arena (memory *m, arena *a) {
+  arena **at = &m->dropped;
   while (*at != a) at = &(*at)->next;
   *at = a->next;
   free(a);
@@ -309,7 +309,7 @@ static void forget_arena (memory *m, arena *a) {
 
 static void trim_arena (memory *m, arena *a) {
   for (int i = 0; i < 2; i++) trim_half(m, &a->half[i]);
-  if (a->slabs == 0) forget_arena(m, a);
+  if (a->slabs == 0) free_arena(m, a);
 }
 
 /* }================================================================== */
@@ -343,7 +343,7 @@ int memory_code (const memory *m) { return m->code; }
 void memory_give (memory *m, void *data) {
   piece *p = find_piece(m, data);
   if (p == NULL) return;
-  arena *a = p->from->whole;
+  arena *a = p->from->arena;
   m->live -= p->bytes;
   if (p->after != NULL && p->after->free) {
     unlist_piece(p->after);
@@ -355,9 +355,9 @@ void memory_give (memory *m, void *data) {
     join(m, p);
   }
   list_piece(p);
-  if (is_recording(m)) return;     /* nothing goes back to the card meanwhile */
-  if ((is_plain(m, a) || a->let_go) && is_slab(p)) drop_slab(m, p);
-  if (a->let_go && a->slabs == 0) forget_arena(m, a);
+  if (is_capturing(m)) return;
+  if ((is_uncached(m, a) || a->dropped) && is_slab(p)) drop_slab(m, p);
+  if (a->dropped && a->slabs == 0) free_arena(m, a);
 }
 
 
@@ -367,7 +367,7 @@ void memory_limit (memory *m, size_t bytes) {
 }
 
 
-void memory_account_of (memory *m, device_memory *numbers) {
+void memory_account_of (memory *m, heed_device_memory *numbers) {
   numbers->live = m->live;
   numbers->cached = m->held - m->live;
   numbers->peak = m->peak;
@@ -388,7 +388,7 @@ void memory_reset_peak (memory *m) { m->peak = m->live; }
 
 static void prepare (arena *a) {
   for (int i = 0; i < 2; i++) {
-    a->half[i].whole = a;
+    a->half[i].arena = a;
     a->half[i].large = i == 1;
   }
 }
@@ -406,8 +406,8 @@ bool memory_begin_arena (memory *m) {
 arena *memory_end_arena (memory *m) {
   arena *a = m->now;
   m->now = &m->eager;
-  if (m->plain) memory_trim(m);    /* what was given back meanwhile */
-  for (arena *b = m->leaving, *next; b != NULL; b = next) {
+  if (m->uncached) memory_trim(m); /* what was given back meanwhile */
+  for (arena *b = m->dropped, *next; b != NULL; b = next) {
     next = b->next;
     trim_arena(m, b);
   }
@@ -415,11 +415,11 @@ arena *memory_end_arena (memory *m) {
 }
 
 
-void memory_let_go (memory *m, arena *a) {
-  a->let_go = true;
-  a->next = m->leaving;
-  m->leaving = a;
-  if (!is_recording(m)) trim_arena(m, a);
+void memory_drop_arena (memory *m, arena *a) {
+  a->dropped = true;
+  a->next = m->dropped;
+  m->dropped = a;
+  if (!is_capturing(m)) trim_arena(m, a);
 }
 
 
@@ -430,12 +430,12 @@ memory *memory_open (cuda_stream s) {
   prepare(&m->eager);
   m->stream = s;
   m->now = &m->eager;
-  m->plain = cache != NULL ? *cache == '0' : !HEED_CACHE;
+  m->uncached = cache != NULL ? *cache == '0' : !HEED_CACHE;
   return m;
 }
 
 
-/* Pieces of one slab stand in many lists: each slab goes with its first piece. */
+/* A slab is freed with its first piece; its others are anywhere in the table. */
 void memory_close (memory *m) {
   for (size_t i = 0; i < m->keys; i++)
     while (m->table[i] != NULL) {
@@ -444,7 +444,7 @@ void memory_close (memory *m) {
       m->table[i] = p->same_key;
       free(p);
     }
-  while (m->leaving != NULL) forget_arena(m, m->leaving);
+  while (m->dropped != NULL) free_arena(m, m->dropped);
   free(m->table);
   free(m);
 }

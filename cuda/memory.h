@@ -1,5 +1,5 @@
 /*
-** memory.h - device memory: pieces of slabs, kept for the next who asks.
+** memory.h - device memory: a cache of slabs, which are handed out in pieces.
 */
 
 #ifndef cuda_memory_h
@@ -11,23 +11,24 @@
 #pragma GCC visibility push(hidden)
 
 typedef struct memory memory;
-typedef struct arena arena;        /* slabs of one purpose: eager work, or one recording */
+typedef struct arena arena;        /* slabs of one purpose: eager work, or one capture */
 
-memory *memory_open (cuda_stream s);                     /* NULL: no memory */
+memory *memory_open (cuda_stream s);                     /* NULL: no memory of the host */
 void memory_close (memory *m);                           /* with all slabs */
 void *memory_take (memory *m, size_t bytes);             /* aligned to 512 bytes, or NULL */
-int memory_code (const memory *m);     /* of a take that gave NULL; 0: the runtime was not asked */
-void memory_give (memory *m, void *data);                /* for work later in the stream */
-void memory_trim (memory *m);                            /* slabs that nobody uses go back */
-void memory_limit (memory *m, size_t bytes);             /* 0: what the card has */
-void memory_account_of (memory *m, device_memory *numbers);
+int memory_code (const memory *m);     /* the runtime's, after a take gave NULL; 0: it was not
+                                          called */
+void memory_give (memory *m, void *data);                /* for reuse later in the stream */
+void memory_trim (memory *m);                            /* frees unused slabs */
+void memory_limit (memory *m, size_t bytes);             /* 0: all that the device has */
+void memory_account_of (memory *m, heed_device_memory *numbers);
 void memory_reset_peak (memory *m);
 
-/* Between these two, pieces come from an arena of their own, which nobody else gets … */
+/* Between these two, pieces come from an arena of their own, which no other work uses … */
 bool memory_begin_arena (memory *m);
 arena *memory_end_arena (memory *m);
-/* … before it is let go and its last piece was given back. */
-void memory_let_go (memory *m, arena *a);
+/* … until it is dropped and its last piece was given back. */
+void memory_drop_arena (memory *m, arena *a);
 
 #pragma GCC visibility pop
 

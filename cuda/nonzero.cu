@@ -1,12 +1,12 @@
 /*
-** nonzero.cu - positions of what is not 0, in order: tiles count, counts become places, tiles
-** write. The host has counted before: the output holds them all.
+** nonzero.cu - positions of what is not 0, in order: tiles count, counts become offsets, tiles
+** write. The output is as long as the caller counted.
 */
 
 #include "cuda/sort.h"
 
 #define THREADS 256
-#define ITEMS 8                    /* in a row, of a thread */
+#define ITEMS 8                    /* neighbours, of a thread */
 #define TILE (THREADS * ITEMS)
 
 typedef struct search {
@@ -15,8 +15,8 @@ typedef struct search {
   int64_t n, tiles;
   path at;                         /* axes as they are: positions count along them */
   int64_t *y;                      /* (found, rank) */
-  int64_t found, row, column;      /* how many there is room for, and strides */
-  uint64_t *counts;                /* of a tile; then, before it */
+  int64_t found, row, column;      /* rows of y, and its strides */
+  uint64_t *counts;                /* of each tile; then of all tiles before it */
 } search;
 
 /* Which of the thread's elements are not 0, a bit for each. */
@@ -29,10 +29,10 @@ INLINE unsigned found_at (const search &d, int64_t from) {
 
 
 KERNEL __launch_bounds__(THREADS) count_tiles (search d) {
-  __shared__ int room[MOST_WARPS];
+  __shared__ int buffer[MOST_WARPS];
   for (int64_t tile = blockIdx.x; tile < d.tiles; tile += gridDim.x) {
     unsigned found = found_at(d, tile * TILE + threadIdx.x * ITEMS);
-    int n = block_sum(__popc(found), room);
+    int n = block_sum(__popc(found), buffer);
     if (threadIdx.x == 0) d.counts[tile] = (uint64_t)n;
   }
 }
@@ -49,12 +49,12 @@ INLINE void put_position (const search &d, int64_t row, int64_t index) {
 
 
 KERNEL __launch_bounds__(THREADS) put_tiles (search d) {
-  __shared__ int room[MOST_WARPS];
+  __shared__ int buffer[MOST_WARPS];
   for (int64_t tile = blockIdx.x; tile < d.tiles; tile += gridDim.x) {
     int64_t from = tile * TILE + threadIdx.x * ITEMS;
     unsigned found = found_at(d, from);
     int all;
-    int64_t row = (int64_t)d.counts[tile] + block_before(__popc(found), room, &all);
+    int64_t row = (int64_t)d.counts[tile] + block_before(__popc(found), buffer, &all);
     for (int i = 0; i < ITEMS; i++)
       if ((found >> i & 1) && row < d.found) put_position(d, row++, from + i);
   }
@@ -72,7 +72,7 @@ const char *cuda_nonzero (cuda *self, const work *w) {
   dim3 blocks = cuda_blocks(self, d.tiles, 1);
   const char *why = launch(self, blocks, THREADS, 0, count_tiles, d);
   if (why == NULL)
-    why = launch(self, 1, d.tiles > THREADS ? 1024 : THREADS, 0, stand_before<uint64_t>, 1,
+    why = launch(self, 1, d.tiles > THREADS ? 1024 : THREADS, 0, sum_before<uint64_t>, 1,
                  d.tiles, d.counts, d.counts + d.tiles);
   return why != NULL ? why : launch(self, blocks, THREADS, 0, put_tiles, d);
 }

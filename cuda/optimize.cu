@@ -1,12 +1,12 @@
 /*
 ** optimize.cu - one step of SGD, Adam or AdamW for all parameters of all types, in one launch.
 **
-** The rows are cut into chunks; a table in device memory says whose a chunk is. What changes
-** from step to step lies in device memory as well: while work is captured, in a block that stays,
-** and that the last chunk to end leaves with the number of the next step. So n replays do what
-** n calls do, and a new learning rate is sent to the block (see optimize.h).
+** The rows are cut into chunks; a table in device memory says which row a chunk is of. What
+** changes from step to step is in device memory as well: while work is captured, in a block that
+** stays, in which the last thread block to end leaves the number of the next step. So n replays do
+** what n calls do, and a new learning rate is sent to the block (see optimize.h).
 **
-** The order of operations is the processor's, and PyTorch's.
+** The order of operations is the CPU's, and PyTorch's.
 */
 
 #include "cuda/optimize.h"
@@ -25,7 +25,7 @@ typedef struct stepping {
 typedef struct line {
   optimize_row row;
   int64_t first;                   /* of its chunks */
-  bool aligned;                    /* all that it has, to 16 bytes */
+  bool aligned;                    /* all its memory, to 16 bytes */
 } line;
 
 struct steps { steps *next; stepping *block; heed_step step; };
@@ -42,7 +42,7 @@ struct numbers {
   double lr, keep, old, fresh;                                             /* SGD */
 };
 
-/* By squares: good to n 2^-53, and no call for which registers would be put saved_gradient. */
+/* By squares: good to n 2^-53, and without a call, which would spill registers. */
 INLINE double power (double x, int64_t n) {
   double y = 1;
   for (; n > 0; n >>= 1, x *= x)
@@ -82,23 +82,23 @@ INLINE numbers numbers_of (int op, const heed_step &o) {
 INLINE float root_of (float x) { return sqrtf(x); }
 INLINE double root_of (double x) { return sqrt(x); }
 
-/* What of the options decides what is read. */
-typedef struct manner { int op; bool begins, nesterov, amsgrad; int states; } manner;
+/* The options that decide what is read. */
+typedef struct variant { int op; bool begins, nesterov, amsgrad; int states; } variant;
 
 /* The first step's momentum is not read: it may be anything. */
-template <class T> INLINE void step_sgd (const numbers &k, manner m, T *p, T g, T *s) {
-  T slope = (T)k.sign * g + (T)k.decay * *p;
+template <class T> INLINE void step_sgd (const numbers &k, variant m, T *p, T g, T *s) {
+  T d = (T)k.sign * g + (T)k.decay * *p;
   if (m.states > 0) {
-    s[0] = m.begins ? slope : (T)k.old * s[0] + (T)k.fresh * slope;
-    slope = m.nesterov ? slope + (T)k.keep * s[0] : s[0];
+    s[0] = m.begins ? d : (T)k.old * s[0] + (T)k.fresh * d;
+    d = m.nesterov ? d + (T)k.keep * s[0] : s[0];
   }
-  *p -= (T)k.lr * slope;
+  *p -= (T)k.lr * d;
 }
 
-template <class T> INLINE void step_adam (const numbers &k, manner m, T *p, T g, T *s) {
-  T old = *p * (T)k.fade, slope = (T)k.sign * g + (T)k.decay * old;
-  s[0] += (T)k.weight1 * (slope - s[0]);
-  s[1] = s[1] * (T)k.beta2 + (T)k.weight2 * slope * slope;
+template <class T> INLINE void step_adam (const numbers &k, variant m, T *p, T g, T *s) {
+  T old = *p * (T)k.fade, d = (T)k.sign * g + (T)k.decay * old;
+  s[0] += (T)k.weight1 * (d - s[0]);
+  s[1] = s[1] * (T)k.beta2 + (T)k.weight2 * d * d;
   T top = s[1];
   if (m.amsgrad) s[2] = top = s[2] > top ? s[2] : top;
   *p = old - (T)k.size * (s[0] / (root_of(top) / (T)k.root + (T)k.eps));
@@ -113,11 +113,11 @@ template <class T> INLINE void step_adam (const numbers &k, manner m, T *p, T g,
 ** ===================================================================
 */
 
-/* N elements that move at once. */
+/* N elements that are read and written at once. */
 template <class S, int N> struct __align__(N * sizeof(S)) pack { S x[N]; };
 
 template <class S, int N>
-INLINE void step_pack (const numbers &k, manner m, const optimize_row &row, int64_t at) {
+INLINE void step_pack (const numbers &k, variant m, const optimize_row &row, int64_t at) {
   typedef COMPUTED(S) T;
   typedef pack<S, N> packed;
   packed p = ((const packed *)row.parameter)[at], g = ((const packed *)row.gradient)[at], s[3];
@@ -139,7 +139,7 @@ INLINE void step_pack (const numbers &k, manner m, const optimize_row &row, int6
 
 /* Elements from .. to - 1; 'from' is a multiple of CHUNK. */
 template <class S>
-INLINE void step_chunk (const numbers &k, manner m, const line &l, int64_t from, int64_t to) {
+INLINE void step_chunk (const numbers &k, variant m, const line &l, int64_t from, int64_t to) {
   const int many = 16 / (int)sizeof(S);
   int64_t packs = l.aligned ? to / many : from / many;
   for (int64_t i = from / many + threadIdx.x; i < packs; i += THREADS)
@@ -161,7 +161,7 @@ INLINE int row_of (const line *lines, int n, int64_t chunk) {
 }
 
 
-INLINE void step_line (const numbers &k, manner m, const line &l, int64_t chunk) {
+INLINE void step_line (const numbers &k, variant m, const line &l, int64_t chunk) {
   int64_t from = (chunk - l.first) * CHUNK, to = from + CHUNK < l.row.n ? from + CHUNK : l.row.n;
   switch (l.row.type) {
     case HEED_FLOAT32: step_chunk<float>(k, m, l, from, to); break;
@@ -182,7 +182,7 @@ step_lines (stepping *block, int op, const line *lines, int n, int64_t chunks) {
   }
   __syncthreads();
   int adam = o.amsgrad ? 3 : 2, sgd = o.momentum != 0;
-  manner m = {op, o.step == 1, o.nesterov, op != HEED_SGD && o.amsgrad,
+  variant m = {op, o.step == 1, o.nesterov, op != HEED_SGD && o.amsgrad,
               op == HEED_SGD ? sgd : adam};
   for (int64_t c = blockIdx.x; c < chunks; c += gridDim.x)
     step_line(shared, m, lines[row_of(lines, n, c)], c);
@@ -210,11 +210,12 @@ static bool is_aligned (const optimize_row *row) {
 /* How many chunks there are. */
 static int64_t fill_lines (const work *w, line *lines) {
   int64_t chunks = 0;
-  for (int64_t i = 0; i < w->count[0]; i++) {
-    lines[i].row = w->rows[i];
+  for (int64_t i = 0; i < w->optimize.n; i++) {
+    const optimize_row *row = &w->optimize.row[i];
+    lines[i].row = *row;
     lines[i].first = chunks;
-    lines[i].aligned = is_aligned(&w->rows[i]);
-    chunks += (w->rows[i].n + CHUNK - 1) / CHUNK;
+    lines[i].aligned = is_aligned(row);
+    chunks += (row->n + CHUNK - 1) / CHUNK;
   }
   return chunks;
 }
@@ -224,8 +225,8 @@ static int64_t fill_lines (const work *w, line *lines) {
 
 /*
 ** {==================================================================
-** Captured steps: a block of the card's memory that no other work uses, filled at once, by a
-** stream that is not captured
+** Captured steps: a block of device memory that no other work uses, filled at once, by a stream
+** that is not captured
 ** ===================================================================
 */
 
@@ -273,7 +274,7 @@ steps *steps_held (cuda *self) {
 
 const char *steps_set (cuda *self, steps *s, int which, const heed_step *step) {
   while (which-- > 0 && s != NULL) s = s->next;
-  if (s == NULL) return "there is no such step in this recording";
+  if (s == NULL) return "there is no such step in this capture";
   return cuda_send(self, &s->block->step, step, sizeof *step);
 }
 
@@ -290,31 +291,31 @@ void steps_drop (steps *s) {
 /* }================================================================== */
 
 
-/* Sends the step and the table: in one piece, unless the step's block has to stay. */
-static const char *send (cuda *self, const work *w, char *room, int64_t *chunks,
+/* Sends the step and the table, in one piece; while capturing, the step's own block, too. */
+static const char *send (cuda *self, const work *w, char *buffer, int64_t *chunks,
                          stepping **block, line **lines) {
-  size_t bytes = (size_t)w->count[0] * sizeof(line), head = sizeof(stepping);
-  stepping *now = (stepping *)room;
-  memset(room, 0, head + bytes);
-  now->step = w->step;
-  *chunks = fill_lines(w, (line *)(room + head));
+  size_t bytes = (size_t)w->optimize.n * sizeof(line), head = sizeof(stepping);
+  stepping *now = (stepping *)buffer;
+  memset(buffer, 0, head + bytes);
+  now->step = w->optimize.step;
+  *chunks = fill_lines(w, (line *)(buffer + head));
   char *data = (char *)cuda_scratch(self, head + bytes);
   if (data == NULL) return cuda_no_memory;
   *block = (stepping *)data;
   *lines = (line *)(data + head);
   const char *why = self->capturing ? hold_block(self, now, block) : NULL;
-  return why != NULL ? why : cuda_send(self, data, room, head + bytes);
+  return why != NULL ? why : cuda_send(self, data, buffer, head + bytes);
 }
 
 
 const char *cuda_optimize (cuda *self, const work *w) {
-  int64_t chunks, n = w->count[0];
+  int64_t chunks, n = w->optimize.n;
   stepping *block;
   line *lines;
-  char *room = (char *)malloc(sizeof *block + (size_t)n * sizeof *lines);
-  if (room == NULL) return cuda_no_memory;
-  const char *why = send(self, w, room, &chunks, &block, &lines);
-  free(room);
+  char *buffer = (char *)malloc(sizeof *block + (size_t)n * sizeof *lines);
+  if (buffer == NULL) return cuda_no_memory;
+  const char *why = send(self, w, buffer, &chunks, &block, &lines);
+  free(buffer);
   if (why != NULL) return why;
   return launch(self, cuda_blocks(self, chunks, 1), THREADS, 0, step_lines, block, w->op, lines,
                 (int)n, chunks);

@@ -1,6 +1,6 @@
 /*
-** optimize.h - optimisers' steps that were captured: their numbers lie in memory of the card,
-** which every run of the kernel leaves with the next step's number.
+** optimize.h - optimisers' steps that were captured: their numbers lie in device memory, where
+** every run of the kernel leaves the next step's number.
 */
 
 #ifndef cuda_optimize_h
@@ -10,8 +10,8 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Of all works of one recording, in their order. */
-steps *steps_held (cuda *self);                  /* captured until now, and forgets them */
+/* Of all works of one capture, in their order. */
+steps *steps_held (cuda *self);                  /* those captured until now: yours now */
 /* The numbers of work 'which' (from 0), from the next replay on. */
 const char *steps_set (cuda *self, steps *s, int which, const heed_step *step);
 void steps_drop (steps *s);

@@ -1,5 +1,5 @@
 /*
-** path.cu - layouts as kernels iterate them.
+** path.cu - layouts for kernels, which iterate over them.
 */
 
 #include "cuda/cuda.h"

@@ -1,5 +1,6 @@
 /*
-** door.cu - the one name that heed/cuda.so shows: a table of functions for the core.
+** plugin.cu - the one name that heed/cuda.so shows: its table for the core (core/plugin.h), and
+** what its devices have as accelerators (core/device.h).
 */
 
 #include "cuda/device.h"
@@ -12,6 +13,10 @@
 
 #define LEAST_MAJOR 8              /* compute capability 8.0 */
 
+#ifndef HEED_INTERFACE
+#define HEED_INTERFACE 0           /* the Makefile's hash */
+#endif
+
 #ifdef __CUDACC__
 #define TEXT_OF(x) #x
 #define TEXT(x) TEXT_OF(x)
@@ -23,11 +28,338 @@
 
 /*
 ** {==================================================================
+** Waiting, memory, settings
+** ===================================================================
+*/
+
+static const char *wait_for_work (device *d) {
+  cuda *self = (cuda *)d;
+  int before;
+  const char *why = cuda_enter(self, &before);
+  if (why != NULL) return why;
+  why = cuda_wait(self);
+  cuda_leave(self, before);
+  return why;
+}
+
+
+static void read_memory (device *d, heed_device_memory *m) {
+  cuda *self = (cuda *)d;
+  int before;
+  memset(m, 0, sizeof *m);
+  memory_account_of(self->memory, m);
+  if (cuda_enter(self, &before) != NULL) return;
+  runtime_memory(&m->free, &m->total);
+  cuda_leave(self, before);
+}
+
+
+static void reset_peak (device *d) { memory_reset_peak(((cuda *)d)->memory); }
+
+
+static void limit_memory (device *d, size_t bytes) {
+  cuda *self = (cuda *)d;
+  int before;
+  if (cuda_enter(self, &before) != NULL) return;
+  memory_limit(self->memory, bytes);
+  cuda_leave(self, before);
+}
+
+
+static void trim_memory (device *d) {
+  cuda *self = (cuda *)d;
+  int before;
+  if (cuda_enter(self, &before) != NULL) return;
+  memory_trim(self->memory);
+  cuda_leave(self, before);
+}
+
+
+static void set_blocking (device *d, bool yes) { ((cuda *)d)->blocking = yes; }
+
+static void set_precision (device *d, int level) { ((cuda *)d)->precision = level; }
+
+
+static const char *set_rng (device *d, const uint64_t state[2]) {
+  cuda *self = (cuda *)d;
+  generator_state given = {state[0], state[1], 0};
+  return d->upload(d, self->generator_state, &given, sizeof given);
+}
+
+
+static void set_seed (device *d, uint64_t seed) {
+  uint64_t state[2] = {seed, 0};
+  set_rng(d, state);
+}
+
+
+static const char *get_rng (device *d, uint64_t state[2]) {
+  cuda *self = (cuda *)d;
+  generator_state now = {0, 0, 0};
+  const char *why = d->download(d, &now, self->generator_state, sizeof now);
+  state[0] = now.seed;
+  state[1] = now.offset;
+  return why;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Copies that do not wait: of pinned memory, and between devices
+** ===================================================================
+*/
+
+static const char *copy_pinned (device *d, void *to, const void *from, size_t bytes) {
+  cuda *self = (cuda *)d;
+  int before;
+  const char *why = cuda_enter(self, &before);
+  if (why != NULL) return why;
+  why = cuda_check(self, runtime_copy(to, from, bytes, self->stream));
+  cuda_leave(self, before);
+  return why;
+}
+
+
+/* 'later' waits for what 'first', a stream of this device, was given up to now. */
+static int follow (int index, cuda_stream first, cuda_stream later) {
+  cuda_event e;
+  int before, code = runtime_get(&before);
+  if (code == 0) code = runtime_set(index);      /* an event is on its stream's device */
+  if (code == 0) code = runtime_event_open(&e, false);
+  if (code != 0) return code;
+  code = runtime_event_put(e, first);
+  if (code == 0) code = runtime_stream_after(later, e);
+  runtime_event_close(e);
+  int back = runtime_set(before);
+  return code != 0 ? code : back;
+}
+
+
+/* In the source's stream, after what both did before and ahead of what both do later. */
+static const char *copy_between (cuda *to, void *data, cuda *from, const void *from_data,
+                                 size_t bytes) {
+  int code = follow(to->index, to->stream, from->stream);
+  if (code == 0)
+    code = runtime_copy_between(data, to->index, from_data, from->index, bytes, from->stream);
+  if (code == 0) code = follow(from->index, from->stream, to->stream);
+  return cuda_check(from, code);
+}
+
+
+static const char *copy_from_device (device *to, void *data, device *from, const void *from_data,
+                                     size_t bytes) {
+  cuda *source = (cuda *)from;
+  int before;
+  const char *why = cuda_enter(source, &before);
+  if (why != NULL) return why;
+  why = copy_between((cuda *)to, data, source, from_data, bytes);
+  cuda_leave(source, before);
+  return why;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Events, and foreign streams
+** ===================================================================
+*/
+
+static device_event *record_event (device *d) {
+  cuda *self = (cuda *)d;
+  cuda_event e = NULL;
+  int before;
+  if (cuda_enter(self, &before) != NULL) return NULL;
+  int code = runtime_event_open(&e, true);
+  if (code == 0) code = runtime_event_put(e, self->stream);
+  cuda_check(self, code);
+  cuda_leave(self, before);
+  return (device_event *)e;
+}
+
+
+static const char *elapsed_between (device *d, device_event *from, device_event *to,
+                                    double *seconds) {
+  cuda *self = (cuda *)d;
+  int before;
+  const char *why = cuda_enter(self, &before);
+  if (why != NULL) return why;
+  int code = runtime_event_wait((cuda_event)to);
+  if (code == 0) code = runtime_event_between(seconds, (cuda_event)from, (cuda_event)to);
+  why = cuda_check(self, code);
+  cuda_leave(self, before);
+  return why;
+}
+
+
+static void drop_event (device *d, device_event *e) {
+  cuda *self = (cuda *)d;
+  int before;
+  if (e == NULL || cuda_enter(self, &before) != NULL) return;
+  runtime_event_close((cuda_event)e);
+  cuda_leave(self, before);
+}
+
+
+static const char *order_streams (cuda *self, cuda_stream first, cuda_stream later) {
+  int before;
+  const char *why = cuda_enter(self, &before);
+  if (why != NULL) return why;
+  why = cuda_check(self, follow(self->index, first, later));
+  cuda_leave(self, before);
+  return why;
+}
+
+
+static void *stream_of (device *d) { return ((cuda *)d)->stream; }
+
+
+static const char *wait_for_stream (device *d, void *stream) {
+  cuda *self = (cuda *)d;
+  return order_streams(self, (cuda_stream)stream, self->stream);
+}
+
+
+static const char *make_stream_wait (device *d, void *stream) {
+  cuda *self = (cuda *)d;
+  return order_streams(self, self->stream, (cuda_stream)stream);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Captures: a CUDA graph, the memory that it works in, and what was sent to it
+** ===================================================================
+*/
+
+struct device_capture {
+  cuda_graph graph;
+  struct arena *arena;
+  struct held *held;
+  struct steps *steps;             /* of optimisers */
+};
+
+
+/* The cache goes back to the device first: a capture can neither use it nor free it. */
+static const char *start_capture (cuda *self) {
+  const char *why = cuda_wait(self);
+  if (why != NULL) return why;
+  memory_trim(self->memory);
+  if (!memory_begin_arena(self->memory)) return "not enough memory";
+  why = cuda_check(self, runtime_capture(self->stream));
+  self->capturing = why == NULL;
+  if (why != NULL) memory_drop_arena(self->memory, memory_end_arena(self->memory));
+  return why;
+}
+
+
+static const char *begin_capture (device *d) {
+  cuda *self = (cuda *)d;
+  int before;
+  const char *why = cuda_enter(self, &before);
+  if (why != NULL) return why;
+  why = start_capture(self);
+  cuda_leave(self, before);
+  return why;
+}
+
+
+static void drop_parts (cuda *self, device_capture *c) {
+  if (c->graph != NULL) runtime_graph_close(c->graph);
+  if (c->arena != NULL) memory_drop_arena(self->memory, c->arena);
+  transfer_drop(c->held);
+  steps_drop(c->steps);
+  free(c);
+}
+
+
+static device_capture *end_entered (cuda *self, const char **why) {
+  device_capture parts = {NULL, NULL, NULL, NULL};
+  int code = runtime_capture_end(self->stream, &parts.graph);
+  self->capturing = false;
+  parts.arena = memory_end_arena(self->memory);
+  parts.held = transfer_held(self);
+  parts.steps = steps_held(self);
+  device_capture *c = (device_capture *)calloc(1, sizeof *c);
+  *why = c == NULL ? "not enough memory" : cuda_check(self, code);
+  if (c == NULL) memory_drop_arena(self->memory, parts.arena);   /* little else can be done */
+  else *c = parts;
+  if (*why == NULL) return c;
+  if (c != NULL) drop_parts(self, c);
+  return NULL;
+}
+
+
+static device_capture *end_capture (device *d, const char **why) {
+  cuda *self = (cuda *)d;
+  int before;
+  *why = cuda_enter(self, &before);
+  if (*why != NULL) return NULL;
+  device_capture *c = end_entered(self, why);
+  cuda_leave(self, before);
+  return c;
+}
+
+
+static const char *replay_capture (device *d, device_capture *c) {
+  cuda *self = (cuda *)d;
+  int before;
+  const char *why = cuda_enter(self, &before);
+  if (why != NULL) return why;
+  why = cuda_asynchronous_error(self);
+  if (why == NULL) why = cuda_check(self, runtime_graph_run(c->graph, self->stream));
+  if (why == NULL) why = cuda_block(self);
+  cuda_leave(self, before);
+  return why;
+}
+
+
+static const char *set_capture_step (device *d, device_capture *c, int which,
+                                     const heed_step *step) {
+  cuda *self = (cuda *)d;
+  int before;
+  const char *why = cuda_enter(self, &before);
+  if (why != NULL) return why;
+  why = steps_set(self, c->steps, which, step);
+  cuda_leave(self, before);
+  return why;
+}
+
+
+static void drop_capture (device *d, device_capture *c) {
+  cuda *self = (cuda *)d;
+  int before;
+  if (c == NULL || cuda_enter(self, &before) != NULL) return;
+  runtime_stream_wait(self->stream);
+  drop_parts(self, c);
+  cuda_leave(self, before);
+}
+
+/* }================================================================== */
+
+
+static const accelerator functions = {
+  wait_for_work, read_memory, reset_peak, limit_memory, trim_memory, set_blocking, set_precision,
+  set_seed, get_rng, set_rng,
+  copy_from_device, copy_pinned, copy_pinned,
+  record_event, elapsed_between, drop_event,
+  stream_of, wait_for_stream, make_stream_wait,
+  begin_capture, end_capture, replay_capture, drop_capture, set_capture_step
+};
+
+
+/*
+** {==================================================================
 ** Opening and closing
 ** ===================================================================
 */
 
-/* How many cards there are; in 'text': why there is none; NULL if there is one. */
+/* How many devices there are; in 'text': why there is none; NULL if there is one. */
 static const char *count_devices (int *n, char *text, size_t bytes) {
   int driver = 0, needs = runtime_needs();
   *n = 0;
@@ -36,7 +368,7 @@ static const char *count_devices (int *n, char *text, size_t bytes) {
   if (code == 0 && driver > 0) code = runtime_count(n);
   runtime_last();
   if (code == 0 && *n > 0) {
-    cuda_watch_forks();            /* the driver has begun, and does not go with them */
+    cuda_watch_forks();            /* the driver is initialised, and does not survive them */
     return NULL;
   }
   if (driver == 0) snprintf(text, bytes, "no driver");
@@ -46,34 +378,6 @@ static const char *count_devices (int *n, char *text, size_t bytes) {
   else if (code == 0 || code == RUNTIME_NO_DEVICE) snprintf(text, bytes, "no device");
   else snprintf(text, bytes, "%s", runtime_text(code));
   return text;
-}
-
-
-static const char *plugin_reason (char *text, size_t bytes) {
-  int n;
-  return count_devices(&n, text, bytes);
-}
-
-
-static int plugin_count (void) {
-  int n = 0;
-  if (cuda_is_forked() || runtime_count(&n) != 0) n = 0;
-  runtime_last();
-  return n;
-}
-
-
-static const char *plugin_properties (int index, device_properties *p) {
-  runtime_device card;
-  int code = cuda_is_forked() ? RUNTIME_NO_DEVICE : runtime_device_read(index, &card);
-  runtime_last();
-  if (code != 0) return runtime_text(code);
-  memcpy(p->name, card.name, sizeof p->name);
-  p->memory = card.memory;
-  p->major = card.major;
-  p->minor = card.minor;
-  p->processors = card.processors;
-  return NULL;
 }
 
 
@@ -97,7 +401,7 @@ static int make_state (cuda *self) {
 
 
 static int make_parts (cuda *self) {
-  int code = runtime_device_read(self->index, &self->card);
+  int code = runtime_device_read(self->index, &self->gpu);
   if (code == 0) code = runtime_stream_open(&self->stream);
   if (code == 0) code = make_pinned(self);
   if (code == 0) self->memory = memory_open(self->stream);
@@ -106,7 +410,7 @@ static int make_parts (cuda *self) {
 }
 
 
-/* Also of one that could not be opened; in a child of fork the card's side is left alone. */
+/* Also of one that could not be opened; a child of fork leaves what is on the GPU alone. */
 static void destroy (cuda *self) {
   if (!cuda_is_forked()) {
     if (self->stream != NULL) runtime_stream_wait(self->stream);
@@ -121,12 +425,23 @@ static void destroy (cuda *self) {
 }
 
 
+static void close_device (device *d) {
+  cuda *self = (cuda *)d;
+  int index = self->index, before = index;
+  cuda_enter(self, &before);
+  destroy(self);
+  if (before != index) runtime_set(before);
+}
+
+
 static cuda *new_device (int index) {
   cuda *self = (cuda *)calloc(1, sizeof *self);
   if (self == NULL) return NULL;
   self->index = index;
   snprintf(self->name, sizeof self->name, "cuda:%d", index);
   cuda_prepare(self);
+  self->device.accelerator = &functions;
+  self->device.close = close_device;
   return self;
 }
 
@@ -142,10 +457,47 @@ static device *open_entered (cuda *self, char *text, size_t bytes) {
   int code = make_parts(self);
   runtime_last();
   if (code != 0) return refuse(self, text, bytes, runtime_text(code));
-  if (self->card.major >= LEAST_MAJOR) return &self->device;
-  snprintf(text, bytes, "%s has compute capability %d.%d, 8.0 is needed", self->card.name,
-           self->card.major, self->card.minor);
+  if (self->gpu.major >= LEAST_MAJOR) return &self->device;
+  snprintf(text, bytes, "%s has compute capability %d.%d, 8.0 is needed", self->gpu.name,
+           self->gpu.major, self->gpu.minor);
   destroy(self);
+  return NULL;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** The table
+** ===================================================================
+*/
+
+static const char *plugin_reason (char *text, size_t bytes) {
+  int n;
+  return count_devices(&n, text, bytes);
+}
+
+
+static int plugin_count (void) {
+  int n = 0;
+  if (cuda_is_forked() || runtime_count(&n) != 0) n = 0;
+  runtime_last();
+  return n;
+}
+
+
+static const char *plugin_properties (int index, heed_device_properties *p) {
+  runtime_device gpu;
+  int code = cuda_is_forked() ? RUNTIME_NO_DEVICE : runtime_device_read(index, &gpu);
+  runtime_last();
+  if (code != 0) return runtime_text(code);
+  static_assert(sizeof p->name == sizeof gpu.name, "names are as long");
+  memcpy(p->name, gpu.name, sizeof p->name);
+  p->memory = gpu.memory;
+  p->major = gpu.major;
+  p->minor = gpu.minor;
+  p->multiprocessors = gpu.multiprocessors;
   return NULL;
 }
 
@@ -154,7 +506,7 @@ static device *plugin_open (int index, char *text, size_t bytes) {
   int before = 0, n;
   if (count_devices(&n, text, bytes) != NULL) return NULL;
   if (index < 0 || index >= n) {
-    snprintf(text, bytes, "there are cards 0 to %d", n - 1);
+    snprintf(text, bytes, "there are GPUs 0 to %d", n - 1);
     return NULL;
   }
   cuda *self = new_device(index);
@@ -168,104 +520,6 @@ static device *plugin_open (int index, char *text, size_t bytes) {
 }
 
 
-static void plugin_close (device *d) {
-  cuda *self = (cuda *)d;
-  int before = self->index;
-  cuda_enter(self, &before);
-  int index = self->index;
-  destroy(self);
-  if (before != index) runtime_set(before);
-}
-
-/* }================================================================== */
-
-
-/*
-** {==================================================================
-** Waiting, memory, settings
-** ===================================================================
-*/
-
-static const char *plugin_wait (device *d) {
-  cuda *self = (cuda *)d;
-  int before;
-  const char *why = cuda_enter(self, &before);
-  if (why != NULL) return why;
-  why = cuda_wait(self);
-  cuda_leave(self, before);
-  return why;
-}
-
-
-static void plugin_memory (device *d, device_memory *m) {
-  cuda *self = (cuda *)d;
-  int before;
-  memset(m, 0, sizeof *m);
-  memory_account_of(self->memory, m);
-  if (cuda_enter(self, &before) != NULL) return;
-  runtime_memory(&m->free, &m->total);
-  cuda_leave(self, before);
-}
-
-
-static void plugin_reset_peak (device *d) { memory_reset_peak(((cuda *)d)->memory); }
-
-
-static void plugin_limit (device *d, size_t bytes) {
-  cuda *self = (cuda *)d;
-  int before;
-  if (cuda_enter(self, &before) != NULL) return;
-  memory_limit(self->memory, bytes);
-  cuda_leave(self, before);
-}
-
-
-static void plugin_trim (device *d) {
-  cuda *self = (cuda *)d;
-  int before;
-  if (cuda_enter(self, &before) != NULL) return;
-  memory_trim(self->memory);
-  cuda_leave(self, before);
-}
-
-
-static void plugin_block (device *d, bool yes) { ((cuda *)d)->blocking = yes; }
-
-
-static const char *plugin_rng_set (device *d, const uint64_t state[2]) {
-  cuda *self = (cuda *)d;
-  generator_state given = {state[0], state[1], 0};
-  return d->upload(d, self->generator_state, &given, sizeof given);
-}
-
-
-static void plugin_precision (device *d, int level) { ((cuda *)d)->precision = level; }
-
-
-static void plugin_seed (device *d, uint64_t seed) {
-  uint64_t state[2] = {seed, 0};
-  plugin_rng_set(d, state);
-}
-
-
-static const char *plugin_rng_get (device *d, uint64_t state[2]) {
-  cuda *self = (cuda *)d;
-  generator_state now = {0, 0, 0};
-  const char *why = d->download(d, &now, self->generator_state, sizeof now);
-  state[0] = now.seed;
-  state[1] = now.offset;
-  return why;
-}
-
-/* }================================================================== */
-
-
-/*
-** {==================================================================
-** Pinned memory, copies that do not wait, copies between cards
-** ===================================================================
-*/
-
 static void *plugin_pin (size_t bytes) {
   void *data = NULL;
   if (cuda_is_forked() || runtime_alloc_host(&data, bytes) != 0) data = NULL;
@@ -278,245 +532,12 @@ static void plugin_unpin (void *data) {
   if (!cuda_is_forked()) runtime_free_host(data);
 }
 
-
-static const char *plugin_copy_pinned (device *d, void *to, const void *from, size_t bytes) {
-  cuda *self = (cuda *)d;
-  int before;
-  const char *why = cuda_enter(self, &before);
-  if (why != NULL) return why;
-  why = cuda_check(self, runtime_copy(to, from, bytes, self->stream));
-  cuda_leave(self, before);
-  return why;
-}
-
-
-/* 'later' goes on when 'first', a stream of this card, is where it is now. */
-static int follow (int index, cuda_stream first, cuda_stream later) {
-  cuda_event e;
-  int before, code = runtime_get(&before);
-  if (code == 0) code = runtime_set(index);      /* events are of one card, as streams are */
-  if (code == 0) code = runtime_event_open(&e, false);
-  if (code != 0) return code;
-  code = runtime_event_put(e, first);
-  if (code == 0) code = runtime_stream_after(later, e);
-  runtime_event_close(e);
-  int back = runtime_set(before);
-  return code != 0 ? code : back;
-}
-
-
-/* In the stream of the one that gives, between what both did before and do later. */
-static const char *copy_between (cuda *to, void *data, cuda *from, const void *from_data,
-                                 size_t bytes) {
-  int code = follow(to->index, to->stream, from->stream);
-  if (code == 0)
-    code = runtime_copy_between(data, to->index, from_data, from->index, bytes, from->stream);
-  if (code == 0) code = follow(from->index, from->stream, to->stream);
-  return cuda_check(from, code);
-}
-
-
-static const char *plugin_copy (device *to, void *data, device *from, const void *from_data,
-                              size_t bytes) {
-  cuda *source = (cuda *)from;
-  int before;
-  const char *why = cuda_enter(source, &before);
-  if (why != NULL) return why;
-  why = copy_between((cuda *)to, data, source, from_data, bytes);
-  cuda_leave(source, before);
-  return why;
-}
-
 /* }================================================================== */
 
 
-/*
-** {==================================================================
-** Times, and streams of others
-** ===================================================================
-*/
+extern "C" __attribute__((visibility("default"))) const plugin heed_plugin;
 
-static device_event *plugin_moment (device *d) {
-  cuda *self = (cuda *)d;
-  cuda_event e = NULL;
-  int before;
-  if (cuda_enter(self, &before) != NULL) return NULL;
-  int code = runtime_event_open(&e, true);
-  if (code == 0) code = runtime_event_put(e, self->stream);
-  cuda_check(self, code);
-  cuda_leave(self, before);
-  return (device_event *)e;
-}
-
-
-static const char *plugin_between (device *d, device_event *from, device_event *to, double *seconds) {
-  cuda *self = (cuda *)d;
-  int before;
-  const char *why = cuda_enter(self, &before);
-  if (why != NULL) return why;
-  int code = runtime_event_wait((cuda_event)to);
-  if (code == 0) code = runtime_event_between(seconds, (cuda_event)from, (cuda_event)to);
-  why = cuda_check(self, code);
-  cuda_leave(self, before);
-  return why;
-}
-
-
-static void plugin_forget (device *d, device_event *m) {
-  cuda *self = (cuda *)d;
-  int before;
-  if (m == NULL || cuda_enter(self, &before) != NULL) return;
-  runtime_event_close((cuda_event)m);
-  cuda_leave(self, before);
-}
-
-
-/* One stream waits for what the other has been given up to now. */
-static const char *order (cuda *self, cuda_stream first, cuda_stream later) {
-  int before;
-  const char *why = cuda_enter(self, &before);
-  if (why != NULL) return why;
-  why = cuda_check(self, follow(self->index, first, later));
-  cuda_leave(self, before);
-  return why;
-}
-
-static void *plugin_stream (device *d) { return ((cuda *)d)->stream; }
-
-
-static const char *plugin_after (device *d, void *stream) {
-  cuda *self = (cuda *)d;
-  return order(self, (cuda_stream)stream, self->stream);
-}
-
-static const char *plugin_before (device *d, void *stream) {
-  cuda *self = (cuda *)d;
-  return order(self, self->stream, (cuda_stream)stream);
-}
-
-/* }================================================================== */
-
-
-/*
-** {==================================================================
-** Recordings: a graph, the memory that it works in, and what was sent to it
-** ===================================================================
-*/
-
-struct device_capture {
-  cuda_graph graph;
-  struct arena *arena;
-  struct held *held;
-  struct steps *steps;             /* of optimisers */
-};
-
-
-/* What the cache holds goes back to the card first: meanwhile it is neither used nor given back. */
-static const char *start_capture (cuda *self) {
-  const char *why = cuda_wait(self);
-  if (why != NULL) return why;
-  memory_trim(self->memory);
-  if (!memory_begin_arena(self->memory)) return "not enough memory";
-  why = cuda_check(self, runtime_capture(self->stream));
-  self->capturing = why == NULL;
-  if (why != NULL) memory_let_go(self->memory, memory_end_arena(self->memory));
-  return why;
-}
-
-
-static const char *plugin_capture (device *d) {
-  cuda *self = (cuda *)d;
-  int before;
-  const char *why = cuda_enter(self, &before);
-  if (why != NULL) return why;
-  why = start_capture(self);
-  cuda_leave(self, before);
-  return why;
-}
-
-
-static void drop_parts (cuda *self, device_capture *r) {
-  if (r->graph != NULL) runtime_graph_close(r->graph);
-  if (r->arena != NULL) memory_let_go(self->memory, r->arena);
-  transfer_drop(r->held);
-  steps_drop(r->steps);
-  free(r);
-}
-
-
-static device_capture *end_entered (cuda *self, const char **why) {
-  device_capture parts = {NULL, NULL, NULL, NULL};
-  int code = runtime_capture_end(self->stream, &parts.graph);
-  self->capturing = false;
-  parts.arena = memory_end_arena(self->memory);
-  parts.held = transfer_held(self);
-  parts.steps = steps_held(self);
-  device_capture *r = (device_capture *)calloc(1, sizeof *r);
-  *why = r == NULL ? "not enough memory" : cuda_check(self, code);
-  if (r == NULL) memory_let_go(self->memory, parts.arena);   /* little else can be done */
-  else *r = parts;
-  if (*why == NULL) return r;
-  if (r != NULL) drop_parts(self, r);
-  return NULL;
-}
-
-
-static device_capture *plugin_capture_end (device *d, const char **why) {
-  cuda *self = (cuda *)d;
-  int before;
-  *why = cuda_enter(self, &before);
-  if (*why != NULL) return NULL;
-  device_capture *r = end_entered(self, why);
-  cuda_leave(self, before);
-  return r;
-}
-
-
-static const char *plugin_replay (device *d, device_capture *r) {
-  cuda *self = (cuda *)d;
-  int before;
-  const char *why = cuda_enter(self, &before);
-  if (why != NULL) return why;
-  why = cuda_asynchronous_error(self);
-  if (why == NULL) why = cuda_check(self, runtime_graph_run(r->graph, self->stream));
-  if (why == NULL) why = cuda_block(self);
-  cuda_leave(self, before);
-  return why;
-}
-
-
-static const char *plugin_set_step (device *d, device_capture *r, int which,
-                                  const heed_step *step) {
-  cuda *self = (cuda *)d;
-  int before;
-  const char *why = cuda_enter(self, &before);
-  if (why != NULL) return why;
-  why = steps_set(self, r->steps, which, step);
-  cuda_leave(self, before);
-  return why;
-}
-
-
-static void plugin_drop (device *d, device_capture *r) {
-  cuda *self = (cuda *)d;
-  int before;
-  if (r == NULL || cuda_enter(self, &before) != NULL) return;
-  runtime_stream_wait(self->stream);
-  drop_parts(self, r);
-  cuda_leave(self, before);
-}
-
-/* }================================================================== */
-
-
-extern "C" __attribute__((visibility("default"))) const device_plugin heed_device_plugin;
-
-const device_plugin heed_device_plugin = {
-  PLUGIN_VERSION, sizeof(work), sizeof(device), CUDA_BUILT,
-  plugin_reason, plugin_count, plugin_properties, plugin_open, plugin_close,
-  plugin_wait, plugin_memory, plugin_reset_peak, plugin_limit, plugin_trim, plugin_block,
-  plugin_precision, plugin_seed, plugin_rng_get, plugin_rng_set,
-  plugin_copy, plugin_pin, plugin_unpin, plugin_copy_pinned, plugin_copy_pinned,
-  plugin_moment, plugin_between, plugin_forget, plugin_stream, plugin_after, plugin_before,
-  plugin_capture, plugin_capture_end, plugin_replay, plugin_drop, plugin_set_step
+const plugin heed_plugin = {
+  PLUGIN_VERSION, HEED_NOPS, HEED_INTERFACE, sizeof(work), sizeof(device), "cuda", CUDA_BUILT,
+  plugin_reason, plugin_count, plugin_properties, plugin_open, plugin_pin, plugin_unpin
 };

@@ -1,6 +1,6 @@
 /*
-** ptx.h - instructions that CUDA's C++ has no word for, one function each, and what each of them
-** does in plain C++ for the emulated card.
+** ptx.h - instructions that CUDA's C++ has no name for, one function each, and the same in plain
+** C++ for the emulated GPU.
 */
 
 #ifndef cuda_ptx_h

@@ -1,24 +1,24 @@
 /*
 ** random.cu - random tensors by Philox: a function of seed, offset and element.
 **
-** Seed and offset lie in device memory. All blocks of a kernel read them, and the last block to
-** end moves the offset on by the counters that were used, so that a replayed graph generator_state anew.
-** Each counter gives four generator_state of 32 bits, in whatever order threads come: the same numbers for
-** the same seed on every card. They are not the processor's, but for dropout's.
+** Seed and offset are in device memory. All blocks of a kernel read them, and the last block to
+** end advances the offset by the counters that were used, so that a replayed graph draws new
+** numbers. Each counter gives four numbers of 32 bits, whatever the order of threads: the same
+** numbers for the same seed on every GPU. They are not those of the CPU, but for dropout's.
 */
 
 #include "cuda/philox.h"
 #include "cuda/sort.h"
 
 #define THREADS 256
-#define DRAWS 4                    /* of a counter */
+#define PER_COUNTER 4              /* numbers of 32 bits that a counter gives */
 
-/* What is filled; groups of 'each' elements share a counter. */
+/* What is filled: the elements of a group share a counter. */
 typedef struct filling {
   generator_state *state;
   void *y;
   heed_type type;
-  bool plain;                      /* groups lie in a row, and are aligned to their size */
+  bool dense;                      /* groups are contiguous, and aligned to their size */
   int64_t n, groups;
   path at;
 } filling;
@@ -26,15 +26,17 @@ typedef struct filling {
 
 /*
 ** {==================================================================
-** Kernels' frame
+** What kernels begin and end with
 ** ===================================================================
 */
 
-typedef struct drawn { uint64_t seed, offset; } drawn;
+typedef struct generator_start { uint64_t seed, offset; } generator_start;
 
-INLINE drawn begin (const generator_state *state) { return drawn{state->seed, state->offset}; }
+INLINE generator_start begin (const generator_state *state) {
+  return generator_start{state->seed, state->offset};
+}
 
-/* Once all threads of all blocks have drawn. */
+/* Advances the state once all threads of all blocks have read it. */
 INLINE void finish (generator_state *state, uint64_t used) {
   __syncthreads();
   if (threadIdx.x != 0) return;
@@ -42,6 +44,18 @@ INLINE void finish (generator_state *state, uint64_t used) {
   if (atomicAdd(&state->done, 1u) + 1 < gridDim.x) return;
   state->done = 0;
   state->offset += used;
+}
+
+
+/* f(g, draw) for each group of elements, with the numbers of its counter. */
+template <class F> INLINE void each_group (generator_state *state, int64_t groups, F f) {
+  generator_start s = begin(state);
+  for (int64_t g = first_index(); g < groups; g += index_step()) {
+    uint32_t draw[PER_COUNTER];
+    philox_draw(s.seed, s.offset + (uint64_t)g, draw);
+    f(g, draw);
+  }
+  finish(state, (uint64_t)groups);
 }
 
 
@@ -56,20 +70,20 @@ template <class T> INLINE void put_one (const filling &d, int64_t i, T x) {
   if (i < d.n) put<T>(d.y, d.type, element_offset(d.at, i), x);
 }
 
-/* Elements 4 group to 4 group + 3, at once where they lie so. */
+/* Elements 4 group to 4 group + 3, by one store where they are dense. */
 INLINE void put_four (const filling &d, int64_t group, const float *x) {
-  int64_t i = DRAWS * group;
-  bool whole = d.plain && i + DRAWS <= d.n;
-  if (whole && d.type == HEED_FLOAT32)
+  int64_t i = PER_COUNTER * group;
+  bool full = d.dense && i + PER_COUNTER <= d.n;
+  if (full && d.type == HEED_FLOAT32)
     ((float4 *)d.y)[group] = make_float4(x[0], x[1], x[2], x[3]);
-  else if (whole && d.type == HEED_FLOAT16)
+  else if (full && d.type == HEED_FLOAT16)
     ((ushort4 *)d.y)[group] = make_ushort4(ptx_to_half(x[0]), ptx_to_half(x[1]),
                                            ptx_to_half(x[2]), ptx_to_half(x[3]));
-  else if (whole && d.type == HEED_BFLOAT16)
+  else if (full && d.type == HEED_BFLOAT16)
     ((ushort4 *)d.y)[group] = make_ushort4(ptx_to_bfloat(x[0]), ptx_to_bfloat(x[1]),
                                            ptx_to_bfloat(x[2]), ptx_to_bfloat(x[3]));
   else
-    for (int k = 0; k < DRAWS; k++) put_one(d, i + k, x[k]);
+    for (int k = 0; k < PER_COUNTER; k++) put_one(d, i + k, x[k]);
 }
 
 /* }================================================================== */
@@ -77,7 +91,7 @@ INLINE void put_four (const filling &d, int64_t group, const float *x) {
 
 /*
 ** {==================================================================
-** Uniform: what was rounded up to 'high' becomes 'low'
+** Uniform: what is rounded up to 'high' becomes 'low'
 ** ===================================================================
 */
 
@@ -87,31 +101,23 @@ INLINE float rounded (heed_type type, float x) {
 }
 
 KERNEL uniform_float (filling d, float low, float high) {
-  drawn s = begin(d.state);
-  for (int64_t g = first_index(); g < d.groups; g += index_step()) {
-    uint32_t draw[DRAWS];
-    float x[DRAWS];
-    philox_draw(s.seed, s.offset + (uint64_t)g, draw);
-    for (int k = 0; k < DRAWS; k++) {
+  each_group(d.state, d.groups, [&] (int64_t g, const uint32_t *draw) {
+    float x[PER_COUNTER];
+    for (int k = 0; k < PER_COUNTER; k++) {
       x[k] = rounded(d.type, fmaf(unit_float(draw[k]), high - low, low));
       if (x[k] == high) x[k] = low;
     }
     put_four(d, g, x);
-  }
-  finish(d.state, (uint64_t)d.groups);
+  });
 }
 
 KERNEL uniform_double (filling d, double low, double high) {
-  drawn s = begin(d.state);
-  for (int64_t g = first_index(); g < d.groups; g += index_step()) {
-    uint32_t draw[DRAWS];
-    philox_draw(s.seed, s.offset + (uint64_t)g, draw);
+  each_group(d.state, d.groups, [&] (int64_t g, const uint32_t *draw) {
     for (int k = 0; k < 2; k++) {
       double x = fma(unit_double(joined(draw[2 * k], draw[2 * k + 1])), high - low, low);
       put_one(d, 2 * g + k, x == high ? low : x);
     }
-  }
-  finish(d.state, (uint64_t)d.groups);
+  });
 }
 
 /* }================================================================== */
@@ -124,12 +130,9 @@ KERNEL uniform_double (filling d, double low, double high) {
 */
 
 KERNEL normal_float (filling d, float mean, float deviation) {
-  drawn s = begin(d.state);
-  for (int64_t g = first_index(); g < d.groups; g += index_step()) {
-    uint32_t draw[DRAWS];
-    float x[DRAWS];
-    philox_draw(s.seed, s.offset + (uint64_t)g, draw);
-    for (int k = 0; k < DRAWS; k += 2) {
+  each_group(d.state, d.groups, [&] (int64_t g, const uint32_t *draw) {
+    float x[PER_COUNTER];
+    for (int k = 0; k < PER_COUNTER; k += 2) {
       float u = fmaf((float)draw[k], 0x1p-32f, 0x1p-33f), sine, cosine;    /* in (0, 1] */
       float length = sqrtf(-2 * logf(u));
       sincospif(2 * unit_float(draw[k + 1]), &sine, &cosine);
@@ -137,22 +140,17 @@ KERNEL normal_float (filling d, float mean, float deviation) {
       x[k + 1] = fmaf(length * sine, deviation, mean);
     }
     put_four(d, g, x);
-  }
-  finish(d.state, (uint64_t)d.groups);
+  });
 }
 
 KERNEL normal_double (filling d, double mean, double deviation) {
-  drawn s = begin(d.state);
-  for (int64_t g = first_index(); g < d.groups; g += index_step()) {
-    uint32_t draw[DRAWS];
+  each_group(d.state, d.groups, [&] (int64_t g, const uint32_t *draw) {
     double sine, cosine;
-    philox_draw(s.seed, s.offset + (uint64_t)g, draw);
     double length = sqrt(-2 * log(1 - unit_double(joined(draw[0], draw[1]))));
     sincospi(2 * unit_double(joined(draw[2], draw[3])), &sine, &cosine);
     put_one(d, 2 * g, fma(length * cosine, deviation, mean));
     put_one(d, 2 * g + 1, fma(length * sine, deviation, mean));
-  }
-  finish(d.state, (uint64_t)d.groups);
+  });
 }
 
 /* }================================================================== */
@@ -160,50 +158,38 @@ KERNEL normal_double (filling d, double mean, double deviation) {
 
 /*
 ** {==================================================================
-** Whole numbers, bools, permutations
+** Integers, bools, permutations
 ** ===================================================================
 */
 
-/* 64 bits each, scaled: no number is likelier than another by more than width / 2^64. */
+/* 64 bits each, scaled: no integer is likelier than another by more than width / 2^64. */
 KERNEL integers (filling d, uint64_t low, uint64_t width) {
-  drawn s = begin(d.state);
-  for (int64_t g = first_index(); g < d.groups; g += index_step()) {
-    uint32_t draw[DRAWS];
-    philox_draw(s.seed, s.offset + (uint64_t)g, draw);
+  each_group(d.state, d.groups, [&] (int64_t g, const uint32_t *draw) {
     for (int k = 0; k < 2; k++) {
       uint64_t x = joined(draw[2 * k], draw[2 * k + 1]);
       put_one(d, 2 * g + k, (int64_t)((width == 0 ? x : __umul64hi(x, width)) + low));
     }
-  }
-  finish(d.state, (uint64_t)d.groups);
+  });
 }
 
 
 /* 'p' NULL: the probability is 'number'. */
 KERNEL bools (filling d, const void *p, heed_type type, path at, double number) {
-  drawn s = begin(d.state);
-  for (int64_t g = first_index(); g < d.groups; g += index_step()) {
-    uint32_t draw[DRAWS];
-    philox_draw(s.seed, s.offset + (uint64_t)g, draw);
+  each_group(d.state, d.groups, [&] (int64_t g, const uint32_t *draw) {
     for (int k = 0; k < 2 && 2 * g + k < d.n; k++) {
       double least = p != NULL ? fetch<double>(p, type, element_offset(at, 2 * g + k)) : number;
       put_one(d, 2 * g + k,
               (int64_t)(unit_double(joined(draw[2 * k], draw[2 * k + 1])) < least));
     }
-  }
-  finish(d.state, (uint64_t)d.groups);
+  });
 }
 
 
 KERNEL random_keys (generator_state *state, uint64_t *keys, int64_t n) {
-  drawn s = begin(state);
-  for (int64_t g = first_index(); 2 * g < n; g += index_step()) {
-    uint32_t draw[DRAWS];
-    philox_draw(s.seed, s.offset + (uint64_t)g, draw);
+  each_group(state, (n + 1) / 2, [&] (int64_t g, const uint32_t *draw) {
     keys[2 * g] = joined(draw[0], draw[1]);
     if (2 * g + 1 < n) keys[2 * g + 1] = joined(draw[2], draw[3]);
-  }
-  finish(state, (uint64_t)(n + 1) / 2);
+  });
 }
 
 KERNEL put_order (filling d, const uint32_t *order) {
@@ -211,8 +197,8 @@ KERNEL put_order (filling d, const uint32_t *order) {
     put_one(d, i, (int64_t)order[i] + 1);
 }
 
-/* Where random keys stood, in order of the keys. */
-static const char *permutation (cuda *self, const filling &d) {
+/* The positions of random keys, in order of the keys. */
+static const char *fill_permutation (cuda *self, const filling &d) {
   ordered y;
   if (d.n >= ORDER_LIMIT) return "a permutation of 2^32 numbers is too long";
   uint64_t *keys = (uint64_t *)cuda_scratch(self, (size_t)d.n * sizeof *keys);
@@ -229,23 +215,23 @@ static const char *permutation (cuda *self, const filling &d) {
 
 /*
 ** {==================================================================
-** Dropout's factors: by a key of their own, as on the processor
+** Dropout's factors: by a key of their own, as on the CPU
 ** ===================================================================
 */
 
 KERNEL dropout (filling d, const uint64_t *key, uint64_t number, uint64_t least, float kept) {
   uint64_t k = key != NULL ? *key : number;
   for (int64_t g = first_index(); g < d.groups; g += index_step()) {
-    uint32_t draw[DRAWS];
-    float x[DRAWS];
+    uint32_t draw[PER_COUNTER];
+    float x[PER_COUNTER];
     philox_draw(k, (uint64_t)g, draw);
-    for (int i = 0; i < DRAWS; i++) x[i] = draw[i] >= least ? kept : 0;
+    for (int i = 0; i < PER_COUNTER; i++) x[i] = draw[i] >= least ? kept : 0;
     put_four(d, g, x);
   }
 }
 
-static const char *drop (cuda *self, const work *w, dim3 blocks, const filling &d) {
-  double p = w->number[0];
+static const char *fill_dropout (cuda *self, const work *w, dim3 blocks, const filling &d) {
+  double p = w->random.a;
   const view *key = &w->in[0];
   return launch(self, blocks, THREADS, 0, dropout, d, (const uint64_t *)key->data,
                 key->data != NULL ? 0 : (uint64_t)key->value.i, (uint64_t)ceil(p * 0x1p32),
@@ -255,7 +241,22 @@ static const char *drop (cuda *self, const work *w, dim3 blocks, const filling &
 /* }================================================================== */
 
 
-static const char *draw_bools (cuda *self, const work *w, dim3 blocks, const filling &d) {
+static const char *fill_floats (cuda *self, const work *w, dim3 blocks, const filling &d,
+                                void (*single) (filling, float, float),
+                                void (*twice) (filling, double, double)) {
+  double a = w->random.a, b = w->random.b;
+  return d.type == HEED_FLOAT64 ? launch(self, blocks, THREADS, 0, twice, d, a, b)
+                                : launch(self, blocks, THREADS, 0, single, d, a, b);
+}
+
+
+static const char *fill_integers (cuda *self, const work *w, dim3 blocks, const filling &d) {
+  uint64_t low = (uint64_t)w->random.low, width = (uint64_t)w->random.high - low + 1;
+  return launch(self, blocks, THREADS, 0, integers, d, low, width);
+}
+
+
+static const char *fill_bools (cuda *self, const work *w, dim3 blocks, const filling &d) {
   const view *p = &w->in[0];
   path at = path_of(&p->at);
   return launch(self, blocks, THREADS, 0, bools, d, p->data, p->type, at,
@@ -271,7 +272,7 @@ static filling filling_of (cuda *self, const work *w) {
   d.y = y->data;
   d.type = y->type;
   d.n = layout_numel(at);
-  d.plain = layout_is_dense(at) && (uintptr_t)y->data % (DRAWS * scalar_sizes[y->type]) == 0;
+  d.dense = layout_is_dense(at) && (uintptr_t)y->data % (PER_COUNTER * scalar_sizes[y->type]) == 0;
   paths_of(1, &at, &d.at);
   bool floats = w->op == RANDOM_UNIFORM || w->op == RANDOM_NORMAL;
   bool four = w->op == RANDOM_DROPOUT || (floats && y->type != HEED_FLOAT64);
@@ -283,21 +284,15 @@ static filling filling_of (cuda *self, const work *w) {
 const char *cuda_random (cuda *self, const work *w) {
   filling d = filling_of(self, w);
   dim3 blocks = cuda_blocks(self, d.groups, THREADS);
-  double a = w->number[0], b = w->number[1];
-  uint64_t low = (uint64_t)w->count[0], width = (uint64_t)w->count[1] - low + 1;
-  bool twice = d.type == HEED_FLOAT64;
   if (d.n == 0) return NULL;
   switch (w->op) {
-    case RANDOM_UNIFORM:
-      return twice ? launch(self, blocks, THREADS, 0, uniform_double, d, a, b)
-                   : launch(self, blocks, THREADS, 0, uniform_float, d, a, b);
-    case RANDOM_NORMAL:
-      return twice ? launch(self, blocks, THREADS, 0, normal_double, d, a, b)
-                   : launch(self, blocks, THREADS, 0, normal_float, d, a, b);
-    case RANDOM_INTEGER: return launch(self, blocks, THREADS, 0, integers, d, low, width);
-    case RANDOM_BERNOULLI: return draw_bools(self, w, blocks, d);
-    case RANDOM_PERMUTATION: return permutation(self, d);
-    default: return drop(self, w, blocks, d);
+    case RANDOM_UNIFORM: return fill_floats(self, w, blocks, d, uniform_float, uniform_double);
+    case RANDOM_NORMAL: return fill_floats(self, w, blocks, d, normal_float, normal_double);
+    case RANDOM_INTEGER: return fill_integers(self, w, blocks, d);
+    case RANDOM_BERNOULLI: return fill_bools(self, w, blocks, d);
+    case RANDOM_PERMUTATION: return fill_permutation(self, d);
+    case RANDOM_DROPOUT: return fill_dropout(self, w, blocks, d);
+    default: return cuda_refuse(self, "unknown random operation %d", w->op);
   }
 }
 

@@ -1,9 +1,10 @@
 /*
-** rows.h - rows that thread_groups of threads work on: what reductions, softmax, norms and losses share.
+** rows.h - rows that groups of threads work on: what reductions, scans, softmax, norms and losses
+** share.
 **
-** A thread_group is some lanes of a warp, a block, or the threads of a block that stand one above the
-** other: then 32 rows lie side by side in memory. All threads of a block come to every shared_buffer
-** of a thread_group; one that has no row brings nothing to it.
+** A thread group is some lanes of a warp, a block, or a column of a block's threads: then 32 rows
+** are adjacent in memory. All threads of a block take part in every group_reduce; those of a
+** group without a row contribute nothing.
 */
 
 #ifndef cuda_rows_h
@@ -14,25 +15,25 @@
 
 /*
 ** {==================================================================
-** Teams
+** Thread groups
 ** ===================================================================
 */
 
-#define COLUMN_WARPS 16            /* most of them, for rows side by side */
+#define COLUMN_WARPS 16            /* at most, for rows that are adjacent in memory */
 
 typedef enum thread_group_kind { GROUP_LANES, GROUP_BLOCK, GROUP_COLUMN } thread_group_kind;
 
-typedef struct thread_groups {             /* goes to a kernel by value */
+typedef struct thread_groups {     /* passed to kernels by value */
   thread_group_kind kind;
-  int size;                        /* threads of one */
+  int size;                        /* threads of a group */
   int64_t rows;
 } thread_groups;
 
 typedef struct thread_group {
   thread_group_kind kind;
-  int me, size;
+  int rank, size;                  /* of this thread in the group; threads */
   int64_t row;
-  bool here;                       /* there is such a row */
+  bool active;                     /* there is such a row */
 } thread_group;
 
 INLINE thread_group thread_group_of (const thread_groups &all) {
@@ -40,10 +41,11 @@ INLINE thread_group thread_group_of (const thread_groups &all) {
   int lane = (int)threadIdx.x & (all.size - 1);
   t.kind = all.kind;
   t.size = all.size;
-  t.me = all.kind == GROUP_COLUMN ? warp_of() : all.kind == GROUP_LANES ? lane : (int)threadIdx.x;
+  t.rank = all.kind == GROUP_COLUMN ? warp_of()
+         : all.kind == GROUP_LANES ? lane : (int)threadIdx.x;
   t.row = all.kind == GROUP_COLUMN ? (int64_t)blockIdx.x * 32 + lane_of()
         : all.kind == GROUP_LANES ? first_index() / all.size : (int64_t)blockIdx.x;
-  t.here = t.row < all.rows;
+  t.active = t.row < all.rows;
   return t;
 }
 
@@ -61,26 +63,27 @@ struct plus_both {
   __device__ pair operator() (pair x, pair y) const { return pair{x.a + y.a, x.b + y.b}; }
 };
 
-/* Shared memory in which thread_groups meet. */
+/* Shared memory through which the warps of a group exchange values. */
 template <class X> struct shared_buffer { X of[COLUMN_WARPS * 32]; };
 
-/* What f makes of all the thread_group's x, the same in all its threads: f must not mind their order. */
-template <class F, class X> INLINE X together (const thread_group &t, const F &f, X x, shared_buffer<X> &room) {
+/* Reduces the group's x by f, associative and commutative: the same result in all its threads. */
+template <class F, class X>
+INLINE X group_reduce (const thread_group &t, const F &f, X x, shared_buffer<X> &buffer) {
   int column = t.kind == GROUP_COLUMN, warps = (int)(blockDim.x >> 5);
   if (!column)
     for (int by = t.kind == GROUP_LANES ? t.size / 2 : 16; by > 0; by >>= 1)
       x = f(x, from_lane(x, by));
   if (t.kind == GROUP_LANES || warps == 1) return x;
-  __syncthreads();                 /* the room may still be read from the shared_buffer before */
-  if (column || lane_of() == 0) room.of[column ? threadIdx.x : warp_of()] = x;
+  __syncthreads();                 /* the call before may still read the buffer */
+  if (column || lane_of() == 0) buffer.of[column ? threadIdx.x : warp_of()] = x;
   __syncthreads();
-  x = room.of[column ? lane_of() : 0];
-  for (int i = 1; i < warps; i++) x = f(x, room.of[column ? i * 32 + lane_of() : i]);
+  x = buffer.of[column ? lane_of() : 0];
+  for (int i = 1; i < warps; i++) x = f(x, buffer.of[column ? i * 32 + lane_of() : i]);
   return x;
 }
 
 
-/* Host: how rows of n elements are shared out, when a thread reads 'wide' of them at once. */
+/* Host: threads for rows of n elements, of which a thread reads 'wide' together. */
 typedef struct launch_shape {
   thread_groups all;
   dim3 blocks, threads;
@@ -116,11 +119,11 @@ static inline launch_shape launch_shape_of (int64_t rows, int64_t n, int wide, b
 ** ===================================================================
 */
 
-/* Storage whose type is known when the kernel runs, computed in T. */
+/* Storage whose type is known only when the kernel runs, computed in T. */
 template <class T> struct mixed {};
 template <class T> struct element<mixed<T>> { typedef T computed; };
 
-/* Elements of a row that a thread takes at once: the first of them, and steps to the next. */
+/* N elements of a row that a thread takes together: the first, and the step to the next. */
 template <int N, bool DENSE> struct span {
   int64_t from, step;
   enum { count = N };
@@ -193,67 +196,68 @@ template <class U> struct line<mixed<U>> {
 };
 
 
-/* A view whose last axis is that of the rows; rank -1: it is not there. */
-typedef struct operand {
+/* A view whose last axis is that of the rows; lead.rank -1: none. */
+typedef struct row_operand {
   void *data;
   heed_type type;
   path lead;                       /* the other axes */
   int64_t stride;                  /* of the last one */
-} operand;
+} row_operand;
 
-HOST_TOO bool have (const operand &o) { return o.lead.rank >= 0; }
+HOST_TOO bool is_present (const row_operand &o) { return o.lead.rank >= 0; }
 
 template <class S> struct line_factory {
-  static __device__ __forceinline__ line<S> of (const operand &o, int64_t from) {
+  static __device__ __forceinline__ line<S> of (const row_operand &o, int64_t from) {
     return line<S>{(S *)o.data + from, o.stride};
   }
 };
 template <class T> struct line_factory<mixed<T>> {
-  static __device__ __forceinline__ line<mixed<T>> of (const operand &o, int64_t from) {
+  static __device__ __forceinline__ line<mixed<T>> of (const row_operand &o, int64_t from) {
     return line<mixed<T>>{o.data, o.type, from, o.stride};
   }
 };
 
-/* The thread_group's row of an operand; thread_groups without one have row 0. */
-template <class S> INLINE line<S> line_of (const operand &o, const thread_group &t) {
-  return line_factory<S>::of(o, t.here ? element_offset(o.lead, t.row) : 0);
+/* The group's row of an operand; inactive groups get row 0. */
+template <class S> INLINE line<S> line_of (const row_operand &o, const thread_group &t) {
+  return line_factory<S>::of(o, t.active ? element_offset(o.lead, t.row) : 0);
 }
 
 /* An element for each row: its operand has one axis. */
-template <class T> INLINE T get_of_row (const operand &o, int64_t row) {
+template <class T> INLINE T get_of_row (const row_operand &o, int64_t row) {
   return fetch<T>(o.data, o.type, row * o.stride);
 }
-template <class T> INLINE void put_of_row (const operand &o, int64_t row, T x) {
+template <class T> INLINE void put_of_row (const row_operand &o, int64_t row, T x) {
   put(o.data, o.type, row * o.stride, x);
 }
 
 /* The only row of an operand with one axis. */
-template <class S> INLINE line<S> single_line (const operand &o) {
+template <class S> INLINE line<S> single_line (const row_operand &o) {
   return line_factory<S>::of(o, 0);
 }
 
 
 /*
-** f(s) for spans of the thread_group's row of n elements: dense ones of WIDE where all operands are dense
-** and aligned so, else four that are a thread_group apart, and the rest one by one.
+** f(s) for spans of elements 'from' to n - 1 of the group's row: dense ones of WIDE where all
+** operands are dense and aligned so, else four with the group's size as step, then single ones.
 */
 template <int WIDE, class F>
 INLINE void iterate_from (const thread_group &t, int64_t from, int64_t n, bool dense, F f) {
   int64_t i = from;
-  if (!t.here) return;
+  if (!t.active) return;
   if (WIDE > 1 && dense) {
     int64_t end = from + (n - from) / WIDE * WIDE;
-    for (i += (int64_t)t.me * WIDE; i < end; i += (int64_t)t.size * WIDE)
+    for (i += (int64_t)t.rank * WIDE; i < end; i += (int64_t)t.size * WIDE)
       f(span<WIDE, true>{i, 1});
-    i = end + t.me;
+    i = end + t.rank;
   }
   else
-    for (i += t.me; i + 3 * (int64_t)t.size < n; i += 4 * (int64_t)t.size)
+    for (i += t.rank; i + 3 * (int64_t)t.size < n; i += 4 * (int64_t)t.size)
       f(span<4, false>{i, t.size});
   for (; i < n; i += t.size) f(span<1, false>{i, 1});
 }
 
-template <int WIDE, class F> INLINE void iterate (const thread_group &t, int64_t n, bool dense, F f) {
+template <int WIDE, class F>
+INLINE void iterate (const thread_group &t, int64_t n, bool dense, F f) {
   iterate_from<WIDE>(t, 0, n, dense, f);
 }
 
@@ -275,26 +279,28 @@ template <class T, int N> INLINE T pack_sum (const pack<T, N> &x) {
 ** ===================================================================
 */
 
-/* What sums of T are counted up in. */
-template <class T> struct counted { typedef double type; };
-template <> struct counted<int64_t> { typedef int64_t type; };
-#define COUNTED(T) typename counted<T>::type
+/* The type that sums and products of T are accumulated in. */
+template <class T> struct accumulator { typedef double type; };
+template <> struct accumulator<int64_t> { typedef int64_t type; };
+#define ACCUMULATOR(T) typename accumulator<T>::type
 
 INLINE float exponential (float x) { return expf(x); }
 INLINE double exponential (double x) { return exp(x); }
 
-/* Infinite tops count as 0, so that what is equal to them does not become NaN. */
+/* Infinite maxima count as 0: inf - inf would be NaN. */
 template <class T> INLINE T finite_top (T top) { return isinf(top) ? (T)0 : top; }
 
-/* Sum of e^(x - top), where top is the largest of the x so far: no NaN, but -inf at first. */
-template <class T> struct powers { T top; double sum; };
+/* Sum of e^(x - top), where top is the largest x so far: -inf at first, never NaN. */
+template <class T> struct exponentials { T top; double sum; };
 
-template <class T> INLINE powers<T> no_exponentials (void) { return powers<T>{(T)-INFINITY, 0}; }
+template <class T> INLINE exponentials<T> no_exponentials (void) {
+  return exponentials<T>{(T)-INFINITY, 0};
+}
 
-template <class T, int N> INLINE void take_exponentials (powers<T> &p, const pack<T, N> &x) {
+template <class T, int N> INLINE void take_exponentials (exponentials<T> &p, const pack<T, N> &x) {
   T top = p.top;
   EACH(k, N) top = x.of[k] > top ? x.of[k] : top;
-  if (top > p.top) {               /* exact, however often a row rises */
+  if (top > p.top) {               /* in double: the error of many rescalings stays small */
     if (!isinf(p.top)) p.sum *= exp((double)p.top - top);
     p.top = top;
   }
@@ -303,16 +309,17 @@ template <class T, int N> INLINE void take_exponentials (powers<T> &p, const pac
   p.sum += pack_sum(e);
 }
 
-template <class T> INLINE powers<T> from_lane (powers<T> p, int by) {
-  return powers<T>{from_lane(p.top, by), from_lane(p.sum, by)};
+template <class T> INLINE exponentials<T> from_lane (exponentials<T> p, int by) {
+  return exponentials<T>{from_lane(p.top, by), from_lane(p.sum, by)};
 }
 
 struct join_exponentials {
-  template <class T> __device__ powers<T> operator() (powers<T> a, powers<T> b) const {
+  template <class T>
+  __device__ exponentials<T> operator() (exponentials<T> a, exponentials<T> b) const {
     double fall = exp(-fabs((double)a.top - b.top));
-    if (a.top == b.top) return powers<T>{a.top, a.sum + b.sum};
-    return a.top > b.top ? powers<T>{a.top, a.sum + b.sum * fall}
-                         : powers<T>{b.top, a.sum * fall + b.sum};
+    if (a.top == b.top) return exponentials<T>{a.top, a.sum + b.sum};
+    return a.top > b.top ? exponentials<T>{a.top, a.sum + b.sum * fall}
+                         : exponentials<T>{b.top, a.sum * fall + b.sum};
   }
 };
 
@@ -325,45 +332,47 @@ struct join_exponentials {
 ** ===================================================================
 */
 
-static inline operand operand_of (const view *v) {
-  operand o = {};
+static inline row_operand no_row_operand (void) {
+  row_operand o = {};
+  o.lead.rank = -1;
+  return o;
+}
+
+static inline row_operand row_operand_of (const view *v) {
+  row_operand o = no_row_operand();
+  if (view_is_none(v)) return o;
   layout lead = v->at;
   const layout *only = &lead;
   o.data = v->data;
   o.type = v->type;
-  o.stride = 0;
-  o.lead.rank = -1;
-  if (v->at.rank < 0) return o;
   if (lead.rank > 0) o.stride = lead.stride[--lead.rank];
   paths_of(1, &only, &o.lead);
   return o;
 }
 
-/* Do all rows begin at a multiple of 'bytes', and are they dense? */
-static inline bool operand_dense (const operand *o, int bytes) {
+/* Are all rows dense, and aligned to 'bytes'? */
+static inline bool row_operand_dense (const row_operand *o, int bytes) {
   if (o->lead.rank < 0) return true;
   int64_t size = scalar_sizes[o->type], off = (int64_t)(uintptr_t)o->data;
   for (int i = 0; i < o->lead.rank; i++) off |= o->lead.stride[i] * size;
   return o->stride == 1 && off % bytes == 0;
 }
 
-static inline int64_t distance (int64_t stride) { return stride < 0 ? -stride : stride; }
-
-/* Do rows lie side by side? */
-static inline bool operand_columns (const operand *o) {
+/* Are neighbouring rows closer in memory than neighbouring elements of a row? */
+static inline bool row_operand_columns (const row_operand *o) {
   int last = o->lead.rank - 1;
   return last >= 0 && o->lead.size[last] >= 8 && o->lead.stride[last] != 0 &&
          distance(o->lead.stride[last]) < distance(o->stride);
 }
 
-/* Are n views of one type, a float? Those that are not there may be. */
+/* Are the n views, but those that are none, of this floating type? */
 static inline bool one_type (const view *v, int n, heed_type type) {
   for (int i = 0; i < n; i++)
-    if (v[i].at.rank >= 0 && v[i].type != type) return false;
+    if (!view_is_none(&v[i]) && v[i].type != type) return false;
   return scalar_is_float(type);
 }
 
-/* The statement with S for the storage of rows: of 'type' if all have the same, or mixed. */
+/* The statement with S for the storage of rows: of 'type' if all have the same, else mixed. */
 #define FOR_ROWS(same, type, any_double, ...) \
   if (same) { FOR_FLOAT(type, __VA_ARGS__) } \
   else if (any_double) { typedef mixed<double> S; __VA_ARGS__; } \
@@ -371,11 +380,11 @@ static inline bool one_type (const view *v, int n, heed_type type) {
 
 static inline bool any_double (const work *w) {
   for (int i = 0; i < w->nin; i++)
-    if (w->in[i].at.rank >= 0 && w->in[i].type == HEED_FLOAT64) return true;
+    if (!view_is_none(&w->in[i]) && w->in[i].type == HEED_FLOAT64) return true;
   return false;
 }
 
-/* Rows of a view along its last axis. */
+/* Elements of a row: the size of the last axis. */
 static inline int64_t row_length (const layout *at) {
   return at->rank > 0 ? at->size[at->rank - 1] : 1;
 }

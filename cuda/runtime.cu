@@ -1,5 +1,5 @@
 /*
-** runtime.cu - runtime.h by CUDA's own runtime.
+** runtime.cu - the functions of runtime.h by CUDA's own runtime.
 */
 
 #include "cuda/runtime.h"
@@ -21,17 +21,17 @@ int runtime_last (void) { return cudaGetLastError(); }
 const char *runtime_text (int code) { return cudaGetErrorString((cudaError_t)code); }
 
 
-int runtime_device_read (int index, runtime_device *card) {
+int runtime_device_read (int index, runtime_device *gpu) {
   cudaDeviceProp p;
   cudaError_t code = cudaGetDeviceProperties(&p, index);
   if (code != cudaSuccess) return code;
-  memcpy(card->name, p.name, sizeof card->name);
-  card->name[sizeof card->name - 1] = '\0';
-  card->memory = p.totalGlobalMem;
-  card->major = p.major;
-  card->minor = p.minor;
-  card->processors = p.multiProcessorCount;
-  card->block_shared = (int)p.sharedMemPerBlockOptin;
+  memcpy(gpu->name, p.name, sizeof gpu->name);
+  gpu->name[sizeof gpu->name - 1] = '\0';
+  gpu->memory = p.totalGlobalMem;
+  gpu->major = p.major;
+  gpu->minor = p.minor;
+  gpu->multiprocessors = p.multiProcessorCount;
+  gpu->block_shared = (int)p.sharedMemPerBlockOptin;
   return cudaSuccess;
 }
 
@@ -121,7 +121,7 @@ int runtime_fill (void *to, int byte, size_t bytes, cuda_stream s) {
 }
 
 
-/* Relaxed: the recording takes memory from the card while it goes on. */
+/* Relaxed: memory is allocated while the capture goes on. */
 int runtime_capture (cuda_stream s) {
   return cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed);
 }

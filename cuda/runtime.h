@@ -1,6 +1,6 @@
 /*
-** runtime.h - all that is asked of CUDA's runtime: memory, streams, events, copies, graphs,
-** launches. runtime.cu answers with CUDA's own, emulate.cc with an emulated card.
+** runtime.h - all that is used of CUDA's runtime: memory, streams, events, copies, graphs,
+** launches. runtime.cu calls CUDA's own, spec/emulated/ emulates a GPU.
 **
 ** What returns an int returns 0, or a code that runtime_text explains.
 */
@@ -16,12 +16,12 @@
 #include "spec/emulated/emulate.h"
 #endif
 
-/* CUDA's own names for what a handle points to. */
+/* What the handles point to, by CUDA's own names. */
 typedef struct CUstream_st *cuda_stream;
 typedef struct CUevent_st *cuda_event;
 typedef struct CUgraphExec_st *cuda_graph;
 
-#define RUNTIME_NO_MEMORY 2        /* codes that are describe apart, by CUDA's numbers */
+#define RUNTIME_NO_MEMORY 2        /* the codes that are told apart, by CUDA's numbers */
 #define RUNTIME_OLD_DRIVER 35
 #define RUNTIME_NO_DEVICE 100
 #define RUNTIME_NOT_READY 600
@@ -30,30 +30,30 @@ typedef struct runtime_device {
   char name[256];
   size_t memory;                   /* bytes */
   int major, minor;                /* compute capability */
-  int processors;                  /* multiprocessors */
-  int block_shared;                /* bytes of shared memory that a block may ask for */
+  int multiprocessors;
+  int block_shared;                /* most bytes of shared memory for a block */
 } runtime_device;
 
 int runtime_version (int *driver);              /* 13000 for 13.0; 0: there is no driver */
 int runtime_needs (void);                       /* the version that this object was built for */
 int runtime_count (int *n);
-int runtime_device_read (int index, runtime_device *card);
+int runtime_device_read (int index, runtime_device *gpu);
 int runtime_get (int *index);                   /* the device of this thread */
 int runtime_set (int index);
-int runtime_last (void);                        /* the last failure, which is forgotten */
+int runtime_last (void);                        /* the last failure, which is cleared */
 const char *runtime_text (int code);
 
 int runtime_alloc (void **data, size_t bytes);  /* on the device; free waits for the device */
 int runtime_free (void *data);
 int runtime_alloc_in (void **data, size_t bytes, cuda_stream s);
 int runtime_free_in (void *data, cuda_stream s);
-int runtime_alloc_host (void **data, size_t bytes);      /* pinned; kernels see it too */
+int runtime_alloc_host (void **data, size_t bytes);      /* pinned; kernels can use it too */
 int runtime_free_host (void *data);
 int runtime_memory (size_t *free, size_t *total);
 
 int runtime_stream_open (cuda_stream *s);       /* does not wait for the default stream */
 int runtime_stream_close (cuda_stream s);
-int runtime_stream_wait (cuda_stream s);        /* until all that was put into it is done */
+int runtime_stream_wait (cuda_stream s);        /* until all its work is done */
 int runtime_stream_busy (cuda_stream s);        /* 0: all is done; RUNTIME_NOT_READY */
 int runtime_stream_after (cuda_stream s, cuda_event e);  /* s waits for e, the host does not */
 int runtime_event_open (cuda_event *e, bool timed);
@@ -62,13 +62,13 @@ int runtime_event_put (cuda_event e, cuda_stream s);
 int runtime_event_wait (cuda_event e);
 int runtime_event_between (double *seconds, cuda_event from, cuda_event to);
 
-/* Into the stream: host memory must be pinned, and stay as it is until the stream is there. */
+/* In the stream: host memory must be pinned, and stay as it is until the copy was done. */
 int runtime_copy (void *to, const void *from, size_t bytes, cuda_stream s);
 int runtime_copy_between (void *to, int to_index, const void *from, int from_index, size_t bytes,
                           cuda_stream s);
 int runtime_fill (void *to, int byte, size_t bytes, cuda_stream s);
 
-int runtime_capture (cuda_stream s);            /* what follows is kept, not done … */
+int runtime_capture (cuda_stream s);            /* what follows is recorded, not done … */
 int runtime_capture_end (cuda_stream s, cuda_graph *g);  /* … until here: NULL when it failed */
 int runtime_graph_run (cuda_graph g, cuda_stream s);
 int runtime_graph_close (cuda_graph g);
@@ -80,7 +80,7 @@ typedef struct runtime_grid {
   cuda_stream stream;
 } runtime_grid;
 
-#define RUNTIME_SHARED 49152       /* a kernel that wants more must say so: see runtime_launch */
+#define RUNTIME_SHARED 49152       /* more must be set for the kernel: see runtime_launch */
 
 #ifdef __CUDACC__
 
@@ -104,10 +104,10 @@ int runtime_launch (const runtime_grid &g, void (*kernel) (P...), A... args) {
 template <class... P, class... A>
 int runtime_launch (const runtime_grid &g, void (*kernel) (P...), A... args) {
   typedef emulated_call<P...> call;
-  void *room = emulated_room(sizeof(call));
-  if (room == NULL) return RUNTIME_NO_MEMORY;
-  new (room) call(kernel, P(args)...);
-  return emulated_launch(g.blocks, g.threads, g.shared, g.stream, call::run, room);
+  void *data = emulated_alloc(sizeof(call));
+  if (data == NULL) return RUNTIME_NO_MEMORY;
+  new (data) call(kernel, P(args)...);
+  return emulated_launch(g.blocks, g.threads, g.shared, g.stream, call::run, data);
 }
 
 #endif

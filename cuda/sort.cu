@@ -1,11 +1,11 @@
 /*
 ** sort.cu - rows in order, stable; or their first k.
 **
-** Elements become whole numbers in the same order: NaN above all, both zeros equal, falling
-** order by the complement. Up to TILE of them are sorted in shared memory by a network (K.
-** Batcher, 1968) that compares positions where keys are equal. Of longer rows, a few first
-** elements are those of the first ones of each tile; else all go by a radix sort, a digit of
-** 8 bits at a time: tiles count their digits, counts become places, tiles spread their elements.
+** Elements become integers in the same order: NaN above all, both zeros equal, descending order
+** by the complement. Up to TILE of them are sorted in shared memory by a network (K. Batcher,
+** 1968) that compares positions where keys are equal. Of longer rows, the first few elements are
+** selected from the first ones of each tile; else all are sorted by radix, a digit of 8 bits at a
+** time: tiles count their digits, counts become offsets, tiles scatter their elements.
 */
 
 #include "cuda/sort.h"
@@ -15,7 +15,7 @@
 #define ITEMS 8
 #define TILE (THREADS * ITEMS)
 #define DIGITS 256                 /* as many as threads */
-#define FEW (TILE / 4)             /* the most that are selected */
+#define MOST_SELECTED (TILE / 4)
 
 
 /*
@@ -52,11 +52,11 @@ INLINE void read_key (const void *x, heed_type type, int64_t at, uint32_t *key) 
 template <class U> struct source {
   const void *x;
   heed_type type;
-  U flip;                          /* what turns the order around */
+  U flip;                          /* bits that differ in descending order */
   int64_t n;                       /* columns of the tensor */
   path at;
-  const U *keys;                   /* NULL: the tensor's own … */
-  const uint32_t *columns;         /* … NULL: 0, 1, ... */
+  const U *keys;                   /* NULL: those of x */
+  const uint32_t *columns;         /* NULL: 0, 1, … */
 };
 
 /* Element i of a row of n. */
@@ -94,11 +94,12 @@ INLINE void copy_element (int bytes, void *to, int64_t to_at, const void *from, 
   }
 }
 
-/* Element i of all results is the row's element 'column'. */
+/* Element i of the results is the row's element 'column'. */
 template <class U>
 INLINE void put_element (const result<U> &y, int64_t i, const source<U> &s, int64_t row,
                          int64_t column) {
-  copy_element(y.bytes, y.values, element_offset(y.values_at, i), s.x, element_offset(s.at, row * s.n + column));
+  copy_element(y.bytes, y.values, element_offset(y.values_at, i), s.x,
+               element_offset(s.at, row * s.n + column));
   y.positions[element_offset(y.positions_at, i)] = column + 1;
 }
 
@@ -117,7 +118,7 @@ template <class U> INLINE bool after (const item<U> &a, const item<U> &b) {
   return a.key > b.key || (a.key == b.key && a.at > b.at);
 }
 
-/* n items, each 'width' of them (a power of 2) for themselves. */
+/* n items: each 'width' of them, a power of 2, are sorted on their own. */
 template <class U> INLINE void sort_shared (item<U> *items, int n, int width) {
   for (int size = 2; size <= width; size *= 2)
     for (int by = size / 2; by > 0; by /= 2) {
@@ -135,18 +136,18 @@ template <class U> INLINE void sort_shared (item<U> *items, int n, int width) {
 }
 
 
-/* How rows lie on sheets: 'pieces' to a row, each of them 1 << shift wide. */
+/* How rows are laid out on sheets: 'pieces' to a row, each of them 1 << shift wide. */
 typedef struct sheets {
   int64_t rows, n, pieces;
-  int64_t kept;                    /* of each piece, the first ones are results */
-  int shift, room;                 /* a sheet has room for so many items */
+  int64_t kept;                    /* results of each piece: its first ones */
+  int shift, capacity;             /* items of a sheet */
 } sheets;
 
 template <class U>
 INLINE item<U> sheet_item (const sheets &d, const source<U> &s, int64_t i) {
   int64_t piece = i >> d.shift, row = piece / d.pieces;
   int64_t column = i - (row * d.pieces << d.shift);
-  item<U> x = {(U)~(U)0, ~0u};                   /* what lacks comes last */
+  item<U> x = {(U)~(U)0, ~0u};                   /* past the end: comes last */
   if (row >= d.rows || column >= d.n) return x;
   x.key = key_at(s, row, d.n, column);
   x.at = s.columns != NULL ? s.columns[row * d.n + column] : (uint32_t)column;
@@ -167,12 +168,12 @@ INLINE void put_item (const sheets &d, const source<U> &s, const result<U> &y, i
 
 template <class U> KERNEL sort_sheets (sheets d, source<U> s, result<U> y) {
   SHARED(item<U>, items);
-  int64_t n = d.rows * d.pieces << d.shift;
-  for (int64_t from = (int64_t)blockIdx.x * d.room; from < n; from += (int64_t)gridDim.x * d.room) {
-    for (int t = (int)threadIdx.x; t < d.room; t += (int)blockDim.x)
+  const int64_t n = d.rows * d.pieces << d.shift, step = (int64_t)gridDim.x * d.capacity;
+  for (int64_t from = (int64_t)blockIdx.x * d.capacity; from < n; from += step) {
+    for (int t = (int)threadIdx.x; t < d.capacity; t += (int)blockDim.x)
       items[t] = sheet_item(d, s, from + t);
-    sort_shared(items, d.room, 1 << d.shift);
-    for (int t = (int)threadIdx.x; t < d.room; t += (int)blockDim.x)
+    sort_shared(items, d.capacity, 1 << d.shift);
+    for (int t = (int)threadIdx.x; t < d.capacity; t += (int)blockDim.x)
       put_item(d, s, y, from + t, items[t]);
     __syncthreads();
   }
@@ -183,15 +184,16 @@ template <class U>
 static const char *run_sheets (cuda *self, sheets d, const source<U> &s, const result<U> &y) {
   int64_t width = d.n < TILE ? d.n : TILE;
   while (1 << d.shift < width) d.shift++;
-  d.room = 1 << d.shift < 2 * THREADS ? 2 * THREADS : 1 << d.shift;
+  d.capacity = 1 << d.shift < 2 * THREADS ? 2 * THREADS : 1 << d.shift;
   d.pieces = (d.n + TILE - 1) / TILE;
-  int64_t blocks = ((d.rows * d.pieces << d.shift) + d.room - 1) / d.room;
-  return launch(self, cuda_blocks(self, blocks, 1), dim3(d.room / 2 < 512 ? d.room / 2 : 512),
-                d.room * sizeof(item<U>), sort_sheets<U>, d, s, y);
+  int64_t blocks = ((d.rows * d.pieces << d.shift) + d.capacity - 1) / d.capacity;
+  int threads = d.capacity / 2 < 512 ? d.capacity / 2 : 512;
+  return launch(self, cuda_blocks(self, blocks, 1), dim3(threads), d.capacity * sizeof(item<U>),
+                sort_sheets<U>, d, s, y);
 }
 
 
-/* Of each tile its first ones, and so on, until a row is no longer than a tile. */
+/* Takes the first ones of each tile until a row fits into one tile. */
 template <class U>
 static const char *select_first (cuda *self, int64_t rows, int64_t n, int64_t kept, source<U> s,
                                  const result<U> &y) {
@@ -223,18 +225,18 @@ template <class U> struct pass {
   int64_t rows, n, tiles;          /* of a row */
   int shift;                       /* of the digit */
   const U *keys;
-  const uint32_t *columns;         /* NULL: 0, 1, ... */
+  const uint32_t *columns;         /* NULL: 0, 1, … */
   U *keys_to;
   uint32_t *columns_to;
   uint32_t *counts;                /* (rows, DIGITS, tiles) */
   uint32_t *totals;                /* (rows, DIGITS) */
 };
 
-/* A tile of a row: its elements are 'first' to first + n - 1 of all. */
-typedef struct part { int64_t row, tile, first, column; int n; } part;
+/* A tile of a row: its elements are 'first' to first + n - 1 of all rows. */
+typedef struct row_tile { int64_t row, tile, first, column; int n; } row_tile;
 
-template <class U> INLINE part part_of (const pass<U> &p, int64_t b) {
-  part t;
+template <class U> INLINE row_tile row_tile_of (const pass<U> &p, int64_t b) {
+  row_tile t;
   t.row = b / p.tiles;
   t.tile = b - t.row * p.tiles;
   t.column = t.tile * TILE;
@@ -247,7 +249,7 @@ template <class U> INLINE part part_of (const pass<U> &p, int64_t b) {
 template <class U> KERNEL __launch_bounds__(THREADS) count_digits (pass<U> p) {
   __shared__ uint32_t counts[DIGITS];
   for (int64_t b = blockIdx.x; b < p.rows * p.tiles; b += gridDim.x) {
-    part t = part_of(p, b);
+    row_tile t = row_tile_of(p, b);
     counts[threadIdx.x] = 0;
     __syncthreads();
     for (int i = (int)threadIdx.x; i < t.n; i += THREADS)
@@ -259,8 +261,8 @@ template <class U> KERNEL __launch_bounds__(THREADS) count_digits (pass<U> p) {
 
 
 /*
-** How many before this element, of those that its warp has, have its digit: counts[] holds them
-** for the rounds before; lanes of one digit find each other.
+** How many of the warp's elements before this one have its digit: counts[] holds those of the
+** rounds before; lanes with one digit find each other.
 */
 INLINE uint32_t rank_in_warp (uint32_t *counts, uint32_t digit) {
   unsigned alike = __match_any_sync(FULL, digit);
@@ -273,8 +275,8 @@ INLINE uint32_t rank_in_warp (uint32_t *counts, uint32_t digit) {
 }
 
 
-/* counts (WARPS, DIGITS) become places in the tile; 'first' those of the digits. */
-INLINE void count_up (uint32_t (*counts)[DIGITS], uint32_t *first, uint32_t *room) {
+/* counts (WARPS, DIGITS) become offsets in the tile; 'first' those of the digits. */
+INLINE void count_up (uint32_t (*counts)[DIGITS], uint32_t *first, uint32_t *buffer) {
   int digit = (int)threadIdx.x;
   uint32_t sum = 0, all;
   __syncthreads();
@@ -283,20 +285,20 @@ INLINE void count_up (uint32_t (*counts)[DIGITS], uint32_t *first, uint32_t *roo
     counts[i][digit] = sum;
     sum += x;
   }
-  first[digit] = block_before(sum, room, &all);
+  first[digit] = block_before(sum, buffer, &all);
   for (int i = 0; i < WARPS; i++) counts[i][digit] += first[digit];
   __syncthreads();
 }
 
 
-/* What lies past the end of a row has the last digit, and the last place. */
-template <class U> KERNEL __launch_bounds__(THREADS) spread_digits (pass<U> p) {
-  __shared__ uint32_t counts[WARPS][DIGITS], first[DIGITS], room[MOST_WARPS];
-  __shared__ uint32_t to[DIGITS];                /* where a digit's first would go in the row */
+/* Items past the end of a row have the last digit, and come last. */
+template <class U> KERNEL __launch_bounds__(THREADS) scatter_digits (pass<U> p) {
+  __shared__ uint32_t counts[WARPS][DIGITS], first[DIGITS], buffer[MOST_WARPS];
+  __shared__ uint32_t to[DIGITS];                /* the offset in the row of a digit's first */
   __shared__ U keys[TILE];
   __shared__ uint32_t columns[TILE];
   for (int64_t b = blockIdx.x; b < p.rows * p.tiles; b += gridDim.x) {
-    part t = part_of(p, b);
+    row_tile t = row_tile_of(p, b);
     U key[ITEMS];
     uint32_t rank[ITEMS], all;
     int base = warp_of() * 32 * ITEMS + lane_of();
@@ -306,7 +308,7 @@ template <class U> KERNEL __launch_bounds__(THREADS) spread_digits (pass<U> p) {
       key[i] = base + 32 * i < t.n ? p.keys[t.first + base + 32 * i] : (U)~(U)0;
       rank[i] = rank_in_warp(counts[warp_of()], (uint32_t)(key[i] >> p.shift) & (DIGITS - 1));
     }
-    count_up(counts, first, room);
+    count_up(counts, first, buffer);
     for (int i = 0; i < ITEMS; i++) {
       uint32_t y = rank[i] + counts[warp_of()][key[i] >> p.shift & (DIGITS - 1)];
       int64_t column = t.column + base + 32 * i;
@@ -315,7 +317,7 @@ template <class U> KERNEL __launch_bounds__(THREADS) spread_digits (pass<U> p) {
         columns[y] = p.columns != NULL ? p.columns[t.row * p.n + column] : (uint32_t)column;
     }
     int64_t digit = t.row * DIGITS + threadIdx.x;
-    uint32_t before = block_before(p.totals[digit], room, &all);
+    uint32_t before = block_before(p.totals[digit], buffer, &all);
     to[threadIdx.x] = before + p.counts[digit * p.tiles + t.tile] - first[threadIdx.x];
     __syncthreads();
     for (int i = (int)threadIdx.x; i < t.n; i += THREADS) {
@@ -333,12 +335,12 @@ template <class U> static const char *run_pass (cuda *self, const pass<U> &p) {
   const char *why = launch(self, blocks, THREADS, 0, count_digits<U>, p);
   if (why == NULL)
     why = launch(self, cuda_blocks(self, p.rows * DIGITS, 1), p.tiles > THREADS ? 1024 : THREADS,
-                 0, stand_before<uint32_t>, p.rows * DIGITS, p.tiles, p.counts, p.totals);
-  return why != NULL ? why : launch(self, blocks, THREADS, 0, spread_digits<U>, p);
+                 0, sum_before<uint32_t>, p.rows * DIGITS, p.tiles, p.counts, p.totals);
+  return why != NULL ? why : launch(self, blocks, THREADS, 0, scatter_digits<U>, p);
 }
 
 
-/* p comes with rows, n and keys, which are worked on, and ends with all in order. */
+/* p comes with rows, n and keys, which are overwritten; then p.keys and p.columns are in order. */
 template <class U> static const char *sort_digits (cuda *self, int bits, pass<U> *p) {
   size_t all = (size_t)(p->rows * p->n), n;
   U *keys = (U *)p->keys;
@@ -412,7 +414,7 @@ const char *cuda_order (cuda *self, int64_t n, int bits, uint64_t *keys, ordered
   source<uint64_t> s = {};
   result<uint64_t> lists = {};
   s.keys = keys;
-  lists.keys = keys;               /* a single block: it has read all before it writes */
+  lists.keys = keys;               /* a single block, which reads all before it writes */
   lists.columns = (uint32_t *)cuda_scratch(self, TILE * sizeof(uint32_t));
   if (lists.columns == NULL) return cuda_no_memory;
   *y = ordered{keys, lists.columns};
@@ -431,7 +433,7 @@ template <class U> static const char *sort_view (cuda *self, const work *w, int 
   if (n > ORDER_LIMIT) return "rows of 2^32 elements are too long to be sorted";
   s.x = x->data;
   s.type = x->type;
-  s.flip = w->count[0] == 1 ? (U)~(U)0 >> (8 * sizeof(U) - bits) : 0;
+  s.flip = w->sort.descending ? (U)~(U)0 >> (8 * sizeof(U) - bits) : 0;
   s.n = n;
   paths_of(1, &at, &s.at);
   paths_of(2, both, p);
@@ -440,7 +442,7 @@ template <class U> static const char *sort_view (cuda *self, const work *w, int 
   y.values_at = p[0];
   y.positions_at = p[1];
   y.positions = (int64_t *)positions->data;
-  if (n <= TILE || kept <= FEW) return select_first(self, rows, n, kept, s, y);
+  if (n <= TILE || kept <= MOST_SELECTED) return select_first(self, rows, n, kept, s, y);
   return sort_rows(self, rows, kept, bits, s, y);
 }
 

@@ -2,8 +2,8 @@
 ** tile.h - products of tiles: what matrix products and attention are made of.
 **
 ** A block of TILE_THREADS threads, 16 by 16, makes a tile of SIDE by SIDE results; a thread makes
-** FEW by FEW of them. Factors lie in shared memory with the axis that is summed over first,
-** (depth, SIDE), so that a step reads two short vectors and none of them turned.
+** FEW by FEW of them. Factors are in shared memory with the axis that is summed over first,
+** (depth, SIDE), so that a step reads two short vectors, neither of them transposed.
 */
 
 #ifndef cuda_tile_h
@@ -22,20 +22,20 @@ template <class T> struct alignas(16) few { T at[FEW(T)]; };
 /* What a thread has of a tile: rows FEW tile_y() .., columns FEW tile_x() .. */
 template <class T> struct part { T at[FEW(T)][FEW(T)]; };
 
-#define EACH(T, i) _Pragma("unroll") for (int i = 0; i < FEW(T); i++)
+#define UNROLL(T, i) _Pragma("unroll") for (int i = 0; i < FEW(T); i++)
 
 INLINE int tile_x (void) { return (int)(threadIdx.x & 15); }
 INLINE int tile_y (void) { return (int)(threadIdx.x >> 4); }
 
 
-/* Elements of one type, and of a type that is known when the kernel runs. */
-template <class S, class T> struct plain {
+/* Elements of one type, and of a type that is known only when the kernel runs. */
+template <class S, class T> struct typed_elements {
   S *data;
   __device__ __forceinline__ T get (int64_t at) const { return (T)wide(data[at]); }
   __device__ __forceinline__ void set (int64_t at, T x) const { data[at] = convert<S>(x); }
 };
 
-template <class T> struct mixed {
+template <class T> struct mixed_elements {
   void *data;
   heed_type type;
   __device__ __forceinline__ T get (int64_t at) const { return fetch<T>(data, type, at); }
@@ -53,19 +53,18 @@ INLINE bool not_finite (float x) { return !(fabsf(x) <= 0x1.fffffep127f); }
 INLINE bool not_finite (double x) { return !(fabs(x) <= 0x1.fffffffffffffp1023); }
 INLINE bool not_finite (int64_t) { return false; }
 
-INLINE int64_t distance (int64_t stride) { return stride < 0 ? -stride : stride; }
 INLINE int at_most (int64_t n, int most) { return n < most ? (int)n : most; }
 
 
 template <class T> INLINE void clear_part (part<T> &p) {
-  EACH(T, i) EACH(T, j) p.at[i][j] = 0;
+  UNROLL(T, i) UNROLL(T, j) p.at[i][j] = 0;
 }
 
 
 /*
 ** to[k][x] = factor times the element x steps along one axis and k along the other, for each k
 ** below 'depth'; 0 from x = 'across' on. Lanes go along the axis whose elements are closer.
-** Was anything that this thread saw not finite?
+** Was anything that this thread read not finite?
 */
 template <class T, class From>
 INLINE bool load_tile (T *to, const From &from, int64_t start, int64_t x_stride, int64_t k_stride,
@@ -87,7 +86,7 @@ INLINE bool load_tile (T *to, const From &from, int64_t start, int64_t x_stride,
     int k = e % SIDE(T), x = e / SIDE(T) * FEW(T);
     few<T> line;
     if (k >= depth) continue;
-    EACH(T, i) {
+    UNROLL(T, i) {
       T y = x + i < across ? from.get(start + (x + i) * x_stride + k * k_stride) : (T)0;
       bad |= not_finite(y);
       line.at[i] = y * factor;
@@ -100,7 +99,7 @@ INLINE bool load_tile (T *to, const From &from, int64_t start, int64_t x_stride,
 
 /*
 ** {==================================================================
-** Parts in shared memory, as they stand, [y][x], and turned, [x][y]
+** Parts in shared memory, as they are, [y][x], and transposed, [x][y]
 ** ===================================================================
 */
 
@@ -110,24 +109,24 @@ template <class T> INLINE few<T> &own_line (T *of, int i) {
 }
 
 template <class T> INLINE void store_part (T *to, const part<T> &p) {
-  EACH(T, i) {
+  UNROLL(T, i) {
     few<T> line;
-    EACH(T, j) line.at[j] = p.at[i][j];
+    UNROLL(T, j) line.at[j] = p.at[i][j];
     own_line(to, i) = line;
   }
 }
 
 template <class T> INLINE void load_part (part<T> &p, T *from) {
-  EACH(T, i) {
+  UNROLL(T, i) {
     const few<T> line = own_line(from, i);
-    EACH(T, j) p.at[i][j] = line.at[j];
+    UNROLL(T, j) p.at[i][j] = line.at[j];
   }
 }
 
 template <class T> INLINE void store_part_transposed (T *to, const part<T> &p) {
-  EACH(T, j) {
+  UNROLL(T, j) {
     few<T> line;
-    EACH(T, i) line.at[i] = p.at[i][j];
+    UNROLL(T, i) line.at[i] = p.at[i][j];
     *(few<T> *)(to + (tile_x() * FEW(T) + j) * LINE(T) + tile_y() * FEW(T)) = line;
   }
 }
@@ -142,20 +141,20 @@ template <class T> INLINE void multiply_tiles (part<T> &sum, const T *a, const T
 #pragma unroll 4
   for (int k = 0; k < depth; k++) {
     const few<T> x = *(const few<T> *)(a + k * LINE(T)), y = *(const few<T> *)(b + k * LINE(T));
-    EACH(T, i) EACH(T, j) sum.at[i][j] = multiply_add(x.at[i], y.at[j], sum.at[i][j]);
+    UNROLL(T, i) UNROLL(T, j) sum.at[i][j] = multiply_add(x.at[i], y.at[j], sum.at[i][j]);
   }
 }
 
 
-/* The same, where a weight of 0 in a takes nothing of what it weighs, be that NaN or infinite. */
+/* The same, but weights of 0 in a take nothing of b, be it NaN or infinite. */
 template <class T>
-INLINE void multiply_careful (part<T> &sum, const T *a, const T *b, int depth) {
+INLINE void multiply_nonzero (part<T> &sum, const T *a, const T *b, int depth) {
   a += tile_y() * FEW(T);
   b += tile_x() * FEW(T);
 #pragma unroll 1
   for (int k = 0; k < depth; k++) {
     const few<T> x = *(const few<T> *)(a + k * LINE(T)), y = *(const few<T> *)(b + k * LINE(T));
-    EACH(T, i) EACH(T, j)
+    UNROLL(T, i) UNROLL(T, j)
       if (x.at[i] != 0) sum.at[i][j] = multiply_add(x.at[i], y.at[j], sum.at[i][j]);
   }
 }

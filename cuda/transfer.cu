@@ -1,9 +1,9 @@
 /*
-** transfer.cu - copies between the host's memory and a card's, through pinned memory.
+** transfer.cu - copies between the host's memory and a device's, through pinned memory.
 **
-** The pinned memory is a ring of sectors. What is sent is copied into the sector at hand and
-** goes on from there in the stream; whoever comes to a sector again waits for the event that
-** was put when it was left.
+** The pinned memory is a ring of sectors. What is sent is copied into the current sector, and from
+** there in the stream; an event is recorded when a sector is left, and waited for before the
+** sector is used again.
 */
 
 #include "cuda/transfer.h"
@@ -15,10 +15,10 @@
 #define SECTOR ((size_t)1 << 20)
 
 struct staging {
-  char *room;                      /* SECTORS of SECTOR bytes, pinned */
+  char *ring;                      /* SECTORS of SECTOR bytes, pinned */
   cuda_event left[SECTORS];
   int now;
-  size_t used;                     /* of the sector at hand */
+  size_t used;                     /* bytes of the current sector */
   struct held *held;
 };
 
@@ -30,7 +30,7 @@ struct held { held *next; };       /* before the bytes, in pinned memory */
 static staging *new_staging (void) {
   staging *s = (staging *)calloc(1, sizeof *s);
   if (s == NULL) return NULL;
-  bool good = runtime_alloc_host((void **)&s->room, SECTORS * SECTOR) == 0;
+  bool good = runtime_alloc_host((void **)&s->ring, SECTORS * SECTOR) == 0;
   for (int i = 0; good && i < SECTORS; i++) good = runtime_event_open(&s->left[i], false) == 0;
   if (good) return s;
   transfer_close(s);
@@ -42,7 +42,7 @@ void transfer_close (staging *s) {
   if (s == NULL) return;
   for (int i = 0; i < SECTORS; i++)
     if (s->left[i] != NULL) runtime_event_close(s->left[i]);
-  if (s->room != NULL) runtime_free_host(s->room);
+  if (s->ring != NULL) runtime_free_host(s->ring);
   transfer_drop(s->held);
   free(s);
 }
@@ -54,8 +54,8 @@ static staging *staging_of (cuda *self) {
 }
 
 
-/* Leaves the sector at hand for the next, once nobody reads that one. */
-static int turn (cuda *self, staging *s) {
+/* Goes on to the next sector, once its last copy is done. */
+static int next_sector (cuda *self, staging *s) {
   int code = runtime_event_put(s->left[s->now], self->stream);
   s->now = (s->now + 1) % SECTORS;
   s->used = 0;
@@ -65,17 +65,17 @@ static int turn (cuda *self, staging *s) {
 
 /* Up to SECTOR bytes through the ring. */
 static int send_part (cuda *self, staging *s, void *to, const void *from, size_t bytes) {
-  int code = bytes > SECTOR - s->used ? turn(self, s) : 0;
+  int code = bytes > SECTOR - s->used ? next_sector(self, s) : 0;
   if (code != 0) return code;
-  char *room = s->room + (size_t)s->now * SECTOR + s->used;
-  memcpy(room, from, bytes);
+  char *sector = s->ring + (size_t)s->now * SECTOR + s->used;
+  memcpy(sector, from, bytes);
   s->used += (bytes + 63) & ~(size_t)63;
   if (s->used > SECTOR) s->used = SECTOR;
-  return runtime_copy(to, room, bytes, self->stream);
+  return runtime_copy(to, sector, bytes, self->stream);
 }
 
 
-/* Through memory that stays for as long as the recording does. */
+/* Through memory that stays for as long as the capture does. */
 static const char *send_held (cuda *self, staging *s, void *to, const void *from, size_t bytes) {
   held *h;
   int code = runtime_alloc_host((void **)&h, HELD + bytes);
@@ -99,29 +99,29 @@ const char *transfer_up (cuda *self, void *to, const void *from, size_t bytes) {
 }
 
 
-static int ask_part (cuda *self, staging *s, const void *from, size_t bytes) {
-  int code = turn(self, s);
+static int receive_part (cuda *self, staging *s, const void *from, size_t bytes) {
+  int code = next_sector(self, s);
   s->used = SECTOR;
   if (code == 0)
-    code = runtime_copy(s->room + (size_t)s->now * SECTOR, from, bytes, self->stream);
+    code = runtime_copy(s->ring + (size_t)s->now * SECTOR, from, bytes, self->stream);
   return code != 0 ? code : runtime_event_put(s->left[s->now], self->stream);
 }
 
 
-/* While one sector is copied out, the next is under way. */
+/* While one sector is copied out, the next is being filled. */
 const char *transfer_down (cuda *self, void *to, const void *from, size_t bytes) {
   staging *s = staging_of(self);
   if (s == NULL) return "no pinned memory for copies";
-  int code = bytes > 0 ? ask_part(self, s, from, bytes < SECTOR ? bytes : SECTOR) : 0;
+  int code = bytes > 0 ? receive_part(self, s, from, bytes < SECTOR ? bytes : SECTOR) : 0;
   for (size_t at = 0; at < bytes && code == 0; at += SECTOR) {
     int sector = s->now;
     size_t next = at + SECTOR, left = bytes - at;
     if (next < bytes)
-      code = ask_part(self, s, (const char *)from + next, left - SECTOR < SECTOR ? left - SECTOR
-                                                                                : SECTOR);
+      code = receive_part(self, s, (const char *)from + next,
+                          left - SECTOR < SECTOR ? left - SECTOR : SECTOR);
     if (code == 0) code = runtime_event_wait(s->left[sector]);
     if (code == 0)
-      memcpy((char *)to + at, s->room + (size_t)sector * SECTOR, left < SECTOR ? left : SECTOR);
+      memcpy((char *)to + at, s->ring + (size_t)sector * SECTOR, left < SECTOR ? left : SECTOR);
   }
   return cuda_check(self, code);
 }

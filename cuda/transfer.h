@@ -1,5 +1,5 @@
 /*
-** transfer.h - copies between the host's memory and a card's.
+** transfer.h - copies between the host's memory and a device's.
 */
 
 #ifndef cuda_transfer_h
@@ -9,14 +9,14 @@
 
 #pragma GCC visibility push(hidden)
 
-/* 'from' may go as soon as it returns; while capturing, what was sent stays with the recording. */
+/* 'from' may change as soon as it returns; a capture keeps what was sent meanwhile. */
 const char *transfer_up (cuda *self, void *to, const void *from, size_t bytes);
 const char *transfer_down (cuda *self, void *to, const void *from, size_t bytes);
 void transfer_close (staging *s);
 
-/* Pinned memory that a recording owns. */
+/* Pinned memory that a capture owns. */
 typedef struct held held;
-held *transfer_held (cuda *self);                /* what was sent while capturing, and forgets it */
+held *transfer_held (cuda *self);                /* what was sent while capturing: yours now */
 void transfer_drop (held *h);
 
 #pragma GCC visibility pop

@@ -72,12 +72,12 @@ local ids = x[{{1, 5}}]
 local digits = (ids - 1):totable()
 local weights = heed.no_grad(model.attention, model, model.embed(ids)):select(2, 1)   -- (5, 10)
 local values = model.WV(model.embed(ids)):detach():select(3, 1)
-local seen = heed.where(weights:gt(0.1), values, 0 / 0)     -- blank where it does not look
+local shown = heed.where(weights:gt(0.1), values, 0 / 0)     -- blank where it does not look
 local function counts(i, j) return digits[i][j] == 2 or digits[i][j] == settings.than end
 
 local picture = plot.row{
   plot.heat(weights, {cells = digits, mark = counts, title = "attention"}),
-  plot.heat(seen, {cells = digits, mark = counts, min = -1, max = 1, title = "values"}),
+  plot.heat(shown, {cells = digits, mark = counts, min = -1, max = 1, title = "values"}),
   plot.curve(losses, {title = "loss"}),
 }
 print(picture)

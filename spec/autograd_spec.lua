@@ -29,7 +29,7 @@ describe("backward", function()
     assert.error_matches(function() (x * x):backward(1) end, "backward: a tensor expected, got 1")
   end)
 
-  it("frees the graph it walked, unless describe to retain it", function()
+  it("frees the graph, unless it is to be retained", function()
     collectgarbage()
     collectgarbage()
     local x = leaf{2}
@@ -46,9 +46,9 @@ describe("backward", function()
     assert.equal(nodes, heed.graph_nodes())
   end)
 
-  it("is refused where there is nothing to walk", function()
-    assert.error_matches(function() heed.ones(1):backward() end, "no history")
-    assert.error_matches(function() leaf{1}:detach():backward() end, "no history")
+  it("is refused where there is no graph", function()
+    assert.error_matches(function() heed.ones(1):backward() end, "no graph")
+    assert.error_matches(function() leaf{1}:detach():backward() end, "no graph")
     assert.error_matches(function() leaf{1}:sum():backward{retain = true} end,
                          "'retain'.*'retain_graph'")
     assert.error_matches(function() leaf{1}:sum():backward(nil, {retain_graph = 1}) end,
@@ -80,7 +80,7 @@ describe("backward", function()
   it("goes through a long chain without deep recursion", function()
     local x = leaf{1}
     local y = x
-    local n = heed.default_device() == "cpu" and 100000 or 3000     -- an emulated card is slow
+    local n = heed.default_device() == "cpu" and 100000 or 3000     -- an emulated GPU is slow
     for _ = 1, n do y = y + 0.5 end
     y:sum():backward()
     assert.same({1}, values(x.grad))
@@ -125,8 +125,8 @@ describe("grad", function()
 end)
 
 
-describe("the wish for a gradient", function()
-  it("is set, asked and taken back", function()
+describe("requires_grad", function()
+  it("is set, read and taken back", function()
     local x = heed.ones(2)
     assert.is_false(x.requires_grad)
     assert.equal(x, x:requires_grad_())
@@ -170,7 +170,7 @@ end)
 
 
 describe("in-place work", function()
-  it("is part of history", function()
+  it("is part of the graph", function()
     local x = leaf{1, 2}
     local y = x * 1
     y:mul_(3):add_(x)
@@ -301,7 +301,7 @@ end)
 
 
 describe("coroutines", function()
-  it("share tensors, histories and errors", function()
+  it("share tensors, graphs and errors", function()
     local w = leaf{3}
     local co = coroutine.create(function()
       local y = w * 2
@@ -317,7 +317,7 @@ describe("coroutines", function()
     co = nil                                                             -- luacheck: ignore
     collectgarbage()
     assert.same({6}, values(y:detach()))
-    for _ = 1, 3 do local _ = heed.zeros(512, 1024) end   -- room is made: by whom, now?
+    for _ = 1, 3 do local _ = heed.zeros(512, 1024) end   -- reclaims memory: in which state, now?
   end)
 
   it("may be many", function()
@@ -339,7 +339,7 @@ describe("custom", function()
     backward = function(ctx, g) return 3 * ctx.x ^ 2 * g end,
   }
 
-  it("has the gradient that it says", function()
+  it("has the gradient that its backward gives", function()
     local x = leaf{2}
     cube(x):sum():backward()
     assert.same({12}, values(x.grad))
@@ -353,23 +353,23 @@ describe("custom", function()
   end)
 
   it("takes any arguments and gives any results", function()
-    local seen
+    local received
     local f = heed.custom {
       forward = function(_, n, a, name, b) return a * n, name, b * n, heed.tensor{1, 2} end,
       backward = function(_, ...)
-        seen = table.pack(...)
+        received = table.pack(...)
         local ga, _, gb = ...
         return nil, ga and ga * 2, nil, gb and gb * 2
       end,
     }
     local a, b = leaf{1}, leaf{2}
-    local y, name, z, whole = f(2, a, "sum", b)
+    local y, name, z, integers = f(2, a, "sum", b)
     assert.equal("sum", name)
-    assert.is_false(whole.requires_grad);
+    assert.is_false(integers.requires_grad);
     (y * 5):sum():backward()
-    assert.equal(4, seen.n)
-    assert.same({5}, values(seen[1]))
-    assert.is_nil(seen[3])
+    assert.equal(4, received.n)
+    assert.same({5}, values(received[1]))
+    assert.is_nil(received[3])
     assert.same({10}, values(a.grad))
     assert.is_nil(b.grad)
     assert.same({4}, values(z:detach()))
@@ -409,7 +409,7 @@ describe("custom", function()
     assert.is_nil(x.grad)
   end)
 
-  it("lets errors of the rule through as they are, and works afterwards", function()
+  it("lets errors of backward through as they are, and works afterwards", function()
     local own = {}
     local x = leaf{1}
     local f = heed.custom {
@@ -430,17 +430,17 @@ describe("custom", function()
     assert.matches("yield", message)
   end)
 
-  it("records nothing within its rules, but may walk a graph of its own", function()
-    local x, recorded, slope = leaf{3}, nil, nil
+  it("records nothing within its functions, which may have graphs of their own", function()
+    local x, recorded, derivative = leaf{3}, nil, nil
     local f = heed.custom {
       forward = function(_, a) recorded = heed.is_grad_enabled() return a * a end,
       backward = function(_, g)
         recorded = recorded or heed.is_grad_enabled()
-        slope = heed.enable_grad(function()
+        derivative = heed.enable_grad(function()
           local t = leaf{3}
           return heed.grad((t * t):sum(), t)
         end)
-        return g * slope
+        return g * derivative
       end,
     }
     f(x):sum():backward()
@@ -448,7 +448,7 @@ describe("custom", function()
     assert.same({6}, values(x.grad))
   end)
 
-  it("is refused without both rules", function()
+  it("is refused without both functions", function()
     assert.error_matches(function() heed.custom{} end, "custom.*'forward' and 'backward'")
     assert.error_matches(function() heed.custom(5) end, "custom.*got 5")
     assert.error_matches(function() heed.custom{forwards = print} end, "'forwards'.*'forward'")
@@ -460,14 +460,14 @@ describe("custom", function()
     end, "custom.*function expected as forward")
   end)
 
-  it("keeps what its rule needs, in a scope too", function()
+  it("keeps what its backward needs, in a scope too", function()
     local x = leaf{2}
     local y = heed.scope(function() return cube(x + 1) end)
     y:sum():backward()
     assert.same({27}, values(x.grad))
   end)
 
-  it("frees the rule with the graph", function()
+  it("frees backward with the graph", function()
     local x = leaf{1}
     local weak = setmetatable({}, {__mode = "k"})
     do
@@ -585,14 +585,14 @@ describe("gradcheck", function()
     }
     local good, message = heed.gradcheck(wrong, heed.tensor{1.0, 2.0})
     assert.is_false(good)
-    assert.matches("input 1, element 1: 0%.%d+ by the rule, 1%.%d+ by differences", message)
+    assert.matches("input 1, element 1: 0%.%d+ by backward, 1%.%d+ by differences", message)
     assert.is_false((heed.gradcheck(function(x) return x:detach() * 2 end, heed.ones(2))))
     assert.is_true((heed.gradcheck(function(x) return x * 0 end, heed.ones(2))))
   end)
 
   it("is refused for what has no gradient", function()
-    local function truth(x) return x:eq(1) end
-    assert.error_matches(function() heed.gradcheck(truth, heed.ones(1)) end, "gradcheck.*float")
+    local function is_one(x) return x:eq(1) end
+    assert.error_matches(function() heed.gradcheck(is_one, heed.ones(1)) end, "gradcheck.*float")
     assert.error_matches(function() heed.gradcheck(5, heed.ones(1)) end, "gradcheck.*function")
     assert.error_matches(function() heed.gradcheck(print, 5) end, "gradcheck: .*xs, got 5")
     assert.error_matches(function() heed.gradcheck(print, heed.ones(1), {a = 1}) end, "'a'")

@@ -68,19 +68,19 @@ describe("capture", function()
     end
   end)
 
-  it("draws new random numbers in every call", function()
+  it("gives new random numbers in every call", function()
     local f = heed.capture(function(x) return heed.dropout(x, 0.5) end)
-    local x, seen = heed.ones(200), {}
+    local x, results = heed.ones(200), {}
     for _ = 1, 5 do
       local bytes = f(x):data()
-      assert.is_nil(seen[bytes])
-      seen[bytes] = true
+      assert.is_nil(results[bytes])
+      results[bytes] = true
     end
   end)
 
   -- f and its capture on tensors of their own, call by call: weights, gradients, results.
   local function same_as_eager(calls, make)
-    local seen = {}
+    local eager = {}
     for pass = 1, 2 do
       heed.manual_seed(3)
       local w = heed.tensor({1, 2, 3}, {dtype = "float32", requires_grad = true})
@@ -90,7 +90,7 @@ describe("capture", function()
         local y = call(i)
         local now = {w:totable(), w.grad and w.grad:totable() or "none",
                      heed.is_tensor(y) and y:totable() or y or "none"}
-        if pass == 1 then seen[i] = now else assert.same(seen[i], now, "call " .. i) end
+        if pass == 1 then eager[i] = now else assert.same(eager[i], now, "call " .. i) end
       end
     end
   end
@@ -218,7 +218,7 @@ describe("capture", function()
     end)
   end)
 
-  it("reads the processor's tensors anew", function()
+  it("reads the CPU's tensors anew", function()
     same_as_eager(12, function(_, other)
       local scale = heed.tensor(1.0, {device = "cpu"})
       local f = other(function(x) return (x:to(heed.default_device()) * scale):sum() end)
@@ -258,7 +258,7 @@ describe("capture", function()
       heed.cuda.limit(1 << 60)
     end)
 
-    it("has no time of its own, and goes on without", function()
+    it("refuses to measure a time, and goes on without", function()
       local f = heed.capture(function(x)
         return select(2, heed.cuda.elapsed(function() return x + 1 end))
       end)
@@ -268,7 +268,7 @@ describe("capture", function()
       assert.is_true(heed.cuda.elapsed(function() return x + 1 end) >= 0)
     end)
 
-    it("refuses what works on the processor", function()
+    it("refuses what works on the CPU", function()
       local f = heed.capture(function(x)
         local y = heed.ones(2, {device = "cpu"}) + 1
         return x + 1, y

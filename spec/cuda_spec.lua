@@ -1,5 +1,5 @@
--- What is a card's alone: moves between devices, errors that come late, memory, times. Everything
--- else is in the other specs, which HEED_DEVICE=cuda runs on a card, real or emulated.
+-- What is a GPU's alone: moves between devices, asynchronous errors, memory, times. Everything
+-- else is in the other specs, which HEED_DEVICE=cuda runs on a GPU, real or emulated.
 
 local heed = require "heed"
 local device = require "spec.support.device"
@@ -16,8 +16,8 @@ local function printed(settings, script)
 end
 
 
-describe("the object for cards", function()
-  it("is describe of when HEED_CUDA names none that can be had", function()
+describe("the plugin", function()
+  it("says why when HEED_CUDA names none that can be loaded", function()
     local script = [[print(require("heed").cuda.available())]]
     assert.matches("false%s+HEED_CUDA names a file that is not there: /nowhere/cuda%.so",
                    printed("HEED_CUDA=/nowhere/cuda.so", script))
@@ -28,10 +28,10 @@ describe("the object for cards", function()
 end)
 
 
-describe("without a card", function()
+describe("without a GPU", function()
   if there then return end
 
-  it("the reason is describe, and everything else works", function()
+  it("the reason is given, and everything else works", function()
     assert.is_false(heed.cuda.available())
     assert.is_string(reason)
     assert.equal(0, heed.cuda.device_count())
@@ -50,15 +50,15 @@ describe("without a card", function()
 end)
 
 
-describe("a card", function()
+describe("a GPU", function()
   if not there then
     pending("is not here (" .. reason .. "): its own specs are skipped")
     return
   end
 
-  local card = {device = "cuda"}
+  local gpu = {device = "cuda"}
 
-  setup(device.processor)
+  setup(device.cpu)
   teardown(device.back)
 
   it("has a name, memory and a number", function()
@@ -79,14 +79,14 @@ describe("a card", function()
     } do
       for _, f in ipairs{"properties", "memory", "synchronize", "reset_peak", "empty_cache"} do
         assert.error_matches(function() heed.cuda[f](name) end,
-                             f .. ": argument 'device': a card's number.*got")
+                             f .. ": argument 'device': a GPU's number.*got")
       end
     end
   end)
 
-  it("is lost when it failed: all that needs it says so, and the processor works", function()
+  it("is lost when it failed: all that needs it says so, and the CPU works", function()
     if not heed.cuda.properties().name:find("[Ee]mulated") then return end
-    local text = printed("HEED_EMULATED_DIE=25", [[
+    local text = printed("HEED_EMULATED_LOST=25", [[
       local heed = require "heed"
       local x
       for _ = 1, 2 do
@@ -105,14 +105,14 @@ describe("a card", function()
     assert.matches("\n3%.0\n$", text)
   end)
 
-  it("works alone: finalisers meanwhile make their tensors at home", function()
-    local homes = {}
+  it("is not the default of finalisers that run meanwhile", function()
+    local devices = {}
     for _ = 1, 20 do
-      setmetatable({}, {__gc = function() homes[heed.zeros(1).device] = true end})
-      for _ = 1, 100 do heed.zeros(500, 500, card):add_(1) end
+      setmetatable({}, {__gc = function() devices[heed.zeros(1).device] = true end})
+      for _ = 1, 100 do heed.zeros(500, 500, gpu):add_(1) end
     end
     collectgarbage()
-    assert.same({cpu = true}, homes)
+    assert.same({cpu = true}, devices)
   end)
 
   it("takes tensors and gives them back, of any type and layout", function()
@@ -129,11 +129,11 @@ describe("a card", function()
       end
     end
     assert.same({1, 2}, heed.tensor{1, 2}:cuda():to("float64"):to("cpu"):totable())
-    assert.equal("cuda:0", heed.tensor({1}, card).device)
+    assert.equal("cuda:0", heed.tensor({1}, gpu).device)
   end)
 
   it("does not mix with another device, but for single elements", function()
-    local x, y = heed.ones(3, card), heed.ones(3)
+    local x, y = heed.ones(3, gpu), heed.ones(3)
     assert.error_matches(function() return x + y end,
                          "add: argument 'other' is on cpu, argument 'input' on cuda:0")
     assert.error_matches(function() return heed.cat{x, y} end, "cpu.*cuda:0")
@@ -145,7 +145,7 @@ describe("a card", function()
     assert.same({5, 5, 5}, x:totable())
   end)
 
-  it("gives gradients back to where their tensors are", function()
+  it("leaves gradients on the devices of their tensors", function()
     local x = heed.tensor({1.0, 2.0}, {requires_grad = true})
     local scale = heed.tensor(3.0, {requires_grad = true});
     (x:to("cuda") * scale):square():sum():backward()
@@ -158,8 +158,8 @@ describe("a card", function()
     heed.manual_seed(2)
     local model = nn.Sequential{nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)}
     local opt = optim.Adam(model:parameters(), {lr = 0.01})
-    local function step(where)
-      local x = heed.arange(6):reshape(2, 3):to("float32"):to(where)
+    local function step(on)
+      local x = heed.arange(6):reshape(2, 3):to("float32"):to(on)
       opt:zero_grad()
       local loss = model(x):square():mean()
       loss:backward()
@@ -177,37 +177,38 @@ describe("a card", function()
     assert.is_true(second < first and step("cpu") < second)
   end)
 
-  it("says at once, or late, which position was bad, and goes on", function()
-    local table_, ids = heed.randn(5, 2):to("cuda"), heed.tensor({1, 9}, card)
+  it("says at once, or asynchronously, which position was bad, and goes on", function()
+    local table_, ids = heed.randn(5, 2):to("cuda"), heed.tensor({1, 9}, gpu)
     heed.cuda.blocking(true)
     assert.error_matches(function() return heed.embedding(ids, table_) end,
                          "embedding: index 9 at position 2 is outside 1 to 5")
     heed.cuda.blocking(false)
     assert.has_no_error(function() return heed.embedding(ids, table_) end)
-    assert.error_matches(heed.cuda.synchronize, "embedding: index 9 at position 2.*late")
+    assert.error_matches(heed.cuda.synchronize, "embedding: index 9 at position 2.*asynchronous")
     assert.has_no_error(heed.cuda.synchronize)
-    assert.equal(2, heed.ones(2, card):sum():item())
-    heed.cuda.blocking(device.card)
+    assert.equal(2, heed.ones(2, gpu):sum():item())
+    heed.cuda.blocking(device.gpu)
   end)
 
-  -- What is describe of f's work after it, or by f's next work, if the card was quicker.
-  local function late(f)
+  -- The error of f's work, which comes after it, or from f's next work, if the GPU was quicker.
+  local function error_of(f)
     heed.cuda.blocking(false)
     local good, message = pcall(f)
     if good then good, message = pcall(heed.cuda.synchronize) end
-    heed.cuda.blocking(device.card)
+    heed.cuda.blocking(device.gpu)
     assert.is_false(good)
     return message
   end
 
-  it("looks at labels while it works, and tells of them late", function()
-    local scores = heed.zeros(3, 4, card)
+  it("checks labels while it works, and reports them asynchronously", function()
+    local scores = heed.zeros(3, 4, gpu)
     for _, label in ipairs{0, 5, -1} do
-      local labels = heed.tensor({1, -100, label}, card)
-      assert.matches("nll_loss: index %-?" .. math.abs(label) .. " at position 3.*1 to 4.*late",
-                     late(function() heed.nll_loss(scores, labels) end))
+      local labels = heed.tensor({1, -100, label}, gpu)
+      assert.matches("nll_loss: index %-?" .. math.abs(label) ..
+                     " at position 3.*1 to 4.*asynchronous",
+                     error_of(function() heed.nll_loss(scores, labels) end))
     end
-    local none, labels = heed.zeros(2, 0, card), heed.tensor({1, 1}, card)
+    local none, labels = heed.zeros(2, 0, gpu), heed.tensor({1, 1}, gpu)
     assert.error_matches(function() heed.nll_loss(none, labels) end, "there are no classes")
     local x = heed.randn(3, 4):log_softmax(2)
     local weight = heed.rand(4)
@@ -216,13 +217,13 @@ describe("a card", function()
                      :allclose(heed.nll_loss(x, labels, weight)))
   end)
 
-  it("captures losses and draws whose values the processor would look at", function()
+  it("captures losses and random numbers whose values the CPU would check", function()
     local f = heed.capture(function(x, labels)
       return heed.nll_loss(x:log_softmax(2), labels), x:sigmoid():bernoulli(),
              heed.binary_cross_entropy(x:sigmoid(), x:gt(0):float())
     end)
     for _ = 1, 3 do
-      local x, labels = heed.randn(5, 3, card), heed.randint(1, 3, {5}, card)
+      local x, labels = heed.randn(5, 3, gpu), heed.randint(1, 3, {5}, gpu)
       local loss, drawn, distance = f(x, labels)
       assert.is_true(loss:allclose(heed.cross_entropy(x, labels)))
       assert.is_true((drawn:eq(0) | drawn:eq(1)):all())
@@ -230,7 +231,7 @@ describe("a card", function()
     end
   end)
 
-  it("names who reads a value back while work is captured", function()
+  it("names what reads a value back while work is captured", function()
     for name, f in pairs{
       item = function(x) x:sum():item() end, totable = function(x) x:totable() end,
       data = function(x) x:data() end, tostring = function(x) tostring(x) end,
@@ -240,7 +241,7 @@ describe("a card", function()
       any = function(x) return x:gt(1):any() end, equal = function(x) return x:equal(x + 1) end,
       multinomial = function(x) return x:multinomial(2) end,
     } do
-      local x, g = heed.tensor({1.0, 2.0}, card), heed.capture(function(x) f(x) return x + 1 end)
+      local x, g = heed.tensor({1.0, 2.0}, gpu), heed.capture(function(x) f(x) return x + 1 end)
       assert.same({2, 3}, g(x):totable())
       assert.error_matches(function() g(x) end,
                            "%f[%a]" .. name .. ": a value is read back while work is captured")
@@ -249,11 +250,11 @@ describe("a card", function()
   end)
 
   it("names what was called, not what that is made of", function()
-    local x, y, far = heed.zeros(3, card), heed.zeros(3), heed.tensor({7}, card)
-    assert.matches("index: index 7 at position 1", late(function() return x[far] end))
-    assert.matches("index: index 7 at position 1", late(function() x:clone()[far] = 1 end))
-    assert.matches("index_select: index 7", late(function() x:index_select(1, far) end))
-    assert.matches("take: index 7", late(function() x:take{far} end))
+    local x, y, far = heed.zeros(3, gpu), heed.zeros(3), heed.tensor({7}, gpu)
+    assert.matches("index: index 7 at position 1", error_of(function() return x[far] end))
+    assert.matches("index: index 7 at position 1", error_of(function() x:clone()[far] = 1 end))
+    assert.matches("index_select: index 7", error_of(function() x:index_select(1, far) end))
+    assert.matches("take: index 7", error_of(function() x:take{far} end))
     for name, f in pairs{
       ["equal: argument 'other' is on cpu, argument 'input' on cuda:0"] = x.equal,
       ["allclose: argument 'other' is on cpu, argument 'input' on cuda:0"] = x.allclose,
@@ -269,8 +270,8 @@ describe("a card", function()
     assert.is_true(x:allclose(heed.tensor(0.0)))
   end)
 
-  it("checks gradients of tensors that are there", function()
-    local x, y = heed.randn(2, 3, card), heed.randn(3, card)
+  it("checks gradients of its tensors", function()
+    local x, y = heed.randn(2, 3, gpu), heed.randn(3, gpu)
     assert.is_true(heed.gradcheck(function(a, b) return a * b, a:sum(1) end, {x, y}))
   end)
 
@@ -291,8 +292,8 @@ describe("a card", function()
     assert.same({{1, 4}, {2, 5}, {3, 6}}, x:to("cuda", {non_blocking = true}):totable())
   end)
 
-  it("multiplies as exactly as it is describe", function()
-    local x = heed.randn(40, 40, card)
+  it("multiplies with the precision that is set", function()
+    local x = heed.randn(40, 40, gpu)
     local exact = x:matmul(x)
     heed.matmul_precision("medium")
     assert.is_true(x:matmul(x):allclose(exact, {atol = 0.5}))
@@ -303,7 +304,7 @@ describe("a card", function()
   it("counts its memory", function()
     collectgarbage()
     local before = heed.cuda.memory().live
-    local x = heed.zeros(1 << 20, card)
+    local x = heed.zeros(1 << 20, gpu)
     assert.is_true(heed.cuda.memory().live >= before + (4 << 20))
     assert.is_true(heed.cuda.memory().peak >= heed.cuda.memory().live)
     x:release()
@@ -314,39 +315,39 @@ describe("a card", function()
     heed.cuda.empty_cache()
   end)
 
-  it("tells how long something took", function()
-    local function f(n) return heed.ones(n, card):sum():item(), n end
+  it("measures how long something took", function()
+    local function f(n) return heed.ones(n, gpu):sum():item(), n end
     local seconds, a, b = heed.cuda.elapsed(f, 9)
     assert.is_true(seconds >= 0)
     assert.same({9, 9}, {a, b})
     assert.error_matches(function() heed.cuda.elapsed(function() error("no", 0) end) end, "^no$")
   end)
 
-  it("draws the same numbers from the same seed and state", function()
+  it("gives the same random numbers for the same seed and state", function()
     heed.manual_seed(4)
-    local a = heed.randn(50, card):data()
+    local a = heed.randn(50, gpu):data()
     local state = heed.cuda.rng_state()
-    local b = heed.randn(50, card):data()
+    local b = heed.randn(50, gpu):data()
     heed.manual_seed(4)
-    assert.equal(a, heed.randn(50, card):data())
-    assert.equal(b, heed.randn(50, card):data())
+    assert.equal(a, heed.randn(50, gpu):data())
+    assert.equal(b, heed.randn(50, gpu):data())
     heed.cuda.rng_state(state)
-    assert.equal(b, heed.randn(50, card):data())
+    assert.equal(b, heed.randn(50, gpu):data())
     assert.not_equal(a, b)
   end)
 
   it("drops the share that is asked for", function()
-    local y = heed.dropout(heed.ones(2000, card), 0.3)
+    local y = heed.dropout(heed.ones(2000, gpu), 0.3)
     assert.near(0.3, y:eq(0):float():mean():item(), 0.05)
     assert.near(1.0, y:mean():item(), 0.1)
   end)
 
   if heed.cuda.device_count() > 1 then
-    it("exchanges tensors with another card", function()
-      local x = heed.arange(5, card):to("cuda:1")
+    it("exchanges tensors with another GPU", function()
+      local x = heed.arange(5, gpu):to("cuda:1")
       assert.equal("cuda:1", x.device)
       assert.same({1, 2, 3, 4, 5}, x:totable())
-      assert.error_matches(function() return x + heed.ones(5, card) end, "cuda:0.*cuda:1")
+      assert.error_matches(function() return x + heed.ones(5, gpu) end, "cuda:0.*cuda:1")
       assert.same({2, 4, 6, 8, 10}, (x:to("cuda:0") * 2):totable())
     end)
 
@@ -358,11 +359,11 @@ describe("a card", function()
       heed.cuda.blocking(false)
       local bad = heed.embedding(heed.tensor{9}, heed.randn(5, 2))
       local good, message = pcall(heed.cuda.synchronize)
-      heed.cuda.blocking(device.card)
+      heed.cuda.blocking(device.gpu)
       heed.default_device("cpu")
       assert.is_true(seconds >= 0 and memory.live >= 4 << 20)
       assert.is_false(good)
-      assert.matches("embedding: index 9 at position 1.*late", message)
+      assert.matches("embedding: index 9 at position 1.*asynchronous", message)
       assert.has_no_error(heed.cuda.synchronize)
       assert.has_no_error(function() heed.cuda.synchronize(1) end)
       bad:release()

@@ -1,5 +1,5 @@
 -- What is written about the module is true: the examples of the reference (lua/heed/meta.lua),
--- the blocks of README.md, and the names, which stand in the reference if and only if they live.
+-- the blocks of README.md, and the names, which stand in the reference if and only if they exist.
 
 local heed = require "heed"
 local device = require "spec.support.device"
@@ -23,7 +23,7 @@ local function examples(path)
     if text then
       parts[#parts + 1] = text
       if text:find(" == ", 1, true) or text:find(" raises \"", 1, true) then
-        list[#list + 1] = {text = table.concat(parts, "\n"), place = path .. ":" .. number}
+        list[#list + 1] = {text = table.concat(parts, "\n"), where = path .. ":" .. number}
         parts = {}
       end
     else
@@ -73,7 +73,7 @@ end
 
 
 describe("the reference", function()
-  setup(device.processor)
+  setup(device.cpu)
   teardown(device.back)
 
   local found = examples(REFERENCE)
@@ -83,7 +83,7 @@ describe("the reference", function()
   for _, example in ipairs(found) do
     it("is right: " .. example.text, function()
       local good, message = pcall(check, example)
-      assert.is_true(good, example.place .. ": " .. tostring(message))
+      assert.is_true(good, example.where .. ": " .. tostring(message))
     end)
   end
 end)
@@ -134,7 +134,7 @@ describe("names", function()
       assert.are.equal("", missing(names_of(live), known))
     end)
 
-    it("in the reference of the " .. what .. " are all alive", function()
+    it("in the reference of the " .. what .. " all exist", function()
       assert.are.equal("", missing(names_of(written), names_of(live)))
     end)
   end
@@ -153,10 +153,10 @@ local function run_c(block)
   local command = ("cc -Isrc -o %s %s.c $(find %s/src -name '*.o' ! -path '*/lua/*') %s && %s")
     :format(program, program, build, "-lm -lpthread -ldl", program)
   local pipe <close> = assert(io.popen(command .. " 2>&1"))
-  local said = pipe:read("a")
+  local output = pipe:read("a")
   os.remove(program .. ".c")
   os.remove(program)
-  return said
+  return output
 end
 
 

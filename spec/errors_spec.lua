@@ -8,7 +8,7 @@ local ids = heed.tensor{1, 2, 3}
 local mask = x:gt(3)
 local ones4 = heed.ones(4)
 local nan, inf, huge = 0 / 0, math.huge, math.maxinteger
-local near = x:cpu()                                     -- values are looked at there only
+local near = x:cpu()                                     -- values are checked there only
 local gone = heed.zeros(2)
 gone:release()
 local deep = 1
@@ -29,6 +29,9 @@ local cases = {
   -- options
   {heed.sum, {x, {dims = 1}}, "sum.*'dims'.*'dim'"}, {heed.sum, {x, {kepdim = true}}, "keepdim"},
   {heed.softmax, {x, {dmi = 1}}, "softmax.*'dmi'.*'dim'"},
+  {heed.softmax, {x, -1, {zzzzzzzz = 1}}, "softmax: unknown option 'z+'; there are dim, dtype$"},
+  {nn.Linear, {3, 4, {zzzzzzzz = 1}}, "nn.Linear: unknown option 'z+'; there are bias"},
+  {heed.zeros_like, {x, {zzzzzzzz = 1}}, "zeros_like: unknown option 'z+'; there are dtype"},
   {heed.zeros, {2, {dtyp = "int64"}}, "zeros.*'dtyp'.*'dtype'"},
   {heed.tensor, {1, {dtipe = "bool"}}, "tensor.*'dtipe'.*'dtype'"},
   {heed.sum, {x, 1, {dim = 2}}, "sum.*twice"}, {heed.sum, {x, 1, 2}, "sum.*keepdim"},
@@ -229,7 +232,7 @@ local named = {
 
 
 describe("a wrong call", function()
-  it("is describe by the name that was called", function()
+  it("has a message by the name that was called", function()
     for _, case in ipairs(named) do
       local _, message = pcall(case[1], table.unpack(case[2]))
       assert.equal(case[3], message:gsub("^[^ ]*: ", ""):sub(1, #case[3]))
@@ -237,7 +240,7 @@ describe("a wrong call", function()
     end
   end)
 
-  it("stands here in more than 200 kinds", function() assert.is_true(#cases > 200, #cases) end)
+  it("is of more than 200 kinds here", function() assert.is_true(#cases > 200, #cases) end)
 
   for i, case in ipairs(cases) do
     it(("%d is refused: %s"):format(i, case[3]), function()
@@ -250,26 +253,26 @@ describe("a wrong call", function()
     end)
   end
 
-  it("is blamed on its own line", function()
+  it("is reported at its own line", function()
     local function line() return debug.getinfo(2, "l").currentline end
-    local function here(f)
+    local function line_of(f)
       local _, message = pcall(f)
       return tonumber(message:match("errors_spec.lua:(%d+):"))
     end
     local wanted = line() + 1
-    assert.equal(wanted, here(function() local _ = x + heed.zeros(5) end))
-    assert.equal(wanted + 1, here(function() x:split(0) end))
-    assert.equal(wanted + 2, here(function() nn.Linear(3, 4)(heed.zeros(2, 5)) end))
-    assert.equal(wanted + 3, here(function() local _ = x[9] end))
-    assert.equal(wanted + 4, here(function() x[{1, 2, 3}] = 0 end))
-    assert.equal(wanted + 5, here(function() optim.Adam{} end))
+    assert.equal(wanted, line_of(function() local _ = x + heed.zeros(5) end))
+    assert.equal(wanted + 1, line_of(function() x:split(0) end))
+    assert.equal(wanted + 2, line_of(function() nn.Linear(3, 4)(heed.zeros(2, 5)) end))
+    assert.equal(wanted + 3, line_of(function() local _ = x[9] end))
+    assert.equal(wanted + 4, line_of(function() x[{1, 2, 3}] = 0 end))
+    assert.equal(wanted + 5, line_of(function() optim.Adam{} end))
   end)
 
   it("through an operator or an index says what to do", function()
     assert.error_matches(function() return x < x end, "lt")
     assert.error_matches(function() return x & x end, "bool")
     assert.error_matches(function() return x[true] end, "x:eq")
-    assert.error_matches(function() return x[{1, 2, 3}] end, "places")
+    assert.error_matches(function() return x[{1, 2, 3}] end, "indices")
     assert.error_matches(function() return x[0] end, "from 1")
     assert.error_matches(function() return x[1.5] end, "1.5")
     assert.error_matches(function() return x[{{1, 2, 3, 4}}] end, "range")

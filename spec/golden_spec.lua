@@ -3,14 +3,10 @@
 
 local heed = require "heed"
 local device = require "spec.support.device"
+local golden = require "spec.golden"
 local layouts = require "spec.support.layouts"
 
-local function golden(name) return dofile("spec/golden/" .. name .. ".lua") end
-
-local function tensor(g)
-  return heed.tensor(g.data, {dtype = g.dtype}):reshape(g.shape)
-end
-
+local read, tensor = golden.read, golden.tensor
 local huge = math.huge
 
 -- rtol of the larger, and an absolute floor for what is built on exp.
@@ -30,10 +26,10 @@ end
 
 
 describe("random numbers", function()
-  setup(device.processor)
+  setup(device.cpu)
   teardown(device.back)
 
-  for seed, calls in pairs(golden "random") do
+  for seed, calls in pairs(read "random") do
     it("are PyTorch's after manual_seed(" .. seed .. ")", function()
       heed.manual_seed(seed)
       for _, call in ipairs(calls) do
@@ -73,7 +69,7 @@ end)
 
 
 describe("type promotion", function()
-  local all = golden "promotion"
+  local all = read "promotion"
   local types = {"bool", "uint8", "int64", "float16", "bfloat16", "float32", "float64"}
 
   local function each_pair(group, f)
@@ -117,7 +113,7 @@ end)
 
 
 describe("elementwise operations at awkward points", function()
-  local all = golden "elementwise"
+  local all = read "elementwise"
 
   -- Where PyTorch's vector code is poorer than the mathematics, the mathematics is right too.
   local function excused(name, x, part)
@@ -126,9 +122,9 @@ describe("elementwise operations at awkward points", function()
     return false
   end
 
-  -- Cards give tanh to 2 units in the last place, and its slope is 1 - y^2 with y near 1.
+  -- GPUs give tanh to 2 units in the last place, and its derivative is 1 - y^2 with y near 1.
   local function floor_of(name, part)
-    return device.card and name == "tanh" and part == "grad" and 4 * 2^-24 or 1e-36
+    return device.gpu and name == "tanh" and part == "grad" and 4 * 2^-24 or 1e-36
   end
 
   -- "hardtanh (-1, 1)" and "gelu_tanh" say what the options are.
@@ -175,7 +171,7 @@ end)
 
 
 describe("reductions of awkward inputs", function()
-  for kind, rows in pairs(golden "reductions") do
+  for kind, rows in pairs(read "reductions") do
     it("agree for " .. kind, function()
       layouts.on_each_level(function(level)
         local x = tensor(rows.input)
@@ -212,7 +208,7 @@ describe("bytes, bools and nothing", function()
     assert.equal("int64 90000 11449", shown("ij,jk->j", bytes, bytes))
   end)
 
-  it("are filled with what is made a truth", function()
+  it("are filled with a value that becomes a bool", function()
     for value, wanted in pairs{[7] = true, [1.5] = true, [0] = false} do
       local y = bools:masked_fill(bools, value)
       assert.same({{wanted, wanted}, {wanted, false}}, y:totable())
@@ -221,7 +217,7 @@ describe("bytes, bools and nothing", function()
                 :logical_and(heed.tensor{true, false}), 2):totable())
   end)
 
-  it("are parted into as many chunks as asked for, where there is nothing", function()
+  it("are split into the given number of chunks, where there is nothing", function()
     assert.equal(2, #heed.zeros(0):chunk(2))
     assert.same({2, 0}, {heed.zeros(2, 0):chunk(5, 2)[5]:size()})
     assert.equal(2, #heed.arange(4):chunk(3))
@@ -248,7 +244,7 @@ describe("losses", function()
     return t
   end
 
-  for _, case in ipairs(golden "losses") do
+  for _, case in ipairs(read "losses") do
     it("agree: " .. case.name, function()
       layouts.on_each_level(function()
         local x = tensor(case.input):requires_grad_()
@@ -295,7 +291,7 @@ end)
 
 describe("attention", function()
   for _, fused in ipairs {true, false} do
-    for _, case in ipairs(golden "attention") do
+    for _, case in ipairs(read "attention") do
       it(("agrees, %s: %s"):format(fused and "fused" or "composed", case.name), function()
         layouts.on_each_level(function()
           local q, k, v = tensor(case.q):requires_grad_(), tensor(case.k):requires_grad_(),

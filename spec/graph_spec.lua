@@ -1,4 +1,4 @@
--- What a walk leaves behind: a graph that was walked holds nothing, and says so.
+-- What a backward pass leaves behind: a graph that was freed holds nothing, and says so.
 
 local heed = require "heed"
 
@@ -6,8 +6,8 @@ local function leaf(values)
   return heed.tensor(values, {requires_grad = true, dtype = "float32"})
 end
 
--- Steps of history that f's results hold by themselves.
-local function steps(f)
+-- Nodes that f's results hold by themselves.
+local function nodes_of(f)
   collectgarbage()
   collectgarbage()
   local before = heed.graph_nodes()
@@ -22,7 +22,7 @@ local function refused(y)
 end
 
 
-describe("a graph that was walked", function()
+describe("a graph after backward", function()
   local x = leaf{1, 2}
 
   local function chain(n)
@@ -32,17 +32,17 @@ describe("a graph that was walked", function()
   end
 
   it("is let go, but for the step of what is kept", function()
-    assert.equal(1, (steps(function()
+    assert.equal(1, (nodes_of(function()
       local y = chain(100)
       y:backward()
       return y
     end)))
-    assert.equal(101, (steps(function()
+    assert.equal(101, (nodes_of(function()
       local y = chain(100)
       y:backward{retain_graph = true}
       return y
     end)))
-    assert.equal(1, (steps(function()
+    assert.equal(1, (nodes_of(function()
       local y = chain(100)
       heed.grad(y, x)
       return y
@@ -61,7 +61,7 @@ describe("a graph that was walked", function()
     refused(z)
   end)
 
-  it("refuses a second walk, wherever that meets it", function()
+  it("refuses a second pass, wherever that reaches it", function()
     local shared = x * 3
     local base = shared * 1
     local view, laid = base:select(1, 1), shared * 1
@@ -86,7 +86,7 @@ describe("a graph that was walked", function()
     x.grad = nil
   end)
 
-  it("may be part of a checkpoint's, or be walked again within a rule", function()
+  it("may be part of a checkpoint's, or be passed again within a backward function", function()
     local y = heed.checkpoint(function(t) return (t * x):exp() end, x * 2)
     y:sum():backward()
     refused(y)
@@ -95,9 +95,9 @@ describe("a graph that was walked", function()
       forward = function(_, a) return a * 2 end,
       backward = function(_, g)
         if z then
-          local walked = z
+          local y2 = z
           z = nil
-          walked:backward(heed.ones(2))
+          y2:backward(heed.ones(2))
         end
         return g * 2
       end,
@@ -124,7 +124,7 @@ describe("a graph that was walked", function()
 end)
 
 
-describe("a walk that is asked for nothing", function()
+describe("a pass for no tensors", function()
   it("leaves gradients as they are", function()
     local x = leaf{1, 2}
     assert.same({}, heed.grad((x * 2):sum(), {}))
@@ -152,8 +152,8 @@ describe("a checkpoint", function()
 end)
 
 
-describe("a rule of the user's", function()
-  it("may not change the gradient that it gets, which other branches have too", function()
+describe("a backward function of the user's", function()
+  it("may not change the gradient that it gets, which other nodes have too", function()
     local twice = heed.custom{
       forward = function(_, a) return a * 2 end,
       backward = function(_, g) return g:mul_(2) end,

@@ -1,15 +1,36 @@
--- The architecture, as a test: who includes whom, what is exported, how long files are.
+-- The architecture, as a test: who includes and calls whom, what is exported, how long files are.
 
--- What the files of a folder may include, besides the system's headers.
+-- What the files of a folder may include, besides the system's headers; the first that fits holds.
+local for_kernels = {
+  "heed.h", "core/device.h", "core/layout.h", "core/pool.h", "core/random.h", "core/scalar.h",
+  "core/view.h", "core/work.h", "op/ops.def",
+}
 local floors = {
+  {"src/heed%.h", {"op/ops.def"}},
+  {"src/heed%.c", {"heed.h", "core/", "cpu/cpu.h", "op/op.h"}},
   {"src/core/scalar%.", {"heed.h", "core/scalar.h"}},
   {"src/core/layout%.", {"heed.h", "core/layout.h"}},
+  {"src/core/view%.", {"core/layout.h", "core/scalar.h"}},
+  {"src/core/work%.", {"core/view.h"}},
+  {"src/core/device%.", {"core/pool.h", "core/random.h", "core/work.h"}},
+  {"src/core/plugin%.h", {"core/device.h"}},
   {"src/core/", {"heed.h", "core/", "op/ops.def"}},
-  {"src/cpu/", {"heed.h", "core/layout.h", "core/scalar.h", "core/device.h", "core/pool.h",
-                "core/random.h", "cpu/", "op/ops.def"}},
+  {"src/cpu/", {"cpu/", table.unpack(for_kernels)}},
   {"src/op/", {"heed.h", "core/", "op/"}},
   {"src/lua/", {"heed.h", "heed_lua.h", "lua_", "lua.h", "lauxlib.h", "lualib.h"}},
+  {"cuda/runtime%.h", {"spec/emulated/emulate.h"}},
+  {"cuda/", {"cuda/", "core/plugin.h", "cpu/math.h", table.unpack(for_kernels)}},
+  {"spec/emulated/", {"cuda/", "spec/emulated/"}},
 }
+
+-- Whose functions the files of a folder may call directly, by folders; all others are called
+-- through the tables of device.h, or of heed.h.
+local calls = {
+  core = {core = true}, cpu = {cpu = true, core = true}, op = {op = true, core = true},
+}
+
+local VENDORS = {cuda = true, gpu = true, gpus = true, nvidia = true}
+
 
 local function lines_of(command)
   local pipe, list = assert(io.popen(command)), {}
@@ -19,14 +40,19 @@ local function lines_of(command)
 end
 
 local function read(path)
-  local file = assert(io.open(path))
-  local text = file:read("a")
-  file:close()
-  return text
+  local file <close> = assert(io.open(path))
+  return file:read("a")
 end
 
-local sources = lines_of("find src -name '*.[ch]' -o -name '*.def' | sort")
+local function without_comments(text)
+  return (text:gsub("/%*.-%*/", ""):gsub("//[^\n]*", ""))
+end
+
+local core_sources = lines_of("find src -name '*.[ch]' -o -name '*.def' | sort")
+local cuda_sources = lines_of("find cuda spec/emulated -name '*.cu' -o -name '*.cc' -o -name '*.h'")
+local programs = lines_of("find spec/c examples -name '*.[ch]' -o -name '*.cc'")
 local scripts = lines_of("find lua spec examples bench -name '*.lua' | sort")
+
 
 local function allowed(path, include)
   for _, floor in ipairs(floors) do
@@ -37,25 +63,123 @@ local function allowed(path, include)
       return false
     end
   end
-  return path == "src/heed.h" and include == "op/ops.def"
+  return false
+end
+
+-- Functions of op.h that take the index of an argument, input or result behind a call or a
+-- backward: arg_flag, check_axis, give ….
+local function indexed()
+  local names = {}
+  for line in read("src/op/op.h"):gmatch("[^\n]+") do
+    local name = line:match("([%w_]+) %(c?o?n?s?t? ?call %*c, int i[,)]")
+                 or line:match("([%w_]+) %(c?o?n?s?t? ?backward %*b, int i[,)]")
+    if name then names[name] = true end
+  end
+  return names
+end
+
+local by_index = indexed()
+
+-- The first argument, input or result that a text finds by its number instead of its name.
+local function literal_index(text)
+  for _, pattern in ipairs{"%f[%w_]args%[%s*%d", "%f[%w_]b%->gs%[%s*%d", "%f[%w_]c%->out%[%s*%d"} do
+    local found = text:match(pattern .. "[^\n]*")
+    if found then return found end
+  end
+  for name, rest in text:gmatch("%f[%w_]([%a_]+)%(%s*%w+,%s*(%d[^\n]*)") do
+    if by_index[name] then return name .. "(… " .. rest end
+  end
+end
+
+-- The first word of a text that names a vendor of devices; gpu_memory has two words.
+local function vendor_in(text)
+  for word in text:gmatch("%a+") do
+    if VENDORS[word:lower()] then return word end
+  end
+end
+
+-- Names that the objects of a folder define for other files, or use from them.
+local function symbols(folder, options)
+  local names = {}
+  local command = "find build/release/src/%s -name '*.o' -exec nm %s {} + 2>/dev/null"
+  for _, line in ipairs(lines_of(command:format(folder, options))) do
+    local name = line:match("%s%a%s([%w_]+)$")
+    if name then names[name] = true end
+  end
+  return names
 end
 
 
 describe("the house", function()
   it("has files that include from their own floor and below", function()
-    assert.is_true(#sources > 30)
-    for _, path in ipairs(sources) do
-      for include in read(path):gmatch('\n%s*#%s*include%s+"([^"]+)"') do
-        assert.is_true(allowed(path, include), path .. " includes " .. include)
+    assert.is_true(#core_sources > 30 and #cuda_sources > 30)
+    for _, list in ipairs{core_sources, cuda_sources} do
+      for _, path in ipairs(list) do
+        for include in ("\n" .. read(path)):gmatch('\n%s*#%s*include%s+"([^"]+)"') do
+          assert.is_true(allowed(path, include), path .. " includes " .. include)
+        end
+        for include in read(path):gmatch("#%s*include%s+<(%a+/[^>]+)>") do
+          assert.is_nil(io.open("src/" .. include), path .. " includes <" .. include .. ">")
+        end
+        if not path:find("^src/lua/") then
+          assert.is_nil(read(path):find("#include <l?u?a?u?x?l?i?b?lua[%w]*%.h>"), path)
+        end
       end
-      if not path:find("^src/lua/") then
-        assert.is_nil(read(path):find("#include <l?u?a?u?x?l?i?b?lua[%w]*%.h>"), path)
+    end
+    assert.matches('\n#ifndef __CUDACC__\n#include "spec/emulated/emulate.h"\n#endif\n',
+                   read("cuda/runtime.h"), 1, true)
+    assert.is_false(allowed("src/core/node.c", "op/op.h"))
+    assert.is_false(allowed("src/cpu/cpu.c", "core/core.h"))
+    assert.is_false(allowed("cuda/device.cu", "core/core.h"))
+  end)
+
+  it("has floors that call nothing above them", function()
+    local defined = {}
+    for folder in pairs(calls) do
+      for name in pairs(symbols(folder, "--defined-only -g")) do defined[name] = folder end
+    end
+    for folder, known in pairs(calls) do
+      for name in pairs(symbols(folder, "--undefined-only")) do
+        local public = name:find("^heed_") ~= nil
+        assert.is_true(public or defined[name] == nil or known[defined[name]] == true,
+                       ("src/%s calls %s of src/%s"):format(folder, name, defined[name]))
       end
     end
   end)
 
+  it("names no vendor in its core outside the file that loads plugins", function()
+    for _, path in ipairs(core_sources) do
+      if path:find("^src/core/") and path ~= "src/core/plugin.c" then
+        local found = vendor_in(without_comments(read(path)))
+        assert.is_nil(found, ("%s says %s"):format(path, found))
+      end
+    end
+    assert.equal("GPU", vendor_in("#define CORE_GPUS_OF_GPU 1"):sub(1, 3))
+    assert.equal("cuda", vendor_in('if (is("cuda:0")) discard()'))
+    assert.is_nil(vendor_in("discard(cardinal)"))
+  end)
+
+  it("finds arguments, inputs and results by their names", function()
+    for _, path in ipairs(core_sources) do
+      if path:find("^src/op/.*%.c$") then
+        local text = without_comments(read(path))
+        if path == "src/op/op.c" then text = text:gsub("c%->out%[", "") end    -- makes them
+        local found = literal_index(text)
+        assert.is_nil(found, path .. ": " .. tostring(found))
+      end
+    end
+    for _, text in ipairs{
+      "x = c->args[2]", "arg_flag(c, 3)", "check_axis(c, 1, n, &axis)", "check_refuse(c, 0, \"\")",
+      "g2 = input(b, 0)", "return give(b, 1, g)", "output(b, 2)", "if (wants(b, 0))", "b->gs[1]",
+      "c->out[0] = t",
+    } do
+      assert.is_string(literal_index(text), text)
+    end
+    assert.is_nil(literal_index("give(b, IN(sum, input), w.out[0]); arg_flag(c, ARG(sum, dim))"))
+  end)
+
   it("has no file beyond 600 lines and no line beyond column 100", function()
-    for _, list in ipairs {sources, scripts} do
+    for _, list in ipairs{core_sources, cuda_sources, programs, scripts} do
       for _, path in ipairs(list) do
         if not path:find("^spec/golden/") then
           local n = 0
@@ -72,15 +196,19 @@ describe("the house", function()
   end)
 
   it("has no mutable globals, and no way to end or to write to its host", function()
+    local sources = table.move(cuda_sources, 1, #cuda_sources, #core_sources + 1,
+                               {table.unpack(core_sources)})
     for _, path in ipairs(sources) do
-      local text = read(path):gsub("/%*.-%*/", ""):gsub('"[^"\n]*"', '""')
-      for _, word in ipairs {"exit", "abort", "printf", "puts", "assert"} do
-        assert.is_nil(text:find("[^%w_]" .. word .. "%s*%("), path .. " calls " .. word)
+      local text = without_comments(read(path)):gsub('"[^"\n]*"', '""')
+      if not path:find("^spec/") then
+        for _, word in ipairs{"exit", "abort", "printf", "puts", "assert"} do
+          assert.is_nil(text:find("[^%w_]" .. word .. "%s*%("), path .. " calls " .. word)
+        end
       end
     end
     for _, object in ipairs(lines_of("find build/release -name '*.o' -path '*src*' | sort")) do
       for _, line in ipairs(lines_of("objdump -t " .. object)) do
-        local section, name = line:match("%s([.%w_]+)\t%x+%s+(%S+)$")
+        local section, name = line:gsub(" %.hidden ", " "):match("%s([.%w_]+)\t%x+%s+(%S+)$")
         local mutable = section and (section:find("^%.data") or section:find("^%.bss")
                                      or section:find("^%.tbss") or section:find("COM"))
         assert.is_falsy(mutable and not section:find("%.data%.rel%.ro") and name ~= section,

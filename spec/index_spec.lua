@@ -1,4 +1,4 @@
--- x[place] and x[place] = value: numbers, ranges, steps, masks, positions, and all of them mixed.
+-- x[index] and x[index] = value: numbers, ranges, steps, masks, positions, and all of them mixed.
 
 local heed = require "heed"
 local device = require "spec.support.device"
@@ -53,7 +53,7 @@ end)
 
 
 describe("a table as index", function()
-  it("names a place on each axis", function()
+  it("has an index for each axis", function()
     assert.equal(12, x[{3, -1}])
     assert.equal(12, x[{3, 4.0}])
     assert.same({3, 7, 11}, values(x[{{}, 3}]))
@@ -81,8 +81,8 @@ describe("a table as index", function()
     assert.same({0, 4}, {x[{{4, 3}}]:size()})
   end)
 
-  it("is refused when it names no place", function()
-    assert.error_matches(function() return x[{1, 2, 3}] end, "index: places for 3 dim.*has 2")
+  it("is refused when it selects nothing that is there", function()
+    assert.error_matches(function() return x[{1, 2, 3}] end, "index: indices for 3 dim.*has 2")
     assert.error_matches(function() return x[{1, 5}] end, "index: position 5.*1 to 4")
     assert.error_matches(function() return x[{1, 0}] end, "index:.*from 1")
     assert.error_matches(function() x[4] = 1 end, "index: position 4 lies outside of 1 to 3")
@@ -96,13 +96,13 @@ describe("a table as index", function()
     assert.error_matches(function() return x[{{from = 1}}] end, "index: a range is")
     assert.error_matches(function() return x[{{1, "2"}}] end, "index.*'to'.*string")
     assert.error_matches(function() return x[{{1, 2.5}}] end, "index.*'to'.*2.5")
-    assert.error_matches(function() return x[{"1"}] end, "index: a place expected.*string")
+    assert.error_matches(function() return x[{"1"}] end, "index: a position, a range or a.*string")
     assert.error_matches(function() return x[{1, true}] end, "x:eq%(2%)")
     assert.error_matches(function() return x[true] end, "x:eq%(2%)")
-    assert.error_matches(function() return x[nil] end, "index: a place expected, got nil")
-    assert.error_matches(function() return x[print] end, "index: a place expected, got a function")
-    assert.error_matches(function() return x[io.stdout] end, "index: a place expected")
-    assert.error_matches(function() return x[{1, 1, 1, 1, 1, 1, 1, 1, 1}] end, "9 places.*8")
+    assert.error_matches(function() return x[nil] end, "index: a position.* expected, got nil")
+    assert.error_matches(function() return x[print] end, "index: a position.*, got a function")
+    assert.error_matches(function() return x[io.stdout] end, "index: a position.* expected")
+    assert.error_matches(function() return x[{1, 1, 1, 1, 1, 1, 1, 1, 1}] end, "9 indices.*8")
   end)
 
   it("gives views, which share what is written", function()
@@ -142,7 +142,7 @@ describe("a tensor as index", function()
     assert.same({2, 2, 3}, {z[{{}, {}, heed.tensor{1, 4}}]:transpose(2, 3):size()})
   end)
 
-  it("picks by truth, of one axis or of several", function()
+  it("picks by booleans, of one axis or of several", function()
     assert.same({11, 12}, values(x[x:gt(10)]))
     assert.same({{5, 6, 7, 8}}, values(x[heed.tensor{false, true, false}]))
     assert.same({{1, 3}, {5, 7}, {9, 11}}, values(x[{{}, heed.tensor{true, false, true, false}}]))
@@ -176,7 +176,7 @@ describe("an assignment", function()
 
   before_each(function() y = heed.zeros(3, 4) end)
 
-  it("writes a number, a truth, a table or a tensor", function()
+  it("writes a number, a boolean, a table or a tensor", function()
     y[1] = 5
     y[2] = {1, 2, 3, 4}
     y[3] = heed.tensor{4.0, 3.0, 2.0, 1.0}
@@ -184,12 +184,12 @@ describe("an assignment", function()
     local bools = heed.zeros(2, {dtype = "bool"})
     bools[1] = true
     assert.same({true, false}, values(bools))
-    local whole = heed.zeros(2, {dtype = "int64"})
-    whole[-1] = math.maxinteger
-    assert.same({0, math.maxinteger}, values(whole))
+    local integers = heed.zeros(2, {dtype = "int64"})
+    integers[-1] = math.maxinteger
+    assert.same({0, math.maxinteger}, values(integers))
   end)
 
-  it("writes to every kind of place", function()
+  it("writes to every kind of index", function()
     y[{2, {2, 3}}] = {7, 8}
     y[{{}, 4}] = heed.tensor{1.0, 2.0, 3.0}
     y[{-1, 1}] = -1
@@ -214,10 +214,10 @@ describe("an assignment", function()
   it("broadcasts, and converts as copy_ does", function()
     y[{{}, {1, 2}}] = heed.tensor{1, 2}
     assert.same({1, 2, 0, 0}, values(y[3]))
-    local whole = heed.zeros(2, {dtype = "int64"})
-    whole[1] = 1.5
-    whole[whole:eq(0)] = -1.5
-    assert.same({1, -1}, values(whole))
+    local integers = heed.zeros(2, {dtype = "int64"})
+    integers[1] = 1.5
+    integers[integers:eq(0)] = -1.5
+    assert.same({1, -1}, values(integers))
     y[{}] = heed.tensor{{1}, {2}, {3}}
     assert.same({3, 3, 3, 3}, values(y[3]))
     y[1], y[{2, 3}] = heed.tensor{{{1, 2, 3, 4}}}, heed.tensor{9}
@@ -246,14 +246,14 @@ describe("an assignment", function()
       ["got nil"] = function() y[1] = nil end,
       ["position 4"] = function() y[4] = 1 end,
       ["from 1"] = function() y[0] = 1 end,
-      ["places"] = function() y[{1, 2, 3}] = 1 end,
+      ["indices"] = function() y[{1, 2, 3}] = 1 end,
       ["1 to 3"] = function() y[heed.tensor{1, 4}] = 1 end,
       ["%(1, 2%).*%(2, 4%)"] = function() y[heed.tensor{1, 2}] = heed.tensor{{1.0, 2.0}} end,
       ["'colour'"] = function() y.colour = 1 end,
       ["x:eq"] = function() y[false] = 1 end,
     } do
       assert.error_matches(f, message)
-      if message ~= "1 to 3" or not device.card then           -- a card writes the others
+      if message ~= "1 to 3" or not device.gpu then           -- a GPU writes the others
         assert.is_true(y:equal(before), message)
       end
       y:copy_(before)
@@ -283,7 +283,7 @@ describe("an index and gradients", function()
     assert.same({20, 70, 50}, values(w.grad))
   end)
 
-  it("are never cut silently: an element with history is no plain number", function()
+  it("are never cut silently: an element with a graph is no plain number", function()
     local w = heed.tensor({{1.0, 2.0}}, {requires_grad = true})
     assert.error_matches(function() return w[1][2] end, "x:select%(1, 2%)")
     assert.error_matches(function() return w[{1, 2}] end, "x:select%(1, 1%):select%(1, 2%)")

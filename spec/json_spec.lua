@@ -109,7 +109,7 @@ describe("json.decode", function()
     end
   end)
 
-  it("wants a string", function()
+  it("takes only a string", function()
     assert.has_error(function() json.decode(nil) end)
     assert.has_error(function() json.decode {} end)
   end)
@@ -122,7 +122,7 @@ describe("json.encode", function()
       json.encode {c = json.null, b = true, a = {1, 2.5, "x"}})
   end)
 
-  it("tells an empty list from an empty object", function()
+  it("distinguishes an empty list from an empty object", function()
     assert.are.equal("{}", json.encode {})
     assert.are.equal("[]", json.encode(json.array {}))
     assert.are.equal('{"a":[],"b":{}}', json.encode(json.decode '{"b":{},"a":[]}'))
@@ -153,7 +153,7 @@ describe("json.encode", function()
     end
   end)
 
-  it("writes what a log wants for NaN", function()
+  it("writes what a log needs for NaN", function()
     assert.are.equal('[null,null,1.0]', json.encode({0 / 0, math.huge, 1.0}, "null"))
   end)
 

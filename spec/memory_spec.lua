@@ -108,7 +108,7 @@ end)
 
 
 describe("a tensor", function()
-  setup(device.processor)
+  setup(device.cpu)
   teardown(device.back)
 
   it("is freed at once by <close> and release, twice without harm", function()
@@ -157,7 +157,7 @@ describe("a limit", function()
     os.remove(path)
   end)
 
-  it("is describe with what is live, cached and was most", function()
+  it("is reported as live, cached, peak and limit", function()
     local now = heed.memory()
     for _, key in ipairs {"live", "cached", "peak", "limit"} do
       assert.equal("integer", math.type(now[key]), key)
@@ -168,7 +168,7 @@ end)
 
 
 describe("finalisers", function()
-  it("may use tensors while room is made for others", function()
+  it("may use tensors while memory is reclaimed for others", function()
     local x, runs = heed.ones(4), 0
     local function use() runs = runs + (x + 1):sum():item() end
     for _ = 1, 50 do setmetatable({}, {__gc = use}) end
@@ -199,7 +199,7 @@ end)
 
 
 describe("a size that no memory has", function()
-  setup(device.processor)
+  setup(device.cpu)
   teardown(device.back)
 
   it("is refused where a row is only expanded", function()

@@ -29,7 +29,7 @@ end
 
 
 describe("a module's fields", function()
-  it("may be tables with names, walked in the order of the names", function()
+  it("may be tables with names, visited in the order of the names", function()
     local m = model()
     m.heads = {out = bare(), deep = {nn.Parameter(heed.zeros(1))}, bare()}
     assert.same({"heads.1.weight", "heads.deep.1", "heads.out.weight"}, names(m))

@@ -2,14 +2,8 @@
 
 local heed = require "heed"
 local golden = require "spec.golden"
+local message = require "spec.support.message"
 local nn = require "heed.nn"
-
-
-local function message(f, ...)
-  local ok, e = pcall(f, ...)
-  assert.is_false(ok)
-  return tostring(e)
-end
 
 
 local function names(iterator)
@@ -75,7 +69,7 @@ describe("a module", function()
     assert.same({"", "first", "second"}, names(m:named_modules()))
   end)
 
-  it("walks its fields in order", function()
+  it("iterates over its fields in order", function()
     local m = nn.Module:extend("Model")()
     m.c, m.b = 1, 2
     m.a = 3
@@ -96,7 +90,7 @@ describe("a module", function()
 
   it("says so when a layer is called with a colon", function()
     local m = two_layers()
-    local e = message(function() return m:first(heed.zeros(1, 2)) end)
+    local e = message(function() m:first(heed.zeros(1, 2)) end)
     assert.matches("nn_spec.lua:%d+: first: the Model itself came as input", e)
     assert.matches("model%.first%(x%)", e)
   end)
@@ -201,7 +195,7 @@ end)
 
 
 describe("a parameter", function()
-  it("wants a gradient and shares the values of its tensor", function()
+  it("requires a gradient and shares the values of its tensor", function()
     local t = heed.zeros(2)
     local p = nn.Parameter(t)
     assert.is_true(p.requires_grad)
@@ -218,7 +212,7 @@ end)
 
 describe("options", function()
   it("that are unknown suggest the nearest one", function()
-    local e = message(function() return nn.Linear(3, 4, {bais = false}) end)
+    local e = message(function() nn.Linear(3, 4, {bais = false}) end)
     assert.matches("nn_spec.lua:%d+: nn.Linear: unknown option 'bais'; did you mean 'bias'?", e)
   end)
 
@@ -252,7 +246,7 @@ describe("Sequential", function()
     assert.equal(3, #seq)
   end)
 
-  it("wants a list", function()
+  it("takes one list", function()
     assert.matches("nn.Sequential{a, b}", message(nn.Sequential, nn.ReLU(), nn.ReLU()))
     assert.matches("a function expected as layer 2, got 3", message(nn.Sequential, {nn.ReLU(), 3}))
     assert.matches("a function expected as layer 2, got nil",
@@ -273,7 +267,7 @@ end)
 
 
 describe("a norm", function()
-  it("has no parameters if describe so", function()
+  it("has no parameters without elementwise_affine", function()
     local x = heed.randn(2, 4)
     for _, name in ipairs {"LayerNorm", "RMSNorm"} do
       local norm = nn[name](4, {elementwise_affine = false})
@@ -457,7 +451,7 @@ end)
 
 
 describe("MultiHeadAttention", function()
-  it("gives weights, per head, only when asked", function()
+  it("gives weights, per head, only with the option", function()
     local layer, x = nn.MultiHeadAttention(8, 2), heed.randn(2, 5, 8)
     assert.equal(1, select("#", layer(x)))
     local y, weights = layer(x, {weights = true})

@@ -2,15 +2,9 @@
 
 local heed = require "heed"
 local golden = require "spec.golden"
+local message = require "spec.support.message"
 local nn = require "heed.nn"
 local optim = require "heed.optim"
-
-
-local function message(f, ...)
-  local ok, e = pcall(f, ...)
-  assert.is_false(ok)
-  return tostring(e)
-end
 
 
 local function parameter(...)
@@ -263,7 +257,7 @@ describe("clip_grad_norm", function()
     assert.matches("clip_grad_norm: .* string 'x'", message(optim.clip_grad_norm, {p}, 1, "x"))
   end)
 
-  it("refuses a norm that is not finite, where it is describe to", function()
+  it("refuses a norm that is not finite, with error_if_nonfinite", function()
     local p = parameter(0.0, 0.0)
     p.grad = heed.tensor{math.huge, 1.0}
     assert.matches("clip_grad_norm: gradients whose norm is finite expected",

@@ -1,4 +1,4 @@
--- Pictures: what stands in the terminal, what is refused, and what gnuplot is describe.
+-- Pictures: what stands in the terminal, what is refused, and what gnuplot is given.
 
 local heed = require "heed"
 local plot = require "heed.plot"
@@ -229,7 +229,7 @@ end)
 describe("a row", function()
   local p = plot.row {plot.heat({{1, 2}}, {title = "one"}), plot.heat({{1, 2}}, {title = "two"})}
 
-  it("stands side by side where there is room, below where there is none", function()
+  it("stands side by side where the width allows it, below where it does not", function()
     assert.is_truthy(p:text(false, 80):find "one +two")
     assert.is_truthy(p:text(false, 20):find "one\n.*\n\ntwo")
   end)
@@ -285,7 +285,7 @@ end)
 describe("gnuplot", function()
   local gnuplot = require "heed.plot.gnuplot"
 
-  it("is describe no character that could mean something to it", function()
+  it("is given no character that could mean something to it", function()
     local text = "'\"`$@!;\\%{}^_~#\n"
     local p = plot.row {
       plot.heat({{1, 2}}, {title = text, rows = {text}, columns = {text, text},

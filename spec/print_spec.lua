@@ -7,7 +7,7 @@ local function text(...) return tostring(heed.tensor(...)) end
 
 
 describe("a printed matrix", function()
-  setup(device.processor)
+  setup(device.cpu)
   teardown(device.back)
 
   it("has aligned columns, and says what it is below", function()
@@ -58,7 +58,7 @@ end)
 
 
 describe("a printed vector", function()
-  setup(device.processor)
+  setup(device.cpu)
   teardown(device.back)
 
   it("stands on one line", function()
@@ -75,7 +75,7 @@ end)
 
 
 describe("a printed tensor without axes", function()
-  setup(device.processor)
+  setup(device.cpu)
   teardown(device.back)
 
   it("is its number", function()
@@ -100,7 +100,7 @@ end)
 
 
 describe("a printed tensor of many axes", function()
-  setup(device.processor)
+  setup(device.cpu)
   teardown(device.back)
 
   it("is shown slice by slice", function()
@@ -113,7 +113,7 @@ end)
 
 
 describe("a common scale", function()
-  setup(device.processor)
+  setup(device.cpu)
   teardown(device.back)
 
   it("stands before numbers that four digits cannot show", function()
@@ -147,7 +147,7 @@ end)
 
 
 describe("a large tensor", function()
-  setup(device.processor)
+  setup(device.cpu)
   teardown(device.back)
 
   it("is summarised by its ends", function()
@@ -165,7 +165,7 @@ describe("a large tensor", function()
     assert.is_nil(big:find("(4, ., .)", 1, true))
   end)
 
-  it("leaves its history alone", function()
+  it("adds nothing to its graph", function()
     local w = heed.ones(2000, {requires_grad = true})
     local nodes = heed.graph_nodes()
     assert.matches("grad%]$", tostring(w))
@@ -175,10 +175,10 @@ end)
 
 
 describe("format", function()
-  setup(device.processor)
+  setup(device.cpu)
   teardown(device.back)
 
-  it("writes floats as it is describe", function()
+  it("writes floats by a format", function()
     assert.equal("0.333  1.000 [float32 (2) cpu]", heed.tensor{1 / 3, 1}:format("%.3f"))
     assert.equal("1e+01 [float32 (1) cpu]", heed.tensor{12.0}:format("%.0e"))
     assert.equal("0.10", heed.tensor(0.1):format("%.2f"))
@@ -199,7 +199,7 @@ end)
 
 
 describe("printoptions", function()
-  setup(device.processor)
+  setup(device.cpu)
   teardown(device.back)
 
   after_each(function() heed.printoptions{precision = 4, width = 80, edge = 3} end)
@@ -227,7 +227,7 @@ end)
 
 
 describe("a shape", function()
-  setup(device.processor)
+  setup(device.cpu)
   teardown(device.back)
 
   it("prints as sizes in parentheses", function()
@@ -247,7 +247,7 @@ end)
 
 
 describe("a released tensor", function()
-  setup(device.processor)
+  setup(device.cpu)
   teardown(device.back)
 
   it("can still be printed", function()

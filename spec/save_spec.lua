@@ -217,7 +217,7 @@ local dtypes = {
 }
 local shapes = {{}, {1}, {3}, {2, 3}, {2, 1, 3}, {0}, {2, 0, 3}, {1, 1, 1, 1, 1, 1, 1, 2}}
 
--- A tensor whose bytes count upwards, or 0 and 1 in turn for a boolean.
+-- A tensor whose bytes count upwards, or alternate 0 and 1 for bools.
 local function counting(dtype, shape)
   local n = dtypes[dtype]
   for _, size in ipairs(shape) do n = n * size end
@@ -380,7 +380,7 @@ describe("an .npy file", function()
     end
   end)
 
-  it("with columns first is turned round", function()
+  it("with columns first is transposed", function()
     local path = new_path ".npy"
     write(path, npy("{'descr': '<i4', 'fortran_order': True, 'shape': (2, 3), }",
       pack("<i4i4i4i4i4i4", 1, 4, 2, 5, 3, 6)))
@@ -398,7 +398,7 @@ end)
 
 
 describe("load", function()
-  it("brings tensors to the device that is asked for", function()
+  it("brings tensors to the device of its option", function()
     local one, many = new_path ".npy", new_path ".safetensors"
     assert(heed.save(one, heed.ones(2)))
     assert(heed.save(many, {a = heed.ones(2), b = heed.zeros(1)}))
@@ -430,7 +430,7 @@ describe("load", function()
     assert.is_true(collectgarbage "count" - before < 1024)
   end)
 
-  it("tells what is wrong with the path", function()
+  it("says what is wrong with the path", function()
     for _, path in ipairs {"/nonexistent/a.safetensors", "/nonexistent/a.npy", "/"} do
       local loaded, why = heed.load(path)
       assert.is_nil(loaded)

@@ -42,7 +42,7 @@ end)
 
 
 describe("scaled dot-product attention (seed 001)", function()
-  setup(device.processor)
+  setup(device.cpu)
   teardown(device.back)
 
   local text = run "scaled_dot_product"
@@ -69,7 +69,7 @@ end)
 
 
 describe("attention by hand (seed 004)", function()
-  setup(device.processor)
+  setup(device.cpu)
   teardown(device.back)
 
   local text = run "by_hand"

@@ -1,14 +1,8 @@
 -- The counting task: what it gives, against a count in plain Lua.
 
 local heed = require "heed"
+local message = require "spec.support.message"
 local tasks = require "heed.tasks"
-
-
-local function message(f, ...)
-  local ok, e = pcall(f, ...)
-  assert.is_false(ok)
-  return tostring(e)
-end
 
 
 local function times(digit, row)
@@ -27,7 +21,7 @@ local FORMULAS = {
 
 
 describe("the counting task", function()
-  it("gives ids of digits and one truth for each sequence", function()
+  it("gives ids of digits and one label for each sequence", function()
     local x, y = tasks.counting{size = 7, length = 5}()
     assert.equal("(7, 5)", tostring(x.shape))
     assert.equal("int64", x.dtype)
@@ -38,7 +32,7 @@ describe("the counting task", function()
     assert.equal(9, many:max():item())
   end)
 
-  it("has 100 sequences of 10 digits unless describe otherwise", function()
+  it("has 100 sequences of 10 digits unless the options say otherwise", function()
     assert.equal("(100, 10)", tostring(tasks.counting()().shape))
   end)
 

@@ -102,7 +102,7 @@ describe("a shape", function()
 end)
 
 
-describe("truth", function()
+describe("a boolean", function()
   it("is Lua's for any, all, equal and allclose", function()
     local a, b = heed.tensor{1, 2}, heed.tensor{1, 2}
     assert.is_true(a:eq(b):all())
@@ -172,7 +172,7 @@ end)
 
 
 describe("a printed tensor", function()
-  setup(device.processor)
+  setup(device.cpu)
   teardown(device.back)
 
   it("has aligned columns and a footer", function()

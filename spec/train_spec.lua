@@ -3,17 +3,11 @@
 local heed = require "heed"
 local golden = require "spec.golden"
 local json = require "heed.json"
+local message = require "spec.support.message"
 local nn = require "heed.nn"
 local optim = require "heed.optim"
 local resumable_run = require "spec.resumable_run"
 local tasks = require "heed.tasks"
-
-
-local function message(f, ...)
-  local ok, e = pcall(f, ...)
-  assert.is_false(ok)
-  return tostring(e)
-end
 
 
 -- The model of the counting notebook.
@@ -119,7 +113,7 @@ describe("training", function()
     assert.is_true(math.abs(p:item() + 1) < 1e-4)
   end)
 
-  it("tells how far it is", function()
+  it("reports how far it is", function()
     local lines = {}
     heed.train(options{print = function(line) lines[#lines + 1] = line end})
     assert.equal(10, #lines)
@@ -153,7 +147,7 @@ describe("training", function()
   it("refuses a loss that is no tensor, and a rate that is no number", function()
     local function forgets(p) p:sum() end
     assert.matches("train_spec.*train: a tensor expected from loss, got nil",
-                   message(heed.train, options{loss = forgets}))
+                   message(function() heed.train(options{loss = forgets}) end))
     assert.matches("a tensor expected from loss, got %-?%d",
                    message(heed.train, options{loss = function(p) return p:sum():item() end}))
     assert.matches("train: a number expected from schedule, got the string 'slow'",

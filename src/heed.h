@@ -1,5 +1,5 @@
 /*
-** heed.h - the door for C: tensors, gradients, attention.
+** heed.h - the public C API: tensors, gradients, attention.
 **
 **   heed_context *cx = heed_open(NULL);
 **   heed_tensor *x = heed_from(cx, HEED_FLOAT32, 2, (int64_t[]){2, 2}, numbers);
@@ -21,6 +21,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 #define HEED_API __attribute__((visibility("default")))
 
@@ -54,21 +58,14 @@ typedef enum heed_op {
 #define COMPOSED(name, ...) HEED_##name,
 #define PLAIN(name, ...) HEED_##name,
 #include "op/ops.def"
-#undef UNARY
-#undef BINARY
-#undef TERNARY
-#undef OP
-#undef COMPOSED
-#undef PLAIN
-  HEED_NOPS,                        /* no rows follow, but what a host may do: see heed_set_caller */
-  HEED_read, HEED_item, HEED_totable, HEED_data, HEED_tostring, HEED_tensor, HEED_equal, HEED_index
+  HEED_NOPS
 } heed_op;
 
 /* Kinds of arguments; an op's row says which it takes. */
 typedef enum heed_kind {
   HEED_NONE,      /* left out: the row's default holds */
   HEED_TENSOR,    /* .tensor; a number will do too */
-  HEED_INTEGER,   /* .integer: counts, positions, axes, sizes, and whole numbers */
+  HEED_INTEGER,   /* .integer: counts, positions, axes, sizes, and integers */
   HEED_FLOAT,     /* .number */
   HEED_FLAG,      /* .integer, 0 or 1 */
   HEED_LIST,      /* .list: axes or sizes */
@@ -92,54 +89,88 @@ typedef struct heed_value {
 /* What an argument of a row wants (the words of ops.def). */
 typedef enum heed_want {
   HEED_WANT_TENSOR, HEED_WANT_TENSORS, HEED_WANT_NUMBER, HEED_WANT_COUNT, HEED_WANT_POSITION,
-  HEED_WANT_AXIS, HEED_WANT_AXES, HEED_WANT_SHAPE, HEED_WANT_FLAG, HEED_WANT_TYPE,
-  HEED_WANT_OPTION, HEED_WANT_TEXT
+  HEED_WANT_AXIS, HEED_WANT_AXES, HEED_WANT_SHAPE, HEED_WANT_FLAG, HEED_WANT_DTYPE,
+  HEED_WANT_CHOICE, HEED_WANT_TEXT
 } heed_want;
 
 typedef struct heed_parameter {
-  char name[24];
+  const char *name;
   heed_want want;
   bool optional;                    /* may be left out without a default */
-  bool target;                      /* what the in-place in_place overwrites */
+  bool target;                      /* what the in-place variant overwrites */
   heed_value value;                 /* the default, or of kind HEED_NONE */
-  const char *words;                /* of an option: "mean|sum|none", up to a space, = or the end */
+  const char *words;                /* of a choice: "mean|sum|none"; else NULL */
 } heed_parameter;
 
 typedef struct heed_signature {
-  const char *name;
+  const char *name, *in_place_name; /* "add", "add_"; whether there is one: heed_works_in_place */
   int results;                      /* that a caller sees */
   int parameters;
-  bool in_place;                    /* has a in_place, name_, that writes into its first argument */
-  bool method;                      /* its first argument is a tensor */
-  heed_parameter parameter[HEED_ARGUMENTS];
+  const heed_parameter *parameter;
 } heed_signature;
+
+/* Has the operation a variant, name_, that writes into its first argument? */
+static inline bool heed_works_in_place (const heed_signature *s) { return s->parameter[0].target; }
+/* Is its first argument a tensor? */
+static inline bool heed_is_method (const heed_signature *s) {
+  return s->parameter[0].want == HEED_WANT_TENSOR;
+}
 
 HEED_API const heed_signature *heed_describe (heed_context *cx, heed_op op);
 HEED_API const char *heed_type_name (heed_type type);
 HEED_API bool heed_type_find (const char *name, heed_type *type);
 HEED_API size_t heed_type_size (heed_type type);
 
-static inline heed_value heed_none (void) { return (heed_value){.kind = HEED_NONE}; }
+/* Values, without compound literals, so that C++ takes them too. */
+static inline heed_value heed_none (void) {
+  heed_value v;
+  v.kind = HEED_NONE;
+  v.n = 0;
+  v.integer = 0;
+  return v;
+}
 static inline heed_value heed_t (heed_tensor *t) {
-  return (heed_value){.kind = HEED_TENSOR, .tensor = t};
+  heed_value v = heed_none();
+  v.kind = HEED_TENSOR;
+  v.tensor = t;
+  return v;
 }
 static inline heed_value heed_i (int64_t i) {
-  return (heed_value){.kind = HEED_INTEGER, .integer = i};
+  heed_value v = heed_none();
+  v.kind = HEED_INTEGER;
+  v.integer = i;
+  return v;
 }
 static inline heed_value heed_f (double f) {
-  return (heed_value){.kind = HEED_FLOAT, .number = f};
+  heed_value v = heed_none();
+  v.kind = HEED_FLOAT;
+  v.number = f;
+  return v;
 }
 static inline heed_value heed_b (bool b) {
-  return (heed_value){.kind = HEED_FLAG, .integer = b};
+  heed_value v = heed_i(b);
+  v.kind = HEED_FLAG;
+  return v;
 }
 static inline heed_value heed_l (int n, const int64_t *list) {
-  return (heed_value){.kind = HEED_LIST, .n = n, .list = list};
+  heed_value v = heed_none();
+  v.kind = HEED_LIST;
+  v.n = n;
+  v.list = list;
+  return v;
 }
 static inline heed_value heed_ts (int n, heed_tensor *const *tensors) {
-  return (heed_value){.kind = HEED_TENSORS, .n = n, .tensors = tensors};
+  heed_value v = heed_none();
+  v.kind = HEED_TENSORS;
+  v.n = n;
+  v.tensors = tensors;
+  return v;
 }
 static inline heed_value heed_s (const char *text) {
-  return (heed_value){.kind = HEED_TEXT, .text = text};
+  heed_value v = heed_none();
+  v.kind = HEED_TEXT;
+  v.text = text;
+  return v;
 }
 
 /* }================================================================== */
@@ -152,14 +183,14 @@ static inline heed_value heed_s (const char *text) {
 */
 
 /*
-** What a host lends to a context; any member may be 0. 'resize' is realloc with the old
-** size and frees when 'new_size' is 0. 'room' is called before 'bytes' of storage are
+** What a host gives to a context; any member may be 0. 'resize' is realloc with the old
+** size and frees when 'new_size' is 0. 'reclaim' is called before 'bytes' of storage are
 ** allocated, and again with 'urgent' when that failed: it may drop tensors, and nothing
 ** else of heed may be called from it.
 */
 typedef struct heed_host {
   void *(*resize) (void *self, void *block, size_t old_size, size_t new_size);
-  void (*room) (void *self, size_t bytes, bool urgent);
+  void (*reclaim) (void *self, size_t bytes, bool urgent);
   void *self;
   const char *level;                /* "base", "avx2", "avx512", "neon"; NULL: HEED_LEVEL or best */
   int threads;                      /* 0: as many as there are cores */
@@ -176,7 +207,7 @@ HEED_API bool heed_set_level (heed_context *cx, const char *name);
 HEED_API int heed_threads (heed_context *cx);
 HEED_API bool heed_set_threads (heed_context *cx, int n);   /* 1 to 256 */
 
-/* Where what is made from nothing goes: "cpu", "cuda" or "cuda:1", counted from 0. */
+/* The default device: where tensors are made ("cpu", "cuda", "cuda:1", counted from 0). */
 HEED_API const char *heed_device (heed_context *cx);
 HEED_API bool heed_set_device (heed_context *cx, const char *name);
 
@@ -210,8 +241,8 @@ HEED_API heed_tensor *heed_bool (heed_context *cx, bool value);
 
 HEED_API heed_tensor *heed_keep (heed_tensor *t);           /* one more owner */
 HEED_API void heed_drop (heed_tensor *t);                   /* one owner less */
-HEED_API heed_tensor *heed_detach (heed_tensor *t);         /* the same values, no history */
-HEED_API heed_tensor *heed_alias (heed_tensor *t);          /* another handle, same history */
+HEED_API heed_tensor *heed_detach (heed_tensor *t);         /* the same values, no graph */
+HEED_API heed_tensor *heed_alias (heed_tensor *t);          /* another handle, same graph */
 
 HEED_API heed_context *heed_context_of (const heed_tensor *t);
 HEED_API heed_type heed_type_of (const heed_tensor *t);
@@ -248,10 +279,10 @@ HEED_API heed_tensor *heed_call (heed_context *cx, heed_op op, const heed_value 
 HEED_API bool heed_apply_in_place (heed_context *cx, heed_op op, const heed_value *args, int n);
 
 /*
-** Whom messages name until it is set back, even if operations are called for it; HEED_NOPS: each
-** call itself. What it was.
+** The function that messages name, until it is set back; the text must stay alive until then.
+** NULL: the operation that was called. Returns what it was.
 */
-HEED_API heed_op heed_set_caller (heed_context *cx, heed_op who);
+HEED_API const char *heed_set_caller (heed_context *cx, const char *function);
 
 HEED_API bool heed_requires_grad (const heed_tensor *t);
 HEED_API bool heed_is_leaf (const heed_tensor *t);
@@ -270,7 +301,7 @@ HEED_API int64_t heed_graph_nodes (heed_context *cx);       /* alive in this con
 /*
 ** An operation of the host's. 'backward' gets the outputs' gradients (NULL: zero) and
 ** fills gradients for the inputs (NULL: none), false for a failure, after heed_fail.
-** 'release' is called when the history is freed.
+** 'release' is called when the graph is freed.
 */
 typedef struct heed_custom {
   bool (*backward) (void *self, int noutputs, heed_tensor *const *gradients,
@@ -279,7 +310,7 @@ typedef struct heed_custom {
   void *self;
 } heed_custom;
 
-/* Gives the outputs (handles without history) a history that asks 'custom'. */
+/* Gives the outputs (handles without a graph) a node whose backward is 'custom'. */
 HEED_API bool heed_record_custom (heed_context *cx, const heed_custom *custom, int ninputs,
                                   heed_tensor *const *inputs, int noutputs,
                                   heed_tensor *const *outputs);
@@ -324,7 +355,8 @@ HEED_API bool heed_optimize (heed_context *cx, heed_optimizer kind, const heed_s
 
 /*
 ** {==================================================================
-** CUDA: cards count from 0. What needs one fails with the reason where there is none.
+** Devices beyond the CPU, by name: "cuda" is "cuda:0", "cuda:1" is the second. What needs one
+** fails, with the reason, where there is none.
 ** ===================================================================
 */
 
@@ -337,56 +369,63 @@ typedef struct heed_device_properties {
 
 typedef struct heed_device_memory {
   size_t live, cached, peak, limit; /* bytes of this context */
-  size_t free, total;               /* of the card */
+  size_t free, total;               /* of the device */
 } heed_device_memory;
 
-typedef struct heed_event heed_event;      /* in a card's work */
+typedef struct heed_event heed_event;        /* a point in a device's work, with its time */
 
-HEED_API const char *heed_device_reason (heed_context *cx);   /* why there is none; NULL: there is */
-HEED_API int heed_device_count (heed_context *cx);
-HEED_API int heed_cuda_index (const char *name);    /* of "cuda" or "cuda:1"; -1: no such name */
-/* Of float32 products on cards: "highest" (float32), "high" (TF32) or "medium" (bfloat16). */
+/* Why there is no device of this kind ("cuda"); NULL: there is. */
+HEED_API const char *heed_device_reason (heed_context *cx, const char *kind);
+HEED_API int heed_device_count (heed_context *cx, const char *kind);
+HEED_API bool heed_device_describe (heed_context *cx, const char *device,
+                                    heed_device_properties *properties);
+/* Of float32 products: "highest" (float32), "high" (TF32) or "medium" (bfloat16). */
 HEED_API const char *heed_matmul_precision (heed_context *cx);
 HEED_API bool heed_set_matmul_precision (heed_context *cx, const char *name);
-HEED_API heed_tensor *heed_pin (heed_tensor *t);       /* a copy in pinned memory */
-HEED_API bool heed_device_properties_of (heed_context *cx, int index, heed_device_properties *card);
-HEED_API bool heed_synchronize (heed_context *cx, int index);  /* and tells what is late */
-HEED_API bool heed_device_memory_now (heed_context *cx, int index, heed_device_memory *now);
-HEED_API bool heed_device_reset_peak (heed_context *cx, int index);
-HEED_API bool heed_device_limit (heed_context *cx, int index, size_t bytes);   /* 0: all there is */
-HEED_API bool heed_device_trim (heed_context *cx, int index);  /* gives the cache back */
-HEED_API bool heed_device_block (heed_context *cx, bool yes);  /* each operation is waited for */
-HEED_API bool heed_device_rng_get (heed_context *cx, int index, uint64_t state[2]);
-HEED_API bool heed_device_rng_set (heed_context *cx, int index, const uint64_t state[2]);
-HEED_API heed_event *heed_event_record (heed_context *cx, int index);
-HEED_API bool heed_event_elapsed (heed_context *cx, int index, heed_event *from, heed_event *to,
-                                 double *seconds);           /* waits for the later one */
-HEED_API void heed_event_drop (heed_context *cx, int index, heed_event *m);
+/* A copy in host memory that devices of this kind can reach by themselves. */
+HEED_API heed_tensor *heed_pin (heed_tensor *t, const char *kind);
+HEED_API bool heed_synchronize (heed_context *cx, const char *device);   /* reports asynchronous
+                                                                            errors */
+HEED_API bool heed_device_memory_now (heed_context *cx, const char *device,
+                                      heed_device_memory *now);
+HEED_API bool heed_device_reset_peak (heed_context *cx, const char *device);
+HEED_API bool heed_device_limit (heed_context *cx, const char *device, size_t bytes);  /* 0: all */
+HEED_API bool heed_device_trim (heed_context *cx, const char *device);   /* frees the cache */
+HEED_API bool heed_device_block (heed_context *cx, const char *kind, bool yes);  /* waits after
+                                                                            each operation */
+HEED_API bool heed_device_rng_get (heed_context *cx, const char *device, uint64_t state[2]);
+HEED_API bool heed_device_rng_set (heed_context *cx, const char *device, const uint64_t state[2]);
+HEED_API heed_event *heed_event_record (heed_context *cx, const char *device);
+HEED_API bool heed_event_elapsed (heed_context *cx, const char *device, heed_event *from,
+                                  heed_event *to, double *seconds);      /* waits for the later */
+HEED_API void heed_event_drop (heed_context *cx, const char *device, heed_event *e);
+HEED_API int64_t heed_works (heed_context *cx, const char *device);      /* that it was given;
+                                                                            "cpu" too */
 
 /*
-** Streams (cudaStream_t; NULL is CUDA's default one). All work of a context on a card stands in
-** one, which a host may put kernels of its own into. A host with other streams lends memory of
-** the card, whose earlier work in 'stream' is waited for; when the last handle goes, 'stream'
-** waits for heed's work, and 'release' is called. Or it works on t's memory: 'stream' waits for
-** heed's work up to heed_device_data, heed's for that in 'stream' up to heed_device_after; until then
-** the host keeps t; what is written there backward does not notice. None of these while the
-** card's work is captured; what was lent before must outlive the graph.
+** Streams (of CUDA: cudaStream_t; NULL is its default one). All work of a context on a device
+** goes through one stream, which a host may put kernels of its own into. A host with other
+** streams lends memory of the device, whose earlier work in 'stream' is waited for; when the last
+** handle goes, 'stream' waits for heed's work, and 'release' is called. Or it works on t's
+** memory: 'stream' waits for heed's work up to heed_device_data, heed's for that in 'stream' up to
+** heed_device_after; until then the host keeps t; backward does not notice what is written there.
+** None of these while the device's work is captured; what was lent before must outlive the capture.
 */
-HEED_API void *heed_device_stream (heed_context *cx, int index);
-HEED_API heed_tensor *heed_device_lend (heed_context *cx, int index, void *stream, heed_type type,
-                                      int rank, const int64_t *size, void *data,
-                                      void (*release) (void *self, void *data), void *self);
-HEED_API void *heed_device_data (heed_tensor *t, void *stream);   /* its first element, strides as
-                                            heed_stride tells; NULL too if it has no elements */
+HEED_API void *heed_device_stream (heed_context *cx, const char *device);
+HEED_API heed_tensor *heed_device_lend (heed_context *cx, const char *device, void *stream,
+                                        heed_type type, int rank, const int64_t *size, void *data,
+                                        void (*release) (void *self, void *data), void *self);
+HEED_API void *heed_device_data (heed_tensor *t, void *stream); /* its first element, strides as
+                                            heed_stride gives; NULL too if it has no elements */
 HEED_API bool heed_device_after (heed_tensor *t, void *stream);
 
 /*
-** Captured work: kept instead of done, with the memory that it uses, and done again by every
-** replay. All of it is on one card. Its optimisers' steps are counted from 0; their numbers
-** count on by themselves. A graph holds the tensors that it works on, and leaves gradients in
-** leaves as the work does. STALE: a tensor has got other memory since, or one of the host's was
-** changed; APART: a leaf has not the gradient, or the lack of one, that the work began with. In
-** both cases a replay does not do what the work itself would do now.
+** Captures: work that is recorded instead of done, with the memory that it uses, and done again
+** by every replay. All of it is on one device. Its optimisers' steps are counted from 0; their
+** numbers count on by themselves. A capture holds the tensors that it works on, and leaves
+** gradients in leaves as the work does. STALE: a tensor has other memory since, or one of the
+** host's was changed; GRADIENTS_DIFFER: a leaf has not the gradient, or the lack of one, that the
+** work began with. In both cases a replay does not do what the work itself would do now.
 */
 typedef struct heed_capture heed_capture;
 
@@ -394,17 +433,19 @@ typedef enum heed_capture_state {
   HEED_CAPTURE_READY, HEED_CAPTURE_GRADIENTS_DIFFER, HEED_CAPTURE_STALE
 } heed_capture_state;
 
-HEED_API bool heed_capture_begin (heed_context *cx, int index);
-HEED_API heed_capture *heed_capture_end (heed_context *cx);       /* NULL for a failure */
-HEED_API heed_capture_state heed_capture_state_of (const heed_capture *g);
-HEED_API bool heed_capture_changes (const heed_capture *g, const heed_tensor *t);
-HEED_API bool heed_capture_replay (heed_context *cx, heed_capture *g);
-HEED_API bool heed_capture_set_step (heed_context *cx, heed_capture *g, int which,
-                                  const heed_step *step);
-HEED_API void heed_capture_drop (heed_context *cx, heed_capture *g);
-/* How many works the device with this number has done; -1 is the processor. */
-HEED_API int64_t heed_works (heed_context *cx, int index);
+HEED_API bool heed_capture_begin (heed_context *cx, const char *device);
+HEED_API heed_capture *heed_capture_end (heed_context *cx);        /* NULL for a failure */
+HEED_API heed_capture_state heed_capture_state_of (const heed_capture *c);
+HEED_API bool heed_capture_changes (const heed_capture *c, const heed_tensor *t);
+HEED_API bool heed_capture_replay (heed_context *cx, heed_capture *c);
+HEED_API bool heed_capture_set_step (heed_context *cx, heed_capture *c, int which,
+                                     const heed_step *step);
+HEED_API void heed_capture_drop (heed_context *cx, heed_capture *c);
 
 /* }================================================================== */
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -1,4 +1,4 @@
--- heed.capture: the work of a function on a card, kept and done again in one go.
+-- heed.capture: the work of a function on a GPU, captured and replayed as a whole.
 --
 --   local step = heed.capture(function(x, y)
 --     opt:zero_grad()
@@ -21,7 +21,7 @@ local MOST_DEVICES <const> = 16
 local MOST_RECORDINGS <const> = 8         -- of one kind of call
 
 
--- A value as text that no other value has; what lives in memory by its place there.
+-- A value as text that no other value has; what lives in memory by its address.
 local function describe(x)
   if math.type(x) == "float" then return ("%a"):format(x) end
   if type(x) == "string" then return ("%q"):format(x) end
@@ -46,8 +46,8 @@ end
 local function is_plain(x) return type(x) == "table" and getmetatable(x) == nil end
 
 
--- Reads x into a call: what tells its kind from others (types and shapes of tensors, what plain
--- tables hold, values of all else), and its tensors, each once.
+-- Reads x into a call: what distinguishes its kind (types and shapes of tensors, what plain tables
+-- hold, values of all else), and its tensors, each once.
 local function read(call, x)
   local parts = call.parts
   local number = call.number[x]
@@ -83,80 +83,83 @@ local function read_call(...)
 end
 
 
--- x with each tensor's in_place in its place, in tables too.
-local function with_twins(x, twins)
+-- x with the copy of each tensor instead of it, in tables too.
+local function with_copies(x, copies)
   if not is_tensor(x) and not is_plain(x) then return x end
-  local in_place = twins[x]
-  if in_place == nil then
-    in_place = {}
-    twins[x] = in_place
-    for key, value in pairs(x) do in_place[with_twins(key, twins)] = with_twins(value, twins) end
+  local copy = copies[x]
+  if copy == nil then
+    copy = {}
+    copies[x] = copy
+    for key, value in pairs(x) do copy[with_copies(key, copies)] = with_copies(value, copies) end
   end
-  return in_place
+  return copy
 end
 
 
+local devices = {}
+for i = 1, MOST_DEVICES do devices[i] = "cuda:" .. i - 1 end
+
 local function works()
   local done = {}
-  for card = -1, MOST_DEVICES - 1 do done[card] = core.works(card) end
+  for _, device in ipairs(devices) do done[device] = core.works(device) end
   return done
 end
 
 
--- The card that all work was done on since; nil if none was: then there is nothing to keep.
-local function card_since(before)
+-- The device that all work was done on since; nil if none was: then there is nothing to capture.
+local function device_since(before)
   local found
-  for card = 0, MOST_DEVICES - 1 do
-    if core.works(card) > before[card] then
-      if found then fail("capture: f works on cuda:%d and on cuda:%d", found, card) end
-      found = card
+  for _, device in ipairs(devices) do
+    if core.works(device) > before[device] then
+      if found then fail("capture: f works on %s and on %s", found, device) end
+      found = device
     end
   end
   return found
 end
 
 
--- What a replay reads, and what it writes: copies of the call's tensors that stay where they are.
+-- What a replay reads, and what it writes: copies of the call's tensors, at fixed addresses.
 local function buffers_of(call)
-  local buffers, twins = {}, {}
+  local buffers, copies = {}, {}
   for i, t in ipairs(call.tensors) do
     buffers[i] = heed.keep(t:detach():clone())
-    twins[t] = buffers[i]
+    copies[t] = buffers[i]
   end
-  return buffers, with_twins(call.args, twins)
+  return buffers, with_copies(call.args, copies)
 end
 
 
--- Runs f while its work is kept; what optimisers do besides, they note in capture.notes. Garbage
--- goes first, since its memory can't be used meanwhile.
-local function record(f, card, call)
+-- Runs f while its work is captured; what optimisers do besides, they note in capture.notes.
+-- Garbage goes first, since its memory can't be used meanwhile.
+local function record(f, device, call)
   local buffers, args = buffers_of(call)
   local r = {buffers = buffers, args = args, changed = {}}
   collectgarbage()
-  core.capture_begin(card)
+  core.capture_begin(device)
   capture.notes = {}
   local results = table.pack(pcall(f, table.unpack(args, 1, args.n)))
   r.notes, capture.notes = capture.notes, nil
-  local ended, graph = pcall(core.capture_end)
+  local ended, work = pcall(core.capture_end)
   if not results[1] then error(results[2], 0) end
-  if not ended then error(graph, 0) end
-  r.graph, r.results = graph, table.pack(table.unpack(results, 2, results.n))
+  if not ended then error(work, 0) end
+  r.work, r.results = work, table.pack(table.unpack(results, 2, results.n))
   for i = 1, r.results.n do
     if is_tensor(r.results[i]) then r.results[i] = heed.keep(r.results[i]:detach()) end
   end
   for i, t in ipairs(buffers) do
-    if core.graph_changes(graph, t) then r.changed[#r.changed + 1] = i end
+    if core.capture_changes(work, t) then r.changed[#r.changed + 1] = i end
   end
   return r
 end
 
 
--- Would r do now what f would? "apart": not now, but perhaps later; "stale": never again.
+-- Would r do now what f would? "differs": not now, but perhaps later; "stale": never again.
 local function state_of(r)
   for _, note in ipairs(r.notes) do
     if not note.ready() then return "stale" end
   end
-  return core.graph_state(r.graph)
+  return core.capture_state(r.work)
 end
 
 
@@ -164,13 +167,13 @@ end
 local function step_on(r)
   for which, note in ipairs(r.notes) do
     local step = note.again()
-    if step then core.replay_step(r.graph, which - 1, step) end
+    if step then core.capture_set_step(r.work, which - 1, step) end
   end
 end
 
 
 local function replay(r, call)
-  core.replay(r.graph)
+  core.capture_replay(r.work)
   for _, i in ipairs(r.changed) do call.tensors[i]:copy_(r.buffers[i]) end
   local results = table.move(r.results, 1, r.results.n, 1, {})
   for i = 1, r.results.n do
@@ -196,21 +199,21 @@ local function fitting(kind, f, call)
   end
   if kind.made == MOST_RECORDINGS then return nil end
   kind.made = kind.made + 1
-  local r = record(f, kind.card, call)
+  local r = record(f, kind.device, call)
   kind[#kind + 1] = r
   return r
 end
 
 
----f, for calls whose work on a card is always the same: a training step, say. The first call of a
+---f, for calls whose work on a GPU is always the same: a training step, say. The first call of a
 ---kind (types and shapes of its tensors, also in plain tables; values of all else) runs f, the
----second keeps what f does on the card, and from then on that is done again in one go, without
+---second captures what f does on the GPU, and from then on that is replayed as a whole, without
 ---Lua. So f must not read values back or work elsewhere, and whatever else it does happens only
 ---twice; what modules hold besides tensors, such as train() and eval(), stays as it was. Where a
 ---replay would not do what f does (a parameter was moved, gradients are there that were not), the
----work is kept anew. Where that happens again and again, and for arguments that require grad, f is
----called, as it is on the processor. Results have no history; they and gradients are overwritten
----by the next call.
+---work is captured anew. Where that happens again and again, and for arguments that require grad,
+---f is called, as it is on the CPU. Results have no graph; they and gradients are overwritten by
+---the next call.
 ---@param f function
 ---@return function
 function capture.capture(f)
@@ -222,8 +225,8 @@ function capture.capture(f)
     if kind == nil and not call.trained then
       local before = works()
       local results = table.pack(f(...))
-      local card = card_since(before)
-      known[call.key] = card and {card = card, made = 0} or false
+      local device = device_since(before)
+      known[call.key] = device and {device = device, made = 0} or false
       return table.unpack(results, 1, results.n)
     end
     local r = kind and not call.trained and fitting(kind, f, call)

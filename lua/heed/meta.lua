@@ -7,10 +7,13 @@
 --
 --   * Every operation is a function of the module and a method: heed.softmax(x, -1) and
 --     x:softmax(-1). The first argument of the function is the tensor, here called self.
---   * A name that ends in _ writes into that tensor and gives it back; it stands beside its in_place.
---   * Where a tensor is expected, a number or a truth will do, and shapes broadcast as in NumPy.
+--   * A name that ends in _ writes into that tensor and returns it; it is listed beside the
+--     operation that it is the in-place variant of.
+--   * Where a tensor is expected, a number or a boolean will do, and shapes broadcast as in NumPy.
 --   * Arguments may be named in a table at the end: x:sum(2, {keepdim = true}). The names are
---     PyTorch's. An unknown one is an error that names the nearest.
+--     PyTorch's. An unknown one raises, with a name that is near, or all of them.
+--   * A wrong call raises an error that names the function, the argument, what it expected and what
+--     it got: other shapes, types, ranks, values out of range, devices that differ.
 --   * Dimensions, positions, labels and ids count from 1; negative ones from the end.
 --   * Shapes stand in parentheses: B sequences, H heads, T queries, S keys, D features.
 --   * Sources of formulas are named; where none is, the operation is PyTorch's of that name.
@@ -21,7 +24,7 @@
 
 ---A type's name. Results of two types take the one that stands further right, but float16 with
 ---bfloat16 gives float32. Tensors without dimensions and plain numbers join the other's type
----unless theirs is of a higher kind (bools, whole numbers, floats).
+---unless theirs is of a higher kind (bools, integers, floats).
 ---> (heed.tensor{1, 2} + 0.5).dtype == "float32"
 ---> (heed.tensor({1}, {dtype = "float16"}) + 0.5).dtype == "float16"
 ---@alias heed.dtype
@@ -33,7 +36,7 @@
 ---| "float32"
 ---| "float64"
 
----The name of a device. There is "cpu".
+---The name of a device: "cpu", "cuda" (the first GPU), "cuda:1" (the second).
 ---@alias heed.device string
 
 ---Sizes as a list, or one after the other.
@@ -45,7 +48,7 @@
 ---Options of functions that make tensors.
 ---@class heed.factory
 ---@field dtype? heed.dtype "float32" unless given or said otherwise
----@field requires_grad? boolean whether gradients of it are wanted
+---@field requires_grad? boolean whether gradients of it are computed
 ---@field device? heed.device
 
 ---Sizes of a tensor: prints as (2, 3), compares by value, takes negative positions.
@@ -58,25 +61,26 @@
 ---Numbers of one type in up to 8 dimensions.
 ---
 ---Operators are elementwise, and `..` joins the text of a tensor. `<` and `<=` raise, since Lua
----makes one truth of them: use lt, le, gt, ge. `&`, `|` and `~` are for bool tensors. `#x` is the
----size of the first dimension, `ipairs` walks it. `local x <close> = …` frees x at the end.
+---makes one boolean of them: use lt, le, gt, ge. `&`, `|` and `~` are for bool tensors. `#x` is the
+---size of the first dimension, over which `ipairs` iterates. `local x <close> = …` frees x at the
+---end.
 ---> 2 ^ heed.tensor{1, 2} - 1 == {1, 3}
 ---> heed.tensor{7, -7} // 2 == {3, -4}
 ---> heed.tensor{7, -7} % 4 == {3, 1}
 ---> heed.tensor{true, false} | heed.tensor{false, false} == {true, false}
 ---> heed.tensor{1} < heed.tensor{2} raises "x:lt(y)"
 ---
----`==` asks whether two handles are one tensor; `equal` and `eq` compare values. To `if` and
----`and` every tensor is true: ask its `item()`.
+---`==` is whether two handles are one tensor; `equal` and `eq` compare values. To `if` and `and`
+---every tensor is true: use its `item()`.
 ---> heed.tensor{1} == heed.tensor{1} == false
 ---> heed.tensor{1}:equal(heed.tensor{1}) == true
 ---> (heed.tensor(false) and "true") == "true"
 ---> heed.tensor(false):item() == false
 ---
----A place is a number, or a table with an entry for each dimension: a number, `{}` for all,
+---An index is a number, or a table with an entry for each dimension: a number, `{}` for all,
 ---`{from, to[, step]}` with both ends, an int64 tensor of positions or a bool tensor that marks
 ---them. An element of a vector is a plain number; the position behind the last is nil, any other
----outside raises. All places can be assigned to.
+---outside raises. All of these can be assigned to.
 ---> heed.tensor{{1, 2}, {3, 4}}[2] == {3, 4}
 ---> heed.tensor{{1, 2}, {3, 4}}[{2, 1}] == 3
 ---> heed.tensor{{1, 2}, {3, 4}}[{{}, -1}] == {2, 4}
@@ -89,8 +93,8 @@
 ---@field shape heed.Shape a new one each time
 ---@field dtype heed.dtype
 ---@field device heed.device
----@field requires_grad boolean whether gradients reach it; set it on leaves of a float type
----@field is_leaf boolean whether it was made, not computed from tensors that want gradients
+---@field requires_grad boolean whether gradients reach it; may be set on leaves of a float type
+---@field is_leaf boolean whether it was made, not computed from tensors that require gradients
 ---@field grad heed.Tensor? what backward added up; may be set, also to nil
 ---@field [integer|table|heed.Tensor] any
 ---@operator add(heed.operand): heed.Tensor
@@ -126,8 +130,8 @@ heed.save = require "heed.save".save
 
 -- Making tensors ---------------------------------------------------------
 
----A tensor from a number, a truth or nested tables of them; 0-dimensional tensors may stand
----among them. Whole numbers give int64, bools bool, all else float32. A tensor is copied.
+---A tensor from a number, a boolean or nested tables of them; 0-dimensional tensors may stand
+---among them. Integers give int64, booleans bool, all else float32. A tensor is copied.
 ---> heed.tensor{{1, 2}, {3, 4.5}}.shape[1] == 2
 ---> heed.tensor{1, 2}.dtype == "int64"
 ---> heed.tensor({1, 2}, {dtype = "float64"}).dtype == "float64"
@@ -149,6 +153,7 @@ function heed.tensor(values, dtype, options) end
 ---@return heed.Tensor
 function heed.frombytes(bytes, shape, dtype, options) end
 
+---A tensor of this shape, filled with 0.
 ---> heed.zeros(2, 2) == {{0, 0}, {0, 0}}
 ---> heed.zeros({}).shape[1] == nil
 ---> heed.zeros(-1) raises "zeros"
@@ -157,6 +162,7 @@ function heed.frombytes(bytes, shape, dtype, options) end
 ---@return heed.Tensor
 function heed.zeros(size, ...) end
 
+---A tensor of this shape, filled with 1.
 ---> heed.ones(2, {dtype = "bool"}) == {true, true}
 ---@param size heed.sizes
 ---@param ... integer|heed.factory
@@ -170,6 +176,7 @@ function heed.ones(size, ...) end
 ---@return heed.Tensor
 function heed.empty(size, ...) end
 
+---A tensor of this shape, filled with one value.
 ---> heed.full({2}, 7) == {7, 7}
 ---@param size heed.sizes
 ---@param fill_value heed.operand a number gives its own type: 7 int64, 7.0 float32
@@ -177,7 +184,7 @@ function heed.empty(size, ...) end
 ---@return heed.Tensor
 function heed.full(size, fill_value, dtype) end
 
----The numbers from `start` to `stop`, which counts too; `arange(stop)` starts at 1.
+---The numbers from `start` to `stop`, both included; `arange(stop)` starts at 1.
 ---> heed.arange(3) == {1, 2, 3}
 ---> heed.arange(2, 5) == {2, 3, 4, 5}
 ---> heed.arange(0, 1, 0.5) == {0, 0.5, 1}
@@ -217,7 +224,7 @@ function heed.rand(size, ...) end
 ---@return heed.Tensor
 function heed.randn(size, ...) end
 
----Whole numbers from `low` to `high`, both counted, as int64; `randint(high, size)` starts at 1.
+---Integers from `low` to `high`, both included, as int64; `randint(high, size)` starts at 1.
 ---> heed.randint(6, {100}):min() == 1
 ---> heed.randint(0, 8, {2, 3}):numel() == 6
 ---@param ... integer|integer[]|heed.factory low, high, size, options
@@ -240,6 +247,7 @@ function heed.zeros_like(x, options) end
 heed.ones_like, heed.empty_like = heed.zeros_like, heed.zeros_like
 heed.rand_like, heed.randn_like = heed.zeros_like, heed.zeros_like
 
+---A tensor of x's shape, type and device, filled with one value.
 ---> heed.full_like(heed.tensor{1, 2}, 7) == {7, 7}
 ---> heed.full_like(heed.tensor{1, 2}, {fill_value = 7}) == {7, 7}
 ---@param x heed.Tensor
@@ -248,7 +256,7 @@ heed.rand_like, heed.randn_like = heed.zeros_like, heed.zeros_like
 ---@return heed.Tensor
 function heed.full_like(x, fill_value, options) end
 
----Whole numbers from `low` to `high`, both counted, in x's shape.
+---Integers from `low` to `high`, both included, in x's shape.
 ---@param x heed.Tensor
 ---@param low integer
 ---@param high integer
@@ -267,14 +275,14 @@ function heed.randint_like(x, low, high, options) end
 function heed.is_tensor(x) end
 Tensor.is_tensor = heed.is_tensor
 
----The one element as a Lua number or truth.
+---The one element as a Lua number or boolean. Waits for a GPU.
 ---> heed.tensor{{5}}:item() == 5
 ---> heed.tensor{5, 6}:item() raises "one element expected"
 ---@return number|boolean
 function Tensor:item() end
 heed.item = Tensor.item
 
----Nested tables of Lua numbers or bools; a 0-dimensional tensor gives its number.
+---Nested tables of Lua numbers or booleans; a 0-dimensional tensor gives its element.
 ---> #heed.zeros(2, 3):totable() == 2
 ---@return table|number|boolean
 function Tensor:totable() end
@@ -342,7 +350,7 @@ heed.equal = Tensor.equal
 function Tensor:allclose(other, options) end
 heed.allclose = Tensor.allclose
 
----Lets go of its memory at once; the handle is of no more use. `<close>` calls it.
+---Frees its memory at once; every later use of the handle raises. `<close>` calls it.
 function Tensor:release() end
 heed.release = Tensor.release
 
@@ -363,8 +371,8 @@ function heed.printoptions(options) end
 ---@field non_blocking? boolean
 
 ---The tensor in another type or on another device; itself if there is nothing to do, unless `copy`
----asks for a copy. Copies to a card go through pinned memory, `non_blocking` or not: they may wait
----for room there, but for no result.
+---is set. Copies to a GPU go through pinned memory, `non_blocking` or not: they may wait for space
+---in it, but not for the GPU's work.
 ---> heed.tensor{1.7, -1.7}:to("int64") == {1, -1}
 ---> heed.tensor{1}:to("float33") raises "float33"
 ---@param target heed.dtype|heed.device|heed.Tensor|heed.TargetOptions
@@ -379,11 +387,11 @@ function Tensor:float() end
 Tensor.double, Tensor.half, Tensor.bfloat16 = Tensor.float, Tensor.float, Tensor.float
 Tensor.long, Tensor.byte, Tensor.bool = Tensor.float, Tensor.float, Tensor.float
 
----To the processor.
+---To the CPU.
 ---@return heed.Tensor
 function Tensor:cpu() end
 
----To a card: the first, or the one of that number or name.
+---To a GPU: the first, or the one of that number (from 0) or name.
 ---@param device? integer|heed.device
 ---@return heed.Tensor
 function Tensor:cuda(device) end
@@ -407,13 +415,14 @@ heed.contiguous = Tensor.contiguous
 function Tensor:copy(src) end
 Tensor.copy_, heed.copy, heed.copy_ = Tensor.copy, Tensor.copy, Tensor.copy
 
----One value everywhere.
+---One value for all elements.
 ---> heed.zeros(2):fill_(3) == {3, 3}
 ---@param value heed.operand
 ---@return heed.Tensor
 function Tensor:fill(value) end
 Tensor.fill_, heed.fill, heed.fill_ = Tensor.fill, Tensor.fill, Tensor.fill
 
+---0 for all elements.
 ---> heed.ones(2):zero_() == {0, 0}
 ---@return heed.Tensor
 function Tensor:zero() end
@@ -428,7 +437,7 @@ heed.set_ = Tensor.set_
 
 -- Elementwise, of one -----------------------------------------------------
 
--- Floats keep their type; where the result is no whole number, whole ones become float32 first.
+-- Floats keep their type; where the result is no integer, integers become float32 first.
 
 ----x.
 ---> heed.tensor{1, -2}:neg() == {-1, 2}
@@ -546,6 +555,12 @@ Tensor.acos_, heed.acos, heed.acos_ = Tensor.acos, Tensor.acos, Tensor.acos
 function Tensor:atan() end
 Tensor.atan_, heed.atan, heed.atan_ = Tensor.atan, Tensor.atan, Tensor.atan
 
+---sin(pi x) / (pi x), and 1 at 0: the normalized sinc.
+---> heed.tensor{0, 0.5, 1.5}:sinc() == {1, 0.6366, -0.2122}
+---@return heed.Tensor
+function Tensor:sinc() end
+Tensor.sinc_, heed.sinc, heed.sinc_ = Tensor.sinc, Tensor.sinc, Tensor.sinc
+
 ---(e^x - e^-x) / 2.
 ---> heed.tensor{0, 1}:sinh() == {0, 1.1752}
 ---@return heed.Tensor
@@ -589,7 +604,7 @@ Tensor.erf_, heed.erf, heed.erf_ = Tensor.erf, Tensor.erf, Tensor.erf
 function Tensor:relu() end
 Tensor.relu_, heed.relu, heed.relu_ = Tensor.relu, Tensor.relu, Tensor.relu
 
----x, below 0 times a slope.
+---x, and below 0 x times `negative_slope`.
 ---> heed.tensor{-1, 2}:leaky_relu(0.1) == {-0.1, 2}
 ---@param negative_slope? number|table 0.01 unless given
 ---@return heed.Tensor
@@ -643,27 +658,27 @@ Tensor.softplus_, heed.softplus, heed.softplus_ = Tensor.softplus, Tensor.softpl
 function Tensor:hardtanh(min_val, max_val) end
 Tensor.hardtanh_, heed.hardtanh, heed.hardtanh_ = Tensor.hardtanh, Tensor.hardtanh, Tensor.hardtanh
 
----The next whole number below.
+---The next integer below.
 ---> heed.tensor{1.5, -1.5}:floor() == {1, -2}
 ---@return heed.Tensor
 function Tensor:floor() end
 Tensor.floor_, heed.floor, heed.floor_ = Tensor.floor, Tensor.floor, Tensor.floor
 
----The next whole number above.
+---The next integer above.
 ---> heed.tensor{1.5, -1.5}:ceil() == {2, -1}
 ---@return heed.Tensor
 function Tensor:ceil() end
 Tensor.ceil_, heed.ceil, heed.ceil_ = Tensor.ceil, Tensor.ceil, Tensor.ceil
 
----The nearest whole number; halves go to the even one.
+---The nearest integer; halves go to the even one.
 ---> heed.tensor{0.5, 1.5, 2.6}:round() == {0, 2, 3}
 ---> heed.tensor{1.264, 26.1}:round{decimals = 1} == {1.3, 26.1}
----@param options? {decimals: integer} places behind the point, or, below 0, before it
+---@param options? {decimals: integer} digits behind the point, or, below 0, before it
 ---@return heed.Tensor
 function Tensor:round(options) end
 Tensor.round_, heed.round, heed.round_ = Tensor.round, Tensor.round, Tensor.round
 
----The next whole number towards 0.
+---The next integer towards 0.
 ---> heed.tensor{1.5, -1.5}:trunc() == {1, -1}
 ---@return heed.Tensor
 function Tensor:trunc() end
@@ -723,7 +738,7 @@ Tensor.sub_, heed.sub, heed.sub_ = Tensor.sub, Tensor.sub, Tensor.sub
 function Tensor:mul(other) end
 Tensor.mul_, heed.mul, heed.mul_ = Tensor.mul, Tensor.mul, Tensor.mul
 
----x / y, in floats; rounded, whole numbers stay such.
+---x / y, in floats; with a `rounding_mode` integers stay integers.
 ---> heed.tensor{1, 2}:div(2) == {0.5, 1}
 ---> heed.tensor{1.0, 0.0} / 0 == {1 / 0, 0 / 0}
 ---> heed.tensor{7, -7}:div(2, {rounding_mode = "floor"}) == {3, -4}
@@ -734,7 +749,7 @@ Tensor.mul_, heed.mul, heed.mul_ = Tensor.mul, Tensor.mul, Tensor.mul
 function Tensor:div(other, options) end
 Tensor.div_, heed.div, heed.div_ = Tensor.div, Tensor.div, Tensor.div
 
----x // y, rounded down, as Lua's. Whole numbers by 0 raise.
+---x // y, rounded down, as Lua's. Integers by 0 raise.
 ---> heed.tensor{7, -7}:floor_divide(2) == {3, -4}
 ---> heed.tensor{1} // 0 raises "floor_divide"
 ---@param other heed.operand
@@ -758,8 +773,8 @@ heed.remainder, heed.remainder_ = Tensor.remainder, Tensor.remainder
 function Tensor:fmod(other) end
 Tensor.fmod_, heed.fmod, heed.fmod_ = Tensor.fmod, Tensor.fmod, Tensor.fmod
 
----x^y. Whole numbers have no power that is a negative number; with a tensor of such powers they
----give 0, but 1 and -1 themselves.
+---x^y. An integer to a negative number raises; to a tensor of negative powers it gives 0, but 1
+---and -1 give themselves.
 ---> heed.tensor{2, 3}:pow(2) == {4, 9}
 ---> heed.tensor{2, -1}:pow(heed.tensor{-1, -3}) == {0, -1}
 ---> heed.tensor{2} ^ -1 raises "negative"
@@ -919,7 +934,7 @@ heed.bound = Tensor.bound
 -- `dim` is a dimension, in most a list of them, and all where it is left out; `keepdim` keeps
 -- what was reduced with size 1.
 
----The sum; of whole numbers and bools an int64.
+---The sum; of integers and bools an int64.
 ---> heed.tensor{{1, 2}, {3, 4}}:sum() == 10
 ---> heed.tensor{{1, 2}, {3, 4}}:sum(1) == {4, 6}
 ---> heed.tensor{{1, 2}, {3, 4}}:sum(2, {keepdim = true}) == {{3}, {7}}
@@ -937,17 +952,17 @@ heed.sum = Tensor.sum
 ---> heed.tensor{1, 2}:mean() raises "mean"
 ---@param dim? integer|integer[]|table
 ---@param keepdim? boolean|table
----@param dtype? heed.dtype in which to compute; wanted for whole numbers
+---@param dtype? heed.dtype in which to compute; required for integers
 ---@return heed.Tensor
 function Tensor:mean(dim, keepdim, dtype) end
 heed.mean = Tensor.mean
 
----The variance, by n - 1 unless describe otherwise.
+---The variance, divided by n - 1 unless the options say otherwise.
 ---> heed.tensor{1.0, 2.0, 6.0}:var() == 7
 ---> heed.tensor{1.0, 2.0, 6.0}:var{correction = 0} == 4.6667
 ---> heed.tensor{1.0, 2.0, 6.0}:var(false) == 4.6667
----@param dim? integer|integer[]|boolean|table a truth is `unbiased`
----@param unbiased? boolean true, by n - 1, unless given
+---@param dim? integer|integer[]|boolean|table a boolean is `unbiased`
+---@param unbiased? boolean true, divided by n - 1, unless given
 ---@param keepdim? boolean
 ---@param correction? number what is taken from n, in place of `unbiased`
 ---@return heed.Tensor
@@ -956,7 +971,7 @@ heed.var = Tensor.var
 
 ---The root of the variance.
 ---> heed.tensor{1.0, 2.0, 6.0}:std() == 2.6458
----@param dim? integer|integer[]|boolean|table a truth is `unbiased`
+---@param dim? integer|integer[]|boolean|table a boolean is `unbiased`
 ---@param unbiased? boolean
 ---@param keepdim? boolean
 ---@param correction? number
@@ -1033,15 +1048,26 @@ heed.norm = Tensor.norm
 function Tensor:prod(dim, keepdim, dtype) end
 heed.prod = Tensor.prod
 
----Running sums along a dimension.
+---Running sums along a dimension; of integers and bools int64.
 ---> heed.tensor{1, 2, 3}:cumsum(1) == {1, 3, 6}
+---> heed.zeros(2):cumsum(2) raises "cumsum"
 ---@param dim integer
----@param dtype? heed.dtype|table
+---@param dtype? heed.dtype|table in which to compute
 ---@return heed.Tensor
 function Tensor:cumsum(dim, dtype) end
 Tensor.cumsum_, heed.cumsum, heed.cumsum_ = Tensor.cumsum, Tensor.cumsum, Tensor.cumsum
 
----Is any element true, or not 0? Without `dim` a Lua truth.
+---Running products along a dimension; of integers and bools int64.
+---> heed.tensor{1, 2, 3, 4}:cumprod(1) == {1, 2, 6, 24}
+---> heed.tensor{{2, 3}, {4, 5}}:cumprod(2) == {{2, 6}, {4, 20}}
+---> heed.zeros(2):cumprod(2) raises "cumprod"
+---@param dim integer
+---@param dtype? heed.dtype|table in which to compute
+---@return heed.Tensor
+function Tensor:cumprod(dim, dtype) end
+Tensor.cumprod_, heed.cumprod, heed.cumprod_ = Tensor.cumprod, Tensor.cumprod, Tensor.cumprod
+
+---Is any element true, or not 0? Without `dim` a Lua boolean.
 ---> heed.tensor{1, 5}:gt(4):any() == true
 ---> heed.tensor{{1, 5}, {1, 2}}:gt(4):any(2) == {true, false}
 ---@param dim? integer|integer[]|table
@@ -1050,7 +1076,7 @@ Tensor.cumsum_, heed.cumsum, heed.cumsum_ = Tensor.cumsum, Tensor.cumsum, Tensor
 function Tensor:any(dim, keepdim) end
 heed.any = Tensor.any
 
----Are all elements true, or not 0? Without `dim` a Lua truth.
+---Are all elements true, or not 0? Without `dim` a Lua boolean.
 ---> heed.tensor{1, 5}:gt(4):all() == false
 ---@param dim? integer|integer[]|table
 ---@param keepdim? boolean|table
@@ -1153,7 +1179,7 @@ heed.view = Tensor.view
 function Tensor:reshape(shape, ...) end
 heed.reshape = Tensor.reshape
 
----Two dimensions change places.
+---Two dimensions exchanged.
 ---> heed.tensor{{1, 2}, {3, 4}}:transpose(1, 2) == {{1, 3}, {2, 4}}
 ---@param dim0 integer
 ---@param dim1 integer
@@ -1183,14 +1209,15 @@ heed.permute = Tensor.permute
 function Tensor:expand(size, ...) end
 heed.expand = Tensor.expand
 
+---`expand` to another tensor's shape.
 ---> heed.tensor{{1}, {2}}:expand_as(heed.zeros(2, 2)) == {{1, 1}, {2, 2}}
 ---@param other heed.Tensor
 ---@return heed.Tensor
 function Tensor:expand_as(other) end
 heed.expand_as = Tensor.expand_as
 
----One position along a dimension, which goes. `select(1, i)` of a vector is 0-dimensional, and
----gradients pass.
+---One position along a dimension, without that dimension. `select(1, i)` of a vector is
+---0-dimensional, and gradients pass.
 ---> heed.tensor{{1, 2}, {3, 4}}:select(2, 1) == {1, 3}
 ---> heed.zeros(2):select(1, 3) raises "select"
 ---@param dim integer
@@ -1199,7 +1226,7 @@ heed.expand_as = Tensor.expand_as
 function Tensor:select(dim, index) end
 heed.select = Tensor.select
 
----From one position to another, both counted.
+---From one position to another, both included.
 ---> heed.arange(6):slice(1, 2, -1, 2) == {2, 4, 6}
 ---@param dim integer
 ---@param start? integer 1 unless given
@@ -1225,7 +1252,7 @@ heed.narrow = Tensor.narrow
 function Tensor:squeeze(dim) end
 heed.squeeze = Tensor.squeeze
 
----With a dimension of size 1 more, at this place.
+---With a new dimension of size 1 at this position.
 ---> heed.tensor{1, 2}:unsqueeze(2) == {{1}, {2}}
 ---> heed.tensor{1, 2}:unsqueeze(-1) == {{1}, {2}}
 ---@param dim integer
@@ -1335,7 +1362,7 @@ Tensor.triu_, heed.triu, heed.triu_ = Tensor.triu, Tensor.triu, Tensor.triu
 function Tensor:roll(shifts, dims) end
 heed.roll = Tensor.roll
 
----Turns dimensions round.
+---The elements in reverse order along dimensions.
 ---> heed.arange(3):flip(1) == {3, 2, 1}
 ---@param dims heed.sizes
 ---@param ... integer
@@ -1361,7 +1388,7 @@ function Tensor:tile(dims, ...) end
 heed.tile = Tensor.tile
 
 ---Adds elements at the ends: before and after the last dimension, then the one before it.
----Negative numbers take away.
+---Negative numbers remove elements.
 ---> heed.tensor{1, 2}:pad({1, 2}) == {0, 1, 2, 0, 0}
 ---> heed.tensor{1, 2}:pad({0, 1}, {value = 9}) == {1, 2, 9}
 ---@param pad integer[]
@@ -1557,8 +1584,8 @@ heed.cross_entropy = Tensor.cross_entropy
 function Tensor:nll_loss(target, weight, ignore_index, reduction) end
 heed.nll_loss = Tensor.nll_loss
 
----The cross entropy of probabilities with bools from 0 to 1; logarithms stop at -100.
----On a card nobody looks whether both are from 0 to 1.
+---The cross entropy of probabilities with targets from 0 to 1; logarithms stop at -100.
+---Values beyond 0 to 1 raise on the CPU; on a GPU this is not checked.
 ---> heed.binary_cross_entropy(heed.tensor{0.5, 1.0}, heed.tensor{1.0, 1.0}) == 0.3466
 ---@param target heed.Tensor of self's shape
 ---@param weight? heed.Tensor|table of each element, broadcasts
@@ -1621,7 +1648,7 @@ heed.kl_div = Tensor.kl_div
 ---@field mask? heed.Tensor bool, broadcasts against (B, H, T, S): true where a query may attend
 ---@field bias? heed.Tensor floats, added to the scores, likewise; may be trained
 ---@field lengths? heed.Tensor int64 (B): how many keys there are in each sequence, 0 to S or more;
----one below 0 raises, and means none on a card, where nobody reads it
+---one below 0 raises on the CPU; on a GPU this is not checked, and it means 0
 ---@field causal? boolean no key behind the query's position
 ---@field offset? integer the first query's position less the first key's; S - T unless given
 ---@field scale? number of the scores; 1 / sqrt(D) unless given
@@ -1645,22 +1672,22 @@ heed.kl_div = Tensor.kl_div
 ---@param value heed.Tensor (B, Hk, S, Dv)
 ---@param options? heed.attention.options
 ---@return heed.Tensor output (B, H, T, Dv)
----@return heed.Tensor? weights (B, H, T, S), if asked for
----@return heed.Tensor? lse (B, H, T), if asked for
+---@return heed.Tensor? weights (B, H, T, S), with the option weights
+---@return heed.Tensor? lse (B, H, T), with the option lse
 function Tensor:attention(key, value, options) end
 heed.attention = Tensor.attention
 
 
 -- Gradients --------------------------------------------------------------
 
----Adds the gradients of this tensor to those of all leaves that want one, and frees the history
----that it walked. If it fails, gradients are as before; the history is gone all the same. A
----backward within a rule of `custom` adds its gradients when the outer one ends, not before.
+---Adds the gradients of this tensor to those of all leaves that require one, and frees the graph
+---that it went through. If it fails, gradients are as before; the graph is freed all the same. A
+---backward within a `backward` of `custom` adds its gradients when the outer one ends, not before.
 ---> (function(x) x:square():sum():backward() return x.grad end)(
 --->   heed.tensor({1.0, 2.0}, {requires_grad = true})) == {2, 4}
 ---> heed.zeros(2):backward() raises "backward"
 ---@param gradient? heed.Tensor|{retain_graph: boolean} of this tensor; 1 for a single element
----@param options? {retain_graph: boolean} true keeps the history
+---@param options? {retain_graph: boolean} true keeps the graph
 function Tensor:backward(gradient, options) end
 heed.backward = Tensor.backward
 
@@ -1675,13 +1702,13 @@ heed.backward = Tensor.backward
 ---false in the list, where y does not depend on it
 function heed.grad(y, xs, gradient, options) end
 
----The same values without history.
+---The same values, in the same memory, without a graph.
 ---> heed.tensor({1.0}, {requires_grad = true}):detach().requires_grad == false
 ---@return heed.Tensor
 function Tensor:detach() end
 heed.detach = Tensor.detach
 
----Says whether gradients of it are wanted.
+---Sets whether gradients of it are computed; of leaves of a float type only.
 ---> heed.zeros(2):requires_grad_().requires_grad == true
 ---> heed.tensor{1}:requires_grad_() raises "float"
 ---@param yes? boolean true unless given
@@ -1690,8 +1717,8 @@ function Tensor:requires_grad_(yes) end
 heed.requires_grad_ = Tensor.requires_grad_
 
 ---f(...), with nothing recorded. Calls may be nested, and errors pass through. A view that is made
----so has no history, and can't be changed in place outside; it keeps what it is a view of, history
----included, until a `detach()` lets go.
+---so has no graph, and can't be changed in place outside; it keeps its base alive, with the base's
+---graph. `detach()` gives a view that does not.
 ---> heed.no_grad(function(x) return x + 1 end, heed.tensor{1}) == {2}
 ---> heed.no_grad(heed.is_grad_enabled) == false
 ---@param f function
@@ -1706,23 +1733,24 @@ function heed.no_grad(f, ...) end
 ---@return any ...
 function heed.enable_grad(f, ...) end
 
+---Are operations recorded for gradients now?
 ---> heed.is_grad_enabled() == true
 ---@return boolean
 function heed.is_grad_enabled() end
 
 ---A differentiable function of your own. `forward(ctx, ...)` gives the results, and nothing in
 ---it is recorded; `backward(ctx, g, ...)` gets their gradients and gives one for each argument
----of forward, nil where there is none. They are not its own, and may not be changed in place. `ctx`
----is a table for what backward needs. Neither rule may yield. The history holds ctx: who keeps ctx
----beyond forward and puts a result into it, `ctx.y = y`, makes a circle that the collector does
----not see.
+---of forward, nil where there is none. The gradients it gets may not be changed in place. `ctx` is
+---a table for what backward needs. Neither function may yield. The graph holds ctx: a ctx that is
+---kept beyond forward and given a result, `ctx.y = y`, makes a cycle that the collector does not
+---see.
 ---> heed.custom{
 --->   forward = function(ctx, x) ctx.x = x return x * x end,
 --->   backward = function(ctx, g) return 2 * ctx.x * g end,
 ---> }(heed.tensor{3.0}) == {9}
----@param rules {forward: function, backward: function}
+---@param functions {forward: function, backward: function}
 ---@return function
-function heed.custom(rules) end
+function heed.custom(functions) end
 
 ---f(...), without keeping what its gradient needs: backward runs f again, and f must do the same
 ---again. If a tensor among its arguments was changed in place meanwhile, backward raises.
@@ -1741,7 +1769,7 @@ function heed.checkpoint(f, ...) end
 ---@return string? message of the worst element, if not
 function heed.gradcheck(f, xs, options) end
 
----How many operations are kept for gradients.
+---How many nodes the graphs of this state have: operations that were recorded for gradients.
 ---> heed.graph_nodes() >= 0 == true
 ---@return integer
 function heed.graph_nodes() end
@@ -1749,7 +1777,7 @@ function heed.graph_nodes() end
 
 -- Random numbers: PyTorch's, for the same seed ---------------------------
 
----Starts the generator anew.
+---Seeds the generators of the CPU and of GPUs.
 ---> (heed.manual_seed(0) or heed.rand(2)) == {0.4963, 0.7682}
 ---@param seed integer
 function heed.manual_seed(seed) end
@@ -1778,8 +1806,8 @@ function Tensor:normal_(mean, std) end
 Tensor.normal = Tensor.normal_
 heed.normal, heed.normal_ = Tensor.normal_, Tensor.normal_
 
----1 with the probability that stands there, or with p; else 0. In place p is 0.5 unless given.
----On a card nobody looks whether what stands there is from 0 to 1.
+---1 with the probability that each element is, or with p; else 0. In place p is 0.5 unless given.
+---Elements beyond 0 to 1 raise on the CPU; on a GPU this is not checked.
 ---> heed.tensor{0.0, 1.0}:bernoulli() == {0, 1}
 ---@param p? number|table
 ---@return heed.Tensor
@@ -1787,7 +1815,7 @@ function Tensor:bernoulli(p) end
 Tensor.bernoulli_ = Tensor.bernoulli
 heed.bernoulli, heed.bernoulli_ = Tensor.bernoulli, Tensor.bernoulli
 
----Positions, drawn by the weights in each row: by the processor, also for those on a card.
+---Positions, drawn by the weights in each row: on the CPU, also for tensors on a GPU.
 ---> heed.tensor{0.0, 1.0}:multinomial(3, true) == {2, 2, 2}
 ---@param num_samples integer
 ---@param replacement? boolean|table whether one may be drawn again
@@ -1796,18 +1824,18 @@ function Tensor:multinomial(num_samples, replacement) end
 heed.multinomial = Tensor.multinomial
 
 
--- Memory, threads, processor ---------------------------------------------
+-- Memory, threads, devices ------------------------------------------------
 
----Bytes of tensors: alive, kept for reuse, the most that were alive, and the bound, past which a
----tensor is refused (the machine's free memory if 0).
+---Bytes of tensors on the CPU: alive, kept for reuse, the most that were alive, and the limit, past
+---which a tensor is refused (the machine's free memory if 0).
 ---> heed.memory().live >= 0 == true
 ---> heed.memory{limit = 0} raises "limit"
----@param options? {limit: integer} sets the bound
+---@param options? {limit: integer} sets the limit
 ---@return {live: integer, cached: integer, peak: integer, limit: integer}
 function heed.memory(options) end
 
 ---f(...); frees every tensor made meanwhile, but for results (tables and modules are searched),
----leaves that want gradients, gradients, and what `keep` names. Errors pass through.
+---leaves that require gradients, gradients, and what `keep` names. Errors pass through.
 ---> heed.scope(function() return heed.ones(2) + 1 end) == {2, 2}
 ---@param f function
 ---@param ... any
@@ -1819,51 +1847,51 @@ function heed.scope(f, ...) end
 ---@return heed.Tensor t
 function heed.keep(t) end
 
----How many threads work, the caller's included. Results do not depend on it.
+---How many threads compute, the caller's included. Results do not depend on it.
 ---> heed.threads() >= 1 == true
 ---> heed.threads(0) raises "1 to 256"
 ---@param n? integer sets it, from 1 to 256
 ---@return integer
 function heed.threads(n) end
 
----Where tensors go that are made without an option `device`: "cpu", "cuda" or "cuda:1".
+---The device of tensors that are made without an option `device`: "cpu", "cuda" or "cuda:1".
 ---> heed.default_device() == "cpu"
 ---> heed.default_device("tpu") raises "tpu"
 ---@param name? string sets it
 ---@return string
 function heed.default_device(name) end
 
----Which of the processor's instructions are used: "base", "avx2", "avx512" or "neon".
+---Which of the CPU's instructions are used: "base", "avx2", "avx512" or "neon".
 ---> type(heed.level()) == "string"
 ---> heed.level("sse2") raises "sse2"
----@param name? string chooses; raises if it is not to be had here
+---@param name? string chooses; raises if this CPU does not have them
 ---@return string
 function heed.level(name) end
 
----f, for calls whose work on a card is always the same: a training step, say. The first call of a
+---f, for calls whose work on a GPU is always the same, such as a training step. The first call of a
 ---kind (types and shapes of its tensors, also in plain tables; values of all else) runs f, the
----second keeps what f does on the card, and from then on that is done again in one go, without
----Lua. So f must not read values back or work elsewhere, and whatever else it does happens only
+---second captures what f does on the GPU, and from then on that is replayed at once, without Lua.
+---So f must not read values back or work on another device, and whatever else it does happens only
 ---twice; what modules hold besides tensors, such as train() and eval(), stays as it was. Where a
----replay would not do what f does (a parameter was moved, gradients are there that were not), the
----work is kept anew. Where that happens again and again, and for arguments that require grad, f is
----called, as it is on the processor. Results have no history; they and gradients are overwritten
----by the next call.
+---replay would not do what f does (a parameter was moved, a gradient exists that did not), the work
+---is captured again. Where that happens repeatedly, and for arguments that require grad, f is
+---called, as it is on the CPU. Results have no graph; they and gradients are overwritten by the
+---next call.
 ---> heed.capture(function(x) return x + 1 end)(heed.tensor{1, 2}) == {2, 3}
 ---> heed.capture(5) raises "capture"
 ---@param f function
 ---@return function
 function heed.capture(f) end
 
----How exact products of float32 are on a card: "highest" is float32 throughout, "high" may use
----TF32, "medium" bfloat16. The processor knows only the first.
+---How exact products of float32 are on a GPU: "highest" is float32 throughout, "high" may use
+---TF32, "medium" bfloat16. The CPU always uses the first.
 ---> heed.matmul_precision() == "highest"
 ---> heed.matmul_precision("low") raises "highest"
 ---@param precision? string sets it
 ---@return string
 function heed.matmul_precision(precision) end
 
----A copy in memory of the host's that a card can reach by itself, which makes copies faster.
+---A copy in host memory that a GPU can read by itself, which makes transfers faster.
 ---@return heed.Tensor
 function Tensor:pin_memory() end
 heed.pin_memory = Tensor.pin_memory
@@ -1871,58 +1899,58 @@ heed.pin_memory = Tensor.pin_memory
 ---@class heed.cuda
 heed.cuda = {}
 
----Is there a card that heed can use? Otherwise false, and why not.
+---Is there a GPU that heed can use? Otherwise false, and why not.
 ---> type(heed.cuda.available()) == "boolean"
 ---@return boolean, string? reason
 function heed.cuda.available() end
 
----How many cards there are; they count from 0, as "cuda:0".
+---How many GPUs there are; they count from 0, as "cuda:0".
 ---> heed.cuda.device_count() >= 0 == true
 ---@return integer
 function heed.cuda.device_count() end
 
----What a card is.
+---A GPU's name, memory in bytes, compute capability and number of multiprocessors.
 ---@param device? integer|string its number or its name; unless given, as below, the default device
----or, where that is the processor, the first card
+---or, where that is the CPU, the first GPU
 ---@return {name: string, memory: integer, capability: string, multiprocessors: integer}
 function heed.cuda.properties(device) end
 
----Waits until a card has done all its work. An error that it found late is raised here.
+---Waits until a GPU has done all its work. An asynchronous error is raised here.
 ---@param device? integer|string
 function heed.cuda.synchronize(device) end
 
----Bytes on a card: of this state's tensors, kept for reuse, the most that were alive, the bound;
----free on the card, and in all.
+---Bytes on a GPU: of this state's tensors, kept for reuse, the most that were alive, the limit;
+---free on the GPU, and in all.
 ---@param device? integer|string
 ---@return {live: integer, cached: integer, peak: integer, limit: integer, free: integer,
 ---total: integer}
 function heed.cuda.memory(device) end
 
----Sets the bound of `memory`.
+---Sets the limit of `memory`.
 ---@param bytes integer
 ---@param device? integer|string
 function heed.cuda.limit(bytes, device) end
 
----From here on the peak of `memory` counts anew.
+---Sets the peak of `memory` to what is alive now.
 ---@param device? integer|string
 function heed.cuda.reset_peak(device) end
 
----Gives memory that is kept for reuse back to the card.
+---Gives memory that is kept for reuse back to the GPU.
 ---@param device? integer|string
 function heed.cuda.empty_cache(device) end
 
----The state of a card's generator, or, with one, sets it.
+---The state of a GPU's generator; with `state`, sets it.
 ---@param state? heed.Tensor
 ---@param device? integer|string
 ---@return heed.Tensor? state
 function heed.cuda.rng_state(state, device) end
 
----With true each operation is waited for, so that a bad index is raised at its line.
+---With true each operation is waited for, so that a wrong index raises at its line.
 ---@param yes boolean
 function heed.cuda.blocking(yes) end
 
----The seconds that the card took for the work of f(...), then f's results: the default device, or
----the first card.
+---The seconds that the GPU took for the work of f(...), then f's results: the default device, or
+---the first GPU.
 ---@param f function
 ---@param ... any
 ---@return number seconds, any ...
@@ -1931,13 +1959,13 @@ function heed.cuda.elapsed(f, ...) end
 
 -- For the Lua half -------------------------------------------------------
 
----Raises an error that blames the first line outside heed's own Lua.
+---Raises an error at the first line outside heed's own Lua.
 ---> heed.fail("%s: %d", "f", 3) raises "f: 3"
 ---@param format string
 ---@param ... any
 function heed.fail(format, ...) end
 
----Seconds of a clock that only goes forward.
+---Seconds of a monotonic clock.
 ---> heed.clock() <= heed.clock() == true
 ---@return number
 function heed.clock() end
@@ -1960,52 +1988,83 @@ heed.core = {}
 ---@param options table lr, step and PyTorch's others
 function heed.core.optim_step(kind, parameters, gradients, states, options) end
 
----What follows is kept, not done, on a card with this number.
----@param card integer
-function heed.core.capture_begin(card) end
+---f(...), with errors that name `name` as what was called; an outer `called` keeps its name.
+---> heed.core.called("f", heed.neg, heed.tensor{1}) == {-1}
+---@param name string
+---@param f function
+---@param ... any
+---@return any ...
+function heed.core.called(name, f, ...) end
 
----Ends that.
----@return userdata graph what was kept
+---The name that is most like a word, nil if none is near.
+---> heed.core.nearest("causl", {"bias", "causal"}) == "causal"
+---> heed.core.nearest("zzzzzz", {"bias", "causal"}) == nil
+---@param word string
+---@param names string[]
+---@return string?
+function heed.core.nearest(word, names) end
+
+---The end of a message about an unknown word: the nearest name, or all of them.
+---> heed.core.hint("causl", {"bias", "causal"}) == "did you mean 'causal'?"
+---> heed.core.hint("zzzzzz", {"bias", "causal"}) == "there are bias, causal"
+---@param word string
+---@param names string[]
+---@return string
+function heed.core.hint(word, names) end
+
+---Raises the error about an option that a function does not have.
+---> heed.core.refuse_option("f", "causl", {"causal"}) raises "unknown option 'causl'"
+---@param name string of the function
+---@param key any
+---@param names string[] of its options
+function heed.core.refuse_option(name, key, names) end
+
+---From here on the work of this device is captured, not done.
+---@param device integer|string
+function heed.core.capture_begin(device) end
+
+---Ends the capture.
+---@return userdata capture the captured work
 function heed.core.capture_end() end
 
----Would a replay do what the work itself would now? "apart": not with these gradients; "stale":
+---Would a replay do what the work itself would now? "differs": not with these gradients; "stale":
 ---not with the memory that its tensors have now.
----@param graph userdata
----@return "ready"|"apart"|"stale"
-function heed.core.graph_state(graph) end
+---@param capture userdata
+---@return "ready"|"differs"|"stale"
+function heed.core.capture_state(capture) end
 
 ---Does the captured work change t, which was there before?
----@param graph userdata
+---@param capture userdata
 ---@param t heed.Tensor
 ---@return boolean
-function heed.core.graph_changes(graph, t) end
+function heed.core.capture_changes(capture, t) end
 
----Does what was kept.
----@param graph userdata
-function heed.core.replay(graph) end
+---Does the captured work.
+---@param capture userdata
+function heed.core.capture_replay(capture) end
 
----Sets the numbers of an optimiser's step in what was kept.
----@param graph userdata
+---Sets the numbers of an optimiser's step in the captured work.
+---@param capture userdata
 ---@param which integer from 0
 ---@param options table as for optim_step
-function heed.core.replay_step(graph, which, options) end
+function heed.core.capture_set_step(capture, which, options) end
 
----How many works a card has done, or the processor, with number -1.
----> heed.core.works(-1) >= 0 == true
----@param card integer
+---How many works (see CONTRIBUTING.md) a device has been given.
+---> heed.core.works("cpu") >= 0 == true
+---@param device integer|string
 ---@return integer
-function heed.core.works(card) end
+function heed.core.works(device) end
 
----Sources whose names begin so are heed's own: errors blame the first line outside them.
+---Sources whose names begin so are heed's own: errors are raised at the first line outside them.
 ---@param prefix string "@" and a folder
 function heed.core.home(prefix) end
 
----Raises an error that blames the first line outside heed's own.
+---Raises an error at the first line outside heed's own.
 ---> heed.core.raise("wrong") raises "wrong"
 ---@param message string
 function heed.core.raise(message) end
 
----Gives outputs without history one that calls `backward` with their gradients.
+---Gives outputs without a graph a node that calls `backward` with their gradients.
 ---@param outputs heed.Tensor[]
 ---@param inputs heed.Tensor[]
 ---@param backward function gives the inputs' gradients
@@ -2024,7 +2083,7 @@ function heed.core.version(x) end
 ---@return string? message
 function heed.core.read_file(path, most) end
 
----Writes a file as a whole: the old one or the new one stands there at every moment.
+---Writes a file atomically: at any time the path has the old file or the new one.
 ---@param path string
 ---@param parts string[]
 ---@return true? done

@@ -136,7 +136,7 @@ local function read_header(file)
 end
 
 
--- Columns first: the array of the reversed shape, its axes turned round.
+-- Columns first: the transposed array of the reversed shape.
 local function from_fortran(bytes, shape, kind)
   local reversed, axes = {}, {}
   for i = 1, #shape do
@@ -181,7 +181,7 @@ local function shape_text(shape)
 end
 
 
--- NumPy leaves room for the first size to grow to 21 digits, and ends the header at a multiple
+-- NumPy leaves space for the first size to grow to 21 digits, and pads the header to a multiple
 -- of 64 bytes.
 local function header_text(descr, shape)
   local text = ("{'descr': '%s', 'fortran_order': False, 'shape': %s, }")

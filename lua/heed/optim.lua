@@ -95,7 +95,7 @@ local function check_options(who, o)
 end
 
 
--- What is remembered goes where the parameters went.
+-- Moves the state to the devices and types of the parameters.
 local function follow(self)
   for i, p in ipairs(self.parameters) do
     for _, list in ipairs(self.memory) do
@@ -108,7 +108,7 @@ local function follow(self)
 end
 
 
--- `names` are those of what is remembered for each parameter.
+-- `names` are those of the state tensors of each parameter.
 local function make(kind, who, parameters, o, names)
   check_parameters(who, parameters)
   check_trainable(who, parameters)
@@ -135,7 +135,7 @@ end
 ---@field weight_decay? number 0 unless given
 ---@field maximize? boolean
 
----Stochastic gradient descent, with momentum if asked for.
+---Stochastic gradient descent, with momentum if it is given.
 ---@param parameters heed.Tensor[]
 ---@param given? heed.SGD.options
 ---@return heed.Optimizer
@@ -183,8 +183,8 @@ function optim.AdamW(parameters, given)
 end
 
 
--- Room for what is remembered for parameter i.
-local function remember(self, i)
+-- Makes the state tensors of parameter i.
+local function make_state(self, i)
   for _, list in ipairs(self.memory) do
     if not list[i] then
       list[i] = heed.zeros_like(self.parameters[i])
@@ -195,7 +195,7 @@ local function remember(self, i)
 end
 
 
--- The numbers of a step, as the card has them.
+-- The numbers of a step, as the captured work has them.
 local function numbers_of(self, step)
   local o = self.options
   local betas = o.betas or {0, 0}
@@ -219,8 +219,9 @@ local function copied(lists)
 end
 
 
--- A captured step counts on by itself. For each replay Lua keeps up, and tells of other numbers;
--- it can't be done again with other memory, after parameters came apart, or if it made the memory.
+-- A captured step counts its replays by itself. Lua counts along, and sets the numbers that changed
+-- otherwise. It is not replayed if it made state tensors, if these are others since, or if its
+-- parameters have different step numbers by now.
 local function note(self, number, gradients)
   local moved, memory, made = {}, copied(self.memory), self.made
   local last = numbers_of(self, number)
@@ -288,7 +289,7 @@ function Optimizer:step()
     local g = parameters[i].grad
     gradients[i] = g or false
     if g then
-      if counts[i] == 0 then remember(self, i) end
+      if counts[i] == 0 then make_state(self, i) end
       number = number or counts[i] + 1
       apart = apart or number ~= counts[i] + 1
     end
@@ -315,7 +316,7 @@ function Optimizer:zero_grad(given)
 end
 
 
--- How many steps each parameter has seen, and the rate, as tensors.
+-- The number of each parameter's steps, and the rate, as tensors.
 local function numbers(self)
   return {
     step = heed.tensor(self.counts, {dtype = "int64"}),
@@ -324,7 +325,7 @@ local function numbers(self)
 end
 
 
----What the optimiser remembers, as tensors by name, such as "exp_avg.1".
+---The optimiser's state, as tensors by name, such as "exp_avg.1".
 ---@return table<string, heed.Tensor>
 function Optimizer:state()
   local tensors = numbers(self)
@@ -387,7 +388,7 @@ end
 ---@param max number
 ---@param norm_type? number|table 2 unless given; or the options
 ---@param given? {norm_type: number, error_if_nonfinite: boolean} whether a norm that is infinite
----or NaN raises, which waits for a card
+---or NaN raises, which waits for a GPU
 ---@return heed.Tensor norm what it was, 0-dimensional
 function optim.clip_grad_norm(parameters, max, norm_type, given)
   if type(norm_type) ~= "number" then norm_type, given = nil, given or norm_type end

@@ -1,8 +1,10 @@
 -- Reads tables of options: fills in defaults, and refuses what it does not know.
 --
--- The one place where the Lua half checks what it was given. A default tells its option's type
--- too; `options.any` stands where there is none.
+-- The one place where the Lua half checks what it was given; the words about names that are not
+-- known are C's (src/lua/lua_options.c). A default also gives its option's type; `options.any`
+-- stands where there is none.
 
+local core = require "heed.core"
 local heed = require "heed"
 
 local options = {}
@@ -13,7 +15,7 @@ options.any = setmetatable({}, {__name = "options.any", __tostring = function() 
 
 local function escape(c) return ("\\x%02x"):format(c:byte()) end
 
--- How a value of each type is describe, where its type alone would say too little.
+-- How a value of each type is described, where its type alone would say too little.
 local words = {
   boolean = tostring, number = tostring, ["nil"] = tostring,
   string = function(s)
@@ -36,51 +38,15 @@ local words = {
 ---@param value any
 ---@return string
 function options.kind(value)
-  local tell = words[type(value)]
-  return tell and tell(value) or "a " .. type(value)
-end
-
-
--- How many letters must be changed, left out, added or swapped to make one word of the other.
-local function distance(a, b)
-  local before
-  local last, row = {}, {}
-  for j = 0, #b do row[j] = j end
-  for i = 1, #a do
-    before, last, row = last, row, {[0] = i}
-    for j = 1, #b do
-      local same = a:byte(i) == b:byte(j)
-      row[j] = math.min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (same and 0 or 1))
-      if i > 1 and j > 1 and a:byte(i) == b:byte(j - 1) and a:byte(i - 1) == b:byte(j) then
-        row[j] = math.min(row[j], before[j - 2] + 1)
-      end
-    end
-  end
-  return row[#b]
-end
-
-
--- The name that is most like a word, or nil if none is alike.
-local function nearest(word, names)
-  local best, least
-  for _, name in ipairs(names) do
-    local d = distance(word, name)
-    if not least or d < least then best, least = name, d end
-  end
-  return least and least <= math.max(2, #word // 2) and best or nil
+  local describe = words[type(value)]
+  return describe and describe(value) or "a " .. type(value)
 end
 
 
 ---The end of a message about an unknown word: the name that is most like it, or all names if
----none is alike.
----@param word string
----@param names string[]
----@return string
-function options.hint(word, names)
-  local best = nearest(word, names)
-  if best then return ("did you mean '%s'?"):format(best) end
-  return "there are " .. table.concat(names, ", ")
-end
+---none is near.
+---@type fun(word: string, names: string[]): string
+options.hint = core.hint
 
 
 ---The names in a table, sorted.
@@ -94,17 +60,6 @@ function options.names(t)
 end
 
 
-local function refuse_unknown(who, key, known)
-  local names = options.names(known)
-  if #names == 0 then heed.fail("%s: no options expected, got %s", who, options.kind(key)) end
-  if type(key) ~= "string" then
-    heed.fail("%s: options by name expected, as in {%s = ...}, got one at [%s]",
-              who, names[1], tostring(key))
-  end
-  heed.fail("%s: unknown option '%s'; %s", who, key, options.hint(key, names))
-end
-
-
 ---Raises an error about a name that a module does not have; others, such as metamethods that
 ---a program looks for, are nil.
 ---@param who string
@@ -112,7 +67,7 @@ end
 ---@param known table<string, any> the names that there are
 function options.refuse_name(who, name, known)
   if type(name) ~= "string" or not name:find("^%a") then return nil end
-  local best = nearest(name, options.names(known))
+  local best = core.nearest(name, options.names(known))
   heed.fail("%s: there is no '%s'%s", who, name,
             best and ("; did you mean '%s'?"):format(best) or "")
 end
@@ -151,7 +106,7 @@ function options.read(who, given, known)
     heed.fail("%s: a table of options expected, got %s", who, options.kind(given))
   end
   for name, value in pairs(given) do
-    if known[name] == nil then refuse_unknown(who, name, known) end
+    if known[name] == nil then core.refuse_option(who, name, options.names(known)) end
     check_type(who, name, value, known[name])
     read[name] = value
   end
@@ -179,7 +134,7 @@ function options.last(list)
 end
 
 
----Checks a size or a count; a whole float is one.
+---Checks a size or a count; a float without a fraction is one.
 ---@param who string
 ---@param what string
 ---@param value any

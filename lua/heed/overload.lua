@@ -1,13 +1,13 @@
--- Operations that PyTorch does otherwise by what stands behind the tensor: `where` as a method,
--- `max` and `min` of two tensors, `div` and `round` with options, and the like. What is not said
--- here goes to C as it is.
+-- Operations that PyTorch does otherwise by the arguments behind the tensor: `where` as a method,
+-- `max` and `min` of two tensors, `div` and `round` with options, and the like. All others are C's
+-- alone.
 
 local core = require "heed.core"
 local heed = require "heed"
 local options = require "heed.options"
-local renamed = require "heed.renamed"
 
-local fail, is_tensor, methods = heed.fail, heed.is_tensor, core.methods
+local called, methods = core.called, core.methods
+local fail, is_tensor = heed.fail, heed.is_tensor
 
 
 -- Functions that are methods too.
@@ -43,9 +43,9 @@ end
 
 
 for name, pairwise in pairs {max = "maximum", min = "minimum"} do
-  local reduce, choose = heed[name], renamed(name, heed[pairwise])
+  local reduce, choose = heed[name], heed[pairwise]
   both(name, function(x, y, ...)
-    if is_tensor(y) or named(y, "other") then return choose(x, y, ...) end
+    if is_tensor(y) or named(y, "other") then return called(name, choose, x, y, ...) end
     return reduce(x, y, ...)
   end)
 end
@@ -59,7 +59,7 @@ local function is_integer(x)
 end
 
 
--- Whole numbers towards 0 without floats, which large ones do not fit; y may be a view of x.
+-- Whole numbers towards 0 without floats, which can't hold large ones; y may be a view of x.
 local function divide(x, y, mode, in_place)
   if mode == "floor" then return heed["floor_divide" .. in_place](x, y) end
   if is_integer(x) and is_integer(y) then
@@ -72,7 +72,7 @@ end
 
 for _, in_place in ipairs {"", "_"} do
   local name = "div" .. in_place
-  local exact, rounded = heed[name], renamed(name, divide)
+  local exact = heed[name]
   both(name, function(x, y, given)
     if named(y, "rounding_mode") then y, given = y.other, y end
     local mode = named(given, "rounding_mode")
@@ -82,7 +82,7 @@ for _, in_place in ipairs {"", "_"} do
       fail("%s: argument 'rounding_mode': one of floor, trunc expected, got %s", name,
            options.kind(mode))
     end
-    return rounded(x, y, mode, in_place)
+    return called(name, divide, x, y, mode, in_place)
   end)
 end
 
@@ -159,10 +159,10 @@ local function repeated_positions(counts)
 end
 
 
-local repeat_by = renamed("repeat_interleave", function(x, counts, dim)
+local function repeat_by(x, counts, dim)
   if dim == nil then x, dim = x:reshape(-1), 1 end
   return x:index_select(dim, repeated_positions(check_counts(x, counts, dim)))
-end)
+end
 
 
 local repeat_interleave = heed.repeat_interleave
@@ -171,10 +171,12 @@ both("repeat_interleave", function(x, counts, ...)
   local given = named(counts, "repeats") and counts or ...
   if is_tensor(named(counts, "repeats")) then counts = counts.repeats end
   if not is_tensor(counts) or not is_tensor(x) then return repeat_interleave(x, counts, ...) end
-  if type(given) ~= "table" then return repeat_by(x, counts, given) end
-  return repeat_by(x, counts, options.read("repeat_interleave", given, {
-    repeats = options.any, dim = options.any,
-  }).dim)
+  local dim = given
+  if type(given) == "table" then
+    local known = {repeats = options.any, dim = options.any}
+    dim = options.read("repeat_interleave", given, known).dim
+  end
+  return called("repeat_interleave", repeat_by, x, counts, dim)
 end)
 
 return heed

@@ -33,9 +33,9 @@ end
 
 -- What is drawn as text: on one line, in valid UTF-8; numbers short.
 local function as_text(value)
-  local whole = math.type(value) == "float" and math.tointeger(value)
-  local text = tostring(whole or value)
-  if math.type(value) == "float" and not whole then text = ink.short(value) end
+  local integer = math.type(value) == "float" and math.tointeger(value)
+  local text = tostring(integer or value)
+  if math.type(value) == "float" and not integer then text = ink.short(value) end
   if not utf8.len(text) then text = text:gsub("[\128-\255]", spell) end
   return (text:gsub("[\0-\31\127]", spell))
 end
@@ -124,7 +124,7 @@ local function labels(list, n, what)
 end
 
 
--- How to find something for a place in the table of rows, tensor or function that was given.
+-- A function of (i, j) from a table of rows, a tensor or such a function.
 local function lookup(source, what)
   source = as_table(source)
   if type(source) == "function" then return source end
@@ -166,7 +166,7 @@ local function numbers_of(values, form)
 end
 
 
-local function truth(value)
+local function is_marked(value)
   return value ~= nil and value ~= false and value ~= 0
 end
 
@@ -195,7 +195,7 @@ function plot.heat(m, given)
   local panel = {kind = "heat", values = values, height = #values, width = #values[1]}
   panel.rows = labels(given.rows, panel.height, "rows")
   panel.columns = labels(given.columns, panel.width, "columns")
-  panel.marks = each_cell(panel, given.mark, "mark", truth)
+  panel.marks = each_cell(panel, given.mark, "mark", is_marked)
   local cells = given.cells or nil
   if cells == true or type(cells) == "string" then cells = numbers_of(values, cells) end
   panel.cells = each_cell(panel, cells, "cells", cell_text)

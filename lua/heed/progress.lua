@@ -1,4 +1,4 @@
--- Tells how far a training run is: a bar on a terminal, a line now and then elsewhere.
+-- Reports how far a training run is: a bar on a terminal, a line now and then elsewhere.
 
 local core = require "heed.core"
 
@@ -84,10 +84,10 @@ function Progress.new(first, steps, print)
 end
 
 
----Tells of a step.
+---Counts a step, and shows it when it is time to.
 ---@param step integer
 ---@param loss number
-function Progress:tell(step, loss)
+function Progress:report(step, loss)
   if self.silent then return end
   self.sum, self.n = self.sum + loss, self.n + 1
   if self.terminal then

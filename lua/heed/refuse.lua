@@ -1,4 +1,4 @@
--- Refusing a malformed file: raised where the fault is seen, `nil, message` at the reader's door.
+-- Refusing a malformed file: raised where the fault is found, `nil, message` from the reader.
 --
 -- A reader is then written as if every file were right; any other error passes through as it was.
 

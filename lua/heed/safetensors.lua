@@ -1,7 +1,7 @@
 -- safetensors: a length, a header in JSON, and the bytes of named tensors without a gap.
 --
 -- It refuses what the format's own implementation refuses, and duplicate names besides. The
--- metadata carry a checksum over the header and the data, verified by whoever finds it. Tensors
+-- metadata carry a checksum over the header and the data, verified where it is present. Tensors
 -- stand in the order of the reference (large elements first, then names), so that what was
 -- loaded and is saved again gives the same bytes.
 
@@ -16,8 +16,8 @@ local quoted = refuse.quoted
 
 local safetensors = {}
 
-local CHECKSUM = "heed.crc32"       -- its place in the metadata
-local METADATA = "__metadata__"     -- its place in the header
+local CHECKSUM = "heed.crc32"       -- its name in the metadata
+local METADATA = "__metadata__"     -- its name in the header
 local MAX_HEADER = 100000000
 local MAX_DEPTH = 4                 -- a header needs three
 
@@ -100,11 +100,11 @@ local function read_entry(name, info)
   if not kind then refuse.with("%s has the unknown dtype %s", who, quoted(info.dtype)) end
   if not json.is_array(info.shape) then refuse.with("invalid header: %s has no shape", who) end
   raw.check_shape(info.shape, who)
-  local place = info.data_offsets
-  if not (json.is_array(place) and #place == 2 and is_offset(place[1]) and is_offset(place[2])) then
+  local at = info.data_offsets
+  if not (json.is_array(at) and #at == 2 and is_offset(at[1]) and is_offset(at[2])) then
     refuse.with("invalid header: %s has no data_offsets", who)
   end
-  return {name = name, kind = kind, shape = info.shape, first = place[1], last = place[2]}
+  return {name = name, kind = kind, shape = info.shape, first = at[1], last = at[2]}
 end
 
 

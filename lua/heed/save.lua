@@ -27,7 +27,7 @@ local function is_npy(path)
 end
 
 
--- A message that tells which file it is about.
+-- A message that names its file.
 local function about(where, path, message)
   if message:find(path, 1, true) then return ("%s: %s"):format(where, message) end
   return ("%s: %s: %s"):format(where, path, message)

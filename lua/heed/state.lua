@@ -1,4 +1,4 @@
--- Compares a state that was given with the one that is wanted, so that all faults show at once.
+-- Compares a state that was given with the one that is expected; lists all differences at once.
 
 local heed = require "heed"
 local options = require "heed.options"

@@ -57,7 +57,7 @@ local FORMULAS = {
 }
 
 
-local function counting_backward(rule)
+local function formula_of(rule)
   if type(rule) ~= "string" then return options.callable("tasks.counting", "rule", rule) end
   if FORMULAS[rule] then return FORMULAS[rule] end
   heed.fail("tasks.counting: unknown rule '%s'; %s", rule,
@@ -87,7 +87,7 @@ end
 ---   x  3 2 8 2 0 4 7 1 5 2     y  1
 ---
 ---The rule "harder" also holds where there are as many 5s as 8s. A rule of your own gets
----`count`, which gives how often a digit is in each sequence, and gives a tensor of bools:
+---`count`, which gives how often a digit is in each sequence, and returns a tensor of bools:
 ---`rule = function(count) return count(1):eq(count(2)) end`.
 ---@param given? heed.tasks.counting.options
 ---@return fun(): heed.Tensor, heed.Tensor batch ids (size, length) and bools as floats (size, 1)
@@ -95,7 +95,7 @@ function tasks.counting(given)
   local o = options.read("tasks.counting", given, {
     digits = 9, length = 10, more = 2, rule = options.any, seed = options.any, size = 100, than = 4,
   })
-  local rule = counting_backward(o.rule == nil and "more" or o.rule)
+  local rule = formula_of(o.rule == nil and "more" or o.rule)
   for _, name in ipairs{"digits", "length", "size"} do
     o[name] = options.count("tasks.counting", name, o[name])
   end

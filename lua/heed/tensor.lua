@@ -3,10 +3,10 @@
 local core = require "heed.core"
 local heed = require "heed"
 local options = require "heed.options"
-local renamed = require "heed.renamed"
 local rng = require "heed.rng"
 
-local fail, is_tensor, methods = heed.fail, heed.is_tensor, core.methods
+local called, methods = core.called, core.methods
+local fail, is_tensor = heed.fail, heed.is_tensor
 
 local pack, unpack = table.pack, table.unpack
 
@@ -32,7 +32,7 @@ local function check_name(who, name, names, more)
   for _, other in ipairs(known) do
     if name == other then return end
   end
-  fail("%s: unknown option '%s'; %s", who, tostring(name), options.hint(tostring(name), known))
+  core.refuse_option(who, name, known)
 end
 
 
@@ -66,8 +66,8 @@ end
 
 
 local function check_count(who, name, n)
-  local whole = type(n) == "number" and math.tointeger(n)
-  if whole and whole > 0 then return whole end
+  local count = type(n) == "number" and math.tointeger(n)
+  if count and count > 0 then return count end
   fail("%s: argument '%s': a whole number of at least 1 expected, got %s", who, name,
        options.kind(n))
 end
@@ -120,15 +120,14 @@ local function like(x, a)
 end
 
 for _, kind in ipairs {"zeros", "ones", "empty", "rand", "randn"} do
-  local name = kind .. "_like"
-  local make = renamed(name, heed[kind])
+  local name, make = kind .. "_like", heed[kind]
   heed[name] = function(x, ...)
     check_tensor(name, x)
-    return make({x:size()}, like(x, arguments(name, {}, FACTORY, ...)))
+    return called(name, make, {x:size()}, like(x, arguments(name, {}, FACTORY, ...)))
   end
 end
 
-local full_like = renamed("full_like", heed.full)
+local full = heed.full
 
 ---A tensor of x's shape, type and device, full of one value.
 ---@param x heed.Tensor
@@ -137,10 +136,8 @@ local full_like = renamed("full_like", heed.full)
 function heed.full_like(x, ...)
   check_tensor("full_like", x)
   local a = arguments("full_like", {"fill_value"}, FACTORY, ...)
-  return full_like({x:size()}, a.fill_value, like(x, a))
+  return called("full_like", full, {x:size()}, a.fill_value, like(x, a))
 end
-
-local randint_like = renamed("randint_like", randint)
 
 ---Whole numbers in x's shape, from `low` to `high`, both counted; without `low` from 1.
 ---@param x heed.Tensor
@@ -150,7 +147,7 @@ function heed.randint_like(x, ...)
   check_tensor("randint_like", x)
   local a = arguments("randint_like", {"low", "high"}, FACTORY, ...)
   if a.high == nil then a.low, a.high = nil, a.low end
-  return randint_like(a.low or 1, a.high, {x:size()}, like(x, a))
+  return called("randint_like", randint, a.low or 1, a.high, {x:size()}, like(x, a))
 end
 
 
@@ -184,11 +181,11 @@ end
 local function check_sizes(x, sizes, n)
   local sum = 0
   for i, size in ipairs(sizes) do
-    local whole = type(size) == "number" and math.tointeger(size)
-    if not whole or whole < 0 then
+    local count = type(size) == "number" and math.tointeger(size)
+    if not count or count < 0 then
       fail("split: a size expected at position %d, got %s", i, options.kind(size))
     end
-    sum = sum + whole
+    sum = sum + count
   end
   if sum ~= n then
     fail("split: sizes that add up to %d expected, got %d, for a tensor of shape %s", n, sum,
@@ -210,7 +207,7 @@ end)
 
 
 ---At most `chunks` parts of equal size along `dim`; the last may be shorter. Of nothing, as many
----as were asked for.
+---as `chunks`.
 both("chunk", function(x, ...)
   check_tensor("chunk", x)
   local a = arguments("chunk", {"chunks", "dim"}, {}, ...)
@@ -243,17 +240,18 @@ end
 function methods.cpu(x) return x:to("cpu") end
 
 function methods.cuda(x, device)
-  local card = device == nil and 0 or type(device) == "number" and math.tointeger(device)
-  if card and card >= 0 then return x:to("cuda:" .. card) end
+  local index = device == nil and 0 or type(device) == "number" and math.tointeger(device)
+  if index and index >= 0 then return x:to("cuda:" .. index) end
   if type(device) == "string" and device:find("^cuda") then return x:to(device) end
-  fail("cuda: argument 'device': a card's number from 0, or its name, expected, got %s",
+  fail("cuda: argument 'device': a GPU's number from 0, or its name, expected, got %s",
        options.kind(device))
 end
 
 
 -- Comparison -------------------------------------------------------------
 
--- Said here, since who compares knows of no 'sub'; a single element is everywhere.
+-- Checked here: the message of 'sub' would name an operation that was not called. A single element
+-- may be on any device.
 local function check_together(who, x, y)
   if x.device ~= y.device and x:dim() > 0 and y:dim() > 0 then
     fail("%s: argument 'other' is on %s, argument 'input' on %s; move one with to()", who,
@@ -283,16 +281,16 @@ end)
 
 -- Operations of the user's -----------------------------------------------
 
--- The tensors among n values: a list, and where they stand.
+-- The tensors among n values: a list, and their positions.
 local function tensors_among(values)
-  local list, places = {}, {}
+  local list, positions = {}, {}
   for i = 1, values.n do
     if is_tensor(values[i]) then
       list[#list + 1] = values[i]
-      places[#places + 1] = i
+      positions[#positions + 1] = i
     end
   end
-  return list, places
+  return list, positions
 end
 
 
@@ -304,25 +302,25 @@ local function any_requires_grad(list)
 end
 
 
--- Handles of their own for the results that will have a history, in place of them.
+-- Replaces the results that will have a graph by handles of their own.
 local function take_floats(results)
-  local list, places = {}, {}
+  local list, positions = {}, {}
   for i = 1, results.n do
     local y = results[i]
     if is_tensor(y) and y.dtype:find("float") then
       results[i] = y:detach()
       list[#list + 1] = results[i]
-      places[#places + 1] = i
+      positions[#positions + 1] = i
     end
   end
-  return list, places
+  return list, positions
 end
 
 
--- What backward gave for n arguments, less what belongs to those that are no tensors.
-local function of_tensors(places, n, ...)
+-- What backward gave for n arguments, without those that are no tensors.
+local function of_tensors(positions, n, ...)
   local given, list = pack(...), {}
-  for k, i in ipairs(places) do
+  for k, i in ipairs(positions) do
     list[k], given[i] = given[i] or false, nil
   end
   for i = 1, given.n do
@@ -340,13 +338,13 @@ end
 ---`forward(ctx, ...)` gives the results, nothing in it is recorded; `backward(ctx, g, ...)` gets
 ---the results' gradients (nil for none) and gives one for each argument of forward, nil where
 ---there is none. `ctx` is a table for what backward needs.
----@param rules {forward: function, backward: function}
+---@param functions {forward: function, backward: function}
 ---@return function
-function heed.custom(rules)
-  local read = options.read("custom", rules, {forward = options.any, backward = options.any})
+function heed.custom(functions)
+  local read = options.read("custom", functions, {forward = options.any, backward = options.any})
   if not read.forward or not read.backward then
     fail("custom: a table with the functions 'forward' and 'backward' expected, got %s",
-         options.kind(rules))
+         options.kind(functions))
   end
   local forward = options.callable("custom", "forward", read.forward)
   local backward = options.callable("custom", "backward", read.backward)
@@ -357,15 +355,15 @@ function heed.custom(rules)
     if not heed.is_grad_enabled() or not any_requires_grad(inputs) then
       return unpack(results, 1, results.n)
     end
-    local outputs, places = take_floats(results)
-    local nresults = results.n                   -- the rule may not hold what holds the rule
-    local function rule(...)
-      local gs, by_key = {...}, {}
-      for k, i in ipairs(places) do by_key[i] = gs[k] end
-      return of_tensors(sources, n, backward(ctx, unpack(by_key, 1, nresults)))
+    local outputs, positions = take_floats(results)
+    local nresults = results.n                   -- 'results' hold the node, which holds 'pass_on'
+    local function pass_on(...)
+      local gs, by_position = {...}, {}
+      for k, i in ipairs(positions) do by_position[i] = gs[k] end
+      return of_tensors(sources, n, backward(ctx, unpack(by_position, 1, nresults)))
     end
     heed.keep(ctx)
-    if #outputs > 0 then core.record(outputs, inputs, rule) end
+    if #outputs > 0 then core.record(outputs, inputs, pass_on) end
     return unpack(results, 1, results.n)
   end
 end
@@ -381,7 +379,7 @@ local function catch(x, found, i)
 end
 
 
--- Sets the generators back when the block that it is declared in ends.
+-- Restores the generators when the block that it is declared in ends.
 local function restoring_rng()
   local now = rng.states()
   return setmetatable({}, {__close = function() rng.restore(now) end})
@@ -469,8 +467,8 @@ local function mixture(...)
   local sum
   for _, y in ipairs((tensors_among(pack(...)))) do
     if y.dtype:find("float") then
-      local places = heed.arange(y:numel(), {dtype = "float64", device = y.device})
-      local weights = (places * 0.7):sin():reshape({y:size()})
+      local positions = heed.arange(y:numel(), {dtype = "float64", device = y.device})
+      local weights = (positions * 0.7):sin():reshape({y:size()})
       local part = (y * weights):sum()
       sum = sum and sum + part or part
     end
@@ -481,16 +479,16 @@ end
 
 local function numeric_gradient(f, xs, k, eps)
   local flat = xs[k]:detach():reshape(-1)
-  local slope = {}
+  local gradient = {}
   for i = 1, flat:numel() do
     local value = flat[i]
     flat[i] = value + eps
     local above = mixture(f(unpack(xs))):item()
     flat[i] = value - eps
-    slope[i] = (above - mixture(f(unpack(xs))):item()) / (2 * eps)
+    gradient[i] = (above - mixture(f(unpack(xs))):item()) / (2 * eps)
     flat[i] = value
   end
-  return slope
+  return gradient
 end
 
 
@@ -506,7 +504,7 @@ local function difference(k, x, exact, numeric, o)
   for i = 1, x:numel() do
     local a, n = flat and flat[i] or 0, numeric[i]
     if not (math.abs(a - n) <= o.atol + o.rtol * math.abs(n)) then
-      return ("gradcheck: input %d, element %d: %g by the rule, %g by differences")
+      return ("gradcheck: input %d, element %d: %g by backward, %g by differences")
         :format(k, i, a, n)
     end
   end

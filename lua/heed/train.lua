@@ -6,7 +6,7 @@
 --     checkpoint = "counting.safetensors", every = 500, resume = true,
 --   }
 --
--- A checkpoint is one file, replaced as a whole: weights, what the optimiser remembers, the
+-- A checkpoint is one file, replaced as a whole: weights, the optimiser's state, the
 -- generator's state, the losses. On the CPU a run that goes on from it ends bit for bit as the
 -- one that never stopped.
 
@@ -78,8 +78,8 @@ local function check(given)
 end
 
 
--- Batches may say themselves where they stand, by the methods state and load_state.
-local function remember_themselves(batches)
+-- Batches may have a state of their own: methods state and load_state.
+local function has_state(batches)
   return type(batches) == "table" and batches.state ~= nil and batches.load_state ~= nil
 end
 
@@ -89,7 +89,7 @@ local function save_checkpoint(run, o)
   tensors.losses = heed.tensor(run.losses, {dtype = "float64"})
   state.put_below(tensors, "model.", o.model:state())
   state.put_below(tensors, "optimizer.", o.optimizer:state())
-  if remember_themselves(o.batches) then
+  if has_state(o.batches) then
     state.put_below(tensors, "batches.", o.batches:state())
   end
   local metadata = {format = FORMAT, step = tostring(run.step)}
@@ -124,9 +124,9 @@ local function refuse_misfits(o, model, optimizer)
 end
 
 
--- Batches that cannot say where they stand are asked again for those that were used.
-local function wind_forward(batches, tensors, step)
-  if remember_themselves(batches) then
+-- Batches without a state are made again, up to the step, and dropped.
+local function skip_batches(batches, tensors, step)
+  if has_state(batches) then
     batches:load_state(state.below(tensors, "batches."))
   else
     for _ = 1, step do batches() end
@@ -141,7 +141,7 @@ local function resume(run, o)
   refuse_misfits(o, model, optimizer)
   o.model:load_state(model)
   o.optimizer:load_state(optimizer)
-  wind_forward(o.batches, tensors, step)
+  skip_batches(o.batches, tensors, step)
   run.step, run.saved, run.losses = step, step, tensors.losses:totable()
   rng.restore(tensors)
 end
@@ -189,7 +189,7 @@ local function rate_of(o, rate, step)
 end
 
 
--- To be closed: the optimiser has its own rate again, however the run ends.
+-- A value to be closed, which gives the optimiser its own rate again, however the run ends.
 local function with_schedule(run, o)
   return o.schedule and setmetatable({}, {__close = function() o.optimizer.lr = run.rate end})
 end
@@ -216,7 +216,7 @@ local function after_step(run, o, loss)
     local entry = {step = run.step, loss = loss, lr = o.optimizer.lr}
     run.log:write(json.encode(entry, "null"), "\n")
   end
-  run.progress:tell(run.step, loss)
+  run.progress:report(run.step, loss)
   if o.checkpoint and run.step % o.every == 0 then
     if run.log then run.log:flush() end
     save_checkpoint(run, o)

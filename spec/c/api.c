@@ -1,5 +1,5 @@
 /*
-** door.c - what only a host written in C can do: pass NULL on, give numbers for gradients, use
+** api.c - what only a host written in C can do: pass NULL on, give numbers for gradients, use
 ** two contexts, lend odd bools, round as it likes.
 */
 
@@ -15,7 +15,7 @@ static int failed;
 
 static void check (bool good, const char *what) {
   if (good) return;
-  printf("door: %s: wrong\n", what);
+  printf("api: %s: wrong\n", what);
   failed = 1;
 }
 
@@ -37,9 +37,9 @@ static void nothing_comes_back (heed_context *cx) {
   heed_value number[] = {heed_f(1)};
   heed_tensor *out[HEED_RESULTS];
   heed_rng_get(cx, NULL);
-  check(!heed_set_device(cx, NULL) && !heed_type_find("bool", NULL), "a name or a place for it");
+  check(!heed_set_device(cx, NULL) && !heed_type_find("bool", NULL), "a name, or where to put it");
   check(heed_apply(cx, HEED_exp, number, 1, NULL) == 0 &&
-        heed_apply_on(cx, NULL, HEED_exp, number, 1, out) == 0, "places for results");
+        heed_apply_on(cx, NULL, HEED_exp, number, 1, out) == 0, "an array for results");
   check(heed_call(NULL, HEED_exp, number, 1) == NULL, "a call without a context");
   check(!heed_apply_in_place(NULL, HEED_exp, number, 1), "one in place");
   check(heed_describe(NULL, HEED_exp) == NULL, "its signature");
@@ -54,11 +54,11 @@ static bool back (void *self, int n, heed_tensor *const *gradients, int ninputs,
 }
 
 static void numbers_are_gradients (heed_context *cx, heed_context *other) {
-  heed_tensor *x = leaf(cx, 3), *seed = heed_number(cx, 2), *stranger = heed_number(other, 2);
+  heed_tensor *x = leaf(cx, 3), *seed = heed_number(cx, 2), *foreign = heed_number(other, 2);
   check(heed_backward(x, seed, false) && gradient_of(x) == 2, "a number as the first gradient");
   check(heed_set_gradient(x, seed) && heed_backward(x, NULL, false) && gradient_of(x) == 3,
         "a gradient set to a number");
-  check(!heed_backward(x, stranger, false) && heed_error(cx) != NULL, "another context's");
+  check(!heed_backward(x, foreign, false) && heed_error(cx) != NULL, "another context's");
   heed_clear(cx);
   heed_tensor *g = NULL;
   check(!heed_gradients(x, NULL, 1, NULL, &g, true) &&
@@ -67,20 +67,20 @@ static void numbers_are_gradients (heed_context *cx, heed_context *other) {
   heed_custom custom = {back, NULL, cx};
   heed_set_gradient(x, NULL);
   check(heed_record_custom(cx, &custom, 1, &x, 1, &y) && heed_backward(y, NULL, false) &&
-        gradient_of(x) == 2, "a number from a rule");
+        gradient_of(x) == 2, "a number from a backward function");
   heed_custom none = {NULL, NULL, NULL};
   g = NULL;
   check(!heed_record_custom(cx, NULL, 1, &x, 1, &y) && !heed_record_custom(cx, &none, 1, &x, 1, &y)
         && !heed_record_custom(cx, &custom, 1, &x, 1, &g) &&
-        !heed_record_custom(cx, &custom, 1, &g, 1, &y), "a rule or a handle that is missing");
+        !heed_record_custom(cx, &custom, 1, &g, 1, &y), "no backward function, or no handle");
   heed_step step = {.step = 1};
   check(!heed_optimize(cx, HEED_SGD, &step, 1, NULL, NULL, NULL) &&
-        !heed_optimize(cx, HEED_SGD, &step, 1, &stranger, &x, NULL), "a step of a stranger");
+        !heed_optimize(cx, HEED_SGD, &step, 1, &foreign, &x, NULL), "a step of another context's");
   heed_clear(cx);
-  check(!heed_record_custom(cx, &custom, 1, &stranger, 1, &y) && heed_error(cx) != NULL,
-        "a rule for another context's");
+  check(!heed_record_custom(cx, &custom, 1, &foreign, 1, &y) && heed_error(cx) != NULL,
+        "a backward function for another context's");
   heed_clear(cx);
-  heed_drop(y); heed_drop(stranger); heed_drop(seed); heed_drop(x);
+  heed_drop(y); heed_drop(foreign); heed_drop(seed); heed_drop(x);
 }
 
 static void numbers_broadcast (heed_context *cx) {
@@ -139,6 +139,6 @@ int main (void) {
   rounds_alike();
   heed_close(other);
   heed_close(cx);
-  if (!failed) puts("door: as it says");
+  if (!failed) puts("api: as heed.h says");
   return failed;
 }

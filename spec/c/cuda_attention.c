@@ -1,5 +1,5 @@
 /*
-** cuda_attention.c - attention and its gradients on a card: shapes, masks, options, NaN.
+** cuda_attention.c - attention and its gradients on a GPU: shapes, masks, options, NaN.
 **
 ** Every case runs forwards, and if that is right, backwards with what came out.
 */
@@ -33,22 +33,22 @@ static double tolerance_back (heed_type type) {
 
 /* (B, H, T, D): plain, or with T before H, D before T, every other of D, T upwards. */
 static view heads (heed_type type, const int64_t size[4], int way, double high) {
-  int64_t room[] = {size[0], size[1], size[2], size[3]};
+  int64_t extent[] = {size[0], size[1], size[2], size[3]};
   int first = way == 1 ? 1 : 2;      /* of the axes that are swapped */
   if (way == 1 || way == 2) {
-    room[first] = size[first + 1];
-    room[first + 1] = size[first];
+    extent[first] = size[first + 1];
+    extent[first + 1] = size[first];
   }
-  if (way == 3) room[3] = 2 * size[3] + 1;
-  view v = filled(type, 4, room, -high, high);
+  if (way == 3) extent[3] = 2 * size[3] + 1;
+  view v = filled(type, 4, extent, -high, high);
   if (way == 1 || way == 2) v.at = layout_transpose(&v.at, first, first + 1);
   if (way == 3) v.at = layout_narrow(&v.at, 3, 1, size[3], 2);
   if (way == 4 && size[2] > 0) v.at = layout_flip(&v.at, 2);
-  return materialized(v);
+  return without_offset(v);
 }
 
 
-static void ask (mask *m, mask_kind kind, int operand, int64_t offset) {
+static void add_node (mask *m, mask_kind kind, int operand, int64_t offset) {
   bool first = m->n == 0;
   m->node[m->n].kind = kind;
   m->node[m->n].operand = operand;
@@ -80,14 +80,15 @@ static view lengths (const shape *s) {
 }
 
 static void add_mask (work *w, const shape *s, const options *o) {
+  mask *m = &w->attention.mask;
   int operand = ATTENTION_MASK;
-  if (o->causal) ask(&w->mask, MASK_CAUSAL, 0, o->offset);
+  if (o->causal) add_node(m, MASK_CAUSAL, 0, o->offset);
   if (o->dense) {
-    ask(&w->mask, MASK_DENSE, operand, 0);
+    add_node(m, MASK_DENSE, operand, 0);
     w->in[operand++] = dense_mask(s, o->way);
   }
   if (o->lengths) {
-    ask(&w->mask, MASK_LENGTHS, operand, 0);
+    add_node(m, MASK_LENGTHS, operand, 0);
     w->in[operand] = lengths(s);
   }
 }
@@ -100,7 +101,7 @@ static void spoil_row (const view *v, int64_t row, double x) {
   part.at = layout_narrow(&part.at, 1, 0, 1, 1);
   part.at = layout_narrow(&part.at, 2, row, 1, 1);
   part.at = layout_narrow(&part.at, 3, v->at.size[3] / 2, 1, 1);
-  part = materialized(part);
+  part = without_offset(part);
   for (int64_t i = 0; i < v->at.size[0]; i++) put(&part, i, x);
 }
 
@@ -128,11 +129,8 @@ static view bias (const shape *s, const options *o) {
 
 static void forwards (work *w, const shape *s, const options *o) {
   heed_type type = o->type;
-  *w = (work){.kind = WORK_ATTENTION, .nin = 8, .nout = 3};
-  w->number[0] = 0.3;
-  w->number[1] = o->cap ? 2.5 : 0;
-  w->number[2] = o->drop ? 0.3 : 0;
-  for (int i = 0; i < 8; i++) w->in[i] = view_none();
+  work_attention(w, WORK_ATTENTION, 0.3, o->cap ? 2.5 : 0, o->drop ? 0.3 : 0);
+  for (int i = 0; i < ATTENTION_INS; i++) w->in[i] = view_none();
   w->in[ATTENTION_Q] = heads(type, SIZES(s->B, s->H, s->T, s->D), o->way, 2);
   w->in[ATTENTION_K] = heads(type, SIZES(s->B, s->Hk, s->S, s->D), (o->way + 1) % 5, 2);
   w->in[ATTENTION_V] = heads(type, SIZES(s->B, s->Hk, s->S, s->Dv), o->way * 2 % 5, 1);
@@ -140,30 +138,33 @@ static void forwards (work *w, const shape *s, const options *o) {
   if (o->drop) w->in[ATTENTION_KEY] = dropout_key();
   add_mask(w, s, o);
   spoil_blocked(w, s, o->bad);
-  w->out[0] = heads(type, SIZES(s->B, s->H, s->T, s->Dv), o->way % 3, 1);
-  w->out[1] = filled(wide(type), 3, SIZES(s->B, s->H, s->T), 0, 1);
-  w->out[2] = view_none();
-  if (o->weights) w->out[2] = heads(type, SIZES(s->B, s->H, s->T, s->S), (o->way + 1) % 4, 1);
+  w->out[ATTENTION_Y] = heads(type, SIZES(s->B, s->H, s->T, s->Dv), o->way % 3, 1);
+  w->out[ATTENTION_Y_LSE] = filled(wide(type), 3, SIZES(s->B, s->H, s->T), 0, 1);
+  w->out[ATTENTION_WEIGHTS] = view_none();
+  if (o->weights)
+    w->out[ATTENTION_WEIGHTS] = heads(type, SIZES(s->B, s->H, s->T, s->S), (o->way + 1) % 4, 1);
 }
 
 /* The gradients of a work that ran. */
 static void backwards (work *w, const shape *s, const options *o) {
   heed_type type = o->type;
-  w->kind = WORK_ATTENTION_BACK;
-  w->nin = 12;
-  w->nout = 4;
+  view y = w->out[ATTENTION_Y], lse = w->out[ATTENTION_Y_LSE];
+  w->kind = WORK_ATTENTION_BACK;     /* the same numbers, mask and first operands */
+  w->nin = ATTENTION_BACK_INS;
+  w->nout = ATTENTION_BACK_OUTS;
   w->in[ATTENTION_GRADIENT] = heads(type, SIZES(s->B, s->H, s->T, s->Dv), (o->way + 2) % 5, 1);
   if (o->bad == 3) spoil_row(&w->in[ATTENTION_GRADIENT], s->T / 3, NAN);
-  w->in[ATTENTION_OUTPUT] = w->out[0];
-  w->in[ATTENTION_LSE] = w->out[1];
+  w->in[ATTENTION_OUTPUT] = y;
+  w->in[ATTENTION_LSE] = lse;
   w->in[ATTENTION_GRADIENT_LSE] = view_none();
   if (o->lse)
     w->in[ATTENTION_GRADIENT_LSE] = filled(wide(type), 3, SIZES(s->B, s->H, s->T), -1, 1);
-  w->out[0] = heads(type, SIZES(s->B, s->H, s->T, s->D), o->way % 4, 1);
-  w->out[1] = heads(type, SIZES(s->B, s->Hk, s->S, s->D), (o->way + 2) % 4, 1);
-  w->out[2] = heads(type, SIZES(s->B, s->Hk, s->S, s->Dv), (o->way + 3) % 4, 1);
-  w->out[3] = view_none();
-  if (o->bias) w->out[3] = heads(type, SIZES(s->B, s->H, s->T, s->S), (o->way + 1) % 4, 1);
+  w->out[ATTENTION_DQ] = heads(type, SIZES(s->B, s->H, s->T, s->D), o->way % 4, 1);
+  w->out[ATTENTION_DK] = heads(type, SIZES(s->B, s->Hk, s->S, s->D), (o->way + 2) % 4, 1);
+  w->out[ATTENTION_DV] = heads(type, SIZES(s->B, s->Hk, s->S, s->Dv), (o->way + 3) % 4, 1);
+  w->out[ATTENTION_DBIAS] = view_none();
+  if (o->bias)
+    w->out[ATTENTION_DBIAS] = heads(type, SIZES(s->B, s->H, s->T, s->S), (o->way + 1) % 4, 1);
 }
 
 
@@ -187,7 +188,7 @@ static void attend (both *b, shape s, options o, bool again) {
   backwards(&w, &s, &o);
   same(b, name_of("gradients", &s, &o), &w, tolerance_back(o.type));
   if (again) same_again(b, name_of("gradients", &s, &o), &w);
-  forget();
+  free_cases();
 }
 
 

@@ -29,7 +29,7 @@ static inline heed_type wide (heed_type type) {
 }
 
 static inline scalar real (double x) { return (scalar){.type = HEED_FLOAT64, .f = x}; }
-static inline scalar whole (int64_t i) { return (scalar){.type = HEED_INT64, .i = i}; }
+static inline scalar integer (int64_t i) { return (scalar){.type = HEED_INT64, .i = i}; }
 
 /* The element at a row-major position. */
 static inline void *element (const view *v, int64_t position) {
@@ -49,8 +49,8 @@ static inline void put (const view *v, int64_t position, double x) {
   scalar_store(v->type, element(v, position), real(x));
 }
 
-/* A view as devices are given it: without an offset. */
-static inline view materialized (view v) {
+/* A view as devices are given it: its offset in 'data'. */
+static inline view without_offset (view v) {
   if (layout_numel(&v.at) > 0) v.data = (char *)v.data + v.at.offset * scalar_sizes[v.type];
   v.at.offset = 0;
   return v;
@@ -69,20 +69,20 @@ static inline void shuffle (int n, int *order) {
   }
 }
 
-/* Filled memory with room for what 'ways' asks for, then the view of 'size' within it. */
+/* Filled memory, large enough for what 'ways' says, and the view of 'size' within it. */
 static inline view laid (heed_type type, int rank, const int64_t *size, int ways, double low,
                          double high) {
   int order[HEED_RANK], axis[HEED_RANK];
-  int64_t step[HEED_RANK], start[HEED_RANK], room[HEED_RANK] = {0};
+  int64_t step[HEED_RANK], start[HEED_RANK], extent[HEED_RANK] = {0};
   shuffle(rank, order);
   for (int i = 0; i < rank; i++) {
     int a = ways & TRANSPOSED ? order[i] : i;
     axis[a] = i;
     step[a] = ways & STEPPED ? between(1, 3) : 1;
     start[a] = ways & PART ? pick(4) : 0;
-    room[i] = start[a] + size[a] * step[a] + (ways & PART ? pick(4) : 0);
+    extent[i] = start[a] + size[a] * step[a] + (ways & PART ? pick(4) : 0);
   }
-  view v = filled(type, rank, room, low, high);
+  view v = filled(type, rank, extent, low, high);
   v.at = layout_permute(&v.at, axis);
   for (int a = 0; a < rank; a++) {
     bool repeated = (ways & REPEATED) && chance(0.5);
@@ -90,7 +90,7 @@ static inline view laid (heed_type type, int rank, const int64_t *size, int ways
     if ((ways & FLIPPED) && chance(0.5) && size[a] > 0) v.at = layout_flip(&v.at, a);
     if (repeated) v.at.stride[a] = 0;
   }
-  return materialized(v);
+  return without_offset(v);
 }
 
 /* One of the layouts, often the plain one. */
@@ -120,7 +120,7 @@ static inline void spoil (const view *v, int64_t many) {
   while (many-- > 0) put(v, pick(n), ends[pick(5)]);
 }
 
-/* Floors them, so that many are alike. */
+/* Floors them, so that many are equal. */
 static inline void coarsen (const view *v) {
   int64_t n = layout_numel(&v->at);
   for (int64_t i = 0; i < n; i++) put(v, i, floor(get(v, i)));
@@ -135,7 +135,7 @@ static inline const char *describe (const char *what, const work *w) {
     const view *v = i < w->nin ? &w->in[i] : &w->out[i - w->nin];
     n += (size_t)snprintf(text + n, sizeof text - n, ", %s %d", i < w->nin ? "in" : "out",
                           i < w->nin ? i : i - w->nin);
-    if (v->at.rank < 0) continue;
+    if (view_is_none(v)) continue;
     n += (size_t)snprintf(text + n, sizeof text - n, " %s", scalar_names[v->type]);
     for (int k = 0; k < v->at.rank; k++)
       n += (size_t)snprintf(text + n, sizeof text - n, " %lld/%lld", (long long)v->at.size[k],
@@ -144,36 +144,37 @@ static inline const char *describe (const char *what, const work *w) {
   return text;
 }
 
-/* Gives back what was made for the cases so far. */
-static inline void forget (void) { while (nmade > 0) free(made[--nmade]); }
+/* Frees the memory of the cases so far. */
+static inline void free_cases (void) { while (nmade > 0) free(made[--nmade]); }
 
-/* The memory of an output after a work ran on the card; to be freed. */
-static inline char *run_there (both *b, const work *there, const reached *r, void *in_place) {
+/* The memory of an output after a work ran on the GPU; to be freed. */
+static inline char *run_and_fetch (both *b, const work *on_gpu, const reached *r) {
   char *got = malloc(r->bytes + 1);
-  const char *why = b->card->run(b->card, there);
-  if (why == NULL) why = b->card->download(b->card, got, in_place, r->bytes);
+  const char *why = b->gpu->run(b->gpu, on_gpu);
+  if (why == NULL) why = b->gpu->download(b->gpu, got, r->copy, r->bytes);
   if (why != NULL) printf("not run: %s\n", why);
   return got;
 }
 
-/* Every output has the same bits when the card runs the work again. */
+/* Every output has the same bits when the GPU runs the work again. */
 static inline void same_again (both *b, const char *name, const work *w) {
-  work there = *w;
+  work on_gpu = *w;
   reached ins[WORK_INS] = {{NULL}}, outs[WORK_OUTS] = {{NULL}};
   bool good = true;
-  for (int i = 0; i < w->nin; i++) if (w->in[i].at.rank >= 0) ins[i] = send_view(b, &there.in[i]);
+  for (int i = 0; i < w->nin; i++)
+    if (!view_is_none(&w->in[i])) ins[i] = send_view(b, &on_gpu.in[i]);
   for (int i = 0; i < w->nout; i++)
-    if (w->out[i].at.rank >= 0) outs[i] = send_view(b, &there.out[i]);
+    if (!view_is_none(&w->out[i])) outs[i] = send_view(b, &on_gpu.out[i]);
   for (int i = 0; i < w->nout; i++) {
-    char *first = run_there(b, &there, &outs[i], outs[i].in_place);
-    char *second = run_there(b, &there, &outs[i], outs[i].in_place);
+    char *first = run_and_fetch(b, &on_gpu, &outs[i]);
+    char *second = run_and_fetch(b, &on_gpu, &outs[i]);
     good = good && memcmp(first, second, outs[i].bytes) == 0;
     free(first);
     free(second);
   }
   if (!good) printf("%s: not the same again\n", name);
-  free_twins(b, w->nin, ins);
-  free_twins(b, w->nout, outs);
+  free_copies(b, w->nin, ins);
+  free_copies(b, w->nout, outs);
   b->tried++;
   b->failed += !good;
 }

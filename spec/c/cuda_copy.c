@@ -1,5 +1,5 @@
 /*
-** cuda_copy.c - copies, conversions and fills on a card, of all types and layouts.
+** cuda_copy.c - copies, conversions and fills on a GPU, of all types and layouts.
 */
 
 #include "cuda_same.h"
@@ -8,9 +8,8 @@
 
 
 static void copy (both *b, const char *name, view to, view from) {
-  work w = {.kind = WORK_COPY, .nout = 1, .nin = 1};
-  w.out[0] = to;
-  w.in[0] = from;
+  work w;
+  work_copy(&w, COPY_APART, to, from);
   same(b, name, &w, 0);
 }
 
@@ -24,11 +23,11 @@ static void types (both *b, heed_type to, heed_type from) {
     for (int i = 0; i < 3; i++)
       scalar_store(from, (char *)x.data + i * scalar_sizes[from],
                    (scalar){.type = HEED_FLOAT64, .f = (double[]){NAN, INFINITY, -1e300}[i]});
-  view y = fresh(to, 2, SIZES(7, 33)), turned = x, wide = x;
+  view y = fresh(to, 2, SIZES(7, 33)), transposed = x, wide = x;
   copy(b, name, y, x);
   y = fresh(to, 2, SIZES(33, 7));
-  turned.at = layout_transpose(&x.at, 0, 1);
-  copy(b, name, y, turned);
+  transposed.at = layout_transpose(&x.at, 0, 1);
+  copy(b, name, y, transposed);
   wide.at = layout_narrow(&x.at, 0, 2, 1, 1);
   wide.at.stride[0] = 0;
   wide.at.size[0] = 5;
@@ -41,20 +40,20 @@ static void types (both *b, heed_type to, heed_type from) {
 }
 
 
-static void turns (both *b) {
+static void transposes (both *b) {
   view x = filled(HEED_FLOAT32, 4, SIZES(3, 70, 5, 41), -1, 1);
   int order[] = {2, 3, 0, 1};
-  view turned = x;
-  turned.at = layout_permute(&x.at, order);
-  copy(b, "permuted", fresh(HEED_FLOAT32, 4, turned.at.size), turned);
-  turned.at = layout_transpose(&x.at, 1, 3);
-  copy(b, "turned", fresh(HEED_FLOAT32, 4, turned.at.size), turned);
+  view from = x;
+  from.at = layout_permute(&x.at, order);
+  copy(b, "permuted", fresh(HEED_FLOAT32, 4, from.at.size), from);
+  from.at = layout_transpose(&x.at, 1, 3);
+  copy(b, "transposed", fresh(HEED_FLOAT32, 4, from.at.size), from);
 }
 
 
 static void fills (both *b) {
   for (heed_type type = 0; type < HEED_NTYPES; type++) {
-    view number = {.value = {.type = HEED_FLOAT64, .f = 1.3}};
+    view number = view_number((scalar){.type = HEED_FLOAT64, .f = 1.3});
     view y = fresh(type, 2, SIZES(9, 10));
     copy(b, "fill", y, number);
     y.at = layout_narrow(&y.at, 1, 0, 5, 2);
@@ -66,11 +65,12 @@ static void fills (both *b) {
 
 static void overlap (both *b) {
   view x = filled(HEED_INT64, 1, SIZES(1000), 0, 100);
-  work w = {.kind = WORK_COPY, .nout = 1, .nin = 1, .count = {1}};
-  w.out[0] = w.in[0] = x;
-  w.in[0].at = layout_flip(&x.at, 0);
-  w.in[0].data = (char *)x.data + w.in[0].at.offset * 8;
-  w.in[0].at.offset = 0;
+  view flipped = x;
+  flipped.at = layout_flip(&x.at, 0);
+  flipped.data = (char *)x.data + flipped.at.offset * 8;
+  flipped.at.offset = 0;
+  work w;
+  work_copy(&w, COPY_OVERLAPPING, x, flipped);
   same(b, "overlapping", &w, 0);
 }
 
@@ -80,7 +80,7 @@ int main (void) {
   if (!both_open(&b)) return 0;
   for (heed_type to = 0; to < HEED_NTYPES; to++)
     for (heed_type from = 0; from < HEED_NTYPES; from++) types(&b, to, from);
-  turns(&b);
+  transposes(&b);
   fills(&b);
   overlap(&b);
   return both_close(&b);

@@ -1,8 +1,9 @@
 /*
-** cuda_frame.c - a card's manners: late faults, two cards, captures, limits, failures, forks.
+** cuda_frame.c - a GPU as a device: asynchronous faults, two of them, captures, limits, failures,
+** lost devices, forks.
 **
-** Each case runs in a child of its own, since a card's settings and death are the process's.
-** Failures and deaths can be ordered from an emulated card only.
+** Each case runs in a child of its own, since settings and lost devices are the process's. Failures
+** and losses can be arranged on an emulated GPU only.
 */
 
 #include <sys/wait.h>
@@ -27,8 +28,8 @@ static bool says (const char *text, const char *part) {
 }
 
 
-/* Memory of a card for N elements, as a view. */
-static view capacity_on (device *d, heed_type type) {
+/* Device memory for N elements, as a view. */
+static view vector_on (device *d, heed_type type) {
   view v = {.type = type};
   layout_dense(&v.at, 1, (int64_t[]){N});
   v.data = d->alloc(d, N * scalar_sizes[type]);
@@ -36,15 +37,16 @@ static view capacity_on (device *d, heed_type type) {
 }
 
 static const char *set (device *d, view v, scalar value) {
-  work w = {.kind = WORK_COPY, .nout = 1, .nin = 1};
-  w.out[0] = v;
-  w.in[0] = (view){.value = value};
+  work w;
+  work_copy(&w, COPY_APART, v, view_number(value));
   return d->run(d, &w);
 }
 
 static const char *map (device *d, heed_op op, view y, view a, view b) {
-  work w = {.kind = WORK_MAP, .op = op, .nout = 1, .nin = 2, .number = {1}};
-  w.count[0] = y.type;
+  work w;
+  work_map(&w, op, y.type, 2);
+  w.map.number[0] = 1;
+  w.map.number[1] = 0;
   w.out[0] = y;
   w.in[0] = a;
   w.in[1] = b;
@@ -52,77 +54,80 @@ static const char *map (device *d, heed_op op, view y, view a, view b) {
   return d->run(d, &w);
 }
 
-static scalar whole (int64_t i) { return (scalar){.type = HEED_INT64, .i = i}; }
+static scalar integer (int64_t i) { return (scalar){.type = HEED_INT64, .i = i}; }
 static scalar number (double f) { return (scalar){.type = HEED_FLOAT64, .f = f}; }
 
 
-/* What an earlier call did is describe by the next, with its name; the card stays usable. */
+/* What an earlier work did is reported by the next, with its name; the device stays usable. */
 static void faults (both *b) {
-  device *d = b->card;
-  view x = capacity_on(d, HEED_INT64), zero = {.value = whole(0)}, one = {.value = whole(1)};
-  set(d, x, whole(7));
+  device *d = b->gpu;
+  const accelerator *a = d->accelerator;
+  view x = vector_on(d, HEED_INT64), zero = view_number(integer(0));
+  view one = view_number(integer(1));
+  set(d, x, integer(7));
   check(map(d, HEED_remainder, x, x, zero) == NULL, "a division is not waited for");
   const char *why = map(d, HEED_add, x, x, one);
-  check(why == NULL || d->op == HEED_remainder, "a late message has its operation's name");
-  if (why == NULL) why = b->cx->cuda->wait(d);
-  check(says(why, "division by zero at position 1 (late"), "a late fault is describe");
-  check(map(d, HEED_add, x, x, one) == NULL, "the card works after a fault");
-  check(b->cx->cuda->wait(d) == NULL, "a fault is describe once");
-  b->cx->cuda->block(d, true);
+  check(why == NULL || d->op == HEED_remainder, "an asynchronous error has its operation's name");
+  if (why == NULL) why = a->wait(d);
+  check(says(why, "division by zero at position 1 (asynchronous"), "a fault is reported later");
+  check(map(d, HEED_add, x, x, one) == NULL, "the device works after a fault");
+  check(a->wait(d) == NULL, "a fault is reported once");
+  a->block(d, true);
   why = map(d, HEED_floor_divide, x, x, zero);
-  check(says(why, "division by zero at position 1"), "blocking tells at once");
-  check(why != NULL && strstr(why, "late") == NULL && d->op == HEED_floor_divide,
-        "and is not late");
+  check(says(why, "division by zero at position 1"), "blocking reports at once");
+  check(why != NULL && strstr(why, "asynchronous") == NULL && d->op == HEED_floor_divide,
+        "and that is not asynchronous");
   d->free(d, x.data, N * 8);
 }
 
 
-static void two_cards (both *b) {
-  if (b->cx->cuda->count() < 2) return;
-  device *d = b->card, *other = core_device(b->cx, "test", "cuda:1");
-  view x = capacity_on(d, HEED_FLOAT32), y = capacity_on(other, HEED_FLOAT32);
+static void two_gpus (both *b) {
+  if (b->cx->plugin->count() < 2) return;
+  device *d = b->gpu, *other = core_device(b->cx, "test", "cuda:1");
+  view x = vector_on(d, HEED_FLOAT32), y = vector_on(other, HEED_FLOAT32);
   float got[N];
   set(d, x, number(2.5));
-  check(b->cx->cuda->copy(other, y.data, d, x.data, N * 4) == NULL, "a copy between cards");
+  check(other->accelerator->copy(other, y.data, d, x.data, N * 4) == NULL, "a copy between GPUs");
   set(d, x, number(1));            /* comes after the copy */
   check(other->download(other, got, y.data, N * 4) == NULL && got[0] == 2.5f && got[N - 1] == 2.5f,
         "it waits for what was before it, and what is after it waits");
   d->free(d, x.data, N * 4);
   other->free(other, y.data, N * 4);
-  check(core_device(b->cx, "test", "cuda:15") == NULL, "there is no card 15");
+  check(core_device(b->cx, "test", "cuda:15") == NULL, "there is no GPU 15");
   check(says(heed_error(b->cx), "cuda:15"), "and a message says so");
   heed_clear(b->cx);
 }
 
 
-/* y = y + x, with x sent from the host, twice by hand and three times by a recording. */
+/* y = y + x, with x sent from the host: captured, and done by three replays. */
 static void captures (both *b) {
-  device *d = b->card;
-  const device_plugin *door = b->cx->cuda;
-  view x = capacity_on(d, HEED_FLOAT32), y = capacity_on(d, HEED_FLOAT32);
+  device *d = b->gpu;
+  const accelerator *a = d->accelerator;
+  view x = vector_on(d, HEED_FLOAT32), y = vector_on(d, HEED_FLOAT32);
   float ones[N], got[N];
   const char *why;
   for (int i = 0; i < N; i++) ones[i] = 1;
   set(d, y, number(0));
-  check(door->capture(d) == NULL, "a capture begins");
+  check(a->capture_begin(d) == NULL, "a capture begins");
   check(d->upload(d, x.data, ones, sizeof ones) == NULL, "the host's memory may be sent");
   memset(ones, 0, sizeof ones);    /* what was sent stays */
-  view part = capacity_on(d, HEED_FLOAT32);
+  view part = vector_on(d, HEED_FLOAT32);
   map(d, HEED_add, part, y, x);
-  map(d, HEED_add, y, part, (view){.value = number(0)});
-  d->free(d, part.data, N * 4);    /* the recording keeps it */
+  map(d, HEED_add, y, part, view_number(number(0)));
+  d->free(d, part.data, N * 4);    /* the capture keeps it */
   check(says(d->download(d, got, y.data, sizeof got), "while work is captured"),
         "nothing is read back meanwhile");
-  device_capture *r = door->capture_end(d, &why);
-  check(r != NULL, "a capture ends");
-  view taken = capacity_on(d, HEED_FLOAT32);
+  device_capture *c = a->capture_end(d, &why);
+  check(c != NULL, "a capture ends");
+  view taken = vector_on(d, HEED_FLOAT32);
   set(d, taken, number(99));
-  for (int i = 0; r != NULL && i < 3; i++) check(door->replay(d, r) == NULL, "it is replayed");
+  for (int i = 0; c != NULL && i < 3; i++)
+    check(a->capture_replay(d, c) == NULL, "it is replayed");
   check(d->download(d, got, y.data, sizeof got) == NULL && got[0] == 3 && got[N - 1] == 3,
         "three times");
   check(d->download(d, got, taken.data, sizeof got) == NULL && got[0] == 99,
-        "its memory is nobody else's");
-  door->drop(d, r);
+        "its memory is its own");
+  a->capture_drop(d, c);
   d->free(d, taken.data, N * 4);
   d->free(d, x.data, N * 4);
   d->free(d, y.data, N * 4);
@@ -130,57 +135,57 @@ static void captures (both *b) {
 
 
 /* A replay is an earlier call's work, unless it is waited for. */
-static void late_replays (both *b) {
-  device *d = b->card;
-  const device_plugin *door = b->cx->cuda;
-  view x = capacity_on(d, HEED_INT64), by = capacity_on(d, HEED_INT64);
+static void asynchronous_replays (both *b) {
+  device *d = b->gpu;
+  const accelerator *a = d->accelerator;
+  view x = vector_on(d, HEED_INT64), by = vector_on(d, HEED_INT64);
   const char *why;
-  set(d, x, whole(7));
-  set(d, by, whole(0));
-  check(door->capture(d) == NULL, "a capture begins");
+  set(d, x, integer(7));
+  set(d, by, integer(0));
+  check(a->capture_begin(d) == NULL, "a capture begins");
   map(d, HEED_remainder, x, x, by);
-  device_capture *r = door->capture_end(d, &why);
-  check(r != NULL && door->replay(d, r) == NULL, "a replay is not waited for");
-  check(says(door->wait(d), "(late"), "so that its fault is late");
-  door->block(d, true);
+  device_capture *c = a->capture_end(d, &why);
+  check(c != NULL && a->capture_replay(d, c) == NULL, "a replay is not waited for");
+  check(says(a->wait(d), "(asynchronous"), "so that its fault is reported later");
+  a->block(d, true);
   d->op = HEED_NOPS;
-  why = door->replay(d, r);
-  check(says(why, "division by zero at position 1") && strstr(why, "late") == NULL &&
-        d->op == HEED_remainder, "blocking tells at once");
-  door->drop(d, r);
+  why = a->capture_replay(d, c);
+  check(says(why, "division by zero at position 1") && strstr(why, "asynchronous") == NULL &&
+        d->op == HEED_remainder, "blocking reports at once");
+  a->capture_drop(d, c);
   d->free(d, x.data, N * 8);
   d->free(d, by.data, N * 8);
 }
 
 
 static void limits (both *b) {
-  device *d = b->card;
-  const device_plugin *door = b->cx->cuda;
-  device_memory before, m;
-  door->memory(d, &before);
+  device *d = b->gpu;
+  const accelerator *a = d->accelerator;
+  heed_device_memory before, m;
+  a->memory(d, &before);
   void *data = d->alloc(d, 3 << 20);
-  door->memory(d, &m);
+  a->memory(d, &m);
   check(m.live == before.live + (3 << 20) && m.peak >= m.live, "live bytes are counted");
   d->free(d, data, 3 << 20);
-  door->trim(d);
-  door->reset_peak(d);
-  door->memory(d, &m);
+  a->trim(d);
+  a->reset_peak(d);
+  a->memory(d, &m);
   check(m.live == before.live && m.peak == m.live, "and given back");
-  door->limit(d, m.live + m.cached + (4 << 20));
+  a->limit(d, m.live + m.cached + (4 << 20));
   data = d->alloc(d, 3 << 20);
-  check(data != NULL, "what fits below the limit is had");
-  check(d->alloc(d, 3 << 20) == NULL, "what does not fit is not");
+  check(data != NULL, "there is memory below the limit");
+  check(d->alloc(d, 3 << 20) == NULL, "and none beyond it");
   d->free(d, data, 3 << 20);
   data = d->alloc(d, 4 << 20);
-  check(data != NULL, "what was cached is given back for something larger");
+  check(data != NULL, "cached memory is freed for something larger");
   d->free(d, data, 4 << 20);
-  door->limit(d, 0);
+  a->limit(d, 0);
 }
 
 
 /* Blocks of many sizes come and go: none lies in another. */
 static void blocks (both *b) {
-  device *d = b->card;
+  device *d = b->gpu;
   struct { char *at; size_t bytes; } block[200] = {{0}};
   for (int i = 0; i < 20000; i++) {
     int k = (int)(draw() * 200);
@@ -200,7 +205,7 @@ static void blocks (both *b) {
 
 /* Three megabytes and a bit, up and down, and small ones in between. */
 static void transfers (both *b) {
-  device *d = b->card;
+  device *d = b->gpu;
   size_t n = (3 << 20) + 4321;
   char *x = malloc(n), *y = malloc(n), *on = d->alloc(d, n);
   for (int times = 0; times < 20; times++) {
@@ -211,14 +216,14 @@ static void transfers (both *b) {
     check(d->download(d, y, on, n) == NULL && memcmp(x, y, n) == 0, "what went up came down");
   }
   d->free(d, on, n);
-  char *pinned = b->cx->cuda->pin(n), *back = b->cx->cuda->pin(n);
+  char *pinned = b->cx->plugin->pin(n), *back = b->cx->plugin->pin(n);
   on = d->alloc(d, n);
   memcpy(pinned, x, n);
-  check(b->cx->cuda->send(d, on, pinned, n) == NULL, "pinned memory is sent");
-  check(b->cx->cuda->receive(d, back, on, n) == NULL, "and received");
-  check(b->cx->cuda->wait(d) == NULL && memcmp(back, x, n) == 0, "once it was waited for");
-  b->cx->cuda->unpin(pinned);
-  b->cx->cuda->unpin(back);
+  check(d->accelerator->send(d, on, pinned, n) == NULL, "pinned memory is sent");
+  check(d->accelerator->receive(d, back, on, n) == NULL, "and received");
+  check(d->accelerator->wait(d) == NULL && memcmp(back, x, n) == 0, "once it was waited for");
+  b->cx->plugin->unpin(pinned);
+  b->cx->plugin->unpin(back);
   d->free(d, on, n);
   free(x);
   free(y);
@@ -226,26 +231,27 @@ static void transfers (both *b) {
 
 
 static void times (both *b) {
-  const device_plugin *door = b->cx->cuda;
+  device *d = b->gpu;
+  const accelerator *a = d->accelerator;
   double seconds = -1;
-  view x = capacity_on(b->card, HEED_FLOAT32);
-  device_event *from = door->moment(b->card);
-  set(b->card, x, number(1));
-  device_event *to = door->moment(b->card);
-  check(door->between(b->card, from, to, &seconds) == NULL && seconds >= 0, "time goes by");
-  door->forget(b->card, from);
-  door->forget(b->card, to);
-  b->card->free(b->card, x.data, N * 4);
+  view x = vector_on(d, HEED_FLOAT32);
+  device_event *from = a->event_record(d);
+  set(d, x, number(1));
+  device_event *to = a->event_record(d);
+  check(a->event_elapsed(d, from, to, &seconds) == NULL && seconds >= 0, "time goes by");
+  a->event_drop(d, from);
+  a->event_drop(d, to);
+  d->free(d, x.data, N * 4);
   uint64_t state[2], again[2] = {0};
-  door->seed(b->card, 42);
-  check(door->rng_get(b->card, state) == NULL && state[0] == 42 && state[1] == 0, "a seed");
+  a->seed(d, 42);
+  check(a->rng_get(d, state) == NULL && state[0] == 42 && state[1] == 0, "a seed");
   state[1] = 1000;
-  check(door->rng_set(b->card, state) == NULL && door->rng_get(b->card, again) == NULL &&
+  check(a->rng_set(d, state) == NULL && a->rng_get(d, again) == NULL &&
         again[0] == 42 && again[1] == 1000, "a generator's state");
 }
 
 
-static void let_go (void *self, void *data) {
+static void count_release (void *self, void *data) {
   (void)data;
   ++*(int *)self;
 }
@@ -258,11 +264,11 @@ static bool all_are (heed_tensor *t, float wanted) {
   return true;
 }
 
-/* What one context made, another works on: each waits for the other's stream. */
+/* A context works on another one's memory: each waits for the other's stream. */
 static void streams (both *b) {
   heed_context *cx = b->cx, *other = heed_open(NULL);
   int released = 0;
-  void *mine = heed_device_stream(cx, 0), *its = heed_device_stream(other, 0);
+  void *mine = heed_device_stream(cx, "cuda"), *its = heed_device_stream(other, "cuda");
   check(mine != NULL && its != NULL && mine != its, "each context has a stream");
   heed_set_device(cx, "cuda");
   heed_value threes[] = {heed_l(1, (int64_t[]){N}), heed_f(3)};
@@ -270,31 +276,31 @@ static void streams (both *b) {
   heed_value twice[] = {heed_t(x), heed_f(2)};
   heed_tensor *y = heed_call(cx, HEED_mul, twice, 2);
   void *data = heed_device_data(y, mine);
-  heed_tensor *lent = heed_device_lend(other, 0, mine, HEED_FLOAT32, 1, (int64_t[]){N}, data,
-                                     let_go, &released);
+  heed_tensor *lent = heed_device_lend(other, "cuda", mine, HEED_FLOAT32, 1, (int64_t[]){N},
+                                       data, count_release, &released);
   check(all_are(lent, 6), "lent memory is there when its stream has made it");
   heed_apply_in_place(other, HEED_add, (heed_value[]){heed_t(lent), heed_f(1)}, 2);
   heed_drop(lent);
-  check(released == 1, "lent memory is let go, once");
+  check(released == 1, "lent memory is released, once");
   check(all_are(y, 7), "its stream waits for what was done with it");
   check(heed_device_data(y, NULL) == data && heed_device_after(y, NULL), "the default stream");
-  check(heed_device_lend(other, 0, mine, HEED_FLOAT32, 1, (int64_t[]){N}, (char *)data + 2,
-                       let_go, &released) == NULL && released == 1 &&
+  check(heed_device_lend(other, "cuda", mine, HEED_FLOAT32, 1, (int64_t[]){N}, (char *)data + 2,
+                         count_release, &released) == NULL && released == 1 &&
         says(heed_error(other), "at a multiple of 4 bytes"), "memory that is not aligned");
   heed_set_device(cx, "cpu");
-  heed_tensor *at_home = heed_empty(cx, HEED_FLOAT32, 0, NULL);
-  check(heed_device_data(at_home, mine) == NULL && says(heed_error(cx), "of a card expected"),
-        "no address of what is on no card");
+  heed_tensor *on_cpu = heed_empty(cx, HEED_FLOAT32, 0, NULL);
+  check(heed_device_data(on_cpu, mine) == NULL && says(heed_error(cx), "got one on cpu"),
+        "no address of a tensor on the CPU");
   heed_clear(cx);
-  lent = heed_device_lend(cx, 0, its, HEED_FLOAT32, 0, NULL, data, let_go, &released);
-  heed_capture_begin(cx, 0);
+  lent = heed_device_lend(cx, "cuda", its, HEED_FLOAT32, 0, NULL, data, count_release, &released);
+  heed_capture_begin(cx, "cuda");
   heed_drop(lent);
-  check(released == 1, "nothing is let go in a capture");
+  check(released == 1, "nothing is released in a capture");
   check(!heed_device_after(y, its) && says(heed_error(cx), "not while cuda:0 is captured"),
         "no other stream in a capture");
   heed_capture_drop(cx, heed_capture_end(cx));
   check(released == 2, "but after it");
-  heed_drop(at_home);
+  heed_drop(on_cpu);
   heed_drop(x);
   heed_drop(y);
   heed_close(other);
@@ -310,22 +316,22 @@ static heed_tensor *full_of (heed_context *cx, double value) {
   return heed_call(cx, HEED_full, (heed_value[]){heed_l(1, (int64_t[]){N}), heed_f(value)}, 2);
 }
 
-/* Whoever names a card hears why not, and so does whoever works where his tensors are. */
+/* What names a device fails with the reason, and so does work on its tensors. */
 static void refusals (heed_context *cx, heed_tensor *t) {
   heed_device_memory now;
   heed_value twice[] = {heed_t(t), heed_f(2)};
   float got[N];
-  refused(cx, heed_device_memory_now(cx, 0, &now), "a card's account");
-  refused(cx, heed_device_reset_peak(cx, 0), "its peak");
-  refused(cx, heed_device_limit(cx, 0, 1 << 20), "its limit");
-  refused(cx, heed_device_trim(cx, 0), "its cache");
-  refused(cx, heed_device_block(cx, true), "blocking");
-  refused(cx, heed_event_record(cx, 0) != NULL, "a moment");
-  refused(cx, heed_synchronize(cx, 0), "waiting");
+  refused(cx, heed_device_memory_now(cx, "cuda", &now), "its memory figures");
+  refused(cx, heed_device_reset_peak(cx, "cuda"), "its peak");
+  refused(cx, heed_device_limit(cx, "cuda", 1 << 20), "its limit");
+  refused(cx, heed_device_trim(cx, "cuda"), "its cache");
+  refused(cx, heed_device_block(cx, "cuda", true), "blocking");
+  refused(cx, heed_event_record(cx, "cuda") != NULL, "an event");
+  refused(cx, heed_synchronize(cx, "cuda"), "waiting");
   refused(cx, full_of(cx, 1) != NULL, "a tensor");
   refused(cx, heed_call(cx, HEED_mul, twice, 2) != NULL, "an operation");
   refused(cx, heed_read(t, HEED_FLOAT32, got), "reading");
-  check(heed_set_device(cx, "cpu"), "the processor stays");
+  check(heed_set_device(cx, "cpu"), "the CPU stays");
   refused(cx, heed_set_device(cx, "cuda"), "a default device");
   heed_tensor *ones = full_of(cx, 1);
   check(all_are(ones, 1), "and works");
@@ -334,10 +340,10 @@ static void refusals (heed_context *cx, heed_tensor *t) {
 }
 
 
-/* A child has no card: it may free, and use is an error. */
+/* A child has no GPU: it may free, and use is an error. */
 static void forks (both *b) {
-  device *d = b->card;
-  view x = capacity_on(d, HEED_FLOAT32);
+  device *d = b->gpu;
+  view x = vector_on(d, HEED_FLOAT32);
   heed_set_device(b->cx, "cuda");
   heed_tensor *t = full_of(b->cx, 1);
   fflush(stdout);
@@ -345,7 +351,7 @@ static void forks (both *b) {
   if (child == 0) {
     wrong = 0;
     check(says(set(d, x, number(1)), "forked"), "use in a child is an error");
-    check(says(core_cuda_reason(b->cx), "forked"), "and a reason says so");
+    check(says(core_plugin_reason(b->cx, "cuda"), "forked"), "and a reason says so");
     check(d->alloc(d, N) == NULL && says(d->gone(d), "forked"), "there is no memory, and why");
     refusals(b->cx, t);
     d->free(d, x.data, N * 4);
@@ -362,16 +368,17 @@ static void forks (both *b) {
 }
 
 
-/* Who only asked whether there is a card has begun with its driver: a child has none, either. */
+/* The question whether there is a GPU initialises the driver: a child then has none, either. */
 static void forks_early (void) {
   fflush(stdout);
-  pid_t asks = fork();
-  if (asks == 0) {
+  pid_t parent = fork();
+  if (parent == 0) {
     heed_context *cx = heed_open(NULL);
-    bool there = core_cuda_reason(cx) == NULL;
+    bool there = core_plugin_reason(cx, "cuda") == NULL;
     pid_t child = fork();
     if (child == 0) {
-      check(!there || says(core_cuda_reason(cx), "forked"), "a reason after counting says so");
+      check(!there || says(core_plugin_reason(cx, "cuda"), "forked"),
+            "a reason after counting says so");
       heed_close(cx);
       fflush(stdout);
       _exit(wrong > 0);
@@ -384,37 +391,37 @@ static void forks_early (void) {
     _exit(wrong > 0);
   }
   int status;
-  waitpid(asks, &status, 0);
+  waitpid(parent, &status, 0);
   wrong += status != 0;
 }
 
 
-/* Some of everything; whatever fails must say so, and nothing may crash. */
-static void errand (both *b) {
-  device *d = b->card;
+/* Some of everything; what fails must say so, and nothing may crash. */
+static void some_work (both *b) {
+  device *d = b->gpu;
   float got[N] = {0};
-  view x = capacity_on(d, HEED_FLOAT32);
+  view x = vector_on(d, HEED_FLOAT32);
   const char *why = x.data == NULL ? "no memory" : set(d, x, number(3));
   if (why == NULL) why = map(d, HEED_mul, x, x, x);
   if (why == NULL) why = d->download(d, got, x.data, sizeof got);
-  check(why != NULL || (got[0] == 9 && got[N - 1] == 9), "an errand fails or is right");
+  check(why != NULL || (got[0] == 9 && got[N - 1] == 9), "the work fails or is right");
   if (x.data != NULL) d->free(d, x.data, N * 4);
 }
 
 
-/* A lost card says that it is, and not that its memory ran out. */
-static void deaths (heed_context *cx) {
+/* A lost device says that it is, and not that its memory ran out. */
+static void losses (heed_context *cx) {
   bool was = false;
   for (int i = 0; i < 6; i++) {
     heed_tensor *x = heed_set_device(cx, "cuda") ? full_of(cx, 3) : NULL;
     heed_tensor *y = x != NULL ? heed_call(cx, HEED_mul, (heed_value[]){heed_t(x), heed_t(x)}, 2)
                                : NULL;
-    bool good = y != NULL && all_are(y, 9) && heed_synchronize(cx, 0);
+    bool good = y != NULL && all_are(y, 9) && heed_synchronize(cx, "cuda");
     const char *why = good ? "" : heed_error(cx);
-    check(!was || !good, "a lost card stays lost");
+    check(!was || !good, "a lost device stays lost");
     if (!good)
-      check(says(why, was && cx->gpu[0] != NULL ? "device lost" : "unspecified launch failure"),
-            "a lost card says so");
+      check(says(why, was && cx->ndevices > 1 ? "device lost" : "unspecified launch failure"),
+            "a lost device says so");
     was = !good;
     heed_clear(cx);
     heed_drop(x);
@@ -422,12 +429,12 @@ static void deaths (heed_context *cx) {
   }
   heed_set_device(cx, "cpu");
   heed_tensor *ones = full_of(cx, 1);
-  check(all_are(ones, 1), "the processor works on");
+  check(all_are(ones, 1), "the CPU works on");
   heed_drop(ones);
 }
 
 
-/* The n-th call fails for want of memory, or for good, for all n that there are. */
+/* From the n-th call on the device is lost, or that call lacks memory, for all n up to 'most'. */
 static void failures (const char *setting, int most) {
   for (int n = 1; n <= most; n++) {
     char text[16];
@@ -437,10 +444,10 @@ static void failures (const char *setting, int most) {
     if (child == 0) {
       both b = {.cx = heed_open(NULL)};
       setenv(setting, text, 1);
-      b.card = core_device(b.cx, "test", "cuda");
-      for (int i = 0; b.card != NULL && i < 2; i++) errand(&b);
-      if (b.card == NULL) check(heed_error(b.cx) != NULL, "a card that can't be opened says so");
-      if (strcmp(setting, "HEED_EMULATED_DIE") == 0) deaths(b.cx);
+      b.gpu = core_device(b.cx, "test", "cuda");
+      for (int i = 0; b.gpu != NULL && i < 2; i++) some_work(&b);
+      if (b.gpu == NULL) check(heed_error(b.cx) != NULL, "a GPU that can't be opened says so");
+      if (strcmp(setting, "HEED_EMULATED_LOST") == 0) losses(b.cx);
       heed_close(b.cx);
       fflush(stdout);
       _exit(wrong > 0);
@@ -453,13 +460,13 @@ static void failures (const char *setting, int most) {
 }
 
 
-static void without_cards (void) {
+static void without_gpus (void) {
   fflush(stdout);
   pid_t child = fork();
   if (child == 0) {
     setenv("HEED_EMULATED_DEVICES", "0", 1);
     heed_context *cx = heed_open(NULL);
-    check(says(core_cuda_reason(cx), "no driver"), "without cards there is a reason");
+    check(says(core_plugin_reason(cx, "cuda"), "no driver"), "without GPUs there is a reason");
     check(core_device(cx, "test", "cuda") == NULL, "and no device");
     heed_close(cx);
     fflush(stdout);
@@ -471,7 +478,7 @@ static void without_cards (void) {
 }
 
 
-/* In a child: the card is there, or nothing is to be tested. */
+/* In a child: there is a GPU, or nothing is to be tested. */
 static void run (const char *name, void (*f) (both *b)) {
   fflush(stdout);
   pid_t child = fork();
@@ -489,14 +496,13 @@ static void run (const char *name, void (*f) (both *b)) {
 }
 
 
-/* A child asks: this process opens no card, so that its children may. */
+/* In a child: this process opens no device, so that its children may. */
 static bool is_emulated (void) {
   fflush(stdout);
   pid_t child = fork();
   if (child == 0) {
     heed_context *cx = heed_open(NULL);
-    const device_plugin *door = core_cuda(cx);
-    _exit(door != NULL && strcmp(door->built, "emulated") == 0);
+    _exit(core_plugin_reason(cx, "cuda") == NULL && strcmp(cx->plugin->built, "emulated") == 0);
   }
   int status;
   waitpid(child, &status, 0);
@@ -506,9 +512,9 @@ static bool is_emulated (void) {
 
 int main (void) {
   run("faults", faults);
-  run("two cards", two_cards);
+  run("two GPUs", two_gpus);
   run("captures", captures);
-  run("late replays", late_replays);
+  run("asynchronous replays", asynchronous_replays);
   run("limits", limits);
   run("blocks", blocks);
   run("transfers", transfers);
@@ -518,8 +524,8 @@ int main (void) {
   forks_early();
   if (is_emulated()) {
     failures("HEED_EMULATED_FAIL", 40);
-    failures("HEED_EMULATED_DIE", 80);
-    without_cards();
+    failures("HEED_EMULATED_LOST", 80);
+    without_gpus();
   }
   printf("%d wrong\n", wrong);
   return wrong > 0;

@@ -1,5 +1,5 @@
 /*
-** cuda_graph.c - captured work in C: what it holds, what it tells, and each allocation failing.
+** cuda_graph.c - captures in C: what they hold, their state, and each allocation failing.
 */
 
 #include <stdio.h>
@@ -61,11 +61,11 @@ static bool work (heed_context *cx, heed_tensor *w, heed_tensor *x) {
 
 
 static heed_capture *capture (heed_context *cx, heed_tensor *w, heed_tensor *x) {
-  if (!heed_capture_begin(cx, 0)) return NULL;
+  if (!heed_capture_begin(cx, "cuda")) return NULL;
   bool good = work(cx, w, x);
-  heed_capture *g = heed_capture_end(cx);
-  if (good) return g;
-  heed_capture_drop(cx, g);
+  heed_capture *c = heed_capture_end(cx);
+  if (good) return c;
+  heed_capture_drop(cx, c);
   return NULL;
 }
 
@@ -78,34 +78,35 @@ static bool has_gradient (heed_tensor *w, float a, float b, float c) {
 }
 
 
-static void tells (heed_context *cx, heed_tensor *w, heed_tensor *x) {
-  heed_capture *g = capture(cx, w, x);
-  check(g != NULL && heed_capture_state_of(g) == HEED_CAPTURE_GRADIENTS_DIFFER, "the gradient is there now");
+static void states (heed_context *cx, heed_tensor *w, heed_tensor *x) {
+  heed_capture *c = capture(cx, w, x);
+  check(c != NULL && heed_capture_state_of(c) == HEED_CAPTURE_GRADIENTS_DIFFER,
+        "the gradient is there now");
   heed_set_gradient(w, NULL);
-  check(heed_capture_state_of(g) == HEED_CAPTURE_READY, "without it all is as it was");
-  check(heed_capture_replay(cx, g) && has_gradient(w, 1, 2, 3), "a replay leaves the gradient");
+  check(heed_capture_state_of(c) == HEED_CAPTURE_READY, "without it all is as it was");
+  check(heed_capture_replay(cx, c) && has_gradient(w, 1, 2, 3), "a replay leaves the gradient");
   heed_tensor *other = vector(cx, 5);
   heed_apply_in_place(cx, HEED_copy, (heed_value[]){heed_t(x), heed_t(other)}, 2);
   heed_set_gradient(w, NULL);
-  check(heed_capture_replay(cx, g) && has_gradient(w, 5, 6, 7), "and reads what is there");
+  check(heed_capture_replay(cx, c) && has_gradient(w, 5, 6, 7), "and reads what is there");
   check(heed_take_over(x, other), "other memory");
-  check(heed_capture_state_of(g) == HEED_CAPTURE_STALE, "is noticed");
+  check(heed_capture_state_of(c) == HEED_CAPTURE_STALE, "is noticed");
   heed_drop(other);
-  heed_capture_drop(cx, g);
-  check(has_gradient(w, 5, 6, 7), "the gradient outlives the graph");
+  heed_capture_drop(cx, c);
+  check(has_gradient(w, 5, 6, 7), "the gradient outlives the capture");
 }
 
 
-/* False: there is no card. */
+/* False: there is no GPU. */
 static bool without_failures (void) {
   heed_context *cx = heed_open(NULL);
   bool there = heed_set_device(cx, "cuda");
-  if (!there) printf("skipped: %s\n", heed_error(cx));
+  if (!there) printf("skipped: %s\n0 passed, 0 failed, 1 skipped\n", heed_error(cx));
   else {
     heed_tensor *w = vector(cx, 7), *x = vector(cx, 1);
     check(heed_require_grad(w, true), "w is a leaf");
-    tells(cx, w, x);
-    check(heed_capture_begin(cx, 0) && work(cx, w, x), "a capture that is never ended");
+    states(cx, w, x);
+    check(heed_capture_begin(cx, "cuda") && work(cx, w, x), "a capture that is never ended");
     heed_drop(w);
     heed_drop(x);
   }
@@ -114,23 +115,23 @@ static bool without_failures (void) {
 }
 
 
-/* True: allocation n was never asked for. */
+/* True: there was no allocation n. */
 static bool with_failure (int n) {
   allocator a = {0, -1};
   heed_host host = {.resize = resize, .self = &a, .threads = 1};
   heed_context *cx = heed_open(&host);
-  check(heed_set_device(cx, "cuda"), "the card");
+  check(heed_set_device(cx, "cuda"), "the GPU");
   heed_tensor *w = vector(cx, 7), *x = vector(cx, 1);
   check(heed_require_grad(w, true) && work(cx, w, x), "work");
   heed_set_gradient(w, NULL);
   heed_memory_trim(cx);
   a.countdown = n;
-  heed_capture *g = capture(cx, w, x);
+  heed_capture *c = capture(cx, w, x);
   bool done = a.countdown >= 0;
   a.countdown = -1;
-  if (g == NULL) check(strstr(heed_error(cx), "memory") != NULL, "the message tells of memory");
-  else check(heed_capture_replay(cx, g) && has_gradient(w, 1, 2, 3), "a graph that is there works");
-  heed_capture_drop(cx, g);
+  if (c == NULL) check(strstr(heed_error(cx), "memory") != NULL, "the message names memory");
+  else check(heed_capture_replay(cx, c) && has_gradient(w, 1, 2, 3), "a capture works");
+  heed_capture_drop(cx, c);
   heed_set_gradient(w, NULL);
   check(work(cx, w, x) && has_gradient(w, 1, 2, 3), "work goes on");
   heed_drop(w);

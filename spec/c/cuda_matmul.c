@@ -1,5 +1,5 @@
 /*
-** cuda_matmul.c - products of matrices on a card: types, layouts, batches, addends, odd sizes.
+** cuda_matmul.c - products of matrices on a GPU: types, layouts, batches, addends, odd sizes.
 */
 
 #include "cuda_cases.h"
@@ -33,12 +33,13 @@ static view matrix (heed_type type, int nb, int64_t m, int64_t n, int way) {
   if (way == WITHIN) v.at = layout_narrow(&v.at, nb, 2, m, 1);
   if (way == UPWARDS && m > 0) v.at = layout_flip(&v.at, nb);
   for (int i = 0; way == REPEATING && i < nb; i++) v.at.stride[i] = 0;
-  return materialized(v);
+  return without_offset(v);
 }
 
 
-/* A row, a matrix of its own, a column, a row over all batches; none for 0. */
+/* None, a row, a matrix of its own, a column, a row over all batches. */
 static view addend (heed_type type, int which, const view *product) {
+  if (which == 0) return view_none();
   int nb = product->at.rank - 2;
   int64_t m = product->at.size[nb], n = product->at.size[nb + 1];
   if (which == 2) return matrix(type, nb, m, n, ACROSS);
@@ -52,13 +53,12 @@ static void product (both *b, heed_type type, const int64_t size[3]) {
   int64_t m = size[0], n = size[1], k = size[2];
   int nb = (int)between(-1, 2), which = (int)pick(5);
   if (nb < 0) nb = 0;
-  work w = {.kind = WORK_MATMUL, .nout = 1, .nin = which > 0 ? 3 : 2};
-  w.number[0] = !scalar_is_float(type) ? 3 : chance(0.5) ? 1 : -0.37;
-  w.count[0] = chance(0.3);
-  w.in[0] = matrix(type, nb, m, k, (int)pick(WAYS));
-  w.in[1] = matrix(type, nb, k, n, (int)pick(WAYS));
-  w.out[0] = matrix(type, nb, m, n, (int)pick(REPEATING));
-  if (which > 0) w.in[2] = addend(type, which, &w.out[0]);
+  double alpha = !scalar_is_float(type) ? 3 : chance(0.5) ? 1 : -0.37;
+  bool accumulate = chance(0.3);
+  view x = matrix(type, nb, m, k, (int)pick(WAYS)), y = matrix(type, nb, k, n, (int)pick(WAYS));
+  view z = matrix(type, nb, m, n, (int)pick(REPEATING));
+  work w;
+  work_matmul(&w, alpha, accumulate, z, x, y, addend(type, which, &z));
   same(b, describe("product", &w), &w, tolerance(type));
 }
 
@@ -73,7 +73,7 @@ static void products (both *b) {
   for (int t = 0; t < 6; t++)
     for (int s = 0; s < 10; s++) {
       for (int i = 0; i < 12; i++) product(b, types[t], sizes[s]);
-      forget();
+      free_cases();
     }
 }
 
@@ -82,11 +82,10 @@ static void products (both *b) {
 static void mixed (both *b) {
   for (int i = 0; i < 16; i++) {
     heed_type first = float_types[i / 4], second = float_types[i % 4];
-    work w = {.kind = WORK_MATMUL, .nout = 1, .nin = 3, .number = {1}};
-    w.in[0] = matrix(first, 0, 20, 30, PLAIN);
-    w.in[1] = matrix(second, 0, 30, 40, ACROSS);
-    w.in[2] = matrix(HEED_FLOAT32, 0, 20, 40, PLAIN);
-    w.out[0] = matrix(first, 0, 20, 40, PLAIN);
+    view x = matrix(first, 0, 20, 30, PLAIN), y = matrix(second, 0, 30, 40, ACROSS);
+    view added = matrix(HEED_FLOAT32, 0, 20, 40, PLAIN), z = matrix(first, 0, 20, 40, PLAIN);
+    work w;
+    work_matmul(&w, 1, false, z, x, y, added);
     same(b, describe("mixed product", &w), &w, tolerance(first));
   }
 }
@@ -96,12 +95,11 @@ static void mixed (both *b) {
 static void not_finite (both *b) {
   for (int i = 0; i < 4; i++) {
     heed_type type = float_types[i];
-    work w = {.kind = WORK_MATMUL, .nout = 1, .nin = 2, .number = {1}};
-    w.in[0] = matrix(type, 0, 70, 70, PLAIN);
-    w.in[1] = matrix(type, 0, 70, 70, ACROSS);
-    w.out[0] = matrix(type, 0, 70, 70, PLAIN);
-    put(&w.in[0], 75, NAN);
-    put(&w.in[1], 800, INFINITY);
+    view x = matrix(type, 0, 70, 70, PLAIN), y = matrix(type, 0, 70, 70, ACROSS);
+    work w;
+    put(&x, 75, NAN);
+    put(&y, 800, INFINITY);
+    work_matmul(&w, 1, false, matrix(type, 0, 70, 70, PLAIN), x, y, view_none());
     same(b, describe("product with NaN", &w), &w, tolerance(type));
     same_again(b, "product with NaN", &w);
   }

@@ -1,5 +1,5 @@
 /*
-** cuda_optimize.c - optimisers' steps on a card: kinds, types, odd sizes, captured ones.
+** cuda_optimize.c - optimisers' steps on a GPU: kinds, types, odd sizes, captured ones.
 */
 
 #include "cuda_cases.h"
@@ -7,9 +7,11 @@
 enum { ROWS = 9, PARTS = 5, STEPS = 4 };     /* parts: parameter, gradient, three states */
 
 typedef struct plan {
-  work here, there;
-  optimize_row rows[ROWS], twins[ROWS];
-  void *rooms[ROWS][PARTS];          /* of the card */
+  heed_optimizer kind;
+  heed_step step;
+  int n;
+  optimize_row rows[ROWS], gpu_rows[ROWS];
+  void *memory[ROWS][PARTS];         /* of the GPU */
   int states;
 } plan;
 
@@ -55,49 +57,48 @@ static void fill_part (both *b, plan *p, int row, int part, int shift) {
   optimize_row *r = &p->rows[row];
   const size_t size = scalar_sizes[r->type], bytes = bytes_of(r);
   view v = filled(r->type, 1, SIZES(r->n + 1), -1, 1);
-  if (part >= 2) memset(v.data, p->here.op == HEED_SGD ? 0xff : 0, bytes + size);
-  char *data = (char *)v.data + shift * size, *room = b->card->alloc(b->card, bytes + size);
-  if (bytes > 0) check(b, b->card->upload(b->card, room + shift * size, data, bytes));
+  if (part >= 2) memset(v.data, p->kind == HEED_SGD ? 0xff : 0, bytes + size);
+  char *data = (char *)v.data + shift * size, *memory = b->gpu->alloc(b->gpu, bytes + size);
+  if (bytes > 0) check(b, b->gpu->upload(b->gpu, memory + shift * size, data, bytes));
   set_part(r, part, data);
-  set_part(&p->twins[row], part, room + shift * size);
-  p->rooms[row][part] = room;
+  set_part(&p->gpu_rows[row], part, memory + shift * size);
+  p->memory[row][part] = memory;
 }
 
-/* Rows of all sizes, none among them, and of all types or one; some begin at an odd place. */
+/* Rows of all sizes, none among them, and of all types or one; some begin at an odd address. */
 static void prepare (both *b, plan *p, int i) {
   static const int64_t sizes[ROWS] = {1, 0, 7, 4096, 4097, 300, 10000, 16, 33};
   const int n = i % 4 == 0 ? 1 : ROWS;
-  *p = (plan){.here = {.kind = WORK_OPTIMIZE, .op = i % 3, .count = {n}, .step = options(i)}};
-  const heed_step *o = &p->here.step;
-  p->states = p->here.op == HEED_SGD ? o->momentum > 0 : o->amsgrad ? 3 : 2;
+  *p = (plan){.kind = (heed_optimizer)(i % 3), .step = options(i), .n = n};
+  const heed_step *o = &p->step;
+  p->states = p->kind == HEED_SGD ? o->momentum > 0 : o->amsgrad ? 3 : 2;
   for (int k = 0; k < n; k++) {
     heed_type type = i % 2 == 1 ? HEED_FLOAT32 : float_type();
-    p->rows[k] = p->twins[k] = (optimize_row){.type = type, .n = sizes[(i + k) % ROWS]};
+    p->rows[k] = p->gpu_rows[k] = (optimize_row){.type = type, .n = sizes[(i + k) % ROWS]};
     int shift = chance(0.3);
     for (int part = 0; part < 2 + p->states; part++) fill_part(b, p, k, part, shift);
   }
-  p->there = p->here;
-  p->here.rows = p->rows;
-  p->there.rows = p->twins;
 }
 
-/* Steps by calls; with 'captured', all but the first by replays, which count for themselves. */
+/* Steps by calls; with 'captured', all but the first by replays, which count on themselves. */
 static void steps (both *b, plan *p, bool captured) {
-  const device_plugin *door = core_cuda(b->cx);
-  device_capture *r = NULL;
+  const accelerator *a = b->gpu->accelerator;
+  device_capture *c = NULL;
   const char *why = NULL;
-  for (int step = 1; step <= STEPS; step++) {
-    p->here.step.step = p->there.step.step = step;
-    check(b, b->cx->cpu->run(b->cx->cpu, &p->here));
-    if (captured && step == 2) {
-      check(b, door->capture(b->card));
-      check(b, b->card->run(b->card, &p->there));
-      r = door->capture_end(b->card, &why);
+  for (p->step.step = 1; p->step.step <= STEPS; p->step.step++) {
+    work on_cpu, on_gpu;
+    work_optimize(&on_cpu, p->kind, p->n, p->rows, &p->step);
+    work_optimize(&on_gpu, p->kind, p->n, p->gpu_rows, &p->step);
+    check(b, b->cpu->run(b->cpu, &on_cpu));
+    if (captured && p->step.step == 2) {
+      check(b, a->capture_begin(b->gpu));
+      check(b, b->gpu->run(b->gpu, &on_gpu));
+      c = a->capture_end(b->gpu, &why);
       check(b, why);
     }
-    check(b, r != NULL ? door->replay(b->card, r) : b->card->run(b->card, &p->there));
+    check(b, c != NULL ? a->capture_replay(b->gpu, c) : b->gpu->run(b->gpu, &on_gpu));
   }
-  if (r != NULL) door->drop(b->card, r);
+  if (c != NULL) a->capture_drop(b->gpu, c);
 }
 
 static bool same_part (both *b, const plan *p, int row, int part) {
@@ -106,11 +107,11 @@ static bool same_part (both *b, const plan *p, int row, int part) {
   char name[80], *got = malloc(bytes + 1);
   view v = {.type = r->type};
   layout_dense(&v.at, 1, &r->n);
-  reached whole_row = {.start = (char *)part_of(r, part), .bytes = bytes};
-  snprintf(name, sizeof name, "optimiser %d, row %d of %s, part %d", p->here.op, row,
+  reached full_row = {.start = (char *)part_of(r, part), .bytes = bytes};
+  snprintf(name, sizeof name, "optimiser %d, row %d of %s, part %d", p->kind, row,
            scalar_names[r->type], part);
-  check(b, b->card->download(b->card, got, part_of(&p->twins[row], part), bytes));
-  bool good = same_memory(name, part, &v, &whole_row, got, tolerance(r->type));
+  check(b, b->gpu->download(b->gpu, got, part_of(&p->gpu_rows[row], part), bytes));
+  bool good = same_memory(name, part, &v, &full_row, got, tolerance(r->type));
   free(got);
   return good;
 }
@@ -120,15 +121,15 @@ static void optimize (both *b, int i) {
   bool good = true;
   prepare(b, &p, i);
   steps(b, &p, i % 5 == 2);
-  for (int row = 0; row < p.here.count[0]; row++)
+  for (int row = 0; row < p.n; row++)
     for (int part = 0; part < 2 + p.states; part++) {
       const size_t bytes = bytes_of(&p.rows[row]), size = scalar_sizes[p.rows[row].type];
       if (bytes > 0) good = same_part(b, &p, row, part) && good;
-      b->card->free(b->card, p.rooms[row][part], bytes + size);
+      b->gpu->free(b->gpu, p.memory[row][part], bytes + size);
     }
   b->tried++;
   b->failed += !good;
-  forget();
+  free_cases();
 }
 
 

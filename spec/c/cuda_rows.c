@@ -1,5 +1,5 @@
 /*
-** cuda_rows.c - what goes along rows, on a card: reductions, scans, softmax, norms, losses.
+** cuda_rows.c - what goes along rows, on a GPU: reductions, scans, softmax, norms, losses.
 **
 ** Random cases first, of all types and layouts, some with NaN and infinities; then cases that
 ** are known to be hard: rows too wide for shared memory, columns, large means, rising rows.
@@ -56,7 +56,7 @@ static void some_rows (int64_t size[2], int64_t most) {
 static int64_t some_most (void) { return chance(0.03) ? 200000 : chance(0.7) ? 6000 : 30000; }
 
 
-/* Types that a reduction may be asked for: sums of whole numbers are whole. */
+/* Types that a reduction may have: sums of integers are integers. */
 static void reduced_types (int op, heed_type *in, heed_type *out) {
   *in = *out = (heed_type)pick(HEED_NTYPES);
   if (op == REDUCE_ARGMAX || op == REDUCE_ARGMIN) *out = HEED_INT64;
@@ -72,32 +72,38 @@ static void reduction (both *b) {
   int rank = (int)pick(5), axes = (int)pick(rank + 1), outer = rank - axes, op = (int)pick(10);
   some_sizes(rank, size, some_most());
   for (int i = outer; i < rank; i++) if (size[i] == 0 && op >= REDUCE_MAX) size[i] = 1;
-  work w = {.kind = WORK_REDUCE, .op = op, .nin = 1, .nout = 1, .count = {axes}};
   heed_type in, out;
   reduced_types(op, &in, &out);
-  w.in[0] = given(in, rank, size);
+  view x = given(in, rank, size), second = view_none();
   if (op == REDUCE_PROD && scalar_is_float(in))
-    w.in[0] = laid(in, rank, size, some_layout(), 0.9, 1.1);
-  w.out[0] = output(out, outer, size);
+    x = laid(in, rank, size, some_layout(), 0.9, 1.1);
+  view y = output(out, outer, size);
   bool moments = op == REDUCE_MOMENTS, choice = op == REDUCE_MAX || op == REDUCE_MIN;
   if (moments || (choice && chance(0.5)))
-    w.out[w.nout++] = output(moments ? out : HEED_INT64, outer, size);
+    second = output(moments ? out : HEED_INT64, outer, size);
+  work w;
+  work_reduce(&w, (reduce_op)op, axes, y, second, x);
   bool exact = op >= REDUCE_MAX && op <= REDUCE_ALL;    /* but for the sign of 0 */
   same(b, describe("reduce", &w), &w,
        exact ? 1e-300 : tolerance(out) * (op == REDUCE_PROD ? 30 : 1));
 }
 
 
+/* Running products of floats are of numbers near 1: others under- or overflow. */
 static void scan (both *b) {
   int64_t size[4];
   int rank = (int)pick(5);
   some_sizes(rank, size, some_most());
-  work w = {.kind = WORK_SCAN, .nin = 1, .nout = 1, .count = {pick(2)}};
+  bool reverse = chance(0.5), product = chance(0.5);
   heed_type in = (heed_type)pick(HEED_NTYPES);
   heed_type out = scalar_is_float(in) || chance(0.3) ? float_type() : HEED_INT64;
-  w.in[0] = given(in, rank, size);
-  w.out[0] = output(out, rank, size);
-  same(b, describe("scan", &w), &w, tolerance(out));
+  bool near_1 = product && scalar_is_float(in);
+  view x = near_1 ? laid(in, rank, size, some_layout(), 0.99, 1.01) : given(in, rank, size);
+  if (product && scalar_is_float(out) && !near_1) out = HEED_FLOAT64;
+  work w;
+  work_scan(&w, product ? SCAN_PROD : SCAN_SUM, reverse, output(out, rank, size), x);
+  same(b, describe(product ? "running product" : "running sum", &w), &w,
+       tolerance(out) * (product ? 30 : 1));
 }
 
 
@@ -105,16 +111,20 @@ static void softmax (both *b) {
   int64_t size[4];
   int rank = (int)pick(5);
   some_sizes(rank, size, some_most());
-  work w = {.kind = WORK_SOFTMAX, .op = (int)pick(4), .nout = 1};
-  w.nin = w.op < SOFTMAX_BACK ? 1 : 2;
+  softmax_op op = (softmax_op)pick(4);
+  bool back = op == SOFTMAX_BACK || op == SOFTMAX_LOG_BACK;
   heed_type type = float_type();
   double allowed = tolerance(type);
-  for (int i = 0; i < w.nin; i++) {
-    heed_type in = chance(0.8) ? type : float_type();
-    w.in[i] = given(in, rank, size);
-    allowed = larger(allowed, in == type ? 0 : 2 * larger(tolerance(in), 4e-6));
+  view in[2];
+  for (int i = 0; i < (back ? 2 : 1); i++) {
+    heed_type from = chance(0.8) ? type : float_type();
+    in[i] = given(from, rank, size);
+    allowed = larger(allowed, from == type ? 0 : 2 * larger(tolerance(from), 4e-6));
   }
-  w.out[0] = output(type, rank, size);
+  work w;
+  view y = output(type, rank, size);
+  if (back) work_softmax_back(&w, op, y, in[0], in[1]);
+  else work_softmax(&w, op, y, in[0]);
   same(b, describe("softmax", &w), &w, allowed);
 }
 
@@ -123,12 +133,15 @@ static void norm (both *b) {
   int64_t size[2];
   some_rows(size, some_most());
   heed_type type = float_type(), other = chance(0.7) ? type : float_type();
-  work w = {.kind = WORK_NORM, .op = chance(0.5) ? NORM_LAYER : NORM_RMS, .number = {1e-5}};
-  w.nin = w.nout = w.op == NORM_LAYER ? 3 : 2;
-  w.in[0] = given(type, 2, size);
-  for (int i = 1; i < w.nin; i++) w.in[i] = maybe(other, 1, size + 1);
-  w.out[0] = output(type, 2, size);
-  for (int i = 1; i < w.nout; i++) w.out[i] = output(wide(type), 1, size);
+  bool layer = chance(0.5);
+  work w;
+  work_norm(&w, layer ? NORM_LAYER : NORM_RMS, 1e-5);
+  w.in[NORM_X] = given(type, 2, size);
+  w.in[NORM_WEIGHT] = maybe(other, 1, size + 1);
+  w.in[NORM_BIAS] = layer ? maybe(other, 1, size + 1) : view_none();
+  w.out[NORM_Y] = output(type, 2, size);
+  w.out[NORM_MEAN] = layer ? output(wide(type), 1, size) : view_none();
+  w.out[NORM_RSTD] = output(wide(type), 1, size);
   same(b, describe("norm", &w), &w, 10 * tolerance(type));
 }
 
@@ -142,16 +155,16 @@ static void norm_back (both *b) {
   spoiled = false;
   heed_type type = float_type(), other = chance(0.7) ? type : float_type();
   bool layer = chance(0.5);
-  work w = {.kind = WORK_NORM, .op = layer ? NORM_LAYER_BACK : NORM_RMS_BACK};
-  w.in[0] = given(type, 2, size);
-  w.in[1] = given(type, 2, size);
-  w.in[2] = maybe(other, 1, size + 1);
-  w.nin = 3;
-  if (layer) w.in[w.nin++] = given(wide(type), 1, size);
-  w.in[w.nin++] = laid(wide(type), 1, size, 0, 0.5, 1.5);
-  w.nout = layer ? 3 : 2;
-  w.out[0] = wanted(type, 2, size);
-  for (int i = 1; i < w.nout; i++) w.out[i] = wanted(other, 1, size + 1);
+  work w;
+  work_norm(&w, layer ? NORM_LAYER_BACK : NORM_RMS_BACK, 0);
+  w.in[NORM_BACK_G] = given(type, 2, size);
+  w.in[NORM_BACK_X] = given(type, 2, size);
+  w.in[NORM_BACK_WEIGHT] = maybe(other, 1, size + 1);
+  w.in[NORM_BACK_MEAN] = layer ? given(wide(type), 1, size) : view_none();
+  w.in[NORM_BACK_RSTD] = laid(wide(type), 1, size, 0, 0.5, 1.5);
+  w.out[NORM_BACK_DX] = wanted(type, 2, size);
+  w.out[NORM_BACK_DWEIGHT] = wanted(other, 1, size + 1);
+  w.out[NORM_BACK_DBIAS] = layer ? wanted(other, 1, size + 1) : view_none();
   same(b, describe("norm back", &w), &w, 10 * larger(tolerance(type), tolerance(other)));
 }
 
@@ -161,25 +174,28 @@ static void loss (both *b) {
   some_rows(size, some_most());
   bool back = chance(0.5);
   heed_type type = float_type(), sum = wide(type);
-  work w = {.kind = WORK_LOSS};
-  w.number[0] = chance(0.5) ? 0.1 : 0;
-  w.count[0] = chance(0.5) ? 2 : -100;
+  double label_smoothing = chance(0.5) ? 0.1 : 0;
+  int64_t ignore_index = chance(0.5) ? 2 : -100;
+  work w;
   view x = given(type, 2, size), weight = view_none();
   view target = laid(HEED_INT64, 1, size, some_layout(), 1, 1 + (double)size[1]);
   if (chance(0.5))
     weight = laid(chance(0.7) ? type : float_type(), 1, size + 1, some_layout(), 0.1, 2);
   if (back) {
-    w.op = LOSS_CROSS_ENTROPY_BACK;
-    w.nin = 5, w.nout = 1;
-    w.in[0] = laid(sum, 1, size, some_layout(), -3, 4);
-    w.in[1] = x, w.in[2] = target, w.in[3] = weight;
-    w.in[4] = laid(sum, 1, size, some_layout(), -3, 4);
+    work_loss(&w, LOSS_CROSS_ENTROPY_BACK, ignore_index, label_smoothing);
+    w.in[LOSS_BACK_G] = laid(sum, 1, size, some_layout(), -3, 4);
+    w.in[LOSS_BACK_X] = x;
+    w.in[LOSS_BACK_TARGET] = target;
+    w.in[LOSS_BACK_WEIGHT] = weight;
+    w.in[LOSS_BACK_LOGSUMEXP] = laid(sum, 1, size, some_layout(), -3, 4);
     w.out[0] = output(type, 2, size);
-  } else {
-    w.op = LOSS_CROSS_ENTROPY;
-    w.nin = w.nout = 3;
-    w.in[0] = x, w.in[1] = target, w.in[2] = weight;
-    for (int i = 0; i < 3; i++) w.out[i] = output(sum, 1, size);
+  }
+  else {
+    work_loss(&w, LOSS_CROSS_ENTROPY, ignore_index, label_smoothing);
+    w.in[LOSS_X] = x;
+    w.in[LOSS_TARGET] = target;
+    w.in[LOSS_WEIGHT] = weight;
+    for (int i = 0; i < LOSS_OUTS; i++) w.out[i] = output(sum, 1, size);
   }
   same(b, describe("loss", &w), &w, 3 * tolerance(back ? type : sum));
 }
@@ -190,22 +206,23 @@ static void random_cases (both *b) {
   for (int i = 0; i < 6 * times; i++) {
     spoiled = chance(0.25), coarse = chance(0.3);
     kinds[i % 6](b);
-    forget();
+    free_cases();
   }
 }
 
 
-/* Both tell the first label that is no class. */
+/* CPU and GPU report the first label that is no class. */
 static void bad_labels (both *b) {
-  work w = {.kind = WORK_LOSS, .op = LOSS_CROSS_ENTROPY, .nin = 3, .nout = 3, .count = {-100}};
-  w.in[0] = filled(HEED_FLOAT32, 2, SIZES(40, 30), -3, 3);
-  w.in[1] = filled(HEED_INT64, 1, SIZES(40), 1, 31);
-  w.in[2] = view_none();
-  for (int i = 0; i < 3; i++) w.out[i] = fresh(HEED_FLOAT32, 1, SIZES(40));
-  put(&w.in[1], 3, -100);
+  work w;
+  work_loss(&w, LOSS_CROSS_ENTROPY, -100, 0);
+  w.in[LOSS_X] = filled(HEED_FLOAT32, 2, SIZES(40, 30), -3, 3);
+  w.in[LOSS_TARGET] = filled(HEED_INT64, 1, SIZES(40), 1, 31);
+  w.in[LOSS_WEIGHT] = view_none();
+  for (int i = 0; i < LOSS_OUTS; i++) w.out[i] = fresh(HEED_FLOAT32, 1, SIZES(40));
+  put(&w.in[LOSS_TARGET], 3, -100);
   same(b, "an ignored label", &w, tolerance(HEED_FLOAT32));
-  put(&w.in[1], 29, -4);
-  put(&w.in[1], 17, 31);
+  put(&w.in[LOSS_TARGET], 29, -4);
+  put(&w.in[LOSS_TARGET], 17, 31);
   same(b, "labels that are no class", &w, 0);
 }
 
@@ -213,36 +230,41 @@ static void bad_labels (both *b) {
 /* Sums of columns: in shared memory, of many rows, and too wide for it. */
 static void norm_columns (both *b, heed_type type, int64_t rows, int64_t columns) {
   const int64_t size[] = {rows, columns};
-  work w = {.kind = WORK_NORM, .op = NORM_LAYER_BACK, .nin = 5, .nout = 3};
-  for (int i = 0; i < 2; i++) w.in[i] = filled(type, 2, size, -1, 1);
-  w.in[2] = filled(type, 1, size + 1, -1, 1);
-  w.in[3] = filled(wide(type), 1, size, -1, 1);
-  w.in[4] = filled(wide(type), 1, size, 0.5, 1);
-  w.out[0] = fresh(type, 2, size);
-  for (int i = 1; i < 3; i++) w.out[i] = fresh(type, 1, size + 1);
+  work w;
+  work_norm(&w, NORM_LAYER_BACK, 0);
+  w.in[NORM_BACK_G] = filled(type, 2, size, -1, 1);
+  w.in[NORM_BACK_X] = filled(type, 2, size, -1, 1);
+  w.in[NORM_BACK_WEIGHT] = filled(type, 1, size + 1, -1, 1);
+  w.in[NORM_BACK_MEAN] = filled(wide(type), 1, size, -1, 1);
+  w.in[NORM_BACK_RSTD] = filled(wide(type), 1, size, 0.5, 1);
+  w.out[NORM_BACK_DX] = fresh(type, 2, size);
+  w.out[NORM_BACK_DWEIGHT] = fresh(type, 1, size + 1);
+  w.out[NORM_BACK_DBIAS] = fresh(type, 1, size + 1);
   same(b, describe("columns of a norm", &w), &w, 10 * tolerance(type));
   same_again(b, "columns of a norm", &w);
 }
 
 static void large_mean (both *b, heed_type type) {
   double low = type == HEED_FLOAT16 ? 1000 : 10000;
-  work w = {.kind = WORK_NORM, .op = NORM_LAYER, .nin = 3, .nout = 3, .number = {1e-5}};
-  w.in[0] = filled(type, 2, SIZES(5, 3000), low, low + 100);
-  w.in[1] = w.in[2] = view_none();
-  w.out[0] = fresh(type, 2, SIZES(5, 3000));
-  for (int i = 1; i < 3; i++) w.out[i] = fresh(wide(type), 1, SIZES(5));
+  work w;
+  work_norm(&w, NORM_LAYER, 1e-5);
+  w.in[NORM_X] = filled(type, 2, SIZES(5, 3000), low, low + 100);
+  w.in[NORM_WEIGHT] = w.in[NORM_BIAS] = view_none();
+  w.out[NORM_Y] = fresh(type, 2, SIZES(5, 3000));
+  w.out[NORM_MEAN] = fresh(wide(type), 1, SIZES(5));
+  w.out[NORM_RSTD] = fresh(wide(type), 1, SIZES(5));
   same(b, describe("a large mean", &w), &w, 3 * tolerance(type));
 }
 
 
 static void large_reduction (both *b, int op, view x) {
-  work w = {.kind = WORK_REDUCE, .op = op, .nin = 1, .nout = 1, .count = {1}};
   heed_type out = op == REDUCE_ARGMAX || op == REDUCE_ARGMIN ? HEED_INT64
                 : op == REDUCE_ANY || op == REDUCE_ALL ? HEED_BOOL
                 : op == REDUCE_MOMENTS ? wide(x.type) : x.type;
-  w.in[0] = x;
-  w.nout = op == REDUCE_MOMENTS ? 2 : 1;
-  for (int i = 0; i < w.nout; i++) w.out[i] = fresh(out, 1, x.at.size);
+  view y = fresh(out, 1, x.at.size), second = view_none();
+  if (op == REDUCE_MOMENTS) second = fresh(out, 1, x.at.size);
+  work w;
+  work_reduce(&w, (reduce_op)op, 1, y, second, x);
   bool exact = op >= REDUCE_MAX && op <= REDUCE_ALL;
   double allowed = tolerance(out) * (op == REDUCE_PROD ? 30 : 1);
   same(b, describe("a large reduction", &w), &w, exact ? 0 : allowed);
@@ -260,42 +282,42 @@ static void large_reductions (both *b, heed_type type) {
     view x = filled(type, 2, SIZES(3000, 33), low, high);
     x.at = layout_transpose(&x.at, 0, 1);
     large_reduction(b, op, x);
-    forget();
+    free_cases();
   }
 }
 
 
-static void long_scan (both *b, heed_type type, bool backwards) {
-  work w = {.kind = WORK_SCAN, .nin = 1, .nout = 1, .count = {backwards}};
-  w.in[0] = filled(type, 2, SIZES(2, 200000), 0, type == HEED_FLOAT16 ? 0.1 : 1);
-  w.out[0] = fresh(type, 2, SIZES(2, 200000));
-  same(b, describe("a long scan", &w), &w, tolerance(type));
+static void long_scan (both *b, heed_type type, scan_op op, bool reverse) {
+  const bool product = op == SCAN_PROD;
+  view x = product ? filled(type, 2, SIZES(2, 200000), 0.999, 1.001)
+                   : filled(type, 2, SIZES(2, 200000), 0, type == HEED_FLOAT16 ? 0.1 : 1);
+  work w;
+  work_scan(&w, op, reverse, fresh(type, 2, SIZES(2, 200000)), x);
+  same(b, describe("a long scan", &w), &w, tolerance(type) * (product ? 30 : 1));
   same_again(b, "a long scan", &w);
 }
 
 /* A row whose largest element changes all the time. */
 static void rising (both *b, heed_type type) {
   const int64_t n = 100000, size[] = {1, n};
-  work w = {.kind = WORK_REDUCE, .op = REDUCE_LOGSUMEXP, .nin = 1, .nout = 1, .count = {1}};
-  w.in[0] = fresh(type, 2, size);
-  for (int64_t i = 0; i < n; i++) put(&w.in[0], i, (double)i * 1e-3);
-  w.out[0] = fresh(type, 1, size);
+  view x = fresh(type, 2, size);
+  for (int64_t i = 0; i < n; i++) put(&x, i, (double)i * 1e-3);
+  work w;
+  work_reduce(&w, REDUCE_LOGSUMEXP, 1, fresh(type, 1, size), view_none(), x);
   same(b, describe("a rising row", &w), &w, tolerance(type) / 4);
-  w.kind = WORK_SOFTMAX;
-  w.op = SOFTMAX;
-  w.out[0] = fresh(type, 2, size);
+  work_softmax(&w, SOFTMAX, fresh(type, 2, size), x);
   same(b, describe("softmax of a rising row", &w), &w, 3 * tolerance(type));
 }
 
 /* Rows of minus infinity alone, with an infinity, with NaN, with one number. */
 static void infinite_rows (both *b, heed_type type) {
   for (int op = SOFTMAX; op <= SOFTMAX_LOG; op++) {
-    work w = {.kind = WORK_SOFTMAX, .op = op, .nin = 1, .nout = 1};
-    w.in[0] = fresh(type, 2, SIZES(4, 6));
-    w.out[0] = fresh(type, 2, SIZES(4, 6));
-    for (int i = 0; i < 24; i++) put(&w.in[0], i, i < 6 || i > 18 ? -INFINITY : i);
-    put(&w.in[0], 8, INFINITY);
-    put(&w.in[0], 13, NAN);
+    view x = fresh(type, 2, SIZES(4, 6));
+    for (int i = 0; i < 24; i++) put(&x, i, i < 6 || i > 18 ? -INFINITY : i);
+    put(&x, 8, INFINITY);
+    put(&x, 13, NAN);
+    work w;
+    work_softmax(&w, (softmax_op)op, fresh(type, 2, SIZES(4, 6)), x);
     same(b, describe("infinite rows", &w), &w, tolerance(type));
   }
 }
@@ -312,11 +334,13 @@ int main (void) {
     norm_columns(&b, type, 3000, 64);
     large_mean(&b, type);
     large_reductions(&b, type);
-    long_scan(&b, type, false);
-    long_scan(&b, type, true);
+    long_scan(&b, type, SCAN_SUM, false);
+    long_scan(&b, type, SCAN_SUM, true);
+    long_scan(&b, type, SCAN_PROD, false);
+    long_scan(&b, type, SCAN_PROD, true);
     rising(&b, type);
     infinite_rows(&b, type);
-    forget();
+    free_cases();
   }
   return both_close(&b);
 }

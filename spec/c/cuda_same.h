@@ -1,9 +1,9 @@
 /*
-** cuda_same.h - runs a work on the processor and on a card, and holds the results together.
+** cuda_same.h - runs a work on the CPU and on a GPU, and compares the results.
 **
-** The work's views are of the processor's memory. What each of them reaches is copied to the
-** card, outputs too; afterwards every byte that an output's view reaches over, elements between
-** its own included, must be the processor's.
+** The work's views are of the CPU's memory. What each of them reaches is copied to the GPU, outputs
+** too; afterwards every byte in an output's reach, elements between its own included, must be what
+** the CPU has there.
 */
 
 #ifndef cuda_same_h
@@ -18,18 +18,19 @@
 
 typedef struct both {
   heed_context *cx;
-  device *card;
+  device *cpu, *gpu;
   int tried, failed;
 } both;
 
 static inline bool both_open (both *b) {
   *b = (both){.cx = heed_open(NULL)};
-  b->card = core_device(b->cx, "test", "cuda");
-  if (b->card == NULL) printf("skipped: %s\n", heed_error(b->cx));
-  return b->card != NULL;
+  b->cpu = b->cx->device[0];
+  b->gpu = core_device(b->cx, "test", "cuda");
+  if (b->gpu == NULL) printf("skipped: %s\n0 passed, 0 failed, 1 skipped\n", heed_error(b->cx));
+  return b->gpu != NULL;
 }
 
-/* What 'fresh' made. */
+/* Memory of the cases so far. */
 static void **made;
 static size_t nmade;
 
@@ -47,8 +48,8 @@ static inline int both_close (both *b) {
   return failed > 0;
 }
 
-/* The memory that a view reaches, and its in_place on the card. */
-typedef struct reached { char *start, *in_place; size_t bytes; } reached;
+/* The memory that a view reaches, and its copy on the GPU. */
+typedef struct reached { char *start, *copy; size_t bytes; } reached;
 
 static inline reached reach_of (const view *v) {
   int64_t first, last, size = scalar_sizes[v->type];
@@ -60,18 +61,18 @@ static inline reached reach_of (const view *v) {
 static inline reached send_view (both *b, view *v) {
   reached r = reach_of(v);
   if (r.bytes == 0) return r;
-  r.in_place = b->card->alloc(b->card, r.bytes);
-  if (r.in_place == NULL || b->card->upload(b->card, r.in_place, r.start, r.bytes) != NULL) abort();
-  v->data = r.in_place + ((char *)v->data - r.start);
+  r.copy = b->gpu->alloc(b->gpu, r.bytes);
+  if (r.copy == NULL || b->gpu->upload(b->gpu, r.copy, r.start, r.bytes) != NULL) abort();
+  v->data = r.copy + ((char *)v->data - r.start);
   return r;
 }
 
-/* Outputs that are inputs as well, in place, share a in_place. */
+/* Outputs that are inputs as well share their copy. */
 static inline reached send_or_share (both *b, view *v, int n, const reached *have) {
   reached r = reach_of(v);
   for (int i = 0; i < n; i++)
     if (r.bytes > 0 && have[i].start == r.start && have[i].bytes == r.bytes) {
-      v->data = have[i].in_place + ((char *)v->data - r.start);
+      v->data = have[i].copy + ((char *)v->data - r.start);
       return (reached){r.start, NULL, 0};
     }
   return send_view(b, v);
@@ -106,48 +107,48 @@ static inline bool same_memory (const char *name, int which, const view *v, cons
     if (scalar_is_float(v->type) && near(a, b, tolerance, tolerance > 0 ? scale : 0) &&
         !(tolerance == 0 && a == 0))
       continue;
-    printf("%s: out[%d] element %zu of memory: %.17g on the processor, %.17g on the card\n", name,
+    printf("%s: out[%d] element %zu of memory: %.17g on the CPU, %.17g on the GPU\n", name,
            which, i, a, b);
     return false;
   }
   return true;
 }
 
-/* What an output holds on the card; a late message, too. */
-static inline const char *fetch_view (both *b, const view *v, const view *there, reached *r,
+/* What an output holds on the GPU; asynchronous errors, too. */
+static inline const char *fetch_view (both *b, const view *v, const view *on_gpu, reached *r,
                                       char **got) {
-  *r = v->at.rank < 0 ? (reached){NULL, NULL, 0} : reach_of(v);
+  *r = view_is_none(v) ? (reached){NULL, NULL, 0} : reach_of(v);
   *got = r->bytes > 0 ? malloc(r->bytes) : NULL;
   if (r->bytes == 0) return NULL;
-  const char *start = (const char *)there->data - ((char *)v->data - r->start);
-  return b->card->download(b->card, *got, start, r->bytes);
+  const char *start = (const char *)on_gpu->data - ((char *)v->data - r->start);
+  return b->gpu->download(b->gpu, *got, start, r->bytes);
 }
 
-/* Both refuse, in the same words, though the card may add that it is late; or neither does. */
-static inline bool same_words (const char *name, const char *said, const char *says) {
-  bool good = said == NULL ? says == NULL : says != NULL && strncmp(said, says, strlen(said)) == 0;
-  if (!good) printf("%s: '%s' on the processor, '%s' on the card\n", name, said, says);
+/* Both refuse, in the same words, though the GPU may add that it was asynchronous; or neither. */
+static inline bool same_words (const char *name, const char *cpu, const char *gpu) {
+  bool good = cpu == NULL ? gpu == NULL : gpu != NULL && strncmp(cpu, gpu, strlen(cpu)) == 0;
+  if (!good) printf("%s: '%s' on the CPU, '%s' on the GPU\n", name, cpu, gpu);
   return good;
 }
 
-static inline bool same_outputs (both *b, const char *name, const work *w, const work *there,
-                                 const char *said, const char *says, double tolerance) {
+static inline bool same_outputs (both *b, const char *name, const work *w, const work *on_gpu,
+                                 const char *cpu, const char *gpu, double tolerance) {
   bool good = true;
   for (int i = 0; i < w->nout; i++) {
     reached r;
     char *got;
-    const char *why = fetch_view(b, &w->out[i], &there->out[i], &r, &got);
-    if (says == NULL) says = why;
-    if (says == NULL && said == NULL && r.bytes > 0)
+    const char *why = fetch_view(b, &w->out[i], &on_gpu->out[i], &r, &got);
+    if (gpu == NULL) gpu = why;
+    if (gpu == NULL && cpu == NULL && r.bytes > 0)
       good = same_memory(name, i, &w->out[i], &r, got, tolerance) && good;
     free(got);
   }
-  return same_words(name, said, says) && good;
+  return same_words(name, cpu, gpu) && good;
 }
 
-static inline void free_twins (both *b, int n, const reached *r) {
+static inline void free_copies (both *b, int n, const reached *r) {
   for (int i = 0; i < n; i++)
-    if (r[i].in_place != NULL) b->card->free(b->card, r[i].in_place, r[i].bytes);
+    if (r[i].copy != NULL) b->gpu->free(b->gpu, r[i].copy, r[i].bytes);
 }
 
 /*
@@ -155,22 +156,22 @@ static inline void free_twins (both *b, int n, const reached *r) {
 ** the mean size of the output's elements.
 */
 static inline bool same (both *b, const char *name, const work *w, double tolerance) {
-  work there = *w;
+  work on_gpu = *w;
   reached ins[WORK_INS], outs[WORK_OUTS], none = {NULL, NULL, 0};
   for (int i = 0; i < w->nin; i++)
-    ins[i] = w->in[i].at.rank < 0 ? none : send_view(b, &there.in[i]);
+    ins[i] = view_is_none(&w->in[i]) ? none : send_view(b, &on_gpu.in[i]);
   for (int i = 0; i < w->nout; i++)
-    outs[i] = w->out[i].at.rank < 0 ? none : send_or_share(b, &there.out[i], w->nin, ins);
-  const char *said = b->cx->cpu->run(b->cx->cpu, w), *says = b->card->run(b->card, &there);
-  bool good = same_outputs(b, name, w, &there, said, says, tolerance);
-  free_twins(b, w->nin, ins);
-  free_twins(b, w->nout, outs);
+    outs[i] = view_is_none(&w->out[i]) ? none : send_or_share(b, &on_gpu.out[i], w->nin, ins);
+  const char *cpu = b->cpu->run(b->cpu, w), *gpu = b->gpu->run(b->gpu, &on_gpu);
+  bool good = same_outputs(b, name, w, &on_gpu, cpu, gpu, tolerance);
+  free_copies(b, w->nin, ins);
+  free_copies(b, w->nout, outs);
   b->tried++;
   b->failed += !good;
   return good;
 }
 
-/* Dense views of the processor's memory, filled with numbers around 0 (or from 'low' on). */
+/* Dense views of the CPU's memory: all bits set, or numbers from 'low' to 'high'. */
 static inline view fresh (heed_type type, int rank, const int64_t *size) {
   view v = {.type = type};
   layout_dense(&v.at, rank, size);

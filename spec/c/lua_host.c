@@ -1,5 +1,5 @@
 /*
-** lua_host.c - what a host may get wrong is describe to it, and never crashes.
+** lua_host.c - what a host gets wrong is reported to it, and never crashes.
 */
 
 #include <stdio.h>
@@ -66,7 +66,7 @@ static void odd_values (heed_context *cx, heed_tensor *x) {
   refused(cx, heed_call(cx, HEED_add, NULL, 2) != NULL, "add: arguments expected");
   refused(cx, heed_apply_in_place(cx, HEED_add, NULL, 2), "add: arguments expected");
   heed_drop(heed_call(cx, HEED_zeros, (heed_value[]){heed_l(0, NULL)}, 1));
-  check(heed_error(cx) == NULL, "an empty list without a place");
+  check(heed_error(cx) == NULL, "an empty list without an array");
 }
 
 /* }================================================================== */
@@ -74,7 +74,7 @@ static void odd_values (heed_context *cx, heed_tensor *x) {
 
 /*
 ** {==================================================================
-** Tensors across the border
+** Tensors between C and Lua
 ** ===================================================================
 */
 
@@ -89,33 +89,34 @@ static int second (lua_State *L) {
   return 0;
 }
 
-static int stranger (lua_State *L) {
+static int foreign (lua_State *L) {
   heed_push(L, heed_number(lua_touserdata(L, lua_upvalueindex(1)), 1));
   return 1;
 }
 
 static const char script[] =
   "local heed = ...\n"
-  "local function describe(wanted, f, ...)\n"
+  "local function refuses(wanted, f, ...)\n"
   "  local good, message = pcall(f, ...)\n"
   "  assert(not good and message:find(wanted, 1, true), message)\n"
   "end\n"
   "assert(numel(heed.zeros(2, 3)) == 6)\n"
-  "describe(\"#1 to 'numel' (a tensor expected, got nothing)\", function() numel() end)\n"
-  "describe(\"#1 to 'numel' (a tensor expected, got 5)\", function() numel(5) end)\n"
-  "describe(\"#2 to 'second' (a tensor expected, got nil)\", function() second(heed.zeros(2)) end)\n"
+  "refuses(\"#1 to 'numel' (a tensor expected, got nothing)\", function() numel() end)\n"
+  "refuses(\"#1 to 'numel' (a tensor expected, got 5)\", function() numel(5) end)\n"
+  "refuses(\"#2 to 'second' (a tensor expected, got nil)\",\n"
+  "        function() second(heed.zeros(2)) end)\n"
   "local gone = heed.zeros(2)\n"
   "gone:release()\n"
-  "describe('got a released tensor', numel, gone)\n"
-  "describe('another context', stranger)\n"
+  "refuses('got a released tensor', numel, gone)\n"
+  "refuses('another context', foreign)\n"
   "assert(not heed.is_tensor(io.stdout) and heed.is_tensor(heed.zeros(1)))\n";
 
-static void across_the_border (lua_State *L, heed_context *other) {
+static void between_c_and_lua (lua_State *L, heed_context *other) {
   lua_register(L, "numel", numel);
   lua_register(L, "second", second);
   lua_pushlightuserdata(L, other);
-  lua_pushcclosure(L, stranger, 1);
-  lua_setglobal(L, "stranger");
+  lua_pushcclosure(L, foreign, 1);
+  lua_setglobal(L, "foreign");
   if (luaL_loadstring(L, script) == LUA_OK) {
     lua_getglobal(L, "heed");
     if (lua_pcall(L, 1, 0, 0) == LUA_OK) return;
@@ -136,9 +137,9 @@ int main (void) {
   odd_operations(cx, x);
   odd_values(cx, x);
   heed_drop(x);
-  across_the_border(L, other);
+  between_c_and_lua(L, other);
   lua_close(L);
   heed_close(other);
-  if (!failed) puts("host: all is describe");
+  if (!failed) puts("host: every mistake is reported");
   return failed;
 }

@@ -1,6 +1,6 @@
 /*
 ** train.c - a small attention model, trained from C alone: no Lua anywhere. Then the same
-** training step with every allocation failing in turn, once and for ever after.
+** training step with every allocation failing in turn, alone and with all that follow.
 */
 
 #include <stdio.h>
@@ -14,7 +14,7 @@ enum { BATCH = 4, LENGTH = 6, DIM = 8, STEPS = 60 };
 /* An allocator that fails at the n-th request, and counts what is alive. */
 typedef struct allocator {
   long countdown;                  /* < 0: never fails */
-  bool for_ever, failed;
+  bool onwards, failed;
   long alive;
 } allocator;
 
@@ -28,7 +28,7 @@ static void *resize (void *self, void *block, size_t old_size, size_t new_size) 
   }
   if (a->countdown >= 0 && a->countdown-- == 0) {
     a->failed = true;
-    if (a->for_ever) a->countdown = 0;
+    if (a->onwards) a->countdown = 0;
     return NULL;
   }
   void *bigger = realloc(block, new_size);
@@ -132,7 +132,7 @@ static int trains (void) {
 ** One step with the n-th allocation failing. 1: there are not so many; 0: it failed as it should,
 ** or a second try passed; -1: wrong.
 */
-static int step_with_failure (long n, bool for_ever) {
+static int step_with_failure (long n, bool onwards) {
   allocator a = {.countdown = -1};
   heed_host host = {.resize = resize, .self = &a, .threads = 1};
   model m = {.cx = heed_open(&host)};
@@ -140,7 +140,7 @@ static int step_with_failure (long n, bool for_ever) {
   float before[DIM * DIM], after[DIM * DIM];
   heed_read(m.weights[0], HEED_FLOAT32, before);
   a.countdown = n;
-  a.for_ever = for_ever;
+  a.onwards = onwards;
   double loss = train_step(&m, 1);
   a.countdown = -1;
   int result = loss >= 0 && !a.failed;
@@ -160,16 +160,16 @@ static int step_with_failure (long n, bool for_ever) {
   return result;
 }
 
-static int survives (bool for_ever) {
+static int survives (bool onwards) {
   for (long n = 0; n < 5000; n++) {
-    int result = step_with_failure(n, for_ever);
+    int result = step_with_failure(n, onwards);
     if (result == 1) {
       printf("train: survived %ld failing allocations, %s\n", n,
-             for_ever ? "each with all that follow" : "one at a time");
+             onwards ? "each with all that follow" : "one at a time");
       return n > 0 ? 0 : 1;
     }
     if (result < 0) {
-      printf("train: allocation %ld failing%s: wrong\n", n, for_ever ? " for ever" : "");
+      printf("train: allocation %ld failing%s: wrong\n", n, onwards ? " with all that follow" : "");
       return 1;
     }
   }

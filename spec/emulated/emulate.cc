@@ -1,13 +1,13 @@
 /*
-** emulate.cc - blocks of threads as fibres, on the thread that asked for their results.
+** emulate.cc - blocks of threads as fibres, on the thread that waits for their results.
 **
 ** A fibre runs threads of its block one after the other until one waits; then another fibre
 ** goes on. So a kernel without barriers is a plain loop on one fibre, and 'ready' holds the
-** threads that may go on. Threads start in rising or falling order, block by block, so that
-** what depends on their order shows.
+** threads that may go on. Threads start in rising or falling order, alternating from block to
+** block, so that a dependence on their order shows.
 */
 
-#include "cuda/machine.h"
+#include "spec/emulated/machine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #define BARRIERS 16
 #define STACK ((size_t)256 << 10)
 #define GUARD ((size_t)4096)
-#define ROW 256                    /* most bytes that a lane brings to a table */
+#define ROW 256                    /* most bytes that a lane gives to a table */
 
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
@@ -39,8 +39,8 @@ char *emulated_shared;
 
 typedef struct fibre {
   void *stack_pointer;
-  char *stack;                     /* its lowest byte; NULL: the thread that launched */
-  bool born;
+  char *stack;                     /* its lowest byte; NULL: the host thread's own */
+  bool started;
   struct fibre *next;              /* of those that are idle */
 #ifdef __SANITIZE_ADDRESS__
   void *fake;
@@ -49,14 +49,14 @@ typedef struct fibre {
 #endif
 } fibre;
 
-static fibre home, fibres[MOST_THREADS], *idle, *current;
+static fibre host, fibres[MOST_THREADS], *idle, *current;
 
-static void live (void);
+static void run_threads (void);
 
 
 #if defined(__x86_64__)
 
-/* Keeps what a call keeps, and the stack; goes on where 'to' was left. */
+/* Saves the registers that a call preserves, and the stack; goes on where 'to' was left. */
 extern "C" void emulated_switch (void **from, void *to) __attribute__((visibility("hidden")));
 asm(".text\n"
     ".hidden emulated_switch\n"
@@ -68,14 +68,14 @@ asm(".text\n"
     "  pop %r15\n  pop %r14\n  pop %r13\n  pop %r12\n  pop %rbx\n  pop %rbp\n"
     "  ret\n");
 
-static void bear (fibre *f) {
+static void start_fibre (fibre *f) {
   void **top = (void **)(f->stack + STACK) - 1;  /* aligned as a call leaves it */
-  *top = NULL;                     /* where 'live' would return to: it never does */
-  *--top = (void *)live;
+  *top = NULL;                     /* the return address: never used */
+  *--top = (void *)run_threads;
   f->stack_pointer = top - 6;
 }
 
-static void leap (fibre *from, fibre *to) {
+static void switch_stack (fibre *from, fibre *to) {
   emulated_switch(&from->stack_pointer, to->stack_pointer);
 }
 
@@ -86,18 +86,18 @@ static void leap (fibre *from, fibre *to) {
 static ucontext_t contexts[MOST_THREADS + 1];
 
 static ucontext_t *context_of (fibre *f) {
-  return &contexts[f == &home ? MOST_THREADS : f - fibres];
+  return &contexts[f == &host ? MOST_THREADS : f - fibres];
 }
 
-static void bear (fibre *f) {
+static void start_fibre (fibre *f) {
   ucontext_t *c = context_of(f);
   getcontext(c);
   c->uc_stack.ss_sp = f->stack;
   c->uc_stack.ss_size = STACK;
-  makecontext(c, live, 0);
+  makecontext(c, run_threads, 0);
 }
 
-static void leap (fibre *from, fibre *to) { swapcontext(context_of(from), context_of(to)); }
+static void switch_stack (fibre *from, fibre *to) { swapcontext(context_of(from), context_of(to)); }
 
 #endif
 
@@ -106,53 +106,53 @@ static void leap (fibre *from, fibre *to) { swapcontext(context_of(from), contex
 
 static fibre *left;
 
-static void leave (fibre *from, fibre *to) {
+static void before_switch (fibre *from, fibre *to) {
   left = from;
-  __sanitizer_start_switch_fiber(&from->fake, to == &home ? home.bottom : to->stack,
-                                 to == &home ? home.size : STACK);
+  __sanitizer_start_switch_fiber(&from->fake, to == &host ? host.bottom : to->stack,
+                                 to == &host ? host.size : STACK);
 }
 
-/* Who arrives from home gets to know home's stack so. */
-static void arrive (fibre *f) {
+/* A switch from the host's stack is how its bounds become known. */
+static void after_switch (fibre *f) {
   const void *bottom;
   size_t size;
   __sanitizer_finish_switch_fiber(f->fake, &bottom, &size);
-  if (left == &home) { home.bottom = bottom; home.size = size; }
+  if (left == &host) { host.bottom = bottom; host.size = size; }
 }
 
 #else
-static void leave (fibre *from, fibre *to) { (void)from; (void)to; }
-static void arrive (fibre *f) { (void)f; }
+static void before_switch (fibre *from, fibre *to) { (void)from; (void)to; }
+static void after_switch (fibre *f) { (void)f; }
 #endif
 
 
 static void switch_to (fibre *to) {
   fibre *from = current;
-  if (!to->born) { bear(to); to->born = true; }
+  if (!to->started) { start_fibre(to); to->started = true; }
   current = to;
-  leave(from, to);
-  leap(from, to);
-  arrive(from);
+  before_switch(from, to);
+  switch_stack(from, to);
+  after_switch(from);
 }
 
 
-/* All of them idle and unborn, wherever they were left. */
+/* All of them idle and not started, wherever they were left. */
 static void clear_fibres (void) {
   idle = NULL;
   for (int i = MOST_THREADS - 1; i >= 0; i--) {
     fibre *f = &fibres[i];
 #ifdef __SANITIZE_ADDRESS__
-    if (f->born) ASAN_UNPOISON_MEMORY_REGION(f->stack, STACK);
+    if (f->started) ASAN_UNPOISON_MEMORY_REGION(f->stack, STACK);
     f->fake = NULL;
 #endif
-    f->born = false;
+    f->started = false;
     f->next = idle;
     idle = f;
   }
 }
 
 
-/* Stacks, each with a page below that may not be touched. */
+/* Stacks, each with a guard page below it. */
 static bool make_fibres (void) {
   if (fibres[0].stack != NULL) return true;
   size_t bytes = MOST_THREADS * (STACK + GUARD);
@@ -177,17 +177,17 @@ static bool make_fibres (void) {
 ** ===================================================================
 */
 
-typedef enum thread_state { UNBORN, READY, AT_BARRIER, AT_WARP, ENDED } thread_state;
+typedef enum thread_state { NOT_STARTED, READY, AT_BARRIER, AT_WARP, ENDED } thread_state;
 
 typedef struct thread {
   thread_state state;
   fibre *on;                       /* where it waits */
   int barrier;                     /* that it waits at */
-  emulated_rendezvous kind;           /* what it meets for … */
-  unsigned mask;                   /* … with whom … */
-  uint64_t value;                  /* … what it brought, and what it got */
-  int lane;
-  int turn;                        /* of two tables, the one it used last */
+  emulated_exchange kind;          /* its latest exchange: … */
+  unsigned mask;                   /* … with which lanes … */
+  uint64_t value;                  /* … what it gave, and then its result … */
+  int lane;                        /* … and whose value it wants */
+  int table;                       /* of two tables, the one it used last */
 } thread;
 
 typedef struct warp {
@@ -212,7 +212,7 @@ static struct block {
 } b;
 
 
-static void element_offset (int t) {
+static void set_thread (int t) {
   unsigned x = emulated_threads.x, y = emulated_threads.y;
   b.now = t;
   if (x == (unsigned)b.n) emulated_thread = uint3{(unsigned)t, 0, 0};
@@ -226,7 +226,7 @@ static void wake (int t) {
 }
 
 
-static int next_unborn (void) {
+static int next_to_start (void) {
   int i = b.started++;
   return b.falling ? b.n - 1 - i : i;
 }
@@ -239,7 +239,7 @@ static fibre *free_fibre (void) {
 }
 
 
-/* Leaves this fibre for one that can go on: a waiting thread's, a new one, or home. */
+/* Leaves this fibre for one that can go on: a waiting thread's, a new one, or the host's. */
 static void go_on (void) {
   if (b.what[0] == '\0' && b.nready > 0) {
     int t = b.ready[b.first];
@@ -249,17 +249,17 @@ static void go_on (void) {
     switch_to(b.threads[t].on);
   }
   else if (b.what[0] == '\0' && b.started < b.n) switch_to(free_fibre());
-  else switch_to(&home);
+  else switch_to(&host);
 }
 
 
-/* The thread waits: its fibre is left, and comes back when somebody woke it. */
+/* The thread waits: its fibre is left, until 'wake' made it ready. */
 static void wait (thread_state state) {
   int me = b.now;
   b.threads[me].state = state;
   b.threads[me].on = current;
   go_on();
-  element_offset(me);
+  set_thread(me);
 }
 
 
@@ -267,11 +267,11 @@ void emulated_fail (const char *what) {
   if (b.what[0] == '\0')
     snprintf(b.what, sizeof b.what, "block (%u, %u, %u), thread %d: %s", emulated_block.x,
              emulated_block.y, emulated_block.z, b.now, what);
-  switch_to(&home);
+  switch_to(&host);
 }
 
 
-/* Opens a barrier at which all are that it is for; who runs just goes on. */
+/* Opens a barrier that all its threads have reached; the one that runs just goes on. */
 static void try_barrier (int id) {
   barrier *a = &b.barriers[id];
   int wanted = a->count > 0 ? a->count : b.n - b.ended;
@@ -290,7 +290,7 @@ static void try_barrier (int id) {
 int emulated_barrier (int id, int count, bool yes) {
   barrier *a = &b.barriers[id];
   thread *me = &b.threads[b.now];
-  if (a->waiting > 0 && a->count != count) emulated_fail("barriers of two sizes with one number");
+  if (a->waiting > 0 && a->count != count) emulated_fail("one barrier is used with two sizes");
   a->waiting++;
   b.waiting++;
   a->count = count;
@@ -310,12 +310,12 @@ static void end_thread (void) {
 }
 
 
-/* What a fibre does: threads that nobody started, as long as no other may go on. */
-static void live (void) {
-  arrive(current);
+/* What a fibre does: starts threads, as long as no other one is ready. */
+static void run_threads (void) {
+  after_switch(current);
   for (;;) {
     while (b.what[0] == '\0' && b.nready == 0 && b.started < b.n) {
-      element_offset(next_unborn());
+      set_thread(next_to_start());
       b.run(b.call);
       end_thread();
     }
@@ -334,7 +334,7 @@ static void live (void) {
 ** ===================================================================
 */
 
-static uint64_t joined (emulated_rendezvous kind, uint64_t a, uint64_t x) {
+static uint64_t combined (emulated_exchange kind, uint64_t a, uint64_t x) {
   switch (kind) {
     case EMULATED_ADD: return a + x;
     case EMULATED_MIN: return (int64_t)x < (int64_t)a ? x : a;
@@ -348,15 +348,15 @@ static uint64_t joined (emulated_rendezvous kind, uint64_t a, uint64_t x) {
 }
 
 
-/* What lane 'me' gets, of the values that were brought. */
+/* The result of lane 'me'. */
 static uint64_t result_of (const thread *lanes, int me, unsigned mask, const uint64_t *value) {
   uint64_t y = 0;
-  int asked = lanes[me].lane;
+  int wanted = lanes[me].lane;
   switch (lanes[me].kind) {
     case EMULATED_SYNC: return 0;
     case EMULATED_SHUFFLE:
-      if ((mask >> asked & 1) == 0) emulated_fail("asks a lane that its mask leaves out");
-      return value[asked];
+      if ((mask >> wanted & 1) == 0) emulated_fail("wants the value of a lane outside its mask");
+      return value[wanted];
     case EMULATED_BALLOT:
       for (int i = 0; i < 32; i++) y |= (uint64_t)((mask >> i & 1) && value[i]) << i;
       return y;
@@ -367,30 +367,30 @@ static uint64_t result_of (const thread *lanes, int me, unsigned mask, const uin
       int first = __builtin_ctz(mask);
       y = value[first];
       for (int i = first + 1; i < 32; i++)
-        if (mask >> i & 1) y = joined(lanes[me].kind, y, value[i]);
+        if (mask >> i & 1) y = combined(lanes[me].kind, y, value[i]);
       return y;
     }
   }
 }
 
 
-/* All lanes of the mask are here: each gets its result. */
+/* All lanes of the mask wait: each gets its result. */
 static void resolve (thread *lanes, int me, unsigned mask) {
   uint64_t value[32];
   for (int i = 0; i < 32; i++) {
     if ((mask >> i & 1) == 0) continue;
     value[i] = lanes[i].value;
     if (lanes[i].kind != lanes[me].kind || lanes[i].mask != mask)
-      emulated_fail("meets lanes that meet for something else");
+      emulated_fail("is in another exchange than the lanes of its mask");
     if (lanes[i].kind == EMULATED_SYNC && lanes[i].lane != lanes[me].lane)
-      emulated_fail("meets lanes that did other work before");
+      emulated_fail("used other tables than the lanes of its mask");
   }
   for (int i = 0; i < 32; i++)
     if (mask >> i & 1) lanes[i].value = result_of(lanes, i, mask, value);
 }
 
 
-uint64_t emulated_join (emulated_rendezvous kind, unsigned mask, uint64_t value, int lane) {
+uint64_t emulated_join (emulated_exchange kind, unsigned mask, uint64_t value, int lane) {
   int first = b.now & ~31, me = b.now & 31;
   thread *lanes = &b.threads[first], *t = &lanes[me];
   warp *w = &b.warps[b.now / 32];
@@ -411,13 +411,13 @@ uint64_t emulated_join (emulated_rendezvous kind, unsigned mask, uint64_t value,
 }
 
 
-/* Two tables in turn: no lane can come to the next but one before all have read this one. */
+/* Two tables, alternating: no lane can use this one again before all have read it. */
 const void *emulated_table (unsigned mask, const void *mine, size_t bytes) {
   thread *t = &b.threads[b.now];
-  char *table = b.warps[b.now / 32].table[t->turn ^= 1];
-  if (bytes > ROW) emulated_fail("brings too much to a table");
+  char *table = b.warps[b.now / 32].table[t->table ^= 1];
+  if (bytes > ROW) emulated_fail("gives too many bytes to a table");
   memcpy(table + (size_t)(b.now & 31) * bytes, mine, bytes);
-  emulated_join(EMULATED_SYNC, mask, 0, 1 + t->turn);
+  emulated_join(EMULATED_SYNC, mask, 0, 1 + t->table);
   return table;
 }
 
@@ -430,8 +430,8 @@ const void *emulated_table (unsigned mask, const void *mine, size_t bytes) {
 ** ===================================================================
 */
 
-/* Nobody can go on: who waits for what? */
-static void say_stuck (void) {
+/* No thread can go on: why the first that waits does. */
+static void describe_deadlock (void) {
   for (int t = 0; t < b.n; t++) {
     const thread *s = &b.threads[t];
     if (s->state == AT_BARRIER)
@@ -450,39 +450,39 @@ static void run_block (size_t shared) {
   b.started = b.ended = b.waiting = b.first = b.nready = 0;
   b.falling = !b.falling;
   memset(b.barriers, 0, sizeof b.barriers);
-  memset(emulated_shared, 0xff, shared);         /* whoever reads it unwritten gets NaN */
+  memset(emulated_shared, 0xff, shared);         /* what was not written reads as NaN */
   for (int i = 0; i < (b.n + 31) / 32; i++) b.warps[i].waiting = 0;
   for (int t = 0; t < b.n; t++) {
-    b.threads[t].state = UNBORN;
-    b.threads[t].turn = 0;
+    b.threads[t].state = NOT_STARTED;
+    b.threads[t].table = 0;
   }
   switch_to(free_fibre());
-  if (b.what[0] == '\0' && b.ended < b.n) say_stuck();
+  if (b.what[0] == '\0' && b.ended < b.n) describe_deadlock();
 }
 
 
 const char *machine_run (dim3 blocks, dim3 threads, size_t shared, void (*run) (void *),
                          void *call) {
   if (!make_fibres()) return "no memory for fibres";
-  void *room = NULL;               /* of the very size, for ASan */
-  if (posix_memalign(&room, 1024, shared > 0 ? shared : 1) != 0)
+  void *memory = NULL;             /* of exactly that size, for ASan */
+  if (posix_memalign(&memory, 1024, shared > 0 ? shared : 1) != 0)
     return "no memory for shared memory";
-  emulated_shared = (char *)room;
+  emulated_shared = (char *)memory;
   emulated_blocks = blocks;
   emulated_threads = threads;
   b.n = (int)(threads.x * threads.y * threads.z);
   b.what[0] = '\0';
   b.run = run;
   b.call = call;
-  current = &home;
-  home.born = true;
+  current = &host;
+  host.started = true;
   for (unsigned z = 0; z < blocks.z && b.what[0] == '\0'; z++)
     for (unsigned y = 0; y < blocks.y && b.what[0] == '\0'; y++)
       for (unsigned x = 0; x < blocks.x && b.what[0] == '\0'; x++) {
         emulated_block = uint3{x, y, z};
         run_block(shared);
       }
-  free(room);
+  free(memory);
   if (b.what[0] == '\0') return NULL;
   clear_fibres();
   return b.what;

@@ -1,10 +1,10 @@
 /*
-** emulate.h - CUDA's language for a C++ compiler: kernels run on an emulated card.
+** emulate.h - CUDA's language for a C++ compiler: kernels run on an emulated GPU.
 **
 ** The threads of a block are fibres: each runs until it waits (at a barrier, or for the lanes
-** of its warp), then another one does. One kernel runs at a time. Mistakes that a card would
-** leave undefined - lanes that are missing, barriers that not all reach - end the kernel with
-** a message. See emulate.cc for streams and memory.
+** of its warp), then another one does. One kernel runs at a time. Mistakes whose effect a GPU
+** leaves undefined - lanes that are missing, barriers that not all reach - end the kernel with a
+** message. Memory: emulate_device.cc; streams: emulate_stream.cc.
 */
 
 #ifndef emulate_h
@@ -55,7 +55,7 @@ VECTOR(unsigned long long, ulonglong)
 
 /*
 ** {==================================================================
-** The card that runs now
+** The kernel that runs now
 ** ===================================================================
 */
 
@@ -82,26 +82,26 @@ template <class... P> struct emulated_call {
   }
 };
 
-void *emulated_room (size_t bytes);
+void *emulated_alloc (size_t bytes);             /* for an emulated_call */
 int emulated_launch (dim3 blocks, dim3 threads, size_t shared, struct CUstream_st *s,
                      void (*run) (void *), void *call);
 
-/* Barrier 'id' (to 15) for 'count' threads, 0: all that have not ended; how many said yes. */
+/* Barrier 'id' (to 15) for 'count' threads, 0: all that have not ended; how many gave 'yes'. */
 int emulated_barrier (int id, int count, bool yes);
 void emulated_fail (const char *what);          /* ends the kernel; does not return */
 
-enum emulated_rendezvous {            /* what lanes of a warp meet for */
+enum emulated_exchange {           /* what lanes of a warp wait for one another for */
   EMULATED_SYNC, EMULATED_SHUFFLE, EMULATED_BALLOT, EMULATED_MATCH,
   EMULATED_ADD, EMULATED_MIN, EMULATED_MAX, EMULATED_LEAST, EMULATED_MOST,
   EMULATED_AND, EMULATED_OR, EMULATED_XOR
 };
 
-/* This lane's result, once all lanes of 'mask' came with a value and a lane that they ask. */
-uint64_t emulated_join (emulated_rendezvous kind, unsigned mask, uint64_t value, int lane);
+/* This lane's result, once all lanes of 'mask' gave a value; SHUFFLE: that of 'lane'. */
+uint64_t emulated_join (emulated_exchange kind, unsigned mask, uint64_t value, int lane);
 
 /*
-** What every lane of the warp brought, one after the other, for the twins of instructions that
-** work on whole warps: valid until the lane meets again.
+** What every lane of the warp gave, one after the other, to emulate instructions that work on all
+** of a warp: valid until the lane's next exchange.
 */
 const void *emulated_table (unsigned mask, const void *mine, size_t bytes);
 
@@ -130,7 +130,7 @@ static inline void __threadfence_block (void) {}
 static inline void __threadfence_system (void) {}
 static inline void __nanosleep (unsigned) {}
 
-/* The lane that a lane of a group of 'width' asks; itself where that lies outside. */
+/* Values of other lanes of a group of 'width'; its own where the lane is outside. */
 template <class T> T emulated_shuffle (unsigned mask, T value, int lane) {
   static_assert(sizeof(T) <= 8, "shuffles take up to 8 bytes");
   uint64_t bits = 0;

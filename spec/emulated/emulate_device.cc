@@ -1,17 +1,17 @@
 /*
-** emulate_device.cc - an emulated card: its memory, which the host can't captured_gradient, and its failures.
+** emulate_device.cc - emulated GPUs: their memory, which the host can't access, and failures.
 **
 ** Settings come from the environment when the object is first used:
 **
-**   HEED_EMULATED_DEVICES=2      how many there are; 0: none, and no driver
+**   HEED_EMULATED_DEVICES=2    how many there are; 0: none, and no driver
 **   HEED_EMULATED_MEMORY=n     MiB of each
-**   HEED_EMULATED_FAIL=n       the n-th call that may fail does, for want of memory ...
-**   HEED_EMULATED_CODE=c       ... or with this code
-**   HEED_EMULATED_DIE=n        from the n-th call on, every card is lost
-**   HEED_EMULATED_LATE=0       nothing waits in a stream: work runs as it comes
+**   HEED_EMULATED_FAIL=n       the n-th call that may fail does, for want of memory …
+**   HEED_EMULATED_CODE=c       … or with this code
+**   HEED_EMULATED_LOST=n       from the n-th call on, every device is lost
+**   HEED_EMULATED_ASYNC=0      work does not wait in its stream, but runs at once
 */
 
-#include "cuda/machine.h"
+#include "spec/emulated/machine.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -26,40 +26,40 @@
 #endif
 
 #define MOST_DEVICES 8
-#define ARENA ((size_t)1 << 36)    /* addresses of a card */
+#define ARENA ((size_t)1 << 36)    /* bytes of addresses of a device */
 #define PAGE ((size_t)4096)
 #define CLASSES 64                 /* of free blocks: powers of 2, in pages */
 #define GUARD_BYTES ((size_t)256)
 #define GUARD_BYTE 0x5c
 #define SPOILED ((size_t)1 << 20)  /* bytes of a new block that are set to NaN */
-#define MUCH ((size_t)1 << 20)     /* memory that is closed only after each SELDOM works */
+#define MUCH ((size_t)1 << 20)     /* more memory is closed only after each SELDOM works */
 #define SELDOM 256
 #define PIN ((size_t)256)          /* before pinned memory */
 
-typedef struct card {
+typedef struct gpu {
   char *arena;
   size_t used, live;               /* bytes of addresses handed out, of live blocks */
-  size_t open;                     /* of those handed out, from the first: can be touched */
+  size_t open;                     /* of those handed out, from the first: accessible */
   size_t *length;                  /* of the block that begins at a page, + 1; 0: none */
   uint32_t *next_free;             /* page of the next free block of its class */
   uint32_t first_free[CLASSES];
-} card;
+} gpu;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct machine {
-  bool ready, late;
-  int cards, code;
-  int64_t fail, die, calls;
+  bool ready, asynchronous;
+  int gpus, code;
+  int64_t fail, lost, calls;
   size_t memory;
-  struct card card[MOST_DEVICES];
-  int open;                        /* works that run: memory can be touched */
+  struct gpu gpu[MOST_DEVICES];
+  int open;                        /* works that run: memory is accessible */
   int64_t closings;
   int last;                        /* failure */
   char text[320];                  /* of a kernel that failed */
 } m;
 
-static __thread int here;          /* the device of this thread */
+static __thread int current;       /* the device of this thread */
 
 
 /*
@@ -76,23 +76,22 @@ static int64_t setting (const char *name, int64_t otherwise) {
 
 static void make_ready (void) {
   m.ready = true;
-  m.cards = (int)setting("HEED_EMULATED_DEVICES", 2);
-  if (m.cards > MOST_DEVICES) m.cards = MOST_DEVICES;
+  m.gpus = (int)setting("HEED_EMULATED_DEVICES", 2);
+  if (m.gpus > MOST_DEVICES) m.gpus = MOST_DEVICES;
   m.memory = (size_t)setting("HEED_EMULATED_MEMORY", 8192) << 20;
   m.fail = setting("HEED_EMULATED_FAIL", 0);
   m.code = (int)setting("HEED_EMULATED_CODE", RUNTIME_NO_MEMORY);
-  m.die = setting("HEED_EMULATED_DIE", 0);
-  m.late = setting("HEED_EMULATED_LATE", 1) != 0;
+  m.lost = setting("HEED_EMULATED_LOST", 0);
+  m.asynchronous = setting("HEED_EMULATED_ASYNC", 1) != 0;
 }
 
 
-/* Every call begins so, and ends with 'end', whatever it says. */
 int machine_begin (void) {
   pthread_mutex_lock(&lock);
   if (!m.ready) make_ready();
-  if (m.cards == 0) return RUNTIME_OLD_DRIVER;
+  if (m.gpus == 0) return RUNTIME_OLD_DRIVER;
   m.calls++;
-  if (m.die > 0 && m.calls >= m.die) return MACHINE_LOST;
+  if (m.lost > 0 && m.calls >= m.lost) return MACHINE_LOST;
   return m.calls == m.fail ? m.code : 0;
 }
 
@@ -104,15 +103,14 @@ int machine_end (int code) {
 }
 
 
-bool machine_asynchronous (void) { return m.late; }
+bool machine_asynchronous (void) { return m.asynchronous; }
 
-int machine_here (void) { return here; }
+int machine_current (void) { return current; }
 
 
-/* From now on nothing works. */
-int machine_die (const char *why) {
-  snprintf(m.text, sizeof m.text, "emulated card: %s", why);
-  m.die = m.calls;
+int machine_lose (const char *why) {
+  snprintf(m.text, sizeof m.text, "emulated GPU: %s", why);
+  m.lost = m.calls;
   return MACHINE_LOST;
 }
 
@@ -125,7 +123,7 @@ int machine_die (const char *why) {
 ** ===================================================================
 */
 
-static bool make_arena (card *c) {
+static bool make_arena (gpu *c) {
   if (c->arena != NULL) return true;
   int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, both = PROT_READ | PROT_WRITE;
   size_t pages = ARENA / PAGE;
@@ -141,11 +139,10 @@ static bool make_arena (card *c) {
 }
 
 
-/* While work runs, memory can be touched. */
 void machine_open (void) {
   if (m.open++ > 0) return;
-  for (int i = 0; i < m.cards; i++) {
-    card *c = &m.card[i];
+  for (int i = 0; i < m.gpus; i++) {
+    gpu *c = &m.gpu[i];
     if (c->arena == NULL || c->open == c->used) continue;
     mprotect(c->arena + c->open, c->used - c->open, PROT_READ | PROT_WRITE);
     c->open = c->used;
@@ -156,8 +153,8 @@ void machine_open (void) {
 void machine_close (void) {
   if (--m.open > 0) return;
   m.closings++;
-  for (int i = 0; i < m.cards; i++) {
-    card *c = &m.card[i];
+  for (int i = 0; i < m.gpus; i++) {
+    gpu *c = &m.gpu[i];
     if (c->arena == NULL || (c->used > MUCH && m.closings % SELDOM != 0)) continue;
     mprotect(c->arena, c->open, PROT_NONE);
     c->open = 0;
@@ -165,10 +162,10 @@ void machine_close (void) {
 }
 
 
-static card *accelerator_of (const void *data) {
-  for (int i = 0; i < m.cards; i++) {
-    char *arena = m.card[i].arena;
-    if (arena != NULL && (char *)data >= arena && (char *)data < arena + ARENA) return &m.card[i];
+static gpu *gpu_of (const void *data) {
+  for (int i = 0; i < m.gpus; i++) {
+    char *arena = m.gpu[i].arena;
+    if (arena != NULL && (char *)data >= arena && (char *)data < arena + ARENA) return &m.gpu[i];
   }
   return NULL;
 }
@@ -181,7 +178,7 @@ static int class_of (size_t bytes) {
 }
 
 
-static char *take_block (card *c, int k) {
+static char *take_block (gpu *c, int k) {
   uint32_t page = c->first_free[k];
   if (page != 0) {
     c->first_free[k] = c->next_free[page];
@@ -201,7 +198,7 @@ static char *take_block (card *c, int k) {
 
 /* One block alone, unless it is open. */
 static void protect (char *block, size_t bytes, int how) {
-  const card *c = accelerator_of(block);
+  const gpu *c = gpu_of(block);
   if (block >= c->arena + c->open)
     mprotect(block, (bytes + GUARD_BYTES + PAGE - 1) & ~(PAGE - 1), how);
 }
@@ -230,7 +227,7 @@ static bool guard_holds (char *block, size_t bytes) {
 
 
 static int alloc (void **data, size_t bytes) {
-  card *c = &m.card[here];
+  gpu *c = &m.gpu[current];
   int k = class_of(bytes);
   if (!make_arena(c) || bytes > m.memory || c->live > m.memory - bytes) return RUNTIME_NO_MEMORY;
   char *block = take_block(c, k);
@@ -243,8 +240,8 @@ static int alloc (void **data, size_t bytes) {
 }
 
 
-int machine_give (void *data) {
-  card *c = accelerator_of(data);
+int machine_free (void *data) {
+  gpu *c = gpu_of(data);
   size_t page = c != NULL ? (size_t)((char *)data - c->arena) / PAGE : 0;
   if (c == NULL || c->length[page] == 0) return MACHINE_INVALID;
   size_t bytes = c->length[page] - 1;
@@ -254,7 +251,7 @@ int machine_give (void *data) {
   c->live -= bytes;
   c->next_free[page] = c->first_free[k];
   c->first_free[k] = (uint32_t)page;
-  return good ? 0 : machine_die("memory was written behind its end");
+  return good ? 0 : machine_lose("memory was written behind its end");
 }
 
 /* }================================================================== */
@@ -262,7 +259,7 @@ int machine_give (void *data) {
 
 /*
 ** {==================================================================
-** Answers: the card and its memory
+** runtime.h: the device and its memory
 ** ===================================================================
 */
 
@@ -276,28 +273,28 @@ int runtime_needs (void) { return 13000; }
 
 int runtime_count (int *n) {
   int code = machine_begin();
-  *n = code == 0 ? m.cards : 0;
+  *n = code == 0 ? m.gpus : 0;
   return machine_end(code);
 }
 
-int runtime_device_read (int index, runtime_device *card) {
+int runtime_device_read (int index, runtime_device *device) {
   int code = machine_begin();
-  memset(card, 0, sizeof *card);
-  if (code == 0 && (index < 0 || index >= m.cards)) code = MACHINE_INVALID;
-  snprintf(card->name, sizeof card->name, "emulated card");
-  card->memory = m.memory;
-  card->major = 8;
-  card->processors = 4;
-  card->block_shared = MACHINE_SHARED;
+  memset(device, 0, sizeof *device);
+  if (code == 0 && (index < 0 || index >= m.gpus)) code = MACHINE_INVALID;
+  snprintf(device->name, sizeof device->name, "emulated GPU");
+  device->memory = m.memory;
+  device->major = 8;
+  device->multiprocessors = 4;
+  device->block_shared = MACHINE_SHARED;
   return machine_end(code);
 }
 
-int runtime_get (int *index) { *index = here; return 0; }
+int runtime_get (int *index) { *index = current; return 0; }
 
 int runtime_set (int index) {
   int code = machine_begin();
-  if (code == 0 && (index < 0 || index >= m.cards)) code = MACHINE_INVALID;
-  if (code == 0) here = index;
+  if (code == 0 && (index < 0 || index >= m.gpus)) code = MACHINE_INVALID;
+  if (code == 0) current = index;
   return machine_end(code);
 }
 
@@ -328,8 +325,8 @@ int runtime_alloc (void **data, size_t bytes) {
 
 int runtime_free (void *data) {
   int code = machine_begin();
-  if (code == 0) code = machine_run_device(here);
-  return machine_end(code != 0 ? code : machine_give(data));
+  if (code == 0) code = machine_run_device(current);
+  return machine_end(code != 0 ? code : machine_free(data));
 }
 
 int runtime_alloc_in (void **data, size_t bytes, cuda_stream) {
@@ -339,25 +336,25 @@ int runtime_alloc_in (void **data, size_t bytes, cuda_stream) {
 int runtime_memory (size_t *free, size_t *total) {
   int code = machine_begin();
   *total = m.memory;
-  *free = m.memory - m.card[here].live;
+  *free = m.memory - m.gpu[current].live;
   return machine_end(code);
 }
 
 
-/* Pinned memory begins with its length, and stands in a list, so that copies can look for it. */
+/* Pinned memory begins with its length, and is in a list, so that copies can be checked. */
 typedef struct pinned { struct pinned *next; size_t bytes; } pinned;
 
 static pinned *first_pinned;
 
 int runtime_alloc_host (void **data, size_t bytes) {
-  void *room = NULL;
+  void *block = NULL;
   int code = machine_begin();
-  if (code == 0 && posix_memalign(&room, 256, PIN + bytes) != 0) code = RUNTIME_NO_MEMORY;
+  if (code == 0 && posix_memalign(&block, 256, PIN + bytes) != 0) code = RUNTIME_NO_MEMORY;
   if (code != 0) return machine_end(code);
-  pinned *p = (pinned *)room;
+  pinned *p = (pinned *)block;
   *p = pinned{first_pinned, bytes};
   first_pinned = p;
-  *data = (char *)room + PIN;
+  *data = (char *)block + PIN;
   return machine_end(0);
 }
 
@@ -365,7 +362,7 @@ int runtime_free_host (void *data) {
   pinned *p = (pinned *)((char *)data - PIN), **at = &first_pinned;
   machine_begin();
   int code = 0;
-  for (int i = 0; i < m.cards && code == 0; i++) code = machine_run_device(i);
+  for (int i = 0; i < m.gpus && code == 0; i++) code = machine_run_device(i);
   while (*at != NULL && *at != p) at = &(*at)->next;
   if (*at == NULL) return machine_end(MACHINE_INVALID);
   *at = p->next;
@@ -373,9 +370,9 @@ int runtime_free_host (void *data) {
   return machine_end(code);
 }
 
-/* May a stream captured_gradient this memory when it gets there? */
+/* May work in a stream access this memory? */
 bool machine_reaches (const void *data, size_t bytes) {
-  if (accelerator_of(data) != NULL) return true;
+  if (gpu_of(data) != NULL) return true;
   for (pinned *p = first_pinned; p != NULL; p = p->next) {
     const char *start = (char *)p + PIN;
     if ((const char *)data >= start && (const char *)data + bytes <= start + p->bytes)

@@ -1,22 +1,21 @@
 /*
-** emulate_stream.cc - emulated streams, which run late, and launches, events and graphs.
+** emulate_stream.cc - emulated streams, launches, events and graphs.
 **
-** What is put into a stream waits there until somebody must see it done, so that whoever
-** forgets to wait reads what was there before. Device memory can be touched only while work
-** runs.
+** Work waits in its stream until it must be done, so that a host that forgets to wait reads what
+** was there before. Device memory is accessible only while work runs.
 */
 
-#include "cuda/machine.h"
+#include "spec/emulated/machine.h"
 
 #include <stdlib.h>
 #include <time.h>
 
-#define LATE 512                   /* most that waits in a stream */
+#define WAITING 512                /* most steps that wait in a stream */
 
 
 typedef enum step_kind { LAUNCH, COPY, FILL, PUT, AFTER, FREE, GRAPH } step_kind;
 
-/* What waits in a stream. */
+/* A piece of work in a stream. */
 typedef struct step {
   step_kind kind;
   dim3 blocks, threads;
@@ -34,7 +33,7 @@ typedef struct step {
 struct CUgraphExec_st { step *first, *last; int refs; };
 
 struct CUstream_st {
-  int card;
+  int device;
   step *first, *last;
   int n;
   struct CUgraphExec_st *capture;
@@ -44,8 +43,8 @@ struct CUstream_st {
 
 struct CUevent_st {
   struct CUstream_st *in;          /* where it was put last */
-  int card, refs;
-  bool captured;                   /* when it was put last: nobody can wait for it */
+  int device, refs;
+  bool captured;                   /* when it was put last: it can't be waited for */
   int64_t put, done;               /* how often */
   double time;
 };
@@ -95,7 +94,7 @@ static void drop_step (step *p) {
 
 static int run_launch (const step *p) {
   const char *why = machine_run(p->blocks, p->threads, p->shared, p->run, p->call);
-  return why != NULL ? machine_die(why) : 0;
+  return why != NULL ? machine_lose(why) : 0;
 }
 
 
@@ -115,7 +114,7 @@ static int run_step (const step *p) {
     case FILL: memset(p->to, p->byte, p->bytes); return 0;
     case PUT: p->event->done++; p->event->time = now(); return 0;
     case AFTER: return reach(p->event, p->times);
-    case FREE: return machine_give(p->to);
+    case FREE: return machine_free(p->to);
     default:
       for (const step *q = p->graph->first; q != NULL && code == 0; q = q->next)
         code = run_step(q);
@@ -130,7 +129,7 @@ static int run_all (CUstream_st *s) {
   machine_open();
   while (s->first != NULL && code == 0) {
     step *p = s->first;
-    s->first = p->next;            /* first: what it waits for may look here */
+    s->first = p->next;            /* first: what it waits for may run this stream */
     s->n--;
     code = run_step(p);
     drop_step(p);
@@ -143,13 +142,13 @@ static int run_all (CUstream_st *s) {
 int machine_run_device (int index) {
   int code = 0;
   for (CUstream_st *s = streams; s != NULL && code == 0; s = s->next)
-    if (s->card == index) code = run_all(s);
+    if (s->device == index) code = run_all(s);
   return code;
 }
 
 
-/* To the end of a stream, or of the graph that it records. In the default stream, NULL, nobody
-   works: it only waits, and is waited for. */
+/* At the end of a stream, or of the graph that it records. The default stream, NULL, has no work:
+   it only waits, and is waited for. */
 static int put_step (CUstream_st *s, const step *given) {
   if (s == NULL) return run_step(given);
   step *p = (step *)malloc(sizeof *p), **first = &s->first, **last = &s->last;
@@ -163,7 +162,7 @@ static int put_step (CUstream_st *s, const step *given) {
   if (*first == NULL) *first = p;
   else (*last)->next = p;
   *last = p;
-  return s->capture == NULL && (!machine_asynchronous() || s->n > LATE) ? run_all(s) : 0;
+  return s->capture == NULL && (!machine_asynchronous() || s->n > WAITING) ? run_all(s) : 0;
 }
 
 
@@ -179,7 +178,7 @@ static int refuse_capture (CUstream_st *s) {
 
 /*
 ** {==================================================================
-** Answers: streams, events, graphs
+** runtime.h: streams, events, graphs
 ** ===================================================================
 */
 
@@ -188,7 +187,7 @@ int runtime_stream_open (cuda_stream *s) {
   *s = code == 0 ? (cuda_stream)calloc(1, sizeof **s) : NULL;
   if (code == 0 && *s == NULL) code = RUNTIME_NO_MEMORY;
   if (code != 0) return machine_end(code);
-  (*s)->card = machine_here();
+  (*s)->device = machine_current();
   (*s)->next = streams;
   streams = *s;
   return machine_end(0);
@@ -233,7 +232,7 @@ static int put_event (step_kind kind, cuda_event e, cuda_stream s) {
   step p = {};
   p.kind = kind;
   p.event = e;
-  if (kind == PUT && s != NULL && s->card != e->card) return MACHINE_INVALID;
+  if (kind == PUT && s != NULL && s->device != e->device) return MACHINE_INVALID;
   if (kind == PUT) { e->in = s; e->put++; e->captured = s != NULL && s->capture != NULL; }
   p.times = e->put;
   return put_step(s, &p);
@@ -247,7 +246,7 @@ int runtime_stream_after (cuda_stream s, cuda_event e) {
 int runtime_event_open (cuda_event *e, bool) {
   int code = machine_begin();
   *e = code == 0 ? (cuda_event)calloc(1, sizeof **e) : NULL;
-  if (*e != NULL) { (*e)->card = machine_here(); (*e)->refs = 1; }
+  if (*e != NULL) { (*e)->device = machine_current(); (*e)->refs = 1; }
   return machine_end(code != 0 ? code : *e == NULL ? RUNTIME_NO_MEMORY : 0);
 }
 
@@ -279,7 +278,7 @@ int runtime_event_between (double *seconds, cuda_event from, cuda_event to) {
 int runtime_copy (void *to, const void *from, size_t bytes, cuda_stream s) {
   int code = machine_begin();
   if (code == 0 && !(machine_reaches(to, bytes) && machine_reaches(from, bytes)))
-    code = machine_die("a copy that does not wait, from or to memory that is not pinned");
+    code = machine_lose("a copy that does not wait, from or to memory that is not pinned");
   step p = {};
   p.kind = COPY;
   p.to = to;
@@ -343,11 +342,11 @@ int runtime_graph_close (cuda_graph g) {
 
 /*
 ** {==================================================================
-** Answers: launches
+** runtime.h: launches
 ** ===================================================================
 */
 
-void *emulated_room (size_t bytes) { return malloc(bytes); }
+void *emulated_alloc (size_t bytes) { return malloc(bytes); }
 
 static bool allowed (dim3 blocks, dim3 threads, size_t shared) {
   uint64_t n = (uint64_t)threads.x * threads.y * threads.z;
@@ -356,7 +355,7 @@ static bool allowed (dim3 blocks, dim3 threads, size_t shared) {
          blocks.z <= 65535;
 }
 
-/* What it calls with is the step's from here on, or freed. */
+/* 'call' is the step's from here on, or freed. */
 int emulated_launch (dim3 blocks, dim3 threads, size_t shared, cuda_stream s,
                      void (*run) (void *), void *call) {
   step p = {};

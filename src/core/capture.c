@@ -1,9 +1,9 @@
 /*
-** graph.c - captured work: kept, with the memory that it uses, and done again by replays.
+** capture.c - captured work: recorded, with the memory that it uses, and done again by replays.
 **
-** A graph names memory, not tensors. So whatever tensors it found are held by it, and before a
-** replay it tells whether they, and the gradients that it began with, are still those: else the
-** work itself would now do something else.
+** A recording names memory, not tensors. So a capture holds the tensors that the work read, and
+** can say before a replay whether they, and the gradients that it began with, are still the same:
+** else the work itself would now do something else.
 */
 
 #include "core/core.h"
@@ -13,7 +13,7 @@
 typedef struct captured_input {
   heed_tensor *t;
   storage *store;
-  node *leaf;                      /* NULL: it wanted no gradient of its own */
+  node *leaf;                      /* NULL: it is no leaf that requires grad */
   int64_t version;
   bool changed;                    /* by the work */
 } captured_input;
@@ -22,24 +22,24 @@ typedef struct captured_input {
 typedef struct captured_gradient {
   node *leaf;
   heed_tensor *before, *after;
-  bool read;                       /* what was there before it was set */
+  bool read;                       /* before it was set */
 } captured_gradient;
 
 struct heed_capture {
   device *where;
-  device_capture *kept;
+  device_capture *recording;       /* NULL: it could not be kept */
   captured_input *inputs;
   captured_gradient *gradients;
   int64_t ninputs, input_capacity, ngradients, gradient_capacity;
-  bool whole;                      /* there was memory for all of them */
+  bool complete;                   /* there was memory for all of them */
   bool replayed;
-  heed_capture *next;                /* of those that go late */
+  heed_capture *next;              /* of cx->dropped */
 };
 
 
 /*
 ** {==================================================================
-** What the work finds
+** What the work reads
 ** ===================================================================
 */
 
@@ -49,62 +49,63 @@ static node *leaf_of (const heed_tensor *t) {
 
 
 void capture_add_input (heed_context *cx, heed_tensor *t) {
-  heed_capture *g = cx->graph;
-  if (t->number || t->store == NULL || t->store->graph == cx->graphs) return;
-  for (int64_t i = g->ninputs - 1; i >= 0; i--)
-    if (g->inputs[i].t == t) return;
-  g->whole = g->whole && core_grow(cx, (void **)&g->inputs, g->ninputs, &g->input_capacity,
-                                   sizeof *g->inputs);
-  if (!g->whole) return;
+  heed_capture *c = cx->capture;
+  if (t->number || t->store == NULL || t->store->capture == cx->captures) return;
+  for (int64_t i = c->ninputs - 1; i >= 0; i--)
+    if (c->inputs[i].t == t) return;
+  c->complete = c->complete && core_grow(cx, (void **)&c->inputs, c->ninputs, &c->input_capacity,
+                                         sizeof *c->inputs);
+  if (!c->complete) return;
   storage_keep(t->store);
-  g->inputs[g->ninputs++] = (captured_input){.t = heed_keep(t), .store = t->store,
-                                    .version = t->store->version};
+  c->inputs[c->ninputs++] = (captured_input){.t = heed_keep(t), .store = t->store,
+                                             .version = t->store->version};
 }
 
 
 void capture_add_gradient (node *leaf, bool read) {
   heed_context *cx = leaf->cx;
-  heed_capture *g = cx->graph;
-  for (int64_t i = g->ngradients - 1; i >= 0; i--)
-    if (g->gradients[i].leaf == leaf) return;
-  g->whole = g->whole && core_grow(cx, (void **)&g->gradients, g->ngradients, &g->gradient_capacity,
-                                   sizeof *g->gradients);
-  if (!g->whole) return;
+  heed_capture *c = cx->capture;
+  for (int64_t i = c->ngradients - 1; i >= 0; i--)
+    if (c->gradients[i].leaf == leaf) return;
+  c->complete = c->complete && core_grow(cx, (void **)&c->gradients, c->ngradients,
+                                         &c->gradient_capacity, sizeof *c->gradients);
+  if (!c->complete) return;
   node_keep(leaf);
-  g->gradients[g->ngradients++] = (captured_gradient){.leaf = leaf, .before = heed_keep(leaf->gradient),
-                                      .read = read};
+  c->gradients[c->ngradients++] = (captured_gradient){
+    .leaf = leaf, .before = heed_keep(leaf->gradient), .read = read
+  };
 }
 
 
-/* What the work left, at the end of the capture. */
-static void note_results (heed_capture *g) {
-  for (int64_t i = 0; i < g->ninputs; i++) {
-    captured_input *s = &g->inputs[i];
+/* At the end of the capture. */
+static void note_results (heed_capture *c) {
+  for (int64_t i = 0; i < c->ninputs; i++) {
+    captured_input *s = &c->inputs[i];
     s->changed = s->store->version != s->version;
     s->version = s->store->version;
     s->leaf = leaf_of(s->t);
   }
-  for (int64_t i = 0; i < g->ngradients; i++)
-    g->gradients[i].after = heed_keep(g->gradients[i].leaf->gradient);
+  for (int64_t i = 0; i < c->ngradients; i++)
+    c->gradients[i].after = heed_keep(c->gradients[i].leaf->gradient);
 }
 
 
-/* Lets go of all that g holds. Work that was never done has made no gradients. */
-static void drop_parts (heed_context *cx, heed_capture *g) {
-  for (int64_t i = 0; i < g->ngradients; i++) {
-    captured_gradient *t = &g->gradients[i];
-    if (!g->replayed) node_put_gradient(t->leaf, heed_keep(t->before));
-    heed_drop(t->before);
-    heed_drop(t->after);
-    node_drop(t->leaf);
+/* Frees it with all that it holds. Work that was never done has made no gradients. */
+static void drop_parts (heed_context *cx, heed_capture *c) {
+  for (int64_t i = 0; i < c->ngradients; i++) {
+    captured_gradient *g = &c->gradients[i];
+    if (!c->replayed) node_put_gradient(g->leaf, heed_keep(g->before));
+    heed_drop(g->before);
+    heed_drop(g->after);
+    node_drop(g->leaf);
   }
-  for (int64_t i = 0; i < g->ninputs; i++) {
-    storage_drop(g->inputs[i].store);
-    heed_drop(g->inputs[i].t);
+  for (int64_t i = 0; i < c->ninputs; i++) {
+    storage_drop(c->inputs[i].store);
+    heed_drop(c->inputs[i].t);
   }
-  core_free(cx, g->gradients, (size_t)g->gradient_capacity * sizeof *g->gradients);
-  core_free(cx, g->inputs, (size_t)g->input_capacity * sizeof *g->inputs);
-  core_free(cx, g, sizeof *g);
+  core_free(cx, c->gradients, (size_t)c->gradient_capacity * sizeof *c->gradients);
+  core_free(cx, c->inputs, (size_t)c->input_capacity * sizeof *c->inputs);
+  core_free(cx, c, sizeof *c);
 }
 
 /* }================================================================== */
@@ -116,60 +117,61 @@ static void drop_parts (heed_context *cx, heed_capture *g) {
 ** ===================================================================
 */
 
-bool heed_capture_begin (heed_context *cx, int index) {
-  device *d = cx != NULL ? core_device_at(cx, "capture", index) : NULL;
+bool heed_capture_begin (heed_context *cx, const char *name) {
+  device *d = core_accelerator(cx, "capture", name);
   if (d == NULL) return false;
   if (cx->captured != NULL)
-    return core_fail(cx, "capture: the work of %s is captured already", cx->captured->name);
-  heed_capture *g = core_alloc(cx, sizeof *g);
-  if (g == NULL) return false;
-  *g = (heed_capture){.where = d, .whole = true};
-  if (!core_done(cx, "capture", cx->cuda->capture(d))) {
-    core_free(cx, g, sizeof *g);
+    return core_fail(cx, "capture", "the work of %s is captured already", cx->captured->name);
+  heed_capture *c = core_alloc(cx, sizeof *c);
+  if (c == NULL) return false;
+  *c = (heed_capture){.where = d, .complete = true};
+  if (!core_done(cx, "capture", d->accelerator->capture_begin(d))) {
+    core_free(cx, c, sizeof *c);
     return false;
   }
   cx->captured = d;
-  cx->graph = g;
-  cx->graphs++;
+  cx->capture = c;
+  cx->captures++;
   return true;
 }
 
 
-/* Dropping waits for the card, which a capture would not outlive. */
-void heed_capture_drop (heed_context *cx, heed_capture *g) {
-  if (cx == NULL || g == NULL) return;
-  if (cx->graph != NULL) {
-    g->next = cx->late;
-    cx->late = g;
+/* Dropping waits for the device, which would end a capture: then it is put off. */
+void heed_capture_drop (heed_context *cx, heed_capture *c) {
+  if (cx == NULL || c == NULL) return;
+  if (cx->capture != NULL) {
+    c->next = cx->dropped;
+    cx->dropped = c;
     return;
   }
-  if (g->kept != NULL) cx->cuda->drop(g->where, g->kept);
-  drop_parts(cx, g);
+  if (c->recording != NULL) c->where->accelerator->capture_drop(c->where, c->recording);
+  drop_parts(cx, c);
 }
 
 
-static void drop_late (heed_context *cx) {
-  heed_capture *g;
-  while ((g = cx->late) != NULL) {
-    cx->late = g->next;
-    heed_capture_drop(cx, g);
+static void drop_all (heed_context *cx) {
+  heed_capture *c;
+  while ((c = cx->dropped) != NULL) {
+    cx->dropped = c->next;
+    heed_capture_drop(cx, c);
   }
 }
 
 
 heed_capture *heed_capture_end (heed_context *cx) {
   const char *why = NULL;
-  if (cx == NULL || cx->captured == NULL) return NULL;
-  heed_capture *g = cx->graph;
+  if (cx == NULL) return NULL;
+  if (cx->captured == NULL) return core_fail(cx, "capture", "no work is captured");
+  heed_capture *c = cx->capture;
   cx->captured = NULL;
-  cx->graph = NULL;
-  g->kept = cx->cuda->capture_end(g->where, &why);
+  cx->capture = NULL;
+  c->recording = c->where->accelerator->capture_end(c->where, &why);
   core_end_releases(cx);
-  drop_late(cx);
-  note_results(g);
-  if (g->kept == NULL) core_fail(cx, "capture: %s", why);
-  if (g->kept != NULL && g->whole) return g;
-  heed_capture_drop(cx, g);
+  drop_all(cx);
+  note_results(c);
+  if (c->recording == NULL) core_fail(cx, "capture", "%s", why);
+  if (c->recording != NULL && c->complete) return c;
+  heed_capture_drop(cx, c);
   return NULL;
 }
 
@@ -192,58 +194,53 @@ static bool is_unchanged (const captured_input *s) {
 static const storage *store_of (const heed_tensor *t) { return t != NULL ? t->store : NULL; }
 
 
-heed_capture_state heed_capture_state_of (const heed_capture *g) {
-  for (int64_t i = 0; g != NULL && i < g->ninputs; i++)
-    if (!is_unchanged(&g->inputs[i])) return HEED_CAPTURE_STALE;
-  for (int64_t i = 0; g != NULL && i < g->ngradients; i++) {
-    const captured_gradient *t = &g->gradients[i];
-    if (t->read && store_of(t->leaf->gradient) != store_of(t->before)) return HEED_CAPTURE_GRADIENTS_DIFFER;
+heed_capture_state heed_capture_state_of (const heed_capture *c) {
+  for (int64_t i = 0; c != NULL && i < c->ninputs; i++)
+    if (!is_unchanged(&c->inputs[i])) return HEED_CAPTURE_STALE;
+  for (int64_t i = 0; c != NULL && i < c->ngradients; i++) {
+    const captured_gradient *g = &c->gradients[i];
+    if (g->read && store_of(g->leaf->gradient) != store_of(g->before))
+      return HEED_CAPTURE_GRADIENTS_DIFFER;
   }
   return HEED_CAPTURE_READY;
 }
 
 
-bool heed_capture_changes (const heed_capture *g, const heed_tensor *t) {
-  for (int64_t i = 0; g != NULL && i < g->ninputs; i++)
-    if (g->inputs[i].t == t) return g->inputs[i].changed;
+bool heed_capture_changes (const heed_capture *c, const heed_tensor *t) {
+  for (int64_t i = 0; c != NULL && i < c->ninputs; i++)
+    if (c->inputs[i].t == t) return c->inputs[i].changed;
   return false;
 }
 
 
 /* What the work changed counts as changed, and leaves have the gradients that it makes. */
-static void tell (heed_capture *g) {
-  for (int64_t i = 0; i < g->ninputs; i++)
-    if (g->inputs[i].changed) g->inputs[i].store->version++;
-  for (int64_t i = 0; i < g->ngradients; i++) {
-    captured_gradient *t = &g->gradients[i];
-    if (t->leaf->gradient != t->after) node_put_gradient(t->leaf, heed_keep(t->after));
-    if (t->read) continue;
-    heed_drop(t->before);          /* nobody asks for it again */
-    t->before = NULL;
+static void take_effect (heed_capture *c) {
+  for (int64_t i = 0; i < c->ninputs; i++)
+    if (c->inputs[i].changed) c->inputs[i].store->version++;
+  for (int64_t i = 0; i < c->ngradients; i++) {
+    captured_gradient *g = &c->gradients[i];
+    if (g->leaf->gradient != g->after) node_put_gradient(g->leaf, heed_keep(g->after));
+    if (g->read) continue;
+    heed_drop(g->before);          /* not needed any more */
+    g->before = NULL;
   }
-  g->replayed = true;
+  c->replayed = true;
 }
 
 
-bool heed_capture_replay (heed_context *cx, heed_capture *g) {
-  if (cx == NULL || g == NULL) return false;
-  g->where->op = HEED_NOPS;
-  const char *why = cx->cuda->replay(g->where, g->kept);
-  if (why == NULL) tell(g);
-  return core_done(cx, core_error_op(g->where, "capture"), why);
+bool heed_capture_replay (heed_context *cx, heed_capture *c) {
+  if (cx == NULL || c == NULL) return false;
+  core_begin(cx, c->where, CORE_CAPTURE);
+  const char *why = c->where->accelerator->capture_replay(c->where, c->recording);
+  if (why == NULL) take_effect(c);
+  return core_end(cx, c->where, CORE_CAPTURE, why);
 }
 
 
-bool heed_capture_set_step (heed_context *cx, heed_capture *g, int which, const heed_step *step) {
-  if (cx == NULL || g == NULL) return false;
-  return core_done(cx, "capture", cx->cuda->set_step(g->where, g->kept, which, step));
-}
-
-
-int64_t heed_works (heed_context *cx, int index) {
-  if (cx == NULL || index < -1 || index >= CORE_GPUS) return 0;
-  const device *d = index < 0 ? cx->cpu : cx->gpu[index];
-  return d != NULL ? d->works : 0;
+bool heed_capture_set_step (heed_context *cx, heed_capture *c, int which, const heed_step *step) {
+  if (cx == NULL || c == NULL) return false;
+  const accelerator *a = c->where->accelerator;
+  return core_done(cx, "capture", a->capture_set_step(c->where, c->recording, which, step));
 }
 
 /* }================================================================== */

@@ -1,5 +1,5 @@
 /*
-** context.c - a context: its settings, its first message, its small blocks.
+** context.c - a context: its settings, its first failure, its small blocks.
 */
 
 #include "core/core.h"
@@ -24,46 +24,96 @@
 
 /*
 ** {==================================================================
-** Messages
+** Failures
 ** ===================================================================
 */
 
-/* C libraries differ in the sign that they give to a NaN: it has none here. */
-static void keep_message (heed_context *cx, const char *format, va_list args) {
-  if (cx->failed) return;
-  cx->failed = true;
-  vsnprintf(cx->message, sizeof cx->message, format, args);
-  char *nan = strstr(cx->message, " -nan");
-  if (nan != NULL) memmove(nan + 1, nan + 2, strlen(nan + 2) + 1);
+static void keep_failure (heed_context *cx, const char *function, const char *argument,
+                          const char *text) {
+  failure *f = &cx->failure;
+  if (f->set) return;
+  f->set = true;
+  f->verbatim = false;
+  snprintf(f->function, sizeof f->function, "%s", function != NULL ? function : "");
+  snprintf(f->argument, sizeof f->argument, "%s", argument != NULL ? argument : "");
+  snprintf(f->text, sizeof f->text, "%s", text);
 }
 
 
-void *core_fail (heed_context *cx, const char *format, ...) {
+/* Names the caller, where there is one, instead of the function. */
+static void fail (heed_context *cx, const char *function, const char *argument,
+                  const char *format, va_list args) {
+  char text[sizeof cx->failure.text];
+  vsnprintf(text, sizeof text, format, args);
+  keep_failure(cx, cx->caller != NULL ? cx->caller : function, argument, text);
+}
+
+
+void *core_fail (heed_context *cx, const char *function, const char *format, ...) {
   va_list args;
   va_start(args, format);
-  keep_message(cx, format, args);
+  fail(cx, function, NULL, format, args);
   va_end(args);
+  return NULL;
+}
+
+
+void *core_fail_at (heed_context *cx, const char *function, const char *argument,
+                    const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  fail(cx, function, argument, format, args);
+  va_end(args);
+  return NULL;
+}
+
+
+void *core_fail_async (heed_context *cx, const char *function, const char *text) {
+  keep_failure(cx, function, NULL, text);
   return NULL;
 }
 
 
 void heed_fail (heed_context *cx, const char *format, ...) {
   va_list args;
-  if (cx == NULL) return;
+  if (cx == NULL || cx->failure.set) return;
+  cx->failure.set = cx->failure.verbatim = true;
   va_start(args, format);
-  keep_message(cx, format, args);
+  vsnprintf(cx->message, sizeof cx->message, format, args);
   va_end(args);
 }
 
 
+/* C libraries differ in the sign that they give to a NaN: it has none here. */
+static void compose_message (heed_context *cx) {
+  const failure *f = &cx->failure;
+  bool at = f->argument[0] != '\0';
+  snprintf(cx->message, sizeof cx->message, "%s%s%s%s%s%s", f->function,
+           f->function[0] != '\0' ? ": " : "", at ? "argument '" : "", f->argument,
+           at ? "': " : "", f->text);
+  char *nan = strstr(cx->message, " -nan");
+  if (nan != NULL) memmove(nan + 1, nan + 2, strlen(nan + 2) + 1);
+}
+
+
 const char *heed_error (heed_context *cx) {
-  if (cx == NULL) return "no context: there is not enough memory, or no such level";
-  return cx->failed ? cx->message : NULL;
+  if (cx == NULL) return "no context: not enough memory, no such level, or a wrong row in ops.def";
+  if (!cx->failure.set) return NULL;
+  if (!cx->failure.verbatim) compose_message(cx);
+  return cx->message;
 }
 
 
 void heed_clear (heed_context *cx) {
-  if (cx != NULL) cx->failed = false;
+  if (cx != NULL) cx->failure.set = false;
+}
+
+
+const char *heed_set_caller (heed_context *cx, const char *function) {
+  if (cx == NULL) return NULL;
+  const char *before = cx->caller;
+  cx->caller = function;
+  return before;
 }
 
 /* }================================================================== */
@@ -89,7 +139,7 @@ static void give (const heed_host *host, void *block, size_t bytes) {
 static size_t small_class (size_t bytes) { return bytes == 0 ? 0 : (bytes - 1) / SMALL_STEP; }
 
 
-/* What is really asked for, so that blocks of one class are alike. */
+/* What is allocated, so that blocks of one class are alike. */
 static size_t rounded (size_t bytes) {
   size_t class = small_class(bytes);
   return class < SMALL_CLASSES ? (class + 1) * SMALL_STEP : bytes;
@@ -102,7 +152,7 @@ static void *take_anew (heed_context *cx, size_t bytes) {
     heed_memory_trim(cx);
     block = take(&cx->host, rounded(bytes));
   }
-  return block != NULL ? block : core_fail(cx, "not enough memory: %zu bytes", bytes);
+  return block != NULL ? block : core_fail(cx, NULL, "not enough memory: %zu bytes", bytes);
 }
 
 
@@ -129,15 +179,15 @@ void core_free (heed_context *cx, void *block, size_t bytes) {
 }
 
 
-bool core_grow (heed_context *cx, void **list, int64_t n, int64_t *room, size_t size) {
-  if (n < *room) return true;
-  int64_t more = *room == 0 ? 64 : 2 * *room;
+bool core_grow (heed_context *cx, void **list, int64_t n, int64_t *capacity, size_t size) {
+  if (n < *capacity) return true;
+  int64_t more = *capacity == 0 ? 64 : 2 * *capacity;
   void *grown = core_alloc(cx, (size_t)more * size);
   if (grown == NULL) return false;
   if (n > 0) memcpy(grown, *list, (size_t)n * size);
-  core_free(cx, *list, (size_t)*room * size);
+  core_free(cx, *list, (size_t)*capacity * size);
   *list = grown;
-  *room = more;
+  *capacity = more;
   return true;
 }
 
@@ -162,7 +212,7 @@ void core_trim (heed_context *cx) {
 ** ===================================================================
 */
 
-/* A seed for those who give none. */
+/* A seed where none was given. */
 static uint64_t any_seed (const heed_context *cx) {
   uint64_t seed;
   struct timespec now;
@@ -172,59 +222,52 @@ static uint64_t any_seed (const heed_context *cx) {
 }
 
 
-static const cpu_level *first_level (const heed_host *host) {
-  const char *name = host->level != NULL ? host->level : getenv("HEED_LEVEL");
-  return name != NULL ? cpu_level_find(name) : cpu_level_best();
-}
-
-
 static int first_threads (const heed_host *host) {
   int n = host->threads > 0 ? host->threads : pool_cores();
   return n < MOST_THREADS ? n : MOST_THREADS;
 }
 
 
-static void destroy (heed_context *cx) {
+void core_close (heed_context *cx) {
   heed_host host = cx->host;
   cx->closing = true;
   heed_memory_trim(cx);
-  core_cuda_close(cx);
-  if (cx->cpu != NULL) cpu_close(cx->cpu);
+  core_end_releases(cx);
+  while (cx->ndevices > 0) {
+    device *d = cx->device[--cx->ndevices];
+    d->close(d);
+  }
   if (cx->pool != NULL) pool_close(cx->pool);
   core_free(cx, cx->temporaries, (size_t)cx->temporaries_capacity * sizeof *cx->temporaries);
-  core_free(cx, cx->signatures, HEED_NOPS * sizeof *cx->signatures);
+  if (cx->close_ops != NULL) cx->close_ops(cx);
   core_trim(cx);
   give(&host, cx, sizeof *cx);
 }
 
 
-heed_context *heed_open (const heed_host *host) {
-  heed_host lent = host != NULL ? *host : (heed_host){0};
-  heed_context *cx = take(&lent, sizeof *cx);
+heed_context *core_open (const heed_host *host) {
+  heed_host given = host != NULL ? *host : (heed_host){0};
+  heed_context *cx = take(&given, sizeof *cx);
   if (cx == NULL) return NULL;
   memset(cx, 0, sizeof *cx);
-  cx->host = lent;
+  cx->host = given;
   cx->recording = true;
-  cx->caller = HEED_NOPS;
-  cx->level = first_level(&lent);
-  if (cx->level != NULL) cx->pool = pool_open(first_threads(&lent));
-  if (cx->pool != NULL) cx->cpu = cpu_open(cx->pool, &cx->random, cx->level);
-  if (cx->cpu == NULL) { destroy(cx); return NULL; }
-  cx->default_device = cx->current = cx->cpu;
+  cx->pool = pool_open(first_threads(&given));
+  if (cx->pool == NULL) { core_close(cx); return NULL; }
   generator_seed(&cx->random, any_seed(cx));
   return cx;
 }
 
 
 void core_left (heed_context *cx) {
-  if (cx->closing && cx->tensors == 0 && cx->nodes == 0 && !cx->burying) destroy(cx);
+  if (cx->closing && cx->tensors == 0 && cx->nodes == 0 && !cx->freeing) core_close(cx);
 }
 
 
 /* What outlives it keeps the context, without threads and caches. */
 void heed_close (heed_context *cx) {
   if (cx == NULL || cx->closing) return;
-  if (cx->graph != NULL) heed_capture_drop(cx, heed_capture_end(cx));
+  if (cx->capture != NULL) heed_capture_drop(cx, heed_capture_end(cx));
   cx->closing = true;
   heed_memory_trim(cx);
   pool_resize(cx->pool, 1);
@@ -240,30 +283,14 @@ void heed_close (heed_context *cx) {
 ** ===================================================================
 */
 
-const char *heed_level (heed_context *cx) {
-  return cx != NULL ? cpu_level_name(cx->level) : NULL;
-}
-
-
-bool heed_set_level (heed_context *cx, const char *name) {
-  if (cx == NULL || name == NULL) return false;
-  const cpu_level *level = cpu_level_find(name);
-  if (level == NULL)
-    return core_fail(cx, "level: '%.40s' is unknown, or this processor lacks it", name);
-  cx->level = level;
-  cpu_use(cx->cpu, level);
-  return true;
-}
-
-
 int heed_threads (heed_context *cx) { return cx != NULL ? pool_threads(cx->pool) : 0; }
 
 
 bool heed_set_threads (heed_context *cx, int n) {
   if (cx == NULL) return false;
   if (n < 1 || n > MOST_THREADS)
-    return core_fail(cx, "threads: 1 to %d expected, got %d", MOST_THREADS, n);
-  return pool_resize(cx->pool, n) || core_fail(cx, "threads: %d could not be had", n);
+    return core_fail(cx, "threads", "1 to %d expected, got %d", MOST_THREADS, n);
+  return pool_resize(cx->pool, n) || core_fail(cx, "threads", "%d could not be had", n);
 }
 
 
@@ -295,8 +322,10 @@ int64_t heed_graph_nodes (heed_context *cx) { return cx != NULL ? cx->nodes : 0;
 void heed_seed (heed_context *cx, uint64_t seed) {
   if (cx == NULL) return;
   generator_seed(&cx->random, seed);
-  for (int i = 0; i < CORE_GPUS; i++)
-    if (cx->gpu[i] != NULL) cx->cuda->seed(cx->gpu[i], seed);
+  for (int i = 0; i < cx->ndevices; i++) {
+    device *d = cx->device[i];
+    if (d->accelerator != NULL) d->accelerator->seed(d, seed);
+  }
 }
 
 
@@ -308,7 +337,7 @@ void heed_rng_get (heed_context *cx, uint8_t state[HEED_RNG_BYTES]) {
 bool heed_rng_set (heed_context *cx, const uint8_t state[HEED_RNG_BYTES]) {
   if (cx == NULL || state == NULL) return false;
   return generator_load(&cx->random, state) ||
-         core_fail(cx, "rng_state: this is no state of a generator");
+         core_fail(cx, "rng_state", "this is no state of a generator");
 }
 
 
@@ -337,7 +366,7 @@ size_t heed_type_size (heed_type type) {
 ** ===================================================================
 */
 
-const char *core_op_name (heed_op op) {
+const char *core_op_name (int op) {
   static const char *const names[] = {
 #define UNARY(name, ...) #name,
 #define BINARY(name, ...) #name,
@@ -346,23 +375,9 @@ const char *core_op_name (heed_op op) {
 #define COMPOSED(name, ...) #name,
 #define PLAIN(name, ...) #name,
 #include "op/ops.def"
-#undef UNARY
-#undef BINARY
-#undef TERNARY
-#undef OP
-#undef COMPOSED
-#undef PLAIN
-    "custom", "read", "item", "totable", "data", "tostring", "tensor", "equal", "index"
+    "custom", [CORE_READ] = "read", [CORE_SYNCHRONIZE] = "synchronize", [CORE_CAPTURE] = "capture"
   };
   return names[op];
-}
-
-
-heed_op heed_set_caller (heed_context *cx, heed_op who) {
-  if (cx == NULL || (unsigned)who > HEED_index) return HEED_NOPS;
-  heed_op was = cx->caller;
-  cx->caller = who;
-  return was;
 }
 
 
@@ -374,7 +389,7 @@ void core_parallel (heed_context *cx, int64_t n, int64_t grain,
 
 /*
 ** The host may round otherwise, or flush denormals; the pool's threads do not. So that a result
-** does not depend on who works, the caller's mode is C's own meanwhile.
+** does not depend on the thread, the calling one works in C's own mode too.
 */
 #if defined(__SSE__)
 typedef unsigned int float_mode;
@@ -419,17 +434,44 @@ static const char *run_in_own_mode (device *where, const work *w) {
 }
 
 
+/* Of the caller's name, if that is another than the operation's. */
+static int caller_number (heed_context *cx, int op) {
+  const char *name = cx->caller;
+  if (name == NULL || strcmp(name, core_op_name(op)) == 0) return op;
+  int i = 0;
+  while (i < cx->ncallers && strncmp(cx->callers[i], name, sizeof *cx->callers - 1) != 0) i++;
+  if (i == CORE_CALLERS) return op;
+  if (i == cx->ncallers) snprintf(cx->callers[cx->ncallers++], sizeof *cx->callers, "%s", name);
+  return CORE_OPS + i;
+}
+
+
+/* What works while the host waits has no asynchronous errors. */
+static int number_for (heed_context *cx, const device *d, int op) {
+  return d->accelerator != NULL ? caller_number(cx, op) : op;
+}
+
+
+void core_begin (heed_context *cx, device *d, int op) { d->op = number_for(cx, d, op); }
+
+
+bool core_end (heed_context *cx, device *d, int op, const char *why) {
+  if (why == NULL) return true;
+  if (d->op == number_for(cx, d, op)) return core_fail(cx, core_op_name(op), "%s", why);
+  const char *function = d->op < CORE_OPS ? core_op_name(d->op) : cx->callers[d->op - CORE_OPS];
+  return core_fail_async(cx, function, why);
+}
+
+
 bool core_run (heed_context *cx, heed_op op, device *where, const work *w) {
-  op = core_caller(cx, op);
-  if (!where->can[w->kind])
-    return core_fail(cx, "%s: cannot be done on %s", core_op_name(op), where->name);
+  if (!where->supports(where, w->kind, w->op))
+    return core_fail(cx, core_op_name(op), "cannot be done on %s", where->name);
   if (cx->captured != NULL && cx->captured != where)
-    return core_fail(cx, "%s: works on %s while the work of %s is captured", core_op_name(op),
+    return core_fail(cx, core_op_name(op), "works on %s while the work of %s is captured",
                      where->name, cx->captured->name);
   where->works++;
-  where->op = op;
-  const char *why = run_in_own_mode(where, w);
-  return why == NULL || core_fail(cx, "%s: %s", core_op_name(where->op), why);
+  core_begin(cx, where, op);
+  return core_end(cx, where, op, run_in_own_mode(where, w));
 }
 
 /* }================================================================== */

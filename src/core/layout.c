@@ -80,14 +80,14 @@ bool layout_broadcast (const layout *a, const layout *b, layout *to) {
 bool layout_expand (const layout *at, const layout *to, layout *result) {
   int added = to->rank - at->rank;
   if (added < 0) return false;
-  layout seen = *to;
-  seen.offset = at->offset;
+  layout view = *to;
+  view.offset = at->offset;
   for (int i = 0; i < to->rank; i++) {
     int64_t size = i < added ? 1 : at->size[i - added];
     if (size != 1 && size != to->size[i]) return false;
-    seen.stride[i] = size == 1 ? 0 : at->stride[i - added];
+    view.stride[i] = size == 1 ? 0 : at->stride[i - added];
   }
-  *result = seen;
+  *result = view;
   return true;
 }
 
@@ -120,71 +120,71 @@ char *layout_text (const layout *at, char text[LAYOUT_TEXT]) {
 */
 
 layout layout_transpose (const layout *at, int a, int b) {
-  layout seen = *at;
-  seen.size[a] = at->size[b];
-  seen.size[b] = at->size[a];
-  seen.stride[a] = at->stride[b];
-  seen.stride[b] = at->stride[a];
-  return seen;
+  layout view = *at;
+  view.size[a] = at->size[b];
+  view.size[b] = at->size[a];
+  view.stride[a] = at->stride[b];
+  view.stride[b] = at->stride[a];
+  return view;
 }
 
 
 layout layout_permute (const layout *at, const int *order) {
-  layout seen = *at;
+  layout view = *at;
   for (int i = 0; i < at->rank; i++) {
-    seen.size[i] = at->size[order[i]];
-    seen.stride[i] = at->stride[order[i]];
+    view.size[i] = at->size[order[i]];
+    view.stride[i] = at->stride[order[i]];
   }
-  return seen;
+  return view;
 }
 
 
 layout layout_select (const layout *at, int axis, int64_t position) {
-  layout seen = layout_remove(at, axis);
-  seen.offset += position * at->stride[axis];
-  return seen;
+  layout view = layout_remove(at, axis);
+  view.offset += position * at->stride[axis];
+  return view;
 }
 
 
 /* Where nothing or one element is left, 'step' may be anything: it leaves no trace. */
 layout layout_narrow (const layout *at, int axis, int64_t start, int64_t length, int64_t step) {
-  layout seen = *at;
-  seen.size[axis] = length;
-  if (length > 0) seen.offset += start * at->stride[axis];
-  if (length > 1) seen.stride[axis] *= step;
-  return seen;
+  layout view = *at;
+  view.size[axis] = length;
+  if (length > 0) view.offset += start * at->stride[axis];
+  if (length > 1) view.stride[axis] *= step;
+  return view;
 }
 
 
 layout layout_flip (const layout *at, int axis) {
-  layout seen = *at;
-  if (at->size[axis] > 0) seen.offset += (at->size[axis] - 1) * at->stride[axis];
-  seen.stride[axis] = -at->stride[axis];
-  return seen;
+  layout view = *at;
+  if (at->size[axis] > 0) view.offset += (at->size[axis] - 1) * at->stride[axis];
+  view.stride[axis] = -at->stride[axis];
+  return view;
 }
 
 
 layout layout_insert (const layout *at, int axis) {
-  layout seen = *at;
+  layout view = *at;
   for (int i = at->rank; i > axis; i--) {
-    seen.size[i] = at->size[i - 1];
-    seen.stride[i] = at->stride[i - 1];
+    view.size[i] = at->size[i - 1];
+    view.stride[i] = at->stride[i - 1];
   }
-  seen.rank++;
-  seen.size[axis] = 1;
-  seen.stride[axis] = axis < at->rank ? at->size[axis] * at->stride[axis] : 1;
-  return seen;
+  view.rank++;
+  view.size[axis] = 1;
+  view.stride[axis] = axis < at->rank ? at->size[axis] * at->stride[axis] : 1;
+  return view;
 }
 
 
 layout layout_remove (const layout *at, int axis) {
-  layout seen = *at;
-  seen.rank--;
-  for (int i = axis; i < seen.rank; i++) {
-    seen.size[i] = at->size[i + 1];
-    seen.stride[i] = at->stride[i + 1];
+  layout view = *at;
+  view.rank--;
+  for (int i = axis; i < view.rank; i++) {
+    view.size[i] = at->size[i + 1];
+    view.stride[i] = at->stride[i + 1];
   }
-  return seen;
+  return view;
 }
 
 
@@ -211,7 +211,7 @@ static bool follow (const layout *at, layout *to) {
 }
 
 
-/* The rule of PyTorch's view (computeStride in ATen/TensorUtils.cpp). */
+/* As PyTorch's view does it (computeStride in ATen/TensorUtils.cpp). */
 bool layout_reshape (const layout *at, int rank, const int64_t *size, layout *result) {
   layout to;
   if (!layout_dense(&to, rank, size) || layout_numel(&to) != layout_numel(at)) return false;
@@ -257,7 +257,7 @@ static int sort_axes (const layout *at, int axis[HEED_RANK]) {
 
 /*
 ** No overlap if every step along an axis leaves what the axes of smaller steps reach. Layouts
-** that pass over each other without meeting are said to overlap; no operation makes one.
+** that interleave without sharing an element are said to overlap; no operation makes one.
 */
 bool layout_overlaps_itself (const layout *at) {
   int axis[HEED_RANK], n = sort_axes(at, axis);

@@ -3,7 +3,7 @@
 **
 ** Sizes and strides are counted in elements. Invariant: every element that a layout
 ** reaches lies inside its storage, and no product of sizes or of sizes and strides
-** overflows; the functions here that make layouts check it and say false.
+** overflows; the functions here that make layouts check it and return false.
 */
 
 #ifndef layout_h
@@ -42,7 +42,7 @@ bool layout_overlaps_itself (const layout *at);     /* two positions, one elemen
 
 /* The shape that both broadcast to, as sizes of 'to' (strides dense); false if none. */
 bool layout_broadcast (const layout *a, const layout *b, layout *to);
-/* 'at' seen with the shape of 'to': new axes and axes of size 1 get stride 0. */
+/* 'at' viewed with the shape of 'to': new axes and axes of size 1 get stride 0. */
 bool layout_expand (const layout *at, const layout *to, layout *result);
 
 /* -1 and the like count from the end; false when outside. 'rank' 0 allows 0 and -1. */
@@ -63,7 +63,7 @@ void layout_reach (const layout *at, int64_t *first, int64_t *last);
 
 /*
 ** Axes of n layouts of one shape, fused where all of them allow it and axes of size 1
-** left out, so that kernels walk as few axes as can be. The order of axes stays.
+** left out, so that kernels iterate over as few axes as possible. The order of axes stays.
 */
 void layout_fuse (layout *const *at, int n);
 

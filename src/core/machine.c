@@ -2,8 +2,8 @@
 ** machine.c - what the machine and its cgroup leave to this process.
 **
 ** A cgroup's limit holds for all below it, so each directory from our own up to the root is
-** asked. Inside a container the path names directories of the host's that are not there: the
-** root of the mount, which is the container's own, answers then.
+** read. Inside a container the path names directories of the host that are not there: then the
+** root of the mount, which is the container's own, is what can be read.
 */
 
 #define _GNU_SOURCE                /* sched_getaffinity */
@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define FILE_CAPACITY 8192             /* the files read here are shorter, or matter at their start */
+#define FILE_CAPACITY 8192         /* files are shorter, or matter at their start */
 #define PATH_CAPACITY 1024
 
 
@@ -80,10 +80,10 @@ typedef struct cgroup {
 static bool among (const char *words, const char *word) {
   size_t length = strlen(word);
   for (;;) {
-    size_t here = strcspn(words, ",");
-    if (here == length && strncmp(words, word, length) == 0) return true;
-    if (words[here] == '\0') return false;
-    words += here + 1;
+    size_t n = strcspn(words, ",");
+    if (n == length && strncmp(words, word, length) == 0) return true;
+    if (words[n] == '\0') return false;
+    words += n + 1;
   }
 }
 
@@ -104,14 +104,14 @@ static bool find_path (const cgroup *group, char path[PATH_CAPACITY]) {
 }
 
 
-/* The least that 'see' says of our directory and of those above it. */
-static uint64_t least_of (const cgroup *group, uint64_t (*see) (const char *directory)) {
+/* The least value of 'value_of' for our directory and those above it. */
+static uint64_t least_of (const cgroup *group, uint64_t (*value_of) (const char *directory)) {
   char path[PATH_CAPACITY];
   uint64_t least = UINT64_MAX;
   if (!find_path(group, path)) return least;
   while (strlen(path) >= strlen(group->mount)) {
-    uint64_t here = see(path);
-    if (here < least) least = here;
+    uint64_t value = value_of(path);
+    if (value < least) least = value;
     char *slash = strrchr(path, '/');
     if (slash == NULL) break;
     *slash = '\0';
@@ -120,7 +120,7 @@ static uint64_t least_of (const cgroup *group, uint64_t (*see) (const char *dire
 }
 
 
-/* Files' pages that nobody used of late are given up before anybody is killed. */
+/* Cached pages of files that were not used lately are freed before a process is killed. */
 static uint64_t left (uint64_t limit, uint64_t used, uint64_t files) {
   used -= files < used ? files : used;
   return limit > used ? limit - used : 0;
@@ -192,7 +192,7 @@ size_t machine_resident (void) {
 static uint64_t allowed_cores (void) {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) == 0) return (uint64_t)CPU_COUNT(&set);
-  long n = sysconf(_SC_NPROCESSORS_ONLN);                /* more processors than a set holds */
+  long n = sysconf(_SC_NPROCESSORS_ONLN);                /* more CPUs than a set holds */
   return n > 0 ? (uint64_t)n : 1;
 }
 

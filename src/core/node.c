@@ -1,10 +1,11 @@
 /*
-** node.c - steps of history: made, filled, forgotten, freed.
+** node.c - nodes of the graph: made, filled, forgotten, freed.
 */
 
 #include "core/core.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 
@@ -39,7 +40,7 @@ node *node_new (heed_context *cx, node_kind kind, heed_op op, int nedges, int ns
 node *node_leaf (heed_context *cx, const heed_tensor *t) {
   node *n = node_new(cx, NODE_LEAF, HEED_NOPS, 0, 0, 1, 0);
   if (n == NULL) return NULL;
-  n->whole = t->at;
+  n->base_at = t->at;
   n->type = t->type;
   return n;
 }
@@ -62,7 +63,7 @@ void node_put_gradient (node *leaf, heed_tensor *gradient) {
 
 /*
 ** {==================================================================
-** Freeing. Who drops a node's last owner while others are being freed only adds it to the
+** Freeing. A node that loses its last owner while others are being freed is only added to the
 ** list: so a chain of any length takes one stack frame, also through a host's 'release'.
 ** ===================================================================
 */
@@ -92,7 +93,7 @@ static void release_custom (node *n) {
 }
 
 
-static void bury (node *n) {
+static void free_node (node *n) {
   heed_context *cx = n->cx;
   release_custom(n);
   drop_saved(n);
@@ -107,15 +108,15 @@ static void bury (node *n) {
 void node_drop (node *n) {
   if (n == NULL || --n->refs > 0) return;
   heed_context *cx = n->cx;
-  n->next = cx->dying;
-  cx->dying = n;
-  if (cx->burying) return;
-  cx->burying = true;
-  while ((n = cx->dying) != NULL) {
-    cx->dying = n->next;
-    bury(n);
+  n->next = cx->unreferenced;
+  cx->unreferenced = n;
+  if (cx->freeing) return;
+  cx->freeing = true;
+  while ((n = cx->unreferenced) != NULL) {
+    cx->unreferenced = n->next;
+    free_node(n);
   }
-  cx->burying = false;
+  cx->freeing = false;
   core_left(cx);
 }
 
@@ -142,7 +143,7 @@ bool node_save (node *n, int i, const heed_tensor *t, bool value) {
   storage_drop(s->store);
   memset(s, 0, sizeof *s);
   if (t == NULL) return true;
-  s->there = true;
+  s->present = true;
   s->at = t->at;
   s->type = t->type;
   if (!value) return true;
@@ -156,19 +157,21 @@ bool node_save (node *n, int i, const heed_tensor *t, bool value) {
 
 
 static bool unchanged (node *n, const saved *s) {
+  char text[240];
   if (s->store->version == s->version) return true;
-  return core_fail(n->cx, "%s: a value that its gradient needs was changed in place by %s_ "
-                   "(version %" PRId64 ", saved at %" PRId64 ")", core_op_name(n->op),
-                   core_op_name(s->store->changer), s->store->version, s->version);
+  snprintf(text, sizeof text, "a value that its gradient needs was changed in place by %s_ "
+           "(version %" PRId64 ", saved at %" PRId64 ")", core_op_name(s->store->changer),
+           s->store->version, s->version);
+  return core_fail_async(n->cx, core_op_name(n->op), text);
 }
 
 
 heed_tensor *node_saved (node *n, int i) {
   const saved *s = &n->saved[i];
   if (n->freed)
-    return core_fail(n->cx, "backward: the graph was freed; pass retain_graph = true the first "
+    return core_fail(n->cx, "backward", "the graph was freed; pass retain_graph = true the first "
                      "time");
-  if (!s->there) return NULL;
+  if (!s->present) return NULL;
   if (s->store == NULL) return s->number ? tensor_number(n->cx, s->value) : NULL;
   if (!unchanged(n, s)) return NULL;
   heed_tensor *t = tensor_on(n->cx, s->store, s->type, &s->at);

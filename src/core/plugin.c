@@ -1,8 +1,8 @@
 /*
-** cuda.c - opens heed/cuda.so when a card is first asked for, and its cards as devices.
+** plugin.c - opens heed/cuda.so when a device of its kind is first needed, and its devices.
 **
 ** The object lies beside this one, or where HEED_CUDA says. It is never closed: a driver keeps
-** threads of its own.
+** threads of its own. No other file of the core knows what kind of devices a plugin has.
 */
 
 #define _GNU_SOURCE                /* dladdr */
@@ -17,47 +17,67 @@
 
 #include "core/core.h"
 
-#define PATH 4096
+#ifndef HEED_INTERFACE
+#define HEED_INTERFACE 0           /* the Makefile's hash */
+#endif
 
+#define KIND "cuda"
+#define OBJECT "cuda.so"
+#define PATH 4096
+#define NAME 16                    /* of a device */
+
+
+/*
+** {==================================================================
+** The object
+** ===================================================================
+*/
 
 /* "dir/cuda.so" for the object "dir/core.so" that this code came from. */
 static bool path_beside (char path[PATH]) {
-  Dl_info here;
-  if (dladdr((const void *)(uintptr_t)path_beside, &here) == 0 || here.dli_fname == NULL)
+  Dl_info own;
+  if (dladdr((const void *)(uintptr_t)path_beside, &own) == 0 || own.dli_fname == NULL)
     return false;
-  const char *slash = strrchr(here.dli_fname, '/');
-  size_t n = slash != NULL ? (size_t)(slash - here.dli_fname) + 1 : 0;
-  if (n + sizeof "cuda.so" > PATH) return false;
-  memcpy(path, here.dli_fname, n);
-  memcpy(path + n, "cuda.so", sizeof "cuda.so");
+  const char *slash = strrchr(own.dli_fname, '/');
+  size_t n = slash != NULL ? (size_t)(slash - own.dli_fname) + 1 : 0;
+  if (n + sizeof OBJECT > PATH) return false;
+  memcpy(path, own.dli_fname, n);
+  memcpy(path + n, OBJECT, sizeof OBJECT);
   return true;
 }
 
 
 /* The reason may be cut off. */
 static void *refuse (heed_context *cx, const char *why, const char *what) {
-  snprintf(cx->no_cuda, sizeof cx->no_cuda, "%s%s", why, what);
+  snprintf(cx->no_plugin, sizeof cx->no_plugin, "%s%s", why, what);
   return NULL;
 }
 
 
-/* The table of an object that was made for this core. */
-static const device_plugin *read_plugin (heed_context *cx, void *object) {
-  const device_plugin *door = dlsym(object, PLUGIN_SYMBOL);
-  bool good = door != NULL && door->version == PLUGIN_VERSION && door->work_size == sizeof(work) &&
-              door->device_size == sizeof(device);
-  return good ? door : refuse(cx, "cuda.so was built for another version of heed", "");
+/* What differs, into 'text'; NULL: nothing. Of another version, only that may be read. */
+static const char *difference (const plugin *p, char text[80]) {
+  bool same = p != NULL && p->version == PLUGIN_VERSION;
+  if (same && p->rows != HEED_NOPS) {
+    snprintf(text, 80, "its table of operations has %d rows, this one %d", p->rows, HEED_NOPS);
+    return text;
+  }
+  same = same && p->interface == HEED_INTERFACE && p->work_size == sizeof(work) &&
+         p->device_size == sizeof(device) && strcmp(p->kind, KIND) == 0;
+  return same ? NULL : "its interface differs";
 }
 
 
-static const device_plugin *load (heed_context *cx, const char *path) {
+static const plugin *load (heed_context *cx, const char *path) {
+  char text[80];
   void *object = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (object == NULL) return refuse(cx, "cuda.so can't be loaded: ", dlerror());
-  return read_plugin(cx, object);
+  if (object == NULL) return refuse(cx, OBJECT " can't be loaded: ", dlerror());
+  const plugin *p = dlsym(object, PLUGIN_SYMBOL);
+  const char *why = difference(p, text);
+  return why == NULL ? p : refuse(cx, OBJECT " was built for another version of heed: ", why);
 }
 
 
-static const device_plugin *open_object (heed_context *cx) {
+static const plugin *open_object (heed_context *cx) {
   char beside[PATH];
   const char *given = getenv("HEED_CUDA");
   if (given != NULL && *given != '\0') {
@@ -65,69 +85,78 @@ static const device_plugin *open_object (heed_context *cx) {
     return refuse(cx, "HEED_CUDA names a file that is not there: ", given);
   }
   if (path_beside(beside) && access(beside, F_OK) == 0) return load(cx, beside);
-  return refuse(cx, "built without CUDA: there is no cuda.so", "");
+  return refuse(cx, "built without CUDA: there is no " OBJECT, "");
 }
 
 
-const device_plugin *core_cuda (heed_context *cx) {
-  if (cx->cuda == NULL) cx->cuda = open_object(cx);
-  return cx->cuda;
-}
-
-
-const char *core_cuda_reason (heed_context *cx) {
-  const device_plugin *door = core_cuda(cx);
-  if (door == NULL) return cx->no_cuda;
-  return door->reason(cx->no_cuda, sizeof cx->no_cuda);
-}
-
-
-/* The number behind "cuda:", 0 for "cuda"; -1: this is no name of a card. */
-int heed_cuda_index (const char *name) {
-  if (name == NULL || strncmp(name, "cuda", 4) != 0) return -1;
-  if (name[4] == '\0') return 0;
-  if (name[4] != ':' || name[5] == '\0' || strlen(name) > 7) return -1;
-  int index = 0;
-  for (const char *at = name + 5; *at != '\0'; at++) {
-    if (*at < '0' || *at > '9') return -1;
-    index = 10 * index + *at - '0';
+const char *core_plugin_reason (heed_context *cx, const char *kind) {
+  if (kind == NULL || strcmp(kind, KIND) != 0) {
+    refuse(cx, "the only kind of devices is '" KIND "'", "");
+    return cx->no_plugin;
   }
-  return index;
+  if (cx->plugin == NULL) cx->plugin = open_object(cx);
+  if (cx->plugin == NULL) return cx->no_plugin;
+  return cx->plugin->reason(cx->no_plugin, sizeof cx->no_plugin);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Its devices
+** ===================================================================
+*/
+
+/* The number behind "cuda:", 0 for "cuda". */
+int core_device_index (const char *name) {
+  size_t n = strlen(KIND);
+  if (name == NULL || strncmp(name, KIND, n) != 0) return -1;
+  if (name[n] == '\0') return 0;
+  const char *digits = name + n + 1;
+  if (name[n] != ':' || *digits == '\0' || strlen(digits) > 3) return -1;
+  return digits[strspn(digits, "0123456789")] == '\0' ? atoi(digits) : -1;
 }
 
 
-/* One that is open: a card may be lost, or its parent's. */
-static device *present_device (heed_context *cx, const char *who, device *d) {
-  const char *why = d->gone(d);
-  return why == NULL ? d : core_fail(cx, "%s: device '%s': %s", who, d->name, why);
+device *core_find_device (const heed_context *cx, const char *name) {
+  char own[NAME];
+  int index = core_device_index(name);
+  if (index >= 0) snprintf(own, sizeof own, KIND ":%d", index);
+  for (int i = 0; name != NULL && i < cx->ndevices; i++)
+    if (strcmp(cx->device[i]->name, index >= 0 ? own : name) == 0) return cx->device[i];
+  return NULL;
 }
 
 
-static device *open_device (heed_context *cx, const char *who, int index) {
-  if (index < CORE_GPUS && cx->gpu[index] != NULL) return present_device(cx, who, cx->gpu[index]);
-  const char *why = core_cuda_reason(cx);
-  if (why != NULL) return core_fail(cx, "%s: device 'cuda': %s", who, why);
-  if (index >= CORE_GPUS)
-    return core_fail(cx, "%s: device 'cuda:%d': there are fewer cards", who, index);
-  device *d = cx->cuda->open(index, cx->no_cuda, sizeof cx->no_cuda);
-  if (d == NULL) return core_fail(cx, "%s: device 'cuda:%d': %s", who, index, cx->no_cuda);
-  cx->cuda->seed(d, cx->random.seed);
-  cx->cuda->precision(d, cx->precision);
-  cx->has_accelerators = true;
-  return cx->gpu[index] = d;
+/* An accelerator may be lost, or be the parent process's. */
+static device *check_present (heed_context *cx, const char *function, device *d) {
+  const char *why = d->gone != NULL ? d->gone(d) : NULL;
+  return why == NULL ? d : core_fail(cx, function, "device '%s': %s", d->name, why);
 }
 
 
-device *core_device (heed_context *cx, const char *who, const char *name) {
-  if (strcmp(name, "cpu") == 0) return cx->cpu;
-  int index = heed_cuda_index(name);
-  if (index >= 0) return open_device(cx, who, index);
-  return core_fail(cx, "%s: device 'cpu', 'cuda' or 'cuda:0' expected, got '%.40s'", who, name);
+static device *open_device (heed_context *cx, const char *function, int index) {
+  const char *why = core_plugin_reason(cx, KIND);
+  if (why != NULL) return core_fail(cx, function, "device '" KIND "': %s", why);
+  if (index >= CORE_DEVICES - 1)
+    return core_fail(cx, function, "device '" KIND ":%d': there are fewer GPUs", index);
+  device *d = cx->plugin->open(index, cx->no_plugin, sizeof cx->no_plugin);
+  if (d == NULL)
+    return core_fail(cx, function, "device '" KIND ":%d': %s", index, cx->no_plugin);
+  d->accelerator->seed(d, cx->random.seed);
+  d->accelerator->precision(d, cx->precision);
+  return cx->device[cx->ndevices++] = d;
 }
 
 
-void core_cuda_close (heed_context *cx) {
-  core_end_releases(cx);
-  for (int i = 0; i < CORE_GPUS; i++)
-    if (cx->gpu[i] != NULL) cx->cuda->close(cx->gpu[i]);
+device *core_device (heed_context *cx, const char *function, const char *name) {
+  device *d = core_find_device(cx, name);
+  if (d != NULL) return check_present(cx, function, d);
+  int index = core_device_index(name);
+  if (index >= 0) return open_device(cx, function, index);
+  return core_fail(cx, function, "device 'cpu', '" KIND "' or '" KIND ":0' expected, got '%.40s'",
+                   name);
 }
+
+/* }================================================================== */

@@ -1,10 +1,10 @@
 /*
 ** pool.c - the threads of a context.
 **
-** One word, 'door', tells all: the number of the job, whether it is open, and how many workers
-** are inside. A worker enters by adding itself while the job is open, so the caller, who
-** shuts the door when no range is left, waits only for those who came: a sleeper that wakes too
-** late finds it shut. A worker looks for the next job for a while, then sleeps.
+** One word, 'state', holds the number of the job, whether it is open, and how many workers have
+** joined it. A worker joins by adding itself while the job is open, so the caller, which closes
+** the job when no range is left, waits only for those that joined: a sleeper that wakes too late
+** finds it closed. A worker looks for the next job for a while, then sleeps.
 */
 
 #include "core/pool.h"
@@ -23,22 +23,22 @@
 #define MOST_THREADS 256
 #define STACK ((size_t)1 << 20)
 #define SPIN_NANOSECONDS 40000
-#define WORTH_WAKING 100000        /* nanoseconds of work: to call takes 20 us, to come 100 */
-#define RANGES_EACH 4              /* ranges per thread, so that slow ones can be helped out */
+#define WORTH_WAKING 100000        /* nanoseconds of work: to wake takes 20 us, to start 100 */
+#define RANGES_EACH 4              /* ranges per thread, so that others take over from slow ones */
 
-#define INSIDE ((uint64_t)0xffff)  /* of door: workers at the job */
-#define OPEN ((uint64_t)0x10000)   /* of door: the job can be entered */
-#define JOB ((uint64_t)0x20000)    /* of door: one in the count of jobs, above */
+#define JOINED ((uint64_t)0xffff)  /* of state: workers at the job */
+#define OPEN ((uint64_t)0x10000)   /* of state: the job can be joined */
+#define JOB ((uint64_t)0x20000)    /* of state: one in the count of jobs, above */
 
 struct pool {
   int threads;                     /* the caller included */
   int workers;                     /* started */
-  bool asked;                      /* that they be started */
-  bool busy;                       /* a job runs: one inside it runs on its caller */
+  bool started;                    /* as far as they could be */
+  bool busy;                       /* a job runs: a nested one runs on its caller */
   pid_t owner;                     /* a forked child has no workers */
-  _Alignas(64) _Atomic uint64_t door;
+  _Alignas(64) _Atomic uint64_t state;
   atomic_bool stop;
-  pool_piece piece;                /* the job; written while the door is shut and nobody inside */
+  pool_piece piece;                /* the job; written while it is closed and nobody has joined */
   void *arg;
   int64_t n, step;
   int64_t ended;                   /* when the last one did */
@@ -93,9 +93,9 @@ static void work_off (pool *p) {
 
 
 /* Is there a job later than 'last', or the end? */
-static bool called (pool *p, uint64_t last) {
-  uint64_t door = atomic_load(&p->door);
-  return ((door & OPEN) && door / JOB != last) || atomic_load(&p->stop);
+static bool has_job (pool *p, uint64_t last) {
+  uint64_t state = atomic_load(&p->state);
+  return ((state & OPEN) && state / JOB != last) || atomic_load(&p->stop);
 }
 
 
@@ -103,7 +103,7 @@ static bool spin (pool *p, uint64_t last) {
   int64_t end = now() + SPIN_NANOSECONDS;
   do {
     for (int i = 0; i < 32; i++) {
-      if (called(p, last)) return true;
+      if (has_job(p, last)) return true;
       pause_briefly();
     }
   } while (now() < end);
@@ -112,24 +112,24 @@ static bool spin (pool *p, uint64_t last) {
 
 
 /*
-** 'sleepers' is raised before the last look at the door; the caller opens the door before it
-** looks at 'sleepers'. One of the two sees the other, and the mutex is held until the wait.
-** Who wakes too late for a job does not sleep again at once: the next one is near.
+** 'sleepers' is raised before 'state' is read for the last time; the caller opens the job before
+** it reads 'sleepers'. One of the two sees the other, and the mutex is held until the wait.
+** A worker that wakes too late for a job does not sleep again at once: the next one is near.
 */
-static void sleep_until_called (pool *p, uint64_t last) {
+static void sleep_until_job (pool *p, uint64_t last) {
   pthread_mutex_lock(&p->mutex);
   atomic_fetch_add(&p->sleepers, 1);
-  if (!called(p, last)) pthread_cond_wait(&p->woken, &p->mutex);
+  if (!has_job(p, last)) pthread_cond_wait(&p->woken, &p->mutex);
   atomic_fetch_sub(&p->sleepers, 1);
   pthread_mutex_unlock(&p->mutex);
 }
 
 
-static bool enter (pool *p, uint64_t *last) {
-  uint64_t door = atomic_load(&p->door);
-  while ((door & OPEN) && door / JOB != *last) {
-    if (!atomic_compare_exchange_weak(&p->door, &door, door + 1)) continue;
-    *last = door / JOB;
+static bool join (pool *p, uint64_t *last) {
+  uint64_t state = atomic_load(&p->state);
+  while ((state & OPEN) && state / JOB != *last) {
+    if (!atomic_compare_exchange_weak(&p->state, &state, state + 1)) continue;
+    *last = state / JOB;
     return true;
   }
   return false;
@@ -141,11 +141,11 @@ static void *worker (void *arg) {
   uint64_t last = 0;
   fesetenv(FE_DFL_ENV);            /* threads inherit the host's rounding */
   for (;;) {
-    if (!spin(p, last)) sleep_until_called(p, last);
+    if (!spin(p, last)) sleep_until_job(p, last);
     if (atomic_load(&p->stop)) return NULL;
-    if (!enter(p, &last)) continue;
+    if (!join(p, &last)) continue;
     work_off(p);
-    atomic_fetch_sub_explicit(&p->door, 1, memory_order_release);
+    atomic_fetch_sub_explicit(&p->state, 1, memory_order_release);
   }
 }
 
@@ -158,11 +158,11 @@ static void *worker (void *arg) {
 ** ===================================================================
 */
 
-/* Signals are the host's: its threads take them. */
+/* Signals are left to the host's threads. */
 static void start (pool *p) {
   sigset_t all, before;
   pthread_attr_t attributes;
-  p->asked = true;
+  p->started = true;
   if (pthread_attr_init(&attributes) != 0) return;
   pthread_attr_setstacksize(&attributes, STACK);
   sigfillset(&all);
@@ -182,7 +182,7 @@ static void stop (pool *p) {
   pthread_mutex_unlock(&p->mutex);
   while (p->workers > 0) pthread_join(p->worker[--p->workers], NULL);
   atomic_store(&p->stop, false);
-  p->asked = false;
+  p->started = false;
 }
 
 
@@ -253,17 +253,17 @@ static void wake_if_worth_it (pool *p, int64_t others) {
 }
 
 
-/* Shuts the door and waits for those inside; a worker without a core gets the caller's. */
+/* Closes the job and waits for those that joined; a worker without a core gets the caller's. */
 static void finish (pool *p) {
-  uint64_t inside = atomic_fetch_and(&p->door, ~OPEN) & INSIDE;
+  uint64_t joined = atomic_fetch_and(&p->state, ~OPEN) & JOINED;
   int64_t end = 0;
-  for (int i = 1; inside != 0; i++) {
+  for (int i = 1; joined != 0; i++) {
     pause_briefly();
     if (i % 32 == 0) {
       if (end == 0) end = now() + SPIN_NANOSECONDS;
       else if (now() > end) sched_yield();
     }
-    inside = atomic_load_explicit(&p->door, memory_order_acquire) & INSIDE;
+    joined = atomic_load_explicit(&p->state, memory_order_acquire) & JOINED;
   }
 }
 
@@ -271,7 +271,7 @@ static void finish (pool *p) {
 static void run_together (pool *p, int64_t ranges) {
   p->busy = true;
   atomic_store_explicit(&p->next, 0, memory_order_relaxed);
-  atomic_fetch_add(&p->door, JOB + OPEN);
+  atomic_fetch_add(&p->state, JOB + OPEN);
   if (atomic_load(&p->sleepers) > 0) wake_if_worth_it(p, ranges - 1);
   work_off(p);
   finish(p);
@@ -282,7 +282,7 @@ static void run_together (pool *p, int64_t ranges) {
 
 static bool has_workers (pool *p) {
   if (p->threads == 1 || p->busy || forked(p)) return false;
-  if (!p->asked) start(p);
+  if (!p->started) start(p);
   return p->workers > 0;
 }
 

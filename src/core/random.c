@@ -1,5 +1,5 @@
 /*
-** random.c - Mersenne Twister with 32-bit numbers, seeded, drawn and saved as PyTorch does.
+** random.c - Mersenne Twister with 32-bit numbers, seeded, generated and saved as PyTorch does.
 */
 
 #include "core/random.h"
@@ -52,18 +52,18 @@ uint32_t generator_32 (generator *g) {
 }
 
 
-/* 'left' is one more than what the block still holds: it is counted down before a draw. */
-void generator_fill (generator *g, int64_t n, uint32_t *draws) {
+/* 'left' is one more than what the block still holds: it is counted down first. */
+void generator_fill (generator *g, int64_t n, uint32_t *numbers) {
   while (n > 0) {
     if (g->left == 1) {
       next_state(g);
       g->left = N + 1;
     }
     int64_t now = n < g->left - 1 ? n : g->left - 1;
-    for (int64_t i = 0; i < now; i++) draws[i] = temper(g->state[g->next + i]);
+    for (int64_t i = 0; i < now; i++) numbers[i] = temper(g->state[g->next + i]);
     g->next += (int)now;
     g->left -= (int)now;
-    draws += now;
+    numbers += now;
     n -= now;
   }
 }
@@ -85,17 +85,17 @@ double generator_uniform_double (generator *g) {
 }
 
 
-/* Box and Muller's pair: one now, its in_place at the next call. */
+/* Box and Muller's pair: one now, the other at the next call. */
 double generator_normal (generator *g) {
   if (g->has_normal) {
     g->has_normal = false;
     return g->normal;
   }
-  double turn = 2 * 3.14159265358979323846 * generator_uniform_double(g);
+  double angle = 2 * 3.14159265358979323846 * generator_uniform_double(g);
   double length = sqrt(-2 * log1p(-generator_uniform_double(g)));
-  g->normal = length * sin(turn);
+  g->normal = length * sin(angle);
   g->has_normal = true;
-  return length * cos(turn);
+  return length * cos(angle);
 }
 
 

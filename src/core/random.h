@@ -26,8 +26,8 @@ typedef struct generator {
 
 void generator_seed (generator *g, uint64_t seed);
 uint32_t generator_32 (generator *g);
-uint64_t generator_64 (generator *g);        /* the first draw is the high half */
-void generator_fill (generator *g, int64_t n, uint32_t *draws);     /* n times generator_32 */
+uint64_t generator_64 (generator *g);        /* the first 32 bits are the high half */
+void generator_fill (generator *g, int64_t n, uint32_t *numbers);   /* n times generator_32 */
 float generator_uniform_float (generator *g);    /* 24 bits, in [0, 1) */
 double generator_uniform_double (generator *g);  /* 53 bits */
 double generator_normal (generator *g);          /* one at a time (PyTorch below 16 elements) */
@@ -50,11 +50,11 @@ static inline void philox (uint64_t key, uint64_t counter, uint32_t out[4]) {
   memcpy(out, c, sizeof c);
 }
 
-/* Is element 'index' kept, when each is dropped with probability p? One draw each, of four. */
+/* Is element 'index' kept, when each is dropped with probability p? One number each, of four. */
 static inline bool philox_keeps (uint64_t key, uint64_t index, double p) {
-  uint32_t draw[4];
-  philox(key, index >> 2, draw);
-  return (double)draw[index & 3] * 0x1p-32 >= p;
+  uint32_t bits[4];
+  philox(key, index >> 2, bits);
+  return (double)bits[index & 3] * 0x1p-32 >= p;
 }
 
 #pragma GCC visibility pop

@@ -68,7 +68,7 @@ static int64_t saturate (double f, double low, double high, int64_t lowest, int6
 }
 
 
-static int64_t whole (scalar s) {
+static int64_t integer (scalar s) {
   return s.type != HEED_FLOAT64 ? s.i : saturate(s.f, -0x1p63, 0x1p63, INT64_MIN, INT64_MAX);
 }
 
@@ -86,7 +86,7 @@ void scalar_store (heed_type type, void *at, scalar value) {
   switch (type) {
     case HEED_BOOL: *(uint8_t *)at = value.type == HEED_FLOAT64 ? f != 0 : value.i != 0; break;
     case HEED_UINT8: *(uint8_t *)at = byte(value); break;
-    case HEED_INT64: i = whole(value); memcpy(at, &i, sizeof i); break;
+    case HEED_INT64: i = integer(value); memcpy(at, &i, sizeof i); break;
     case HEED_FLOAT16: half = scalar_to_float16(single); memcpy(at, &half, sizeof half); break;
     case HEED_BFLOAT16: half = scalar_to_bfloat16(single); memcpy(at, &half, sizeof half); break;
     case HEED_FLOAT32: memcpy(at, &single, sizeof single); break;

@@ -19,7 +19,7 @@ static inline bool scalar_is_half (heed_type type) {
   return type == HEED_FLOAT16 || type == HEED_BFLOAT16;
 }
 
-/* Truths, whole numbers, floats: what an in-place result may not rise above. */
+/* Bools, integers, floats: what an in-place result may not rise above. */
 static inline int scalar_category (heed_type type) {
   return scalar_is_float(type) ? 2 : type == HEED_BOOL ? 0 : 1;
 }
@@ -27,7 +27,7 @@ static inline int scalar_category (heed_type type) {
 /* The type of a result of two types (NumPy's lattice, as PyTorch has it). */
 heed_type scalar_promote (heed_type a, heed_type b);
 
-/* A number of the host's: whole, truth or floating. */
+/* A number of the host's: a bool, an integer or a float. */
 typedef struct scalar {
   heed_type type;                  /* HEED_BOOL, HEED_INT64 or HEED_FLOAT64 */
   union { double f; int64_t i; };  /* .i for the first two */

@@ -2,8 +2,8 @@
 ** storage.c - counted bytes: where they come from, how many there may be.
 **
 ** Blocks come in classes of size, and a dropped one is kept with its header for the next
-** tensor of its class, so that a training loop asks the system for nothing. What is kept is
-** bounded, counts against the limit, and is given back before a tensor is refused.
+** tensor of its class, so that a training loop allocates nothing from the system. What is kept
+** is bounded, counts against the limit, and is given back before a tensor is refused.
 */
 
 #include "core/core.h"
@@ -16,7 +16,7 @@
 #define ALIGNMENT 64
 #define MIB ((size_t)1 << 20)
 #define CACHE_AT_LEAST (64 * MIB)  /* may be cached however little is live */
-#define READ_EVERY (64 * MIB)      /* growth after which the machine is asked again */
+#define READ_EVERY (64 * MIB)      /* growth after which the machine is read again */
 
 
 /*
@@ -30,18 +30,18 @@
 #define FIRST_BIG (1 + 2 * (BIG_BIT - FIRST_BIT))
 #define PAGE 4096
 
-/* The class of 'bytes', and in *room the size of its blocks; STORAGE_CLASSES: none. */
-static int class_of (size_t bytes, size_t *room) {
-  if (bytes <= (size_t)1 << FIRST_BIT) { *room = (size_t)1 << FIRST_BIT; return 0; }
+/* The class of 'bytes', and in *capacity the size of its blocks; STORAGE_CLASSES: none. */
+static int class_of (size_t bytes, size_t *capacity) {
+  if (bytes <= (size_t)1 << FIRST_BIT) { *capacity = (size_t)1 << FIRST_BIT; return 0; }
   int bit = 63 - __builtin_clzll(bytes - 1);             /* 2^bit < bytes <= 2^(bit + 1) */
   int fine = bit < BIG_BIT ? 1 : 3;
   size_t steps = ((bytes - 1) >> (bit - fine)) + 1;
   int part = (int)steps - (1 << fine) - 1;
   int class = bit < BIG_BIT ? 1 + 2 * (bit - FIRST_BIT) + part
                             : FIRST_BIG + 8 * (bit - BIG_BIT) + part;
-  *room = steps << (bit - fine);
+  *capacity = steps << (bit - fine);
   if (class < STORAGE_CLASSES) return class;
-  *room = (bytes + PAGE - 1) / PAGE * PAGE;
+  *capacity = (bytes + PAGE - 1) / PAGE * PAGE;
   return STORAGE_CLASSES;
 }
 
@@ -54,25 +54,25 @@ static int class_of (size_t bytes, size_t *room) {
 ** ===================================================================
 */
 
-static void *take (heed_context *cx, device *where, size_t room) {
-  if (!where->host || cx->host.resize == NULL) return where->alloc(where, room);
-  char *block = cx->host.resize(cx->host.self, NULL, 0, room + ALIGNMENT);
+static void *take (heed_context *cx, device *where, size_t capacity) {
+  if (!where->host || cx->host.resize == NULL) return where->alloc(where, capacity);
+  char *block = cx->host.resize(cx->host.self, NULL, 0, capacity + ALIGNMENT);
   if (block == NULL) return NULL;
   char *data = block + ALIGNMENT - (uintptr_t)block % ALIGNMENT;
-  ((void **)data)[-1] = block;     /* blocks are aligned for pointers: there is room */
+  ((void **)data)[-1] = block;     /* blocks are aligned for pointers: it fits */
   return data;
 }
 
 
-static void give (heed_context *cx, device *where, void *data, size_t room) {
-  if (!where->host || cx->host.resize == NULL) where->free(where, data, room);
-  else cx->host.resize(cx->host.self, ((void **)data)[-1], room + ALIGNMENT, 0);
+static void give (heed_context *cx, device *where, void *data, size_t capacity) {
+  if (!where->host || cx->host.resize == NULL) where->free(where, data, capacity);
+  else cx->host.resize(cx->host.self, ((void **)data)[-1], capacity + ALIGNMENT, 0);
 }
 
 
 static void destroy (storage *s) {
   heed_context *cx = s->cx;
-  give(cx, s->where, s->data, s->room);
+  give(cx, s->where, s->data, s->capacity);
   core_free(cx, s, sizeof *s);
 }
 
@@ -80,14 +80,14 @@ static void destroy (storage *s) {
 static void cache (heed_context *cx, storage *s, int class) {
   s->next = cx->free_storages[class];
   cx->free_storages[class] = s;
-  cx->memory.cached += s->room;
+  cx->memory.cached += s->capacity;
 }
 
 
 static storage *uncache (heed_context *cx, int class) {
   storage *s = cx->free_storages[class];
   cx->free_storages[class] = s->next;
-  cx->memory.cached -= s->room;
+  cx->memory.cached -= s->capacity;
   return s;
 }
 
@@ -117,15 +117,15 @@ static void read_machine (memory_account *m) {
 }
 
 
-static bool stale (const memory_account *m, size_t room) {
-  size_t total = m->live + m->cached + room;
-  return !m->limited && (total > m->limit || room > READ_EVERY || total > m->read + READ_EVERY);
+static bool stale (const memory_account *m, size_t capacity) {
+  size_t total = m->live + m->cached + capacity;
+  return !m->limited && (total > m->limit || capacity > READ_EVERY || total > m->read + READ_EVERY);
 }
 
 
-static bool fits (memory_account *m, size_t room) {
-  if (stale(m, room)) read_machine(m);
-  return m->live + m->cached <= m->limit && room <= m->limit - m->live - m->cached;
+static bool fits (memory_account *m, size_t capacity) {
+  if (stale(m, capacity)) read_machine(m);
+  return m->live + m->cached <= m->limit && capacity <= m->limit - m->live - m->cached;
 }
 
 
@@ -153,64 +153,64 @@ void heed_memory_limit (heed_context *cx, size_t bytes) {
 ** ===================================================================
 */
 
-/* It may run a script's finalisers: calls of their own, within the one that works 'here'. */
-static void ask_host (heed_context *cx, size_t bytes, bool urgent) {
-  device *here = cx->current;
-  if (cx->host.room == NULL) return;
+/* The host may run a script's finalisers: calls of their own, within the one that runs. */
+static void reclaim (heed_context *cx, size_t bytes, bool urgent) {
+  device *before = cx->current;
+  if (cx->host.reclaim == NULL) return;
   cx->current = cx->default_device;
-  cx->host.room(cx->host.self, bytes, urgent);
-  cx->current = here;
+  cx->host.reclaim(cx->host.self, bytes, urgent);
+  cx->current = before;
 }
 
 
-static void count (memory_account *m, size_t room) {
-  m->live += room;
+static void count (memory_account *m, size_t capacity) {
+  m->live += capacity;
   if (m->live > m->peak) m->peak = m->live;
 }
 
 
-static void *try_data (heed_context *cx, device *where, size_t room) {
-  return !where->host || fits(&cx->memory, room) ? take(cx, where, room) : NULL;
+static void *try_data (heed_context *cx, device *where, size_t capacity) {
+  return !where->host || fits(&cx->memory, capacity) ? take(cx, where, capacity) : NULL;
 }
 
 
-/* Asks three times: as things are, without the cache, and after the host made room. */
-static void *new_data (heed_context *cx, device *where, size_t bytes, size_t room) {
-  void *data = try_data(cx, where, room);
+/* Tries three times: as things are, without the cache, and after the host reclaimed memory. */
+static void *new_data (heed_context *cx, device *where, size_t bytes, size_t capacity) {
+  void *data = try_data(cx, where, capacity);
   if (data == NULL) {
     heed_memory_trim(cx);
-    data = try_data(cx, where, room);
+    data = try_data(cx, where, capacity);
   }
   if (data == NULL) {
-    ask_host(cx, bytes, true);
+    reclaim(cx, bytes, true);
     heed_memory_trim(cx);
-    data = try_data(cx, where, room);
+    data = try_data(cx, where, capacity);
   }
   if (data != NULL) return data;
   const memory_account *m = &cx->memory;
-  if (where->host && !fits(&cx->memory, room))
-    return core_fail(cx, "memory limit of %zu bytes: %zu are in use, a tensor needs %zu more",
+  if (where->host && !fits(&cx->memory, capacity))
+    return core_fail(cx, NULL, "memory limit of %zu bytes: %zu are in use, a tensor needs %zu more",
                      m->limit, m->live, bytes);
   const char *why = where->gone != NULL ? where->gone(where) : NULL;
-  if (why != NULL) return core_fail(cx, "device '%s': %s", where->name, why);
-  return core_fail(cx, "not enough memory: %zu bytes for a tensor on %s", bytes, where->name);
+  if (why != NULL) return core_fail(cx, NULL, "device '%s': %s", where->name, why);
+  return core_fail(cx, NULL, "not enough memory: %zu bytes for a tensor on %s", bytes,
+                   where->name);
 }
 
 
-static storage *new_header (heed_context *cx) {
+static storage *new_header (heed_context *cx, device *where) {
   storage *s = core_alloc(cx, sizeof *s);
   if (s == NULL) return NULL;
-  *s = (storage){.cx = cx, .where = cx->cpu, .refs = 1, .changer = HEED_NOPS};
+  *s = (storage){.cx = cx, .where = where, .refs = 1, .changer = HEED_NOPS};
   return s;
 }
 
 
-static storage *make (heed_context *cx, device *where, size_t bytes, size_t room) {
-  storage *s = new_header(cx);
+static storage *make (heed_context *cx, device *where, size_t bytes, size_t capacity) {
+  storage *s = new_header(cx, where);
   if (s == NULL) return NULL;
-  s->where = where;
-  s->room = room;
-  s->data = new_data(cx, where, bytes, room);
+  s->capacity = capacity;
+  s->data = new_data(cx, where, bytes, capacity);
   if (s->data != NULL) return s;
   core_free(cx, s, sizeof *s);
   return NULL;
@@ -227,24 +227,24 @@ static storage *reuse (heed_context *cx, int class) {
 
 
 storage *storage_new (heed_context *cx, device *where, size_t bytes) {
-  size_t room;
-  int class = class_of(bytes, &room);
-  ask_host(cx, bytes, false);
-  bool cached = where == cx->cpu && class < STORAGE_CLASSES && cx->free_storages[class] != NULL;
-  storage *s = cached ? reuse(cx, class) : make(cx, where, bytes, room);
+  size_t capacity;
+  int class = class_of(bytes, &capacity);
+  reclaim(cx, bytes, false);
+  bool cached = where == cx->device[0] && class < STORAGE_CLASSES &&
+                cx->free_storages[class] != NULL;
+  storage *s = cached ? reuse(cx, class) : make(cx, where, bytes, capacity);
   if (s == NULL) return NULL;
   s->bytes = bytes;
-  s->graph = cx->graph != NULL ? cx->graphs : 0;
-  if (where->host) count(&cx->memory, s->room);
+  s->capture = cx->capture != NULL ? cx->captures : 0;
+  if (where->host) count(&cx->memory, s->capacity);
   return s;
 }
 
 
 storage *storage_lend (heed_context *cx, device *where, void *data, size_t bytes,
                        void (*release) (void *, void *), void *self) {
-  storage *s = new_header(cx);
+  storage *s = new_header(cx, where);
   if (s == NULL) return NULL;
-  s->where = where;
   s->bytes = bytes;
   s->data = data;
   s->release = release;
@@ -269,9 +269,9 @@ static size_t most_cached (const heed_context *cx) {
 /* Other devices have caches of their own. */
 static bool worth_keeping (const heed_context *cx, const storage *s, int class) {
   const memory_account *m = &cx->memory;
-  return s->where == cx->cpu && class < STORAGE_CLASSES &&
-         m->cached + s->room <= most_cached(cx) &&
-         (!m->limited || m->live + m->cached + s->room <= m->limit);
+  return s->where == cx->device[0] && class < STORAGE_CLASSES &&
+         m->cached + s->capacity <= most_cached(cx) &&
+         (!m->limited || m->live + m->cached + s->capacity <= m->limit);
 }
 
 
@@ -286,9 +286,9 @@ static void shrink_cache (heed_context *cx) {
 
 
 static void drop_own (heed_context *cx, storage *s) {
-  size_t room;
-  int class = class_of(s->room, &room);
-  if (s->where->host) cx->memory.live -= s->room;
+  size_t capacity;
+  int class = class_of(s->capacity, &capacity);
+  if (s->where->host) cx->memory.live -= s->capacity;
   if (worth_keeping(cx, s, class)) cache(cx, s, class);
   else destroy(s);
   shrink_cache(cx);
@@ -297,7 +297,7 @@ static void drop_own (heed_context *cx, storage *s) {
 
 void storage_drop (storage *s) {
   if (s == NULL || --s->refs > 0) return;
-  if (s->room > 0) { drop_own(s->cx, s); return; }
+  if (s->capacity > 0) { drop_own(s->cx, s); return; }
   if (s->release != NULL) s->release(s->self, s->data);
   core_free(s->cx, s, sizeof *s);
 }

@@ -1,5 +1,5 @@
 /*
-** tensor.c - handles: made, owned, looked at.
+** tensor.c - handles: made, owned, inspected, read and written.
 */
 
 #include "core/core.h"
@@ -28,7 +28,7 @@ static heed_tensor *new_handle (heed_context *cx, heed_type type, const layout *
   t->node = NULL;
   t->base_order = 0;
   t->base = NULL;
-  t->unheard = false;
+  t->detached_view = false;
   cx->tensors++;
   return t;
 }
@@ -59,7 +59,8 @@ heed_tensor *tensor_new (heed_context *cx, heed_type type, const layout *shape) 
   layout dense;
   char text[LAYOUT_TEXT];
   if (!layout_dense(&dense, shape->rank, shape->size))
-    return core_fail(cx, "a tensor of shape %s has too many elements", layout_text(shape, text));
+    return core_fail(cx, NULL, "a tensor of shape %s has too many elements",
+                     layout_text(shape, text));
   return new_dense(cx, cx->current, type, &dense);
 }
 
@@ -76,17 +77,15 @@ heed_tensor *tensor_number (heed_context *cx, scalar value) {
 
 
 static bool uploaded (heed_context *cx, device *where, void *to, const void *from, size_t bytes) {
-  where->op = core_caller(cx, HEED_copy);
-  const char *why = where->upload(where, to, from, bytes);
-  return why == NULL || core_fail(cx, "%s: %s", core_op_name(where->op), why);
+  core_begin(cx, where, HEED_copy);
+  return core_end(cx, where, HEED_copy, where->upload(where, to, from, bytes));
 }
 
 
 static bool downloaded (heed_context *cx, device *where, void *to, const void *from,
                         size_t bytes) {
-  where->op = core_caller(cx, HEED_read);
-  const char *why = where->download(where, to, from, bytes);
-  return why == NULL || core_fail(cx, "%s: %s", core_op_name(where->op), why);
+  core_begin(cx, where, CORE_READ);
+  return core_end(cx, where, CORE_READ, where->download(where, to, from, bytes));
 }
 
 
@@ -112,8 +111,8 @@ bool tensor_materialize (heed_tensor *t) {
 }
 
 
-/* Another handle on what t has, without history. */
-static heed_tensor *in_place (heed_tensor *t, const layout *at) {
+/* Another handle on what t has, without a graph. */
+static heed_tensor *without_graph (heed_tensor *t, const layout *at) {
   heed_tensor *y = new_handle(t->cx, t->type, at);
   if (y == NULL) return NULL;
   storage_keep(t->store);
@@ -125,19 +124,19 @@ static heed_tensor *in_place (heed_tensor *t, const layout *at) {
 
 
 heed_tensor *tensor_view (heed_tensor *t, const layout *at) {
-  heed_tensor *y = tensor_materialize(t) ? in_place(t, at) : NULL;
+  heed_tensor *y = tensor_materialize(t) ? without_graph(t, at) : NULL;
   if (y == NULL) return NULL;
   y->number = false;
-  heed_tensor *whole = tensor_viewed(t);
-  y->unheard = !t->cx->recording || (whole != NULL && t->unheard);
-  y->base = heed_keep(whole != NULL ? whole : t);        /* chains stay short */
+  heed_tensor *base = tensor_viewed(t);
+  y->detached_view = !t->cx->recording || (base != NULL && t->detached_view);
+  y->base = heed_keep(base != NULL ? base : t);        /* chains stay short */
   y->base_order = node_order(y->base->node);
   return y;
 }
 
 
 heed_tensor *heed_detach (heed_tensor *t) {
-  return t != NULL ? in_place(t, &t->at) : NULL;
+  return t != NULL ? without_graph(t, &t->at) : NULL;
 }
 
 
@@ -149,7 +148,7 @@ heed_tensor *heed_alias (heed_tensor *t) {
   y->output = t->output;
   y->base = heed_keep(t->base);
   y->base_order = t->base_order;
-  y->unheard = t->unheard;
+  y->detached_view = t->detached_view;
   return y;
 }
 
@@ -176,25 +175,25 @@ void heed_drop (heed_tensor *t) {
 
 /*
 ** {==================================================================
-** The door's ways to make one
+** Making one through the API
 ** ===================================================================
 */
 
-/* Checks for those who come from outside. */
-static bool check (heed_context *cx, const char *name, heed_type type, int rank,
+/* Checks what a host gave. */
+static bool check (heed_context *cx, const char *function, heed_type type, int rank,
                    const int64_t *size, layout *at) {
   if ((unsigned)type >= HEED_NTYPES)
-    return core_fail(cx, "%s: there is no type %d", name, (int)type);
+    return core_fail(cx, function, "there is no type %d", (int)type);
   if (rank < 0 || rank > HEED_RANK || (rank > 0 && size == NULL))
-    return core_fail(cx, "%s: a rank from 0 to %d expected, got %d", name, HEED_RANK, rank);
+    return core_fail(cx, function, "a rank from 0 to %d expected, got %d", HEED_RANK, rank);
   for (int i = 0; i < rank; i++)
     if (size[i] < 0)
-      return core_fail(cx, "%s: sizes are not negative, got %" PRId64, name, size[i]);
+      return core_fail(cx, function, "sizes are not negative, got %" PRId64, size[i]);
   if (layout_dense(at, rank, size)) return true;
   at->rank = rank;
   memcpy(at->size, size, (size_t)rank * sizeof *size);
   char text[LAYOUT_TEXT];
-  return core_fail(cx, "%s: shape %s has too many elements", name, layout_text(at, text));
+  return core_fail(cx, function, "shape %s has too many elements", layout_text(at, text));
 }
 
 
@@ -209,7 +208,7 @@ heed_tensor *heed_from (heed_context *cx, heed_type type, int rank, const int64_
                         const void *data) {
   layout at;
   if (cx == NULL || !check(cx, "from", type, rank, size, &at)) return NULL;
-  if (data == NULL && layout_numel(&at) > 0) return core_fail(cx, "from: there are no data");
+  if (data == NULL && layout_numel(&at) > 0) return core_fail(cx, "from", "there are no data");
   heed_tensor *t = new_dense(cx, cx->current, type, &at);
   if (t == NULL) return NULL;
   if (type == HEED_BOOL ? heed_write(t, type, data) : put(cx, t->store, data)) return t;
@@ -223,9 +222,9 @@ heed_tensor *tensor_lend (heed_context *cx, device *where, heed_type type, int r
                           void *self) {
   layout at;
   if (!check(cx, "lend", type, rank, size, &at)) return NULL;
-  if (data == NULL && layout_numel(&at) > 0) return core_fail(cx, "lend: there are no data");
+  if (data == NULL && layout_numel(&at) > 0) return core_fail(cx, "lend", "there are no data");
   if ((uintptr_t)data % scalar_sizes[type] != 0)
-    return core_fail(cx, "lend: %s data expected at a multiple of %d bytes", scalar_names[type],
+    return core_fail(cx, "lend", "%s data expected at a multiple of %d bytes", scalar_names[type],
                      scalar_sizes[type]);
   size_t bytes = (size_t)layout_numel(&at) * scalar_sizes[type];
   storage *s = storage_lend(cx, where, data, bytes, NULL, self);
@@ -237,7 +236,7 @@ heed_tensor *tensor_lend (heed_context *cx, device *where, heed_type type, int r
 
 heed_tensor *heed_lend (heed_context *cx, heed_type type, int rank, const int64_t *size,
                         void *data, void (*release) (void *self, void *data), void *self) {
-  return cx != NULL ? tensor_lend(cx, cx->cpu, type, rank, size, data, release, self) : NULL;
+  return cx != NULL ? tensor_lend(cx, cx->device[0], type, rank, size, data, release, self) : NULL;
 }
 
 
@@ -260,7 +259,7 @@ heed_tensor *heed_bool (heed_context *cx, bool value) {
 
 /*
 ** {==================================================================
-** Looking
+** Properties
 ** ===================================================================
 */
 
@@ -283,20 +282,20 @@ int64_t heed_version (const heed_tensor *t) {
 device *tensor_device (const heed_tensor *t) { return t->store != NULL ? t->store->where : NULL; }
 
 
-static device *index_of (const heed_tensor *t) {
+static device *device_of (const heed_tensor *t) {
   return t->store != NULL ? t->store->where : t->cx->current;
 }
 
 
-const char *heed_device_of (const heed_tensor *t) { return t != NULL ? index_of(t)->name : NULL; }
+const char *heed_device_of (const heed_tensor *t) { return t != NULL ? device_of(t)->name : NULL; }
 
 
 /* -1 after a message, also when there is no tensor. */
-static int axis_of (const heed_tensor *t, const char *name, int axis) {
+static int axis_of (const heed_tensor *t, const char *function, int axis) {
   int i;
   if (t == NULL) return -1;
   if (t->at.rank > 0 && layout_axis(t->at.rank, axis, &i)) return i;
-  core_fail(t->cx, "%s: a tensor of rank %d has no axis %d", name, t->at.rank, axis);
+  core_fail(t->cx, function, "a tensor of rank %d has no axis %d", t->at.rank, axis);
   return -1;
 }
 
@@ -314,7 +313,7 @@ int64_t heed_stride (const heed_tensor *t, int axis) {
 
 
 void *heed_data (heed_tensor *t) {
-  if (t == NULL || !index_of(t)->host || !tensor_materialize(t)) return NULL;
+  if (t == NULL || !device_of(t)->host || !tensor_materialize(t)) return NULL;
   return view_of(t).data;
 }
 
@@ -338,13 +337,7 @@ static view view_data (const heed_tensor *t, heed_type type, const void *data) {
 
 static bool copy (heed_context *cx, device *where, view to, view from) {
   work w;
-  w.kind = WORK_COPY;
-  w.op = HEED_copy;
-  w.nout = w.nin = 1;
-  w.count[0] = w.count[1] = 0;
-  w.mask.n = 0;
-  w.out[0] = to;
-  w.in[0] = from;
+  work_copy(&w, COPY_APART, to, from);
   return core_run(cx, HEED_copy, where, &w);
 }
 
@@ -353,12 +346,12 @@ static bool copy (heed_context *cx, device *where, view to, view from) {
 static heed_tensor *dense_beside (const heed_tensor *t, heed_type type) {
   layout dense;
   layout_dense(&dense, t->at.rank, t->at.size);
-  return new_dense(t->cx, index_of(t), type, &dense);
+  return new_dense(t->cx, device_of(t), type, &dense);
 }
 
 
 static bool download (const heed_tensor *t, heed_type type, void *data) {
-  device *where = index_of(t);
+  device *where = device_of(t);
   heed_tensor *dense = dense_beside(t, type);
   bool good = dense != NULL && copy(t->cx, where, view_of(dense), view_of(t)) &&
     downloaded(t->cx, where, data, dense->store->data, dense->store->bytes);
@@ -368,7 +361,7 @@ static bool download (const heed_tensor *t, heed_type type, void *data) {
 
 
 static bool upload (const heed_tensor *t, heed_type type, const void *data) {
-  device *where = index_of(t);
+  device *where = device_of(t);
   heed_tensor *dense = dense_beside(t, type);
   bool good = dense != NULL &&
     uploaded(t->cx, where, dense->store->data, data, dense->store->bytes) &&
@@ -379,34 +372,35 @@ static bool upload (const heed_tensor *t, heed_type type, const void *data) {
 
 
 /* May elements of 'type' go to or come from 'data'? */
-static bool check_data (const heed_tensor *t, const char *name, heed_type type, const void *data) {
+static bool check_data (const heed_tensor *t, const char *function, heed_type type,
+                        const void *data) {
   if ((unsigned)type >= HEED_NTYPES)
-    return core_fail(t->cx, "%s: there is no type %d", name, (int)type);
+    return core_fail(t->cx, function, "there is no type %d", (int)type);
   return data != NULL || layout_numel(&t->at) == 0 ||
-         core_fail(t->cx, "%s: there are no data", name);
+         core_fail(t->cx, function, "there are no data");
 }
 
 
 bool heed_read (heed_tensor *t, heed_type type, void *data) {
   if (t == NULL || !check_data(t, "read", type, data) || !tensor_materialize(t)) return false;
   if (layout_numel(&t->at) == 0) return true;
-  if (!index_of(t)->host) return download(t, type, data);
+  if (!device_of(t)->host) return download(t, type, data);
   view from = view_of(t);
   if (type == HEED_BOOL && from.type == HEED_BOOL) from.type = HEED_UINT8;   /* lent, perhaps */
   if (type != from.type || !layout_is_dense(&t->at))
-    return copy(t->cx, index_of(t), view_data(t, type, data), from);
+    return copy(t->cx, device_of(t), view_data(t, type, data), from);
   memcpy(data, view_of(t).data, (size_t)layout_numel(&t->at) * scalar_sizes[type]);
   return true;
 }
 
 
-/* t as the host has it, dense, of a type: t itself where it may be. One more owner. */
+/* t on the CPU, dense, of a type: t itself where it may be. One more owner. */
 static heed_tensor *host_copy (heed_tensor *t, heed_type type) {
-  const heed_context *cx = t->cx;
+  device *cpu = t->cx->device[0];
   layout dense;
-  if (tensor_device(t) == cx->cpu && t->type == type && layout_is_dense(&t->at)) return heed_keep(t);
+  if (tensor_device(t) == cpu && t->type == type && layout_is_dense(&t->at)) return heed_keep(t);
   layout_dense(&dense, t->at.rank, t->at.size);
-  heed_tensor *y = new_dense(t->cx, cx->cpu, type, &dense);
+  heed_tensor *y = new_dense(t->cx, cpu, type, &dense);
   if (y == NULL || heed_read(t, type, y->store->data)) return y;
   heed_drop(y);
   return NULL;
@@ -428,14 +422,14 @@ heed_tensor *tensor_moved (heed_tensor *t, device *where, heed_type type) {
 
 bool heed_write (heed_tensor *t, heed_type type, const void *data) {
   if (t == NULL || !check_data(t, "write", type, data)) return false;
-  if (t->number) return core_fail(t->cx, "write: a number cannot be changed in place");
+  if (t->number) return core_fail(t->cx, "write", "a number cannot be changed in place");
   if (layout_overlaps_itself(&t->at))
-    return core_fail(t->cx, "write: several positions of the tensor share one element");
+    return core_fail(t->cx, "write", "several positions of the tensor share one element");
   if (layout_numel(&t->at) == 0) return true;
   capture_input(t->cx, t);
   if (t->type == HEED_BOOL && type == HEED_BOOL) type = HEED_UINT8;    /* where 2 is true too */
-  bool good = !index_of(t)->host ? upload(t, type, data)
-            : copy(t->cx, index_of(t), view_of(t), view_data(t, type, data));
+  bool good = !device_of(t)->host ? upload(t, type, data)
+            : copy(t->cx, device_of(t), view_of(t), view_data(t, type, data));
   t->store->version++;
   t->store->changer = HEED_copy;
   return good;
@@ -461,13 +455,17 @@ bool heed_is_leaf (const heed_tensor *t) {
 }
 
 
+/* A function that makes tensors has it as an argument. */
 static bool check_float (const heed_tensor *t) {
+  const char *own = "requires_grad", *caller = t->cx->caller;
+  bool argument = caller != NULL && strncmp(caller, own, strlen(own)) != 0;
   return scalar_is_float(t->type) ||
-         core_fail(t->cx, "requires_grad: float types only, got %s", scalar_names[t->type]);
+         core_fail_at(t->cx, own, argument ? own : NULL, "float types only, got %s",
+                      scalar_names[t->type]);
 }
 
 
-/* A leaf is no view: what becomes of its base is no history of its own. */
+/* A leaf is no view: later changes of its base are not part of its graph. */
 static bool start_graph (heed_tensor *t) {
   if (heed_requires_grad(t)) return true;
   if (!check_float(t) || !tensor_materialize(t)) return false;
@@ -483,7 +481,7 @@ static bool start_graph (heed_tensor *t) {
 
 static bool end_graph (heed_tensor *t) {
   if (!heed_is_leaf(t))
-    return core_fail(t->cx, "requires_grad: only a leaf can stop requiring grad; use detach()");
+    return core_fail(t->cx, "requires_grad", "only a leaf can stop requiring grad; use detach()");
   node_drop(t->node);
   t->node = NULL;
   return true;
@@ -504,16 +502,16 @@ heed_tensor *heed_gradient (heed_tensor *t) {
 
 static bool check_gradient (const heed_tensor *t, const heed_tensor *g) {
   char want[LAYOUT_TEXT], got[LAYOUT_TEXT];
-  if (g->cx != t->cx) return core_fail(t->cx, "grad: the gradient belongs to another context");
+  if (g->cx != t->cx) return core_fail(t->cx, "grad", "the gradient belongs to another context");
   if (!layout_same_shape(&g->at, &t->at))
-    return core_fail(t->cx, "grad: shape %s expected, got %s", layout_text(&t->at, want),
+    return core_fail(t->cx, "grad", "shape %s expected, got %s", layout_text(&t->at, want),
                      layout_text(&g->at, got));
   if (g->type != t->type)
-    return core_fail(t->cx, "grad: type %s expected, got %s", scalar_names[t->type],
+    return core_fail(t->cx, "grad", "type %s expected, got %s", scalar_names[t->type],
                      scalar_names[g->type]);
-  return index_of(g) == index_of(t) ||
-         core_fail(t->cx, "grad: the tensor is on %s, the gradient on %s", index_of(t)->name,
-                   index_of(g)->name);
+  return device_of(g) == device_of(t) ||
+         core_fail(t->cx, "grad", "the tensor is on %s, the gradient on %s", device_of(t)->name,
+                   device_of(g)->name);
 }
 
 
@@ -523,12 +521,12 @@ static void put_gradient (node *leaf, heed_tensor *gradient) {
 }
 
 
-/* A gradient is kept without its history, which might lead back to the leaf. */
+/* A gradient is kept without its graph, which might lead back to the leaf. */
 bool heed_set_gradient (heed_tensor *t, heed_tensor *gradient) {
   if (t == NULL) return false;
   if (!is_leaf_node(t->node))
     return (gradient == NULL && t->node == NULL) ||
-           core_fail(t->cx, "grad: only a leaf that requires grad has one");
+           core_fail(t->cx, "grad", "only a leaf that requires grad has one");
   if (gradient == NULL) { put_gradient(t->node, NULL); return true; }
   if (!check_gradient(t, gradient) || !tensor_materialize(gradient)) return false;
   bool plain = gradient->node == NULL && gradient->base == NULL && !gradient->number;
@@ -543,15 +541,15 @@ bool heed_set_gradient (heed_tensor *t, heed_tensor *gradient) {
 /* A leaf becomes what 'from' is; its gradient goes if it will not fit. */
 static void renew_leaf (const heed_tensor *t, const heed_tensor *from) {
   node *leaf = t->node;
-  if (index_of(t) != index_of(from) || t->type != from->type ||
+  if (device_of(t) != device_of(from) || t->type != from->type ||
       !layout_same_shape(&t->at, &from->at))
     put_gradient(leaf, NULL);
-  leaf->whole = from->at;
+  leaf->base_at = from->at;
   leaf->type = from->type;
 }
 
 
-/* What is no leaf loses its history with its value. */
+/* What is no leaf loses its graph with its value. */
 static void renew_node (heed_tensor *t, const heed_tensor *from) {
   if (is_leaf_node(t->node)) { renew_leaf(t, from); return; }
   node *n = t->node;
@@ -563,9 +561,9 @@ static void renew_node (heed_tensor *t, const heed_tensor *from) {
 bool heed_take_over (heed_tensor *t, heed_tensor *from) {
   if (t == NULL || from == NULL) return false;
   if (from->cx != t->cx)
-    return core_fail(t->cx, "take_over: the tensors belong to two contexts");
-  if (t->cx->graph != NULL)
-    return core_fail(t->cx, "set_: a tensor gets other memory while work is captured");
+    return core_fail(t->cx, "take_over", "the tensors belong to two contexts");
+  if (t->cx->capture != NULL)
+    return core_fail(t->cx, "set_", "a tensor gets other memory while work is captured");
   if (is_leaf_node(t->node) && !check_float(from)) return false;
   if (!tensor_materialize(from)) return false;
   renew_node(t, from);

@@ -2,10 +2,10 @@
 ** attention.h - attention, fused: softmax(scale q k^T + bias) v, tile by tile, in memory that
 ** grows with T and S only.
 **
-** Queries lie in lanes. For a panel of them (two vectors), the scores of a tile of keys are a
+** Each lane holds a query. For a panel of them (two vectors), the scores of a tile of keys are a
 ** product k q^T; so the softmax goes down the columns of the tile, without a sum across lanes,
-** k and v stay where they are, with any strides, and what is masked ends where its lane ends.
-** Rows of one panel never meet: no result depends on how panels are shared among threads.
+** k and v are read in place, with any strides, and what is masked stays in its lane. Rows of one
+** panel are independent: no result depends on how panels are shared among threads.
 **
 ** M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax" (2018); T. Dao et al.,
 ** "FlashAttention" (2022), for the gradient from the rows' normalisers.
@@ -28,18 +28,16 @@ typedef struct attend {            /* the work of either direction, read once */
   const work *w;
   int64_t B, H, Hk, queries, keys, D, Dv;      /* (B, H, T, S): T queries, S keys */
   int64_t shared;                  /* heads of q for one of k and v */
-  double factor;                   /* of q k^T: to powers of 2, or to softcap's unit */
-  double cap;                      /* softcap in powers of 2, or 0 */
+  double factor;                   /* of q k^T: to exponents of 2, or to softcap's unit */
+  double cap;                      /* softcap as an exponent of 2, or 0 */
   uint64_t key, drop;              /* of dropout; drop 0: none */
   double kept;                     /* what stays is multiplied by */
   int64_t split;                   /* panels of a head for one piece of work */
   int64_t splits;
-  size_t workspace;                     /* bytes for a piece of work */
+  size_t workspace;                /* bytes for a piece of work */
   bool failed;                     /* a piece got no memory */
 } attend;
 
-
-static bool wanted (const view *v) { return v->at.rank >= 0; }
 
 static void *view_at (const view *v, int64_t b, int64_t h, int64_t i, int64_t j) {
   const int64_t *stride = v->at.stride;
@@ -50,25 +48,26 @@ static void *view_at (const view *v, int64_t b, int64_t h, int64_t i, int64_t j)
 
 static attend attend_open (cpu *self, const work *w) {
   const layout *q = &w->in[ATTENTION_Q].at, *k = &w->in[ATTENTION_K].at;
+  const double scale = w->attention.scale, softcap = w->attention.softcap;
   attend a = {
     .self = self, .w = w, .B = q->size[0], .H = q->size[1], .Hk = k->size[1], .queries = q->size[2],
     .keys = k->size[2], .D = q->size[3], .Dv = w->in[ATTENTION_V].at.size[3],
-    .shared = q->size[1] / larger(k->size[1], 1), .factor = w->number[0] * LOG2E, .kept = 1
+    .shared = q->size[1] / larger(k->size[1], 1), .factor = scale * LOG2E, .kept = 1
   };
-  if (w->number[1] != 0) {
-    a.cap = w->number[1] * LOG2E;
-    a.factor = w->number[0] / w->number[1];
+  if (softcap != 0) {
+    a.cap = softcap * LOG2E;
+    a.factor = scale / softcap;
   }
-  if (w->number[2] != 0) {
+  if (w->attention.dropout != 0) {
     memcpy(&a.key, w->in[ATTENTION_KEY].data, sizeof a.key);
-    a.drop = (uint64_t)ceil(w->number[2] * 0x1p32);
-    a.kept = 1 / (1 - w->number[2]);
+    a.drop = (uint64_t)ceil(w->attention.dropout * 0x1p32);
+    a.kept = 1 / (1 - w->attention.dropout);
   }
   return a;
 }
 
 
-/* Room of a piece of work: near, on the stack, if it is small. */
+/* Memory of a piece of work: 'near', on the stack, if it is small. */
 static void *attend_workspace (attend *a, void *near) {
   void *workspace = a->workspace <= NEAR_BYTES ? near : cpu_scratch(a->workspace);
   if (workspace == NULL) __atomic_store_n(&a->failed, true, __ATOMIC_RELAXED);
@@ -76,31 +75,10 @@ static void *attend_workspace (attend *a, void *near) {
 }
 
 
-#define T float
-#define BITS int32_t
-#define BYTES 4
-#define TYPE HEED_FLOAT32
-#define OF(name) name##_f32
-#include "cpu/attention_tile.h"
-#include "cpu/attention_loops.h"
-#undef T
-#undef BITS
-#undef BYTES
-#undef TYPE
-#undef OF
-
-#define T double
-#define BITS int64_t
-#define BYTES 8
-#define TYPE HEED_FLOAT64
-#define OF(name) name##_f64
-#include "cpu/attention_tile.h"
-#include "cpu/attention_loops.h"
-#undef T
-#undef BITS
-#undef BYTES
-#undef TYPE
-#undef OF
+#define LOOPS "cpu/attention_tile.h"
+#include "cpu/for_floats.h"
+#define LOOPS "cpu/attention_loops.h"
+#include "cpu/for_floats.h"
 
 
 static const char *attention (cpu *self, const work *w) {

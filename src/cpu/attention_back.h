@@ -23,29 +23,8 @@ typedef struct attend_back {
 } attend_back;
 
 
-#define T float
-#define BITS int32_t
-#define BYTES 4
-#define TYPE HEED_FLOAT32
-#define OF(name) name##_f32
-#include "cpu/attention_back_loops.h"
-#undef T
-#undef BITS
-#undef BYTES
-#undef TYPE
-#undef OF
-
-#define T double
-#define BITS int64_t
-#define BYTES 8
-#define TYPE HEED_FLOAT64
-#define OF(name) name##_f64
-#include "cpu/attention_back_loops.h"
-#undef T
-#undef BITS
-#undef BYTES
-#undef TYPE
-#undef OF
+#define LOOPS "cpu/attention_back_loops.h"
+#include "cpu/for_floats.h"
 
 
 static const char *attention_back (cpu *self, const work *w) {

@@ -7,22 +7,20 @@ typedef struct OF(matrix) {            /* unbroken rows */
   int64_t row;
 } OF(matrix);
 
-/* What a piece of work has at hand; all but the first line is of one h. */
+/* Operands and memory of a piece of work; all but the first two lines are of one h. */
 typedef struct OF(back) {
   OF(operand) k, v;                    /* (S, D), (S, Dv) */
-  OF(matrix) dk, dv;                   /* (S, D), (S, Dv): where they are summed up */
+  OF(matrix) dk, dv;                   /* (S, D), (S, Dv): sums so far */
   OF(operand) q, g;                    /* (T, D), (T, Dv), unbroken rows */
   T *q_panels, *g_panels, *dq_panels;  /* (panels, D or Dv, PANEL); the first is scaled */
-  T *lse, *delta;                      /* (T): lse as a power of 2 */
+  T *lse, *delta;                      /* (T): lse as an exponent of 2 */
   T *p, *ds;                           /* (TILE_KEYS, row): weights after dropout, and ds */
-  T *plain, *slope;                    /* (TILE_KEYS, PANEL): weights before it; of softcap */
+  T *plain, *capped;                   /* (TILE_KEYS, PANEL): weights before it; derivatives of
+                                          softcap */
   int64_t row;                         /* queries that p and ds are kept for at a time */
   T *spare;
-  T *workspace[6];                          /* for operands that must be converted: k v dk dv q g */
+  T *workspace[6];                     /* for operands that must be converted: k v dk dv q g */
 } OF(back);
-
-
-static bool OF(lies_well) (const view *v) { return v->type == TYPE && v->at.stride[3] == 1; }
 
 
 /* Shares out the workspace at 'base'; with NULL it only counts. */
@@ -35,14 +33,15 @@ static size_t OF(share_back_workspace) (const attend_back *d, OF(back) *r, T *ba
   const struct { T **part; int64_t size; } parts[] = {
     {&r->q_panels, rows * D}, {&r->g_panels, rows * Dv}, {&r->dq_panels, rows * D},
     {&r->lse, rows}, {&r->delta, rows}, {&r->p, keys * r->row}, {&r->ds, keys * r->row},
-    {&r->plain, a->drop == 0 ? 0 : keys * PANEL}, {&r->slope, a->cap == 0 ? 0 : keys * PANEL},
+    {&r->plain, a->drop == 0 ? 0 : keys * PANEL},
+    {&r->capped, a->cap == 0 ? 0 : keys * PANEL},
     {&r->spare, larger(2 * keys, 2 * larger(D, Dv)) * PANEL},
     {&r->workspace[0], in[ATTENTION_K].type == TYPE ? 0 : a->keys * D},
     {&r->workspace[1], in[ATTENTION_V].type == TYPE ? 0 : a->keys * Dv},
-    {&r->workspace[2], OF(lies_well)(&out[1]) ? 0 : a->keys * D},
-    {&r->workspace[3], OF(lies_well)(&out[2]) ? 0 : a->keys * Dv},
-    {&r->workspace[4], OF(lies_well)(&in[ATTENTION_Q]) ? 0 : a->queries * D},
-    {&r->workspace[5], OF(lies_well)(&in[ATTENTION_GRADIENT]) ? 0 : a->queries * Dv}
+    {&r->workspace[2], OF(has_dense_rows)(&out[ATTENTION_DK]) ? 0 : a->keys * D},
+    {&r->workspace[3], OF(has_dense_rows)(&out[ATTENTION_DV]) ? 0 : a->keys * Dv},
+    {&r->workspace[4], OF(has_dense_rows)(&in[ATTENTION_Q]) ? 0 : a->queries * D},
+    {&r->workspace[5], OF(has_dense_rows)(&in[ATTENTION_GRADIENT]) ? 0 : a->queries * Dv}
   };
   size_t used = 0;
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
@@ -60,8 +59,9 @@ static void OF(clear) (T *at, int64_t rows, int64_t columns, int64_t row) {
 
 
 /* A head with unbroken rows of T. */
-static OF(operand) OF(rows_of) (const attend *a, const view *v, int64_t b, int64_t h, T *workspace) {
-  if (OF(lies_well)(v)) return (OF(operand)){view_at(v, b, h, 0, 0), v->at.stride[2], 1};
+static OF(operand) OF(rows_of) (const attend *a, const view *v, int64_t b, int64_t h,
+                                T *workspace) {
+  if (OF(has_dense_rows)(v)) return (OF(operand)){view_at(v, b, h, 0, 0), v->at.stride[2], 1};
   for (int64_t i = 0; i < v->at.size[2]; i++)
     a->self->level->load(v->at.size[3], TYPE, workspace + i * v->at.size[3], v->type,
                          view_at(v, b, h, i, 0), v->at.stride[3]);
@@ -69,13 +69,13 @@ static OF(operand) OF(rows_of) (const attend *a, const view *v, int64_t b, int64
 }
 
 
-/* Where rows from .. to - 1 of a gradient are summed up, cleared: in its place, or else 'workspace'. */
+/* Rows from .. to - 1 of a gradient, to be summed in place or else in 'workspace': cleared. */
 static OF(matrix) OF(sum_of) (const view *v, int64_t b, int64_t h, int64_t from, int64_t to,
                                T *workspace) {
   const int64_t columns = v->at.size[3];
-  const bool well = OF(lies_well)(v);
-  T *at = well ? view_at(v, b, h, 0, 0) : workspace;
-  const int64_t row = well ? v->at.stride[2] : columns;
+  const bool in_place = OF(has_dense_rows)(v);
+  T *at = in_place ? view_at(v, b, h, 0, 0) : workspace;
+  const int64_t row = in_place ? v->at.stride[2] : columns;
   OF(clear)(at + from * row, to - from, columns, row);
   return (OF(matrix)){at, row};
 }
@@ -83,7 +83,7 @@ static OF(matrix) OF(sum_of) (const view *v, int64_t b, int64_t h, int64_t from,
 
 static void OF(store_sum) (const attend *a, const view *v, int64_t b, int64_t h, int64_t from,
                            int64_t to, OF(matrix) sum) {
-  if (OF(lies_well)(v)) return;
+  if (OF(has_dense_rows)(v)) return;
   for (int64_t i = from; i < to; i++)
     a->self->level->store(v->at.size[3], v->type, view_at(v, b, h, i, 0), v->at.stride[3], TYPE,
                           sum.at + i * sum.row);
@@ -99,7 +99,7 @@ static void OF(load_row) (const attend *a, const view *v, const tile *x, T *to) 
 }
 
 
-/* lse as a power of 2; where nothing is attended to it is made +inf: weights are 2^-inf then. */
+/* lse as an exponent of 2; where nothing is attended to +inf, so that weights are 2^-inf. */
 static void OF(load_lse) (const attend *a, const tile *x, T *lse) {
   for (int64_t c = 0; c < PANEL; c += LANES) OF(store)(lse + c, (OF(vector)){0});
   OF(load_row)(a, &a->w->in[ATTENTION_LSE], x, lse);
@@ -113,7 +113,7 @@ static void OF(load_lse) (const attend *a, const tile *x, T *lse) {
 /* delta = sum(g y) - gradient of lse; g is a panel (Dv, PANEL). */
 static void OF(load_delta) (const attend *a, const tile *x, const T *g, T *spare, T *delta) {
   T *y = spare + a->Dv * PANEL, from_lse[2 * LANES] = {0};
-  if (wanted(&a->w->in[ATTENTION_GRADIENT_LSE]))
+  if (!view_is_none(&a->w->in[ATTENTION_GRADIENT_LSE]))
     OF(load_row)(a, &a->w->in[ATTENTION_GRADIENT_LSE], x, from_lse);
   OF(load_panel)(a, &a->w->in[ATTENTION_OUTPUT], x, 1, spare, y);
   for (int64_t c = 0; c < PANEL; c += LANES) {
@@ -126,7 +126,7 @@ static void OF(load_delta) (const attend *a, const tile *x, const T *g, T *spare
 }
 
 
-/* The queries of one h, turned into panels, and what is one number for each. */
+/* The queries of one h, transposed into panels, and what is one number for each. */
 static void OF(begin_back) (const attend *a, int64_t b, int64_t h, OF(back) *r) {
   r->q = OF(rows_of)(a, &a->w->in[ATTENTION_Q], b, h, r->workspace[4]);
   r->g = OF(rows_of)(a, &a->w->in[ATTENTION_GRADIENT], b, h, r->workspace[5]);
@@ -134,8 +134,8 @@ static void OF(begin_back) (const attend *a, int64_t b, int64_t h, OF(back) *r) 
     const tile x = {.b = b, .h = h, .i = i, .n = smaller(a->queries - i, PANEL)};
     const int64_t width = x.n > LANES ? PANEL : LANES;
     T *q = r->q_panels + i * a->D, *g = r->g_panels + i * a->Dv;
-    OF(turn)(x.n, a->D, width, (T)a->factor, r->q.at + i * r->q.row, r->q.row, q, PANEL);
-    OF(turn)(x.n, a->Dv, width, 1, r->g.at + i * r->g.row, r->g.row, g, PANEL);
+    OF(transpose)(x.n, a->D, width, (T)a->factor, r->q.at + i * r->q.row, r->q.row, q, PANEL);
+    OF(transpose)(x.n, a->Dv, width, 1, r->g.at + i * r->g.row, r->g.row, g, PANEL);
     OF(load_lse)(a, &x, r->lse + i);
     OF(load_delta)(a, &x, g, r->spare, r->delta + i);
   }
@@ -143,24 +143,24 @@ static void OF(begin_back) (const attend *a, int64_t b, int64_t h, OF(back) *r) 
 }
 
 
-/* Where the weights before dropout are, p being those after it. */
+/* The weights before dropout, p being those after it. */
 static OF(matrix) OF(plain_weights) (const attend *a, const OF(back) *r, T *p) {
   return a->drop == 0 ? (OF(matrix)){p, r->row} : (OF(matrix)){r->plain, PANEL};
 }
 
 
-/* The weights of a panel, as in the forward pass; with care, a score of -inf has none for sure. */
+/* The weights of a panel, as in the forward pass; if careful, a score of -inf has exactly 0. */
 static void OF(back_weights) (const attend *a, const tile *x, tile_kind kind, const OF(back) *r,
                               T *p, bool careful) {
-  const OF(powers) powers = OF(exponents_open)();
+  const OF(exp2_constants) constants = OF(exp2_open)();
   const OF(matrix) plain = OF(plain_weights)(a, r, p);
-  OF(scores)(a, x, kind, r->k, r->q_panels + x->i * a->D, plain.at, plain.row, r->slope,
+  OF(scores)(a, x, kind, r->k, r->q_panels + x->i * a->D, plain.at, plain.row, r->capped,
              r->spare);
   for (int64_t c = 0; c < x->n; c += LANES) {
     const OF(vector) lse = OF(load)(r->lse + x->i + c);
     for (int64_t j = 0; j < x->keys; j++) {
       T *at = plain.at + j * plain.row + c;
-      const OF(vector) score = OF(load)(at), weight = OF(power)(&powers, score - lse);
+      const OF(vector) score = OF(load)(at), weight = OF(exp2_with)(&constants, score - lse);
       OF(store)(at, careful ? OF(weight_of)(score, weight) : weight);
     }
   }
@@ -169,7 +169,7 @@ static void OF(back_weights) (const attend *a, const tile *x, tile_kind kind, co
 
 
 /* ds = p (dp - delta), where ds is dp so far. */
-static void OF(slopes) (const tile *x, const OF(back) *r, const T *p, T *ds) {
+static void OF(score_gradients) (const tile *x, const OF(back) *r, const T *p, T *ds) {
   for (int64_t c = 0; c < x->n; c += LANES) {
     const OF(vector) delta = OF(load)(r->delta + x->i + c);
     for (int64_t at = c; at < c + x->keys * r->row; at += r->row)
@@ -189,48 +189,48 @@ static void OF(gradients_dropped) (const tile *x, const OF(back) *r, const T *p,
 }
 
 
-/* What belongs to a weight of 0 becomes 0, whatever it was. */
-static void OF(block_gradients) (const tile *x, OF(matrix) weights, OF(matrix) slopes) {
+/* Gradients of weights of 0 become 0, NaN included. */
+static void OF(block_gradients) (const tile *x, OF(matrix) weights, OF(matrix) gradients) {
   for (int64_t j = 0; j < x->keys; j++)
     for (int64_t c = 0; c < x->n; c += LANES) {
       const OF(vector) weight = OF(load)(weights.at + j * weights.row + c);
-      T *at = slopes.at + j * slopes.row + c;
+      T *at = gradients.at + j * gradients.row + c;
       OF(store)(at, OF(select)(weight == (T)0, weight, OF(load)(at)));
     }
 }
 
 
-/* ds times the slope of softcap */
+/* ds times the derivative of softcap */
 static void OF(cap_gradients) (const tile *x, const OF(back) *r, T *ds) {
   for (int64_t j = 0; j < x->keys; j++)
     for (int64_t c = 0; c < x->n; c += LANES) {
       T *at = ds + j * r->row + c;
-      OF(store)(at, OF(load)(at) * OF(load)(r->slope + j * PANEL + c));
+      OF(store)(at, OF(load)(at) * OF(load)(r->capped + j * PANEL + c));
     }
 }
 
 
 /* The gradient of the scores of a panel, and of the bias. */
 static void OF(back_gradients) (const attend *a, const tile *x, tile_kind kind, const OF(back) *r,
-                             T *p, T *ds) {
+                                T *p, T *ds) {
   const OF(product) dp = {.depth = a->Dv, .a_row = r->v.row, .a_column = r->v.column,
                           .b_row = PANEL, .c_row = r->row, .alpha = 1};
   const T *g = r->g_panels + x->i * a->Dv;
   OF(multiply)(&dp, x->keys, x->n > LANES ? PANEL : LANES, r->v.at + x->j * r->v.row, g, ds);
-  if (a->drop == 0) OF(slopes)(x, r, p, ds);
+  if (a->drop == 0) OF(score_gradients)(x, r, p, ds);
   else OF(gradients_dropped)(x, r, p, ds);
   if (kind == TILE_MIXED) {
     const OF(matrix) plain = OF(plain_weights)(a, r, p);
     OF(block_gradients)(x, plain, (OF(matrix)){ds, r->row});
-    if (a->cap != 0) OF(block_gradients)(x, plain, (OF(matrix)){r->slope, PANEL});
+    if (a->cap != 0) OF(block_gradients)(x, plain, (OF(matrix)){r->capped, PANEL});
   }
-  if (wanted(&a->w->out[3]))
-    OF(store_panel)(a, &a->w->out[3], x, x->j, x->keys, ds, r->row, r->spare);
+  if (!view_is_none(&a->w->out[ATTENTION_DBIAS]))
+    OF(store_panel)(a, &a->w->out[ATTENTION_DBIAS], x, x->j, x->keys, ds, r->row, r->spare);
   if (a->cap != 0) OF(cap_gradients)(x, r, ds);
 }
 
 
-/* c += a b: fast, or with care for what weights of 0 weigh. */
+/* c += a b: fast, or so that weights of 0 add nothing. */
 static void OF(add_product) (const OF(product) *p, bool careful, bool weights_in_a, int64_t rows,
                              int64_t columns, const T *a, const T *b, T *c) {
   if (careful) OF(multiply_careful)(p, weights_in_a, rows, columns, a, b, c);
@@ -245,9 +245,9 @@ static void OF(clear_panel) (const attend *a, const tile *x, int64_t keys, const
   if (from >= keys) return;
   OF(clear)(p + from * r->row, keys - from, PANEL, r->row);
   OF(clear)(ds + from * r->row, keys - from, PANEL, r->row);
-  if (wanted(&a->w->out[3]))
-    OF(store_panel)(a, &a->w->out[3], x, x->j + from, keys - from, ds + from * r->row, r->row,
-                    r->spare);
+  if (!view_is_none(&a->w->out[ATTENTION_DBIAS]))
+    OF(store_panel)(a, &a->w->out[ATTENTION_DBIAS], x, x->j + from, keys - from,
+                    ds + from * r->row, r->row, r->spare);
 }
 
 
@@ -259,14 +259,14 @@ static int64_t OF(back_panel) (const attend *a, tile x, int64_t least, const OF(
                                T *ds, bool careful) {
   const int64_t keys = x.keys;
   x.keys = larger(smaller(keys, mask_end(a->w, x.b, x.i + x.n, a->keys) - x.j), 0);
-  const tile_kind kind = x.keys == 0 ? TILE_NONE : mask_ask(a->w, &x);
+  const tile_kind kind = x.keys == 0 ? TILE_NONE : mask_classify(a->w, &x);
   if (kind == TILE_NONE) x.keys = 0;
-  OF(clear_panel)(a, &x, wanted(&a->w->out[3]) ? keys : least, r, p, ds);
+  OF(clear_panel)(a, &x, !view_is_none(&a->w->out[ATTENTION_DBIAS]) ? keys : least, r, p, ds);
   if (x.keys == 0) return 0;
   OF(back_weights)(a, &x, kind, r, p, careful && kind == TILE_MIXED);
   OF(back_gradients)(a, &x, kind, r, p, ds);
   const OF(product) dq = {.depth = x.keys, .a_row = r->k.column, .a_column = r->k.row,
-                          .b_row = r->row, .c_row = PANEL, .alpha = (T)a->w->number[0],
+                          .b_row = r->row, .c_row = PANEL, .alpha = (T)a->w->attention.scale,
                           .add = true};
   OF(add_product)(&dq, careful, false, a->D,
                   careful ? x.n : x.n > LANES ? PANEL : LANES, r->k.at + x.j * r->k.row, ds,
@@ -283,7 +283,7 @@ static void OF(back_keys) (const attend *a, const tile *x, int64_t from, int64_t
                      .c_row = r->dv.row, .alpha = 1, .add = true};
   OF(add_product)(&sum, careful, true, to - from, a->Dv, r->p + at,
                   r->g.at + (x->i + i) * r->g.row, r->dv.at + j * r->dv.row);
-  sum.alpha = (T)a->w->number[0];
+  sum.alpha = (T)a->w->attention.scale;
   sum.b_row = r->q.row;
   sum.c_row = r->dk.row;
   OF(add_product)(&sum, careful, true, to - from, a->D, r->ds + at,
@@ -314,7 +314,7 @@ static void OF(back_block) (const attend *a, tile x, const OF(back) *r, bool car
 }
 
 
-/* dq of one h: to its place, or into the sums of this group. */
+/* dq of one h: to the result, or into the sums of this group. */
 static void OF(store_dq) (const attend_back *d, int64_t b, int64_t h, int64_t group,
                           const OF(back) *r) {
   const attend *a = &d->a;
@@ -326,12 +326,13 @@ static void OF(store_dq) (const attend_back *d, int64_t b, int64_t h, int64_t gr
   }
   for (int64_t i = 0; i < a->queries; i += PANEL) {
     const tile x = {.b = b, .h = h, .i = i, .n = smaller(a->queries - i, PANEL)};
-    OF(store_panel)(a, &a->w->out[0], &x, 0, a->D, r->dq_panels + i * a->D, PANEL, r->spare);
+    OF(store_panel)(a, &a->w->out[ATTENTION_DQ], &x, 0, a->D, r->dq_panels + i * a->D, PANEL,
+                    r->spare);
   }
 }
 
 
-/* Is dq of this h finite, where a mask could be guilty of it? */
+/* Is dq of this h finite? If not, what is masked may have got in. */
 static bool OF(dq_is_finite) (const attend *a, const OF(back) *r) {
   bool finite = true;
   for (int64_t i = 0; i < a->queries; i += PANEL)
@@ -340,16 +341,16 @@ static bool OF(dq_is_finite) (const attend *a, const OF(back) *r) {
 }
 
 
-/* One group of one (b, hk). False if something came out not finite that a mask should stop. */
+/* One group of one (b, hk). False if a result is not finite that a mask should keep finite. */
 static bool OF(back_group) (const attend_back *d, int64_t b, int64_t hk, int64_t group,
                             OF(back) *r, bool careful) {
   const attend *a = &d->a;
   const int64_t shared = a->shared, from = group * d->group;
   const int64_t to = smaller(from + d->group, a->keys);
-  const bool check = a->w->mask.n > 0 && !careful;
+  const bool check = a->w->attention.mask.n > 0 && !careful;
   bool finite = true;
-  r->dk = OF(sum_of)(&a->w->out[1], b, hk, from, to, r->workspace[2]);
-  r->dv = OF(sum_of)(&a->w->out[2], b, hk, from, to, r->workspace[3]);
+  r->dk = OF(sum_of)(&a->w->out[ATTENTION_DK], b, hk, from, to, r->workspace[2]);
+  r->dv = OF(sum_of)(&a->w->out[ATTENTION_DV], b, hk, from, to, r->workspace[3]);
   for (int64_t h = hk * shared; h < (hk + 1) * shared; h++) {
     OF(begin_back)(a, b, h, r);
     for (int64_t j = from; j < to; j += TILE_KEYS) {
@@ -377,11 +378,12 @@ static void OF(back_piece) (void *arg, int64_t from, int64_t to) {
   for (int64_t item = from; item < to; item++) {
     const int64_t head = item / d->groups, group = item % d->groups;
     const int64_t b = head / a->Hk, hk = head % a->Hk, first = group * d->group;
+    const int64_t end = smaller(first + d->group, a->keys);
     r.k = OF(operand_of)(a, &a->w->in[ATTENTION_K], b, hk, r.workspace[0]);
     r.v = OF(operand_of)(a, &a->w->in[ATTENTION_V], b, hk, r.workspace[1]);
     if (!OF(back_group)(d, b, hk, group, &r, false)) OF(back_group)(d, b, hk, group, &r, true);
-    OF(store_sum)(a, &a->w->out[1], b, hk, first, smaller(first + d->group, a->keys), r.dk);
-    OF(store_sum)(a, &a->w->out[2], b, hk, first, smaller(first + d->group, a->keys), r.dv);
+    OF(store_sum)(a, &a->w->out[ATTENTION_DK], b, hk, first, end, r.dk);
+    OF(store_sum)(a, &a->w->out[ATTENTION_DV], b, hk, first, end, r.dv);
   }
   denormals_back(mode);
   if ((char *)workspace != near) cpu_scratch_free(workspace);
@@ -405,7 +407,7 @@ static void OF(sum_piece) (void *arg, int64_t from, int64_t to) {
       for (int64_t e = 0; e < size; e += LANES)
         OF(store)(sum + e, OF(load)(sum + e) + OF(load)(one + e));
     }
-    OF(store_panel)(a, &a->w->out[0], &x, 0, a->D, sum, PANEL, spare);
+    OF(store_panel)(a, &a->w->out[ATTENTION_DQ], &x, 0, a->D, sum, PANEL, spare);
   }
   cpu_scratch_free(spare);
 }

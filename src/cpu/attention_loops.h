@@ -2,8 +2,8 @@
 ** attention_loops.h - attention itself (read once for each type).
 */
 
-typedef struct OF(panel) {         /* some queries on their way through the keys */
-  tile x;                          /* where they are */
+typedef struct OF(panel) {         /* some queries during the iteration over keys */
+  tile x;                          /* their position in it */
   T *q;                            /* (D, PANEL), scaled */
   T *o;                            /* (Dv, PANEL): the sum of weights and values so far */
   T *top, *sum;                    /* (PANEL): largest score, sum of weights relative to it */
@@ -49,7 +49,7 @@ static void OF(begin_panel) (const attend *a, OF(panel) *p, T *spare) {
 
 /* Scores s become weights relative to the largest yet, down each column. */
 static void OF(online_softmax) (OF(panel) *p, T *s, int64_t Dv) {
-  const OF(powers) powers = OF(exponents_open)();
+  const OF(exp2_constants) constants = OF(exp2_open)();
   for (int64_t c = 0; c < p->x.n; c += LANES) {
     const OF(vector) before = OF(load)(p->top + c);
     OF(vector) top = before, sum = {0};
@@ -57,12 +57,12 @@ static void OF(online_softmax) (OF(panel) *p, T *s, int64_t Dv) {
       top = OF(larger)(OF(load)(s + j), top);
     OF(vector) base = OF(select)(top == -(T)INFINITY, (OF(vector)){0}, top);   /* nothing yet? */
     for (int64_t j = c; j < p->x.keys * PANEL; j += PANEL) {
-      OF(vector) weight = OF(power)(&powers, OF(load)(s + j) - base);
+      OF(vector) weight = OF(exp2_with)(&constants, OF(load)(s + j) - base);
       OF(store)(s + j, weight);
       sum += weight;
     }
-    if (p->begun) {                            /* what came before is worth less now */
-      OF(vector) fade = OF(power)(&powers, before - base);
+    if (p->begun) {                            /* rescales what came before */
+      OF(vector) fade = OF(exp2_with)(&constants, before - base);
       sum += OF(load)(p->sum + c) * fade;
       for (int64_t d = c; d < Dv * PANEL; d += PANEL)
         OF(store)(p->o + d, OF(load)(p->o + d) * fade);
@@ -76,7 +76,7 @@ static void OF(online_softmax) (OF(panel) *p, T *s, int64_t Dv) {
 static void OF(attend_tile) (const attend *a, OF(panel) *p, OF(operand) k, OF(operand) v,
                              const OF(workspace) *r, bool careful) {
   const tile *x = &p->x;
-  const tile_kind kind = mask_ask(a->w, x);
+  const tile_kind kind = mask_classify(a->w, x);
   if (kind == TILE_NONE) return;
   OF(scores)(a, x, kind, k, p->q, r->s, PANEL, NULL, r->spare);
   OF(online_softmax)(p, r->s, a->Dv);
@@ -90,7 +90,7 @@ static void OF(attend_tile) (const attend *a, OF(panel) *p, OF(operand) k, OF(op
 }
 
 
-/* o = o / sum, nothing where nothing was attended to; sum = the natural logarithm of all. */
+/* o = o / sum, 0 where nothing was attended to; sum = the natural logarithm of all. */
 static void OF(end_panel) (const attend *a, OF(panel) *p) {
   for (int64_t c = 0; c < p->x.n; c += LANES) {
     OF(vector) sum = OF(load)(p->sum + c), share = OF(select)(sum == (T)0, sum, 1 / sum);
@@ -112,7 +112,7 @@ static inline OF(vector) OF(weight_of) (OF(vector) score, OF(vector) weight) {
 /* The weights themselves, once the rows' normalisers are known. */
 static void OF(weigh_tile) (const attend *a, OF(panel) *p, OF(operand) k, const OF(workspace) *r) {
   const tile *x = &p->x;
-  const tile_kind kind = mask_ask(a->w, x);
+  const tile_kind kind = mask_classify(a->w, x);
   if (kind != TILE_NONE) OF(scores)(a, x, kind, k, p->q, r->s, PANEL, NULL, r->spare);
   for (int64_t c = 0; c < x->n; c += LANES) {
     OF(vector) lse = OF(load)(p->sum + c) * (T)LOG2E;
@@ -124,12 +124,12 @@ static void OF(weigh_tile) (const attend *a, OF(panel) *p, OF(operand) k, const 
     }
   }
   if (a->drop != 0) OF(drop_scores)(a, x, r->s, PANEL, r->s, PANEL);
-  OF(store_panel)(a, &a->w->out[2], x, x->j, x->keys, r->s, PANEL, r->spare);
+  OF(store_panel)(a, &a->w->out[ATTENTION_WEIGHTS], x, x->j, x->keys, r->s, PANEL, r->spare);
 }
 
 
 static void OF(store_lse) (const attend *a, const OF(panel) *p) {
-  const view *v = &a->w->out[1];
+  const view *v = &a->w->out[ATTENTION_Y_LSE];
   const int64_t *stride = v->at.stride;
   const int64_t at = p->x.b * stride[0] + p->x.h * stride[1] + p->x.i * stride[2];
   char *to = (char *)v->data + at * scalar_sizes[v->type];
@@ -144,7 +144,7 @@ static void OF(set_tile) (tile *x, int64_t j, int64_t end) {
 }
 
 
-/* Some panels side by side through all keys. */
+/* Some panels, together over all keys. */
 static void OF(attend_panels) (const attend *a, int n, OF(panel) *p, OF(operand) k, OF(operand) v,
                                const OF(workspace) *r, bool careful) {
   int64_t end[BLOCK_PANELS], last = 0;
@@ -163,16 +163,16 @@ static void OF(attend_panels) (const attend *a, int n, OF(panel) *p, OF(operand)
 }
 
 
-/* Panels are redone with care if what is masked may have leaked: 0 times NaN is NaN. */
+/* Panels are redone with care if what is masked may have got in: 0 times NaN is NaN. */
 static void OF(attend_block) (const attend *a, int n, OF(panel) *p, OF(operand) k, OF(operand) v,
                               const OF(workspace) *r) {
   OF(attend_panels)(a, n, p, k, v, r, false);
   for (int i = 0; i < n; i++) {
-    if (a->w->mask.n > 0 && !OF(is_finite)(p[i].o, a->Dv, p[i].x.n, PANEL))
+    if (a->w->attention.mask.n > 0 && !OF(is_finite)(p[i].o, a->Dv, p[i].x.n, PANEL))
       OF(attend_panels)(a, 1, &p[i], k, v, r, true);
-    OF(store_panel)(a, &a->w->out[0], &p[i].x, 0, a->Dv, p[i].o, PANEL, r->spare);
+    OF(store_panel)(a, &a->w->out[ATTENTION_Y], &p[i].x, 0, a->Dv, p[i].o, PANEL, r->spare);
     OF(store_lse)(a, &p[i]);
-    if (wanted(&a->w->out[2]))
+    if (!view_is_none(&a->w->out[ATTENTION_WEIGHTS]))
       for (int64_t j = 0; j < a->keys; j += TILE_KEYS) {
         OF(set_tile)(&p[i].x, j, a->keys);
         OF(weigh_tile)(a, &p[i], k, r);

@@ -1,14 +1,14 @@
 /*
-** attention_mask.h - who may attend, asked for tiles: queries i .. i + n - 1 (one for each lane),
-** keys j .. j + keys - 1.
+** attention_mask.h - which keys may be attended to, by tiles: queries i .. i + n - 1 (one for each
+** lane), keys j .. j + keys - 1.
 **
-** The only joint of masks is 'and', so each other node may simply block what it blocks.
+** Masks are joined by 'and' alone, so the nodes are applied one after another.
 */
 
 #ifndef attention_mask_h
 #define attention_mask_h
 
-typedef enum tile_kind { TILE_NONE, TILE_ALL, TILE_MIXED } tile_kind;   /* that may be attended */
+typedef enum tile_kind { TILE_NONE, TILE_ALL, TILE_MIXED } tile_kind;   /* of its keys */
 
 typedef struct tile {
   int64_t b, h, i, n, j, keys;
@@ -22,13 +22,15 @@ static int64_t mask_length (const work *w, int operand, int64_t b, int64_t keys)
 }
 
 
-/* The first key from which on nothing may be attended by queries before 'i_end'. */
+/* The first key from which on queries before 'i_end' may attend to nothing. */
 static int64_t mask_end (const work *w, int64_t b, int64_t i_end, int64_t keys) {
-  for (int m = 0; m < w->mask.n; m++)
-    switch (w->mask.node[m].kind) {
-      case MASK_CAUSAL: keys = smaller(keys, larger(i_end + w->mask.node[m].offset, 0)); break;
-      case MASK_LENGTHS: keys = mask_length(w, w->mask.node[m].operand, b, keys); break;
-      default: break;
+  const mask *m = &w->attention.mask;
+  for (int i = 0; i < m->n; i++)
+    switch (m->node[i].kind) {
+      case MASK_CAUSAL: keys = smaller(keys, larger(i_end + m->node[i].offset, 0)); break;
+      case MASK_LENGTHS: keys = mask_length(w, m->node[i].operand, b, keys); break;
+      case MASK_DENSE:
+      case MASK_AND: break;
     }
   return keys;
 }
@@ -42,7 +44,7 @@ static const uint8_t *mask_bytes (const work *w, int operand, const tile *x) {
 }
 
 
-static tile_kind mask_ask_dense (const work *w, int operand, const tile *x) {
+static tile_kind mask_classify_dense (const work *w, int operand, const tile *x) {
   const uint8_t *at = mask_bytes(w, operand, x);
   const int64_t *stride = w->in[operand].at.stride;
   const int64_t rows = stride[2] == 0 ? 1 : x->n, columns = stride[3] == 0 ? 1 : x->keys;
@@ -63,27 +65,30 @@ static tile_kind mask_ask_dense (const work *w, int operand, const tile *x) {
 }
 
 
-static tile_kind mask_ask_causal (int64_t offset, const tile *x) {
+static tile_kind mask_classify_causal (int64_t offset, const tile *x) {
   if (x->j + x->keys - 1 <= x->i + offset) return TILE_ALL;
   return x->j > x->i + x->n - 1 + offset ? TILE_NONE : TILE_MIXED;
 }
 
 
-static tile_kind mask_ask_length (int64_t length, const tile *x) {
+static tile_kind mask_classify_length (int64_t length, const tile *x) {
   return x->j + x->keys <= length ? TILE_ALL : x->j >= length ? TILE_NONE : TILE_MIXED;
 }
 
 
-static tile_kind mask_ask (const work *w, const tile *x) {
+static tile_kind mask_classify (const work *w, const tile *x) {
   tile_kind kind = TILE_ALL;
-  for (int m = 0; m < w->mask.n; m++) {
+  const mask *m = &w->attention.mask;
+  for (int i = 0; i < m->n; i++) {
     tile_kind one = TILE_ALL;
-    const int operand = w->mask.node[m].operand;
-    switch (w->mask.node[m].kind) {
-      case MASK_CAUSAL: one = mask_ask_causal(w->mask.node[m].offset, x); break;
-      case MASK_LENGTHS: one = mask_ask_length(mask_length(w, operand, x->b, INT64_MAX), x); break;
-      case MASK_DENSE: one = mask_ask_dense(w, operand, x); break;
-      default: break;
+    const int operand = m->node[i].operand;
+    switch (m->node[i].kind) {
+      case MASK_CAUSAL: one = mask_classify_causal(m->node[i].offset, x); break;
+      case MASK_LENGTHS:
+        one = mask_classify_length(mask_length(w, operand, x->b, INT64_MAX), x);
+        break;
+      case MASK_DENSE: one = mask_classify_dense(w, operand, x); break;
+      case MASK_AND: break;
     }
     if (one == TILE_NONE) return TILE_NONE;
     if (one == TILE_MIXED) kind = TILE_MIXED;
@@ -92,7 +97,7 @@ static tile_kind mask_ask (const work *w, const tile *x) {
 }
 
 
-/* 8 x 8 bytes, turned: 1 x 1, 2 x 2, then 4 x 4 blocks across the diagonal change places. */
+/* 8 x 8 bytes: 1 x 1, 2 x 2, then 4 x 4 blocks are swapped across the diagonal. */
 static void transpose_8_bytes (const uint8_t *from, int64_t from_row, uint8_t *to, int64_t to_row) {
   uint64_t x[8];
   for (int i = 0; i < 8; i++) memcpy(&x[i], from + i * from_row, 8);
@@ -110,9 +115,9 @@ static void transpose_8_bytes (const uint8_t *from, int64_t from_row, uint8_t *t
 }
 
 
-/* to[c * to_row + r] = from[r * from_row + c * from_column]; bytes in order of little ends. */
+/* to[c * to_row + r] = from[r * from_row + c * from_column]; for little-endian CPUs. */
 static void transpose_bytes (int64_t rows, int64_t columns, const uint8_t *from, int64_t from_row,
-                        int64_t from_column, uint8_t *to, int64_t to_row) {
+                             int64_t from_column, uint8_t *to, int64_t to_row) {
   for (int64_t r = 0; r < rows; r += 8)
     for (int64_t c = 0; c < columns; c += 8) {
       const uint8_t *block = from + r * from_row + c * from_column;
@@ -129,13 +134,13 @@ static void transpose_bytes (int64_t rows, int64_t columns, const uint8_t *from,
 
 /*
 ** Dropout of one query: line[c] is 1 where keys j + c stays. 'index' is the number of the first
-** element in (B, H, T, S), 'drop' the least draw that stays: philox_keeps, four at a time.
+** element in (B, H, T, S), 'drop' the least number that stays: philox_keeps, four at a time.
 */
 static void dropout_line (uint64_t key, uint64_t index, uint64_t drop, int64_t n, uint8_t *line) {
   for (int64_t c = 0; c < n;) {
-    uint32_t draw[4];
-    philox(key, index >> 2, draw);
-    for (int k = index & 3; k < 4 && c < n; k++, c++, index++) line[c] = draw[k] >= drop;
+    uint32_t bits[4];
+    philox(key, index >> 2, bits);
+    for (int k = index & 3; k < 4 && c < n; k++, c++, index++) line[c] = bits[k] >= drop;
   }
 }
 

@@ -8,8 +8,12 @@ typedef struct OF(operand) {       /* of one head: (S, D) or (S, Dv) */
 } OF(operand);
 
 
-/* A head of q, k or v as T: as it lies, or converted to 'workspace', row by row. */
-static OF(operand) OF(operand_of) (const attend *a, const view *v, int64_t b, int64_t h, T *workspace) {
+static bool OF(has_dense_rows) (const view *v) { return v->type == TYPE && v->at.stride[3] == 1; }
+
+
+/* A head of q, k or v as T: in place, or converted to 'workspace', row by row. */
+static OF(operand) OF(operand_of) (const attend *a, const view *v, int64_t b, int64_t h,
+                                   T *workspace) {
   const int64_t rows = v->at.size[2], columns = v->at.size[3];
   if (v->type == TYPE)
     return (OF(operand)){view_at(v, b, h, 0, 0), v->at.stride[2], v->at.stride[3]};
@@ -20,32 +24,32 @@ static OF(operand) OF(operand_of) (const attend *a, const view *v, int64_t b, in
 }
 
 
-/* Rows i .. i + n - 1 of (T, columns), times a factor, turned into a panel (columns, PANEL). */
+/* Rows i .. i + n - 1 of (T, columns), times a factor, transposed: a panel (columns, PANEL). */
 static void OF(load_panel) (const attend *a, const view *v, const tile *x, T factor, T *spare,
                             T *panel) {
   const int64_t columns = v->at.size[3], width = x->n > LANES ? PANEL : LANES;
   const T *from = view_at(v, x->b, x->h, x->i, 0);
   int64_t row = v->at.stride[2];
-  if (v->type != TYPE || v->at.stride[3] != 1) {       /* not as it should lie? */
+  if (!OF(has_dense_rows)(v)) {
     for (int64_t i = 0; i < x->n; i++)
       a->self->level->load(columns, TYPE, spare + i * columns, v->type,
                            view_at(v, x->b, x->h, x->i + i, 0), v->at.stride[3]);
     from = spare;
     row = columns;
   }
-  OF(turn)(x->n, columns, width, factor, from, row, panel, PANEL);
+  OF(transpose)(x->n, columns, width, factor, from, row, panel, PANEL);
 }
 
 
-/* A panel (columns, from_row), turned back into rows i .. of a view, from its column j on. */
+/* A panel (columns, from_row), transposed to rows i .. of a view, from its column j on. */
 static void OF(store_panel) (const attend *a, const view *v, const tile *x, int64_t j,
                              int64_t columns, const T *panel, int64_t from_row, T *spare) {
   T *to = view_at(v, x->b, x->h, x->i, j);
-  if (v->type == TYPE && v->at.stride[3] == 1) {
-    OF(turn)(columns, x->n, columns, 1, panel, from_row, to, v->at.stride[2]);
+  if (OF(has_dense_rows)(v)) {
+    OF(transpose)(columns, x->n, columns, 1, panel, from_row, to, v->at.stride[2]);
     return;
   }
-  OF(turn)(columns, x->n, columns, 1, panel, from_row, spare, columns);
+  OF(transpose)(columns, x->n, columns, 1, panel, from_row, spare, columns);
   for (int64_t i = 0; i < x->n; i++)
     a->self->level->store(columns, v->type, view_at(v, x->b, x->h, x->i + i, j),
                           v->at.stride[3], TYPE, spare + i * columns);
@@ -54,48 +58,49 @@ static void OF(store_panel) (const attend *a, const view *v, const tile *x, int6
 
 /*
 ** {==================================================================
-** What is done to scores s (keys, row), one of two vectors of each line
+** Changes of scores s (keys, row), one of two vectors of each line
 ** ===================================================================
 */
 
-/* s = cap tanh(s); the slope, if it is asked for, is 1 - tanh(s)^2. */
-static void OF(cap_scores) (int64_t keys, int64_t width, T *s, int64_t row, T cap, T *slope) {
+/* s = cap tanh(s); its derivative, unless that is NULL, is 1 - tanh(s)^2. */
+static void OF(cap_scores) (int64_t keys, int64_t width, T *s, int64_t row, T cap,
+                            T *derivative) {
   for (int64_t j = 0; j < keys; j++)
     for (int64_t c = 0; c < width; c += LANES) {
       OF(vector) y = OF(tanh)(OF(load)(s + j * row + c));
-      if (slope != NULL) OF(store)(slope + j * PANEL + c, 1 - y * y);
+      if (derivative != NULL) OF(store)(derivative + j * PANEL + c, 1 - y * y);
       OF(store)(s + j * row + c, y * cap);
     }
 }
 
 
-/* s += bias, which is turned through 'spare' (two panels of keys) first. */
+/* s += bias, which is transposed through 'spare' (two panels of keys) first. */
 static void OF(bias_scores) (const attend *a, const tile *x, T *s, int64_t row, T *spare) {
   const view *v = &a->w->in[ATTENTION_BIAS];
-  T *turned = spare + x->keys * PANEL;
+  T *transposed = spare + x->keys * PANEL;
   for (int64_t i = 0; i < x->n; i++)
     a->self->level->load(x->keys, TYPE, spare + i * x->keys, v->type,
                          view_at(v, x->b, x->h, x->i + i, x->j), v->at.stride[3]);
-  OF(turn)(x->n, x->keys, PANEL, (T)LOG2E, spare, x->keys, turned, PANEL);
+  OF(transpose)(x->n, x->keys, PANEL, (T)LOG2E, spare, x->keys, transposed, PANEL);
   for (int64_t j = 0; j < x->keys; j++)
     for (int64_t c = 0; c < x->n; c += LANES) {
       T *at = s + j * row + c;
-      OF(store)(at, OF(load)(at) + OF(load)(turned + j * PANEL + c));
+      OF(store)(at, OF(load)(at) + OF(load)(transposed + j * PANEL + c));
     }
 }
 
 
-/* Truths of LANES bytes. */
-INLINED OF(truth) OF(bools) (const uint8_t *from) {
+/* LANES bytes as flags. */
+INLINED OF(flags) OF(flags_of) (const uint8_t *from) {
   typedef int8_t bytes __attribute__((vector_size(LANES)));
   bytes b;
   memcpy(&b, from, sizeof b);
-  return __builtin_convertvector(b, OF(truth)) != 0;
+  return __builtin_convertvector(b, OF(flags)) != 0;
 }
 
 
-INLINED OF(truth) OF(count) (void) {           /* 0, 1, 2 … */
-  OF(truth) lanes;
+INLINED OF(flags) OF(count) (void) {           /* 0, 1, 2 … */
+  OF(flags) lanes;
   UNROLL for (int i = 0; i < LANES; i++) lanes[i] = i;
   return lanes;
 }
@@ -107,7 +112,7 @@ static void OF(block_causal) (int64_t offset, const tile *x, T *s, int64_t row) 
     int64_t first = x->j + j - x->i - offset;  /* lane that may attend */
     for (int64_t c = 0; c < x->n && c < first; c += LANES) {
       T *at = s + j * row + c;
-      OF(truth) may = OF(count)() >= (BITS)smaller(first - c, LANES);
+      OF(flags) may = OF(count)() >= (BITS)smaller(first - c, LANES);
       OF(store)(at, OF(select)(may, OF(load)(at), never));
     }
   }
@@ -128,22 +133,23 @@ static void OF(block_dense) (const work *w, int operand, const tile *x, T *s, in
   for (int64_t j = 0; j < x->keys; j++)
     for (int64_t c = 0; c < x->n; c += LANES) {
       T *at = s + j * row + c;
-      OF(store)(at, OF(select)(OF(bools)(may + j * PANEL + c), OF(load)(at), never));
+      OF(store)(at, OF(select)(OF(flags_of)(may + j * PANEL + c), OF(load)(at), never));
     }
 }
 
 
-/* What may not be attended to becomes -inf, whatever it was. */
+/* What may not be attended to becomes -inf, NaN included. */
 static void OF(block_scores) (const work *w, const tile *x, T *s, int64_t row) {
-  for (int m = 0; m < w->mask.n; m++) {
-    const int operand = w->mask.node[m].operand;
-    switch (w->mask.node[m].kind) {
-      case MASK_CAUSAL: OF(block_causal)(w->mask.node[m].offset, x, s, row); break;
+  const mask *m = &w->attention.mask;
+  for (int i = 0; i < m->n; i++) {
+    const int operand = m->node[i].operand;
+    switch (m->node[i].kind) {
+      case MASK_CAUSAL: OF(block_causal)(m->node[i].offset, x, s, row); break;
       case MASK_LENGTHS:
         OF(block_from)(mask_length(w, operand, x->b, INT64_MAX), x, s, row);
         break;
       case MASK_DENSE: OF(block_dense)(w, operand, x, s, row); break;
-      default: break;
+      case MASK_AND: break;
     }
   }
 }
@@ -160,8 +166,8 @@ static void OF(drop_scores) (const attend *a, const tile *x, const T *from, int6
   transpose_bytes(x->n, x->keys, lines, x->keys, 1, stays, PANEL);
   for (int64_t j = 0; j < x->keys; j++)
     for (int64_t c = 0; c < x->n; c += LANES) {
-      OF(truth) stay = OF(bools)(stays + j * PANEL + c);
-      OF(vector) times = (OF(vector))(stay & (OF(truth))OF(splat)((T)a->kept));
+      OF(flags) stay = OF(flags_of)(stays + j * PANEL + c);
+      OF(vector) times = (OF(vector))(stay & (OF(flags))OF(splat)((T)a->kept));
       OF(store)(to + j * to_row + c, OF(load)(from + j * from_row + c) * times);
     }
 }
@@ -169,22 +175,22 @@ static void OF(drop_scores) (const attend *a, const tile *x, const T *from, int6
 /* }================================================================== */
 
 
-/* s (keys, row) = the scores of a tile, as powers of 2; q is a panel (D, PANEL), scaled. */
+/* s (keys, row) = the scores of a tile, as exponents of 2; q is a panel (D, PANEL), scaled. */
 static void OF(scores) (const attend *a, const tile *x, tile_kind kind, OF(operand) k, const T *q,
-                        T *s, int64_t row, T *slope, T *spare) {
+                        T *s, int64_t row, T *derivative, T *spare) {
   const int64_t width = x->n > LANES ? PANEL : LANES;
   OF(product) p = {.depth = a->D, .a_row = k.row, .a_column = k.column, .b_row = PANEL,
                    .c_row = row, .alpha = 1};
   OF(multiply)(&p, x->keys, width, k.at + x->j * k.row, q, s);
-  if (a->cap != 0) OF(cap_scores)(x->keys, width, s, row, (T)a->cap, slope);
-  if (wanted(&a->w->in[ATTENTION_BIAS])) OF(bias_scores)(a, x, s, row, spare);
+  if (a->cap != 0) OF(cap_scores)(x->keys, width, s, row, (T)a->cap, derivative);
+  if (!view_is_none(&a->w->in[ATTENTION_BIAS])) OF(bias_scores)(a, x, s, row, spare);
   if (kind == TILE_MIXED) OF(block_scores)(a->w, x, s, row);
 }
 
 
 /*
-** c (+)= alpha a b where one of the two holds weights, and a weight of 0 takes nothing of what it
-** weighs, be that NaN or infinite. Slow; for tiles that a fast product has spoiled.
+** c (+)= alpha a b where one of the two holds weights, and a weight of 0 adds nothing, be its
+** factor NaN or infinite. Slow; for tiles whose fast product is not finite.
 */
 static void OF(multiply_careful) (const OF(product) *p, bool weights_in_a, int64_t rows,
                                   int64_t columns, const T *a, const T *b, T *c) {

@@ -2,50 +2,23 @@
 ** copy.c - elements from one layout to another.
 */
 
+#include "cpu/copy_row.h"
 #include "cpu/cpu.h"
 
-#define SIDE 32                    /* of a square of elements that is turned over */
+#define SIDE 32                    /* of a square of elements that is transposed */
 
 typedef struct copying {
   char *to;
   const char *from;
-  layout to_at, from_at;           /* fused; along the last axis 'to' moves the least … */
+  layout to_at, from_at;           /* fused; 'to' has its smallest stride along the last axis … */
   bool across;                     /* … and 'from' along the axis before it */
   size_t size;                     /* of an element */
 } copying;
 
 
 /*
-** {==================================================================
-** Rows and squares
-** ===================================================================
-*/
-
-#define ROW(X) { \
-    X *const y = to; \
-    const X *const x = from; \
-    for (int64_t i = 0; i < n; i++) y[i * to_stride] = x[i * from_stride]; \
-    return; \
-  }
-
-static void copy_row (size_t size, int64_t n, void *to, int64_t to_stride, const void *from,
-                      int64_t from_stride) {
-  if (to_stride == 1 && from_stride == 1) {
-    memcpy(to, from, (size_t)n * size);
-    return;
-  }
-  switch (size) {
-    case 1: ROW(uint8_t)
-    case 2: ROW(uint16_t)
-    case 4: ROW(uint32_t)
-    default: ROW(uint64_t)
-  }
-}
-
-
-/*
 ** y[i, j] = x[i, j] for m x n elements, n <= SIDE, m <= SIDE, where x is dense along i and y
-** along j: through a square of their own, so that each line of memory is touched once.
+** along j: through a square of their own, so that each cache line is read or written once.
 */
 #define SQUARE(X) { \
     X square[SIDE][SIDE], *const y = to; \
@@ -67,11 +40,9 @@ static void copy_square (size_t size, int64_t m, int64_t n, void *to, int64_t to
   }
 }
 
-/* }================================================================== */
 
-
-/* Where row 'row' begins: the axes before the last 'inner' ones. */
-static void index_of (const copying *c, int64_t row, int inner, char **to, const char **from) {
+/* The start of row number 'row' of the axes before the last 'inner' ones. */
+static void find_row (const copying *c, int64_t row, int inner, char **to, const char **from) {
   int64_t to_offset = 0, from_offset = 0;
   for (int i = c->to_at.rank - inner - 1; i >= 0; i--) {
     int64_t size = c->to_at.size[i], at = row % size;
@@ -90,7 +61,7 @@ static void copy_rows (void *arg, int64_t first, int64_t end) {
   for (int64_t row = first; row < end; row++) {
     char *to;
     const char *from;
-    index_of(c, row, 1, &to, &from);
+    find_row(c, row, 1, &to, &from);
     copy_row(c->size, c->to_at.size[last], to, c->to_at.stride[last], from,
              c->from_at.stride[last]);
   }
@@ -108,7 +79,7 @@ static void copy_bands (void *arg, int64_t first, int64_t end) {
     int64_t row = band % bands * SIDE, m = rows - row < SIDE ? rows - row : SIDE;
     char *to;
     const char *from;
-    index_of(c, band / bands, 2, &to, &from);
+    find_row(c, band / bands, 2, &to, &from);
     to += row * to_stride[i] * size;
     from += row * from_stride[i] * size;
     for (int64_t at = 0; at < n; at += SIDE)
@@ -144,7 +115,7 @@ static void order_axes (copying *c) {
 }
 
 
-/* Brings the axis along which 'from' moves the least before the last, if it is not the last. */
+/* Moves the axis of the smallest stride of 'from' before the last one, if it is not the last. */
 static void find_across (copying *c) {
   int last = c->to_at.rank - 1, least = last;
   for (int i = 0; i < last; i++)
@@ -187,15 +158,14 @@ static const char *copy_same (cpu *self, const view *to, const view *from) {
 }
 
 
-/* Memory that is read after it was written: through a dense copy of it. */
-static const char *copy_apart (cpu *self, const work *w) {
+/* Memory that might be read after it was written: through a dense copy. */
+static const char *copy_overlapping (cpu *self, const work *w) {
   view dense = {.type = w->in[0].type};
   layout_dense(&dense.at, w->in[0].at.rank, w->in[0].at.size);
   dense.data = cpu_scratch((size_t)layout_numel(&dense.at) * scalar_sizes[dense.type]);
   if (dense.data == NULL) return cpu_no_memory;
-  work second = *w;
-  second.count[0] = 0;
-  second.in[0] = dense;
+  work second;
+  work_copy(&second, COPY_APART, w->out[0], dense);
   const char *message = copy_same(self, &dense, &w->in[0]);
   if (message == NULL) message = cpu_copy(self, &second);
   cpu_scratch_free(dense.data);
@@ -206,7 +176,7 @@ static const char *copy_apart (cpu *self, const work *w) {
 const char *cpu_copy (cpu *self, const work *w) {
   const view *to = &w->out[0], *from = &w->in[0];
   bool number = from->data == NULL;
-  if (w->count[0] && !number) return copy_apart(self, w);
+  if (w->op == COPY_OVERLAPPING && !number) return copy_overlapping(self, w);
   if (number || to->type != from->type) return cpu_convert(self, w);
   return copy_same(self, to, from);
 }

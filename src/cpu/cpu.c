@@ -1,5 +1,5 @@
 /*
-** cpu.c - the processor as a device: memory, and the table of its work.
+** cpu.c - the CPU as a device: memory, what it supports, and which function runs it.
 */
 
 #define _GNU_SOURCE                /* madvise */
@@ -20,14 +20,14 @@ const char cpu_no_memory[] = "not enough memory";
 static size_t rounded_up (size_t bytes, size_t unit) { return (bytes + unit - 1) & ~(unit - 1); }
 
 
-/* Large blocks stand on huge pages, where the system has them. */
+/* Large blocks are put on huge pages, where the system has them. */
 static void *take (size_t bytes) {
   if (bytes > SIZE_MAX - HUGE_PAGE) return NULL;
   if (bytes < 2 * HUGE_PAGE) return aligned_alloc(64, rounded_up(bytes ? bytes : 1, 64));
-  size_t whole = rounded_up(bytes, HUGE_PAGE);
-  void *data = aligned_alloc(HUGE_PAGE, whole);
+  size_t rounded = rounded_up(bytes, HUGE_PAGE);
+  void *data = aligned_alloc(HUGE_PAGE, rounded);
 #ifdef MADV_HUGEPAGE
-  if (data != NULL) madvise(data, whole, MADV_HUGEPAGE);
+  if (data != NULL) madvise(data, rounded, MADV_HUGEPAGE);
 #endif
   return data;
 }
@@ -63,9 +63,57 @@ const char *cpu_refuse (cpu *self, const char *format, ...) {
 }
 
 
+/*
+** {==================================================================
+** What is supported
+** ===================================================================
+*/
+
+/* The kinds of work by name, and how many ops of each its kernels know, counted from 0. */
+static const struct { const char *name; int ops; } kinds[WORK_KINDS] = {
+  [WORK_MAP] = {"map", HEED_NOPS},                 /* of these, rows that have a loop */
+  [WORK_DERIVATIVE] = {"derivative", HEED_NOPS},
+  [WORK_COPY] = {"copy", COPY_OVERLAPPING + 1},
+  [WORK_REDUCE] = {"reduction", REDUCE_LOGSUMEXP + 1},
+  [WORK_SCAN] = {"scan", SCAN_PROD + 1},
+  [WORK_MATMUL] = {"matmul", 1},
+  [WORK_GATHER] = {"gather", 1},
+  [WORK_SCATTER] = {"scatter", SCATTER_ADD + 1},
+  [WORK_SORT] = {"sort", 1},
+  [WORK_NONZERO] = {"nonzero", 1},
+  [WORK_RANDOM] = {"random", RANDOM_DROPOUT + 1},
+#if !defined(HEED_BASIC_KINDS)     /* a test build, in which these are composed */
+  [WORK_SOFTMAX] = {"softmax", SOFTMAX_LOG_BACK + 1},
+  [WORK_NORM] = {"norm", NORM_RMS_BACK + 1},
+  [WORK_LOSS] = {"loss", LOSS_CROSS_ENTROPY_BACK + 1},
+  [WORK_ATTENTION] = {"attention", 1},
+  [WORK_ATTENTION_BACK] = {"gradient of attention", 1},
+  [WORK_OPTIMIZE] = {"optimizer", HEED_ADAMW + 1}
+#endif
+};
+
+
+static bool cpu_supports (const device *d, work_kind kind, int op) {
+  const cpu_level *level = cpu_level_of(d);
+  if ((unsigned)kind >= WORK_KINDS || op < 0 || op >= kinds[kind].ops) return false;
+  if (kind == WORK_MAP) return level->map[op][0] != NULL;
+  return kind != WORK_DERIVATIVE || level->derivative[op][0][0] != NULL;
+}
+
+
+static const char *refuse_work (cpu *self, const work *w) {
+  bool known = (unsigned)w->kind < WORK_KINDS && kinds[w->kind].name != NULL;
+  if (!known) return cpu_refuse(self, "the CPU has no work of kind %d", (int)w->kind);
+  return cpu_refuse(self, "%s: the CPU has no operation %d", kinds[w->kind].name, w->op);
+}
+
+/* }================================================================== */
+
+
 static const char *cpu_run (device *d, const work *w) {
   cpu *self = (cpu *)d;
   const cpu_level *level = self->level;
+  if (!cpu_supports(d, w->kind, w->op)) return refuse_work(self, w);
   switch (w->kind) {
     case WORK_MAP: return cpu_map(self, w);
     case WORK_DERIVATIVE: return cpu_derivative(self, w);
@@ -84,23 +132,28 @@ static const char *cpu_run (device *d, const work *w) {
     case WORK_ATTENTION: return level->attention(self, w);
     case WORK_ATTENTION_BACK: return level->attention_back(self, w);
     case WORK_OPTIMIZE: return level->optimize(self, w);
-    default: return "not a work of the processor";
+    case WORK_KINDS: break;
   }
+  return refuse_work(self, w);
 }
+
+
+static void cpu_close (device *self) { free(self); }
 
 
 device *cpu_open (pool *p, generator *random, const cpu_level *level) {
   cpu *self = calloc(1, sizeof *self);
   if (self == NULL) return NULL;
-  self->device = (device){.name = "cpu", .host = true, .alloc = cpu_alloc, .free = cpu_free,
-                          .upload = cpu_move, .download = cpu_move, .run = cpu_run};
-  for (int kind = 0; kind < WORK_KINDS; kind++) self->device.can[kind] = true;
+  self->device = (device){.name = "cpu", .host = true, .close = cpu_close, .alloc = cpu_alloc,
+                          .free = cpu_free, .upload = cpu_move, .download = cpu_move,
+                          .run = cpu_run, .supports = cpu_supports};
   self->level = level;
   self->pool = p;
   self->random = random;
   return &self->device;
 }
 
-void cpu_close (device *d) { free(d); }
 
 void cpu_use (device *d, const cpu_level *level) { ((cpu *)d)->level = level; }
+
+const cpu_level *cpu_level_of (const device *d) { return ((const cpu *)d)->level; }

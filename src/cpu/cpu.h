@@ -1,5 +1,5 @@
 /*
-** cpu.h - the processor as a device: what its files share.
+** cpu.h - the CPU as a device, and what its files share.
 */
 
 #ifndef cpu_h
@@ -10,9 +10,24 @@
 #pragma GCC visibility push(hidden)
 
 /*
-** The loops of one level (base, AVX2, AVX-512, NEON). A level file sets its target, includes
-** the loops and exports one of these; nothing else in it has linkage.
+** {==================================================================
+** The device. A level is a set of loops for one instruction set: "base", "avx2", "avx512", "neon".
+** ===================================================================
 */
+
+typedef struct cpu_level cpu_level;
+
+device *cpu_open (pool *p, generator *random, const cpu_level *level);     /* NULL: no memory */
+void cpu_use (device *d, const cpu_level *level);
+const cpu_level *cpu_level_of (const device *d);
+
+const cpu_level *cpu_level_best (void);
+const cpu_level *cpu_level_find (const char *name);      /* NULL: unknown, or this CPU lacks it */
+const char *cpu_level_name (const cpu_level *level);
+
+/* }================================================================== */
+
+
 typedef struct cpu {
   device device;                   /* first: a device * is a cpu * */
   const cpu_level *level;
@@ -21,20 +36,25 @@ typedef struct cpu {
   char message[256];               /* of a failure */
 } cpu;
 
+/*
+** A level file sets its target, includes the loops and exports one of these; nothing else in it
+** has linkage.
+*/
 struct cpu_level {
   const char *name;
   /* elementwise.h: n elements, dense, of the computing type */
   void (*map[HEED_NOPS][3]) (int64_t n, void *y, const void *a, const void *b, const void *c,
                              const double *number);          /* [op][FLOAT32, FLOAT64, INT64] */
-  void (*slope[HEED_NOPS][3][2]) (int64_t n, void *d, const void *g, const void *a,
-                                  const void *b, const void *c, const void *y,
-                                  const double *number);     /* [op][input][FLOAT32, FLOAT64] */
+  void (*derivative[HEED_NOPS][3][2]) (int64_t n, void *d, const void *g, const void *a,
+                                       const void *b, const void *c, const void *y,
+                                       const double *number);
+                                                             /* [op][input][FLOAT32, FLOAT64] */
   /* n elements from 'from' with a stride, converted; and the other way */
   void (*load) (int64_t n, heed_type to, void *y, heed_type from, const void *x, int64_t stride);
   void (*store) (int64_t n, heed_type to, void *y, int64_t stride, heed_type from, const void *x);
   /* dropout.h: n factors, 0 or 1 / (1 - p); 'first' is a multiple of 4 */
   void (*dropout) (int64_t n, float *y, uint64_t key, uint64_t first, double p);
-  /* each returns NULL or why not */
+  /* each returns NULL or why not; ops are those that cpu_run lets through */
   const char *(*reduce) (cpu *self, const work *w);
   const char *(*scan) (cpu *self, const work *w);
   const char *(*matmul) (cpu *self, const work *w);
@@ -46,20 +66,19 @@ struct cpu_level {
   const char *(*optimize) (cpu *self, const work *w);
 };
 
-extern const cpu_level cpu_base, cpu_avx2, cpu_avx512, cpu_neon;   /* those of this processor's
-                                                                      family; see levels.c. The
-                                                                      door is in device.h */
+extern const cpu_level cpu_base, cpu_avx2, cpu_avx512, cpu_neon;   /* those of this architecture:
+                                                                      see levels.c */
 
 /* Keeps a message in 'self' and returns it. */
 const char *cpu_refuse (cpu *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Scratch memory of a kernel (malloc); a kernel that gets none says cpu_no_memory. */
+/* Scratch memory of a kernel (malloc); a kernel that gets none returns cpu_no_memory. */
 extern const char cpu_no_memory[];
 void *cpu_scratch (size_t bytes);                        /* 64-byte aligned */
 void cpu_scratch_free (void *scratch);
 
 /* The same for all levels: */
-const char *cpu_map (cpu *self, const work *w);          /* elementwise.c: walks, converts, calls */
+const char *cpu_map (cpu *self, const work *w);          /* elementwise.c */
 const char *cpu_derivative (cpu *self, const work *w);
 const char *cpu_convert (cpu *self, const work *w);      /* a copy to another type, or a fill */
 const char *cpu_copy (cpu *self, const work *w);         /* copy.c */

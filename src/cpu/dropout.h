@@ -7,10 +7,10 @@
 
 #define LINES 16                   /* counters worked on at once */
 
-/* Draws of LINES counters from 'counter' on: draw k of counter i at [k][i], as philox() has it. */
-static void philox_lines (uint64_t key, uint64_t counter, uint32_t draws[4][LINES]) {
-  uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32), *c0 = draws[0], *c1 = draws[1];
-  uint32_t *c2 = draws[2], *c3 = draws[3];
+/* philox() of LINES counters from 'counter' on: number k of counter i is bits[k][i]. */
+static void philox_lines (uint64_t key, uint64_t counter, uint32_t bits[4][LINES]) {
+  uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32), *c0 = bits[0], *c1 = bits[1];
+  uint32_t *c2 = bits[2], *c3 = bits[3];
   for (int i = 0; i < LINES; i++) {
     c0[i] = (uint32_t)(counter + (uint64_t)i);
     c1[i] = (uint32_t)((counter + (uint64_t)i) >> 32);
@@ -32,16 +32,16 @@ static void philox_lines (uint64_t key, uint64_t counter, uint32_t draws[4][LINE
 /* For n elements, of which the first has index 'first', a multiple of 4. */
 static void dropout (int64_t n, float *y, uint64_t key, uint64_t first, double p) {
   const float kept = (float)(1 / (1 - p));
-  const uint64_t least = (uint64_t)ceil(p * 0x1p32);               /* draw that is kept */
-  uint32_t draws[4][LINES];
+  const uint64_t least = (uint64_t)ceil(p * 0x1p32);               /* number that is kept */
+  uint32_t bits[4][LINES];
   for (int64_t at = 0; at < n; at += 4 * LINES) {
     int64_t m = n - at < 4 * LINES ? n - at : 4 * LINES;
-    philox_lines(key, (first + (uint64_t)at) >> 2, draws);
+    philox_lines(key, (first + (uint64_t)at) >> 2, bits);
     if (m == 4 * LINES)
       for (int i = 0; i < LINES; i++)
-        for (int k = 0; k < 4; k++) y[at + 4 * i + k] = draws[k][i] >= least ? kept : 0;
+        for (int k = 0; k < 4; k++) y[at + 4 * i + k] = bits[k][i] >= least ? kept : 0;
     else
-      for (int64_t i = 0; i < m; i++) y[at + i] = draws[i & 3][i >> 2] >= least ? kept : 0;
+      for (int64_t i = 0; i < m; i++) y[at + i] = bits[i & 3][i >> 2] >= least ? kept : 0;
   }
 }
 

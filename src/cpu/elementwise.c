@@ -1,13 +1,11 @@
 /*
-** elementwise.c - elementwise work: brings operands chunk by chunk to the loops of ops.def.
+** elementwise.c - elementwise work: operands go chunk by chunk to the loops of ops.def.
 **
-** Chunks begin at places that depend on the shape alone, so that results do not depend on
-** the number of threads.
+** Where chunks begin depends on the shape alone, so that results do not depend on the number
+** of threads.
 */
 
 #include "cpu/iterator.h"
-
-#include <math.h>
 
 #define CHUNK 1024                 /* most elements of a chunk */
 #define OPERANDS 6                 /* most: out, g, a, b, c, y */
@@ -17,7 +15,7 @@ typedef struct feed {
   int n;                           /* operands; 0 is the output */
   heed_type as;                    /* what is computed in */
   int64_t numel, chunk;
-  bool direct;                     /* all lie dense and as they should */
+  bool direct;                     /* all are dense and of type 'as' */
   iterator operand[OPERANDS];
   const work *w;
   void (*loop) (const struct feed *f, int64_t n, void *const *at);
@@ -26,12 +24,12 @@ typedef struct feed {
 
 static void run_map (const feed *f, int64_t n, void *const *at) {
   f->self->level->map[f->w->op][f->as == HEED_FLOAT32 ? 0 : f->as == HEED_FLOAT64 ? 1 : 2](
-      n, at[0], at[1], at[2], at[3], f->w->number);
+      n, at[0], at[1], at[2], at[3], f->w->map.number);
 }
 
 static void run_derivative (const feed *f, int64_t n, void *const *at) {
-  f->self->level->slope[f->w->op][f->w->count[1]][f->as == HEED_FLOAT64](
-      n, at[0], at[1], at[2], at[3], at[4], at[5], f->w->number);
+  f->self->level->derivative[f->w->op][f->w->derivative.which][f->as == HEED_FLOAT64](
+      n, at[0], at[1], at[2], at[3], at[4], at[5], f->w->derivative.number);
 }
 
 static void run_copy (const feed *f, int64_t n, void *const *at) {
@@ -39,7 +37,7 @@ static void run_copy (const feed *f, int64_t n, void *const *at) {
 }
 
 
-/* Elements from .. from + n - 1; splats lie in their rooms already. */
+/* Elements from .. from + n - 1; splats are in their workspace already. */
 static void run_chunk (const feed *f, int64_t from, int64_t n, char (*workspace)[CHUNK * 8]) {
   void *at[OPERANDS] = {NULL};
   at[0] = iterator_target(&f->operand[0], from, n, f->as, workspace[0]);
@@ -76,7 +74,7 @@ static void run_direct (void *arg, int64_t from, int64_t to) {
 }
 
 
-/* Chunks of whole rows, where an operand has rows (a bias, say): no chunk crosses their ends. */
+/* Chunks of complete rows, where an operand has rows (a bias, say): none crosses a row's end. */
 static int64_t chunk_of (const feed *f) {
   for (int i = 1; i < f->n; i++) {
     const iterator *s = &f->operand[i];
@@ -89,7 +87,7 @@ static int64_t chunk_of (const feed *f) {
 }
 
 
-/* Arithmetic is quick, functions are slow: chunks for a thread. */
+/* Chunks for a thread: arithmetic is quick, functions are slow. */
 static int64_t grain_of (const feed *f) {
   int64_t elements = f->loop != run_copy && f->self->level->map[f->w->op][2] == NULL ? 8192 : 65536;
   return (elements + f->chunk - 1) / f->chunk;
@@ -121,7 +119,7 @@ static void begin (feed *f, cpu *self, const work *w, heed_type as) {
 
 /*
 ** {==================================================================
-** What whole numbers can't do is refused before anything is written
+** What integers can't do is refused before anything is written
 ** ===================================================================
 */
 
@@ -150,105 +148,29 @@ static const char *check_integer (cpu *self, const work *w, int64_t numel) {
 /* }================================================================== */
 
 
-/* The number that an input is everywhere, if it came as one. */
-static bool is_number (const view *v, double value) {
-  return v->data == NULL && v->at.rank == 0 && scalar_double(v->value) == value;
-}
-
-
-/* Powers that have a quicker name (PyTorch's choice too). */
-static heed_op quicker (const work *w, heed_type as) {
-  const view *power = &w->in[1];
-  if (w->op != HEED_pow || !scalar_is_float(as)) return (heed_op)w->op;
-  return is_number(power, 2) ? HEED_square : is_number(power, 0.5) ? HEED_sqrt
-       : is_number(power, -0.5) ? HEED_rsqrt : is_number(power, -1) ? HEED_reciprocal : HEED_pow;
-}
-
-
-/* The loops' sines are right up to here; larger angles are left to double's, which are libm's. */
-#define LARGE_ANGLE 0x1p20f
-
-static bool has_large_angle (cpu *self, const work *w, const view *v, heed_type as) {
-  iterator s;
-  float workspace[CHUNK], largest = 0;
-  if ((w->op != HEED_sin && w->op != HEED_cos) || as == HEED_FLOAT64) return false;
-  int64_t numel = layout_numel(&w->out[0].at);
-  iterator_open(&s, v, HEED_FLOAT32);
-  for (int64_t from = 0; from < numel && largest < LARGE_ANGLE; from += CHUNK) {
-    int64_t n = numel - from < CHUNK ? numel - from : CHUNK;
-    const float *x = iterator_read(self, &s, from, n, HEED_FLOAT32, workspace);
-    for (int64_t i = 0; i < n; i++) largest = fabsf(x[i]) > largest ? fabsf(x[i]) : largest;
-  }
-  return largest >= LARGE_ANGLE;
-}
-
-
-/* An input rounded to 'type' first: a number at once, a tensor through a dense copy. */
-static const char *round_input (cpu *self, view *v, heed_type type, const layout *shape,
-                                void **scratch) {
-  if (v->type == type && v->data != NULL) return NULL;
-  if (v->data == NULL && v->at.rank == 0) {
-    char item[8];
-    scalar_store(type, item, v->value);
-    v->value = scalar_load(type, item);
-    return NULL;
-  }
-  work copy = {.kind = WORK_COPY, .nout = 1, .nin = 1, .in[0] = *v, .out[0].type = type};
-  *scratch = cpu_scratch((size_t)layout_numel(shape) * scalar_sizes[type]);
-  if (*scratch == NULL) return cpu_no_memory;
-  copy.out[0].data = *scratch;
-  layout_dense(&copy.out[0].at, shape->rank, shape->size);
-  *v = copy.out[0];
-  return cpu_copy(self, &copy);
-}
-
-
-static const char *map_rounded (cpu *self, const work *w) {
-  work rounded = *w;
-  void *scratch[3] = {NULL};
-  const char *message = NULL;
-  rounded.count[1] = 0;
-  for (int i = 0; i < w->nin && message == NULL; i++)
-    message = round_input(self, &rounded.in[i], (heed_type)w->count[0], &w->out[0].at,
-                          &scratch[i]);
-  if (message == NULL) message = cpu_map(self, &rounded);
-  for (int i = 0; i < 3; i++) cpu_scratch_free(scratch[i]);
-  return message;
-}
-
-
 const char *cpu_map (cpu *self, const work *w) {
-  if (w->count[1]) return map_rounded(self, w);
   feed f;
-  begin(&f, self, w, (heed_type)w->count[0]);
+  begin(&f, self, w, w->map.type);
   if (f.numel == 0) return NULL;
   if (f.as == HEED_INT64) {
     const char *message = check_integer(self, w, f.numel);
     if (message != NULL) return message;
   }
-  if (has_large_angle(self, w, &w->in[0], f.as)) f.as = HEED_FLOAT64;
   f.loop = run_map;
   for (int i = 0; i < w->nin; i++) iterator_open(&f.operand[f.n++], &w->in[i], f.as);
-  heed_op op = quicker(w, f.as);
-  if (op == (heed_op)w->op) return run(&f);
-  work quick = {.op = op};
-  f.w = &quick;
-  f.n = 2;
   return run(&f);
 }
 
 
-/* What the rule does not need is given g: see DERIVATIVE in loops.h. */
+/* What the derivative does not need is given g: see DERIVATIVE in loops.h. */
 const char *cpu_derivative (cpu *self, const work *w) {
   feed f;
-  begin(&f, self, w, (heed_type)w->count[0]);
+  begin(&f, self, w, w->derivative.type);
   if (f.numel == 0) return NULL;
-  if (has_large_angle(self, w, &w->in[1], f.as)) f.as = HEED_FLOAT64;
   f.loop = run_derivative;
-  for (int i = 0; i < OPERANDS - 1; i++) {
-    bool needed = i < w->nin && w->in[i].at.rank >= 0;
-    if (needed) iterator_open(&f.operand[f.n++], &w->in[i], f.as);
-    else f.operand[f.n++] = f.operand[1];
+  for (int i = 0; i < DERIVATIVE_INS; i++) {
+    if (!view_is_none(&w->in[i])) iterator_open(&f.operand[f.n++], &w->in[i], f.as);
+    else f.operand[f.n++] = f.operand[1 + DERIVATIVE_G];
   }
   return run(&f);
 }

@@ -5,7 +5,7 @@
 #ifndef elementwise_h
 #define elementwise_h
 
-/* The loop's turns do not depend on each other, though its output may be its input. */
+/* The loop's iterations do not depend on each other, though its output may be its input. */
 #if defined(__clang__)
 #define VECTOR_LOOP _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -36,7 +36,7 @@ static inline uint16_t float_to_half (float f) {
   return (uint16_t)(half | (bits >> 16 & 0x8000));
 }
 
-/* To whole numbers: NaN gives 0, what is too large the largest. */
+/* To integers: NaN gives 0, what is too large the largest. */
 static inline int64_t integer_double (double x) {
   int64_t y = x >= 0x1p63 ? INT64_MAX : x <= -0x1p63 ? INT64_MIN : 0;
   return __builtin_fabs(x) < 0x1p63 ? (int64_t)x : y;
@@ -64,7 +64,7 @@ static inline int64_t saturated_wide_int64 (double x) { return integer_double(x)
 /* }================================================================== */
 
 
-/* Rows of float16 by the processor's own means, where it has them. */
+/* Rows of float16 by the CPU's own instructions, where it has them. */
 static void load_halves (int64_t n, float *y, const uint16_t *x) {
   int64_t i = 0;
 #if defined(HAS_AVX2) || defined(HAS_AVX512)
@@ -90,19 +90,8 @@ static void store_halves (int64_t n, uint16_t *y, const float *x) {
 }
 
 
-#define T float
-#define FN(name) name##_float
-#define T_IS_FLOAT
-#include "cpu/loops.h"
-#undef T
-#undef FN
-
-#define T double
-#define FN(name) name##_double
-#include "cpu/loops.h"
-#undef T
-#undef FN
-#undef T_IS_FLOAT
+#define LOOPS "cpu/loops.h"
+#include "cpu/for_floats.h"
 
 #define T int64_t
 #define FN(name) name##_int64

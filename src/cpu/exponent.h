@@ -47,13 +47,13 @@ static const T OF(exp2_terms)[] = {
 
 #define EXP2_TERMS ((int)(sizeof OF(exp2_terms) / sizeof(T)))
 
-/* The numbers of 2^x, held in registers: loops that have them as constants load them each time. */
-typedef struct OF(powers) {
+/* The constants of 2^x, held in registers: loops would load literals each time. */
+typedef struct OF(exp2_constants) {
   OF(vector) term[EXP2_TERMS], large, least;
-} OF(powers);
+} OF(exp2_constants);
 
-INLINED OF(powers) OF(exponents_open) (void) {
-  OF(powers) p = {.large = OF(splat)((T)(3 * ((int64_t)1 << (MANTISSA - 1)) + BIAS)),
+INLINED OF(exp2_constants) OF(exp2_open) (void) {
+  OF(exp2_constants) p = {.large = OF(splat)((T)(3 * ((int64_t)1 << (MANTISSA - 1)) + BIAS)),
                   .least = OF(splat)((T)-BIAS)};
   UNROLL for (int i = 0; i < EXP2_TERMS; i++) {
     p.term[i] = OF(splat)(OF(exp2_terms)[i]);
@@ -67,20 +67,20 @@ INLINED OF(powers) OF(exponents_open) (void) {
 
 /*
 ** 2^x, exactly 0 below 2^(1 - BIAS) (where denormals are off, as everywhere in attention). NaN
-** stays NaN. Adding a large number rounds x to a whole one, whose bits then lie where an
-** exponent can be made of them; that of -BIAS is a 0.
+** stays NaN. Adding a large number rounds x to an integer, whose bits are then where a shift makes
+** an exponent of them; that of -BIAS is a 0.
 */
-INLINED OF(vector) OF(power) (const OF(powers) *p, OF(vector) x) {
+INLINED OF(vector) OF(exp2_with) (const OF(exp2_constants) *p, OF(vector) x) {
   x = OF(larger)(p->least, x);
   OF(vector) shifted = x + p->large, r = x - (shifted - p->large), y = p->term[EXP2_TERMS - 1];
   UNROLL for (int i = EXP2_TERMS - 2; i >= 0; i--) y = y * r + p->term[i];
   y = y * r + (T)1;
-  return y * (OF(vector))((OF(truth))shifted << MANTISSA);
+  return y * (OF(vector))((OF(flags))shifted << MANTISSA);
 }
 
 INLINED OF(vector) OF(exp2) (OF(vector) x) {
-  OF(powers) p = OF(exponents_open)();
-  return OF(power)(&p, x);
+  OF(exp2_constants) p = OF(exp2_open)();
+  return OF(exp2_with)(&p, x);
 }
 
 
@@ -90,8 +90,8 @@ INLINED OF(vector) OF(exp2) (OF(vector) x) {
 */
 INLINED OF(vector) OF(log) (OF(vector) x) {
   const OF(vector) half = OF(splat)((T)0.70710678118654752440);
-  OF(truth) e = ((OF(truth))x - (OF(truth))half) >> MANTISSA;
-  OF(vector) m = (OF(vector))((OF(truth))x - (e << MANTISSA));
+  OF(flags) e = ((OF(flags))x - (OF(flags))half) >> MANTISSA;
+  OF(vector) m = (OF(vector))((OF(flags))x - (e << MANTISSA));
   OF(vector) t = (m - (T)1) / (m + (T)1), u = t * t;
   OF(vector) sum = OF(splat)((T)1 / (2 * LOG_TERMS - 1));
   UNROLL for (int i = LOG_TERMS - 1; i > 0; i--) sum = sum * u + (T)1 / (T)(2 * i - 1);
@@ -107,11 +107,11 @@ INLINED OF(vector) OF(log) (OF(vector) x) {
 */
 INLINED OF(vector) OF(tanh) (OF(vector) x) {
   const T log2e = (T)1.44269504088896340736;
-  OF(vector) size = (OF(vector))((OF(truth))x & ~(OF(truth))OF(splat)(-(T)0)), u = x * x;
+  OF(vector) size = (OF(vector))((OF(flags))x & ~(OF(flags))OF(splat)(-(T)0)), u = x * x;
   OF(vector) above = (((u * 36 + 6930) * u + 270270) * u + 2027025) * x;
   OF(vector) below = (((u + 630) * u + 51975) * u + 945945) * u + 2027025;
   OF(vector) e = OF(exp2)(size * (-2 * log2e)), far = (1 - e) / (1 + e);
-  far = (OF(vector))((OF(truth))far | ((OF(truth))x & (OF(truth))OF(splat)(-(T)0)));
+  far = (OF(vector))((OF(flags))far | ((OF(flags))x & (OF(flags))OF(splat)(-(T)0)));
   return OF(select)(size < (T)0.5, above / below, far);
 }
 

@@ -4,12 +4,12 @@
 ** Positions count from 1. All of them are checked before anything is written.
 */
 
+#include "cpu/copy_row.h"
 #include "cpu/iterator.h"
 
-#define INDICES (WORK_INS - 1)
 #define CHUNK 512
 
-/* One walk over the elements, the tensor and its indices, with axes fused. */
+/* Iteration over the elements, the tensor and its indices together, with axes fused. */
 typedef struct indexing {
   cpu *self;
   const work *w;
@@ -17,10 +17,10 @@ typedef struct indexing {
   size_t size;                     /* of an element */
   heed_type type;
   bool adding;
-  char *outer;                     /* the elements that positions do not move … */
-  char *inner;                     /* … and those that they do */
+  char *outer;                     /* the side that is iterated in order … */
+  char *inner;                     /* … and the one that positions index */
   layout outer_at, inner_at;
-  layout index_at[INDICES];
+  layout index_at[WORK_INDICES];
 } indexing;
 
 
@@ -68,7 +68,7 @@ static const char *check_index (cpu *self, const view *index, int64_t limit) {
 
 /*
 ** {==================================================================
-** The walk
+** Iteration
 ** ===================================================================
 */
 
@@ -100,22 +100,7 @@ static void add_row (heed_type type, int64_t n, void *to, int64_t to_stride, con
 }
 
 
-static void copy_row (size_t size, int64_t n, void *to, int64_t to_stride, const void *from,
-                      int64_t from_stride) {
-  if (to_stride == 1 && from_stride == 1) {
-    memcpy(to, from, (size_t)n * size);
-    return;
-  }
-  switch (size) {
-    case 1: EACH(uint8_t, ys[i * to_stride] = xs[i * from_stride])
-    case 2: EACH(uint16_t, ys[i * to_stride] = xs[i * from_stride])
-    case 4: EACH(uint32_t, ys[i * to_stride] = xs[i * from_stride])
-    default: EACH(uint64_t, ys[i * to_stride] = xs[i * from_stride])
-  }
-}
-
-
-/* n elements of one position each time: between outer and inner, as the work says. */
+/* n elements that share their positions, between outer and inner in the work's direction. */
 static void move_row (const indexing *d, int64_t n, char *outer, int64_t outer_stride, char *inner,
                       int64_t inner_stride) {
   if (d->adding) add_row(d->type, n, inner, inner_stride, outer, outer_stride);
@@ -125,11 +110,11 @@ static void move_row (const indexing *d, int64_t n, char *outer, int64_t outer_s
 }
 
 
-/* Where a row's elements and indices begin. */
-typedef struct place { int64_t outer, inner, index[INDICES]; } place;
+/* Offsets of a row's first elements and indices. */
+typedef struct row_offsets { int64_t outer, inner, index[WORK_INDICES]; } row_offsets;
 
-static place index_of (const indexing *d, int64_t row) {
-  place p = {0};
+static row_offsets offsets_of (const indexing *d, int64_t row) {
+  row_offsets p = {0};
   for (int i = d->outer_at.rank - 2; i >= 0; i--) {
     int64_t size = d->outer_at.size[i], c = row % size;
     row /= size;
@@ -141,8 +126,8 @@ static place index_of (const indexing *d, int64_t row) {
 }
 
 
-/* Along the last axis all positions are the same: whole rows move. */
-static bool row_moves_whole (const indexing *d) {
+/* Do the elements of a row share their positions? */
+static bool has_row_positions (const indexing *d) {
   int last = d->outer_at.rank - 1;
   for (int k = 0; k < d->n; k++)
     if (d->index_at[k].stride[last] != 0) return false;
@@ -150,13 +135,14 @@ static bool row_moves_whole (const indexing *d) {
 }
 
 
-/* Where the positions of elements i .. i + n - 1 of a row lead. */
-static void moved (const indexing *d, const place *p, int64_t i, int64_t n, int64_t *offset) {
+/* Offsets in 'inner' of elements i .. i + n - 1 of a row. */
+static void inner_offsets (const indexing *d, const row_offsets *p, int64_t i, int64_t n,
+                           int64_t *offset) {
   int last = d->outer_at.rank - 1;
   for (int64_t j = 0; j < n; j++) offset[j] = (i + j) * d->inner_at.stride[last];
   for (int k = 0; k < d->n; k++) {
     const view *v = &d->w->in[1 + k];
-    int64_t stride = d->index_at[k].stride[last], times = d->w->count[2 * k];
+    int64_t stride = d->index_at[k].stride[last], times = d->w->index.stride[k];
     const int64_t *index = v->data != NULL ? v->data : &v->value.i;
     index += p->index[k] + i * stride;
     for (int64_t j = 0; j < n; j++) offset[j] += (index[j * stride] - 1) * times;
@@ -171,7 +157,7 @@ static void moved (const indexing *d, const place *p, int64_t i, int64_t n, int6
     return; \
   }
 
-/* n elements of a row, each with a position of its own. */
+/* n elements of a row, each with its own position. */
 static void move_each (const indexing *d, int64_t n, char *outer, char *inner,
                        const int64_t *offset) {
   int64_t stride = d->outer_at.stride[d->outer_at.rank - 1], size = (int64_t)d->size;
@@ -189,19 +175,19 @@ static void move_each (const indexing *d, int64_t n, char *outer, char *inner,
 
 
 /* Rows from .. to - 1, of each the elements first .. first + n - 1. */
-static void walk (const indexing *d, int64_t from, int64_t to, int64_t first, int64_t n) {
+static void iterate (const indexing *d, int64_t from, int64_t to, int64_t first, int64_t n) {
   int last = d->outer_at.rank - 1;
   int64_t size = (int64_t)d->size, offset[CHUNK];
   int64_t outer_stride = d->outer_at.stride[last], inner_stride = d->inner_at.stride[last];
-  bool whole = row_moves_whole(d);
+  bool together = has_row_positions(d);
   for (int64_t row = from; row < to; row++) {
-    place p = index_of(d, row);
+    row_offsets p = offsets_of(d, row);
     char *outer = d->outer + p.outer * size, *inner = d->inner + p.inner * size;
     for (int64_t i = first; i < first + n;) {
-      int64_t left = first + n - i, now = whole || left < CHUNK ? left : CHUNK;
+      int64_t left = first + n - i, now = together || left < CHUNK ? left : CHUNK;
       char *at = outer + i * outer_stride * size;
-      moved(d, &p, i, whole ? 1 : now, offset);
-      if (whole) move_row(d, now, at, outer_stride, inner + offset[0] * size, inner_stride);
+      inner_offsets(d, &p, i, together ? 1 : now, offset);
+      if (together) move_row(d, now, at, outer_stride, inner + offset[0] * size, inner_stride);
       else move_each(d, now, at, inner, offset);
       i += now;
     }
@@ -211,7 +197,7 @@ static void walk (const indexing *d, int64_t from, int64_t to, int64_t first, in
 
 static void iterate_rows (void *arg, int64_t from, int64_t to) {
   const indexing *d = arg;
-  walk(d, from, to, 0, d->outer_at.size[d->outer_at.rank - 1]);
+  iterate(d, from, to, 0, d->outer_at.size[d->outer_at.rank - 1]);
 }
 
 
@@ -219,7 +205,7 @@ static void iterate_rows (void *arg, int64_t from, int64_t to) {
 static void iterate_columns (void *arg, int64_t from, int64_t to) {
   const indexing *d = arg;
   int64_t rows = layout_numel(&d->outer_at) / d->outer_at.size[d->outer_at.rank - 1];
-  walk(d, 0, rows, from, to - from);
+  iterate(d, 0, rows, from, to - from);
 }
 
 /* }================================================================== */
@@ -228,17 +214,17 @@ static void iterate_columns (void *arg, int64_t from, int64_t to) {
 static const char *check_all (cpu *self, const work *w) {
   const char *message = NULL;
   for (int k = 0; k < w->nin - 1 && message == NULL; k++)
-    message = check_index(self, &w->in[1 + k], w->count[2 * k + 1]);
+    message = check_index(self, &w->in[1 + k], w->index.size[k]);
   return message;
 }
 
 
-/* 'outer' is dense to the walk, 'inner' is where positions lead. */
+/* 'outer' is iterated in order, positions index 'inner'. */
 static void begin (indexing *d, cpu *self, const work *w, const view *outer, const view *inner) {
   *d = (indexing){.self = self, .w = w, .n = w->nin - 1, .size = scalar_sizes[outer->type],
                   .type = outer->type, .outer = outer->data, .inner = inner->data,
                   .outer_at = outer->at, .inner_at = inner->at};
-  layout *all[INDICES + 2] = {&d->outer_at, &d->inner_at};
+  layout *all[WORK_INDICES + 2] = {&d->outer_at, &d->inner_at};
   for (int k = 0; k < d->n; k++) {
     d->index_at[k] = w->in[1 + k].data != NULL ? w->in[1 + k].at : outer->at;
     for (int i = 0; i < outer->at.rank && w->in[1 + k].data == NULL; i++)
@@ -275,7 +261,7 @@ const char *cpu_scatter (cpu *self, const work *w) {
   begin(&d, self, w, &w->in[0], &w->out[0]);
   d.adding = w->op == SCATTER_ADD;
   int64_t n = d.outer_at.size[d.outer_at.rank - 1], rows = layout_numel(&d.outer_at) / n;
-  bool apart = row_moves_whole(&d) && d.inner_at.stride[d.inner_at.rank - 1] != 0;
+  bool apart = has_row_positions(&d) && d.inner_at.stride[d.inner_at.rank - 1] != 0;
   if (apart) pool_run(self->pool, n, 32768 / rows + 16, iterate_columns, &d);
   else iterate_columns(&d, 0, n);
   return NULL;

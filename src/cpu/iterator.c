@@ -2,6 +2,7 @@
 ** iterator.c - a view as a row of elements: read and written piece by piece, in row-major order.
 */
 
+#include "cpu/copy_row.h"
 #include "cpu/iterator.h"
 
 
@@ -41,7 +42,7 @@ int64_t iterator_offset (const layout *at, int64_t index) {
 }
 
 
-/* Where a walk stands: 'left' elements of its row begin at 'offset'. */
+/* The state of an iteration: 'left' elements of its row begin at 'offset'. */
 typedef struct cursor {
   const layout *at;
   int64_t position[HEED_RANK];     /* in all axes but the last */
@@ -80,46 +81,24 @@ static void cursor_advance (cursor *c, int64_t n) {
 }
 
 
-#define PICK(X) { \
-    const X *const xs = from; \
-    X *const ys = to; \
-    for (int64_t i = 0; i < n; i++) ys[i * to_stride] = xs[i * from_stride]; \
-    return; \
-  }
-
-static void move (int64_t n, size_t size, void *to, int64_t to_stride, const void *from,
-                  int64_t from_stride) {
-  if (to_stride == 1 && from_stride == 1 && n > 16) {
-    memcpy(to, from, (size_t)n * size);
-    return;
-  }
-  switch (size) {
-    case 1: PICK(uint8_t)
-    case 2: PICK(uint16_t)
-    case 4: PICK(uint32_t)
-    default: PICK(uint64_t)
-  }
-}
-
-
 /* n elements of one stride as type 'as'. */
 static void bring (const cpu *self, int64_t n, heed_type as, void *to, heed_type type,
                    const void *from, int64_t stride) {
   bool computed = as == HEED_FLOAT32 || as == HEED_FLOAT64 || as == HEED_INT64;
-  if (type == as && !computed) move(n, scalar_sizes[type], to, 1, from, stride);
+  if (type == as && !computed) copy_row(scalar_sizes[type], n, to, 1, from, stride);
   else self->level->load(n, as, to, type, from, stride);
 }
 
 
-/* n elements from the cursor on, between workspace (dense) and their places, unconverted. */
+/* n elements from the cursor on, between workspace (dense) and the view, unconverted. */
 static void gather (const iterator *s, cursor *c, int64_t n, char *workspace, bool writing) {
   size_t size = scalar_sizes[s->type];
   int64_t stride = s->at.stride[s->at.rank - 1];
   while (n > 0) {
     int64_t now = c->left < n ? c->left : n;
-    char *place = s->data + c->offset * (int64_t)size;
-    if (writing) move(now, size, place, stride, workspace, 1);
-    else move(now, size, workspace, 1, place, stride);
+    char *at = s->data + c->offset * (int64_t)size;
+    if (writing) copy_row(size, now, at, stride, workspace, 1);
+    else copy_row(size, now, workspace, 1, at, stride);
     workspace += (size_t)now * size;
     n -= now;
     cursor_advance(c, now);
@@ -145,23 +124,23 @@ static void gather_as (const cpu *self, const iterator *s, cursor *c, int64_t n,
 static const void *read_plain (const cpu *self, const iterator *s, int64_t from, int64_t n,
                                heed_type as, void *workspace) {
   bool dense = s->kind == ITERATOR_DENSE;
-  const char *place = dense ? s->data + from * scalar_sizes[s->type] : s->data;
-  if (dense && s->type == as) return place;
-  bring(self, n, as, workspace, s->type, place, dense);
+  const char *at = dense ? s->data + from * scalar_sizes[s->type] : s->data;
+  if (dense && s->type == as) return at;
+  bring(self, n, as, workspace, s->type, at, dense);
   return workspace;
 }
 
 
-const void *iterator_read (const cpu *self, const iterator *s, int64_t from, int64_t n, heed_type as,
-                         void *workspace) {
+const void *iterator_read (const cpu *self, const iterator *s, int64_t from, int64_t n,
+                           heed_type as, void *workspace) {
   if (s->kind != ITERATOR_STRIDED) return read_plain(self, s, from, n, as, workspace);
   cursor c;
   cursor_set(&c, &s->at, from);
   int64_t stride = s->at.stride[s->at.rank - 1];
   if (c.left >= n) {
-    const char *place = s->data + c.offset * scalar_sizes[s->type];
-    if (s->type == as && stride == 1) return place;
-    bring(self, n, as, workspace, s->type, place, stride);
+    const char *at = s->data + c.offset * scalar_sizes[s->type];
+    if (s->type == as && stride == 1) return at;
+    bring(self, n, as, workspace, s->type, at, stride);
   }
   else if (s->type == as) gather(s, &c, n, workspace, false);
   else gather_as(self, s, &c, n, as, workspace);
@@ -192,10 +171,10 @@ static void scatter_from (const cpu *self, const iterator *s, cursor *c, int64_t
 
 
 void iterator_write (const cpu *self, const iterator *s, int64_t from, int64_t n, heed_type as,
-                   const void *workspace) {
+                     const void *workspace) {
   if (s->kind == ITERATOR_DENSE) {
-    void *place = s->data + from * scalar_sizes[s->type];
-    if (s->type != as) self->level->store(n, s->type, place, 1, as, workspace);
+    void *at = s->data + from * scalar_sizes[s->type];
+    if (s->type != as) self->level->store(n, s->type, at, 1, as, workspace);
     return;
   }
   if (s->kind == ITERATOR_SPLAT) {
@@ -206,9 +185,9 @@ void iterator_write (const cpu *self, const iterator *s, int64_t from, int64_t n
   cursor c;
   cursor_set(&c, &s->at, from);
   int64_t stride = s->at.stride[s->at.rank - 1];
-  char *place = s->data + c.offset * scalar_sizes[s->type];
+  char *at = s->data + c.offset * scalar_sizes[s->type];
   if (s->type == as && c.left >= n && stride == 1) return;
   if (s->type == as) gather(s, &c, n, (char *)(uintptr_t)workspace, true);
-  else if (c.left >= n) self->level->store(n, s->type, place, stride, as, workspace);
+  else if (c.left >= n) self->level->store(n, s->type, at, stride, as, workspace);
   else scatter_from(self, s, &c, n, as, workspace);
 }

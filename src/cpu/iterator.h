@@ -23,18 +23,20 @@ typedef struct iterator {
 /* A number becomes an element of type 'as' first. */
 void iterator_open (iterator *s, const view *v, heed_type as);
 
-/* Elements from .. from + n - 1 as type 'as' (T's own or a computing type): where they lie, or
-** in 'workspace', which has place for n of the larger of the two types. */
-const void *iterator_read (const cpu *self, const iterator *s, int64_t from, int64_t n, heed_type as,
-                         void *workspace);
+/*
+** Elements from .. from + n - 1 as type 'as' (their own or a computing type): in the view's memory
+** or in 'workspace', which has capacity for n of the larger of the two types.
+*/
+const void *iterator_read (const cpu *self, const iterator *s, int64_t from, int64_t n,
+                           heed_type as, void *workspace);
 
-/* Where elements of type 'as' may be written: in their place, or else into 'workspace' … */
+/* Where elements of type 'as' may be written: the view's memory, or else 'workspace' … */
 void *iterator_target (const iterator *s, int64_t from, int64_t n, heed_type as, void *workspace);
-/* … from where they are brought to their place. Nothing to do where they are. */
+/* … from where this stores them. It does nothing if they were written to the view's memory. */
 void iterator_write (const cpu *self, const iterator *s, int64_t from, int64_t n, heed_type as,
-                   const void *workspace);
+                     const void *workspace);
 
-/* Element 'index' of a layout: its place, in elements. */
+/* The offset of element number 'index' of a layout, in elements. */
 int64_t iterator_offset (const layout *at, int64_t index);
 
 #pragma GCC visibility pop

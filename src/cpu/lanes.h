@@ -4,7 +4,7 @@
 
 typedef T OF(vector) __attribute__((vector_size(VECTOR_BYTES)));
 typedef T OF(loose) __attribute__((vector_size(VECTOR_BYTES), aligned(BYTES), may_alias));
-typedef BITS OF(truth) __attribute__((vector_size(VECTOR_BYTES)));    /* each lane 0 or -1 */
+typedef BITS OF(flags) __attribute__((vector_size(VECTOR_BYTES)));    /* each lane 0 or -1 */
 
 INLINED OF(vector) OF(load) (const T *from) { return *(const OF(loose) *)from; }
 INLINED void OF(store) (T *to, OF(vector) v) { *(OF(loose) *)to = v; }
@@ -17,9 +17,9 @@ INLINED OF(vector) OF(load_part) (const T *from, int n) {
   if (BYTES == 4) return (OF(vector))_mm512_maskz_loadu_epi32((__mmask16)((1u << n) - 1), from);
   return (OF(vector))_mm512_maskz_loadu_epi64((__mmask8)((1u << n) - 1), from);
 #elif defined(HAS_AVX2)
-  const OF(truth) counting = BYTES == 4 ? (OF(truth))(__m256i)(__v8si){0, 1, 2, 3, 4, 5, 6, 7}
-                                            : (OF(truth))(__m256i)(__v4di){0, 1, 2, 3};
-  OF(truth) wanted = counting < n;
+  const OF(flags) counting = BYTES == 4 ? (OF(flags))(__m256i)(__v8si){0, 1, 2, 3, 4, 5, 6, 7}
+                                            : (OF(flags))(__m256i)(__v4di){0, 1, 2, 3};
+  OF(flags) wanted = counting < n;
   if (BYTES == 4) return (OF(vector))_mm256_maskload_epi32((const int *)from, (__m256i)wanted);
   return (OF(vector))_mm256_maskload_epi64((const long long *)from, (__m256i)wanted);
 #else
@@ -30,7 +30,7 @@ INLINED OF(vector) OF(load_part) (const T *from, int n) {
 }
 
 
-/* The first n lanes, 0 < n < LANES; AVX2's own masked store is slow on AMD's processors. */
+/* The first n lanes, 0 < n < LANES; AVX2's own masked store is slow on AMD's CPUs. */
 INLINED void OF(store_part) (T *to, OF(vector) v, int n) {
 #if defined(HAS_AVX512)
   if (BYTES == 4) _mm512_mask_storeu_epi32(to, (__mmask16)((1u << n) - 1), (__m512i)v);
@@ -67,8 +67,8 @@ INLINED void OF(store_some) (T *to, OF(vector) v, int n) {
   else OF(store_part)(to, v, n);
 }
 
-INLINED OF(vector) OF(select) (OF(truth) which, OF(vector) yes, OF(vector) no) {
-  return (OF(vector))((which & (OF(truth))yes) | (~which & (OF(truth))no));
+INLINED OF(vector) OF(select) (OF(flags) which, OF(vector) yes, OF(vector) no) {
+  return (OF(vector))((which & (OF(flags))yes) | (~which & (OF(flags))no));
 }
 
 INLINED T OF(total) (OF(vector) v) {
@@ -81,15 +81,15 @@ INLINED T OF(total) (OF(vector) v) {
 
 /*
 ** {==================================================================
-** Turning a matrix over: LANES x LANES elements at a time, 16 bytes of a row being moved first
-** to where their column wants them, then 4 x 4 or 2 x 2 elements turned within 16 bytes.
+** Transposing a matrix: LANES x LANES elements at a time, 16 bytes of a row being moved first to
+** the vector of their column, then 4 x 4 or 2 x 2 elements transposed within 16 bytes.
 ** ===================================================================
 */
 
 typedef T OF(piece) __attribute__((vector_size(16)));      /* of a row: GROUP elements */
 typedef T OF(loose_piece) __attribute__((vector_size(16), aligned(BYTES), may_alias));
 
-/* Pieces of rows r, r + GROUP, …, side by side; behind the last row, the last row again. */
+/* Pieces of rows r, r + GROUP, … in one vector; beyond the last row, the last row again. */
 INLINED OF(vector) OF(load_pieces) (const T *from, int64_t row, int r, int64_t rows) {
   OF(piece) piece[VECTOR_BYTES / 16];
   UNROLL for (int g = 0; g < VECTOR_BYTES / 16; g++)
@@ -112,13 +112,13 @@ INLINED OF(vector) OF(load_pieces) (const T *from, int64_t row, int r, int64_t r
 /* The pieces of GROUP rows become those of GROUP columns. */
 INLINED void OF(transpose_pieces) (OF(vector) v[]) {
   typedef double wide __attribute__((vector_size(VECTOR_BYTES)));
-  typedef int64_t wide_bool __attribute__((vector_size(VECTOR_BYTES)));
-#define WIDE(a, b, ...) (OF(vector))LANES_OF(wide_bool, (wide)(a), (wide)(b), __VA_ARGS__)
+  typedef int64_t wide_flags __attribute__((vector_size(VECTOR_BYTES)));
+#define WIDE(a, b, ...) (OF(vector))LANES_OF(wide_flags, (wide)(a), (wide)(b), __VA_ARGS__)
 #if BYTES == 4
-  OF(vector) a = LANES_OF(OF(truth), v[0], v[1], LOW_4);
-  OF(vector) b = LANES_OF(OF(truth), v[0], v[1], HIGH_4);
-  OF(vector) c = LANES_OF(OF(truth), v[2], v[3], LOW_4);
-  OF(vector) d = LANES_OF(OF(truth), v[2], v[3], HIGH_4);
+  OF(vector) a = LANES_OF(OF(flags), v[0], v[1], LOW_4);
+  OF(vector) b = LANES_OF(OF(flags), v[0], v[1], HIGH_4);
+  OF(vector) c = LANES_OF(OF(flags), v[2], v[3], LOW_4);
+  OF(vector) d = LANES_OF(OF(flags), v[2], v[3], HIGH_4);
   v[0] = WIDE(a, c, LOW_8);
   v[1] = WIDE(a, c, HIGH_8);
   v[2] = WIDE(b, d, LOW_8);
@@ -133,8 +133,8 @@ INLINED void OF(transpose_pieces) (OF(vector) v[]) {
 
 
 /* LANES rows, or what is left of them. The last GROUP of columns may overlap the one before. */
-INLINED void OF(transpose_rows) (int64_t rows, int64_t columns, int lanes, T factor, const T *from,
-                            int64_t from_row, T *to, int64_t to_row) {
+INLINED void OF(transpose_rows) (int64_t rows, int64_t columns, int lanes, T factor,
+                                 const T *from, int64_t from_row, T *to, int64_t to_row) {
   for (int64_t c = 0; c < columns; c += GROUP) {
     const int64_t at = smaller(c, columns - GROUP);
     OF(vector) v[GROUP];
@@ -151,8 +151,8 @@ INLINED void OF(transpose_rows) (int64_t rows, int64_t columns, int lanes, T fac
 ** to[c * to_row + r] = factor * from[r * from_row + c]; of each line of 'to', 'written' are
 ** written, which may be more than there are rows.
 */
-static void OF(turn) (int64_t rows, int64_t columns, int64_t written, T factor, const T *from,
-                      int64_t from_row, T *to, int64_t to_row) {
+static void OF(transpose) (int64_t rows, int64_t columns, int64_t written, T factor, const T *from,
+                           int64_t from_row, T *to, int64_t to_row) {
   for (int64_t r = 0; r < rows; r += LANES, from += LANES * from_row) {
     const int64_t n = smaller(rows - r, LANES);
     if (columns < GROUP)
@@ -162,8 +162,8 @@ static void OF(turn) (int64_t rows, int64_t columns, int64_t written, T factor, 
     else if (n == LANES)
       OF(transpose_rows)(LANES, columns, LANES, factor, from, from_row, to + r, to_row);
     else
-      OF(transpose_rows)(n, columns, (int)smaller(written - r, LANES), factor, from, from_row, to + r,
-                    to_row);
+      OF(transpose_rows)(n, columns, (int)smaller(written - r, LANES), factor, from, from_row,
+                         to + r, to_row);
   }
 }
 

@@ -6,8 +6,8 @@
 */
 
 /*
-** The loops must become vectors at -O2 too; and threaded jumps would tear their choices apart
-** into several paths, each computed for all lanes (gelu took 3 times as long).
+** The loops must be vectorised at -O2 too; and jump threading would split their choices into
+** several paths, each computed for all lanes (gelu took 3 times as long).
 */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O3,no-thread-jumps")
@@ -33,33 +33,23 @@
 #define MAP_ALL MAP_NUM
 #define MAP_TEST MAP_NUM
 #define MAP_PICK MAP_NUM
-#define DERIVATIVE(name, which) {derivative_##name##_##which##_float, derivative_##name##_##which##_double}
+#define DERIVATIVE(name, which) \
+  {derivative_##name##_##which##_float, derivative_##name##_##which##_double}
 
 const cpu_level LEVEL = {
   .name = LEVEL_NAME,
   .map = {
-#define UNARY(name, signature, domain, ...) [HEED_##name] = {MAP_##domain(name)},
-#define BINARY UNARY
-#define TERNARY UNARY
-#define OP(name, ...)
-#define COMPOSED(name, ...)
-#define PLAIN(name, ...)
+#define UNARY(name, domain, ...) [HEED_##name] = {MAP_##domain(name)},
+#define BINARY(name, domain, ...) [HEED_##name] = {MAP_##domain(name)},
+#define TERNARY(name, domain, ...) [HEED_##name] = {MAP_##domain(name)},
 #include "op/ops.def"
-#undef UNARY
-#undef BINARY
-#undef TERNARY
   },
-  .slope = {
+  .derivative = {
 #define UNARY(name, ...) [HEED_##name] = {DERIVATIVE(name, 0)},
 #define BINARY(name, ...) [HEED_##name] = {DERIVATIVE(name, 0), DERIVATIVE(name, 1)},
-#define TERNARY(name, ...) [HEED_##name] = {DERIVATIVE(name, 0), DERIVATIVE(name, 1), DERIVATIVE(name, 2)},
+#define TERNARY(name, ...) \
+  [HEED_##name] = {DERIVATIVE(name, 0), DERIVATIVE(name, 1), DERIVATIVE(name, 2)},
 #include "op/ops.def"
-#undef UNARY
-#undef BINARY
-#undef TERNARY
-#undef OP
-#undef COMPOSED
-#undef PLAIN
   },
   .load = elementwise_load,
   .store = elementwise_store,

@@ -1,5 +1,5 @@
 /*
-** level_base.c - the loops for any processor: vectors of 16 bytes, by the compiler's own means.
+** level_base.c - the loops for any CPU: vectors of 16 bytes, as the compiler makes them.
 */
 
 #include "cpu/level_begin.h"

@@ -1,5 +1,5 @@
 /*
-** levels.c - the levels of this processor's family, and which of them it has.
+** levels.c - the levels of this architecture, and which of them this CPU has.
 */
 
 #include "cpu/cpu.h"

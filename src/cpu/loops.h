@@ -5,105 +5,120 @@
 */
 
 /*
-** A row with numbers gets loops of its own for p = 0 and 1 (an option's words, and most
-** defaults): compilers would work out both sides of a choice by p for every element.
+** A row with angles (SIN, COS) of float is computed block by block, once its largest angle is
+** known: see math.h. Elsewhere 'loop' runs once.
 */
-#define BY_NUMBER(signature, loop, ...) \
+#define ANGLE_BLOCK 1024
+#define HAS_ANGLES(text) \
+  (sizeof(T) == sizeof(float) && (strstr(text, "SIN(") != NULL || strstr(text, "COS(") != NULL))
+
+#define RUN(text, loop, ...) \
+    if (!HAS_ANGLES(text)) { (void)loop(ANGLES_SMALL, 0, n, __VA_ARGS__); return; } \
+    for (int64_t i = 0; i < n; i += ANGLE_BLOCK) { \
+      const int64_t end = n - i < ANGLE_BLOCK ? n : i + ANGLE_BLOCK; \
+      if (loop(ANGLES_CHECKED, i, end, __VA_ARGS__)) (void)loop(ANGLES_ANY, i, end, __VA_ARGS__); \
+      else (void)loop(ANGLES_SMALL, i, end, __VA_ARGS__); \
+    }
+
+/*
+** A row with numbers gets loops of its own for p = 0 and 1 (an option's words, and most
+** defaults): compilers would compute both sides of a choice by p for every element.
+*/
+#define BY_NUMBER(text, numbers, loop, ...) \
     const T first = (T)number[0], second = (T)number[1]; \
-    if (sizeof signature > 1 && first == 0) loop(n, 0, second, __VA_ARGS__); \
-    else if (sizeof signature > 1 && first == 1) loop(n, 1, second, __VA_ARGS__); \
-    else loop(n, first, second, __VA_ARGS__);
+    if (sizeof numbers > 1 && first == 0) { RUN(text, loop, 0, second, __VA_ARGS__) } \
+    else if (sizeof numbers > 1 && first == 1) { RUN(text, loop, 1, second, __VA_ARGS__) } \
+    else { RUN(text, loop, first, second, __VA_ARGS__) }
 
-#define LOOP(name) static inline __attribute__((always_inline)) void FN(name)
-
-#define MAP_1(name, signature, Y) \
-  LOOP(each_##name) (int64_t n, const T p, const T q, T *ys, const T *as) { \
+/* Elements from .. to - 1; with ANGLES_CHECKED nothing is written: is an angle large? */
+#define LOOP(name) static inline __attribute__((always_inline)) int FN(name)
+#define EACH(inputs, Y) \
+    int large = 0; \
     (void)p; (void)q; \
-    VECTOR_LOOP for (int64_t i = 0; i < n; i++) { const T a = as[i]; ys[i] = (T)(Y); } \
-  } \
+    VECTOR_LOOP for (int64_t i = from; i < to; i++) { \
+      inputs \
+      const T result = (T)(Y); \
+      if (angles != ANGLES_CHECKED) ys[i] = result; \
+    } \
+    return large;
+
+#define MAP(name) \
   static void FN(map_##name) (int64_t n, void *out, const void *in0, const void *in1, \
-                              const void *in2, const double *number) { \
+                              const void *in2, const double *number)
+
+#define MAP_1(name, numbers, text, Y) \
+  LOOP(each_##name) (const angle_range angles, int64_t from, int64_t to, const T p, const T q, \
+                     T *ys, const T *as) { \
+    EACH(const T a = as[i];, Y) \
+  } \
+  MAP(name) { \
     (void)in1; (void)in2; \
-    BY_NUMBER(signature, FN(each_##name), out, in0) \
+    BY_NUMBER(text, numbers, FN(each_##name), out, in0) \
   }
 
-#define MAP_2(name, signature, Y) \
-  LOOP(each_##name) (int64_t n, const T p, const T q, T *ys, const T *as, const T *bs) { \
-    (void)p; (void)q; \
-    VECTOR_LOOP for (int64_t i = 0; i < n; i++) { \
-      const T a = as[i], b = bs[i]; ys[i] = (T)(Y); } \
+#define MAP_2(name, numbers, text, Y) \
+  LOOP(each_##name) (const angle_range angles, int64_t from, int64_t to, const T p, const T q, \
+                     T *ys, const T *as, const T *bs) { \
+    EACH(const T a = as[i]; const T b = bs[i];, Y) \
   } \
-  static void FN(map_##name) (int64_t n, void *out, const void *in0, const void *in1, \
-                              const void *in2, const double *number) { \
+  MAP(name) { \
     (void)in2; \
-    BY_NUMBER(signature, FN(each_##name), out, in0, in1) \
+    BY_NUMBER(text, numbers, FN(each_##name), out, in0, in1) \
   }
 
-#define MAP_3(name, signature, Y) \
-  static void FN(map_##name) (int64_t n, void *out, const void *in0, const void *in1, \
-                              const void *in2, const double *number) { \
-    T *const ys = out; \
-    const T *const as = in0, *const bs = in1, *const cs = in2; \
-    (void)number; \
-    VECTOR_LOOP for (int64_t i = 0; i < n; i++) { \
-      const T a = as[i], b = bs[i], c = cs[i]; ys[i] = (T)(Y); } \
+#define MAP_3(name, numbers, text, Y) \
+  LOOP(each_##name) (const angle_range angles, int64_t from, int64_t to, const T p, const T q, \
+                     T *ys, const T *as, const T *bs, const T *cs) { \
+    EACH(const T a = as[i]; const T b = bs[i]; const T c = cs[i];, Y) \
+  } \
+  MAP(name) { \
+    BY_NUMBER(text, numbers, FN(each_##name), out, in0, in1, in2) \
   }
 
-/* What a rule does not need may be any memory of n elements. */
-#define DERIVATIVE(name, which, signature, D) \
-  LOOP(grade_##name##_##which) (int64_t n, const T p, const T q, T *ds, const T *gs, \
-      const T *as, const T *bs, const T *cs, const T *results) { \
-    (void)p; (void)q; \
-    VECTOR_LOOP for (int64_t i = 0; i < n; i++) { \
-      const T g = gs[i], a = as[i], b = bs[i], c = cs[i], y = results[i]; \
-      (void)g; (void)a; (void)b; (void)c; (void)y; \
-      ds[i] = (T)(D); } \
+/* What a derivative does not need may be any memory of n elements. */
+#define DERIVATIVE(name, which, numbers, text, D) \
+  LOOP(derive_##name##_##which) (const angle_range angles, int64_t from, int64_t to, const T p, \
+      const T q, T *ys, const T *gs, const T *as, const T *bs, const T *cs, const T *results) { \
+    EACH(const T g = gs[i]; const T a = as[i]; const T b = bs[i]; const T c = cs[i]; \
+         const T y = results[i]; (void)g; (void)a; (void)b; (void)c; (void)y;, D) \
   } \
   static void FN(derivative_##name##_##which) (int64_t n, void *out, const void *in0, \
       const void *in1, const void *in2, const void *in3, const void *in4, \
       const double *number) { \
-    BY_NUMBER(signature, FN(grade_##name##_##which), out, in0, in1, in2, in3, in4) \
+    BY_NUMBER(text, numbers, FN(derive_##name##_##which), out, in0, in1, in2, in3, in4) \
   }
 
-#define UNARY(name, signature, domain, saves, y, da) MAP_##domain(MAP_1, name, signature, y)
-#define BINARY(name, signature, domain, saves, y, da, db) MAP_##domain(MAP_2, name, signature, y)
-#define TERNARY(name, signature, domain, saves, y, da, db, dc) \
-  MAP_##domain(MAP_3, name, signature, y)
-#define OP(name, ...)
-#define COMPOSED(name, ...)
-#define PLAIN(name, ...)
+#define UNARY(name, domain, y, da, ...) MAP_##domain(MAP_1, name, #__VA_ARGS__, #y, y)
+#define BINARY(name, domain, y, da, db, ...) MAP_##domain(MAP_2, name, #__VA_ARGS__, #y, y)
+#define TERNARY(name, domain, y, ...) MAP_##domain(MAP_3, name, "", #y, y)
 
-#define MAP_NUM(loop, name, signature, y) loop(name, signature, y)
-#define MAP_ALL(loop, name, signature, y) loop(name, signature, y)
-#define MAP_TEST(loop, name, signature, y) loop(name, signature, y)
-#define MAP_PICK(loop, name, signature, y) loop(name, signature, y)
+#define MAP_NUM(loop, name, numbers, text, y) loop(name, numbers, text, y)
+#define MAP_ALL(loop, name, numbers, text, y) loop(name, numbers, text, y)
+#define MAP_TEST(loop, name, numbers, text, y) loop(name, numbers, text, y)
+#define MAP_PICK(loop, name, numbers, text, y) loop(name, numbers, text, y)
 #ifdef T_IS_FLOAT
-#define MAP_FLT(loop, name, signature, y) loop(name, signature, y)
+#define MAP_FLT(loop, name, numbers, text, y) loop(name, numbers, text, y)
 #else
-#define MAP_FLT(loop, name, signature, y)
+#define MAP_FLT(loop, name, numbers, text, y)
 #endif
 
 #include "op/ops.def"
-
-#undef UNARY
-#undef BINARY
-#undef TERNARY
 
 #ifdef T_IS_FLOAT
-#define UNARY(name, signature, domain, saves, y, da) DERIVATIVE(name, 0, signature, da)
-#define BINARY(name, signature, domain, saves, y, da, db) \
-  DERIVATIVE(name, 0, signature, da) DERIVATIVE(name, 1, signature, db)
-#define TERNARY(name, signature, domain, saves, y, da, db, dc) \
-  DERIVATIVE(name, 0, "", da) DERIVATIVE(name, 1, "", db) DERIVATIVE(name, 2, "", dc)
+#define UNARY(name, domain, y, da, ...) DERIVATIVE(name, 0, #__VA_ARGS__, #da, da)
+#define BINARY(name, domain, y, da, db, ...) \
+  DERIVATIVE(name, 0, #__VA_ARGS__, #da, da) DERIVATIVE(name, 1, #__VA_ARGS__, #db, db)
+#define TERNARY(name, domain, y, da, db, dc, ...) \
+  DERIVATIVE(name, 0, "", #da, da) DERIVATIVE(name, 1, "", #db, db) \
+  DERIVATIVE(name, 2, "", #dc, dc)
 #include "op/ops.def"
-#undef UNARY
-#undef BINARY
-#undef TERNARY
 #endif
 
-#undef OP
-#undef COMPOSED
-#undef PLAIN
+#undef ANGLE_BLOCK
+#undef HAS_ANGLES
+#undef RUN
+#undef EACH
+#undef MAP
 #undef BY_NUMBER
 #undef LOOP
 #undef MAP_1

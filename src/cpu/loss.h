@@ -1,31 +1,26 @@
 /*
-** loss.h - cross entropy of rows with labels, and the way back.
+** loss.h - cross entropy of rows with labels, and its gradient.
 */
 
-#ifndef loss_h
-#define loss_h
+#ifndef cpu_loss_h
+#define cpu_loss_h
 
-#define T float
-#define A double
-#define FN(name) name##_float
-#include "cpu/loss_loops.h"
-#undef T
-#undef FN
-
-#define T double
-#define FN(name) name##_double
-#include "cpu/loss_loops.h"
-#undef T
-#undef A
-#undef FN
+static int64_t label_of (const row_work *d, int target, int64_t row) {
+  int64_t workspace;
+  return *(const int64_t *)iterator_read(d->self, &d->x[target], row, 1, HEED_INT64, &workspace);
+}
 
 
-/* Labels count from 1, and one that does may be ignored. */
+#define LOOPS "cpu/loss_loops.h"
+#include "cpu/for_floats.h"
+
+
+/* Labels count from 1, but for the one that is ignored. */
 static const char *check_labels (row_work *d) {
-  int64_t ignored = d->w->count[0], workspace;
-  int target = d->w->op == LOSS_CROSS_ENTROPY ? 1 : 2;
+  const int64_t ignored = d->w->loss.ignore_index;
+  const int target = d->w->op == LOSS_CROSS_ENTROPY ? (int)LOSS_TARGET : (int)LOSS_BACK_TARGET;
   for (int64_t r = 0; r < d->rows; r++) {
-    int64_t label = *(const int64_t *)iterator_read(d->self, &d->x[target], r, 1, HEED_INT64, &workspace);
+    const int64_t label = label_of(d, target, r);
     if (label == ignored || (label >= 1 && label <= d->n)) continue;
     return cpu_refuse(d->self, "label %lld at position %lld is outside 1 to %lld; "
                       "labels count from 1%s", (long long)label, (long long)r + 1,
@@ -37,8 +32,8 @@ static const char *check_labels (row_work *d) {
 
 static const char *loss (cpu *self, const work *w) {
   row_work d;
-  bool back = w->op == LOSS_CROSS_ENTROPY_BACK;
-  rows_open(&d, self, w, &w->in[back].at);
+  const bool back = w->op == LOSS_CROSS_ENTROPY_BACK;
+  rows_open(&d, self, w, &w->in[back ? (int)LOSS_BACK_X : (int)LOSS_X].at);
   const char *message = check_labels(&d);
   if (message != NULL) return message;
   if (back) return rows_run(&d, loss_back_rows_float, loss_back_rows_double);

@@ -2,12 +2,6 @@
 ** loss_loops.h - cross entropy of rows of type T: included for each T.
 */
 
-static int64_t FN(label) (const row_work *d, int in, int64_t row) {
-  int64_t workspace;
-  return *(const int64_t *)iterator_read(d->self, &d->x[in], row, 1, HEED_INT64, &workspace);
-}
-
-
 /*
 ** -log p of the label, smoothed: (1 - s) w[label] (lse - x[label]) + s / n sum w (lse - x).
 ** The difference to the largest element is taken first, for the sake of small losses.
@@ -15,7 +9,7 @@ static int64_t FN(label) (const row_work *d, int in, int64_t row) {
 static T FN(loss_row) (int64_t n, const T *x, int64_t label, const T *weight, double smoothing,
                        T *lse) {
   T top = FN(extreme)(n, x, false);
-  A size = log(FN(powers)(n, x, isinf(top) ? 0 : top)), spread = 0, w = 1;
+  A size = log(FN(sum_exp)(n, x, isinf(top) ? 0 : top)), spread = 0, w = 1;
   if (isinf(top)) top = 0;
   *lse = (T)(top + size);
   if (weight != NULL) w = weight[label];
@@ -27,22 +21,28 @@ static T FN(loss_row) (int64_t n, const T *x, int64_t label, const T *weight, do
 }
 
 
+/* The weights of the classes, or NULL: none are given. */
+static const T *FN(class_weights) (const row_work *d, int weight, T *workspace) {
+  if (view_is_none(&d->w->in[weight])) return NULL;
+  return iterator_read(d->self, &d->x[weight], 0, d->n, d->as, workspace);
+}
+
+
 static void FN(loss_rows) (void *arg, int64_t from, int64_t to) {
   row_work *d = arg;
   const work *w = d->w;
   int64_t n = d->n;
-  T *workspace = rows_capacity(d, 2);
+  T *workspace = rows_workspace(d, 2);
   if (workspace == NULL) return;
-  const T *weight = NULL;
-  if (rows_have(&w->in[2])) weight = iterator_read(d->self, &d->x[2], 0, n, d->as, workspace);
+  const T *weight = FN(class_weights)(d, LOSS_WEIGHT, workspace);
   for (int64_t r = from; r < to; r++) {
-    int64_t label = FN(label)(d, 1, r) - 1;
-    bool ignored = label + 1 == w->count[0];
-    const T *x = iterator_read(d->self, &d->x[0], r * n, n, d->as, workspace + n);
-    T lse, loss = FN(loss_row)(n, x, ignored ? 0 : label, weight, w->number[0], &lse);
-    FN(put)(d, 0, r, ignored ? 0 : loss);
-    FN(put)(d, 1, r, lse);
-    FN(put)(d, 2, r, ignored ? 0 : weight != NULL ? weight[label] : 1);
+    int64_t label = label_of(d, LOSS_TARGET, r) - 1;
+    bool ignored = label + 1 == w->loss.ignore_index;
+    const T *x = iterator_read(d->self, &d->x[LOSS_X], r * n, n, d->as, workspace + n);
+    T lse, loss = FN(loss_row)(n, x, ignored ? 0 : label, weight, w->loss.label_smoothing, &lse);
+    FN(put)(d, LOSS_Y, r, ignored ? 0 : loss);
+    FN(put)(d, LOSS_LOGSUMEXP, r, lse);
+    FN(put)(d, LOSS_ROW_WEIGHT, r, ignored ? 0 : weight != NULL ? weight[label] : 1);
   }
   cpu_scratch_free(workspace);
 }
@@ -52,8 +52,8 @@ static void FN(loss_rows) (void *arg, int64_t from, int64_t to) {
 static void FN(loss_back_row) (int64_t n, T *dx, T g, const T *x, int64_t label, const T *weight,
                                A weights, double smoothing, T lse) {
   A w = weight != NULL ? weight[label] : 1, share = smoothing / (A)n;
-  const T slope = (T)(g * ((1 - smoothing) * w + share * weights)), even = (T)(g * share);
-  VECTOR_LOOP for (int64_t i = 0; i < n; i++) dx[i] = slope * EXP(x[i] - lse);
+  const T scale = (T)(g * ((1 - smoothing) * w + share * weights)), even = (T)(g * share);
+  VECTOR_LOOP for (int64_t i = 0; i < n; i++) dx[i] = scale * EXP(x[i] - lse);
   if (smoothing != 0 && weight != NULL)
     VECTOR_LOOP for (int64_t i = 0; i < n; i++) dx[i] -= even * weight[i];
   else if (smoothing != 0)
@@ -66,18 +66,17 @@ static void FN(loss_back_rows) (void *arg, int64_t from, int64_t to) {
   row_work *d = arg;
   const work *w = d->w;
   int64_t n = d->n;
-  T *workspace = rows_capacity(d, 3);
+  T *workspace = rows_workspace(d, 3);
   if (workspace == NULL) return;
-  const T *weight = NULL;
-  if (rows_have(&w->in[3])) weight = iterator_read(d->self, &d->x[3], 0, n, d->as, workspace);
+  const T *weight = FN(class_weights)(d, LOSS_BACK_WEIGHT, workspace);
   A weights = weight != NULL ? FN(sum)(n, weight) : (A)n;
   for (int64_t r = from; r < to; r++) {
-    int64_t label = FN(label)(d, 2, r) - 1;
-    const T *x = iterator_read(d->self, &d->x[1], r * n, n, d->as, workspace + n);
+    int64_t label = label_of(d, LOSS_BACK_TARGET, r) - 1;
+    const T *x = iterator_read(d->self, &d->x[LOSS_BACK_X], r * n, n, d->as, workspace + n);
     T *dx = iterator_target(&d->y[0], r * n, n, d->as, workspace + 2 * n);
-    if (label + 1 == w->count[0]) memset(dx, 0, (size_t)n * sizeof(T));
-    else FN(loss_back_row)(n, dx, FN(get)(d, 0, r), x, label, weight, weights, w->number[0],
-                           FN(get)(d, 4, r));
+    if (label + 1 == w->loss.ignore_index) memset(dx, 0, (size_t)n * sizeof(T));
+    else FN(loss_back_row)(n, dx, FN(get)(d, LOSS_BACK_G, r), x, label, weight, weights,
+                           w->loss.label_smoothing, FN(get)(d, LOSS_BACK_LOGSUMEXP, r));
     iterator_write(d->self, &d->y[0], r * n, n, d->as, dx);
   }
   cpu_scratch_free(workspace);

@@ -1,10 +1,13 @@
 /*
-** math.h - the words of ops.def: EXP, LOG, TANH … for the type T of the loop that says them.
+** math.h - the words of ops.def: EXP, LOG, TANH … for the type T of the loop that uses them.
 **
-** Those of float are our own: without branches, so that a compiler turns a loop of them into
-** vectors, and right at zeros, infinities, NaN and denormals. Their polynomials are minimax
-** fits (Lawson's weights, leading coefficients rounded first). double goes through libm,
-** whose precision the checks of gradients want.
+** Those of float are our own: without branches, so that compilers vectorise a loop of them, and
+** right for every input, zeros, infinities, NaN and denormals included. Their polynomials are
+** minimax fits (Lawson's weights, leading coefficients rounded first). double goes through libm,
+** whose precision gradient checks need.
+**
+** SIN and COS of float are right for small angles only, or slow; so a loop that uses them exists
+** in three forms, by a constant 'angles' in its scope, and has an int 'large': see loops.h.
 **
 ** W. J. Cody, W. Waite, "Software manual for the elementary functions" (1980): reductions.
 */
@@ -19,8 +22,8 @@
 #define LOG2(x) FN(log2)(x)
 #define LOG1P(x) FN(log1p)(x)
 #define SQRT(x) FN(sqrt)(x)
-#define SIN(x) FN(sin)(x)
-#define COS(x) FN(cos)(x)
+#define SIN(x) FN(sin)(x, angles, &large)
+#define COS(x) FN(cos)(x, angles, &large)
 #define TAN(x) FN(tan)(x)
 #define ASIN(x) FN(asin)(x)
 #define ACOS(x) FN(acos)(x)
@@ -62,6 +65,7 @@
 #define ISFINITE(x) FN(isfinite)(x)
 #define SCALED(x) (p * (x))
 #define LN2 ((T)0.69314718055994530942)
+#define PI ((T)3.14159265358979323846)
 #define TWO_OVER_SQRT_PI ((T)1.12837916709551257390)
 
 
@@ -83,10 +87,10 @@ static inline uint32_t as_bits (float f) {
   return bits;
 }
 
-/* a + b x: polynomials are made of these, so that their parts can be worked out side by side. */
+/* a + b x: polynomials are made of these, so that their parts can be computed in parallel. */
 static inline float line (float x, float a, float b) { return a + b * x; }
 
-#define ROUNDER 0x1.8p23f            /* x + ROUNDER - ROUNDER is x rounded to a whole number */
+#define ROUNDER 0x1.8p23f            /* x + ROUNDER - ROUNDER is x rounded to an integer */
 
 /* y 2^n with n in the low bits of n + ROUNDER, in two steps: 2^n itself may be no float. */
 static inline float scaled_float (float y, float n_and_rounder) {
@@ -95,7 +99,7 @@ static inline float scaled_float (float y, float n_and_rounder) {
   return y * as_float((uint32_t)(half + 127) << 23) * as_float((uint32_t)(n - half + 127) << 23);
 }
 
-/* The same in one step, for n up to 127: 0 where 2^n lies below the normal numbers. */
+/* The same in one step, for n up to 127: 0 where 2^n is below the normal numbers. */
 static inline float flushed_float (float y, float n_and_rounder) {
   int32_t n = (int32_t)(as_bits(n_and_rounder) - as_bits(ROUNDER)) + 127;
   return y * as_float((uint32_t)(n < 0 ? 0 : n) << 23);
@@ -103,8 +107,8 @@ static inline float flushed_float (float y, float n_and_rounder) {
 
 /* x = n ln 2 + r; n is added to ROUNDER. 'more' is a small part of x that x could not hold. */
 static inline float split_exponent (float x, float more, float *n_and_rounder) {
-  float whole = x * 0x1.715476p0f + ROUNDER, n = whole - ROUNDER;
-  *n_and_rounder = whole;
+  float rounded = x * 0x1.715476p0f + ROUNDER, n = rounded - ROUNDER;
+  *n_and_rounder = rounded;
   return ((x - n * 0x1.62e400p-1f) - n * 0x1.7f7d1cp-20f) + more;
 }
 
@@ -135,8 +139,8 @@ static inline float exp2_near (float r, float n_and_rounder) {
 
 static inline float exp2_float (float x) {
   x = clamp_float(x, -151, 129);
-  float whole = x + ROUNDER;
-  return exp2_near(x - (whole - ROUNDER), whole);
+  float rounded = x + ROUNDER;
+  return exp2_near(x - (rounded - ROUNDER), rounded);
 }
 
 /* e^r - 1 is summed from its small end; 2^n (e^r - 1) + (2^n - 1) as twice its half. */
@@ -252,8 +256,8 @@ static inline float square_error (float t, float square) {       /* by T. J. Dek
 /*
 ** The upper tail of the normal distribution, P(t) = erfc(t / sqrt 2) / 2 for t >= 0, is
 ** e^(-t^2/2) M(s): M is a polynomial in s = (t - 3) / (t + 3), relative error 1e-8 up to 13.2,
-** where the power falls below the normal numbers and both become 0. The square's rounding error
-** counts, as it is a power. *bell is e^(-t^2/2).
+** where the exponential falls below the normal numbers and both become 0. The square's rounding
+** error counts, as it is an exponent. *bell is e^(-t^2/2).
 */
 static inline float tail_float (float t, float *bell) {
   float square = t * t, n, r = split_exponent(-0.5f * square, -0.5f * square_error(t, square), &n);
@@ -267,7 +271,7 @@ static inline float tail_float (float t, float *bell) {
 
 /*
 ** |x|, at most 14.5, where there is no tail, as of a NaN. It compares bits: where it compared
-** floats, the compiler worked out everything for both, and chose at the end.
+** floats, the compiler computed everything for both, and chose at the end.
 */
 static inline float tail_offset (float x) {
   uint32_t size = as_bits(x) & 0x7fffffff, most = 0x41680000;
@@ -344,54 +348,50 @@ static inline float exp2_long (double p) {
 /* |x|^y, the sign for odd y, and the ends as C has them. */
 static inline float pow_float (float x, float y) {
   float size = __builtin_fabsf(x), half = 0.5f * y;
-  bool whole = __builtin_truncf(y) == y, odd = whole && __builtin_truncf(half) != half;
+  bool integral = __builtin_truncf(y) == y, odd = integral && __builtin_truncf(half) != half;
   double log_size = size == 0 ? -INFINITY : size == INFINITY ? INFINITY : log2_long(size);
   float power = exp2_long(y * log_size);
   power = size != size || y != y ? NAN : power;
-  power = x < 0 && size < INFINITY && !whole ? NAN : power;
+  power = x < 0 && size < INFINITY && !integral ? NAN : power;
   power = odd ? __builtin_copysignf(power, x) : power;
   bool one = y == 0 || x == 1 || (x == -1 && __builtin_fabsf(y) == INFINITY);
   return one ? 1 : power;
 }
 
 /*
-** sin(x + turns pi/2): x = n pi/2 + r, where n and both parts of pi/2 are so short that double
-** holds their products. Right up to 2^20: see LARGE_ANGLE in elementwise.c for the others.
+** sin(x + quarters pi/2): x = n pi/2 + r, where n and both parts of pi/2 are so short that double
+** holds their products, for x below LARGE_ANGLE.
 */
-static inline float sine_float (float x, uint32_t turns) {
-  float whole = x * 0x1.45f306p-1f + ROUNDER, n = whole - ROUNDER;
+#define LARGE_ANGLE 0x1p20f
+
+static inline float sine_near (float x, uint32_t quarters) {
+  float rounded = x * 0x1.45f306p-1f + ROUNDER, n = rounded - ROUNDER;
   float r = (float)(((double)x - (double)n * 0x1.921fb544p0) - (double)n * 0x1.0b4611a626331p-34);
-  uint32_t quarter = as_bits(whole) + turns;       /* ROUNDER's last bits are 0 */
+  uint32_t quarter = as_bits(rounded) + quarters;  /* ROUNDER's last bits are 0 */
   float z = r * r, z2 = z * z;
   float sine = line(z, -0x1.555556p-3f, 0x1.111174p-7f) +
                line(z, -0x1.a05956p-13f, 0x1.7c2f58p-19f) * z2;
   float cosine = line(z, 1, -0.5f) + (line(z, 0x1.55554ap-5f, -0x1.6c0c2ap-10f) +
                                       0x1.99e90cp-16f * z2) * z2;
-  float y = quarter & 1 ? cosine : r + r * z * sine;
+  float y = quarter & 1 ? cosine : __builtin_copysignf(r + r * z * sine, r);     /* also of -0 */
   return as_float(as_bits(y) ^ (quarter & 2) << 30);
 }
 
-static inline float sin_float (float x) { return sine_float(x, 0); }
-static inline float cos_float (float x) { return sine_float(x, 1); }
+/* Angles in a loop: checked (is one of them large?), all small, or any, of which the large ones
+   are left to libm's double. */
+typedef enum angle_range { ANGLES_CHECKED, ANGLES_SMALL, ANGLES_ANY } angle_range;
 
-static inline float sqrt_float (float x) { return __builtin_sqrtf(x); }
-static inline float tan_float (float x) { return tanf(x); }
-static inline float asin_float (float x) { return asinf(x); }
-static inline float acos_float (float x) { return acosf(x); }
-static inline float atan_float (float x) { return atanf(x); }
-static inline float atan2_float (float x, float y) { return atan2f(x, y); }
-static inline float hypot_float (float x, float y) { return hypotf(x, y); }
-static inline float sinh_float (float x) { return sinhf(x); }
-static inline float cosh_float (float x) { return coshf(x); }
-static inline float floor_float (float x) { return __builtin_floorf(x); }
-static inline float ceil_float (float x) { return __builtin_ceilf(x); }
-static inline float round_float (float x) { return __builtin_rintf(x); }
-static inline float trunc_float (float x) { return __builtin_truncf(x); }
-static inline float fmod_float (float x, float y) { return fmodf(x, y); }
-static inline float abs_float (float x) { return __builtin_fabsf(x); }
-static inline bool isnan_float (float x) { return x != x; }
-static inline bool isinf_float (float x) { return __builtin_fabsf(x) == INFINITY; }
-static inline bool isfinite_float (float x) { return __builtin_fabsf(x) < INFINITY; }
+static inline float sin_float (float x, angle_range angles, int *large) {
+  bool is_large = __builtin_fabsf(x) >= LARGE_ANGLE;
+  if (angles == ANGLES_CHECKED) *large |= is_large;
+  return angles == ANGLES_ANY && is_large ? (float)sin(x) : sine_near(x, 0);
+}
+
+static inline float cos_float (float x, angle_range angles, int *large) {
+  bool is_large = __builtin_fabsf(x) >= LARGE_ANGLE;
+  if (angles == ANGLES_CHECKED) *large |= is_large;
+  return angles == ANGLES_ANY && is_large ? (float)cos(x) : sine_near(x, 1);
+}
 
 /* }================================================================== */
 
@@ -458,27 +458,55 @@ static inline double mish_derivative_double (double x) {
   return x != x ? x : y + x * sigmoid_double(x) * (1 - y * y);
 }
 
-static inline double sqrt_double (double x) { return __builtin_sqrt(x); }
-static inline double sin_double (double x) { return sin(x); }
-static inline double cos_double (double x) { return cos(x); }
-static inline double tan_double (double x) { return tan(x); }
-static inline double asin_double (double x) { return asin(x); }
-static inline double acos_double (double x) { return acos(x); }
-static inline double atan_double (double x) { return atan(x); }
-static inline double atan2_double (double x, double y) { return atan2(x, y); }
-static inline double hypot_double (double x, double y) { return hypot(x, y); }
-static inline double sinh_double (double x) { return sinh(x); }
-static inline double cosh_double (double x) { return cosh(x); }
+static inline double sin_double (double x, angle_range angles, int *large) {
+  (void)angles; (void)large;
+  return sin(x);
+}
+static inline double cos_double (double x, angle_range angles, int *large) {
+  (void)angles; (void)large;
+  return cos(x);
+}
 static inline double pow_double (double x, double y) { return pow(x, y); }
-static inline double floor_double (double x) { return __builtin_floor(x); }
-static inline double ceil_double (double x) { return __builtin_ceil(x); }
-static inline double round_double (double x) { return __builtin_rint(x); }
-static inline double trunc_double (double x) { return __builtin_trunc(x); }
-static inline double fmod_double (double x, double y) { return fmod(x, y); }
-static inline double abs_double (double x) { return __builtin_fabs(x); }
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Both: what is an instruction, or is left to libm
+** ===================================================================
+*/
+
+#define BOTH_1(name, function) \
+  static inline float name##_float (float x) { return function##f(x); } \
+  static inline double name##_double (double x) { return function(x); }
+
+#define BOTH_2(name, function) \
+  static inline float name##_float (float x, float y) { return function##f(x, y); } \
+  static inline double name##_double (double x, double y) { return function(x, y); }
+
+BOTH_1(abs, __builtin_fabs)
+BOTH_1(sqrt, __builtin_sqrt)
+BOTH_1(floor, __builtin_floor)
+BOTH_1(ceil, __builtin_ceil)
+BOTH_1(round, __builtin_rint)
+BOTH_1(trunc, __builtin_trunc)
+BOTH_1(tan, tan)
+BOTH_1(asin, asin)
+BOTH_1(acos, acos)
+BOTH_1(atan, atan)
+BOTH_1(sinh, sinh)
+BOTH_1(cosh, cosh)
+BOTH_2(atan2, atan2)
+BOTH_2(hypot, hypot)
+BOTH_2(fmod, fmod)
+
+static inline bool isnan_float (float x) { return x != x; }
 static inline bool isnan_double (double x) { return x != x; }
-static inline bool isinf_double (double x) { return __builtin_fabs(x) == INFINITY; }
-static inline bool isfinite_double (double x) { return __builtin_fabs(x) < INFINITY; }
+static inline bool isinf_float (float x) { return abs_float(x) == INFINITY; }
+static inline bool isinf_double (double x) { return abs_double(x) == INFINITY; }
+static inline bool isfinite_float (float x) { return abs_float(x) < INFINITY; }
+static inline bool isfinite_double (double x) { return abs_double(x) < INFINITY; }
 
 /* }================================================================== */
 
@@ -497,9 +525,9 @@ static inline bool isfinite_double (double x) { return __builtin_fabs(x) < INFIN
   static inline T FN(floor_divide) (T x, T y) { \
     T left = FN(fmod)(x, y), times = (x - left) / y; \
     times -= left != 0 && (y < 0) != (left < 0); \
-    T whole = FN(floor)(times); \
-    whole += times - whole > (T)0.5; \
-    return y == 0 ? x / y : times != 0 ? whole : x / y * 0; \
+    T rounded = FN(floor)(times); \
+    rounded += times - rounded > (T)0.5; \
+    return y == 0 ? x / y : times != 0 ? rounded : x / y * 0; \
   } \
   static inline T FN(lerp) (T x, T y, T w) { \
     return FN(abs)(w) < (T)0.5 ? x + w * (y - x) : y - (y - x) * (1 - w); \
@@ -519,7 +547,7 @@ DIVISION(double, FN_DOUBLE)
 
 /*
 ** {==================================================================
-** Whole numbers: they wrap; divisors of 0 and negative exponents are refused before
+** Integers: they wrap; divisors of 0 are refused before
 ** ===================================================================
 */
 

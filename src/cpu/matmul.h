@@ -1,9 +1,9 @@
 /*
 ** matmul.h - products of matrices, of any strides, in batches.
 **
-** A product is done where it lies, if that is small or has few rows; b is packed first into
-** panels two vectors wide when it is large or turned (and a, when it is large and turned), in
-** blocks that fit the caches: K. Goto, R. van de Geijn, "Anatomy of high-performance matrix
+** A product that is small or has few rows reads its operands in place; b is packed first into
+** panels two vectors wide when it is large or transposed (and a, when it is large and transposed),
+** in blocks that fit the caches: K. Goto, R. van de Geijn, "Anatomy of high-performance matrix
 ** multiplication", ACM TOMS 34 (2008). Which way is taken depends on sizes and strides alone, and
 ** each element is summed in one order, so results do not depend on the number of threads.
 */
@@ -44,7 +44,7 @@ static side side_of (const view *v) {
 }
 
 
-/* The addend as if it had all axes of out: those it lacks stand in front. */
+/* The addend as if it had all axes of out: those it lacks are in front. */
 static side side_of_addend (const view *v, int rank) {
   view wide = {.data = v->data, .at.rank = rank};
   for (int i = 0, lacks = rank - v->at.rank; i < rank; i++) {
@@ -56,7 +56,7 @@ static side side_of_addend (const view *v, int rank) {
 
 
 /* Rows of one batch after another, over one b: they are the rows of one matrix. */
-static bool rows_go_on (side *s, int axis, int64_t rows) {
+static bool rows_continue (side *s, int axis, int64_t rows) {
   return rows == 1 || s->batch[axis] == rows * s->row;
 }
 
@@ -68,8 +68,8 @@ static void merge_batches (matmuls *m) {
   while (m->axes > 0) {
     const int last = m->axes - 1;
     if (m->size[last] != 1) {
-      if (m->b.batch[last] != 0 || !rows_go_on(&m->a, last, m->rows) ||
-          !rows_go_on(&m->c, last, m->rows) || !rows_go_on(&m->addend, last, m->rows))
+      if (m->b.batch[last] != 0 || !rows_continue(&m->a, last, m->rows) ||
+          !rows_continue(&m->c, last, m->rows) || !rows_continue(&m->addend, last, m->rows))
         return;
       merge_rows(&m->a, last, m->rows);
       merge_rows(&m->c, last, m->rows);
@@ -88,7 +88,7 @@ static void swap_axes (side *s) {
 }
 
 /* c^T = b^T a^T: rows of c must be unbroken, and one column is better done as one row. */
-static void turn_over (matmuls *m) {
+static void transpose_product (matmuls *m) {
   if (m->columns == 1 ? m->rows == 1 || m->c.row != 1 : m->c.column == 1) return;
   side a = m->a;
   int64_t rows = m->rows;
@@ -104,19 +104,19 @@ static void turn_over (matmuls *m) {
 
 
 static matmuls matmul_open (cpu *self, const work *w, heed_type type) {
-  const view *out = &w->out[0], *a = &w->in[0], *b = &w->in[1];
+  const view *out = &w->out[0], *a = &w->in[MATMUL_A], *b = &w->in[MATMUL_B];
   const int rank = out->at.rank;
   matmuls m = {
     .self = self, .type = type, .rows = out->at.size[rank - 2], .columns = out->at.size[rank - 1],
-    .depth = a->at.size[rank - 1], .alpha = w->number[0], .add = w->count[0] != 0,
+    .depth = a->at.size[rank - 1], .alpha = w->matmul.alpha, .add = w->matmul.accumulate,
     .added = w->nin > 2, .axes = rank - 2, .batches = 1, .a = side_of(a), .b = side_of(b),
     .c = side_of(out)
   };
-  if (m.added) m.addend = side_of_addend(&w->in[2], rank);
+  if (m.added) m.addend = side_of_addend(&w->in[MATMUL_ADDEND], rank);
   for (int i = 0; i < m.axes; i++) m.size[i] = out->at.size[i];
   merge_batches(&m);
   for (int i = 0; i < m.axes; i++) m.batches *= m.size[i];
-  turn_over(&m);
+  transpose_product(&m);
   return m;
 }
 
@@ -132,41 +132,24 @@ static int64_t batch_offset (const matmuls *m, const side *s, int64_t at) {
 }
 
 
-#define T float
-#define BITS int32_t
-#define BYTES 4
-#define OF(name) name##_f32
-#include "cpu/matmul_loops.h"
-#undef T
-#undef BITS
-#undef BYTES
-#undef OF
-
-#define T double
-#define BITS int64_t
-#define BYTES 8
-#define OF(name) name##_f64
-#include "cpu/matmul_loops.h"
-#undef T
-#undef BITS
-#undef BYTES
-#undef OF
+#define LOOPS "cpu/matmul_loops.h"
+#include "cpu/for_floats.h"
 
 /*
 ** {==================================================================
-** Whole numbers, which wrap: plain loops
+** Integers, which wrap: plain loops
 ** ===================================================================
 */
 
-typedef struct whole {
+typedef struct integers {
   matmuls *m;
   const uint64_t *a, *b, *addend;
   uint64_t *c;
-} whole;
+} integers;
 
 
-static void whole_piece (void *arg, int64_t from, int64_t to) {
-  const whole *x = arg;
+static void integer_piece (void *arg, int64_t from, int64_t to) {
+  const integers *x = arg;
   const matmuls *m = x->m;
   const uint64_t alpha = (uint64_t)(int64_t)m->alpha;
   for (int64_t i = from; i < to; i++) {
@@ -189,11 +172,11 @@ static void whole_piece (void *arg, int64_t from, int64_t to) {
 static void matmul_integer (matmuls *m) {
   const int64_t cost = m->columns * m->depth * 4 + 100;
   for (int64_t at = 0; at < m->batches; at++) {
-    whole x = {.m = m, .a = (const uint64_t *)m->a.data + batch_offset(m, &m->a, at),
-               .b = (const uint64_t *)m->b.data + batch_offset(m, &m->b, at),
-               .c = (uint64_t *)m->c.data + batch_offset(m, &m->c, at)};
+    integers x = {.m = m, .a = (const uint64_t *)m->a.data + batch_offset(m, &m->a, at),
+                  .b = (const uint64_t *)m->b.data + batch_offset(m, &m->b, at),
+                  .c = (uint64_t *)m->c.data + batch_offset(m, &m->c, at)};
     if (m->added) x.addend = (const uint64_t *)m->addend.data + batch_offset(m, &m->addend, at);
-    pool_run(m->self->pool, m->rows, PIECE_FLOPS / cost + 1, whole_piece, &x);
+    pool_run(m->self->pool, m->rows, PIECE_FLOPS / cost + 1, integer_piece, &x);
   }
 }
 
@@ -213,7 +196,7 @@ static const char *matmul_run (matmuls *m) {
 
 /*
 ** {==================================================================
-** Other types and odd strides: operands are converted as wholes, row by row
+** Other types and odd strides: operands are converted completely, row by row
 ** ===================================================================
 */
 
@@ -280,10 +263,11 @@ static void broadcast_again (view *v, const view *like) {
 }
 
 
-/* in[2] with all of out's axes. */
+/* The addend with all of out's axes. */
 static view addend_of (const work *w) {
-  view y = {.data = w->in[2].data, .type = w->in[2].type, .at = w->out[0].at};
-  side s = side_of_addend(&w->in[2], y.at.rank);
+  const view *addend = &w->in[MATMUL_ADDEND];
+  view y = {.data = addend->data, .type = addend->type, .at = w->out[0].at};
+  side s = side_of_addend(addend, y.at.rank);
   memcpy(y.at.stride, s.batch, sizeof s.batch);
   y.at.stride[y.at.rank - 2] = s.row;
   y.at.stride[y.at.rank - 1] = s.column;
@@ -291,31 +275,36 @@ static view addend_of (const work *w) {
 }
 
 
+/* v as 'type', dense, at 'data'. */
+static view converted (cpu *self, const view *v, heed_type type, void *data) {
+  const view d = dense_view(v, type, data);
+  load_view(self, v, &d);
+  return d;
+}
+
+
 static const char *matmul_converted (cpu *self, const work *w, heed_type type) {
-  const view narrow[3] = {without_broadcast(&w->in[0]), without_broadcast(&w->in[1]), w->out[0]};
-  work inner = {.nin = 2, .nout = 1, .number = {w->number[0]}};
-  const size_t size = scalar_sizes[type];
+  const view narrow[] = {without_broadcast(&w->in[MATMUL_A]), without_broadcast(&w->in[MATMUL_B]),
+                         w->out[0], w->nin > 2 ? addend_of(w) : view_none()};
   size_t start[5] = {0};
-  for (int i = 0; i < 3; i++)
-    start[i + 1] = start[i] + (size_t)round_up(layout_numel(&narrow[i].at), 16) * size;
-  char *workspace = cpu_scratch(start[3] + (w->nin > 2 ? start[3] - start[2] : 0));
+  for (int i = 0; i < 4; i++) {
+    const int64_t n = view_is_none(&narrow[i]) ? 0 : layout_numel(&narrow[i].at);
+    start[i + 1] = start[i] + (size_t)round_up(n, 16) * scalar_sizes[type];
+  }
+  char *workspace = cpu_scratch(start[4]);
   if (workspace == NULL) return cpu_no_memory;
-  for (int i = 0; i < 2; i++) {
-    inner.in[i] = dense_view(&narrow[i], type, workspace + start[i]);
-    load_view(self, &narrow[i], &inner.in[i]);
-    broadcast_again(&inner.in[i], &w->in[i]);
-  }
-  inner.out[0] = dense_view(&narrow[2], type, workspace + start[2]);
-  inner.count[0] = w->count[0];
-  if (w->count[0]) load_view(self, &narrow[2], &inner.out[0]);
-  if (w->nin > 2) {
-    const view addend = addend_of(w);
-    inner.in[inner.nin] = dense_view(&addend, type, workspace + start[3]);
-    load_view(self, &addend, &inner.in[inner.nin++]);
-  }
+  view a = converted(self, &narrow[0], type, workspace + start[0]);
+  view b = converted(self, &narrow[1], type, workspace + start[1]), addend = narrow[3];
+  const view y = dense_view(&narrow[2], type, workspace + start[2]);
+  broadcast_again(&a, &w->in[MATMUL_A]);
+  broadcast_again(&b, &w->in[MATMUL_B]);
+  if (w->matmul.accumulate) load_view(self, &narrow[2], &y);
+  if (w->nin > 2) addend = converted(self, &narrow[3], type, workspace + start[3]);
+  work inner;
+  work_matmul(&inner, w->matmul.alpha, w->matmul.accumulate, y, a, b, addend);
   matmuls m = matmul_open(self, &inner, type);
   const char *why = matmul_run(&m);
-  if (why == NULL) store_view(self, &inner.out[0], &narrow[2]);
+  if (why == NULL) store_view(self, &y, &narrow[2]);
   cpu_scratch_free(workspace);
   return why;
 }

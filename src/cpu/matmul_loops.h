@@ -1,8 +1,6 @@
 /*
-** matmul_loops.h - the ways of a product (read once for each type).
+** matmul_loops.h - the ways of computing a product (read once for each type).
 */
-
-
 
 /* One product: c = alpha a b [+ addend] [+ c], each (rows, columns) and so on, any strides. */
 typedef struct OF(one) {
@@ -16,7 +14,7 @@ typedef struct OF(one) {
 
 /*
 ** {==================================================================
-** Scalar products: few rows of a, and b the turned view of unbroken rows, as in x W^T
+** Scalar products: few rows of a, and b the transpose of unbroken rows, as in x W^T
 ** ===================================================================
 */
 
@@ -113,7 +111,7 @@ static void OF(dots) (OF(one) *x) {
 
 /*
 ** {==================================================================
-** Where it lies
+** In place: nothing is packed
 ** ===================================================================
 */
 
@@ -127,7 +125,7 @@ static OF(one) OF(part_of) (const OF(one) *x, int64_t row, int64_t column) {
 }
 
 /*
-** b is read once if rows are few: then some lines of it at a time, whole, for the prefetcher's
+** b is read once if rows are few: then some complete lines of it at a time, for the prefetcher's
 ** sake (lines of 4096 elements, one row: 8 at a time take a third of the time of all).
 */
 static void OF(multiply_lines) (const OF(one) *x, int64_t rows, int64_t columns) {
@@ -184,7 +182,7 @@ typedef struct OF(block) {
 /* to[k * to_row + i] = from[i * row + k * column], i < n, k < depth. */
 static void OF(pack) (int64_t n, int64_t depth, const T *from, int64_t row, int64_t column, T *to,
                       int64_t to_row) {
-  if (column == 1) { OF(turn)(n, depth, n, 1, from, row, to, to_row); return; }
+  if (column == 1) { OF(transpose)(n, depth, n, 1, from, row, to, to_row); return; }
   for (int64_t k = 0; k < depth; k++, from += column, to += to_row)
     if (row == 1 && n == PANEL) {
       OF(store)(to, OF(load)(from));
@@ -276,7 +274,7 @@ static void OF(run_block) (OF(block) *d) {
 }
 
 
-/* Is a to be packed: turned, and each element used often? */
+/* Is a to be packed: transposed, and each element used often? */
 static bool OF(packs_a) (const OF(one) *x) {
   return x->p.a_column != 1 && x->columns >= 8 * PANEL && x->p.depth >= 32;
 }
@@ -288,7 +286,8 @@ static void OF(packed) (OF(one) *x) {
   const int64_t size_b = depth * round_up(smaller(x->columns, BLOCK_COLUMNS), PANEL);
   const int64_t size_a = OF(packs_a)(x) ? depth * round_up(x->rows, TILE_ROWS) : 0;
   T *workspace = near;
-  if (size_b + size_a > NEAR_ELEMENTS) workspace = cpu_scratch((size_t)(size_b + size_a) * sizeof(T));
+  if (size_b + size_a > NEAR_ELEMENTS)
+    workspace = cpu_scratch((size_t)(size_b + size_a) * sizeof(T));
   if (workspace == NULL) { x->m->failed = true; return; }
   for (int64_t j = 0; j < x->columns; j += BLOCK_COLUMNS)
     for (int64_t k = 0; k < x->p.depth; k += BLOCK_DEPTH) {
@@ -309,12 +308,13 @@ static void OF(packed) (OF(one) *x) {
 
 /* One product, by the way that suits its shape. */
 static void OF(run_one) (OF(one) *x) {
-  const bool turned = x->b_column != 1 && x->columns > 1;
+  const bool transposed = x->b_column != 1 && x->columns > 1;
   const int64_t bytes = x->p.depth * x->columns * BYTES;
   if (x->p.b_row == 1 && x->p.a_column == 1 && x->p.depth >= LANES
-      && (x->columns == 1 || (turned && (x->rows <= 3 || (x->rows <= 24 && x->p.depth >= 256)))))
+      && (x->columns == 1
+          || (transposed && (x->rows <= 3 || (x->rows <= 24 && x->p.depth >= 256)))))
     OF(dots)(x);
-  else if (!turned && (x->rows <= 2 * TILE_ROWS || bytes <= DIRECT_BYTES))
+  else if (!transposed && (x->rows <= 2 * TILE_ROWS || bytes <= DIRECT_BYTES))
     OF(direct)(x);
   else if (x->p.depth == 0)
     OF(direct)(x);

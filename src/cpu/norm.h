@@ -1,8 +1,8 @@
 /*
-** norm.h - layer norm and rms norm of rows, forward and back.
+** norm.h - layer norm and rms norm of rows, and their gradients.
 **
-** Ways back add up the gradients of weight and bias in blocks of rows, whose number depends
-** on the shape alone, so that the result does not depend on the number of threads.
+** The gradients of weight and bias are added up in blocks of rows, whose number depends on the
+** shape alone, so that the result does not depend on the number of threads.
 */
 
 #ifndef norm_h
@@ -13,38 +13,26 @@
 typedef struct norm_back {
   row_work rows;
   bool layer;                      /* or rms */
-  int stats;                       /* number of the input that holds rstd; mean before it */
   int64_t block;                   /* rows of one */
-  const void *weight;
-  void *parts;                     /* (NORM_BLOCKS, 2, n): sums of g x^, sums of g */
+  const void *weight;              /* or NULL */
+  void *parts;                     /* (NORM_BLOCKS, 2, n): sums of g x^ and of g, as in out[] */
 } norm_back;
 
-#define T float
-#define A double
-#define FN(name) name##_float
-#include "cpu/norm_loops.h"
-#undef T
-#undef FN
-
-#define T double
-#define FN(name) name##_double
-#include "cpu/norm_loops.h"
-#undef T
-#undef A
-#undef FN
+#define LOOPS "cpu/norm_loops.h"
+#include "cpu/for_floats.h"
 
 
-static const char *norm_there (cpu *self, const work *w) {
+static const char *norm_forward (cpu *self, const work *w) {
   row_work d;
-  rows_open(&d, self, w, &w->in[0].at);
+  rows_open(&d, self, w, &w->in[NORM_X].at);
   return rows_run(&d, norm_rows_float, norm_rows_double);
 }
 
 
 static const char *norm (cpu *self, const work *w) {
-  if (w->op == NORM_LAYER || w->op == NORM_RMS) return norm_there(self, w);
-  norm_back d = {.layer = w->op == NORM_LAYER_BACK, .stats = w->op == NORM_LAYER_BACK ? 4 : 3};
-  rows_open(&d.rows, self, w, &w->in[1].at);
+  if (w->op == NORM_LAYER || w->op == NORM_RMS) return norm_forward(self, w);
+  norm_back d = {.layer = w->op == NORM_LAYER_BACK};
+  rows_open(&d.rows, self, w, &w->in[NORM_BACK_X].at);
   bool wide = d.rows.as == HEED_FLOAT64;
   size_t bytes = (size_t)(2 * NORM_BLOCKS + 1) * (size_t)d.rows.n * scalar_sizes[d.rows.as];
   char *workspace = cpu_scratch(bytes);

@@ -2,7 +2,7 @@
 ** optimize.h - one step of SGD, Adam or AdamW, in one pass over memory.
 **
 ** The order of operations is PyTorch's (its plain loop over tensors), so that runs agree.
-** Denormals are flushed here: moments fade into them and would stay there, slowly.
+** Denormals are flushed here: running means decay into them and would stay there, slowly.
 */
 
 #ifndef optimize_h
@@ -17,17 +17,8 @@ typedef struct optimization {
 } optimization;
 
 
-#define T float
-#define FN(name) name##_float
-#include "cpu/optimize_loops.h"
-#undef T
-#undef FN
-
-#define T double
-#define FN(name) name##_double
-#include "cpu/optimize_loops.h"
-#undef T
-#undef FN
+#define LOOPS "cpu/optimize_loops.h"
+#include "cpu/for_floats.h"
 
 
 /* n <= CHUNK halves through float. The gradient is only read. */
@@ -59,8 +50,8 @@ static void optimize_piece (void *arg, int64_t from, int64_t to) {
 
 
 static const char *optimize (cpu *self, const work *w) {
-  for (int64_t i = 0; i < w->count[0]; i++) {
-    optimization d = {.self = self, .w = w, .row = &w->rows[i]};
+  for (int64_t i = 0; i < w->optimize.n; i++) {
+    optimization d = {.self = self, .w = w, .row = &w->optimize.row[i]};
     pool_run(self->pool, d.row->n, 16384, optimize_piece, &d);
   }
   return NULL;

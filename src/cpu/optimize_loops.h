@@ -12,9 +12,9 @@ static void FN(step_sgd) (const heed_step *o, int64_t n, T *p, const T *g, T *mo
   const T old = o->step == 1 ? 0 : keep, new = o->step == 1 ? 1 : add;
   if (o->step == 1) memset(momentum, 0, (size_t)n * sizeof(T));
   VECTOR_LOOP for (int64_t i = 0; i < n; i++) {
-    const T slope = sign * g[i] + decay * p[i], m = old * momentum[i] + new * slope;
+    const T gradient = sign * g[i] + decay * p[i], m = old * momentum[i] + new * gradient;
     momentum[i] = m;
-    p[i] -= lr * (o->nesterov ? slope + look * m : m);
+    p[i] -= lr * (o->nesterov ? gradient + look * m : m);
   }
 }
 
@@ -40,9 +40,9 @@ static void FN(step_adam) (const FN(adam) *o, int64_t n, T *p, const T *g, T *me
                            T *most) {
   const FN(adam) k = *o;
   VECTOR_LOOP for (int64_t i = 0; i < n; i++) {
-    const T old = p[i] * k.fade, slope = k.sign * g[i] + k.decay * old;
-    const T m = mean[i] + k.weight1 * (slope - mean[i]);
-    const T s = square[i] * k.beta2 + k.weight2 * slope * slope;
+    const T old = p[i] * k.fade, gradient = k.sign * g[i] + k.decay * old;
+    const T m = mean[i] + k.weight1 * (gradient - mean[i]);
+    const T s = square[i] * k.beta2 + k.weight2 * gradient * gradient;
     mean[i] = m;
     square[i] = s;
     T top = s;
@@ -54,12 +54,13 @@ static void FN(step_adam) (const FN(adam) *o, int64_t n, T *p, const T *g, T *me
 
 /* 'most' is NULL unless amsgrad is on. */
 static void FN(step) (const work *w, int64_t n, T *p, const T *g, T *s0, T *s1, T *s2) {
+  const heed_step *o = &w->optimize.step;
   if (w->op == HEED_SGD) {
-    FN(step_sgd)(&w->step, n, p, g, w->step.momentum != 0 ? s0 : NULL);
+    FN(step_sgd)(o, n, p, g, o->momentum != 0 ? s0 : NULL);
     return;
   }
-  FN(adam) numbers = FN(adam_numbers)(&w->step, w->op == HEED_ADAMW);
-  if (w->step.amsgrad) FN(step_adam)(&numbers, n, p, g, s0, s1, s2);
+  FN(adam) numbers = FN(adam_numbers)(o, w->op == HEED_ADAMW);
+  if (o->amsgrad) FN(step_adam)(&numbers, n, p, g, s0, s1, s2);
   else FN(step_adam)(&numbers, n, p, g, s0, s1, NULL);
 }
 

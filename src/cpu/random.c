@@ -12,21 +12,21 @@
 
 #define CHUNK 512
 
-typedef struct drawing {
+typedef struct sampling {
   cpu *self;
   const work *w;
   generator *g;
   iterator y;
-  heed_type as;                    /* what is drawn: float, double or int64 */
+  heed_type as;                    /* of the samples: float, double or int64 */
   int64_t numel;
-} drawing;
+} sampling;
 
 /* Fills n elements, the first of which is number 'from'. */
-typedef void (*draw) (drawing *d, int64_t from, int64_t n, void *y);
+typedef void (*sampler) (sampling *d, int64_t from, int64_t n, void *y);
 
 
-/* Is every element drawn alike? Not where each has a chance of its own. */
-static bool alike (const work *w) {
+/* Have all elements one distribution? */
+static bool identical (const work *w) {
   if (w->op != RANDOM_BERNOULLI) return w->op == RANDOM_UNIFORM || w->op == RANDOM_NORMAL;
   for (int i = 0; i < w->in[0].at.rank; i++)
     if (w->in[0].at.stride[i] != 0) return false;
@@ -46,7 +46,7 @@ static layout in_memory_order (const layout *at) {
 }
 
 
-static void draw_all (drawing *d, draw piece) {
+static void sample_all (sampling *d, sampler piece) {
   double workspace[CHUNK];
   for (int64_t from = 0; from < d->numel; from += CHUNK) {
     int64_t n = d->numel - from < CHUNK ? d->numel - from : CHUNK;
@@ -63,30 +63,30 @@ static void draw_all (drawing *d, draw piece) {
 ** ===================================================================
 */
 
-/* n <= CHUNK numbers in [0, 1) of 24 bits, or of 53, whose first draw is the high half. */
-static void draw_floats (generator *g, int64_t n, float *x) {
-  uint32_t draws[CHUNK];
-  generator_fill(g, n, draws);
-  for (int64_t i = 0; i < n; i++) x[i] = (float)(int32_t)(draws[i] & 0xffffff) * 0x1p-24f;
+/* n <= CHUNK numbers in [0, 1) of 24 bits, or of 53, whose high half comes first. */
+static void uniform_floats (generator *g, int64_t n, float *x) {
+  uint32_t bits[CHUNK];
+  generator_fill(g, n, bits);
+  for (int64_t i = 0; i < n; i++) x[i] = (float)(int32_t)(bits[i] & 0xffffff) * 0x1p-24f;
 }
 
 
-static uint64_t joined (const uint32_t *draws) { return (uint64_t)draws[0] << 32 | draws[1]; }
+static uint64_t joined (const uint32_t *bits) { return (uint64_t)bits[0] << 32 | bits[1]; }
 
 
-static void draw_doubles (generator *g, int64_t n, double *x) {
-  uint32_t draws[2 * CHUNK];
-  generator_fill(g, 2 * n, draws);
+static void uniform_doubles (generator *g, int64_t n, double *x) {
+  uint32_t bits[2 * CHUNK];
+  generator_fill(g, 2 * n, bits);
   for (int64_t i = 0; i < n; i++)
-    x[i] = (double)(int64_t)(joined(draws + 2 * i) & 0x1fffffffffffff) * 0x1p-53;
+    x[i] = (double)(int64_t)(joined(bits + 2 * i) & 0x1fffffffffffff) * 0x1p-53;
 }
 
 
 /* x (to - from) + from, rounded once; what was rounded up to 'to' becomes 'from'. */
-static void uniform_float (drawing *d, int64_t from, int64_t n, void *y) {
-  float low = (float)d->w->number[0], high = (float)d->w->number[1], *x = y;
+static void uniform_float (sampling *d, int64_t from, int64_t n, void *y) {
+  float low = (float)d->w->random.a, high = (float)d->w->random.b, *x = y;
   (void)from;
-  draw_floats(d->g, n, x);
+  uniform_floats(d->g, n, x);
   if (low == 0 && high == 1 && d->y.type == HEED_FLOAT32) return;
   for (int64_t i = 0; i < n; i++) {
     x[i] = fmaf(x[i], high - low, low);
@@ -97,10 +97,10 @@ static void uniform_float (drawing *d, int64_t from, int64_t n, void *y) {
 }
 
 
-static void uniform_double (drawing *d, int64_t from, int64_t n, void *y) {
-  double low = d->w->number[0], high = d->w->number[1], *x = y;
+static void uniform_double (sampling *d, int64_t from, int64_t n, void *y) {
+  double low = d->w->random.a, high = d->w->random.b, *x = y;
   (void)from;
-  draw_doubles(d->g, n, x);
+  uniform_doubles(d->g, n, x);
   for (int64_t i = 0; i < n; i++) {
     x[i] = fma(x[i], high - low, low);
     if (x[i] == high) x[i] = low;
@@ -117,8 +117,8 @@ static void uniform_double (drawing *d, int64_t from, int64_t n, void *y) {
 ** ===================================================================
 */
 
-static void normal_few (drawing *d, int64_t from, int64_t n, void *y) {
-  double mean = d->w->number[0], deviation = d->w->number[1];
+static void normal_few (sampling *d, int64_t from, int64_t n, void *y) {
+  double mean = d->w->random.a, deviation = d->w->random.b;
   (void)from;
   for (int64_t i = 0; i < n; i++) {
     double x = fma(generator_normal(d->g), deviation, mean);
@@ -128,20 +128,20 @@ static void normal_few (drawing *d, int64_t from, int64_t n, void *y) {
 }
 
 
-/* n <= CHUNK uniform numbers, whole blocks, become normal (G. Box, M. Muller, 1958). */
+/* n <= CHUNK uniform numbers, complete blocks, become normal (G. Box, M. Muller, 1958). */
 static void normal_floats (const cpu *self, int64_t n, float *x, float mean, float deviation) {
-  float length[CHUNK / 2] = {0}, turn[CHUNK / 2], sine[CHUNK / 2];
+  float length[CHUNK / 2] = {0}, angle[CHUNK / 2], sine[CHUNK / 2];
   const cpu_level *level = self->level;
   for (int64_t i = 0; i < n / 2; i++) {
     length[i] = 1 - x[i / 8 * 16 + i % 8];
-    turn[i] = (float)6.28318530717958647692 * x[i / 8 * 16 + i % 8 + 8];
+    angle[i] = (float)6.28318530717958647692 * x[i / 8 * 16 + i % 8 + 8];
   }
   level->map[HEED_log][0](n / 2, length, length, NULL, NULL, (double[]){0, 0});
-  level->map[HEED_sin][0](n / 2, sine, turn, NULL, NULL, (double[]){0, 0});
-  level->map[HEED_cos][0](n / 2, turn, turn, NULL, NULL, (double[]){0, 0});
+  level->map[HEED_sin][0](n / 2, sine, angle, NULL, NULL, (double[]){0, 0});
+  level->map[HEED_cos][0](n / 2, angle, angle, NULL, NULL, (double[]){0, 0});
   for (int64_t i = 0; i < n / 2; i++) {
     float size = sqrtf(-2 * length[i]);
-    x[i / 8 * 16 + i % 8] = fmaf(size * turn[i], deviation, mean);
+    x[i / 8 * 16 + i % 8] = fmaf(size * angle[i], deviation, mean);
     x[i / 8 * 16 + i % 8 + 8] = fmaf(size * sine[i], deviation, mean);
   }
 }
@@ -149,40 +149,40 @@ static void normal_floats (const cpu *self, int64_t n, float *x, float mean, flo
 static void normal_doubles (int64_t n, double *x, double mean, double deviation) {
   for (int64_t block = 0; block < n; block += 16)
     for (double *u = x + block; u < x + block + 8; u++) {
-      double length = sqrt(-2 * log(1 - u[0])), turn = 6.28318530717958647692 * u[8];
-      u[0] = fma(length * cos(turn), deviation, mean);
-      u[8] = fma(length * sin(turn), deviation, mean);
+      double length = sqrt(-2 * log(1 - u[0])), angle = 6.28318530717958647692 * u[8];
+      u[0] = fma(length * cos(angle), deviation, mean);
+      u[8] = fma(length * sin(angle), deviation, mean);
     }
 }
 
 
-static void normal_blocks (drawing *d, int64_t from, int64_t n, void *y) {
-  double mean = d->w->number[0], deviation = d->w->number[1];
+static void normal_blocks (sampling *d, int64_t from, int64_t n, void *y) {
+  double mean = d->w->random.a, deviation = d->w->random.b;
   (void)from;
   if (d->as == HEED_FLOAT32) {
-    draw_floats(d->g, n, y);
+    uniform_floats(d->g, n, y);
     normal_floats(d->self, n, y, (float)mean, (float)deviation);
   }
   else {
-    draw_doubles(d->g, n, y);
+    uniform_doubles(d->g, n, y);
     normal_doubles(n, y, mean, deviation);
   }
 }
 
 
 /*
-** The uniform numbers of the last, incomplete block are drawn too, though none is seen; for
+** The uniform numbers of the last, incomplete block are drawn too, though none is used; for
 ** halves they are not (PyTorch's way).
 */
-static void normal_many (drawing *d) {
+static void normal_many (sampling *d) {
   double workspace[16];
   int64_t numel = d->numel, rest = numel % 16;
   d->numel -= rest;
-  draw_all(d, normal_blocks);
+  sample_all(d, normal_blocks);
   d->numel = numel;
   if (rest == 0) return;
-  if (d->as == HEED_FLOAT64) draw_doubles(d->g, rest, workspace);
-  else if (!scalar_is_half(d->y.type)) draw_floats(d->g, rest, (float *)workspace);
+  if (d->as == HEED_FLOAT64) uniform_doubles(d->g, rest, workspace);
+  else if (!scalar_is_half(d->y.type)) uniform_floats(d->g, rest, (float *)workspace);
   void *y = iterator_target(&d->y, numel - 16, 16, d->as, workspace);
   normal_blocks(d, numel - 16, 16, y);
   iterator_write(d->self, &d->y, numel - 16, 16, d->as, y);
@@ -193,47 +193,48 @@ static void normal_many (drawing *d) {
 
 /*
 ** {==================================================================
-** Whole numbers and bools
+** Integers and bools
 ** ===================================================================
 */
 
-static void integer (drawing *d, int64_t from, int64_t n, void *y) {
-  uint64_t low = (uint64_t)d->w->count[0], width = (uint64_t)d->w->count[1] - low + 1;
+static void integer (sampling *d, int64_t from, int64_t n, void *y) {
+  uint64_t low = (uint64_t)d->w->random.low, width = (uint64_t)d->w->random.high - low + 1;
   bool wide = width >= 1u << 28 || width == 0;
-  uint32_t draws[2 * CHUNK];
+  uint32_t bits[2 * CHUNK];
   (void)from;
-  generator_fill(d->g, wide ? 2 * n : n, draws);
+  generator_fill(d->g, wide ? 2 * n : n, bits);
   for (int64_t i = 0; i < n; i++) {
-    uint64_t x = wide ? joined(draws + 2 * i) : draws[i];
+    uint64_t x = wide ? joined(bits + 2 * i) : bits[i];
     ((int64_t *)y)[i] = (int64_t)((width == 0 ? x : x % width) + low);
   }
 }
 
 
-/* One number for all is compared in double; a tensor's, in float but for double's own. */
-static void bernoulli (drawing *d, int64_t from, int64_t n, void *y) {
+/* A single p is compared in double; those of a tensor in float, unless they are double. */
+static void bernoulli (sampling *d, int64_t from, int64_t n, void *y) {
   const view *v = &d->w->in[0];
-  bool wide = v->data == NULL || v->type == HEED_FLOAT64;
-  double workspace[CHUNK], draws[CHUNK];
+  const bool wide = v->data == NULL || v->type == HEED_FLOAT64;
+  const heed_type as = wide ? HEED_FLOAT64 : HEED_FLOAT32;
+  double workspace[CHUNK], u[CHUNK];
   iterator s;
-  iterator_open(&s, v, wide ? HEED_FLOAT64 : HEED_FLOAT32);
-  const void *p = iterator_read(d->self, &s, from, n, wide ? HEED_FLOAT64 : HEED_FLOAT32, workspace);
-  if (wide) draw_doubles(d->g, n, draws);
-  else draw_floats(d->g, n, (float *)draws);
+  iterator_open(&s, v, as);
+  const void *p = iterator_read(d->self, &s, from, n, as, workspace);
+  if (wide) uniform_doubles(d->g, n, u);
+  else uniform_floats(d->g, n, (float *)u);
   for (int64_t i = 0; i < n; i++)
-    ((int64_t *)y)[i] = wide ? draws[i] < ((const double *)p)[i]
-                             : ((const float *)draws)[i] < ((const float *)p)[i];
+    ((int64_t *)y)[i] = wide ? u[i] < ((const double *)p)[i]
+                             : ((const float *)u)[i] < ((const float *)p)[i];
 }
 
 
 /* Fisher and Yates's shuffle of 1 to n, from the front; 64 bits where 32 would be uneven. */
-static const char *permutation (drawing *d) {
+static const char *permutation (sampling *d) {
   int64_t n = d->numel, *x = cpu_scratch((size_t)n * sizeof *x);
   if (x == NULL) return cpu_no_memory;
   for (int64_t i = 0; i < n; i++) x[i] = i + 1;
   for (int64_t i = 0; i < n - 1; i++) {
-    uint64_t drawn = n < UINT32_MAX / 20 ? generator_32(d->g) : generator_64(d->g);
-    int64_t j = i + (int64_t)(drawn % (uint64_t)(n - i)), at_i = x[i];
+    uint64_t bits = n < UINT32_MAX / 20 ? generator_32(d->g) : generator_64(d->g);
+    int64_t j = i + (int64_t)(bits % (uint64_t)(n - i)), at_i = x[i];
     x[i] = x[j];
     x[j] = at_i;
   }
@@ -262,13 +263,13 @@ static uint64_t key_of (const view *v) {
 
 
 static void dropout_chunks (void *arg, int64_t from, int64_t to) {
-  drawing *d = arg;
+  sampling *d = arg;
   float workspace[CHUNK];
   uint64_t key = key_of(&d->w->in[0]);
   for (int64_t at = from * CHUNK; at < d->numel && at < to * CHUNK; at += CHUNK) {
     int64_t n = d->numel - at < CHUNK ? d->numel - at : CHUNK;
     float *y = iterator_target(&d->y, at, n, HEED_FLOAT32, workspace);
-    d->self->level->dropout(n, y, key, (uint64_t)at, d->w->number[0]);
+    d->self->level->dropout(n, y, key, (uint64_t)at, d->w->random.a);
     iterator_write(d->self, &d->y, at, n, HEED_FLOAT32, y);
   }
 }
@@ -277,28 +278,30 @@ static void dropout_chunks (void *arg, int64_t from, int64_t to) {
 
 
 const char *cpu_random (cpu *self, const work *w) {
-  drawing d = {.self = self, .w = w, .g = self->random, .numel = layout_numel(&w->out[0].at)};
+  sampling d = {.self = self, .w = w, .g = self->random, .numel = layout_numel(&w->out[0].at)};
   heed_type type = w->out[0].type;
-  bool drawn_integer = w->op == RANDOM_INTEGER || w->op == RANDOM_BERNOULLI ||
-                     w->op == RANDOM_PERMUTATION;
+  bool integers = w->op == RANDOM_INTEGER || w->op == RANDOM_BERNOULLI ||
+                  w->op == RANDOM_PERMUTATION;
   view y = w->out[0];
   bool dense = layout_is_dense(&y.at);
-  d.as = drawn_integer ? HEED_INT64 : type == HEED_FLOAT64 ? type : HEED_FLOAT32;
+  d.as = integers ? HEED_INT64 : type == HEED_FLOAT64 ? type : HEED_FLOAT32;
   if (d.numel == 0) return NULL;
-  if (!dense && alike(w)) y.at = in_memory_order(&y.at);
+  if (!dense && identical(w)) y.at = in_memory_order(&y.at);
   iterator_open(&d.y, &y, d.as);
-  switch (w->op) {
+  switch ((random_op)w->op) {
     case RANDOM_UNIFORM:
-      draw_all(&d, d.as == HEED_FLOAT64 ? uniform_double : uniform_float);
+      sample_all(&d, d.as == HEED_FLOAT64 ? uniform_double : uniform_float);
       break;
     case RANDOM_NORMAL:
-      if (d.numel < 16 || !dense) draw_all(&d, normal_few);
+      if (d.numel < 16 || !dense) sample_all(&d, normal_few);
       else normal_many(&d);
       break;
-    case RANDOM_INTEGER: draw_all(&d, integer); break;
-    case RANDOM_BERNOULLI: draw_all(&d, bernoulli); break;
+    case RANDOM_INTEGER: sample_all(&d, integer); break;
+    case RANDOM_BERNOULLI: sample_all(&d, bernoulli); break;
     case RANDOM_PERMUTATION: return permutation(&d);
-    default: pool_run(self->pool, (d.numel + CHUNK - 1) / CHUNK, 16, dropout_chunks, &d);
+    case RANDOM_DROPOUT:
+      pool_run(self->pool, (d.numel + CHUNK - 1) / CHUNK, 16, dropout_chunks, &d);
+      break;
   }
   return NULL;
 }

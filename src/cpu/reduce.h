@@ -1,8 +1,8 @@
 /*
-** reduce.h - reductions and running sums.
+** reduce.h - reductions, running sums and products.
 **
 ** The results are cut into batches of at most WIDTH along their last axis. A batch is read
-** row by row, a row for each result, or, where results lie side by side in memory, all its
+** row by row, a row for each result, or, where results are neighbours in memory, all its
 ** results at once. One batch with many elements is cut into segments instead. The cuts
 ** depend on the shapes alone, so that results do not depend on the number of threads.
 */
@@ -25,9 +25,9 @@ typedef struct reduction {
   int passes;
   bool positions;                  /* of the best are wanted */
   layout x, y[2];                  /* input and outputs over the axes of the results, fused */
-  iterator row;                      /* the input over the axes that are reduced */
-  bool columns;                    /* results lie side by side */
-  bool whole;                      /* a row is one piece, of type 'as' */
+  iterator row;                    /* the input over the axes that are reduced */
+  bool columns;                    /* results are next to each other in memory */
+  bool contiguous;                 /* a row is one piece, of type 'as' */
   int64_t count;                   /* elements of a row */
   int64_t step;                    /* from result to result, in the input's elements */
   int64_t size;                    /* of such an element */
@@ -41,14 +41,15 @@ typedef struct scan_rows {
   cpu *self;
   iterator in, out;
   heed_type as;
+  scan_op op;
   int64_t n;
-  bool from_end;
+  bool reverse;
 } scan_rows;
 
 
 /*
 ** {==================================================================
-** Where a batch lies
+** Where a batch is in memory
 ** ===================================================================
 */
 
@@ -107,29 +108,14 @@ static int64_t reduction_segments (reduction *d) {
 /* }================================================================== */
 
 
-#define T float
-#define A double
-#define BITS int32_t
 #define COUNTED HEED_FLOAT64
-#define FN(name) name##_float
-#define T_IS_FLOAT
-#include "cpu/reduce_loops.h"
-#undef T
-#undef BITS
-#undef FN
-
-#define T double
-#define BITS int64_t
-#define FN(name) name##_double
-#include "cpu/reduce_loops.h"
-#undef T
-#undef A
+#define LOOPS "cpu/reduce_loops.h"
+#include "cpu/for_floats.h"
 #undef COUNTED
-#undef FN
-#undef T_IS_FLOAT
 
 #define T int64_t
 #define A int64_t
+#define BITS int64_t
 #define COUNTED HEED_INT64
 #define FN(name) name##_int64
 #include "cpu/reduce_loops.h"
@@ -142,11 +128,11 @@ static int64_t reduction_segments (reduction *d) {
 
 /*
 ** {==================================================================
-** The doors
+** Entry points
 ** ===================================================================
 */
 
-/* Whole numbers are counted as such, unless the result is a float. */
+/* Integers are summed as such, unless the result is a float. */
 static heed_type computing (heed_type in, heed_type out) {
   bool wide = in == HEED_FLOAT64 || out == HEED_FLOAT64;
   if (!scalar_is_float(in) && !scalar_is_float(out)) return HEED_INT64;
@@ -155,8 +141,12 @@ static heed_type computing (heed_type in, heed_type out) {
 
 
 static void reduction_passes (reduction *d) {
-  static const reduce_pass first[] = {PASS_SUM, PASS_PROD, PASS_MAX, PASS_MIN, PASS_MAX, PASS_MIN,
-                               PASS_ANY, PASS_ALL, PASS_SUM, PASS_MAX};
+  static const reduce_pass first[] = {
+    [REDUCE_SUM] = PASS_SUM, [REDUCE_PROD] = PASS_PROD, [REDUCE_MAX] = PASS_MAX,
+    [REDUCE_MIN] = PASS_MIN, [REDUCE_ARGMAX] = PASS_MAX, [REDUCE_ARGMIN] = PASS_MIN,
+    [REDUCE_ANY] = PASS_ANY, [REDUCE_ALL] = PASS_ALL, [REDUCE_MOMENTS] = PASS_SUM,
+    [REDUCE_LOGSUMEXP] = PASS_MAX
+  };
   d->pass[0] = first[d->w->op];
   d->pass[1] = d->w->op == REDUCE_MOMENTS ? PASS_SQUARES : PASS_EXPONENTIALS;
   d->positions = d->w->nout > 1 || d->w->op == REDUCE_ARGMAX || d->w->op == REDUCE_ARGMIN;
@@ -164,7 +154,7 @@ static void reduction_passes (reduction *d) {
 }
 
 
-/* Positions and bools take no type of result: those of the input will do. */
+/* Positions and bools do not depend on the result's type: the input's will do. */
 static heed_type reduction_type (const work *w) {
   heed_type in = w->in[0].type, out = w->out[0].type;
   bool own = w->op == REDUCE_ARGMAX || w->op == REDUCE_ARGMIN || w->op == REDUCE_ANY ||
@@ -176,7 +166,7 @@ static heed_type reduction_type (const work *w) {
 /* The layouts of results and rows. */
 static void reduction_layouts (reduction *d) {
   const layout *in = &d->w->in[0].at;
-  int outer = in->rank - (int)d->w->count[0];
+  int outer = in->rank - d->w->reduce.axes;
   view row = d->w->in[0];
   d->x = *in;
   d->x.rank = outer;
@@ -200,13 +190,13 @@ static void reduction_layouts (reduction *d) {
 static int64_t distance (int64_t stride) { return stride < 0 ? -stride : stride; }
 
 
-/* How memory is walked: along the shorter stride, if there are results enough. */
+/* The order of iteration: along the shorter stride, if there are results enough. */
 static void reduction_iterate (reduction *d) {
   const layout *row = &d->row.at;
   d->count = layout_numel(row);
   d->size = scalar_sizes[d->w->in[0].type];
   d->step = d->x.rank > 0 ? d->x.stride[d->x.rank - 1] : 0;
-  d->whole = d->row.kind == ITERATOR_DENSE && d->row.type == d->as;
+  d->contiguous = d->row.kind == ITERATOR_DENSE && d->row.type == d->as;
   int64_t last = reduction_last(d);
   int64_t stride = row->rank > 0 ? row->stride[row->rank - 1] : 0;
   d->columns = last >= 4 && d->step != 0 && distance(d->step) < distance(stride);
@@ -233,7 +223,8 @@ static const char *scan (cpu *self, const work *w) {
   int64_t numel = layout_numel(at);
   if (numel == 0) return NULL;
   scan_rows d = {.self = self, .as = computing(w->in[0].type, w->out[0].type),
-                 .n = at->rank > 0 ? at->size[at->rank - 1] : 1, .from_end = w->count[0] == 1};
+                 .op = (scan_op)w->op, .n = at->rank > 0 ? at->size[at->rank - 1] : 1,
+                 .reverse = w->scan.reverse};
   iterator_open(&d.in, &w->in[0], d.as);
   iterator_open(&d.out, &w->out[0], d.as);
   pool_run(self->pool, numel / d.n, 16384 / d.n + 1,

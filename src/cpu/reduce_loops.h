@@ -1,7 +1,7 @@
 /*
 ** reduce_loops.h - reductions of elements of type T, counted up in A: included for each T.
 **
-** Two ways lead over memory: one row for one result, or one row for WIDTH results at once.
+** Memory is read in one of two ways: a row for one result, or a row for WIDTH results at once.
 ** Sums go through short sums of T in vectors, so that an error grows with the short ones.
 */
 
@@ -18,9 +18,9 @@
 typedef T V __attribute__((vector_size(VECTOR_BYTES), aligned(__alignof__(T)), may_alias));
 typedef BITS FN(flags) __attribute__((vector_size(VECTOR_BYTES)));
 
-/* Where WIDTH results stand. */
+/* WIDTH results so far. */
 typedef struct FN(results) {
-  A sum[WIDTH];                    /* or product, or truth */
+  A sum[WIDTH];                    /* or product, or 0 and 1 */
   A off[WIDTH];                    /* see squares */
   A mean[WIDTH];
   T part[WIDTH];                   /* short sums, of 'parts' rows */
@@ -94,7 +94,7 @@ static A FN(squares) (int64_t n, const T *x, T mean, A *off) {
 
 /*
 ** The largest, or, with 'low', the smallest; NaN if there is one, unless it need not be found.
-** Four vectors take turns, so that one need not wait for the other. n > 0.
+** There are four vectors, so that one need not wait for the other. n > 0.
 */
 INLINED V FN(better_lanes) (V v, V best, const bool low) {
   FN(flags) take = low ? v < best : v > best;
@@ -130,7 +130,7 @@ static T FN(extreme) (int64_t n, const T *x, bool low) {
 }
 
 
-/* Where 'value' stands first, or the first NaN if it is one. It does stand somewhere. */
+/* Index of the first 'value', or of the first NaN if it is one. There is one. */
 static int64_t FN(find) (int64_t n, const T *x, T value) {
   int64_t i = 0;
   for (; i + LENGTH <= n; i += LENGTH) {
@@ -189,7 +189,7 @@ static A FN(dot) (int64_t n, const T *x, const T *y) {
 
 
 /* Sum of e^(x - top). */
-static A FN(powers) (int64_t n, const T *x, T top) {
+static A FN(sum_exp) (int64_t n, const T *x, T top) {
   T e[256];
   A total = 0;
   for (int64_t from = 0; from < n; from += 256) {
@@ -212,10 +212,12 @@ static void FN(log_exponentials) (FN(results) *r, int64_t n) {
   for (int64_t j = 0; j < n; j++) r->sum[j] = log(r->sum[j]) + r->best[j];
 }
 
-#else                              /* asked of floats only */
+#else                              /* these run for floats only */
 
-static A FN(powers) (int64_t n, const T *x, T top) { return x[n - 1] - top; }
-static void FN(take_exponentials) (FN(results) *r, int64_t n, const T *x) { r->sum[n - 1] = x[n - 1]; }
+static A FN(sum_exp) (int64_t n, const T *x, T top) { return x[n - 1] - top; }
+static void FN(take_exponentials) (FN(results) *r, int64_t n, const T *x) {
+  r->sum[n - 1] = x[n - 1];
+}
 static void FN(log_exponentials) (FN(results) *r, int64_t n) { r->sum[n - 1] = 0; }
 
 #endif
@@ -230,8 +232,9 @@ static void FN(row) (reduce_pass pass, FN(results) *r, int64_t j, int64_t n, con
     case PASS_ANY: r->sum[j] = r->sum[j] != 0 || FN(has)(n, x, false); break;
     case PASS_ALL: r->sum[j] = r->sum[j] != 0 && !FN(has)(n, x, true); break;
     case PASS_SQUARES: r->sum[j] += FN(squares)(n, x, (T)r->mean[j], &r->off[j]); break;
-    case PASS_EXPONENTIALS: r->sum[j] += FN(powers)(n, x, r->best[j]); break;
-    default: {
+    case PASS_EXPONENTIALS: r->sum[j] += FN(sum_exp)(n, x, r->best[j]); break;
+    case PASS_MAX:
+    case PASS_MIN: {
       T best = FN(extreme)(n, x, pass == PASS_MIN);
       if (r->at[j] >= 0 && !FN(better)(best, r->best[j], pass == PASS_MIN)) break;
       r->best[j] = best;
@@ -249,7 +252,7 @@ static void FN(row) (reduce_pass pass, FN(results) *r, int64_t j, int64_t n, con
 ** ===================================================================
 */
 
-static void FN(reduction) (FN(results) *r, int64_t n) {
+static void FN(add_parts) (FN(results) *r, int64_t n) {
   VECTOR_LOOP for (int64_t j = 0; j < n; j++) r->sum[j] += r->part[j];
   memset(r->part, 0, (size_t)n * sizeof(T));
   r->parts = 0;
@@ -259,16 +262,16 @@ static void FN(reduction) (FN(results) *r, int64_t n) {
 static void FN(take_sum) (FN(results) *r, int64_t n, const T *x) {
   T *part = r->part;
   VECTOR_LOOP for (int64_t j = 0; j < n; j++) part[j] += x[j];
-  if (++r->parts >= 32) FN(reduction)(r, n);
+  if (++r->parts >= 32) FN(add_parts)(r, n);
 }
 
 
-/* Four rows that lie 'apart' elements from each other. */
+/* Four rows that are 'apart' elements from each other. */
 static void FN(take_four) (FN(results) *r, int64_t n, const T *x, int64_t apart) {
   T *part = r->part;
   const T *x1 = x + apart, *x2 = x1 + apart, *x3 = x2 + apart;
   VECTOR_LOOP for (int64_t j = 0; j < n; j++) part[j] += (x[j] + x1[j]) + (x2[j] + x3[j]);
-  if ((r->parts += 4) >= 32) FN(reduction)(r, n);
+  if ((r->parts += 4) >= 32) FN(add_parts)(r, n);
 }
 
 
@@ -307,7 +310,7 @@ static void FN(take) (reduce_pass pass, FN(results) *r, int64_t n, const T *x, i
       break;
     case PASS_EXPONENTIALS: FN(take_exponentials)(r, n, x); break;
     case PASS_MAX: FN(take_best)(r, n, x, at, false); break;
-    default: FN(take_best)(r, n, x, at, true); break;
+    case PASS_MIN: FN(take_best)(r, n, x, at, true); break;
   }
 }
 
@@ -337,7 +340,7 @@ static void FN(pass_row) (const reduction *d, reduce_pass pass, FN(results) *r, 
   T workspace[CHUNK];
   iterator s = d->row;
   s.data = x + j * d->step * d->size;
-  if (d->whole) {
+  if (d->contiguous) {
     if (to > from) FN(row)(pass, r, j, to - from, (const T *)s.data + from, from);
     return;
   }
@@ -369,7 +372,7 @@ static void FN(run_pass) (const reduction *d, reduce_pass pass, FN(results) *r, 
 }
 
 
-/* The results of elements that stand behind those of 'r'. */
+/* Adds the results of elements that come after those of 'r'. */
 static void FN(merge) (reduce_pass pass, FN(results) *r, const FN(results) *more, int64_t n) {
   for (int64_t j = 0; j < n; j++) {
     if (pass == PASS_PROD) r->sum[j] *= more->sum[j];
@@ -387,7 +390,7 @@ static void FN(merge) (reduce_pass pass, FN(results) *r, const FN(results) *more
 
 
 static void FN(end_pass) (const reduction *d, reduce_pass pass, FN(results) *r, int64_t n) {
-  if (pass == PASS_SUM) FN(reduction)(r, n);
+  if (pass == PASS_SUM) FN(add_parts)(r, n);
   for (int64_t j = 0; j < n && d->passes > 1; j++) {
     if (pass == PASS_SUM) r->mean[j] = r->sum[j] / (A)d->count;
     if (pass == PASS_SQUARES && d->count > 0) r->sum[j] -= r->off[j] * r->off[j] / (A)d->count;
@@ -482,19 +485,33 @@ static const char *FN(reduce) (reduction *d) {
 /* }================================================================== */
 
 
-/* Running sums of rows from .. to - 1. */
+/* The next n elements of a row; the last one is the start of those that follow. */
+static A FN(scan_part) (const scan_rows *d, A before, int64_t n, T *y, const T *x) {
+  const int64_t first = d->reverse ? n - 1 : 0, step = d->reverse ? -1 : 1;
+  switch (d->op) {
+    case SCAN_SUM:
+      for (int64_t k = 0, i = first; k < n; k++, i += step) y[i] = (T)(before += x[i]);
+      break;
+    case SCAN_PROD:
+      for (int64_t k = 0, i = first; k < n; k++, i += step) y[i] = (T)(before *= x[i]);
+      break;
+  }
+  return before;
+}
+
+
+/* Running sums or products of rows from .. to - 1. */
 static void FN(scan_rows) (void *arg, int64_t from, int64_t to) {
   const scan_rows *d = arg;
   T in[CHUNK], out[CHUNK];
   for (int64_t row = from; row < to; row++) {
-    A sum = 0;
+    A last = d->op == SCAN_PROD;
     for (int64_t done = 0; done < d->n; done += CHUNK) {
       int64_t n = d->n - done < CHUNK ? d->n - done : CHUNK;
-      int64_t at = row * d->n + (d->from_end ? d->n - done - n : done);
+      int64_t at = row * d->n + (d->reverse ? d->n - done - n : done);
       const T *x = iterator_read(d->self, &d->in, at, n, d->as, in);
       T *y = iterator_target(&d->out, at, n, d->as, out);
-      if (d->from_end) for (int64_t i = n - 1; i >= 0; i--) y[i] = (T)(sum += x[i]);
-      else for (int64_t i = 0; i < n; i++) y[i] = (T)(sum += x[i]);
+      last = FN(scan_part)(d, last, n, y, x);
       iterator_write(d->self, &d->out, at, n, d->as, y);
     }
   }

@@ -5,19 +5,20 @@
 #ifndef rows_h
 #define rows_h
 
-#define ROW_OPERANDS 5
+#define ROW_INS NORM_BACK_INS      /* most, also of losses */
+#define ROW_OUTS NORM_BACK_OUTS
 
 typedef struct row_work {
   cpu *self;
   const work *w;
   heed_type as;                    /* what is computed in */
   int64_t rows, n;
-  iterator x[ROW_OPERANDS], y[3];
+  iterator x[ROW_INS], y[ROW_OUTS];    /* of what is not view_none */
   bool failed;                     /* a thread got no memory */
 } row_work;
 
-/* Room of a thread for 'count' rows; NULL marks the failure. */
-static void *rows_capacity (row_work *d, int64_t count) {
+/* Memory of a thread for 'count' rows; NULL marks the failure. */
+static void *rows_workspace (row_work *d, int64_t count) {
   void *workspace = cpu_scratch((size_t)(count * d->n) * scalar_sizes[d->as] + 64);
   if (workspace == NULL) __atomic_store_n(&d->failed, true, __ATOMIC_RELAXED);
   return workspace;
@@ -26,17 +27,17 @@ static void *rows_capacity (row_work *d, int64_t count) {
 /* Rows for one thread: about 16 K elements. */
 static int64_t rows_grain (const row_work *d) { return 16384 / (d->n + 1) + 1; }
 
-/* The streams of a work over rows of n elements. */
+/* Iterators over a work's rows of n elements. */
 static void rows_open (row_work *d, cpu *self, const work *w, const layout *shape) {
   *d = (row_work){.self = self, .w = w, .n = shape->rank > 0 ? shape->size[shape->rank - 1] : 1};
   d->rows = d->n > 0 ? layout_numel(shape) / d->n : 0;
   d->as = HEED_FLOAT32;
   for (int i = 0; i < w->nin; i++)
-    if (w->in[i].at.rank >= 0 && w->in[i].type == HEED_FLOAT64) d->as = HEED_FLOAT64;
+    if (!view_is_none(&w->in[i]) && w->in[i].type == HEED_FLOAT64) d->as = HEED_FLOAT64;
   for (int i = 0; i < w->nin; i++)
-    if (w->in[i].at.rank >= 0) iterator_open(&d->x[i], &w->in[i], d->as);
+    if (!view_is_none(&w->in[i])) iterator_open(&d->x[i], &w->in[i], d->as);
   for (int i = 0; i < w->nout; i++)
-    if (w->out[i].at.rank >= 0) iterator_open(&d->y[i], &w->out[i], d->as);
+    if (!view_is_none(&w->out[i])) iterator_open(&d->y[i], &w->out[i], d->as);
 }
 
 static const char *rows_run (row_work *d, pool_piece of_float, pool_piece of_double) {
@@ -45,7 +46,5 @@ static const char *rows_run (row_work *d, pool_piece of_float, pool_piece of_dou
            d->as == HEED_FLOAT64 ? of_double : of_float, d);
   return d->failed ? cpu_no_memory : NULL;
 }
-
-static inline bool rows_have (const view *v) { return v->at.rank >= 0; }
 
 #endif

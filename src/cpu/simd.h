@@ -1,8 +1,5 @@
 /*
 ** simd.h - the vectors of a level, VECTOR_BYTES wide, through GCC's vector extensions.
-**
-** lanes.h and tile.h are read once for each type, with T its name in C, BYTES its size,
-** BITS the integer of that size and OF(name) its names.
 */
 
 #ifndef simd_h
@@ -35,7 +32,7 @@
 #define GROUP ((int)(16 / BYTES))      /* lanes of 16 bytes */
 #define PANEL (2 * LANES)              /* columns of a tile of a product */
 
-/* LEVEL_LOWERED: 64-byte vectors, for a test, on a processor that lacks them. */
+/* LEVEL_LOWERED: 64-byte vectors, for a test, on a CPU that lacks them. */
 #if defined(LEVEL_AVX512) && !defined(LEVEL_LOWERED)
 #define HAS_AVX512
 #elif defined(LEVEL_AVX2)
@@ -44,9 +41,9 @@
 
 /* Lanes of two vectors chosen by number; for the names below, within each 16 bytes. */
 #if defined(__clang__)
-#define LANES_OF(truth, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#define LANES_OF(indices, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
-#define LANES_OF(truth, a, b, ...) __builtin_shuffle(a, b, (truth){__VA_ARGS__})
+#define LANES_OF(indices, a, b, ...) __builtin_shuffle(a, b, (indices){__VA_ARGS__})
 #endif
 
 #if VECTOR_BYTES == 16
@@ -66,7 +63,7 @@
 #define HIGH_8 1, 9, 3, 11, 5, 13, 7, 15
 #endif
 
-/* From here on the compiler does not know that v is a constant, and so keeps it at hand. */
+/* From here on the compiler does not know that v is a constant, and so keeps it in a register. */
 #if defined(__x86_64__) && !defined(LEVEL_LOWERED)
 #define IN_REGISTER(v) __asm__ ("" : "+v" (v))
 #elif defined(__aarch64__)
@@ -116,28 +113,11 @@ static inline void denormals_back (float_mode before) { (void)before; }
 #endif
 
 
-#define T float
-#define BITS int32_t
-#define BYTES 4
-#define OF(name) name##_f32
-#include "cpu/lanes.h"
-#include "cpu/tile.h"
-#include "cpu/exponent.h"
-#undef T
-#undef BITS
-#undef BYTES
-#undef OF
-
-#define T double
-#define BITS int64_t
-#define BYTES 8
-#define OF(name) name##_f64
-#include "cpu/lanes.h"
-#include "cpu/tile.h"
-#include "cpu/exponent.h"
-#undef T
-#undef BITS
-#undef BYTES
-#undef OF
+#define LOOPS "cpu/lanes.h"
+#include "cpu/for_floats.h"
+#define LOOPS "cpu/tile.h"
+#include "cpu/for_floats.h"
+#define LOOPS "cpu/exponent.h"
+#include "cpu/for_floats.h"
 
 #endif

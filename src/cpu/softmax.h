@@ -1,5 +1,5 @@
 /*
-** softmax.h - softmax of rows, its logarithm, and the ways back.
+** softmax.h - softmax of rows, its logarithm, and their gradients.
 */
 
 #ifndef softmax_h
@@ -14,15 +14,15 @@
 
 /*
 ** {==================================================================
-** Rows that are short, or whose elements lie apart, are worked on side by side: TILE of them
+** Rows that are short, or whose elements are not contiguous, are computed together: TILE of them
 ** along the axis before the last, once axes are fused.
 ** ===================================================================
 */
 
 typedef struct tile_work {
   row_work rows;
-  layout at[3];                    /* of the inputs, then of the output: the last axis' stride */
-  int64_t element[3];              /* … stands here */
+  layout at[3];                    /* of inputs, then of the output, without the last axis … */
+  int64_t element[3];              /* … whose stride is here */
 } tile_work;
 
 static int64_t tiles_last (const tile_work *d) { return d->at[0].size[d->at[0].rank - 1]; }
@@ -46,7 +46,7 @@ static int64_t tiles_at (const tile_work *d, int i, int64_t k) {
 }
 
 
-/* Is it worth it? Then 'd' is made ready. */
+/* Is it worth it? Then 'd' is set. */
 static bool tiles_open (tile_work *d, const row_work *r) {
   const work *w = r->w;
   layout *lead[3];
@@ -67,19 +67,8 @@ static bool tiles_open (tile_work *d, const row_work *r) {
 /* }================================================================== */
 
 
-#define T float
-#define A double
-#define FN(name) name##_float
-#include "cpu/softmax_loops.h"
-#undef T
-#undef FN
-
-#define T double
-#define FN(name) name##_double
-#include "cpu/softmax_loops.h"
-#undef T
-#undef A
-#undef FN
+#define LOOPS "cpu/softmax_loops.h"
+#include "cpu/for_floats.h"
 
 
 static const char *softmax (cpu *self, const work *w) {

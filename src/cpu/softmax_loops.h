@@ -3,8 +3,8 @@
 */
 
 /*
-** The largest element is taken away first, so that no power overflows. A NaN need not be found
-** for that: it is in the sum, and so in the whole row.
+** The largest element is subtracted first, so that no exponential overflows. A NaN need not be
+** found for that: it is in the sum, and so in all of the row.
 */
 static void FN(softmax_row) (int64_t n, T *y, const T *x) {
   T top = FN(best_of)(n, x, false, false);
@@ -15,7 +15,7 @@ static void FN(softmax_row) (int64_t n, T *y, const T *x) {
 
 
 static void FN(log_softmax_row) (int64_t n, T *y, const T *x) {
-  T top = FN(best_of)(n, x, false, false), size = (T)log(FN(powers)(n, x, top));
+  T top = FN(best_of)(n, x, false, false), size = (T)log(FN(sum_exp)(n, x, top));
   VECTOR_LOOP for (int64_t i = 0; i < n; i++) y[i] = (x[i] - top) - size;
 }
 
@@ -37,16 +37,16 @@ static void FN(log_softmax_back_row) (int64_t n, T *dx, const T *g, const T *y) 
 static void FN(softmax_rows) (void *arg, int64_t from, int64_t to) {
   row_work *d = arg;
   int64_t n = d->n;
-  T *workspace = rows_capacity(d, 3);
+  T *workspace = rows_workspace(d, 3);
   for (int64_t r = from; r < to && workspace != NULL; r++) {
     const T *a = iterator_read(d->self, &d->x[0], r * n, n, d->as, workspace), *b = a;
     if (d->w->nin > 1) b = iterator_read(d->self, &d->x[1], r * n, n, d->as, workspace + n);
     T *y = iterator_target(&d->y[0], r * n, n, d->as, workspace + 2 * n);
-    switch (d->w->op) {
+    switch ((softmax_op)d->w->op) {
       case SOFTMAX: FN(softmax_row)(n, y, a); break;
       case SOFTMAX_LOG: FN(log_softmax_row)(n, y, a); break;
       case SOFTMAX_BACK: FN(softmax_back_row)(n, y, a, b); break;
-      default: FN(log_softmax_back_row)(n, y, a, b); break;
+      case SOFTMAX_LOG_BACK: FN(log_softmax_back_row)(n, y, a, b); break;
     }
     iterator_write(d->self, &d->y[0], r * n, n, d->as, y);
   }
@@ -56,7 +56,7 @@ static void FN(softmax_rows) (void *arg, int64_t from, int64_t to) {
 
 /*
 ** {==================================================================
-** TILE rows at once, turned over: element i of row j at i TILE + j
+** TILE rows at once, transposed: element i of row j at i TILE + j
 ** ===================================================================
 */
 
@@ -160,18 +160,18 @@ static void FN(softmax_tiles) (void *arg, int64_t from, int64_t to) {
   tile_work *d = arg;
   const work *w = d->rows.w;
   int64_t n = d->rows.n, size = n * TILE;
-  T *workspace = rows_capacity(&d->rows, 3 * TILE);
+  T *workspace = rows_workspace(&d->rows, 3 * TILE);
   for (int64_t k = from; k < to && workspace != NULL; k++) {
     int64_t rows = tiles_rows(d, k);
     T *a = workspace, *b = workspace + size, *y = workspace + 2 * size;
     for (int i = 0; i < w->nin; i++)
       FN(tile_load)(n, rows, workspace + i * size, (const T *)w->in[i].data + tiles_at(d, i, k),
                     tiles_row(d, i), tiles_element(d, i));
-    switch (w->op) {
+    switch ((softmax_op)w->op) {
       case SOFTMAX: FN(softmax_tile)(n, y, a); break;
       case SOFTMAX_LOG: FN(log_softmax_tile)(n, y, a); break;
       case SOFTMAX_BACK: FN(softmax_back_tile)(n, y, a, b); break;
-      default: FN(log_softmax_back_tile)(n, y, a, b); break;
+      case SOFTMAX_LOG_BACK: FN(log_softmax_back_tile)(n, y, a, b); break;
     }
     FN(tile_store)(n, rows, (T *)w->out[0].data + tiles_at(d, w->nin, k), y,
                    tiles_row(d, w->nin), tiles_element(d, w->nin));

@@ -1,8 +1,8 @@
 /*
 ** sort.c - rows in order, stable; or their first k.
 **
-** Elements become whole numbers in the same order, so that one sort serves all types: NaN
-** above all, both zeros equal, and falling order by their complement.
+** Elements become integers in the same order, so that one sort serves all types: NaN above all,
+** both zeros equal, and descending order by their complement.
 */
 
 #include "cpu/iterator.h"
@@ -14,7 +14,7 @@ typedef struct sorting {
   iterator x, values, positions;
   heed_type as;
   int64_t n, k;                    /* elements of a row, and how many are wanted */
-  bool falling;
+  bool descending;
   bool failed;
 } sorting;
 
@@ -39,7 +39,7 @@ static void make_keys (const sorting *d, const void *x, pair *pairs) {
     int64_t key = d->as == HEED_INT64 ? ((const int64_t *)x)[i]
                 : key_of_double(d->as == HEED_FLOAT32 ? (double)((const float *)x)[i]
                                                       : ((const double *)x)[i]);
-    pairs[i] = (pair){d->falling ? ~key : key, i};
+    pairs[i] = (pair){d->descending ? ~key : key, i};
   }
 }
 
@@ -72,7 +72,7 @@ static void merge (pair *to, const pair *a, int64_t na, const pair *b, int64_t n
 }
 
 
-/* Sorts p with the help of workspace for as many; where the sorted ones lie. */
+/* Sorts p, with a workspace for as many; returns the one of the two that holds the result. */
 static pair *sort (pair *p, pair *workspace, int64_t n) {
   for (int64_t i = 0; i < n; i += RUN) sort_run(p + i, n - i < RUN ? n - i : RUN);
   for (int64_t run = RUN; run < n; run *= 2) {
@@ -126,7 +126,7 @@ static void select_first (pair *p, int64_t n, int64_t k) {
 }
 
 
-/* A heap is not in order of position, and the sort is stable only by position: a full order. */
+/* A heap is not in order of position, by which the sort is stable: a full order. */
 static void sort_heap (pair *p, int64_t k) {
   for (int64_t end = k - 1; end > 0; end--) {
     pair last = p[0];
@@ -161,7 +161,7 @@ static void write_row (const sorting *d, int64_t row, const pair *first, const c
 }
 
 
-/* Room of a thread: 2 n pairs, n elements to read, n values and n positions to write. */
+/* Workspace of a thread: 2 n pairs, n elements to read, n values and n positions to write. */
 static void sort_rows (void *arg, int64_t from, int64_t to) {
   sorting *d = arg;
   size_t n = (size_t)d->n, bytes;
@@ -183,7 +183,7 @@ static void sort_rows (void *arg, int64_t from, int64_t to) {
 
 const char *cpu_sort (cpu *self, const work *w) {
   const layout *in = &w->in[0].at, *out = &w->out[0].at;
-  sorting d = {.self = self, .falling = w->count[0] == 1};
+  sorting d = {.self = self, .descending = w->sort.descending};
   heed_type type = w->in[0].type;
   d.as = type == HEED_FLOAT64 ? type : scalar_is_float(type) ? HEED_FLOAT32 : HEED_INT64;
   d.n = in->rank > 0 ? in->size[in->rank - 1] : 1;

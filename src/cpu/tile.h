@@ -1,10 +1,10 @@
 /*
-** tile.h - products of small matrices where they lie (read once for each type).
+** tile.h - products of small matrices, in place, without packing (read once for each type).
 **
-** A tile is some rows of the result, two vectors wide, kept in registers while the depth is
-** walked: each step loads one row of b and multiplies it by one element of each row of a. So
-** a may have any strides, while b and c are unbroken along their rows. An element is always
-** summed in the order of the depth: how a product is cut into tiles does not change it.
+** A tile is some rows of the result, two vectors wide, kept in registers over the depth: each
+** step loads one row of b and multiplies it by one element of each row of a. So a may have any
+** strides, while b and c are unbroken along their rows. An element is always summed in the order
+** of the depth: how a product is cut into tiles does not change it.
 */
 
 typedef struct OF(product) {       /* c = alpha * a b [+ addend] [+ c] */
@@ -20,7 +20,7 @@ typedef void (*OF(kernel)) (const OF(product) *p, const T *a, const T *b, T *c, 
                             int last);
 
 
-/* 'last' counts the lanes of the last vector; 'cut' says that they are not all. */
+/* 'last' counts the lanes of the last vector; 'cut': they are not all. */
 INLINED void OF(tile) (const int rows, const int vectors, const bool cut, const OF(product) *p,
                        const T *a, const T *b, T *c, const T *addend, int last) {
   OF(vector) sum[TILE_ROWS][4];
@@ -86,7 +86,7 @@ INLINED void OF(tile) (const int rows, const int vectors, const bool cut, const 
 #endif
 
 EACH_ROW(ROW)
-EACH_HALF(HALF)                    /* few rows: wider, or too few sums are under way at once */
+EACH_HALF(HALF)                    /* few rows: wider, or there are too few sums in flight */
 
 static const OF(kernel) OF(kernels)[3][2][TILE_ROWS + 1] = {   /* [1, 2, 4 vectors][cut][rows] */
   {{NULL, EACH_ROW(ONE)}, {NULL, EACH_ROW(ONE_CUT)}},
@@ -121,7 +121,7 @@ static void OF(multiply_columns) (const OF(product) *p, const OF(kernel) *kernel
 }
 
 
-/* The product, all of it, with nothing moved beforehand. */
+/* The product, all of it, with nothing packed beforehand. */
 static void OF(multiply) (const OF(product) *p, int64_t rows, int64_t columns, const T *a,
                           const T *b, T *c) {
   const T *addend = p->addend;

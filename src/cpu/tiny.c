@@ -1,9 +1,9 @@
 /*
 ** tiny.c - products of a few numbers, rounded as PyTorch rounds them.
 **
-** A lesson's product of 4 by 4 is read digit for digit. PyTorch's CPU path for fewer than 400
+** A lesson's product of 4 by 4 is compared digit for digit. PyTorch's CPU path for fewer than 400
 ** multiplications rounds each product and each sum, in order, without fusing the two; so does
-** this file, which is compiled for the plain processor and forbids the fusing elsewhere.
+** this file, which is compiled for the baseline CPU and forbids the fusing elsewhere.
 */
 
 #include "cpu/cpu.h"
@@ -32,7 +32,7 @@ static double dot_double (int64_t n, const double *a, int64_t as, const double *
 }
 
 static void multiply (const work *w, int64_t rows, int64_t columns, int64_t depth) {
-  const view *a = &w->in[0], *b = &w->in[1], *y = &w->out[0];
+  const view *a = &w->in[MATMUL_A], *b = &w->in[MATMUL_B], *y = &w->out[0];
   for (int64_t i = 0; i < rows; i++) {
     for (int64_t j = 0; j < columns; j++) {
       int64_t ai = i * row_stride(a), bj = j * column_stride(b);
@@ -50,14 +50,16 @@ static void multiply (const work *w, int64_t rows, int64_t columns, int64_t dept
 /* A single plain product, of one type, without addends? */
 static bool suits (const work *w) {
   const heed_type type = w->out[0].type;
-  return (type == HEED_FLOAT32 || type == HEED_FLOAT64) && w->nin == 2 && w->count[0] == 0 &&
-         w->number[0] == 1 && w->out[0].at.rank == 2 && w->in[0].type == type &&
-         w->in[1].type == type && w->in[0].data != NULL && w->in[1].data != NULL;
+  const view *a = &w->in[MATMUL_A], *b = &w->in[MATMUL_B];
+  return (type == HEED_FLOAT32 || type == HEED_FLOAT64) && w->nin == 2 &&
+         !w->matmul.accumulate && w->matmul.alpha == 1 && w->out[0].at.rank == 2 &&
+         a->type == type && b->type == type && a->data != NULL && b->data != NULL;
 }
 
 bool cpu_matmul_tiny (const work *w) {
   if (!suits(w)) return false;
-  int64_t rows = w->out[0].at.size[0], columns = w->out[0].at.size[1], depth = w->in[0].at.size[1];
+  int64_t rows = w->out[0].at.size[0], columns = w->out[0].at.size[1];
+  int64_t depth = w->in[MATMUL_A].at.size[1];
   if (rows >= MOST || columns >= MOST || depth >= MOST || rows * columns * depth >= MOST)
     return false;
   multiply(w, rows, columns, depth);

@@ -1,30 +1,29 @@
 /*
 ** lua_call.c - every row of the table of operations as a function and a method.
 **
-** Arguments stand in the row's order; from any place on, a table of options may name the rest.
-** Upvalue 3 is the op's number; upvalue 4, of functions that work in place, their name.
+** Arguments stand in the row's order; a table of options at the end may name those that are left
+** out. Upvalue 4 is the op's number.
 */
 
 #include <string.h>
 
 #include "lua_heed.h"
 
-#define ROOM 64                    /* integers of lists, in one call */
+#define INTEGERS 64                /* most in the lists of one call */
 
 /* A call as it is read from Lua's stack. */
 typedef struct reading {
   lua_State *L;
   binding *b;
   const heed_signature *row;
-  const char *name;                /* that was called, for messages */
   int top;                         /* the last positional argument */
-  int options;                     /* the stack place of the options, or 0 */
-  int used;                        /* of 'room' */
+  int options;                     /* the stack index of the options, or 0 */
+  int used;                        /* of 'integers' */
   bool lists;                      /* of tensors */
   bool requires_grad;
   const char *device;              /* of a factory, or NULL */
   heed_value args[HEED_ARGUMENTS];
-  int64_t room[ROOM];
+  int64_t integers[INTEGERS];
 } reading;
 
 
@@ -35,7 +34,7 @@ typedef struct reading {
 */
 
 static int wrong (const reading *r, const heed_parameter *p, int i, const char *wanted) {
-  return raise_wrong(r->L, r->name, p->name, wanted, i);
+  return raise_wrong(r->L, p->name, wanted, i);
 }
 
 
@@ -75,7 +74,7 @@ static heed_value read_tensor (const reading *r, const heed_parameter *p, int i)
 static heed_value read_tensors (reading *r, const heed_parameter *p, int *i) {
   lua_State *L = r->L;
   bool table = lua_type(L, *i) == LUA_TTABLE;
-  int n = table ? (int)check_list(L, *i, r->name) : 0;
+  int n = table ? (int)check_list(L, *i) : 0;
   while (!table && *i + n <= r->top && is_box(L, *i + n)) n++;
   if (n == 0 && !table) wrong(r, p, *i, "a list of tensors");
   heed_tensor **list = lua_newuserdatauv(L, (size_t)(n + 1) * sizeof *list, 0);
@@ -100,22 +99,22 @@ static int64_t integer_at (const reading *r, const heed_parameter *p, int i) {
 
 
 static void add_entry (reading *r, const heed_parameter *p, int i) {
-  if (r->used == ROOM) raise(r->L, "%s: argument '%s': too many numbers", r->name, p->name);
+  if (r->used == INTEGERS) raise(r->L, "argument '%s': too many numbers", p->name);
   int64_t value = integer_at(r, p, i);
-  r->room[r->used++] = p->want == HEED_WANT_AXES ? axis_of(r->L, value, r->name) : value;
+  r->integers[r->used++] = p->want == HEED_WANT_AXES ? axis_of(r->L, value) : value;
 }
 
 
 /* May numbers that follow one another stand for a list? Only where nothing else could. */
 static bool takes_rest (const heed_signature *row, const heed_parameter *p) {
   for (const heed_parameter *q = p + 1; q < row->parameter + row->parameters; q++)
-    if (q->want != HEED_WANT_TYPE) return false;
+    if (q->want != HEED_WANT_DTYPE) return false;
   return true;
 }
 
 
 static void add_table (reading *r, const heed_parameter *p, int i) {
-  int64_t n = check_list(r->L, i, r->name);
+  int64_t n = check_list(r->L, i);
   for (int64_t k = 1; k <= n; k++) {
     lua_rawgeti(r->L, i, k);
     add_entry(r, p, lua_gettop(r->L));
@@ -132,13 +131,7 @@ static heed_value read_list (reading *r, const heed_parameter *p, int *i) {
     do add_entry(r, p, (*i)++);
     while (rest && *i <= r->top && lua_type(r->L, *i) == LUA_TNUMBER);
   }
-  return heed_l(r->used - from, r->room + from);
-}
-
-
-static heed_value read_flag (const reading *r, const heed_parameter *p, int i) {
-  if (!lua_isboolean(r->L, i)) wrong(r, p, i, "true or false");
-  return heed_b(lua_toboolean(r->L, i));
+  return heed_l(r->used - from, r->integers + from);
 }
 
 
@@ -160,10 +153,10 @@ static heed_value read_argument (reading *r, const heed_parameter *p, int *i) {
     case HEED_WANT_TENSORS: return read_tensors(r, p, i);
     case HEED_WANT_AXES: case HEED_WANT_SHAPE: return read_list(r, p, i);
     case HEED_WANT_NUMBER: return read_number(r, p, (*i)++);
-    case HEED_WANT_FLAG: return read_flag(r, p, (*i)++);
-    case HEED_WANT_TYPE: return heed_i(check_type_name(r->L, (*i)++, r->name));
-    case HEED_WANT_OPTION: case HEED_WANT_TEXT: return read_text(r, p, (*i)++);
-    case HEED_WANT_AXIS: return heed_i(axis_of(r->L, integer_at(r, p, (*i)++), r->name));
+    case HEED_WANT_FLAG: return heed_b(check_flag(r->L, (*i)++, p->name));
+    case HEED_WANT_DTYPE: return heed_i(check_type_name(r->L, (*i)++));
+    case HEED_WANT_CHOICE: case HEED_WANT_TEXT: return read_text(r, p, (*i)++);
+    case HEED_WANT_AXIS: return heed_i(axis_of(r->L, integer_at(r, p, (*i)++)));
     default: return heed_i(integer_at(r, p, (*i)++));
   }
 }
@@ -186,53 +179,53 @@ static int parameter_called (const heed_signature *row, const char *name) {
 
 /* Rows that make a tensor from nothing take the options of all such. */
 static bool makes (const heed_signature *row) {
-  return !row->method && parameter_called(row, "dtype") >= 0;
+  return !heed_is_method(row) && parameter_called(row, "dtype") >= 0;
 }
 
 
-static void refuse_option (const reading *r, const char *key) {
+/* The name at 'key' is none of an option's. */
+static int refuse_name (const reading *r, int key) {
   const char *known[HEED_ARGUMENTS + 2];
   int n = 0;
-  for (int i = r->row->method; i < r->row->parameters; i++) known[n++] = r->row->parameter[i].name;
+  for (int i = heed_is_method(r->row); i < r->row->parameters; i++)
+    known[n++] = r->row->parameter[i].name;
   if (makes(r->row)) {
     known[n++] = "requires_grad";
     known[n++] = "device";
   }
-  unknown_option(r->L, r->name, key, n, known);
+  return refuse_option(r->L, function_name(r->L), key, n, known);
 }
 
 
-/* The value is on top. */
-static void read_factory (reading *r, const char *key) {
-  lua_State *L = r->L;
-  int value = lua_gettop(L);
-  bool grad = strcmp(key, "requires_grad") == 0;
-  if (!makes(r->row) || (!grad && strcmp(key, "device") != 0)) refuse_option(r, key);
-  if (!grad) r->device = check_device(L, value, r->name);
-  else if (!lua_isboolean(L, value)) raise_wrong(L, r->name, key, "true or false", value);
-  else r->requires_grad = lua_toboolean(L, value);
+/* An option that is no parameter; its value is on top, its name below. */
+static void read_factory (reading *r, const char *name) {
+  int value = lua_gettop(r->L);
+  bool known = name != NULL && makes(r->row);
+  if (known && strcmp(name, "requires_grad") == 0) r->requires_grad = check_flag(r->L, value, name);
+  else if (known && strcmp(name, "device") == 0) r->device = check_device(r->L, value);
+  else refuse_name(r, value - 1);
 }
 
 
 /* Name and value are on top. What the value leads to stays below them, so that it lives on. */
 static void read_option (reading *r) {
   lua_State *L = r->L;
-  const char *key = check_option_name(L, r->name);
-  int i = parameter_called(r->row, key), place = lua_gettop(L);
+  int value = lua_gettop(L);
+  const char *name = plain_text(L, value - 1);
+  int i = name != NULL ? parameter_called(r->row, name) : -1;
   if (i < 0) {
-    read_factory(r, key);
+    read_factory(r, name);
     return;
   }
-  if (r->args[i].kind != HEED_NONE)
-    raise(L, "%s: argument '%s' is given twice", r->name, key);
-  r->args[i] = read_argument(r, &r->row->parameter[i], &place);
+  if (r->args[i].kind != HEED_NONE) raise(L, "argument '%s' is given twice", name);
+  r->args[i] = read_argument(r, &r->row->parameter[i], &value);
   if (r->args[i].kind == HEED_TEXT) lua_pushvalue(L, -1);
 }
 
 
 static void read_options (reading *r) {
   lua_State *L = r->L;
-  luaL_checkstack(L, 2 * HEED_ARGUMENTS + 8, r->name);
+  luaL_checkstack(L, 2 * HEED_ARGUMENTS + 8, r->row->name);
   lua_pushnil(L);
   while (lua_next(L, r->options)) {
     int value = lua_gettop(L);
@@ -260,7 +253,7 @@ static void read_positional (reading *r) {
     next++;
   }
   if (i <= r->top && !no_options(r, i, next))
-    raise(r->L, "%s: at most %d arguments expected, got %d", r->name, row->parameters, r->top);
+    raise(r->L, "at most %d arguments expected, got %d", row->parameters, r->top);
 }
 
 
@@ -305,7 +298,7 @@ static void hold (const reading *r, bool yes) {
 }
 
 
-/* Of any() and all() over everything Lua wants to know the truth. */
+/* any() and all() of everything give Lua a boolean. */
 static bool is_bool_result (const reading *r, heed_op op, const heed_tensor *y) {
   return (op == HEED_any || op == HEED_all) && r->args[1].kind == HEED_NONE && heed_rank(y) == 0;
 }
@@ -314,10 +307,14 @@ static bool is_bool_result (const reading *r, heed_op op, const heed_tensor *y) 
 /* The results' userdata stand from 'base' on; those that are not there become nil. */
 static int give_results (const reading *r, heed_op op, int base, int n, slot *const *slots) {
   lua_State *L = r->L;
-  if (r->requires_grad && !heed_require_grad(slots[0]->t, true)) raise_failure(L);
+  if (r->requires_grad) {
+    named(L);
+    done(L, heed_require_grad(slots[0]->t, true));
+  }
   if (is_bool_result(r, op, slots[0]->t)) {
     element e;
-    if (!read_element(op, slots[0]->t, &e)) raise_failure(L);
+    named(L);
+    done(L, read_element(slots[0]->t, &e));
     push_element(L, &e);
     return 1;
   }
@@ -333,15 +330,17 @@ static int give_results (const reading *r, heed_op op, int base, int n, slot *co
 
 
 static const heed_signature *row_of (lua_State *L, const binding *b, heed_op *op) {
-  *op = (heed_op)lua_tointeger(L, lua_upvalueindex(3));
+  *op = (heed_op)lua_tointeger(L, lua_upvalueindex(4));
   const heed_signature *row = heed_describe(b->cx, *op);
   if (row == NULL) raise_failure(L);
   return row;
 }
 
 
+/* The core names rows by itself. */
 static bool apply (const reading *r, heed_op op, heed_tensor *out[HEED_RESULTS]) {
   const int n = r->row->parameters;
+  if (r->b->called != NULL) named(r->L);
   if (r->device == NULL) return heed_apply(r->b->cx, op, r->args, n, out) != 0;
   return heed_apply_on(r->b->cx, r->device, op, r->args, n, out) != 0;
 }
@@ -357,12 +356,11 @@ static int call_op (lua_State *L, int top) {
   const heed_signature *row = row_of(L, r.b, &op);
   lua_settop(L, top);
   for (int i = 0; i < row->results; i++) slots[i] = push_slot(L);
-  r.name = row->name;
   read_call(L, &r, row, top);
   hold(&r, true);
   bool good = apply(&r, op, out);
   hold(&r, false);
-  if (!good) return raise_failure(L);
+  done(L, good);
   for (int i = 0; i < row->results; i++) slots[i]->t = out[i];
   return give_results(&r, op, top + 1, row->results, slots);
 }
@@ -382,14 +380,14 @@ static int l_op_in_place (lua_State *L) {
   heed_op op;
   r.b = enter(L);
   const heed_signature *row = row_of(L, r.b, &op);
-  r.name = lua_tostring(L, lua_upvalueindex(4));
   read_call(L, &r, row, lua_gettop(L));
   if (r.args[0].kind != HEED_TENSOR)
-    return raise(L, "%s: a tensor expected as the first argument, got %s", r.name, describe(L, 1));
+    return raise(L, "a tensor expected as the first argument, got %s", describe(L, 1));
   hold(&r, true);
+  if (r.b->called != NULL) named(L);
   bool good = heed_apply_in_place(r.b->cx, op, r.args, row->parameters);
   hold(&r, false);
-  if (!good) return raise_failure(L);
+  done(L, good);
   lua_settop(L, 1);
   return 1;
 }
@@ -397,13 +395,13 @@ static int l_op_in_place (lua_State *L) {
 
 /* & | ~ join bools only: on numbers they would mean bits. */
 static int l_logic (lua_State *L) {
-  int n = lua_tointeger(L, lua_upvalueindex(3)) == HEED_logical_not ? 1 : 2;
+  int n = lua_tointeger(L, lua_upvalueindex(4)) == HEED_logical_not ? 1 : 2;
   for (int i = 1; i <= n; i++) {
     heed_tensor *t = raw_tensor(L, i);
     if (t == NULL && lua_isboolean(L, i)) continue;
-    if (t == NULL) return raise(L, "&, |, ~: a bool tensor expected, got %s", describe(L, i));
+    if (t == NULL) return raise(L, "a bool tensor expected, got %s", describe(L, i));
     if (heed_type_of(t) != HEED_BOOL)
-      return raise(L, "&, |, ~: a bool tensor expected, got %s; compare first, as in x:gt(0)",
+      return raise(L, "a bool tensor expected, got %s; compare first, as in x:gt(0)",
                    heed_type_name(heed_type_of(t)));
   }
   return call_op(L, n);
@@ -412,37 +410,32 @@ static int l_logic (lua_State *L) {
 /* }================================================================== */
 
 
-static void push_op (lua_State *L, lua_CFunction f, heed_op op) {
+static void push_op (lua_State *L, lua_CFunction f, const char *name, heed_op op) {
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_pushvalue(L, lua_upvalueindex(2));
-  lua_pushinteger(L, op);
-  lua_pushcclosure(L, f, 3);
-}
-
-
-static void push_in_place (lua_State *L, heed_op op, const char *name) {
-  lua_pushvalue(L, lua_upvalueindex(1));
-  lua_pushvalue(L, lua_upvalueindex(2));
-  lua_pushinteger(L, op);
   lua_pushstring(L, name);
-  lua_pushcclosure(L, l_op_in_place, 4);
+  lua_pushinteger(L, op);
+  lua_pushcclosure(L, f, 4);
 }
 
 
-/* A row's function, in the module and, where its first argument is a tensor, as a method. */
-static void add_op (lua_State *L, heed_op op, const heed_signature *row, int module, int methods) {
-  push_op(L, l_op, op);
-  if (row->method) {
+/* The function on top, in the module and, where its first argument is a tensor, as a method. */
+static void set_op (lua_State *L, const heed_signature *row, const char *name, int module,
+                    int methods) {
+  if (heed_is_method(row)) {
     lua_pushvalue(L, -1);
-    lua_setfield(L, methods, row->name);
+    lua_setfield(L, methods, name);
   }
-  lua_setfield(L, module, row->name);
-  if (!row->in_place) return;
-  push_in_place(L, op, lua_pushfstring(L, "%s_", row->name));
-  lua_pushvalue(L, -2);
-  lua_pushvalue(L, -2);
-  lua_settable(L, methods);
-  lua_settable(L, module);
+  lua_setfield(L, module, name);
+}
+
+
+static void add_op (lua_State *L, heed_op op, const heed_signature *row, int module, int methods) {
+  push_op(L, l_op, row->name, op);
+  set_op(L, row, row->name, module, methods);
+  if (!heed_works_in_place(row)) return;
+  push_op(L, l_op_in_place, row->in_place_name, op);
+  set_op(L, row, row->in_place_name, module, methods);
 }
 
 
@@ -455,8 +448,11 @@ static void add_operators (lua_State *L) {
     {"__bor", l_logic, HEED_logical_or}, {"__bxor", l_logic, HEED_logical_xor},
     {"__bnot", l_logic, HEED_logical_not}
   };
+  heed_context *cx = binding_of(L)->cx;
   for (size_t i = 0; i < sizeof operators / sizeof *operators; i++) {
-    push_op(L, operators[i].f, operators[i].op);
+    bool logic = operators[i].f == l_logic;
+    const char *name = logic ? "&, |, ~" : heed_describe(cx, operators[i].op)->name;
+    push_op(L, operators[i].f, name, operators[i].op);
     lua_setfield(L, lua_upvalueindex(2), operators[i].name);
   }
 }

@@ -1,5 +1,5 @@
 /*
-** lua_file.c - what the Lua half needs of the world: files read whole and written atomically,
+** lua_file.c - what the Lua half needs of the system: files read at once and written atomically,
 ** checksums, a clock. Failures come back as nil and a message.
 */
 
@@ -24,10 +24,9 @@ static int failed (lua_State *L, const char *path, const char *what) {
 /* Paths with a zero byte would name another file than they show. */
 static const char *check_path (lua_State *L, int i) {
   size_t n;
-  if (lua_type(L, i) != LUA_TSTRING) raise(L, "%s: a path expected, got %s", function_name(L),
-                                           luaL_typename(L, i));
+  if (lua_type(L, i) != LUA_TSTRING) raise(L, "a path expected, got %s", luaL_typename(L, i));
   const char *path = lua_tolstring(L, i, &n);
-  if (strlen(path) != n) raise(L, "%s: the path holds a zero byte", function_name(L));
+  if (strlen(path) != n) raise(L, "the path holds a zero byte");
   return path;
 }
 
@@ -72,11 +71,11 @@ static int open_regular (lua_State *L, const char *path, int64_t most, size_t *n
 static int l_read_file (lua_State *L) {
   enter(L);
   const char *path = check_path(L, 1);
-  int64_t most = lua_isnoneornil(L, 2) ? INT64_MAX : check_integer(L, 2, "read_file", "most");
+  int64_t most = lua_isnoneornil(L, 2) ? INT64_MAX : check_integer(L, 2, "most");
   size_t n;
   int fd = open_regular(L, path, most, &n);
   if (fd < 0) return 2;
-  close(fd);                           /* making room may raise: nothing may be open then */
+  close(fd);                           /* the buffer may raise: nothing may be open then */
   luaL_Buffer buffer;
   char *data = luaL_buffinitsize(L, &buffer, n);
   fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -123,18 +122,18 @@ static bool write_parts (lua_State *L, int fd) {
 }
 
 static void check_parts (lua_State *L) {
-  if (!lua_istable(L, 2)) raise(L, "write_file: a list of strings expected");
+  if (!lua_istable(L, 2)) raise(L, "a list of strings expected");
   int n = (int)lua_rawlen(L, 2);
   for (int i = 1; i <= n; i++) {
-    if (lua_rawgeti(L, 2, i) != LUA_TSTRING) raise(L, "write_file: a list of strings expected");
+    if (lua_rawgeti(L, 2, i) != LUA_TSTRING) raise(L, "a list of strings expected");
     lua_pop(L, 1);
   }
 }
 
 /*
 ** A new file beside path, whose name goes to 'temporary': with the old one's mode, or without an
-** old one what the umask leaves of 0666, which only the kernel can tell without changing it for
-** all threads.
+** old one what the umask leaves of 0666: only the kernel can apply it without changing it for all
+** threads.
 */
 static int open_beside (const char *path, char *temporary) {
   struct stat old;

@@ -6,8 +6,8 @@
 
 #include "lua_heed.h"
 
-static const char thrown_key = 0;        /* in the registry: the error of a rule */
-static const char caller_key = 0;        /* and what calls rules */
+static const char thrown_key = 0;        /* in the registry: a backward function's error */
+static const char call_key = 0;          /* and call_backward */
 
 
 /*
@@ -17,21 +17,19 @@ static const char caller_key = 0;        /* and what calls rules */
 */
 
 /* What backward and grad take at the end: {retain_graph = true}. */
-static bool retain_option (lua_State *L, int i, const char *function) {
+static bool retain_option (lua_State *L, int i) {
   static const char *const known[] = {"retain_graph"};
   bool retain = false;
   lua_pushnil(L);
-  while (next_option(L, i, function, 1, known) != NULL) {
-    if (!lua_isboolean(L, -1))
-      raise_wrong(L, function, "retain_graph", "true or false", lua_gettop(L));
-    retain = lua_toboolean(L, -1);
+  while (next_option(L, i, 1, known) != NULL) {
+    retain = check_flag(L, lua_gettop(L), "retain_graph");
     lua_pop(L, 1);
   }
   return retain;
 }
 
 
-/* The gradient that stands at i, if one does before the options: *options is their place. */
+/* The gradient at i, if there is one before the options, which *options is the index of. */
 static heed_tensor *gradient_option (lua_State *L, int i, int *options) {
   bool named = lua_gettop(L) == i && is_options(L, i);
   *options = named ? i : i + 1;
@@ -39,9 +37,10 @@ static heed_tensor *gradient_option (lua_State *L, int i, int *options) {
 }
 
 
-/* A rule's own error goes on as it is. */
+/* The error of a backward function in Lua is raised again as it was. */
 static int raise_pass (lua_State *L, binding *b) {
   if (!b->thrown) return raise_failure(L);
+  heed_set_caller(b->cx, NULL);
   b->thrown = false;
   heed_clear(b->cx);
   lua_rawgetp(L, LUA_REGISTRYINDEX, &thrown_key);
@@ -51,14 +50,14 @@ static int raise_pass (lua_State *L, binding *b) {
 }
 
 
-/* y:backward([gradient][, {retain_graph}]) */
+/* y:backward([gradient][, {retain_graph}]); the core names the operation whose backward fails */
 static int l_backward (lua_State *L) {
   int options;
   binding *b = enter(L);
   heed_tensor *y = check_tensor(L, 1), *seed = gradient_option(L, 2, &options);
-  bool retain = retain_option(L, options, "backward");
+  bool retain = retain_option(L, options);
   b->thrown = false;
-  heed_keep(y);                    /* rules may be functions of the user's, which may release */
+  heed_keep(y);                    /* functions of the user's may release them */
   heed_keep(seed);
   bool good = heed_backward(y, seed, retain);
   heed_drop(y);
@@ -68,18 +67,18 @@ static int l_backward (lua_State *L) {
 
 
 /* Slots for n gradients, as userdata in a list on top; theirs and the xs' handles in C. */
-typedef struct asked {
+typedef struct wanted {
   int n;
   slot **slots;
   heed_tensor **xs, **gs;
-} asked;
+} wanted;
 
 
-static asked push_gradients (lua_State *L, int n) {
-  asked r = {.n = n};
-  void **room = lua_newuserdatauv(L, 3 * (size_t)(n + 1) * sizeof *room, 0);
-  r.slots = (slot **)room;
-  r.xs = (heed_tensor **)(room + n);
+static wanted push_gradients (lua_State *L, int n) {
+  wanted r = {.n = n};
+  void **arrays = lua_newuserdatauv(L, 3 * (size_t)(n + 1) * sizeof *arrays, 0);
+  r.slots = (slot **)arrays;
+  r.xs = (heed_tensor **)(arrays + n);
   r.gs = r.xs + n;
   lua_createtable(L, n, 0);
   for (int i = 0; i < n; i++) {
@@ -91,20 +90,20 @@ static asked push_gradients (lua_State *L, int n) {
 
 
 /* The tensor at 2, or those in the list at 2. */
-static void read_xs (lua_State *L, bool list, asked *r) {
+static void read_xs (lua_State *L, bool list, wanted *r) {
   for (int i = 0; i < r->n; i++) {
     if (list) lua_rawgeti(L, 2, i + 1);
     else lua_pushvalue(L, 2);
     r->xs[i] = raw_tensor(L, -1);
     if (r->xs[i] == NULL)
-      raise(L, "grad: argument 'xs': a tensor expected at position %d, got %s", i + 1,
+      raise(L, "argument 'xs': a tensor expected at position %d, got %s", i + 1,
             describe(L, -1));
     lua_pop(L, 1);
   }
 }
 
 
-static bool pass_for (heed_tensor *y, heed_tensor *seed, asked *r, bool retain) {
+static bool pass_for (heed_tensor *y, heed_tensor *seed, wanted *r, bool retain) {
   heed_keep(y);
   heed_keep(seed);
   for (int i = 0; i < r->n; i++) heed_keep(r->xs[i]);
@@ -124,13 +123,16 @@ static int l_grad (lua_State *L) {
   bool list = lua_type(L, 2) == LUA_TTABLE;
   check_tensor(L, 1);
   if (!list && raw_tensor(L, 2) == NULL)
-    raise_wrong(L, "grad", "xs", "a tensor or a list of tensors", 2);
+    raise_wrong(L, "xs", "a tensor or a list of tensors", 2);
   heed_tensor *seed = gradient_option(L, 3, &options);
-  bool retain = retain_option(L, options, "grad");
-  asked r = push_gradients(L, list ? (int)check_list(L, 2, "grad") : 1);
+  bool retain = retain_option(L, options);
+  wanted r = push_gradients(L, list ? (int)check_list(L, 2) : 1);
   read_xs(L, list, &r);
+  heed_tensor *y = check_tensor(L, 1);
   b->thrown = false;
-  if (!pass_for(check_tensor(L, 1), seed, &r, retain)) return raise_pass(L, b);
+  named(L);
+  if (!pass_for(y, seed, &r, retain)) return raise_pass(L, b);
+  done(L, true);
   for (int i = 0; i < r.n; i++) r.slots[i]->t = r.gs[i];
   if (!list) {
     lua_rawgeti(L, -1, 1);
@@ -150,16 +152,15 @@ static int l_grad (lua_State *L) {
 static int l_requires_grad (lua_State *L) {
   enter(L);
   heed_tensor *t = check_tensor(L, 1);
-  if (!lua_isnoneornil(L, 2) && !lua_isboolean(L, 2))
-    raise_wrong(L, "requires_grad_", "requires_grad", "true or false", 2);
-  if (!heed_require_grad(t, lua_isnoneornil(L, 2) || lua_toboolean(L, 2)))
-    return raise_failure(L);
+  bool yes = lua_isnoneornil(L, 2) || check_flag(L, 2, "requires_grad");
+  named(L);
+  done(L, heed_require_grad(t, yes));
   lua_settop(L, 1);
   return 1;
 }
 
 
-/* graph_nodes(): steps of history that are alive */
+/* graph_nodes(): nodes of the graph that are alive */
 static int l_graph_nodes (lua_State *L) {
   lua_pushinteger(L, heed_graph_nodes(enter(L)->cx));
   return 1;
@@ -178,14 +179,14 @@ static int l_version (lua_State *L) {
 
 /*
 ** {==================================================================
-** Operations of the user's. The Lua half calls record(outputs, inputs, rule); the function lives
-** in the registry as long as the history that will ask for it.
+** Operations of the user's. The Lua half calls record(outputs, inputs, backward); the function
+** lives in the registry as long as the node that will call it.
 ** ===================================================================
 */
 
 struct hook {
   binding *b;                      /* NULL once the state is closed: the host holds a tensor */
-  int rule;                        /* in the registry */
+  int backward;                    /* in the registry */
   hook *newer, *older;             /* all of the state's */
 };
 
@@ -214,13 +215,13 @@ static void release_hook (void *self) {
   hook *h = self;
   if (h->b != NULL) {
     unlink_hook(h->b, h);
-    luaL_unref(running(h->b), LUA_REGISTRYINDEX, h->rule);
+    luaL_unref(running(h->b), LUA_REGISTRYINDEX, h->backward);
   }
   free(h);
 }
 
 
-/* (rule, gradients, n): calls the rule with n tensors, nil for those that are NULL */
+/* (backward, gradients, n): calls backward with n tensors, nil for those that are NULL */
 static int call_backward (lua_State *L) {
   int n = (int)lua_tointeger(L, 3);
   heed_tensor *const *gs = lua_touserdata(L, 2);
@@ -235,7 +236,7 @@ static int call_backward (lua_State *L) {
 }
 
 
-/* Not describe(), which would raise: a host may have asked for the walk. */
+/* Not describe(), which may raise: the pass may be a host's. */
 static const char *kind_of (lua_State *L, const binding *b, int i) {
   const box *x = box_at(L, b, i);
   if (x == NULL) return luaL_typename(L, i);
@@ -243,7 +244,7 @@ static const char *kind_of (lua_State *L, const binding *b, int i) {
 }
 
 
-/* What the rule gave, from stack place 'from' on; nil and false are no gradient. */
+/* What backward gave, from stack index 'from' on; nil and false are no gradient. */
 static bool check_results (lua_State *L, binding *b, int from, int n) {
   for (int i = from; i <= lua_gettop(L); i++) {
     slot *s = slot_at(L, b, i);
@@ -262,7 +263,7 @@ static void take_results (lua_State *L, binding *b, int from, heed_tensor **resu
 }
 
 
-/* The message is for hosts that asked for the walk; Lua gets the error itself. */
+/* The message is for hosts that began the pass; Lua gets the error itself. */
 static void keep_thrown (lua_State *L, binding *b) {
   const char *message = lua_tostring(L, -1);
   heed_fail(b->cx, "%s", message != NULL ? message : "custom: backward raised an error");
@@ -279,7 +280,7 @@ static int64_t versions_of (int n, heed_tensor *const *ts) {
 }
 
 
-/* Other branches of the history share them, and so may the one who gave the first. */
+/* Other nodes of the graph share them, and so may the caller who gave the first. */
 static bool check_gradients (binding *b, int n, heed_tensor *const *gradients, int64_t before) {
   if (versions_of(n, gradients) == before) return true;
   heed_fail(b->cx, "custom: backward changed a gradient in place, which others need too; clone() "
@@ -301,14 +302,16 @@ static bool call_hook (void *self, int noutputs, heed_tensor *const *gradients, 
     heed_fail(b->cx, "custom: Lua's stack is full");
     return false;
   }
-  lua_rawgetp(L, LUA_REGISTRYINDEX, &caller_key);
-  lua_rawgeti(L, LUA_REGISTRYINDEX, h->rule);
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &call_key);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, h->backward);
   lua_pushlightuserdata(L, (void *)(uintptr_t)gradients);
   lua_pushinteger(L, noutputs);
+  const char *caller = heed_set_caller(b->cx, NULL);     /* what it calls has names of its own */
   begin_frame(b, L, &f);
   int status = lua_pcall(L, 3, LUA_MULTRET, 0);
   b->L = L;
   end_frame(b, L, &f);
+  heed_set_caller(b->cx, caller);
   if (status != LUA_OK) keep_thrown(L, b);
   bool good = status == LUA_OK && check_results(L, b, top + 1, ninputs) &&
               check_gradients(b, noutputs, gradients, before);
@@ -332,7 +335,7 @@ static heed_tensor **read_handles (lua_State *L, int i, int *n) {
 }
 
 
-/* record(outputs, inputs, rule): the outputs' history is this rule now */
+/* record(outputs, inputs, backward): gives the outputs a node whose backward is this */
 static int l_record (lua_State *L) {
   binding *b = enter(L);
   int noutputs, ninputs;
@@ -340,17 +343,17 @@ static int l_record (lua_State *L) {
   heed_tensor **outputs = read_handles(L, 1, &noutputs);
   heed_tensor **inputs = read_handles(L, 2, &ninputs);
   lua_pushvalue(L, 3);
-  int rule = luaL_ref(L, LUA_REGISTRYINDEX);
+  int backward = luaL_ref(L, LUA_REGISTRYINDEX);
   hook *h = malloc(sizeof *h);
   if (h != NULL) {
-    *h = (hook){.b = b, .rule = rule};
+    *h = (hook){.b = b, .backward = backward};
     link_hook(b, h);
     heed_custom custom = {call_hook, release_hook, h};
     if (heed_record_custom(b->cx, &custom, ninputs, inputs, noutputs, outputs)) return 0;
     release_hook(h);
     return raise_failure(L);
   }
-  luaL_unref(L, LUA_REGISTRYINDEX, rule);
+  luaL_unref(L, LUA_REGISTRYINDEX, backward);
   return luaL_error(L, "not enough memory");
 }
 
@@ -359,17 +362,18 @@ static int l_record (lua_State *L) {
 
 void open_grad (lua_State *L, int module, int methods) {
   static const luaL_Reg functions[] = {
-    {"grad", l_grad}, {"graph_nodes", l_graph_nodes}, {"record", l_record},
-    {"version", l_version}, {NULL, NULL}
+    {"grad", l_grad}, {"graph_nodes", l_graph_nodes}, {"version", l_version}, {NULL, NULL}
   };
+  static const luaL_Reg custom[] = {{"record", l_record}, {NULL, NULL}};
   static const luaL_Reg tensor[] = {
     {"backward", l_backward}, {"requires_grad_", l_requires_grad}, {NULL, NULL}
   };
   register_functions(L, functions, module);
+  register_as(L, "custom", custom, module);
   register_functions(L, tensor, methods);
   register_functions(L, tensor, module);
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_pushvalue(L, lua_upvalueindex(2));
   lua_pushcclosure(L, call_backward, 2);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, &caller_key);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &call_key);
 }

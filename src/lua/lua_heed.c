@@ -1,5 +1,5 @@
 /*
-** lua_heed.c - opens the module, and the door for hosts.
+** lua_heed.c - opens the module; the interface for hosts.
 */
 
 #include <stdlib.h>
@@ -12,16 +12,34 @@ static const char binding_key = 0;       /* their addresses name what they stand
 static const char metatable_key = 0;     /* in the registry */
 
 
-/* Each function with the binding, the metatable and its own name as upvalues. */
-void register_functions (lua_State *L, const luaL_Reg *functions, int table) {
+void push_function (lua_State *L, const char *name, lua_CFunction f) {
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_pushvalue(L, lua_upvalueindex(2));
+  lua_pushstring(L, name);
+  lua_pushcclosure(L, f, 3);
+}
+
+
+void register_as (lua_State *L, const char *name, const luaL_Reg *functions, int table) {
   table = lua_absindex(L, table);
   for (; functions->name != NULL; functions++) {
-    lua_pushvalue(L, lua_upvalueindex(1));
-    lua_pushvalue(L, lua_upvalueindex(2));
-    lua_pushstring(L, functions->name);
-    lua_pushcclosure(L, functions->func, 3);
+    push_function(L, name != NULL ? name : functions->name, functions->func);
     lua_setfield(L, table, functions->name);
   }
+}
+
+
+void register_functions (lua_State *L, const luaL_Reg *functions, int table) {
+  register_as(L, NULL, functions, table);
+}
+
+
+void register_metatable (lua_State *L, const luaL_Reg *functions, const void *key) {
+  lua_newtable(L);
+  register_functions(L, functions, -1);
+  lua_pushboolean(L, 0);
+  lua_setfield(L, -2, "__metatable");
+  lua_rawsetp(L, LUA_REGISTRYINDEX, key);
 }
 
 
@@ -45,11 +63,11 @@ static int close_binding (lua_State *L) {
 
 
 static void open_context (lua_State *L, binding *b) {
-  heed_host host = {.room = free_memory, .self = b};
+  heed_host host = {.reclaim = reclaim_memory, .self = b};
   b->cx = heed_open(&host);
   if (b->cx != NULL) return;
   const char *level = getenv("HEED_LEVEL");
-  if (level == NULL) luaL_error(L, "heed: not enough memory");
+  if (level == NULL) luaL_error(L, "heed: %s", heed_error(NULL));
   luaL_error(L, "heed: not enough memory, or no level '%s' here (HEED_LEVEL)", level);
 }
 
@@ -99,12 +117,13 @@ static int fill_module (lua_State *L) {
   open_tensor(L, module, methods);
   open_ops(L, module, methods);
   open_error(L, module);
+  open_options(L, module);
   open_make(L, module);
   open_read(L, module, methods);
   open_print(L, module, methods);
   open_memory(L, module);
   open_cuda(L, module, methods);
-  open_graph(L, module);
+  open_capture(L, module);
   open_scope(L, module);
   open_grad(L, module, methods);
   open_optim(L, module);
@@ -172,7 +191,7 @@ void heed_push (lua_State *L, heed_tensor *t) {
 }
 
 
-/* Its tensor, or what is to be said of its argument. */
+/* Its tensor, or what is wrong with its argument. */
 static int bound_check (lua_State *L) {
   enter(L);
   heed_tensor *t = raw_tensor(L, 1);
@@ -182,7 +201,7 @@ static int bound_check (lua_State *L) {
 }
 
 
-/* The error is raised as by the host's own function: what called it is named, and blamed. */
+/* The error is raised as by the host's own function: at the line of that one's caller. */
 heed_tensor *heed_check (lua_State *L, int i) {
   i = lua_absindex(L, i);
   bool given = !lua_isnone(L, i);

@@ -2,10 +2,14 @@
 ** lua_heed.h - what the files of the binding share. It is a client of heed.h and of Lua's
 ** API like any other: nothing here sees inside a tensor.
 **
-** Every function has the binding as upvalue 1 and the metatable of tensors as upvalue 2.
-** Whatever calls Lua's API may raise, and may run a script's finalisers. So a function first
-** makes the userdata of its results, then reads its arguments, and only then calls the core,
-** holding what it got out of tables; failures of the core are raised in one place.
+** Every function has the binding as upvalue 1, the metatable of tensors as upvalue 2 and the
+** name that messages give it as upvalue 3. Whatever calls Lua's API may raise, and may run a
+** script's finalisers. So a function first makes the userdata of its results, then reads its
+** arguments, and only then calls the core, holding what it got out of tables.
+**
+** Where the core would not name the function that the script called (it reads an element for
+** 'item', and where memory ends it knows no function at all) the call stands between 'named' and
+** 'done' or 'fill', with none of Lua's API in between. A failure of the core is raised as it is.
 */
 
 #ifndef lua_heed_h
@@ -31,7 +35,7 @@ typedef struct slot {
   bool kept, spared;               /* scopes leave it alone: for ever, or once */
 } slot;
 
-/* The userdata itself. 'self' tells it from strangers. */
+/* The userdata itself. 'self' distinguishes it from foreign ones. */
 typedef struct box {
   struct box *self;
   binding *owner;
@@ -39,8 +43,8 @@ typedef struct box {
 } box;
 
 /*
-** A call of scope, no_grad or enable_grad that runs, or a user's gradient rule. It counts while
-** its coroutine does: a suspended one takes its modes and scopes along.
+** A call of scope, no_grad or enable_grad that runs, or a user's backward function. It holds for
+** its coroutine: while that is suspended, so are its modes and scopes.
 */
 typedef struct frame {
   struct frame *outer;             /* opened before it */
@@ -58,12 +62,13 @@ struct binding {
   int64_t clock;                   /* ages, and numbers of scopes */
   frame *frames;
   hook *hooks;
-  size_t debt, soft_limit;         /* bytes not yet describe to the collector; see lua_memory.c */
+  size_t debt, soft_limit;         /* bytes not yet reported to the collector; see lua_memory.c */
   bool collecting;
   bool recording;                  /* outside all frames */
-  bool thrown;                     /* an error of a gradient rule waits in the registry */
+  bool thrown;                     /* an error of a backward function waits in the registry */
+  const char *called;              /* what messages name, while 'called' runs; else NULL */
   int precision, width, edge;      /* of printing */
-  char home[512];                  /* "@.../lua/heed/": errors blame the first line outside it */
+  char home[512];                  /* "@.../lua/heed/": errors name the first line outside it */
 };
 
 static inline binding *binding_of (lua_State *L) {
@@ -85,13 +90,14 @@ static inline slot *slot_at (lua_State *L, const binding *b, int i) {
 /* An element as Lua has it: HEED_BOOL, HEED_INT64 or HEED_FLOAT64. */
 typedef struct element {
   heed_type type;
-  union { bool truth; int64_t integer; double number; };
+  union { bool boolean; int64_t integer; double number; };
 } element;
 
 /* lua_tensor.c */
 void enter_anew (lua_State *L, binding *b);
 slot *push_slot (lua_State *L);                          /* an empty one, in its userdata */
-int fill (lua_State *L, slot *s, heed_tensor *t);        /* s := t, which it owns, or raises; 1 */
+int fill (lua_State *L, slot *s, heed_tensor *t);        /* s := t, which it owns; or raises, as
+                                                   'done' does; 1 */
 void empty_slot (slot *s);                               /* drops its tensor */
 void drop_slots (binding *b);                            /* at the end: all of them */
 bool is_box (lua_State *L, int i);                       /* a tensor of this state, even released */
@@ -109,35 +115,57 @@ static inline binding *enter (lua_State *L) {
   return b;
 }
 
-/* lua_error.c */
-int raise (lua_State *L, const char *format, ...);       /* at the first line outside heed */
-int raise_failure (lua_State *L);                        /* the core's message, likewise */
-int raise_wrong (lua_State *L, const char *function, const char *argument, const char *wanted,
-                 int i);                                 /* "f: argument 'x': … expected, got …" */
-const char *describe (lua_State *L, int i);                  /* what stands at i; pushes words */
-const char *function_name (lua_State *L);          /* upvalue 3, or 4 in place, for messages */
-bool to_integer (lua_State *L, int i, int64_t *value);     /* a whole number, float or integer */
-int64_t check_integer (lua_State *L, int i, const char *function, const char *name);
+/* lua_error.c: errors at the first line outside heed, "function: text" */
+const char *function_name (lua_State *L);                /* as messages name what was called */
+int raise (lua_State *L, const char *format, ...);
+int raise_as (lua_State *L, const char *function, const char *format, ...);  /* NULL: no name */
+int raise_failure (lua_State *L);                        /* the core's message */
+int raise_wrong (lua_State *L, const char *argument, const char *wanted, int i);
+                                                   /* "argument 'x': … expected, got …" */
+const char *describe (lua_State *L, int i);              /* the value at i; pushes words */
+bool to_integer (lua_State *L, int i, int64_t *value);   /* also of a float without a fraction */
+int64_t check_integer (lua_State *L, int i, const char *name);
+bool check_flag (lua_State *L, int i, const char *name);
 const char *plain_text (lua_State *L, int i);            /* a string without zero bytes, or NULL */
-heed_type check_type_name (lua_State *L, int i, const char *function);
-const char *check_device (lua_State *L, int i, const char *function);
-int64_t axis_of (lua_State *L, int64_t axis, const char *function);   /* Lua's to C's */
-void check_callable (lua_State *L, int i, const char *function);
-bool push_foreign_key (lua_State *L, int i);             /* one that is no place of the list */
-int64_t check_list (lua_State *L, int i, const char *function);   /* its length; or raises */
-bool is_empty (lua_State *L, int i);                     /* of a table */
-bool is_options (lua_State *L, int i);                   /* a table of named options */
-void unknown_option (lua_State *L, const char *function, const char *key, int n,
-                     const char *const *known);          /* raises, naming the nearest */
-const char *check_option_name (lua_State *L, const char *function);   /* below the value on top */
-/* Steps through the options at i (none there: none): the next one's name, its value on top, the
-   name below; raises if it is not known. Before the first, push nil; after each, pop one. */
-const char *next_option (lua_State *L, int i, const char *function, int n,
-                         const char *const *known);
+heed_type check_type_name (lua_State *L, int i);
+const char *check_device (lua_State *L, int i);
+int64_t axis_of (lua_State *L, int64_t axis);            /* Lua's to C's */
+void check_callable (lua_State *L, int i);
 void open_error (lua_State *L, int module);
 
+/* lua_options.c: lists and tables of options */
+bool is_empty (lua_State *L, int i);                     /* of a table */
+bool push_foreign_key (lua_State *L, int i);             /* one that is no position of the list */
+int64_t check_list (lua_State *L, int i);                /* its length; or raises */
+bool is_options (lua_State *L, int i);                   /* a table of named options */
+void check_options (lua_State *L, int i);                /* a table at all */
+int refuse_option (lua_State *L, const char *function, int key, int n, const char *const *known);
+                                                   /* by the name at 'key', saying what there is */
+/* Steps through the options at i (none there: none): the next one's name, as it stands in 'known',
+   its value on top; raises if it is not known. Before the first, push nil; after each, pop one. */
+const char *next_option (lua_State *L, int i, int n, const char *const *known);
+void open_options (lua_State *L, int module);
+
+/* The context, in which failures name the function that was called, until 'done' or 'fill'. */
+static inline heed_context *named (lua_State *L) {
+  heed_context *cx = binding_of(L)->cx;
+  heed_set_caller(cx, function_name(L));
+  return cx;
+}
+
+/* Ends that, and raises the failure unless all is good; 0. */
+static inline int done (lua_State *L, bool good) {
+  heed_set_caller(binding_of(L)->cx, NULL);
+  return good ? 0 : raise_failure(L);
+}
+
 /* lua_heed.c */
+void push_function (lua_State *L, const char *name, lua_CFunction f);    /* with its upvalues */
 void register_functions (lua_State *L, const luaL_Reg *functions, int table);
+void register_as (lua_State *L, const char *name, const luaL_Reg *functions, int table);
+                                                   /* messages say 'name' for all of them */
+void register_metatable (lua_State *L, const luaL_Reg *functions, const void *key);
+                                                   /* at 'key' in the registry; scripts see none */
 
 /* lua_call.c */
 void open_ops (lua_State *L, int module, int methods);
@@ -145,8 +173,7 @@ void open_ops (lua_State *L, int module, int methods);
 /* lua_make.c, lua_read.c */
 void open_make (lua_State *L, int module);
 void open_read (lua_State *L, int module, int methods);
-bool read_for (heed_op who, heed_tensor *t, heed_type type, void *data);
-bool read_element (heed_op who, heed_tensor *t, element *e);     /* of one; NULL: false */
+bool read_element (heed_tensor *t, element *e);           /* of one element; NULL: false */
 void push_element (lua_State *L, const element *e);
 heed_tensor *push_from_value (lua_State *L, int i, const heed_type *type);  /* as heed.tensor */
 heed_type lua_type_of (const heed_tensor *t);            /* of its 'element's */
@@ -160,12 +187,13 @@ int l_tostring (lua_State *L);
 void open_print (lua_State *L, int module, int methods);
 
 /* lua_memory.c */
-void free_memory (void *self, size_t bytes, bool urgent);
+void reclaim_memory (void *self, size_t bytes, bool urgent);
+void set_bytes (lua_State *L, const char *name, size_t bytes);   /* in the table on top */
 void open_memory (lua_State *L, int module);
 
-/* lua_cuda.c, lua_graph.c */
+/* lua_cuda.c, lua_capture.c */
 void open_cuda (lua_State *L, int module, int methods);
-void open_graph (lua_State *L, int module);
+void open_capture (lua_State *L, int module);
 
 /* lua_scope.c */
 bool recording_in (const binding *b, lua_State *L);      /* what frames say; b has some */

@@ -12,7 +12,7 @@ typedef struct nest {
   int rank;                        /* -1: not known yet */
   int64_t size[HEED_RANK];         /* -1: not known yet */
   int64_t position[HEED_RANK];     /* of what is looked at, for messages */
-  heed_type type;                  /* that the leaves ask for together */
+  heed_type type;                  /* that the leaves promote to */
   bool any;                        /* leaf at all */
 } nest;
 
@@ -51,7 +51,7 @@ static heed_type type_of_leaf (const nest *s, int depth) {
   heed_tensor *t = raw_tensor(L, -1);
   if (t != NULL && heed_rank(t) == 0) return heed_type_of(t);
   if (t != NULL)
-    raise(L, "tensor: numbers or tensors of rank 0 expected, got one with dimensions at %s; "
+    raise(L, "numbers or tensors of rank 0 expected, got one with dimensions at %s; "
           "heed.stack joins such", index_text(s, depth));
   switch (lua_type(L, -1)) {
     case LUA_TNUMBER: return lua_isinteger(L, -1) ? HEED_INT64 : HEED_FLOAT32;
@@ -59,18 +59,17 @@ static heed_type type_of_leaf (const nest *s, int depth) {
     default: break;
   }
   const char *got = describe(L, -1);
-  raise(L, "tensor: a number, a truth or a table expected at %s, got %s", index_text(s, depth),
-        got);
+  raise(L, "a number, a boolean or a table expected at %s, got %s", index_text(s, depth), got);
   return HEED_BOOL;
 }
 
 
-/* Once the first leaf is reached all sizes are known: a table in itself may ask for very much. */
+/* At the first leaf all sizes are known: a table within itself may stand for very many elements. */
 static void check_amount (const nest *s) {
   uint64_t n = 8, limit = heed_memory_now(binding_of(s->L)->cx).limit;
   for (int i = 0; i < s->rank; i++) {
     if (s->size[i] > 0 && n > limit / (uint64_t)s->size[i])
-      raise(s->L, "tensor: not enough memory: the tables hold more than %I elements",
+      raise(s->L, "not enough memory: the tables hold more than %I elements",
             (LUAI_UACINT)(limit / 8));
     n *= s->size[i] > 0 ? (uint64_t)s->size[i] : 1;
   }
@@ -84,7 +83,7 @@ static void survey_leaf (nest *s, int depth) {
   }
   if (depth != s->rank) {
     const char *got = describe(s->L, -1);
-    raise(s->L, "tensor: a table expected at %s, got %s", index_text(s, depth), got);
+    raise(s->L, "a table expected at %s, got %s", index_text(s, depth), got);
   }
   join_type(s, type_of_leaf(s, depth));
 }
@@ -92,12 +91,12 @@ static void survey_leaf (nest *s, int depth) {
 
 static void check_size (nest *s, int depth, int64_t n) {
   if (depth == HEED_RANK)
-    raise(s->L, "tensor: tables nested more than %d deep", HEED_RANK);
+    raise(s->L, "tables nested more than %d deep", HEED_RANK);
   if (depth == s->rank)
-    raise(s->L, "tensor: a number expected at %s, got a table", index_text(s, depth));
+    raise(s->L, "a number expected at %s, got a table", index_text(s, depth));
   if (s->size[depth] < 0) s->size[depth] = n;
   if (n != s->size[depth])
-    raise(s->L, "tensor: %I values expected at %s, got %I", (LUAI_UACINT)s->size[depth],
+    raise(s->L, "%I values expected at %s, got %I", (LUAI_UACINT)s->size[depth],
           index_text(s, depth), (LUAI_UACINT)n);
   if (n == 0 && s->rank < 0) s->rank = depth + 1;
 }
@@ -110,7 +109,7 @@ static void survey (nest *s, int depth) {
     survey_leaf(s, depth);
     return;
   }
-  int64_t n = check_list(L, -1, "tensor");
+  int64_t n = check_list(L, -1);
   check_size(s, depth, n);
   for (int64_t i = 1; i <= n; i++) {
     s->position[depth] = i;
@@ -130,7 +129,7 @@ static void survey (nest *s, int depth) {
 */
 
 static void refuse_change (const nest *s) {
-  raise(s->L, "tensor: the table was changed while it was read");
+  raise(s->L, "the table was changed while it was read");
 }
 
 
@@ -139,17 +138,18 @@ static void read_leaf (const nest *s, heed_type type, void *at) {
   lua_State *L = s->L;
   heed_tensor *t = raw_tensor(L, -1);
   if (t != NULL && heed_rank(t) == 0) {
-    if (!read_for(HEED_tensor, t, type, at)) raise_failure(L);
+    named(L);
+    done(L, heed_read(t, type, at));
     return;
   }
-  bool truth = lua_isboolean(L, -1);
-  if (!truth && lua_type(L, -1) != LUA_TNUMBER) refuse_change(s);
+  bool boolean = lua_isboolean(L, -1);
+  if (!boolean && lua_type(L, -1) != LUA_TNUMBER) refuse_change(s);
   if (type == HEED_INT64) {
-    int64_t i = truth ? lua_toboolean(L, -1) : lua_tointeger(L, -1);
+    int64_t i = boolean ? lua_toboolean(L, -1) : lua_tointeger(L, -1);
     memcpy(at, &i, sizeof i);
   }
   else {
-    double f = truth ? lua_toboolean(L, -1) : lua_tonumber(L, -1);
+    double f = boolean ? lua_toboolean(L, -1) : lua_tonumber(L, -1);
     memcpy(at, &f, sizeof f);
   }
 }
@@ -173,7 +173,7 @@ static void gather (const nest *s, int depth, heed_type type, char **at) {
 /* }================================================================== */
 
 
-/* Numbers, bools and nested tables at i become a tensor of 'type' (NULL: what they ask for). */
+/* Numbers, bools and nested tables at i become a tensor of 'type' (NULL: what they promote to). */
 heed_tensor *push_from_value (lua_State *L, int i, const heed_type *type) {
   nest s = {.L = L, .rank = -1, .type = HEED_FLOAT32};
   i = lua_absindex(L, i);
@@ -188,8 +188,9 @@ heed_tensor *push_from_value (lua_State *L, int i, const heed_type *type) {
   char *data = lua_newuserdatauv(L, (n + 1) * 8, 0), *at = data;
   lua_insert(L, -2);
   gather(&s, 0, read, &at);
-  fill(L, made, heed_empty(binding_of(L)->cx, wanted, s.rank, s.size));
-  if (!heed_write(made->t, read, data)) raise_failure(L);
+  fill(L, made, heed_empty(named(L), wanted, s.rank, s.size));
+  named(L);
+  done(L, heed_write(made->t, read, data));
   lua_pop(L, 2);
   return made->t;
 }
@@ -203,57 +204,58 @@ heed_tensor *push_from_value (lua_State *L, int i, const heed_type *type) {
 
 /* Options of factories. */
 typedef struct factory {
-  bool typed, grad;
+  bool has_type, requires_grad;
   heed_type type;
-  const char *device;              /* or NULL: where new tensors go */
+  const char *device;              /* or NULL: the default device */
 } factory;
 
-/* From place i on: a type's name, options, or both, as after the sizes of zeros(). */
+/* From index i on: a type's name, options, or both, as after the sizes of zeros(). */
 static factory read_factory (lua_State *L, int i) {
   static const char *const known[] = {"dtype", "requires_grad", "device"};
   factory m = {.type = HEED_FLOAT32};
-  const char *function = function_name(L), *key;
+  const char *key;
   if (lua_type(L, i) == LUA_TSTRING) {
-    m.type = check_type_name(L, i++, function);
-    m.typed = true;
+    m.type = check_type_name(L, i++);
+    m.has_type = true;
   }
   lua_pushnil(L);
-  while ((key = next_option(L, i, function, 3, known)) != NULL) {
+  while ((key = next_option(L, i, 3, known)) != NULL) {
     int value = lua_gettop(L);
     if (key == known[0]) {
-      m.type = check_type_name(L, value, function);
-      m.typed = true;
+      m.type = check_type_name(L, value);
+      m.has_type = true;
     }
-    else if (key == known[2]) m.device = check_device(L, value, function);
-    else if (!lua_isboolean(L, value)) raise_wrong(L, function, key, "true or false", value);
-    else m.grad = lua_toboolean(L, value);
+    else if (key == known[2]) m.device = check_device(L, value);
+    else m.requires_grad = check_flag(L, value, key);
     lua_pop(L, 1);
   }
   return m;
 }
 
 
-/* The tensor on top, on the device that was asked for. */
+/* The tensor on top, on that device. */
 static void move (lua_State *L, const char *device) {
   heed_value to[] = {heed_t(raw_tensor(L, -1)), heed_none(), heed_s(device)};
   slot *s = push_slot(L);
-  fill(L, s, heed_call(binding_of(L)->cx, HEED_to, to, 3));
+  fill(L, s, heed_call(named(L), HEED_to, to, 3));
 }
 
 
 static int finish (lua_State *L, const factory *m) {
   if (m->device != NULL) move(L, m->device);
-  if (m->grad && !heed_require_grad(raw_tensor(L, -1), true)) return raise_failure(L);
+  if (!m->requires_grad) return 1;
+  named(L);
+  done(L, heed_require_grad(raw_tensor(L, -1), true));
   return 1;
 }
 
 
-/* A copy without history. */
-static heed_tensor *copied (binding *b, heed_tensor *t, heed_type type) {
+/* A copy without a graph. */
+static heed_tensor *copied (heed_context *cx, heed_tensor *t, heed_type type) {
   heed_tensor *plain = heed_detach(t);
   heed_value to[] = {heed_t(plain), heed_i(type)};
-  heed_tensor *copy = type == heed_type_of(t) ? heed_call(b->cx, HEED_clone, to, 1)
-                                              : heed_call(b->cx, HEED_to, to, 2);
+  heed_tensor *copy = type == heed_type_of(t) ? heed_call(cx, HEED_clone, to, 1)
+                                              : heed_call(cx, HEED_to, to, 2);
   heed_drop(plain);
   return copy;
 }
@@ -261,14 +263,14 @@ static heed_tensor *copied (binding *b, heed_tensor *t, heed_type type) {
 
 /* tensor(values[, dtype][, {dtype, requires_grad, device}]) */
 static int l_tensor (lua_State *L) {
-  binding *b = enter(L);
+  enter(L);
   lua_settop(L, lua_gettop(L) < 3 ? 3 : lua_gettop(L));
   factory m = read_factory(L, 2);
-  if (!is_box(L, 1)) push_from_value(L, 1, m.typed ? &m.type : NULL);
+  if (!is_box(L, 1)) push_from_value(L, 1, m.has_type ? &m.type : NULL);
   else {
     slot *s = push_slot(L);
     heed_tensor *t = check_tensor(L, 1);
-    fill(L, s, copied(b, t, m.typed ? m.type : heed_type_of(t)));
+    fill(L, s, copied(named(L), t, m.has_type ? m.type : heed_type_of(t)));
   }
   return finish(L, &m);
 }
@@ -276,14 +278,14 @@ static int l_tensor (lua_State *L) {
 
 /* The sizes in the table at i; their number as result. */
 static int read_sizes (lua_State *L, int i, int64_t size[HEED_RANK]) {
-  if (!lua_istable(L, i)) raise_wrong(L, "frombytes", "shape", "a table of sizes", i);
-  int64_t rank = check_list(L, i, "frombytes");
+  if (!lua_istable(L, i)) raise_wrong(L, "shape", "a table of sizes", i);
+  int64_t rank = check_list(L, i);
   if (rank > HEED_RANK)
-    raise(L, "frombytes: argument 'shape': at most %d dimensions, got %d", HEED_RANK, (int)rank);
+    raise(L, "argument 'shape': at most %d dimensions, got %d", HEED_RANK, (int)rank);
   for (int k = 0; k < (int)rank; k++) {
     lua_rawgeti(L, i, k + 1);
-    size[k] = check_integer(L, lua_gettop(L), "frombytes", "shape");
-    if (size[k] < 0) raise_wrong(L, "frombytes", "shape", "sizes of at least 0", lua_gettop(L));
+    size[k] = check_integer(L, lua_gettop(L), "shape");
+    if (size[k] < 0) raise_wrong(L, "shape", "sizes of at least 0", lua_gettop(L));
     lua_pop(L, 1);
   }
   return (int)rank;
@@ -295,26 +297,26 @@ static void check_bytes (lua_State *L, heed_type type, int rank, const int64_t *
   int64_t n = (int64_t)heed_type_size(type);
   for (int i = 0; i < rank; i++)
     if (__builtin_mul_overflow(n, size[i], &n))
-      raise(L, "frombytes: argument 'shape': too many elements");
+      raise(L, "argument 'shape': too many elements");
   if ((size_t)n != bytes)
-    raise(L, "frombytes: %I bytes expected for this shape and %s, got %I", (LUAI_UACINT)n,
+    raise(L, "%I bytes expected for this shape and %s, got %I", (LUAI_UACINT)n,
           heed_type_name(type), (LUAI_UACINT)bytes);
 }
 
 
 /* frombytes(bytes, shape[, dtype][, {dtype, requires_grad, device}]): what x:data() gave */
 static int l_frombytes (lua_State *L) {
-  binding *b = enter(L);
+  enter(L);
   size_t bytes;
   int64_t size[HEED_RANK];
-  if (lua_type(L, 1) != LUA_TSTRING) raise_wrong(L, "frombytes", "bytes", "a string", 1);
+  if (lua_type(L, 1) != LUA_TSTRING) raise_wrong(L, "bytes", "a string", 1);
   const char *data = lua_tolstring(L, 1, &bytes);
   lua_settop(L, lua_gettop(L) < 4 ? 4 : lua_gettop(L));
   int rank = read_sizes(L, 2, size);
   factory m = read_factory(L, 3);
   check_bytes(L, m.type, rank, size, bytes);
   slot *s = push_slot(L);
-  fill(L, s, heed_from(b->cx, m.type, rank, size, data));
+  fill(L, s, heed_from(named(L), m.type, rank, size, data));
   return finish(L, &m);
 }
 
@@ -322,7 +324,7 @@ static int l_frombytes (lua_State *L) {
 /* manual_seed(seed) */
 static int l_manual_seed (lua_State *L) {
   binding *b = enter(L);
-  heed_seed(b->cx, (uint64_t)check_integer(L, 1, "manual_seed", "seed"));
+  heed_seed(b->cx, (uint64_t)check_integer(L, 1, "seed"));
   return 0;
 }
 
@@ -335,14 +337,14 @@ static int l_rng_state (lua_State *L) {
   if (lua_isnoneornil(L, 1)) {
     slot *s = push_slot(L);
     heed_rng_get(b->cx, state);
-    return fill(L, s, heed_from(b->cx, HEED_UINT8, 1, &n, state));
+    return fill(L, s, heed_from(named(L), HEED_UINT8, 1, &n, state));
   }
   heed_tensor *t = check_tensor(L, 1);
   if (heed_type_of(t) != HEED_UINT8 || heed_numel(t) != n)
-    return raise(L, "rng_state: a uint8 tensor of %d elements expected, got %s of %s",
+    return raise(L, "a uint8 tensor of %d elements expected, got %s of %s",
                  HEED_RNG_BYTES, describe(L, 1), heed_type_name(heed_type_of(t)));
-  if (!heed_read(t, HEED_UINT8, state) || !heed_rng_set(b->cx, state)) return raise_failure(L);
-  return 0;
+  named(L);
+  return done(L, heed_read(t, HEED_UINT8, state) && heed_rng_set(b->cx, state));
 }
 
 /* }================================================================== */

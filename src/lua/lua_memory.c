@@ -1,17 +1,17 @@
 /*
-** lua_memory.c - Lua's collector sees a few bytes of each tensor: here it is paid for the
-** rest. Also the processor's level and threads.
+** lua_memory.c - Lua's collector counts a few bytes of each tensor: here the rest is reported to
+** it. Also the default device, the CPU's level and threads.
 */
 
 #include "lua_heed.h"
 
-#define BATCH ((size_t)1 << 20)        /* bytes between two payments */
+#define BATCH ((size_t)1 << 20)        /* bytes between two reports */
 #define SLACK ((size_t)24 << 20)       /* live bytes may grow so far between full collections */
 
 
 /*
 ** {==================================================================
-** Paying the collector
+** Driving the collector
 ** ===================================================================
 */
 
@@ -34,31 +34,31 @@ static void collect (binding *b, lua_State *L) {
 
 /*
 ** Steps alone do not keep memory flat when a script holds many objects, nor in the generational
-** mode: the soft limit does. A collector that the script has stopped works only in need.
+** mode: the soft limit does. A collector that the script has stopped works only if it is urgent.
 */
-static void pay (binding *b, size_t bytes, bool urgent) {
+static void report (binding *b, size_t bytes, bool urgent) {
   lua_State *L = running(b), *was = b->L;
   int collector = lua_gc(L, LUA_GCISRUNNING);      /* -1: it is in a finaliser */
   if (collector < 0 || (collector == 0 && !urgent)) return;
   size_t debt = b->debt;
-  bool recording = heed_recording(b->cx);          /* finalisers see the script's mode */
-  heed_op asked = heed_set_caller(b->cx, HEED_NOPS);      /* and speak for themselves */
+  bool recording = heed_recording(b->cx);          /* finalisers have the script's mode */
+  const char *caller = heed_set_caller(b->cx, NULL);     /* and names of their own */
   b->debt = 0;
   b->collecting = true;                            /* they may allocate, and come here again */
   if (urgent || heed_memory_now(b->cx).live + bytes > b->soft_limit) collect(b, L);
   else step(L, debt);
   b->collecting = false;
   b->L = was;
-  heed_set_caller(b->cx, asked);
+  heed_set_caller(b->cx, caller);
   heed_set_recording(b->cx, recording);
 }
 
 
 /* Called by the core before it allocates. */
-void free_memory (void *self, size_t bytes, bool urgent) {
+void reclaim_memory (void *self, size_t bytes, bool urgent) {
   binding *b = self;
   b->debt += bytes;
-  if (!b->collecting && (b->debt >= BATCH || urgent)) pay(b, bytes, urgent);
+  if (!b->collecting && (b->debt >= BATCH || urgent)) report(b, bytes, urgent);
 }
 
 /* }================================================================== */
@@ -68,67 +68,68 @@ static void set_limit (lua_State *L, binding *b) {
   static const char *const known[] = {"limit"};
   int64_t limit = 0;
   lua_pushnil(L);
-  while (next_option(L, 1, "memory", 1, known) != NULL) {
-    limit = check_integer(L, lua_gettop(L), "memory", "limit");
-    if (limit <= 0) raise_wrong(L, "memory", "limit", "a number of bytes above 0", lua_gettop(L));
+  while (next_option(L, 1, 1, known) != NULL) {
+    limit = check_integer(L, lua_gettop(L), "limit");
+    if (limit <= 0) raise_wrong(L, "limit", "a number of bytes above 0", lua_gettop(L));
     lua_pop(L, 1);
   }
   if (limit > 0) heed_memory_limit(b->cx, (size_t)limit);
 }
 
 
-static void add_bytes (lua_State *L, const char *name, size_t bytes) {
+void set_bytes (lua_State *L, const char *name, size_t bytes) {
   lua_pushinteger(L, bytes <= INT64_MAX ? (lua_Integer)bytes : INT64_MAX);
   lua_setfield(L, -2, name);
 }
 
 
-/* memory() tells; memory{limit = bytes} sets the bound */
+/* memory() reports; memory{limit = bytes} sets the limit */
 static int l_memory (lua_State *L) {
   binding *b = enter(L);
   set_limit(L, b);
   heed_memory now = heed_memory_now(b->cx);
   lua_createtable(L, 0, 4);
-  add_bytes(L, "live", now.live);
-  add_bytes(L, "cached", now.cached);
-  add_bytes(L, "peak", now.peak);
-  add_bytes(L, "limit", now.limit);
+  set_bytes(L, "live", now.live);
+  set_bytes(L, "cached", now.cached);
+  set_bytes(L, "peak", now.peak);
+  set_bytes(L, "limit", now.limit);
   return 1;
 }
 
 
-/* level() tells which instructions are used; level(name) chooses */
+/* level() names the instructions that are used; level(name) chooses */
 static int l_level (lua_State *L) {
-  binding *b = enter(L);
+  heed_context *cx = enter(L)->cx;
   if (!lua_isnoneornil(L, 1)) {
     const char *name = plain_text(L, 1);
-    if (name == NULL) raise_wrong(L, "level", "name", "a level's name", 1);
-    if (!heed_set_level(b->cx, name)) return raise_failure(L);
+    if (name == NULL) raise_wrong(L, "name", "a level's name", 1);
+    done(L, heed_set_level(named(L), name));
   }
-  lua_pushstring(L, heed_level(b->cx));
+  lua_pushstring(L, heed_level(cx));
   return 1;
 }
 
 
-/* threads() tells how many work; threads(n) sets it */
+/* threads() is how many work; threads(n) sets it */
 static int l_threads (lua_State *L) {
-  binding *b = enter(L);
+  heed_context *cx = enter(L)->cx;
   if (!lua_isnoneornil(L, 1)) {
-    int64_t n = check_integer(L, 1, "threads", "n");
-    if (n < 1 || n > 256) raise_wrong(L, "threads", "n", "a number from 1 to 256", 1);
-    if (!heed_set_threads(b->cx, (int)n)) return raise_failure(L);
+    int64_t n = check_integer(L, 1, "n");
+    if (n < 1 || n > 256) raise_wrong(L, "n", "a number from 1 to 256", 1);
+    done(L, heed_set_threads(named(L), (int)n));
   }
-  lua_pushinteger(L, heed_threads(b->cx));
+  lua_pushinteger(L, heed_threads(cx));
   return 1;
 }
 
 
-/* default_device() tells where new tensors go; default_device(name) sets it */
+/* default_device() is where new tensors go; default_device(name) sets it */
 static int l_default_device (lua_State *L) {
   heed_context *cx = enter(L)->cx;
-  if (!lua_isnoneornil(L, 1) &&
-      !heed_set_device(cx, check_device(L, 1, "default_device")))
-    return raise_failure(L);
+  if (!lua_isnoneornil(L, 1)) {
+    const char *name = check_device(L, 1);
+    done(L, heed_set_device(named(L), name));
+  }
   lua_pushstring(L, heed_device(cx));
   return 1;
 }

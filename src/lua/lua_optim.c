@@ -7,14 +7,14 @@
 
 #include "lua_heed.h"
 
-#define STATES 3                   /* most tensors that are remembered for a parameter */
+#define STATES 3                   /* most tensors of an optimiser's state for a parameter */
 
 
 static double number_field (lua_State *L, int i, const char *name, double otherwise) {
   double value = otherwise;
   int type = lua_getfield(L, i, name);
   if (type == LUA_TNUMBER) value = lua_tonumber(L, -1);
-  else if (type != LUA_TNIL) raise_wrong(L, "step", name, "a number", lua_gettop(L));
+  else if (type != LUA_TNIL) raise_wrong(L, name, "a number", lua_gettop(L));
   lua_pop(L, 1);
   return value;
 }
@@ -49,7 +49,7 @@ heed_step read_step (lua_State *L, int i) {
   step.weight_decay = number_field(L, i, "weight_decay", 0);
   step.eps = number_field(L, i, "eps", 1e-8);
   lua_getfield(L, i, "step");
-  step.step = lua_isnil(L, -1) ? 1 : check_integer(L, lua_gettop(L), "step", "step");
+  step.step = lua_isnil(L, -1) ? 1 : check_integer(L, lua_gettop(L), "step");
   lua_pop(L, 1);
   step.nesterov = flag_field(L, i, "nesterov");
   step.amsgrad = flag_field(L, i, "amsgrad");
@@ -78,27 +78,27 @@ static int l_optim_step (lua_State *L) {
   for (int i = 2; i <= 5; i++) luaL_checktype(L, i, LUA_TTABLE);
   size_t n = lua_rawlen(L, 2), nstates = lua_rawlen(L, 4);
   if (nstates > STATES)
-    return raise(L, "optim_step: at most %d states expected, got %d", STATES, (int)nstates);
+    return raise(L, "at most %d states expected, got %d", STATES, (int)nstates);
   heed_step step = read_step(L, 5);
-  heed_tensor **room = lua_newuserdatauv(L, ((2 + STATES) * n + 1) * sizeof *room, 0);
+  heed_tensor **list = lua_newuserdatauv(L, ((2 + STATES) * n + 1) * sizeof *list, 0);
   heed_tensor *const *states[STATES] = {NULL};
-  read_list(L, 2, (int)n, room);
-  read_list(L, 3, (int)n, room + n);
+  read_list(L, 2, (int)n, list);
+  read_list(L, 3, (int)n, list + n);
   for (size_t s = 0; s < nstates; s++) {
-    states[s] = room + (2 + s) * n;
+    states[s] = list + (2 + s) * n;
     lua_rawgeti(L, 4, (lua_Integer)s + 1);
-    read_list(L, lua_gettop(L), (int)n, room + (2 + s) * n);
+    read_list(L, lua_gettop(L), (int)n, list + (2 + s) * n);
     lua_pop(L, 1);
   }
   size_t held = (2 + nstates) * n;
-  for (size_t i = 0; i < held; i++) heed_keep(room[i]);
-  bool good = heed_optimize(b->cx, kind, &step, (int)n, room, room + n, states);
-  for (size_t i = 0; i < held; i++) heed_drop(room[i]);
+  for (size_t i = 0; i < held; i++) heed_keep(list[i]);
+  bool good = heed_optimize(b->cx, kind, &step, (int)n, list, list + n, states);
+  for (size_t i = 0; i < held; i++) heed_drop(list[i]);
   return good ? 0 : raise_failure(L);
 }
 
 
 void open_optim (lua_State *L, int module) {
   static const luaL_Reg functions[] = {{"optim_step", l_optim_step}, {NULL, NULL}};
-  register_functions(L, functions, module);
+  register_as(L, "step", functions, module);
 }

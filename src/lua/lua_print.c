@@ -22,7 +22,7 @@ typedef struct style {
   int64_t size[HEED_RANK];
   int64_t edge;                    /* elements at each end of an axis; 0: all */
   const char *format;              /* the user's, or NULL */
-  bool whole;                      /* floats that all are whole numbers */
+  bool integers;                   /* floats that all are whole numbers */
   bool scientific;                 /* each with an exponent of its own */
   double least, most;              /* sizes of what is neither 0 nor infinite; 0: there is none */
   double scale;                    /* common to all, or 1 */
@@ -63,7 +63,7 @@ static void write_number (const style *s, double x, char text[CELL]) {
   else if (isinf(x)) strcpy(text, x > 0 ? "inf" : "-inf");
   else if (s->format != NULL) snprintf(text, CELL, s->format, x);
   else if (s->scientific) snprintf(text, CELL, "%.*e", s->b->precision, x);
-  else snprintf(text, CELL, "%.*f", s->whole ? 0 : s->b->precision, x / s->scale);
+  else snprintf(text, CELL, "%.*f", s->integers ? 0 : s->b->precision, x / s->scale);
   put_point(text);
 }
 
@@ -98,8 +98,8 @@ static int64_t elements_below (const style *s, int axis) {
 }
 
 
-/* Calls visit for the elements that are printed, by their place in the copy. */
-static void each_shown (style *s, int axis, int64_t from, void (*visit) (style *s, int64_t i)) {
+/* Calls visit for the elements that are printed, by their offset in the copy. */
+static void each_printed (style *s, int axis, int64_t from, void (*visit) (style *s, int64_t i)) {
   if (axis == s->rank) {
     visit(s, from);
     return;
@@ -107,7 +107,7 @@ static void each_shown (style *s, int axis, int64_t from, void (*visit) (style *
   int64_t n = s->size[axis], below = elements_below(s, axis);
   for (int64_t i = 0; i < n; i++) {
     if (at_gap(s, i, n)) i = n - s->edge;
-    each_shown(s, axis + 1, from + i * below, visit);
+    each_printed(s, axis + 1, from + i * below, visit);
   }
 }
 
@@ -115,7 +115,7 @@ static void each_shown (style *s, int axis, int64_t from, void (*visit) (style *
 static void note_range (style *s, int64_t i) {
   double x = fabs(number_at(s, i));
   if (!isfinite(x)) return;
-  if (x != floor(x)) s->whole = false;
+  if (x != floor(x)) s->integers = false;
   if (x > s->most) s->most = x;
   if (x > 0 && (x < s->least || s->least == 0)) s->least = x;
 }
@@ -144,8 +144,8 @@ static void choose_scale (style *s) {
 ** would hide numbers among others: those have exponents, as in PyTorch.
 */
 static void choose_notation (style *s) {
-  s->whole = s->whole && s->most < 1e9;
-  if (s->whole) return;
+  s->integers = s->integers && s->most < 1e9;
+  if (s->integers) return;
   bool far = is_far(s->most);
   double differ = s->most / s->least, bound = s->b->precision < 3 ? pow(10, s->b->precision) : 1000;
   s->scientific = far ? differ > bound || differ == 1 : is_far(s->least);
@@ -155,13 +155,13 @@ static void choose_notation (style *s) {
 
 static void choose_style (style *s) {
   s->scale = 1;
-  s->whole = true;
+  s->integers = true;
   s->width = 0;
   if (s->type == HEED_FLOAT64 && s->format == NULL) {
-    each_shown(s, 0, 0, note_range);
+    each_printed(s, 0, 0, note_range);
     choose_notation(s);
   }
-  each_shown(s, 0, 0, note_width);
+  each_printed(s, 0, 0, note_width);
 }
 
 /* }================================================================== */
@@ -352,10 +352,12 @@ static void read_elements (style *s, slot *made, heed_tensor *t) {
   s->rank = heed_rank(t);
   s->type = lua_type_of(t);
   s->edge = heed_numel(t) > SUMMARY ? s->b->edge : 0;
+  named(L);
   fill(L, made, shown(s, t));
   for (int i = 0; i < s->rank; i++) s->size[i] = heed_size(made->t, i);
   char *data = lua_newuserdatauv(L, (size_t)heed_numel(made->t) * 8 + 8, 0);
-  if (!read_for(HEED_tostring, made->t, s->type, data)) raise_failure(L);
+  named(L);
+  done(L, heed_read(made->t, s->type, data));
   s->data = data;
 }
 
@@ -408,17 +410,17 @@ static int l_format (lua_State *L) {
   size_t n = 0;
   const char *format = lua_type(L, 2) == LUA_TSTRING ? lua_tolstring(L, 2, &n) : NULL;
   if (format == NULL || strlen(format) != n || !good_format(format))
-    return raise(L, "format: a format of one float such as '%%.3f' expected, got %s", describe(L, 2));
+    return raise(L, "a format of one float such as '%%.3f' expected, got %s", describe(L, 2));
   return push_text(L, format);
 }
 
 
 static void set_print_option (lua_State *L, const char *key, int *option, int least, int most) {
   int i = lua_gettop(L);
-  int64_t value = check_integer(L, i, "printoptions", key);
+  int64_t value = check_integer(L, i, key);
   if (value < least || value > most)
-    raise(L, "printoptions: argument '%s': a number from %d to %d expected, got %s", key, least,
-          most, describe(L, i));
+    raise(L, "argument '%s': a number from %d to %d expected, got %s", key, least, most,
+          describe(L, i));
   *option = (int)value;
 }
 
@@ -428,10 +430,9 @@ static int l_printoptions (lua_State *L) {
   static const char *const known[] = {"precision", "width", "edge"};
   binding *b = enter(L);
   const char *key;
-  if (!lua_istable(L, 1))
-    return raise(L, "printoptions: a table of options expected, got %s", describe(L, 1));
+  check_options(L, 1);
   lua_pushnil(L);
-  while ((key = next_option(L, 1, "printoptions", 3, known)) != NULL) {
+  while ((key = next_option(L, 1, 3, known)) != NULL) {
     if (key == known[0]) set_print_option(L, key, &b->precision, 0, 17);
     else if (key == known[1]) set_print_option(L, key, &b->width, 20, 10000);
     else set_print_option(L, key, &b->edge, 1, 100);

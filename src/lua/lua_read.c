@@ -19,24 +19,15 @@ heed_type lua_type_of (const heed_tensor *t) {
 }
 
 
-/* As heed_read, in the name of what a script called. */
-bool read_for (heed_op who, heed_tensor *t, heed_type type, void *data) {
-  heed_context *cx = heed_context_of(t);
-  heed_op before = heed_set_caller(cx, who);
-  bool good = heed_read(t, type, data);
-  heed_set_caller(cx, before);
-  return good;
-}
-
-
-bool read_element (heed_op who, heed_tensor *t, element *e) {
+bool read_element (heed_tensor *t, element *e) {
+  if (t == NULL) return false;
   e->type = lua_type_of(t);
-  return read_for(who, t, e->type, &e->integer);
+  return heed_read(t, e->type, &e->integer);
 }
 
 
 void push_element (lua_State *L, const element *e) {
-  if (e->type == HEED_BOOL) lua_pushboolean(L, e->truth);
+  if (e->type == HEED_BOOL) lua_pushboolean(L, e->boolean);
   else if (e->type == HEED_INT64) lua_pushinteger(L, e->integer);
   else lua_pushnumber(L, e->number);
 }
@@ -47,8 +38,9 @@ static int l_item (lua_State *L) {
   enter(L);
   heed_tensor *t = check_tensor(L, 1);
   if (heed_numel(t) != 1)
-    return raise(L, "item: a tensor of one element expected, got %s", describe(L, 1));
-  if (!read_element(HEED_item, t, &e)) return raise_failure(L);
+    return raise(L, "a tensor of one element expected, got %s", describe(L, 1));
+  named(L);
+  done(L, read_element(t, &e));
   push_element(L, &e);
   return 1;
 }
@@ -94,7 +86,8 @@ static int l_totable (lua_State *L) {
   copied c = {.type = lua_type_of(t), .rank = heed_rank(t)};
   for (int i = 0; i < c.rank; i++) c.size[i] = heed_size(t, i);
   char *data = lua_newuserdatauv(L, (size_t)heed_numel(t) * 8 + 8, 0);
-  if (!read_for(HEED_totable, t, c.type, data)) return raise_failure(L);
+  named(L);
+  done(L, heed_read(t, c.type, data));
   c.next = data;
   push_nested(L, &c, 0);
   return 1;
@@ -108,7 +101,8 @@ static int l_data (lua_State *L) {
   heed_tensor *t = check_tensor(L, 1);
   size_t bytes = (size_t)heed_numel(t) * heed_type_size(heed_type_of(t));
   char *data = luaL_buffinitsize(L, &buffer, bytes);
-  if (!read_for(HEED_data, t, heed_type_of(t), data)) return raise_failure(L);
+  named(L);
+  done(L, heed_read(t, heed_type_of(t), data));
   luaL_pushresultsize(&buffer, bytes);
   return 1;
 }
@@ -130,9 +124,9 @@ static int l_size (lua_State *L) {
     for (int i = 0; i < rank; i++) lua_pushinteger(L, heed_size(t, i));
     return rank;
   }
-  int64_t axis = axis_of(L, check_integer(L, 2, "size", "dim"), "size");
+  int64_t axis = axis_of(L, check_integer(L, 2, "dim"));
   if (axis < -rank || axis >= rank)
-    return raise(L, "size: argument 'dim': dimension %s of a tensor of rank %d", describe(L, 2), rank);
+    return raise(L, "argument 'dim': dimension %s of a tensor of rank %d", describe(L, 2), rank);
   lua_pushinteger(L, heed_size(t, (int)axis));
   return 1;
 }
@@ -176,34 +170,27 @@ static int l_is_contiguous (lua_State *L) {
 ** ===================================================================
 */
 
-/* What x:to(...) asks for. */
+/* The arguments of x:to(...). */
 typedef struct target {
   heed_type type;
   const char *device;
   bool copy;
-  bool typed, placed;              /* some argument has said so */
+  bool has_type, has_device;       /* some argument has said so */
 } target;
 
 
 static void set_type (lua_State *L, target *to, heed_type type) {
-  if (to->typed)
-    raise(L, "to: two types are given, '%s' and '%s'", heed_type_name(to->type),
-          heed_type_name(type));
+  if (to->has_type)
+    raise(L, "two types are given, '%s' and '%s'", heed_type_name(to->type), heed_type_name(type));
   to->type = type;
-  to->typed = true;
+  to->has_type = true;
 }
 
 
 static void set_device (lua_State *L, target *to, const char *device) {
-  if (to->placed) raise(L, "to: two devices are given, '%s' and '%s'", to->device, device);
+  if (to->has_device) raise(L, "two devices are given, '%s' and '%s'", to->device, device);
   to->device = device;
-  to->placed = true;
-}
-
-
-static bool flag_at (lua_State *L, int i, const char *name) {
-  if (!lua_isboolean(L, i)) raise_wrong(L, "to", name, "true or false", i);
-  return lua_toboolean(L, i);
+  to->has_device = true;
 }
 
 
@@ -211,12 +198,12 @@ static void read_target_options (lua_State *L, int i, target *to) {
   static const char *const known[] = {"dtype", "device", "copy", "non_blocking"};
   const char *key;
   lua_pushnil(L);
-  while ((key = next_option(L, i, "to", 4, known)) != NULL) {
+  while ((key = next_option(L, i, 4, known)) != NULL) {
     int value = lua_gettop(L);
-    if (key == known[0]) set_type(L, to, check_type_name(L, value, "to"));
-    else if (key == known[1]) set_device(L, to, check_device(L, value, "to"));
-    else if (key == known[2]) to->copy = flag_at(L, value, key);
-    else flag_at(L, value, key);
+    if (key == known[0]) set_type(L, to, check_type_name(L, value));
+    else if (key == known[1]) set_device(L, to, check_device(L, value));
+    else if (key == known[2]) to->copy = check_flag(L, value, key);
+    else check_flag(L, value, key);
     lua_pop(L, 1);
   }
 }
@@ -232,7 +219,7 @@ static void read_target (lua_State *L, int i, target *to) {
     set_device(L, to, heed_device_of(like));
   }
   else if (lua_type(L, i) == LUA_TTABLE) read_target_options(L, i, to);
-  else if (name == NULL) raise(L, "to: a type or a device expected, got %s", describe(L, i));
+  else if (name == NULL) raise(L, "a type or a device expected, got %s", describe(L, i));
   else if (heed_type_find(name, &type)) set_type(L, to, type);
   else set_device(L, to, name);
 }
@@ -245,28 +232,29 @@ static bool is_on (const heed_tensor *t, const char *device) {
 
 /* to(type | device | other | {dtype, device, copy}): x itself, or a converted copy */
 static int l_to (lua_State *L) {
-  binding *b = enter(L);
+  enter(L);
   int top = lua_gettop(L);
   heed_tensor *x = check_tensor(L, 1);
   target to = {.type = heed_type_of(x), .device = heed_device_of(x)};
-  if (top < 2) return raise(L, "to: a type or a device expected, got nothing");
+  if (top < 2) return raise(L, "a type or a device expected, got nothing");
   for (int i = 2; i <= top; i++) read_target(L, i, &to);
   slot *s = push_slot(L);
   heed_tensor *t = check_tensor(L, 1);
   heed_value args[] = {heed_t(t), heed_i(to.type), heed_s(to.device)};
   if (to.type != heed_type_of(t) || !is_on(t, to.device))
-    return fill(L, s, heed_call(b->cx, HEED_to, args, 3));
-  if (to.copy) return fill(L, s, heed_call(b->cx, HEED_clone, args, 1));
+    return fill(L, s, heed_call(named(L), HEED_to, args, 3));
+  if (to.copy) return fill(L, s, heed_call(named(L), HEED_clone, args, 1));
   lua_settop(L, 1);
   return 1;
 }
 
 
-/* detach(): the same values without their history */
+/* detach(): the same values without their graph */
 static int l_detach (lua_State *L) {
   enter(L);
   slot *s = push_slot(L);
   heed_tensor *t = check_tensor(L, 1);
+  named(L);
   return fill(L, s, heed_detach(t));
 }
 
@@ -276,8 +264,9 @@ static int l_set (lua_State *L) {
   enter(L);
   heed_tensor *t = check_tensor(L, 1), *from = check_tensor(L, 2);
   if (in_finaliser(L))             /* what it interrupts may count on the shape */
-    return raise(L, "set_: a finaliser may not change what a tensor is");
-  if (!heed_take_over(t, from)) return raise_failure(L);
+    return raise(L, "a finaliser may not change what a tensor is");
+  named(L);
+  done(L, heed_take_over(t, from));
   lua_settop(L, 1);
   return 1;
 }
@@ -295,21 +284,19 @@ static bool same_shape (const heed_tensor *a, const heed_tensor *b) {
 /* equal(other): the same shape, and all elements equal? */
 static int l_equal (lua_State *L) {
   element e;
-  binding *b = enter(L);
+  enter(L);
   heed_tensor *x = check_tensor(L, 1), *y = check_tensor(L, 2);
   if (!same_shape(x, y)) {
     lua_pushboolean(L, 0);
     return 1;
   }
-  heed_op before = heed_set_caller(b->cx, HEED_equal);
-  heed_tensor *each = heed_call(b->cx, HEED_eq, (heed_value[]){heed_t(x), heed_t(y)}, 2);
-  heed_tensor *all = each != NULL ? heed_call(b->cx, HEED_all, (heed_value[]){heed_t(each)}, 1)
-                                  : NULL;
-  bool good = read_element(HEED_equal, all, &e);
-  heed_set_caller(b->cx, before);
+  heed_context *cx = named(L);
+  heed_tensor *each = heed_call(cx, HEED_eq, (heed_value[]){heed_t(x), heed_t(y)}, 2);
+  heed_tensor *all = heed_call(cx, HEED_all, (heed_value[]){heed_t(each)}, 1);
+  bool good = read_element(all, &e);
   heed_drop(each);
   heed_drop(all);
-  if (!good) return raise_failure(L);
+  done(L, good);
   push_element(L, &e);
   return 1;
 }

@@ -2,7 +2,7 @@
 ** lua_scope.c - calls that change what happens while they run: no_grad, enable_grad, scope.
 **
 ** Each is a frame, a userdata on the stack of its coroutine that Lua closes however the call
-** ends: by its return, an error, or the coroutine's death. Functions in it may yield.
+** ends: by its return, an error, or the coroutine's end. Functions in it may yield.
 */
 
 #include "lua_heed.h"
@@ -18,7 +18,7 @@ static const char frame_key = 0;       /* its address names the frames' metatabl
 
 /*
 ** The innermost frame of one kind, for code in L: one of its own, or else of a coroutine that
-** waits for it. What a suspended coroutine opened rests until it is resumed.
+** waits for it. The frames of a suspended coroutine do not count until it is resumed.
 */
 static const frame *innermost (const binding *b, lua_State *L, bool scope) {
   const frame *found = NULL;
@@ -83,11 +83,11 @@ static void keep_forever (slot *s, int64_t scope) {
 
 
 /*
-** Visits all tensors that the value on top leads to through tables, and pops it. 'seen' is the
-** stack place of the set of tables that were looked into. What waits lies in a list, so that
-** deep structures need no C stack.
+** Visits all tensors that the value on top leads to through tables, and pops it. 'visited' is the
+** stack index of the set of tables that were looked into. What is still to be visited lies in a
+** list, so that deep structures need no C stack.
 */
-static void visit_reachable (lua_State *L, int seen, visit f, int64_t scope) {
+static void visit_reachable (lua_State *L, int visited, visit f, int64_t scope) {
   const binding *b = binding_of(L);
   lua_Integer n = 1;
   lua_createtable(L, 1, 0);
@@ -102,11 +102,11 @@ static void visit_reachable (lua_State *L, int seen, visit f, int64_t scope) {
     if (s != NULL) f(s, scope);
     if (!lua_istable(L, -1)) { lua_pop(L, 1); continue; }
     lua_pushvalue(L, -1);
-    if (lua_rawget(L, seen) != LUA_TNIL) { lua_pop(L, 2); continue; }
+    if (lua_rawget(L, visited) != LUA_TNIL) { lua_pop(L, 2); continue; }
     lua_pop(L, 1);
     lua_pushvalue(L, -1);
     lua_pushboolean(L, 1);
-    lua_rawset(L, seen);
+    lua_rawset(L, visited);
     lua_pushnil(L);
     while (lua_next(L, -2)) {
       int type = lua_type(L, -1);
@@ -119,7 +119,7 @@ static void visit_reachable (lua_State *L, int seen, visit f, int64_t scope) {
 }
 
 
-/* Visits what the values from stack place 'from' on lead to. */
+/* Visits what the values from stack index 'from' on lead to. */
 static void visit_values (lua_State *L, int from, visit f, int64_t scope) {
   int top = lua_gettop(L);
   luaL_checkstack(L, 8, "scope");
@@ -149,7 +149,7 @@ static void release_made_in (binding *b, int64_t scope, int64_t around) {
 }
 
 
-/* The values from stack place 'from' on stay. */
+/* The values from stack index 'from' on stay. */
 static void end_scope (lua_State *L, frame *f, int from) {
   if (!f->open || binding_of(L)->cx == NULL) return;
   binding *b = enter(L);
@@ -183,8 +183,8 @@ static int l_close_frame (lua_State *L) {
 }
 
 
-/* __gc: its coroutine was suspended in it, and forgotten */
-static int l_forget_frame (lua_State *L) {
+/* __gc: its coroutine was suspended in it, and collected */
+static int l_collect_frame (lua_State *L) {
   frame *f = frame_at(L, 1);
   if (f != NULL) end_frame(binding_of(L), L, f);
   return 0;
@@ -220,7 +220,7 @@ static int call_in (lua_State *L, binding *b, frame how) {
 /* no_grad(f, ...): f(...), of which nothing is recorded */
 static int l_no_grad (lua_State *L) {
   binding *b = enter(L);
-  check_callable(L, 1, "no_grad");
+  check_callable(L, 1);
   return call_in(L, b, (frame){.recording = false});
 }
 
@@ -228,7 +228,7 @@ static int l_no_grad (lua_State *L) {
 /* enable_grad(f, ...): f(...), recorded also within no_grad */
 static int l_enable_grad (lua_State *L) {
   binding *b = enter(L);
-  check_callable(L, 1, "enable_grad");
+  check_callable(L, 1);
   return call_in(L, b, (frame){.recording = true});
 }
 
@@ -242,7 +242,7 @@ static int l_is_grad_enabled (lua_State *L) {
 /* scope(f, ...): f(...); then frees what f made, but for what its results lead to */
 static int l_scope (lua_State *L) {
   binding *b = enter(L);
-  check_callable(L, 1, "scope");
+  check_callable(L, 1);
   return call_in(L, b, (frame){.scope = ++b->clock});
 }
 
@@ -265,12 +265,8 @@ void open_scope (lua_State *L, int module) {
     {"no_grad", l_no_grad}, {"scope", l_scope}, {NULL, NULL}
   };
   static const luaL_Reg frames[] = {
-    {"__close", l_close_frame}, {"__gc", l_forget_frame}, {NULL, NULL}
+    {"__close", l_close_frame}, {"__gc", l_collect_frame}, {NULL, NULL}
   };
   register_functions(L, functions, module);
-  lua_newtable(L);
-  register_functions(L, frames, -1);
-  lua_pushboolean(L, 0);
-  lua_setfield(L, -2, "__metatable");
-  lua_rawsetp(L, LUA_REGISTRYINDEX, &frame_key);
+  register_metatable(L, frames, &frame_key);
 }

@@ -1,5 +1,5 @@
 /*
-** lua_tensor.c - tensors as userdata: made, released, looked at.
+** lua_tensor.c - tensors as userdata: made, released, their fields.
 */
 
 #include <stdlib.h>
@@ -84,7 +84,7 @@ void drop_slots (binding *b) {
 ** ===================================================================
 */
 
-/* The collector answers nothing while it calls finalisers (from Lua 5.4.4 on). */
+/* lua_gc refuses while the collector calls finalisers (from Lua 5.4.4 on). */
 bool in_finaliser (lua_State *L) { return lua_gc(L, LUA_GCCOUNT) < 0; }
 
 
@@ -98,7 +98,7 @@ void enter_anew (lua_State *L, binding *b) {
   if (b->cx == NULL) luaL_error(L, "heed: the state is closing");
   if (b->L != L) {
     b->L = L;
-    lua_pushthread(L);             /* the host may call the core when it is dead */
+    lua_pushthread(L);             /* kept: the host may call the core when it has ended */
     lua_rawsetp(L, LUA_REGISTRYINDEX, b);
   }
   if (b->frames != NULL) heed_set_recording(b->cx, recording_in(b, L));
@@ -129,8 +129,8 @@ slot *push_slot (lua_State *L) {
 
 
 int fill (lua_State *L, slot *s, heed_tensor *t) {
-  if (t == NULL) raise_failure(L);
   s->t = t;
+  done(L, t != NULL);
   return 1;
 }
 
@@ -147,20 +147,19 @@ heed_tensor *raw_tensor (lua_State *L, int i) {
 heed_tensor *check_tensor (lua_State *L, int i) {
   heed_tensor *t = raw_tensor(L, i);
   if (t != NULL) return t;
-  if (is_box(L, i)) raise(L, "%s: the tensor was released", function_name(L));
-  raise(L, "%s: a tensor expected, got %s", function_name(L), describe(L, i));
+  if (is_box(L, i)) raise(L, "the tensor was released");
+  raise(L, "a tensor expected, got %s", describe(L, i));
   return NULL;
 }
 
 
 /*
-** release() and __close: twice does no harm. In a finaliser only the name goes now: the function
-** that it interrupts may be about to read the tensor.
+** release() and __close: twice does no harm. In a finaliser only the userdata lets go of it now:
+** the function that it interrupts may be about to read the tensor.
 */
 static int l_release (lua_State *L) {
   box *x = box_at(L, binding_of(L), 1);
-  if (x == NULL)
-    return raise(L, "release: a tensor expected, got %s", describe(L, 1));
+  if (x == NULL) return raise(L, "a tensor expected, got %s", describe(L, 1));
   binding *b = x->owner;
   slot *s = x->at;
   if (s == NULL || b->cx == NULL) return 0;
@@ -182,7 +181,7 @@ static int l_gc (lua_State *L) {
   lua_State *was = b->L;
   x->at = NULL;
   unlink_slot(b, s);
-  b->L = L;                        /* history may let go of functions */
+  b->L = L;                        /* the graph may release functions */
   empty_slot(s);
   b->L = was;
   put_on(&b->unused, s);
@@ -271,7 +270,7 @@ static void open_shape (lua_State *L) {
 
 /*
 ** {==================================================================
-** Fields, methods, and what Lua's own words do with a tensor
+** Fields, methods, and what Lua's operators do with a tensor
 ** ===================================================================
 */
 
@@ -285,7 +284,7 @@ static void push_gradient (lua_State *L) {
 
 static int push_field (lua_State *L, const char *key) {
   heed_tensor *t = raw_tensor(L, 1);
-  if (t == NULL) return raise(L, "%s: the tensor was released", key);
+  if (t == NULL) return raise_as(L, key, "the tensor was released");
   if (strcmp(key, "shape") == 0) push_shape(L, t);
   else if (strcmp(key, "dtype") == 0) lua_pushstring(L, heed_type_name(heed_type_of(t)));
   else if (strcmp(key, "device") == 0) lua_pushstring(L, heed_device_of(t));
@@ -297,13 +296,13 @@ static int push_field (lua_State *L, const char *key) {
 }
 
 
-/* A name is a method or a field, anything else a place. Upvalue 3: the methods. */
+/* A name is a method or a field, anything else an index. Upvalue 3: the methods. */
 static int l_index (lua_State *L) {
   if (lua_type(L, 2) != LUA_TSTRING) return index_by_key(L);
   enter(L);
   lua_pushvalue(L, 2);
   if (lua_rawget(L, lua_upvalueindex(3)) != LUA_TNIL) return 1;
-  if (!is_box(L, 1)) return raise(L, "index: a tensor expected, got %s", describe(L, 1));
+  if (!is_box(L, 1)) return raise(L, "a tensor expected, got %s", describe(L, 1));
   const char *key = plain_text(L, 2);
   if (key != NULL) return push_field(L, key);
   lua_pushnil(L);
@@ -313,15 +312,15 @@ static int l_index (lua_State *L) {
 
 static int l_len (lua_State *L) {
   heed_tensor *t = check_tensor(L, 1);
-  if (heed_rank(t) == 0) return raise(L, "#: a tensor of rank 0 has no length");
+  if (heed_rank(t) == 0) return raise(L, "a tensor of rank 0 has no length");
   lua_pushinteger(L, heed_size(t, 0));
   return 1;
 }
 
 
 static int l_compare (lua_State *L) {
-  return raise(L, "'<' and '<=' give one boolean in Lua: compare tensors with x:lt(y), x:le(y), "
-               "x:gt(y) or x:ge(y)");
+  return raise_as(L, NULL, "'<' and '<=' give one boolean in Lua: compare tensors with x:lt(y), "
+                  "x:le(y), x:gt(y) or x:ge(y)");
 }
 
 
@@ -343,17 +342,20 @@ static int l_is_tensor (lua_State *L) {
 
 /* Fills the metatable too, which is upvalue 2. */
 void open_tensor (lua_State *L, int module, int methods) {
-  static const luaL_Reg functions[] = {
-    {"__close", l_release}, {"__concat", l_concat}, {"__gc", l_gc}, {"__le", l_compare},
-    {"__len", l_len}, {"__lt", l_compare}, {"__newindex", l_newindex},
-    {"__tostring", l_tostring}, {NULL, NULL}
+  static const struct { const char *field, *name; lua_CFunction f; } metamethods[] = {
+    {"__close", "release", l_release}, {"__concat", "concat", l_concat}, {"__gc", "gc", l_gc},
+    {"__le", "<=", l_compare}, {"__len", "#", l_len}, {"__lt", "<", l_compare},
+    {"__newindex", "index", l_newindex}, {"__tostring", "tostring", l_tostring}
   };
   static const luaL_Reg own[] = {{"is_tensor", l_is_tensor}, {"release", l_release}, {NULL, NULL}};
   open_shape(L);
   register_functions(L, own, methods);
   register_functions(L, own, module);
   lua_pushvalue(L, lua_upvalueindex(2));
-  register_functions(L, functions, -1);
+  for (size_t i = 0; i < sizeof metamethods / sizeof *metamethods; i++) {
+    push_function(L, metamethods[i].name, metamethods[i].f);
+    lua_setfield(L, -2, metamethods[i].field);
+  }
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_pushvalue(L, lua_upvalueindex(2));
   lua_pushvalue(L, methods);

@@ -1,5 +1,5 @@
 /*
-** arrange.c - operations that copy elements to other places, repeat them or blank them out.
+** arrange.c - operations that copy elements to other positions, repeat them or mask them.
 */
 
 #include <inttypes.h>
@@ -15,24 +15,24 @@
 */
 
 bool do_flip (call *c) {
-  heed_tensor *t = c->args[0].tensor;
+  heed_tensor *t = c->args[ARG(flip, input)].tensor;
   layout at = t->at;
   const int64_t *list;
   bool marks[HEED_RANK] = {false};
-  int n;
-  if (move_list(c, 1, &list) > 0 && !check_axes(c, 1, at.rank, marks, &n)) return false;
+  int n, named = move_list(c, ARG(flip, dims), &list);
+  if (named > 0 && !check_axes(c, ARG(flip, dims), at.rank, marks, &n)) return false;
   for (int i = 0; i < at.rank; i++)
     if (marks[i]) at = layout_flip(&at, i);
   return give_out(c, move_taken(c, t, &at));
 }
 
 
-/* A pair of argument 1 for each axis, from the last one backwards: how much before and after. */
+/* A pair of numbers for each axis, from the last one backwards: how much before and after. */
 static bool read_pads (call *c, int rank, int64_t before[HEED_RANK], int64_t after[HEED_RANK]) {
-  const heed_value *v = &c->args[1];
+  const heed_value *v = &c->args[ARG(pad, pad)];
   if (v->n % 2 != 0 || v->n > 2 * rank)
-    return check_refuse(c, 1, "pairs for at most %d dimensions expected, got %d numbers", rank,
-                        v->n);
+    return check_refuse(c, ARG(pad, pad), "pairs for at most %d dimensions expected, got %d "
+                        "numbers", rank, v->n);
   for (int i = 0; i < rank; i++) {
     int pair = 2 * (rank - 1 - i);
     before[i] = pair < v->n ? v->list[pair] : 0;
@@ -50,22 +50,24 @@ static bool padded_shape (call *c, const layout *at, const int64_t *before, cons
     int64_t n = at->size[i];
     if (before[i] < -n || after[i] < -n || !layout_plus(n, before[i], &n) ||
         !layout_plus(n, after[i], &n) || n < 0)
-      return check_refuse(c, 1, "dimension %d of size %" PRId64 " cannot be padded by %" PRId64
-                          " and %" PRId64, i + 1, at->size[i], before[i], after[i]);
+      return check_refuse(c, ARG(pad, pad), "dimension %d of size %" PRId64 " cannot be padded by %"
+                          PRId64 " and %" PRId64, i + 1, at->size[i], before[i], after[i]);
     size[i] = n;
   }
-  return layout_dense(shape, at->rank, size) || check_refuse(c, 1, "too many elements");
+  return layout_dense(shape, at->rank, size) ||
+         check_refuse(c, ARG(pad, pad), "too many elements");
 }
 
 
 bool do_pad (call *c) {
-  heed_tensor *t = c->args[0].tensor;
+  heed_tensor *t = c->args[ARG(pad, input)].tensor;
   int64_t before[HEED_RANK], after[HEED_RANK];
   layout shape;
   if (!read_pads(c, t->at.rank, before, after)) return false;
   if (!padded_shape(c, &t->at, before, after, &shape)) return false;
   heed_tensor *y = op_new(c->cx, t->type, &shape);
-  if (!move_copy(c->cx, c->op, y, op_float(c->cx, arg_number(c, 3)))) return false;
+  heed_tensor *value = op_float(c->cx, arg_number(c, ARG(pad, value)));
+  if (!move_copy(c->cx, c->op, y, value)) return false;
   layout from = t->at, to = y->at;
   for (int i = 0; i < shape.rank; i++) {
     int64_t cut = before[i] < 0 ? -before[i] : 0, gap = before[i] > 0 ? before[i] : 0;
@@ -104,18 +106,19 @@ static heed_tensor *reshape (heed_tensor *t, int rank, const int64_t *size) {
 
 /* Without axes, the elements are rolled as one row. */
 bool do_roll (call *c) {
-  heed_tensor *t = c->args[0].tensor, *y = t;
+  heed_tensor *t = c->args[ARG(roll, input)].tensor, *y = t;
   const int64_t *shifts, *axes;
-  int n = move_list(c, 1, &shifts), named = move_list(c, 2, &axes), axis;
+  int n = move_list(c, ARG(roll, shifts), &shifts), axis;
+  int named = move_list(c, ARG(roll, dims), &axes);
   int64_t numel = layout_numel(&t->at);
   if (n != (named > 0 ? named : 1))
-    return check_refuse(c, 1, "%d shifts expected, as many as dimensions, got %d",
+    return check_refuse(c, ARG(roll, shifts), "%d shifts expected, as many as dimensions, got %d",
                         named > 0 ? named : 1, n);
   if (named == 0) y = reshape(t, 1, &numel);
   for (int i = 0; y != NULL && i < n; i++) {
     if (!layout_axis(y->at.rank, named > 0 ? axes[i] : 0, &axis))
-      return check_refuse(c, 2, "a tensor of rank %d has no dimension %" PRId64, t->at.rank,
-                          axes[i] < 0 ? axes[i] : axes[i] + 1);
+      return check_refuse(c, ARG(roll, dims), "a tensor of rank %d has no dimension %" PRId64,
+                          t->at.rank, axes[i] < 0 ? axes[i] : axes[i] + 1);
     y = roll(y, axis, shifts[i]);
   }
   if (named == 0) y = reshape(y, t->at.rank, t->at.size);
@@ -133,8 +136,8 @@ bool do_roll (call *c) {
 */
 
 /*
-** Each element of an axis, or the whole axis, 'times' times: the axis gets a neighbour of
-** size 1, which is expanded and then becomes part of it.
+** Each element of an axis, or the whole axis, 'times' times: an axis of size 1 is put beside it,
+** expanded, and merged with it.
 */
 static heed_tensor *repeat (heed_tensor *t, int axis, int64_t times, bool each) {
   if (t == NULL || times == 1) return t;
@@ -166,18 +169,18 @@ static bool check_growth (call *c, int i, layout *shape, int axis, int64_t times
 
 
 bool do_tile (call *c) {
-  heed_tensor *t = c->args[0].tensor, *y = t;
+  heed_tensor *t = c->args[ARG(tile, input)].tensor, *y = t;
   const int64_t *times;
-  int n = move_list(c, 1, &times), rank = n > t->at.rank ? n : t->at.rank;
+  int n = move_list(c, ARG(tile, dims), &times), rank = n > t->at.rank ? n : t->at.rank;
   int64_t size[HEED_RANK];
   layout shape;
   if (rank > HEED_RANK)
-    return check_refuse(c, 1, "at most %d dimensions, got %d", HEED_RANK, n);
+    return check_refuse(c, ARG(tile, dims), "at most %d dimensions, got %d", HEED_RANK, n);
   for (int i = 0; i < rank; i++)
     size[i] = i < rank - t->at.rank ? 1 : t->at.size[i - (rank - t->at.rank)];
   layout_dense(&shape, rank, size);
   for (int i = 0; i < n; i++)
-    if (!check_growth(c, 1, &shape, rank - n + i, times[i])) return false;
+    if (!check_growth(c, ARG(tile, dims), &shape, rank - n + i, times[i])) return false;
   if (rank > t->at.rank) y = reshape(t, rank, size);
   for (int i = 0; i < n; i++) y = repeat(y, rank - n + i, times[i], false);
   if (y != NULL && y->store == t->store) y = op1(HEED_clone, y);
@@ -186,14 +189,15 @@ bool do_tile (call *c) {
 
 
 bool do_repeat_interleave (call *c) {
-  heed_tensor *t = c->args[0].tensor, *y = t;
-  int64_t times = arg_count(c, 1), numel = layout_numel(&t->at);
+  heed_tensor *t = c->args[ARG(repeat_interleave, input)].tensor, *y = t;
+  int64_t times = arg_count(c, ARG(repeat_interleave, repeats)), numel = layout_numel(&t->at);
   int axis = 0;
-  if (arg_given(c, 2) && !check_axis(c, 2, t->at.rank, &axis)) return false;
-  if (!arg_given(c, 2) || t->at.rank == 0) y = reshape(t, 1, &numel);
+  bool flat = !arg_given(c, ARG(repeat_interleave, dim));
+  if (!flat && !check_axis(c, ARG(repeat_interleave, dim), t->at.rank, &axis)) return false;
+  if (flat || t->at.rank == 0) y = reshape(t, 1, &numel);
   if (y == NULL) return false;
   layout shape = y->at;
-  if (!check_growth(c, 1, &shape, axis, times)) return false;
+  if (!check_growth(c, ARG(repeat_interleave, repeats), &shape, axis, times)) return false;
   y = repeat(y, axis, times, true);
   if (y != NULL && y->store == t->store) y = op1(HEED_clone, y);
   return give_out(c, y);
@@ -204,7 +208,7 @@ bool do_repeat_interleave (call *c) {
 
 /*
 ** {==================================================================
-** Blanking out
+** Masking
 ** ===================================================================
 */
 
@@ -214,23 +218,28 @@ static heed_tensor *count_up (heed_context *cx, int64_t n) {
 }
 
 
+SAME_ARG(tril, triu, input);
+SAME_ARG(tril, triu, diagonal);
+
 /* column - row, compared with the diagonal: (rows, columns). */
-static heed_tensor *beyond (call *c, heed_op compare) {
-  const layout *at = &c->args[0].tensor->at;
+static heed_tensor *compare_diagonal (call *c, heed_op compare) {
+  const layout *at = &c->args[ARG(tril, input)].tensor->at;
   heed_tensor *columns = count_up(c->cx, at->size[at->rank - 1]);
   heed_tensor *rows = count_up(c->cx, at->size[at->rank - 2]);
   if (rows == NULL) return NULL;
   heed_value args[] = {heed_t(rows), heed_i(1)};
   rows = op_call(c->cx, HEED_unsqueeze, 2, args);
-  return op2(compare, op2(HEED_sub, columns, rows), op_integer(c->cx, arg_count(c, 1)));
+  heed_tensor *diagonal = op_integer(c->cx, arg_count(c, ARG(tril, diagonal)));
+  return op2(compare, op2(HEED_sub, columns, rows), diagonal);
 }
 
 
-/* A truth as zero joins any type. */
+/* The zero is a bool, which does not change the input's type. */
 static bool keep_where (call *c, heed_op compare) {
-  if (!check_rank(c, 0, 2, HEED_RANK)) return false;
+  if (!check_rank(c, ARG(tril, input), 2, HEED_RANK)) return false;
+  heed_tensor *t = c->args[ARG(tril, input)].tensor;
   heed_tensor *zero = op_hold(c->cx, heed_bool(c->cx, false));
-  return give_out(c, op3(HEED_where, beyond(c, compare), c->args[0].tensor, zero));
+  return give_out(c, op3(HEED_where, compare_diagonal(c, compare), t, zero));
 }
 
 
@@ -239,7 +248,11 @@ bool do_tril (call *c) { return keep_where(c, HEED_le); }
 bool do_triu (call *c) { return keep_where(c, HEED_ge); }
 
 
-/* The bound that is not there: infinite, or the last of the whole numbers. */
+SAME_ARG(clamp, clip, input);
+SAME_ARG(clamp, clip, min);
+SAME_ARG(clamp, clip, max);
+
+/* For a bound that was left out: infinity, or the first or last integer. */
 static heed_tensor *no_bound (heed_context *cx, heed_type type, bool low) {
   if (scalar_is_float(type)) return op_float(cx, low ? -(double)INFINITY : (double)INFINITY);
   return op_integer(cx, low ? INT64_MIN : INT64_MAX);
@@ -247,13 +260,14 @@ static heed_tensor *no_bound (heed_context *cx, heed_type type, bool low) {
 
 
 bool do_clamp (call *c) {
-  heed_tensor *low = arg_tensor(c, 1), *high = arg_tensor(c, 2);
-  if (low == NULL && high == NULL) return check_refuse(c, 1, "a bound expected, min or max");
-  if (low != NULL && !move_meet(c, 0, 1)) return false;
-  if (high != NULL && !move_meet(c, 0, 2)) return false;
-  heed_tensor *both[] = {c->args[0].tensor, low != NULL ? low : high};
+  heed_tensor *low = arg_tensor(c, ARG(clamp, min)), *high = arg_tensor(c, ARG(clamp, max));
+  if (low == NULL && high == NULL)
+    return check_refuse(c, ARG(clamp, min), "a bound expected, min or max");
+  if (low != NULL && !move_broadcasts(c, ARG(clamp, input), ARG(clamp, min))) return false;
+  if (high != NULL && !move_broadcasts(c, ARG(clamp, input), ARG(clamp, max))) return false;
+  heed_tensor *both[] = {c->args[ARG(clamp, input)].tensor, low != NULL ? low : high};
   heed_type type = op_promote(2, both);
-  if (type == HEED_BOOL) return check_refuse(c, 0, "bools have no bounds");
+  if (type == HEED_BOOL) return check_refuse(c, ARG(clamp, input), "bools have no bounds");
   if (low == NULL) low = no_bound(c->cx, type, true);
   if (high == NULL) high = no_bound(c->cx, type, false);
   return give_out(c, op3(HEED_bound, both[0], low, high));

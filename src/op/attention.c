@@ -1,7 +1,7 @@
 /*
 ** attention.c - attention: its arguments, the fused work, the gradient.
 **
-** The mask reaches a device as a value: a tree of who may attend, which it asks tile by tile.
+** The mask reaches a device as a value: a tree of who may attend, evaluated tile by tile.
 */
 
 #include <inttypes.h>
@@ -17,7 +17,7 @@
 */
 
 layout attention_layout (const attending *o, const layout *at) {
-  int rank = o->in[QUERY]->at.rank;
+  int rank = o->query->at.rank;
   if (rank == 4) return *at;
   layout heads = layout_insert(at, rank - 2);
   return rank == 3 ? heads : layout_insert(&heads, 0);
@@ -25,19 +25,25 @@ layout attention_layout (const attending *o, const layout *at) {
 
 
 layout attention_shape (const attending *o, int64_t last) {
-  layout shape, at = o->in[QUERY]->at;
+  layout shape, at = o->query->at;
   at.size[at.rank - 1] = last;
   layout_dense(&shape, at.rank - (last < 0), at.size);
   return shape;
 }
 
 
-layout attention_operand (const attending *o, int i) {
+layout attention_square (const attending *o, const heed_tensor *t) {
+  layout to = attention_shape(o, o->S), at;
+  layout_expand(&t->at, &to, &at);
+  return attention_layout(o, &at);
+}
+
+
+layout attention_lengths (const attending *o) {
   layout to, at;
-  if (i == LENGTHS) layout_dense(&to, 1, &o->B);
-  else to = attention_shape(o, o->S);
-  layout_expand(&o->in[i]->at, &to, &at);
-  return i == LENGTHS ? at : attention_layout(o, &at);
+  layout_dense(&to, 1, &o->B);
+  layout_expand(&o->lengths->at, &to, &at);
+  return at;
 }
 
 /* }================================================================== */
@@ -49,127 +55,140 @@ layout attention_operand (const attending *o, int i) {
 ** ===================================================================
 */
 
-static double number_or (const heed_value *v, double otherwise) {
-  if (v->kind == HEED_NONE) return otherwise;
-  return v->kind == HEED_FLOAT ? v->number : (double)v->integer;
-}
-
-
 static int64_t within (int64_t x, int64_t least, int64_t most) {
   return x < least ? least : x > most ? most : x;
 }
 
 
 static void read_sizes (attending *o) {
-  layout q = attention_layout(o, &o->in[QUERY]->at), k = attention_layout(o, &o->in[KEY]->at);
+  layout q = attention_layout(o, &o->query->at), k = attention_layout(o, &o->key->at);
   o->B = q.size[0];
   o->H = q.size[1];
   o->T = q.size[2];
   o->D = q.size[3];
   o->Hk = k.size[1];
   o->S = k.size[2];
-  o->Dv = attention_layout(o, &o->in[VALUE]->at).size[3];
+  o->Dv = attention_layout(o, &o->value->at).size[3];
 }
 
 
-/* What is no tensor; the sizes are known. Queries end where keys end, unless describe otherwise. */
+/* What is no tensor; the sizes are known. Without an offset, queries end where keys end. */
 static void read_numbers (attending *o, const heed_value *args) {
-  bool moved = args[OFFSET].kind != HEED_NONE;
-  o->causal = args[CAUSAL].integer != 0;
-  o->fused = args[FUSED].integer != 0;
-  o->offset = within(moved ? args[OFFSET].integer : o->S - o->T, -o->T, o->S);
-  o->scale = number_or(&args[SCALE], o->D > 0 ? 1 / sqrt((double)o->D) : 1);
-  o->softcap = number_or(&args[SOFTCAP], 0);
-  o->dropout = number_or(&args[DROPOUT], 0);
+  const heed_value *offset = &args[ARG(attention, offset)];
+  int64_t moved = offset->kind != HEED_NONE ? offset->integer : o->S - o->T;
+  o->causal = args[ARG(attention, causal)].integer != 0;
+  o->fused = args[ARG(attention, fused)].integer != 0;
+  o->offset = within(moved, -o->T, o->S);
+  o->scale = op_number_in(&args[ARG(attention, scale)], o->D > 0 ? 1 / sqrt((double)o->D) : 1);
+  o->softcap = op_number_in(&args[ARG(attention, softcap)], 0);
+  o->dropout = op_number_in(&args[ARG(attention, dropout)], 0);
 }
 
 
-static bool refuse_shapes (call *c, const char *why) {
+static bool refuse_shapes (const attending *o, const char *why) {
   char q[LAYOUT_TEXT], k[LAYOUT_TEXT], v[LAYOUT_TEXT];
-  return core_fail(c->cx, "attention: shapes %s of 'query', %s of 'key' and %s of 'value' do not "
-                   "fit: %s", layout_text(&c->args[QUERY].tensor->at, q),
-                   layout_text(&c->args[KEY].tensor->at, k),
-                   layout_text(&c->args[VALUE].tensor->at, v), why) != NULL;
+  return core_fail(o->cx, op_name(o->op), "shapes %s of 'query', %s of 'key' and %s of 'value' do "
+                   "not fit: %s", layout_text(&o->query->at, q), layout_text(&o->key->at, k),
+                   layout_text(&o->value->at, v), why) != NULL;
 }
 
 
-static bool check_sizes (call *c, const attending *o) {
-  layout k = attention_layout(o, &o->in[KEY]->at), v = attention_layout(o, &o->in[VALUE]->at);
-  if (k.size[0] != o->B || v.size[0] != o->B) return refuse_shapes(c, "batches differ");
-  if (v.size[1] != o->Hk) return refuse_shapes(c, "keys and values have not as many heads");
+static bool check_sizes (const attending *o) {
+  layout k = attention_layout(o, &o->key->at), v = attention_layout(o, &o->value->at);
+  if (k.size[0] != o->B || v.size[0] != o->B) return refuse_shapes(o, "batches differ");
+  if (v.size[1] != o->Hk) return refuse_shapes(o, "keys and values have not as many heads");
   if (o->H != o->Hk && (o->Hk == 0 || o->H % o->Hk != 0))
-    return refuse_shapes(c, "the heads of queries are no multiple of those of keys");
-  if (v.size[2] != o->S) return refuse_shapes(c, "there are not as many keys as values");
-  if (k.size[3] != o->D) return refuse_shapes(c, "queries and keys are not of one size");
+    return refuse_shapes(o, "the heads of queries are no multiple of those of keys");
+  if (v.size[2] != o->S) return refuse_shapes(o, "there are not as many keys as values");
+  if (k.size[3] != o->D) return refuse_shapes(o, "queries and keys are not of one size");
   layout y = attention_shape(o, o->S), dense;
-  return layout_dense(&dense, y.rank, y.size) || refuse_shapes(c, "too many weights");
+  return layout_dense(&dense, y.rank, y.size) || refuse_shapes(o, "too many weights");
 }
 
 
 static bool check_qkv (call *c, attending *o) {
-  heed_type type = o->in[QUERY]->type;
-  int rank = o->in[QUERY]->at.rank;
-  if (!check_rank(c, QUERY, 2, 4) || !check_float(c, QUERY)) return false;
-  for (int i = KEY; i <= VALUE; i++)
-    if (!check_rank(c, i, rank, rank) || !check_types(c, i, type)) return false;
+  const int query = ARG(attention, query), key = ARG(attention, key);
+  const int value = ARG(attention, value), rank = o->query->at.rank;
+  heed_type type = o->query->type;
+  if (!check_rank(c, query, 2, 4) || !check_float(c, query)) return false;
+  if (!check_rank(c, key, rank, rank) || !check_types(c, key, type)) return false;
+  if (!check_rank(c, value, rank, rank) || !check_types(c, value, type)) return false;
   read_sizes(o);
-  return check_sizes(c, o);
+  return check_sizes(o);
 }
 
 
-/* Does operand i broadcast to that shape? */
-static bool check_operand (call *c, const attending *o, int i, const layout *to) {
+/* Does tensor argument i broadcast to that shape? */
+static bool check_operand (call *c, int i, const layout *to) {
   layout at;
   char have[LAYOUT_TEXT], want[LAYOUT_TEXT];
-  return layout_expand(&o->in[i]->at, to, &at) ||
+  const layout *given = &arg_tensor(c, i)->at;
+  return layout_expand(given, to, &at) ||
          check_refuse(c, i, "a shape that broadcasts to %s expected, got %s",
-                      layout_text(to, want), layout_text(&o->in[i]->at, have));
+                      layout_text(to, want), layout_text(given, have));
 }
 
 
-/* Beyond S a length means all keys. On a card, which nobody reads back, one below 0 means none. */
+/*
+** Beyond S a length means all keys. On a device whose memory the host cannot read, one below 0
+** means none.
+*/
 static bool check_lengths (call *c, const heed_tensor *lengths) {
-  if (tensor_device(lengths) != c->cx->cpu) return true;
+  if (!tensor_device(lengths)->host) return true;
   const int64_t *n = view_of(lengths).data;
   int64_t step = lengths->at.rank > 0 ? lengths->at.stride[0] : 0;
   for (int64_t i = 0; i < layout_numel(&lengths->at); i++)
     if (n[i * step] < 0)
-      return check_refuse(c, LENGTHS, "numbers of keys expected, got %" PRId64, n[i * step]);
+      return check_refuse(c, ARG(attention, lengths), "numbers of keys expected, got %" PRId64,
+                          n[i * step]);
   return true;
 }
 
 
-static bool check_mask (call *c, attending *o) {
+static bool check_mask (call *c, const attending *o) {
+  const int allowed = ARG(attention, mask), bias = ARG(attention, bias);
+  const int lengths = ARG(attention, lengths);
   layout weights = attention_shape(o, o->S), batch;
-  heed_tensor *allowed = o->in[MASK], *bias = o->in[BIAS], *lengths = o->in[LENGTHS];
-  if (allowed != NULL && scalar_is_float(allowed->type))
-    return check_refuse(c, MASK, "a bool tensor expected, true where one may attend, got %s; what "
-                        "is added to the scores is called 'bias'", scalar_names[allowed->type]);
-  if (allowed != NULL && (!check_types(c, MASK, HEED_BOOL) || !check_operand(c, o, MASK, &weights)))
+  if (o->mask != NULL && scalar_is_float(o->mask->type))
+    return check_refuse(c, allowed, "a bool tensor expected, true where one may attend, got %s; "
+                        "what is added to the scores is called 'bias'",
+                        scalar_names[o->mask->type]);
+  if (o->mask != NULL && (!check_types(c, allowed, HEED_BOOL) ||
+                          !check_operand(c, allowed, &weights)))
     return false;
-  if (bias != NULL && (!check_float(c, BIAS) || !check_operand(c, o, BIAS, &weights))) return false;
+  if (o->bias != NULL && (!check_float(c, bias) || !check_operand(c, bias, &weights))) return false;
   layout_dense(&batch, 1, &o->B);
-  return lengths == NULL ||
-         (check_types(c, LENGTHS, HEED_INT64) && check_operand(c, o, LENGTHS, &batch) &&
-          check_lengths(c, lengths));
+  return o->lengths == NULL ||
+         (check_types(c, lengths, HEED_INT64) && check_operand(c, lengths, &batch) &&
+          check_lengths(c, o->lengths));
 }
 
 
 static bool check_numbers (call *c) {
-  if (arg_given(c, OFFSET) && !arg_flag(c, CAUSAL))
-    return check_refuse(c, OFFSET, "it goes with causal = true");
-  if (arg_given(c, SOFTCAP) && !(arg_number(c, SOFTCAP) >= 0 && isfinite(arg_number(c, SOFTCAP))))
-    return check_refuse(c, SOFTCAP, "a number from 0 on expected, got %g", arg_number(c, SOFTCAP));
-  return check_probability(c, DROPOUT);
+  const int offset = ARG(attention, offset), softcap = ARG(attention, softcap);
+  if (arg_given(c, offset) && !arg_flag(c, ARG(attention, causal)))
+    return check_refuse(c, offset, "it goes with causal = true");
+  if (arg_given(c, softcap) && !(arg_number(c, softcap) >= 0 && isfinite(arg_number(c, softcap))))
+    return check_refuse(c, softcap, "a number from 0 on expected, got %g", arg_number(c, softcap));
+  return check_probability(c, ARG(attention, dropout));
+}
+
+
+static bool read_tensor (const call *c, int i, heed_tensor **t) {
+  *t = op_materialized(arg_tensor(c, i));
+  return *t != NULL || !arg_given(c, i);
 }
 
 
 static bool read_call (call *c, attending *o) {
   *o = (attending){.cx = c->cx, .op = c->op};
-  for (int i = QUERY; i <= LENGTHS; i++) {
-    o->in[i] = op_materialized(arg_tensor(c, i));
-    if (arg_given(c, i) && o->in[i] == NULL) return false;
-  }
+  if (!read_tensor(c, ARG(attention, query), &o->query) ||
+      !read_tensor(c, ARG(attention, key), &o->key) ||
+      !read_tensor(c, ARG(attention, value), &o->value) ||
+      !read_tensor(c, ARG(attention, mask), &o->mask) ||
+      !read_tensor(c, ARG(attention, bias), &o->bias) ||
+      !read_tensor(c, ARG(attention, lengths), &o->lengths))
+    return false;
   if (!check_qkv(c, o) || !check_mask(c, o) || !check_numbers(c)) return false;
   read_numbers(o, c->args);
   return true;
@@ -186,7 +205,7 @@ static bool read_call (call *c, attending *o) {
 
 /* One more condition; all must hold. */
 static void add_mask (work *w, mask_kind kind, int operand, int64_t offset) {
-  mask *m = &w->mask;
+  mask *m = &w->attention.mask;
   bool first = m->n == 0;
   m->node[m->n].kind = kind;
   m->node[m->n].operand = operand;
@@ -197,19 +216,23 @@ static void add_mask (work *w, mask_kind kind, int operand, int64_t offset) {
 
 static void set_mask (work *w, const attending *o) {
   int operand = ATTENTION_MASK;
-  w->mask.n = 0;
-  for (int i = 0; i < 3; i++) w->in[operand + i] = view_none();
+  for (int i = operand; i < ATTENTION_INS; i++) w->in[i] = view_none();
   if (o->causal) add_mask(w, MASK_CAUSAL, 0, o->offset);
-  for (int i = MASK; i <= LENGTHS; i += LENGTHS - MASK) {
-    if (o->in[i] == NULL) continue;
-    layout at = attention_operand(o, i);
-    w->in[operand] = view_with(o->in[i], &at);
-    add_mask(w, i == MASK ? MASK_DENSE : MASK_LENGTHS, operand++, 0);
+  if (o->mask != NULL) {
+    layout at = attention_square(o, o->mask);
+    w->in[operand] = view_with(o->mask, &at);
+    add_mask(w, MASK_DENSE, operand++, 0);
+  }
+  if (o->lengths != NULL) {
+    layout at = attention_lengths(o);
+    w->in[operand] = view_with(o->lengths, &at);
+    add_mask(w, MASK_LENGTHS, operand, 0);
   }
 }
 
 
-static view seen (const attending *o, const heed_tensor *t) {
+/* With all axes; view_none for NULL. */
+static view full_view (const attending *o, const heed_tensor *t) {
   if (t == NULL) return view_none();
   layout at = attention_layout(o, &t->at);
   return view_with(t, &at);
@@ -217,19 +240,17 @@ static view seen (const attending *o, const heed_tensor *t) {
 
 
 static void set_work (work *w, const attending *o, work_kind kind) {
-  w->kind = kind;
-  w->op = o->op;
-  w->number[0] = o->scale;
-  w->number[1] = o->softcap;
-  w->number[2] = o->dropout;
+  work_attention(w, kind, o->scale, o->softcap, o->dropout);
   set_mask(w, o);
-  for (int i = QUERY; i <= VALUE; i++) w->in[ATTENTION_Q + i] = seen(o, o->in[i]);
+  w->in[ATTENTION_Q] = full_view(o, o->query);
+  w->in[ATTENTION_K] = full_view(o, o->key);
+  w->in[ATTENTION_V] = full_view(o, o->value);
   w->in[ATTENTION_BIAS] = view_none();
-  if (o->in[BIAS] != NULL) {
-    layout at = attention_operand(o, BIAS);
-    w->in[ATTENTION_BIAS] = view_with(o->in[BIAS], &at);
+  if (o->bias != NULL) {
+    layout at = attention_square(o, o->bias);
+    w->in[ATTENTION_BIAS] = view_with(o->bias, &at);
   }
-  w->in[ATTENTION_KEY] = o->key != NULL ? view_of(o->key) : view_none();
+  w->in[ATTENTION_KEY] = o->dropout_key != NULL ? view_of(o->dropout_key) : view_none();
 }
 
 
@@ -239,14 +260,14 @@ static void set_work (work *w, const attending *o, work_kind kind) {
 */
 static heed_tensor *state_new (const attending *o, bool has_lse) {
   layout lse = attention_shape(o, -1);
-  int64_t bytes = has_lse ? layout_numel(&lse) * scalar_sizes[op_computing(o->in[QUERY]->type)] : 0;
+  int64_t bytes = has_lse ? layout_numel(&lse) * scalar_sizes[op_computing(o->query->type)] : 0;
   return op_new_sized(o->cx, HEED_INT64, 1, (int64_t[]){(bytes + 7) / 8 + 1});
 }
 
 
 static heed_tensor *state_lse (const attending *o, heed_tensor *state) {
   layout lse = attention_shape(o, -1);
-  heed_type type = op_computing(o->in[QUERY]->type);
+  heed_type type = op_computing(o->query->type);
   return state != NULL ? op_hold(o->cx, tensor_on(o->cx, state->store, type, &lse)) : NULL;
 }
 
@@ -260,45 +281,44 @@ static heed_tensor *state_key (heed_tensor *state) {
 /* }================================================================== */
 
 
-static bool fused (const attending *o, heed_tensor *y, heed_tensor *lse, heed_tensor *weights) {
+/*
+** {==================================================================
+** Forward
+** ===================================================================
+*/
+
+/* Fills ys[], by OUT(attention, …); the normalisers go to the state. */
+static bool fused (const attending *o, bool weights, heed_tensor *ys[OP_OUTS]) {
   work w;
+  layout result = attention_shape(o, o->Dv), square = attention_shape(o, o->S);
+  heed_type type = o->query->type;
+  heed_tensor *y = ys[OUT(attention, output)] = op_new(o->cx, type, &result);
+  heed_tensor *lse = ys[OUT(attention, lse)] = state_lse(o, ys[OUT(attention, state)]);
+  heed_tensor *all = ys[OUT(attention, weights)] = weights ? op_new(o->cx, type, &square) : NULL;
+  if (y == NULL || lse == NULL || (weights && all == NULL)) return false;
   set_work(&w, o, WORK_ATTENTION);
-  w.nin = ATTENTION_GRADIENT;
-  w.nout = 3;
-  w.out[0] = seen(o, y);
-  w.out[1] = seen(o, lse);
-  w.out[2] = seen(o, weights);
+  w.out[ATTENTION_Y] = full_view(o, y);
+  w.out[ATTENTION_Y_LSE] = full_view(o, lse);
+  w.out[ATTENTION_WEIGHTS] = full_view(o, all);
   return op_run_for(o->cx, o->op, &w);
 }
 
 
-static bool run_fused (const attending *o, heed_tensor *state, heed_tensor *ys[3], bool weights) {
-  layout result = attention_shape(o, o->Dv), square = attention_shape(o, o->S);
-  heed_type type = o->in[QUERY]->type;
-  ys[RESULT] = op_new(o->cx, type, &result);
-  ys[RESULT_WEIGHTS] = weights ? op_new(o->cx, type, &square) : NULL;
-  ys[RESULT_LSE] = state_lse(o, state);
-  if (ys[RESULT] == NULL || ys[RESULT_LSE] == NULL) return false;
-  return !(weights && ys[RESULT_WEIGHTS] == NULL) &&
-         fused(o, ys[RESULT], ys[RESULT_LSE], ys[RESULT_WEIGHTS]);
-}
-
-
-static bool by_device (const attending *o) {
-  return o->fused && op_can(o->cx, WORK_ATTENTION) && op_can(o->cx, WORK_ATTENTION_BACK);
+static bool is_fused (const attending *o) {
+  return o->fused && op_supports(o->cx, WORK_ATTENTION, 0) &&
+         op_supports(o->cx, WORK_ATTENTION_BACK, 0);
 }
 
 
 static bool attention (call *c, attending *o) {
-  heed_tensor *ys[4] = {NULL};
-  heed_tensor *state = ys[RESULT_STATE] = state_new(o, by_device(o));
+  heed_tensor *ys[OP_OUTS] = {NULL};
+  bool weights = arg_flag(c, ARG(attention, weights));
+  heed_tensor *state = ys[OUT(attention, state)] = state_new(o, is_fused(o));
   if (state == NULL) return false;
-  if (o->dropout > 0 && !op_draw_key(o->key = state_key(state))) return false;
-  bool weights = arg_flag(c, WEIGHTS);
-  if (!(by_device(o) ? run_fused(o, state, ys, weights) : attention_composed(o, ys, weights)))
-    return false;
-  if (!arg_flag(c, LSE)) ys[RESULT_LSE] = NULL;
-  return give_outs(c, 4, ys);
+  if (o->dropout > 0 && !op_draw_key(o->dropout_key = state_key(state))) return false;
+  if (!(is_fused(o) ? fused : attention_composed)(o, weights, ys)) return false;
+  if (!arg_flag(c, ARG(attention, lse))) ys[OUT(attention, lse)] = NULL;
+  return give_outs(c, OP_OUTS, ys);
 }
 
 
@@ -311,6 +331,8 @@ bool do_attention (call *c) {
   return good;
 }
 
+/* }================================================================== */
+
 
 /*
 ** {==================================================================
@@ -318,64 +340,76 @@ bool do_attention (call *c) {
 ** ===================================================================
 */
 
-static bool recall (backward *b, attending *o) {
-  *o = (attending){.cx = b->cx, .op = b->op};
-  for (int i = QUERY; i <= LENGTHS; i++) {
-    o->in[i] = op_materialized(input(b, i));
-    if (has_input(b, i) && o->in[i] == NULL) return false;
-  }
-  read_sizes(o);
-  read_numbers(o, b->args);
-  heed_tensor *state = output(b, RESULT_STATE);
-  if (o->dropout > 0) o->key = state_key(state);
-  return state != NULL && (o->dropout == 0 || o->key != NULL);
+static bool restore_tensor (backward *b, int i, heed_tensor **t) {
+  *t = op_materialized(input(b, i));
+  return *t != NULL || !has_input(b, i);
 }
 
 
-static bool fused_back (backward *b, const attending *o, heed_tensor *ds[4]) {
+static bool restore (backward *b, attending *o) {
+  *o = (attending){.cx = b->cx, .op = b->op};
+  if (!restore_tensor(b, IN(attention, query), &o->query) ||
+      !restore_tensor(b, IN(attention, key), &o->key) ||
+      !restore_tensor(b, IN(attention, value), &o->value) ||
+      !restore_tensor(b, IN(attention, mask), &o->mask) ||
+      !restore_tensor(b, IN(attention, bias), &o->bias) ||
+      !restore_tensor(b, IN(attention, lengths), &o->lengths))
+    return false;
+  read_sizes(o);
+  read_numbers(o, b->args);
+  heed_tensor *state = output(b, OUT(attention, state));
+  if (o->dropout > 0) o->dropout_key = state_key(state);
+  return state != NULL && (o->dropout == 0 || o->dropout_key != NULL);
+}
+
+
+static bool fused_back (backward *b, const attending *o, heed_tensor *ds[ATTENTION_BACK_OUTS]) {
   work w;
-  heed_tensor *y = output(b, RESULT), *lse = state_lse(o, output(b, RESULT_STATE));
-  heed_tensor *g = b->gs[RESULT];
+  heed_tensor *y = output(b, OUT(attention, output)), *g = b->gs[OUT(attention, output)];
+  heed_tensor *lse = state_lse(o, output(b, OUT(attention, state)));
   if (y == NULL || lse == NULL) return false;
   if (g == NULL && (g = op_zeros(b->cx, y->type, &y->at)) == NULL) return false;
   set_work(&w, o, WORK_ATTENTION_BACK);
-  w.nin = WORK_INS;
-  w.nout = 4;
-  w.in[ATTENTION_GRADIENT] = seen(o, g);
-  w.in[ATTENTION_OUTPUT] = seen(o, y);
-  w.in[ATTENTION_LSE] = seen(o, lse);
-  w.in[ATTENTION_GRADIENT_LSE] = seen(o, b->gs[RESULT_LSE]);
-  for (int i = 0; i < 4; i++) w.out[i] = seen(o, ds[i]);
+  w.in[ATTENTION_GRADIENT] = full_view(o, g);
+  w.in[ATTENTION_OUTPUT] = full_view(o, y);
+  w.in[ATTENTION_LSE] = full_view(o, lse);
+  w.in[ATTENTION_GRADIENT_LSE] = full_view(o, b->gs[OUT(attention, lse)]);
+  for (int i = 0; i < ATTENTION_BACK_OUTS; i++) w.out[i] = full_view(o, ds[i]);
   return op_run_for(b->cx, b->op, &w);
 }
 
 
 /* ds of query, key and value, and of the bias if it is wanted, with all its axes. */
-static bool new_gradients (backward *b, const attending *o, bool filled, heed_tensor *ds[4]) {
-  heed_tensor *(*new) (heed_context *, heed_type, const layout *) = filled ? op_zeros : op_new;
+static bool new_gradients (backward *b, const attending *o, bool zeros,
+                           heed_tensor *ds[ATTENTION_BACK_OUTS]) {
+  heed_tensor *(*make) (heed_context *, heed_type, const layout *) = zeros ? op_zeros : op_new;
   layout weights = attention_shape(o, o->S);
-  for (int i = 0; i < 3; i++) {
-    ds[i] = new(b->cx, o->in[i]->type, &o->in[i]->at);
+  heed_type type = o->query->type;
+  bool biased = wants(b, IN(attention, bias));
+  ds[ATTENTION_DQ] = make(b->cx, type, &o->query->at);
+  ds[ATTENTION_DK] = make(b->cx, type, &o->key->at);
+  ds[ATTENTION_DV] = make(b->cx, type, &o->value->at);
+  ds[ATTENTION_DBIAS] = biased ? make(b->cx, type, &weights) : NULL;
+  for (int i = ATTENTION_DQ; i <= ATTENTION_DV; i++)
     if (ds[i] == NULL) return false;
-  }
-  ds[3] = wants(b, BIAS) ? new(b->cx, o->in[QUERY]->type, &weights) : NULL;
-  return ds[3] != NULL || !wants(b, BIAS);
+  return ds[ATTENTION_DBIAS] != NULL || !biased;
 }
 
 
-/* The weights' gradient asks for all of them at once: then the slopes are composed. */
+/* The gradient of the weights needs all of them at once: then it is composed. */
 bool grad_attention (backward *b) {
   attending o;
-  heed_tensor *ds[4];
-  if (!recall(b, &o)) return false;
-  bool empty = o.B == 0 || o.H == 0 || o.T == 0 || o.S == 0;
-  bool whole = !by_device(&o) || b->gs[RESULT_WEIGHTS] != NULL;
-  if (!new_gradients(b, &o, empty || whole, ds)) return false;
-  if (!empty && !(whole ? attention_composed_back(&o, b->gs, ds) : fused_back(b, &o, ds)))
+  heed_tensor *ds[ATTENTION_BACK_OUTS];
+  if (!restore(b, &o)) return false;
+  bool empty = attention_is_empty(&o);
+  bool composed = !is_fused(&o) || b->gs[OUT(attention, weights)] != NULL;
+  if (!new_gradients(b, &o, empty || composed, ds)) return false;
+  if (!empty && !(composed ? attention_composed_back(&o, b->gs, ds) : fused_back(b, &o, ds)))
     return false;
-  for (int i = QUERY; i <= VALUE; i++)
-    if (!give(b, i, ds[i])) return false;
-  return !wants(b, BIAS) || give(b, BIAS, ds[3]);
+  return give(b, IN(attention, query), ds[ATTENTION_DQ]) &&
+         give(b, IN(attention, key), ds[ATTENTION_DK]) &&
+         give(b, IN(attention, value), ds[ATTENTION_DV]) &&
+         (!wants(b, IN(attention, bias)) || give(b, IN(attention, bias), ds[ATTENTION_DBIAS]));
 }
 
 /* }================================================================== */

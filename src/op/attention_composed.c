@@ -3,7 +3,7 @@
 ** work is held equal to, and what devices without it use.
 **
 ** Here the weights (B, H, T, S) stand in memory. What is blocked is never read into a sum:
-** scores and their slopes are replaced where they are blocked, and in the products that sum
+** scores and their gradients are replaced where they are blocked, and in the products that sum
 ** over keys or queries a weight of 0 takes nothing, not even of NaN.
 */
 
@@ -16,7 +16,7 @@ typedef struct weighing {
   heed_type type;                  /* that is computed in */
   heed_tensor *q, *k, *v;          /* (B, Hk, H / Hk, T, D), (B, Hk, 1, S, D or Dv) */
   heed_tensor *allowed;            /* broadcasts to (B, H, T, S); NULL: all are */
-  heed_tensor *bend;               /* slope of softcap, or NULL */
+  heed_tensor *bend;               /* derivative of softcap, or NULL */
   heed_tensor *weights;            /* (B, H, T, S) */
   heed_tensor *factors;            /* of dropout, or NULL */
   heed_tensor *dropped;            /* weights after it */
@@ -30,19 +30,11 @@ typedef struct weighing {
 ** ===================================================================
 */
 
-/* Another shape of the same elements. */
-static heed_tensor *shaped (heed_tensor *t, int rank, const int64_t *size) {
-  layout shape;
-  return t != NULL && layout_dense(&shape, rank, size) ? op_with_shape(HEED_reshape, t, &shape)
-                                                       : NULL;
-}
-
-
 /* (B, H or Hk, rows, columns) with the heads as (Hk, heads of each). */
 static heed_tensor *grouped (const attending *o, heed_tensor *t) {
   if (t == NULL) return NULL;
   const int64_t *size = t->at.size;
-  return shaped(t, 5, (int64_t[]){size[0], o->Hk, size[1] / o->Hk, size[2], size[3]});
+  return op_reshape(t, 5, (int64_t[]){size[0], o->Hk, size[1] / o->Hk, size[2], size[3]});
 }
 
 
@@ -50,7 +42,7 @@ static heed_tensor *grouped (const attending *o, heed_tensor *t) {
 static heed_tensor *ungrouped (const attending *o, heed_tensor *t) {
   if (t == NULL) return NULL;
   const int64_t *size = t->at.size;
-  return shaped(t, 4, (int64_t[]){size[0], o->H, size[3], size[4]});
+  return op_reshape(t, 4, (int64_t[]){size[0], o->H, size[3], size[4]});
 }
 
 
@@ -62,19 +54,17 @@ static heed_tensor *taken (const attending *o, const weighing *p, heed_tensor *t
 }
 
 
-/* And back. */
+/* The other way: of the caller's shape and type. */
 static heed_tensor *returned (heed_tensor *t, const layout *shape, heed_type type) {
   return op_cast(t != NULL ? op_with_shape(HEED_reshape, t, shape) : NULL, type);
 }
 
 
-static heed_tensor *turned (heed_tensor *t) { return op_swap(t, -2, -1); }
+static heed_tensor *transposed (heed_tensor *t) { return op_swap(t, -2, -1); }
 
 
 /* The sum over the last axis, which stays. */
-static heed_tensor *row_sum (heed_tensor *t) {
-  return op_reduce(HEED_sum, t, 1, (int64_t[]){-1}, true);
-}
+static heed_tensor *row_sum (heed_tensor *t) { return op_reduce_axis(HEED_sum, t, -1, true); }
 
 /* }================================================================== */
 
@@ -94,19 +84,19 @@ static bool is_finite (heed_tensor *t, bool *answer) {
 
 
 /*
-** What is not finite in b, summed with the signs of a: infinite where all that is met is
-** infinite and points one way, NaN where it is not so, 0 where nothing is met.
+** What is not finite in b, summed with the signs of a: infinite where all terms are infinite and of
+** one sign, NaN where they are not, 0 where there are none.
 */
-static heed_tensor *strays (heed_tensor *a, heed_tensor *b) {
+static heed_tensor *product_of_infinite (heed_tensor *a, heed_tensor *b) {
   heed_context *cx = a->cx;
   heed_tensor *zero = op_integer(cx, 0), *sign = op1(HEED_sign, a);
-  heed_tensor *stray = op_cast(op1(HEED_logical_not, op1(HEED_isfinite, b)), b->type);
+  heed_tensor *infinite = op_cast(op1(HEED_logical_not, op1(HEED_isfinite, b)), b->type);
   heed_tensor *way = op3(HEED_where, op1(HEED_isinf, b), op1(HEED_sign, b), zero);
-  heed_tensor *met = op2(HEED_matmul, op1(HEED_abs, sign), stray);
+  heed_tensor *terms = op2(HEED_matmul, op1(HEED_abs, sign), infinite);
   heed_tensor *sum = op2(HEED_matmul, sign, way);
-  heed_tensor *one_way = op2(HEED_eq, met, op1(HEED_abs, sum));
+  heed_tensor *one_way = op2(HEED_eq, terms, op1(HEED_abs, sum));
   heed_tensor *value = op3(HEED_where, one_way, op_scale(sum, INFINITY), op_float(cx, NAN));
-  return op3(HEED_where, op2(HEED_eq, met, zero), zero, value);
+  return op3(HEED_where, op2(HEED_eq, terms, zero), zero, value);
 }
 
 
@@ -117,8 +107,8 @@ static heed_tensor *product (const weighing *p, heed_tensor *a, heed_tensor *b) 
   if (y == NULL || p->allowed == NULL) return y;
   if (!is_finite(y, &finite)) return NULL;
   if (finite) return y;
-  heed_tensor *there = op3(HEED_where, op1(HEED_isfinite, b), b, op_integer(b->cx, 0));
-  return op2(HEED_add, op2(HEED_matmul, a, there), strays(a, b));
+  heed_tensor *rest = op3(HEED_where, op1(HEED_isfinite, b), b, op_integer(b->cx, 0));
+  return op2(HEED_add, op2(HEED_matmul, a, rest), product_of_infinite(a, b));
 }
 
 /* }================================================================== */
@@ -149,17 +139,16 @@ static heed_tensor *both (heed_tensor *a, heed_tensor *b) {
 
 /* Sets p->allowed; false for a failure. */
 static bool set_allowed (const attending *o, weighing *p) {
-  heed_tensor *dense = o->in[MASK], *lengths = o->in[LENGTHS];
   p->allowed = NULL;
   if (o->causal && (p->allowed = causal(o)) == NULL) return false;
-  if (dense != NULL) {
-    layout at = attention_operand(o, MASK);
-    p->allowed = both(p->allowed, op_view(dense, &at));
+  if (o->mask != NULL) {
+    layout at = attention_square(o, o->mask);
+    p->allowed = both(p->allowed, op_view(o->mask, &at));
     if (p->allowed == NULL) return false;
   }
-  if (lengths == NULL) return true;
-  layout at = attention_operand(o, LENGTHS);
-  lengths = shaped(op_view(lengths, &at), 4, (int64_t[]){o->B, 1, 1, 1});
+  if (o->lengths == NULL) return true;
+  layout at = attention_lengths(o);
+  heed_tensor *lengths = op_reshape(op_view(o->lengths, &at), 4, (int64_t[]){o->B, 1, 1, 1});
   p->allowed = both(p->allowed, op2(HEED_le, count_to(o->cx, o->S), lengths));
   return p->allowed != NULL;
 }
@@ -182,24 +171,24 @@ static heed_tensor *unblocked (const weighing *p, heed_tensor *t, double otherwi
 
 /* scale q k^T, capped, with the bias, and -inf where it is blocked. */
 static heed_tensor *scores (const attending *o, weighing *p) {
-  heed_tensor *s = op_scale(ungrouped(o, op2(HEED_matmul, p->q, turned(p->k))), o->scale);
+  heed_tensor *s = op_scale(ungrouped(o, op2(HEED_matmul, p->q, transposed(p->k))), o->scale);
   if (o->softcap != 0) {
     heed_tensor *y = op1(HEED_tanh, op_scale(s, 1 / o->softcap));
     s = op_scale(y, o->softcap);
     p->bend = y != NULL ? op2(HEED_sub, op_float(o->cx, 1), op1(HEED_square, y)) : NULL;
   }
-  if (o->in[BIAS] != NULL) {
-    layout at = attention_operand(o, BIAS);
-    s = op2(HEED_add, s, op_cast(op_view(o->in[BIAS], &at), p->type));
+  if (o->bias != NULL) {
+    layout at = attention_square(o, o->bias);
+    s = op2(HEED_add, s, op_cast(op_view(o->bias, &at), p->type));
   }
   return unblocked(p, s, -INFINITY);
 }
 
 
 /* Rows without any finite score get weights of 0. */
-static bool online_softmax (const attending *o, weighing *p, heed_tensor *s) {
+static bool set_weights (const attending *o, weighing *p, heed_tensor *s) {
   heed_tensor *zero = op_integer(o->cx, 0);
-  heed_tensor *top = op_reduce(HEED_max, s, 1, (int64_t[]){-1}, true);
+  heed_tensor *top = op_reduce_axis(HEED_max, s, -1, true);
   if (top == NULL) return false;
   top = op3(HEED_where, op2(HEED_eq, top, op_float(o->cx, -INFINITY)), zero, top);
   heed_tensor *e = op1(HEED_exp, op2(HEED_sub, s, top)), *sum = e != NULL ? row_sum(e) : NULL;
@@ -212,45 +201,56 @@ static bool online_softmax (const attending *o, weighing *p, heed_tensor *s) {
 
 static bool drop (const attending *o, weighing *p) {
   p->dropped = p->weights;
-  if (o->key == NULL) return true;
-  p->factors = op_dropout_factors(o->cx, o->op, p->type, &p->weights->at, o->dropout, o->key);
+  if (o->dropout_key == NULL) return true;
+  p->factors = op_dropout_factors(o->cx, o->op, p->type, &p->weights->at, o->dropout,
+                                  o->dropout_key);
   p->dropped = op2(HEED_mul, p->weights, p->factors);
   return p->dropped != NULL;
 }
 
 
 static bool weigh (const attending *o, weighing *p) {
-  *p = (weighing){.type = op_computing(o->in[QUERY]->type)};
-  p->q = taken(o, p, o->in[QUERY]);
-  p->k = taken(o, p, o->in[KEY]);
-  p->v = taken(o, p, o->in[VALUE]);
-  return set_allowed(o, p) && online_softmax(o, p, scores(o, p)) && drop(o, p);
+  *p = (weighing){.type = op_computing(o->query->type)};
+  p->q = taken(o, p, o->query);
+  p->k = taken(o, p, o->key);
+  p->v = taken(o, p, o->value);
+  return set_allowed(o, p) && set_weights(o, p, scores(o, p)) && drop(o, p);
+}
+
+
+/* The weights (B, H, T, S), their normalisers (B, H, T) and what they give, as results. */
+static bool set_results (const attending *o, const weighing *p, bool weights,
+                         heed_tensor *ys[OP_OUTS]) {
+  layout result = attention_shape(o, o->Dv), square = attention_shape(o, o->S);
+  layout rows = attention_shape(o, -1);
+  heed_type type = o->query->type;
+  heed_tensor *y = product(p, grouped(o, p->dropped), p->v), *all = NULL;
+  if (weights) all = returned(p->dropped, &square, type);
+  ys[OUT(attention, output)] = y = returned(y, &result, type);
+  ys[OUT(attention, weights)] = all;
+  ys[OUT(attention, lse)] = returned(p->lse, &rows, p->type);
+  return y != NULL && ys[OUT(attention, lse)] != NULL && (all != NULL || !weights);
 }
 
 
 /* Without keys, or without queries. */
-static bool nothing (const attending *o, heed_tensor *ys[3], bool weights) {
+static bool set_no_results (const attending *o, bool weights, heed_tensor *ys[OP_OUTS]) {
   layout result = attention_shape(o, o->Dv), square = attention_shape(o, o->S);
   layout rows = attention_shape(o, -1);
-  heed_type type = o->in[QUERY]->type;
-  ys[RESULT] = op_zeros(o->cx, type, &result);
-  ys[RESULT_WEIGHTS] = weights ? op_zeros(o->cx, type, &square) : NULL;
-  ys[RESULT_LSE] = op1(HEED_log, op_zeros(o->cx, op_computing(type), &rows));
-  return ys[RESULT] != NULL && ys[RESULT_LSE] != NULL && !(weights && ys[RESULT_WEIGHTS] == NULL);
+  heed_type type = o->query->type;
+  heed_tensor *y = op_zeros(o->cx, type, &result);
+  heed_tensor *all = weights ? op_zeros(o->cx, type, &square) : NULL;
+  ys[OUT(attention, output)] = y;
+  ys[OUT(attention, weights)] = all;
+  ys[OUT(attention, lse)] = op1(HEED_log, op_zeros(o->cx, op_computing(type), &rows));
+  return y != NULL && ys[OUT(attention, lse)] != NULL && (all != NULL || !weights);
 }
 
 
-bool attention_composed (const attending *o, heed_tensor *ys[3], bool weights) {
+bool attention_composed (const attending *o, bool weights, heed_tensor *ys[OP_OUTS]) {
   weighing p;
-  layout result = attention_shape(o, o->Dv), square = attention_shape(o, o->S);
-  layout rows = attention_shape(o, -1);
-  heed_type type = o->in[QUERY]->type;
-  if (o->B == 0 || o->H == 0 || o->T == 0 || o->S == 0) return nothing(o, ys, weights);
-  if (!weigh(o, &p)) return false;
-  ys[RESULT] = returned(product(&p, grouped(o, p.dropped), p.v), &result, type);
-  ys[RESULT_WEIGHTS] = weights ? returned(p.dropped, &square, type) : NULL;
-  ys[RESULT_LSE] = returned(p.lse, &rows, p.type);
-  return ys[RESULT] != NULL && ys[RESULT_LSE] != NULL && !(weights && ys[RESULT_WEIGHTS] == NULL);
+  if (attention_is_empty(o)) return set_no_results(o, weights, ys);
+  return weigh(o, &p) && set_results(o, &p, weights, ys);
 }
 
 /* }================================================================== */
@@ -262,11 +262,11 @@ bool attention_composed (const attending *o, heed_tensor *ys[3], bool weights) {
 ** ===================================================================
 */
 
-/* Of the weights before dropout: (g v^T + those that came for them) factors. */
+/* Of the weights before dropout: (g v^T + their own gradient) factors. */
 static heed_tensor *weights_gradient (const attending *o, const weighing *p, heed_tensor *g,
-                                   heed_tensor *of_weights) {
+                                      heed_tensor *of_weights) {
   heed_tensor *d = NULL;
-  if (g != NULL) d = ungrouped(o, op2(HEED_matmul, g, turned(p->v)));
+  if (g != NULL) d = ungrouped(o, op2(HEED_matmul, g, transposed(p->v)));
   if (of_weights != NULL) {
     layout at = attention_layout(o, &of_weights->at);
     heed_tensor *more = op_cast(op_view(of_weights, &at), p->type);
@@ -280,11 +280,11 @@ static heed_tensor *weights_gradient (const attending *o, const weighing *p, hee
 
 /* Of the scores, bias included: w (d - sum w d), and w g for the normalisers. */
 static heed_tensor *scores_gradient (const attending *o, const weighing *p, heed_tensor *d,
-                                  heed_tensor *of_lse) {
+                                     heed_tensor *of_lse) {
   if (d == NULL) return NULL;
   d = op2(HEED_sub, d, row_sum(op2(HEED_mul, p->weights, d)));
   if (of_lse != NULL)
-    d = op2(HEED_add, d, shaped(of_lse, 4, (int64_t[]){o->B, o->H, o->T, 1}));
+    d = op2(HEED_add, d, op_reshape(of_lse, 4, (int64_t[]){o->B, o->H, o->T, 1}));
   return unblocked(p, op2(HEED_mul, p->weights, d), 0);
 }
 
@@ -295,25 +295,26 @@ static heed_tensor *over_group (heed_tensor *t) {
 }
 
 
-bool attention_composed_back (const attending *o, heed_tensor *const gs[3], heed_tensor *ds[4]) {
+bool attention_composed_back (const attending *o, heed_tensor *const gs[OP_OUTS],
+                              heed_tensor *ds[ATTENTION_BACK_OUTS]) {
   weighing p;
   layout square = attention_shape(o, o->S);
-  heed_type type = o->in[QUERY]->type;
+  heed_type type = o->query->type;
   if (!weigh(o, &p)) return false;
-  heed_tensor *g = taken(o, &p, gs[RESULT]);
-  heed_tensor *d = weights_gradient(o, &p, g, gs[RESULT_WEIGHTS]);
-  d = scores_gradient(o, &p, d, gs[RESULT_LSE]);
-  if (ds[3] != NULL) ds[3] = returned(d, &square, type);
+  heed_tensor *g = taken(o, &p, gs[OUT(attention, output)]);
+  heed_tensor *d = weights_gradient(o, &p, g, gs[OUT(attention, weights)]);
+  d = scores_gradient(o, &p, d, gs[OUT(attention, lse)]);
+  if (ds[ATTENTION_DBIAS] != NULL) ds[ATTENTION_DBIAS] = returned(d, &square, type);
   if (p.bend != NULL) d = unblocked(&p, op2(HEED_mul, d, p.bend), 0);
   d = grouped(o, op_scale(d, o->scale));
-  heed_tensor *dq = product(&p, d, p.k), *dk = over_group(product(&p, turned(d), p.q));
-  ds[0] = returned(dq, &o->in[QUERY]->at, type);
-  ds[1] = returned(dk, &o->in[KEY]->at, type);
+  heed_tensor *dq = product(&p, d, p.k), *dk = over_group(product(&p, transposed(d), p.q));
+  ds[ATTENTION_DQ] = returned(dq, &o->query->at, type);
+  ds[ATTENTION_DK] = returned(dk, &o->key->at, type);
   if (g != NULL) {
-    heed_tensor *dv = over_group(product(&p, turned(grouped(o, p.dropped)), g));
-    ds[2] = returned(dv, &o->in[VALUE]->at, type);
+    heed_tensor *dv = over_group(product(&p, transposed(grouped(o, p.dropped)), g));
+    ds[ATTENTION_DV] = returned(dv, &o->value->at, type);
   }
-  return ds[0] != NULL && ds[1] != NULL && ds[2] != NULL;
+  return ds[ATTENTION_DQ] != NULL && ds[ATTENTION_DK] != NULL && ds[ATTENTION_DV] != NULL;
 }
 
 /* }================================================================== */

@@ -1,84 +1,85 @@
 /*
-** walk.c - floor 5: the walk through history that calls one rule for each node.
+** backward.c - floor 5: the backward pass, which calls one backward function for each node.
 **
 ** Nodes are visited from the latest to the earliest: a node is made after its inputs, so by
-** then every gradient of its results has come in. What reaches leaves is kept saved_gradient and added
-** to their gradients at the end, so that a walk that fails changes nothing.
+** then every gradient of its results has been added up. What reaches leaves is accumulated in a
+** list and added to their gradients at the end, so that a pass that fails changes nothing.
 */
 
 #include <stdlib.h>
 
 #include "op/op.h"
 
-/* What a leaf, or an asked-for tensor, has received. */
+/* What a leaf is to get. */
 typedef struct accumulated {
   node *leaf;
   heed_tensor *gradient;
 } accumulated;
 
-/* What was on its way to a node in a walk that another one interrupts. */
+/* The incoming gradient of a node in a pass that another one interrupts. */
 typedef struct saved_gradient {
   node *n;
   int output;
   heed_tensor *gradient;
 } saved_gradient;
 
-typedef struct walk {
+typedef struct pass {
   heed_context *cx;
-  struct walk *outer;              /* a rule of the user's may walk again */
+  struct pass *outer;              /* a custom backward function may start another pass */
   int64_t id;
   node **nodes;                    /* reached, kept */
-  int64_t count, room;
-  accumulated *accumulated_list;
-  int64_t naccumulated, accumulated_capacity;
-  bool asks;                       /* heed_gradients: instead of leaves, these */
+  int64_t count, capacity;
+  accumulated *list;
+  int64_t nlist, list_capacity;
+  bool selects;                    /* heed_gradients: these gradients instead of the leaves' */
   int nwanted;
   heed_tensor *const *wanted;
   heed_tensor **found;
   bool retain;
-  saved_gradient *saved_gradients;                   /* gradients of the outer walk's */
-  int64_t nsaved_gradients, saved_gradient_capacity;
-} walk;
+  saved_gradient *saved;           /* of the outer pass */
+  int64_t nsaved, saved_capacity;
+} pass;
 
 
 /*
 ** {==================================================================
-** Growing lists
+** What a pass reaches
 ** ===================================================================
 */
 
-/* A walk within another finds no gradients of the other's, and leaves them as they were. */
-static bool put_aside (walk *w, node *n) {
-  for (int i = 0; w->outer != NULL && i < n->noutputs; i++) {
+/* A pass within another must not see the other's gradients, and puts them back at its end. */
+static bool save_incoming (pass *p, node *n) {
+  for (int i = 0; p->outer != NULL && i < n->noutputs; i++) {
     if (n->incoming[i] == NULL) continue;
-    if (!core_grow(w->cx, (void **)&w->saved_gradients, w->nsaved_gradients, &w->saved_gradient_capacity, sizeof *w->saved_gradients))
+    if (!core_grow(p->cx, (void **)&p->saved, p->nsaved, &p->saved_capacity,
+                   sizeof *p->saved))
       return false;
-    w->saved_gradients[w->nsaved_gradients++] = (saved_gradient){n, i, n->incoming[i]};
+    p->saved[p->nsaved++] = (saved_gradient){n, i, n->incoming[i]};
     n->incoming[i] = NULL;
   }
   return true;
 }
 
-static bool reach (walk *w, node *n) {
-  if (n == NULL || n->walk == w->id) return true;
-  if (!core_grow(w->cx, (void **)&w->nodes, w->count, &w->room, sizeof *w->nodes)) return false;
-  n->walk = w->id;
+static bool reach (pass *p, node *n) {
+  if (n == NULL || n->pass == p->id) return true;
+  if (!core_grow(p->cx, (void **)&p->nodes, p->count, &p->capacity, sizeof *p->nodes)) return false;
+  n->pass = p->id;
   node_keep(n);
-  w->nodes[w->count++] = n;
-  return put_aside(w, n);
+  p->nodes[p->count++] = n;
+  return save_incoming(p, n);
 }
 
 /* The list serves as its own queue, so that no chain is too long. */
-static bool reach_all (walk *w, node *root) {
-  bool good = reach(w, root);
-  for (int64_t i = 0; good && i < w->count; i++) {
-    node *n = w->nodes[i];
-    for (int e = 0; good && e < n->nedges; e++) good = reach(w, n->edges[e].node);
+static bool reach_all (pass *p, node *root) {
+  bool good = reach(p, root);
+  for (int64_t i = 0; good && i < p->count; i++) {
+    node *n = p->nodes[i];
+    for (int e = 0; good && e < n->nedges; e++) good = reach(p, n->edges[e].node);
   }
   return good;
 }
 
-static int later_first (const void *a, const void *b) {
+static int latest_first (const void *a, const void *b) {
   int64_t x = (*(node *const *)a)->order, y = (*(node *const *)b)->order;
   return (x < y) - (x > y);
 }
@@ -88,11 +89,11 @@ static int later_first (const void *a, const void *b) {
 
 /*
 ** {==================================================================
-** Gradients on their way. Sums own what they hold.
+** Sums of gradients, which own what they hold
 ** ===================================================================
 */
 
-static bool alone (const heed_tensor *t) {
+static bool is_sole_owner (const heed_tensor *t) {
   return t->refs == 1 && t->store != NULL && t->store->refs == 1;
 }
 
@@ -102,7 +103,7 @@ static bool add_up (heed_context *cx, heed_tensor **sum, heed_tensor *g) {
     *sum = heed_keep(g);
     return true;
   }
-  if (alone(*sum) && layout_is_dense(&(*sum)->at))
+  if (is_sole_owner(*sum) && layout_is_dense(&(*sum)->at))
     return heed_apply_in_place(cx, HEED_add, (heed_value[]){heed_t(*sum), heed_t(g)}, 2);
   heed_tensor *y = heed_call(cx, HEED_add, (heed_value[]){heed_t(*sum), heed_t(g)}, 2);
   if (y == NULL) return false;
@@ -136,7 +137,7 @@ static heed_tensor *fit (heed_tensor *g, const edge *e) {
 
 /*
 ** {==================================================================
-** Rules
+** Backward functions
 ** ===================================================================
 */
 
@@ -144,7 +145,7 @@ heed_tensor *input (backward *b, int i) { return op_hold(b->cx, node_saved(b->n,
 heed_tensor *output (backward *b, int i) {
   return op_hold(b->cx, node_saved(b->n, b->n->nedges + i));
 }
-bool has_input (const backward *b, int i) { return b->n->saved[i].there; }
+bool has_input (const backward *b, int i) { return b->n->saved[i].present; }
 
 bool give (backward *b, int i, heed_tensor *g) {
   if (g == NULL) return false;
@@ -155,7 +156,7 @@ bool give (backward *b, int i, heed_tensor *g) {
 /* A dense buffer that spans the storage of n's base and region, and the part that 'at' names. */
 static heed_tensor *spanning (const node *n, int64_t *first) {
   int64_t last, start, end;
-  layout_reach(&n->whole, first, &last);
+  layout_reach(&n->base_at, first, &last);
   layout_reach(&n->region, &start, &end);
   if (start < *first) *first = start;
   if (end > last) last = end;
@@ -173,15 +174,13 @@ static heed_tensor *part (heed_tensor *buffer, const layout *at, int64_t first) 
 static bool copy (heed_context *cx, heed_tensor *to, heed_tensor *from, bool add) {
   if (to == NULL || from == NULL) return false;
   work w;
-  w.kind = add ? WORK_SCATTER : WORK_COPY;
-  w.op = add ? SCATTER_ADD : HEED_copy;
-  w.nout = w.nin = 1;
-  w.count[0] = 0;
-  w.mask.n = 0;
-  w.out[0] = view_of(to);
-  w.in[0] = view_of(from);
+  if (add) work_scatter(&w, SCATTER_ADD, 0, view_of(to), view_of(from));
+  else work_copy(&w, COPY_APART, view_of(to), view_of(from));
   return op_run_for(cx, HEED_copy, &w);
 }
+
+/* The inputs of the nodes that are made without a row: a view's base; an overlay's. */
+enum { VIEW_BASE = 0, OVERLAY_BASE = 0, OVERLAY_REGION = 1 };
 
 static bool grad_part (backward *b) {
   int64_t first;
@@ -189,7 +188,7 @@ static bool grad_part (backward *b) {
   if (buffer == NULL) return false;
   heed_tensor *region = part(buffer, &b->n->region, first);
   if (!copy(b->cx, region, b->g, layout_overlaps_itself(&b->n->region))) return false;
-  return give(b, 0, part(buffer, &b->n->whole, first));
+  return give(b, VIEW_BASE, part(buffer, &b->n->base_at, first));
 }
 
 /* What lay under the region has no influence; what was laid over it gets its part. */
@@ -197,20 +196,20 @@ static bool grad_overlay (backward *b) {
   int64_t first;
   heed_tensor *buffer = spanning(b->n, &first);
   if (buffer == NULL) return false;
-  heed_tensor *whole = part(buffer, &b->n->whole, first);
+  heed_tensor *base = part(buffer, &b->n->base_at, first);
   heed_tensor *region = part(buffer, &b->n->region, first);
-  if (!copy(b->cx, whole, b->g, false)) return false;
-  if (wants(b, 1) && !give(b, 1, op1(HEED_clone, region))) return false;
+  if (!copy(b->cx, base, b->g, false)) return false;
+  if (wants(b, OVERLAY_REGION) && !give(b, OVERLAY_REGION, op1(HEED_clone, region))) return false;
   if (region == NULL) return false;
   return heed_apply_in_place(b->cx, HEED_zero, (heed_value[]){heed_t(region)}, 1) &&
-         give(b, 0, whole);
+         give(b, OVERLAY_BASE, base);
 }
 
 static bool grad_custom (backward *b) {
   node *n = b->n;
   heed_tensor *results[OP_EDGES] = {NULL};
   if (!n->custom.backward(n->custom.self, n->noutputs, n->incoming, n->nedges, results)) {
-    if (!b->cx->failed) core_fail(b->cx, "custom: backward failed");
+    if (!b->cx->failure.set) core_fail(b->cx, "custom", "backward failed");
     return false;
   }
   bool good = true;
@@ -220,16 +219,16 @@ static bool grad_custom (backward *b) {
     char want[LAYOUT_TEXT], got[LAYOUT_TEXT];
     if (g == NULL) good = false;
     else if (good && g->cx != b->cx)
-      good = core_fail(b->cx, "custom: backward gave a gradient of another context");
+      good = core_fail(b->cx, "custom", "backward gave a gradient of another context");
     else if (good && !layout_same_shape(&g->at, shape_of(b, i)))
-      good = core_fail(b->cx, "custom: backward gave input %d a gradient of shape %s, not %s",
+      good = core_fail(b->cx, "custom", "backward gave input %d a gradient of shape %s, not %s",
                        i + 1, layout_text(&g->at, got), layout_text(shape_of(b, i), want));
     else if (good) give(b, i, g);
   }
   return good;
 }
 
-static bool apply_backward (backward *b) {
+static bool call_backward (backward *b) {
   switch (b->n->kind) {
     case NODE_VIEW: return grad_part(b);
     case NODE_OVERLAY: return grad_overlay(b);
@@ -238,22 +237,34 @@ static bool apply_backward (backward *b) {
   }
 }
 
+/* Messages name the operation whose gradient fails, not the one that asked for it. */
+static bool apply_backward (backward *b) {
+  heed_context *cx = b->cx;
+  const char *caller = cx->caller;
+  cx->caller = core_op_name(b->op);
+  bool good = call_backward(b);
+  if (!good && !cx->failure.set)
+    core_fail(cx, NULL, "its backward function failed: does 'saves' of its row name all it reads?");
+  cx->caller = caller;
+  return good;
+}
+
 /* }================================================================== */
 
 
 /*
 ** {==================================================================
-** The walk
+** The pass
 ** ===================================================================
 */
 
-/* heed_gradients: is this result of n one of those asked for? */
-static bool find_wanted (walk *w, node *n, heed_tensor *const *incoming) {
-  for (int i = 0; i < w->nwanted; i++) {
+/* heed_gradients: adds up what is for a result of n that is wanted. */
+static bool find_wanted (pass *p, node *n, heed_tensor *const *incoming) {
+  for (int i = 0; i < p->nwanted; i++) {
     int output;
-    if (w->wanted[i] == NULL || graph_node_of(w->wanted[i], &output) != n) continue;
+    if (p->wanted[i] == NULL || graph_node_of(p->wanted[i], &output) != n) continue;
     if (incoming[output] == NULL) continue;
-    if (!add_up(w->cx, &w->found[i], incoming[output])) return false;
+    if (!add_up(p->cx, &p->found[i], incoming[output])) return false;
   }
   return true;
 }
@@ -261,26 +272,25 @@ static bool find_wanted (walk *w, node *n, heed_tensor *const *incoming) {
 /* A leaf that took over other memory may have become something else. */
 static bool check_leaf (const node *leaf, const heed_tensor *g) {
   char was[LAYOUT_TEXT], is[LAYOUT_TEXT];
-  return (layout_same_shape(&g->at, &leaf->whole) && g->type == leaf->type) ||
-         core_fail(leaf->cx, "backward: a leaf is %s of shape %s now, and was %s of shape %s when "
-                   "it was used", scalar_names[leaf->type], layout_text(&leaf->whole, is),
+  return (layout_same_shape(&g->at, &leaf->base_at) && g->type == leaf->type) ||
+         core_fail(leaf->cx, "backward", "a leaf is %s of shape %s now, and was %s of shape %s "
+                   "when it was used", scalar_names[leaf->type], layout_text(&leaf->base_at, is),
                    scalar_names[g->type], layout_text(&g->at, was));
 }
 
-/* The outermost walk adds up, at its end; unless it only asks for some of them. */
-static bool arrive (walk *w, node *leaf, heed_tensor *g) {
+/* The outermost pass adds to the leaves, at its end, unless it selects gradients. */
+static bool accumulate (pass *p, node *leaf, heed_tensor *g) {
   if (!check_leaf(leaf, g)) return false;
-  while (w->outer != NULL) w = w->outer;
-  if (w->asks) return find_wanted(w, leaf, &g);
-  int64_t at = leaf->accumulated;      /* of an earlier walk, perhaps */
-  if (at < w->naccumulated && w->accumulated_list[at].leaf == leaf)
-    return add_up(w->cx, &w->accumulated_list[at].gradient, g);
-  if (!core_grow(w->cx, (void **)&w->accumulated_list, w->naccumulated, &w->accumulated_capacity,
-                 sizeof *w->accumulated_list))
+  while (p->outer != NULL) p = p->outer;
+  if (p->selects) return find_wanted(p, leaf, &g);
+  int64_t at = leaf->accumulated;      /* of an earlier pass, perhaps */
+  if (at < p->nlist && p->list[at].leaf == leaf)
+    return add_up(p->cx, &p->list[at].gradient, g);
+  if (!core_grow(p->cx, (void **)&p->list, p->nlist, &p->list_capacity, sizeof *p->list))
     return false;
   node_keep(leaf);
-  leaf->accumulated = w->naccumulated;
-  w->accumulated_list[w->naccumulated++] = (accumulated){leaf, heed_keep(g)};
+  leaf->accumulated = p->nlist;
+  p->list[p->nlist++] = (accumulated){leaf, heed_keep(g)};
   return true;
 }
 
@@ -307,46 +317,46 @@ static bool any_incoming (const node *n) {
   return false;
 }
 
-/* Rules work where the gradients are. */
-static void work_beside (const heed_tensor *t) {
+/* Backward functions work where the gradients are. */
+static void work_on_device_of (const heed_tensor *t) {
   if (t != NULL && tensor_device(t) != NULL) t->cx->current = tensor_device(t);
 }
 
-static bool check_alive (const node *n) {
-  return !n->freed || core_fail(n->cx, "backward: the graph was freed by an earlier backward; "
+static bool check_not_freed (const node *n) {
+  return !n->freed || core_fail(n->cx, "backward", "the graph was freed by an earlier backward; "
                                 "give it {retain_graph = true}");
 }
 
-/* A rule of the user's may have walked over this very step, and freed it. */
-static bool visit_step (walk *w, node *n) {
-  backward b = {.cx = w->cx, .op = n->op, .n = n, .args = n->args};
-  if (!check_alive(n)) return false;
+/* A custom backward function may have started a pass over this very step, which freed it. */
+static bool visit_step (pass *p, node *n) {
+  backward b = {.cx = p->cx, .op = n->op, .n = n, .args = n->args};
+  if (!check_not_freed(n)) return false;
   for (int i = 0; i < n->noutputs && i < OP_OUTS; i++) b.gs[i] = n->incoming[i];
   b.g = b.gs[0];
-  int mark = w->cx->ntemporaries;
-  for (int i = 0; i < n->noutputs; i++) work_beside(n->incoming[i]);
-  bool good = apply_backward(&b) && check_alive(n) && route(&b);
-  while (w->cx->ntemporaries > mark) heed_drop(w->cx->temporaries[--w->cx->ntemporaries]);
+  int64_t mark = p->cx->ntemporaries;
+  for (int i = 0; i < n->noutputs; i++) work_on_device_of(n->incoming[i]);
+  bool good = apply_backward(&b) && check_not_freed(n) && route(&b);
+  op_drop_temporaries(p->cx, mark);
   return good;
 }
 
-static bool visit (walk *w, node *n) {
+static bool visit (pass *p, node *n) {
   if (!any_incoming(n)) return true;
-  bool good = find_wanted(w, n, n->incoming);
+  bool good = find_wanted(p, n, n->incoming);
   if (good && n->kind == NODE_LEAF)
-    good = w->asks || arrive(w, n, n->incoming[0]);
+    good = p->selects || accumulate(p, n, n->incoming[0]);
   else if (good)
-    good = visit_step(w, n);
+    good = visit_step(p, n);
   drop_incoming(n);
-  if (good && !w->retain && n->kind != NODE_LEAF) node_forget(n);
+  if (good && !p->retain && n->kind != NODE_LEAF) node_forget(n);
   return good;
 }
 
 /* The first gradient of a leaf must be its own: no other handle, no other owner of its bytes. */
-static bool own_gradient (walk *w, accumulated *a) {
+static bool own_gradient (pass *p, accumulated *a) {
   if (a->leaf->gradient != NULL) return true;
-  if (alone(a->gradient) && layout_is_dense(&a->gradient->at)) return true;
-  heed_tensor *own = heed_call(w->cx, HEED_clone, (heed_value[]){heed_t(a->gradient)}, 1);
+  if (is_sole_owner(a->gradient) && layout_is_dense(&a->gradient->at)) return true;
+  heed_tensor *own = heed_call(p->cx, HEED_clone, (heed_value[]){heed_t(a->gradient)}, 1);
   if (own == NULL) return false;
   heed_drop(a->gradient);
   a->gradient = own;
@@ -354,52 +364,52 @@ static bool own_gradient (walk *w, accumulated *a) {
 }
 
 /* Later ones are added in place, so that a handle on the gradient sees them. */
-static bool add_gradient (walk *w, accumulated *a) {
+static bool add_gradient (pass *p, accumulated *a) {
   heed_tensor *sum = a->leaf->gradient;
   capture_gradient(a->leaf, true);
   if (sum == NULL || layout_overlaps_itself(&sum->at))
-    return add_up(w->cx, &a->leaf->gradient, a->gradient);
-  return heed_apply_in_place(w->cx, HEED_add, (heed_value[]){heed_t(sum), heed_t(a->gradient)}, 2);
+    return add_up(p->cx, &a->leaf->gradient, a->gradient);
+  return heed_apply_in_place(p->cx, HEED_add, (heed_value[]){heed_t(sum), heed_t(a->gradient)}, 2);
 }
 
-/* Adds what has arrived. All that needs memory comes first. */
-static bool commit (walk *w) {
-  for (int64_t i = 0; i < w->naccumulated; i++)
-    if (!own_gradient(w, &w->accumulated_list[i])) return false;
-  for (int64_t i = 0; i < w->naccumulated; i++)
-    if (!add_gradient(w, &w->accumulated_list[i])) return false;
+/* Adds what was accumulated. All that needs memory comes first. */
+static bool commit (pass *p) {
+  for (int64_t i = 0; i < p->nlist; i++)
+    if (!own_gradient(p, &p->list[i])) return false;
+  for (int64_t i = 0; i < p->nlist; i++)
+    if (!add_gradient(p, &p->list[i])) return false;
   return true;
 }
 
-static void finish (walk *w) {
-  heed_context *cx = w->cx;
-  for (int64_t i = 0; i < w->count; i++) drop_incoming(w->nodes[i]);
-  for (int64_t i = 0; i < w->nsaved_gradients; i++)
-    w->saved_gradients[i].n->incoming[w->saved_gradients[i].output] = w->saved_gradients[i].gradient;
-  for (int64_t i = 0; i < w->count; i++) node_drop(w->nodes[i]);
-  for (int64_t i = 0; i < w->naccumulated; i++) {
-    heed_drop(w->accumulated_list[i].gradient);
-    node_drop(w->accumulated_list[i].leaf);
+static void finish (pass *p) {
+  heed_context *cx = p->cx;
+  for (int64_t i = 0; i < p->count; i++) drop_incoming(p->nodes[i]);
+  for (int64_t i = 0; i < p->nsaved; i++)
+    p->saved[i].n->incoming[p->saved[i].output] = p->saved[i].gradient;
+  for (int64_t i = 0; i < p->count; i++) node_drop(p->nodes[i]);
+  for (int64_t i = 0; i < p->nlist; i++) {
+    heed_drop(p->list[i].gradient);
+    node_drop(p->list[i].leaf);
   }
-  core_free(cx, w->nodes, (size_t)w->room * sizeof *w->nodes);
-  core_free(cx, w->saved_gradients, (size_t)w->saved_gradient_capacity * sizeof *w->saved_gradients);
-  core_free(cx, w->accumulated_list, (size_t)w->accumulated_capacity * sizeof *w->accumulated_list);
+  core_free(cx, p->nodes, (size_t)p->capacity * sizeof *p->nodes);
+  core_free(cx, p->saved, (size_t)p->saved_capacity * sizeof *p->saved);
+  core_free(cx, p->list, (size_t)p->list_capacity * sizeof *p->list);
 }
 
-static bool run_pass (walk *w, node *root, int output, heed_tensor *seed) {
-  if (!reach_all(w, root)) return false;
-  qsort(w->nodes, (size_t)w->count, sizeof *w->nodes, later_first);
+static bool run_pass (pass *p, node *root, int output, heed_tensor *seed) {
+  if (!reach_all(p, root)) return false;
+  qsort(p->nodes, (size_t)p->count, sizeof *p->nodes, latest_first);
   root->incoming[output] = heed_keep(seed);
-  for (int64_t i = 0; i < w->count; i++)
-    if (!visit(w, w->nodes[i])) return false;
-  return w->outer != NULL || commit(w);
+  for (int64_t i = 0; i < p->count; i++)
+    if (!visit(p, p->nodes[i])) return false;
+  return p->outer != NULL || commit(p);
 }
 
-/* The gradient that a walk starts with: 'seed', or 1 for a single element. */
+/* The gradient that a pass starts with: 'seed', or 1 for a single element. */
 static heed_tensor *first_gradient (heed_tensor *y, heed_tensor *seed) {
   char want[LAYOUT_TEXT], got[LAYOUT_TEXT];
   if (seed == NULL && layout_numel(&y->at) != 1)
-    return core_fail(y->cx, "backward: a gradient is needed for a tensor of shape %s; only one "
+    return core_fail(y->cx, "backward", "a gradient is needed for a tensor of shape %s; only one "
                      "element has one by itself", layout_text(&y->at, want));
   if (seed == NULL) {
     heed_tensor *one = op_new(y->cx, y->type, &y->at);
@@ -407,44 +417,47 @@ static heed_tensor *first_gradient (heed_tensor *y, heed_tensor *seed) {
     return op_filled(one, 1) ? one : NULL;
   }
   if (seed->cx != y->cx)
-    return core_fail(y->cx, "backward: the gradient belongs to another context");
+    return core_fail(y->cx, "backward", "the gradient belongs to another context");
   if (!layout_same_shape(&seed->at, &y->at))
-    return core_fail(y->cx, "backward: the gradient has shape %s, the tensor %s",
+    return core_fail(y->cx, "backward", "the gradient has shape %s, the tensor %s",
                      layout_text(&seed->at, got), layout_text(&y->at, want));
   return op_cast(seed, y->type);
 }
 
-static bool start (walk *w, heed_tensor *y, heed_tensor *seed) {
+static bool start (pass *p, heed_tensor *y, heed_tensor *seed) {
   heed_context *cx = y->cx;
   int output = 0;
   node *root = graph_node_of(y, &output);
   if (root == NULL)
-    return core_fail(cx, "backward: the tensor has no history: nothing that it was made from "
+    return core_fail(cx, "backward", "the tensor has no graph: nothing that it was made from "
                      "requires grad");
   bool recording = cx->recording;
-  int mark = cx->ntemporaries;
-  device *here = cx->current;
+  int64_t mark = cx->ntemporaries;
+  device *before = cx->current;
   cx->recording = false;
-  work_beside(y);
+  work_on_device_of(y);
   heed_tensor *g = first_gradient(y, seed);
   capture_input(cx, g);
-  w->cx = cx;
-  w->outer = cx->walk;
-  w->id = ++cx->walks;
-  cx->walk = w;
-  bool good = g != NULL && run_pass(w, root, output, g);
-  cx->walk = w->outer;
-  finish(w);
-  while (cx->ntemporaries > mark) heed_drop(cx->temporaries[--cx->ntemporaries]);
+  const char *caller = cx->caller;
+  if (caller == NULL) cx->caller = "backward";
+  p->cx = cx;
+  p->outer = cx->pass;
+  p->id = ++cx->passes;
+  cx->pass = p;
+  bool good = g != NULL && run_pass(p, root, output, g);
+  cx->pass = p->outer;
+  cx->caller = caller;
+  finish(p);
+  op_drop_temporaries(cx, mark);
   cx->recording = recording;
-  cx->current = here;
+  cx->current = before;
   return good;
 }
 
 bool heed_backward (heed_tensor *y, heed_tensor *seed, bool retain) {
   if (y == NULL) return false;
-  walk w = {.retain = retain};
-  return start(&w, y, seed);
+  pass p = {.retain = retain};
+  return start(&p, y, seed);
 }
 
 bool heed_gradients (heed_tensor *y, heed_tensor *seed, int n, heed_tensor *const *xs,
@@ -452,8 +465,8 @@ bool heed_gradients (heed_tensor *y, heed_tensor *seed, int n, heed_tensor *cons
   if (n > 0 && gs == NULL) return false;
   for (int i = 0; i < n; i++) gs[i] = NULL;
   if (y == NULL || (n > 0 && xs == NULL)) return false;
-  walk w = {.retain = retain, .asks = true, .nwanted = n, .wanted = xs, .found = gs};
-  bool good = start(&w, y, seed);
+  pass p = {.retain = retain, .selects = true, .nwanted = n, .wanted = xs, .found = gs};
+  bool good = start(&p, y, seed);
   for (int i = 0; !good && i < n; i++) {
     heed_drop(gs[i]);
     gs[i] = NULL;

@@ -11,14 +11,7 @@
 #include "op/op.h"
 
 
-const char *check_name (const call *c, int i) {
-  return op_signature(c->cx, c->op)->parameter[i].name;
-}
-
-
-const char *check_caller (const call *c) {
-  return core_op_name(c->cx->caller > HEED_NOPS ? c->cx->caller : c->op);
-}
+const char *check_name (const call *c, int i) { return op_signature(c->op)->parameter[i].name; }
 
 
 bool check_refuse (const call *c, int i, const char *format, ...) {
@@ -27,24 +20,7 @@ bool check_refuse (const call *c, int i, const char *format, ...) {
   va_start(rest, format);
   vsnprintf(why, sizeof why, format, rest);
   va_end(rest);
-  return core_fail(c->cx, "%s: argument '%s': %s", check_caller(c), check_name(c, i), why);
-}
-
-
-static bool names_op (const char *text, size_t n) {
-  for (int i = 0; i < HEED_NOPS; i++)
-    if (strlen(op_rows[i].name) == n && memcmp(op_rows[i].name, text, n) == 0) return true;
-  return false;
-}
-
-
-/* What a card tells of late is about another call. */
-void blame_caller (heed_context *cx, const char *in_place) {
-  char rest[sizeof cx->message];
-  size_t n = strcspn(cx->message, ":");
-  if (!cx->failed || !names_op(cx->message, n) || strstr(cx->message, " (late: ") != NULL) return;
-  memcpy(rest, cx->message + n, sizeof rest - n);
-  snprintf(cx->message, sizeof cx->message, "%s%s%.900s", core_op_name(cx->caller), in_place, rest);
+  return core_fail_at(c->cx, op_name(c->op), check_name(c, i), "%s", why);
 }
 
 
@@ -69,12 +45,11 @@ bool check_given (heed_context *cx, heed_op op, const heed_value *given, int n) 
   const heed_signature *row = heed_describe(cx, op);
   if (row == NULL) return false;
   if (n > 0 && given == NULL)
-    return core_fail(cx, "%s: arguments expected, got NULL", row->name) != NULL;
+    return core_fail(cx, row->name, "arguments expected, got NULL");
   for (int i = 0; i < n && i < row->parameters; i++) {
     const char *fault = fault_of(&given[i]);
     if (fault != NULL)
-      return core_fail(cx, "%s: argument '%s': %s", row->name, row->parameter[i].name,
-                       fault) != NULL;
+      return core_fail_at(cx, row->name, row->parameter[i].name, "%s", fault);
   }
   return true;
 }
@@ -125,14 +100,14 @@ bool check_float (call *c, int i) {
 
 bool check_one_type (call *c, int i, int j) {
   heed_type a = c->args[i].tensor->type, b = c->args[j].tensor->type;
-  int whole = scalar_is_float(a) ? j : i;
+  int other = scalar_is_float(a) ? j : i;      /* the one that is no float */
   if (a == b) return true;
   if (scalar_is_float(a) != scalar_is_float(b))
-    return check_refuse(c, whole, "a float type expected, got %s; x:to(\"%s\")",
-                        scalar_names[whole == i ? a : b], scalar_names[whole == i ? b : a]);
-  return core_fail(c->cx, "%s: types %s of '%s' and %s of '%s' differ; x:to(\"%s\")",
-                   check_caller(c), scalar_names[a], check_name(c, i), scalar_names[b],
-                   check_name(c, j), scalar_names[b]) != NULL;
+    return check_refuse(c, other, "a float type expected, got %s; x:to(\"%s\")",
+                        scalar_names[other == i ? a : b], scalar_names[other == i ? b : a]);
+  return core_fail(c->cx, op_name(c->op), "types %s of '%s' and %s of '%s' differ; x:to(\"%s\")",
+                   scalar_names[a], check_name(c, i), scalar_names[b], check_name(c, j),
+                   scalar_names[b]);
 }
 
 
@@ -246,11 +221,11 @@ static const char *list_text (const heed_value *v, char text[LAYOUT_TEXT]) {
 }
 
 
-/* Copies the sizes; *hole is where -1 stands, or -1. */
-static bool read_sizes (call *c, int i, bool infer, int64_t size[HEED_RANK], int *hole) {
+/* Copies the sizes; *inferred is the axis where -1 stands, or -1. */
+static bool read_sizes (call *c, int i, bool infer, int64_t size[HEED_RANK], int *inferred) {
   const heed_value *v = &c->args[i];
   char text[LAYOUT_TEXT];
-  *hole = -1;
+  *inferred = -1;
   if (v->n > HEED_RANK)
     return check_refuse(c, i, "at most %d dimensions, got %d", HEED_RANK, v->n);
   for (int k = 0; k < v->n; k++) {
@@ -258,17 +233,17 @@ static bool read_sizes (call *c, int i, bool infer, int64_t size[HEED_RANK], int
     if (size[k] >= 0) continue;
     if (!infer || size[k] != -1)
       return check_refuse(c, i, "size %" PRId64 " of dimension %d is negative", size[k], k + 1);
-    if (*hole >= 0)
+    if (*inferred >= 0)
       return check_refuse(c, i, "only one size of %s may be -1", list_text(v, text));
-    *hole = k;
+    *inferred = k;
     size[k] = 1;
   }
   return true;
 }
 
 
-/* The size at 'hole' that makes numel out of the others; they are in 'shape' with 1 there. */
-static bool fill_hole (call *c, int i, int64_t numel, int hole, layout *shape) {
+/* The size of axis 'inferred' that makes numel out of the others; 'shape' has 1 there. */
+static bool infer_size (call *c, int i, int64_t numel, int inferred, layout *shape) {
   char text[LAYOUT_TEXT];
   int64_t others = layout_numel(shape);
   list_text(&c->args[i], text);
@@ -276,21 +251,21 @@ static bool fill_hole (call *c, int i, int64_t numel, int hole, layout *shape) {
     return check_refuse(c, i, "-1 in %s may be any size", text);
   if (numel % others != 0)
     return check_refuse(c, i, "%" PRId64 " elements do not fill the shape %s", numel, text);
-  shape->size[hole] = numel / others;
+  shape->size[inferred] = numel / others;
   return true;
 }
 
 
 bool check_shape (call *c, int i, int64_t infer, layout *shape) {
   int64_t size[HEED_RANK];
-  int hole;
+  int inferred;
   char text[LAYOUT_TEXT];
-  if (!read_sizes(c, i, infer >= 0, size, &hole)) return false;
+  if (!read_sizes(c, i, infer >= 0, size, &inferred)) return false;
   if (!layout_dense(shape, c->args[i].n, size))
     return check_refuse(c, i, "a shape of %s has too many elements",
                         list_text(&c->args[i], text));
   if (infer < 0) return true;
-  if (hole >= 0 && !fill_hole(c, i, infer, hole, shape)) return false;
+  if (inferred >= 0 && !infer_size(c, i, infer, inferred, shape)) return false;
   if (layout_numel(shape) != infer)
     return check_refuse(c, i, "%" PRId64 " elements do not fill the shape %s", infer,
                         list_text(&c->args[i], text));

@@ -1,5 +1,5 @@
 /*
-** compose.c - other operations, as compositions and gradient rules call them.
+** compose.c - other operations, as compositions and backward functions call them.
 */
 
 #include "op/compose.h"
@@ -25,6 +25,11 @@ heed_tensor *op_reduce (heed_op op, heed_tensor *t, int n, const int64_t *axes, 
 }
 
 
+heed_tensor *op_reduce_axis (heed_op op, heed_tensor *t, int64_t axis, bool keepdim) {
+  return op_reduce(op, t, 1, &axis, keepdim);
+}
+
+
 heed_tensor *op_along (heed_op op, heed_tensor *t, int64_t axis) {
   return t != NULL ? op_call(t->cx, op, 2, (heed_value[]){heed_t(t), heed_i(axis)}) : NULL;
 }
@@ -33,6 +38,13 @@ heed_tensor *op_along (heed_op op, heed_tensor *t, int64_t axis) {
 heed_tensor *op_with_shape (heed_op op, heed_tensor *t, const layout *shape) {
   if (t == NULL || layout_same_shape(&t->at, shape)) return t;
   return op_call(t->cx, op, 2, (heed_value[]){heed_t(t), heed_l(shape->rank, shape->size)});
+}
+
+
+heed_tensor *op_reshape (heed_tensor *t, int rank, const int64_t *size) {
+  layout shape;
+  return t != NULL && layout_dense(&shape, rank, size) ? op_with_shape(HEED_reshape, t, &shape)
+                                                       : NULL;
 }
 
 
@@ -50,15 +62,15 @@ heed_tensor *op_permute (heed_tensor *t, int n, const int64_t *order) {
 }
 
 
-bool op_view_shaped (view *seen, heed_tensor *t, int rank, const int64_t *size) {
+bool op_view_shaped (view *v, heed_tensor *t, int rank, const int64_t *size) {
   layout at;
-  *seen = view_none();
+  *v = view_none();
   if (t == NULL) return true;
   if (!layout_reshape(&t->at, rank, size, &at)) {
     t = op1(HEED_clone, t);
     if (t == NULL || !layout_reshape(&t->at, rank, size, &at)) return false;
   }
-  *seen = view_with(t, &at);
+  *v = view_with(t, &at);
   return true;
 }
 
@@ -67,6 +79,12 @@ heed_tensor *op_materialized (heed_tensor *t) {
   if (t == NULL || !t->number) return t;
   t = op_cast(t, op_promote(1, &t));
   return t != NULL && tensor_materialize(t) ? t : NULL;
+}
+
+
+double op_number_in (const heed_value *v, double otherwise) {
+  if (v->kind == HEED_NONE) return otherwise;
+  return v->kind == HEED_FLOAT ? v->number : (double)v->integer;
 }
 
 
@@ -97,15 +115,8 @@ bool op_draw_key (heed_tensor *key) {
     uint64_t drawn = generator_64(&key->cx->random);
     return heed_write(key, HEED_INT64, &drawn);
   }
-  w.kind = WORK_RANDOM;                          /* by a card's own generator, also in a replay */
-  w.op = RANDOM_INTEGER;
-  w.nout = 1;
-  w.nin = 0;
-  w.mask.n = 0;
-  w.count[0] = 0;
-  w.count[1] = INT64_MAX;
-  w.out[0] = view_of(key);
-  return op_run_for(key->cx, HEED_dropout, &w);
+  work_random(&w, RANDOM_INTEGER, 0, 0, 0, INT64_MAX, view_of(key));
+  return op_run_for(key->cx, HEED_dropout, &w);  /* by the device's generator, also in a replay */
 }
 
 
@@ -114,13 +125,7 @@ heed_tensor *op_dropout_factors (heed_context *cx, heed_op op, heed_type type,
   work w;
   heed_tensor *factors = op_new(cx, type, shape);
   if (factors == NULL) return NULL;
-  w.kind = WORK_RANDOM;
-  w.op = RANDOM_DROPOUT;
-  w.nout = w.nin = 1;
-  w.mask.n = 0;
-  w.number[0] = p;
-  w.out[0] = view_of(factors);
-  w.in[0] = view_of(key);
+  work_dropout(&w, p, view_of(factors), view_of(key));
   return op_run_for(cx, op, &w) ? factors : NULL;
 }
 
@@ -129,7 +134,7 @@ heed_tensor *op_dropout_factors (heed_context *cx, heed_op op, heed_type type,
 
 /*
 ** {==================================================================
-** Reductions
+** Reductions and scans
 ** ===================================================================
 */
 
@@ -153,24 +158,28 @@ void reduction_open (reduction *f, heed_tensor *x, const bool marks[HEED_RANK], 
 }
 
 
-bool reduction_run (const reduction *f, heed_op op, reduce_kind kind, heed_tensor *y, heed_tensor *z) {
+bool reduction_run (const reduction *f, heed_op op, reduce_op kind, heed_tensor *y,
+                    heed_tensor *z) {
   work w;
   if (y == NULL) return false;
-  w.kind = WORK_REDUCE;
-  w.op = kind;
-  w.nin = 1;
-  w.nout = z != NULL ? 2 : 1;
-  w.mask.n = 0;
-  w.count[0] = f->axes;
-  w.in[0] = view_with(f->x, &f->in);
-  w.out[0] = view_with(y, &f->out);
-  if (z != NULL) w.out[1] = view_with(z, &f->out);
+  work_reduce(&w, kind, f->axes, view_with(y, &f->out),
+              z != NULL ? view_with(z, &f->out) : view_none(), view_with(f->x, &f->in));
   return op_run_for(y->cx, op, &w);
 }
 
 
 layout layout_with_last (const layout *at, int axis) {
   return at->rank > 0 ? layout_transpose(at, axis, at->rank - 1) : *at;
+}
+
+
+bool op_run_scan (heed_op op, scan_op kind, int axis, bool reverse, heed_tensor *y,
+                  heed_tensor *x) {
+  work w;
+  if (y == NULL || x == NULL) return false;
+  layout in = layout_with_last(&x->at, axis), out = layout_with_last(&y->at, axis);
+  work_scan(&w, kind, reverse, view_with(y, &out), view_with(x, &in));
+  return op_run_for(y->cx, op, &w);
 }
 
 /* }================================================================== */

@@ -1,5 +1,5 @@
 /*
-** compose.h - other operations, as compositions and gradient rules call them.
+** compose.h - other operations, as compositions and backward functions call them.
 **
 ** Each gives a temporary, recorded like any call; NULL goes in and comes out.
 */
@@ -11,22 +11,33 @@
 
 #pragma GCC visibility push(hidden)
 
+/* As SAME_ARG, for tensor inputs and for results. */
+#define SAME_IN(one, other, name) \
+  _Static_assert(IN(one, name) == IN(other, name), #one " and " #other " differ in " #name)
+#define SAME_OUT(one, other, name) \
+  _Static_assert(OUT(one, name) == OUT(other, name), #one " and " #other " differ in " #name)
+
 heed_tensor *op_scale (heed_tensor *t, double factor);
 heed_tensor *op_shift (heed_tensor *t, double term);
 
 /* sum, mean, max … over axes; none of them: over all. */
 heed_tensor *op_reduce (heed_op op, heed_tensor *t, int n, const int64_t *axes, bool keepdim);
+heed_tensor *op_reduce_axis (heed_op op, heed_tensor *t, int64_t axis, bool keepdim);
 heed_tensor *op_along (heed_op op, heed_tensor *t, int64_t axis);    /* op(t, axis) */
 heed_tensor *op_with_shape (heed_op op, heed_tensor *t, const layout *shape);
                                                /* view, reshape, expand */
+heed_tensor *op_reshape (heed_tensor *t, int rank, const int64_t *size);
 heed_tensor *op_swap (heed_tensor *t, int64_t a, int64_t b);         /* two axes */
 heed_tensor *op_permute (heed_tensor *t, int n, const int64_t *order);
 
-/* t for a device with another shape, of a copy where it must be; unseen when t is NULL. */
-bool op_view_shaped (view *seen, heed_tensor *t, int rank, const int64_t *size);
+/* t for a device with another shape, of a copy where it must be; view_none for NULL. */
+bool op_view_shaped (view *v, heed_tensor *t, int rank, const int64_t *size);
 
 /* An ordinary tensor for a number that was given: of its default type, with storage. */
 heed_tensor *op_materialized (heed_tensor *t);
+
+/* The number in an argument, or 'otherwise' where it was left out. */
+double op_number_in (const heed_value *v, double otherwise);
 
 /* The axes that a reduction's 'dim' names, which was checked: all of them where none is given. */
 void op_mark_axes (const heed_value *dim, int rank, bool marks[HEED_RANK]);
@@ -42,8 +53,8 @@ heed_tensor *op_dropout_factors (heed_context *cx, heed_op op, heed_type type,
                                  const layout *shape, double p, const heed_tensor *key);
 
 /*
-** Reductions. What is reduced is seen with its axes last, the result as 'shape' by the caller
-** and as 'out' by the device.
+** Reductions. The input is viewed with the reduced axes last; the result has 'shape' for the
+** caller and 'out' for the device.
 */
 typedef struct reduction {
   heed_tensor *x;
@@ -53,10 +64,22 @@ typedef struct reduction {
 } reduction;
 
 void reduction_open (reduction *f, heed_tensor *x, const bool marks[HEED_RANK], bool keepdim);
-bool reduction_run (const reduction *f, heed_op op, reduce_kind kind, heed_tensor *y, heed_tensor *z);
+bool reduction_run (const reduction *f, heed_op op, reduce_op kind, heed_tensor *y, heed_tensor *z);
 
 /* A layout with 'axis' last: for work that goes along the last axis. */
 layout layout_with_last (const layout *at, int axis);
+
+/* y = running sum or product of x along an axis; 'reverse': from its end. */
+bool op_run_scan (heed_op op, scan_op kind, int axis, bool reverse, heed_tensor *y, heed_tensor *x);
+
+/* What an optimiser's step works on: dense tensors of one type; states that it has, or NULL. */
+#define OPTIMIZE_STATES 3
+typedef struct optimized {
+  heed_tensor *parameter, *gradient, *state[OPTIMIZE_STATES];
+} optimized;
+
+/* optimize_composed.c: the step of one parameter, which is written in place with its states. */
+bool optimize_composed (heed_optimizer kind, const heed_step *step, const optimized *t);
 
 #pragma GCC visibility pop
 

@@ -1,5 +1,5 @@
 /*
-** copy.c - operations that write elements anew, in the order in which they stand.
+** copy.c - operations that copy elements, in their order.
 */
 
 #include <inttypes.h>
@@ -13,24 +13,21 @@
 ** ===================================================================
 */
 
-bool move_view (heed_tensor *t, const layout *shape, view *seen) {
+bool move_view (heed_tensor *t, const layout *shape, view *expanded) {
   layout wide;
   if (t == NULL || !tensor_materialize(t) || !layout_expand(&t->at, shape, &wide)) return false;
-  *seen = view_with(t, &wide);
+  *expanded = view_with(t, &wide);
   return true;
 }
 
 
 bool move_copy (heed_context *cx, heed_op op, heed_tensor *to, heed_tensor *from) {
   work w;
+  view x;
   if (to == NULL || from == NULL) return false;
-  w.kind = WORK_COPY;
-  w.op = op;
-  w.nout = w.nin = 1;
-  w.mask.n = 0;
-  w.count[0] = to->store == from->store;
-  w.out[0] = view_of(to);
-  if (!move_view(from, &to->at, &w.in[0])) return false;
+  copy_op kind = to->store == from->store ? COPY_OVERLAPPING : COPY_APART;
+  if (!move_view(from, &to->at, &x)) return false;
+  work_copy(&w, kind, view_of(to), x);
   return layout_numel(&to->at) == 0 || op_run_for(cx, op, &w);
 }
 
@@ -41,13 +38,13 @@ heed_tensor *move_target (call *c, const heed_tensor *input) {
 
 
 heed_tensor *move_taken (call *c, heed_tensor *t, const layout *at) {
-  heed_tensor *seen = op_view(t, at);
-  heed_tensor *y = seen != NULL ? op_new(c->cx, t->type, at) : NULL;
-  return move_copy(c->cx, c->op, y, seen) ? y : NULL;
+  heed_tensor *part = op_view(t, at);
+  heed_tensor *y = part != NULL ? op_new(c->cx, t->type, at) : NULL;
+  return move_copy(c->cx, c->op, y, part) ? y : NULL;
 }
 
 
-bool move_meet (call *c, int i, int j) {
+bool move_broadcasts (call *c, int i, int j) {
   layout wider;
   char one[LAYOUT_TEXT], other[LAYOUT_TEXT];
   const layout *a = &c->args[i].tensor->at, *b = &c->args[j].tensor->at;
@@ -75,18 +72,22 @@ heed_tensor *move_value (call *c, int i, heed_type type) {
 */
 
 bool do_clone (call *c) {
-  heed_tensor *t = c->args[0].tensor;
+  heed_tensor *t = c->args[ARG(clone, input)].tensor;
   return give_out(c, move_taken(c, t, &t->at));
 }
 
 
-bool do_contiguous (call *c) { return give_out(c, op_dense(c->args[0].tensor)); }
+bool do_contiguous (call *c) {
+  return give_out(c, op_dense(c->args[ARG(contiguous, input)].tensor));
+}
 
 
 bool do_to (call *c) {
-  heed_tensor *t = c->args[0].tensor;
-  heed_type type = arg_type(c, 1, t->type);
-  device *where = arg_given(c, 2) ? core_device(c->cx, "to", c->args[2].text) : c->cx->current;
+  heed_tensor *t = c->args[ARG(to, input)].tensor;
+  heed_type type = arg_type(c, ARG(to, dtype), t->type);
+  device *where = c->cx->current;
+  if (arg_given(c, ARG(to, device)))
+    where = core_device(c->cx, op_name(c->op), c->args[ARG(to, device)].text);
   if (where == NULL) return false;
   if (where != c->cx->current) return give_out(c, op_hold(c->cx, tensor_moved(t, where, type)));
   if (type == t->type && !t->number) return give_out(c, t);
@@ -99,32 +100,32 @@ bool do_to (call *c) {
 
 /*
 ** {==================================================================
-** Over what a tensor holds
+** Over a tensor's values
 ** ===================================================================
 */
 
 bool do_copy (call *c) {
-  heed_tensor *t = c->args[0].tensor, *from = c->args[1].tensor;
-  layout seen;
+  heed_tensor *t = c->args[ARG(copy, input)].tensor, *from = c->args[ARG(copy, src)].tensor;
+  layout wide;
   char have[LAYOUT_TEXT], want[LAYOUT_TEXT];
-  if (!layout_expand(&from->at, &t->at, &seen))
-    return check_refuse(c, 1, "a tensor of shape %s cannot be copied to one of shape %s",
-                        layout_text(&from->at, have), layout_text(&t->at, want));
+  if (!layout_expand(&from->at, &t->at, &wide))
+    return check_refuse(c, ARG(copy, src), "a tensor of shape %s cannot be copied to one of shape "
+                        "%s", layout_text(&from->at, have), layout_text(&t->at, want));
   heed_tensor *y = move_target(c, t);
   return move_copy(c->cx, c->op, y, from) && give_out(c, y);
 }
 
 
 bool do_fill (call *c) {
-  if (!check_rank(c, 1, 0, 0)) return false;
-  heed_tensor *y = move_target(c, c->args[0].tensor);
-  return move_copy(c->cx, c->op, y, c->args[1].tensor) && give_out(c, y);
+  if (!check_rank(c, ARG(fill, value), 0, 0)) return false;
+  heed_tensor *y = move_target(c, c->args[ARG(fill, input)].tensor);
+  return move_copy(c->cx, c->op, y, c->args[ARG(fill, value)].tensor) && give_out(c, y);
 }
 
 
 bool do_zero (call *c) {
   heed_tensor *zero = op_integer(c->cx, 0), *t = c->into;
-  if (t == NULL) return give_out(c, op2(HEED_fill, c->args[0].tensor, zero));
+  if (t == NULL) return give_out(c, op2(HEED_fill, c->args[ARG(zero, input)].tensor, zero));
   return move_copy(c->cx, c->op, t, zero) && give_out(c, t);
 }
 
@@ -133,7 +134,7 @@ bool do_zero (call *c) {
 
 /*
 ** {==================================================================
-** Joining. 'join' is cat for as many tensors as one node of history can hold; cat joins
+** Joining. 'join' is cat for as many tensors as one node of the graph can hold; cat joins
 ** more of them in a tree.
 ** ===================================================================
 */
@@ -142,19 +143,23 @@ bool do_zero (call *c) {
 static bool joins_anything (const heed_tensor *t) { return t->at.rank == 1 && t->at.size[0] == 0; }
 
 
-/* The list of argument 0, none of it missing, all of rank 1 or more. */
+SAME_ARG(join, cat, tensors);
+SAME_ARG(join, cat, dim);
+SAME_ARG(join, stack, tensors);
+
+/* Tensors, none of them missing: all of one shape if they are stacked, else of rank 1 or more. */
 static bool check_list (call *c, bool stacked) {
-  const heed_value *list = &c->args[0];
+  const heed_value *list = &c->args[ARG(join, tensors)];
   char text[LAYOUT_TEXT];
-  if (list->n == 0) return check_refuse(c, 0, "one tensor or more expected");
+  if (list->n == 0) return check_refuse(c, ARG(join, tensors), "one tensor or more expected");
   for (int i = 0; i < list->n; i++) {
     const heed_tensor *t = list->tensors[i], *first = list->tensors[0];
-    if (t == NULL) return check_refuse(c, 0, "tensor %d is missing", i + 1);
+    if (t == NULL) return check_refuse(c, ARG(join, tensors), "tensor %d is missing", i + 1);
     if (!stacked && t->at.rank == 0)
-      return check_refuse(c, 0, "tensor %d has rank 0; use stack", i + 1);
+      return check_refuse(c, ARG(join, tensors), "tensor %d has rank 0; use stack", i + 1);
     if (stacked && !layout_same_shape(&t->at, &first->at)) {
       char other[LAYOUT_TEXT];
-      return check_refuse(c, 0, "tensor %d has shape %s, tensor 1 has %s", i + 1,
+      return check_refuse(c, ARG(join, tensors), "tensor %d has shape %s, tensor 1 has %s", i + 1,
                           layout_text(&t->at, text), layout_text(&first->at, other));
     }
   }
@@ -167,8 +172,8 @@ static bool check_beside (call *c, const layout *a, const layout *b, int i, int 
   char one[LAYOUT_TEXT], other[LAYOUT_TEXT];
   bool fits = a->rank == b->rank;
   for (int k = 0; fits && k < a->rank; k++) fits = k == axis || a->size[k] == b->size[k];
-  return fits || check_refuse(c, 0, "tensor %d of shape %s does not fit beside one of shape %s "
-                              "along dimension %d", i + 1, layout_text(b, other),
+  return fits || check_refuse(c, ARG(join, tensors), "tensor %d of shape %s does not fit beside "
+                              "one of shape %s along dimension %d", i + 1, layout_text(b, other),
                               layout_text(a, one), axis + 1);
 }
 
@@ -180,29 +185,29 @@ static const layout *first_shape (const heed_value *list) {
 }
 
 
-/* The shape of the whole. */
 static bool joined_shape (call *c, layout *shape, int *axis) {
-  const heed_value *list = &c->args[0];
+  const heed_value *list = &c->args[ARG(join, tensors)];
   const layout *first = first_shape(list);
   char text[LAYOUT_TEXT];
-  if (!check_axis(c, 1, first->rank, axis)) return false;
+  if (!check_axis(c, ARG(join, dim), first->rank, axis)) return false;
   int64_t total = 0;
   for (int i = 0; i < list->n; i++) {
     const heed_tensor *t = list->tensors[i];
     if (joins_anything(t)) continue;
     if (!check_beside(c, first, &t->at, i, *axis)) return false;
     if (!layout_plus(total, t->at.size[*axis], &total))
-      return check_refuse(c, 0, "together they have too many elements");
+      return check_refuse(c, ARG(join, tensors), "together they have too many elements");
   }
   layout whole = *first;
   whole.size[*axis] = total;
   return layout_dense(shape, whole.rank, whole.size) ||
-         check_refuse(c, 0, "a shape of %s has too many elements", layout_text(&whole, text));
+         check_refuse(c, ARG(join, tensors), "a shape of %s has too many elements",
+                      layout_text(&whole, text));
 }
 
 
 static heed_tensor *join (call *c, const layout *shape, int axis) {
-  const heed_value *list = &c->args[0];
+  const heed_value *list = &c->args[ARG(join, tensors)];
   int64_t from = 0;
   heed_tensor *y = op_new(c->cx, op_promote(list->n, list->tensors), shape);
   for (int i = 0; y != NULL && i < list->n; i++) {
@@ -230,7 +235,7 @@ static heed_tensor *join_recorded (heed_context *cx, int n, heed_tensor *const *
 }
 
 
-/* Halves of a size that makes a tree of whole nodes. */
+/* Parts of a size that fills the nodes of the tree. */
 static heed_tensor *join_tree (heed_context *cx, int n, heed_tensor *const *list, int axis) {
   heed_tensor *parts[OP_EDGES];
   if (n <= OP_EDGES) return join_recorded(cx, n, list, axis);
@@ -249,24 +254,26 @@ bool do_cat (call *c) {
   int axis;
   if (!check_list(c, false) || !joined_shape(c, &shape, &axis)) return false;
   if (!c->cx->recording) return give_out(c, join(c, &shape, axis));
-  return give_out(c, join_tree(c->cx, c->args[0].n, c->args[0].tensors, axis));
+  const heed_value *list = &c->args[ARG(cat, tensors)];
+  return give_out(c, join_tree(c->cx, list->n, list->tensors, axis));
 }
 
 
 /* Each gets a new axis, along which they are joined. */
 bool do_stack (call *c) {
   heed_context *cx = c->cx;
-  int n = c->args[0].n, axis;
+  const heed_value *given = &c->args[ARG(stack, tensors)];
+  int n = given->n, axis;
   if (!check_list(c, true)) return false;
-  const layout *first = &c->args[0].tensors[0]->at;
+  const layout *first = &given->tensors[0]->at;
   if (first->rank == HEED_RANK)
-    return check_refuse(c, 0, "tensors of rank %d cannot be stacked", HEED_RANK);
-  if (!check_axis(c, 1, first->rank + 1, &axis)) return false;
+    return check_refuse(c, ARG(stack, tensors), "tensors of rank %d cannot be stacked", HEED_RANK);
+  if (!check_axis(c, ARG(stack, dim), first->rank + 1, &axis)) return false;
   heed_tensor **list = core_alloc(cx, (size_t)n * sizeof *list);
   if (list == NULL) return false;
   bool good = true;
   for (int i = 0; good && i < n; i++) {
-    heed_value args[] = {heed_t(c->args[0].tensors[i]), heed_i(axis)};
+    heed_value args[] = {heed_t(given->tensors[i]), heed_i(axis)};
     good = (list[i] = op_call(cx, HEED_unsqueeze, 2, args)) != NULL;
   }
   heed_value args[] = {heed_ts(n, list), heed_i(axis)};

@@ -1,5 +1,5 @@
 /*
-** create.c - tensors from nothing: filled, counted up.
+** create.c - tensors made from numbers: filled, or ranges.
 */
 
 #include <inttypes.h>
@@ -17,13 +17,8 @@
 
 bool op_filled (heed_tensor *t, int64_t value) {
   work w;
-  w.kind = WORK_COPY;
-  w.op = HEED_fill;
-  w.nout = w.nin = 1;
-  w.mask.n = 0;
-  w.count[0] = 0;
-  w.out[0] = view_of(t);
-  w.in[0] = (view){.type = HEED_INT64, .value = {.type = HEED_INT64, .i = value}};
+  scalar x = {.type = HEED_INT64, .i = value};
+  work_copy(&w, COPY_APART, view_of(t), view_number(x));
   return layout_numel(&t->at) == 0 || op_run_for(t->cx, HEED_fill, &w);
 }
 
@@ -37,9 +32,11 @@ heed_tensor *op_zeros (heed_context *cx, heed_type type, const layout *shape) {
 }
 
 
+SAME_ARG(ones, full, size);
+
 static bool filled (call *c, heed_type type, heed_tensor *value) {
   layout shape;
-  if (!check_shape(c, 0, -1, &shape)) return false;
+  if (!check_shape(c, ARG(ones, size), -1, &shape)) return false;
   heed_tensor *y = op_new(c->cx, type, &shape);
   return move_copy(c->cx, c->op, y, value) && give_out(c, y);
 }
@@ -47,44 +44,52 @@ static bool filled (call *c, heed_type type, heed_tensor *value) {
 
 bool do_zeros (call *c) {
   layout shape;
-  return check_shape(c, 0, -1, &shape) &&
-         give_out(c, op_zeros(c->cx, arg_type(c, 1, HEED_FLOAT32), &shape));
+  return check_shape(c, ARG(zeros, size), -1, &shape) &&
+         give_out(c, op_zeros(c->cx, arg_type(c, ARG(zeros, dtype), HEED_FLOAT32), &shape));
 }
 
 
 bool do_ones (call *c) {
-  return filled(c, arg_type(c, 1, HEED_FLOAT32), op_integer(c->cx, 1));
+  return filled(c, arg_type(c, ARG(ones, dtype), HEED_FLOAT32), op_integer(c->cx, 1));
 }
 
 
 bool do_empty (call *c) {
   layout shape;
-  return check_shape(c, 0, -1, &shape) &&
-         give_out(c, op_new(c->cx, arg_type(c, 1, HEED_FLOAT32), &shape));
+  return check_shape(c, ARG(empty, size), -1, &shape) &&
+         give_out(c, op_new(c->cx, arg_type(c, ARG(empty, dtype), HEED_FLOAT32), &shape));
 }
 
 
-/* A floating number gives float32, the default type; others keep theirs. */
+/* A float number gives float32, the default type; others keep theirs. */
 bool do_full (call *c) {
-  heed_tensor *value = c->args[1].tensor;
+  heed_tensor *value = c->args[ARG(full, fill_value)].tensor;
   heed_type type = value->number && scalar_is_float(value->type) ? HEED_FLOAT32 : value->type;
-  return check_rank(c, 1, 0, 0) && filled(c, arg_type(c, 2, type), value);
+  type = arg_type(c, ARG(full, dtype), type);
+  return check_rank(c, ARG(full, fill_value), 0, 0) && filled(c, type, value);
+}
+
+
+static bool refuse_size (call *c, int i, int64_t size) {
+  return check_refuse(c, i, "size %" PRId64 " is negative", size);
 }
 
 
 bool do_eye (call *c) {
-  int64_t n = arg_count(c, 0), size[2] = {n, arg_given(c, 1) ? arg_count(c, 1) : n};
+  int64_t n = arg_count(c, ARG(eye, n));
+  int64_t m = arg_given(c, ARG(eye, m)) ? arg_count(c, ARG(eye, m)) : n;
+  int64_t size[2] = {n, m};
   layout shape;
-  for (int i = 0; i < 2; i++)
-    if (size[i] < 0) return check_refuse(c, i, "size %" PRId64 " is negative", size[i]);
+  if (n < 0) return refuse_size(c, ARG(eye, n), n);
+  if (m < 0) return refuse_size(c, ARG(eye, m), m);
   if (!layout_dense(&shape, 2, size))
-    return check_refuse(c, 0, "a shape of (%" PRId64 ", %" PRId64 ") has too many elements",
-                        size[0], size[1]);
-  heed_tensor *y = op_zeros(c->cx, arg_type(c, 2, HEED_FLOAT32), &shape);
+    return check_refuse(c, ARG(eye, n), "a shape of (%" PRId64 ", %" PRId64 ") has too many "
+                        "elements", n, m);
+  heed_tensor *y = op_zeros(c->cx, arg_type(c, ARG(eye, dtype), HEED_FLOAT32), &shape);
   if (y == NULL) return false;
   layout diagonal = layout_select(&y->at, 0, 0);
-  diagonal.size[0] = size[0] < size[1] ? size[0] : size[1];
-  diagonal.stride[0] = size[1] + 1;
+  diagonal.size[0] = n < m ? n : m;
+  diagonal.stride[0] = m + 1;
   return move_copy(c->cx, c->op, op_view(y, &diagonal), op_integer(c->cx, 1)) && give_out(c, y);
 }
 
@@ -93,7 +98,7 @@ bool do_eye (call *c) {
 
 /*
 ** {==================================================================
-** Counted up. The host counts, in int64 or float64; then the row goes where it belongs.
+** Ranges. The host computes them, in int64 or float64; then they move to the current device.
 ** ===================================================================
 */
 
@@ -105,10 +110,10 @@ static bool refuse_length (call *c, int i) {
 static heed_tensor *new_row (call *c, int i, heed_type type, int64_t n) {
   layout row;
   if (!layout_dense(&row, 1, &n)) { refuse_length(c, i); return NULL; }
-  device *here = c->cx->current;
-  c->cx->current = c->cx->cpu;
+  device *current = c->cx->current;
+  c->cx->current = c->cx->device[0];
   heed_tensor *y = op_new(c->cx, type, &row);
-  c->cx->current = here;
+  c->cx->current = current;
   return y;
 }
 
@@ -125,66 +130,57 @@ static __int128 steps_between (int64_t start, int64_t end, int64_t step) {
 }
 
 
-static bool whole_range (call *c, int64_t start, int64_t end, int64_t step) {
+static bool integer_range (call *c, int64_t start, int64_t end, int64_t step) {
   __int128 steps = steps_between(start, end, step);
-  if (steps >= INT64_MAX) return refuse_length(c, 1);
-  heed_tensor *y = new_row(c, 1, HEED_INT64, (int64_t)steps + 1);
+  if (steps >= INT64_MAX) return refuse_length(c, ARG(arange, end));
+  heed_tensor *y = new_row(c, ARG(arange, end), HEED_INT64, (int64_t)steps + 1);
   if (y == NULL) return false;
   int64_t *values = y->store->data, n = (int64_t)steps;
   for (int64_t i = 0; i <= n; i++) {
     values[i] = start;
-    if (i < n) start += step;      /* no step leads beyond the end */
+    if (i < n) start += step;      /* not beyond the end, where it might overflow */
   }
-  return give_row(c, y, arg_type(c, 3, HEED_INT64));
+  return give_row(c, y, arg_type(c, ARG(arange, dtype), HEED_INT64));
 }
 
 
 static bool float_range (call *c, double start, double end, double step) {
   double steps = floor((end - start) / step);
   if (!isfinite(start) || !isfinite(end) || !isfinite(step))
-    return check_refuse(c, 1, "a range from %g to %g by %g does not end", start, end, step);
-  if (steps >= 0x1p62) return refuse_length(c, 1);
+    return check_refuse(c, ARG(arange, end), "a range from %g to %g by %g does not end", start, end,
+                        step);
+  if (steps >= 0x1p62) return refuse_length(c, ARG(arange, end));
   int64_t n = steps < 0 ? 0 : (int64_t)steps + 1;
-  heed_tensor *y = new_row(c, 1, HEED_FLOAT64, n);
+  heed_tensor *y = new_row(c, ARG(arange, end), HEED_FLOAT64, n);
   if (y == NULL) return false;
   double *values = y->store->data;
   for (int64_t i = 0; i < n; i++) values[i] = start + (double)i * step;
-  return give_row(c, y, arg_type(c, 3, HEED_FLOAT32));
-}
-
-
-static void read_bounds (const call *c, double value[3], int64_t whole[3], bool *floats) {
-  *floats = false;
-  for (int i = 0; i < 3; i++) {
-    *floats |= c->args[i].kind == HEED_FLOAT;
-    value[i] = arg_number(c, i);
-    whole[i] = c->args[i].kind == HEED_FLOAT ? 0 : arg_count(c, i);
-  }
+  return give_row(c, y, arg_type(c, ARG(arange, dtype), HEED_FLOAT32));
 }
 
 
 bool do_arange (call *c) {
-  double value[3];
-  int64_t whole[3];
-  bool floats;
-  read_bounds(c, value, whole, &floats);
-  if (value[2] == 0) return check_refuse(c, 2, "a step of 0 leads nowhere");
-  return floats ? float_range(c, value[0], value[1], value[2])
-                : whole_range(c, whole[0], whole[1], whole[2]);
+  const int start = ARG(arange, start), end = ARG(arange, end), step = ARG(arange, step);
+  bool floats = c->args[start].kind == HEED_FLOAT || c->args[end].kind == HEED_FLOAT ||
+                c->args[step].kind == HEED_FLOAT;
+  if (arg_number(c, step) == 0) return check_refuse(c, step, "a step of 0 leads nowhere");
+  if (floats) return float_range(c, arg_number(c, start), arg_number(c, end), arg_number(c, step));
+  return integer_range(c, arg_count(c, start), arg_count(c, end), arg_count(c, step));
 }
 
 
-/* The second half is counted from the end, so that it meets it (PyTorch). */
+/* The second half is counted from the end, which makes the last value exact (PyTorch). */
 bool do_linspace (call *c) {
-  double start = arg_number(c, 0), end = arg_number(c, 1);
-  int64_t n = arg_count(c, 2);
-  if (n < 0) return check_refuse(c, 2, "a number of steps expected, got %" PRId64, n);
-  heed_tensor *y = new_row(c, 2, HEED_FLOAT64, n);
+  double start = arg_number(c, ARG(linspace, start)), end = arg_number(c, ARG(linspace, end));
+  int64_t n = arg_count(c, ARG(linspace, steps));
+  if (n < 0)
+    return check_refuse(c, ARG(linspace, steps), "a number of steps expected, got %" PRId64, n);
+  heed_tensor *y = new_row(c, ARG(linspace, steps), HEED_FLOAT64, n);
   if (y == NULL) return false;
   double *values = y->store->data, step = n > 1 ? (end - start) / (double)(n - 1) : 0;
   for (int64_t i = 0; i < n; i++)
     values[i] = i < n - n / 2 ? start + step * (double)i : end - step * (double)(n - 1 - i);
-  return give_row(c, y, arg_type(c, 3, HEED_FLOAT32));
+  return give_row(c, y, arg_type(c, ARG(linspace, dtype), HEED_FLOAT32));
 }
 
 /* }================================================================== */

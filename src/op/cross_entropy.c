@@ -1,7 +1,7 @@
 /*
 ** cross_entropy.c - cross entropy with labels or probabilities, and nll_loss.
 **
-** The classes are the second axis, or the only one; they are seen last, and all other axes as
+** The classes are the second axis, or the only one; they are viewed last, and all other axes as
 ** rows: (R, C). Labels count from 1, one value may be ignored. Probabilities, and labels on a
 ** device that has no loss of its own, become a matrix t of targets (R, C) with all weights in
 ** it, and the loss of a row is -sum t log p.
@@ -22,6 +22,12 @@ typedef struct targets {
   layout shape;                    /* of the input without its classes */
   int64_t size[2];                 /* R and C */
 } targets;
+
+SAME_ARG(cross_entropy, nll_loss, input);
+SAME_ARG(cross_entropy, nll_loss, target);
+SAME_ARG(cross_entropy, nll_loss, weight);
+SAME_ARG(cross_entropy, nll_loss, ignore_index);
+SAME_ARG(cross_entropy, nll_loss, reduction);
 
 
 /*
@@ -52,15 +58,16 @@ static void set_sizes (targets *o) {
 static bool check_target (call *c, const targets *o, bool may_be_probabilities) {
   char have[LAYOUT_TEXT], want[LAYOUT_TEXT], got[LAYOUT_TEXT];
   const heed_tensor *t = o->target;
-  const layout *shape = o->labels ? &o->shape : &c->args[0].tensor->at;
+  const layout *given = &arg_tensor(c, ARG(cross_entropy, input))->at;
+  const layout *shape = o->labels ? &o->shape : given;
   if (!o->labels && !(may_be_probabilities && scalar_is_float(t->type)))
-    return check_refuse(c, 1, "labels of type int64%s expected, got %s",
+    return check_refuse(c, ARG(cross_entropy, target), "labels of type int64%s expected, got %s",
                         may_be_probabilities ? ", or probabilities of a float type," : "",
                         scalar_names[t->type]);
   return layout_same_shape(&t->at, shape) ||
-         check_refuse(c, 1, "%s of shape %s expected for an input of shape %s, got %s%s",
-                      o->labels ? "labels" : "probabilities", layout_text(shape, want),
-                      layout_text(&c->args[0].tensor->at, have), layout_text(&t->at, got),
+         check_refuse(c, ARG(cross_entropy, target), "%s of shape %s expected for an input of "
+                      "shape %s, got %s%s", o->labels ? "labels" : "probabilities",
+                      layout_text(shape, want), layout_text(given, have), layout_text(&t->at, got),
                       o->labels ? "" : "; labels are of type int64");
 }
 
@@ -70,23 +77,26 @@ static bool check_class_weight (call *c, const targets *o) {
   const heed_tensor *weight = o->weight;
   if (weight == NULL) return true;
   if (weight->at.rank != 1 || weight->at.size[0] != o->size[1])
-    return check_refuse(c, 2, "a weight for each of %" PRId64 " classes expected, got a tensor of "
-                        "shape %s", o->size[1], layout_text(&weight->at, text));
-  return check_float(c, 2);
+    return check_refuse(c, ARG(cross_entropy, weight), "a weight for each of %" PRId64 " classes "
+                        "expected, got a tensor of shape %s", o->size[1],
+                        layout_text(&weight->at, text));
+  return check_float(c, ARG(cross_entropy, weight));
 }
 
 
-/* Both losses start with the same four arguments. */
+/* For both losses. */
 static bool read_targets (call *c, targets *o, bool may_be_probabilities) {
-  *o = (targets){.cx = c->cx, .weight = arg_tensor(c, 2), .ignored = arg_count(c, 3)};
-  if (!check_float(c, 0) || !check_rank(c, 0, 1, HEED_RANK)) return false;
-  o->x = classes_last(c->args[0].tensor);
-  o->target = op_materialized(c->args[1].tensor);
+  const int input = ARG(cross_entropy, input);
+  *o = (targets){.cx = c->cx, .weight = arg_tensor(c, ARG(cross_entropy, weight)),
+                 .ignored = arg_count(c, ARG(cross_entropy, ignore_index))};
+  if (!check_float(c, input) || !check_rank(c, input, 1, HEED_RANK)) return false;
+  o->x = classes_last(arg_tensor(c, input));
+  o->target = op_materialized(arg_tensor(c, ARG(cross_entropy, target)));
   if (o->x == NULL || o->target == NULL) return false;
   o->labels = o->target->type == HEED_INT64;
   set_sizes(o);
   if (!check_target(c, o, may_be_probabilities) || !check_class_weight(c, o)) return false;
-  if (o->size[1] == 0 && o->size[0] > 0) return check_refuse(c, 0, "there are no classes");
+  if (o->size[1] == 0 && o->size[0] > 0) return check_refuse(c, input, "there are no classes");
   if (!o->labels) o->target = classes_last(o->target);
   return o->target != NULL;
 }
@@ -100,21 +110,22 @@ static bool read_targets (call *c, targets *o, bool may_be_probabilities) {
 ** ===================================================================
 */
 
-static heed_tensor *reshaped (heed_tensor *t, int64_t rows, int64_t columns) {
-  layout shape;
-  return layout_dense(&shape, 2, (int64_t[]){rows, columns})
-         ? op_with_shape(HEED_reshape, t, &shape) : NULL;
+/* t as (R, C), and as a column (R, 1). */
+static heed_tensor *as_rows (const targets *o, heed_tensor *t) {
+  return op_reshape(t, 2, o->size);
+}
+
+static heed_tensor *as_column (const targets *o, heed_tensor *t) {
+  return op_reshape(t, 2, (int64_t[]){o->size[0], 1});
 }
 
 
-static heed_tensor *row_sum (heed_tensor *t) {
-  return op_reduce(HEED_sum, t, 1, (int64_t[]){1}, true);
-}
+static heed_tensor *row_sum (heed_tensor *t) { return op_reduce_axis(HEED_sum, t, 1, true); }
 
 
-/* Labels (R, 1), with 1 for those that are ignored; *kept tells which are not. */
+/* Labels (R, 1), with 1 for those that are ignored; *kept: which are not. */
 static heed_tensor *safe_labels (const targets *o, heed_tensor **kept) {
-  heed_tensor *label = reshaped(o->target, o->size[0], 1);
+  heed_tensor *label = as_column(o, o->target);
   *kept = op2(HEED_ne, label, op_integer(o->cx, o->ignored));
   return op3(HEED_where, *kept, label, op_integer(o->cx, 1));
 }
@@ -131,16 +142,14 @@ static heed_tensor *hot_matrix (const targets *o, heed_tensor *label, heed_tenso
   heed_tensor *t = op_zeros(o->cx, kept->type, &shape);
   if (t == NULL || o->size[0] == 0) return t;
   along = layout_select(&shape, 1, 0);
-  w.kind = WORK_SCATTER;
-  w.op = SCATTER_SET;
-  w.nout = 1;
-  w.nin = 2;
-  w.mask.n = 0;
-  w.count[0] = 1;
-  w.count[1] = o->size[1];
-  w.out[0] = view_with(t, &along);
-  return op_view_shaped(&w.in[0], kept, 1, o->size) && op_view_shaped(&w.in[1], label, 1, o->size) &&
-         op_run_for(o->cx, HEED_scatter, &w) ? t : NULL;
+  view x, position;
+  if (!op_view_shaped(&x, kept, 1, o->size) || !op_view_shaped(&position, label, 1, o->size))
+    return NULL;
+  work_scatter(&w, SCATTER_SET, 1, view_with(t, &along), x);
+  w.in[INDEX_POSITIONS] = position;
+  w.index.stride[0] = 1;
+  w.index.size[0] = o->size[1];
+  return op_run_for(o->cx, HEED_scatter, &w) ? t : NULL;
 }
 
 
@@ -161,7 +170,7 @@ static heed_tensor *label_matrix (const targets *o, heed_type type, heed_tensor 
 
 /* t (R, C) of probabilities; each row weighs 1. */
 static heed_tensor *probability_matrix (const targets *o, heed_type type) {
-  heed_tensor *t = op_cast(reshaped(o->target, o->size[0], o->size[1]), type);
+  heed_tensor *t = op_cast(as_rows(o, o->target), type);
   if (o->smoothing != 0)
     t = op_shift(op_scale(t, 1 - o->smoothing), o->smoothing / (double)o->size[1]);
   return o->weight != NULL ? op_cast(op2(HEED_mul, t, o->weight), type) : t;
@@ -183,7 +192,7 @@ static heed_tensor *matrix_loss (heed_tensor *t, heed_tensor *log_p) {
 }
 
 
-/* The device checks them while it works; on the host they are looked at first. */
+/* The CPU's are checked before any work; other devices check them while they work. */
 static bool check_labels (call *c, const targets *o) {
   double least, most;
   if (!c->cx->current->host) return true;
@@ -192,8 +201,9 @@ static bool check_labels (call *c, const targets *o) {
   if (!op_read(op1(HEED_min, label), &least) || !op_read(op1(HEED_max, label), &most))
     return false;
   if (least >= 1 && most <= (double)o->size[1]) return true;
-  return check_refuse(c, 1, "labels from 1 to %" PRId64 " expected, got %g%s", o->size[1],
-                      least < 1 ? least : most, least == 0 ? "; labels count from 1: + 1?" : "");
+  return check_refuse(c, ARG(cross_entropy, target), "label %g lies outside of 1 to %" PRId64 "%s",
+                      least < 1 ? least : most, o->size[1],
+                      least == 0 ? "; labels count from 1: + 1?" : "");
 }
 
 /* }================================================================== */
@@ -229,59 +239,67 @@ bool do_nll_loss (call *c) {
   if (check_labels(c, &o)) t = target_matrix(&o, op_computing(o.x->type), &weights);
   heed_set_recording(c->cx, recording);
   if (t == NULL) return false;
-  heed_tensor *rows = matrix_loss(t, reshaped(o.x, o.size[0], o.size[1]));
+  heed_tensor *rows = matrix_loss(t, as_rows(&o, o.x));
   heed_tensor *zero = op_integer(c->cx, 0);        /* where nothing counts; the sum has a sign */
   rows = op3(HEED_where, op2(HEED_eq, weights, zero), zero, rows);
-  return give_out(c, joined(&o, rows, total(&o, weights), arg_count(c, 4)));
+  return give_out(c, joined(&o, rows, total(&o, weights), arg_count(c, ARG(nll_loss, reduction))));
 }
 
 
-/* The losses of rows (R), their normalisers (R), and what they weigh (R). */
-static bool fused (call *c, const targets *o, heed_tensor *outs[3]) {
+/* Of each row (R): its loss, its normaliser, what it weighs. */
+typedef struct row_losses { heed_tensor *loss, *lse, *weight; } row_losses;
+
+
+/* A new column of numbers for the work. */
+static heed_tensor *new_column (const targets *o, view *v) {
+  heed_tensor *t = op_new_sized(o->cx, op_computing(o->x->type), 1, o->size);
+  *v = t != NULL ? view_of(t) : view_none();
+  return t;
+}
+
+
+static bool fused (call *c, const targets *o, row_losses *y) {
   work w;
-  w.kind = WORK_LOSS;
-  w.op = LOSS_CROSS_ENTROPY;
-  w.nout = w.nin = 3;
-  w.mask.n = 0;
-  w.count[0] = o->ignored;
-  w.number[0] = o->smoothing;
-  for (int i = 0; i < 3; i++) {
-    outs[i] = op_new_sized(o->cx, op_computing(o->x->type), 1, o->size);
-    if (outs[i] == NULL) return false;
-    w.out[i] = view_of(outs[i]);
-  }
-  return op_view_shaped(&w.in[0], o->x, 2, o->size) && op_view_shaped(&w.in[1], o->target, 1, o->size) &&
-         op_view_shaped(&w.in[2], o->weight, 1, o->size + 1) && op_run(c, &w);
+  work_loss(&w, LOSS_CROSS_ENTROPY, o->ignored, o->smoothing);
+  y->loss = new_column(o, &w.out[LOSS_Y]);
+  y->lse = new_column(o, &w.out[LOSS_LOGSUMEXP]);
+  y->weight = new_column(o, &w.out[LOSS_ROW_WEIGHT]);
+  if (y->loss == NULL || y->lse == NULL || y->weight == NULL) return false;
+  return op_view_shaped(&w.in[LOSS_X], o->x, 2, o->size) &&
+         op_view_shaped(&w.in[LOSS_TARGET], o->target, 1, o->size) &&
+         op_view_shaped(&w.in[LOSS_WEIGHT], o->weight, 1, o->size + 1) && op_run(c, &w);
 }
 
 
-static bool composed (call *c, const targets *o, heed_tensor *outs[3]) {
+static bool composed (call *c, const targets *o, row_losses *y) {
   heed_type type = op_computing(o->x->type);
   if (o->labels && !check_labels(c, o)) return false;
-  heed_tensor *t = target_matrix(o, type, &outs[2]);
-  heed_tensor *x = op_cast(reshaped(o->x, o->size[0], o->size[1]), type);
-  outs[0] = matrix_loss(t, op_along(HEED_log_softmax, x, 1));
-  outs[1] = op_reduce(HEED_logsumexp, x, 1, (int64_t[]){1}, false);
-  return outs[0] != NULL && outs[1] != NULL;
+  heed_tensor *t = target_matrix(o, type, &y->weight), *x = op_cast(as_rows(o, o->x), type);
+  y->loss = matrix_loss(t, op_along(HEED_log_softmax, x, 1));
+  y->lse = op_reduce_axis(HEED_logsumexp, x, 1, false);
+  return y->loss != NULL && y->lse != NULL;
 }
 
 
 static bool cross_entropy (call *c, const targets *o) {
-  heed_tensor *outs[3];
-  bool by_device = o->labels && op_can(c->cx, WORK_LOSS);
-  if (!(by_device ? fused : composed)(c, o, outs)) return false;
-  heed_tensor *weigh = arg_count(c, 4) == LOSS_MEAN ? total(o, outs[2]) : NULL;
-  heed_tensor *y = joined(o, outs[0], weigh, arg_count(c, 4));
-  y = op_hold(c->cx, heed_detach(y));            /* no view, as its caller sees it */
-  return give_outs(c, 3, (heed_tensor *[]){y, outs[1], weigh});
+  row_losses rows;
+  int64_t how = arg_count(c, ARG(cross_entropy, reduction));
+  bool by_device = o->labels && op_supports(c->cx, WORK_LOSS, LOSS_CROSS_ENTROPY);
+  if (!(by_device ? fused : composed)(c, o, &rows)) return false;
+  heed_tensor *weights = how == LOSS_MEAN ? total(o, rows.weight) : NULL;
+  heed_tensor *y = joined(o, rows.loss, weights, how);
+  y = op_hold(c->cx, heed_detach(y));            /* no view, for its caller */
+  return give_outs(c, 3, (heed_tensor *[]){[OUT(cross_entropy, output)] = y,
+                                           [OUT(cross_entropy, logsumexp)] = rows.lse,
+                                           [OUT(cross_entropy, row_weight)] = weights});
 }
 
 
 bool do_cross_entropy (call *c) {
   targets o;
   if (!read_targets(c, &o, true)) return false;
-  o.smoothing = arg_number(c, 5);
-  if (!check_probability(c, 5)) return false;
+  o.smoothing = arg_number(c, ARG(cross_entropy, label_smoothing));
+  if (!check_probability(c, ARG(cross_entropy, label_smoothing))) return false;
   bool recording = heed_set_recording(c->cx, false);
   bool good = cross_entropy(c, &o);
   heed_set_recording(c->cx, recording);
@@ -300,30 +318,28 @@ bool do_cross_entropy (call *c) {
 /* The gradient of each row's loss: (R), or one element for all. */
 static heed_tensor *row_gradient (backward *b, const targets *o) {
   layout rows;
-  if (b->args[4].integer == LOSS_MEAN) return op2(HEED_div, b->g, output(b, 2));
-  if (b->args[4].integer == LOSS_SUM) return b->g;
+  int64_t how = b->args[ARG(cross_entropy, reduction)].integer;
+  if (how == LOSS_MEAN) return op2(HEED_div, b->g, output(b, OUT(cross_entropy, row_weight)));
+  if (how == LOSS_SUM) return b->g;
   return layout_dense(&rows, 1, o->size) ? op_with_shape(HEED_reshape, b->g, &rows) : NULL;
 }
 
 
-static bool fused_back (backward *b, const targets *o, heed_tensor *g, heed_tensor *dx) {
+static heed_tensor *fused_back (backward *b, const targets *o, heed_tensor *g) {
   work w;
   layout rows, wide;
-  w.kind = WORK_LOSS;
-  w.op = LOSS_CROSS_ENTROPY_BACK;
-  w.nout = 1;
-  w.nin = 5;
-  w.mask.n = 0;
-  w.count[0] = o->ignored;
-  w.number[0] = o->smoothing;
-  w.out[0] = view_of(dx);
-  if (!layout_dense(&rows, 1, o->size) || !layout_expand(&g->at, &rows, &wide)) return false;
-  w.in[0] = view_with(g, &wide);
-  heed_tensor *lse = output(b, 1);
-  return lse != NULL && op_view_shaped(&w.in[1], o->x, 2, o->size) &&
-         op_view_shaped(&w.in[2], o->target, 1, o->size) &&
-         op_view_shaped(&w.in[3], o->weight, 1, o->size + 1) && op_view_shaped(&w.in[4], lse, 1, o->size) &&
-         op_run_for(b->cx, b->op, &w);
+  heed_tensor *dx = op_new_sized(b->cx, o->x->type, 2, o->size);
+  heed_tensor *lse = output(b, OUT(cross_entropy, logsumexp));
+  if (dx == NULL || lse == NULL) return NULL;
+  if (!layout_dense(&rows, 1, o->size) || !layout_expand(&g->at, &rows, &wide)) return NULL;
+  work_loss(&w, LOSS_CROSS_ENTROPY_BACK, o->ignored, o->smoothing);
+  *w.out = view_of(dx);
+  w.in[LOSS_BACK_G] = view_with(g, &wide);
+  return op_view_shaped(&w.in[LOSS_BACK_X], o->x, 2, o->size) &&
+         op_view_shaped(&w.in[LOSS_BACK_TARGET], o->target, 1, o->size) &&
+         op_view_shaped(&w.in[LOSS_BACK_WEIGHT], o->weight, 1, o->size + 1) &&
+         op_view_shaped(&w.in[LOSS_BACK_LOGSUMEXP], lse, 1, o->size) &&
+         op_run_for(b->cx, b->op, &w) ? dx : NULL;
 }
 
 
@@ -331,18 +347,20 @@ static bool fused_back (backward *b, const targets *o, heed_tensor *g, heed_tens
 ** dx = g (p sum t - t), and 0 for ignored rows, even if g is NaN; for probabilities
 ** dt = -g (1 - s) w log p.
 */
-static heed_tensor *composed_back (backward *b, const targets *o, heed_tensor *g, heed_tensor **dt) {
+static heed_tensor *composed_back (backward *b, const targets *o, heed_tensor *g,
+                                   heed_tensor **dt) {
   heed_type type = op_computing(o->x->type);
   heed_tensor *weights, *t = target_matrix(o, type, &weights);
-  heed_tensor *x = op_cast(reshaped(o->x, o->size[0], o->size[1]), type);
-  heed_tensor *log_p = op2(HEED_sub, x, reshaped(output(b, 1), o->size[0], 1));
-  if (g->at.rank > 0) g = reshaped(g, o->size[0], 1);
+  heed_tensor *x = op_cast(as_rows(o, o->x), type);
+  heed_tensor *lse = as_column(o, output(b, OUT(cross_entropy, logsumexp)));
+  heed_tensor *log_p = op2(HEED_sub, x, lse);
+  if (g->at.rank > 0) g = as_column(o, g);
   *dt = op_scale(op2(HEED_mul, g, log_p), o->smoothing - 1);
   if (o->weight != NULL) *dt = op2(HEED_mul, *dt, o->weight);
   heed_tensor *sum = t != NULL ? row_sum(t) : NULL, *zero = op_integer(b->cx, 0);
-  heed_tensor *slope = op2(HEED_sub, op2(HEED_mul, op1(HEED_exp, log_p), sum), t);
-  slope = op2(HEED_mul, g, slope);
-  return o->labels ? op3(HEED_where, op2(HEED_eq, sum, zero), zero, slope) : slope;
+  heed_tensor *dx = op2(HEED_sub, op2(HEED_mul, op1(HEED_exp, log_p), sum), t);
+  dx = op2(HEED_mul, g, dx);
+  return o->labels ? op3(HEED_where, op2(HEED_eq, sum, zero), zero, dx) : dx;
 }
 
 
@@ -357,13 +375,15 @@ static heed_tensor *classes_second (const targets *o, heed_tensor *t) {
 }
 
 
-static bool recall (backward *b, targets *o) {
-  *o = (targets){.cx = b->cx, .x = input(b, 0), .target = input(b, 1), .weight = input(b, 2),
-                 .ignored = b->args[3].integer};
-  o->smoothing = b->args[5].kind == HEED_FLOAT ? b->args[5].number : (double)b->args[5].integer;
-  o->target = op_materialized(o->target);
+static bool restore (backward *b, targets *o) {
+  const int weight = IN(cross_entropy, weight);
+  *o = (targets){.cx = b->cx, .x = input(b, IN(cross_entropy, input)),
+                 .target = op_materialized(input(b, IN(cross_entropy, target))),
+                 .weight = input(b, weight),
+                 .ignored = b->args[ARG(cross_entropy, ignore_index)].integer,
+                 .smoothing = op_number_in(&b->args[ARG(cross_entropy, label_smoothing)], 0)};
   if (o->x == NULL || o->target == NULL) return false;
-  if (o->weight == NULL && has_input(b, 2)) return false;
+  if (o->weight == NULL && has_input(b, weight)) return false;
   o->labels = o->target->type == HEED_INT64;
   o->x = classes_last(o->x);
   if (!o->labels) o->target = classes_last(o->target);
@@ -376,16 +396,15 @@ static bool recall (backward *b, targets *o) {
 bool grad_cross_entropy (backward *b) {
   targets o;
   heed_tensor *dx, *dt = NULL;
-  if (!loss_refuse_weight(b, 2) || !recall(b, &o)) return false;
+  if (!loss_refuse_weight(b, IN(cross_entropy, weight)) || !restore(b, &o)) return false;
   heed_tensor *g = row_gradient(b, &o);
   if (g == NULL) return false;
-  if (o.labels && op_can(b->cx, WORK_LOSS)) {
-    dx = op_new_sized(b->cx, o.x->type, 2, o.size);
-    if (dx == NULL || !fused_back(b, &o, g, dx)) return false;
-  }
+  if (o.labels && op_supports(b->cx, WORK_LOSS, LOSS_CROSS_ENTROPY_BACK)) dx = fused_back(b, &o, g);
   else dx = composed_back(b, &o, g, &dt);
-  if (wants(b, 1) && !give(b, 1, classes_second(&o, dt))) return false;
-  return give(b, 0, classes_second(&o, dx));
+  if (wants(b, IN(cross_entropy, target)) &&
+      !give(b, IN(cross_entropy, target), classes_second(&o, dt)))
+    return false;
+  return give(b, IN(cross_entropy, input), classes_second(&o, dx));
 }
 
 /* }================================================================== */

@@ -27,6 +27,7 @@ typedef struct equation {
   call *c;
   const char *text;
   int operands;
+  heed_tensor *const *tensors;
   term operand[OPERANDS];
   int n;                           /* of the result */
   int result[LABELS];
@@ -42,14 +43,14 @@ typedef struct equation {
 */
 
 static bool refuse (const equation *e, const char *why) {
-  return core_fail(e->c->cx, "einsum: '%.60s': %s", e->text, why) != NULL;
+  return core_fail(e->c->cx, op_name(e->c->op), "'%.60s': %s", e->text, why) != NULL;
 }
 
 
 static bool refuse_operand (const equation *e, int i, const char *why) {
   char shape[LAYOUT_TEXT];
-  return core_fail(e->c->cx, "einsum: '%.60s': operand %d of shape %s: %s", e->text, i + 1,
-                   layout_text(&e->operand[i].t->at, shape), why) != NULL;
+  return core_fail(e->c->cx, op_name(e->c->op), "'%.60s': operand %d of shape %s: %s", e->text,
+                   i + 1, layout_text(&e->operand[i].t->at, shape), why) != NULL;
 }
 
 
@@ -106,7 +107,7 @@ static bool fill_dots (equation *e, int i, int dots) {
 static const char *read_operand (equation *e, int i, const char *s) {
   int dots;
   term *a = &e->operand[i];
-  a->t = e->c->args[1].tensors[i];
+  a->t = e->tensors[i];
   s = read_letters(e, s, HEED_RANK, a->label, &a->n, &dots);
   return s != NULL && fill_dots(e, i, dots) ? s : NULL;
 }
@@ -196,17 +197,19 @@ static bool check_sizes (const equation *e) {
 
 
 static bool check_operands (equation *e) {
-  const heed_value *list = &e->c->args[1];
+  const int at = ARG(einsum, operands);
+  const heed_value *list = &e->c->args[at];
   if (list->n < 1 || list->n > OPERANDS)
-    return check_refuse(e->c, 1, "1 to %d tensors expected, got %d", OPERANDS, list->n);
+    return check_refuse(e->c, at, "1 to %d tensors expected, got %d", OPERANDS, list->n);
   for (int i = 0; i < list->n; i++) {
     const heed_tensor *t = list->tensors[i];
-    if (t == NULL) return check_refuse(e->c, 1, "tensor %d is missing", i + 1);
+    if (t == NULL) return check_refuse(e->c, at, "tensor %d is missing", i + 1);
     if (t->type != list->tensors[0]->type)
-      return check_refuse(e->c, 1, "tensor %d is of type %s, tensor 1 of type %s", i + 1,
+      return check_refuse(e->c, at, "tensor %d is of type %s, tensor 1 of type %s", i + 1,
                           scalar_names[t->type], scalar_names[list->tensors[0]->type]);
   }
   e->operands = list->n;
+  e->tensors = list->tensors;
   return true;
 }
 
@@ -263,8 +266,8 @@ static void take_diagonals (term *a) {
 
 
 /*
-** Sums over the labels that nobody asks for; of whole numbers and bools they are int64. 'other'
-** is the operand that joins, or NULL.
+** Sums over the labels that neither the result nor a later operand has; sums of integers and
+** bools are int64. 'other' is the operand that joins, or NULL.
 */
 static void sum_out (const equation *e, term *a, const term *other) {
   int64_t axes[HEED_RANK];
@@ -339,8 +342,8 @@ static heed_tensor *as_matrices (heed_tensor *t, int batch, int first) {
 }
 
 
-/* Gives a its labels again: of the result, with their sizes from x and y. */
-static heed_tensor *unfolded (heed_tensor *t, const sorted *s, const layout *x, const layout *y) {
+/* The product t with an axis for each label again; their sizes are those of x and y. */
+static heed_tensor *with_axes (heed_tensor *t, const sorted *s, const layout *x, const layout *y) {
   if (t == NULL) return NULL;
   layout shape = t->at;
   shape.rank = s->n[BATCH];
@@ -358,7 +361,7 @@ static heed_tensor *by_matmul (const term *a, const term *b, const sorted *s) {
   if (x == NULL || y == NULL) return NULL;
   heed_tensor *z = op2(HEED_matmul, as_matrices(x, s->n[BATCH], s->n[LEFT]),
                        as_matrices(y, s->n[BATCH], s->n[INNER]));
-  return unfolded(z, s, &x->at, &y->at);
+  return with_axes(z, s, &x->at, &y->at);
 }
 
 
@@ -424,7 +427,7 @@ static bool give_result (equation *e, term *a) {
 
 
 bool do_einsum (call *c) {
-  equation e = {.c = c, .text = c->args[0].text};
+  equation e = {.c = c, .text = c->args[ARG(einsum, equation)].text};
   if (!check_operands(&e) || !read_equation(&e) || !check_sizes(&e)) return false;
   term *a = &e.operand[0];
   count_uses(&e, a, -1);

@@ -10,7 +10,7 @@
 /*
 ** {==================================================================
 ** Promotion: tensors with axes outrank those without, which outrank numbers, unless a
-** later rank brings a higher category (truth, whole, floating). PyTorch's result_type.
+** later rank brings a higher category (bool, integer, float). PyTorch's result_type.
 ** ===================================================================
 */
 
@@ -49,51 +49,32 @@ heed_type op_computing (heed_type type) {
 /* }================================================================== */
 
 
-static int inputs_of (heed_op op) {
-  switch (op) {
-#define UNARY(name, ...) case HEED_##name: return 1;
-#define BINARY(name, ...) case HEED_##name: return 2;
-#define TERNARY(name, ...) case HEED_##name: return 3;
-#define OP(name, ...)
-#define COMPOSED(name, ...)
-#define PLAIN(name, ...)
-#include "op/ops.def"
-#undef UNARY
-#undef BINARY
-#undef TERNARY
-#undef OP
-#undef COMPOSED
-#undef PLAIN
-    default: return 0;
-  }
-}
-
 static bool refuse_type (const call *c, heed_type type) {
-  return core_fail(c->cx, "%s: not defined for tensors of type %s", op_rows[c->op].name,
+  return core_fail(c->cx, op_name(c->op), "not defined for tensors of type %s",
                    scalar_names[type]);
 }
 
 /* The type of the inputs, once they are of one: *type. */
-static bool joined_type (const call *c, op_domain domain, int n, heed_tensor *const *ts,
+static bool joined_type (call *c, op_domain domain, int n, heed_tensor *const *ts,
                          heed_type *type) {
   *type = domain == PICK ? op_promote(n - 1, ts + 1) : op_promote(n, ts);
   if (domain == FLT) *type = op_float_of(*type);
   if (domain == NUM && *type == HEED_BOOL) return refuse_type(c, *type);
-  if (domain == PICK && ts[0]->type != HEED_BOOL && ts[0]->type != HEED_UINT8)
-    return core_fail(c->cx, "%s: argument 'condition': a bool tensor expected, got %s",
-                     op_rows[c->op].name, scalar_names[ts[0]->type]);
+  if (domain == PICK && (*ts)->type != HEED_BOOL && (*ts)->type != HEED_UINT8)
+    return check_refuse(c, ARG(where, condition), "a bool tensor expected, got %s",
+                        scalar_names[(*ts)->type]);
   return true;
 }
 
 static bool refuse_shapes (const call *c, const layout *a, const layout *b) {
   char one[LAYOUT_TEXT], other[LAYOUT_TEXT];
-  return core_fail(c->cx, "%s: shapes %s and %s do not broadcast together", op_rows[c->op].name,
+  return core_fail(c->cx, op_name(c->op), "shapes %s and %s do not broadcast together",
                    layout_text(a, one), layout_text(b, other));
 }
 
 /* The shape that all broadcast to. */
 static bool joined_shape (const call *c, int n, heed_tensor *const *ts, layout *shape) {
-  *shape = ts[0]->at;
+  *shape = (*ts)->at;
   for (int i = 1; i < n; i++) {
     layout wider;
     if (ts[i]->at.rank == 0 || layout_same_shape(shape, &ts[i]->at)) continue;
@@ -104,7 +85,7 @@ static bool joined_shape (const call *c, int n, heed_tensor *const *ts, layout *
   return true;
 }
 
-static void see (view *v, const heed_tensor *t, const layout *shape) {
+static void set_view (view *v, const heed_tensor *t, const layout *shape) {
   if (t->store == NULL || layout_same_shape(&t->at, shape)) {
     *v = view_of(t);
     return;
@@ -115,19 +96,9 @@ static void see (view *v, const heed_tensor *t, const layout *shape) {
 }
 
 /* The row's own numbers stand behind its tensors. */
-static void set_numbers (work *w, const heed_value *args, int first, int parameters) {
+static void set_numbers (double number[2], const heed_value *args, int first, int parameters) {
   for (int i = first; i < parameters && i - first < 2; i++)
-    w->number[i - first] = args[i].kind == HEED_FLOAT ? args[i].number : (double)args[i].integer;
-}
-
-static void set_work (work *w, work_kind kind, heed_op op, heed_type type, int nin) {
-  w->kind = kind;
-  w->op = op;
-  w->nout = 1;
-  w->nin = nin;
-  w->mask.n = 0;
-  w->count[0] = op_computing(type);
-  w->count[1] = 0;
+    number[i - first] = args[i].kind == HEED_FLOAT ? args[i].number : (double)args[i].integer;
 }
 
 /* In place: may the work write where it reads? Only element by element, from the same place. */
@@ -147,7 +118,7 @@ static heed_tensor *result_for (call *c, heed_type type, const layout *shape, in
   return good ? into : op_new(c->cx, type, shape);
 }
 
-/* Whole numbers are not computed with parts of them. */
+/* Integers are not computed with fractions. */
 static bool check_numbers (call *c, int first, int parameters, heed_type type) {
   for (int i = first; i < parameters && !scalar_is_float(type); i++) {
     double x = arg_number(c, i);
@@ -161,50 +132,61 @@ static bool check_numbers (call *c, int first, int parameters, heed_type type) {
 /* PyTorch refuses a negative number; with a tensor of such powers it computes 0, 1 and -1. */
 static bool check_power (call *c, const heed_tensor *power, heed_type type) {
   if (scalar_is_float(type) || !power->number || scalar_double(power->value) >= 0) return true;
-  return check_refuse(c, 1, "whole numbers have no power of %g: negative ones give fractions",
-                      scalar_double(power->value));
+  return check_refuse(c, ARG(pow, other), "whole numbers have no power of %g: negative ones give "
+                      "fractions", scalar_double(power->value));
+}
+
+/* Powers that another row computes faster (PyTorch's choice too). */
+static heed_op faster_row (const call *c, heed_type type) {
+  if (c->op != HEED_pow || !scalar_is_float(type)) return c->op;
+  const heed_tensor *power = c->args[ARG(pow, other)].tensor;
+  double value = power->number ? scalar_double(power->value) : 0;
+  return value == 2 ? HEED_square : value == 0.5 ? HEED_sqrt : value == -0.5 ? HEED_rsqrt
+       : value == -1 ? HEED_reciprocal : HEED_pow;
 }
 
 bool do_map (call *c) {
   const op_row *row = &op_rows[c->op];
-  int n = inputs_of(c->op), parameters = op_signature(c->cx, c->op)->parameters;
+  int n = row->inputs, parameters = row->signature.parameters;
   heed_tensor *ts[3];
   heed_type type;
   layout shape;
   for (int i = 0; i < n; i++) ts[i] = c->args[i].tensor;
   if (!joined_type(c, row->domain, n, ts, &type) || !joined_shape(c, n, ts, &shape)) return false;
   if (!check_numbers(c, n, parameters, type)) return false;
-  if (c->op == HEED_pow && !check_power(c, ts[1], type)) return false;
+  if (c->op == HEED_pow && !check_power(c, c->args[ARG(pow, other)].tensor, type)) return false;
   heed_tensor *y = result_for(c, row->domain == TEST ? HEED_BOOL : type, &shape, n, ts);
   if (y == NULL) return false;
+  heed_op op = faster_row(c, type);
+  int inputs = op_rows[op].inputs;
   work w;
-  set_work(&w, WORK_MAP, c->op, type, n);
-  set_numbers(&w, c->args, n, parameters);
-  w.out[0] = view_of(y);
-  for (int i = 0; i < n; i++) see(&w.in[i], ts[i], &shape);
+  work_map(&w, op, op_computing(type), inputs);
+  set_numbers(w.map.number, c->args, n, parameters);
+  *w.out = view_of(y);
+  for (int i = 0; i < inputs; i++) set_view(&w.in[i], ts[i], &shape);
   return op_run(c, &w) && give_out(c, y);
 }
 
-/* A saved value as the slope sees it; one that no wanted slope needs was not saved. */
-static bool view_value (backward *b, view *v, heed_tensor *t, const layout *shape) {
-  if (t != NULL) see(v, t, shape);
+/* A saved value as a derivative reads it; one that no wanted derivative needs was not saved. */
+static bool set_saved (backward *b, view *v, heed_tensor *t, const layout *shape) {
+  if (t != NULL) set_view(v, t, shape);
   else *v = view_none();
-  return !b->cx->failed;
+  return !b->cx->failure.set;
 }
 
-/* What slopes read: g, the inputs, the result. */
-static bool view_saved_values (backward *b, work *w, int n, const layout *shape) {
-  w->in[0] = view_of(b->g);
+/* What derivatives read: g, the inputs, the result. */
+static bool set_operands (backward *b, work *w, int n, const layout *shape) {
+  w->in[DERIVATIVE_G] = view_of(b->g);
   for (int i = 0; i < 3; i++)
-    if (!view_value(b, &w->in[1 + i], i < n ? input(b, i) : NULL, shape)) return false;
-  return view_value(b, &w->in[4], output(b, 0), shape);
+    if (!set_saved(b, &w->in[DERIVATIVE_A + i], i < n ? input(b, i) : NULL, shape)) return false;
+  return set_saved(b, &w->in[DERIVATIVE_Y], output(b, OUT(neg, output)), shape);
 }
 
-static bool slope (backward *b, work *w, int which) {
+static bool derivative (backward *b, work *w, int which) {
   heed_tensor *d = op_new(b->cx, b->g->type, &b->g->at);
   if (d == NULL) return false;
-  w->count[1] = which;
-  w->out[0] = view_of(d);
+  w->derivative.which = which;
+  *w->out = view_of(d);
   return op_run_for(b->cx, b->op, w) && give(b, which, d);
 }
 
@@ -214,28 +196,30 @@ static double share_of (const saved *bound) {
   return isfinite(scalar_double(bound->value)) ? 0 : 1;
 }
 
-/* Is the slope of input i g itself? (add and sub with alpha: only when it is 1) */
-static bool passes (const backward *b, int i, const work *w, int parameters, int n) {
-  if (!(op_rows[b->op].passes_through >> i & 1)) return false;
-  return i == 0 || parameters == n || w->number[0] == 1;
+/* Is the derivative of input i g itself? (add and sub with alpha: only when it is 1) */
+static bool passes (const backward *b, int i, double alpha) {
+  const op_row *row = &op_rows[b->op];
+  if (!(b->cx->needs[b->op].passes >> i & 1)) return false;
+  return i == 0 || row->signature.parameters == row->inputs || alpha == 1;
 }
 
 bool grad_map (backward *b) {
-  int n = inputs_of(b->op), parameters = op_signature(b->cx, b->op)->parameters;
-  bool seen = false;
+  int n = op_rows[b->op].inputs;
+  bool set = false;
   work w;
-  set_work(&w, WORK_DERIVATIVE, b->op, b->g->type, 5);
-  set_numbers(&w, b->args, n, parameters);
-  for (int i = 1; i < n && n == 3; i++) w.number[i - 1] = share_of(&b->n->saved[i]);
+  work_derivative(&w, b->op, op_computing(b->g->type), 0);
+  double *number = w.derivative.number;
+  set_numbers(number, b->args, n, op_signature(b->op)->parameters);
+  for (int i = 1; i < n && n == 3; i++) number[i - 1] = share_of(&b->n->saved[i]);
   for (int i = 0; i < n; i++) {
     if (!wants(b, i)) continue;
-    if (passes(b, i, &w, parameters, n)) {
+    if (passes(b, i, *number)) {
       give(b, i, b->g);
       continue;
     }
-    if (!seen && !view_saved_values(b, &w, n, &b->g->at)) return false;
-    seen = true;
-    if (!slope(b, &w, i)) return false;
+    if (!set && !set_operands(b, &w, n, &b->g->at)) return false;
+    set = true;
+    if (!derivative(b, &w, i)) return false;
   }
   return true;
 }

@@ -1,5 +1,5 @@
 /*
-** history.c - floor 5: how a call becomes a node, and what becomes of it in place.
+** graph.c - floor 5: how a call becomes a node, and what becomes of it in place.
 */
 
 #include "op/op.h"
@@ -11,12 +11,12 @@ static int slots_of (const heed_parameter *p, const heed_value *v) {
 }
 
 static bool refuse_edges (heed_context *cx, heed_op op) {
-  return core_fail(cx, "%s: at most %d tensors can be given while gradients are recorded",
-                   core_op_name(op), OP_EDGES) != NULL;
+  return core_fail(cx, core_op_name(op), "at most %d tensors can be given while gradients are "
+                   "recorded", OP_EDGES);
 }
 
 int op_edges (heed_context *cx, heed_op op, const heed_value *args, heed_tensor *ts[OP_EDGES]) {
-  const heed_signature *signature = op_signature(cx, op);
+  const heed_signature *signature = op_signature(op);
   int n = 0;
   for (int i = 0; i < signature->parameters; i++) {
     const heed_value *v = &args[i];
@@ -27,6 +27,99 @@ int op_edges (heed_context *cx, heed_op op, const heed_value *args, heed_tensor 
   }
   return n;
 }
+
+
+
+/*
+** {==================================================================
+** What gradients need: the text of a row, read once for each context
+** ===================================================================
+*/
+
+static bool is_word (char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* Does an expression mention the name of one letter? */
+static bool mentions (const char *text, char name) {
+  for (const char *s = text; *s != '\0'; s++)
+    if (*s == name && !is_word(s[1]) && (s == text || !is_word(s[-1]))) return true;
+  return false;
+}
+
+/* "g" or "SCALED(g)" */
+static bool passes_through (const char *text) {
+  return strcmp(text, "g") == 0 || strcmp(text, "SCALED(g)") == 0;
+}
+
+static void read_derivatives (const op_row *row, op_needs *needs) {
+  for (int i = 0; i < row->inputs; i++) {
+    const char *text = row->derivative[i];
+    for (int k = 0; k < row->inputs; k++)
+      if (mentions(text, (char)('a' + k))) needs->value[i] |= 1u << k;
+    if (mentions(text, 'y')) needs->value[i] |= 1u << OP_NEEDS_OUT;
+    if (passes_through(text)) needs->passes |= (uint8_t)(1 << i);
+  }
+}
+
+/* The bit of an input or a result of this name, or 0. */
+static uint32_t bit_of (const op_row *row, const char *name, size_t length) {
+  const heed_signature *s = &row->signature;
+  for (int i = 0, input = 0; i < s->parameters; i++) {
+    heed_want want = s->parameter[i].want;
+    if (want != HEED_WANT_TENSOR && want != HEED_WANT_TENSORS) continue;
+    const char *known = s->parameter[i].name;
+    if (strlen(known) == length && memcmp(known, name, length) == 0)
+      return input < OP_NEEDS_IN ? 1u << input : 0;
+    input++;
+  }
+  for (int i = 0; i < row->results; i++)
+    if (strlen(row->result[i]) == length && memcmp(row->result[i], name, length) == 0)
+      return 1u << (OP_NEEDS_OUT + i);
+  return 0;
+}
+
+/* "input mean", or "other/input" where inputs differ; false: a name is unknown. */
+static bool read_saves (const op_row *row, op_needs *needs) {
+  uint32_t *value = needs->value;
+  bool each = strchr(row->saves, '/') != NULL;
+  for (const char *s = row->saves; *s != '\0'; ) {
+    size_t length = strcspn(s, " /");
+    uint32_t bit = bit_of(row, s, length);
+    if (length > 0 && bit == 0) return false;
+    *value |= bit;
+    s += length;
+    if (*s == '/' && ++value == needs->value + OP_NEEDS_IN) return false;
+    s += *s != '\0';
+  }
+  for (int i = 1; !each && i < OP_NEEDS_IN; i++) needs->value[i] = *needs->value;
+  return true;
+}
+
+bool op_open (heed_context *cx) {
+  size_t bytes = HEED_NOPS * sizeof *cx->needs;
+  cx->needs = core_alloc(cx, bytes);
+  if (cx->needs == NULL) return false;
+  memset(cx->needs, 0, bytes);
+  for (int op = 0; op < HEED_NOPS; op++) {
+    const op_row *row = &op_rows[op];
+    op_needs *needs = &cx->needs[op];
+    read_derivatives(row, needs);
+    if (row->saves == NULL) continue;
+    needs->all = strcmp(row->saves, "*") == 0;
+    if (!needs->all && !read_saves(row, needs))
+      return core_fail(cx, row->signature.name, "'saves' of its row names no input and no result: "
+                       "\"%s\"", row->saves);
+  }
+  return true;
+}
+
+void op_close (heed_context *cx) {
+  core_free(cx, cx->needs, HEED_NOPS * sizeof *cx->needs);
+  cx->needs = NULL;
+}
+
+/* }================================================================== */
 
 
 /*
@@ -42,7 +135,7 @@ static node *view_node (heed_tensor *t) {
   if (n == NULL) return NULL;
   n->edges[0] = (edge){base->node, base->output, base->type, base->at, base->store->where};
   node_keep(base->node);
-  n->whole = base->at;
+  n->base_at = base->at;
   n->region = t->at;
   n->type = base->type;
   return n;
@@ -71,8 +164,8 @@ node *graph_node_of (heed_tensor *t, int *output) {
 */
 
 /*
-** Brings all histories up to date, before the node is made that follows on them: its order is
-** above theirs. False: no memory.
+** Brings the nodes of all views up to date, before the node is made whose inputs they are: its
+** order is above theirs. False: no memory.
 */
 static bool find_nodes (int n, heed_tensor *const *ts, bool *any) {
   int output;
@@ -85,7 +178,7 @@ static bool find_nodes (int n, heed_tensor *const *ts, bool *any) {
   return true;
 }
 
-/* Room for the integers of lists, counted in values. */
+/* Space for the integers of lists, counted in values. */
 static int list_capacity (const heed_value *v) {
   if (v->kind != HEED_LIST) return 0;
   return (int)(((size_t)v->n * sizeof(int64_t) + sizeof(heed_value) - 1) / sizeof(heed_value));
@@ -93,15 +186,15 @@ static int list_capacity (const heed_value *v) {
 
 /* Arguments that are no tensors, kept with the node; integers of lists lie behind them. */
 static void keep_args (node *n, const heed_value *args, int nargs) {
-  heed_value *room = n->args + nargs;
+  heed_value *lists = n->args + nargs;
   for (int i = 0; i < nargs; i++) {
     n->args[i] = args[i];
     if (args[i].kind == HEED_TENSOR || args[i].kind == HEED_TENSORS || args[i].kind == HEED_TEXT)
       n->args[i] = heed_none();
     else if (args[i].kind == HEED_LIST && args[i].n > 0) {
-      memcpy(room, args[i].list, (size_t)args[i].n * sizeof(int64_t));
-      n->args[i].list = (int64_t *)room;
-      room += list_capacity(&args[i]);
+      memcpy(lists, args[i].list, (size_t)args[i].n * sizeof(int64_t));
+      n->args[i].list = (int64_t *)lists;
+      lists += list_capacity(&args[i]);
     }
   }
 }
@@ -116,41 +209,40 @@ static void set_edge (edge *e, heed_tensor *t) {
   node_keep(e->node);
 }
 
-/* Does some gradient that is wanted need the value called 'letter'? See 'saves' in ops.def. */
-static bool needs (const op_row *row, const node *n, char letter) {
-  bool apart = strchr(row->saves, '/') != NULL;
-  int i = 0;
-  if (row->saves[0] == '*') return true;
-  for (const char *s = row->saves; *s != '\0'; s++) {
-    if (*s == '/') i++;
-    else if (*s == letter && (!apart || n->edges[i].node != NULL)) return true;
-  }
-  return false;
+/* The values that some gradient that is wanted needs, as bits of op_needs. */
+static uint32_t needed (const op_needs *needs, const node *n) {
+  uint32_t value = 0;
+  for (int i = 0; i < n->nedges && i < OP_NEEDS_IN; i++)
+    if (n->edges[i].node != NULL) value |= needs->value[i];
+  return value;
 }
 
-static bool save_inputs (node *n, const op_row *row, heed_tensor *const *ts) {
+static bool save_inputs (node *n, const op_needs *needs, heed_tensor *const *ts) {
+  uint32_t value = needed(needs, n);
   bool good = true;
   for (int i = 0; i < n->nedges && good; i++)
-    if (ts[i] != NULL && (row->saves[0] == '*' || (i < 6 && needs(row, n, (char)('a' + i)))))
+    if (ts[i] != NULL && (needs->all || (i < OP_NEEDS_IN && value >> i & 1)))
       good = node_save(n, i, ts[i], true);
   return good;
 }
 
-static bool save_outputs (node *n, const op_row *row, heed_tensor *const *ys) {
+static bool save_outputs (node *n, const op_needs *needs, int results, heed_tensor *const *ys) {
+  uint32_t value = needed(needs, n) >> OP_NEEDS_OUT;
   bool good = true;
-  for (int i = 0; i < row->results && good; i++)
-    if (ys[i] != NULL) good = node_save(n, n->nedges + i, ys[i], needs(row, n, "yzwv"[i]));
+  for (int i = 0; i < results && good; i++)
+    if (ys[i] != NULL) good = node_save(n, n->nedges + i, ys[i], value >> i & 1);
   return good;
 }
 
 static node *node_of_call (call *c, const op_row *row, int nedges, heed_tensor *const *ts) {
-  int nargs = op_signature(c->cx, c->op)->parameters, room = nargs;
-  for (int i = 0; i < nargs; i++) room += list_capacity(&c->args[i]);
-  node *n = node_new(c->cx, NODE_OP, c->op, nedges, nedges + row->results, row->results, room);
+  int nargs = op_signature(c->op)->parameters, capacity = nargs;
+  for (int i = 0; i < nargs; i++) capacity += list_capacity(&c->args[i]);
+  node *n = node_new(c->cx, NODE_OP, c->op, nedges, nedges + row->results, row->results, capacity);
   if (n == NULL) return NULL;
   keep_args(n, c->args, nargs);
   for (int i = 0; i < nedges; i++) set_edge(&n->edges[i], ts[i]);
-  if (save_inputs(n, row, ts) && save_outputs(n, row, c->out)) return n;
+  const op_needs *needs = &c->cx->needs[c->op];
+  if (save_inputs(n, needs, ts) && save_outputs(n, needs, row->results, c->out)) return n;
   node_drop(n);
   return NULL;
 }
@@ -173,10 +265,10 @@ static bool attach (call *c, node *n, int results, int nedges, heed_tensor *cons
   return true;
 }
 
-/* Could any argument have history? Most calls without gradients end here. */
+/* Could any argument have a graph? Most calls without gradients end here. */
 static bool nothing_to_record (const call *c) {
-  if (!scalar_is_float(c->out[0]->type)) return true;
-  int n = op_signature(c->cx, c->op)->parameters;
+  if (!scalar_is_float(first_result(c)->type)) return true;
+  int n = op_signature(c->op)->parameters;
   for (int i = 0; i < n; i++) {
     const heed_value *v = &c->args[i];
     if (v->kind == HEED_TENSORS) return false;
@@ -201,11 +293,11 @@ bool graph_record (call *c, const op_row *row) {
 
 /* A handle is missing where the call that should have made it failed. */
 static bool check_handles (heed_context *cx, const char *what, int n, heed_tensor *const *ts) {
-  if (n < 0 || (n > 0 && ts == NULL)) return core_fail(cx, "custom: there are no %ss", what);
+  if (n < 0 || (n > 0 && ts == NULL)) return core_fail(cx, "custom", "there are no %ss", what);
   for (int i = 0; i < n; i++) {
-    if (ts[i] == NULL) return core_fail(cx, "custom: %s %d is missing", what, i + 1);
+    if (ts[i] == NULL) return core_fail(cx, "custom", "%s %d is missing", what, i + 1);
     if (ts[i]->cx != cx)
-      return core_fail(cx, "custom: %s %d belongs to another context", what, i + 1);
+      return core_fail(cx, "custom", "%s %d belongs to another context", what, i + 1);
   }
   return true;
 }
@@ -214,7 +306,8 @@ bool heed_record_custom (heed_context *cx, const heed_custom *custom, int ninput
                          heed_tensor *const *inputs, int noutputs, heed_tensor *const *outputs) {
   bool any;
   if (cx == NULL) return false;
-  if (custom == NULL || custom->backward == NULL) return core_fail(cx, "custom: there is no rule");
+  if (custom == NULL || custom->backward == NULL)
+    return core_fail(cx, "custom", "there is no backward function");
   if (ninputs > OP_EDGES) return refuse_edges(cx, HEED_NOPS);
   if (!check_handles(cx, "input", ninputs, inputs) ||
       !check_handles(cx, "output", noutputs, outputs))
@@ -252,13 +345,13 @@ static void take_node (heed_tensor *t, node *n, int output) {
   t->output = output;
 }
 
-/* Would what t is a view of hear of a change in place? If it has a history, it has to. */
+/* Would a change of t in place be recorded on what t is a view of? If that has a graph, it must. */
 bool graph_check_view (const heed_tensor *t, bool recorded, heed_op op) {
   const heed_tensor *whole = tensor_viewed(t);
-  if (!t->cx->recording || !t->unheard || whole == NULL || (!recorded && whole->node == NULL))
+  if (!t->cx->recording || !t->detached_view || whole == NULL || (!recorded && whole->node == NULL))
     return true;
-  return core_fail(t->cx, "%s_: a view that was made without gradients is changed in place; make "
-                   "it again, or use heed.no_grad", core_op_name(op));
+  return core_fail(t->cx, op_signature(op)->in_place_name, "a view that was made without gradients "
+                   "is changed in place; make it again, or use heed.no_grad");
 }
 
 /* The base becomes "what it was, with this region laid over it". */
@@ -271,7 +364,7 @@ static bool overlay_base (heed_tensor *target, heed_tensor *y, heed_op op) {
   n->edges[1] = (edge){y->node, y->output, target->type, target->at, where};
   node_keep(base->node);
   node_keep(y->node);
-  n->whole = base->at;
+  n->base_at = base->at;
   n->region = target->at;
   n->type = base->type;
   take_node(base, n, 0);

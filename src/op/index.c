@@ -2,7 +2,7 @@
 ** index.c - elements at positions that tensors hold: read, written, counted.
 **
 ** Devices take positions from 1 to the size of an axis and check them. Positions that count
-** from the end are turned around here, if there are any.
+** from the end are converted here, if there are any.
 */
 
 #include <inttypes.h>
@@ -17,23 +17,17 @@
 */
 
 /* The least or largest element of t, on the host. */
-static bool reduced (call *c, reduce_kind kind, heed_tensor *t, int64_t *value) {
+static bool reduced (call *c, reduce_op kind, heed_tensor *t, int64_t *value) {
   heed_tensor *y = op_new_sized(c->cx, HEED_INT64, 0, NULL);
   work w;
   if (y == NULL) return false;
-  w.kind = WORK_REDUCE;
-  w.op = kind;
-  w.nout = w.nin = 1;
-  w.mask.n = 0;
-  w.count[0] = t->at.rank;
-  w.out[0] = view_of(y);
-  w.in[0] = view_of(t);
+  work_reduce(&w, kind, t->at.rank, view_of(y), view_none(), view_of(t));
   return op_run(c, &w) && heed_read(y, HEED_INT64, value);
 }
 
 
-/* -1 becomes n, -n becomes 1; what lies outside stays for the device to name. */
-static heed_tensor *turned (heed_tensor *t, int64_t n) {
+/* -1 becomes n, -n becomes 1; what lies outside is left for the device to refuse. */
+static heed_tensor *from_start (heed_tensor *t, int64_t n) {
   heed_context *cx = t->cx;
   heed_tensor *negative = op2(HEED_lt, t, op_integer(cx, 0));
   heed_tensor *inside = op2(HEED_ge, t, op_integer(cx, -n));
@@ -47,7 +41,7 @@ heed_tensor *move_positions (call *c, heed_tensor *t, int64_t n) {
   if (!tensor_materialize(t)) return NULL;
   if (layout_numel(&t->at) == 0) return t;
   if (t->store->where->host && !reduced(c, REDUCE_MIN, t, &low)) return NULL;
-  return low < 0 ? turned(t, n) : t;
+  return low < 0 ? from_start(t, n) : t;
 }
 
 /* }================================================================== */
@@ -55,9 +49,17 @@ heed_tensor *move_positions (call *c, heed_tensor *t, int64_t n) {
 
 /*
 ** {==================================================================
-** Along one axis: gather, scatter. A tensor of rank 0 is seen as one of rank 1.
+** Along one axis: gather, scatter. A tensor of rank 0 is viewed as one of rank 1.
 ** ===================================================================
 */
+
+SAME_ARG(gather, scatter, input);
+SAME_ARG(gather, scatter, dim);
+SAME_ARG(gather, scatter, index);
+SAME_ARG(gather, scatter_add, input);
+SAME_ARG(gather, scatter_add, dim);
+SAME_ARG(gather, scatter_add, index);
+SAME_ARG(scatter, scatter_add, src);
 
 static layout lifted (const layout *at) { return at->rank > 0 ? *at : layout_insert(at, 0); }
 
@@ -75,7 +77,7 @@ static bool check_within (call *c, int i, const layout *small, int j, const layo
 }
 
 
-/* t's storage seen with the shape of the index, standing still along the axis. */
+/* t's storage with the shape of the index; the axis gets stride 0. */
 static view view_along (const heed_tensor *t, const layout *index, int axis) {
   layout at = lifted(&t->at);
   memcpy(at.size, index->size, (size_t)index->rank * sizeof *at.size);
@@ -84,36 +86,31 @@ static view view_along (const heed_tensor *t, const layout *index, int axis) {
 }
 
 
-/* What gather and scatter share: c->args[1] is the axis, [2] the index. */
-static bool set_along (call *c, work *w, heed_tensor *held, layout *index, int *axis) {
-  layout large = lifted(&held->at);
-  if (!check_axis(c, 1, large.rank, axis) || !check_index_type(c, 2)) return false;
-  *index = lifted(&c->args[2].tensor->at);
-  if (!check_within(c, 2, index, 0, &large, *axis)) return false;
-  heed_tensor *place = move_positions(c, c->args[2].tensor, large.size[*axis]);
-  if (place == NULL) return false;
-  w->nout = 1;
-  w->nin = 2;
-  w->mask.n = 0;
-  w->count[0] = large.stride[*axis];
-  w->count[1] = large.size[*axis];
-  w->in[1] = view_along(place, index, -1);
+/* The work's index, along the axis of 'indexed' that the call names. */
+static bool set_along (call *c, work *w, heed_tensor *indexed, layout *index, int *axis) {
+  const int i = ARG(gather, index);
+  layout large = lifted(&indexed->at);
+  if (!check_axis(c, ARG(gather, dim), large.rank, axis) || !check_index_type(c, i)) return false;
+  *index = lifted(&c->args[i].tensor->at);
+  if (!check_within(c, i, index, ARG(gather, input), &large, *axis)) return false;
+  heed_tensor *positions = move_positions(c, c->args[i].tensor, large.size[*axis]);
+  if (positions == NULL) return false;
+  w->index.stride[0] = large.stride[*axis];
+  w->index.size[0] = large.size[*axis];
+  w->in[INDEX_POSITIONS] = view_along(positions, index, -1);
   return true;
 }
 
 
 bool do_gather (call *c) {
-  heed_tensor *t = c->args[0].tensor;
+  heed_tensor *t = c->args[ARG(gather, input)].tensor;
   work w;
   layout index;
   int axis;
   if (!tensor_materialize(t) || !set_along(c, &w, t, &index, &axis)) return false;
-  heed_tensor *y = op_new(c->cx, t->type, &c->args[2].tensor->at);
+  heed_tensor *y = op_new(c->cx, t->type, &c->args[ARG(gather, index)].tensor->at);
   if (y == NULL) return false;
-  w.kind = WORK_GATHER;
-  w.op = c->op;
-  w.in[0] = view_along(t, &index, axis);
-  w.out[0] = view_along(y, &index, -1);
+  work_gather(&w, 1, view_along(y, &index, -1), view_along(t, &index, axis));
   return (layout_numel(&index) == 0 || op_run(c, &w)) && give_out(c, y);
 }
 
@@ -130,28 +127,29 @@ static heed_tensor *written (call *c, heed_tensor *input, bool read) {
 }
 
 
-/* c->args[3] holds the values: as large as the index at least, or one for all. */
-static bool view_values (call *c, heed_tensor *src, const layout *index, view *seen) {
+/* The values to scatter: at least as large as the index, or one for all. */
+static bool view_values (call *c, heed_tensor *src, const layout *index, view *values) {
   if (!tensor_materialize(src)) return false;
-  if (src->at.rank == 0) return move_view(src, index, seen);
-  if (!check_within(c, 2, index, 3, &src->at, -1)) return false;
-  *seen = view_along(src, index, -1);
+  if (src->at.rank == 0) return move_view(src, index, values);
+  if (!check_within(c, ARG(scatter, index), index, ARG(scatter, src), &src->at, -1)) return false;
+  *values = view_along(src, index, -1);
   return true;
 }
 
 
-static bool scatter (call *c, scatter_kind kind) {
-  heed_tensor *t = c->args[0].tensor, *src = move_value(c, 3, t->type);
+static bool scatter (call *c, scatter_op kind) {
+  heed_tensor *t = c->args[ARG(scatter, input)].tensor;
+  heed_tensor *src = move_value(c, ARG(scatter, src), t->type);
   work w;
   layout index;
+  view values;
   int axis;
   if (src == NULL) return false;
-  heed_tensor *y = written(c, t, shares(t, src) || shares(t, c->args[2].tensor));
+  bool read = shares(t, src) || shares(t, c->args[ARG(scatter, index)].tensor);
+  heed_tensor *y = written(c, t, read);
   if (y == NULL || !set_along(c, &w, y, &index, &axis)) return false;
-  if (!view_values(c, src, &index, &w.in[0])) return false;
-  w.kind = WORK_SCATTER;
-  w.op = kind;
-  w.out[0] = view_along(y, &index, axis);
+  if (!view_values(c, src, &index, &values)) return false;
+  work_scatter(&w, kind, 1, view_along(y, &index, axis), values);
   return (layout_numel(&index) == 0 || op_run(c, &w)) && give_out(c, y);
 }
 
@@ -180,58 +178,53 @@ static int64_t count_true (heed_tensor *t) {
 
 /* (found, rank) */
 bool do_nonzero (call *c) {
-  heed_tensor *t = c->args[0].tensor;
+  heed_tensor *t = c->args[ARG(nonzero, input)].tensor;
   int64_t size[2] = {0, t->at.rank};
   if (!tensor_materialize(t) || (size[0] = count_true(t)) < 0) return false;
   heed_tensor *y = op_new_sized(c->cx, HEED_INT64, 2, size);
   work w;
   if (y == NULL) return false;
-  w.kind = WORK_NONZERO;
-  w.op = c->op;
-  w.nout = w.nin = 1;
-  w.mask.n = 0;
-  w.out[0] = view_of(y);
-  w.in[0] = view_of(t);
+  work_nonzero(&w, view_of(y), view_of(t));
   return (layout_numel(&y->at) == 0 || op_run(c, &w)) && give_out(c, y);
 }
 
 
 /* The number of classes: given, or the largest label. */
 static bool read_classes (call *c, heed_tensor *labels, int64_t *n) {
-  *n = arg_count(c, 1);
+  const int i = ARG(one_hot, num_classes);
+  *n = arg_count(c, i);
   if (*n > 0) return true;
-  if (*n != -1) return check_refuse(c, 1, "one class or more expected, got %" PRId64, *n);
+  if (*n != -1) return check_refuse(c, i, "one class or more expected, got %" PRId64, *n);
   if (layout_numel(&labels->at) == 0)
-    return check_refuse(c, 1, "without labels, the number of classes must be given");
+    return check_refuse(c, i, "without labels, the number of classes must be given");
   if (!reduced(c, REDUCE_MAX, labels, n)) return false;
-  return *n > 0 || check_refuse(c, 0, "label %" PRId64 ": labels count from 1", *n);
+  return *n > 0 || check_refuse(c, ARG(one_hot, input), "label %" PRId64 ": labels count from 1",
+                                *n);
 }
 
 
-/* Labels are no positions from the end: the device names a negative one. */
+/* Labels do not count from the end: the device refuses a negative one. */
 bool do_one_hot (call *c) {
-  heed_tensor *t = c->args[0].tensor;
-  layout shape = t->at, along;
+  heed_tensor *t = c->args[ARG(one_hot, input)].tensor;
+  layout shape = t->at;
   int64_t n;
   work w;
-  if (!check_index_type(c, 0) || !check_rank(c, 0, 0, HEED_RANK - 1)) return false;
+  view one;
+  if (!check_index_type(c, ARG(one_hot, input))) return false;
+  if (!check_rank(c, ARG(one_hot, input), 0, HEED_RANK - 1)) return false;
   if (!tensor_materialize(t) || !read_classes(c, t, &n)) return false;
   shape.size[shape.rank++] = n;
   if (!layout_dense(&shape, shape.rank, shape.size))
-    return check_refuse(c, 1, "%" PRId64 " classes are too many elements", n);
+    return check_refuse(c, ARG(one_hot, num_classes), "%" PRId64 " classes are too many elements",
+                        n);
   heed_tensor *y = op_zeros(c->cx, HEED_INT64, &shape);
   if (y == NULL) return false;
-  along = layout_select(&shape, shape.rank - 1, 0);
-  w.kind = WORK_SCATTER;
-  w.op = SCATTER_SET;
-  w.nout = 1;
-  w.nin = 2;
-  w.mask.n = 0;
-  w.count[0] = 1;
-  w.count[1] = n;
-  w.out[0] = view_with(y, &along);
-  w.in[1] = view_of(t);
-  if (!move_view(op_integer(c->cx, 1), &along, &w.in[0])) return false;
+  layout first = layout_select(&shape, shape.rank - 1, 0);
+  if (!move_view(op_integer(c->cx, 1), &first, &one)) return false;
+  work_scatter(&w, SCATTER_SET, 1, view_with(y, &first), one);
+  w.index.stride[0] = 1;
+  w.index.size[0] = n;
+  w.in[INDEX_POSITIONS] = view_of(t);
   return (layout_numel(&t->at) == 0 || op_run(c, &w)) && give_out(c, y);
 }
 

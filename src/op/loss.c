@@ -13,8 +13,22 @@ heed_tensor *loss_reduced (heed_tensor *loss, int64_t how) {
 }
 
 
+/* All losses of this file start with the same two arguments. */
+#define SAME_PAIR(op) SAME_ARG(mse_loss, op, input); SAME_ARG(mse_loss, op, target)
+
+enum { INPUT = ARG(mse_loss, input), TARGET = ARG(mse_loss, target) };
+
+SAME_PAIR(l1_loss);
+SAME_PAIR(smooth_l1_loss);
+SAME_PAIR(kl_div);
+SAME_PAIR(binary_cross_entropy);
+SAME_PAIR(bce_with_logits);
+
+
 /* Input and target of one shape; the input, of a float type. */
-static bool check_pair (call *c) { return check_float(c, 0) && check_same_shape(c, 0, 1); }
+static bool check_pair (call *c) {
+  return check_float(c, INPUT) && check_same_shape(c, INPUT, TARGET);
+}
 
 
 /* A weight that broadcasts to the input, and does not widen it. */
@@ -22,7 +36,7 @@ static bool check_weight (call *c, int i) {
   layout wide;
   char have[LAYOUT_TEXT], want[LAYOUT_TEXT];
   const heed_tensor *weight = arg_tensor(c, i);
-  const layout *at = &c->args[0].tensor->at;
+  const layout *at = &arg_tensor(c, INPUT)->at;
   return weight == NULL || layout_expand(&weight->at, at, &wide) ||
          check_refuse(c, i, "a shape that broadcasts to %s expected, got %s",
                       layout_text(at, want), layout_text(&weight->at, have));
@@ -30,7 +44,7 @@ static bool check_weight (call *c, int i) {
 
 
 static heed_tensor *difference (call *c) {
-  return op2(HEED_sub, c->args[0].tensor, c->args[1].tensor);
+  return op2(HEED_sub, arg_tensor(c, INPUT), arg_tensor(c, TARGET));
 }
 
 
@@ -40,11 +54,15 @@ static heed_tensor *difference (call *c) {
 ** ===================================================================
 */
 
-/* Of loss(input - target), each by argument 'weight'; a mean is then what that weighs. */
-static bool give_weighed (call *c, heed_op loss) {
-  heed_tensor *weight = arg_tensor(c, 3), *y;
-  int64_t how = arg_count(c, 2);
-  if (!check_float(c, 0) || (weight != NULL && !check_same_shape(c, 0, 3))) return false;
+SAME_ARG(mse_loss, l1_loss, reduction);
+SAME_ARG(mse_loss, l1_loss, weight);
+
+/* Of loss(input - target), each by argument 'weight'; a mean is then by the sum of weights. */
+static bool give_weighted (call *c, heed_op loss) {
+  heed_tensor *weight = arg_tensor(c, ARG(mse_loss, weight)), *y;
+  int64_t how = arg_count(c, ARG(mse_loss, reduction));
+  if (!check_float(c, INPUT)) return false;
+  if (weight != NULL && !check_same_shape(c, INPUT, ARG(mse_loss, weight))) return false;
   y = op1(loss, difference(c));
   if (weight == NULL) return give_out(c, loss_reduced(y, how));
   y = op2(HEED_mul, y, weight);
@@ -53,23 +71,24 @@ static bool give_weighed (call *c, heed_op loss) {
 }
 
 
-bool do_mse_loss (call *c) { return give_weighed(c, HEED_square); }
+bool do_mse_loss (call *c) { return give_weighted(c, HEED_square); }
 
 
-bool do_l1_loss (call *c) { return give_weighed(c, HEED_abs); }
+bool do_l1_loss (call *c) { return give_weighted(c, HEED_abs); }
 
 
 /* d^2 / (2 beta) where the distance d is below beta, d - beta / 2 beyond. */
 bool do_smooth_l1_loss (call *c) {
-  double beta = arg_number(c, 3);
-  if (!check_float(c, 0)) return false;
-  if (!(beta >= 0)) return check_refuse(c, 3, "a number from 0 on expected, got %g", beta);
+  double beta = arg_number(c, ARG(smooth_l1_loss, beta));
+  if (!check_float(c, INPUT)) return false;
+  if (!(beta >= 0))
+    return check_refuse(c, ARG(smooth_l1_loss, beta), "a number from 0 on expected, got %g", beta);
   heed_tensor *d = op1(HEED_abs, difference(c)), *loss = op_shift(d, -beta / 2);
   if (beta > 0) {
     heed_tensor *near = op_scale(op1(HEED_square, d), 0.5 / beta);
     loss = op3(HEED_where, op2(HEED_lt, d, op_float(c->cx, beta)), near, loss);
   }
-  return give_out(c, loss_reduced(loss, arg_count(c, 2)));
+  return give_out(c, loss_reduced(loss, arg_count(c, ARG(smooth_l1_loss, reduction))));
 }
 
 /* }================================================================== */
@@ -91,10 +110,11 @@ static heed_tensor *entropy (heed_tensor *target) {
 
 /* target (log target - input), for an input that is a logarithm. */
 bool do_kl_div (call *c) {
-  heed_tensor *x = c->args[0].tensor, *target = c->args[1].tensor, *loss;
-  int64_t how = arg_count(c, 2), batch = x->at.rank > 0 ? x->at.size[0] : 1;
-  if (!check_float(c, 0)) return false;
-  if (arg_flag(c, 3)) loss = op2(HEED_mul, op1(HEED_exp, target), op2(HEED_sub, target, x));
+  heed_tensor *x = arg_tensor(c, INPUT), *target = arg_tensor(c, TARGET), *loss;
+  int64_t how = arg_count(c, ARG(kl_div, reduction)), batch = x->at.rank > 0 ? *x->at.size : 1;
+  if (!check_float(c, INPUT)) return false;
+  if (arg_flag(c, ARG(kl_div, log_target)))
+    loss = op2(HEED_mul, op1(HEED_exp, target), op2(HEED_sub, target, x));
   else loss = op2(HEED_sub, entropy(target), op2(HEED_mul, target, x));
   loss = loss_reduced(loss, how);
   if (how == LOSS_BATCH_MEAN) loss = op2(HEED_div, loss, op_float(c->cx, (double)batch));
@@ -106,9 +126,12 @@ bool do_kl_div (call *c) {
 ** (1 - t) x - (1 + (pos_weight - 1) t) log sigmoid(x), which is large for no x that is not.
 */
 bool do_bce_with_logits (call *c) {
-  heed_tensor *x = c->args[0].tensor, *target = c->args[1].tensor;
-  heed_tensor *weight = arg_tensor(c, 2), *pos_weight = arg_tensor(c, 4);
-  if (!check_pair(c) || !check_weight(c, 2) || !check_weight(c, 4)) return false;
+  heed_tensor *x = arg_tensor(c, INPUT), *target = arg_tensor(c, TARGET);
+  heed_tensor *weight = arg_tensor(c, ARG(bce_with_logits, weight));
+  heed_tensor *pos_weight = arg_tensor(c, ARG(bce_with_logits, pos_weight));
+  if (!check_pair(c) || !check_weight(c, ARG(bce_with_logits, weight)) ||
+      !check_weight(c, ARG(bce_with_logits, pos_weight)))
+    return false;
   heed_tensor *one = op_float(c->cx, 1), *log_p = op1(HEED_logsigmoid, x);
   if (pos_weight != NULL) {
     heed_tensor *more = op2(HEED_mul, op2(HEED_sub, pos_weight, one), target);
@@ -116,13 +139,13 @@ bool do_bce_with_logits (call *c) {
   }
   heed_tensor *loss = op2(HEED_sub, op2(HEED_mul, op2(HEED_sub, one, target), x), log_p);
   if (weight != NULL) loss = op2(HEED_mul, loss, weight);
-  return give_out(c, loss_reduced(loss, arg_count(c, 3)));
+  return give_out(c, loss_reduced(loss, arg_count(c, ARG(bce_with_logits, reduction))));
 }
 
 
-/* All elements of argument i from 0 to 1? NaN is not. A card is not waited for to tell. */
+/* All elements of argument i from 0 to 1? NaN is not. Other devices' are not read back. */
 static bool check_unit (call *c, int i) {
-  heed_tensor *t = c->args[i].tensor;
+  heed_tensor *t = arg_tensor(c, i);
   double least, most;
   if (layout_numel(&t->at) == 0 || !c->cx->current->host) return true;
   if (!op_read(op1(HEED_min, t), &least) || !op_read(op1(HEED_max, t), &most)) return false;
@@ -145,47 +168,50 @@ static heed_tensor *complement (heed_tensor *x) {
 
 
 static heed_tensor *binary_cross_entropy (call *c) {
-  heed_tensor *x = c->args[0].tensor, *target = c->args[1].tensor, *weight = arg_tensor(c, 2);
+  heed_tensor *x = arg_tensor(c, INPUT), *target = arg_tensor(c, TARGET);
+  heed_tensor *weight = arg_tensor(c, ARG(binary_cross_entropy, weight));
   heed_tensor *yes = op2(HEED_mul, target, held_log(x));
   heed_tensor *no = op2(HEED_mul, complement(target), held_log(complement(x)));
   heed_tensor *loss = op1(HEED_neg, op2(HEED_add, yes, no));
   if (weight != NULL) loss = op2(HEED_mul, loss, weight);
-  return loss_reduced(loss, arg_count(c, 3));
+  return loss_reduced(loss, arg_count(c, ARG(binary_cross_entropy, reduction)));
 }
 
 
 /* -(t log x + (1 - t) log(1 - x)), the logarithms held at -100 (PyTorch's bound). */
 bool do_binary_cross_entropy (call *c) {
-  if (!check_pair(c) || !check_weight(c, 2)) return false;
+  heed_tensor *y = NULL;
+  if (!check_pair(c) || !check_weight(c, ARG(binary_cross_entropy, weight))) return false;
   bool recording = heed_set_recording(c->cx, false);
-  if (check_unit(c, 0) && check_unit(c, 1)) give_out(c, binary_cross_entropy(c));
+  if (check_unit(c, INPUT) && check_unit(c, TARGET)) y = binary_cross_entropy(c);
   heed_set_recording(c->cx, recording);
-  return c->out[0] != NULL;
+  return give_out(c, y);
 }
 
 
 /* dx = g (x - t) / (x (1 - x)), whose divisor is held at 1e-12; dt = g (log(1 - x) - log x) */
 bool grad_binary_cross_entropy (backward *b) {
-  heed_tensor *x = input(b, 0), *g = b->g, *rest = complement(x);
-  if (x == NULL || !loss_refuse_weight(b, 2)) return false;
-  if (b->args[3].integer == LOSS_MEAN)
+  const int input_at = IN(binary_cross_entropy, input), target = IN(binary_cross_entropy, target);
+  const int weight = IN(binary_cross_entropy, weight);
+  heed_tensor *x = input(b, input_at), *g = b->g, *rest = complement(x);
+  if (x == NULL || !loss_refuse_weight(b, weight)) return false;
+  if (b->args[ARG(binary_cross_entropy, reduction)].integer == LOSS_MEAN)
     g = op2(HEED_div, g, op_integer(b->cx, layout_numel(&x->at)));
-  if (has_input(b, 2)) g = op2(HEED_mul, g, input(b, 2));
-  if (wants(b, 1)) {
-    heed_tensor *slope = op2(HEED_sub, op1(HEED_log, rest), op1(HEED_log, x));
-    if (!give(b, 1, op2(HEED_mul, g, slope))) return false;
+  if (has_input(b, weight)) g = op2(HEED_mul, g, input(b, weight));
+  if (wants(b, target)) {
+    heed_tensor *d = op2(HEED_sub, op1(HEED_log, rest), op1(HEED_log, x));
+    if (!give(b, target, op2(HEED_mul, g, d))) return false;
   }
-  if (!wants(b, 0)) return true;
+  if (!wants(b, input_at)) return true;
   heed_tensor *spread = op2(HEED_maximum, op2(HEED_mul, x, rest), op_float(b->cx, 1e-12));
-  heed_tensor *off = op2(HEED_sub, x, input(b, 1));
-  return give(b, 0, op2(HEED_mul, g, op2(HEED_div, off, spread)));
+  heed_tensor *off = op2(HEED_sub, x, input(b, target));
+  return give(b, input_at, op2(HEED_mul, g, op2(HEED_div, off, spread)));
 }
 
 
 bool loss_refuse_weight (const backward *b, int i) {
   if (!wants(b, i)) return true;
-  return core_fail(b->cx, "%s: there is no gradient for argument 'weight'",
-                   op_rows[b->op].name) != NULL;
+  return core_fail(b->cx, op_name(b->op), "there is no gradient for argument 'weight'") != NULL;
 }
 
 /* }================================================================== */

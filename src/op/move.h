@@ -1,5 +1,5 @@
 /*
-** move.h - what the operations that move elements share: lists, targets, copies.
+** move.h - what the operations that move elements share: lists, targets, copies, positions.
 */
 
 #ifndef move_h
@@ -16,23 +16,23 @@ static inline int move_list (const call *c, int i, const int64_t **list) {
   return v->kind == HEED_LIST ? v->n : v->kind == HEED_NONE ? 0 : 1;
 }
 
-/* Where an op with an in-place in_place writes: the target itself, or a new tensor like 'input'. */
+/* Where an op with an in-place variant writes: the target itself, or a new tensor like 'input'. */
 heed_tensor *move_target (call *c, const heed_tensor *input);
 
 /* to = from, which broadcasts to it, whatever they share. */
 bool move_copy (heed_context *cx, heed_op op, heed_tensor *to, heed_tensor *from);
 
-/* A dense copy of what 'at' shows of t, without history. */
+/* A dense copy of t's elements that 'at' reaches, without a graph. */
 heed_tensor *move_taken (call *c, heed_tensor *t, const layout *at);
 
-/* t seen with a shape that it broadcasts to; a number gets its storage. False: no memory. */
-bool move_view (heed_tensor *t, const layout *shape, view *seen);
+/* t expanded to a shape that it broadcasts to; a number gets its storage. False: no memory. */
+bool move_view (heed_tensor *t, const layout *shape, view *expanded);
 
-/* Tensor argument i as 'type', for places that keep their type: no higher category. */
+/* Tensor argument i as 'type', for a tensor that keeps its type; a higher category is refused. */
 heed_tensor *move_value (call *c, int i, heed_type type);
 
-/* Do the shapes of tensor arguments i and j broadcast together? */
-bool move_meet (call *c, int i, int j);
+/* Do the shapes of tensor arguments i and j broadcast together? Refuses j if not. */
+bool move_broadcasts (call *c, int i, int j);
 
 /* Positions in an axis of size n, with storage and none of them counted from the end. */
 heed_tensor *move_positions (call *c, heed_tensor *t, int64_t n);

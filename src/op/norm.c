@@ -1,7 +1,7 @@
 /*
 ** norm.c - layer norm, rms norm and dropout; the norms' gradients.
 **
-** The axes that are normed over are seen as one, all others as rows: (R, C). Statistics of
+** The axes that are normed over are viewed as one, all others as rows: (R, C). Statistics of
 ** the rows are float32, or float64 for float64.
 */
 
@@ -20,6 +20,13 @@ typedef struct norm {
   heed_tensor *mean, *rstd;        /* (R); mean is NULL for rms */
 } norm;
 
+SAME_ARG(layer_norm, rms_norm, input);
+SAME_ARG(layer_norm, rms_norm, shape);
+SAME_ARG(layer_norm, rms_norm, weight);
+SAME_IN(layer_norm, rms_norm, input);
+SAME_IN(layer_norm, rms_norm, weight);
+SAME_OUT(layer_norm, rms_norm, output);
+
 
 /*
 ** {==================================================================
@@ -31,13 +38,13 @@ typedef struct norm {
 static bool check_shape_of_norm (call *c, norm *o, layout *shape) {
   const layout *at = &o->x->at;
   char have[LAYOUT_TEXT], want[LAYOUT_TEXT];
-  if (!check_shape(c, 1, -1, shape)) return false;
+  if (!check_shape(c, ARG(layer_norm, shape), -1, shape)) return false;
   bool ends = shape->rank > 0 && shape->rank <= at->rank;
   for (int i = 1; ends && i <= shape->rank; i++)
     ends = shape->size[shape->rank - i] == at->size[at->rank - i];
   if (!ends)
-    return check_refuse(c, 1, "%s is not what the shape %s of argument 'input' ends with",
-                        layout_text(shape, want), layout_text(at, have));
+    return check_refuse(c, ARG(layer_norm, shape), "%s is not what the shape %s of argument "
+                        "'input' ends with", layout_text(shape, want), layout_text(at, have));
   o->size[0] = o->size[1] = 1;
   for (int i = 0; i < at->rank; i++) o->size[i >= at->rank - shape->rank] *= at->size[i];
   return true;
@@ -58,17 +65,34 @@ static bool read_scale (call *c, int i, const layout *shape, heed_tensor **t) {
 
 static bool read_norm (call *c, norm *o) {
   layout shape;
-  int eps = o->layer ? 4 : 3;
+  int eps = o->layer ? ARG(layer_norm, eps) : ARG(rms_norm, eps);
   o->cx = c->cx;
   o->op = c->op;
-  o->x = c->args[0].tensor;
+  o->x = arg_tensor(c, ARG(layer_norm, input));
   o->bias = o->mean = NULL;
-  if (!check_float(c, 0) || !check_shape_of_norm(c, o, &shape)) return false;
-  if (!read_scale(c, 2, &shape, &o->weight)) return false;
-  if (o->layer && !read_scale(c, 3, &shape, &o->bias)) return false;
+  if (!check_float(c, ARG(layer_norm, input)) || !check_shape_of_norm(c, o, &shape)) return false;
+  if (!read_scale(c, ARG(layer_norm, weight), &shape, &o->weight)) return false;
+  if (o->layer && !read_scale(c, ARG(layer_norm, bias), &shape, &o->bias)) return false;
   o->eps = o->x->type == HEED_FLOAT64 ? DBL_EPSILON : FLT_EPSILON;
   if (arg_given(c, eps)) o->eps = arg_number(c, eps);
   return true;
+}
+
+
+static bool is_empty (const norm *o) { return layout_numel(&o->x->at) == 0; }
+
+
+/* t, or view_none for NULL, as rows (R, C), as one row (C), as one number for each (R). */
+static bool view_rows (const norm *o, view *v, heed_tensor *t) {
+  return op_view_shaped(v, t, 2, o->size);
+}
+
+static bool view_row (const norm *o, view *v, heed_tensor *t) {
+  return op_view_shaped(v, t, 1, o->size + 1);
+}
+
+static bool view_column (const norm *o, view *v, heed_tensor *t) {
+  return op_view_shaped(v, t, 1, o->size);
 }
 
 /* }================================================================== */
@@ -80,43 +104,35 @@ static bool read_norm (call *c, norm *o) {
 ** ===================================================================
 */
 
-static void set_work (work *w, const norm *o, norm_kind kind, int nin, int nout) {
-  w->kind = WORK_NORM;
-  w->op = kind;
-  w->nin = nin;
-  w->nout = nout;
-  w->mask.n = 0;
-  w->number[0] = o->eps;
-}
-
-
-static bool fused (norm *o, heed_tensor *y) {
+/* Makes mean and rstd too. */
+static heed_tensor *fused (norm *o) {
   work w;
-  int first = o->layer ? 3 : 2;
-  set_work(&w, o, o->layer ? NORM_LAYER : NORM_RMS, first, first);
-  if (o->layer) w.out[1] = view_of(o->mean);
-  w.out[first - 1] = view_of(o->rstd);
-  return op_view_shaped(&w.out[0], y, 2, o->size) && op_view_shaped(&w.in[0], o->x, 2, o->size) &&
-         op_view_shaped(&w.in[1], o->weight, 1, o->size + 1) &&
-         (!o->layer || op_view_shaped(&w.in[2], o->bias, 1, o->size + 1)) &&
-         op_run_for(o->cx, o->op, &w);
-}
-
-
-static heed_tensor *shaped (heed_tensor *t, int rank, const int64_t *size) {
-  layout shape;
-  return layout_dense(&shape, rank, size) ? op_with_shape(HEED_reshape, t, &shape) : NULL;
+  heed_type type = op_computing(o->x->type);
+  heed_tensor *y = op_new(o->cx, o->x->type, &o->x->at);
+  if (o->layer) o->mean = op_new_sized(o->cx, type, 1, o->size);
+  o->rstd = op_new_sized(o->cx, type, 1, o->size);
+  if (y == NULL || o->rstd == NULL || (o->layer && o->mean == NULL)) return NULL;
+  if (is_empty(o)) return y;
+  work_norm(&w, o->layer ? NORM_LAYER : NORM_RMS, o->eps);
+  return view_rows(o, &w.out[NORM_Y], y) && view_column(o, &w.out[NORM_MEAN], o->mean) &&
+         view_column(o, &w.out[NORM_RSTD], o->rstd) && view_rows(o, &w.in[NORM_X], o->x) &&
+         view_row(o, &w.in[NORM_WEIGHT], o->weight) && view_row(o, &w.in[NORM_BIAS], o->bias) &&
+         op_run_for(o->cx, o->op, &w) ? y : NULL;
 }
 
 
 /* (R, C), in the type of the statistics. */
 static heed_tensor *as_rows (const norm *o, heed_tensor *t) {
-  return op_cast(shaped(t, 2, o->size), op_computing(o->x->type));
+  return op_cast(op_reshape(t, 2, o->size), op_computing(o->x->type));
 }
 
 
-static heed_tensor *row_mean (heed_tensor *t) {
-  return op_reduce(HEED_mean, t, 1, (int64_t[]){1}, true);
+static heed_tensor *row_mean (heed_tensor *t) { return op_reduce_axis(HEED_mean, t, 1, true); }
+
+
+/* Weight or bias as one row. */
+static heed_tensor *as_row (const norm *o, heed_tensor *t) {
+  return op_reshape(t, 1, o->size + 1);
 }
 
 
@@ -127,43 +143,39 @@ static heed_tensor *normed (const norm *o, heed_tensor *mean, heed_tensor *rstd)
 }
 
 
-/* Fills mean and rstd too. */
+/* Makes mean and rstd too. */
 static heed_tensor *composed (norm *o) {
   heed_tensor *x = as_rows(o, o->x);
   heed_tensor *mean = o->layer ? row_mean(x) : NULL;
   if (o->layer) x = op2(HEED_sub, x, mean);
   heed_tensor *rstd = op1(HEED_rsqrt, op_shift(row_mean(op1(HEED_square, x)), o->eps));
   heed_tensor *y = op2(HEED_mul, x, rstd);
-  if (o->weight != NULL) y = op2(HEED_mul, y, shaped(o->weight, 1, o->size + 1));
-  if (o->bias != NULL) y = op2(HEED_add, y, shaped(o->bias, 1, o->size + 1));
-  o->mean = shaped(mean, 1, o->size);
-  o->rstd = shaped(rstd, 1, o->size);
-  y = op_cast(y, o->x->type);
-  return y != NULL ? op_with_shape(HEED_reshape, y, &o->x->at) : NULL;
+  if (o->weight != NULL) y = op2(HEED_mul, y, as_row(o, o->weight));
+  if (o->bias != NULL) y = op2(HEED_add, y, as_row(o, o->bias));
+  o->mean = op_reshape(mean, 1, o->size);
+  o->rstd = op_reshape(rstd, 1, o->size);
+  if (o->rstd == NULL || (o->layer && o->mean == NULL)) return NULL;
+  return op_with_shape(HEED_reshape, op_cast(y, o->x->type), &o->x->at);
 }
 
 
-static bool give_norm (call *c, norm *o, heed_tensor *y) {
-  if (o->layer) return give_outs(c, 3, (heed_tensor *[]){y, o->mean, o->rstd});
-  return give_outs(c, 2, (heed_tensor *[]){y, o->rstd});
+static bool give_norm (call *c, const norm *o, heed_tensor *y) {
+  if (o->layer)
+    return give_outs(c, 3, (heed_tensor *[]){[OUT(layer_norm, output)] = y,
+                                             [OUT(layer_norm, mean)] = o->mean,
+                                             [OUT(layer_norm, rstd)] = o->rstd});
+  return give_outs(c, 2, (heed_tensor *[]){[OUT(rms_norm, output)] = y,
+                                           [OUT(rms_norm, rstd)] = o->rstd});
 }
 
 
 static bool norm_rows (call *c, norm *o) {
   if (!read_norm(c, o)) return false;
-  bool empty = o->size[0] == 0 || o->size[1] == 0;
-  if (!empty && !op_can(c->cx, WORK_NORM)) {
-    bool recording = heed_set_recording(c->cx, false);
-    heed_tensor *y = composed(o);
-    heed_set_recording(c->cx, recording);
-    return y != NULL && give_norm(c, o, y);
-  }
-  heed_type type = op_computing(o->x->type);
-  heed_tensor *y = op_new(c->cx, o->x->type, &o->x->at);
-  if (o->layer) o->mean = op_new_sized(c->cx, type, 1, o->size);
-  o->rstd = op_new_sized(c->cx, type, 1, o->size);
-  if (y == NULL || o->rstd == NULL || (o->layer && o->mean == NULL)) return false;
-  return (empty || fused(o, y)) && give_norm(c, o, y);
+  bool recording = heed_set_recording(c->cx, false);
+  norm_op kind = o->layer ? NORM_LAYER : NORM_RMS;
+  heed_tensor *y = (op_supports(c->cx, WORK_NORM, kind) ? fused : composed)(o);
+  heed_set_recording(c->cx, recording);
+  return give_norm(c, o, y);
 }
 
 
@@ -188,72 +200,94 @@ bool do_rms_norm (call *c) {
 ** ===================================================================
 */
 
-/* ds[] are the gradients of x, weight, bias: NULL where nobody wants one. */
-static bool fused_back (backward *b, norm *o, heed_tensor *ds[3]) {
+/* The gradients of the tensor inputs, NULL where none is wanted. */
+typedef struct norm_gradients { heed_tensor *x, *weight, *bias; } norm_gradients;
+
+
+static norm_op back_of (const norm *o) { return o->layer ? NORM_LAYER_BACK : NORM_RMS_BACK; }
+
+
+/* A tensor for the gradient of input i, if it is wanted; with no elements summed it is 0. */
+static bool new_gradient (backward *b, const norm *o, int i, heed_tensor **d) {
+  *d = NULL;
+  if (!wants(b, i)) return true;
+  *d = (is_empty(o) ? op_zeros : op_new)(b->cx, type_of(b, i), shape_of(b, i));
+  return *d != NULL;
+}
+
+
+static bool fused_back (backward *b, norm *o, norm_gradients *d) {
   work w;
-  int stats = o->layer ? 4 : 3;
-  set_work(&w, o, o->layer ? NORM_LAYER_BACK : NORM_RMS_BACK, stats + 1, o->layer ? 3 : 2);
-  if (o->layer) w.in[3] = view_of(o->mean);
-  w.in[stats] = view_of(o->rstd);
-  return op_view_shaped(&w.out[0], ds[0], 2, o->size) && op_view_shaped(&w.out[1], ds[1], 1, o->size + 1) &&
-         op_view_shaped(&w.out[2], ds[2], 1, o->size + 1) && op_view_shaped(&w.in[0], b->g, 2, o->size) &&
-         op_view_shaped(&w.in[1], o->x, 2, o->size) && op_view_shaped(&w.in[2], o->weight, 1, o->size + 1) &&
-         op_run_for(b->cx, b->op, &w);
+  if (!new_gradient(b, o, IN(layer_norm, input), &d->x)) return false;
+  if (!new_gradient(b, o, IN(layer_norm, weight), &d->weight)) return false;
+  if (o->layer && !new_gradient(b, o, IN(layer_norm, bias), &d->bias)) return false;
+  if (is_empty(o)) return true;
+  work_norm(&w, back_of(o), o->eps);
+  return view_rows(o, &w.out[NORM_BACK_DX], d->x) &&
+         view_row(o, &w.out[NORM_BACK_DWEIGHT], d->weight) &&
+         view_row(o, &w.out[NORM_BACK_DBIAS], d->bias) &&
+         view_rows(o, &w.in[NORM_BACK_G], b->g) && view_rows(o, &w.in[NORM_BACK_X], o->x) &&
+         view_row(o, &w.in[NORM_BACK_WEIGHT], o->weight) &&
+         view_column(o, &w.in[NORM_BACK_MEAN], o->mean) &&
+         view_column(o, &w.in[NORM_BACK_RSTD], o->rstd) && op_run_for(b->cx, b->op, &w);
 }
 
 
 /* dx = rstd (g w - mean(g w) - x^ mean(g w x^)), for rms without the first mean. */
-static heed_tensor *input_gradient (norm *o, heed_tensor *g, heed_tensor *x, heed_tensor *rstd) {
-  if (o->weight != NULL) g = op2(HEED_mul, g, shaped(o->weight, 1, o->size + 1));
+static heed_tensor *input_gradient (const norm *o, heed_tensor *g, heed_tensor *x,
+                                    heed_tensor *rstd) {
+  if (o->weight != NULL) g = op2(HEED_mul, g, as_row(o, o->weight));
   heed_tensor *along = op2(HEED_mul, x, row_mean(op2(HEED_mul, g, x)));
   if (o->layer) g = op2(HEED_sub, g, row_mean(g));
   return op2(HEED_mul, rstd, op2(HEED_sub, g, along));
 }
 
 
-static bool composed_back (backward *b, norm *o, heed_tensor *ds[3]) {
-  const int64_t axes[] = {0}, column[] = {o->size[0], 1};
-  heed_tensor *g = as_rows(o, b->g), *rstd = shaped(o->rstd, 2, column);
-  heed_tensor *x = normed(o, shaped(o->mean, 2, column), rstd);
-  if (ds[0] != NULL) ds[0] = input_gradient(o, g, x, rstd);
-  if (ds[1] != NULL) ds[1] = op_reduce(HEED_sum, op2(HEED_mul, g, x), 1, axes, false);
-  if (ds[2] != NULL) ds[2] = op_reduce(HEED_sum, g, 1, axes, false);
+static heed_tensor *sum_of_rows (heed_tensor *t) {
+  return op_reduce_axis(HEED_sum, t, 0, false);
+}
+
+
+static bool composed_back (backward *b, norm *o, norm_gradients *d) {
+  const int64_t column[] = {o->size[0], 1};
+  heed_tensor *g = as_rows(o, b->g), *rstd = op_reshape(o->rstd, 2, column);
+  heed_tensor *x = normed(o, op_reshape(o->mean, 2, column), rstd);
+  if (wants(b, IN(layer_norm, input))) d->x = input_gradient(o, g, x, rstd);
+  if (wants(b, IN(layer_norm, weight))) d->weight = sum_of_rows(op2(HEED_mul, g, x));
+  if (o->layer && wants(b, IN(layer_norm, bias))) d->bias = sum_of_rows(g);
   return g != NULL && x != NULL;
 }
 
 
-static bool recall (backward *b, norm *o) {
-  const heed_value *shape = &b->args[1];
+static bool restore (backward *b, norm *o) {
+  const heed_value *shape = &b->args[ARG(layer_norm, shape)];
   *o = (norm){.cx = b->cx, .op = b->op, .layer = b->op == HEED_layer_norm, .size = {1, 1}};
-  o->x = input(b, 0);
-  o->weight = input(b, 1);
-  if (o->layer) o->mean = output(b, 1);
-  o->rstd = output(b, o->layer ? 2 : 1);
+  o->x = input(b, IN(layer_norm, input));
+  o->weight = input(b, IN(layer_norm, weight));
+  if (o->layer) o->mean = output(b, OUT(layer_norm, mean));
+  o->rstd = output(b, o->layer ? OUT(layer_norm, rstd) : OUT(rms_norm, rstd));
   if (o->x == NULL || o->rstd == NULL || (o->layer && o->mean == NULL)) return false;
-  if (o->weight == NULL && has_input(b, 1)) return false;
+  if (o->weight == NULL && has_input(b, IN(layer_norm, weight))) return false;
   int rank = o->x->at.rank, from = rank - shape->n;
   for (int i = 0; i < rank; i++) o->size[i >= from] *= o->x->at.size[i];
   return true;
 }
 
 
+static bool give_shaped (backward *b, int i, heed_tensor *d) {
+  return !wants(b, i) || give(b, i, op_with_shape(HEED_reshape, d, shape_of(b, i)));
+}
+
+
 bool grad_layer_norm (backward *b) {
   norm o;
-  heed_tensor *ds[3] = {NULL};
-  if (!recall(b, &o)) return false;
-  int n = o.layer ? 3 : 2;
-  bool empty = o.size[0] == 0 || o.size[1] == 0;
-  for (int i = 0; i < n; i++) {
-    if (!wants(b, i)) continue;
-    ds[i] = empty ? op_zeros(b->cx, type_of(b, i), shape_of(b, i))
-                  : op_new(b->cx, type_of(b, i), shape_of(b, i));
-    if (ds[i] == NULL) return false;
-  }
-  if (!empty && !(op_can(b->cx, WORK_NORM) ? fused_back : composed_back)(b, &o, ds)) return false;
-  for (int i = 0; i < n; i++)
-    if (wants(b, i) && !give(b, i, op_with_shape(HEED_reshape, ds[i], shape_of(b, i))))
-      return false;
-  return true;
+  norm_gradients d = {NULL, NULL, NULL};
+  if (!restore(b, &o)) return false;
+  bool supported = op_supports(b->cx, WORK_NORM, back_of(&o));
+  return (supported ? fused_back : composed_back)(b, &o, &d) &&
+         give_shaped(b, IN(layer_norm, input), d.x) &&
+         give_shaped(b, IN(layer_norm, weight), d.weight) &&
+         (!o.layer || give_shaped(b, IN(layer_norm, bias), d.bias));
 }
 
 
@@ -265,14 +299,15 @@ bool grad_rms_norm (backward *b) { return grad_layer_norm(b); }
 /*
 ** Each element is dropped with probability p, the others grow by 1 / (1 - p). One key of 64
 ** bits is drawn from the generator; what becomes of an element is Philox of that key and of its
-** position, counted row by row. Nothing is drawn when nothing can be dropped.
+** index, counted row by row. Nothing is drawn when nothing can be dropped.
 */
 bool do_dropout (call *c) {
-  heed_tensor *x = op_materialized(c->args[0].tensor);
-  if (x == NULL || !check_float(c, 0) || !check_probability(c, 1)) return false;
-  if (arg_number(c, 1) == 0 || !arg_flag(c, 2)) return give_out(c, c->args[0].tensor);
+  heed_tensor *given = arg_tensor(c, ARG(dropout, input)), *x = op_materialized(given);
+  double p = arg_number(c, ARG(dropout, p));
+  if (x == NULL || !check_float(c, ARG(dropout, input)) || !check_probability(c, ARG(dropout, p)))
+    return false;
+  if (p == 0 || !arg_flag(c, ARG(dropout, training))) return give_out(c, given);
   heed_tensor *key = op_new_sized(c->cx, HEED_INT64, 1, (int64_t[]){1});
   if (!op_draw_key(key)) return false;
-  return give_out(c, op2(HEED_mul, x, op_dropout_factors(c->cx, c->op, x->type, &x->at,
-                                                         arg_number(c, 1), key)));
+  return give_out(c, op2(HEED_mul, x, op_dropout_factors(c->cx, c->op, x->type, &x->at, p, key)));
 }

@@ -2,12 +2,12 @@
 ** op.h - floor 4 and 5: how an operation is called, and how its parts are found.
 **
 ** For a row OP(name, ...) there are do_name and grad_name; for COMPOSED and PLAIN, do_name.
-** do_name checks everything, then works; it reads c->args (one for each parameter of the
-** signature, defaults filled in, options as the number of their word, a number given for a
-** tensor as a tensor of rank 0) and sets c->out. Whatever tensors it makes through the
-** functions below are temporaries: the call that runs owns them and drops them at its end,
-** so nothing is freed by hand, and c->out may hold temporaries and arguments alike. NULL
-** goes in and comes out, so do_name may chain without checks and say 'return give_out(...)'.
+** do_name checks everything, then works; it reads c->args (one for each parameter of the row,
+** defaults filled in, choices as the number of their word, a number given for a tensor as a
+** tensor of rank 0) and sets c->out. Whatever tensors it makes through the functions below are
+** temporaries: the call that runs owns them and drops them at its end, so nothing is freed by
+** hand, and c->out may hold temporaries and arguments alike. NULL goes in and comes out, so
+** do_name may chain without checks and say 'return give_out(...)'.
 */
 
 #ifndef op_h
@@ -19,6 +19,90 @@
 
 #define OP_OUTS 4                  /* most results, those that only the gradient sees included */
 #define OP_EDGES 64                /* most tensor arguments, lists included */
+
+
+/*
+** {==================================================================
+** Parts of a row by the names that ops.def gives them, counted from 0: an argument,
+** ARG(softmax, dim); a tensor argument as gradients count them, IN(matmul, other), which behind a
+** list of tensors is counted from the end, LAST_IN(b); a result, OUT(layer_norm, rstd).
+** ===================================================================
+*/
+
+#define ARG(op, name) ((int)offsetof(struct op_arguments_##op, name))
+#define IN(op, name) ((int)offsetof(struct op_inputs_##op, name))
+#define OUT(op, name) ((int)offsetof(struct op_results_##op, name))
+#define LAST_IN(b) ((b)->n->nedges - 1)
+
+/* For a function that works for two rows: the argument stands at one place in both. */
+#define SAME_ARG(one, other, name) \
+  _Static_assert(ARG(one, name) == ARG(other, name), #one " and " #other " differ in " #name)
+
+#define UNARY(name, domain, y, da, ...) struct op_arguments_##name { char input; __VA_ARGS__ };
+#define BINARY(name, domain, y, da, db, ...) \
+  struct op_arguments_##name { char input, other; __VA_ARGS__ };
+#define TERNARY(name, domain, y, da, db, dc, arguments) struct op_arguments_##name { arguments };
+#define OP(name, arguments, ...) struct op_arguments_##name { arguments };
+#define COMPOSED(name, arguments, ...) struct op_arguments_##name { arguments };
+#define PLAIN(name, arguments, ...) struct op_arguments_##name { arguments };
+#define TENSOR(name, ...) char name;
+#define TENSORS(name, ...) char name;
+#define TARGET(name) char name;
+#define NUMBER(name, ...) char name;
+#define COUNT(name, ...) char name;
+#define POSITION(name, ...) char name;
+#define AXIS(name, ...) char name;
+#define AXES(name, ...) char name;
+#define SHAPE(name, ...) char name;
+#define FLAG(name, ...) char name;
+#define TEXT(name, ...) char name;
+#define CHOICE(name, ...) char name;
+#define OPTIONAL(kind, name) char name;
+#include "op/ops.def"
+
+#define UNARY(name, ...) struct op_inputs_##name { char input; };
+#define BINARY(name, ...) struct op_inputs_##name { char input, other; };
+#define TERNARY(name, domain, y, da, db, dc, arguments) struct op_inputs_##name { arguments };
+#define OP(name, arguments, ...) struct op_inputs_##name { arguments };
+#define TENSOR(name, ...) char name;
+#define TENSORS(name, ...) char name;
+#define TARGET(name) char name;
+#define NUMBER(name, ...)
+#define COUNT(name, ...)
+#define POSITION(name, ...)
+#define AXIS(name, ...)
+#define AXES(name, ...)
+#define SHAPE(name, ...)
+#define FLAG(name, ...)
+#define TEXT(name, ...)
+#define CHOICE(name, ...)
+#define OPTIONAL(kind, name) OP_INPUT_##kind(name)
+#define OP_INPUT_TENSOR(name) char name;
+#define OP_INPUT_NUMBER(name)
+#define OP_INPUT_COUNT(name)
+#define OP_INPUT_POSITION(name)
+#define OP_INPUT_AXIS(name)
+#define OP_INPUT_AXES(name)
+#define OP_INPUT_DTYPE(name)
+#define OP_INPUT_TEXT(name)
+#include "op/ops.def"
+
+#define UNARY(name, ...) struct op_results_##name { char output; };
+#define BINARY(name, ...) struct op_results_##name { char output; };
+#define TERNARY(name, ...) struct op_results_##name { char output; };
+#define OP(name, arguments, results, ...) struct op_results_##name { results };
+#define RESULT(name) char name;
+#define HIDDEN(name) char name;
+#include "op/ops.def"
+
+/* … and those of them that a caller sees. */
+#define OP(name, arguments, results, ...) struct op_seen_##name { results };
+#define RESULT(name) char name;
+#define HIDDEN(name)
+#include "op/ops.def"
+
+/* }================================================================== */
+
 
 typedef struct call {
   heed_context *cx;
@@ -34,24 +118,38 @@ typedef enum op_domain { FLT, NUM, ALL, TEST, PICK, STRUCTURED } op_domain;
 typedef struct backward backward;
 
 typedef struct op_row {
-  const char *name;
-  const char *signature;
-  const char *saves;
-  int seen, results;               /* by the caller; in all */
+  heed_signature signature;
+  const char *saves;               /* of an OP; NULL: what the derivatives mention */
+  const char *derivative[3];       /* of an elementwise row, as text */
+  int inputs;                      /* of an elementwise row */
+  int results;                     /* those that only the gradient sees included */
+  const char *result[OP_OUTS];     /* their names */
   op_domain domain;                /* STRUCTURED: not an elementwise row */
   bool recorded;                   /* OP and elementwise rows of a float result */
   bool plain;                      /* a PLAIN row */
-  int passes_through;                 /* bit i: the gradient of input i is g itself */
   bool (*work) (call *c);
   bool (*grad) (backward *b);
 } op_row;
 
 extern const op_row op_rows[HEED_NOPS];
 
-/* The row's signature, once the call's arguments were checked (check_given reads it). */
-static inline const heed_signature *op_signature (const heed_context *cx, heed_op op) {
-  return &cx->signatures[op];
-}
+static inline const heed_signature *op_signature (heed_op op) { return &op_rows[op].signature; }
+static inline const char *op_name (heed_op op) { return op_rows[op].signature.name; }
+
+/*
+** Which values the gradients of a row need, by input whose gradient is wanted: bit i of 'value' is
+** tensor argument i, bit OP_NEEDS_OUT + i result i. Read from 'saves' when a context opens.
+*/
+#define OP_NEEDS_IN 8
+#define OP_NEEDS_OUT 16
+typedef struct op_needs {
+  uint32_t value[OP_NEEDS_IN];
+  bool all;                        /* "*": all inputs */
+  uint8_t passes;                  /* bit i: the gradient of input i is g itself */
+} op_needs;
+
+bool op_open (heed_context *cx);   /* graph.c: reads them; false: a row is wrong, or no memory */
+void op_close (heed_context *cx);
 
 
 /*
@@ -65,6 +163,7 @@ bool give_out (call *c, heed_tensor *a);
 bool give_outs (call *c, int n, heed_tensor *const *ys);
 
 heed_tensor *op_hold (heed_context *cx, heed_tensor *owned);     /* makes it a temporary */
+void op_drop_temporaries (heed_context *cx, int64_t mark);       /* but the first 'mark' */
 heed_tensor *op_new (heed_context *cx, heed_type type, const layout *shape);
 heed_tensor *op_new_sized (heed_context *cx, heed_type type, int rank, const int64_t *size);
 heed_tensor *op_view (heed_tensor *t, const layout *at);
@@ -84,7 +183,9 @@ heed_tensor *op_call (heed_context *cx, heed_op op, int n, const heed_value *arg
 bool op_calls (heed_context *cx, heed_op op, int n, const heed_value *args,
                heed_tensor *out[HEED_RESULTS]);                  /* all results */
 
-/* Arguments: what stands at i, by kind. */
+static inline heed_tensor *first_result (const call *c) { return *c->out; }
+
+/* Arguments by kind; i is an ARG. */
 static inline heed_tensor *arg_tensor (const call *c, int i) {
   return c->args[i].kind == HEED_TENSOR ? c->args[i].tensor : NULL;
 }
@@ -100,17 +201,13 @@ static inline heed_type arg_type (const call *c, int i, heed_type otherwise) {
   return arg_given(c, i) ? (heed_type)c->args[i].integer : otherwise;
 }
 
-/* place.c: sets 'here' for a call, once other devices are open, and brings what follows. */
+/* device.c: sets the current device for a call, once others are open, and moves what follows. */
 bool op_set_device (call *c, heed_value *args);
 
-/*
-** The work: 'op_run' asks the device where the call works, as all of these do. Fill w->kind,
-** op, nout, nin, out, in, number and count as device.h says; clear mask.n when the kind has a
-** mask.
-*/
+/* The work (core/work.h), on the device where the call works, as all of these. */
 bool op_run (call *c, const work *w);
-bool op_run_for (heed_context *cx, heed_op op, const work *w);   /* in gradient rules */
-bool op_can (heed_context *cx, work_kind kind);                  /* or must it be composed? */
+bool op_run_for (heed_context *cx, heed_op op, const work *w);   /* in backward functions */
+bool op_supports (heed_context *cx, work_kind kind, int op);     /* or must it be composed? */
 
 /* The type that tensors promote to (PyTorch's rule for ranks, rank 0 and numbers). */
 heed_type op_promote (int n, heed_tensor *const *ts);
@@ -124,14 +221,14 @@ static inline heed_type op_float_of (heed_type type) {           /* integers bec
 
 /*
 ** {==================================================================
-** Checks (check.c), one place for each message. 'c' names the operation; 'i' is the parameter,
-** whose name the message quotes. All false or -1 after core_fail.
+** Checks (check.c), one place for each message. 'c' names the operation; 'i' is the argument,
+** an ARG, whose name the message quotes. All false or -1 after core_fail.
 ** ===================================================================
 */
 
 bool check_rank (call *c, int i, int least, int most);           /* of tensor argument i */
 bool check_axis (call *c, int i, int rank, int *axis);           /* argument i is an axis of rank */
-/* Axes of argument i as marks; none given: all. Duplicates and strangers are refused. */
+/* Axes of argument i as marks; none given: all. Duplicates and others are refused. */
 bool check_axes (call *c, int i, int rank, bool marks[HEED_RANK], int *n);
 bool check_position (call *c, int i, int64_t size, int64_t *zero_based);  /* from 1; -1 the last */
 /* A shape argument; with 'infer' >= 0 elements one -1 may stand for what is left. */
@@ -143,12 +240,9 @@ bool check_types (call *c, int i, heed_type type);               /* exactly this
 bool check_probability (call *c, int i);
 bool check_index_type (call *c, int i);                          /* int64 (uint8 is refused) */
 const char *check_name (const call *c, int i);                   /* the parameter's name */
-const char *check_caller (const call *c);         /* the operation's, or what a host called it for */
 /* What a host gave, before it is looked at: an op that there is, lists that are there. */
 bool check_given (heed_context *cx, heed_op op, const heed_value *given, int n);
-/* The message of a call that failed names what was asked for, not what that called in turn. */
-void blame_caller (heed_context *cx, const char *in_place);
-/* "name: argument 'dim': why" with shapes quoted by the caller. */
+/* Fails with "name: argument 'dim': why". */
 bool check_refuse (const call *c, int i, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -157,9 +251,10 @@ bool check_refuse (const call *c, int i, const char *format, ...)
 
 /*
 ** {==================================================================
-** For grad_ functions, on floor 5. 'r->g' is the gradient of the first result (never NULL for
-** a rule of one result); r->gs[] of all (NULL: zero). Nothing is recorded while rules run.
-** The walk sums what is given over broadcast axes and converts it: no rule mentions either.
+** For grad_ functions, on floor 5. 'b->g' is the gradient of the first result (never NULL where
+** there is one result); b->gs[] of all (NULL: zero). Nothing is recorded while they run. The
+** backward pass sums what is given over broadcast axes and converts it: none mentions either.
+** Inputs are counted as IN counts them, results as OUT.
 ** ===================================================================
 */
 
@@ -185,30 +280,21 @@ bool give (backward *b, int i, heed_tensor *g);
 
 /* }================================================================== */
 
-/* history.c: the history of a handle, made anew if its base was changed in place since. */
-node *graph_node_of (heed_tensor *t, int *output);                  /* not kept; NULL: none */
-bool graph_record (call *c, const op_row *row);                /* gives c->out a node */
+/* graph.c: the node of a handle, made anew if its base was changed in place since. */
+node *graph_node_of (heed_tensor *t, int *output);               /* not kept; NULL: none */
+bool graph_record (call *c, const op_row *row);                  /* gives c->out a node */
 bool graph_check_view (const heed_tensor *t, bool recorded, heed_op op);     /* or refuses */
-bool graph_overlay (heed_tensor *target, heed_tensor *y, heed_op op);   /* target takes y's */
+bool graph_overlay (heed_tensor *target, heed_tensor *y, heed_op op);    /* target takes y's node */
 int op_edges (heed_context *cx, heed_op op, const heed_value *args, heed_tensor *ts[OP_EDGES]);
       /* the tensor arguments in order, lists flattened, NULL where left out; -1: too many */
 
 bool do_map (call *c);             /* the elementwise rows: elementwise.c */
 bool grad_map (backward *b);
 
-#define UNARY(name, ...)
-#define BINARY(name, ...)
-#define TERNARY(name, ...)
 #define OP(name, ...) bool do_##name (call *c); bool grad_##name (backward *b);
 #define COMPOSED(name, ...) bool do_##name (call *c);
 #define PLAIN(name, ...) bool do_##name (call *c);
 #include "op/ops.def"
-#undef UNARY
-#undef BINARY
-#undef TERNARY
-#undef OP
-#undef COMPOSED
-#undef PLAIN
 
 #pragma GCC visibility pop
 

@@ -1,10 +1,11 @@
 /*
-** optimize.c - one step of an optimiser over all its parameters, as one piece of work.
+** optimize.c - one step of an optimiser over all its parameters: one piece of work on each device,
+** or composed where that does not support it.
 */
 
 #include <math.h>
 
-#include "op/op.h"
+#include "op/compose.h"
 
 
 static const char *name_of (heed_optimizer kind) {
@@ -21,22 +22,23 @@ static int states_of (heed_optimizer kind, const heed_step *step) {
 
 
 static bool refuse (heed_context *cx, heed_optimizer kind, int i, const char *why) {
-  return core_fail(cx, "%s: parameter %d %s", name_of(kind), i + 1, why) != NULL;
+  return core_fail(cx, name_of(kind), "parameter %d %s", i + 1, why) != NULL;
 }
 
 
 static bool check_step (heed_context *cx, heed_optimizer kind, const heed_step *step) {
   if (step == NULL || (unsigned)kind > HEED_ADAMW)
-    return core_fail(cx, "optimize: there is no such optimiser, or no step");
-  bool adam = kind != HEED_SGD;
+    return core_fail(cx, "optimize", "there is no such optimiser, or no step") != NULL;
+  const char *name = name_of(kind);
   const double number[] = {step->lr, step->weight_decay, step->momentum, step->eps};
   for (int i = 0; i < 4; i++)
     if (!(number[i] >= 0))
-      return core_fail(cx, "%s: numbers from 0 on expected, got %g", name_of(kind), number[i]);
-  if (adam && !(step->beta1 >= 0 && step->beta1 < 1 && step->beta2 >= 0 && step->beta2 < 1))
-    return core_fail(cx, "%s: betas from 0 to 1 expected, got %g and %g", name_of(kind),
-                     step->beta1, step->beta2);
-  return step->step > 0 || core_fail(cx, "%s: steps count from 1", name_of(kind)) != NULL;
+      return core_fail(cx, name, "numbers from 0 on expected, got %g", number[i]) != NULL;
+  bool good = step->beta1 >= 0 && step->beta1 < 1 && step->beta2 >= 0 && step->beta2 < 1;
+  if (kind != HEED_SGD && !good)
+    return core_fail(cx, name, "betas from 0 to 1 expected, got %g and %g", step->beta1,
+                     step->beta2) != NULL;
+  return step->step > 0 || core_fail(cx, name, "steps count from 1") != NULL;
 }
 
 
@@ -47,7 +49,8 @@ static bool check_state (heed_context *cx, heed_optimizer kind, int i, const hee
   if (t->cx != cx) return refuse(cx, kind, i, "has a state of another context");
   if (t->number || !layout_is_dense(&t->at))
     return refuse(cx, kind, i, "has a state that does not lie dense in memory");
-  if (tensor_device(t) != tensor_device(p)) return refuse(cx, kind, i, "has a state elsewhere");
+  if (tensor_device(t) != tensor_device(p))
+    return refuse(cx, kind, i, "has a state on another device");
   return (t->type == p->type && layout_same_shape(&t->at, &p->at)) ||
          refuse(cx, kind, i, "has a state of another type or shape");
 }
@@ -62,56 +65,40 @@ static bool check_parameter (heed_context *cx, heed_optimizer kind, int i, const
   if (!g->number && tensor_device(g) != tensor_device(p))
     return refuse(cx, kind, i, "has a gradient on another device");
   return layout_same_shape(&g->at, &p->at) ||
-         core_fail(cx, "%s: parameter %d has shape %s, its gradient %s", name_of(kind), i + 1,
+         core_fail(cx, name_of(kind), "parameter %d has shape %s, its gradient %s", i + 1,
                    layout_text(&p->at, want), layout_text(&g->at, have)) != NULL;
 }
-
-
-static void *data_of (const heed_tensor *t) { return view_of(t).data; }
 
 
 typedef struct stepping {
   heed_context *cx;
   heed_optimizer kind;
   const heed_step *step;
-  int states;
+  int n, states;                   /* parameters, and states that each of them has */
+  heed_tensor *const *parameter, *const *gradient;
   heed_tensor *const *const *state;
-  int64_t rows;
+  optimized *list;                 /* of each parameter; one that is left out is NULL in it */
   optimize_row *row;
-  heed_tensor **dense;             /* of each parameter: itself, a dense copy, NULL if left out */
 } stepping;
 
 
-static bool set_row (stepping *o, int i, heed_tensor *p, heed_tensor *g) {
-  optimize_row *row = &o->row[o->rows++];
-  if (!check_parameter(o->cx, o->kind, i, p, g)) return false;
-  o->dense[i] = op_dense(p);
-  g = op_dense(op_cast(g, p->type));
-  if (o->dense[i] == NULL || g == NULL) return false;
-  capture_input(o->cx, p);
-  capture_input(o->cx, g);
-  *row = (optimize_row){.type = p->type, .n = layout_numel(&p->at),
-                        .parameter = data_of(o->dense[i]), .gradient = data_of(g)};
+/* Parameter and gradient of entry i, dense and of one type. */
+static bool set_entry (stepping *o, int i) {
+  heed_context *cx = o->cx;
+  heed_tensor *p = o->parameter[i], *g = o->gradient[i];
+  optimized *t = &o->list[i];
+  if (!check_parameter(cx, o->kind, i, p, g)) return false;
+  t->parameter = op_dense(p);
+  t->gradient = op_dense(op_cast(g, p->type));
+  if (t->parameter == NULL || t->gradient == NULL) return false;
+  capture_input(cx, p);
+  capture_input(cx, t->gradient);
   for (int s = 0; s < o->states; s++) {
-    heed_tensor *t = o->state != NULL && o->state[s] != NULL ? o->state[s][i] : NULL;
-    if (!check_state(o->cx, o->kind, i, p, t)) return false;
-    capture_input(o->cx, t);
-    row->state[s] = data_of(t);
+    t->state[s] = o->state != NULL && o->state[s] != NULL ? o->state[s][i] : NULL;
+    if (!check_state(cx, o->kind, i, p, t->state[s])) return false;
+    capture_input(cx, t->state[s]);
   }
   return true;
-}
-
-
-static bool run_rows (const stepping *o) {
-  work w;
-  w.kind = WORK_OPTIMIZE;
-  w.op = o->kind;
-  w.nin = w.nout = 0;
-  w.mask.n = 0;
-  w.count[0] = o->rows;
-  w.rows = o->row;
-  w.step = *o->step;
-  return o->rows == 0 || op_run_for(o->cx, HEED_NOPS, &w);
 }
 
 
@@ -121,49 +108,88 @@ static void mark_changed (heed_tensor *t) {
 }
 
 
-/* Copies are brought back; all that was changed is marked so. */
-static bool finish (const stepping *o, int n, heed_tensor *const *parameters) {
+/* A copy is brought back; all that was changed is marked so. */
+static bool finish (const stepping *o, int i) {
+  const optimized *t = &o->list[i];
+  for (int s = 0; s < o->states; s++) mark_changed(t->state[s]);
+  if (t->parameter != o->parameter[i])
+    return heed_apply_in_place(o->cx, HEED_copy, (heed_value[]){heed_t(o->parameter[i]),
+                                                                heed_t(t->parameter)}, 2);
+  mark_changed(t->parameter);
+  return true;
+}
+
+
+static void *data_of (const heed_tensor *t) { return t != NULL ? view_of(t).data : NULL; }
+
+
+/* One piece of work for all. */
+static bool fused (const stepping *o) {
+  work w;
+  int64_t rows = 0;
   bool good = true;
-  for (int i = 0; i < n; i++) {
-    if (o->dense[i] == NULL) continue;
-    heed_value args[] = {heed_t(parameters[i]), heed_t(o->dense[i])};
-    if (o->dense[i] == parameters[i]) mark_changed(parameters[i]);
-    else good = heed_apply_in_place(o->cx, HEED_copy, args, 2) && good;
-    for (int s = 0; s < o->states; s++) mark_changed(o->state[s][i]);
+  for (int i = 0; i < o->n; i++) {
+    const optimized *t = &o->list[i];
+    if (t->parameter == NULL) continue;
+    optimize_row *row = &o->row[rows++];
+    *row = (optimize_row){.type = t->parameter->type, .n = layout_numel(&t->parameter->at),
+                          .parameter = data_of(t->parameter), .gradient = data_of(t->gradient)};
+    for (int s = 0; s < OPTIMIZE_STATES; s++) row->state[s] = data_of(t->state[s]);
   }
+  work_optimize(&w, o->kind, rows, o->row, o->step);
+  if (rows > 0 && !op_run_for(o->cx, HEED_NOPS, &w)) return false;
+  for (int i = 0; i < o->n; i++)
+    if (o->list[i].parameter != NULL) good = finish(o, i) && good;
   return good;
 }
 
 
-/* Those of the parameters that are here. */
-static bool optimize_here (stepping *o, int n, heed_tensor *const *parameters,
-                           heed_tensor *const *gradients) {
-  o->rows = 0;
-  for (int i = 0; i < n; i++) {
-    o->dense[i] = NULL;
-    if (gradients[i] == NULL) continue;
-    device *where = tensor_device(parameters[i]);           /* a number has none, and is refused */
-    if ((where == NULL || where == o->cx->current) && !set_row(o, i, parameters[i], gradients[i]))
-      return false;
+/* One parameter after the other. A replay could not give such steps their new numbers. */
+static bool composed (const stepping *o) {
+  heed_context *cx = o->cx;
+  if (cx->captured == cx->current)
+    return core_fail(cx, name_of(o->kind), "a step that is composed on %s cannot be captured",
+                     cx->current->name) != NULL;
+  for (int i = 0; i < o->n; i++) {
+    int64_t mark = cx->ntemporaries;
+    if (o->list[i].parameter == NULL) continue;
+    if (!optimize_composed(o->kind, o->step, &o->list[i]) || !finish(o, i)) return false;
+    op_drop_temporaries(cx, mark);
   }
-  return run_rows(o) && finish(o, n, parameters);
+  return true;
+}
+
+
+/* Those of the parameters that are on the current device. */
+static bool step_on_device (stepping *o) {
+  heed_context *cx = o->cx;
+  int found = 0;
+  for (int i = 0; i < o->n; i++) {
+    o->list[i] = (optimized){.parameter = NULL};
+    if (o->gradient[i] == NULL) continue;
+    device *where = tensor_device(o->parameter[i]);         /* a number has none, and is refused */
+    if (where != NULL && where != cx->current) continue;
+    if (!set_entry(o, i)) return false;
+    found++;
+  }
+  if (found == 0) return true;
+  return (op_supports(cx, WORK_OPTIMIZE, o->kind) ? fused : composed)(o);
 }
 
 
 /* One device after the other. */
-static bool optimize (stepping *o, int n, heed_tensor *const *parameters,
-                      heed_tensor *const *gradients) {
+static bool step_everywhere (stepping *o) {
   heed_context *cx = o->cx;
   device *before = cx->current;
-  for (int i = 0; i < n; i++) {
-    if (parameters[i] == NULL) return refuse(cx, o->kind, i, "is missing");
-    if (parameters[i]->cx != cx) return refuse(cx, o->kind, i, "belongs to another context");
+  for (int i = 0; i < o->n; i++) {
+    const heed_tensor *p = o->parameter[i];
+    if (p == NULL) return refuse(cx, o->kind, i, "is missing");
+    if (p->cx != cx) return refuse(cx, o->kind, i, "belongs to another context");
   }
-  cx->current = cx->cpu;
-  bool good = optimize_here(o, n, parameters, gradients);
-  for (int i = 0; good && i < CORE_GPUS; i++) {
-    cx->current = cx->gpu[i];
-    good = cx->current == NULL || optimize_here(o, n, parameters, gradients);
+  bool good = true;
+  for (int i = 0; good && i < cx->ndevices; i++) {
+    cx->current = cx->device[i];
+    good = step_on_device(o);
   }
   cx->current = before;
   return good;
@@ -176,18 +202,21 @@ bool heed_optimize (heed_context *cx, heed_optimizer kind, const heed_step *step
   if (cx == NULL || n < 0 || !check_step(cx, kind, step)) return false;
   if (n == 0) return true;
   if (parameters == NULL || gradients == NULL)
-    return core_fail(cx, "optimize: there are no parameters, or no gradients");
-  stepping o = {.cx = cx, .kind = kind, .step = step, .states = states_of(kind, step),
-                .state = states};
-  size_t rows = (size_t)n * sizeof *o.row, list = (size_t)n * sizeof *o.dense;
+    return core_fail(cx, "optimize", "there are no parameters, or no gradients") != NULL;
+  stepping o = {.cx = cx, .kind = kind, .step = step, .n = n, .states = states_of(kind, step),
+                .parameter = parameters, .gradient = gradients, .state = states};
+  size_t rows = (size_t)n * sizeof *o.row, list = (size_t)n * sizeof *o.list;
   o.row = core_alloc(cx, rows);
-  o.dense = core_alloc(cx, list);
-  int mark = cx->ntemporaries;
+  o.list = core_alloc(cx, list);
+  int64_t mark = cx->ntemporaries;
+  const char *caller = cx->caller;
+  if (caller == NULL) cx->caller = name_of(kind);
   bool recording = heed_set_recording(cx, false);
-  bool good = o.row != NULL && o.dense != NULL && optimize(&o, n, parameters, gradients);
-  while (cx->ntemporaries > mark) heed_drop(cx->temporaries[--cx->ntemporaries]);
+  bool good = o.row != NULL && o.list != NULL && step_everywhere(&o);
   heed_set_recording(cx, recording);
+  cx->caller = caller;
+  op_drop_temporaries(cx, mark);
   core_free(cx, o.row, rows);
-  core_free(cx, o.dense, list);
+  core_free(cx, o.list, list);
   return good;
 }

@@ -14,21 +14,34 @@
 ** ===================================================================
 */
 
-/* Both of one type, which is no truth. */
-static bool check_factors (call *c, int i, int j) {
-  heed_type a = c->args[i].tensor->type, b = c->args[j].tensor->type;
+/* The factors of all rows here. */
+enum { LEFT = ARG(matmul, input), RIGHT = ARG(matmul, other) };
+_Static_assert(LEFT == ARG(linear, input) && RIGHT == ARG(linear, weight), "factors of linear");
+_Static_assert(LEFT == ARG(bmm, input) && RIGHT == ARG(bmm, mat2), "factors of bmm");
+_Static_assert(LEFT == ARG(dot, input) && RIGHT == ARG(dot, other), "factors of dot");
+_Static_assert(LEFT == ARG(outer, input) && RIGHT == ARG(outer, vec2), "factors of outer");
+
+static heed_tensor *left_of (const call *c) { return arg_tensor(c, LEFT); }
+static heed_tensor *right_of (const call *c) { return arg_tensor(c, RIGHT); }
+
+
+/* Both of one type, which is not bool. */
+static bool check_types_of (call *c, int i, int j) {
+  heed_type a = arg_tensor(c, i)->type, b = arg_tensor(c, j)->type;
   if (a == HEED_BOOL && b == HEED_BOOL)
     return check_refuse(c, i, "bools have no products; convert with to(\"int64\")");
   return check_one_type(c, i, j);
 }
 
 
+static bool check_factors (call *c) { return check_types_of(c, LEFT, RIGHT); }
+
+
 static bool refuse_shapes (call *c, const char *why) {
   char one[LAYOUT_TEXT], other[LAYOUT_TEXT];
-  return core_fail(c->cx, "%s: shapes %s of '%s' and %s of '%s' do not fit: %s",
-                   op_rows[c->op].name, layout_text(&c->args[0].tensor->at, one),
-                   check_name(c, 0), layout_text(&c->args[1].tensor->at, other),
-                   check_name(c, 1), why) != NULL;
+  return core_fail(c->cx, op_name(c->op), "shapes %s of '%s' and %s of '%s' do not fit: %s",
+                   layout_text(&left_of(c)->at, one), check_name(c, LEFT),
+                   layout_text(&right_of(c)->at, other), check_name(c, RIGHT), why) != NULL;
 }
 
 
@@ -49,7 +62,7 @@ static bool check_inner (call *c, int64_t a, int64_t b) {
 ** ===================================================================
 */
 
-/* The factors as matrices (B.., M, K) and (B.., K, N), the result as (B.., M, N) and as seen. */
+/* The factors as matrices (B.., M, K) and (B.., K, N), the result as (B.., M, N) and as given. */
 typedef struct product {
   layout a, b, y, shape;
   int64_t m, k, n;
@@ -90,14 +103,14 @@ static bool flatten_batch (product *p) {
 /* False, without a message, when there are too many elements. */
 static bool set_result (product *p, const layout *batch, bool has_m, bool has_n) {
   int64_t size[HEED_RANK], shape[HEED_RANK];
-  int rank = batch->rank, seen = rank;
+  int rank = batch->rank, given = rank;
   memcpy(size, batch->size, (size_t)rank * sizeof *size);
   memcpy(shape, batch->size, (size_t)rank * sizeof *shape);
   size[rank] = p->m;
   size[rank + 1] = p->n;
-  if (has_m) shape[seen++] = p->m;
-  if (has_n) shape[seen++] = p->n;
-  return layout_dense(&p->y, rank + 2, size) && layout_dense(&p->shape, seen, shape);
+  if (has_m) shape[given++] = p->m;
+  if (has_n) shape[given++] = p->n;
+  return layout_dense(&p->y, rank + 2, size) && layout_dense(&p->shape, given, shape);
 }
 
 
@@ -129,21 +142,13 @@ static bool multiply (call *c, const product *p, heed_tensor *a, heed_tensor *b,
   work w;
   heed_tensor *y = op_new(c->cx, a->type, &p->shape);
   if (y == NULL) return false;
-  w.kind = WORK_MATMUL;
-  w.op = c->op;
-  w.nout = 1;
-  w.nin = bias != NULL ? 3 : 2;
-  w.mask.n = 0;
-  w.number[0] = 1;
-  w.count[0] = 0;
-  w.out[0] = view_with(y, &p->y);
-  w.in[0] = view_with(a, &p->a);
-  w.in[1] = view_with(b, &p->b);
+  view addend = view_none();
   if (bias != NULL) {
     layout wide;
     layout_expand(&bias->at, &p->y, &wide);
-    w.in[2] = view_with(bias, &wide);
+    addend = view_with(bias, &wide);
   }
+  work_matmul(&w, 1, false, view_with(y, &p->y), view_with(a, &p->a), view_with(b, &p->b), addend);
   return op_run(c, &w) && give_out(c, y);
 }
 
@@ -157,56 +162,60 @@ static bool multiply (call *c, const product *p, heed_tensor *a, heed_tensor *b,
 */
 
 bool do_matmul (call *c) {
-  heed_tensor *a = c->args[0].tensor, *b = c->args[1].tensor;
+  heed_tensor *a = left_of(c), *b = right_of(c);
   product p;
-  return check_rank(c, 0, 1, HEED_RANK) && check_rank(c, 1, 1, HEED_RANK) &&
-         check_factors(c, 0, 1) && set_product(c, &p, &a->at, &b->at) &&
-         multiply(c, &p, a, b, NULL);
+  return check_rank(c, LEFT, 1, HEED_RANK) && check_rank(c, RIGHT, 1, HEED_RANK) &&
+         check_factors(c) && set_product(c, &p, &a->at, &b->at) && multiply(c, &p, a, b, NULL);
 }
 
 
 /* input (.., in), weight (out, in), bias (out). */
 bool do_linear (call *c) {
-  heed_tensor *x = c->args[0].tensor, *weight = c->args[1].tensor, *bias = arg_tensor(c, 2);
+  const int bias_at = ARG(linear, bias);
+  heed_tensor *x = left_of(c), *weight = right_of(c), *bias = arg_tensor(c, bias_at);
   product p;
   char text[LAYOUT_TEXT];
-  if (!check_rank(c, 0, 1, HEED_RANK) || !check_rank(c, 1, 2, 2)) return false;
-  if (!check_factors(c, 0, 1) || (bias != NULL && !check_factors(c, 0, 2))) return false;
+  if (!check_rank(c, LEFT, 1, HEED_RANK) || !check_rank(c, RIGHT, 2, 2)) return false;
+  if (!check_factors(c) || (bias != NULL && !check_types_of(c, LEFT, bias_at))) return false;
   if (weight->at.size[1] != x->at.size[x->at.rank - 1])
     return refuse_shapes(c, "the last sizes of both are the features that come in");
   if (bias != NULL && (bias->at.rank != 1 || bias->at.size[0] != weight->at.size[0]))
-    return check_refuse(c, 2, "%" PRId64 " elements expected, got a tensor of shape %s",
+    return check_refuse(c, bias_at, "%" PRId64 " elements expected, got a tensor of shape %s",
                         weight->at.size[0], layout_text(&bias->at, text));
-  layout turned = layout_transpose(&weight->at, 0, 1);
-  return set_product(c, &p, &x->at, &turned) && multiply(c, &p, x, weight, bias);
+  layout transposed = layout_transpose(&weight->at, 0, 1);
+  return set_product(c, &p, &x->at, &transposed) && multiply(c, &p, x, weight, bias);
 }
 
 
 static bool give_matmul (call *c) {
-  return give_out(c, op2(HEED_matmul, c->args[0].tensor, c->args[1].tensor));
+  return give_out(c, op2(HEED_matmul, left_of(c), right_of(c)));
+}
+
+
+static bool check_ranks (call *c, int rank) {
+  return check_rank(c, LEFT, rank, rank) && check_rank(c, RIGHT, rank, rank);
 }
 
 
 bool do_bmm (call *c) {
-  const layout *a = &c->args[0].tensor->at, *b = &c->args[1].tensor->at;
-  if (!check_rank(c, 0, 3, 3) || !check_rank(c, 1, 3, 3) || !check_factors(c, 0, 1)) return false;
+  const layout *a = &left_of(c)->at, *b = &right_of(c)->at;
+  if (!check_ranks(c, 3) || !check_factors(c)) return false;
   if (a->size[0] != b->size[0]) return refuse_shapes(c, "they are batches of different sizes");
   return check_inner(c, a->size[2], b->size[1]) && give_matmul(c);
 }
 
 
 bool do_dot (call *c) {
-  const layout *a = &c->args[0].tensor->at, *b = &c->args[1].tensor->at;
-  if (!check_rank(c, 0, 1, 1) || !check_rank(c, 1, 1, 1) || !check_factors(c, 0, 1)) return false;
+  const layout *a = &left_of(c)->at, *b = &right_of(c)->at;
+  if (!check_ranks(c, 1) || !check_factors(c)) return false;
   if (a->size[0] != b->size[0]) return refuse_shapes(c, "they are of different lengths");
   return give_matmul(c);
 }
 
 
 bool do_outer (call *c) {
-  if (!check_rank(c, 0, 1, 1) || !check_rank(c, 1, 1, 1)) return false;
-  heed_tensor *column = op_along(HEED_unsqueeze, c->args[0].tensor, 1);
-  return give_out(c, op2(HEED_mul, column, c->args[1].tensor));
+  return check_ranks(c, 1) &&
+         give_out(c, op2(HEED_mul, op_along(HEED_unsqueeze, left_of(c), 1), right_of(c)));
 }
 
 /* }================================================================== */
@@ -223,9 +232,7 @@ static heed_tensor *rows_of (heed_tensor *t) {
   if (t == NULL) return NULL;
   int64_t columns = t->at.size[t->at.rank - 1], rows = 1;
   for (int i = 0; i < t->at.rank - 1; i++) rows *= t->at.size[i];
-  layout shape;
-  return layout_dense(&shape, 2, (int64_t[]){rows, columns})
-         ? op_with_shape(HEED_reshape, t, &shape) : NULL;
+  return op_reshape(t, 2, (int64_t[]){rows, columns});
 }
 
 
@@ -246,27 +253,31 @@ static heed_tensor *grad_right (heed_tensor *a, heed_tensor *g, int rank) {
 
 /* y = a b, so da = g b^T and db = a^T g, with vectors as a row and a column. */
 bool grad_matmul (backward *r) {
-  int left = shape_of(r, 0)->rank, right = shape_of(r, 1)->rank;
+  const int one = IN(matmul, input), other = IN(matmul, other);
+  int left = shape_of(r, one)->rank, right = shape_of(r, other)->rank;
   heed_tensor *g = r->g;
   if (right == 1) g = op_along(HEED_unsqueeze, g, -1);
   if (left == 1) g = op_along(HEED_unsqueeze, g, -2);
-  if (wants(r, 0)) {
-    heed_tensor *b = input(r, 1);
+  if (wants(r, one)) {
+    heed_tensor *b = input(r, other);
     if (right == 1) b = op_along(HEED_unsqueeze, b, -1);
-    if (!give(r, 0, op2(HEED_matmul, g, op_swap(b, -2, -1)))) return false;
+    if (!give(r, one, op2(HEED_matmul, g, op_swap(b, -2, -1)))) return false;
   }
-  if (!wants(r, 1)) return true;
-  heed_tensor *a = input(r, 0);
+  if (!wants(r, other)) return true;
+  heed_tensor *a = input(r, one);
   if (left == 1) a = op_along(HEED_unsqueeze, a, 0);
-  return give(r, 1, grad_right(a, g, right));
+  return give(r, other, grad_right(a, g, right));
 }
 
 
 /* y = x w^T + bias, so dx = g w, dw = g^T x, dbias = g. */
 bool grad_linear (backward *b) {
-  if (wants(b, 0) && !give(b, 0, op2(HEED_matmul, b->g, input(b, 1)))) return false;
-  if (wants(b, 1) && !give(b, 1, transposed_times(rows_of(b->g), rows_of(input(b, 0))))) return false;
-  return !wants(b, 2) || give(b, 2, b->g);
+  const int x = IN(linear, input), weight = IN(linear, weight), bias = IN(linear, bias);
+  if (wants(b, x) && !give(b, x, op2(HEED_matmul, b->g, input(b, weight)))) return false;
+  if (wants(b, weight) &&
+      !give(b, weight, transposed_times(rows_of(b->g), rows_of(input(b, x)))))
+    return false;
+  return !wants(b, bias) || give(b, bias, b->g);
 }
 
 /* }================================================================== */

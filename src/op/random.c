@@ -1,5 +1,5 @@
 /*
-** chance.c - tensors of random numbers, drawn as PyTorch draws them.
+** random.c - tensors of random numbers, drawn as PyTorch draws them.
 */
 
 #include <float.h>
@@ -9,19 +9,17 @@
 #include "op/move.h"
 
 
-/* Fills y by 'kind'; 'from' and 'to' are its numbers. */
-static bool draw (call *c, random_kind kind, heed_tensor *y, double from, double to) {
+static bool run_if_any (call *c, const work *w, const heed_tensor *y) {
+  return layout_numel(&y->at) == 0 || op_run(c, w);
+}
+
+
+/* Fills y by 'kind'; a and b are its numbers. */
+static bool draw (call *c, random_op kind, heed_tensor *y, double a, double b) {
   work w;
   if (y == NULL) return false;
-  w.kind = WORK_RANDOM;
-  w.op = kind;
-  w.nout = 1;
-  w.nin = 0;
-  w.mask.n = 0;
-  w.number[0] = from;
-  w.number[1] = to;
-  w.out[0] = view_of(y);
-  return (layout_numel(&y->at) == 0 || op_run(c, &w)) && give_out(c, y);
+  work_random(&w, kind, a, b, 0, 0, view_of(y));
+  return run_if_any(c, &w, y) && give_out(c, y);
 }
 
 
@@ -31,13 +29,16 @@ static bool draw (call *c, random_kind kind, heed_tensor *y, double from, double
 ** ===================================================================
 */
 
-/* A new tensor of argument 0's shape and a float type. */
+SAME_ARG(rand, randn, size);
+SAME_ARG(rand, randn, dtype);
+
+/* A new tensor of a float type. */
 static heed_tensor *new_float (call *c) {
   layout shape;
-  heed_type type = arg_type(c, 1, HEED_FLOAT32);
-  if (!check_shape(c, 0, -1, &shape)) return NULL;
+  heed_type type = arg_type(c, ARG(rand, dtype), HEED_FLOAT32);
+  if (!check_shape(c, ARG(rand, size), -1, &shape)) return NULL;
   if (scalar_is_float(type)) return op_new(c->cx, type, &shape);
-  check_refuse(c, 1, "a float type expected, got %s", scalar_names[type]);
+  check_refuse(c, ARG(rand, dtype), "a float type expected, got %s", scalar_names[type]);
   return NULL;
 }
 
@@ -47,19 +48,12 @@ bool do_rand (call *c) { return draw(c, RANDOM_UNIFORM, new_float(c), 0, 1); }
 bool do_randn (call *c) { return draw(c, RANDOM_NORMAL, new_float(c), 0, 1); }
 
 
-/* Whole numbers are drawn as int64, whatever they become. */
-static bool draw_integer (call *c, random_kind kind, heed_tensor *y, int64_t low, int64_t high) {
+/* Integers are drawn as int64, whatever they become. */
+static bool draw_integer (call *c, random_op kind, heed_tensor *y, int64_t low, int64_t high) {
   work w;
   if (y == NULL) return false;
-  w.kind = WORK_RANDOM;
-  w.op = kind;
-  w.nout = 1;
-  w.nin = 0;
-  w.mask.n = 0;
-  w.count[0] = low;
-  w.count[1] = high;
-  w.out[0] = view_of(y);
-  return layout_numel(&y->at) == 0 || op_run(c, &w);
+  work_random(&w, kind, 0, 0, low, high, view_of(y));
+  return run_if_any(c, &w, y);
 }
 
 
@@ -71,26 +65,27 @@ static bool check_fits (call *c, int i, heed_type type) {
 
 
 bool do_randint (call *c) {
-  int64_t low = arg_count(c, 0), high = arg_count(c, 1);
-  heed_type type = arg_type(c, 3, HEED_INT64);
+  const int from = ARG(randint, low), to = ARG(randint, high);
+  int64_t low = arg_count(c, from), high = arg_count(c, to);
+  heed_type type = arg_type(c, ARG(randint, dtype), HEED_INT64);
   layout shape;
   if (high < low)
-    return check_refuse(c, 1, "nothing lies between %" PRId64 " and %" PRId64, low, high);
-  if (!check_fits(c, 0, type) || !check_fits(c, 1, type) || !check_shape(c, 2, -1, &shape))
-    return false;
+    return check_refuse(c, to, "nothing lies between %" PRId64 " and %" PRId64, low, high);
+  if (!check_fits(c, from, type) || !check_fits(c, to, type)) return false;
+  if (!check_shape(c, ARG(randint, size), -1, &shape)) return false;
   heed_tensor *y = op_new(c->cx, HEED_INT64, &shape);
   return draw_integer(c, RANDOM_INTEGER, y, low, high) && give_out(c, op_cast(y, type));
 }
 
 
 bool do_randperm (call *c) {
-  int64_t n = arg_count(c, 0);
+  int64_t n = arg_count(c, ARG(randperm, n));
   layout row;
   if (n < 0 || !layout_dense(&row, 1, &n))
-    return check_refuse(c, 0, "a number of elements expected, got %" PRId64, n);
+    return check_refuse(c, ARG(randperm, n), "a number of elements expected, got %" PRId64, n);
   heed_tensor *y = op_new(c->cx, HEED_INT64, &row);
   return draw_integer(c, RANDOM_PERMUTATION, y, 1, n) &&
-         give_out(c, op_cast(y, arg_type(c, 1, HEED_INT64)));
+         give_out(c, op_cast(y, arg_type(c, ARG(randperm, dtype), HEED_INT64)));
 }
 
 /* }================================================================== */
@@ -108,61 +103,62 @@ static double largest (heed_type type) {
 
 
 bool do_uniform (call *c) {
-  double from = arg_number(c, 1), to = arg_number(c, 2);
-  if (!check_float(c, 0)) return false;
-  double most = largest(c->args[0].tensor->type);
+  heed_tensor *t = arg_tensor(c, ARG(uniform, input));
+  double from = arg_number(c, ARG(uniform, from)), to = arg_number(c, ARG(uniform, to));
+  if (!check_float(c, ARG(uniform, input))) return false;
+  double most = largest(t->type);
   if (!(from <= to && from >= -most && to - from <= most && to <= most))
-    return check_refuse(c, 2, "nothing lies between %g and %g", from, to);
-  return draw(c, RANDOM_UNIFORM, move_target(c, c->args[0].tensor), from, to);
+    return check_refuse(c, ARG(uniform, to), "nothing lies between %g and %g", from, to);
+  return draw(c, RANDOM_UNIFORM, move_target(c, t), from, to);
 }
 
 
 bool do_normal (call *c) {
-  double deviation = arg_number(c, 2);
-  if (!check_float(c, 0)) return false;
+  heed_tensor *t = arg_tensor(c, ARG(normal, input));
+  double mean = arg_number(c, ARG(normal, mean)), deviation = arg_number(c, ARG(normal, std));
+  if (!check_float(c, ARG(normal, input))) return false;
   if (!(deviation >= 0))
-    return check_refuse(c, 2, "a deviation of 0 or more expected, got %g", deviation);
-  return draw(c, RANDOM_NORMAL, move_target(c, c->args[0].tensor), arg_number(c, 1), deviation);
+    return check_refuse(c, ARG(normal, std), "a deviation of 0 or more expected, got %g",
+                        deviation);
+  return draw(c, RANDOM_NORMAL, move_target(c, t), mean, deviation);
 }
 
 
 /* Does 'test' hold for all elements? A NaN passes none. */
 static bool all_pass (heed_tensor *t, heed_op test, double bound, bool *pass) {
-  int64_t truth = 0;
+  int64_t all = 0;
   heed_tensor *y = op1(HEED_all, op2(test, t, op_float(t->cx, bound)));
-  if (y == NULL || !heed_read(y, HEED_INT64, &truth)) return false;
-  *pass = truth != 0;
+  if (y == NULL || !heed_read(y, HEED_INT64, &all)) return false;
+  *pass = all != 0;
   return true;
 }
 
 
-/* A card is not waited for to tell. */
+/* Other devices' are not read back for it. */
 static bool check_probabilities (call *c, heed_tensor *t) {
   bool low, high;
-  if (!check_float(c, 0)) return false;
+  if (!check_float(c, ARG(bernoulli, input))) return false;
   if (!c->cx->current->host) return true;
   if (!all_pass(t, HEED_ge, 0, &low) || !all_pass(t, HEED_le, 1, &high)) return false;
-  return (low && high) || check_refuse(c, 0, "probabilities from 0 to 1 expected");
+  return (low && high) ||
+         check_refuse(c, ARG(bernoulli, input), "probabilities from 0 to 1 expected");
 }
 
 
 /* Without p, a tensor holds the probabilities itself; in place p is then one half (PyTorch). */
 bool do_bernoulli (call *c) {
-  heed_tensor *t = c->args[0].tensor, *p = t;
-  if (arg_given(c, 1) && !check_probability(c, 1)) return false;
-  if (arg_given(c, 1)) p = op_float(c->cx, arg_number(c, 1));
+  heed_tensor *t = arg_tensor(c, ARG(bernoulli, input)), *p = t;
+  bool given = arg_given(c, ARG(bernoulli, p));
+  if (given && !check_probability(c, ARG(bernoulli, p))) return false;
+  if (given) p = op_float(c->cx, arg_number(c, ARG(bernoulli, p)));
   else if (c->into != NULL) p = op_float(c->cx, 0.5);
   else if (!check_probabilities(c, t)) return false;
   heed_tensor *y = move_target(c, t);
   work w;
-  if (p == NULL || y == NULL) return false;
-  w.kind = WORK_RANDOM;
-  w.op = RANDOM_BERNOULLI;
-  w.nout = w.nin = 1;
-  w.mask.n = 0;
-  w.out[0] = view_of(y);
-  if (!move_view(p, &y->at, &w.in[0])) return false;
-  return (layout_numel(&y->at) == 0 || op_run(c, &w)) && give_out(c, y);
+  view probability;
+  if (p == NULL || y == NULL || !move_view(p, &y->at, &probability)) return false;
+  work_bernoulli(&w, view_of(y), probability);
+  return run_if_any(c, &w, y) && give_out(c, y);
 }
 
 /* }================================================================== */
@@ -174,7 +170,7 @@ bool do_bernoulli (call *c) {
 ** ===================================================================
 */
 
-/* A row's running share of the whole; rounded to float32 where the weights are no doubles. */
+/* A row's running shares of its sum; rounded to float32 where the weights are no doubles. */
 static void add_shares (double *share, int64_t n, bool wide) {
   double sum = 0;
   for (int64_t j = 0; j < n; j++)
@@ -220,54 +216,71 @@ static heed_tensor *draw_once (call *c, heed_tensor *weight, int64_t n) {
   heed_tensor *score = op2(HEED_div, weight, e);
   if (score == NULL) return NULL;
   heed_value args[] = {heed_t(score), heed_i(n)};
-  return op_calls(c->cx, HEED_topk, 2, args, ys) ? ys[1] : NULL;
+  return op_calls(c->cx, HEED_topk, 2, args, ys) ? ys[OUT(topk, indices)] : NULL;
 }
 
 
 /* Is every row finite, not negative, and has it weights for n draws? */
 static bool check_weights (call *c, const double *weight, int64_t rows, int64_t columns,
                            int64_t n, bool replace) {
+  const int input = ARG(multinomial, input), samples = ARG(multinomial, num_samples);
   for (int64_t row = 0; row < rows; row++, weight += columns) {
     int64_t found = 0;
     double sum = 0;
     for (int64_t j = 0; j < columns; j++) {
       if (!(weight[j] >= 0))
-        return check_refuse(c, 0, "weight %g in row %" PRId64, weight[j], row + 1);
+        return check_refuse(c, input, "weight %g in row %" PRId64, weight[j], row + 1);
       found += weight[j] > 0;
       sum += weight[j];
     }
-    if (!isfinite(sum)) return check_refuse(c, 0, "row %" PRId64 " is not finite", row + 1);
-    if (found == 0 && n > 0) return check_refuse(c, 0, "row %" PRId64 " has no weight", row + 1);
+    if (!isfinite(sum)) return check_refuse(c, input, "row %" PRId64 " is not finite", row + 1);
+    if (found == 0 && n > 0)
+      return check_refuse(c, input, "row %" PRId64 " has no weight", row + 1);
     if (!replace && found < n)
-      return check_refuse(c, 1, "%" PRId64 " draws without replacement from %" PRId64
+      return check_refuse(c, samples, "%" PRId64 " draws without replacement from %" PRId64
                           " weights above 0 in row %" PRId64, n, found, row + 1);
   }
   return true;
 }
 
 
+static bool check_samples (call *c, const layout *at, int64_t n, layout *shape) {
+  const int samples = ARG(multinomial, num_samples);
+  *shape = *at;
+  shape->size[shape->rank - 1] = n;
+  if (n < 0) return check_refuse(c, samples, "a number of draws expected, got %" PRId64, n);
+  return layout_dense(shape, shape->rank, shape->size) ||
+         check_refuse(c, samples, "%" PRId64 " draws are too many elements", n);
+}
+
+
+/* The weights on the CPU, as doubles. */
+static heed_tensor *weights_of (call *c, heed_tensor *t) {
+  t = op1(HEED_clone, op_cast(op_hold(c->cx, heed_detach(t)), HEED_FLOAT64));
+  return op_to(t, c->cx->device[0]);
+}
+
+
+/* The CPU draws, whatever the device. */
 bool do_multinomial (call *c) {
-  heed_tensor *t = c->args[0].tensor;
-  int64_t n = arg_count(c, 1);
-  bool replace = arg_flag(c, 2);
-  if (!check_float(c, 0) || !check_rank(c, 0, 1, 2)) return false;
-  layout shape = t->at;
-  int64_t columns = shape.size[shape.rank - 1], rows = shape.rank == 2 ? shape.size[0] : 1;
-  if (n < 0) return check_refuse(c, 1, "a number of draws expected, got %" PRId64, n);
-  shape.size[shape.rank - 1] = n;
-  if (!layout_dense(&shape, shape.rank, shape.size))
-    return check_refuse(c, 1, "%" PRId64 " draws are too many elements", n);
+  heed_tensor *t = arg_tensor(c, ARG(multinomial, input));
+  int64_t n = arg_count(c, ARG(multinomial, num_samples));
+  bool replace = arg_flag(c, ARG(multinomial, replacement)), wide = t->type == HEED_FLOAT64;
+  layout shape;
+  if (!check_float(c, ARG(multinomial, input))) return false;
+  if (!check_rank(c, ARG(multinomial, input), 1, 2)) return false;
+  if (!check_samples(c, &t->at, n, &shape)) return false;
+  int64_t columns = t->at.size[t->at.rank - 1], rows = t->at.rank == 2 ? t->at.size[0] : 1;
   device *where = c->cx->current;
-  heed_tensor *weight = op1(HEED_clone, op_cast(op_hold(c->cx, heed_detach(t)), HEED_FLOAT64));
-  weight = op_to(weight, c->cx->cpu);
+  heed_tensor *weight = weights_of(c, t), *y;
   if (weight == NULL) return false;
-  c->cx->current = c->cx->cpu;                      /* the host draws */
+  c->cx->current = c->cx->device[0];
   double *weights = weight->store->data;
   if (!check_weights(c, weights, rows, columns, n, replace)) return false;
   if (!replace) return give_out(c, op_to(draw_once(c, weight, n), where));
-  heed_tensor *y = op_new(c->cx, HEED_INT64, &shape);
+  y = op_new(c->cx, HEED_INT64, &shape);
   if (y == NULL) return false;
-  draw_again(c, weights, rows, columns, n, t->type == HEED_FLOAT64, y->store->data);
+  draw_again(c, weights, rows, columns, n, wide, y->store->data);
   return give_out(c, op_to(y, where));
 }
 

@@ -1,8 +1,8 @@
 /*
-** reduce.c - reductions and running sums.
+** reduce.c - reductions, and running sums and products.
 **
-** Sums of whole numbers and bools are int64. Axes that are given as an empty list, or not at
-** all, are all axes.
+** Sums and products of integers and bools are int64. Axes that are given as an empty list, or not
+** at all, are all axes.
 */
 
 #include <math.h>
@@ -16,33 +16,67 @@
 ** ===================================================================
 */
 
-/* Opens f over the axes in argument 'dim', for x, or for the first argument. */
-static bool open_reduction (call *c, reduction *f, heed_tensor *x, int dim, int keepdim) {
+/* These rows have the arguments of sum, but not all of them its 'dtype'. */
+#define LIKE_SUM(op) \
+  SAME_ARG(sum, op, input); SAME_ARG(sum, op, dim); SAME_ARG(sum, op, keepdim)
+
+LIKE_SUM(mean);
+LIKE_SUM(max);
+LIKE_SUM(min);
+LIKE_SUM(argmax);
+LIKE_SUM(argmin);
+LIKE_SUM(logsumexp);
+LIKE_SUM(prod);
+LIKE_SUM(any);
+LIKE_SUM(all);
+SAME_ARG(sum, mean, dtype);
+SAME_ARG(sum, prod, dtype);
+SAME_ARG(sum, var, input);
+SAME_ARG(sum, var, dim);
+SAME_ARG(sum, norm, input);
+SAME_ARG(sum, cumsum, input);
+SAME_ARG(sum, cumprod, input);
+
+
+/* The tensor that is reduced. */
+static heed_tensor *input_of (const call *c) {
+  return op_materialized(arg_tensor(c, ARG(sum, input)));
+}
+
+
+static bool open_axes (call *c, reduction *f, heed_tensor *x, bool keepdim) {
   bool marks[HEED_RANK];
   int n;
-  if (x == NULL) x = op_materialized(c->args[0].tensor);
-  if (x == NULL || !check_axes(c, dim, x->at.rank, marks, &n)) return false;
-  reduction_open(f, x, marks, arg_flag(c, keepdim));
+  if (x == NULL || !check_axes(c, ARG(sum, dim), x->at.rank, marks, &n)) return false;
+  reduction_open(f, x, marks, keepdim);
   return true;
 }
 
 
-static bool give_reduction (call *c, const reduction *f, reduce_kind kind, heed_type type) {
+/* Opens f over the axes in argument 'dim'. */
+static bool open_reduction (call *c, reduction *f, heed_tensor *x) {
+  return open_axes(c, f, x, arg_flag(c, ARG(sum, keepdim)));
+}
+
+
+static bool give_reduction (call *c, const reduction *f, reduce_op kind, heed_type type) {
   heed_tensor *y = op_new(c->cx, type, &f->shape);
   return reduction_run(f, c->op, kind, y, NULL) && give_out(c, y);
 }
 
 
 /* A number has the default type. */
-static heed_type own_type (const call *c) { return op_promote(1, &c->args[0].tensor); }
+static heed_type own_type (const call *c) {
+  return op_promote(1, &c->args[ARG(sum, input)].tensor);
+}
 
 
 static heed_type sum_type (heed_type type) { return scalar_is_float(type) ? type : HEED_INT64; }
 
 
-/* The first argument, rounded to 'type' before the work where that is not the wider type. */
+/* The input, rounded to 'type' before the work where that is not the wider type. */
 static heed_tensor *rounded_to (call *c, heed_type type) {
-  heed_tensor *x = op_materialized(c->args[0].tensor);
+  heed_tensor *x = input_of(c);
   if (x == NULL || scalar_promote(x->type, type) == type) return x;
   return op_cast(x, type);
 }
@@ -50,8 +84,9 @@ static heed_tensor *rounded_to (call *c, heed_type type) {
 
 static bool check_some (call *c, const reduction *f) {
   char text[LAYOUT_TEXT];
-  return f->count > 0 || check_refuse(c, 0, "an empty dimension has no such element; the shape is "
-                                      "%s", layout_text(&f->x->at, text));
+  return f->count > 0 ||
+         check_refuse(c, ARG(sum, input), "an empty dimension has no such element; the shape is "
+                      "%s", layout_text(&f->x->at, text));
 }
 
 
@@ -59,16 +94,10 @@ static bool check_some (call *c, const reduction *f) {
 static bool divide (call *c, heed_tensor *y, const heed_tensor *x, double divisor) {
   work w;
   if (y == NULL) return false;
-  w.kind = WORK_MAP;
-  w.op = HEED_div;
-  w.nout = 1;
-  w.nin = 2;
-  w.mask.n = 0;
-  w.count[0] = op_computing(y->type);
-  w.count[1] = 0;
-  w.out[0] = view_of(y);
-  w.in[0] = view_of(x);
-  w.in[1] = (view){.type = HEED_FLOAT64, .value = {.type = HEED_FLOAT64, .f = divisor}};
+  work_map(&w, HEED_div, op_computing(y->type), 2);
+  *w.out = view_of(y);
+  w.in[IN(div, input)] = view_of(x);
+  w.in[IN(div, other)] = view_number((scalar){.type = HEED_FLOAT64, .f = divisor});
   return op_run(c, &w);
 }
 
@@ -82,30 +111,30 @@ static bool divide (call *c, heed_tensor *y, const heed_tensor *x, double diviso
 */
 
 bool do_sum (call *c) {
-  heed_type type = arg_type(c, 3, sum_type(own_type(c)));
+  heed_type type = arg_type(c, ARG(sum, dtype), sum_type(own_type(c)));
   reduction f;
   heed_tensor *x = rounded_to(c, type);
-  return x != NULL && open_reduction(c, &f, x, 1, 2) && give_reduction(c, &f, REDUCE_SUM, type);
+  return open_reduction(c, &f, x) && give_reduction(c, &f, REDUCE_SUM, type);
 }
 
 
 bool do_prod (call *c) {
-  heed_type type = arg_type(c, 3, sum_type(own_type(c)));
+  heed_type type = arg_type(c, ARG(sum, dtype), sum_type(own_type(c)));
   reduction f;
   heed_tensor *x = rounded_to(c, type);
-  return x != NULL && open_reduction(c, &f, x, 1, 2) && give_reduction(c, &f, REDUCE_PROD, type);
+  return open_reduction(c, &f, x) && give_reduction(c, &f, REDUCE_PROD, type);
 }
 
 
-/* Halves are added up in float32, where their sum has room. */
+/* Halves are added up in float32, whose range holds their sum. */
 bool do_mean (call *c) {
   reduction f;
-  heed_type type = arg_type(c, 3, own_type(c));
+  heed_type type = arg_type(c, ARG(sum, dtype), own_type(c));
   if (!scalar_is_float(type))
-    return check_refuse(c, 0, "a mean is of a float type, not %s; give dtype = \"float32\"",
-                        scalar_names[type]);
+    return check_refuse(c, ARG(mean, input), "a mean is of a float type, not %s; give dtype = "
+                        "\"float32\"", scalar_names[type]);
   heed_tensor *x = rounded_to(c, type);
-  if (x == NULL || !open_reduction(c, &f, x, 1, 2)) return false;
+  if (!open_reduction(c, &f, x)) return false;
   heed_tensor *sum = op_new(c->cx, op_computing(type), &f.shape);
   heed_tensor *y = sum != NULL && sum->type == type ? sum : op_new(c->cx, type, &f.shape);
   return reduction_run(&f, c->op, REDUCE_SUM, sum, NULL) &&
@@ -113,25 +142,23 @@ bool do_mean (call *c) {
 }
 
 
-/* Along the last axis, so the axis becomes the last one. */
-bool do_cumsum (call *c) {
-  heed_type type = arg_type(c, 2, sum_type(own_type(c)));
+SAME_ARG(cumsum, cumprod, dim);
+SAME_ARG(cumsum, cumprod, dtype);
+
+static bool scan (call *c, scan_op kind) {
+  heed_type type = arg_type(c, ARG(cumsum, dtype), sum_type(own_type(c)));
   heed_tensor *x = rounded_to(c, type);
   int axis;
-  work w;
-  if (x == NULL || !check_axis(c, 1, x->at.rank, &axis)) return false;
+  if (x == NULL || !check_axis(c, ARG(cumsum, dim), x->at.rank, &axis)) return false;
   heed_tensor *y = op_new(c->cx, type, &x->at);
-  if (y == NULL) return false;
-  layout in = layout_with_last(&x->at, axis), out = layout_with_last(&y->at, axis);
-  w.kind = WORK_SCAN;
-  w.op = c->op;
-  w.nin = w.nout = 1;
-  w.mask.n = 0;
-  w.count[0] = 0;
-  w.in[0] = view_with(x, &in);
-  w.out[0] = view_with(y, &out);
-  return op_run(c, &w) && give_out(c, y);
+  return op_run_scan(c->op, kind, axis, false, y, x) && give_out(c, y);
 }
+
+
+bool do_cumsum (call *c) { return scan(c, SCAN_SUM); }
+
+
+bool do_cumprod (call *c) { return scan(c, SCAN_PROD); }
 
 /* }================================================================== */
 
@@ -142,35 +169,46 @@ bool do_cumsum (call *c) {
 ** ===================================================================
 */
 
+SAME_ARG(var, std, input);
+SAME_ARG(var, std, dim);
+SAME_ARG(var, std, unbiased);
+SAME_ARG(var, std, keepdim);
+SAME_ARG(var, std, correction);
+SAME_OUT(var, std, output);
+SAME_OUT(var, std, mean);
+
 /* What is taken from the number of elements: 'correction', or 1 for an unbiased estimate. */
 static double correction_of (const call *c) {
-  return arg_given(c, 4) ? arg_number(c, 4) : arg_flag(c, 2) ? 1 : 0;
+  if (arg_given(c, ARG(var, correction))) return arg_number(c, ARG(var, correction));
+  return arg_flag(c, ARG(var, unbiased)) ? 1 : 0;
 }
 
 
 /* The variance, and the mean for the gradient; both are worked out in float32 or float64. */
-static bool variance (call *c, heed_tensor **y, heed_tensor **mean) {
+static bool variance (call *c, heed_tensor *ys[OP_OUTS]) {
   reduction f;
-  if (!check_float(c, 0) || !open_reduction(c, &f, NULL, 1, 3)) return false;
+  if (!check_float(c, ARG(var, input))) return false;
+  if (!open_axes(c, &f, input_of(c), arg_flag(c, ARG(var, keepdim)))) return false;
   heed_type type = f.x->type;
   heed_tensor *squares = op_new(c->cx, op_computing(type), &f.shape);
-  *mean = op_new(c->cx, op_computing(type), &f.shape);
-  if (squares == NULL || !reduction_run(&f, c->op, REDUCE_MOMENTS, *mean, squares)) return false;
-  *y = squares->type == type ? squares : op_new(c->cx, type, &f.shape);
-  return divide(c, *y, squares, fmax((double)f.count - correction_of(c), 0));
+  heed_tensor *mean = ys[OUT(var, mean)] = op_new(c->cx, op_computing(type), &f.shape);
+  if (squares == NULL || !reduction_run(&f, c->op, REDUCE_MOMENTS, mean, squares)) return false;
+  heed_tensor *y = squares->type == type ? squares : op_new(c->cx, type, &f.shape);
+  ys[OUT(var, output)] = y;
+  return divide(c, y, squares, fmax((double)f.count - correction_of(c), 0));
 }
 
 
 bool do_var (call *c) {
-  heed_tensor *ys[2];
-  return variance(c, &ys[0], &ys[1]) && give_outs(c, 2, ys);
+  heed_tensor *ys[OP_OUTS];
+  return variance(c, ys) && give_outs(c, 2, ys);
 }
 
 
 bool do_std (call *c) {
-  heed_tensor *ys[2];
-  if (!variance(c, &ys[0], &ys[1])) return false;
-  ys[0] = op1(HEED_sqrt, ys[0]);
+  heed_tensor *ys[OP_OUTS];
+  if (!variance(c, ys)) return false;
+  ys[OUT(std, output)] = op1(HEED_sqrt, ys[OUT(std, output)]);
   return give_outs(c, 2, ys);
 }
 
@@ -183,14 +221,22 @@ bool do_std (call *c) {
 ** ===================================================================
 */
 
+SAME_OUT(max, min, values);
+SAME_OUT(max, min, indices);
+
 /* With an axis, their positions too. */
-static bool extreme (call *c, reduce_kind kind) {
+static bool extreme (call *c, reduce_op kind) {
   reduction f;
-  heed_tensor *ys[2] = {NULL, NULL};
-  if (!open_reduction(c, &f, NULL, 1, 2) || !check_some(c, &f)) return false;
-  ys[0] = op_new(c->cx, f.x->type, &f.shape);
-  if (arg_given(c, 1) && (ys[1] = op_new(c->cx, HEED_INT64, &f.shape)) == NULL) return false;
-  return reduction_run(&f, c->op, kind, ys[0], ys[1]) && give_outs(c, 2, ys);
+  heed_tensor *y, *positions = NULL;
+  if (!open_reduction(c, &f, input_of(c)) || !check_some(c, &f)) return false;
+  y = op_new(c->cx, f.x->type, &f.shape);
+  if (arg_given(c, ARG(max, dim))) {
+    positions = op_new(c->cx, HEED_INT64, &f.shape);
+    if (positions == NULL) return false;
+  }
+  return reduction_run(&f, c->op, kind, y, positions) &&
+         give_outs(c, 2, (heed_tensor *[]){[OUT(max, values)] = y,
+                                           [OUT(max, indices)] = positions});
 }
 
 
@@ -200,9 +246,10 @@ bool do_max (call *c) { return extreme(c, REDUCE_MAX); }
 bool do_min (call *c) { return extreme(c, REDUCE_MIN); }
 
 
-static bool position (call *c, reduce_kind kind) {
+static bool position (call *c, reduce_op kind) {
   reduction f;
-  return open_reduction(c, &f, NULL, 1, 2) && check_some(c, &f) && give_reduction(c, &f, kind, HEED_INT64);
+  return open_reduction(c, &f, input_of(c)) && check_some(c, &f) &&
+         give_reduction(c, &f, kind, HEED_INT64);
 }
 
 
@@ -222,20 +269,20 @@ bool do_argmin (call *c) { return position(c, REDUCE_ARGMIN); }
 
 bool do_any (call *c) {
   reduction f;
-  return open_reduction(c, &f, NULL, 1, 2) && give_reduction(c, &f, REDUCE_ANY, HEED_BOOL);
+  return open_reduction(c, &f, input_of(c)) && give_reduction(c, &f, REDUCE_ANY, HEED_BOOL);
 }
 
 
 bool do_all (call *c) {
   reduction f;
-  return open_reduction(c, &f, NULL, 1, 2) && give_reduction(c, &f, REDUCE_ALL, HEED_BOOL);
+  return open_reduction(c, &f, input_of(c)) && give_reduction(c, &f, REDUCE_ALL, HEED_BOOL);
 }
 
 
 bool do_logsumexp (call *c) {
   reduction f;
   heed_tensor *x = rounded_to(c, op_float_of(own_type(c)));
-  return x != NULL && open_reduction(c, &f, x, 1, 2) &&
+  return open_reduction(c, &f, x) &&
          give_reduction(c, &f, REDUCE_LOGSUMEXP, op_float_of(x->type));
 }
 
@@ -262,22 +309,23 @@ static heed_tensor *norm (call *c, heed_tensor *x, const bool marks[HEED_RANK], 
   heed_type type = x->type;
   x = powers(op_cast(x, op_computing(type)), p);
   if (x == NULL) return NULL;
-  reduction_open(&f, x, marks, arg_flag(c, 3));
+  reduction_open(&f, x, marks, arg_flag(c, ARG(norm, keepdim)));
   heed_tensor *y = op_new(c->cx, x->type, &f.shape);
-  reduce_kind kind = !isinf(p) ? REDUCE_SUM : p > 0 ? REDUCE_MAX : REDUCE_MIN;
+  reduce_op kind = !isinf(p) ? REDUCE_SUM : p > 0 ? REDUCE_MAX : REDUCE_MIN;
   return reduction_run(&f, c->op, kind, y, NULL) ? op_cast(root(y, p), type) : NULL;
 }
 
 
 /* (sum |x|^p)^(1/p); p = inf and -inf give the largest and smallest |x|. */
 bool do_norm (call *c) {
-  double p = arg_number(c, 1);
-  heed_tensor *x = op_materialized(c->args[0].tensor);
+  double p = arg_number(c, ARG(norm, p));
+  heed_tensor *x = input_of(c);
   bool marks[HEED_RANK];
   int n;
   reduction f;
-  if (x == NULL || !check_float(c, 0) || !check_axes(c, 2, x->at.rank, marks, &n)) return false;
-  if (p != p) return check_refuse(c, 1, "a number expected, got NaN");
+  if (x == NULL || !check_float(c, ARG(norm, input))) return false;
+  if (!check_axes(c, ARG(norm, dim), x->at.rank, marks, &n)) return false;
+  if (p != p) return check_refuse(c, ARG(norm, p), "a number expected, got NaN");
   reduction_open(&f, x, marks, false);
   if ((isinf(p) || p < 0) && !check_some(c, &f)) return false;
   bool recording = heed_set_recording(c->cx, false);

@@ -7,8 +7,18 @@
 #include "op/move.h"
 
 
+SAME_ARG(view, squeeze, input);
+SAME_ARG(view, unsqueeze, input);
+SAME_ARG(view, transpose, input);
+SAME_ARG(view, permute, input);
+SAME_ARG(view, expand, input);
+SAME_ARG(view, unfold, input);
+SAME_ARG(view, select, input);
+SAME_ARG(view, slice, input);
+SAME_ARG(view, diagonal, input);
+
 static bool give_view (call *c, const layout *at) {
-  return give_out(c, op_view(c->args[0].tensor, at));
+  return give_out(c, op_view(c->args[ARG(view, input)].tensor, at));
 }
 
 
@@ -28,22 +38,22 @@ static bool check_size (call *c, int i, const layout *at) {
 */
 
 bool do_view (call *c) {
-  heed_tensor *t = c->args[0].tensor;
+  heed_tensor *t = c->args[ARG(view, input)].tensor;
   layout shape, at;
   char have[LAYOUT_TEXT], want[LAYOUT_TEXT];
-  if (!check_shape(c, 1, layout_numel(&t->at), &shape)) return false;
+  if (!check_shape(c, ARG(view, size), layout_numel(&t->at), &shape)) return false;
   if (!layout_reshape(&t->at, shape.rank, shape.size, &at))
-    return check_refuse(c, 1, "a tensor of shape %s, whose elements do not lie in order, cannot "
-                        "be seen as %s without a copy; use reshape", layout_text(&t->at, have),
-                        layout_text(&shape, want));
+    return check_refuse(c, ARG(view, size), "a tensor of shape %s, whose elements do not lie in "
+                        "order, cannot be viewed as %s without a copy; use reshape",
+                        layout_text(&t->at, have), layout_text(&shape, want));
   return give_view(c, &at);
 }
 
 
 bool do_reshape (call *c) {
-  heed_tensor *t = c->args[0].tensor;
+  heed_tensor *t = c->args[ARG(reshape, input)].tensor;
   layout shape, at;
-  if (!check_shape(c, 1, layout_numel(&t->at), &shape)) return false;
+  if (!check_shape(c, ARG(reshape, shape), layout_numel(&t->at), &shape)) return false;
   if (!layout_reshape(&t->at, shape.rank, shape.size, &at)) t = op1(HEED_clone, t);
   heed_value args[] = {heed_t(t), heed_l(shape.rank, shape.size)};
   return t != NULL && give_out(c, op_call(c->cx, HEED_view, 2, args));
@@ -51,12 +61,14 @@ bool do_reshape (call *c) {
 
 
 bool do_flatten (call *c) {
-  heed_tensor *t = c->args[0].tensor;
+  heed_tensor *t = c->args[ARG(flatten, input)].tensor;
   int first, last, rank = 0;
   int64_t size[HEED_RANK + 1], numel = layout_numel(&t->at);
-  if (!check_axis(c, 1, t->at.rank, &first) || !check_axis(c, 2, t->at.rank, &last)) return false;
+  if (!check_axis(c, ARG(flatten, start_dim), t->at.rank, &first)) return false;
+  if (!check_axis(c, ARG(flatten, end_dim), t->at.rank, &last)) return false;
   if (first > last)
-    return check_refuse(c, 2, "dimension %d stands before dimension %d", last + 1, first + 1);
+    return check_refuse(c, ARG(flatten, end_dim), "dimension %d stands before dimension %d",
+                        last + 1, first + 1);
   if (t->at.rank == 0) size[rank++] = numel;
   for (int i = 0; i < t->at.rank; i++) {
     if (i > first && i <= last) size[rank - 1] *= t->at.size[i];
@@ -69,11 +81,12 @@ bool do_flatten (call *c) {
 
 /* Without axes: all of size 1. With axes: those of them that have size 1. */
 bool do_squeeze (call *c) {
-  layout at = c->args[0].tensor->at;
+  layout at = c->args[ARG(squeeze, input)].tensor->at;
   const int64_t *list;
   bool marks[HEED_RANK] = {false};
-  int n, named = move_list(c, 1, &list);
-  if ((named > 0 || !arg_given(c, 1)) && !check_axes(c, 1, at.rank, marks, &n)) return false;
+  const int dim = ARG(squeeze, dim);
+  int n, named = move_list(c, dim, &list);
+  if ((named > 0 || !arg_given(c, dim)) && !check_axes(c, dim, at.rank, marks, &n)) return false;
   for (int i = at.rank - 1; i >= 0; i--)
     if (marks[i] && at.size[i] == 1) at = layout_remove(&at, i);
   return give_view(c, &at);
@@ -81,11 +94,12 @@ bool do_squeeze (call *c) {
 
 
 bool do_unsqueeze (call *c) {
-  const layout *at = &c->args[0].tensor->at;
+  const layout *at = &c->args[ARG(unsqueeze, input)].tensor->at;
   int axis;
-  if (!check_rank(c, 0, 0, HEED_RANK - 1) || !check_axis(c, 1, at->rank + 1, &axis)) return false;
-  layout seen = layout_insert(at, axis);
-  return give_view(c, &seen);
+  if (!check_rank(c, ARG(unsqueeze, input), 0, HEED_RANK - 1)) return false;
+  if (!check_axis(c, ARG(unsqueeze, dim), at->rank + 1, &axis)) return false;
+  layout result = layout_insert(at, axis);
+  return give_view(c, &result);
 }
 
 /* }================================================================== */
@@ -98,17 +112,18 @@ bool do_unsqueeze (call *c) {
 */
 
 bool do_transpose (call *c) {
-  layout at = c->args[0].tensor->at;
+  layout at = arg_tensor(c, ARG(transpose, input))->at;
   int a, b;
-  if (!check_axis(c, 1, at.rank, &a) || !check_axis(c, 2, at.rank, &b)) return false;
+  if (!check_axis(c, ARG(transpose, dim0), at.rank, &a)) return false;
+  if (!check_axis(c, ARG(transpose, dim1), at.rank, &b)) return false;
   if (at.rank > 0) at = layout_transpose(&at, a, b);
   return give_view(c, &at);
 }
 
 
 bool do_t (call *c) {
-  heed_tensor *t = c->args[0].tensor;
-  if (!check_rank(c, 0, 0, 2)) return false;
+  heed_tensor *t = c->args[ARG(t, input)].tensor;
+  if (!check_rank(c, ARG(t, input), 0, 2)) return false;
   if (t->at.rank < 2) return give_out(c, t);
   heed_value args[] = {heed_t(t), heed_i(0), heed_i(1)};
   return give_out(c, op_call(c->cx, HEED_transpose, 3, args));
@@ -116,16 +131,16 @@ bool do_t (call *c) {
 
 
 bool do_permute (call *c) {
-  const layout *at = &c->args[0].tensor->at;
+  const layout *at = &c->args[ARG(permute, input)].tensor->at;
   const int64_t *list;
   bool marks[HEED_RANK];
-  int order[HEED_RANK], marked, n = move_list(c, 1, &list);
-  if (!check_axes(c, 1, at->rank, marks, &marked)) return false;
+  int order[HEED_RANK], marked, n = move_list(c, ARG(permute, dims), &list);
+  if (!check_axes(c, ARG(permute, dims), at->rank, marks, &marked)) return false;
   if (n != at->rank)
-    return check_refuse(c, 1, "all %d dimensions expected, got %d", at->rank, n);
+    return check_refuse(c, ARG(permute, dims), "all %d dimensions expected, got %d", at->rank, n);
   for (int i = 0; i < n; i++) layout_axis(at->rank, list[i], &order[i]);
-  layout seen = layout_permute(at, order);
-  return give_view(c, &seen);
+  layout result = layout_permute(at, order);
+  return give_view(c, &result);
 }
 
 /* }================================================================== */
@@ -137,58 +152,61 @@ bool do_permute (call *c) {
 ** ===================================================================
 */
 
-/* The sizes of argument 1, where -1 keeps the size of the input's axis. */
+/* The sizes to expand to, where -1 keeps the size of the input's axis. */
 static bool read_sizes (call *c, const layout *at, layout *to) {
-  const heed_value *v = &c->args[1];
+  const int i = ARG(expand, size);
+  const heed_value *v = &c->args[i];
   if (v->n > HEED_RANK || v->n < at->rank)
-    return check_refuse(c, 1, "%d to %d sizes expected for a tensor of rank %d, got %d", at->rank,
+    return check_refuse(c, i, "%d to %d sizes expected for a tensor of rank %d, got %d", at->rank,
                         HEED_RANK, at->rank, v->n);
   *to = *at;
   to->rank = v->n;
-  for (int i = 0; i < v->n; i++) {
-    int old = i - (v->n - at->rank);
-    to->size[i] = v->list[i] == -1 && old >= 0 ? at->size[old] : v->list[i];
-    if (to->size[i] < 0)
-      return check_refuse(c, 1, "size %" PRId64 " of dimension %d is negative", to->size[i], i + 1);
+  for (int k = 0; k < v->n; k++) {
+    int old = k - (v->n - at->rank);
+    to->size[k] = v->list[k] == -1 && old >= 0 ? at->size[old] : v->list[k];
+    if (to->size[k] < 0)
+      return check_refuse(c, i, "size %" PRId64 " of dimension %d is negative", to->size[k], k + 1);
   }
   return true;
 }
 
 
 bool do_expand (call *c) {
-  const layout *at = &c->args[0].tensor->at;
-  layout to, seen;
+  const layout *at = &c->args[ARG(expand, input)].tensor->at;
+  layout to, wide;
   char have[LAYOUT_TEXT], want[LAYOUT_TEXT];
-  if (!read_sizes(c, at, &to) || !check_size(c, 1, &to)) return false;
-  if (!layout_expand(at, &to, &seen))
-    return check_refuse(c, 1, "shape %s cannot be expanded to %s: only dimensions of size 1 can",
-                        layout_text(at, have), layout_text(&to, want));
-  return give_view(c, &seen);
+  if (!read_sizes(c, at, &to) || !check_size(c, ARG(expand, size), &to)) return false;
+  if (!layout_expand(at, &to, &wide))
+    return check_refuse(c, ARG(expand, size), "shape %s cannot be expanded to %s: only dimensions "
+                        "of size 1 can", layout_text(at, have), layout_text(&to, want));
+  return give_view(c, &wide);
 }
 
 
 bool do_expand_as (call *c) {
-  const layout *like = &c->args[1].tensor->at;
-  heed_value args[] = {c->args[0], heed_l(like->rank, like->size)};
+  const layout *like = &c->args[ARG(expand_as, other)].tensor->at;
+  heed_value args[] = {c->args[ARG(expand_as, input)], heed_l(like->rank, like->size)};
   return give_out(c, op_call(c->cx, HEED_expand, 2, args));
 }
 
 
 /* Windows along an axis; they overlap when the step is smaller than they are. */
 bool do_unfold (call *c) {
-  layout at = c->args[0].tensor->at;
-  int64_t size = arg_count(c, 2), step = arg_count(c, 3);
+  layout at = c->args[ARG(unfold, input)].tensor->at;
+  int64_t size = arg_count(c, ARG(unfold, size)), step = arg_count(c, ARG(unfold, step));
   int axis;
-  if (!check_rank(c, 0, 1, HEED_RANK - 1) || !check_axis(c, 1, at.rank, &axis)) return false;
+  if (!check_rank(c, ARG(unfold, input), 1, HEED_RANK - 1)) return false;
+  if (!check_axis(c, ARG(unfold, dimension), at.rank, &axis)) return false;
   if (size < 0 || size > at.size[axis])
-    return check_refuse(c, 2, "windows of 0 to %" PRId64 " elements expected, got %" PRId64,
-                        at.size[axis], size);
-  if (step < 1) return check_refuse(c, 3, "a step of 1 or more expected, got %" PRId64, step);
+    return check_refuse(c, ARG(unfold, size), "windows of 0 to %" PRId64 " elements expected, got %"
+                        PRId64, at.size[axis], size);
+  if (step < 1)
+    return check_refuse(c, ARG(unfold, step), "a step of 1 or more expected, got %" PRId64, step);
   int64_t windows = (at.size[axis] - size) / step + 1, stride = at.stride[axis];
   at = layout_narrow(&at, axis, 0, windows, step);
   at.size[at.rank] = size;
   at.stride[at.rank++] = stride;
-  return check_size(c, 2, &at) && give_view(c, &at);
+  return check_size(c, ARG(unfold, size), &at) && give_view(c, &at);
 }
 
 /* }================================================================== */
@@ -201,13 +219,14 @@ bool do_unfold (call *c) {
 */
 
 bool do_select (call *c) {
-  const layout *at = &c->args[0].tensor->at;
+  const layout *at = &c->args[ARG(select, input)].tensor->at;
   int axis;
   int64_t position;
-  if (!check_rank(c, 0, 1, HEED_RANK) || !check_axis(c, 1, at->rank, &axis)) return false;
-  if (!check_position(c, 2, at->size[axis], &position)) return false;
-  layout seen = layout_select(at, axis, position);
-  return give_view(c, &seen);
+  if (!check_rank(c, ARG(select, input), 1, HEED_RANK)) return false;
+  if (!check_axis(c, ARG(select, dim), at->rank, &axis)) return false;
+  if (!check_position(c, ARG(select, index), at->size[axis], &position)) return false;
+  layout result = layout_select(at, axis, position);
+  return give_view(c, &result);
 }
 
 
@@ -224,58 +243,62 @@ static bool read_bound (call *c, int i, int64_t size, int64_t least, int64_t mos
 
 /*
 ** From start to stop, as Lua's 'for' counts: with a negative step the view is flipped, and a
-** range that starts behind its end is empty. An empty range may captured_gradient the axis from outside.
+** range that starts behind its end is empty. An empty range may lie just outside of it.
 */
 bool do_slice (call *c) {
-  const layout *at = &c->args[0].tensor->at;
-  int64_t start, stop, step = arg_count(c, 4), length = 0;
+  const layout *at = &c->args[ARG(slice, input)].tensor->at;
+  int64_t start, stop, step = arg_count(c, ARG(slice, step)), length = 0;
   int axis;
-  if (!check_rank(c, 0, 1, HEED_RANK) || !check_axis(c, 1, at->rank, &axis)) return false;
-  if (step == 0) return check_refuse(c, 4, "a step of 0 leads nowhere");
+  if (!check_rank(c, ARG(slice, input), 1, HEED_RANK)) return false;
+  if (!check_axis(c, ARG(slice, dim), at->rank, &axis)) return false;
+  if (step == 0) return check_refuse(c, ARG(slice, step), "a step of 0 leads nowhere");
   int64_t n = at->size[axis];
   bool rises = step > 0;
-  if (!read_bound(c, 2, n, rises || n > 0, rises ? n + 1 : n, &start)) return false;
-  if (!read_bound(c, 3, n, rises ? 0 : 1, rises ? n : n + 1, &stop)) return false;
+  if (!read_bound(c, ARG(slice, start), n, rises || n > 0, rises ? n + 1 : n, &start)) return false;
+  if (!read_bound(c, ARG(slice, stop), n, rises ? 0 : 1, rises ? n : n + 1, &stop)) return false;
   if (rises ? start <= stop : start >= stop) length = (stop - start) / step + 1;
-  layout seen = layout_narrow(at, axis, start - 1, length, step);
-  return give_view(c, &seen);
+  layout result = layout_narrow(at, axis, start - 1, length, step);
+  return give_view(c, &result);
 }
 
 
 bool do_narrow (call *c) {
-  const layout *at = &c->args[0].tensor->at;
-  int64_t start, length = arg_count(c, 3);
+  const layout *at = &c->args[ARG(narrow, input)].tensor->at;
+  int64_t start, length = arg_count(c, ARG(narrow, length));
   int axis;
   char text[LAYOUT_TEXT];
-  if (!check_rank(c, 0, 1, HEED_RANK) || !check_axis(c, 1, at->rank, &axis)) return false;
-  if (!read_bound(c, 2, at->size[axis], 1, at->size[axis] + 1, &start)) return false;
-  if (length < 0 || length > at->size[axis] - start + 1)
-    return check_refuse(c, 3, "%" PRId64 " elements from position %" PRId64 " do not fit into "
-                        "dimension %d of size %" PRId64 " of a tensor of shape %s", length, start,
-                        axis + 1, at->size[axis], layout_text(at, text));
-  heed_value args[] = {c->args[0], heed_i(axis), heed_i(start), heed_i(start + length - 1),
-                       heed_i(1)};
+  if (!check_rank(c, ARG(narrow, input), 1, HEED_RANK)) return false;
+  if (!check_axis(c, ARG(narrow, dim), at->rank, &axis)) return false;
+  int64_t n = at->size[axis];
+  if (!read_bound(c, ARG(narrow, start), n, 1, n + 1, &start)) return false;
+  if (length < 0 || length > n - start + 1)
+    return check_refuse(c, ARG(narrow, length), "%" PRId64 " elements from position %" PRId64
+                        " do not fit into dimension %d of size %" PRId64 " of a tensor of shape %s",
+                        length, start, axis + 1, n, layout_text(at, text));
+  heed_value args[] = {c->args[ARG(narrow, input)], heed_i(axis), heed_i(start),
+                       heed_i(start + length - 1), heed_i(1)};
   return give_out(c, op_call(c->cx, HEED_slice, 5, args));
 }
 
 
-/* The two axes go, their diagonal becomes the last one. */
+/* The two axes are removed, their diagonal becomes the last one. */
 bool do_diagonal (call *c) {
-  const layout *at = &c->args[0].tensor->at;
-  int64_t offset = arg_count(c, 1);
+  const layout *at = &c->args[ARG(diagonal, input)].tensor->at;
+  int64_t offset = arg_count(c, ARG(diagonal, offset));
   int a, b;
-  if (!check_rank(c, 0, 2, HEED_RANK)) return false;
-  if (!check_axis(c, 2, at->rank, &a) || !check_axis(c, 3, at->rank, &b)) return false;
-  if (a == b) return check_refuse(c, 3, "dimension %d is named twice", a + 1);
+  if (!check_rank(c, ARG(diagonal, input), 2, HEED_RANK)) return false;
+  if (!check_axis(c, ARG(diagonal, dim1), at->rank, &a)) return false;
+  if (!check_axis(c, ARG(diagonal, dim2), at->rank, &b)) return false;
+  if (a == b) return check_refuse(c, ARG(diagonal, dim2), "dimension %d is named twice", a + 1);
   int64_t rows = at->size[a] + (offset < 0 ? offset : 0);
   int64_t columns = at->size[b] - (offset > 0 ? offset : 0);
   int64_t length = rows < columns ? rows : columns;
-  layout seen = layout_remove(at, a > b ? a : b);
-  seen = layout_remove(&seen, a > b ? b : a);
-  if (length > 0) seen.offset += offset < 0 ? -offset * at->stride[a] : offset * at->stride[b];
-  seen.size[seen.rank] = length > 0 ? length : 0;
-  seen.stride[seen.rank++] = at->stride[a] + at->stride[b];
-  return give_view(c, &seen);
+  layout result = layout_remove(at, a > b ? a : b);
+  result = layout_remove(&result, a > b ? b : a);
+  if (length > 0) result.offset += offset < 0 ? -offset * at->stride[a] : offset * at->stride[b];
+  result.size[result.rank] = length > 0 ? length : 0;
+  result.stride[result.rank++] = at->stride[a] + at->stride[b];
+  return give_view(c, &result);
 }
 
 /* }================================================================== */

@@ -68,7 +68,7 @@ function Attention:forward(x, context, given)
 end
 
 
--- A Linear whose first weights are its owner's concern.
+-- A Linear whose first weights its owner draws.
 local Projection = Linear:extend("Linear")
 
 function Projection:reset() end
@@ -215,7 +215,7 @@ end
 ---@param context? heed.Tensor (B, S, context_dim), or (S, context_dim)
 ---@param given? heed.attention.call
 ---@return heed.Tensor output (B, T, dim), or (T, dim)
----@return heed.Tensor? weights (B, heads, T, S), or (heads, T, S), if asked for
+---@return heed.Tensor? weights (B, heads, T, S), or (heads, T, S), with option weights
 function MultiHeadAttention:forward(x, context, given)
   local o
   context, o = arguments(SELF, x, context, given)

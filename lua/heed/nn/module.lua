@@ -12,8 +12,8 @@
 --   local model = Model(8)        -- calls init
 --   local y = model(x)            -- calls forward
 --
--- The names of an instance's fields are kept in the order of first setting, and what stands in
--- the fields is read when it is asked for: so nothing is registered, and nothing gets stale.
+-- The names of an instance's fields are kept in the order of first setting, and the
+-- fields are read whenever they are needed: nothing is registered, and nothing gets stale.
 -- (Lua sets `self.a, self.b = f(), g()` from right to left: one statement for each keeps order.)
 
 local heed = require "heed"
@@ -28,7 +28,7 @@ local tree = require "heed.nn.tree"
 local Module = {__name = "Module", is_module = true, training = true}
 Module.__index = Module
 
--- Keys of an instance that are no fields: the names of its fields; who captures its weights.
+-- Keys of an instance that are no fields: the names of its fields; the callback of `capture`.
 local NAMES, CAPTURE = {}, {}
 
 
@@ -53,7 +53,7 @@ function Module:__newindex(name, value)
 end
 
 
--- pairs(m) walks the fields in the order of first setting.
+-- pairs(m) iterates over the fields in the order of first setting.
 function Module:__pairs()
   local names, i = rawget(self, NAMES), 0
   return function()
@@ -123,7 +123,7 @@ function Module:fields()
 end
 
 
--- m:layer(x) hands m itself to the layer: says so.
+-- m:layer(x) passes m itself to the layer: says so.
 local function refuse_colon(layer, model)
   for _, field in ipairs(model:fields()) do
     if field.value == layer then
@@ -193,7 +193,7 @@ end
 
 -- Calls visit(path, value, role, again) for this module and all below, in order. What is met
 -- again under another name is visited with `again`; a module within itself is not entered.
-local function walk(module, path, visit, seen, above)
+local function visit_all(module, path, visit, seen, above)
   visit(path, module, "module", seen[module])
   seen[module], above[module] = true, true
   for _, field in ipairs(module:fields()) do
@@ -202,7 +202,7 @@ local function walk(module, path, visit, seen, above)
       visit(below, field.value, field.role, seen[field.value])
       seen[field.value] = true
     elseif not above[field.value] then
-      walk(field.value, below, visit, seen, above)
+      visit_all(field.value, below, visit, seen, above)
     end
   end
   above[module] = nil
@@ -221,7 +221,7 @@ end
 -- All things of a role as a list of {name, value}, each once.
 local function each(module, wanted)
   local list = {}
-  walk(module, "", function(path, value, role, again)
+  visit_all(module, "", function(path, value, role, again)
     if role == "tensor" and wanted.parameter then refuse_plain(module, path, value) end
     if wanted[role] and not again then list[#list + 1] = {path, value} end
   end, {}, {})
@@ -279,6 +279,7 @@ end
 ---@param f fun(module: heed.Module)
 ---@return heed.Module self
 function Module:apply(f)
+  options.callable("apply", "f", f)
   for _, child in self:children() do child:apply(f) end
   f(self)
   return self
@@ -322,7 +323,7 @@ end
 -- Every saved tensor with all the names that lead to it.
 local function slots(module)
   local list, of, known = {}, {}, {}
-  walk(module, "", function(path, value, role)
+  visit_all(module, "", function(path, value, role)
     if role == "tensor" then refuse_plain(module, path, value) end
     if role ~= "parameter" and role ~= "buffer" then return end
     if known[path] then heed.fail("%s: two tensors are called '%s'", module.__name, path) end
@@ -373,12 +374,12 @@ function Module:load_state(given)
 end
 
 
----Hands all attention weights to `f(name, weights)` from now on; without `f`, no more.
+---Passes all attention weights to `f(name, weights)` from now on; without `f`, no more.
 ---The names are those of `named_modules`.
 ---@param f? fun(name: string, weights: heed.Tensor)
 ---@return heed.Module self
 function Module:capture(f)
-  if f ~= nil then options.callable("capture", "who receives the weights", f) end
+  if f ~= nil then options.callable("capture", "the callback", f) end
   for name, module in self:named_modules() do
     rawset(module, CAPTURE, f and function(weights) f(name, weights) end or nil)
   end
@@ -386,7 +387,7 @@ function Module:capture(f)
 end
 
 
----Who captures the weights of this layer, if somebody does; an attention layer calls it.
+---The callback that `capture` set, or nil; attention layers call it with their weights.
 ---@return fun(weights: heed.Tensor)?
 function Module:capture_callback()
   return rawget(self, CAPTURE)

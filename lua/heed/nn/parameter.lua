@@ -58,7 +58,7 @@ function parameter.role(value)
 end
 
 
----First weights: t filled by one of its methods, with numbers of the processor's generator, so
+---First weights: t filled by one of its methods, with numbers of the CPU's generator, so
 ---that a seed gives the same model everywhere.
 ---@param t heed.Tensor
 ---@param name string "uniform_" or "normal_"
@@ -104,15 +104,15 @@ function parameter.move(tensors, targets)
   heed.no_grad(function()
     for _, t in ipairs(tensors) do move(t, targets) end
   end)
-  for who, follow in pairs(followers) do follow(who) end
+  for owner, follow in pairs(followers) do follow(owner) end
 end
 
 
----Calls `follow(who)` after every move, for as long as there is `who`: optimisers do.
----@param who table
+---Calls `follow(owner)` after every move, for as long as `owner` lives; optimisers use it.
+---@param owner table
 ---@param follow function
-function parameter.on_move(who, follow)
-  followers[who] = follow
+function parameter.on_move(owner, follow)
+  followers[owner] = follow
 end
 
 

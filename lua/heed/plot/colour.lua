@@ -19,21 +19,21 @@ colour.lines = {
 ---@param t number
 ---@return integer[] red, green and blue up to 255
 function colour.at(t)
-  local place = 1 + t * (#points - 1)
-  local i = math.min(math.floor(place), #points - 1)
-  local a, b, part = points[i], points[i + 1], place - i
+  local position = 1 + t * (#points - 1)
+  local i = math.min(math.floor(position), #points - 1)
+  local a, b, part = points[i], points[i + 1], position - i
   local rgb = {}
   for c = 1, 3 do rgb[c] = math.floor(a[c] + (b[c] - a[c]) * part + 0.5) end
   return rgb
 end
 
 
----Where a value stands between two bounds, from 0 to 1; the middle if the bounds are one.
+---The position of a value between two bounds, from 0 to 1; the middle if they are equal.
 ---@param value number not NaN
 ---@param min number
 ---@param max number
 ---@return number
-function colour.place(value, min, max)
+function colour.position(value, min, max)
   if max <= min then return 0.5 end
   return math.max(0, math.min(1, (value - min) / (max - min)))
 end
@@ -54,7 +54,7 @@ function colour.hex(rgb)
 end
 
 
----Calls f with each control point's place, from 0 to 1, and its colour.
+---Calls f with each control point's position, from 0 to 1, and its colour.
 ---@param f fun(t: number, rgb: integer[])
 function colour.each(f)
   for i, rgb in ipairs(points) do f((i - 1) / (#points - 1), rgb) end

@@ -13,14 +13,14 @@ local MAX_POINTS = 1500     -- numbers that are drawn one by one
 local BUCKETS = 600         -- more of them are gathered in so many
 
 
--- Room for the numbers at the left, as many letters as they need.
+-- The width of the numbers at the left.
 local function tick_width(panel)
   local span = panel.max - panel.min
   return 6.5 * math.max(3, #ink.short(panel.min, span), #ink.short(panel.max, span)) + 16
 end
 
 
----How much room a panel needs: its inside, and what stands around it.
+---The size of a panel, and the margins around it.
 ---@param panel table
 ---@return table
 function curve.measure(panel)
@@ -32,7 +32,7 @@ function curve.measure(panel)
 end
 
 
--- The mean of the finite numbers around each place: as many before it as after it at the steep
+-- The mean of the finite numbers around each number: as many before it as after it at the steep
 -- beginning, what there is at the end.
 local function smoothed(values, window)
   local sums, counts, result = {[0] = 0.0}, {[0] = 0}, {}
@@ -102,10 +102,10 @@ end
 
 local function add_ranges(script, panel)
   local low, high = panel.min, panel.max
-  local room = (high - low) * 0.04
-  if room == 0 then room = math.max(0.5, math.abs(low) / 2) end
+  local margin = (high - low) * 0.04
+  if margin == 0 then margin = math.max(0.5, math.abs(low) / 2) end
   script:add("set xrange [%d:%d]; set yrange [%s:%s]", panel.first,
-    math.max(panel.last, panel.first + 1), number(low - room), number(high + room))
+    math.max(panel.last, panel.first + 1), number(low - margin), number(high + margin))
 end
 
 
@@ -126,7 +126,7 @@ end
 ---Adds a panel.
 ---@param script table
 ---@param panel table
----@param box table what `measure` gave, with its place
+---@param box table what `measure` gave, with its position
 ---@param name string for its data
 function curve.add(script, panel, box, name)
   local parts = {}

@@ -12,7 +12,7 @@ local heat = {}
 local CELL = 34            -- a cell's side
 local INNER = 430          -- what many cells share
 local MAX_SHARP = 4096     -- cells that are drawn one by one, with a gap between them
-local SCALE = 58           -- room for the scale
+local SCALE = 58           -- the width of the scale
 local SEAM = 0.015         -- half the gap, in cells
 local BOLD = 8.5           -- the width of a bold letter, at 11 points
 
@@ -25,7 +25,7 @@ local function cell_width(panel, side)
 end
 
 
----How much room a panel needs: its inside, and what stands around it.
+---The size of a panel, and the margins around it.
 ---@param panel table
 ---@return table
 function heat.measure(panel)
@@ -38,13 +38,13 @@ function heat.measure(panel)
     before = panel.rows and longest(panel.rows) * LETTER + 12 or 28,
     behind = math.max(SCALE, title - panel.width * cell),
     above = panel.title and 32 or 10, below = head + 6 > cell and head + 16 or 26,
-    cell = cell, side = side, turned = head + 6 > cell,
+    cell = cell, side = side, rotated = head + 6 > cell,
   }
 end
 
 
 -- Labels of an axis, or its numbers, not too many of them.
-local function add_ticks(script, axis, texts, n, turned)
+local function add_ticks(script, axis, texts, n, rotated)
   local ticks, step = {}, 1
   if not texts and n > 20 then step = math.tointeger(Script.step(n, 8)) end
   for k = step, n, step do
@@ -52,7 +52,7 @@ local function add_ticks(script, axis, texts, n, turned)
     ticks[#ticks + 1] = ("%s %d"):format(quote(text), k)
   end
   script:add("set %stics (%s) scale 0 nomirror %s font ',10' tc rgb '%s'", axis,
-    table.concat(ticks, ", "), turned and "rotate by 90 right" or "norotate",
+    table.concat(ticks, ", "), rotated and "rotate by 90 right" or "norotate",
     texts and Script.INK or Script.PALE)
 end
 
@@ -60,8 +60,8 @@ end
 -- gnuplot needs bounds that differ.
 local function scale_bounds(panel)
   if panel.max > panel.min then return panel.min, panel.max end
-  local room = math.max(0.5, math.abs(panel.min) / 2)
-  return panel.min - room, panel.max + room
+  local margin = math.max(0.5, math.abs(panel.min) / 2)
+  return panel.min - margin, panel.max + margin
 end
 
 
@@ -88,7 +88,7 @@ end
 local function text_colour(panel, i, j)
   local value = panel.values[i][j]
   if value ~= value then return Script.PALE end
-  local light = colour.is_light(colour.at(colour.place(value, panel.min, panel.max)))
+  local light = colour.is_light(colour.at(colour.position(value, panel.min, panel.max)))
   return light and "#1a1a1a" or "#ffffff"
 end
 
@@ -134,7 +134,7 @@ end
 ---Adds a panel.
 ---@param script table
 ---@param panel table
----@param box table what `measure` gave, with its place
+---@param box table what `measure` gave, with its position
 ---@param name string for its data
 function heat.add(script, panel, box, name)
   add_data(script, panel, name)
@@ -142,7 +142,7 @@ function heat.add(script, panel, box, name)
   script:title(box, panel.title)
   script:add("set xrange [0.5:%d.5]; set yrange [%d.5:0.5]", panel.width, panel.height)
   script:add "unset border; unset key"
-  add_ticks(script, "x", panel.columns, panel.width, box.turned)
+  add_ticks(script, "x", panel.columns, panel.width, box.rotated)
   add_ticks(script, "y", panel.rows, panel.height, false)
   add_scale(script, panel, box)
   for i = 1, panel.cells and panel.height or 0 do

@@ -29,7 +29,7 @@ function ink.cut(text, n)
 end
 
 
----The letter at a place, or a space where there is none.
+---The letter at a position, or a space where there is none.
 function ink.letter(text, at)
   if at < 1 or at > width(text) then return " " end
   local from = utf8.offset(text, at)

@@ -1,7 +1,7 @@
 -- A gnuplot script under way.
 --
--- Places are pixels of the picture at its natural size, from its top left corner. What the user
--- wrote is spelled so that nothing but letters and spaces stands between quotes as it is.
+-- Coordinates are pixels of the picture at its natural size, from its top left corner. Of what the
+-- user wrote only letters and spaces stand between quotes as they are; all else is escaped.
 
 local json = require "heed.json"
 

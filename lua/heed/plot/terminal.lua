@@ -13,22 +13,22 @@ local painters = {
 }
 
 
--- A panel as a block for the room that is left, nil if it needs more. A heat map has its own
+-- A panel as a block for the columns that are left, nil if it needs more. A heat map has its own
 -- width, a curve takes what it gets.
-local function block_for(panel, in_colour, available, room)
+local function block_for(panel, in_colour, available, left)
   if panel.kind == "curve" then
-    return room >= MIN_CURVE and painters.curve(panel, in_colour, room) or nil
+    return left >= MIN_CURVE and painters.curve(panel, in_colour, left) or nil
   end
   local block = painters[panel.kind](panel, in_colour, available)
-  return block.width <= room and block or nil
+  return block.width <= left and block or nil
 end
 
 
 local function rows(panels, in_colour, available)
   local done, current = {}, nil
   for _, panel in ipairs(panels) do
-    local room = current and available - current.width - GAP
-    local block = current and block_for(panel, in_colour, available, room)
+    local left = current and available - current.width - GAP
+    local block = current and block_for(panel, in_colour, available, left)
     if block then
       current = ink.beside(current, block, GAP)
     else

@@ -32,11 +32,11 @@ end
 
 
 -- A number between two of a series, on the straight line.
-local function between(values, place)
-  local i = math.floor(place)
+local function between(values, position)
+  local i = math.floor(position)
   local a, b = values[i], values[i + 1]
   local value = a or 0 / 0
-  if a and place > i then value = b and a + (b - a) * (place - i) or 0 / 0 end
+  if a and position > i then value = b and a + (b - a) * (position - i) or 0 / 0 end
   return value, value, value
 end
 
@@ -138,8 +138,8 @@ local function add_axis(block, panel, in_colour, margin)
   local corner, floor = "+", "-"
   if in_colour then corner, floor = "└", "─" end
   ink.add(block, (" "):rep(margin - 1) .. corner .. floor:rep(n), block.width)
-  local room = math.max(0, n - 1 - #last)
-  local name = ink.centre(room > 3 and ink.cut(panel.x or "", room - 2) or "", room)
+  local free = math.max(0, n - 1 - #last)
+  local name = ink.centre(free > 3 and ink.cut(panel.x or "", free - 2) or "", free)
   ink.add_text(block, (" "):rep(margin) .. panel.first .. name .. last)
 end
 

@@ -13,7 +13,7 @@ local MAX_HEAD = 12            -- lines, or columns
 
 -- Making it fit.
 
--- The mean of h x w values, NaN saved_gradient.
+-- The mean of h x w values, without NaN.
 local function mean(values, i, j, h, w)
   local sum, n = 0.0, 0
   for y = i, math.min(i + h - 1, #values) do
@@ -59,14 +59,14 @@ end
 -- of cells, then detail.
 local function fit(panel, in_colour, available)
   local margin = panel.rows and math.min(MAX_LABEL, ink.longest(panel.rows)) + 1 or 0
-  local cell, room = cell_width(panel, in_colour), math.max(1, available - margin)
-  if panel.width * cell > room then panel, cell = without_text(panel), 2 end
-  if panel.width * cell > room then cell = 1 end
-  local w = panel.width * cell > room and -(-panel.width // available) or 1
+  local cell, free = cell_width(panel, in_colour), math.max(1, available - margin)
+  if panel.width * cell > free then panel, cell = without_text(panel), 2 end
+  if panel.width * cell > free then cell = 1 end
+  local w = panel.width * cell > free and -(-panel.width // available) or 1
   local h = math.max(w > 1 and 2 * w or 1, -(-panel.height // MAX_ROWS))     -- letters are tall
   if h > 1 then return pooled(panel, h, w), cell, 0 end
   local head = panel.columns and ink.longest(panel.columns) + 1 or 0
-  if head > cell and head <= MAX_HEAD and panel.width * head <= room then cell = head end
+  if head > cell and head <= MAX_HEAD and panel.width * head <= free then cell = head end
   return panel, cell, margin
 end
 
@@ -74,13 +74,13 @@ end
 -- Cells. A value is between the panel's bounds, or NaN and blank.
 
 local function shade(t)
-  local place = math.floor(t * (#SHADES - 1) + 0.5) + 1
-  return SHADES:sub(place, place)
+  local index = math.floor(t * (#SHADES - 1) + 0.5) + 1
+  return SHADES:sub(index, index)
 end
 
 
 local function ascii_cell(panel, value, text, marked, cell)
-  local mark = value == value and shade(colour.place(value, panel.min, panel.max)) or " "
+  local mark = value == value and shade(colour.position(value, panel.min, panel.max)) or " "
   if not text then return cell > 2 and mark:rep(cell - 1) .. " " or mark:rep(cell) end
   local framed = marked and "[" .. text .. "]" or " " .. text .. " "
   return mark:rep(cell - width(framed)) .. framed
@@ -105,7 +105,7 @@ end
 
 local function colour_cell(panel, value, text, marked, cell)
   if value ~= value then return blank_cell(text, marked, cell) end
-  local rgb = colour.at(colour.place(value, panel.min, panel.max))
+  local rgb = colour.at(colour.position(value, panel.min, panel.max))
   if not text or text == "" then return paint(ink.back(rgb), (" "):rep(cell)) end
   if marked then return marked_cell(rgb, text, cell) end
   local front = colour.is_light(rgb) and {20, 20, 20} or {255, 255, 255}

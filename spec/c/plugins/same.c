@@ -1,0 +1,3 @@
+/* A plugin that fits. */
+
+#include "table.h"

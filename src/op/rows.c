@@ -1,0 +1,92 @@
+/*
+** rows.c - the table of operations as values, straight from ops.def.
+*/
+
+#include "op/op.h"
+
+
+/*
+** {==================================================================
+** Parameters. A default is "+ 0" of what the row says, so that nothing is 0, and of no kind.
+** ===================================================================
+*/
+
+#define VALUE_INTEGER(kind_, ...) \
+  {.kind = sizeof #__VA_ARGS__ > 1 ? kind_ : HEED_NONE, .integer = __VA_ARGS__ + 0}
+#define VALUE_NUMBER(...) \
+  {.kind = sizeof #__VA_ARGS__ > 1 ? HEED_FLOAT : HEED_NONE, .number = __VA_ARGS__ + 0}
+
+#define UNARY(name, domain, y, da, ...) \
+  static const heed_parameter parameters_##name[] = {TARGET(input) __VA_ARGS__};
+#define BINARY(name, domain, y, da, db, ...) \
+  static const heed_parameter parameters_##name[] = {TARGET(input) TENSOR(other) __VA_ARGS__};
+#define TERNARY(name, domain, y, da, db, dc, arguments) \
+  static const heed_parameter parameters_##name[] = {arguments};
+#define OP(name, arguments, ...) static const heed_parameter parameters_##name[] = {arguments};
+#define COMPOSED(name, arguments, ...) \
+  static const heed_parameter parameters_##name[] = {arguments};
+#define PLAIN(name, arguments, ...) static const heed_parameter parameters_##name[] = {arguments};
+
+#define TENSOR(name_) {.name = #name_, .want = HEED_WANT_TENSOR},
+#define TENSORS(name_) {.name = #name_, .want = HEED_WANT_TENSORS},
+#define TARGET(name_) {.name = #name_, .want = HEED_WANT_TENSOR, .target = true},
+#define AXES(name_) {.name = #name_, .want = HEED_WANT_AXES},
+#define SHAPE(name_) {.name = #name_, .want = HEED_WANT_SHAPE},
+#define TEXT(name_) {.name = #name_, .want = HEED_WANT_TEXT},
+#define OPTIONAL(kind_, name_) {.name = #name_, .want = HEED_WANT_##kind_, .optional = true},
+#define CHOICE(name_, words_) \
+  {.name = #name_, .want = HEED_WANT_CHOICE, .words = words_, \
+   .value = {.kind = HEED_INTEGER, .integer = 0}},
+#define NUMBER(name_, ...) \
+  {.name = #name_, .want = HEED_WANT_NUMBER, .value = VALUE_NUMBER(__VA_ARGS__)},
+#define COUNT(name_, ...) \
+  {.name = #name_, .want = HEED_WANT_COUNT, .value = VALUE_INTEGER(HEED_INTEGER, __VA_ARGS__)},
+#define POSITION(name_, ...) \
+  {.name = #name_, .want = HEED_WANT_POSITION, .value = VALUE_INTEGER(HEED_INTEGER, __VA_ARGS__)},
+#define AXIS(name_, ...) \
+  {.name = #name_, .want = HEED_WANT_AXIS, .value = VALUE_INTEGER(HEED_INTEGER, __VA_ARGS__)},
+#define FLAG(name_, ...) \
+  {.name = #name_, .want = HEED_WANT_FLAG, .value = VALUE_INTEGER(HEED_FLAG, __VA_ARGS__)},
+#include "op/ops.def"
+
+/* }================================================================== */
+
+
+#define SIGNATURE(op, results_) \
+  .signature = {.name = #op, .in_place_name = #op "_", .results = results_, \
+                .parameters = sizeof parameters_##op / sizeof *parameters_##op, \
+                .parameter = parameters_##op}
+
+#define ELEMENTWISE(op, n, domain_) \
+  SIGNATURE(op, 1), .inputs = n, .results = 1, .result = {"output"}, .domain = domain_, \
+  .recorded = domain_ != TEST, .work = do_map, .grad = grad_map
+
+#define RESULTS(op, ...) .result = {__VA_ARGS__}, .results = sizeof(struct op_results_##op)
+
+const op_row op_rows[HEED_NOPS] = {
+#define UNARY(name, domain, y, da, ...) {ELEMENTWISE(name, 1, domain), .derivative = {#da}},
+#define BINARY(name, domain, y, da, db, ...) \
+  {ELEMENTWISE(name, 2, domain), .derivative = {#da, #db}},
+#define TERNARY(name, domain, y, da, db, dc, arguments) \
+  {ELEMENTWISE(name, 3, domain), .derivative = {#da, #db, #dc}},
+#define OP(name, arguments, results_, saves_) \
+  {SIGNATURE(name, sizeof(struct op_seen_##name)), RESULTS(name, results_), .saves = saves_, \
+   .domain = STRUCTURED, .recorded = true, .work = do_##name, .grad = grad_##name},
+#define COMPOSED(name, arguments) \
+  {SIGNATURE(name, 1), .result = {"output"}, .results = 1, .domain = STRUCTURED, .work = do_##name},
+#define PLAIN(name, arguments) \
+  {SIGNATURE(name, 1), .result = {"output"}, .results = 1, .domain = STRUCTURED, .plain = true, \
+   .work = do_##name},
+#define RESULT(name) #name,
+#define HIDDEN(name) #name,
+#include "op/ops.def"
+};
+
+
+const heed_signature *heed_describe (heed_context *cx, heed_op op) {
+  if (cx == NULL) return NULL;
+  if ((unsigned)op >= HEED_NOPS)
+    return core_fail(cx, "heed", "there is no operation %d; they end at %d", (int)op,
+                     HEED_NOPS - 1);
+  return op_signature(op);
+}
