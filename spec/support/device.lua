@@ -1,17 +1,17 @@
--- Where the specs make their tensors: on the processor, or where HEED_DEVICE says. Wrong calls are
--- describe at their line there too: that a card tells of them late has a spec of its own.
+-- Where the specs make their tensors: on the CPU, or where HEED_DEVICE says. Wrong calls raise at
+-- their line there too: that a GPU reports them asynchronously has a spec of its own.
 
 local device = {name = os.getenv "HEED_DEVICE" or "cpu"}
 
-device.card = device.name ~= "cpu"
+device.gpu = device.name ~= "cpu"
 
--- Numbers that are the processor's own, and its words, are checked on it alone:
---   setup(device.processor)
+-- Numbers that are the CPU's own, and its messages, are checked on it alone:
+--   setup(device.cpu)
 --   teardown(device.back)
-function device.processor() require("heed").default_device("cpu") end
+function device.cpu() require("heed").default_device("cpu") end
 function device.back() require("heed").default_device(device.name) end
 
-if device.card then
+if device.gpu then
   device.back()
   require("heed").cuda.blocking(true)
 end

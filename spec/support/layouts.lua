@@ -46,7 +46,39 @@ layouts.views = {
 
 layouts.names = {"dense", "transposed", "sliced", "reversed", "stepped"}
 
--- The levels that this processor has.
+-- The same tensor, of any shape, lying differently: each gives a view that gradients pass through.
+layouts.lay = {
+  dense = function(x) return x:contiguous() end,
+  transposed = function(x)
+    local order = {}
+    for k = 1, x:dim() do order[k] = x:dim() + 1 - k end
+    return x:permute(order):contiguous():permute(order)
+  end,
+  sliced = function(x)                     -- a step along every axis
+    if x:dim() == 0 then return heed.stack({x, x, x}, 1):select(1, 2) end
+    if x:numel() == 0 then return x end
+    local y, wide = x, {}
+    for k = 1, x:dim() do
+      y, wide[k] = y:repeat_interleave(2, k), {1, 2 * x:size(k), 2}
+    end
+    return y[wide]
+  end,
+  flipped = function(x)                    -- negative strides
+    if x:dim() == 0 or x:numel() == 0 then return x end
+    local y, back = x, {}
+    for k = 1, x:dim() do y, back[k] = y:flip(k), {x:size(k), 1, -1} end
+    return y[back]
+  end,
+}
+
+-- An axis of size 1 as if it had n: the stride is 0.
+function layouts.expanded(x, axis, n)
+  local shape = {x:size()}
+  shape[axis] = n
+  return x:expand(shape)
+end
+
+-- The instruction levels that this CPU has.
 function layouts.levels()
   local list, now = {}, heed.level()
   for _, name in ipairs {"base", "avx2", "avx512", "neon"} do
