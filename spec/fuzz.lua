@@ -1,0 +1,119 @@
+-- The fuzzers: random calls, random graphs, damaged files. A test is an item; all that it does
+-- follows from the seed and its number.
+--
+--   lua5.4 spec/fuzz.lua [seconds] [seed]     for so long, with this seed or one of the clock
+--   lua5.4 spec/fuzz.lua --call N SEED        one item again; --until N SEED: all up to it
+
+package.path = "./?.lua;" .. package.path
+
+local new_random = require "spec.fuzz.random"
+local heed = require "heed"
+local check = require "spec.fuzz.check"
+local calls = require "spec.fuzz.calls"
+local programs = require "spec.fuzz.programs"
+local files = require "spec.fuzz.files"
+
+local BATCH <const> = 64           -- items between two checks of what must hold
+local MOST_FAILURES <const> = 20
+
+local seed, found, seen, families = nil, 0, {}, {}
+
+
+-- The item that runs stands in this file, should the process die.
+local path = os.tmpname()
+
+local function announce(number, source)
+  local current <close> = assert(io.open(path, "w"))
+  current:write(("item %d of seed %d\n%s\n"):format(number, seed, source))
+end
+
+
+local function fail(family, number, why, source)
+  families[family] = false
+  local kind = why:gsub("%d+", "N"):gsub(" a [%w.*]+ value", ""):sub(1, 60)
+  if seen[kind] then return end              -- once is enough
+  seen[kind], found = true, found + 1
+  print(("\n%s, seed %d, item %d: %s\n%s\nagain: lua5.4 spec/fuzz.lua --call %d %d")
+    :format(family, seed, number, why, source, number, seed))
+end
+
+
+-- Runs an item: of 32, four are programs and two are files.
+local function run(number)
+  local r = new_random(seed, number)
+  local kind = number % 32
+  if kind >= 28 then return programs.run(r, function(text) announce(number, text) end) end
+  if kind >= 26 then return files.run(r, function(text) announce(number, text) end) end
+  local family, source, judges = calls.make(r)
+  announce(number, source)
+  return family, source, check.run(source, judges)
+end
+
+
+local function run_one(number)
+  local family, source, why = run(number)
+  if families[family] == nil then families[family] = true end
+  if why then fail(family, number, why, source) end
+  return family, source
+end
+
+
+-- Which of the items broke what must hold: each again, and checked by itself.
+local function blame(first, last, why)
+  local n = found
+  for number = first, last do
+    local family, source = run_one(number)
+    local again = check.invariants()
+    if again then fail(family, number, again, source) end
+  end
+  if found == n then fail("together", first, why, ("-- items %d to %d"):format(first, last)) end
+end
+
+
+local function run_batch(first, last)
+  for number = first, last do run_one(number) end
+  local why = check.invariants()
+  if why then blame(first, last, why) end
+end
+
+
+local function report(n)
+  local passed, failed = 0, 0
+  for _, good in pairs(families) do
+    if good then passed = passed + 1 else failed = failed + 1 end
+  end
+  print(("%d %s of seed %d"):format(n, n == 1 and "item" or "items", seed))
+  print(("%d passed, %d failed"):format(passed, failed))
+  os.remove(path)
+  files.finish()
+  os.exit(failed == 0, true)
+end
+
+
+-- One item again, or all up to one; its source is shown if it passes too.
+local function replay(option, number)
+  for n = 1, option == "--until" and number - 1 or 0 do run_one(n) end
+  local family, source = run_one(number)
+  local why = check.invariants()
+  if why then fail(family, number, why, source) end
+  if found == 0 then print(source) end
+  report(option == "--until" and number or 1)
+end
+
+
+check.start()
+if arg[1] == "--call" or arg[1] == "--until" then
+  seed = math.tointeger(tonumber(arg[3]))
+  replay(arg[1], math.tointeger(tonumber(arg[2])))
+end
+
+local seconds = tonumber(arg[1] or 60)
+seed = math.tointeger(tonumber(arg[2])) or os.time()
+print(("seed %d; what runs stands in %s"):format(seed, path))
+io.stdout:flush()
+local stop, n = heed.clock() + seconds, 0
+while heed.clock() < stop and found < MOST_FAILURES do
+  run_batch(n + 1, n + BATCH)
+  n = n + BATCH
+end
+report(n)

@@ -1,0 +1,361 @@
+-- Random calls, as source: functions, methods, operators, indices, layers, optimisers. Half of the
+-- calls are plausible; in the others any argument may be anything.
+
+local arguments = require "spec.fuzz.arguments"
+local signatures = require "spec.fuzz.signatures"
+local values = require "spec.fuzz.values"
+
+local concat = table.concat
+
+local calls = {}
+
+local HEAD = [[
+local heed = require "heed"
+local nn, optim = heed.nn, heed.optim
+heed.manual_seed(%d)
+]]
+
+-- What is done with the results y and z.
+local TAILS = {
+  "", "", "", "tostring(y)", "tostring(y) tostring(z)", "if y ~= nil then heed.keep({y}) end",
+  "if heed.is_tensor(y) and y.requires_grad and y:numel() < 1e4 then y:sum():backward() end",
+  "if heed.is_tensor(y) and y.requires_grad and y:numel() < 1e4 then y:sum():backward() end",
+  "if heed.is_tensor(y) and y.requires_grad then y:backward(heed.ones_like(y)) end",
+  "if heed.is_tensor(y) and y:numel() < 1e4 then y:add_(1) end",
+}
+
+
+-- Makes some of the arguments anything at all; adds some, or takes some away.
+local function spoil(r, list, from)
+  for i = from, #list do
+    if r:chance(0.4) then list[i] = values.nasty(r) end
+  end
+  if r:chance(0.15) then list[#list + 1] = values.nasty(r) end
+  if r:chance(0.1) and #list >= from then list[#list] = nil end
+end
+
+
+-- Arguments become locals, so that a call is one line; 'call' makes it of their names.
+local function statement(r, list, call)
+  local lines, names = {HEAD:format(r:integer(0, 99))}, {}
+  for i, text in ipairs(list) do
+    names[i] = "a" .. i
+    lines[#lines + 1] = ("local a%d = %s\n"):format(i, text)
+  end
+  local line = call(names)
+  if line:find("^y, z = ") then lines[#lines + 1] = "local y, z\n" end
+  if line:find("^y, z = ") and r:chance(0.05) then
+    line = ("coroutine.wrap(function() %s end)()"):format(line)
+  end
+  lines[#lines + 1] = line .. "\n"
+  if line:find("y, z = ", 1, true) then lines[#lines + 1] = r:pick(TAILS) .. "\n" end
+  return concat(lines)
+end
+
+
+local function function_call(path)
+  return function(names) return ("y, z = %s(%s)"):format(path, concat(names, ", ")) end
+end
+
+local function method_call(name)
+  return function(names)
+    return ("y, z = a1:%s(%s)"):format(name, concat(names, ", ", 2))
+  end
+end
+
+
+local families = {}
+
+
+-- Rows of ops.def, as functions and as methods, also in place.
+local heed = require "heed"
+local row_names = {}
+for _, name in ipairs(signatures.names) do
+  if rawget(heed, name) then row_names[#row_names + 1] = name end
+end
+
+local function row_call(r, name)
+  local c = arguments.context(r)
+  local list = arguments.plausible(c, name, signatures.rows[name])
+  local first = signatures.rows[name][1].kind
+  local method = (first == "TENSOR" or first == "TARGET") and r:chance(0.4) and #list > 0
+  if #list > 0 and r:chance(0.15) and rawget(heed, name .. "_") then
+    name = name .. "_"
+    if r:chance(0.8) then list[1] = list[1] .. ":clone()" end
+  end
+  if r:chance(0.5) then spoil(r, list, method and 2 or 1) end
+  return statement(r, list, method and method_call(name) or function_call("heed." .. name))
+end
+
+function families.rows(r) return row_call(r, r:pick(row_names)) end
+
+
+-- A row's call again with copies that lie row by row: it must give the same, and leave all of its
+-- arguments as they were.
+local SAME = [[
+local function map(x, f)
+  if heed.is_tensor(x) then return f(x) end
+  if type(x) ~= "table" then return x end
+  local copy = {}
+  for key, value in pairs(x) do copy[key] = map(value, f) end
+  return copy
+end
+local function dense(x) return map(x, function(t) return t:detach():clone() end) end
+local function bytes(x)
+  local list = {}
+  map(x, function(t) list[#list + 1] = t:data() end)
+  return table.concat(list, ";")
+end
+local function near(y, z)
+  if not heed.is_tensor(y) then return y == z end
+  local tolerance = ({float16 = 2e-2, bfloat16 = 1e-1, float32 = 1e-4})[y.dtype] or 1e-9
+  return y.dtype == z.dtype and y.shape == z.shape
+    and y:allclose(z, {rtol = tolerance, atol = tolerance, equal_nan = true})
+end
+local args = table.pack(%s)
+local copies, before = dense(args), bytes(args)
+local function call(a)
+  heed.manual_seed(1)
+  return table.pack(pcall(heed.%s, table.unpack(a, 1, args.n)))
+end
+local y, z = call(args), call(copies)
+if bytes(args) ~= before then return "an argument was changed" end
+if y[1] ~= z[1] then return "views: " .. tostring(y[2]) .. "; copies: " .. tostring(z[2]) end
+if not y[1] then return end
+for i = 2, y.n do
+  if not near(y[i], z[i]) then
+    return ("views give %%s, copies give %%s"):format(tostring(y[i]), tostring(z[i]))
+  end
+end
+]]
+local UNLIKE = {view = true, empty = true}      -- what goes by the layout, or leaves values open
+
+function families.layouts(r)
+  local name = r:pick(row_names)
+  if UNLIKE[name] then name = "add" end
+  local c = arguments.context(r)
+  c.tame = true
+  local list = arguments.plausible(c, name, signatures.rows[name])
+  return statement(r, list, function(names)
+    return SAME:format(concat(names, ", "), name)
+  end), true
+end
+
+
+-- The functions that are no rows; what changes settings is set back by the check.
+local function listed(list, path, more)
+  local names = signatures.sorted(list)
+  return function(r)
+    local name = r:pick(names)
+    local c = arguments.context(r)
+    local texts = arguments.plausible(c, more and name or "", list[name])
+    if r:chance(0.5) then spoil(r, texts, path and 1 or 2) end
+    if not path then return statement(r, texts, method_call(name)) end
+    return statement(r, texts, function_call(path .. name))
+  end
+end
+
+families.functions = listed(signatures.others, "heed.", true)
+families.methods = listed(signatures.methods, nil)
+families.core = listed(signatures.core, "heed.core.")
+families.cuda = listed(signatures.cuda, "heed.cuda.")
+
+
+-- Attention, whose options matter most; sometimes fused and composed are compared.
+function families.attention(r)
+  local c = arguments.context(r)
+  local list = arguments.attention(c)
+  if r:chance(0.25) then
+    list[r:integer(1, 4)] = r:chance(0.5) and values.nasty(r)
+      or ("{%s = %s}"):format(r:pick{"mask", "bias", "lengths", "scale", "dropout", "causal",
+                                     "softcap", "offset", "weights"}, values.nasty(r))
+  end
+  return statement(r, list, function_call("heed.attention"))
+end
+
+
+-- Operators, fields and indices.
+local OPERATORS = {"+", "-", "*", "/", "//", "%", "^", "&", "|", "~", "..", "==", "<", "<=", "<<"}
+
+local function operator(r, c)
+  local list = arguments.plausible(c, "", signatures.rows.add)
+  if r:chance(0.4) then spoil(r, list, 1) end
+  if #list < 2 then list = {list[1] or "nil", values.nasty(r)} end
+  local signs = {r:pick(OPERATORS)}
+  if r:chance(0.1) then return list, ("y, z = -a1, #a1") end
+  return list, ("y, z = a1 %s a2"):format(signs[1])
+end
+
+local FIELDS = {"grad", "requires_grad", "shape", "dtype", "device", "is_leaf", "x", "exp", "size"}
+
+local function field(r, c)
+  local x = values.tensor(r, c.shape, c.dtype, {grad = true})
+  local name = r:pick(FIELDS)
+  if r:chance(0.3) then return {x, values.nasty(r)}, "y, z = a1.shape[a2], a1.shape == a2" end
+  if r:chance(0.4) then return {x}, ("y, z = a1.%s, a1.shape"):format(name) end
+  local value = r:chance(0.5) and values.nasty(r) or values.tensor(r, c.shape, c.dtype)
+  return {x, value}, ("a1.%s = a2 y, z = a1:clone(), a1.%s"):format(name, name)
+end
+
+local function entry(r, size)
+  local kind = r:integer(1, 8)
+  if kind <= 2 then return tostring(r:integer(-size, size)) end
+  if kind == 3 then return "{}" end
+  if kind <= 5 then
+    return ("{%d, %d, %d}"):format(r:integer(-size, size), r:integer(-size, size),
+                                   r:pick{1, 1, 2, -1, -2})
+  end
+  if kind == 6 then return ('heed.randint(0, 1, {%d}):to("bool")'):format(size) end
+  if kind == 7 then return ("heed.randint(1, %d, {2})"):format(math.max(size, 1)) end
+  return values.nasty(r)
+end
+
+local function index(r, c)
+  local entries = {}
+  for k, size in ipairs(c.shape) do
+    if k == 1 or r:chance(0.7) then entries[k] = entry(r, size) else break end
+  end
+  local key = "{" .. concat(entries, ", ") .. "}"
+  if r:chance(0.25) then key = r:chance(0.5) and values.nasty(r) or tostring(r:integer(-3, 4)) end
+  local list = {values.tensor(r, c.shape, c.dtype, {grad = c.grad}), key}
+  if r:chance(0.5) then return list, "y, z = a1[a2]" end
+  list[3] = r:chance(0.4) and values.nasty(r) or r:chance(0.4) and "2"
+            or values.tensor(r, values.broadcast(r, c.shape), c.dtype)
+  if r:chance(0.4) then list[1] = list[1] .. ":clone()" end
+  return list, "a1[a2] = a3 y, z = a1, nil"
+end
+
+function families.operators(r)
+  local make = r:pick{operator, field, index, index}
+  local list, line = make(r, arguments.context(r))
+  return statement(r, list, function()
+    return line:find("^y, z") and line or "local y, z " .. line
+  end)
+end
+
+
+-- Layers: how each is made, and what goes in.
+local function small(r) return tostring(r:pick{1, 2, 3, 4, 4, 6}) end
+
+local LAYERS = {
+  Linear = function(r) return {"4", small(r), "{bias = false}"} end,
+  Embedding = function(r) return {small(r), "4"} end,
+  LayerNorm = function(r) return {r:pick{"4", "{4}", "{3, 4}"}, "{eps = 0.1, bias = false}"} end,
+  RMSNorm = function(r) return {r:pick{"4", "{4}"}, "{elementwise_affine = false}"} end,
+  Dropout = function(r) return {tostring(r:number(0, 1))} end,
+  MLP = function(r)
+    return {"4", small(r), ('{activation = "%s", dropout = 0.5}'):format(r:pick{"gelu", "silu"})}
+  end,
+  Attention = function(r) return {"4", small(r)} end,
+  MultiHeadAttention = function(r)
+    return {"4", r:pick{"1", "2", "4"}, r:pick{
+      "{kv_heads = 1}", "{qk_norm = true}", "{bias = false}", "{dropout = 0.5}",
+      "{context_dim = 2}", "{head_dim = 3}"}}
+  end,
+  Sequential = function(r)
+    return {r:pick{"{nn.Linear(4, 2), nn.Tanh(), heed.relu}", "{nn.GELU('tanh'), nn.Softmax()}",
+                   "{}", "{nn.Embedding(4, 3)}"}}
+  end,
+  LeakyReLU = function(r) return {tostring(r:number(-1, 1))} end,
+  Softmax = function(r) return {r:pick{"1", "-1"}} end,
+  Softplus = function() return {"2", "3"} end, ELU = function() return {"0.5"} end,
+  Parameter = function(r) return {values.any_tensor(r)} end,
+  Buffer = function(r) return {values.any_tensor(r)} end,
+}
+local LAYER_NAMES = signatures.sorted(LAYERS)
+
+local USES = {
+  "tostring(m)", "m:parameters()", "m:state()", "m:to('float64')", "m:to(%s)", "m:load_state(%s)",
+  "m:load_state(m:state())", "m:train(%s)", "m:eval()", "m:zero_grad()", "m:apply(%s)",
+  "m:capture(%s)", "m.x = %s m:parameters()", "for _ in m:named_modules() do end",
+  "m:extend(%s)", "m:fields()", "m:compare(%s)", "m:children()", "nn.Module(%s)",
+}
+
+function families.layers(r)
+  local name = r:pick(LAYER_NAMES)
+  local list = LAYERS[name](r)
+  if r:chance(0.5) then list[#list] = nil end
+  if r:chance(0.3) then spoil(r, list, 1) end
+  local ids = name == "Embedding"
+  local shape = r:pick{{2, 3, 4}, {3, 4}, {4}, {0, 4}, {1, 2, 4}}
+  local x = values.tensor(r, shape, ids and "int64" or "float32", {low = 1, high = 3, grad = true})
+  if r:chance(0.2) then x = values.nasty(r) end
+  local inputs = {x}
+  if r:chance(0.3) then inputs[2] = values.tensor(r, {shape[1], 3, 4}, "float32") end
+  if r:chance(0.3) then
+    inputs[#inputs + 1] = r:pick{"{causal = true}", "{weights = true}", values.nasty(r)}
+  end
+  local use = r:chance(0.5) and r:pick(USES) or ""
+  use = use:gsub("%%s", function() return values.nasty(r) end)
+  return statement(r, list, function(names)
+    return ("local m = nn.%s(%s)\n%s\nlocal y, z = m(%s)")
+      :format(name, concat(names, ", "), use, concat(inputs, ", "))
+  end)
+end
+
+
+local OPTIMISERS = {"SGD", "Adam", "AdamW"}
+local OPTIONS = {
+  SGD = {"{lr = 0.1, momentum = 0.9, nesterov = true}", "{momentum = 0.5, dampening = 0.1}"},
+  Adam = {"{amsgrad = true}", "{betas = {0, 0.5}, eps = 0}", "{amsgrad = true, maximize = true}"},
+  any = {"{}", "nil", "{maximize = true}", "{weight_decay = 0.1}", "{lr = 0}", "{lr = 1e300}"},
+}
+OPTIONS.AdamW = OPTIONS.Adam
+local AFTER = {
+  "", "", "", "", "", "", "", "",
+  "o:zero_grad()", "o:zero_grad{set_to_none = false}", "o.lr = %s", "tostring(o)", "o:state()",
+  "o:load_state(o:state())", "o:load_state(%s)", "p[1].grad = nil", "p[2]:release()",
+  "o.options.betas = %s", "optim.clip_grad_norm(p, %s)",
+  "optim.clip_grad_norm(p, 1, {norm_type = 1})", "o:compare(%s)", "p[1].requires_grad = false",
+  "p[1]:set_(heed.ones(5))", "optim.cosine(%s)(2)",
+  "optim.warmup(%s, optim.linear(3))(5)", "optim.step(%s, {gamma = 0.5})(7)",
+}
+
+function families.optimisers(r)
+  local dtype = r:pick(values.floats)
+  local shape = values.shape(r, 3)
+  local function parameter()
+    return r:chance(0.05) and values.nasty(r)
+      or values.tensor(r, shape, dtype, {dense = true}) .. ":requires_grad_()"
+  end
+  local kind = r:pick(OPTIMISERS)
+  local list = {"{" .. parameter() .. ", " .. parameter() .. "}",
+                r:pick(OPTIONS[r:chance(0.5) and kind or "any"])}
+  if r:chance(0.2) then spoil(r, list, 1) end
+  local function use()
+    return (r:pick(AFTER):gsub("%%s", function() return values.nasty(r) end))
+  end
+  local grad = r:chance(0.9) and "heed.randn_like(x)" or values.any_tensor(r)
+  return statement(r, list, function(names)
+    return ([[
+local o = optim.%s(%s)
+local p = a1
+for _, x in ipairs(p) do x.grad = %s end
+o:step()
+%s
+o:step()
+%s
+for _, x in ipairs(p) do x.grad = heed.ones_like(x) end
+local y, z = o:step(), o:state()]]):format(kind, concat(names, ", "), grad,
+                                         use(), use())
+  end)
+end
+
+
+local WEIGHTS = {
+  rows = 12, layouts = 6, functions = 6, operators = 5, attention = 4, layers = 3, optimisers = 2,
+  methods = 1, core = 1, cuda = 1,
+}
+local drawn = {}
+for _, name in ipairs(signatures.sorted(WEIGHTS)) do
+  for _ = 1, WEIGHTS[name] do drawn[#drawn + 1] = name end
+end
+
+
+---A call: the name of its family, its source, and whether the source judges by itself.
+function calls.make(r)
+  local name = r:pick(drawn)
+  return name, families[name](r)
+end
+
+return calls
