@@ -1,4 +1,4 @@
--- The architecture, as a test: who includes and calls whom, what is exported, how long files are.
+-- The architecture, as a test: which files include and call which, what is exported, lengths.
 
 -- What the files of a folder may include, besides the system's headers; the first that fits holds.
 local for_kernels = {
