@@ -110,7 +110,6 @@ const char *cuda_loss (cuda *self, const work *w) WEAK;
 const char *cuda_attention (cuda *self, const work *w) WEAK;
 const char *cuda_attention_back (cuda *self, const work *w) WEAK;
 const char *cuda_optimize (cuda *self, const work *w) WEAK;
-void cuda_seed (cuda *self, uint64_t seed) WEAK;
 void cuda_products_close (cuda *self) WEAK;      /* frees self->products */
 
 #pragma GCC visibility pop

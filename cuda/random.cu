@@ -295,13 +295,3 @@ const char *cuda_random (cuda *self, const work *w) {
     default: return cuda_refuse(self, "unknown random operation %d", w->op);
   }
 }
-
-
-KERNEL set_seed (generator_state *state, uint64_t seed) {
-  state->seed = seed;
-  state->offset = 0;
-}
-
-void cuda_seed (cuda *self, uint64_t seed) {
-  launch(self, 1, 1, 0, set_seed, self->generator_state, seed);
-}
