@@ -2,9 +2,11 @@
 #
 #   make demo   make test   make check   make   make repl   make bench   make clean
 #   make cuda (for the GPU at hand)   make cuda-all   make lib   make install PREFIX=p
+#   make rock URL=git+https://...: what LuaRocks publishes, of the source that is there
 #   eval "$(make env)": where this shell's Lua finds the module
-#   make asan, fuzz, tsan, basic, emulated, emulated-asan, nvcc, strict, neon, lint, installed:
-#   parts of the check; make overflow, valgrind: beyond it; cuda/check: all that needs a GPU
+#   make asan, fuzz, tsan, basic, bare, emulated, emulated-asan, nvcc, strict, neon, lint, installed:
+#   parts of the check; make overflow, valgrind, differential (beside PyTorch): beyond it;
+#   cuda/check: all that needs a GPU
 
 # == CHANGE THE SETTINGS BELOW TO SUIT YOUR ENVIRONMENT =====================
 
@@ -18,7 +20,7 @@ PREFIX= /usr/local
 LUADIR= $(PREFIX)/share/lua/5.4
 LIBDIR= $(PREFIX)/lib/lua/5.4
 INCDIR= $(PREFIX)/include/heed
-FUZZ= 60 1
+FUZZ= 53376 1 2
 JOBS= $(shell nproc 2>/dev/null || echo 1)
 SPEC= $(LONG) $(filter-out $(LONG),$(wildcard spec/*_spec.lua))
 Q= @
@@ -33,7 +35,7 @@ B= build/$(KIND)
 FLAGS= -std=gnu11 $(CFLAGS) -fwrapv -fno-math-errno -fno-trapping-math -ffp-contract=fast \
   -fvisibility=hidden -fPIC -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
   -Werror=implicit-function-declaration -Isrc -I$(LUA_INCDIR) $(FLAGS_$(KIND))
-FLAGS_strict= -Werror
+FLAGS_strict= -Werror -Wframe-larger-than=18432
 FLAGS_asan= -DHEED_CACHE=0 -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined \
   -fno-sanitize-recover=all
 FLAGS_tsan= -O1 -g -fsanitize=thread
@@ -42,9 +44,10 @@ FLAGS_basic= -DHEED_BASIC_KINDS
 FLAGS_emulated= -g
 FLAGS_emulated-asan= $(FLAGS_asan)
 LIBS= -lm -lpthread -ldl
+VERSION= $(shell sed -n 's/.*_VERSION = "heed \(.*\)".*/\1/p' lua/heed/init.lua)
 
 SOURCES= $(wildcard src/*.c src/core/*.c src/cpu/*.c src/op/*.c src/lua/*.c)
-EMBED= $(B)/src/lua/lua_half.o $(B)/half.o
+EMBED= $(B)/src/lua/lua_half.o $(B)/src/lua/lua_sealed.o $(B)/half.o
 OBJECTS= $(filter-out $(EMBED),$(SOURCES:%.c=$(B)/%.o))
 CORE= $(filter-out $(B)/src/lua/%,$(OBJECTS))
 PROGRAMS= $(patsubst %.c,$(B)/%,$(filter-out spec/c/cuda_%,$(wildcard spec/c/*.c)))
@@ -54,7 +57,8 @@ HALF= $(sort $(shell find lua -name '*.lua' ! -name meta.lua))
 # run. Leaks are looked for in Lua only (%b is the program's name): what a spec starts, gnuplot
 # say, has leaks of its own.
 HERE= LUA_PATH="$(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;$(addsuffix ;,$(LUA_PATH));" \
-  LUA_CPATH="$(abspath $(B))/?.so;$(addsuffix ;,$(LUA_CPATH));" HEED_BUILD=$(KIND)
+  LUA_CPATH="$(abspath $(B))/?.so;$(addsuffix ;,$(LUA_CPATH));" HEED_BUILD=$(KIND) \
+  LUA_INCDIR="$(LUA_INCDIR)"
 START_asan= env LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" \
   UBSAN_OPTIONS=print_stacktrace=1 \
   ASAN_OPTIONS="detect_leaks=0:allocator_may_return_null=1:include_if_exists=$(abspath $(B))/%b"
@@ -68,7 +72,7 @@ START_valgrind= valgrind --quiet --keep-debuginfo=yes --error-exitcode=9 --leak-
 # asked for several adds them up. A program without a count is one test, a spec without one has
 # failed; so has what exits badly, whatever it counted.
 LOGS= $(B)/log
-LONG= $(patsubst %,spec/%_spec.lua,docs gradients table train memory)
+LONG= $(patsubst %,spec/%_spec.lua,docs gradients table train cycles memory)
 logs= $(patsubst %,$(LOGS)/%.log,$(1:$(B)/%=%))
 LOG= >$@ 2>&1; printf '\nexit status %d\n' $$? >>$@; sed '$$d' $@
 SUM= @awk '/^[0-9]+ passed, [0-9]+ failed/ { n++; p += $$1; f += bad = $$3; s += $$5 } \
@@ -140,6 +144,8 @@ $(B)/heed/cuda.so: $(CUDA_OBJECTS) $(SHARED_CORE)
 $(patsubst %,$(B)/cuda/%.cu.o,copy map_float map_double map_integer derivative_float \
   derivative_double): FUSED= -fmad=false
 
+$(B)/cuda/cublas.cu.o: SHOWN= -DHEED_TOOLKIT='"$(CUDA)"'
+
 $(B)/cuda/%.cu.o: cuda/%.cu Makefile $(B)/cuda/architectures
 	@mkdir -p $(@D); echo compile $@
 ifneq ($(filter emulated%,$(KIND)),)
@@ -189,13 +195,13 @@ $(B)/half.o: $(B)/half.c
 # a host's names are its own.
 $(B)/libheed.a: $(OBJECTS) $(EMBED)
 	@mkdir -p $(B)/include/op; echo link $@
-	$(Q)cp src/heed.h src/lua/heed_lua.h $(B)/include && cp src/op/ops.def $(B)/include/op
+	$(Q)cp src/heed.h src/lua/heed_api.h src/lua/heed_lua.h $(B)/include && cp src/op/ops.def $(B)/include/op
 	$(Q)$(CC) -r -nostdlib -o $(B)/heed.o $(CORE)
 	$(Q)$(CC) -r -nostdlib -o $(B)/heed_lua.o $(filter-out $(CORE),$^)
 	$(Q)objcopy --localize-hidden $(B)/heed.o && objcopy --localize-hidden $(B)/heed_lua.o
 	$(Q)rm -f $@ && ar rcs $@ $(B)/heed.o $(B)/heed_lua.o
 
-$(B)/host: examples/host/host.c $(B)/libheed.a
+$(B)/host $(B)/sandbox: $(B)/%: examples/host/%.c $(B)/libheed.a
 	@echo link $@
 	$(Q)$(CC) -O2 -Wall -I$(B)/include -I$(LUA_INCDIR) -o $@ $^ $(LUA_LIB) $(LIBS)
 
@@ -213,9 +219,20 @@ PLUGINS= $(patsubst %.c,$(B)/%.so,$(wildcard spec/c/plugins/*.c))
 $(B)/spec/c/plugins/%.so: spec/c/plugins/%.c Makefile
 	@mkdir -p $(@D); echo compile $@
 	$(Q)$(CC) $(FLAGS) -DHEED_INTERFACE=$(INTERFACE)ull -MMD -MP -shared -o $@ $<
-$(B)/spec/c/plugin: | $(PLUGINS)
+$(B)/spec/c/plugin $(B)/spec/c/cuda_cublas: | $(PLUGINS)
 
-lib: $(B)/libheed.a $(B)/host
+# C and C++ modules that are not linked against heed, for spec/api_spec.lua.
+MODULES= $(patsubst %,$(B)/%.so,$(basename $(wildcard spec/c/modules/*.c*)))
+$(B)/spec/c/modules/%.so: spec/c/modules/%.c Makefile
+	@mkdir -p $(@D); echo compile $@
+	$(Q)$(CC) $(FLAGS) -Isrc/lua -MMD -MP -shared -o $@ $<
+$(B)/spec/c/modules/%.so: spec/c/modules/%.cc Makefile
+	@mkdir -p $(@D); echo compile $@
+	$(Q)$(CXX) -std=c++17 -O2 -fPIC -fvisibility=hidden -Wall -Wextra -Isrc -Isrc/lua \
+	  -I$(LUA_INCDIR) $(FLAGS_$(KIND)) -MMD -MP -shared -o $@ $<
+$(LOGS)/spec/api_spec.lua.log: $(MODULES)
+
+lib: $(B)/libheed.a $(B)/host $(B)/sandbox
 core: $(CORE)
 objects: $(OBJECTS) $(EMBED) $(PROGRAMS:=.o)
 
@@ -223,8 +240,22 @@ install: all
 	mkdir -p "$(DESTDIR)$(LUADIR)" "$(DESTDIR)$(LIBDIR)/heed"
 	cp -R lua/heed "$(DESTDIR)$(LUADIR)"
 	install -m 755 $(B)/heed/*.so "$(DESTDIR)$(LIBDIR)/heed"
-	! test -f $(B)/libheed.a || { mkdir -p "$(DESTDIR)$(INCDIR)" "$(DESTDIR)$(PREFIX)/lib" && \
-	  cp -R $(B)/include/* "$(DESTDIR)$(INCDIR)" && cp $(B)/libheed.a "$(DESTDIR)$(PREFIX)/lib"; }
+	! test -f $(B)/libheed.a || { \
+	  mkdir -p "$(DESTDIR)$(INCDIR)" "$(DESTDIR)$(PREFIX)/lib/pkgconfig" && \
+	  cp -R $(B)/include/* "$(DESTDIR)$(INCDIR)" && cp $(B)/libheed.a "$(DESTDIR)$(PREFIX)/lib" && \
+	  sed 's:@PREFIX@:$(PREFIX):; s:@INCDIR@:$(INCDIR):; s:@VERSION@:$(VERSION):; s:@LIBS@:$(LIBS):' \
+	    heed.pc.in >"$(DESTDIR)$(PREFIX)/lib/pkgconfig/heed.pc"; }
+
+# The rockspec of this version, and its source as a rock. What is published is tagged v$(VERSION).
+ROCK= build/rock/heed-$(VERSION)-1
+rock:
+	@test -n "$(URL)" || { echo "where is the source? make rock URL=git+https://..." >&2; exit 1; }
+	@mkdir -p build/rock
+	@sed -e 's|"scm-1"|"$(VERSION)-1"|' -e 's|^  url = .*|  url = "$(URL)", tag = "v$(VERSION)",|' \
+	  heed-scm-1.rockspec >$(ROCK).rockspec && echo $(ROCK).rockspec
+	@if command -v luarocks >/dev/null; then luarocks lint $(ROCK).rockspec && \
+	  cd build/rock && luarocks pack $(notdir $(ROCK)).rockspec; \
+	else echo "no luarocks is here: its 'pack' and 'upload' take the rockspec" >&2; fi
 
 clean:; rm -rf $(filter-out build/venv,$(wildcard build/*))   # PyTorch stays: it is 5 GB
 
@@ -245,10 +276,19 @@ $(LOGS)/spec/c/%.log: $(B)/spec/c/% anew
 	@{ echo $<; $<; } $(LOG)
 
 asan basic valgrind:; @$(MAKE) spec KIND=$@
+# The specs where heed's Lua half finds no 'debug'.
+bare:; @HEED_WITHOUT=debug LUA_INIT_5_4="require 'spec.support.without'" \
+  $(MAKE) spec LOGS=$(B)/log-bare
 overflow:; @$(MAKE) spec KIND=overflow CC=clang
-# Random calls, graphs and damaged files: FUZZ is for how many seconds, and the seed.
+# Random calls, graphs and damaged files: FUZZ is how many for each seed, and the seeds. As it is,
+# 100,000 calls and 5,000 files.
 fuzz:; @$(MAKE) fuzzed KIND=asan
-fuzzed: all; @$(HERE) $(START_$(KIND)) $(LUA) spec/fuzz.lua $(FUZZ)
+FUZZED= $(patsubst %,$(LOGS)/fuzz/%.log,$(wordlist 2,99,$(FUZZ)))
+fuzzed: $(FUZZED); $(SUM)
+$(FUZZED): $(LOGS)/fuzz/%.log: all anew
+	@mkdir -p $(@D); echo "seed $*"
+	@$(HERE) $(START_$(KIND)) $(LUA) spec/fuzz.lua $(firstword $(FUZZ)) $* $(LOG)
+
 tsan:; @$(MAKE) programs KIND=tsan
 strict:; @$(MAKE) objects KIND=strict
 neon:; @$(MAKE) core KIND=neon CC=aarch64-linux-gnu-gcc
@@ -256,17 +296,21 @@ lint:; luacheck --quiet --no-color lua spec examples bench heed-scm-1.rockspec
 
 # From another folder and another place, as a user has it.
 I= $(CURDIR)/build/installed
+PKG= $$(PKG_CONFIG_PATH="$(I)/lib/pkgconfig" pkg-config --cflags --libs heed)
 installed: lib
 	@$(MAKE) install PREFIX=$(I)
 	cd / && LUA_PATH="$(I)/share/lua/5.4/?.lua;$(I)/share/lua/5.4/?/init.lua" \
 	  LUA_CPATH="$(I)/lib/lua/5.4/?.so" $(LUA) -e 'print(require("heed").randn(2, 3))'
 	cd / && $(CURDIR)/$(B)/host
+	cd / && $(CURDIR)/$(B)/sandbox $(CURDIR)/examples/host/script.lua
 	sed -n '/^```c$$/,/^```$$/{/^```/!p}' README.md >$(I)/program.c
 	cd $(I) && $$(sed -n 's:/usr/local:$(I):g; s:^    \(cc program.c .*\):\1:p' $(CURDIR)/README.md)
 	cd / && $(I)/program
-	$(CXX) -std=c++17 -Wall -Wextra -Werror -I$(I)/include/heed -o $(I)/program_cc spec/c/host.cc \
-	  -L$(I)/lib -lheed $(LIBS)
+	$(CXX) -std=c++17 -Wall -Wextra -Werror -o $(I)/program_cc spec/c/host.cc $(PKG)
 	cd / && $(I)/program_cc
+	$(CXX) -std=c++17 -Wall -Wextra -Werror -I$(LUA_INCDIR) -o $(I)/lua_cc spec/c/host_lua.cc \
+	  $(PKG) $(LUA_LIB)
+	cd / && $(I)/lua_cc
 
 # == ALL OF IT, ON A BARE MACHINE ===========================================
 
@@ -302,6 +346,7 @@ check:
 	@.ci/check check-programs $(MAKE) programs KIND=asan
 	@.ci/check check-threads $(MAKE) tsan
 	@.ci/check check-basic $(MAKE) basic
+	@.ci/check check-bare $(MAKE) bare
 	@.ci/check check-gpu $(MAKE) gpu KIND=emulated-asan
 	@.ci/check check-gpu-asan $(MAKE) spec KIND=emulated-asan
 	@.ci/check check-emulated $(MAKE) spec KIND=emulated
@@ -315,8 +360,15 @@ bench bench-cuda: all
 	@bench/setup
 	@$(HERE) LUA="$(LUA)" bench/run $(if $(filter bench-cuda,$@),--cuda)
 
-.PHONY: all lib core objects install clean spec programs anew asan fuzz fuzzed basic valgrind \
-  overflow tsan strict neon lint installed demo repl env test check bench bench-cuda cuda cuda-all \
-  nvcc gpu emulated emulated-asan
+# Random calls here and in PyTorch: results and gradients that differ, but for what is meant to.
+DIFFERENTIAL= --cases 10000 --seed 1
+differential: all
+	@$(SETUP) bench
+	@bench/setup
+	@$(HERE) LUA="$(LUA)" "$${PYTHON:-build/venv/bin/python}" bench/differential.py $(DIFFERENTIAL)
+
+.PHONY: all lib core objects install rock clean spec programs anew asan fuzz fuzzed basic bare \
+  valgrind overflow tsan strict neon lint installed demo repl env test check bench bench-cuda \
+  differential cuda cuda-all nvcc gpu emulated emulated-asan
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -144,8 +144,33 @@ template <class S, int WIDE> static const char *attend_with (cuda *self, attend 
 }
 
 
+/* Lengths are clipped where they are used; here those that are none are reported. */
+KERNEL find_bad_length (const int64_t *length, int64_t step, int64_t n, int64_t most, faults f) {
+  for (int64_t b = first_index(); b < n; b += index_step()) {
+    const int64_t x = length[b * step];
+    if (x < 0 || x > most) report(f, FAULT_LENGTH, 0, b + 1, x, most);
+  }
+}
+
+
+static const char *check_lengths (cuda *self, const attend &a) {
+  const char *why = NULL;
+  for (int m = 0; m < a.mask.n && why == NULL; m++) {
+    if (a.mask.node[m].kind != MASK_LENGTHS) continue;
+    const head_operand &o = a.masks[a.mask.node[m].operand - ATTENTION_MASK];
+    const int64_t n = o.stride[0] != 0 ? a.B : min(a.B, (int64_t)1);
+    const int threads = cuda_threads(n, TILE_THREADS);
+    why = launch(self, cuda_blocks(self, n, TILE_THREADS), threads, 0, find_bad_length,
+                 (const int64_t *)o.data, o.stride[0], n, a.S, cuda_faults(self));
+  }
+  return why;
+}
+
+
 const char *cuda_attention (cuda *self, const work *w) {
   attend a = attend_of(w);
+  const char *why = check_lengths(self, a);
+  if (why != NULL) return why;
   a.y = head_operand_of(&w->out[ATTENTION_Y]);
   a.lse = head_operand_of(&w->out[ATTENTION_Y_LSE]);
   a.weights = head_operand_of(&w->out[ATTENTION_WEIGHTS]);

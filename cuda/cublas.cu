@@ -10,12 +10,18 @@
 #include "cuda/cublas.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #ifdef __CUDACC__
 #define LIBRARY "libcublasLt.so.13"
 #else
 #define LIBRARY "libcublasLt_emulated.so"      /* a stand-in, where tests have one */
+#endif
+
+#ifndef HEED_TOOLKIT
+#define HEED_TOOLKIT ""            /* the Makefile's: the folder of nvcc's toolkit */
 #endif
 
 #define WORKSPACE ((size_t)32 << 20)           /* most bytes that an algorithm may use */
@@ -75,18 +81,63 @@ static const char *const names[] = {     /* in the order of 'library' */
 };
 
 
-/* The library is never closed: others may use it too. */
-static bool find_library (library *to) {
-  void *opened = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL), *found[sizeof names / sizeof *names];
+/* What the library is, or why there is none: for people. */
+#define TEXT 384
+
+static bool refuse_library (char *text, const char *path, const char *why) {
+  snprintf(text, TEXT, "heed's own kernels: %.150s%s%.150s", path, *path != '\0' ? ": " : "", why);
+  return false;
+}
+
+
+static bool read_functions (library *to, void *opened, const char *path, char *text) {
+  void *found[sizeof names / sizeof *names];
   static_assert(sizeof found == sizeof *to, "a name for each function");
-  if (opened == NULL) return false;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     char name[64] = "cublasLt";
     strcat(name, names[i]);
-    if ((found[i] = dlsym(opened, name)) == NULL) return false;
+    if ((found[i] = dlsym(opened, name)) == NULL)
+      return refuse_library(text, path, "it lacks a function");
   }
   memcpy(to, found, sizeof found);
+  Dl_info object;
+  bool known = dladdr(found[0], &object) != 0 && object.dli_fname != NULL;
+  size_t (*version) (void);
+  void *address = dlsym(opened, "cublasLtGetVersion");
+  memcpy(&version, &address, sizeof version);
+  snprintf(text, TEXT, "cuBLASLt %zu: %.300s", version != NULL ? version() : (size_t)0,
+           known ? object.dli_fname : path);
   return true;
+}
+
+
+/* In a folder, or 'at' itself where that is a file. It is never closed: others may use it too. */
+static bool open_library (library *to, const char *at, const char *below, char *text) {
+  char path[4096];
+  struct stat s;
+  const bool folder = stat(at, &s) == 0 && S_ISDIR(s.st_mode);
+  const int n = folder ? snprintf(path, sizeof path, "%s%s/" LIBRARY, at, below)
+                       : snprintf(path, sizeof path, "%s", at);
+  if (n >= (int)sizeof path) return refuse_library(text, at, "its name is too long");
+  void *opened = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  return opened != NULL ? read_functions(to, opened, path, text)
+                        : refuse_library(text, "", dlerror());
+}
+
+
+/* Where HEED_CUBLASLT says, and only there; else where programs find libraries, or the toolkit. */
+static bool find_library (library *to, char *text) {
+  char other[TEXT];
+  const char *given = getenv("HEED_CUBLASLT");
+  if (given != NULL && *given != '\0') return open_library(to, given, "", text);
+  if (open_library(to, LIBRARY, "", text)) return true;
+  const char *const toolkits[] = {getenv("CUDA_HOME"), getenv("CUDA_PATH"), HEED_TOOLKIT};
+  for (const char *toolkit : toolkits)
+    if (toolkit != NULL && *toolkit != '\0' && open_library(to, toolkit, "/lib64", other)) {
+      memcpy(text, other, TEXT);
+      return true;
+    }
+  return false;
 }
 
 /* }================================================================== */
@@ -121,6 +172,8 @@ typedef struct plan {              /* descriptors of a product, and the algorith
 
 typedef struct cublas {            /* self->products */
   bool available;
+  char text[TEXT];                 /* see find_library */
+  int64_t products, left;          /* asked of it so far; those that it did not do */
   library call;
   void *handle;
   plan *plans[PLANS];
@@ -312,12 +365,24 @@ static const plan *plan_of (cublas *c, const product *p) {
 /* }================================================================== */
 
 
+/*
+** {==================================================================
+** Products
+** ===================================================================
+*/
+
 /* Opened at the first product. */
 static cublas *cublas_of (cuda *self) {
   if (self->products == NULL) {
     cublas *c = (cublas *)calloc(1, sizeof *c);
     if (c == NULL) return NULL;
-    c->available = find_library(&c->call) && c->call.create(&c->handle) == 0;
+    c->available = find_library(&c->call, c->text);
+    const int code = c->available ? c->call.create(&c->handle) : 0;
+    if (code != 0) {
+      char why[64];
+      snprintf(why, sizeof why, "it can't be used here, code %d", code);
+      c->available = refuse_library(c->text, LIBRARY, why);
+    }
     self->products = c;
   }
   return (cublas *)self->products;
@@ -335,27 +400,80 @@ void cuda_products_close (cuda *self) {
 }
 
 
+void cuda_products_found (char *text, size_t bytes) {
+  library call;
+  char found[TEXT];
+  find_library(&call, found);
+  snprintf(text, bytes, "%s", found);
+}
+
+
+void cuda_products_describe (cuda *self, char *text, size_t bytes) {
+  const cublas *c = (const cublas *)self->products;
+  if (c == NULL) return;
+  const int n = snprintf(text, bytes, "%s", c->text);
+  if (c->left > 0 && n < (int)bytes)
+    snprintf(text + n, bytes - (size_t)n, "; it refused %lld of %lld products, which heed's own "
+             "kernels did", (long long)c->left, (long long)c->products);
+}
+
+
+/* Is there a plan, and was the product done by it? Or *why says why not. */
+static bool multiply_by_plan (cuda *self, cublas *c, const product *p, bool transposed,
+                              const work *w, const char **why) {
+  const plan *x = plan_of(c, p);
+  if (x == NULL || !x->good) return false;
+  void *workspace = x->how.workspace > 0 ? cuda_scratch(self, x->how.workspace) : NULL;
+  if (workspace == NULL && x->how.workspace > 0) { *why = cuda_no_memory; return true; }
+  const float one[2] = {(float)w->matmul.alpha, p->added ? 1.0f : 0.0f};
+  const double two[2] = {w->matmul.alpha, p->added ? 1.0 : 0.0};
+  const bool wide = p->type == HEED_FLOAT64;
+  const void *alpha = wide ? (const void *)&two[0] : &one[0];
+  const void *beta = wide ? (const void *)&two[1] : &one[1];
+  const void *bias = p->biased ? w->in[MATMUL_ADDEND].data : NULL;
+  const void *added = p->added && !w->matmul.accumulate ? w->in[MATMUL_ADDEND].data
+                                                        : w->out[0].data;
+  const view *a = &w->in[transposed ? MATMUL_A : MATMUL_B];
+  const view *b = &w->in[transposed ? MATMUL_B : MATMUL_A];
+  if (p->biased && c->call.desc_set(x->desc, DESC_BIAS, &bias, sizeof bias) != 0) return false;
+  return c->call.multiply(c->handle, x->desc, alpha, a->data, x->at[0], b->data, x->at[1], beta,
+                          added, x->at[2], w->out[0].data, x->at[3], x->how.algo, workspace,
+                          x->how.workspace, self->stream) == 0;
+}
+
+
+/*
+** With a bias that the library does not add, which it may for some types and shapes only: it is
+** copied into the output first, and the product is added to that.
+*/
+static bool multiply_onto_bias (cuda *self, cublas *c, const work *w, const char **why) {
+  work onto = *w, fill;
+  product p;
+  bool transposed;
+  view bias = w->in[MATMUL_ADDEND];
+  onto.nin = MATMUL_ADDEND;
+  onto.matmul.accumulate = true;
+  if (!set_product(self, &p, &onto, &transposed)) return false;
+  const plan *x = plan_of(c, &p);
+  if (x == NULL || !x->good) return false;
+  if (!layout_expand(&bias.at, &w->out[0].at, &bias.at)) return false;
+  work_copy(&fill, COPY_APART, w->out[0], bias);
+  *why = cuda_run(self, &fill);
+  return *why != NULL || multiply_by_plan(self, c, &p, transposed, &onto, why);
+}
+
+
 bool cublas_matmul (cuda *self, const work *w, const char **why) {
   product p;
   bool transposed;
   if (!set_product(self, &p, w, &transposed)) return false;
   cublas *c = cublas_of(self);
-  const plan *x = c != NULL && c->available ? plan_of(c, &p) : NULL;
-  if (x == NULL || !x->good) return false;
-  void *workspace = x->how.workspace > 0 ? cuda_scratch(self, x->how.workspace) : NULL;
-  if (workspace == NULL && x->how.workspace > 0) { *why = cuda_no_memory; return true; }
-  const float one[2] = {(float)w->matmul.alpha, p.added ? 1.0f : 0.0f};
-  const double two[2] = {w->matmul.alpha, p.added ? 1.0 : 0.0};
-  const bool wide = p.type == HEED_FLOAT64;
-  const void *alpha = wide ? (const void *)&two[0] : &one[0];
-  const void *beta = wide ? (const void *)&two[1] : &one[1];
-  const void *bias = p.biased ? w->in[MATMUL_ADDEND].data : NULL;
-  const void *added = p.added && !w->matmul.accumulate ? w->in[MATMUL_ADDEND].data
-                                                       : w->out[0].data;
-  const view *a = &w->in[transposed ? MATMUL_A : MATMUL_B];
-  const view *b = &w->in[transposed ? MATMUL_B : MATMUL_A];
-  if (p.biased && c->call.desc_set(x->desc, DESC_BIAS, &bias, sizeof bias) != 0) return false;
-  return c->call.multiply(c->handle, x->desc, alpha, a->data, x->at[0], b->data, x->at[1], beta,
-                          added, x->at[2], w->out[0].data, x->at[3], x->how.algo, workspace,
-                          x->how.workspace, self->stream) == 0;
+  if (c == NULL || !c->available) return false;
+  bool done = multiply_by_plan(self, c, &p, transposed, w, why);
+  if (!done && p.biased && !p.added) done = multiply_onto_bias(self, c, w, why);
+  c->products++;
+  c->left += !done;
+  return done;
 }
+
+/* }================================================================== */

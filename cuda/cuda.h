@@ -26,15 +26,17 @@ typedef struct generator_state { uint64_t seed, offset; unsigned done; } generat
 typedef struct cuda {
   struct device device;            /* first: a device * is a cuda * */
   int index;
+  cuda_context context;            /* the driver's, of this process and device */
   runtime_device gpu;              /* its properties */
   cuda_stream stream;
   struct memory *memory;
   struct staging *staging;
   void *scratch[64];               /* of the work that runs */
   int nscratch;
-  struct fault *fault;             /* pinned: where kernels report faults */
-  unsigned *lock;                  /* of that, in device memory */
-  int64_t order;                   /* works so far */
+  struct fault_record *record;     /* where kernels report faults, in device memory */
+  struct fault_note *note;         /* pinned: is there one, and a copy of it */
+  fault_word launches;             /* that may report, so far */
+  bool reports;                    /* one of them is in the capture that goes on */
   struct generator_state *generator_state;       /* in device memory */
   void *products;                  /* what cublas.cu keeps, or NULL */
   int precision;                   /* of float32 products: 0 highest, 1 high, 2 medium */
@@ -58,6 +60,8 @@ const char *cuda_check (cuda *self, int code);
 void *cuda_scratch (cuda *self, size_t bytes);
 /* What a kernel that checks values is given. */
 faults cuda_faults (cuda *self);
+/* At the end of a capture: faults of its next replay are not taken for those of this one. */
+const char *cuda_seal_faults (cuda *self);
 /* Waits for the stream; returns what kernels reported. */
 const char *cuda_wait (cuda *self);
 /* Device memory into the host's, after a wait; refused while capturing. */
@@ -110,7 +114,11 @@ const char *cuda_loss (cuda *self, const work *w) WEAK;
 const char *cuda_attention (cuda *self, const work *w) WEAK;
 const char *cuda_attention_back (cuda *self, const work *w) WEAK;
 const char *cuda_optimize (cuda *self, const work *w) WEAK;
+const char *cuda_probabilities (cuda *self, const work *w) WEAK;
 void cuda_products_close (cuda *self) WEAK;      /* frees self->products */
+/* What products are done with, and why not with something else; once there were some. */
+void cuda_products_found (char *text, size_t bytes) WEAK;
+void cuda_products_describe (cuda *self, char *text, size_t bytes) WEAK;
 
 #pragma GCC visibility pop
 

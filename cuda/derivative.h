@@ -7,7 +7,7 @@
 #define DERIVATIVE_OF(name, which, D) \
   struct derivative_##name##_##which { \
     static const int inputs = DERIVATIVE_INS; \
-    static const fault_kind reports = FAULT_NONE; \
+    static const bool divides = false; \
     static __device__ __forceinline__ T of (const T *x, T p, T q) { \
       const T g = x[DERIVATIVE_G], a = x[DERIVATIVE_A], b = x[DERIVATIVE_B]; \
       const T c = x[DERIVATIVE_C], y = x[DERIVATIVE_Y]; \

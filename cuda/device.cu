@@ -79,18 +79,13 @@ static const char *device_gone (device *d) {
 }
 
 
-const char *cuda_enter (cuda *self, int *before) {
+const char *cuda_enter (cuda *self, cuda_context *before) {
   const char *why = device_gone(&self->device);
-  if (why != NULL) return why;
-  int code = runtime_get(before);
-  if (code == 0 && *before != self->index) code = runtime_set(self->index);
-  return cuda_check(self, code);
+  return why != NULL ? why : cuda_check(self, runtime_enter(self->context, before));
 }
 
 
-void cuda_leave (const cuda *self, int before) {
-  if (before != self->index) runtime_set(before);
-}
+void cuda_leave (const cuda *self, cuda_context before) { runtime_leave(self->context, before); }
 
 /* }================================================================== */
 
@@ -101,8 +96,51 @@ void cuda_leave (const cuda *self, int before) {
 ** ===================================================================
 */
 
+/* Launches have numbers from 1; 0 owns a record that none of them may add to. */
 faults cuda_faults (cuda *self) {
-  faults f = {self->fault, self->lock, self->device.op, self->order};
+  faults f = {self->record, &self->note->raised, self->device.op, ++self->launches};
+  self->reports = self->reports || self->capturing;
+  return f;
+}
+
+
+KERNEL seal (fault_record *r) {
+  if (r->launch != ~0ull) r->launch = 0;
+}
+
+/* A replay does launches of the same numbers again. */
+const char *cuda_seal_faults (cuda *self) {
+  bool reports = self->reports;
+  self->reports = false;
+  return reports ? launch(self, 1, 1, 0, seal, self->record) : NULL;
+}
+
+
+int cuda_clear_faults (cuda *self) {
+  return runtime_fill(self->record, 0xff, sizeof *self->record, self->stream);
+}
+
+
+/* A fault, as it was reported. */
+typedef struct fault {
+  fault_kind kind;
+  int op;
+  int64_t position, value, limit;
+} fault;
+
+static int64_t number_of (const fault_word *digits) {
+  fault_word x = 0;
+  for (int k = 0; k < FAULT_DIGITS; k++) x |= (digits[k] & FAULT_DIGIT_MASK) << FAULT_DIGIT * k;
+  return (int64_t)x;
+}
+
+static fault fault_of (const fault_record *r) {
+  fault f;
+  f.kind = (fault_kind)(r->what & 15);
+  f.op = (int)(r->what >> 4 & 0xffff);
+  f.position = (int64_t)(r->what >> FAULT_DIGIT & ((1ull << 40) - 1));
+  f.value = number_of(r->value);
+  f.limit = number_of(r->limit);
   return f;
 }
 
@@ -122,29 +160,45 @@ static const char *position_text (cuda *self, const fault *f, const char *note) 
 
 
 static const char *fault_text (cuda *self, const fault *f, const char *note) {
+  const long long value = f->value, position = f->position, limit = f->limit;
+  double p;
+  memcpy(&p, &f->value, sizeof p);
   switch (f->kind) {
     case FAULT_POSITION: return position_text(self, f, note);
     case FAULT_LABEL:
       return cuda_refuse(self, "label %lld at position %lld is outside 1 to %lld; labels count "
-                         "from 1%s%s", (long long)f->value, (long long)f->position,
-                         (long long)f->limit, f->value == 0 ? ": + 1?" : "", note);
-    default:
-      return cuda_refuse(self, "division by zero at position %lld%s", (long long)f->position,
+                         "from 1%s%s", value, position, limit, value == 0 ? ": + 1?" : "", note);
+    case FAULT_LENGTH:
+      return cuda_refuse(self, "length %lld at position %lld is outside 0 to %lld%s", value,
+                         position, limit, note);
+    case FAULT_PROBABILITY:
+      return cuda_refuse(self, "probability %g at position %lld is outside 0 to 1%s", p, position,
                          note);
+    default: return cuda_refuse(self, "division by zero at position %lld%s", position, note);
   }
 }
 
 
 static bool has_fault (const cuda *self) {
-  return ((const volatile fault *)self->fault)->kind != FAULT_NONE;
+  return *(const volatile int *)&self->note->raised != 0;
 }
 
 
-/* Only after a wait for the stream: then no kernel writes the report any more. */
+/* Copies the record and clears it, after a wait for the stream: no kernel reports any more. */
+static int read_record (cuda *self) {
+  int code = runtime_copy(&self->note->seen, self->record, sizeof *self->record, self->stream);
+  if (code == 0) code = cuda_clear_faults(self);
+  if (code == 0) code = runtime_stream_wait(self->stream);
+  self->note->raised = 0;
+  return code;
+}
+
+
 static const char *take_fault (cuda *self, bool asynchronous) {
-  fault f = *self->fault;
-  if (f.kind == FAULT_NONE) return NULL;
-  self->fault->kind = FAULT_NONE;
+  if (!has_fault(self)) return NULL;
+  const char *why = cuda_check(self, read_record(self));
+  if (why != NULL) return why;
+  const fault f = fault_of(&self->note->seen);
   self->device.op = f.op;
   return fault_text(self, &f, asynchronous ? asynchronous_note : "");
 }
@@ -249,6 +303,7 @@ static worker worker_of (work_kind kind) {
     case WORK_ATTENTION: return cuda_attention;
     case WORK_ATTENTION_BACK: return cuda_attention_back;
     case WORK_OPTIMIZE: return cuda_optimize;
+    case WORK_PROBABILITIES: return cuda_probabilities;
     default: return NULL;
   }
 }
@@ -277,7 +332,7 @@ static uint32_t ops_of (work_kind kind) {
     case WORK_COPY: return set_of(COPY_APART, COPY_OVERLAPPING);
     case WORK_REDUCE:
       return set_of(REDUCE_SUM, REDUCE_PROD, REDUCE_MAX, REDUCE_MIN, REDUCE_ARGMAX, REDUCE_ARGMIN,
-                    REDUCE_ANY, REDUCE_ALL, REDUCE_MOMENTS, REDUCE_LOGSUMEXP);
+                    REDUCE_ANY, REDUCE_ALL, REDUCE_SQUARES, REDUCE_MOMENTS, REDUCE_LOGSUMEXP);
     case WORK_SCAN: return set_of(SCAN_SUM, SCAN_PROD);
     case WORK_SCATTER: return set_of(SCATTER_SET, SCATTER_ADD);
     case WORK_RANDOM:
@@ -321,7 +376,6 @@ const char *cuda_block (cuda *self) {
 static const char *run_entered (cuda *self, const work *w) {
   const char *why = cuda_asynchronous_error(self);
   if (why != NULL) return why;
-  self->order++;
   why = cuda_run(self, w);
   if (why == cuda_no_memory) why = why_no_memory(self);
   drop_scratch(self, 0);
@@ -331,7 +385,7 @@ static const char *run_entered (cuda *self, const work *w) {
 
 static const char *device_run (device *d, const work *w) {
   cuda *self = (cuda *)d;
-  int before;
+  cuda_context before;
   const char *why = cuda_enter(self, &before);
   if (why != NULL) return why;
   why = run_entered(self, w);
@@ -350,7 +404,7 @@ static const char *device_run (device *d, const work *w) {
 
 static void *device_alloc (device *d, size_t bytes) {
   cuda *self = (cuda *)d;
-  int before;
+  cuda_context before;
   if (cuda_enter(self, &before) != NULL) return NULL;
   void *data = memory_take(self->memory, bytes);
   if (data == NULL) why_no_memory(self);
@@ -361,7 +415,7 @@ static void *device_alloc (device *d, size_t bytes) {
 
 static void device_free (device *d, void *data, size_t bytes) {
   cuda *self = (cuda *)d;
-  int before;
+  cuda_context before;
   (void)bytes;
   if (cuda_enter(self, &before) != NULL) return;
   memory_give(self->memory, data);
@@ -371,7 +425,7 @@ static void device_free (device *d, void *data, size_t bytes) {
 
 static const char *device_upload (device *d, void *to, const void *from, size_t bytes) {
   cuda *self = (cuda *)d;
-  int before;
+  cuda_context before;
   const char *why = cuda_enter(self, &before);
   if (why != NULL) return why;
   why = cuda_send(self, to, from, bytes);
@@ -383,7 +437,7 @@ static const char *device_upload (device *d, void *to, const void *from, size_t 
 /* Reports faults as well. */
 static const char *device_download (device *d, void *to, const void *from, size_t bytes) {
   cuda *self = (cuda *)d;
-  int before;
+  cuda_context before;
   const char *why = cuda_enter(self, &before);
   if (why != NULL) return why;
   why = cuda_read(self, to, from, bytes);

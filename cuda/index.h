@@ -53,14 +53,17 @@ INLINE int64_t index_of_position (const iteration &w, int k, int64_t i) {
   return index;
 }
 
-/* How far positions displace element i. */
+/* How far positions displace element i; one that is outside counts as the first. */
 INLINE int64_t displacement (const iteration &w, const faults &f, int64_t i) {
   int64_t sum = 0;
   for (int k = 0; k < w.n; k++) {
     const int64_t *data = w.index[k].data;
     int64_t limit = w.index[k].limit;
     int64_t p = data != NULL ? data[offset_by(w.at, w.index[k].stride, i)] : w.index[k].value;
-    if (p < 1 || p > limit) p = checked(f, p, limit, index_of_position(w, k, i)) + 1;
+    if (p < 1 || p > limit) {
+      report(f, FAULT_POSITION, k, index_of_position(w, k, i) + 1, p, limit);
+      p = 1;
+    }
     sum += (p - 1) * w.index[k].times;
   }
   return sum;
@@ -190,7 +193,7 @@ static inline const view *index_of_nothing (const work *w) {
 }
 
 KERNEL report_first (const int64_t *data, int64_t value, faults f) {
-  report(f, FAULT_POSITION, 1, data != NULL ? *data : value, 0);
+  report(f, FAULT_POSITION, 0, 1, data != NULL ? *data : value, 0);
 }
 
 static inline const char *refuse_index (cuda *self, const view *index) {

@@ -260,55 +260,59 @@ template <class T> INLINE T block_sum (T x, T *buffer) { return block_reduce(plu
 */
 
 typedef enum fault_kind {
-  FAULT_NONE, FAULT_POSITION, FAULT_LABEL, FAULT_DIVISION
+  FAULT_POSITION, FAULT_LABEL, FAULT_LENGTH, FAULT_DIVISION, FAULT_PROBABILITY
 } fault_kind;
 
-typedef struct fault {             /* in pinned memory */
-  fault_kind kind;
-  int op;                          /* a heed_op */
-  int64_t order;                   /* number of the launch */
-  int64_t position, value, limit;  /* position from 1 */
-} fault;
+/*
+** In device memory, without a lock: what is said of a fault is cut into digits, and each digit has
+** a word of its own, above it the fault's place. The least of every word is kept. So all words end
+** up with digits of one fault, that of the first place, whatever the order of threads. All bits
+** are set where nothing was reported.
+*/
+#define FAULT_DIGIT 20             /* bits */
+#define FAULT_DIGITS 4             /* of a number of 64 bits */
+#define FAULT_DIGIT_MASK ((1ull << FAULT_DIGIT) - 1)
+
+typedef unsigned long long fault_word;           /* as atomic operations have it */
+
+typedef struct fault_record {
+  fault_word launch;               /* the first that reports; later ones don't */
+  fault_word value[FAULT_DIGITS], limit[FAULT_DIGITS];
+  fault_word what;                 /* a fault_kind in 4 bits, then whose: device.op */
+} fault_record;
 
 typedef struct faults {            /* passed to kernels by value: see cuda_faults */
-  fault *first;                    /* the fault of the first launch and lowest position is kept */
-  unsigned *lock;                  /* in device memory */
+  fault_record *record;
+  int *raised;                     /* in pinned memory: the host's to see */
   int op;
-  int64_t order;
+  fault_word launch;               /* a number of its own */
 } faults;
 
-INLINE bool fault_comes_first (const faults &f, int64_t position) {
-  const volatile fault *kept = f.first;
-  return kept->kind == FAULT_NONE || f.order < kept->order ||
-         (f.order == kept->order && position < kept->position);
+INLINE fault_word digit_of (int64_t x, int k) {
+  return (fault_word)x >> FAULT_DIGIT * k & FAULT_DIGIT_MASK;
 }
 
-static __device__ __noinline__ void report (const faults &f, fault_kind kind, int64_t position,
-                                            int64_t value, int64_t limit) {
-  bool done = !fault_comes_first(f, position);
-  while (!done) {
-    if (atomicCAS(f.lock, 0u, 1u) != 0) continue;
-    __threadfence_system();
-    if (fault_comes_first(f, position)) {
-      volatile fault *kept = f.first;
-      kept->op = f.op;
-      kept->order = f.order;
-      kept->position = position;
-      kept->value = value;
-      kept->limit = limit;
-      kept->kind = kind;
-    }
-    __threadfence_system();
-    atomicExch(f.lock, 0u);
-    done = true;
-  }
+/* Is the record of this launch? The first thread to report takes it. */
+INLINE bool takes_record (const faults &f) {
+  fault_word owner = *(const volatile fault_word *)&f.record->launch;
+  if (owner == ~0ull) owner = atomicCAS(&f.record->launch, ~0ull, f.launch);
+  if (owner == ~0ull) *(volatile int *)f.raised = 1;
+  return owner == ~0ull || owner == f.launch;
 }
 
-/* A position from 1 of 'limit' as one from 0; one outside is reported, and taken as the first. */
-INLINE int64_t checked (const faults &f, int64_t value, int64_t limit, int64_t index) {
-  if (value >= 1 && value <= limit) return value - 1;
-  report(f, FAULT_POSITION, index + 1, value, limit);
-  return 0;
+/* The place: a number below 16 first, then a position from 1, below 2^40. */
+[[maybe_unused]] static __device__ __noinline__
+void report (const faults &f, fault_kind kind, int which, int64_t position, int64_t value,
+             int64_t limit) {
+  fault_record *r = f.record;
+  const fault_word most = (1ull << 40) - 1, p = (fault_word)position;
+  const fault_word place = ((fault_word)which << 40 | (p < most ? p : most)) << FAULT_DIGIT;
+  const fault_word first = place | digit_of(value, 0);
+  if (!takes_record(f) || *(const volatile fault_word *)&r->value[0] <= first) return;
+  if (atomicMin(&r->value[0], first) <= first) return;           /* that thread does the rest */
+  for (int k = 1; k < FAULT_DIGITS; k++) atomicMin(&r->value[k], place | digit_of(value, k));
+  for (int k = 0; k < FAULT_DIGITS; k++) atomicMin(&r->limit[k], place | digit_of(limit, k));
+  atomicMin(&r->what, place | (fault_word)kind | (fault_word)f.op << 4);
 }
 
 /* }================================================================== */

@@ -1,7 +1,7 @@
 /*
 ** loops.h - the kernel of elementwise work for one computing type T, whose name is COMPUTED_TYPE;
-** INTEGER is 1 for int64_t, FOURS for float. F is a row: its number of inputs, the fault that it
-** reports, and its function.
+** INTEGER is 1 for int64_t, FOURS for float. F is a row: its number of inputs, whether it divides
+** integers, and its function.
 */
 
 #ifndef cuda_loops_h
@@ -126,8 +126,8 @@ template <class F> INLINE int64_t run_fours (const job &j, T p, T q) {
 /* A division of integers by 0 is reported, and done by 1 instead. */
 template <class F> INLINE void guard (const job &j, int64_t i, T *x) {
   const faults f = j.faults;       /* a copy: 'j' itself should stay in parameter memory */
-  if (F::reports == FAULT_DIVISION && x[1] == 0) {
-    report(f, FAULT_DIVISION, i + 1, 0, 0);
+  if (F::divides && x[1] == 0) {
+    report(f, FAULT_DIVISION, 0, i + 1, 0, 0);
     x[1] = 1;
   }
 }

@@ -30,7 +30,7 @@ INLINE int64_t label_of (const loss_work &w, const thread_group &t, bool *ignore
   int64_t label = t.active ? get_of_row<int64_t>(w.target, t.row) : 1;
   *ignored = t.active && label == w.ignored;
   if (label >= 1 && label <= w.n) return label - 1;
-  if (!*ignored && t.rank == 0) report(w.faults, FAULT_LABEL, t.row + 1, label, w.n);
+  if (!*ignored && t.rank == 0) report(w.faults, FAULT_LABEL, 0, t.row + 1, label, w.n);
   return 0;
 }
 

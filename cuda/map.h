@@ -4,13 +4,13 @@
 
 #include "cuda/loops.h"
 
-#define FAULT_OF(op) (INTEGER && ((op) == HEED_floor_divide || (op) == HEED_remainder \
-  || (op) == HEED_fmod) ? FAULT_DIVISION : FAULT_NONE)
+#define DIVIDES(op) (INTEGER && ((op) == HEED_floor_divide || (op) == HEED_remainder \
+  || (op) == HEED_fmod))
 
 #define VALUE(name, n, Y) \
   struct value_##name { \
     static const int inputs = n; \
-    static const fault_kind reports = FAULT_OF(HEED_##name); \
+    static const bool divides = DIVIDES(HEED_##name); \
     static __device__ __forceinline__ T of (const T *x, T p, T q) { \
       const T a = x[0], b = x[n > 1 ? 1 : 0], c = x[n > 2 ? 2 : 0]; \
       (void)a; (void)b; (void)c; (void)p; (void)q; \

@@ -186,6 +186,7 @@ template <class T> INLINE T word_gelu_derivative (T x) {
 #define TANH_CUBIC ((T)(1.59576912160573071176 * 0.044715))
 
 template <class T> INLINE T word_gelu_tanh (T x) {
+  x = x == -(T)INFINITY ? -100 : x;                /* minus infinity times 0 is NaN */
   return x * word_sigmoid(x * (TANH_LINEAR + TANH_CUBIC * x * x));
 }
 

@@ -8,6 +8,7 @@
 */
 
 #include "cuda/memory.h"
+#include "cuda/release.h"
 
 #include <stdlib.h>
 
@@ -259,7 +260,7 @@ static piece *add_slab (memory *m, half_arena *h, size_t least) {
   }
   if (data == NULL) return NULL;
   piece *p = new_piece(m, h, (char *)data, bytes);
-  if (p == NULL) { runtime_free(data); return NULL; }
+  if (p == NULL) { release_device(data); return NULL; }
   m->held += bytes;
   h->arena->slabs++;
   list_piece(p);
@@ -271,7 +272,7 @@ static piece *add_slab (memory *m, half_arena *h, size_t least) {
 static void drop_slab (memory *m, piece *p) {
   unlist_piece(p);
   if (is_uncached(m, p->from->arena)) runtime_free_in(p->at, m->stream);
-  else runtime_free(p->at);
+  else release_device(p->at);
   m->held -= p->bytes;
   p->from->arena->slabs--;
   drop_piece(m, p);
@@ -440,7 +441,7 @@ void memory_close (memory *m) {
   for (size_t i = 0; i < m->keys; i++)
     while (m->table[i] != NULL) {
       piece *p = m->table[i];
-      if (p->before == NULL) runtime_free(p->at);
+      if (p->before == NULL) release_device(p->at);
       m->table[i] = p->same_key;
       free(p);
     }

@@ -10,6 +10,7 @@
 */
 
 #include "cuda/optimize.h"
+#include "cuda/release.h"
 
 #include <stdlib.h>
 
@@ -82,6 +83,10 @@ INLINE numbers numbers_of (int op, const heed_step &o) {
 INLINE float root_of (float x) { return sqrtf(x); }
 INLINE double root_of (double x) { return sqrt(x); }
 
+/* x, or 0 for a denormal: see cpu/optimize.h. */
+INLINE float state_of (float x) { return fabsf(x) < 0x1p-126f ? 0 : x; }
+INLINE double state_of (double x) { return fabs(x) < 0x1p-1022 ? 0 : x; }
+
 /* The options that decide what is read. */
 typedef struct variant { int op; bool begins, nesterov, amsgrad; int states; } variant;
 
@@ -89,7 +94,7 @@ typedef struct variant { int op; bool begins, nesterov, amsgrad; int states; } v
 template <class T> INLINE void step_sgd (const numbers &k, variant m, T *p, T g, T *s) {
   T d = (T)k.sign * g + (T)k.decay * *p;
   if (m.states > 0) {
-    s[0] = m.begins ? d : (T)k.old * s[0] + (T)k.fresh * d;
+    s[0] = state_of(m.begins ? d : (T)k.old * s[0] + (T)k.fresh * d);
     d = m.nesterov ? d + (T)k.keep * s[0] : s[0];
   }
   *p -= (T)k.lr * d;
@@ -97,8 +102,8 @@ template <class T> INLINE void step_sgd (const numbers &k, variant m, T *p, T g,
 
 template <class T> INLINE void step_adam (const numbers &k, variant m, T *p, T g, T *s) {
   T old = *p * (T)k.fade, d = (T)k.sign * g + (T)k.decay * old;
-  s[0] += (T)k.weight1 * (d - s[0]);
-  s[1] = s[1] * (T)k.beta2 + (T)k.weight2 * d * d;
+  s[0] = state_of(s[0] + (T)k.weight1 * (d - s[0]));
+  s[1] = state_of(s[1] * (T)k.beta2 + (T)k.weight2 * d * d);
   T top = s[1];
   if (m.amsgrad) s[2] = top = s[2] > top ? s[2] : top;
   *p = old - (T)k.size * (s[0] / (root_of(top) / (T)k.root + (T)k.eps));
@@ -242,7 +247,7 @@ static int fill_block (stepping *block, const stepping *from) {
     if (code == 0) code = runtime_stream_wait(s);
     runtime_stream_close(s);
   }
-  runtime_free_host(pinned);
+  release_pinned(pinned);
   return code;
 }
 
@@ -254,7 +259,7 @@ static const char *hold_block (cuda *self, const stepping *from, stepping **bloc
   int code = runtime_alloc(&data, sizeof *from);
   if (code == 0) code = fill_block((stepping *)data, from);
   if (code != 0) {
-    if (data != NULL) runtime_free(data);
+    if (data != NULL) release_device(data);
     free(s);
     return cuda_check(self, code);
   }
@@ -282,7 +287,7 @@ const char *steps_set (cuda *self, steps *s, int which, const heed_step *step) {
 void steps_drop (steps *s) {
   while (s != NULL) {
     steps *next = s->next;
-    runtime_free(s->block);
+    release_device(s->block);
     free(s);
     s = next;
   }

@@ -6,6 +6,7 @@
 #include "cuda/device.h"
 #include "cuda/memory.h"
 #include "cuda/optimize.h"
+#include "cuda/release.h"
 #include "cuda/transfer.h"
 
 #include <stdio.h>
@@ -34,7 +35,7 @@
 
 static const char *wait_for_work (device *d) {
   cuda *self = (cuda *)d;
-  int before;
+  cuda_context before;
   const char *why = cuda_enter(self, &before);
   if (why != NULL) return why;
   why = cuda_wait(self);
@@ -45,7 +46,7 @@ static const char *wait_for_work (device *d) {
 
 static void read_memory (device *d, heed_device_memory *m) {
   cuda *self = (cuda *)d;
-  int before;
+  cuda_context before;
   memset(m, 0, sizeof *m);
   memory_account_of(self->memory, m);
   if (cuda_enter(self, &before) != NULL) return;
@@ -59,7 +60,7 @@ static void reset_peak (device *d) { memory_reset_peak(((cuda *)d)->memory); }
 
 static void limit_memory (device *d, size_t bytes) {
   cuda *self = (cuda *)d;
-  int before;
+  cuda_context before;
   if (cuda_enter(self, &before) != NULL) return;
   memory_limit(self->memory, bytes);
   cuda_leave(self, before);
@@ -68,7 +69,7 @@ static void limit_memory (device *d, size_t bytes) {
 
 static void trim_memory (device *d) {
   cuda *self = (cuda *)d;
-  int before;
+  cuda_context before;
   if (cuda_enter(self, &before) != NULL) return;
   memory_trim(self->memory);
   cuda_leave(self, before);
@@ -78,6 +79,11 @@ static void trim_memory (device *d) {
 static void set_blocking (device *d, bool yes) { ((cuda *)d)->blocking = yes; }
 
 static void set_precision (device *d, int level) { ((cuda *)d)->precision = level; }
+
+
+static void describe_products (device *d, char *text, size_t bytes) {
+  if (cuda_products_describe != NULL) cuda_products_describe((cuda *)d, text, bytes);
+}
 
 
 static const char *set_rng (device *d, const uint64_t state[2]) {
@@ -113,7 +119,7 @@ static const char *get_rng (device *d, uint64_t state[2]) {
 
 static const char *copy_pinned (device *d, void *to, const void *from, size_t bytes) {
   cuda *self = (cuda *)d;
-  int before;
+  cuda_context before;
   const char *why = cuda_enter(self, &before);
   if (why != NULL) return why;
   why = cuda_check(self, runtime_copy(to, from, bytes, self->stream));
@@ -122,28 +128,34 @@ static const char *copy_pinned (device *d, void *to, const void *from, size_t by
 }
 
 
-/* 'later' waits for what 'first', a stream of this device, was given up to now. */
-static int follow (int index, cuda_stream first, cuda_stream later) {
+static int follow_entered (cuda_stream first, cuda_stream later) {
   cuda_event e;
-  int before, code = runtime_get(&before);
-  if (code == 0) code = runtime_set(index);      /* an event is on its stream's device */
-  if (code == 0) code = runtime_event_open(&e, false);
+  int code = runtime_event_open(&e, false);
   if (code != 0) return code;
   code = runtime_event_put(e, first);
   if (code == 0) code = runtime_stream_after(later, e);
   runtime_event_close(e);
-  int back = runtime_set(before);
-  return code != 0 ? code : back;
+  return code;
+}
+
+/* 'later' waits for what 'first', a stream of this device, was given up to now. */
+static int follow (const cuda *self, cuda_stream first, cuda_stream later) {
+  cuda_context before;
+  int code = runtime_enter(self->context, &before);      /* an event is on its stream's device */
+  if (code != 0) return code;
+  code = follow_entered(first, later);
+  runtime_leave(self->context, before);
+  return code;
 }
 
 
 /* In the source's stream, after what both did before and ahead of what both do later. */
 static const char *copy_between (cuda *to, void *data, cuda *from, const void *from_data,
                                  size_t bytes) {
-  int code = follow(to->index, to->stream, from->stream);
+  int code = follow(to, to->stream, from->stream);
   if (code == 0)
     code = runtime_copy_between(data, to->index, from_data, from->index, bytes, from->stream);
-  if (code == 0) code = follow(from->index, from->stream, to->stream);
+  if (code == 0) code = follow(from, from->stream, to->stream);
   return cuda_check(from, code);
 }
 
@@ -151,7 +163,7 @@ static const char *copy_between (cuda *to, void *data, cuda *from, const void *f
 static const char *copy_from_device (device *to, void *data, device *from, const void *from_data,
                                      size_t bytes) {
   cuda *source = (cuda *)from;
-  int before;
+  cuda_context before;
   const char *why = cuda_enter(source, &before);
   if (why != NULL) return why;
   why = copy_between((cuda *)to, data, source, from_data, bytes);
@@ -171,7 +183,7 @@ static const char *copy_from_device (device *to, void *data, device *from, const
 static device_event *record_event (device *d) {
   cuda *self = (cuda *)d;
   cuda_event e = NULL;
-  int before;
+  cuda_context before;
   if (cuda_enter(self, &before) != NULL) return NULL;
   int code = runtime_event_open(&e, true);
   if (code == 0) code = runtime_event_put(e, self->stream);
@@ -184,7 +196,7 @@ static device_event *record_event (device *d) {
 static const char *elapsed_between (device *d, device_event *from, device_event *to,
                                     double *seconds) {
   cuda *self = (cuda *)d;
-  int before;
+  cuda_context before;
   const char *why = cuda_enter(self, &before);
   if (why != NULL) return why;
   int code = runtime_event_wait((cuda_event)to);
@@ -197,7 +209,7 @@ static const char *elapsed_between (device *d, device_event *from, device_event 
 
 static void drop_event (device *d, device_event *e) {
   cuda *self = (cuda *)d;
-  int before;
+  cuda_context before;
   if (e == NULL || cuda_enter(self, &before) != NULL) return;
   runtime_event_close((cuda_event)e);
   cuda_leave(self, before);
@@ -205,10 +217,10 @@ static void drop_event (device *d, device_event *e) {
 
 
 static const char *order_streams (cuda *self, cuda_stream first, cuda_stream later) {
-  int before;
+  cuda_context before;
   const char *why = cuda_enter(self, &before);
   if (why != NULL) return why;
-  why = cuda_check(self, follow(self->index, first, later));
+  why = cuda_check(self, follow(self, first, later));
   cuda_leave(self, before);
   return why;
 }
@@ -251,16 +263,19 @@ static const char *start_capture (cuda *self) {
   if (why != NULL) return why;
   memory_trim(self->memory);
   if (!memory_begin_arena(self->memory)) return "not enough memory";
+  release_hold();
   why = cuda_check(self, runtime_capture(self->stream));
   self->capturing = why == NULL;
-  if (why != NULL) memory_drop_arena(self->memory, memory_end_arena(self->memory));
+  if (why == NULL) return NULL;
+  release_resume();
+  memory_drop_arena(self->memory, memory_end_arena(self->memory));
   return why;
 }
 
 
 static const char *begin_capture (device *d) {
   cuda *self = (cuda *)d;
-  int before;
+  cuda_context before;
   const char *why = cuda_enter(self, &before);
   if (why != NULL) return why;
   why = start_capture(self);
@@ -280,13 +295,16 @@ static void drop_parts (cuda *self, device_capture *c) {
 
 static device_capture *end_entered (cuda *self, const char **why) {
   device_capture parts = {NULL, NULL, NULL, NULL};
+  const char *unsealed = cuda_seal_faults(self);
   int code = runtime_capture_end(self->stream, &parts.graph);
   self->capturing = false;
+  release_resume();
   parts.arena = memory_end_arena(self->memory);
   parts.held = transfer_held(self);
   parts.steps = steps_held(self);
   device_capture *c = (device_capture *)calloc(1, sizeof *c);
   *why = c == NULL ? "not enough memory" : cuda_check(self, code);
+  if (*why == NULL) *why = unsealed;
   if (c == NULL) memory_drop_arena(self->memory, parts.arena);   /* little else can be done */
   else *c = parts;
   if (*why == NULL) return c;
@@ -295,11 +313,22 @@ static device_capture *end_entered (cuda *self, const char **why) {
 }
 
 
+/* Of a device that was lost meanwhile. */
+static device_capture *abandon_capture (cuda *self) {
+  cuda_context before;
+  if (cuda_is_forked() || runtime_enter(self->context, &before) != 0) return NULL;
+  self->capturing = false;
+  release_resume();
+  runtime_leave(self->context, before);
+  return NULL;
+}
+
+
 static device_capture *end_capture (device *d, const char **why) {
   cuda *self = (cuda *)d;
-  int before;
+  cuda_context before;
   *why = cuda_enter(self, &before);
-  if (*why != NULL) return NULL;
+  if (*why != NULL) return abandon_capture(self);
   device_capture *c = end_entered(self, why);
   cuda_leave(self, before);
   return c;
@@ -308,7 +337,7 @@ static device_capture *end_capture (device *d, const char **why) {
 
 static const char *replay_capture (device *d, device_capture *c) {
   cuda *self = (cuda *)d;
-  int before;
+  cuda_context before;
   const char *why = cuda_enter(self, &before);
   if (why != NULL) return why;
   why = cuda_asynchronous_error(self);
@@ -322,7 +351,7 @@ static const char *replay_capture (device *d, device_capture *c) {
 static const char *set_capture_step (device *d, device_capture *c, int which,
                                      const heed_step *step) {
   cuda *self = (cuda *)d;
-  int before;
+  cuda_context before;
   const char *why = cuda_enter(self, &before);
   if (why != NULL) return why;
   why = steps_set(self, c->steps, which, step);
@@ -333,7 +362,7 @@ static const char *set_capture_step (device *d, device_capture *c, int which,
 
 static void drop_capture (device *d, device_capture *c) {
   cuda *self = (cuda *)d;
-  int before;
+  cuda_context before;
   if (c == NULL || cuda_enter(self, &before) != NULL) return;
   runtime_stream_wait(self->stream);
   drop_parts(self, c);
@@ -345,7 +374,7 @@ static void drop_capture (device *d, device_capture *c) {
 
 static const accelerator functions = {
   wait_for_work, read_memory, reset_peak, limit_memory, trim_memory, set_blocking, set_precision,
-  set_seed, get_rng, set_rng,
+  describe_products, set_seed, get_rng, set_rng,
   copy_from_device, copy_pinned, copy_pinned,
   record_event, elapsed_between, drop_event,
   stream_of, wait_for_stream, make_stream_wait,
@@ -382,21 +411,23 @@ static const char *count_devices (int *n, char *text, size_t bytes) {
 
 
 static int make_pinned (cuda *self) {
-  int code = runtime_alloc_host((void **)&self->fault, sizeof *self->fault);
-  if (code == 0) memset(self->fault, 0, sizeof *self->fault);
+  int code = runtime_alloc_host((void **)&self->note, sizeof *self->note);
+  if (code == 0) memset(self->note, 0, sizeof *self->note);
   return code;
 }
 
 
-/* The lock of faults and the generator, in device memory. */
+/* The record of faults and the generator, in device memory. */
 static int make_state (cuda *self) {
   size_t bytes = 256;
+  static_assert(sizeof(fault_record) <= 256, "it has room");
   char *state = (char *)memory_take(self->memory, 2 * bytes);
   int code = memory_code(self->memory);
   if (state == NULL) return code != 0 ? code : RUNTIME_NO_MEMORY;
-  self->lock = (unsigned *)state;
+  self->record = (fault_record *)state;
   self->generator_state = (generator_state *)(state + bytes);
-  return runtime_fill(state, 0, 2 * bytes, self->stream);
+  code = cuda_clear_faults(self);
+  return code != 0 ? code : runtime_fill(state + bytes, 0, bytes, self->stream);
 }
 
 
@@ -416,7 +447,7 @@ static void destroy (cuda *self) {
     if (self->stream != NULL) runtime_stream_wait(self->stream);
     if (cuda_products_close != NULL && self->products != NULL) cuda_products_close(self);
     transfer_close(self->staging);
-    if (self->fault != NULL) runtime_free_host(self->fault);
+    release_pinned(self->note);
     if (self->memory != NULL) memory_close(self->memory);
     if (self->stream != NULL) runtime_stream_close(self->stream);
     runtime_last();
@@ -427,10 +458,10 @@ static void destroy (cuda *self) {
 
 static void close_device (device *d) {
   cuda *self = (cuda *)d;
-  int index = self->index, before = index;
-  cuda_enter(self, &before);
+  cuda_context own = self->context, before;
+  bool entered = !cuda_is_forked() && runtime_enter(own, &before) == 0;      /* a lost one, too */
   destroy(self);
-  if (before != index) runtime_set(before);
+  if (entered) runtime_leave(own, before);
 }
 
 
@@ -498,12 +529,19 @@ static const char *plugin_properties (int index, heed_device_properties *p) {
   p->major = gpu.major;
   p->minor = gpu.minor;
   p->multiprocessors = gpu.multiprocessors;
+  p->matmul[0] = '\0';
+  if (cuda_products_found != NULL) cuda_products_found(p->matmul, sizeof p->matmul);
   return NULL;
 }
 
 
+/* That of the first device that was opened: pinned memory needs one, whatever device reaches it. */
+static cuda_context home;
+
+
 static device *plugin_open (int index, char *text, size_t bytes) {
-  int before = 0, n;
+  cuda_context own, before;
+  int n;
   if (count_devices(&n, text, bytes) != NULL) return NULL;
   if (index < 0 || index >= n) {
     snprintf(text, bytes, "there are GPUs 0 to %d", n - 1);
@@ -511,25 +549,42 @@ static device *plugin_open (int index, char *text, size_t bytes) {
   }
   cuda *self = new_device(index);
   if (self == NULL) return refuse(self, text, bytes, "not enough memory");
-  int code = runtime_get(&before);
-  if (code == 0) code = runtime_set(index);
+  int code = runtime_context(index, &own);
+  if (code == 0) code = runtime_enter(own, &before);
   if (code != 0) return refuse(self, text, bytes, runtime_text(code));
+  self->context = own;
   device *d = open_entered(self, text, bytes);
-  if (before != index) runtime_set(before);
+  if (d != NULL && __atomic_load_n(&home, __ATOMIC_RELAXED) == NULL)
+    __atomic_store_n(&home, own, __ATOMIC_RELAXED);
+  runtime_leave(own, before);
   return d;
+}
+
+
+/* The first device's where none was opened. */
+static bool enter_home (cuda_context *own, cuda_context *before) {
+  *own = __atomic_load_n(&home, __ATOMIC_RELAXED);
+  if (cuda_is_forked() || (*own == NULL && runtime_context(0, own) != 0)) return false;
+  return runtime_enter(*own, before) == 0;
 }
 
 
 static void *plugin_pin (size_t bytes) {
   void *data = NULL;
-  if (cuda_is_forked() || runtime_alloc_host(&data, bytes) != 0) data = NULL;
+  cuda_context own, before;
+  if (!enter_home(&own, &before)) return NULL;
+  if (runtime_alloc_host(&data, bytes) != 0) data = NULL;
   runtime_last();
+  runtime_leave(own, before);
   return data;
 }
 
 
 static void plugin_unpin (void *data) {
-  if (!cuda_is_forked()) runtime_free_host(data);
+  cuda_context own, before;
+  if (!enter_home(&own, &before)) return;
+  release_pinned(data);
+  runtime_leave(own, before);
 }
 
 /* }================================================================== */

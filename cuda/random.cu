@@ -173,11 +173,26 @@ KERNEL integers (filling d, uint64_t low, uint64_t width) {
 }
 
 
+/* Element i from 0 on, whose position is from 1. */
+INLINE double probability_at (const void *p, heed_type type, const path &at, int64_t i,
+                              const faults &f) {
+  const double x = fetch<double>(p, type, element_offset(at, i));
+  if (!(x >= 0 && x <= 1))
+    report(f, FAULT_PROBABILITY, 0, i + 1, (int64_t)__double_as_longlong(x), 0);
+  return x;
+}
+
+
+KERNEL probabilities (const void *p, heed_type type, path at, int64_t n, faults f) {
+  for (int64_t i = first_index(); i < n; i += index_step()) probability_at(p, type, at, i, f);
+}
+
+
 /* 'p' NULL: the probability is 'number'. */
-KERNEL bools (filling d, const void *p, heed_type type, path at, double number) {
+KERNEL bools (filling d, const void *p, heed_type type, path at, double number, faults f) {
   each_group(d.state, d.groups, [&] (int64_t g, const uint32_t *draw) {
     for (int k = 0; k < 2 && 2 * g + k < d.n; k++) {
-      double least = p != NULL ? fetch<double>(p, type, element_offset(at, 2 * g + k)) : number;
+      double least = p != NULL ? probability_at(p, type, at, 2 * g + k, f) : number;
       put_one(d, 2 * g + k,
               (int64_t)(unit_double(joined(draw[2 * k], draw[2 * k + 1])) < least));
     }
@@ -260,7 +275,18 @@ static const char *fill_bools (cuda *self, const work *w, dim3 blocks, const fil
   const view *p = &w->in[0];
   path at = path_of(&p->at);
   return launch(self, blocks, THREADS, 0, bools, d, p->data, p->type, at,
-                p->data != NULL ? 0 : scalar_double(p->value));
+                p->data != NULL ? 0 : scalar_double(p->value), cuda_faults(self));
+}
+
+
+const char *cuda_probabilities (cuda *self, const work *w) {
+  const view *p = &w->in[0];
+  const layout *at = &p->at;
+  const int64_t n = layout_numel(at);
+  path whole;
+  paths_of(1, &at, &whole);
+  return launch(self, cuda_blocks(self, n, THREADS), THREADS, 0, probabilities, p->data, p->type,
+                whole, n, cuda_faults(self));
 }
 
 

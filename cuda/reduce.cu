@@ -52,6 +52,7 @@ const char *cuda_reduce (cuda *self, const work *w) {
     case REDUCE_MAX: case REDUCE_MIN: case REDUCE_ARGMAX: case REDUCE_ARGMIN:
       return reduce_extremes(self, &d);
     case REDUCE_ANY: case REDUCE_ALL: return reduce_bools(self, &d);
+    case REDUCE_SQUARES: return reduce_squares(self, &d);
     case REDUCE_MOMENTS: return moments(self, &d, layout_numel(&w->out[0].at));
     case REDUCE_LOGSUMEXP: return reduce_exponentials(self, &d);
     default: return cuda_refuse(self, "unknown reduction %d", w->op);

@@ -33,7 +33,7 @@ typedef struct reduce_work {
   bool zero;                       /* is one of them 0, not: is one not 0 */
   bool averages;                   /* sums are divided by 'count', and kept in 'mean' */
   bool positions;                  /* results are positions */
-  double *mean;                    /* (results) */
+  double *mean;                    /* (results), or NULL: 0 */
   void *parts;                     /* (results, parts) states */
   int nout;
   reduce_result y[2];
@@ -45,7 +45,7 @@ const char *reduce_sums (cuda *self, reduce_work *d);
 const char *reduce_products (cuda *self, reduce_work *d);
 const char *reduce_extremes (cuda *self, reduce_work *d);
 const char *reduce_bools (cuda *self, reduce_work *d);
-const char *reduce_squares (cuda *self, reduce_work *d);     /* of what differs from 'mean' */
+const char *reduce_squares (cuda *self, reduce_work *d);     /* of x - mean */
 const char *reduce_exponentials (cuda *self, reduce_work *d);
 
 #pragma GCC visibility pop

@@ -6,15 +6,14 @@
 
 #ifdef __CUDACC__
 
+#include <cuda.h>
+#include <pthread.h>
+
 int runtime_version (int *driver) { return cudaDriverGetVersion(driver); }
 
 int runtime_needs (void) { return CUDART_VERSION; }
 
 int runtime_count (int *n) { return cudaGetDeviceCount(n); }
-
-int runtime_get (int *index) { return cudaGetDevice(index); }
-
-int runtime_set (int index) { return cudaSetDevice(index); }
 
 int runtime_last (void) { return cudaGetLastError(); }
 
@@ -34,6 +33,64 @@ int runtime_device_read (int index, runtime_device *gpu) {
   gpu->block_shared = (int)p.sharedMemPerBlockOptin;
   return cudaSuccess;
 }
+
+
+/*
+** {==================================================================
+** Contexts: the driver's functions, which are not linked
+** ===================================================================
+*/
+
+static struct driver {
+  pthread_once_t once;
+  int code;                        /* why there are none; 0: all are there */
+  CUresult (*device) (CUdevice *d, int index);
+  CUresult (*retain) (CUcontext *c, CUdevice d);
+  CUresult (*get) (CUcontext *c);
+  CUresult (*set) (CUcontext c);
+} driver = {PTHREAD_ONCE_INIT, 0, NULL, NULL, NULL, NULL};
+
+
+static void *entry_point (const char *name) {
+  void *f = NULL;
+  cudaDriverEntryPointQueryResult found;
+  cudaError_t code = cudaGetDriverEntryPointByVersion(name, &f, 12000, cudaEnableDefault, &found);
+  if (code == cudaSuccess && (found != cudaDriverEntryPointSuccess || f == NULL))
+    code = cudaErrorInsufficientDriver;
+  if (driver.code == 0) driver.code = code;
+  return f;
+}
+
+
+static void find_driver (void) {
+  driver.device = (CUresult (*) (CUdevice *, int))entry_point("cuDeviceGet");
+  driver.retain = (CUresult (*) (CUcontext *, CUdevice))entry_point("cuDevicePrimaryCtxRetain");
+  driver.get = (CUresult (*) (CUcontext *))entry_point("cuCtxGetCurrent");
+  driver.set = (CUresult (*) (CUcontext))entry_point("cuCtxSetCurrent");
+}
+
+
+/* The one that the runtime uses too. It is never released, since it may be the host's as well. */
+int runtime_context (int index, cuda_context *c) {
+  CUdevice d;
+  pthread_once(&driver.once, find_driver);
+  int code = driver.code;
+  if (code == 0) code = driver.device(&d, index);
+  return code != 0 ? code : driver.retain(c, d);
+}
+
+
+int runtime_enter (cuda_context c, cuda_context *before) {
+  int code = driver.get(before);
+  return code != 0 || *before == c ? code : driver.set(c);
+}
+
+
+void runtime_leave (cuda_context c, cuda_context before) {
+  if (before != c) driver.set(before);
+}
+
+/* }================================================================== */
 
 
 /*

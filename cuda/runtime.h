@@ -20,6 +20,7 @@
 typedef struct CUstream_st *cuda_stream;
 typedef struct CUevent_st *cuda_event;
 typedef struct CUgraphExec_st *cuda_graph;
+typedef struct CUctx_st *cuda_context;
 
 #define RUNTIME_NO_MEMORY 2        /* the codes that are told apart, by CUDA's numbers */
 #define RUNTIME_OLD_DRIVER 35
@@ -38,8 +39,13 @@ int runtime_version (int *driver);              /* 13000 for 13.0; 0: there is n
 int runtime_needs (void);                       /* the version that this object was built for */
 int runtime_count (int *n);
 int runtime_device_read (int index, runtime_device *gpu);
-int runtime_get (int *index);                   /* the device of this thread */
-int runtime_set (int index);
+/*
+** Between these two the thread works on the context's device; *before is NULL where it had none.
+** The runtime would choose by number, and what it can't restore so is "none": it makes a context.
+*/
+int runtime_context (int index, cuda_context *c);        /* the device's; made if there is none */
+int runtime_enter (cuda_context c, cuda_context *before);
+void runtime_leave (cuda_context c, cuda_context before);
 int runtime_last (void);                        /* the last failure, which is cleared */
 const char *runtime_text (int code);
 

@@ -6,6 +6,7 @@
 ** sector is used again.
 */
 
+#include "cuda/release.h"
 #include "cuda/transfer.h"
 
 #include <stdlib.h>
@@ -42,7 +43,7 @@ void transfer_close (staging *s) {
   if (s == NULL) return;
   for (int i = 0; i < SECTORS; i++)
     if (s->left[i] != NULL) runtime_event_close(s->left[i]);
-  if (s->ring != NULL) runtime_free_host(s->ring);
+  if (s->ring != NULL) release_pinned(s->ring);
   transfer_drop(s->held);
   free(s);
 }
@@ -137,7 +138,7 @@ held *transfer_held (cuda *self) {
 void transfer_drop (held *h) {
   while (h != NULL) {
     held *next = h->next;
-    runtime_free_host(h);
+    release_pinned(h);
     h = next;
   }
 }

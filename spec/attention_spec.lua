@@ -3,6 +3,7 @@
 
 local heed = require "heed"
 local layouts = require "spec.support.layouts"
+local message = require "spec.support.message"
 
 local NAN <const> = 0 / 0
 
@@ -146,14 +147,16 @@ describe("attention", function()
     end
   end)
 
-  it("takes lengths beyond the keys as all of them, and refuses lengths below 0", function()
+  it("refuses lengths below 0 and beyond the keys", function()
     local x, cpu = heed.randn(2, 3, 4, {device = "cpu"}), {device = "cpu"}
-    local y = heed.attention(x, x, x, {lengths = heed.tensor({99, 3}, cpu)})
+    local y = heed.attention(x, x, x, {lengths = heed.tensor({3, 3}, cpu)})
     assert.is_true(y:equal(heed.attention(x, x, x)))
     local strided = heed.tensor({1, 2, -3, 4}, cpu)[{{1, 4, 2}}]
-    for n, lengths in pairs {heed.tensor({2, -1}, cpu), -2, strided} do
-      assert.error_matches(function() heed.attention(x, x, x, {lengths = lengths}) end,
-                           "attention: argument 'lengths': numbers of keys expected, got %-" .. n)
+    for n, lengths in pairs {[-1] = heed.tensor({2, -1}, cpu), [-2] = -2, [-3] = strided,
+                             [4] = heed.tensor({0, 4}, cpu), [5] = 5} do
+      local why = message(heed.attention, x, x, x, {lengths = lengths})
+      assert.matches("attention: argument 'lengths': numbers of keys from 0 to 3 expected, got "
+                     .. n, why, 1, true)
     end
   end)
 

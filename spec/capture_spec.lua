@@ -119,7 +119,8 @@ describe("capture", function()
             for name, t in pairs(kept) do kept[name] = t:clone() end
           end
           if i == 9 then opt:load_state(kept) end
-          if i == 11 then opt.options.eps, opt.options.weight_decay = 1e-3, 0.1 end
+          if i == 11 then opt.options.weight_decay = 0.1 end
+          if i == 11 and opt.options.eps then opt.options.eps = 1e-3 end
           return (i % 5 == 4 and eager or step)(ones(1 + i % 2, i / 10))
         end
       end)

@@ -190,6 +190,22 @@ describe("a GPU", function()
     heed.cuda.blocking(device.gpu)
   end)
 
+  it("names no layer that an asynchronous error is not of", function()
+    local ids, layer = heed.tensor({1, 9}, gpu), heed.nn.Linear(2, 2):to("cuda")
+    local Late = heed.nn.Module:extend("Late")
+    function Late:init() self.inner = heed.nn.Sequential{layer} end
+    function Late:forward(x)
+      heed.embedding(ids, heed.randn(5, 2, gpu))
+      for _ = 1, 100 do self.inner(x) end
+    end
+    heed.cuda.blocking(false)
+    local good, message = pcall(Late(), heed.randn(1, 2, gpu))
+    if good then good, message = pcall(heed.cuda.synchronize) end
+    heed.cuda.blocking(device.gpu)
+    assert.is_false(good)
+    assert.matches("embedding: index 9 at position 2.*earlier call[^\n]*$", message)
+  end)
+
   -- The error of f's work, which comes after it, or from f's next work, if the GPU was quicker.
   local function error_of(f)
     heed.cuda.blocking(false)
@@ -215,6 +231,74 @@ describe("a GPU", function()
     labels = heed.tensor{4, -100, 2}
     assert.is_true(heed.nll_loss(x:cuda(), labels:cuda(), weight:cuda()):cpu()
                      :allclose(heed.nll_loss(x, labels, weight)))
+  end)
+
+  it("checks probabilities while it works, and reports them asynchronously", function()
+    local good = heed.tensor({0, 0.5, 1}, gpu)
+    for value, text in pairs{[1.5] = "1%.5", [-0.25] = "%-0%.25"} do
+      local bad = heed.tensor({0.5, value, 0.25}, {device = "cuda", dtype = "float64"})
+      local said = "probability " .. text .. " at position 2 is outside 0 to 1.*asynchronous"
+      assert.matches("bernoulli: " .. said, error_of(function() bad:bernoulli() end))
+      for _, f in ipairs{
+        function() heed.binary_cross_entropy(bad, good:double()) end,
+        function() heed.binary_cross_entropy(good:double(), bad) end,
+      } do
+        assert.matches("binary_cross_entropy: " .. said, error_of(f))
+      end
+    end
+    local nan = heed.tensor({{0.5, 0.25}, {0 / 0, 1}}, gpu)
+    assert.matches("bernoulli: probability %-?nan at position 3",
+                   error_of(function() nan:bernoulli() end))
+    assert.matches("binary_cross_entropy: probability %-?nan at position 2",
+                   error_of(function() heed.binary_cross_entropy(nan:t(), nan:gt(0):float()) end))
+    assert.has_no_error(heed.cuda.synchronize)
+    assert.equal(3, good:bernoulli():numel())
+  end)
+
+  it("checks attention's lengths while it works, and reports them asynchronously", function()
+    local x = heed.randn(3, 4, 8, gpu)
+    for value, text in pairs{[5] = "5", [-1] = "%-1"} do
+      local lengths = heed.tensor({4, 0, value}, gpu)
+      assert.matches("attention: length " .. text .. " at position 3 is outside 0 to 4.*asynchr",
+                     error_of(function() heed.attention(x, x, x, {lengths = lengths}) end))
+    end
+    local one = heed.tensor({9}, gpu)
+    assert.matches("length 9 at position 1",
+                   error_of(function() heed.attention(x, x, x, {lengths = one}) end))
+    assert.has_no_error(heed.cuda.synchronize)
+  end)
+
+  it("says what it multiplies matrices with, and why not with something else", function()
+    heed.ones(3, 3, gpu):matmul(heed.ones(3, 3, gpu))
+    local text = heed.cuda.properties().matmul
+    assert.is_truthy(text:find("^cuBLASLt %d+: .") or text:find("^heed's own kernels: .+: ."), text)
+    text = printed("HEED_CUBLASLT=/nowhere/lib.so",
+                   [[print(require("heed").cuda.properties().matmul)]])
+    assert.matches("heed's own kernels: /nowhere/lib.so: ", text, 1, true)
+  end)
+
+  it("captures while finalisers free pinned memory, and an optimiser steps", function()
+    heed.manual_seed(3)
+    local layer = nn.Linear(3, 2):to("cuda")
+    local opt = optim.AdamW(layer:parameters(), {lr = 0.01})
+    local pinned = {}
+    local f = heed.capture(function(x)
+      while #pinned > 0 do table.remove(pinned) end
+      collectgarbage()
+      opt:zero_grad()
+      local loss = layer(x):square():sum()
+      loss:backward()
+      opt:step()
+      collectgarbage()
+      return loss
+    end)
+    local x, last = heed.randn(4, 3, gpu), math.huge
+    for _ = 1, 4 do
+      for i = 1, 5 do pinned[i] = heed.ones(100):pin_memory() end
+      local loss = f(x):item()
+      assert.is_true(loss < last)
+      last = loss
+    end
   end)
 
   it("captures losses and random numbers whose values the CPU would check", function()

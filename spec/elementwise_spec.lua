@@ -226,6 +226,12 @@ describe("where, lerp and clamp", function()
     y:backward()
     assert.same({1.0, 0.0}, x.grad:totable())
   end)
+
+  it("give a NaN that was clamped no gradient, as PyTorch", function()
+    local x = heed.tensor({0 / 0, 0.5}, {requires_grad = true})
+    x:clamp(-1, 1):sum():backward()
+    assert.same({0.0, 1.0}, x.grad:totable())
+  end)
 end)
 
 

@@ -1,13 +1,12 @@
 -- The fuzzers: random calls, random graphs, damaged files. A test is an item; all that it does
 -- follows from the seed and its number.
 --
---   lua5.4 spec/fuzz.lua [seconds] [seed]     for so long, with this seed or one of the clock
+--   lua5.4 spec/fuzz.lua [items] [seed]       so many, with this seed or one of the clock
 --   lua5.4 spec/fuzz.lua --call N SEED        one item again; --until N SEED: all up to it
 
 package.path = "./?.lua;" .. package.path
 
 local new_random = require "spec.fuzz.random"
-local heed = require "heed"
 local check = require "spec.fuzz.check"
 local calls = require "spec.fuzz.calls"
 local programs = require "spec.fuzz.programs"
@@ -17,6 +16,7 @@ local BATCH <const> = 64           -- items between two checks of what must hold
 local MOST_FAILURES <const> = 20
 
 local seed, found, seen, families = nil, 0, {}, {}
+local done = {calls = 0, files = 0, programs = 0}
 
 
 -- The item that runs stands in this file, should the process die.
@@ -38,12 +38,18 @@ local function fail(family, number, why, source)
 end
 
 
--- Runs an item: of 32, four are programs and two are files.
+-- Which kind an item is: of 64, three are files and one is a program, of dozens of calls.
+local function kind_of(number)
+  local place = number % 64
+  return place == 0 and "programs" or place <= 3 and "files" or "calls"
+end
+
+
 local function run(number)
-  local r = new_random(seed, number)
-  local kind = number % 32
-  if kind >= 28 then return programs.run(r, function(text) announce(number, text) end) end
-  if kind >= 26 then return files.run(r, function(text) announce(number, text) end) end
+  local r, kind = new_random(seed, number), kind_of(number)
+  done[kind] = done[kind] + 1
+  if kind == "programs" then return programs.run(r, function(text) announce(number, text) end) end
+  if kind == "files" then return files.run(r, function(text) announce(number, text) end) end
   local family, source, judges = calls.make(r)
   announce(number, source)
   return family, source, check.run(source, judges)
@@ -77,12 +83,13 @@ local function run_batch(first, last)
 end
 
 
-local function report(n)
+local function report()
   local passed, failed = 0, 0
   for _, good in pairs(families) do
     if good then passed = passed + 1 else failed = failed + 1 end
   end
-  print(("%d %s of seed %d"):format(n, n == 1 and "item" or "items", seed))
+  print(("seed %d: %d calls, %d files, %d programs"):format(seed, done.calls, done.files,
+                                                            done.programs))
   print(("%d passed, %d failed"):format(passed, failed))
   os.remove(path)
   files.finish()
@@ -97,7 +104,7 @@ local function replay(option, number)
   local why = check.invariants()
   if why then fail(family, number, why, source) end
   if found == 0 then print(source) end
-  report(option == "--until" and number or 1)
+  report()
 end
 
 
@@ -107,13 +114,13 @@ if arg[1] == "--call" or arg[1] == "--until" then
   replay(arg[1], math.tointeger(tonumber(arg[2])))
 end
 
-local seconds = tonumber(arg[1] or 60)
+local items = math.tointeger(tonumber(arg[1] or 10000))
 seed = math.tointeger(tonumber(arg[2])) or os.time()
 print(("seed %d; what runs stands in %s"):format(seed, path))
 io.stdout:flush()
-local stop, n = heed.clock() + seconds, 0
-while heed.clock() < stop and found < MOST_FAILURES do
+local n = 0
+while n < items and found < MOST_FAILURES do
   run_batch(n + 1, n + BATCH)
   n = n + BATCH
 end
-report(n)
+report()

@@ -113,6 +113,30 @@ describe("the backward pass", function()
     assert.is_nil(x.grad)
   end)
 
+  it("refuses what was changed through views, detached tensors, assignments and no_grad", function()
+    for _, change in ipairs {
+      function(_, y) y[{{1, 1}}]:mul_(3) end, function(_, y) y:view(2, 1):mul_(3) end,
+      function(_, y) y:detach():mul_(3) end, function(_, y) y[2] = 7 end,
+      function(_, y) heed.no_grad(function() y:t():mul_(3) end) end,
+      function(x) heed.no_grad(function() x:mul_(3) end) end,
+    } do
+      local x = heed.tensor({1.0, 2.0}, {requires_grad = true})
+      local y = x * 1
+      local z = (y:square() + x:square()):sum()
+      change(x, y)
+      assert.error_matches(function() z:backward() end, "square: .*changed in place by %l+_ ")
+      assert.is_nil(x.grad)
+    end
+  end)
+
+  it("visits each step once, on however many ways it is reached", function()
+    local x = heed.ones(1, {dtype = "float64", requires_grad = true})
+    local y = x
+    for _ = 1, 60 do y = y + y end
+    y:backward()
+    assert.equal(2 ^ 60, x.grad:item())
+  end)
+
   it("takes into account what is done in place, through views too", function()
     local x = heed.tensor({1.0, 2.0, 3.0, 4.0}, {requires_grad = true})
     local y = x * 1

@@ -164,4 +164,57 @@ describe("a backward function of the user's", function()
                          "custom: backward changed a gradient in place.*clone%(%)")
     assert.is_nil(x.grad)
   end)
+
+  local function with(backward)
+    return heed.custom {
+      forward = function(ctx, a) ctx.a = a * 1 return a * 2 end, backward = backward,
+    }
+  end
+
+  it("may collect and release whatever it reaches", function()
+    local x = leaf{1, 2}
+    local h, y = x * 3, nil
+    y = with(function(ctx, g)
+      local twice = g * 2
+      for _, t in ipairs {g, ctx.a, h, y} do t:release() end
+      collectgarbage()
+      collectgarbage()
+      return twice
+    end)(h)
+    y:backward(heed.ones(2))
+    assert.same({6, 6}, x.grad:totable())
+    assert.error_matches(function() return y + h end, "released")
+  end)
+
+  it("may release the leaf that its gradient is for", function()
+    local x, other = leaf{1, 2}, leaf{1, 1}
+    with(function(_, g)
+      x:release()
+      collectgarbage()
+      return g
+    end)(x * other):sum():backward()
+    assert.same({1, 2}, other.grad:totable())
+  end)
+
+  it("that is stopped by a hook leaves gradients as they were, and passes go on", function()
+    local x = leaf{1, 2}
+    local y = with(function(_, g)
+      repeat g = g * 1 until not g
+    end)(x):sum()
+    local function stop() error("stopped", 0) end
+    debug.sethook(stop, "", 10000)
+    local good, why = pcall(y.backward, y)
+    debug.sethook()
+    assert.is_false(good)
+    assert.equal("stopped", why)
+    assert.is_nil(x.grad)
+    x:sum():backward()
+    assert.same({1, 1}, x.grad:totable())
+  end)
+
+  it("may give what is no number, which arrives", function()
+    local x = leaf{1, 2}
+    with(function(_, g) return g * (0 / 0) end)(x):sum():backward()
+    assert.is_true(x.grad:isnan():all())
+  end)
 end)

@@ -177,6 +177,15 @@ describe("finalisers", function()
     assert.is_true(runs > 0)
   end)
 
+  it("may bring a tensor back, which is released", function()
+    local found
+    do setmetatable({heed.ones(3)}, {__gc = function(t) found = t[1] end}) end
+    collectgarbage()
+    collectgarbage()
+    assert.equal("[released tensor]", tostring(found))
+    assert.error_matches(function() return found + 1 end, "add: .*released")
+  end)
+
   it("run at the end of a state without harm", function()
     local path = os.tmpname()
     local file = assert(io.open(path, "w"))
@@ -188,8 +197,15 @@ describe("finalisers", function()
       local x = heed.ones(3, {requires_grad = true})
       local y = (x * 2):exp()
       late = setmetatable({y, early}, {__gc = function(t) pcall(t[1].sum, t[1]) end})
-      held = coroutine.wrap(function() local z = y + 1 coroutine.yield() return z end)
+      held = coroutine.wrap(function()
+        local z <close> = y + 1
+        heed.no_grad(coroutine.yield)
+        return z
+      end)
       held()
+      file = heed.core.open_file(arg[0])
+      batches = heed.tasks.counting{size = 2}
+      for _ in batches do break end
     ]]
     file:close()
     assert.is_truthy(os.execute("lua5.4 " .. path))

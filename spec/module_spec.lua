@@ -170,11 +170,7 @@ describe("a name that there is not", function()
     assert.matches("heed.plot: .* 'curve'", message(read(heed.plot, "curves")))
     assert.matches("heed.tasks: .* 'counting'", message(read(heed.tasks, "countin")))
     assert.matches("there is no 'quaternions'$", message(read(heed, "quaternions")))
-    local path = package.path
-    package.path = ""
-    local why = message(read(heed, "position"))
-    package.path = path
-    assert.matches("heed: there is no 'position' here: the module heed.position is not inst", why)
+    assert.matches("heed: there is no 'position'$", message(read(heed, "position")))
   end)
 
   it("is nil where programs look for metamethods and fields of tensors", function()
@@ -185,5 +181,318 @@ describe("a name that there is not", function()
     assert.is_nil(heed[heed.zeros(1)])
     assert.is_nil(rawget(heed, "sofmax"))
     assert.equal("heed 0.1", heed._VERSION)
+  end)
+end)
+
+
+describe("a module's own names", function()
+  local function model_with_fields()
+    local Base = nn.Module:extend("Base")
+    function Base:scale() return 2 end
+    local Model = Base:extend("Model")
+    function Model:init()
+      self.hidden, self.lazy, self.none = 3, false, nil
+    end
+    return Model()
+  end
+
+  it("are refused where they were never set, with the nearest one", function()
+    local m = model_with_fields()
+    local function read(name) return function() return m[name] end end
+    assert.matches("module_spec.lua:%d+: Model: there is no 'hiden'; did you mean 'hidden'?",
+                   message(function() local _ = m.hiden end))
+    assert.matches("did you mean 'scale'", message(read("scal")), 1, true)
+    assert.matches("did you mean 'parameters'", message(read("paramters")), 1, true)
+    assert.matches("Linear: there is no 'weigth'; did you mean 'weight'",
+                   message(function() local _ = nn.Linear(1, 1).weigth end), 1, true)
+    assert.matches("Model: there is no 'quaternions'$", message(read("quaternions")))
+  end)
+
+  it("are silent where they were set once, be it to nil or false", function()
+    local m = model_with_fields()
+    assert.equal(3, m.hidden)
+    assert.is_false(m.lazy)
+    assert.is_nil(m.none)
+    m.hidden = nil
+    assert.is_nil(m.hidden)
+    m.later = nil
+    assert.is_nil(m.later)
+    assert.is_nil(rawget(m, "never"))
+    assert.is_nil(m._private)
+    assert.is_nil(m[1])
+    assert.equal(2, m:scale())
+    assert.has_error(function() return model_with_fields().later end)
+  end)
+
+  it("of layers' optional parts are false where they are missing", function()
+    assert.is_falsy(nn.Linear(1, 1, {bias = false}).bias)
+    for _, norm in ipairs{nn.LayerNorm(2, {elementwise_affine = false}),
+                          nn.RMSNorm(2, {elementwise_affine = false})} do
+      assert.is_falsy(norm.weight)
+      assert.is_falsy(norm.bias)
+    end
+    assert.is_falsy(nn.MultiHeadAttention(4, 2).query_norm)
+  end)
+
+  it("that PyTorch has say what to write", function()
+    local m = nn.Linear(1, 1)
+    assert.matches("Linear: there is no 'state_dict'; write m:state()",
+                   message(function() return m:state_dict() end), 1, true)
+    assert.matches("m:to(\"cuda\")", message(function() return m:cuda() end), 1, true)
+  end)
+end)
+
+
+describe("names of PyTorch", function()
+  local torch_names = require "heed.torch_names"
+
+  it("say what to write", function()
+    local function read(t, name) return message(function() return t[name] end) end
+    for _, case in ipairs{
+      {heed, "scaled_dot_product_attention", "write heed.attention(q, k, v"},
+      {heed, "functional", "write heed.relu(x) or x:relu()"},
+      {heed, "float32", 'write "float32"'},
+      {heed.cuda, "is_available", "heed.cuda: there is no 'is_available'; write heed.cuda.avail"},
+      {heed.cuda, "sinchronize", "did you mean 'synchronize'"},
+      {nn, "ModuleList", "write a list in a field: self.layers = {a, b}"},
+      {nn, "CrossEntropyLoss", "write heed.cross_entropy(logits, targets)"},
+      {nn, "TransformerEncoderLayer", "nn.MultiHeadAttention"},
+      {nn, "functional", "write heed.relu(x) or x:relu()"},
+      {heed.optim, "lr_scheduler", "opt.lr"},
+    } do
+      assert.matches(case[3], read(case[1], case[2]), 1, true)
+    end
+  end)
+
+  it("are none that there are, and what they suggest exists", function()
+    local places = {heed = heed, nn = nn, optim = heed.optim, cuda = heed.cuda,
+                    module = nn.Linear(1, 1), tensor = heed.zeros(1),
+                    optimizer = heed.optim.SGD{nn.Parameter(heed.zeros(1))}}
+    for place, entries in pairs(torch_names) do
+      for name, written in pairs(entries) do
+        local good, value = pcall(function() return places[place][name] end)
+        assert.is_true(not good or value == nil, place .. "." .. name)
+        for within, part in written:gmatch("([%l.]+)%.([%a_]+)%(") do
+          local found = within == "heed" and heed or within == "nn" and nn
+                        or within == "heed.optim" and heed.optim
+                        or within == "heed.cuda" and heed.cuda
+          if found then assert.is_not_nil(found[part], written) end
+        end
+        for part in written:gmatch("%f[%w]x:([%a_]+)") do
+          assert.is_not_nil(heed.zeros(1)[part], written)
+        end
+        for part in written:gmatch("%f[%w]m:([%a_]+)") do
+          assert.is_not_nil(nn.Module[part], written)
+        end
+      end
+    end
+  end)
+end)
+
+
+describe("a method called with a dot", function()
+  local function blamed(f) return message(f):match("^[^\n]*module_spec.lua:%d+: (.*)$") end
+
+  it("says what to write, at the caller's line", function()
+    local m, opt = nn.Linear(1, 1), heed.optim.SGD{nn.Parameter(heed.zeros(1))}
+    assert.equal("parameters: a module expected as the first argument, got nil; "
+                 .. "write m:parameters()", blamed(function() m.parameters() end))
+    assert.equal("to: a module expected as the first argument, got the string 'cpu'; "
+                 .. "write m:to(...)", blamed(function() m.to("cpu") end))
+    assert.matches("write m:train%(...%)$", blamed(function() m.train(false) end))
+    assert.matches("got class Linear", blamed(function() nn.Linear:state() end))
+    assert.matches("step: an optimizer expected .*; write opt:step%(%)$",
+                   blamed(function() opt.step() end))
+    assert.matches("write opt:load_state%(...%)$", blamed(function() opt.load_state({}) end))
+  end)
+end)
+
+
+describe("a parameter", function()
+  it("is not replaced by a plain tensor, which would be neither trained nor saved", function()
+    local own = nn.Sequential{nn.Linear(2, 2)}
+    own[1].weight = own[1].weight * 2
+    for _, method in ipairs{"parameters", "state"} do
+      local good, why = pcall(own[method], own)
+      assert.is_false(good)
+      assert.matches("Linear: field '1.weight' was a parameter and holds a plain tensor now", why)
+    end
+    own[1].weight = nn.Parameter(heed.zeros(2, 2))
+    assert.equal(2, #own:parameters())
+  end)
+end)
+
+
+describe("surplus arguments are refused", function()
+  local function check(f, ...)
+    local why = message(f, ...)
+    assert.matches("expected, got 5 as argument %d%f[%s\0]", why)
+    return why
+  end
+
+  local x = heed.zeros(1, 4)
+  local ids = heed.tensor{1}
+  local makers = {
+    Attention = {4, 2}, Dropout = {0.5}, ELU = {1.0}, Embedding = {3, 4, {}}, GELU = {"tanh"},
+    Hardtanh = {-1, 1}, LayerNorm = {4, {}}, LeakyReLU = {0.1}, Linear = {4, 4, {}},
+    LogSigmoid = {}, LogSoftmax = {-1}, MLP = {4, 4, {}}, Mish = {},
+    MultiHeadAttention = {4, 2, {}},
+    RMSNorm = {4, {}}, ReLU = {}, Sequential = {{nn.Linear(4, 4)}}, SiLU = {}, Sigmoid = {},
+    Softmax = {-1}, Softplus = {1, 20}, Tanh = {},
+  }
+
+  it("by every layer and by every constructor", function()
+    for name, layer in pairs(nn) do
+      local is_layer = type(layer) == "table" and layer.is_module and name ~= "Module"
+      if is_layer then
+        local given = assert(makers[name], name .. " has no case")
+        local m = layer(table.unpack(given))
+        local more = table.move(given, 1, #given, 1, {})
+        more[#more + 1] = 5
+        assert.matches(name, check(layer, table.unpack(more)))
+        local input = name == "Embedding" and ids or x
+        assert.is_true(heed.is_tensor((m(input, nil))))
+        if name:find("Attention") then
+          check(m, x, x, {}, 5)
+        elseif name ~= "Sequential" then
+          assert.matches(name .. ": at most 1 argument expected", check(m, input, 5))
+          assert.matches("got 5 as argument 3", message(m, input, nil, 5))
+          assert.matches("got a table as argument 2", message(m, input, {nonsense = 1}))
+        else
+          assert.matches("nn.Linear: at most 1 argument", check(m, input, 5))
+        end
+      end
+    end
+  end)
+
+  it("by every method of a module", function()
+    local m = nn.Linear(1, 1)
+    local none = {"parameters", "named_parameters", "named_modules", "children", "eval",
+                  "zero_grad", "state", "fields", "capture_callback"}
+    for _, name in ipairs(none) do
+      assert.matches(name .. ": no argument expected", check(m[name], m, 5))
+    end
+    check(m.train, m, true, 5)
+    check(m.apply, m, print, 5)
+    check(m.compare, m, {}, 5)
+    check(m.capture, m, nil, 5)
+    check(m.load_state, m, m:state(), {}, 5)
+    check(nn.Module.extend, nn.Module, "M", 5)
+    assert.matches("M: no argument expected", check(nn.Module:extend("M"), 5))
+    check(nn.Parameter, x, {}, 5)
+    check(nn.Buffer, x, 5)
+    assert.matches("to: .* expected, got nil", message(m.to, m, "cpu", nil, "float64"))
+    assert.matches("by name expected, got Linear", message(m.load_state, m, m))
+    assert.equal(m, m:train(nil))
+  end)
+
+  it("by a Sequential: options of a call go to its first child", function()
+    local attend = nn.MultiHeadAttention(4, 2)
+    local y = heed.randn(1, 3, 4)
+    local seq = nn.Sequential{attend, nn.Dropout(0)}
+    assert.is_true(seq(y, {causal = true}):equal(attend(y, {causal = true})))
+    assert.is_false(seq(y, {causal = true}):equal(attend(y)))
+    assert.matches("unknown option 'casual'", message(seq, y, {casual = true}))
+    assert.matches("nn.Sequential: at most 1 argument expected", message(nn.Sequential{}, y, 5))
+    assert.matches("nn.Sequential: a list expected, got one with the string 'dropout' as a key",
+                   message(nn.Sequential, {attend, dropout = 0.1}))
+  end)
+end)
+
+
+describe("a layer's class", function()
+  it("takes no tensor, and says what to write", function()
+    local x = heed.zeros(2)
+    assert.matches("module_spec.lua:%d+: nn.ReLU: .*heed.relu%(x%), or nn.ReLU%(%)%(x%)$",
+                   message(function() nn.ReLU(x) end))
+    assert.matches("heed.softmax%(x, ...%), or nn.Softmax%(...%)%(x%)$", message(nn.Softmax, x))
+    assert.matches("heed.dropout%(x, ...%), or nn.Dropout%(...%)%(x%)$", message(nn.Dropout, x))
+    for _, name in ipairs{"Linear", "Embedding", "LayerNorm", "RMSNorm", "Sequential", "MLP",
+                          "Attention", "MultiHeadAttention"} do
+      assert.matches("nn." .. name .. ": .*, got a tensor of shape %(2%)", message(nn[name], x))
+    end
+  end)
+
+  it("refuses at once what its function will not take", function()
+    assert.matches("nn.LeakyReLU: .*string 'a'", message(nn.LeakyReLU, "a"))
+    assert.matches("nn.GELU: .*none|tanh expected, got 'fast'", message(nn.GELU, "fast"))
+    assert.matches("nn.Softmax: .*'dmi'", message(nn.Softmax, {dmi = 1}))
+    assert.matches("nn.Softmax: .*from 1", message(nn.Softmax, 0))
+    assert.equal("Softmax(2)", tostring(nn.Softmax(2)))
+  end)
+
+  it("refuses false where a size is left out", function()
+    assert.matches("as key_dim, got false", message(nn.Attention, 4, false))
+    assert.matches("as kv_heads, got false",
+                   message(nn.MultiHeadAttention, 4, 2, {kv_heads = false}))
+    assert.matches("as out_dim, got false", message(nn.MLP, 4, 4, {out_dim = false}))
+  end)
+
+  it("of a norm refuses an epsilon below 0", function()
+    for _, eps in ipairs{-1, 0 / 0, math.huge} do
+      for _, name in ipairs{"LayerNorm", "RMSNorm"} do
+        assert.matches("nn." .. name .. ": a finite number of at least 0 expected as eps, got ",
+                       message(nn[name], 4, {eps = eps}))
+      end
+      assert.matches("layer_norm: argument 'eps'",
+                     message(heed.layer_norm, heed.zeros(2), {2}, {eps = eps}))
+      assert.matches("rms_norm: argument 'eps'",
+                     message(heed.rms_norm, heed.zeros(2), {2}, {eps = eps}))
+    end
+    assert.matches("as eps, got true", message(nn.RMSNorm, 4, {eps = true}))
+  end)
+
+  it("names the option that it does not have, at the caller's line", function()
+    assert.matches("^[^\n]*module_spec.lua:%d+: nn.Embedding: unknown option 'padding_idx'",
+                   message(function() nn.Embedding(4, 2, {padding_idx = 1}) end))
+  end)
+
+  it("of training modes takes true or false", function()
+    for _, value in ipairs{"false", 0, {}} do
+      assert.matches("train: true or false expected, got ", message(function()
+        nn.Dropout():train(value)
+      end))
+    end
+  end)
+end)
+
+
+describe("a state that fits in part", function()
+  local function two(fields)
+    local m = model()
+    for i, name in ipairs(fields) do m[name] = nn.Linear(i, 2, {bias = false}) end
+    return m
+  end
+
+  it("is loaded with strict = false, which tells what was missing and unexpected", function()
+    local a, b = two{"one", "two"}, two{"one", "three"}
+    local missing, unexpected = a:load_state(b:state(), {strict = false})
+    assert.same({"two.weight"}, missing)
+    assert.same({"three.weight"}, unexpected)
+    assert.is_true(a.one.weight:equal(b.one.weight))
+    assert.equal(a, a:load_state(a:state(), {strict = true}))
+    assert.same({{}, {}}, {a:load_state(a:state(), {strict = false})})
+  end)
+
+  it("is refused where shapes differ, also then", function()
+    local a = two{"one", "two"}
+    local before = a.two.weight:clone()
+    local state = two{"one", "two"}:state()
+    state["one.weight"] = heed.zeros(5)
+    assert.matches("one.weight: float32 %(2, 1%) expected, got float32 %(5%)",
+                   message(a.load_state, a, state, {strict = false}))
+    assert.is_true(before:equal(a.two.weight))
+    assert.matches("load_state: unknown option 'strikt'; did you mean 'strict'?",
+                   message(a.load_state, a, state, {strikt = 1}))
+  end)
+
+  it("says so where the same shapes stand there under other names or in another order", function()
+    local a, b = two{"one", "two"}, two{"eins", "zwei"}
+    assert.matches("the same shapes .* other names", message(a.load_state, a, b:state()))
+    local swapped = a:state()
+    swapped["one.weight"], swapped["two.weight"] = swapped["two.weight"], swapped["one.weight"]
+    assert.matches("the same shapes .* another order", message(a.load_state, a, swapped))
+    swapped["two.weight"] = heed.zeros(7)
+    assert.is_nil(message(a.load_state, a, swapped):find("the same shapes"))
   end)
 end)

@@ -1,6 +1,7 @@
 -- Modules and layers: fields, names, states, printing, first weights, PyTorch's numbers.
 
 local heed = require "heed"
+local device = require "spec.support.device"
 local golden = require "spec.golden"
 local message = require "spec.support.message"
 local nn = require "heed.nn"
@@ -488,10 +489,40 @@ describe("MultiHeadAttention", function()
   it("shares keys and values among groups, and normalises per head", function()
     local layer = nn.MultiHeadAttention(8, 4, {kv_heads = 2, qk_norm = true, bias = false})
     assert.equal("(4, 8)", tostring(layer.key.weight.shape))
-    assert.is_nil(layer.out.bias)
+    assert.is_falsy(layer.out.bias)
     assert.equal("(2, 3, 8)", tostring(layer(heed.randn(2, 3, 8)).shape))
     local wide = nn.MultiHeadAttention(8, 4, {head_dim = 6})
     assert.equal("(24, 8)", tostring(wide.query.weight.shape))
+  end)
+
+  it("and nn.Attention refuse a mask of rank 3, whose first axis may mean two things", function()
+    local x = heed.randn(2, 4, 8)
+    local padding = heed.tensor{{true, true, true, false}, {true, false, false, false}}
+    for _, layer in ipairs{nn.MultiHeadAttention(8, 2), nn.Attention(8)} do
+      local wrong = padding:unsqueeze(2)
+      assert.matches("option 'mask': .*%(T, S%), %(B, 1, T, S%).*%(1, H, T, S%).*lengths.*"
+                     .. "got a tensor of shape %(2, 1, 4%)", message(layer, x, {mask = wrong}))
+      assert.matches("option 'bias': .*got a tensor of shape %(2, 1, 4%)",
+                     message(layer, x, {bias = wrong:float()}))
+      assert.matches("option 'mask'", message(layer, x[1], {mask = wrong}))
+      local cut = layer(x, {lengths = heed.tensor{3, 1}})
+      local masked = layer(x, {mask = padding:reshape(2, 1, 1, 4)})
+      assert.is_true(masked:allclose(cut, {atol = 1e-6}))
+      assert.is_false(masked:allclose((layer(x)), {atol = 1e-6}))
+      local one = layer(x[1], {mask = padding[1]:reshape(1, 1, 1, 4)})
+      assert.is_true(one:allclose(cut[1], {atol = 1e-6}))
+    end
+    local heads = heed.ones(2, 2, 4, 4):gt(0)
+    assert.matches("option 'mask'", message(nn.Attention(8), x, {mask = heads}))
+  end)
+
+  it("and nn.Attention refuse lengths beyond the keys", function()
+    for _, layer in ipairs{nn.MultiHeadAttention(8, 2), nn.Attention(8)} do
+      local why = message(layer, heed.randn(2, 4, 8), {lengths = heed.tensor{4, 5}})
+      local wanted = "attention: argument 'lengths': .* from 0 to 4 expected, got 5"
+      if device.gpu then wanted = "attention: length 5 at position 2 is outside 0 to 4" end
+      assert.matches(wanted, why)
+    end
   end)
 
   it("drops weights while training only", function()

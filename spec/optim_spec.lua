@@ -75,21 +75,56 @@ describe("an optimiser", function()
     assert.equal(0.75, p:item())
   end)
 
-  it("refuses numbers that are none by now", function()
+  it("refuses numbers that are none, where they are set", function()
     local p = parameter(1.0)
-    p.grad = heed.tensor{1.0}
     for _, kind in ipairs{"SGD", "Adam", "AdamW"} do
-      local opt = optim[kind]{p}
-      for _, lr in ipairs{"0.1", false} do
-        opt.lr = lr
-        assert.matches("^[^:]*optim_spec.lua:%d+: step: a number expected as lr, got ",
-                       message(function() opt:step() end))
+      local opt = optim[kind]({p}, {lr = 0.1})
+      for _, lr in ipairs{"0.1", false, -1, 0 / 0, math.huge} do
+        assert.matches("^[^:]*optim_spec.lua:%d+: optim." .. kind .. ": .* lr, got ",
+                       message(function() opt.lr = lr end))
+        assert.matches("as .*lr, got ", message(function() opt.options.lr = lr end))
       end
-      opt.lr, opt.options.weight_decay = 0.1, "0.1"
-      assert.matches("'weight_decay': a number expected, got the string '0.1'",
-                     message(function() opt:step() end))
+      assert.matches("a number expected as option weight_decay, got the string '0.1'",
+                     message(function() opt.options.weight_decay = "0.1" end))
+      assert.matches("at least 0 expected as weight_decay, got %-1",
+                     message(function() opt.options.weight_decay = -1 end))
+      assert.equal(0.1, opt.lr)
+      opt.options.weight_decay = 0.5
+      assert.equal(0.5, opt.options.weight_decay)
+      opt.options.lr = 0.25
+      assert.equal(0.25, opt.lr)
     end
-    assert.equal(1, p:item())
+  end)
+
+  it("refuses fields that it does not have", function()
+    local opt = optim.Adam{parameter(1.0)}
+    assert.matches("^[^:]*optim_spec.lua:%d+: optim.Adam: there is no 'lrr'; did you mean 'lr'",
+                   message(function() opt.lrr = 3 end))
+    assert.matches("there is no 'stepp'; did you mean 'step'",
+                   message(function() opt:stepp() end))
+    assert.matches("there is no 'weight_decay'; write opt.options.weight_decay",
+                   message(function() opt.weight_decay = 0 end))
+    assert.matches("unknown option 'lrr'", message(function() opt.options.lrr = 3 end))
+    assert.matches("there is no 'param_groups'; write opt.lr",
+                   message(function() return opt.param_groups end))
+  end)
+
+  it("refuses surplus arguments", function()
+    local p = parameter(1.0)
+    local opt = optim.Adam({p}, {})
+    for _, case in ipairs{
+      {optim.SGD, {p}, {}, 5}, {optim.Adam, {p}, {}, 5}, {optim.AdamW, {p}, {}, 5},
+      {opt.step, opt, 5}, {opt.zero_grad, opt, {}, 5}, {opt.state, opt, 5},
+      {opt.compare, opt, {}, 5}, {opt.load_state, opt, opt:state(), 5},
+      {optim.cosine, 5, {}, 5}, {optim.linear, 5, {}, 5}, {optim.step, 5, {}, 5},
+      {optim.warmup, 5, print, 5}, {optim.warmup(5), 1, 5}, {optim.cosine(5), 1, 5},
+    } do
+      assert.matches("expected, got 5 as argument %d$", message(table.unpack(case)))
+    end
+    assert.matches("clip_grad_norm: at most 4 arguments expected, got 6 as argument 5",
+                   message(optim.clip_grad_norm, {p}, 1, 2, {}, 6))
+    assert.matches("a list expected, got one with the string 'bias' as a key",
+                   message(optim.SGD, {p, bias = parameter(2.0)}))
   end)
 
   it("goes up when it maximises", function()
@@ -139,6 +174,9 @@ describe("an optimiser", function()
 
   it("refuses what is no list of parameters", function()
     assert.matches("such as model:parameters%(%), got Linear", message(optim.Adam, nn.Linear(1, 1)))
+    local model = nn.Sequential{nn.Linear(1, 1)}
+    assert.matches("parameters%(%), got Sequential", message(optim.Adam, model))
+    assert.matches("parameters%(%), got Sequential", message(optim.clip_grad_norm, model, 1))
     assert.matches("got an empty table", message(optim.SGD, {}))
     assert.matches("a tensor expected as parameter 1, got 3", message(optim.SGD, {3}))
     local p = parameter(1.0)
@@ -222,6 +260,29 @@ describe("an optimiser's state", function()
     assert.equal(0, fresh:state().step[1])
     assert.matches("step: int64 %(1%) is missing", message(fresh.load_state, fresh, {}))
   end)
+
+  it("is refused where its numbers make no sense", function()
+    local p = parameter(1.0, 2.0)
+    local opt = optim.Adam{p}
+    run(opt, p, 1, 2)
+    for name, value in pairs{lr = heed.tensor(-1.0, {dtype = "float64"}), step = heed.tensor{-3}} do
+      local state = opt:state()
+      state[name] = value
+      local fresh = optim.Adam{p}
+      assert.matches(name .. ": .*at least 0 expected, got %-",
+                     message(fresh.load_state, fresh, state))
+      assert.equal(1e-3, fresh.lr)
+    end
+  end)
+
+  it("says so where the same shapes come in another order", function()
+    local p, q = parameter(1.0, 2.0), parameter(1.0)
+    p.grad, q.grad = heed.ones(2), heed.ones(1)
+    local opt, other = optim.Adam{p, q}, optim.Adam{q, p}
+    opt:step()
+    assert.matches("the same shapes .* another order.*from right to left",
+                   message(other.load_state, other, opt:state()))
+  end)
 end)
 
 
@@ -255,6 +316,19 @@ describe("clip_grad_norm", function()
     assert.equal(5, optim.clip_grad_norm({p}, 10, nil, {error_if_nonfinite = true}):item())
     assert.matches("clip_grad_norm: .*'norm'", message(optim.clip_grad_norm, {p}, 1, {norm = 1}))
     assert.matches("clip_grad_norm: .* string 'x'", message(optim.clip_grad_norm, {p}, 1, "x"))
+  end)
+
+  it("refuses a largest norm that is none", function()
+    local p = parameter(0.0, 0.0)
+    p.grad = heed.tensor{3.0, -4.0}
+    for _, max in ipairs{-1, 0 / 0} do
+      assert.matches("^[^:]*optim_spec.lua:%d+: clip_grad_norm: a number of at least 0 expected as "
+                     .. "max, got ", message(function() optim.clip_grad_norm({p}, max) end))
+    end
+    assert.matches("as norm_type, got nan", message(optim.clip_grad_norm, {p}, 1, 0 / 0))
+    assert.same({3, -4}, p.grad:totable())
+    optim.clip_grad_norm({p}, math.huge)
+    assert.same({3, -4}, p.grad:totable())
   end)
 
   it("refuses a norm that is not finite, with error_if_nonfinite", function()
@@ -302,6 +376,18 @@ describe("a schedule", function()
     near(1, rate(11))
     near(0.9, rate(12))
     near(1, optim.warmup(10)(50))
+  end)
+
+  it("refuses what is no step", function()
+    local schedules = {optim.cosine(5), optim.linear(5), optim.step(5), optim.warmup(5),
+                       optim.warmup(5, optim.cosine(5))}
+    for _, rate in ipairs(schedules) do
+      for _, step in ipairs{"a", 0, -1, 1.5, 0 / 0, {}} do
+        assert.matches("^[^:]*optim_spec.lua:%d+: optim.%l+: a whole number of at least 1 expected "
+                       .. "as step, got ", message(function() rate(step) end))
+      end
+      assert.matches("as step, got nil", message(rate))
+    end
   end)
 
   it("refuses what is no number of steps", function()

@@ -13,7 +13,15 @@ local function die()
 end
 
 
----@param o {checkpoint: string?, steps: integer, kill: integer?, resume: boolean?}
+---@class resumable_run.options
+---@field checkpoint? string
+---@field every? integer 500 unless given
+---@field kill? integer after this step
+---@field log? string
+---@field resume? boolean
+---@field steps integer
+
+---@param o resumable_run.options
 ---@return heed.Module model
 ---@return heed.Optimizer optimizer
 ---@return table run
@@ -27,7 +35,8 @@ return function(o)
     model = model, optimizer = optimizer, batches = tasks.counting{size = 4, length = 3},
     loss = function(p, y) return heed.bce_with_logits(p:mean(2), y) end,
     steps = o.steps, schedule = optim.cosine(o.steps), clip = 1, print = false,
-    checkpoint = o.checkpoint, every = 500, resume = o.resume,
+    checkpoint = o.checkpoint, every = o.checkpoint and (o.every or 500),
+    resume = o.resume, log = o.log,
     on_step = function(step) if step == o.kill then die() end end,
   }
   return model, optimizer, run

@@ -544,4 +544,19 @@ describe("crc32", function()
     assert.are.equal(0xCBF43926, core.crc32("56789", core.crc32 "1234"))
     assert.are.equal(0, core.crc32 "")
   end)
+
+  it("is the same by eight bytes as by one, and of a tensor as of its bytes", function()
+    local bytes = heed.randint(0, 255, {100}, {dtype = "uint8"}):data()
+    for from = 1, 9 do
+      for to = from - 1, #bytes, 7 do
+        local sum = 0
+        for i = from, to do sum = core.crc32(bytes:sub(i, i), sum) end
+        assert.are.equal(sum, core.crc32(bytes:sub(from, to)))
+      end
+    end
+    local x = heed.arange(20, {device = "cpu"}):reshape(4, 5)
+    assert.are.equal(core.crc32(x:data()), core.crc32(x))
+    assert.is_false(pcall(core.crc32, x:t()))
+    assert.is_false(pcall(core.crc32, nil))
+  end)
 end)

@@ -99,6 +99,97 @@ describe("a shape", function()
     assert.equal(3, heed.zeros(2, 3):size(-1))
     assert.equal(2, #heed.zeros(2, 3))
   end)
+
+  it("joins text", function()
+    assert.equal("shape (2, 3)", "shape " .. heed.zeros(2, 3).shape)
+    assert.equal("(2)(3, 1)", heed.zeros(2).shape .. heed.zeros(3, 1).shape)
+    assert.equal("(2)5", heed.zeros(2).shape .. 5)
+  end)
+end)
+
+
+describe("a transposed tensor", function()
+  local x = heed.arange(24, {dtype = "float32"}):reshape(2, 3, 4)
+
+  it("has all axes in reverse as T, the last two exchanged as mT", function()
+    assert.same({{1, 4}, {2, 5}, {3, 6}}, heed.tensor{{1, 2, 3}, {4, 5, 6}}.T:totable())
+    assert.same({{1, 4}, {2, 5}, {3, 6}}, heed.tensor{{1, 2, 3}, {4, 5, 6}}.mT:totable())
+    assert.is_true(x.T:equal(x:permute(3, 2, 1)))
+    assert.is_true(x.mT:equal(x:transpose(2, 3)))
+    assert.same({1, 2}, heed.tensor{1, 2}.T:totable())
+    assert.equal(5, heed.tensor(5).T:item())
+    assert.error_matches(function() return heed.tensor{1, 2}.mT end,
+                         "mT: at least 2 dimensions expected, got a tensor of shape %(2%)")
+  end)
+
+  it("is a view with a gradient", function()
+    local y = heed.zeros(2, 3)
+    y.T[1] = 7
+    y.mT[3] = 5
+    assert.same({{7, 0, 5}, {7, 0, 5}}, y:totable())
+    assert.is_true(heed.gradcheck(function(t) return t.T * t.T, t.mT:exp() end, x * 0.01))
+  end)
+end)
+
+
+describe("lookup", function()
+  local words = {"red", "green", "blue"}
+
+  it("gives the words that ids stand for, in their shape", function()
+    assert.equal("green", heed.lookup(words, 2))
+    assert.equal("green", heed.lookup(words, 2.0))
+    assert.equal("blue", heed.lookup(words, heed.tensor{0.1, 0.2, 0.9}:argmax()))
+    assert.same({"blue", "red"}, heed.lookup(words, heed.tensor{3, 1}))
+    assert.same({{"red"}, {"blue"}}, heed.lookup(words, heed.tensor{{1}, {3}}))
+    assert.same({{}, {}}, heed.lookup(words, heed.zeros(2, 0, "int64")))
+    assert.same({"red"}, heed.lookup(words, heed.tensor({1}, "uint8")))
+    assert.same({"ten", "two"}, heed.lookup({[2] = "two", [10] = "ten"}, heed.tensor{10, 2}))
+  end)
+
+  it("refuses ids without a word, and says where", function()
+    assert.error_matches(function() heed.lookup(words, heed.tensor{{1, 2}, {4, 1}}) end,
+                         "lookup: id 4 at position %(2, 1%) lies outside of 1 to 3")
+    assert.error_matches(function() heed.lookup(words, heed.tensor(0)) end,
+                         "lookup: id 0 lies outside of 1 to 3")
+    assert.error_matches(function() heed.lookup(words, -1) end, "lookup: id %-1 lies")
+    assert.error_matches(function() heed.lookup(words, heed.tensor{1.0}) end,
+                         "lookup: argument 'ids': .*int64 tensor expected, got .*float32")
+    assert.error_matches(function() heed.lookup(words, {1, 2}) end, "'ids': .*got a table")
+    assert.error_matches(function() heed.lookup(words, 1.5) end, "'ids': .*got 1.5")
+    assert.error_matches(function() heed.lookup("red", 1) end, "'words': a table expected, got the")
+    assert.error_matches(function() heed.lookup(words, heed.zeros(1, 0, "int64"):expand(1 << 40, 0))
+                         end, "lookup: at most 16777216 entries")
+  end)
+end)
+
+
+describe("a list that is longer than anybody wants", function()
+  local long, empty = heed.zeros(1):expand(1 << 40), heed.zeros(1, 0):expand(1 << 40, 0)
+
+  it("is refused by name", function()
+    for name, f in pairs {
+      totable = function() return empty:totable() end,
+      split = function() return long:split(1) end,
+      chunk = function() return heed.zeros(0):chunk(1 << 40) end,
+      unbind = function() return empty:unbind() end,
+    } do assert.error_matches(f, name .. ": .*at most 16777216 .*, got .*%(") end
+    assert.error_matches(function() return long:totable() end, "totable: at most 16777216")
+    assert.error_matches(function() return long:chunk(math.maxinteger) end, "chunk: a list of at")
+    assert.error_matches(function()
+      return heed.zeros(1, 1, 0):expand(1 << 12, 1 << 12, 0):totable()
+    end, "totable: at most 16777216")
+  end)
+
+  it("is no list of few, whatever they hold", function()
+    assert.equal(2, #long:chunk(2))
+    assert.equal(2, #long:split(1 << 39))
+    assert.same({}, heed.zeros(0, 1 << 40):totable())
+    assert.equal(2, #empty:split(1 << 39))
+    for i, row in ipairs(empty) do
+      assert.equal("(0)", tostring(row.shape))
+      if i == 3 then break end
+    end
+  end)
 end)
 
 

@@ -123,6 +123,7 @@ describe("training", function()
 
   it("logs JSON lines", function()
     local path = os.tmpname()
+    heed.train(options{log = path, steps = 5})
     heed.train(options{log = path, steps = 3})
     local entries = {}
     for line in io.lines(path) do entries[#entries + 1] = json.decode(line) end
@@ -131,6 +132,27 @@ describe("training", function()
     assert.equal(2, entries[2].step)
     assert.equal(0.001, entries[3].lr)
     assert.equal("number", type(entries[1].loss))
+  end)
+
+  it("raises where its log cannot be written", function()
+    assert.matches("train: the log cannot be written: /dev/full: .*No space left on device",
+                   message(heed.train, options{log = "/dev/full"}))
+    assert.matches("train: the log cannot be written: /nonexistent/log: ",
+                   message(heed.train, options{log = "/nonexistent/log"}))
+    assert.equal(20, heed.train(options{log = "/dev/null"}).steps)
+  end)
+
+  it("refuses paths that could not be written before it begins", function()
+    local model = nn.Linear(10, 1)
+    local function refuses(text, more)
+      more.model, more.optimizer = model, optim.SGD(model:parameters())
+      assert.matches(text, message(heed.train, options(more)), 1, true)
+    end
+    refuses("train: a path expected as checkpoint, got 3", {checkpoint = 3})
+    refuses("train: a path expected as checkpoint, got the string ''", {checkpoint = ""})
+    refuses("train: a path expected as log, got the string 'a\\x00b'", {log = "a\0b"})
+    refuses("train: a path that ends in .safetensors expected as checkpoint, got a.NPY",
+            {checkpoint = "a.NPY"})
   end)
 
   it("refuses what it cannot work with", function()
@@ -142,6 +164,48 @@ describe("training", function()
     assert.matches("resume needs a checkpoint", message(heed.train, options{resume = true}))
     assert.matches("a module expected as model", message(heed.train, options{checkpoint = "x"}))
     assert.matches("got heed; heed.train{...}", message(heed.train, heed, options()), 1, true)
+  end)
+
+  it("stops where the loss is not finite, before the step, and names it", function()
+    for text, bad in pairs{nan = 0 / 0, inf = 1 / 0, ["-inf"] = -1 / 0} do
+      local p, n = nn.Parameter(heed.zeros(1)), 0
+      local function loss(y)
+        n = n + 1
+        return y:sum() + (n == 4 and bad or 0)
+      end
+      local why = message(heed.train, options{
+        model = function() return p * 1 end, loss = loss, optimizer = optim.SGD({p}, {lr = 1}),
+      })
+      assert.matches("train: the loss of step 4 is " .. text .. "; allow_nonfinite = true goes on",
+                     why, 1, true)
+      assert.equal(-3, p:item())
+    end
+  end)
+
+  it("goes on past a loss that is not finite where allow_nonfinite says so", function()
+    local p = nn.Parameter(heed.ones(1))
+    local run = heed.train(options{
+      model = function() return p * (0 / 0) end, loss = function(y) return y:sum() end,
+      optimizer = optim.SGD{p}, steps = 3, allow_nonfinite = true,
+    })
+    assert.equal(3, run.steps)
+  end)
+
+  it("refuses every without a checkpoint", function()
+    assert.matches("train: every is how many steps lie between checkpoints, but no checkpoint",
+                   message(heed.train, options{every = 3}))
+  end)
+
+  it("refuses an optimizer of another model's parameters", function()
+    local model, other = nn.Linear(10, 1), nn.Linear(10, 1)
+    local function loss(y) return y:sum() end
+    local function batches() return heed.ones(1, 10) end
+    local function o(...)
+      return options{model = model, loss = loss, batches = batches, optimizer = optim.SGD{...}}
+    end
+    assert.matches("train: an optimizer of the model's parameters expected, got one of 2 others",
+                   message(heed.train, o(other.weight, other.bias)))
+    assert.equal(20, heed.train(o(other.weight, model.bias)).steps)
   end)
 
   it("refuses a loss that is no tensor, and a rate that is no number", function()
@@ -168,11 +232,24 @@ describe("a checkpoint", function()
 
   -- Runs it in another process, which finds the module as this one does.
   local function run_apart(o)
-    local call = ("require'spec.resumable_run'{checkpoint=%q,steps=%d,kill=%d}"):format(
-      path, o.steps, o.kill)
+    local call = ("require'spec.resumable_run'{checkpoint=%q,steps=%d,kill=%d,every=%d,log=%q,"
+                  .. "resume=%s}")
+      :format(path, o.steps, o.kill, o.every or 500, o.log or "/dev/null", o.resume)
     local function quoted(s) return "'" .. s:gsub("'", "'\\''") .. "'" end
     return os.execute(("LUA_PATH=%s LUA_CPATH=%s %s -e %s"):format(
       quoted(package.path), quoted(package.cpath), os.getenv("LUA") or "lua5.4", quoted(call)))
+  end
+
+  local function steps_in(log)
+    local steps = {}
+    for line in io.lines(log) do steps[#steps + 1] = json.decode(line).step end
+    return steps
+  end
+
+  local function count_to(n)
+    local list = {}
+    for i = 1, n do list[i] = i end
+    return list
   end
 
   it("lets a killed run end bit for bit as the one that never stopped", function()
@@ -198,6 +275,84 @@ describe("a checkpoint", function()
     assert.equal(10, #run.losses)
   end)
 
+  it("and a log keep every step once when a run is killed, also while it resumes", function()
+    local log = os.tmpname()
+    run_apart{steps = 110, kill = 57, log = log, every = 50}
+    assert.same(count_to(57), steps_in(log))
+    local file <close> = assert(io.open(log, "a"))
+    file:write('{"loss":0.')                        -- what a full disk left of a line
+    file:close()
+    run_apart{steps = 110, kill = 51, log = log, every = 50, resume = true}
+    assert.same(count_to(51), steps_in(log))
+    resumable_run{checkpoint = path, steps = 110, every = 50, log = log, resume = true}
+    assert.same(count_to(110), steps_in(log))
+    os.remove(log)
+  end)
+
+  it("is not cut by a log of the same path", function()
+    assert.matches("train: log and checkpoint are one file",
+                   message(resumable_run, {checkpoint = path, steps = 2, log = path}))
+    resumable_run{checkpoint = path, steps = 2}
+    local other = path:gsub("^(.*/)", "%1./")
+    local why = message(resumable_run,
+                        {checkpoint = path, steps = 4, log = other, resume = true})
+    assert.matches("is no log: its lines are no JSON", why)
+    assert.is_truthy(heed.load(path))
+  end)
+
+  it("that cannot be read is not taken for a missing one", function()
+    local function resume()
+      return message(resumable_run, {checkpoint = path, steps = 2, resume = true})
+    end
+    assert(os.execute(("ln -s '%s' '%s'"):format(path, path)))
+    assert.matches("train: the checkpoint cannot be read: .*: Too many levels of symbolic links",
+                   resume())
+    os.remove(path)
+    assert(os.execute(("mkdir '%s'"):format(path)))
+    assert.matches("train: the checkpoint cannot be read: .*: not a regular file", resume())
+    os.remove(path)
+    assert(io.open(path, "w")):close()
+    assert.matches("train: the checkpoint cannot be read: .*: header too small", resume())
+    path = path .. "/below"
+    assert.matches("train: the checkpoint cannot be read: .*: Not a directory", resume())
+    path = path:gsub("/below$", "")
+  end)
+
+  it("stays where the loss, or a weight, is not finite", function()
+    local model = nn.Linear(1, 1)
+    local n, bad = 0, nil
+    local function loss(y)
+      n = n + 1
+      return y:sum() * (bad and n == 5 and bad or 1)
+    end
+    local function train()
+      n = 0
+      return heed.train{
+        model = model, loss = loss, batches = function() return heed.ones(1, 1) end, steps = 6,
+        optimizer = optim.SGD(model:parameters(), {lr = 0.1}), checkpoint = path, every = 2,
+        print = false,
+      }
+    end
+    bad = 0 / 0
+    assert.matches("the loss of step 5 is nan; the checkpoint of step 4 stays", message(train))
+    local _, metadata = heed.load(path)
+    assert.equal("4", metadata.step)
+    bad = 3e38                       -- a finite loss, whose step leaves the weights infinite
+    model.weight:detach():fill_(0)
+    model.bias:detach():fill_(0)
+    local function train_fast()
+      n = 4
+      return heed.train{
+        model = model, loss = loss, batches = function() return heed.ones(1, 1) end, steps = 1,
+        optimizer = optim.SGD(model:parameters(), {lr = 100}), checkpoint = path, print = false,
+      }
+    end
+    assert.matches("train: after step 1 the parameter weight is not finite; no checkpoint of this",
+                   message(train_fast))
+    _, metadata = heed.load(path)
+    assert.equal("4", metadata.step)
+  end)
+
   it("of another model is refused with all differences", function()
     resumable_run{checkpoint = path, steps = 2}
     local model = nn.Linear(10, 1)
@@ -209,9 +364,31 @@ describe("a checkpoint", function()
     assert.matches("optimizer.", e)
   end)
 
+  it("whose batches cannot go on leaves the model as it was", function()
+    local function batches_of(state)
+      return setmetatable({
+        state = function() return {n = heed.zeros(1)} end,
+        load_state = function() assert(state, "no such batches") end,
+      }, {__call = function() return heed.ones(1, 1) end})
+    end
+    local function train(batches, model)
+      return heed.train{
+        model = model, loss = function(y) return y:sum() end, batches = batches, steps = 2,
+        optimizer = optim.SGD(model:parameters()), checkpoint = path, resume = true, print = false,
+      }
+    end
+    train(batches_of(true), nn.Linear(1, 1))
+    local model = nn.Linear(1, 1)
+    local before = model.weight:data()
+    assert.matches("no such batches", message(train, batches_of(false), model))
+    assert.equal(before, model.weight:data())
+  end)
+
   it("that is none is refused", function()
     heed.save(path, {x = heed.zeros(1)})
-    local o = options{model = nn.Linear(10, 1), checkpoint = path, resume = true}
+    local model = nn.Linear(10, 1)
+    local optimizer = optim.SGD(model:parameters())
+    local o = options{model = model, optimizer = optimizer, checkpoint = path, resume = true}
     assert.matches("not a checkpoint of heed.train", message(heed.train, o))
   end)
 end)

@@ -11,8 +11,9 @@
 ** What a function returns is yours; what you pass stays yours. NULL may be passed
 ** anywhere and comes back as NULL: the context keeps the first message, so a chain of
 ** calls needs one check, at its end. A context and its tensors belong to one thread at a
-** time. Axes count from 0 here (negative ones from the end); index values inside tensors
-** (labels, ids, positions) count from 1, as everywhere in heed.
+** time, whose stack need not be larger than 64 KiB. Axes count from 0 here (negative ones
+** from the end); index values inside tensors (labels, ids, positions) count from 1, as
+** everywhere in heed.
 */
 
 #ifndef HEED_H
@@ -191,6 +192,7 @@ static inline heed_value heed_s (const char *text) {
 typedef struct heed_host {
   void *(*resize) (void *self, void *block, size_t old_size, size_t new_size);
   void (*reclaim) (void *self, size_t bytes, bool urgent);
+  bool (*interrupted) (void *self); /* asked every 2 ms or more while a call works: see below */
   void *self;
   const char *level;                /* "base", "avx2", "avx512", "neon"; NULL: HEED_LEVEL or best */
   int threads;                      /* 0: as many as there are cores */
@@ -206,6 +208,20 @@ HEED_API const char *heed_level (heed_context *cx);
 HEED_API bool heed_set_level (heed_context *cx, const char *name);
 HEED_API int heed_threads (heed_context *cx);
 HEED_API bool heed_set_threads (heed_context *cx, int n);   /* 1 to 256 */
+
+/*
+** Stops the call that runs, or else the next one: it fails with 'interrupted' (named as every
+** message) within 100 ms, and all goes on. Any thread may call it, and a signal's handler. A host
+** that would rather be asked has 'interrupted', which is called by the thread whose call runs.
+** What was being made is dropped, and what was there before stays as it is: a call in place, a
+** step of an optimiser, heed_write, and a backward pass that adds to the leaves' gradients are
+** refused before their first write, or end. That takes as long as memory does, which is some
+** seconds for some tens of gigabytes. A graph that an interrupted backward pass has walked is
+** freed; random numbers that were drawn are gone. Work of accelerators that was begun ends.
+*/
+HEED_API void heed_interrupt (heed_context *cx);
+/* For a host's own loops: was it called? Then that is a failure, and it is over. */
+HEED_API bool heed_interrupted (heed_context *cx);
 
 /* The default device: where tensors are made ("cpu", "cuda", "cuda:1", counted from 0). */
 HEED_API const char *heed_device (heed_context *cx);
@@ -243,6 +259,7 @@ HEED_API heed_tensor *heed_keep (heed_tensor *t);           /* one more owner */
 HEED_API void heed_drop (heed_tensor *t);                   /* one owner less */
 HEED_API heed_tensor *heed_detach (heed_tensor *t);         /* the same values, no graph */
 HEED_API heed_tensor *heed_alias (heed_tensor *t);          /* another handle, same graph */
+HEED_API bool heed_is_shared (const heed_tensor *t);        /* has other owners; is or has views */
 
 HEED_API heed_context *heed_context_of (const heed_tensor *t);
 HEED_API heed_type heed_type_of (const heed_tensor *t);
@@ -365,6 +382,7 @@ typedef struct heed_device_properties {
   size_t memory;                    /* bytes */
   int major, minor;                 /* compute capability */
   int multiprocessors;
+  char matmul[512];                 /* what multiplies matrices, and why not cuBLASLt */
 } heed_device_properties;
 
 typedef struct heed_device_memory {

@@ -3,21 +3,27 @@
 -- The module is what C defines (heed.core, documented in heed/meta.lua) with what is written in
 -- Lua on top of it (heed.tensor, heed.overload); heed.nn and the like load when first touched.
 
+-- This file is also read by those that it refuses: no syntax here that Lua 5.1 lacks.
+if tonumber(_VERSION:match("%d+%.%d+")) < 5.4 then
+  error("heed needs Lua 5.4, this is " .. (_G.jit and _G.jit.version or _VERSION), 0)
+end
+
 local core = require "heed.core"
 
--- Errors are raised at the first line outside this folder.
-core.home(debug.getinfo(1, "S").source:match("^(.*[/\\])") or "")
+core.home()                          -- errors are raised at the first line outside this folder
 
 ---@class heed
 local heed = {core = core, _VERSION = "heed 0.1"}
 
 -- What C defines for the Lua half alone.
 local inner = {
-  called = true, capture_begin = true, capture_changes = true, capture_end = true,
-  capture_replay = true, capture_set_step = true, capture_state = true, crc32 = true, hint = true,
-  home = true, methods = true, nearest = true, optim_step = true, raise = true, read_file = true,
-  record = true, refuse_option = true, version = true, widen = true, works = true,
-  write_file = true,
+  append_file = true, called = true, capture_begin = true, capture_changes = true,
+  capture_end = true, capture_replay = true, capture_set_step = true, capture_state = true,
+  check_files = true, crc32 = true, cut_file = true, file_bytes = true, file_sum = true,
+  file_tensor = true, frames = true, hint = true, home = true, methods = true, nearest = true,
+  open_file = true, optim_step = true, put_file = true, raise = true, read_file = true,
+  record = true, refuse_dot = true, refuse_option = true, sync_file = true, version = true,
+  works = true, write_file = true,
 }
 for name, value in pairs(core) do
   if not inner[name] then heed[name] = value end
@@ -40,32 +46,28 @@ end
 
 -- heed.capture, heed.save and heed.load are functions of a file; the others are files themselves.
 local files = {
-  capture = "capture", load = "save", nn = "nn", optim = "optim", plot = "plot",
-  position = "position", save = "save", tasks = "tasks", train = "train",
+  capture = "capture", load = "save", nn = "nn", optim = "optim", plot = "plot", save = "save",
+  tasks = "tasks", train = "train",
 }
-
-local function is_installed(module)
-  return package.preload[module] or package.searchpath(module, package.path)
-end
 
 -- What there is, loaded or not.
 local function all_names()
   local names = {}
   for name in pairs(heed) do names[name] = true end
-  for name, file in pairs(files) do names[name] = is_installed("heed." .. file) and true end
+  for name in pairs(files) do names[name] = true end
   return names
 end
 
 
 setmetatable(heed, {
   __index = function(_, name)
-    local module = files[name] and "heed." .. files[name]
-    if not module then return require("heed.options").refuse_name("heed", name, all_names()) end
-    if not is_installed(module) then
-      heed.fail("heed: there is no '%s' here: the module %s is not installed", name, module)
+    local file = files[name]
+    if not file then
+      return require("heed.options").refuse_name("heed", name, all_names(),
+                                                 require("heed.torch_names").heed)
     end
-    local part = require(module)
-    if module == "heed.save" or module == "heed.capture" then part = part[name] end
+    local part = require("heed." .. file)
+    if file == "save" or file == "capture" then part = part[name] end
     heed[name] = part
     return part
   end,
@@ -74,6 +76,7 @@ setmetatable(heed, {
 package.loaded["heed"] = heed        -- the files below require it
 require "heed.tensor"
 require "heed.overload"
+require "heed.names"
 core.methods = nil                   -- scripts cannot reach the methods of tensors
 
 return heed

@@ -70,6 +70,12 @@
 ---> heed.tensor{true, false} | heed.tensor{false, false} == {true, false}
 ---> heed.tensor{1} < heed.tensor{2} raises "x:lt(y)"
 ---
+---A name that tensors do not have raises, with the one that is near or what PyTorch's is called
+---here; names that begin with _ are nil. A method asks for its tensor: x.sum(2) is no x:sum(2).
+---> heed.zeros(2):sofmax(1) raises "did you mean 'softmax'?"
+---> heed.zeros(2):tolist() raises "write x:totable()"
+---> heed.zeros(2).sum(1) raises "write x:sum(1)"
+---
 ---`==` is whether two handles are one tensor; `equal` and `eq` compare values. To `if` and `and`
 ---every tensor is true: use its `item()`.
 ---> heed.tensor{1} == heed.tensor{1} == false
@@ -96,6 +102,8 @@
 ---@field requires_grad boolean whether gradients reach it; may be set on leaves of a float type
 ---@field is_leaf boolean whether it was made, not computed from tensors that require gradients
 ---@field grad heed.Tensor? what backward added up; may be set, also to nil
+---@field T heed.Tensor a view with all dimensions in reverse, as in PyTorch
+---@field mT heed.Tensor a view with the last two dimensions exchanged
 ---@field [integer|table|heed.Tensor] any
 ---@operator add(heed.operand): heed.Tensor
 ---@operator sub(heed.operand): heed.Tensor
@@ -131,9 +139,11 @@ heed.save = require "heed.save".save
 -- Making tensors ---------------------------------------------------------
 
 ---A tensor from a number, a boolean or nested tables of them; 0-dimensional tensors may stand
----among them. Integers give int64, booleans bool, all else float32. A tensor is copied.
+---among them. Integers give int64, booleans bool, all else float32; among numbers a boolean is 1
+---or 0, as in PyTorch. A tensor is copied.
 ---> heed.tensor{{1, 2}, {3, 4.5}}.shape[1] == 2
 ---> heed.tensor{1, 2}.dtype == "int64"
+---> heed.tensor{5, true}:totable() == {5, 1}
 ---> heed.tensor({1, 2}, {dtype = "float64"}).dtype == "float64"
 ---> heed.tensor{{1, 2}, {3}} raises "2 values expected at [2], got 1"
 ---> heed.tensor({1, 2}, "float64").dtype == "float64"
@@ -184,11 +194,13 @@ function heed.empty(size, ...) end
 ---@return heed.Tensor
 function heed.full(size, fill_value, dtype) end
 
----The numbers from `start` to `stop`, both included; `arange(stop)` starts at 1.
+---The numbers from `start` to `stop`, both included; `arange(stop)` starts at 1. A last step that
+---misses `stop` by rounding alone is taken.
 ---> heed.arange(3) == {1, 2, 3}
 ---> heed.arange(2, 5) == {2, 3, 4, 5}
 ---> heed.arange(0, 1, 0.5) == {0, 0.5, 1}
 ---> heed.arange(3, 1, -1) == {3, 2, 1}
+---> #heed.arange(0, 0.3, 0.1) == 4
 ---@param ... number|heed.factory start, stop, step, options
 ---@return heed.Tensor
 function heed.arange(...) end
@@ -282,8 +294,10 @@ Tensor.is_tensor = heed.is_tensor
 function Tensor:item() end
 heed.item = Tensor.item
 
----Nested tables of Lua numbers or booleans; a 0-dimensional tensor gives its element.
+---Nested tables of Lua numbers or booleans; a 0-dimensional tensor gives its element. All tables
+---together have at most 2^24 entries; lists of parts (`split`, `chunk`, `unbind`) likewise.
 ---> #heed.zeros(2, 3):totable() == 2
+---> heed.zeros(1, 0):expand(1 << 40, 0):totable() raises "at most 16777216 entries"
 ---@return table|number|boolean
 function Tensor:totable() end
 heed.totable = Tensor.totable
@@ -1002,8 +1016,10 @@ heed.max = Tensor.max
 function Tensor:min(dim, keepdim) end
 heed.min = Tensor.min
 
----The position of the largest element, the first of them; in the flat tensor without `dim`.
+---The position of the largest element, the first of them; in the flat tensor without `dim`. It is
+---a tensor: `item()` gives the number that a Lua table wants as its key, `heed.lookup` the entries.
 ---> heed.tensor{3, 9, 4}:argmax() == 2
+---> ({"red", "green", "blue"})[heed.tensor{3, 9, 4}:argmax():item()] == "green"
 ---> heed.tensor{{3, 9}, {5, 1}}:argmax(2) == {2, 1}
 ---@param dim? integer|table
 ---@param keepdim? boolean|table
@@ -1135,7 +1151,7 @@ heed.bmm = Tensor.bmm
 ---@return heed.Tensor
 function heed.einsum(equation, ...) end
 
----x W^T + b over the last dimension.
+---x W^T + b over the last dimension. Up to 24 rows of x are summed in another order than more.
 ---> heed.tensor{{1.0, 2.0}}:linear(heed.tensor{{3.0, 4.0}}, heed.tensor{0.5}) == {{11.5}}
 ---@param weight heed.Tensor (outputs, inputs)
 ---@param bias? heed.Tensor (outputs)
@@ -1604,7 +1620,8 @@ heed.binary_cross_entropy = Tensor.binary_cross_entropy
 function Tensor:bce_with_logits(target, weight, reduction, pos_weight) end
 heed.bce_with_logits = Tensor.bce_with_logits
 
----(x - y)^2, which broadcast; a mean with weights is by their sum.
+---(x - y)^2 of tensors of one shape, or of a tensor and a number; a mean with weights is by their
+---sum.
 ---> heed.mse_loss(heed.tensor{1.0, 2.0}, heed.tensor{1.0, 4.0}) == 2
 ---> heed.mse_loss(heed.tensor{1.0, 2.0}, 4.0, {weight = heed.tensor{1, 3}}) == 5.25
 ---@param target heed.operand
@@ -1614,7 +1631,7 @@ heed.bce_with_logits = Tensor.bce_with_logits
 function Tensor:mse_loss(target, reduction, weight) end
 heed.mse_loss = Tensor.mse_loss
 
----|x - y|, with weights as mse_loss.
+---|x - y|, with shapes and weights as mse_loss.
 ---> heed.l1_loss(heed.tensor{1.0, 2.0}, heed.tensor{1.0, 4.0}) == 1
 ---@param target heed.operand
 ---@param reduction? heed.reduction|table
@@ -1623,7 +1640,7 @@ heed.mse_loss = Tensor.mse_loss
 function Tensor:l1_loss(target, reduction, weight) end
 heed.l1_loss = Tensor.l1_loss
 
----(x - y)^2 / (2 beta) where |x - y| is below beta, else |x - y| - beta / 2.
+---(x - y)^2 / (2 beta) where |x - y| is below beta, else |x - y| - beta / 2; shapes as in mse_loss.
 ---> heed.smooth_l1_loss(heed.tensor{1.5, 2.0}, heed.tensor{1.0, 4.0}, "none") == {0.125, 1.5}
 ---@param target heed.Tensor
 ---@param reduction? heed.reduction|table
@@ -1632,7 +1649,8 @@ heed.l1_loss = Tensor.l1_loss
 function Tensor:smooth_l1_loss(target, reduction, beta) end
 heed.smooth_l1_loss = Tensor.smooth_l1_loss
 
----y (log y - x): Kullback and Leibler's divergence, x being a logarithm of probabilities.
+---y (log y - x): Kullback and Leibler's divergence, x being a logarithm of probabilities, of y's
+---shape.
 ---> heed.kl_div(heed.tensor{-0.6931}, heed.tensor{1.0}, "sum") == 0.6931
 ---@param target heed.Tensor probabilities, or their logarithms
 ---@param reduction? heed.reduction|"batchmean"|table by the first size for "batchmean"
@@ -1647,8 +1665,8 @@ heed.kl_div = Tensor.kl_div
 ---@class heed.attention.options
 ---@field mask? heed.Tensor bool, broadcasts against (B, H, T, S): true where a query may attend
 ---@field bias? heed.Tensor floats, added to the scores, likewise; may be trained
----@field lengths? heed.Tensor int64 (B): how many keys there are in each sequence, 0 to S or more;
----one below 0 raises on the CPU; on a GPU this is not checked, and it means 0
+---@field lengths? heed.Tensor int64 (B): how many keys there are in each sequence, 0 to S; others
+---raise on the CPU; on a GPU this is not checked: there they mean 0, or S
 ---@field causal? boolean no key behind the query's position
 ---@field offset? integer the first query's position less the first key's; S - T unless given
 ---@field scale? number of the scores; 1 / sqrt(D) unless given
@@ -1741,9 +1759,10 @@ function heed.is_grad_enabled() end
 ---A differentiable function of your own. `forward(ctx, ...)` gives the results, and nothing in
 ---it is recorded; `backward(ctx, g, ...)` gets their gradients and gives one for each argument
 ---of forward, nil where there is none. The gradients it gets may not be changed in place. `ctx` is
----a table for what backward needs. Neither function may yield. The graph holds ctx: a ctx that is
----kept beyond forward and given a result, `ctx.y = y`, makes a cycle that the collector does not
----see.
+---a table for what backward needs. Neither function may yield. The graph holds ctx and backward;
+---where they lead back to a result, as `ctx.y = y` does, the cycle is collected like any of Lua's.
+---Only where the result was written in place into a tensor that has views, or is also a C host's,
+---does it last until `backward` frees the graph.
 ---> heed.custom{
 --->   forward = function(ctx, x) ctx.x = x return x * x end,
 --->   backward = function(ctx, g) return 2 * ctx.x * g end,
@@ -1815,8 +1834,10 @@ function Tensor:bernoulli(p) end
 Tensor.bernoulli_ = Tensor.bernoulli
 heed.bernoulli, heed.bernoulli_ = Tensor.bernoulli, Tensor.bernoulli
 
----Positions, drawn by the weights in each row: on the CPU, also for tensors on a GPU.
+---Positions, drawn by the weights in each row: on the CPU, also for tensors on a GPU. They are a
+---tensor, as those of `argmax` are: `item()` gives the number of a single draw.
 ---> heed.tensor{0.0, 1.0}:multinomial(3, true) == {2, 2, 2}
+---> ({"red", "green"})[heed.tensor{0.0, 1.0}:multinomial(1):item()] == "green"
 ---@param num_samples integer
 ---@param replacement? boolean|table whether one may be drawn again
 ---@return heed.Tensor positions int64 (num_samples), or (rows, num_samples)
@@ -1827,7 +1848,8 @@ heed.multinomial = Tensor.multinomial
 -- Memory, threads, devices ------------------------------------------------
 
 ---Bytes of tensors on the CPU: alive, kept for reuse, the most that were alive, and the limit, past
----which a tensor is refused (the machine's free memory if 0).
+---which a tensor is refused (the machine's free memory if 0). Where a host opened heed with options
+---(heed_lua.h) the limit can only be lowered.
 ---> heed.memory().live >= 0 == true
 ---> heed.memory{limit = 0} raises "limit"
 ---@param options? {limit: integer} sets the limit
@@ -1847,7 +1869,8 @@ function heed.scope(f, ...) end
 ---@return heed.Tensor t
 function heed.keep(t) end
 
----How many threads compute, the caller's included. Results do not depend on it.
+---How many threads compute, the caller's included. Results do not depend on it. Where a host opened
+---heed with options, at most as many as it allows.
 ---> heed.threads() >= 1 == true
 ---> heed.threads(0) raises "1 to 256"
 ---@param n? integer sets it, from 1 to 256
@@ -1862,6 +1885,7 @@ function heed.threads(n) end
 function heed.default_device(name) end
 
 ---Which of the CPU's instructions are used: "base", "avx2", "avx512" or "neon".
+---Where a host opened heed with options, it alone chooses.
 ---> type(heed.level()) == "string"
 ---> heed.level("sse2") raises "sse2"
 ---@param name? string chooses; raises if this CPU does not have them
@@ -1909,10 +1933,15 @@ function heed.cuda.available() end
 ---@return integer
 function heed.cuda.device_count() end
 
----A GPU's name, memory in bytes, compute capability and number of multiprocessors.
+---A GPU's name, memory in bytes, compute capability and number of multiprocessors; and in
+---`matmul`, what multiplies matrices: the version of cuBLASLt and its file, or heed's own kernels,
+---with the reason. The library is looked for where the environment variable HEED_CUBLASLT says
+---(its file or folder), and unless that is set, where programs find libraries, below CUDA_HOME and
+---CUDA_PATH, and beside the nvcc that built heed.
 ---@param device? integer|string its number or its name; unless given, as below, the default device
 ---or, where that is the CPU, the first GPU
----@return {name: string, memory: integer, capability: string, multiprocessors: integer}
+---@return {name: string, memory: integer, capability: string, multiprocessors: integer,
+---matmul: string}
 function heed.cuda.properties(device) end
 
 ---Waits until a GPU has done all its work. An asynchronous error is raised here.
@@ -1965,6 +1994,16 @@ function heed.cuda.elapsed(f, ...) end
 ---@param ... any
 function heed.fail(format, ...) end
 
+---The words that ids stand for: of an integer or a 0-dimensional tensor one, else nested lists in
+---the tensor's shape. `words` is a list, or any table by id.
+---> heed.lookup({"a", "b", "c"}, heed.tensor{{3, 1}, {2, 2}}) == {{"c", "a"}, {"b", "b"}}
+---> heed.lookup({"red", "green", "blue"}, heed.tensor{0.1, 0.7, 0.2}:argmax()) == "green"
+---> heed.lookup({"red", "green"}, heed.tensor{2, 3}) raises "id 3 at position (2) lies outside"
+---@param words table<integer, any>
+---@param ids heed.Tensor|integer int64 or uint8
+---@return any
+function heed.lookup(words, ids) end
+
 ---Seconds of a monotonic clock.
 ---> heed.clock() <= heed.clock() == true
 ---@return number
@@ -2012,6 +2051,13 @@ function heed.core.nearest(word, names) end
 ---@return string
 function heed.core.hint(word, names) end
 
+---Raises the error about a method that was called with these arguments, of which the first is no
+---tensor.
+---> heed.core.refuse_dot("sum", 2, true) raises "got 2; write x:sum(2, true)"
+---@param name string of the method
+---@param ... any
+function heed.core.refuse_dot(name, ...) end
+
 ---Raises the error about an option that a function does not have.
 ---> heed.core.refuse_option("f", "causl", {"causal"}) raises "unknown option 'causl'"
 ---@param name string of the function
@@ -2055,9 +2101,14 @@ function heed.core.capture_set_step(capture, which, options) end
 ---@return integer
 function heed.core.works(device) end
 
----Sources whose names begin so are heed's own: errors are raised at the first line outside them.
----@param prefix string "@" and a folder
-function heed.core.home(prefix) end
+---Sources from the folder of the file that calls it are heed's own: errors are raised at the first
+---line outside them.
+function heed.core.home() end
+
+---An error raised below calls of `call` ends with what `path` says of their first arguments.
+---@param call function what modules are called by
+---@param path fun(modules: heed.Module[]): string gets them innermost first; "" adds nothing
+function heed.core.frames(call, path) end
 
 ---Raises an error at the first line outside heed's own.
 ---> heed.core.raise("wrong") raises "wrong"
@@ -2076,32 +2127,93 @@ function heed.core.record(outputs, inputs, backward) end
 ---@return integer
 function heed.core.version(x) end
 
----The bytes of a regular file.
+---Raises where the host opened this state without files.
+---@param who string the function that needs them
+function heed.core.check_files(who) end
+
+---An open file: `#file` is how many bytes it has; closed by `<close>` or the collector.
+---@class heed.core.file: userdata
+---@operator len: integer
+
+---Opens a regular file to be read.
 ---@param path string
----@param most? integer
+---@return heed.core.file? file
+---@return string? message
+---@return boolean? missing whether there is no such file
+function heed.core.open_file(path) end
+
+---Bytes of a file.
+---@param file heed.core.file
+---@param at integer offset of the first one
+---@param n integer
 ---@return string? bytes
 ---@return string? message
-function heed.core.read_file(path, most) end
+function heed.core.file_bytes(file, at, n) end
 
----Writes a file atomically: at any time the path has the old file or the new one.
+---A tensor of a file's bytes, on the CPU, read where it stays.
+---@param file heed.core.file
+---@param at integer offset of the first byte
+---@param who string its name in messages
+---@param shape integer[]
+---@param dtype heed.dtype
+---@param widen? "i1"|"i2"|"i4"|"u1"|"u2"|"u4" the file's integers, where int64 is made of them
+---@return heed.Tensor? tensor
+---@return string? message
+function heed.core.file_tensor(file, at, who, shape, dtype, widen) end
+
+---The CRC-32 of the bytes that tensors got from a file since it was given one to begin with.
+---@param file heed.core.file
+---@param before? integer of the bytes before these
+---@return integer
+function heed.core.file_sum(file, before) end
+
+---The bytes of a regular file.
 ---@param path string
----@param parts string[]
+---@return string? bytes
+---@return string? message
+---@return boolean? missing whether there is no such file
+function heed.core.read_file(path) end
+
+---Writes a file atomically: at any time the path has the old file or the new one. It is written
+---as `path.heed-tmp` and renamed; what a kill leaves of it, the next call removes.
+---@param path string a symbolic link stays one: what it names is written
+---@param parts (string|heed.Tensor)[] strings, and dense tensors on the CPU
 ---@return true? done
 ---@return string? message
+---@return boolean? busy whether another process writes the same path now
 function heed.core.write_file(path, parts) end
+
+---Opens a file, pipe or terminal to be written at its end.
+---@param path string
+---@return heed.core.file? file
+---@return string? message
+function heed.core.append_file(path) end
+
+---Leaves a file's first bytes.
+---@param file heed.core.file from `append_file`
+---@param n integer
+---@return true? done
+---@return string? message
+function heed.core.cut_file(file, n) end
+
+---Writes at a file's end, at once.
+---@param file heed.core.file from `append_file`
+---@param text string
+---@return true? done
+---@return string? message
+function heed.core.put_file(file, text) end
+
+---Waits until what was put would survive a power cut.
+---@param file heed.core.file from `append_file`
+---@return true? done
+---@return string? message
+function heed.core.sync_file(file) end
 
 ---CRC-32, as zlib and PNG have it (ISO 3309).
 ---> heed.core.crc32("123456789") == 0xcbf43926
----@param bytes string
+---@param bytes string|heed.Tensor a tensor must be dense and on the CPU
 ---@param before? integer of the bytes before these
 ---@return integer
 function heed.core.crc32(bytes, before) end
-
----Little-endian integers of other widths as those of 64 bits.
----> heed.core.widen("\xff\x01", "i1") == string.pack("<i8i8", -1, 1)
----@param bytes string
----@param kind "i1"|"i2"|"i4"|"u1"|"u2"|"u4"
----@return string
-function heed.core.widen(bytes, kind) end
 
 return heed, Tensor

@@ -12,6 +12,8 @@ local npy = {}
 
 local MAGIC = "\x93NUMPY"
 local ALIGNMENT = 64
+local MAX_HEADER = 1000000
+local ARRAY = "the array"          -- in messages
 
 local kind_names = {
   ["<f2"] = "f2", ["<f4"] = "f4", ["<f8"] = "f8", ["<i2"] = "i2", ["<i4"] = "i4", ["<i8"] = "i8",
@@ -21,11 +23,11 @@ local descr_names = {}     -- "f4" -> "<f4"
 for descr, kind in pairs(kind_names) do descr_names[kind] = descr end
 
 
----Whether these bytes begin as an .npy file does.
----@param file string
+---Whether a file begins as an .npy file does; raises a refusal if it cannot be read.
+---@param file heed.core.file
 ---@return boolean
 function npy.is(file)
-  return sub(file, 1, #MAGIC) == MAGIC
+  return #file >= #MAGIC and raw.read(file, 0, #MAGIC) == MAGIC
 end
 
 
@@ -120,56 +122,53 @@ local function read_fields(text)
 end
 
 
--- The header's text and where the data begin.
+-- The header's text and the offset of the data.
 local function read_header(file)
   if not npy.is(file) then reject("not an .npy file") end
   if #file < 12 then reject("header too small: the file has %d bytes", #file) end
-  local version = file:byte(7)
-  if version < 1 or version > 3 or file:byte(8) ~= 0 then
-    reject("unknown version %d.%d", version, file:byte(8))
+  local begin = raw.read(file, 0, 12)
+  local version, minor = begin:byte(7, 8)
+  if version < 1 or version > 3 or minor ~= 0 then
+    reject("unknown version %d.%d", version, minor)
   end
-  local length, start = string.unpack(version == 1 and "<I2" or "<I4", file, 9)
-  if length > #file - start + 1 then
+  local length, start = string.unpack(version == 1 and "<I2" or "<I4", begin, 9)
+  start = start - 1
+  if length > #file - start then
     reject("invalid header length: %d bytes in a file of %d", length, #file)
+  elseif length > MAX_HEADER then
+    reject("header too large: at most %d bytes expected, got %d", MAX_HEADER, length)
   end
-  return sub(file, start, start + length - 1), start + length
+  return raw.read(file, start, length), start + length
 end
 
 
 -- Columns first: the transposed array of the reversed shape.
-local function from_fortran(bytes, shape, kind)
+local function read_fortran(file, at, shape, kind)
   local reversed, axes = {}, {}
   for i = 1, #shape do
     reversed[i], axes[i] = shape[#shape + 1 - i], #shape + 1 - i
   end
-  return raw.tensor(bytes, reversed, kind, "the array"):permute(table.unpack(axes)):contiguous()
+  return raw.tensor(file, at, reversed, kind, ARRAY):permute(table.unpack(axes)):contiguous()
 end
 
 
-local function read_file(file)
+---Reads a file; raises a refusal if it is malformed.
+---@param file heed.core.file
+---@return heed.Tensor array
+function npy.read(file)
   local header, start = read_header(file)
   local fields = read_fields(header)
   local kind = raw.kinds[kind_names[fields.descr]]
   if not kind then reject("unknown dtype %s", quoted(fields.descr)) end
-  raw.check_shape(fields.shape, "the array")
-  local size, needed = #file - start + 1, raw.bytes(fields.shape, kind.size, "the array")
+  raw.check_shape(fields.shape, ARRAY)
+  local size, needed = #file - start, raw.bytes(fields.shape, kind.size, ARRAY)
   if size ~= needed then
     reject("the array has %d bytes, its shape and dtype need %d", size, needed)
   end
-  local bytes = sub(file, start)
   if fields.fortran_order and #fields.shape > 1 then
-    return from_fortran(bytes, fields.shape, kind)
+    return read_fortran(file, start, fields.shape, kind)
   end
-  return raw.tensor(bytes, fields.shape, kind, "the array")
-end
-
-
----Reads a whole file.
----@param file string its bytes
----@return heed.Tensor? array nil if the file is malformed
----@return string? message
-function npy.decode(file)
-  return refuse.try(read_file, file)
+  return raw.tensor(file, start, fields.shape, kind, ARRAY)
 end
 
 
@@ -194,7 +193,7 @@ end
 
 ---Writes one array.
 ---@param tensor heed.Tensor
----@return string[] file its bytes, in pieces
+---@return (string|heed.Tensor)[] file its parts
 function npy.encode(tensor)
   local descr = descr_names[raw.kind_of(tensor.dtype)]
   if not descr then
@@ -202,7 +201,7 @@ function npy.encode(tensor)
   end
   local shape = table.move(tensor.shape, 1, tensor:dim(), 1, {})
   local header = header_text(descr, shape)
-  return {MAGIC .. "\1\0" .. string.pack("<s2", header), tensor:data()}
+  return {MAGIC .. "\1\0" .. string.pack("<s2", header), raw.written(tensor)}
 end
 
 

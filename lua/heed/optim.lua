@@ -10,6 +10,8 @@
 --     opt:step()
 --   end
 --
+-- Denormal numbers in an optimiser's state become 0, where they would stay for ever.
+--
 -- A step is one fused call of the core for all parameters. The lists that it takes are made
 -- once; each step only puts the gradients in.
 
@@ -19,6 +21,7 @@ local heed = require "heed"
 local options = require "heed.options"
 local parameter = require "heed.nn.parameter"
 local state = require "heed.state"
+local torch_names = require "heed.torch_names"
 
 local fail = heed.fail
 local optim_step = core.optim_step
@@ -27,17 +30,54 @@ local optim = {}
 
 ---@class heed.Optimizer
 ---@field lr number may be set at any time
----@field options table the other options, by PyTorch's names
+---@field options table all options, by PyTorch's names; they may be set at any time, too
 ---@field parameters heed.Tensor[]
 local Optimizer = {__name = "Optimizer"}
-Optimizer.__index = Optimizer
+
+
+local function refuse_field(self, name)
+  local known = {lr = true}
+  for _, t in ipairs{self, Optimizer} do
+    for key in next, t do known[key] = true end
+  end
+  if self.numbers[name] ~= nil then
+    fail("%s: there is no '%s'; write opt.options.%s", self.who, name, name)
+  end
+  return options.refuse_name(self.who, name, known, torch_names.optimizer)
+end
+
+
+-- The rate stands among the other numbers, where it is checked.
+function Optimizer:__index(name)
+  if name == "lr" then return self.numbers.lr end
+  if Optimizer[name] ~= nil then return Optimizer[name] end
+  return refuse_field(self, name)
+end
+
+
+function Optimizer:__newindex(name, value)
+  if name == "lr" then
+    self.options.lr = value
+  elseif Optimizer[name] ~= nil then
+    fail("%s: a field expected, got '%s', which is a method", self.who, name)
+  else
+    refuse_field(self, name)
+    rawset(self, name, value)
+  end
+end
+
+
+local function is_optimizer(value)
+  return type(value) == "table" and getmetatable(value) == Optimizer
+end
 
 
 local function check_parameters(who, parameters)
-  if type(parameters) ~= "table" or #parameters == 0 then
+  if type(parameters) ~= "table" or getmetatable(parameters) or #parameters == 0 then
     fail("%s: a list of tensors expected, such as model:parameters(), got %s",
          who, options.kind(parameters))
   end
+  options.check_list(who, parameters)
   local seen = {}
   for i = 1, options.last(parameters) do
     local p = parameters[i]
@@ -65,27 +105,24 @@ local function check_trainable(who, parameters)
 end
 
 
-local function check_number(who, name, value, most)
-  if value >= 0 and (not most or value < most) then return end
-  fail("%s: %s expected as %s, got %s", who,
-       most and "a number from 0 to below " .. most or "a number of at least 0", name, value)
-end
-
-
 local function check_betas(who, betas)
   if #betas ~= 2 then fail("%s: two numbers expected as betas, got %d", who, #betas) end
-  for i = 1, 2 do
-    if type(betas[i]) ~= "number" then
-      fail("%s: two numbers expected as betas, got %s", who, options.kind(betas[i]))
+  for i, beta in ipairs(betas) do
+    if type(beta) ~= "number" then
+      fail("%s: two numbers expected as betas, got %s", who, options.kind(beta))
+    elseif not (beta >= 0 and beta < 1) then
+      fail("%s: a number from 0 to below 1 expected as betas[%d], got %s", who, i, beta)
     end
-    check_number(who, "betas[" .. i .. "]", betas[i], 1)
   end
 end
 
 
 local function check_options(who, o)
   for name, value in pairs(o) do
-    if type(value) == "number" and name ~= "dampening" then check_number(who, name, value) end
+    if type(value) == "number" and name ~= "dampening" then options.positive(who, name, value) end
+  end
+  if o.dampening and not (math.abs(o.dampening) < math.huge) then
+    fail("%s: a finite number expected as dampening, got %s", who, options.kind(o.dampening))
   end
   if o.betas then check_betas(who, o.betas) end
   if o.nesterov and (o.momentum <= 0 or o.dampening ~= 0) then
@@ -108,14 +145,33 @@ local function follow(self)
 end
 
 
+-- The options as scripts see them: what is set is checked as what was given at first. `numbers`
+-- are those of the steps.
+local function checked(who, numbers, first)
+  local function set(_, name, value)
+    local o = {}
+    if value == nil then heed.fail("%s: a value expected as %s, got nil", who, name) end
+    options.read(who, {[name] = value}, first)
+    for key in pairs(first) do o[key] = numbers[key] end
+    o[name] = value
+    check_options(who, o)
+    numbers[name] = value
+  end
+  return setmetatable({}, {__index = numbers, __newindex = set,
+                           __pairs = function() return pairs(numbers) end})
+end
+
+
 -- `names` are those of the state tensors of each parameter.
 local function make(kind, who, parameters, o, names)
   check_parameters(who, parameters)
   check_trainable(who, parameters)
   check_options(who, o)
+  local numbers = {}
+  for name, value in pairs(o) do numbers[name] = value end
   local self = setmetatable({
-    kind = kind, lr = o.lr, names = names, options = o, parameters = {},
-    gradients = {}, counts = {}, memory = {},
+    who = who, kind = kind, names = names, numbers = numbers, options = checked(who, numbers, o),
+    parameters = {}, gradients = {}, counts = {}, memory = {}, made = false,
   }, Optimizer)
   for k in ipairs(names) do self.memory[k] = {} end
   for i, p in ipairs(parameters) do
@@ -139,7 +195,8 @@ end
 ---@param parameters heed.Tensor[]
 ---@param given? heed.SGD.options
 ---@return heed.Optimizer
-function optim.SGD(parameters, given)
+function optim.SGD(parameters, given, ...)
+  options.no_more("optim.SGD", 2, ...)
   local o = options.read("optim.SGD", given, {
     lr = 1e-3, momentum = 0, dampening = 0, nesterov = false, weight_decay = 0, maximize = false,
   })
@@ -147,7 +204,8 @@ function optim.SGD(parameters, given)
 end
 
 
-local function adam(kind, who, weight_decay, parameters, given)
+local function adam(kind, who, weight_decay, parameters, given, ...)
+  options.no_more(who, 2, ...)
   local o = options.read(who, given, {
     lr = 1e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = weight_decay, amsgrad = false,
     maximize = false,
@@ -169,8 +227,8 @@ end
 ---@param parameters heed.Tensor[]
 ---@param given? heed.Adam.options
 ---@return heed.Optimizer
-function optim.Adam(parameters, given)
-  return adam("adam", "optim.Adam", 0, parameters, given)
+function optim.Adam(parameters, given, ...)
+  return adam("adam", "optim.Adam", 0, parameters, given, ...)
 end
 
 
@@ -178,8 +236,8 @@ end
 ---@param parameters heed.Tensor[]
 ---@param given? heed.Adam.options
 ---@return heed.Optimizer
-function optim.AdamW(parameters, given)
-  return adam("adamw", "optim.AdamW", 1e-2, parameters, given)
+function optim.AdamW(parameters, given, ...)
+  return adam("adamw", "optim.AdamW", 1e-2, parameters, given, ...)
 end
 
 
@@ -197,9 +255,9 @@ end
 
 -- The numbers of a step, as the captured work has them.
 local function numbers_of(self, step)
-  local o = self.options
+  local o = self.numbers
   local betas = o.betas or {0, 0}
-  return {step = step, lr = self.lr, beta1 = betas[1], beta2 = betas[2], eps = o.eps,
+  return {step = step, lr = o.lr, beta1 = betas[1], beta2 = betas[2], eps = o.eps,
           weight_decay = o.weight_decay, momentum = o.momentum, dampening = o.dampening}
 end
 
@@ -245,17 +303,16 @@ local function note(self, number, gradients)
     local now = numbers_of(self, step)
     if same_numbers(now, last) then return nil end
     last = now
-    self.options.lr, self.options.step = self.lr, step
-    return self.options
+    self.numbers.step = step
+    return self.numbers
   end
   capture.notes[#capture.notes + 1] = {ready = ready, again = again}
 end
 
 
 local function call(self, number, gradients)
-  local o = self.options
-  o.lr, o.step = self.lr, number
-  optim_step(self.kind, self.parameters, gradients, self.memory, o)
+  self.numbers.step = number
+  optim_step(self.kind, self.parameters, gradients, self.memory, self.numbers)
   if capture.notes then note(self, number, gradients) end
 end
 
@@ -279,9 +336,6 @@ end
 
 ---One step along the gradients. A parameter without one stays as it is.
 function Optimizer:step()
-  if type(self.lr) ~= "number" then
-    fail("step: a number expected as lr, got %s", options.kind(self.lr))
-  end
   local parameters, gradients, counts = self.parameters, self.gradients, self.counts
   local number, apart
   self.made = false
@@ -320,7 +374,7 @@ end
 local function numbers(self)
   return {
     step = heed.tensor(self.counts, {dtype = "int64"}),
-    lr = heed.tensor(self.lr, {dtype = "float64"}),
+    lr = heed.tensor(self.numbers.lr, {dtype = "float64"}),
   }
 end
 
@@ -338,15 +392,30 @@ function Optimizer:state()
 end
 
 
+-- Numbers that no step can be made with.
+local function wrong_numbers(given)
+  local problems = {}
+  local function check(name, n)
+    if n >= 0 and n < math.huge then return end
+    problems[#problems + 1] = ("%s: at least 0 expected, got %s"):format(name, options.kind(n))
+  end
+  check("lr", given.lr:item())
+  for _, count in ipairs(given.step:totable()) do check("step", count) end
+  return problems
+end
+
+
 ---Lists how a state differs from what this optimiser would load.
 ---@param given table<string, heed.Tensor>
 ---@return string[] problems empty if it fits
+---@return string? hint why that may be
 function Optimizer:compare(given)
   state.check("load_state", given)
   local slots = {}
   for name, value in pairs(numbers(self)) do slots[#slots + 1] = {names = {name}, value = value} end
-  local problems = state.compare(slots, {step = given.step, lr = given.lr})
-  if #problems > 0 then return problems end   -- nothing else can be judged
+  local problems, hint = state.compare(slots, {step = given.step, lr = given.lr})
+  if #problems == 0 then problems = wrong_numbers(given) end
+  if #problems > 0 then return problems, hint end   -- nothing else can be judged
   for i, count in ipairs(given.step:totable()) do
     for _, name in ipairs(count > 0 and self.names or {}) do
       slots[#slots + 1] = {names = {name .. "." .. i}, value = self.parameters[i]}
@@ -359,7 +428,9 @@ end
 ---Goes on from a state. If anything in it does not fit, one error lists all that doesn't, and
 ---nothing is loaded.
 ---@param given table<string, heed.Tensor>
-function Optimizer:load_state(given)
+function Optimizer:load_state(given, more)
+  state.refuse_metadata("load_state", more)
+  if more ~= nil then options.no_more("load_state", 1, more) end
   state.refuse("load_state", self:compare(given))
   local memory = {}
   heed.no_grad(function()
@@ -372,7 +443,8 @@ function Optimizer:load_state(given)
       end
     end
   end)
-  self.counts, self.lr, self.memory = given.step:totable(), given.lr:item(), memory
+  self.counts, self.memory = given.step:totable(), memory
+  self.lr = given.lr:item()
 end
 
 
@@ -383,6 +455,10 @@ function Optimizer:__tostring()
 end
 
 
+options.guard(Optimizer, {compare = 1, load_state = 2, state = 0, step = 0, zero_grad = 1},
+              {is = is_optimizer, what = "an optimizer", variable = "opt"})
+
+
 ---Scales the gradients down so that their norm, taken over all of them, is at most `max`.
 ---@param parameters heed.Tensor[]
 ---@param max number
@@ -390,15 +466,18 @@ end
 ---@param given? {norm_type: number, error_if_nonfinite: boolean} whether a norm that is infinite
 ---or NaN raises, which waits for a GPU
 ---@return heed.Tensor norm what it was, 0-dimensional
-function optim.clip_grad_norm(parameters, max, norm_type, given)
+function optim.clip_grad_norm(parameters, max, norm_type, given, ...)
+  options.no_more("clip_grad_norm", 4, ...)
   if type(norm_type) ~= "number" then norm_type, given = nil, given or norm_type end
   local o = options.read("clip_grad_norm", given, {
     error_if_nonfinite = false, norm_type = norm_type or 2,
   })
   if heed.is_tensor(parameters) then parameters = {parameters} end
   check_parameters("clip_grad_norm", parameters)
-  if type(max) ~= "number" then
-    fail("clip_grad_norm: a number expected as max, got %s", options.kind(max))
+  if type(max) ~= "number" or not (max >= 0) then
+    fail("clip_grad_norm: a number of at least 0 expected as max, got %s", options.kind(max))
+  elseif o.norm_type ~= o.norm_type then
+    fail("clip_grad_norm: a number expected as norm_type, got %s", options.kind(o.norm_type))
   end
   local gradients, norms = {}, {}
   for _, p in ipairs(parameters) do gradients[#gradients + 1] = p.grad end
@@ -419,7 +498,17 @@ end
 
 ---@alias heed.Schedule fun(step: integer): number
 
-local function check_schedule(who, steps, given, known)
+-- A schedule whose steps are checked; `who` made it.
+local function schedule(who, factor)
+  return function(step, ...)
+    options.no_more(who, 1, ...)
+    return factor(options.count(who, "step", step))
+  end
+end
+
+
+local function check_schedule(who, known, steps, given, ...)
+  options.no_more(who, 2, ...)
   return options.count(who, "steps", steps), options.read(who, given, known)
 end
 
@@ -428,13 +517,12 @@ end
 ---@param steps integer
 ---@param given? {min: number} 0 unless given
 ---@return heed.Schedule
-function optim.cosine(steps, given)
-  local o
-  steps, o = check_schedule("optim.cosine", steps, given, {min = 0})
-  return function(step)
-    local done = math.min((step - 1) / steps, 1)
+function optim.cosine(steps, given, ...)
+  local n, o = check_schedule("optim.cosine", {min = 0}, steps, given, ...)
+  return schedule("optim.cosine", function(step)
+    local done = math.min((step - 1) / n, 1)
     return o.min + (1 - o.min) * (1 + math.cos(math.pi * done)) / 2
-  end
+  end)
 end
 
 
@@ -442,12 +530,11 @@ end
 ---@param steps integer
 ---@param given? {from: number, to: number} from 1 to 0 unless given
 ---@return heed.Schedule
-function optim.linear(steps, given)
-  local o
-  steps, o = check_schedule("optim.linear", steps, given, {from = 1, to = 0})
-  return function(step)
-    return o.from + (o.to - o.from) * math.min((step - 1) / steps, 1)
-  end
+function optim.linear(steps, given, ...)
+  local n, o = check_schedule("optim.linear", {from = 1, to = 0}, steps, given, ...)
+  return schedule("optim.linear", function(step)
+    return o.from + (o.to - o.from) * math.min((step - 1) / n, 1)
+  end)
 end
 
 
@@ -455,12 +542,11 @@ end
 ---@param steps integer
 ---@param given? {gamma: number} 0.1 unless given
 ---@return heed.Schedule
-function optim.step(steps, given)
-  local o
-  steps, o = check_schedule("optim.step", steps, given, {gamma = 0.1})
-  return function(step)
-    return o.gamma ^ ((step - 1) // steps)
-  end
+function optim.step(steps, given, ...)
+  local n, o = check_schedule("optim.step", {gamma = 0.1}, steps, given, ...)
+  return schedule("optim.step", function(step)
+    return o.gamma ^ ((step - 1) // n)
+  end)
 end
 
 
@@ -468,14 +554,15 @@ end
 ---@param steps integer
 ---@param next? heed.Schedule
 ---@return heed.Schedule
-function optim.warmup(steps, next)
+function optim.warmup(steps, next, ...)
+  options.no_more("optim.warmup", 2, ...)
   steps = options.count("optim.warmup", "steps", steps, 0)
   if next ~= nil then options.callable("optim.warmup", "the schedule that follows", next) end
-  return function(step)
+  return schedule("optim.warmup", function(step)
     if step <= steps then return step / steps end
     return next and next(step - steps) or 1
-  end
+  end)
 end
 
 
-return options.strict("heed.optim", optim)
+return options.strict("heed.optim", optim, torch_names.optim)

@@ -17,7 +17,8 @@ local function escape(c) return ("\\x%02x"):format(c:byte()) end
 
 -- How a value of each type is described, where its type alone would say too little.
 local words = {
-  boolean = tostring, number = tostring, ["nil"] = tostring,
+  boolean = tostring, ["nil"] = tostring,
+  number = function(n) return n ~= n and "nan" or tostring(n) end,     -- C libraries differ
   string = function(s)
     return #s > 40 and "a long string" or "the string '" .. s:gsub("[\0-\31\127]", escape) .. "'"
   end,
@@ -65,9 +66,18 @@ end
 ---@param who string
 ---@param name any
 ---@param known table<string, any> the names that there are
-function options.refuse_name(who, name, known)
+---@param elsewhere? table<string, string> what to write for names that PyTorch has
+function options.refuse_name(who, name, known, elsewhere)
   if type(name) ~= "string" or not name:find("^%a") then return nil end
-  local best = core.nearest(name, options.names(known))
+  if elsewhere and elsewhere[name] then
+    heed.fail("%s: there is no '%s'; write %s", who, name, elsewhere[name])
+  end
+  local names = {}
+  for key in pairs(known) do
+    if type(key) == "string" and key:find("^%a") then names[#names + 1] = key end
+  end
+  table.sort(names)
+  local best = core.nearest(name, names)
   heed.fail("%s: there is no '%s'%s", who, name,
             best and ("; did you mean '%s'?"):format(best) or "")
 end
@@ -77,10 +87,11 @@ end
 ---@generic T
 ---@param who string
 ---@param module T
+---@param elsewhere? table<string, string> what to write for names that PyTorch has
 ---@return T module
-function options.strict(who, module)
+function options.strict(who, module, elsewhere)
   return setmetatable(module, {
-    __index = function(_, name) return options.refuse_name(who, name, module) end,
+    __index = function(_, name) return options.refuse_name(who, name, module, elsewhere) end,
   })
 end
 
@@ -114,6 +125,46 @@ function options.read(who, given, known)
 end
 
 
+---Refuses arguments behind those that a function takes; nil is none.
+---@param who string
+---@param most integer how many it takes
+---@param ... any what came behind them
+function options.no_more(who, most, ...)
+  for i = 1, select("#", ...) do
+    local value = select(i, ...)
+    if value ~= nil then
+      local wanted = most == 0 and "no argument" or most == 1 and "at most 1 argument"
+                     or ("at most %d arguments"):format(most)
+      heed.fail("%s: %s expected, got %s as argument %d", who, wanted, options.kind(value),
+                most + i)
+    end
+  end
+end
+
+
+local function guarded(method, name, most, o)
+  return function(self, ...)
+    if not o.is(self) then
+      heed.fail("%s: %s expected as the first argument, got %s; write %s:%s(%s)", name, o.what,
+                options.kind(self), o.variable, name, most > 0 and "..." or "")
+    end
+    if select("#", ...) > most then options.no_more(name, most, select(most + 1, ...)) end
+    return method(self, ...)
+  end
+end
+
+
+---Makes methods refuse what they do not take, and say what to write where they were called with a
+---dot.
+---@param class table whose methods they are
+---@param most table<string, integer> how many arguments each takes behind the object
+---@param o {is: (fun(value: any): boolean), what: string, variable: string} whether a value is an
+---object of the class, what such a thing is called, and a name for one
+function options.guard(class, most, o)
+  for name, n in pairs(most) do class[name] = guarded(class[name], name, n, o) end
+end
+
+
 ---Whether a value is a tensor that was not released.
 ---@param value any
 ---@return boolean
@@ -134,6 +185,18 @@ function options.last(list)
 end
 
 
+---Refuses a table that is no list alone: with a key that is no position.
+---@param who string
+---@param list table
+function options.check_list(who, list)
+  for key in next, list do
+    if math.type(key) ~= "integer" or key < 1 then
+      heed.fail("%s: a list expected, got one with %s as a key", who, options.kind(key))
+    end
+  end
+end
+
+
 ---Checks a size or a count; a float without a fraction is one.
 ---@param who string
 ---@param what string
@@ -146,6 +209,18 @@ function options.count(who, what, value, least)
   if n and n >= least then return n end
   heed.fail("%s: a whole number of at least %d expected as %s, got %s",
             who, least, what, options.kind(value))
+end
+
+
+---Checks a finite number from 0 on, such as a rate.
+---@param who string
+---@param what string
+---@param value any
+---@return number
+function options.positive(who, what, value)
+  if type(value) == "number" and value >= 0 and value < math.huge then return value end
+  heed.fail("%s: a finite number of at least 0 expected as %s, got %s", who, what,
+            options.kind(value))
 end
 
 

@@ -4,16 +4,11 @@
 
 local core = require "heed.core"
 local heed = require "heed"
+local method = require "heed.method"
 local options = require "heed.options"
 
-local called, methods = core.called, core.methods
+local called = core.called
 local fail, is_tensor = heed.fail, heed.is_tensor
-
-
--- Functions that are methods too.
-local function both(name, f)
-  heed[name], methods[name] = f, f
-end
 
 
 -- A named argument, where the value is a table of options.
@@ -36,17 +31,19 @@ end
 
 local where = heed.where
 
-function methods.where(x, condition, ...)
+method.only("where", function(x, condition, ...)
   if named(condition, "condition") then return where(with(condition, "input", x)) end
   return where(condition, x, ...)
-end
+end)
 
 
 for name, pairwise in pairs {max = "maximum", min = "minimum"} do
-  local reduce, choose = heed[name], heed[pairwise]
-  both(name, function(x, y, ...)
-    if is_tensor(y) or named(y, "other") then return called(name, choose, x, y, ...) end
-    return reduce(x, y, ...)
+  method.around(name, function(reduce, kin)
+    local choose = kin[pairwise]
+    return function(x, y, ...)
+      if is_tensor(y) or named(y, "other") then return called(name, choose, x, y, ...) end
+      return reduce(x, y, ...)
+    end
   end)
 end
 
@@ -60,29 +57,35 @@ end
 
 
 -- Whole numbers towards 0 without floats, which can't hold large ones; y may be a view of x.
-local function divide(x, y, mode, in_place)
-  if mode == "floor" then return heed["floor_divide" .. in_place](x, y) end
+local function divide(kin, x, y, mode, in_place)
+  if mode == "floor" then return kin["floor_divide" .. in_place](x, y) end
   if is_integer(x) and is_integer(y) then
-    local z = heed.sub(x, heed.fmod(x, y)):floor_divide(y)
-    return in_place == "_" and heed.copy_(x, z) or z
+    local z = kin.sub(x, kin.fmod(x, y)):floor_divide(y)
+    return in_place == "_" and kin.copy_(x, z) or z
   end
-  return heed["trunc" .. in_place](core["div" .. in_place](x, y))
+  return kin["trunc" .. in_place](kin["div" .. in_place](x, y))
+end
+
+
+local function check_mode(name, mode, given)
+  options.read(name, given, {rounding_mode = options.any, other = options.any})
+  if mode ~= "floor" and mode ~= "trunc" then
+    fail("%s: argument 'rounding_mode': one of floor, trunc expected, got %s", name,
+         options.kind(mode))
+  end
 end
 
 
 for _, in_place in ipairs {"", "_"} do
   local name = "div" .. in_place
-  local exact = heed[name]
-  both(name, function(x, y, given)
-    if named(y, "rounding_mode") then y, given = y.other, y end
-    local mode = named(given, "rounding_mode")
-    if not mode then return exact(x, y, given) end
-    options.read(name, given, {rounding_mode = options.any, other = options.any})
-    if mode ~= "floor" and mode ~= "trunc" then
-      fail("%s: argument 'rounding_mode': one of floor, trunc expected, got %s", name,
-           options.kind(mode))
+  method.around(name, function(exact, kin)
+    return function(x, y, given)
+      if named(y, "rounding_mode") then y, given = y.other, y end
+      local mode = named(given, "rounding_mode")
+      if not mode then return exact(x, y, given) end
+      check_mode(name, mode, given)
+      return called(name, divide, kin, x, y, mode, in_place)
     end
-    return called(name, divide, x, y, mode, in_place)
   end)
 end
 
@@ -100,33 +103,39 @@ end
 
 for _, in_place in ipairs {"", "_"} do
   local name = "round" .. in_place
-  local round, mul, div = heed[name], heed["mul" .. in_place], core["div" .. in_place]
-  both(name, function(x, given, ...)
-    if not named(given, "decimals") then return round(x, given, ...) end
-    local n = check_decimals(name, x, given)
-    local scale = 10.0 ^ math.abs(n)
-    if n == 0 then return round(x) end
-    if n < 0 then return mul(round(div(x, scale)), scale) end
-    return div(round(mul(x, scale)), scale)
+  method.around(name, function(round, kin)
+    local mul, div = kin["mul" .. in_place], kin["div" .. in_place]
+    local function rounded(x, n)
+      local scale = 10.0 ^ math.abs(n)
+      if n < 0 then return mul(round(div(x, scale)), scale) end
+      return div(round(mul(x, scale)), scale)
+    end
+    return function(x, given, ...)
+      if not named(given, "decimals") then return round(x, given, ...) end
+      local n = check_decimals(name, x, given)
+      if n == 0 then return round(x) end
+      return called(name, rounded, x, n)
+    end
   end)
 end
 
 
 -- Reducing ---------------------------------------------------------------
 
-local norm = heed.norm
-
-both("norm", function(x, p, ...)
-  if p == "fro" then p = 2 elseif named(p, "p") == "fro" then p = with(p, "p", 2) end
-  return norm(x, p, ...)
+method.around("norm", function(norm)
+  return function(x, p, ...)
+    if p == "fro" then p = 2 elseif named(p, "p") == "fro" then p = with(p, "p", 2) end
+    return norm(x, p, ...)
+  end
 end)
 
 
 for _, name in ipairs {"var", "std"} do
-  local f = heed[name]
-  both(name, function(x, dim, ...)
-    if type(dim) == "boolean" then return f(x, nil, dim, ...) end
-    return f(x, dim, ...)
+  method.around(name, function(f)
+    return function(x, dim, ...)
+      if type(dim) == "boolean" then return f(x, nil, dim, ...) end
+      return f(x, dim, ...)
+    end
   end)
 end
 
@@ -165,18 +174,18 @@ local function repeat_by(x, counts, dim)
 end
 
 
-local repeat_interleave = heed.repeat_interleave
-
-both("repeat_interleave", function(x, counts, ...)
+local function repeat_interleave(times, x, counts, ...)
   local given = named(counts, "repeats") and counts or ...
   if is_tensor(named(counts, "repeats")) then counts = counts.repeats end
-  if not is_tensor(counts) or not is_tensor(x) then return repeat_interleave(x, counts, ...) end
+  if not is_tensor(counts) or not is_tensor(x) then return times(x, counts, ...) end
   local dim = given
   if type(given) == "table" then
     local known = {repeats = options.any, dim = options.any}
     dim = options.read("repeat_interleave", given, known).dim
   end
   return called("repeat_interleave", repeat_by, x, counts, dim)
-end)
+end
 
-return heed
+method.around("repeat_interleave", function(times)
+  return function(...) return repeat_interleave(times, ...) end
+end)

@@ -189,7 +189,8 @@ local heat_options = {
 ---@param m number[][]|heed.Tensor of rank 2
 ---@param given? heed.plot.heat
 ---@return heed.Plot
-function plot.heat(m, given)
+function plot.heat(m, given, ...)
+  options.no_more("heat", 2, ...)
   given = options.read("heat", given, heat_options)
   local values = matrix(m)
   local panel = {kind = "heat", values = values, height = #values, width = #values[1]}
@@ -268,7 +269,8 @@ local curve_options = {
 ---@param list number[]|heed.Tensor|(number[]|heed.Tensor)[]
 ---@param given? heed.plot.curve
 ---@return heed.Plot
-function plot.curve(list, given)
+function plot.curve(list, given, ...)
+  options.no_more("curve", 2, ...)
   given = options.read("curve", given, curve_options)
   local panel = {kind = "curve", series = series_of(list, given), first = 0, last = 1}
   local lists = {}
@@ -290,7 +292,8 @@ end
 ---Pictures beside each other.
 ---@param list heed.Plot[]
 ---@return heed.Plot
-function plot.row(list)
+function plot.row(list, ...)
+  options.no_more("row", 1, ...)
   if type(list) ~= "table" or #list == 0 then
     heed.fail("row: a list of pictures expected, got %s", kind(list))
   end
@@ -307,8 +310,11 @@ function plot.row(list)
 end
 
 
+-- Where 'os' is missing, nothing is set.
+local function getenv(name) return os and os.getenv(name) end
+
 local function has_colour()
-  local depth, refused = os.getenv "COLORTERM", os.getenv "NO_COLOR"
+  local depth, refused = getenv "COLORTERM", getenv "NO_COLOR"
   return (depth == "truecolor" or depth == "24bit") and (refused or "") == "" and core.isatty()
 end
 
@@ -319,7 +325,7 @@ end
 ---@return string
 function Plot:text(colour, columns)
   if colour == nil then colour = has_colour() end
-  columns = columns or math.tointeger(tonumber(os.getenv "COLUMNS")) or 80
+  columns = columns or math.tointeger(tonumber(getenv "COLUMNS" or "")) or 80
   return terminal.draw(self, colour, math.max(20, columns))
 end
 
@@ -334,6 +340,7 @@ end
 ---@return true? done
 ---@return string? message
 function Plot:save(path)
+  core.check_files("save")
   local format = type(path) == "string" and path:lower():match "%.(%w+)$"
   if format ~= "png" and format ~= "svg" or path:find("\0", 1, true) then
     heed.fail("save: a path that ends in .png or .svg expected, got %s", kind(path))

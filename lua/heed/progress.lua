@@ -58,28 +58,33 @@ end
 
 
 -- How many steps lie between two lines.
-local function line_distance(steps, print)
-  if type(print) == "number" then return math.max(1, print // 1) end
+local function line_distance(steps, how)
+  if type(how) == "number" then return math.max(1, how // 1) end
   return steps and math.max(1, steps // LINES) or 1000
 end
 
 
+-- A state may have no `io`, or no `print`.
 local function line(message)
-  io.stdout:write(message, "\n")
-  io.stdout:flush()
+  if io then
+    io.stdout:write(message, "\n")
+    io.stdout:flush()
+  elseif print then
+    print(message)
+  end
 end
 
 
 ---@param first integer the step that was done last before the run
 ---@param steps integer? the last step, if it is known
----@param print any false: nothing; a number: a line every so many steps; a function gets the lines
+---@param how any false: nothing; a number: a line every so many steps; a function gets the lines
 ---@return table
-function Progress.new(first, steps, print)
-  local terminal = print == nil and core.isatty()
+function Progress.new(first, steps, how)
+  local terminal = how == nil and io ~= nil and core.isatty()
   return setmetatable({
     first = first, steps = steps, began = now(), shown = 0, sum = 0, n = 0,
-    silent = print == false, terminal = terminal, distance = line_distance(steps, print),
-    write = type(print) == "function" and print or line,
+    silent = how == false, terminal = terminal, distance = line_distance(steps, how),
+    write = type(how) == "function" and how or line,
   }, Progress)
 end
 

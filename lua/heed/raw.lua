@@ -1,4 +1,4 @@
--- Bytes of a file and tensors: how large an array must be, and how its bytes become one.
+-- Arrays in files: how large one must be, how it becomes a tensor, and how a tensor is written.
 
 local core = require "heed.core"
 local heed = require "heed"
@@ -79,18 +79,35 @@ function raw.bytes(shape, size, who)
 end
 
 
----Makes a tensor of an array's bytes.
----@param bytes string as many as the shape needs
+---Bytes of an open file.
+---@param file heed.core.file
+---@param at integer offset of the first one
+---@param n integer
+---@return string
+function raw.read(file, at, n)
+  local bytes, why = core.file_bytes(file, at, n)
+  return bytes or refuse.with("%s", why)
+end
+
+
+---Makes a tensor of an array in an open file, on the CPU.
+---@param file heed.core.file
+---@param at integer offset of its first byte
 ---@param shape integer[]
 ---@param kind heed.raw.kind
 ---@param who string
 ---@return heed.Tensor
-function raw.tensor(bytes, shape, kind, who)
-  if kind.dtype == "bool" and bytes:find("[^\0\1]") then
-    refuse.with("%s has a boolean that is neither 0 nor 1", who)
-  end
-  if kind.widen then bytes = core.widen(bytes, kind.widen) end
-  return heed.frombytes(bytes, shape, {dtype = kind.dtype})
+function raw.tensor(file, at, shape, kind, who)
+  local tensor, why = core.file_tensor(file, at, who, shape, kind.dtype, kind.widen)
+  return tensor or refuse.with("%s", why)
+end
+
+
+---A tensor as it is written: dense, on the CPU; itself where it is so.
+---@param tensor heed.Tensor
+---@return heed.Tensor
+function raw.written(tensor)
+  return tensor:detach():to("cpu"):contiguous()
 end
 
 

@@ -1,8 +1,9 @@
 -- safetensors: a length, a header in JSON, and the bytes of named tensors without a gap.
 --
 -- It refuses what the format's own implementation refuses, and duplicate names besides. The
--- metadata carry a checksum over the header and the data, verified where it is present. Tensors
--- stand in the order of the reference (large elements first, then names), so that what was
+-- metadata carry a checksum over the header and the data, verified where it is present unless the
+-- caller does without: the files of other programs have none, and are not summed. Tensors stand in
+-- the order of the reference (large elements first, then names), so that what was
 -- loaded and is saved again gives the same bytes.
 
 local core = require "heed.core"
@@ -37,24 +38,30 @@ for dtype, kind in pairs(kind_names) do dtype_names[kind] = dtype end
 
 
 -- The checksum is of the content, not of its spelling: of the header as json.encode writes it,
--- without the checksum, and then of the data.
-local function checksum(header, pieces)
-  local stored = header[METADATA][CHECKSUM]
-  header[METADATA][CHECKSUM] = nil
-  local crc = core.crc32(json.encode(header))
-  header[METADATA][CHECKSUM] = stored
-  for _, piece in ipairs(pieces) do crc = core.crc32(piece, crc) end
-  return ("%08x"):format(crc)
+-- without the checksum, and then of the data. This is the header's part.
+local function header_sum(header)
+  local metadata = header[METADATA]
+  local stored = metadata[CHECKSUM]
+  metadata[CHECKSUM] = nil
+  local sum = core.crc32(json.encode(header))
+  metadata[CHECKSUM] = stored
+  return sum
+end
+
+
+local function sum_text(sum)
+  return ("%08x"):format(sum)
 end
 
 
 -- Reading.
 
+-- The header, and the offset of the data.
 local function read_header(file)
   if #file < 8 then
     refuse.with("header too small: the file has %d bytes; this is no safetensors file", #file)
   end
-  local length = string.unpack("<i8", file)
+  local length = string.unpack("<i8", raw.read(file, 0, 8))
   if length < 0 or length > MAX_HEADER then
     refuse.with("header too large: at most %d bytes expected, got %s; %s", MAX_HEADER,
       length < 0 and "2^63 or more" or length, "this is no safetensors file")
@@ -62,12 +69,12 @@ local function read_header(file)
   if length > #file - 8 then
     refuse.with("invalid header length: %d bytes in a file of %d", length, #file)
   end
-  local header, why = json.decode(file:sub(9, 8 + length), MAX_DEPTH)
+  local header, why = json.decode(raw.read(file, 8, length), MAX_DEPTH)
   if why then refuse.with("invalid header: %s", why) end
   if type(header) ~= "table" or header == json.null or json.is_array(header) then
     refuse.with("invalid header: an object expected")
   end
-  return header, 9 + length
+  return header, 8 + length
 end
 
 
@@ -148,40 +155,35 @@ local function check_cover(entries, size)
 end
 
 
-local function verify(header, data)
-  local stored = header[METADATA] and header[METADATA][CHECKSUM]
-  if not stored then return end
-  local found = checksum(header, {data})
-  if found ~= stored then
-    refuse.with("checksum differs: %s stored, %s found; the file is damaged, or was changed by a "
-      .. "program that kept %s", quoted(stored), found, CHECKSUM)
-  end
+local function compare_sums(stored, sum)
+  local found = sum_text(sum)
+  if found == stored then return end
+  refuse.with("checksum differs: %s stored, %s found; the file is damaged, or was changed by a "
+    .. "program that kept %s ({verify = false} loads it)", quoted(stored), found, CHECKSUM)
 end
 
 
-local function read_file(file)
+---Reads a file; raises a refusal if it is malformed.
+---@param file heed.core.file
+---@param verify boolean compare the checksum, where there is one
+---@param place fun(t: heed.Tensor): heed.Tensor what becomes of each tensor as it was read
+---@return table<string, heed.Tensor> tensors
+---@return table<string, string> metadata
+function safetensors.read(file, verify, place)
   local header, start = read_header(file)
   local metadata = read_metadata(header)
   local entries = read_entries(header)
-  check_cover(entries, #file - start + 1)
-  verify(header, file:sub(start))
+  check_cover(entries, #file - start)
+  local stored = verify and metadata[CHECKSUM]
+  if stored then core.file_sum(file, header_sum(header)) end
   local tensors = {}
   for _, entry in ipairs(entries) do
-    local bytes = file:sub(start + entry.first, start + entry.last - 1)
     local who = "tensor " .. quoted(entry.name)
-    tensors[entry.name] = raw.tensor(bytes, entry.shape, entry.kind, who)
+    tensors[entry.name] = place(raw.tensor(file, start + entry.first, entry.shape, entry.kind, who))
   end
+  if stored then compare_sums(stored, core.file_sum(file)) end
   metadata[CHECKSUM] = nil
   return tensors, metadata
-end
-
-
----Reads a whole file.
----@param file string its bytes
----@return table<string, heed.Tensor>? tensors nil if the file is malformed
----@return table<string, string>|string metadata or what is wrong with the file
-function safetensors.decode(file)
-  return refuse.try(read_file, file)
 end
 
 
@@ -251,23 +253,26 @@ end
 ---Writes named tensors.
 ---@param tensors table<string, heed.Tensor>
 ---@param metadata? table<string, string>
----@return string[] file its bytes, in pieces
+---@return (string|heed.Tensor)[] file its parts
 function safetensors.encode(tensors, metadata)
   local header = {[METADATA] = checked_metadata(metadata)}
-  local pieces, stop = {}, 0
+  local parts, stop = {}, 0
   for i, entry in ipairs(sorted_entries(tensors)) do
-    pieces[i] = entry.tensor:data()
+    local bytes = entry.tensor:numel() * entry.kind.size
+    parts[i] = raw.written(entry.tensor)
     header[entry.name] = {
       dtype = entry.dtype,
       shape = json.array(table.move(entry.tensor.shape, 1, entry.tensor:dim(), 1, {})),
-      data_offsets = {stop, stop + #pieces[i]},
+      data_offsets = json.array{stop, stop + bytes},
     }
-    stop = stop + #pieces[i]
+    stop = stop + bytes
   end
-  header[METADATA][CHECKSUM] = checksum(header, pieces)
+  local sum = header_sum(header)
+  for _, part in ipairs(parts) do sum = core.crc32(part, sum) end
+  header[METADATA][CHECKSUM] = sum_text(sum)
   local text = header_text(header)
-  table.insert(pieces, 1, string.pack("<I8", #text) .. text)
-  return pieces
+  table.insert(parts, 1, string.pack("<I8", #text) .. text)
+  return parts
 end
 
 

@@ -1,21 +1,24 @@
 -- heed.save and heed.load: tensors in files, as safetensors, or as .npy for a single one.
 --
--- A file is written whole under another name and then renamed, so that the path always holds
--- the old file or the new one. Reading never runs code and never takes more than the file's
--- size asks for; a malformed file is nil and a message.
+-- A file is written whole under another name, `path.heed-tmp`, and then renamed, so that the path
+-- always holds the old file or the new one. Reading never runs code and never takes more than the
+-- file's size asks for: tensors are read where they stay. A malformed file is nil and a message.
 
 local core = require "heed.core"
 local heed = require "heed"
 local npy = require "heed.npy"
 local options = require "heed.options"
+local refuse = require "heed.refuse"
 local safetensors = require "heed.safetensors"
 
 local M = {}
 
+local PATIENCE = 10        -- seconds in which another process may end what it writes there
+
 
 local function check_path(where, path)
   if type(path) ~= "string" then
-    heed.fail("%s: a path expected, got %s", where, type(path))
+    heed.fail("%s: a path expected, got %s", where, options.kind(path))
   elseif path == "" or path:find("\0", 1, true) then
     heed.fail("%s: a path expected, got an empty string or a zero byte in it", where)
   end
@@ -29,12 +32,12 @@ end
 
 -- A message that names its file.
 local function about(where, path, message)
-  if message:find(path, 1, true) then return ("%s: %s"):format(where, message) end
+  if message:find(path .. ": ", 1, true) == 1 then return ("%s: %s"):format(where, message) end
   return ("%s: %s: %s"):format(where, path, message)
 end
 
 
-local function npy_pieces(tensor, metadata)
+local function npy_parts(tensor, metadata)
   if not options.is_alive(tensor) then
     heed.fail("save: one tensor expected for an .npy file, got %s", options.kind(tensor))
   elseif metadata ~= nil then
@@ -53,7 +56,7 @@ local function refuse_object(value)
 end
 
 
-local function safetensors_pieces(tensors, metadata)
+local function safetensors_parts(tensors, metadata)
   if heed.is_tensor(tensors) then
     heed.fail("save: a table of tensors by name expected, or a path that ends in .npy")
   elseif type(tensors) ~= "table" then
@@ -67,44 +70,67 @@ local function safetensors_pieces(tensors, metadata)
 end
 
 
+local function write(path, parts)
+  local stop = core.clock() + PATIENCE
+  local done, why, busy
+  repeat
+    done, why, busy = core.write_file(path, parts)
+  until not busy or core.clock() > stop
+  return done, why
+end
+
+
 ---Saves tensors by name as safetensors, or one tensor if the path ends in `.npy`.
----The file is complete or as it was before, also after a crash.
+---The file is complete or as it was before, also after a crash; a symbolic link stays one.
+---Where another process saves to the same path, this one waits for it, ten seconds at most.
 ---@param path string
 ---@param tensors table<string, heed.Tensor>|heed.Tensor
 ---@param metadata? table<string, string>
 ---@return true? done
 ---@return string? message
-function M.save(path, tensors, metadata)
+function M.save(path, tensors, metadata, ...)
+  options.no_more("save", 3, ...)
+  core.check_files("save")
   check_path("save", path)
-  local pieces = (is_npy(path) and npy_pieces or safetensors_pieces)(tensors, metadata)
-  local done, why = core.write_file(path, pieces)
+  local parts = (is_npy(path) and npy_parts or safetensors_parts)(tensors, metadata)
+  local done, why = write(path, parts)
   if not done then return nil, about("save", path, why) end
   return true
 end
 
 
-local function moved(tensors, device)
-  if heed.is_tensor(tensors) then return tensors:to(device) end
-  for name, t in pairs(tensors) do tensors[name] = t:to(device) end
-  return tensors
+-- What becomes of a tensor that was read: it goes to its device before the next one comes.
+local function placed_on(device)
+  device = device or heed.default_device()
+  return function(t) return t:to(device) end
+end
+
+
+local function read(file, is_array, o)
+  local place = placed_on(o.device)
+  if is_array or npy.is(file) then return place(npy.read(file)), {} end
+  return safetensors.read(file, o.verify, place)
 end
 
 
 ---Loads what `heed.save`, or another program, has saved: safetensors as tensors by name, .npy
----as one tensor. Integers of other widths become int64.
+---as one tensor. Integers of other widths become int64. What heed saved has a checksum, which is
+---compared unless `verify` is false.
 ---@param path string
----@param given? {device: heed.device} the default device unless given
+---@param given? {device: heed.device, verify: boolean} the default device and true unless given
 ---@return table<string, heed.Tensor>|heed.Tensor|nil tensors
 ---@return table<string, string>|string metadata empty if there are none; or a message
-function M.load(path, given)
+---@return boolean? missing after a message: whether there is no such file
+function M.load(path, given, ...)
+  options.no_more("load", 2, ...)
+  core.check_files("load")
   check_path("load", path)
-  local device = options.read("load", given, {device = options.any}).device
-  local file, why = core.read_file(path)
-  if not file then return nil, about("load", path, why) end
-  local format = (is_npy(path) or npy.is(file)) and npy or safetensors
-  local tensors, metadata = format.decode(file)
-  if not tensors then return nil, about("load", path, metadata) end
-  return device and moved(tensors, device) or tensors, metadata or {}
+  local o = options.read("load", given, {device = options.any, verify = true})
+  local file <close>, why, missing = core.open_file(path)
+  if not file then return nil, about("load", path, why), missing end
+  local tensors, metadata = refuse.try(read, file, is_npy(path), o)
+  if not tensors then return nil, about("load", path, metadata), false end
+  return tensors, metadata
 end
 
 

@@ -15,12 +15,95 @@ local function shown(t)
 end
 
 
-local function compare_one(problems, name, wanted, given)
-  if not options.is_alive(given) then
-    problems[#problems + 1] = ("%s: a tensor expected, got %s"):format(name, options.kind(given))
-  elseif given.shape ~= wanted.shape or given.dtype ~= wanted.dtype then
-    problems[#problems + 1] = ("%s: %s expected, got %s"):format(name, shown(wanted), shown(given))
+local function fits(wanted, given)
+  return options.is_alive(given) and given.shape == wanted.shape and given.dtype == wanted.dtype
+end
+
+
+---@class heed.state.differences
+---@field missing string[] names of slots that nothing was given for
+---@field unexpected string[] names that were given and belong to no slot
+---@field misfits string[] names whose tensors have another shape or type
+---@field wanted table<string, heed.Tensor> what should stand under missing names and misfits
+---@field given table<string, any> the state
+
+---Compares a state with slots.
+---@param slots heed.state.slot[]
+---@param given table<string, heed.Tensor>
+---@return heed.state.differences
+function state.differences(slots, given)
+  local found = {missing = {}, unexpected = {}, misfits = {}, wanted = {}, given = given}
+  local expected = {}
+  local function add(list, name, value) list[#list + 1], found.wanted[name] = name, value end
+  for _, slot in ipairs(slots) do
+    local is_given = false
+    for _, name in ipairs(slot.names) do
+      expected[name] = true
+      if given[name] ~= nil then
+        is_given = true
+        if not fits(slot.value, given[name]) then add(found.misfits, name, slot.value) end
+      end
+    end
+    if not is_given then add(found.missing, slot.names[1], slot.value) end
   end
+  for name in pairs(given) do
+    if not expected[name] then table.insert(found.unexpected, tostring(name)) end
+  end
+  for _, list in ipairs{found.missing, found.unexpected, found.misfits} do table.sort(list) end
+  return found
+end
+
+
+local function misfit(name, wanted, given)
+  if not options.is_alive(given) then
+    return ("%s: a tensor expected, got %s"):format(name, options.kind(given))
+  end
+  return ("%s: %s expected, got %s"):format(name, shown(wanted), shown(given))
+end
+
+
+-- Whether the tensors that do not fit would fit each other's places.
+local function is_order_alone(found)
+  local counts = {}
+  local function count(t, by)
+    local key = options.is_alive(t) and shown(t) or "no tensor"
+    counts[key] = (counts[key] or 0) + by
+  end
+  for _, list in ipairs{found.missing, found.misfits} do
+    for _, name in ipairs(list) do count(found.wanted[name], 1) end
+  end
+  for _, list in ipairs{found.unexpected, found.misfits} do
+    for _, name in ipairs(list) do count(found.given[name], -1) end
+  end
+  for _, n in pairs(counts) do
+    if n ~= 0 then return false end
+  end
+  return next(counts) ~= nil
+end
+
+
+local ORDER = "the same shapes stand there under other names or in another order; an optimiser's "
+              .. "order is that of parameters(), where fields come as they were first set, and Lua "
+              .. "sets a, b = x, y from right to left"
+
+---Differences in words, and a hint if the order alone may be wrong.
+---@param found heed.state.differences
+---@param strict? boolean false: missing and unexpected names are no problem
+---@return string[] problems empty if the state fits
+---@return string? hint
+function state.problems(found, strict)
+  local problems = {}
+  for _, name in ipairs(found.misfits) do
+    problems[#problems + 1] = misfit(name, found.wanted[name], found.given[name])
+  end
+  for _, name in ipairs(strict == false and {} or found.missing) do
+    problems[#problems + 1] = ("%s: %s is missing"):format(name, shown(found.wanted[name]))
+  end
+  for _, name in ipairs(strict == false and {} or found.unexpected) do
+    problems[#problems + 1] = name .. ": not expected"
+  end
+  table.sort(problems)
+  return problems, #problems > 0 and is_order_alone(found) and ORDER or nil
 end
 
 
@@ -28,38 +111,20 @@ end
 ---@param slots heed.state.slot[]
 ---@param given table<string, heed.Tensor>
 ---@return string[] problems empty if the state fits
+---@return string? hint
 function state.compare(slots, given)
-  local problems, expected = {}, {}
-  for _, slot in ipairs(slots) do
-    local found = false
-    for _, name in ipairs(slot.names) do
-      expected[name] = true
-      if given[name] ~= nil then
-        found = true
-        compare_one(problems, name, slot.value, given[name])
-      end
-    end
-    if not found then
-      problems[#problems + 1] = ("%s: %s is missing"):format(slot.names[1], shown(slot.value))
-    end
-  end
-  for name in pairs(given) do
-    if not expected[name] then
-      problems[#problems + 1] = ("%s: not expected"):format(tostring(name))
-    end
-  end
-  table.sort(problems)
-  return problems
+  return state.problems(state.differences(slots, given))
 end
 
 
 ---Raises one error that lists every problem, or returns if there are none.
 ---@param who string
 ---@param problems string[]
-function state.refuse(who, problems)
+---@param hint? string
+function state.refuse(who, problems, hint)
   if #problems == 0 then return end
-  heed.fail("%s: the state does not fit, nothing was loaded\n  %s",
-            who, table.concat(problems, "\n  "))
+  heed.fail("%s: the state does not fit, nothing was loaded\n  %s%s",
+            who, table.concat(problems, "\n  "), hint and "\n" .. hint or "")
 end
 
 
@@ -67,7 +132,7 @@ end
 ---@param who string
 ---@param given any
 function state.check(who, given)
-  if type(given) ~= "table" then
+  if type(given) ~= "table" or getmetatable(given) then
     heed.fail("%s: a table of tensors by name expected, got %s", who, options.kind(given))
   end
 end
@@ -92,6 +157,20 @@ end
 ---@param more table<string, heed.Tensor>
 function state.put_below(tensors, prefix, more)
   for name, t in pairs(more) do tensors[prefix .. name] = t end
+end
+
+
+---Refuses what heed.load gives behind the tensors, where options stand.
+---@param who string
+---@param given any
+function state.refuse_metadata(who, given)
+  if type(given) ~= "table" or given.strict ~= nil then return end
+  for _, value in pairs(given) do
+    if type(value) == "string" then
+      heed.fail("%s: options expected, got a file's metadata; of heed.load's results write the "
+                .. "first alone: (heed.load(path))", who)
+    end
+  end
 end
 
 

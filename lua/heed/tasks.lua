@@ -91,7 +91,8 @@ end
 ---`rule = function(count) return count(1):eq(count(2)) end`.
 ---@param given? heed.tasks.counting.options
 ---@return fun(): heed.Tensor, heed.Tensor batch ids (size, length) and bools as floats (size, 1)
-function tasks.counting(given)
+function tasks.counting(given, ...)
+  options.no_more("tasks.counting", 1, ...)
   local o = options.read("tasks.counting", given, {
     digits = 9, length = 10, more = 2, rule = options.any, seed = options.any, size = 100, than = 4,
   })

@@ -2,19 +2,16 @@
 
 local core = require "heed.core"
 local heed = require "heed"
+local method = require "heed.method"
 local options = require "heed.options"
 local rng = require "heed.rng"
 
-local called, methods = core.called, core.methods
+local called = core.called
 local fail, is_tensor = heed.fail, heed.is_tensor
 
 local pack, unpack = table.pack, table.unpack
 
-
--- Functions that are methods too.
-local function both(name, f)
-  heed[name], methods[name] = f, f
-end
+local LONGEST_LIST <const> = 1 << 24         -- more parts are a mistake, most likely
 
 
 -- Arguments --------------------------------------------------------------
@@ -163,6 +160,14 @@ local function parts(x, dim, sizes)
 end
 
 
+local function check_length(who, n, x)
+  if n > LONGEST_LIST then
+    fail("%s: a list of at most %d parts expected, got %d of a tensor of shape %s", who,
+         LONGEST_LIST, n, tostring(x.shape))
+  end
+end
+
+
 -- Sizes of parts of n elements, the last as many as are left.
 local function equal_sizes(n, size)
   local sizes = {}
@@ -196,32 +201,36 @@ end
 
 
 ---Parts of `size` elements along `dim` (the last may be shorter), or of the sizes in a list.
-both("split", function(x, ...)
+method.both("split", function(x, ...)
   check_tensor("split", x)
   local a = arguments("split", {"split_size", "dim"}, {}, ...)
   local dim, n = check_dim("split", x, a.dim)
   local size = a.split_size
   if type(size) == "table" then return parts(x, dim, check_sizes(x, size, n)) end
-  return parts(x, dim, equal_sizes(n, check_count("split", "split_size", size)))
+  check_count("split", "split_size", size)
+  check_length("split", n // size, x)
+  return parts(x, dim, equal_sizes(n, size))
 end)
 
 
 ---At most `chunks` parts of equal size along `dim`; the last may be shorter. Of nothing, as many
 ---as `chunks`.
-both("chunk", function(x, ...)
+method.both("chunk", function(x, ...)
   check_tensor("chunk", x)
   local a = arguments("chunk", {"chunks", "dim"}, {}, ...)
   local dim, n = check_dim("chunk", x, a.dim)
   local chunks = check_count("chunk", "chunks", a.chunks)
-  local size = (n + chunks - 1) // chunks
+  local size = n // chunks + (n % chunks > 0 and 1 or 0)
+  check_length("chunk", size > 0 and n // size or chunks, x)
   return parts(x, dim, size > 0 and equal_sizes(n, size) or no_sizes(chunks))
 end)
 
 
 ---The slices along `dim`, without it.
-both("unbind", function(x, ...)
+method.both("unbind", function(x, ...)
   check_tensor("unbind", x)
   local dim, n = check_dim("unbind", x, arguments("unbind", {"dim"}, {}, ...).dim)
+  check_length("unbind", n, x)
   local list = {}
   for i = 1, n do list[i] = x:select(dim, i) end
   return list
@@ -234,17 +243,55 @@ for name, dtype in pairs {
   float = "float32", double = "float64", half = "float16", bfloat16 = "bfloat16", long = "int64",
   byte = "uint8", bool = "bool",
 } do
-  methods[name] = function(x) return x:to(dtype) end
+  method.only(name, function(x) return x:to(dtype) end)
 end
 
-function methods.cpu(x) return x:to("cpu") end
+method.only("cpu", function(x) return x:to("cpu") end)
 
-function methods.cuda(x, device)
+method.only("cuda", function(x, device)
   local index = device == nil and 0 or type(device) == "number" and math.tointeger(device)
   if index and index >= 0 then return x:to("cuda:" .. index) end
   if type(device) == "string" and device:find("^cuda") then return x:to(device) end
   fail("cuda: argument 'device': a GPU's number from 0, or its name, expected, got %s",
        options.kind(device))
+end)
+
+
+-- Values as words --------------------------------------------------------
+
+-- The entries of `words` at nested lists of ids; `at` are the positions of what is looked at.
+local function look_up(words, ids, at)
+  if type(ids) == "table" then
+    for i, id in ipairs(ids) do
+      at[#at + 1] = i
+      ids[i] = look_up(words, id, at)
+      at[#at] = nil
+    end
+    return ids
+  end
+  local word = words[ids]
+  if word ~= nil then return word end
+  fail("lookup: id %d%s lies outside of 1 to %d", ids,
+       #at > 0 and " at position (" .. table.concat(at, ", ") .. ")" or "", #words)
+end
+
+
+---The words that ids stand for, such as those of `logits:argmax(-1)`: of an integer or a tensor
+---without dimensions one word, else nested lists in the tensor's shape.
+---@param words table<integer, any> a list, or a table by id
+---@param ids heed.Tensor|integer
+---@return any
+function heed.lookup(words, ids, ...)
+  options.no_more("lookup", 2, ...)
+  if type(words) ~= "table" then
+    fail("lookup: argument 'words': a table expected, got %s", options.kind(words))
+  end
+  if type(ids) == "number" and math.tointeger(ids) then return look_up(words, ids, {}) end
+  if not is_tensor(ids) or ids.dtype ~= "int64" and ids.dtype ~= "uint8" then
+    fail("lookup: argument 'ids': an integer or an int64 tensor expected, got %s%s",
+         options.kind(ids), is_tensor(ids) and " and type " .. ids.dtype or "")
+  end
+  return look_up(words, called("lookup", heed.totable, ids), {})
 end
 
 
@@ -269,7 +316,7 @@ end
 
 
 ---Is |x - y| <= atol + rtol |y| everywhere? Without options 1e-8 and 1e-5.
-both("allclose", function(x, y, ...)
+method.both("allclose", function(x, y, ...)
   check_tensor("allclose", x)
   check_tensor("allclose", y)
   check_together("allclose", x, y)
@@ -333,6 +380,16 @@ local function of_tensors(positions, n, ...)
 end
 
 
+-- One of custom's two.
+local function function_of(read, name)
+  if read[name] == nil then
+    fail("custom: '%s' is missing; a table with the functions 'forward' and 'backward' expected",
+         name)
+  end
+  return options.callable("custom", name, read[name])
+end
+
+
 ---A differentiable function of your own.
 ---
 ---`forward(ctx, ...)` gives the results, nothing in it is recorded; `backward(ctx, g, ...)` gets
@@ -342,12 +399,7 @@ end
 ---@return function
 function heed.custom(functions)
   local read = options.read("custom", functions, {forward = options.any, backward = options.any})
-  if not read.forward or not read.backward then
-    fail("custom: a table with the functions 'forward' and 'backward' expected, got %s",
-         options.kind(functions))
-  end
-  local forward = options.callable("custom", "forward", read.forward)
-  local backward = options.callable("custom", "backward", read.backward)
+  local forward, backward = function_of(read, "forward"), function_of(read, "backward")
   return function(...)
     local ctx, n = {}, select("#", ...)
     local results = pack(heed.no_grad(forward, ctx, ...))
@@ -537,5 +589,3 @@ function heed.gradcheck(f, xs, given)
   end
   return true
 end
-
-return heed

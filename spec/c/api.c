@@ -130,6 +130,59 @@ static void rounds_alike (void) {
   check(nearest, "rounding to nearest");
 }
 
+enum { FEW = 11, RESULTS = 7 };
+
+/* What the host asks for, whatever it rounds like, and some numbers that show how it was. */
+static void compute (heed_context *cx, float y[RESULTS][FEW]) {
+  const int64_t size[] = {1, FEW};
+  float own[FEW];
+  for (int i = 0; i < FEW; i++) own[i] = (float)(i * i) * 0.375f;
+  heed_tensor *out[RESULTS] = {0}, *x = heed_from(cx, HEED_FLOAT32, 2, size, own);
+  heed_tensor *third = heed_number(cx, 1.0 / 3);
+  heed_require_grad(x, true);
+  const heed_value range[] = {heed_f(0), heed_f(1), heed_f(0.1)};
+  const heed_value line[] = {heed_f(0), heed_f(0.7), heed_i(FEW)};
+  out[0] = heed_call(cx, HEED_arange, range, 3);
+  out[1] = heed_call(cx, HEED_linspace, line, 3);
+  out[2] = heed_call(cx, HEED_full, (heed_value[]){heed_l(2, size), heed_t(third)}, 2);
+  out[3] = heed_call(cx, HEED_mul, (heed_value[]){heed_t(x), heed_t(third)}, 2);
+  out[4] = heed_call(cx, HEED_softmax, (heed_value[]){heed_t(x), heed_i(1)}, 2);
+  heed_tensor *spread = heed_call(cx, HEED_std, (heed_value[]){heed_t(x)}, 1);
+  heed_backward(spread, NULL, false);
+  out[5] = heed_gradient(x);
+  out[6] = heed_call(cx, HEED_mul, (heed_value[]){heed_t(x), heed_f(1e-40)}, 2);
+  for (int i = 0; i < RESULTS; i++) {
+    memset(y[i], 0, sizeof y[i]);
+    if (heed_numel(out[i]) == FEW) heed_read(out[i], HEED_FLOAT32, y[i]);
+    heed_drop(out[i]);
+  }
+  heed_drop(spread); heed_drop(third); heed_drop(x);
+}
+
+static void ignores_the_host_mode (heed_context *cx) {
+  static const int modes[] = {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO};
+  float nearest[RESULTS][FEW], y[RESULTS][FEW];
+  compute(cx, nearest);
+  check(nearest[0][FEW - 1] == 1 && nearest[6][1] != 0, "eleven tenths, and a denormal");
+  for (int i = 0; i < 3; i++) {
+    fesetround(modes[i]);
+    compute(cx, y);
+    check(fegetround() == modes[i], "the host's rounding after every call");
+    fesetround(FE_TONEAREST);
+    for (int k = 0; k < RESULTS; k++)
+      check(memcmp(y[k], nearest[k], sizeof y[k]) == 0, "a result, however the host rounds");
+  }
+#if defined(__SSE__)
+  const unsigned before = __builtin_ia32_stmxcsr();
+  __builtin_ia32_ldmxcsr(before | 0x8040);         /* flush to zero, denormals are zero */
+  compute(cx, y);
+  const unsigned after = __builtin_ia32_stmxcsr();
+  __builtin_ia32_ldmxcsr(before);
+  check((after & 0x8040) == 0x8040, "the host's flushing after every call");
+  check(memcmp(y, nearest, sizeof y) == 0, "results while the host flushes denormals");
+#endif
+}
+
 int main (void) {
   heed_context *cx = heed_open(NULL), *other = heed_open(NULL);
   nothing_comes_back(cx);
@@ -137,6 +190,7 @@ int main (void) {
   numbers_broadcast(cx);
   bools_are_one(cx);
   rounds_alike();
+  ignores_the_host_mode(cx);
   heed_close(other);
   heed_close(cx);
   if (!failed) puts("api: as heed.h says");

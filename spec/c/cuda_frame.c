@@ -1,84 +1,11 @@
 /*
-** cuda_frame.c - a GPU as a device: asynchronous faults, two of them, captures, limits, failures,
-** lost devices, forks.
-**
-** Each case runs in a child of its own, since settings and lost devices are the process's. Failures
-** and losses can be arranged on an emulated GPU only.
+** cuda_frame.c - a GPU as a device: two of them, captures, limits, failures, lost devices, forks.
+** Failures and losses can be arranged on an emulated GPU only.
 */
 
-#include <sys/wait.h>
-#include <unistd.h>
+#include <dlfcn.h>
 
-#include "cuda_same.h"
-
-#define N 1000
-
-static int wrong;
-
-static void check (bool good, const char *what) {
-  if (good) return;
-  printf("not so: %s\n", what);
-  wrong++;
-}
-
-static bool says (const char *text, const char *part) {
-  bool good = text != NULL && strstr(text, part) != NULL;
-  if (!good) printf("'%s' expected, got '%s'\n", part, text != NULL ? text : "nothing");
-  return good;
-}
-
-
-/* Device memory for N elements, as a view. */
-static view vector_on (device *d, heed_type type) {
-  view v = {.type = type};
-  layout_dense(&v.at, 1, (int64_t[]){N});
-  v.data = d->alloc(d, N * scalar_sizes[type]);
-  return v;
-}
-
-static const char *set (device *d, view v, scalar value) {
-  work w;
-  work_copy(&w, COPY_APART, v, view_number(value));
-  return d->run(d, &w);
-}
-
-static const char *map (device *d, heed_op op, view y, view a, view b) {
-  work w;
-  work_map(&w, op, y.type, 2);
-  w.map.number[0] = 1;
-  w.map.number[1] = 0;
-  w.out[0] = y;
-  w.in[0] = a;
-  w.in[1] = b;
-  d->op = op;
-  return d->run(d, &w);
-}
-
-static scalar integer (int64_t i) { return (scalar){.type = HEED_INT64, .i = i}; }
-static scalar number (double f) { return (scalar){.type = HEED_FLOAT64, .f = f}; }
-
-
-/* What an earlier work did is reported by the next, with its name; the device stays usable. */
-static void faults (both *b) {
-  device *d = b->gpu;
-  const accelerator *a = d->accelerator;
-  view x = vector_on(d, HEED_INT64), zero = view_number(integer(0));
-  view one = view_number(integer(1));
-  set(d, x, integer(7));
-  check(map(d, HEED_remainder, x, x, zero) == NULL, "a division is not waited for");
-  const char *why = map(d, HEED_add, x, x, one);
-  check(why == NULL || d->op == HEED_remainder, "an asynchronous error has its operation's name");
-  if (why == NULL) why = a->wait(d);
-  check(says(why, "division by zero at position 1 (asynchronous"), "a fault is reported later");
-  check(map(d, HEED_add, x, x, one) == NULL, "the device works after a fault");
-  check(a->wait(d) == NULL, "a fault is reported once");
-  a->block(d, true);
-  why = map(d, HEED_floor_divide, x, x, zero);
-  check(says(why, "division by zero at position 1"), "blocking reports at once");
-  check(why != NULL && strstr(why, "asynchronous") == NULL && d->op == HEED_floor_divide,
-        "and that is not asynchronous");
-  d->free(d, x.data, N * 8);
-}
+#include "cuda_child.h"
 
 
 static void two_gpus (both *b) {
@@ -134,27 +61,33 @@ static void captures (both *b) {
 }
 
 
-/* A replay is an earlier call's work, unless it is waited for. */
-static void asynchronous_replays (both *b) {
+/* What is given back while work is captured goes to the driver afterwards: it would wait. */
+static void frees_in_captures (both *b) {
   device *d = b->gpu;
   const accelerator *a = d->accelerator;
-  view x = vector_on(d, HEED_INT64), by = vector_on(d, HEED_INT64);
+  heed_context *cx = heed_open(NULL);
+  device *other = core_device(cx, "test", "cuda");
+  view x = vector_on(d, HEED_FLOAT32);
+  heed_device_memory before, m;
+  void *pinned = b->cx->plugin->pin(100), *its = other->alloc(other, 30 << 20);
   const char *why;
-  set(d, x, integer(7));
-  set(d, by, integer(0));
+  a->memory(d, &before);
+  set(d, x, number(2));
   check(a->capture_begin(d) == NULL, "a capture begins");
-  map(d, HEED_remainder, x, x, by);
+  b->cx->plugin->unpin(pinned);
+  other->free(other, its, 30 << 20);
+  other->accelerator->trim(other);
+  map(d, HEED_mul, x, x, x);
+  heed_close(cx);
   device_capture *c = a->capture_end(d, &why);
-  check(c != NULL && a->capture_replay(d, c) == NULL, "a replay is not waited for");
-  check(says(a->wait(d), "(asynchronous"), "so that its fault is reported later");
-  a->block(d, true);
-  d->op = HEED_NOPS;
-  why = a->capture_replay(d, c);
-  check(says(why, "division by zero at position 1") && strstr(why, "asynchronous") == NULL &&
-        d->op == HEED_remainder, "blocking reports at once");
+  check(c != NULL, "what others give back does not end it");
+  check(c == NULL || a->capture_replay(d, c) == NULL, "it is replayed");
+  float got[N];
+  check(d->download(d, got, x.data, sizeof got) == NULL && got[0] == 4, "once");
   a->capture_drop(d, c);
-  d->free(d, x.data, N * 8);
-  d->free(d, by.data, N * 8);
+  a->memory(d, &m);
+  check(m.free >= before.free + (30 << 20) - (4 << 20), "the memory is free then");
+  d->free(d, x.data, N * 4);
 }
 
 
@@ -373,6 +306,7 @@ static void forks_early (void) {
   fflush(stdout);
   pid_t parent = fork();
   if (parent == 0) {
+    wrong = 0;
     heed_context *cx = heed_open(NULL);
     bool there = core_plugin_reason(cx, "cuda") == NULL;
     pid_t child = fork();
@@ -442,6 +376,7 @@ static void failures (const char *setting, int most) {
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
+      wrong = 0;
       both b = {.cx = heed_open(NULL)};
       setenv(setting, text, 1);
       b.gpu = core_device(b.cx, "test", "cuda");
@@ -457,6 +392,40 @@ static void failures (const char *setting, int most) {
     if (status != 0) printf("%s=%d: status %d\n", setting, n, status);
     wrong += status != 0;
   }
+}
+
+
+/* What the emulated GPU tells: bits of the devices that have a context; the thread's own, or -1. */
+static int of_emulated (const char *name) {
+  void *object = dlopen(getenv("HEED_CUDA"), RTLD_NOW | RTLD_NOLOAD);
+  int (*f) (void) = object != NULL ? (int (*) (void))(uintptr_t)dlsym(object, name) : NULL;
+  return f != NULL ? f() : -2;
+}
+
+/* A context takes hundreds of megabytes of its GPU: there is one where heed was asked to work. */
+static void contexts (void) {
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) {
+    wrong = 0;
+    heed_context *cx = heed_open(NULL);
+    both b = {.cx = cx, .gpu = core_device(cx, "test", "cuda:1")};
+    check(b.gpu != NULL, "the second GPU");
+    some_work(&b);
+    cx->plugin->unpin(cx->plugin->pin(100));
+    check(b.gpu->accelerator->wait(b.gpu) == NULL, "work on the second GPU");
+    check(of_emulated("emulated_contexts") == 2, "there is no context on the first");
+    check(of_emulated("emulated_current") == -1, "and the host's thread has none, as before");
+    b.gpu = core_device(cx, "test", "cuda:0");
+    some_work(&b);
+    check(of_emulated("emulated_contexts") == 3, "until that works, too");
+    heed_close(cx);
+    fflush(stdout);
+    _exit(wrong > 0);
+  }
+  int status;
+  waitpid(child, &status, 0);
+  wrong += status != 0;
 }
 
 
@@ -478,43 +447,10 @@ static void without_gpus (void) {
 }
 
 
-/* In a child: there is a GPU, or nothing is to be tested. */
-static void run (const char *name, void (*f) (both *b)) {
-  fflush(stdout);
-  pid_t child = fork();
-  if (child == 0) {
-    both b;
-    if (both_open(&b)) f(&b);
-    heed_close(b.cx);
-    fflush(stdout);
-    _exit(wrong > 0);
-  }
-  int status;
-  waitpid(child, &status, 0);
-  printf("%s: %s\n", name, status == 0 ? "good" : "bad");
-  wrong += status != 0;
-}
-
-
-/* In a child: this process opens no device, so that its children may. */
-static bool is_emulated (void) {
-  fflush(stdout);
-  pid_t child = fork();
-  if (child == 0) {
-    heed_context *cx = heed_open(NULL);
-    _exit(core_plugin_reason(cx, "cuda") == NULL && strcmp(cx->plugin->built, "emulated") == 0);
-  }
-  int status;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 1;
-}
-
-
 int main (void) {
-  run("faults", faults);
   run("two GPUs", two_gpus);
   run("captures", captures);
-  run("asynchronous replays", asynchronous_replays);
+  run("frees in captures", frees_in_captures);
   run("limits", limits);
   run("blocks", blocks);
   run("transfers", transfers);
@@ -525,6 +461,7 @@ int main (void) {
   if (is_emulated()) {
     failures("HEED_EMULATED_FAIL", 40);
     failures("HEED_EMULATED_LOST", 80);
+    contexts();
     without_gpus();
   }
   printf("%d wrong\n", wrong);

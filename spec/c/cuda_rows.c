@@ -62,7 +62,7 @@ static void reduced_types (int op, heed_type *in, heed_type *out) {
   if (op == REDUCE_ARGMAX || op == REDUCE_ARGMIN) *out = HEED_INT64;
   if (op == REDUCE_ANY || op == REDUCE_ALL) *out = HEED_BOOL;
   if (op == REDUCE_LOGSUMEXP && !scalar_is_float(*in)) *out = HEED_FLOAT32;
-  if (op == REDUCE_MOMENTS) *out = wide(*in = float_type());
+  if (op == REDUCE_SQUARES || op == REDUCE_MOMENTS) *out = wide(*in = float_type());
   if (op > REDUCE_PROD) return;
   *out = scalar_is_float(*in) || chance(0.5) ? float_type() : HEED_INT64;
 }
@@ -260,7 +260,7 @@ static void large_mean (both *b, heed_type type) {
 static void large_reduction (both *b, int op, view x) {
   heed_type out = op == REDUCE_ARGMAX || op == REDUCE_ARGMIN ? HEED_INT64
                 : op == REDUCE_ANY || op == REDUCE_ALL ? HEED_BOOL
-                : op == REDUCE_MOMENTS ? wide(x.type) : x.type;
+                : op == REDUCE_SQUARES || op == REDUCE_MOMENTS ? wide(x.type) : x.type;
   view y = fresh(out, 1, x.at.size), second = view_none();
   if (op == REDUCE_MOMENTS) second = fresh(out, 1, x.at.size);
   work w;
@@ -322,6 +322,30 @@ static void infinite_rows (both *b, heed_type type) {
   }
 }
 
+/* Gradients of rows with one infinity, with two, with a NaN: infinite and NaN as on the CPU. */
+static void infinite_gradients (both *b, heed_type type, int64_t n, bool layer, bool weighted) {
+  const int64_t size[] = {6, n};
+  view g = filled(type, 2, size, -1, 1), x = filled(type, 2, size, -1, 4);
+  work w;
+  put(&g, 3, INFINITY);
+  put(&g, n + 2, -INFINITY);
+  put(&g, 2 * n, INFINITY);
+  put(&g, 3 * n - 1, INFINITY);
+  put(&g, 3 * n, INFINITY);
+  put(&g, 4 * n - 1, -INFINITY);
+  put(&g, 4 * n + 1, NAN);
+  work_norm(&w, layer ? NORM_LAYER_BACK : NORM_RMS_BACK, 0);
+  w.in[NORM_BACK_G] = g;
+  w.in[NORM_BACK_X] = x;
+  w.in[NORM_BACK_WEIGHT] = weighted ? filled(type, 1, size + 1, 0.5, 2) : view_none();
+  w.in[NORM_BACK_MEAN] = layer ? filled(wide(type), 1, size, 1, 2) : view_none();
+  w.in[NORM_BACK_RSTD] = filled(wide(type), 1, size, 0.5, 1);
+  w.out[NORM_BACK_DX] = fresh(type, 2, size);
+  w.out[NORM_BACK_DWEIGHT] = fresh(type, 1, size + 1);
+  w.out[NORM_BACK_DBIAS] = layer ? fresh(type, 1, size + 1) : view_none();
+  same(b, describe("infinite gradients", &w), &w, 30 * tolerance(type));
+}
+
 
 int main (void) {
   both b;
@@ -340,6 +364,8 @@ int main (void) {
     long_scan(&b, type, SCAN_PROD, true);
     rising(&b, type);
     infinite_rows(&b, type);
+    for (int k = 0; k < 12; k++)
+      infinite_gradients(&b, type, k % 3 == 0 ? 5 : k % 3 == 1 ? 300 : 3000, k & 4, k >= 6);
     free_cases();
   }
   return both_close(&b);

@@ -132,7 +132,7 @@ int main (void) {
   luaL_openlibs(L);
   luaL_requiref(L, "heed", luaopen_heed, 1);
   lua_settop(L, 0);
-  heed_context *cx = heed_context_in(L), *other = heed_open(NULL);
+  heed_context *cx = heed_lua_context(L), *other = heed_open(NULL);
   heed_tensor *x = heed_from(cx, HEED_FLOAT32, 1, (int64_t[]){2}, (float[]){1, 2});
   odd_operations(cx, x);
   odd_values(cx, x);

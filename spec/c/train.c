@@ -4,37 +4,12 @@
 */
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "heed.h"
+#include "failing.h"
 
 enum { BATCH = 4, LENGTH = 6, DIM = 8, STEPS = 60 };
-
-/* An allocator that fails at the n-th request, and counts what is alive. */
-typedef struct allocator {
-  long countdown;                  /* < 0: never fails */
-  bool onwards, failed;
-  long alive;
-} allocator;
-
-static void *resize (void *self, void *block, size_t old_size, size_t new_size) {
-  allocator *a = self;
-  (void)old_size;
-  if (new_size == 0) {
-    if (block != NULL) a->alive--;
-    free(block);
-    return NULL;
-  }
-  if (a->countdown >= 0 && a->countdown-- == 0) {
-    a->failed = true;
-    if (a->onwards) a->countdown = 0;
-    return NULL;
-  }
-  void *bigger = realloc(block, new_size);
-  if (bigger != NULL && block == NULL) a->alive++;
-  return bigger;
-}
 
 /* Three projections and the input: what is learned is to give back the first token. */
 typedef struct model {
@@ -133,8 +108,8 @@ static int trains (void) {
 ** or a second try passed; -1: wrong.
 */
 static int step_with_failure (long n, bool onwards) {
-  allocator a = {.countdown = -1};
-  heed_host host = {.resize = resize, .self = &a, .threads = 1};
+  failing a = {.countdown = -1};
+  heed_host host = {.resize = failing_resize, .self = &a, .threads = 1};
   model m = {.cx = heed_open(&host)};
   if (m.cx == NULL || !build(&m)) return -1;
   float before[DIM * DIM], after[DIM * DIM];

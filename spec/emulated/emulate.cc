@@ -29,6 +29,7 @@
 uint3 emulated_thread, emulated_block;
 dim3 emulated_threads, emulated_blocks;
 char *emulated_shared;
+int64_t emulated_atomics;
 
 
 /*
@@ -201,6 +202,8 @@ static struct block {
   int n, started, ended;
   int waiting;                     /* threads at barriers */
   bool falling;                    /* threads start from the last */
+  bool starting;                   /* the fibre that goes on is to start a thread */
+  int64_t atomics;                 /* operations of the launch so far */
   int now;                         /* the thread that runs */
   thread threads[MOST_THREADS];
   warp warps[WARPS];
@@ -271,6 +274,22 @@ void emulated_fail (const char *what) {
 }
 
 
+/*
+** Others go first: all that have not started yet, and then those that are ready. So whoever waits
+** for another thread in a loop is seen to wait: his operations are counted.
+*/
+void emulated_switch_thread (void) {
+  int me = b.now;
+  if (++b.atomics > emulated_atomics) emulated_fail("does more atomic operations than it may");
+  wake(me);
+  b.threads[me].on = current;
+  b.starting = b.started < b.n;
+  if (b.starting) switch_to(free_fibre());
+  else go_on();
+  set_thread(me);
+}
+
+
 /* Opens a barrier that all its threads have reached; the one that runs just goes on. */
 static void try_barrier (int id) {
   barrier *a = &b.barriers[id];
@@ -314,7 +333,8 @@ static void end_thread (void) {
 static void run_threads (void) {
   after_switch(current);
   for (;;) {
-    while (b.what[0] == '\0' && b.nready == 0 && b.started < b.n) {
+    while (b.what[0] == '\0' && (b.starting || b.nready == 0) && b.started < b.n) {
+      b.starting = false;
       set_thread(next_to_start());
       b.run(b.call);
       end_thread();
@@ -472,6 +492,8 @@ const char *machine_run (dim3 blocks, dim3 threads, size_t shared, void (*run) (
   emulated_threads = threads;
   b.n = (int)(threads.x * threads.y * threads.z);
   b.what[0] = '\0';
+  b.starting = false;
+  b.atomics = 0;
   b.run = run;
   b.call = call;
   current = &host;

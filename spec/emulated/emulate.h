@@ -89,6 +89,8 @@ int emulated_launch (dim3 blocks, dim3 threads, size_t shared, struct CUstream_s
 /* Barrier 'id' (to 15) for 'count' threads, 0: all that have not ended; how many gave 'yes'. */
 int emulated_barrier (int id, int count, bool yes);
 void emulated_fail (const char *what);          /* ends the kernel; does not return */
+void emulated_switch_thread (void);             /* at an atomic operation, which it counts */
+extern int64_t emulated_atomics;                /* that a launch may do; 0: not counted */
 
 enum emulated_exchange {           /* what lanes of a warp wait for one another for */
   EMULATED_SYNC, EMULATED_SHUFFLE, EMULATED_BALLOT, EMULATED_MATCH,
@@ -193,14 +195,22 @@ REDUCE(__reduce_xor_sync, unsigned, EMULATED_XOR)
 ** ===================================================================
 */
 
+static inline void emulated_atomic (void) { if (emulated_atomics > 0) emulated_switch_thread(); }
+
 #define ATOMIC(name, T, y) \
-  static inline T name (T *at, T x) { T old = *at; *at = (T)(y); return old; }
+  static inline T name (T *at, T x) { \
+    emulated_atomic(); \
+    T old = *at; \
+    *at = (T)(y); \
+    return old; \
+  }
 #define ATOMICS(T) \
   ATOMIC(atomicAdd, T, old + x) ATOMIC(atomicExch, T, x) \
   ATOMIC(atomicMin, T, x < old ? x : old) ATOMIC(atomicMax, T, x > old ? x : old)
 #define ATOMIC_BITS(T) \
   ATOMIC(atomicAnd, T, old & x) ATOMIC(atomicOr, T, old | x) ATOMIC(atomicXor, T, old ^ x) \
   static inline T atomicCAS (T *at, T expected, T x) { \
+    emulated_atomic(); \
     T old = *at; \
     if (old == expected) *at = x; \
     return old; \

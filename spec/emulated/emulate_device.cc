@@ -9,6 +9,10 @@
 **   HEED_EMULATED_CODE=c       … or with this code
 **   HEED_EMULATED_LOST=n       from the n-th call on, every device is lost
 **   HEED_EMULATED_ASYNC=0      work does not wait in its stream, but runs at once
+**   HEED_EMULATED_ATOMICS=n    threads switch at atomic operations, and a launch may do n of them
+**
+** As in CUDA, a thread has a context, which is a device, or none: then what needs one makes that
+** of device 0.
 */
 
 #include "spec/emulated/machine.h"
@@ -54,12 +58,13 @@ static struct machine {
   size_t memory;
   struct gpu gpu[MOST_DEVICES];
   int open;                        /* works that run: memory is accessible */
+  unsigned contexts;               /* bits: devices that have one */
   int64_t closings;
   int last;                        /* failure */
   char text[320];                  /* of a kernel that failed */
 } m;
 
-static __thread int current;       /* the device of this thread */
+static __thread int current = -1;  /* the device whose context is this thread's; -1: none */
 
 
 /*
@@ -83,6 +88,7 @@ static void make_ready (void) {
   m.code = (int)setting("HEED_EMULATED_CODE", RUNTIME_NO_MEMORY);
   m.lost = setting("HEED_EMULATED_LOST", 0);
   m.asynchronous = setting("HEED_EMULATED_ASYNC", 1) != 0;
+  emulated_atomics = setting("HEED_EMULATED_ATOMICS", 0);
 }
 
 
@@ -105,7 +111,23 @@ int machine_end (int code) {
 
 bool machine_asynchronous (void) { return m.asynchronous; }
 
-int machine_current (void) { return current; }
+int machine_current (void) {
+  if (current < 0) {
+    m.contexts |= 1;
+    current = 0;
+  }
+  return current;
+}
+
+
+/* For specs: a bit for each device that has a context; the one of this thread, or -1. */
+extern "C" {
+__attribute__((visibility("default"))) int emulated_contexts (void);
+__attribute__((visibility("default"))) int emulated_current (void);
+}
+
+int emulated_contexts (void) { return (int)m.contexts; }
+int emulated_current (void) { return current; }
 
 
 int machine_lose (const char *why) {
@@ -227,7 +249,7 @@ static bool guard_holds (char *block, size_t bytes) {
 
 
 static int alloc (void **data, size_t bytes) {
-  gpu *c = &m.gpu[current];
+  gpu *c = &m.gpu[machine_current()];
   int k = class_of(bytes);
   if (!make_arena(c) || bytes > m.memory || c->live > m.memory - bytes) return RUNTIME_NO_MEMORY;
   char *block = take_block(c, k);
@@ -289,13 +311,27 @@ int runtime_device_read (int index, runtime_device *device) {
   return machine_end(code);
 }
 
-int runtime_get (int *index) { *index = current; return 0; }
+/* A context is the address of its GPU. */
+static cuda_context context_of (int index) {
+  return index < 0 ? NULL : (cuda_context)&m.gpu[index];
+}
 
-int runtime_set (int index) {
+int runtime_context (int index, cuda_context *c) {
   int code = machine_begin();
   if (code == 0 && (index < 0 || index >= m.gpus)) code = MACHINE_INVALID;
-  if (code == 0) current = index;
+  *c = code == 0 ? context_of(index) : NULL;
+  if (code == 0) m.contexts |= 1u << index;
   return machine_end(code);
+}
+
+int runtime_enter (cuda_context c, cuda_context *before) {
+  *before = context_of(current);
+  current = (int)((gpu *)c - m.gpu);
+  return 0;
+}
+
+void runtime_leave (cuda_context, cuda_context before) {
+  current = before == NULL ? -1 : (int)((gpu *)before - m.gpu);
 }
 
 int runtime_last (void) {
@@ -325,7 +361,8 @@ int runtime_alloc (void **data, size_t bytes) {
 
 int runtime_free (void *data) {
   int code = machine_begin();
-  if (code == 0) code = machine_run_device(current);
+  if (code == 0) code = machine_end_captures();
+  if (code == 0) code = machine_run_device(machine_current());
   return machine_end(code != 0 ? code : machine_free(data));
 }
 
@@ -336,7 +373,7 @@ int runtime_alloc_in (void **data, size_t bytes, cuda_stream) {
 int runtime_memory (size_t *free, size_t *total) {
   int code = machine_begin();
   *total = m.memory;
-  *free = m.memory - m.gpu[current].live;
+  *free = m.memory - m.gpu[machine_current()].live;
   return machine_end(code);
 }
 
@@ -351,6 +388,7 @@ int runtime_alloc_host (void **data, size_t bytes) {
   int code = machine_begin();
   if (code == 0 && posix_memalign(&block, 256, PIN + bytes) != 0) code = RUNTIME_NO_MEMORY;
   if (code != 0) return machine_end(code);
+  machine_current();
   pinned *p = (pinned *)block;
   *p = pinned{first_pinned, bytes};
   first_pinned = p;
@@ -361,7 +399,9 @@ int runtime_alloc_host (void **data, size_t bytes) {
 int runtime_free_host (void *data) {
   pinned *p = (pinned *)((char *)data - PIN), **at = &first_pinned;
   machine_begin();
-  int code = 0;
+  machine_current();
+  int code = machine_end_captures();
+  if (code != 0) return machine_end(code);
   for (int i = 0; i < m.gpus && code == 0; i++) code = machine_run_device(i);
   while (*at != NULL && *at != p) at = &(*at)->next;
   if (*at == NULL) return machine_end(MACHINE_INVALID);

@@ -166,6 +166,14 @@ static int put_step (CUstream_st *s, const step *given) {
 }
 
 
+int machine_end_captures (void) {
+  int code = 0;
+  for (CUstream_st *s = streams; s != NULL; s = s->next)
+    if (s->capture != NULL) { s->broken = true; code = MACHINE_IN_CAPTURE; }
+  return code;
+}
+
+
 /* What waits for the host can't be recorded. */
 static int refuse_capture (CUstream_st *s) {
   if (s->capture == NULL) return 0;
@@ -195,7 +203,8 @@ int runtime_stream_open (cuda_stream *s) {
 
 int runtime_stream_close (cuda_stream s) {
   machine_begin();
-  int code = run_all(s);
+  int code = refuse_capture(s);
+  if (code == 0) code = run_all(s);
   CUstream_st **at = &streams;
   while (*at != s) at = &(*at)->next;
   *at = s->next;
@@ -225,6 +234,7 @@ int runtime_free_in (void *data, cuda_stream s) {
   p.kind = FREE;
   p.to = data;
   int code = machine_begin();
+  if (code == 0) code = refuse_capture(s);
   return machine_end(code != 0 ? code : put_step(s, &p));
 }
 
@@ -238,8 +248,10 @@ static int put_event (step_kind kind, cuda_event e, cuda_stream s) {
   return put_step(s, &p);
 }
 
+/* That another stream joins a capture is not emulated. */
 int runtime_stream_after (cuda_stream s, cuda_event e) {
   int code = machine_begin();
+  if (code == 0 && e->captured && (s == NULL || s->capture == NULL)) code = machine_end_captures();
   return machine_end(code != 0 || e->put == 0 ? code : put_event(AFTER, e, s));
 }
 
@@ -271,8 +283,10 @@ int runtime_event_wait (cuda_event e) {
 }
 
 int runtime_event_between (double *seconds, cuda_event from, cuda_event to) {
+  int code = machine_begin();
+  if (code == 0 && (from->captured || to->captured)) code = MACHINE_IN_CAPTURE;
   *seconds = to->time - from->time;
-  return machine_end(machine_begin());
+  return machine_end(code);
 }
 
 int runtime_copy (void *to, const void *from, size_t bytes, cuda_stream s) {
@@ -367,8 +381,18 @@ int emulated_launch (dim3 blocks, dim3 threads, size_t shared, cuda_stream s,
   p.call = call;
   int code = machine_begin();
   if (code == 0 && !allowed(blocks, threads, shared)) code = MACHINE_INVALID;
+  if (code == 0 && s->device != machine_current()) code = MACHINE_INVALID;
   if (code != 0) free(call);
   return machine_end(code != 0 ? code : put_step(s, &p));
+}
+
+
+/* For a library's stand-in: run(call) in a stream, where it may access the device's memory. */
+extern "C" __attribute__((visibility("default")))
+int emulated_enqueue (cuda_stream s, void (*run) (void *), void *call);
+
+int emulated_enqueue (cuda_stream s, void (*run) (void *), void *call) {
+  return emulated_launch(dim3(1), dim3(1), 0, s, run, call);
 }
 
 /* }================================================================== */

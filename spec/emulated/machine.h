@@ -24,7 +24,7 @@ int machine_begin (void);
 int machine_end (int code);
 int machine_lose (const char *why);    /* every later call fails */
 bool machine_asynchronous (void);      /* does work wait in its stream? */
-int machine_current (void);            /* the device of this thread */
+int machine_current (void);            /* the device of this thread: a context is made if need be */
 
 void machine_open (void);              /* device memory can be accessed … */
 void machine_close (void);             /* … until here */
@@ -32,6 +32,7 @@ int machine_free (void *data);         /* device memory */
 bool machine_reaches (const void *data, size_t bytes);   /* of a device, or pinned */
 
 int machine_run_device (int index);    /* all work that waits */
+int machine_end_captures (void);       /* a wait for devices: refused, and ends captures, if any */
 
 #pragma GCC visibility pop
 

@@ -1,5 +1,6 @@
 -- Damaged files: reading one gives what it holds, or nil and a message; it never raises, and never
--- takes much more memory than the file has bytes.
+-- takes much more memory than the file has bytes, also where it shrinks meanwhile, or is followed
+-- by a terabyte of zeros that take no place.
 
 local heed = require "heed"
 local check = require "spec.fuzz.check"
@@ -114,18 +115,32 @@ local function damage(r, bytes)
 end
 
 
--- The source that reads a file of these bytes; it gives what is wrong.
+-- The source that reads a file of these bytes, made so long by zeros and cut to so many while it is
+-- read; it gives what is wrong.
 local LOAD = [[
 local heed = require "heed"
-local path, bytes = %q, %q
+local path, bytes, long, short = %q, %q, %d, %d
 local file = assert(io.open(path, "wb"))
 file:write(bytes)
+if long > #bytes then
+  file:seek("set", long - 1)
+  file:write("\0")
+end
 file:close()
+local read = heed.core.file_bytes
+local function shrink(...)
+  local file = assert(io.open(path, "wb"))
+  file:write(bytes:sub(1, short))
+  file:close()
+  return read(...)
+end
 collectgarbage()
 collectgarbage("stop")
 local before = collectgarbage("count") * 1024
 heed.memory{limit = heed.memory().live + 20 * #bytes + 65536}
-local good, found, why = pcall(heed.load, path)
+if short < #bytes then heed.core.file_bytes = shrink end
+local good, found, why = pcall(heed.load, path, {verify = #bytes %% 2 == 0})
+heed.core.file_bytes = read
 local taken = collectgarbage("count") * 1024 - before
 collectgarbage("restart")
 heed.memory{limit = 256 << 20}
@@ -174,7 +189,10 @@ function files.run(r, announce)
   local bytes = base[1]
   for _ = 1, r:integer(0, 4) do bytes = damage(r, bytes) end
   local text = base[2] == ".json"
-  local source = text and DECODE:format(bytes) or LOAD:format(path .. base[2], bytes)
+  local long = r:chance(0.1) and r:pick{#bytes + 1, 1 << 32, 1 << 40} or 0
+  local short = r:chance(0.1) and r:integer(0, #bytes) or #bytes
+  local source = text and DECODE:format(bytes)
+                 or LOAD:format(path .. base[2], bytes, long, short)
   announce(source)
   return text and "json" or "files", source, check.run(source, true)
 end

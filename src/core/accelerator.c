@@ -55,7 +55,11 @@ bool heed_device_describe (heed_context *cx, const char *name,
   int index = core_device_index(name);
   if (index < 0 || index >= cx->plugin->count())
     return core_fail(cx, "properties", "there is no '%.40s'; devices count from 0", name);
-  return core_done(cx, "properties", cx->plugin->properties(index, properties));
+  if (!core_done(cx, "properties", cx->plugin->properties(index, properties))) return false;
+  device *d = core_find_device(cx, name);
+  if (d != NULL)
+    d->accelerator->products(d, properties->matmul, sizeof properties->matmul);
+  return true;
 }
 
 
@@ -118,7 +122,7 @@ heed_tensor *heed_pin (heed_tensor *t, const char *kind) {
   if (cx == NULL || !core_done(cx, "pin_memory", core_plugin_reason(cx, kind))) return NULL;
   size_t bytes = (size_t)layout_numel(&t->at) * scalar_sizes[t->type];
   void *data = cx->plugin->pin(bytes > 0 ? bytes : 1);
-  if (data == NULL) return core_fail(cx, "pin_memory", "no memory for %zu bytes", bytes);
+  if (data == NULL) return core_fail(cx, "pin_memory", "no memory for %s", core_bytes(bytes).text);
   heed_tensor *y = NULL;
   if (heed_read(t, t->type, data))
     y = heed_lend(cx, t->type, t->at.rank, t->at.size, data, unpin,

@@ -4,7 +4,6 @@
 
 #include "core/core.h"
 
-#include <fenv.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -96,6 +95,21 @@ static void compose_message (heed_context *cx) {
 }
 
 
+/* Without floats, which the host's locale may write with a comma. */
+bytes_text core_bytes (size_t n) {
+  static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  bytes_text y;
+  int unit = 0;
+  if (n < 1024) {
+    snprintf(y.text, sizeof y.text, "%zu bytes", n);
+    return y;
+  }
+  for (; n >= (size_t)1024 * 1024; n /= 1024) unit++;
+  snprintf(y.text, sizeof y.text, "%zu.%zu %s", n / 1024, n % 1024 * 10 / 1024, units[unit]);
+  return y;
+}
+
+
 const char *heed_error (heed_context *cx) {
   if (cx == NULL) return "no context: not enough memory, no such level, or a wrong row in ops.def";
   if (!cx->failure.set) return NULL;
@@ -152,7 +166,8 @@ static void *take_anew (heed_context *cx, size_t bytes) {
     heed_memory_trim(cx);
     block = take(&cx->host, rounded(bytes));
   }
-  return block != NULL ? block : core_fail(cx, NULL, "not enough memory: %zu bytes", bytes);
+  return block != NULL ? block : core_fail(cx, NULL, "not enough memory: %s",
+                                           core_bytes(bytes).text);
 }
 
 
@@ -252,7 +267,9 @@ heed_context *core_open (const heed_host *host) {
   memset(cx, 0, sizeof *cx);
   cx->host = given;
   cx->recording = true;
-  cx->pool = pool_open(first_threads(&given));
+  cx->stop.host = given.interrupted;
+  cx->stop.self = given.self;
+  cx->pool = pool_open(first_threads(&given), &cx->stop);
   if (cx->pool == NULL) { core_close(cx); return NULL; }
   generator_seed(&cx->random, any_seed(cx));
   return cx;
@@ -381,55 +398,38 @@ const char *core_op_name (int op) {
 }
 
 
+void heed_interrupt (heed_context *cx) {
+  if (cx != NULL) atomic_store_explicit(&cx->stop.asked, true, memory_order_relaxed);
+}
+
+
+bool core_interrupted (heed_context *cx, const char *function) {
+  if (!interrupt_asked(&cx->stop)) return false;
+  atomic_store_explicit(&cx->stop.asked, false, memory_order_relaxed);
+  core_fail(cx, function, "interrupted");
+  return true;
+}
+
+
+bool core_poll (heed_context *cx, const char *function) {
+  cx->stop.caller = pthread_self();
+  return interrupt_stops(&cx->stop) && core_interrupted(cx, function);
+}
+
+
+bool heed_interrupted (heed_context *cx) { return cx != NULL && core_poll(cx, NULL); }
+
+
 void core_parallel (heed_context *cx, int64_t n, int64_t grain,
                     void (*piece) (void *arg, int64_t from, int64_t to), void *arg) {
   pool_run(cx->pool, n, grain, piece, arg);
 }
 
 
-/*
-** The host may round otherwise, or flush denormals; the pool's threads do not. So that a result
-** does not depend on the thread, the calling one works in C's own mode too.
-*/
-#if defined(__SSE__)
-typedef unsigned int float_mode;
-#define OWN_MODE 0x1f80u
-#define FLAGS 0x3fu
-
-static float_mode read_mode (void) { return __builtin_ia32_stmxcsr(); }
-static void set_mode (float_mode mode) { __builtin_ia32_ldmxcsr(mode); }
-
-#elif defined(__aarch64__)
-typedef uint64_t float_mode;
-#define OWN_MODE 0u
-#define FLAGS 0u
-
-static float_mode read_mode (void) {
-  float_mode mode;
-  __asm__ volatile ("mrs %0, fpcr" : "=r" (mode));
-  return mode;
-}
-
-static void set_mode (float_mode mode) {
-  __asm__ volatile ("msr fpcr, %0" : : "r" (mode) : "memory");
-}
-
-#else
-typedef int float_mode;
-#define OWN_MODE FE_TONEAREST
-#define FLAGS 0
-
-static float_mode read_mode (void) { return fegetround(); }
-static void set_mode (float_mode mode) { fesetround(mode); }
-#endif
-
-
 static const char *run_in_own_mode (device *where, const work *w) {
-  float_mode before = read_mode();
-  if ((before & ~FLAGS) == OWN_MODE) return where->run(where, w);
-  set_mode(OWN_MODE);
+  const float_mode before = float_mode_begin();
   const char *why = where->run(where, w);
-  set_mode(before);
+  float_mode_end(before);
   return why;
 }
 
@@ -463,6 +463,25 @@ bool core_end (heed_context *cx, device *d, int op, const char *why) {
 }
 
 
+/* Is a result in memory of what is changed in place? */
+static bool writes_target (const heed_context *cx, const work *w) {
+  const storage *s = cx->target;
+  for (int i = 0; s != NULL && i < w->nout; i++)
+    if ((uintptr_t)w->out[i].data - (uintptr_t)s->data < s->bytes) return true;
+  return false;
+}
+
+
+/* What is interrupted has returned early, with a result that is none, or a message to say so. */
+static bool run_or_stop (heed_context *cx, heed_op op, device *where, const work *w) {
+  cx->stop.caller = pthread_self();
+  core_begin(cx, where, op);
+  const char *why = run_in_own_mode(where, w);
+  if (where->host && core_interrupted(cx, core_op_name(op))) return false;
+  return core_end(cx, where, op, why);
+}
+
+
 bool core_run (heed_context *cx, heed_op op, device *where, const work *w) {
   if (!where->supports(where, w->kind, w->op))
     return core_fail(cx, core_op_name(op), "cannot be done on %s", where->name);
@@ -470,8 +489,8 @@ bool core_run (heed_context *cx, heed_op op, device *where, const work *w) {
     return core_fail(cx, core_op_name(op), "works on %s while the work of %s is captured",
                      where->name, cx->captured->name);
   where->works++;
-  core_begin(cx, where, op);
-  return core_end(cx, where, op, run_in_own_mode(where, w));
+  if (writes_target(cx, w)) core_hold(cx);       /* until the call in place ends */
+  return run_or_stop(cx, op, where, w);
 }
 
 /* }================================================================== */

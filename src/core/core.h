@@ -5,6 +5,8 @@
 #ifndef core_h
 #define core_h
 
+#include "core/float_mode.h"
+#include "core/interrupt.h"
 #include "core/plugin.h"
 
 #pragma GCC visibility push(hidden)
@@ -133,6 +135,8 @@ struct heed_context {
   struct pending_release *pending;         /* foreign memory, released while it was captured */
   int precision;                           /* of float32 products on accelerators */
   pool *pool;
+  interruption stop;
+  const storage *target;                   /* what a call in place writes, or NULL */
   generator random;
   memory_account memory;
   storage *free_storages[STORAGE_CLASSES]; /* cached with their data */
@@ -172,10 +176,21 @@ void *core_fail_at (heed_context *cx, const char *function, const char *argument
                     const char *format, ...) __attribute__((format(printf, 4, 5)));
 void *core_fail_async (heed_context *cx, const char *function, const char *text);    /* of an
                                                  earlier call: its function is named in any case */
+typedef struct bytes_text { char text[32]; } bytes_text;
+bytes_text core_bytes (size_t n);                    /* "21.2 GiB" */
 void core_parallel (heed_context *cx, int64_t n, int64_t grain,
                     void (*piece) (void *arg, int64_t from, int64_t to), void *arg);
 bool core_run (heed_context *cx, heed_op op, device *where, const work *w);
       /* runs it; a device's message is kept as a failure of 'op' */
+/*
+** Was the context interrupted? Then that is a failure of the function, and it is over. Loops over
+** many small works poll, some ten microseconds apart; before the first write of what is in place
+** it is asked for the last time: what comes between core_hold and core_release runs to its end.
+*/
+bool core_interrupted (heed_context *cx, const char *function);
+bool core_poll (heed_context *cx, const char *function);     /* asks the host too */
+static inline void core_hold (heed_context *cx) { cx->stop.held++; }
+static inline void core_release (heed_context *cx) { cx->stop.held--; }
 /*
 ** Before and after a device's function that may report an asynchronous error. 'op' is what the
 ** device does; what it is given is marked with the number of the caller, so that a message that

@@ -27,6 +27,7 @@ typedef struct accelerator {
   void (*trim) (device *d);        /* gives cached memory back */
   void (*block) (device *d, bool yes);             /* waits after each work */
   void (*precision) (device *d, int level);        /* of float32 products: 0 highest, 2 medium */
+  void (*products) (device *d, char *text, size_t bytes);    /* what does them, if any were done */
   void (*seed) (device *d, uint64_t seed);
   const char *(*rng_get) (device *d, uint64_t state[2]);     /* seed and offset */
   const char *(*rng_set) (device *d, const uint64_t state[2]);

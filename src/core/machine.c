@@ -1,5 +1,5 @@
 /*
-** machine.c - what the machine and its cgroup leave to this process.
+** machine.c - what the machine and its cgroup leave to this process; its clock.
 **
 ** A cgroup's limit holds for all below it, so each directory from our own up to the root is
 ** read. Inside a container the path names directories of the host that are not there: then the
@@ -17,9 +17,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-#define FILE_CAPACITY 8192         /* files are shorter, or matter at their start */
+#define FILE_CAPACITY 4096         /* files are shorter, or matter at their start */
 #define PATH_CAPACITY 1024
 
 
@@ -202,4 +203,11 @@ int machine_cores (void) {
   uint64_t quota = least(least_of(&one, cores_1), least_of(&two, cores_2));
   uint64_t n = least(allowed_cores(), least(quota, INT32_MAX));
   return n > 0 ? (int)n : 1;
+}
+
+
+int64_t machine_clock (void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }

@@ -8,6 +8,7 @@
 */
 
 #include "core/pool.h"
+#include "core/interrupt.h"
 #include "core/machine.h"
 
 #include <fenv.h>
@@ -17,7 +18,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define MOST_THREADS 256
@@ -25,6 +25,7 @@
 #define SPIN_NANOSECONDS 40000
 #define WORTH_WAKING 100000        /* nanoseconds of work: to wake takes 20 us, to start 100 */
 #define RANGES_EACH 4              /* ranges per thread, so that others take over from slow ones */
+#define MOST_GRAINS 16             /* of a range, so that an interruption is soon noticed */
 
 #define JOINED ((uint64_t)0xffff)  /* of state: workers at the job */
 #define OPEN ((uint64_t)0x10000)   /* of state: the job can be joined */
@@ -35,6 +36,7 @@ struct pool {
   int workers;                     /* started */
   bool started;                    /* as far as they could be */
   bool busy;                       /* a job runs: a nested one runs on its caller */
+  interruption *polled;
   pid_t owner;                     /* a forked child has no workers */
   _Alignas(64) _Atomic uint64_t state;
   atomic_bool stop;
@@ -65,21 +67,18 @@ static void pause_briefly (void) {
 }
 
 
-static int64_t now (void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-
 /*
 ** {==================================================================
 ** Workers
 ** ===================================================================
 */
 
-/* One range, if there is one left. */
+bool pool_stopped (const pool *p) { return interrupt_stops(p->polled); }
+
+
+/* One range, if there is one left and the job is not interrupted. */
 static bool work_on (pool *p) {
+  if (pool_stopped(p)) return false;
   int64_t from = atomic_fetch_add_explicit(&p->next, p->step, memory_order_relaxed);
   if (from >= p->n) return false;
   p->piece(p->arg, from, p->n - from < p->step ? p->n : from + p->step);
@@ -100,13 +99,13 @@ static bool has_job (pool *p, uint64_t last) {
 
 
 static bool spin (pool *p, uint64_t last) {
-  int64_t end = now() + SPIN_NANOSECONDS;
+  int64_t end = machine_clock() + SPIN_NANOSECONDS;
   do {
     for (int i = 0; i < 32; i++) {
       if (has_job(p, last)) return true;
       pause_briefly();
     }
-  } while (now() < end);
+  } while (machine_clock() < end);
   return false;
 }
 
@@ -189,11 +188,12 @@ static void stop (pool *p) {
 static bool forked (const pool *p) { return p->owner != getpid(); }
 
 
-pool *pool_open (int threads) {
+pool *pool_open (int threads, interruption *polled) {
   pool *p = aligned_alloc(_Alignof(pool), sizeof *p);
   if (p == NULL) return NULL;
   memset(p, 0, sizeof *p);
   p->threads = threads;
+  p->polled = polled;
   p->owner = getpid();
   pthread_mutex_init(&p->mutex, NULL);
   pthread_cond_init(&p->woken, NULL);
@@ -244,24 +244,28 @@ static void wake (pool *p, int64_t wanted) {
 ** between, or when the first range shows that the job is a long one.
 */
 static void wake_if_worth_it (pool *p, int64_t others) {
-  int64_t began = now();
+  int64_t began = machine_clock();
   if (began - p->ended > SPIN_NANOSECONDS) {
     work_on(p);
-    if ((now() - began) * others < WORTH_WAKING) return;
+    if ((machine_clock() - began) * others < WORTH_WAKING) return;
   }
   wake(p, others);
 }
 
 
-/* Closes the job and waits for those that joined; a worker without a core gets the caller's. */
+/*
+** Closes the job and waits for those that joined; a worker without a core gets the caller's. They
+** learn from the caller alone that the host interrupts.
+*/
 static void finish (pool *p) {
   uint64_t joined = atomic_fetch_and(&p->state, ~OPEN) & JOINED;
   int64_t end = 0;
   for (int i = 1; joined != 0; i++) {
     pause_briefly();
     if (i % 32 == 0) {
-      if (end == 0) end = now() + SPIN_NANOSECONDS;
-      else if (now() > end) sched_yield();
+      if (end == 0) end = machine_clock() + SPIN_NANOSECONDS;
+      else if (machine_clock() > end) sched_yield();
+      pool_stopped(p);
     }
     joined = atomic_load_explicit(&p->state, memory_order_acquire) & JOINED;
   }
@@ -275,8 +279,14 @@ static void run_together (pool *p, int64_t ranges) {
   if (atomic_load(&p->sleepers) > 0) wake_if_worth_it(p, ranges - 1);
   work_off(p);
   finish(p);
-  p->ended = now();
+  p->ended = machine_clock();
   p->busy = false;
+}
+
+
+static void run_alone (const pool *p, int64_t n, int64_t step, pool_piece piece, void *arg) {
+  for (int64_t from = 0; from < n && !pool_stopped(p); from += step)
+    piece(arg, from, n - from < step ? n : from + step);
 }
 
 
@@ -291,8 +301,10 @@ void pool_run (pool *p, int64_t n, int64_t grain, pool_piece piece, void *arg) {
   if (n <= 0) return;
   if (grain < 1) grain = 1;
   int64_t grains = (n - 1) / grain + 1;
-  if (grains == 1 || !has_workers(p)) { piece(arg, 0, n); return; }
+  if (grains == 1) { piece(arg, 0, n); return; }
+  if (!has_workers(p)) { run_alone(p, n, MOST_GRAINS * grain, piece, arg); return; }
   int64_t each = grains / ((int64_t)p->threads * RANGES_EACH);
+  if (each > MOST_GRAINS) each = MOST_GRAINS;
   p->piece = piece;
   p->arg = arg;
   p->n = n;

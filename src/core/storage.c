@@ -153,12 +153,17 @@ void heed_memory_limit (heed_context *cx, size_t bytes) {
 ** ===================================================================
 */
 
-/* The host may run a script's finalisers: calls of their own, within the one that runs. */
+/*
+** The host may run a script's finalisers: calls of their own, within the one that runs. It is that
+** one which an interruption stops.
+*/
 static void reclaim (heed_context *cx, size_t bytes, bool urgent) {
   device *before = cx->current;
   if (cx->host.reclaim == NULL) return;
   cx->current = cx->default_device;
+  core_hold(cx);
   cx->host.reclaim(cx->host.self, bytes, urgent);
+  core_release(cx);
   cx->current = before;
 }
 
@@ -189,11 +194,11 @@ static void *new_data (heed_context *cx, device *where, size_t bytes, size_t cap
   if (data != NULL) return data;
   const memory_account *m = &cx->memory;
   if (where->host && !fits(&cx->memory, capacity))
-    return core_fail(cx, NULL, "memory limit of %zu bytes: %zu are in use, a tensor needs %zu more",
-                     m->limit, m->live, bytes);
+    return core_fail(cx, NULL, "memory limit of %s: %s in use, a tensor needs %s more",
+                     core_bytes(m->limit).text, core_bytes(m->live).text, core_bytes(bytes).text);
   const char *why = where->gone != NULL ? where->gone(where) : NULL;
   if (why != NULL) return core_fail(cx, NULL, "device '%s': %s", where->name, why);
-  return core_fail(cx, NULL, "not enough memory: %zu bytes for a tensor on %s", bytes,
+  return core_fail(cx, NULL, "not enough memory: %s for a tensor on %s", core_bytes(bytes).text,
                    where->name);
 }
 

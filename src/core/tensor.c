@@ -104,7 +104,9 @@ bool tensor_materialize (heed_tensor *t) {
   device *where = t->cx->current;
   storage *s = storage_new(t->cx, where, scalar_sizes[t->type]);
   if (s == NULL) return false;
+  const float_mode before = float_mode_begin();
   scalar_store(t->type, element, t->value);
+  float_mode_end(before);
   if (put(t->cx, s, element)) { t->store = s; return true; }
   storage_drop(s);
   return false;
@@ -265,6 +267,10 @@ heed_tensor *heed_bool (heed_context *cx, bool value) {
 
 heed_context *heed_context_of (const heed_tensor *t) { return t != NULL ? t->cx : NULL; }
 
+bool heed_is_shared (const heed_tensor *t) {
+  return t != NULL && (t->refs > 1 || t->base != NULL);
+}
+
 heed_type heed_type_of (const heed_tensor *t) { return t != NULL ? t->type : HEED_NTYPES; }
 
 int heed_rank (const heed_tensor *t) { return t != NULL ? t->at.rank : 0; }
@@ -381,15 +387,18 @@ static bool check_data (const heed_tensor *t, const char *function, heed_type ty
 }
 
 
+#define LONG_READ 65536            /* elements: more are work, which can be stopped */
+
 bool heed_read (heed_tensor *t, heed_type type, void *data) {
   if (t == NULL || !check_data(t, "read", type, data) || !tensor_materialize(t)) return false;
   if (layout_numel(&t->at) == 0) return true;
   if (!device_of(t)->host) return download(t, type, data);
   view from = view_of(t);
   if (type == HEED_BOOL && from.type == HEED_BOOL) from.type = HEED_UINT8;   /* lent, perhaps */
-  if (type != from.type || !layout_is_dense(&t->at))
+  int64_t numel = layout_numel(&t->at);
+  if (type != from.type || !layout_is_dense(&t->at) || numel > LONG_READ)
     return copy(t->cx, device_of(t), view_data(t, type, data), from);
-  memcpy(data, view_of(t).data, (size_t)layout_numel(&t->at) * scalar_sizes[type]);
+  memcpy(data, view_of(t).data, (size_t)numel * scalar_sizes[type]);
   return true;
 }
 
@@ -426,10 +435,13 @@ bool heed_write (heed_tensor *t, heed_type type, const void *data) {
   if (layout_overlaps_itself(&t->at))
     return core_fail(t->cx, "write", "several positions of the tensor share one element");
   if (layout_numel(&t->at) == 0) return true;
+  if (core_interrupted(t->cx, "write")) return false;
   capture_input(t->cx, t);
   if (t->type == HEED_BOOL && type == HEED_BOOL) type = HEED_UINT8;    /* where 2 is true too */
+  core_hold(t->cx);
   bool good = !device_of(t)->host ? upload(t, type, data)
             : copy(t->cx, device_of(t), view_of(t), view_data(t, type, data));
+  core_release(t->cx);
   t->store->version++;
   t->store->changer = HEED_copy;
   return good;

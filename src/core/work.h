@@ -18,6 +18,8 @@ typedef enum work_kind {
   WORK_SCATTER, WORK_SORT, WORK_NONZERO, WORK_RANDOM,
   /* from here on, what a device does not support is composed from the kinds above */
   WORK_SOFTMAX, WORK_NORM, WORK_LOSS, WORK_ATTENTION, WORK_ATTENTION_BACK, WORK_OPTIMIZE,
+  /* … and this one is the host's, where it can read the device's memory */
+  WORK_PROBABILITIES,
   WORK_KINDS
 } work_kind;
 
@@ -25,7 +27,7 @@ typedef enum work_kind {
 typedef enum copy_op { COPY_APART, COPY_OVERLAPPING } copy_op;
 typedef enum reduce_op {
   REDUCE_SUM, REDUCE_PROD, REDUCE_MAX, REDUCE_MIN, REDUCE_ARGMAX, REDUCE_ARGMIN,
-  REDUCE_ANY, REDUCE_ALL, REDUCE_MOMENTS, REDUCE_LOGSUMEXP
+  REDUCE_ANY, REDUCE_ALL, REDUCE_SQUARES, REDUCE_MOMENTS, REDUCE_LOGSUMEXP
 } reduce_op;
 typedef enum scan_op { SCAN_SUM, SCAN_PROD } scan_op;
 typedef enum scatter_op { SCATTER_SET, SCATTER_ADD } scatter_op;
@@ -147,7 +149,8 @@ static inline void work_copy (work *w, copy_op op, view y, view x) {
 /*
 ** x has y's axes first and then 'axes' more, which are reduced; ARGMAX and ARGMIN give positions
 ** from 1 in the row-major order of the reduced axes; MAX and MIN fill z with them unless it is
-** none; MOMENTS fills y with the mean, z with sum (x - mean)^2.
+** none; SQUARES are sum x^2; MOMENTS fills y with the mean, z with sum (x - mean)^2. Neither
+** leaves the range of float64 on its way, whatever x is.
 */
 static inline void work_reduce (work *w, reduce_op op, int axes, view y, view z, view x) {
   work_begin(w, WORK_REDUCE, op, view_is_none(&z) ? 1 : 2, 1);
@@ -307,6 +310,12 @@ static inline void work_attention (work *w, work_kind kind, double scale, double
   w->attention.softcap = softcap;
   w->attention.dropout = dropout;
   w->attention.mask.n = 0;
+}
+
+/* Only a check: are all elements of p from 0 to 1? An accelerator reports what is not later. */
+static inline void work_probabilities (work *w, view p) {
+  work_begin(w, WORK_PROBABILITIES, 0, 0, 1);
+  w->in[0] = p;
 }
 
 /* One step over n parameters. */

@@ -62,7 +62,7 @@ static void OF(clear) (T *at, int64_t rows, int64_t columns, int64_t row) {
 static OF(operand) OF(rows_of) (const attend *a, const view *v, int64_t b, int64_t h,
                                 T *workspace) {
   if (OF(has_dense_rows)(v)) return (OF(operand)){view_at(v, b, h, 0, 0), v->at.stride[2], 1};
-  for (int64_t i = 0; i < v->at.size[2]; i++)
+  for (int64_t i = 0; i < v->at.size[2] && !cpu_stops(a->self, i, v->at.size[3]); i++)
     a->self->level->load(v->at.size[3], TYPE, workspace + i * v->at.size[3], v->type,
                          view_at(v, b, h, i, 0), v->at.stride[3]);
   return (OF(operand)){workspace, v->at.size[3], 1};
@@ -130,7 +130,7 @@ static void OF(load_delta) (const attend *a, const tile *x, const T *g, T *spare
 static void OF(begin_back) (const attend *a, int64_t b, int64_t h, OF(back) *r) {
   r->q = OF(rows_of)(a, &a->w->in[ATTENTION_Q], b, h, r->workspace[4]);
   r->g = OF(rows_of)(a, &a->w->in[ATTENTION_GRADIENT], b, h, r->workspace[5]);
-  for (int64_t i = 0; i < a->queries; i += PANEL) {
+  for (int64_t i = 0; i < a->queries && !cpu_stops(a->self, i / PANEL, PANEL * a->D); i += PANEL) {
     const tile x = {.b = b, .h = h, .i = i, .n = smaller(a->queries - i, PANEL)};
     const int64_t width = x.n > LANES ? PANEL : LANES;
     T *q = r->q_panels + i * a->D, *g = r->g_panels + i * a->Dv;
@@ -355,7 +355,10 @@ static bool OF(back_group) (const attend_back *d, int64_t b, int64_t hk, int64_t
     OF(begin_back)(a, b, h, r);
     for (int64_t j = from; j < to; j += TILE_KEYS) {
       tile x = {.b = b, .h = h, .j = j, .keys = smaller(to - j, TILE_KEYS)};
-      for (; x.i < a->queries; x.i += r->row) OF(back_block)(a, x, r, careful);
+      for (; x.i < a->queries; x.i += r->row) {
+        if ((x.i > 0 || j > from) && cpu_stopped(a->self)) return true;
+        OF(back_block)(a, x, r, careful);
+      }
     }
     if (check) finite &= OF(dq_is_finite)(a, r);
     OF(store_dq)(d, b, h, group, r);
@@ -374,7 +377,6 @@ static void OF(back_piece) (void *arg, int64_t from, int64_t to) {
   T *workspace = attend_workspace(a, near);
   if (workspace == NULL) return;
   OF(share_back_workspace)(d, &r, workspace);
-  const float_mode mode = denormals_off();
   for (int64_t item = from; item < to; item++) {
     const int64_t head = item / d->groups, group = item % d->groups;
     const int64_t b = head / a->Hk, hk = head % a->Hk, first = group * d->group;
@@ -385,7 +387,6 @@ static void OF(back_piece) (void *arg, int64_t from, int64_t to) {
     OF(store_sum)(a, &a->w->out[ATTENTION_DK], b, hk, first, end, r.dk);
     OF(store_sum)(a, &a->w->out[ATTENTION_DV], b, hk, first, end, r.dv);
   }
-  denormals_back(mode);
   if ((char *)workspace != near) cpu_scratch_free(workspace);
 }
 

@@ -153,7 +153,7 @@ static void OF(attend_panels) (const attend *a, int n, OF(panel) *p, OF(operand)
     end[i] = mask_end(a->w, p[i].x.b, p[i].x.i + p[i].x.n, a->keys);
     last = larger(last, end[i]);
   }
-  for (int64_t j = 0; j < last; j += TILE_KEYS)
+  for (int64_t j = 0; j < last && (j == 0 || !cpu_stopped(a->self)); j += TILE_KEYS)
     for (int i = 0; i < n; i++)
       if (j < end[i]) {
         OF(set_tile)(&p[i].x, j, end[i]);
@@ -173,7 +173,7 @@ static void OF(attend_block) (const attend *a, int n, OF(panel) *p, OF(operand) 
     OF(store_panel)(a, &a->w->out[ATTENTION_Y], &p[i].x, 0, a->Dv, p[i].o, PANEL, r->spare);
     OF(store_lse)(a, &p[i]);
     if (!view_is_none(&a->w->out[ATTENTION_WEIGHTS]))
-      for (int64_t j = 0; j < a->keys; j += TILE_KEYS) {
+      for (int64_t j = 0; j < a->keys && (j == 0 || !cpu_stopped(a->self)); j += TILE_KEYS) {
         OF(set_tile)(&p[i].x, j, a->keys);
         OF(weigh_tile)(a, &p[i], k, r);
       }
@@ -210,14 +210,12 @@ static void OF(attend_piece) (void *arg, int64_t from, int64_t to) {
   T *workspace = attend_workspace(a, near);
   if (workspace == NULL) return;
   OF(share_workspace)(a, &r, workspace);
-  const float_mode mode = denormals_off();
   const int64_t panels = (a->queries - 1) / PANEL + 1;
   for (int64_t item = from; item < to; item++) {
     const int64_t head = item / a->splits, first = item % a->splits * a->split;
     OF(attend_head)(a, head / a->H, head % a->H, first, smaller(first + a->split, panels),
                     &r);
   }
-  denormals_back(mode);
   if ((char *)workspace != near) cpu_scratch_free(workspace);
 }
 

@@ -17,7 +17,7 @@ static OF(operand) OF(operand_of) (const attend *a, const view *v, int64_t b, in
   const int64_t rows = v->at.size[2], columns = v->at.size[3];
   if (v->type == TYPE)
     return (OF(operand)){view_at(v, b, h, 0, 0), v->at.stride[2], v->at.stride[3]};
-  for (int64_t i = 0; i < rows; i++)
+  for (int64_t i = 0; i < rows && !cpu_stops(a->self, i, columns); i++)
     a->self->level->load(columns, TYPE, workspace + i * columns, v->type, view_at(v, b, h, i, 0),
                          v->at.stride[3]);
   return (OF(operand)){workspace, columns, 1};

@@ -8,6 +8,7 @@
 #define SIDE 32                    /* of a square of elements that is transposed */
 
 typedef struct copying {
+  cpu *self;
   char *to;
   const char *from;
   layout to_at, from_at;           /* fused; 'to' has its smallest stride along the last axis … */
@@ -55,15 +56,28 @@ static void find_row (const copying *c, int64_t row, int inner, char **to, const
 }
 
 
+/* Elements at .. at + n - 1 of a row. */
+static void copy_part (const copying *c, int64_t at, int64_t n, char *to, const char *from) {
+  int last = c->to_at.rank - 1;
+  int64_t to_stride = c->to_at.stride[last], from_stride = c->from_at.stride[last];
+  int64_t size = (int64_t)c->size;
+  copy_row(c->size, n, to + at * to_stride * size, to_stride, from + at * from_stride * size,
+           from_stride);
+}
+
+
 static void copy_rows (void *arg, int64_t first, int64_t end) {
   const copying *c = arg;
-  int last = c->to_at.rank - 1;
+  int64_t n = c->to_at.size[c->to_at.rank - 1], at = 0;
   for (int64_t row = first; row < end; row++) {
     char *to;
     const char *from;
     find_row(c, row, 1, &to, &from);
-    copy_row(c->size, c->to_at.size[last], to, c->to_at.stride[last], from,
-             c->from_at.stride[last]);
+    for (at = 0; n - at > MOVED_ELEMENTS; at += MOVED_ELEMENTS) {
+      if (cpu_stopped(c->self)) return;
+      copy_part(c, at, MOVED_ELEMENTS, to, from);
+    }
+    copy_part(c, at, n - at, to, from);
   }
 }
 
@@ -82,7 +96,7 @@ static void copy_bands (void *arg, int64_t first, int64_t end) {
     find_row(c, band / bands, 2, &to, &from);
     to += row * to_stride[i] * size;
     from += row * from_stride[i] * size;
-    for (int64_t at = 0; at < n; at += SIDE)
+    for (int64_t at = 0; at < n && !cpu_stops(c->self, at / SIDE, SIDE * SIDE); at += SIDE)
       copy_square(c->size, m, n - at < SIDE ? n - at : SIDE, to + at * to_stride[j] * size,
                   to_stride[i], to_stride[j], from + at * from_stride[j] * size, from_stride[i],
                   from_stride[j]);
@@ -135,8 +149,8 @@ static void copy_bytes (void *arg, int64_t first, int64_t end) {
 
 static const char *copy_same (cpu *self, const view *to, const view *from) {
   int64_t numel = layout_numel(&to->at);
-  copying c = {.to = to->data, .from = from->data, .to_at = to->at, .from_at = from->at,
-               .size = scalar_sizes[to->type]};
+  copying c = {.self = self, .to = to->data, .from = from->data, .to_at = to->at,
+               .from_at = from->at, .size = scalar_sizes[to->type]};
   if (numel == 0) return NULL;
   if (layout_is_dense(&to->at) && layout_is_dense(&from->at)) {
     pool_run(self->pool, numel * (int64_t)c.size, 262144, copy_bytes, &c);

@@ -15,6 +15,7 @@
 
 
 const char cpu_no_memory[] = "not enough memory";
+const char cpu_interrupted[] = "interrupted";
 
 
 static size_t rounded_up (size_t bytes, size_t unit) { return (bytes + unit - 1) & ~(unit - 1); }
@@ -132,7 +133,7 @@ static const char *cpu_run (device *d, const work *w) {
     case WORK_ATTENTION: return level->attention(self, w);
     case WORK_ATTENTION_BACK: return level->attention_back(self, w);
     case WORK_OPTIMIZE: return level->optimize(self, w);
-    case WORK_KINDS: break;
+    case WORK_PROBABILITIES: case WORK_KINDS: break;
   }
   return refuse_work(self, w);
 }

@@ -72,6 +72,18 @@ extern const cpu_level cpu_base, cpu_avx2, cpu_avx512, cpu_neon;   /* those of t
 /* Keeps a message in 'self' and returns it. */
 const char *cpu_refuse (cpu *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/*
+** Polled by kernels: is the work to stop? Then what it makes is thrown away, and must only not
+** reach outside its memory; checks return cpu_interrupted. In a loop 'cpu_stops' is given the
+** number of the step and about how many elements a step has: it polls at each 2^16th element.
+*/
+extern const char cpu_interrupted[];
+#define MOVED_ELEMENTS ((int64_t)1 << 18)      /* of a long row between two polls */
+static inline bool cpu_stopped (const cpu *self) { return pool_stopped(self->pool); }
+static inline bool cpu_stops (const cpu *self, int64_t step, int64_t elements) {
+  return elements * (step + 1) >> 16 != elements * step >> 16 && cpu_stopped(self);
+}
+
 /* Scratch memory of a kernel (malloc); a kernel that gets none returns cpu_no_memory. */
 extern const char cpu_no_memory[];
 void *cpu_scratch (size_t bytes);                        /* 64-byte aligned */

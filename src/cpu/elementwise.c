@@ -9,6 +9,7 @@
 
 #define CHUNK 1024                 /* most elements of a chunk */
 #define OPERANDS 6                 /* most: out, g, a, b, c, y */
+#define NEAR_BYTES 16384           /* of a piece's workspace that fits on the stack */
 
 typedef struct feed {
   cpu *self;
@@ -19,6 +20,7 @@ typedef struct feed {
   iterator operand[OPERANDS];
   const work *w;
   void (*loop) (const struct feed *f, int64_t n, void *const *at);
+  bool failed;                     /* a piece got no memory */
 } feed;
 
 
@@ -37,8 +39,15 @@ static void run_copy (const feed *f, int64_t n, void *const *at) {
 }
 
 
+/* Bytes of an operand's chunk. */
+static size_t part_of (const feed *f) {
+  int64_t n = f->numel < f->chunk ? f->numel : f->chunk;
+  return ((size_t)n * scalar_sizes[f->as] + 63) & ~(size_t)63;
+}
+
+
 /* Elements from .. from + n - 1; splats are in their workspace already. */
-static void run_chunk (const feed *f, int64_t from, int64_t n, char (*workspace)[CHUNK * 8]) {
+static void run_chunk (const feed *f, int64_t from, int64_t n, char *const *workspace) {
   void *at[OPERANDS] = {NULL};
   at[0] = iterator_target(&f->operand[0], from, n, f->as, workspace[0]);
   for (int i = 1; i < f->n; i++) {
@@ -51,16 +60,27 @@ static void run_chunk (const feed *f, int64_t from, int64_t n, char (*workspace)
 }
 
 
-/* Chunks from .. to - 1. */
-static void run_piece (void *arg, int64_t from, int64_t to) {
-  const feed *f = arg;
-  _Alignas(64) char workspace[OPERANDS][CHUNK * 8];
+/* Chunks from .. to - 1, each operand of which has a part of the workspace. */
+static void run_chunks (const feed *f, int64_t from, int64_t to, char *base) {
   int64_t longest = f->numel < f->chunk ? f->numel : f->chunk;
+  char *workspace[OPERANDS];
+  for (int i = 0; i < f->n; i++) workspace[i] = base + (size_t)i * part_of(f);
   for (int i = 1; i < f->n; i++)
     if (f->operand[i].kind == ITERATOR_SPLAT)
       iterator_read(f->self, &f->operand[i], 0, longest, f->as, workspace[i]);
   for (int64_t i = from * f->chunk; i < f->numel && i < to * f->chunk; i += f->chunk)
     run_chunk(f, i, f->numel - i < f->chunk ? f->numel - i : f->chunk, workspace);
+}
+
+
+static void run_piece (void *arg, int64_t from, int64_t to) {
+  feed *f = arg;
+  _Alignas(64) char near[NEAR_BYTES];
+  size_t bytes = (size_t)f->n * part_of(f);
+  char *workspace = bytes <= NEAR_BYTES ? near : cpu_scratch(bytes);
+  if (workspace != NULL) run_chunks(f, from, to, workspace);
+  else __atomic_store_n(&f->failed, true, __ATOMIC_RELAXED);
+  if (workspace != near) cpu_scratch_free(workspace);
 }
 
 
@@ -103,13 +123,14 @@ static const char *run (feed *f) {
   pool_piece piece = f->direct ? run_direct : run_piece;
   if (chunks <= grain) piece(f, 0, chunks);
   else pool_run(f->self->pool, chunks, grain, piece, f);
-  return NULL;
+  return f->failed ? cpu_no_memory : NULL;
 }
 
 
 static void begin (feed *f, cpu *self, const work *w, heed_type as) {
   f->self = self;
   f->w = w;
+  f->failed = false;
   f->as = scalar_is_half(as) ? HEED_FLOAT32 : scalar_is_float(as) ? as : HEED_INT64;
   f->n = 1;
   f->numel = layout_numel(&w->out[0].at);
@@ -123,26 +144,25 @@ static void begin (feed *f, cpu *self, const work *w, heed_type as) {
 ** ===================================================================
 */
 
-/* Position from 0 of the first 0; -1: none. */
-static int64_t find_zero (cpu *self, const view *v, int64_t numel) {
+static const char *refuse_zeros (cpu *self, const view *v, int64_t numel) {
   iterator s;
   int64_t workspace[CHUNK];
   iterator_open(&s, v, HEED_INT64);
   for (int64_t from = 0; from < numel; from += CHUNK) {
+    if (cpu_stops(self, from / CHUNK, CHUNK)) return cpu_interrupted;
     int64_t n = numel - from < CHUNK ? numel - from : CHUNK;
     const int64_t *x = iterator_read(self, &s, from, n, HEED_INT64, workspace);
     for (int64_t i = 0; i < n; i++)
-      if (x[i] == 0) return from + i;
+      if (x[i] == 0)
+        return cpu_refuse(self, "division by zero at position %lld", (long long)(from + i) + 1);
   }
-  return -1;
+  return NULL;
 }
 
 
 static const char *check_integer (cpu *self, const work *w, int64_t numel) {
   if (w->op != HEED_floor_divide && w->op != HEED_remainder && w->op != HEED_fmod) return NULL;
-  int64_t at = find_zero(self, &w->in[1], numel);
-  if (at < 0) return NULL;
-  return cpu_refuse(self, "division by zero at position %lld", (long long)at + 1);
+  return refuse_zeros(self, &w->in[1], numel);
 }
 
 /* }================================================================== */

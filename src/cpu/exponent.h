@@ -6,10 +6,12 @@
 #if BYTES == 4
 #define MANTISSA 23
 #define BIAS 127
+#define LEAST 100
 #define LOG_TERMS 6
 #else
 #define MANTISSA 52
 #define BIAS 1023
+#define LEAST 970
 #define LOG_TERMS 12
 #endif
 
@@ -46,6 +48,7 @@ static const T OF(exp2_terms)[] = {
 
 
 #define EXP2_TERMS ((int)(sizeof OF(exp2_terms) / sizeof(T)))
+#define EXP2_SCALE ((T)((int64_t)1 << (BIAS - LEAST)))
 
 /* The constants of 2^x, held in registers: loops would load literals each time. */
 typedef struct OF(exp2_constants) {
@@ -53,10 +56,10 @@ typedef struct OF(exp2_constants) {
 } OF(exp2_constants);
 
 INLINED OF(exp2_constants) OF(exp2_open) (void) {
-  OF(exp2_constants) p = {.large = OF(splat)((T)(3 * ((int64_t)1 << (MANTISSA - 1)) + BIAS)),
-                  .least = OF(splat)((T)-BIAS)};
+  OF(exp2_constants) p = {.large = OF(splat)((T)(3 * ((int64_t)1 << (MANTISSA - 1)) + LEAST)),
+                  .least = OF(splat)((T)-LEAST)};
   UNROLL for (int i = 0; i < EXP2_TERMS; i++) {
-    p.term[i] = OF(splat)(OF(exp2_terms)[i]);
+    p.term[i] = OF(splat)(OF(exp2_terms)[i] * EXP2_SCALE);
     IN_REGISTER(p.term[i]);
   }
   IN_REGISTER(p.large);
@@ -66,15 +69,16 @@ INLINED OF(exp2_constants) OF(exp2_open) (void) {
 
 
 /*
-** 2^x, exactly 0 below 2^(1 - BIAS) (where denormals are off, as everywhere in attention). NaN
-** stays NaN. Adding a large number rounds x to an integer, whose bits are then where a shift makes
-** an exponent of them; that of -BIAS is a 0.
+** 2^x, exactly 0 below 2^-LEAST, so that what it is multiplied by does not become denormal, which
+** is slow. NaN stays NaN. Adding a large number rounds x to an integer, whose bits are then where a
+** shift makes an exponent of them: that of 2^(x - BIAS + LEAST), which is a 0 for -LEAST; the
+** polynomial has the rest, as EXP2_SCALE.
 */
 INLINED OF(vector) OF(exp2_with) (const OF(exp2_constants) *p, OF(vector) x) {
   x = OF(larger)(p->least, x);
   OF(vector) shifted = x + p->large, r = x - (shifted - p->large), y = p->term[EXP2_TERMS - 1];
   UNROLL for (int i = EXP2_TERMS - 2; i >= 0; i--) y = y * r + p->term[i];
-  y = y * r + (T)1;
+  y = y * r + EXP2_SCALE;
   return y * (OF(vector))((OF(flags))shifted << MANTISSA);
 }
 
@@ -118,5 +122,7 @@ INLINED OF(vector) OF(tanh) (OF(vector) x) {
 
 #undef MANTISSA
 #undef BIAS
+#undef LEAST
 #undef LOG_TERMS
 #undef EXP2_TERMS
+#undef EXP2_SCALE

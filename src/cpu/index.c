@@ -8,6 +8,7 @@
 #include "cpu/iterator.h"
 
 #define CHUNK 512
+#define TOGETHER 65536             /* most elements that share positions and are moved at once */
 
 /* Iteration over the elements, the tensor and its indices together, with axes fused. */
 typedef struct indexing {
@@ -55,6 +56,7 @@ static const char *check_index (cpu *self, const view *index, int64_t limit) {
   int64_t workspace[CHUNK], numel = layout_numel(&own.at);
   iterator_open(&s, &own, HEED_INT64);
   for (int64_t from = 0; from < numel; from += CHUNK) {
+    if (cpu_stops(self, from / CHUNK, CHUNK)) return cpu_interrupted;
     int64_t n = numel - from < CHUNK ? numel - from : CHUNK;
     const int64_t *x = iterator_read(self, &s, from, n, HEED_INT64, workspace);
     for (int64_t i = 0; i < n; i++)
@@ -174,23 +176,28 @@ static void move_each (const indexing *d, int64_t n, char *outer, char *inner,
 }
 
 
-/* Rows from .. to - 1, of each the elements first .. first + n - 1. */
+/* Rows from .. to - 1, of each the elements first .. first + n - 1; polled in between. */
 static void iterate (const indexing *d, int64_t from, int64_t to, int64_t first, int64_t n) {
   int last = d->outer_at.rank - 1;
   int64_t size = (int64_t)d->size, offset[CHUNK];
   int64_t outer_stride = d->outer_at.stride[last], inner_stride = d->inner_at.stride[last];
   bool together = has_row_positions(d);
+  int64_t most = together ? TOGETHER : CHUNK, moved = 0;
   for (int64_t row = from; row < to; row++) {
     row_offsets p = offsets_of(d, row);
     char *outer = d->outer + p.outer * size, *inner = d->inner + p.inner * size;
     for (int64_t i = first; i < first + n;) {
-      int64_t left = first + n - i, now = together || left < CHUNK ? left : CHUNK;
+      if (moved > TOGETHER && cpu_stopped(d->self)) return;
+      if (moved > TOGETHER) moved = 0;
+      int64_t left = first + n - i, now = left < most ? left : most;
       char *at = outer + i * outer_stride * size;
       inner_offsets(d, &p, i, together ? 1 : now, offset);
       if (together) move_row(d, now, at, outer_stride, inner + offset[0] * size, inner_stride);
       else move_each(d, now, at, inner, offset);
       i += now;
+      moved += now;
     }
+    moved += 16;
   }
 }
 
@@ -293,6 +300,7 @@ const char *cpu_nonzero (cpu *self, const work *w) {
   iterator s;
   iterator_open(&s, x, as);
   for (int64_t from = 0; from < numel && left > 0; from += CHUNK) {
+    if (cpu_stops(self, from / CHUNK, CHUNK)) return NULL;
     int64_t n = numel - from < CHUNK ? numel - from : CHUNK;
     const void *elements = iterator_read(self, &s, from, n, as, workspace);
     for (int64_t i = 0; i < n && left > 0; i++, step(&x->at, position)) {

@@ -107,7 +107,6 @@ static void gather (const iterator *s, cursor *c, int64_t n, char *workspace, bo
 
 
 #define PIECE 512
-
 /* Elements of several rows, of another type than 'as': through a small buffer. */
 static void gather_as (const cpu *self, const iterator *s, cursor *c, int64_t n, heed_type as,
                        char *workspace) {
@@ -131,8 +130,8 @@ static const void *read_plain (const cpu *self, const iterator *s, int64_t from,
 }
 
 
-const void *iterator_read (const cpu *self, const iterator *s, int64_t from, int64_t n,
-                           heed_type as, void *workspace) {
+static const void *read_row (const cpu *self, const iterator *s, int64_t from, int64_t n,
+                             heed_type as, void *workspace) {
   if (s->kind != ITERATOR_STRIDED) return read_plain(self, s, from, n, as, workspace);
   cursor c;
   cursor_set(&c, &s->at, from);
@@ -145,6 +144,28 @@ const void *iterator_read (const cpu *self, const iterator *s, int64_t from, int
   else if (s->type == as) gather(s, &c, n, workspace, false);
   else gather_as(self, s, &c, n, as, workspace);
   return workspace;
+}
+
+
+/* A long row is brought in parts, so that it can be stopped; it may lie where it is read. */
+static const void *read_parts (const cpu *self, const iterator *s, int64_t from, int64_t n,
+                               heed_type as, char *workspace) {
+  const void *in_place = iterator_target(s, from, n, as, NULL);
+  if (in_place != NULL) return in_place;
+  for (int64_t i = 0; i < n && !cpu_stopped(self); i += MOVED_ELEMENTS) {
+    int64_t now = n - i < MOVED_ELEMENTS ? n - i : MOVED_ELEMENTS;
+    char *to = workspace + (size_t)i * scalar_sizes[as];
+    const void *part = read_row(self, s, from + i, now, as, to);
+    if (part != to) memcpy(to, part, (size_t)now * scalar_sizes[as]);
+  }
+  return workspace;
+}
+
+
+const void *iterator_read (const cpu *self, const iterator *s, int64_t from, int64_t n,
+                           heed_type as, void *workspace) {
+  return n > MOVED_ELEMENTS ? read_parts(self, s, from, n, as, workspace)
+                            : read_row(self, s, from, n, as, workspace);
 }
 
 
@@ -170,8 +191,8 @@ static void scatter_from (const cpu *self, const iterator *s, cursor *c, int64_t
 }
 
 
-void iterator_write (const cpu *self, const iterator *s, int64_t from, int64_t n, heed_type as,
-                     const void *workspace) {
+static void write_row (const cpu *self, const iterator *s, int64_t from, int64_t n, heed_type as,
+                       const void *workspace) {
   if (s->kind == ITERATOR_DENSE) {
     void *at = s->data + from * scalar_sizes[s->type];
     if (s->type != as) self->level->store(n, s->type, at, 1, as, workspace);
@@ -190,4 +211,24 @@ void iterator_write (const cpu *self, const iterator *s, int64_t from, int64_t n
   if (s->type == as) gather(s, &c, n, (char *)(uintptr_t)workspace, true);
   else if (c.left >= n) self->level->store(n, s->type, at, stride, as, workspace);
   else scatter_from(self, s, &c, n, as, workspace);
+}
+
+
+static void write_parts (const cpu *self, const iterator *s, int64_t from, int64_t n, heed_type as,
+                         const char *workspace) {
+  for (int64_t i = 0; i < n && !cpu_stopped(self); i += MOVED_ELEMENTS) {
+    int64_t now = n - i < MOVED_ELEMENTS ? n - i : MOVED_ELEMENTS;
+    const char *part = workspace + (size_t)i * scalar_sizes[as];
+    void *at = iterator_target(s, from + i, now, as, NULL);
+    if (at != NULL) memcpy(at, part, (size_t)now * scalar_sizes[as]);
+    else write_row(self, s, from + i, now, as, part);
+  }
+}
+
+
+void iterator_write (const cpu *self, const iterator *s, int64_t from, int64_t n, heed_type as,
+                     const void *workspace) {
+  if (n <= MOVED_ELEMENTS) write_row(self, s, from, n, as, workspace);
+  else if (iterator_target(s, from, n, as, NULL) == NULL)
+    write_parts(self, s, from, n, as, workspace);
 }

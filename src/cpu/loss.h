@@ -21,6 +21,7 @@ static const char *check_labels (row_work *d) {
   const int target = d->w->op == LOSS_CROSS_ENTROPY ? (int)LOSS_TARGET : (int)LOSS_BACK_TARGET;
   for (int64_t r = 0; r < d->rows; r++) {
     const int64_t label = label_of(d, target, r);
+    if (cpu_stops(d->self, r, 1)) return cpu_interrupted;
     if (label == ignored || (label >= 1 && label <= d->n)) continue;
     return cpu_refuse(d->self, "label %lld at position %lld is outside 1 to %lld; "
                       "labels count from 1%s", (long long)label, (long long)r + 1,

@@ -35,7 +35,7 @@ static void FN(loss_rows) (void *arg, int64_t from, int64_t to) {
   T *workspace = rows_workspace(d, 2);
   if (workspace == NULL) return;
   const T *weight = FN(class_weights)(d, LOSS_WEIGHT, workspace);
-  for (int64_t r = from; r < to; r++) {
+  for (int64_t r = from; r < to && !rows_stopped(d); r++) {
     int64_t label = label_of(d, LOSS_TARGET, r) - 1;
     bool ignored = label + 1 == w->loss.ignore_index;
     const T *x = iterator_read(d->self, &d->x[LOSS_X], r * n, n, d->as, workspace + n);
@@ -70,7 +70,7 @@ static void FN(loss_back_rows) (void *arg, int64_t from, int64_t to) {
   if (workspace == NULL) return;
   const T *weight = FN(class_weights)(d, LOSS_BACK_WEIGHT, workspace);
   A weights = weight != NULL ? FN(sum)(n, weight) : (A)n;
-  for (int64_t r = from; r < to; r++) {
+  for (int64_t r = from; r < to && !rows_stopped(d); r++) {
     int64_t label = label_of(d, LOSS_BACK_TARGET, r) - 1;
     const T *x = iterator_read(d->self, &d->x[LOSS_BACK_X], r * n, n, d->as, workspace + n);
     T *dx = iterator_target(&d->y[0], r * n, n, d->as, workspace + 2 * n);

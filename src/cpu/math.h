@@ -303,6 +303,7 @@ static inline float gelu_derivative_float (float x) {
 
 /* tanh's form of it, x (1 + tanh u) / 2 = x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3). */
 static inline float gelu_tanh_float (float x) {
+  x = x < -0x1.fffffep127f ? -0x1.fffffep127f : x;  /* minus infinity times 0 is NaN */
   return x * sigmoid_float(x * (0x1.988454p0f + 0x1.2444e8p-4f * x * x));
 }
 
@@ -434,6 +435,7 @@ static inline double gelu_derivative_double (double x) {
 #define TANH_CUBIC (TANH_LINEAR * 0.044715)
 
 static inline double gelu_tanh_double (double x) {
+  x = x == -INFINITY ? -100 : x;                   /* minus infinity times 0 is NaN */
   return x * sigmoid_double(x * (TANH_LINEAR + TANH_CUBIC * x * x));
 }
 

@@ -11,12 +11,14 @@
 #ifndef matmul_h
 #define matmul_h
 
+#define DOT_STEPS 256              /* of a sum in lanes, before it is added up in double */
 #define NEAR_ELEMENTS 2048         /* of b packed on the stack */
 #define BLOCK_DEPTH 256            /* of a packed panel: it stays in the nearest cache */
 #define BLOCK_COLUMNS 4096         /* of packed b */
 #define BLOCK_ROWS (16 * TILE_ROWS)
 #define DIRECT_BYTES (1 << 18)     /* of b that need not be packed: it stays in the second cache */
 #define PIECE_FLOPS 2000000        /* of a piece of work for another thread, at least */
+#define LONG_DOT ((int64_t)1 << 20)    /* elements of a scalar product that is not cut */
 
 typedef struct side {              /* of one operand: strides of its rows, columns and batches */
   char *data;
@@ -159,7 +161,7 @@ static void integer_piece (void *arg, int64_t from, int64_t to) {
       *at = m->add ? *at : 0;
       if (m->added) *at += x->addend[i * m->addend.row + j * m->addend.column];
     }
-    for (int64_t k = 0; k < m->depth; k++) {
+    for (int64_t k = 0; k < m->depth && !cpu_stops(m->self, k, m->columns); k++) {
       const uint64_t factor = alpha * x->a[i * m->a.row + k * m->a.column];
       const uint64_t *b = x->b + k * m->b.row;
       for (int64_t j = 0; j < m->columns; j++)
@@ -171,7 +173,7 @@ static void integer_piece (void *arg, int64_t from, int64_t to) {
 
 static void matmul_integer (matmuls *m) {
   const int64_t cost = m->columns * m->depth * 4 + 100;
-  for (int64_t at = 0; at < m->batches; at++) {
+  for (int64_t at = 0; at < m->batches && !cpu_stops(m->self, at, 512); at++) {
     integers x = {.m = m, .a = (const uint64_t *)m->a.data + batch_offset(m, &m->a, at),
                   .b = (const uint64_t *)m->b.data + batch_offset(m, &m->b, at),
                   .c = (uint64_t *)m->c.data + batch_offset(m, &m->c, at)};
@@ -229,19 +231,30 @@ static view dense_view (const view *v, heed_type type, void *data) {
 }
 
 
+/* Rows that are dense: of 'to' when loading, of 'from' when storing. */
 static void load_view (cpu *self, const view *from, const view *to) {
   const int last = from->at.rank - 1;
+  const int64_t n = from->at.size[last], stride = from->at.stride[last];
   for (int64_t i = 0; i < rows_of(from); i++)
-    self->level->load(from->at.size[last], to->type, row_of(to, i), from->type, row_of(from, i),
-                      from->at.stride[last]);
+    for (int64_t j = 0; j < n; j += MOVED_ELEMENTS) {
+      if ((n >= 4096 || (i & 63) == 63) && cpu_stopped(self)) return;
+      self->level->load(smaller(n - j, MOVED_ELEMENTS), to->type,
+                        row_of(to, i) + j * scalar_sizes[to->type], from->type,
+                        row_of(from, i) + j * stride * scalar_sizes[from->type], stride);
+    }
 }
 
 
 static void store_view (cpu *self, const view *from, const view *to) {
   const int last = to->at.rank - 1;
+  const int64_t n = to->at.size[last], stride = to->at.stride[last];
   for (int64_t i = 0; i < rows_of(to); i++)
-    self->level->store(to->at.size[last], to->type, row_of(to, i), to->at.stride[last],
-                       from->type, row_of(from, i));
+    for (int64_t j = 0; j < n; j += MOVED_ELEMENTS) {
+      if ((n >= 4096 || (i & 63) == 63) && cpu_stopped(self)) return;
+      self->level->store(smaller(n - j, MOVED_ELEMENTS), to->type,
+                         row_of(to, i) + j * stride * scalar_sizes[to->type], stride,
+                         from->type, row_of(from, i) + j * scalar_sizes[from->type]);
+    }
 }
 
 

@@ -18,8 +18,8 @@ typedef struct OF(one) {
 ** ===================================================================
 */
 
-/* The totals of four vectors. */
-INLINED void OF(totals) (OF(vector) v[4], T total[4]) {
+/* Adds the totals of four vectors. */
+INLINED void OF(add_totals) (OF(vector) v[4], double total[4]) {
   OF(piece) part[VECTOR_BYTES / 16];
   UNROLL for (int i = 0; i < 4; i += GROUP) {
     OF(transpose_pieces)(v + i);
@@ -27,7 +27,7 @@ INLINED void OF(totals) (OF(vector) v[4], T total[4]) {
     UNROLL for (int k = 1; k < GROUP; k++) sum += v[i + k];
     memcpy(part, &sum, sizeof part);
     UNROLL for (int k = 1; k < VECTOR_BYTES / 16; k++) part[0] += part[k];
-    memcpy(total + i, part, 16);
+    UNROLL for (int k = 0; k < GROUP; k++) total[i + k] += part[0][k];
   }
 }
 
@@ -50,19 +50,19 @@ INLINED void OF(dot_tile) (const int rows, const OF(one) *x, const T *a, const T
   const OF(product) *p = &x->p;
   const int64_t depth = p->depth, a_row = p->a_row;
   const T *at[4];
-  OF(vector) sum[3][4];
-  UNROLL for (int j = 0; j < 4; j++) {
-    at[j] = b + smaller(j, n - 1) * x->b_column;
-    UNROLL for (int i = 0; i < rows; i++) sum[i][j] = (OF(vector)){0};
+  double total[3][4] = {{0}};
+  UNROLL for (int j = 0; j < 4; j++) at[j] = b + smaller(j, n - 1) * x->b_column;
+  for (int64_t k = 0, end; k < depth;) {
+    OF(vector) sum[3][4] = {{{0}}};
+    for (end = smaller(depth, k + DOT_STEPS * LANES); k + LANES <= end; k += LANES)
+      OF(dot_step)(rows, sum, a, a_row, at, k, LANES);
+    if (k < end) OF(dot_step)(rows, sum, a, a_row, at, k, (int)(end - k));
+    k = end;
+    UNROLL for (int i = 0; i < rows; i++) OF(add_totals)(sum[i], total[i]);
   }
-  int64_t k = 0;
-  for (; k + LANES <= depth; k += LANES) OF(dot_step)(rows, sum, a, a_row, at, k, LANES);
-  if (k < depth) OF(dot_step)(rows, sum, a, a_row, at, k, (int)(depth - k));
   UNROLL for (int i = 0; i < rows; i++) {
-    T total[4];
-    OF(totals)(sum[i], total);
     for (int64_t j = 0; j < n; j++) {
-      T y = total[j] * p->alpha;
+      T y = (T)total[i][j] * p->alpha;
       if (addend != NULL) y += addend[i * p->addend_row + j * p->addend_column];
       if (p->add) y += c[i * p->c_row + j];
       c[i * p->c_row + j] = y;
@@ -80,10 +80,8 @@ DOTS(1) DOTS(2) DOTS(3)
 
 
 /* Columns 4 'from' to 4 'to' - 1. */
-static void OF(dot_piece) (void *arg, int64_t from, int64_t to) {
-  const OF(one) *x = arg;
+static void OF(dot_columns) (const OF(one) *x, int64_t from, int64_t to) {
   const OF(product) *p = &x->p;
-  const float_mode mode = denormals_off();
   for (int64_t j = 4 * from; j < smaller(4 * to, x->columns); j += 4) {
     const int64_t n = smaller(x->columns - j, 4);
     for (int64_t i = 0, rows; i < x->rows; i += rows) {
@@ -97,7 +95,21 @@ static void OF(dot_piece) (void *arg, int64_t from, int64_t to) {
       else OF(dot_tile_1)(x, a, b, c, addend, n);
     }
   }
-  denormals_back(mode);
+}
+
+
+/* Long scalar products are cut, so that they can be stopped; their parts are added up. */
+static void OF(dot_piece) (void *arg, int64_t from, int64_t to) {
+  const OF(one) *x = arg;
+  for (int64_t k = 0; k < x->p.depth; k += LONG_DOT) {
+    if (k > 0 && cpu_stopped(x->m->self)) break;
+    OF(one) y = *x;
+    y.a += k;
+    y.b += k;
+    y.p.depth = smaller(x->p.depth - k, LONG_DOT);
+    if (k > 0) { y.p.add = true; y.p.addend = NULL; }
+    OF(dot_columns)(&y, from, to);
+  }
 }
 
 
@@ -125,14 +137,16 @@ static OF(one) OF(part_of) (const OF(one) *x, int64_t row, int64_t column) {
 }
 
 /*
-** b is read once if rows are few: then some complete lines of it at a time, for the prefetcher's
-** sake (lines of 4096 elements, one row: 8 at a time take a third of the time of all).
+** As deep at a time as a block, so that sums are of the same parts. One row reads a large b once:
+** then fewer complete lines of it at a time, for the prefetcher's sake (lines of 4096 elements:
+** 8 at a time take a third of the time of all).
 */
 static void OF(multiply_lines) (const OF(one) *x, int64_t rows, int64_t columns) {
-  const bool once = rows <= 2 * TILE_ROWS && x->p.depth * columns * BYTES > DIRECT_BYTES;
-  const int64_t lines = !once ? larger(x->p.depth, 1) : rows == 1 ? 8 : 64;
+  const bool once = rows == 1 && x->p.depth * columns * BYTES > DIRECT_BYTES;
+  const int64_t lines = once ? 8 : BLOCK_DEPTH;
   OF(product) p = x->p;
   for (int64_t k = 0; k == 0 || k < x->p.depth; k += lines) {
+    if (cpu_stops(x->m->self, k / lines, rows * columns * lines)) return;
     p.depth = smaller(lines, x->p.depth - k);
     OF(multiply)(&p, rows, columns, x->a + k * p.a_column, x->b + k * p.b_row, x->c);
     p.add = true;
@@ -142,17 +156,13 @@ static void OF(multiply_lines) (const OF(one) *x, int64_t rows, int64_t columns)
 
 static void OF(row_piece) (void *arg, int64_t from, int64_t to) {
   const OF(one) *x = arg, y = OF(part_of)(x, from * TILE_ROWS, 0);
-  const float_mode mode = denormals_off();
   OF(multiply_lines)(&y, smaller((to - from) * TILE_ROWS, x->rows - from * TILE_ROWS), x->columns);
-  denormals_back(mode);
 }
 
 static void OF(column_piece) (void *arg, int64_t from, int64_t to) {
   const int64_t unit = 4 * LANES;
   const OF(one) *x = arg, y = OF(part_of)(x, 0, from * unit);
-  const float_mode mode = denormals_off();
   OF(multiply_lines)(&y, x->rows, smaller((to - from) * unit, x->columns - from * unit));
-  denormals_back(mode);
 }
 
 static void OF(direct) (OF(one) *x) {
@@ -248,14 +258,12 @@ static void OF(block_part) (const OF(block) *d, int64_t row, int64_t rows, int64
 static void OF(block_piece) (void *arg, int64_t from, int64_t to) {
   const OF(block) *d = arg;
   const OF(one) *x = &d->x;
-  const float_mode mode = denormals_off();
-  for (int64_t at = from; at < to; at++) {
+  for (int64_t at = from; at < to && (at == from || !cpu_stopped(x->m->self)); at++) {
     const int64_t row = at / d->column_pieces * BLOCK_ROWS;
     const int64_t column = at % d->column_pieces * (16 * PANEL);
     OF(block_part)(d, row, smaller(x->rows - row, BLOCK_ROWS), column,
                    smaller(x->columns - column, 16 * PANEL));
   }
-  denormals_back(mode);
 }
 
 
@@ -291,6 +299,7 @@ static void OF(packed) (OF(one) *x) {
   if (workspace == NULL) { x->m->failed = true; return; }
   for (int64_t j = 0; j < x->columns; j += BLOCK_COLUMNS)
     for (int64_t k = 0; k < x->p.depth; k += BLOCK_DEPTH) {
+      if (k > 0 && cpu_stopped(x->m->self)) break;
       OF(block) d = {.x = OF(part_of)(x, 0, j), .packed_b = workspace,
                      .packed_a = size_a > 0 ? workspace + size_b : NULL};
       d.x.columns = smaller(x->columns - j, BLOCK_COLUMNS);

@@ -67,7 +67,7 @@ static void FN(norm_rows) (void *arg, int64_t from, int64_t to) {
     weight = iterator_read(d->self, &d->x[NORM_WEIGHT], 0, n, d->as, workspace);
   if (!view_is_none(&w->in[NORM_BIAS]))
     bias = iterator_read(d->self, &d->x[NORM_BIAS], 0, n, d->as, workspace + n);
-  for (int64_t r = from; r < to; r++) {
+  for (int64_t r = from; r < to && !rows_stopped(d); r++) {
     const T *x = iterator_read(d->self, &d->x[NORM_X], r * n, n, d->as, workspace + 2 * n);
     T *y = iterator_target(&d->y[NORM_Y], r * n, n, d->as, workspace + 3 * n);
     FN(moments) m = FN(stats)(n, x, layer, w->norm.eps);
@@ -120,6 +120,7 @@ static void FN(back_block) (norm_back *d, int64_t block, T *workspace) {
   bool wanted = !view_is_none(&rs->w->out[NORM_BACK_DX]);
   memset(dweight, 0, (size_t)(2 * n) * sizeof(T));
   for (int64_t r = block * d->block; r < end; r++) {
+    if (cpu_stops(rs->self, r, n)) return;
     const T *g = iterator_read(rs->self, &rs->x[NORM_BACK_G], r * n, n, rs->as, workspace);
     const T *x = iterator_read(rs->self, &rs->x[NORM_BACK_X], r * n, n, rs->as, workspace + n);
     T mean = d->layer ? FN(get)(rs, NORM_BACK_MEAN, r) : 0;

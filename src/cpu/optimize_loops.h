@@ -2,6 +2,13 @@
 ** optimize_loops.h - optimisers' steps in type T: included for each T.
 */
 
+/* x, or 0 for a denormal, see optimize.h. */
+static inline T FN(state) (T x) {
+  const T least = sizeof(T) == 4 ? (T)0x1p-126 : (T)0x1p-1022;
+  return ABS(x) < least ? 0 : x;
+}
+
+
 static void FN(step_sgd) (const heed_step *o, int64_t n, T *p, const T *g, T *momentum) {
   const T sign = o->maximize ? -1 : 1, decay = (T)o->weight_decay, lr = (T)o->lr;
   const T keep = (T)o->momentum, add = (T)(1 - o->dampening), look = o->nesterov ? keep : 0;
@@ -12,7 +19,8 @@ static void FN(step_sgd) (const heed_step *o, int64_t n, T *p, const T *g, T *mo
   const T old = o->step == 1 ? 0 : keep, new = o->step == 1 ? 1 : add;
   if (o->step == 1) memset(momentum, 0, (size_t)n * sizeof(T));
   VECTOR_LOOP for (int64_t i = 0; i < n; i++) {
-    const T gradient = sign * g[i] + decay * p[i], m = old * momentum[i] + new * gradient;
+    const T gradient = sign * g[i] + decay * p[i];
+    const T m = FN(state)(old * momentum[i] + new * gradient);
     momentum[i] = m;
     p[i] -= lr * (o->nesterov ? gradient + look * m : m);
   }
@@ -41,8 +49,8 @@ static void FN(step_adam) (const FN(adam) *o, int64_t n, T *p, const T *g, T *me
   const FN(adam) k = *o;
   VECTOR_LOOP for (int64_t i = 0; i < n; i++) {
     const T old = p[i] * k.fade, gradient = k.sign * g[i] + k.decay * old;
-    const T m = mean[i] + k.weight1 * (gradient - mean[i]);
-    const T s = square[i] * k.beta2 + k.weight2 * gradient * gradient;
+    const T m = FN(state)(mean[i] + k.weight1 * (gradient - mean[i]));
+    const T s = FN(state)(square[i] * k.beta2 + k.weight2 * gradient * gradient);
     mean[i] = m;
     square[i] = s;
     T top = s;

@@ -49,6 +49,7 @@ static layout in_memory_order (const layout *at) {
 static void sample_all (sampling *d, sampler piece) {
   double workspace[CHUNK];
   for (int64_t from = 0; from < d->numel; from += CHUNK) {
+    if (cpu_stops(d->self, from / CHUNK, CHUNK)) return;
     int64_t n = d->numel - from < CHUNK ? d->numel - from : CHUNK;
     void *y = iterator_target(&d->y, from, n, d->as, workspace);
     piece(d, from, n, y);
@@ -231,14 +232,15 @@ static void bernoulli (sampling *d, int64_t from, int64_t n, void *y) {
 static const char *permutation (sampling *d) {
   int64_t n = d->numel, *x = cpu_scratch((size_t)n * sizeof *x);
   if (x == NULL) return cpu_no_memory;
-  for (int64_t i = 0; i < n; i++) x[i] = i + 1;
-  for (int64_t i = 0; i < n - 1; i++) {
+  for (int64_t i = 0; i < n && !cpu_stops(d->self, i, 1); i++) x[i] = i + 1;
+  if (cpu_stopped(d->self)) n = 0;
+  for (int64_t i = 0; i < n - 1 && !cpu_stops(d->self, i, 1); i++) {
     uint64_t bits = n < UINT32_MAX / 20 ? generator_32(d->g) : generator_64(d->g);
     int64_t j = i + (int64_t)(bits % (uint64_t)(n - i)), at_i = x[i];
     x[i] = x[j];
     x[j] = at_i;
   }
-  for (int64_t from = 0; from < n; from += CHUNK) {
+  for (int64_t from = 0; from < n && !cpu_stops(d->self, from / CHUNK, CHUNK); from += CHUNK) {
     int64_t count = n - from < CHUNK ? n - from : CHUNK;
     int64_t *y = iterator_target(&d->y, from, count, HEED_INT64, x + from);
     if (y != x + from) memcpy(y, x + from, (size_t)count * sizeof *y);

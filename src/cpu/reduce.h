@@ -12,6 +12,8 @@
 
 #define WIDTH 128
 #define CHUNK 512
+#define LONG_ROW ((int64_t)1 << 20)    /* elements between two polls */
+#define SEGMENTS 1024              /* whose results are kept at a time */
 
 typedef enum pass {
   PASS_SUM, PASS_PROD, PASS_ANY, PASS_ALL, PASS_SQUARES, PASS_EXPONENTIALS, PASS_MAX, PASS_MIN
@@ -33,6 +35,7 @@ typedef struct reduction {
   int64_t size;                    /* of such an element */
   int64_t width, batches;
   int64_t segment;                 /* elements of a row */
+  int64_t first;                   /* of the segments that run */
   reduce_pass now;
   void *parts;
 } reduction;
@@ -144,7 +147,8 @@ static void reduction_passes (reduction *d) {
   static const reduce_pass first[] = {
     [REDUCE_SUM] = PASS_SUM, [REDUCE_PROD] = PASS_PROD, [REDUCE_MAX] = PASS_MAX,
     [REDUCE_MIN] = PASS_MIN, [REDUCE_ARGMAX] = PASS_MAX, [REDUCE_ARGMIN] = PASS_MIN,
-    [REDUCE_ANY] = PASS_ANY, [REDUCE_ALL] = PASS_ALL, [REDUCE_MOMENTS] = PASS_SUM,
+    [REDUCE_ANY] = PASS_ANY, [REDUCE_ALL] = PASS_ALL, [REDUCE_SQUARES] = PASS_SQUARES,
+    [REDUCE_MOMENTS] = PASS_SUM,
     [REDUCE_LOGSUMEXP] = PASS_MAX
   };
   d->pass[0] = first[d->w->op];
@@ -154,11 +158,11 @@ static void reduction_passes (reduction *d) {
 }
 
 
-/* Positions and bools do not depend on the result's type: the input's will do. */
+/* Positions, bools and squares do not depend on the result's type: the input's will do. */
 static heed_type reduction_type (const work *w) {
   heed_type in = w->in[0].type, out = w->out[0].type;
   bool own = w->op == REDUCE_ARGMAX || w->op == REDUCE_ARGMIN || w->op == REDUCE_ANY ||
-             w->op == REDUCE_ALL;
+             w->op == REDUCE_ALL || w->op == REDUCE_SQUARES;
   return computing(in, own ? in : out);
 }
 
@@ -235,6 +239,8 @@ static const char *scan (cpu *self, const work *w) {
 
 /* }================================================================== */
 
+#undef SEGMENTS
+#undef LONG_ROW
 #undef CHUNK
 #undef WIDTH
 

@@ -68,8 +68,38 @@ static A FN(sum) (int64_t n, const T *x) {
 }
 
 
+/* Is any element 'value' (or, with 'equal' false, another)? */
+static bool FN(has) (int64_t n, const T *x, T value, bool equal) {
+  for (int64_t from = 0; from < n; from += 256) {
+    int64_t to = from + 256 < n ? from + 256 : n;
+    BITS found = 0;
+    for (int64_t i = from; i < to; i++) found |= (x[i] == value) == equal;
+    if (found) return true;
+  }
+  return false;
+}
+
+
+/* The same without short sums of T: for squares that T cannot hold. */
+static A FN(far_squares) (int64_t n, const T *x, T mean, A *off) {
+  A squares[8] = {0}, sums[8] = {0}, total = 0;
+  for (int64_t i = 0; i < n; i += 8)
+    for (int64_t k = 0; k < 8 && k < n - i; k++) {
+      const A d = (A)x[i + k] - mean;
+      squares[k] += d * d;
+      sums[k] += d;
+    }
+  for (int k = 0; k < 8; k++) {
+    total += squares[k];
+    *off += sums[k];
+  }
+  return total;
+}
+
+
 /* Sum of (x - mean)^2; *off is that of x - mean, which is 0 but for the rounding of mean. */
 static A FN(squares) (int64_t n, const T *x, T mean, A *off) {
+  const A before = *off;
   A total = 0;
   int64_t i = 0;
   while (i + LENGTH <= n) {
@@ -88,7 +118,10 @@ static A FN(squares) (int64_t n, const T *x, T mean, A *off) {
     total += (A)d * d;
     *off += d;
   }
-  return total;
+  if (sizeof(T) == sizeof(A) || ((double)total > 0x1p-90 && (double)total < 0x1p120)) return total;
+  if (total == 0 && !FN(has)(n, x, mean, false)) return 0;
+  *off = before;
+  return FN(far_squares)(n, x, mean, off);
 }
 
 
@@ -155,18 +188,6 @@ static A FN(product) (int64_t n, const T *x) {
 }
 
 
-/* Is any element 0 (or, with 'zero' false, not 0)? */
-static bool FN(has) (int64_t n, const T *x, bool zero) {
-  for (int64_t from = 0; from < n; from += 256) {
-    int64_t to = from + 256 < n ? from + 256 : n;
-    BITS found = 0;
-    for (int64_t i = from; i < to; i++) found |= (x[i] == 0) == zero;
-    if (found) return true;
-  }
-  return false;
-}
-
-
 #ifdef T_IS_FLOAT
 
 /* Sum of x y, in the same way. */
@@ -229,8 +250,8 @@ static void FN(row) (reduce_pass pass, FN(results) *r, int64_t j, int64_t n, con
   switch (pass) {
     case PASS_SUM: r->sum[j] += FN(sum)(n, x); break;
     case PASS_PROD: r->sum[j] *= FN(product)(n, x); break;
-    case PASS_ANY: r->sum[j] = r->sum[j] != 0 || FN(has)(n, x, false); break;
-    case PASS_ALL: r->sum[j] = r->sum[j] != 0 && !FN(has)(n, x, true); break;
+    case PASS_ANY: r->sum[j] = r->sum[j] != 0 || FN(has)(n, x, 0, false); break;
+    case PASS_ALL: r->sum[j] = r->sum[j] != 0 && !FN(has)(n, x, 0, true); break;
     case PASS_SQUARES: r->sum[j] += FN(squares)(n, x, (T)r->mean[j], &r->off[j]); break;
     case PASS_EXPONENTIALS: r->sum[j] += FN(sum_exp)(n, x, r->best[j]); break;
     case PASS_MAX:
@@ -323,9 +344,10 @@ static void FN(take) (reduce_pass pass, FN(results) *r, int64_t n, const T *x, i
 ** ===================================================================
 */
 
-static void FN(begin_pass) (reduce_pass pass, FN(results) *r, int64_t n) {
+static void FN(begin_pass) (const reduction *d, reduce_pass pass, FN(results) *r, int64_t n) {
   r->parts = 0;
   for (int64_t j = 0; j < n; j++) {
+    if (d->passes == 1) r->mean[j] = 0;
     r->sum[j] = pass == PASS_PROD || pass == PASS_ALL;
     r->off[j] = 0;
     r->part[j] = 0;
@@ -340,11 +362,13 @@ static void FN(pass_row) (const reduction *d, reduce_pass pass, FN(results) *r, 
   T workspace[CHUNK];
   iterator s = d->row;
   s.data = x + j * d->step * d->size;
+  for (; d->contiguous && to - from > LONG_ROW && !cpu_stopped(d->self); from += LONG_ROW)
+    FN(row)(pass, r, j, LONG_ROW, (const T *)s.data + from, from);
   if (d->contiguous) {
     if (to > from) FN(row)(pass, r, j, to - from, (const T *)s.data + from, from);
     return;
   }
-  for (; from < to; from += CHUNK) {
+  for (; from < to && !cpu_stops(d->self, from / CHUNK, CHUNK); from += CHUNK) {
     int64_t n = to - from < CHUNK ? to - from : CHUNK;
     FN(row)(pass, r, j, n, iterator_read(d->self, &s, from, n, d->as, workspace), from);
   }
@@ -362,9 +386,9 @@ static void FN(run_pass) (const reduction *d, reduce_pass pass, FN(results) *r, 
   bool plain = d->step == 1 && d->w->in[0].type == d->as;
   const layout *row = &d->row.at;
   if (plain && pass == PASS_SUM && row->rank == 1)
-    for (; from + 4 <= to; from += 4)
+    for (; from + 4 <= to && !cpu_stops(d->self, from / 4, 4 * n); from += 4)
       FN(take_four)(r, n, (const T *)x + from * row->stride[0], row->stride[0]);
-  for (int64_t i = from; i < to; i++) {
+  for (int64_t i = from; i < to && !cpu_stops(d->self, i, n); i++) {
     const char *at = x + iterator_offset(row, i) * d->size;
     if (!plain) d->self->level->load(n, d->as, workspace, d->w->in[0].type, at, d->step);
     FN(take)(pass, r, n, plain ? (const T *)at : workspace, i);
@@ -429,7 +453,7 @@ static void FN(run_batches) (void *arg, int64_t from, int64_t to) {
   for (int64_t batch = from; batch < to; batch++) {
     int64_t n = reduction_width(d, batch);
     for (int i = 0; i < d->passes; i++) {
-      FN(begin_pass)(d->pass[i], &r, n);
+      FN(begin_pass)(d, d->pass[i], &r, n);
       FN(run_pass)(d, d->pass[i], &r, n, reduction_at(d, batch), 0, d->count);
       FN(end_pass)(d, d->pass[i], &r, n);
     }
@@ -438,31 +462,38 @@ static void FN(run_batches) (void *arg, int64_t from, int64_t to) {
 }
 
 
-/* Parts of the only batch; parts[0] brings the results of the passes before. */
+/* Parts of the only batch; parts[i] brings the results of the passes before. */
 static void FN(run_segments) (void *arg, int64_t from, int64_t to) {
   const reduction *d = arg;
   FN(results) *parts = d->parts;
   int64_t n = reduction_width(d, 0);
   for (int64_t i = from; i < to; i++) {
-    int64_t start = i * d->segment, end = start + d->segment;
+    int64_t start = (d->first + i) * d->segment, end = start + d->segment;
     parts[i].positions = d->positions;
-    FN(begin_pass)(d->now, &parts[i], n);
+    FN(begin_pass)(d, d->now, &parts[i], n);
     FN(run_pass)(d, d->now, &parts[i], n, reduction_at(d, 0), start,
                  end < d->count ? end : d->count);
   }
 }
 
 
+/* Those from d->first on, at most SEGMENTS, into r. */
+static void FN(add_segments) (reduction *d, FN(results) *r, int64_t n, int64_t segments) {
+  FN(results) *parts = d->parts;
+  for (int64_t k = 0; d->now != d->pass[0] && k < segments; k++) parts[k] = *r;
+  pool_run(d->self->pool, segments, 1, FN(run_segments), d);
+  for (int64_t k = 0; k < segments; k++) FN(merge)(d->now, r, &parts[k], n);
+}
+
+
 static void FN(reduce_segments) (reduction *d, int64_t segments) {
-  FN(results) *parts = d->parts, r;
+  FN(results) r;
   int64_t n = reduction_width(d, 0);
   for (int i = 0; i < d->passes; i++) {
     d->now = d->pass[i];
-    if (i > 0)
-      for (int64_t k = 0; k < segments; k++) parts[k] = r;
-    pool_run(d->self->pool, segments, 1, FN(run_segments), d);
-    FN(begin_pass)(d->now, &r, n);
-    for (int64_t k = 0; k < segments; k++) FN(merge)(d->now, &r, &parts[k], n);
+    FN(begin_pass)(d, d->now, &r, n);
+    for (d->first = 0; d->first < segments && !cpu_stopped(d->self); d->first += SEGMENTS)
+      FN(add_segments)(d, &r, n, segments - d->first < SEGMENTS ? segments - d->first : SEGMENTS);
     FN(end_pass)(d, d->now, &r, n);
   }
   FN(finish)(d, &r, 0);
@@ -475,7 +506,8 @@ static const char *FN(reduce) (reduction *d) {
     pool_run(d->self->pool, d->batches, 65536 / elements + 1, FN(run_batches), d);
     return NULL;
   }
-  d->parts = cpu_scratch((size_t)segments * sizeof(FN(results)));
+  d->parts = cpu_scratch((size_t)(segments < SEGMENTS ? segments : SEGMENTS) *
+                         sizeof(FN(results)));
   if (d->parts == NULL) return cpu_no_memory;
   FN(reduce_segments)(d, segments);
   cpu_scratch_free(d->parts);
@@ -507,6 +539,7 @@ static void FN(scan_rows) (void *arg, int64_t from, int64_t to) {
   for (int64_t row = from; row < to; row++) {
     A last = d->op == SCAN_PROD;
     for (int64_t done = 0; done < d->n; done += CHUNK) {
+      if (cpu_stops(d->self, done / CHUNK, CHUNK)) return;
       int64_t n = d->n - done < CHUNK ? d->n - done : CHUNK;
       int64_t at = row * d->n + (d->reverse ? d->n - done - n : done);
       const T *x = iterator_read(d->self, &d->in, at, n, d->as, in);

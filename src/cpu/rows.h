@@ -27,6 +27,9 @@ static void *rows_workspace (row_work *d, int64_t count) {
 /* Rows for one thread: about 16 K elements. */
 static int64_t rows_grain (const row_work *d) { return 16384 / (d->n + 1) + 1; }
 
+/* Between rows: is the work to stop? Short rows come in ranges that are. */
+static bool rows_stopped (const row_work *d) { return d->n >= 16384 && cpu_stopped(d->self); }
+
 /* Iterators over a work's rows of n elements. */
 static void rows_open (row_work *d, cpu *self, const work *w, const layout *shape) {
   *d = (row_work){.self = self, .w = w, .n = shape->rank > 0 ? shape->size[shape->rank - 1] : 1};

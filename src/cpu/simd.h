@@ -77,42 +77,6 @@ static inline int64_t larger (int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t round_up (int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 
-/*
-** Denormal numbers cost a hundred cycles each: products and attention read and write 0
-** instead. The mode is the thread's, so it is set for each piece of work and put back.
-*/
-#if defined(__SSE__)
-typedef unsigned int float_mode;
-
-static inline float_mode denormals_off (void) {
-  float_mode before = __builtin_ia32_stmxcsr();
-  __builtin_ia32_ldmxcsr(before | 0x8040);       /* flush to zero, denormals are zero */
-  return before;
-}
-
-static inline void denormals_back (float_mode before) { __builtin_ia32_ldmxcsr(before); }
-
-#elif defined(__aarch64__)
-typedef uint64_t float_mode;
-
-static inline float_mode denormals_off (void) {
-  float_mode before;
-  __asm__ volatile ("mrs %0, fpcr" : "=r" (before));
-  __asm__ volatile ("msr fpcr, %0" : : "r" (before | (1u << 24)) : "memory");
-  return before;
-}
-
-static inline void denormals_back (float_mode before) {
-  __asm__ volatile ("msr fpcr, %0" : : "r" (before) : "memory");
-}
-
-#else
-typedef int float_mode;
-static inline float_mode denormals_off (void) { return 0; }
-static inline void denormals_back (float_mode before) { (void)before; }
-#endif
-
-
 #define LOOPS "cpu/lanes.h"
 #include "cpu/for_floats.h"
 #define LOOPS "cpu/tile.h"

@@ -2,6 +2,14 @@
 ** softmax_loops.h - softmax of rows of type T: included for each T.
 */
 
+/* The sum of a short row, or of x y if there is a y, in the order of a tile of rows. */
+static T FN(short_sum) (int64_t n, const T *x, const T *y) {
+  T sum = 0;
+  for (int64_t i = 0; i < n; i++) sum += y != NULL ? x[i] * y[i] : x[i];
+  return sum;
+}
+
+
 /*
 ** The largest element is subtracted first, so that no exponential overflows. A NaN need not be
 ** found for that: it is in the sum, and so in all of the row.
@@ -9,27 +17,32 @@
 static void FN(softmax_row) (int64_t n, T *y, const T *x) {
   T top = FN(best_of)(n, x, false, false);
   VECTOR_LOOP for (int64_t i = 0; i < n; i++) y[i] = EXP(x[i] - top);
-  T scale = (T)(1 / FN(sum)(n, y));
+  T scale = (T)(1 / (n <= SHORT_ROW ? FN(short_sum)(n, y, NULL) : FN(sum)(n, y)));
   VECTOR_LOOP for (int64_t i = 0; i < n; i++) y[i] *= scale;
 }
 
 
 static void FN(log_softmax_row) (int64_t n, T *y, const T *x) {
-  T top = FN(best_of)(n, x, false, false), size = (T)log(FN(sum_exp)(n, x, top));
+  T top = FN(best_of)(n, x, false, false), size;
+  if (n <= SHORT_ROW) {
+    T e[SHORT_ROW];
+    VECTOR_LOOP for (int64_t i = 0; i < n; i++) e[i] = EXP(x[i] - top);
+    size = LOG(FN(short_sum)(n, e, NULL));
+  } else size = (T)log(FN(sum_exp)(n, x, top));
   VECTOR_LOOP for (int64_t i = 0; i < n; i++) y[i] = (x[i] - top) - size;
 }
 
 
 /* dx = y (g - sum g y) */
 static void FN(softmax_back_row) (int64_t n, T *dx, const T *g, const T *y) {
-  T common = (T)FN(dot)(n, g, y);
+  T common = n <= SHORT_ROW ? FN(short_sum)(n, g, y) : (T)FN(dot)(n, g, y);
   VECTOR_LOOP for (int64_t i = 0; i < n; i++) dx[i] = y[i] * (g[i] - common);
 }
 
 
 /* dx = g - e^y sum g */
 static void FN(log_softmax_back_row) (int64_t n, T *dx, const T *g, const T *y) {
-  T common = (T)FN(sum)(n, g);
+  T common = n <= SHORT_ROW ? FN(short_sum)(n, g, NULL) : (T)FN(sum)(n, g);
   VECTOR_LOOP for (int64_t i = 0; i < n; i++) dx[i] = g[i] - EXP(y[i]) * common;
 }
 
@@ -38,7 +51,7 @@ static void FN(softmax_rows) (void *arg, int64_t from, int64_t to) {
   row_work *d = arg;
   int64_t n = d->n;
   T *workspace = rows_workspace(d, 3);
-  for (int64_t r = from; r < to && workspace != NULL; r++) {
+  for (int64_t r = from; r < to && workspace != NULL && !rows_stopped(d); r++) {
     const T *a = iterator_read(d->self, &d->x[0], r * n, n, d->as, workspace), *b = a;
     if (d->w->nin > 1) b = iterator_read(d->self, &d->x[1], r * n, n, d->as, workspace + n);
     T *y = iterator_target(&d->y[0], r * n, n, d->as, workspace + 2 * n);

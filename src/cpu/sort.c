@@ -7,6 +7,8 @@
 
 #include "cpu/iterator.h"
 
+#define LONG_ROW 65536             /* elements; shorter ones are not stopped inside */
+
 typedef struct pair { int64_t key, at; } pair;
 
 typedef struct sorting {
@@ -35,7 +37,7 @@ static int64_t key_of_double (double x) {
 
 
 static void make_keys (const sorting *d, const void *x, pair *pairs) {
-  for (int64_t i = 0; i < d->n; i++) {
+  for (int64_t i = 0; i < d->n && !cpu_stops(d->self, i, 1); i++) {
     int64_t key = d->as == HEED_INT64 ? ((const int64_t *)x)[i]
                 : key_of_double(d->as == HEED_FLOAT32 ? (double)((const float *)x)[i]
                                                       : ((const double *)x)[i]);
@@ -64,21 +66,27 @@ static void sort_run (pair *p, int64_t n) {
 }
 
 
-static void merge (pair *to, const pair *a, int64_t na, const pair *b, int64_t nb) {
+static void merge (const cpu *self, pair *to, const pair *a, int64_t na, const pair *b,
+                   int64_t nb) {
   const pair *a_end = a + na, *b_end = b + nb;
-  while (a < a_end && b < b_end) *to++ = b->key < a->key ? *b++ : *a++;
+  for (int64_t i = 0; a < a_end && b < b_end; i++) {
+    *to++ = b->key < a->key ? *b++ : *a++;
+    if (cpu_stops(self, i, 1)) return;
+  }
   memcpy(to, a, (size_t)(a_end - a) * sizeof *a);
   memcpy(to + (a_end - a), b, (size_t)(b_end - b) * sizeof *b);
 }
 
 
 /* Sorts p, with a workspace for as many; returns the one of the two that holds the result. */
-static pair *sort (pair *p, pair *workspace, int64_t n) {
-  for (int64_t i = 0; i < n; i += RUN) sort_run(p + i, n - i < RUN ? n - i : RUN);
+static pair *sort (const cpu *self, pair *p, pair *workspace, int64_t n) {
+  for (int64_t i = 0; i < n && !cpu_stops(self, i / RUN, RUN); i += RUN)
+    sort_run(p + i, n - i < RUN ? n - i : RUN);
   for (int64_t run = RUN; run < n; run *= 2) {
     for (int64_t i = 0; i < n; i += 2 * run) {
       int64_t na = n - i < run ? n - i : run, nb = n - i - na < run ? n - i - na : run;
-      merge(workspace + i, p + i, na, p + i + na, nb);
+      if (cpu_stops(self, i / (2 * run), 2 * run)) return p;
+      merge(self, workspace + i, p + i, na, p + i + na, nb);
     }
     pair *other = p;
     p = workspace;
@@ -116,9 +124,9 @@ static void sift_down (pair *heap, int64_t k, int64_t i) {
 
 
 /* Brings the first k of n pairs, in order of position, to the front. */
-static void select_first (pair *p, int64_t n, int64_t k) {
-  for (int64_t i = k / 2 - 1; i >= 0; i--) sift_down(p, k, i);
-  for (int64_t i = k; i < n; i++)
+static void select_first (const cpu *self, pair *p, int64_t n, int64_t k) {
+  for (int64_t i = k / 2 - 1; i >= 0 && !cpu_stops(self, i, 1); i--) sift_down(p, k, i);
+  for (int64_t i = k; i < n && !cpu_stops(self, i, 1); i++)
     if (after(&p[0], &p[i])) {
       p[0] = p[i];
       sift_down(p, k, 0);
@@ -127,8 +135,8 @@ static void select_first (pair *p, int64_t n, int64_t k) {
 
 
 /* A heap is not in order of position, by which the sort is stable: a full order. */
-static void sort_heap (pair *p, int64_t k) {
-  for (int64_t end = k - 1; end > 0; end--) {
+static void sort_heap (const cpu *self, pair *p, int64_t k) {
+  for (int64_t end = k - 1; end > 0 && !cpu_stops(self, end, 1); end--) {
     pair last = p[0];
     p[0] = p[end];
     p[end] = last;
@@ -140,9 +148,9 @@ static void sort_heap (pair *p, int64_t k) {
 
 
 static pair *order_row (const sorting *d, pair *pairs) {
-  if (d->k == d->n) return sort(pairs, pairs + d->n, d->n);
-  select_first(pairs, d->n, d->k);
-  sort_heap(pairs, d->k);
+  if (d->k == d->n) return sort(d->self, pairs, pairs + d->n, d->n);
+  select_first(d->self, pairs, d->n, d->k);
+  sort_heap(d->self, pairs, d->k);
   return pairs;
 }
 
@@ -152,7 +160,7 @@ static void write_row (const sorting *d, int64_t row, const pair *first, const c
   size_t size = scalar_sizes[d->as];
   values = iterator_target(&d->values, row * d->k, d->k, d->as, values);
   positions = iterator_target(&d->positions, row * d->k, d->k, HEED_INT64, positions);
-  for (int64_t i = 0; i < d->k; i++) {
+  for (int64_t i = 0; i < d->k && !cpu_stops(d->self, i, 1); i++) {
     memcpy(values + (size_t)i * size, x + (size_t)first[i].at * size, size);
     positions[i] = first[i].at + 1;
   }
@@ -172,10 +180,13 @@ static void sort_rows (void *arg, int64_t from, int64_t to) {
     return;
   }
   int64_t *in = (int64_t *)(pairs + 2 * n), *values = in + n, *positions = values + n;
-  for (int64_t row = from; row < to; row++) {
+  for (int64_t row = from; row < to && !(n >= 2048 && cpu_stopped(d->self)); row++) {
     const void *x = iterator_read(d->self, &d->x, row * d->n, d->n, d->as, in);
     make_keys(d, x, pairs);
-    write_row(d, row, order_row(d, pairs), x, (char *)values, positions);
+    if (d->n >= LONG_ROW && cpu_stopped(d->self)) break;
+    const pair *ordered = order_row(d, pairs);
+    if (d->n >= LONG_ROW && cpu_stopped(d->self)) break;    /* positions may be no positions */
+    write_row(d, row, ordered, x, (char *)values, positions);
   }
   cpu_scratch_free(pairs);
 }

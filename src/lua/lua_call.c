@@ -2,7 +2,7 @@
 ** lua_call.c - every row of the table of operations as a function and a method.
 **
 ** Arguments stand in the row's order; a table of options at the end may name those that are left
-** out. Upvalue 4 is the op's number.
+** out. Upvalue 5 is the op's number.
 */
 
 #include <string.h>
@@ -101,7 +101,7 @@ static int64_t integer_at (const reading *r, const heed_parameter *p, int i) {
 static void add_entry (reading *r, const heed_parameter *p, int i) {
   if (r->used == INTEGERS) raise(r->L, "argument '%s': too many numbers", p->name);
   int64_t value = integer_at(r, p, i);
-  r->integers[r->used++] = p->want == HEED_WANT_AXES ? axis_of(r->L, value) : value;
+  r->integers[r->used++] = p->want == HEED_WANT_AXES ? axis_of(r->L, value, p->name) : value;
 }
 
 
@@ -156,7 +156,7 @@ static heed_value read_argument (reading *r, const heed_parameter *p, int *i) {
     case HEED_WANT_FLAG: return heed_b(check_flag(r->L, (*i)++, p->name));
     case HEED_WANT_DTYPE: return heed_i(check_type_name(r->L, (*i)++));
     case HEED_WANT_CHOICE: case HEED_WANT_TEXT: return read_text(r, p, (*i)++);
-    case HEED_WANT_AXIS: return heed_i(axis_of(r->L, integer_at(r, p, (*i)++)));
+    case HEED_WANT_AXIS: return heed_i(axis_of(r->L, integer_at(r, p, (*i)++), p->name));
     default: return heed_i(integer_at(r, p, (*i)++));
   }
 }
@@ -330,7 +330,7 @@ static int give_results (const reading *r, heed_op op, int base, int n, slot *co
 
 
 static const heed_signature *row_of (lua_State *L, const binding *b, heed_op *op) {
-  *op = (heed_op)lua_tointeger(L, lua_upvalueindex(4));
+  *op = (heed_op)lua_tointeger(L, lua_upvalueindex(5));
   const heed_signature *row = heed_describe(b->cx, *op);
   if (row == NULL) raise_failure(L);
   return row;
@@ -356,17 +356,27 @@ static int call_op (lua_State *L, int top) {
   const heed_signature *row = row_of(L, r.b, &op);
   lua_settop(L, top);
   for (int i = 0; i < row->results; i++) slots[i] = push_slot(L);
+  int anchors = r.b->hooks != NULL ? begin_anchors(L, top) : 0;
   read_call(L, &r, row, top);
+  if (anchors != 0) take_anchors(L, top, anchors);
   hold(&r, true);
   bool good = apply(&r, op, out);
   hold(&r, false);
   done(L, good);
   for (int i = 0; i < row->results; i++) slots[i]->t = out[i];
+  if (anchors != 0) pass_anchors(L, anchors, top + 1, row->results);
   return give_results(&r, op, top + 1, row->results, slots);
 }
 
 
-static int l_op (lua_State *L) { return call_op(L, lua_gettop(L)); }
+/* Is a method called without its tensor? */
+static bool lacks_self (lua_State *L) { return lua_type(L, 1) != LUA_TUSERDATA && is_method(L); }
+
+
+static int l_op (lua_State *L) {
+  if (lacks_self(L)) return refuse_dot(L);
+  return call_op(L, lua_gettop(L));
+}
 
 
 /* An operator takes its operands, whatever else Lua passes. */
@@ -378,16 +388,20 @@ static int l_unary (lua_State *L) { return call_op(L, 1); }
 static int l_op_in_place (lua_State *L) {
   reading r;
   heed_op op;
+  if (lacks_self(L)) return refuse_dot(L);
   r.b = enter(L);
   const heed_signature *row = row_of(L, r.b, &op);
-  read_call(L, &r, row, lua_gettop(L));
+  int top = lua_gettop(L), anchors = r.b->hooks != NULL ? begin_anchors(L, top) : 0;
+  read_call(L, &r, row, top);
   if (r.args[0].kind != HEED_TENSOR)
     return raise(L, "a tensor expected as the first argument, got %s", describe(L, 1));
+  if (anchors != 0) anchors = take_anchors_in_place(L, top, anchors);
   hold(&r, true);
   if (r.b->called != NULL) named(L);
   bool good = heed_apply_in_place(r.b->cx, op, r.args, row->parameters);
   hold(&r, false);
   done(L, good);
+  if (anchors != 0) pass_anchors(L, anchors, 1, 1);
   lua_settop(L, 1);
   return 1;
 }
@@ -395,7 +409,7 @@ static int l_op_in_place (lua_State *L) {
 
 /* & | ~ join bools only: on numbers they would mean bits. */
 static int l_logic (lua_State *L) {
-  int n = lua_tointeger(L, lua_upvalueindex(4)) == HEED_logical_not ? 1 : 2;
+  int n = lua_tointeger(L, lua_upvalueindex(5)) == HEED_logical_not ? 1 : 2;
   for (int i = 1; i <= n; i++) {
     heed_tensor *t = raw_tensor(L, i);
     if (t == NULL && lua_isboolean(L, i)) continue;
@@ -410,32 +424,31 @@ static int l_logic (lua_State *L) {
 /* }================================================================== */
 
 
-static void push_op (lua_State *L, lua_CFunction f, const char *name, heed_op op) {
+static void push_op (lua_State *L, lua_CFunction f, const char *name, heed_op op, bool method) {
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_pushvalue(L, lua_upvalueindex(2));
   lua_pushstring(L, name);
+  lua_pushboolean(L, method);
   lua_pushinteger(L, op);
-  lua_pushcclosure(L, f, 4);
+  lua_pushcclosure(L, f, 5);
 }
 
 
-/* The function on top, in the module and, where its first argument is a tensor, as a method. */
-static void set_op (lua_State *L, const heed_signature *row, const char *name, int module,
+/* As a function and, where the first argument is a tensor, as a method. */
+static void set_op (lua_State *L, lua_CFunction f, const char *name, heed_op op, int module,
                     int methods) {
-  if (heed_is_method(row)) {
-    lua_pushvalue(L, -1);
-    lua_setfield(L, methods, name);
-  }
+  push_op(L, f, name, op, false);
   lua_setfield(L, module, name);
+  if (!heed_is_method(heed_describe(binding_of(L)->cx, op))) return;
+  push_op(L, f, name, op, true);
+  lua_setfield(L, methods, name);
 }
 
 
 static void add_op (lua_State *L, heed_op op, const heed_signature *row, int module, int methods) {
-  push_op(L, l_op, row->name, op);
-  set_op(L, row, row->name, module, methods);
-  if (!heed_works_in_place(row)) return;
-  push_op(L, l_op_in_place, row->in_place_name, op);
-  set_op(L, row, row->in_place_name, module, methods);
+  set_op(L, l_op, row->name, op, module, methods);
+  if (heed_works_in_place(row))
+    set_op(L, l_op_in_place, row->in_place_name, op, module, methods);
 }
 
 
@@ -452,7 +465,7 @@ static void add_operators (lua_State *L) {
   for (size_t i = 0; i < sizeof operators / sizeof *operators; i++) {
     bool logic = operators[i].f == l_logic;
     const char *name = logic ? "&, |, ~" : heed_describe(cx, operators[i].op)->name;
-    push_op(L, operators[i].f, name, operators[i].op);
+    push_op(L, operators[i].f, name, operators[i].op, false);
     lua_setfield(L, lua_upvalueindex(2), operators[i].name);
   }
 }

@@ -37,6 +37,7 @@ static const char *device_at (lua_State *L, int i) {
 /* available(): true, or false and why not */
 static int l_available (lua_State *L) {
   const char *why = heed_device_reason(enter(L)->cx, "cuda");
+  at_most(L, 0);
   lua_pushboolean(L, why == NULL);
   if (why == NULL) return 1;
   lua_pushstring(L, why);
@@ -45,18 +46,20 @@ static int l_available (lua_State *L) {
 
 
 static int l_device_count (lua_State *L) {
+  at_most(L, 0);
   lua_pushinteger(L, heed_device_count(enter(L)->cx, "cuda"));
   return 1;
 }
 
 
-/* properties([device]): {name, memory, capability, multiprocessors} */
+/* properties([device]): {name, memory, capability, multiprocessors, matmul} */
 static int l_properties (lua_State *L) {
   heed_device_properties gpu;
   enter(L);
+  at_most(L, 1);
   const char *device = device_at(L, 1);
   done(L, heed_device_describe(named(L), device, &gpu));
-  lua_createtable(L, 0, 4);
+  lua_createtable(L, 0, 5);
   lua_pushstring(L, gpu.name);
   lua_setfield(L, -2, "name");
   set_bytes(L, "memory", gpu.memory);
@@ -64,6 +67,8 @@ static int l_properties (lua_State *L) {
   lua_setfield(L, -2, "capability");
   lua_pushinteger(L, gpu.multiprocessors);
   lua_setfield(L, -2, "multiprocessors");
+  lua_pushstring(L, gpu.matmul);
+  lua_setfield(L, -2, "matmul");
   return 1;
 }
 
@@ -71,6 +76,7 @@ static int l_properties (lua_State *L) {
 /* synchronize([device]): waits for its work; asynchronous errors are raised here */
 static int l_synchronize (lua_State *L) {
   enter(L);
+  at_most(L, 1);
   const char *device = device_at(L, 1);
   return done(L, heed_synchronize(named(L), device));
 }
@@ -80,6 +86,7 @@ static int l_synchronize (lua_State *L) {
 static int l_memory (lua_State *L) {
   heed_device_memory now;
   enter(L);
+  at_most(L, 1);
   const char *device = device_at(L, 1);
   done(L, heed_device_memory_now(named(L), device, &now));
   lua_createtable(L, 0, 6);
@@ -95,16 +102,23 @@ static int l_memory (lua_State *L) {
 
 /* limit(bytes[, device]): the most that this state may hold there */
 static int l_limit (lua_State *L) {
-  enter(L);
+  const binding *b = enter(L);
+  at_most(L, 2);
+  heed_device_memory now;
   int64_t bytes = check_integer(L, 1, "bytes");
   if (bytes <= 0) raise_wrong(L, "bytes", "a number of bytes above 0", 1);
   const char *device = device_at(L, 2);
+  done(L, heed_device_memory_now(named(L), device, &now));
+  if (b->sealed && now.limit > 0 && (size_t)bytes > now.limit)
+    raise(L, "argument 'bytes': it can only be lowered in this state: at most %I expected, got %I",
+          (LUAI_UACINT)now.limit, (LUAI_UACINT)bytes);
   return done(L, heed_device_limit(named(L), device, (size_t)bytes));
 }
 
 
 static int l_reset_peak (lua_State *L) {
   enter(L);
+  at_most(L, 1);
   const char *device = device_at(L, 1);
   return done(L, heed_device_reset_peak(named(L), device));
 }
@@ -113,6 +127,7 @@ static int l_reset_peak (lua_State *L) {
 /* empty_cache([device]): gives memory that is kept for reuse back to the GPU */
 static int l_empty_cache (lua_State *L) {
   enter(L);
+  at_most(L, 1);
   const char *device = device_at(L, 1);
   return done(L, heed_device_trim(named(L), device));
 }
@@ -121,6 +136,7 @@ static int l_empty_cache (lua_State *L) {
 /* blocking(yes): each operation is waited for, so that errors are raised at their line */
 static int l_blocking (lua_State *L) {
   enter(L);
+  at_most(L, 1);
   bool yes = check_flag(L, 1, "yes");
   return done(L, heed_device_block(named(L), "cuda", yes));
 }
@@ -130,6 +146,7 @@ static int l_blocking (lua_State *L) {
 static int l_rng_state (lua_State *L) {
   uint64_t state[2];
   heed_context *cx = enter(L)->cx;
+  at_most(L, 2);
   const char *device = device_at(L, 2);
   if (lua_isnoneornil(L, 1)) {
     const int64_t n = 2;
@@ -171,6 +188,7 @@ static int l_elapsed (lua_State *L) {
 /* matmul_precision([name]): how exact float32 products on GPUs are */
 static int l_matmul_precision (lua_State *L) {
   heed_context *cx = enter(L)->cx;
+  at_most(L, 1);
   if (!lua_isnoneornil(L, 1)) {
     const char *name = plain_text(L, 1);
     if (name == NULL) raise_wrong(L, "precision", "a name", 1);
@@ -184,6 +202,7 @@ static int l_matmul_precision (lua_State *L) {
 /* pin_memory(): a copy in memory of the host's that GPUs can reach by themselves */
 static int l_pin_memory (lua_State *L) {
   enter(L);
+  at_most(L, 1);
   slot *s = push_slot(L);
   heed_tensor *t = check_tensor(L, 1);
   named(L);
@@ -204,6 +223,5 @@ void open_cuda (lua_State *L, int module, int methods) {
   register_functions(L, functions, -1);
   lua_setfield(L, module, "cuda");
   register_functions(L, general, module);
-  register_functions(L, tensor, module);
-  register_functions(L, tensor, methods);
+  register_methods(L, tensor, module, methods);
 }

@@ -8,6 +8,11 @@
 
 #include "lua_heed.h"
 
+#define DEEPEST 1000               /* frames that are looked at; each look costs its depth */
+
+static const char call_key = 0;    /* their addresses name what 'frames' was given, */
+static const char path_key = 0;    /* in the registry */
+
 
 /*
 ** {==================================================================
@@ -40,13 +45,44 @@ static void push_where (lua_State *L, const binding *b) {
 }
 
 
+/* Pushes a list of the first arguments of all calls of the function at 'call', innermost first. */
+static lua_Unsigned push_callees (lua_State *L, int call) {
+  lua_Debug ar;
+  lua_Integer n = 0;
+  lua_newtable(L);
+  for (int level = 1; level < DEEPEST && lua_getstack(L, level, &ar); level++) {
+    lua_getinfo(L, "f", &ar);
+    bool found = lua_rawequal(L, -1, call) && lua_getlocal(L, &ar, 1) != NULL;
+    if (found) lua_rawseti(L, -3, ++n);
+    lua_pop(L, 1);
+  }
+  return (lua_Unsigned)n;
+}
+
+
+/* Pushes "\n  in path (layer)" of the module whose call raises an error, if a module called it. */
+static void push_path (lua_State *L) {
+  int top = lua_gettop(L);
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &call_key);
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &path_key);
+  bool good = lua_isfunction(L, -1) && push_callees(L, top + 1) > 1 &&
+              lua_pcall(L, 1, 1, 0) == LUA_OK && lua_type(L, -1) == LUA_TSTRING &&
+              lua_rawlen(L, -1) > 0;
+  if (good) lua_pushfstring(L, "\n  in %s", lua_tostring(L, -1));
+  else lua_pushliteral(L, "");
+  lua_replace(L, top + 1);
+  lua_settop(L, top + 1);
+}
+
+
 static void push_message (lua_State *L, const char *function, const char *format, va_list args) {
-  luaL_checkstack(L, 8, "heed");
+  luaL_checkstack(L, 12, "heed");
   push_where(L, binding_of(L));
   if (function != NULL) lua_pushfstring(L, "%s: ", function);
   else lua_pushliteral(L, "");
   lua_pushvfstring(L, format, args);
-  lua_concat(L, 3);
+  push_path(L);
+  lua_concat(L, 4);
 }
 
 
@@ -68,14 +104,30 @@ int raise_as (lua_State *L, const char *function, const char *format, ...) {
 }
 
 
+/* No layer is named where a GPU says that the error is of an earlier call. */
 int raise_failure (lua_State *L) {
   heed_context *cx = binding_of(L)->cx;
   const char *message = heed_error(cx);
+  bool late = message != NULL && strstr(message, "(asynchronous: ") != NULL;
   luaL_checkstack(L, 8, "heed");
   message = lua_pushstring(L, message != NULL ? message : "heed: an operation failed");
   heed_set_caller(cx, NULL);
   heed_clear(cx);
-  return raise_as(L, NULL, "%s", message);
+  run_hook(L);
+  if (!late) return raise_as(L, NULL, "%s", message);
+  push_where(L, binding_of(L));
+  lua_insert(L, -2);
+  lua_concat(L, 2);
+  return lua_error(L);
+}
+
+
+void at_most (lua_State *L, int n) {
+  int top = lua_gettop(L);
+  while (top > n && lua_isnil(L, top)) top--;
+  if (top <= n) return;
+  if (n == 0) raise(L, "no argument expected, got %s", describe(L, top));
+  raise(L, "at most %d argument%s expected, got %d", n, n == 1 ? "" : "s", top);
 }
 
 
@@ -102,12 +154,31 @@ static int l_called (lua_State *L) {
 }
 
 
-/* home(prefix): the sources whose names begin so are heed's own */
+/*
+** frames(call, path): an error in modules that 'call' calls, which get themselves as its first
+** argument, ends with path(modules), a text about a list of them, innermost first.
+*/
+static int l_frames (lua_State *L) {
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  luaL_checktype(L, 2, LUA_TFUNCTION);
+  lua_settop(L, 2);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &path_key);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &call_key);
+  return 0;
+}
+
+
+/* home(): sources from the folder of the file that calls it are heed's own */
 static int l_home (lua_State *L) {
   binding *b = enter(L);
-  size_t n;
-  const char *home = luaL_checklstring(L, 1, &n);
-  if (n < sizeof b->home) memcpy(b->home, home, n + 1);
+  lua_Debug ar;
+  if (!lua_getstack(L, 1, &ar)) return 0;
+  lua_getinfo(L, "S", &ar);
+  const char *slash = strrchr(ar.source, '/');
+  size_t n = slash != NULL ? (size_t)(slash - ar.source) + 1 : 0;
+  if (n >= sizeof b->home) return 0;
+  memcpy(b->home, ar.source, n);
+  b->home[n] = '\0';
   return 0;
 }
 
@@ -156,6 +227,57 @@ const char *describe (lua_State *L, int i) {
   }
 }
 
+
+/* The values from one index to another, as arguments in Lua; "..." if they are not all short. */
+static const char *push_arguments (lua_State *L, int from, int top) {
+  luaL_Buffer buffer;
+  luaL_buffinit(L, &buffer);
+  for (int i = from; i <= top; i++) {
+    const char *text = plain_text(L, i);
+    bool plain = lua_isnumber(L, i) || lua_isboolean(L, i) || lua_isnil(L, i);
+    if (text != NULL ? strlen(text) > 20 : !plain) return "...";
+    if (i > from) luaL_addstring(&buffer, ", ");
+    if (text != NULL) lua_pushfstring(L, "'%s'", text);
+    else luaL_tolstring(L, i, NULL);
+    luaL_addvalue(&buffer);
+  }
+  luaL_pushresult(&buffer);
+  return lua_tostring(L, -1);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Methods: x.sum(2), for x:sum(2), would take 2 for the tensor where numbers are tensors too
+** ===================================================================
+*/
+
+bool is_method (lua_State *L) { return lua_toboolean(L, lua_upvalueindex(4)); }
+
+
+/* Its arguments begin at 'from'; not as the script wrote them, if it called another function. */
+static int refuse_without_self (lua_State *L, const char *name, int from) {
+  bool own = binding_of(L)->called == NULL;
+  int top = lua_gettop(L);
+  luaL_checkstack(L, 16, name);
+  const char *got = from > top ? "nothing" : describe(L, from);
+  while (top >= from && lua_isnil(L, top)) top--;
+  const char *given = own ? push_arguments(L, from, top) : "...";
+  return raise_as(L, name, "a tensor expected as the first argument, got %s; write x:%s(%s)", got,
+                  name, given);
+}
+
+
+int refuse_dot (lua_State *L) { return refuse_without_self(L, function_name(L), 1); }
+
+
+/* refuse_dot(name, ...): the method was called with these arguments, of which none is a tensor */
+static int l_refuse_dot (lua_State *L) {
+  return refuse_without_self(L, luaL_checkstring(L, 1), 2);
+}
+
 /* }================================================================== */
 
 
@@ -194,13 +316,20 @@ const char *plain_text (lua_State *L, int i) {
 }
 
 
+static const char *const type_names[] = {        /* float is most likely the first */
+  "float32", "float64", "float16", "bfloat16", "int64", "uint8", "bool"
+};
+
+const char *nearest_type (const char *name) { return nearest(name, 7, type_names); }
+
+
 heed_type check_type_name (lua_State *L, int i) {
   heed_type type = HEED_FLOAT32;
   const char *name = plain_text(L, i);
   if (name == NULL) raise_wrong(L, "dtype", "a type's name", i);
   if (!heed_type_find(name, &type))
-    raise(L, "argument 'dtype': no type is called '%s'; there are bool uint8 int64 float16 "
-          "bfloat16 float32 float64", name);
+    raise(L, "argument 'dtype': no type is called '%s'; %s", name,
+          push_hint(L, name, 7, type_names));
   return type;
 }
 
@@ -212,8 +341,8 @@ const char *check_device (lua_State *L, int i) {
 }
 
 
-int64_t axis_of (lua_State *L, int64_t axis) {
-  if (axis == 0) raise(L, "dimensions count from 1, got 0");
+int64_t axis_of (lua_State *L, int64_t axis, const char *name) {
+  if (axis == 0) raise(L, "argument '%s': dimensions count from 1, got 0", name);
   return axis > 0 ? axis - 1 : axis;
 }
 
@@ -230,7 +359,8 @@ void check_callable (lua_State *L, int i) {
 
 void open_error (lua_State *L, int module) {
   static const luaL_Reg functions[] = {
-    {"called", l_called}, {"home", l_home}, {"raise", l_raise}, {NULL, NULL}
+    {"called", l_called}, {"frames", l_frames}, {"home", l_home}, {"raise", l_raise},
+    {"refuse_dot", l_refuse_dot}, {NULL, NULL}
   };
   register_functions(L, functions, module);
 }

@@ -1,90 +1,216 @@
 /*
-** lua_file.c - what the Lua half needs of the system: files read at once and written atomically,
-** checksums, a clock. Failures come back as nil and a message.
+** lua_file.c - files: read, also into tensors, and written at their end. With lua_replace.c it is
+** all that reaches files for scripts; a state without files is opened without open_file.
 */
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "lua_heed.h"
+#include "lua_file.h"
 
-static int failed (lua_State *L, const char *path, const char *what) {
+#define CHUNK ((size_t)256 << 10)      /* bytes read at a time, and summed while they are warm */
+
+static const char file_key = 0;        /* its address names the metatable in the registry */
+
+/* An open file, closed by Lua's collector at the latest. */
+typedef struct file {
+  int fd;                              /* -1: closed */
+  size_t size;                         /* of a regular file when it was opened; else 0 */
+  bool summed;
+  uint32_t sum;                        /* CRC-32 of what tensors got from it, if it is summed */
+} file;
+
+
+int file_failed (lua_State *L, const char *path, const char *what) {
   int error = errno;
+  const char *why = error == 0 ? "the file became shorter" : strerror(error);
   lua_pushnil(L);
-  lua_pushfstring(L, "%s: %s: %s", path, what, strerror(error));
+  if (path != NULL) lua_pushfstring(L, "%s: %s: %s", path, what, why);
+  else lua_pushfstring(L, "%s: %s", what, why);
   return 2;
 }
 
-/* Paths with a zero byte would name another file than they show. */
-static const char *check_path (lua_State *L, int i) {
-  size_t n;
-  if (lua_type(L, i) != LUA_TSTRING) raise(L, "a path expected, got %s", luaL_typename(L, i));
-  const char *path = lua_tolstring(L, i, &n);
-  if (strlen(path) != n) raise(L, "the path holds a zero byte");
+
+int file_refused (lua_State *L, const char *path, const char *why) {
+  lua_pushnil(L);
+  lua_pushfstring(L, "%s: %s", path, why);
+  return 2;
+}
+
+
+const char *check_file_path (lua_State *L, int i) {
+  if (lua_type(L, i) != LUA_TSTRING) raise(L, "a path expected, got %s", describe(L, i));
+  const char *path = plain_text(L, i);
+  if (path == NULL) raise(L, "the path holds a zero byte");
   return path;
 }
 
 
 /*
 ** {==================================================================
-** Reading
+** Open files
 ** ===================================================================
 */
 
-static bool read_all (int fd, char *data, size_t n) {
+static file *push_file (lua_State *L) {
+  file *f = lua_newuserdatauv(L, sizeof *f, 0);
+  *f = (file){.fd = -1};
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &file_key);
+  lua_setmetatable(L, -2);
+  return f;
+}
+
+
+static file *file_at (lua_State *L, int i) {
+  bool is = false;
+  if (lua_getmetatable(L, i)) {
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &file_key);
+    is = lua_rawequal(L, -1, -2);
+    lua_pop(L, 2);
+  }
+  return is ? lua_touserdata(L, i) : NULL;
+}
+
+
+static file *check_file (lua_State *L, int i) {
+  file *f = file_at(L, i);
+  if (f == NULL || f->fd < 0) raise(L, "an open file expected, got %s", describe(L, i));
+  return f;
+}
+
+
+static void close_file (file *f) {
+  if (f->fd >= 0) close(f->fd);
+  f->fd = -1;
+}
+
+
+static int l_close (lua_State *L) {
+  file *f = file_at(L, 1);
+  if (f != NULL) close_file(f);
+  return 0;
+}
+
+
+static int l_length (lua_State *L) {
+  lua_pushinteger(L, (lua_Integer)check_file(L, 1)->size);
+  return 1;
+}
+
+
+/* Opens a regular file to be read; 0, or how many results tell why not: the third is whether
+   there is no such file. */
+static int open_regular (lua_State *L, file *f, const char *path) {
+  struct stat about;
+  f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (f->fd < 0 || fstat(f->fd, &about) != 0) {
+    bool missing = errno == ENOENT;
+    file_failed(L, path, "cannot open");
+    lua_pushboolean(L, missing);
+    return 3;
+  }
+  if (!S_ISREG(about.st_mode)) return file_refused(L, path, "not a regular file");
+  f->size = (size_t)about.st_size;
+  return 0;
+}
+
+
+/* open_file(path): a regular file, whose length is #file */
+static int l_open_file (lua_State *L) {
+  enter(L);
+  const char *path = check_file_path(L, 1);
+  file *f = push_file(L);
+  int problem = open_regular(L, f, path);
+  if (problem == 0) return 1;
+  close_file(f);
+  return problem;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Reading. A file may shrink at any time: it is read and never mapped, since a mapped page that
+** is gone would end the host.
+** ===================================================================
+*/
+
+static bool read_all (file *f, size_t at, char *data, size_t n) {
   while (n > 0) {
-    ssize_t got = read(fd, data, n);
+    ssize_t got = pread(f->fd, data, n, (off_t)at);
     if (got < 0 && errno == EINTR) continue;
-    if (got == 0) errno = EIO;         /* it shrank meanwhile */
+    if (got == 0) errno = 0;
     if (got <= 0) return false;
     data += got;
+    at += (size_t)got;
     n -= (size_t)got;
   }
   return true;
 }
 
-/* Opens a regular file of at most 'most' bytes; -1 with a message on the stack. */
-static int open_regular (lua_State *L, const char *path, int64_t most, size_t *n) {
-  struct stat about;
-  int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0 || fstat(fd, &about) != 0) {
-    failed(L, path, "cannot open");
-    if (fd >= 0) close(fd);
-    return -1;
+
+static bool read_summed (lua_State *L, file *f, size_t at, char *data, size_t n) {
+  for (size_t i = 0; i < n; i += CHUNK) {
+    size_t part = n - i < CHUNK ? n - i : CHUNK;
+    done(L, !heed_interrupted(named(L)));
+    if (!read_all(f, at + i, data + i, part)) return false;
+    if (f->summed) f->sum = crc32_of(f->sum, data + i, part);
   }
-  *n = (size_t)about.st_size;
-  if (S_ISREG(about.st_mode) && about.st_size <= most) return fd;
-  close(fd);
-  lua_pushnil(L);
-  lua_pushfstring(L, "%s: %s", path,
-                  S_ISREG(about.st_mode) ? "the file is too large" : "not a regular file");
-  return -1;
+  return true;
 }
 
-/* read_file(path[, most]): the bytes of a regular file */
-static int l_read_file (lua_State *L) {
-  enter(L);
-  const char *path = check_path(L, 1);
-  int64_t most = lua_isnoneornil(L, 2) ? INT64_MAX : check_integer(L, 2, "most");
-  size_t n;
-  int fd = open_regular(L, path, most, &n);
-  if (fd < 0) return 2;
-  close(fd);                           /* the buffer may raise: nothing may be open then */
+
+static size_t check_range (lua_State *L, const file *f, int64_t at, int64_t n) {
+  if (at < 0 || n < 0 || (size_t)at > f->size || (size_t)n > f->size - (size_t)at)
+    raise(L, "a part of the file's %I bytes expected, got %I from %I on",
+          (LUAI_UACINT)f->size, (LUAI_UACINT)n, (LUAI_UACINT)at);
+  return (size_t)n;
+}
+
+
+static int push_bytes (lua_State *L, file *f, size_t at, size_t n) {
   luaL_Buffer buffer;
   char *data = luaL_buffinitsize(L, &buffer, n);
-  fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  bool good = fd >= 0 && read_all(fd, data, n);
-  int error = errno;
-  if (fd >= 0) close(fd);
-  errno = error;
-  if (!good) return failed(L, path, "cannot read");
+  if (!read_all(f, at, data, n)) return file_failed(L, NULL, "cannot read");
   luaL_pushresultsize(&buffer, n);
+  return 1;
+}
+
+
+/* file_bytes(file, at, n): n bytes from offset 'at' on */
+static int l_file_bytes (lua_State *L) {
+  enter(L);
+  file *f = check_file(L, 1);
+  int64_t at = check_integer(L, 2, "at");
+  return push_bytes(L, f, (size_t)at, check_range(L, f, at, check_integer(L, 3, "n")));
+}
+
+
+/* read_file(path): all bytes of a regular file */
+static int l_read_file (lua_State *L) {
+  enter(L);
+  const char *path = check_file_path(L, 1);
+  file *f = push_file(L);
+  int results = open_regular(L, f, path);
+  if (results == 0) results = push_bytes(L, f, 0, f->size);
+  close_file(f);
+  return results;
+}
+
+
+/* file_sum(file, before): sums what tensors get from now on; file_sum(file): the sum */
+static int l_file_sum (lua_State *L) {
+  enter(L);
+  file *f = check_file(L, 1);
+  if (!lua_isnoneornil(L, 2)) {
+    f->sum = (uint32_t)check_integer(L, 2, "before");
+    f->summed = true;
+  }
+  lua_pushinteger(L, (lua_Integer)f->sum);
   return 1;
 }
 
@@ -93,11 +219,128 @@ static int l_read_file (lua_State *L) {
 
 /*
 ** {==================================================================
-** Writing
+** Tensors from files: read where they stay
 ** ===================================================================
 */
 
-static bool write_all (int fd, const char *data, size_t n) {
+/* A type of the file: a tensor's own, or an integer's that becomes int64. */
+typedef struct kind {
+  heed_type type;
+  int bytes;                           /* of an element in the file */
+  bool widen, sign;
+} kind;
+
+
+static kind read_kind (lua_State *L, int dtype, int widen) {
+  static const char *const names[] = {"i1", "i2", "i4", "u1", "u2", "u4", NULL};
+  kind k = {.type = check_type_name(L, dtype)};
+  k.bytes = (int)heed_type_size(k.type);
+  if (lua_isnoneornil(L, widen)) return k;
+  const char *name = names[luaL_checkoption(L, widen, NULL, names)];
+  if (k.type != HEED_INT64) raise_wrong(L, "dtype", "int64", dtype);
+  return (kind){HEED_INT64, name[1] - '0', true, name[0] == 'i'};
+}
+
+
+static int64_t widened (const unsigned char *at, const kind *k) {
+  uint32_t bits = 0;
+  for (int i = k->bytes - 1; i >= 0; i--) bits = bits << 8 | at[i];
+  int shift = 32 - 8 * k->bytes;
+  return k->sign ? (int32_t)(bits << shift) >> shift : (int64_t)bits;
+}
+
+
+/* Small integers stand at the end of the memory that they fill as large ones: none is overwritten
+   before it was read. */
+static void widen (char *data, size_t n, const kind *k) {
+  const char *from = data + n * (8 - (size_t)k->bytes);
+  for (size_t i = 0; i < n; i++) {
+    int64_t value = widened((const unsigned char *)from + i * (size_t)k->bytes, k);
+    memcpy(data + 8 * i, &value, 8);
+  }
+}
+
+
+static bool are_booleans (const char *data, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (data[i] & ~1) return false;
+  return true;
+}
+
+
+static heed_tensor *allocate (lua_State *L, const char *who, const kind *k, int rank,
+                              const int64_t *size) {
+  heed_context *cx = binding_of(L)->cx;
+  heed_tensor *out[HEED_RESULTS];
+  heed_value args[] = {heed_l(rank, size), heed_i(k->type)};
+  heed_set_caller(cx, who);
+  heed_apply_on(cx, "cpu", HEED_empty, args, 2, out);
+  heed_set_caller(cx, NULL);
+  return out[0];
+}
+
+
+/* What refused the memory is no wrong call: too large a file is one that cannot be loaded. */
+static int too_large (lua_State *L) {
+  heed_context *cx = binding_of(L)->cx;
+  const char *message = heed_error(cx);
+  lua_pushnil(L);
+  lua_pushstring(L, message != NULL ? message : "not enough memory");
+  heed_clear(cx);
+  return 2;
+}
+
+
+static int64_t bytes_of (lua_State *L, const kind *k, int rank, const int64_t *size) {
+  int64_t n = k->bytes;
+  for (int i = 0; i < rank; i++)
+    if (__builtin_mul_overflow(n, size[i], &n)) raise(L, "argument 'shape': too many elements");
+  return n;
+}
+
+
+static bool fill_from (lua_State *L, file *f, size_t at, size_t n, heed_tensor *t,
+                       const kind *k) {
+  char *data = heed_data(t);
+  size_t count = n / (size_t)k->bytes;
+  if (n == 0) return true;
+  if (!read_summed(L, f, at, k->widen ? data + count * 8 - n : data, n)) return false;
+  if (k->widen) widen(data, count, k);
+  return true;
+}
+
+
+/* file_tensor(file, at, who, shape, dtype[, widen]): on the CPU, from offset 'at' on; 'who' is
+   its name in messages, 'widen' the type of the file's integers where int64 is made of them */
+static int l_file_tensor (lua_State *L) {
+  enter(L);
+  int64_t size[HEED_RANK];
+  lua_settop(L, 6);
+  slot *s = push_slot(L);
+  file *f = check_file(L, 1);
+  int64_t at = check_integer(L, 2, "at");
+  const char *who = luaL_checkstring(L, 3);
+  int rank = read_sizes(L, 4, size);
+  kind k = read_kind(L, 5, 6);
+  size_t n = check_range(L, f, at, bytes_of(L, &k, rank, size));
+  s->t = allocate(L, who, &k, rank, size);
+  if (s->t == NULL) return too_large(L);
+  if (!fill_from(L, f, (size_t)at, n, s->t, &k)) return file_failed(L, who, "cannot read");
+  if (k.type == HEED_BOOL && !are_booleans(heed_data(s->t), n))
+    return file_refused(L, who, "a boolean is neither 0 nor 1");
+  return 1;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Writing at the end: logs
+** ===================================================================
+*/
+
+bool write_bytes (int fd, const char *data, size_t n) {
   while (n > 0) {
     ssize_t put = write(fd, data, n);
     if (put < 0 && errno == EINTR) continue;
@@ -108,88 +351,52 @@ static bool write_all (int fd, const char *data, size_t n) {
   return true;
 }
 
-static bool write_parts (lua_State *L, int fd) {
-  int n = (int)lua_rawlen(L, 2);
-  bool good = true;
-  for (int i = 1; good && i <= n; i++) {
-    size_t bytes;
-    lua_rawgeti(L, 2, i);
-    const char *part = lua_tolstring(L, -1, &bytes);
-    good = write_all(fd, part, bytes);
-    lua_pop(L, 1);
-  }
-  return good;
-}
 
-static void check_parts (lua_State *L) {
-  if (!lua_istable(L, 2)) raise(L, "a list of strings expected");
-  int n = (int)lua_rawlen(L, 2);
-  for (int i = 1; i <= n; i++) {
-    if (lua_rawgeti(L, 2, i) != LUA_TSTRING) raise(L, "a list of strings expected");
-    lua_pop(L, 1);
-  }
-}
-
-/*
-** A new file beside path, whose name goes to 'temporary': with the old one's mode, or without an
-** old one what the umask leaves of 0666: only the kernel can apply it without changing it for all
-** threads.
-*/
-static int open_beside (const char *path, char *temporary) {
-  struct stat old;
-  struct timespec now;
-  bool there = stat(path, &old) == 0;
-  int fd = -1, attempts = 0;
-  do {
-    clock_gettime(CLOCK_REALTIME, &now);
-    sprintf(temporary, "%s.tmp-%09ld", path, (long)now.tv_nsec);
-    fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, there ? 0600 : 0666);
-  } while (fd < 0 && errno == EEXIST && ++attempts < 1000);
-  if (fd >= 0 && there) fchmod(fd, old.st_mode & 07777);
-  return fd;
-}
-
-/* A rename would put a file in the place of /dev/null. */
-static bool is_special (const char *path) {
-  struct stat old;
-  return stat(path, &old) == 0 && !S_ISREG(old.st_mode) && !S_ISDIR(old.st_mode);
-}
-
-/* The rename is durable once its directory is. */
-static bool sync_directory (char *path) {
-  char *slash = strrchr(path, '/');
-  if (slash != NULL) slash[slash == path] = '\0';
-  int fd = open(slash != NULL ? path : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return false;
-  bool good = fsync(fd) == 0 || errno == EINVAL;     /* some file systems cannot */
-  close(fd);
-  return good;
-}
-
-/* write_file(path, parts): the old file or the new one stands there, at every moment */
-static int l_write_file (lua_State *L) {
+/* append_file(path): a file, pipe or terminal; what is put goes to its end, at once */
+static int l_append_file (lua_State *L) {
+  struct stat about;
   enter(L);
-  const char *path = check_path(L, 1);
-  check_parts(L);
-  if (is_special(path)) {
-    lua_pushnil(L);
-    lua_pushfstring(L, "%s: not a regular file", path);
-    return 2;
-  }
-  char *temporary = lua_newuserdatauv(L, strlen(path) + 16, 0);
-  int fd = open_beside(path, temporary);
-  if (fd < 0) return failed(L, path, "cannot make a file beside it");
-  bool good = write_parts(L, fd) && fsync(fd) == 0;
-  int error = errno;
-  if (close(fd) != 0 && good) { good = false; error = errno; }
-  if (good && rename(temporary, path) != 0) { good = false; error = errno; }
-  if (!good) {
-    unlink(temporary);
-    errno = error;
-    return failed(L, path, "cannot write");
-  }
-  if (!sync_directory(temporary))
-    return failed(L, path, "written, but its directory is not synced");
+  const char *path = check_file_path(L, 1);
+  file *f = push_file(L);
+  f->fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+  if (f->fd < 0 || fcntl(f->fd, F_SETFL, O_APPEND) != 0 || fstat(f->fd, &about) != 0)
+    return file_failed(L, path, "cannot open");
+  if (S_ISREG(about.st_mode)) f->size = (size_t)about.st_size;
+  return 1;
+}
+
+
+/* put_file(file, text) */
+static int l_put_file (lua_State *L) {
+  size_t n;
+  enter(L);
+  file *f = check_file(L, 1);
+  const char *text = luaL_checklstring(L, 2, &n);
+  if (!write_bytes(f->fd, text, n)) return file_failed(L, NULL, "cannot write");
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+
+/* cut_file(file, n): the first n bytes stay */
+static int l_cut_file (lua_State *L) {
+  enter(L);
+  file *f = check_file(L, 1);
+  int64_t n = check_integer(L, 2, "n");
+  if (n < 0) raise_wrong(L, "n", "a number of at least 0", 2);
+  if ((size_t)n < f->size && ftruncate(f->fd, (off_t)n) != 0)
+    return file_failed(L, NULL, "cannot cut");
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
+
+/* sync_file(file): what was put survives a power cut; pipes and terminals have nothing to keep */
+static int l_sync_file (lua_State *L) {
+  enter(L);
+  file *f = check_file(L, 1);
+  bool good = fsync(f->fd) == 0 || errno == EINVAL || errno == EROFS || errno == ENOTSUP;
+  if (!good) return file_failed(L, NULL, "cannot write");
   lua_pushboolean(L, 1);
   return 1;
 }
@@ -197,75 +404,17 @@ static int l_write_file (lua_State *L) {
 /* }================================================================== */
 
 
-/*
-** {==================================================================
-** Bytes
-** ===================================================================
-*/
-
-/* CRC-32 of ISO 3309, as zlib and PNG have it; four bits at a time. */
-static int l_crc32 (lua_State *L) {
-  static const uint32_t table[16] = {
-    0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158,
-    0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c, 0x9b64c2b0, 0x86d3d2d4,
-    0xa00ae278, 0xbdbdf21c
-  };
-  size_t n;
-  const char *s = luaL_checklstring(L, 1, &n);
-  uint32_t crc = ~(uint32_t)luaL_optinteger(L, 2, 0);
-  for (size_t i = 0; i < n; i++) {
-    crc ^= (unsigned char)s[i];
-    crc = (crc >> 4) ^ table[crc & 15];
-    crc = (crc >> 4) ^ table[crc & 15];
-  }
-  lua_pushinteger(L, (lua_Integer)(uint32_t)~crc);
-  return 1;
-}
-
-static int64_t widened (const char *at, int bytes, bool with_sign) {
-  uint32_t bits = 0;
-  for (int i = bytes - 1; i >= 0; i--) bits = bits << 8 | (unsigned char)at[i];
-  int shift = 32 - 8 * bytes;
-  return with_sign ? (int32_t)(bits << shift) >> shift : (int64_t)bits;
-}
-
-/* widen(bytes, "i1" | "i2" | "i4" | "u1" | "u2" | "u4"): little-endian integers as int64 */
-static int l_widen (lua_State *L) {
-  static const char *const kinds[] = {"i1", "i2", "i4", "u1", "u2", "u4", NULL};
-  size_t n;
-  const char *s = luaL_checklstring(L, 1, &n);
-  const char *kind = kinds[luaL_checkoption(L, 2, NULL, kinds)];
-  size_t bytes = (size_t)(kind[1] - '0');
-  luaL_Buffer buffer;
-  char *out = luaL_buffinitsize(L, &buffer, n / bytes * 8);
-  for (size_t i = 0; i < n / bytes; i++) {
-    int64_t value = widened(s + i * bytes, (int)bytes, kind[0] == 'i');
-    memcpy(out + 8 * i, &value, 8);
-  }
-  luaL_pushresultsize(&buffer, n / bytes * 8);
-  return 1;
-}
-
-/* }================================================================== */
-
-
-static int l_isatty (lua_State *L) {
-  lua_pushboolean(L, isatty((int)luaL_optinteger(L, 1, 1)));
-  return 1;
-}
-
-/* clock(): seconds of a clock that only goes forward */
-static int l_clock (lua_State *L) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  lua_pushnumber(L, (lua_Number)now.tv_sec + (lua_Number)now.tv_nsec * 1e-9);
-  return 1;
-}
-
+/* All that reaches a file, in one table: a state that has none is opened without it. */
 void open_file (lua_State *L, int module) {
   static const luaL_Reg functions[] = {
-    {"clock", l_clock}, {"crc32", l_crc32}, {"isatty", l_isatty}, {"read_file", l_read_file},
-    {"widen", l_widen}, {"write_file", l_write_file}, {NULL, NULL}
+    {"append_file", l_append_file}, {"cut_file", l_cut_file}, {"file_bytes", l_file_bytes},
+    {"file_sum", l_file_sum}, {"file_tensor", l_file_tensor}, {"open_file", l_open_file},
+    {"put_file", l_put_file}, {"read_file", l_read_file}, {"sync_file", l_sync_file},
+    {"write_file", l_write_file}, {NULL, NULL}
   };
-  register_functions(L, functions, module);
+  static const luaL_Reg own[] = {
+    {"__close", l_close}, {"__gc", l_close}, {"__len", l_length}, {NULL, NULL}
+  };
+  register_files(L, functions, module);
+  register_metatable(L, own, &file_key);
 }

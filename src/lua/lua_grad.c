@@ -151,6 +151,7 @@ static int l_grad (lua_State *L) {
 /* x:requires_grad_([yes]): x */
 static int l_requires_grad (lua_State *L) {
   enter(L);
+  at_most(L, 2);
   heed_tensor *t = check_tensor(L, 1);
   bool yes = lua_isnoneornil(L, 2) || check_flag(L, 2, "requires_grad");
   named(L);
@@ -162,6 +163,7 @@ static int l_requires_grad (lua_State *L) {
 
 /* graph_nodes(): nodes of the graph that are alive */
 static int l_graph_nodes (lua_State *L) {
+  at_most(L, 0);
   lua_pushinteger(L, heed_graph_nodes(enter(L)->cx));
   return 1;
 }
@@ -179,14 +181,14 @@ static int l_version (lua_State *L) {
 
 /*
 ** {==================================================================
-** Operations of the user's. The Lua half calls record(outputs, inputs, backward); the function
-** lives in the registry as long as the node that will call it.
+** Operations of the user's. The Lua half calls record(outputs, inputs, backward); lua_anchor.c says
+** where the function is until the node that will call it is freed.
 ** ===================================================================
 */
 
 struct hook {
   binding *b;                      /* NULL once the state is closed: the host holds a tensor */
-  int backward;                    /* in the registry */
+  int64_t keeper;                  /* the number of its function's */
   hook *newer, *older;             /* all of the state's */
 };
 
@@ -215,13 +217,14 @@ static void release_hook (void *self) {
   hook *h = self;
   if (h->b != NULL) {
     unlink_hook(h->b, h);
-    luaL_unref(running(h->b), LUA_REGISTRYINDEX, h->backward);
+    empty_keeper(running(h->b), h->keeper);
   }
   free(h);
 }
 
 
-/* (backward, gradients, n): calls backward with n tensors, nil for those that are NULL */
+/* (backward, gradients, n): calls backward with n tensors, nil for those that are NULL. The pass
+   owns its results, unseen by the collector. */
 static int call_backward (lua_State *L) {
   int n = (int)lua_tointeger(L, 3);
   heed_tensor *const *gs = lua_touserdata(L, 2);
@@ -232,6 +235,7 @@ static int call_backward (lua_State *L) {
     else push_slot(L)->t = heed_keep(gs[i]);
   }
   lua_call(L, n, LUA_MULTRET);
+  pin_anchors(L, 1, lua_gettop(L));
   return lua_gettop(L);
 }
 
@@ -303,13 +307,18 @@ static bool call_hook (void *self, int noutputs, heed_tensor *const *gradients, 
     return false;
   }
   lua_rawgetp(L, LUA_REGISTRYINDEX, &call_key);
-  lua_rawgeti(L, LUA_REGISTRYINDEX, h->backward);
+  if (!push_kept(L, h->keeper)) {
+    lua_settop(L, top);
+    heed_fail(b->cx, "custom: the backward function was collected with all that led to it");
+    return false;
+  }
   lua_pushlightuserdata(L, (void *)(uintptr_t)gradients);
   lua_pushinteger(L, noutputs);
   const char *caller = heed_set_caller(b->cx, NULL);     /* what it calls has names of its own */
   begin_frame(b, L, &f);
   int status = lua_pcall(L, 3, LUA_MULTRET, 0);
   b->L = L;
+  note_hooks(b, L);
   end_frame(b, L, &f);
   heed_set_caller(b->cx, caller);
   if (status != LUA_OK) keep_thrown(L, b);
@@ -335,26 +344,43 @@ static heed_tensor **read_handles (lua_State *L, int i, int *n) {
 }
 
 
+/* Gives the outputs a node whose backward function is kept under this number. */
+static bool record (binding *b, int64_t number, int ninputs, heed_tensor **inputs, int noutputs,
+                    heed_tensor **outputs) {
+  hook *h = malloc(sizeof *h);
+  if (h == NULL) {
+    heed_fail(b->cx, "custom: not enough memory");
+    return false;
+  }
+  *h = (hook){.b = b, .keeper = number};
+  link_hook(b, h);
+  heed_custom custom = {call_hook, release_hook, h};
+  if (heed_record_custom(b->cx, &custom, ninputs, inputs, noutputs, outputs)) return true;
+  release_hook(h);
+  return false;
+}
+
+
 /* record(outputs, inputs, backward): gives the outputs a node whose backward is this */
 static int l_record (lua_State *L) {
-  binding *b = enter(L);
   int noutputs, ninputs;
+  binding *b = enter(L);
   luaL_checktype(L, 3, LUA_TFUNCTION);
+  lua_settop(L, 3);
+  int anchors = b->hooks != NULL ? begin_anchors(L, 2) : 0;
+  if (anchors != 0) take_anchors(L, 2, anchors);
+  int64_t number = push_keeper(L, 3, anchors);
+  int keeper = lua_gettop(L);
   heed_tensor **outputs = read_handles(L, 1, &noutputs);
   heed_tensor **inputs = read_handles(L, 2, &ninputs);
-  lua_pushvalue(L, 3);
-  int backward = luaL_ref(L, LUA_REGISTRYINDEX);
-  hook *h = malloc(sizeof *h);
-  if (h != NULL) {
-    *h = (hook){.b = b, .backward = backward};
-    link_hook(b, h);
-    heed_custom custom = {call_hook, release_hook, h};
-    if (heed_record_custom(b->cx, &custom, ninputs, inputs, noutputs, outputs)) return 0;
-    release_hook(h);
-    return raise_failure(L);
+  if (!record(b, number, ninputs, inputs, noutputs, outputs)) return raise_failure(L);
+  for (int i = 1; i <= noutputs; i++) {
+    lua_rawgeti(L, 1, i);
+    lua_pushvalue(L, keeper);
+    lua_setiuservalue(L, -2, 1);
+    lua_pop(L, 1);
   }
-  luaL_unref(L, LUA_REGISTRYINDEX, backward);
-  return luaL_error(L, "not enough memory");
+  return 0;
 }
 
 /* }================================================================== */
@@ -370,8 +396,7 @@ void open_grad (lua_State *L, int module, int methods) {
   };
   register_functions(L, functions, module);
   register_as(L, "custom", custom, module);
-  register_functions(L, tensor, methods);
-  register_functions(L, tensor, module);
+  register_methods(L, tensor, module, methods);
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_pushvalue(L, lua_upvalueindex(2));
   lua_pushcclosure(L, call_backward, 2);

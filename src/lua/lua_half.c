@@ -12,6 +12,14 @@
 /* Made by the build: module, chunk name, text; and so on, ended by a 0. */
 extern const char *const heed_half[];
 
+/* The entry of a module, NULL if there is none; without a name the first. */
+const char *const *find_half (const char *name) {
+  const char *const *module = heed_half;
+  if (name == NULL) return module;
+  while (*module != NULL && strcmp(*module, name) != 0) module += 3;
+  return *module != NULL ? module : NULL;
+}
+
 /* Upvalue 1: which module. Runs its text as require would. */
 static int load_module (lua_State *L) {
   const char *const *module = lua_touserdata(L, lua_upvalueindex(1));
@@ -26,7 +34,7 @@ static void preload (lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_pushcfunction(L, luaopen_heed_core);
   lua_setfield(L, -2, "heed.core");
-  for (const char *const *module = heed_half; *module != NULL; module += 3) {
+  for (const char *const *module = find_half(NULL); *module != NULL; module += 3) {
     lua_pushlightuserdata(L, (void *)(uintptr_t)module);
     lua_pushcclosure(L, load_module, 1);
     lua_setfield(L, -2, module[0]);
@@ -34,9 +42,11 @@ static void preload (lua_State *L) {
   lua_pop(L, 1);
 }
 
-/* Needs Lua's standard libraries in the state; only "heed" is loaded now. */
+/* Only "heed" is loaded now, its parts when they are needed. */
 int luaopen_heed (lua_State *L) {
   luaL_checkversion(L);
+  if (lua_istable(L, 1)) return open_sealed(L);
+  if (push_sealed(L)) return 1;
   preload(L);
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
   if (lua_getfield(L, -1, "heed") == LUA_TTABLE) return 1;     /* another copy is open already */

@@ -20,6 +20,15 @@ void push_function (lua_State *L, const char *name, lua_CFunction f) {
 }
 
 
+void push_method (lua_State *L, const char *name, lua_CFunction f) {
+  lua_pushvalue(L, lua_upvalueindex(1));
+  lua_pushvalue(L, lua_upvalueindex(2));
+  lua_pushstring(L, name);
+  lua_pushboolean(L, 1);
+  lua_pushcclosure(L, f, 4);
+}
+
+
 void register_as (lua_State *L, const char *name, const luaL_Reg *functions, int table) {
   table = lua_absindex(L, table);
   for (; functions->name != NULL; functions++) {
@@ -31,6 +40,37 @@ void register_as (lua_State *L, const char *name, const luaL_Reg *functions, int
 
 void register_functions (lua_State *L, const luaL_Reg *functions, int table) {
   register_as(L, NULL, functions, table);
+}
+
+
+void register_methods (lua_State *L, const luaL_Reg *functions, int module, int methods) {
+  register_functions(L, functions, module);
+  for (; functions->name != NULL; functions++) {
+    push_method(L, functions->name, functions->func);
+    lua_setfield(L, methods, functions->name);
+  }
+}
+
+
+/* Stands for functions that touch files where the host wants none. */
+static int l_no_files (lua_State *L) { return raise(L, "this state was opened without files"); }
+
+
+/* check_files(who): raises for a function of the Lua half in such a state */
+static int l_check_files (lua_State *L) {
+  const char *who = luaL_checkstring(L, 1);
+  if (!binding_of(L)->no_files) return 0;
+  return raise_as(L, who, "this state was opened without files");
+}
+
+
+void register_files (lua_State *L, const luaL_Reg *functions, int table) {
+  bool refused = binding_of(L)->no_files;
+  table = lua_absindex(L, table);
+  for (; functions->name != NULL; functions++) {
+    push_function(L, functions->name, refused ? l_no_files : functions->func);
+    lua_setfield(L, table, functions->name);
+  }
 }
 
 
@@ -63,11 +103,11 @@ static int close_binding (lua_State *L) {
 
 
 static void open_context (lua_State *L, binding *b) {
-  heed_host host = {.reclaim = reclaim_memory, .self = b};
+  heed_host host = {.reclaim = reclaim_memory, .interrupted = hook_appeared, .self = b};
   b->cx = heed_open(&host);
   if (b->cx != NULL) return;
   const char *level = getenv("HEED_LEVEL");
-  if (level == NULL) luaL_error(L, "heed: %s", heed_error(NULL));
+  if (level == NULL || *level == '\0') luaL_error(L, "heed: %s", heed_error(NULL));
   luaL_error(L, "heed: not enough memory, or no level '%s' here (HEED_LEVEL)", level);
 }
 
@@ -92,7 +132,7 @@ static void push_new_binding (lua_State *L) {
 
 
 /* The binding and the metatable of tensors: one of each for a state, however often it opens. */
-static void push_binding (lua_State *L) {
+void push_binding (lua_State *L) {
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, &binding_key) == LUA_TNIL) {
     lua_pop(L, 1);
     push_new_binding(L);
@@ -125,19 +165,33 @@ static int fill_module (lua_State *L) {
   open_cuda(L, module, methods);
   open_capture(L, module);
   open_scope(L, module);
+  open_anchor(L);
   open_grad(L, module, methods);
   open_optim(L, module);
+  open_bytes(L, module);
   open_file(L, module);
+  open_api(L);
+  push_function(L, "check_files", l_check_files);
+  lua_setfield(L, module, "check_files");
   lua_setfield(L, module, "methods");
+  binding_of(L)->open = true;
   return 1;
+}
+
+
+void push_core (lua_State *L) {
+  push_binding(L);
+  lua_pushcclosure(L, fill_module, 2);
+  lua_call(L, 0, 1);
 }
 
 
 int luaopen_heed_core (lua_State *L) {
   luaL_checkversion(L);
   push_binding(L);
-  lua_pushcclosure(L, fill_module, 2);
-  lua_call(L, 0, 1);
+  const binding *b = lua_touserdata(L, -2);
+  if (b->sealed) return luaL_error(L, "heed: this state's scripts cannot reach 'heed.core'");
+  push_core(L);
   return 1;
 }
 
@@ -150,7 +204,7 @@ int luaopen_heed_core (lua_State *L) {
 ** ===================================================================
 */
 
-heed_context *heed_context_in (lua_State *L) {
+heed_context *heed_lua_context (lua_State *L) {
   lua_rawgetp(L, LUA_REGISTRYINDEX, &binding_key);
   binding *b = lua_touserdata(L, -1);
   lua_pop(L, 1);
@@ -158,13 +212,13 @@ heed_context *heed_context_in (lua_State *L) {
 }
 
 
-/* Pushes f with the upvalues of the module. */
-static void push_bound (lua_State *L, lua_CFunction f) {
+void push_bound (lua_State *L, lua_CFunction f, const char *name) {
   luaL_checkstack(L, 4, "heed");
   if (lua_rawgetp(L, LUA_REGISTRYINDEX, &binding_key) == LUA_TNIL)
     luaL_error(L, "heed: the module is not open in this state");
   lua_rawgetp(L, LUA_REGISTRYINDEX, &metatable_key);
-  lua_pushcclosure(L, f, 2);
+  lua_pushstring(L, name);
+  lua_pushcclosure(L, f, 3);
 }
 
 
@@ -179,7 +233,7 @@ static int bound_push (lua_State *L) {
 
 
 void heed_push (lua_State *L, heed_tensor *t) {
-  push_bound(L, bound_push);
+  push_bound(L, bound_push, "heed_push");
   lua_pushlightuserdata(L, t);
   if (lua_pcall(L, 1, 1, 0) != LUA_OK) {
     heed_drop(t);
@@ -191,9 +245,10 @@ void heed_push (lua_State *L, heed_tensor *t) {
 }
 
 
-/* Its tensor, or what is wrong with its argument. */
+/* Its tensor, or what is wrong with its argument. A host may keep it, unseen by the collector. */
 static int bound_check (lua_State *L) {
   enter(L);
+  pin_anchors(L, 1, 1);
   heed_tensor *t = raw_tensor(L, 1);
   if (t != NULL) lua_pushlightuserdata(L, t);
   else lua_pushfstring(L, "a tensor expected, got %s", describe(L, 1));
@@ -205,7 +260,7 @@ static int bound_check (lua_State *L) {
 heed_tensor *heed_check (lua_State *L, int i) {
   i = lua_absindex(L, i);
   bool given = !lua_isnone(L, i);
-  push_bound(L, bound_check);
+  push_bound(L, bound_check, "heed_check");
   if (given) lua_pushvalue(L, i);
   lua_call(L, given, 1);
   heed_tensor *t = lua_touserdata(L, -1);

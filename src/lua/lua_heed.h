@@ -2,10 +2,10 @@
 ** lua_heed.h - what the files of the binding share. It is a client of heed.h and of Lua's
 ** API like any other: nothing here sees inside a tensor.
 **
-** Every function has the binding as upvalue 1, the metatable of tensors as upvalue 2 and the
-** name that messages give it as upvalue 3. Whatever calls Lua's API may raise, and may run a
-** script's finalisers. So a function first makes the userdata of its results, then reads its
-** arguments, and only then calls the core, holding what it got out of tables.
+** Every function has the binding as upvalue 1, the metatable of tensors as upvalue 2 and the name
+** that messages give it as upvalue 3; a method has true as upvalue 4. Whatever calls Lua's API may
+** raise, and may run a script's finalisers. So a function first makes the userdata of its results,
+** then reads its arguments, and only then calls the core, holding what it got out of tables.
 **
 ** Where the core would not name the function that the script called (it reads an element for
 ** 'item', and where memory ends it knows no function at all) the call stands between 'named' and
@@ -35,7 +35,7 @@ typedef struct slot {
   bool kept, spared;               /* scopes leave it alone: for ever, or once */
 } slot;
 
-/* The userdata itself. 'self' distinguishes it from foreign ones. */
+/* The userdata itself. 'self' distinguishes it from foreign ones. Its user value: lua_anchor.c. */
 typedef struct box {
   struct box *self;
   binding *owner;
@@ -66,8 +66,13 @@ struct binding {
   bool collecting;
   bool recording;                  /* outside all frames */
   bool thrown;                     /* an error of a backward function waits in the registry */
+  lua_Hook hook, main_hook;        /* of L and of main when the call began */
+  bool stopped;                    /* one has appeared since: see lua_interrupt.c */
   const char *called;              /* what messages name, while 'called' runs; else NULL */
   int precision, width, edge;      /* of printing */
+  bool open;                       /* the module was made */
+  bool sealed, no_files;           /* the host's options; see lua_sealed.c */
+  int most_threads, loading;       /* of a sealed state; loading: files of the Lua half that run */
   char home[512];                  /* "@.../lua/heed/": errors name the first line outside it */
 };
 
@@ -108,10 +113,19 @@ bool in_finaliser (lua_State *L);
 lua_State *running (binding *b);                         /* a coroutine that may be used now */
 void open_tensor (lua_State *L, int module, int methods);
 
+/* lua_interrupt.c */
+void note_hooks (binding *b, lua_State *L);              /* those that stop nothing */
+bool hook_appeared (void *self);
+void run_hook (lua_State *L);                            /* the one that has stopped a call, if one
+                                                   has: it may raise */
+void poll (lua_State *L, int64_t i);                     /* step i of a loop over Lua values: raises
+                                                   if it is to stop */
+
 /* Every function that works begins with it. A finaliser may come after the context is gone. */
 static inline binding *enter (lua_State *L) {
   binding *b = binding_of(L);
   if (b->L != L || b->frames != NULL || b->late != NULL || b->cx == NULL) enter_anew(L, b);
+  note_hooks(b, L);
   return b;
 }
 
@@ -122,14 +136,19 @@ int raise_as (lua_State *L, const char *function, const char *format, ...);  /* 
 int raise_failure (lua_State *L);                        /* the core's message */
 int raise_wrong (lua_State *L, const char *argument, const char *wanted, int i);
                                                    /* "argument 'x': … expected, got …" */
+void at_most (lua_State *L, int n);                      /* raises if more arguments are given; nils
+                                                   behind them are none */
+bool is_method (lua_State *L);                           /* was x.f called, not heed.f? */
+int refuse_dot (lua_State *L);                           /* x.f(2), for x:f(2) */
 const char *describe (lua_State *L, int i);              /* the value at i; pushes words */
 bool to_integer (lua_State *L, int i, int64_t *value);   /* also of a float without a fraction */
 int64_t check_integer (lua_State *L, int i, const char *name);
 bool check_flag (lua_State *L, int i, const char *name);
 const char *plain_text (lua_State *L, int i);            /* a string without zero bytes, or NULL */
 heed_type check_type_name (lua_State *L, int i);
+const char *nearest_type (const char *name);             /* the type that is meant, or NULL */
 const char *check_device (lua_State *L, int i);
-int64_t axis_of (lua_State *L, int64_t axis);            /* Lua's to C's */
+int64_t axis_of (lua_State *L, int64_t axis, const char *name);          /* Lua's to C's */
 void check_callable (lua_State *L, int i);
 void open_error (lua_State *L, int module);
 
@@ -139,6 +158,9 @@ bool push_foreign_key (lua_State *L, int i);             /* one that is no posit
 int64_t check_list (lua_State *L, int i);                /* its length; or raises */
 bool is_options (lua_State *L, int i);                   /* a table of named options */
 void check_options (lua_State *L, int i);                /* a table at all */
+const char *nearest (const char *word, int n, const char *const *names);  /* or NULL */
+const char *push_hint (lua_State *L, const char *word, int n, const char *const *names);
+                                                   /* "did you mean 'x'?", or "there are x, y" */
 int refuse_option (lua_State *L, const char *function, int key, int n, const char *const *known);
                                                    /* by the name at 'key', saying what there is */
 /* Steps through the options at i (none there: none): the next one's name, as it stands in 'known',
@@ -161,16 +183,33 @@ static inline int done (lua_State *L, bool good) {
 
 /* lua_heed.c */
 void push_function (lua_State *L, const char *name, lua_CFunction f);    /* with its upvalues */
+void push_method (lua_State *L, const char *name, lua_CFunction f);      /* the same */
 void register_functions (lua_State *L, const luaL_Reg *functions, int table);
+void register_methods (lua_State *L, const luaL_Reg *functions, int module, int methods);
+                                                   /* as functions and as methods */
 void register_as (lua_State *L, const char *name, const luaL_Reg *functions, int table);
                                                    /* messages say 'name' for all of them */
+void register_files (lua_State *L, const luaL_Reg *functions, int table);
+                                                   /* what touches files: refused without them */
 void register_metatable (lua_State *L, const luaL_Reg *functions, const void *key);
                                                    /* at 'key' in the registry; scripts see none */
+void push_binding (lua_State *L);                        /* made where there is none */
+void push_bound (lua_State *L, lua_CFunction f, const char *name);   /* outside of any function */
+void push_core (lua_State *L);                           /* the module of C, made anew */
+
+/* lua_sealed.c: for hosts that link the module */
+int open_sealed (lua_State *L);                          /* the options at 1 */
+bool push_sealed (lua_State *L);                         /* what that opened; false: nothing was */
+const char *const *find_half (const char *name);         /* lua_half.c: name, chunk name, text */
+
+/* lua_api.c */
+void open_api (lua_State *L);
 
 /* lua_call.c */
 void open_ops (lua_State *L, int module, int methods);
 
 /* lua_make.c, lua_read.c */
+int read_sizes (lua_State *L, int i, int64_t size[HEED_RANK]);    /* of the table at i: how many */
 void open_make (lua_State *L, int module);
 void open_read (lua_State *L, int module, int methods);
 bool read_element (heed_tensor *t, element *e);           /* of one element; NULL: false */
@@ -189,6 +228,8 @@ void open_print (lua_State *L, int module, int methods);
 /* lua_memory.c */
 void reclaim_memory (void *self, size_t bytes, bool urgent);
 void set_bytes (lua_State *L, const char *name, size_t bytes);   /* in the table on top */
+void set_limit (lua_State *L, int i);                    /* to the number of bytes at i */
+void set_threads (lua_State *L, int i);
 void open_memory (lua_State *L, int module);
 
 /* lua_cuda.c, lua_capture.c */
@@ -202,12 +243,40 @@ void begin_frame (binding *b, lua_State *L, frame *f);
 void end_frame (binding *b, lua_State *L, frame *f);
 void open_scope (lua_State *L, int module);
 
-/* lua_grad.c, lua_optim.c, lua_file.c */
+/* lua_bytes.c, lua_file.c: the one file that opens, reads, writes and renames */
+uint32_t crc32_of (uint32_t before, const void *data, size_t n);
+const void *raw_bytes (lua_State *L, int i, size_t *n);  /* of a string, or of a dense tensor on
+                                                   the CPU; NULL: neither */
+void open_bytes (lua_State *L, int module);
+void open_file (lua_State *L, int module);
+
+/*
+** lua_anchor.c: where Lua's collector sees the functions that a graph calls. An operation takes the
+** anchors of its arguments and passes them to its results. What pushes a list or a keeper may run
+** finalisers; nothing raises once a call is done.
+*/
+int begin_anchors (lua_State *L, int top);               /* before arguments are read: pushes a
+                                                   list if those up to 'top' have anchors; its
+                                                   index, or 0 */
+void take_anchors (lua_State *L, int top, int list);     /* when they were read */
+int take_anchors_in_place (lua_State *L, int top, int list);     /* for the tensor at 1; 'list', or
+                                                   0: nothing is to be passed on */
+void pass_anchors (lua_State *L, int list, int from, int n);     /* to n tensors, from 'from' on */
+int pass_anchor (lua_State *L, int from);                /* to the tensor on top, of the one that
+                                                   it was made from; 1 */
+void pin_anchors (lua_State *L, int from, int top);      /* what these tensors lead to lives as long
+                                                   as their graph; pushes a list meanwhile */
+int64_t push_keeper (lua_State *L, int function, int inputs);    /* its number; 'inputs': the index
+                                                   of a list, or 0 */
+bool push_kept (lua_State *L, int64_t number);           /* the function; false: it is gone */
+void empty_keeper (lua_State *L, int64_t number);        /* its node is freed */
+void open_anchor (lua_State *L);
+
+/* lua_grad.c, lua_optim.c */
 void drop_hooks (binding *b);
 void open_grad (lua_State *L, int module, int methods);
 heed_step read_step (lua_State *L, int i);               /* of the options at i */
 void open_optim (lua_State *L, int module);
-void open_file (lua_State *L, int module);
 
 #pragma GCC visibility pop
 

@@ -262,7 +262,8 @@ static int index_by_number (lua_State *L, heed_context *cx, heed_tensor *t) {
   }
   if (heed_rank(t) == 1) return push_element_at(L, cx, t, &ix);
   slot *s = push_slot(L);
-  return fill(L, s, taken(named(L), t, &ix));
+  fill(L, s, taken(named(L), t, &ix));
+  return pass_anchor(L, 1);
 }
 
 
@@ -280,7 +281,8 @@ int index_by_key (lua_State *L) {
   heed_tensor *y = taken(named(L), t, &ix);
   hold(&ix, false);
   lua_settop(L, 3);
-  return fill(L, s, y);
+  fill(L, s, y);
+  return pass_anchor(L, 1);
 }
 
 /* }================================================================== */
@@ -364,10 +366,11 @@ static heed_tensor *gradient_at (lua_State *L, int i) {
 
 /* The core names the field. */
 static int assign_field (lua_State *L, heed_tensor *t, const char *key) {
+  static const char *const fields[] = {"grad", "requires_grad"};
   if (key == NULL) return raise(L, "a field's name expected, got %s", describe(L, 2));
   if (strcmp(key, "grad") == 0) return done(L, heed_set_gradient(t, gradient_at(L, 3)));
   if (strcmp(key, "requires_grad") != 0)
-    return raise(L, "a tensor has no field '%s' to set", key);
+    return raise(L, "a tensor has no field '%s' to set; %s", key, push_hint(L, key, 2, fields));
   if (!lua_isboolean(L, 3))
     return raise_as(L, key, "true or false expected, got %s", describe(L, 3));
   return done(L, heed_require_grad(t, lua_toboolean(L, 3)));
@@ -376,15 +379,19 @@ static int assign_field (lua_State *L, heed_tensor *t, const char *key) {
 
 int l_newindex (lua_State *L) {
   indices ix;
-  enter(L);
+  const binding *b = enter(L);
   heed_tensor *t = check_tensor(L, 1);
   if (lua_type(L, 2) == LUA_TSTRING) return assign_field(L, t, plain_text(L, 2));
+  int anchors = b->hooks != NULL ? begin_anchors(L, 3) : 0;
   heed_value value = read_value(L, heed_type_of(t));
   read_indices(L, &ix);
+  if (anchors != 0) anchors = take_anchors_in_place(L, 3, anchors);
   hold(&ix, true);
   bool good = assign(named(L), t, &ix, value);
   hold(&ix, false);
-  return done(L, good);
+  done(L, good);
+  if (anchors != 0) pass_anchors(L, anchors, 1, 1);
+  return 0;
 }
 
 /* }================================================================== */

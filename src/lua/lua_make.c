@@ -14,6 +14,7 @@ typedef struct nest {
   int64_t position[HEED_RANK];     /* of what is looked at, for messages */
   heed_type type;                  /* that the leaves promote to */
   bool any;                        /* leaf at all */
+  int64_t visited;
 } nest;
 
 
@@ -105,6 +106,7 @@ static void check_size (nest *s, int depth, int64_t n) {
 /* Looks at the table or leaf on top, which stands 'depth' tables deep. */
 static void survey (nest *s, int depth) {
   lua_State *L = s->L;
+  poll(L, s->visited++);
   if (lua_type(L, -1) != LUA_TTABLE) {
     survey_leaf(s, depth);
     return;
@@ -155,8 +157,9 @@ static void read_leaf (const nest *s, heed_type type, void *at) {
 }
 
 
-static void gather (const nest *s, int depth, heed_type type, char **at) {
+static void gather (nest *s, int depth, heed_type type, char **at) {
   lua_State *L = s->L;
+  poll(L, s->visited++);
   if (depth == s->rank) {
     read_leaf(s, type, *at);
     *at += 8;
@@ -276,8 +279,7 @@ static int l_tensor (lua_State *L) {
 }
 
 
-/* The sizes in the table at i; their number as result. */
-static int read_sizes (lua_State *L, int i, int64_t size[HEED_RANK]) {
+int read_sizes (lua_State *L, int i, int64_t size[HEED_RANK]) {
   if (!lua_istable(L, i)) raise_wrong(L, "shape", "a table of sizes", i);
   int64_t rank = check_list(L, i);
   if (rank > HEED_RANK)
@@ -324,6 +326,7 @@ static int l_frombytes (lua_State *L) {
 /* manual_seed(seed) */
 static int l_manual_seed (lua_State *L) {
   binding *b = enter(L);
+  at_most(L, 1);
   heed_seed(b->cx, (uint64_t)check_integer(L, 1, "seed"));
   return 0;
 }
@@ -332,6 +335,7 @@ static int l_manual_seed (lua_State *L) {
 /* rng_state() gives it as bytes in a uint8 tensor; rng_state(t) sets it */
 static int l_rng_state (lua_State *L) {
   binding *b = enter(L);
+  at_most(L, 1);
   uint8_t state[HEED_RNG_BYTES];
   int64_t n = HEED_RNG_BYTES;
   if (lua_isnoneornil(L, 1)) {

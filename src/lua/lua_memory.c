@@ -38,6 +38,7 @@ static void collect (binding *b, lua_State *L) {
 */
 static void report (binding *b, size_t bytes, bool urgent) {
   lua_State *L = running(b), *was = b->L;
+  lua_Hook own = b->hook, of_main = b->main_hook;
   int collector = lua_gc(L, LUA_GCISRUNNING);      /* -1: it is in a finaliser */
   if (collector < 0 || (collector == 0 && !urgent)) return;
   size_t debt = b->debt;
@@ -49,6 +50,8 @@ static void report (binding *b, size_t bytes, bool urgent) {
   else step(L, debt);
   b->collecting = false;
   b->L = was;
+  b->hook = own;
+  b->main_hook = of_main;
   heed_set_caller(b->cx, caller);
   heed_set_recording(b->cx, recording);
 }
@@ -64,16 +67,25 @@ void reclaim_memory (void *self, size_t bytes, bool urgent) {
 /* }================================================================== */
 
 
-static void set_limit (lua_State *L, binding *b) {
+void set_limit (lua_State *L, int i) {
+  const binding *b = binding_of(L);
+  int64_t limit = check_integer(L, i, "limit");
+  if (limit <= 0) raise_wrong(L, "limit", "a number of bytes above 0", i);
+  size_t now = heed_memory_now(b->cx).limit;
+  if (b->sealed && (size_t)limit > now)
+    raise(L, "argument 'limit': it can only be lowered in this state: at most %I bytes expected, "
+          "got %I", (LUAI_UACINT)now, (LUAI_UACINT)limit);
+  heed_memory_limit(b->cx, (size_t)limit);
+}
+
+
+static void read_options (lua_State *L) {
   static const char *const known[] = {"limit"};
-  int64_t limit = 0;
   lua_pushnil(L);
   while (next_option(L, 1, 1, known) != NULL) {
-    limit = check_integer(L, lua_gettop(L), "limit");
-    if (limit <= 0) raise_wrong(L, "limit", "a number of bytes above 0", lua_gettop(L));
+    set_limit(L, lua_gettop(L));
     lua_pop(L, 1);
   }
-  if (limit > 0) heed_memory_limit(b->cx, (size_t)limit);
 }
 
 
@@ -86,7 +98,8 @@ void set_bytes (lua_State *L, const char *name, size_t bytes) {
 /* memory() reports; memory{limit = bytes} sets the limit */
 static int l_memory (lua_State *L) {
   binding *b = enter(L);
-  set_limit(L, b);
+  at_most(L, 1);
+  read_options(L);
   heed_memory now = heed_memory_now(b->cx);
   lua_createtable(L, 0, 4);
   set_bytes(L, "live", now.live);
@@ -100,9 +113,11 @@ static int l_memory (lua_State *L) {
 /* level() names the instructions that are used; level(name) chooses */
 static int l_level (lua_State *L) {
   heed_context *cx = enter(L)->cx;
+  at_most(L, 1);
   if (!lua_isnoneornil(L, 1)) {
     const char *name = plain_text(L, 1);
     if (name == NULL) raise_wrong(L, "name", "a level's name", 1);
+    if (binding_of(L)->sealed) raise(L, "only its host can choose this state's level");
     done(L, heed_set_level(named(L), name));
   }
   lua_pushstring(L, heed_level(cx));
@@ -110,14 +125,22 @@ static int l_level (lua_State *L) {
 }
 
 
+void set_threads (lua_State *L, int i) {
+  const binding *b = binding_of(L);
+  int64_t n = check_integer(L, i, "n");
+  if (n < 1 || n > 256) raise_wrong(L, "n", "a number from 1 to 256", i);
+  if (b->sealed && n > b->most_threads)
+    raise(L, "argument 'n': at most the %d threads that the host allows expected, got %I",
+          b->most_threads, (LUAI_UACINT)n);
+  done(L, heed_set_threads(named(L), (int)n));
+}
+
+
 /* threads() is how many work; threads(n) sets it */
 static int l_threads (lua_State *L) {
   heed_context *cx = enter(L)->cx;
-  if (!lua_isnoneornil(L, 1)) {
-    int64_t n = check_integer(L, 1, "n");
-    if (n < 1 || n > 256) raise_wrong(L, "n", "a number from 1 to 256", 1);
-    done(L, heed_set_threads(named(L), (int)n));
-  }
+  at_most(L, 1);
+  if (!lua_isnoneornil(L, 1)) set_threads(L, 1);
   lua_pushinteger(L, heed_threads(cx));
   return 1;
 }
@@ -126,6 +149,7 @@ static int l_threads (lua_State *L) {
 /* default_device() is where new tensors go; default_device(name) sets it */
 static int l_default_device (lua_State *L) {
   heed_context *cx = enter(L)->cx;
+  at_most(L, 1);
   if (!lua_isnoneornil(L, 1)) {
     const char *name = check_device(L, 1);
     done(L, heed_set_device(named(L), name));

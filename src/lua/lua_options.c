@@ -43,13 +43,13 @@ static int distance (const char *a, const char *b) {
 }
 
 
-/* The beginning of a name is near to it. */
-static const char *nearest (const char *word, int n, const char *const *names) {
+/* A third of the letters may be wrong. The beginning of a name is near to it, too. */
+const char *nearest (const char *word, int n, const char *const *names) {
   const char *best = NULL;
   size_t length = strlen(word);
-  int bound = length / 2 > 2 ? (int)(length / 2) : 2;
+  int bound = (int)(length / 3);
   for (int i = 0; i < n; i++) {
-    bool begins = length > 0 && strncmp(names[i], word, length) == 0;
+    bool begins = length > 2 && strncmp(names[i], word, length) == 0;
     int d = begins ? 1 : distance(word, names[i]);
     if (d > bound || d == FAR) continue;
     best = names[i];
@@ -59,8 +59,8 @@ static const char *nearest (const char *word, int n, const char *const *names) {
 }
 
 
-/* Pushes the end of a message about a word that is not among the names. */
-static const char *push_hint (lua_State *L, const char *word, int n, const char *const *names) {
+/* The end of a message about a word that is not among the names. */
+const char *push_hint (lua_State *L, const char *word, int n, const char *const *names) {
   luaL_Buffer buffer;
   const char *best = nearest(word, n, names);
   if (best != NULL) return lua_pushfstring(L, "did you mean '%s'?", best);

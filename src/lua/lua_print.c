@@ -27,6 +27,7 @@ typedef struct style {
   double least, most;              /* sizes of what is neither 0 nor infinite; 0: there is none */
   double scale;                    /* common to all, or 1 */
   int width;                       /* of a column */
+  int64_t visited;                 /* elements so far */
 } style;
 
 
@@ -101,6 +102,7 @@ static int64_t elements_below (const style *s, int axis) {
 /* Calls visit for the elements that are printed, by their offset in the copy. */
 static void each_printed (style *s, int axis, int64_t from, void (*visit) (style *s, int64_t i)) {
   if (axis == s->rank) {
+    poll(s->L, s->visited++);
     visit(s, from);
     return;
   }
@@ -189,6 +191,7 @@ static void add_row (const style *s, luaL_Buffer *out, int64_t from, int64_t n, 
       luaL_addstring(out, "...  ");
       i = n - s->edge;
     }
+    poll(s->L, from + i);
     write_element(s, from + i, text);
     add_padded(out, text, s->width);
   }
@@ -315,12 +318,30 @@ static int push_single (style *s) {
 }
 
 
-/* The first and the last n elements of an axis, joined. */
+static heed_tensor *ends (heed_context *cx, heed_tensor *t, int axis, int64_t n);
+
+
+/* The ends, along the axes behind this one, of the elements first to last of it. */
+static heed_tensor *ends_within (heed_context *cx, heed_tensor *t, int axis, int64_t n,
+                                 int64_t first, int64_t last) {
+  heed_value slice[] = {heed_t(t), heed_i(axis), heed_i(first), heed_i(last)};
+  heed_tensor *part = heed_call(cx, HEED_slice, slice, 4);
+  heed_tensor *y = part != NULL ? ends(cx, part, axis + 1, n) : NULL;
+  heed_drop(part);
+  return y;
+}
+
+
+/*
+** The first and the last n elements of each axis from this one on, joined; axes that have hardly
+** more stay whole. Views of the corners are made first: nothing else is read.
+*/
 static heed_tensor *ends (heed_context *cx, heed_tensor *t, int axis, int64_t n) {
+  if (axis == heed_rank(t)) return heed_keep(t);
   int64_t size = heed_size(t, axis);
-  heed_value first[] = {heed_t(t), heed_i(axis), heed_i(1), heed_i(n)};
-  heed_value last[] = {heed_t(t), heed_i(axis), heed_i(size - n + 1), heed_i(size)};
-  heed_tensor *two[] = {heed_call(cx, HEED_slice, first, 4), heed_call(cx, HEED_slice, last, 4)};
+  if (size <= 2 * n) return ends(cx, t, axis + 1, n);
+  heed_tensor *two[] = {ends_within(cx, t, axis, n, 1, n),
+                        ends_within(cx, t, axis, n, size - n + 1, size)};
   heed_value join[] = {heed_ts(2, two), heed_i(axis)};
   bool good = two[0] != NULL && two[1] != NULL;
   heed_tensor *y = good ? heed_call(cx, HEED_cat, join, 2) : NULL;
@@ -336,13 +357,10 @@ static heed_tensor *ends (heed_context *cx, heed_tensor *t, int axis, int64_t n)
 */
 static heed_tensor *shown (const style *s, heed_tensor *t) {
   heed_tensor *y = heed_detach(t);
-  for (int i = 0; s->edge > 0 && y != NULL && i < heed_rank(t); i++) {
-    if (heed_size(t, i) <= 2 * s->edge + 2) continue;
-    heed_tensor *shorter = ends(s->b->cx, y, i, s->edge + 1);
-    heed_drop(y);
-    y = shorter;
-  }
-  return y;
+  if (s->edge == 0 || y == NULL) return y;
+  heed_tensor *shorter = ends(s->b->cx, y, 0, s->edge + 1);
+  heed_drop(y);
+  return shorter;
 }
 
 
@@ -406,6 +424,7 @@ static bool good_format (const char *s) {
 
 /* format("%.3f"): the text of x, its elements written so */
 static int l_format (lua_State *L) {
+  at_most(L, 2);
   check_tensor(L, 1);
   size_t n = 0;
   const char *format = lua_type(L, 2) == LUA_TSTRING ? lua_tolstring(L, 2, &n) : NULL;
@@ -429,6 +448,7 @@ static void set_print_option (lua_State *L, const char *key, int *option, int le
 static int l_printoptions (lua_State *L) {
   static const char *const known[] = {"precision", "width", "edge"};
   binding *b = enter(L);
+  at_most(L, 1);
   const char *key;
   check_options(L, 1);
   lua_pushnil(L);
@@ -448,6 +468,5 @@ void open_print (lua_State *L, int module, int methods) {
   static const luaL_Reg functions[] = {{"printoptions", l_printoptions}, {NULL, NULL}};
   static const luaL_Reg tensor[] = {{"format", l_format}, {NULL, NULL}};
   register_functions(L, functions, module);
-  register_functions(L, tensor, methods);
-  register_functions(L, tensor, module);
+  register_methods(L, tensor, module, methods);
 }

@@ -6,6 +6,8 @@
 
 #include "lua_heed.h"
 
+#define LONGEST_LIST (1 << 24)     /* entries of what is given to Lua as tables */
+
 
 /*
 ** {==================================================================
@@ -36,6 +38,7 @@ void push_element (lua_State *L, const element *e) {
 static int l_item (lua_State *L) {
   element e;
   enter(L);
+  at_most(L, 1);
   heed_tensor *t = check_tensor(L, 1);
   if (heed_numel(t) != 1)
     return raise(L, "a tensor of one element expected, got %s", describe(L, 1));
@@ -52,6 +55,7 @@ typedef struct copied {
   int rank;
   int64_t size[HEED_RANK];
   const char *next;
+  int64_t pushed;
 } copied;
 
 
@@ -60,6 +64,7 @@ static void push_next (lua_State *L, copied *c) {
   size_t bytes = c->type == HEED_BOOL ? 1 : 8;
   memcpy(&e.integer, c->next, bytes);
   c->next += bytes;
+  poll(L, c->pushed++);
   push_element(L, &e);
 }
 
@@ -71,7 +76,7 @@ static void push_nested (lua_State *L, copied *c, int axis) {
   }
   int64_t n = c->size[axis];
   luaL_checkstack(L, 4, "totable");
-  lua_createtable(L, n < 1 << 26 ? (int)n : 0, 0);
+  lua_createtable(L, (int)n, 0);
   for (int64_t k = 1; k <= n; k++) {
     push_nested(L, c, axis + 1);
     lua_rawseti(L, -2, k);
@@ -79,10 +84,25 @@ static void push_nested (lua_State *L, copied *c, int axis) {
 }
 
 
+/* Of all tables together: those that hold no element take time, too. */
+static void check_entries (lua_State *L, const heed_tensor *t) {
+  int64_t lists = 1, entries = 0;
+  for (int i = 0; i < heed_rank(t) && lists > 0; i++) {
+    if (heed_size(t, i) > (LONGEST_LIST - entries) / lists)
+      raise(L, "at most %d entries in all tables expected, got %s", LONGEST_LIST,
+            describe(L, 1));
+    lists *= heed_size(t, i);
+    entries += lists;
+  }
+}
+
+
 /* totable(): nested tables, or a number */
 static int l_totable (lua_State *L) {
   enter(L);
+  at_most(L, 1);
   heed_tensor *t = check_tensor(L, 1);
+  check_entries(L, t);
   copied c = {.type = lua_type_of(t), .rank = heed_rank(t)};
   for (int i = 0; i < c.rank; i++) c.size[i] = heed_size(t, i);
   char *data = lua_newuserdatauv(L, (size_t)heed_numel(t) * 8 + 8, 0);
@@ -98,6 +118,7 @@ static int l_totable (lua_State *L) {
 static int l_data (lua_State *L) {
   luaL_Buffer buffer;
   enter(L);
+  at_most(L, 1);
   heed_tensor *t = check_tensor(L, 1);
   size_t bytes = (size_t)heed_numel(t) * heed_type_size(heed_type_of(t));
   char *data = luaL_buffinitsize(L, &buffer, bytes);
@@ -118,13 +139,14 @@ static int l_data (lua_State *L) {
 
 /* size() gives all, size(dim) one */
 static int l_size (lua_State *L) {
+  at_most(L, 2);
   heed_tensor *t = check_tensor(L, 1);
   int rank = heed_rank(t);
   if (lua_isnoneornil(L, 2)) {
     for (int i = 0; i < rank; i++) lua_pushinteger(L, heed_size(t, i));
     return rank;
   }
-  int64_t axis = axis_of(L, check_integer(L, 2, "dim"));
+  int64_t axis = axis_of(L, check_integer(L, 2, "dim"), "dim");
   if (axis < -rank || axis >= rank)
     return raise(L, "argument 'dim': dimension %s of a tensor of rank %d", describe(L, 2), rank);
   lua_pushinteger(L, heed_size(t, (int)axis));
@@ -134,6 +156,7 @@ static int l_size (lua_State *L) {
 
 /* stride(): a list, counted in elements */
 static int l_stride (lua_State *L) {
+  at_most(L, 1);
   heed_tensor *t = check_tensor(L, 1);
   lua_createtable(L, heed_rank(t), 0);
   for (int i = 0; i < heed_rank(t); i++) {
@@ -145,18 +168,21 @@ static int l_stride (lua_State *L) {
 
 
 static int l_dim (lua_State *L) {
+  at_most(L, 1);
   lua_pushinteger(L, heed_rank(check_tensor(L, 1)));
   return 1;
 }
 
 
 static int l_numel (lua_State *L) {
+  at_most(L, 1);
   lua_pushinteger(L, heed_numel(check_tensor(L, 1)));
   return 1;
 }
 
 
 static int l_is_contiguous (lua_State *L) {
+  at_most(L, 1);
   lua_pushboolean(L, heed_contiguous(check_tensor(L, 1)));
   return 1;
 }
@@ -221,6 +247,8 @@ static void read_target (lua_State *L, int i, target *to) {
   else if (lua_type(L, i) == LUA_TTABLE) read_target_options(L, i, to);
   else if (name == NULL) raise(L, "a type or a device expected, got %s", describe(L, i));
   else if (heed_type_find(name, &type)) set_type(L, to, type);
+  else if (nearest_type(name) != NULL)
+    raise(L, "no type is called '%s'; did you mean '%s'?", name, nearest_type(name));
   else set_device(L, to, name);
 }
 
@@ -241,17 +269,21 @@ static int l_to (lua_State *L) {
   slot *s = push_slot(L);
   heed_tensor *t = check_tensor(L, 1);
   heed_value args[] = {heed_t(t), heed_i(to.type), heed_s(to.device)};
-  if (to.type != heed_type_of(t) || !is_on(t, to.device))
-    return fill(L, s, heed_call(named(L), HEED_to, args, 3));
-  if (to.copy) return fill(L, s, heed_call(named(L), HEED_clone, args, 1));
-  lua_settop(L, 1);
-  return 1;
+  bool converts = to.type != heed_type_of(t) || !is_on(t, to.device);
+  if (!converts && !to.copy) {
+    lua_settop(L, 1);
+    return 1;
+  }
+  if (converts) fill(L, s, heed_call(named(L), HEED_to, args, 3));
+  else fill(L, s, heed_call(named(L), HEED_clone, args, 1));
+  return pass_anchor(L, 1);
 }
 
 
 /* detach(): the same values without their graph */
 static int l_detach (lua_State *L) {
   enter(L);
+  at_most(L, 1);
   slot *s = push_slot(L);
   heed_tensor *t = check_tensor(L, 1);
   named(L);
@@ -262,6 +294,7 @@ static int l_detach (lua_State *L) {
 /* set_(other): x takes other's storage, layout and type, and stays the same handle */
 static int l_set (lua_State *L) {
   enter(L);
+  at_most(L, 2);
   heed_tensor *t = check_tensor(L, 1), *from = check_tensor(L, 2);
   if (in_finaliser(L))             /* what it interrupts may count on the shape */
     return raise(L, "a finaliser may not change what a tensor is");
@@ -285,6 +318,7 @@ static bool same_shape (const heed_tensor *a, const heed_tensor *b) {
 static int l_equal (lua_State *L) {
   element e;
   enter(L);
+  at_most(L, 2);
   heed_tensor *x = check_tensor(L, 1), *y = check_tensor(L, 2);
   if (!same_shape(x, y)) {
     lua_pushboolean(L, 0);
@@ -308,8 +342,7 @@ void open_read (lua_State *L, int module, int methods) {
     {"is_contiguous", l_is_contiguous}, {"item", l_item}, {"numel", l_numel}, {"set_", l_set},
     {"size", l_size}, {"stride", l_stride}, {"to", l_to}, {"totable", l_totable}, {NULL, NULL}
   };
-  register_functions(L, functions, methods);
-  register_functions(L, functions, module);
+  register_methods(L, functions, module, methods);
   lua_pushnil(L);
   lua_setfield(L, module, "data");     /* the name of a library there */
 }

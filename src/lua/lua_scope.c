@@ -234,6 +234,7 @@ static int l_enable_grad (lua_State *L) {
 
 
 static int l_is_grad_enabled (lua_State *L) {
+  at_most(L, 0);
   lua_pushboolean(L, heed_recording(enter(L)->cx));
   return 1;
 }
@@ -250,6 +251,7 @@ static int l_scope (lua_State *L) {
 /* keep(value): scopes leave it, or the tensors that it leads to, alone from now on */
 static int l_keep (lua_State *L) {
   enter(L);
+  at_most(L, 1);
   lua_settop(L, 1);
   if (!lua_istable(L, 1)) check_tensor(L, 1);
   visit_values(L, 1, keep_forever, 0);

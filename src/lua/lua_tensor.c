@@ -116,7 +116,7 @@ void enter_anew (lua_State *L, binding *b) {
 
 slot *push_slot (lua_State *L) {
   binding *b = binding_of(L);
-  box *x = lua_newuserdatauv(L, sizeof *x, 0);
+  box *x = lua_newuserdatauv(L, sizeof *x, 1);
   x->self = NULL;
   slot *s = x->at = new_slot(b, L);
   if (s == NULL) luaL_error(L, "not enough memory");
@@ -148,6 +148,7 @@ heed_tensor *check_tensor (lua_State *L, int i) {
   heed_tensor *t = raw_tensor(L, i);
   if (t != NULL) return t;
   if (is_box(L, i)) raise(L, "the tensor was released");
+  if (i == 1 && is_method(L)) refuse_dot(L);
   raise(L, "a tensor expected, got %s", describe(L, i));
   return NULL;
 }
@@ -159,11 +160,12 @@ heed_tensor *check_tensor (lua_State *L, int i) {
 */
 static int l_release (lua_State *L) {
   box *x = box_at(L, binding_of(L), 1);
-  if (x == NULL) return raise(L, "a tensor expected, got %s", describe(L, 1));
+  if (x == NULL) check_tensor(L, 1);
   binding *b = x->owner;
   slot *s = x->at;
   if (s == NULL || b->cx == NULL) return 0;
   enter(L);
+  at_most(L, 1);
   x->at = NULL;
   unlink_slot(b, s);
   put_on(&b->late, s);
@@ -253,9 +255,18 @@ static int shape_index (lua_State *L) {
 }
 
 
+static int l_concat (lua_State *L) {
+  luaL_tolstring(L, 1, NULL);
+  luaL_tolstring(L, 2, NULL);
+  lua_concat(L, 2);
+  return 1;
+}
+
+
 static void open_shape (lua_State *L) {
   static const luaL_Reg functions[] = {
-    {"__eq", shape_eq}, {"__index", shape_index}, {"__tostring", shape_tostring}, {NULL, NULL}
+    {"__concat", l_concat}, {"__eq", shape_eq}, {"__index", shape_index},
+    {"__tostring", shape_tostring}, {NULL, NULL}
   };
   if (luaL_newmetatable(L, "heed.shape")) {
     luaL_setfuncs(L, functions, 0);
@@ -282,6 +293,27 @@ static void push_gradient (lua_State *L) {
 }
 
 
+/* x.T: all axes in reverse; x.mT: the last two exchanged. Both are views. */
+static int push_transposed (lua_State *L, const char *key) {
+  int64_t axes[HEED_RANK];
+  heed_context *cx = binding_of(L)->cx;
+  slot *s = push_slot(L);
+  heed_tensor *t = check_tensor(L, 1);
+  int rank = heed_rank(t);
+  bool all = strcmp(key, "T") == 0;
+  if (!all && rank < 2)
+    return raise_as(L, key, "at least 2 dimensions expected, got %s", describe(L, 1));
+  for (int i = 0; i < rank; i++) axes[i] = rank - 1 - i;
+  heed_value permute[] = {heed_t(t), heed_l(rank, axes)};
+  heed_value transpose[] = {heed_t(t), heed_i(-2), heed_i(-1)};
+  heed_set_caller(cx, key);
+  fill(L, s, all ? heed_call(cx, HEED_permute, permute, 2)
+                 : heed_call(cx, HEED_transpose, transpose, 3));
+  return pass_anchor(L, 1);
+}
+
+
+/* A field's name at 2; others the methods' own metatable refuses. Upvalue 3: the methods. */
 static int push_field (lua_State *L, const char *key) {
   heed_tensor *t = raw_tensor(L, 1);
   if (t == NULL) return raise_as(L, key, "the tensor was released");
@@ -291,7 +323,11 @@ static int push_field (lua_State *L, const char *key) {
   else if (strcmp(key, "grad") == 0) push_gradient(L);
   else if (strcmp(key, "requires_grad") == 0) lua_pushboolean(L, heed_requires_grad(t));
   else if (strcmp(key, "is_leaf") == 0) lua_pushboolean(L, heed_is_leaf(t));
-  else lua_pushnil(L);
+  else if (strcmp(key, "T") == 0 || strcmp(key, "mT") == 0) return push_transposed(L, key);
+  else {
+    lua_pushvalue(L, 2);
+    lua_gettable(L, lua_upvalueindex(3));
+  }
   return 1;
 }
 
@@ -304,9 +340,8 @@ static int l_index (lua_State *L) {
   if (lua_rawget(L, lua_upvalueindex(3)) != LUA_TNIL) return 1;
   if (!is_box(L, 1)) return raise(L, "a tensor expected, got %s", describe(L, 1));
   const char *key = plain_text(L, 2);
-  if (key != NULL) return push_field(L, key);
-  lua_pushnil(L);
-  return 1;
+  if (key == NULL) return raise(L, "a name or an index expected, got %s", describe(L, 2));
+  return push_field(L, key);
 }
 
 
@@ -324,15 +359,13 @@ static int l_compare (lua_State *L) {
 }
 
 
-static int l_concat (lua_State *L) {
-  luaL_tolstring(L, 1, NULL);
-  luaL_tolstring(L, 2, NULL);
-  lua_concat(L, 2);
-  return 1;
+static int l_pairs (lua_State *L) {
+  return raise(L, "a tensor is no table; write for i, row in ipairs(x), or pairs(x:totable())");
 }
 
 
 static int l_is_tensor (lua_State *L) {
+  at_most(L, 1);
   lua_pushboolean(L, is_box(L, 1));
   return 1;
 }
@@ -345,12 +378,12 @@ void open_tensor (lua_State *L, int module, int methods) {
   static const struct { const char *field, *name; lua_CFunction f; } metamethods[] = {
     {"__close", "release", l_release}, {"__concat", "concat", l_concat}, {"__gc", "gc", l_gc},
     {"__le", "<=", l_compare}, {"__len", "#", l_len}, {"__lt", "<", l_compare},
-    {"__newindex", "index", l_newindex}, {"__tostring", "tostring", l_tostring}
+    {"__newindex", "index", l_newindex}, {"__pairs", "pairs", l_pairs},
+    {"__tostring", "tostring", l_tostring}
   };
   static const luaL_Reg own[] = {{"is_tensor", l_is_tensor}, {"release", l_release}, {NULL, NULL}};
   open_shape(L);
-  register_functions(L, own, methods);
-  register_functions(L, own, module);
+  register_methods(L, own, module, methods);
   lua_pushvalue(L, lua_upvalueindex(2));
   for (size_t i = 0; i < sizeof metamethods / sizeof *metamethods; i++) {
     push_function(L, metamethods[i].name, metamethods[i].f);

@@ -130,17 +130,18 @@ static bool check_operand (call *c, int i, const layout *to) {
 
 
 /*
-** Beyond S a length means all keys. On a device whose memory the host cannot read, one below 0
-** means none.
+** Not checked on a device whose memory the host cannot read, which would have to be waited for:
+** there a length below 0 means no key, and one beyond S all keys.
 */
-static bool check_lengths (call *c, const heed_tensor *lengths) {
+static bool check_lengths (call *c, const attending *o) {
+  const heed_tensor *lengths = o->lengths;
   if (!tensor_device(lengths)->host) return true;
   const int64_t *n = view_of(lengths).data;
   int64_t step = lengths->at.rank > 0 ? lengths->at.stride[0] : 0;
   for (int64_t i = 0; i < layout_numel(&lengths->at); i++)
-    if (n[i * step] < 0)
-      return check_refuse(c, ARG(attention, lengths), "numbers of keys expected, got %" PRId64,
-                          n[i * step]);
+    if (n[i * step] < 0 || n[i * step] > o->S)
+      return check_refuse(c, ARG(attention, lengths), "numbers of keys from 0 to %" PRId64
+                          " expected, got %" PRId64, o->S, n[i * step]);
   return true;
 }
 
@@ -160,7 +161,7 @@ static bool check_mask (call *c, const attending *o) {
   layout_dense(&batch, 1, &o->B);
   return o->lengths == NULL ||
          (check_types(c, lengths, HEED_INT64) && check_operand(c, lengths, &batch) &&
-          check_lengths(c, o->lengths));
+          check_lengths(c, o));
 }
 
 
@@ -305,7 +306,8 @@ static bool fused (const attending *o, bool weights, heed_tensor *ys[OP_OUTS]) {
 
 
 static bool is_fused (const attending *o) {
-  return o->fused && op_supports(o->cx, WORK_ATTENTION, 0) &&
+  int64_t row = 1024 * (o->D > o->Dv ? o->D : o->Dv);    /* a step takes some thousand of them */
+  return o->fused && op_fuses(o->cx, WORK_ATTENTION, 0, row) &&
          op_supports(o->cx, WORK_ATTENTION_BACK, 0);
 }
 

@@ -6,7 +6,7 @@
 ** list and added to their gradients at the end, so that a pass that fails changes nothing.
 */
 
-#include <stdlib.h>
+#include <string.h>
 
 #include "op/op.h"
 
@@ -60,6 +60,11 @@ static bool save_incoming (pass *p, node *n) {
   return true;
 }
 
+/* At each 1024th step i: is the pass to stop? */
+static bool poll (const pass *p, int64_t i) {
+  return i % 1024 == 1023 && core_poll(p->cx, "backward");
+}
+
 static bool reach (pass *p, node *n) {
   if (n == NULL || n->pass == p->id) return true;
   if (!core_grow(p->cx, (void **)&p->nodes, p->count, &p->capacity, sizeof *p->nodes)) return false;
@@ -74,14 +79,54 @@ static bool reach_all (pass *p, node *root) {
   bool good = reach(p, root);
   for (int64_t i = 0; good && i < p->count; i++) {
     node *n = p->nodes[i];
+    if (poll(p, i)) return false;
     for (int e = 0; good && e < n->nedges; e++) good = reach(p, n->edges[e].node);
   }
   return good;
 }
 
-static int latest_first (const void *a, const void *b) {
-  int64_t x = (*(node *const *)a)->order, y = (*(node *const *)b)->order;
-  return (x < y) - (x > y);
+/* The next of two runs, the later node first. */
+static node *take_later (node ***a, node *const *a_end, node ***b, node *const *b_end) {
+  bool first = *b == b_end || (*a != a_end && (**a)->order > (**b)->order);
+  return first ? *(*a)++ : *(*b)++;
+}
+
+static bool merge (const pass *p, node **to, node **a, int64_t na, int64_t nb) {
+  node **b = a + na, **a_end = b, **b_end = b + nb;
+  for (int64_t i = 0; i < na + nb; i++) {
+    if (poll(p, i)) return false;
+    to[i] = take_later(&a, a_end, &b, b_end);
+  }
+  return true;
+}
+
+/* n nodes at 'from' in order, there or at 'to'; NULL: the pass is to stop. */
+static node **sort (const pass *p, node **from, node **to, int64_t n) {
+  for (int64_t run = 1; run < n; run *= 2) {
+    for (int64_t i = 0; i < n; i += 2 * run) {
+      int64_t na = run < n - i ? run : n - i, nb = run < n - i - na ? run : n - i - na;
+      if (poll(p, i / (2 * run)) || !merge(p, to + i, from + i, na, nb)) return NULL;
+    }
+    node **other = from;
+    from = to;
+    to = other;
+  }
+  return from;
+}
+
+/* The latest first. Of a chain they stand so already. */
+static bool sort_nodes (pass *p) {
+  int64_t i = 1;
+  while (i < p->count && p->nodes[i]->order < p->nodes[i - 1]->order) i++;
+  if (i >= p->count) return true;
+  size_t bytes = (size_t)p->count * sizeof *p->nodes;
+  node **both = core_alloc(p->cx, 2 * bytes);
+  if (both == NULL) return false;
+  memcpy(both, p->nodes, bytes);
+  node **sorted = sort(p, both, both + p->count, p->count);
+  if (sorted != NULL) memcpy(p->nodes, sorted, bytes);
+  core_free(p->cx, both, 2 * bytes);
+  return sorted != NULL;
 }
 
 /* }================================================================== */
@@ -376,9 +421,12 @@ static bool add_gradient (pass *p, accumulated *a) {
 static bool commit (pass *p) {
   for (int64_t i = 0; i < p->nlist; i++)
     if (!own_gradient(p, &p->list[i])) return false;
-  for (int64_t i = 0; i < p->nlist; i++)
-    if (!add_gradient(p, &p->list[i])) return false;
-  return true;
+  if (core_interrupted(p->cx, "backward")) return false;
+  bool good = true;
+  core_hold(p->cx);
+  for (int64_t i = 0; good && i < p->nlist; i++) good = add_gradient(p, &p->list[i]);
+  core_release(p->cx);
+  return good;
 }
 
 static void finish (pass *p) {
@@ -397,11 +445,10 @@ static void finish (pass *p) {
 }
 
 static bool run_pass (pass *p, node *root, int output, heed_tensor *seed) {
-  if (!reach_all(p, root)) return false;
-  qsort(p->nodes, (size_t)p->count, sizeof *p->nodes, latest_first);
+  if (!reach_all(p, root) || !sort_nodes(p)) return false;
   root->incoming[output] = heed_keep(seed);
   for (int64_t i = 0; i < p->count; i++)
-    if (!visit(p, p->nodes[i])) return false;
+    if (core_poll(p->cx, "backward") || !visit(p, p->nodes[i])) return false;
   return p->outer != NULL || commit(p);
 }
 
@@ -444,7 +491,9 @@ static bool start (pass *p, heed_tensor *y, heed_tensor *seed) {
   p->outer = cx->pass;
   p->id = ++cx->passes;
   cx->pass = p;
+  const float_mode mode = float_mode_begin();
   bool good = g != NULL && run_pass(p, root, output, g);
+  float_mode_end(mode);
   cx->pass = p->outer;
   cx->caller = caller;
   finish(p);

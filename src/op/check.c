@@ -7,11 +7,33 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "op/op.h"
 
 
 const char *check_name (const call *c, int i) { return op_signature(c->op)->parameter[i].name; }
+
+
+/* NULL: the caller is no operation. */
+static const heed_signature *row_called (const char *name) {
+  for (int i = 0; name != NULL && i < HEED_NOPS; i++) {
+    const heed_signature *row = op_signature((heed_op)i);
+    if (strcmp(row->name, name) == 0 || strcmp(row->in_place_name, name) == 0) return row;
+  }
+  return NULL;
+}
+
+
+/* Its name, unless the function that was called composes this one and has no such argument. */
+static const char *public_name (const call *c, int i) {
+  const char *name = check_name(c, i);
+  const heed_signature *caller = row_called(c->cx->caller);
+  if (caller == NULL) return name;
+  for (int k = 0; k < caller->parameters; k++)
+    if (strcmp(caller->parameter[k].name, name) == 0) return name;
+  return NULL;
+}
 
 
 bool check_refuse (const call *c, int i, const char *format, ...) {
@@ -20,7 +42,7 @@ bool check_refuse (const call *c, int i, const char *format, ...) {
   va_start(rest, format);
   vsnprintf(why, sizeof why, format, rest);
   va_end(rest);
-  return core_fail_at(c->cx, op_name(c->op), check_name(c, i), "%s", why);
+  return core_fail_at(c->cx, op_name(c->op), public_name(c, i), "%s", why);
 }
 
 

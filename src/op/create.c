@@ -2,6 +2,7 @@
 ** create.c - tensors made from numbers: filled, or ranges.
 */
 
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -144,8 +145,15 @@ static bool integer_range (call *c, int64_t start, int64_t end, int64_t step) {
 }
 
 
+/* As many steps as fit, and one that misses its end by rounding alone: 0.3 / 0.1 is below 3. */
+static double steps_within (double start, double end, double step) {
+  const double steps = (end - start) / step, near = rint(steps);
+  return fabs(steps - near) <= 4 * DBL_EPSILON * fabs(near) ? near : floor(steps);
+}
+
+
 static bool float_range (call *c, double start, double end, double step) {
-  double steps = floor((end - start) / step);
+  double steps = steps_within(start, end, step);
   if (!isfinite(start) || !isfinite(end) || !isfinite(step))
     return check_refuse(c, ARG(arange, end), "a range from %g to %g by %g does not end", start, end,
                         step);
@@ -155,6 +163,7 @@ static bool float_range (call *c, double start, double end, double step) {
   if (y == NULL) return false;
   double *values = y->store->data;
   for (int64_t i = 0; i < n; i++) values[i] = start + (double)i * step;
+  if (n > 0 && (step > 0 ? values[n - 1] > end : values[n - 1] < end)) values[n - 1] = end;
   return give_row(c, y, arg_type(c, ARG(arange, dtype), HEED_FLOAT32));
 }
 

@@ -284,7 +284,7 @@ static bool composed (call *c, const targets *o, row_losses *y) {
 static bool cross_entropy (call *c, const targets *o) {
   row_losses rows;
   int64_t how = arg_count(c, ARG(cross_entropy, reduction));
-  bool by_device = o->labels && op_supports(c->cx, WORK_LOSS, LOSS_CROSS_ENTROPY);
+  bool by_device = o->labels && op_fuses(c->cx, WORK_LOSS, LOSS_CROSS_ENTROPY, o->size[1]);
   if (!(by_device ? fused : composed)(c, o, &rows)) return false;
   heed_tensor *weights = how == LOSS_MEAN ? total(o, rows.weight) : NULL;
   heed_tensor *y = joined(o, rows.loss, weights, how);
@@ -399,7 +399,8 @@ bool grad_cross_entropy (backward *b) {
   if (!loss_refuse_weight(b, IN(cross_entropy, weight)) || !restore(b, &o)) return false;
   heed_tensor *g = row_gradient(b, &o);
   if (g == NULL) return false;
-  if (o.labels && op_supports(b->cx, WORK_LOSS, LOSS_CROSS_ENTROPY_BACK)) dx = fused_back(b, &o, g);
+  bool by_device = o.labels && op_fuses(b->cx, WORK_LOSS, LOSS_CROSS_ENTROPY_BACK, o.size[1]);
+  if (by_device) dx = fused_back(b, &o, g);
   else dx = composed_back(b, &o, g, &dt);
   if (wants(b, IN(cross_entropy, target)) &&
       !give(b, IN(cross_entropy, target), classes_second(&o, dt)))

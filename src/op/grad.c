@@ -277,8 +277,9 @@ static heed_tensor *unless (heed_tensor *condition, heed_tensor *t) {
 /* g sign(x) (|x| / y)^(p - 1), and 0 where x or y is 0. */
 static heed_tensor *power_gradient (backward *b, heed_tensor *x, heed_tensor *y, double p) {
   heed_tensor *zero = op_integer(b->cx, 0), *power = op_float(b->cx, p - 1);
-  heed_tensor *g = unless(op2(HEED_eq, y, zero), op2(HEED_div, b->g, op2(HEED_pow, y, power)));
-  heed_tensor *d = op2(HEED_mul, op1(HEED_sign, x), op2(HEED_pow, op1(HEED_abs, x), power));
+  heed_tensor *g = unless(op2(HEED_eq, y, zero), b->g);
+  heed_tensor *share = op2(HEED_pow, op2(HEED_div, op1(HEED_abs, x), spread(b, y)), power);
+  heed_tensor *d = op2(HEED_mul, op1(HEED_sign, x), share);
   return op2(HEED_mul, spread(b, g), unless(op2(HEED_eq, x, zero), d));
 }
 

@@ -120,9 +120,9 @@ static bool shares (const heed_tensor *a, const heed_tensor *b) {
 }
 
 
-/* The input's values in a tensor that may be written: the target, unless it is read as well. */
-static heed_tensor *written (call *c, heed_tensor *input, bool read) {
-  if (c->into == input && !read) return input;
+/* The input's values in a tensor that may be written: the target, unless that must not be. */
+static heed_tensor *written (call *c, heed_tensor *input, bool apart) {
+  if (c->into == input && !apart) return input;
   return move_taken(c, input, &input->at);
 }
 
@@ -145,8 +145,9 @@ static bool scatter (call *c, scatter_op kind) {
   view values;
   int axis;
   if (src == NULL) return false;
-  bool read = shares(t, src) || shares(t, c->args[ARG(scatter, index)].tensor);
-  heed_tensor *y = written(c, t, read);
+  const heed_tensor *positions = c->args[ARG(scatter, index)].tensor;
+  bool long_work = layout_numel(&positions->at) > layout_numel(&t->at);
+  heed_tensor *y = written(c, t, shares(t, src) || shares(t, positions) || long_work);
   if (y == NULL || !set_along(c, &w, y, &index, &axis)) return false;
   if (!view_values(c, src, &index, &values)) return false;
   work_scatter(&w, kind, 1, view_along(y, &index, axis), values);

@@ -31,6 +31,12 @@ static bool check_pair (call *c) {
 }
 
 
+/* The same, or a number for the target, which is then the same everywhere. */
+static bool check_pair_or_number (call *c) {
+  return arg_tensor(c, TARGET)->number ? check_float(c, INPUT) : check_pair(c);
+}
+
+
 /* A weight that broadcasts to the input, and does not widen it. */
 static bool check_weight (call *c, int i) {
   layout wide;
@@ -61,7 +67,7 @@ SAME_ARG(mse_loss, l1_loss, weight);
 static bool give_weighted (call *c, heed_op loss) {
   heed_tensor *weight = arg_tensor(c, ARG(mse_loss, weight)), *y;
   int64_t how = arg_count(c, ARG(mse_loss, reduction));
-  if (!check_float(c, INPUT)) return false;
+  if (!check_pair_or_number(c)) return false;
   if (weight != NULL && !check_same_shape(c, INPUT, ARG(mse_loss, weight))) return false;
   y = op1(loss, difference(c));
   if (weight == NULL) return give_out(c, loss_reduced(y, how));
@@ -77,16 +83,20 @@ bool do_mse_loss (call *c) { return give_weighted(c, HEED_square); }
 bool do_l1_loss (call *c) { return give_weighted(c, HEED_abs); }
 
 
-/* d^2 / (2 beta) where the distance d is below beta, d - beta / 2 beyond. */
+/*
+** d^2 / (2 beta) where the distance d is below beta, d - beta / 2 beyond. What is squared is
+** below beta everywhere: the gradient there is 0, not 0 times infinity.
+*/
 bool do_smooth_l1_loss (call *c) {
   double beta = arg_number(c, ARG(smooth_l1_loss, beta));
-  if (!check_float(c, INPUT)) return false;
+  if (!check_pair_or_number(c)) return false;
   if (!(beta >= 0))
     return check_refuse(c, ARG(smooth_l1_loss, beta), "a number from 0 on expected, got %g", beta);
   heed_tensor *d = op1(HEED_abs, difference(c)), *loss = op_shift(d, -beta / 2);
   if (beta > 0) {
-    heed_tensor *near = op_scale(op1(HEED_square, d), 0.5 / beta);
-    loss = op3(HEED_where, op2(HEED_lt, d, op_float(c->cx, beta)), near, loss);
+    heed_tensor *most = op_float(c->cx, beta);
+    heed_tensor *near = op_scale(op1(HEED_square, op2(HEED_minimum, d, most)), 0.5 / beta);
+    loss = op3(HEED_where, op2(HEED_lt, d, most), near, loss);
   }
   return give_out(c, loss_reduced(loss, arg_count(c, ARG(smooth_l1_loss, reduction))));
 }
@@ -112,7 +122,7 @@ static heed_tensor *entropy (heed_tensor *target) {
 bool do_kl_div (call *c) {
   heed_tensor *x = arg_tensor(c, INPUT), *target = arg_tensor(c, TARGET), *loss;
   int64_t how = arg_count(c, ARG(kl_div, reduction)), batch = x->at.rank > 0 ? *x->at.size : 1;
-  if (!check_float(c, INPUT)) return false;
+  if (!check_pair_or_number(c)) return false;
   if (arg_flag(c, ARG(kl_div, log_target)))
     loss = op2(HEED_mul, op1(HEED_exp, target), op2(HEED_sub, target, x));
   else loss = op2(HEED_sub, entropy(target), op2(HEED_mul, target, x));
@@ -143,11 +153,23 @@ bool do_bce_with_logits (call *c) {
 }
 
 
+/* On a device that looks for itself. */
+static bool check_unit_there (call *c, heed_tensor *t) {
+  work w;
+  t = op_materialized(t);
+  if (t == NULL) return false;
+  work_probabilities(&w, view_of(t));
+  return op_run(c, &w);
+}
+
+
 /* All elements of argument i from 0 to 1? NaN is not. Other devices' are not read back. */
 static bool check_unit (call *c, int i) {
   heed_tensor *t = arg_tensor(c, i);
   double least, most;
-  if (layout_numel(&t->at) == 0 || !c->cx->current->host) return true;
+  if (layout_numel(&t->at) == 0) return true;
+  if (op_supports(c->cx, WORK_PROBABILITIES, 0)) return check_unit_there(c, t);
+  if (!c->cx->current->host) return true;
   if (!op_read(op1(HEED_min, t), &least) || !op_read(op1(HEED_max, t), &most)) return false;
   if (least >= 0 && most <= 1) return true;
   return check_refuse(c, i, "probabilities from 0 to 1 expected, got %g",

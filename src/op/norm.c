@@ -6,6 +6,7 @@
 */
 
 #include <float.h>
+#include <math.h>
 
 #include "op/compose.h"
 
@@ -75,7 +76,8 @@ static bool read_norm (call *c, norm *o) {
   if (o->layer && !read_scale(c, ARG(layer_norm, bias), &shape, &o->bias)) return false;
   o->eps = o->x->type == HEED_FLOAT64 ? DBL_EPSILON : FLT_EPSILON;
   if (arg_given(c, eps)) o->eps = arg_number(c, eps);
-  return true;
+  if (o->eps >= 0 && isfinite(o->eps)) return true;
+  return check_refuse(c, eps, "a finite number of at least 0 expected, got %g", o->eps);
 }
 
 
@@ -143,12 +145,13 @@ static heed_tensor *normed (const norm *o, heed_tensor *mean, heed_tensor *rstd)
 }
 
 
-/* Makes mean and rstd too. */
+/* Makes mean and rstd too. Squares are float64: they may be out of x's range. */
 static heed_tensor *composed (norm *o) {
   heed_tensor *x = as_rows(o, o->x);
   heed_tensor *mean = o->layer ? row_mean(x) : NULL;
   if (o->layer) x = op2(HEED_sub, x, mean);
-  heed_tensor *rstd = op1(HEED_rsqrt, op_shift(row_mean(op1(HEED_square, x)), o->eps));
+  heed_tensor *square = row_mean(op1(HEED_square, op_cast(x, HEED_FLOAT64)));
+  heed_tensor *rstd = op_cast(op1(HEED_rsqrt, op_shift(square, o->eps)), op_computing(o->x->type));
   heed_tensor *y = op2(HEED_mul, x, rstd);
   if (o->weight != NULL) y = op2(HEED_mul, y, as_row(o, o->weight));
   if (o->bias != NULL) y = op2(HEED_add, y, as_row(o, o->bias));
@@ -173,7 +176,7 @@ static bool norm_rows (call *c, norm *o) {
   if (!read_norm(c, o)) return false;
   bool recording = heed_set_recording(c->cx, false);
   norm_op kind = o->layer ? NORM_LAYER : NORM_RMS;
-  heed_tensor *y = (op_supports(c->cx, WORK_NORM, kind) ? fused : composed)(o);
+  heed_tensor *y = (op_fuses(c->cx, WORK_NORM, kind, o->size[1]) ? fused : composed)(o);
   heed_set_recording(c->cx, recording);
   return give_norm(c, o, y);
 }
@@ -283,8 +286,8 @@ bool grad_layer_norm (backward *b) {
   norm o;
   norm_gradients d = {NULL, NULL, NULL};
   if (!restore(b, &o)) return false;
-  bool supported = op_supports(b->cx, WORK_NORM, back_of(&o));
-  return (supported ? fused_back : composed_back)(b, &o, &d) &&
+  bool whole = op_fuses(b->cx, WORK_NORM, back_of(&o), o.size[1]);
+  return (whole ? fused_back : composed_back)(b, &o, &d) &&
          give_shaped(b, IN(layer_norm, input), d.x) &&
          give_shaped(b, IN(layer_norm, weight), d.weight) &&
          (!o.layer || give_shaped(b, IN(layer_norm, bias), d.bias));

@@ -213,7 +213,9 @@ static bool run_on_device (call *c, const op_row *row, heed_value *args) {
 static bool run (call *c, const heed_value *given, int n, heed_value *args) {
   heed_context *cx = c->cx;
   device *before = cx->current;
+  const float_mode mode = float_mode_begin();
   bool good = accept_all(cx, c->op, given, n, args) && run_on_device(c, &op_rows[c->op], args);
+  float_mode_end(mode);
   cx->current = before;
   return good;
 }
@@ -224,7 +226,7 @@ int heed_apply (heed_context *cx, heed_op op, const heed_value *given, int n,
   call c = {.cx = cx, .op = op};
   if (out == NULL) return 0;
   for (int i = 0; i < HEED_RESULTS; i++) out[i] = NULL;
-  if (!check_given(cx, op, given, n)) return 0;
+  if (!check_given(cx, op, given, n) || core_interrupted(cx, op_name(op))) return 0;
   int64_t mark = cx->ntemporaries;
   int results = op_signature(op)->results;
   const char *caller = cx->caller;
@@ -314,6 +316,12 @@ bool op_run (call *c, const work *w) { return op_run_for(c->cx, c->op, w); }
 
 bool op_supports (heed_context *cx, work_kind kind, int op) {
   return cx->current->supports(cx->current, kind, op);
+}
+
+#define LONG_ROW ((int64_t)1 << 23)
+
+bool op_fuses (heed_context *cx, work_kind kind, int op, int64_t row) {
+  return op_supports(cx, kind, op) && (row <= LONG_ROW || !cx->current->host);
 }
 
 /* }================================================================== */
@@ -441,16 +449,21 @@ bool heed_apply_in_place (heed_context *cx, heed_op op, const heed_value *given,
     return false;
   }
   heed_tensor *t = given->tensor;
-  if (!check_target(cx, name, t, cx->recording)) return false;
+  if (!check_target(cx, name, t, cx->recording) || core_interrupted(cx, name)) return false;
   capture_input(cx, t);
   int64_t mark = cx->ntemporaries;
   device *before = cx->current;
+  const storage *target = cx->target;
+  int held = cx->stop.held;
   if (caller == NULL) cx->caller = name;
   cx->current = tensor_device(t);
+  cx->target = t->store;
   heed_keep(t);                    /* arguments may be dropped while memory is made */
   bool good = apply_to(&c, t, given, n);
   cx->current = before;
   cx->caller = caller;
+  cx->target = target;
+  cx->stop.held = held;
   op_drop_temporaries(cx, mark);
   heed_drop(t);
   return good;

@@ -208,6 +208,8 @@ bool op_set_device (call *c, heed_value *args);
 bool op_run (call *c, const work *w);
 bool op_run_for (heed_context *cx, heed_op op, const work *w);   /* in backward functions */
 bool op_supports (heed_context *cx, work_kind kind, int op);     /* or must it be composed? */
+bool op_fuses (heed_context *cx, work_kind kind, int op, int64_t row);   /* the same of works over
+                                          rows, which the host does not interrupt within one */
 
 /* The type that tensors promote to (PyTorch's rule for ranks, rank 0 and numbers). */
 heed_type op_promote (int n, heed_tensor *const *ts);

@@ -201,6 +201,7 @@ bool heed_optimize (heed_context *cx, heed_optimizer kind, const heed_step *step
                     heed_tensor *const *const *states) {
   if (cx == NULL || n < 0 || !check_step(cx, kind, step)) return false;
   if (n == 0) return true;
+  if (core_interrupted(cx, name_of(kind))) return false;
   if (parameters == NULL || gradients == NULL)
     return core_fail(cx, "optimize", "there are no parameters, or no gradients") != NULL;
   stepping o = {.cx = cx, .kind = kind, .step = step, .n = n, .states = states_of(kind, step),
@@ -212,7 +213,11 @@ bool heed_optimize (heed_context *cx, heed_optimizer kind, const heed_step *step
   const char *caller = cx->caller;
   if (caller == NULL) cx->caller = name_of(kind);
   bool recording = heed_set_recording(cx, false);
+  core_hold(cx);
+  const float_mode mode = float_mode_begin();
   bool good = o.row != NULL && o.list != NULL && step_everywhere(&o);
+  float_mode_end(mode);
+  core_release(cx);
   heed_set_recording(cx, recording);
   cx->caller = caller;
   op_drop_temporaries(cx, mark);

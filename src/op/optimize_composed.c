@@ -20,6 +20,15 @@ static bool store (heed_tensor *to, heed_tensor *from) {
 }
 
 
+/* t, but 0 for what is denormal: states decay into that, see cpu/optimize.h. */
+static heed_tensor *state (heed_tensor *t) {
+  if (t == NULL) return NULL;
+  const double least = t->type == HEED_FLOAT64 ? 0x1p-1022 : 0x1p-126;
+  heed_tensor *small = op2(HEED_lt, op1(HEED_abs, t), op_float(t->cx, least));
+  return op3(HEED_where, small, op_integer(t->cx, 0), t);
+}
+
+
 /* a + factor b */
 static heed_tensor *add_scaled (heed_tensor *a, heed_tensor *b, double factor) {
   return op2(HEED_add, a, op_scale(b, factor));
@@ -35,8 +44,8 @@ static heed_tensor *descent (const heed_step *o, heed_tensor *p, heed_tensor *g,
 
 /* buffer = momentum buffer + (1 - dampening) d, and d itself in the first step. */
 static heed_tensor *momentum_of (const heed_step *o, heed_tensor *buffer, heed_tensor *d) {
-  if (o->step == 1) return d;
-  return add_scaled(op_scale(buffer, o->momentum), d, 1 - o->dampening);
+  if (o->step == 1) return state(d);
+  return state(add_scaled(op_scale(buffer, o->momentum), d, 1 - o->dampening));
 }
 
 
@@ -58,11 +67,11 @@ enum { MEAN, SQUARE, LARGEST };
 
 /* The running means: of d, and of its square. */
 static heed_tensor *mean_of (const heed_step *o, heed_tensor *mean, heed_tensor *d) {
-  return add_scaled(mean, op2(HEED_sub, d, mean), 1 - o->beta1);
+  return state(add_scaled(mean, op2(HEED_sub, d, mean), 1 - o->beta1));
 }
 
 static heed_tensor *square_of (const heed_step *o, heed_tensor *square, heed_tensor *d) {
-  return add_scaled(op_scale(square, o->beta2), op1(HEED_square, d), 1 - o->beta2);
+  return state(add_scaled(op_scale(square, o->beta2), op1(HEED_square, d), 1 - o->beta2));
 }
 
 

@@ -170,13 +170,24 @@ bool do_bernoulli (call *c) {
 ** ===================================================================
 */
 
+/* Step i of a loop: is it to stop? */
+static bool stops (const call *c, int64_t i) {
+  return (i & 0xffff) == 0xffff && core_poll(c->cx, op_name(c->op));
+}
+
+
 /* A row's running shares of its sum; rounded to float32 where the weights are no doubles. */
-static void add_shares (double *share, int64_t n, bool wide) {
+static bool add_shares (const call *c, double *share, int64_t n, bool wide) {
   double sum = 0;
-  for (int64_t j = 0; j < n; j++)
+  for (int64_t j = 0; j < n; j++) {
+    if (stops(c, j)) return false;
     share[j] = sum = wide ? sum + share[j] : (double)(float)(sum + share[j]);
-  for (int64_t j = 0; j < n; j++)
+  }
+  for (int64_t j = 0; j < n; j++) {
+    if (stops(c, j)) return false;
     share[j] = wide ? share[j] / sum : (double)(float)(share[j] / sum);
+  }
+  return true;
 }
 
 
@@ -193,13 +204,16 @@ static int64_t find_share (const double *share, int64_t n, double drawn) {
 
 
 /* Each draw from all: PyTorch's loop over running shares (MultinomialKernel.cpp). */
-static void draw_again (call *c, double *share, int64_t rows, int64_t columns, int64_t n,
+static bool draw_again (call *c, double *share, int64_t rows, int64_t columns, int64_t n,
                         bool wide, int64_t *y) {
   for (int64_t row = 0; row < rows; row++, share += columns) {
-    add_shares(share, columns, wide);
-    for (int64_t k = 0; k < n; k++)
+    if (!add_shares(c, share, columns, wide)) return false;
+    for (int64_t k = 0; k < n; k++) {
+      if (stops(c, k)) return false;
       *y++ = 1 + find_share(share, columns, generator_uniform_double(&c->cx->random));
+    }
   }
+  return true;
 }
 
 
@@ -228,6 +242,7 @@ static bool check_weights (call *c, const double *weight, int64_t rows, int64_t 
     int64_t found = 0;
     double sum = 0;
     for (int64_t j = 0; j < columns; j++) {
+      if (stops(c, j)) return false;
       if (!(weight[j] >= 0))
         return check_refuse(c, input, "weight %g in row %" PRId64, weight[j], row + 1);
       found += weight[j] > 0;
@@ -244,11 +259,14 @@ static bool check_weights (call *c, const double *weight, int64_t rows, int64_t 
 }
 
 
-static bool check_samples (call *c, const layout *at, int64_t n, layout *shape) {
+static bool check_samples (call *c, const layout *at, int64_t n, bool replace, layout *shape) {
   const int samples = ARG(multinomial, num_samples);
   *shape = *at;
   shape->size[shape->rank - 1] = n;
   if (n < 0) return check_refuse(c, samples, "a number of draws expected, got %" PRId64, n);
+  if (!replace && n > at->size[at->rank - 1])
+    return check_refuse(c, samples, "%" PRId64 " draws without replacement from %" PRId64
+                        " weights", n, at->size[at->rank - 1]);
   return layout_dense(shape, shape->rank, shape->size) ||
          check_refuse(c, samples, "%" PRId64 " draws are too many elements", n);
 }
@@ -269,7 +287,7 @@ bool do_multinomial (call *c) {
   layout shape;
   if (!check_float(c, ARG(multinomial, input))) return false;
   if (!check_rank(c, ARG(multinomial, input), 1, 2)) return false;
-  if (!check_samples(c, &t->at, n, &shape)) return false;
+  if (!check_samples(c, &t->at, n, replace, &shape)) return false;
   int64_t columns = t->at.size[t->at.rank - 1], rows = t->at.rank == 2 ? t->at.size[0] : 1;
   device *where = c->cx->current;
   heed_tensor *weight = weights_of(c, t), *y;
@@ -280,8 +298,8 @@ bool do_multinomial (call *c) {
   if (!replace) return give_out(c, op_to(draw_once(c, weight, n), where));
   y = op_new(c->cx, HEED_INT64, &shape);
   if (y == NULL) return false;
-  draw_again(c, weights, rows, columns, n, wide, y->store->data);
-  return give_out(c, op_to(y, where));
+  return draw_again(c, weights, rows, columns, n, wide, y->store->data) &&
+         give_out(c, op_to(y, where));
 }
 
 /* }================================================================== */

@@ -90,15 +90,23 @@ static bool check_some (call *c, const reduction *f) {
 }
 
 
-/* y = x / divisor, which may be one number. They may be the same tensor. */
-static bool divide (call *c, heed_tensor *y, const heed_tensor *x, double divisor) {
+/* y = op(x, other) in the wider type of x and y; 'other' may be left out. */
+static bool map_into (call *c, heed_op op, heed_tensor *y, const heed_tensor *x,
+                      const view *other) {
   work w;
-  if (y == NULL) return false;
-  work_map(&w, HEED_div, op_computing(y->type), 2);
+  if (y == NULL || x == NULL) return false;
+  work_map(&w, op, op_computing(scalar_promote(x->type, y->type)), other != NULL ? 2 : 1);
   *w.out = view_of(y);
   w.in[IN(div, input)] = view_of(x);
-  w.in[IN(div, other)] = view_number((scalar){.type = HEED_FLOAT64, .f = divisor});
+  if (other != NULL) w.in[IN(div, other)] = *other;
   return op_run(c, &w);
+}
+
+
+/* y = x / divisor. They may be the same tensor. */
+static bool divide (call *c, heed_tensor *y, const heed_tensor *x, double divisor) {
+  view number = view_number((scalar){.type = HEED_FLOAT64, .f = divisor});
+  return map_into(c, HEED_div, y, x, &number);
 }
 
 /* }================================================================== */
@@ -184,33 +192,26 @@ static double correction_of (const call *c) {
 }
 
 
-/* The variance, and the mean for the gradient; both are worked out in float32 or float64. */
-static bool variance (call *c, heed_tensor *ys[OP_OUTS]) {
+/* The mean, for the gradient, and the variance, or its root: squares are not of x's range. */
+static bool variance (call *c, bool root) {
   reduction f;
   if (!check_float(c, ARG(var, input))) return false;
   if (!open_axes(c, &f, input_of(c), arg_flag(c, ARG(var, keepdim)))) return false;
-  heed_type type = f.x->type;
-  heed_tensor *squares = op_new(c->cx, op_computing(type), &f.shape);
-  heed_tensor *mean = ys[OUT(var, mean)] = op_new(c->cx, op_computing(type), &f.shape);
-  if (squares == NULL || !reduction_run(&f, c->op, REDUCE_MOMENTS, mean, squares)) return false;
-  heed_tensor *y = squares->type == type ? squares : op_new(c->cx, type, &f.shape);
-  ys[OUT(var, output)] = y;
-  return divide(c, y, squares, fmax((double)f.count - correction_of(c), 0));
+  heed_tensor *squares = op_new(c->cx, HEED_FLOAT64, &f.shape);
+  heed_tensor *mean = op_new(c->cx, op_computing(f.x->type), &f.shape);
+  heed_tensor *y = op_new(c->cx, f.x->type, &f.shape);
+  double count = fmax((double)f.count - correction_of(c), 0);
+  return squares != NULL && reduction_run(&f, c->op, REDUCE_MOMENTS, mean, squares) &&
+         divide(c, root ? squares : y, squares, count) &&
+         (!root || map_into(c, HEED_sqrt, y, squares, NULL)) &&
+         give_outs(c, 2, (heed_tensor *[]){[OUT(var, output)] = y, [OUT(var, mean)] = mean});
 }
 
 
-bool do_var (call *c) {
-  heed_tensor *ys[OP_OUTS];
-  return variance(c, ys) && give_outs(c, 2, ys);
-}
+bool do_var (call *c) { return variance(c, false); }
 
 
-bool do_std (call *c) {
-  heed_tensor *ys[OP_OUTS];
-  if (!variance(c, ys)) return false;
-  ys[OUT(std, output)] = op1(HEED_sqrt, ys[OUT(std, output)]);
-  return give_outs(c, 2, ys);
-}
+bool do_std (call *c) { return variance(c, true); }
 
 /* }================================================================== */
 
@@ -287,11 +288,14 @@ bool do_logsumexp (call *c) {
 }
 
 
-/* |x|^p, to be added up; for p = 0 it counts. */
+/*
+** |x|^p, to be added up; for p = 0 it counts, and squares are the reduction's. Other powers may
+** be out of x's range: they are float64.
+*/
 static heed_tensor *powers (heed_tensor *x, double p) {
-  if (x == NULL) return NULL;
-  if (p == 0) return op_cast(op2(HEED_ne, x, op_integer(x->cx, 0)), x->type);
-  if (p == 2) return op1(HEED_square, x);
+  if (x == NULL || p == 2) return x;
+  if (p == 0) return op_cast(op2(HEED_ne, x, op_integer(x->cx, 0)), op_computing(x->type));
+  if (p != 1 && !isinf(p)) x = op_cast(x, HEED_FLOAT64);
   x = op1(HEED_abs, x);
   return x == NULL || p == 1 || isinf(p) ? x : op2(HEED_pow, x, op_float(x->cx, p));
 }
@@ -303,15 +307,15 @@ static heed_tensor *root (heed_tensor *y, double p) {
 }
 
 
-/* In float32 or float64, whatever x is. */
 static heed_tensor *norm (call *c, heed_tensor *x, const bool marks[HEED_RANK], double p) {
   reduction f;
   heed_type type = x->type;
-  x = powers(op_cast(x, op_computing(type)), p);
+  x = powers(x, p);
   if (x == NULL) return NULL;
   reduction_open(&f, x, marks, arg_flag(c, ARG(norm, keepdim)));
-  heed_tensor *y = op_new(c->cx, x->type, &f.shape);
-  reduce_op kind = !isinf(p) ? REDUCE_SUM : p > 0 ? REDUCE_MAX : REDUCE_MIN;
+  heed_tensor *y = op_new(c->cx, p == 2 ? HEED_FLOAT64 : op_computing(x->type), &f.shape);
+  reduce_op kind = p == 2 ? REDUCE_SQUARES : !isinf(p) ? REDUCE_SUM
+                   : p > 0 ? REDUCE_MAX : REDUCE_MIN;
   return reduction_run(&f, c->op, kind, y, NULL) ? op_cast(root(y, p), type) : NULL;
 }
 

@@ -18,6 +18,11 @@ static view with_last (const heed_tensor *t, int axis) {
 }
 
 
+static int64_t row_of (const heed_tensor *t, int axis) {
+  return t->at.rank > 0 ? t->at.size[axis] : 1;
+}
+
+
 /*
 ** {==================================================================
 ** Forward
@@ -57,8 +62,8 @@ bool do_softmax (call *c) {
   if (x == NULL) return false;
   softmax_op kind = c->op == HEED_softmax ? SOFTMAX : SOFTMAX_LOG;
   bool recording = heed_set_recording(c->cx, false);
-  heed_tensor *y = (op_supports(c->cx, WORK_SOFTMAX, kind) ? fused : composed)(c, kind, x, axis,
-                                                                               type);
+  bool whole = op_fuses(c->cx, WORK_SOFTMAX, kind, row_of(x, axis));
+  heed_tensor *y = (whole ? fused : composed)(c, kind, x, axis, type);
   heed_set_recording(c->cx, recording);
   return give_out(c, y);
 }
@@ -102,8 +107,8 @@ bool grad_softmax (backward *b) {
   if (y == NULL) return false;
   if (!layout_axis(y->at.rank, b->args[ARG(softmax, dim)].integer, &axis)) return false;
   softmax_op kind = b->op == HEED_softmax ? SOFTMAX_BACK : SOFTMAX_LOG_BACK;
-  bool supported = op_supports(b->cx, WORK_SOFTMAX, kind);
-  return give(b, IN(softmax, input), (supported ? fused_back : composed_back)(b, kind, y, axis));
+  bool whole = op_fuses(b->cx, WORK_SOFTMAX, kind, row_of(y, axis));
+  return give(b, IN(softmax, input), (whole ? fused_back : composed_back)(b, kind, y, axis));
 }
 
 

@@ -225,7 +225,7 @@ static bool refuse_values (call *c, const selection *s) {
 }
 
 
-/* The target is written itself unless it is read as well. */
+/* The target is written itself unless it is read as well, or more often than it has elements. */
 bool do_put (call *c) {
   heed_tensor *t = c->args[ARG(put, input)].tensor;
   heed_tensor *values = move_value(c, ARG(put, values), t->type);
@@ -237,6 +237,10 @@ bool do_put (call *c) {
   if (values == NULL || !read_indices(c, i, &t->at, &s)) return false;
   heed_tensor *y = c->into == t && !reads(t, c) ? t : move_taken(c, t, &t->at);
   if (y == NULL || !finish_selection(c, i, &y->at, &s, &w)) return false;
+  if (y == t && layout_numel(&s.shape) > layout_numel(&t->at)) {
+    y = move_taken(c, t, &t->at);
+    if (y == NULL || !finish_selection(c, i, &y->at, &s, &w)) return false;
+  }
   if (!layout_expand(&values->at, &s.shape, &wide)) return refuse_values(c, &s);
   if (!move_view(values, &s.shape, &x)) return false;
   scatter_op op = arg_flag(c, ARG(put, accumulate)) ? SCATTER_ADD : SCATTER_SET;

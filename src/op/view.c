@@ -184,7 +184,14 @@ bool do_expand (call *c) {
 
 
 bool do_expand_as (call *c) {
-  const layout *like = &c->args[ARG(expand_as, other)].tensor->at;
+  const layout *like = &arg_tensor(c, ARG(expand_as, other))->at;
+  const layout *at = &arg_tensor(c, ARG(expand_as, input))->at;
+  layout wide;
+  char have[LAYOUT_TEXT], want[LAYOUT_TEXT];
+  if (at->rank > like->rank || !layout_expand(at, like, &wide))
+    return check_refuse(c, ARG(expand_as, other), "shape %s cannot be expanded to %s: only "
+                        "dimensions of size 1 can", layout_text(at, have),
+                        layout_text(like, want));
   heed_value args[] = {c->args[ARG(expand_as, input)], heed_l(like->rank, like->size)};
   return give_out(c, op_call(c->cx, HEED_expand, 2, args));
 }

@@ -14,9 +14,10 @@ local Linear = layers.Linear
 local count = options.count
 
 ---@class heed.attention.call
----@field mask? any who may attend: true where it may; broadcasts against (B, H, T, S)
----@field bias? heed.Tensor added to the scores
----@field lengths? heed.Tensor (B) how many keys there are in each sequence
+---@field mask? any who may attend: true where it may; (T, S), (B, 1, T, S) or (1, H, T, S), where
+---1 may stand for any size; a tensor of rank 3 is refused, which may mean two things
+---@field bias? heed.Tensor added to the scores; of such shapes, too
+---@field lengths? heed.Tensor (B) how many keys there are in each sequence, at most S
 ---@field causal? boolean no key behind the query's position
 ---@field weights? boolean whether the weights come back too
 
@@ -25,12 +26,33 @@ local CALL = {
 }
 
 
+-- The first axis of three may be that of sequences or that of heads.
+local function check_rank(who, name, t)
+  if not heed.is_tensor(t) or t:dim() ~= 3 then return end
+  heed.fail("%s: option '%s': a shape such as (T, S), (B, 1, T, S) for sequences, or (1, H, T, S) "
+            .. "for heads expected, or option 'lengths' for padding, got %s", who, name,
+            options.kind(t))
+end
+
+
 -- The context and the options, either of which may be left out.
-local function arguments(who, x, context, given)
+local function arguments(who, x, context, given, ...)
+  if select("#", ...) > 0 then options.no_more(who, 3, ...) end
   if given == nil and context ~= nil and not heed.is_tensor(context) then
     context, given = nil, context
   end
-  return context or x, options.read(who, given, CALL)
+  local o = options.read(who, given, CALL)
+  check_rank(who, "mask", o.mask)
+  check_rank(who, "bias", o.bias)
+  if context == nil then context = x end
+  return context, o
+end
+
+
+-- A value, or another where there is none; false is one.
+local function value_or(value, otherwise)
+  if value == nil then return otherwise end
+  return value
 end
 
 
@@ -42,9 +64,10 @@ local Attention = Module:extend("Attention")
 
 ---@param dim integer of the features
 ---@param key_dim? integer of queries, keys and values; `dim` unless given
-function Attention:init(dim, key_dim)
+function Attention:init(dim, key_dim, ...)
+  options.no_more("nn.Attention", 2, ...)
   dim = count("nn.Attention", "dim", dim)
-  key_dim = count("nn.Attention", "key_dim", key_dim or dim)
+  key_dim = count("nn.Attention", "key_dim", value_or(key_dim, dim))
   self.Wq = Linear(dim, key_dim)
   self.Wk = Linear(dim, key_dim)
   self.Wv = Linear(dim, key_dim)
@@ -52,16 +75,30 @@ function Attention:init(dim, key_dim)
 end
 
 
----@param x heed.Tensor (B, T, dim)
----@param context? heed.Tensor (B, S, dim)
+-- A mask or a bias for one head: (B, 1, T, S) -> (B, T, S), and (1, 1, T, S) -> (T, S).
+local function of_one_head(name, t, rank)
+  if not heed.is_tensor(t) or t:dim() ~= 4 then return t end
+  if t:size(2) ~= 1 or rank == 2 and t:size(1) ~= 1 then
+    heed.fail("nn.Attention: option '%s': a shape such as (%s, 1, T, S) expected, got %s", name,
+              rank == 2 and "1" or "B", options.kind(t))
+  end
+  t = t:squeeze(2)
+  return rank == 2 and t:squeeze(1) or t
+end
+
+
+---@param x heed.Tensor (B, T, dim), or (T, dim)
+---@param context? heed.Tensor (B, S, dim), or (S, dim)
 ---@param given? heed.attention.call
----@return heed.Tensor output (B, T, dim)
----@return heed.Tensor weights (B, T, S)
-function Attention:forward(x, context, given)
+---@return heed.Tensor output (B, T, dim), or (T, dim)
+---@return heed.Tensor weights (B, T, S), or (T, S)
+function Attention:forward(x, context, given, ...)
   local o
-  context, o = arguments("nn.Attention", x, context, given)
+  context, o = arguments("nn.Attention", x, context, given, ...)
   o.weights = true
-  local z, weights = attention(self.Wq(x), self.Wk(context), self.Wv(context), o)
+  local q, k, v = self.Wq(x), self.Wk(context), self.Wv(context)
+  o.mask, o.bias = of_one_head("mask", o.mask, q:dim()), of_one_head("bias", o.bias, q:dim())
+  local z, weights = attention(q, k, v, o)
   local capture_callback = self:capture_callback()
   if capture_callback then capture_callback(weights) end
   return self.Wc(z), weights
@@ -87,7 +124,7 @@ local SELF = "nn.MultiHeadAttention"
 
 
 local function check_heads(dim, heads, o)
-  if not o.head_dim and dim % heads ~= 0 then
+  if o.head_dim == nil and dim % heads ~= 0 then
     heed.fail("%s: dim as a multiple of heads expected, or head_dim, got dim %d and %d heads",
               SELF, dim, heads)
   end
@@ -109,22 +146,21 @@ end
 ---@param dim integer of the features
 ---@param heads integer
 ---@param given? heed.MultiHeadAttention.options
-function MultiHeadAttention:init(dim, heads, given)
+function MultiHeadAttention:init(dim, heads, given, ...)
+  options.no_more(SELF, 3, ...)
   local o = options.read(SELF, given, {
     bias = true, context_dim = options.any, dropout = 0, head_dim = options.any,
     kv_heads = options.any, qk_norm = false,
   })
   dim, heads = count(SELF, "dim", dim), count(SELF, "heads", heads)
-  o.kv_heads = count(SELF, "kv_heads", o.kv_heads or heads)
+  o.kv_heads = count(SELF, "kv_heads", value_or(o.kv_heads, heads))
   check_heads(dim, heads, o)
-  local head_dim = count(SELF, "head_dim", o.head_dim or dim // heads)
+  local head_dim = count(SELF, "head_dim", value_or(o.head_dim, dim // heads))
   self.heads, self.kv_heads, self.head_dim = heads, o.kv_heads, head_dim
   self.dropout = options.probability(SELF, "dropout", o.dropout)
-  self:project(dim, count(SELF, "context_dim", o.context_dim or dim), o.bias)
-  if o.qk_norm then
-    self.query_norm = layers.RMSNorm(head_dim)
-    self.key_norm = layers.RMSNorm(head_dim)
-  end
+  self:project(dim, count(SELF, "context_dim", value_or(o.context_dim, dim)), o.bias)
+  self.query_norm = o.qk_norm and layers.RMSNorm(head_dim)
+  self.key_norm = o.qk_norm and layers.RMSNorm(head_dim)
 end
 
 
@@ -216,9 +252,9 @@ end
 ---@param given? heed.attention.call
 ---@return heed.Tensor output (B, T, dim), or (T, dim)
 ---@return heed.Tensor? weights (B, heads, T, S), or (heads, T, S), with option weights
-function MultiHeadAttention:forward(x, context, given)
+function MultiHeadAttention:forward(x, context, given, ...)
   local o
-  context, o = arguments(SELF, x, context, given)
+  context, o = arguments(SELF, x, context, given, ...)
   if context == x then self:check_self(x) end
   local wanted, capture_callback = o.weights, self:capture_callback()
   o.weights = wanted or capture_callback ~= nil

@@ -8,6 +8,7 @@ local nn = {}
 
 local options = require "heed.options"
 local parameter = require "heed.nn.parameter"
+local torch_names = require "heed.torch_names"
 
 nn.Module = require "heed.nn.module"
 nn.Parameter = parameter.Parameter
@@ -18,4 +19,4 @@ for _, file in ipairs{"heed.nn.layers", "heed.nn.attention"} do
 end
 
 
-return options.strict("heed.nn", nn)
+return options.strict("heed.nn", nn, torch_names.nn)

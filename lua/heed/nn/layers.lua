@@ -1,17 +1,26 @@
 -- The layers that are not attention. First weights are drawn as PyTorch draws them: the same
--- distributions, in the same order.
+-- distributions, in the same order. What a layer may lack, such as a bias, is false where it does.
 
+local core = require "heed.core"
 local heed = require "heed"
 local Module = require "heed.nn.module"
 local options = require "heed.options"
 local parameter = require "heed.nn.parameter"
 
 local Parameter = parameter.Parameter
-local count, read = options.count, options.read
+local count, no_more, read = options.count, options.no_more, options.read
 local dropout, embedding, is_tensor = heed.dropout, heed.embedding, heed.is_tensor
 local layer_norm, linear, rms_norm = heed.layer_norm, heed.linear, heed.rms_norm
 
 local layers = {}
+
+
+-- A layer is made of sizes and options; a tensor goes to its function, or to the layer.
+local function refuse_tensor(name, f, arguments, t)
+  if not is_tensor(t) then return end
+  heed.fail("nn.%s: makes a layer, got %s; write heed.%s(x%s), or nn.%s(%s)(x)", name,
+            options.kind(t), f, arguments == "" and "" or ", " .. arguments, name, arguments)
+end
 
 
 local function uniform(t, bound)
@@ -22,7 +31,7 @@ end
 ---y = x W^T + b, over the last dimension.
 ---@class heed.Linear: heed.Module
 ---@field weight heed.Tensor (outputs, inputs)
----@field bias heed.Tensor? (outputs)
+---@field bias heed.Tensor|false (outputs)
 ---@overload fun(inputs: integer, outputs: integer, options?: {bias: boolean}): heed.Linear
 local Linear = Module:extend("Linear")
 layers.Linear = Linear
@@ -31,12 +40,13 @@ layers.Linear = Linear
 ---@param inputs integer
 ---@param outputs integer
 ---@param given? {bias: boolean}
-function Linear:init(inputs, outputs, given)
+function Linear:init(inputs, outputs, given, ...)
+  no_more("nn.Linear", 3, ...)
   inputs = count("nn.Linear", "inputs", inputs, 0)
   outputs = count("nn.Linear", "outputs", outputs, 0)
   local o = read("nn.Linear", given, {bias = true})
   self.weight = Parameter(heed.empty(outputs, inputs))
-  if o.bias then self.bias = Parameter(heed.empty(outputs)) end
+  self.bias = o.bias and Parameter(heed.empty(outputs))
   self:reset()
 end
 
@@ -72,10 +82,11 @@ end
 
 ---@param x heed.Tensor (..., inputs)
 ---@return heed.Tensor y (..., outputs)
-function Linear:forward(x)
+function Linear:forward(x, ...)
   local weight = self.weight
+  if select("#", ...) > 0 then no_more("nn.Linear", 1, ...) end
   if is_tensor(x) and x.dtype ~= weight.dtype then refuse_type(x, weight.dtype) end
-  return linear(x, weight, self.bias)
+  return linear(x, weight, self.bias or nil)
 end
 
 
@@ -95,7 +106,8 @@ layers.Embedding = Embedding
 
 ---@param rows integer how many ids there are
 ---@param dim integer
-function Embedding:init(rows, dim, given)
+function Embedding:init(rows, dim, given, ...)
+  no_more("nn.Embedding", 3, ...)
   rows = count("nn.Embedding", "the number of ids", rows)
   dim = count("nn.Embedding", "dim", dim)
   read("nn.Embedding", given, {})
@@ -112,7 +124,8 @@ end
 
 ---@param ids heed.Tensor (...)
 ---@return heed.Tensor features (..., dim)
-function Embedding:forward(ids)
+function Embedding:forward(ids, ...)
+  if select("#", ...) > 0 then no_more("nn.Embedding", 1, ...) end
   return embedding(ids, self.weight)
 end
 
@@ -125,6 +138,7 @@ end
 -- The shape that a norm covers: a number, or a list of sizes.
 local function normalized_shape(who, shape)
   if type(shape) ~= "table" then return {count(who, "the last dimension", shape)} end
+  options.check_list(who, shape)
   local sizes = {}
   for i = 1, #shape do sizes[i] = count(who, "size " .. i, shape[i]) end
   if #sizes == 0 then heed.fail("%s: at least one size expected, got none", who) end
@@ -134,8 +148,8 @@ end
 
 ---Mean 0 and variance 1 over the last dimensions, then a scale and a shift that are learnt.
 ---@class heed.LayerNorm: heed.Module
----@field weight heed.Tensor?
----@field bias heed.Tensor?
+---@field weight heed.Tensor|false
+---@field bias heed.Tensor|false
 ---@overload fun(shape: integer|integer[], options?: heed.LayerNorm.options): heed.LayerNorm
 local LayerNorm = Module:extend("LayerNorm")
 layers.LayerNorm = LayerNorm
@@ -148,20 +162,21 @@ layers.LayerNorm = LayerNorm
 
 ---@param shape integer|integer[] the last dimension, or several
 ---@param given? heed.LayerNorm.options
-function LayerNorm:init(shape, given)
+function LayerNorm:init(shape, given, ...)
+  no_more("nn.LayerNorm", 2, ...)
   local o = read("nn.LayerNorm", given, {eps = 1e-5, bias = true, elementwise_affine = true})
   self.shape = normalized_shape("nn.LayerNorm", shape)
-  self.options = {eps = o.eps}
-  local affine = o.elementwise_affine
-  if affine then self.weight = Parameter(heed.ones(self.shape)) end
-  if affine and o.bias then self.bias = Parameter(heed.zeros(self.shape)) end
+  self.options = {eps = options.positive("nn.LayerNorm", "eps", o.eps)}
+  self.weight = o.elementwise_affine and Parameter(heed.ones(self.shape))
+  self.bias = o.elementwise_affine and o.bias and Parameter(heed.zeros(self.shape))
 end
 
 
 ---@param x heed.Tensor (..., shape)
 ---@return heed.Tensor
-function LayerNorm:forward(x)
-  return layer_norm(x, self.shape, self.weight, self.bias, self.options)
+function LayerNorm:forward(x, ...)
+  if select("#", ...) > 0 then no_more("nn.LayerNorm", 1, ...) end
+  return layer_norm(x, self.shape, self.weight or nil, self.bias or nil, self.options)
 end
 
 
@@ -172,7 +187,7 @@ end
 
 ---Divides by the root of the mean square over the last dimensions; the scale is learnt.
 ---@class heed.RMSNorm: heed.Module
----@field weight heed.Tensor?
+---@field weight heed.Tensor|false
 ---@overload fun(shape: integer|integer[], options?: heed.RMSNorm.options): heed.RMSNorm
 local RMSNorm = Module:extend("RMSNorm")
 layers.RMSNorm = RMSNorm
@@ -184,18 +199,21 @@ layers.RMSNorm = RMSNorm
 
 ---@param shape integer|integer[] the last dimension, or several
 ---@param given? heed.RMSNorm.options
-function RMSNorm:init(shape, given)
+function RMSNorm:init(shape, given, ...)
+  no_more("nn.RMSNorm", 2, ...)
   local o = read("nn.RMSNorm", given, {eps = options.any, elementwise_affine = true})
   self.shape = normalized_shape("nn.RMSNorm", shape)
-  self.options = {eps = o.eps}
-  if o.elementwise_affine then self.weight = Parameter(heed.ones(self.shape)) end
+  self.options = {eps = o.eps ~= nil and options.positive("nn.RMSNorm", "eps", o.eps) or nil}
+  self.weight = o.elementwise_affine and Parameter(heed.ones(self.shape))
+  self.bias = false                -- as in a LayerNorm, for models that take either
 end
 
 
 ---@param x heed.Tensor (..., shape)
 ---@return heed.Tensor
-function RMSNorm:forward(x)
-  return rms_norm(x, self.shape, self.weight, self.options)
+function RMSNorm:forward(x, ...)
+  if select("#", ...) > 0 then no_more("nn.RMSNorm", 1, ...) end
+  return rms_norm(x, self.shape, self.weight or nil, self.options)
 end
 
 RMSNorm.describe = LayerNorm.describe
@@ -210,14 +228,17 @@ layers.Dropout = Dropout
 
 
 ---@param p? number 0.5 unless given
-function Dropout:init(p)
+function Dropout:init(p, ...)
+  no_more("nn.Dropout", 1, ...)
+  refuse_tensor("Dropout", "dropout", "...", p)
   self.p = options.probability("nn.Dropout", "p", p == nil and 0.5 or p)
 end
 
 
 ---@param x heed.Tensor
 ---@return heed.Tensor
-function Dropout:forward(x)
+function Dropout:forward(x, ...)
+  if select("#", ...) > 0 then no_more("nn.Dropout", 1, ...) end
   if not self.training or self.p == 0 then return x end
   return dropout(x, self.p)
 end
@@ -228,7 +249,8 @@ function Dropout:describe()
 end
 
 
----One after the other: each layer gets the first value of the one before. `seq[1]` is the first.
+---One after the other: each layer gets the first value of the one before; what a call has besides
+---x, such as options, goes to the first layer. `seq[1]` is that.
 ---@class heed.Sequential: heed.Module
 ---@overload fun(layers: function[]): heed.Sequential
 local Sequential = Module:extend("Sequential")
@@ -237,10 +259,12 @@ layers.Sequential = Sequential
 
 ---@param list function[] modules, or functions such as `heed.relu`
 function Sequential:init(list, ...)
-  if type(list) ~= "table" or Module.is(list) or select("#", ...) > 0 then
+  if type(list) ~= "table" or Module.is(list) then
     heed.fail("nn.Sequential: one list of layers expected, as in nn.Sequential{a, b}, got %s",
               options.kind(list))
   end
+  no_more("nn.Sequential", 1, ...)
+  options.check_list("nn.Sequential", list)
   for i = 1, options.last(list) do
     self[i] = options.callable("nn.Sequential", "layer " .. i, list[i])
   end
@@ -248,50 +272,66 @@ end
 
 
 ---@param x any
+---@param ... any
 ---@return any
-function Sequential:forward(x)
-  for i = 1, #self do x = self[i](x) end
+function Sequential:forward(x, ...)
+  local n = #self
+  if n == 0 then
+    no_more("nn.Sequential", 1, ...)
+    return x
+  end
+  x = self[1](x, ...)
+  for i = 2, n do x = self[i](x) end
   return x
 end
 
 
--- One row for each activation: its layer and the function that it calls.
+-- One row for each activation: its layer, the function that it calls, and how many arguments that
+-- takes behind x, which the layer is made with.
 local ACTIVATIONS = {
-  ELU = "elu",
-  GELU = "gelu",
-  Hardtanh = "hardtanh",
-  LeakyReLU = "leaky_relu",
-  LogSigmoid = "logsigmoid",
-  LogSoftmax = "log_softmax",
-  Mish = "mish",
-  ReLU = "relu",
-  SiLU = "silu",
-  Sigmoid = "sigmoid",
-  Softmax = "softmax",
-  Softplus = "softplus",
-  Tanh = "tanh",
+  {"ELU", "elu", 1},
+  {"GELU", "gelu", 1},
+  {"Hardtanh", "hardtanh", 2},
+  {"LeakyReLU", "leaky_relu", 1},
+  {"LogSigmoid", "logsigmoid", 0},
+  {"LogSoftmax", "log_softmax", 1},
+  {"Mish", "mish", 0},
+  {"ReLU", "relu", 0},
+  {"SiLU", "silu", 0},
+  {"Sigmoid", "sigmoid", 0},
+  {"Softmax", "softmax", 1},
+  {"Softplus", "softplus", 2},
+  {"Tanh", "tanh", 0},
 }
 
 -- What is passed on where nothing is given.
 local FIRST_ARGUMENT = {LogSoftmax = -1, Softmax = -1}
 
 
--- The layer of a function; what it is made with is passed on: nn.LeakyReLU(0.2).
-local function activation_layer(name, f)
-  local Activation = Module:extend(name)
+-- The layer of a function, which refuses at once what the function would: nn.LeakyReLU(0.2).
+local function activation_layer(name, f, most)
+  local Activation, who, call = Module:extend(name), "nn." .. name, heed[f]
 
   function Activation:init(...)
-    self.arguments = {...}
-    if #self.arguments == 0 then self.arguments[1] = FIRST_ARGUMENT[name] end
+    refuse_tensor(name, f, most > 0 and "..." or "", (...))
+    no_more(who, most, select(most + 1, ...))
+    local first = FIRST_ARGUMENT[name]
+    local given = (...) == nil and first and {first, n = 1} or table.pack(...)
+    local any_rank = heed.zeros(1, 1, 1, 1, 1, 1, 1, 1, {device = "cpu"})
+    core.called(who, call, any_rank, table.unpack(given, 1, given.n))
+    self.arguments = given
   end
 
-  function Activation:forward(x)
-    return f(x, table.unpack(self.arguments))
+  function Activation:forward(x, ...)
+    if select("#", ...) > 0 then no_more(who, 1, ...) end
+    local given = self.arguments
+    return call(x, table.unpack(given, 1, given.n))
   end
 
   function Activation:describe()
     local texts = {}
-    for i, argument in ipairs(self.arguments) do
+    for i = 1, self.arguments.n do
+      local argument = self.arguments[i]
       texts[i] = type(argument) == "table" and "..." or tostring(argument)
     end
     return table.concat(texts, ", ")
@@ -300,7 +340,7 @@ local function activation_layer(name, f)
   return Activation
 end
 
-for name, f in pairs(ACTIVATIONS) do layers[name] = activation_layer(name, heed[f]) end
+for _, row in ipairs(ACTIVATIONS) do layers[row[1]] = activation_layer(table.unpack(row)) end
 
 
 ---The activation that an option names: "gelu", a function, a layer, or a layer's class.
@@ -312,11 +352,11 @@ local function activation(who, value)
     if type(value) == "table" and not Module.is(value) and value.is_module then value = value() end
     return options.callable(who, "activation", value)
   end
-  for name, f in pairs(ACTIVATIONS) do
-    if f == value then return layers[name]() end
-  end
   local names = {}
-  for _, f in pairs(ACTIVATIONS) do names[#names + 1] = f end
+  for i, row in ipairs(ACTIVATIONS) do
+    if row[2] == value then return layers[row[1]]() end
+    names[i] = row[2]
+  end
   table.sort(names)
   heed.fail("%s: unknown activation '%s'; %s", who, value, options.hint(value, names))
 end
@@ -335,20 +375,24 @@ layers.MLP = MLP
 ---@param hidden integer
 ---@param given? {activation: string|function, bias: boolean, dropout: number, out_dim: integer}
 ---"relu", true, 0 and `dim` unless given
-function MLP:init(dim, hidden, given)
+function MLP:init(dim, hidden, given, ...)
+  no_more("nn.MLP", 3, ...)
   local o = read("nn.MLP", given, {
     activation = options.any, bias = true, dropout = 0, out_dim = options.any,
   })
   self.up = Linear(count("nn.MLP", "dim", dim), count("nn.MLP", "hidden", hidden), {bias = o.bias})
   self.activation = activation("nn.MLP", o.activation == nil and "relu" or o.activation)
   self.dropout = Dropout(options.probability("nn.MLP", "dropout", o.dropout))
-  self.down = Linear(hidden, count("nn.MLP", "out_dim", o.out_dim or dim), {bias = o.bias})
+  local out_dim = o.out_dim
+  if out_dim == nil then out_dim = dim end
+  self.down = Linear(hidden, count("nn.MLP", "out_dim", out_dim), {bias = o.bias})
 end
 
 
 ---@param x heed.Tensor (..., dim)
 ---@return heed.Tensor y (..., out_dim)
-function MLP:forward(x)
+function MLP:forward(x, ...)
+  if select("#", ...) > 0 then no_more("nn.MLP", 1, ...) end
   return self.down(self.dropout(self.activation(self.up(x))))
 end
 

@@ -14,22 +14,30 @@
 --
 -- The names of an instance's fields are kept in the order of first setting, and the
 -- fields are read whenever they are needed: nothing is registered, and nothing gets stale.
--- (Lua sets `self.a, self.b = f(), g()` from right to left: one statement for each keeps order.)
+-- That is the order of `parameters()`, by whose positions an optimiser's state is saved. Lua sets
+-- `self.a, self.b = f(), g()` from right to left, b first: one statement for each keeps order.
+--
+-- A name that was never set, and that no class has, raises when it is read. What is set later is
+-- set to false in `init`: `self.cache = false`.
 
+local core = require "heed.core"
 local heed = require "heed"
 local options = require "heed.options"
 local parameter = require "heed.nn.parameter"
+local path_of = require "heed.nn.path"
 local state = require "heed.state"
+local torch_names = require "heed.torch_names"
 local tree = require "heed.nn.tree"
 
 ---@class heed.Module
 ---@field training boolean whether layers such as Dropout are at work
 ---@operator call: ...
 local Module = {__name = "Module", is_module = true, training = true}
-Module.__index = Module
 
--- Keys of an instance that are no fields: the names of its fields; the callback of `capture`.
-local NAMES, CAPTURE = {}, {}
+-- Keys of an instance that are no fields: the names of its fields; the callback of `capture`. They
+-- are functions, since scripts find them by `next`, and could write to tables.
+local function NAMES() end
+local function CAPTURE() end
 
 
 ---Whether a value is an instance of a module's class.
@@ -43,10 +51,53 @@ end
 local is_module = Module.is
 
 
+-- The names of a module's fields and methods, as keys.
+local function all_names(module)
+  local known, class = {}, getmetatable(module)
+  for name in pairs(rawget(module, NAMES).known) do known[name] = true end
+  while type(class) == "table" do
+    for name in next, class do known[name] = true end
+    class = (getmetatable(class) or {}).__index
+  end
+  return known
+end
+
+
+-- What is neither in a field nor in a class: nil if the field was set once.
+local function absent(module, name)
+  local names = rawget(module, NAMES)
+  if names == nil or names.known[name] then return nil end
+  return options.refuse_name(module.__name, name, all_names(module), torch_names.module)
+end
+
+
+-- The metamethod __index of a class.
+local function reader(class)
+  return function(module, name)
+    local value = class[name]
+    if value ~= nil then return value end
+    return absent(module, name)
+  end
+end
+
+Module.__index = reader(Module)
+
+
+-- Names that the library reads by itself hold what it expects.
+local function check_field(self, name, value)
+  if name == "training" and type(value) ~= "boolean" then
+    heed.fail("%s: field 'training': a boolean expected, got %s", self.__name, options.kind(value))
+  elseif type(Module[name]) == "function" and type(value) ~= "function" then
+    heed.fail("%s: '%s' is a method of modules: call the field otherwise", self.__name, name)
+  end
+end
+
+
 function Module:__newindex(name, value)
   local names = rawget(self, NAMES)
   if not names.known[name] then
-    names.known[name] = true
+    check_field(self, name, value)
+    names.known[name] = parameter.role(value) or true
     names[#names + 1] = name
   end
   rawset(self, name, value)
@@ -67,7 +118,7 @@ end
 
 
 function Module:__tostring()
-  return tree(self)
+  return tree.draw(self)
 end
 
 
@@ -135,8 +186,9 @@ end
 
 
 function Module:__call(...)
+  local _ <close> = nil            -- so that Lua makes no tail call: errors find this frame
   local first = ...
-  if is_module(first) then refuse_colon(self, first) end
+  if type(first) == "table" and is_module(first) then refuse_colon(self, first) end
   return self:forward(...)
 end
 
@@ -157,24 +209,27 @@ local CLASS = {
 ---Makes a class of its own; `Class(...)` makes an instance and calls its `init`.
 ---@param name string as it is printed
 ---@return any class
-function Module:extend(name)
+function Module:extend(name, ...)
   if type(self) ~= "table" or type(name) ~= "string" then
     heed.fail('extend: a name expected, as in nn.Module:extend("Model"), got %s',
               options.kind(name))
   end
+  options.no_more("extend", 1, ...)
   local class = {}
   for key, value in pairs(self) do   -- metamethods are not found by inheritance
     if type(key) == "string" and key:sub(1, 2) == "__" then class[key] = value end
   end
-  class.__index, class.__name = class, name
-  local meta = {__index = self}
+  class.__index, class.__name, class.__metatable = reader(class), name, nil
+  local meta = {__index = self, __name = "class " .. name}
   for key, value in pairs(CLASS) do meta[key] = value end
   return setmetatable(class, meta)
 end
 
 
 ---Sets the fields of a new instance; yours to define.
-function Module:init() end
+function Module:init(...)
+  options.no_more(self.__name, 0, ...)
+end
 
 
 ---What the module computes; yours to define.
@@ -191,6 +246,15 @@ function Module:describe()
 end
 
 
+-- A parameter that a plain tensor took the place of would be neither trained nor saved.
+local function refuse_lost(module, path, field)
+  local known = rawget(module, NAMES).known
+  if field.role ~= "tensor" or known[field.name] ~= "parameter" then return end
+  heed.fail("%s: field '%s' was a parameter and holds a plain tensor now; write nn.Parameter(t), "
+            .. "or m.%s:copy_(t) within heed.no_grad", module.__name, path, path)
+end
+
+
 -- Calls visit(path, value, role, again) for this module and all below, in order. What is met
 -- again under another name is visited with `again`; a module within itself is not entered.
 local function visit_all(module, path, visit, seen, above)
@@ -199,6 +263,7 @@ local function visit_all(module, path, visit, seen, above)
   for _, field in ipairs(module:fields()) do
     local below = path == "" and field.name or path .. "." .. field.name
     if field.role ~= "module" then
+      refuse_lost(module, below, field)
       visit(below, field.value, field.role, seen[field.value])
       seen[field.value] = true
     elseif not above[field.value] then
@@ -290,6 +355,9 @@ end
 ---@param training? boolean true unless given
 ---@return heed.Module self
 function Module:train(training)
+  if training ~= nil and type(training) ~= "boolean" then
+    heed.fail("train: true or false expected, got %s", options.kind(training))
+  end
   for _, module in self:named_modules() do rawset(module, "training", training ~= false) end
   return self
 end
@@ -351,6 +419,7 @@ end
 ---Lists how a state differs from what this module would load.
 ---@param given table<string, heed.Tensor>
 ---@return string[] problems empty if it fits
+---@return string? hint why that may be
 function Module:compare(given)
   state.check("load_state", given)
   return state.compare(slots(self), given)
@@ -360,17 +429,25 @@ end
 ---Copies the values of a state into the module's own tensors. If anything in it does not fit,
 ---one error lists all that doesn't, and nothing is loaded.
 ---@param given table<string, heed.Tensor>
----@return heed.Module self
-function Module:load_state(given)
-  state.refuse("load_state", self:compare(given))
+---@param how? {strict: boolean} false: names may be missing or unexpected; these are returned
+---@return heed.Module|string[] module itself; or the names that are missing
+---@return string[]? unexpected
+function Module:load_state(given, how)
+  state.refuse_metadata("load_state", how)
+  local strict = options.read("load_state", how, {strict = true}).strict
+  state.check("load_state", given)
+  local all = slots(self)
+  local found = state.differences(all, given)
+  state.refuse("load_state", state.problems(found, strict))
   heed.no_grad(function()
-    for _, slot in ipairs(slots(self)) do
+    for _, slot in ipairs(all) do
       for _, name in ipairs(slot.names) do
         if given[name] then slot.value:copy_(given[name]:to(slot.value.device)) end
       end
     end
   end)
-  return self
+  if strict then return self end
+  return found.missing, found.unexpected
 end
 
 
@@ -392,6 +469,16 @@ end
 function Module:capture_callback()
   return rawget(self, CAPTURE)
 end
+
+
+-- How many arguments methods take.
+options.guard(Module, {
+  apply = 1, capture = 1, capture_callback = 0, children = 0, compare = 1, eval = 0, fields = 0,
+  load_state = 2, named_modules = 0, named_parameters = 0, parameters = 0, state = 0,
+  to = math.huge, train = 1, zero_grad = 0,
+}, {is = is_module, what = "a module", variable = "m"})
+
+core.frames(Module.__call, path_of)
 
 
 return setmetatable(Module, CLASS)

@@ -31,7 +31,8 @@ end
 ---@param t heed.Tensor
 ---@param given? {requires_grad: boolean} false for a frozen one
 ---@return heed.Tensor
-function parameter.Parameter(t, given)
+function parameter.Parameter(t, given, ...)
+  options.no_more("nn.Parameter", 2, ...)
   local o = options.read("nn.Parameter", given, {requires_grad = true})
   if o.requires_grad and heed.is_tensor(t) and not FLOATS[t.dtype] then
     heed.fail("nn.Parameter: a float type expected, got %s; t:float(), or nn.Buffer(t)", t.dtype)
@@ -45,7 +46,8 @@ end
 ---A tensor that a module saves and moves, but does not train. It shares the values of `t`.
 ---@param t heed.Tensor
 ---@return heed.Tensor
-function parameter.Buffer(t)
+function parameter.Buffer(t, ...)
+  options.no_more("nn.Buffer", 1, ...)
   return mark("nn.Buffer", t, "buffer")
 end
 
@@ -96,7 +98,8 @@ end
 ---@param targets string[]
 function parameter.move(tensors, targets)
   if #targets == 0 then heed.fail("to: a device or a floating point type expected, got nothing") end
-  for _, target in ipairs(targets) do
+  for i = 1, options.last(targets) do
+    local target = targets[i]
     if type(target) ~= "string" or OTHERS[target] then
       heed.fail("to: a device or a floating point type expected, got %s", options.kind(target))
     end

@@ -12,6 +12,8 @@
 
 local heed = require "heed"
 
+local tree = {}
+
 -- 10716 -> "10,716"
 local function grouped(n)
   local text = tostring(n):reverse():gsub("(%d%d%d)", "%1,"):reverse()
@@ -28,7 +30,10 @@ local function description(module)
 end
 
 
-local function title(module)
+---A module in one line: "Linear(3, 4)".
+---@param module heed.Module
+---@return string
+function tree.title(module)
   local inside = description(module)
   return module.__name .. (inside ~= "" and "(" .. inside .. ")" or "")
 end
@@ -97,7 +102,7 @@ end
 
 function add_module(self, depth, path, field)
   local module = field.value
-  local row = add_row(self, depth, field.name, title(module), "")
+  local row = add_row(self, depth, field.name, tree.title(module), "")
   if self.first[module] then
     row.shapes = "= " .. self.first[module]
     return 0
@@ -136,7 +141,7 @@ end
 ---The tree of a module, as text.
 ---@param module heed.Module
 ---@return string
-local function tree(module)
+function tree.draw(module)
   local self = {rows = {}, first = {}}
   add_module(self, 0, "", {name = "", value = module})
   local top = self.rows[1]

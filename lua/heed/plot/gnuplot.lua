@@ -111,7 +111,9 @@ end
 ---@return string? bytes of the image
 ---@return string? message
 function gnuplot.render(picture, format)
-  if not (io and io.popen and os.tmpname) then return nil, "gnuplot: no way to run it here" end
+  if not (io and io.popen and os and os.tmpname) then
+    return nil, "gnuplot: no way to run it here"
+  end
   local script_path, image_path = os.tmpname(), os.tmpname()
   local done, bytes, why = pcall(render, picture, format, script_path, image_path)
   os.remove(script_path)

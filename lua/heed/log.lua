@@ -1,0 +1,73 @@
+-- The log of a training run: a JSON object a line, written at once, so that a kill loses none.
+--
+-- A run that goes on from a checkpoint cuts off what was done after it, for that is done again; a
+-- line that a kill or a full disk broke goes with it.
+
+local core = require "heed.core"
+local heed = require "heed"
+local json = require "heed.json"
+
+---@class heed.Log
+---@field file heed.core.file to be closed
+---@field path string
+local Log = {}
+Log.__index = Log
+
+
+local function check(done, path, why)
+  if not done then heed.fail("train: the log cannot be written: %s: %s", path, why) end
+end
+
+
+-- Where a log's whole lines up to a step end.
+local function end_of(text, step, path)
+  local stop = 0
+  for line, behind in text:gmatch("([^\n]*)\n()") do
+    if line:byte() ~= 123 then heed.fail("train: %s is no log: its lines are no JSON", path) end
+    local its_step = tonumber(line:match('"step":(%d+)'))
+    if its_step and its_step > step then break end
+    stop = behind - 1
+  end
+  return stop
+end
+
+
+-- What a log holds up to a step, in bytes; pipes and devices hold nothing.
+local function length_at(path, file, step)
+  if step == 0 or #file == 0 then return 0 end
+  local text, why = core.read_file(path)
+  if not text then heed.fail("train: the log cannot be read: %s", why) end
+  return end_of(text, step, path)
+end
+
+
+---Opens a log; all behind the lines of a step is cut off.
+---@param path string
+---@param step integer 0: an empty log
+---@return heed.Log
+function Log.open(path, step)
+  local file, why = core.append_file(path)
+  if not file then heed.fail("train: the log cannot be written: %s", why) end
+  local self = setmetatable({file = file, path = path}, Log)
+  local done, problem = core.cut_file(file, length_at(path, file, step))
+  check(done, path, problem)
+  return self
+end
+
+
+---Writes a line.
+---@param entry table<string, number> NaN and infinities become null
+function Log:add(entry)
+  local done, why = core.put_file(self.file, json.encode(entry, "null") .. "\n")
+  check(done, self.path, why)
+end
+
+
+---Makes sure that a power cut loses none of the lines.
+function Log:sync()
+  local done, why = core.sync_file(self.file)
+  check(done, self.path, why)
+end
+
+
+return Log

@@ -1,0 +1,224 @@
+-- What PyTorch calls otherwise, and what to write here: for messages about names that there are
+-- not. What is in no place by that name has no entry: messages then suggest the nearest name.
+
+local F = "heed.relu(x) or x:relu(): all operations are functions of heed and methods"
+local TRANSFORMER = "a class of nn.MultiHeadAttention, nn.MLP and nn.LayerNorm, as in README.md"
+
+local torch_names = {}
+
+---Names of `torch`, and of `torch.nn.functional`.
+torch_names.heed = {
+  FloatTensor = "heed.tensor(values)",
+  LongTensor = "heed.tensor(values)",
+  Tensor = "heed.tensor(values)",
+  absolute = "heed.abs(x)",
+  as_tensor = "heed.tensor(values)",
+  autograd = "heed.grad(y, xs) or heed.custom{forward = f, backward = g}",
+  binary_cross_entropy_with_logits = "heed.bce_with_logits(logits, targets)",
+  clip_grad_norm_ = "heed.optim.clip_grad_norm(parameters, max)",
+  compile = "heed.capture(f)",
+  concat = "heed.cat({a, b}, 1)",
+  concatenate = "heed.cat({a, b}, 1)",
+  device = 'its name, such as "cpu" or "cuda:0"',
+  from_numpy = 'heed.load("array.npy")',
+  functional = F,
+  get_rng_state = "heed.rng_state()",
+  huber_loss = "heed.smooth_l1_loss(x, y)",
+  inf = "math.huge",
+  inference_mode = "heed.no_grad(f)",
+  mm = "heed.matmul(a, b)",
+  mv = "heed.matmul(a, b)",
+  nan = "0 / 0",
+  pi = "math.pi",
+  scaled_dot_product_attention = "heed.attention(q, k, v, {causal = true})",
+  set_default_device = "heed.default_device(name)",
+  set_grad_enabled = "heed.no_grad(f) or heed.enable_grad(f)",
+  set_num_threads = "heed.threads(n)",
+  set_printoptions = "heed.printoptions{precision = 6}",
+  set_rng_state = "heed.rng_state(state)",
+  swapaxes = "heed.transpose(x, 1, 2)",
+}
+
+for _, name in ipairs{"bfloat16", "bool", "float16", "float32", "float64", "int64", "uint8"} do
+  torch_names.heed[name] = ('"%s", as in {dtype = "%s"}'):format(name, name)
+end
+for name, dtype in pairs{double = "float64", float = "float32", half = "float16", long = "int64"} do
+  torch_names.heed[name] = ('"%s", as in {dtype = "%s"}'):format(dtype, dtype)
+end
+
+
+---Names of `torch.cuda`.
+torch_names.cuda = {
+  Event = "heed.cuda.elapsed(f)",
+  amp = 'x:to("bfloat16")',
+  current_device = "heed.default_device()",
+  device = 'heed.default_device("cuda:1"), or {device = "cuda:1"} where a tensor is made',
+  get_device_capability = "heed.cuda.properties(i).capability",
+  get_device_name = "heed.cuda.properties(i).name",
+  get_device_properties = "heed.cuda.properties(i)",
+  get_rng_state = "heed.cuda.rng_state(nil, i)",
+  is_available = "heed.cuda.available()",
+  manual_seed = "heed.manual_seed(seed): it is for all devices",
+  manual_seed_all = "heed.manual_seed(seed): it is for all devices",
+  max_memory_allocated = "heed.cuda.memory(i).peak",
+  mem_get_info = "heed.cuda.memory(i).free and .total",
+  memory_allocated = "heed.cuda.memory(i).live",
+  memory_reserved = "heed.cuda.memory(i).cached",
+  reset_max_memory_allocated = "heed.cuda.reset_peak(i)",
+  reset_peak_memory_stats = "heed.cuda.reset_peak(i)",
+  set_device = 'heed.default_device("cuda:1")',
+  set_per_process_memory_fraction = "heed.cuda.limit(bytes, i)",
+  set_rng_state = "heed.cuda.rng_state(state, i)",
+}
+
+
+---Names of `torch.nn`.
+torch_names.nn = {
+  BCELoss = "heed.binary_cross_entropy(x, targets)",
+  BCEWithLogitsLoss = "heed.bce_with_logits(logits, targets)",
+  CrossEntropyLoss = "heed.cross_entropy(logits, targets)",
+  Flatten = "function(x) return x:flatten(2) end",
+  HuberLoss = "heed.smooth_l1_loss(x, y)",
+  KLDivLoss = "heed.kl_div(x, target)",
+  L1Loss = "heed.l1_loss(x, y)",
+  MSELoss = "heed.mse_loss(x, y)",
+  ModuleDict = "a table in a field: self.layers = {first = a, second = b}",
+  ModuleList = "a list in a field: self.layers = {a, b}",
+  NLLLoss = "heed.nll_loss(x, targets)",
+  ParameterDict = "a table in a field: self.weights = {first = nn.Parameter(t)}",
+  ParameterList = "a list in a field: self.weights = {nn.Parameter(t)}",
+  SmoothL1Loss = "heed.smooth_l1_loss(x, y)",
+  TransformerDecoder = TRANSFORMER,
+  TransformerDecoderLayer = TRANSFORMER,
+  TransformerEncoder = TRANSFORMER,
+  TransformerEncoderLayer = TRANSFORMER,
+  functional = F,
+  utils = "heed.optim.clip_grad_norm(parameters, max)",
+}
+
+
+---Methods of `torch.nn.Module`.
+torch_names.module = {
+  add_module = "m.name = layer",
+  bfloat16 = 'm:to("bfloat16")',
+  buffers = "m:state()",
+  cpu = 'm:to("cpu")',
+  cuda = 'm:to("cuda")',
+  double = 'm:to("float64")',
+  float = 'm:to("float32")',
+  half = 'm:to("float16")',
+  load_state_dict = "m:load_state(tensors)",
+  modules = "m:named_modules()",
+  named_buffers = "m:state()",
+  named_children = "m:children()",
+  register_buffer = "m.name = nn.Buffer(t)",
+  register_module = "m.name = layer",
+  register_parameter = "m.name = nn.Parameter(t)",
+  requires_grad_ = "p:requires_grad_(false) for each p of m:parameters()",
+  state_dict = "m:state()",
+}
+
+
+---Names of `torch.optim`, and of its `lr_scheduler`.
+torch_names.optim = {
+  CosineAnnealingLR = "opt.lr = rate * heed.optim.cosine(steps)(step)",
+  LinearLR = "opt.lr = rate * heed.optim.linear(steps)(step)",
+  StepLR = "opt.lr = rate * heed.optim.step(steps)(step)",
+  lr_scheduler = "opt.lr = rate * schedule(step), with one such as heed.optim.cosine(steps)",
+}
+
+
+---Methods of `torch.optim.Optimizer`.
+torch_names.optimizer = {
+  load_state_dict = "opt:load_state(tensors)",
+  param_groups = "opt.lr, opt.options and opt.parameters",
+  state_dict = "opt:state()",
+}
+
+
+---Methods of `torch.Tensor`.
+torch_names.tensor = {
+  H = "x.mT; there are no complex numbers",
+  absolute = "x:abs()",
+  addmm = "a:matmul(b) + x",
+  amax = "(x:max(dim)), in parentheses: max gives positions, too",
+  amin = "(x:min(dim)), in parentheses: min gives positions, too",
+  apply_ = "a loop, or operations on the whole tensor",
+  argwhere = "x:nonzero()",
+  as_strided = "x:view, x:unfold or x:expand",
+  baddbmm = "a:matmul(b) + x",
+  broadcast_to = "x:expand(sizes)",
+  cat = "heed.cat({a, b}, 1)",
+  char = 'x:to("uint8") or x:to("int64")',
+  clamp_max = "x:clamp{max = n}",
+  clamp_min = "x:clamp{min = n}",
+  data_ptr = "x:data() for the elements' bytes",
+  detach_ = "x:detach()",
+  diag = "x:diagonal()",
+  divide = "x / y, or x:div(y)",
+  element_size = "#x:data() // x:numel()",
+  fliplr = "x:flip(2)",
+  flipud = "x:flip(1)",
+  get_device = "x.device",
+  grad_fn = "x.requires_grad or x.is_leaf; the graph itself is not shown",
+  greater = "x:gt(y)",
+  greater_equal = "x:ge(y)",
+  index_add = "x:scatter_add(dim, index, values)",
+  index_add_ = "x:scatter_add_(dim, index, values)",
+  index_fill_ = "x[index] = value",
+  index_put_ = "x[{index, ...}] = value",
+  int = 'x:to("int64")',
+  is_cuda = 'x.device ~= "cpu"',
+  is_floating_point = 'x.dtype:find("float") ~= nil',
+  less = "x:lt(y)",
+  less_equal = "x:le(y)",
+  mH = "x.mT; there are no complex numbers",
+  map_ = "a loop, or operations on the whole tensor",
+  masked_scatter_ = "x[mask] = values",
+  mm = "x:matmul(y)",
+  moveaxis = "x:permute(dims)",
+  movedim = "x:permute(dims)",
+  multiply = "x * y, or x:mul(y)",
+  mv = "x:matmul(y)",
+  nan_to_num = "x:masked_fill(x:isnan(), 0)",
+  ndim = "x:dim()",
+  ndimension = "x:dim()",
+  negative = "-x, or x:neg()",
+  nelement = "x:numel()",
+  new_empty = "heed.empty(sizes, {dtype = x.dtype, device = x.device})",
+  new_full = "heed.full(sizes, value, {dtype = x.dtype, device = x.device})",
+  new_ones = "heed.ones(sizes, {dtype = x.dtype, device = x.device})",
+  new_tensor = "heed.tensor(values, {dtype = x.dtype, device = x.device})",
+  new_zeros = "heed.zeros(sizes, {dtype = x.dtype, device = x.device})",
+  not_equal = "x:ne(y)",
+  numpy = 'x:totable(), or heed.save("x.npy", x) for a file that NumPy reads',
+  register_hook = "heed.custom{forward = f, backward = g}",
+  reshape_as = "x:reshape(y.shape)",
+  resize_ = "x:reshape(sizes)",
+  retain_grad = "heed.grad(loss, {x})",
+  short = 'x:to("int64")',
+  squeeze_ = "x:squeeze(dim)",
+  storage = "x:data() for the elements' bytes",
+  storage_offset = "x:stride() and x:is_contiguous()",
+  subtract = "x - y, or x:sub(y)",
+  sum_to_size = "x:sum(dims)",
+  swapaxes = "x:transpose(dim0, dim1)",
+  swapdims = "x:transpose(dim0, dim1)",
+  t_ = "x:t()",
+  tensor_split = "x:split(sizes) or x:chunk(chunks)",
+  tolist = "x:totable()",
+  trace = "x:diagonal():sum()",
+  transpose_ = "x:transpose(dim0, dim1)",
+  true_divide = "x / y, or x:div(y)",
+  type = 'x.dtype, or x:to("float64")',
+  type_as = "x:to(other)",
+  unflatten = "x:reshape(sizes)",
+  unsqueeze_ = "x:unsqueeze(dim)",
+  untyped_storage = "x:data() for the elements' bytes",
+  view_as = "x:view(y.shape)",
+}
+
+torch_names.tensor["repeat"] = "x:tile(times)"
+
+
+return torch_names

@@ -1,0 +1,132 @@
+-- What heed needs of the program that loads it: Lua 5.4, and of its standard libraries neither
+-- 'debug' nor 'io' nor 'os'; and how it is published.
+
+local here = "LUA_PATH='./lua/?.lua;./lua/?/init.lua'"
+
+local function output_of(command, ...)
+  local pipe <close> = assert(io.popen("{ " .. command:format(...) .. "; } 2>&1"))
+  return (pipe:read("a"):gsub("%s+$", ""))
+end
+
+local function is_here(program)
+  return os.execute("command -v " .. program .. " >/dev/null 2>&1") == true
+end
+
+-- Runs a script in a process of its own, without some of Lua's libraries.
+local function run_without(libraries, script)
+  local path = os.tmpname()
+  local file = assert(io.open(path, "w"))
+  for name in libraries:gmatch("%a+") do
+    file:write(("%s, package.loaded.%s = nil\n"):format(name, name))
+  end
+  file:write(script)
+  file:close()
+  local said = output_of("lua5.4 %s", path)
+  os.remove(path)
+  return said
+end
+
+local TRAINING = [[
+local heed = require "heed"
+local model = heed.nn.Sequential{heed.nn.Linear(2, 2), heed.nn.ReLU()}
+local x = heed.ones(1, 2)
+heed.train{
+  model = model, loss = heed.mse_loss, batches = function() return x, x end, steps = 2,
+  optimizer = heed.optim.AdamW(model:parameters()),
+}
+assert(tostring(heed.plot.heat{{1, 2}}) and tostring(model))
+assert(heed.plot.heat{{1, 2}}:text():find("%d"))
+local saved, why = heed.plot.curve{1, 2}:save("picture.svg")
+print(pcall(heed.zeros, 2, "x"))
+]]
+
+
+describe("a program without some of Lua's libraries", function()
+  for _, libraries in ipairs{"debug", "io", "os", "debug, io, os"} do
+    it("loads heed and trains without " .. libraries, function()
+      local said = run_without(libraries, TRAINING)
+      assert.matches("step 2/2  loss", said)
+      assert.matches("false\t[^:]*:%d+: zeros: [^\n]*$", said)     -- no line of heed's own
+      assert.is_nil(said:find("lua/heed"), said)
+    end)
+  end
+end)
+
+
+describe("a program that requires heed twice", function()
+  it("has tensors of one kind where package.loaded forgot the first", function()
+    local said = run_without("", [[
+local first = require "heed"
+for name in pairs(package.loaded) do
+  if name:find "^heed" then package.loaded[name] = nil end
+end
+local second = require "heed"
+print((first.ones(2) + second.ones(2)):sum():item(), first == second)
+]])
+    assert.equal("4.0\tfalse", said)
+  end)
+
+  it("is told so where the second is a copy of the library", function()
+    local copy = os.tmpname()
+    local said = run_without("", ([[
+local heed, path = require "heed", %q
+assert(os.execute("cp '" .. package.searchpath("heed.core", package.cpath) .. "' " .. path))
+local core = assert(package.loadlib(path, "luaopen_heed_core"))()
+print(pcall(heed.add, heed.ones(2), core.ones{2}))
+print(pcall(core.add, heed.ones(2), core.ones{2}))
+print(core.sum(core.ones{2}):item())
+]]):format(copy))
+    os.remove(copy)
+    local refused = "false\t[^\n]*add: [^\n]*expected, got a userdata\n"
+    assert.matches("^" .. refused .. refused .. "2%.0$", said)
+  end)
+end)
+
+
+describe("another Lua", function()
+  local others = {["lua5.1"] = "Lua 5.1", ["lua5.3"] = "Lua 5.3", luajit = "LuaJIT 2"}
+  for program, version in pairs(others) do
+    it("is told that heed needs Lua 5.4: " .. program, function()
+      if not is_here(program) then return pending(program .. " is not here") end
+      local said = output_of("%s %s -e 'require \"heed\"'", here, program)
+      assert.matches(program .. ": heed needs Lua 5.4, this is " .. version, said, 1, true)
+    end)
+  end
+end)
+
+
+describe("an environment variable that is empty", function()
+  it("is one that is not set: HEED_LEVEL", function()
+    local script = "lua5.4 -e 'print(require(\"heed\").level())'"
+    assert.matches("^%l+", output_of("HEED_LEVEL= " .. script))
+    assert.matches("no level 'none' here", output_of("HEED_LEVEL=none " .. script))
+  end)
+end)
+
+
+describe("make rock", function()
+  local make = "env -u MAKEFLAGS -u MAKELEVEL make --no-print-directory rock "
+
+  it("asks where the source is", function()
+    assert.matches("where is the source%? make rock URL=", output_of(make))
+  end)
+
+  it("writes a rockspec that names its source and tag, and packs what is there", function()
+    if not is_here("luarocks") then return pending("luarocks is not here") end
+    if not is_here("git") or not os.execute("git rev-parse HEAD >/dev/null 2>&1") then
+      return pending("no repository is here")
+    end
+    local clone = os.tmpname()
+    os.remove(clone)
+    local version = require("heed")._VERSION:match("%S+$")
+    output_of("git clone -q . %s && git -C %s tag v%s", clone, clone, version)
+    local said = output_of(make .. "URL=git+file://%s", clone)
+    os.execute("rm -rf " .. clone)
+    local rock = "build/rock/heed-" .. version .. "-1"
+    local spec = {}
+    assert(loadfile(rock .. ".rockspec", "t", spec))()
+    assert.are.same({url = "git+file://" .. clone, tag = "v" .. version}, spec.source)
+    assert.are.equal(version .. "-1", spec.version)
+    assert.is_truthy(io.open(rock .. ".src.rock"), said)
+  end)
+end)

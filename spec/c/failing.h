@@ -1,0 +1,36 @@
+/*
+** failing.h - an allocator of which one request fails, alone or with all that follow.
+*/
+
+#ifndef failing_h
+#define failing_h
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+typedef struct failing {
+  long countdown;                  /* requests that succeed before; < 0: all do */
+  bool onwards, failed;
+  long alive;                      /* blocks */
+} failing;
+
+/* For heed_host and lua_newstate alike. Lua relies on blocks to shrink. */
+static void *failing_resize (void *self, void *block, size_t old_size, size_t new_size) {
+  failing *a = self;
+  if (new_size == 0) {
+    if (block != NULL) a->alive--;
+    free(block);
+    return NULL;
+  }
+  bool grows = block == NULL || new_size > old_size;
+  if (grows && a->countdown >= 0 && a->countdown-- == 0) {
+    a->failed = true;
+    if (a->onwards) a->countdown = 0;
+    return NULL;
+  }
+  void *bigger = realloc(block, new_size);
+  if (bigger != NULL && block == NULL) a->alive++;
+  return bigger;
+}
+
+#endif

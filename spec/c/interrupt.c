@@ -1,0 +1,210 @@
+/*
+** interrupt.c - calls of hours are stopped: by a thread, by a signal, by a host that is asked; what
+** is written in place is whole.
+*/
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "heed.h"
+
+enum { LONG = 1 << 20 };
+#define LIMIT 20.0                 /* seconds: machines may be slow */
+
+static int failed;
+static heed_context *context;      /* of the signal's handler */
+
+static void check (bool good, const char *what) {
+  if (good) return;
+  printf("interrupt: %s: wrong\n", what);
+  failed = 1;
+}
+
+static double now (void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* A dot product of 2^44 elements. */
+static heed_tensor *endless (heed_context *cx) {
+  const int64_t size[] = {(int64_t)1 << 44};
+  heed_tensor *one = heed_from(cx, HEED_FLOAT32, 1, (int64_t[]){1}, (float[]){1});
+  heed_tensor *x = heed_call(cx, HEED_expand, (heed_value[]){heed_t(one), heed_l(1, size)}, 2);
+  heed_tensor *y = heed_call(cx, HEED_matmul, (heed_value[]){heed_t(x), heed_t(x)}, 2);
+  heed_drop(one);
+  heed_drop(x);
+  return y;
+}
+
+static bool goes_on (heed_context *cx) {
+  double value = 0;
+  heed_clear(cx);
+  heed_tensor *y = heed_call(cx, HEED_exp, (heed_value[]){heed_f(0)}, 1);
+  bool good = y != NULL && heed_read(y, HEED_FLOAT64, &value) && value == 1;
+  heed_drop(y);
+  return good;
+}
+
+/* Is the call stopped in time, with the error that it should have? */
+static void stops (heed_context *cx, const char *what) {
+  double began = now();
+  heed_tensor *y = endless(cx);
+  const char *error = heed_error(cx);
+  check(y == NULL && error != NULL && strcmp(error, "matmul: interrupted") == 0, what);
+  check(now() - began < LIMIT, what);
+  check(goes_on(cx), "the next call");
+  heed_drop(y);
+}
+
+static void *interrupt_soon (void *cx) {
+  usleep(50000);
+  heed_interrupt(cx);
+  return NULL;
+}
+
+static void by_thread (heed_context *cx) {
+  for (int threads = 1; threads <= 4; threads += 3) {
+    pthread_t other;
+    heed_set_threads(cx, threads);
+    pthread_create(&other, NULL, interrupt_soon, cx);
+    stops(cx, "stopped by a thread");
+    pthread_join(other, NULL);
+  }
+}
+
+static void handler (int number) {
+  (void)number;
+  heed_interrupt(context);
+}
+
+static void by_signal (heed_context *cx) {
+  struct itimerval soon = {.it_value = {.tv_usec = 50000}};
+  context = cx;
+  signal(SIGALRM, handler);
+  setitimer(ITIMER_REAL, &soon, NULL);
+  stops(cx, "stopped by a signal");
+  signal(SIGALRM, SIG_DFL);
+}
+
+static bool is_late (void *self) { return now() > *(double *)self; }
+
+static void by_question (void) {
+  double at = now() + 0.05;
+  heed_context *cx = heed_open(&(heed_host){.interrupted = is_late, .self = &at});
+  heed_tensor *y = endless(cx);
+  check(y == NULL && strcmp(heed_error(cx), "matmul: interrupted") == 0, "stopped by a host");
+  at = now() + 1e9;
+  check(goes_on(cx), "the call after that");
+  heed_close(cx);
+}
+
+static void in_a_child (heed_context *cx) {
+  int status = 1;
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) {
+    by_signal(cx);
+    _exit(failed);
+  }
+  waitpid(child, &status, 0);
+  check(status == 0, "stopped in a forked child");
+}
+
+/* Those that write refuse before they begin. */
+static void before_a_write (heed_context *cx) {
+  float one = 1, read = 0;
+  heed_tensor *x = heed_from(cx, HEED_FLOAT32, 0, NULL, &one);
+  heed_tensor *g = heed_from(cx, HEED_FLOAT32, 0, NULL, &one);
+  heed_step step = {.lr = 1, .step = 1};
+  heed_interrupt(cx);
+  check(!heed_apply_in_place(cx, HEED_exp, (heed_value[]){heed_t(x)}, 1), "a call in place");
+  heed_clear(cx);
+  heed_interrupt(cx);
+  check(!heed_optimize(cx, HEED_SGD, &step, 1, &x, &g, NULL), "a step");
+  heed_clear(cx);
+  heed_interrupt(cx);
+  check(!heed_write(x, HEED_FLOAT32, &read), "a write");
+  check(strcmp(heed_error(cx), "write: interrupted") == 0, "its message");
+  heed_clear(cx);
+  check(heed_read(x, HEED_FLOAT32, &read) && read == 1, "what they would have written");
+  heed_drop(x);
+  heed_drop(g);
+}
+
+static atomic_bool ended;
+
+static void *interrupt_often (void *cx) {
+  while (!atomic_load(&ended)) {
+    usleep(300);
+    heed_interrupt(cx);
+  }
+  return NULL;
+}
+
+static bool all_are (heed_tensor *x, float value) {
+  static float read[LONG];
+  while (!heed_read(x, HEED_FLOAT32, read)) heed_clear(heed_context_of(x));
+  for (int i = 0; i < LONG; i++)
+    if (read[i] != value) return false;
+  return true;
+}
+
+/* Added completely or not at all. */
+static void within_a_write (heed_context *cx) {
+  static float zeros[LONG];
+  pthread_t other;
+  float sum = 0;
+  heed_tensor *x = heed_from(cx, HEED_FLOAT32, 1, (int64_t[]){LONG}, zeros);
+  pthread_create(&other, NULL, interrupt_often, cx);
+  for (int i = 0; i < 200; i++) {
+    sum += heed_apply_in_place(cx, HEED_add, (heed_value[]){heed_t(x), heed_i(1)}, 2);
+    heed_clear(cx);
+  }
+  check(all_are(x, sum), "sums in place, interrupted often");
+  atomic_store(&ended, true);
+  pthread_join(other, NULL);
+  heed_interrupted(cx);
+  heed_clear(cx);
+  heed_drop(x);
+}
+
+/* A backward pass adds all gradients or none. */
+static void within_a_pass (heed_context *cx) {
+  double g[2] = {-1, -1};
+  heed_tensor *a = heed_from(cx, HEED_FLOAT64, 0, NULL, g);
+  heed_tensor *b = heed_from(cx, HEED_FLOAT64, 0, NULL, g);
+  heed_require_grad(a, true);
+  heed_require_grad(b, true);
+  heed_tensor *y = heed_call(cx, HEED_mul, (heed_value[]){heed_t(a), heed_t(b)}, 2);
+  heed_interrupt(cx);
+  check(!heed_backward(y, NULL, true), "a backward pass");
+  heed_clear(cx);
+  check(heed_gradient(a) == NULL && heed_gradient(b) == NULL, "gradients after it");
+  check(heed_backward(y, NULL, false), "another one");
+  heed_drop(a);
+  heed_drop(b);
+  heed_drop(y);
+}
+
+int main (void) {
+  heed_context *cx = heed_open(NULL);
+  by_thread(cx);
+  by_signal(cx);
+  by_question();
+  in_a_child(cx);
+  before_a_write(cx);
+  within_a_write(cx);
+  within_a_pass(cx);
+  heed_close(cx);
+  heed_interrupt(NULL);
+  printf("interrupt: %s\n", failed ? "wrong" : "calls of hours stop, what is written is whole");
+  return failed;
+}

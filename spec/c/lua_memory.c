@@ -1,0 +1,80 @@
+/*
+** lua_memory.c - a state opens heed, trains, prints, saves and loads while Lua's allocations fail,
+** one at a time and each with all that follow: it gets "not enough memory", and leaves nothing.
+*/
+
+#include <stdio.h>
+#include <string.h>
+
+#include <lauxlib.h>
+#include <lualib.h>
+
+#include "lua/heed_lua.h"
+#include "failing.h"
+
+enum { STEP = 131 };               /* of some ten thousand allocations, not each is tried */
+
+static const char script[] =
+  "local heed, path = require 'heed', ...\n"
+  "local nn, optim = heed.nn, heed.optim\n"
+  "local model = nn.Sequential{nn.Linear(2, 2), nn.ReLU()}\n"
+  "local opt = optim.Adam(model:parameters(), {lr = 0.1})\n"
+  "local x = heed.tensor{{1.0, 2.0}, {3.0, 4.0}}\n"
+  "heed.mse_loss(model(x), x):backward()\n"
+  "opt:step()\n"
+  "assert(#(tostring(x) .. tostring(model) .. x:format('%.1f')) > 0)\n"
+  "assert(heed.save(path, model:state()))\n"
+  "local state, why = heed.load(path)\n"
+  "model:load_state(state or error(why))\n"
+  "heed.scope(function() return x[{1, {1, 2}}] + 1 end)\n"
+  "heed.stack{x, x}[1] = x:totable()\n"
+  "heed.checkpoint(heed.exp, x:clone():requires_grad_()):sum():backward()\n"
+  "assert(tostring(heed.plot.heat(x)))\n";
+
+static char path[] = "/tmp/heed-memory-XXXXXX.safetensors";
+
+/* Without its n-th allocation: 1: there are not so many; 0: it failed as it should; -1: wrong. */
+static int run_without (long n, bool onwards) {
+  failing a = {.countdown = -1, .onwards = onwards};
+  lua_State *L = lua_newstate(failing_resize, &a);
+  luaL_openlibs(L);
+  lua_getfield(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
+  lua_pushcfunction(L, luaopen_heed);
+  lua_setfield(L, -2, "heed");
+  int status = luaL_loadstring(L, script);
+  lua_pushstring(L, path);
+  a.countdown = n;
+  if (status == LUA_OK) status = lua_pcall(L, 1, 0, 0);
+  a.countdown = -1;
+  int result = a.failed ? 0 : 1;
+  const char *message = status != LUA_OK ? lua_tostring(L, -1) : "not enough memory";
+  if ((status != LUA_OK && result == 1) || message == NULL ||
+      strstr(message, "not enough memory") == NULL) {
+    printf("memory: allocation %ld: %s\n", n, message != NULL ? message : "no message");
+    result = -1;
+  }
+  lua_close(L);
+  if (a.alive != 0) {
+    printf("memory: allocation %ld: %ld blocks stay\n", n, a.alive);
+    result = -1;
+  }
+  return result;
+}
+
+static int survives (bool onwards) {
+  int result = 0;
+  long n = 0;
+  for (; result == 0; n += STEP) result = run_without(n, onwards);
+  if (result < 0) return 1;
+  printf("memory: survived %ld failing allocations, %s\n", n / STEP - 1,
+         onwards ? "each with all that follow" : "one at a time");
+  return n > STEP ? 0 : 1;
+}
+
+int main (void) {
+  int fd = mkstemps(path, 12);
+  if (fd < 0) return 1;
+  int failed = survives(false) | survives(true);
+  remove(path);
+  return failed;
+}

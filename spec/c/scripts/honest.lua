@@ -1,0 +1,35 @@
+-- A script that minds its own business: what it computes says whether another one's doings reach
+-- it. It takes nothing from the globals.
+
+local heed, G = ...
+local nn, optim = heed.nn, heed.optim
+
+heed.manual_seed(1)
+local Model = nn.Module:extend("Model")
+
+function Model:init(dim)
+  self.attend = nn.MultiHeadAttention(dim, 2)
+  self.norm = nn.LayerNorm(dim)
+  self.mlp = nn.MLP(dim, 8, {activation = nn.GELU})
+end
+
+function Model:forward(x) return self.mlp(self.norm(x + self.attend(x))) end
+
+local model = Model(4)
+local opt = optim.AdamW(model:parameters(), {lr = 1e-2})
+local x, last = heed.randn(2, 3, 4), nil
+for _ = 1, 3 do
+  opt:zero_grad()
+  local loss = heed.mse_loss(model(x), x)
+  loss:backward()
+  opt:step()
+  last = loss:item()
+end
+G.assert(G.getmetatable(model) == Model and G.getmetatable(nn.Linear(1, 1)) == nn.Linear)
+
+local run = heed.train{
+  model = model, loss = heed.mse_loss, optimizer = opt, steps = 2, print = false,
+  batches = function() return x, x end,
+}
+return last + run.losses[2] + heed.softmax(x, -1):max():item(), G.tostring(model),
+  G.tostring(heed.plot.heat({{1, 2}, {3, 4}}))

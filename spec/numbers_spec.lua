@@ -1,0 +1,283 @@
+-- Numbers at their edges: denormals, infinities, squares beyond a type's range, long sums.
+
+local heed = require "heed"
+local device = require "spec.support.device"
+local layouts = require "spec.support.layouts"
+
+local huge = math.huge
+local TINY = 1e-40                         -- a denormal float32
+
+local function on_each_level(f)
+  if device.gpu then f(device.name) else layouts.on_each_level(f) end
+end
+
+-- What f gives for a tensor and the gradient of its sum, as two lists.
+local function with_gradient(f, list, dtype)
+  local x = heed.tensor(list, {dtype = dtype}):requires_grad_()
+  local y = f(x)
+  y:sum():backward()
+  return y:detach():reshape(-1):totable(), x.grad:reshape(-1):totable()
+end
+
+local function near(wanted, got, tolerance, name)
+  local size = math.abs(wanted)
+  assert.is_true(math.abs(wanted - got) <= tolerance * size,
+                 ("%s: %.9g expected, got %.9g"):format(name, wanted, got))
+end
+
+
+describe("losses of two tensors", function()
+  local x, column = heed.zeros(3), heed.zeros(3, 1)
+
+  for _, name in ipairs {"mse_loss", "l1_loss", "smooth_l1_loss", "kl_div"} do
+    it(name .. " refuses shapes that differ, and names both", function()
+      assert.error_matches(function() heed[name](x, column) end,
+                           name .. ": argument 'target': the shape %(3%).*got %(3, 1%)")
+      assert.error_matches(function() heed[name](column, x) end,
+                           name .. ": argument 'target': the shape %(3, 1%).*got %(3%)")
+      assert.error_matches(function() heed[name](heed.zeros(1), x) end, "target.*%(1%).*%(3%)")
+    end)
+  end
+
+  it("take a number for a target that is the same everywhere", function()
+    assert.equal(4, heed.mse_loss(x, 2):item())
+    assert.equal(2, heed.l1_loss(x, 2.0):item())
+    assert.equal(1.5, heed.smooth_l1_loss(x, 2):item())
+  end)
+end)
+
+
+describe("denormal numbers on the CPU", function()
+  setup(device.cpu)
+  teardown(device.back)
+
+  -- Rows of TINY by columns of 1e10, and of TINY by ones: each product is exact but for one
+  -- rounding.
+  local sizes = {{1, 1, 1}, {2, 3, 2}, {1, 16, 64}, {64, 1, 16}, {3, 300, 5}, {30, 40, 300},
+                 {1, 700, 200}, {70, 300, 300}}
+
+  it("are kept by products of every size, layout and type", function()
+    on_each_level(function(level)
+      for _, size in ipairs(sizes) do
+        local rows, depth, columns = table.unpack(size)
+        for dtype, tiny in pairs {float32 = TINY, float64 = 1e-310} do
+          local a = heed.zeros(rows, depth, {dtype = dtype})
+          a[{{}, depth}] = tiny
+          local b = heed.full({depth, columns}, 1, {dtype = dtype})
+          local wanted = heed.full({rows, columns}, tiny, {dtype = dtype})
+          local name = ("%s, %s, %d x %d x %d"):format(level, dtype, rows, depth, columns)
+          for _, lay in pairs(layouts.lay) do
+            assert.is_true(lay(a):matmul(lay(b)):equal(wanted), name)
+            assert.is_true(lay(a):linear(lay(b:t())):equal(wanted), name)
+          end
+          assert.is_true((a:matmul(b * huge)):isinf():any() or depth > 1, name)
+          near(tiny * 1e10, a:matmul(b * 1e10)[1][1], 1e-5, name)
+        end
+      end
+    end)
+  end)
+
+  it("are kept by batches and by gradients of products", function()
+    on_each_level(function(level)
+      for _, n in ipairs {2, 40, 130} do
+        local a = heed.zeros(3, n, n):requires_grad_()
+        local b = (heed.eye(n) * TINY):requires_grad_()
+        local y = a:matmul(b)
+        y:backward(heed.ones_like(y))
+        assert.is_true(a.grad:equal(heed.full({3, n, n}, TINY)), level .. n)
+        local small = (heed.eye(n) * TINY):matmul(heed.eye(n))
+        assert.is_true(small:equal(heed.eye(n) * TINY), level .. n)
+      end
+    end)
+  end)
+
+  it("are kept by attention, whose values they are", function()
+    on_each_level(function(level)
+      for _, n in ipairs {1, 5, 90} do
+        local q = heed.zeros(1, 1, n, 8)
+        local v = heed.full({1, 1, n, 8}, TINY)
+        local y = heed.attention(q, q, v)
+        assert.is_true((y - v):abs():le(1e-43):all(), level .. n)
+        assert.is_true(heed.attention(q, q, v, {fused = false}):allclose(y, {atol = 1e-43}))
+      end
+    end)
+  end)
+
+  it("are kept by optimisers, fused and composed alike", function()
+    local optim = require "heed.optim"
+    for _, dtype in ipairs {"float32", "float64"} do
+      local p = heed.zeros(40, {dtype = dtype}):requires_grad_()
+      local tiny = dtype == "float32" and TINY or 1e-310
+      local opt = optim.SGD({p}, {lr = 1})
+      p.grad = heed.full({40}, tiny, {dtype = dtype})
+      opt:step()
+      assert.is_true(p:detach():equal(heed.full({40}, -tiny, {dtype = dtype})), dtype)
+    end
+  end)
+end)
+
+
+describe("an optimiser's means", function()
+  local optim = require "heed.optim"
+
+  it("decay to 0, not to denormals that stay", function()
+    for dtype, g in pairs {float32 = 1e-36, float64 = 1e-306} do
+      local least = dtype == "float32" and 2 ^ -126 or 2 ^ -1022
+      for name, make in pairs {
+        ["exp_avg.1"] = function(p) return optim.Adam({p}, {lr = 0.1}) end,
+        ["momentum_buffer.1"] = function(p) return optim.SGD({p}, {lr = 0.1, momentum = 0.9}) end,
+      } do
+        local p = heed.zeros(40, {dtype = dtype}):requires_grad_()
+        local opt = make(p)
+        p.grad = heed.full({40}, g, {dtype = dtype})
+        opt:step()
+        p.grad = heed.zeros(40, {dtype = dtype})
+        for _ = 1, 60 do
+          opt:step()
+          local mean = opt:state()[name]:abs()
+          assert.is_true((mean:eq(0) | mean:ge(least)):all(), name .. " in " .. dtype)
+        end
+        assert.is_true(opt:state()[name]:eq(0):all(), name .. " in " .. dtype)
+      end
+    end
+  end)
+end)
+
+
+describe("infinities", function()
+  for _, dtype in ipairs {"float32", "float64"} do
+    it("have a gradient of 1 in smooth_l1_loss, in " .. dtype, function()
+      for _, beta in ipairs {0, 1, 2.5} do
+        local zeros = heed.zeros(6, {dtype = dtype})
+        local y, g = with_gradient(function(x)
+          return heed.smooth_l1_loss(x, zeros, "none", beta)
+        end, {huge, -huge, 3, -3, 1e30, 0.5}, dtype)
+        assert.same({huge, huge}, {y[1], y[2]})
+        assert.same({1, -1, 1, -1, 1}, {table.unpack(g, 1, 5)})
+        near(beta > 0 and 0.5 / beta or 1, g[6], 1e-6, dtype)
+      end
+    end)
+
+    it("are 0 below in both forms of gelu, in " .. dtype, function()
+      for _, form in ipairs {"none", "tanh"} do
+        local y, g = with_gradient(function(x) return x:gelu(form) end, {-huge, huge, -1e30, 0 / 0},
+                                   dtype)
+        assert.same({0, huge, 0}, {table.unpack(y, 1, 3)}, form)
+        assert.same({0, 1, 0}, {table.unpack(g, 1, 3)}, form)
+        assert.is_true(y[4] ~= y[4] and g[4] ~= g[4], form)
+      end
+    end)
+  end
+
+  it("stay NaN where they meet their like in smooth_l1_loss", function()
+    local same = heed.tensor{huge, 0 / 0}
+    local y, g = with_gradient(function(x) return heed.smooth_l1_loss(x, same, "none") end,
+                               {huge, 1}, "float32")
+    for i = 1, 2 do assert.is_true(y[i] ~= y[i] and g[i] ~= g[i]) end
+  end)
+end)
+
+
+describe("squares beyond a type's range", function()
+  -- Both orders of axes, long and short: they are summed in different ways.
+  local function spreads(f, x)
+    local long = x:reshape(-1, 1):expand(3, 600):contiguous()
+    local list = {f(x), f(long, 1)[7], f(long:t():contiguous(), 2)[7]}
+    return list
+  end
+
+  it("do not reach std, large or small", function()
+    on_each_level(function(level)
+      for dtype, scales in pairs {float32 = {1e20, 1e-25, 1}, float16 = {300, 1e-3},
+                                  bfloat16 = {1e20, 1e-25}} do
+        for _, scale in ipairs(scales) do
+          local x = heed.tensor({scale, -scale, 0}, {dtype = dtype})
+          for i, y in ipairs(spreads(function(t, dim)
+            return dim and t:std(dim) or t:std():item()
+          end, x)) do
+            near(x[1], y, 1e-2 * (dtype == "float32" and 1e-4 or 1),
+                 ("%s, %s, way %d"):format(level, dtype, i))
+          end
+        end
+      end
+    end)
+    local _, g = with_gradient(function(x) return x:std() end, {1e20, -1e20, 0}, "float32")
+    assert.same({0.5, -0.5, 0}, g)
+  end)
+
+  it("do not reach var before its division", function()
+    local x = heed.tensor{1.5e19, -1.5e19, 0, 0}
+    near(1.125e38, x:var(1, false):item(), 1e-6, "var")
+    assert.equal(huge, heed.tensor{1e20, -1e20}:var():item())
+  end)
+
+  it("do not reach norms, nor their gradients", function()
+    on_each_level(function(level)
+      for _, p in ipairs {2, 3, 1.5} do
+        for _, scale in ipairs {1e30, 1e-30} do
+          local y, g = with_gradient(function(x) return x:norm(p) end, {3 * scale, -4 * scale},
+                                     "float32")
+          local size = (3 ^ p + 4 ^ p) ^ (1 / p)
+          near(scale * size, y[1], 1e-6, level)
+          near((3 / size) ^ (p - 1), g[1], 1e-5, level)
+          near(-(4 / size) ^ (p - 1), g[2], 1e-5, level)
+        end
+      end
+    end)
+  end)
+
+  it("do not reach the statistics of layer_norm and rms_norm on the CPU", function()
+    device.cpu()
+    finally(device.back)
+    for _, n in ipairs {3, 33} do
+      local list = {}
+      for i = 1, n do list[i] = (i % 3 - 1) * 1e20 end
+      for _, scale in ipairs {1, 1e-32} do
+        local x = heed.tensor(list) * scale
+        local options = {eps = 0}
+        for name, f in pairs {layer_norm = heed.layer_norm, rms_norm = heed.rms_norm} do
+          local y = name == "rms_norm" and f(x, {n}, nil, options) or f(x, {n}, nil, nil, options)
+          near(1.2247449, y:abs():max():item(), 1e-6, name .. n)
+        end
+      end
+    end
+  end)
+end)
+
+
+describe("long sums on the CPU", function()
+  local n, a, b, exact = 1 << 22
+
+  setup(function()
+    device.cpu()
+    a = (heed.arange(n, {dtype = "float64"}) * 0.61803398875 % 1):float()
+    b = (heed.arange(n, {dtype = "float64"}) * 0.41421356237 % 1):float()
+    exact = (a:double() * b:double()):sum():item()
+  end)
+  teardown(device.back)
+
+  it("of products are good to a millionth", function()
+    on_each_level(function(level)
+      near(exact, a:dot(b):item(), 1e-6, level .. ", dot")
+      near(exact, heed.einsum("i,i->", a, b):item(), 1e-6, level .. ", einsum")
+      near(exact, a:view(1, n):matmul(b:view(n, 1)):item(), 1e-6, level .. ", matmul")
+      local two = heed.stack({a, b}, 1)
+      for _, y in ipairs {two:matmul(b), two:matmul(two:t())[{{}, 2}],
+                          two:t():contiguous():t():matmul(two:t():contiguous())[{{}, 2}]} do
+        near(exact, y[1], 4e-6, level .. ", two rows")
+      end
+    end)
+  end)
+
+  it("and means, norms and variances likewise", function()
+    local x = a:double()
+    for name, y in pairs {sum = {a:sum(), x:sum()}, mean = {a:mean(), x:mean()},
+                          norm = {a:norm(), x:norm()}, var = {a:var(), x:var()},
+                          columns = {a:view(-1, 8):sum(1)[3], x:view(-1, 8):sum(1)[3]},
+                          cumsum = {a:cumsum(1)[n], x:cumsum(1)[n]}} do
+      local got, wanted = y[1], y[2]
+      if heed.is_tensor(got) then got, wanted = got:item(), wanted:item() end
+      near(wanted, got, 2e-7, name)
+    end
+  end)
+end)
