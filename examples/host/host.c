@@ -38,7 +38,7 @@ int main (void) {
   luaL_openlibs(L);
   luaL_requiref(L, "heed", luaopen_heed, 0);
   lua_pop(L, 1);
-  heed_push(L, heed_lend(heed_context_in(L), HEED_FLOAT32, 1, &size, samples,
+  heed_push(L, heed_lend(heed_lua_context(L), HEED_FLOAT32, 1, &size, samples,
                          samples_are_free, &released));
   lua_setglobal(L, "samples");
   if (luaL_dostring(L, script) != LUA_OK) {
