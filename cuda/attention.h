@@ -38,7 +38,7 @@ typedef struct attend {
   double kept;                     /* the factor of what is kept */
   const uint64_t *key;
   struct mask mask;
-  head_operand q, k, v, bias, masks[3];
+  head_operand q, k, v, bias, masks[MASK_OPERANDS];
   head_operand y, lse, weights;         /* forward: out */
   head_operand g, g_lse;                /* backward: in … */
   head_operand dq, dk, dv, dbias;       /* … and out */
@@ -123,7 +123,7 @@ INLINE int64_t mask_end (const attend &a, int64_t b, int64_t i_end) {
   int64_t end = a.S;
   for (int m = 0; m < a.mask.n; m++) {
     int64_t most = a.S;
-    if (a.mask.node[m].kind == MASK_CAUSAL) most = i_end + a.mask.node[m].offset;
+    if (a.mask.node[m].kind == MASK_BAND) most = i_end + a.mask.node[m].high;
     if (a.mask.node[m].kind == MASK_LENGTHS) most = mask_length(a, m, b);
     end = min(end, max(most, (int64_t)0));
   }
@@ -135,7 +135,7 @@ INLINE int64_t mask_end (const attend &a, int64_t b, int64_t i_end) {
 INLINE int64_t mask_begin (const attend &a, int64_t j) {
   int64_t begin = 0;
   for (int m = 0; m < a.mask.n; m++)
-    if (a.mask.node[m].kind == MASK_CAUSAL) begin = max(begin, j - a.mask.node[m].offset);
+    if (a.mask.node[m].kind == MASK_BAND) begin = max(begin, j - a.mask.node[m].high);
   return begin;
 }
 
@@ -146,8 +146,8 @@ template <class T> INLINE bool tile_is_free (const attend &a, const tile &x) {
   for (int m = 0; m < a.mask.n; m++) {
     if (a.mask.node[m].kind == MASK_DENSE) free = false;
     if (a.mask.node[m].kind == MASK_LENGTHS) free &= x.j + SIDE(T) <= mask_length(a, m, x.b);
-    if (a.mask.node[m].kind == MASK_CAUSAL)
-      free &= x.j + SIDE(T) - 1 <= x.i + a.mask.node[m].offset;
+    if (a.mask.node[m].kind == MASK_BAND)
+      free &= x.j + SIDE(T) - 1 <= x.i + a.mask.node[m].high;
   }
   return free;
 }
@@ -157,7 +157,7 @@ template <class T> INLINE bool tile_is_free (const attend &a, const tile &x) {
 INLINE bool pair_may_attend (const attend &a, const tile &x, int64_t i, int64_t j) {
   bool yes = true;
   for (int m = 0; m < a.mask.n; m++) {
-    if (a.mask.node[m].kind == MASK_CAUSAL) yes &= j <= i + a.mask.node[m].offset;
+    if (a.mask.node[m].kind == MASK_BAND) yes &= j <= i + a.mask.node[m].high;
     if (a.mask.node[m].kind == MASK_LENGTHS) yes &= j < mask_length(a, m, x.b);
     if (a.mask.node[m].kind == MASK_DENSE) {
       const head_operand &o = a.masks[a.mask.node[m].operand - ATTENTION_MASK];

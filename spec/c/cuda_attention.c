@@ -52,7 +52,8 @@ static void add_node (mask *m, mask_kind kind, int operand, int64_t offset) {
   bool first = m->n == 0;
   m->node[m->n].kind = kind;
   m->node[m->n].operand = operand;
-  m->node[m->n++].offset = offset;
+  m->node[m->n].low = INT64_MIN / 4;
+  m->node[m->n++].high = offset;
   if (!first) m->node[m->n++].kind = MASK_AND;
 }
 
@@ -82,7 +83,7 @@ static view lengths (const shape *s) {
 static void add_mask (work *w, const shape *s, const options *o) {
   mask *m = &w->attention.mask;
   int operand = ATTENTION_MASK;
-  if (o->causal) add_node(m, MASK_CAUSAL, 0, o->offset);
+  if (o->causal) add_node(m, MASK_BAND, 0, o->offset);
   if (o->dense) {
     add_node(m, MASK_DENSE, operand, 0);
     w->in[operand++] = dense_mask(s, o->way);

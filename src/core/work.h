@@ -51,35 +51,47 @@ enum { LOSS_X, LOSS_TARGET, LOSS_WEIGHT, LOSS_INS };            /* none: WEIGHT 
 enum { LOSS_Y, LOSS_LOGSUMEXP, LOSS_ROW_WEIGHT, LOSS_OUTS };
 enum { LOSS_BACK_G, LOSS_BACK_X, LOSS_BACK_TARGET, LOSS_BACK_WEIGHT, LOSS_BACK_LOGSUMEXP,
        LOSS_BACK_INS };
-enum { ATTENTION_Q, ATTENTION_K, ATTENTION_V, ATTENTION_BIAS, ATTENTION_KEY,   /* none: BIAS, KEY */
-       ATTENTION_MASK,                                          /* … and two more of the mask's */
-       ATTENTION_INS = ATTENTION_MASK + 3,
+#define MASK_OPERANDS 4
+enum { ATTENTION_Q, ATTENTION_K, ATTENTION_V, ATTENTION_BIAS, ATTENTION_RELATIVE, ATTENTION_KEY,
+       ATTENTION_MASK,                     /* the first of the mask's; none: BIAS, RELATIVE, KEY */
+       ATTENTION_INS = ATTENTION_MASK + MASK_OPERANDS,
        ATTENTION_GRADIENT = ATTENTION_INS, ATTENTION_OUTPUT, ATTENTION_LSE,
        ATTENTION_GRADIENT_LSE,                                  /* none: GRADIENT_LSE */
        ATTENTION_BACK_INS };
 enum { ATTENTION_Y, ATTENTION_Y_LSE, ATTENTION_WEIGHTS, ATTENTION_OUTS };      /* none: WEIGHTS */
-enum { ATTENTION_DQ, ATTENTION_DK, ATTENTION_DV, ATTENTION_DBIAS, ATTENTION_BACK_OUTS };
-                                                                /* none: DBIAS */
+enum { ATTENTION_DQ, ATTENTION_DK, ATTENTION_DV, ATTENTION_DBIAS, ATTENTION_DRELATIVE,
+       ATTENTION_BACK_OUTS };                                   /* none: DBIAS, DRELATIVE */
 
-#define WORK_OUTS 4
-#define WORK_INS 12
+#define WORK_OUTS 5
+#define WORK_INS 14
 #define WORK_INDICES (WORK_INS - 1)
 
 /*
 ** Who may attend, as a tree in postfix order that kernels ask tile by tile. Operands are
-** views in the work's in[], by number. An empty tree lets everyone attend.
+** views in the work's in[], by number. An empty tree lets everyone attend. Queries i and keys j
+** count from 0; query i stands at position i + offset among the keys.
 */
-#define MASK_NODES 8
+#define MASK_NODES 16
 typedef enum mask_kind {
   MASK_DENSE,      /* in[operand]: bool (B, H, T, S), broadcast by strides */
-  MASK_CAUSAL,     /* key position j <= i + offset (positions from 0) */
+  MASK_BAND,       /* low <= j - i <= high */
   MASK_LENGTHS,    /* in[operand]: int64 (B): keys from 0 to length - 1 */
-  MASK_AND         /* of the two before it */
+  MASK_DOCUMENTS,  /* in[operand]: int64 (B, S): key j and position i + offset, in it, agree */
+  MASK_BLOCKS,     /* low <= floor(j / size) - floor((i + offset) / size) <= high */
+  MASK_NOT,        /* of the one before it */
+  MASK_AND,        /* of the two before it */
+  MASK_OR
 } mask_kind;
+
+typedef struct mask_node {
+  mask_kind kind;
+  int operand;
+  int64_t low, high, offset, size;
+} mask_node;
 
 typedef struct mask {
   int n;
-  struct { mask_kind kind; int operand; int64_t offset; } node[MASK_NODES];
+  mask_node node[MASK_NODES];
 } mask;
 
 /* One parameter of an optimiser's step: rows of elements, all of them dense and of one type. */
@@ -294,11 +306,13 @@ static inline void work_loss (work *w, loss_op op, int64_t ignore_index, double 
 }
 
 /*
-** q (B, H, T, D), k (B, Hk, S, D), v (B, Hk, S, Dv), bias (B, H, T, S), key of dropout (int64, one
-** element), operands of the mask; y (B, H, T, Dv), lse (B, H, T) (float32, or float64), weights
-** (B, H, T, S) after dropout, whose element index is row-major in (B, H, T, S). softcap 0: none. A
-** row that may attend to nothing gives 0, lse -inf. What is blocked is never read into a sum, be
-** it NaN or infinite. BACK: dq, dk, dv, dbias (B, H, T, S), from y, lse and their gradients.
+** q (B, H, T, D), k (B, Hk, S, D), v (B, Hk, S, Dv), bias (B, H, T, S), relative (H, T + S - 1),
+** whose element i - j + S - 1 of head h is added to the score of query i and key j, key of dropout
+** (int64, one element), operands of the mask; y (B, H, T, Dv), lse (B, H, T) (float32, or float64),
+** weights (B, H, T, S) after dropout, whose element index is row-major in (B, H, T, S). softcap 0:
+** none. A row that may attend to nothing gives 0, lse -inf. What is blocked is never read into a
+** sum, be it NaN or infinite. BACK: dq, dk, dv, dbias (B, H, T, S) and drelative (B, H, T + S - 1)
+** (float32, or float64), from y, lse and their gradients.
 ** The caller sets the ATTENTION_ operands and attention.mask.
 */
 static inline void work_attention (work *w, work_kind kind, double scale, double softcap,

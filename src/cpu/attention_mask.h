@@ -27,10 +27,9 @@ static int64_t mask_end (const work *w, int64_t b, int64_t i_end, int64_t keys) 
   const mask *m = &w->attention.mask;
   for (int i = 0; i < m->n; i++)
     switch (m->node[i].kind) {
-      case MASK_CAUSAL: keys = smaller(keys, larger(i_end + m->node[i].offset, 0)); break;
+      case MASK_BAND: keys = smaller(keys, larger(i_end + m->node[i].high, 0)); break;
       case MASK_LENGTHS: keys = mask_length(w, m->node[i].operand, b, keys); break;
-      case MASK_DENSE:
-      case MASK_AND: break;
+      default: break;
     }
   return keys;
 }
@@ -83,12 +82,12 @@ static tile_kind mask_classify (const work *w, const tile *x) {
     tile_kind one = TILE_ALL;
     const int operand = m->node[i].operand;
     switch (m->node[i].kind) {
-      case MASK_CAUSAL: one = mask_classify_causal(m->node[i].offset, x); break;
+      case MASK_BAND: one = mask_classify_causal(m->node[i].high, x); break;
       case MASK_LENGTHS:
         one = mask_classify_length(mask_length(w, operand, x->b, INT64_MAX), x);
         break;
       case MASK_DENSE: one = mask_classify_dense(w, operand, x); break;
-      case MASK_AND: break;
+      default: break;
     }
     if (one == TILE_NONE) return TILE_NONE;
     if (one == TILE_MIXED) kind = TILE_MIXED;

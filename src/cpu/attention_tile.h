@@ -144,12 +144,12 @@ static void OF(block_scores) (const work *w, const tile *x, T *s, int64_t row) {
   for (int i = 0; i < m->n; i++) {
     const int operand = m->node[i].operand;
     switch (m->node[i].kind) {
-      case MASK_CAUSAL: OF(block_causal)(m->node[i].offset, x, s, row); break;
+      case MASK_BAND: OF(block_causal)(m->node[i].high, x, s, row); break;
       case MASK_LENGTHS:
         OF(block_from)(mask_length(w, operand, x->b, INT64_MAX), x, s, row);
         break;
       case MASK_DENSE: OF(block_dense)(w, operand, x, s, row); break;
-      case MASK_AND: break;
+      default: break;
     }
   }
 }

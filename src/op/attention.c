@@ -210,7 +210,8 @@ static void add_mask (work *w, mask_kind kind, int operand, int64_t offset) {
   bool first = m->n == 0;
   m->node[m->n].kind = kind;
   m->node[m->n].operand = operand;
-  m->node[m->n++].offset = offset;
+  m->node[m->n].low = INT64_MIN / 4;
+  m->node[m->n++].high = offset;
   if (!first) m->node[m->n++].kind = MASK_AND;
 }
 
@@ -218,7 +219,7 @@ static void add_mask (work *w, mask_kind kind, int operand, int64_t offset) {
 static void set_mask (work *w, const attending *o) {
   int operand = ATTENTION_MASK;
   for (int i = operand; i < ATTENTION_INS; i++) w->in[i] = view_none();
-  if (o->causal) add_mask(w, MASK_CAUSAL, 0, o->offset);
+  if (o->causal) add_mask(w, MASK_BAND, 0, o->offset);
   if (o->mask != NULL) {
     layout at = attention_square(o, o->mask);
     w->in[operand] = view_with(o->mask, &at);
@@ -246,7 +247,7 @@ static void set_work (work *w, const attending *o, work_kind kind) {
   w->in[ATTENTION_Q] = full_view(o, o->query);
   w->in[ATTENTION_K] = full_view(o, o->key);
   w->in[ATTENTION_V] = full_view(o, o->value);
-  w->in[ATTENTION_BIAS] = view_none();
+  w->in[ATTENTION_BIAS] = w->in[ATTENTION_RELATIVE] = view_none();
   if (o->bias != NULL) {
     layout at = attention_square(o, o->bias);
     w->in[ATTENTION_BIAS] = view_with(o->bias, &at);
@@ -376,7 +377,8 @@ static bool fused_back (backward *b, const attending *o, heed_tensor *ds[ATTENTI
   w.in[ATTENTION_OUTPUT] = full_view(o, y);
   w.in[ATTENTION_LSE] = full_view(o, lse);
   w.in[ATTENTION_GRADIENT_LSE] = full_view(o, b->gs[OUT(attention, lse)]);
-  for (int i = 0; i < ATTENTION_BACK_OUTS; i++) w.out[i] = full_view(o, ds[i]);
+  for (int i = 0; i < ATTENTION_DRELATIVE; i++) w.out[i] = full_view(o, ds[i]);
+  w.out[ATTENTION_DRELATIVE] = view_none();
   return op_run_for(b->cx, b->op, &w);
 }
 
