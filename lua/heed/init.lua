@@ -44,30 +44,35 @@ function heed.fail(message, ...)
 end
 
 
--- heed.capture, heed.save and heed.load are functions of a file; the others are files themselves.
-local files = {
-  capture = "capture", load = "save", nn = "nn", optim = "optim", plot = "plot", save = "save",
-  tasks = "tasks", train = "train",
+-- Parts that are files, and functions with the file that returns them in a table.
+local parts = {
+  bias = "bias", data = "data", mask = "mask", nn = "nn", optim = "optim", plot = "plot",
+  position = "position", tasks = "tasks", train = "train",
+}
+local functions = {
+  accuracy = "data", autocast = "autocast", capture = "capture", generate = "generate",
+  help = "help", load = "save", sample = "generate", save = "save",
 }
 
 -- What there is, loaded or not.
 local function all_names()
   local names = {}
   for name in pairs(heed) do names[name] = true end
-  for name in pairs(files) do names[name] = true end
+  for name in pairs(parts) do names[name] = true end
+  for name in pairs(functions) do names[name] = true end
   return names
 end
 
 
 setmetatable(heed, {
   __index = function(_, name)
-    local file = files[name]
+    local file = parts[name] or functions[name]
     if not file then
       return require("heed.options").refuse_name("heed", name, all_names(),
                                                  require("heed.torch_names").heed)
     end
     local part = require("heed." .. file)
-    if file == "save" or file == "capture" then part = part[name] end
+    if functions[name] then part = part[name] end
     heed[name] = part
     return part
   end,
