@@ -51,8 +51,7 @@ end
 
 local function add(self, name, names, values)
   if self.known[name] then
-    heed.fail("%s: two tensors would be called '%s': %s and %s", self.who, name,
-              self.known[name].names[1], names[1])
+    heed.fail("%s: two tensors would be called '%s'", self.who, name)
   end
   self.known[name] = {torch = name, names = names, values = values}
   table.insert(self.entries, self.known[name])

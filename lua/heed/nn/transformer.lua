@@ -111,6 +111,14 @@ local function arguments(who, has_context, context, given, ...)
 end
 
 
+-- What a call returns: weights only where they are asked for.
+local function results(x, o, weights, cross_weights)
+  if not o.weights then return x end
+  if cross_weights then return x, weights, cross_weights end
+  return x, weights
+end
+
+
 local NORMS = {layer = LayerNorm, rms = layers.RMSNorm}
 
 local function new_norm(who, dim, o)
@@ -242,8 +250,7 @@ function EncoderLayer:forward(x, given, ...)
   local weights
   x, weights = self:add(1, self.attend, x, self_call(o, false))
   x = self:add(2, self.mlp, x)
-  if o.weights then return x, weights end
-  return x
+  return results(x, o, weights)
 end
 
 
@@ -288,8 +295,7 @@ function DecoderLayer:forward(x, context, given, ...)
     x, cross_weights = self:add(2, self.cross, x, context, cross_call(o))
   end
   x = self:add(self.cross and 3 or 2, self.mlp, x)
-  if o.weights then return x, weights, cross_weights end
-  return x
+  return results(x, o, weights, cross_weights)
 end
 
 
@@ -351,8 +357,7 @@ function Stack:run(x, o, ...)
     if cross_weights then cross_weights[i] = c end
   end
   if self.norm then x = self.norm(x) end
-  if o.weights then return x, weights, cross_weights or nil end
-  return x
+  return results(x, o, weights, cross_weights)
 end
 
 
