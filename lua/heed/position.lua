@@ -154,7 +154,7 @@ end
 function position.sinusoidal(T, D, given, ...)
   local who <const> = "position.sinusoidal"
   options.no_more(who, 3, ...)
-  T, D = count(who, "T", T, 0), count(who, "D", D, 0)
+  T, D = count(who, "T", T, 0), count(who, "D", D)
   local o = check_waves(who, options.read(who, given, {
     base = 10000, device = options.any, dtype = "float32", layout = "interleaved",
     offset = options.any,
@@ -315,15 +315,12 @@ end
 
 -- Refuses positions behind the last row. A GPU's values stay there: it reports them later.
 function Learned:check(place, T)
-  local last = place
+  local length, last = self.weight:size(1), 0
   if not is_tensor(place) then
     last = place + T - 1
   elseif place.device == "cpu" and place:numel() > 0 then
     last = place:max():item()
-  else
-    return
   end
-  local length = self.weight:size(1)
   if last < length then return end
   heed.fail("position.Learned: positions from 0 to %d expected, since its length is %d, got %d",
             length - 1, length, last)
