@@ -49,7 +49,9 @@ describe("PyTorch's names", function()
     local _, rows = next(golden.read("first_weights"))
     local name_there = "dim 8 heads 2 feed-forward 12 (PyTorch: TransformerEncoderLayer)"
     local given = {}
-    for name, t in pairs(rows["EncoderLayer " .. name_there]) do given[name] = golden.tensor(t):to(heed.default_device()) end
+    for name, row in pairs(rows["EncoderLayer " .. name_there]) do
+      given[name] = golden.tensor(row):to(heed.default_device())
+    end
     local m = nn.EncoderLayer(8, 2, 12)
     m:load_state(nn.from_torch(given, m))
     same(given, nn.to_torch(m))
