@@ -490,7 +490,7 @@ describe("wrong calls", function()
       {encoder, {x, {context_mask = 1}}, "unknown option 'context_mask'"},
       {decoder, {x}, "nn.Decoder: a context expected behind x, or cross = false where it was made, "
                      .. "got nil"},
-      {decoder, {x, {}}, "a context expected behind x, .* got an empty table"},
+      {decoder, {x, {}}, "a context expected behind x, .* got nil"},
       {alone, {x, x}, "nn.Decoder: options expected behind x"},
       {alone, {x, {context_lengths = 1}}, "unknown option 'context_lengths'"},
       {model, {x}, "nn.Transformer: a target expected, as in model%(source, target%), got nil"},
