@@ -170,7 +170,7 @@ describe("a name that there is not", function()
     assert.matches("heed.plot: .* 'curve'", message(read(heed.plot, "curves")))
     assert.matches("heed.tasks: .* 'counting'", message(read(heed.tasks, "countin")))
     assert.matches("there is no 'quaternions'$", message(read(heed, "quaternions")))
-    assert.matches("heed: there is no 'position'$", message(read(heed, "position")))
+    assert.matches("heed.position: .* 'rope'", message(read(heed.position, "rpe")))
   end)
 
   it("is nil where programs look for metamethods and fields of tensors", function()
@@ -256,7 +256,7 @@ describe("names of PyTorch", function()
       {heed.cuda, "sinchronize", "did you mean 'synchronize'"},
       {nn, "ModuleList", "write a list in a field: self.layers = {a, b}"},
       {nn, "CrossEntropyLoss", "write heed.cross_entropy(logits, targets)"},
-      {nn, "TransformerEncoderLayer", "nn.MultiHeadAttention"},
+      {nn, "TransformerEncoderLayer", "write nn.EncoderLayer(dim, heads"},
       {nn, "functional", "write heed.relu(x) or x:relu()"},
       {heed.optim, "lr_scheduler", "opt.lr"},
     } do
@@ -333,12 +333,14 @@ describe("surplus arguments are refused", function()
   local x = heed.zeros(1, 4)
   local ids = heed.tensor{1}
   local makers = {
-    Attention = {4, 2}, Dropout = {0.5}, ELU = {1.0}, Embedding = {3, 4, {}}, GELU = {"tanh"},
+    Attention = {4, 2}, Decoder = {4, 2, 1, {cross = false}},
+    DecoderLayer = {4, 2, 8, {cross = false}}, Dropout = {0.5}, ELU = {1.0}, Embedding = {3, 4, {}},
+    Encoder = {4, 2, 1, {}}, EncoderLayer = {4, 2, 8, {}}, GELU = {"tanh"},
     Hardtanh = {-1, 1}, LayerNorm = {4, {}}, LeakyReLU = {0.1}, Linear = {4, 4, {}},
     LogSigmoid = {}, LogSoftmax = {-1}, MLP = {4, 4, {}}, Mish = {},
     MultiHeadAttention = {4, 2, {}},
     RMSNorm = {4, {}}, ReLU = {}, Sequential = {{nn.Linear(4, 4)}}, SiLU = {}, Sigmoid = {},
-    Softmax = {-1}, Softplus = {1, 20}, Tanh = {},
+    Softmax = {-1}, Softplus = {1, 20}, Tanh = {}, Transformer = {4, 2, {layers = 1}},
   }
 
   it("by every layer and by every constructor", function()
@@ -351,9 +353,12 @@ describe("surplus arguments are refused", function()
         more[#more + 1] = 5
         assert.matches(name, check(layer, table.unpack(more)))
         local input = name == "Embedding" and ids or x
-        assert.is_true(heed.is_tensor((m(input, nil))))
-        if name:find("Attention") then
+        local second = name == "Transformer" and x or nil
+        assert.is_true(heed.is_tensor((m(input, second))))
+        if name:find("Attention") or second then
           check(m, x, x, {}, 5)
+        elseif name:find("coder") then
+          assert.matches("at most 2 arguments expected, got 5", message(m, x, {}, 5))
         elseif name ~= "Sequential" then
           assert.matches(name .. ": at most 1 argument expected", check(m, input, 5))
           assert.matches("got 5 as argument 3", message(m, input, nil, 5))
