@@ -13,8 +13,11 @@ local torch_names = require "heed.torch_names"
 nn.Module = require "heed.nn.module"
 nn.Parameter = parameter.Parameter
 nn.Buffer = parameter.Buffer
+nn.init = require "heed.nn.initialise"
 
-for _, file in ipairs{"heed.nn.layers", "heed.nn.attention"} do
+for _, file in ipairs{
+  "heed.nn.layers", "heed.nn.attention", "heed.nn.list", "heed.nn.patches", "heed.nn.pool",
+} do
   for name, layer in pairs(require(file)) do nn[name] = layer end
 end
 
