@@ -17,8 +17,9 @@ nn.init = require "heed.nn.initialise"
 
 for _, file in ipairs{
   "heed.nn.layers", "heed.nn.attention", "heed.nn.list", "heed.nn.patches", "heed.nn.pool",
+  "heed.nn.torch", "heed.nn.transformer",
 } do
-  for name, layer in pairs(require(file)) do nn[name] = layer end
+  for name, value in pairs(require(file)) do nn[name] = value end
 end
 
 
