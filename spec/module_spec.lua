@@ -256,7 +256,7 @@ describe("names of PyTorch", function()
       {heed.cuda, "sinchronize", "did you mean 'synchronize'"},
       {nn, "ModuleList", "write a list in a field: self.layers = {a, b}"},
       {nn, "CrossEntropyLoss", "write heed.cross_entropy(logits, targets)"},
-      {nn, "TransformerEncoderLayer", "nn.MultiHeadAttention"},
+      {nn, "TransformerEncoderLayer", "write nn.EncoderLayer(dim, heads"},
       {nn, "functional", "write heed.relu(x) or x:relu()"},
       {heed.optim, "lr_scheduler", "opt.lr"},
     } do
@@ -333,7 +333,9 @@ describe("surplus arguments are refused", function()
   local x = heed.zeros(1, 4)
   local ids = heed.tensor{1}
   local makers = {
-    Attention = {4, 2}, Dropout = {0.5}, ELU = {1.0}, Embedding = {3, 4, {}}, GELU = {"tanh"},
+    Attention = {4, 2}, Decoder = {4, 2, 1, {cross = false}},
+    DecoderLayer = {4, 2, 8, {cross = false}}, Dropout = {0.5}, ELU = {1.0}, Embedding = {3, 4, {}},
+    Encoder = {4, 2, 1, {}}, EncoderLayer = {4, 2, 8, {}}, GELU = {"tanh"},
     Hardtanh = {-1, 1}, LayerNorm = {4, {}}, LeakyReLU = {0.1}, Linear = {4, 4, {}},
     LogSigmoid = {}, LogSoftmax = {-1}, MLP = {4, 4, {}}, Mish = {},
     MultiHeadAttention = {4, 2, {}},
@@ -354,6 +356,8 @@ describe("surplus arguments are refused", function()
         assert.is_true(heed.is_tensor((m(input, nil))))
         if name:find("Attention") then
           check(m, x, x, {}, 5)
+        elseif name:find("coder") then
+          assert.matches("at most 2 arguments expected, got 5", message(m, x, {}, 5))
         elseif name ~= "Sequential" then
           assert.matches(name .. ": at most 1 argument expected", check(m, input, 5))
           assert.matches("got 5 as argument 3", message(m, input, nil, 5))

@@ -14,7 +14,7 @@ nn.Module = require "heed.nn.module"
 nn.Parameter = parameter.Parameter
 nn.Buffer = parameter.Buffer
 
-for _, file in ipairs{"heed.nn.layers", "heed.nn.attention"} do
+for _, file in ipairs{"heed.nn.layers", "heed.nn.attention", "heed.nn.transformer"} do
   for name, layer in pairs(require(file)) do nn[name] = layer end
 end
 
