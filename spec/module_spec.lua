@@ -170,7 +170,7 @@ describe("a name that there is not", function()
     assert.matches("heed.plot: .* 'curve'", message(read(heed.plot, "curves")))
     assert.matches("heed.tasks: .* 'counting'", message(read(heed.tasks, "countin")))
     assert.matches("there is no 'quaternions'$", message(read(heed, "quaternions")))
-    assert.matches("heed: there is no 'position'$", message(read(heed, "position")))
+    assert.matches("heed.position: .* 'rope'", message(read(heed.position, "rpe")))
   end)
 
   it("is nil where programs look for metamethods and fields of tensors", function()
