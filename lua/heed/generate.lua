@@ -16,8 +16,8 @@ local fail, kind = heed.fail, options.kind
 
 local KNOWN = {
   beams = options.any, cache = options.any, context = options.any, context_lengths = options.any,
-  length_penalty = options.any, lengths = options.any, max = 100, on_token = options.any,
-  seed = options.any, stop = options.any,
+  early_stopping = options.any, length_penalty = options.any, lengths = options.any, max = 100,
+  on_token = options.any, seed = options.any, stop = options.any,
 }
 for name, default in pairs(sampling.known) do KNOWN[name] = default end
 
@@ -29,14 +29,18 @@ local DRAWN = {"temperature", "top_k", "top_p", "min_p", "seed"}
 
 local function check_beams(o)
   if not o.beams then
-    if o.length_penalty == nil then return end
-    fail("generate: option length_penalty is for beams: beams = 4")
+    for _, name in ipairs{"early_stopping", "length_penalty"} do
+      if o[name] ~= nil then fail("generate: option %s is for beams: beams = 4", name) end
+    end
+    return
   end
   o.beams = options.count("generate", "option beams", o.beams)
   o.length_penalty = o.length_penalty == nil and 1 or o.length_penalty
   if type(o.length_penalty) ~= "number" or o.length_penalty - o.length_penalty ~= 0 then
     fail("generate: a finite number expected as option length_penalty, got %s",
          kind(o.length_penalty))
+  elseif o.early_stopping ~= nil and type(o.early_stopping) ~= "boolean" then
+    fail("generate: a boolean expected as option early_stopping, got %s", kind(o.early_stopping))
   end
   for _, name in ipairs{"min_p", "on_token", "repetition_penalty", "seed", "temperature", "top_k",
                         "top_p"} do
@@ -160,6 +164,7 @@ end
 ---top_p, min_p or seed is given, 1
 ---@field beams? integer search with so many sequences at once, for the best as a whole
 ---@field length_penalty? number scores of beams are divided by their length to this power; 1
+---@field early_stopping? boolean end with as many results as beams, also if others may be better
 ---@field stop? integer|integer[]|fun(ids: integer[], row: integer): any ids that end a sequence,
 ---of which they are the last; or whether its new ids so far do
 ---@field on_token? fun(id: integer, row: integer): boolean? gets each id at once; false ends all

@@ -2,7 +2,8 @@
 --
 -- As transformers does it: of the best candidates of each step, those among the first W that end
 -- become results, and the best W of those that do not end go on; a search is over when it has W
--- results that none of what goes on can be better than, at its present length.
+-- results that none of what goes on can be better than, at its present length; or, with
+-- early_stopping, when it has W results.
 
 local heed = require "heed"
 local Stepper = require "heed.generate.stepper"
@@ -45,7 +46,7 @@ end
 
 -- Adds a result, of which the best W are kept; the earlier one stands before its equals.
 local function add_result(search, beam, o)
-  local score = beam.score / #beam.ids ^ o.length_penalty
+  local score = beam.score / (#beam.ids) ^ o.length_penalty
   local at = #search.results + 1
   while at > 1 and score > search.results[at - 1].score do at = at - 1 end
   table.insert(search.results, at, {ids = beam.ids, score = score})
@@ -57,7 +58,7 @@ end
 local function is_over(search, o)
   local results, best = search.results, search.running[1]
   if #results < o.beams then return false end
-  return best.score / #best.ids ^ o.length_penalty <= results[o.beams].score
+  return o.early_stopping or best.score / (#best.ids) ^ o.length_penalty <= results[o.beams].score
 end
 
 
@@ -118,11 +119,10 @@ end
 local function all_results(searches, prompt)
   local best, all = {}, {}
   for b, search in ipairs(searches) do
-    best[b], all[b] = search.results[1] and search.results[1].ids or {}, search.results
-    for _, beam in ipairs(search.results) do beam.ids = prompt:tensor(beam.ids) end
-  end
-  for b = 1, #best do
-    if heed.is_tensor(best[b]) then best[b] = best[b]:totable() end
+    best[b], all[b] = search.results[1] and search.results[1].ids or {}, {}
+    for k, beam in ipairs(search.results) do
+      all[b][k] = {ids = prompt:tensor(beam.ids), score = beam.score}
+    end
   end
   return prompt:results(best), prompt.single and all[1] or all
 end
