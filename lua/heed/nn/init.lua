@@ -13,6 +13,7 @@ local torch_names = require "heed.torch_names"
 nn.Module = require "heed.nn.module"
 nn.Parameter = parameter.Parameter
 nn.Buffer = parameter.Buffer
+nn.Cache = require "heed.nn.cache"
 
 for _, file in ipairs{"heed.nn.layers", "heed.nn.attention", "heed.nn.transformer"} do
   for name, layer in pairs(require(file)) do nn[name] = layer end
