@@ -340,7 +340,7 @@ describe("surplus arguments are refused", function()
     LogSigmoid = {}, LogSoftmax = {-1}, MLP = {4, 4, {}}, Mish = {},
     MultiHeadAttention = {4, 2, {}},
     RMSNorm = {4, {}}, ReLU = {}, Sequential = {{nn.Linear(4, 4)}}, SiLU = {}, Sigmoid = {},
-    Softmax = {-1}, Softplus = {1, 20}, Tanh = {},
+    Softmax = {-1}, Softplus = {1, 20}, Tanh = {}, Transformer = {4, 2, {layers = 1}},
   }
 
   it("by every layer and by every constructor", function()
@@ -353,8 +353,9 @@ describe("surplus arguments are refused", function()
         more[#more + 1] = 5
         assert.matches(name, check(layer, table.unpack(more)))
         local input = name == "Embedding" and ids or x
-        assert.is_true(heed.is_tensor((m(input, nil))))
-        if name:find("Attention") then
+        local second = name == "Transformer" and x or nil
+        assert.is_true(heed.is_tensor((m(input, second))))
+        if name:find("Attention") or second then
           check(m, x, x, {}, 5)
         elseif name:find("coder") then
           assert.matches("at most 2 arguments expected, got 5", message(m, x, {}, 5))

@@ -15,8 +15,10 @@ nn.Parameter = parameter.Parameter
 nn.Buffer = parameter.Buffer
 nn.Cache = require "heed.nn.cache"
 
-for _, file in ipairs{"heed.nn.layers", "heed.nn.attention", "heed.nn.transformer"} do
-  for name, layer in pairs(require(file)) do nn[name] = layer end
+for _, file in ipairs{
+  "heed.nn.layers", "heed.nn.attention", "heed.nn.transformer", "heed.nn.torch",
+} do
+  for name, value in pairs(require(file)) do nn[name] = value end
 end
 
 

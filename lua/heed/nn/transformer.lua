@@ -16,7 +16,7 @@ local options = require "heed.options"
 local parameter = require "heed.nn.parameter"
 
 local any, count = options.any, options.count
-local Dropout, LayerNorm, MLP = layers.Dropout, layers.LayerNorm, layers.MLP
+local Dropout, LayerNorm, Linear, MLP = layers.Dropout, layers.LayerNorm, layers.Linear, layers.MLP
 local MultiHeadAttention = attention.MultiHeadAttention
 
 local transformer = {}
@@ -111,6 +111,14 @@ local function arguments(who, has_context, context, given, ...)
 end
 
 
+-- What a call returns: weights only where they are asked for.
+local function results(x, o, weights, cross_weights)
+  if not o.weights then return x end
+  if cross_weights then return x, weights, cross_weights end
+  return x, weights
+end
+
+
 local NORMS = {layer = LayerNorm, rms = layers.RMSNorm}
 
 local function new_norm(who, dim, o)
@@ -119,7 +127,9 @@ local function new_norm(who, dim, o)
   if not NORMS[kind] then
     heed.fail("%s: unknown norm_type '%s'; %s", who, kind, options.hint(kind, options.names(NORMS)))
   end
-  return NORMS[kind](dim, {eps = o.eps, bias = kind == "layer" and o.bias or nil})
+  local given = {eps = o.eps}
+  if kind == "layer" then given.bias = o.bias end
+  return NORMS[kind](dim, given)
 end
 
 
@@ -176,7 +186,7 @@ function Layer:add_fields(who, dim, o)
   end
   local first = o.layer_scale ~= nil and options.positive(who, "layer_scale", o.layer_scale)
   for i = 1, 3 do
-    self[FIELDS[i].scale] = i <= parts and first and parameter.Parameter(heed.full({dim}, first))
+    self[FIELDS[i].scale] = i <= parts and first and parameter.Parameter(heed.ones(dim) * first)
   end
 end
 
@@ -240,8 +250,7 @@ function EncoderLayer:forward(x, given, ...)
   local weights
   x, weights = self:add(1, self.attend, x, self_call(o, false))
   x = self:add(2, self.mlp, x)
-  if o.weights then return x, weights end
-  return x
+  return results(x, o, weights)
 end
 
 
@@ -286,8 +295,7 @@ function DecoderLayer:forward(x, context, given, ...)
     x, cross_weights = self:add(2, self.cross, x, context, cross_call(o))
   end
   x = self:add(self.cross and 3 or 2, self.mlp, x)
-  if o.weights then return x, weights, cross_weights end
-  return x
+  return results(x, o, weights, cross_weights)
 end
 
 
@@ -349,8 +357,7 @@ function Stack:run(x, o, ...)
     if cross_weights then cross_weights[i] = c end
   end
   if self.norm then x = self.norm(x) end
-  if o.weights then return x, weights, cross_weights or nil end
-  return x
+  return results(x, o, weights, cross_weights)
 end
 
 
@@ -421,6 +428,109 @@ function Decoder:forward(x, context, given, ...)
   context, o = arguments("nn.Decoder", self.cross, context, given, ...)
   if not self.cross then return self:run(x, o, o) end
   return self:run(x, o, context, o)
+end
+
+
+---An encoder, and a decoder that attends to what it gives: PyTorch's nn.Transformer.
+---@class heed.Transformer: heed.Module
+---@field encoder heed.Encoder
+---@field decoder heed.Decoder
+---@overload fun(dim: integer, heads: integer, options?: table): heed.Transformer
+local Transformer = Module:extend("Transformer")
+transformer.Transformer = Transformer
+
+local SELF = "nn.Transformer"
+local TRANSFORMER = joined(ENCODER, {final_norm = true, layers = any})
+local TRANSFORMER_CALL = joined(CROSS_CALL, {source_bias = any, source_mask = any})
+
+
+-- How many layers the encoder and the decoder have: 6 each, a number, or a list of two.
+local function layer_counts(layers_of)
+  if layers_of == nil then layers_of = 6 end
+  if type(layers_of) ~= "table" then layers_of = {layers_of, layers_of} end
+  if #layers_of ~= 2 then
+    heed.fail("%s: option 'layers': a number or {encoder's, decoder's} expected, got %d numbers",
+              SELF, #layers_of)
+  end
+  return table.unpack(layers_of)
+end
+
+
+---@class heed.Transformer.options: heed.Encoder.options
+---@field layers? integer|integer[] how many: of each, or {encoder's, decoder's}; 6 unless given
+---@field final_norm? boolean whether a norm follows the last layers; true unless given, as in
+---PyTorch
+
+---@param dim integer of the features
+---@param heads integer
+---@param given? heed.Transformer.options
+function Transformer:init(dim, heads, given, ...)
+  options.no_more(SELF, 3, ...)
+  local o = options.read(SELF, given, TRANSFORMER)
+  local encoder_layers, decoder_layers = layer_counts(o.layers)
+  o.layers = nil
+  self.encoder = Encoder(dim, heads, encoder_layers, o)
+  self.decoder = Decoder(dim, heads, decoder_layers, o)
+  self:reset()
+end
+
+
+-- Glorot's uniform distribution.
+local function draw_uniform(weight)
+  local outputs, inputs = weight:size()
+  local bound = math.sqrt(3) * math.sqrt(2 / (inputs + outputs))
+  parameter.draw(weight, "uniform_", -bound, bound)
+end
+
+
+---Draws all matrices of attention and of the MLPs anew, so that layers are no copies: PyTorch does
+---that at the end.
+function Transformer:reset()
+  for _, module in self:named_modules() do
+    local class = getmetatable(module)
+    if class == MultiHeadAttention then module:reset() end
+    if class == Linear then draw_uniform(module.weight) end
+  end
+end
+
+
+-- What of a call concerns the encoder.
+local function source_call(o)
+  return {
+    bias = o.source_bias, lengths = o.context_lengths, mask = o.source_mask, weights = o.weights,
+  }
+end
+
+
+-- And the decoder.
+local function target_call(o)
+  local call = joined(o)
+  call.source_bias, call.source_mask = nil, nil
+  return call
+end
+
+
+---@param source heed.Tensor (B, S, dim), or (S, dim)
+---@param target heed.Tensor (B, T, dim), or (T, dim)
+---@param given? heed.transformer.call the plain options are about the target;
+---`context_lengths` and `context_keys` say which of the source are there, in both stacks;
+---`context_mask` and `context_bias` are about the target's attention to the source, `source_mask`
+---and `source_bias` about the source's to itself
+---@return heed.Tensor y of the shape of target
+---@return (heed.Tensor|false)[]? weights of each decoder layer, with option weights
+---@return (heed.Tensor|false)[]? cross_weights likewise
+---@return (heed.Tensor|false)[]? source_weights of each encoder layer
+function Transformer:forward(source, target, given, ...)
+  options.no_more(SELF, 3, ...)
+  if not heed.is_tensor(target) then
+    heed.fail("%s: a target expected, as in model(source, target), got %s", SELF,
+              options.kind(target))
+  end
+  local o = options.read(SELF, given, TRANSFORMER_CALL)
+  local context, source_weights = self.encoder(source, source_call(o))
+  if not o.weights then return self.decoder(target, context, target_call(o)) end
+  local y, weights, cross_weights = self.decoder(target, context, target_call(o))
+  return y, weights, cross_weights, source_weights
 end
 
 
