@@ -206,12 +206,11 @@ end
 
 -- Of x itself, with a cache.
 local function attend_further(call, q, k, v, o, run)
-  local cache, mask = call.cache, nil
   check_cached(call, o)
-  k, v, mask = cache:append(call.layer, k, v)
-  o.mask = both(mask, o.mask)
-  local z, weights, lse = run(q, k, v, o)
-  cache:commit(call.layer)
+  local all_k, all_v, mask = call.cache:append(call.layer, k, v)
+  o.lengths, o.mask = nil, both(mask, o.mask)
+  local z, weights, lse = run(q, all_k, all_v, o)
+  call.cache:commit(call.layer)
   return z, weights, lse
 end
 
