@@ -347,7 +347,7 @@ HEED_API void heed_seed (heed_context *cx, uint64_t seed);
 HEED_API void heed_rng_get (heed_context *cx, uint8_t state[HEED_RNG_BYTES]);
 HEED_API bool heed_rng_set (heed_context *cx, const uint8_t state[HEED_RNG_BYTES]);
 
-typedef enum heed_optimizer { HEED_SGD, HEED_ADAM, HEED_ADAMW } heed_optimizer;
+typedef enum heed_optimizer { HEED_SGD, HEED_ADAM, HEED_ADAMW, HEED_LION } heed_optimizer;
 
 /* PyTorch's options, by PyTorch's names. */
 typedef struct heed_step {
@@ -358,7 +358,8 @@ typedef struct heed_step {
 
 /*
 ** One step for n parameters. states[s][i] is state s of parameter i: momentum buffer for
-** SGD with momentum; exp_avg, exp_avg_sq and, with amsgrad, max_exp_avg_sq for Adam.
+** SGD with momentum; exp_avg, exp_avg_sq and, with amsgrad, max_exp_avg_sq for Adam; exp_avg for
+** Lion, whose decay is AdamW's.
 ** A parameter whose gradient is NULL is left as it is; when it has one again, it lags behind,
 ** and belongs to a call of its own, with its own 'step': the first fills SGD's buffer with the
 ** gradient, and Adam corrects its means by it.
@@ -366,6 +367,16 @@ typedef struct heed_step {
 HEED_API bool heed_optimize (heed_context *cx, heed_optimizer kind, const heed_step *step, int n,
                              heed_tensor *const *parameters, heed_tensor *const *gradients,
                              heed_tensor *const *const *states);
+
+/*
+** The p-norm of the gradients that n parameters have, taken over all of them, as a tensor of rank 0
+** (0 without any). heed_clip_gradients scales them so that it is at most 'max'; infinite and NaN
+** norms scale as numbers do.
+*/
+HEED_API heed_tensor *heed_gradient_norm (heed_context *cx, double p, int n,
+                                          heed_tensor *const *parameters);
+HEED_API heed_tensor *heed_clip_gradients (heed_context *cx, double max, double p, int n,
+                                           heed_tensor *const *parameters);
 
 /* }================================================================== */
 

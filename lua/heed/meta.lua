@@ -2019,13 +2019,22 @@ function heed.isatty(descriptor) end
 ---@class heed.core: heed
 heed.core = {}
 
----One step of an optimiser for all parameters, PyTorch's formulas: kind "sgd", "adam" or "adamw".
+---One step of an optimiser for all parameters, PyTorch's formulas: kind "sgd", "adam",
+---"adamw" or "lion".
 ---@param kind string
 ---@param parameters heed.Tensor[]
 ---@param gradients (heed.Tensor|false)[]
 ---@param states (heed.Tensor|false)[][] lists, one for each kind of state
 ---@param options table lr, step and PyTorch's others
 function heed.core.optim_step(kind, parameters, gradients, states, options) end
+
+---The p-norm of the gradients that parameters have, taken over all of them; with `max`, they are
+---scaled so that it is at most that.
+---@param parameters heed.Tensor[]
+---@param p number
+---@param max? number
+---@return heed.Tensor norm
+function heed.core.clip_gradients(parameters, p, max) end
 
 ---f(...), with errors that name `name` as what was called; an outer `called` keeps its name.
 ---> heed.core.called("f", heed.neg, heed.tensor{1}) == {-1}

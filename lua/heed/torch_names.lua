@@ -130,7 +130,9 @@ torch_names.optim = {
 ---Methods of `torch.optim.Optimizer`.
 torch_names.optimizer = {
   load_state_dict = "opt:load_state(tensors)",
-  param_groups = "opt.lr, opt.options and opt.parameters",
+  add_param_group = "optim.AdamW{{params = ...}, {params = ..., lr = ...}}",
+  defaults = "opt.options",
+  param_groups = "opt.groups; their fields are lr, options and parameters",
   state_dict = "opt:state()",
 }
 
