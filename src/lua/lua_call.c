@@ -9,7 +9,7 @@
 
 #include "lua_heed.h"
 
-#define INTEGERS 64                /* most in the lists of one call */
+#define INTEGERS 256               /* most in the lists of one call */
 
 /* A call as it is read from Lua's stack. */
 typedef struct reading {
