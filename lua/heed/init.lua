@@ -81,6 +81,7 @@ setmetatable(heed, {
 package.loaded["heed"] = heed        -- the files below require it
 require "heed.tensor"
 require "heed.overload"
+require "heed.compositions"
 require "heed.names"
 core.methods = nil                   -- scripts cannot reach the methods of tensors
 
