@@ -154,7 +154,8 @@ describe("unique", function()
                    message_of(heed.unique, heed.zeros(2, 2), {dim = 3}))
     assert.matches(": unique: .*'return_inverse'.*boolean",
                    message_of(heed.unique, heed.zeros(2), {return_inverse = 1}))
-    assert.matches(": unique: .*'inverse'", message_of(heed.unique, heed.zeros(2), {inverse = true}))
+    assert.matches(": unique: .*'inverse'",
+                   message_of(heed.unique, heed.zeros(2), {inverse = true}))
   end)
 end)
 
