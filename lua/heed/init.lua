@@ -82,6 +82,7 @@ package.loaded["heed"] = heed        -- the files below require it
 require "heed.tensor"
 require "heed.overload"
 require "heed.attention"
+require "heed.compositions"
 require "heed.names"
 core.methods = nil                   -- scripts cannot reach the methods of tensors
 
