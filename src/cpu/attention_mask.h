@@ -96,6 +96,27 @@ static tile_kind mask_classify (const work *w, const tile *x) {
 }
 
 
+static void mask_bits (const work *w, const tile *x, uint64_t *bits) {
+  const mask *m = &w->attention.mask;
+  for (int64_t j = 0; j < x->keys; j++) {
+    bits[j] = ~(uint64_t)0;
+    for (int64_t i = 0; i < x->n; i++)
+      for (int k = 0; k < m->n; k++) {
+        bool may = true;
+        const int operand = m->node[k].operand;
+        const int64_t *st = w->in[operand].at.stride;
+        switch (m->node[k].kind) {
+          case MASK_BAND: may = x->j + j <= x->i + i + m->node[k].high; break;
+          case MASK_LENGTHS: may = x->j + j < mask_length(w, operand, x->b, INT64_MAX); break;
+          case MASK_DENSE: may = mask_bytes(w, operand, x)[i * st[2] + j * st[3]] != 0; break;
+          default: break;
+        }
+        if (!may) bits[j] &= ~((uint64_t)1 << i);
+      }
+  }
+}
+
+
 /* 8 x 8 bytes: 1 x 1, 2 x 2, then 4 x 4 blocks are swapped across the diagonal. */
 static void transpose_8_bytes (const uint8_t *from, int64_t from_row, uint8_t *to, int64_t to_row) {
   uint64_t x[8];
