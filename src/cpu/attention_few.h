@@ -65,8 +65,8 @@ static OF(operand) OF(few_rows) (const attend *a, const view *v, int64_t b, int6
   const int64_t columns = v->at.size[3];
   if (OF(has_dense_rows)(v)) return (OF(operand)){view_at(v, b, h, j, 0), v->at.stride[2], 1};
   for (int64_t i = 0; i < n; i++)
-    a->self->level->load(columns, TYPE, workspace + i * columns, v->type, view_at(v, b, h, j + i, 0),
-                         v->at.stride[3]);
+    a->self->level->load(columns, TYPE, workspace + i * columns, v->type,
+                         view_at(v, b, h, j + i, 0), v->at.stride[3]);
   return (OF(operand)){workspace, columns, 1};
 }
 
@@ -189,15 +189,17 @@ static void OF(attend_few_keys) (const OF(few) *f, const OF(rows) *r, tile x, co
 static void OF(attend_part) (const OF(few) *f, const OF(rows) *r, int64_t n, const OF(part) *p,
                              bool careful) {
   const attend *a = f->a;
-  const int64_t end = smaller((n + 1) * PART_KEYS, a->keys);
+  const key_range own = {n * PART_KEYS, (n + 1) * PART_KEYS};
+  const key_range keys = both_ranges(own, mask_keys(a->w, r->b, 0, a->queries, a->keys));
   memset(p->o, 0, (size_t)(f->rows * a->Dv) * sizeof(T));
   for (int64_t i = 0; i < f->rows; i++) {
     p->top[i] = -(T)INFINITY;
     p->sum[i] = 0;
   }
-  for (int64_t j = n * PART_KEYS; j < end && !cpu_stopped(a->self); j += TILE_KEYS) {
+  int64_t j = larger(keys.from, 0) / TILE_KEYS * TILE_KEYS;
+  for (; j < keys.to && !cpu_stopped(a->self); j += TILE_KEYS) {
     const tile x = {.b = r->b, .h = r->hk * a->shared, .n = a->queries, .j = j,
-                    .keys = smaller(end - j, TILE_KEYS)};
+                    .keys = smaller(keys.to - j, TILE_KEYS)};
     if (!OF(is_blocked)(a, x)) OF(attend_few_keys)(f, r, x, p, careful);
   }
 }
