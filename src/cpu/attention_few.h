@@ -164,6 +164,16 @@ static bool OF(is_blocked) (const attend *a, tile x) {
 }
 
 
+/* q k^T. The values that are read next are fetched meanwhile: memory is what takes the time. */
+static void OF(multiply_keys) (const OF(one) *product, OF(operand) v, int64_t Dv) {
+  for (int64_t j = 0; j < product->columns; j += 4) {
+    OF(dot_columns)(product, j / 4, j / 4 + 1);
+    for (int64_t i = j; i < smaller(j + 4, product->columns); i++)
+      for (int64_t e = 0; e < Dv; e += 64 / BYTES) __builtin_prefetch(v.at + i * v.row + e);
+  }
+}
+
+
 static void OF(attend_few_keys) (const OF(few) *f, const OF(rows) *r, tile x, const OF(part) *p,
                                  bool careful) {
   const attend *a = f->a;
@@ -176,7 +186,7 @@ static void OF(attend_few_keys) (const OF(few) *f, const OF(rows) *r, tile x, co
   };
   const OF(product) sum = {.depth = x.keys, .a_row = TILE_KEYS, .a_column = 1, .b_row = v.row,
                            .c_row = a->Dv, .alpha = 1, .add = true};
-  OF(dot_columns)(&scores, 0, (x.keys + 3) / 4);
+  OF(multiply_keys)(&scores, v, a->Dv);
   for (int64_t g = 0; g < a->shared; g++, x.h++)
     OF(finish_scores)(a, &x, r->s + g * a->queries * TILE_KEYS, r->spare);
   for (int64_t i = 0; i < f->rows; i++)
