@@ -323,21 +323,23 @@ static uint64_t bits_of_bytes (const uint8_t *from) {
 }
 
 
+/* Queries c .. c + 7 of a tile, or fewer: their bits. */
+static void dense_bits_of (const int64_t *stride, const tile *x, int64_t c, const uint8_t *at,
+                           uint64_t *bits) {
+  const int64_t n = smaller(x->n - c, 8);
+  uint8_t may[TILE_KEYS * 8];                  /* (keys, 8) */
+  if (n < 8) memset(may, 0, sizeof may);
+  transpose_bytes(n, x->keys, at + c * stride[2], stride[2], stride[3], may, 8);
+  for (int64_t j = 0; j < x->keys; j++) bits[j] |= bits_of_bytes(may + j * 8) << c;
+}
+
+
 static void dense_bits (const work *w, int operand, const tile *x, uint64_t *bits) {
   const int64_t *stride = w->in[operand].at.stride;
   const uint8_t *at = mask_bytes(w, operand, x);
-  const int64_t row = round_up(x->n, 8);
-  uint8_t may[TILE_KEYS * 64];                 /* (keys, row) */
-  if (stride[2] == 0) {
-    for (int64_t j = 0; j < x->keys; j++) bits[j] = -(uint64_t)at[j * stride[3]];
-    return;
-  }
-  if (row > x->n) memset(may, 0, (size_t)(x->keys * row));
-  transpose_bytes(x->n, x->keys, at, stride[2], stride[3], may, row);
-  for (int64_t j = 0; j < x->keys; j++) {
-    bits[j] = 0;
-    for (int64_t c = 0; c < row; c += 8) bits[j] |= bits_of_bytes(may + j * row + c) << c;
-  }
+  const bool each = stride[2] != 0;            /* or all queries alike? */
+  for (int64_t j = 0; j < x->keys; j++) bits[j] = each ? 0 : -(uint64_t)at[j * stride[3]];
+  for (int64_t c = 0; each && c < x->n; c += 8) dense_bits_of(stride, x, c, at, bits);
 }
 
 
