@@ -9,12 +9,13 @@
 ** T. Dao et al., "Flash-Decoding for long-context inference" (2023).
 */
 
-#define PART_KEYS (8 * TILE_KEYS)
+#define PART_KEYS (8 * TILE_KEYS)  /* or twice as many, and so on, until there are at most … */
+#define MOST_PARTS 4096
 
 typedef struct OF(few) {
   attend *a;
   int64_t rows;                    /* queries of the heads that share keys: (heads, T) */
-  int64_t parts;
+  int64_t parts, part_keys;
   T *sums;                         /* (B, Hk, parts): an OF(part) each */
 } OF(few);
 
@@ -199,7 +200,7 @@ static void OF(attend_few_keys) (const OF(few) *f, const OF(rows) *r, tile x, co
 static void OF(attend_part) (const OF(few) *f, const OF(rows) *r, int64_t n, const OF(part) *p,
                              bool careful) {
   const attend *a = f->a;
-  const key_range own = {n * PART_KEYS, (n + 1) * PART_KEYS};
+  const key_range own = {n * f->part_keys, (n + 1) * f->part_keys};
   const key_range keys = both_ranges(own, mask_keys(a->w, r->b, 0, a->queries, a->keys));
   memset(p->o, 0, (size_t)(f->rows * a->Dv) * sizeof(T));
   for (int64_t i = 0; i < f->rows; i++) {
@@ -295,14 +296,15 @@ static void OF(join_piece) (void *arg, int64_t from, int64_t to) {
 
 static void OF(attend_few) (attend *a) {
   if (a->B * a->H * a->queries == 0) return;
-  OF(few) f = {.a = a, .rows = a->shared * a->queries,
-               .parts = larger(1, (a->keys + PART_KEYS - 1) / PART_KEYS)};
+  OF(few) f = {.a = a, .rows = a->shared * a->queries, .part_keys = PART_KEYS};
+  while (a->keys / f.part_keys >= MOST_PARTS) f.part_keys *= 2;
+  f.parts = larger(1, (a->keys - 1) / f.part_keys + 1);
   OF(rows) r;
   const int64_t heads = a->B * a->Hk;
   a->workspace = OF(share_few)(&f, &r, NULL);
   f.sums = cpu_scratch((size_t)(heads * f.parts * OF(part_size)(&f)) * sizeof(T));
   if (f.sums == NULL) { a->failed = true; return; }
-  const int64_t cost = smaller(a->keys + 8, PART_KEYS) * (f.rows + 2) * (a->D + a->Dv + 16);
+  const int64_t cost = smaller(a->keys + 8, f.part_keys) * (f.rows + 2) * (a->D + a->Dv + 16);
   pool_run(a->self->pool, heads * f.parts, larger(1, 1000000 / cost), OF(few_piece), &f);
   if (!a->failed)
     pool_run(a->self->pool, heads, larger(1, 100000 / (f.parts * f.rows * (a->Dv + 16))),
@@ -313,3 +315,4 @@ static void OF(attend_few) (attend *a) {
 /* }================================================================== */
 
 #undef PART_KEYS
+#undef MOST_PARTS
