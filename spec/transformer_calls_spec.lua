@@ -71,6 +71,18 @@ describe("attention's options", function()
     h = m.norm2(h + c)
     assert.is_true(z:equal(m.norm3(h + m.mlp(h))))
   end)
+
+  it("of a Transformer are about the source, the target, or one's attention to the other", function()
+    local m = nn.Transformer(8, 2, {layers = 1})
+    local source, x = heed.randn(1, 4, 8), heed.randn(1, 3, 8)
+    local o = {
+      source_bias = heed.randn(4, 4), source_mask = heed.ones(4, 4):tril():gt(0),
+      context_bias = heed.randn(3, 4), bias = heed.randn(3, 3), scale = 0.3,
+    }
+    local context = m.encoder(source, {bias = o.source_bias, mask = o.source_mask, scale = 0.3})
+    local y = m.decoder(x, context, {bias = o.bias, context_bias = o.context_bias, scale = 0.3})
+    assert.is_true(m(source, x, o):equal(y))
+  end)
 end)
 
 
