@@ -72,7 +72,7 @@ describe("attention's options", function()
     assert.is_true(z:equal(m.norm3(h + m.mlp(h))))
   end)
 
-  it("of a Transformer are about the source, the target, or one's attention to the other", function()
+  it("of a Transformer are about the source, the target, or what lies between", function()
     local m = nn.Transformer(8, 2, {layers = 1})
     local source, x = heed.randn(1, 4, 8), heed.randn(1, 3, 8)
     local o = {
