@@ -82,7 +82,7 @@ torch_names.nn = {
   L1Loss = "heed.l1_loss(x, y)",
   MSELoss = "heed.mse_loss(x, y)",
   ModuleDict = "a table in a field: self.layers = {first = a, second = b}",
-  ModuleList = "a list in a field: self.layers = {a, b}",
+  ModuleList = "nn.List{a, b}, or a list in a field: self.layers = {a, b}",
   MultiheadAttention = "nn.MultiHeadAttention(dim, heads)",
   NLLLoss = "heed.nll_loss(x, targets)",
   ParameterDict = "a table in a field: self.weights = {first = nn.Parameter(t)}",
@@ -108,13 +108,12 @@ torch_names.module = {
   float = 'm:to("float32")',
   half = 'm:to("float16")',
   load_state_dict = "m:load_state(tensors)",
-  modules = "m:named_modules()",
   named_buffers = "m:state()",
   named_children = "m:children()",
   register_buffer = "m.name = nn.Buffer(t)",
   register_module = "m.name = layer",
   register_parameter = "m.name = nn.Parameter(t)",
-  requires_grad_ = "p:requires_grad_(false) for each p of m:parameters()",
+  requires_grad_ = "m:freeze(), or m:freeze(false) to train again",
   state_dict = "m:state()",
 }
 

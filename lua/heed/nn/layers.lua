@@ -219,6 +219,22 @@ end
 RMSNorm.describe = LayerNorm.describe
 
 
+---Its input, unchanged: in the place of a layer that a model may lack.
+---@class heed.Identity: heed.Module
+---@overload fun(): heed.Identity
+local Identity = Module:extend("Identity")
+layers.Identity = Identity
+
+
+---@generic T
+---@param x T
+---@return T
+function Identity:forward(x, ...)
+  if select("#", ...) > 0 then no_more("nn.Identity", 1, ...) end
+  return x
+end
+
+
 ---While training, drops each element with probability p and scales up the others.
 ---@class heed.Dropout: heed.Module
 ---@field p number
