@@ -78,7 +78,7 @@ local function check_slopes(heads, slopes)
     return slopes
   end
   heed.fail("bias.alibi: %d numbers, or a tensor of shape (%d), expected as option slopes, got %s",
-            heads, heads, type(slopes) == "table" and ("%d numbers"):format(#slopes) or kind(slopes))
+            heads, heads, kind(slopes))
 end
 
 
@@ -290,7 +290,8 @@ end
 ---@return heed.Tensor (H, T, S), or what broadcasts to it
 function Bias:dense(T, S, ...)
   options.no_more("bias:dense", 2, ...)
-  T, S = options.count("bias:dense", "argument 'T'", T), options.count("bias:dense", "argument 'S'", S)
+  T = options.count("bias:dense", "argument 'T'", T)
+  S = options.count("bias:dense", "argument 'S'", S)
   local matrix = self:matrix()
   local distances = self:distances(T, S, matrix or heed.empty(0))
   if not distances then return matrix end
@@ -327,7 +328,8 @@ function bias.relative(values, ...) return Relative(values, ...) end
 
 
 ---A tensor that broadcasts against the scores.
----@param t heed.Tensor (B, H, T, S) less the dimensions that queries lack; an nn.Parameter is trained
+---@param t heed.Tensor (B, H, T, S) less the dimensions that queries lack; an nn.Parameter is
+---trained
 ---@return heed.TensorBias
 function bias.tensor(t, ...) return TensorBias(t, ...) end
 

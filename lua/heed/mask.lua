@@ -197,8 +197,8 @@ end
 
 
 ---Where a function says so. It is called once for each shape: use it where no rule does.
----@param f fun(b: integer?, h: integer?, i: integer, j: integer): boolean sequence, head, row of the
----query and of the key, all from 1
+---@param f fun(b: integer?, h: integer?, i: integer, j: integer): boolean sequence, head, row of
+---the query and of the key, all from 1
 ---@param given? {batch: boolean, heads: boolean} false: the same for all sequences, for all heads;
 ---b or h is nil then
 ---@return heed.Mask
@@ -206,7 +206,8 @@ function mask.predicate(f, given, ...)
   options.no_more("mask.predicate", 2, ...)
   local o = options.read("mask.predicate", given, {batch = true, heads = true})
   options.callable("mask.predicate", "argument 'f'", f)
-  return new("predicate(f)", {TENSOR}, {{f = f, batch = o.batch, heads = o.heads, dense = {}, n = 0}})
+  local predicate = {f = f, batch = o.batch, heads = o.heads, dense = {}, n = 0}
+  return new("predicate(f)", {TENSOR}, {predicate})
 end
 
 

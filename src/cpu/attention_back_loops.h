@@ -256,13 +256,13 @@ static void OF(add_product) (const OF(product) *p, bool careful, bool weights_in
 
 
 /* Keys from .. to - 1 of a tile, which a panel does not attend to: its p and ds are 0. */
-static void OF(clear_panel) (const attend *a, tile x, int64_t from, int64_t to, const OF(back) *r,
-                             T *p, T *ds) {
+static void OF(clear_panel) (const attend *a, const tile *x, int64_t from, int64_t to,
+                             const OF(back) *r, T *p, T *ds) {
   if (from >= to) return;
   OF(clear)(p + from * r->row, to - from, PANEL, r->row);
   OF(clear)(ds + from * r->row, to - from, PANEL, r->row);
   if (!view_is_none(&a->w->out[ATTENTION_DBIAS]))
-    OF(store_panel)(a, &a->w->out[ATTENTION_DBIAS], &x, x.j + from, to - from,
+    OF(store_panel)(a, &a->w->out[ATTENTION_DBIAS], x, x->j + from, to - from,
                     ds + from * r->row, r->row, r->spare);
 }
 
@@ -287,19 +287,18 @@ static void OF(back_tile) (const attend *a, const tile *x, tile_kind kind, const
 */
 static int64_t OF(back_panel) (const attend *a, tile x, int64_t least, const OF(back) *r, T *p,
                                T *ds, bool careful) {
-  const int64_t j = x.j, keys = x.keys;
-  key_range at = mask_keys(a->w, x.b, x.i, x.i + x.n, a->keys);
-  at = both_ranges(at, (key_range){j, j + keys});
-  x.j = at.from;
-  x.keys = at.to - at.from;
-  const tile_kind kind = x.keys <= 0 ? TILE_NONE : mask_classify(a->w, &x);
-  if (kind == TILE_NONE) at = (key_range){j, j};
-  else OF(back_tile)(a, &x, kind, r, p + (at.from - j) * r->row, ds + (at.from - j) * r->row, careful);
-  if (!view_is_none(&a->w->out[ATTENTION_DBIAS])) least = keys;
-  x.j = j;
-  OF(clear_panel)(a, x, 0, at.from - j, r, p, ds);
-  OF(clear_panel)(a, x, at.to - j, least, r, p, ds);
-  return at.to - j;
+  const key_range some = mask_keys(a->w, x.b, x.i, x.i + x.n, a->keys);
+  int64_t from = larger(some.from - x.j, 0), to = smaller(some.to - x.j, x.keys);
+  tile part = x;
+  part.j += from;
+  part.keys = to - from;
+  const tile_kind kind = from >= to ? TILE_NONE : mask_classify(a->w, &part);
+  if (kind == TILE_NONE) from = to = 0;
+  else OF(back_tile)(a, &part, kind, r, p + from * r->row, ds + from * r->row, careful);
+  if (!view_is_none(&a->w->out[ATTENTION_DBIAS])) least = x.keys;
+  OF(clear_panel)(a, &x, 0, from, r, p, ds);
+  OF(clear_panel)(a, &x, to, least, r, p, ds);
+  return to;
 }
 
 
