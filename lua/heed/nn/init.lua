@@ -17,8 +17,8 @@ nn.Cache = require "heed.nn.cache"
 nn.init = require "heed.nn.initialise"
 
 for _, file in ipairs{
-  "heed.nn.layers", "heed.nn.attention", "heed.nn.transformer", "heed.nn.torch", "heed.nn.list",
-  "heed.nn.patches", "heed.nn.pool",
+  "heed.nn.layers", "heed.nn.attention", "heed.nn.list", "heed.nn.patches", "heed.nn.pool",
+  "heed.nn.torch", "heed.nn.transformer",
 } do
   for name, value in pairs(require(file)) do nn[name] = value end
 end

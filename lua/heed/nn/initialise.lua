@@ -218,7 +218,8 @@ local function below(x)
 end
 
 
----The normal distribution between `a` and `b`: uniform numbers, through the inverse of its integral.
+---The normal distribution between `a` and `b`: uniform numbers, through the inverse of its
+---integral.
 ---@param t heed.Tensor
 ---@param ... any mean 0, std 1, a -2, b 2
 ---@return heed.Tensor t
@@ -239,9 +240,9 @@ function init.trunc_normal_(t, ...)
 end
 
 
--- The columns of a, (m, n) with m >= n, made orthonormal one after the other (Gram and Schmidt), each
--- of them twice: Giraud et al. 2005. This is the Q of a QR decomposition whose R has a positive
--- diagonal.
+-- The columns of a, (m, n) with m >= n, made orthonormal one after the other (Gram and Schmidt),
+-- each of them twice: Giraud et al. 2005. This is the Q of a QR decomposition whose R has a
+-- positive diagonal.
 local function orthonormal(a)
   local q = heed.zeros_like(a)
   for j = 1, a:size(2) do

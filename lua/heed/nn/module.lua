@@ -388,7 +388,7 @@ end
 
 
 ---Whether the parameters are trained from now on. Frozen ones are in `parameters()` all the same,
----but get no gradient, and forget the one that they have: no optimiser's step changes them.
+---but get no gradient, and have lost the one that they had: no optimiser's step changes them.
 ---@param frozen? boolean true unless given; false for parameters that are trained again
 ---@return heed.Module self
 function Module:freeze(frozen)
@@ -396,7 +396,6 @@ function Module:freeze(frozen)
     heed.fail("freeze: true or false expected, got %s", options.kind(frozen))
   end
   for _, p in ipairs(self:parameters()) do
-    if frozen ~= false then p.grad = nil end
     if p.dtype:find("float") then p:requires_grad_(frozen == false) end
   end
   return self

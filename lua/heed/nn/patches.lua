@@ -14,8 +14,8 @@ local WHO <const> = "nn.Patches"
 
 
 ---Cuts images into patches, in reading order, and maps the pixels of each to features. A patch's
----pixels are ordered by channel, row, column: the weight is that of a convolution which steps by its
----own size.
+---pixels are ordered by channel, row, column: the weight is that of a convolution which steps by
+---its own size.
 ---@class heed.Patches: heed.Module
 ---@field height integer of a patch
 ---@field width integer
@@ -23,7 +23,7 @@ local WHO <const> = "nn.Patches"
 ---@field project heed.Linear
 ---@field class_token heed.Tensor|false (1, 1, dim)
 ---@field position heed.Learned|false
----@overload fun(size: integer|integer[], dim: integer, options?: heed.Patches.options): heed.Patches
+---@overload fun(size: integer|integer[], dim: integer, options?: table): heed.Patches
 local Patches = Module:extend("Patches")
 
 
@@ -31,8 +31,8 @@ local Patches = Module:extend("Patches")
 ---@field channels? integer of the images; 1 unless given
 ---@field bias? boolean true unless given
 ---@field class_token? boolean whether a learnt token, 0 at first, comes before the patches
----@field positions? integer how many patches an image has, for a learnt position of each, and of the
----class token; none unless given
+---@field positions? integer how many patches an image has, for a learnt position of each, and of
+---the class token; none unless given
 
 -- Height and width of a patch: one number, or two.
 local function sides(size)
@@ -41,7 +41,9 @@ local function sides(size)
     return n, n
   end
   options.check_list(WHO, size)
-  if #size ~= 2 then heed.fail("%s: a size, or {height, width} expected, got %d sizes", WHO, #size) end
+  if #size ~= 2 then
+    heed.fail("%s: a size, or {height, width} expected, got %d sizes", WHO, #size)
+  end
   return count(WHO, "height", size[1]), count(WHO, "width", size[2])
 end
 
@@ -72,7 +74,8 @@ local function check_images(self, x)
     heed.fail("%s: images of shape (B, %d, H, W)%s expected, got %s", WHO, C,
               C == 1 and " or (B, H, W)" or "", options.kind(x))
   elseif x:size(3) % h ~= 0 or x:size(4) % w ~= 0 then
-    heed.fail("%s: whole patches of (%d, %d) expected in images, got %s", WHO, h, w, options.kind(x))
+    heed.fail("%s: whole patches of (%d, %d) expected in images, got %s", WHO, h, w,
+              options.kind(x))
   end
   return x
 end
@@ -87,7 +90,7 @@ local function cut(x, h, w)
 end
 
 
----@param x heed.Tensor (B, C, H, W), or (B, H, W) with one channel; H and W multiples of the patch's
+---@param x heed.Tensor (B, C, H, W), or (B, H, W) with one channel, of whole patches
 ---@return heed.Tensor features (B, N, dim), or (B, 1 + N, dim) with a class token first
 function Patches:forward(x, ...)
   if select("#", ...) > 0 then options.no_more(WHO, 1, ...) end

@@ -51,40 +51,42 @@ local function keys_of(o, B, T)
 end
 
 
--- The sum of the features at some tokens; what stands elsewhere, NaN perhaps, does not count.
-local function sum_at(x, keys)
-  return x:masked_fill(~keys:unsqueeze(3), 0):sum(2)
+-- The features with a number instead of what stands where no key is: NaN perhaps.
+local function hidden(x, keys, value)
+  return x:masked_fill(~keys:unsqueeze(3), value)
 end
 
 
--- Each way to pool: features (B, T, D), T at least 1, and keys (B, T) or nil -> (B, D). Rows without
--- tokens give 0.
+-- Each way to pool: features (B, T, D), T at least 1, and keys (B, T) or nil -> (B, D). Rows
+-- without tokens give 0.
 local ways = {}
 
 function ways.mean(x, keys)
   if not keys then return x:mean(2) end
-  return sum_at(x, keys) / keys:sum(2, true):clamp{min = 1}:to(x.dtype)
+  local share = keys:sum(2, true):clamp{min = 1}:to("float64") / x:size(2)
+  return hidden(x, keys, 0):mean(2) / share:to(x.dtype)     -- no sum that float16 does not reach
 end
 
 function ways.max(x, keys)
   if not keys then return (x:max(2)) end
-  local most = x:masked_fill(~keys:unsqueeze(3), -math.huge):max(2)
+  local most = hidden(x, keys, -math.huge):max(2)
   return most:masked_fill(~keys:any(2, true), 0)
 end
 
 function ways.first(x, keys)
   if not keys then return x:select(2, 1) end
-  return sum_at(x, keys & keys:to("int64"):cumsum(2):eq(1))
+  return hidden(x, keys & keys:to("int64"):cumsum(2):eq(1), 0):sum(2)
 end
 
 function ways.last(x, keys)
   if not keys then return x:select(2, -1) end
   local number = keys:to("int64"):cumsum(2)
-  return sum_at(x, keys & number:eq(number:narrow(2, -1, 1)))
+  return hidden(x, keys & number:eq(number:narrow(2, -1, 1)), 0):sum(2)
 end
 
 
----The mean, the largest, the first or the last of a sequence's features, over tokens that are there.
+---The mean, the largest, the first or the last of a sequence's features, among tokens that are
+---there.
 ---@class heed.Pool: heed.Module
 ---@field kind string
 ---@overload fun(kind: "mean"|"max"|"first"|"last"): heed.Pool
