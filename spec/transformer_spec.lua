@@ -316,6 +316,24 @@ describe("a stack", function()
     assert.is_true(steps:equal(y))
   end)
 
+  it("takes every float type, views, and batches of nothing", function()
+    for _, dtype in ipairs{"float64", "float32", "float16", "bfloat16"} do
+      local m = nn.Decoder(8, 2, 1, {norm = "sandwich", activation = "geglu"}):to(dtype)
+      local x = heed.randn(3, 2, 8):to(dtype):transpose(1, 2)
+      local context = heed.randn(1, 4, 8):to(dtype):expand(2, 4, 8)
+      local y = m(x, context)
+      assert.same({dtype, x.shape}, {y.dtype, y.shape})
+      assert.is_true(y:equal(m(x:contiguous(), context:contiguous())))
+      y:sum():backward()
+      for _, shape in ipairs{{0, 3, 8}, {2, 0, 8}, {0, 8}} do
+        local none = heed.zeros(shape, {dtype = dtype})
+        local z = m(none, #shape == 2 and context[1] or context:narrow(1, 1, shape[1]))
+        assert.same(none.shape, z.shape)
+        z:sum():backward()
+      end
+    end
+  end)
+
   it("gives the weights of each layer where they are asked for, and to capture", function()
     local m = nn.Transformer(8, 2, {layers = {3, 2}})
     local source, x = heed.randn(1, 5, 8), heed.randn(1, 4, 8)
