@@ -355,6 +355,7 @@ describe("a stack", function()
 
   it("shows what it is", function()
     local text = tostring(nn.Decoder(8, 2, 1, {norm = "pre", cross = false}))
+    assert.matches("^Decoder%(8, 2, 1%)", text)
     assert.matches("layers.1 +DecoderLayer%(8, 2, 32, norm = pre%)", text)
     assert.matches("attend +MultiHeadAttention%(8, 2%)", text)
     assert.is_nil(text:find("cross"))
