@@ -419,7 +419,7 @@ describe("dropout", function()
 end)
 
 
-describe("a GPT", function()
+describe("a GPT of two layers", function()
   local GPT = nn.Module:extend("GPT")
 
   function GPT:init(vocabulary, length, dim)
@@ -428,6 +428,7 @@ describe("a GPT", function()
     self.decoder = nn.Decoder(dim, 2, 2, {cross = false, norm = "pre", activation = "gelu"})
     self.head = nn.Linear(dim, vocabulary, {bias = false})
     self.head.weight = self.embed.weight
+    nn.init.normal_(self.embed.weight, {std = 0.02})
   end
 
   function GPT:forward(ids)
@@ -457,7 +458,7 @@ describe("a GPT", function()
 
   local function train(wrap, steps)
     heed.manual_seed(2)
-    local m, losses = GPT(7, 6, 16), {}
+    local m, losses = GPT(7, 6, 64), {}
     local opt = heed.optim.AdamW(m:parameters(), {lr = 1e-2})
     local step = wrap(function(x, y)
       opt:zero_grad()
@@ -476,7 +477,7 @@ describe("a GPT", function()
   it("trains in a capture to the losses that it has without one", function()
     local eager = train(function(f) return f end, 20)
     local captured = train(heed.capture, 20)
-    assert.is_true(eager[20] < eager[1] / 4, eager[1] .. " to " .. eager[20])
+    assert.is_true(eager[20] < eager[1] / 2, eager[1] .. " to " .. eager[20])
     for i = 1, 20 do assert.is_true(math.abs(captured[i] - eager[i]) <= 1e-4 * eager[i]) end
   end)
 end)
