@@ -89,6 +89,17 @@ local function check_call(who, layer, x, context, o)
 end
 
 
+-- What a cache holds of a context is used instead of it, which must not be another.
+local function check_stored(call)
+  local B, _, S = call.stored.k:size()
+  local b, s = call.context:size()
+  if B == b and S == s then return end
+  heed.fail("%s: a context of shape (%d, %d, ...) expected, which option cache holds, got %s; "
+            .. "another context has an nn.Cache() of its own", call.who, B, S,
+            options.kind(call.context))
+end
+
+
 -- A single sequence becomes a batch of one.
 local function add_batch(call)
   local o = call.options
@@ -129,6 +140,7 @@ function attending.reader(who, weights)
     }
     if call.single then add_batch(call) end
     call.stored = call.cache and call.cache:context(layer)
+    if call.stored and call.context then check_stored(call) end
     return call
   end
 end
@@ -154,7 +166,7 @@ local function mask_of_keys(who, keys, B, S)
     heed.fail("%s: option 'keys': a bool tensor of shape (%d, %d) expected, true where keys are, "
               .. "got %s", who, B, S, options.kind(keys))
   end
-  return keys:reshape(B, 1, 1, S)
+  return heed.mask.keys(keys)
 end
 
 

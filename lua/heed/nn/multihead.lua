@@ -27,7 +27,7 @@ function Projection:reset() end
 ---@field out heed.Linear
 ---@field query_norm heed.RMSNorm|false over each head's queries
 ---@field key_norm heed.RMSNorm|false
----@field position_bias heed.bias|false
+---@field position_bias heed.Bias|false
 ---@field sink heed.Tensor|false (heads)
 ---@field gate heed.Linear|false
 ---@field memory_keys heed.Tensor|false (kv_heads, memory, head_dim)
@@ -52,8 +52,8 @@ local read_call = attending.reader(SELF, false)
 ---@field position? fun(q: heed.Tensor, k: heed.Tensor, offset: any): heed.Tensor, heed.Tensor
 ---called between projection and attention, with (B, H, T, D), (B, Hk, S, D) and where the first
 ---query stands: an integer, or a tensor of all positions (B, T)
----@field position_bias? heed.bias added to the scores at every call
----@field mask? heed.mask who may attend at every call
+---@field position_bias? heed.Bias added to the scores at every call
+---@field mask? heed.Mask who may attend at every call
 ---@field sink? boolean a learnt score for each head that takes part in the normaliser alone; first
 ---0, so that a head may attend to nothing: E. Miller (2023), "Attention is off by one"; learnt as
 ---in OpenAI (2025), "gpt-oss"
