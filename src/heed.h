@@ -313,6 +313,13 @@ HEED_API bool heed_backward (heed_tensor *y, heed_tensor *seed, bool retain);
 /* Gradients of y by xs[i] into gs[i] (NULL where y does not depend on it). */
 HEED_API bool heed_gradients (heed_tensor *y, heed_tensor *seed, int n, heed_tensor *const *xs,
                               heed_tensor **gs, bool retain);
+/*
+** Mixed precision, as PyTorch's autocast: with HEED_FLOAT16 or HEED_BFLOAT16, products work in that
+** type, and softmax, norms, losses, sums, powers and exponentials in float32; HEED_FLOAT32 ends it.
+** Gradients reach parameters in their own types. Returns what it was.
+*/
+HEED_API heed_type heed_autocast (heed_context *cx);
+HEED_API heed_type heed_set_autocast (heed_context *cx, heed_type type);
 HEED_API int64_t heed_graph_nodes (heed_context *cx);       /* alive in this context */
 
 /*
