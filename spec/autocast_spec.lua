@@ -130,6 +130,8 @@ describe("autocast", function()
     end
     assert.matches("autocast: a function expected, got 3", message(heed.autocast, "float16", 3))
     assert.matches("autocast_dtype: .*no", message(heed.autocast_dtype, 1))
+    assert.matches("nn.Linear: a float type expected as input, got int64",
+                   message(heed.autocast, "float16", nn.Linear(1, 1), heed.tensor{1}))
   end)
 
   it("converts a parameter once, until it changes or a backward pass has gone by", function()
@@ -219,7 +221,8 @@ describe("training in mixed precision", function()
   -- Losses of a small model on fixed data.
   local function losses(low, scaler)
     heed.manual_seed(1)
-    local model = nn.Sequential{nn.Linear(8, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 4)}
+    local model = nn.Sequential{nn.Linear(8, 32), nn.LayerNorm(32), nn.GELU(), nn.Linear(32, 32),
+                                nn.ReLU(), nn.Linear(32, 4)}
     local x, target = heed.randn(64, 8), heed.randint(1, 4, {64})
     local opt, list = optim.AdamW(model:parameters(), {lr = 1e-2}), {}
     for step = 1, 60 do
