@@ -2039,6 +2039,24 @@ function heed.enable_grad(f, ...) end
 ---@return boolean
 function heed.is_grad_enabled() end
 
+---Calls f with the gradient of self in a backward pass, once it is whole and before anything else
+---gets it. A tensor that f returns stands in for it: of the same shape, type and device. Hooks are
+---called in the order in which they came, also by `heed.grad`; those of a leaf in every pass, others
+---until the graph is freed. f may not change the gradient in place, and may not yield. A hook that
+---leads back to its tensor is collected with it; where the tensor was used before it got the hook,
+---only after `backward`, or `remove`. The handle may be a `<close>` variable.
+---> heed.ones(2, {requires_grad = true}):register_hook(print):remove() == nil
+---> heed.ones(2):register_hook(print) raises "it does not require grad"
+---@param hook fun(gradient: heed.Tensor): heed.Tensor?
+---@return heed.Hook handle whose method `remove` takes the hook off
+function Tensor:register_hook(hook) end
+heed.register_hook = Tensor.register_hook
+
+---From now on `backward` adds the gradient of self to its `grad`, as it does for leaves.
+---> heed.ones(2):retain_grad() raises "it does not require grad"
+function Tensor:retain_grad() end
+heed.retain_grad = Tensor.retain_grad
+
 ---A differentiable function of your own. `forward(ctx, ...)` gives the results, and nothing in
 ---it is recorded; `backward(ctx, g, ...)` gets their gradients and gives one for each argument
 ---of forward, nil where there is none. The gradients it gets may not be changed in place. `ctx` is
@@ -2397,6 +2415,16 @@ function heed.core.frames(call, path) end
 ---> heed.core.raise("wrong") raises "wrong"
 ---@param message string
 function heed.core.raise(message) end
+
+---Calls f with the gradient of x in a pass.
+---@param x heed.Tensor
+---@param f function
+---@return integer number for remove_hook
+function heed.core.add_hook(x, f) end
+
+---Takes a hook off; nothing if it is gone.
+---@param number integer
+function heed.core.remove_hook(number) end
 
 ---Gives outputs without a graph a node that calls `backward` with their gradients.
 ---@param outputs heed.Tensor[]
