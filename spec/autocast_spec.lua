@@ -12,6 +12,7 @@ local LOW <const> = {"bfloat16", "float16"}
 local CALLS <const> = {
   low = {
     matmul = {"m", "m"}, bmm = {"b", "b"}, linear = {"m", "m", "v"}, attention = {"b", "b", "b"},
+    addmm = {"m", "m", "m"}, baddbmm = {"b", "b", "b"},
     einsum = {"ij,jk->ik", {"m", "m"}},
   },
   full = {
@@ -22,6 +23,7 @@ local CALLS <const> = {
     layer_norm = {"m", 3}, rms_norm = {"m", 3}, mse_loss = {"m", "m"}, l1_loss = {"m", "m"},
     smooth_l1_loss = {"m", "m"}, kl_div = {"m", "m"}, binary_cross_entropy = {"m", "m"},
     bce_with_logits = {"m", "m"}, cross_entropy = {"m", "ids"}, nll_loss = {"m", "ids"},
+    huber_loss = {"m", "m"}, normalize = {"m"}, cosine_similarity = {"m", "m"},
   },
   follow = {
     add = {"m", "m"}, mul = {"m", 2}, relu = {"m"}, gelu = {"m"}, silu = {"m"}, tanh = {"m"},

@@ -339,6 +339,19 @@ HEED_API bool heed_record_custom (heed_context *cx, const heed_custom *custom, i
                                   heed_tensor *const *inputs, int noutputs,
                                   heed_tensor *const *outputs);
 
+/*
+** A function of the host's on the gradient of t, called once in a pass, before anything else gets
+** that gradient, in the order in which they were added. 'backward' gets it as its one gradient and
+** may give another as its one result. The hook lives until it is removed, or a pass frees the graph
+** there; then 'release' is called. NULL: a failure.
+*/
+typedef struct heed_hook heed_hook;
+HEED_API heed_hook *heed_add_hook (heed_tensor *t, const heed_custom *hook);
+HEED_API void heed_remove_hook (heed_hook *hook);
+HEED_API bool heed_retain_gradient (heed_tensor *t);        /* from now on, as a leaf's */
+/* Does more than this handle lead to what it was computed by? */
+HEED_API bool heed_graph_is_shared (const heed_tensor *t);
+
 /* }================================================================== */
 
 

@@ -125,6 +125,43 @@ function options.read(who, given, known)
 end
 
 
+local function is_options(value)
+  return type(value) == "table" and type(next(value)) == "string" and #value == 0
+end
+
+
+local function check_name(who, name, names, more)
+  local known = {table.unpack(names)}
+  for _, other in ipairs(more) do known[#known + 1] = other end
+  for _, other in ipairs(known) do
+    if name == other then return end
+  end
+  core.refuse_option(who, name, known)
+end
+
+
+---Reads arguments by PyTorch's names: `names` in this order, or they and `more` in a table at the
+---end.
+---@param who string
+---@param names string[]
+---@param more string[] what may stand in the table alone
+---@param ... any
+---@return table<string, any>
+function options.arguments(who, names, more, ...)
+  local n, read = select("#", ...), {}
+  local given = n > 0 and select(n, ...)
+  if is_options(given) then n = n - 1 else given = {} end
+  if n > #names then heed.fail("%s: at most %d arguments expected, got %d", who, #names, n) end
+  for i = 1, n do read[names[i]] = select(i, ...) end
+  for name, value in pairs(given) do
+    check_name(who, name, names, more)
+    if read[name] ~= nil then heed.fail("%s: argument '%s' is given twice", who, name) end
+    read[name] = value
+  end
+  return read
+end
+
+
 ---Refuses arguments behind those that a function takes; nil is none.
 ---@param who string
 ---@param most integer how many it takes

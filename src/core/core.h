@@ -68,6 +68,16 @@ typedef struct edge {
 
 typedef enum node_kind { NODE_LEAF, NODE_OP, NODE_OVERLAY, NODE_VIEW, NODE_CUSTOM } node_kind;
 
+/* A host's function on the gradient of one of a node's outputs; or a leaf that retains it. */
+struct heed_hook {
+  node *n;
+  heed_hook *next;                 /* in the order in which they were added */
+  int64_t number;                  /* … counted */
+  int output;
+  heed_custom custom;
+  node *retained;                  /* a leaf, which there is no function beside; or NULL */
+};
+
 /*
 ** A step of the graph. Nodes are made after their inputs, so 'order' falls along every edge.
 ** A leaf owns its gradient. Arrays lie behind the node, in one block.
@@ -86,6 +96,7 @@ struct node {
   layout region;                   /* OVERLAY and VIEW: the part of the base, in its storage */
   layout base_at; heed_type type;  /* of the base, or of the leaf */
   heed_custom custom;
+  heed_hook *hooks;
   bool freed;                      /* by a pass without 'retain': edges lead nowhere */
   /* while a backward pass runs: */
   heed_tensor **incoming;          /* gradient of each output, or NULL (lies behind the node) */
@@ -301,6 +312,9 @@ node *node_leaf (heed_context *cx, const heed_tensor *t);
 void node_forget (node *n);        /* drops saved values and inputs' nodes: 'freed' from now on */
 int64_t node_order (const node *n);                  /* 0: there is none */
 void node_put_gradient (node *leaf, heed_tensor *gradient);          /* which it owns now */
+node *node_of_gradient (const heed_tensor *t);       /* the leaf that has t's; NULL: none */
+heed_hook *node_add_hook (node *n, int output);      /* empty; NULL: no memory */
+void node_remove_hook (heed_hook *hook);
 bool node_save (node *n, int i, const heed_tensor *t, bool value);   /* value false: shape only */
 heed_tensor *node_saved (node *n, int i);            /* a new handle without a graph; checks the
                                                         version; NULL and no message if absent */

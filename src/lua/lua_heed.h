@@ -277,6 +277,8 @@ void pin_anchors (lua_State *L, int from, int top);      /* what these tensors l
                                                    as their graph; pushes a list meanwhile */
 int64_t push_keeper (lua_State *L, int function, int inputs);    /* its number; 'inputs': the index
                                                    of a list, or 0 */
+int64_t anchor_function (lua_State *L, int function, int i);    /* the number of its keeper, for the
+                                                   graph of the tensor at i */
 bool push_kept (lua_State *L, int64_t number);           /* the function; false: it is gone */
 void empty_keeper (lua_State *L, int64_t number);        /* its node is freed */
 void open_anchor (lua_State *L);
