@@ -49,8 +49,8 @@ typedef struct modes {
 } modes;
 
 /*
-** A call of scope, no_grad, enable_grad or autocast that runs, or a user's backward function. It holds for
-** its coroutine: while that is suspended, so are its modes and scopes.
+** A call of scope, no_grad, enable_grad or autocast that runs, or a user's backward function. It
+** holds for its coroutine: while that is suspended, so are its modes and scopes.
 */
 typedef struct frame {
   struct frame *outer;             /* opened before it */

@@ -82,7 +82,7 @@ end
 local function decay_of(self)
   local n, decay = self.updates, self.options.decay
   if not self.options.warmup then return decay end
-  if capture.notes then fail("update: warmup cannot be captured, it is another number each time") end
+  if capture.notes then fail("update: warmup cannot be captured: its decay changes") end
   return math.min(decay, (1 + n) / (10 + n))
 end
 
@@ -148,7 +148,8 @@ function EMA:compare(given)
     slots[i + 1] = {names = {"average." .. name}, value = self.averages[i]}
   end
   local problems, hint = state.compare(slots, given)
-  if #problems == 0 and given.updates:item() < 0 then problems[1] = "updates: at least 0 expected" end
+  local counted = #problems > 0 or given.updates:item() >= 0
+  if not counted then problems[1] = "updates: at least 0 expected" end
   return problems, hint
 end
 
@@ -159,7 +160,8 @@ function EMA:load_state(given)
   state.refuse("load_state", self:compare(given))
   local averages = {}
   for i, name in ipairs(self.names) do
-    averages[i] = heed.keep(given["average." .. name]:detach():to(self.parameters[i].device):clone())
+    local t = given["average." .. name]:detach()
+    averages[i] = heed.keep(t:to(self.parameters[i].device):clone())
   end
   self.averages, self.updates = averages, given.updates:item()
 end
