@@ -61,7 +61,7 @@ end
 
 -- The states that steps need from now on; those that they needed before stay.
 local function arrange(self)
-  self.names, self.lists = self.kind.states(self.numbers), {}
+  self.names, self.lists = self.states(self.numbers), {}
   for k, name in ipairs(self.names) do
     local list = self.memory[name]
     if not list then
@@ -155,8 +155,9 @@ function Group.new(kind, who, parameters, o)
   local numbers = {}
   for name, value in pairs(o) do numbers[name] = value end
   local self = setmetatable({
-    kind = kind, who = who, known = o, numbers = numbers, parameters = {}, gradients = {},
-    counts = {}, numbers_of = {}, memory = {}, made = false,
+    kind = kind.name, states = kind.states, fills = kind.fills, who = who, known = o,
+    numbers = numbers, parameters = {}, gradients = {}, counts = {}, numbers_of = {},
+    memory = {}, made = false,
   }, Group)
   for i, p in ipairs(parameters) do
     self.parameters[i], self.gradients[i], self.counts[i] = p, false, 0
@@ -228,7 +229,7 @@ end
 
 local function call(self, number, gradients)
   self.numbers.step = number
-  optim_step(self.kind.name, self.parameters, gradients, self.lists, self.numbers)
+  optim_step(self.kind, self.parameters, gradients, self.lists, self.numbers)
   self.numbers.step = nil
   if capture.notes then note(self, number, gradients) end
 end
@@ -256,7 +257,7 @@ local function prepare(self, i)
     if not list[i] then
       list[i] = heed.keep(heed.zeros_like(self.parameters[i]))
       self.made = true             -- in this step
-      if self.kind.fills then number = 1 end
+      if self.fills then number = 1 end
     end
   end
   self.numbers_of[i] = number
