@@ -334,6 +334,13 @@ HEED_API bool heed_backward (heed_tensor *y, heed_tensor *seed, bool retain);
 /* Gradients of y by xs[i] into gs[i] (NULL where y does not depend on it). */
 HEED_API bool heed_gradients (heed_tensor *y, heed_tensor *seed, int n, heed_tensor *const *xs,
                               heed_tensor **gs, bool retain);
+/*
+** Mixed precision, as PyTorch's autocast: with HEED_FLOAT16 or HEED_BFLOAT16, products work in that
+** type, and softmax, norms, losses, sums, powers and exponentials in float32; HEED_FLOAT32 ends it.
+** Gradients reach parameters in their own types. Returns what it was.
+*/
+HEED_API heed_type heed_autocast (heed_context *cx);
+HEED_API heed_type heed_set_autocast (heed_context *cx, heed_type type);
 HEED_API int64_t heed_graph_nodes (heed_context *cx);       /* alive in this context */
 
 /*
@@ -352,6 +359,19 @@ typedef struct heed_custom {
 HEED_API bool heed_record_custom (heed_context *cx, const heed_custom *custom, int ninputs,
                                   heed_tensor *const *inputs, int noutputs,
                                   heed_tensor *const *outputs);
+
+/*
+** A function of the host's on the gradient of t, called once in a pass, before anything else gets
+** that gradient, in the order in which they were added. 'backward' gets it as its one gradient and
+** may give another as its one result. The hook lives until it is removed, or a pass frees the graph
+** there; then 'release' is called. NULL: a failure.
+*/
+typedef struct heed_hook heed_hook;
+HEED_API heed_hook *heed_add_hook (heed_tensor *t, const heed_custom *hook);
+HEED_API void heed_remove_hook (heed_hook *hook);
+HEED_API bool heed_retain_gradient (heed_tensor *t);        /* from now on, as a leaf's */
+/* Does more than this handle lead to what it was computed by? */
+HEED_API bool heed_graph_is_shared (const heed_tensor *t);
 
 /* }================================================================== */
 

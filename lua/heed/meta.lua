@@ -2046,6 +2046,26 @@ heed.requires_grad_ = Tensor.requires_grad_
 ---@return any ...
 function heed.no_grad(f, ...) end
 
+---f(...) in mixed precision, as PyTorch's autocast. `matmul`, `bmm`, `einsum`, `linear` and
+---`attention` work in the type: their float tensors are converted, each parameter once, and
+---gradients reach it in its own type. `softmax`, norms, losses, `sum`, `prod`, `cumsum`, `exp`,
+---`log`, `pow`, `reciprocal` and `rsqrt` work in float32; the rest, and calls with a float64, follow
+---promotion. Backward belongs outside; where it is called inside, nothing is converted in it. Calls
+---may be nested, and errors pass through. Gradients in float16 want a `heed.optim.Scaler`.
+---> heed.autocast("bfloat16", heed.matmul, heed.ones(2, 2), heed.ones(2, 2)).dtype == "bfloat16"
+---> heed.autocast("bfloat16", heed.softmax, heed.ones(2), 1).dtype == "float32"
+---> heed.autocast("int64", heed.exp, heed.ones(2)) raises "'bfloat16', 'float16' or false"
+---@param dtype "bfloat16"|"float16"|false false: not within f
+---@param f function
+---@param ... any
+---@return any ...
+function heed.autocast(dtype, f, ...) end
+
+---The type of the `autocast` that holds now, or nil.
+---> heed.autocast("float16", heed.autocast_dtype) == "float16"
+---@return "bfloat16"|"float16"|nil
+function heed.autocast_dtype() end
+
 ---f(...), recorded again within no_grad.
 ---> heed.no_grad(heed.enable_grad, heed.is_grad_enabled) == true
 ---@param f function
@@ -2057,6 +2077,24 @@ function heed.enable_grad(f, ...) end
 ---> heed.is_grad_enabled() == true
 ---@return boolean
 function heed.is_grad_enabled() end
+
+---Calls f with the gradient of self in a backward pass, once it is whole and before anything else
+---gets it. A tensor that f returns stands in for it: of the same shape, type and device. Hooks are
+---called in the order in which they came, also by `heed.grad`; those of a leaf in every pass, others
+---until the graph is freed. f may not change the gradient in place, and may not yield. A hook that
+---leads back to its tensor is collected with it; where the tensor was used before it got the hook,
+---only after `backward`, or `remove`. The handle may be a `<close>` variable.
+---> heed.ones(2, {requires_grad = true}):register_hook(print):remove() == nil
+---> heed.ones(2):register_hook(print) raises "it does not require grad"
+---@param hook fun(gradient: heed.Tensor): heed.Tensor?
+---@return heed.Hook handle whose method `remove` takes the hook off
+function Tensor:register_hook(hook) end
+heed.register_hook = Tensor.register_hook
+
+---From now on `backward` adds the gradient of self to its `grad`, as it does for leaves.
+---> heed.ones(2):retain_grad() raises "it does not require grad"
+function Tensor:retain_grad() end
+heed.retain_grad = Tensor.retain_grad
 
 ---A differentiable function of your own. `forward(ctx, ...)` gives the results, and nothing in
 ---it is recorded; `backward(ctx, g, ...)` gets their gradients and gives one for each argument
@@ -2434,6 +2472,16 @@ function heed.core.frames(call, path) end
 ---> heed.core.raise("wrong") raises "wrong"
 ---@param message string
 function heed.core.raise(message) end
+
+---Calls f with the gradient of x in a pass.
+---@param x heed.Tensor
+---@param f function
+---@return integer number for remove_hook
+function heed.core.add_hook(x, f) end
+
+---Takes a hook off; nothing if it is gone.
+---@param number integer
+function heed.core.remove_hook(number) end
 
 ---Gives outputs without a graph a node that calls `backward` with their gradients.
 ---@param outputs heed.Tensor[]

@@ -286,6 +286,33 @@ method.both("allclose", function(x, y, ...)
 end)
 
 
+-- Hooks on gradients -----------------------------------------------------
+
+---What `register_hook` gives.
+---@class heed.Hook
+---@field private number integer
+local Hook = {__name = "heed.Hook"}
+Hook.__index = Hook
+
+---Takes the function off its tensor; nothing if it is gone.
+function Hook:remove() core.remove_hook(self.number) end
+
+Hook.__close = Hook.remove
+
+---Calls f with the gradient of x in a backward pass, which goes on with what f returns, if that is
+---a tensor.
+method.both("register_hook", function(x, f, ...)
+  check_tensor("register_hook", x)
+  options.no_more("register_hook", 2, ...)
+  options.callable("register_hook", "argument 'hook'", f)
+  if type(f) ~= "function" then
+    local callable = f
+    f = function(g) return callable(g) end
+  end
+  return setmetatable({number = core.add_hook(x, f)}, Hook)
+end)
+
+
 -- Operations of the user's -----------------------------------------------
 
 -- The tensors among n values: a list, and their positions.
@@ -459,12 +486,12 @@ function heed.checkpoint(f, ...)
   options.callable("checkpoint", "f", f)
   if not heed.is_grad_enabled() then return f(...) end
   local args, state = heed.keep(pack(...)), heed.keep(rng.states())
-  local versions = versions_of(args)
+  local versions, mixed = versions_of(args), heed.autocast_dtype() or false
   local run = heed.custom {
     forward = function(_, _, ...) return f(...) end,
     backward = function(_, ...)
       check_unchanged(args, versions)
-      local found = heed.enable_grad(pass_again, f, args, state, {...})
+      local found = heed.autocast(mixed, heed.enable_grad, pass_again, f, args, state, {...})
       return nil, unpack(found, 1, args.n)
     end,
   }

@@ -11,6 +11,7 @@ torch_names.heed = {
   LongTensor = "heed.tensor(values)",
   Tensor = "heed.tensor(values)",
   absolute = "heed.abs(x)",
+  amp = "heed.autocast(dtype, f), and heed.optim.Scaler{}",
   as_tensor = "heed.tensor(values)",
   autograd = "heed.grad(y, xs) or heed.custom{forward = f, backward = g}",
   binary_cross_entropy_with_logits = "heed.bce_with_logits(logits, targets)",
@@ -120,9 +121,11 @@ torch_names.module = {
 ---Names of `torch.optim`, and of its `lr_scheduler`.
 torch_names.optim = {
   CosineAnnealingLR = "opt.lr = rate * heed.optim.cosine(steps)(step)",
+  GradScaler = "heed.optim.Scaler{}",
   LinearLR = "opt.lr = rate * heed.optim.linear(steps)(step)",
   StepLR = "opt.lr = rate * heed.optim.step(steps)(step)",
   lr_scheduler = "opt.lr = rate * schedule(step), with one such as heed.optim.cosine(steps)",
+  swa_utils = "heed.optim.EMA(model)",
 }
 
 

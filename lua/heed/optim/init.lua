@@ -23,6 +23,8 @@ local optim = {}
 for _, file in ipairs{"kinds", "clip", "schedules"} do
   for name, f in pairs(require("heed.optim." .. file)) do optim[name] = f end
 end
+optim.EMA = require("heed.optim.average").EMA
+optim.Scaler = require("heed.optim.scaler").Scaler
 
 
 return options.strict("heed.optim", optim, torch_names.optim)
