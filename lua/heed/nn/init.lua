@@ -13,6 +13,7 @@ local torch_names = require "heed.torch_names"
 nn.Module = require "heed.nn.module"
 nn.Parameter = parameter.Parameter
 nn.Buffer = parameter.Buffer
+nn.Cache = require "heed.nn.cache"
 nn.init = require "heed.nn.initialise"
 
 for _, file in ipairs{
