@@ -473,6 +473,54 @@ describe("position.Sinusoidal", function()
 end)
 
 
+describe("a cached step with a position layer", function()
+  local Model = nn.Module:extend("Model")
+  function Model:init(layer)
+    self.embed, self.position = nn.Embedding(9, 6), layer
+    self.attend = nn.MultiHeadAttention(6, 2)
+  end
+  function Model:forward(ids, given)
+    local x = self.position(self.embed(ids), given)
+    return self.attend(x, {causal = true, cache = given.cache, keys = given.keys,
+                           lengths = given.lengths})
+  end
+
+  -- Two rows of 5 and 3 tokens; the first columns hold 3 of row 1 and 1 of row 2.
+  local rows = {heed.tensor{{1, 2, 3, 4, 5}}, heed.tensor{{6, 7, 8}}}
+  local later = heed.tensor{{4, 5}, {7, 8}}
+  local prompts = {
+    ["padded at the left"] = {
+      heed.tensor{{1, 2, 3}, {9, 9, 6}}, 3, 3,
+      {keys = heed.tensor{{true, true, true}, {false, false, true}}},
+    },
+    ["padded at the right"] = {
+      heed.tensor{{1, 2, 3}, {6, 9, 9}}, 3, 1, {lengths = heed.tensor{3, 1}},
+    },
+  }
+
+  for name, make in pairs(MAKERS) do
+    for which, prompt in pairs(prompts) do
+      it("is that of each row alone: " .. name .. ", " .. which, function()
+        local model = Model(make())
+        local ids, last1, last2, given = table.unpack(prompt)
+        given.cache = nn.Cache()
+        local first = model(ids, given)
+        local steps = {model(later:narrow(2, 1, 1), {cache = given.cache}),
+                       model(later:narrow(2, 2, 1), {cache = given.cache})}
+        for b, last in ipairs{last1, last2} do
+          local alone = model(rows[b], {})[1]
+          local n = #alone
+          assert.is_true(near(first[b][last], alone[n - 2], 1e-5))
+          for i, step in ipairs(steps) do
+            assert.is_true(near(step[b][1], alone[n - 2 + i], 1e-5))
+          end
+        end
+      end)
+    end
+  end
+end)
+
+
 describe("positions within a step that is captured", function()
   it("are those of the step itself", function()
     local layer = position.Sinusoidal()
