@@ -3,6 +3,7 @@
 
 local golden = require "spec.golden"
 local heed = require "heed"
+local json = require "heed.json"
 local layouts = require "spec.support.layouts"
 local message = require "spec.support.message"
 local nn = require "heed.nn"
@@ -295,6 +296,14 @@ describe("rope with scaling", function()
                                   original_max_position_embeddings = 16}})
     assert.is_true(c:equal(rope(x, {max_position_embeddings = 64, scaling = {
       rope_type = "yarn", original_max_position_embeddings = 16}})))
+    local text = '{"type": "yarn", "factor": 4, "beta_fast": null, '
+                 .. '"original_max_position_embeddings": 16}'
+    assert.is_true(c:equal(rope(x, {scaling = json.decode(text)})))
+    assert.is_true(rope(x, {scaling = json.null}):equal(rope(x)))
+    local llama = {type = "llama3", factor = 4, low_freq_factor = 1, high_freq_factor = 4}
+    local d = rope(x, {scaling = llama, max_position_embeddings = 16})
+    llama.original_max_position_embeddings = 16
+    assert.is_true(d:equal(rope(x, {scaling = llama})))
   end)
 
   it("refuses what it does not know", function()
@@ -312,6 +321,11 @@ describe("rope with scaling", function()
     assert.matches("a finite number above 0 expected as factor in scaling, got %-1",
                    why{type = "linear", factor = -1})
     assert.matches("got the string '4'", why{type = "linear", factor = "4"})
+    assert.matches("as factor in scaling, got an empty table", why{type = "linear", factor = {}})
+    assert.matches("factor expected in scaling of rope_type yarn, got none",
+                   why({type = "yarn"}, 8))
+    assert.matches("a table expected as option short_factor", why{type = "longrope",
+                   short_factor = 3})
     assert.matches("one rope_type expected, got .*'yarn', and type of .*'linear' in scaling",
                    why{rope_type = "yarn", type = "linear"})
     assert.matches("one base expected", message(rope, x, {base = 5, scaling = {rope_theta = 6}}))
