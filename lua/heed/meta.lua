@@ -130,6 +130,7 @@ heed._VERSION = "heed 0.1"
 heed.nn = require "heed.nn"
 heed.optim = require "heed.optim"
 heed.plot = require "heed.plot"
+heed.position = require "heed.position"
 heed.tasks = require "heed.tasks"
 heed.train = require "heed.train"
 heed.load = require "heed.save".load
