@@ -45,6 +45,15 @@ describe("PyTorch's names", function()
                 listed(nn.to_torch(nn.MultiHeadAttention(8, 2, {context_dim = 5}))))
   end)
 
+  it("of attention with a learnt key and value, and with values of other features", function()
+    local m = nn.MultiHeadAttention(8, 2, {memory = 1, value_context_dim = 5, bias = false})
+    local state = nn.to_torch(m)
+    assert.same({"bias_k (1, 1, 8)", "bias_v (1, 1, 8)", "k_proj_weight (8, 8)",
+                 "out_proj.weight (8, 8)", "q_proj_weight (8, 8)", "v_proj_weight (8, 5)"},
+                listed(state))
+    same(m:state(), nn.from_torch(state, m))
+  end)
+
   it("lead to PyTorch's numbers", function()
     local _, rows = next(golden.read("first_weights"))
     local name_there = "dim 8 heads 2 feed-forward 12 (PyTorch: TransformerEncoderLayer)"
@@ -155,8 +164,12 @@ describe("a state that does not fit", function()
   it("is told by the module already where PyTorch's layer is another one", function()
     for _, case in ipairs{
       {nn.EncoderLayer(8, 2, {kv_heads = 1}), "attend: PyTorch's MultiheadAttention has heads of "
-       .. "dim / heads .* dim 8, 2 heads of 4, kv_heads 1"},
+       .. "dim / heads .* dim 8, 2 heads of 4 and 4, kv_heads 1, 8 at the end"},
       {nn.MultiHeadAttention(8, 2, {head_dim = 3}), "the module: .* 2 heads of 3"},
+      {nn.MultiHeadAttention(8, 2, {value_dim = 3}), "the module: .* heads of 4 and 3"},
+      {nn.MultiHeadAttention(8, 2, {out_dim = 3}), "the module: .* 3 at the end"},
+      {nn.EncoderLayer(8, 2, {sink = true}), "attend.sink: PyTorch's layer has nothing like that"},
+      {nn.EncoderLayer(8, 2, {memory = 2}), "attend.memory_keys: .* one at most, got 2"},
       {nn.EncoderLayer(8, 2, {qk_norm = true}), "attend.query_norm.weight: PyTorch's layer"},
       {nn.Encoder(8, 2, 1, {activation = "swiglu"}), "layers.1.mlp.gate.weight: PyTorch's layer"},
       {nn.Encoder(8, 2, 1, {norm = "sandwich"}), "layers.1.out_norm1.weight: PyTorch's layer"},

@@ -8,10 +8,10 @@
 
 local heed = require "heed"
 local Module = require "heed.nn.module"
-local attention = require "heed.nn.attention"
+local MultiHeadAttention = require "heed.nn.multihead"
+local block = require "heed.nn.block"
 local options = require "heed.options"
 local state = require "heed.state"
-local transformer = require "heed.nn.transformer"
 
 local torch = {}
 
@@ -22,9 +22,12 @@ local LAYER = {
   norm3 = "norm3", mlp = {activation = "activation", down = "linear2", up = "linear1"},
 }
 local NAMES = {
-  [attention.MultiHeadAttention] = {key = false, out = "out_proj", query = false, value = false},
-  [transformer.DecoderLayer] = LAYER,
-  [transformer.EncoderLayer] = LAYER,
+  [block.DecoderLayer] = LAYER,
+  [block.EncoderLayer] = LAYER,
+  [MultiHeadAttention] = {
+    key = false, memory_keys = false, memory_values = false, out = "out_proj", query = false,
+    value = false,
+  },
 }
 
 
@@ -48,12 +51,13 @@ end
 ---@field torch string
 ---@field names string[] heed's names of the tensors that it consists of, by rows
 ---@field values heed.Tensor[] these tensors
+---@field shape? integer[] what it has there, if another one
 
-local function add(self, name, names, values)
+local function add(self, name, names, values, shape)
   if self.known[name] then
     heed.fail("%s: two tensors would be called '%s'", self.who, name)
   end
-  self.known[name] = {torch = name, names = names, values = values}
+  self.known[name] = {torch = name, names = names, values = values, shape = shape}
   table.insert(self.entries, self.known[name])
 end
 
@@ -61,31 +65,50 @@ end
 -- PyTorch's attention has as many heads of keys as of queries, and heads that share dim.
 local function check_heads(self, path, m)
   local dim = m.query.weight:size(2)
-  if m.kv_heads == m.heads and m.head_dim * m.heads == dim then return end
+  local same = m.kv_heads == m.heads and m.value_dim == m.head_dim
+  if same and m.head_dim * m.heads == dim and m.out.weight:size(1) == dim then return end
   heed.fail("%s: %s: PyTorch's MultiheadAttention has heads of dim / heads features, as many for "
-            .. "keys as for queries; got dim %d, %d heads of %d, kv_heads %d", self.who,
-            path == "" and "the module" or path, dim, m.heads, m.head_dim, m.kv_heads)
+            .. "keys as for queries, and dim at the end; got dim %d, %d heads of %d and %d, "
+            .. "kv_heads %d, %d at the end", self.who, path == "" and "the module" or path, dim,
+            m.heads, m.head_dim, m.value_dim, m.kv_heads, m.out.weight:size(1))
+end
+
+
+-- A key and a value that are learnt: `add_bias_kv` there.
+local function add_memory(self, path, prefix, m)
+  if not m.memory_keys then return end
+  if m.memory_keys:size(2) > 1 then
+    heed.fail("%s: %smemory_keys: PyTorch's MultiheadAttention has one at most, got %d", self.who,
+              path, m.memory_keys:size(2))
+  end
+  local shape = {1, 1, m.query.weight:size(2)}
+  add(self, prefix .. "bias_k", {path .. "memory_keys"}, {m.memory_keys}, shape)
+  add(self, prefix .. "bias_v", {path .. "memory_values"}, {m.memory_values}, shape)
 end
 
 
 -- Queries, keys and values: one tensor where all are made of the same features.
 local function add_projections(self, path, prefix, m)
   check_heads(self, path, m)
-  local names, biases, weights = {}, {}, {}
-  local packed = m.key.weight:size(2) == m.query.weight:size(2)
-  for i, field in ipairs{"query", "key", "value"} do
-    names[i] = (path == "" and "" or path .. ".") .. field
-    weights[i], biases[i] = m[field].weight, m[field].bias or nil
-    if not packed then
-      add(self, ("%s%s_proj_weight"):format(prefix, field:sub(1, 1)), {names[i] .. ".weight"},
-          {weights[i]})
+  path = path == "" and "" or path .. "."
+  local function all(part)
+    local names, values = {}, {}
+    for i, field in ipairs{"query", "key", "value"} do
+      names[i], values[i] = path .. field .. "." .. part, m[field][part]
+    end
+    return names, values
+  end
+  local names, weights = all("weight")
+  local inputs = weights[1]:size(2)
+  if weights[2]:size(2) == inputs and weights[3]:size(2) == inputs then
+    add(self, prefix .. "in_proj_weight", names, weights)
+  else
+    for i, letter in ipairs{"q", "k", "v"} do
+      add(self, ("%s%s_proj_weight"):format(prefix, letter), {names[i]}, {weights[i]})
     end
   end
-  local function all(what)
-    return {names[1] .. what, names[2] .. what, names[3] .. what}
-  end
-  if packed then add(self, prefix .. "in_proj_weight", all ".weight", weights) end
-  if biases[1] then add(self, prefix .. "in_proj_bias", all ".bias", biases) end
+  if m.query.bias then add(self, prefix .. "in_proj_bias", all("bias")) end
+  add_memory(self, path, prefix, m)
 end
 
 
@@ -111,12 +134,13 @@ function walk(self, path, name, module, names)
   local class
   if not names then names, class = names_for(module) end
   local prefix = name and (name == "" and "" or name .. ".")
-  if class == attention.MultiHeadAttention and name then
+  if class == MultiHeadAttention and name then
     add_projections(self, path, prefix, module)
   end
   for _, field in ipairs(module:fields()) do
     local below = path == "" and field.name or path .. "." .. field.name
-    local there = not names and from_zero(field.name) or names and names[field.name]
+    local there
+    if names then there = names[field.name] else there = from_zero(field.name) end
     if type(there) == "table" then
       walk(self, below, name, field.value, there)
     elseif there ~= false then
@@ -138,11 +162,10 @@ local function entries_of(who, module)
 end
 
 
--- A tensor of the shape that an entry has; it takes no memory where several tensors stand there.
+-- A tensor of the shape that an entry has there, in no memory.
 local function shape_of(entry)
   local first = entry.values[1]
-  if #entry.values == 1 then return first end
-  local sizes = {first:size()}
+  local sizes = entry.shape or {first:size()}
   for i = 2, #entry.values do sizes[1] = sizes[1] + entry.values[i]:size(1) end
   return heed.zeros({}, {dtype = first.dtype, device = first.device}):expand(sizes)
 end
@@ -150,9 +173,9 @@ end
 
 -- What a state should have: shared tensors once, with all their names.
 local function slots_of(entries)
-  local slots, of = {}, {}
+  local slots, alone, packed = {}, {}, {}
   for _, entry in ipairs(entries) do
-    local value = entry.values[1]
+    local of, value = #entry.values == 1 and alone or packed, entry.values[1]
     if not of[value] then
       of[value] = {names = {}, value = shape_of(entry)}
       slots[#slots + 1] = of[value]
@@ -166,7 +189,7 @@ end
 -- The rows of a tensor that belong to each of an entry's.
 local function unpack_rows(result, entry, t)
   if #entry.values == 1 then
-    result[entry.names[1]] = t
+    result[entry.names[1]] = entry.shape and t:reshape(entry.values[1].shape) or t
     return
   end
   local first = 1
@@ -211,8 +234,8 @@ function torch.to_torch(module, ...)
   local result = {}
   for _, entry in ipairs(entries_of("nn.to_torch", module)) do
     local values = entry.values
-    result[entry.torch] = #values == 1 and values[1]:detach()
-                          or heed.no_grad(heed.cat, values, 1)
+    local t = #values == 1 and values[1]:detach() or heed.no_grad(heed.cat, values, 1)
+    result[entry.torch] = entry.shape and t:reshape(entry.shape) or t
   end
   return result
 end
