@@ -462,6 +462,17 @@ describe("a cache", function()
     near(model.layers[2].out.bias.grad, heed.ones(8) * 15)
   end)
 
+  it("holds 16-bit types", function()
+    local model, x = model_and_x()
+    for _, dtype in ipairs{"bfloat16", "float16"} do
+      local narrow = x:to(dtype)
+      local whole = model:to(dtype)(narrow, CAUSAL)
+      local y = heed.no_grad(stepped, model, narrow, {3, 1, 4}, nn.Cache(), CAUSAL)
+      assert.equal(dtype, y.dtype)
+      assert.is_true(y:float():allclose(whole:float(), {rtol = 0.02, atol = 0.02}))
+    end
+  end)
+
   it("outlives a scope", function()
     local model, x = model_and_x()
     local cache = nn.Cache()

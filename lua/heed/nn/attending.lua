@@ -6,6 +6,7 @@
 local Cache = require "heed.nn.cache"
 local heed = require "heed"
 local options = require "heed.options"
+local torch_names = require "heed.torch_names"
 
 ---@class heed.attention.call: heed.attention.options
 ---@field mask? any who may attend: a value of heed.mask, or a bool tensor, true where it may, of
@@ -132,7 +133,7 @@ function attending.reader(who, weights)
     if given == nil and context ~= nil and not heed.is_tensor(context) then
       context, given = nil, context
     end
-    local o = options.read(who, given, known)
+    local o = options.read(who, given, known, torch_names.attention)
     check_call(who, layer, x, context, o)
     local call = {
       layer = layer, who = who, x = x, context = context ~= x and context or false, options = o,

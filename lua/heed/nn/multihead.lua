@@ -8,6 +8,7 @@ local Module = require "heed.nn.module"
 local layers = require "heed.nn.layers"
 local options = require "heed.options"
 local parameter = require "heed.nn.parameter"
+local torch_names = require "heed.torch_names"
 
 local Linear, Parameter = layers.Linear, parameter.Parameter
 local any, count = options.any, options.count
@@ -147,7 +148,7 @@ end
 ---@param given? heed.MultiHeadAttention.options
 function MultiHeadAttention:init(dim, heads, given, ...)
   options.no_more(SELF, 3, ...)
-  local o = options.read(SELF, given, OPTIONS)
+  local o = options.read(SELF, given, OPTIONS, torch_names.multihead)
   dim, heads = count(SELF, "dim", dim), count(SELF, "heads", heads)
   read_sizes(dim, heads, o)
   self.heads, self.kv_heads = heads, o.kv_heads
