@@ -135,6 +135,26 @@ describe("a step with a cache", function()
 end)
 
 
+describe("a step of one sequence, or of nn.Attention", function()
+  it("equals the pass over all tokens", function()
+    for _, layer in ipairs{nn.MultiHeadAttention(8, 2, {rope = true}), nn.Attention(8, 4)} do
+      local x, context = heed.randn(6, 8), heed.randn(5, 8)
+      local own, other = nn.Cache(), nn.Cache()
+      local whole, weights = layer(x, {causal = true, weights = true})
+      local crossing = nn.Attention(8)
+      local whole2 = crossing(x, context)
+      for i, part in ipairs(x:split(2, 1)) do
+        local y, some = layer(part, {causal = true, weights = true, cache = own})
+        near(y, whole:narrow(1, 2 * i - 1, 2))
+        near(some, weights:narrow(-2, 2 * i - 1, 2):narrow(-1, 1, 2 * i))
+        near((crossing(part, i == 1 and context or nil, {cache = other})),
+             whole2:narrow(1, 2 * i - 1, 2))
+      end
+    end
+  end)
+end)
+
+
 describe("a step of a model that attends to a context", function()
   local Decoder = nn.Module:extend("Decoder")
 
@@ -509,6 +529,25 @@ describe("a cache", function()
     assert.matches("the last call did not reach MultiHeadAttention",
                    message(model, x, {cache = cache}))
     assert.matches("the last call did not reach", message(cache.length, cache))
+  end)
+
+  it("refuses masks by the number of a key, once columns have moved", function()
+    local layer, x = nn.MultiHeadAttention(8, 2), heed.randn(2, 6, 8)
+    local function try(cache, lengths)
+      local o = {cache = cache, lengths = lengths, mask = heed.mask.window(1) | heed.mask.prefix(2)}
+      layer(x:narrow(2, 1, 4), o)
+      o.lengths = nil
+      return pcall(layer, x:narrow(2, 5, 1), o)
+    end
+    assert.is_true(try(nn.Cache()))
+    assert.is_true(try(nn.Cache(), heed.tensor{4, 4}))
+    for _, cache in ipairs{nn.Cache(), nn.Cache{window = 2}} do
+      local good, why = try(cache, heed.tensor{3, cache.window and 4 or 2})
+      assert.is_false(good)
+      assert.matches("option mask: one that counts from the query's position expected.*"
+                     .. "got window%(1, 0%) | prefix%(2%)", why)
+    end
+    assert.is_false((try(nn.Cache{window = 2})))
   end)
 
   it("refuses padding that it can't hold", function()

@@ -369,6 +369,15 @@ describe("a layer of attention", function()
     end
   end)
 
+  it("has one sink", function()
+    local sink, layer = heed.randn(2), nn.MultiHeadAttention(8, 2)
+    local own = nn.MultiHeadAttention(8, 2, {sink = true})
+    own:load_state(layer:state(), {strict = false})
+    heed.no_grad(own.sink.copy_, own.sink, sink)
+    close(layer(x, {sink = sink}), own(x))
+    assert.matches("option sink: the layer has one of its own", message(own, x, {sink = sink}))
+  end)
+
   it("says what PyTorch's options are called", function()
     for _, layer in layers() do
       assert.matches("unknown option 'is_causal'; write causal = true$",

@@ -247,6 +247,15 @@ function Cache:commit(layer)
 end
 
 
+---Whether the columns of the present step are not numbered as tokens are: the cache moved rows to
+---their ends, or has forgotten some.
+---@return boolean
+function Cache:has_moved()
+  local from = self.step.from
+  return from.moved or from.length > self.step.stored
+end
+
+
 ---The keys and values that a layer made of its context; nil before the first call.
 ---@param layer heed.Module
 ---@return {k: heed.Tensor, v: heed.Tensor, lengths: heed.Tensor?, keys: heed.Tensor?}?
@@ -408,8 +417,8 @@ end
 
 
 options.guard(Cache, {
-  append = 3, clone = 0, commit = 1, context = 1, length = 0, place = 4, positions = 2,
-  reorder = 1, store = 2, truncate = 1,
+  append = 3, clone = 0, commit = 1, context = 1, has_moved = 0, length = 0, place = 4,
+  positions = 2, reorder = 1, store = 2, truncate = 1,
 }, {is = Cache.is, what = "a cache", variable = "cache"})
 
 

@@ -279,7 +279,7 @@ function MultiHeadAttention:place(call, q, k)
     attending.refuse_positions(call)
     return q, k
   end
-  if call.cache and (call.context or call.stored) then self:check_place(call) end
+  if call.cache and not call.grows then self:check_place(call) end
   if self.position then return self.position(q, k, at_q) end
   return turned(q, self.rope, at_q), call.stored and k or turned(k, self.rope, at_k)
 end
@@ -332,7 +332,7 @@ end
 function MultiHeadAttention:describe()
   local text = ("%d, %d"):format(self.query.weight:size(2), self.heads)
   if self.kv_heads ~= self.heads then text = text .. ", kv_heads = " .. self.kv_heads end
-  return text
+  return self.rope and text .. ", rope" or text
 end
 
 
