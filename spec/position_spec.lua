@@ -380,12 +380,16 @@ for name, make in pairs(MAKERS) do
       assert.is_true(near(y[1]:narrow(1, 3, 3), layer(x[1]:narrow(1, 3, 3))))
       local last = x:narrow(2, 5, 1)
       assert.is_true(near(layer(last, {keys = keys}), y:narrow(2, 5, 1)))
+      assert.is_true(near(layer(x, {lengths = heed.tensor{2, 5}}), plain))
       local cache = {positions = function(_, T) return 9 + T end}
       assert.is_true(near(layer(x, {cache = cache}), layer(x, {offset = 14})))
       local p = heed.tensor{{3}, {4}}
-      cache = {positions = function() return p end}
-      assert.is_true(near(layer(last, {cache = cache}), layer(last, {positions = p})))
-      assert.is_true(near(layer(x, {cache = cache, keys = keys}), y))
+      local padding
+      cache = {positions = function(_, _, given) padding = given; return p end}
+      local lengths = heed.tensor{1, 0}
+      assert.is_true(near(layer(last, {cache = cache, keys = keys, lengths = lengths}),
+                          layer(last, {positions = p})))
+      assert.same({keys = keys, lengths = lengths}, padding)
     end)
 
     it("has gradients, and the type of x", function()
@@ -414,6 +418,8 @@ for name, make in pairs(MAKERS) do
       assert.matches("an nn.Cache expected as cache, got 5", message(layer, x, {cache = 5}))
       assert.matches("at least 5 keys expected, got a tensor of shape %(2, 3%)",
                      message(layer, x, {keys = heed.ones(2, 3, {dtype = "bool"})}))
+      assert.matches("lengths of type int64 and shape %(2%) expected, got 5",
+                     message(layer, x, {lengths = 5}))
       assert.matches("unknown option 'ofset'", message(layer, x, {ofset = 1}))
       assert.matches("at most 2 arguments", message(layer, x, {}, 5))
       assert.matches("at most 3 arguments", message(position[name], 4, 6, {}, 5))

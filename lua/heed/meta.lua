@@ -127,10 +127,14 @@ local heed = {}
 ---> heed._VERSION == "heed 0.1"
 heed._VERSION = "heed 0.1"
 
+heed.data = require "heed.data"
 heed.nn = require "heed.nn"
 heed.optim = require "heed.optim"
 heed.plot = require "heed.plot"
 heed.tasks = require "heed.tasks"
+heed.accuracy = require "heed.data".accuracy
+heed.generate = require "heed.generate".generate
+heed.sample = require "heed.generate".sample
 heed.train = require "heed.train"
 heed.load = require "heed.save".load
 heed.save = require "heed.save".save
@@ -1404,9 +1408,12 @@ function Tensor:tile(dims, ...) end
 heed.tile = Tensor.tile
 
 ---Adds elements at the ends: before and after the last dimension, then the one before it.
----Negative numbers remove elements.
+---Negative numbers remove elements. `heed.pad` of a list of lists of ids makes one tensor of them,
+---with padding of `value` (1), on a `side`, up to a `length`, and gives their lengths too.
 ---> heed.tensor{1, 2}:pad({1, 2}) == {0, 1, 2, 0, 0}
 ---> heed.tensor{1, 2}:pad({0, 1}, {value = 9}) == {1, 2, 9}
+---> heed.pad({{5, 6, 7}, {8}}) == {{5, 6, 7}, {8, 1, 1}}, {3, 1}
+---> heed.pad({{5, 6}, {8}}, {value = -100, side = "left"}) == {{5, 6}, {-100, 8}}
 ---@param pad integer[]
 ---@param mode? "constant"|table
 ---@param value? number 0 unless given

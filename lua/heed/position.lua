@@ -175,10 +175,13 @@ end
 ---@field positions? heed.Tensor (T) or (B, T) int64, from 0
 ---@field cache? heed.Cache x comes behind what it holds
 ---@field keys? heed.Tensor (B, S) bool: which keys are there, in rows padded at the left; the last
----T of them are x's own
+---T of them are x's own; with a cache all of them are
+---@field lengths? heed.Tensor (B) how many tokens each row has: without a cache, padding behind
+---them moves none
 
 local CALL = {
-  cache = options.any, keys = options.any, offset = options.any, positions = options.any,
+  cache = options.any, keys = options.any, lengths = options.any, offset = options.any,
+  positions = options.any,
 }
 
 
@@ -192,29 +195,31 @@ local function places_of_keys(who, keys, B, T)
 end
 
 
-local function places_in_cache(who, cache, B, T)
-  if type(cache) ~= "table" then
-    heed.fail("%s: an nn.Cache expected as cache, got %s", who, kind(cache))
+local function places_in_cache(who, o, B, T)
+  if type(o.cache) ~= "table" then
+    heed.fail("%s: an nn.Cache expected as cache, got %s", who, kind(o.cache))
   end
-  local at = cache:positions(T)
+  local at = o.cache:positions(T, {keys = o.keys, lengths = o.lengths})
   return is_tensor(at) and check_positions(who, at, B, T) or at
 end
 
 
--- Where the tokens of x stand: an offset, or a tensor. A cache that holds nothing yet does not
--- know the keys of this call.
+-- Where the tokens of x stand: an offset, or a tensor.
 local function read_call(who, x, given)
   if not is_tensor(x) or x:dim() ~= 2 and x:dim() ~= 3 then
     heed.fail("%s: features of shape (B, T, D) or (T, D) expected as x, got %s", who, kind(x))
   end
   local B, T = x:dim() == 3 and x:size(1) or 1, x:size(-2)
   local o = options.read(who, given, CALL)
+  if o.lengths ~= nil and not (is_tensor(o.lengths) and o.lengths.dtype == "int64") then
+    heed.fail("%s: lengths of type int64 and shape (%d) expected, got %s", who, B, kind(o.lengths))
+  end
   if o.cache == nil and o.keys == nil then return check_place(who, o, B, T), T end
   if o.offset ~= nil or o.positions ~= nil then
     heed.fail("%s: either offset, or positions, or cache and keys expected, got several", who)
   end
-  if o.keys ~= nil then return places_of_keys(who, o.keys, B, T), T end
-  return places_in_cache(who, o.cache, B, T), T
+  if o.cache ~= nil then return places_in_cache(who, o, B, T), T end
+  return places_of_keys(who, o.keys, B, T), T
 end
 
 
