@@ -397,6 +397,11 @@ describe("a cache", function()
     heed.manual_seed(9)
     local layer, x, context = nn.MultiHeadAttention(8, 2), heed.randn(2, 1, 8), heed.randn(2, 4, 8)
     local lengths, cache = heed.tensor{2, 4}, nn.Cache()
+    layer(x, context, {cache = cache, lengths = heed.tensor{3}})
+    cache:reorder{2, 1, 1}
+    near(layer(rows_of(x, {1, 1, 2}), {cache = cache}),
+         layer(rows_of(x, {1, 1, 2}), rows_of(context, {2, 1, 1}), {lengths = heed.tensor{3}}))
+    cache = nn.Cache()
     layer(x, context, {cache = cache, lengths = lengths})
     cache:reorder{2, 1, 1}
     near(layer(rows_of(x, {1, 1, 2}), {cache = cache}),
@@ -564,6 +569,34 @@ describe("a cache", function()
                    why{lengths = heed.tensor{1, 4, 2}})
     assert.matches("an int64 tensor of shape %(3%) expected as lengths",
                    why{lengths = heed.tensor{1.0, 2, 2}})
+  end)
+
+  it("serves layers of one's own", function()
+    local Own = nn.Module:extend("Own")
+
+    function Own:init() self.all = nn.Linear(4, 12) end
+
+    function Own:forward(x, cache)
+      local q, k, v = table.unpack(self.all(x):unsqueeze(2):chunk(3, 4))      -- (B, 1, T, 4)
+      if not cache then return heed.attention(q, k, v, CAUSAL) end
+      local at = cache:place(self, x)
+      assert.equal(cache.step.from.length, at)
+      local all_k, all_v, mask = cache:append(self, k, v)
+      local y = heed.attention(q, all_k, all_v, {causal = true, mask = mask})
+      cache:commit(self)
+      return y
+    end
+
+    local layer, x, cache = Own(), heed.randn(2, 5, 4), nn.Cache{window = 9}
+    local whole = layer(x)
+    near(layer(x:narrow(2, 1, 3), cache), whole:narrow(3, 1, 3))
+    near(layer(x:narrow(2, 4, 2), cache), whole:narrow(3, 4, 2))
+    local k, wanted = heed.zeros(2, 1, 2, 4), ": cache:place%(layer, x%), .* expected"
+    assert.matches("append" .. wanted, message(cache.append, nn.Cache(), layer, k, k))
+    assert.matches("append" .. wanted, message(cache.append, cache, layer, k, k))
+    cache:place(layer, x)
+    assert.matches("append" .. wanted, message(cache.append, cache, layer, k, k))
+    assert.matches("commit" .. wanted, message(cache.commit, cache, layer))
   end)
 
   it("takes sizes, shows what it holds, and has methods", function()

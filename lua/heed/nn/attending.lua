@@ -245,6 +245,7 @@ local function attend_once(call, q, k, v, o, run)
   end
   local z, weights, lse = run(q, k, v, o)
   if call.cache and not call.stored then
+    lengths = lengths ~= nil and lengths:expand(k:size(1)) or nil
     call.cache:store(call.layer, {k = k, v = v, keys = keys, lengths = lengths})
   end
   return z, weights, lse
