@@ -89,6 +89,14 @@ describe("a cache", function()
         near(later:narrow(1, i, 1), model(row, CAUSAL):narrow(2, lengths[b] + 3, 3))
       end
     end
+    for _, window in ipairs{false, 2} do                -- where only the shorter rows go on
+      local cache = nn.Cache{window = window or nil}
+      model(x:narrow(2, 1, 6), {cache = cache, lengths = heed.tensor{6, 1, 3}})
+      assert.equal(3, cache:reorder{2, 3}:length())
+      assert.same({{1}, {3}}, cache:positions(1):totable())
+      assert.equal(3, cache:reorder{2}:length())
+      assert.equal(3, cache:positions(1))
+    end
     local cache = nn.Cache()
     model(x, {cache = cache})
     assert.matches("reorder: rows from 1 to 3 expected, got 0 at position 2",
@@ -319,5 +327,85 @@ describe("a cache", function()
                    message(function() return cache:reodrer{1} end))
     assert.matches("write cache:truncate%(...%)", message(function() cache.truncate(2) end))
     assert.matches("length: no argument expected, got 5", message(cache.length, cache, 5))
+  end)
+end)
+
+
+describe("a cache that much was done to", function()
+  local random = math.random
+
+  -- What each row has seen, and what came out for it.
+  local function new_rows(B)
+    local rows = {}
+    for b = 1, B do rows[b] = {x = heed.zeros(1, 0, 8), y = heed.zeros(1, 0, 8)} end
+    return rows
+  end
+
+  local function longest(rows)
+    local n = 0
+    for _, row in ipairs(rows) do n = math.max(n, row.x:size(2)) end
+    return n
+  end
+
+  -- One call, with padding behind the tokens, and at either side in the first.
+  local function call(model, cache, rows, first)
+    local T = random(5)
+    local x, lengths, o, from = heed.randn(#rows, T, 8), {}, {}, {}
+    for b = 1, #rows do lengths[b], from[b] = random(0, T), 1 end
+    if random(3) == 1 then
+      for b = 1, #rows do lengths[b] = T end
+    elseif first and random(2) == 1 then
+      x, o, from = padded(x, lengths, "left")
+    else
+      o.lengths = heed.tensor(lengths)
+    end
+    o.cache, o.causal = cache, true
+    local y = heed.no_grad(model, x, o)
+    for b, row in ipairs(rows) do
+      row.x = heed.cat({row.x, x:narrow(1, b, 1):narrow(2, from[b], lengths[b])}, 2)
+      row.y = heed.cat({row.y, y:narrow(1, b, 1):narrow(2, from[b], lengths[b])}, 2)
+    end
+  end
+
+  local function reorder(cache, rows)
+    local ids, new = {}, {}
+    for i = 1, random(4) do
+      ids[i] = random(#rows)
+      new[i] = {x = rows[ids[i]].x, y = rows[ids[i]].y}
+    end
+    cache:reorder(ids)
+    return new
+  end
+
+  local function truncate(cache, rows)
+    local n = random(0, cache:length())
+    local cut = cache:length() - n
+    cache:truncate(n)
+    for _, row in ipairs(rows) do
+      local left = math.max(row.x:size(2) - cut, 0)
+      row.x, row.y = row.x:narrow(2, 1, left), row.y:narrow(2, 1, left)
+    end
+  end
+
+  it("gives every row what it gives alone", function()
+    math.randomseed(1)
+    heed.manual_seed(1)
+    for _ = 1, 60 do
+      local window = random(2) == 1 and random(6) or nil
+      local keep = window and random(0, 4) or 0
+      local cache, rows = nn.Cache{window = window, keep = keep}, new_rows(random(4))
+      local model = Model{kv_heads = 2 ^ random(0, 2), rope = random(2) == 1}
+      for i = 1, random(6) do
+        call(model, cache, rows, i == 1)
+        if random(4) == 1 then rows = reorder(cache, rows) end
+        local whole = not window or cache:length() < window + keep
+        if whole and random(4) == 1 then truncate(cache, rows) end
+        if random(4) == 1 then cache = cache:clone() end
+        assert.equal(longest(rows), cache:length())
+      end
+      local o = {causal = true}
+      if window then o.mask = heed.mask.window(window - 1) | heed.mask.prefix(keep) end
+      for _, row in ipairs(rows) do near(row.y, heed.no_grad(model, row.x, o)) end
+    end
   end)
 end)

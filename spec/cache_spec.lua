@@ -215,10 +215,10 @@ describe("a cache with a window", function()
       near(stepped(layer, x, chunks, nn.Cache{window = 3, keep = 2}, CAUSAL), whole)
       near(heed.no_grad(stepped, layer, x, chunks, nn.Cache{window = 3, keep = 2}, CAUSAL), whole)
     end
-    assert.matches("option bias: a cache with keep",
-                   message(layer, x, {
-                     cache = nn.Cache{window = 3, keep = 1}, bias = heed.randn(11),
-                   }))
+    for name, value in pairs{bias = heed.randn(11), mask = heed.mask.window(5)} do
+      assert.matches("option " .. name .. ": not with a cache that keeps the first positions",
+                     message(layer, x, {cache = nn.Cache{window = 3, keep = 1}, [name] = value}))
+    end
   end)
 
   it("does both for each row of a padded batch", function()
@@ -238,6 +238,23 @@ describe("a cache with a window", function()
           near(later:narrow(1, b, 1), whole:narrow(2, n + 1, 7))
         end
       end
+    end
+  end)
+
+  it("keeps them where a later call has padding, too", function()
+    local layer = layer_and_x{rope = true}
+    local cache, lengths = nn.Cache{window = 2, keep = 3}, {{2, 4}, {5, 5}, {2, 1}, {2, 2}}
+    local rows, got = {{}, {}}, {{}, {}}
+    for i, T in ipairs{4, 5, 2, 2} do
+      local part = heed.randn(2, T, 8)
+      local y = layer(part, {cache = cache, causal = true, lengths = heed.tensor(lengths[i])})
+      for b, n in ipairs(lengths[i]) do
+        rows[b][i], got[b][i] = part[{{b, b}, {1, n}}], y[{{b, b}, {1, n}}]
+      end
+    end
+    local mask = heed.mask.window(1) | heed.mask.prefix(3)
+    for b = 1, 2 do
+      near(heed.cat(got[b], 2), layer(heed.cat(rows[b], 2), {mask = mask, causal = true}))
     end
   end)
 

@@ -209,18 +209,19 @@ function attending.refuse_positions(call)
 end
 
 
+-- Refuses what would count keys wrongly in a cache. One with keep does not hold what is between.
 local function check_cached(call, o)
-  local mask = o.mask
+  local cache, mask = call.cache, o.mask
   local absolute = mask ~= nil and heed.mask.is(mask) and heed.mask.is_absolute(mask)
-  if absolute and call.cache:has_moved() then
+  if o.offset ~= nil then
+    heed.fail("%s: option offset: the cache knows where the queries stand", call.who)
+  elseif cache.keep > 0 and (mask ~= nil or o.bias ~= nil) then
+    heed.fail("%s: option %s: not with a cache that keeps the first positions: those between are "
+              .. "not there to be counted", call.who, mask ~= nil and "mask" or "bias")
+  elseif absolute and cache:has_moved() then
     heed.fail("%s: option mask: one that counts from the query's position expected, such as causal "
               .. "or window, since keys are not where they were when they came, got %s", call.who,
               tostring(mask):match("[^\n]*"))
-  elseif o.offset ~= nil then
-    heed.fail("%s: option offset: the cache knows where the queries stand", call.who)
-  elseif o.bias ~= nil and call.cache.keep > 0 then
-    heed.fail("%s: option bias: a cache with keep does not hold what is between, so that distances "
-              .. "are not right", call.who)
   end
 end
 

@@ -105,6 +105,7 @@ local function make_step(self, from, x, lengths, keys)
   step.spans = rows.spans(SELF, from.batch, T, lengths, keys)
   step.begin, step.finish = extents(step, step.spans)
   step.to, step.shift, step.gone = rows.advance(from, T, step.spans)
+  if from.length > step.stored then step.gone = 0 end   -- the first columns are no padding then
   step.positions = rows.positions(from, T, step.spans, x.device)
   return step
 end
@@ -361,6 +362,7 @@ end
 function Cache:reorder(ids)
   local now = present_rows(self)
   ids = read_ids(ids, batch_of(self, now))
+  local to = now and rows.reorder(now, ids)
   local function chosen(t)
     return heed.keep(t:index_select(1, heed.tensor(ids, {device = t.device, dtype = "int64"})))
   end
@@ -371,9 +373,10 @@ function Cache:reorder(ids)
   end
   for _, layer in ipairs(self.order) do
     local slot = self.slots[layer]
-    slot.held = columns.map(slot.held, chosen)
+    local held = columns.map(slot.held, chosen)
+    slot.held = columns.last(held, math.min(to.length, limit_of(self)))
   end
-  if now then set_rows(self, rows.reorder(now, ids), self.step.device) end
+  if to then set_rows(self, to, self.step.device) end
   return self
 end
 

@@ -160,14 +160,19 @@ function rows.truncate(from, length)
 end
 
 
----Rows in another order, or others of them.
+---Rows in another order, or others of them. Columns that are padding in all of them are gone.
 ---@param from heed.rows
 ---@param ids integer[] from 1
 ---@return heed.rows
 function rows.reorder(from, ids)
-  local pad = {}
-  for i, b in ipairs(ids) do pad[i] = from.pad[b] end
-  return {batch = #ids, length = from.length, pad = pad, moved = from.moved}
+  local pad, gone = {}, #ids > 0 and math.huge or 0
+  for i, b in ipairs(ids) do
+    pad[i] = from.pad[b]
+    gone = math.min(gone, pad[i])
+  end
+  for i in ipairs(ids) do pad[i] = pad[i] - gone end
+  local moved = from.moved or gone > 0
+  return {batch = #ids, length = from.length - gone, pad = pad, moved = moved}
 end
 
 
