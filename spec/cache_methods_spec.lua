@@ -55,6 +55,25 @@ describe("a cache", function()
                    }))
   end)
 
+  it("may be told of the keys of all calls each time", function()
+    local model, x = model_and_x()
+    local keys = heed.ones(3, 8)
+    keys[{1, {1, 2}}], keys[{2, {1, 1}}] = 0, 0
+    keys = keys:gt(0)
+    local told, once = nn.Cache(), nn.Cache()
+    for i, T in ipairs{4, 1, 3} do
+      local S = ({4, 5, 8})[i]
+      local part, now = x:narrow(2, S - T + 1, T), keys:narrow(2, 1, S)
+      local first = i == 1 and now or nil
+      local function flat(at) return heed.is_tensor(at) and at:totable() or at end
+      assert.same(flat(once:positions(T, {keys = first})), flat(told:positions(T, {keys = now})))
+      local y = model(part, {cache = told, causal = true, keys = now})
+      near(y, model(part, {cache = once, causal = true, keys = first}))
+    end
+    assert.matches("keys as in the calls before expected, with 6 tokens of row 1, got 8",
+                   message(model, x, {cache = told, keys = heed.ones(3, 16):gt(0)}))
+  end)
+
   it("hides padding where calls are not causal", function()
     local model, x = model_and_x()
     for _, side in ipairs{"left", "right"} do

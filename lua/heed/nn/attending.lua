@@ -13,7 +13,8 @@ local torch_names = require "heed.torch_names"
 ---shape (T, S), (B, 1, T, S) or (1, H, T, S), where 1 may stand for any size; a tensor of rank 3
 ---is refused, which may mean two things
 ---@field bias? any added to the scores: a value of heed.bias, or a tensor of such shapes
----@field keys? heed.Tensor bool (B, S): which keys are there; others are padding
+---@field keys? heed.Tensor bool (B, S): which keys are there; others are padding. With a cache
+---these are the keys of x alone, or those of all calls so far
 ---@field values? heed.Tensor (B, S, ...) what values are made of, if not of what keys are
 ---@field positions? heed.Tensor int64 (T) or (B, T): where the tokens of x stand, from 0
 ---@field cache? heed.Cache keys and values of the calls before; of a context, those of the first
