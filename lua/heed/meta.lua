@@ -2039,10 +2039,10 @@ function heed.enable_grad(f, ...) end
 ---@return boolean
 function heed.is_grad_enabled() end
 
----Calls f with the gradient of self in a backward pass, once it is whole and before anything else
----gets it. A tensor that f returns stands in for it: of the same shape, type and device. Hooks are
----called in the order in which they came, also by `heed.grad`; those of a leaf in every pass, others
----until the graph is freed. f may not change the gradient in place, and may not yield. A hook that
+---Calls a function with the gradient of self in a backward pass, before anything else gets it. A
+---tensor that the function returns stands in for it: of the same shape, type and device. Hooks
+---are called in the order in which they came, also by `heed.grad`; those of a leaf in every pass,
+---others until the graph is freed. A hook may not change the gradient in place, nor yield. One that
 ---leads back to its tensor is collected with it; where the tensor was used before it got the hook,
 ---only after `backward`, or `remove`. The handle may be a `<close>` variable.
 ---> heed.ones(2, {requires_grad = true}):register_hook(print):remove() == nil
@@ -2287,7 +2287,7 @@ function heed.cuda.blocking(yes) end
 function heed.cuda.elapsed(f, ...) end
 
 
--- For the Lua half -------------------------------------------------------
+-- Others -----------------------------------------------------------------
 
 ---Raises an error at the first line outside heed's own Lua.
 ---> heed.fail("%s: %d", "f", 3) raises "f: 3"
@@ -2305,6 +2305,12 @@ function heed.fail(format, ...) end
 ---@return any
 function heed.lookup(words, ids) end
 
+---Prints what is written about a function or a class, given or by its name; or all that has a word
+---in its name or text; without an argument a list of all there is.
+---> heed.help("sofmax") raises "did you mean 'softmax'?"
+---@param what? string|function|table
+function heed.help(what) end
+
 ---Seconds of a monotonic clock.
 ---> heed.clock() <= heed.clock() == true
 ---@return number
@@ -2314,6 +2320,9 @@ function heed.clock() end
 ---@param descriptor? integer 1, the standard output, unless given
 ---@return boolean
 function heed.isatty(descriptor) end
+
+
+-- For the Lua half -------------------------------------------------------
 
 ---What C defines, as it is: the functions above that are C's, and those that only the Lua half
 ---calls.
