@@ -117,7 +117,9 @@ end
 
 describe("names", function()
   local documented, Tensor = dofile(REFERENCE)
-  for _, name in ipairs{"load", "save", "train"} do assert(heed[name]) end   -- loads them
+  for _, name in ipairs{"accuracy", "generate", "load", "sample", "save", "train"} do
+    assert(heed[name])                                       -- loads them
+  end
 
   local pairs_of_tables = {
     {"functions of the module", documented, heed},
