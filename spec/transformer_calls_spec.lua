@@ -22,11 +22,11 @@ describe("attention's options", function()
   it("reach the attention that they are about", function()
     local m = nn.DecoderLayer(8, 4, {
       kv_heads = 2, head_dim = 6, value_dim = 3, qk_norm = true, gate = true, memory = 2,
-      rope = true, context_dim = 5,
+      sink = true, rope = true, context_dim = 5,
     })
     for _, attention in ipairs{m.attend, m.cross} do
       assert.same({2, 6, 3}, {attention.kv_heads, attention.head_dim, attention.value_dim})
-      assert.is_truthy(attention.query_norm and attention.gate)
+      assert.is_truthy(attention.query_norm and attention.gate and attention.sink)
       assert.equal(2, attention.memory_keys:size(2))
     end
     assert.is_truthy(m.attend.rope)
@@ -34,7 +34,6 @@ describe("attention's options", function()
     assert.same({8, 5}, {m.attend.key.weight:size(2), m.cross.key.weight:size(2)})
     local x, context = heed.randn(2, 3, 8), heed.randn(2, 4, 5)
     assert.same(x.shape, m(x, context).shape)
-    assert.is_truthy(nn.EncoderLayer(8, 2, {sink = true}).attend.sink)
     local count = 0
     local e = nn.Encoder(8, 2, 2, {position = function(q, k)
       count = count + 1
@@ -42,6 +41,23 @@ describe("attention's options", function()
     end})
     e(x)
     assert.equal(2, count)
+  end)
+
+  it("may be one bias for all layers of a stack, and a mask", function()
+    local bias = heed.bias.t5{heads = 2, buckets = 8, distance = 16}
+    local m = nn.Encoder(8, 2, 3, {position_bias = bias, mask = heed.mask.window(1, 1)})
+    for i = 1, 3 do assert.equal(bias, m.layers[i].attend.position_bias) end
+    assert.equal(#nn.Encoder(8, 2, 3):parameters() + #bias:parameters(), #m:parameters())
+    local x = heed.randn(1, 5, 8)
+    local y, weights = m(x, {weights = true})
+    assert.is_false(y:equal(nn.Encoder(8, 2, 3, {mask = heed.mask.window(1, 1)})(x)))
+    for i = 1, 3 do assert.equal(0, weights[i][{1, 1, 1, {3, 5}}]:sum():item()) end
+    y:sum():backward()
+    assert.is_truthy(bias:parameters()[1].grad:abs():sum():item() > 0)
+    assert.matches("nn.to_torch: layers.1.attend.position_bias.*: PyTorch's layer has nothing",
+                   message(nn.to_torch, m))
+    local z = nn.Encoder(8, 2, 1)
+    assert.is_true(z(x, {mask = heed.mask.causal()}):equal(z(x, {causal = true})))
   end)
 
   it("of a call likewise", function()

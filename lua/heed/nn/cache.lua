@@ -54,7 +54,8 @@ local function new(window, keep)
     order = {},                      -- layers that attend to their own input, as they came
     contexts = {},                   -- layers that attend to a context
     step = false,                    -- the present one, or the last
-    pending = false,                 -- what the layer at work has appended
+    turn = false,                    -- the layer at work
+    pending = false,                 -- what it has appended
   }, Cache)
 end
 
@@ -113,8 +114,8 @@ end
 local function check_finished(self, step)
   for _, layer in ipairs(self.order) do
     if self.slots[layer].step ~= step then
-      fail("%s: the last call did not reach %s: it failed, or the layer is not always called; "
-           .. "make a new nn.Cache()", SELF, layer.__name)
+      fail("%s: the last call did not reach %s: it failed, or goes on still, or the layer is not "
+           .. "always called; make a new nn.Cache()", SELF, layer.__name)
     end
   end
 end
@@ -169,22 +170,14 @@ local function both(a, b) return a and a & b or b end
 
 -- Who may attend to whom besides what the call says: a mask, or nil for all.
 local function mask_of(self, step)
-  local S, device, m = step.stored + step.T, {device = step.device}, nil
-  local place = heed.arange(S, device):reshape(1, 1, 1, S)
-  local function lengths(list)                         -- the first columns of each row
-    return place:le(heed.tensor(list, device):reshape(-1, 1, 1, 1))
-  end
+  local S, begin, finish, m = step.stored + step.T, step.begin, step.finish, nil
+  local function tensor(list) return heed.tensor(list, {device = step.device, dtype = "int64"}) end
   if self.window and S > self.keep + self.window then
-    local query = heed.arange(S - step.T + 1, S, device):reshape(1, 1, -1, 1)
-    m = place:gt(query - self.window)
-    if self.keep > 0 then
-      local firsts = {}
-      for b, n in ipairs(step.begin) do firsts[b] = math.min(n + self.keep, S) end
-      m = m | lengths(firsts)
-    end
+    m = heed.mask.window(self.window - 1, math.huge)
+    if self.keep > 0 then m = m | heed.mask.prefix(tensor(begin) + self.keep) end
   end
-  if math.min(S, table.unpack(step.finish)) < S then m = both(m, lengths(step.finish)) end
-  if math.max(0, table.unpack(step.begin)) > 0 then m = both(m, ~lengths(step.begin)) end
+  if math.max(0, table.unpack(begin)) > 0 then m = both(m, ~heed.mask.prefix(tensor(begin))) end
+  if math.min(S, table.unpack(finish)) < S then m = both(m, heed.mask.lengths(tensor(finish))) end
   return m
 end
 
@@ -211,6 +204,7 @@ end
 ---@return integer|heed.Tensor positions of the first, from 0, where all rows agree; or (B, T)
 function Cache:place(layer, x, lengths, keys)
   slot_of(self, layer, false)
+  self.turn, self.pending = layer, false
   self.step = step_of(self, layer, x, lengths, keys)
   return self.step.positions
 end
@@ -227,15 +221,23 @@ local function between_steps(self, step, held)
 end
 
 
+local function check_turn(self, who, layer, good)
+  if good and self.turn == layer then return end
+  fail("%s: cache:place(layer, x), cache:append(layer, k, v) with the keys and values of x, then "
+       .. "cache:commit(layer) expected", who)
+end
+
+
 ---All keys and values, stored ones first, and who may attend to them besides what the call says.
 ---@param layer heed.Module
 ---@param k heed.Tensor (B, Hk, T, D)
 ---@param v heed.Tensor (B, Hk, T, Dv)
 ---@return heed.Tensor k (B, Hk, S + T, D)
 ---@return heed.Tensor v (B, Hk, S + T, Dv)
----@return heed.mask? mask
+---@return heed.Mask? mask
 function Cache:append(layer, k, v)
   local step, slot = self.step, slot_of(self, layer, false)
+  check_turn(self, "append", layer, step and k:size(3) == step.T and v:size(3) == step.T)
   if slot then columns.check(SELF, slot.held, k) end
   local held = columns.extend(slot and slot.held, k, v)
   self.pending = between_steps(self, step, held)
@@ -249,9 +251,20 @@ end
 ---@param layer heed.Module
 function Cache:commit(layer)
   local step = self.step
+  check_turn(self, "commit", layer, self.pending)
   if not self.slots[layer] then table.insert(self.order, layer) end
   self.slots[layer] = {held = self.pending, step = step}
-  step.done, self.pending = step.done + 1, false
+  step.done = step.done + 1
+  self.turn, self.pending = false, false
+end
+
+
+---Whether the columns of the present step are not numbered as tokens are: the cache moved rows to
+---their ends, or has forgotten some.
+---@return boolean
+function Cache:has_moved()
+  local from = self.step.from
+  return from.moved or from.length > self.step.stored
 end
 
 
@@ -310,17 +323,10 @@ end
 
 
 -- All steps so far as one, with other rows.
-local function set_rows(self, to)
-  local step = {to = to, device = self.step.device, done = #self.order, first = false}
+local function set_rows(self, to, device)
+  local step = {to = to, device = device, done = #self.order, first = false}
   self.step = step
   for _, layer in ipairs(self.order) do self.slots[layer].step = step end
-end
-
-
-local function change_context(context, f)
-  local changed = {}
-  for name, t in pairs(context) do changed[name] = heed.keep(f(t)) end
-  return changed
 end
 
 
@@ -343,8 +349,8 @@ local function read_ids(ids, batch)
 end
 
 
-local function batch_of(self)
-  local now, first = present_rows(self), self.contexts[1]
+local function batch_of(self, now)
+  local first = self.contexts[1]
   return now and now.batch or first and self.slots[first].context.k:size(1) or 0
 end
 
@@ -353,19 +359,21 @@ end
 ---@param ids heed.Tensor|integer[] which row each new one continues, from 1
 ---@return heed.Cache self
 function Cache:reorder(ids)
-  ids = read_ids(ids, batch_of(self))
+  local now = present_rows(self)
+  ids = read_ids(ids, batch_of(self, now))
   local function chosen(t)
-    return t:index_select(1, heed.tensor(ids, {device = t.device, dtype = "int64"}))
+    return heed.keep(t:index_select(1, heed.tensor(ids, {device = t.device, dtype = "int64"})))
   end
   for _, layer in ipairs(self.contexts) do
-    local slot = self.slots[layer]
-    slot.context = change_context(slot.context, chosen)
+    local context = {}
+    for name, t in pairs(self.slots[layer].context) do context[name] = chosen(t) end
+    self.slots[layer] = {context = context}
   end
   for _, layer in ipairs(self.order) do
-    local held = self.slots[layer].held
-    held.k, held.v = heed.keep(chosen(held.k)), heed.keep(chosen(held.v))
+    local slot = self.slots[layer]
+    slot.held = columns.map(slot.held, chosen)
   end
-  if self.step then set_rows(self, rows.reorder(present_rows(self), ids)) end
+  if now then set_rows(self, rows.reorder(now, ids), self.step.device) end
   return self
 end
 
@@ -382,31 +390,29 @@ function Cache:truncate(n)
     fail("truncate: the tokens before the window of %d are forgotten", self.window)
   end
   for _, layer in ipairs(self.order) do
-    local held = self.slots[layer].held
-    held.count = held.count - (length - n)
+    local slot = self.slots[layer]
+    slot.held = columns.cut(slot.held, length - n)
   end
-  set_rows(self, rows.truncate(self.step.to, n))
+  set_rows(self, rows.truncate(present_rows(self), n), self.step.device)
   return self
 end
 
 
----A copy, which goes on by itself.
+---A copy, which goes on by itself. What both hold is shared until one of them writes.
 ---@return heed.Cache
 function Cache:clone()
-  local copy = new(self.window, self.keep)
+  local copy, now = new(self.window, self.keep), present_rows(self)
   for _, layer in ipairs(self.contexts) do
     table.insert(copy.contexts, layer)
-    copy.slots[layer] = {context = change_context(self.slots[layer].context, heed.clone)}
+    copy.slots[layer] = self.slots[layer]
   end
   for _, layer in ipairs(self.order) do
+    local slot = self.slots[layer]
+    slot.held = columns.shared(slot.held)
     table.insert(copy.order, layer)
-    local k, v = columns.read(self.slots[layer].held)
-    copy.slots[layer] = {held = columns.new(k:clone(), v:clone())}
+    copy.slots[layer] = {held = slot.held}
   end
-  if self.step then
-    copy.step = self.step
-    set_rows(copy, present_rows(self) or rows.empty(0))
-  end
+  if now then set_rows(copy, now, self.step.device) end
   return copy
 end
 
@@ -423,8 +429,8 @@ end
 
 
 options.guard(Cache, {
-  append = 3, clone = 0, commit = 1, context = 1, length = 0, place = 4, positions = 2,
-  reorder = 1, store = 2, truncate = 1,
+  append = 3, clone = 0, commit = 1, context = 1, has_moved = 0, length = 0, place = 4,
+  positions = 2, reorder = 1, store = 2, truncate = 1,
 }, {is = Cache.is, what = "a cache", variable = "cache"})
 
 

@@ -133,6 +133,32 @@ function columns.slide(held, limit, keep, begin)
 end
 
 
+---Without the last n.
+---@param held heed.columns
+---@param n integer
+---@return heed.columns
+function columns.cut(held, n)
+  return {k = held.k, v = held.v, at = held.at, count = held.count - n, open = held.open}
+end
+
+
+---The same, for two to hold: who writes first copies them.
+---@param held heed.columns
+---@return heed.columns
+function columns.shared(held)
+  return {k = held.k, v = held.v, at = held.at, count = held.count, open = false}
+end
+
+
+---What a function makes of both buffers, such as other rows of them.
+---@param held heed.columns
+---@param f fun(t: heed.Tensor): heed.Tensor
+---@return heed.columns
+function columns.map(held, f)
+  return {k = f(held.k), v = f(held.v), at = held.at, count = held.count, open = held.open}
+end
+
+
 ---Refuses keys that do not go with those before them.
 ---@param who string
 ---@param held heed.columns

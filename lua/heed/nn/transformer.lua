@@ -5,9 +5,9 @@ local Module = require "heed.nn.module"
 local MultiHeadAttention = require "heed.nn.multihead"
 local block = require "heed.nn.block"
 local call = require "heed.nn.block_call"
+local initialise = require "heed.nn.initialise"
 local Linear = require("heed.nn.layers").Linear
 local options = require "heed.options"
-local parameter = require "heed.nn.parameter"
 
 local any, count, joined = options.any, options.count, block.joined
 
@@ -201,21 +201,13 @@ function Transformer:init(dim, heads, given, ...)
 end
 
 
--- Glorot's uniform distribution.
-local function draw_uniform(weight)
-  local outputs, inputs = weight:size()
-  local bound = math.sqrt(3) * math.sqrt(2 / (inputs + outputs))
-  parameter.draw(weight, "uniform_", -bound, bound)
-end
-
-
 ---Draws all matrices of attention and of the MLPs anew, so that layers are no copies: PyTorch does
 ---that at the end.
 function Transformer:reset()
   for _, module in self:named_modules() do
     local class = getmetatable(module)
     if class == MultiHeadAttention then module:reset() end
-    if class == Linear then draw_uniform(module.weight) end
+    if class == Linear then initialise.xavier_uniform_(module.weight) end
   end
 end
 
