@@ -135,6 +135,26 @@ describe("a step with a cache", function()
 end)
 
 
+describe("a step of one sequence, or of nn.Attention", function()
+  it("equals the pass over all tokens", function()
+    for _, layer in ipairs{nn.MultiHeadAttention(8, 2, {rope = true}), nn.Attention(8, 4)} do
+      local x, context = heed.randn(6, 8), heed.randn(5, 8)
+      local own, other = nn.Cache(), nn.Cache()
+      local whole, weights = layer(x, {causal = true, weights = true})
+      local crossing = nn.Attention(8)
+      local whole2 = crossing(x, context)
+      for i, part in ipairs(x:split(2, 1)) do
+        local y, some = layer(part, {causal = true, weights = true, cache = own})
+        near(y, whole:narrow(1, 2 * i - 1, 2))
+        near(some, weights:narrow(-2, 2 * i - 1, 2):narrow(-1, 1, 2 * i))
+        near((crossing(part, i == 1 and context or nil, {cache = other})),
+             whole2:narrow(1, 2 * i - 1, 2))
+      end
+    end
+  end)
+end)
+
+
 describe("a step of a model that attends to a context", function()
   local Decoder = nn.Module:extend("Decoder")
 
@@ -377,6 +397,11 @@ describe("a cache", function()
     heed.manual_seed(9)
     local layer, x, context = nn.MultiHeadAttention(8, 2), heed.randn(2, 1, 8), heed.randn(2, 4, 8)
     local lengths, cache = heed.tensor{2, 4}, nn.Cache()
+    layer(x, context, {cache = cache, lengths = heed.tensor{3}})
+    cache:reorder{2, 1, 1}
+    near(layer(rows_of(x, {1, 1, 2}), {cache = cache}),
+         layer(rows_of(x, {1, 1, 2}), rows_of(context, {2, 1, 1}), {lengths = heed.tensor{3}}))
+    cache = nn.Cache()
     layer(x, context, {cache = cache, lengths = lengths})
     cache:reorder{2, 1, 1}
     near(layer(rows_of(x, {1, 1, 2}), {cache = cache}),
@@ -462,6 +487,17 @@ describe("a cache", function()
     near(model.layers[2].out.bias.grad, heed.ones(8) * 15)
   end)
 
+  it("holds 16-bit types", function()
+    local model, x = model_and_x()
+    for _, dtype in ipairs{"bfloat16", "float16"} do
+      local narrow = x:to(dtype)
+      local whole = model:to(dtype)(narrow, CAUSAL)
+      local y = heed.no_grad(stepped, model, narrow, {3, 1, 4}, nn.Cache(), CAUSAL)
+      assert.equal(dtype, y.dtype)
+      assert.is_true(y:float():allclose(whole:float(), {rtol = 0.02, atol = 0.02}))
+    end
+  end)
+
   it("outlives a scope", function()
     local model, x = model_and_x()
     local cache = nn.Cache()
@@ -500,6 +536,25 @@ describe("a cache", function()
     assert.matches("the last call did not reach", message(cache.length, cache))
   end)
 
+  it("refuses masks by the number of a key, once columns have moved", function()
+    local layer, x = nn.MultiHeadAttention(8, 2), heed.randn(2, 6, 8)
+    local function try(cache, lengths)
+      local o = {cache = cache, lengths = lengths, mask = heed.mask.window(1) | heed.mask.prefix(2)}
+      layer(x:narrow(2, 1, 4), o)
+      o.lengths = nil
+      return pcall(layer, x:narrow(2, 5, 1), o)
+    end
+    assert.is_true(try(nn.Cache()))
+    assert.is_true(try(nn.Cache(), heed.tensor{4, 4}))
+    for _, cache in ipairs{nn.Cache(), nn.Cache{window = 2}} do
+      local good, why = try(cache, heed.tensor{3, cache.window and 4 or 2})
+      assert.is_false(good)
+      assert.matches("option mask: one that counts from the query's position expected.*"
+                     .. "got window%(1, 0%) | prefix%(2%)", why)
+    end
+    assert.is_false((try(nn.Cache{window = 2})))
+  end)
+
   it("refuses padding that it can't hold", function()
     local model, x = model_and_x()
     local function why(o)
@@ -514,6 +569,34 @@ describe("a cache", function()
                    why{lengths = heed.tensor{1, 4, 2}})
     assert.matches("an int64 tensor of shape %(3%) expected as lengths",
                    why{lengths = heed.tensor{1.0, 2, 2}})
+  end)
+
+  it("serves layers of one's own", function()
+    local Own = nn.Module:extend("Own")
+
+    function Own:init() self.all = nn.Linear(4, 12) end
+
+    function Own:forward(x, cache)
+      local q, k, v = table.unpack(self.all(x):unsqueeze(2):chunk(3, 4))      -- (B, 1, T, 4)
+      if not cache then return heed.attention(q, k, v, CAUSAL) end
+      local at = cache:place(self, x)
+      assert.equal(cache.step.from.length, at)
+      local all_k, all_v, mask = cache:append(self, k, v)
+      local y = heed.attention(q, all_k, all_v, {causal = true, mask = mask})
+      cache:commit(self)
+      return y
+    end
+
+    local layer, x, cache = Own(), heed.randn(2, 5, 4), nn.Cache{window = 9}
+    local whole = layer(x)
+    near(layer(x:narrow(2, 1, 3), cache), whole:narrow(3, 1, 3))
+    near(layer(x:narrow(2, 4, 2), cache), whole:narrow(3, 4, 2))
+    local k, wanted = heed.zeros(2, 1, 2, 4), ": cache:place%(layer, x%), .* expected"
+    assert.matches("append" .. wanted, message(cache.append, nn.Cache(), layer, k, k))
+    assert.matches("append" .. wanted, message(cache.append, cache, layer, k, k))
+    cache:place(layer, x)
+    assert.matches("append" .. wanted, message(cache.append, cache, layer, k, k))
+    assert.matches("commit" .. wanted, message(cache.commit, cache, layer))
   end)
 
   it("takes sizes, shows what it holds, and has methods", function()

@@ -131,6 +131,7 @@ heed.data = require "heed.data"
 heed.nn = require "heed.nn"
 heed.optim = require "heed.optim"
 heed.plot = require "heed.plot"
+heed.position = require "heed.position"
 heed.tasks = require "heed.tasks"
 heed.accuracy = require "heed.data".accuracy
 heed.generate = require "heed.generate".generate

@@ -54,7 +54,8 @@ local function new(window, keep)
     order = {},                      -- layers that attend to their own input, as they came
     contexts = {},                   -- layers that attend to a context
     step = false,                    -- the present one, or the last
-    pending = false,                 -- what the layer at work has appended
+    turn = false,                    -- the layer at work
+    pending = false,                 -- what it has appended
   }, Cache)
 end
 
@@ -113,8 +114,8 @@ end
 local function check_finished(self, step)
   for _, layer in ipairs(self.order) do
     if self.slots[layer].step ~= step then
-      fail("%s: the last call did not reach %s: it failed, or the layer is not always called; "
-           .. "make a new nn.Cache()", SELF, layer.__name)
+      fail("%s: the last call did not reach %s: it failed, or goes on still, or the layer is not "
+           .. "always called; make a new nn.Cache()", SELF, layer.__name)
     end
   end
 end
@@ -203,6 +204,7 @@ end
 ---@return integer|heed.Tensor positions of the first, from 0, where all rows agree; or (B, T)
 function Cache:place(layer, x, lengths, keys)
   slot_of(self, layer, false)
+  self.turn, self.pending = layer, false
   self.step = step_of(self, layer, x, lengths, keys)
   return self.step.positions
 end
@@ -219,6 +221,13 @@ local function between_steps(self, step, held)
 end
 
 
+local function check_turn(self, who, layer, good)
+  if good and self.turn == layer then return end
+  fail("%s: cache:place(layer, x), cache:append(layer, k, v) with the keys and values of x, then "
+       .. "cache:commit(layer) expected", who)
+end
+
+
 ---All keys and values, stored ones first, and who may attend to them besides what the call says.
 ---@param layer heed.Module
 ---@param k heed.Tensor (B, Hk, T, D)
@@ -228,6 +237,7 @@ end
 ---@return heed.Mask? mask
 function Cache:append(layer, k, v)
   local step, slot = self.step, slot_of(self, layer, false)
+  check_turn(self, "append", layer, step and k:size(3) == step.T and v:size(3) == step.T)
   if slot then columns.check(SELF, slot.held, k) end
   local held = columns.extend(slot and slot.held, k, v)
   self.pending = between_steps(self, step, held)
@@ -241,9 +251,20 @@ end
 ---@param layer heed.Module
 function Cache:commit(layer)
   local step = self.step
+  check_turn(self, "commit", layer, self.pending)
   if not self.slots[layer] then table.insert(self.order, layer) end
   self.slots[layer] = {held = self.pending, step = step}
-  step.done, self.pending = step.done + 1, false
+  step.done = step.done + 1
+  self.turn, self.pending = false, false
+end
+
+
+---Whether the columns of the present step are not numbered as tokens are: the cache moved rows to
+---their ends, or has forgotten some.
+---@return boolean
+function Cache:has_moved()
+  local from = self.step.from
+  return from.moved or from.length > self.step.stored
 end
 
 
@@ -408,8 +429,8 @@ end
 
 
 options.guard(Cache, {
-  append = 3, clone = 0, commit = 1, context = 1, length = 0, place = 4, positions = 2,
-  reorder = 1, store = 2, truncate = 1,
+  append = 3, clone = 0, commit = 1, context = 1, has_moved = 0, length = 0, place = 4,
+  positions = 2, reorder = 1, store = 2, truncate = 1,
 }, {is = Cache.is, what = "a cache", variable = "cache"})
 
 

@@ -17,6 +17,7 @@ local options = require "heed.options"
 ---@field batch integer how many rows
 ---@field length integer tokens of the longest
 ---@field pad integer[] for each row, how many it has less
+---@field moved boolean whether columns are not where they were when they came
 
 ---@class heed.rows.spans
 ---@field first integer[] for each row
@@ -36,7 +37,7 @@ end
 ---@param batch integer
 ---@return heed.rows
 function rows.empty(batch)
-  return {batch = batch, length = 0, pad = filled(batch, 0)}
+  return {batch = batch, length = 0, pad = filled(batch, 0), moved = false}
 end
 
 
@@ -113,16 +114,20 @@ end
 ---@return integer? gone
 function rows.advance(from, T, spans)
   if not spans then
-    return {batch = from.batch, length = from.length + T, pad = from.pad}
+    return {batch = from.batch, length = from.length + T, pad = from.pad, moved = from.moved}
   end
-  local pad, shift, gone = {}, {}, math.huge
+  local pad, shift, gone, moved = {}, {}, math.huge, from.moved
   for b = 1, from.batch do
     shift[b] = T - spans.last[b]
+    moved = moved or shift[b] > 0
     pad[b] = from.pad[b] + shift[b] + spans.first[b] - 1
     gone = math.min(gone, pad[b])
   end
   for b = 1, from.batch do pad[b] = pad[b] - gone end
-  return {batch = from.batch, length = from.length + T - gone, pad = pad}, shift, gone
+  local to = {
+    batch = from.batch, length = from.length + T - gone, pad = pad, moved = moved or gone > 0,
+  }
+  return to, shift, gone
 end
 
 
@@ -151,7 +156,7 @@ end
 function rows.truncate(from, length)
   local pad = {}
   for b, n in ipairs(from.pad) do pad[b] = math.min(n, length) end
-  return {batch = from.batch, length = length, pad = pad}
+  return {batch = from.batch, length = length, pad = pad, moved = from.moved and length > 0}
 end
 
 
@@ -162,7 +167,7 @@ end
 function rows.reorder(from, ids)
   local pad = {}
   for i, b in ipairs(ids) do pad[i] = from.pad[b] end
-  return {batch = #ids, length = from.length, pad = pad}
+  return {batch = #ids, length = from.length, pad = pad, moved = from.moved}
 end
 
 
