@@ -2048,6 +2048,26 @@ heed.requires_grad_ = Tensor.requires_grad_
 ---@return any ...
 function heed.no_grad(f, ...) end
 
+---f(...) in mixed precision, as PyTorch's autocast. `matmul`, `bmm`, `einsum`, `linear` and
+---`attention` work in the type: their float tensors are converted, each parameter once, and
+---gradients reach it in its own type. `softmax`, norms, losses, `sum`, `prod`, `cumsum`, `exp`,
+---`log`, `pow`, `reciprocal` and `rsqrt` work in float32; the rest, and calls with a float64, follow
+---promotion. Backward belongs outside; where it is called inside, nothing is converted in it. Calls
+---may be nested, and errors pass through. Gradients in float16 want a `heed.optim.Scaler`.
+---> heed.autocast("bfloat16", heed.matmul, heed.ones(2, 2), heed.ones(2, 2)).dtype == "bfloat16"
+---> heed.autocast("bfloat16", heed.softmax, heed.ones(2), 1).dtype == "float32"
+---> heed.autocast("int64", heed.exp, heed.ones(2)) raises "'bfloat16', 'float16' or false"
+---@param dtype "bfloat16"|"float16"|false false: not within f
+---@param f function
+---@param ... any
+---@return any ...
+function heed.autocast(dtype, f, ...) end
+
+---The type of the `autocast` that holds now, or nil.
+---> heed.autocast("float16", heed.autocast_dtype) == "float16"
+---@return "bfloat16"|"float16"|nil
+function heed.autocast_dtype() end
+
 ---f(...), recorded again within no_grad.
 ---> heed.no_grad(heed.enable_grad, heed.is_grad_enabled) == true
 ---@param f function
@@ -2350,7 +2370,8 @@ function heed.isatty(descriptor) end
 ---@class heed.core: heed
 heed.core = {}
 
----One step of an optimiser for all parameters, PyTorch's formulas: kind "sgd", "adam" or "adamw".
+---One step of an optimiser for all parameters, PyTorch's formulas: kind "sgd", "adam",
+---"adamw" or "lion".
 ---@param kind string
 ---@param parameters heed.Tensor[]
 ---@param gradients (heed.Tensor|false)[]
@@ -2366,6 +2387,14 @@ function heed.core.optim_step(kind, parameters, gradients, states, options) end
 ---@param operands? heed.Tensor[]
 ---@return heed.Tensor
 function heed.core.attention_mask(size, rule, operands) end
+
+---The p-norm of the gradients that parameters have, taken over all of them; with `max`, they are
+---scaled so that it is at most that.
+---@param parameters heed.Tensor[]
+---@param p number
+---@param max? number
+---@return heed.Tensor norm
+function heed.core.clip_gradients(parameters, p, max) end
 
 ---f(...), with errors that name `name` as what was called; an outer `called` keeps its name.
 ---> heed.core.called("f", heed.neg, heed.tensor{1}) == {-1}

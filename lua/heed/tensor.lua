@@ -486,12 +486,12 @@ function heed.checkpoint(f, ...)
   options.callable("checkpoint", "f", f)
   if not heed.is_grad_enabled() then return f(...) end
   local args, state = heed.keep(pack(...)), heed.keep(rng.states())
-  local versions = versions_of(args)
+  local versions, mixed = versions_of(args), heed.autocast_dtype() or false
   local run = heed.custom {
     forward = function(_, _, ...) return f(...) end,
     backward = function(_, ...)
       check_unchanged(args, versions)
-      local found = heed.enable_grad(pass_again, f, args, state, {...})
+      local found = heed.autocast(mixed, heed.enable_grad, pass_again, f, args, state, {...})
       return nil, unpack(found, 1, args.n)
     end,
   }

@@ -11,6 +11,7 @@ torch_names.heed = {
   LongTensor = "heed.tensor(values)",
   Tensor = "heed.tensor(values)",
   absolute = "heed.abs(x)",
+  amp = "heed.autocast(dtype, f), and heed.optim.Scaler{}",
   as_tensor = "heed.tensor(values)",
   autograd = "heed.grad(y, xs) or heed.custom{forward = f, backward = g}",
   binary_cross_entropy_with_logits = "heed.bce_with_logits(logits, targets)",
@@ -144,16 +145,20 @@ torch_names.module = {
 ---Names of `torch.optim`, and of its `lr_scheduler`.
 torch_names.optim = {
   CosineAnnealingLR = "opt.lr = rate * heed.optim.cosine(steps)(step)",
+  GradScaler = "heed.optim.Scaler{}",
   LinearLR = "opt.lr = rate * heed.optim.linear(steps)(step)",
   StepLR = "opt.lr = rate * heed.optim.step(steps)(step)",
   lr_scheduler = "opt.lr = rate * schedule(step), with one such as heed.optim.cosine(steps)",
+  swa_utils = "heed.optim.EMA(model)",
 }
 
 
 ---Methods of `torch.optim.Optimizer`.
 torch_names.optimizer = {
   load_state_dict = "opt:load_state(tensors)",
-  param_groups = "opt.lr, opt.options and opt.parameters",
+  add_param_group = "optim.AdamW{{params = ...}, {params = ..., lr = ...}}",
+  defaults = "opt.options",
+  param_groups = "opt.groups; their fields are lr, options and parameters",
   state_dict = "opt:state()",
 }
 

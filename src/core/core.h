@@ -126,6 +126,20 @@ typedef struct failure {
   char text[800];
 } failure;
 
+/* A parameter that was converted: see casts.c. */
+typedef struct kept_cast {
+  heed_tensor *of, *cast;
+  const storage *store;            /* of the parameter … */
+  int64_t version;                 /* … when it was converted */
+} kept_cast;
+
+/* Mixed precision: the type of products, or FLOAT32. */
+typedef struct autocast {
+  heed_type type;
+  kept_cast *kept;
+  int64_t n, capacity;
+} autocast;
+
 struct heed_context {
   heed_host host;
   failure failure;
@@ -154,6 +168,7 @@ struct heed_context {
   void *free_small[SMALL_CLASSES];         /* cached blocks of core_alloc */
   size_t small;                            /* bytes of those */
   bool recording;
+  autocast autocast;
   int64_t clock;                           /* order of the latest node, from 1 on */
   int64_t passes, nodes;                   /* backward passes begun; nodes alive */
   node *unreferenced;                      /* nodes that wait to be freed */
@@ -282,6 +297,11 @@ static inline view view_with (const heed_tensor *t, const layout *at) {
 }
 /* For a device; without storage, as its value. */
 static inline view view_of (const heed_tensor *t) { return view_with(t, &t->at); }
+
+/* casts.c: conversions of parameters, borrowed; NULL: none is kept that serves */
+heed_tensor *core_kept_cast (const heed_context *cx, const heed_tensor *t);
+bool core_keep_cast (heed_context *cx, heed_tensor *t, heed_tensor *cast);
+void core_forget_casts (heed_context *cx);
 
 /* node.c */
 node *node_new (heed_context *cx, node_kind kind, heed_op op, int nedges, int nsaved,

@@ -308,7 +308,8 @@ static bool call_hook (void *self, int noutputs, heed_tensor *const *gradients, 
   lua_State *L = running(b);
   int top = lua_gettop(L);
   int64_t before = versions_of(noutputs, gradients);
-  frame f = {.recording = false};
+  const modes before_it = modes_now(b);
+  frame f = {.modes = {.recording = false, .autocast = HEED_FLOAT32}};
   if (!lua_checkstack(L, 12)) {
     heed_fail(b->cx, "%s cannot be called: Lua's stack is full", name_of(h));
     return false;
@@ -327,6 +328,7 @@ static bool call_hook (void *self, int noutputs, heed_tensor *const *gradients, 
   b->L = L;
   note_hooks(b, L);
   end_frame(b, L, &f);
+  set_modes(b, before_it);             /* those of the pass, not of the script */
   heed_set_caller(b->cx, caller);
   if (status != LUA_OK) keep_thrown(L, b);
   bool good = status == LUA_OK && check_results(L, h, top + 1, ninputs) &&

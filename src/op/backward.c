@@ -488,6 +488,7 @@ static bool start (pass *p, heed_tensor *y, heed_tensor *seed) {
     return core_fail(cx, "backward", "the tensor has no graph: nothing that it was made from "
                      "requires grad");
   bool recording = cx->recording;
+  const heed_type mixed = heed_set_autocast(cx, HEED_FLOAT32);
   int64_t mark = cx->ntemporaries;
   device *before = cx->current;
   cx->recording = false;
@@ -508,6 +509,7 @@ static bool start (pass *p, heed_tensor *y, heed_tensor *seed) {
   finish(p);
   op_drop_temporaries(cx, mark);
   cx->recording = recording;
+  heed_set_autocast(cx, mixed);
   cx->current = before;
   return good;
 }

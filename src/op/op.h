@@ -208,6 +208,9 @@ static inline heed_type arg_type (const call *c, int i, heed_type otherwise) {
 /* device.c: sets the current device for a call, once others are open, and moves what follows. */
 bool op_set_device (call *c, heed_value *args);
 
+/* autocast.c: converts the arguments of a call in mixed precision; lists into 'list'. */
+bool op_autocast (call *c, heed_value *args, heed_tensor *list[OP_EDGES]);
+
 /* The work (core/work.h), on the device where the call works, as all of these. */
 bool op_run (call *c, const work *w);
 bool op_run_for (heed_context *cx, heed_op op, const work *w);   /* in backward functions */
