@@ -33,7 +33,9 @@ local HIDES = {private = true, package = true, protected = true}
 local function read_annotation(block, kind, rest)
   if HIDES[kind] then block.hidden = true end
   if kind == "class" then block.class = rest:match("^[%w_%.]+") end
-  if kind == "overload" then block.makes = block.makes or rest:match("^fun(%b())") end
+  if kind == "overload" or kind == "type" then
+    block.makes = block.makes or rest:match("^fun(%b())")
+  end
   if kind ~= "param" then return end
   local name, optional, type = rest:match("^([%w_%.]+)([?]?)%s*(.*)$")
   if name then
@@ -59,17 +61,21 @@ local function read_definition(block, line)
     name, args = line:match('^method%.%l+%("([%w_]+)", function(%b())')
     owner = name and "heed"
   end
-  if not name then name = line:match("^local ([%w_]+) = ") end
+  if not name then
+    args = line:match("^return function(%b())")
+    name = args and "return"
+  end
+  if not name then name = line:match("^local ([%w_]+) = ") or line:match("^%s+([%w_]+) = ") end
   if not name then owner, name = line:match("^([%w_%.]+)%.([%w_]+) = ") end
   block.owner, block.sep, block.name, block.args = owner, sep, name, args and args:sub(2, -2)
   return name ~= nil
 end
 
 
--- `Tensor.abs_, heed.abs = …` behind a function: its other names.
+-- `Tensor.abs_, heed.abs = …` behind a line that is a whole function: its other names.
 local function read_aliases(block, line)
   local left = line:match("^([%w_%., ]+) = ")
-  for name in (left or ""):gmatch("[%w_]+[.:]([%w_]+)") do table.insert(block.aliases, name) end
+  for name in (left or ""):gmatch("[%w_]+%.([%w_]+)") do table.insert(block.aliases, name) end
   return left ~= nil
 end
 
@@ -80,12 +86,15 @@ end
 function reference.blocks(text)
   local list, section, open, done = {}, nil, nil, nil
   for line in text:gmatch("([^\n]*)\n?") do
+    local comment = line:match("^%s*(%-%-%-.*)$")
     section = line:match("^%-%- (.-) %-%-%-+$") or section
-    if line:find("^%-%-%-") then
+    if comment then
       open, done = open or new_block(section), nil
-      read_comment(open, line)
+      read_comment(open, comment)
     elseif open then
-      if read_definition(open, line) then list[#list + 1], done = open, open end
+      if read_definition(open, line) then
+        list[#list + 1], done = open, line:find("%f[%w]end$") and open
+      end
       open = nil
     elseif done and not read_aliases(done, line) then done = nil end
   end
@@ -104,7 +113,7 @@ end
 
 -- Options are `given` in heed's own files.
 local function shown_name(name, param)
-  local options = param and (param.type:find("options") or param.type:find("^{"))
+  local options = param and (param.optional or param.type:find("options") or param.type:find("^{"))
   local mark = param and param.optional and "?" or ""
   return (name == "given" and options and "options" or name) .. mark
 end
@@ -116,8 +125,8 @@ local function shown_arguments(block)
   local shown = {}
   for name in (block.args or ""):gmatch("[%w_%.]+") do
     local param = has_param(block, name)
-    local listed = param and name == "..." and #shown == 0 and param.type:match("%S+%s+([%w_, ]+)$")
-    if listed then shown[1] = listed
+    local listed = param and name == "..." and #shown == 0 and param.type:match("%S+%s+(.+)$")
+    if listed and not listed:gsub(", ", ""):find("[^%w_]") then shown[1] = listed
     elseif param or name ~= "..." and #block.params == 0 then
       shown[#shown + 1] = shown_name(name, param)
     end
@@ -132,9 +141,15 @@ local function shown_overload(makes)
   local shown = {}
   for part in flat:gmatch("[^,]+") do
     local name = part:match("^%s*([%w_%.]+[?]?)")
-    if name then shown[#shown + 1] = name end
+    if name then shown[#shown + 1] = name:gsub("^given", "options") end
   end
   return table.concat(shown, ", ")
+end
+
+
+local function shown_call(block)
+  if not block.args and block.makes then return shown_overload(block.makes) end
+  return shown_arguments(block)
 end
 
 
@@ -148,7 +163,7 @@ end
 ---@return string
 function reference.sentence(text)
   local flat = text:gsub("\n\n.*", ""):gsub("%s+", " ")
-  return (flat .. " "):match("^(.-[.:]) %f[%u`]") or (flat .. " "):match("^(.-%.) ") or flat
+  return flat:match("^(.-[.?]) %f[%u`]") or flat
 end
 
 
@@ -199,24 +214,35 @@ end
 
 -- Other modules ----------------------------------------------------------
 
--- The name of what a file returns.
+-- The name of what a file returns, and of what it returns in a table: {EMA = make}.
 local function returned(text)
-  local last
-  for line in text:gmatch("\nreturn ([^\n]+)") do last = line end
-  return last and (last:match("^options%.strict%([^,]+, ([%w_]+)") or last:match("^%l+%(([%w_]+)")
-                   or last:match("^[%w_]+"))
+  local last = text:match(".*\nreturn (.*)$") or ""
+  local name = last:match("^options%.strict%([^,]+, ([%w_]+)") or last:match("^%l+%(([%w_]+)")
+               or last:match("^([%w_]+)%s*$")
+  local given = {}
+  for own, other in (last:match("(%b{})") or ""):gmatch("([%w_]+) = ([%w_]+)") do
+    given[own] = other
+  end
+  if last:find("^function") then given.own = "return" end
+  return name, given
 end
 
 
--- The files that make a module: its own, and those that this one names, and so on.
-local function files_of(name, read, seen)
-  local list, text = {}, not seen[name] and read(name)
-  seen[name] = true
-  if not text then return list end
-  list[1] = {name = name, text = text, blocks = reference.blocks(text), returns = returned(text)}
-  for other in text:gmatch('"(' .. name:gsub("%.", "%%.") .. '%.[%w_%.]+)"') do
-    table.move(files_of(other, read, seen), 1, 1 << 20, #list + 1, list)
+-- The files that make a module: its own, and those below it that these name.
+local function files_of(root, read)
+  local list, seen = {}, {}
+  local function visit(name, short)
+    local text = not seen[name] and read(name)
+    seen[name] = true
+    if not text then return end
+    local file = {name = name, text = text, blocks = reference.blocks(text)}
+    file.returns, file.given = returned(text)
+    list[#list + 1] = file
+    for other in text:gmatch('"(' .. root:gsub("%.", "%%.") .. '%.[%w_%.]+)"') do visit(other) end
+    if not short then return end
+    for other in text:gmatch('"([%w_]+)"') do visit(root .. "." .. other) end
   end
+  visit(root, true)
   return list
 end
 
@@ -224,26 +250,43 @@ end
 -- What stands at the head of a file about its class: "-- nn.Cache: the keys …".
 local function head_of(file, path)
   local text = file.text:match("^%-%- (.-)\n\n") or ""
-  local rest = text:match("^" .. path:gsub("%.", "%%.") .. ": (.*)$")
-  return rest and rest:gsub("\n%-%- ?", "\n"):gsub("\n\n.*", "") or nil
+  local rest = text:match("^" .. path:gsub("%.", "%%.") .. "[^:\n]*: (.*)$")
+              or text:match("^%S+ and " .. path:gsub("%.", "%%.") .. ": (.*)$")
+  local lines = rest and rest:gsub("\n%-%- ?", "\n"):gsub("\n\n.*", "")
+  return lines and lines:sub(1, 1):upper() .. lines:sub(2)
 end
 
 
 local function is_class(value)
-  return type(value) == "table" and (value.is_module or getmetatable(value) ~= nil)
+  local class = type(value) == "table" and getmetatable(value)
+  return type(class) == "table" and rawget(class, "__call") ~= nil
 end
 
 
--- The block about a name that a module holds: a class, or a function of what a file returns.
+-- How well a block fits the name under which a module holds a value: 0 is not at all. It is about
+-- what the file returns, or what that has the name for, or something local of the name.
+local function fit(file, block, name, value)
+  local alone = file.given.own and file.name:match("[%w_]+$") == name
+  local good = 0
+  if block.sep == ":" then return 0
+  elseif block.owner and block.owner == file.returns and block.name == name then good = 8
+  elseif block.owner then return 0
+  elseif block.name == file.given[name] or alone and block.name == file.given.own then good = 4
+  elseif block.name == name then good = 2 end
+  return good > 0 and is_class(value) == (block.class ~= nil) and good + 1 or good
+end
+
+
+-- The block about a name that a module holds, and its file.
 local function find_block(files, name, value)
+  local best, block_file, most = nil, nil, 0
   for _, file in ipairs(files) do
     for _, block in ipairs(file.blocks) do
-      local own = block.owner == nil or block.owner == file.returns
-      if block.name == name and own and (is_class(value) == (block.class ~= nil)) then
-        return block, file
-      end
+      local good = fit(file, block, name, value)
+      if good > most then best, block_file, most = block, file, good end
     end
   end
+  return best, block_file
 end
 
 
@@ -275,7 +318,7 @@ end
 local function of_module(heed, files, path, name, value)
   local block, file = find_block(files, name, value)
   if not block then return is_class(value) and as_layer(heed, path) or nil end
-  local args = block.class and made_with(files, block) or shown_arguments(block)
+  local args = is_class(value) and made_with(files, block) or shown_call(block)
   local entry = entry_of(path, ("heed.%s(%s)"):format(path, args), block)
   if entry.text == "" then entry.text = head_of(file, path) or "" end
   return entry
@@ -314,15 +357,20 @@ local function sorted_names(t)
 end
 
 
-local function add_module(groups, missing, heed, files, path, module, title)
+-- What a module holds; then its methods, then the modules within it.
+local function add_module(groups, missing, heed, files, path, module)
+  local title, within = "heed." .. path, {}
   for _, name in ipairs(sorted_names(module)) do
     local value, own = module[name], path .. "." .. name
-    if type(value) == "table" and not is_class(value) then
-      add_module(groups, missing, heed, files, own, value, "heed." .. own)
+    if type(value) == "table" and not is_class(value) then within[#within + 1] = name
     elseif type(value) == "function" or is_class(value) then
       local entry = of_module(heed, files, own, name, value)
       if entry then add(groups, title, entry) else missing[#missing + 1] = own end
     end
+  end
+  if not path:find("%.") then add_methods(groups, title, files, path) end
+  for _, name in ipairs(within) do
+    add_module(groups, missing, heed, files, path .. "." .. name, module[name])
   end
 end
 
@@ -340,7 +388,7 @@ end
 -- Functions of heed that are the only ones of their file.
 local function add_functions(groups, missing, heed, read)
   for _, f in ipairs(names_in(read("heed"), "functions")) do
-    local files = files_of("heed." .. f.file, read, {})
+    local files = files_of("heed." .. f.file, read)
     local entry = files[1] and of_module(heed, files, f.name, f.name, heed[f.name])
     if entry then add(groups, "Files, captures, generation, help", entry)
     elseif files[1] then missing[#missing + 1] = f.name end
@@ -359,13 +407,12 @@ function reference.all(heed, read)
   add_functions(groups, missing, heed, read)
   for _, found in ipairs(names_in(read("heed"), "parts")) do
     local part = found.name
-    local files, title = files_of("heed." .. part, read, {}), "heed." .. part
+    local files, title = files_of("heed." .. part, read), "heed." .. part
     local module = files[1] and heed[part] or {}
     if type(module) == "function" then
       local entry = of_module(heed, files, part, part, module)
       if entry then add(groups, title, entry) else missing[#missing + 1] = part end
-    else add_module(groups, missing, heed, files, part, module, title) end
-    add_methods(groups, title, files, part)
+    else add_module(groups, missing, heed, files, part, module) end
   end
   return groups, missing
 end
