@@ -47,16 +47,21 @@ end
 
 
 -- Where the words look: from the opinion to the word before it, from all to the opinion.
-local panels = {}
+local words, ids, panels = {}, {}, {}
+for word in ("so not the film not bad was music"):gmatch("%a+") do
+  for id, known in ipairs(WORDS) do ids[#words + 1] = known == word and id or ids[#words + 1] end
+  words[#words + 1] = word
+end
 for i, way in ipairs{"mean", "max", "first"} do
   local model = trained(way)
   local sum = heed.zeros(LENGTH, LENGTH)
   model:capture(function(_, weights)                        -- (1, HEADS, T, T)
     sum = sum + weights:mean({1, 2}) / LAYERS
   end)
-  heed.no_grad(model, x:narrow(1, 1, 1))
-  local sentence = heed.lookup(WORDS, x[1])
-  panels[i] = plot.heat(sum, {title = way, rows = sentence, columns = sentence})
+  local class = heed.no_grad(model, heed.tensor{ids}):argmax(-1)
+  panels[i] = plot.heat(sum, {
+    title = ("%s: %s"):format(way, heed.lookup(CLASSES, class)[1]), rows = words, columns = words,
+  })
 end
 local picture = plot.row(panels)
 print(picture)

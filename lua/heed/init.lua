@@ -76,6 +76,7 @@ setmetatable(heed, {
     heed[name] = part
     return part
   end,
+  __tostring = function() return require("heed.shown").heed(parts) end,
 })
 
 package.loaded["heed"] = heed        -- the files below require it
@@ -84,6 +85,7 @@ require "heed.overload"
 require "heed.attention"
 require "heed.compositions"
 require "heed.names"
+require "heed.shown"
 core.methods = nil                   -- scripts cannot reach the methods of tensors
 
 return heed

@@ -1596,9 +1596,10 @@ heed.tile = Tensor.tile
 
 ---Adds elements at the ends: before and after the last dimension, then the one before it.
 ---Negative numbers remove elements. The mode says which: one value, those that lie mirrored beyond
----the edge (which stands once), the edge itself, or those of the other end. `heed.pad` of a list of
----lists of ids makes one tensor of them, with padding of `value` (1), on a `side`, up to a
----`length`, and gives their lengths too.
+---the edge (which stands once), the edge itself, or those of the other end.
+---
+---`heed.pad` of a list of lists of ids makes one tensor of them, with padding of `value` (1), on a
+---`side`, up to a `length`, and gives their lengths too.
 ---> heed.tensor{1, 2}:pad({1, 2}) == {0, 1, 2, 0, 0}
 ---> heed.tensor{1, 2}:pad({0, 1}, {value = 9}) == {1, 2, 9}
 ---> heed.tensor{1, 2, 3}:pad({2, 1}, "reflect") == {3, 2, 1, 2, 3, 2}
@@ -2079,10 +2080,10 @@ function heed.enable_grad(f, ...) end
 ---@return boolean
 function heed.is_grad_enabled() end
 
----Calls f with the gradient of self in a backward pass, once it is whole and before anything else
----gets it. A tensor that f returns stands in for it: of the same shape, type and device. Hooks are
----called in the order in which they came, also by `heed.grad`; those of a leaf in every pass, others
----until the graph is freed. f may not change the gradient in place, and may not yield. A hook that
+---Calls a function with the gradient of self in a backward pass, before anything else gets it. A
+---tensor that the function returns stands in for it: of the same shape, type and device. Hooks
+---are called in the order in which they came, also by `heed.grad`; those of a leaf in every pass,
+---others until the graph is freed. A hook may not change the gradient in place, nor yield. One that
 ---leads back to its tensor is collected with it; where the tensor was used before it got the hook,
 ---only after `backward`, or `remove`. The handle may be a `<close>` variable.
 ---> heed.ones(2, {requires_grad = true}):register_hook(print):remove() == nil
@@ -2327,7 +2328,7 @@ function heed.cuda.blocking(yes) end
 function heed.cuda.elapsed(f, ...) end
 
 
--- For the Lua half -------------------------------------------------------
+-- Others -----------------------------------------------------------------
 
 ---Raises an error at the first line outside heed's own Lua.
 ---> heed.fail("%s: %d", "f", 3) raises "f: 3"
@@ -2345,6 +2346,12 @@ function heed.fail(format, ...) end
 ---@return any
 function heed.lookup(words, ids) end
 
+---Prints what is written about a function or a class, given or by its name; or all that has a word
+---in its name or text; without an argument a list of all there is.
+---> heed.help("sofmax") raises "did you mean 'softmax'?"
+---@param what? string|function|table
+function heed.help(what) end
+
 ---Seconds of a monotonic clock.
 ---> heed.clock() <= heed.clock() == true
 ---@return number
@@ -2354,6 +2361,9 @@ function heed.clock() end
 ---@param descriptor? integer 1, the standard output, unless given
 ---@return boolean
 function heed.isatty(descriptor) end
+
+
+-- For the Lua half -------------------------------------------------------
 
 ---What C defines, as it is: the functions above that are C's, and those that only the Lua half
 ---calls.
@@ -2369,14 +2379,6 @@ heed.core = {}
 ---@param options table lr, step and PyTorch's others
 function heed.core.optim_step(kind, parameters, gradients, states, options) end
 
----The p-norm of the gradients that parameters have, taken over all of them; with `max`, they are
----scaled so that it is at most that.
----@param parameters heed.Tensor[]
----@param p number
----@param max? number
----@return heed.Tensor norm
-function heed.core.clip_gradients(parameters, p, max) end
-
 ---Who may attend by a rule of heed_mask (src/heed.h), as bools of the size {B, H, T, S}.
 ---> heed.core.attention_mask({1, 1, 2, 2}, {2, -2, 0})[{1, 1}] == {{true, false}, {true, true}}
 ---> heed.core.attention_mask({1, 1, 2, 2}, {10}) raises "'and' lacks what it joins"
@@ -2385,6 +2387,14 @@ function heed.core.clip_gradients(parameters, p, max) end
 ---@param operands? heed.Tensor[]
 ---@return heed.Tensor
 function heed.core.attention_mask(size, rule, operands) end
+
+---The p-norm of the gradients that parameters have, taken over all of them; with `max`, they are
+---scaled so that it is at most that.
+---@param parameters heed.Tensor[]
+---@param p number
+---@param max? number
+---@return heed.Tensor norm
+function heed.core.clip_gradients(parameters, p, max) end
 
 ---f(...), with errors that name `name` as what was called; an outer `called` keeps its name.
 ---> heed.core.called("f", heed.neg, heed.tensor{1}) == {-1}

@@ -92,6 +92,7 @@ end
 function options.strict(who, module, elsewhere)
   return setmetatable(module, {
     __index = function(_, name) return options.refuse_name(who, name, module, elsewhere) end,
+    __tostring = function() return require("heed.shown").module(who, module) end,
   })
 end
 

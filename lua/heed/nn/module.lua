@@ -1,4 +1,4 @@
--- The class that layers and models are made from.
+-- nn.Module: the class that layers and models are made from.
 --
 --   local Model = nn.Module:extend("Model")
 --
