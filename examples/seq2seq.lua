@@ -28,10 +28,10 @@ function Translator:init()
 end
 
 function Translator:read(x, lengths)                        -- ids (B, S)
-  return self.encoder(self.position(self.read_embed(x)), {lengths = lengths})    -- (B, S, DIM)
+  return self.encoder(self.position(self.read_embed(x)), {lengths = lengths})   -- (B, S, DIM)
 end
 
-function Translator:forward(y, context, o)                  -- ids (B, T), what was read, its lengths
+function Translator:forward(y, context, o)                  -- ids (B, T), what was read
   local features = self.position(self.write_embed(y), {cache = o.cache})
   return self.head(self.decoder(features, context, o))      -- (B, T, #TARGET)
 end

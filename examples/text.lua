@@ -1,8 +1,8 @@
 -- Learns to write, one character after the other, from 40 KB of small tales.
---                                           lua5.4 examples/text.lua [steps [picture [a text file]]]
+--                                          lua5.4 examples/text.lua [steps [picture [a text file]]]
 --
--- A GPT in small: a decoder that sees 64 characters at a time and predicts the next one of each. Then
--- it writes on where a first sentence ends, with a cache of the keys and values of what it wrote.
+-- A GPT in small: a decoder that sees 64 characters at a time and predicts the next one of each.
+-- Then it writes on behind a few words, with a cache of the keys and values of what it wrote.
 
 local heed = require "heed"
 local data, nn, optim, plot = heed.data, heed.nn, heed.optim, heed.plot
