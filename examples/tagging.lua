@@ -1,4 +1,4 @@
--- Learns what each word of a sentence is.              lua5.4 examples/tagging.lua [steps [picture]]
+-- Learns what each word of a sentence is.             lua5.4 examples/tagging.lua [steps [picture]]
 --
 --   given   the        old       duck  saw   a          fish
 --   wanted  determiner adjective noun  verb  determiner noun
