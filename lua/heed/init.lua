@@ -17,8 +17,9 @@ local heed = {core = core, _VERSION = "heed 0.1"}
 
 -- What C defines for the Lua half alone.
 local inner = {
-  append_file = true, called = true, capture_begin = true, capture_changes = true,
-  capture_end = true, capture_replay = true, capture_set_step = true, capture_state = true,
+  append_file = true, attention_mask = true, called = true, capture_begin = true,
+  capture_changes = true, capture_end = true, capture_replay = true, capture_set_step = true,
+  capture_state = true,
   check_files = true, crc32 = true, cut_file = true, file_bytes = true, file_sum = true,
   file_tensor = true, frames = true, hint = true, home = true, methods = true, nearest = true,
   open_file = true, optim_step = true, put_file = true, raise = true, read_file = true,
@@ -81,6 +82,7 @@ setmetatable(heed, {
 package.loaded["heed"] = heed        -- the files below require it
 require "heed.tensor"
 require "heed.overload"
+require "heed.attention"
 require "heed.names"
 core.methods = nil                   -- scripts cannot reach the methods of tensors
 

@@ -1663,8 +1663,11 @@ heed.kl_div = Tensor.kl_div
 -- Attention --------------------------------------------------------------
 
 ---@class heed.attention.options
----@field mask? heed.Tensor bool, broadcasts against (B, H, T, S): true where a query may attend
----@field bias? heed.Tensor floats, added to the scores, likewise; may be trained
+---@field mask? heed.Mask|heed.Tensor who may attend: a mask of heed.mask; or bools, which broadcast
+---against (B, H, T, S), true where a query may attend
+---@field bias? heed.Bias|heed.Tensor what is added to the scores: a bias of heed.bias; or floats,
+---which broadcast likewise; may be trained
+---@field sink? heed.Tensor (H): one more logit in the denominator of each head's softmax; trained
 ---@field lengths? heed.Tensor int64 (B): how many keys there are in each sequence, 0 to S; others
 ---raise on the CPU; on a GPU this is not checked: there they mean 0, or S
 ---@field causal? boolean no key behind the query's position
@@ -1675,6 +1678,10 @@ heed.kl_div = Tensor.kl_div
 ---@field weights? boolean whether the weights come back too
 ---@field lse? boolean whether each query's logsumexp of scores comes back too
 ---@field fused? boolean false composes it from other operations, for comparison
+---@field relative? heed.Tensor (H, T + S - 1), added to the scores: element i - j + S to that of query
+---i and key j, all from 1; what heed.bias makes of biases that depend on the distance
+---@field rule? integer[] who may attend, in words of heed_mask (src/heed.h); what heed.mask makes
+---@field operands? heed.Tensor[] the tensors of the rule
 
 ---softmax(q k^T scale + bias) v over the keys that each query may attend to. A. Vaswani et al.
 ---(2017), "Attention is all you need", section 3.2.1; computed tile by tile, with memory linear
@@ -1685,6 +1692,10 @@ heed.kl_div = Tensor.kl_div
 ---gives 0. Query i stands at key position i + S - T, so that the last query sees all keys.
 ---> heed.attention(heed.zeros(1, 2), heed.zeros(2, 2), heed.tensor{{1.0}, {3.0}}) == {{2}}
 ---> heed.attention(heed.zeros(2, 1), heed.zeros(2, 1), heed.eye(2), {causal = true})[1] == {1, 0}
+---> heed.attention(heed.zeros(2, 1), heed.zeros(2, 1), heed.eye(2),
+--->   {mask = ~heed.mask.causal() | heed.mask.prefix(1)}) == {{0.5, 0.5}, {1, 0}}
+---> heed.attention(heed.zeros(1, 1), heed.zeros(1, 1), heed.ones(1, 1), {sink = heed.zeros(1)})
+--->   == {{0.5}}
 ---> heed.attention(heed.zeros(2, 3), heed.zeros(2, 4), heed.zeros(2, 3)) raises "attention"
 ---@param key heed.Tensor (B, Hk, S, D), Hk dividing H; self, the query, is (B, H, T, D)
 ---@param value heed.Tensor (B, Hk, S, Dv)
@@ -2026,6 +2037,15 @@ heed.core = {}
 ---@param states (heed.Tensor|false)[][] lists, one for each kind of state
 ---@param options table lr, step and PyTorch's others
 function heed.core.optim_step(kind, parameters, gradients, states, options) end
+
+---Who may attend by a rule of heed_mask (src/heed.h), as bools of the size {B, H, T, S}.
+---> heed.core.attention_mask({1, 1, 2, 2}, {2, -2, 0})[{1, 1}] == {{true, false}, {true, true}}
+---> heed.core.attention_mask({1, 1, 2, 2}, {10}) raises "'and' lacks what it joins"
+---@param size integer[]
+---@param rule integer[]
+---@param operands? heed.Tensor[]
+---@return heed.Tensor
+function heed.core.attention_mask(size, rule, operands) end
 
 ---f(...), with errors that name `name` as what was called; an outer `called` keeps its name.
 ---> heed.core.called("f", heed.neg, heed.tensor{1}) == {-1}
