@@ -88,11 +88,14 @@ KERNEL __launch_bounds__(TILE_THREADS, 2) attend_rows (__grid_constant__ const a
   const int64_t from = (int64_t)blockIdx.y * COLUMNS(T, WIDE), head = blockIdx.x / a.tiles;
   const int64_t i = (a.tiles - 1 - blockIdx.x % a.tiles) * SIDE(T);    /* the longest first */
   tile x = tile_of(head / a.H, head % a.H, i, 0);
-  tile_line keys = line_from(x);
+  tile_line<0, 1> keys(x);
   progress<T, WIDE> p;
   unsigned may;
   begin_rows(p);
-  while (next_tile<T, 0, 1>(keys, a.mask, x, &may)) attend_tile<S>(a, x, may, from, p, one, two);
+  while (more_tiles<T>(keys, a.mask, x)) {
+    if (!take_tile<T>(keys, a.mask, x, &may)) continue;
+    attend_tile<S>(a, x, may, from, p, one, two);
+  }
   end_rows<S>(a, x, from, p);
 }
 

@@ -135,10 +135,7 @@ template <class T> INLINE T bias_at (const attend &a, const tile &x, int64_t i, 
 }
 
 
-/*
-** The biases by distance of a tile, which only 2 SIDE - 1 threads read: to[SIDE - 1 + r - c] is that
-** of row r and column c.
-*/
+/* The biases by distance of a tile: that of row r and column c becomes to[SIDE - 1 + r - c]. */
 template <class T> INLINE void load_relative (T *to, const attend &a, const tile &x) {
   const int e = (int)threadIdx.x;
   const int64_t from = (int64_t)x.i - x.j - SIDE(T) + a.S, at = from + e;
@@ -153,7 +150,8 @@ template <class T> INLINE const T *own_relative (const T *from) {
   return from + SIDE(T) - 1 + (tile_y() - tile_x()) * FEW(T);
 }
 
-template <class T> INLINE void add_relative (part<T> &s, const attend &a, const tile &x, T *buffer) {
+template <class T>
+INLINE void add_relative (part<T> &s, const attend &a, const tile &x, T *buffer) {
   __syncthreads();                             /* nobody reads 'buffer' any more */
   load_relative(buffer, a, x);
   __syncthreads();

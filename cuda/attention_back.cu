@@ -148,14 +148,15 @@ KERNEL __launch_bounds__(TILE_THREADS, 2) attend_back_rows (__grid_constant__ co
   const int64_t i = (a.tiles - 1 - blockIdx.x % a.tiles) * SIDE(T);
   const bool to_bias = from == 0 && a.dbias.data != NULL;
   tile x = tile_of(head / a.H, head % a.H, i, 0);
-  tile_line keys = line_from(x);
+  tile_line<0, 1> keys(x);
   const int64_t k_head = head_at(a.k, x.b, x.h / a.shared);
   part<T> dq[WIDE];
   unsigned may;
 #pragma unroll
   for (int c = 0; c < WIDE; c++) clear_part(dq[c]);
   if (to_bias && a.mask.n > 0) clear_bias<S, T>(a, x);    /* each thread what it writes later */
-  while (next_tile<T, 0, 1>(keys, a.mask, x, &may)) {
+  while (more_tiles<T>(keys, a.mask, x)) {
+    if (!take_tile<T>(keys, a.mask, x, &may)) continue;
     part<T> own;
     make_gradients<S, OF_PRODUCTS>(p, ds, buffer, a, x, may, to_bias);
     load_part(own, ds);
@@ -217,8 +218,9 @@ attend_back_keys (__grid_constant__ const attend a) {
   }
   for (; x.h < (hk + 1) * a.shared; x.h++) {
     x.i = 0;
-    tile_line queries = line_from(x);
-    while (next_tile<T, 1, 0>(queries, a.mask, x, &may)) {
+    tile_line<1, 0> queries(x);
+    while (more_tiles<T>(queries, a.mask, x)) {
+      if (!take_tile<T>(queries, a.mask, x, &may)) continue;
       make_gradients<S, OF_PRODUCTS>(p, ds, buffer, a, x, may, false);
       add_queries<S>(sum, p, ds, buffer, a, x, from);
     }
@@ -282,10 +284,11 @@ KERNEL __launch_bounds__(TILE_THREADS, 2) attend_back_diagonals (__grid_constant
   const int64_t head = blockIdx.x / a.tiles;
   const int64_t start = (blockIdx.x % a.tiles - (tiles_of<T>(a.S) - 1)) * SIDE(T);    /* i - j */
   tile x = tile_of(head / a.H, head % a.H, max(start, (int64_t)0), max(-start, (int64_t)0));
-  tile_line diagonal = line_from(x);
+  tile_line<1, 1> diagonal(x);
   diagonals<T> sum = {0, 0};
   unsigned may;
-  while (next_tile<T, 1, 1>(diagonal, a.mask, x, &may)) {
+  while (more_tiles<T>(diagonal, a.mask, x)) {
+    if (!take_tile<T>(diagonal, a.mask, x, &may)) continue;
     make_gradients<S, OF_BIASES>(p, ds, buffer, a, x, may, false);
     __syncthreads();               /* ds is written */
     add_diagonals(sum, ds);

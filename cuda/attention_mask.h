@@ -3,13 +3,13 @@
 ** may, all of them or some, then of the pairs of a tile where some may.
 **
 ** Both times the mask's tree is evaluated in postfix order, the same for all threads of a block,
-** with a stack that is one number in registers. Tiles: each lane of a warp asks for another one,
-** so that to pass one over costs a few instructions, whichever side of the others it lies on.
-** Pairs: a thread's are bits of one word, so that a node joins all of them at once.
+** with a stack of bits that is one register. Tiles: each lane of a warp asks for another one, so
+** that to pass one over costs a few instructions, whichever side of the others it lies on, and no
+** barrier. Pairs: a row of a thread's is one answer, so that a node joins all of it at once.
 **
 ** A tile of documents is known by the least and the largest of its keys' ids, which a kernel of
-** attention_mask.cu finds first: 16 bytes for SIDE keys; otherwise all ids would be read by every
-** block, for each tile of queries and head.
+** attention_mask.cu finds first: 16 bytes for SIDE keys. Without it every block would have to read
+** all ids, once for each head. What a dense mask says of a tile is read with its pairs.
 */
 
 #ifndef cuda_attention_mask_h
@@ -65,43 +65,33 @@ const char *cuda_find_ids (cuda *self, attend_mask *m, int64_t B, int side);
 #define TILE_NONE 0u
 #define TILE_SOME 1u
 #define TILE_ALL 3u
+#define TILE_BITS 2
+/* Of a row of this thread's pairs: a bit for each. */
+#define ROW_BITS 4
+
+static_assert(FEW(float) <= ROW_BITS && FEW(double) <= ROW_BITS, "a row of pairs");
+static_assert((MASK_NODES + 1) / 2 * ROW_BITS <= 32, "as deep as a tree of nodes can be");
 
 INLINE unsigned kind_of_tile (bool some, bool all) { return (some ? 1u : 0u) | (all ? 2u : 0u); }
 
 
-/* A stack of answers of some bits each; below them, that everyone may. */
-template <class N, int BITS> struct answers {
-  N of;
-  static constexpr unsigned all = (1u << BITS) - 1;
-  __device__ __forceinline__ unsigned top (void) const { return (unsigned)of & all; }
-  __device__ __forceinline__ void push (unsigned x) { of = of << BITS | x; }
-  __device__ __forceinline__ void both (void) { of = of >> BITS & (of | ~(N)all); }
-  __device__ __forceinline__ void either (void) { of = of >> BITS | top(); }
-  __device__ __forceinline__ void flip (void) {              /* not some of a tile: some */
-    of ^= BITS == 2 && top() == TILE_SOME ? 0 : all;
-  }
-};
-
-typedef answers<unsigned, 2> tile_answers;
-typedef answers<unsigned __int128, 16> pair_answers;
-
-static_assert((MASK_NODES + 1) / 2 * 16 <= 128, "as deep as a tree of nodes can be");
-
-
-/* leaf(s) is the answer of a step without operands. */
-template <class Answers, class Leaf> INLINE unsigned ask (const attend_mask &m, Leaf leaf) {
-  Answers stack = {Answers::all};
+/* leaf(s) is the answer of a step without operands; without steps everyone may. */
+template <int BITS, class Leaf> INLINE unsigned ask (const attend_mask &m, Leaf leaf) {
+  const unsigned all = (1u << BITS) - 1;
+  unsigned stack = all;
 #pragma unroll 1
   for (int n = 0; n < m.n; n++) {
     const mask_step &s = m.step[n];
     switch (s.kind) {
-      case MASK_NOT: stack.flip(); break;
-      case MASK_AND: stack.both(); break;
-      case MASK_OR: stack.either(); break;
-      default: stack.push(leaf(s)); break;
+      case MASK_NOT:                           /* what some may, some may not */
+        if (BITS != TILE_BITS || (stack & all) != TILE_SOME) stack ^= all;
+        break;
+      case MASK_AND: stack = stack >> BITS & (stack | ~all); break;
+      case MASK_OR: stack = stack >> BITS | (stack & all); break;
+      default: stack = stack << BITS | leaf(s); break;
     }
   }
-  return stack.top();
+  return stack & all;
 }
 
 
@@ -135,7 +125,8 @@ INLINE unsigned kind_of_differences (const mask_step &s, int64_t least, int64_t 
 
 
 INLINE unsigned kind_of_blocks (const mask_step &s, const tile &x, int i_last, int j_last) {
-  const int64_t first = (unsigned)x.j / (unsigned)s.size, last = (unsigned)j_last / (unsigned)s.size;
+  const int64_t first = (unsigned)x.j / (unsigned)s.size;
+  const int64_t last = (unsigned)j_last / (unsigned)s.size;
   return kind_of_differences(s, first - block_of_query(s, i_last), last - block_of_query(s, x.i));
 }
 
@@ -157,7 +148,7 @@ INLINE unsigned kind_of_documents (const attend_mask &m, const mask_step &s, con
 
 template <class T> INLINE unsigned kind_of (const attend_mask &m, const tile &x) {
   const int i_last = min(x.i + SIDE(T), m.T) - 1, j_last = min(x.j + SIDE(T), m.S) - 1;
-  return ask<tile_answers>(m, [&] (const mask_step &s) -> unsigned {
+  return ask<TILE_BITS>(m, [&] (const mask_step &s) -> unsigned {
     switch (s.kind) {
       case MASK_BAND: return kind_of_differences(s, x.j - i_last, j_last - x.i);
       case MASK_BLOCKS: return kind_of_blocks(s, x, i_last, j_last);
@@ -201,7 +192,8 @@ INLINE unsigned row_of_documents (const attend_mask &m, const mask_step &s, int 
 
 
 template <class T>
-INLINE unsigned row_of_dense (const attend_mask &m, const mask_step &s, const tile &x, int i, int j) {
+INLINE unsigned row_of_dense (const attend_mask &m, const mask_step &s, const tile &x, int i,
+                              int j) {
   const head_operand &o = m.in[s.operand];
   const uint8_t *row = (const uint8_t *)o.data + x.b * o.stride[0] + x.h * o.stride[1]
                        + i * o.stride[2];
@@ -214,7 +206,8 @@ INLINE unsigned row_of_dense (const attend_mask &m, const mask_step &s, const ti
 
 
 template <class T>
-INLINE unsigned row_of_pairs (const attend_mask &m, const mask_step &s, const tile &x, int i, int j) {
+INLINE unsigned row_of_pairs (const attend_mask &m, const mask_step &s, const tile &x, int i,
+                              int j) {
   switch (s.kind) {
     case MASK_BAND: return columns_between<T>((int64_t)i + s.low - j, (int64_t)i + s.high - j);
     case MASK_LENGTHS: return columns_between<T>(0, mask_length(m, s, x.b) - 1 - j);
@@ -238,12 +231,15 @@ template <class T> INLINE unsigned pairs_inside (const attend_mask &m, int i, in
 
 
 template <class T> INLINE unsigned pairs_of (const attend_mask &m, const tile &x, int i, int j) {
-  return ask<pair_answers>(m, [&] (const mask_step &s) -> unsigned {
-    unsigned bits = 0;
+  unsigned bits = 0;
 #pragma unroll 1
-    for (int r = 0; r < FEW(T); r++) bits |= row_of_pairs<T>(m, s, x, i + r, j) << r * FEW(T);
-    return bits;
-  });
+  for (int r = 0; r < FEW(T); r++) {
+    const unsigned row = ask<ROW_BITS>(m, [&] (const mask_step &s) -> unsigned {
+      return row_of_pairs<T>(m, s, x, i + r, j);
+    });
+    bits |= (row & ((1u << FEW(T)) - 1)) << r * FEW(T);
+  }
+  return bits;
 }
 
 
@@ -271,17 +267,21 @@ INLINE bool tile_may_attend (const attend_mask &m, const tile &x, bool all, unsi
 ** ===================================================================
 */
 
-/* Tiles from (i, j) on were not asked for; of the 32 before them, bits of those that come. */
-typedef struct tile_line { int i, j; unsigned some, all; } tile_line;
-
-INLINE tile_line line_from (const tile &x) {
-  const tile_line l = {x.i, x.j, 0, 0};
-  return l;
-}
+/*
+** Tiles from (i, j) on were not asked for; of the 32 before them, bits of those still to come. To
+** ask and to take are two functions, as with a loop within its loop a kernel, by nvcc 13, keeps
+** its sums in memory: while (more_tiles<T>(l, m, x)) if (take_tile<T>(l, m, x, &may)) …
+*/
+template <int DI, int DJ> struct tile_line {
+  int i, j;
+  unsigned some, all;
+  __device__ __forceinline__ explicit tile_line (const tile &x)
+    : i(x.i), j(x.j), some(0), all(0) {}
+};
 
 
 template <class T, int DI, int DJ>
-INLINE void ask_tiles (tile_line &l, const attend_mask &m, const tile &x) {
+INLINE void ask_tiles (tile_line<DI, DJ> &l, const attend_mask &m, const tile &x) {
   const tile own = {x.b, x.h, l.i + DI * SIDE(T) * lane_of(), l.j + DJ * SIDE(T) * lane_of()};
   const unsigned kind = own.i < m.T && own.j < m.S ? kind_of<T>(m, own) : TILE_NONE;
   l.some = __ballot_sync(FULL, kind != TILE_NONE);
@@ -291,22 +291,26 @@ INLINE void ask_tiles (tile_line &l, const attend_mask &m, const tile &x) {
 }
 
 
-/* Moves x to the next tile where somebody may attend, and sets *may; or false. For all threads. */
+/* Is there more of a line? Asks for the next tiles when all those before are taken. */
 template <class T, int DI, int DJ>
-INLINE bool next_tile (tile_line &l, const attend_mask &m, tile &x, unsigned *may) {
-  bool all;
-  do {
-    while (l.some == 0) {
-      if (l.i >= m.T || l.j >= m.S) return false;
-      ask_tiles<T, DI, DJ>(l, m, x);
-    }
-    const int n = __ffs((int)l.some) - 1;
-    all = l.all >> n & 1;
-    l.some &= l.some - 1;
-    x.i = l.i + DI * SIDE(T) * (n - 32);
-    x.j = l.j + DJ * SIDE(T) * (n - 32);
-  } while (!tile_may_attend<T>(m, x, all, may));
+INLINE bool more_tiles (tile_line<DI, DJ> &l, const attend_mask &m, const tile &x) {
+  if (l.some != 0) return true;
+  if (l.i >= m.T || l.j >= m.S) return false;
+  ask_tiles<T>(l, m, x);
   return true;
+}
+
+
+/* Moves x to the next tile, if one is left: may somebody attend there? See tile_may_attend. */
+template <class T, int DI, int DJ>
+INLINE bool take_tile (tile_line<DI, DJ> &l, const attend_mask &m, tile &x, unsigned *may) {
+  if (l.some == 0) return false;
+  const int n = __ffs((int)l.some) - 1;
+  const bool all = l.all >> n & 1;
+  l.some &= l.some - 1;
+  x.i = l.i + DI * SIDE(T) * (n - 32);
+  x.j = l.j + DJ * SIDE(T) * (n - 32);
+  return tile_may_attend<T>(m, x, all, may);
 }
 
 /* }================================================================== */
