@@ -186,8 +186,9 @@ local function run_c(block)
 end
 
 
-describe("README.md", function()
-  local text, number = read(README), 0
+-- Blocks of Lua in a document, each run as it stands.
+local function check_blocks(path)
+  local number = 0
   local scratch = {}                -- what blocks write goes away after them
 
   local function tmpname()
@@ -196,23 +197,38 @@ describe("README.md", function()
   end
 
   after_each(function()
-    for _, path in ipairs(scratch) do
-      for _, ending in ipairs{"", ".npy", ".svg"} do os.remove(path .. ending) end
+    for _, name in ipairs(scratch) do
+      for _, ending in ipairs{"", ".npy", ".svg"} do os.remove(name .. ending) end
     end
     scratch = {}
   end)
 
-  for block in text:gmatch("\n```lua\n(.-)\n```") do
+  for block in read(path):gmatch("\n```lua\n(.-)\n```") do
     number = number + 1
     it(("block %d runs: %s"):format(number, block:match("[^\n]*")), function()
       local env = setmetatable({
+        io = setmetatable({write = function() end}, {__index = io}),
         os = setmetatable({tmpname = tmpname}, {__index = os}),
         print = function(...) return select("#", ...) end,
       }, {__index = _G})
       heed.manual_seed(0)
-      assert(load(block, "=README block " .. number, "t", env))()
+      assert(load(block, ("=%s block %d"):format(path, number), "t", env))()
     end)
   end
+  return number
+end
+
+
+for path, least in pairs{["docs/training.md"] = 1, ["docs/transformers.md"] = 5} do
+  describe(path, function()
+    local number = check_blocks(path)
+    it("has blocks", function() assert.is_true(number >= least, number) end)
+  end)
+end
+
+
+describe("README.md", function()
+  local text, number = read(README), check_blocks(README)
 
   it("has blocks", function() assert.is_true(number >= 8, number) end)
 
