@@ -128,6 +128,27 @@ describe("a cache", function()
     end
   end)
 
+  it("takes rows of different lengths, padded on either side", function()
+    local a, b, pad = heed.randn(1, 6, 8), heed.randn(1, 4, 8), heed.randn(1, 2, 8)
+    local paddings = {
+      {heed.cat({b:narrow(2, 1, 2), pad}, 2), {lengths = heed.tensor{4, 2}}},
+      {heed.cat({pad, b:narrow(2, 1, 2)}, 2), {
+        keys = heed.tensor{{true, true, true, true}, {false, false, true, true}},
+      }},
+    }
+    local m = nn.Decoder(8, 2, 2, {cross = false, rope = true, norm = "pre"})
+    for _, padding in ipairs(paddings) do
+      local o = padding[2]
+      o.cache = nn.Cache()
+      m(heed.cat({a:narrow(2, 1, 4), padding[1]}, 1), o)
+      for i = 1, 2 do
+        local y = m(heed.cat({a:narrow(2, 4 + i, 1), b:narrow(2, 2 + i, 1)}, 1), {cache = o.cache})
+        assert_near(m(a):narrow(2, 4 + i, 1), y:narrow(1, 1, 1), 1e-5, 2e-6, "row 1, step " .. i)
+        assert_near(m(b):narrow(2, 2 + i, 1), y:narrow(1, 2, 1), 1e-5, 2e-6, "row 2, step " .. i)
+      end
+    end
+  end)
+
   it("holds what is made of the context, which is needed once", function()
     local m = nn.Transformer(8, 2, {layers = 2})
     local source, x = heed.randn(2, 5, 8), heed.randn(2, 4, 8)
