@@ -233,6 +233,37 @@ describe("queries and keys", function()
 end)
 
 
+describe("a bias of its own", function()
+  it("is added to the call's, trained, saved and moved", function()
+    heed.manual_seed(10)
+    local bias = heed.bias.t5{heads = 2, buckets = 4, distance = 8}
+    local layer, x = nn.MultiHeadAttention(8, 2, {position_bias = bias}), heed.randn(2, 5, 8)
+    local weight, name = bias:parameters()[1], "position_bias.weight"
+    heed.no_grad(weight.normal_, weight)
+    local more = heed.randn(2, 1, 5, 5)
+    check(layer, x, x, {bias = more}, {bias = bias:dense(5, 5) + more})
+    assert.is_true(layer:state()[name]:equal(weight))
+    layer:to("float64")
+    assert.equal("float64", weight.dtype)
+  end)
+
+  it("and a mask of its own are values", function()
+    local function why(o) return message(nn.MultiHeadAttention, 8, 2, o) end
+    assert.matches("a value of heed.bias expected as option position_bias, got a tensor",
+                   why{position_bias = heed.zeros(2)})
+    assert.matches("a value of heed.mask expected as option mask, got false", why{mask = false})
+    local layer, x = nn.MultiHeadAttention(8, 2, {mask = heed.mask.window(1)}), heed.randn(1, 5, 8)
+    local m = heed.ones(5, 5):tril() - heed.ones(5, 5):tril(-2)
+    check(layer, x, x, {}, {mask = m:gt(0)})
+    m[{{}, 1}] = 0
+    heed.no_grad(function()
+      close(layer(x, {keys = heed.tensor{{0, 1, 1, 1, 1}}:gt(0)}):narrow(2, 2, 4),
+            by_hand(layer, x, x, {mask = m:gt(0)}):narrow(2, 2, 4))
+    end)
+  end)
+end)
+
+
 describe("a layer of attention", function()
   local x, context = heed.randn(2, 4, 8), heed.randn(2, 6, 8)
   local function layers() return ipairs{nn.MultiHeadAttention(8, 2), nn.Attention(8)} end
@@ -336,6 +367,26 @@ describe("a layer of attention", function()
                      (message(nn.MultiHeadAttention, 8, 2, {[name] = false})
                       :gsub("a number expected as option memory", "expected as memory")))
     end
+  end)
+
+  it("has one sink", function()
+    local sink, layer = heed.randn(2), nn.MultiHeadAttention(8, 2)
+    local own = nn.MultiHeadAttention(8, 2, {sink = true})
+    own:load_state(layer:state(), {strict = false})
+    heed.no_grad(own.sink.copy_, own.sink, sink)
+    close(layer(x, {sink = sink}), own(x))
+    assert.matches("option sink: the layer has one of its own", message(own, x, {sink = sink}))
+  end)
+
+  it("says what PyTorch's options are called", function()
+    for _, layer in layers() do
+      assert.matches("unknown option 'is_causal'; write causal = true$",
+                     message(layer, x, {is_causal = true}):match("^[^\n]*"))
+    end
+    assert.matches("unknown option 'kdim'; write context_dim = n",
+                   message(nn.MultiHeadAttention, 8, 2, {kdim = 4}))
+    assert.matches("there is no 'MultiheadAttention'; write nn.MultiHeadAttention(dim, heads)",
+                   message(function() return nn.MultiheadAttention end), 1, true)
   end)
 
   it("has its own parameters in its state, and draws them last", function()

@@ -3,6 +3,7 @@
 
 local golden = require "spec.golden"
 local heed = require "heed"
+local json = require "heed.json"
 local layouts = require "spec.support.layouts"
 local message = require "spec.support.message"
 local nn = require "heed.nn"
@@ -295,6 +296,14 @@ describe("rope with scaling", function()
                                   original_max_position_embeddings = 16}})
     assert.is_true(c:equal(rope(x, {max_position_embeddings = 64, scaling = {
       rope_type = "yarn", original_max_position_embeddings = 16}})))
+    local text = '{"type": "yarn", "factor": 4, "beta_fast": null, '
+                 .. '"original_max_position_embeddings": 16}'
+    assert.is_true(c:equal(rope(x, {scaling = json.decode(text)})))
+    assert.is_true(rope(x, {scaling = json.null}):equal(rope(x)))
+    local llama = {type = "llama3", factor = 4, low_freq_factor = 1, high_freq_factor = 4}
+    local d = rope(x, {scaling = llama, max_position_embeddings = 16})
+    llama.original_max_position_embeddings = 16
+    assert.is_true(d:equal(rope(x, {scaling = llama})))
   end)
 
   it("refuses what it does not know", function()
@@ -312,6 +321,11 @@ describe("rope with scaling", function()
     assert.matches("a finite number above 0 expected as factor in scaling, got %-1",
                    why{type = "linear", factor = -1})
     assert.matches("got the string '4'", why{type = "linear", factor = "4"})
+    assert.matches("as factor in scaling, got an empty table", why{type = "linear", factor = {}})
+    assert.matches("factor expected in scaling of rope_type yarn, got none",
+                   why({type = "yarn"}, 8))
+    assert.matches("a table expected as option short_factor", why{type = "longrope",
+                   short_factor = 3})
     assert.matches("one rope_type expected, got .*'yarn', and type of .*'linear' in scaling",
                    why{rope_type = "yarn", type = "linear"})
     assert.matches("one base expected", message(rope, x, {base = 5, scaling = {rope_theta = 6}}))
@@ -470,6 +484,54 @@ describe("position.Sinusoidal", function()
                    {layout = "halves"}))
     assert.matches("as dim, got 0", message(position.Sinusoidal, 0))
   end)
+end)
+
+
+describe("a cached step with a position layer", function()
+  local Model = nn.Module:extend("Model")
+  function Model:init(layer)
+    self.embed, self.position = nn.Embedding(9, 6), layer
+    self.attend = nn.MultiHeadAttention(6, 2)
+  end
+  function Model:forward(ids, given)
+    local x = self.position(self.embed(ids), given)
+    return self.attend(x, {causal = true, cache = given.cache, keys = given.keys,
+                           lengths = given.lengths})
+  end
+
+  -- Two rows of 5 and 3 tokens; the first columns hold 3 of row 1 and 1 of row 2.
+  local rows = {heed.tensor{{1, 2, 3, 4, 5}}, heed.tensor{{6, 7, 8}}}
+  local later = heed.tensor{{4, 5}, {7, 8}}
+  local prompts = {
+    ["padded at the left"] = {
+      heed.tensor{{1, 2, 3}, {9, 9, 6}}, 3, 3,
+      {keys = heed.tensor{{true, true, true}, {false, false, true}}},
+    },
+    ["padded at the right"] = {
+      heed.tensor{{1, 2, 3}, {6, 9, 9}}, 3, 1, {lengths = heed.tensor{3, 1}},
+    },
+  }
+
+  for name, make in pairs(MAKERS) do
+    for which, prompt in pairs(prompts) do
+      it("is that of each row alone: " .. name .. ", " .. which, function()
+        local model = Model(make())
+        local ids, last1, last2, given = table.unpack(prompt)
+        given.cache = nn.Cache()
+        local first = model(ids, given)
+        local steps = {model(later:narrow(2, 1, 1), {cache = given.cache}),
+                       model(later:narrow(2, 2, 1), {cache = given.cache})}
+        for b, last in ipairs{last1, last2} do
+          local alone = model(rows[b], {})[1]
+          local n = #alone
+          assert.is_true(near(first[b][last], alone[n - 2], 1e-5))
+          for i, step in ipairs(steps) do
+            assert.is_true(near(step[b][1], alone[n - 2 + i], 1e-5))
+          end
+        end
+      end)
+    end
+  end
 end)
 
 

@@ -11,6 +11,7 @@
 -- (modeling_rope_utils.py), since that is what published files were written for.
 
 local heed = require "heed"
+local json = require "heed.json"
 local options = require "heed.options"
 
 local any, fail, is_tensor, kind = options.any, heed.fail, heed.is_tensor, options.kind
@@ -49,8 +50,8 @@ end
 
 
 -- Each way to scale: its options (`options.any`: none unless given), which of them must be there,
--- and functions of a rule: `length`, what of the number of positions the frequencies depend on, if
--- they do; `frequencies`; `attention_factor`.
+-- whether its factor is that between the lengths unless given, and functions: `length`, what of the
+-- number of positions the frequencies depend on, if they do; `frequencies`; `attention_factor`.
 local ways = {}
 
 ways.default = {options = {}, needs = {}}
@@ -81,6 +82,7 @@ end
 
 
 ways.yarn = {
+  stretches = true,
   options = {
     attention_factor = any, beta_fast = 32, beta_slow = 1, factor = any,
     max_position_embeddings = any, mscale = any, mscale_all_dim = any,
@@ -121,7 +123,7 @@ end
 
 ways.llama3 = {
   options = {
-    factor = any, high_freq_factor = any, low_freq_factor = any,
+    factor = any, high_freq_factor = any, low_freq_factor = any, max_position_embeddings = any,
     original_max_position_embeddings = any,
   },
   needs = {"factor", "high_freq_factor", "low_freq_factor", "original_max_position_embeddings"},
@@ -143,20 +145,21 @@ end
 
 
 ways.longrope = {
+  stretches = true,
   options = {
-    attention_factor = any, factor = any, long_factor = any, max_position_embeddings = any,
-    original_max_position_embeddings = any, short_factor = any,
+    attention_factor = any, factor = any, long_factor = {}, max_position_embeddings = any,
+    original_max_position_embeddings = any, short_factor = {},
   },
-  needs = {"factor", "long_factor", "original_max_position_embeddings", "short_factor"},
+  needs = {"factor", "original_max_position_embeddings"},
 }
 ways.su = ways.longrope            -- its first name
 
 function ways.longrope.check(who, o, n)
   for _, name in ipairs{"short_factor", "long_factor"} do
     local list = o[name]
-    if type(list) ~= "table" or #list ~= n then
-      fail("%s: a list of %d numbers expected as %s, one for each pair of columns, got %s", who, n,
-           name, type(list) == "table" and #list or kind(list))
+    if #list ~= n then
+      fail("%s: a list of %d numbers expected as %s, one for each pair of columns, got %d", who, n,
+           name, #list)
     end
     for i, value in ipairs(list) do positive(who, name .. "[" .. i .. "]", value) end
   end
@@ -210,13 +213,18 @@ end
 -- What the table of a config says besides numbers of its way.
 local COMMON <const> = {partial_rotary_factor = any, rope_theta = any, rope_type = any, type = any}
 
-local function common(who, scaling)
-  if scaling == nil then return {} end
+-- A copy of the table, without its nulls.
+local function given_scaling(who, scaling)
+  local given = {}
+  if scaling == nil or scaling == json.null then return given end
   if type(scaling) ~= "table" then
     fail("%s: a table such as rope_scaling of a config.json expected as scaling, got %s", who,
          kind(scaling))
   end
-  return scaling
+  for name, value in pairs(scaling) do
+    if value ~= json.null then given[name] = value end
+  end
+  return given
 end
 
 
@@ -237,7 +245,7 @@ end
 ---@return number fraction
 ---@return number base
 function scaled.plain(who, o)
-  local c = common(who, o.scaling)
+  local c = given_scaling(who, o.scaling)
   local fraction = either(who, "fraction", o.fraction, "partial_rotary_factor",
                           c.partial_rotary_factor)
   local base = either(who, "base", o.base, "rope_theta", c.rope_theta)
@@ -257,11 +265,10 @@ end
 
 
 -- The options that a way reads, as they were given.
-local function given_options(who, way, scaling, most)
-  local known, given = {}, {}
+local function read(who, way, given, most)
+  local known = {}
   for name, default in pairs(COMMON) do known[name] = default end
   for name, default in pairs(way.options) do known[name] = default end
-  for name, value in pairs(scaling) do given[name] = value end
   if known.max_position_embeddings then
     local name <const> = "max_position_embeddings"
     given[name] = either(who, name, most, name, given[name])
@@ -270,19 +277,20 @@ local function given_options(who, way, scaling, most)
 end
 
 
--- Fills in what follows from other options.
-local function complete(o)
+-- Fills in what follows from the length that the model has now, where the table leaves it out.
+local function complete(way, o)
   local most, original = o.max_position_embeddings, o.original_max_position_embeddings
-  if original == nil then original, o.original_max_position_embeddings = most, most end
-  if o.factor == nil and most and original then o.factor = most / original end
+  if way.stretches and o.factor == nil and most and original then o.factor = most / original end
+  if original == nil then o.original_max_position_embeddings = most end
 end
 
 
 local function check(who, name, way, o, n)
-  for key, value in pairs(o) do
-    if way.options[key] ~= nil and type(value) ~= "table" and type(value) ~= "boolean" then
+  for key, default in pairs(way.options) do
+    local is_number = default == any or type(default) == "number"
+    if is_number and o[key] ~= nil then
       local least = key:find("^mscale") and options.positive or positive
-      least(who, key .. " in scaling", value)
+      least(who, key .. " in scaling", o[key])
     end
   end
   for _, key in ipairs(way.needs) do
@@ -315,10 +323,10 @@ end
 ---@return heed.RotaryRule
 function scaled.rule(who, n, base, scaling, most)
   if most ~= nil then options.count(who, "max_position_embeddings", most) end
-  local given = common(who, scaling)
+  local given = given_scaling(who, scaling)
   local name, way = way_of(who, given)
-  local o = given_options(who, way, given, most)
-  complete(o)
+  local o = read(who, way, given, most)
+  complete(way, o)
   check(who, name, way, o, n)
   local magnify = o.attention_factor or way.attention_factor and way.attention_factor(o) or 1
   return setmetatable({

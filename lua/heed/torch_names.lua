@@ -71,6 +71,30 @@ torch_names.cuda = {
 }
 
 
+---Options of a call of `torch.nn.MultiheadAttention`, and of `scaled_dot_product_attention`.
+torch_names.attention = {
+  attn_mask = "mask = m, true where one may attend; or bias = b, which is added",
+  average_attn_weights = "weights = true, and weights:mean(2)",
+  dropout_p = "dropout = p",
+  enable_gqa = "nothing: heads of queries share those of keys",
+  is_causal = "causal = true",
+  key_padding_mask = "keys = k, true where keys are",
+  need_weights = "weights = true",
+}
+
+
+---Options of `torch.nn.MultiheadAttention`.
+torch_names.multihead = {
+  add_bias_kv = "memory = 1",
+  add_zero_attn = "sink = true",
+  batch_first = "nothing: x is (B, T, dim)",
+  embed_dim = "nn.MultiHeadAttention(dim, heads)",
+  kdim = "context_dim = n",
+  num_heads = "nn.MultiHeadAttention(dim, heads)",
+  vdim = "value_context_dim = n",
+}
+
+
 ---Names of `torch.nn`.
 torch_names.nn = {
   BCELoss = "heed.binary_cross_entropy(x, targets)",

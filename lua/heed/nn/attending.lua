@@ -6,13 +6,15 @@
 local Cache = require "heed.nn.cache"
 local heed = require "heed"
 local options = require "heed.options"
+local torch_names = require "heed.torch_names"
 
 ---@class heed.attention.call: heed.attention.options
 ---@field mask? any who may attend: a value of heed.mask, or a bool tensor, true where it may, of
 ---shape (T, S), (B, 1, T, S) or (1, H, T, S), where 1 may stand for any size; a tensor of rank 3
 ---is refused, which may mean two things
 ---@field bias? any added to the scores: a value of heed.bias, or a tensor of such shapes
----@field keys? heed.Tensor bool (B, S): which keys are there; others are padding
+---@field keys? heed.Tensor bool (B, S): which keys are there; others are padding. With a cache
+---these are the keys of x alone, or those of all calls so far
 ---@field values? heed.Tensor (B, S, ...) what values are made of, if not of what keys are
 ---@field positions? heed.Tensor int64 (T) or (B, T): where the tokens of x stand, from 0
 ---@field cache? heed.Cache keys and values of the calls before; of a context, those of the first
@@ -118,6 +120,7 @@ end
 ---@field options heed.attention.call
 ---@field cache? heed.Cache
 ---@field stored? table what the cache holds of the context
+---@field grows boolean whether the cache goes on by keys of x itself
 ---@field single boolean whether x came as (T, dim)
 
 ---Makes the function that reads what a layer was called with.
@@ -132,7 +135,7 @@ function attending.reader(who, weights)
     if given == nil and context ~= nil and not heed.is_tensor(context) then
       context, given = nil, context
     end
-    local o = options.read(who, given, known)
+    local o = options.read(who, given, known, torch_names.attention)
     check_call(who, layer, x, context, o)
     local call = {
       layer = layer, who = who, x = x, context = context ~= x and context or false, options = o,
@@ -140,6 +143,7 @@ function attending.reader(who, weights)
     }
     if call.single then add_batch(call) end
     call.stored = call.cache and call.cache:context(layer)
+    call.grows = call.cache ~= nil and not call.context and not call.stored
     if call.stored and call.context then check_stored(call) end
     return call
   end
@@ -187,7 +191,7 @@ end
 ---@return integer|heed.Tensor keys
 function attending.places(call, S)
   local o, at = call.options, call.options.positions
-  if call.cache and not call.context and not call.stored then
+  if call.grows then
     local place = call.cache:place(call.layer, call.x, o.lengths, o.keys)
     if at == nil then at = place end
     return at, at
@@ -206,12 +210,19 @@ function attending.refuse_positions(call)
 end
 
 
+-- Refuses what would count keys wrongly in a cache. One with keep does not hold what is between.
 local function check_cached(call, o)
+  local cache, mask = call.cache, o.mask
+  local absolute = mask ~= nil and heed.mask.is(mask) and heed.mask.is_absolute(mask)
   if o.offset ~= nil then
     heed.fail("%s: option offset: the cache knows where the queries stand", call.who)
-  elseif o.bias ~= nil and call.cache.keep > 0 then
-    heed.fail("%s: option bias: a cache with keep does not hold what is between, so that distances "
-              .. "are not right", call.who)
+  elseif cache.keep > 0 and (mask ~= nil or o.bias ~= nil) then
+    heed.fail("%s: option %s: not with a cache that keeps the first positions: those between are "
+              .. "not there to be counted", call.who, mask ~= nil and "mask" or "bias")
+  elseif absolute and cache:has_moved() then
+    heed.fail("%s: option mask: one that counts from the query's position expected, such as causal "
+              .. "or window, since keys are not where they were when they came, got %s", call.who,
+              tostring(mask):match("[^\n]*"))
   end
 end
 
@@ -236,6 +247,7 @@ local function attend_once(call, q, k, v, o, run)
   end
   local z, weights, lse = run(q, k, v, o)
   if call.cache and not call.stored then
+    lengths = lengths ~= nil and lengths:expand(k:size(1)) or nil
     call.cache:store(call.layer, {k = k, v = v, keys = keys, lengths = lengths})
   end
   return z, weights, lse
@@ -256,11 +268,13 @@ function attending.attend(call, q, k, v, own, run)
   local o = {}
   for _, name in ipairs(ATTENTION) do o[name] = call.options[name] end
   o.mask, o.bias = both(own.mask, o.mask), sum(own.bias, o.bias)
-  if o.sink == nil then o.sink = own.sink end
+  if own.sink and o.sink ~= nil then
+    heed.fail("%s: option sink: the layer has one of its own", call.who)
+  end
+  o.sink = own.sink or o.sink
   if o.dropout == nil then o.dropout = own.dropout end
   o.weights = call.options.weights or call.layer:capture_callback() ~= nil
-  local further = call.cache and not call.context and not call.stored
-  return (further and attend_further or attend_once)(call, q, k, v, o, run)
+  return (call.grows and attend_further or attend_once)(call, q, k, v, o, run)
 end
 
 

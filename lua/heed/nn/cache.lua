@@ -54,7 +54,8 @@ local function new(window, keep)
     order = {},                      -- layers that attend to their own input, as they came
     contexts = {},                   -- layers that attend to a context
     step = false,                    -- the present one, or the last
-    pending = false,                 -- what the layer at work has appended
+    turn = false,                    -- the layer at work
+    pending = false,                 -- what it has appended
   }, Cache)
 end
 
@@ -101,9 +102,10 @@ local function make_step(self, from, x, lengths, keys)
     stored = math.min(from.length, limit_of(self)),
     first = #self.order == 0, done = 0,
   }
-  step.spans = rows.spans(SELF, from.batch, T, lengths, keys)
+  step.spans = rows.spans(SELF, from, T, lengths, keys)
   step.begin, step.finish = extents(step, step.spans)
   step.to, step.shift, step.gone = rows.advance(from, T, step.spans)
+  if from.length > step.stored then step.gone = 0 end   -- the first columns are no padding then
   step.positions = rows.positions(from, T, step.spans, x.device)
   return step
 end
@@ -113,8 +115,8 @@ end
 local function check_finished(self, step)
   for _, layer in ipairs(self.order) do
     if self.slots[layer].step ~= step then
-      fail("%s: the last call did not reach %s: it failed, or the layer is not always called; "
-           .. "make a new nn.Cache()", SELF, layer.__name)
+      fail("%s: the last call did not reach %s: it failed, or goes on still, or the layer is not "
+           .. "always called; make a new nn.Cache()", SELF, layer.__name)
     end
   end
 end
@@ -199,10 +201,12 @@ end
 ---@param layer heed.Module
 ---@param x heed.Tensor (B, T, ...)
 ---@param lengths? heed.Tensor (B) how many of a row's T columns are tokens; others follow them
----@param keys? heed.Tensor bool (B, T) which columns are tokens; others stand at either side
+---@param keys? heed.Tensor bool (B, T) which columns are tokens; others stand at either side. The
+---columns of the calls before may stand in front of them
 ---@return integer|heed.Tensor positions of the first, from 0, where all rows agree; or (B, T)
 function Cache:place(layer, x, lengths, keys)
   slot_of(self, layer, false)
+  self.turn, self.pending = layer, false
   self.step = step_of(self, layer, x, lengths, keys)
   return self.step.positions
 end
@@ -219,6 +223,13 @@ local function between_steps(self, step, held)
 end
 
 
+local function check_turn(self, who, layer, good)
+  if good and self.turn == layer then return end
+  fail("%s: cache:place(layer, x), cache:append(layer, k, v) with the keys and values of x, then "
+       .. "cache:commit(layer) expected", who)
+end
+
+
 ---All keys and values, stored ones first, and who may attend to them besides what the call says.
 ---@param layer heed.Module
 ---@param k heed.Tensor (B, Hk, T, D)
@@ -228,6 +239,7 @@ end
 ---@return heed.Mask? mask
 function Cache:append(layer, k, v)
   local step, slot = self.step, slot_of(self, layer, false)
+  check_turn(self, "append", layer, step and k:size(3) == step.T and v:size(3) == step.T)
   if slot then columns.check(SELF, slot.held, k) end
   local held = columns.extend(slot and slot.held, k, v)
   self.pending = between_steps(self, step, held)
@@ -241,9 +253,20 @@ end
 ---@param layer heed.Module
 function Cache:commit(layer)
   local step = self.step
+  check_turn(self, "commit", layer, self.pending)
   if not self.slots[layer] then table.insert(self.order, layer) end
   self.slots[layer] = {held = self.pending, step = step}
-  step.done, self.pending = step.done + 1, false
+  step.done = step.done + 1
+  self.turn, self.pending = false, false
+end
+
+
+---Whether the columns of the present step are not numbered as tokens are: the cache moved rows to
+---their ends, or has forgotten some.
+---@return boolean
+function Cache:has_moved()
+  local from = self.step.from
+  return from.moved or from.length > self.step.stored
 end
 
 
@@ -296,7 +319,7 @@ function Cache:positions(T, given)
   local now, padded = present_rows(self), o.keys or o.lengths
   if not now and not padded then return 0 end
   now = now or rows.empty(padded:size(1))
-  local spans = rows.spans("positions", now.batch, T, o.lengths, o.keys)
+  local spans = rows.spans("positions", now, T, o.lengths, o.keys)
   return rows.positions(now, T, spans, padded and padded.device or self.step.device)
 end
 
@@ -340,6 +363,7 @@ end
 function Cache:reorder(ids)
   local now = present_rows(self)
   ids = read_ids(ids, batch_of(self, now))
+  local to = now and rows.reorder(now, ids)
   local function chosen(t)
     return heed.keep(t:index_select(1, heed.tensor(ids, {device = t.device, dtype = "int64"})))
   end
@@ -350,9 +374,10 @@ function Cache:reorder(ids)
   end
   for _, layer in ipairs(self.order) do
     local slot = self.slots[layer]
-    slot.held = columns.map(slot.held, chosen)
+    local held = columns.map(slot.held, chosen)
+    slot.held = columns.last(held, math.min(to.length, limit_of(self)))
   end
-  if now then set_rows(self, rows.reorder(now, ids), self.step.device) end
+  if to then set_rows(self, to, self.step.device) end
   return self
 end
 
@@ -408,8 +433,8 @@ end
 
 
 options.guard(Cache, {
-  append = 3, clone = 0, commit = 1, context = 1, length = 0, place = 4, positions = 2,
-  reorder = 1, store = 2, truncate = 1,
+  append = 3, clone = 0, commit = 1, context = 1, has_moved = 0, length = 0, place = 4,
+  positions = 2, reorder = 1, store = 2, truncate = 1,
 }, {is = Cache.is, what = "a cache", variable = "cache"})
 
 

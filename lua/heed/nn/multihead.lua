@@ -8,6 +8,7 @@ local Module = require "heed.nn.module"
 local layers = require "heed.nn.layers"
 local options = require "heed.options"
 local parameter = require "heed.nn.parameter"
+local torch_names = require "heed.torch_names"
 
 local Linear, Parameter = layers.Linear, parameter.Parameter
 local any, count = options.any, options.count
@@ -147,7 +148,7 @@ end
 ---@param given? heed.MultiHeadAttention.options
 function MultiHeadAttention:init(dim, heads, given, ...)
   options.no_more(SELF, 3, ...)
-  local o = options.read(SELF, given, OPTIONS)
+  local o = options.read(SELF, given, OPTIONS, torch_names.multihead)
   dim, heads = count(SELF, "dim", dim), count(SELF, "heads", heads)
   read_sizes(dim, heads, o)
   self.heads, self.kv_heads = heads, o.kv_heads
@@ -278,7 +279,7 @@ function MultiHeadAttention:place(call, q, k)
     attending.refuse_positions(call)
     return q, k
   end
-  if call.cache and (call.context or call.stored) then self:check_place(call) end
+  if call.cache and not call.grows then self:check_place(call) end
   if self.position then return self.position(q, k, at_q) end
   return turned(q, self.rope, at_q), call.stored and k or turned(k, self.rope, at_k)
 end
@@ -331,7 +332,7 @@ end
 function MultiHeadAttention:describe()
   local text = ("%d, %d"):format(self.query.weight:size(2), self.heads)
   if self.kv_heads ~= self.heads then text = text .. ", kv_heads = " .. self.kv_heads end
-  return text
+  return self.rope and text .. ", rope" or text
 end
 
 
