@@ -117,7 +117,9 @@ end
 
 describe("names", function()
   local documented, Tensor = dofile(REFERENCE)
-  for _, name in ipairs{"load", "save", "train"} do assert(heed[name]) end   -- loads them
+  for _, name in ipairs{"accuracy", "generate", "load", "sample", "save", "train"} do
+    assert(heed[name])                                       -- loads them
+  end
 
   local pairs_of_tables = {
     {"functions of the module", documented, heed},
@@ -138,6 +140,30 @@ describe("names", function()
       assert.are.equal("", missing(names_of(written), names_of(live)))
     end)
   end
+end)
+
+
+-- The list of operations ------------------------------------------------
+
+describe("docs/operations.md", function()
+  local document, undocumented = assert(loadfile("docs/generate.lua"))("check")
+
+  it("is what docs/generate.lua makes of the reference: lua5.4 docs/generate.lua", function()
+    assert.is_true(read("docs/operations.md") == document)
+  end)
+
+  it("has all public functions and classes, each with a sentence", function()
+    assert.equal("", table.concat(undocumented, " "))
+    for line in document:gmatch("\n(%* [^\n]*)") do
+      assert.matches("^%* `[%w_.:]+%([^`]*%)`: %S", line)
+    end
+    local listed = {}
+    for name in document:gmatch("[%w_]+") do listed[name] = true end
+    assert.equal("", missing(names_of(live_methods()), listed))
+    for _, part in ipairs{heed, heed.nn, heed.optim, heed.plot, heed.cuda} do
+      assert.equal("", missing(names_of(part), listed))
+    end
+  end)
 end)
 
 

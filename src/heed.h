@@ -31,7 +31,7 @@ extern "C" {
 
 #define HEED_RANK 8        /* most axes of a tensor */
 #define HEED_RESULTS 3     /* most results of an operation */
-#define HEED_ARGUMENTS 16  /* most arguments of an operation */
+#define HEED_ARGUMENTS 20  /* most arguments of an operation */
 
 typedef struct heed_context heed_context;
 typedef struct heed_tensor heed_tensor;
@@ -290,6 +290,27 @@ HEED_API int heed_apply (heed_context *cx, heed_op op, const heed_value *args, i
 /* The same, where what is made from nothing goes to a device of that name. */
 HEED_API int heed_apply_on (heed_context *cx, const char *device, heed_op op,
                             const heed_value *args, int n, heed_tensor *out[HEED_RESULTS]);
+/*
+** Who may attend, as the list 'rule' of attention says it: words, each followed by its numbers, in
+** postfix order; the tensors that words take are 'operands', in the order of the words. Keys j and
+** queries i count from 0, and query i stands at position p = i + S - T among the keys. So
+** {HEED_MASK_BAND, -255, 0, HEED_MASK_DOCUMENTS, HEED_MASK_AND} is a window within documents.
+*/
+typedef enum heed_mask {
+  HEED_MASK_TENSOR,      /* bool, broadcasts to (B, H, T, S) less the axes that queries lack */
+  HEED_MASK_KEYS,        /* bool (B, S): the keys that are there */
+  HEED_MASK_BAND,        /* low, high: low <= j - p <= high */
+  HEED_MASK_BAND_FROM,   /* first, low, high: the same, query i standing at i + first */
+  HEED_MASK_FIRST,       /* n: j < n */
+  HEED_MASK_PREFIX,      /* int64 (B), n from 0 on: j < n */
+  HEED_MASK_LENGTHS,     /* int64 (B), n from 0 to S: j < n */
+  HEED_MASK_DOCUMENTS,   /* int64 (B, S): key j and position p agree in it */
+  HEED_MASK_BLOCKS,      /* size, low, high: low <= floor(j / size) - floor(p / size) <= high */
+  HEED_MASK_NOT,         /* of what stands before it */
+  HEED_MASK_AND,         /* of the two before it */
+  HEED_MASK_OR
+} heed_mask;
+
 /* The first result; the others are dropped. */
 HEED_API heed_tensor *heed_call (heed_context *cx, heed_op op, const heed_value *args, int n);
 /* As heed_apply, into the first argument; false for a failure. */

@@ -127,10 +127,15 @@ local heed = {}
 ---> heed._VERSION == "heed 0.1"
 heed._VERSION = "heed 0.1"
 
+heed.data = require "heed.data"
 heed.nn = require "heed.nn"
 heed.optim = require "heed.optim"
 heed.plot = require "heed.plot"
+heed.position = require "heed.position"
 heed.tasks = require "heed.tasks"
+heed.accuracy = require "heed.data".accuracy
+heed.generate = require "heed.generate".generate
+heed.sample = require "heed.generate".sample
 heed.train = require "heed.train"
 heed.load = require "heed.save".load
 heed.save = require "heed.save".save
@@ -1592,12 +1597,17 @@ heed.tile = Tensor.tile
 ---Adds elements at the ends: before and after the last dimension, then the one before it.
 ---Negative numbers remove elements. The mode says which: one value, those that lie mirrored beyond
 ---the edge (which stands once), the edge itself, or those of the other end.
+---
+---`heed.pad` of a list of lists of ids makes one tensor of them, with padding of `value` (1), on a
+---`side`, up to a `length`, and gives their lengths too.
 ---> heed.tensor{1, 2}:pad({1, 2}) == {0, 1, 2, 0, 0}
 ---> heed.tensor{1, 2}:pad({0, 1}, {value = 9}) == {1, 2, 9}
 ---> heed.tensor{1, 2, 3}:pad({2, 1}, "reflect") == {3, 2, 1, 2, 3, 2}
 ---> heed.tensor{1, 2, 3}:pad({2, 1}, "replicate") == {1, 1, 1, 2, 3, 3}
 ---> heed.tensor{1, 2, 3}:pad({2, 1}, "circular") == {2, 3, 1, 2, 3, 1}
 ---> heed.tensor{1, 2}:pad({2, 0}, "reflect") raises "at most 1 elements to pad with"
+---> heed.pad({{5, 6, 7}, {8}}) == {{5, 6, 7}, {8, 1, 1}}, {3, 1}
+---> heed.pad({{5, 6}, {8}}, {value = -100, side = "left"}) == {{5, 6}, {-100, 8}}
 ---@param pad integer[]
 ---@param mode? "constant"|"reflect"|"replicate"|"circular"|table
 ---@param value? number with "constant": 0 unless given
@@ -1946,8 +1956,11 @@ heed.kl_div = Tensor.kl_div
 -- Attention --------------------------------------------------------------
 
 ---@class heed.attention.options
----@field mask? heed.Tensor bool, broadcasts against (B, H, T, S): true where a query may attend
----@field bias? heed.Tensor floats, added to the scores, likewise; may be trained
+---@field mask? heed.Mask|heed.Tensor who may attend: a mask of heed.mask; or bools, which broadcast
+---against (B, H, T, S), true where a query may attend
+---@field bias? heed.Bias|heed.Tensor what is added to the scores: a bias of heed.bias; or floats,
+---which broadcast likewise; may be trained
+---@field sink? heed.Tensor (H): one more logit in the denominator of each head's softmax; trained
 ---@field lengths? heed.Tensor int64 (B): how many keys there are in each sequence, 0 to S; others
 ---raise on the CPU; on a GPU this is not checked: there they mean 0, or S
 ---@field causal? boolean no key behind the query's position
@@ -1958,6 +1971,10 @@ heed.kl_div = Tensor.kl_div
 ---@field weights? boolean whether the weights come back too
 ---@field lse? boolean whether each query's logsumexp of scores comes back too
 ---@field fused? boolean false composes it from other operations, for comparison
+---@field relative? heed.Tensor (H, T + S - 1), added to the scores: element i - j + S to that of query
+---i and key j, all from 1; what heed.bias makes of biases that depend on the distance
+---@field rule? integer[] who may attend, in words of heed_mask (src/heed.h); what heed.mask makes
+---@field operands? heed.Tensor[] the tensors of the rule
 
 ---softmax(q k^T scale + bias) v over the keys that each query may attend to. A. Vaswani et al.
 ---(2017), "Attention is all you need", section 3.2.1; computed tile by tile, with memory linear
@@ -1968,6 +1985,10 @@ heed.kl_div = Tensor.kl_div
 ---gives 0. Query i stands at key position i + S - T, so that the last query sees all keys.
 ---> heed.attention(heed.zeros(1, 2), heed.zeros(2, 2), heed.tensor{{1.0}, {3.0}}) == {{2}}
 ---> heed.attention(heed.zeros(2, 1), heed.zeros(2, 1), heed.eye(2), {causal = true})[1] == {1, 0}
+---> heed.attention(heed.zeros(2, 1), heed.zeros(2, 1), heed.eye(2),
+--->   {mask = ~heed.mask.causal() | heed.mask.prefix(1)}) == {{0.5, 0.5}, {1, 0}}
+---> heed.attention(heed.zeros(1, 1), heed.zeros(1, 1), heed.ones(1, 1), {sink = heed.zeros(1)})
+--->   == {{0.5}}
 ---> heed.attention(heed.zeros(2, 3), heed.zeros(2, 4), heed.zeros(2, 3)) raises "attention"
 ---@param key heed.Tensor (B, Hk, S, D), Hk dividing H; self, the query, is (B, H, T, D)
 ---@param value heed.Tensor (B, Hk, S, Dv)
@@ -2059,10 +2080,10 @@ function heed.enable_grad(f, ...) end
 ---@return boolean
 function heed.is_grad_enabled() end
 
----Calls f with the gradient of self in a backward pass, once it is whole and before anything else
----gets it. A tensor that f returns stands in for it: of the same shape, type and device. Hooks are
----called in the order in which they came, also by `heed.grad`; those of a leaf in every pass, others
----until the graph is freed. f may not change the gradient in place, and may not yield. A hook that
+---Calls a function with the gradient of self in a backward pass, before anything else gets it. A
+---tensor that the function returns stands in for it: of the same shape, type and device. Hooks
+---are called in the order in which they came, also by `heed.grad`; those of a leaf in every pass,
+---others until the graph is freed. A hook may not change the gradient in place, nor yield. One that
 ---leads back to its tensor is collected with it; where the tensor was used before it got the hook,
 ---only after `backward`, or `remove`. The handle may be a `<close>` variable.
 ---> heed.ones(2, {requires_grad = true}):register_hook(print):remove() == nil
@@ -2307,7 +2328,7 @@ function heed.cuda.blocking(yes) end
 function heed.cuda.elapsed(f, ...) end
 
 
--- For the Lua half -------------------------------------------------------
+-- Others -----------------------------------------------------------------
 
 ---Raises an error at the first line outside heed's own Lua.
 ---> heed.fail("%s: %d", "f", 3) raises "f: 3"
@@ -2325,6 +2346,12 @@ function heed.fail(format, ...) end
 ---@return any
 function heed.lookup(words, ids) end
 
+---Prints what is written about a function or a class, given or by its name; or all that has a word
+---in its name or text; without an argument a list of all there is.
+---> heed.help("sofmax") raises "did you mean 'softmax'?"
+---@param what? string|function|table
+function heed.help(what) end
+
 ---Seconds of a monotonic clock.
 ---> heed.clock() <= heed.clock() == true
 ---@return number
@@ -2334,6 +2361,9 @@ function heed.clock() end
 ---@param descriptor? integer 1, the standard output, unless given
 ---@return boolean
 function heed.isatty(descriptor) end
+
+
+-- For the Lua half -------------------------------------------------------
 
 ---What C defines, as it is: the functions above that are C's, and those that only the Lua half
 ---calls.
@@ -2348,6 +2378,15 @@ heed.core = {}
 ---@param states (heed.Tensor|false)[][] lists, one for each kind of state
 ---@param options table lr, step and PyTorch's others
 function heed.core.optim_step(kind, parameters, gradients, states, options) end
+
+---Who may attend by a rule of heed_mask (src/heed.h), as bools of the size {B, H, T, S}.
+---> heed.core.attention_mask({1, 1, 2, 2}, {2, -2, 0})[{1, 1}] == {{true, false}, {true, true}}
+---> heed.core.attention_mask({1, 1, 2, 2}, {10}) raises "'and' lacks what it joins"
+---@param size integer[]
+---@param rule integer[]
+---@param operands? heed.Tensor[]
+---@return heed.Tensor
+function heed.core.attention_mask(size, rule, operands) end
 
 ---The p-norm of the gradients that parameters have, taken over all of them; with `max`, they are
 ---scaled so that it is at most that.

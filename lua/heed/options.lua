@@ -92,6 +92,7 @@ end
 function options.strict(who, module, elsewhere)
   return setmetatable(module, {
     __index = function(_, name) return options.refuse_name(who, name, module, elsewhere) end,
+    __tostring = function() return require("heed.shown").module(who, module) end,
   })
 end
 
@@ -106,8 +107,9 @@ end
 ---@param who string the function they were given to, as messages name it
 ---@param given table? what the caller passed
 ---@param known table<string, any> every option's default, or `options.any`
+---@param elsewhere? table<string, string> what to write for options that PyTorch has
 ---@return table read a new table, with the defaults filled in
-function options.read(who, given, known)
+function options.read(who, given, known, elsewhere)
   local read = {}
   for name, default in pairs(known) do
     if default ~= options.any then read[name] = default end
@@ -117,6 +119,9 @@ function options.read(who, given, known)
     heed.fail("%s: a table of options expected, got %s", who, options.kind(given))
   end
   for name, value in pairs(given) do
+    if known[name] == nil and elsewhere and elsewhere[name] then
+      heed.fail("%s: unknown option '%s'; write %s", who, name, elsewhere[name])
+    end
     if known[name] == nil then core.refuse_option(who, name, options.names(known)) end
     check_type(who, name, value, known[name])
     read[name] = value

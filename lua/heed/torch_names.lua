@@ -2,7 +2,6 @@
 -- not. What is in no place by that name has no entry: messages then suggest the nearest name.
 
 local F = "heed.relu(x) or x:relu(): all operations are functions of heed and methods"
-local TRANSFORMER = "a class of nn.MultiHeadAttention, nn.MLP and nn.LayerNorm, as in README.md"
 
 local torch_names = {}
 
@@ -72,6 +71,30 @@ torch_names.cuda = {
 }
 
 
+---Options of a call of `torch.nn.MultiheadAttention`, and of `scaled_dot_product_attention`.
+torch_names.attention = {
+  attn_mask = "mask = m, true where one may attend; or bias = b, which is added",
+  average_attn_weights = "weights = true, and weights:mean(2)",
+  dropout_p = "dropout = p",
+  enable_gqa = "nothing: heads of queries share those of keys",
+  is_causal = "causal = true",
+  key_padding_mask = "keys = k, true where keys are",
+  need_weights = "weights = true",
+}
+
+
+---Options of `torch.nn.MultiheadAttention`.
+torch_names.multihead = {
+  add_bias_kv = "memory = 1",
+  add_zero_attn = "sink = true",
+  batch_first = "nothing: x is (B, T, dim)",
+  embed_dim = "nn.MultiHeadAttention(dim, heads)",
+  kdim = "context_dim = n",
+  num_heads = "nn.MultiHeadAttention(dim, heads)",
+  vdim = "value_context_dim = n",
+}
+
+
 ---Names of `torch.nn`.
 torch_names.nn = {
   BCELoss = "heed.binary_cross_entropy(x, targets)",
@@ -83,15 +106,16 @@ torch_names.nn = {
   L1Loss = "heed.l1_loss(x, y)",
   MSELoss = "heed.mse_loss(x, y)",
   ModuleDict = "a table in a field: self.layers = {first = a, second = b}",
-  ModuleList = "a list in a field: self.layers = {a, b}",
+  ModuleList = "nn.List{a, b}, or a list in a field: self.layers = {a, b}",
+  MultiheadAttention = "nn.MultiHeadAttention(dim, heads)",
   NLLLoss = "heed.nll_loss(x, targets)",
   ParameterDict = "a table in a field: self.weights = {first = nn.Parameter(t)}",
   ParameterList = "a list in a field: self.weights = {nn.Parameter(t)}",
   SmoothL1Loss = "heed.smooth_l1_loss(x, y)",
-  TransformerDecoder = TRANSFORMER,
-  TransformerDecoderLayer = TRANSFORMER,
-  TransformerEncoder = TRANSFORMER,
-  TransformerEncoderLayer = TRANSFORMER,
+  TransformerDecoder = "nn.Decoder(dim, heads, layers)",
+  TransformerDecoderLayer = "nn.DecoderLayer(dim, heads, hidden)",
+  TransformerEncoder = "nn.Encoder(dim, heads, layers)",
+  TransformerEncoderLayer = "nn.EncoderLayer(dim, heads, hidden)",
   functional = F,
   utils = "heed.optim.clip_grad_norm(parameters, max)",
 }
@@ -108,13 +132,12 @@ torch_names.module = {
   float = 'm:to("float32")',
   half = 'm:to("float16")',
   load_state_dict = "m:load_state(tensors)",
-  modules = "m:named_modules()",
   named_buffers = "m:state()",
   named_children = "m:children()",
   register_buffer = "m.name = nn.Buffer(t)",
   register_module = "m.name = layer",
   register_parameter = "m.name = nn.Parameter(t)",
-  requires_grad_ = "p:requires_grad_(false) for each p of m:parameters()",
+  requires_grad_ = "m:freeze(), or m:freeze(false) to train again",
   state_dict = "m:state()",
 }
 

@@ -252,6 +252,14 @@ local LAYERS = {
       "{kv_heads = 1}", "{qk_norm = true}", "{bias = false}", "{dropout = 0.5}",
       "{context_dim = 2}", "{head_dim = 3}"}}
   end,
+  EncoderLayer = function(r)
+    return {"4", r:pick{"1", "2"}, small(r), r:pick{
+      "{norm = 'sandwich'}", "{norm_type = 'rms', bias = false}", "{activation = 'swiglu'}",
+      "{layer_scale = 0.1, dropout = 0.5}"}}
+  end,
+  DecoderLayer = function(r)
+    return {"4", r:pick{"1", "2"}, small(r), r:pick{"{cross = false}", "{norm = 'pre'}"}}
+  end,
   Sequential = function(r)
     return {r:pick{"{nn.Linear(4, 2), nn.Tanh(), heed.relu}", "{nn.GELU('tanh'), nn.Softmax()}",
                    "{}", "{nn.Embedding(4, 3)}"}}
@@ -269,6 +277,7 @@ local USES = {
   "m:load_state(m:state())", "m:train(%s)", "m:eval()", "m:zero_grad()", "m:apply(%s)",
   "m:capture(%s)", "m.x = %s m:parameters()", "for _ in m:named_modules() do end",
   "m:extend(%s)", "m:fields()", "m:compare(%s)", "m:children()", "nn.Module(%s)",
+  "m:load_state(nn.from_torch(nn.to_torch(m), m))", "nn.from_torch(%s, m)",
 }
 
 function families.layers(r)

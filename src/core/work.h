@@ -78,7 +78,8 @@ typedef enum mask_kind {
   MASK_DENSE,      /* in[operand]: bool (B, H, T, S), broadcast by strides */
   MASK_BAND,       /* low <= j - i <= high */
   MASK_LENGTHS,    /* in[operand]: int64 (B): keys from 0 to length - 1 */
-  MASK_DOCUMENTS,  /* in[operand]: int64 (B, S): key j and position i + offset, in it, agree */
+  MASK_DOCUMENTS,  /* in[operand]: int64 (B, S): key j and position i + offset, in it, agree;
+                      a query whose position is outside of it may attend to nothing */
   MASK_BLOCKS,     /* low <= floor(j / size) - floor((i + offset) / size) <= high */
   MASK_NOT,        /* of the one before it */
   MASK_AND,        /* of the two before it */

@@ -16,7 +16,6 @@
 
 #include "cpu/attention_mask.h"
 
-#define TILE_KEYS 64               /* of a tile; with their k or v they stay in the nearest cache */
 #define BLOCK_PANELS 4             /* panels that a tile of k and v is used for at a time */
 #define NEAR_BYTES 16384           /* of a piece's work that fits on the stack */
 

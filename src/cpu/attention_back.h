@@ -3,9 +3,9 @@
 **
 ** With weights p = 2^(s - lse), computed again, and g the gradient of y: dv = p^T g, dp = g v^T,
 ** ds = p (dp - delta), delta = sum(g y) less the gradient of lse; dq = scale ds k, dk = scale
-** ds^T q. A piece of work is a group of tiles of keys of one (b, hk), with all queries; dq is
-** summed over groups afterwards, in their order. Groups depend on the shape alone, so
-** results do not depend on threads.
+** ds^T q. A piece of work is a group of tiles of keys of one (b, hk), with all queries; dq and the
+** gradient of biases by distance are summed over groups afterwards, in their order. Groups depend
+** on the shape alone, so results do not depend on threads.
 */
 
 #ifndef attention_back_h
@@ -20,6 +20,7 @@ typedef struct attend_back {
   attend a;                        /* first */
   int64_t group, groups;           /* keys of a group; groups of a head */
   void *sums;                      /* (groups, B, H, panels, D, PANEL): dq, if there are several */
+  void *relative;                  /* (groups, B, H, T + S - 1): sums of ds by distance */
 } attend_back;
 
 

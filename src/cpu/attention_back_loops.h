@@ -17,6 +17,7 @@ typedef struct OF(back) {
   T *p, *ds;                           /* (TILE_KEYS, row): weights after dropout, and ds */
   T *plain, *capped;                   /* (TILE_KEYS, PANEL): weights before it; derivatives of
                                           softcap */
+  T *relative;                         /* (T + S - 1): sums of ds by distance */
   int64_t row;                         /* queries that p and ds are kept for at a time */
   T *spare;
   T *workspace[6];                     /* for operands that must be converted: k v dk dv q g */
@@ -210,7 +211,22 @@ static void OF(cap_gradients) (const tile *x, const OF(back) *r, T *ds) {
 }
 
 
-/* The gradient of the scores of a panel, and of the bias. */
+/* Adds up ds along the diagonals of a tile, where distances are equal. */
+static void OF(relative_gradients) (const attend *a, const tile *x, const OF(back) *r,
+                                    const T *ds) {
+  T *line = r->spare, *sum = r->relative + OF(relative_from)(a, x);
+  memset(line, 0, (size_t)(x->keys + PANEL) * sizeof(T));
+  for (int64_t j = 0; j < x->keys; j++)
+    for (int64_t c = 0; c < x->n; c += LANES) {
+      T *to = line + x->keys - 1 - j + c;
+      const OF(vector) g = OF(load_some)(ds + j * r->row + c, (int)smaller(x->n - c, LANES));
+      OF(store)(to, OF(load)(to) + g);
+    }
+  for (int64_t e = 0; e < x->keys + x->n - 1; e++) sum[e] += line[e];
+}
+
+
+/* The gradient of the scores of a panel, and of the biases. */
 static void OF(back_gradients) (const attend *a, const tile *x, tile_kind kind, const OF(back) *r,
                                 T *p, T *ds) {
   const OF(product) dp = {.depth = a->Dv, .a_row = r->v.row, .a_column = r->v.column,
@@ -226,6 +242,7 @@ static void OF(back_gradients) (const attend *a, const tile *x, tile_kind kind, 
   }
   if (!view_is_none(&a->w->out[ATTENTION_DBIAS]))
     OF(store_panel)(a, &a->w->out[ATTENTION_DBIAS], x, x->j, x->keys, ds, r->row, r->spare);
+  if (!view_is_none(&a->w->out[ATTENTION_DRELATIVE])) OF(relative_gradients)(a, x, r, ds);
   if (a->cap != 0) OF(cap_gradients)(x, r, ds);
 }
 
@@ -238,40 +255,50 @@ static void OF(add_product) (const OF(product) *p, bool careful, bool weights_in
 }
 
 
-/* What is not attended to: p and ds from key 'x->keys' to 'keys' are 0. */
-static void OF(clear_panel) (const attend *a, const tile *x, int64_t keys, const OF(back) *r, T *p,
-                             T *ds) {
-  const int64_t from = x->keys;
-  if (from >= keys) return;
-  OF(clear)(p + from * r->row, keys - from, PANEL, r->row);
-  OF(clear)(ds + from * r->row, keys - from, PANEL, r->row);
+/* Keys from .. to - 1 of a tile, which a panel does not attend to: its p and ds are 0. */
+static void OF(clear_panel) (const attend *a, const tile *x, int64_t from, int64_t to,
+                             const OF(back) *r, T *p, T *ds) {
+  if (from >= to) return;
+  OF(clear)(p + from * r->row, to - from, PANEL, r->row);
+  OF(clear)(ds + from * r->row, to - from, PANEL, r->row);
   if (!view_is_none(&a->w->out[ATTENTION_DBIAS]))
-    OF(store_panel)(a, &a->w->out[ATTENTION_DBIAS], x, x->j + from, keys - from,
+    OF(store_panel)(a, &a->w->out[ATTENTION_DBIAS], x, x->j + from, to - from,
                     ds + from * r->row, r->row, r->spare);
 }
 
 
-/*
-** p and ds of a panel, and its dq; how many keys are attended to: behind them, up to 'least', p
-** and ds are 0.
-*/
-static int64_t OF(back_panel) (const attend *a, tile x, int64_t least, const OF(back) *r, T *p,
-                               T *ds, bool careful) {
-  const int64_t keys = x.keys;
-  x.keys = larger(smaller(keys, mask_end(a->w, x.b, x.i + x.n, a->keys) - x.j), 0);
-  const tile_kind kind = x.keys == 0 ? TILE_NONE : mask_classify(a->w, &x);
-  if (kind == TILE_NONE) x.keys = 0;
-  OF(clear_panel)(a, &x, !view_is_none(&a->w->out[ATTENTION_DBIAS]) ? keys : least, r, p, ds);
-  if (x.keys == 0) return 0;
-  OF(back_weights)(a, &x, kind, r, p, careful && kind == TILE_MIXED);
-  OF(back_gradients)(a, &x, kind, r, p, ds);
-  const OF(product) dq = {.depth = x.keys, .a_row = r->k.column, .a_column = r->k.row,
+/* The part of tile x that is attended to: p and ds, which begin at its first key, and dq. */
+static void OF(back_tile) (const attend *a, const tile *x, tile_kind kind, const OF(back) *r, T *p,
+                           T *ds, bool careful) {
+  OF(back_weights)(a, x, kind, r, p, careful && kind == TILE_MIXED);
+  OF(back_gradients)(a, x, kind, r, p, ds);
+  const OF(product) dq = {.depth = x->keys, .a_row = r->k.column, .a_column = r->k.row,
                           .b_row = r->row, .c_row = PANEL, .alpha = (T)a->w->attention.scale,
                           .add = true};
   OF(add_product)(&dq, careful, false, a->D,
-                  careful ? x.n : x.n > LANES ? PANEL : LANES, r->k.at + x.j * r->k.row, ds,
-                  r->dq_panels + x.i * a->D);
-  return x.keys;
+                  careful ? x->n : x->n > LANES ? PANEL : LANES, r->k.at + x->j * r->k.row, ds,
+                  r->dq_panels + x->i * a->D);
+}
+
+
+/*
+** p and ds of a panel, and its dq; behind which key, counted in the tile, nothing is attended to.
+** Up to there, and up to 'least', p and ds are 0 where nothing is.
+*/
+static int64_t OF(back_panel) (const attend *a, tile x, int64_t least, const OF(back) *r, T *p,
+                               T *ds, bool careful) {
+  const key_range some = mask_keys(a->w, x.b, x.i, x.i + x.n, a->keys);
+  int64_t from = larger(some.from - x.j, 0), to = smaller(some.to - x.j, x.keys);
+  tile part = x;
+  part.j += from;
+  part.keys = to - from;
+  const tile_kind kind = from >= to ? TILE_NONE : mask_classify(a->w, &part);
+  if (kind == TILE_NONE) from = to = 0;
+  else OF(back_tile)(a, &part, kind, r, p + from * r->row, ds + from * r->row, careful);
+  if (!view_is_none(&a->w->out[ATTENTION_DBIAS])) least = x.keys;
+  OF(clear_panel)(a, &x, 0, from, r, p, ds);
+  OF(clear_panel)(a, &x, to, least, r, p, ds);
+  return to;
 }
 
 
@@ -293,24 +320,37 @@ static void OF(back_keys) (const attend *a, const tile *x, int64_t from, int64_t
 
 /*
 ** All that a tile of keys has to do with a block of queries. Keys that a panel is the first to
-** attend to need nothing of the panels before it: under a causal mask that is half of them.
+** attend to need nothing of the panels before it: under a causal mask that is half of them; and
+** none need those of the panels behind the last that attends to any.
 */
 static void OF(back_block) (const attend *a, tile x, const OF(back) *r, bool careful) {
   const int64_t n = smaller(a->queries - x.i, r->row);
-  int64_t reached[BLOCK_PANELS], most = 0;
+  int64_t reached[BLOCK_PANELS], most = 0, end = 0;
   for (int64_t i = 0; i < n; i += PANEL) {
     tile y = x;
     y.i += i;
     y.n = smaller(n - i, PANEL);
     reached[i / PANEL] = OF(back_panel)(a, y, most, r, r->p + i, r->ds + i, careful);
     most = larger(most, reached[i / PANEL]);
+    if (reached[i / PANEL] > 0) end = i + y.n;
   }
   most = 0;
-  for (int64_t i = 0; i < n; i += PANEL)
+  for (int64_t i = 0; i < end; i += PANEL)
     if (reached[i / PANEL] > most) {
-      OF(back_keys)(a, &x, most, reached[i / PANEL], i, n, r, careful);
+      OF(back_keys)(a, &x, most, reached[i / PANEL], i, end, r, careful);
       most = reached[i / PANEL];
     }
+}
+
+
+/* Where the sums by distance of one h go: the result, or this group's; cleared. */
+static T *OF(relative_sums) (const attend_back *d, int64_t b, int64_t h, int64_t group) {
+  const attend *a = &d->a;
+  const int64_t size = a->queries + a->keys - 1;
+  if (d->relative == NULL) return NULL;
+  T *sums = (T *)d->relative + ((group * a->B + b) * a->H + h) * size;
+  memset(sums, 0, (size_t)size * sizeof(T));
+  return sums;
 }
 
 
@@ -353,6 +393,7 @@ static bool OF(back_group) (const attend_back *d, int64_t b, int64_t hk, int64_t
   r->dv = OF(sum_of)(&a->w->out[ATTENTION_DV], b, hk, from, to, r->workspace[3]);
   for (int64_t h = hk * shared; h < (hk + 1) * shared; h++) {
     OF(begin_back)(a, b, h, r);
+    r->relative = OF(relative_sums)(d, b, h, group);
     for (int64_t j = from; j < to; j += TILE_KEYS) {
       tile x = {.b = b, .h = h, .j = j, .keys = smaller(to - j, TILE_KEYS)};
       for (; x.i < a->queries; x.i += r->row) {
@@ -414,18 +455,55 @@ static void OF(sum_piece) (void *arg, int64_t from, int64_t to) {
 }
 
 
+/* The gradient of the biases by distance, from the sums of all groups. */
+static void OF(sum_relative) (const attend_back *d) {
+  const attend *a = &d->a;
+  const int64_t n = a->B * a->H * (a->queries + a->keys - 1);
+  T *to = a->w->out[ATTENTION_DRELATIVE].data;
+  const T *from = d->relative;
+  for (int64_t e = 0; e < n; e++) {
+    T sum = from[e];
+    for (int64_t group = 1; group < d->groups; group++) sum += from[group * n + e];
+    to[e] = sum;
+  }
+}
+
+
+/* Memory for what groups add up by themselves, if there are several. */
+static bool OF(make_sums) (attend_back *d, int64_t panels) {
+  const attend *a = &d->a;
+  const view *relative = &a->w->out[ATTENTION_DRELATIVE];
+  const int64_t heads = d->groups * a->B * a->H;
+  if (d->groups == 1) {
+    d->relative = relative->data;
+    return true;
+  }
+  d->sums = cpu_scratch((size_t)(heads * panels * a->D * PANEL) * sizeof(T));
+  if (!view_is_none(relative))
+    d->relative = cpu_scratch((size_t)(heads * (a->queries + a->keys - 1)) * sizeof(T));
+  return d->sums != NULL && (d->relative != NULL || view_is_none(relative));
+}
+
+
+static void OF(add_sums) (attend_back *d, int64_t panels) {
+  attend *a = &d->a;
+  pool_run(a->self->pool, a->B * a->H * panels, 16, OF(sum_piece), d);
+  if (d->relative != NULL) OF(sum_relative)(d);
+}
+
+
 static void OF(attend_back) (attend_back *d) {
   attend *a = &d->a;
   const int64_t panels = (a->queries + PANEL - 1) / PANEL;
   OF(back) r;
   a->workspace = OF(share_back_workspace)(d, &r, NULL);
-  if (d->groups > 1) {
-    d->sums = cpu_scratch((size_t)(d->groups * a->B * a->H * panels * a->D * PANEL) * sizeof(T));
-    if (d->sums == NULL) { a->failed = true; return; }
-  }
+  a->failed = !OF(make_sums)(d, panels);
   const int64_t cost = a->queries * smaller(a->keys, d->group) * (a->D + a->Dv + 16) * 4 + 1000;
-  pool_run(a->self->pool, a->B * a->Hk * d->groups, larger(1, 2000000 / cost), OF(back_piece), d);
+  if (!a->failed)
+    pool_run(a->self->pool, a->B * a->Hk * d->groups, larger(1, 2000000 / cost), OF(back_piece),
+             d);
   if (d->groups == 1) return;
-  if (!a->failed) pool_run(a->self->pool, a->B * a->H * panels, 16, OF(sum_piece), d);
+  if (!a->failed) OF(add_sums)(d, panels);
   cpu_scratch_free(d->sums);
+  cpu_scratch_free(d->relative);
 }

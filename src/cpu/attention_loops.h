@@ -138,27 +138,29 @@ static void OF(store_lse) (const attend *a, const OF(panel) *p) {
 }
 
 
-static void OF(set_tile) (tile *x, int64_t j, int64_t end) {
-  x->j = j;
-  x->keys = smaller(end - j, TILE_KEYS);
+/* The part of the tile of keys from j on that lies within a range. */
+static void OF(set_tile) (tile *x, int64_t j, key_range keys) {
+  x->j = larger(j, keys.from);
+  x->keys = smaller(keys.to, j + TILE_KEYS) - x->j;
 }
 
 
 /* Some panels, together over all keys. */
 static void OF(attend_panels) (const attend *a, int n, OF(panel) *p, OF(operand) k, OF(operand) v,
                                const OF(workspace) *r, bool careful) {
-  int64_t end[BLOCK_PANELS], last = 0;
+  key_range keys[BLOCK_PANELS], all = {0, 0};
   for (int i = 0; i < n; i++) {
+    const tile *x = &p[i].x;
     OF(begin_panel)(a, &p[i], r->spare);
-    end[i] = mask_end(a->w, p[i].x.b, p[i].x.i + p[i].x.n, a->keys);
-    last = larger(last, end[i]);
+    keys[i] = mask_keys(a->w, x->b, x->i, x->i + x->n, a->keys);
+    all = either_range(all, keys[i]);
   }
-  for (int64_t j = 0; j < last && (j == 0 || !cpu_stopped(a->self)); j += TILE_KEYS)
-    for (int i = 0; i < n; i++)
-      if (j < end[i]) {
-        OF(set_tile)(&p[i].x, j, end[i]);
-        OF(attend_tile)(a, &p[i], k, v, r, careful);
-      }
+  const int64_t first = all.from - all.from % TILE_KEYS;
+  for (int64_t j = first; j < all.to && (j == first || !cpu_stopped(a->self)); j += TILE_KEYS)
+    for (int i = 0; i < n; i++) {
+      OF(set_tile)(&p[i].x, j, keys[i]);
+      if (p[i].x.keys > 0) OF(attend_tile)(a, &p[i], k, v, r, careful);
+    }
   for (int i = 0; i < n; i++) OF(end_panel)(a, &p[i]);
 }
 
@@ -174,7 +176,7 @@ static void OF(attend_block) (const attend *a, int n, OF(panel) *p, OF(operand) 
     OF(store_lse)(a, &p[i]);
     if (!view_is_none(&a->w->out[ATTENTION_WEIGHTS]))
       for (int64_t j = 0; j < a->keys && (j == 0 || !cpu_stopped(a->self)); j += TILE_KEYS) {
-        OF(set_tile)(&p[i].x, j, a->keys);
+        OF(set_tile)(&p[i].x, j, (key_range){0, a->keys});
         OF(weigh_tile)(a, &p[i], k, r);
       }
   }

@@ -1,12 +1,17 @@
 /*
-** attention_mask.h - which keys may be attended to, by tiles: queries i .. i + n - 1 (one for each
-** lane), keys j .. j + keys - 1.
+** attention_mask.h - who may attend, by tiles: queries i .. i + n - 1 (one for each lane), keys
+** j .. j + keys - 1.
 **
-** Masks are joined by 'and' alone, so the nodes are applied one after another.
+** The mask is a tree in postfix order, which three functions ask, each with a stack of its own:
+** mask_keys, which keys some queries may have at all; mask_classify, what of a tile there is;
+** mask_bits, who may attend within one.
 */
 
 #ifndef attention_mask_h
 #define attention_mask_h
+
+#define TILE_KEYS 64               /* of a tile; with their k or v they stay in the nearest cache */
+#define MASK_DEPTH (MASK_NODES / 2)            /* most operands that wait for an AND or an OR */
 
 typedef enum tile_kind { TILE_NONE, TILE_ALL, TILE_MIXED } tile_kind;   /* of its keys */
 
@@ -14,26 +19,79 @@ typedef struct tile {
   int64_t b, h, i, n, j, keys;
 } tile;
 
+typedef struct key_range { int64_t from, to; } key_range;               /* keys from .. to - 1 */
 
-static int64_t mask_length (const work *w, int operand, int64_t b, int64_t keys) {
+
+static int64_t floor_quotient (int64_t a, int64_t n) { return a / n - (a % n < 0); }
+
+
+static int64_t mask_length (const work *w, int operand, int64_t b) {
   const view *v = &w->in[operand];
-  int64_t length = ((const int64_t *)v->data)[b * v->at.stride[0]];
-  return length < 0 ? 0 : smaller(length, keys);
+  return larger(((const int64_t *)v->data)[b * v->at.stride[0]], 0);
 }
 
 
-/* The first key from which on queries before 'i_end' may attend to nothing. */
-static int64_t mask_end (const work *w, int64_t b, int64_t i_end, int64_t keys) {
+static int64_t mask_document (const work *w, int operand, int64_t b, int64_t j) {
+  const view *v = &w->in[operand];
+  return ((const int64_t *)v->data)[b * v->at.stride[0] + j * v->at.stride[1]];
+}
+
+
+/*
+** {==================================================================
+** The keys that queries i .. i_end - 1 may have
+** ===================================================================
+*/
+
+static key_range mask_leaf_keys (const work *w, const mask_node *m, int64_t b, int64_t i,
+                                 int64_t i_end, int64_t keys) {
+  switch (m->kind) {
+    case MASK_BAND: return (key_range){i + m->low, i_end + m->high};
+    case MASK_LENGTHS: return (key_range){0, mask_length(w, m->operand, b)};
+    case MASK_BLOCKS:
+      return (key_range){(floor_quotient(i + m->offset, m->size) + m->low) * m->size,
+                         (floor_quotient(i_end - 1 + m->offset, m->size) + m->high + 1) * m->size};
+    default: return (key_range){0, keys};
+  }
+}
+
+
+static key_range both_ranges (key_range a, key_range b) {
+  return (key_range){larger(a.from, b.from), smaller(a.to, b.to)};
+}
+
+
+static key_range either_range (key_range a, key_range b) {
+  if (a.from >= a.to) return b;
+  if (b.from >= b.to) return a;
+  return (key_range){smaller(a.from, b.from), larger(a.to, b.to)};
+}
+
+
+/* From the first to the last of them; what lies between need not all be of them. */
+static key_range mask_keys (const work *w, int64_t b, int64_t i, int64_t i_end, int64_t keys) {
+  const key_range all = {0, keys};
   const mask *m = &w->attention.mask;
-  for (int i = 0; i < m->n; i++)
-    switch (m->node[i].kind) {
-      case MASK_BAND: keys = smaller(keys, larger(i_end + m->node[i].high, 0)); break;
-      case MASK_LENGTHS: keys = mask_length(w, m->node[i].operand, b, keys); break;
-      default: break;
+  key_range stack[MASK_DEPTH + 1] = {all};
+  int n = 0;
+  for (const mask_node *node = m->node; node < m->node + m->n; node++)
+    switch (node->kind) {
+      case MASK_NOT: stack[n - 1] = all; break;
+      case MASK_AND: n--; stack[n - 1] = both_ranges(stack[n - 1], stack[n]); break;
+      case MASK_OR: n--; stack[n - 1] = either_range(stack[n - 1], stack[n]); break;
+      default: stack[n++] = mask_leaf_keys(w, node, b, i, i_end, keys); break;
     }
-  return keys;
+  return both_ranges(stack[0], all);
 }
 
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Tiles: none of their pairs, all of them, or some
+** ===================================================================
+*/
 
 static const uint8_t *mask_bytes (const work *w, int operand, const tile *x) {
   const view *v = &w->in[operand];
@@ -64,37 +122,103 @@ static tile_kind mask_classify_dense (const work *w, int operand, const tile *x)
 }
 
 
-static tile_kind mask_classify_causal (int64_t offset, const tile *x) {
-  if (x->j + x->keys - 1 <= x->i + offset) return TILE_ALL;
-  return x->j > x->i + x->n - 1 + offset ? TILE_NONE : TILE_MIXED;
-}
-
-
 static tile_kind mask_classify_length (int64_t length, const tile *x) {
   return x->j + x->keys <= length ? TILE_ALL : x->j >= length ? TILE_NONE : TILE_MIXED;
 }
 
 
-static tile_kind mask_classify (const work *w, const tile *x) {
-  tile_kind kind = TILE_ALL;
-  const mask *m = &w->attention.mask;
-  for (int i = 0; i < m->n; i++) {
-    tile_kind one = TILE_ALL;
-    const int operand = m->node[i].operand;
-    switch (m->node[i].kind) {
-      case MASK_BAND: one = mask_classify_causal(m->node[i].high, x); break;
-      case MASK_LENGTHS:
-        one = mask_classify_length(mask_length(w, operand, x->b, INT64_MAX), x);
-        break;
-      case MASK_DENSE: one = mask_classify_dense(w, operand, x); break;
-      default: break;
-    }
-    if (one == TILE_NONE) return TILE_NONE;
-    if (one == TILE_MIXED) kind = TILE_MIXED;
-  }
-  return kind;
+/* Differences that go from 'least' to 'most', where low to high may attend. */
+static tile_kind mask_classify_differences (const mask_node *m, int64_t least, int64_t most) {
+  if (least >= m->low && most <= m->high) return TILE_ALL;
+  return most < m->low || least > m->high ? TILE_NONE : TILE_MIXED;
 }
 
+
+static tile_kind mask_classify_blocks (const mask_node *m, const tile *x) {
+  const int64_t i = x->i + m->offset;
+  return mask_classify_differences(m,
+    floor_quotient(x->j, m->size) - floor_quotient(i + x->n - 1, m->size),
+    floor_quotient(x->j + x->keys - 1, m->size) - floor_quotient(i, m->size));
+}
+
+
+/* The positions among the keys, there being so many, that queries of a tile stand at. */
+static key_range mask_positions (const mask_node *m, const tile *x, int64_t keys) {
+  return (key_range){larger(x->i + m->offset, 0), smaller(x->i + x->n + m->offset, keys)};
+}
+
+
+/* Least and largest document of keys from .. to - 1, which are some. */
+static key_range documents_between (const work *w, int operand, int64_t b, key_range at) {
+  const int64_t first = mask_document(w, operand, b, at.from);
+  key_range found = {first, first};
+  for (int64_t j = at.from + 1; j < at.to; j++) {
+    const int64_t one = mask_document(w, operand, b, j);
+    found = (key_range){smaller(found.from, one), larger(found.to, one)};
+  }
+  return found;
+}
+
+
+static tile_kind mask_classify_documents (const work *w, const mask_node *m, const tile *x) {
+  const key_range at = mask_positions(m, x, w->in[m->operand].at.size[1]);
+  if (at.from >= at.to) return TILE_NONE;
+  const key_range q = documents_between(w, m->operand, x->b, at);
+  const key_range k = documents_between(w, m->operand, x->b, (key_range){x->j, x->j + x->keys});
+  if (q.from > k.to || k.from > q.to) return TILE_NONE;
+  bool one = q.from == q.to && k.from == k.to && at.to - at.from == x->n;
+  return one ? TILE_ALL : TILE_MIXED;
+}
+
+
+static tile_kind mask_classify_leaf (const work *w, const mask_node *m, const tile *x) {
+  switch (m->kind) {
+    case MASK_BAND:
+      return mask_classify_differences(m, x->j - (x->i + x->n - 1), x->j + x->keys - 1 - x->i);
+    case MASK_LENGTHS: return mask_classify_length(mask_length(w, m->operand, x->b), x);
+    case MASK_BLOCKS: return mask_classify_blocks(m, x);
+    case MASK_DOCUMENTS: return mask_classify_documents(w, m, x);
+    default: return mask_classify_dense(w, m->operand, x);
+  }
+}
+
+
+static tile_kind both_kinds (tile_kind a, tile_kind b) {
+  if (a == TILE_NONE || b == TILE_NONE) return TILE_NONE;
+  return a == TILE_ALL ? b : b == TILE_ALL ? a : TILE_MIXED;
+}
+
+
+static tile_kind other_kind (tile_kind a) {
+  return a == TILE_MIXED ? a : a == TILE_ALL ? TILE_NONE : TILE_ALL;
+}
+
+
+static tile_kind mask_classify (const work *w, const tile *x) {
+  const mask *m = &w->attention.mask;
+  tile_kind stack[MASK_DEPTH + 1] = {TILE_ALL};
+  int n = 0;
+  for (const mask_node *node = m->node; node < m->node + m->n; node++)
+    switch (node->kind) {
+      case MASK_NOT: stack[n - 1] = other_kind(stack[n - 1]); break;
+      case MASK_AND: n--; stack[n - 1] = both_kinds(stack[n - 1], stack[n]); break;
+      case MASK_OR:                            /* neither of them not */
+        n--;
+        stack[n - 1] = other_kind(both_kinds(other_kind(stack[n - 1]), other_kind(stack[n])));
+        break;
+      default: stack[n++] = mask_classify_leaf(w, node, x); break;
+    }
+  return stack[0];
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Pairs: a word for each key, in which bit c says whether query i + c may attend to it
+** ===================================================================
+*/
 
 /* 8 x 8 bytes: 1 x 1, 2 x 2, then 4 x 4 blocks are swapped across the diagonal. */
 static void transpose_8_bytes (const uint8_t *from, int64_t from_row, uint8_t *to, int64_t to_row) {
@@ -129,6 +253,120 @@ static void transpose_bytes (int64_t rows, int64_t columns, const uint8_t *from,
           to[(c + i) * to_row + r + k] = block[k * from_row + i * from_column];
     }
 }
+
+
+/* Bits from .. to - 1 of a word. */
+static uint64_t bits_between (int64_t from, int64_t to) {
+  from = larger(from, 0);
+  to = smaller(to, 64);
+  return from >= to ? 0 : ~(uint64_t)0 << from & ~(uint64_t)0 >> (64 - to);
+}
+
+
+static void band_bits (const mask_node *m, const tile *x, uint64_t *bits) {
+  for (int64_t j = 0; j < x->keys; j++) {
+    const int64_t d = x->j + j - x->i;
+    bits[j] = bits_between(d - m->high, d - m->low + 1);
+  }
+}
+
+
+static void length_bits (int64_t length, const tile *x, uint64_t *bits) {
+  for (int64_t j = 0; j < x->keys; j++) bits[j] = x->j + j < length ? ~(uint64_t)0 : 0;
+}
+
+
+static void block_bits (const mask_node *m, const tile *x, uint64_t *bits) {
+  for (int64_t j = 0; j < x->keys; j++) {
+    const int64_t block = floor_quotient(x->j + j, m->size), first = x->i + m->offset;
+    bits[j] = bits_between((block - m->high) * m->size - first,
+                           (block - m->low + 1) * m->size - first);
+  }
+}
+
+
+/* A query whose position is none of a key's belongs to no document. */
+static void document_bits (const work *w, const mask_node *m, const tile *x, uint64_t *bits) {
+  const key_range at = mask_positions(m, x, w->in[m->operand].at.size[1]);
+  const int64_t first = x->i + m->offset;
+  for (int64_t j = 0; j < x->keys; j++) {
+    const int64_t document = mask_document(w, m->operand, x->b, x->j + j);
+    if (j > 0 && document == mask_document(w, m->operand, x->b, x->j + j - 1)) {
+      bits[j] = bits[j - 1];                   /* documents are runs, most often */
+      continue;
+    }
+    bits[j] = 0;
+    for (int64_t p = at.from; p < at.to; p++)
+      bits[j] |= (uint64_t)(mask_document(w, m->operand, x->b, p) == document) << (p - first);
+  }
+}
+
+
+/* 8 bytes, each 0 or 1, as bits. */
+static uint64_t bits_of_bytes (const uint8_t *from) {
+  uint64_t bytes;
+  memcpy(&bytes, from, sizeof bytes);
+  return bytes * 0x0102040810204080 >> 56;
+}
+
+
+static void dense_bits (const work *w, int operand, const tile *x, uint64_t *bits) {
+  const int64_t *stride = w->in[operand].at.stride;
+  const uint8_t *at = mask_bytes(w, operand, x);
+  const int64_t row = round_up(x->n, 8);
+  uint8_t may[TILE_KEYS * 64];                 /* (keys, row) */
+  if (stride[2] == 0) {
+    for (int64_t j = 0; j < x->keys; j++) bits[j] = -(uint64_t)at[j * stride[3]];
+    return;
+  }
+  if (row > x->n) memset(may, 0, (size_t)(x->keys * row));
+  transpose_bytes(x->n, x->keys, at, stride[2], stride[3], may, row);
+  for (int64_t j = 0; j < x->keys; j++) {
+    bits[j] = 0;
+    for (int64_t c = 0; c < row; c += 8) bits[j] |= bits_of_bytes(may + j * row + c) << c;
+  }
+}
+
+
+static void leaf_bits (const work *w, const mask_node *m, const tile *x, uint64_t *bits) {
+  switch (m->kind) {
+    case MASK_BAND: band_bits(m, x, bits); break;
+    case MASK_LENGTHS: length_bits(mask_length(w, m->operand, x->b), x, bits); break;
+    case MASK_BLOCKS: block_bits(m, x, bits); break;
+    case MASK_DOCUMENTS: document_bits(w, m, x, bits); break;
+    default: dense_bits(w, m->operand, x, bits); break;
+  }
+}
+
+
+static void join_bits (mask_kind kind, int64_t keys, uint64_t *a, const uint64_t *b) {
+  if (kind == MASK_AND)
+    for (int64_t j = 0; j < keys; j++) a[j] &= b[j];
+  else
+    for (int64_t j = 0; j < keys; j++) a[j] |= b[j];
+}
+
+
+/* For at most TILE_KEYS keys and 64 queries, of a mask that has nodes. */
+static void mask_bits (const work *w, const tile *x, uint64_t *bits) {
+  const mask *m = &w->attention.mask;
+  uint64_t others[MASK_DEPTH][TILE_KEYS], *stack[MASK_DEPTH + 1] = {bits};
+  int n = 0;
+  for (int i = 0; i < MASK_DEPTH; i++) stack[i + 1] = others[i];
+  for (const mask_node *node = m->node; node < m->node + m->n; node++)
+    switch (node->kind) {
+      case MASK_NOT:
+        for (int64_t j = 0; j < x->keys; j++) stack[n - 1][j] = ~stack[n - 1][j];
+        break;
+      case MASK_AND: case MASK_OR:
+        n--;
+        join_bits(node->kind, x->keys, stack[n - 1], stack[n]);
+        break;
+      default: leaf_bits(w, node, x, stack[n++]); break;
+    }
+}
+
+/* }================================================================== */
 
 
 /*

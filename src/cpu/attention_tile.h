@@ -90,6 +90,28 @@ static void OF(bias_scores) (const attend *a, const tile *x, T *s, int64_t row, 
 }
 
 
+/*
+** The biases by distance of a tile, or their gradients, are one line: its element keys - 1 + c - j
+** is that of key j and query c. Its first element in a row of (H, T + S - 1) is:
+*/
+static int64_t OF(relative_from) (const attend *a, const tile *x) {
+  return x->i - (x->j + x->keys - 1) + a->keys - 1;
+}
+
+
+static void OF(relative_scores) (const attend *a, const tile *x, T *s, int64_t row, T *line) {
+  const view *v = &a->w->in[ATTENTION_RELATIVE];
+  const int64_t at = x->h * v->at.stride[0] + OF(relative_from)(a, x) * v->at.stride[1];
+  a->self->level->load(x->keys + x->n - 1, TYPE, line, v->type,
+                       (const char *)v->data + at * scalar_sizes[v->type], v->at.stride[1]);
+  for (int64_t j = 0; j < x->keys; j++)
+    for (int64_t c = 0; c < x->n; c += LANES) {
+      T *to = s + j * row + c;
+      OF(store)(to, OF(load)(to) + OF(load)(line + x->keys - 1 - j + c) * (T)LOG2E);
+    }
+}
+
+
 /* LANES bytes as flags. */
 INLINED OF(flags) OF(flags_of) (const uint8_t *from) {
   typedef int8_t bytes __attribute__((vector_size(LANES)));
@@ -99,57 +121,25 @@ INLINED OF(flags) OF(flags_of) (const uint8_t *from) {
 }
 
 
-INLINED OF(flags) OF(count) (void) {           /* 0, 1, 2 … */
-  OF(flags) lanes;
-  UNROLL for (int i = 0; i < LANES; i++) lanes[i] = i;
-  return lanes;
-}
-
-
-static void OF(block_causal) (int64_t offset, const tile *x, T *s, int64_t row) {
-  const OF(vector) never = OF(splat)(-(T)INFINITY);
-  for (int64_t j = 0; j < x->keys; j++) {
-    int64_t first = x->j + j - x->i - offset;  /* lane that may attend */
-    for (int64_t c = 0; c < x->n && c < first; c += LANES) {
-      T *at = s + j * row + c;
-      OF(flags) may = OF(count)() >= (BITS)smaller(first - c, LANES);
-      OF(store)(at, OF(select)(may, OF(load)(at), never));
-    }
-  }
-}
-
-
-static void OF(block_from) (int64_t length, const tile *x, T *s, int64_t row) {
-  for (int64_t j = larger(length - x->j, 0); j < x->keys; j++)
-    for (int64_t c = 0; c < x->n; c += LANES) OF(store)(s + j * row + c, OF(splat)(-(T)INFINITY));
-}
-
-
-static void OF(block_dense) (const work *w, int operand, const tile *x, T *s, int64_t row) {
-  const OF(vector) never = OF(splat)(-(T)INFINITY);
-  const int64_t *stride = w->in[operand].at.stride;
-  uint8_t may[TILE_KEYS * PANEL];              /* (keys, PANEL) */
-  transpose_bytes(x->n, x->keys, mask_bytes(w, operand, x), stride[2], stride[3], may, PANEL);
-  for (int64_t j = 0; j < x->keys; j++)
-    for (int64_t c = 0; c < x->n; c += LANES) {
-      T *at = s + j * row + c;
-      OF(store)(at, OF(select)(OF(flags_of)(may + j * PANEL + c), OF(load)(at), never));
-    }
+/* The lowest LANES bits as flags. */
+INLINED OF(flags) OF(flags_of_bits) (uint64_t bits) {
+  OF(flags) lane;
+  UNROLL for (int i = 0; i < LANES; i++) lane[i] = (BITS)1 << i;
+  return (lane & (BITS)bits) != 0;
 }
 
 
 /* What may not be attended to becomes -inf, NaN included. */
 static void OF(block_scores) (const work *w, const tile *x, T *s, int64_t row) {
-  const mask *m = &w->attention.mask;
-  for (int i = 0; i < m->n; i++) {
-    const int operand = m->node[i].operand;
-    switch (m->node[i].kind) {
-      case MASK_BAND: OF(block_causal)(m->node[i].high, x, s, row); break;
-      case MASK_LENGTHS:
-        OF(block_from)(mask_length(w, operand, x->b, INT64_MAX), x, s, row);
-        break;
-      case MASK_DENSE: OF(block_dense)(w, operand, x, s, row); break;
-      default: break;
+  const OF(vector) never = OF(splat)(-(T)INFINITY);
+  const uint64_t all = ~(uint64_t)0 >> (64 - x->n);
+  uint64_t bits[TILE_KEYS];
+  mask_bits(w, x, bits);
+  for (int64_t j = 0; j < x->keys; j++) {
+    if ((bits[j] & all) == all) continue;
+    for (int64_t c = 0; c < x->n; c += LANES) {
+      T *at = s + j * row + c;
+      OF(store)(at, OF(select)(OF(flags_of_bits)(bits[j] >> c), OF(load)(at), never));
     }
   }
 }
@@ -184,6 +174,7 @@ static void OF(scores) (const attend *a, const tile *x, tile_kind kind, OF(opera
   OF(multiply)(&p, x->keys, width, k.at + x->j * k.row, q, s);
   if (a->cap != 0) OF(cap_scores)(x->keys, width, s, row, (T)a->cap, derivative);
   if (!view_is_none(&a->w->in[ATTENTION_BIAS])) OF(bias_scores)(a, x, s, row, spare);
+  if (!view_is_none(&a->w->in[ATTENTION_RELATIVE])) OF(relative_scores)(a, x, s, row, spare);
   if (kind == TILE_MIXED) OF(block_scores)(a->w, x, s, row);
 }
 

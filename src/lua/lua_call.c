@@ -9,7 +9,7 @@
 
 #include "lua_heed.h"
 
-#define INTEGERS 64                /* most in the lists of one call */
+#define INTEGERS 256               /* most in the lists of one call */
 
 /* A call as it is read from Lua's stack. */
 typedef struct reading {
@@ -379,8 +379,34 @@ static int l_op (lua_State *L) {
 }
 
 
+static const struct { const char *name; heed_op op; } operators[] = {
+  {"__add", HEED_add}, {"__sub", HEED_sub}, {"__mul", HEED_mul}, {"__div", HEED_div},
+  {"__idiv", HEED_floor_divide}, {"__mod", HEED_remainder}, {"__pow", HEED_pow},
+  {"__unm", HEED_neg}, {"__band", HEED_logical_and}, {"__bor", HEED_logical_or},
+  {"__bxor", HEED_logical_xor}, {"__bnot", HEED_logical_not}
+};
+
+#define OPERATORS ((int)(sizeof operators / sizeof *operators))
+
+
+/* Tensors give way to a table that has the operator itself, as masks and biases do. */
+static bool gives_way (lua_State *L) {
+  if (!lua_istable(L, 1) && !lua_istable(L, 2)) return false;
+  const char *event = NULL;
+  for (int i = 0; i < OPERATORS; i++)
+    if (operators[i].op == (heed_op)lua_tointeger(L, lua_upvalueindex(5)))
+      event = operators[i].name;
+  if (event == NULL || luaL_getmetafield(L, lua_istable(L, 1) ? 1 : 2, event) == LUA_TNIL)
+    return false;
+  lua_pushvalue(L, 1);
+  lua_pushvalue(L, 2);
+  lua_call(L, 2, 1);
+  return true;
+}
+
+
 /* An operator takes its operands, whatever else Lua passes. */
-static int l_binary (lua_State *L) { return call_op(L, 2); }
+static int l_binary (lua_State *L) { return gives_way(L) ? 1 : call_op(L, 2); }
 
 static int l_unary (lua_State *L) { return call_op(L, 1); }
 
@@ -410,6 +436,7 @@ static int l_op_in_place (lua_State *L) {
 /* & | ~ join bools only: on numbers they would mean bits. */
 static int l_logic (lua_State *L) {
   int n = lua_tointeger(L, lua_upvalueindex(5)) == HEED_logical_not ? 1 : 2;
+  if (gives_way(L)) return 1;
   for (int i = 1; i <= n; i++) {
     heed_tensor *t = raw_tensor(L, i);
     if (t == NULL && lua_isboolean(L, i)) continue;
@@ -452,20 +479,22 @@ static void add_op (lua_State *L, heed_op op, const heed_signature *row, int mod
 }
 
 
+static lua_CFunction operator_of (heed_op op) {
+  switch (op) {
+    case HEED_neg: return l_unary;
+    case HEED_logical_and: case HEED_logical_or: case HEED_logical_xor: case HEED_logical_not:
+      return l_logic;
+    default: return l_binary;
+  }
+}
+
+
 static void add_operators (lua_State *L) {
-  static const struct { const char *name; lua_CFunction f; heed_op op; } operators[] = {
-    {"__add", l_binary, HEED_add}, {"__sub", l_binary, HEED_sub}, {"__mul", l_binary, HEED_mul},
-    {"__div", l_binary, HEED_div}, {"__idiv", l_binary, HEED_floor_divide},
-    {"__mod", l_binary, HEED_remainder}, {"__pow", l_binary, HEED_pow},
-    {"__unm", l_unary, HEED_neg}, {"__band", l_logic, HEED_logical_and},
-    {"__bor", l_logic, HEED_logical_or}, {"__bxor", l_logic, HEED_logical_xor},
-    {"__bnot", l_logic, HEED_logical_not}
-  };
   heed_context *cx = binding_of(L)->cx;
-  for (size_t i = 0; i < sizeof operators / sizeof *operators; i++) {
-    bool logic = operators[i].f == l_logic;
-    const char *name = logic ? "&, |, ~" : heed_describe(cx, operators[i].op)->name;
-    push_op(L, operators[i].f, name, operators[i].op, false);
+  for (int i = 0; i < OPERATORS; i++) {
+    lua_CFunction f = operator_of(operators[i].op);
+    const char *name = f == l_logic ? "&, |, ~" : heed_describe(cx, operators[i].op)->name;
+    push_op(L, f, name, operators[i].op, false);
     lua_setfield(L, lua_upvalueindex(2), operators[i].name);
   }
 }

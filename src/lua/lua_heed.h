@@ -208,6 +208,7 @@ void push_core (lua_State *L);                           /* the module of C, mad
 int open_sealed (lua_State *L);                          /* the options at 1 */
 bool push_sealed (lua_State *L);                         /* what that opened; false: nothing was */
 const char *const *find_half (const char *name);         /* lua_half.c: name, chunk name, text */
+int l_sources (lua_State *L);                            /* lua_half.c */
 
 /* lua_api.c */
 void open_api (lua_State *L);

@@ -17,17 +17,17 @@
 */
 
 layout attention_layout (const attending *o, const layout *at) {
-  int rank = o->query->at.rank;
-  if (rank == 4) return *at;
-  layout heads = layout_insert(at, rank - 2);
-  return rank == 3 ? heads : layout_insert(&heads, 0);
+  if (o->rank == 4) return *at;
+  layout heads = layout_insert(at, o->rank - 2);
+  return o->rank == 3 ? heads : layout_insert(&heads, 0);
 }
 
 
 layout attention_shape (const attending *o, int64_t last) {
-  layout shape, at = o->query->at;
-  at.size[at.rank - 1] = last;
-  layout_dense(&shape, at.rank - (last < 0), at.size);
+  const int64_t size[] = {o->B, o->H, o->T, last}, batches[] = {o->B, o->T, last};
+  layout shape;
+  layout_dense(&shape, o->rank - (last < 0), o->rank == 4 ? size : o->rank == 3 ? batches
+                                                                                : size + 2);
   return shape;
 }
 
@@ -39,10 +39,9 @@ layout attention_square (const attending *o, const heed_tensor *t) {
 }
 
 
-layout attention_lengths (const attending *o) {
-  layout to, at;
-  layout_dense(&to, 1, &o->B);
-  layout_expand(&o->lengths->at, &to, &at);
+layout attention_distances (const attending *o) {
+  layout at;
+  layout_dense(&at, 2, (int64_t[]){o->H, o->T + o->S > 0 ? o->T + o->S - 1 : 0});
   return at;
 }
 
@@ -61,6 +60,7 @@ static int64_t within (int64_t x, int64_t least, int64_t most) {
 
 
 static void read_sizes (attending *o) {
+  o->rank = o->query->at.rank;
   layout q = attention_layout(o, &o->query->at), k = attention_layout(o, &o->key->at);
   o->B = q.size[0];
   o->H = q.size[1];
@@ -129,26 +129,30 @@ static bool check_operand (call *c, int i, const layout *to) {
 }
 
 
-/*
-** Not checked on a device whose memory the host cannot read, which would have to be waited for:
-** there a length below 0 means no key, and one beyond S all keys.
-*/
-static bool check_lengths (call *c, const attending *o) {
-  const heed_tensor *lengths = o->lengths;
+bool attention_check_lengths (call *c, const attending *o, int i, const heed_tensor *lengths,
+                              int64_t most) {
   if (!tensor_device(lengths)->host) return true;
   const int64_t *n = view_of(lengths).data;
   int64_t step = lengths->at.rank > 0 ? lengths->at.stride[0] : 0;
-  for (int64_t i = 0; i < layout_numel(&lengths->at); i++)
-    if (n[i * step] < 0 || n[i * step] > o->S)
-      return check_refuse(c, ARG(attention, lengths), "numbers of keys from 0 to %" PRId64
-                          " expected, got %" PRId64, o->S, n[i * step]);
+  for (int64_t k = 0; k < layout_numel(&lengths->at); k++)
+    if (n[k * step] < 0 || n[k * step] > most)
+      return check_refuse(c, i, "numbers of keys from 0 to %" PRId64 " expected, got %" PRId64,
+                          o->S, n[k * step]);
   return true;
 }
 
 
+static bool check_bias (call *c, const attending *o) {
+  const int bias = ARG(attention, bias), relative = ARG(attention, relative);
+  layout weights = attention_shape(o, o->S), distances = attention_distances(o);
+  if (o->bias != NULL && (!check_float(c, bias) || !check_operand(c, bias, &weights))) return false;
+  return o->relative == NULL ||
+         (check_float(c, relative) && check_operand(c, relative, &distances));
+}
+
+
 static bool check_mask (call *c, const attending *o) {
-  const int allowed = ARG(attention, mask), bias = ARG(attention, bias);
-  const int lengths = ARG(attention, lengths);
+  const int allowed = ARG(attention, mask), lengths = ARG(attention, lengths);
   layout weights = attention_shape(o, o->S), batch;
   if (o->mask != NULL && scalar_is_float(o->mask->type))
     return check_refuse(c, allowed, "a bool tensor expected, true where one may attend, got %s; "
@@ -157,11 +161,10 @@ static bool check_mask (call *c, const attending *o) {
   if (o->mask != NULL && (!check_types(c, allowed, HEED_BOOL) ||
                           !check_operand(c, allowed, &weights)))
     return false;
-  if (o->bias != NULL && (!check_float(c, bias) || !check_operand(c, bias, &weights))) return false;
   layout_dense(&batch, 1, &o->B);
   return o->lengths == NULL ||
          (check_types(c, lengths, HEED_INT64) && check_operand(c, lengths, &batch) &&
-          check_lengths(c, o));
+          attention_check_lengths(c, o, lengths, o->lengths, o->S));
 }
 
 
@@ -182,15 +185,21 @@ static bool read_tensor (const call *c, int i, heed_tensor **t) {
 
 
 static bool read_call (call *c, attending *o) {
-  *o = (attending){.cx = c->cx, .op = c->op};
+  const heed_value *operands = &c->args[ARG(attention, operands)];
+  *o = (attending){.cx = c->cx, .op = c->op, .rule = &c->args[ARG(attention, rule)],
+                   .operands = operands->n, .says = ARG(attention, mask)};
+  if (operands->kind == HEED_TENSORS) o->operand = operands->tensors;
   if (!read_tensor(c, ARG(attention, query), &o->query) ||
       !read_tensor(c, ARG(attention, key), &o->key) ||
       !read_tensor(c, ARG(attention, value), &o->value) ||
       !read_tensor(c, ARG(attention, mask), &o->mask) ||
       !read_tensor(c, ARG(attention, bias), &o->bias) ||
+      !read_tensor(c, ARG(attention, relative), &o->relative) ||
       !read_tensor(c, ARG(attention, lengths), &o->lengths))
     return false;
-  if (!check_qkv(c, o) || !check_mask(c, o) || !check_numbers(c)) return false;
+  if (!check_qkv(c, o) || !attention_check_rule(c, o) || !check_mask(c, o) || !check_bias(c, o) ||
+      !check_numbers(c))
+    return false;
   read_numbers(o, c->args);
   return true;
 }
@@ -204,35 +213,6 @@ static bool read_call (call *c, attending *o) {
 ** ===================================================================
 */
 
-/* One more condition; all must hold. */
-static void add_mask (work *w, mask_kind kind, int operand, int64_t offset) {
-  mask *m = &w->attention.mask;
-  bool first = m->n == 0;
-  m->node[m->n].kind = kind;
-  m->node[m->n].operand = operand;
-  m->node[m->n].low = INT64_MIN / 4;
-  m->node[m->n++].high = offset;
-  if (!first) m->node[m->n++].kind = MASK_AND;
-}
-
-
-static void set_mask (work *w, const attending *o) {
-  int operand = ATTENTION_MASK;
-  for (int i = operand; i < ATTENTION_INS; i++) w->in[i] = view_none();
-  if (o->causal) add_mask(w, MASK_BAND, 0, o->offset);
-  if (o->mask != NULL) {
-    layout at = attention_square(o, o->mask);
-    w->in[operand] = view_with(o->mask, &at);
-    add_mask(w, MASK_DENSE, operand++, 0);
-  }
-  if (o->lengths != NULL) {
-    layout at = attention_lengths(o);
-    w->in[operand] = view_with(o->lengths, &at);
-    add_mask(w, MASK_LENGTHS, operand, 0);
-  }
-}
-
-
 /* With all axes; view_none for NULL. */
 static view full_view (const attending *o, const heed_tensor *t) {
   if (t == NULL) return view_none();
@@ -241,9 +221,9 @@ static view full_view (const attending *o, const heed_tensor *t) {
 }
 
 
-static void set_work (work *w, const attending *o, work_kind kind) {
+static bool set_work (work *w, const attending *o, work_kind kind) {
+  layout distances = attention_distances(o);
   work_attention(w, kind, o->scale, o->softcap, o->dropout);
-  set_mask(w, o);
   w->in[ATTENTION_Q] = full_view(o, o->query);
   w->in[ATTENTION_K] = full_view(o, o->key);
   w->in[ATTENTION_V] = full_view(o, o->value);
@@ -252,7 +232,13 @@ static void set_work (work *w, const attending *o, work_kind kind) {
     layout at = attention_square(o, o->bias);
     w->in[ATTENTION_BIAS] = view_with(o->bias, &at);
   }
+  if (o->relative != NULL) {
+    layout at;
+    layout_expand(&o->relative->at, &distances, &at);
+    w->in[ATTENTION_RELATIVE] = view_with(o->relative, &at);
+  }
   w->in[ATTENTION_KEY] = o->dropout_key != NULL ? view_of(o->dropout_key) : view_none();
+  return attention_set_mask(w, o);
 }
 
 
@@ -298,7 +284,7 @@ static bool fused (const attending *o, bool weights, heed_tensor *ys[OP_OUTS]) {
   heed_tensor *lse = ys[OUT(attention, lse)] = state_lse(o, ys[OUT(attention, state)]);
   heed_tensor *all = ys[OUT(attention, weights)] = weights ? op_new(o->cx, type, &square) : NULL;
   if (y == NULL || lse == NULL || (weights && all == NULL)) return false;
-  set_work(&w, o, WORK_ATTENTION);
+  if (!set_work(&w, o, WORK_ATTENTION)) return false;
   w.out[ATTENTION_Y] = full_view(o, y);
   w.out[ATTENTION_Y_LSE] = full_view(o, lse);
   w.out[ATTENTION_WEIGHTS] = full_view(o, all);
@@ -349,14 +335,27 @@ static bool restore_tensor (backward *b, int i, heed_tensor **t) {
 }
 
 
-static bool restore (backward *b, attending *o) {
+/* The tensors of the rule, into 'operands'; they are the last inputs. */
+static bool restore_rule (backward *b, attending *o, heed_tensor *operands[OP_EDGES]) {
+  const int first = IN(attention, operands);
+  o->rule = &b->args[ARG(attention, rule)];
+  o->operand = operands;
+  o->operands = LAST_IN(b) + 1 - first;
+  for (int i = 0; i < o->operands; i++)
+    if (!restore_tensor(b, first + i, &operands[i])) return false;
+  return true;
+}
+
+
+static bool restore (backward *b, attending *o, heed_tensor *operands[OP_EDGES]) {
   *o = (attending){.cx = b->cx, .op = b->op};
   if (!restore_tensor(b, IN(attention, query), &o->query) ||
       !restore_tensor(b, IN(attention, key), &o->key) ||
       !restore_tensor(b, IN(attention, value), &o->value) ||
       !restore_tensor(b, IN(attention, mask), &o->mask) ||
       !restore_tensor(b, IN(attention, bias), &o->bias) ||
-      !restore_tensor(b, IN(attention, lengths), &o->lengths))
+      !restore_tensor(b, IN(attention, relative), &o->relative) ||
+      !restore_tensor(b, IN(attention, lengths), &o->lengths) || !restore_rule(b, o, operands))
     return false;
   read_sizes(o);
   read_numbers(o, b->args);
@@ -372,39 +371,48 @@ static bool fused_back (backward *b, const attending *o, heed_tensor *ds[ATTENTI
   heed_tensor *lse = state_lse(o, output(b, OUT(attention, state)));
   if (y == NULL || lse == NULL) return false;
   if (g == NULL && (g = op_zeros(b->cx, y->type, &y->at)) == NULL) return false;
-  set_work(&w, o, WORK_ATTENTION_BACK);
+  if (!set_work(&w, o, WORK_ATTENTION_BACK)) return false;
   w.in[ATTENTION_GRADIENT] = full_view(o, g);
   w.in[ATTENTION_OUTPUT] = full_view(o, y);
   w.in[ATTENTION_LSE] = full_view(o, lse);
   w.in[ATTENTION_GRADIENT_LSE] = full_view(o, b->gs[OUT(attention, lse)]);
   for (int i = 0; i < ATTENTION_DRELATIVE; i++) w.out[i] = full_view(o, ds[i]);
-  w.out[ATTENTION_DRELATIVE] = view_none();
+  w.out[ATTENTION_DRELATIVE] = ds[ATTENTION_DRELATIVE] != NULL ? view_of(ds[ATTENTION_DRELATIVE])
+                                                               : view_none();
   return op_run_for(b->cx, b->op, &w);
 }
 
 
-/* ds of query, key and value, and of the bias if it is wanted, with all its axes. */
+/* ds of query, key and value, and of biases if they are wanted, with all their axes. */
 static bool new_gradients (backward *b, const attending *o, bool zeros,
                            heed_tensor *ds[ATTENTION_BACK_OUTS]) {
   heed_tensor *(*make) (heed_context *, heed_type, const layout *) = zeros ? op_zeros : op_new;
-  layout weights = attention_shape(o, o->S);
+  layout weights = attention_shape(o, o->S), distances = attention_distances(o), heads;
   heed_type type = o->query->type;
-  bool biased = wants(b, IN(attention, bias));
+  layout_dense(&heads, 3, (int64_t[]){o->B, o->H, distances.size[1]});
+  bool biased = wants(b, IN(attention, bias)), relative = wants(b, IN(attention, relative));
   ds[ATTENTION_DQ] = make(b->cx, type, &o->query->at);
   ds[ATTENTION_DK] = make(b->cx, type, &o->key->at);
   ds[ATTENTION_DV] = make(b->cx, type, &o->value->at);
   ds[ATTENTION_DBIAS] = biased ? make(b->cx, type, &weights) : NULL;
+  ds[ATTENTION_DRELATIVE] = relative ? make(b->cx, op_computing(type), &heads) : NULL;
   for (int i = ATTENTION_DQ; i <= ATTENTION_DV; i++)
     if (ds[i] == NULL) return false;
-  return ds[ATTENTION_DBIAS] != NULL || !biased;
+  return (ds[ATTENTION_DBIAS] != NULL || !biased) && (ds[ATTENTION_DRELATIVE] != NULL || !relative);
+}
+
+
+/* The gradient of input i, if it is wanted. */
+static bool give_wanted (backward *b, int i, heed_tensor *d) {
+  return !wants(b, i) || give(b, i, d);
 }
 
 
 /* The gradient of the weights needs all of them at once: then it is composed. */
 bool grad_attention (backward *b) {
   attending o;
-  heed_tensor *ds[ATTENTION_BACK_OUTS];
-  if (!restore(b, &o)) return false;
+  heed_tensor *ds[ATTENTION_BACK_OUTS], *operands[OP_EDGES];
+  if (!restore(b, &o, operands)) return false;
   bool empty = attention_is_empty(&o);
   bool composed = !is_fused(&o) || b->gs[OUT(attention, weights)] != NULL;
   if (!new_gradients(b, &o, empty || composed, ds)) return false;
@@ -413,7 +421,8 @@ bool grad_attention (backward *b) {
   return give(b, IN(attention, query), ds[ATTENTION_DQ]) &&
          give(b, IN(attention, key), ds[ATTENTION_DK]) &&
          give(b, IN(attention, value), ds[ATTENTION_DV]) &&
-         (!wants(b, IN(attention, bias)) || give(b, IN(attention, bias), ds[ATTENTION_DBIAS]));
+         give_wanted(b, IN(attention, bias), ds[ATTENTION_DBIAS]) &&
+         give_wanted(b, IN(attention, relative), ds[ATTENTION_DRELATIVE]);
 }
 
 /* }================================================================== */

@@ -12,12 +12,19 @@
 
 #pragma GCC visibility push(hidden)
 
+#define RULE_DEPTH 64              /* conditions of a rule that may wait to be joined */
+
 /* The arguments, read. */
 typedef struct attending {
   heed_context *cx;
   heed_op op;
   heed_tensor *query, *key, *value;
-  heed_tensor *mask, *bias, *lengths;        /* NULL where left out */
+  heed_tensor *mask, *bias, *relative, *lengths;   /* NULL where left out */
+  const heed_value *rule;                    /* of kind HEED_LIST or HEED_NONE */
+  heed_tensor *const *operand;               /* the rule's tensors */
+  int operands;                              /* how many of them */
+  int says;                                  /* the ARG that messages about the rule name */
+  int rank;                                  /* of query, key and value */
   heed_tensor *dropout_key;                  /* or NULL */
   int64_t B, H, Hk, T, S, D, Dv;
   double scale, softcap, dropout;
@@ -36,14 +43,27 @@ layout attention_layout (const attending *o, const layout *at);
 layout attention_shape (const attending *o, int64_t last);
 
 layout attention_square (const attending *o, const heed_tensor *t);  /* mask, bias: (B, H, T, S) */
-layout attention_lengths (const attending *o);                       /* lengths: (B) */
+layout attention_distances (const attending *o);                     /* (H, T + S - 1) */
+
+/*
+** Lengths from 0 to 'most' only. Not checked on a device whose memory the host cannot read, which
+** would have to be waited for: there a length below 0 means no key, and one beyond S all keys.
+*/
+bool attention_check_lengths (call *c, const attending *o, int i, const heed_tensor *lengths,
+                              int64_t most);
+
+/* attention_mask.c */
+bool attention_check_rule (call *c, const attending *o);
+bool attention_set_mask (work *w, const attending *o);               /* false for a failure */
+/* Who may attend, as bools that broadcast to (B, H, T, S); NULL: all; false for a failure. */
+bool attention_allowed (const attending *o, heed_tensor **allowed);
 
 /* Made of other operations. 'ys' by OUT(attention, …); weights only if they are wanted. */
 bool attention_composed (const attending *o, bool weights, heed_tensor *ys[OP_OUTS]);
 
 /*
 ** 'gs' are gradients of the results, or NULL. 'ds', by ATTENTION_DQ and so on, holds zeros, or NULL
-** for a bias that wants none.
+** for biases that want none.
 */
 bool attention_composed_back (const attending *o, heed_tensor *const gs[OP_OUTS],
                               heed_tensor *ds[ATTENTION_BACK_OUTS]);

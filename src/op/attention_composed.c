@@ -116,48 +116,60 @@ static heed_tensor *product (const weighing *p, heed_tensor *a, heed_tensor *b) 
 
 /*
 ** {==================================================================
-** Who may attend
+** Who may attend, and biases by distance
 ** ===================================================================
 */
-
-/* 1, 2 … n */
-static heed_tensor *count_to (heed_context *cx, int64_t n) {
-  return op_call(cx, HEED_arange, 3, (heed_value[]){heed_i(1), heed_i(n), heed_i(1)});
-}
-
-
-static heed_tensor *causal (const attending *o) {
-  heed_tensor *i = op_along(HEED_unsqueeze, count_to(o->cx, o->T), 1);
-  return op2(HEED_le, count_to(o->cx, o->S), op2(HEED_add, i, op_integer(o->cx, o->offset)));
-}
-
-
-static heed_tensor *both (heed_tensor *a, heed_tensor *b) {
-  return a != NULL ? op2(HEED_logical_and, a, b) : b;
-}
-
-
-/* Sets p->allowed; false for a failure. */
-static bool set_allowed (const attending *o, weighing *p) {
-  p->allowed = NULL;
-  if (o->causal && (p->allowed = causal(o)) == NULL) return false;
-  if (o->mask != NULL) {
-    layout at = attention_square(o, o->mask);
-    p->allowed = both(p->allowed, op_view(o->mask, &at));
-    if (p->allowed == NULL) return false;
-  }
-  if (o->lengths == NULL) return true;
-  layout at = attention_lengths(o);
-  heed_tensor *lengths = op_reshape(op_view(o->lengths, &at), 4, (int64_t[]){o->B, 1, 1, 1});
-  p->allowed = both(p->allowed, op2(HEED_le, count_to(o->cx, o->S), lengths));
-  return p->allowed != NULL;
-}
-
 
 /* t where one may attend, and 'otherwise' where not. */
 static heed_tensor *unblocked (const weighing *p, heed_tensor *t, double otherwise) {
   if (t == NULL || p->allowed == NULL) return t;
   return op3(HEED_where, p->allowed, t, op_float(t->cx, otherwise));
+}
+
+/* i - j + S, (1, 1, 1, T S): the positions of pairs among the T + S - 1 distances. */
+static heed_tensor *distances_of (const attending *o) {
+  heed_context *cx = o->cx;
+  const heed_value i[] = {heed_i(o->S), heed_i(o->S + o->T - 1), heed_i(1)};
+  const heed_value j[] = {heed_i(0), heed_i(o->S - 1), heed_i(1)};
+  heed_tensor *d = op2(HEED_sub, op_along(HEED_unsqueeze, op_call(cx, HEED_arange, 3, i), 1),
+                       op_call(cx, HEED_arange, 3, j));
+  return op_reshape(d, 4, (int64_t[]){1, 1, 1, o->T * o->S});
+}
+
+
+/* t (B, H, 1, n) */
+static heed_tensor *repeated (const attending *o, heed_tensor *t, int64_t n) {
+  layout to;
+  layout_dense(&to, 4, (int64_t[]){o->B, o->H, 1, n});
+  return op_with_shape(HEED_expand, t, &to);
+}
+
+
+/* The biases (H, T + S - 1), or fewer, as scores (B, H, T, S). */
+static heed_tensor *spread (const attending *o, heed_tensor *relative) {
+  const int64_t n = o->T + o->S - 1;
+  layout to = attention_distances(o), at;
+  layout_expand(&relative->at, &to, &at);
+  heed_tensor *rows = op_reshape(op_view(relative, &at), 4, (int64_t[]){1, o->H, 1, n});
+  rows = repeated(o, rows, n);
+  heed_tensor *index = repeated(o, distances_of(o), o->T * o->S);
+  if (rows == NULL || index == NULL) return NULL;
+  heed_tensor *y = op_call(o->cx, HEED_gather, 3,
+                           (heed_value[]){heed_t(rows), heed_i(-1), heed_t(index)});
+  return op_reshape(y, 4, (int64_t[]){o->B, o->H, o->T, o->S});
+}
+
+
+/* The other way: d (B, H, T, S), summed by distance, (B, H, T + S - 1). */
+static heed_tensor *gathered (const attending *o, heed_tensor *d, heed_tensor *sums) {
+  const int64_t n = o->T + o->S - 1;
+  d = op_reshape(d, 4, (int64_t[]){o->B, o->H, 1, o->T * o->S});
+  heed_tensor *index = repeated(o, distances_of(o), o->T * o->S);
+  heed_tensor *to = op_reshape(sums, 4, (int64_t[]){o->B, o->H, 1, n});
+  if (d == NULL || index == NULL || to == NULL) return NULL;
+  to = op_call(o->cx, HEED_scatter_add, 4,
+               (heed_value[]){heed_t(to), heed_i(-1), heed_t(index), heed_t(d)});
+  return op_reshape(to, 3, (int64_t[]){o->B, o->H, n});
 }
 
 /* }================================================================== */
@@ -169,7 +181,7 @@ static heed_tensor *unblocked (const weighing *p, heed_tensor *t, double otherwi
 ** ===================================================================
 */
 
-/* scale q k^T, capped, with the bias, and -inf where it is blocked. */
+/* scale q k^T, capped, with the biases, and -inf where it is blocked. */
 static heed_tensor *scores (const attending *o, weighing *p) {
   heed_tensor *s = op_scale(ungrouped(o, op2(HEED_matmul, p->q, transposed(p->k))), o->scale);
   if (o->softcap != 0) {
@@ -181,6 +193,7 @@ static heed_tensor *scores (const attending *o, weighing *p) {
     layout at = attention_square(o, o->bias);
     s = op2(HEED_add, s, op_cast(op_view(o->bias, &at), p->type));
   }
+  if (o->relative != NULL) s = op2(HEED_add, s, op_cast(spread(o, o->relative), p->type));
   return unblocked(p, s, -INFINITY);
 }
 
@@ -214,7 +227,7 @@ static bool weigh (const attending *o, weighing *p) {
   p->q = taken(o, p, o->query);
   p->k = taken(o, p, o->key);
   p->v = taken(o, p, o->value);
-  return set_allowed(o, p) && set_weights(o, p, scores(o, p)) && drop(o, p);
+  return attention_allowed(o, &p->allowed) && set_weights(o, p, scores(o, p)) && drop(o, p);
 }
 
 
@@ -278,7 +291,7 @@ static heed_tensor *weights_gradient (const attending *o, const weighing *p, hee
 }
 
 
-/* Of the scores, bias included: w (d - sum w d), and w g for the normalisers. */
+/* Of the scores, biases included: w (d - sum w d), and w g for the normalisers. */
 static heed_tensor *scores_gradient (const attending *o, const weighing *p, heed_tensor *d,
                                      heed_tensor *of_lse) {
   if (d == NULL) return NULL;
@@ -305,6 +318,8 @@ bool attention_composed_back (const attending *o, heed_tensor *const gs[OP_OUTS]
   heed_tensor *d = weights_gradient(o, &p, g, gs[OUT(attention, weights)]);
   d = scores_gradient(o, &p, d, gs[OUT(attention, lse)]);
   if (ds[ATTENTION_DBIAS] != NULL) ds[ATTENTION_DBIAS] = returned(d, &square, type);
+  if (ds[ATTENTION_DRELATIVE] != NULL)
+    ds[ATTENTION_DRELATIVE] = gathered(o, d, ds[ATTENTION_DRELATIVE]);
   if (p.bend != NULL) d = unblocked(&p, op2(HEED_mul, d, p.bend), 0);
   d = grouped(o, op_scale(d, o->scale));
   heed_tensor *dq = product(&p, d, p.k), *dk = over_group(product(&p, transposed(d), p.q));

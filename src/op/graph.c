@@ -62,12 +62,15 @@ static void read_derivatives (const op_row *row, op_needs *needs) {
   }
 }
 
+static bool takes_tensors (const heed_parameter *p) {
+  return p->want == HEED_WANT_TENSOR || p->want == HEED_WANT_TENSORS;
+}
+
 /* The bit of an input or a result of this name, or 0. */
 static uint32_t bit_of (const op_row *row, const char *name, size_t length) {
   const heed_signature *s = &row->signature;
   for (int i = 0, input = 0; i < s->parameters; i++) {
-    heed_want want = s->parameter[i].want;
-    if (want != HEED_WANT_TENSOR && want != HEED_WANT_TENSORS) continue;
+    if (!takes_tensors(&s->parameter[i])) continue;
     const char *known = s->parameter[i].name;
     if (strlen(known) == length && memcmp(known, name, length) == 0)
       return input < OP_NEEDS_IN ? 1u << input : 0;
@@ -77,6 +80,12 @@ static uint32_t bit_of (const op_row *row, const char *name, size_t length) {
     if (strlen(row->result[i]) == length && memcmp(row->result[i], name, length) == 0)
       return 1u << (OP_NEEDS_OUT + i);
   return 0;
+}
+
+static uint8_t count_inputs (const heed_signature *s) {
+  uint8_t n = 0;
+  for (int i = 0; i < s->parameters; i++) n += takes_tensors(&s->parameter[i]);
+  return n;
 }
 
 /* "input mean", or "other/input" where inputs differ; false: a name is unknown. */
@@ -104,6 +113,7 @@ bool op_open (heed_context *cx) {
   for (int op = 0; op < HEED_NOPS; op++) {
     const op_row *row = &op_rows[op];
     op_needs *needs = &cx->needs[op];
+    needs->inputs = count_inputs(&row->signature);
     read_derivatives(row, needs);
     if (row->saves == NULL) continue;
     needs->all = strcmp(row->saves, "*") == 0;
@@ -220,9 +230,11 @@ static uint32_t needed (const op_needs *needs, const node *n) {
 static bool save_inputs (node *n, const op_needs *needs, heed_tensor *const *ts) {
   uint32_t value = needed(needs, n);
   bool good = true;
-  for (int i = 0; i < n->nedges && good; i++)
-    if (ts[i] != NULL && (needs->all || (i < OP_NEEDS_IN && value >> i & 1)))
+  for (int i = 0; i < n->nedges && good; i++) {
+    int input = i < needs->inputs ? i : needs->inputs - 1;
+    if (ts[i] != NULL && (needs->all || (input < OP_NEEDS_IN && value >> input & 1)))
       good = node_save(n, i, ts[i], true);
+  }
   return good;
 }
 

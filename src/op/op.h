@@ -78,11 +78,13 @@
 #define CHOICE(name, ...)
 #define OPTIONAL(kind, name) OP_INPUT_##kind(name)
 #define OP_INPUT_TENSOR(name) char name;
+#define OP_INPUT_TENSORS(name) char name;
 #define OP_INPUT_NUMBER(name)
 #define OP_INPUT_COUNT(name)
 #define OP_INPUT_POSITION(name)
 #define OP_INPUT_AXIS(name)
 #define OP_INPUT_AXES(name)
+#define OP_INPUT_SHAPE(name)
 #define OP_INPUT_DTYPE(name)
 #define OP_INPUT_TEXT(name)
 #include "op/ops.def"
@@ -138,13 +140,15 @@ static inline const char *op_name (heed_op op) { return op_rows[op].signature.na
 
 /*
 ** Which values the gradients of a row need, by input whose gradient is wanted: bit i of 'value' is
-** tensor argument i, bit OP_NEEDS_OUT + i result i. Read from 'saves' when a context opens.
+** tensor argument i, bit OP_NEEDS_OUT + i result i; the bit of the last argument stands for all
+** tensors of a list. Read from 'saves' when a context opens.
 */
 #define OP_NEEDS_IN 8
 #define OP_NEEDS_OUT 16
 typedef struct op_needs {
   uint32_t value[OP_NEEDS_IN];
   bool all;                        /* "*": all inputs */
+  uint8_t inputs;                  /* tensor arguments, lists counted once */
   uint8_t passes;                  /* bit i: the gradient of input i is g itself */
 } op_needs;
 

@@ -1,4 +1,4 @@
--- The class that layers and models are made from.
+-- nn.Module: the class that layers and models are made from.
 --
 --   local Model = nn.Module:extend("Model")
 --
@@ -326,6 +326,14 @@ function Module:named_modules()
 end
 
 
+---Iterates over this module and all below.
+---@return fun(): heed.Module
+function Module:modules()
+  local next_module = self:named_modules()
+  return function() return (select(2, next_module())) end
+end
+
+
 ---Iterates over the names and modules in the fields.
 ---@return fun(): string, heed.Module
 function Module:children()
@@ -367,6 +375,30 @@ end
 ---@return heed.Module self
 function Module:eval()
   return self:train(false)
+end
+
+
+---How many numbers all parameters have, shared ones counted once.
+---@return integer
+function Module:numel()
+  local n = 0
+  for _, p in ipairs(self:parameters()) do n = n + p:numel() end
+  return n
+end
+
+
+---Whether the parameters are trained from now on. Frozen ones are in `parameters()` all the same,
+---but get no gradient, and have lost the one that they had: no optimiser's step changes them.
+---@param frozen? boolean true unless given; false for parameters that are trained again
+---@return heed.Module self
+function Module:freeze(frozen)
+  if frozen ~= nil and type(frozen) ~= "boolean" then
+    heed.fail("freeze: true or false expected, got %s", options.kind(frozen))
+  end
+  for _, p in ipairs(self:parameters()) do
+    if p.dtype:find("float") then p:requires_grad_(frozen == false) end
+  end
+  return self
 end
 
 
@@ -469,6 +501,34 @@ function Module:load_state(given, how)
 end
 
 
+-- A copy of what stands in a field; `copies` has those that were made before, so that what is
+-- shared stays shared. Functions, and tables with a metatable of their own, are no part of it.
+local function copy(value, copies)
+  if copies[value] then return copies[value] end
+  local new = parameter.copy(value)
+  if new == nil and (is_module(value) or is_plain(value)) then
+    new = setmetatable({}, getmetatable(value))
+    copies[value] = new
+    for key, part in next, value do
+      if key ~= CAPTURE then rawset(new, copy(key, copies), copy(part, copies)) end
+    end
+  end
+  if new == nil then return value end
+  copies[value] = new
+  return new
+end
+
+
+---A module of its own with the same values: parameters, buffers and plain tensors are copied, those
+---that are shared within it stay so, and tables in its fields are copied with what is in them.
+---Functions are the same ones: what a closure refers to is not copied. Gradients, and the
+---callback of `capture`, stay behind.
+---@return heed.Module
+function Module:clone()
+  return copy(self, {})
+end
+
+
 ---Passes all attention weights to `f(name, weights)` from now on; without `f`, no more.
 ---The names are those of `named_modules`.
 ---@param f? fun(name: string, weights: heed.Tensor)
@@ -491,9 +551,9 @@ end
 
 -- How many arguments methods take.
 options.guard(Module, {
-  apply = 1, capture = 1, capture_callback = 0, children = 0, compare = 1, eval = 0, fields = 0,
-  load_state = 2, named_modules = 0, named_parameters = 0, parameters = 0, state = 0,
-  to = math.huge, train = 1, zero_grad = 0,
+  apply = 1, capture = 1, capture_callback = 0, children = 0, clone = 0, compare = 1, eval = 0,
+  fields = 0, freeze = 1, load_state = 2, modules = 0, named_modules = 0, named_parameters = 0,
+  numel = 0, parameters = 0, state = 0, to = math.huge, train = 1, zero_grad = 0,
 }, {is = is_module, what = "a module", variable = "m"})
 
 core.frames(Module.__call, path_of)

@@ -139,6 +139,20 @@ local list = {
     equals("linspace", heed.linspace(3, 9, 0), "float32", {0}, {})
     raises("linspace", heed.linspace, 0, 1, -1)
   end},
+  {"attention_mask", check = function()
+    local bools = heed.tensor{{false, true}}
+    local function made(...) return heed.core.attention_mask(...) end
+    equals("attention_mask", made({1, 1, 2, 2}, {}), "bool", {1, 1, 2, 2}, {1, 1, 1, 1})
+    equals("attention_mask", made({1, 1, 2, 2}, {2, -1, 0}), "bool", {1, 1, 2, 2}, {1, 0, 1, 1})
+    equals("attention_mask", made({2, 1, 1, 2}, {0}, {bools}), "bool", {2, 1, 1, 2}, {0, 1, 0, 1})
+    equals("attention_mask", made({1, 0, 1, 2}, {0}, {bools}), "bool", {1, 0, 1, 2}, {})
+    for _, rule in ipairs {{12}, {-1}, {2, 1}, {10}, {2, 0, 0, 2, 0, 0}, {0}, {8, 0, 0, 0}} do
+      raises("attention_mask", made, {1, 1, 2, 2}, rule)
+    end
+    raises("attention_mask", made, {1, 2, 2}, {})
+    raises("attention_mask", made, {1, 1, 2, 2}, {2, 0, 0}, {bools})
+    raises("attention_mask", made, {1, 1, 2, 3}, {0}, {bools})
+  end},
   {"eye", check = function()
     in_types("eye", function(...) return heed.eye(2, 3, ...) end, {2, 3}, {1, 0, 0, 0, 1, 0}, types,
              "float32")

@@ -1,0 +1,105 @@
+-- heed.attention with masks and biases that are values, and with a sink. What C takes, rules and
+-- tensors, is made of them here; a call without any of them goes straight to C.
+
+local core = require "heed.core"
+local heed = require "heed"
+local method = require "heed.method"
+local options = require "heed.options"
+
+local fail, is_tensor = heed.fail, heed.is_tensor
+
+
+-- B, H, T and S; nil where C will refuse the queries or the keys.
+local function sizes_of(q, k)
+  local rank = is_tensor(q) and q:dim()
+  if not rank or rank < 2 or rank > 4 or not is_tensor(k) or k:dim() ~= rank then return nil end
+  return rank == 4 and q:size(1) or rank == 3 and q:size(1) or 1, rank == 4 and q:size(2) or 1,
+         q:size(-2), k:size(-2), rank
+end
+
+
+local function is_bias(value)
+  return type(value) == "table" and heed.bias.is(value)
+end
+
+
+-- Sets rule and operands in place of a mask.
+local function set_mask(o, q, B, H, T, S, rank)
+  local m = o.mask
+  if type(m) ~= "table" then return end
+  if not heed.mask.is(m) then
+    fail("attention: argument 'mask': a mask of heed.mask or a bool tensor expected, got %s%s",
+         options.kind(m), is_bias(m) and "; what is added to the scores is called 'bias'" or "")
+  end
+  o.rule, o.operands = heed.mask.resolve(m, B, H, T, S, rank, q.device)
+  o.mask = nil
+end
+
+
+-- Sets tensors in place of a bias.
+local function set_bias(o, q, H, T, S, rank)
+  local b = o.bias
+  if type(b) ~= "table" then return end
+  if not heed.bias.is(b) then
+    fail("attention: argument 'bias': a bias of heed.bias or a float tensor expected, got %s%s",
+         options.kind(b), heed.mask.is(b) and "; who may attend is called 'mask'" or "")
+  end
+  o.bias, o.relative = heed.bias.resolve(b, q, H, T, S, rank)
+end
+
+
+local function check_sink(sink, q, H)
+  if not is_tensor(sink) or not sink.dtype:find("float") or sink:numel() ~= H
+     or sink:dim() > 1 then
+    fail("attention: argument 'sink': a float tensor of shape (%d), a number for each head, "
+         .. "expected, got %s", H, options.kind(sink))
+  end
+  return sink:reshape(q:dim() == 4 and {H, 1} or {1})
+end
+
+
+-- One more logit in the denominator of each head's softmax (G. Xiao et al. 2023, "Efficient
+-- streaming language models with attention sinks"; learned as in OpenAI's gpt-oss): all weights
+-- times sigmoid(lse - sink). A row that may attend to nothing has lse -inf, and stays 0.
+local function with_sink(attend, q, k, v, o, sink)
+  local wanted = o.lse
+  o.lse = true
+  local y, weights, lse = attend(q, k, v, o)
+  sink = sink:to(lse.dtype)
+  local nothing = lse:eq(-math.huge)
+  local more = lse:masked_fill(nothing, 0) - sink
+  local share = more:sigmoid():unsqueeze(-1)
+  y = (y * share):to(y.dtype)
+  if weights then weights = (weights * share):to(weights.dtype) end
+  if not wanted then return y, weights end
+  return y, weights, heed.where(nothing, sink, sink - (-more):logsigmoid())
+end
+
+
+local function with_values(attend, q, k, v, given)
+  local B, H, T, S, rank = sizes_of(q, k)
+  if not B then return attend(q, k, v) end     -- which refuses them
+  local o = {}
+  for name, value in next, given do o[name] = value end
+  set_mask(o, q, B, H, T, S, rank)
+  set_bias(o, q, H, T, S, rank)
+  local sink = o.sink
+  if sink == nil then return attend(q, k, v, o) end
+  o.sink = nil
+  return with_sink(attend, q, k, v, o, check_sink(sink, q, H))
+end
+
+
+method.around("attention", function(attend)
+  return function(q, k, v, given, ...)
+    if type(given) == "table" then
+      local mask, bias = rawget(given, "mask"), rawget(given, "bias")
+      if type(mask) == "table" or type(bias) == "table" or rawget(given, "sink") ~= nil then
+        return core.called("attention", with_values, attend, q, k, v, given, ...)
+      elseif getmetatable(given) and (heed.mask.is(given) or is_bias(given)) then
+        fail("attention: a mask or a bias stands in a table, as in {mask = m}")
+      end
+    end
+    return attend(q, k, v, given, ...)
+  end
+end)
