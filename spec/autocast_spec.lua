@@ -219,6 +219,49 @@ describe("autocast", function()
 end)
 
 
+describe("layers in mixed precision", function()
+  local x, context = heed.randn(2, 6, 8), heed.randn(2, 5, 8)
+  local lengths = heed.tensor{3, 6}
+  local CASES <const> = {
+    Encoder = {nn.Encoder(8, 2, 2, {norm = "pre"}), x, {lengths = lengths}},
+    Decoder = {nn.Decoder(8, 2, 1), x, context},
+    Classifier = {nn.Classifier(8, 3, {pool = "mean"}), x, {lengths = lengths}},
+    MLP = {nn.MLP(8, 16, {activation = "swiglu"}), x},
+    Patches = {nn.Patches(2, 4), heed.randn(3, 4, 4)},
+    ["rotary positions"] = {nn.MultiHeadAttention(8, 2, {rope = true}), x, {causal = true}},
+    ["a trained bias"] = {nn.MultiHeadAttention(8, 2, {position_bias = heed.bias.t5{heads = 2}}),
+                          x},
+    ["norms, shared keys and a sink"] =
+      {nn.MultiHeadAttention(8, 2, {qk_norm = true, kv_heads = 1, sink = true}), x,
+       {mask = heed.mask.window(2, 0), lengths = lengths}},
+  }
+
+  for name, case in pairs(CASES) do
+    it("are near float32's: " .. name, function()
+      local full = case[1](case[2], case[3])
+      for _, low in ipairs(LOW) do
+        local mixed = heed.autocast(low, function() return case[1](case[2], case[3]):float() end)
+        assert.is_true(mixed:allclose(full, {rtol = 0.03, atol = 0.03}))
+        assert.is_false(mixed:equal(full))
+        mixed:square():sum():backward()
+        for _, p in ipairs(case[1]:parameters()) do
+          assert.is_true(p.grad == nil or p.grad.dtype == "float32")
+        end
+      end
+    end)
+  end
+
+  it("go on from a cache", function()
+    local decoder, steps = nn.Decoder(8, 2, 1, {cross = false}), {}
+    heed.autocast("bfloat16", heed.no_grad, function()
+      local cache = nn.Cache()
+      for t = 1, 6 do steps[t] = decoder(x:narrow(2, t, 1), {cache = cache}):float() end
+    end)
+    assert.is_true(heed.cat(steps, 2):allclose(decoder(x), {rtol = 0.03, atol = 0.03}))
+  end)
+end)
+
+
 describe("training in mixed precision", function()
   -- Losses of a small model on fixed data.
   local function losses(low, scaler)
