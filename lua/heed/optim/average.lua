@@ -20,7 +20,6 @@ local fail = heed.fail
 
 ---@class heed.EMA
 local EMA = {__name = "EMA"}
-EMA.__index = EMA
 
 local HALVES <const> = {bfloat16 = true, float16 = true}
 
@@ -173,6 +172,7 @@ function EMA:__tostring()
 end
 
 
+options.closed(EMA, "optim.EMA")
 options.guard(EMA, {apply = math.huge, compare = 1, load_state = 1, state = 0, update = 0},
               {is = is_average, what = "averages", variable = "ema"})
 
