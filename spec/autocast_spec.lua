@@ -205,6 +205,14 @@ describe("autocast", function()
     heed.autocast("float16", function() double(x * x):sum():backward() end)
     assert.same({"none", "float32"}, seen)
     assert.equal(16, x.grad:sum():item())
+    local w, v = nn.Parameter(heed.randn(8, 2)), heed.randn(2, 8)
+    local function gradient(backward_in)
+      w.grad = nil
+      local y = heed.autocast(false, heed.matmul, v, w)      -- whose gradient is another product
+      heed.autocast(backward_in, function() double(y * y):sum():backward() end)
+      return w.grad:data()
+    end
+    assert.equal(gradient(false), gradient("float16"))
   end)
 
   it("leaves numbers, integers and calls in place alone", function()
