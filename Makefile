@@ -292,7 +292,7 @@ $(FUZZED): $(LOGS)/fuzz/%.log: all anew
 tsan:; @$(MAKE) programs KIND=tsan
 strict:; @$(MAKE) objects KIND=strict
 neon:; @$(MAKE) core KIND=neon CC=aarch64-linux-gnu-gcc
-lint:; luacheck --quiet --no-color lua spec examples bench heed-scm-1.rockspec
+lint:; luacheck --quiet --no-color lua spec examples bench docs heed-scm-1.rockspec
 
 # From another folder and another place, as a user has it.
 I= $(CURDIR)/build/installed

@@ -133,17 +133,21 @@ static bool check_padding (call *c, int axis, int64_t n, int64_t count, int64_t 
 }
 
 
-/* t with an axis cropped where the numbers are negative, and what is put beside it. */
+/*
+** t with an axis cropped where the numbers are negative, and what is put beside it. A reflection is
+** that of the whole axis, the other modes go by what is left of it (PyTorch).
+*/
 static heed_tensor *pad_axis (heed_tensor *t, int axis, int64_t before, int64_t after,
                               int64_t mode) {
-  heed_tensor *parts[3];
+  heed_tensor *parts[3], *whole = t;
   int n = 0;
   if (before < 0 || after < 0)
     t = part(t, axis, before < 0 ? 1 - before : 1, t->at.size[axis] + (after < 0 ? after : 0), 1);
   if (t == NULL || (before <= 0 && after <= 0)) return t;
-  if (before > 0) parts[n++] = padding(t, axis, before, mode, false);
+  heed_tensor *from = mode == PAD_REFLECT ? whole : t;
+  if (before > 0) parts[n++] = padding(from, axis, before, mode, false);
   parts[n++] = t;
-  if (after > 0) parts[n++] = padding(t, axis, after, mode, true);
+  if (after > 0) parts[n++] = padding(from, axis, after, mode, true);
   return cat(n, parts, axis);
 }
 
@@ -161,7 +165,8 @@ bool do_pad (call *c) {
   if (!read_pads(c, t->at.rank, before, after)) return false;
   if (!padded_shape(c, &t->at, before, after, &shape)) return false;
   for (int i = 0; i < shape.rank; i++) {
-    int64_t n = t->at.size[i] + (before[i] < 0 ? before[i] : 0) + (after[i] < 0 ? after[i] : 0);
+    int64_t cut = (before[i] < 0 ? before[i] : 0) + (after[i] < 0 ? after[i] : 0);
+    int64_t n = t->at.size[i] + (mode == PAD_REFLECT ? 0 : cut);
     if (!check_padding(c, i, n, before[i], mode) || !check_padding(c, i, n, after[i], mode))
       return false;
     y = y != NULL ? pad_axis(y, i, before[i], after[i], mode) : NULL;

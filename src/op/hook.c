@@ -78,7 +78,7 @@ static bool call_hook (node *n, const heed_hook *h) {
   const char *caller = n->cx->caller;
   n->cx->caller = NULL;                /* a failure names the hook */
   bool good = custom.backward(custom.self, 1, &g, 1, &given);
-  if (good && given != NULL) good = check_hooked(g, given) && tensor_materialize(given);
+  if (good && given != NULL) good = tensor_materialize(given) && check_hooked(g, given);
   if (!good && !n->cx->failure.set) core_fail(n->cx, "register_hook", "the hook failed");
   n->cx->caller = caller;
   if (!good || given == NULL) {

@@ -417,7 +417,7 @@ local list = {
    types = "all", value = function(x)
      local rows, columns = {2, 3, 4, 3}, {3, 2, 1, 2, 3, 2}
      return pick({4, 6}, x, function(i) return {rows[i[1]], columns[i[2]]} end)
-   end, refuses = {{{4, 2}}, {{2, 3}}, {{3}}}},
+   end, refuses = {{{4, 2}}, {{1, 3}}, {{3}}}},
   {"pad with the edge", function(x) return heed.pad(x, {1, 2}, "replicate") end, {2, 2},
    types = "all", value = function(x)
      local columns = {1, 1, 2, 2, 2}
