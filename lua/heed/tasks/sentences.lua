@@ -75,7 +75,7 @@ local TAGS = {"determiner", "adjective", "pronoun", "conjunction", "noun", "verb
 
 -- Words by tag; nouns and verbs are the same words, which only their neighbours tell apart.
 local BY_TAG = {
-  {"the", "a"}, {"big", "old"}, {"she", "he"}, {"and"},
+  {"the", "a"}, {"big", "new"}, {"she", "he"}, {"and"},
   {"duck", "fish", "saw", "watch", "rock", "play"},
 }
 local TAGGED = task.joined(table.unpack(BY_TAG))
@@ -99,7 +99,7 @@ local function phrase(dice, tags)
 end
 
 
--- Tags of clauses, "the old duck saw a fish and she …", cut at a length.
+-- Tags of clauses, "the new duck saw a fish and she …", cut at a length.
 local function grammar(dice, length)
   local tags = {}
   repeat
@@ -141,7 +141,7 @@ local TAGGERS = {
 
 ---What is each word? Nouns and verbs are the same words: what stands before tells.
 ---
----   x  the old duck  saw  a   fish     y  determiner adjective noun verb determiner noun
+---   x  the new duck  saw  a   fish     y  determiner adjective noun verb determiner noun
 ---@param given? heed.tasks.tagging.options
 ---@return fun(): heed.Tensor, heed.Tensor batch ids and tags, both (size, length)
 local function tagging(given, ...)
