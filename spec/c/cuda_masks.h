@@ -83,7 +83,10 @@ static inline void add_leaf (work *w, const shape *s, int *operand) {
   leaf->offset = chance(0.5) ? s->S - s->T : between(-s->T, s->S);       /* of documents */
   switch (leaf->kind) {
     case MASK_DENSE: w->in[(*operand)++] = dense_operand(s); break;
-    case MASK_LENGTHS: w->in[(*operand)++] = lengths_operand(s); break;
+    case MASK_LENGTHS:
+      w->in[(*operand)++] = lengths_operand(s);
+      leaf->high = s->S;
+      break;
     case MASK_DOCUMENTS: w->in[(*operand)++] = documents_operand(s); break;
     case MASK_BAND: set_band(leaf, s); break;
     default: set_blocks(leaf, s); break;
