@@ -87,7 +87,7 @@ INLINE void weigh_line (T *of_p, T *of_dp, const T *relative, const attend &a, c
       p.at[j] = weight * factor.at[j];
       ds.at[j] = p.at[j] * dp - weight * delta;
     }
-    if (weight == 0 && a.mask.n > 0) ds.at[j] = derivative = 0;
+    if (!yes || (weight == 0 && a.mask.n > 0)) ds.at[j] = derivative = 0;
     if (to_bias && inside && key + j < a.S)
       ((S *)a.dbias.data)[row_at(a.dbias, x, row) + (key + j) * a.dbias.stride[3]] =
           convert<S>(ds.at[j]);

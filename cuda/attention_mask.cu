@@ -48,7 +48,7 @@ static mask_step step_of (const mask_node *node, int64_t T, int64_t S) {
   if (has_operand(s.kind)) s.operand = node->operand - ATTENTION_MASK;
   if (s.kind == MASK_DOCUMENTS) s.offset = as_limit(node->offset);
   if (s.kind == MASK_BLOCKS) count_blocks(&s, node, max(max(T, S), (int64_t)1));
-  if (s.kind == MASK_BAND) {
+  if (s.kind == MASK_BAND || s.kind == MASK_LENGTHS) {
     s.low = as_limit(node->low);
     s.high = as_limit(node->high);
   }
@@ -88,9 +88,10 @@ const char *cuda_check_lengths (cuda *self, const attend_mask *m, int64_t B) {
     if (m->step[i].kind != MASK_LENGTHS) continue;
     const head_operand &o = m->in[m->step[i].operand];
     const int64_t n = o.stride[0] != 0 ? B : min(B, (int64_t)1);
+    const int64_t most = m->step[i].high < INT32_MAX ? m->step[i].high : INT64_MAX;
     const int threads = cuda_threads(n, MASK_THREADS);
     why = launch(self, cuda_blocks(self, n, MASK_THREADS), threads, 0, find_bad_length,
-                 (const int64_t *)o.data, o.stride[0], n, m->S, cuda_faults(self));
+                 (const int64_t *)o.data, o.stride[0], n, most, cuda_faults(self));
   }
   return why;
 }

@@ -169,6 +169,9 @@ static const char *fault_text (cuda *self, const fault *f, const char *note) {
       return cuda_refuse(self, "label %lld at position %lld is outside 1 to %lld; labels count "
                          "from 1%s%s", value, position, limit, value == 0 ? ": + 1?" : "", note);
     case FAULT_LENGTH:
+      if (limit == INT64_MAX)
+        return cuda_refuse(self, "length %lld at position %lld is below 0%s", value, position,
+                           note);
       return cuda_refuse(self, "length %lld at position %lld is outside 0 to %lld%s", value,
                          position, limit, note);
     case FAULT_PROBABILITY:

@@ -70,8 +70,8 @@ static inline void set_blocks (mask_node *leaf, const shape *s) {
   leaf->size = chance(0.1) ? far : chance(0.5) ? between(1, 20) : between(1, s->S + 5);
   leaf->offset = between(-s->T - s->S, s->S + s->T) + (chance(0.1) ? between(-1, 1) * far : 0);
   int64_t level = chance(0.6) ? -floor_quotient(leaf->offset, leaf->size) : 0;
-  leaf->low = chance(0.2) ? -far : level - pick(5);
-  leaf->high = chance(0.2) ? far : level + between(-1, 4);
+  leaf->low = chance(0.2) ? -s->S - s->T : level - pick(5);
+  leaf->high = chance(0.2) ? s->S + s->T : level + between(-1, 4);
 }
 
 /* 'operand' is the next that is free; without one, a kind that needs none. */
@@ -83,7 +83,10 @@ static inline void add_leaf (work *w, const shape *s, int *operand) {
   leaf->offset = chance(0.5) ? s->S - s->T : between(-s->T, s->S);       /* of documents */
   switch (leaf->kind) {
     case MASK_DENSE: w->in[(*operand)++] = dense_operand(s); break;
-    case MASK_LENGTHS: w->in[(*operand)++] = lengths_operand(s); break;
+    case MASK_LENGTHS:
+      w->in[(*operand)++] = lengths_operand(s);
+      leaf->high = s->S;
+      break;
     case MASK_DOCUMENTS: w->in[(*operand)++] = documents_operand(s); break;
     case MASK_BAND: set_band(leaf, s); break;
     default: set_blocks(leaf, s); break;
