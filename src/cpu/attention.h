@@ -83,9 +83,9 @@ static void *attend_workspace (attend *a, void *near) {
 #include "cpu/for_floats.h"
 
 
-/* Lanes of queries would be empty; weights, and what dropout leaves of them, are panels' alone. */
+/* Lanes of queries would be empty; dropout is panels' alone. */
 static bool attend_is_few (const attend *a) {
-  return a->queries <= FEW_QUERIES && a->drop == 0 && view_is_none(&a->w->out[ATTENTION_WEIGHTS]);
+  return a->queries <= FEW_QUERIES && a->drop == 0;
 }
 
 

@@ -170,26 +170,33 @@ static void OF(multiply_keys) (const OF(one) *product, OF(operand) v, int64_t Dv
   for (int64_t j = 0; j < product->columns; j += 4) {
     OF(dot_columns)(product, j / 4, j / 4 + 1);
     for (int64_t i = j; i < smaller(j + 4, product->columns); i++)
-      for (int64_t e = 0; e < Dv; e += 64 / BYTES) __builtin_prefetch(v.at + i * v.row + e);
+      for (int64_t e = 0; v.at != NULL && e < Dv; e += 64 / BYTES)
+        __builtin_prefetch(v.at + i * v.row + e);
   }
+}
+
+
+/* r->s = the scores of all rows for the keys of a tile. */
+static void OF(few_scores) (const OF(few) *f, const OF(rows) *r, tile x, OF(operand) v) {
+  const attend *a = f->a;
+  const OF(operand) k = OF(few_rows)(a, &a->w->in[ATTENTION_K], r->b, r->hk, x.j, x.keys, r->k);
+  const OF(one) product = {
+    .p = {.depth = a->D, .a_row = a->D, .c_row = TILE_KEYS, .alpha = 1}, .rows = f->rows,
+    .columns = x.keys, .b_column = k.row, .a = r->q, .b = k.at, .c = r->s
+  };
+  OF(multiply_keys)(&product, v, a->Dv);
+  for (int64_t g = 0; g < a->shared; g++, x.h++)
+    OF(finish_scores)(a, &x, r->s + g * a->queries * TILE_KEYS, r->spare);
 }
 
 
 static void OF(attend_few_keys) (const OF(few) *f, const OF(rows) *r, tile x, const OF(part) *p,
                                  bool careful) {
   const attend *a = f->a;
-  const view *in = a->w->in;
-  const OF(operand) k = OF(few_rows)(a, &in[ATTENTION_K], r->b, r->hk, x.j, x.keys, r->k);
-  const OF(operand) v = OF(few_rows)(a, &in[ATTENTION_V], r->b, r->hk, x.j, x.keys, r->v);
-  const OF(one) scores = {
-    .p = {.depth = a->D, .a_row = a->D, .c_row = TILE_KEYS, .alpha = 1}, .rows = f->rows,
-    .columns = x.keys, .b_column = k.row, .a = r->q, .b = k.at, .c = r->s
-  };
+  const OF(operand) v = OF(few_rows)(a, &a->w->in[ATTENTION_V], r->b, r->hk, x.j, x.keys, r->v);
   const OF(product) sum = {.depth = x.keys, .a_row = TILE_KEYS, .a_column = 1, .b_row = v.row,
                            .c_row = a->Dv, .alpha = 1, .add = true};
-  OF(multiply_keys)(&scores, v, a->Dv);
-  for (int64_t g = 0; g < a->shared; g++, x.h++)
-    OF(finish_scores)(a, &x, r->s + g * a->queries * TILE_KEYS, r->spare);
+  OF(few_scores)(f, r, x, v);
   for (int64_t i = 0; i < f->rows; i++)
     OF(few_softmax)(a, x.keys, r->s + i * TILE_KEYS, p->o + i * a->Dv, p->top + i, p->sum + i);
   if (careful) OF(multiply_careful)(&sum, true, f->rows, a->Dv, r->s, v.at, p->o);
@@ -216,8 +223,49 @@ static void OF(attend_part) (const OF(few) *f, const OF(rows) *r, int64_t n, con
 }
 
 
-static void OF(few_piece) (void *arg, int64_t from, int64_t to) {
-  const OF(few) *f = arg;
+/* Part n of the heads that r has, or its weights once the normalisers are known. */
+typedef void (*OF(few_work)) (const OF(few) *f, const OF(rows) *r, int64_t n);
+
+
+static void OF(attend_own_part) (const OF(few) *f, const OF(rows) *r, int64_t n) {
+  const attend *a = f->a;
+  const OF(part) p = OF(part_at)(f, r->b * a->Hk + r->hk, n);
+  OF(attend_part)(f, r, n, &p, false);
+  if (a->w->attention.mask.n > 0 && !OF(is_finite)(p.o, f->rows, a->Dv, a->Dv))
+    OF(attend_part)(f, r, n, &p, true);        /* what is masked may have got in: 0 times NaN */
+}
+
+
+/* The weights of row i of r->s, to where the caller wants them. */
+static void OF(store_weights) (const OF(few) *f, const OF(rows) *r, const tile *x, int64_t i) {
+  const attend *a = f->a;
+  const view *v = &a->w->out[ATTENTION_WEIGHTS];
+  const OF(part) p = OF(part_at)(f, r->b * a->Hk + r->hk, 0);
+  const OF(vector) lse = OF(splat)(p.top[i] == -(T)INFINITY ? 0 : p.top[i] * (T)LOG2E);
+  T *s = r->s + i * TILE_KEYS;
+  for (int64_t j = 0; j < x->keys; j += LANES) {
+    const OF(vector) score = OF(load)(s + j);
+    OF(store)(s + j, OF(weight_of)(score, OF(exp2)(score - lse)));
+  }
+  a->self->level->store(x->keys, v->type, view_at(v, r->b, x->h + i / a->queries, i % a->queries,
+                                                  x->j), v->at.stride[3], TYPE, s);
+}
+
+
+static void OF(weigh_part) (const OF(few) *f, const OF(rows) *r, int64_t n) {
+  const attend *a = f->a;
+  const OF(operand) none = {NULL, 0, 1};
+  const int64_t end = smaller((n + 1) * f->part_keys, a->keys);
+  for (int64_t j = n * f->part_keys; j < end && !cpu_stopped(a->self); j += TILE_KEYS) {
+    const tile x = {.b = r->b, .h = r->hk * a->shared, .n = a->queries, .j = j,
+                    .keys = smaller(end - j, TILE_KEYS)};
+    OF(few_scores)(f, r, x, none);
+    for (int64_t i = 0; i < f->rows; i++) OF(store_weights)(f, r, &x, i);
+  }
+}
+
+
+static void OF(few_pieces) (const OF(few) *f, int64_t from, int64_t to, OF(few_work) run) {
   attend *a = f->a;
   _Alignas(64) char near[NEAR_BYTES];
   OF(rows) r;
@@ -225,19 +273,25 @@ static void OF(few_piece) (void *arg, int64_t from, int64_t to) {
   if (workspace == NULL) return;
   OF(share_few)(f, &r, workspace);
   for (int64_t item = from, head = -1; item < to; item++) {
-    const int64_t n = item % f->parts;
     if (item / f->parts != head) {
       head = item / f->parts;
       r.b = head / a->Hk;
       r.hk = head % a->Hk;
       OF(load_queries)(a, &r);
     }
-    const OF(part) p = OF(part_at)(f, head, n);
-    OF(attend_part)(f, &r, n, &p, false);
-    if (a->w->attention.mask.n > 0 && !OF(is_finite)(p.o, f->rows, a->Dv, a->Dv))
-      OF(attend_part)(f, &r, n, &p, true);     /* what is masked may have got in: 0 times NaN */
+    run(f, &r, item % f->parts);
   }
   if ((char *)workspace != near) cpu_scratch_free(workspace);
+}
+
+
+static void OF(few_piece) (void *arg, int64_t from, int64_t to) {
+  OF(few_pieces)(arg, from, to, OF(attend_own_part));
+}
+
+
+static void OF(weigh_piece) (void *arg, int64_t from, int64_t to) {
+  OF(few_pieces)(arg, from, to, OF(weigh_part));
 }
 
 /* }================================================================== */
@@ -263,8 +317,8 @@ static void OF(join_part) (const attend *a, const OF(part) *p, const OF(part) *q
 }
 
 
-/* The results of row i of a head: 0 where nothing was attended to. */
-static void OF(end_row) (const attend *a, int64_t b, int64_t h, int64_t i, T *o, T top, T sum) {
+/* The results of row i of a head: 0 where nothing was attended to. Its normaliser. */
+static T OF(end_row) (const attend *a, int64_t b, int64_t h, int64_t i, T *o, T top, T sum) {
   const view *y = &a->w->out[ATTENTION_Y], *lse = &a->w->out[ATTENTION_Y_LSE];
   const int64_t *stride = lse->at.stride;
   const int64_t at = b * stride[0] + h * stride[1] + i * stride[2];
@@ -273,10 +327,14 @@ static void OF(end_row) (const attend *a, int64_t b, int64_t h, int64_t i, T *o,
   a->self->level->store(a->Dv, y->type, view_at(y, b, h, i, 0), y->at.stride[3], TYPE, o);
   a->self->level->store(1, lse->type, (char *)lse->data + at * scalar_sizes[lse->type], 1, TYPE,
                         &normaliser);
+  return normaliser;
 }
 
 
-/* Heads of keys from 'from' to 'to' - 1: their parts are joined, in order. */
+/*
+** Heads of keys from 'from' to 'to' - 1: their parts are joined, in order. In the place of a
+** row's largest score its normaliser stays behind.
+*/
 static void OF(join_piece) (void *arg, int64_t from, int64_t to) {
   const OF(few) *f = arg;
   const attend *a = f->a;
@@ -287,8 +345,8 @@ static void OF(join_piece) (void *arg, int64_t from, int64_t to) {
         const OF(part) q = OF(part_at)(f, head, n);
         OF(join_part)(a, &p, &q, i);
       }
-      OF(end_row)(a, head / a->Hk, head % a->Hk * a->shared + i / a->queries, i % a->queries,
-                  p.o + i * a->Dv, p.top[i], p.sum[i]);
+      p.top[i] = OF(end_row)(a, head / a->Hk, head % a->Hk * a->shared + i / a->queries,
+                             i % a->queries, p.o + i * a->Dv, p.top[i], p.sum[i]);
     }
   }
 }
@@ -309,6 +367,8 @@ static void OF(attend_few) (attend *a) {
   if (!a->failed)
     pool_run(a->self->pool, heads, larger(1, 100000 / (f.parts * f.rows * (a->Dv + 16))),
              OF(join_piece), &f);
+  if (!a->failed && !view_is_none(&a->w->out[ATTENTION_WEIGHTS]))
+    pool_run(a->self->pool, heads * f.parts, larger(1, 1000000 / cost), OF(weigh_piece), &f);
   cpu_scratch_free(f.sums);
 }
 
