@@ -300,6 +300,16 @@ local function without_dimensions(t, rank)
 end
 
 
+local function check_device(m, device)
+  for _, one in ipairs(m.operands) do
+    if is_tensor(one) and one.device ~= device then
+      heed.fail("attention: argument 'mask': a tensor of %s is on %s, the queries are on %s; make "
+                .. "the mask of tensors there", m.text, one.device, device)
+    end
+  end
+end
+
+
 local function tensors_of(m, B, H, T, S, rank, device)
   local tensors = m.operands
   for n, one in ipairs(m.operands) do
@@ -348,6 +358,7 @@ end
 ---@return heed.Tensor[] operands
 function mask.resolve(value, B, H, T, S, rank, device)
   local m = inside[value]
+  check_device(m, device)
   if #m.rule > LONGEST or #m.operands > MOST then
     return {TENSOR}, {without_dimensions(dense(value, B, H, T, S, device), rank)}
   end
