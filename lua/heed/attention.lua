@@ -76,7 +76,8 @@ local function with_sink(attend, q, k, v, o, sink)
 end
 
 
-local function with_values(attend, q, k, v, given)
+local function with_values(attend, q, k, v, given, ...)
+  options.no_more("attention", 4, ...)
   local B, H, T, S, rank = sizes_of(q, k)
   if not B then return attend(q, k, v) end     -- which refuses them
   local o = {}
