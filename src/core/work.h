@@ -77,8 +77,7 @@ enum { ATTENTION_DQ, ATTENTION_DK, ATTENTION_DV, ATTENTION_DBIAS, ATTENTION_DREL
 typedef enum mask_kind {
   MASK_DENSE,      /* in[operand]: bool (B, H, T, S), broadcast by strides */
   MASK_BAND,       /* low <= j - i <= high */
-  MASK_LENGTHS,    /* in[operand]: int64 (B): keys from 0 to length - 1; a device whose memory the
-                      host cannot read reports what is below 0 or beyond 'high' */
+  MASK_LENGTHS,    /* in[operand]: int64 (B), from 0 to 'high': keys from 0 to length - 1 */
   MASK_DOCUMENTS,  /* in[operand]: int64 (B, S): key j and position i + offset, in it, agree;
                       a query whose position is outside of it may attend to nothing */
   MASK_BLOCKS,     /* low <= floor(j / size) - floor((i + offset) / size) <= high */
