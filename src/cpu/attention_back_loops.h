@@ -127,11 +127,29 @@ static void OF(load_delta) (const attend *a, const tile *x, const T *g, T *spare
 }
 
 
-/* The queries of one h, transposed into panels, and what is one number for each. */
-static void OF(begin_back) (const attend *a, int64_t b, int64_t h, OF(back) *r) {
+/*
+** The queries, whole panels of them, that may attend to any of the keys from .. to - 1; all of them
+** where each pair has a gradient of its own, that of its bias.
+*/
+static key_range OF(queries_of) (const attend *a, int64_t b, int64_t from, int64_t to) {
+  key_range some = {0, 0};
+  if (!view_is_none(&a->w->out[ATTENTION_DBIAS])) return (key_range){0, a->queries};
+  for (int64_t i = 0; i < a->queries; i += PANEL) {
+    const int64_t end = smaller(i + PANEL, a->queries);
+    const key_range keys = mask_keys(a->w, b, i, end, a->keys);
+    if (larger(keys.from, from) < smaller(keys.to, to))
+      some = either_range(some, (key_range){i, end});
+  }
+  return some;
+}
+
+
+/* Some queries of one h, transposed into panels, and what is one number for each; dq is 0. */
+static void OF(begin_back) (const attend *a, int64_t b, int64_t h, key_range some, OF(back) *r) {
   r->q = OF(rows_of)(a, &a->w->in[ATTENTION_Q], b, h, r->workspace[4]);
   r->g = OF(rows_of)(a, &a->w->in[ATTENTION_GRADIENT], b, h, r->workspace[5]);
-  for (int64_t i = 0; i < a->queries && !cpu_stops(a->self, i / PANEL, PANEL * a->D); i += PANEL) {
+  for (int64_t i = some.from; i < some.to && !cpu_stops(a->self, i / PANEL, PANEL * a->D);
+       i += PANEL) {
     const tile x = {.b = b, .h = h, .i = i, .n = smaller(a->queries - i, PANEL)};
     const int64_t width = x.n > LANES ? PANEL : LANES;
     T *q = r->q_panels + i * a->D, *g = r->g_panels + i * a->Dv;
@@ -372,10 +390,10 @@ static void OF(store_dq) (const attend_back *d, int64_t b, int64_t h, int64_t gr
 }
 
 
-/* Is dq of this h finite? If not, what is masked may have got in. */
-static bool OF(dq_is_finite) (const attend *a, const OF(back) *r) {
+/* Is dq of these queries finite? If not, what is masked may have got in. */
+static bool OF(dq_is_finite) (const attend *a, key_range some, const OF(back) *r) {
   bool finite = true;
-  for (int64_t i = 0; i < a->queries; i += PANEL)
+  for (int64_t i = some.from; i < some.to; i += PANEL)
     finite &= OF(is_finite)(r->dq_panels + i * a->D, a->D, smaller(a->queries - i, PANEL), PANEL);
   return finite;
 }
@@ -388,20 +406,21 @@ static bool OF(back_group) (const attend_back *d, int64_t b, int64_t hk, int64_t
   const int64_t shared = a->shared, from = group * d->group;
   const int64_t to = smaller(from + d->group, a->keys);
   const bool check = a->w->attention.mask.n > 0 && !careful;
+  const key_range some = OF(queries_of)(a, b, from, to);
   bool finite = true;
   r->dk = OF(sum_of)(&a->w->out[ATTENTION_DK], b, hk, from, to, r->workspace[2]);
   r->dv = OF(sum_of)(&a->w->out[ATTENTION_DV], b, hk, from, to, r->workspace[3]);
   for (int64_t h = hk * shared; h < (hk + 1) * shared; h++) {
-    OF(begin_back)(a, b, h, r);
+    OF(begin_back)(a, b, h, some, r);
     r->relative = OF(relative_sums)(d, b, h, group);
     for (int64_t j = from; j < to; j += TILE_KEYS) {
       tile x = {.b = b, .h = h, .j = j, .keys = smaller(to - j, TILE_KEYS)};
-      for (; x.i < a->queries; x.i += r->row) {
-        if ((x.i > 0 || j > from) && cpu_stopped(a->self)) return true;
+      for (x.i = some.from - some.from % r->row; x.i < some.to; x.i += r->row) {
+        if ((x.i > some.from || j > from) && cpu_stopped(a->self)) return true;
         OF(back_block)(a, x, r, careful);
       }
     }
-    if (check) finite &= OF(dq_is_finite)(a, r);
+    if (check) finite &= OF(dq_is_finite)(a, some, r);
     OF(store_dq)(d, b, h, group, r);
   }
   if (!check) return true;
