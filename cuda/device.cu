@@ -303,6 +303,7 @@ static worker worker_of (work_kind kind) {
     case WORK_ATTENTION: return cuda_attention;
     case WORK_ATTENTION_BACK: return cuda_attention_back;
     case WORK_OPTIMIZE: return cuda_optimize;
+    case WORK_CLIP: return cuda_clip;
     case WORK_PROBABILITIES: return cuda_probabilities;
     default: return NULL;
   }
@@ -341,7 +342,8 @@ static uint32_t ops_of (work_kind kind) {
     case WORK_SOFTMAX: return set_of(SOFTMAX, SOFTMAX_LOG, SOFTMAX_BACK, SOFTMAX_LOG_BACK);
     case WORK_NORM: return set_of(NORM_LAYER, NORM_RMS, NORM_LAYER_BACK, NORM_RMS_BACK);
     case WORK_LOSS: return set_of(LOSS_CROSS_ENTROPY, LOSS_CROSS_ENTROPY_BACK);
-    case WORK_OPTIMIZE: return set_of(HEED_SGD, HEED_ADAM, HEED_ADAMW);
+    case WORK_OPTIMIZE: return set_of(HEED_SGD, HEED_ADAM, HEED_ADAMW, HEED_LION);
+    case WORK_CLIP: return set_of(CLIP_NORM, CLIP_SCALE);
     default: return set_of(0);
   }
 }

@@ -143,6 +143,30 @@ describe("names", function()
 end)
 
 
+-- The list of operations ------------------------------------------------
+
+describe("docs/operations.md", function()
+  local document, undocumented = assert(loadfile("docs/generate.lua"))("check")
+
+  it("is what docs/generate.lua makes of the reference: lua5.4 docs/generate.lua", function()
+    assert.is_true(read("docs/operations.md") == document)
+  end)
+
+  it("has all public functions and classes, each with a sentence", function()
+    assert.equal("", table.concat(undocumented, " "))
+    for line in document:gmatch("\n(%* [^\n]*)") do
+      assert.matches("^%* `[%w_.:]+%([^`]*%)`: %S", line)
+    end
+    local listed = {}
+    for name in document:gmatch("[%w_]+") do listed[name] = true end
+    assert.equal("", missing(names_of(live_methods()), listed))
+    for _, part in ipairs{heed, heed.nn, heed.optim, heed.plot, heed.cuda} do
+      assert.equal("", missing(names_of(part), listed))
+    end
+  end)
+end)
+
+
 -- README -----------------------------------------------------------------
 
 -- C is compiled with the objects of floors 0 to 5: what it shows works without Lua.

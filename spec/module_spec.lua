@@ -290,6 +290,19 @@ describe("names of PyTorch", function()
 end)
 
 
+describe("a state", function()
+  it("whose tensors have changed places is loaded as it is", function()
+    local m = nn.Sequential{nn.Linear(2, 2), nn.Linear(2, 2)}
+    local first, second = m[1].weight:detach():clone(), m[2].weight:detach():clone()
+    local state = m:state()
+    state["1.weight"], state["2.weight"] = state["2.weight"], state["1.weight"]
+    m:load_state(state)
+    assert.equal(second:data(), m[1].weight:data())
+    assert.equal(first:data(), m[2].weight:data())
+  end)
+end)
+
+
 describe("a method called with a dot", function()
   local function blamed(f) return message(f):match("^[^\n]*module_spec.lua:%d+: (.*)$") end
 

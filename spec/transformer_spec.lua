@@ -386,6 +386,17 @@ describe("dropout", function()
     m.layer_dropout = 1
     assert.is_true(m(x):equal(x))
   end)
+
+  it("of layers is decided anew by each replay of a capture", function()
+    heed.manual_seed(4)
+    local m = nn.Encoder(8, 2, 1, {layer_dropout = 0.5, hidden = 8})
+    local x, left_out = heed.randn(1, 3, 8), 0
+    local step = heed.capture(function(input) return heed.no_grad(m, input) end)
+    for _ = 1, 40 do
+      if step(x):equal(x) then left_out = left_out + 1 end
+    end
+    assert.is_true(left_out >= 5 and left_out <= 35, left_out)
+  end)
 end)
 
 

@@ -92,6 +92,7 @@ end
 function options.strict(who, module, elsewhere)
   return setmetatable(module, {
     __index = function(_, name) return options.refuse_name(who, name, module, elsewhere) end,
+    __tostring = function() return require("heed.shown").module(who, module) end,
   })
 end
 
@@ -123,6 +124,43 @@ function options.read(who, given, known, elsewhere)
     end
     if known[name] == nil then core.refuse_option(who, name, options.names(known)) end
     check_type(who, name, value, known[name])
+    read[name] = value
+  end
+  return read
+end
+
+
+local function is_options(value)
+  return type(value) == "table" and type(next(value)) == "string" and #value == 0
+end
+
+
+local function check_name(who, name, names, more)
+  local known = {table.unpack(names)}
+  for _, other in ipairs(more) do known[#known + 1] = other end
+  for _, other in ipairs(known) do
+    if name == other then return end
+  end
+  core.refuse_option(who, name, known)
+end
+
+
+---Reads arguments by PyTorch's names: `names` in this order, or they and `more` in a table at the
+---end.
+---@param who string
+---@param names string[]
+---@param more string[] what may stand in the table alone
+---@param ... any
+---@return table<string, any>
+function options.arguments(who, names, more, ...)
+  local n, read = select("#", ...), {}
+  local given = n > 0 and select(n, ...)
+  if is_options(given) then n = n - 1 else given = {} end
+  if n > #names then heed.fail("%s: at most %d arguments expected, got %d", who, #names, n) end
+  for i = 1, n do read[names[i]] = select(i, ...) end
+  for name, value in pairs(given) do
+    check_name(who, name, names, more)
+    if read[name] ~= nil then heed.fail("%s: argument '%s' is given twice", who, name) end
     read[name] = value
   end
   return read

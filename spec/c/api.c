@@ -53,6 +53,41 @@ static bool back (void *self, int n, heed_tensor *const *gradients, int ninputs,
   return true;
 }
 
+static bool negate (void *self, int n, heed_tensor *const *gradients, int ninputs,
+                    heed_tensor **results) {
+  (void)self; (void)n; (void)ninputs;
+  heed_value g[] = {heed_t(*gradients)};
+  *results = heed_call(heed_context_of(*gradients), HEED_neg, g, 1);
+  return *results != NULL;
+}
+
+static void count (void *self) { ++*(int *)self; }
+
+static void gradients_are_hooked (heed_context *cx) {
+  int released = 0;
+  heed_custom hook = {negate, count, &released}, none = {NULL, count, &released};
+  heed_tensor *x = leaf(cx, 3), *plain = heed_number(cx, 2);
+  heed_tensor *y = heed_call(cx, HEED_square, (heed_value[]){heed_t(x)}, 1);
+  check(heed_retain_gradient(y) && heed_add_hook(y, &hook) != NULL, "a hook");
+  check(heed_backward(y, NULL, false) && gradient_of(y) == -1 && gradient_of(x) == -6, "its call");
+  check(released == 1, "a hook that goes with its graph");
+  check(heed_add_hook(y, &hook) == NULL && heed_error(cx) != NULL, "a hook on what was freed");
+  heed_clear(cx);
+  heed_remove_hook(heed_add_hook(x, &hook));
+  heed_remove_hook(NULL);
+  check(released == 2 && heed_backward(x, NULL, false) && gradient_of(x) == -5, "a hook removed");
+  check(heed_add_hook(plain, &hook) == NULL && !heed_retain_gradient(plain), "one without a graph");
+  heed_clear(cx);
+  check(heed_add_hook(NULL, &hook) == NULL && heed_add_hook(x, &none) == NULL &&
+        heed_add_hook(x, NULL) == NULL && !heed_retain_gradient(NULL), "no tensor, or no function");
+  heed_clear(cx);
+  heed_add_hook(x, &hook);
+  heed_drop(x);
+  heed_drop(y);
+  heed_drop(plain);
+  check(released == 3, "a hook that goes with its leaf");
+}
+
 static void numbers_are_gradients (heed_context *cx, heed_context *other) {
   heed_tensor *x = leaf(cx, 3), *seed = heed_number(cx, 2), *foreign = heed_number(other, 2);
   check(heed_backward(x, seed, false) && gradient_of(x) == 2, "a number as the first gradient");
@@ -186,6 +221,7 @@ static void ignores_the_host_mode (heed_context *cx) {
 int main (void) {
   heed_context *cx = heed_open(NULL), *other = heed_open(NULL);
   nothing_comes_back(cx);
+  gradients_are_hooked(cx);
   numbers_are_gradients(cx, other);
   numbers_broadcast(cx);
   bools_are_one(cx);

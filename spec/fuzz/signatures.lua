@@ -110,6 +110,7 @@ signatures.core = read {
   record = "TENSORS:outputs TENSORS:inputs CALL:f", capture_begin = "ANY:x", capture_end = "ANY:x?",
   capture_replay = "ANY:x", capture_state = "ANY:x", capture_changes = "ANY:x TENSOR:y",
   capture_set_step = "ANY:x COUNT:n ANY:y", read_file = "TEXT:path COUNT:most?",
+  clip_gradients = "TENSORS:parameters NUMBER:p NUMBER:max?",
   optim_step = "STEP:kind TENSORS:parameters TENSORS:gradients STATES:states STEPS:options",
 }
 

@@ -73,6 +73,7 @@ function init.normal_(t, ...)
 end
 
 
+---One number everywhere.
 ---@param t heed.Tensor
 ---@param ... any val
 ---@return heed.Tensor t
@@ -85,6 +86,7 @@ function init.constant_(t, ...)
 end
 
 
+---0 everywhere.
 ---@param t heed.Tensor
 ---@return heed.Tensor t
 function init.zeros_(t, ...)
@@ -93,6 +95,7 @@ function init.zeros_(t, ...)
 end
 
 
+---1 everywhere.
 ---@param t heed.Tensor
 ---@return heed.Tensor t
 function init.ones_(t, ...)
@@ -120,6 +123,7 @@ local function glorot(who, t, ...)
 end
 
 
+---Uniform numbers whose variance is gain^2 2 / (inputs + outputs): Glorot and Bengio 2010.
 ---@param t heed.Tensor (outputs, inputs, ...)
 ---@param ... any gain 1
 ---@return heed.Tensor t
@@ -130,6 +134,7 @@ function init.xavier_uniform_(t, ...)
 end
 
 
+---Normal numbers whose variance is gain^2 2 / (inputs + outputs): Glorot and Bengio 2010.
 ---@param t heed.Tensor (outputs, inputs, ...)
 ---@param ... any gain 1
 ---@return heed.Tensor t
@@ -178,6 +183,7 @@ local function he(who, t, ...)
 end
 
 
+---Uniform numbers whose variance is gain^2 / inputs, or / outputs: He et al. 2015.
 ---@param t heed.Tensor (outputs, inputs, ...)
 ---@param ... any a 0 (the slope of leaky_relu), mode "fan_in", nonlinearity "leaky_relu"
 ---@return heed.Tensor t
@@ -188,6 +194,7 @@ function init.kaiming_uniform_(t, ...)
 end
 
 
+---Normal numbers whose variance is gain^2 / inputs, or / outputs: He et al. 2015.
 ---@param t heed.Tensor (outputs, inputs, ...)
 ---@param ... any a 0 (the slope of leaky_relu), mode "fan_in", nonlinearity "leaky_relu"
 ---@return heed.Tensor t

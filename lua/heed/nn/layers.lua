@@ -70,11 +70,13 @@ function Linear:reset()
 end
 
 
+-- Within heed.autocast, linear converts floats itself.
 local function refuse_type(x, wanted)
   if not x.dtype:find("float") then
     heed.fail("nn.Linear: a float type expected as input, got %s; x:to('%s'), or nn.Embedding "
               .. "for ids", x.dtype, wanted)
   end
+  if heed.autocast_dtype() then return end
   heed.fail("nn.Linear: %s expected as input, the type of its weight, got %s; x:to('%s') or "
             .. "model:to('%s')", wanted, x.dtype, wanted, x.dtype)
 end

@@ -1,4 +1,4 @@
--- The class that layers and models are made from.
+-- nn.Module: the class that layers and models are made from.
 --
 --   local Model = nn.Module:extend("Model")
 --
@@ -438,12 +438,18 @@ local function slots(module)
 end
 
 
+-- Whose values the tensors of states are, for as long as they live.
+local origins = setmetatable({}, {__mode = "k"})
+
 ---Parameters and buffers by name, shared ones under their first name. They share their values
 ---with the module: `clone` what must stay as it is.
 ---@return table<string, heed.Tensor>
 function Module:state()
   local tensors = {}
-  for _, slot in ipairs(slots(self)) do tensors[slot.names[1]] = slot.value:detach() end
+  for _, slot in ipairs(slots(self)) do
+    local t = slot.value:detach()
+    tensors[slot.names[1]], origins[t] = t, slot.value
+  end
   return tensors
 end
 
@@ -455,6 +461,12 @@ end
 function Module:compare(given)
   state.check("load_state", given)
   return state.compare(slots(self), given)
+end
+
+
+-- The values for a tensor; of their own where they are another tensor's, which may come first.
+local function values_for(slot, t)
+  return origins[t] and origins[t] ~= slot.value and t:clone() or t
 end
 
 
@@ -472,9 +484,15 @@ function Module:load_state(given, how)
   local found = state.differences(all, given)
   state.refuse("load_state", state.problems(found, strict))
   heed.no_grad(function()
+    local values = {}
     for _, slot in ipairs(all) do
       for _, name in ipairs(slot.names) do
-        if given[name] then slot.value:copy_(given[name]:to(slot.value.device)) end
+        if given[name] then values[name] = values_for(slot, given[name]) end
+      end
+    end
+    for _, slot in ipairs(all) do
+      for _, name in ipairs(slot.names) do
+        if values[name] then slot.value:copy_(values[name]:to(slot.value.device)) end
       end
     end
   end)
