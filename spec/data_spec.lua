@@ -382,6 +382,8 @@ describe("data.batches", function()
     assert.matches("a tensor with rows", said(heed.tensor(1)))
     assert.matches("in argument 1 expected, 3, got 2", said(numbers(3), {1, 2}))
     assert.matches("at least one example", said(heed.zeros(0, 2)))
+    assert.matches("examples of one kind expected in the list that is argument 1",
+                   said({heed.ones(3, 2), numbers(3)}, {size = 2}))
     assert.matches("at least 1 expected as option size", said(numbers(3), {size = 0}))
     assert.matches("option size of at most 3 expected with drop_last",
                    said(numbers(3), {drop_last = true}))
