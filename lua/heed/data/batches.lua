@@ -27,8 +27,8 @@ local function check_list(list, i)
   local rank = heed.is_tensor(list[1]) and list[1]:dim()
   for _, example in ipairs(list) do
     if (heed.is_tensor(example) and example:dim()) ~= rank then
-      fail("data.batches: examples of one kind expected in the list that is argument %d, got %s and "
-           .. "%s; write data.batches(x, y, …) for tensors of examples", i, kind(list[1]),
+      fail("data.batches: examples of one kind expected in the list that is argument %d, got %s "
+           .. "and %s; write data.batches(x, y, …) for tensors of examples", i, kind(list[1]),
            kind(example))
     end
   end
