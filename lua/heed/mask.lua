@@ -34,13 +34,13 @@ local USUAL <const> = 8                      -- … give sizes
 ---@operator band(heed.Mask|heed.Tensor): heed.Mask
 ---@operator bor(heed.Mask|heed.Tensor): heed.Mask
 ---@operator bnot: heed.Mask
----@field package rule integer[]
----@field package operands (heed.Tensor|table)[] of the rule's words; a table is a predicate
----@field package text string
----@field package parts heed.Mask[] what an operator joined
 local Mask = {__name = "heed.Mask"}
 
 local methods = {}
+
+-- What a mask is: its rule; the operands of the rule's words, tensors or tables for predicates; its
+-- text; parts, the masks that an operator joined.
+local inside = setmetatable({}, {__mode = "k"})
 
 function Mask.__index(_, name)
   return methods[name] or options.refuse_name("mask", name, methods)
@@ -62,8 +62,9 @@ local is_mask, is_tensor = mask.is, heed.is_tensor
 
 
 local function new(text, rule, operands, parts)
-  return setmetatable({text = text, rule = rule, operands = operands or {}, parts = parts or {}},
-                      Mask)
+  local m = setmetatable({}, Mask)
+  inside[m] = {text = text, rule = rule, operands = operands or {}, parts = parts or {}}
+  return m
 end
 
 
@@ -272,18 +273,20 @@ end
 
 
 local function join(a, b, word, sign)
-  a, b = as_mask(a), as_mask(b)
+  local parts = {as_mask(a), as_mask(b)}
+  a, b = inside[parts[1]], inside[parts[2]]
   local rule = append(append(append({}, a.rule), b.rule), {word})
   return new(("%s %s %s"):format(in_parentheses(a), sign, in_parentheses(b)), rule,
-             append(append({}, a.operands), b.operands), {a, b})
+             append(append({}, a.operands), b.operands), parts)
 end
 
 function Mask.__band(a, b) return join(a, b, AND, "&") end
 
 function Mask.__bor(a, b) return join(a, b, OR, "|") end
 
-function Mask.__bnot(a)
-  return new("~" .. in_parentheses(a), append(append({}, a.rule), {NOT}), a.operands, {a})
+function Mask.__bnot(m)
+  local a = inside[m]
+  return new("~" .. in_parentheses(a), append(append({}, a.rule), {NOT}), a.operands, {m})
 end
 
 
@@ -319,7 +322,8 @@ end
 
 
 -- A rule that is too long for one call is joined from the dense parts of it.
-local function dense(m, B, H, T, S, device)
+local function dense(value, B, H, T, S, device)
+  local m = inside[value]
   if #m.rule <= LONGEST and #m.operands <= MOST then
     local tensors = tensors_of(m, B, H, T, S, 4, device)
     return core.attention_mask({B, H, T, S}, m.rule, tensors):to(device)
@@ -333,7 +337,7 @@ end
 
 
 ---What attention takes: a rule and its tensors.
----@param m heed.Mask
+---@param value heed.Mask
 ---@param B integer
 ---@param H integer
 ---@param T integer
@@ -342,9 +346,10 @@ end
 ---@param device heed.device
 ---@return integer[] rule
 ---@return heed.Tensor[] operands
-function mask.resolve(m, B, H, T, S, rank, device)
+function mask.resolve(value, B, H, T, S, rank, device)
+  local m = inside[value]
   if #m.rule > LONGEST or #m.operands > MOST then
-    return {TENSOR}, {without_dimensions(dense(m, B, H, T, S, device), rank)}
+    return {TENSOR}, {without_dimensions(dense(value, B, H, T, S, device), rank)}
   end
   return m.rule, tensors_of(m, B, H, T, S, rank, device)
 end
@@ -368,7 +373,7 @@ function methods:dense(B, H, T, S, ...)
     sizes[n] = options.count("mask:dense", "argument '" .. name .. "'", sizes[n], 0)
   end
   B, H, T, S = sizes[1], sizes[2], sizes[3], sizes[4]
-  return core.called("mask:dense", dense, self, B, H, T, S, device_of(self))
+  return core.called("mask:dense", dense, self, B, H, T, S, device_of(inside[self]))
 end
 
 
@@ -413,7 +418,7 @@ end
 
 
 local function draw(m)
-  local B, H, T, S = sizes_of(m)
+  local B, H, T, S = sizes_of(inside[m])
   local square = m:dense(B, H, T, S):select(1, 1):select(1, 1):totable()
   local lines = {}
   for i = 1, math.min(T, DRAWN) do
@@ -432,7 +437,7 @@ end
 -- The rule, and below it who may attend: queries down, keys across.
 function Mask.__tostring(m)
   local good, picture = pcall(draw, m)         -- sizes of tensors may not fit together
-  return good and m.text .. "\n" .. picture or m.text
+  return inside[m].text .. (good and "\n" .. picture or "")
 end
 
 

@@ -1971,8 +1971,8 @@ heed.kl_div = Tensor.kl_div
 ---@field weights? boolean whether the weights come back too
 ---@field lse? boolean whether each query's logsumexp of scores comes back too
 ---@field fused? boolean false composes it from other operations, for comparison
----@field relative? heed.Tensor (H, T + S - 1), added to the scores: element i - j + S to that of query
----i and key j, all from 1; what heed.bias makes of biases that depend on the distance
+---@field relative? heed.Tensor (H, T + S - 1), added to the scores: element i - j + S to that of
+---query i and key j, all from 1; what heed.bias makes of biases that depend on the distance
 ---@field rule? integer[] who may attend, in words of heed_mask (src/heed.h); what heed.mask makes
 ---@field operands? heed.Tensor[] the tensors of the rule
 
@@ -1982,7 +1982,7 @@ heed.kl_div = Tensor.kl_div
 ---
 ---Without B and H: (T, D), and (B, T, D) for one head; results and masks drop the same
 ---dimensions. `mask`, `lengths` and `causal` hold together. A query that may attend to nothing
----gives 0. Query i stands at key position i + S - T, so that the last query sees all keys.
+---gives 0, also beside a sink. Query i stands at key position i + S - T, so that the last query sees all keys.
 ---> heed.attention(heed.zeros(1, 2), heed.zeros(2, 2), heed.tensor{{1.0}, {3.0}}) == {{2}}
 ---> heed.attention(heed.zeros(2, 1), heed.zeros(2, 1), heed.eye(2), {causal = true})[1] == {1, 0}
 ---> heed.attention(heed.zeros(2, 1), heed.zeros(2, 1), heed.eye(2),

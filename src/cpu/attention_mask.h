@@ -101,24 +101,37 @@ static const uint8_t *mask_bytes (const work *w, int operand, const tile *x) {
 }
 
 
+#define EACH_BYTE 0x0101010101010101u          /* a word of 8 bytes that are 1 */
+
+
+/* Ands and ors n bytes into words of 8. */
+static void scan_bytes (const uint8_t *at, int64_t n, int64_t stride, uint64_t *all,
+                        uint64_t *any) {
+  int64_t c = 0;
+  uint64_t word;
+  for (; stride == 1 && c + 8 <= n; c += 8) {
+    memcpy(&word, at + c, sizeof word);
+    *all &= word;
+    *any |= word;
+  }
+  for (; c < n; c++) {
+    word = at[c * stride] * EACH_BYTE;
+    *all &= word;
+    *any |= word;
+  }
+}
+
+
 static tile_kind mask_classify_dense (const work *w, int operand, const tile *x) {
   const uint8_t *at = mask_bytes(w, operand, x);
   const int64_t *stride = w->in[operand].at.stride;
   const int64_t rows = stride[2] == 0 ? 1 : x->n, columns = stride[3] == 0 ? 1 : x->keys;
-  uint8_t all = 1, any = 0;
-  for (int64_t r = 0; r < rows; r++)
-    if (stride[3] == 1)
-      for (int64_t c = 0; c < columns; c++) {
-        all &= at[r * stride[2] + c];
-        any |= at[r * stride[2] + c];
-      }
-    else
-      for (int64_t c = 0; c < columns; c++) {
-        uint8_t may = at[r * stride[2] + c * stride[3]];
-        all &= may;
-        any |= may;
-      }
-  return all ? TILE_ALL : any ? TILE_MIXED : TILE_NONE;
+  uint64_t all = EACH_BYTE, any = 0;
+  for (int64_t r = 0; r < rows && (any == 0 || all == EACH_BYTE); r++) {
+    __builtin_prefetch(at + r * stride[2] + TILE_KEYS);      /* of the next tile */
+    scan_bytes(at + r * stride[2], columns, stride[3], &all, &any);
+  }
+  return all == EACH_BYTE ? TILE_ALL : any != 0 ? TILE_MIXED : TILE_NONE;
 }
 
 
@@ -310,21 +323,23 @@ static uint64_t bits_of_bytes (const uint8_t *from) {
 }
 
 
+/* Queries c .. c + 7 of a tile, or fewer: their bits. */
+static void dense_bits_of (const int64_t *stride, const tile *x, int64_t c, const uint8_t *at,
+                           uint64_t *bits) {
+  const int64_t n = smaller(x->n - c, 8);
+  uint8_t may[TILE_KEYS * 8];                  /* (keys, 8) */
+  if (n < 8) memset(may, 0, sizeof may);
+  transpose_bytes(n, x->keys, at + c * stride[2], stride[2], stride[3], may, 8);
+  for (int64_t j = 0; j < x->keys; j++) bits[j] |= bits_of_bytes(may + j * 8) << c;
+}
+
+
 static void dense_bits (const work *w, int operand, const tile *x, uint64_t *bits) {
   const int64_t *stride = w->in[operand].at.stride;
   const uint8_t *at = mask_bytes(w, operand, x);
-  const int64_t row = round_up(x->n, 8);
-  uint8_t may[TILE_KEYS * 64];                 /* (keys, row) */
-  if (stride[2] == 0) {
-    for (int64_t j = 0; j < x->keys; j++) bits[j] = -(uint64_t)at[j * stride[3]];
-    return;
-  }
-  if (row > x->n) memset(may, 0, (size_t)(x->keys * row));
-  transpose_bytes(x->n, x->keys, at, stride[2], stride[3], may, row);
-  for (int64_t j = 0; j < x->keys; j++) {
-    bits[j] = 0;
-    for (int64_t c = 0; c < row; c += 8) bits[j] |= bits_of_bytes(may + j * row + c) << c;
-  }
+  const bool each = stride[2] != 0;            /* or all queries alike? */
+  for (int64_t j = 0; j < x->keys; j++) bits[j] = each ? 0 : -(uint64_t)at[j * stride[3]];
+  for (int64_t c = 0; each && c < x->n; c += 8) dense_bits_of(stride, x, c, at, bits);
 }
 
 
