@@ -3,44 +3,12 @@
 
 local heed = require "heed"
 local message = require "spec.support.message"
-local nn = heed.nn
+local stepping = require "spec.support.stepping"
 
-local NEAR <const> = {rtol = 1e-5, atol = 1e-5}
+local nn, Model = heed.nn, stepping.Model
+local near, padded, stepped = stepping.near, stepping.padded, stepping.stepped
 
-local function near(a, b)
-  assert.equal(tostring(a.shape), tostring(b.shape))
-  local good = a:allclose(b, NEAR)
-  assert(good, good or ("differs by %g"):format((a - b):abs():max():item()))
-end
-
-
--- x in chunks of so many tokens; the results, joined.
-local function stepped(model, x, chunks, cache, o)
-  local parts, at = {}, 1
-  for i, n in ipairs(chunks) do
-    local given = {cache = cache}
-    for name, value in pairs(o or {}) do given[name] = value end
-    parts[i] = model(x:narrow(2, at, n), given)
-    at = at + n
-  end
-  return heed.cat(parts, 2)
-end
-
-
--- Layers one after the other, which pass on their options; positions are added at the front.
-local Model = nn.Module:extend("Model")
-
-function Model:init(options, position)
-  self.position = position or false
-  self.layers = {nn.MultiHeadAttention(8, 4, options), nn.MultiHeadAttention(8, 4, options)}
-end
-
-function Model:forward(x, o)
-  if self.position then x = self.position(x, {cache = o.cache, keys = o.keys}) end
-  for _, layer in ipairs(self.layers) do x = x + layer(x, o) end
-  return x
-end
-
+local CAUSAL <const> = {causal = true}
 
 local LLAMA <const> = {
   rope_type = "llama3", factor = 8, low_freq_factor = 1, high_freq_factor = 4,
@@ -79,23 +47,6 @@ local models = {
   ["a sink"] = function() return Model{sink = true, rope = true} end,
   ["memory"] = function() return Model{memory = 3, rope = true, qk_norm = true} end,
 }
-
--- The first tokens of each row with padding on a side; the options that say so, and the column of
--- each row's first token.
-local function padded(tokens, lengths, side)
-  local B, T = tokens:size()
-  local x, present, from = heed.randn(tokens.shape), heed.zeros(B, T), {}
-  for b, n in ipairs(lengths) do
-    from[b] = side == "left" and T - n + 1 or 1
-    x[b]:narrow(1, from[b], n):copy_(tokens[b]:narrow(1, 1, n))
-    present[b]:narrow(1, from[b], n):fill_(1)
-  end
-  if side == "right" then return x, {lengths = heed.tensor(lengths)}, from end
-  return x, {keys = present:gt(0)}, from
-end
-
-
-local CAUSAL <const> = {causal = true}
 
 
 describe("a step with a cache", function()
@@ -264,10 +215,10 @@ describe("a cache with a window", function()
       near(stepped(layer, x, chunks, nn.Cache{window = 3, keep = 2}, CAUSAL), whole)
       near(heed.no_grad(stepped, layer, x, chunks, nn.Cache{window = 3, keep = 2}, CAUSAL), whole)
     end
-    assert.matches("option bias: a cache with keep",
-                   message(layer, x, {
-                     cache = nn.Cache{window = 3, keep = 1}, bias = heed.randn(11),
-                   }))
+    for name, value in pairs{bias = heed.randn(11), mask = heed.mask.window(5)} do
+      assert.matches("option " .. name .. ": not with a cache that keeps the first positions",
+                     message(layer, x, {cache = nn.Cache{window = 3, keep = 1}, [name] = value}))
+    end
   end)
 
   it("does both for each row of a padded batch", function()
@@ -290,6 +241,23 @@ describe("a cache with a window", function()
     end
   end)
 
+  it("keeps them where a later call has padding, too", function()
+    local layer = layer_and_x{rope = true}
+    local cache, lengths = nn.Cache{window = 2, keep = 3}, {{2, 4}, {5, 5}, {2, 1}, {2, 2}}
+    local rows, got = {{}, {}}, {{}, {}}
+    for i, T in ipairs{4, 5, 2, 2} do
+      local part = heed.randn(2, T, 8)
+      local y = layer(part, {cache = cache, causal = true, lengths = heed.tensor(lengths[i])})
+      for b, n in ipairs(lengths[i]) do
+        rows[b][i], got[b][i] = part[{{b, b}, {1, n}}], y[{{b, b}, {1, n}}]
+      end
+    end
+    local mask = heed.mask.window(1) | heed.mask.prefix(3)
+    for b = 1, 2 do
+      near(heed.cat(got[b], 2), layer(heed.cat(rows[b], 2), {mask = mask, causal = true}))
+    end
+  end)
+
   it("holds no more than it needs", function()
     local layer = nn.MultiHeadAttention(8, 2)
     local cache, most = nn.Cache{window = 4}, 0
@@ -300,318 +268,5 @@ describe("a cache with a window", function()
       end
     end)
     assert.is_true(most <= 8, most)
-  end)
-end)
-
-
-describe("a cache", function()
-  local function model_and_x()
-    heed.manual_seed(8)
-    return Model{rope = true, kv_heads = 2}, heed.randn(3, 8, 8)
-  end
-
-  local function rows_of(x, ids) return x:index_select(1, heed.tensor(ids)) end
-
-  it("says how long it is, and where the next tokens stand", function()
-    local model, x = model_and_x()
-    local cache = nn.Cache()
-    assert.equal(0, cache:length())
-    assert.equal(0, cache:positions(4))
-    model(x, {cache = cache, lengths = heed.tensor{8, 8, 8}})
-    assert.equal(8, cache:length())
-    assert.equal(8, cache:positions(4))
-    cache = nn.Cache()
-    local left = heed.tensor{{0, 0, 1}, {0, 1, 1}, {0, 1, 1}}:gt(0)
-    assert.same({{0, 0, 0}, {0, 0, 1}, {0, 0, 1}}, cache:positions(3, {keys = left}):totable())
-    model(x:narrow(2, 1, 3), {cache = cache, keys = left})
-    assert.equal(2, cache:length())              -- a column of padding alone is dropped
-    assert.same({{1, 2}, {2, 3}, {2, 3}}, cache:positions(2):totable())
-    assert.equal("int64", cache:positions(2).dtype)
-  end)
-
-  it("takes padding behind the tokens of any call", function()
-    local model, x = model_and_x()
-    local cache, lengths = nn.Cache(), {{2, 3, 1}, {1, 3, 3}, {2, 0, 1}}
-    local parts = x:split({3, 3, 2}, 2)
-    local rows, got = {{}, {}, {}}, {{}, {}, {}}
-    for i, part in ipairs(parts) do
-      local y = model(part, {cache = cache, causal = true, lengths = heed.tensor(lengths[i])})
-      for b, n in ipairs(lengths[i]) do
-        table.insert(rows[b], part:narrow(1, b, 1):narrow(2, 1, n))
-        table.insert(got[b], y:narrow(1, b, 1):narrow(2, 1, n))
-      end
-    end
-    for b = 1, 3 do near(heed.cat(got[b], 2), model(heed.cat(rows[b], 2), CAUSAL)) end
-    assert.equal(6, cache:length())
-    assert.matches("padding on the left in the first call only, got row 2 whose first token is "
-                   .. "column 2", message(model, parts[3], {
-                     cache = cache, keys = heed.tensor{{1, 1}, {0, 1}, {1, 1}}:gt(0),
-                   }))
-  end)
-
-  it("hides padding where calls are not causal", function()
-    local model, x = model_and_x()
-    for _, side in ipairs{"left", "right"} do
-      local lengths = {2, 4, 1}
-      local start, o, from = padded(x:narrow(2, 1, 4), lengths, side)
-      o.cache = nn.Cache()
-      local y, later = model(start, o), model(x:narrow(2, 5, 2), {cache = o.cache})
-      for b, n in ipairs(lengths) do
-        local one, alone = x:narrow(1, b, 1), nn.Cache()
-        near(y:narrow(1, b, 1):narrow(2, from[b], n), model(one:narrow(2, 1, n), {cache = alone}))
-        near(later:narrow(1, b, 1), model(one:narrow(2, 5, 2), {cache = alone}))
-      end
-    end
-  end)
-
-  it("puts rows into another order, and has more or fewer of them", function()
-    local model, x = model_and_x()
-    for _, ids in ipairs{{2, 3, 1}, {1, 1, 3, 3, 2}, {3}, heed.tensor{2, 2}} do
-      local cache, list = nn.Cache(), heed.is_tensor(ids) and ids:totable() or ids
-      local lengths = {3, 1, 2}
-      heed.no_grad(model, x:narrow(2, 1, 3), {
-        cache = cache, causal = true, lengths = heed.tensor(lengths),
-      })
-      heed.no_grad(stepped, model, x:narrow(2, 4, 2), {1, 1}, cache, CAUSAL)
-      assert.equal(cache, cache:reorder(ids))
-      local new = rows_of(x, list):narrow(2, 6, 3)
-      local later = heed.no_grad(stepped, model, new, {1, 2}, cache, CAUSAL)
-      for i, b in ipairs(list) do
-        local old = x:narrow(1, b, 1)
-        local row = heed.cat({old:narrow(2, 1, lengths[b]), old:narrow(2, 4, 2),
-                              new:narrow(1, i, 1)}, 2)
-        near(later:narrow(1, i, 1), model(row, CAUSAL):narrow(2, lengths[b] + 3, 3))
-      end
-    end
-    local cache = nn.Cache()
-    model(x, {cache = cache})
-    assert.matches("reorder: rows from 1 to 3 expected, got 0 at position 2",
-                   message(cache.reorder, cache, {1, 0}))
-    assert.matches("reorder: rows from 1 to 3 expected, got 4 at position 1",
-                   message(cache.reorder, cache, heed.tensor{4}))
-    assert.matches("reorder: an int64 tensor of one dimension, or a list of rows expected, got a "
-                   .. "tensor", message(cache.reorder, cache, heed.tensor{1.0}))
-  end)
-
-  it("reorders what it holds of a context, with its padding", function()
-    heed.manual_seed(9)
-    local layer, x, context = nn.MultiHeadAttention(8, 2), heed.randn(2, 1, 8), heed.randn(2, 4, 8)
-    local lengths, cache = heed.tensor{2, 4}, nn.Cache()
-    layer(x, context, {cache = cache, lengths = heed.tensor{3}})
-    cache:reorder{2, 1, 1}
-    near(layer(rows_of(x, {1, 1, 2}), {cache = cache}),
-         layer(rows_of(x, {1, 1, 2}), rows_of(context, {2, 1, 1}), {lengths = heed.tensor{3}}))
-    cache = nn.Cache()
-    layer(x, context, {cache = cache, lengths = lengths})
-    cache:reorder{2, 1, 1}
-    near(layer(rows_of(x, {1, 1, 2}), {cache = cache}),
-         layer(rows_of(x, {1, 1, 2}), rows_of(context, {2, 1, 1}), {
-           lengths = heed.tensor{4, 2, 2},
-         }))
-  end)
-
-  it("forgets the last tokens", function()
-    local model, x = model_and_x()
-    for _, lengths in ipairs{{4, 4, 4}, {2, 4, 1}} do
-      local cache = nn.Cache()
-      local o = {cache = cache, causal = true, lengths = heed.tensor(lengths)}
-      heed.no_grad(function()
-        model(x:narrow(2, 1, 4), o)
-        stepped(model, x:narrow(2, 5, 3), {1, 2}, cache, CAUSAL)
-        cache:truncate(5)
-        assert.equal(5, cache:length())
-        local later = stepped(model, x:narrow(2, 7, 2), {1, 1}, cache, CAUSAL)
-        for b, n in ipairs(lengths) do
-          local one = x:narrow(1, b, 1)
-          local row = heed.cat({one:narrow(2, 1, n), one:narrow(2, 5, 1), one:narrow(2, 7, 2)}, 2)
-          near(later:narrow(1, b, 1), model(row, CAUSAL):narrow(2, n + 2, 2))
-        end
-        cache:truncate(0)
-        near(model(x, {cache = cache, causal = true}), model(x, CAUSAL))
-      end)
-    end
-    local cache = nn.Cache{window = 3}
-    model(x, {cache = cache})
-    assert.matches("truncate: at most 8 tokens expected, got 9", message(cache.truncate, cache, 9))
-    assert.matches("the tokens before the window of 3 are forgotten",
-                   message(cache.truncate, cache, 7))
-  end)
-
-  it("is copied, and each goes its own way", function()
-    local model, x = model_and_x()
-    heed.no_grad(function()
-      local cache = nn.Cache()
-      stepped(model, x:narrow(2, 1, 4), {2, 1, 1}, cache, CAUSAL)
-      local copy = cache:clone()
-      near(stepped(model, x:narrow(2, 5, 4), {1, 3}, cache, CAUSAL),
-           model(x, CAUSAL):narrow(2, 5, 4))
-      local other = heed.cat({x:narrow(2, 1, 4), x:narrow(2, 1, 2)}, 2)
-      near(model(x:narrow(2, 1, 2), {cache = copy, causal = true}),
-           model(other, CAUSAL):narrow(2, 5, 2))
-      assert.equal(6, copy:length())
-      assert.equal(8, cache:length())
-      copy = cache:clone()
-      for _, one in ipairs{cache:truncate(5), copy} do
-        near(model(x:narrow(2, 1, 1), {cache = one, causal = true}),
-             model(heed.cat({x:narrow(2, 1, one:length() - 1), x:narrow(2, 1, 1)}, 2), CAUSAL)
-               :narrow(2, one:length(), 1))
-      end
-      assert.equal(0, nn.Cache():clone():length())
-    end)
-  end)
-
-  it("gives the gradients of the pass over all tokens", function()
-    local model, x = model_and_x()
-    x:requires_grad_()
-    local w = heed.randn(x.shape)
-    local inputs = model:parameters()
-    table.insert(inputs, x)
-    local function gradients(y) return heed.grad((y * w):sum(), inputs) end
-    local wanted = gradients(model(x, CAUSAL))
-    local got = gradients(stepped(model, x, {3, 1, 4}, nn.Cache(), CAUSAL))
-    for i, g in ipairs(got) do near(g, wanted[i]) end
-    local lengths, cache = heed.tensor{3, 1, 2}, nn.Cache{window = 3, keep = 1}
-    model(x:narrow(2, 1, 3), {cache = cache, causal = true, lengths = lengths})
-    for i, g in ipairs(gradients(stepped(model, x, {3, 1, 4}, cache, CAUSAL))) do
-      assert.is_true(g:isfinite():all(), i)
-    end
-  end)
-
-  it("writes nothing into what a graph has saved", function()
-    local model, x = model_and_x()
-    local cache = nn.Cache()
-    local y = stepped(model, x:narrow(2, 1, 5), {3, 2}, cache, CAUSAL)
-    cache:truncate(4)
-    heed.no_grad(stepped, model, x:narrow(2, 5, 4), {1, 1, 1, 1}, cache, CAUSAL)
-    y:sum():backward()
-    near(model.layers[2].out.bias.grad, heed.ones(8) * 15)
-  end)
-
-  it("holds 16-bit types", function()
-    local model, x = model_and_x()
-    for _, dtype in ipairs{"bfloat16", "float16"} do
-      local narrow = x:to(dtype)
-      local whole = model:to(dtype)(narrow, CAUSAL)
-      local y = heed.no_grad(stepped, model, narrow, {3, 1, 4}, nn.Cache(), CAUSAL)
-      assert.equal(dtype, y.dtype)
-      assert.is_true(y:float():allclose(whole:float(), {rtol = 0.02, atol = 0.02}))
-    end
-  end)
-
-  it("outlives a scope", function()
-    local model, x = model_and_x()
-    local cache = nn.Cache()
-    for i, part in ipairs(x:split(2, 2)) do
-      local y = heed.no_grad(heed.scope, model, part, {cache = cache, causal = true})
-      near(y, model(x, CAUSAL):narrow(2, 2 * i - 1, 2))
-    end
-  end)
-
-  it("is for one model, one batch, one type, and calls that succeed", function()
-    local model, x = model_and_x()
-    local cache = nn.Cache()
-    stepped(model, x, {7, 1}, cache)
-    assert.matches("nn.Cache: it holds the keys of another model, or of a call that failed: "
-                   .. "MultiHeadAttention was not there", message(Model{}, x, {cache = cache}))
-    assert.matches("nn.Cache: 3 rows expected, as before, got 2",
-                   message(model, x:narrow(1, 1, 2), {cache = cache}))
-    assert.matches("the cache knows where the queries stand",
-                   message(model, x, {cache = cache, causal = true, offset = 1}))
-    assert.matches("keys of type float32 expected, as before, got float64",
-                   message(model:to("float64"), x:to("float64"), {cache = cache}))
-    model:to("float32")
-    assert.equal(8, cache:length())
-    local wrong = heed.ones(1, 1, 3, 3):gt(0)
-    assert.matches("argument 'mask'", message(model, x, {cache = cache, mask = wrong}))
-    cache = nn.Cache()
-    model(x, {cache = cache, causal = true})
-    assert.is_false(pcall(model, x, {cache = cache, mask = wrong}))
-    near(model(x:narrow(2, 1, 1), {cache = cache, causal = true}),    -- which left no trace
-         model(heed.cat({x, x:narrow(2, 1, 1)}, 2), CAUSAL):narrow(2, 9, 1))
-    model.layers[2].forward = function() error("mine") end
-    assert.matches("mine", message(model, x, {cache = cache}))
-    model.layers[2].forward = nil
-    assert.matches("the last call did not reach MultiHeadAttention",
-                   message(model, x, {cache = cache}))
-    assert.matches("the last call did not reach", message(cache.length, cache))
-  end)
-
-  it("refuses masks by the number of a key, once columns have moved", function()
-    local layer, x = nn.MultiHeadAttention(8, 2), heed.randn(2, 6, 8)
-    local function try(cache, lengths)
-      local o = {cache = cache, lengths = lengths, mask = heed.mask.window(1) | heed.mask.prefix(2)}
-      layer(x:narrow(2, 1, 4), o)
-      o.lengths = nil
-      return pcall(layer, x:narrow(2, 5, 1), o)
-    end
-    assert.is_true(try(nn.Cache()))
-    assert.is_true(try(nn.Cache(), heed.tensor{4, 4}))
-    for _, cache in ipairs{nn.Cache(), nn.Cache{window = 2}} do
-      local good, why = try(cache, heed.tensor{3, cache.window and 4 or 2})
-      assert.is_false(good)
-      assert.matches("option mask: one that counts from the query's position expected.*"
-                     .. "got window%(1, 0%) | prefix%(2%)", why)
-    end
-    assert.is_false((try(nn.Cache{window = 2})))
-  end)
-
-  it("refuses padding that it can't hold", function()
-    local model, x = model_and_x()
-    local function why(o)
-      o.cache = nn.Cache()
-      return message(model, x:narrow(2, 1, 3), o)
-    end
-    assert.matches("padding at the ends of a row expected as keys, got row 2 with holes",
-                   why{keys = heed.tensor{{1, 1, 1}, {1, 0, 1}, {1, 1, 1}}:gt(0)})
-    assert.matches("bool tensor of shape %(3, 3%) expected as keys",
-                   why{keys = heed.ones(3, 4):gt(0)})
-    assert.matches("lengths from 0 to 3 expected, got 4 at position 2",
-                   why{lengths = heed.tensor{1, 4, 2}})
-    assert.matches("an int64 tensor of shape %(3%) expected as lengths",
-                   why{lengths = heed.tensor{1.0, 2, 2}})
-  end)
-
-  it("serves layers of one's own", function()
-    local Own = nn.Module:extend("Own")
-
-    function Own:init() self.all = nn.Linear(4, 12) end
-
-    function Own:forward(x, cache)
-      local q, k, v = table.unpack(self.all(x):unsqueeze(2):chunk(3, 4))      -- (B, 1, T, 4)
-      if not cache then return heed.attention(q, k, v, CAUSAL) end
-      local at = cache:place(self, x)
-      assert.equal(cache.step.from.length, at)
-      local all_k, all_v, mask = cache:append(self, k, v)
-      local y = heed.attention(q, all_k, all_v, {causal = true, mask = mask})
-      cache:commit(self)
-      return y
-    end
-
-    local layer, x, cache = Own(), heed.randn(2, 5, 4), nn.Cache{window = 9}
-    local whole = layer(x)
-    near(layer(x:narrow(2, 1, 3), cache), whole:narrow(3, 1, 3))
-    near(layer(x:narrow(2, 4, 2), cache), whole:narrow(3, 4, 2))
-    local k, wanted = heed.zeros(2, 1, 2, 4), ": cache:place%(layer, x%), .* expected"
-    assert.matches("append" .. wanted, message(cache.append, nn.Cache(), layer, k, k))
-    assert.matches("append" .. wanted, message(cache.append, cache, layer, k, k))
-    cache:place(layer, x)
-    assert.matches("append" .. wanted, message(cache.append, cache, layer, k, k))
-    assert.matches("commit" .. wanted, message(cache.commit, cache, layer))
-  end)
-
-  it("takes sizes, shows what it holds, and has methods", function()
-    local model, x = model_and_x()
-    local cache = nn.Cache{window = 4, keep = 1}
-    assert.equal("Cache(0 tokens in 0 rows, 0 layers, window 4, keep 1)", tostring(cache))
-    model(x, {cache = cache})
-    assert.equal("Cache(8 tokens in 3 rows, 2 layers, window 4, keep 1)", tostring(cache))
-    assert.matches("as window, got 0", message(nn.Cache, {window = 0}))
-    assert.matches("option keep: it goes with a window", message(nn.Cache, {keep = 2}))
-    assert.matches("unknown option 'windw'; did you mean 'window'", message(nn.Cache, {windw = 2}))
-    assert.matches("got 5 as argument 2", message(nn.Cache, {}, 5))
-    assert.matches("there is no 'reodrer'; did you mean 'reorder'",
-                   message(function() return cache:reodrer{1} end))
-    assert.matches("write cache:truncate%(...%)", message(function() cache.truncate(2) end))
-    assert.matches("length: no argument expected, got 5", message(cache.length, cache, 5))
   end)
 end)

@@ -212,6 +212,9 @@ describe("queries and keys", function()
     assert.same({"(2, 2, 5, 4)", "(2, 2, 5, 4)", 0}, seen)
     layer(x:narrow(2, 1, 2), x)
     assert.same({"(2, 2, 2, 4)", "(2, 2, 5, 4)", 3}, seen)
+    layer.position = function(q) return q end
+    assert.matches("a function expected that returns queries and keys, got a tensor .* and nil",
+                   message(layer, x))
   end)
 
   it("have one way to be told", function()

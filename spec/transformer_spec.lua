@@ -316,6 +316,24 @@ describe("a stack", function()
     assert.is_true(steps:equal(y))
   end)
 
+  it("takes every float type, views, and batches of nothing", function()
+    for _, dtype in ipairs{"float64", "float32", "float16", "bfloat16"} do
+      local m = nn.Decoder(8, 2, 1, {norm = "sandwich", activation = "geglu"}):to(dtype)
+      local x = heed.randn(3, 2, 8):to(dtype):transpose(1, 2)
+      local context = heed.randn(1, 4, 8):to(dtype):expand(2, 4, 8)
+      local y = m(x, context)
+      assert.same({dtype, x.shape}, {y.dtype, y.shape})
+      assert.is_true(y:equal(m(x:contiguous(), context:contiguous())))
+      y:sum():backward()
+      for _, shape in ipairs{{0, 3, 8}, {2, 0, 8}, {0, 8}} do
+        local none = heed.zeros(shape, {dtype = dtype})
+        local z = m(none, #shape == 2 and context[1] or context:narrow(1, 1, shape[1]))
+        assert.same(none.shape, z.shape)
+        z:sum():backward()
+      end
+    end
+  end)
+
   it("gives the weights of each layer where they are asked for, and to capture", function()
     local m = nn.Transformer(8, 2, {layers = {3, 2}})
     local source, x = heed.randn(1, 5, 8), heed.randn(1, 4, 8)
@@ -337,6 +355,7 @@ describe("a stack", function()
 
   it("shows what it is", function()
     local text = tostring(nn.Decoder(8, 2, 1, {norm = "pre", cross = false}))
+    assert.matches("^Decoder%(8, 2, 1%)", text)
     assert.matches("layers.1 +DecoderLayer%(8, 2, 32, norm = pre%)", text)
     assert.matches("attend +MultiHeadAttention%(8, 2%)", text)
     assert.is_nil(text:find("cross"))
@@ -400,7 +419,7 @@ describe("dropout", function()
 end)
 
 
-describe("a GPT", function()
+describe("a GPT of two layers", function()
   local GPT = nn.Module:extend("GPT")
 
   function GPT:init(vocabulary, length, dim)
@@ -409,6 +428,7 @@ describe("a GPT", function()
     self.decoder = nn.Decoder(dim, 2, 2, {cross = false, norm = "pre", activation = "gelu"})
     self.head = nn.Linear(dim, vocabulary, {bias = false})
     self.head.weight = self.embed.weight
+    nn.init.normal_(self.embed.weight, {std = 0.02})
   end
 
   function GPT:forward(ids)
@@ -438,7 +458,7 @@ describe("a GPT", function()
 
   local function train(wrap, steps)
     heed.manual_seed(2)
-    local m, losses = GPT(7, 6, 16), {}
+    local m, losses = GPT(7, 6, 64), {}
     local opt = heed.optim.AdamW(m:parameters(), {lr = 1e-2})
     local step = wrap(function(x, y)
       opt:zero_grad()
@@ -457,7 +477,7 @@ describe("a GPT", function()
   it("trains in a capture to the losses that it has without one", function()
     local eager = train(function(f) return f end, 20)
     local captured = train(heed.capture, 20)
-    assert.is_true(eager[20] < eager[1] / 4, eager[1] .. " to " .. eager[20])
+    assert.is_true(eager[20] < eager[1] / 2, eager[1] .. " to " .. eager[20])
     for i = 1, 20 do assert.is_true(math.abs(captured[i] - eager[i]) <= 1e-4 * eager[i]) end
   end)
 end)

@@ -452,9 +452,9 @@ local ABSOLUTE <const> = {
 ---@param m heed.Mask
 ---@return boolean
 function mask.is_absolute(m)
-  local at = 1
-  while at <= #m.rule do
-    local word = m.rule[at]
+  local rule, at = inside[m].rule, 1
+  while at <= #rule do
+    local word = rule[at]
     if ABSOLUTE[word] then return true end
     at = at + 1 + (NUMBERS[word] or 0)
   end

@@ -13,7 +13,8 @@ local torch_names = require "heed.torch_names"
 ---shape (T, S), (B, 1, T, S) or (1, H, T, S), where 1 may stand for any size; a tensor of rank 3
 ---is refused, which may mean two things
 ---@field bias? any added to the scores: a value of heed.bias, or a tensor of such shapes
----@field keys? heed.Tensor bool (B, S): which keys are there; others are padding
+---@field keys? heed.Tensor bool (B, S): which keys are there; others are padding. With a cache
+---these are the keys of x alone, or those of all calls so far
 ---@field values? heed.Tensor (B, S, ...) what values are made of, if not of what keys are
 ---@field positions? heed.Tensor int64 (T) or (B, T): where the tokens of x stand, from 0
 ---@field cache? heed.Cache keys and values of the calls before; of a context, those of the first
@@ -209,18 +210,19 @@ function attending.refuse_positions(call)
 end
 
 
+-- Refuses what would count keys wrongly in a cache. One with keep does not hold what is between.
 local function check_cached(call, o)
-  local mask = o.mask
+  local cache, mask = call.cache, o.mask
   local absolute = mask ~= nil and heed.mask.is(mask) and heed.mask.is_absolute(mask)
-  if absolute and call.cache:has_moved() then
+  if o.offset ~= nil then
+    heed.fail("%s: option offset: the cache knows where the queries stand", call.who)
+  elseif cache.keep > 0 and (mask ~= nil or o.bias ~= nil) then
+    heed.fail("%s: option %s: not with a cache that keeps the first positions: those between are "
+              .. "not there to be counted", call.who, mask ~= nil and "mask" or "bias")
+  elseif absolute and cache:has_moved() then
     heed.fail("%s: option mask: one that counts from the query's position expected, such as causal "
               .. "or window, since keys are not where they were when they came, got %s", call.who,
               tostring(mask):match("[^\n]*"))
-  elseif o.offset ~= nil then
-    heed.fail("%s: option offset: the cache knows where the queries stand", call.who)
-  elseif o.bias ~= nil and call.cache.keep > 0 then
-    heed.fail("%s: option bias: a cache with keep does not hold what is between, so that distances "
-              .. "are not right", call.who)
   end
 end
 

@@ -84,7 +84,10 @@ local NORMS = {layer = LayerNorm, rms = layers.RMSNorm}
 ---@return heed.Module
 function block.new_norm(who, dim, o)
   local kind = o.norm_type == nil and "layer" or o.norm_type
-  if type(kind) ~= "string" then return options.callable(who, "norm_type", kind)(dim) end
+  if type(kind) ~= "string" then
+    local made = options.callable(who, "norm_type", kind)(dim)
+    return options.callable(who, "what norm_type makes", made)
+  end
   if not NORMS[kind] then
     heed.fail("%s: unknown norm_type '%s'; %s", who, kind, options.hint(kind, options.names(NORMS)))
   end
@@ -167,8 +170,19 @@ function Layer:add(i, part, x, ...)
 end
 
 
+-- Refuses what are no features of a layer's width.
+local function check_features(who, layer, x)
+  local dim = layer.mlp.down.weight:size(1)
+  local rank = heed.is_tensor(x) and x:dim()
+  if (rank == 2 or rank == 3) and x:size(-1) == dim then return end
+  heed.fail("%s: features of shape (B, T, %d) or (T, %d) expected as x, got %s", who, dim, dim,
+            options.kind(x))
+end
+
+
 -- A call of the two parts; whether it is causal unless it says otherwise.
 function Layer:without_context(who, causal, x, given, ...)
+  check_features(who, self, x)
   local o = call.read(who, given, ...)
   local y, weights = self:add(1, self.attend, x, call.of_self(o, causal))
   return call.results(self:add(2, self.mlp, y), o, weights)
@@ -264,6 +278,7 @@ function DecoderLayer:forward(x, context, given, ...)
   if not self.cross then
     return self:without_context("nn.DecoderLayer", true, x, context, given, ...)
   end
+  check_features("nn.DecoderLayer", self, x)
   local o, weights, cross_weights
   context, o = call.read_context("nn.DecoderLayer", context, given, ...)
   check_cached(self, context, o)

@@ -102,9 +102,10 @@ local function make_step(self, from, x, lengths, keys)
     stored = math.min(from.length, limit_of(self)),
     first = #self.order == 0, done = 0,
   }
-  step.spans = rows.spans(SELF, from.batch, T, lengths, keys)
+  step.spans = rows.spans(SELF, from, T, lengths, keys)
   step.begin, step.finish = extents(step, step.spans)
   step.to, step.shift, step.gone = rows.advance(from, T, step.spans)
+  if from.length > step.stored then step.gone = 0 end   -- the first columns are no padding then
   step.positions = rows.positions(from, T, step.spans, x.device)
   return step
 end
@@ -200,7 +201,8 @@ end
 ---@param layer heed.Module
 ---@param x heed.Tensor (B, T, ...)
 ---@param lengths? heed.Tensor (B) how many of a row's T columns are tokens; others follow them
----@param keys? heed.Tensor bool (B, T) which columns are tokens; others stand at either side
+---@param keys? heed.Tensor bool (B, T) which columns are tokens; others stand at either side. The
+---columns of the calls before may stand in front of them
 ---@return integer|heed.Tensor positions of the first, from 0, where all rows agree; or (B, T)
 function Cache:place(layer, x, lengths, keys)
   slot_of(self, layer, false)
@@ -317,7 +319,7 @@ function Cache:positions(T, given)
   local now, padded = present_rows(self), o.keys or o.lengths
   if not now and not padded then return 0 end
   now = now or rows.empty(padded:size(1))
-  local spans = rows.spans("positions", now.batch, T, o.lengths, o.keys)
+  local spans = rows.spans("positions", now, T, o.lengths, o.keys)
   return rows.positions(now, T, spans, padded and padded.device or self.step.device)
 end
 
@@ -361,6 +363,7 @@ end
 function Cache:reorder(ids)
   local now = present_rows(self)
   ids = read_ids(ids, batch_of(self, now))
+  local to = now and rows.reorder(now, ids)
   local function chosen(t)
     return heed.keep(t:index_select(1, heed.tensor(ids, {device = t.device, dtype = "int64"})))
   end
@@ -371,9 +374,10 @@ function Cache:reorder(ids)
   end
   for _, layer in ipairs(self.order) do
     local slot = self.slots[layer]
-    slot.held = columns.map(slot.held, chosen)
+    local held = columns.map(slot.held, chosen)
+    slot.held = columns.last(held, math.min(to.length, limit_of(self)))
   end
-  if now then set_rows(self, rows.reorder(now, ids), self.step.device) end
+  if to then set_rows(self, to, self.step.device) end
   return self
 end
 

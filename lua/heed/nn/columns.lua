@@ -120,9 +120,7 @@ end
 function columns.slide(held, limit, keep, begin)
   local over = held.count - limit
   if over <= 0 then return held end
-  if keep == 0 then
-    return {k = held.k, v = held.v, at = held.at + over, count = limit, open = held.open}
-  end
+  if keep == 0 then return columns.last(held, limit) end
   local start = {}
   for b, n in ipairs(begin) do start[b] = math.min(n, over) end
   local function kept(t)
@@ -130,6 +128,16 @@ function columns.slide(held, limit, keep, begin)
   end
   local k, v = columns.read(held)
   return columns.new(kept(k), kept(v))
+end
+
+
+---The last n of them.
+---@param held heed.columns
+---@param n integer
+---@return heed.columns
+function columns.last(held, n)
+  local at = held.at + held.count - n
+  return {k = held.k, v = held.v, at = at, count = n, open = held.open}
 end
 
 

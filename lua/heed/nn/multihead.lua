@@ -272,6 +272,14 @@ function MultiHeadAttention:check_place(call)
 end
 
 
+function MultiHeadAttention:through_position(q, k, offset)
+  local new_q, new_k = self.position(q, k, offset)
+  if heed.is_tensor(new_q) and heed.is_tensor(new_k) then return new_q, new_k end
+  heed.fail("%s: option position: a function expected that returns queries and keys, got %s and %s",
+            SELF, options.kind(new_q), options.kind(new_k))
+end
+
+
 -- Tells queries and keys where they stand; what a cache holds of a context knows it already.
 function MultiHeadAttention:place(call, q, k)
   local at_q, at_k = attending.places(call, k:size(3))
@@ -280,7 +288,7 @@ function MultiHeadAttention:place(call, q, k)
     return q, k
   end
   if call.cache and not call.grows then self:check_place(call) end
-  if self.position then return self.position(q, k, at_q) end
+  if self.position then return self:through_position(q, k, at_q) end
   return turned(q, self.rope, at_q), call.stored and k or turned(k, self.rope, at_k)
 end
 

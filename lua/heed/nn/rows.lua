@@ -17,6 +17,7 @@ local options = require "heed.options"
 ---@field batch integer how many rows
 ---@field length integer tokens of the longest
 ---@field pad integer[] for each row, how many it has less
+---@field came integer columns of all calls, with padding
 ---@field moved boolean whether columns are not where they were when they came
 
 ---@class heed.rows.spans
@@ -37,7 +38,7 @@ end
 ---@param batch integer
 ---@return heed.rows
 function rows.empty(batch)
-  return {batch = batch, length = 0, pad = filled(batch, 0), moved = false}
+  return {batch = batch, length = 0, pad = filled(batch, 0), came = 0, moved = false}
 end
 
 
@@ -54,12 +55,26 @@ local function span(present)
 end
 
 
-local function spans_of_keys(who, keys, batch, T)
+-- The columns of a call's keys, which may tell of the calls before, too: as they were.
+local function keys_of_call(who, from, T, keys)
   local good = heed.is_tensor(keys) and keys.dtype == "bool" and keys:dim() == 2
-  if not good or keys:size(1) ~= batch or keys:size(2) ~= T then
+               and keys:size(1) == from.batch
+  if good and keys:size(2) == T then return keys end
+  if not good or keys:size(2) ~= from.came + T then
     heed.fail("%s: a bool tensor of shape (%d, %d) expected as keys, true where the call's tokens "
-              .. "are, got %s", who, batch, T, options.kind(keys))
+              .. "are, got %s", who, from.batch, T, options.kind(keys))
   end
+  for b, n in ipairs(keys:narrow(2, 1, from.came):sum(2):totable()) do
+    if n ~= from.length - from.pad[b] then
+      heed.fail("%s: keys as in the calls before expected, with %d tokens of row %d, got %d", who,
+                from.length - from.pad[b], b, n)
+    end
+  end
+  return keys:narrow(2, from.came + 1, T)
+end
+
+
+local function spans_of_keys(who, keys)
   local first, last = {}, {}
   for b, present in ipairs(keys:totable()) do
     local whole
@@ -88,19 +103,27 @@ local function cut_to_lengths(who, spans, lengths, T)
 end
 
 
+local function is_full(spans, T)
+  for b, last in ipairs(spans.last) do
+    if spans.first[b] ~= 1 or last ~= T then return false end
+  end
+  return true
+end
+
+
 ---The spans of a call, or nil where all its columns are tokens.
 ---@param who string
----@param batch integer
+---@param from heed.rows
 ---@param T integer
 ---@param lengths? heed.Tensor int64 (B)
----@param keys? heed.Tensor bool (B, T)
+---@param keys? heed.Tensor bool (B, T), or with the columns of all calls before
 ---@return heed.rows.spans?
-function rows.spans(who, batch, T, lengths, keys)
+function rows.spans(who, from, T, lengths, keys)
   if lengths == nil and keys == nil then return nil end
-  local spans = keys ~= nil and spans_of_keys(who, keys, batch, T)
-                or {first = filled(batch, 1), last = filled(batch, T)}
+  local spans = keys ~= nil and spans_of_keys(who, keys_of_call(who, from, T, keys))
+                or {first = filled(from.batch, 1), last = filled(from.batch, T)}
   if lengths ~= nil then cut_to_lengths(who, spans, lengths, T) end
-  return spans
+  return not is_full(spans, T) and spans or nil
 end
 
 
@@ -114,7 +137,10 @@ end
 ---@return integer? gone
 function rows.advance(from, T, spans)
   if not spans then
-    return {batch = from.batch, length = from.length + T, pad = from.pad, moved = from.moved}
+    return {
+      batch = from.batch, length = from.length + T, pad = from.pad, came = from.came + T,
+      moved = from.moved,
+    }
   end
   local pad, shift, gone, moved = {}, {}, math.huge, from.moved
   for b = 1, from.batch do
@@ -125,7 +151,8 @@ function rows.advance(from, T, spans)
   end
   for b = 1, from.batch do pad[b] = pad[b] - gone end
   local to = {
-    batch = from.batch, length = from.length + T - gone, pad = pad, moved = moved or gone > 0,
+    batch = from.batch, length = from.length + T - gone, pad = pad, came = from.came + T,
+    moved = moved or gone > 0,
   }
   return to, shift, gone
 end
@@ -156,18 +183,28 @@ end
 function rows.truncate(from, length)
   local pad = {}
   for b, n in ipairs(from.pad) do pad[b] = math.min(n, length) end
-  return {batch = from.batch, length = length, pad = pad, moved = from.moved and length > 0}
+  return {
+    batch = from.batch, length = length, pad = pad, came = from.came - (from.length - length),
+    moved = from.moved and length > 0,
+  }
 end
 
 
----Rows in another order, or others of them.
+---Rows in another order, or others of them. Columns that are padding in all of them are gone.
 ---@param from heed.rows
 ---@param ids integer[] from 1
 ---@return heed.rows
 function rows.reorder(from, ids)
-  local pad = {}
-  for i, b in ipairs(ids) do pad[i] = from.pad[b] end
-  return {batch = #ids, length = from.length, pad = pad, moved = from.moved}
+  local pad, gone = {}, #ids > 0 and math.huge or 0
+  for i, b in ipairs(ids) do
+    pad[i] = from.pad[b]
+    gone = math.min(gone, pad[i])
+  end
+  for i in ipairs(ids) do pad[i] = pad[i] - gone end
+  return {
+    batch = #ids, length = from.length - gone, pad = pad, came = from.came,
+    moved = from.moved or gone > 0,
+  }
 end
 
 

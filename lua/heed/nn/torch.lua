@@ -139,7 +139,8 @@ function walk(self, path, name, module, names)
   end
   for _, field in ipairs(module:fields()) do
     local below = path == "" and field.name or path .. "." .. field.name
-    local there = not names and from_zero(field.name) or names and names[field.name]
+    local there
+    if names then there = names[field.name] else there = from_zero(field.name) end
     if type(there) == "table" then
       walk(self, below, name, field.value, there)
     elseif there ~= false then
@@ -172,9 +173,9 @@ end
 
 -- What a state should have: shared tensors once, with all their names.
 local function slots_of(entries)
-  local slots, of = {}, {}
+  local slots, alone, packed = {}, {}, {}
   for _, entry in ipairs(entries) do
-    local value = entry.values[1]
+    local of, value = #entry.values == 1 and alone or packed, entry.values[1]
     if not of[value] then
       of[value] = {names = {}, value = shape_of(entry)}
       slots[#slots + 1] = of[value]

@@ -83,6 +83,12 @@ function Stack:run(x, o, ...)
 end
 
 
+function Stack:describe()
+  local layer = self.layers[1]
+  return ("%d, %d, %d"):format(layer.mlp.down.weight:size(1), layer.attend.heads, #self.layers)
+end
+
+
 ---Encoder layers one upon the other; a norm at the end unless their norms are post.
 ---@class heed.Encoder: heed.Module
 ---@field layers heed.EncoderLayer[]
