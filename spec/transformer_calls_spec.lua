@@ -128,6 +128,27 @@ describe("a cache", function()
     end
   end)
 
+  it("takes rows of different lengths, padded on either side", function()
+    local a, b, pad = heed.randn(1, 6, 8), heed.randn(1, 4, 8), heed.randn(1, 2, 8)
+    local paddings = {
+      {heed.cat({b:narrow(2, 1, 2), pad}, 2), {lengths = heed.tensor{4, 2}}},
+      {heed.cat({pad, b:narrow(2, 1, 2)}, 2), {
+        keys = heed.tensor{{true, true, true, true}, {false, false, true, true}},
+      }},
+    }
+    local m = nn.Decoder(8, 2, 2, {cross = false, rope = true, norm = "pre"})
+    for _, padding in ipairs(paddings) do
+      local o = padding[2]
+      o.cache = nn.Cache()
+      m(heed.cat({a:narrow(2, 1, 4), padding[1]}, 1), o)
+      for i = 1, 2 do
+        local y = m(heed.cat({a:narrow(2, 4 + i, 1), b:narrow(2, 2 + i, 1)}, 1), {cache = o.cache})
+        assert_near(m(a):narrow(2, 4 + i, 1), y:narrow(1, 1, 1), 1e-5, 2e-6, "row 1, step " .. i)
+        assert_near(m(b):narrow(2, 2 + i, 1), y:narrow(1, 2, 1), 1e-5, 2e-6, "row 2, step " .. i)
+      end
+    end
+  end)
+
   it("holds what is made of the context, which is needed once", function()
     local m = nn.Transformer(8, 2, {layers = 2})
     local source, x = heed.randn(2, 5, 8), heed.randn(2, 4, 8)
@@ -186,6 +207,9 @@ describe("wrong calls", function()
       {nn.DecoderLayer, {8, 2, {}, {}}, "expected as hidden, got an empty table"},
       {nn.Encoder, {8, 2}, "nn.Encoder: .* expected as layers, got nil"},
       {nn.Encoder, {8, 2, 1, {layer_dropout = -1}}, "layer_dropout, got %-1"},
+      {nn.Encoder, {8, 2, 1, {final_norm = 1}}, "a boolean expected as option final_norm, got 1"},
+      {nn.DecoderLayer, {8, 2, {cross = false, context_dim = 4}},
+       "nn.DecoderLayer: option context_dim: there is no context with cross = false"},
       {nn.Decoder, {8, 2, 1, {layers = 2}}, "nn.Decoder: unknown option 'layers'"},
       {nn.Transformer, {8, 2, {layers = {1, 2, 3}}}, "{encoder's, decoder's} expected, got 3"},
       {nn.Transformer, {8, 2, {cross = false}}, "nn.Transformer: unknown option 'cross'"},

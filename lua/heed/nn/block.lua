@@ -256,8 +256,11 @@ block.DecoderLayer = DecoderLayer
 function DecoderLayer:init(dim, heads, hidden, given, ...)
   options.no_more("nn.DecoderLayer", 4, ...)
   hidden, given = hidden_and_options(hidden, given)
-  self:build("nn.DecoderLayer", dim, heads, hidden,
-             options.read("nn.DecoderLayer", given, block.DECODER_LAYER))
+  local o = options.read("nn.DecoderLayer", given, block.DECODER_LAYER)
+  if o.context_dim ~= nil and not o.cross then
+    heed.fail("nn.DecoderLayer: option context_dim: there is no context with cross = false")
+  end
+  self:build("nn.DecoderLayer", dim, heads, hidden, o)
 end
 
 

@@ -34,6 +34,14 @@ local function copies(n, make)
 end
 
 
+-- Whether a norm follows the last layer.
+local function wants_norm(who, o)
+  if o.final_norm == nil then return o.norm ~= "post" end
+  if type(o.final_norm) == "boolean" then return o.final_norm end
+  heed.fail("%s: a boolean expected as option final_norm, got %s", who, options.kind(o.final_norm))
+end
+
+
 function Stack:build(who, LayerClass, dim, heads, n, o)
   self.cross = o.cross or false
   local given = joined(o)
@@ -41,9 +49,7 @@ function Stack:build(who, LayerClass, dim, heads, n, o)
   self.layers = copies(count(who, "layers", n), function()
     return LayerClass(dim, heads, o.hidden, given)
   end)
-  local final = o.final_norm
-  if final == nil then final = o.norm ~= "post" end
-  self.norm = final and block.new_norm(who, dim, o)
+  self.norm = wants_norm(who, o) and block.new_norm(who, dim, o)
   self.layer_dropout = options.probability(who, "layer_dropout", o.layer_dropout)
 end
 
