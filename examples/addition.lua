@@ -1,10 +1,10 @@
 -- Learns to add numbers of three digits, one id after the other.
---                                                     lua5.4 examples/addition.lua [steps [picture]]
+--                                                    lua5.4 examples/addition.lua [steps [picture]]
 --   given   0 5 7 + 9 6 4 =
 --   wanted  1 2 0 1              the sum, its last digit first, as one adds by hand
 --
--- A decoder, as GPT is one: it sees all ids up to here and predicts the next. It is trained on whole
--- lines, and writes the answer by itself. There are a million sums, of which it sees a few.
+-- A decoder, as GPT is one: it sees all ids up to here and predicts the next. It is trained on
+-- whole lines, and writes the answer by itself. There are a million sums, of which it sees a tenth.
 
 local heed = require "heed"
 local nn, optim, plot, tasks = heed.nn, heed.optim, heed.plot, heed.tasks

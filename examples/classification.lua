@@ -1,5 +1,5 @@
 -- Learns what a sentence says of a film, with three ways to make one vector of its words.
---                                               lua5.4 examples/classification.lua [steps [picture]]
+--                                              lua5.4 examples/classification.lua [steps [picture]]
 --   given   so not the film not bad was music
 --   wanted  positive
 --

@@ -1,4 +1,5 @@
--- Learns to tell which words were hidden, as BERT does.    lua5.4 examples/masked.lua [steps [picture]]
+-- Learns to tell which words were hidden, as BERT does.
+--                                                      lua5.4 examples/masked.lua [steps [picture]]
 --
 --   given   the old [MASK] drinks milk and the [MASK] dog chews bones
 --   wanted          cat                        old
@@ -52,27 +53,29 @@ end
 local one, hidden = best_guess(y)
 local by_place = 0
 for t = 1, LENGTH do by_place = by_place + best_guess(y:select(2, t)) end
-print(("%.2f %% of %d hidden words right; always the same guess: %.2f %%, one for each place: %.2f %%")
+local line = "%.2f %% of %d hidden words right; always the same guess: %.2f %%, by place: %.2f %%"
+print(line
   :format(100 * right, hidden, 100 * one / hidden, 100 * by_place / hidden))
 
 
 -- Where a hidden word looks, for what it must be.
-local line = {}
+local words = {}
 for word in ("the old [MASK] drinks milk and the [MASK] dog chews bones"):gmatch("%S+") do
-  line[#line + 1] = word
+  words[#words + 1] = word
 end
 local ids = {}
-for t, word in ipairs(line) do
+for t, word in ipairs(words) do
   for id, known in ipairs(WORDS) do ids[t] = known == word and id or ids[t] end
 end
 local sum = heed.zeros(LENGTH, LENGTH)
 model:capture(function(_, weights) sum = sum + weights:mean({1, 2}) / LAYERS end)   -- (1, H, T, T)
 local best = heed.no_grad(model, heed.tensor{ids}):argmax(-1)[1]
-print(table.concat(line, " "))
+print(table.concat(words, " "))
 print(table.concat(heed.lookup(WORDS, best), " "))
 
 local picture = plot.heat(sum[{ {3, 8, 5} }], {
-  title = "where hidden words look", rows = heed.lookup(WORDS, best[{ {3, 8, 5} }]), columns = line,
+  title = "where hidden words look", rows = heed.lookup(WORDS, best[{ {3, 8, 5} }]),
+  columns = words,
 })
 print(picture)
 local saved, why = picture:save(path)

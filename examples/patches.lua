@@ -1,8 +1,9 @@
--- Learns which figure is in an image, from nine patches.    lua5.4 examples/patches.lua [steps [picture]]
+-- Learns which figure is in an image, from nine patches.
+--                                                     lua5.4 examples/patches.lua [steps [picture]]
 --
--- A square, a plus, a cross or a diamond of 5 x 5 pixels stands anywhere in 12 x 12, under noise. The
--- image is cut into patches of 4 x 4, and each becomes a token (A. Dosovitskiy et al., "An image is
--- worth 16x16 words", 2021). No patch shows the whole figure: they have to ask each other.
+-- A square, a plus, a cross or a diamond of 5 x 5 pixels stands anywhere in 12 x 12, under noise.
+-- The image is cut into patches of 4 x 4, and each becomes a token: A. Dosovitskiy et al., "An
+-- image is worth 16x16 words", 2021. No patch shows the whole figure: they have to ask each other.
 
 local heed = require "heed"
 local nn, optim, plot, tasks = heed.nn, heed.optim, heed.plot, heed.tasks

@@ -1,4 +1,4 @@
--- Learns to reverse a sequence.                      lua5.4 examples/reversing.lua [steps [picture]]
+-- Learns to reverse a sequence.                     lua5.4 examples/reversing.lua [steps [picture]]
 --
 --   given   3 2 8 2 0 4 7 1 5 2
 --   wanted  2 5 1 7 4 0 2 8 2 3

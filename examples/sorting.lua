@@ -1,4 +1,4 @@
--- Learns to sort ten digits, all of them at once.      lua5.4 examples/sorting.lua [steps [picture]]
+-- Learns to sort ten digits, all of them at once.     lua5.4 examples/sorting.lua [steps [picture]]
 --
 --   given   3 2 8 2 0 4 7 1 5 2
 --   wanted  0 1 2 2 2 3 4 5 7 8
@@ -31,7 +31,7 @@ heed.manual_seed(0)
 local model = Sorter()
 print(model)
 
-local run = heed.train{
+heed.train{
   model = model, batches = tasks.sorting{size = 64, length = LENGTH}, steps = steps,
   loss = function(logits, y) return heed.cross_entropy(logits:flatten(1, 2), y:flatten()) end,
   optimizer = optim.AdamW(model:parameters(), {lr = 3e-3}), schedule = optim.cosine(steps),

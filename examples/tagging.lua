@@ -1,6 +1,6 @@
--- Learns what each word of a sentence is.              lua5.4 examples/tagging.lua [steps [picture]]
+-- Learns what each word of a sentence is.             lua5.4 examples/tagging.lua [steps [picture]]
 --
---   given   the        old       duck  saw   a          fish
+--   given   the        new       duck  saw   a          fish
 --   wanted  determiner adjective noun  verb  determiner noun
 --
 -- "duck", "fish" and "saw" are nouns here and verbs there: a table of words gets every second one

@@ -1,13 +1,13 @@
 -- Learns to write, one character after the other, from 40 KB of small tales.
---                                           lua5.4 examples/text.lua [steps [picture [a text file]]]
+--                                          lua5.4 examples/text.lua [steps [picture [a text file]]]
 --
--- A GPT in small: a decoder that sees 64 characters at a time and predicts the next one of each. Then
--- it writes on where a first sentence ends, with a cache of the keys and values of what it wrote.
+-- A GPT in small: a decoder that sees 64 characters at a time and predicts the next one of each.
+-- Then it writes on behind a few words, with a cache of the keys and values of what it wrote.
 
 local heed = require "heed"
 local data, nn, optim, plot = heed.data, heed.nn, heed.optim, heed.plot
 
-local steps, path = tonumber(arg[1]) or 800, arg[2] or "text.png"
+local steps, path = tonumber(arg[1]) or 1200, arg[2] or "text.png"
 local DIM, HEADS, LAYERS, LENGTH, SIZE = 64, 4, 2, 64, 16
 
 
@@ -56,7 +56,7 @@ print(("%.2f bits a character on text that it never saw; from how often each is 
 local prompt = "One morning a fox found "
 io.write("\n", prompt)
 local new = heed.generate(model, chars:encode(prompt), {
-  max = 300, temperature = 0.7, top_p = 0.95, seed = 1, cache = nn.Cache{window = LENGTH},
+  max = 300, temperature = 0.5, top_p = 0.95, seed = 1, cache = nn.Cache{window = LENGTH},
   on_token = function(id) io.write(chars.tokens[id]) end,
 })
 print(("\n\n%d characters written"):format(#new))

@@ -205,6 +205,14 @@ describe("autocast", function()
     heed.autocast("float16", function() double(x * x):sum():backward() end)
     assert.same({"none", "float32"}, seen)
     assert.equal(16, x.grad:sum():item())
+    local w, v = nn.Parameter(heed.randn(8, 2)), heed.randn(2, 8)
+    local function gradient(backward_in)
+      w.grad = nil
+      local y = heed.autocast(false, heed.matmul, v, w)      -- whose gradient is another product
+      heed.autocast(backward_in, function() double(y * y):sum():backward() end)
+      return w.grad:data()
+    end
+    assert.equal(gradient(false), gradient("float16"))
   end)
 
   it("leaves numbers, integers and calls in place alone", function()
@@ -215,6 +223,49 @@ describe("autocast", function()
       assert.equal("int64", heed.ones(2, {dtype = "int64"}):sum().dtype)
       assert.equal("float16", heed.full({1}, 2, {dtype = "float16"}):mul(2.5).dtype)
     end)
+  end)
+end)
+
+
+describe("layers in mixed precision", function()
+  local x, context = heed.randn(2, 6, 8), heed.randn(2, 5, 8)
+  local lengths = heed.tensor{3, 6}
+  local CASES <const> = {
+    Encoder = {nn.Encoder(8, 2, 2, {norm = "pre"}), x, {lengths = lengths}},
+    Decoder = {nn.Decoder(8, 2, 1), x, context},
+    Classifier = {nn.Classifier(8, 3, {pool = "mean"}), x, {lengths = lengths}},
+    MLP = {nn.MLP(8, 16, {activation = "swiglu"}), x},
+    Patches = {nn.Patches(2, 4), heed.randn(3, 4, 4)},
+    ["rotary positions"] = {nn.MultiHeadAttention(8, 2, {rope = true}), x, {causal = true}},
+    ["a trained bias"] = {nn.MultiHeadAttention(8, 2, {position_bias = heed.bias.t5{heads = 2}}),
+                          x},
+    ["norms, shared keys and a sink"] =
+      {nn.MultiHeadAttention(8, 2, {qk_norm = true, kv_heads = 1, sink = true}), x,
+       {mask = heed.mask.window(2, 0), lengths = lengths}},
+  }
+
+  for name, case in pairs(CASES) do
+    it("are near float32's: " .. name, function()
+      local full = case[1](case[2], case[3])
+      for _, low in ipairs(LOW) do
+        local mixed = heed.autocast(low, function() return case[1](case[2], case[3]):float() end)
+        assert.is_true(mixed:allclose(full, {rtol = 0.03, atol = 0.03}))
+        assert.is_false(mixed:equal(full))
+        mixed:square():sum():backward()
+        for _, p in ipairs(case[1]:parameters()) do
+          assert.is_true(p.grad == nil or p.grad.dtype == "float32")
+        end
+      end
+    end)
+  end
+
+  it("go on from a cache", function()
+    local decoder, steps = nn.Decoder(8, 2, 1, {cross = false}), {}
+    heed.autocast("bfloat16", heed.no_grad, function()
+      local cache = nn.Cache()
+      for t = 1, 6 do steps[t] = decoder(x:narrow(2, t, 1), {cache = cache}):float() end
+    end)
+    assert.is_true(heed.cat(steps, 2):allclose(decoder(x), {rtol = 0.03, atol = 0.03}))
   end)
 end)
 

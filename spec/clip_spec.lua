@@ -130,6 +130,15 @@ describe("clip_grad_norm", function()
     end
   end)
 
+  it("scales a gradient that two parameters have once for each", function()
+    local p, q, g = nn.Parameter(heed.zeros(40000)), nn.Parameter(heed.zeros(40000)), nil
+    g = heed.ones(40000)
+    p.grad, q.grad = g, g
+    local norm = 80000 ^ 0.5
+    assert.is_true(math.abs(optim.clip_grad_norm({p, q}, 1):item() / norm - 1) < 1e-6)
+    assert.is_true(g:allclose(heed.full({40000}, norm ^ -2), {rtol = 1e-4}))
+  end)
+
   it("is a change that a graph notices", function()
     local p = parameter(2.0)
     p.grad = heed.tensor({5.0}):requires_grad_():detach()

@@ -192,7 +192,8 @@ describe("greedy generation", function()
       for id, value in ipairs(logits) do best = value > logits[best] and id or best end
       ids[#ids + 1], seen[best] = best, true
     end
-    local got = heed.generate(model, {1, 2, 3}, {max = 6, temperature = 0, repetition_penalty = 1.8})
+    local o = {max = 6, temperature = 0, repetition_penalty = 1.8}
+    local got = heed.generate(model, {1, 2, 3}, o)
     assert.same(table.move(ids, 4, 9, 1, {}), got:totable())
   end)
 end)
@@ -280,7 +281,7 @@ describe("beams", function()
     end
   end)
 
-  it("are those of a search in plain Lua, with a cache and without, alone and in a batch", function()
+  it("are those of a search in plain Lua, with a cache and without, in a batch", function()
     for _, case in ipairs{{W = 2, penalty = 1}, {W = 3, penalty = 0.5}, {W = 9, penalty = 2}} do
       for _, cache in ipairs{true, false} do
         local o = {max = 6, beams = case.W, stop = 5, length_penalty = case.penalty, cache = cache}

@@ -254,7 +254,7 @@ end)
 
 describe("tagging", function()
   local FIXED = {
-    the = "determiner", a = "determiner", big = "adjective", old = "adjective", she = "pronoun",
+    the = "determiner", a = "determiner", big = "adjective", new = "adjective", she = "pronoun",
     he = "pronoun", ["and"] = "conjunction",
   }
   -- What may follow what, where a sentence begins with 'start'.

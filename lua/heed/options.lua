@@ -184,6 +184,28 @@ function options.no_more(who, most, ...)
 end
 
 
+---Makes objects refuse fields that they do not have, read or set.
+---@param class table their metatable, with their methods
+---@param who string
+function options.closed(class, who)
+  local function known(self)
+    local names = {}
+    for _, t in ipairs{self, class} do
+      for name in next, t do names[name] = true end
+    end
+    return names
+  end
+  function class:__index(name)
+    if class[name] ~= nil then return class[name] end
+    return options.refuse_name(who, name, known(self))
+  end
+  function class:__newindex(name)
+    options.refuse_name(who, name, known(self))
+    heed.fail("%s: the name of a field expected, got %s", who, options.kind(name))
+  end
+end
+
+
 local function guarded(method, name, most, o)
   return function(self, ...)
     if not o.is(self) then

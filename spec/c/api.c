@@ -118,6 +118,31 @@ static void numbers_are_gradients (heed_context *cx, heed_context *other) {
   heed_drop(y); heed_drop(foreign); heed_drop(seed); heed_drop(x);
 }
 
+static void mixes_precision (heed_context *cx, heed_context *other) {
+  heed_tensor *x = leaf(cx, 2), *foreign = leaf(other, 2), *none = NULL;
+  check(heed_set_autocast(cx, HEED_FLOAT16) == HEED_FLOAT32 && heed_autocast(cx) == HEED_FLOAT16,
+        "mixed precision begins");
+  check(heed_set_autocast(cx, HEED_INT64) == HEED_FLOAT16 && heed_error(cx) != NULL &&
+        heed_autocast(cx) == HEED_FLOAT16, "a type that products are not converted to");
+  heed_clear(cx);
+  heed_tensor *y = heed_from(cx, HEED_FLOAT32, 2, (int64_t[]){2, 2}, (float[]){1, 2, 3, 4});
+  heed_tensor *product = heed_call(cx, HEED_matmul, (heed_value[]){heed_t(y), heed_t(y)}, 2);
+  check(heed_type_of(product) == HEED_FLOAT16, "a product in float16");
+  check(heed_set_autocast(cx, HEED_FLOAT32) == HEED_FLOAT16, "mixed precision ends");
+  check(heed_autocast(NULL) == HEED_FLOAT32 && heed_set_autocast(NULL, HEED_FLOAT16) ==
+        HEED_FLOAT32, "mixed precision without a context");
+  check(heed_clip_gradients(NULL, 1, 2, 1, &x) == NULL && heed_error(cx) == NULL, "no context");
+  check(heed_clip_gradients(cx, -1, 2, 1, &x) == NULL, "a largest norm below 0");
+  heed_clear(cx);
+  check(heed_clip_gradients(cx, 1, 2, 1, &foreign) == NULL, "another context's gradient");
+  heed_clear(cx);
+  check(heed_gradient_norm(cx, 2, 1, &none) == NULL, "no parameter");
+  heed_clear(cx);
+  heed_tensor *norm = heed_gradient_norm(cx, 2, 0, NULL);
+  check(norm != NULL && heed_error(cx) == NULL, "the norm of nothing");
+  heed_drop(norm); heed_drop(product); heed_drop(y); heed_drop(foreign); heed_drop(x);
+}
+
 static void numbers_broadcast (heed_context *cx) {
   float zeros[6] = {0}, sum[6];
   heed_tensor *five = heed_number(cx, 5);
@@ -223,6 +248,7 @@ int main (void) {
   nothing_comes_back(cx);
   gradients_are_hooked(cx);
   numbers_are_gradients(cx, other);
+  mixes_precision(cx, other);
   numbers_broadcast(cx);
   bools_are_one(cx);
   rounds_alike();

@@ -303,10 +303,11 @@ function families.layers(r)
 end
 
 
-local OPTIMISERS = {"SGD", "Adam", "AdamW"}
+local OPTIMISERS = {"SGD", "Adam", "AdamW", "Lion"}
 local OPTIONS = {
   SGD = {"{lr = 0.1, momentum = 0.9, nesterov = true}", "{momentum = 0.5, dampening = 0.1}"},
   Adam = {"{amsgrad = true}", "{betas = {0, 0.5}, eps = 0}", "{amsgrad = true, maximize = true}"},
+  Lion = {"{betas = {0, 0.5}}", "{weight_decay = 0.1, maximize = true}"},
   any = {"{}", "nil", "{maximize = true}", "{weight_decay = 0.1}", "{lr = 0}", "{lr = 1e300}"},
 }
 OPTIONS.AdamW = OPTIONS.Adam
@@ -316,7 +317,9 @@ local AFTER = {
   "o:load_state(o:state())", "o:load_state(%s)", "p[1].grad = nil", "p[2]:release()",
   "o.options.betas = %s", "optim.clip_grad_norm(p, %s)",
   "optim.clip_grad_norm(p, 1, {norm_type = 1})", "o:compare(%s)", "p[1].requires_grad = false",
-  "p[1]:set_(heed.ones(5))", "optim.cosine(%s)(2)",
+  "p[1]:set_(heed.ones(5))", "optim.cosine(%s)(2)", "o.groups[1].lr = %s", "o.options = %s",
+  "o.options.momentum = 0.9", "o.options.amsgrad = true", "optim.EMA(p, %s):update()",
+  "optim.EMA(p):apply(%s)", "optim.Scaler(%s)", "local s = optim.Scaler{} s:step(o) s:update()",
   "optim.warmup(%s, optim.linear(3))(5)", "optim.step(%s, {gamma = 0.5})(7)",
 }
 

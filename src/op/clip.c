@@ -32,15 +32,6 @@ static bool is_fused (const heed_tensor *g, device *where) {
 }
 
 
-static bool all_fused (const clipping *o) {
-  device *where = tensor_device(*o->gradient);
-  if (where == NULL || !where->supports(where, WORK_CLIP, CLIP_SCALE)) return false;
-  for (int i = 0; i < o->n; i++)
-    if (!is_fused(o->gradient[i], where)) return false;
-  return true;
-}
-
-
 /* The lowest element in memory: strides may be negative. */
 static void *start_of (const heed_tensor *g) {
   int64_t first, last;
@@ -49,17 +40,35 @@ static void *start_of (const heed_tensor *g) {
 }
 
 
+/* Is it the gradient of an earlier parameter too? Threads would scale it at the same time. */
+static bool came_before (const clipping *o, int i) {
+  bool found = false;              /* without an exit, so that the loop is vectorised */
+  for (int k = 0; k < i; k++) found |= o->row[k].data == o->row[i].data;
+  return found && o->row[i].n > 0;
+}
+
+
+static bool all_fused (const clipping *o) {
+  device *where = tensor_device(*o->gradient);
+  if (where == NULL || !where->supports(where, WORK_CLIP, CLIP_SCALE)) return false;
+  for (int i = 0; i < o->n; i++) {
+    const heed_tensor *g = o->gradient[i];
+    if (!is_fused(g, where)) return false;
+    const int64_t n = layout_numel(&g->at);
+    o->row[i] = (clip_row){.type = g->type, .n = n, .data = n > 0 ? start_of(g) : NULL};
+    if (came_before(o, i)) return false;
+  }
+  return true;
+}
+
+
+/* Of the rows that all_fused has filled. */
 static heed_tensor *fused (const clipping *o) {
   work w;
   layout one = {.rank = 0};
   heed_tensor *norm = op_new(o->cx, HEED_FLOAT64, &one);
   if (norm == NULL) return NULL;
-  for (int i = 0; i < o->n; i++) {
-    heed_tensor *g = o->gradient[i];
-    const int64_t n = layout_numel(&g->at);
-    capture_input(o->cx, g);
-    o->row[i] = (clip_row){.type = g->type, .n = n, .data = n > 0 ? start_of(g) : NULL};
-  }
+  for (int i = 0; i < o->n; i++) capture_input(o->cx, o->gradient[i]);
   work_clip(&w, o->scales ? CLIP_SCALE : CLIP_NORM, o->max, o->n, o->row, view_of(norm));
   if (!op_run_for(o->cx, HEED_norm, &w)) return NULL;
   for (int i = 0; o->scales && i < o->n; i++) {

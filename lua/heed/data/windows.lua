@@ -25,7 +25,7 @@ end
 ---Batches for the prediction of the next id, for ever: windows that begin anywhere in a text.
 ---@param ids heed.Tensor int64 (N)
 ---@param given? heed.data.windows.options
----@return fun(): heed.Tensor, heed.Tensor batch x and y (size, length): y[b][t] stands behind x[b][t]
+---@return fun(): heed.Tensor, heed.Tensor batch x and y (size, length), y one id further on
 return function(ids, given, ...)
   options.no_more("data.windows", 2, ...)
   local o = options.read("data.windows", given, {length = 64, seed = options.any, size = 32})

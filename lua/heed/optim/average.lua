@@ -20,7 +20,6 @@ local fail = heed.fail
 
 ---@class heed.EMA
 local EMA = {__name = "EMA"}
-EMA.__index = EMA
 
 local HALVES <const> = {bfloat16 = true, float16 = true}
 
@@ -60,14 +59,14 @@ end
 ---@field warmup? boolean at update n it keeps (1 + n) / (10 + n), where that is less
 
 ---Averages of parameters, which begin as their values now.
----@param given heed.Module|heed.Tensor[]
----@param how? heed.EMA.options
+---@param parameters heed.Module|heed.Tensor[]
+---@param given? heed.EMA.options
 ---@return heed.EMA
-local function make(given, how, ...)
+local function make(parameters, given, ...)
   options.no_more("optim.EMA", 2, ...)
-  local o = options.read("optim.EMA", how, {decay = 0.999, warmup = false})
+  local o = options.read("optim.EMA", given, {decay = 0.999, warmup = false})
   options.probability("optim.EMA", "decay", o.decay)
-  local names, list = read(given)
+  local names, list = read(parameters)
   local self = setmetatable({options = o, names = names, parameters = list, averages = {},
                              updates = 0, applied = 0}, EMA)
   for i, p in ipairs(list) do
@@ -173,6 +172,7 @@ function EMA:__tostring()
 end
 
 
+options.closed(EMA, "optim.EMA")
 options.guard(EMA, {apply = math.huge, compare = 1, load_state = 1, state = 0, update = 0},
               {is = is_average, what = "averages", variable = "ema"})
 

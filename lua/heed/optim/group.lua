@@ -61,7 +61,7 @@ end
 
 -- The states that steps need from now on; those that they needed before stay.
 local function arrange(self)
-  self.names, self.lists = self.kind.states(self.numbers), {}
+  self.names, self.lists, self.prepared = self.states(self.numbers), {}, {}
   for k, name in ipairs(self.names) do
     local list = self.memory[name]
     if not list then
@@ -85,7 +85,7 @@ function Group:set(name, value)
   o[name] = value
   check_options(self.who, o)
   self.numbers[name] = value
-  arrange(self)
+  if #self.states(self.numbers) ~= #self.names then arrange(self) end
 end
 
 
@@ -155,8 +155,9 @@ function Group.new(kind, who, parameters, o)
   local numbers = {}
   for name, value in pairs(o) do numbers[name] = value end
   local self = setmetatable({
-    kind = kind, who = who, known = o, numbers = numbers, parameters = {}, gradients = {},
-    counts = {}, numbers_of = {}, memory = {}, made = false,
+    kind = kind.name, states = kind.states, fills = kind.fills, who = who, known = o,
+    numbers = numbers, parameters = {}, gradients = {}, counts = {}, begins = {},
+    memory = {}, made = false,
   }, Group)
   for i, p in ipairs(parameters) do
     self.parameters[i], self.gradients[i], self.counts[i] = p, false, 0
@@ -228,7 +229,7 @@ end
 
 local function call(self, number, gradients)
   self.numbers.step = number
-  optim_step(self.kind.name, self.parameters, gradients, self.lists, self.numbers)
+  optim_step(self.kind, self.parameters, gradients, self.lists, self.numbers)
   self.numbers.step = nil
   if capture.notes then note(self, number, gradients) end
 end
@@ -238,7 +239,7 @@ end
 local function call_apart(self)
   local apart = {}
   for i, g in ipairs(self.gradients) do
-    local number = self.numbers_of[i]
+    local number = self.begins[i] and 1 or self.counts[i] + 1
     if g and not apart[number] then
       apart[number] = {}
       for j = 1, #self.parameters do apart[number][j] = false end
@@ -249,38 +250,38 @@ local function call_apart(self)
 end
 
 
--- Makes the state tensors that parameter i lacks; gives the number of its step.
+-- Makes the state tensors that parameter i lacks. A state that is filled begins with its step.
 local function prepare(self, i)
-  local number = self.counts[i] + 1
   for _, list in ipairs(self.lists) do
     if not list[i] then
       list[i] = heed.keep(heed.zeros_like(self.parameters[i]))
       self.made = true             -- in this step
-      if self.kind.fills then number = 1 end
+      self.begins[i] = self.fills
     end
   end
-  self.numbers_of[i] = number
-  return number
+  self.prepared[i] = true
 end
 
 
 ---One step along the gradients.
 function Group:step()
   local parameters, gradients, counts = self.parameters, self.gradients, self.counts
+  local prepared, begins = self.prepared, self.begins
   local number, apart
   self.made = false
   for i = 1, #parameters do
     local g = parameters[i].grad
     gradients[i] = g or false
     if g then
-      local own = prepare(self, i)
+      if not prepared[i] then prepare(self, i) end
+      local own = begins[i] and 1 or counts[i] + 1
       number = number or own
       apart = apart or number ~= own
     end
   end
   if apart then call_apart(self) elseif number then call(self, number, gradients) end
   for i = 1, #parameters do
-    if gradients[i] then gradients[i], counts[i] = false, counts[i] + 1 end
+    if gradients[i] then gradients[i], counts[i], begins[i] = false, counts[i] + 1, nil end
   end
 end
 

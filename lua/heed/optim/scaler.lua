@@ -18,7 +18,6 @@ local fail = heed.fail
 
 ---@class heed.Scaler
 local Scaler = {__name = "Scaler"}
-Scaler.__index = Scaler
 
 local KNOWN <const> = {
   backoff_factor = 0.5, growth_factor = 2, growth_interval = 2000, init_scale = 65536,
@@ -175,6 +174,7 @@ function Scaler:__tostring()
 end
 
 
+options.closed(Scaler, "optim.Scaler")
 options.guard(Scaler, {
   compare = 1, get_scale = 0, load_state = 1, scale = 1, state = 0, step = 1, unscale_ = 1,
   update = 0,

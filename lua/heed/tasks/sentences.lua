@@ -47,7 +47,7 @@ local FEELINGS = {
 ---@field length? integer of a sentence; 8 unless given
 ---@field size? integer of a batch; 100 unless given
 ---@field seed? integer of a generator of its own
----@field rule? "opinion"|fun(x: heed.Tensor): heed.Tensor the class of each row of ids (size, length)
+---@field rule? "opinion"|fun(x: heed.Tensor): heed.Tensor the class (size) of ids (size, length)
 
 ---Is a sentence positive? One of its words is an opinion, and counts as its opposite right behind
 ---"not"; "not" elsewhere means nothing.
@@ -75,7 +75,7 @@ local TAGS = {"determiner", "adjective", "pronoun", "conjunction", "noun", "verb
 
 -- Words by tag; nouns and verbs are the same words, which only their neighbours tell apart.
 local BY_TAG = {
-  {"the", "a"}, {"big", "old"}, {"she", "he"}, {"and"},
+  {"the", "a"}, {"big", "new"}, {"she", "he"}, {"and"},
   {"duck", "fish", "saw", "watch", "rock", "play"},
 }
 local TAGGED = task.joined(table.unpack(BY_TAG))
@@ -99,7 +99,7 @@ local function phrase(dice, tags)
 end
 
 
--- Tags of clauses, "the old duck saw a fish and she …", cut at a length.
+-- Tags of clauses, "the new duck saw a fish and she …", cut at a length.
 local function grammar(dice, length)
   local tags = {}
   repeat
@@ -141,7 +141,7 @@ local TAGGERS = {
 
 ---What is each word? Nouns and verbs are the same words: what stands before tells.
 ---
----   x  the old duck  saw  a   fish     y  determiner adjective noun verb determiner noun
+---   x  the new duck  saw  a   fish     y  determiner adjective noun verb determiner noun
 ---@param given? heed.tasks.tagging.options
 ---@return fun(): heed.Tensor, heed.Tensor batch ids and tags, both (size, length)
 local function tagging(given, ...)
@@ -202,14 +202,14 @@ local MASKS = {
 ---@field rate? number how many words are to be predicted; 0.15 unless given
 ---@field size? integer of a batch; 100 unless given
 ---@field seed? integer of a generator of its own
----@field rule? "bert"|"plain"|fun(x: heed.Tensor, o: table): heed.Tensor, heed.Tensor what is hidden:
----of ids (size, 11) the inputs and the targets; "plain" hides each behind the mask, see data.mask
+---@field rule? "bert"|"plain"|fun(x: heed.Tensor, o: table): heed.Tensor, heed.Tensor of ids (size,
+---11) the inputs and the targets, as data.mask gives them; "plain" hides all behind the mask
 
 ---Which words are hidden? The mask is the last token.
 ---
 ---   x  the old [MASK] drinks milk and …     y  -100 -100 cat -100 …
 ---@param given? heed.tasks.masked.options
----@return fun(): heed.Tensor, heed.Tensor batch ids (size, 11), and ids or -100 where none is hidden
+---@return fun(): heed.Tensor, heed.Tensor batch ids (size, 11), and what is hidden, else -100
 local function masked(given, ...)
   local who = "tasks.masked"
   options.no_more(who, 1, ...)
