@@ -32,14 +32,9 @@ end
 
 
 local function line_of(entry)
-  local also = #entry.aliases > 0 and {} or nil
-  for _, alias in ipairs(entry.aliases) do
-    if alias ~= entry.path and not also[alias] then
-      also[alias], also[#also + 1] = true, "`" .. alias .. "`"
-    end
-  end
-  local names = also and also[1] and " Also " .. table.concat(also, ", ") .. "." or ""
-  return ("* `%s`: %s%s"):format(entry.call, reference.sentence(entry.text), names)
+  local names = table.concat(entry.aliases, "`, `")
+  return ("* `%s`: %s%s"):format(entry.call, reference.sentence(entry.text),
+                                 names ~= "" and " Also `" .. names .. "`." or "")
 end
 
 

@@ -265,7 +265,7 @@ describe("names of PyTorch", function()
   end)
 
   it("are none that there are, and what they suggest exists", function()
-    local places = {heed = heed, nn = nn, optim = heed.optim, cuda = heed.cuda,
+    local places = {heed = heed, nn = nn, optim = heed.optim, cuda = heed.cuda, data = heed.data,
                     module = nn.Linear(1, 1), tensor = heed.zeros(1),
                     optimizer = heed.optim.SGD{nn.Parameter(heed.zeros(1))}}
     for place, entries in pairs(torch_names) do

@@ -8,11 +8,11 @@ local accuracy = require "heed.data.accuracy"
 local batches = require "heed.data.batches"
 local mask = require "heed.data.mask"
 local options = require "heed.options"
-local pad = require "heed.data.pad"
+local torch_names = require "heed.torch_names"
 local vocabulary = require "heed.data.vocabulary"
 local windows = require "heed.data.windows"
 
 return options.strict("heed.data", {
-  accuracy = accuracy, batches = batches, chars = vocabulary.chars, mask = mask, pad = pad,
+  accuracy = accuracy, batches = batches, chars = vocabulary.chars, mask = mask,
   windows = windows, words = vocabulary.words,
-})
+}, torch_names.data)

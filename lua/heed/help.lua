@@ -96,7 +96,7 @@ local function group_of(part)
 end
 
 
--- Entries whose names have the word in them, before those whose texts do.
+-- Entries whose names have the word in them, and those whose texts do.
 local function search(word)
   local names, texts = {}, {}
   for _, entry in ipairs(entries()) do
@@ -106,7 +106,7 @@ local function search(word)
       texts[#texts + 1] = entry
     end
   end
-  return table.move(texts, 1, #texts, #names + 1, names)
+  return names, texts
 end
 
 
@@ -125,7 +125,7 @@ local function print_entry(entry)
     print(("      %s%s  %s"):format(param.name, param.optional and "?" or "", param.type))
   end
   for _, example in ipairs(entry.examples) do print("    > " .. example) end
-  if #entry.aliases > 1 then print("    Also " .. table.concat(entry.aliases, ", ")) end
+  if #entry.aliases > 0 then print("    Also " .. table.concat(entry.aliases, ", ")) end
 end
 
 
@@ -162,16 +162,26 @@ local function refuse_word(word)
 end
 
 
+-- Names that have the word in them, but for those that were printed.
+local function print_more(names, printed)
+  local list, seen = {}, {}
+  for _, entry in ipairs(printed) do seen[entry] = true end
+  for _, entry in ipairs(names) do
+    if not seen[entry] then list[#list + 1] = entry.path end
+  end
+  if #list > 0 then print(shown.wrapped({"See also", table.unpack(list)}, "")) end
+end
+
+
 local function help_with_word(given)
   local word = given:gsub("^heed%.", ""):gsub("^x:", "")
   local group, found = group_of(word), by_name(word)
-  if group then return print_group(group) end
-  if #found == 0 then
-    local like = search(word:lower())
-    if #like == 0 then refuse_word(given) end
-    for _, entry in ipairs(like) do print_line(entry) end
-  end
-  for _, entry in ipairs(found) do print_entry(entry) end
+  local names, texts = search(word:lower())
+  if #names + #texts == 0 and not group then refuse_word(given) end
+  if group then print_group(group) end
+  for _, entry in ipairs(group and {} or found) do print_entry(entry) end
+  if group or #found > 0 then return print_more(names, group or found) end
+  for _, entry in ipairs(table.move(texts, 1, #texts, #names + 1, names)) do print_line(entry) end
 end
 
 

@@ -197,7 +197,7 @@ end)
 method.around("pad", function(pad, kin)
   if kin ~= heed then return pad end
   return function(x, ...)
-    if type(x) == "table" then return require("heed.data").pad(x, ...) end
+    if type(x) == "table" then return require "heed.data.pad"(x, ...) end
     return pad(x, ...)
   end
 end)

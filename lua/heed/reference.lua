@@ -175,9 +175,18 @@ end
 ---@field params {name: string, optional: boolean, type: string}[]
 ---@field aliases string[]
 
+local function other_names(block)
+  local names, seen = {}, {[block.name] = true}
+  for _, name in ipairs(block.aliases) do
+    if not seen[name] then names[#names + 1], seen[name] = name, true end
+  end
+  return names
+end
+
+
 local function entry_of(path, call, block)
   return {path = path, call = call, text = joined(block.text), examples = block.examples,
-          params = block.params, aliases = block.aliases}
+          params = block.params, aliases = other_names(block)}
 end
 
 

@@ -28,6 +28,7 @@ torch_names.heed = {
   mm = "heed.matmul(a, b)",
   mv = "heed.matmul(a, b)",
   nan = "0 / 0",
+  pad_sequence = "heed.pad(lists): it gives lengths, too",
   pi = "math.pi",
   scaled_dot_product_attention = "heed.attention(q, k, v, {causal = true})",
   set_default_device = "heed.default_device(name)",
@@ -36,6 +37,7 @@ torch_names.heed = {
   set_printoptions = "heed.printoptions{precision = 6}",
   set_rng_state = "heed.rng_state(state)",
   swapaxes = "heed.transpose(x, 1, 2)",
+  utils = "heed.data.batches(x, y, {size = 32})",
 }
 
 for _, name in ipairs{"bfloat16", "bool", "float16", "float32", "float64", "int64", "uint8"} do
@@ -44,6 +46,14 @@ end
 for name, dtype in pairs{double = "float64", float = "float32", half = "float16", long = "int64"} do
   torch_names.heed[name] = ('"%s", as in {dtype = "%s"}'):format(dtype, dtype)
 end
+
+
+---Names of `torch.utils.data`.
+torch_names.data = {
+  DataLoader = "heed.data.batches(x, y, {size = 32})",
+  TensorDataset = "heed.data.batches(x, y, {size = 32})",
+  pad_sequence = "heed.pad(lists)",
+}
 
 
 ---Names of `torch.cuda`.

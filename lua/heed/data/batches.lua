@@ -22,6 +22,19 @@ local function is_list(value)
 end
 
 
+-- Examples are of one rank; x and y in a list would be two examples.
+local function check_list(list, i)
+  local rank = heed.is_tensor(list[1]) and list[1]:dim()
+  for _, example in ipairs(list) do
+    if (heed.is_tensor(example) and example:dim()) ~= rank then
+      fail("data.batches: examples of one kind expected in the list that is argument %d, got %s "
+           .. "and %s; write data.batches(x, y, …) for tensors of examples", i, kind(list[1]),
+           kind(example))
+    end
+  end
+end
+
+
 -- The sources, and the options behind them.
 local function arguments(...)
   local sources, n, given = {...}, select("#", ...), nil
@@ -35,6 +48,7 @@ local function arguments(...)
       fail("data.batches: a tensor with rows or a list expected as argument %d, got %s", i,
            kind(source))
     end
+    if is_list(source) then check_list(source, i) end
   end
   if n == 0 then fail("data.batches: at least one tensor or list expected") end
   return sources, given

@@ -54,6 +54,13 @@ local function filled(ids, width, value, left)
 end
 
 
+-- Rows (B, T) with so many more columns of one value.
+local function widened(t, more, value, left)
+  if more == 0 then return t end
+  return t:pad(left and {more, 0} or {0, more}, {value = value})
+end
+
+
 ---@class heed.pad.options
 ---@field value? integer what stands where a list has ended; 1 unless given, -100 for targets
 ---@field length? integer of all sequences, at least that of the longest, which it is unless given
@@ -74,11 +81,9 @@ return function(lists, given, ...)
   local value = math.tointeger(o.value)
   if not value then fail("pad: an id expected as option value, got %s", kind(o.value)) end
   local all, longest, device = sequences(lists)
-  local width, rows, lengths = width_of(o.length, longest), {}, {}
-  for i, ids in ipairs(all) do
-    rows[i], lengths[i] = filled(ids, width, value, o.side == "left"), #ids
-  end
+  local left, width, rows, lengths = o.side == "left", width_of(o.length, longest), {}, {}
+  for i, ids in ipairs(all) do rows[i], lengths[i] = filled(ids, longest, value, left), #ids end
   local how = {dtype = "int64", device = device}
-  if width == 0 then return heed.zeros(#rows, 0, how), heed.tensor(lengths, how) end
-  return heed.tensor(rows, how), heed.tensor(lengths, how)
+  local t = longest > 0 and heed.tensor(rows, how) or heed.zeros(#rows, 0, how)
+  return widened(t, width - longest, value, left), heed.tensor(lengths, how)
 end

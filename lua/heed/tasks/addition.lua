@@ -35,6 +35,8 @@ local RULES = {
 ---@field rule? "forward"|"reversed"|fun(y: heed.Tensor): heed.Tensor the order of the sum's digits:
 ---reversed, its last digit comes first, as one adds by hand
 
+---The sum of two numbers, digit by digit.
+---
 ---   x  0 5 7 + 9 6 4 =     y  1 0 2 1
 ---@param given? heed.tasks.addition.options
 ---@return fun(): heed.Tensor, heed.Tensor batch ids (size, 2 digits + 2) and (size, digits + 1)

@@ -37,14 +37,20 @@ local both = {x = task.DIGITS, y = task.DIGITS}
 
 return {
   tasks = {
+    ---The same digits, in order.
+    ---
     ---   x  3 1 8 1     y  1 1 3 8
     ---@type fun(given?: heed.tasks.sequence.options): fun(): heed.Tensor, heed.Tensor
     sorting = maker("sorting", "ascending"),
 
+    ---The same digits once more.
+    ---
     ---   x  3 1 8 1     y  3 1 8 1
     ---@type fun(given?: heed.tasks.sequence.options): fun(): heed.Tensor, heed.Tensor
     copy = maker("copy", "same"),
 
+    ---The same digits from the end.
+    ---
     ---   x  3 1 8 1     y  1 8 1 3
     ---@type fun(given?: heed.tasks.sequence.options): fun(): heed.Tensor, heed.Tensor
     reverse = maker("reverse", "backwards"),
