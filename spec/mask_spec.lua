@@ -458,6 +458,10 @@ describe("heed.mask", function()
     assert.matches("stands in a table, as in {mask = m}",
                    message(heed.attention, x, x, x, mask.causal()))
     assert.matches("'mask'", message(heed.attention, x, x, x, {bias = mask.causal()}))
+    assert.matches("attention: at most 4 arguments expected, got true as argument 5",
+                   message(heed.attention, x, x, x, {mask = mask.causal()}, true))
+    assert.matches("attention: unknown option 'causl'.*'causal'",
+                   message(heed.attention, x, x, x, {mask = mask.causal(), causl = true}))
   end)
 
   it("gives way to a tensor's operators on either side", function()

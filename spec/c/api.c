@@ -1,6 +1,6 @@
 /*
 ** api.c - what only a host written in C can do: pass NULL on, give numbers for gradients, use
-** two contexts, lend odd bools, round as it likes.
+** two contexts, lend odd bools, say by a rule who may attend, round as it likes.
 */
 
 #include <fenv.h>
@@ -243,6 +243,35 @@ static void ignores_the_host_mode (heed_context *cx) {
 #endif
 }
 
+/* Who may attend, of 3 queries and 3 keys, as a number whose bits are theirs; -1 for a failure. */
+static int mask_of (heed_context *cx, int n, const int64_t *rule, int operands,
+                    heed_tensor *const *ts) {
+  bool may[9];
+  const int64_t size[] = {1, 1, 3, 3};
+  heed_value args[] = {heed_l(4, size), heed_l(n, rule), heed_ts(operands, ts)};
+  heed_tensor *y = heed_call(cx, HEED_attention_mask, args, 3);
+  int bits = heed_read(y, HEED_BOOL, may) ? 0 : -1;
+  for (int i = 0; i < 9 && bits >= 0; i++) bits |= may[i] << i;
+  heed_drop(y);
+  heed_clear(cx);
+  return bits;
+}
+
+static void rules_say_who_may_attend (heed_context *cx) {
+  heed_tensor *ids = heed_from(cx, HEED_INT64, 1, (int64_t[]){3}, (int64_t[]){1, 1, 2});
+  heed_tensor *none = NULL;
+  const int64_t rule[] = {HEED_MASK_BAND, -1, 0, HEED_MASK_DOCUMENTS, HEED_MASK_AND,
+                          HEED_MASK_FIRST, 1, HEED_MASK_OR};
+  check(mask_of(cx, 0, rule, 0, NULL) == 0777, "a rule of no words");
+  check(mask_of(cx, 3, rule, 0, NULL) == 0631, "a band");
+  check(mask_of(cx, 5, rule, 1, &ids) == 0431, "a band within documents");
+  check(mask_of(cx, 8, rule, 1, &ids) == 0531, "and the first key");
+  check(mask_of(cx, 8, rule, 1, &none) == -1, "a tensor that is not there");
+  for (int n = 1; n < 8; n++)
+    check(n == 3 || n == 5 || mask_of(cx, n, rule, n > 3, &ids) == -1, "a rule that is cut off");
+  heed_drop(ids);
+}
+
 int main (void) {
   heed_context *cx = heed_open(NULL), *other = heed_open(NULL);
   nothing_comes_back(cx);
@@ -252,6 +281,7 @@ int main (void) {
   numbers_broadcast(cx);
   bools_are_one(cx);
   rounds_alike();
+  rules_say_who_may_attend(cx);
   ignores_the_host_mode(cx);
   heed_close(other);
   heed_close(cx);
