@@ -419,7 +419,9 @@ static heed_tensor *host_copy (heed_tensor *t, heed_type type) {
 heed_tensor *tensor_moved (heed_tensor *t, device *where, heed_type type) {
   heed_tensor *near = host_copy(t, type);
   if (near == NULL || where->host) return near;
-  heed_tensor *y = new_dense(t->cx, where, type, &near->at);
+  layout at = near->at;
+  at.offset = 0;                                   /* a dense view may begin anywhere */
+  heed_tensor *y = new_dense(t->cx, where, type, &at);
   if (y != NULL && !put(t->cx, y->store, view_of(near).data)) {
     heed_drop(y);
     y = NULL;
