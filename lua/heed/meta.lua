@@ -2397,6 +2397,13 @@ function heed.core.attention_mask(size, rule, operands) end
 ---@return heed.Tensor norm
 function heed.core.clip_gradients(parameters, p, max) end
 
+---Whether attention's options hold a mask, a bias or a sink that the Lua half makes tensors of.
+---> heed.core.has_values{causal = true} == false
+---> heed.core.has_values{mask = heed.mask.causal()} == true
+---@param options any
+---@return boolean
+function heed.core.has_values(options) end
+
 ---f(...), with errors that name `name` as what was called; an outer `called` keeps its name.
 ---> heed.core.called("f", heed.neg, heed.tensor{1}) == {-1}
 ---@param name string
