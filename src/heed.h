@@ -295,6 +295,7 @@ HEED_API int heed_apply_on (heed_context *cx, const char *device, heed_op op,
 ** postfix order; the tensors that words take are 'operands', in the order of the words. Keys j and
 ** queries i count from 0, and query i stands at position p = i + S - T among the keys. So
 ** {HEED_MASK_BAND, -255, 0, HEED_MASK_DOCUMENTS, HEED_MASK_AND} is a window within documents.
+** Likewise from 0, element i - j + S - 1 of 'relative' (H, T + S - 1) is added to a score.
 */
 typedef enum heed_mask {
   HEED_MASK_TENSOR,      /* bool, broadcasts to (B, H, T, S) less the axes that queries lack */
