@@ -6,6 +6,7 @@ local heed = require "heed"
 local method = require "heed.method"
 local options = require "heed.options"
 
+local called, has_values = core.called, core.has_values
 local fail, is_tensor = heed.fail, heed.is_tensor
 
 
@@ -78,6 +79,9 @@ end
 
 local function with_values(attend, q, k, v, given, ...)
   options.no_more("attention", 4, ...)
+  if heed.mask.is(given) or is_bias(given) then
+    fail("attention: a mask or a bias stands in a table, as in {mask = m}")
+  end
   local B, H, T, S, rank = sizes_of(q, k)
   if not B then return attend(q, k, v) end     -- which refuses them
   local o = {}
@@ -93,13 +97,8 @@ end
 
 method.around("attention", function(attend)
   return function(q, k, v, given, ...)
-    if type(given) == "table" then
-      local mask, bias = rawget(given, "mask"), rawget(given, "bias")
-      if type(mask) == "table" or type(bias) == "table" or rawget(given, "sink") ~= nil then
-        return core.called("attention", with_values, attend, q, k, v, given, ...)
-      elseif getmetatable(given) and (heed.mask.is(given) or is_bias(given)) then
-        fail("attention: a mask or a bias stands in a table, as in {mask = m}")
-      end
+    if given ~= nil and has_values(given) then
+      return called("attention", with_values, attend, q, k, v, given, ...)
     end
     return attend(q, k, v, given, ...)
   end

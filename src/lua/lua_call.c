@@ -500,7 +500,31 @@ static void add_operators (lua_State *L) {
 }
 
 
+static int type_of_field (lua_State *L, const char *name) {
+  lua_pushstring(L, name);
+  const int type = lua_rawget(L, 1);
+  lua_pop(L, 1);
+  return type;
+}
+
+
+/*
+** has_values(options): does attention get a table as its mask or bias, or a sink, so that
+** heed/attention.lua is needed? Asked for each call, hence here.
+*/
+static int l_has_values (lua_State *L) {
+  lua_settop(L, 1);
+  lua_pushboolean(L, lua_istable(L, 1) &&
+                  (type_of_field(L, "mask") == LUA_TTABLE ||
+                   type_of_field(L, "bias") == LUA_TTABLE ||
+                   type_of_field(L, "sink") != LUA_TNIL || lua_getmetatable(L, 1)));
+  return 1;
+}
+
+
 void open_ops (lua_State *L, int module, int methods) {
+  static const luaL_Reg functions[] = {{"has_values", l_has_values}, {NULL, NULL}};
+  register_functions(L, functions, module);
   for (int i = 0; i < HEED_NOPS; i++) {
     const heed_signature *row = heed_describe(binding_of(L)->cx, (heed_op)i);
     if (row == NULL) raise_failure(L);

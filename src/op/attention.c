@@ -144,6 +144,7 @@ bool attention_check_lengths (call *c, const attending *o, int i, const heed_ten
 
 static bool check_bias (call *c, const attending *o) {
   const int bias = ARG(attention, bias), relative = ARG(attention, relative);
+  if (o->bias == NULL && o->relative == NULL) return true;
   layout weights = attention_shape(o, o->S), distances = attention_distances(o);
   if (o->bias != NULL && (!check_float(c, bias) || !check_operand(c, bias, &weights))) return false;
   return o->relative == NULL ||
@@ -222,7 +223,6 @@ static view full_view (const attending *o, const heed_tensor *t) {
 
 
 static bool set_work (work *w, const attending *o, work_kind kind) {
-  layout distances = attention_distances(o);
   work_attention(w, kind, o->scale, o->softcap, o->dropout);
   w->in[ATTENTION_Q] = full_view(o, o->query);
   w->in[ATTENTION_K] = full_view(o, o->key);
@@ -233,7 +233,7 @@ static bool set_work (work *w, const attending *o, work_kind kind) {
     w->in[ATTENTION_BIAS] = view_with(o->bias, &at);
   }
   if (o->relative != NULL) {
-    layout at;
+    layout distances = attention_distances(o), at;
     layout_expand(&o->relative->at, &distances, &at);
     w->in[ATTENTION_RELATIVE] = view_with(o->relative, &at);
   }
