@@ -51,7 +51,7 @@ EMBED= $(B)/src/lua/lua_half.o $(B)/src/lua/lua_sealed.o $(B)/half.o
 OBJECTS= $(filter-out $(EMBED),$(SOURCES:%.c=$(B)/%.o))
 CORE= $(filter-out $(B)/src/lua/%,$(OBJECTS))
 PROGRAMS= $(patsubst %.c,$(B)/%,$(filter-out spec/c/cuda_%,$(wildcard spec/c/*.c)))
-HALF= $(sort $(shell find lua -name '*.lua' ! -name meta.lua))
+HALF= $(sort $(shell find lua -name '*.lua'))
 
 # How Lua finds the module in this tree, before where it looks anyhow, and how a kind of build is
 # run. Leaks are looked for in Lua only (%b is the program's name): what a spec starts, gnuplot
@@ -292,7 +292,7 @@ $(FUZZED): $(LOGS)/fuzz/%.log: all anew
 tsan:; @$(MAKE) programs KIND=tsan
 strict:; @$(MAKE) objects KIND=strict
 neon:; @$(MAKE) core KIND=neon CC=aarch64-linux-gnu-gcc
-lint:; luacheck --quiet --no-color lua spec examples bench heed-scm-1.rockspec
+lint:; luacheck --quiet --no-color lua spec examples bench docs heed-scm-1.rockspec
 
 # From another folder and another place, as a user has it.
 I= $(CURDIR)/build/installed

@@ -95,13 +95,17 @@ for _name in "add sub div remainder fmod".split():
     ROWS.append(Row(_name, f"heed.{_name}(a, b)", f"torch.{_name}(a, b)", two(), NUMBERS))
 ROWS.append(Row("floor_divide", "a:detach():floor_divide(b:detach())",
                 "a.detach().floor_divide(b.detach())", two(), NUMBERS))
-for _name in "atan2 hypot".split():
+for _name in "atan2 hypot logaddexp".split():
     ROWS.append(Row(_name, f"heed.{_name}(a, b)", f"torch.{_name}(a, b)", two()))
 ROWS += [
     Row("pow", "heed.pow(a, b)", "torch.pow(a, b)", two(0.1, 3.0, False), FLOATS, 8),
     Row("pow wild", "heed.pow(a, b)", "torch.pow(a, b)", two(), FLOATS, 8),
     Row("pow whole", "heed.pow(a, b)", "torch.pow(a, b)", two(0, 5, False), ["int64", "uint8"]),
     Row("pow number", "a ^ {p}", "a ** {p}", numbers),
+    Row("isclose", "a:isclose(b, {{rtol = 0.5, equal_nan = true}})",
+        "torch.isclose(a, b.to(a.dtype), rtol=0.5, equal_nan=True)", two(), NUMBERS),
+    Row("nan_to_num", "a:nan_to_num()", "a.nan_to_num()", one()),
+    Row("nan_to_num numbers", "a:nan_to_num({p}, {q}, -{q})", "a.nan_to_num({p}, {q}, -{q})", numbers),
     Row("add alpha", "a:add(b, {{alpha = 3}})", "a.add(b, alpha=3)", two(), NUMBERS),
 ]
 
@@ -154,6 +158,10 @@ for _name in "sum mean prod any all argmax argmin max min".split():
     _one = " + 1" if _name.startswith("arg") else ""
     _heed = f"heed.tensor(a:{_name}())" if _name in ("any", "all") else f"a:{_name}()"
     ROWS.append(Row(_name, _heed, f"a.{_name}(){_one}", reduced(), _types, 4))
+for _name in "amax amin".split():
+    ROWS.append(Row(_name, f"a:{_name}({{Dim}}, {{Keep}})", f"a.{_name}({{dim}}, {{keep}})",
+                    reduced(1, wild=True), ALL))
+    ROWS.append(Row(_name + " of all", f"a:{_name}()", f"a.{_name}()", reduced(1), ALL))
 for _name in "max min".split():
     ROWS.append(Row(_name + " dim", f"a:{_name}({{Dim}}, {{Keep}})", f"a.{_name}({{dim}}, {{keep}})",
                     reduced(1), NUMBERS, 1))
@@ -207,11 +215,29 @@ def vectors(same):
     return draw
 
 
+def added(batch):
+    def draw(r, t):
+        b = [r.randint(1, 4)] if batch else []
+        n, k, m = r.randint(1, 9), r.randint(0, 9), r.randint(1, 20)
+        return [Input(broadcast_with(r, b + [n, m]), t), Input(b + [n, k], t), Input(b + [k, m], t)], {
+            "p": r.randint(0, 3), "q": r.randint(-2, 3)}
+    return draw
+
+
+def matrix(r, t):
+    return [Input([r.randint(0, 6), r.randint(0, 6)], t)], {"n": r.randint(-4, 4)}
+
+
 _products = ["float32", "float64", "float16", "bfloat16", "int64"]
 ROWS += [
     Row("matmul", "a:matmul(b)", "a.matmul(b)", product, _products, 8),
     Row("linear", "heed.linear(a, b, c)", "F.linear(a, b, c)", linear, FLOATS, 8),
     Row("dot", "a:dot(b)", "a.dot(b)", vectors(True), _products, 8),
+    Row("addmm", "heed.addmm(a, b, c, {{beta = {p}, alpha = {q}}})",
+        "torch.addmm(a, b, c, beta={p}, alpha={q})", added(False), _products, 16),
+    Row("baddbmm", "heed.baddbmm(a, b, c, {p}, {q})", "torch.baddbmm(a, b, c, beta={p}, alpha={q})",
+        added(True), _products, 16),
+    Row("trace", "a:trace()", "a.trace()", matrix, NUMBERS, 4),
     Row("outer", "a:outer(b)", "a.outer(b)", vectors(False), _products, 8),
 ]
 for _e in ["ij,jk->ik", "bij,bjk->bik", "ij->ji", "ii->i", "ij->", "bi,bj->bij", "i,i->", "ij,ij->j",
@@ -260,11 +286,29 @@ def equal_shapes(r, t):
     return [Input(sizes, t, wild=True), Input(sizes, t, wild=True)], both(axis(r, sizes))
 
 
+def padded(r, t):
+    n = r.randint(3, 7)
+    return [Input([r.randint(1, 3), r.randint(1, 3), n], t, wild=True)], {
+        "p": r.randint(-1, n - 1), "q": r.randint(-1, n - 2)}
+
+
+def triangle(r, t):
+    return [Input([1], t)], {"n": r.randint(0, 6), "m": r.randint(0, 6), "k": r.randint(-4, 4)}
+
+
 ROWS += [
     Row("transpose", "a:transpose({Dim}, {Dim2})", "a.transpose({dim}, {dim2})", moved(1), ALL),
     Row("permute", "a:permute({Dims})", "a.permute({dims})", permuted, ALL),
     Row("reshape", "a:reshape(-1)", "a.reshape(-1)", moved(0), ALL),
     Row("flatten", "a:flatten()", "a.flatten()", moved(0), ALL),
+    Row("unflatten", "a:unflatten({Dim}, -1, 1)", "a.unflatten({dim}, (-1, 1))", moved(1), ALL),
+    Row("movedim", "a:movedim({Dim}, {Dim2})", "a.movedim({dim}, {dim2})", moved(1), ALL),
+    Row("broadcast_to", "a:broadcast_to(2, -1, -1)", "a.broadcast_to(2, -1, -1)",
+        lambda r, t: ([Input(shape(r, 2, 2), t)], {}), ALL),
+    Row("diag", "a:diag({n})", "a.diag({n})", matrix, ALL),
+    Row("diag of a vector", "a:diag({n})", "a.diag({n})",
+        lambda r, t: ([Input([r.randint(0, 5)], t)], {"n": r.randint(-3, 3)}), ALL),
+    Row("diag_embed", "a:diag_embed({n})", "a.diag_embed({n})", moved(1), ALL),
     Row("narrow", "a:narrow({Dim}, {Start}, {length})", "a.narrow({dim}, {start}, {length})", moved(1), ALL),
     Row("select", "a:select({Dim}, {Index})", "a.select({dim}, {index})", moved(1), ALL),
     Row("unsqueeze", "a:unsqueeze({Dim})", "a.unsqueeze({dim})", moved(1), ALL),
@@ -279,6 +323,14 @@ ROWS += [
     Row("tile", "a:tile(2, 3)", "a.tile(2, 3)", moved(0), ALL),
     Row("repeat_interleave", "a:repeat_interleave(2, {Dim})", "a.repeat_interleave(2, {dim})", moved(1), ALL),
     Row("pad", "a:pad({{1, 2}}, {{value = 0.5}})", "F.pad(a, (1, 2), value=0.5)", moved(1), FLOATS),
+    Row("pad reflect", "a:pad({{{p}, {q}}}, 'reflect')", "F.pad(a, ({p}, {q}), 'reflect')", padded, FLOATS),
+    Row("pad replicate", "a:pad({{{p}, {q}}}, 'replicate')", "F.pad(a, ({p}, {q}), 'replicate')", padded,
+        FLOATS),
+    Row("pad circular", "a:pad({{{p}, {q}}}, 'circular')", "F.pad(a, ({p}, {q}), 'circular')", padded, FLOATS),
+    Row("meshgrid", "heed.meshgrid(a, b)[1], heed.meshgrid(a, b)[2]", "torch.meshgrid(a, b, indexing='ij')", vectors(False),
+        ALL),
+    Row("triu_indices", "heed.triu_indices({n}, {m}, {k})", "torch.triu_indices({n}, {m}, {k}) + 1", triangle),
+    Row("tril_indices", "heed.tril_indices({n}, {m}, {k})", "torch.tril_indices({n}, {m}, {k}) + 1", triangle),
     Row("cat", "heed.cat({{a, b}}, {Dim})", "torch.cat((a, b), {dim})", several, ALL),
     Row("stack", "heed.stack({{a, b}}, {Dim})", "torch.stack((a, b), {dim})", equal_shapes, ALL),
     Row("sort", "a:sort({Dim})", "a.sort(dim={dim}, stable=True)", moved(0), NUMBERS),
@@ -312,6 +364,20 @@ def selected(r, t):
     return [Input(sizes, t, wild=True), Ids([r.randint(0, 6)], sizes[d])], both(d)
 
 
+def index_added(r, t):
+    inputs, names = selected(r, t)
+    source = list(inputs[0].shape)
+    source[names["dim"]] = inputs[1].shape[0]
+    return inputs + [Input(source, t)], names
+
+
+def gathered_beside(r, t):
+    inputs, names = gathered(r, t)
+    index = [r.choice([1, n]) for n in inputs[0].shape]
+    index[names["dim"]] = r.randint(0, 6)
+    return [inputs[0], Ids(index, inputs[0].shape[names["dim"]])], names
+
+
 def embedded(r, t):
     n = r.randint(1, 9)
     return [Ids(shape(r, 0, 3), n), Input([n, r.randint(1, 6)], t)], {"pad": r.randrange(n)}
@@ -321,6 +387,19 @@ ROWS += [
     Row("gather", "a:gather({Dim}, b)", "a.gather({dim}, b - 1)", gathered, ALL),
     Row("scatter_add", "a:scatter_add({Dim}, b, c)", "a.scatter_add({dim}, b - 1, c)", gathered,
         ["float32", "float64", "int64"], 4),
+    Row("index_add", "a:index_add({Dim}, b, c, {{alpha = 2}})", "a.index_add({dim}, b - 1, c, alpha=2)",
+        index_added, ["float32", "float64", "int64"], 4),
+    Row("take_along_dim", "a:take_along_dim(b, {Dim})", "a.take_along_dim(b - 1, {dim})", gathered_beside, ALL),
+    Row("unique", "a:unique{{return_inverse = true, return_counts = true}}",
+        "(lambda y: (y[0], y[1] + 1, y[2]))(a.detach().unique(return_inverse=True, return_counts=True))",
+        lambda r, t: ([Input(shape(r, 0, 2), t, 0, 4, grad=False)], {}), ["int64", "uint8", "bool"]),
+    Row("unique dim", "a:unique{{dim = 1, return_inverse = true, return_counts = true}}",
+        "(lambda y: (y[0], y[1] + 1, y[2]))(a.unique(dim=0, return_inverse=True, return_counts=True))",
+        lambda r, t: ([Input([r.randint(1, 9), r.randint(1, 3)], t, 0, 2.9)], {}), ["int64", "uint8", "bool"]),
+    Row("bincount", "a:bincount{{minlength = 4}}", "(a - 1).bincount(minlength=4)",
+        lambda r, t: ([Ids([r.randint(0, 9)], 7)], {}), ["int64"]),
+    Row("bincount weights", "a:bincount(b)", "torch.zeros(int(a.max())).to(b).scatter_add(0, a - 1, b)",
+        lambda r, t: (lambda n: ([Ids([n], 7), Input([n], t)], {}))(r.randint(1, 9)), ["float32", "float64"], 4),
     Row("index_select", "a:index_select({Dim}, b)", "a.index_select({dim}, b - 1)", selected, ALL),
     Row("index", "a[b]", "a[b - 1]", lambda r, t: (lambda s: ([Input(s, t), Ids([4], s[0])], {}))(
         [r.randint(1, 5), r.randint(1, 3)]), ALL),
@@ -357,6 +436,11 @@ def kl(r, t):
 
 
 ROWS += [
+    Row("normalize", "a:normalize({p}, {Dim})", "F.normalize(a, {p}, {dim})",
+        lambda r, t: (lambda i, n: (i, {**n, "p": r.choice([1, 2, 3])}))(*spread(r, t)), FLOATS, 16),
+    Row("cosine_similarity", "a:cosine_similarity(b, {Dim})", "F.cosine_similarity(a, b, {dim})",
+        lambda r, t: (lambda s: ([Input(s, t, 0.5, 2), Input(s, t, -2, -0.5)], both(axis(r, s))))(
+            shape(r, 1, 3)), FLOATS, 32),
     Row("layer_norm", "heed.layer_norm(a, {d}, b, c, {{eps = {eps}}})",
         "F.layer_norm(a, ({d},), b, c, {eps})", normed, FLOATS, 64),
     Row("rms_norm", "heed.rms_norm(a, {d}, b, {{eps = {eps}}})", "F.rms_norm(a, ({d},), b, {eps})",
@@ -381,7 +465,13 @@ for _reduction in ["mean", "sum", "none"]:
         Row("kl_div " + _reduction, "heed.kl_div(a, b, {{" + _h + "}})",
             "F.kl_div(a, b, " + _t + ")", kl, FLOATS, 8),
     ]
-    for _name in ["mse_loss", "l1_loss", "smooth_l1_loss"]:
+    ROWS.append(Row("cross_entropy last " + _reduction, "heed.cross_entropy(a:unsqueeze(1), b:unsqueeze(1), "
+                    "{{weight = c, dim = -1, label_smoothing = {s}, " + _h + "}})",
+                    "F.cross_entropy(a.unsqueeze(0).movedim(-1, 1), (b - 1).unsqueeze(0), weight=c, "
+                    "label_smoothing={s}, " + _t + ")", logits, FLOATS, 8))
+    ROWS.append(Row("huber_loss delta " + _reduction, "heed.huber_loss(a, b, {{delta = {p}, " + _h + "}})",
+                    "F.huber_loss(a, b, delta={p}, " + _t + ")", pair(), FLOATS, 8))
+    for _name in ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"]:
         ROWS.append(Row(f"{_name} {_reduction}", f"heed.{_name}(a, b, {{{{{_h}}}}})",
                         f"F.{_name}(a, b, {_t})", pair(), FLOATS, 8))
 
@@ -418,6 +508,7 @@ ROWS += [
 # (row, types, what, why): patterns of the row's name, of its type, and of the difference.
 ALLOWED = [
     ("(any|all)( dim)?", "uint8", "uint8.*bool", "any and all are bools of uint8 too"),
+    ("amax|amin", ".*", "^ga.*PyTorch nan", "a NaN that is found gets the gradient, as max's of all"),
     ("topk", ".*", "^(y1|ga)", "which of equal elements come first is open"),
     ("gelu( tanh)?", ".*", "PyTorch nan", "gelu's derivative at infinities is its limit"),
     ("sinc", "float64", "^ga", "PyTorch's derivative of sinc cancels near 0"),

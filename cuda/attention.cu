@@ -1,5 +1,5 @@
 /*
-** attention.cu - attention: y = softmax(scale q k^T + bias) v, its rows' normalisers, and the
+** attention.cu - attention: y = softmax(scale q k^T + biases) v, its rows' normalisers, and the
 ** weights if they are wanted. See attention.h.
 */
 
@@ -56,7 +56,7 @@ INLINE void attend_tile (const attend &a, const tile &x, unsigned may, int64_t f
 #pragma unroll
   for (int c = 0; c < WIDE; c++)
     add_weighted<S>(p.y[c], a, a.v, head_at(a.v, x.b, x.h / a.shared) + x.j * a.v.stride[2],
-                    from + c * SIDE(T), a.Dv, at_most(x.j_end - x.j, SIDE(T)), one, two);
+                    from + c * SIDE(T), a.Dv, at_most(a.S - x.j, SIDE(T)), one, two);
 }
 
 
@@ -69,12 +69,12 @@ INLINE void end_rows (const attend &a, const tile &x, int64_t from, progress<T, 
     for (int c = 0; c < WIDE; c++) UNROLL(T, j) p.y[c].at[i][j] *= share;
     p.sum[i] = p.top[i] * (T)LOG_OF_2 + log(p.sum[i]);
     const int64_t row = x.i + tile_y() * FEW(T) + i;
-    if (from == 0 && tile_x() == 0 && row < x.i_end)
+    if (from == 0 && tile_x() == 0 && row < a.T)
       ((T *)a.lse.data)[row_at(a.lse, x, row)] = p.sum[i];
   }
 #pragma unroll
   for (int c = 0; c < WIDE; c++)
-    store_result<S>(a.y, row_at(a.y, x, x.i), x.i_end - x.i, from + c * SIDE(T), a.Dv, p.y[c],
+    store_result<S>(a.y, row_at(a.y, x, x.i), a.T - x.i, from + c * SIDE(T), a.Dv, p.y[c],
                     (T)1);
 }
 
@@ -87,13 +87,14 @@ KERNEL __launch_bounds__(TILE_THREADS, 2) attend_rows (__grid_constant__ const a
   T *two = one + TILE_SIZE(T);
   const int64_t from = (int64_t)blockIdx.y * COLUMNS(T, WIDE), head = blockIdx.x / a.tiles;
   const int64_t i = (a.tiles - 1 - blockIdx.x % a.tiles) * SIDE(T);    /* the longest first */
-  tile x = tile_of(head / a.H, head % a.H, i, min(i + SIDE(T), a.T), 0, 0);
+  tile x = tile_of(head / a.H, head % a.H, i, 0);
+  tile_line<0, 1> keys(x);
   progress<T, WIDE> p;
+  unsigned may;
   begin_rows(p);
-  x.j_end = (int)mask_end(a, x.b, x.i_end);
-  for (; x.j < x.j_end; x.j += SIDE(T)) {
-    unsigned may;
-    if (tile_may_attend<T>(a, x, &may)) attend_tile<S>(a, x, may, from, p, one, two);
+  while (more_tiles<T>(keys, a.mask, x)) {
+    if (!take_tile<T>(keys, a.mask, x, &may)) continue;
+    attend_tile<S>(a, x, may, from, p, one, two);
   }
   end_rows<S>(a, x, from, p);
 }
@@ -106,14 +107,13 @@ KERNEL __launch_bounds__(TILE_THREADS, 2) attend_weights (__grid_constant__ cons
   SHARED(T, one);
   T *two = one + TILE_SIZE(T);
   const int64_t head = blockIdx.x / a.tiles, i = blockIdx.x % a.tiles * SIDE(T);
-  tile x = tile_of(head / a.H, head % a.H, i, min(i + SIDE(T), a.T), 0, 0);
-  const int end = (int)mask_end(a, x.b, x.i_end);
+  tile x = tile_of(head / a.H, head % a.H, i, 0);
   for (x.j = (int)blockIdx.y * SIDE(T); x.j < a.S; x.j += (int)gridDim.y * SIDE(T)) {
+    const unsigned kind = kind_of<T>(a.mask, x);
     unsigned may;
     part<T> s;
     clear_part(s);
-    x.j_end = end;
-    if (x.j < end && tile_may_attend<T>(a, x, &may)) {
+    if (kind != TILE_NONE && tile_may_attend<T>(a.mask, x, kind == TILE_ALL, &may)) {
       multiply_keys<S>(s, a, x, one, two);
       score_part(s, a, x, may, one);
       UNROLL(T, i) {
@@ -125,7 +125,7 @@ KERNEL __launch_bounds__(TILE_THREADS, 2) attend_weights (__grid_constant__ cons
       }
       drop_part(s, a, x, one);
     }
-    store_result<S>(a.weights, row_at(a.weights, x, x.i), x.i_end - x.i, x.j, a.S, s, (T)1);
+    store_result<S>(a.weights, row_at(a.weights, x, x.i), a.T - x.i, x.j, a.S, s, (T)1);
   }
 }
 
@@ -133,43 +133,22 @@ KERNEL __launch_bounds__(TILE_THREADS, 2) attend_weights (__grid_constant__ cons
 template <class S, int WIDE> static const char *attend_with (cuda *self, attend a) {
   typedef COMPUTED(S) T;
   const size_t shared = 2 * TILE_SIZE(T) * sizeof(T);
+  const char *why = cuda_find_ids(self, &a.mask, a.B, SIDE(T));
+  if (why != NULL) return why;
   a.tiles = tiles_of<T>(a.T);
   const unsigned rows = (unsigned)(a.tiles * a.H * a.B);
   const unsigned groups = (unsigned)((a.Dv + COLUMNS(T, WIDE) - 1) / COLUMNS(T, WIDE));
-  const char *why = launch(self, dim3(rows, max(groups, 1u)), dim3(TILE_THREADS), shared,
-                           attend_rows<S, WIDE>, a);
+  why = launch(self, dim3(rows, max(groups, 1u)), dim3(TILE_THREADS), shared,
+               attend_rows<S, WIDE>, a);
   if (why != NULL || a.weights.data == NULL) return why;
   const unsigned keys = (unsigned)min(tiles_of<T>(a.S), (int64_t)65535);
   return launch(self, dim3(rows, keys), dim3(TILE_THREADS), shared, attend_weights<S>, a);
 }
 
 
-/* Lengths are clipped where they are used; here those that are none are reported. */
-KERNEL find_bad_length (const int64_t *length, int64_t step, int64_t n, int64_t most, faults f) {
-  for (int64_t b = first_index(); b < n; b += index_step()) {
-    const int64_t x = length[b * step];
-    if (x < 0 || x > most) report(f, FAULT_LENGTH, 0, b + 1, x, most);
-  }
-}
-
-
-static const char *check_lengths (cuda *self, const attend &a) {
-  const char *why = NULL;
-  for (int m = 0; m < a.mask.n && why == NULL; m++) {
-    if (a.mask.node[m].kind != MASK_LENGTHS) continue;
-    const head_operand &o = a.masks[a.mask.node[m].operand - ATTENTION_MASK];
-    const int64_t n = o.stride[0] != 0 ? a.B : min(a.B, (int64_t)1);
-    const int threads = cuda_threads(n, TILE_THREADS);
-    why = launch(self, cuda_blocks(self, n, TILE_THREADS), threads, 0, find_bad_length,
-                 (const int64_t *)o.data, o.stride[0], n, a.S, cuda_faults(self));
-  }
-  return why;
-}
-
-
 const char *cuda_attention (cuda *self, const work *w) {
   attend a = attend_of(w);
-  const char *why = check_lengths(self, a);
+  const char *why = cuda_check_lengths(self, &a.mask, a.B);
   if (why != NULL) return why;
   a.y = head_operand_of(&w->out[ATTENTION_Y]);
   a.lse = head_operand_of(&w->out[ATTENTION_Y_LSE]);

@@ -1,11 +1,11 @@
 /*
-** attention.h - what attention and its gradients share: the work as kernels read it, masks,
-** scores, dropout.
+** attention.h - what attention and its gradients share: the work as kernels read it, scores,
+** dropout. Who may attend is in attention_mask.h.
 **
 ** The exact kernels: any head size, mask, bias, strides and type, in memory that grows with T and
-** S only. A block has a tile of queries (or of keys, for their gradients) and iterates over the
-** tiles of the other side; scores stay in registers. Results wider than COLUMNS are divided among
-** several blocks, each of which computes the scores again.
+** S only. A block has a tile of queries (or of keys, for their gradients) and iterates over those
+** tiles of the other side where somebody may attend; scores stay in registers. Results wider than
+** COLUMNS are divided among several blocks, each of which computes the scores again.
 **
 ** M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax" (2018); T. Dao et al.,
 ** "FlashAttention" (2022), for the gradient from the rows' normalisers.
@@ -14,19 +14,12 @@
 #ifndef cuda_attention_h
 #define cuda_attention_h
 
-#include "cuda/cuda.h"
+#include "cuda/attention_mask.h"
 #include "cuda/philox.h"
-#include "cuda/tile.h"
 
 #define COLUMNS(T, wide) ((wide) * SIDE(T))    /* of results that a block keeps in registers */
 #define LOG2E 1.44269504088896340736
 #define LOG_OF_2 0.69314718055994530942
-
-typedef struct head_operand {      /* (B, H, rows, columns), or fewer of these axes */
-  void *data;                      /* NULL: none */
-  heed_type type;
-  int64_t stride[4];
-} head_operand;
 
 typedef struct attend {
   int64_t B, H, shared, T, S;      /* 'shared': heads of q for one of k and v */
@@ -37,22 +30,17 @@ typedef struct attend {
   uint64_t drop;                   /* of dropout: the least draw that is kept; 0: none */
   double kept;                     /* the factor of what is kept */
   const uint64_t *key;
-  struct mask mask;
-  head_operand q, k, v, bias, masks[MASK_OPERANDS];
+  attend_mask mask;
+  head_operand q, k, v, bias;
+  head_operand relative;                /* (H, T + S - 1) */
   head_operand y, lse, weights;         /* forward: out */
   head_operand g, g_lse;                /* backward: in … */
-  head_operand dq, dk, dv, dbias;       /* … and out */
+  head_operand dq, dk, dv, dbias, drelative;           /* … and out */
   void *rows;                      /* backward: (2, B, H, T), see prepare_rows */
+  void *bands;                     /* … and sums along diagonals: see add_bands */
 } attend;
 
-static inline head_operand head_operand_of (const view *v) {      /* host */
-  head_operand o = {NULL, HEED_BOOL, {0}};
-  if (view_is_none(v)) return o;
-  o.data = v->data;
-  o.type = v->type;
-  for (int i = 0; i < v->at.rank && i < 4; i++) o.stride[i] = v->at.stride[i];
-  return o;
-}
+static_assert(sizeof(attend) <= 4000, "an argument of kernels, on all drivers");
 
 static inline attend attend_of (const work *w) {          /* host */
   const layout *q = &w->in[ATTENTION_Q].at, *k = &w->in[ATTENTION_K].at;
@@ -76,25 +64,20 @@ static inline attend attend_of (const work *w) {          /* host */
     a.kept = 1 / (1 - w->attention.dropout);
     a.key = (const uint64_t *)w->in[ATTENTION_KEY].data;
   }
-  a.mask = w->attention.mask;
+  a.mask = cuda_mask_of(w);
   a.q = head_operand_of(&w->in[ATTENTION_Q]);
   a.k = head_operand_of(&w->in[ATTENTION_K]);
   a.v = head_operand_of(&w->in[ATTENTION_V]);
   a.bias = head_operand_of(&w->in[ATTENTION_BIAS]);
-  for (int m = 0; m < a.mask.n; m++) {
-    const int operand = a.mask.node[m].operand;
-    if (a.mask.node[m].kind == MASK_DENSE || a.mask.node[m].kind == MASK_LENGTHS)
-      a.masks[operand - ATTENTION_MASK] = head_operand_of(&w->in[operand]);
-  }
+  a.relative = head_operand_of(&w->in[ATTENTION_RELATIVE]);
   return a;
 }
 
 
-/* A tile of queries from i on and keys from j on; both ends are those of the work, or before. */
-typedef struct tile { int b, h, i, j, i_end, j_end; } tile;
+template <class T> HOST_TOO int64_t tiles_of (int64_t n) { return (n + SIDE(T) - 1) / SIDE(T); }
 
-INLINE tile tile_of (int64_t b, int64_t h, int64_t i, int64_t i_end, int64_t j, int64_t j_end) {
-  const tile x = {(int)b, (int)h, (int)i, (int)j, (int)i_end, (int)j_end};
+INLINE tile tile_of (int64_t b, int64_t h, int64_t i, int64_t j) {
+  const tile x = {(int)b, (int)h, (int)i, (int)j};
   return x;
 }
 
@@ -104,88 +87,6 @@ INLINE int64_t head_at (const head_operand &o, int64_t b, int64_t h) {
 INLINE int64_t row_at (const head_operand &o, const tile &x, int64_t i) {
   return head_at(o, x.b, x.h) + i * o.stride[2];
 }
-
-
-/*
-** {==================================================================
-** Who may attend. Masks are only joined by MASK_AND, so every other node alone may block
-** ===================================================================
-*/
-
-INLINE int64_t mask_length (const attend &a, int node, int64_t b) {
-  const head_operand &o = a.masks[a.mask.node[node].operand - ATTENTION_MASK];
-  return ((const int64_t *)o.data)[b * o.stride[0]];
-}
-
-
-/* No query before i_end may attend to a key from this one on. */
-INLINE int64_t mask_end (const attend &a, int64_t b, int64_t i_end) {
-  int64_t end = a.S;
-  for (int m = 0; m < a.mask.n; m++) {
-    int64_t most = a.S;
-    if (a.mask.node[m].kind == MASK_BAND) most = i_end + a.mask.node[m].high;
-    if (a.mask.node[m].kind == MASK_LENGTHS) most = mask_length(a, m, b);
-    end = min(end, max(most, (int64_t)0));
-  }
-  return end;
-}
-
-
-/* The first query that may attend to a key from j on. */
-INLINE int64_t mask_begin (const attend &a, int64_t j) {
-  int64_t begin = 0;
-  for (int m = 0; m < a.mask.n; m++)
-    if (a.mask.node[m].kind == MASK_BAND) begin = max(begin, j - a.mask.node[m].high);
-  return begin;
-}
-
-
-/* May every query of a tile attend to every key, as far as is known without dense masks? */
-template <class T> INLINE bool tile_is_free (const attend &a, const tile &x) {
-  bool free = x.i + SIDE(T) <= x.i_end && x.j + SIDE(T) <= x.j_end;
-  for (int m = 0; m < a.mask.n; m++) {
-    if (a.mask.node[m].kind == MASK_DENSE) free = false;
-    if (a.mask.node[m].kind == MASK_LENGTHS) free &= x.j + SIDE(T) <= mask_length(a, m, x.b);
-    if (a.mask.node[m].kind == MASK_BAND)
-      free &= x.j + SIDE(T) - 1 <= x.i + a.mask.node[m].high;
-  }
-  return free;
-}
-
-
-/* May query i attend to key j, both in the tile? */
-INLINE bool pair_may_attend (const attend &a, const tile &x, int64_t i, int64_t j) {
-  bool yes = true;
-  for (int m = 0; m < a.mask.n; m++) {
-    if (a.mask.node[m].kind == MASK_BAND) yes &= j <= i + a.mask.node[m].high;
-    if (a.mask.node[m].kind == MASK_LENGTHS) yes &= j < mask_length(a, m, x.b);
-    if (a.mask.node[m].kind == MASK_DENSE) {
-      const head_operand &o = a.masks[a.mask.node[m].operand - ATTENTION_MASK];
-      yes &= ((const uint8_t *)o.data)[row_at(o, x, i) + j * o.stride[3]] != 0;
-    }
-  }
-  return yes;
-}
-
-
-/*
-** *may has a bit for each result of this thread: may this query attend to this key? False, in
-** all threads of the block, if no query of the tile may attend to any key. All threads call it.
-*/
-template <class T> INLINE bool tile_may_attend (const attend &a, const tile &x, unsigned *may) {
-  *may = ~0u;
-  if (tile_is_free<T>(a, x)) return true;
-  const int64_t i0 = x.i + tile_y() * FEW(T), j0 = x.j + tile_x() * FEW(T);
-  *may = 0;
-#pragma unroll 1
-  for (int n = 0; n < FEW(T) * FEW(T); n++) {
-    const int64_t i = i0 + n / FEW(T), j = j0 + n % FEW(T);
-    if (i < x.i_end && j < x.j_end && pair_may_attend(a, x, i, j)) *may |= 1u << n;
-  }
-  return __syncthreads_or(*may != 0);
-}
-
-/* }================================================================== */
 
 
 /*
@@ -215,9 +116,9 @@ INLINE void multiply_rows (part<T> &sum, const head_operand &a, int64_t a_start,
 /* The products of queries and keys of a tile, times a.factor. */
 template <class S, class T>
 INLINE void multiply_keys (part<T> &s, const attend &a, const tile &x, T *one, T *two) {
-  multiply_rows<S>(s, a.q, row_at(a.q, x, x.i), at_most(x.i_end - x.i, SIDE(T)), (T)a.factor, a.k,
+  multiply_rows<S>(s, a.q, row_at(a.q, x, x.i), at_most(a.T - x.i, SIDE(T)), (T)a.factor, a.k,
                    head_at(a.k, x.b, x.h / a.shared) + x.j * a.k.stride[2],
-                   at_most(x.j_end - x.j, SIDE(T)), a.D, one, two);
+                   at_most(a.S - x.j, SIDE(T)), a.D, one, two);
 }
 
 
@@ -231,6 +132,31 @@ template <class T> INLINE T cap_score (const attend &a, T s, T *derivative) {
 template <class T> INLINE T bias_at (const attend &a, const tile &x, int64_t i, int64_t j) {
   return fetch<T>(a.bias.data, a.bias.type, row_at(a.bias, x, i) + j * a.bias.stride[3])
          * (T)LOG2E;
+}
+
+
+/* The biases by distance of a tile: that of row r and column c becomes to[SIDE - 1 + r - c]. */
+template <class T> INLINE void load_relative (T *to, const attend &a, const tile &x) {
+  const int e = (int)threadIdx.x;
+  const int64_t from = (int64_t)x.i - x.j - SIDE(T) + a.S, at = from + e;
+  const int64_t start = x.h * a.relative.stride[0];
+  if (e >= 2 * SIDE(T) - 1) return;
+  to[e] = at < 0 || at >= a.T + a.S - 1 ? (T)0
+        : fetch<T>(a.relative.data, a.relative.type, start + at * a.relative.stride[1]) * (T)LOG2E;
+}
+
+/* That of this thread's row 0 and column 0; others are r - c behind it. */
+template <class T> INLINE const T *own_relative (const T *from) {
+  return from + SIDE(T) - 1 + (tile_y() - tile_x()) * FEW(T);
+}
+
+template <class T>
+INLINE void add_relative (part<T> &s, const attend &a, const tile &x, T *buffer) {
+  __syncthreads();                             /* nobody reads 'buffer' any more */
+  load_relative(buffer, a, x);
+  __syncthreads();
+  const T *from = own_relative(buffer);
+  UNROLL(T, i) UNROLL(T, j) s.at[i][j] += from[i - j];
 }
 
 
@@ -250,6 +176,7 @@ INLINE void score_part (part<T> &s, const attend &a, const tile &x, unsigned may
     }
     load_part(s, buffer);
   }
+  if (a.relative.data != NULL) add_relative(s, a, x, buffer);
   UNROLL(T, i) UNROLL(T, j)
     if (!(may >> (i * FEW(T) + j) & 1)) s.at[i][j] = -(T)INFINITY;
 }
@@ -335,18 +262,14 @@ INLINE void store_result (const head_operand &o, int64_t start, int64_t rows, in
 ** ===================================================================
 */
 
-template <class T> static inline int64_t tiles_of (int64_t n) {
-  return (n + SIDE(T) - 1) / SIDE(T);
-}
-
 static inline bool attention_fits (const view *v, heed_type type, bool computed) {
   if (computed && type != HEED_FLOAT64) type = HEED_FLOAT32;
   return view_is_none(v) || v->type == type;
 }
 
-/* Heads, queries and keys must be counted in an int. */
+/* Heads, queries and keys must be counted in an int, and those of 32 tiles behind the last. */
 static inline bool attention_counts_fit (const attend &a) {
-  return a.B < INT32_MAX && a.H < INT32_MAX && max(a.T, a.S) < INT32_MAX - 2 * SIDE(float);
+  return a.B < INT32_MAX && a.H < INT32_MAX && max(a.T, a.S) < INT32_MAX - 33 * SIDE(float);
 }
 
 static inline const char *attention_types (cuda *self) {

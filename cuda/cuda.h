@@ -114,6 +114,7 @@ const char *cuda_loss (cuda *self, const work *w) WEAK;
 const char *cuda_attention (cuda *self, const work *w) WEAK;
 const char *cuda_attention_back (cuda *self, const work *w) WEAK;
 const char *cuda_optimize (cuda *self, const work *w) WEAK;
+const char *cuda_clip (cuda *self, const work *w) WEAK;
 const char *cuda_probabilities (cuda *self, const work *w) WEAK;
 void cuda_products_close (cuda *self) WEAK;      /* frees self->products */
 /* What products are done with, and why not with something else; once there were some. */

@@ -169,6 +169,9 @@ static const char *fault_text (cuda *self, const fault *f, const char *note) {
       return cuda_refuse(self, "label %lld at position %lld is outside 1 to %lld; labels count "
                          "from 1%s%s", value, position, limit, value == 0 ? ": + 1?" : "", note);
     case FAULT_LENGTH:
+      if (limit == INT64_MAX)
+        return cuda_refuse(self, "length %lld at position %lld is below 0%s", value, position,
+                           note);
       return cuda_refuse(self, "length %lld at position %lld is outside 0 to %lld%s", value,
                          position, limit, note);
     case FAULT_PROBABILITY:
@@ -303,6 +306,7 @@ static worker worker_of (work_kind kind) {
     case WORK_ATTENTION: return cuda_attention;
     case WORK_ATTENTION_BACK: return cuda_attention_back;
     case WORK_OPTIMIZE: return cuda_optimize;
+    case WORK_CLIP: return cuda_clip;
     case WORK_PROBABILITIES: return cuda_probabilities;
     default: return NULL;
   }
@@ -341,7 +345,8 @@ static uint32_t ops_of (work_kind kind) {
     case WORK_SOFTMAX: return set_of(SOFTMAX, SOFTMAX_LOG, SOFTMAX_BACK, SOFTMAX_LOG_BACK);
     case WORK_NORM: return set_of(NORM_LAYER, NORM_RMS, NORM_LAYER_BACK, NORM_RMS_BACK);
     case WORK_LOSS: return set_of(LOSS_CROSS_ENTROPY, LOSS_CROSS_ENTROPY_BACK);
-    case WORK_OPTIMIZE: return set_of(HEED_SGD, HEED_ADAM, HEED_ADAMW);
+    case WORK_OPTIMIZE: return set_of(HEED_SGD, HEED_ADAM, HEED_ADAMW, HEED_LION);
+    case WORK_CLIP: return set_of(CLIP_NORM, CLIP_SCALE);
     default: return set_of(0);
   }
 }

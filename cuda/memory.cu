@@ -131,12 +131,15 @@ static piece *find_piece (const memory *m, const void *at) {
 ** ===================================================================
 */
 
-/* The class whose pieces have at least its size: 'bytes' is a multiple of UNIT. */
+/*
+** The class whose pieces have at least its size: 'bytes' is a multiple of UNIT. The last has all
+** that are larger, too.
+*/
 static int class_of (size_t bytes) {
   size_t units = bytes / UNIT;
   int bit = 63 - __builtin_clzll(units);
   int part = (int)(bit >= 3 ? units >> (bit - 3) & 7 : units << (3 - bit) & 7);
-  return 8 * bit + part;
+  return 8 * bit + part < CLASSES ? 8 * bit + part : CLASSES - 1;
 }
 
 

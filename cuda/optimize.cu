@@ -1,5 +1,5 @@
 /*
-** optimize.cu - one step of SGD, Adam or AdamW for all parameters of all types, in one launch.
+** optimize.cu - one step of SGD, Adam, AdamW or Lion for all parameters of all types: one launch.
 **
 ** The rows are cut into chunks; a table in device memory says which row a chunk is of. What
 ** changes from step to step is in device memory as well: while work is captured, in a block that
@@ -39,8 +39,8 @@ struct steps { steps *next; stepping *block; heed_step step; };
 */
 
 struct numbers {
-  double sign, decay, fade, weight1, beta2, weight2, root, eps, size;      /* Adam */
-  double lr, keep, old, fresh;                                             /* SGD */
+  double sign, decay, fade, weight1, beta2, weight2, root, eps, size;      /* Adam; and Lion */
+  double lr, keep, old, fresh;                                             /* SGD; lr: Lion */
 };
 
 /* By squares: good to n 2^-53, and without a call, which would spill registers. */
@@ -52,18 +52,20 @@ INLINE double power (double x, int64_t n) {
 }
 
 
+INLINE bool is_adam (int op) { return op == HEED_ADAM || op == HEED_ADAMW; }
+
 INLINE numbers numbers_of (int op, const heed_step &o) {
   numbers k;
-  bool decoupled = op == HEED_ADAMW, begins = o.step == 1;
+  bool decoupled = op == HEED_ADAMW || op == HEED_LION, begins = o.step == 1, adam = is_adam(op);
   k.sign = o.maximize ? -1 : 1;
   k.decay = decoupled ? 0 : o.weight_decay;
   k.fade = decoupled ? 1 - o.lr * o.weight_decay : 1;
   k.weight1 = 1 - o.beta1;
   k.beta2 = o.beta2;
   k.weight2 = 1 - o.beta2;
-  k.root = op == HEED_SGD ? 0 : sqrt(1 - power(o.beta2, o.step));
+  k.root = adam ? sqrt(1 - power(o.beta2, o.step)) : 0;
   k.eps = o.eps;
-  k.size = op == HEED_SGD ? 0 : o.lr / (1 - power(o.beta1, o.step));
+  k.size = adam ? o.lr / (1 - power(o.beta1, o.step)) : 0;
   k.lr = o.lr;
   k.keep = o.momentum;
   k.old = begins ? 0 : o.momentum;
@@ -84,8 +86,8 @@ INLINE float root_of (float x) { return sqrtf(x); }
 INLINE double root_of (double x) { return sqrt(x); }
 
 /* x, or 0 for a denormal: see cpu/optimize.h. */
-INLINE float state_of (float x) { return fabsf(x) < 0x1p-126f ? 0 : x; }
-INLINE double state_of (double x) { return fabs(x) < 0x1p-1022 ? 0 : x; }
+INLINE float state_of (float x) { return fabsf(x) < (float)LEAST_STATE(HEED_FLOAT32) ? 0 : x; }
+INLINE double state_of (double x) { return fabs(x) < LEAST_STATE(HEED_FLOAT64) ? 0 : x; }
 
 /* The options that decide what is read. */
 typedef struct variant { int op; bool begins, nesterov, amsgrad; int states; } variant;
@@ -106,7 +108,14 @@ template <class T> INLINE void step_adam (const numbers &k, variant m, T *p, T g
   s[1] = state_of(s[1] * (T)k.beta2 + (T)k.weight2 * d * d);
   T top = s[1];
   if (m.amsgrad) s[2] = top = s[2] > top ? s[2] : top;
-  *p = old - (T)k.size * (s[0] / (root_of(top) / (T)k.root + (T)k.eps));
+  T divisor = root_of(top) / (T)k.root + (T)k.eps;
+  *p = old - (T)k.size * (divisor == 0 ? 0 : s[0] / divisor);
+}
+
+template <class T> INLINE void step_lion (const numbers &k, T *p, T g, T *s) {
+  T off = (T)k.sign * g - s[0], along = s[0] + (T)k.weight1 * off;
+  s[0] = state_of(s[0] + (T)k.weight2 * off);
+  *p = *p * (T)k.fade - (T)k.lr * (T)((along > 0) - (along < 0));
 }
 
 /* }================================================================== */
@@ -132,6 +141,7 @@ INLINE void step_pack (const numbers &k, variant m, const optimize_row &row, int
   for (int j = 0; j < N; j++) {
     T x = wide(p.x[j]), state[3] = {wide(s[0].x[j]), wide(s[1].x[j]), wide(s[2].x[j])};
     if (m.op == HEED_SGD) step_sgd<T>(k, m, &x, wide(g.x[j]), state);
+    else if (m.op == HEED_LION) step_lion<T>(k, &x, wide(g.x[j]), state);
     else step_adam<T>(k, m, &x, wide(g.x[j]), state);
     p.x[j] = convert<S>(x);
     for (int i = 0; i < 3; i++) s[i].x[j] = convert<S>(state[i]);
@@ -177,6 +187,12 @@ INLINE void step_line (const numbers &k, variant m, const line &l, int64_t chunk
 }
 
 
+INLINE int states_of (int op, const heed_step &o) {
+  if (op == HEED_SGD) return o.momentum != 0;
+  return op == HEED_LION ? 1 : o.amsgrad ? 3 : 2;
+}
+
+
 KERNEL __launch_bounds__(THREADS, 3)
 step_lines (stepping *block, int op, const line *lines, int n, int64_t chunks) {
   __shared__ numbers shared;
@@ -186,9 +202,7 @@ step_lines (stepping *block, int op, const line *lines, int n, int64_t chunks) {
     shared = numbers_of(op, o);
   }
   __syncthreads();
-  int adam = o.amsgrad ? 3 : 2, sgd = o.momentum != 0;
-  variant m = {op, o.step == 1, o.nesterov, op != HEED_SGD && o.amsgrad,
-              op == HEED_SGD ? sgd : adam};
+  variant m = {op, o.step == 1, o.nesterov, is_adam(op) && o.amsgrad, states_of(op, o)};
   for (int64_t c = blockIdx.x; c < chunks; c += gridDim.x)
     step_line(shared, m, lines[row_of(lines, n, c)], c);
   if (threadIdx.x != 0 || atomicAdd(&block->done, 1u) + 1 < gridDim.x) return;

@@ -36,7 +36,17 @@ local OPTIMISERS = {
   SGD = function(ps) return optim.SGD(ps, {lr = 0.1, momentum = 0.9, dampening = 0.1}) end,
   Adam = function(ps) return optim.Adam(ps, {lr = 0.01}) end,
   AdamW = function(ps) return optim.AdamW(ps, {lr = 0.01, amsgrad = true}) end,
+  Lion = function(ps) return optim.Lion(ps, {lr = 0.01, weight_decay = 0.1}) end,
+  groups = function(ps)
+    local groups = {{params = {ps[1]}}}
+    for i = 2, #ps do groups[i] = {params = {ps[i]}, lr = i / 100} end
+    return optim.AdamW(groups, {lr = 0.01})
+  end,
 }
+
+local function halve(opt)
+  for _, group in ipairs(opt.groups) do group.lr = group.lr / 2 end
+end
 
 
 describe("capture", function()
@@ -45,19 +55,51 @@ describe("capture", function()
       local one, opt, step, batches = training(make)
       local losses = {}
       for i, batch in ipairs(batches) do
-        if i == 6 then opt.lr = opt.lr / 2 end
+        if i == 6 then halve(opt) end
         losses[i] = step(table.unpack(batch)):item()
       end
       local other, again, plain = training(make)
       local captured = heed.capture(plain)
       for i, batch in ipairs(batches) do
-        if i == 6 then again.lr = again.lr / 2 end
+        if i == 6 then halve(again) end
         assert.equal(losses[i], captured(table.unpack(batch)):item())
       end
       assert.same(weights_of(one), weights_of(other))
       assert.same(opt:state().step:totable(), again:state().step:totable())
     end)
   end
+
+  it("notices momentum that is set later", function()
+    local function run(wrap)
+      local model, opt, step, batches = training(function(ps) return optim.SGD(ps, {lr = 0.1}) end)
+      local f = wrap(step)
+      for i, batch in ipairs(batches) do
+        if i == 5 then opt.options.momentum = 0.9 end
+        f(table.unpack(batch))
+      end
+      return weights_of(model)
+    end
+    assert.same(run(function(f) return f end), run(heed.capture))
+  end)
+
+  it("converts weights anew in each replay, and moves their averages", function()
+    local function run(wrap)
+      local model, _, step, batches = training(function(ps) return optim.SGD(ps, {lr = 0.1}) end)
+      local ema = optim.EMA(model, {decay = 0.5})
+      local f = wrap(function(x, y)
+        local loss = heed.autocast("bfloat16", step, x, y)
+        ema:update()
+        return loss
+      end)
+      local losses = {}
+      for i, batch in ipairs(batches) do losses[i] = f(table.unpack(batch)):item() end
+      return losses, ema:apply(weights_of, model)
+    end
+    local losses, averages = run(function(f) return f end)
+    local again, same = run(heed.capture)
+    assert.same(losses, again)
+    assert.same(averages, same)
+  end)
 
   it("keeps apart what has other shapes or other numbers", function()
     local f = heed.capture(function(x, k) return x * k end)

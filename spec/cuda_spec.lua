@@ -132,6 +132,15 @@ describe("a GPU", function()
     assert.equal("cuda:0", heed.tensor({1}, gpu).device)
   end)
 
+  it("takes parts of a tensor that begin anywhere in it", function()
+    local rows = heed.arange(12, {device = "cpu"}):view(4, 3)
+    for from = 1, 4 do
+      local part = rows:narrow(1, from, 5 - from)
+      assert.are.same(part:totable(), part:to("cuda"):totable())
+      assert.are.same(part:totable(), (part:to("cuda") + 0):to("cpu"):totable())
+    end
+  end)
+
   it("does not mix with another device, but for single elements", function()
     local x, y = heed.ones(3, gpu), heed.ones(3)
     assert.error_matches(function() return x + y end,

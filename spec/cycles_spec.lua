@@ -209,7 +209,7 @@ describe("a function that a backward pass calls", function()
     local y = twice(w)
     debug.setuservalue(y, nil, 1)
     assert.error_matches(function() gradient(y) end,
-                         "^[^\n]*custom: the backward function was collected")
+                         "^[^\n]*custom: backward was collected")
   end)
 
   it("gives a finaliser that comes too late a message, and the next pass its gradient", function()

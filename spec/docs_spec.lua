@@ -117,7 +117,9 @@ end
 
 describe("names", function()
   local documented, Tensor = dofile(REFERENCE)
-  for _, name in ipairs{"load", "save", "train"} do assert(heed[name]) end   -- loads them
+  for _, name in ipairs{"accuracy", "generate", "load", "sample", "save", "train"} do
+    assert(heed[name])                                       -- loads them
+  end
 
   local pairs_of_tables = {
     {"functions of the module", documented, heed},
@@ -141,6 +143,30 @@ describe("names", function()
 end)
 
 
+-- The list of operations ------------------------------------------------
+
+describe("docs/operations.md", function()
+  local document, undocumented = assert(loadfile("docs/generate.lua"))("check")
+
+  it("is what docs/generate.lua makes of the reference: lua5.4 docs/generate.lua", function()
+    assert.is_true(read("docs/operations.md") == document)
+  end)
+
+  it("has all public functions and classes, each with a sentence", function()
+    assert.equal("", table.concat(undocumented, " "))
+    for line in document:gmatch("\n(%* [^\n]*)") do
+      assert.matches("^%* `[%w_.:]+%([^`]*%)`: %S", line)
+    end
+    local listed = {}
+    for name in document:gmatch("[%w_]+") do listed[name] = true end
+    assert.equal("", missing(names_of(live_methods()), listed))
+    for _, part in ipairs{heed, heed.nn, heed.optim, heed.plot, heed.cuda} do
+      assert.equal("", missing(names_of(part), listed))
+    end
+  end)
+end)
+
+
 -- README -----------------------------------------------------------------
 
 -- C is compiled with the objects of floors 0 to 5: what it shows works without Lua.
@@ -160,8 +186,9 @@ local function run_c(block)
 end
 
 
-describe("README.md", function()
-  local text, number = read(README), 0
+-- Blocks of Lua in a document, each run as it stands.
+local function check_blocks(path)
+  local number = 0
   local scratch = {}                -- what blocks write goes away after them
 
   local function tmpname()
@@ -170,23 +197,38 @@ describe("README.md", function()
   end
 
   after_each(function()
-    for _, path in ipairs(scratch) do
-      for _, ending in ipairs{"", ".npy", ".svg"} do os.remove(path .. ending) end
+    for _, name in ipairs(scratch) do
+      for _, ending in ipairs{"", ".npy", ".svg"} do os.remove(name .. ending) end
     end
     scratch = {}
   end)
 
-  for block in text:gmatch("\n```lua\n(.-)\n```") do
+  for block in read(path):gmatch("\n```lua\n(.-)\n```") do
     number = number + 1
     it(("block %d runs: %s"):format(number, block:match("[^\n]*")), function()
       local env = setmetatable({
+        io = setmetatable({write = function() end}, {__index = io}),
         os = setmetatable({tmpname = tmpname}, {__index = os}),
         print = function(...) return select("#", ...) end,
       }, {__index = _G})
       heed.manual_seed(0)
-      assert(load(block, "=README block " .. number, "t", env))()
+      assert(load(block, ("=%s block %d"):format(path, number), "t", env))()
     end)
   end
+  return number
+end
+
+
+for path, least in pairs{["docs/training.md"] = 1, ["docs/transformers.md"] = 5} do
+  describe(path, function()
+    local number = check_blocks(path)
+    it("has blocks", function() assert.is_true(number >= least, number) end)
+  end)
+end
+
+
+describe("README.md", function()
+  local text, number = read(README), check_blocks(README)
 
   it("has blocks", function() assert.is_true(number >= 8, number) end)
 

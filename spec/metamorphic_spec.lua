@@ -260,10 +260,23 @@ describe("a row alone is the row in a batch", function()
           end
         end
         local lines = heed.attention(q, k, v)
-        for _, i in ipairs {1, T} do
-          same(("%s, query %d of %d"):format(level, i, T), lines:narrow(3, i, 1),
-               heed.attention(q:narrow(3, i, 1), k, v))
+        for _, i in ipairs(T > 5 and {1, T - 4} or {}) do
+          same(("%s, queries from %d of %d"):format(level, i, T), lines:narrow(3, i, 5),
+               heed.attention(q:narrow(3, i, 5), k, v))
         end
+      end
+    end)
+  end)
+
+  -- Up to four queries are summed along lanes of keys: the same number but for rounding.
+  fused("for attention of few queries, within rounding", function()
+    on_each_level(function(level)
+      local q, k = numbers({2, 2, 70, 16}, 1), numbers({2, 2, 90, 16}, 2)
+      local v = numbers({2, 2, 90, 16}, 3)
+      local lines = heed.attention(q, k, v)
+      for _, n in ipairs {1, 4} do
+        local few = heed.attention(q:narrow(3, 9, n), k, v)
+        assert.is_true(few:allclose(lines:narrow(3, 9, n), {rtol = 1e-5, atol = 1e-6}), level)
       end
     end)
   end)

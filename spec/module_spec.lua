@@ -170,7 +170,7 @@ describe("a name that there is not", function()
     assert.matches("heed.plot: .* 'curve'", message(read(heed.plot, "curves")))
     assert.matches("heed.tasks: .* 'counting'", message(read(heed.tasks, "countin")))
     assert.matches("there is no 'quaternions'$", message(read(heed, "quaternions")))
-    assert.matches("heed: there is no 'position'$", message(read(heed, "position")))
+    assert.matches("heed.position: .* 'rope'", message(read(heed.position, "rpe")))
   end)
 
   it("is nil where programs look for metamethods and fields of tensors", function()
@@ -254,9 +254,9 @@ describe("names of PyTorch", function()
       {heed, "float32", 'write "float32"'},
       {heed.cuda, "is_available", "heed.cuda: there is no 'is_available'; write heed.cuda.avail"},
       {heed.cuda, "sinchronize", "did you mean 'synchronize'"},
-      {nn, "ModuleList", "write a list in a field: self.layers = {a, b}"},
+      {nn, "ModuleList", "write nn.List{a, b}, or a list in a field"},
       {nn, "CrossEntropyLoss", "write heed.cross_entropy(logits, targets)"},
-      {nn, "TransformerEncoderLayer", "nn.MultiHeadAttention"},
+      {nn, "TransformerEncoderLayer", "write nn.EncoderLayer(dim, heads"},
       {nn, "functional", "write heed.relu(x) or x:relu()"},
       {heed.optim, "lr_scheduler", "opt.lr"},
     } do
@@ -265,7 +265,7 @@ describe("names of PyTorch", function()
   end)
 
   it("are none that there are, and what they suggest exists", function()
-    local places = {heed = heed, nn = nn, optim = heed.optim, cuda = heed.cuda,
+    local places = {heed = heed, nn = nn, optim = heed.optim, cuda = heed.cuda, data = heed.data,
                     module = nn.Linear(1, 1), tensor = heed.zeros(1),
                     optimizer = heed.optim.SGD{nn.Parameter(heed.zeros(1))}}
     for place, entries in pairs(torch_names) do
@@ -286,6 +286,19 @@ describe("names of PyTorch", function()
         end
       end
     end
+  end)
+end)
+
+
+describe("a state", function()
+  it("whose tensors have changed places is loaded as it is", function()
+    local m = nn.Sequential{nn.Linear(2, 2), nn.Linear(2, 2)}
+    local first, second = m[1].weight:detach():clone(), m[2].weight:detach():clone()
+    local state = m:state()
+    state["1.weight"], state["2.weight"] = state["2.weight"], state["1.weight"]
+    m:load_state(state)
+    assert.equal(second:data(), m[1].weight:data())
+    assert.equal(first:data(), m[2].weight:data())
   end)
 end)
 
@@ -333,34 +346,50 @@ describe("surplus arguments are refused", function()
   local x = heed.zeros(1, 4)
   local ids = heed.tensor{1}
   local makers = {
-    Attention = {4, 2}, Dropout = {0.5}, ELU = {1.0}, Embedding = {3, 4, {}}, GELU = {"tanh"},
-    Hardtanh = {-1, 1}, LayerNorm = {4, {}}, LeakyReLU = {0.1}, Linear = {4, 4, {}},
-    LogSigmoid = {}, LogSoftmax = {-1}, MLP = {4, 4, {}}, Mish = {},
-    MultiHeadAttention = {4, 2, {}},
+    Attention = {4, 2}, Classifier = {4, 2, {}}, Decoder = {4, 2, 1, {cross = false}},
+    DecoderLayer = {4, 2, 8, {cross = false}}, Dropout = {0.5}, ELU = {1.0}, Embedding = {3, 4, {}},
+    Encoder = {4, 2, 1, {}}, EncoderLayer = {4, 2, 8, {}}, GELU = {"tanh"},
+    Hardtanh = {-1, 1}, Identity = {}, LayerNorm = {4, {}}, LeakyReLU = {0.1}, Linear = {4, 4, {}},
+    List = {{nn.Linear(4, 4)}}, LogSigmoid = {}, LogSoftmax = {-1}, MLP = {4, 4, {}}, Mish = {},
+    MultiHeadAttention = {4, 2, {}}, Patches = {2, 4, {}}, Pool = {"mean", {}},
     RMSNorm = {4, {}}, ReLU = {}, Sequential = {{nn.Linear(4, 4)}}, SiLU = {}, Sigmoid = {},
-    Softmax = {-1}, Softplus = {1, 20}, Tanh = {},
+    Softmax = {-1}, Softplus = {1, 20}, Tanh = {}, Transformer = {4, 2, {layers = 1}},
   }
+
+  local inputs = {Embedding = ids, Patches = heed.zeros(1, 2, 2)}
+  local takes_options = {
+    Classifier = true, Decoder = true, DecoderLayer = true, Encoder = true, EncoderLayer = true,
+    Pool = true,
+  }
+
+  local function check_call(name, m)
+    local input = inputs[name] or x
+    local second = name == "Transformer" and x or nil
+    if name == "List" then return assert.matches("it is not called", message(m, input)) end
+    assert.is_true(heed.is_tensor((m(input, second))))
+    if name:find("Attention") or second then
+      check(m, x, x, {}, 5)
+    elseif takes_options[name] then
+      assert.matches("at most 2 arguments expected, got 5", message(m, x, {}, 5))
+    elseif name ~= "Sequential" then
+      assert.matches(name .. ": at most 1 argument expected", check(m, input, 5))
+      assert.matches("got 5 as argument 3", message(m, input, nil, 5))
+      assert.matches("got a table as argument 2", message(m, input, {nonsense = 1}))
+    else
+      assert.matches("nn.Linear: at most 1 argument", check(m, input, 5))
+    end
+  end
 
   it("by every layer and by every constructor", function()
     for name, layer in pairs(nn) do
-      local is_layer = type(layer) == "table" and layer.is_module and name ~= "Module"
-      if is_layer then
+      local is_class = type(layer) == "table" and name ~= "Module" and name ~= "init"
+      if is_class and layer.is_module then
         local given = assert(makers[name], name .. " has no case")
         local m = layer(table.unpack(given))
         local more = table.move(given, 1, #given, 1, {})
         more[#more + 1] = 5
         assert.matches(name, check(layer, table.unpack(more)))
-        local input = name == "Embedding" and ids or x
-        assert.is_true(heed.is_tensor((m(input, nil))))
-        if name:find("Attention") then
-          check(m, x, x, {}, 5)
-        elseif name ~= "Sequential" then
-          assert.matches(name .. ": at most 1 argument expected", check(m, input, 5))
-          assert.matches("got 5 as argument 3", message(m, input, nil, 5))
-          assert.matches("got a table as argument 2", message(m, input, {nonsense = 1}))
-        else
-          assert.matches("nn.Linear: at most 1 argument", check(m, input, 5))
-        end
+        check_call(name, m)
       end
     end
   end)
@@ -368,7 +397,7 @@ describe("surplus arguments are refused", function()
   it("by every method of a module", function()
     local m = nn.Linear(1, 1)
     local none = {"parameters", "named_parameters", "named_modules", "children", "eval",
-                  "zero_grad", "state", "fields", "capture_callback"}
+                  "zero_grad", "state", "fields", "capture_callback", "modules", "numel", "clone"}
     for _, name in ipairs(none) do
       assert.matches(name .. ": no argument expected", check(m[name], m, 5))
     end
@@ -376,6 +405,7 @@ describe("surplus arguments are refused", function()
     check(m.apply, m, print, 5)
     check(m.compare, m, {}, 5)
     check(m.capture, m, nil, 5)
+    check(m.freeze, m, true, 5)
     check(m.load_state, m, m:state(), {}, 5)
     check(nn.Module.extend, nn.Module, "M", 5)
     assert.matches("M: no argument expected", check(nn.Module:extend("M"), 5))

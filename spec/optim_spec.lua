@@ -1,4 +1,4 @@
--- Optimisers, clipping and schedules: PyTorch's paths, states, and what is refused.
+-- Optimisers: PyTorch's paths, states, and what is refused.
 
 local heed = require "heed"
 local golden = require "spec.golden"
@@ -77,7 +77,7 @@ describe("an optimiser", function()
 
   it("refuses numbers that are none, where they are set", function()
     local p = parameter(1.0)
-    for _, kind in ipairs{"SGD", "Adam", "AdamW"} do
+    for _, kind in ipairs{"SGD", "Adam", "AdamW", "Lion"} do
       local opt = optim[kind]({p}, {lr = 0.1})
       for _, lr in ipairs{"0.1", false, -1, 0 / 0, math.huge} do
         assert.matches("^[^:]*optim_spec.lua:%d+: optim." .. kind .. ": .* lr, got ",
@@ -105,7 +105,12 @@ describe("an optimiser", function()
     assert.matches("there is no 'weight_decay'; write opt.options.weight_decay",
                    message(function() opt.weight_decay = 0 end))
     assert.matches("unknown option 'lrr'", message(function() opt.options.lrr = 3 end))
-    assert.matches("there is no 'param_groups'; write opt.lr",
+    for _, name in ipairs{"options", "parameters", "groups"} do
+      assert.matches("optim.Adam: '" .. name .. "' cannot be set; lr and the fields of opt.options",
+                     message(function() opt[name] = {} end))
+    end
+    assert.matches("the name of a field expected, got 1", message(function() opt[1] = 2 end))
+    assert.matches("there is no 'param_groups'; write opt.groups",
                    message(function() return opt.param_groups end))
   end)
 
@@ -114,6 +119,7 @@ describe("an optimiser", function()
     local opt = optim.Adam({p}, {})
     for _, case in ipairs{
       {optim.SGD, {p}, {}, 5}, {optim.Adam, {p}, {}, 5}, {optim.AdamW, {p}, {}, 5},
+      {optim.Lion, {p}, {}, 5}, {optim.split, nn.Linear(1, 1), 5},
       {opt.step, opt, 5}, {opt.zero_grad, opt, {}, 5}, {opt.state, opt, 5},
       {opt.compare, opt, {}, 5}, {opt.load_state, opt, opt:state(), 5},
       {optim.cosine, 5, {}, 5}, {optim.linear, 5, {}, 5}, {optim.step, 5, {}, 5},
@@ -128,7 +134,7 @@ describe("an optimiser", function()
   end)
 
   it("goes up when it maximises", function()
-    for _, kind in ipairs{"SGD", "Adam", "AdamW"} do
+    for _, kind in ipairs{"SGD", "Adam", "AdamW", "Lion"} do
       local p = parameter(1.0)
       p.grad = heed.tensor{1.0}
       optim[kind]({p}, {lr = 0.1, maximize = true, weight_decay = 0}):step()
@@ -190,7 +196,7 @@ describe("an optimiser", function()
 
   it("refuses what can never be trained", function()
     local p = parameter(1.0)
-    for _, make in ipairs{optim.Adam, optim.AdamW, optim.SGD} do
+    for _, make in ipairs{optim.Adam, optim.AdamW, optim.Lion, optim.SGD} do
       assert.matches("that requires grad expected as parameter 2, got a tensor of shape %(1%)",
                      message(make, {p, heed.ones(1)}))
       assert.matches("a leaf expected as parameter 1, got a tensor of shape %(%) that was computed",
@@ -228,9 +234,10 @@ describe("an optimiser's state", function()
     end
   end
 
-  for _, kind in ipairs{"SGD", "Adam", "AdamW"} do
+  for _, kind in ipairs{"SGD", "Adam", "AdamW", "Lion"} do
     it("lets another one go on bit for bit: " .. kind, function()
-      local given = kind == "SGD" and {momentum = 0.9, lr = 0.1} or {amsgrad = true, lr = 0.1}
+      local given = {lr = 0.1, momentum = kind == "SGD" and 0.9 or nil}
+      if kind:find("Adam") then given.amsgrad = true end
       local p = parameter(1.0, 2.0)
       local opt = optim[kind]({p}, given)
       run(opt, p, 1, 3)
@@ -282,117 +289,5 @@ describe("an optimiser's state", function()
     opt:step()
     assert.matches("the same shapes .* another order.*from right to left",
                    message(other.load_state, other, opt:state()))
-  end)
-end)
-
-
-describe("clip_grad_norm", function()
-  it("scales gradients as PyTorch does", function()
-    for _, case in ipairs(golden.read("optimisers")) do
-      if case.clipped then
-        local ps = {parameter(0.0), parameter(0.0, 0.0)}
-        ps[1].grad, ps[2].grad = heed.tensor{3.0}, heed.tensor{4.0, 12.0}
-        assert.equal(case.norm, optim.clip_grad_norm(ps, 5):item())
-        local clipped = heed.cat{ps[1].grad, ps[2].grad}
-        assert.is_nil(golden.difference(clipped, case.clipped, 2e-6))
-      end
-    end
-  end)
-
-  it("leaves small gradients as they are", function()
-    local p = parameter(0.0, 0.0)
-    p.grad = heed.tensor{0.3, -0.4}
-    assert.is_true(optim.clip_grad_norm({p}, 1):allclose(heed.tensor(0.5)))
-    assert.is_true(p.grad:equal(heed.tensor{0.3, -0.4}))
-  end)
-
-  it("takes other norms, and parameters without gradients", function()
-    local p, q = parameter(0.0, 0.0), parameter(0.0)
-    p.grad = heed.tensor{3.0, -4.0}
-    assert.equal(4, optim.clip_grad_norm({p, q}, 1, {norm_type = math.huge}):item())
-    assert.equal(0, optim.clip_grad_norm({q}, 1):item())
-    p.grad = heed.tensor{3.0, -4.0}
-    assert.equal(7, optim.clip_grad_norm({p}, 10, 1):item())
-    assert.equal(5, optim.clip_grad_norm({p}, 10, nil, {error_if_nonfinite = true}):item())
-    assert.matches("clip_grad_norm: .*'norm'", message(optim.clip_grad_norm, {p}, 1, {norm = 1}))
-    assert.matches("clip_grad_norm: .* string 'x'", message(optim.clip_grad_norm, {p}, 1, "x"))
-  end)
-
-  it("refuses a largest norm that is none", function()
-    local p = parameter(0.0, 0.0)
-    p.grad = heed.tensor{3.0, -4.0}
-    for _, max in ipairs{-1, 0 / 0} do
-      assert.matches("^[^:]*optim_spec.lua:%d+: clip_grad_norm: a number of at least 0 expected as "
-                     .. "max, got ", message(function() optim.clip_grad_norm({p}, max) end))
-    end
-    assert.matches("as norm_type, got nan", message(optim.clip_grad_norm, {p}, 1, 0 / 0))
-    assert.same({3, -4}, p.grad:totable())
-    optim.clip_grad_norm({p}, math.huge)
-    assert.same({3, -4}, p.grad:totable())
-  end)
-
-  it("refuses a norm that is not finite, with error_if_nonfinite", function()
-    local p = parameter(0.0, 0.0)
-    p.grad = heed.tensor{math.huge, 1.0}
-    assert.matches("clip_grad_norm: gradients whose norm is finite expected",
-                   message(optim.clip_grad_norm, {p}, 1, {error_if_nonfinite = true}))
-    assert.matches("infinite or NaN",
-                   message(optim.clip_grad_norm, {p}, 1, 2, {error_if_nonfinite = true}))
-    assert.same({math.huge, 1}, p.grad:totable())
-    assert.equal(math.huge, optim.clip_grad_norm({p}, 1):item())
-  end)
-end)
-
-
-describe("a schedule", function()
-  local function near(a, b) assert.is_true(math.abs(a - b) < 1e-12, a .. " ~= " .. b) end
-
-  it("falls along a cosine", function()
-    local rate = optim.cosine(100, {min = 0.1})
-    near(1, rate(1))
-    near(0.55, rate(51))
-    near(0.1, rate(101))
-    near(0.1, rate(1000))
-  end)
-
-  it("falls along a line", function()
-    local rate = optim.linear(10, {from = 1, to = 0.5})
-    near(1, rate(1))
-    near(0.75, rate(6))
-    near(0.5, rate(12))
-  end)
-
-  it("falls in steps", function()
-    local rate = optim.step(5, {gamma = 0.5})
-    near(1, rate(5))
-    near(0.5, rate(6))
-    near(0.25, rate(11))
-  end)
-
-  it("warms up, then hands over", function()
-    local rate = optim.warmup(10, optim.linear(10))
-    near(0.1, rate(1))
-    near(1, rate(10))
-    near(1, rate(11))
-    near(0.9, rate(12))
-    near(1, optim.warmup(10)(50))
-  end)
-
-  it("refuses what is no step", function()
-    local schedules = {optim.cosine(5), optim.linear(5), optim.step(5), optim.warmup(5),
-                       optim.warmup(5, optim.cosine(5))}
-    for _, rate in ipairs(schedules) do
-      for _, step in ipairs{"a", 0, -1, 1.5, 0 / 0, {}} do
-        assert.matches("^[^:]*optim_spec.lua:%d+: optim.%l+: a whole number of at least 1 expected "
-                       .. "as step, got ", message(function() rate(step) end))
-      end
-      assert.matches("as step, got nil", message(rate))
-    end
-  end)
-
-  it("refuses what is no number of steps", function()
-    assert.matches("optim.cosine: a whole number of at least 1", message(optim.cosine, 0))
-    assert.matches("a function expected as the schedule that follows, got 3",
-                   message(optim.warmup, 1, 3))
   end)
 end)

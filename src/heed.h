@@ -335,6 +335,13 @@ HEED_API bool heed_backward (heed_tensor *y, heed_tensor *seed, bool retain);
 /* Gradients of y by xs[i] into gs[i] (NULL where y does not depend on it). */
 HEED_API bool heed_gradients (heed_tensor *y, heed_tensor *seed, int n, heed_tensor *const *xs,
                               heed_tensor **gs, bool retain);
+/*
+** Mixed precision, as PyTorch's autocast: with HEED_FLOAT16 or HEED_BFLOAT16, products work in that
+** type, and softmax, norms, losses, sums, powers and exponentials in float32; HEED_FLOAT32 ends it.
+** Gradients reach parameters in their own types. Returns what it was.
+*/
+HEED_API heed_type heed_autocast (heed_context *cx);
+HEED_API heed_type heed_set_autocast (heed_context *cx, heed_type type);
 HEED_API int64_t heed_graph_nodes (heed_context *cx);       /* alive in this context */
 
 /*
@@ -354,6 +361,19 @@ HEED_API bool heed_record_custom (heed_context *cx, const heed_custom *custom, i
                                   heed_tensor *const *inputs, int noutputs,
                                   heed_tensor *const *outputs);
 
+/*
+** A function of the host's on the gradient of t, called once in a pass, before anything else gets
+** that gradient, in the order in which they were added. 'backward' gets it as its one gradient and
+** may give another as its one result. The hook lives until it is removed, or a pass frees the graph
+** there; then 'release' is called. NULL: a failure.
+*/
+typedef struct heed_hook heed_hook;
+HEED_API heed_hook *heed_add_hook (heed_tensor *t, const heed_custom *hook);
+HEED_API void heed_remove_hook (heed_hook *hook);
+HEED_API bool heed_retain_gradient (heed_tensor *t);        /* from now on, as a leaf's */
+/* Does more than this handle lead to what it was computed by? */
+HEED_API bool heed_graph_is_shared (const heed_tensor *t);
+
 /* }================================================================== */
 
 
@@ -369,7 +389,7 @@ HEED_API void heed_seed (heed_context *cx, uint64_t seed);
 HEED_API void heed_rng_get (heed_context *cx, uint8_t state[HEED_RNG_BYTES]);
 HEED_API bool heed_rng_set (heed_context *cx, const uint8_t state[HEED_RNG_BYTES]);
 
-typedef enum heed_optimizer { HEED_SGD, HEED_ADAM, HEED_ADAMW } heed_optimizer;
+typedef enum heed_optimizer { HEED_SGD, HEED_ADAM, HEED_ADAMW, HEED_LION } heed_optimizer;
 
 /* PyTorch's options, by PyTorch's names. */
 typedef struct heed_step {
@@ -380,7 +400,8 @@ typedef struct heed_step {
 
 /*
 ** One step for n parameters. states[s][i] is state s of parameter i: momentum buffer for
-** SGD with momentum; exp_avg, exp_avg_sq and, with amsgrad, max_exp_avg_sq for Adam.
+** SGD with momentum; exp_avg, exp_avg_sq and, with amsgrad, max_exp_avg_sq for Adam; exp_avg for
+** Lion, whose decay is AdamW's.
 ** A parameter whose gradient is NULL is left as it is; when it has one again, it lags behind,
 ** and belongs to a call of its own, with its own 'step': the first fills SGD's buffer with the
 ** gradient, and Adam corrects its means by it.
@@ -388,6 +409,16 @@ typedef struct heed_step {
 HEED_API bool heed_optimize (heed_context *cx, heed_optimizer kind, const heed_step *step, int n,
                              heed_tensor *const *parameters, heed_tensor *const *gradients,
                              heed_tensor *const *const *states);
+
+/*
+** The p-norm of the gradients that n parameters have, taken over all of them, as a tensor of rank 0
+** (0 without any). heed_clip_gradients scales them so that it is at most 'max'; infinite and NaN
+** norms scale as numbers do.
+*/
+HEED_API heed_tensor *heed_gradient_norm (heed_context *cx, double p, int n,
+                                          heed_tensor *const *parameters);
+HEED_API heed_tensor *heed_clip_gradients (heed_context *cx, double max, double p, int n,
+                                           heed_tensor *const *parameters);
 
 /* }================================================================== */
 

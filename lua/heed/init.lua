@@ -17,15 +17,14 @@ local heed = {core = core, _VERSION = "heed 0.1"}
 
 -- What C defines for the Lua half alone.
 local inner = {
-  append_file = true, attention_mask = true, called = true, capture_begin = true,
+  add_hook = true, append_file = true, attention_mask = true, called = true, capture_begin = true,
   capture_changes = true, capture_end = true, capture_replay = true, capture_set_step = true,
-  capture_state = true,
-  check_files = true, crc32 = true, cut_file = true, file_bytes = true, file_sum = true,
-  file_tensor = true, frames = true, has_values = true, hint = true, home = true, methods = true,
-  nearest = true,
-  open_file = true, optim_step = true, put_file = true, raise = true, read_file = true,
-  record = true, refuse_dot = true, refuse_option = true, sync_file = true, version = true,
-  works = true, write_file = true,
+  capture_state = true, check_files = true, clip_gradients = true, crc32 = true, cut_file = true,
+  file_bytes = true, file_sum = true, file_tensor = true, frames = true, has_values = true,
+  hint = true, home = true, methods = true, nearest = true, open_file = true, optim_step = true,
+  put_file = true, raise = true, read_file = true, record = true, refuse_dot = true,
+  refuse_option = true, remove_hook = true, sync_file = true, version = true, works = true,
+  write_file = true,
 }
 for name, value in pairs(core) do
   if not inner[name] then heed[name] = value end
@@ -52,7 +51,7 @@ local parts = {
   position = "position", tasks = "tasks", train = "train",
 }
 local functions = {
-  accuracy = "data", autocast = "autocast", capture = "capture", generate = "generate",
+  accuracy = "data", capture = "capture", generate = "generate",
   help = "help", load = "save", sample = "generate", save = "save",
 }
 
@@ -78,13 +77,16 @@ setmetatable(heed, {
     heed[name] = part
     return part
   end,
+  __tostring = function() return require("heed.shown").heed(parts) end,
 })
 
 package.loaded["heed"] = heed        -- the files below require it
 require "heed.tensor"
 require "heed.overload"
 require "heed.attention"
+require "heed.compositions"
 require "heed.names"
+require "heed.shown"
 core.methods = nil                   -- scripts cannot reach the methods of tensors
 
 return heed

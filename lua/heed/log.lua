@@ -56,7 +56,7 @@ end
 
 
 ---Writes a line.
----@param entry table<string, number> NaN and infinities become null
+---@param entry table<string, number|number[]> NaN and infinities become null
 function Log:add(entry)
   local done, why = core.put_file(self.file, json.encode(entry, "null") .. "\n")
   check(done, self.path, why)

@@ -452,4 +452,25 @@ function Mask.__tostring(m)
 end
 
 
+-- What numbers keys from the first one on. Tensors do not: they have a column for each key.
+local ABSOLUTE <const> = {
+  [BAND_FROM] = true, [BLOCKS] = true, [FIRST] = true, [LENGTHS] = true, [PREFIX] = true,
+}
+
+
+---Whether a mask numbers keys from the first one on, so that it means something else where others
+---come first: `prefix` does, `causal` and `window` do not.
+---@param m heed.Mask
+---@return boolean
+function mask.is_absolute(m)
+  local rule, at = inside[m].rule, 1
+  while at <= #rule do
+    local word = rule[at]
+    if ABSOLUTE[word] then return true end
+    at = at + 1 + (NUMBERS[word] or 0)
+  end
+  return false
+end
+
+
 return options.strict("heed.mask", mask)

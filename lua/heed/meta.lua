@@ -127,10 +127,15 @@ local heed = {}
 ---> heed._VERSION == "heed 0.1"
 heed._VERSION = "heed 0.1"
 
+heed.data = require "heed.data"
 heed.nn = require "heed.nn"
 heed.optim = require "heed.optim"
 heed.plot = require "heed.plot"
+heed.position = require "heed.position"
 heed.tasks = require "heed.tasks"
+heed.accuracy = require "heed.data".accuracy
+heed.generate = require "heed.generate".generate
+heed.sample = require "heed.generate".sample
 heed.train = require "heed.train"
 heed.load = require "heed.save".load
 heed.save = require "heed.save".save
@@ -276,6 +281,60 @@ function heed.full_like(x, fill_value, options) end
 ---@return heed.Tensor
 function heed.randint_like(x, low, high, options) end
 
+---A tensor of this shape, of the type and on the device of self; `new_ones`, `new_empty` likewise.
+---> heed.tensor{1, 2}:new_zeros(2, 2) == {{0, 0}, {0, 0}}
+---> heed.tensor{1, 2}:new_ones({2}, {dtype = "bool"}) == {true, true}
+---@param size heed.sizes
+---@param ... integer|heed.factory
+---@return heed.Tensor
+function Tensor:new_zeros(size, ...) end
+Tensor.new_ones, Tensor.new_empty = Tensor.new_zeros, Tensor.new_zeros
+
+---A tensor of this shape, filled with one value, of the type and on the device of self.
+---> heed.tensor{1.5}:new_full({2}, 7).dtype == "float32"
+---@param size integer[]
+---@param fill_value number|boolean
+---@param options? heed.factory
+---@return heed.Tensor
+function Tensor:new_full(size, fill_value, options) end
+
+---A tensor from numbers, as `heed.tensor` makes it, but of the type and on the device of self.
+---> heed.tensor{1.5}:new_tensor{1, 2}.dtype == "float32"
+---@param data number|boolean|table|heed.Tensor
+---@param options? heed.factory
+---@return heed.Tensor
+function Tensor:new_tensor(data, options) end
+
+---The coordinates of a grid: for each vector a view with a dimension for each, along which its own
+---elements go. With "xy" the first two dimensions change places, as pictures have them.
+---> heed.meshgrid{heed.tensor{1, 2}, heed.tensor{3, 4, 5}}[1] == {{1, 1, 1}, {2, 2, 2}}
+---> heed.meshgrid{heed.tensor{1, 2}, heed.tensor{3, 4, 5}}[2] == {{3, 4, 5}, {3, 4, 5}}
+---> heed.meshgrid({heed.tensor{1, 2}, heed.tensor{3}}, {indexing = "xy"})[1] == {{1, 2}}
+---> heed.meshgrid(heed.zeros(2, 2)) raises "vectors expected, got one of shape (2, 2) as entry 1"
+---@param tensors heed.Tensor|heed.Tensor[] of one type, of rank 0 or 1; or one after the other
+---@param ... heed.Tensor|{indexing: "ij"|"xy"}
+---@return heed.Tensor[] grids
+function heed.meshgrid(tensors, ...) end
+
+---The positions on and above a diagonal of a matrix, row by row: rows and columns, (2, n).
+---> heed.triu_indices(2, 3) == {{1, 1, 1, 2, 2}, {1, 2, 3, 2, 3}}
+---> heed.triu_indices(3, 3, 2) == {{1}, {3}}
+---@param row integer
+---@param col integer
+---@param offset? integer|{dtype: heed.dtype, device: heed.device} 0 is the main diagonal
+---@param options? {dtype: heed.dtype, device: heed.device}
+---@return heed.Tensor
+function heed.triu_indices(row, col, offset, options) end
+
+---The positions on and below a diagonal of a matrix, row by row: rows and columns, (2, n).
+---> heed.tril_indices(2, 2) == {{1, 2, 2}, {1, 1, 2}}
+---@param row integer
+---@param col integer
+---@param offset? integer|{dtype: heed.dtype, device: heed.device} 0 is the main diagonal
+---@param options? {dtype: heed.dtype, device: heed.device}
+---@return heed.Tensor
+function heed.tril_indices(row, col, offset, options) end
+
 
 -- Reading tensors --------------------------------------------------------
 
@@ -394,6 +453,13 @@ function heed.printoptions(options) end
 ---@return heed.Tensor
 function Tensor:to(target, ...) end
 heed.to = Tensor.to
+
+---With the type and on the device of another tensor.
+---> heed.tensor{1}:type_as(heed.ones(1)).dtype == "float32"
+---@param other heed.Tensor
+---@return heed.Tensor
+function Tensor:type_as(other) end
+heed.type_as = Tensor.type_as
 
 ---To one type.
 ---@return heed.Tensor
@@ -811,6 +877,15 @@ Tensor.atan2_, heed.atan2, heed.atan2_ = Tensor.atan2, Tensor.atan2, Tensor.atan
 function Tensor:hypot(other) end
 Tensor.hypot_, heed.hypot, heed.hypot_ = Tensor.hypot, Tensor.hypot, Tensor.hypot
 
+---log(e^x + e^y), without overflow.
+---> heed.tensor{1000.0}:logaddexp(1000.0) == {1000.6931}
+---> heed.tensor{-math.huge}:logaddexp(-math.huge) == {-math.huge}
+---@param other heed.operand
+---@return heed.Tensor
+function Tensor:logaddexp(other) end
+Tensor.logaddexp_ = Tensor.logaddexp
+heed.logaddexp, heed.logaddexp_ = Tensor.logaddexp, Tensor.logaddexp
+
 ---The larger one; NaN if one is. Where both are equal, each gets half the gradient.
 ---> heed.tensor{1, 5}:maximum(3) == {3, 5}
 ---@param other heed.operand
@@ -891,6 +966,18 @@ function Tensor:logical_xor(other) end
 Tensor.logical_xor_ = Tensor.logical_xor
 heed.logical_xor, heed.logical_xor_ = Tensor.logical_xor, Tensor.logical_xor
 
+---Is |x - y| <= atol + rtol |y|? Infinities are close to themselves alone.
+---> heed.tensor{1.0, 2.0}:isclose(heed.tensor{1.000001, 2.1}) == {true, false}
+---> heed.tensor{0 / 0}:isclose(0 / 0, {equal_nan = true}) == {true}
+---> heed.tensor{1.0}:isclose(2.0, {rtol = -1}) raises "a number from 0 on expected, got -1"
+---@param other heed.operand
+---@param rtol? number|table 1e-5 unless given
+---@param atol? number 1e-8 unless given
+---@param equal_nan? boolean
+---@return heed.Tensor bools
+function Tensor:isclose(other, rtol, atol, equal_nan) end
+heed.isclose = Tensor.isclose
+
 
 -- Elementwise, of three --------------------------------------------------
 
@@ -942,6 +1029,18 @@ Tensor.clip_, heed.clip, heed.clip_ = Tensor.clip, Tensor.clip, Tensor.clip
 ---@return heed.Tensor
 function Tensor:bound(min, max) end
 heed.bound = Tensor.bound
+
+---x with other numbers for NaN and the infinities: 0 and the largest of the type unless given. What
+---was replaced has no gradient.
+---> heed.tensor{1.0, 0 / 0, math.huge}:nan_to_num(0, 9) == {1, 0, 9}
+---> heed.tensor{-math.huge}:nan_to_num{neginf = -1} == {-1}
+---@param nan? number|table
+---@param posinf? number
+---@param neginf? number
+---@return heed.Tensor
+function Tensor:nan_to_num(nan, posinf, neginf) end
+Tensor.nan_to_num_ = Tensor.nan_to_num
+heed.nan_to_num, heed.nan_to_num_ = Tensor.nan_to_num, Tensor.nan_to_num
 
 
 -- Reductions -------------------------------------------------------------
@@ -1015,6 +1114,24 @@ heed.max = Tensor.max
 ---@return heed.Tensor? positions int64, with `dim` only
 function Tensor:min(dim, keepdim) end
 heed.min = Tensor.min
+
+---The largest element over one or several dimensions; those that are equal share the gradient.
+---> heed.tensor{{3, 9}, {9, 1}}:amax() == 9
+---> heed.zeros(2, 3, 4):amax({1, 3}).shape[1] == 3
+---> heed.zeros(0):amax() raises "an empty dimension has no such element"
+---@param dim? integer|integer[]|table
+---@param keepdim? boolean|table
+---@return heed.Tensor
+function Tensor:amax(dim, keepdim) end
+heed.amax = Tensor.amax
+
+---The smallest element over one or several dimensions; those that are equal share the gradient.
+---> heed.tensor{{3, 9}, {5, 1}}:amin(2) == {3, 1}
+---@param dim? integer|integer[]|table
+---@param keepdim? boolean|table
+---@return heed.Tensor
+function Tensor:amin(dim, keepdim) end
+heed.amin = Tensor.amin
 
 ---The position of the largest element, the first of them; in the flat tensor without `dim`. It is
 ---a tensor: `item()` gives the number that a Lua table wants as its key, `heed.lookup` the entries.
@@ -1173,6 +1290,34 @@ heed.outer = Tensor.outer
 function Tensor:dot(other) end
 heed.dot = Tensor.dot
 
+---beta self + alpha mat1 mat2, of matrices; self broadcasts to the product, and counts nothing
+---where beta is 0.
+---> heed.ones(2):addmm(heed.ones(1, 3), heed.ones(3, 2), {beta = 0.5}) == {{3.5, 3.5}}
+---> heed.ones(3):addmm(heed.ones(1, 3), heed.ones(3, 2)) raises "broadcasts to (1, 2)"
+---@param mat1 heed.Tensor (M, K)
+---@param mat2 heed.Tensor (K, N)
+---@param beta? number|table 1 unless given
+---@param alpha? number 1 unless given
+---@return heed.Tensor (M, N)
+function Tensor:addmm(mat1, mat2, beta, alpha) end
+Tensor.addmm_, heed.addmm, heed.addmm_ = Tensor.addmm, Tensor.addmm, Tensor.addmm
+
+---beta self + alpha batch1 batch2, of batches of matrices, as `addmm`.
+---> heed.zeros(1):baddbmm(heed.ones(1, 1, 3), heed.ones(1, 3, 1), {alpha = 2}) == {{{6}}}
+---@param batch1 heed.Tensor (B, M, K)
+---@param batch2 heed.Tensor (B, K, N)
+---@param beta? number|table 1 unless given
+---@param alpha? number 1 unless given
+---@return heed.Tensor (B, M, N)
+function Tensor:baddbmm(batch1, batch2, beta, alpha) end
+Tensor.baddbmm_, heed.baddbmm, heed.baddbmm_ = Tensor.baddbmm, Tensor.baddbmm, Tensor.baddbmm
+
+---The sum of a matrix's diagonal.
+---> heed.tensor{{1, 2}, {3, 4}}:trace() == 5
+---@return heed.Tensor
+function Tensor:trace() end
+heed.trace = Tensor.trace
+
 
 -- Views: they share the memory -------------------------------------------
 
@@ -1217,6 +1362,16 @@ heed.t = Tensor.t
 function Tensor:permute(dims, ...) end
 heed.permute = Tensor.permute
 
+---Some dimensions at other places; the others keep their order.
+---> heed.zeros(2, 3, 4):movedim(1, -1).shape[3] == 2
+---> heed.zeros(2, 3, 4):movedim({1, 2}, {2, 3}).shape[1] == 4
+---> heed.zeros(2, 3):movedim({1, 2}, 1) raises "2 dimensions expected, as many as in 'source'"
+---@param source integer|integer[]
+---@param destination integer|integer[]
+---@return heed.Tensor
+function Tensor:movedim(source, destination) end
+heed.movedim = Tensor.movedim
+
 ---Repeats dimensions of size 1, and new ones in front, without a copy; -1 keeps a size.
 ---> heed.tensor{{1}, {2}}:expand(-1, 2) == {{1, 1}, {2, 2}}
 ---@param size heed.sizes
@@ -1231,6 +1386,14 @@ heed.expand = Tensor.expand
 ---@return heed.Tensor
 function Tensor:expand_as(other) end
 heed.expand_as = Tensor.expand_as
+
+---`expand` by NumPy's name.
+---> heed.tensor{1, 2}:broadcast_to(2, 2) == {{1, 2}, {1, 2}}
+---@param size heed.sizes
+---@param ... integer
+---@return heed.Tensor
+function Tensor:broadcast_to(size, ...) end
+heed.broadcast_to = Tensor.broadcast_to
 
 ---One position along a dimension, without that dimension. `select(1, i)` of a vector is
 ---0-dimensional, and gradients pass.
@@ -1283,6 +1446,16 @@ heed.unsqueeze = Tensor.unsqueeze
 ---@return heed.Tensor
 function Tensor:flatten(start_dim, end_dim) end
 heed.flatten = Tensor.flatten
+
+---One dimension as several, whose sizes multiply to its own; one of them may be -1.
+---> heed.zeros(2, 6):unflatten(2, 3, -1).shape == heed.zeros(2, 3, 2).shape == true
+---> heed.zeros(2, 6):unflatten(2, {4, 2}) raises "6 elements do not fill the shape (4, 2)"
+---@param dim integer
+---@param sizes heed.sizes
+---@param ... integer
+---@return heed.Tensor
+function Tensor:unflatten(dim, sizes, ...) end
+heed.unflatten = Tensor.unflatten
 
 ---Windows along a dimension, as a new last one.
 ---> heed.arange(4):unfold(1, 2, 1) == {{1, 2}, {2, 3}, {3, 4}}
@@ -1370,6 +1543,24 @@ Tensor.tril_, heed.tril, heed.tril_ = Tensor.tril, Tensor.tril, Tensor.tril
 function Tensor:triu(diagonal) end
 Tensor.triu_, heed.triu, heed.triu_ = Tensor.triu, Tensor.triu, Tensor.triu
 
+---A vector as the diagonal of a matrix of zeros; of a matrix a copy of its diagonal.
+---> heed.tensor{1, 2}:diag() == {{1, 0}, {0, 2}}
+---> heed.tensor{1}:diag(1) == {{0, 1}, {0, 0}}
+---> heed.tensor{{1, 2}, {3, 4}}:diag() == {1, 4}
+---@param diagonal? integer|table above the main one; below it where negative
+---@return heed.Tensor
+function Tensor:diag(diagonal) end
+heed.diag = Tensor.diag
+
+---The last dimension along the diagonals of matrices of zeros; `diagonal` is the reverse.
+---> heed.ones(2, 3):diag_embed().shape == heed.zeros(2, 3, 3).shape == true
+---@param offset? integer|table above the main diagonal; below it where negative
+---@param dim1? integer of the result, -2 unless given
+---@param dim2? integer of the result, -1 unless given
+---@return heed.Tensor
+function Tensor:diag_embed(offset, dim1, dim2) end
+heed.diag_embed = Tensor.diag_embed
+
 ---Shifts elements along dimensions; what leaves at one end comes in at the other.
 ---> heed.arange(4):roll(1) == {4, 1, 2, 3}
 ---@param shifts heed.sizes
@@ -1404,15 +1595,33 @@ function Tensor:tile(dims, ...) end
 heed.tile = Tensor.tile
 
 ---Adds elements at the ends: before and after the last dimension, then the one before it.
----Negative numbers remove elements.
+---Negative numbers remove elements. The mode says which: one value, those that lie mirrored beyond
+---the edge (which stands once), the edge itself, or those of the other end.
+---
+---`heed.pad` of a list of lists of ids makes one tensor of them, with padding of `value` (1), on a
+---`side`, up to a `length`, and gives their lengths too.
 ---> heed.tensor{1, 2}:pad({1, 2}) == {0, 1, 2, 0, 0}
 ---> heed.tensor{1, 2}:pad({0, 1}, {value = 9}) == {1, 2, 9}
+---> heed.tensor{1, 2, 3}:pad({2, 1}, "reflect") == {3, 2, 1, 2, 3, 2}
+---> heed.tensor{1, 2, 3}:pad({2, 1}, "replicate") == {1, 1, 1, 2, 3, 3}
+---> heed.tensor{1, 2, 3}:pad({2, 1}, "circular") == {2, 3, 1, 2, 3, 1}
+---> heed.tensor{1, 2}:pad({2, 0}, "reflect") raises "at most 1 elements to pad with"
+---> heed.pad({{5, 6, 7}, {8}}) == {{5, 6, 7}, {8, 1, 1}}, {3, 1}
+---> heed.pad({{5, 6}, {8}}, {value = -100, side = "left"}) == {{5, 6}, {-100, 8}}
 ---@param pad integer[]
----@param mode? "constant"|table
----@param value? number 0 unless given
+---@param mode? "constant"|"reflect"|"replicate"|"circular"|table
+---@param value? number with "constant": 0 unless given
 ---@return heed.Tensor
 function Tensor:pad(pad, mode, value) end
 heed.pad = Tensor.pad
+
+---`pad` with a value: what it is made of.
+---> heed.tensor{1, 2}:constant_pad_nd({1, 0}, 5) == {5, 1, 2}
+---@param pad integer[]
+---@param value? number 0 unless given
+---@return heed.Tensor
+function Tensor:constant_pad_nd(pad, value) end
+heed.constant_pad_nd = Tensor.constant_pad_nd
 
 
 -- Indexing ---------------------------------------------------------------
@@ -1469,6 +1678,29 @@ Tensor.put_, heed.put, heed.put_ = Tensor.put, Tensor.put, Tensor.put
 function Tensor:index_select(dim, index) end
 heed.index_select = Tensor.index_select
 
+---self with alpha times the slices of `source` added at these positions of a dimension; positions
+---that stand twice get both.
+---> heed.zeros(3):index_add(1, heed.tensor{1, 3, 1}, heed.tensor{1.0, 2.0, 4.0}) == {5, 0, 2}
+---> heed.zeros(2):index_add(1, heed.tensor{1}, heed.ones(2)) raises "a shape of (1) expected"
+---@param dim integer
+---@param index heed.Tensor int64, a vector
+---@param source heed.Tensor
+---@param alpha? number|table 1 unless given
+---@return heed.Tensor
+function Tensor:index_add(dim, index, source, alpha) end
+Tensor.index_add_ = Tensor.index_add
+heed.index_add, heed.index_add_ = Tensor.index_add, Tensor.index_add
+
+---As `gather`, but self and the positions broadcast beside the dimension; without one both are
+---taken as one row. It takes what `argmax` (with keepdim) and `argsort` give.
+---> heed.tensor{{5, 6}, {7, 8}}:take_along_dim(heed.tensor{{2}, {1}}, 2) == {{6}, {7}}
+---> heed.tensor{{5, 6}, {7, 8}}:take_along_dim(heed.tensor{4}) == {8}
+---@param indices heed.Tensor int64
+---@param dim? integer|table
+---@return heed.Tensor
+function Tensor:take_along_dim(indices, dim) end
+heed.take_along_dim = Tensor.take_along_dim
+
 ---One value wherever the mask is true.
 ---> heed.tensor{1, 2}:masked_fill(heed.tensor{true, false}, 9) == {9, 2}
 ---@param mask heed.Tensor bool, broadcasts
@@ -1506,6 +1738,33 @@ heed.one_hot = Tensor.one_hot
 ---@return heed.Tensor positions int64 (N, rank)
 function Tensor:nonzero() end
 heed.nonzero = Tensor.nonzero
+
+---The different elements, sorted; with `dim` its different slices, sorted as words are. Then, where
+---asked for: which of them each element (or slice) is, and how often each one stands. Of elements
+---that are equal the first gets the gradient.
+---> heed.tensor{3, 1, 3}:unique() == {1, 3}
+---> heed.tensor{3, 1, 3}:unique{return_inverse = true} == {1, 3}, {2, 1, 2}
+---> heed.tensor{3, 1, 3}:unique{return_counts = true} == {1, 3}, {1, 2}
+---> heed.tensor{{2, 0}, {1, 5}, {2, 0}}:unique{dim = 1} == {{1, 5}, {2, 0}}
+---@param sorted? boolean|table they are in any case
+---@param return_inverse? boolean
+---@param return_counts? boolean
+---@param dim? integer
+---@return heed.Tensor values
+---@return heed.Tensor ... int64
+function Tensor:unique(sorted, return_inverse, return_counts, dim) end
+heed.unique = Tensor.unique
+
+---How often each id stands in a vector, or the sum of its weights: of 1 up to the largest, or up to
+---`minlength`.
+---> heed.tensor{1, 3, 3}:bincount() == {1, 0, 2}
+---> heed.tensor{1, 1}:bincount{weights = heed.tensor{0.5, 1}, minlength = 3} == {1.5, 0, 0}
+---> heed.tensor{0}:bincount() raises "ids count from 1, got 0"
+---@param weights? heed.Tensor|table one for each id; not floats become float64
+---@param minlength? integer
+---@return heed.Tensor int64, or the weights' type
+function Tensor:bincount(weights, minlength) end
+heed.bincount = Tensor.bincount
 
 ---In rising order along a dimension, and where each element stood. Equal ones keep their order.
 ---NaN counts as the largest.
@@ -1563,6 +1822,26 @@ heed.layer_norm = Tensor.layer_norm
 function Tensor:rms_norm(shape, weight, eps) end
 heed.rms_norm = Tensor.rms_norm
 
+---Vectors along a dimension divided by their norm, which is at least eps.
+---> heed.tensor{{3.0, 4.0}, {0.0, 0.0}}:normalize() == {{0.6, 0.8}, {0, 0}}
+---> heed.tensor{3.0, -1.0}:normalize(1, 1) == {0.75, -0.25}
+---@param p? number|table 2 unless given
+---@param dim? integer 2 unless given
+---@param eps? number 1e-12 unless given
+---@return heed.Tensor
+function Tensor:normalize(p, dim, eps) end
+heed.normalize = Tensor.normalize
+
+---The cosine of the angle between vectors along a dimension, whose norms are at least eps; both
+---broadcast.
+---> heed.tensor{{1.0, 0.0}, {1.0, 1.0}}:cosine_similarity(heed.tensor{{1.0, 1.0}}) == {0.7071, 1}
+---@param x2 heed.Tensor
+---@param dim? integer|table 2 unless given
+---@param eps? number 1e-8 unless given
+---@return heed.Tensor
+function Tensor:cosine_similarity(x2, dim, eps) end
+heed.cosine_similarity = Tensor.cosine_similarity
+
 ---0 with probability p, else x / (1 - p). N. Srivastava et al. (2014), "Dropout".
 ---> heed.ones(3):dropout(0.5, false) == {1, 1, 1}
 ---> heed.ones(3):dropout(2) raises "dropout"
@@ -1579,15 +1858,19 @@ heed.dropout = Tensor.dropout
 ---@alias heed.reduction "mean"|"sum"|"none"
 
 ---Minus log softmax(x) at each label, which count from 1; or the cross entropy with given shares.
+---The classes are dimension 2 (or the only one), or `dim`: -1 where logits (B, T, V) have labels
+---(B, T).
 ---> heed.cross_entropy(heed.tensor{{0.0, 0.0}}, heed.tensor{2}) == 0.6931
+---> heed.cross_entropy(heed.zeros(2, 3, 2), heed.ones(2, 3):long(), {dim = -1}) == 0.6931
 ---> heed.cross_entropy(heed.tensor{{0.0, 0.0}}, heed.tensor{0}) raises "cross_entropy"
 ---@param target heed.Tensor labels (N, …), or shares (N, C, …); self is (N, C, …) or (C)
 ---@param weight? heed.Tensor (C) of each class
 ---@param ignore_index? integer|table a label that counts for nothing; -100 unless given
 ---@param reduction? heed.reduction the mean is by the labels' weights
 ---@param label_smoothing? number a share that is spread over all classes; 0 unless given
+---@param dim? integer where the classes are
 ---@return heed.Tensor
-function Tensor:cross_entropy(target, weight, ignore_index, reduction, label_smoothing) end
+function Tensor:cross_entropy(target, weight, ignore_index, reduction, label_smoothing, dim) end
 heed.cross_entropy = Tensor.cross_entropy
 
 ---cross_entropy of what is a logarithm of probabilities already.
@@ -1648,6 +1931,16 @@ heed.l1_loss = Tensor.l1_loss
 ---@return heed.Tensor
 function Tensor:smooth_l1_loss(target, reduction, beta) end
 heed.smooth_l1_loss = Tensor.smooth_l1_loss
+
+---d^2 / 2 where the distance d is below delta, delta (d - delta / 2) beyond (Huber, 1964).
+---> heed.huber_loss(heed.tensor{0.0, 3.0}, heed.tensor{1.0, 0.0}, "none", 2) == {0.5, 4}
+---@param target heed.operand
+---@param reduction? "mean"|"sum"|"none"|table
+---@param delta? number 1 unless given
+---@param weight? heed.Tensor for each element; a mean is then by the sum of weights
+---@return heed.Tensor
+function Tensor:huber_loss(target, reduction, delta, weight) end
+heed.huber_loss = Tensor.huber_loss
 
 ---y (log y - x): Kullback and Leibler's divergence, x being a logarithm of probabilities, of y's
 ---shape.
@@ -1756,6 +2049,26 @@ heed.requires_grad_ = Tensor.requires_grad_
 ---@return any ...
 function heed.no_grad(f, ...) end
 
+---f(...) in mixed precision, as PyTorch's autocast. `matmul`, `bmm`, `addmm`, `baddbmm`, `einsum`,
+---`linear` and `attention` work in the type: their float tensors are converted, each parameter
+---once, and gradients reach it in its own type. `softmax`, norms, losses, `sum`, `prod`, `cumsum`,
+---`exp`, `log`, `pow`, `reciprocal` and `rsqrt` work in float32. The rest follows promotion, and so
+---do calls with a float64. Backward may be called inside: nothing is converted in it. Calls may be
+---nested, and errors pass through. Gradients in float16 want a `heed.optim.Scaler`.
+---> heed.autocast("bfloat16", heed.matmul, heed.ones(2, 2), heed.ones(2, 2)).dtype == "bfloat16"
+---> heed.autocast("bfloat16", heed.softmax, heed.ones(2), 1).dtype == "float32"
+---> heed.autocast("int64", heed.exp, heed.ones(2)) raises "'bfloat16', 'float16' or false"
+---@param dtype "bfloat16"|"float16"|false false: not within f
+---@param f function
+---@param ... any
+---@return any ...
+function heed.autocast(dtype, f, ...) end
+
+---The type of the `autocast` that holds now, or nil.
+---> heed.autocast("float16", heed.autocast_dtype) == "float16"
+---@return "bfloat16"|"float16"|nil
+function heed.autocast_dtype() end
+
 ---f(...), recorded again within no_grad.
 ---> heed.no_grad(heed.enable_grad, heed.is_grad_enabled) == true
 ---@param f function
@@ -1767,6 +2080,24 @@ function heed.enable_grad(f, ...) end
 ---> heed.is_grad_enabled() == true
 ---@return boolean
 function heed.is_grad_enabled() end
+
+---Calls a function with the gradient of self in a backward pass, before anything else gets it. A
+---tensor that the function returns stands in for it: of the same shape, type and device. Hooks
+---are called in the order in which they came, also by `heed.grad`; those of a leaf in every pass,
+---others until the graph is freed. A hook may not change the gradient in place, nor yield. One that
+---leads back to its tensor is collected with it; where the tensor was used before it got the hook,
+---only after `backward`, or `remove`. The handle may be a `<close>` variable.
+---> heed.ones(2, {requires_grad = true}):register_hook(print):remove() == nil
+---> heed.ones(2):register_hook(print) raises "it does not require grad"
+---@param hook fun(gradient: heed.Tensor): heed.Tensor?
+---@return heed.Hook handle whose method `remove` takes the hook off
+function Tensor:register_hook(hook) end
+heed.register_hook = Tensor.register_hook
+
+---From now on `backward` adds the gradient of self to its `grad`, as it does for leaves.
+---> heed.ones(2):retain_grad() raises "it does not require grad"
+function Tensor:retain_grad() end
+heed.retain_grad = Tensor.retain_grad
 
 ---A differentiable function of your own. `forward(ctx, ...)` gives the results, and nothing in
 ---it is recorded; `backward(ctx, g, ...)` gets their gradients and gives one for each argument
@@ -1998,7 +2329,7 @@ function heed.cuda.blocking(yes) end
 function heed.cuda.elapsed(f, ...) end
 
 
--- For the Lua half -------------------------------------------------------
+-- Others -----------------------------------------------------------------
 
 ---Raises an error at the first line outside heed's own Lua.
 ---> heed.fail("%s: %d", "f", 3) raises "f: 3"
@@ -2016,6 +2347,12 @@ function heed.fail(format, ...) end
 ---@return any
 function heed.lookup(words, ids) end
 
+---Prints what is written about a function or a class, given or by its name; or all that has a word
+---in its name or text; without an argument a list of all there is.
+---> heed.help("sofmax") raises "did you mean 'softmax'?"
+---@param what? string|function|table
+function heed.help(what) end
+
 ---Seconds of a monotonic clock.
 ---> heed.clock() <= heed.clock() == true
 ---@return number
@@ -2026,12 +2363,16 @@ function heed.clock() end
 ---@return boolean
 function heed.isatty(descriptor) end
 
+
+-- For the Lua half -------------------------------------------------------
+
 ---What C defines, as it is: the functions above that are C's, and those that only the Lua half
 ---calls.
 ---@class heed.core: heed
 heed.core = {}
 
----One step of an optimiser for all parameters, PyTorch's formulas: kind "sgd", "adam" or "adamw".
+---One step of an optimiser for all parameters, PyTorch's formulas: kind "sgd", "adam",
+---"adamw" or "lion".
 ---@param kind string
 ---@param parameters heed.Tensor[]
 ---@param gradients (heed.Tensor|false)[]
@@ -2054,6 +2395,14 @@ function heed.core.attention_mask(size, rule, operands) end
 ---@param options any
 ---@return boolean
 function heed.core.has_values(options) end
+
+---The p-norm of the gradients that parameters have, taken over all of them; with `max`, they are
+---scaled so that it is at most that.
+---@param parameters heed.Tensor[]
+---@param p number
+---@param max? number
+---@return heed.Tensor norm
+function heed.core.clip_gradients(parameters, p, max) end
 
 ---f(...), with errors that name `name` as what was called; an outer `called` keeps its name.
 ---> heed.core.called("f", heed.neg, heed.tensor{1}) == {-1}
@@ -2142,6 +2491,16 @@ function heed.core.frames(call, path) end
 ---> heed.core.raise("wrong") raises "wrong"
 ---@param message string
 function heed.core.raise(message) end
+
+---Calls f with the gradient of x in a pass.
+---@param x heed.Tensor
+---@param f function
+---@return integer number for remove_hook
+function heed.core.add_hook(x, f) end
+
+---Takes a hook off; nothing if it is gone.
+---@param number integer
+function heed.core.remove_hook(number) end
 
 ---Gives outputs without a graph a node that calls `backward` with their gradients.
 ---@param outputs heed.Tensor[]

@@ -92,6 +92,7 @@ end
 function options.strict(who, module, elsewhere)
   return setmetatable(module, {
     __index = function(_, name) return options.refuse_name(who, name, module, elsewhere) end,
+    __tostring = function() return require("heed.shown").module(who, module) end,
   })
 end
 
@@ -106,8 +107,9 @@ end
 ---@param who string the function they were given to, as messages name it
 ---@param given table? what the caller passed
 ---@param known table<string, any> every option's default, or `options.any`
+---@param elsewhere? table<string, string> what to write for options that PyTorch has
 ---@return table read a new table, with the defaults filled in
-function options.read(who, given, known)
+function options.read(who, given, known, elsewhere)
   local read = {}
   for name, default in pairs(known) do
     if default ~= options.any then read[name] = default end
@@ -117,8 +119,48 @@ function options.read(who, given, known)
     heed.fail("%s: a table of options expected, got %s", who, options.kind(given))
   end
   for name, value in pairs(given) do
+    if known[name] == nil and elsewhere and elsewhere[name] then
+      heed.fail("%s: unknown option '%s'; write %s", who, name, elsewhere[name])
+    end
     if known[name] == nil then core.refuse_option(who, name, options.names(known)) end
     check_type(who, name, value, known[name])
+    read[name] = value
+  end
+  return read
+end
+
+
+local function is_options(value)
+  return type(value) == "table" and type(next(value)) == "string" and #value == 0
+end
+
+
+local function check_name(who, name, names, more)
+  local known = {table.unpack(names)}
+  for _, other in ipairs(more) do known[#known + 1] = other end
+  for _, other in ipairs(known) do
+    if name == other then return end
+  end
+  core.refuse_option(who, name, known)
+end
+
+
+---Reads arguments by PyTorch's names: `names` in this order, or they and `more` in a table at the
+---end.
+---@param who string
+---@param names string[]
+---@param more string[] what may stand in the table alone
+---@param ... any
+---@return table<string, any>
+function options.arguments(who, names, more, ...)
+  local n, read = select("#", ...), {}
+  local given = n > 0 and select(n, ...)
+  if is_options(given) then n = n - 1 else given = {} end
+  if n > #names then heed.fail("%s: at most %d arguments expected, got %d", who, #names, n) end
+  for i = 1, n do read[names[i]] = select(i, ...) end
+  for name, value in pairs(given) do
+    check_name(who, name, names, more)
+    if read[name] ~= nil then heed.fail("%s: argument '%s' is given twice", who, name) end
     read[name] = value
   end
   return read
@@ -138,6 +180,28 @@ function options.no_more(who, most, ...)
       heed.fail("%s: %s expected, got %s as argument %d", who, wanted, options.kind(value),
                 most + i)
     end
+  end
+end
+
+
+---Makes objects refuse fields that they do not have, read or set.
+---@param class table their metatable, with their methods
+---@param who string
+function options.closed(class, who)
+  local function known(self)
+    local names = {}
+    for _, t in ipairs{self, class} do
+      for name in next, t do names[name] = true end
+    end
+    return names
+  end
+  function class:__index(name)
+    if class[name] ~= nil then return class[name] end
+    return options.refuse_name(who, name, known(self))
+  end
+  function class:__newindex(name)
+    options.refuse_name(who, name, known(self))
+    heed.fail("%s: the name of a field expected, got %s", who, options.kind(name))
   end
 end
 

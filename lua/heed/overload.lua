@@ -189,3 +189,15 @@ end
 method.around("repeat_interleave", function(times)
   return function(...) return repeat_interleave(times, ...) end
 end)
+
+
+-- Sequences --------------------------------------------------------------
+
+-- heed.pad of a list makes a tensor of its lists: heed/data/pad.lua.
+method.around("pad", function(pad, kin)
+  if kin ~= heed then return pad end
+  return function(x, ...)
+    if type(x) == "table" then return require "heed.data.pad"(x, ...) end
+    return pad(x, ...)
+  end
+end)

@@ -1,7 +1,9 @@
--- The states of all generators: the CPU's, and those of the GPUs that are in use.
+-- The states of all generators: the CPU's, and those of the GPUs that are in use; and generators
+-- of their own, for what has a seed of its own.
 
 local core = require "heed.core"
 local heed = require "heed"
+local options = require "heed.options"
 
 local rng = {}
 
@@ -28,6 +30,56 @@ function rng.restore(states)
     local state = states["rng.cuda:" .. index]
     if state then heed.cuda.rng_state(state, index) end
   end
+end
+
+
+---@class heed.rng.own draws from the module's generator, or from one of its own
+---@field at heed.Tensor? the state of its own
+local Own = {}
+Own.__index = Own
+
+
+-- Puts another state into the module's generator while f runs; gives that state as f left it,
+-- and what f returned.
+local function with_state(state, f, ...)
+  local outer = heed.rng_state()
+  heed.rng_state(state)
+  local results = table.pack(pcall(f, ...))
+  local left = heed.rng_state()
+  heed.rng_state(outer)
+  if not results[1] then error(results[2], 0) end
+  return left, table.unpack(results, 2, results.n)
+end
+
+
+local function keep_state(self, state, ...)
+  self.at = heed.keep(state)
+  return ...
+end
+
+
+---Calls f(...) where random numbers come from this generator; those of the CPU.
+---@param f function
+---@param ... any
+---@return any ... what f returned
+function Own:run(f, ...)
+  if not self.at then return f(...) end
+  return keep_state(self, with_state(self.at, f, ...))
+end
+
+
+---A generator of its own for what was given a seed; without one it is the module's.
+---@param who string
+---@param seed? any
+---@return heed.rng.own
+function rng.own(who, seed)
+  local self = setmetatable({}, Own)
+  if seed == nil then return self end
+  if type(seed) ~= "number" or not math.tointeger(seed) then
+    heed.fail("%s: a whole number expected as option seed, got %s", who, options.kind(seed))
+  end
+  self.at = heed.keep(with_state(heed.rng_state(), heed.manual_seed, seed))
+  return self
 end
 
 

@@ -6,7 +6,7 @@ local method = require "heed.method"
 local options = require "heed.options"
 local rng = require "heed.rng"
 
-local called = core.called
+local arguments, called = options.arguments, core.called
 local fail, is_tensor = heed.fail, heed.is_tensor
 
 local pack, unpack = table.pack, table.unpack
@@ -17,37 +17,6 @@ local LONGEST_LIST <const> = 1 << 24         -- more parts are a mistake, most l
 -- Arguments --------------------------------------------------------------
 
 local FACTORY = {"dtype", "requires_grad", "device"}
-
-local function is_options(value)
-  return type(value) == "table" and type(next(value)) == "string" and #value == 0
-end
-
-
-local function check_name(who, name, names, more)
-  local known = {unpack(names)}
-  for _, other in ipairs(more) do known[#known + 1] = other end
-  for _, other in ipairs(known) do
-    if name == other then return end
-  end
-  core.refuse_option(who, name, known)
-end
-
-
--- Arguments by PyTorch's names: `names` in this order, or they and `more` in a table at the end.
-local function arguments(who, names, more, ...)
-  local n, read = select("#", ...), {}
-  local given = n > 0 and select(n, ...)
-  if is_options(given) then n = n - 1 else given = {} end
-  if n > #names then fail("%s: at most %d arguments expected, got %d", who, #names, n) end
-  for i = 1, n do read[names[i]] = select(i, ...) end
-  for name, value in pairs(given) do
-    check_name(who, name, names, more)
-    if read[name] ~= nil then fail("%s: argument '%s' is given twice", who, name) end
-    read[name] = value
-  end
-  return read
-end
-
 
 -- Those of a factory, to be passed on; nil if there are none.
 local function factory_options(a)
@@ -307,22 +276,40 @@ local function check_together(who, x, y)
 end
 
 
-local function near(x, y, a)
-  local allowed = y:abs():mul(a.rtol or 1e-5):add(a.atol or 1e-8)
-  local same = x:sub(y):abs():le(allowed) | x:eq(y)
-  if a.equal_nan then same = same | (x:isnan() & y:isnan()) end
-  return same:all()
-end
-
-
 ---Is |x - y| <= atol + rtol |y| everywhere? Without options 1e-8 and 1e-5.
 method.both("allclose", function(x, y, ...)
   check_tensor("allclose", x)
   check_tensor("allclose", y)
   check_together("allclose", x, y)
   local a = arguments("allclose", {"rtol", "atol", "equal_nan"}, {}, ...)
-  if not y.dtype:find("float") then y = y:to("float64") end
-  return heed.no_grad(near, x, y, a)
+  return called("allclose", heed.isclose, x, y, a):all()
+end)
+
+
+-- Hooks on gradients -----------------------------------------------------
+
+---What `register_hook` gives.
+---@class heed.Hook
+---@field private number integer
+local Hook = {__name = "heed.Hook"}
+Hook.__index = Hook
+
+---Takes the function off its tensor; nothing if it is gone.
+function Hook:remove() core.remove_hook(self.number) end
+
+Hook.__close = Hook.remove
+
+---Calls f with the gradient of x in a backward pass, which goes on with what f returns, if that is
+---a tensor.
+method.both("register_hook", function(x, f, ...)
+  check_tensor("register_hook", x)
+  options.no_more("register_hook", 2, ...)
+  options.callable("register_hook", "argument 'hook'", f)
+  if type(f) ~= "function" then
+    local callable = f
+    f = function(g) return callable(g) end
+  end
+  return setmetatable({number = core.add_hook(x, f)}, Hook)
 end)
 
 
@@ -499,12 +486,12 @@ function heed.checkpoint(f, ...)
   options.callable("checkpoint", "f", f)
   if not heed.is_grad_enabled() then return f(...) end
   local args, state = heed.keep(pack(...)), heed.keep(rng.states())
-  local versions = versions_of(args)
+  local versions, mixed = versions_of(args), heed.autocast_dtype() or false
   local run = heed.custom {
     forward = function(_, _, ...) return f(...) end,
     backward = function(_, ...)
       check_unchanged(args, versions)
-      local found = heed.enable_grad(pass_again, f, args, state, {...})
+      local found = heed.autocast(mixed, heed.enable_grad, pass_again, f, args, state, {...})
       return nil, unpack(found, 1, args.n)
     end,
   }

@@ -2,7 +2,6 @@
 -- not. What is in no place by that name has no entry: messages then suggest the nearest name.
 
 local F = "heed.relu(x) or x:relu(): all operations are functions of heed and methods"
-local TRANSFORMER = "a class of nn.MultiHeadAttention, nn.MLP and nn.LayerNorm, as in README.md"
 
 local torch_names = {}
 
@@ -12,6 +11,7 @@ torch_names.heed = {
   LongTensor = "heed.tensor(values)",
   Tensor = "heed.tensor(values)",
   absolute = "heed.abs(x)",
+  amp = "heed.autocast(dtype, f), and heed.optim.Scaler{}",
   as_tensor = "heed.tensor(values)",
   autograd = "heed.grad(y, xs) or heed.custom{forward = f, backward = g}",
   binary_cross_entropy_with_logits = "heed.bce_with_logits(logits, targets)",
@@ -23,12 +23,12 @@ torch_names.heed = {
   from_numpy = 'heed.load("array.npy")',
   functional = F,
   get_rng_state = "heed.rng_state()",
-  huber_loss = "heed.smooth_l1_loss(x, y)",
   inf = "math.huge",
   inference_mode = "heed.no_grad(f)",
   mm = "heed.matmul(a, b)",
   mv = "heed.matmul(a, b)",
   nan = "0 / 0",
+  pad_sequence = "heed.pad(lists): it gives lengths, too",
   pi = "math.pi",
   scaled_dot_product_attention = "heed.attention(q, k, v, {causal = true})",
   set_default_device = "heed.default_device(name)",
@@ -37,6 +37,7 @@ torch_names.heed = {
   set_printoptions = "heed.printoptions{precision = 6}",
   set_rng_state = "heed.rng_state(state)",
   swapaxes = "heed.transpose(x, 1, 2)",
+  utils = "heed.data.batches(x, y, {size = 32})",
 }
 
 for _, name in ipairs{"bfloat16", "bool", "float16", "float32", "float64", "int64", "uint8"} do
@@ -45,6 +46,14 @@ end
 for name, dtype in pairs{double = "float64", float = "float32", half = "float16", long = "int64"} do
   torch_names.heed[name] = ('"%s", as in {dtype = "%s"}'):format(dtype, dtype)
 end
+
+
+---Names of `torch.utils.data`.
+torch_names.data = {
+  DataLoader = "heed.data.batches(x, y, {size = 32})",
+  TensorDataset = "heed.data.batches(x, y, {size = 32})",
+  pad_sequence = "heed.pad(lists)",
+}
 
 
 ---Names of `torch.cuda`.
@@ -72,26 +81,51 @@ torch_names.cuda = {
 }
 
 
+---Options of a call of `torch.nn.MultiheadAttention`, and of `scaled_dot_product_attention`.
+torch_names.attention = {
+  attn_mask = "mask = m, true where one may attend; or bias = b, which is added",
+  average_attn_weights = "weights = true, and weights:mean(2)",
+  dropout_p = "dropout = p",
+  enable_gqa = "nothing: heads of queries share those of keys",
+  is_causal = "causal = true",
+  key_padding_mask = "keys = k, true where keys are",
+  need_weights = "weights = true",
+}
+
+
+---Options of `torch.nn.MultiheadAttention`.
+torch_names.multihead = {
+  add_bias_kv = "memory = 1",
+  add_zero_attn = "sink = true",
+  batch_first = "nothing: x is (B, T, dim)",
+  embed_dim = "nn.MultiHeadAttention(dim, heads)",
+  kdim = "context_dim = n",
+  num_heads = "nn.MultiHeadAttention(dim, heads)",
+  vdim = "value_context_dim = n",
+}
+
+
 ---Names of `torch.nn`.
 torch_names.nn = {
   BCELoss = "heed.binary_cross_entropy(x, targets)",
   BCEWithLogitsLoss = "heed.bce_with_logits(logits, targets)",
   CrossEntropyLoss = "heed.cross_entropy(logits, targets)",
   Flatten = "function(x) return x:flatten(2) end",
-  HuberLoss = "heed.smooth_l1_loss(x, y)",
+  HuberLoss = "heed.huber_loss(x, y)",
   KLDivLoss = "heed.kl_div(x, target)",
   L1Loss = "heed.l1_loss(x, y)",
   MSELoss = "heed.mse_loss(x, y)",
   ModuleDict = "a table in a field: self.layers = {first = a, second = b}",
-  ModuleList = "a list in a field: self.layers = {a, b}",
+  ModuleList = "nn.List{a, b}, or a list in a field: self.layers = {a, b}",
+  MultiheadAttention = "nn.MultiHeadAttention(dim, heads)",
   NLLLoss = "heed.nll_loss(x, targets)",
   ParameterDict = "a table in a field: self.weights = {first = nn.Parameter(t)}",
   ParameterList = "a list in a field: self.weights = {nn.Parameter(t)}",
   SmoothL1Loss = "heed.smooth_l1_loss(x, y)",
-  TransformerDecoder = TRANSFORMER,
-  TransformerDecoderLayer = TRANSFORMER,
-  TransformerEncoder = TRANSFORMER,
-  TransformerEncoderLayer = TRANSFORMER,
+  TransformerDecoder = "nn.Decoder(dim, heads, layers)",
+  TransformerDecoderLayer = "nn.DecoderLayer(dim, heads, hidden)",
+  TransformerEncoder = "nn.Encoder(dim, heads, layers)",
+  TransformerEncoderLayer = "nn.EncoderLayer(dim, heads, hidden)",
   functional = F,
   utils = "heed.optim.clip_grad_norm(parameters, max)",
 }
@@ -108,13 +142,12 @@ torch_names.module = {
   float = 'm:to("float32")',
   half = 'm:to("float16")',
   load_state_dict = "m:load_state(tensors)",
-  modules = "m:named_modules()",
   named_buffers = "m:state()",
   named_children = "m:children()",
   register_buffer = "m.name = nn.Buffer(t)",
   register_module = "m.name = layer",
   register_parameter = "m.name = nn.Parameter(t)",
-  requires_grad_ = "p:requires_grad_(false) for each p of m:parameters()",
+  requires_grad_ = "m:freeze(), or m:freeze(false) to train again",
   state_dict = "m:state()",
 }
 
@@ -122,16 +155,20 @@ torch_names.module = {
 ---Names of `torch.optim`, and of its `lr_scheduler`.
 torch_names.optim = {
   CosineAnnealingLR = "opt.lr = rate * heed.optim.cosine(steps)(step)",
+  GradScaler = "heed.optim.Scaler{}",
   LinearLR = "opt.lr = rate * heed.optim.linear(steps)(step)",
   StepLR = "opt.lr = rate * heed.optim.step(steps)(step)",
   lr_scheduler = "opt.lr = rate * schedule(step), with one such as heed.optim.cosine(steps)",
+  swa_utils = "heed.optim.EMA(model)",
 }
 
 
 ---Methods of `torch.optim.Optimizer`.
 torch_names.optimizer = {
   load_state_dict = "opt:load_state(tensors)",
-  param_groups = "opt.lr, opt.options and opt.parameters",
+  add_param_group = "optim.AdamW{{params = ...}, {params = ..., lr = ...}}",
+  defaults = "opt.options",
+  param_groups = "opt.groups; their fields are lr, options and parameters",
   state_dict = "opt:state()",
 }
 
@@ -140,21 +177,15 @@ torch_names.optimizer = {
 torch_names.tensor = {
   H = "x.mT; there are no complex numbers",
   absolute = "x:abs()",
-  addmm = "a:matmul(b) + x",
-  amax = "(x:max(dim)), in parentheses: max gives positions, too",
-  amin = "(x:min(dim)), in parentheses: min gives positions, too",
   apply_ = "a loop, or operations on the whole tensor",
   argwhere = "x:nonzero()",
   as_strided = "x:view, x:unfold or x:expand",
-  baddbmm = "a:matmul(b) + x",
-  broadcast_to = "x:expand(sizes)",
   cat = "heed.cat({a, b}, 1)",
   char = 'x:to("uint8") or x:to("int64")',
   clamp_max = "x:clamp{max = n}",
   clamp_min = "x:clamp{min = n}",
   data_ptr = "x:data() for the elements' bytes",
   detach_ = "x:detach()",
-  diag = "x:diagonal()",
   divide = "x / y, or x:div(y)",
   element_size = "#x:data() // x:numel()",
   fliplr = "x:flip(2)",
@@ -163,8 +194,6 @@ torch_names.tensor = {
   grad_fn = "x.requires_grad or x.is_leaf; the graph itself is not shown",
   greater = "x:gt(y)",
   greater_equal = "x:ge(y)",
-  index_add = "x:scatter_add(dim, index, values)",
-  index_add_ = "x:scatter_add_(dim, index, values)",
   index_fill_ = "x[index] = value",
   index_put_ = "x[{index, ...}] = value",
   int = 'x:to("int64")',
@@ -176,26 +205,17 @@ torch_names.tensor = {
   map_ = "a loop, or operations on the whole tensor",
   masked_scatter_ = "x[mask] = values",
   mm = "x:matmul(y)",
-  moveaxis = "x:permute(dims)",
-  movedim = "x:permute(dims)",
+  moveaxis = "x:movedim(source, destination)",
   multiply = "x * y, or x:mul(y)",
   mv = "x:matmul(y)",
-  nan_to_num = "x:masked_fill(x:isnan(), 0)",
   ndim = "x:dim()",
   ndimension = "x:dim()",
   negative = "-x, or x:neg()",
   nelement = "x:numel()",
-  new_empty = "heed.empty(sizes, {dtype = x.dtype, device = x.device})",
-  new_full = "heed.full(sizes, value, {dtype = x.dtype, device = x.device})",
-  new_ones = "heed.ones(sizes, {dtype = x.dtype, device = x.device})",
-  new_tensor = "heed.tensor(values, {dtype = x.dtype, device = x.device})",
-  new_zeros = "heed.zeros(sizes, {dtype = x.dtype, device = x.device})",
   not_equal = "x:ne(y)",
   numpy = 'x:totable(), or heed.save("x.npy", x) for a file that NumPy reads',
-  register_hook = "heed.custom{forward = f, backward = g}",
   reshape_as = "x:reshape(y.shape)",
   resize_ = "x:reshape(sizes)",
-  retain_grad = "heed.grad(loss, {x})",
   short = 'x:to("int64")',
   squeeze_ = "x:squeeze(dim)",
   storage = "x:data() for the elements' bytes",
@@ -207,12 +227,9 @@ torch_names.tensor = {
   t_ = "x:t()",
   tensor_split = "x:split(sizes) or x:chunk(chunks)",
   tolist = "x:totable()",
-  trace = "x:diagonal():sum()",
   transpose_ = "x:transpose(dim0, dim1)",
   true_divide = "x / y, or x:div(y)",
   type = 'x.dtype, or x:to("float64")',
-  type_as = "x:to(other)",
-  unflatten = "x:reshape(sizes)",
   unsqueeze_ = "x:unsqueeze(dim)",
   untyped_storage = "x:data() for the elements' bytes",
   view_as = "x:view(y.shape)",

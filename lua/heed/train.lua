@@ -12,13 +12,16 @@
 -- step changes a weight, and its checkpoint stays as it was.
 
 local core = require "heed.core"
+local Average = require "heed.optim.average"
 local heed = require "heed"
+local is_optimizer = require("heed.optim.optimizer").is
 local Log = require "heed.log"
 local Module = require "heed.nn.module"
 local optim = require "heed.optim"
 local options = require "heed.options"
 local Progress = require "heed.progress"
 local rng = require "heed.rng"
+local Scaler = require "heed.optim.scaler"
 local state = require "heed.state"
 
 local fail = heed.fail
@@ -27,9 +30,10 @@ local EVERY = 1000                  -- steps between checkpoints
 local FORMAT = "heed.train 1"
 
 local KNOWN = {
-  allow_nonfinite = false, batches = options.any, checkpoint = options.any, clip = options.any,
-  every = options.any, log = options.any, loss = options.any, model = options.any,
-  on_step = options.any, optimizer = options.any, print = options.any, resume = false,
+  accumulate = 1, allow_nonfinite = false, autocast = options.any, average = options.any,
+  batches = options.any, checkpoint = options.any, clip = options.any, every = options.any,
+  log = options.any, loss = options.any, model = options.any, on_step = options.any,
+  optimizer = options.any, print = options.any, resume = false, scaler = options.any,
   schedule = options.any, steps = options.any,
 }
 
@@ -84,6 +88,20 @@ local function check_parameters(model, optimizer)
 end
 
 
+-- Losses of float16 are scaled, by a scaler of this run where none is given.
+local function check_mixed(o)
+  local dtype = o.autocast
+  if dtype ~= nil and dtype ~= "bfloat16" and dtype ~= "float16" then
+    fail("train: 'bfloat16' or 'float16' expected as autocast, got %s", options.kind(dtype))
+  elseif o.scaler ~= nil and not Scaler.is(o.scaler) then
+    fail("train: a scaler expected, such as optim.Scaler{}, got %s", options.kind(o.scaler))
+  elseif o.average ~= nil and not Average.is(o.average) then
+    fail("train: averages expected, such as optim.EMA(model), got %s", options.kind(o.average))
+  end
+  if dtype == "float16" then o.scaler = o.scaler or Scaler.Scaler{} end
+end
+
+
 local function check(given)
   if given == heed then fail("train: a table of options expected, got heed; heed.train{...}") end
   if type(given) ~= "table" then
@@ -102,8 +120,10 @@ local function check(given)
          options.kind(o.optimizer))
   end
   if o.steps ~= nil then o.steps = options.count("train", "steps", o.steps, 0) end
+  o.accumulate = options.count("train", "accumulate", o.accumulate)
   check_print(o.print)
   check_files(o)
+  check_mixed(o)
   o.every = options.count("train", "every", o.every or EVERY)
   check_parameters(o.model, o.optimizer)
   return o
@@ -136,12 +156,20 @@ local function refuse_ruined(run, o)
 end
 
 
+-- What has a state of its own, by its name in the checkpoint: one that is not there is false.
+local function parts_of(o)
+  return {model = o.model, optimizer = o.optimizer, scaler = o.scaler or false,
+          average = o.average or false}
+end
+
+
 local function save_checkpoint(run, o)
   refuse_ruined(run, o)
   local tensors = rng.states()
   tensors.losses = heed.tensor(run.losses, {dtype = "float64"})
-  state.put_below(tensors, "model.", o.model:state())
-  state.put_below(tensors, "optimizer.", o.optimizer:state())
+  for name, part in pairs(parts_of(o)) do
+    if part then state.put_below(tensors, name .. ".", part:state()) end
+  end
   if has_state(o.batches) then
     state.put_below(tensors, "batches.", o.batches:state())
   end
@@ -172,22 +200,26 @@ local function read_checkpoint(path)
 end
 
 
-local function refuse_misfits(o, model, optimizer)
-  local problems = {}
-  local in_model, model_hint = o.model:compare(model)
-  local in_optimizer, optimizer_hint = o.optimizer:compare(optimizer)
-  for _, p in ipairs(in_model) do problems[#problems + 1] = "model." .. p end
-  for _, p in ipairs(in_optimizer) do problems[#problems + 1] = "optimizer." .. p end
-  state.refuse("train", problems, model_hint or optimizer_hint)
+local function refuse_misfits(parts, given)
+  local problems, hint = {}, nil
+  for name, part in pairs(parts) do
+    local found, its_hint
+    if part then found, its_hint = part:compare(given[name])
+    else found = state.compare({}, given[name]) end
+    for _, p in ipairs(found) do problems[#problems + 1] = name .. "." .. p end
+    hint = hint or its_hint
+  end
+  table.sort(problems)
+  state.refuse("train", problems, hint)
 end
 
 
 -- Batches without a state are made again, up to the step, and dropped.
-local function skip_batches(batches, tensors, step)
-  if has_state(batches) then
-    batches:load_state(state.below(tensors, "batches."))
+local function skip_batches(o, tensors, step)
+  if has_state(o.batches) then
+    o.batches:load_state(state.below(tensors, "batches."))
   else
-    for _ = 1, step do batches() end
+    for _ = 1, step * o.accumulate do o.batches() end
   end
 end
 
@@ -195,12 +227,14 @@ end
 local function resume(run, o)
   local tensors, step = read_checkpoint(o.checkpoint)
   if not tensors then return end
-  local model, optimizer = state.below(tensors, "model."), state.below(tensors, "optimizer.")
-  refuse_misfits(o, model, optimizer)
-  skip_batches(o.batches, tensors, step)      -- what may fail comes before what cannot
+  local parts, given = parts_of(o), {}
+  for name in pairs(parts) do given[name] = state.below(tensors, name .. ".") end
+  refuse_misfits(parts, given)
+  skip_batches(o, tensors, step)              -- what may fail comes before what cannot
   rng.restore(tensors)
-  o.model:load_state(model)
-  o.optimizer:load_state(optimizer)
+  for name, part in pairs(parts) do
+    if part then part:load_state(given[name]) end
+  end
   run.step, run.saved, run.losses = step, step, tensors.losses:totable()
 end
 
@@ -214,17 +248,37 @@ local function loss_of(o, x, ...)
 end
 
 
--- The rate of a step, by the schedule.
-local function rate_of(o, rate, step)
+-- What has a rate: an optimiser's groups, or one of another make.
+local function rated(optimizer)
+  return is_optimizer(optimizer) and optimizer.groups or {optimizer}
+end
+
+
+local function rates_of(optimizer)
+  local rates = {}
+  for i, group in ipairs(rated(optimizer)) do rates[i] = group.lr end
+  return rates
+end
+
+
+local function set_rates(optimizer, rates, factor)
+  for i, group in ipairs(rated(optimizer)) do group.lr = rates[i] * factor end
+end
+
+
+-- What the rates of a step are multiplied with, by the schedule.
+local function factor_of(o, step)
   local factor = o.schedule(step)
-  if type(factor) == "number" then return rate * factor end
+  if type(factor) == "number" then return factor end
   fail("train: a number expected from schedule, got %s", options.kind(factor))
 end
 
 
--- A value to be closed, which gives the optimiser its own rate again, however the run ends.
+-- A value to be closed, which gives the optimiser its own rates again, however the run ends.
 local function with_schedule(run, o)
-  return o.schedule and setmetatable({}, {__close = function() o.optimizer.lr = run.rate end})
+  return o.schedule and setmetatable({}, {
+    __close = function() set_rates(o.optimizer, run.rates, 1) end,
+  })
 end
 
 
@@ -237,17 +291,54 @@ local function checked_loss(run, o, loss)
 end
 
 
+-- The gradients of one batch, as a part of a step's; its loss, or nil where the batches end.
+local function add_gradients(run, o, first)
+  local loss
+  if o.autocast then loss = heed.autocast(o.autocast, loss_of, o, o.batches())
+  else loss = loss_of(o, o.batches()) end
+  if loss == nil then return nil end
+  if first then o.optimizer:zero_grad() end
+  local part = o.accumulate > 1 and loss / o.accumulate or loss
+  if o.scaler then part = o.scaler:scale(part) end
+  part:backward()
+  return checked_loss(run, o, loss)
+end
+
+
+-- The mean loss of a step's batches. Some that are left over at the end make no step.
+local function gradients(run, o)
+  local sum = 0
+  for k = 1, o.accumulate do
+    local loss = add_gradients(run, o, k == 1)
+    if loss == nil then return nil end
+    sum = sum + loss
+  end
+  return sum / o.accumulate
+end
+
+
 -- One step: its loss, or nil where the batches end.
 local function train_step(run, o)
-  local loss = loss_of(o, o.batches())
+  local loss, optimizer = gradients(run, o), o.optimizer
   if loss == nil then return nil end
-  o.optimizer:zero_grad()
-  loss:backward()
-  local value = checked_loss(run, o, loss)
-  if o.clip then optim.clip_grad_norm(o.optimizer.parameters, o.clip) end
-  if o.schedule then o.optimizer.lr = rate_of(o, run.rate, run.step + 1) end
-  o.optimizer:step()
-  return value
+  if o.scaler then o.scaler:unscale_(optimizer) end
+  if o.clip then optim.clip_grad_norm(optimizer.parameters, o.clip) end
+  if o.schedule then set_rates(optimizer, run.rates, factor_of(o, run.step + 1)) end
+  if o.scaler then
+    o.scaler:step(optimizer)
+    o.scaler:update()
+  else
+    optimizer:step()
+  end
+  if o.average then o.average:update() end
+  return loss
+end
+
+
+-- The rate as a log has it: a list where groups have their own.
+local function logged_rate(optimizer)
+  local rates = rates_of(optimizer)
+  return #rates == 1 and rates[1] or rates
 end
 
 
@@ -255,7 +346,7 @@ end
 local function after_step(run, o, loss)
   run.step = run.step + 1
   run.losses[run.step] = loss
-  if run.log then run.log:add{step = run.step, loss = loss, lr = o.optimizer.lr} end
+  if run.log then run.log:add{step = run.step, loss = loss, lr = logged_rate(o.optimizer)} end
   run.progress:report(run.step, loss)
   if o.checkpoint and run.step % o.every == 0 then
     if run.log then run.log:sync() end
@@ -279,9 +370,13 @@ end
 ---@field loss fun(prediction: any, ...): heed.Tensor gets the batch's other values too
 ---@field batches function gives the next batch, or nil at the end; a task, for instance
 ---@field optimizer heed.Optimizer
+---@field accumulate? integer batches for each step, whose gradients are averaged; 1 unless given
+---@field autocast? "bfloat16"|"float16" the type of mixed precision for model and loss
+---@field scaler? heed.Scaler of losses; for float16 there is one unless given
+---@field average? heed.EMA averages of the weights, updated after each step
 ---@field steps? integer the number of the last step; until the batches end unless given
 ---@field clip? number the largest norm of all gradients
----@field schedule? heed.Schedule what the optimiser's rate is multiplied with
+---@field schedule? heed.Schedule what the rates of the optimiser's groups are multiplied with
 ---@field allow_nonfinite? boolean go on where the loss, or a weight that is to be saved, is NaN
 ---or infinite; without it the run ends with an error, and the checkpoint stays
 ---@field checkpoint? string a path
@@ -297,7 +392,7 @@ end
 local function train(given, ...)
   if given ~= heed then options.no_more("train", 1, ...) end
   local o = check(given)
-  local run = {step = 0, saved = 0, losses = {}, rate = o.optimizer.lr}
+  local run = {step = 0, saved = 0, losses = {}, rates = rates_of(o.optimizer)}
   local _ <close> = with_schedule(run, o)
   if o.resume then resume(run, o) end
   local log = o.log and Log.open(o.log, run.step) or nil

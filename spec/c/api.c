@@ -53,6 +53,41 @@ static bool back (void *self, int n, heed_tensor *const *gradients, int ninputs,
   return true;
 }
 
+static bool negate (void *self, int n, heed_tensor *const *gradients, int ninputs,
+                    heed_tensor **results) {
+  (void)self; (void)n; (void)ninputs;
+  heed_value g[] = {heed_t(*gradients)};
+  *results = heed_call(heed_context_of(*gradients), HEED_neg, g, 1);
+  return *results != NULL;
+}
+
+static void count (void *self) { ++*(int *)self; }
+
+static void gradients_are_hooked (heed_context *cx) {
+  int released = 0;
+  heed_custom hook = {negate, count, &released}, none = {NULL, count, &released};
+  heed_tensor *x = leaf(cx, 3), *plain = heed_number(cx, 2);
+  heed_tensor *y = heed_call(cx, HEED_square, (heed_value[]){heed_t(x)}, 1);
+  check(heed_retain_gradient(y) && heed_add_hook(y, &hook) != NULL, "a hook");
+  check(heed_backward(y, NULL, false) && gradient_of(y) == -1 && gradient_of(x) == -6, "its call");
+  check(released == 1, "a hook that goes with its graph");
+  check(heed_add_hook(y, &hook) == NULL && heed_error(cx) != NULL, "a hook on what was freed");
+  heed_clear(cx);
+  heed_remove_hook(heed_add_hook(x, &hook));
+  heed_remove_hook(NULL);
+  check(released == 2 && heed_backward(x, NULL, false) && gradient_of(x) == -5, "a hook removed");
+  check(heed_add_hook(plain, &hook) == NULL && !heed_retain_gradient(plain), "one without a graph");
+  heed_clear(cx);
+  check(heed_add_hook(NULL, &hook) == NULL && heed_add_hook(x, &none) == NULL &&
+        heed_add_hook(x, NULL) == NULL && !heed_retain_gradient(NULL), "no tensor, or no function");
+  heed_clear(cx);
+  heed_add_hook(x, &hook);
+  heed_drop(x);
+  heed_drop(y);
+  heed_drop(plain);
+  check(released == 3, "a hook that goes with its leaf");
+}
+
 static void numbers_are_gradients (heed_context *cx, heed_context *other) {
   heed_tensor *x = leaf(cx, 3), *seed = heed_number(cx, 2), *foreign = heed_number(other, 2);
   check(heed_backward(x, seed, false) && gradient_of(x) == 2, "a number as the first gradient");
@@ -81,6 +116,31 @@ static void numbers_are_gradients (heed_context *cx, heed_context *other) {
         "a backward function for another context's");
   heed_clear(cx);
   heed_drop(y); heed_drop(foreign); heed_drop(seed); heed_drop(x);
+}
+
+static void mixes_precision (heed_context *cx, heed_context *other) {
+  heed_tensor *x = leaf(cx, 2), *foreign = leaf(other, 2), *none = NULL;
+  check(heed_set_autocast(cx, HEED_FLOAT16) == HEED_FLOAT32 && heed_autocast(cx) == HEED_FLOAT16,
+        "mixed precision begins");
+  check(heed_set_autocast(cx, HEED_INT64) == HEED_FLOAT16 && heed_error(cx) != NULL &&
+        heed_autocast(cx) == HEED_FLOAT16, "a type that products are not converted to");
+  heed_clear(cx);
+  heed_tensor *y = heed_from(cx, HEED_FLOAT32, 2, (int64_t[]){2, 2}, (float[]){1, 2, 3, 4});
+  heed_tensor *product = heed_call(cx, HEED_matmul, (heed_value[]){heed_t(y), heed_t(y)}, 2);
+  check(heed_type_of(product) == HEED_FLOAT16, "a product in float16");
+  check(heed_set_autocast(cx, HEED_FLOAT32) == HEED_FLOAT16, "mixed precision ends");
+  check(heed_autocast(NULL) == HEED_FLOAT32 && heed_set_autocast(NULL, HEED_FLOAT16) ==
+        HEED_FLOAT32, "mixed precision without a context");
+  check(heed_clip_gradients(NULL, 1, 2, 1, &x) == NULL && heed_error(cx) == NULL, "no context");
+  check(heed_clip_gradients(cx, -1, 2, 1, &x) == NULL, "a largest norm below 0");
+  heed_clear(cx);
+  check(heed_clip_gradients(cx, 1, 2, 1, &foreign) == NULL, "another context's gradient");
+  heed_clear(cx);
+  check(heed_gradient_norm(cx, 2, 1, &none) == NULL, "no parameter");
+  heed_clear(cx);
+  heed_tensor *norm = heed_gradient_norm(cx, 2, 0, NULL);
+  check(norm != NULL && heed_error(cx) == NULL, "the norm of nothing");
+  heed_drop(norm); heed_drop(product); heed_drop(y); heed_drop(foreign); heed_drop(x);
 }
 
 static void numbers_broadcast (heed_context *cx) {
@@ -215,7 +275,9 @@ static void rules_say_who_may_attend (heed_context *cx) {
 int main (void) {
   heed_context *cx = heed_open(NULL), *other = heed_open(NULL);
   nothing_comes_back(cx);
+  gradients_are_hooked(cx);
   numbers_are_gradients(cx, other);
+  mixes_precision(cx, other);
   numbers_broadcast(cx);
   bools_are_one(cx);
   rounds_alike();

@@ -1,20 +1,19 @@
 /*
 ** cuda_attention.c - attention and its gradients on a GPU: shapes, masks, options, NaN.
 **
-** Every case runs forwards, and if that is right, backwards with what came out.
+** Every case runs forwards, and if that is right, backwards with what came out; and both with a
+** dense mask of the same pairs, which must give the same bits.
 */
 
-#include "cuda_cases.h"
+#include "cuda_masks.h"
 
 static const int times = 4;          /* random cases of each shape and type */
-
-typedef struct shape { int64_t B, H, Hk, T, S, D, Dv; } shape;
 
 typedef struct options {
   heed_type type;
   int way;                           /* how the heads lie: see 'heads' */
-  bool causal, dense, lengths, bias, weights, lse, cap, drop;
-  int64_t offset;                    /* of what is causal */
+  int nodes;                         /* of the mask, at most */
+  bool causal, deep, bias, relative, weights, lse, cap, drop;
   int bad;                           /* see 'spoil_blocked' */
 } options;
 
@@ -48,50 +47,17 @@ static view heads (heed_type type, const int64_t size[4], int way, double high) 
 }
 
 
-static void add_node (mask *m, mask_kind kind, int operand, int64_t offset) {
-  bool first = m->n == 0;
-  m->node[m->n].kind = kind;
-  m->node[m->n].operand = operand;
-  m->node[m->n].low = INT64_MIN / 4;
-  m->node[m->n++].high = offset;
-  if (!first) m->node[m->n++].kind = MASK_AND;
-}
-
-/* (B, H, T, S), at random; some rows are empty, some tiles empty or full. */
-static view dense_mask (const shape *s, int way) {
-  view v = fresh(HEED_BOOL, 4, SIZES(s->B, s->H, s->T, s->S));
-  uint8_t *may = v.data;
-  for (int64_t h = 0; h < s->B * s->H; h++)
-    for (int64_t i = 0; i < s->T; i++)
-      for (int64_t j = 0; j < s->S; j++) {
-        int64_t tile = (i / 64 + j / 64) % 3;
-        *may++ = tile == 2 || (tile == 0 && i % 7 != 3 && chance(0.6));
-      }
-  if (way % 2 == 1) v.at.stride[1] = 0;
-  if (way == 4) v.at.stride[2] = 0;
-  return v;
-}
-
-/* (B): all keys, about half of them, none. */
-static view lengths (const shape *s) {
-  view v = fresh(HEED_INT64, 1, &s->B);
-  int64_t *n = v.data;
-  for (int64_t i = 0; i < s->B; i++) n[i] = i % 3 == 2 ? 0 : i % 3 == 1 ? (s->S + 1) / 2 : s->S;
-  return v;
-}
-
+/* Causal, or a tree at random. */
 static void add_mask (work *w, const shape *s, const options *o) {
-  mask *m = &w->attention.mask;
   int operand = ATTENTION_MASK;
-  if (o->causal) add_node(m, MASK_BAND, 0, o->offset);
-  if (o->dense) {
-    add_node(m, MASK_DENSE, operand, 0);
-    w->in[operand++] = dense_mask(s, o->way);
-  }
-  if (o->lengths) {
-    add_node(m, MASK_LENGTHS, operand, 0);
-    w->in[operand] = lengths(s);
-  }
+  if (o->nodes > 0) add_tree(w, s, o->nodes, o->deep, &operand);
+  if (!o->causal) return;
+  bool first = w->attention.mask.n == 0;
+  add_node(w, MASK_BAND);
+  mask_node *band = &w->attention.mask.node[w->attention.mask.n - 1];
+  band->low = INT64_MIN / 4;
+  band->high = chance(0.5) ? s->S - s->T : between(-s->T, s->S - 1);
+  if (!first) add_node(w, MASK_AND);
 }
 
 
@@ -128,14 +94,23 @@ static view bias (const shape *s, const options *o) {
   return v;
 }
 
+/* (H, T + S - 1) */
+static view relative (const shape *s, const options *o) {
+  heed_type type = chance(0.5) ? o->type : HEED_FLOAT32;
+  view v = laid(type, 2, SIZES(s->H, s->T + s->S - 1), some_layout(), -1, 1);
+  if (chance(0.2)) v.at.stride[0] = 0;
+  return v;
+}
+
 static void forwards (work *w, const shape *s, const options *o) {
   heed_type type = o->type;
-  work_attention(w, WORK_ATTENTION, 0.3, o->cap ? 2.5 : 0, o->drop ? 0.3 : 0);
+  work_attention(w, WORK_ATTENTION, 0.3, o->cap ? 2.5 : 0, 0);
   for (int i = 0; i < ATTENTION_INS; i++) w->in[i] = view_none();
   w->in[ATTENTION_Q] = heads(type, SIZES(s->B, s->H, s->T, s->D), o->way, 2);
   w->in[ATTENTION_K] = heads(type, SIZES(s->B, s->Hk, s->S, s->D), (o->way + 1) % 5, 2);
   w->in[ATTENTION_V] = heads(type, SIZES(s->B, s->Hk, s->S, s->Dv), o->way * 2 % 5, 1);
   if (o->bias) w->in[ATTENTION_BIAS] = bias(s, o);
+  if (o->relative) w->in[ATTENTION_RELATIVE] = relative(s, o);
   if (o->drop) w->in[ATTENTION_KEY] = dropout_key();
   add_mask(w, s, o);
   spoil_blocked(w, s, o->bad);
@@ -166,47 +141,61 @@ static void backwards (work *w, const shape *s, const options *o) {
   w->out[ATTENTION_DBIAS] = view_none();
   if (o->bias)
     w->out[ATTENTION_DBIAS] = heads(type, SIZES(s->B, s->H, s->T, s->S), (o->way + 1) % 4, 1);
+  w->out[ATTENTION_DRELATIVE] = view_none();
+  if (o->relative)
+    w->out[ATTENTION_DRELATIVE] =
+        filled(wide(type), 3, SIZES(s->B, s->H, s->T + s->S - 1), -1, 1);
 }
 
 
-static const char *name_of (const char *what, const shape *s, const options *o) {
-  static char text[300];
-  snprintf(text, sizeof text,
-           "%s %s B %d H %d/%d T %d S %d D %d/%d way %d%s%s%s%s%s%s%s%s offset %d bad %d", what,
+static const char *name_of (const char *what, const shape *s, const options *o, const mask *m) {
+  static char text[600];
+  size_t n = (size_t)snprintf(text, sizeof text,
+           "%s %s B %d H %d/%d T %d S %d D %d/%d way %d%s%s%s%s%s%s bad %d, mask", what,
            scalar_names[o->type], (int)s->B, (int)s->H, (int)s->Hk, (int)s->T, (int)s->S,
-           (int)s->D, (int)s->Dv, o->way, o->causal ? " causal" : "", o->dense ? " dense" : "",
-           o->lengths ? " lengths" : "", o->bias ? " bias" : "", o->weights ? " weights" : "",
-           o->lse ? " lse" : "", o->cap ? " cap" : "", o->drop ? " drop" : "", (int)o->offset,
-           o->bad);
+           (int)s->D, (int)s->Dv, o->way, o->bias ? " bias" : "", o->relative ? " relative" : "",
+           o->weights ? " weights" : "", o->lse ? " lse" : "", o->cap ? " cap" : "",
+           o->drop ? " drop" : "", o->bad);
+  for (int i = 0; i < m->n; i++)
+    n += (size_t)snprintf(text + n, sizeof text - n, " %d", m->node[i].kind);
   return text;
 }
 
-static void attend (both *b, shape s, options o, bool again) {
-  work w;
-  forwards(&w, &s, &o);
-  if (!same(b, name_of("attention", &s, &o), &w, tolerance(o.type))) return;
-  if (again) same_again(b, name_of("attention", &s, &o), &w);
-  backwards(&w, &s, &o);
-  same(b, name_of("gradients", &s, &o), &w, tolerance_back(o.type));
-  if (again) same_again(b, name_of("gradients", &s, &o), &w);
-  free_cases();
+/* On both devices, again, and by a dense mask. */
+static bool run_ways (both *b, const char *name, const work *w, view pairs, double tolerance,
+                      bool again) {
+  work dense = with_pairs(w, pairs);
+  if (!same(b, name, w, tolerance)) return false;
+  if (again) same_again(b, name, w);
+  return w->attention.mask.n == 0 || same_bits(b, name, "by a dense mask", w, &dense);
 }
-
 
 /*
 ** Where dropout is, every query sees two keys or more: for one alone, gradients are 0, and the
 ** roundings that were left could not be compared.
 */
+static void attend (both *b, shape s, options o, bool again) {
+  work w;
+  int64_t fewest;
+  forwards(&w, &s, &o);
+  view pairs = allowed_pairs(&w, &s, &fewest);
+  if (o.drop && fewest > 1) w.attention.dropout = 0.3;
+  const mask *m = &w.attention.mask;
+  if (run_ways(b, name_of("attention", &s, &o, m), &w, pairs, tolerance(o.type), again)) {
+    backwards(&w, &s, &o);
+    run_ways(b, name_of("gradients", &s, &o, m), &w, pairs, tolerance_back(o.type), again);
+  }
+  free_cases();
+}
+
+
 static options some_options (heed_type type, const shape *s) {
-  options o = {
-    .type = type, .way = (int)pick(5), .causal = chance(0.5), .dense = chance(0.3),
-    .lengths = chance(0.3), .bias = chance(0.3), .weights = chance(0.3), .lse = chance(0.3),
-    .cap = chance(0.3), .drop = s->S > 1 && chance(0.3)
+  return (options){
+    .type = type, .way = (int)pick(5), .nodes = chance(0.8) ? (int)between(1, 14) : 0,
+    .causal = chance(0.3), .deep = chance(0.2), .bias = chance(0.3), .relative = chance(0.4),
+    .weights = chance(0.3), .lse = chance(0.3), .cap = chance(0.3),
+    .drop = s->S > 1 && chance(0.3), .bad = chance(0.3) ? (int)between(1, 3) : 0
   };
-  o.offset = chance(0.5) ? s->S - s->T : between(-s->T, s->S - 1);
-  if (o.drop && o.offset < 1) o.offset = 1;
-  if (o.causal && chance(0.5)) o.bad = (int)between(1, 3);
-  return o;
 }
 
 static void shapes (both *b, heed_type type) {
@@ -214,7 +203,8 @@ static void shapes (both *b, heed_type type) {
     {1, 1, 1, 1, 1, 1, 1}, {2, 2, 1, 5, 7, 3, 4}, {1, 2, 2, 64, 64, 64, 64},
     {1, 4, 2, 65, 130, 16, 80}, {2, 1, 1, 33, 100, 70, 5}, {3, 2, 1, 130, 65, 40, 130},
     {1, 1, 1, 20, 30, 200, 200}, {3, 1, 1, 70, 1, 8, 8}, {1, 1, 1, 1, 200, 32, 32},
-    {1, 1, 1, 4, 5, 0, 3}, {1, 3, 1, 129, 129, 32, 32}
+    {1, 1, 1, 4, 5, 0, 3}, {1, 3, 1, 129, 129, 32, 32}, {2, 1, 1, 300, 410, 5, 9},
+    {1, 1, 1, 40, 2200, 3, 4}, {1, 1, 1, 2200, 40, 4, 3}
   };
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     attend(b, all[i], (options){.type = type}, true);

@@ -147,36 +147,49 @@ static inline const char *describe (const char *what, const work *w) {
 /* Frees the memory of the cases so far. */
 static inline void free_cases (void) { while (nmade > 0) free(made[--nmade]); }
 
-/* The memory of an output after a work ran on the GPU; to be freed. */
-static inline char *run_and_fetch (both *b, const work *on_gpu, const reached *r) {
-  char *got = malloc(r->bytes + 1);
-  const char *why = b->gpu->run(b->gpu, on_gpu);
-  if (why == NULL) why = b->gpu->download(b->gpu, got, r->copy, r->bytes);
-  if (why != NULL) printf("not run: %s\n", why);
-  return got;
-}
-
-/* Every output has the same bits when the GPU runs the work again. */
-static inline void same_again (both *b, const char *name, const work *w) {
+/* The memory of all outputs after a work ran on the GPU; to be freed. */
+static inline void run_and_fetch (both *b, const work *w, char *got[WORK_OUTS],
+                                  size_t bytes[WORK_OUTS]) {
   work on_gpu = *w;
   reached ins[WORK_INS] = {{NULL}}, outs[WORK_OUTS] = {{NULL}};
-  bool good = true;
   for (int i = 0; i < w->nin; i++)
     if (!view_is_none(&w->in[i])) ins[i] = send_view(b, &on_gpu.in[i]);
   for (int i = 0; i < w->nout; i++)
     if (!view_is_none(&w->out[i])) outs[i] = send_view(b, &on_gpu.out[i]);
+  const char *why = b->gpu->run(b->gpu, &on_gpu);
   for (int i = 0; i < w->nout; i++) {
-    char *first = run_and_fetch(b, &on_gpu, &outs[i]);
-    char *second = run_and_fetch(b, &on_gpu, &outs[i]);
-    good = good && memcmp(first, second, outs[i].bytes) == 0;
-    free(first);
-    free(second);
+    got[i] = malloc(outs[i].bytes + 1);
+    bytes[i] = outs[i].bytes;
+    if (why == NULL) why = b->gpu->download(b->gpu, got[i], outs[i].copy, bytes[i]);
   }
-  if (!good) printf("%s: not the same again\n", name);
+  if (why != NULL) printf("not run: %s\n", why);
   free_copies(b, w->nin, ins);
   free_copies(b, w->nout, outs);
+}
+
+/* Every output has the same bits when the GPU runs another work for them; 'what' is said of it. */
+static inline bool same_bits (both *b, const char *name, const char *what, const work *w,
+                              const work *other) {
+  char *first[WORK_OUTS], *second[WORK_OUTS];
+  size_t bytes[WORK_OUTS], others[WORK_OUTS];
+  bool good = true;
+  run_and_fetch(b, w, first, bytes);
+  run_and_fetch(b, other, second, others);
+  for (int i = 0; i < w->nout; i++) {
+    bool same = bytes[i] == others[i] && memcmp(first[i], second[i], bytes[i]) == 0;
+    if (!same) printf("%s: out[%d] is not the same %s\n", name, i, what);
+    good = good && same;
+    free(first[i]);
+    free(second[i]);
+  }
   b->tried++;
   b->failed += !good;
+  return good;
+}
+
+/* … or the same work once more. */
+static inline void same_again (both *b, const char *name, const work *w) {
+  same_bits(b, name, "again", w, w);
 }
 
 #endif

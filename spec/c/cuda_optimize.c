@@ -69,9 +69,10 @@ static void fill_part (both *b, plan *p, int row, int part, int shift) {
 static void prepare (both *b, plan *p, int i) {
   static const int64_t sizes[ROWS] = {1, 0, 7, 4096, 4097, 300, 10000, 16, 33};
   const int n = i % 4 == 0 ? 1 : ROWS;
-  *p = (plan){.kind = (heed_optimizer)(i % 3), .step = options(i), .n = n};
+  *p = (plan){.kind = (heed_optimizer)((i + i / 4) % 4), .step = options(i), .n = n};
   const heed_step *o = &p->step;
-  p->states = p->kind == HEED_SGD ? o->momentum > 0 : o->amsgrad ? 3 : 2;
+  p->states = p->kind == HEED_SGD ? o->momentum > 0 : p->kind == HEED_LION ? 1
+            : o->amsgrad ? 3 : 2;
   for (int k = 0; k < n; k++) {
     heed_type type = i % 2 == 1 ? HEED_FLOAT32 : float_type();
     p->rows[k] = p->gpu_rows[k] = (optimize_row){.type = type, .n = sizes[(i + k) % ROWS]};

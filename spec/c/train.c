@@ -75,10 +75,15 @@ static double train_step (model *m, int64_t number) {
   heed_step step = {.lr = 0.05, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .step = number};
   heed_tensor *gradients[3];
   heed_tensor *const *states[3] = {m->moments[0], m->moments[1], NULL};
+  heed_set_autocast(m->cx, HEED_BFLOAT16);
   heed_tensor *loss = loss_of(m);
   double value = -1;
+  heed_set_autocast(m->cx, HEED_FLOAT32);
   bool good = heed_backward(loss, NULL, false) && heed_read(loss, HEED_FLOAT64, &value);
   heed_drop(loss);
+  heed_tensor *norm = good ? heed_clip_gradients(m->cx, 1e3, 2, 3, m->weights) : NULL;
+  good = norm != NULL;
+  heed_drop(norm);
   for (int i = 0; i < 3; i++) gradients[i] = good ? heed_gradient(m->weights[i]) : NULL;
   good = good && heed_optimize(m->cx, HEED_ADAM, &step, 3, m->weights, gradients, states);
   for (int i = 0; i < 3; i++) {

@@ -134,7 +134,8 @@ function kinds.ANY(c) return values.nasty(c.r) end
 function kinds.CALL(c)
   if c.r:chance(0.5) then return values.callable(c.r) end
   return c.r:pick{"heed.exp", "function(x) return x:sin() * 2 end", "function(...) return ... end",
-                  "function(x) return x:square():sum(), x end"}
+                  "function(x) return x:square():sum(), x end",
+                  "function(x) return x.mT:matmul(x):softmax(1) end"}
 end
 
 function kinds.CUSTOM(c)

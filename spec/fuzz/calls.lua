@@ -252,6 +252,14 @@ local LAYERS = {
       "{kv_heads = 1}", "{qk_norm = true}", "{bias = false}", "{dropout = 0.5}",
       "{context_dim = 2}", "{head_dim = 3}"}}
   end,
+  EncoderLayer = function(r)
+    return {"4", r:pick{"1", "2"}, small(r), r:pick{
+      "{norm = 'sandwich'}", "{norm_type = 'rms', bias = false}", "{activation = 'swiglu'}",
+      "{layer_scale = 0.1, dropout = 0.5}"}}
+  end,
+  DecoderLayer = function(r)
+    return {"4", r:pick{"1", "2"}, small(r), r:pick{"{cross = false}", "{norm = 'pre'}"}}
+  end,
   Sequential = function(r)
     return {r:pick{"{nn.Linear(4, 2), nn.Tanh(), heed.relu}", "{nn.GELU('tanh'), nn.Softmax()}",
                    "{}", "{nn.Embedding(4, 3)}"}}
@@ -269,6 +277,7 @@ local USES = {
   "m:load_state(m:state())", "m:train(%s)", "m:eval()", "m:zero_grad()", "m:apply(%s)",
   "m:capture(%s)", "m.x = %s m:parameters()", "for _ in m:named_modules() do end",
   "m:extend(%s)", "m:fields()", "m:compare(%s)", "m:children()", "nn.Module(%s)",
+  "m:load_state(nn.from_torch(nn.to_torch(m), m))", "nn.from_torch(%s, m)",
 }
 
 function families.layers(r)
@@ -294,10 +303,11 @@ function families.layers(r)
 end
 
 
-local OPTIMISERS = {"SGD", "Adam", "AdamW"}
+local OPTIMISERS = {"SGD", "Adam", "AdamW", "Lion"}
 local OPTIONS = {
   SGD = {"{lr = 0.1, momentum = 0.9, nesterov = true}", "{momentum = 0.5, dampening = 0.1}"},
   Adam = {"{amsgrad = true}", "{betas = {0, 0.5}, eps = 0}", "{amsgrad = true, maximize = true}"},
+  Lion = {"{betas = {0, 0.5}}", "{weight_decay = 0.1, maximize = true}"},
   any = {"{}", "nil", "{maximize = true}", "{weight_decay = 0.1}", "{lr = 0}", "{lr = 1e300}"},
 }
 OPTIONS.AdamW = OPTIONS.Adam
@@ -307,7 +317,9 @@ local AFTER = {
   "o:load_state(o:state())", "o:load_state(%s)", "p[1].grad = nil", "p[2]:release()",
   "o.options.betas = %s", "optim.clip_grad_norm(p, %s)",
   "optim.clip_grad_norm(p, 1, {norm_type = 1})", "o:compare(%s)", "p[1].requires_grad = false",
-  "p[1]:set_(heed.ones(5))", "optim.cosine(%s)(2)",
+  "p[1]:set_(heed.ones(5))", "optim.cosine(%s)(2)", "o.groups[1].lr = %s", "o.options = %s",
+  "o.options.momentum = 0.9", "o.options.amsgrad = true", "optim.EMA(p, %s):update()",
+  "optim.EMA(p):apply(%s)", "optim.Scaler(%s)", "local s = optim.Scaler{} s:step(o) s:update()",
   "optim.warmup(%s, optim.linear(3))(5)", "optim.step(%s, {gamma = 0.5})(7)",
 }
 

@@ -78,6 +78,7 @@ signatures.others = read {
   printoptions = "PRINT:options", manual_seed = "COUNT:seed", rng_state = "TENSOR:state?",
   memory = "ANY:options?", level = "TEXT:name?", default_device = "TEXT:name?",
   matmul_precision = "TEXT:name?", is_grad_enabled = "ANY:x?", graph_nodes = "ANY:x?",
+  autocast = "DTYPE:dtype CALL:f TENSOR:x", autocast_dtype = "ANY:x?",
   no_grad = "CALL:f TENSOR:x ANY:y?", enable_grad = "CALL:f TENSOR:x ANY:y?",
   scope = "CALL:f TENSOR:x ANY:y?", checkpoint = "CALL:f TENSOR:x ANY:y?",
   gradcheck = "CALL:f TENSOR:x ANY:options?", custom = "CUSTOM:functions", capture = "CALL:f",
@@ -110,6 +111,7 @@ signatures.core = read {
   record = "TENSORS:outputs TENSORS:inputs CALL:f", capture_begin = "ANY:x", capture_end = "ANY:x?",
   capture_replay = "ANY:x", capture_state = "ANY:x", capture_changes = "ANY:x TENSOR:y",
   capture_set_step = "ANY:x COUNT:n ANY:y", read_file = "TEXT:path COUNT:most?",
+  clip_gradients = "TENSORS:parameters NUMBER:p NUMBER:max?",
   optim_step = "STEP:kind TENSORS:parameters TENSORS:gradients STATES:states STEPS:options",
 }
 

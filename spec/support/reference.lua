@@ -132,6 +132,10 @@ reference.binary = {
          ties = {{0, 2, 0, 0}, {0, 0, 0, 0}, {0, 1, 1, 0}, {3, 0, 0, log(3)}}},
   atan2 = {math.atan, -3, 3, ties = {{0, 0, 0, 0}}},
   hypot = {function(a, b) return math.sqrt(a * a + b * b) end, -3, 3},
+  logaddexp = {function(a, b)
+    local top = math.max(a, b)
+    return top + log(exp(a - top) + exp(b - top))
+  end, -6, 6, ties = {{1.5, 1.5, 0.5, 0.5}}},
   maximum = {math.max, -3, 3, true, ties = {{1.5, 1.5, 0.5, 0.5}}},
   minimum = {math.min, -3, 3, true, ties = {{1.5, 1.5, 0.5, 0.5}}},
 }

@@ -124,6 +124,7 @@ bool heed_capture_begin (heed_context *cx, const char *name) {
     return core_fail(cx, "capture", "the work of %s is captured already", cx->captured->name);
   heed_capture *c = core_alloc(cx, sizeof *c);
   if (c == NULL) return false;
+  core_forget_casts(cx);           /* a replay makes its own */
   *c = (heed_capture){.where = d, .complete = true};
   if (!core_done(cx, "capture", d->accelerator->capture_begin(d))) {
     core_free(cx, c, sizeof *c);
@@ -163,6 +164,7 @@ heed_capture *heed_capture_end (heed_context *cx) {
   if (cx == NULL) return NULL;
   if (cx->captured == NULL) return core_fail(cx, "capture", "no work is captured");
   heed_capture *c = cx->capture;
+  core_forget_casts(cx);
   cx->captured = NULL;
   cx->capture = NULL;
   c->recording = c->where->accelerator->capture_end(c->where, &why);

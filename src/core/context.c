@@ -246,6 +246,7 @@ static int first_threads (const heed_host *host) {
 void core_close (heed_context *cx) {
   heed_host host = cx->host;
   cx->closing = true;
+  core_forget_casts(cx);
   heed_memory_trim(cx);
   core_end_releases(cx);
   while (cx->ndevices > 0) {
@@ -254,6 +255,7 @@ void core_close (heed_context *cx) {
   }
   if (cx->pool != NULL) pool_close(cx->pool);
   core_free(cx, cx->temporaries, (size_t)cx->temporaries_capacity * sizeof *cx->temporaries);
+  core_free(cx, cx->autocast.kept, (size_t)cx->autocast.capacity * sizeof *cx->autocast.kept);
   if (cx->close_ops != NULL) cx->close_ops(cx);
   core_trim(cx);
   give(&host, cx, sizeof *cx);
@@ -267,6 +269,7 @@ heed_context *core_open (const heed_host *host) {
   memset(cx, 0, sizeof *cx);
   cx->host = given;
   cx->recording = true;
+  cx->autocast.type = HEED_FLOAT32;
   cx->stop.host = given.interrupted;
   cx->stop.self = given.self;
   cx->pool = pool_open(first_threads(&given), &cx->stop);

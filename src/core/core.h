@@ -68,6 +68,16 @@ typedef struct edge {
 
 typedef enum node_kind { NODE_LEAF, NODE_OP, NODE_OVERLAY, NODE_VIEW, NODE_CUSTOM } node_kind;
 
+/* A host's function on the gradient of one of a node's outputs; or a leaf that retains it. */
+struct heed_hook {
+  node *n;
+  heed_hook *next;                 /* in the order in which they were added */
+  int64_t number;                  /* … counted */
+  int output;
+  heed_custom custom;
+  node *retained;                  /* a leaf, which there is no function beside; or NULL */
+};
+
 /*
 ** A step of the graph. Nodes are made after their inputs, so 'order' falls along every edge.
 ** A leaf owns its gradient. Arrays lie behind the node, in one block.
@@ -86,6 +96,7 @@ struct node {
   layout region;                   /* OVERLAY and VIEW: the part of the base, in its storage */
   layout base_at; heed_type type;  /* of the base, or of the leaf */
   heed_custom custom;
+  heed_hook *hooks;
   bool freed;                      /* by a pass without 'retain': edges lead nowhere */
   /* while a backward pass runs: */
   heed_tensor **incoming;          /* gradient of each output, or NULL (lies behind the node) */
@@ -115,6 +126,20 @@ typedef struct failure {
   char text[800];
 } failure;
 
+/* A parameter that was converted: see casts.c. */
+typedef struct kept_cast {
+  heed_tensor *of, *cast;
+  const storage *store;            /* of the parameter … */
+  int64_t version;                 /* … when it was converted */
+} kept_cast;
+
+/* Mixed precision: the type of products, or FLOAT32. */
+typedef struct autocast {
+  heed_type type;
+  kept_cast *kept;
+  int64_t n, capacity;
+} autocast;
+
 struct heed_context {
   heed_host host;
   failure failure;
@@ -143,6 +168,7 @@ struct heed_context {
   void *free_small[SMALL_CLASSES];         /* cached blocks of core_alloc */
   size_t small;                            /* bytes of those */
   bool recording;
+  autocast autocast;
   int64_t clock;                           /* order of the latest node, from 1 on */
   int64_t passes, nodes;                   /* backward passes begun; nodes alive */
   node *unreferenced;                      /* nodes that wait to be freed */
@@ -272,6 +298,11 @@ static inline view view_with (const heed_tensor *t, const layout *at) {
 /* For a device; without storage, as its value. */
 static inline view view_of (const heed_tensor *t) { return view_with(t, &t->at); }
 
+/* casts.c: conversions of parameters, borrowed; NULL: none is kept that serves */
+heed_tensor *core_kept_cast (const heed_context *cx, const heed_tensor *t);
+bool core_keep_cast (heed_context *cx, heed_tensor *t, heed_tensor *cast);
+void core_forget_casts (heed_context *cx);
+
 /* node.c */
 node *node_new (heed_context *cx, node_kind kind, heed_op op, int nedges, int nsaved,
                 int noutputs, int nargs);            /* refs 1, arrays zeroed */
@@ -281,6 +312,9 @@ node *node_leaf (heed_context *cx, const heed_tensor *t);
 void node_forget (node *n);        /* drops saved values and inputs' nodes: 'freed' from now on */
 int64_t node_order (const node *n);                  /* 0: there is none */
 void node_put_gradient (node *leaf, heed_tensor *gradient);          /* which it owns now */
+node *node_of_gradient (const heed_tensor *t);       /* the leaf that has t's; NULL: none */
+heed_hook *node_add_hook (node *n, int output);      /* empty; NULL: no memory */
+void node_remove_hook (heed_hook *hook);
 bool node_save (node *n, int i, const heed_tensor *t, bool value);   /* value false: shape only */
 heed_tensor *node_saved (node *n, int i);            /* a new handle without a graph; checks the
                                                         version; NULL and no message if absent */

@@ -61,6 +61,54 @@ void node_put_gradient (node *leaf, heed_tensor *gradient) {
 }
 
 
+node *node_of_gradient (const heed_tensor *t) {
+  node *n = t->node;
+  if (n == NULL || n->kind == NODE_LEAF) return n;
+  for (heed_hook *h = n->hooks; h != NULL; h = h->next)
+    if (h->output == t->output && h->retained != NULL) return h->retained;
+  return NULL;
+}
+
+
+/*
+** {==================================================================
+** Hooks
+** ===================================================================
+*/
+
+heed_hook *node_add_hook (node *n, int output) {
+  heed_hook **end = &n->hooks, *h = core_alloc(n->cx, sizeof *h);
+  int64_t number = 0;
+  if (h == NULL) return NULL;
+  for (; *end != NULL; end = &(*end)->next) number = (*end)->number;
+  *h = (heed_hook){.n = n, .number = number + 1, .output = output};
+  *end = h;
+  return h;
+}
+
+
+void node_remove_hook (heed_hook *hook) {
+  heed_hook **at = &hook->n->hooks;
+  heed_custom custom = hook->custom;
+  while (*at != hook) at = &(*at)->next;
+  *at = hook->next;
+  node_drop(hook->retained);
+  core_free(hook->n->cx, hook, sizeof *hook);
+  if (custom.release != NULL) custom.release(custom.self);
+}
+
+
+/* All of them, or those that no later pass can call. */
+static void drop_hooks (node *n, bool all) {
+  for (heed_hook *h = n->hooks, *next; h != NULL; h = next) {
+    next = h->next;
+    if (all || h->retained == NULL) node_remove_hook(h);
+  }
+}
+
+/* }================================================================== */
+
+
 /*
 ** {==================================================================
 ** Freeing. A node that loses its last owner while others are being freed is only added to the
@@ -96,6 +144,7 @@ static void release_custom (node *n) {
 static void free_node (node *n) {
   heed_context *cx = n->cx;
   release_custom(n);
+  drop_hooks(n, true);
   drop_saved(n);
   heed_drop(n->gradient);
   for (int i = 0; i < n->noutputs; i++) heed_drop(n->incoming[i]);
@@ -125,6 +174,7 @@ void node_forget (node *n) {
   if (n->kind == NODE_LEAF) return;
   n->freed = true;
   release_custom(n);
+  drop_hooks(n, false);
   drop_saved(n);
   drop_edges(n);
 }

@@ -419,7 +419,9 @@ static heed_tensor *host_copy (heed_tensor *t, heed_type type) {
 heed_tensor *tensor_moved (heed_tensor *t, device *where, heed_type type) {
   heed_tensor *near = host_copy(t, type);
   if (near == NULL || where->host) return near;
-  heed_tensor *y = new_dense(t->cx, where, type, &near->at);
+  layout at = near->at;
+  at.offset = 0;                                   /* a dense view may begin anywhere */
+  heed_tensor *y = new_dense(t->cx, where, type, &at);
   if (y != NULL && !put(t->cx, y->store, view_of(near).data)) {
     heed_drop(y);
     y = NULL;
@@ -506,9 +508,10 @@ bool heed_require_grad (heed_tensor *t, bool yes) {
 
 
 heed_tensor *heed_gradient (heed_tensor *t) {
-  if (t == NULL || !is_leaf_node(t->node)) return NULL;
-  capture_gradient(t->node, true);
-  return heed_keep(t->node->gradient);
+  node *n = t != NULL ? node_of_gradient(t) : NULL;
+  if (n == NULL) return NULL;
+  capture_gradient(n, true);
+  return heed_keep(n->gradient);
 }
 
 
@@ -536,16 +539,17 @@ static void put_gradient (node *leaf, heed_tensor *gradient) {
 /* A gradient is kept without its graph, which might lead back to the leaf. */
 bool heed_set_gradient (heed_tensor *t, heed_tensor *gradient) {
   if (t == NULL) return false;
-  if (!is_leaf_node(t->node))
+  node *n = node_of_gradient(t);
+  if (n == NULL)
     return (gradient == NULL && t->node == NULL) ||
            core_fail(t->cx, "grad", "only a leaf that requires grad has one");
-  if (gradient == NULL) { put_gradient(t->node, NULL); return true; }
+  if (gradient == NULL) { put_gradient(n, NULL); return true; }
   if (!check_gradient(t, gradient) || !tensor_materialize(gradient)) return false;
   bool plain = gradient->node == NULL && gradient->base == NULL && !gradient->number;
   gradient = plain ? heed_keep(gradient) : heed_detach(gradient);
   if (gradient == NULL) return false;
   gradient->number = false;
-  put_gradient(t->node, gradient);
+  put_gradient(n, gradient);
   return true;
 }
 

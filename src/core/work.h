@@ -18,6 +18,7 @@ typedef enum work_kind {
   WORK_SCATTER, WORK_SORT, WORK_NONZERO, WORK_RANDOM,
   /* from here on, what a device does not support is composed from the kinds above */
   WORK_SOFTMAX, WORK_NORM, WORK_LOSS, WORK_ATTENTION, WORK_ATTENTION_BACK, WORK_OPTIMIZE,
+  WORK_CLIP,
   /* … and this one is the host's, where it can read the device's memory */
   WORK_PROBABILITIES,
   WORK_KINDS
@@ -37,6 +38,7 @@ typedef enum random_op {
 } random_op;
 typedef enum softmax_op { SOFTMAX, SOFTMAX_LOG, SOFTMAX_BACK, SOFTMAX_LOG_BACK } softmax_op;
 typedef enum norm_op { NORM_LAYER, NORM_RMS, NORM_LAYER_BACK, NORM_RMS_BACK } norm_op;
+typedef enum clip_op { CLIP_NORM, CLIP_SCALE } clip_op;
 typedef enum loss_op { LOSS_CROSS_ENTROPY, LOSS_CROSS_ENTROPY_BACK } loss_op;
 
 /* Operands by name: places in a work's out[] and in[]. Those that may be view_none say so. */
@@ -75,7 +77,7 @@ enum { ATTENTION_DQ, ATTENTION_DK, ATTENTION_DV, ATTENTION_DBIAS, ATTENTION_DREL
 typedef enum mask_kind {
   MASK_DENSE,      /* in[operand]: bool (B, H, T, S), broadcast by strides */
   MASK_BAND,       /* low <= j - i <= high */
-  MASK_LENGTHS,    /* in[operand]: int64 (B): keys from 0 to length - 1 */
+  MASK_LENGTHS,    /* in[operand]: int64 (B), from 0 to 'high': keys from 0 to length - 1 */
   MASK_DOCUMENTS,  /* in[operand]: int64 (B, S): key j and position i + offset, in it, agree;
                       a query whose position is outside of it may attend to nothing */
   MASK_BLOCKS,     /* low <= floor(j / size) - floor((i + offset) / size) <= high */
@@ -95,6 +97,9 @@ typedef struct mask {
   mask_node node[MASK_NODES];
 } mask;
 
+/* What an optimiser's state is at least, or else 0: see cpu/optimize.h. */
+#define LEAST_STATE(type) ((type) == HEED_FLOAT64 ? 0x1p-1022 : 0x1p-126)
+
 /* One parameter of an optimiser's step: rows of elements, all of them dense and of one type. */
 typedef struct optimize_row {
   heed_type type;
@@ -102,6 +107,13 @@ typedef struct optimize_row {
   void *parameter, *state[3];
   const void *gradient;
 } optimize_row;
+
+/* A gradient: n elements without gaps, in float32 or halves. */
+typedef struct clip_row {
+  heed_type type;
+  int64_t n;
+  void *data;
+} clip_row;
 
 typedef struct work {
   work_kind kind;
@@ -120,6 +132,7 @@ typedef struct work {
     struct { int64_t ignore_index; double label_smoothing; } loss;
     struct { double scale, softcap, dropout; struct mask mask; } attention;    /* and its BACK */
     struct { int64_t n; const optimize_row *row; heed_step step; } optimize;
+    struct { int64_t n; const clip_row *row; double max; } clip;
   };
   view out[WORK_OUTS];             /* only the first nout and nin are set: a work is large, */
   view in[WORK_INS];               /* so it is not cleared as a whole */
@@ -340,6 +353,20 @@ static inline void work_optimize (work *w, heed_optimizer op, int64_t n, const o
   w->optimize.n = n;
   w->optimize.row = row;
   w->optimize.step = *step;
+}
+
+/*
+** norm (float64, one element) = the root of all squares in n rows, added up in float64. SCALE: the
+** rows are multiplied with max / (norm + CLIP_MARGIN) where that is not 1 or more.
+*/
+#define CLIP_MARGIN 1e-6           /* PyTorch's */
+static inline void work_clip (work *w, clip_op op, double max, int64_t n, const clip_row *row,
+                              view norm) {
+  work_begin(w, WORK_CLIP, op, 1, 0);
+  w->clip.n = n;
+  w->clip.row = row;
+  w->clip.max = max;
+  w->out[0] = norm;
 }
 
 #pragma GCC visibility pop

@@ -16,6 +16,7 @@
 
 #include "cpu/attention_mask.h"
 
+#define FEW_QUERIES 4              /* at most, that have their own way */
 #define BLOCK_PANELS 4             /* panels that a tile of k and v is used for at a time */
 #define NEAR_BYTES 16384           /* of a piece's work that fits on the stack */
 
@@ -78,12 +79,21 @@ static void *attend_workspace (attend *a, void *near) {
 #include "cpu/for_floats.h"
 #define LOOPS "cpu/attention_loops.h"
 #include "cpu/for_floats.h"
+#define LOOPS "cpu/attention_few.h"
+#include "cpu/for_floats.h"
+
+
+/* Lanes of queries would be empty; dropout is panels' alone. */
+static bool attend_is_few (const attend *a) {
+  return a->queries <= FEW_QUERIES && a->drop == 0;
+}
 
 
 static const char *attention (cpu *self, const work *w) {
   attend a = attend_open(self, w);
-  if (w->in[ATTENTION_Q].type == HEED_FLOAT64) attend_f64(&a);
-  else attend_f32(&a);
+  const bool few = attend_is_few(&a);
+  if (w->in[ATTENTION_Q].type == HEED_FLOAT64) (few ? attend_few_f64 : attend_f64)(&a);
+  else (few ? attend_few_f32 : attend_f32)(&a);
   return a.failed ? cpu_no_memory : NULL;
 }
 

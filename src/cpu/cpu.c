@@ -89,7 +89,8 @@ static const struct { const char *name; int ops; } kinds[WORK_KINDS] = {
   [WORK_LOSS] = {"loss", LOSS_CROSS_ENTROPY_BACK + 1},
   [WORK_ATTENTION] = {"attention", 1},
   [WORK_ATTENTION_BACK] = {"gradient of attention", 1},
-  [WORK_OPTIMIZE] = {"optimizer", HEED_ADAMW + 1}
+  [WORK_OPTIMIZE] = {"optimizer", HEED_LION + 1},
+  [WORK_CLIP] = {"clipping", CLIP_SCALE + 1}
 #endif
 };
 
@@ -133,6 +134,7 @@ static const char *cpu_run (device *d, const work *w) {
     case WORK_ATTENTION: return level->attention(self, w);
     case WORK_ATTENTION_BACK: return level->attention_back(self, w);
     case WORK_OPTIMIZE: return level->optimize(self, w);
+    case WORK_CLIP: return level->clip(self, w);
     case WORK_PROBABILITIES: case WORK_KINDS: break;
   }
   return refuse_work(self, w);

@@ -64,6 +64,7 @@ struct cpu_level {
   const char *(*attention) (cpu *self, const work *w);
   const char *(*attention_back) (cpu *self, const work *w);
   const char *(*optimize) (cpu *self, const work *w);
+  const char *(*clip) (cpu *self, const work *w);
 };
 
 extern const cpu_level cpu_base, cpu_avx2, cpu_avx512, cpu_neon;   /* those of this architecture:

@@ -23,6 +23,7 @@
 #include "cpu/norm.h"
 #include "cpu/loss.h"
 #include "cpu/optimize.h"
+#include "cpu/clip.h"
 #include "cpu/dropout.h"
 #include "cpu/matmul.h"
 #include "cpu/attention.h"
@@ -62,5 +63,6 @@ const cpu_level LEVEL = {
   .attention = attention,
   .attention_back = attention_back,
   .optimize = optimize,
+  .clip = clip,
   .dropout = dropout
 };

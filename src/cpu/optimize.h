@@ -1,9 +1,10 @@
 /*
-** optimize.h - one step of SGD, Adam or AdamW, in one pass over memory.
+** optimize.h - one step of SGD, Adam, AdamW or Lion, in one pass over memory.
 **
 ** The order of operations is PyTorch's (its plain loop over tensors), so that runs agree. Denormal
 ** states become 0, on every device: running means decay into them and would stay there, rounded
-** to themselves, while a step takes six times as long.
+** to themselves, while a step takes six times as long. So Adam's divisor may be 0, without eps:
+** such an element stays.
 */
 
 #ifndef optimize_h

@@ -3,10 +3,7 @@
 */
 
 /* x, or 0 for a denormal, see optimize.h. */
-static inline T FN(state) (T x) {
-  const T least = sizeof(T) == 4 ? (T)0x1p-126 : (T)0x1p-1022;
-  return ABS(x) < least ? 0 : x;
-}
+static inline T FN(state) (T x) { return ABS(x) < (T)LEAST_STATE(TYPE) ? 0 : x; }
 
 
 static void FN(step_sgd) (const heed_step *o, int64_t n, T *p, const T *g, T *momentum) {
@@ -55,7 +52,20 @@ static void FN(step_adam) (const FN(adam) *o, int64_t n, T *p, const T *g, T *me
     square[i] = s;
     T top = s;
     if (most != NULL) most[i] = top = most[i] > s ? most[i] : s;
-    p[i] = old - k.size * (m / (SQRT(top) / k.root + k.eps));
+    const T divisor = SQRT(top) / k.root + k.eps;
+    p[i] = old - k.size * (divisor == 0 ? 0 : m / divisor);
+  }
+}
+
+
+/* p fades, and goes by lr along the sign of a mean that weighs this gradient more. */
+static void FN(step_lion) (const heed_step *o, int64_t n, T *p, const T *g, T *mean) {
+  const T fade = (T)(1 - o->lr * o->weight_decay), lr = (T)o->lr, sign = o->maximize ? -1 : 1;
+  const T weight1 = (T)(1 - o->beta1), weight2 = (T)(1 - o->beta2);
+  VECTOR_LOOP for (int64_t i = 0; i < n; i++) {
+    const T off = sign * g[i] - mean[i], along = mean[i] + weight1 * off;
+    mean[i] = FN(state)(mean[i] + weight2 * off);
+    p[i] = p[i] * fade - lr * SIGN(along);
   }
 }
 
@@ -65,6 +75,10 @@ static void FN(step) (const work *w, int64_t n, T *p, const T *g, T *s0, T *s1, 
   const heed_step *o = &w->optimize.step;
   if (w->op == HEED_SGD) {
     FN(step_sgd)(o, n, p, g, o->momentum != 0 ? s0 : NULL);
+    return;
+  }
+  if (w->op == HEED_LION) {
+    FN(step_lion)(o, n, p, g, s0);
     return;
   }
   FN(adam) numbers = FN(adam_numbers)(o, w->op == HEED_ADAMW);

@@ -243,6 +243,35 @@ void pin_anchors (lua_State *L, int from, int top) {
 }
 
 
+/* The list of the anchors at i and k. */
+static void push_pair (lua_State *L, int i, int k) {
+  lua_createtable(L, 2, 0);
+  lua_pushvalue(L, i);
+  lua_rawseti(L, -2, 1);
+  lua_pushvalue(L, k);
+  lua_rawseti(L, -2, 2);
+}
+
+
+/*
+** A function gets called for the gradient of the tensor at i. Its keeper stands beside the anchor
+** that the tensor has, and is emptied alone when the function goes.
+*/
+int64_t anchor_function (lua_State *L, int function, int i) {
+  int top = lua_gettop(L);
+  bool anchored = push_anchor(L, i);
+  lua_settop(L, anchored ? top + 1 : top);
+  int64_t number = push_keeper(L, function, 0);
+  if (heed_graph_is_shared(raw_tensor(L, i))) enlist(L, &pins_key, number, -1);
+  else {
+    if (anchored) push_pair(L, top + 1, top + 2);
+    set_anchor(L, i);
+  }
+  lua_settop(L, top);
+  return number;
+}
+
+
 int take_anchors_in_place (lua_State *L, int top, int list) {
   const heed_tensor *target = raw_tensor(L, 1);
   if (!heed_recording(binding_of(L)->cx)) return 0;

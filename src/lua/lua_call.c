@@ -389,15 +389,16 @@ static const struct { const char *name; heed_op op; } operators[] = {
 #define OPERATORS ((int)(sizeof operators / sizeof *operators))
 
 
-/* Tensors give way to a table that has the operator itself, as masks and biases do. */
+/* Tensors give way to a table that has an operator of its own, as masks and biases do. */
 static bool gives_way (lua_State *L) {
-  if (!lua_istable(L, 1) && !lua_istable(L, 2)) return false;
+  int table = lua_istable(L, 1) ? 1 : 2;
+  if (!lua_istable(L, table) || !lua_getmetatable(L, table)) return false;
+  if (lua_rawequal(L, -1, lua_upvalueindex(2))) return false;      /* a table posing as a tensor */
   const char *event = NULL;
   for (int i = 0; i < OPERATORS; i++)
     if (operators[i].op == (heed_op)lua_tointeger(L, lua_upvalueindex(5)))
       event = operators[i].name;
-  if (event == NULL || luaL_getmetafield(L, lua_istable(L, 1) ? 1 : 2, event) == LUA_TNIL)
-    return false;
+  if (event == NULL || luaL_getmetafield(L, table, event) == LUA_TNIL) return false;
   lua_pushvalue(L, 1);
   lua_pushvalue(L, 2);
   lua_call(L, 2, 1);

@@ -181,14 +181,15 @@ static int l_version (lua_State *L) {
 
 /*
 ** {==================================================================
-** Operations of the user's. The Lua half calls record(outputs, inputs, backward); lua_anchor.c says
-** where the function is until the node that will call it is freed.
+** Functions of the user's. The Lua half calls record(outputs, inputs, backward) and add_hook(x, f);
+** lua_anchor.c says where the function is until the node that will call it is freed.
 ** ===================================================================
 */
 
 struct hook {
   binding *b;                      /* NULL once the state is closed: the host holds a tensor */
   int64_t keeper;                  /* the number of its function's */
+  heed_hook *at;                   /* of a tensor; NULL: the backward function of a node */
   hook *newer, *older;             /* all of the state's */
 };
 
@@ -248,12 +249,18 @@ static const char *kind_of (lua_State *L, const binding *b, int i) {
 }
 
 
-/* What backward gave, from stack index 'from' on; nil and false are no gradient. */
-static bool check_results (lua_State *L, binding *b, int from, int n) {
+static const char *name_of (const hook *h) {
+  return h->at != NULL ? "register_hook: the function" : "custom: backward";
+}
+
+
+/* What it gave, from stack index 'from' on; nil and false are no gradient. */
+static bool check_results (lua_State *L, const hook *h, int from, int n) {
+  binding *b = h->b;
   for (int i = from; i <= lua_gettop(L); i++) {
     slot *s = slot_at(L, b, i);
     if (!lua_toboolean(L, i) || (i - from < n && s != NULL && s->t != NULL)) continue;
-    heed_fail(b->cx, "custom: backward gave a %s as gradient %d; tensors for %d inputs expected",
+    heed_fail(b->cx, "%s gave a %s as gradient %d; tensors for %d inputs expected", name_of(h),
               kind_of(L, b, i), i - from + 1, n);
     return false;
   }
@@ -270,7 +277,7 @@ static void take_results (lua_State *L, binding *b, int from, heed_tensor **resu
 /* The message is for hosts that began the pass; Lua gets the error itself. */
 static void keep_thrown (lua_State *L, binding *b) {
   const char *message = lua_tostring(L, -1);
-  heed_fail(b->cx, "%s", message != NULL ? message : "custom: backward raised an error");
+  heed_fail(b->cx, "%s", message != NULL ? message : "a backward function raised an error");
   lua_rawsetp(L, LUA_REGISTRYINDEX, &thrown_key);
   b->thrown = true;
 }
@@ -285,31 +292,32 @@ static int64_t versions_of (int n, heed_tensor *const *ts) {
 
 
 /* Other nodes of the graph share them, and so may the caller who gave the first. */
-static bool check_gradients (binding *b, int n, heed_tensor *const *gradients, int64_t before) {
+static bool check_gradients (const hook *h, int n, heed_tensor *const *gradients, int64_t before) {
   if (versions_of(n, gradients) == before) return true;
-  heed_fail(b->cx, "custom: backward changed a gradient in place, which others need too; clone() "
-            "it first");
+  heed_fail(h->b->cx, "%s changed a gradient in place, which others need too; clone() it first",
+            name_of(h));
   return false;
 }
 
 
 static bool call_hook (void *self, int noutputs, heed_tensor *const *gradients, int ninputs,
                        heed_tensor **results) {
-  hook *h = self;
+  const hook *own = self, copy = *own, *h = &copy;       /* it may remove itself */
   binding *b = h->b;
   if (b == NULL) return false;
   lua_State *L = running(b);
   int top = lua_gettop(L);
   int64_t before = versions_of(noutputs, gradients);
-  frame f = {.recording = false};
+  const modes before_it = modes_now(b);
+  frame f = {.modes = {.recording = false, .autocast = HEED_FLOAT32}};
   if (!lua_checkstack(L, 12)) {
-    heed_fail(b->cx, "custom: Lua's stack is full");
+    heed_fail(b->cx, "%s cannot be called: Lua's stack is full", name_of(h));
     return false;
   }
   lua_rawgetp(L, LUA_REGISTRYINDEX, &call_key);
   if (!push_kept(L, h->keeper)) {
     lua_settop(L, top);
-    heed_fail(b->cx, "custom: the backward function was collected with all that led to it");
+    heed_fail(b->cx, "%s was collected with all that led to it", name_of(h));
     return false;
   }
   lua_pushlightuserdata(L, (void *)(uintptr_t)gradients);
@@ -320,10 +328,11 @@ static bool call_hook (void *self, int noutputs, heed_tensor *const *gradients, 
   b->L = L;
   note_hooks(b, L);
   end_frame(b, L, &f);
+  set_modes(b, before_it);             /* those of the pass, not of the script */
   heed_set_caller(b->cx, caller);
   if (status != LUA_OK) keep_thrown(L, b);
-  bool good = status == LUA_OK && check_results(L, b, top + 1, ninputs) &&
-              check_gradients(b, noutputs, gradients, before);
+  bool good = status == LUA_OK && check_results(L, h, top + 1, ninputs) &&
+              check_gradients(h, noutputs, gradients, before);
   if (good) take_results(L, b, top + 1, results);
   lua_settop(L, top);
   return good;
@@ -344,16 +353,24 @@ static heed_tensor **read_handles (lua_State *L, int i, int *n) {
 }
 
 
-/* Gives the outputs a node whose backward function is kept under this number. */
-static bool record (binding *b, int64_t number, int ninputs, heed_tensor **inputs, int noutputs,
-                    heed_tensor **outputs) {
+/* For the function that is kept under this number. */
+static hook *new_hook (binding *b, int64_t number, const char *function) {
   hook *h = malloc(sizeof *h);
   if (h == NULL) {
-    heed_fail(b->cx, "custom: not enough memory");
-    return false;
+    heed_fail(b->cx, "%s: not enough memory", function);
+    return NULL;
   }
   *h = (hook){.b = b, .keeper = number};
   link_hook(b, h);
+  return h;
+}
+
+
+/* Gives the outputs a node whose backward function is kept under this number. */
+static bool record (binding *b, int64_t number, int ninputs, heed_tensor **inputs, int noutputs,
+                    heed_tensor **outputs) {
+  hook *h = new_hook(b, number, "custom");
+  if (h == NULL) return false;
   heed_custom custom = {call_hook, release_hook, h};
   if (heed_record_custom(b->cx, &custom, ninputs, inputs, noutputs, outputs)) return true;
   release_hook(h);
@@ -383,6 +400,48 @@ static int l_record (lua_State *L) {
   return 0;
 }
 
+
+/* add_hook(x, f): calls f(gradient of x) in a pass; a number for remove_hook */
+static int l_add_hook (lua_State *L) {
+  binding *b = enter(L);
+  luaL_checktype(L, 2, LUA_TFUNCTION);
+  lua_settop(L, 2);
+  heed_tensor *t = check_tensor(L, 1);
+  int64_t number = anchor_function(L, 2, 1);
+  hook *h = new_hook(b, number, "register_hook");
+  if (h == NULL) return raise_failure(L);
+  heed_custom custom = {call_hook, release_hook, h};
+  h->at = heed_add_hook(t, &custom);
+  if (h->at == NULL) {
+    release_hook(h);
+    return raise_failure(L);
+  }
+  lua_pushinteger(L, number);
+  return 1;
+}
+
+
+/* remove_hook(number); nothing if it is gone */
+static int l_remove_hook (lua_State *L) {
+  binding *b = enter(L);
+  int64_t number = luaL_checkinteger(L, 1);
+  hook *h = b->hooks;
+  while (h != NULL && (h->keeper != number || h->at == NULL)) h = h->older;
+  if (h != NULL) heed_remove_hook(h->at);
+  return 0;
+}
+
+
+/* x:retain_grad() */
+static int l_retain_grad (lua_State *L) {
+  enter(L);
+  at_most(L, 1);
+  heed_tensor *t = check_tensor(L, 1);
+  named(L);
+  done(L, heed_retain_gradient(t));
+  return 0;
+}
+
 /* }================================================================== */
 
 
@@ -391,11 +450,16 @@ void open_grad (lua_State *L, int module, int methods) {
     {"grad", l_grad}, {"graph_nodes", l_graph_nodes}, {"version", l_version}, {NULL, NULL}
   };
   static const luaL_Reg custom[] = {{"record", l_record}, {NULL, NULL}};
+  static const luaL_Reg hooks[] = {
+    {"add_hook", l_add_hook}, {"remove_hook", l_remove_hook}, {NULL, NULL}
+  };
   static const luaL_Reg tensor[] = {
-    {"backward", l_backward}, {"requires_grad_", l_requires_grad}, {NULL, NULL}
+    {"backward", l_backward}, {"requires_grad_", l_requires_grad},
+    {"retain_grad", l_retain_grad}, {NULL, NULL}
   };
   register_functions(L, functions, module);
   register_as(L, "custom", custom, module);
+  register_as(L, "register_hook", hooks, module);
   register_methods(L, tensor, module, methods);
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_pushvalue(L, lua_upvalueindex(2));

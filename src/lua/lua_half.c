@@ -30,10 +30,24 @@ static int load_module (lua_State *L) {
   return 1;
 }
 
+/* sources(name): the text of a module, nil if there is none; for heed.help */
+int l_sources (lua_State *L) {
+  const char *const *module = find_half(luaL_checkstring(L, 1));
+  lua_pushstring(L, module != NULL ? module[2] : NULL);
+  return 1;
+}
+
+static int open_sources (lua_State *L) {
+  lua_pushcfunction(L, l_sources);
+  return 1;
+}
+
 static void preload (lua_State *L) {
   luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_PRELOAD_TABLE);
   lua_pushcfunction(L, luaopen_heed_core);
   lua_setfield(L, -2, "heed.core");
+  lua_pushcfunction(L, open_sources);
+  lua_setfield(L, -2, "heed.sources");
   for (const char *const *module = find_half(NULL); *module != NULL; module += 3) {
     lua_pushlightuserdata(L, (void *)(uintptr_t)module);
     lua_pushcclosure(L, load_module, 1);

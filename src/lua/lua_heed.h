@@ -42,15 +42,22 @@ typedef struct box {
   slot *at;                        /* NULL: released */
 } box;
 
+/* What holds for all calls while a frame is open. */
+typedef struct modes {
+  bool recording;
+  heed_type autocast;
+} modes;
+
 /*
-** A call of scope, no_grad or enable_grad that runs, or a user's backward function. It holds for
-** its coroutine: while that is suspended, so are its modes and scopes.
+** A call of scope, no_grad, enable_grad or autocast that runs, or a user's backward function. It
+** holds for its coroutine: while that is suspended, so are its modes and scopes.
 */
 typedef struct frame {
   struct frame *outer;             /* opened before it */
   lua_State *L;                    /* the coroutine */
-  int64_t scope;                   /* its number, or 0: a mode */
-  bool recording, open;
+  int64_t scope;                   /* its number, or 0: modes */
+  struct modes modes;
+  bool open;
 } frame;
 
 typedef struct hook hook;          /* lua_grad.c */
@@ -64,7 +71,7 @@ struct binding {
   hook *hooks;
   size_t debt, soft_limit;         /* bytes not yet reported to the collector; see lua_memory.c */
   bool collecting;
-  bool recording;                  /* outside all frames */
+  struct modes modes;              /* outside all frames */
   bool thrown;                     /* an error of a backward function waits in the registry */
   lua_Hook hook, main_hook;        /* of L and of main when the call began */
   bool stopped;                    /* one has appeared since: see lua_interrupt.c */
@@ -201,6 +208,7 @@ void push_core (lua_State *L);                           /* the module of C, mad
 int open_sealed (lua_State *L);                          /* the options at 1 */
 bool push_sealed (lua_State *L);                         /* what that opened; false: nothing was */
 const char *const *find_half (const char *name);         /* lua_half.c: name, chunk name, text */
+int l_sources (lua_State *L);                            /* lua_half.c */
 
 /* lua_api.c */
 void open_api (lua_State *L);
@@ -237,7 +245,9 @@ void open_cuda (lua_State *L, int module, int methods);
 void open_capture (lua_State *L, int module);
 
 /* lua_scope.c */
-bool recording_in (const binding *b, lua_State *L);      /* what frames say; b has some */
+modes modes_now (const binding *b);
+void set_modes (const binding *b, modes m);
+modes modes_in (const binding *b, lua_State *L);         /* what frames say; b has some */
 int64_t scope_in (const binding *b, lua_State *L);       /* the innermost scope's number, or 0 */
 void begin_frame (binding *b, lua_State *L, frame *f);
 void end_frame (binding *b, lua_State *L, frame *f);
@@ -268,6 +278,8 @@ void pin_anchors (lua_State *L, int from, int top);      /* what these tensors l
                                                    as their graph; pushes a list meanwhile */
 int64_t push_keeper (lua_State *L, int function, int inputs);    /* its number; 'inputs': the index
                                                    of a list, or 0 */
+int64_t anchor_function (lua_State *L, int function, int i);    /* the number of its keeper, for the
+                                                   graph of the tensor at i */
 bool push_kept (lua_State *L, int64_t number);           /* the function; false: it is gone */
 void empty_keeper (lua_State *L, int64_t number);        /* its node is freed */
 void open_anchor (lua_State *L);

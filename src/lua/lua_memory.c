@@ -42,7 +42,7 @@ static void report (binding *b, size_t bytes, bool urgent) {
   int collector = lua_gc(L, LUA_GCISRUNNING);      /* -1: it is in a finaliser */
   if (collector < 0 || (collector == 0 && !urgent)) return;
   size_t debt = b->debt;
-  bool recording = heed_recording(b->cx);          /* finalisers have the script's mode */
+  const modes pass = modes_now(b);                 /* finalisers have the script's modes */
   const char *caller = heed_set_caller(b->cx, NULL);     /* and names of their own */
   b->debt = 0;
   b->collecting = true;                            /* they may allocate, and come here again */
@@ -53,7 +53,7 @@ static void report (binding *b, size_t bytes, bool urgent) {
   b->hook = own;
   b->main_hook = of_main;
   heed_set_caller(b->cx, caller);
-  heed_set_recording(b->cx, recording);
+  set_modes(b, pass);
 }
 
 

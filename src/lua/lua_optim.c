@@ -1,6 +1,6 @@
 /*
-** lua_optim.c - one optimiser step for all parameters, in one call. The Lua half calls it, which
-** checks options; here stands what would harm the host.
+** lua_optim.c - one optimiser step for all parameters, or the norm of all gradients, in one call.
+** The Lua half calls them, which checks options; here stands what would harm the host.
 */
 
 #include <string.h>
@@ -72,7 +72,7 @@ static void read_list (lua_State *L, int i, int n, heed_tensor **list) {
 
 /* optim_step(kind, parameters, gradients, states, options): states is a list of lists */
 static int l_optim_step (lua_State *L) {
-  static const char *const kinds[] = {"sgd", "adam", "adamw", NULL};
+  static const char *const kinds[] = {"sgd", "adam", "adamw", "lion", NULL};
   binding *b = enter(L);
   heed_optimizer kind = (heed_optimizer)luaL_checkoption(L, 1, NULL, kinds);
   for (int i = 2; i <= 5; i++) luaL_checktype(L, i, LUA_TTABLE);
@@ -98,7 +98,27 @@ static int l_optim_step (lua_State *L) {
 }
 
 
+/* clip_gradients(parameters, p, max): their norm; without 'max' nothing is scaled */
+static int l_clip_gradients (lua_State *L) {
+  heed_context *cx = enter(L)->cx;
+  luaL_checktype(L, 1, LUA_TTABLE);
+  const double p = luaL_checknumber(L, 2), max = luaL_optnumber(L, 3, 0);
+  const bool scales = !lua_isnoneornil(L, 3);
+  const size_t n = lua_rawlen(L, 1);
+  heed_tensor **list = lua_newuserdatauv(L, (n + 1) * sizeof *list, 0);
+  slot *s = push_slot(L);
+  read_list(L, 1, (int)n, list);
+  for (size_t i = 0; i < n; i++) heed_keep(list[i]);
+  heed_tensor *norm = scales ? heed_clip_gradients(cx, max, p, (int)n, list)
+                             : heed_gradient_norm(cx, p, (int)n, list);
+  for (size_t i = 0; i < n; i++) heed_drop(list[i]);
+  return fill(L, s, norm);
+}
+
+
 void open_optim (lua_State *L, int module) {
-  static const luaL_Reg functions[] = {{"optim_step", l_optim_step}, {NULL, NULL}};
-  register_as(L, "step", functions, module);
+  static const luaL_Reg steps[] = {{"optim_step", l_optim_step}, {NULL, NULL}};
+  static const luaL_Reg clips[] = {{"clip_gradients", l_clip_gradients}, {NULL, NULL}};
+  register_as(L, "step", steps, module);
+  register_as(L, "clip_grad_norm", clips, module);
 }

@@ -1,5 +1,6 @@
 /*
-** lua_scope.c - calls that change what happens while they run: no_grad, enable_grad, scope.
+** lua_scope.c - calls that change what happens while they run: no_grad, enable_grad, autocast,
+** scope.
 **
 ** Each is a frame, a userdata on the stack of its coroutine that Lua closes however the call
 ** ends: by its return, an error, or the coroutine's end. Functions in it may yield.
@@ -31,9 +32,20 @@ static const frame *innermost (const binding *b, lua_State *L, bool scope) {
 }
 
 
-bool recording_in (const binding *b, lua_State *L) {
+modes modes_now (const binding *b) {
+  return (modes){.recording = heed_recording(b->cx), .autocast = heed_autocast(b->cx)};
+}
+
+
+void set_modes (const binding *b, modes m) {
+  heed_set_recording(b->cx, m.recording);
+  heed_set_autocast(b->cx, m.autocast);
+}
+
+
+modes modes_in (const binding *b, lua_State *L) {
   const frame *f = innermost(b, L, false);
-  return f != NULL ? f->recording : b->recording;
+  return f != NULL ? f->modes : b->modes;
 }
 
 
@@ -44,12 +56,12 @@ int64_t scope_in (const binding *b, lua_State *L) {
 
 
 void begin_frame (binding *b, lua_State *L, frame *f) {
-  if (b->frames == NULL) b->recording = heed_recording(b->cx);
+  if (b->frames == NULL) b->modes = modes_now(b);
   f->L = L;
   f->open = true;
   f->outer = b->frames;
   b->frames = f;
-  heed_set_recording(b->cx, recording_in(b, L));
+  set_modes(b, modes_in(b, L));
 }
 
 
@@ -60,7 +72,7 @@ void end_frame (binding *b, lua_State *L, frame *f) {
   f->open = false;
   while (*at != f) at = &(*at)->outer;
   *at = f->outer;
-  if (b->cx != NULL) heed_set_recording(b->cx, recording_in(b, L));
+  if (b->cx != NULL) set_modes(b, modes_in(b, L));
 }
 
 /* }================================================================== */
@@ -217,19 +229,54 @@ static int call_in (lua_State *L, binding *b, frame how) {
 }
 
 
-/* no_grad(f, ...): f(...), of which nothing is recorded */
-static int l_no_grad (lua_State *L) {
+static int call_recording (lua_State *L, bool recording) {
   binding *b = enter(L);
   check_callable(L, 1);
-  return call_in(L, b, (frame){.recording = false});
+  modes m = {.recording = recording, .autocast = heed_autocast(b->cx)};
+  return call_in(L, b, (frame){.modes = m});
+}
+
+
+/* no_grad(f, ...): f(...), of which nothing is recorded */
+static int l_no_grad (lua_State *L) {
+  return call_recording(L, false);
 }
 
 
 /* enable_grad(f, ...): f(...), recorded also within no_grad */
 static int l_enable_grad (lua_State *L) {
+  return call_recording(L, true);
+}
+
+
+/* The type at 1: false for none. */
+static heed_type check_low_type (lua_State *L) {
+  heed_type type = HEED_FLOAT32;
+  if (lua_type(L, 1) == LUA_TBOOLEAN && !lua_toboolean(L, 1)) return type;
+  if (lua_type(L, 1) != LUA_TSTRING || !heed_type_find(lua_tostring(L, 1), &type) ||
+      (type != HEED_FLOAT16 && type != HEED_BFLOAT16))
+    raise_wrong(L, "dtype", "'bfloat16', 'float16' or false", 1);
+  return type;
+}
+
+
+/* autocast(dtype, f, ...): f(...), in mixed precision */
+static int l_autocast (lua_State *L) {
   binding *b = enter(L);
+  modes m = {.recording = heed_recording(b->cx), .autocast = check_low_type(L)};
+  lua_remove(L, 1);
   check_callable(L, 1);
-  return call_in(L, b, (frame){.recording = true});
+  return call_in(L, b, (frame){.modes = m});
+}
+
+
+/* autocast_dtype(): its type, or nil */
+static int l_autocast_dtype (lua_State *L) {
+  at_most(L, 0);
+  const heed_type type = heed_autocast(enter(L)->cx);
+  if (type == HEED_FLOAT32) lua_pushnil(L);
+  else lua_pushstring(L, heed_type_name(type));
+  return 1;
 }
 
 
@@ -263,6 +310,7 @@ static int l_keep (lua_State *L) {
 
 void open_scope (lua_State *L, int module) {
   static const luaL_Reg functions[] = {
+    {"autocast", l_autocast}, {"autocast_dtype", l_autocast_dtype},
     {"enable_grad", l_enable_grad}, {"is_grad_enabled", l_is_grad_enabled}, {"keep", l_keep},
     {"no_grad", l_no_grad}, {"scope", l_scope}, {NULL, NULL}
   };

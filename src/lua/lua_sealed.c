@@ -465,6 +465,8 @@ static int seal (lua_State *L) {
   push_part(L, LOADED);
   push_core(L);
   lua_setfield(L, -2, "heed.core");
+  lua_pushcfunction(L, l_sources);
+  lua_setfield(L, -2, "heed.sources");
   push_function(L, "require", l_require);
   lua_pushliteral(L, "heed");
   lua_call(L, 1, 1);

@@ -27,12 +27,15 @@ bool do_flip (call *c) {
 }
 
 
+SAME_ARG(pad, constant_pad_nd, input);
+SAME_ARG(pad, constant_pad_nd, pad);
+
 /* A pair of numbers for each axis, from the last one backwards: how much before and after. */
 static bool read_pads (call *c, int rank, int64_t before[HEED_RANK], int64_t after[HEED_RANK]) {
-  const heed_value *v = &c->args[ARG(pad, pad)];
+  const heed_value *v = &c->args[ARG(constant_pad_nd, pad)];
   if (v->n % 2 != 0 || v->n > 2 * rank)
-    return check_refuse(c, ARG(pad, pad), "pairs for at most %d dimensions expected, got %d "
-                        "numbers", rank, v->n);
+    return check_refuse(c, ARG(constant_pad_nd, pad), "pairs for at most %d dimensions expected, "
+                        "got %d numbers", rank, v->n);
   for (int i = 0; i < rank; i++) {
     int pair = 2 * (rank - 1 - i);
     before[i] = pair < v->n ? v->list[pair] : 0;
@@ -50,23 +53,24 @@ static bool padded_shape (call *c, const layout *at, const int64_t *before, cons
     int64_t n = at->size[i];
     if (before[i] < -n || after[i] < -n || !layout_plus(n, before[i], &n) ||
         !layout_plus(n, after[i], &n) || n < 0)
-      return check_refuse(c, ARG(pad, pad), "dimension %d of size %" PRId64 " cannot be padded by %"
-                          PRId64 " and %" PRId64, i + 1, at->size[i], before[i], after[i]);
+      return check_refuse(c, ARG(constant_pad_nd, pad), "dimension %d of size %" PRId64 " cannot "
+                          "be padded by %" PRId64 " and %" PRId64, i + 1, at->size[i], before[i],
+                          after[i]);
     size[i] = n;
   }
   return layout_dense(shape, at->rank, size) ||
-         check_refuse(c, ARG(pad, pad), "too many elements");
+         check_refuse(c, ARG(constant_pad_nd, pad), "too many elements");
 }
 
 
-bool do_pad (call *c) {
-  heed_tensor *t = c->args[ARG(pad, input)].tensor;
+bool do_constant_pad_nd (call *c) {
+  heed_tensor *t = c->args[ARG(constant_pad_nd, input)].tensor;
   int64_t before[HEED_RANK], after[HEED_RANK];
   layout shape;
   if (!read_pads(c, t->at.rank, before, after)) return false;
   if (!padded_shape(c, &t->at, before, after, &shape)) return false;
   heed_tensor *y = op_new(c->cx, t->type, &shape);
-  heed_tensor *value = op_float(c->cx, arg_number(c, ARG(pad, value)));
+  heed_tensor *value = op_float(c->cx, arg_number(c, ARG(constant_pad_nd, value)));
   if (!move_copy(c->cx, c->op, y, value)) return false;
   layout from = t->at, to = y->at;
   for (int i = 0; i < shape.rank; i++) {
@@ -79,9 +83,95 @@ bool do_pad (call *c) {
 }
 
 
-static heed_tensor *part (heed_tensor *t, int axis, int64_t first, int64_t last) {
-  heed_value args[] = {heed_t(t), heed_i(axis), heed_i(first), heed_i(last), heed_i(1)};
+/* Positions 'first' to 'last' of an axis, which count from 1; backwards with a step of -1. */
+static heed_tensor *part (heed_tensor *t, int axis, int64_t first, int64_t last, int64_t step) {
+  heed_value args[] = {heed_t(t), heed_i(axis), heed_i(first), heed_i(last), heed_i(step)};
   return op_call(t->cx, HEED_slice, 5, args);
+}
+
+
+static heed_tensor *cat (int n, heed_tensor *const *parts, int axis) {
+  for (int i = 0; i < n; i++)
+    if (parts[i] == NULL) return NULL;
+  return op_call(parts[0]->cx, HEED_cat, 2, (heed_value[]){heed_ts(n, parts), heed_i(axis)});
+}
+
+
+/* The words of 'mode', in the row's order. */
+enum { PAD_CONSTANT, PAD_REFLECT, PAD_REPLICATE, PAD_CIRCULAR };
+
+
+/* An axis of size 1 as n equal ones. */
+static heed_tensor *widened (heed_tensor *t, int axis, int64_t n) {
+  if (t == NULL) return NULL;
+  int64_t size[HEED_RANK];
+  memcpy(size, t->at.size, (size_t)t->at.rank * sizeof *size);
+  size[axis] = n;
+  return op_call(t->cx, HEED_expand, 2, (heed_value[]){heed_t(t), heed_l(t->at.rank, size)});
+}
+
+
+/* What stands before an axis of size n, 'count' elements, and what behind it. */
+static heed_tensor *padding (heed_tensor *t, int axis, int64_t count, int64_t mode, bool behind) {
+  int64_t n = t->at.size[axis];
+  if (mode == PAD_REFLECT && behind) return part(t, axis, n - 1, n - count, -1);
+  if (mode == PAD_REFLECT) return part(t, axis, count + 1, 2, -1);
+  if (mode == PAD_CIRCULAR && behind) return part(t, axis, 1, count, 1);
+  if (mode == PAD_CIRCULAR) return part(t, axis, n - count + 1, n, 1);
+  int64_t last = behind ? n : 1;
+  return widened(part(t, axis, last, last, 1), axis, count);
+}
+
+
+/* A reflection leaves the edge out; an axis goes around once. */
+static bool check_padding (call *c, int axis, int64_t n, int64_t count, int64_t mode) {
+  int64_t most = mode == PAD_REFLECT ? n - 1 : mode == PAD_CIRCULAR ? n : n > 0 ? INT64_MAX : 0;
+  return count <= 0 || count <= most ||
+         check_refuse(c, ARG(pad, pad), "dimension %d of size %" PRId64 " has at most %" PRId64
+                      " elements to pad with in this mode, got %" PRId64, axis + 1, n,
+                      most > 0 ? most : 0, count);
+}
+
+
+/*
+** t with an axis cropped where the numbers are negative, and what is put beside it. A reflection is
+** that of the whole axis, the other modes go by what is left of it (PyTorch).
+*/
+static heed_tensor *pad_axis (heed_tensor *t, int axis, int64_t before, int64_t after,
+                              int64_t mode) {
+  heed_tensor *parts[3], *whole = t;
+  int n = 0;
+  if (before < 0 || after < 0)
+    t = part(t, axis, before < 0 ? 1 - before : 1, t->at.size[axis] + (after < 0 ? after : 0), 1);
+  if (t == NULL || (before <= 0 && after <= 0)) return t;
+  heed_tensor *from = mode == PAD_REFLECT ? whole : t;
+  if (before > 0) parts[n++] = padding(from, axis, before, mode, false);
+  parts[n++] = t;
+  if (after > 0) parts[n++] = padding(from, axis, after, mode, true);
+  return cat(n, parts, axis);
+}
+
+
+bool do_pad (call *c) {
+  heed_tensor *t = arg_tensor(c, ARG(pad, input)), *y = t;
+  int64_t before[HEED_RANK], after[HEED_RANK], mode = arg_count(c, ARG(pad, mode));
+  layout shape;
+  if (mode == PAD_CONSTANT) {
+    heed_value args[] = {heed_t(t), c->args[ARG(pad, pad)], c->args[ARG(pad, value)]};
+    return give_out(c, op_call(c->cx, HEED_constant_pad_nd, 3, args));
+  }
+  if (arg_given(c, ARG(pad, value)))
+    return check_refuse(c, ARG(pad, value), "only mode \"constant\" pads with a value");
+  if (!read_pads(c, t->at.rank, before, after)) return false;
+  if (!padded_shape(c, &t->at, before, after, &shape)) return false;
+  for (int i = 0; i < shape.rank; i++) {
+    int64_t cut = (before[i] < 0 ? before[i] : 0) + (after[i] < 0 ? after[i] : 0);
+    int64_t n = t->at.size[i] + (mode == PAD_REFLECT ? 0 : cut);
+    if (!check_padding(c, i, n, before[i], mode) || !check_padding(c, i, n, after[i], mode))
+      return false;
+    y = y != NULL ? pad_axis(y, i, before[i], after[i], mode) : NULL;
+  }
+  return give_out(c, y != NULL && y->store == t->store ? op1(HEED_clone, y) : y);
 }
 
 
@@ -90,10 +180,8 @@ static heed_tensor *roll (heed_tensor *t, int axis, int64_t shift) {
   int64_t n = t->at.rank > 0 ? t->at.size[axis] : 0;
   shift = n > 0 ? (shift % n + n) % n : 0;
   if (shift == 0) return t;
-  heed_tensor *parts[] = {part(t, axis, n - shift + 1, n), part(t, axis, 1, n - shift)};
-  if (parts[0] == NULL || parts[1] == NULL) return NULL;
-  heed_value args[] = {heed_ts(2, parts), heed_i(axis)};
-  return op_call(t->cx, HEED_cat, 2, args);
+  heed_tensor *parts[] = {part(t, axis, n - shift + 1, n, 1), part(t, axis, 1, n - shift, 1)};
+  return cat(2, parts, axis);
 }
 
 

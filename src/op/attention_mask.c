@@ -230,7 +230,8 @@ static bool set_node (work *w, const attending *o, const word *one, mask_node *x
       if ((t = first_keys(o, number[0])) == NULL) return false;
       /* fall through */
     case HEED_MASK_PREFIX: case HEED_MASK_LENGTHS:
-      *x = (mask_node){.kind = MASK_LENGTHS, .operand = add_rows(w, o, t, 1)};
+      *x = (mask_node){.kind = MASK_LENGTHS, .operand = add_rows(w, o, t, 1),
+                       .high = one->kind == HEED_MASK_LENGTHS ? o->S : INT64_MAX};
       break;
     case HEED_MASK_DOCUMENTS:
       *x = (mask_node){.kind = MASK_DOCUMENTS, .operand = add_rows(w, o, t, 2),
@@ -281,7 +282,8 @@ bool attention_set_mask (work *w, const attending *o) {
   if (o->mask != NULL)
     add_condition(w, (mask_node){.kind = MASK_DENSE, .operand = add_bools(w, o, o->mask)});
   if (o->lengths != NULL)
-    add_condition(w, (mask_node){.kind = MASK_LENGTHS, .operand = add_rows(w, o, o->lengths, 1)});
+    add_condition(w, (mask_node){.kind = MASK_LENGTHS, .operand = add_rows(w, o, o->lengths, 1),
+                                 .high = o->S});
   return true;
 }
 

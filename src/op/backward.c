@@ -339,6 +339,15 @@ static bool accumulate (pass *p, node *leaf, heed_tensor *g) {
   return true;
 }
 
+/* What results of n retain, as leaves do. */
+static bool retain_gradients (pass *p, const node *n) {
+  bool good = true;
+  for (const heed_hook *h = n->hooks; good && !p->selects && h != NULL; h = h->next)
+    if (h->retained != NULL && n->incoming[h->output] != NULL)
+      good = accumulate(p, h->retained, n->incoming[h->output]);
+  return good;
+}
+
 static bool route (backward *b) {
   for (int i = 0; i < b->n->nedges; i++) {
     const edge *e = &b->n->edges[i];
@@ -387,7 +396,7 @@ static bool visit_step (pass *p, node *n) {
 
 static bool visit (pass *p, node *n) {
   if (!any_incoming(n)) return true;
-  bool good = find_wanted(p, n, n->incoming);
+  bool good = graph_call_hooks(n) && find_wanted(p, n, n->incoming) && retain_gradients(p, n);
   if (good && n->kind == NODE_LEAF)
     good = p->selects || accumulate(p, n, n->incoming[0]);
   else if (good)
@@ -479,6 +488,7 @@ static bool start (pass *p, heed_tensor *y, heed_tensor *seed) {
     return core_fail(cx, "backward", "the tensor has no graph: nothing that it was made from "
                      "requires grad");
   bool recording = cx->recording;
+  const heed_type mixed = heed_set_autocast(cx, HEED_FLOAT32);
   int64_t mark = cx->ntemporaries;
   device *before = cx->current;
   cx->recording = false;
@@ -499,6 +509,7 @@ static bool start (pass *p, heed_tensor *y, heed_tensor *seed) {
   finish(p);
   op_drop_temporaries(cx, mark);
   cx->recording = recording;
+  heed_set_autocast(cx, mixed);
   cx->current = before;
   return good;
 }

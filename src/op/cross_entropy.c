@@ -1,10 +1,10 @@
 /*
 ** cross_entropy.c - cross entropy with labels or probabilities, and nll_loss.
 **
-** The classes are the second axis, or the only one; they are viewed last, and all other axes as
-** rows: (R, C). Labels count from 1, one value may be ignored. Probabilities, and labels on a
-** device that has no loss of its own, become a matrix t of targets (R, C) with all weights in
-** it, and the loss of a row is -sum t log p.
+** The classes are the second axis, or the only one, unless 'dim' names another; they are viewed
+** last, and all other axes as rows: (R, C). Labels count from 1, one value may be ignored.
+** Probabilities, and labels on a device that has no loss of its own, become a matrix t of targets
+** (R, C) with all weights in it, and the loss of a row is -sum t log p.
 */
 
 #include <inttypes.h>
@@ -19,6 +19,7 @@ typedef struct targets {
   bool labels;                     /* or probabilities, classes last */
   int64_t ignored;
   double smoothing;
+  int axis;                        /* of the classes, as given */
   layout shape;                    /* of the input without its classes */
   int64_t size[2];                 /* R and C */
 } targets;
@@ -36,13 +37,16 @@ SAME_ARG(cross_entropy, nll_loss, reduction);
 ** ===================================================================
 */
 
-/* (N, C, d..) as (N, d.., C) */
-static heed_tensor *classes_last (heed_tensor *t) {
+/* Where the classes of a tensor of this rank are, if 'dim' does not say so. */
+static int classes_axis (int rank) { return rank > 1 ? 1 : 0; }
+
+
+/* (N.., C, d..) as (N.., d.., C) */
+static heed_tensor *classes_last (const targets *o, heed_tensor *t) {
   int64_t order[HEED_RANK];
-  int rank = t->at.rank;
-  if (rank < 3) return t;
-  for (int i = 0; i < rank; i++) order[i] = i == 0 ? 0 : i == rank - 1 ? 1 : i + 1;
-  return op_permute(t, rank, order);
+  int last = t->at.rank - 1;
+  for (int i = 0; i <= last; i++) order[i] = i < o->axis ? i : i == last ? o->axis : i + 1;
+  return op_permute(t, last + 1, order);
 }
 
 
@@ -85,20 +89,25 @@ static bool check_class_weight (call *c, const targets *o) {
 
 
 /* For both losses. */
-static bool read_targets (call *c, targets *o, bool may_be_probabilities) {
+static bool read_targets (call *c, targets *o, bool may_be_probabilities, int axis) {
   const int input = ARG(cross_entropy, input);
   *o = (targets){.cx = c->cx, .weight = arg_tensor(c, ARG(cross_entropy, weight)),
-                 .ignored = arg_count(c, ARG(cross_entropy, ignore_index))};
-  if (!check_float(c, input) || !check_rank(c, input, 1, HEED_RANK)) return false;
-  o->x = classes_last(arg_tensor(c, input));
+                 .ignored = arg_count(c, ARG(cross_entropy, ignore_index)), .axis = axis};
+  o->x = classes_last(o, arg_tensor(c, input));
   o->target = op_materialized(arg_tensor(c, ARG(cross_entropy, target)));
   if (o->x == NULL || o->target == NULL) return false;
   o->labels = o->target->type == HEED_INT64;
   set_sizes(o);
   if (!check_target(c, o, may_be_probabilities) || !check_class_weight(c, o)) return false;
   if (o->size[1] == 0 && o->size[0] > 0) return check_refuse(c, input, "there are no classes");
-  if (!o->labels) o->target = classes_last(o->target);
+  if (!o->labels) o->target = classes_last(o, o->target);
   return o->target != NULL;
+}
+
+
+static bool check_input (call *c) {
+  const int input = ARG(cross_entropy, input);
+  return check_float(c, input) && check_rank(c, input, 1, HEED_RANK);
 }
 
 /* }================================================================== */
@@ -233,7 +242,9 @@ static heed_tensor *total (const targets *o, heed_tensor *weights) {
 
 bool do_nll_loss (call *c) {
   targets o;
-  if (!read_targets(c, &o, false)) return false;
+  if (!check_input(c)) return false;
+  int axis = classes_axis(arg_tensor(c, ARG(nll_loss, input))->at.rank);
+  if (!read_targets(c, &o, false, axis)) return false;
   bool recording = heed_set_recording(c->cx, false);
   heed_tensor *weights = NULL, *t = NULL;
   if (check_labels(c, &o)) t = target_matrix(&o, op_computing(o.x->type), &weights);
@@ -297,7 +308,11 @@ static bool cross_entropy (call *c, const targets *o) {
 
 bool do_cross_entropy (call *c) {
   targets o;
-  if (!read_targets(c, &o, true)) return false;
+  const int dim = ARG(cross_entropy, dim);
+  if (!check_input(c)) return false;
+  int rank = arg_tensor(c, ARG(cross_entropy, input))->at.rank, axis = classes_axis(rank);
+  if (arg_given(c, dim) && !check_axis(c, dim, rank, &axis)) return false;
+  if (!read_targets(c, &o, true, axis)) return false;
   o.smoothing = arg_number(c, ARG(cross_entropy, label_smoothing));
   if (!check_probability(c, ARG(cross_entropy, label_smoothing))) return false;
   bool recording = heed_set_recording(c->cx, false);
@@ -364,14 +379,22 @@ static heed_tensor *composed_back (backward *b, const targets *o, heed_tensor *g
 }
 
 
-/* (R, C) as (N, C, d..) */
-static heed_tensor *classes_second (const targets *o, heed_tensor *t) {
+/* (R, C) as (N.., C, d..) */
+static heed_tensor *classes_back (const targets *o, heed_tensor *t) {
   layout shape = o->x->at;
   int64_t order[HEED_RANK];
   int rank = shape.rank;
-  for (int i = 0; i < rank; i++) order[i] = i == 0 ? 0 : i == 1 ? rank - 1 : i - 1;
+  for (int i = 0; i < rank; i++) order[i] = i < o->axis ? i : i == o->axis ? rank - 1 : i - 1;
   t = t != NULL ? op_with_shape(HEED_reshape, t, &shape) : NULL;
-  return rank < 3 ? t : op_permute(t, rank, order);
+  return op_permute(t, rank, order);
+}
+
+
+static int restored_axis (const backward *b) {
+  const heed_value *dim = &b->args[ARG(cross_entropy, dim)];
+  int rank = shape_of(b, IN(cross_entropy, input))->rank, axis = classes_axis(rank);
+  if (dim->kind != HEED_NONE) layout_axis(rank, dim->integer, &axis);
+  return axis;
 }
 
 
@@ -381,12 +404,13 @@ static bool restore (backward *b, targets *o) {
                  .target = op_materialized(input(b, IN(cross_entropy, target))),
                  .weight = input(b, weight),
                  .ignored = b->args[ARG(cross_entropy, ignore_index)].integer,
+                 .axis = restored_axis(b),
                  .smoothing = op_number_in(&b->args[ARG(cross_entropy, label_smoothing)], 0)};
   if (o->x == NULL || o->target == NULL) return false;
   if (o->weight == NULL && has_input(b, weight)) return false;
   o->labels = o->target->type == HEED_INT64;
-  o->x = classes_last(o->x);
-  if (!o->labels) o->target = classes_last(o->target);
+  o->x = classes_last(o, o->x);
+  if (!o->labels) o->target = classes_last(o, o->target);
   if (o->x == NULL || o->target == NULL) return false;
   set_sizes(o);
   return true;
@@ -403,9 +427,9 @@ bool grad_cross_entropy (backward *b) {
   if (by_device) dx = fused_back(b, &o, g);
   else dx = composed_back(b, &o, g, &dt);
   if (wants(b, IN(cross_entropy, target)) &&
-      !give(b, IN(cross_entropy, target), classes_second(&o, dt)))
+      !give(b, IN(cross_entropy, target), classes_back(&o, dt)))
     return false;
-  return give(b, IN(cross_entropy, input), classes_second(&o, dx));
+  return give(b, IN(cross_entropy, input), classes_back(&o, dx));
 }
 
 /* }================================================================== */

@@ -2,6 +2,7 @@
 ** elementwise.c - the elementwise rows: which type, which shape, one piece of work.
 */
 
+#include <float.h>
 #include <math.h>
 
 #include "op/op.h"
@@ -223,3 +224,64 @@ bool grad_map (backward *b) {
   }
   return true;
 }
+
+
+/*
+** {==================================================================
+** Made of other rows
+** ===================================================================
+*/
+
+/* The largest number of a type. */
+static const double most_of[HEED_NTYPES] = {
+  [HEED_FLOAT16] = 65504, [HEED_BFLOAT16] = 0x1.fep127, [HEED_FLOAT32] = FLT_MAX,
+  [HEED_FLOAT64] = DBL_MAX
+};
+
+/* x, but the number in argument i, or 'otherwise', where it is 'value'. */
+static heed_tensor *replaced (call *c, heed_tensor *x, double value, int i, double otherwise) {
+  double number = arg_given(c, i) ? arg_number(c, i) : otherwise;
+  if (x == NULL) return NULL;
+  heed_tensor *there = value != value ? op1(HEED_isnan, x)
+                                      : op2(HEED_eq, x, op_float(c->cx, value));
+  return op3(HEED_where, there, op_float(c->cx, number), x);
+}
+
+bool do_nan_to_num (call *c) {
+  heed_tensor *x = arg_tensor(c, ARG(nan_to_num, input));
+  if (!scalar_is_float(x->type)) return give_out(c, op1(HEED_clone, x));
+  double most = most_of[x->type];
+  x = replaced(c, x, (double)NAN, ARG(nan_to_num, nan), 0);
+  x = replaced(c, x, (double)INFINITY, ARG(nan_to_num, posinf), most);
+  return give_out(c, replaced(c, x, -(double)INFINITY, ARG(nan_to_num, neginf), -most));
+}
+
+/* Whole numbers are compared as float64. */
+static heed_tensor *as_float (heed_tensor *t) {
+  return scalar_is_float(t->type) ? t : op_cast(t, HEED_FLOAT64);
+}
+
+/* Equal, or |x - y| <= atol + rtol |y|, where that is finite; with equal_nan both may be NaN. */
+bool do_isclose (call *c) {
+  heed_tensor *x = arg_tensor(c, ARG(isclose, input)), *y = arg_tensor(c, ARG(isclose, other));
+  double rtol = arg_number(c, ARG(isclose, rtol)), atol = arg_number(c, ARG(isclose, atol));
+  if (!(rtol >= 0))
+    return check_refuse(c, ARG(isclose, rtol), "a number from 0 on expected, got %g", rtol);
+  if (!(atol >= 0))
+    return check_refuse(c, ARG(isclose, atol), "a number from 0 on expected, got %g", atol);
+  heed_tensor *close = op2(HEED_eq, x, y);
+  if (arg_flag(c, ARG(isclose, equal_nan)))
+    close = op2(HEED_logical_or, close,
+                op2(HEED_logical_and, op1(HEED_isnan, x), op1(HEED_isnan, y)));
+  x = as_float(x);
+  y = as_float(y);
+  if (x == NULL || y == NULL) return false;
+  heed_tensor *apart = op1(HEED_abs, op2(HEED_sub, x, y));
+  heed_tensor *allowed = op2(HEED_mul, op1(HEED_abs, y), op_float(c->cx, rtol));
+  allowed = op2(HEED_add, allowed, op_float(c->cx, atol));
+  heed_tensor *near = op2(HEED_le, apart, allowed);
+  near = op2(HEED_logical_and, near, op1(HEED_isfinite, apart));
+  return give_out(c, op2(HEED_logical_or, close, near));
+}
+
+/* }================================================================== */

@@ -15,6 +15,8 @@ SAME_ARG(sum, var, dim);
 SAME_ARG(sum, std, dim);
 SAME_ARG(sum, max, dim);
 SAME_ARG(sum, min, dim);
+SAME_ARG(sum, amax, dim);
+SAME_ARG(sum, amin, dim);
 SAME_ARG(sum, logsumexp, dim);
 SAME_ARG(sum, prod, dim);
 
@@ -25,6 +27,8 @@ SAME_IN(sum, var, input);
 SAME_IN(sum, std, input);
 SAME_IN(sum, max, input);
 SAME_IN(sum, min, input);
+SAME_IN(sum, amax, input);
+SAME_IN(sum, amin, input);
 SAME_IN(sum, logsumexp, input);
 SAME_IN(sum, norm, input);
 SAME_IN(sum, prod, input);
@@ -258,6 +262,16 @@ bool grad_max (backward *b) {
 
 
 bool grad_min (backward *b) { return grad_max(b); }
+
+
+SAME_OUT(amax, amin, output);
+
+bool grad_amax (backward *b) {
+  return give_input(b, shared(b, input(b, INPUT), output(b, OUT(amax, output))));
+}
+
+
+bool grad_amin (backward *b) { return grad_amax(b); }
 
 
 /* g e^(x - y) */

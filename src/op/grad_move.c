@@ -83,6 +83,16 @@ bool grad_slice (backward *b) { return grad_part(b); }
 bool grad_diagonal (backward *b) { return grad_part(b); }
 
 
+SAME_ARG(diag_embed, diagonal, offset);
+
+/* What lies on the diagonal. */
+bool grad_diag_embed (backward *b) {
+  heed_value args[] = {heed_t(b->g), b->args[ARG(diag_embed, offset)],
+                       b->args[ARG(diag_embed, dim1)], b->args[ARG(diag_embed, dim2)]};
+  return give(b, IN(diag_embed, input), op_call(b->cx, HEED_diagonal, 4, args));
+}
+
+
 /* Windows may overlap: an element gets the gradients of all that contain it. */
 bool grad_unfold (backward *b) {
   heed_tensor *whole = sum_of_zeros(b, shape_of(b, IN(unfold, input)));
@@ -139,12 +149,12 @@ bool grad_flip (backward *b) { return give(b, IN(flip, input), same_on(b, b->g))
 
 
 /* The gradient of padding is cropping, and the reverse. */
-bool grad_pad (backward *b) {
-  const heed_value *pads = &b->args[ARG(pad, pad)];
+bool grad_constant_pad_nd (backward *b) {
+  const heed_value *pads = &b->args[ARG(constant_pad_nd, pad)];
   int64_t back[2 * HEED_RANK];
   for (int i = 0; i < pads->n; i++) back[i] = -pads->list[i];
   heed_value args[] = {heed_t(b->g), heed_l(pads->n, back)};
-  return give(b, IN(pad, input), op_call(b->cx, HEED_pad, 2, args));
+  return give(b, IN(constant_pad_nd, input), op_call(b->cx, HEED_constant_pad_nd, 2, args));
 }
 
 /* }================================================================== */
@@ -245,6 +255,23 @@ bool grad_put (backward *b) {
   if (wants(b, values) && !give(b, values, op_call(b->cx, HEED_take, 2, args))) return false;
   return !wants(b, IN(put, input)) ||
          give(b, IN(put, input), adds ? b->g : op_call(b->cx, HEED_put, 3, args));
+}
+
+
+SAME_ARG(index_add, index_select, dim);
+
+bool grad_index_add (backward *b) {
+  const int source = IN(index_add, source);
+  if (!give(b, IN(index_add, input), b->g)) return false;
+  if (!wants(b, source)) return true;
+  heed_tensor *index = input(b, IN(index_add, index));
+  if (index == NULL) return false;
+  heed_value args[] = {heed_t(b->g), b->args[ARG(index_add, dim)], heed_t(index)};
+  heed_tensor *g = op_call(b->cx, HEED_index_select, 3, args);
+  double alpha = b->args[ARG(index_add, alpha)].kind == HEED_FLOAT
+                 ? b->args[ARG(index_add, alpha)].number
+                 : (double)b->args[ARG(index_add, alpha)].integer;
+  return give(b, source, g != NULL ? op2(HEED_mul, g, op_float(b->cx, alpha)) : NULL);
 }
 
 

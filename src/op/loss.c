@@ -20,6 +20,7 @@ enum { INPUT = ARG(mse_loss, input), TARGET = ARG(mse_loss, target) };
 
 SAME_PAIR(l1_loss);
 SAME_PAIR(smooth_l1_loss);
+SAME_PAIR(huber_loss);
 SAME_PAIR(kl_div);
 SAME_PAIR(binary_cross_entropy);
 SAME_PAIR(bce_with_logits);
@@ -62,14 +63,13 @@ static heed_tensor *difference (call *c) {
 
 SAME_ARG(mse_loss, l1_loss, reduction);
 SAME_ARG(mse_loss, l1_loss, weight);
+SAME_ARG(mse_loss, huber_loss, reduction);
 
-/* Of loss(input - target), each by argument 'weight'; a mean is then by the sum of weights. */
-static bool give_weighted (call *c, heed_op loss) {
-  heed_tensor *weight = arg_tensor(c, ARG(mse_loss, weight)), *y;
+/* y, each by argument i, its weight, if there is one; a mean is then by the sum of weights. */
+static bool give_weighted (call *c, heed_tensor *y, int i) {
+  heed_tensor *weight = arg_tensor(c, i);
   int64_t how = arg_count(c, ARG(mse_loss, reduction));
-  if (!check_pair_or_number(c)) return false;
-  if (weight != NULL && !check_same_shape(c, INPUT, ARG(mse_loss, weight))) return false;
-  y = op1(loss, difference(c));
+  if (weight != NULL && !check_same_shape(c, INPUT, i)) return false;
   if (weight == NULL) return give_out(c, loss_reduced(y, how));
   y = op2(HEED_mul, y, weight);
   if (how != LOSS_MEAN) return give_out(c, loss_reduced(y, how));
@@ -77,28 +77,49 @@ static bool give_weighted (call *c, heed_op loss) {
 }
 
 
-bool do_mse_loss (call *c) { return give_weighted(c, HEED_square); }
+static bool weighted_distance (call *c, heed_op distance) {
+  return check_pair_or_number(c) &&
+         give_weighted(c, op1(distance, difference(c)), ARG(mse_loss, weight));
+}
 
 
-bool do_l1_loss (call *c) { return give_weighted(c, HEED_abs); }
+bool do_mse_loss (call *c) { return weighted_distance(c, HEED_square); }
+
+
+bool do_l1_loss (call *c) { return weighted_distance(c, HEED_abs); }
 
 
 /*
-** d^2 / (2 beta) where the distance d is below beta, d - beta / 2 beyond. What is squared is
-** below beta everywhere: the gradient there is 0, not 0 times infinity.
+** 'factor' times d^2 / (2 beta) where the distance d is below beta, d - beta / 2 beyond. What is
+** squared is below beta everywhere: the gradient there is 0, not 0 times infinity.
 */
+static heed_tensor *bent_distance (call *c, double beta, double factor) {
+  heed_tensor *d = op1(HEED_abs, difference(c)), *far = op_shift(d, -beta / 2);
+  if (factor != 1) far = op_scale(far, factor);
+  if (beta == 0) return far;
+  heed_tensor *most = op_float(c->cx, beta);
+  heed_tensor *near = op_scale(op1(HEED_square, op2(HEED_minimum, d, most)), 0.5 * factor / beta);
+  return op3(HEED_where, op2(HEED_lt, d, most), near, far);
+}
+
+
 bool do_smooth_l1_loss (call *c) {
   double beta = arg_number(c, ARG(smooth_l1_loss, beta));
   if (!check_pair_or_number(c)) return false;
   if (!(beta >= 0))
     return check_refuse(c, ARG(smooth_l1_loss, beta), "a number from 0 on expected, got %g", beta);
-  heed_tensor *d = op1(HEED_abs, difference(c)), *loss = op_shift(d, -beta / 2);
-  if (beta > 0) {
-    heed_tensor *most = op_float(c->cx, beta);
-    heed_tensor *near = op_scale(op1(HEED_square, op2(HEED_minimum, d, most)), 0.5 / beta);
-    loss = op3(HEED_where, op2(HEED_lt, d, most), near, loss);
-  }
+  heed_tensor *loss = bent_distance(c, beta, 1);
   return give_out(c, loss_reduced(loss, arg_count(c, ARG(smooth_l1_loss, reduction))));
+}
+
+
+/* delta times the smooth loss with beta = delta: d^2 / 2, and delta (d - delta / 2) beyond. */
+bool do_huber_loss (call *c) {
+  double delta = arg_number(c, ARG(huber_loss, delta));
+  if (!check_pair_or_number(c)) return false;
+  if (!(delta > 0))
+    return check_refuse(c, ARG(huber_loss, delta), "a number above 0 expected, got %g", delta);
+  return give_weighted(c, bent_distance(c, delta, delta), ARG(huber_loss, weight));
 }
 
 /* }================================================================== */

@@ -1,5 +1,5 @@
 /*
-** norm.c - layer norm, rms norm and dropout; the norms' gradients.
+** norm.c - layer norm, rms norm and dropout; the norms' gradients; vectors of length 1.
 **
 ** The axes that are normed over are viewed as one, all others as rows: (R, C). Statistics of
 ** the rows are float32, or float64 for float64.
@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "op/compose.h"
+#include "op/move.h"
 
 
 typedef struct norm {
@@ -314,3 +315,50 @@ bool do_dropout (call *c) {
   if (!op_draw_key(key)) return false;
   return give_out(c, op2(HEED_mul, x, op_dropout_factors(c->cx, c->op, x->type, &x->at, p, key)));
 }
+
+
+/*
+** {==================================================================
+** Vectors of length 1
+** ===================================================================
+*/
+
+/* The length of x along an axis, which stays, and at least eps. */
+static heed_tensor *length (heed_tensor *x, double p, int axis, double eps) {
+  if (x == NULL) return NULL;
+  heed_value args[] = {heed_t(x), heed_f(p), heed_i(axis), heed_b(true)};
+  heed_tensor *n = op_call(x->cx, HEED_norm, 4, args);
+  return n != NULL ? op2(HEED_maximum, n, op_float(x->cx, eps)) : NULL;
+}
+
+
+bool do_normalize (call *c) {
+  heed_tensor *x = arg_tensor(c, ARG(normalize, input));
+  int axis;
+  if (!check_float(c, ARG(normalize, input))) return false;
+  if (!check_axis(c, ARG(normalize, dim), x->at.rank, &axis)) return false;
+  double p = arg_number(c, ARG(normalize, p)), eps = arg_number(c, ARG(normalize, eps));
+  return give_out(c, op2(HEED_div, x, length(x, p, axis, eps)));
+}
+
+
+/* The products of both, each of length 1, added up: no product of lengths leaves their range. */
+bool do_cosine_similarity (call *c) {
+  const int one = ARG(cosine_similarity, x1), other = ARG(cosine_similarity, x2);
+  heed_tensor *x = arg_tensor(c, one), *y = arg_tensor(c, other);
+  double eps = arg_number(c, ARG(cosine_similarity, eps));
+  layout shape;
+  int axis;
+  if (!check_float(c, one) || !check_float(c, other) || !move_broadcasts(c, one, other))
+    return false;
+  layout_broadcast(&x->at, &y->at, &shape);
+  if (!check_axis(c, ARG(cosine_similarity, dim), shape.rank, &axis)) return false;
+  x = op_with_shape(HEED_expand, x, &shape);
+  y = op_with_shape(HEED_expand, y, &shape);
+  if (x == NULL || y == NULL) return false;
+  x = op2(HEED_div, x, length(x, 2, axis, eps));
+  y = op2(HEED_div, y, length(y, 2, axis, eps));
+  return give_out(c, op_reduce_axis(HEED_sum, op2(HEED_mul, x, y), axis, false));
+}
+
+/* }================================================================== */

@@ -210,11 +210,23 @@ static bool run_on_device (call *c, const op_row *row, heed_value *args) {
   return !c->cx->recording || !row->recorded || graph_record(c, row);
 }
 
+/* What it calls itself is not converted again. */
+static bool run_autocast (call *c, const op_row *row, heed_value *args) {
+  heed_tensor *list[OP_EDGES];
+  const heed_type type = c->cx->autocast.type;
+  bool good = op_autocast(c, args, list) && run_on_device(c, row, args);
+  c->cx->autocast.type = type;
+  return good;
+}
+
 static bool run (call *c, const heed_value *given, int n, heed_value *args) {
   heed_context *cx = c->cx;
   device *before = cx->current;
   const float_mode mode = float_mode_begin();
-  bool good = accept_all(cx, c->op, given, n, args) && run_on_device(c, &op_rows[c->op], args);
+  const op_row *row = &op_rows[c->op];
+  bool mixed = cx->autocast.type != HEED_FLOAT32;
+  bool good = accept_all(cx, c->op, given, n, args) &&
+              (mixed ? run_autocast : run_on_device)(c, row, args);
   float_mode_end(mode);
   cx->current = before;
   return good;

@@ -208,6 +208,9 @@ static inline heed_type arg_type (const call *c, int i, heed_type otherwise) {
 /* device.c: sets the current device for a call, once others are open, and moves what follows. */
 bool op_set_device (call *c, heed_value *args);
 
+/* autocast.c: converts the arguments of a call in mixed precision; lists into 'list'. */
+bool op_autocast (call *c, heed_value *args, heed_tensor *list[OP_EDGES]);
+
 /* The work (core/work.h), on the device where the call works, as all of these. */
 bool op_run (call *c, const work *w);
 bool op_run_for (heed_context *cx, heed_op op, const work *w);   /* in backward functions */
@@ -290,6 +293,7 @@ bool give (backward *b, int i, heed_tensor *g);
 node *graph_node_of (heed_tensor *t, int *output);               /* not kept; NULL: none */
 bool graph_record (call *c, const op_row *row);                  /* gives c->out a node */
 bool graph_check_view (const heed_tensor *t, bool recorded, heed_op op);     /* or refuses */
+bool graph_call_hooks (node *n);   /* hook.c: they may give other gradients than n->incoming */
 bool graph_overlay (heed_tensor *target, heed_tensor *y, heed_op op);    /* target takes y's node */
 int op_edges (heed_context *cx, heed_op op, const heed_value *args, heed_tensor *ts[OP_EDGES]);
       /* the tensor arguments in order, lists flattened, NULL where left out; -1: too many */

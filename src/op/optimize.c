@@ -9,7 +9,7 @@
 
 
 static const char *name_of (heed_optimizer kind) {
-  static const char *const names[] = {"SGD", "Adam", "AdamW"};
+  static const char *const names[] = {"SGD", "Adam", "AdamW", "Lion"};
   return names[kind];
 }
 
@@ -17,6 +17,7 @@ static const char *name_of (heed_optimizer kind) {
 /* Buffers that a parameter has. */
 static int states_of (heed_optimizer kind, const heed_step *step) {
   if (kind == HEED_SGD) return step->momentum != 0;
+  if (kind == HEED_LION) return 1;
   return step->amsgrad ? 3 : 2;
 }
 
@@ -27,7 +28,7 @@ static bool refuse (heed_context *cx, heed_optimizer kind, int i, const char *wh
 
 
 static bool check_step (heed_context *cx, heed_optimizer kind, const heed_step *step) {
-  if (step == NULL || (unsigned)kind > HEED_ADAMW)
+  if (step == NULL || (unsigned)kind > HEED_LION)
     return core_fail(cx, "optimize", "there is no such optimiser, or no step") != NULL;
   const char *name = name_of(kind);
   const double number[] = {step->lr, step->weight_decay, step->momentum, step->eps};

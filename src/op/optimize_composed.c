@@ -23,8 +23,7 @@ static bool store (heed_tensor *to, heed_tensor *from) {
 /* t, but 0 for what is denormal: states decay into that, see cpu/optimize.h. */
 static heed_tensor *state (heed_tensor *t) {
   if (t == NULL) return NULL;
-  const double least = t->type == HEED_FLOAT64 ? 0x1p-1022 : 0x1p-126;
-  heed_tensor *small = op2(HEED_lt, op1(HEED_abs, t), op_float(t->cx, least));
+  heed_tensor *small = op2(HEED_lt, op1(HEED_abs, t), op_float(t->cx, LEAST_STATE(t->type)));
   return op3(HEED_where, small, op_integer(t->cx, 0), t);
 }
 
@@ -75,6 +74,14 @@ static heed_tensor *square_of (const heed_step *o, heed_tensor *square, heed_ten
 }
 
 
+/* a / b, but 0 where b is. */
+static heed_tensor *ratio (heed_tensor *a, heed_tensor *b) {
+  if (a == NULL || b == NULL) return NULL;
+  heed_tensor *zero = op_integer(a->cx, 0);
+  return op3(HEED_where, op2(HEED_eq, b, zero), zero, op2(HEED_div, a, b));
+}
+
+
 /* p -= lr / (1 - beta1^t) mean / (sqrt(square) / sqrt(1 - beta2^t) + eps) */
 static bool step_adam (const heed_step *o, const optimized *t, heed_type type, bool decoupled) {
   double first = 1 - pow(o->beta1, (double)o->step), second = 1 - pow(o->beta2, (double)o->step);
@@ -86,15 +93,27 @@ static bool step_adam (const heed_step *o, const optimized *t, heed_type type, b
   heed_tensor *square = square_of(o, op_cast(state[SQUARE], type), d), *top = square;
   if (o->amsgrad) top = op2(HEED_maximum, op_cast(state[LARGEST], type), square);
   heed_tensor *root = op2(HEED_div, op1(HEED_sqrt, top), op_float(p->cx, sqrt(second)));
-  p = add_scaled(p, op2(HEED_div, mean, op_shift(root, o->eps)), -o->lr / first);
+  p = add_scaled(p, ratio(mean, op_shift(root, o->eps)), -o->lr / first);
   if (p == NULL) return false;
   return store(state[MEAN], mean) && store(state[SQUARE], square) &&
          (!o->amsgrad || store(state[LARGEST], top)) && store(t->parameter, p);
 }
 
 
+/* Chen et al. 2023, Symbolic Discovery of Optimization Algorithms, algorithm 2. */
+static bool step_lion (const heed_step *o, const optimized *t, heed_type type) {
+  heed_tensor *p = op_cast(t->parameter, type), *mean = op_cast(*t->state, type);
+  heed_tensor *d = descent(o, p, op_cast(t->gradient, type), 0), *off = op2(HEED_sub, d, mean);
+  heed_tensor *along = op1(HEED_sign, add_scaled(mean, off, 1 - o->beta1));
+  p = add_scaled(op_scale(p, 1 - o->lr * o->weight_decay), along, -o->lr);
+  mean = state(add_scaled(mean, off, 1 - o->beta2));
+  return p != NULL && mean != NULL && store(*t->state, mean) && store(t->parameter, p);
+}
+
+
 bool optimize_composed (heed_optimizer kind, const heed_step *step, const optimized *t) {
   heed_type type = op_computing(t->parameter->type);
   if (kind == HEED_SGD) return step_sgd(step, t, type);
+  if (kind == HEED_LION) return step_lion(step, t, type);
   return step_adam(step, t, type, kind == HEED_ADAMW);
 }

@@ -3,6 +3,7 @@
 */
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "op/compose.h"
@@ -216,6 +217,64 @@ bool do_dot (call *c) {
 bool do_outer (call *c) {
   return check_ranks(c, 1) &&
          give_out(c, op2(HEED_mul, op_along(HEED_unsqueeze, left_of(c), 1), right_of(c)));
+}
+
+
+SAME_ARG(addmm, baddbmm, input);
+SAME_ARG(addmm, baddbmm, beta);
+SAME_ARG(addmm, baddbmm, alpha);
+_Static_assert(ARG(addmm, mat1) == ARG(baddbmm, batch1), "first factor of baddbmm");
+_Static_assert(ARG(addmm, mat2) == ARG(baddbmm, batch2), "second factor of baddbmm");
+
+/* The number in argument i must be whole beside integers. */
+static bool check_factor (call *c, int i, heed_type type) {
+  double factor = arg_number(c, i);
+  return scalar_is_float(type) || (factor == floor(factor) && fabs(factor) < 0x1p62) ||
+         check_refuse(c, i, "a whole number expected beside tensors of type %s, got %g",
+                      scalar_names[type], factor);
+}
+
+
+/* t times the number in argument i. */
+static heed_tensor *times (call *c, heed_tensor *t, int i) {
+  double factor = arg_number(c, i);
+  if (t == NULL || factor == 1) return t;
+  if (scalar_is_float(t->type)) return op_scale(t, factor);
+  return op2(HEED_mul, t, op_integer(c->cx, (int64_t)factor));
+}
+
+
+/* beta input + alpha a b. With beta 0 the input counts nothing, NaN included (PyTorch). */
+static bool add_product (call *c, int rank, heed_op multiply) {
+  const int first = ARG(addmm, mat1), second = ARG(addmm, mat2), addend = ARG(addmm, input);
+  heed_tensor *a = arg_tensor(c, first), *b = arg_tensor(c, second), *x = arg_tensor(c, addend);
+  layout wide;
+  char have[LAYOUT_TEXT], want[LAYOUT_TEXT];
+  if (!check_rank(c, first, rank, rank) || !check_rank(c, second, rank, rank)) return false;
+  if (!check_types_of(c, first, second) || !check_one_type(c, first, addend)) return false;
+  if (!check_factor(c, ARG(addmm, beta), x->type) || !check_factor(c, ARG(addmm, alpha), x->type))
+    return false;
+  heed_tensor *y = op2(multiply, a, b);
+  if (y == NULL) return false;
+  if (!layout_expand(&x->at, &y->at, &wide))
+    return check_refuse(c, addend, "a shape that broadcasts to %s expected, got %s",
+                        layout_text(&y->at, want), layout_text(&x->at, have));
+  y = times(c, y, ARG(addmm, alpha));
+  if (arg_number(c, ARG(addmm, beta)) == 0) return give_out(c, y);
+  return give_out(c, op2(HEED_add, times(c, x, ARG(addmm, beta)), y));
+}
+
+
+bool do_addmm (call *c) { return add_product(c, 2, HEED_matmul); }
+
+
+bool do_baddbmm (call *c) { return add_product(c, 3, HEED_bmm); }
+
+
+/* The sum of a matrix's diagonal. */
+bool do_trace (call *c) {
+  return check_rank(c, ARG(trace, input), 2, 2) &&
+         give_out(c, op1(HEED_sum, op1(HEED_diagonal, arg_tensor(c, ARG(trace, input)))));
 }
 
 /* }================================================================== */

@@ -23,6 +23,8 @@
 LIKE_SUM(mean);
 LIKE_SUM(max);
 LIKE_SUM(min);
+LIKE_SUM(amax);
+LIKE_SUM(amin);
 LIKE_SUM(argmax);
 LIKE_SUM(argmin);
 LIKE_SUM(logsumexp);
@@ -245,6 +247,20 @@ bool do_max (call *c) { return extreme(c, REDUCE_MAX); }
 
 
 bool do_min (call *c) { return extreme(c, REDUCE_MIN); }
+
+
+/* Over any axes, without positions. */
+static bool extreme_value (call *c, reduce_op kind) {
+  reduction f;
+  return open_reduction(c, &f, input_of(c)) && check_some(c, &f) &&
+         give_reduction(c, &f, kind, f.x->type);
+}
+
+
+bool do_amax (call *c) { return extreme_value(c, REDUCE_MAX); }
+
+
+bool do_amin (call *c) { return extreme_value(c, REDUCE_MIN); }
 
 
 static bool position (call *c, reduce_op kind) {

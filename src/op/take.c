@@ -249,19 +249,122 @@ bool do_put (call *c) {
 }
 
 
+/* The axis in argument 'dim' of a tensor that index_select reads, and index_add writes. */
+static bool check_index (call *c, int *axis) {
+  const int index = ARG(index_select, index);
+  return check_rank(c, ARG(index_select, input), 1, HEED_RANK) && check_rank(c, index, 0, 1) &&
+         check_axis(c, ARG(index_select, dim), arg_tensor(c, ARG(index_select, input))->at.rank,
+                    axis) && check_index_type(c, index);
+}
+
+
+SAME_ARG(index_select, index_add, input);
+SAME_ARG(index_select, index_add, dim);
+SAME_ARG(index_select, index_add, index);
+
+/* Index tensors for 'put' and 'take': the positions, as a vector, for one axis. */
+static bool list_index (call *c, int axis, heed_tensor *list[HEED_RANK]) {
+  heed_tensor *index = arg_tensor(c, ARG(index_select, index));
+  layout row = index->at.rank == 0 ? layout_insert(&index->at, 0) : index->at;
+  for (int i = 0; i < axis; i++) list[i] = NULL;
+  list[axis] = op_view(index, &row);
+  return list[axis] != NULL;
+}
+
+
+/* The source has the input's shape, with as many slices along the axis as there are positions. */
+static bool check_source (call *c, int axis) {
+  char have[LAYOUT_TEXT], want[LAYOUT_TEXT];
+  const layout *source = &arg_tensor(c, ARG(index_add, source))->at;
+  layout shape = arg_tensor(c, ARG(index_add, input))->at;
+  shape.size[axis] = layout_numel(&arg_tensor(c, ARG(index_add, index))->at);
+  return layout_same_shape(source, &shape) ||
+         check_refuse(c, ARG(index_add, source), "a shape of %s expected, got %s",
+                      layout_text(&shape, want), layout_text(source, have));
+}
+
+
+/* The source times alpha. */
+static heed_tensor *scaled_source (call *c) {
+  heed_tensor *source = arg_tensor(c, ARG(index_add, source));
+  double alpha = arg_number(c, ARG(index_add, alpha));
+  if (alpha == 1) return source;
+  bool recording = heed_set_recording(c->cx, false);
+  bool whole = c->args[ARG(index_add, alpha)].kind == HEED_INTEGER;
+  heed_tensor *factor = whole ? op_integer(c->cx, (int64_t)alpha) : op_float(c->cx, alpha);
+  source = op2(HEED_mul, source, factor);
+  heed_set_recording(c->cx, recording);
+  return source;
+}
+
+
+/* As 'put', which adds what is selected more than once. */
+bool do_index_add (call *c) {
+  heed_tensor *list[HEED_RANK];
+  call put = *c;
+  int axis;
+  if (!check_index(c, &axis) || !check_source(c, axis) || !list_index(c, axis, list)) return false;
+  heed_tensor *source = scaled_source(c);
+  if (source == NULL) return false;
+  heed_value args[] = {c->args[ARG(index_add, input)], heed_ts(axis + 1, list), heed_t(source),
+                       heed_b(true)};
+  put.op = HEED_put;
+  put.args = args;
+  return do_put(&put) && give_out(c, first_result(&put));
+}
+
+
 bool do_index_select (call *c) {
   int axis;
-  heed_tensor *list[HEED_RANK] = {NULL};
-  heed_tensor *t = c->args[ARG(index_select, input)].tensor;
-  heed_tensor *index = c->args[ARG(index_select, index)].tensor;
-  if (!check_rank(c, ARG(index_select, input), 1, HEED_RANK)) return false;
-  if (!check_rank(c, ARG(index_select, index), 0, 1)) return false;
-  if (!check_axis(c, ARG(index_select, dim), t->at.rank, &axis)) return false;
-  if (!check_index_type(c, ARG(index_select, index))) return false;
-  layout row = index->at.rank == 0 ? layout_insert(&index->at, 0) : index->at;
-  if ((list[axis] = op_view(index, &row)) == NULL) return false;
-  heed_value args[] = {heed_t(t), heed_ts(axis + 1, list)};
+  heed_tensor *list[HEED_RANK];
+  if (!check_index(c, &axis) || !list_index(c, axis, list)) return false;
+  heed_value args[] = {c->args[ARG(index_select, input)], heed_ts(axis + 1, list)};
   return give_out(c, op_call(c->cx, HEED_take, 2, args));
+}
+
+
+/* t expanded to 'shape' but for one axis, which keeps its size. */
+static heed_tensor *expanded_beside (heed_tensor *t, layout shape, int axis) {
+  shape.size[axis] = t->at.size[axis];
+  heed_value args[] = {heed_t(t), heed_l(shape.rank, shape.size)};
+  return op_call(t->cx, HEED_expand, 2, args);
+}
+
+
+static bool refuse_beside (call *c, const layout *at, const layout *index, int axis) {
+  char one[LAYOUT_TEXT], other[LAYOUT_TEXT];
+  return check_refuse(c, ARG(take_along_dim, indices), "positions of shape %s do not broadcast to "
+                      "%s beside dimension %d", layout_text(index, other), layout_text(at, one),
+                      axis + 1);
+}
+
+
+/* As gather, whose index and input broadcast along the other axes. Without an axis: of one row. */
+bool do_take_along_dim (call *c) {
+  const int input = ARG(take_along_dim, input), indices = ARG(take_along_dim, indices);
+  const int dim = ARG(take_along_dim, dim);
+  heed_tensor *t = arg_tensor(c, input), *index = arg_tensor(c, indices);
+  layout a, b, shape;
+  int axis = 0;
+  if (!check_index_type(c, indices)) return false;
+  if (!arg_given(c, dim)) {
+    t = op1(HEED_flatten, t);
+    index = op1(HEED_flatten, index);
+    if (t == NULL || index == NULL) return false;
+  }
+  else if (!check_rank(c, input, 1, HEED_RANK) ||
+           !check_rank(c, indices, t->at.rank, t->at.rank) ||
+           !check_axis(c, dim, t->at.rank, &axis))
+    return false;
+  a = t->at;
+  b = index->at;
+  a.size[axis] = b.size[axis] = 1;
+  if (!layout_broadcast(&a, &b, &shape)) return refuse_beside(c, &t->at, &index->at, axis);
+  t = expanded_beside(t, shape, axis);
+  index = expanded_beside(index, shape, axis);
+  if (t == NULL || index == NULL) return false;
+  heed_value args[] = {heed_t(t), heed_i(axis), heed_t(index)};
+  return give_out(c, op_call(c->cx, HEED_gather, 3, args));
 }
 
 

@@ -79,6 +79,26 @@ bool do_flatten (call *c) {
 }
 
 
+/* One dimension as several, of which one size may be left open. */
+bool do_unflatten (call *c) {
+  const layout *at = &arg_tensor(c, ARG(unflatten, input))->at;
+  layout sizes, shape = *at;
+  int axis;
+  if (!check_rank(c, ARG(unflatten, input), 1, HEED_RANK)) return false;
+  if (!check_axis(c, ARG(unflatten, dim), at->rank, &axis)) return false;
+  if (!check_shape(c, ARG(unflatten, sizes), at->size[axis], &sizes)) return false;
+  if (sizes.rank == 0) return check_refuse(c, ARG(unflatten, sizes), "at least one size expected");
+  int rank = at->rank - 1 + sizes.rank;
+  if (rank > HEED_RANK)
+    return check_refuse(c, ARG(unflatten, sizes), "a result of rank %d; there are at most %d "
+                        "dimensions", rank, HEED_RANK);
+  memcpy(shape.size + axis, sizes.size, (size_t)sizes.rank * sizeof *shape.size);
+  for (int i = axis + 1; i < at->rank; i++) shape.size[i + sizes.rank - 1] = at->size[i];
+  heed_value args[] = {c->args[ARG(unflatten, input)], heed_l(rank, shape.size)};
+  return give_out(c, op_call(c->cx, HEED_reshape, 2, args));
+}
+
+
 /* Without axes: all of size 1. With axes: those of them that have size 1. */
 bool do_squeeze (call *c) {
   layout at = c->args[ARG(squeeze, input)].tensor->at;
@@ -143,6 +163,42 @@ bool do_permute (call *c) {
   return give_view(c, &result);
 }
 
+
+/* The axes that are not named keep their order, in the places that are left. */
+static void fill_order (int rank, const bool moved[HEED_RANK], const bool taken[HEED_RANK],
+                        int64_t order[HEED_RANK]) {
+  for (int to = 0, from = 0; to < rank; to++) {
+    if (taken[to]) continue;
+    while (moved[from]) from++;
+    order[to] = from++;
+  }
+}
+
+
+bool do_movedim (call *c) {
+  heed_tensor *t = arg_tensor(c, ARG(movedim, input));
+  const int source = ARG(movedim, source), destination = ARG(movedim, destination);
+  const int64_t *from, *to;
+  int n = move_list(c, source, &from), m = move_list(c, destination, &to), rank = t->at.rank;
+  int marked, a, b;
+  bool moved[HEED_RANK] = {false}, taken[HEED_RANK] = {false};
+  int64_t order[HEED_RANK];
+  if (n != m)
+    return check_refuse(c, destination, "%d dimensions expected, as many as in 'source', got %d",
+                        n, m);
+  if (n > 0 && (!check_axes(c, source, rank, moved, &marked) ||
+                !check_axes(c, destination, rank, taken, &marked)))
+    return false;
+  for (int i = 0; i < n && rank > 0; i++) {
+    layout_axis(rank, from[i], &a);
+    layout_axis(rank, to[i], &b);
+    order[b] = a;
+  }
+  fill_order(rank, moved, taken, order);
+  heed_value args[] = {heed_t(t), heed_l(rank, order)};
+  return give_out(c, op_call(c->cx, HEED_permute, 2, args));
+}
+
 /* }================================================================== */
 
 
@@ -180,6 +236,12 @@ bool do_expand (call *c) {
     return check_refuse(c, ARG(expand, size), "shape %s cannot be expanded to %s: only dimensions "
                         "of size 1 can", layout_text(at, have), layout_text(&to, want));
   return give_view(c, &wide);
+}
+
+
+bool do_broadcast_to (call *c) {
+  const heed_value args[] = {c->args[ARG(broadcast_to, input)], c->args[ARG(broadcast_to, size)]};
+  return give_out(c, op_call(c->cx, HEED_expand, 2, args));
 }
 
 
@@ -288,6 +350,20 @@ bool do_narrow (call *c) {
 }
 
 
+/* Elements of the diagonal of axes a and b, counted above it for a positive offset. */
+static layout diagonal_of (const layout *at, int64_t offset, int a, int b) {
+  int64_t rows = at->size[a] + (offset < 0 ? offset : 0);
+  int64_t columns = at->size[b] - (offset > 0 ? offset : 0);
+  int64_t length = rows < columns ? rows : columns;
+  layout result = layout_remove(at, a > b ? a : b);
+  result = layout_remove(&result, a > b ? b : a);
+  if (length > 0) result.offset += offset < 0 ? -offset * at->stride[a] : offset * at->stride[b];
+  result.size[result.rank] = length > 0 ? length : 0;
+  result.stride[result.rank++] = at->stride[a] + at->stride[b];
+  return result;
+}
+
+
 /* The two axes are removed, their diagonal becomes the last one. */
 bool do_diagonal (call *c) {
   const layout *at = &c->args[ARG(diagonal, input)].tensor->at;
@@ -297,15 +373,45 @@ bool do_diagonal (call *c) {
   if (!check_axis(c, ARG(diagonal, dim1), at->rank, &a)) return false;
   if (!check_axis(c, ARG(diagonal, dim2), at->rank, &b)) return false;
   if (a == b) return check_refuse(c, ARG(diagonal, dim2), "dimension %d is named twice", a + 1);
-  int64_t rows = at->size[a] + (offset < 0 ? offset : 0);
-  int64_t columns = at->size[b] - (offset > 0 ? offset : 0);
-  int64_t length = rows < columns ? rows : columns;
-  layout result = layout_remove(at, a > b ? a : b);
-  result = layout_remove(&result, a > b ? b : a);
-  if (length > 0) result.offset += offset < 0 ? -offset * at->stride[a] : offset * at->stride[b];
-  result.size[result.rank] = length > 0 ? length : 0;
-  result.stride[result.rank++] = at->stride[a] + at->stride[b];
+  layout result = diagonal_of(at, offset, a, b);
   return give_view(c, &result);
+}
+
+
+/* The last axis along the diagonal of two new ones, between zeros: 'diagonal' gives it back. */
+bool do_diag_embed (call *c) {
+  heed_tensor *t = arg_tensor(c, ARG(diag_embed, input));
+  int64_t offset = arg_count(c, ARG(diag_embed, offset)), n;
+  layout shape;
+  int a, b;
+  if (!check_rank(c, ARG(diag_embed, input), 1, HEED_RANK - 1)) return false;
+  if (!check_axis(c, ARG(diag_embed, dim1), t->at.rank + 1, &a)) return false;
+  if (!check_axis(c, ARG(diag_embed, dim2), t->at.rank + 1, &b)) return false;
+  if (a == b) return check_refuse(c, ARG(diag_embed, dim2), "dimension %d is named twice", a + 1);
+  if (offset == INT64_MIN || !layout_plus(t->at.size[t->at.rank - 1], offset < 0 ? -offset : offset,
+                                          &n))
+    return check_refuse(c, ARG(diag_embed, offset), "too many elements");
+  layout whole = layout_remove(&t->at, t->at.rank - 1);
+  whole = layout_insert(&whole, a < b ? a : b);
+  whole = layout_insert(&whole, a < b ? b : a);
+  whole.size[a] = whole.size[b] = n;
+  if (!layout_dense(&shape, whole.rank, whole.size))
+    return check_refuse(c, ARG(diag_embed, offset), "too many elements");
+  heed_tensor *y = op_zeros(c->cx, t->type, &shape);
+  if (y == NULL) return false;
+  layout diagonal = diagonal_of(&shape, offset, a, b);
+  return move_copy(c->cx, c->op, op_view(y, &diagonal), t) && give_out(c, y);
+}
+
+
+/* A vector as the diagonal of a matrix; of a matrix a copy of its diagonal. */
+bool do_diag (call *c) {
+  const heed_value x = c->args[ARG(diag, input)], offset = c->args[ARG(diag, diagonal)];
+  if (!check_rank(c, ARG(diag, input), 1, 2)) return false;
+  bool vector = x.tensor->at.rank == 1;
+  heed_tensor *y = op_call(c->cx, vector ? HEED_diag_embed : HEED_diagonal, 2,
+                           (heed_value[]){x, offset});
+  return give_out(c, vector ? y : op1(HEED_clone, y));
 }
 
 /* }================================================================== */

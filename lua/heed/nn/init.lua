@@ -13,9 +13,14 @@ local torch_names = require "heed.torch_names"
 nn.Module = require "heed.nn.module"
 nn.Parameter = parameter.Parameter
 nn.Buffer = parameter.Buffer
+nn.Cache = require "heed.nn.cache"
+nn.init = require "heed.nn.initialise"
 
-for _, file in ipairs{"heed.nn.layers", "heed.nn.attention"} do
-  for name, layer in pairs(require(file)) do nn[name] = layer end
+for _, file in ipairs{
+  "heed.nn.layers", "heed.nn.attention", "heed.nn.list", "heed.nn.patches", "heed.nn.pool",
+  "heed.nn.torch", "heed.nn.transformer",
+} do
+  for name, value in pairs(require(file)) do nn[name] = value end
 end
 
 

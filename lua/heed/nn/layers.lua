@@ -70,11 +70,13 @@ function Linear:reset()
 end
 
 
+-- Within heed.autocast, linear converts floats itself.
 local function refuse_type(x, wanted)
   if not x.dtype:find("float") then
     heed.fail("nn.Linear: a float type expected as input, got %s; x:to('%s'), or nn.Embedding "
               .. "for ids", x.dtype, wanted)
   end
+  if heed.autocast_dtype() then return end
   heed.fail("nn.Linear: %s expected as input, the type of its weight, got %s; x:to('%s') or "
             .. "model:to('%s')", wanted, x.dtype, wanted, x.dtype)
 end
@@ -219,6 +221,22 @@ end
 RMSNorm.describe = LayerNorm.describe
 
 
+---Its input, unchanged: in the place of a layer that a model may lack.
+---@class heed.Identity: heed.Module
+---@overload fun(): heed.Identity
+local Identity = Module:extend("Identity")
+layers.Identity = Identity
+
+
+---@generic T
+---@param x T
+---@return T
+function Identity:forward(x, ...)
+  if select("#", ...) > 0 then no_more("nn.Identity", 1, ...) end
+  return x
+end
+
+
 ---While training, drops each element with probability p and scales up the others.
 ---@class heed.Dropout: heed.Module
 ---@field p number
@@ -343,6 +361,11 @@ end
 for _, row in ipairs(ACTIVATIONS) do layers[row[1]] = activation_layer(table.unpack(row)) end
 
 
+-- Gated linear units, by the activations of their gates: Shazeer, GLU Variants Improve
+-- Transformer, 2020.
+local GATED = {geglu = "gelu", glu = "sigmoid", reglu = "relu", swiglu = "silu"}
+
+
 ---The activation that an option names: "gelu", a function, a layer, or a layer's class.
 ---@param who string
 ---@param value any
@@ -352,36 +375,49 @@ local function activation(who, value)
     if type(value) == "table" and not Module.is(value) and value.is_module then value = value() end
     return options.callable(who, "activation", value)
   end
-  local names = {}
-  for i, row in ipairs(ACTIVATIONS) do
+  local names = options.names(GATED)
+  for _, row in ipairs(ACTIVATIONS) do
     if row[2] == value then return layers[row[1]]() end
-    names[i] = row[2]
+    names[#names + 1] = row[2]
   end
   table.sort(names)
   heed.fail("%s: unknown activation '%s'; %s", who, value, options.hint(value, names))
 end
 
 
----The feed-forward block of a transformer: wider, an activation, and back.
+---The feed-forward block of a transformer: wider, an activation, and back. Where it is gated, the
+---activation is that of a gate, which what is wider is multiplied by.
 ---@class heed.MLP: heed.Module
+---@field gate heed.Linear|false
 ---@field up heed.Linear
 ---@field down heed.Linear
----@overload fun(dim: integer, hidden: integer, options?: table): heed.MLP
+---@overload fun(dim: integer, hidden: integer, options?: heed.MLP.options): heed.MLP
 local MLP = Module:extend("MLP")
 layers.MLP = MLP
 
 
+---@class heed.MLP.options
+---@field activation? string|function "relu" unless given; "swiglu", "geglu", "reglu" and "glu" are
+---gated: by silu, gelu, relu and sigmoid
+---@field gated? boolean whether there is a gate
+---@field bias? boolean true unless given
+---@field dropout? number before the way back, while training; 0 unless given
+---@field out_dim? integer `dim` unless given
+
 ---@param dim integer
----@param hidden integer
----@param given? {activation: string|function, bias: boolean, dropout: number, out_dim: integer}
----"relu", true, 0 and `dim` unless given
+---@param hidden integer the width of each of the parts: a gate adds to it
+---@param given? heed.MLP.options
 function MLP:init(dim, hidden, given, ...)
   no_more("nn.MLP", 3, ...)
   local o = read("nn.MLP", given, {
-    activation = options.any, bias = true, dropout = 0, out_dim = options.any,
+    activation = options.any, bias = true, dropout = 0, gated = false, out_dim = options.any,
   })
-  self.up = Linear(count("nn.MLP", "dim", dim), count("nn.MLP", "hidden", hidden), {bias = o.bias})
-  self.activation = activation("nn.MLP", o.activation == nil and "relu" or o.activation)
+  dim, hidden = count("nn.MLP", "dim", dim), count("nn.MLP", "hidden", hidden)
+  local name = o.activation == nil and "relu" or o.activation
+  local gate = o.gated or GATED[name] ~= nil
+  self.gate = gate and Linear(dim, hidden, {bias = o.bias})
+  self.up = Linear(dim, hidden, {bias = o.bias})
+  self.activation = activation("nn.MLP", GATED[name] or name)
   self.dropout = Dropout(options.probability("nn.MLP", "dropout", o.dropout))
   local out_dim = o.out_dim
   if out_dim == nil then out_dim = dim end
@@ -393,7 +429,9 @@ end
 ---@return heed.Tensor y (..., out_dim)
 function MLP:forward(x, ...)
   if select("#", ...) > 0 then no_more("nn.MLP", 1, ...) end
-  return self.down(self.dropout(self.activation(self.up(x))))
+  local h = self.activation((self.gate or self.up)(x))      -- (..., hidden)
+  if self.gate then h = h * self.up(x) end
+  return self.down(self.dropout(h))
 end
 
 

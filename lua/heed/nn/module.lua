@@ -1,4 +1,4 @@
--- The class that layers and models are made from.
+-- nn.Module: the class that layers and models are made from.
 --
 --   local Model = nn.Module:extend("Model")
 --
@@ -326,6 +326,14 @@ function Module:named_modules()
 end
 
 
+---Iterates over this module and all below.
+---@return fun(): heed.Module
+function Module:modules()
+  local next_module = self:named_modules()
+  return function() return (select(2, next_module())) end
+end
+
+
 ---Iterates over the names and modules in the fields.
 ---@return fun(): string, heed.Module
 function Module:children()
@@ -370,6 +378,30 @@ function Module:eval()
 end
 
 
+---How many numbers all parameters have, shared ones counted once.
+---@return integer
+function Module:numel()
+  local n = 0
+  for _, p in ipairs(self:parameters()) do n = n + p:numel() end
+  return n
+end
+
+
+---Whether the parameters are trained from now on. Frozen ones are in `parameters()` all the same,
+---but get no gradient, and have lost the one that they had: no optimiser's step changes them.
+---@param frozen? boolean true unless given; false for parameters that are trained again
+---@return heed.Module self
+function Module:freeze(frozen)
+  if frozen ~= nil and type(frozen) ~= "boolean" then
+    heed.fail("freeze: true or false expected, got %s", options.kind(frozen))
+  end
+  for _, p in ipairs(self:parameters()) do
+    if p.dtype:find("float") then p:requires_grad_(frozen == false) end
+  end
+  return self
+end
+
+
 ---Forgets the gradients.
 function Module:zero_grad()
   for _, p in ipairs(self:parameters()) do p.grad = nil end
@@ -406,12 +438,18 @@ local function slots(module)
 end
 
 
+-- Whose values the tensors of states are, for as long as they live.
+local origins = setmetatable({}, {__mode = "k"})
+
 ---Parameters and buffers by name, shared ones under their first name. They share their values
 ---with the module: `clone` what must stay as it is.
 ---@return table<string, heed.Tensor>
 function Module:state()
   local tensors = {}
-  for _, slot in ipairs(slots(self)) do tensors[slot.names[1]] = slot.value:detach() end
+  for _, slot in ipairs(slots(self)) do
+    local t = slot.value:detach()
+    tensors[slot.names[1]], origins[t] = t, slot.value
+  end
   return tensors
 end
 
@@ -423,6 +461,12 @@ end
 function Module:compare(given)
   state.check("load_state", given)
   return state.compare(slots(self), given)
+end
+
+
+-- The values for a tensor; of their own where they are another tensor's, which may come first.
+local function values_for(slot, t)
+  return origins[t] and origins[t] ~= slot.value and t:clone() or t
 end
 
 
@@ -440,14 +484,48 @@ function Module:load_state(given, how)
   local found = state.differences(all, given)
   state.refuse("load_state", state.problems(found, strict))
   heed.no_grad(function()
+    local values = {}
     for _, slot in ipairs(all) do
       for _, name in ipairs(slot.names) do
-        if given[name] then slot.value:copy_(given[name]:to(slot.value.device)) end
+        if given[name] then values[name] = values_for(slot, given[name]) end
+      end
+    end
+    for _, slot in ipairs(all) do
+      for _, name in ipairs(slot.names) do
+        if values[name] then slot.value:copy_(values[name]:to(slot.value.device)) end
       end
     end
   end)
   if strict then return self end
   return found.missing, found.unexpected
+end
+
+
+-- A copy of what stands in a field; `copies` has those that were made before, so that what is
+-- shared stays shared. Functions, and tables with a metatable of their own, are no part of it.
+local function copy(value, copies)
+  if copies[value] then return copies[value] end
+  local new = parameter.copy(value)
+  if new == nil and (is_module(value) or is_plain(value)) then
+    new = setmetatable({}, getmetatable(value))
+    copies[value] = new
+    for key, part in next, value do
+      if key ~= CAPTURE then rawset(new, copy(key, copies), copy(part, copies)) end
+    end
+  end
+  if new == nil then return value end
+  copies[value] = new
+  return new
+end
+
+
+---A module of its own with the same values: parameters, buffers and plain tensors are copied, those
+---that are shared within it stay so, and tables in its fields are copied with what is in them.
+---Functions are the same ones: what a closure refers to is not copied. Gradients, and the
+---callback of `capture`, stay behind.
+---@return heed.Module
+function Module:clone()
+  return copy(self, {})
 end
 
 
@@ -473,9 +551,9 @@ end
 
 -- How many arguments methods take.
 options.guard(Module, {
-  apply = 1, capture = 1, capture_callback = 0, children = 0, compare = 1, eval = 0, fields = 0,
-  load_state = 2, named_modules = 0, named_parameters = 0, parameters = 0, state = 0,
-  to = math.huge, train = 1, zero_grad = 0,
+  apply = 1, capture = 1, capture_callback = 0, children = 0, clone = 0, compare = 1, eval = 0,
+  fields = 0, freeze = 1, load_state = 2, modules = 0, named_modules = 0, named_parameters = 0,
+  numel = 0, parameters = 0, state = 0, to = math.huge, train = 1, zero_grad = 0,
 }, {is = is_module, what = "a module", variable = "m"})
 
 core.frames(Module.__call, path_of)

@@ -60,6 +60,17 @@ function parameter.role(value)
 end
 
 
+---A tensor of its own with the same values: a parameter of a parameter, and so on. No tensor: nil.
+---@param t any
+---@return heed.Tensor?
+function parameter.copy(t)
+  if not heed.is_tensor(t) then return nil end
+  local own = mark("clone", t:detach():clone(), roles[t])
+  if roles[t] == "parameter" then own:requires_grad_(t.requires_grad) end
+  return own
+end
+
+
 ---First weights: t filled by one of its methods, with numbers of the CPU's generator, so
 ---that a seed gives the same model everywhere.
 ---@param t heed.Tensor

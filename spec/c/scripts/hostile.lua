@@ -20,6 +20,8 @@ local model = heed.nn.Linear(2, 2)
 refuses("save: this state was " .. FILES, heed.save, path, {x = x})
 refuses("load: this state was " .. FILES, heed.load, path)
 refuses(FILES, function() heed.plot.heat({{1}}):save(path .. ".svg") end)
+refuses(FILES, function() heed.data.chars("a"):save(path) end)
+refuses(FILES, heed.data.words.load, path)
 for _, option in ipairs{"checkpoint", "log"} do
   refuses("train: this state was " .. FILES, heed.train, {
     model = model, loss = heed.mse_loss, steps = 1, [option] = path,
@@ -85,7 +87,8 @@ local function objects()
     {linear:parameters(), {lr = 0.1, momentum = 0.9}}, {{{1, 2}, {3, 4}}}, {"mean"}, {linear},
     {{plot.heat{{1}}}}, {function() return t end}, {path}, {new, {t = t}}, {t, new}, {new, "x"},
   }
-  local parts = {heed, nn, optim, plot, heed.tasks, heed.cuda, read(nn, "init"), read(heed, "mask")}
+  local parts = {heed, nn, optim, plot, heed.tasks, heed.cuda, read(nn, "init"), read(heed, "mask"),
+                 heed.data}
   for _, part in pairs(parts) do
     for name, f in pairs(part) do
       for _, list in ipairs(arguments) do

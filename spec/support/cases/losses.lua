@@ -76,6 +76,16 @@ local function smooth_l1(beta)
   end
 end
 
+-- A row as a vector of length 1 by the norm p.
+local function unit(p)
+  return function(row)
+    local sum, result = 0, {}
+    for _, v in ipairs(row) do sum = sum + abs(v) ^ p end
+    for i, v in ipairs(row) do result[i] = v / sum ^ (1 / p) end
+    return result
+  end
+end
+
 -- softmax(scale * q k' …) v for one matrix each; may(i, j) lets query i attend to key j.
 local function attend(q, k, v, o)
   local scores = matmul(q, array.transpose(k, 1, 2))
@@ -178,6 +188,22 @@ local list = {
    also = {{{1, 1}, {1, 1}}, {{}, {}}}},
   {"smooth_l1_loss with beta", function(x, y) return heed.smooth_l1_loss(x, y, "sum", 2.5) end,
    {3, 4}, {3, 4}, value = elementwise(smooth_l1(2.5), total), also = {{{0, 3}, {0, 3}}}},
+  {"huber_loss", heed.huber_loss, {3, 4}, {3, 4}, value = elementwise(smooth_l1(1)),
+   also = {{{1, 1}, {1, 1}}, {{}, {}}}},
+  {"huber_loss with delta, weighed", function(x, y)
+    return heed.huber_loss(x, y, "sum", 2.5, like(x, {{1, 2, 0.5, 3}}):expand(3, 4))
+  end, {3, 4}, {3, 4}, value = function(x, y)
+    local huber = function(a, b, w) return 2.5 * w * smooth_l1(2.5)(a, b) end
+    return total(map(huber, x, y, new({4}, {1, 2, 0.5, 3})))
+  end},
+  {"normalize", heed.normalize, {3, 4}, value = function(x) return along(x, 2, unit(2)) end,
+   also = {{{1, 1}}, {{0, 3}}}, refuses = {{{3}}, {{}}}},
+  {"normalize by another norm", function(x) return x:normalize(1, -2, 0.5) end, {3, 4},
+   value = function(x) return along(x, 1, unit(1)) end},
+  {"cosine_similarity", heed.cosine_similarity, {3, 4}, {1, 4}, value = function(x, y)
+    local p = map(function(a, b) return a * b end, along(x, 2, unit(2)), along(y, 2, unit(2)))
+    return array.reduce(p, {2}, function(row) return total(row)[1] end)
+  end, also = {{{1, 1}, {1, 1}}}, refuses = {{{3}, {3}}, {{2, 3}, {2, 2}}}},
   {"cross_entropy", function(x)
     return heed.cross_entropy(x, heed.tensor{1, 4, -100}, {label_smoothing = 0.1})
   end, {3, 4}, value = function(x) return nll(log_softmax(x), {1, 4, -1}, nil, 0.1) end},
@@ -197,6 +223,18 @@ local list = {
   end, {3, 4}, value = function(x)
     return nll(log_softmax(x), {1, 1, 1}, nil, 0, "none")
   end, also = {{{1, 1}}, {{0, 3}}}},
+  {"cross_entropy, classes last", function(x)
+    return heed.cross_entropy(x, heed.tensor{{1, 4, -100}, {2, 2, 3}}, like(x, {1, 2, 0.5, 3}),
+                              {dim = -1, label_smoothing = 0.1})
+  end, {2, 3, 4}, value = function(x)
+    return nll(log_softmax(new({6, 4}, x)), {1, 4, -1, 2, 2, 3}, {1, 2, 0.5, 3}, 0.1)
+  end},
+  {"cross_entropy, classes first, with probabilities", function(x, y)
+    return heed.cross_entropy(x, y:softmax(1), {dim = 1, reduction = "sum"})
+  end, {4, 3, 2}, {4, 3, 2}, value = function(x, y)
+    local function rows(a) return array.transpose(new({4, 6}, a), 1, 2) end
+    return total(map(function(a, p) return -a * p end, log_softmax(rows(x)), softmax(rows(y))))
+  end},
   {"cross_entropy with probabilities", function(x, y)
     return heed.cross_entropy(x, y:softmax(-1), {reduction = "sum"})
   end, {3, 4}, {3, 4}, value = function(x, y)

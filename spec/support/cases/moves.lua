@@ -135,6 +135,19 @@ local list = {
    value = function(x, y) return build(copy(y.shape), function(i)
      return array.broadcast_at(x, i)
    end) end, constant = {[2] = true}, also = {{{1}, {0}}, {{}, {2}}}},
+  {"broadcast_to", function(x) return x:broadcast_to(2, 3, 4) end, {3, 1}, types = "all",
+   expand = 1, value = function(x) return build({2, 3, 4}, function(i) return x[i[2]] end) end,
+   refuses = {{{2, 2}}, {{1, 1, 1, 1}}}},
+  {"movedim", function(x) return x:movedim({1, -1}, {2, 1}) end, {2, 3, 4}, types = "all",
+   value = function(x)
+     local s = x.shape
+     return pick({s[3], s[1], s[2]}, x, function(i) return {i[2], i[3], i[1]} end)
+   end, also = {{{1, 1, 1}}, {{2, 0, 3}}}, refuses = {{{3}}, {{}}}},
+  {"movedim of one", function(x) return x:movedim(1, -1) end, {2, 3, 4}, types = "all",
+   value = function(x)
+     local s = x.shape
+     return pick({s[2], s[3], s[1]}, x, function(i) return {i[3], i[1], i[2]} end)
+   end},
   {"narrow", function(x) return x:narrow(2, 2, 2) end, {2, 4}, types = "all",
    value = picked(2, 2, function(i) return i + 1 end), also = {{{0, 3}}}, refuses = {{{}}}},
   {"slice", function(x) return x:slice(2, 4, 1, -2) end, {2, 5}, types = "all",
@@ -160,6 +173,10 @@ local list = {
   {"flatten", function(x) return x:flatten(2) end, {2, 3, 4}, types = "all", value = shaped(2, 12)},
   {"flatten of all", function(x) return x:flatten() end, {2, 3}, types = "all", value = flat,
    also = all_edges},
+  {"unflatten", function(x) return x:unflatten(2, 3, -1) end, {2, 6}, types = "all",
+   value = shaped(2, 3, 2), refuses = {{{2, 5}}, {{6}}, {{}}}},
+  {"unflatten of the last", function(x) return x:unflatten(-1, {2, 2}) end, {3, 4}, types = "all",
+   value = shaped(3, 2, 2)},
   {"unfold", function(x) return x:unfold(1, 3, 1) end, {6}, types = "all", value = function(x)
     return build({#x - 2, 3}, function(i) return x[i[1] + i[2] - 1] end)
   end},
@@ -177,6 +194,31 @@ local list = {
    types = "all", value = function(x)
      return pick({2, 3}, x, function(i) return {i[2], i[1], i[2] + 1} end)
    end},
+  {"diag_embed", function(x) return x:diag_embed() end, {2, 3}, types = "all", value = function(x)
+    local n = x.shape[#x.shape]
+    return build({x.shape[1], n, n}, function(i)
+      return i[2] == i[3] and array.at(x, {i[1], i[2]}) or 0
+    end)
+  end, also = {{{1, 1}}, {{0, 3}}, {{2, 0}}}, refuses = {{{}}}},
+  {"diag_embed below, of other axes", function(x) return x:diag_embed(-1, 3, 1) end, {2, 3},
+   types = "all", value = function(x)
+     return build({4, 2, 4}, function(i)
+       return i[3] == i[1] + 1 and array.at(x, {i[2], i[1]}) or 0
+     end)
+   end},
+  {"diag", function(x) return x:diag(1) end, {3}, types = "all", value = function(x)
+    local n = #x + 1
+    return build({n, n}, function(i) return i[2] == i[1] + 1 and x[i[1]] or 0 end)
+  end, also = {{{1}}, {{0}}}, refuses = {{{}}, {{2, 2, 2}}}},
+  {"diag of a matrix", function(x)
+    local y = x:diag(-1)
+    assert(y:is_contiguous())
+    return y
+  end, {4, 3}, types = "all", value = function(x)
+    return pick({math.max(0, math.min(x.shape[1] - 1, x.shape[2]))}, x, function(i)
+      return {i[1] + 1, i[1]}
+    end)
+  end, also = {{{1, 1}}, {{0, 3}}}},
   {"split", function(x) return heed.cat(x:split(2, 2), 1) end, {2, 4}},
   {"chunk", function(x) return x:chunk(3, 1)[2] end, {5, 2}},
   {"unbind", function(x) return x:unbind(1)[2] * x:unbind(1)[1] end, {2, 3}},
@@ -244,6 +286,28 @@ local list = {
    {2, 4}, {2, 2}, types = "all", value = scattered({{1, 1}, {4, 2}}, function(a, v)
      return a + v
    end)},
+  {"index_add", function(x, s) return x:index_add(1, heed.tensor{3, 1, 3}, s) end,
+   {3, 2}, {3, 2}, types = "all", value = function(x, s)
+     return build({3, 2}, function(i)
+       local k = i[2]
+       local own, first, second = array.at(x, i), array.at(s, {1, k}), array.at(s, {2, k})
+       return i[1] == 1 and own + second or i[1] == 2 and own or own + first + array.at(s, {3, k})
+     end)
+   end, refuses = {{{3, 2}, {2, 2}}, {{3, 2}, {3}}, {{}, {3}}}},
+  {"index_add, scaled", function(x, s)
+    return x:index_add(-1, heed.tensor(2), s, {alpha = -3})
+  end, {2, 3}, {2, 1}, types = "numbers", refuses_types = false, value = function(x, s)
+    return build({2, 3}, function(i)
+      return array.at(x, i) - (i[2] == 2 and 3 * s[i[1]] or 0)
+    end)
+  end},
+  {"take_along_dim", function(x) return x:take_along_dim(heed.tensor{{4, 1}}, 2) end, {3, 4},
+   types = "all", value = function(x)
+     return pick({x.shape[1], 2}, x, function(i) return {i[1], i[2] == 1 and 4 or 1} end)
+   end, also = {{{1, 4}}, {{0, 4}}}, refuses = {{{4}}, {{}}}},
+  {"take_along_dim of one row", function(x)
+    return x:take_along_dim(heed.tensor{{4, 1}, {-1, 4}})
+  end, {2, 3}, types = "all", value = function(x) return new({4}, {x[4], x[1], x[6], x[4]}) end},
   {"take", function(x) return heed.take(x, {heed.tensor{1, 3, -1}, heed.tensor{2, 1, 1}}) end,
    {3, 4}, types = "all", value = function(x)
      local rows, columns = {1, 3, 3}, {2, 1, 1}
@@ -342,6 +406,36 @@ local list = {
    types = "all", value = function(x)
      return build({2, 3}, function(i) return i[2] < 3 and array.at(x, {i[1], i[2] + 1}) or 3 end)
    end},
+  {"constant_pad_nd", function(x) return heed.constant_pad_nd(x, {1, 0}, 2) end, {2, 3},
+   types = "numbers", refuses_types = false, value = function(x)
+     local s = x.shape
+     return build({s[1], s[2] + 1}, function(i)
+       return i[2] > 1 and array.at(x, {i[1], i[2] - 1}) or 2
+     end)
+   end, also = edges},
+  {"pad by reflection", function(x) return heed.pad(x, {2, 1, -1, 1}, "reflect") end, {4, 3},
+   types = "all", value = function(x)
+     local rows, columns = {2, 3, 4, 3}, {3, 2, 1, 2, 3, 2}
+     return pick({4, 6}, x, function(i) return {rows[i[1]], columns[i[2]]} end)
+   end, refuses = {{{4, 2}}, {{1, 3}}, {{3}}}},
+  {"pad with the edge", function(x) return heed.pad(x, {1, 2}, "replicate") end, {2, 2},
+   types = "all", value = function(x)
+     local columns = {1, 1, 2, 2, 2}
+     return pick({x.shape[1], 5}, x, function(i) return {i[1], columns[i[2]]} end)
+   end, also = {{{0, 2}}}, refuses = {{{2, 0}}, {{}}}},
+  {"pad, around", function(x) return heed.pad(x, {2, 1}, {mode = "circular"}) end, {2, 3},
+   types = "all", value = function(x)
+     local columns = {2, 3, 1, 2, 3, 1}
+     return pick({2, 6}, x, function(i) return {i[1], columns[i[2]]} end)
+   end, refuses = {{{2, 1}}}},
+  {"nan_to_num", function(x)
+    local bad = heed.tensor({{0 / 0, 1 / 0, -1 / 0, 0}}, {dtype = x.dtype})
+    return (x + bad):nan_to_num(7, 8, -9)
+  end, {3, 4}, value = function(x)
+    return build({3, 4}, function(i) return ({7, 8, -9})[i[2]] or array.at(x, i) end)
+  end, refuses_types = false},
+  {"nan_to_num of whole numbers", function(x) return x:nan_to_num() end, {2, 3}, types = "all",
+   value = same, also = all_edges},
   {"clamp", function(x) return x:clamp(-1, 1) end, {3, 4}, types = "numbers", refuses_types = false,
    value = clipped(-1, 1), also = all_edges},
   {"clamp from below", function(x) return x:clamp{min = 1} end, {3, 4}, types = "numbers",
@@ -357,6 +451,11 @@ local list = {
        return array.broadcast_at(x, {table.unpack(i, 1, #i - 1)}) == i[#i] and 1 or 0
      end)
    end, also = all_edges},
+  {"isclose", function(x, y) return x:isclose(y, 0.5, 0.25) end, {3, 4}, {4}, types = "all",
+   gives = "bool", value = function(x, y)
+     return map(function(a, b) return math.abs(a - b) <= 0.25 + 0.5 * math.abs(b) and 1 or 0 end,
+                x, y)
+   end, also = {{{}, {}}, {{0, 3}, {3}}}, refuses = {{{3}, {2}}}},
   {"nonzero", function(x) return x:nonzero() end, {2, 3}, types = "all", gives = "int64",
    value = function(x)
      local found, rank = {}, #x.shape

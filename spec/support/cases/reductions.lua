@@ -3,7 +3,7 @@
 local array = require "spec.support.array"
 local heed = require "heed"
 
-local along, map, reduce = array.along, array.map, array.reduce
+local along, map, new, reduce = array.along, array.map, array.new, array.reduce
 
 local function sum(list)
   local total = 0
@@ -140,6 +140,12 @@ local list = {
   {"min of an axis", function(x) return x:min(1, true) end, {3, 5}, types = "all",
    gives = {"same", "int64"}, expand = 2, also = {{{1, 1}}, {{2, 0}}},
    value = function(x) return reduce(x, {1}, min, true), reduce(x, {1}, argmin, true) end},
+  {"amax", function(x) return x:amax{1, 3} end, {3, 2, 4}, types = "all", expand = false,
+   value = reduced(max, {1, 3}), also = {{{1, 1, 1}}, {{2, 0, 3}}}, refuses = {{{0, 2, 3}}, {{3}}}},
+  {"amax of all", function(x) return x:amax() end, {3, 5}, types = "all", expand = false,
+   value = reduced(max), also = filled_edges, refuses = {{{0, 3}}}},
+  {"amin", function(x) return x:amin(-1, true) end, {3, 5}, types = "all", expand = 1,
+   value = reduced(min, {2}, true), also = {{{1, 1}}, {{0, 2}}, {{}}}, refuses = {{{2, 0}}}},
   {"argmax", function(x) return x:argmax(2) end, {3, 5}, types = "all", gives = "int64",
    value = reduced(argmax, {2}), also = {{{1, 1}}, {{0, 2}}}},
   {"argmax of all", function(x) return x:argmax() end, {3, 5}, types = "all", gives = "int64",
@@ -214,6 +220,28 @@ local list = {
   {"outer", heed.outer, {3}, {4}, types = "all", value = function(a, b)
     return array.build({a.shape[1], b.shape[1]}, function(i) return a[i[1]] * b[i[2]] end)
   end, also = {{{1}, {1}}, {{0}, {2}}}, refuses = {{{}, {}}}},
+  {"addmm", heed.addmm, {3, 5}, {3, 4}, {4, 5}, types = "numbers", value = function(x, a, b)
+    return map(function(p, q) return p + q end, x, array.matmul(a, b))
+  end, also = {{{5}, {2, 3}, {3, 5}}, {{}, {1, 1}, {1, 1}}, {{3}, {2, 0}, {0, 3}}},
+   refuses = {{{3}, {2, 2}, {2, 2}}, {{2, 1, 2}, {1, 2}, {2, 2}}, {{2}, {2}, {2, 2}}}},
+  {"addmm, scaled", function(x, a, b) return heed.addmm(x, a, b, {beta = 3, alpha = -2}) end,
+   {4}, {3, 2}, {2, 4}, types = "numbers", value = function(x, a, b)
+     return map(function(p, q) return 3 * p - 2 * q end, x, array.matmul(a, b))
+   end},
+  {"baddbmm", function(x, a, b) return heed.baddbmm(x, a, b, 2) end, {2, 1, 5}, {2, 3, 4},
+   {2, 4, 5}, types = "numbers", value = function(x, a, b)
+     return map(function(p, q) return 2 * p + q end, x, array.matmul(a, b))
+   end, also = {{{1}, {1, 1, 1}, {1, 1, 1}}}, refuses = {{{2, 2}, {2, 2}, {2, 2}}}},
+  {"baddbmm without the first", function(x, a, b)
+    return heed.baddbmm(x / 0, a, b, {beta = 0, alpha = 0.5})
+  end, {2, 3, 3}, {2, 3, 2}, {2, 2, 3}, constant = {true}, value = function(_, a, b)
+    return map(function(p) return 0.5 * p end, array.matmul(a, b))
+  end},
+  {"trace", heed.trace, {3, 4}, types = "all", gives = "count", value = function(x)
+    local total = 0
+    for i = 1, math.min(x.shape[1], x.shape[2]) do total = total + array.at(x, {i, i}) end
+    return new({}, {total})
+  end, also = {{{1, 1}}, {{0, 3}}, {{3, 2}}}, refuses = {{{3}}, {{2, 2, 2}}}},
   {"dot", heed.dot, {5}, {5}, types = "numbers", value = array.matmul,
    also = {{{1}, {1}}, {{0}, {0}}}, refuses = {{{}, {}}}},
 }

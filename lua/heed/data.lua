@@ -1,0 +1,18 @@
+-- heed.data: from texts and lists to batches of ids. What gives batches is what heed.train takes,
+-- and what a `for` goes through:
+--
+--   local chars = data.chars(text)
+--   for x, y in data.windows(chars:encode(text), {length = 64, size = 32}) do … end
+
+local accuracy = require "heed.data.accuracy"
+local batches = require "heed.data.batches"
+local mask = require "heed.data.mask"
+local options = require "heed.options"
+local torch_names = require "heed.torch_names"
+local vocabulary = require "heed.data.vocabulary"
+local windows = require "heed.data.windows"
+
+return options.strict("heed.data", {
+  accuracy = accuracy, batches = batches, chars = vocabulary.chars, mask = mask,
+  windows = windows, words = vocabulary.words,
+}, torch_names.data)

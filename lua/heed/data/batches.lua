@@ -1,0 +1,211 @@
+-- data.batches: what there is, batch by batch, in an order that is drawn anew for each epoch.
+--
+-- Batches are called for the next one, and give nil behind the last; then they begin anew, so that
+-- a loop may go through them again. Their `state` goes into heed.train's checkpoints.
+
+local heed = require "heed"
+local options = require "heed.options"
+local rng = require "heed.rng"
+
+local fail, kind = heed.fail, options.kind
+
+---@class heed.Batches: function
+local Batches = {__name = "heed.Batches"}
+Batches.__index = Batches
+
+
+local function is_batches(value) return getmetatable(value) == Batches end
+
+
+local function is_list(value)
+  return type(value) == "table" and getmetatable(value) == nil and value[1] ~= nil
+end
+
+
+-- Examples are of one rank; x and y in a list would be two examples.
+local function check_list(list, i)
+  local rank = heed.is_tensor(list[1]) and list[1]:dim()
+  for _, example in ipairs(list) do
+    if (heed.is_tensor(example) and example:dim()) ~= rank then
+      fail("data.batches: examples of one kind expected in the list that is argument %d, got %s "
+           .. "and %s; write data.batches(x, y, …) for tensors of examples", i, kind(list[1]),
+           kind(example))
+    end
+  end
+end
+
+
+-- The sources, and the options behind them.
+local function arguments(...)
+  local sources, n, given = {...}, select("#", ...), nil
+  if n > 0 and not heed.is_tensor(sources[n]) and not is_list(sources[n]) then
+    given, n = sources[n], n - 1
+    sources[n + 1] = nil
+  end
+  for i = 1, n do
+    local source = sources[i]
+    if not is_list(source) and not (heed.is_tensor(source) and source:dim() > 0) then
+      fail("data.batches: a tensor with rows or a list expected as argument %d, got %s", i,
+           kind(source))
+    end
+    if is_list(source) then check_list(source, i) end
+  end
+  if n == 0 then fail("data.batches: at least one tensor or list expected") end
+  return sources, given
+end
+
+
+local function check_lengths(sources)
+  for i, source in ipairs(sources) do
+    if #source ~= #sources[1] then
+      fail("data.batches: as many examples in argument %d as in argument 1 expected, %d, got %d", i,
+           #sources[1], #source)
+    end
+  end
+  if #sources[1] == 0 then fail("data.batches: at least one example expected, got none") end
+end
+
+
+local function fresh_order(self)
+  if not self.shuffle then return heed.arange(self.n, {device = "cpu"}) end
+  return self.generator:run(heed.randperm, self.n, {device = "cpu"})
+end
+
+
+-- The examples of a source at positions: rows of a tensor, or a list.
+local function pick(source, positions)
+  if heed.is_tensor(source) then return source:index_select(1, positions:to(source.device)) end
+  local picked = {}
+  for k, i in ipairs(positions:totable()) do picked[k] = source[i] end
+  return picked
+end
+
+
+local function collected(self, positions)
+  local batch = {}
+  for i, source in ipairs(self.sources) do batch[i] = pick(source, positions) end
+  if self.collate then return self.collate(table.unpack(batch)) end
+  return table.unpack(batch)
+end
+
+
+-- How many examples the next batch has; 0 where the epoch ends.
+local function next_size(self)
+  local left = self.n - self.done
+  if left < self.size and self.drop_last then return 0 end
+  return math.min(left, self.size)
+end
+
+
+function Batches:__call()
+  local size = next_size(self)
+  if size == 0 then
+    self.order, self.done, self.epoch = false, 0, self.epoch + 1
+    if self.epoch == self.epochs then
+      self.epoch = 0
+      return nil
+    end
+    size = next_size(self)
+  end
+  self.order = self.order or heed.keep(fresh_order(self))
+  local positions = self.order:narrow(1, self.done + 1, size)
+  self.done = self.done + size
+  return collected(self, positions)
+end
+
+
+---Where these batches stand, for `load_state`.
+---@return table<string, heed.Tensor>
+function Batches:state()
+  local tensors = {place = heed.tensor({self.epoch, self.done}, {device = "cpu"})}
+  tensors.order = self.order and self.order:clone() or nil
+  tensors.generator = self.generator.at and self.generator.at:clone()
+  return tensors
+end
+
+
+local function is_int64(t, n)
+  return options.is_alive(t) and t.dtype == "int64" and t:dim() == 1 and #t == n
+end
+
+
+-- Whether an order has each of n positions once.
+local function is_order(order, n)
+  return is_int64(order, n) and order:sort():equal(heed.arange(n, {device = order.device}))
+end
+
+
+local function fits(self, state)
+  if type(state) ~= "table" or not is_int64(state.place, 2) then return false end
+  local epoch, done = state.place[1], state.place[2]
+  return epoch >= 0 and epoch < self.epochs and done >= 0 and done <= self.n
+    and (state.order == nil and done == 0 or is_order(state.order, self.n))
+    and (state.generator ~= nil) == (self.generator.at ~= nil)
+end
+
+
+---Goes on where other batches of the same examples and options stood.
+---@param state table<string, heed.Tensor>
+function Batches:load_state(state)
+  if not fits(self, state) then
+    fail("data.batches: the state of batches of %d examples expected, got %s", self.n, kind(state))
+  end
+  if state.generator then
+    local copy = state.generator:to("cpu"):clone()
+    local outer = heed.rng_state()
+    heed.rng_state(copy)                                      -- raises if it is none
+    heed.rng_state(outer)
+    self.generator.at = heed.keep(copy)
+  end
+  self.order = state.order and heed.keep(state.order:to("cpu"):clone()) or false
+  self.epoch, self.done = state.place[1], state.place[2]
+end
+
+
+function Batches:__tostring()
+  return ("batches of %d of %d examples"):format(self.size, self.n)
+end
+
+
+options.guard(Batches, {load_state = 1, state = 0},
+              {is = is_batches, what = "batches", variable = "batches"})
+options.strict("batches", Batches)
+
+
+local function check_epochs(epochs)
+  if epochs == math.huge then return epochs end
+  return options.count("data.batches", "option epochs", epochs)
+end
+
+
+---@class heed.data.batches.options
+---@field size? integer examples in a batch; 32 unless given
+---@field shuffle? boolean an order drawn for each epoch; true unless given
+---@field epochs? number how often all examples come; once unless given, math.huge for ever
+---@field drop_last? boolean leave out a last batch that is smaller
+---@field seed? integer of a generator of its own
+---@field collate? fun(...): ... makes a batch of the tensors and lists that were chosen
+
+---Batches of examples: of tensors their rows, of lists shorter lists, which a `collate` such as
+---`heed.pad` makes tensors of.
+---@param ... heed.Tensor|any[]|heed.data.batches.options x, y, …, options; all equally long
+---@return heed.Batches batches call it for the next batch; nil behind the last
+return function(...)
+  local sources, given = arguments(...)
+  local o = options.read("data.batches", given, {
+    collate = options.any, drop_last = false, epochs = 1, seed = options.any, shuffle = true,
+    size = 32,
+  })
+  check_lengths(sources)
+  local size = options.count("data.batches", "option size", o.size)
+  if o.collate ~= nil then options.callable("data.batches", "option collate", o.collate) end
+  if o.drop_last and size > #sources[1] then
+    fail("data.batches: an option size of at most %d expected with drop_last, which there are "
+         .. "examples, got %d", #sources[1], size)
+  end
+  return setmetatable({
+    collate = o.collate or false, done = 0, drop_last = o.drop_last, epoch = 0, sources = sources,
+    epochs = check_epochs(o.epochs), generator = rng.own("data.batches", o.seed), order = false,
+    n = #sources[1], shuffle = o.shuffle, size = size,
+  }, Batches)
+end

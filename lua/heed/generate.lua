@@ -1,0 +1,200 @@
+-- heed.generate: a model goes on writing where a prompt ends; heed.sample: one id of each row.
+--
+--   local new = heed.generate(model, chars:encode("Once "), {max = 100, top_k = 10})
+--   print(chars:decode(new))
+
+local beams = require "heed.generate.beams"
+local heed = require "heed"
+local Module = require "heed.nn.module"
+local Prompt = require "heed.generate.prompt"
+local options = require "heed.options"
+local rng = require "heed.rng"
+local sampling = require "heed.generate.sampling"
+local Stepper = require "heed.generate.stepper"
+
+local fail, kind = heed.fail, options.kind
+
+local KNOWN = {
+  beams = options.any, cache = options.any, context = options.any, context_lengths = options.any,
+  early_stopping = options.any, length_penalty = options.any, lengths = options.any, max = 100,
+  on_token = options.any, seed = options.any, stop = options.any,
+}
+for name, default in pairs(sampling.known) do KNOWN[name] = default end
+
+-- What asks for ids that are drawn, and has no meaning for beams.
+local DRAWN = {"temperature", "top_k", "top_p", "min_p", "seed"}
+
+
+-- Options --------------------------------------------------------------
+
+local function check_beams(o)
+  if not o.beams then
+    for _, name in ipairs{"early_stopping", "length_penalty"} do
+      if o[name] ~= nil then fail("generate: option %s is for beams: beams = 4", name) end
+    end
+    return
+  end
+  o.beams = options.count("generate", "option beams", o.beams)
+  o.length_penalty = o.length_penalty == nil and 1 or o.length_penalty
+  if type(o.length_penalty) ~= "number" or o.length_penalty - o.length_penalty ~= 0 then
+    fail("generate: a finite number expected as option length_penalty, got %s",
+         kind(o.length_penalty))
+  elseif o.early_stopping ~= nil and type(o.early_stopping) ~= "boolean" then
+    fail("generate: a boolean expected as option early_stopping, got %s", kind(o.early_stopping))
+  end
+  for _, name in ipairs{"min_p", "on_token", "repetition_penalty", "seed", "temperature", "top_k",
+                        "top_p"} do
+    if o[name] ~= nil and not (name == "temperature" and o[name] == 0) then
+      fail("generate: no option %s expected with beams, which are the best that was found", name)
+    end
+  end
+end
+
+
+local function asks_for_draws(o)
+  for _, name in ipairs(DRAWN) do
+    if o[name] ~= nil then return true end
+  end
+  return false
+end
+
+
+-- Whether an id ends a sequence, as a function of the ids so far; and how many ids do.
+local function stop_of(stop)
+  if type(stop) == "function" then return stop, 1 end
+  local list = type(stop) == "table" and stop or {stop}
+  local ends = {}
+  for i, id in ipairs(list) do
+    local whole = type(id) == "number" and math.tointeger(id)
+    if not whole or whole < 1 then
+      fail("generate: an id, a list of ids or a function expected as option stop, got %s%s",
+           kind(id), type(stop) == "table" and " at position " .. i or "")
+    end
+    ends[whole] = true
+  end
+  return function(ids) return ends[ids[#ids]] end, #list
+end
+
+
+local function check(given)
+  local o = options.read("generate", given, KNOWN)
+  o.max = options.count("generate", "option max", o.max, 0)
+  check_beams(o)
+  if o.temperature == nil and not asks_for_draws(o) then o.temperature = 0 end
+  sampling.check("generate", o)
+  if o.on_token ~= nil then options.callable("generate", "option on_token", o.on_token) end
+  o.stop, o.stops = stop_of(o.stop)
+  return o
+end
+
+
+-- Modes ----------------------------------------------------------------
+
+-- Puts a model into eval mode until the block ends that this is declared in.
+local function evaluating(model)
+  if not Module.is(model) then return nil end
+  local training = {}
+  for _, module in model:named_modules() do training[module] = module.training end
+  model:eval()
+  return setmetatable({}, {__close = function()
+    for module, was in pairs(training) do rawset(module, "training", was) end
+  end})
+end
+
+
+-- One id at a time -----------------------------------------------------
+
+-- Adds an id to a row; whether generation goes on.
+local function add(o, rows, b, id)
+  local row = rows[b]
+  row[#row + 1] = id
+  rows.done[b] = o.stop(row, b) and true or false
+  return not (o.on_token and o.on_token(id, b) == false)
+end
+
+
+local function all_done(rows)
+  for b = 1, #rows do
+    if not rows.done[b] then return false end
+  end
+  return true
+end
+
+
+-- What each row has seen, for the repetition penalty.
+local function histories(prompt, rows)
+  local all = {}
+  for b, ids in ipairs(prompt.rows) do
+    all[b] = table.move(rows[b], 1, #rows[b], #ids + 1, table.move(ids, 1, #ids, 1, {}))
+  end
+  return all
+end
+
+
+-- Adds one id to each row that is not done; the ids that go in next, or nil at the end.
+local function advance(o, prompt, rows, logits, generator)
+  o.history = o.repetition_penalty and histories(prompt, rows) or nil
+  local drawn, next_ids = generator:run(sampling.draw, logits, o):totable(), {}
+  for b = 1, #rows do
+    next_ids[b] = drawn[b]
+    if not rows.done[b] and not add(o, rows, b, drawn[b]) then return nil end
+  end
+  return not all_done(rows) and next_ids or nil
+end
+
+
+local function one_by_one(stepper, prompt, o)
+  local generator = rng.own("generate", o.seed)
+  local rows = {done = {}}
+  for b = 1, #prompt.rows do rows[b] = {} end
+  if o.max == 0 then return rows end
+  local logits = stepper:begin(prompt.rows)
+  for n = 1, o.max do
+    local ids = advance(o, prompt, rows, logits, generator)
+    if not ids or n == o.max then break end
+    logits = stepper:step(ids)
+  end
+  return rows
+end
+
+
+---@class heed.generate.options: heed.sample.options
+---@field max? integer how many ids at most; 100 unless given
+---@field temperature? number 0 takes the best id each time, as it is unless given; where top_k,
+---top_p, min_p or seed is given, 1
+---@field beams? integer search with so many sequences at once, for the best as a whole
+---@field length_penalty? number scores of beams are divided by their length to this power; 1
+---@field early_stopping? boolean end with as many results as beams, also if others may be better
+---@field stop? integer|integer[]|fun(ids: integer[], row: integer): any ids that end a sequence,
+---of which they are the last; or whether its new ids so far do
+---@field on_token? fun(id: integer, row: integer): boolean? gets each id at once; false ends all
+---@field lengths? heed.Tensor|integer[] (B) of prompts that are padded on the right
+---@field context? heed.Tensor (B, S, dim) what a decoder looks at, such as an encoder's output
+---@field context_lengths? heed.Tensor|integer[] (B)
+---@field cache? boolean|table false: everything is computed again for each id; or a cache
+
+---New ids behind a prompt, by a model that is called `model(ids, {cache = cache, lengths =
+---lengths})`, or `model(ids, context, {…})` with a context, and gives logits (B, T, V). Rows of
+---different lengths give what each gives alone. Gradients are off and the model is in eval mode
+---meanwhile.
+---@param model fun(ids: heed.Tensor, ...): heed.Tensor
+---@param prompt heed.Tensor|integer[]|(integer[]|heed.Tensor)[] ids (T) or (B, T), a list of ids,
+---or a list of such for several prompts
+---@param given? heed.generate.options
+---@return heed.Tensor|heed.Tensor[] ids int64, the new ones alone: a tensor for one prompt (T) or a
+---list of ids, else a list of tensors
+---@return {ids: heed.Tensor, score: number}[]|table[]|nil beams the best first, for each prompt
+local function generate(model, prompt, given, ...)
+  options.no_more("generate", 3, ...)
+  options.callable("generate", "model", model)
+  local o = check(given)
+  local read = Prompt.read(model, prompt, o)
+  local _ <close> = evaluating(model)
+  return heed.no_grad(function()
+    if o.beams then return beams(model, read, o) end
+    return read:results(one_by_one(Stepper.new(model, read, o, 1), read, o))
+  end)
+end
+
+
+return {generate = generate, sample = sampling.sample}

@@ -1,0 +1,140 @@
+-- What heed.generate begins with: prompts as lists of ids, and what a decoder looks at.
+
+local heed = require "heed"
+local Module = require "heed.nn.module"
+local options = require "heed.options"
+
+local fail, kind = heed.fail, options.kind
+
+---@class heed.generate.Prompt
+---@field rows integer[][]
+---@field single boolean whether one prompt was given, not a list of them
+---@field device string
+---@field context heed.Tensor|false (B, S, dim)
+---@field context_lengths heed.Tensor|false (B)
+local Prompt = {}
+Prompt.__index = Prompt
+
+
+local function refuse(prompt)
+  fail("generate: ids (T) or (B, T), a list of ids or a list of lists expected as prompt, got %s%s",
+       kind(prompt), heed.is_tensor(prompt) and " and type " .. prompt.dtype or "")
+end
+
+
+-- Nested lists, and the device of the first tensor.
+local function as_lists(prompt)
+  if heed.is_tensor(prompt) then
+    if prompt.dtype ~= "int64" or prompt:dim() < 1 or prompt:dim() > 2 then refuse(prompt) end
+    return prompt:totable(), prompt.device
+  elseif type(prompt) ~= "table" then
+    refuse(prompt)
+  end
+  local lists, device = {}, nil
+  for i, entry in ipairs(prompt) do
+    lists[i] = entry
+    if heed.is_tensor(entry) then lists[i], device = entry:totable(), device or entry.device end
+  end
+  return lists, device
+end
+
+
+local function check_rows(rows)
+  for b, row in ipairs(rows) do
+    if type(row) ~= "table" then refuse(row) end
+    if #row == 0 then fail("generate: at least one id expected in prompt %d, got none", b) end
+    for t, id in ipairs(row) do
+      row[t] = type(id) == "number" and math.tointeger(id)
+        or fail("generate: an id expected at position (%d, %d) of the prompt, got %s", b, t,
+                kind(id))
+    end
+  end
+end
+
+
+-- One whole number for each of B rows, as a list.
+local function numbers(name, given, B)
+  local list = heed.is_tensor(given) and given:totable() or given
+  if type(list) ~= "table" or #list ~= B then
+    fail("generate: one length for each of %d prompts expected as option %s, got %s", B, name,
+         kind(given))
+  end
+  return list
+end
+
+
+-- Cuts padding off.
+local function cut(rows, lengths)
+  for b, n in ipairs(numbers("lengths", lengths, #rows)) do
+    if math.type(n) ~= "integer" or n < 1 or n > #rows[b] then
+      fail("generate: option lengths: a length from 1 to %d expected for prompt %d, got %s",
+           #rows[b], b, kind(n))
+    end
+    rows[b] = table.move(rows[b], 1, n, 1, {})
+  end
+end
+
+
+-- Where the model's parameters are.
+local function device_of(model)
+  local first = Module.is(model) and model:parameters()[1]
+  return first and first.device
+end
+
+
+local function context_of(o, B)
+  local context = o.context
+  if context == nil then
+    if o.context_lengths == nil then return false, false end
+    fail("generate: option context expected beside context_lengths")
+  end
+  if heed.is_tensor(context) and context:dim() == 2 and B == 1 then
+    context = context:unsqueeze(1)
+  end
+  if not heed.is_tensor(context) or context:dim() ~= 3 or #context ~= B then
+    fail("generate: a tensor (%d, S, dim) expected as option context, got %s", B, kind(context))
+  end
+  if o.context_lengths == nil then return context, false end
+  local lengths = numbers("context_lengths", o.context_lengths, B)
+  return context, heed.tensor(lengths, {dtype = "int64", device = context.device})
+end
+
+
+---@param model any
+---@param given any
+---@param o heed.generate.options
+---@return heed.generate.Prompt
+function Prompt.read(model, given, o)
+  local rows, device = as_lists(given)
+  if #rows == 0 then fail("generate: at least one id expected in the prompt, got none") end
+  local single = type(rows[1]) == "number"
+  if single then rows = {rows} end
+  check_rows(rows)
+  if o.lengths ~= nil then cut(rows, o.lengths) end
+  local context, context_lengths = context_of(o, #rows)
+  return setmetatable({
+    rows = rows, single = single, context = context, context_lengths = context_lengths,
+    device = device_of(model) or device or heed.default_device(),
+  }, Prompt)
+end
+
+
+---A list of ids as a tensor.
+---@param ids integer[]
+---@return heed.Tensor
+function Prompt:tensor(ids)
+  return heed.tensor(ids, {dtype = "int64", device = self.device})
+end
+
+
+---What is returned for the new ids of each row.
+---@param rows integer[][]
+---@return heed.Tensor|heed.Tensor[]
+function Prompt:results(rows)
+  local list = {}
+  for b = 1, #self.rows do list[b] = self:tensor(rows[b]) end
+  return self.single and list[1] or list
+end
+
+
+return Prompt

@@ -1,0 +1,187 @@
+-- heed.sample: an id by its probability, after what the options take away.
+--
+-- They apply in the order in which they stand below: repetition_penalty (N. Keskar et al., "CTRL",
+-- 2019, section 4.1), temperature, top_k (A. Fan et al., "Hierarchical neural story generation",
+-- 2018), top_p (A. Holtzman et al., "The curious case of neural text degeneration", 2020), min_p
+-- (M. Nguyen et al., "Turning up the heat", 2024).
+
+local heed = require "heed"
+local options = require "heed.options"
+local rng = require "heed.rng"
+
+local fail, kind = heed.fail, options.kind
+
+local sampling = {}
+
+sampling.known = {
+  min_p = options.any, repetition_penalty = options.any, temperature = options.any,
+  top_k = options.any, top_p = options.any,
+}
+
+
+---Checks those of the options that are given.
+---@param who string
+---@param o heed.sample.options
+function sampling.check(who, o)
+  if o.temperature ~= nil then options.positive(who, "option temperature", o.temperature) end
+  if o.top_k ~= nil then o.top_k = options.count(who, "option top_k", o.top_k) end
+  for _, name in ipairs{"top_p", "min_p"} do
+    if o[name] ~= nil then options.probability(who, "option " .. name, o[name]) end
+  end
+  local penalty = o.repetition_penalty
+  if penalty == nil then return end
+  if options.positive(who, "option repetition_penalty", penalty) == 0 then
+    fail("%s: a number above 0 expected as option repetition_penalty, got 0", who)
+  end
+end
+
+
+-- Each function below gets logits (R, V) and gives others; -inf is what cannot be drawn.
+
+-- Which ids each row has in its history, as bools (R, V).
+local function seen(logits, history)
+  local R, V = logits:size()
+  local marks = heed.zeros(R, V, {device = logits.device})
+  for r = 1, R do
+    if #history[r] > 0 then
+      local ids = heed.tensor(history[r], {dtype = "int64", device = logits.device})
+      if ids:min():item() < 1 or ids:max():item() > V then
+        fail("sample: option history: ids from 1 to %d expected, got %d", V,
+             ids:min():item() < 1 and ids:min():item() or ids:max():item())
+      end
+      marks[r][ids] = 1.0
+    end
+  end
+  return marks:gt(0)
+end
+
+
+local function penalised(logits, o)
+  local penalty = o.repetition_penalty
+  if not penalty or penalty == 1 then return logits end
+  local changed = heed.where(logits:gt(0), logits / penalty, logits * penalty)
+  return heed.where(seen(logits, o.history), changed, logits)
+end
+
+
+local function without(logits, dropped) return logits:masked_fill(dropped, -math.huge) end
+
+
+-- All that tie with the last of the best k are kept.
+local function best_k(logits, k)
+  if not k or k >= logits:size(2) then return logits end
+  local least = logits:topk(k, 2):narrow(2, k, 1)                    -- (R, 1)
+  return without(logits, logits:lt(least))
+end
+
+
+-- The smallest set whose probabilities reach p, and at least one.
+local function nucleus(logits, p)
+  if not p or p == 1 then return logits end
+  local sorted, places = logits:sort(2, true)
+  local probabilities = sorted:softmax(2)
+  local dropped = (probabilities:cumsum(2) - probabilities):ge(p):to("float32")
+  dropped:narrow(2, 1, 1):fill_(0)
+  return without(logits, dropped:scatter(2, places, dropped):gt(0))
+end
+
+
+-- Those that are at least p times as probable as the best.
+local function likely(logits, p)
+  if not p or p == 0 then return logits end
+  local probabilities = logits:softmax(2)
+  local best = probabilities:max(2, true)
+  return without(logits, probabilities:lt(best * p))
+end
+
+
+-- Probabilities (R, V) of what the options leave.
+local function probabilities_of(logits, o)
+  local at_all = best_k(logits / (o.temperature or 1), o.top_k)
+  return likely(nucleus(at_all, o.top_p), o.min_p):softmax(2)
+end
+
+
+---Ids of rows, and what their probabilities were.
+---@param logits heed.Tensor (R, V)
+---@param o heed.sample.options with a history for each row
+---@return heed.Tensor ids int64 (R)
+---@return heed.Tensor probabilities (R, V)
+function sampling.draw(logits, o)
+  if logits.dtype ~= "float64" then logits = logits:to("float32") end
+  logits = penalised(logits, o)
+  if o.temperature == 0 then
+    local ids = logits:argmax(2)
+    return ids, heed.zeros_like(logits):scatter(2, ids:unsqueeze(2), heed.ones_like(logits))
+  end
+  local probabilities = probabilities_of(logits, o)
+  return probabilities:multinomial(1):squeeze(2), probabilities
+end
+
+
+local function check_logits(logits)
+  if heed.is_tensor(logits) and logits.dtype:find("float") and logits:dim() > 0
+     and logits:size(-1) > 0 then
+    return
+  end
+  fail("sample: argument 'logits': a float tensor (..., V) expected, got %s%s", kind(logits),
+       heed.is_tensor(logits) and " and type " .. logits.dtype or "")
+end
+
+
+-- The history as a list for each of R rows.
+local function rows_of(history, R)
+  if heed.is_tensor(history) and history.dtype == "int64" and history:dim() > 0 then
+    history = history:reshape(-1, history:size(-1)):totable()
+  end
+  if type(history) ~= "table" then
+    fail("sample: ids of each row expected as option history, for repetition_penalty, got %s",
+         kind(history))
+  end
+  if R == 1 and (type(history[1]) == "number" or #history == 0) then history = {history} end
+  if #history ~= R then
+    fail("sample: option history: ids for each of %d rows expected, got %d", R, #history)
+  end
+  for r, ids in ipairs(history) do
+    if heed.is_tensor(ids) then history[r] = ids:totable()
+    elseif type(ids) ~= "table" then
+      fail("sample: option history: a list of ids expected for row %d, got %s", r, kind(ids))
+    end
+  end
+  return history
+end
+
+
+---@class heed.sample.options
+---@field repetition_penalty? number divides positive logits of ids that were there, and multiplies
+---negative ones, once for each id of the history
+---@field temperature? number logits are divided by it; 0 takes the best id; 1 unless given
+---@field top_k? integer only the best k, and all that tie with the last of them
+---@field top_p? number only the smallest set whose probabilities reach this
+---@field min_p? number only what is at least so many times as probable as the best
+---@field history? heed.Tensor|integer[]|integer[][] (…, n) the ids that were there
+---@field seed? integer of a generator of its own
+---@field probabilities? boolean whether these come back too
+
+---Draws an id from each row of logits; the options apply in the order in which they stand.
+---@param logits heed.Tensor (…, V)
+---@param given? heed.sample.options
+---@return heed.Tensor ids int64 (…)
+---@return heed.Tensor? probabilities (…, V), with option probabilities
+function sampling.sample(logits, given, ...)
+  options.no_more("sample", 2, ...)
+  local known = {history = options.any, probabilities = false, seed = options.any}
+  for name, default in pairs(sampling.known) do known[name] = default end
+  local o = options.read("sample", given, known)
+  sampling.check("sample", o)
+  check_logits(logits)
+  local shape = {logits:size()}
+  local rows = logits:detach():reshape(-1, shape[#shape])
+  if o.repetition_penalty then o.history = rows_of(o.history, #rows) end
+  local ids, probabilities = rng.own("sample", o.seed):run(sampling.draw, rows, o)
+  ids = ids:reshape({table.unpack(shape, 1, #shape - 1)})
+  return ids, o.probabilities and probabilities:reshape(shape) or nil
+end
+
+
+return sampling

@@ -1,0 +1,223 @@
+-- heed.help: what is written about heed, printed. The source is lua/heed/meta.lua and the comments
+-- of heed's other files, which are read when help is first asked for.
+
+local core = require "heed.core"
+local heed = require "heed"
+local options = require "heed.options"
+local reference = require "heed.reference"
+local shown = require "heed.shown"
+
+local help = {}
+
+
+-- Texts ------------------------------------------------------------------
+
+-- In a program that carries the Lua half inside, its text; elsewhere that of the installed file.
+local function source()
+  local inside, text_of = pcall(require, "heed.sources")
+  if inside then return text_of end
+  return function(name)
+    local path = package.searchpath(name, package.path)
+    return path and core.read_file(path)
+  end
+end
+
+
+local groups
+
+local function all()
+  if groups then return groups end
+  local read = source()
+  local good, text = pcall(read, "heed.meta")
+  if not good or not text then
+    heed.fail("help: heed's reference, heed/meta.lua, cannot be read in this program")
+  end
+  groups = reference.all(heed, read)
+  return groups
+end
+
+
+-- Those of all groups, as one list.
+local function entries()
+  local list = {}
+  for _, group in ipairs(all()) do table.move(group, 1, #group, #list + 1, list) end
+  return list
+end
+
+
+-- Finding ----------------------------------------------------------------
+
+-- What a path from heed on leads to, nil if nothing.
+local function value_at(path)
+  local value = heed
+  for name in path:gmatch("[%w_]+") do
+    local good, found = pcall(function() return value[name] end)
+    if not good then return nil end
+    value = found
+  end
+  return value
+end
+
+
+local function goes_by(entry, name)
+  if entry.path == name or entry.path:match("[%w_]+$") == name then return true end
+  for _, alias in ipairs(entry.aliases) do
+    if alias == name then return true end
+  end
+  return false
+end
+
+
+local function by_name(name)
+  local found = {}
+  for _, entry in ipairs(entries()) do
+    if goes_by(entry, name) then found[#found + 1] = entry end
+  end
+  return found
+end
+
+
+local function by_value(value)
+  local methods, found = heed.zeros(0), {}
+  for _, entry in ipairs(entries()) do
+    local method = entry.call:find("^x:") and entry.path
+    if value_at(entry.path) == value or method and methods[method] == value then
+      found[#found + 1] = entry
+    end
+  end
+  return found
+end
+
+
+local function group_of(part)
+  for _, group in ipairs(all()) do
+    if group.title == "heed." .. part then return group end
+  end
+end
+
+
+-- Entries whose names have the word in them, and those whose texts do.
+local function search(word)
+  local names, texts = {}, {}
+  for _, entry in ipairs(entries()) do
+    if (entry.path .. " " .. table.concat(entry.aliases, " ")):lower():find(word, 1, true) then
+      names[#names + 1] = entry
+    elseif entry.text:lower():find(word, 1, true) then
+      texts[#texts + 1] = entry
+    end
+  end
+  return names, texts
+end
+
+
+-- Printing ---------------------------------------------------------------
+
+local function print_line(entry)
+  print(entry.call)
+  print("    " .. reference.sentence(entry.text))
+end
+
+
+local function print_entry(entry)
+  print(entry.call)
+  for line in (entry.text .. "\n"):gmatch("([^\n]*)\n") do print("    " .. line) end
+  for _, param in ipairs(entry.params) do
+    print(("      %s%s  %s"):format(param.name, param.optional and "?" or "", param.type))
+  end
+  for _, example in ipairs(entry.examples) do print("    > " .. example) end
+  if #entry.aliases > 0 then print("    Also " .. table.concat(entry.aliases, ", ")) end
+end
+
+
+local function print_group(group)
+  print(group.title)
+  for _, entry in ipairs(group) do print_line(entry) end
+end
+
+
+local function short_name(entry, group)
+  local part = group.title:match("^heed%.(.*)$")
+  if not part or entry.path:find(":") then return entry.path end
+  return entry.path:gsub("^" .. part:gsub("%.", "%%.") .. "%.", "")
+end
+
+
+local function print_groups()
+  for _, group in ipairs(all()) do
+    local names = {}
+    for i, entry in ipairs(group) do names[i] = short_name(entry, group) end
+    print(group.title)
+    print(shown.wrapped(names, "  "))
+  end
+  print('heed.help("softmax") says more, heed.help("mask") finds what has the word in it')
+end
+
+
+local function refuse_word(word)
+  local names = {}
+  for _, entry in ipairs(entries()) do names[#names + 1] = entry.path end
+  local near = core.nearest(word, names)
+  heed.fail("help: nothing is written about '%s'%s", word,
+            near and ("; did you mean '%s'?"):format(near) or "")
+end
+
+
+-- Names that have the word in them, but for those that were printed.
+local function print_more(names, printed)
+  local list, seen = {}, {}
+  for _, entry in ipairs(printed) do seen[entry] = true end
+  for _, entry in ipairs(names) do
+    if not seen[entry] then list[#list + 1] = entry.path end
+  end
+  if #list > 0 then print(shown.wrapped({"See also", table.unpack(list)}, "")) end
+end
+
+
+local function help_with_word(given)
+  local word = given:gsub("^heed%.", ""):gsub("^x:", "")
+  local group, found = group_of(word), by_name(word)
+  local names, texts = search(word:lower())
+  if #names + #texts == 0 and not group then refuse_word(given) end
+  if group then print_group(group) end
+  for _, entry in ipairs(group and {} or found) do print_entry(entry) end
+  if group or #found > 0 then return print_more(names, group or found) end
+  for _, entry in ipairs(table.move(texts, 1, #texts, #names + 1, names)) do print_line(entry) end
+end
+
+
+-- The name of a part that a value is.
+local function part_of(value)
+  for _, group in ipairs(all()) do
+    local part = group.title:match("^heed%.(.*)$")
+    if part and value_at(part) == value then return part end
+  end
+end
+
+
+local function help_with_value(value)
+  local part = part_of(value)
+  if part then return print_group(group_of(part)) end
+  local class = getmetatable(value)
+  local found = by_value(value)
+  if #found == 0 and type(class) == "table" then found = by_value(class) end
+  if #found == 0 then
+    heed.fail("help: a name, or a function or a class of heed's, expected, got %s",
+              options.kind(value))
+  end
+  for _, entry in ipairs(found) do print_entry(entry) end
+end
+
+
+---Prints what is written about a function or a class: how it is called, what it does, examples. A
+---name that nothing has finds what has that word in its name or text; without an argument it lists
+---all there is. Where a host opened heed with options, modules and classes go by their names.
+---@param what? string|function|table a name, such as "softmax" or "nn.Linear", or the thing itself
+function help.help(what, ...)
+  options.no_more("help", 1, ...)
+  if what == nil or what == heed then print_groups()
+  elseif type(what) == "string" then help_with_word(what)
+  else help_with_value(what) end
+end
+
+
+return help

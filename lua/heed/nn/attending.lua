@@ -1,0 +1,304 @@
+-- A call of an attention layer: what it was given, and attention with all of that.
+--
+-- Layers are called layer(x), layer(x, options), layer(x, context) or layer(x, context, options):
+-- queries come from x, keys and values from the context, which is x itself unless given.
+
+local Cache = require "heed.nn.cache"
+local heed = require "heed"
+local options = require "heed.options"
+local torch_names = require "heed.torch_names"
+
+---@class heed.attention.call: heed.attention.options
+---@field mask? any who may attend: a value of heed.mask, or a bool tensor, true where it may, of
+---shape (T, S), (B, 1, T, S) or (1, H, T, S), where 1 may stand for any size; a tensor of rank 3
+---is refused, which may mean two things
+---@field bias? any added to the scores: a value of heed.bias, or a tensor of such shapes
+---@field keys? heed.Tensor bool (B, S): which keys are there; others are padding. With a cache
+---these are the keys of x alone, or those of all calls so far
+---@field values? heed.Tensor (B, S, ...) what values are made of, if not of what keys are
+---@field positions? heed.Tensor int64 (T) or (B, T): where the tokens of x stand, from 0
+---@field cache? heed.Cache keys and values of the calls before; of a context, those of the first
+---call are used from then on
+---@field weights? boolean whether the weights come back too
+---@field lse? boolean whether the logarithms of the normalisers come back too
+
+local attending = {}
+
+local any = options.any
+
+local CALL = {
+  bias = any, cache = any, causal = false, dropout = any, fused = any, keys = any, lengths = any,
+  lse = false, mask = any, offset = any, positions = any, scale = any, sink = any, softcap = any,
+  values = any,
+}
+
+-- Those of heed.attention.
+local ATTENTION = {
+  "bias", "causal", "dropout", "fused", "lengths", "lse", "mask", "offset", "scale", "sink",
+  "softcap",
+}
+
+-- Weights that layers have returned. Where a layer is called with the results of another, as in
+-- b(a(x)), they come as its context.
+local handed_out = setmetatable({}, {__mode = "k"})
+
+
+-- The first axis of three may be that of sequences or that of heads; a layer of one head has no
+-- axis of heads but in tensors of rank 4.
+local function check_square(who, name, t, heads)
+  if not heed.is_tensor(t) then return end
+  local rank = t:dim()
+  if rank ~= 3 and (rank < 4 or t:size(2) == 1 or t:size(2) == heads) then return end
+  heed.fail("%s: option '%s': a shape such as (T, S), (B, 1, T, S) for sequences, or (1, H, T, S) "
+            .. "for heads expected, or option 'lengths' for padding, got %s", who, name,
+            options.kind(t))
+end
+
+
+local function check_features(who, what, t, rank)
+  if not heed.is_tensor(t) then
+    heed.fail("%s: a tensor expected as %s, got %s", who, what, options.kind(t))
+  elseif t:dim() ~= rank then
+    heed.fail("%s: rank %d expected as %s, got %s", who, rank, what, options.kind(t))
+  end
+end
+
+
+local function check_context(who, context)
+  if not handed_out[context] then return end
+  heed.fail("%s: the weights of another layer came as context; write b((a(x))), in parentheses, or "
+            .. "a(x, {weights = false})", who)
+end
+
+
+local function check_cache(who, cache)
+  if cache == nil or Cache.is(cache) then return end
+  heed.fail("%s: an nn.Cache expected as option cache, got %s", who, options.kind(cache))
+end
+
+
+local function check_call(who, layer, x, context, o)
+  local rank = heed.is_tensor(x) and x:dim() == 2 and 2 or 3
+  check_features(who, "x", x, rank)
+  if context ~= nil then
+    check_context(who, context)
+    check_features(who, "context", context, rank)
+  end
+  if o.values ~= nil then check_features(who, "option values", o.values, rank) end
+  check_square(who, "mask", o.mask, layer.heads)
+  check_square(who, "bias", o.bias, layer.heads)
+  check_cache(who, o.cache)
+end
+
+
+-- What a cache holds of a context is used instead of it, which must not be another.
+local function check_stored(call)
+  local B, _, S = call.stored.k:size()
+  local b, s = call.context:size()
+  if B == b and S == s then return end
+  heed.fail("%s: a context of shape (%d, %d, ...) expected, which option cache holds, got %s; "
+            .. "another context has an nn.Cache() of its own", call.who, B, S,
+            options.kind(call.context))
+end
+
+
+-- A single sequence becomes a batch of one.
+local function add_batch(call)
+  local o = call.options
+  call.x = call.x:unsqueeze(1)
+  call.context = call.context and call.context:unsqueeze(1)
+  if o.values ~= nil then o.values = o.values:unsqueeze(1) end
+  if heed.is_tensor(o.keys) and o.keys:dim() == 1 then o.keys = o.keys:unsqueeze(1) end
+end
+
+
+---@class heed.attending a call
+---@field layer heed.Module
+---@field who string
+---@field x heed.Tensor (B, T, dim)
+---@field context heed.Tensor|false (B, S, context_dim), or false where x is its own
+---@field options heed.attention.call
+---@field cache? heed.Cache
+---@field stored? table what the cache holds of the context
+---@field grows boolean whether the cache goes on by keys of x itself
+---@field single boolean whether x came as (T, dim)
+
+---Makes the function that reads what a layer was called with.
+---@param who string
+---@param weights boolean whether weights are returned unless the call says otherwise
+---@return fun(layer: heed.Module, x: any, context: any, given: any, ...): heed.attending
+function attending.reader(who, weights)
+  local known = {weights = weights}
+  for name, default in pairs(CALL) do known[name] = default end
+  return function(layer, x, context, given, ...)
+    if select("#", ...) > 0 then options.no_more(who, 3, ...) end
+    if given == nil and context ~= nil and not heed.is_tensor(context) then
+      context, given = nil, context
+    end
+    local o = options.read(who, given, known, torch_names.attention)
+    check_call(who, layer, x, context, o)
+    local call = {
+      layer = layer, who = who, x = x, context = context ~= x and context or false, options = o,
+      cache = o.cache, single = x:dim() == 2,
+    }
+    if call.single then add_batch(call) end
+    call.stored = call.cache and call.cache:context(layer)
+    call.grows = call.cache ~= nil and not call.context and not call.stored
+    if call.stored and call.context then check_stored(call) end
+    return call
+  end
+end
+
+
+-- Two masks, or two biases, either of which may be missing.
+local function both(a, b)
+  if a == nil or b == nil then return a or b end
+  return a & b
+end
+
+
+local function sum(a, b)
+  if a == nil or b == nil then return a or b end
+  return a + b
+end
+
+
+-- Which keys are there, as a mask.
+local function mask_of_keys(who, keys, B, S)
+  local good = heed.is_tensor(keys) and keys.dtype == "bool" and keys:dim() == 2
+  if not good or keys:size(1) ~= B or keys:size(2) ~= S then
+    heed.fail("%s: option 'keys': a bool tensor of shape (%d, %d) expected, true where keys are, "
+              .. "got %s", who, B, S, options.kind(keys))
+  end
+  return heed.mask.keys(keys)
+end
+
+
+-- What is known of the keys: those that are there, and how many. A cache knows that of a context
+-- from its first call.
+local function padding(call)
+  local o, stored = call.options, call.stored
+  if stored and o.keys == nil and o.lengths == nil then return stored.keys, stored.lengths end
+  return o.keys, o.lengths
+end
+
+
+---Where queries and keys stand: integers, or tensors of positions. Queries end where keys end,
+---unless the call says otherwise.
+---@param call heed.attending
+---@param S integer how many keys there are
+---@return integer|heed.Tensor queries
+---@return integer|heed.Tensor keys
+function attending.places(call, S)
+  local o, at = call.options, call.options.positions
+  if call.grows then
+    local place = call.cache:place(call.layer, call.x, o.lengths, o.keys)
+    if at == nil then at = place end
+    return at, at
+  elseif at ~= nil then
+    return at, call.context and 0 or at
+  end
+  return o.offset ~= nil and o.offset or S - call.x:size(2), 0
+end
+
+
+---Refuses positions where a layer has no use for them.
+---@param call heed.attending
+function attending.refuse_positions(call)
+  if call.options.positions == nil then return end
+  heed.fail("%s: option positions: the layer was made with neither rope nor position", call.who)
+end
+
+
+-- Refuses what would count keys wrongly in a cache. One with keep does not hold what is between.
+local function check_cached(call, o)
+  local cache, mask = call.cache, o.mask
+  local absolute = mask ~= nil and heed.mask.is(mask) and heed.mask.is_absolute(mask)
+  if o.offset ~= nil then
+    heed.fail("%s: option offset: the cache knows where the queries stand", call.who)
+  elseif cache.keep > 0 and (mask ~= nil or o.bias ~= nil) then
+    heed.fail("%s: option %s: not with a cache that keeps the first positions: those between are "
+              .. "not there to be counted", call.who, mask ~= nil and "mask" or "bias")
+  elseif absolute and cache:has_moved() then
+    heed.fail("%s: option mask: one that counts from the query's position expected, such as causal "
+              .. "or window, since keys are not where they were when they came, got %s", call.who,
+              tostring(mask):match("[^\n]*"))
+  end
+end
+
+
+-- Of x itself, with a cache.
+local function attend_further(call, q, k, v, o, run)
+  check_cached(call, o)
+  local all_k, all_v, mask = call.cache:append(call.layer, k, v)
+  o.lengths, o.mask = nil, both(mask, o.mask)
+  local z, weights, lse = run(q, all_k, all_v, o)
+  call.cache:commit(call.layer)
+  return z, weights, lse
+end
+
+
+-- Of x itself without a cache, or of a context.
+local function attend_once(call, q, k, v, o, run)
+  local keys, lengths = padding(call)
+  o.lengths = lengths
+  if keys ~= nil then
+    o.mask = both(mask_of_keys(call.who, keys, k:size(1), k:size(3)), o.mask)
+  end
+  local z, weights, lse = run(q, k, v, o)
+  if call.cache and not call.stored then
+    lengths = lengths ~= nil and lengths:expand(k:size(1)) or nil
+    call.cache:store(call.layer, {k = k, v = v, keys = keys, lengths = lengths})
+  end
+  return z, weights, lse
+end
+
+
+---Attention with all that the call asks for.
+---@param call heed.attending
+---@param q heed.Tensor (B, H, T, D)
+---@param k heed.Tensor (B, Hk, S, D)
+---@param v heed.Tensor (B, Hk, S, Dv)
+---@param own table the layer's own mask, bias, sink and dropout
+---@param run fun(q: heed.Tensor, k: heed.Tensor, v: heed.Tensor, o: table): heed.Tensor, ...
+---@return heed.Tensor z (B, H, T, Dv)
+---@return heed.Tensor? weights (B, H, T, S)
+---@return heed.Tensor? lse (B, H, T)
+function attending.attend(call, q, k, v, own, run)
+  local o = {}
+  for _, name in ipairs(ATTENTION) do o[name] = call.options[name] end
+  o.mask, o.bias = both(own.mask, o.mask), sum(own.bias, o.bias)
+  if own.sink and o.sink ~= nil then
+    heed.fail("%s: option sink: the layer has one of its own", call.who)
+  end
+  o.sink = own.sink or o.sink
+  if o.dropout == nil then o.dropout = own.dropout end
+  o.weights = call.options.weights or call.layer:capture_callback() ~= nil
+  return (call.grows and attend_further or attend_once)(call, q, k, v, o, run)
+end
+
+
+---What the layer returns: weights and lse where they are asked for, each in its place. Weights go
+---to the callback of `capture`, too.
+---@param call heed.attending
+---@param y heed.Tensor (B, T, dim)
+---@param weights? heed.Tensor (B, H, T, S), or (B, T, S)
+---@param lse? heed.Tensor (B, H, T), or (B, T)
+---@return heed.Tensor y
+---@return heed.Tensor? weights
+---@return heed.Tensor? lse
+function attending.results(call, y, weights, lse)
+  local o, callback = call.options, call.layer:capture_callback()
+  if call.single then
+    y, weights = y:squeeze(1), weights and weights:squeeze(1)
+    lse = lse and lse:squeeze(1)
+  end
+  if callback then callback(weights) end
+  if o.weights then handed_out[weights] = true end
+  if o.lse then return y, o.weights and weights or nil, lse end
+  if o.weights then return y, weights end
+  return y
+end
+
+
+return attending

@@ -1,0 +1,294 @@
+-- The layers of transformers: Vaswani et al., Attention Is All You Need, 2017.
+--
+-- A layer adds to its features what its parts make of them: attention among themselves (attend),
+-- attention to a context (cross), and an MLP. The option `norm` says where the norms stand:
+--
+--   post       x = norm(x + part(x))             Vaswani et al. 2017; so unless given
+--   pre        x = x + part(norm(x))             Xiong et al. 2020
+--   sandwich   x = x + out_norm(part(norm(x)))   Ding et al., CogView, 2021
+
+local heed = require "heed"
+local Module = require "heed.nn.module"
+local MultiHeadAttention = require "heed.nn.multihead"
+local call = require "heed.nn.block_call"
+local layers = require "heed.nn.layers"
+local options = require "heed.options"
+local parameter = require "heed.nn.parameter"
+
+local any, count = options.any, options.count
+local Dropout, LayerNorm, MLP = layers.Dropout, layers.LayerNorm, layers.MLP
+
+local block = {}
+
+
+---@class heed.transformer.options
+---@field norm? "post"|"pre"|"sandwich" where the norms stand: "post" unless given
+---@field norm_type? "layer"|"rms"|function LayerNorm unless given; a function makes one: f(dim)
+---@field eps? number of the norms, theirs unless given
+---@field activation? string|function of the MLP: "relu" unless given; "swiglu" and its like too
+---@field gated? boolean whether the MLP has a gate: any activation's
+---@field bias? boolean of linear layers and norms; true unless given
+---@field dropout? number of attention's weights, within the MLP, and of what each part adds; 0
+---@field attention_dropout? number of attention's weights alone; `dropout` unless given
+---@field residual_scale? number of x where a part is added: DeepNorm's alpha; 1
+---@field layer_scale? number first value of a learnt scale, for each feature, of what a part adds:
+---LayerScale; none unless given
+---@field kv_heads? integer as in nn.MultiHeadAttention, like what follows
+---@field head_dim? integer
+---@field value_dim? integer of each head's values
+---@field qk_norm? boolean
+---@field sink? boolean
+---@field gate? boolean of the heads' outputs
+---@field memory? integer
+---@field rope? boolean|heed.position.rope among x alone, like what follows
+---@field position? function
+---@field position_bias? heed.bias one for all layers of a stack
+---@field mask? heed.mask
+
+local LAYER = {
+  activation = any, attention_dropout = any, bias = true, dropout = 0, eps = any, gated = false,
+  layer_scale = any, norm = "post", norm_type = any, residual_scale = 1,
+}
+
+-- What attention takes, and what it takes among x alone.
+local ATTENTION = {
+  gate = any, head_dim = any, kv_heads = any, memory = any, qk_norm = any, sink = any,
+  value_dim = any,
+}
+local AMONG_X = {mask = any, position = any, position_bias = any, rope = any}
+
+
+---What stands in some tables, as one.
+---@param ... table<string, any>
+---@return table<string, any>
+function block.joined(...)
+  local all = {}
+  for _, t in ipairs{...} do
+    for name, value in pairs(t) do all[name] = value end
+  end
+  return all
+end
+
+
+---The options of both kinds of layers.
+block.ENCODER_LAYER = block.joined(LAYER, ATTENTION, AMONG_X)
+block.DECODER_LAYER = block.joined(block.ENCODER_LAYER, {context_dim = any, cross = true})
+
+
+local NORMS = {layer = LayerNorm, rms = layers.RMSNorm}
+
+---A norm as options say: `norm_type`, `eps` and `bias`.
+---@param who string
+---@param dim integer
+---@param o heed.transformer.options
+---@return heed.Module
+function block.new_norm(who, dim, o)
+  local kind = o.norm_type == nil and "layer" or o.norm_type
+  if type(kind) ~= "string" then
+    local made = options.callable(who, "norm_type", kind)(dim)
+    return options.callable(who, "what norm_type makes", made)
+  end
+  if not NORMS[kind] then
+    heed.fail("%s: unknown norm_type '%s'; %s", who, kind, options.hint(kind, options.names(NORMS)))
+  end
+  local given = {eps = o.eps}
+  if kind == "layer" then given.bias = o.bias end
+  return NORMS[kind](dim, given)
+end
+
+
+-- Where the norms stand, which must be one of three words.
+local PLACES = {post = true, pre = true, sandwich = true}
+
+local function check_place(who, norm)
+  if PLACES[norm] then return norm end
+  heed.fail("%s: unknown norm '%s'; %s", who, norm, options.hint(norm, options.names(PLACES)))
+end
+
+
+-- A layer of two or three parts; what EncoderLayer and DecoderLayer share.
+local Layer = Module:extend("Layer")
+
+-- The names of the fields that belong to part i.
+local FIELDS = {}
+for i = 1, 3 do
+  FIELDS[i] = {norm = "norm" .. i, out_norm = "out_norm" .. i, scale = "scale" .. i}
+end
+
+
+-- Attention with those of a layer's options that are named, and with others.
+local function new_attention(dim, heads, o, names, given)
+  given.bias, given.dropout = o.bias, o.attention_dropout
+  if given.dropout == nil then given.dropout = o.dropout end
+  for name in pairs(names) do given[name] = o[name] end
+  return MultiHeadAttention(dim, heads, given)
+end
+
+
+-- Fields in the order of PyTorch's, which draws their first weights in it.
+function Layer:build(who, dim, heads, hidden, o)
+  dim = count(who, "dim", dim)
+  hidden = count(who, "hidden", hidden == nil and 4 * dim or hidden)
+  self.place = check_place(who, o.norm)
+  self.residual_scale = options.positive(who, "residual_scale", o.residual_scale)
+  self.attend = new_attention(dim, heads, o, block.joined(ATTENTION, AMONG_X), {})
+  self.cross = o.cross
+               and new_attention(dim, heads, o, ATTENTION, {context_dim = o.context_dim}) or false
+  self.mlp = MLP(dim, hidden, {
+    activation = o.activation, bias = o.bias, dropout = o.dropout, gated = o.gated,
+  })
+  self:add_fields(who, dim, o)
+  self.dropout = Dropout(o.dropout)
+end
+
+
+-- For each part its norms and its scale, false where there is none.
+function Layer:add_fields(who, dim, o)
+  local parts = self.cross and 3 or 2
+  for i = 1, 3 do self[FIELDS[i].norm] = i <= parts and block.new_norm(who, dim, o) end
+  local sandwich = self.place == "sandwich"
+  for i = 1, 3 do
+    self[FIELDS[i].out_norm] = i <= parts and sandwich and block.new_norm(who, dim, o)
+  end
+  local first = o.layer_scale ~= nil and options.positive(who, "layer_scale", o.layer_scale)
+  for i = 1, 3 do
+    self[FIELDS[i].scale] = i <= parts and first and parameter.Parameter(heed.ones(dim) * first)
+  end
+end
+
+
+-- The features with what part i adds, and what else the part returns.
+function Layer:add(i, part, x, ...)
+  local fields, post = FIELDS[i], self.place == "post"
+  local norm, out_norm, scale = self[fields.norm], self[fields.out_norm], self[fields.scale]
+  local y, weights = part(post and x or norm(x), ...)
+  if out_norm then y = out_norm(y) end
+  y = self.dropout(y)
+  if scale then y = y * scale end
+  if self.residual_scale ~= 1 then x = x * self.residual_scale end
+  return post and norm(x + y) or x + y, weights
+end
+
+
+-- Refuses what are no features of a layer's width.
+local function check_features(who, layer, x)
+  local dim = layer.mlp.down.weight:size(1)
+  local rank = heed.is_tensor(x) and x:dim()
+  if (rank == 2 or rank == 3) and x:size(-1) == dim then return end
+  heed.fail("%s: features of shape (B, T, %d) or (T, %d) expected as x, got %s", who, dim, dim,
+            options.kind(x))
+end
+
+
+-- A call of the two parts; whether it is causal unless it says otherwise.
+function Layer:without_context(who, causal, x, given, ...)
+  check_features(who, self, x)
+  local o = call.read(who, given, ...)
+  local y, weights = self:add(1, self.attend, x, call.of_self(o, causal))
+  return call.results(self:add(2, self.mlp, y), o, weights)
+end
+
+
+function Layer:describe()
+  local dim, hidden = self.mlp.down.weight:size()
+  local text = ("%d, %d, %d"):format(dim, self.attend.heads, hidden)
+  return self.place == "post" and text or ("%s, norm = %s"):format(text, self.place)
+end
+
+
+-- The third argument may be left out.
+local function hidden_and_options(hidden, given)
+  if type(hidden) == "table" and given == nil then return nil, hidden end
+  return hidden, given
+end
+
+
+---Attention among x, then an MLP.
+---@class heed.EncoderLayer: heed.Module
+---@field attend heed.MultiHeadAttention
+---@field mlp heed.MLP
+---@field norm1 heed.Module of attend
+---@field norm2 heed.Module of the MLP
+---@overload fun(dim: integer, heads: integer, hidden?: integer, options?: table): heed.EncoderLayer
+local EncoderLayer = Layer:extend("EncoderLayer")
+block.EncoderLayer = EncoderLayer
+
+
+---@param dim integer of the features
+---@param heads integer
+---@param hidden? integer width of the MLP; 4 * dim unless given
+---@param given? heed.transformer.options
+function EncoderLayer:init(dim, heads, hidden, given, ...)
+  options.no_more("nn.EncoderLayer", 4, ...)
+  hidden, given = hidden_and_options(hidden, given)
+  self:build("nn.EncoderLayer", dim, heads, hidden,
+             options.read("nn.EncoderLayer", given, block.ENCODER_LAYER))
+end
+
+
+---@param x heed.Tensor (B, T, dim), or (T, dim)
+---@param given? heed.transformer.call
+---@return heed.Tensor y of the shape of x
+---@return heed.Tensor? weights (B, heads, T, T), with option weights
+function EncoderLayer:forward(x, given, ...)
+  return self:without_context("nn.EncoderLayer", false, x, given, ...)
+end
+
+
+---Causal attention among x, attention to a context, then an MLP.
+---@class heed.DecoderLayer: heed.Module
+---@field attend heed.MultiHeadAttention
+---@field cross heed.MultiHeadAttention|false
+---@field mlp heed.MLP
+---@field norm1 heed.Module of attend
+---@field norm2 heed.Module of cross, or of the MLP where there is none
+---@field norm3 heed.Module|false of the MLP
+---@overload fun(dim: integer, heads: integer, hidden?: integer, options?: table): heed.DecoderLayer
+local DecoderLayer = Layer:extend("DecoderLayer")
+block.DecoderLayer = DecoderLayer
+
+
+---@param dim integer of the features
+---@param heads integer
+---@param hidden? integer width of the MLP; 4 * dim unless given
+---@param given? heed.transformer.options also `cross = false` for no attention to a context, and
+---`context_dim`, the context's features, `dim` unless given
+function DecoderLayer:init(dim, heads, hidden, given, ...)
+  options.no_more("nn.DecoderLayer", 4, ...)
+  hidden, given = hidden_and_options(hidden, given)
+  local o = options.read("nn.DecoderLayer", given, block.DECODER_LAYER)
+  if o.context_dim ~= nil and not o.cross then
+    heed.fail("nn.DecoderLayer: option context_dim: there is no context with cross = false")
+  end
+  self:build("nn.DecoderLayer", dim, heads, hidden, o)
+end
+
+
+-- Without a context, a cache must hold what is made of it: x itself is none.
+local function check_cached(layer, context, o)
+  if context ~= nil or o.cache:context(layer.cross) then return end
+  heed.fail("nn.DecoderLayer: a context expected behind x, since the cache holds none yet, got nil")
+end
+
+
+---@param x heed.Tensor (B, T, dim), or (T, dim)
+---@param context? heed.Tensor (B, S, context_dim), or (S, context_dim); none with cross = false
+---@param given? heed.transformer.call
+---@return heed.Tensor y of the shape of x
+---@return heed.Tensor? weights (B, heads, T, T), with option weights
+---@return heed.Tensor? cross_weights (B, heads, T, S), with option weights
+function DecoderLayer:forward(x, context, given, ...)
+  if not self.cross then
+    return self:without_context("nn.DecoderLayer", true, x, context, given, ...)
+  end
+  check_features("nn.DecoderLayer", self, x)
+  local o, weights, cross_weights
+  context, o = call.read_context("nn.DecoderLayer", context, given, ...)
+  check_cached(self, context, o)
+  x, weights = self:add(1, self.attend, x, call.of_self(o, true))
+  x, cross_weights = self:add(2, self.cross, x, context, call.of_context(o))
+  return call.results(self:add(3, self.mlp, x), o, weights, cross_weights)
+end
+
+
+return block

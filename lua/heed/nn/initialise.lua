@@ -1,0 +1,283 @@
+-- heed.nn.init: first weights, drawn in place. Names, formulas and the order of random numbers are
+-- those of torch.nn.init, so that a seed gives the same weights.
+--
+--   nn.init.xavier_uniform_(layer.weight)
+--   nn.init.trunc_normal_(layer.weight, {std = 0.02})
+--
+-- Arguments behind the tensor may stand in a table by their names. Numbers are the CPU's on every
+-- device. Inputs and outputs are those of a weight (outputs, inputs, ...).
+
+local heed = require "heed"
+local options = require "heed.options"
+local parameter = require "heed.nn.parameter"
+
+local fail, kind = heed.fail, options.kind
+local draw = parameter.draw
+
+local init = {}
+
+
+-- The arguments behind the tensor, by name: `order` has a name and a default for each. They come
+-- one by one, or in a table, or some in each.
+local function read(who, t, order, ...)
+  if not heed.is_tensor(t) or not t.dtype:find("float") then
+    fail("%s: a tensor of a float type expected, got %s%s", who, kind(t),
+         heed.is_tensor(t) and " and type " .. t.dtype or "")
+  end
+  local given, known, values = {}, {}, table.pack(...)
+  if type(values[values.n]) == "table" then
+    for name, value in pairs(values[values.n]) do given[name] = value end
+    values[values.n], values.n = nil, values.n - 1
+  end
+  if values.n > #order then
+    options.no_more(who, #order + 1, table.unpack(values, #order + 1, values.n))
+  end
+  for i, entry in ipairs(order) do
+    local name = entry[1]
+    known[name] = entry[2]
+    if values[i] ~= nil and given[name] ~= nil then fail("%s: %s was given twice", who, name) end
+    if values[i] ~= nil then given[name] = values[i] end
+  end
+  return options.read(who, given, known)
+end
+
+
+-- How many numbers each output is made of, and how many outputs each input has a part in.
+local function fans(who, t)
+  local outputs, inputs = t:size()
+  if t:dim() < 2 then fail("%s: at least two dimensions expected, got %s", who, kind(t)) end
+  local each = t:numel() // math.max(outputs * inputs, 1)
+  return inputs * each, outputs * each
+end
+
+
+---Every number from `a` to `b` alike.
+---@param t heed.Tensor
+---@param ... any a 0, b 1
+---@return heed.Tensor t
+function init.uniform_(t, ...)
+  local o = read("nn.init.uniform_", t, {{"a", 0}, {"b", 1}}, ...)
+  draw(t, "uniform_", o.a, o.b)
+  return t
+end
+
+
+---The normal distribution.
+---@param t heed.Tensor
+---@param ... any mean 0, std 1
+---@return heed.Tensor t
+function init.normal_(t, ...)
+  local o = read("nn.init.normal_", t, {{"mean", 0}, {"std", 1}}, ...)
+  draw(t, "normal_", o.mean, options.positive("nn.init.normal_", "std", o.std))
+  return t
+end
+
+
+---One number everywhere.
+---@param t heed.Tensor
+---@param ... any val
+---@return heed.Tensor t
+function init.constant_(t, ...)
+  local o = read("nn.init.constant_", t, {{"val", options.any}}, ...)
+  if type(o.val) ~= "number" then
+    fail("nn.init.constant_: a number expected as val, got %s", kind(o.val))
+  end
+  return heed.no_grad(t.fill_, t, o.val)
+end
+
+
+---0 everywhere.
+---@param t heed.Tensor
+---@return heed.Tensor t
+function init.zeros_(t, ...)
+  read("nn.init.zeros_", t, {}, ...)
+  return heed.no_grad(t.fill_, t, 0)
+end
+
+
+---1 everywhere.
+---@param t heed.Tensor
+---@return heed.Tensor t
+function init.ones_(t, ...)
+  read("nn.init.ones_", t, {}, ...)
+  return heed.no_grad(t.fill_, t, 1)
+end
+
+
+---1 on the diagonal, else 0: a linear layer that passes on what comes.
+---@param t heed.Tensor (outputs, inputs)
+---@return heed.Tensor t
+function init.eye_(t, ...)
+  read("nn.init.eye_", t, {}, ...)
+  if t:dim() ~= 2 then fail("nn.init.eye_: two dimensions expected, got %s", kind(t)) end
+  local rows, columns = t:size()
+  return heed.no_grad(t.copy_, t, heed.eye(rows, columns, {device = t.device}))
+end
+
+
+-- Glorot and Bengio 2010, 4.2.1: variances stay the same, forward and backward.
+local function glorot(who, t, ...)
+  local o = read(who, t, {{"gain", 1}}, ...)
+  local inputs, outputs = fans(who, t)
+  return o.gain * math.sqrt(2 / (inputs + outputs))
+end
+
+
+---Uniform numbers whose variance is gain^2 2 / (inputs + outputs): Glorot and Bengio 2010.
+---@param t heed.Tensor (outputs, inputs, ...)
+---@param ... any gain 1
+---@return heed.Tensor t
+function init.xavier_uniform_(t, ...)
+  local bound = math.sqrt(3) * glorot("nn.init.xavier_uniform_", t, ...)
+  if t:numel() > 0 then draw(t, "uniform_", -bound, bound) end
+  return t
+end
+
+
+---Normal numbers whose variance is gain^2 2 / (inputs + outputs): Glorot and Bengio 2010.
+---@param t heed.Tensor (outputs, inputs, ...)
+---@param ... any gain 1
+---@return heed.Tensor t
+function init.xavier_normal_(t, ...)
+  local std = glorot("nn.init.xavier_normal_", t, ...)
+  if t:numel() > 0 then draw(t, "normal_", 0, std) end
+  return t
+end
+
+
+local GAINS <const> = {
+  leaky_relu = function(slope) return math.sqrt(2 / (1 + slope ^ 2)) end,
+  linear = 1, relu = math.sqrt(2), selu = 3 / 4, sigmoid = 1, tanh = 5 / 3,
+}
+
+
+---By how much weights must be larger before an activation, for variances to stay the same.
+---@param nonlinearity string "leaky_relu", "linear", "relu", "selu", "sigmoid" or "tanh"
+---@param param? number the slope of leaky_relu; 0.01 unless given
+---@return number
+function init.calculate_gain(nonlinearity, param, ...)
+  local who <const> = "nn.init.calculate_gain"
+  options.no_more(who, 2, ...)
+  local gain = type(nonlinearity) == "string" and GAINS[nonlinearity]
+  if not gain then
+    fail("%s: an activation expected as nonlinearity, got %s; %s", who, kind(nonlinearity),
+         options.hint(tostring(nonlinearity), options.names(GAINS)))
+  end
+  if type(gain) == "number" then return gain end
+  if param ~= nil and type(param) ~= "number" then
+    fail("%s: a number expected as param, got %s", who, kind(param))
+  end
+  return gain(param or 0.01)
+end
+
+
+-- He et al. 2015, 2.2: the same for activations that let half pass.
+local function he(who, t, ...)
+  local o = read(who, t, {{"a", 0}, {"mode", "fan_in"}, {"nonlinearity", "leaky_relu"}}, ...)
+  local inputs, outputs = fans(who, t)
+  if o.mode ~= "fan_in" and o.mode ~= "fan_out" then
+    fail("%s: unknown mode '%s'; %s", who, o.mode, options.hint(o.mode, {"fan_in", "fan_out"}))
+  end
+  local gain = init.calculate_gain(o.nonlinearity, o.a)
+  return gain / math.sqrt(o.mode == "fan_in" and inputs or outputs)
+end
+
+
+---Uniform numbers whose variance is gain^2 / inputs, or / outputs: He et al. 2015.
+---@param t heed.Tensor (outputs, inputs, ...)
+---@param ... any a 0 (the slope of leaky_relu), mode "fan_in", nonlinearity "leaky_relu"
+---@return heed.Tensor t
+function init.kaiming_uniform_(t, ...)
+  local bound = math.sqrt(3) * he("nn.init.kaiming_uniform_", t, ...)
+  if t:numel() > 0 then draw(t, "uniform_", -bound, bound) end
+  return t
+end
+
+
+---Normal numbers whose variance is gain^2 / inputs, or / outputs: He et al. 2015.
+---@param t heed.Tensor (outputs, inputs, ...)
+---@param ... any a 0 (the slope of leaky_relu), mode "fan_in", nonlinearity "leaky_relu"
+---@return heed.Tensor t
+function init.kaiming_normal_(t, ...)
+  local std = he("nn.init.kaiming_normal_", t, ...)
+  if t:numel() > 0 then draw(t, "normal_", 0, std) end
+  return t
+end
+
+
+-- The x whose erf is y, in float64: Winitzki's approximation (2008), within 0.2 %, then two of
+-- Halley's steps, each of which triples the digits.
+local function inverse_of_erf(y)
+  local log = (1 - y * y):log()
+  local half = log / 2 + 2 / (math.pi * 0.147)
+  local x = y:sign() * ((half * half - log / 0.147):sqrt() - half):sqrt()
+  for _ = 1, 2 do
+    local step = (x:erf() - y) * (x * x):exp() * (math.sqrt(math.pi) / 2)
+    x = x - step / (1 + x * step)
+  end
+  return heed.where(y:abs():lt(1), x, y / 0)
+end
+
+
+-- How much of the standard normal distribution lies below x.
+local function below(x)
+  return (1 + heed.tensor(x / math.sqrt(2), {dtype = "float64", device = "cpu"}):erf():item()) / 2
+end
+
+
+---The normal distribution between `a` and `b`: uniform numbers, through the inverse of its
+---integral.
+---@param t heed.Tensor
+---@param ... any mean 0, std 1, a -2, b 2
+---@return heed.Tensor t
+function init.trunc_normal_(t, ...)
+  local who <const> = "nn.init.trunc_normal_"
+  local o = read(who, t, {{"mean", 0}, {"std", 1}, {"a", -2}, {"b", 2}}, ...)
+  if not (o.std > 0 and o.std < math.huge) then
+    fail("%s: a finite number above 0 expected as std, got %s", who, kind(o.std))
+  elseif not (o.a <= o.b) then
+    fail("%s: b at least a expected, got a %g and b %g", who, o.a, o.b)
+  end
+  local from, to = below((o.a - o.mean) / o.std), below((o.b - o.mean) / o.std)
+  draw(t, "uniform_", 2 * from - 1, 2 * to - 1)
+  return heed.no_grad(function()
+    local x = inverse_of_erf(t:to("float64")) * (o.std * math.sqrt(2)) + o.mean
+    return t:copy_(x:clamp(o.a, o.b))
+  end)
+end
+
+
+-- The columns of a, (m, n) with m >= n, made orthonormal one after the other (Gram and Schmidt),
+-- each of them twice: Giraud et al. 2005. This is the Q of a QR decomposition whose R has a
+-- positive diagonal.
+local function orthonormal(a)
+  local q = heed.zeros_like(a)
+  for j = 1, a:size(2) do
+    local v = a:select(2, j)
+    for _ = 1, 2 do v = v - q:matmul(q.mT:matmul(v)) end
+    q:select(2, j):copy_(v / v:norm())
+  end
+  return q
+end
+
+
+---Rows, or columns where there are fewer of them, that are orthogonal and of length `gain`: Saxe et
+---al. 2014.
+---@param t heed.Tensor (outputs, inputs, ...)
+---@param ... any gain 1
+---@return heed.Tensor t
+function init.orthogonal_(t, ...)
+  local who <const> = "nn.init.orthogonal_"
+  local o = read(who, t, {{"gain", 1}}, ...)
+  if t:dim() < 2 then fail("%s: at least two dimensions expected, got %s", who, kind(t)) end
+  if t:numel() == 0 then return t end
+  return heed.no_grad(function()
+    local a = heed.empty(t:size(1), t:numel() // t:size(1), {dtype = t.dtype, device = "cpu"})
+    a = a:normal_():to("float64")
+    local q = #a < a:size(2) and orthonormal(a.mT).mT or orthonormal(a)
+    return t:copy_((q * o.gain):reshape(t.shape))
+  end)
+end
+
+
+return options.strict("heed.nn.init", init)

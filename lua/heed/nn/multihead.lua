@@ -1,0 +1,347 @@
+-- Attention with several heads side by side: A. Vaswani et al. (2017), "Attention is all you need",
+-- section 3.2.2, with what models since have added to it.
+
+local attending = require "heed.nn.attending"
+local core = require "heed.core"
+local heed = require "heed"
+local Module = require "heed.nn.module"
+local layers = require "heed.nn.layers"
+local options = require "heed.options"
+local parameter = require "heed.nn.parameter"
+local torch_names = require "heed.torch_names"
+
+local Linear, Parameter = layers.Linear, parameter.Parameter
+local any, count = options.any, options.count
+
+
+-- A Linear whose first weights its owner draws.
+local Projection = Linear:extend("Linear")
+
+function Projection:reset() end
+
+
+---Attention with several heads side by side.
+---@class heed.MultiHeadAttention: heed.Module
+---@field query heed.Linear
+---@field key heed.Linear
+---@field value heed.Linear
+---@field out heed.Linear
+---@field query_norm heed.RMSNorm|false over each head's queries
+---@field key_norm heed.RMSNorm|false
+---@field position_bias heed.Bias|false
+---@field sink heed.Tensor|false (heads)
+---@field gate heed.Linear|false
+---@field memory_keys heed.Tensor|false (kv_heads, memory, head_dim)
+---@field memory_values heed.Tensor|false (kv_heads, memory, value_dim)
+---@overload fun(dim: integer, heads: integer, options?: table): heed.MultiHeadAttention
+local MultiHeadAttention = Module:extend("MultiHeadAttention")
+
+local SELF <const> = "nn.MultiHeadAttention"
+local read_call = attending.reader(SELF, false)
+
+
+---@class heed.MultiHeadAttention.options
+---@field kv_heads? integer heads of keys and values, shared by groups of queries; `heads`
+---@field head_dim? integer of queries and keys; dim / heads unless given
+---@field value_dim? integer of each head's values; `head_dim` unless given
+---@field context_dim? integer features that keys are made of; `dim` unless given
+---@field value_context_dim? integer features that values are made of; `context_dim` unless given
+---@field out_dim? integer features of the output; `dim` unless given
+---@field qk_norm? boolean root mean square norms over each head's queries and keys: M. Dehghani et
+---al. (2023), "Scaling vision transformers to 22 billion parameters", section 2
+---@field rope? boolean|heed.position.rope rotary positions of queries and keys; or their options
+---@field position? fun(q: heed.Tensor, k: heed.Tensor, offset: any): heed.Tensor, heed.Tensor
+---called between projection and attention, with (B, H, T, D), (B, Hk, S, D) and where the first
+---query stands: an integer, or a tensor of all positions (B, T)
+---@field position_bias? heed.Bias added to the scores at every call
+---@field mask? heed.Mask who may attend at every call
+---@field sink? boolean a learnt score for each head that takes part in the normaliser alone; first
+---0, so that a head may attend to nothing: E. Miller (2023), "Attention is off by one"; learnt as
+---in OpenAI (2025), "gpt-oss"
+---@field gate? boolean each feature of the heads' outputs times sigmoid of a linear function of x,
+---whose first weights are 0 and biases 1: J. Jumper et al. (2021), "Highly accurate protein
+---structure prediction with AlphaFold", supplementary algorithm 7
+---@field memory? integer how many learnt keys and values all queries attend to besides, whatever
+---the masks: S. Sukhbaatar et al. (2019), "Augmenting self-attention with persistent memory"
+---@field bias? boolean of the projections; true unless given
+---@field dropout? number of the weights, while training; 0 unless given
+
+local OPTIONS = {
+  bias = true, context_dim = any, dropout = 0, gate = false, head_dim = any, kv_heads = any,
+  mask = any, memory = 0, out_dim = any, position = any, position_bias = any, qk_norm = false,
+  rope = any, sink = false, value_context_dim = any, value_dim = any,
+}
+
+
+local function check_heads(dim, heads, o)
+  if o.head_dim == nil and dim % heads ~= 0 then
+    heed.fail("%s: dim as a multiple of heads expected, or head_dim, got dim %d and %d heads",
+              SELF, dim, heads)
+  end
+  if heads % o.kv_heads ~= 0 then
+    heed.fail("%s: heads as a multiple of kv_heads expected, got %d heads and %d kv_heads",
+              SELF, heads, o.kv_heads)
+  end
+end
+
+
+-- A parameter of normal numbers.
+local function drawn(...)
+  local t = Parameter(heed.empty(...))
+  parameter.draw(t, "normal_", 0, 1)
+  return t
+end
+
+
+-- A size among the options, or another where it is not given; false is none.
+local function size(o, name, otherwise)
+  o[name] = count(SELF, name, o[name] == nil and otherwise or o[name])
+end
+
+
+local function read_sizes(dim, heads, o)
+  size(o, "kv_heads", heads)
+  check_heads(dim, heads, o)
+  size(o, "head_dim", dim // heads)
+  size(o, "value_dim", o.head_dim)
+  size(o, "context_dim", dim)
+  size(o, "value_context_dim", o.context_dim)
+  size(o, "out_dim", dim)
+end
+
+
+-- The options of rope, false without it; refused at once, if rope will refuse them.
+local function read_rope(rope, head_dim)
+  if rope == nil or rope == false then return false end
+  if rope ~= true and type(rope) ~= "table" then
+    heed.fail("%s: true or a table of options expected as rope, got %s", SELF, options.kind(rope))
+  end
+  local o = {}
+  for name, value in pairs(rope == true and {} or rope) do
+    if name == "offset" or name == "positions" then
+      heed.fail("%s: option rope: %s comes with a call, or from its cache", SELF, name)
+    end
+    o[name] = value
+  end
+  core.called(SELF, heed.position.rope, heed.empty(0, head_dim, {device = "cpu"}), o)
+  return o
+end
+
+
+local function read_position(o)
+  if o.position == nil then return false end
+  if o.rope then heed.fail("%s: either rope or position expected, got both", SELF) end
+  return options.callable(SELF, "position", o.position)
+end
+
+
+-- A value of heed.mask or heed.bias; a tensor is of one length, and comes with a call.
+local function read_value(name, value, kind)
+  if value == nil or kind.is(value) then return value or false end
+  heed.fail("%s: a value of heed.%s expected as option %s, got %s", SELF,
+            kind == heed.mask and "mask" or "bias", name, options.kind(value))
+end
+
+
+---@param dim integer of the features
+---@param heads integer
+---@param given? heed.MultiHeadAttention.options
+function MultiHeadAttention:init(dim, heads, given, ...)
+  options.no_more(SELF, 3, ...)
+  local o = options.read(SELF, given, OPTIONS, torch_names.multihead)
+  dim, heads = count(SELF, "dim", dim), count(SELF, "heads", heads)
+  read_sizes(dim, heads, o)
+  self.heads, self.kv_heads = heads, o.kv_heads
+  self.head_dim, self.value_dim = o.head_dim, o.value_dim
+  self.dropout = options.probability(SELF, "dropout", o.dropout)
+  self:add_projections(dim, o)
+  self.query_norm = o.qk_norm and layers.RMSNorm(o.head_dim)
+  self.key_norm = o.qk_norm and layers.RMSNorm(o.head_dim)
+  self.rope, self.position = read_rope(o.rope, o.head_dim), read_position(o)
+  self.position_bias = o.position_bias ~= nil
+                       and read_value("position_bias", o.position_bias, heed.bias)
+  self.mask = o.mask ~= nil and read_value("mask", o.mask, heed.mask)
+  self:add_extras(dim, o)
+end
+
+
+-- PyTorch makes `out` first, whose bias is drawn before it becomes 0.
+function MultiHeadAttention:add_projections(dim, o)
+  local bias = {bias = o.bias}
+  local out = Linear(self.heads * o.value_dim, o.out_dim, bias)
+  self.query = Projection(dim, self.heads * o.head_dim, bias)
+  self.key = Projection(o.context_dim, o.kv_heads * o.head_dim, bias)
+  self.value = Projection(o.value_context_dim, o.kv_heads * o.value_dim, bias)
+  self.out = out
+  self:reset()
+end
+
+
+-- What PyTorch's layer does not have is made last, and draws nothing that the others would.
+function MultiHeadAttention:add_extras(dim, o)
+  local n = count(SELF, "memory", o.memory, 0)
+  self.sink = o.sink and Parameter(heed.zeros(self.heads))
+  self.gate = o.gate and Projection(dim, self.heads * o.value_dim)
+  if o.gate then
+    heed.no_grad(function()
+      self.gate.weight:zero_()
+      self.gate.bias:fill_(1)
+    end)
+  end
+  self.memory_keys = n > 0 and drawn(self.kv_heads, n, o.head_dim)
+  self.memory_values = n > 0 and drawn(self.kv_heads, n, o.value_dim)
+end
+
+
+-- Glorot's uniform distribution, for a layer with so many inputs and outputs.
+local function glorot(weight, inputs, outputs)
+  local bound = math.sqrt(3) * math.sqrt(2 / (inputs + outputs))
+  parameter.draw(weight, "uniform_", -bound, bound)
+end
+
+
+---Draws the first weights of queries, keys and values anew, as one layer if they have the same
+---inputs, and sets all biases to 0: what PyTorch does.
+function MultiHeadAttention:reset()
+  local projections, rows = {self.query, self.key, self.value}, 0
+  for _, p in ipairs(projections) do rows = rows + p.weight:size(1) end
+  local packed = self.query.weight:size(2) == self.key.weight:size(2)
+  heed.no_grad(function()
+    for _, p in ipairs(projections) do
+      local outputs, inputs = p.weight:size()
+      glorot(p.weight, inputs, packed and rows or outputs)
+    end
+    for _, p in ipairs{self.query, self.key, self.value, self.out} do
+      if p.bias then p.bias:zero_() end
+    end
+  end)
+end
+
+
+-- (B, T, heads * D) -> (B, heads, T, D)
+local function split(x, heads)
+  local B, T, width = x:size()
+  return x:view(B, T, heads, width // heads):transpose(2, 3)
+end
+
+
+-- (B, heads, T, D) -> (B, T, heads * D)
+local function join(x)
+  return x:transpose(2, 3):flatten(3)
+end
+
+
+-- Refuses x as its own context where keys are made of other features.
+function MultiHeadAttention:check_self(x)
+  local dim, context_dim = self.query.weight:size(2), self.key.weight:size(2)
+  if dim == context_dim then return end
+  heed.fail("%s: a context of %d features expected, as in layer(x, context), got %s alone",
+            SELF, context_dim, options.kind(x))
+end
+
+
+-- Queries (B, H, T, D), and keys and values (B, Hk, S, D), which a cache may hold.
+function MultiHeadAttention:project(call)
+  local stored, source = call.stored, call.context or call.x
+  local q = split(self.query(call.x), self.heads)
+  if self.query_norm then q = self.query_norm(q) end
+  if stored then return q, stored.k, stored.v end
+  if not call.context then self:check_self(call.x) end
+  local k = split(self.key(source), self.kv_heads)
+  local v = split(self.value(call.options.values or source), self.kv_heads)
+  return q, self.key_norm and self.key_norm(k) or k, v
+end
+
+
+local function turned(x, rope, at)
+  local o = {}
+  for name, value in pairs(rope) do o[name] = value end
+  o[heed.is_tensor(at) and "positions" or "offset"] = at
+  return heed.position.rope(x, o)
+end
+
+
+-- A step does not tell where its queries stand among the keys of a context.
+function MultiHeadAttention:check_place(call)
+  if self.position then
+    heed.fail("%s: option cache: with a context, no position function can be called", SELF)
+  elseif call.options.positions == nil then
+    heed.fail("%s: option cache: with a context, rope needs option positions, too: where x stands "
+              .. "in the context", SELF)
+  end
+end
+
+
+function MultiHeadAttention:through_position(q, k, offset)
+  local new_q, new_k = self.position(q, k, offset)
+  if heed.is_tensor(new_q) and heed.is_tensor(new_k) then return new_q, new_k end
+  heed.fail("%s: option position: a function expected that returns queries and keys, got %s and %s",
+            SELF, options.kind(new_q), options.kind(new_k))
+end
+
+
+-- Tells queries and keys where they stand; what a cache holds of a context knows it already.
+function MultiHeadAttention:place(call, q, k)
+  local at_q, at_k = attending.places(call, k:size(3))
+  if not (self.rope or self.position) then
+    attending.refuse_positions(call)
+    return q, k
+  end
+  if call.cache and not call.grows then self:check_place(call) end
+  if self.position then return self:through_position(q, k, at_q) end
+  return turned(q, self.rope, at_q), call.stored and k or turned(k, self.rope, at_k)
+end
+
+
+-- Attention to the keys and to the memory, joined by their normalisers: a softmax over both.
+-- Masks, biases and the sink are of the keys alone.
+function MultiHeadAttention:attend_with_memory(q, k, v, o)
+  local wants_lse, B = o.lse, q:size(1)
+  local memory_k = self.key_norm and self.key_norm(self.memory_keys) or self.memory_keys
+  o.lse = true
+  local z, weights, lse = heed.attention(q, k, v, o)
+  local own = {
+    scale = o.scale, softcap = o.softcap, dropout = o.dropout, fused = o.fused, lse = true,
+  }
+  local function batch(t) return t:unsqueeze(1):expand(B, -1, -1, -1) end
+  local m, _, lse_m = heed.attention(q, batch(memory_k), batch(self.memory_values), own)
+  local share = heed.sigmoid(lse - lse_m):unsqueeze(-1):to(z.dtype)      -- of the keys
+  z = z * share + m * (1 - share)
+  if wants_lse then lse = lse_m - heed.logsigmoid(lse_m - lse) end
+  return z, weights and weights * share, wants_lse and lse or nil
+end
+
+
+---@param x heed.Tensor (B, T, dim), or (T, dim)
+---@param context? heed.Tensor (B, S, context_dim), or (S, context_dim)
+---@param given? heed.attention.call
+---@return heed.Tensor output (B, T, out_dim), or (T, out_dim)
+---@return heed.Tensor? weights (B, heads, T, S), or (heads, T, S), with option weights
+---@return heed.Tensor? lse (B, heads, T), or (heads, T), with option lse
+function MultiHeadAttention:forward(x, context, given, ...)
+  local call = read_call(self, x, context, given, ...)
+  local q, k, v = self:project(call)
+  q, k = self:place(call, q, k)
+  local own = {
+    bias = self.position_bias or nil, mask = self.mask or nil, sink = self.sink or nil,
+    dropout = self.training and self.dropout or 0,
+  }
+  local run = heed.attention
+  if self.memory_keys then
+    run = function(...) return self:attend_with_memory(...) end
+  end
+  local z, weights, lse = attending.attend(call, q, k, v, own, run)
+  z = join(z)
+  if self.gate then z = z * self.gate(call.x):sigmoid() end
+  return attending.results(call, self.out(z), weights, lse)
+end
+
+
+function MultiHeadAttention:describe()
+  local text = ("%d, %d"):format(self.query.weight:size(2), self.heads)
+  if self.kv_heads ~= self.heads then text = text .. ", kv_heads = " .. self.kv_heads end
+  return self.rope and text .. ", rope" or text
+end
+
+
+return MultiHeadAttention

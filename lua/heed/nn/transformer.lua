@@ -1,0 +1,263 @@
+-- Stacks of transformer layers, and the whole: Vaswani et al., Attention Is All You Need, 2017.
+
+local heed = require "heed"
+local Module = require "heed.nn.module"
+local MultiHeadAttention = require "heed.nn.multihead"
+local block = require "heed.nn.block"
+local call = require "heed.nn.block_call"
+local initialise = require "heed.nn.initialise"
+local Linear = require("heed.nn.layers").Linear
+local options = require "heed.options"
+
+local any, count, joined = options.any, options.count, block.joined
+
+local transformer = {EncoderLayer = block.EncoderLayer, DecoderLayer = block.DecoderLayer}
+
+
+-- Layers one upon the other; what Encoder and Decoder share.
+local Stack = Module:extend("Stack")
+
+local STACK = {final_norm = any, hidden = any, layer_dropout = 0}
+local ENCODER, DECODER = joined(block.ENCODER_LAYER, STACK), joined(block.DECODER_LAYER, STACK)
+
+
+-- Layers that begin as copies of the first: nobody but the first draws weights, as in PyTorch.
+local function copies(n, make)
+  local list = {make()}
+  local generator = heed.rng_state()
+  for i = 2, n do
+    list[i] = make()
+    list[i]:load_state(list[1]:state())
+  end
+  heed.rng_state(generator)
+  return list
+end
+
+
+-- Whether a norm follows the last layer.
+local function wants_norm(who, o)
+  if o.final_norm == nil then return o.norm ~= "post" end
+  if type(o.final_norm) == "boolean" then return o.final_norm end
+  heed.fail("%s: a boolean expected as option final_norm, got %s", who, options.kind(o.final_norm))
+end
+
+
+function Stack:build(who, LayerClass, dim, heads, n, o)
+  self.cross = o.cross or false
+  local given = joined(o)
+  for name in pairs(STACK) do given[name] = nil end
+  self.layers = copies(count(who, "layers", n), function()
+    return LayerClass(dim, heads, o.hidden, given)
+  end)
+  self.norm = wants_norm(who, o) and block.new_norm(who, dim, o)
+  self.layer_dropout = options.probability(who, "layer_dropout", o.layer_dropout)
+end
+
+
+-- A layer that is left out would not know what the cache holds.
+function Stack:check_cache(o)
+  if o.cache == nil or not self.training or self.layer_dropout == 0 then return end
+  heed.fail("nn.%s: option cache: not with layer_dropout while training; write model:eval()",
+            self.__name)
+end
+
+
+-- A layer's results, or x where the layer is dropped: LayerDrop, Fan et al. 2020. A GPU decides for
+-- itself, since its work may be captured, and replayed with other random numbers.
+function Stack:call(layer, x, ...)
+  local p = self.training and self.layer_dropout or 0
+  if p == 0 or not heed.is_tensor(x) then return layer(x, ...) end
+  if x.device == "cpu" then
+    if heed.rand(1):item() < p then return x, false, false end
+    return layer(x, ...)
+  end
+  local y, weights, cross_weights = layer(x, ...)
+  return heed.where(heed.rand(1, {device = x.device}):lt(p), x, y), weights, cross_weights
+end
+
+
+-- The features after all layers, and with option weights a list for each attention of a layer.
+function Stack:run(x, o, ...)
+  self:check_cache(o)
+  local weights, cross_weights = {}, {}
+  for i, layer in ipairs(self.layers) do
+    x, weights[i], cross_weights[i] = self:call(layer, x, ...)
+  end
+  if self.norm then x = self.norm(x) end
+  if self.cross then return call.results(x, o, weights, cross_weights) end
+  return call.results(x, o, weights)
+end
+
+
+function Stack:describe()
+  local layer = self.layers[1]
+  return ("%d, %d, %d"):format(layer.mlp.down.weight:size(1), layer.attend.heads, #self.layers)
+end
+
+
+---Encoder layers one upon the other; a norm at the end unless their norms are post.
+---@class heed.Encoder: heed.Module
+---@field layers heed.EncoderLayer[]
+---@field norm heed.Module|false
+---@overload fun(dim: integer, heads: integer, layers: integer, options?: table): heed.Encoder
+local Encoder = Stack:extend("Encoder")
+transformer.Encoder = Encoder
+
+
+---@class heed.Encoder.options: heed.transformer.options
+---@field hidden? integer width of the MLPs; 4 * dim unless given
+---@field final_norm? boolean whether a norm follows the last layer; unless given, not with "post"
+---@field layer_dropout? number how likely it is that a layer is left out, while training; 0
+
+---@param dim integer of the features
+---@param heads integer
+---@param n integer how many layers
+---@param given? heed.Encoder.options
+function Encoder:init(dim, heads, n, given, ...)
+  options.no_more("nn.Encoder", 4, ...)
+  self:build("nn.Encoder", block.EncoderLayer, dim, heads, n,
+             options.read("nn.Encoder", given, ENCODER))
+end
+
+
+---@param x heed.Tensor (B, T, dim), or (T, dim)
+---@param given? heed.transformer.call
+---@return heed.Tensor y of the shape of x
+---@return (heed.Tensor|false)[]? weights of each layer, with option weights; false where it was
+---dropped
+function Encoder:forward(x, given, ...)
+  local o = call.read("nn.Encoder", given, ...)
+  return self:run(x, o, o)
+end
+
+
+---Decoder layers one upon the other; a norm at the end unless their norms are post.
+---@class heed.Decoder: heed.Module
+---@field layers heed.DecoderLayer[]
+---@field norm heed.Module|false
+---@overload fun(dim: integer, heads: integer, layers: integer, options?: table): heed.Decoder
+local Decoder = Stack:extend("Decoder")
+transformer.Decoder = Decoder
+
+
+---@param dim integer of the features
+---@param heads integer
+---@param n integer how many layers
+---@param given? heed.Encoder.options also `cross = false` for no attention to a context, and
+---`context_dim`
+function Decoder:init(dim, heads, n, given, ...)
+  options.no_more("nn.Decoder", 4, ...)
+  self:build("nn.Decoder", block.DecoderLayer, dim, heads, n,
+             options.read("nn.Decoder", given, DECODER))
+end
+
+
+---@param x heed.Tensor (B, T, dim), or (T, dim)
+---@param context? heed.Tensor (B, S, context_dim), or (S, context_dim); none with cross = false
+---@param given? heed.transformer.call
+---@return heed.Tensor y of the shape of x
+---@return (heed.Tensor|false)[]? weights of each layer, with option weights; false where it was
+---dropped
+---@return (heed.Tensor|false)[]? cross_weights likewise
+function Decoder:forward(x, context, given, ...)
+  local o
+  if not self.cross then
+    o = call.read("nn.Decoder", context, given, ...)
+    return self:run(x, o, o)
+  end
+  context, o = call.read_context("nn.Decoder", context, given, ...)
+  return self:run(x, o, context, o)
+end
+
+
+---An encoder, and a decoder that attends to what it gives: PyTorch's nn.Transformer.
+---@class heed.Transformer: heed.Module
+---@field encoder heed.Encoder
+---@field decoder heed.Decoder
+---@overload fun(dim: integer, heads: integer, options?: table): heed.Transformer
+local Transformer = Module:extend("Transformer")
+transformer.Transformer = Transformer
+
+local SELF = "nn.Transformer"
+local TRANSFORMER = joined(ENCODER, {final_norm = true, layers = any})
+
+
+-- How many layers the encoder and the decoder have: 6 each, a number, or a list of two.
+local function layer_counts(layers_of)
+  if layers_of == nil then layers_of = 6 end
+  if type(layers_of) ~= "table" then layers_of = {layers_of, layers_of} end
+  if #layers_of ~= 2 then
+    heed.fail("%s: option 'layers': a number or {encoder's, decoder's} expected, got %d numbers",
+              SELF, #layers_of)
+  end
+  return table.unpack(layers_of)
+end
+
+
+---@class heed.Transformer.options: heed.Encoder.options
+---@field layers? integer|integer[] how many: of each, or {encoder's, decoder's}; 6 unless given
+---@field final_norm? boolean whether a norm follows the last layers; true unless given, as in
+---PyTorch
+
+---@param dim integer of the features
+---@param heads integer
+---@param given? heed.Transformer.options
+function Transformer:init(dim, heads, given, ...)
+  options.no_more(SELF, 3, ...)
+  local o = options.read(SELF, given, TRANSFORMER)
+  local encoder_layers, decoder_layers = layer_counts(o.layers)
+  o.layers = nil
+  self.encoder = Encoder(dim, heads, encoder_layers, o)
+  self.decoder = Decoder(dim, heads, decoder_layers, o)
+  self:reset()
+end
+
+
+---Draws all matrices of attention and of the MLPs anew, so that layers are no copies: PyTorch does
+---that at the end.
+function Transformer:reset()
+  for _, module in self:named_modules() do
+    local class = getmetatable(module)
+    if class == MultiHeadAttention then module:reset() end
+    if class == Linear then initialise.xavier_uniform_(module.weight) end
+  end
+end
+
+
+-- What the decoder attends to; nothing where a cache knows it from the call before.
+function Transformer:encode(source, o)
+  if o.cache and o.cache:context(self.decoder.layers[1].cross) then return nil, {} end
+  return self.encoder(source, call.of_source(o))
+end
+
+
+---@class heed.Transformer.call: heed.transformer.call
+---@field source_mask? any
+---@field source_bias? any
+
+---@param source heed.Tensor (B, S, dim), or (S, dim)
+---@param target heed.Tensor (B, T, dim), or (T, dim)
+---@param given? heed.Transformer.call the plain options are about the target;
+---`context_lengths` and `context_keys` say which of the source are there, in both stacks;
+---`context_mask` and `context_bias` are about the target's attention to the source, `source_mask`
+---and `source_bias` about the source's to itself. With a cache the source is encoded once.
+---@return heed.Tensor y of the shape of target
+---@return (heed.Tensor|false)[]? weights of each decoder layer, with option weights
+---@return (heed.Tensor|false)[]? cross_weights likewise
+---@return (heed.Tensor|false)[]? source_weights of each encoder layer
+function Transformer:forward(source, target, given, ...)
+  options.no_more(SELF, 3, ...)
+  if not heed.is_tensor(target) then
+    heed.fail("%s: a target expected, as in model(source, target), got %s", SELF,
+              options.kind(target))
+  end
+  local o = call.read_source(SELF, given)
+  local context, source_weights = self:encode(source, o)
+  local given_target = call.of_target(o)
+  if not o.weights then return self.decoder(target, context, given_target) end
+  local y, weights, cross_weights = self.decoder(target, context, given_target)
+  return y, weights, cross_weights, source_weights
+end
+
+
+return transformer

@@ -1,0 +1,180 @@
+-- Exponential averages of weights, which often evaluate better than the weights themselves.
+--
+--   local ema = optim.EMA(model, {decay = 0.999})
+--   for step = 1, 1000 do
+--     …
+--     opt:step()
+--     ema:update()
+--   end
+--   local accuracy = ema:apply(evaluate, model)
+
+local capture = require "heed.capture"
+local heed = require "heed"
+local Module = require "heed.nn.module"
+local options = require "heed.options"
+local parameter = require "heed.nn.parameter"
+local parameters_of = require "heed.optim.parameters"
+local state = require "heed.state"
+
+local fail = heed.fail
+
+---@class heed.EMA
+local EMA = {__name = "EMA"}
+
+local HALVES <const> = {bfloat16 = true, float16 = true}
+
+
+local function is_average(value)
+  return type(value) == "table" and getmetatable(value) == EMA
+end
+
+
+-- Names and parameters of what was given.
+local function read(given)
+  local names, list = {}, {}
+  if Module.is(given) then
+    for name, p in given:named_parameters() do names[#names + 1], list[#list + 1] = name, p end
+    if #list == 0 then fail("optim.EMA: a module with parameters expected, got one without") end
+    return names, list
+  end
+  parameters_of.check("optim.EMA", given)
+  for i, p in ipairs(given) do names[i], list[i] = tostring(i), p end
+  return names, list
+end
+
+
+-- Averages of halves are float32: small changes of them would be rounded away.
+local function type_of(p) return HALVES[p.dtype] and "float32" or p.dtype end
+
+
+local function follow(self)
+  for i, p in ipairs(self.parameters) do
+    self.averages[i] = heed.keep(self.averages[i]:to(p.device):to(type_of(p)))
+  end
+end
+
+
+---@class heed.EMA.options
+---@field decay? number what an average keeps of itself at an update; 0.999 unless given
+---@field warmup? boolean at update n it keeps (1 + n) / (10 + n), where that is less
+
+---Averages of parameters, which begin as their values now.
+---@param parameters heed.Module|heed.Tensor[]
+---@param given? heed.EMA.options
+---@return heed.EMA
+local function make(parameters, given, ...)
+  options.no_more("optim.EMA", 2, ...)
+  local o = options.read("optim.EMA", given, {decay = 0.999, warmup = false})
+  options.probability("optim.EMA", "decay", o.decay)
+  local names, list = read(parameters)
+  local self = setmetatable({options = o, names = names, parameters = list, averages = {},
+                             updates = 0, applied = 0}, EMA)
+  for i, p in ipairs(list) do
+    self.averages[i] = heed.keep(p:detach():to(type_of(p)):clone())
+  end
+  parameter.on_move(self, follow)
+  return self
+end
+
+
+-- What an average keeps of itself now.
+local function decay_of(self)
+  local n, decay = self.updates, self.options.decay
+  if not self.options.warmup then return decay end
+  if capture.notes then fail("update: warmup cannot be captured: its decay changes") end
+  return math.min(decay, (1 + n) / (10 + n))
+end
+
+
+---Moves the averages towards the parameters: average = decay average + (1 - decay) parameter.
+function EMA:update()
+  if self.applied > 0 then
+    fail("update: parameters of their own expected, but apply has put the averages into them")
+  end
+  self.updates = self.updates + 1
+  local weight = 1 - decay_of(self)
+  heed.no_grad(function()
+    for i, p in ipairs(self.parameters) do
+      self.averages[i]:lerp_(p:to(self.averages[i].dtype), weight)
+    end
+  end)
+end
+
+
+local function copy_all(to, from)
+  heed.no_grad(function()
+    for i, t in ipairs(to) do t:copy_(from[i]) end
+  end)
+end
+
+
+---f(...), while the parameters have the averages' values; then they have their own again, also
+---after an error.
+---@param f function
+---@param ... any
+---@return any ...
+function EMA:apply(f, ...)
+  options.callable("apply", "f", f)
+  local own = {}
+  for i, p in ipairs(self.parameters) do own[i] = heed.keep(p:detach():clone()) end
+  self.applied = self.applied + 1
+  local _ <close> = setmetatable({}, {__close = function()
+    self.applied = self.applied - 1
+    copy_all(self.parameters, own)
+  end})
+  copy_all(self.parameters, self.averages)
+  return f(...)
+end
+
+
+---The averages by name, and how many updates there were.
+---@return table<string, heed.Tensor>
+function EMA:state()
+  local tensors = {updates = heed.tensor(self.updates)}
+  for i, name in ipairs(self.names) do tensors["average." .. name] = self.averages[i]:detach() end
+  return tensors
+end
+
+
+---Lists how a state differs from what these averages would load.
+---@param given table<string, heed.Tensor>
+---@return string[] problems empty if it fits
+---@return string? hint why that may be
+function EMA:compare(given)
+  state.check("load_state", given)
+  local slots = {{names = {"updates"}, value = heed.tensor(0)}}
+  for i, name in ipairs(self.names) do
+    slots[i + 1] = {names = {"average." .. name}, value = self.averages[i]}
+  end
+  local problems, hint = state.compare(slots, given)
+  local counted = #problems > 0 or given.updates:item() >= 0
+  if not counted then problems[1] = "updates: at least 0 expected" end
+  return problems, hint
+end
+
+
+---Goes on from a state.
+---@param given table<string, heed.Tensor>
+function EMA:load_state(given)
+  state.refuse("load_state", self:compare(given))
+  local averages = {}
+  for i, name in ipairs(self.names) do
+    local t = given["average." .. name]:detach()
+    averages[i] = heed.keep(t:to(self.parameters[i].device):clone())
+  end
+  self.averages, self.updates = averages, given.updates:item()
+end
+
+
+function EMA:__tostring()
+  return ("averages of %d tensors, decay = %g, %d updates"):format(
+    #self.parameters, self.options.decay, self.updates)
+end
+
+
+options.closed(EMA, "optim.EMA")
+options.guard(EMA, {apply = math.huge, compare = 1, load_state = 1, state = 0, update = 0},
+              {is = is_average, what = "averages", variable = "ema"})
+
+
+return {EMA = make, is = is_average}

@@ -1,0 +1,308 @@
+-- A group of an optimiser's parameters, which have their options in common.
+--
+-- A step is one fused call of the core for all parameters of the group. The lists that it takes
+-- are made once; each step only puts the gradients in.
+
+local capture = require "heed.capture"
+local core = require "heed.core"
+local heed = require "heed"
+local options = require "heed.options"
+local parameter = require "heed.nn.parameter"
+
+local fail = heed.fail
+local optim_step = core.optim_step
+
+---@class heed.Optimizer.kind
+---@field name string of the core
+---@field states fun(o: table): string[] names of the states that steps with these options need
+---@field fills boolean? whether the first step of a state fills it, instead of starting from 0
+
+---@class heed.Optimizer.group
+---@field lr number may be set at any time
+---@field options table all options, by PyTorch's names; they may be set at any time, too
+---@field parameters heed.Tensor[] a list of its own
+
+---What steps work on. Scripts see a heed.Optimizer.group of it, `seen`.
+---@class heed.Optimizer.inner
+---@field parameters heed.Tensor[]
+---@field names string[] of the states that a step needs now
+---@field memory table<string, (heed.Tensor|false)[]> all states that there are, by name
+---@field counts integer[] steps of each parameter
+local Group = {}
+Group.__index = Group
+
+
+local function check_betas(who, betas)
+  if #betas ~= 2 then fail("%s: two numbers expected as betas, got %d", who, #betas) end
+  for i, beta in ipairs(betas) do
+    if type(beta) ~= "number" then
+      fail("%s: two numbers expected as betas, got %s", who, options.kind(beta))
+    elseif not (beta >= 0 and beta < 1) then
+      fail("%s: a number from 0 to below 1 expected as betas[%d], got %s", who, i, beta)
+    end
+  end
+end
+
+
+local function check_options(who, o)
+  for name, value in pairs(o) do
+    if type(value) == "number" and name ~= "dampening" then options.positive(who, name, value) end
+  end
+  if o.dampening and not (math.abs(o.dampening) < math.huge) then
+    fail("%s: a finite number expected as dampening, got %s", who, options.kind(o.dampening))
+  end
+  if o.betas then check_betas(who, o.betas) end
+  if o.nesterov and (o.momentum <= 0 or o.dampening ~= 0) then
+    fail("%s: nesterov needs momentum and no dampening, got momentum %s and dampening %s",
+         who, o.momentum, o.dampening)
+  end
+end
+
+
+-- The states that steps need from now on; those that they needed before stay.
+local function arrange(self)
+  self.names, self.lists, self.prepared = self.states(self.numbers), {}, {}
+  for k, name in ipairs(self.names) do
+    local list = self.memory[name]
+    if not list then
+      list = {}
+      for i = 1, #self.parameters do list[i] = false end
+      self.memory[name] = list
+    end
+    self.lists[k] = list
+  end
+end
+
+
+---Sets an option, which is checked as what was given at first.
+---@param name string
+---@param value any
+function Group:set(name, value)
+  local o = {}
+  if value == nil then fail("%s: a value expected as %s, got nil", self.who, name) end
+  options.read(self.who, {[name] = value}, self.known)
+  for key in pairs(self.known) do o[key] = self.numbers[key] end
+  o[name] = value
+  check_options(self.who, o)
+  self.numbers[name] = value
+  if #self.states(self.numbers) ~= #self.names then arrange(self) end
+end
+
+
+---A table whose fields are read and set by functions.
+---@param get fun(name: any): any
+---@param set fun(name: any, value: any)
+---@param all fun(): table what pairs walks
+---@return table
+function Group.proxy(get, set, all)
+  return setmetatable({}, {
+    __index = function(_, name) return get(name) end,
+    __newindex = function(_, name, value) set(name, value) end,
+    __pairs = function() return pairs(all()) end,
+  })
+end
+
+
+-- The group as scripts see it.
+local function seen(self)
+  local fields = {
+    parameters = table.move(self.parameters, 1, #self.parameters, 1, {}),
+    options = Group.proxy(function(name) return self.numbers[name] end,
+                          function(name, value) self:set(name, value) end,
+                          function() return self.numbers end),
+  }
+  local known = {lr = true, options = true, parameters = true}
+  local function refuse(name)
+    if self.known[name] ~= nil then
+      fail("%s: a group has no '%s'; write group.options.%s", self.who, name, name)
+    end
+    return options.refuse_name(self.who, name, known, {params = "group.parameters"})
+  end
+  local function set(name, value)
+    if name ~= "lr" then
+      if not fields[name] then refuse(name) end
+      fail("%s: lr and the options of a group can be set, got %s", self.who, options.kind(name))
+    end
+    self:set("lr", value)
+  end
+  return Group.proxy(function(name)
+    if name == "lr" then return self.numbers.lr end
+    return fields[name] or refuse(name)
+  end, set, function() return fields end)
+end
+
+
+-- Moves the state to the devices and types of the parameters.
+local function follow(self)
+  for i, p in ipairs(self.parameters) do
+    for _, list in pairs(self.memory) do
+      if list[i] then
+        list[i] = list[i]:to(p.device):to(p.dtype)
+        heed.keep(list[i])
+      end
+    end
+  end
+end
+
+
+---@param kind heed.Optimizer.kind
+---@param who string
+---@param parameters heed.Tensor[] that were checked
+---@param o table options, all of them
+---@return heed.Optimizer.inner
+function Group.new(kind, who, parameters, o)
+  check_options(who, o)
+  local numbers = {}
+  for name, value in pairs(o) do numbers[name] = value end
+  local self = setmetatable({
+    kind = kind.name, states = kind.states, fills = kind.fills, who = who, known = o,
+    numbers = numbers, parameters = {}, gradients = {}, counts = {}, begins = {},
+    memory = {}, made = false,
+  }, Group)
+  for i, p in ipairs(parameters) do
+    self.parameters[i], self.gradients[i], self.counts[i] = p, false, 0
+  end
+  arrange(self)
+  self.seen = seen(self)
+  parameter.on_move(self, follow)
+  return self
+end
+
+
+-- The numbers of a step, as the captured work has them.
+local function numbers_of(self, step)
+  local o = self.numbers
+  local betas = o.betas or {0, 0}
+  return {step = step, lr = o.lr, beta1 = betas[1], beta2 = betas[2], eps = o.eps,
+          weight_decay = o.weight_decay, momentum = o.momentum, dampening = o.dampening,
+          nesterov = o.nesterov, amsgrad = o.amsgrad, maximize = o.maximize}
+end
+
+
+local function same_numbers(a, b)
+  for name, value in pairs(a) do
+    if b[name] ~= value then return false end
+  end
+  return true
+end
+
+
+local function copied(lists)
+  local copies = {}
+  for k, list in ipairs(lists) do copies[k] = table.move(list, 1, #list, 1, {}) end
+  return copies
+end
+
+
+-- A captured step counts its replays by itself. Lua counts along, and sets the numbers that changed
+-- otherwise. It is not replayed if it made state tensors, if these are others since, or if its
+-- parameters have different step numbers by now.
+local function note(self, number, gradients)
+  local moved, memory, made = {}, copied(self.lists), self.made
+  local last = numbers_of(self, number)
+  for i, g in ipairs(gradients) do
+    if g then moved[#moved + 1] = i end
+  end
+  local function ready()
+    if made or #memory ~= #self.lists then return false end
+    for _, i in ipairs(moved) do
+      if self.counts[i] ~= self.counts[moved[1]] then return false end
+      for k, list in ipairs(memory) do
+        if self.lists[k][i] ~= list[i] then return false end
+      end
+    end
+    return true
+  end
+  local function again()
+    local step = self.counts[moved[1]] + 1
+    for _, i in ipairs(moved) do self.counts[i] = step end
+    last.step = last.step + 1
+    local now = numbers_of(self, step)
+    if same_numbers(now, last) then return nil end
+    last = now
+    self.numbers.step = step
+    return self.numbers
+  end
+  capture.notes[#capture.notes + 1] = {ready = ready, again = again}
+end
+
+
+local function call(self, number, gradients)
+  self.numbers.step = number
+  optim_step(self.kind, self.parameters, gradients, self.lists, self.numbers)
+  self.numbers.step = nil
+  if capture.notes then note(self, number, gradients) end
+end
+
+
+-- Parameters that had no gradient in some step lag behind: one call for each step number.
+local function call_apart(self)
+  local apart = {}
+  for i, g in ipairs(self.gradients) do
+    local number = self.begins[i] and 1 or self.counts[i] + 1
+    if g and not apart[number] then
+      apart[number] = {}
+      for j = 1, #self.parameters do apart[number][j] = false end
+    end
+    if g then apart[number][i] = g end
+  end
+  for number, gradients in pairs(apart) do call(self, number, gradients) end
+end
+
+
+-- Makes the state tensors that parameter i lacks. A state that is filled begins with its step.
+local function prepare(self, i)
+  for _, list in ipairs(self.lists) do
+    if not list[i] then
+      list[i] = heed.keep(heed.zeros_like(self.parameters[i]))
+      self.made = true             -- in this step
+      self.begins[i] = self.fills
+    end
+  end
+  self.prepared[i] = true
+end
+
+
+---One step along the gradients.
+function Group:step()
+  local parameters, gradients, counts = self.parameters, self.gradients, self.counts
+  local prepared, begins = self.prepared, self.begins
+  local number, apart
+  self.made = false
+  for i = 1, #parameters do
+    local g = parameters[i].grad
+    gradients[i] = g or false
+    if g then
+      if not prepared[i] then prepare(self, i) end
+      local own = begins[i] and 1 or counts[i] + 1
+      number = number or own
+      apart = apart or number ~= own
+    end
+  end
+  if apart then call_apart(self) elseif number then call(self, number, gradients) end
+  for i = 1, #parameters do
+    if gradients[i] then gradients[i], counts[i], begins[i] = false, counts[i] + 1, nil end
+  end
+end
+
+
+---Takes the states and counts of its parameters from those of an optimiser's.
+---@param given table<string, heed.Tensor> states by name and position
+---@param counts integer[] of all of the optimiser's parameters
+---@param before integer parameters of the groups before it
+function Group:load(given, counts, before)
+  local memory = {}
+  for _, name in ipairs(self.names) do
+    memory[name] = {}
+    for i, p in ipairs(self.parameters) do
+      local t = given[name .. "." .. before + i]
+      memory[name][i] = t and heed.keep(t:to(p.device):clone()) or false
+    end
+  end
+  self.memory = memory
+  self.counts = table.move(counts, before + 1, before + #self.parameters, 1, {})
+  arrange(self)
+end
+
+
+return Group

@@ -1,0 +1,263 @@
+-- What all optimisers are: groups of parameters, their steps, their state.
+
+local Group = require "heed.optim.group"
+local heed = require "heed"
+local options = require "heed.options"
+local parameters_of = require "heed.optim.parameters"
+local state = require "heed.state"
+local torch_names = require "heed.torch_names"
+
+local fail = heed.fail
+
+---@class heed.Optimizer
+---@field groups heed.Optimizer.group[]
+---@field lr number the rate of all groups; may be set at any time, for all of them
+---@field options table all options, by PyTorch's names; they may be set at any time, too, for all
+---groups. What groups differ in is read in the groups.
+---@field parameters heed.Tensor[] of all groups
+local Optimizer = {__name = "Optimizer"}
+
+local function INNER() end           -- the key of what scripts don't see
+
+
+local function refuse_field(self, name)
+  local inner = self[INNER]
+  local known = {lr = true}
+  for _, t in ipairs{inner.fields, Optimizer} do
+    for key in next, t do known[key] = true end
+  end
+  if inner.groups[1].known[name] ~= nil then
+    fail("%s: there is no '%s'; write opt.options.%s", inner.who, name, name)
+  end
+  return options.refuse_name(inner.who, name, known, torch_names.optimizer)
+end
+
+
+function Optimizer:__index(name)
+  local fields = rawget(self, INNER).fields
+  if fields[name] ~= nil then return fields[name] end
+  if name == "lr" then return fields.options.lr end
+  if Optimizer[name] ~= nil then return Optimizer[name] end
+  return refuse_field(self, name)
+end
+
+
+-- The rate stands among the other options, where it is checked.
+function Optimizer:__newindex(name, value)
+  local inner = self[INNER]
+  if name == "lr" then
+    inner.fields.options.lr = value
+  elseif Optimizer[name] ~= nil then
+    fail("%s: a field expected, got '%s', which is a method", inner.who, name)
+  elseif inner.fields[name] ~= nil then
+    fail("%s: '%s' cannot be set; lr and the fields of opt.options can", inner.who, name)
+  else
+    refuse_field(self, name)
+    fail("%s: the name of a field expected, got %s", inner.who, options.kind(name))
+  end
+end
+
+
+local function is_optimizer(value)
+  return type(value) == "table" and getmetatable(value) == Optimizer
+end
+
+
+local function same(a, b)
+  if type(a) ~= "table" then return a == b end
+  for i, value in ipairs(a) do
+    if b[i] ~= value then return false end
+  end
+  return true
+end
+
+
+-- The options that all groups have in common.
+local function common(who, groups)
+  local function get(name)
+    local value = groups[1].numbers[name]
+    for i = 2, #groups do
+      if not same(value, groups[i].numbers[name]) then
+        fail("%s: the groups differ in %s; read opt.groups[i].options.%s", who, name, name)
+      end
+    end
+    return value
+  end
+  local function set(name, value)
+    for _, group in ipairs(groups) do group:set(name, value) end
+  end
+  local function all()
+    local values = {}
+    for name in pairs(groups[1].known) do values[name] = get(name) end
+    return values
+  end
+  return Group.proxy(get, set, all)
+end
+
+
+-- Groups as they were given: lists of parameters with their own options, or one list.
+local function read_groups(who, given, o)
+  local first = type(given) == "table" and not getmetatable(given) and given[1]
+  if type(first) ~= "table" or getmetatable(first) then return {{params = given, options = o}} end
+  options.check_list(who, given)
+  local groups, known = {}, {params = options.any}
+  for name, value in pairs(o) do known[name] = value end
+  for i = 1, options.last(given) do
+    local group = given[i]
+    if type(group) ~= "table" or getmetatable(group) then
+      fail("%s: {params = ...} expected as group %d, got %s", who, i, options.kind(group))
+    end
+    local read = options.read(who, group, known)
+    groups[i] = {params = read.params, options = read}
+    read.params = nil
+  end
+  return groups
+end
+
+
+---@param kind heed.Optimizer.kind
+---@param who string
+---@param given heed.Tensor[]|table[] parameters, or groups: {params = list, ...}
+---@param o table options, all of them
+---@return heed.Optimizer
+function Optimizer.make(kind, who, given, o)
+  local groups, places, taken = {}, {}, {}
+  local fields = {groups = {}, parameters = {}}
+  local read = read_groups(who, given, o)
+  for i, group in ipairs(read) do
+    parameters_of.check(who, group.params, taken, #read > 1 and i or nil)
+    parameters_of.check_trainable(who, group.params, #read > 1 and i or nil)
+    groups[i] = Group.new(kind, who, group.params, group.options)
+    fields.groups[i] = groups[i].seen
+    for k, p in ipairs(group.params) do
+      fields.parameters[#places + 1] = p
+      places[#places + 1] = {group = groups[i], i = k}
+    end
+  end
+  fields.options = common(who, groups)
+  local inner = {who = who, kind = kind.name, groups = groups, places = places, fields = fields}
+  return setmetatable({[INNER] = inner}, Optimizer)
+end
+
+
+---One step along the gradients. A parameter without one stays as it is.
+function Optimizer:step()
+  for _, group in ipairs(self[INNER].groups) do group:step() end
+end
+
+
+---Forgets the gradients, or sets them to 0 in place.
+---@param given? {set_to_none: boolean} true unless given
+function Optimizer:zero_grad(given)
+  local forget = given == nil
+    or options.read("zero_grad", given, {set_to_none = true}).set_to_none
+  for _, group in ipairs(self[INNER].groups) do
+    for _, p in ipairs(group.parameters) do
+      if forget then
+        p.grad = nil
+      elseif p.grad then
+        p.grad:zero_()
+      end
+    end
+  end
+end
+
+
+-- The number of each parameter's steps, and the rate of each group, as tensors.
+local function numbers(self)
+  local counts, rates = {}, {}
+  for i, group in ipairs(self[INNER].groups) do
+    table.move(group.counts, 1, #group.counts, #counts + 1, counts)
+    rates[i] = group.numbers.lr
+  end
+  return {
+    step = heed.tensor(counts, {dtype = "int64"}),
+    lr = heed.tensor(#rates == 1 and rates[1] or rates, {dtype = "float64"}),
+  }
+end
+
+
+---The optimiser's state, as tensors by name, such as "exp_avg.1": parameters are counted through
+---all groups.
+---@return table<string, heed.Tensor>
+function Optimizer:state()
+  local tensors = numbers(self)
+  for n, at in ipairs(self[INNER].places) do
+    for k, name in ipairs(at.group.names) do
+      local t = at.group.lists[k][at.i]
+      if t then tensors[name .. "." .. n] = t:detach() end
+    end
+  end
+  return tensors
+end
+
+
+-- Numbers that no step can be made with.
+local function wrong_numbers(given)
+  local problems = {}
+  local function check(name, n)
+    if n >= 0 and n < math.huge then return end
+    problems[#problems + 1] = ("%s: at least 0 expected, got %s"):format(name, options.kind(n))
+  end
+  for _, rate in ipairs(given.lr:flatten():totable()) do check("lr", rate) end
+  for _, count in ipairs(given.step:totable()) do check("step", count) end
+  return problems
+end
+
+
+---Lists how a state differs from what this optimiser would load.
+---@param given table<string, heed.Tensor>
+---@return string[] problems empty if it fits
+---@return string? hint why that may be
+function Optimizer:compare(given)
+  state.check("load_state", given)
+  local slots = {}
+  for name, value in pairs(numbers(self)) do slots[#slots + 1] = {names = {name}, value = value} end
+  local problems, hint = state.compare(slots, {step = given.step, lr = given.lr})
+  if #problems == 0 then problems = wrong_numbers(given) end
+  if #problems > 0 then return problems, hint end   -- nothing else can be judged
+  local counts = given.step:totable()
+  for n, at in ipairs(self[INNER].places) do
+    for _, name in ipairs(counts[n] > 0 and at.group.names or {}) do
+      slots[#slots + 1] = {names = {name .. "." .. n}, value = at.group.parameters[at.i]}
+    end
+  end
+  return state.compare(slots, given)
+end
+
+
+---Goes on from a state. If anything in it does not fit, one error lists all that doesn't, and
+---nothing is loaded.
+---@param given table<string, heed.Tensor>
+function Optimizer:load_state(given, more)
+  state.refuse_metadata("load_state", more)
+  if more ~= nil then options.no_more("load_state", 1, more) end
+  state.refuse("load_state", self:compare(given))
+  local counts, rates, before = given.step:totable(), given.lr:flatten():totable(), 0
+  heed.no_grad(function()
+    for i, group in ipairs(self[INNER].groups) do
+      group:load(given, counts, before)
+      group:set("lr", rates[i])
+      before = before + #group.parameters
+    end
+  end)
+end
+
+
+function Optimizer:__tostring()
+  local inner, n, rates = self[INNER], 0, {}
+  for _, p in ipairs(inner.fields.parameters) do n = n + p:numel() end
+  for i, group in ipairs(inner.groups) do rates[i] = ("%g"):format(group.numbers.lr) end
+  return ("%s of %d tensors, %d numbers, lr = %s"):format(
+    inner.kind, #inner.fields.parameters, n, table.concat(rates, ", "))
+end
+
+
+local make = Optimizer.make
+Optimizer.make = nil
+
+options.guard(Optimizer, {compare = 1, load_state = 2, state = 0, step = 0, zero_grad = 1},
+              {is = is_optimizer, what = "an optimizer", variable = "opt"})
+
+
+return {is = is_optimizer, make = make}

@@ -1,0 +1,184 @@
+-- Loss scaling, for gradients in float16: PyTorch's GradScaler.
+--
+--   local scaler = optim.Scaler()
+--   local loss = heed.autocast("float16", function() return heed.cross_entropy(model(x), y) end)
+--   scaler:scale(loss):backward()
+--   scaler:unscale_(opt)                        -- where gradients are clipped, say
+--   optim.clip_grad_norm(opt.parameters, 1)
+--   scaler:step(opt)
+--   scaler:update()
+
+local clip_gradients = require("heed.core").clip_gradients
+local heed = require "heed"
+local is_optimizer = require("heed.optim.optimizer").is
+local options = require "heed.options"
+local state = require "heed.state"
+
+local fail = heed.fail
+
+---@class heed.Scaler
+local Scaler = {__name = "Scaler"}
+
+local KNOWN <const> = {
+  backoff_factor = 0.5, growth_factor = 2, growth_interval = 2000, init_scale = 65536,
+}
+
+
+local function is_scaler(value)
+  return type(value) == "table" and getmetatable(value) == Scaler
+end
+
+
+---@class heed.Scaler.options
+---@field init_scale? number 65536 unless given
+---@field growth_factor? number of the scale, after growth_interval steps; 2 unless given
+---@field backoff_factor? number of the scale, where a gradient was not finite; 0.5 unless given
+---@field growth_interval? integer steps in a row with finite gradients; 2000 unless given
+
+---A scale of losses that keeps small gradients in float16's range.
+---@param given? heed.Scaler.options
+---@return heed.Scaler
+local function make(given, ...)
+  options.no_more("optim.Scaler", 1, ...)
+  local o = options.read("optim.Scaler", given, KNOWN)
+  for _, name in ipairs{"init_scale", "growth_factor", "backoff_factor"} do
+    if not (o[name] > 0 and o[name] < math.huge) then
+      fail("optim.Scaler: a finite number above 0 expected as %s, got %s", name,
+           options.kind(o[name]))
+    end
+  end
+  if o.growth_factor < 1 or o.backoff_factor > 1 then
+    fail("optim.Scaler: growth_factor of at least 1 and backoff_factor of at most 1 expected, got "
+         .. "%s and %s", o.growth_factor, o.backoff_factor)
+  end
+  o.growth_interval = options.count("optim.Scaler", "growth_interval", o.growth_interval)
+  return setmetatable({options = o, factor = o.init_scale + 0.0, steady = 0, found = {},
+                       stepped = {}}, Scaler)
+end
+
+
+---The scale that losses are multiplied with now.
+---@return number
+function Scaler:get_scale()
+  return self.factor
+end
+
+
+---The loss times the scale, to go backward from.
+---@param loss heed.Tensor
+---@return heed.Tensor
+function Scaler:scale(loss)
+  if not heed.is_tensor(loss) then
+    fail("scale: a tensor expected as loss, got %s", options.kind(loss))
+  end
+  return loss:to(loss.dtype == "float64" and "float64" or "float32") * self.factor
+end
+
+
+local function check_optimizer(who, opt)
+  if is_optimizer(opt) then return end
+  fail("%s: an optimizer expected, got %s", who, options.kind(opt))
+end
+
+
+local function divide(opt, factor)
+  for i, p in ipairs(opt.parameters) do
+    local g = p.grad
+    if g and g.dtype == "float16" then
+      fail("unscale_: gradients of float32 expected, got float16 for parameter %d; keep weights in "
+           .. "float32, and use heed.autocast", i)
+    end
+    if g then g:mul_(1 / factor) end
+  end
+end
+
+
+---Divides the gradients of an optimiser's parameters by the scale; `step` does it where this
+---did not.
+---@param opt heed.Optimizer
+function Scaler:unscale_(opt)
+  check_optimizer("unscale_", opt)
+  if self.found[opt] ~= nil then
+    fail("unscale_: one call for each update expected: these gradients were divided already")
+  end
+  heed.no_grad(divide, opt, self.factor)
+  self.found[opt] = not clip_gradients(opt.parameters, 2):isfinite():item()
+end
+
+
+---A step of the optimiser, unless a gradient is infinite or NaN.
+---@param opt heed.Optimizer
+---@return boolean done false: it was left out
+function Scaler:step(opt)
+  check_optimizer("step", opt)
+  if self.stepped[opt] then fail("step: one call for each update expected, got a second one") end
+  if self.found[opt] == nil then self:unscale_(opt) end
+  self.stepped[opt] = true
+  if not self.found[opt] then opt:step() end
+  return not self.found[opt]
+end
+
+
+---Makes the scale smaller where a gradient was not finite, and larger after many steps where all
+---were.
+function Scaler:update()
+  if next(self.found) == nil then
+    fail("update: a step expected since the last update, there was none")
+  end
+  local found = false
+  for _, one in pairs(self.found) do found = found or one end
+  self.found, self.stepped = {}, {}
+  self.steady = found and 0 or self.steady + 1
+  if found then
+    self.factor = self.factor * self.options.backoff_factor
+  elseif self.steady == self.options.growth_interval then
+    self.factor, self.steady = self.factor * self.options.growth_factor, 0
+  end
+end
+
+
+---The scale, and how many steps in a row had finite gradients.
+---@return table<string, heed.Tensor>
+function Scaler:state()
+  return {scale = heed.tensor(self.factor, {dtype = "float64"}),
+          growth_tracker = heed.tensor(self.steady)}
+end
+
+
+---Lists how a state differs from what this scaler would load.
+---@param given table<string, heed.Tensor>
+---@return string[] problems empty if it fits
+function Scaler:compare(given)
+  state.check("load_state", given)
+  local slots = {}
+  for name, value in pairs(self:state()) do slots[#slots + 1] = {names = {name}, value = value} end
+  local problems = state.compare(slots, given)
+  if #problems > 0 then return problems end
+  local scale, steady = given.scale:item(), given.growth_tracker:item()
+  if not (scale > 0 and scale < math.huge) then problems[1] = "scale: above 0 expected" end
+  if steady < 0 then problems[#problems + 1] = "growth_tracker: at least 0 expected" end
+  return problems
+end
+
+
+---Goes on from a state.
+---@param given table<string, heed.Tensor>
+function Scaler:load_state(given)
+  state.refuse("load_state", self:compare(given))
+  self.factor, self.steady = given.scale:item(), given.growth_tracker:item()
+end
+
+
+function Scaler:__tostring()
+  return ("scaler of losses, scale = %g"):format(self.factor)
+end
+
+
+options.closed(Scaler, "optim.Scaler")
+options.guard(Scaler, {
+  compare = 1, get_scale = 0, load_state = 1, scale = 1, state = 0, step = 1, unscale_ = 1,
+  update = 0,
+}, {is = is_scaler, what = "a scaler", variable = "scaler"})
+
+
+return {Scaler = make, is = is_scaler}

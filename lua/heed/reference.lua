@@ -1,0 +1,430 @@
+-- The reference as data: what is written above functions, read from the texts of heed's own files.
+-- heed.help prints it, docs/generate.lua makes docs/operations.md of it.
+--
+-- meta.lua has the functions of heed and the methods of tensors. Other modules are asked what they
+-- hold, and their files what it is: so a function without a comment is noticed.
+
+local reference = {}
+
+
+-- Blocks -----------------------------------------------------------------
+-- A block is a comment of `---` lines and the definition below it.
+
+---@class heed.reference.block
+---@field section string? the heading above it
+---@field text string[] lines
+---@field examples string[]
+---@field params {name: string, optional: boolean, type: string}[]
+---@field class string? the name in LuaCATS
+---@field makes string? how an object is made: the argument names of an overload
+---@field hidden boolean? for other files of the Lua half alone
+---@field owner string? what stands before the dot or colon
+---@field sep string?
+---@field name string?
+---@field args string?
+---@field aliases string[] other names of the same function
+
+local function new_block(section)
+  return {section = section, text = {}, examples = {}, params = {}, aliases = {}}
+end
+
+local HIDES = {private = true, package = true, protected = true}
+
+local function read_annotation(block, kind, rest)
+  if HIDES[kind] then block.hidden = true end
+  if kind == "class" then block.class = rest:match("^[%w_%.]+") end
+  if kind == "overload" or kind == "type" then
+    block.makes = block.makes or rest:match("^fun(%b())")
+  end
+  if kind ~= "param" then return end
+  local name, optional, type = rest:match("^([%w_%.]+)([?]?)%s*(.*)$")
+  if name then
+    table.insert(block.params, {name = name, optional = optional == "?", type = type})
+  end
+end
+
+
+local function read_comment(block, line)
+  local kind, rest = line:match("^%-%-%-@(%l+)%s*(.*)$")
+  local example = line:match("^%-%-%-> (.*)$")
+  if kind then read_annotation(block, kind, rest)
+  elseif example then table.insert(block.examples, example)
+  elseif #block.params == 0 and not block.class then table.insert(block.text, line:sub(4)) end
+end
+
+
+-- What the line below a comment defines.
+local function read_definition(block, line)
+  local owner, sep, name, args = line:match("^function ([%w_%.]+)([.:])([%w_]+)(%b())")
+  if not owner then name, args = line:match("^local function ([%w_]+)(%b())") end
+  if not name then
+    name, args = line:match('^method%.%l+%("([%w_]+)", function(%b())')
+    owner = name and "heed"
+  end
+  if not name then
+    args = line:match("^return function(%b())")
+    name = args and "return"
+  end
+  if not name then name = line:match("^local ([%w_]+) = ") or line:match("^%s+([%w_]+) = ") end
+  if not name then owner, name = line:match("^([%w_%.]+)%.([%w_]+) = ") end
+  block.owner, block.sep, block.name, block.args = owner, sep, name, args and args:sub(2, -2)
+  return name ~= nil
+end
+
+
+-- `Tensor.abs_, heed.abs = …` behind a line that is a whole function: its other names.
+local function read_aliases(block, line)
+  local left = line:match("^([%w_%., ]+) = ")
+  for name in (left or ""):gmatch("[%w_]+%.([%w_]+)") do table.insert(block.aliases, name) end
+  return left ~= nil
+end
+
+
+---The blocks of a file, in their order.
+---@param text string
+---@return heed.reference.block[]
+function reference.blocks(text)
+  local list, section, open, done = {}, nil, nil, nil
+  for line in text:gmatch("([^\n]*)\n?") do
+    local comment = line:match("^%s*(%-%-%-.*)$")
+    section = line:match("^%-%- (.-) %-%-%-+$") or section
+    if comment then
+      open, done = open or new_block(section), nil
+      read_comment(open, comment)
+    elseif open then
+      if read_definition(open, line) then
+        list[#list + 1], done = open, line:find("%f[%w]end$") and open
+      end
+      open = nil
+    elseif done and not read_aliases(done, line) then done = nil end
+  end
+  return list
+end
+
+
+-- Words ------------------------------------------------------------------
+
+local function has_param(block, name)
+  for _, param in ipairs(block.params) do
+    if param.name == name then return param end
+  end
+end
+
+
+-- Options are `given` in heed's own files.
+local function shown_name(name, param)
+  local options = param and (param.optional or param.type:find("options") or param.type:find("^{"))
+  local mark = param and param.optional and "?" or ""
+  return (name == "given" and options and "options" or name) .. mark
+end
+
+
+-- "x, dim, given, ..." as a caller sees it: "x, dim?, options?". What stands for all arguments is
+-- named by its comment; `...` without one only refuses more.
+local function shown_arguments(block)
+  local shown = {}
+  for name in (block.args or ""):gmatch("[%w_%.]+") do
+    local param = has_param(block, name)
+    local listed = param and name == "..." and #shown == 0 and param.type:match("%S+%s+(.+)$")
+    if listed and not listed:gsub(", ", ""):find("[^%w_]") then shown[1] = listed
+    elseif param or name ~= "..." and #block.params == 0 then
+      shown[#shown + 1] = shown_name(name, param)
+    end
+  end
+  return table.concat(shown, ", ")
+end
+
+
+-- "(inputs: integer, options?: {bias: boolean})" as "inputs, options?".
+local function shown_overload(makes)
+  local flat = makes:sub(2, -2):gsub("%b{}", ""):gsub("%b()", ""):gsub("%b<>", "")
+  local shown = {}
+  for part in flat:gmatch("[^,]+") do
+    local name = part:match("^%s*([%w_%.]+[?]?)")
+    if name then shown[#shown + 1] = name:gsub("^given", "options") end
+  end
+  return table.concat(shown, ", ")
+end
+
+
+local function shown_call(block)
+  if not block.args and block.makes then return shown_overload(block.makes) end
+  return shown_arguments(block)
+end
+
+
+local function joined(lines)
+  return (table.concat(lines, "\n"):gsub("^%s+", ""):gsub("%s+$", ""))
+end
+
+
+---The first sentence of a text, on one line.
+---@param text string
+---@return string
+function reference.sentence(text)
+  local flat = text:gsub("\n\n.*", ""):gsub("%s+", " ")
+  return flat:match("^(.-[.?]) %f[%u`]") or flat
+end
+
+
+---@class heed.reference.entry
+---@field path string its name from heed on: "softmax", "nn.Linear"
+---@field call string how it is called
+---@field text string
+---@field examples string[]
+---@field params {name: string, optional: boolean, type: string}[]
+---@field aliases string[]
+
+local function other_names(block)
+  local names, seen = {}, {[block.name] = true}
+  for _, name in ipairs(block.aliases) do
+    if not seen[name] then names[#names + 1], seen[name] = name, true end
+  end
+  return names
+end
+
+
+local function entry_of(path, call, block)
+  return {path = path, call = call, text = joined(block.text), examples = block.examples,
+          params = block.params, aliases = other_names(block)}
+end
+
+
+-- heed and tensors -------------------------------------------------------
+
+local function of_meta(block)
+  local args, name = shown_arguments(block), block.name
+  if block.owner == "Tensor" then
+    return entry_of(name, ("x:%s(%s)"):format(name, args), block)
+  elseif block.args and (block.owner == "heed" or block.owner == "heed.cuda") then
+    local path = (block.owner .. "." .. name):sub(#"heed." + 1)
+    return entry_of(path, ("heed.%s(%s)"):format(path, args), block)
+  end
+end
+
+
+local function add(groups, title, entry)
+  local last = groups[#groups]
+  if not last or last.title ~= title then
+    last = {title = title}
+    groups[#groups + 1] = last
+  end
+  last[#last + 1] = entry
+end
+
+
+local function add_meta(groups, blocks)
+  for _, block in ipairs(blocks) do
+    local entry = block.section and of_meta(block)
+    if entry then add(groups, block.section, entry) end
+  end
+end
+
+
+-- Other modules ----------------------------------------------------------
+
+-- The name of what a file returns, and of what it returns in a table: {EMA = make}.
+local function returned(text)
+  local last = text:match(".*\nreturn (.*)$") or ""
+  local name = last:match("^options%.strict%([^,]+, ([%w_]+)") or last:match("^%l+%(([%w_]+)")
+               or last:match("^([%w_]+)%s*$")
+  local given = {}
+  for own, other in (last:match("(%b{})") or ""):gmatch("([%w_]+) = ([%w_]+)") do
+    given[own] = other
+  end
+  if last:find("^function") then given.own = "return" end
+  return name, given
+end
+
+
+-- The files that make a module: its own, and those below it that these name.
+local function files_of(root, read)
+  local list, seen = {}, {}
+  local function visit(name, short)
+    local text = not seen[name] and read(name)
+    seen[name] = true
+    if not text then return end
+    local file = {name = name, text = text, blocks = reference.blocks(text)}
+    file.returns, file.given = returned(text)
+    list[#list + 1] = file
+    for other in text:gmatch('"(' .. root:gsub("%.", "%%.") .. '%.[%w_%.]+)"') do visit(other) end
+    if not short then return end
+    for other in text:gmatch('"([%w_]+)"') do visit(root .. "." .. other) end
+  end
+  visit(root, true)
+  return list
+end
+
+
+-- What stands at the head of a file about its class: "-- nn.Cache: the keys …".
+local function head_of(file, path)
+  local text = file.text:match("^%-%- (.-)\n\n") or ""
+  local rest = text:match("^" .. path:gsub("%.", "%%.") .. "[^:\n]*: (.*)$")
+              or text:match("^%S+ and " .. path:gsub("%.", "%%.") .. ": (.*)$")
+  local lines = rest and rest:gsub("\n%-%- ?", "\n"):gsub("\n\n.*", "")
+  return lines and lines:sub(1, 1):upper() .. lines:sub(2)
+end
+
+
+local function is_class(value)
+  local class = type(value) == "table" and getmetatable(value)
+  return type(class) == "table" and rawget(class, "__call") ~= nil
+end
+
+
+-- How well a block fits the name under which a module holds a value: 0 is not at all. It is about
+-- what the file returns, or what that has the name for, or something local of the name.
+local function fit(file, block, name, value)
+  local alone = file.given.own and file.name:match("[%w_]+$") == name
+  local good = 0
+  if block.sep == ":" then return 0
+  elseif block.owner and block.owner == file.returns and block.name == name then good = 8
+  elseif block.owner then return 0
+  elseif block.name == file.given[name] or alone and block.name == file.given.own then good = 4
+  elseif block.name == name then good = 2 end
+  return good > 0 and is_class(value) == (block.class ~= nil) and good + 1 or good
+end
+
+
+-- The block about a name that a module holds, and its file.
+local function find_block(files, name, value)
+  local best, block_file, most = nil, nil, 0
+  for _, file in ipairs(files) do
+    for _, block in ipairs(file.blocks) do
+      local good = fit(file, block, name, value)
+      if good > most then best, block_file, most = block, file, good end
+    end
+  end
+  return best, block_file
+end
+
+
+-- How an object of a class is made: by its overload, or as its `init` is called.
+local function made_with(files, block)
+  if block.makes then return shown_overload(block.makes) end
+  for _, file in ipairs(files) do
+    for _, other in ipairs(file.blocks) do
+      if other.owner == block.name and other.name == "init" then return shown_arguments(other) end
+    end
+  end
+  return "..."
+end
+
+
+-- heed.leaky_relu for the layer LeakyReLU, which has no comment of its own.
+local function as_layer(heed, path)
+  local plain = path:match("[%w_]+$"):lower()
+  for name, value in pairs(heed) do
+    if type(value) == "function" and name:find("%w$") and name:gsub("_", "") == plain then
+      local text = ("`heed.%s` as a layer, made with what stands behind x there."):format(name)
+      return {path = path, call = "heed." .. path .. "(...)", text = text, examples = {},
+              params = {}, aliases = {}}
+    end
+  end
+end
+
+
+local function of_module(heed, files, path, name, value)
+  local block, file = find_block(files, name, value)
+  if not block then return is_class(value) and as_layer(heed, path) or nil end
+  local args = is_class(value) and made_with(files, block) or shown_call(block)
+  local entry = entry_of(path, ("heed.%s(%s)"):format(path, args), block)
+  if entry.text == "" then entry.text = head_of(file, path) or "" end
+  return entry
+end
+
+
+-- What a file's own functions are for, and not its users.
+local SPECIAL = {init = true, forward = true, describe = true, reset = true}
+
+-- Methods of objects: those of classes, and of tables of methods.
+local function add_methods(groups, title, files, path)
+  for _, file in ipairs(files) do
+    for _, block in ipairs(file.blocks) do
+      local owner = block.owner
+      local of_class = owner and owner ~= file.returns and owner ~= "heed" or
+                       owner == "Module" or owner == "Cache"
+      if of_class and block.args and not block.hidden and not SPECIAL[block.name] and
+         not block.name:find("^_") and block.text[1] then
+        local object = owner == "methods" and path:match("[%w_]+$") or owner:lower()
+        if block.sep == "." then object = owner end
+        local call = object .. block.sep .. block.name .. "(" .. shown_arguments(block) .. ")"
+        add(groups, title, entry_of(object .. block.sep .. block.name, call, block))
+      end
+    end
+  end
+end
+
+
+local function sorted_names(t)
+  local names = {}
+  for name in pairs(t) do
+    if type(name) == "string" and name:find("^%a") then names[#names + 1] = name end
+  end
+  table.sort(names)
+  return names
+end
+
+
+-- What a module holds; then its methods, then the modules within it.
+local function add_module(groups, missing, heed, files, path, module)
+  local title, within = "heed." .. path, {}
+  for _, name in ipairs(sorted_names(module)) do
+    local value, own = module[name], path .. "." .. name
+    if type(value) == "table" and not is_class(value) then within[#within + 1] = name
+    elseif type(value) == "function" or is_class(value) then
+      local entry = of_module(heed, files, own, name, value)
+      if entry then add(groups, title, entry) else missing[#missing + 1] = own end
+    end
+  end
+  if not path:find("%.") then add_methods(groups, title, files, path) end
+  for _, name in ipairs(within) do
+    add_module(groups, missing, heed, files, path .. "." .. name, module[name])
+  end
+end
+
+
+-- The names in a table of heed's own file, with their files: `parts`, and `functions`.
+local function names_in(text, table_name)
+  local list = {}
+  for name, file in text:match("local " .. table_name .. " = (%b{})"):gmatch('(%w+) = "(%w+)"') do
+    list[#list + 1] = {name = name, file = file}
+  end
+  return list
+end
+
+
+-- Functions of heed that are the only ones of their file.
+local function add_functions(groups, missing, heed, read)
+  for _, f in ipairs(names_in(read("heed"), "functions")) do
+    local files = files_of("heed." .. f.file, read)
+    local entry = files[1] and of_module(heed, files, f.name, f.name, heed[f.name])
+    if entry then add(groups, "Files, captures, generation, help", entry)
+    elseif files[1] then missing[#missing + 1] = f.name end
+  end
+end
+
+
+---All that is written about the module, in groups.
+---@param heed heed
+---@param read fun(name: string): string? the text of a module of heed's
+---@return table groups lists of entries, with a title
+---@return string[] missing what has no comment
+function reference.all(heed, read)
+  local groups, missing = {}, {}
+  add_meta(groups, reference.blocks(read("heed.meta")))
+  add_functions(groups, missing, heed, read)
+  for _, found in ipairs(names_in(read("heed"), "parts")) do
+    local part = found.name
+    local files, title = files_of("heed." .. part, read), "heed." .. part
+    local module = files[1] and heed[part] or {}
+    if type(module) == "function" then
+      local entry = of_module(heed, files, part, part, module)
+      if entry then add(groups, title, entry) else missing[#missing + 1] = part end
+    else add_module(groups, missing, heed, files, part, module) end
+  end
+  return groups, missing
+end
+
+
+return reference

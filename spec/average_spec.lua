@@ -1,0 +1,324 @@
+-- Averages of weights, and the scaler of losses.
+
+local heed = require "heed"
+local message = require "spec.support.message"
+local nn = require "heed.nn"
+local optim = require "heed.optim"
+
+
+local function parameter(...)
+  return nn.Parameter(heed.tensor{...})
+end
+
+local function set(p, value)
+  heed.no_grad(p.fill_, p, value)
+end
+
+
+describe("an average of weights", function()
+  it("follows its formula, with and without warmup", function()
+    for _, warmup in ipairs{false, true} do
+      local p = nn.Parameter(heed.full({3}, 1.0, {dtype = "float64"}))
+      local ema, average = optim.EMA({p}, {decay = 0.9, warmup = warmup}), 1
+      for n = 1, 100 do
+        set(p, n % 5)
+        ema:update()
+        local decay = warmup and math.min(0.9, (1 + n) / (10 + n)) or 0.9
+        average = decay * average + (1 - decay) * (n % 5)
+        assert.is_true(math.abs(ema:state()["average.1"][2] - average) < 1e-12)
+      end
+      assert.equal(100, ema:state().updates:item())
+    end
+  end)
+
+  it("stands in the weights while a function runs, and not behind it", function()
+    local layer = nn.Linear(2, 1)
+    local ema = optim.EMA(layer, {decay = 0.5})
+    local before, changed = layer.weight:detach():clone(), heed.full({1, 2}, 4.0)
+    heed.no_grad(layer.weight.copy_, layer.weight, changed)
+    ema:update()
+    local weight, more, none = ema:apply(function(a, b)
+      assert.matches("apply has put the averages into them", message(ema.update, ema))
+      return layer.weight:detach():clone(), a, b
+    end, 7, nil)
+    assert.is_true(weight:allclose((before + changed) / 2))
+    assert.same({7}, {more, none})
+    assert.is_true(layer.weight:equal(changed))
+    assert.matches("broken", message(ema.apply, ema, function() error("broken") end))
+    assert.is_true(layer.weight:equal(changed))
+    ema:update()
+    assert.matches("^averages of 2 tensors, decay = 0.5, 2 updates$", tostring(ema))
+  end)
+
+  it("of halves is float32, and moves with the weights", function()
+    local layer = nn.Linear(2, 1):to("bfloat16")
+    local ema = optim.EMA(layer, {decay = 0.999})
+    set(layer.weight, 1)
+    ema:load_state((function()
+      local state = ema:state()
+      state["average.weight"] = heed.full({1, 2}, 0.5)
+      return state
+    end)())
+    ema:update()
+    assert.is_true(math.abs(ema:state()["average.weight"]:sum():item() - 2 * 0.5005) < 1e-6)
+    layer:to("float64")
+    assert.equal("float64", ema:state()["average.weight"].dtype)
+    ema:update()
+  end)
+
+  it("has a state, and refuses what does not fit", function()
+    local layer = nn.Linear(2, 1)
+    local ema = optim.EMA(layer)
+    ema:update()
+    local state, fresh = ema:state(), optim.EMA(nn.Linear(2, 1))
+    fresh:load_state(state)
+    assert.equal(1, fresh:state().updates:item())
+    assert.equal(state["average.weight"]:data(), fresh:state()["average.weight"]:data())
+    state["average.bias"], state.other = heed.zeros(3), heed.zeros(1)
+    local why = message(fresh.load_state, fresh, state)
+    assert.matches("average.bias: float32 %(1%) expected, got float32 %(3%)", why)
+    assert.matches("other: not expected", why)
+    assert.matches("updates: at least 0", table.concat(fresh:compare{
+      updates = heed.tensor(-1), ["average.weight"] = heed.zeros(1, 2),
+      ["average.bias"] = heed.zeros(1)}))
+  end)
+
+  it("refuses what it does not take", function()
+    local p = parameter(1.0)
+    assert.matches("optim.EMA: a list of tensors expected, .* got 3", message(optim.EMA, 3))
+    assert.matches("a number from 0 to 1 expected as decay, got 2",
+                   message(optim.EMA, {p}, {decay = 2}))
+    assert.matches("did you mean 'decay'", message(optim.EMA, {p}, {dekay = 2}))
+    assert.matches("every parameter once", message(optim.EMA, {p, p}))
+    assert.matches("a module with parameters expected", message(optim.EMA, nn.ReLU()))
+    local ema = optim.EMA{p}
+    assert.matches("apply: averages expected .*; write ema:apply%(...%)", message(ema.apply, print))
+    assert.matches("apply: a function expected as f, got 3", message(ema.apply, ema, 3))
+    assert.matches("expected, got 5 as argument 1", message(ema.update, ema, 5))
+  end)
+end)
+
+
+describe("a scaler of losses", function()
+  local function with_gradient(value)
+    local p = parameter(1.0, 2.0)
+    p.grad = heed.tensor{value, 1.0}
+    return p, optim.SGD({p}, {lr = 1})
+  end
+
+  it("scales losses, divides gradients once, and steps", function()
+    local p = parameter(1.0, 2.0)
+    local opt, scaler = optim.SGD({p}, {lr = 0.5}), optim.Scaler{init_scale = 8}
+    local loss = (p * heed.tensor{1.0, 3.0}):sum()
+    assert.equal(8 * 7, scaler:scale(loss):item())
+    assert.equal("float32", scaler:scale(heed.tensor(1, {dtype = "float16"})).dtype)
+    scaler:scale(loss):backward()
+    assert.same({8, 24}, p.grad:totable())
+    scaler:unscale_(opt)
+    assert.same({1, 3}, p.grad:totable())
+    assert.matches("unscale_: one call for each update", message(scaler.unscale_, scaler, opt))
+    assert.is_true(scaler:step(opt))
+    assert.same({0.5, 0.5}, p:detach():totable())
+    assert.matches("step: one call for each update", message(scaler.step, scaler, opt))
+    scaler:update()
+    assert.matches("update: a step expected since the last update", message(scaler.update, scaler))
+  end)
+
+  it("leaves a step out where a gradient is not finite, and is halved", function()
+    for _, value in ipairs{math.huge, -math.huge, 0 / 0} do
+      local p, opt = with_gradient(value)
+      local scaler = optim.Scaler{init_scale = 1024}
+      assert.is_false(scaler:step(opt))
+      assert.same({1, 2}, p:detach():totable())
+      scaler:update()
+      assert.equal(512, scaler:get_scale())
+      assert.same({0}, opt:state().step:totable())
+    end
+  end)
+
+  it("grows after enough good steps in a row", function()
+    local scaler = optim.Scaler{init_scale = 4, growth_interval = 3, growth_factor = 3,
+                                backoff_factor = 0.25}
+    local scales = {}
+    for i, value in ipairs{1, 1, math.huge, 1, 1, 1, 1, 1, 1} do
+      local _, opt = with_gradient(value)
+      scaler:step(opt)
+      scaler:update()
+      scales[i] = scaler:get_scale()
+    end
+    assert.same({4, 4, 1, 1, 1, 3, 3, 3, 9}, scales)
+    local other = optim.Scaler()
+    other:load_state(scaler:state())
+    assert.equal(9, other:get_scale())
+    assert.matches("scale: above 0 expected", message(other.load_state, other, {
+      scale = heed.tensor(0, {dtype = "float64"}), growth_tracker = heed.tensor(0)}))
+  end)
+
+  it("refuses what makes no sense", function()
+    assert.matches("did you mean 'init_scale'", message(optim.Scaler, {initscale = 1}))
+    assert.matches("above 0 expected as init_scale, got 0", message(optim.Scaler, {init_scale = 0}))
+    assert.matches("growth_factor of at least 1", message(optim.Scaler, {growth_factor = 0.5}))
+    assert.matches("at least 1 expected as growth_interval",
+                   message(optim.Scaler, {growth_interval = 0}))
+    local scaler = optim.Scaler()
+    assert.matches("scale: a tensor expected as loss, got 3", message(scaler.scale, scaler, 3))
+    assert.matches("step: an optimizer expected, got nil", message(scaler.step, scaler))
+    local p = nn.Parameter(heed.ones(1, {dtype = "float16"}))
+    p.grad = heed.ones(1, {dtype = "float16"})
+    assert.matches("unscale_: gradients of float32 expected, got float16 for parameter 1",
+                   message(scaler.step, scaler, optim.SGD{p}))
+  end)
+end)
+
+
+describe("averages and scalers", function()
+  it("refuse fields that they do not have", function()
+    local ema, scaler = optim.EMA{parameter(1.0)}, optim.Scaler()
+    assert.matches("optim.EMA: there is no 'updaet'; did you mean 'update'",
+                   message(function() ema:updaet() end))
+    assert.matches("optim.EMA: there is no 'decay'", message(function() ema.decay = 0.5 end))
+    assert.matches("optim.Scaler: there is no 'unscale'; did you mean 'unscale_'",
+                   message(function() scaler:unscale() end))
+    assert.matches("optim.Scaler: there is no 'growth'",
+                   message(function() scaler.growth = 0.5 end))
+    assert.matches("the name of a field expected, got 1", message(function() scaler[1] = 0.5 end))
+  end)
+end)
+
+
+describe("training", function()
+  local function data(n)
+    heed.manual_seed(3)
+    local xs, ys, i = {}, {}, 0
+    for k = 1, n do xs[k], ys[k] = heed.randn(8, 4), heed.randn(8, 2) end
+    return function()
+      i = i + 1
+      return xs[i], ys[i]
+    end
+  end
+
+  local function model_and(optimizer)
+    heed.manual_seed(5)
+    local model = nn.Sequential{nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2)}
+    return model, optimizer(model)
+  end
+
+  local function weights(model)
+    local list = {}
+    for i, p in ipairs(model:parameters()) do list[i] = p:detach():flatten() end
+    return heed.cat(list)
+  end
+
+  local function sgd(m) return optim.SGD(m:parameters(), {lr = 0.1}) end
+
+  it("averages the gradients of several batches, and drops those left over", function()
+    local model, opt = model_and(sgd)
+    local run = heed.train{model = model, optimizer = opt, loss = heed.mse_loss, batches = data(7),
+                           accumulate = 3, print = false}
+    local other, its = model_and(sgd)
+    local batches, losses = data(7), {}
+    for step = 1, 2 do
+      local xs, ys = {}, {}
+      for k = 1, 3 do xs[k], ys[k] = batches() end
+      local loss = heed.mse_loss(other(heed.cat(xs)), heed.cat(ys))
+      its:zero_grad()
+      loss:backward()
+      its:step()
+      losses[step] = loss:item()
+    end
+    assert.equal(2, run.steps)
+    assert.is_true(heed.tensor(run.losses):allclose(heed.tensor(losses)))
+    assert.is_true(weights(model):allclose(weights(other), {atol = 1e-6}))
+  end)
+
+  it("multiplies each group's own rate, logs them, and gives them back", function()
+    local model, opt = model_and(function(m)
+      return optim.AdamW({{params = {m[1].weight}}, {params = {m[1].bias}, lr = 0.5}}, {lr = 0.1})
+    end)
+    local seen, path = {}, os.tmpname()
+    heed.train{model = model, optimizer = opt, loss = heed.mse_loss, batches = data(3), clip = 1,
+               schedule = function(step) return 1 / step end, print = false, log = path,
+               on_step = function(step)
+                 seen[step] = {opt.groups[1].lr, opt.groups[2].lr}
+               end}
+    assert.same({{0.1, 0.5}, {0.05, 0.25}, {0.1 / 3, 0.5 / 3}}, seen)
+    assert.equal(0.1, opt.groups[1].lr)
+    assert.equal(0.5, opt.groups[2].lr)
+    local file = assert(io.open(path))
+    assert.matches('"lr":%[0.1,0.5%]', file:read("l"))
+    file:close()
+    os.remove(path)
+  end)
+
+  it("runs in mixed precision, scaled in float16, and averages weights", function()
+    local function train(options)
+      local model, opt = model_and(sgd)
+      for name, value in pairs{model = model, optimizer = opt, batches = data(20), print = false} do
+        options[name] = value
+      end
+      local dtypes = {}
+      options.loss = function(y, target)
+        dtypes[y.dtype] = true
+        return heed.mse_loss(y, target)
+      end
+      if options.average then options.average = optim.EMA(model, {decay = 0.5}) end
+      return heed.train(options).losses, dtypes, options.average, model
+    end
+    local full = train{}
+    for _, low in ipairs{"bfloat16", "float16"} do
+      local losses, dtypes = train{autocast = low}
+      assert.same({[low] = true}, dtypes)
+      assert.is_true(heed.tensor(losses):allclose(heed.tensor(full), {rtol = 0.05}))
+    end
+    local scaler = optim.Scaler{init_scale = 2 ^ 40}
+    train{autocast = "float16", scaler = scaler}
+    assert.is_true(scaler:get_scale() < 2 ^ 40)
+    local _, _, average, model = train{average = true}
+    assert.equal(20, average:state().updates:item())
+    local mean = average:apply(weights, model):clone()
+    assert.is_false(mean:equal(weights(model)))
+  end)
+
+  it("goes on bit for bit, with all that has a state", function()
+    local path = os.tmpname()
+    os.remove(path)
+    path = path .. ".safetensors"
+    local function train(steps, checkpoint)
+      local model, opt = model_and(function(m) return optim.AdamW(optim.split(m)) end)
+      local average, scaler = optim.EMA(model), optim.Scaler{growth_interval = 3}
+      local run = heed.train{
+        model = model, optimizer = opt, average = average, scaler = scaler, autocast = "float16",
+        accumulate = 2, batches = data(20), loss = heed.mse_loss, steps = steps, print = false,
+        checkpoint = checkpoint and path, resume = checkpoint and true or false,
+      }
+      return run.losses, weights(model), average:state(), scaler:get_scale()
+    end
+    local losses, ends, averages, scale = train(8)
+    train(5, true)
+    local again, its_ends, its_averages, its_scale = train(8, true)
+    assert.same(losses, again)
+    assert.equal(ends:data(), its_ends:data())
+    assert.equal(averages["average.1.weight"]:data(), its_averages["average.1.weight"]:data())
+    assert.equal(scale, its_scale)
+    local model, opt = model_and(function(m) return optim.AdamW(optim.split(m)) end)
+    local why = message(heed.train, {model = model, optimizer = opt, batches = data(20), steps = 9,
+                                     loss = heed.mse_loss, checkpoint = path, resume = true})
+    assert.matches("average.updates: not expected", why)
+    assert.matches("scaler.scale: not expected", why)
+    os.remove(path)
+  end)
+
+  it("refuses options that make no sense", function()
+    local function refused(name, value)
+      local model, opt = model_and(sgd)
+      return message(heed.train, {model = model, optimizer = opt, batches = data(1),
+                                  loss = heed.mse_loss, [name] = value})
+    end
+    assert.matches("at least 1 expected as accumulate, got 0", refused("accumulate", 0))
+    assert.matches("'bfloat16' or 'float16' expected as autocast, got the string 'half'",
+                   refused("autocast", "half"))
+    assert.matches("a scaler expected, such as optim.Scaler{}, got true", refused("scaler", true))
+    assert.matches("averages expected, such as optim.EMA%(model%), got true",
+                   refused("average", true))
+  end)
+end)

@@ -1,0 +1,63 @@
+-- Every example runs: a step or two of training, its result, and its picture in the terminal. How
+-- well they learn stands in examples/README.md, by the numbers that they printed.
+
+local lua = arg and arg[-1] and not arg[-1]:find("busted") and arg[-1] or "lua5.4"
+local NOWHERE = "/nonesuch/picture.png"      -- gnuplot is not started
+
+-- Arguments, and what the result looks like.
+local EXAMPLES = {
+  addition = {"2", "%% of 2000 fresh sums right"},
+  classification = {"2", "first pooling: [%d.]+ %% of 5000 fresh sentences right"},
+  counting = {"--steps 2 --out " .. NOWHERE, "right on [%d.]+ %% of 5000 fresh sequences"},
+  lecture = {"", "the loss of a masked model +largest difference"},
+  masked = {"2", "hidden words right; always the same guess: [%d.]+ %%"},
+  patches = {"2", "%% of 5000 fresh images right"},
+  reversing = {"2", "%% of 5000 fresh sequences right"},
+  seq2seq = {"2", "fresh numbers exactly right"},
+  sorting = {"2", "%% of 5000 fresh sequences right"},
+  tagging = {"2", "%% of 2000 fresh sentences right; a table of words: [%d.]+ %%"},
+  text = {"2", "bits a character on text that it never saw"},
+}
+
+-- Those that spec/seeds_spec.lua runs.
+local OTHERS = {by_hand = true, scaled_dot_product = true, single_head = true}
+
+
+local function run(name, arguments)
+  if arguments:find("^%d+$") then arguments = arguments .. " " .. NOWHERE end
+  local pipe = assert(io.popen(("%s examples/%s.lua %s 2>&1"):format(lua, name, arguments)))
+  local text = pipe:read("a")
+  assert.is_true(pipe:close(), text)
+  return text
+end
+
+
+describe("the example", function()
+  for name, example in pairs(EXAMPLES) do
+    it(name .. " runs, and shows where it looks", function()
+      local text = run(name, example[1])
+      assert.matches(example[2], text)
+      assert.matches("%d [.:=+*#%%@-]+ %d", text)            -- the scale below a heat map
+    end)
+  end
+
+  it("seq2seq reads dates, too", function()
+    assert.matches("fresh dates exactly right", run("seq2seq", "2 " .. NOWHERE .. " dates"))
+  end)
+end)
+
+
+describe("the examples", function()
+  it("are all known here, shown in examples/README.md, and below 120 lines", function()
+    local file <close> = assert(io.open("examples/README.md"))
+    local shown = file:read("a")
+    local pipe <close> = assert(io.popen("ls examples/*.lua"))
+    for path in pipe:lines() do
+      local name, n = path:match("([%w_]+)%.lua$"), 0
+      assert.is_truthy(EXAMPLES[name] or OTHERS[name], path)
+      assert.is_truthy(shown:find(name .. ".lua", 1, true), path .. " is not in the README")
+      for _ in io.lines(path) do n = n + 1 end
+      assert.is_true(n < 120, path)
+    end
+  end)
+end)

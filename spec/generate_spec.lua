@@ -1,0 +1,390 @@
+-- heed.generate: with a cache and without, against loops that compute everything again, and beams
+-- against all sequences that there are.
+
+local heed = require "heed"
+local message = require "spec.support.message"
+local nn = require "heed.nn"
+
+local VOCABULARY = 7
+
+
+-- A decoder of one layer, with attention to a context where it is made so.
+local Decoder = nn.Module:extend("Decoder")
+
+function Decoder:init(cross)
+  self.embed = nn.Embedding(VOCABULARY, 8)
+  self.position = heed.position.Sinusoidal()
+  self.attend = nn.MultiHeadAttention(8, 2)
+  self.cross = cross and nn.MultiHeadAttention(8, 2)
+  self.dropout = nn.Dropout(0.5)
+  self.head = nn.Linear(8, VOCABULARY)
+end
+
+function Decoder:forward(ids, context, o)
+  if not self.cross then context, o = nil, context end
+  o = o or {}
+  local x = self.position(self.embed(ids), {cache = o.cache})
+  x = x + self.attend(x, {causal = true, cache = o.cache, lengths = o.lengths})
+  if self.cross then
+    x = x + self.cross(x, context, {lengths = o.context_lengths, cache = o.cache})
+  end
+  return self.head(self.dropout(x)) * 4
+end
+
+
+local function decoder(cross)
+  heed.manual_seed(3)
+  return Decoder(cross)
+end
+
+
+-- What the model says about the id behind these, by one pass over all of them.
+local function logits_of(model, ids, context)
+  model:eval()
+  local x = heed.tensor(ids):unsqueeze(1)
+  local logits = heed.no_grad(function()
+    return context and model(x, context:unsqueeze(1)) or model(x)
+  end)
+  return logits[{1, -1}]
+end
+
+
+local function greedy(model, prompt, n, context)
+  local ids = table.move(prompt, 1, #prompt, 1, {})
+  for _ = 1, n do
+    ids[#ids + 1] = logits_of(model, ids, context):argmax(1):item()
+  end
+  return table.move(ids, #prompt + 1, #ids, 1, {})
+end
+
+
+-- Every sequence of up to n ids that ends with `stop` or has n, with its score; the best first.
+local function all_sequences(model, prompt, n, stop, penalty)
+  local found = {}
+  local function visit(new, sum)
+    if #new == n or new[#new] == stop then
+      found[#found + 1] = {ids = new, score = sum / (#new) ^ penalty}
+      return
+    end
+    local ids = table.move(new, 1, #new, #prompt + 1, table.move(prompt, 1, #prompt, 1, {}))
+    local logs = logits_of(model, ids):to("float64"):log_softmax(1)
+    for id = 1, VOCABULARY do
+      local longer = table.move(new, 1, #new, 1, {})
+      longer[#new + 1] = id
+      visit(longer, sum + logs[id])
+    end
+  end
+  visit({}, 0)
+  table.sort(found, function(a, b) return a.score > b.score end)
+  return found
+end
+
+
+-- Beam search in plain Lua, by its description: no cache, no batch.
+local function plain_beams(model, prompt, W, n, stop, penalty)
+  local running, results = {{ids = {}, sum = 0}}, {}
+  for length = 1, n do
+    local list = {}
+    for _, beam in ipairs(running) do
+      local ids = table.move(beam.ids, 1, #beam.ids, #prompt + 1,
+                             table.move(prompt, 1, #prompt, 1, {}))
+      local logs = logits_of(model, ids):log_softmax(1):totable()
+      for id, log in ipairs(logs) do
+        local longer = table.move(beam.ids, 1, #beam.ids, 1, {})
+        longer[#longer + 1] = id
+        list[#list + 1] = {ids = longer, sum = beam.sum + log}
+      end
+    end
+    table.sort(list, function(a, b) return a.sum > b.sum end)
+    running = {}
+    for k = 1, math.min(2 * W, #list) do
+      local beam = list[k]
+      local ends = beam.ids[length] == stop or length == n
+      if ends and k <= W then
+        results[#results + 1] = {ids = beam.ids, score = beam.sum / length ^ penalty}
+      elseif not ends and #running < W then
+        running[#running + 1] = beam
+      end
+    end
+    table.sort(results, function(a, b) return a.score > b.score end)
+    while #results > W do results[#results] = nil end
+    local best = running[1]
+    if not best or #results == W and best.sum / length ^ penalty <= results[W].score then break end
+  end
+  return results
+end
+
+
+local function check_beams(wanted, got, n)
+  for k = 1, n do
+    assert.same(wanted[k].ids, got[k].ids:totable())
+    assert.is_true(math.abs(wanted[k].score - got[k].score) < 1e-4,
+                   ("beam %d: %f expected, got %f"):format(k, wanted[k].score, got[k].score))
+  end
+end
+
+
+local PROMPTS = {{1, 2, 3}, {4}, {5, 6, 7, 1, 2}, {2, 2}}
+
+
+describe("greedy generation", function()
+  local model = decoder()
+
+  it("takes the best id each time, with a cache and without", function()
+    local wanted = greedy(model, {1, 2, 3}, 9)
+    assert.same(wanted, heed.generate(model, {1, 2, 3}, {max = 9}):totable())
+    assert.same(wanted, heed.generate(model, {1, 2, 3}, {max = 9, cache = false}):totable())
+    assert.same(wanted, heed.generate(model, {1, 2, 3}, {max = 9, temperature = 0}):totable())
+  end)
+
+  it("gives for a batch of different lengths what each prompt gives alone", function()
+    for _, cache in ipairs{true, false} do
+      local all = heed.generate(model, PROMPTS, {max = 8, cache = cache})
+      assert.equal(#PROMPTS, #all)
+      for b, prompt in ipairs(PROMPTS) do
+        assert.same(greedy(model, prompt, 8), all[b]:totable())
+        assert.same(all[b]:totable(), heed.generate(model, prompt, {max = 8}):totable())
+      end
+    end
+  end)
+
+  it("takes prompts as lists, tensors, and tensors with lengths", function()
+    local wanted = greedy(model, {1, 2}, 5)
+    local one = heed.generate(model, heed.tensor{1, 2}, {max = 5})
+    assert.same(wanted, one:totable())
+    assert.equal("int64", one.dtype)
+    local rows = heed.generate(model, heed.tensor{{1, 2}, {3, 4}}, {max = 5})
+    assert.same(wanted, rows[1]:totable())
+    rows = heed.generate(model, {heed.tensor{1, 2}, {3}}, {max = 5})
+    assert.same(wanted, rows[1]:totable())
+    local padded, lengths = heed.pad{{1, 2}, {3, 4, 5}}
+    rows = heed.generate(model, padded, {max = 5, lengths = lengths})
+    assert.same(wanted, rows[1]:totable())
+    assert.same(greedy(model, {3, 4, 5}, 5), rows[2]:totable())
+    assert.equal(0, #heed.generate(model, {1, 2}, {max = 0}))
+  end)
+
+  it("looks at a context, whose rows may have different lengths", function()
+    local cross = decoder(true)
+    local context = heed.randn(4, 5, 8)
+    local lengths = {3, 5, 1, 4}
+    for _, cache in ipairs{true, false} do
+      local all = heed.generate(cross, PROMPTS, {
+        max = 6, context = context, context_lengths = lengths, cache = cache,
+      })
+      for b, prompt in ipairs(PROMPTS) do
+        local own = context[b]:narrow(1, 1, lengths[b])
+        assert.same(greedy(cross, prompt, 6, own), all[b]:totable())
+      end
+    end
+    local one = heed.generate(cross, {1}, {max = 4, context = context[2]})
+    assert.same(greedy(cross, {1}, 4, context[2]), one:totable())
+  end)
+
+  it("multiplies down what was there", function()
+    local ids, seen = {1, 2, 3}, {true, true, true}
+    for _ = 1, 6 do
+      local logits = logits_of(model, ids):totable()
+      for id in pairs(seen) do
+        logits[id] = logits[id] > 0 and logits[id] / 1.8 or logits[id] * 1.8
+      end
+      local best = 1
+      for id, value in ipairs(logits) do best = value > logits[best] and id or best end
+      ids[#ids + 1], seen[best] = best, true
+    end
+    local o = {max = 6, temperature = 0, repetition_penalty = 1.8}
+    local got = heed.generate(model, {1, 2, 3}, o)
+    assert.same(table.move(ids, 4, 9, 1, {}), got:totable())
+  end)
+end)
+
+
+describe("the end of generation", function()
+  local model = decoder()
+  local free = greedy(model, {4}, 12)
+
+  local function up_to(id)
+    local list = {}
+    for k, other in ipairs(free) do
+      list[k] = other
+      if other == id then break end
+    end
+    return list
+  end
+
+  it("is an id, one of several, or what a function says; the id is the last", function()
+    local stop = free[4]
+    local wanted = up_to(stop)
+    assert.same(wanted, heed.generate(model, {4}, {max = 12, stop = stop}):totable())
+    assert.same(wanted, heed.generate(model, {4}, {max = 12, stop = {stop}}):totable())
+    local got = heed.generate(model, {4}, {max = 12, stop = function(ids) return #ids == 3 end})
+    assert.same({free[1], free[2], free[3]}, got:totable())
+  end)
+
+  it("is each row's own", function()
+    local stop = free[4]
+    local all = heed.generate(model, PROMPTS, {max = 12, stop = stop})
+    for b, prompt in ipairs(PROMPTS) do
+      assert.same(heed.generate(model, prompt, {max = 12, stop = stop}):totable(), all[b]:totable())
+    end
+  end)
+
+  it("may come from on_token, which gets every id at once", function()
+    local seen = {}
+    local got = heed.generate(model, {4}, {max = 12, on_token = function(id, row)
+      seen[#seen + 1] = id
+      assert.equal(1, row)
+      return #seen < 5
+    end})
+    assert.same(seen, got:totable())
+    assert.same(table.move(free, 1, 5, 1, {}), seen)
+  end)
+end)
+
+
+describe("sampled generation", function()
+  local model = decoder()
+
+  it("draws the same ids from the same seed, and leaves the module's generator alone", function()
+    local before = heed.rng_state()
+    local function run(seed) return heed.generate(model, {1}, {max = 20, seed = seed}):totable() end
+    local a = run(5)
+    assert.same(a, run(5))
+    assert.is_not.same(a, run(6))
+    assert.is_true(before:equal(heed.rng_state()))
+  end)
+
+  it("draws as heed.sample does from the logits of each step", function()
+    local o = {temperature = 0.8, top_k = 4, top_p = 0.9, min_p = 0.05}
+    heed.manual_seed(8)
+    local got = heed.generate(model, {1, 2}, {max = 10, temperature = 0.8, top_k = 4, top_p = 0.9,
+                                              min_p = 0.05})
+    heed.manual_seed(8)
+    local ids = {1, 2}
+    for _ = 1, 10 do ids[#ids + 1] = heed.sample(logits_of(model, ids), o):item() end
+    assert.same(table.move(ids, 3, 12, 1, {}), got:totable())
+  end)
+end)
+
+
+describe("beams", function()
+  local model = decoder()
+
+  it("find the best of all sequences where there are enough of them", function()
+    for _, penalty in ipairs{0, 1, 2} do
+      local wanted = all_sequences(model, {1, 2, 3}, 3, 5, penalty)
+      local best, got = heed.generate(model, {1, 2, 3}, {
+        max = 3, beams = 60, stop = 5, length_penalty = penalty,
+      })
+      check_beams(wanted, got, 5)
+      assert.same(wanted[1].ids, best:totable())
+    end
+  end)
+
+  it("are those of a search in plain Lua, with a cache and without, in a batch", function()
+    for _, case in ipairs{{W = 2, penalty = 1}, {W = 3, penalty = 0.5}, {W = 9, penalty = 2}} do
+      for _, cache in ipairs{true, false} do
+        local o = {max = 6, beams = case.W, stop = 5, length_penalty = case.penalty, cache = cache}
+        local _, got = heed.generate(model, PROMPTS, o)
+        for b, prompt in ipairs(PROMPTS) do
+          local wanted = plain_beams(model, prompt, case.W, 6, 5, case.penalty)
+          assert.equal(#wanted, #got[b])
+          check_beams(wanted, got[b], #wanted)
+        end
+      end
+    end
+  end)
+
+  it("look at a context", function()
+    local cross = decoder(true)
+    local context = heed.randn(4, 5, 8)
+    local o = {max = 5, beams = 3, context = context, context_lengths = {3, 5, 1, 4}}
+    local _, all = heed.generate(cross, PROMPTS, o)
+    for b, prompt in ipairs(PROMPTS) do
+      local own = context[b]:narrow(1, 1, o.context_lengths[b])
+      local _, alone = heed.generate(cross, prompt, {max = 5, beams = 3, context = own,
+                                                     cache = false})
+      for k, beam in ipairs(alone) do
+        assert.same(beam.ids:totable(), all[b][k].ids:totable())
+        assert.is_true(math.abs(beam.score - all[b][k].score) < 1e-4)
+      end
+    end
+  end)
+
+  it("with one of them is the greedy way", function()
+    assert.same(greedy(model, {1, 2}, 7),
+                heed.generate(model, {1, 2}, {max = 7, beams = 1}):totable())
+  end)
+
+  it("may stop with as many results as there are beams", function()
+    local early = {max = 8, beams = 2, stop = {5, 6, 7}, early_stopping = true}
+    local _, got = heed.generate(model, {1, 2}, early)
+    assert.equal(2, #got)
+    assert.is_true(got[1].score >= got[2].score)
+  end)
+end)
+
+
+describe("a model", function()
+  it("is in eval mode meanwhile, without gradients, and as it was afterwards", function()
+    local model = decoder()
+    model:train()
+    model.attend:eval()
+    local function check()
+      assert.is_false(model.training or model.dropout.training)
+      assert.is_false(heed.is_grad_enabled())
+    end
+    heed.generate(model, {1}, {max = 2, on_token = check})
+    assert.is_true(model.training and model.dropout.training)
+    assert.is_false(model.attend.training)
+    assert.matches("enough", message(heed.generate, model, {1}, {on_token = function()
+      error("enough")
+    end}))
+    assert.is_true(model.training and model.dropout.training)
+    assert.is_true(heed.is_grad_enabled())
+  end)
+
+  it("may be a function of ids alone where nothing is cached", function()
+    local function next_one(ids) return heed.one_hot(ids % 5 + 1, 5):to("float32") end
+    local got = heed.generate(next_one, {1}, {max = 6, cache = false})
+    assert.same({2, 3, 4, 5, 1, 2}, got:totable())
+  end)
+
+  it("that does not use its cache is refused", function()
+    local function next_one(ids) return heed.one_hot(ids % 5 + 1, 5):to("float32") end
+    assert.matches("the cache is empty; or cache = false", message(heed.generate, next_one, {1}))
+  end)
+
+  it("must give logits of each id", function()
+    assert.matches("logits %(1, 2, V%) expected from the model, got a tensor of shape %(3%)",
+                   message(heed.generate, function() return heed.ones(3) end, {1, 2}))
+  end)
+end)
+
+
+describe("heed.generate", function()
+  local model = decoder()
+  local function said(prompt, o) return message(heed.generate, model, prompt, o) end
+
+  it("refuses what it cannot take", function()
+    assert.matches("a function expected as model, got 3", message(heed.generate, 3, {1}))
+    assert.matches("expected as prompt, got nil", said(nil))
+    assert.matches("expected as prompt, got a tensor of shape %(2%) and type float32",
+                   said(heed.ones(2)))
+    assert.matches("at least one id expected in the prompt", said({}))
+    assert.matches("at least one id expected in prompt 2", said({{1}, {}}))
+    assert.matches("an id expected at position %(1, 2%)", said({1, "a"}))
+    assert.matches("did you mean 'beams'", said({1}, {beam = 3}))
+    assert.matches("no option top_k expected with beams", said({1}, {beams = 3, top_k = 3}))
+    assert.matches("length_penalty is for beams", said({1}, {length_penalty = 1}))
+    assert.matches("as option stop, got the string 'x'", said({1}, {stop = "x"}))
+    assert.matches("expected as option max", said({1}, {max = -1}))
+    assert.matches("from 1 to 1 expected for prompt 1, got 4", said({1}, {lengths = {4}}))
+    assert.matches("one length for each of 1 prompts", said({1}, {lengths = {1, 1}}))
+    assert.matches("option context expected beside", said({1}, {context_lengths = {1}}))
+    assert.matches("a tensor %(1, S, dim%) expected as option context",
+                   said({1}, {context = heed.ones(2, 3, 8)}))
+    assert.matches("an nn.Cache expected as option cache", said({1}, {cache = 3}))
+    assert.matches("at most 3 arguments", message(heed.generate, model, {1}, {}, 3))
+  end)
+end)

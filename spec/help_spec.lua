@@ -1,0 +1,128 @@
+-- heed.help, what print shows of modules and of memory, and how the reference is read.
+
+local heed = require "heed"
+local message_of = require "spec.support.message"
+local reference = require "heed.reference"
+
+-- What heed.help prints.
+local function said(...)
+  local usual, lines, args = print, {}, table.pack(...)
+  rawset(_G, "print", function(line) lines[#lines + 1] = line end)
+  local good, why = pcall(heed.help, table.unpack(args, 1, args.n))
+  rawset(_G, "print", usual)
+  assert(good, why)
+  return table.concat(lines, "\n")
+end
+
+
+describe("heed.help", function()
+  it("lists all there is, in groups", function()
+    local text = said()
+    for _, name in ipairs {"Reductions", "softmax", "heed.nn\n", "Linear", "clip_grad_norm"} do
+      assert.is_truthy(text:find(name, 1, true), name)
+    end
+    for line in text:gmatch("[^\n]+") do assert.is_true(#line <= 80, line) end
+    assert.equal(text, said(heed))
+  end)
+
+  it("prints signature, text and example of a function, by its names and by itself", function()
+    local text = said("softmax")
+    assert.matches("^x:softmax%(dim, dtype%?%)\n    e%^x / sum of e%^x", text)
+    assert.matches("dim  integer", text)
+    assert.matches("\n    > heed.tensor", text)
+    for _, name in ipairs {"heed.softmax", "x:softmax"} do assert.equal(text, said(name)) end
+    for _, f in ipairs {heed.softmax, heed.ones(1).softmax} do
+      assert.equal(text, said(f) .. "\nSee also log_softmax nn.LogSoftmax nn.Softmax")
+    end
+    assert.matches("^x:relu%(%)", said("relu_"))
+    assert.matches("Also .*neg_", said("neg"))
+    assert.matches("^heed.cuda.memory%(device%?%)", said("cuda.memory"))
+  end)
+
+  it("prints classes, and modules as lists", function()
+    local text = said("nn.Linear")
+    assert.matches("^heed.nn.Linear%(inputs, outputs, options%?%)\n    y = x W%^T", text)
+    for _, what in ipairs {heed.nn.Linear, heed.nn.Linear(1, 1)} do
+      assert.equal(said(what), text:sub(1, #said(what)))
+    end
+    assert.matches("`heed.leaky_relu` as a layer", said("LeakyReLU"))
+    assert.equal(said(heed.optim), said("optim"))
+    assert.matches("^heed.optim\nheed.optim.Adam%(parameters, options%?%)\n    Adam; its",
+                   said("optim"))
+    assert.matches("module:parameters%(%)\n    All parameters", said("nn"))
+    assert.matches("^heed.train\nheed.train%(options%)\n", said(heed.train))
+  end)
+
+  it("finds words, in names before texts", function()
+    assert.matches("^x:scatter_add%(", said("scatter_ad"))
+    assert.matches("x:logaddexp%(other%).*x:logsumexp", said("overflow"))
+  end)
+
+  it("refuses what nothing is written about", function()
+    assert.matches("help: nothing is written about 'sofmax'; did you mean 'softmax'%?",
+                   message_of(heed.help, "sofmax"))
+    assert.matches("help: a name, or a function or a class of heed's, expected, got 3",
+                   message_of(heed.help, 3))
+    assert.matches("help: .*expected, got a function", message_of(heed.help, print))
+    assert.matches("help: at most 1", message_of(heed.help, "softmax", 2))
+  end)
+end)
+
+
+describe("print", function()
+  it("shows modules by their names", function()
+    assert.matches("^heed 0.1: .*\n.*functions.*\n.*modules .* nn .*\nheed.help%(%)",
+                   tostring(heed))
+    assert.matches("^heed.nn\n  .*Linear.*\nheed.help%(\"nn\"%) says more$", tostring(heed.nn))
+    assert.matches("^heed.optim\n", tostring(heed.optim))
+  end)
+
+  it("shows memory in words, whose numbers are still there", function()
+    local memory = heed.memory()
+    assert.matches("^live %d[%d.]* %a+, cached .*, peak .*, limit [%d.]+ %ai?B$", tostring(memory))
+    assert.equal("integer", math.type(memory.live))
+    local names = {}
+    for name in pairs(memory) do names[#names + 1] = name end
+    table.sort(names)
+    assert.same({"cached", "limit", "live", "peak"}, names)
+  end)
+end)
+
+
+describe("the reader of comments", function()
+  local blocks = reference.blocks [[
+-- A section ------------------
+
+---Text. More of it,
+---in two lines.
+---> example == 1
+---@param x integer what it is
+---@param given? {a: integer}
+---@return integer
+function M.f(x, given, ...)
+end
+
+---A class.
+---@class heed.Thing: heed.Module
+---@overload fun(a: integer, o?: {b: boolean}): heed.Thing
+local Thing = Module:extend("Thing")
+
+---@private
+function Thing:hidden() end
+
+---Left alone.
+
+local x = 1
+]]
+
+  it("finds them with what they are about", function()
+    assert.equal(3, #blocks)
+    local f, thing, hidden = table.unpack(blocks)
+    assert.same({"A section", "M", "f", {"example == 1"}}, {f.section, f.owner, f.name, f.examples})
+    assert.equal("Text.", reference.sentence(table.concat(f.text, "\n")))
+    assert.same({"x", "given"}, {f.params[1].name, f.params[2].name})
+    assert.is_true(f.params[2].optional)
+    assert.same({"Thing", "heed.Thing"}, {thing.name, thing.class})
+    assert.is_true(hidden.hidden)
+  end)
+end)

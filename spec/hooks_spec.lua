@@ -1,0 +1,242 @@
+-- Functions on the gradients of tensors, and gradients that are kept of what is no leaf.
+
+local heed = require "heed"
+local message_of = require "spec.support.message"
+
+local function leaf(list) return heed.tensor(list, {requires_grad = true}) end
+
+local function noted(list)
+  return function(g) list[#list + 1] = g:totable() end
+end
+
+
+describe("register_hook", function()
+  it("shows the whole gradient of a tensor, of several uses and before later hooks", function()
+    local x, seen = leaf{1.0, 2.0}, {}
+    local y = x * 3
+    y:register_hook(noted(seen))
+    local z = (y * y + y):sum()
+    z:backward()
+    assert.same({{7, 13}}, seen)
+    assert.same({21, 39}, x.grad:totable())
+  end)
+
+  it("also counts where it comes after what was computed from it", function()
+    local x, seen = leaf{1.0, 2.0}, {}
+    local y = x * 3
+    local z = (y * y):sum()
+    heed.register_hook(y, noted(seen))
+    y = nil                                        -- luacheck: ignore
+    collectgarbage()
+    collectgarbage()
+    z:backward()
+    assert.same({{6, 12}}, seen)
+  end)
+
+  it("may give another gradient, one hook after the other", function()
+    local x, seen = leaf{1.0, 2.0}, {}
+    local y = x * 3
+    y:register_hook(function(g) return g * 2 end)
+    y:register_hook(noted(seen))
+    y:register_hook(function(g) return g + heed.tensor{0.0, 1.0} end)
+    y:sum():backward()
+    assert.same({{2, 2}}, seen)
+    assert.same({6, 9}, x.grad:totable())
+  end)
+
+  it("works on leaves, in each pass until it is removed", function()
+    local x, seen = leaf{1.0, 2.0}, {}
+    local handle = x:register_hook(function(g)
+      seen[#seen + 1] = g:totable()
+      return g / 2
+    end);
+    (x * x):sum():backward();
+    (x * x):sum():backward()
+    assert.same({{2, 4}, {2, 4}}, seen)
+    assert.same({2, 4}, x.grad:totable())
+    handle:remove()
+    handle:remove();
+    (x * x):sum():backward()
+    assert.equal(2, #seen)
+    assert.same({4, 8}, x.grad:totable())
+  end)
+
+  it("is left at the end of a block that closes it", function()
+    local x, seen = leaf{1.0}, {}
+    do
+      local _ <close> = x:register_hook(noted(seen))
+      x:sum():backward()
+    end
+    x:sum():backward()
+    assert.same({{1}}, seen)
+  end)
+
+  it("may remove itself and others, and begin a pass of its own", function()
+    local x, seen, handles = leaf{2.0}, {}, {}
+    local y = x * 3
+    handles[1] = y:register_hook(function(g)
+      seen[#seen + 1] = g:item()
+      handles[1]:remove()
+      handles[2]:remove()
+      local u = leaf{5.0}
+      local inner = heed.enable_grad(function() return (u * u):sum() end)
+      seen[#seen + 1] = heed.grad(inner, u):item()
+    end)
+    handles[2] = y:register_hook(function() error "was removed" end)
+    y:register_hook(noted(seen))
+    local z = y:sum()
+    z:backward(nil, {retain_graph = true})
+    z:backward()
+    assert.same({1, 10, {1}, {1}}, seen)
+    assert.same({6}, x.grad:totable())
+  end)
+
+  it("counts for heed.grad, of the one result that it stands on", function()
+    local x, seen = leaf{{1.0, 5.0}, {7.0, 2.0}}, {}
+    local y = x * 1
+    y:register_hook(function(g) return g * 10 end)
+    local values, positions = y:max(2)
+    values:register_hook(noted(seen))
+    assert.same({{0, 10}, {10, 0}}, heed.grad(values:sum(), x):totable())
+    assert.same({{1, 1}}, seen)
+    assert.is_nil(x.grad)
+    assert.matches("does not require grad", message_of(positions.register_hook, positions, print))
+  end)
+
+  it("sees the value before a change in place", function()
+    local x, seen = leaf{1.0, 2.0}, {}
+    local y = x * 3
+    y:register_hook(noted(seen))
+    y:mul_(2)
+    y:sum():backward()
+    assert.same({{2, 2}}, seen)
+  end)
+
+  it("is called with the types and devices of the tensor, from modules and checkpoints", function()
+    local seen = {}
+    local x = heed.tensor({1.0, 2.0}, {requires_grad = true, dtype = "float64"})
+    heed.checkpoint(function(a)
+      local y = a * 2
+      if y.requires_grad then y:register_hook(function(g) seen[#seen + 1] = g.dtype end) end
+      return y:sum()
+    end, x):backward()
+    assert.same({"float64"}, seen)
+  end)
+
+  it("refuses what it cannot take", function()
+    local x = leaf{1.0, 2.0}
+    local y = x * 1
+    assert.matches("register_hook: a function expected", message_of(y.register_hook, y, 3))
+    assert.matches("register_hook: the tensor has no gradient",
+                   message_of(heed.register_hook, heed.ones(2), print))
+    assert.matches("register_hook: a tensor expected, got 3", message_of(heed.register_hook, 3))
+    y:sum():backward()
+    assert.matches("register_hook: the graph was freed", message_of(y.register_hook, y, print))
+  end)
+
+  it("is at fault for what it gives, and gradients are as before", function()
+    local function gives(what, pattern)
+      local x = leaf{1.0, 2.0}
+      x.grad = heed.tensor{7.0, 7.0}
+      local y = x * 1
+      y:register_hook(function(g) return what(g) end)
+      local z = (y * y):sum()
+      assert.matches(pattern, message_of(z.backward, z))
+      assert.same({7, 7}, x.grad:totable())
+    end
+    gives(function() return 3 end, "register_hook: the function gave a number")
+    gives(function() return heed.ones(3) end, "register_hook: the hook gave.*%(3%).*%(2%)")
+    gives(function(g) return g:to("float64") end, "register_hook: the hook gave float64")
+    gives(function(g) g:mul_(2) end, "register_hook: the function changed a gradient in place")
+    gives(function() error("mine", 0) end, "^mine$")
+  end)
+
+  it("is collected with a graph that it leads back to", function()
+    local function make()
+      local x = leaf{1.0}
+      x:register_hook(function() return x end)
+      local y = x * 2
+      y:register_hook(function() return y end)
+      return setmetatable({y, x}, {__mode = "v"})
+    end
+    collectgarbage()
+    collectgarbage()
+    local before = heed.graph_nodes()
+    local weak = make()
+    collectgarbage()
+    collectgarbage()
+    collectgarbage()
+    assert.is_nil(weak[1])
+    assert.equal(before, heed.graph_nodes())
+  end)
+
+  it("stays as long as its graph, whatever else is collected", function()
+    local x, seen = leaf{1.0}, {}
+    local z
+    do
+      local twice = heed.custom{forward = function(_, a) return a * 2 end,
+                                backward = function(_, g) return g * 2 end}
+      local y = twice(x)
+      local handle = y:register_hook(noted(seen))
+      y:register_hook(noted(seen))
+      z = (y * 5):sum()
+      handle:remove()
+    end
+    for _ = 1, 3 do collectgarbage() end
+    z:backward()
+    assert.same({{5}}, seen)
+    assert.same({10}, x.grad:totable())
+  end)
+end)
+
+
+describe("retain_grad", function()
+  it("keeps the gradient of what is no leaf, and adds up", function()
+    local x = leaf{1.0, 2.0}
+    local y = x * 3
+    assert.is_nil(y.grad)
+    y:retain_grad()
+    y:retain_grad()
+    assert.is_nil(y.grad)
+    local z = (y * y):sum()
+    z:backward(nil, {retain_graph = true})
+    assert.same({6, 12}, y.grad:totable())
+    z:backward()
+    assert.same({12, 24}, y.grad:totable())
+    assert.same({36, 72}, x.grad:totable())
+    y.grad = nil
+    assert.is_nil(y.grad)
+    assert.is_false(y.is_leaf)
+  end)
+
+  it("keeps what hooks made of it, for each result of its own", function()
+    local x = leaf{{1.0, 5.0}, {7.0, 2.0}}
+    local q = x:reshape(1, 1, 2, 2)
+    local out, weights = heed.attention(q, q, q, {weights = true})
+    out:retain_grad()
+    heed.retain_grad(weights)
+    out:register_hook(function(g) return g * 4 end);
+    (out:sum() + 3 * weights:sum()):backward()
+    assert.same({{{{4, 4}, {4, 4}}}}, out.grad:totable())
+    assert.same({{{{3, 3}, {3, 3}}}}, weights.grad:totable())
+  end)
+
+  it("does nothing to a leaf, to heed.grad and to a pass that fails", function()
+    local x = leaf{1.0, 2.0}
+    x:retain_grad()
+    local y = x * 2
+    y:retain_grad()
+    local z = y:sum()
+    assert.same({2, 2}, heed.grad(z, x, nil, {retain_graph = true}):totable())
+    assert.is_nil(y.grad)
+    x:register_hook(function() error("no", 0) end)
+    assert.matches("no", message_of(z.backward, z, nil, {retain_graph = true}))
+    assert.is_nil(y.grad)
+  end)
+
+  it("refuses a tensor without a graph", function()
+    assert.matches("retain_grad: the tensor has no gradient", message_of(heed.retain_grad,
+                                                                           heed.ones(2)))
+    assert.matches("at most 1", message_of(heed.retain_grad, leaf{1.0}, 2))
+  end)
+end)

@@ -1,0 +1,183 @@
+-- First weights by nn.init: PyTorch's numbers from its seeds, and the moments that papers ask for.
+
+local device = require "spec.support.device"
+local golden = require "spec.golden"
+local heed = require "heed"
+local message = require "spec.support.message"
+local nn = require "heed.nn"
+
+local init = nn.init
+
+local function seeded(f, ...)
+  heed.manual_seed(3)
+  return f(...)
+end
+
+local function moments(t)
+  return t:mean():item(), t:var():item() ^ 0.5
+end
+
+
+describe("nn.init", function()
+  setup(device.cpu)
+  teardown(device.back)
+
+  -- PyTorch's Linear draws by kaiming_uniform_(weight, a = sqrt(5)).
+  it("draws PyTorch's kaiming_uniform_", function()
+    for seed, layers in pairs(golden.read("first_weights")) do
+      heed.manual_seed(seed)
+      local t = init.kaiming_uniform_(heed.empty(4, 3), {a = math.sqrt(5)})
+      assert.is_nil(golden.difference(t, layers["Linear(3, 4)"].weight, 1e-6))
+    end
+  end)
+
+  -- Its MultiheadAttention makes a Linear, then draws by xavier_uniform_.
+  it("draws PyTorch's xavier_uniform_", function()
+    for seed, layers in pairs(golden.read("first_weights")) do
+      heed.manual_seed(seed)
+      local _ = nn.Linear(8, 8)
+      local t = init.xavier_uniform_(heed.empty(24, 8))
+      for name, weights in pairs(layers) do
+        if name:find("^MultiHeadAttention") then
+          assert.is_nil(golden.difference(t, weights.in_proj_weight, 1e-6))
+        end
+      end
+    end
+  end)
+
+  it("draws the numbers of uniform_ and normal_, scaled by the formulas", function()
+    local shape = {6, 4, 3}                            -- fans 12 and 18
+    local function unit(name, ...)
+      local t = heed.empty(shape)
+      return seeded(t[name], t, ...)
+    end
+    local function near(a, b) return a:allclose(b, {rtol = 1e-5, atol = 1e-7}) end
+    local normal = unit("normal_")
+    local function uniform(bound) return unit("uniform_", -bound, bound) end
+    local cases = {
+      {"xavier_uniform_", {}, uniform((6 / 30) ^ 0.5)},
+      {"xavier_uniform_", {2}, uniform(2 * (6 / 30) ^ 0.5)},
+      {"xavier_normal_", {{gain = 3}}, normal * 3 * (2 / 30) ^ 0.5},
+      {"kaiming_uniform_", {}, uniform((6 / 12) ^ 0.5)},
+      {"kaiming_uniform_", {1, "fan_out"}, uniform((3 / 18) ^ 0.5)},
+      {"kaiming_normal_", {0, {nonlinearity = "tanh"}}, normal * 5 / 3 / 12 ^ 0.5},
+      {"kaiming_normal_", {{mode = "fan_out", nonlinearity = "relu"}}, normal * (2 / 18) ^ 0.5},
+      {"uniform_", {-3, 5}, unit("uniform_", -3, 5)},
+      {"uniform_", {}, unit("uniform_", 0, 1)},
+      {"normal_", {{std = 0.02}}, normal * 0.02},
+      {"normal_", {4, 2}, normal * 2 + 4},
+    }
+    for i, case in ipairs(cases) do
+      local t = heed.empty(shape)
+      assert.equal(t, seeded(init[case[1]], t, table.unpack(case[2])))
+      assert.is_true(near(t, case[3]), case[1] .. " " .. i)
+    end
+  end)
+
+  it("fills with what is no random number", function()
+    local t = heed.empty(2, 3)
+    assert.equal(6, init.ones_(t):sum():item())
+    assert.equal(0, init.zeros_(t):sum():item())
+    assert.equal(15, init.constant_(t, 2.5):sum():item())
+    assert.equal(6, init.constant_(t, {val = 1}):sum():item())
+    assert.same({{1, 0, 0}, {0, 1, 0}}, init.eye_(t):totable())
+  end)
+
+  -- PyTorch's steps: uniform numbers between the integrals of the ends, then erfinv.
+  it("draws PyTorch's trunc_normal_: what erf takes back to its uniform numbers", function()
+    local function below(x)
+      return (1 + heed.tensor(x / 2 ^ 0.5, {dtype = "float64"}):erf():item()) / 2
+    end
+    for _, case in ipairs{{0, 1, -2, 2}, {0, 0.02, -2, 2}, {1, 2, -2, 1.5}, {0, 1, 1, 3},
+                          {0, 1, 0, 1e-3}} do
+      local mean, std, a, b = table.unpack(case)
+      local t = seeded(init.trunc_normal_, heed.empty(40, 25), mean, std, a, b)
+      local u = seeded(heed.rand, 40, 25):double()
+      local from, to = below((a - mean) / std), below((b - mean) / std)
+      local wanted = u * 2 * (to - from) + 2 * from - 1
+      local got = ((t:double() - mean) / (std * 2 ^ 0.5)):erf()
+      assert.is_true(got:allclose(wanted, {rtol = 0, atol = 4e-7}))
+      assert.is_true(t:ge(a):all() and t:le(b):all())
+      local double = heed.empty(50, {dtype = "float64"})
+      got = (seeded(init.trunc_normal_, double, mean, std, a, b) - mean) / (std * 2 ^ 0.5)
+      wanted = seeded(heed.rand, 50, {dtype = "float64"}) * 2 * (to - from) + 2 * from - 1
+      assert.is_true(got:erf():allclose(wanted, {rtol = 0, atol = 1e-14}))
+    end
+    local double = init.trunc_normal_(heed.empty(2000, {dtype = "float64"}))
+    local _, deviation = moments(double)
+    assert.is_true(math.abs(deviation - 0.88) < 0.05)
+    local wide = init.trunc_normal_(heed.empty(1000, {dtype = "bfloat16"}), {a = -100, b = 100})
+    assert.is_true(wide:isfinite():all() or wide:abs():max():item() == 100)
+  end)
+
+  it("makes orthogonal rows or columns, PyTorch's by its signs", function()
+    for _, shape in ipairs{{5, 5}, {3, 7}, {7, 3}, {4, 2, 3}, {1, 6}, {60, 60}} do
+      local t = seeded(init.orthogonal_, heed.empty(shape, {dtype = "float64"}), 2)
+      local q = t:reshape(shape[1], -1)
+      local wide = #q < q:size(2)
+      local a = seeded(heed.randn, shape[1], q:size(2), {dtype = "float64"})
+      if wide then q, a = q.mT, a.mT end
+      local n = q:size(2)
+      assert.is_true(q.mT:matmul(q):allclose(heed.eye(n):double() * 4, {atol = 1e-12}))
+      local r = q.mT:matmul(a)                         -- upper triangular, above 0 on the diagonal
+      assert.is_true(r:tril(-1):abs():max():item() < 1e-12)
+      assert.is_true(r:diagonal():gt(0):all())
+    end
+    assert.is_true(init.orthogonal_(heed.empty(3, 4)):norm():item() > 1.7)
+  end)
+
+  it("knows the gains of activations", function()
+    for name, gain in pairs{linear = 1, sigmoid = 1, tanh = 5 / 3, relu = 2 ^ 0.5, selu = 0.75} do
+      assert.equal(gain, init.calculate_gain(name))
+    end
+    assert.is_true(math.abs(init.calculate_gain("leaky_relu") - (2 / 1.0001) ^ 0.5) < 1e-12)
+    assert.equal(1, init.calculate_gain("leaky_relu", 1))
+  end)
+
+  it("draws into parameters without a graph, of all float types, and into nothing", function()
+    for _, dtype in ipairs{"float32", "float64", "float16", "bfloat16"} do
+      for _, name in ipairs{"xavier_uniform_", "kaiming_normal_", "trunc_normal_", "orthogonal_",
+                            "normal_", "uniform_", "eye_", "zeros_"} do
+        local layer = nn.Linear(4, 6):to(dtype)
+        assert.equal(layer.weight, init[name](layer.weight))
+        assert.is_true(layer.weight.is_leaf and layer.weight.requires_grad)
+        assert.equal(dtype, layer.weight.dtype)
+        assert.equal("(0, 3)", tostring(init[name](heed.empty(0, 3, {dtype = dtype})).shape))
+      end
+    end
+    local whole = heed.zeros(4, 6)
+    init.normal_(whole.mT:narrow(1, 2, 3))
+    assert.equal(12, whole:ne(0):sum():item())
+  end)
+
+  it("refuses what it cannot draw", function()
+    local t = heed.empty(2, 2)
+    for _, name in ipairs{"uniform_", "normal_", "constant_", "zeros_", "ones_", "eye_",
+                          "xavier_uniform_", "xavier_normal_", "kaiming_uniform_",
+                          "kaiming_normal_", "trunc_normal_", "orthogonal_"} do
+      local who = "nn.init." .. name .. ": "
+      assert.matches(who .. "a tensor of a float type expected, got nil", message(init[name]))
+      assert.matches(who .. ".*type int64", message(init[name], heed.tensor{{1}}))
+      assert.matches(who .. "unknown option 'nonsense'", message(init[name], t, {nonsense = 1}))
+      assert.matches(who .. "at most %d arguments? expected", message(init[name], t, 1, 2, 3, 4, 5))
+    end
+    for _, name in ipairs{"xavier_uniform_", "kaiming_normal_", "orthogonal_"} do
+      assert.matches("at least two dimensions expected, got a tensor of shape %(3%)",
+                     message(init[name], heed.empty(3)))
+    end
+    assert.matches("two dimensions expected", message(init.eye_, heed.empty(1, 2, 3)))
+    assert.matches("gain was given twice", message(init.xavier_normal_, t, 1, {gain = 1}))
+    assert.matches("unknown mode 'fan_on'; did you mean 'fan_", message(init.kaiming_normal_, t,
+                   {mode = "fan_on"}))
+    assert.matches("nonlinearity, got the string 'geluu'", message(init.kaiming_normal_, t,
+                   {nonlinearity = "geluu"}))
+    assert.matches("above 0 expected as std, got 0", message(init.trunc_normal_, t, {std = 0}))
+    assert.matches("b at least a expected, got a 2 and b 1", message(init.trunc_normal_, t,
+                   {a = 2, b = 1}))
+    assert.matches("a number expected as val", message(init.constant_, t))
+    assert.matches("as std, got %-1", message(init.normal_, t, 0, -1))
+    assert.matches("as param, got 'x'", (message(init.calculate_gain, "leaky_relu", "x"):gsub(
+                   "the string ", "")))
+    assert.matches("did you mean 'xavier_normal_'", message(function() return init.xavier end))
+  end)
+end)

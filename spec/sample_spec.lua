@@ -1,0 +1,128 @@
+-- heed.sample: the probabilities that its options leave, against transformers'; and what it draws.
+
+local golden = require "spec.golden"
+local heed = require "heed"
+local message = require "spec.support.message"
+
+local numbers = golden.read "sampling"
+
+
+-- An option's table, with the history of as many rows as there are.
+local function options_of(case, rows, more)
+  local o = {}
+  for name, value in pairs(case.options) do o[name] = value end
+  for name, value in pairs(more) do o[name] = value end
+  if case.uses_history then
+    o.history = (golden.tensor(numbers.history) + 1):narrow(1, 1, rows)
+  end
+  return o
+end
+
+local function words(o)
+  local list = {}
+  for name, value in pairs(o) do list[#list + 1] = name .. " = " .. tostring(value) end
+  table.sort(list)
+  return table.concat(list, ", ")
+end
+
+
+describe("the probabilities of heed.sample", function()
+  for k, case in ipairs(numbers.cases) do
+    it(("are transformers' (%d, %s): %s"):format(k, case.logits, words(case.options)), function()
+      local logits = golden.tensor(numbers.logits[case.logits])
+      local o = options_of(case, #logits, {probabilities = true})
+      local ids, probabilities = heed.sample(logits, o)
+      assert.is_nil(golden.difference(probabilities, case.probabilities, numbers.tolerance, 1e-9))
+      for r, n in ipairs(case.kept) do
+        assert.equal(n, probabilities[r]:gt(0):sum():item())
+        assert.is_true(probabilities[r][ids[r]] > 0)
+      end
+    end)
+  end
+
+  it("come for one row, several, and several dimensions of rows", function()
+    local logits = heed.randn(2, 3, 5)
+    local ids, probabilities = heed.sample(logits, {top_k = 2, probabilities = true})
+    assert.equal("(2, 3)", tostring(ids.shape))
+    assert.equal("(2, 3, 5)", tostring(probabilities.shape))
+    assert.equal("int64", ids.dtype)
+    local one, alone = heed.sample(logits[{2, 3}], {top_k = 2, probabilities = true})
+    assert.equal("()", tostring(one.shape))
+    assert.is_true(alone:allclose(probabilities[{2, 3}]))
+    assert.is_nil(select(2, heed.sample(logits)))
+  end)
+
+  it("are those of views, and of other types", function()
+    local logits = heed.randn(5, 3)
+    local _, wanted = heed.sample(logits:t():contiguous(), {top_p = 0.7, probabilities = true})
+    local _, got = heed.sample(logits:t(), {top_p = 0.7, probabilities = true})
+    assert.is_true(got:equal(wanted))
+    _, got = heed.sample(logits:t():to("float64"), {top_p = 0.7, probabilities = true})
+    assert.equal("float64", got.dtype)
+    assert.is_true(got:allclose(wanted:to("float64"), {atol = 1e-6}))
+    _, got = heed.sample(logits:t():to("bfloat16"), {probabilities = true})
+    assert.equal("float32", got.dtype)
+  end)
+
+  it("keep all that tie with the last of the best k", function()
+    local _, p = heed.sample(heed.tensor{1, 2, 2, 2, 0.0}, {top_k = 2, probabilities = true})
+    assert.is_true(p:allclose(heed.tensor{0, 1 / 3, 1 / 3, 1 / 3, 0}))
+  end)
+
+  it("count each id of a history once, in lists of any length", function()
+    local logits = heed.tensor{{1, -1, 3.0}, {2, 2, 2.0}}
+    local o = {repetition_penalty = 2, history = {{2, 2, 1}, {}}, probabilities = true}
+    local _, p = heed.sample(logits, o)
+    assert.is_true(p:allclose(heed.tensor{{0.5, -2, 3}, {2, 2, 2}}:softmax(-1)))
+  end)
+end)
+
+
+describe("heed.sample", function()
+  it("takes the best id at temperature 0", function()
+    local logits = heed.tensor{{1, 5, 2.0}, {7, 1, 2.0}}
+    local ids, p = heed.sample(logits, {temperature = 0, probabilities = true})
+    assert.same({2, 1}, ids:totable())
+    assert.same({{0, 1, 0}, {1, 0, 0}}, p:totable())
+  end)
+
+  it("draws as often as the probabilities say", function()
+    heed.manual_seed(0)
+    local logits = heed.tensor{0.5, 0.3, 0.2}:log():expand(6000, 3)
+    local ids = heed.sample(logits)
+    for id, p in ipairs{0.5, 0.3, 0.2} do
+      local share = ids:eq(id):to("float32"):mean():item()
+      assert.is_true(math.abs(share - p) < 0.03, share)
+    end
+  end)
+
+  it("draws the same ids from the same seed, and leaves the module's generator alone", function()
+    local logits = heed.randn(50, 9)
+    heed.manual_seed(4)
+    local before = heed.rng_state()
+    local a, b = heed.sample(logits, {seed = 1}), heed.sample(logits, {seed = 1})
+    assert.is_true(before:equal(heed.rng_state()))
+    assert.is_true(a:equal(b))
+    assert.is_false(a:equal((heed.sample(logits, {seed = 2}))))
+  end)
+
+  it("refuses what it cannot take", function()
+    local logits = heed.randn(2, 4)
+    local function said(o, x) return message(heed.sample, x or logits, o) end
+    assert.matches("did you mean 'top_k'", said{topk = 3})
+    assert.matches("at least 1 expected as option top_k, got 0", said{top_k = 0})
+    assert.matches("0 to 1 expected as option top_p, got 1.5", said{top_p = 1.5})
+    assert.matches("0 to 1 expected as option min_p", said{min_p = "much"})
+    assert.matches("at least 0 expected as option temperature, got %-1", said{temperature = -1})
+    assert.matches("above 0 expected as option repetition_penalty", said{repetition_penalty = 0})
+    assert.matches("option history, for repetition_penalty, got nil", said{repetition_penalty = 2})
+    assert.matches("for each of 2 rows expected, got 1",
+                   said{repetition_penalty = 2, history = {{1}}})
+    assert.matches("ids from 1 to 4 expected, got 5",
+                   said{repetition_penalty = 2, history = {{5}, {1}}})
+    assert.matches("a float tensor", said({}, heed.tensor{1, 2}))
+    assert.matches("a float tensor", said({}, 3))
+    assert.matches("whole number expected as option seed, got 1.5", said{seed = 1.5})
+    assert.matches("sample: at most 2 arguments", message(heed.sample, logits, {}, 3))
+  end)
+end)

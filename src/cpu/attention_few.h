@@ -1,0 +1,378 @@
+/*
+** attention_few.h - attention of few queries, as in generation, token by token (read once for each
+** type).
+**
+** Lanes hold keys, and a row of scores is a query's. The heads that share keys and values are
+** taken together, so that these are read once. Keys are cut into parts, always in the same
+** places, so that threads can share them; the parts are joined by their sums of weights.
+**
+** T. Dao et al., "Flash-Decoding for long-context inference" (2023).
+*/
+
+#define PART_KEYS (8 * TILE_KEYS)  /* or twice as many, and so on, until there are at most … */
+#define MOST_PARTS 4096
+
+typedef struct OF(few) {
+  attend *a;
+  int64_t rows;                    /* queries of the heads that share keys: (heads, T) */
+  int64_t parts, part_keys;
+  T *sums;                         /* (B, Hk, parts): an OF(part) each */
+} OF(few);
+
+typedef struct OF(part) {          /* what the rows have of some keys */
+  T *o;                            /* (rows, Dv): the sum of weights and values */
+  T *top, *sum;                    /* (rows): largest score, sum of weights relative to it */
+} OF(part);
+
+typedef struct OF(rows) {          /* of one (b, hk) */
+  int64_t b, hk;
+  T *q;                            /* (rows, D), scaled */
+  T *s;                            /* (rows, TILE_KEYS) */
+  T *k, *v;                        /* (TILE_KEYS, D), (TILE_KEYS, Dv), if they must be converted */
+  T *spare;                        /* (TILE_KEYS) */
+} OF(rows);
+
+
+static int64_t OF(part_size) (const OF(few) *f) {
+  return round_up(f->rows * (f->a->Dv + 2), LANES);
+}
+
+
+static OF(part) OF(part_at) (const OF(few) *f, int64_t head, int64_t n) {
+  T *at = f->sums + (head * f->parts + n) * OF(part_size)(f);
+  const int64_t o = f->rows * f->a->Dv;
+  return (OF(part)){at, at + o, at + o + f->rows};
+}
+
+
+/* Shares out the workspace at 'base'; with NULL it only counts. */
+static size_t OF(share_few) (const OF(few) *f, OF(rows) *r, T *base) {
+  const attend *a = f->a;
+  const int64_t size[5] = {f->rows * a->D, f->rows * TILE_KEYS, TILE_KEYS * a->D,
+                           TILE_KEYS * a->Dv, TILE_KEYS};
+  T **part[5] = {&r->q, &r->s, &r->k, &r->v, &r->spare};
+  size_t used = 0;
+  for (int i = 0; i < 5; i++) {
+    *part[i] = base + used;
+    used += (size_t)round_up(size[i], LANES);
+  }
+  return used * sizeof(T);
+}
+
+
+/* Rows j .. j + n - 1 of a head of k or v as T, unbroken: in place, or converted. */
+static OF(operand) OF(few_rows) (const attend *a, const view *v, int64_t b, int64_t h, int64_t j,
+                                 int64_t n, T *workspace) {
+  const int64_t columns = v->at.size[3];
+  if (OF(has_dense_rows)(v)) return (OF(operand)){view_at(v, b, h, j, 0), v->at.stride[2], 1};
+  for (int64_t i = 0; i < n; i++)
+    a->self->level->load(columns, TYPE, workspace + i * columns, v->type,
+                         view_at(v, b, h, j + i, 0), v->at.stride[3]);
+  return (OF(operand)){workspace, columns, 1};
+}
+
+
+static void OF(load_queries) (const attend *a, const OF(rows) *r) {
+  const view *v = &a->w->in[ATTENTION_Q];
+  for (int64_t g = 0; g < a->shared; g++)
+    for (int64_t i = 0; i < a->queries; i++) {
+      T *q = r->q + (g * a->queries + i) * a->D;
+      a->self->level->load(a->D, TYPE, q, v->type, view_at(v, r->b, r->hk * a->shared + g, i, 0),
+                           v->at.stride[3]);
+      for (int64_t d = 0; d < a->D; d++) q[d] *= (T)a->factor;
+    }
+}
+
+
+/*
+** {==================================================================
+** A row of scores
+** ===================================================================
+*/
+
+/* s += n elements of a bias, from 'at' on. */
+static void OF(add_bias) (const attend *a, const view *v, const void *at, int64_t stride, int64_t n,
+                          T *s, T *spare) {
+  a->self->level->load(n, TYPE, spare, v->type, at, stride);
+  for (int64_t j = 0; j < n; j++) s[j] += spare[j] * (T)LOG2E;
+}
+
+
+static void OF(bias_row) (const attend *a, const tile *x, int64_t i, T *s, T *spare) {
+  const view *bias = &a->w->in[ATTENTION_BIAS], *relative = &a->w->in[ATTENTION_RELATIVE];
+  if (!view_is_none(bias))
+    OF(add_bias)(a, bias, view_at(bias, x->b, x->h, i, x->j), bias->at.stride[3], x->keys, s,
+                 spare);
+  if (!view_is_none(relative)) {
+    const int64_t *stride = relative->at.stride;
+    const int64_t at = x->h * stride[0] + (i - x->j + a->keys - 1) * stride[1];
+    OF(add_bias)(a, relative, (char *)relative->data + at * scalar_sizes[relative->type],
+                 -stride[1], x->keys, s, spare);
+  }
+}
+
+
+/* The scores of one head's queries, from q k^T: capped, with the biases, -inf where blocked. */
+static void OF(finish_scores) (const attend *a, const tile *x, T *s, T *spare) {
+  const tile_kind kind = mask_classify(a->w, x);
+  uint64_t may[TILE_KEYS];
+  if (kind == TILE_MIXED) mask_bits(a->w, x, may);
+  for (int64_t i = 0; i < x->n; i++, s += TILE_KEYS) {
+    if (a->cap != 0)
+      for (int64_t j = 0; j < x->keys; j += LANES)
+        OF(store)(s + j, OF(tanh)(OF(load)(s + j)) * (T)a->cap);
+    OF(bias_row)(a, x, i, s, spare);
+    for (int64_t j = 0; j < x->keys; j++)
+      if (kind == TILE_NONE || (kind == TILE_MIXED && !(may[j] >> i & 1))) s[j] = -(T)INFINITY;
+    for (int64_t j = x->keys; j < round_up(x->keys, LANES); j++) s[j] = -(T)INFINITY;
+  }
+}
+
+
+/* The scores of a row become weights relative to the largest yet; what came before is rescaled. */
+static void OF(few_softmax) (const attend *a, int64_t keys, T *s, T *o, T *top, T *sum) {
+  const OF(exp2_constants) constants = OF(exp2_open)();
+  OF(vector) most = OF(splat)(*top), total = {0};
+  for (int64_t j = 0; j < keys; j += LANES) most = OF(larger)(OF(load)(s + j), most);
+  const T before = *top;
+  for (int i = 0; i < LANES; i++) *top = most[i] > *top ? most[i] : *top;
+  const T base = *top == -(T)INFINITY ? 0 : *top;
+  for (int64_t j = 0; j < keys; j += LANES) {
+    const OF(vector) weight = OF(exp2_with)(&constants, OF(load)(s + j) - base);
+    OF(store)(s + j, weight);
+    total += weight;
+  }
+  const T fade = OF(exp2)(OF(splat)(before - base))[0];
+  *sum = *sum * fade + OF(total)(total);
+  if (before < *top)
+    for (int64_t d = 0; d < a->Dv; d++) o[d] *= fade;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Parts
+** ===================================================================
+*/
+
+/* May no query of these heads attend to any key of the tile? */
+static bool OF(is_blocked) (const attend *a, tile x) {
+  for (int64_t g = 0; g < a->shared; g++, x.h++)
+    if (mask_classify(a->w, &x) != TILE_NONE) return false;
+  return true;
+}
+
+
+/* q k^T. The values that are read next are fetched meanwhile: memory is what takes the time. */
+static void OF(multiply_keys) (const OF(one) *product, OF(operand) v, int64_t Dv) {
+  for (int64_t j = 0; j < product->columns; j += 4) {
+    OF(dot_columns)(product, j / 4, j / 4 + 1);
+    for (int64_t i = j; i < smaller(j + 4, product->columns); i++)
+      for (int64_t e = 0; v.at != NULL && e < Dv; e += 64 / BYTES)
+        __builtin_prefetch(v.at + i * v.row + e);
+  }
+}
+
+
+/* r->s = the scores of all rows for the keys of a tile. */
+static void OF(few_scores) (const OF(few) *f, const OF(rows) *r, tile x, OF(operand) v) {
+  const attend *a = f->a;
+  const OF(operand) k = OF(few_rows)(a, &a->w->in[ATTENTION_K], r->b, r->hk, x.j, x.keys, r->k);
+  const OF(one) product = {
+    .p = {.depth = a->D, .a_row = a->D, .c_row = TILE_KEYS, .alpha = 1}, .rows = f->rows,
+    .columns = x.keys, .b_column = k.row, .a = r->q, .b = k.at, .c = r->s
+  };
+  OF(multiply_keys)(&product, v, a->Dv);
+  for (int64_t g = 0; g < a->shared; g++, x.h++)
+    OF(finish_scores)(a, &x, r->s + g * a->queries * TILE_KEYS, r->spare);
+}
+
+
+static void OF(attend_few_keys) (const OF(few) *f, const OF(rows) *r, tile x, const OF(part) *p,
+                                 bool careful) {
+  const attend *a = f->a;
+  const OF(operand) v = OF(few_rows)(a, &a->w->in[ATTENTION_V], r->b, r->hk, x.j, x.keys, r->v);
+  const OF(product) sum = {.depth = x.keys, .a_row = TILE_KEYS, .a_column = 1, .b_row = v.row,
+                           .c_row = a->Dv, .alpha = 1, .add = true};
+  OF(few_scores)(f, r, x, v);
+  for (int64_t i = 0; i < f->rows; i++)
+    OF(few_softmax)(a, x.keys, r->s + i * TILE_KEYS, p->o + i * a->Dv, p->top + i, p->sum + i);
+  if (careful) OF(multiply_careful)(&sum, true, f->rows, a->Dv, r->s, v.at, p->o);
+  else OF(multiply)(&sum, f->rows, a->Dv, r->s, v.at, p->o);
+}
+
+
+static void OF(attend_part) (const OF(few) *f, const OF(rows) *r, int64_t n, const OF(part) *p,
+                             bool careful) {
+  const attend *a = f->a;
+  const key_range own = {n * f->part_keys, (n + 1) * f->part_keys};
+  const key_range keys = both_ranges(own, mask_keys(a->w, r->b, 0, a->queries, a->keys));
+  memset(p->o, 0, (size_t)(f->rows * a->Dv) * sizeof(T));
+  for (int64_t i = 0; i < f->rows; i++) {
+    p->top[i] = -(T)INFINITY;
+    p->sum[i] = 0;
+  }
+  int64_t j = larger(keys.from, 0) / TILE_KEYS * TILE_KEYS;
+  for (; j < keys.to && !cpu_stopped(a->self); j += TILE_KEYS) {
+    const tile x = {.b = r->b, .h = r->hk * a->shared, .n = a->queries, .j = j,
+                    .keys = smaller(keys.to - j, TILE_KEYS)};
+    if (!OF(is_blocked)(a, x)) OF(attend_few_keys)(f, r, x, p, careful);
+  }
+}
+
+
+/* Part n of the heads that r has, or its weights once the normalisers are known. */
+typedef void (*OF(few_work)) (const OF(few) *f, const OF(rows) *r, int64_t n);
+
+
+static void OF(attend_own_part) (const OF(few) *f, const OF(rows) *r, int64_t n) {
+  const attend *a = f->a;
+  const OF(part) p = OF(part_at)(f, r->b * a->Hk + r->hk, n);
+  OF(attend_part)(f, r, n, &p, false);
+  if (a->w->attention.mask.n > 0 && !OF(is_finite)(p.o, f->rows, a->Dv, a->Dv))
+    OF(attend_part)(f, r, n, &p, true);        /* what is masked may have got in: 0 times NaN */
+}
+
+
+/* The weights of row i of r->s, to where the caller wants them. */
+static void OF(store_weights) (const OF(few) *f, const OF(rows) *r, const tile *x, int64_t i) {
+  const attend *a = f->a;
+  const view *v = &a->w->out[ATTENTION_WEIGHTS];
+  const OF(part) p = OF(part_at)(f, r->b * a->Hk + r->hk, 0);
+  const OF(vector) lse = OF(splat)(p.top[i] == -(T)INFINITY ? 0 : p.top[i] * (T)LOG2E);
+  T *s = r->s + i * TILE_KEYS;
+  for (int64_t j = 0; j < x->keys; j += LANES) {
+    const OF(vector) score = OF(load)(s + j);
+    OF(store)(s + j, OF(weight_of)(score, OF(exp2)(score - lse)));
+  }
+  a->self->level->store(x->keys, v->type, view_at(v, r->b, x->h + i / a->queries, i % a->queries,
+                                                  x->j), v->at.stride[3], TYPE, s);
+}
+
+
+static void OF(weigh_part) (const OF(few) *f, const OF(rows) *r, int64_t n) {
+  const attend *a = f->a;
+  const OF(operand) none = {NULL, 0, 1};
+  const int64_t end = smaller((n + 1) * f->part_keys, a->keys);
+  for (int64_t j = n * f->part_keys; j < end && !cpu_stopped(a->self); j += TILE_KEYS) {
+    const tile x = {.b = r->b, .h = r->hk * a->shared, .n = a->queries, .j = j,
+                    .keys = smaller(end - j, TILE_KEYS)};
+    OF(few_scores)(f, r, x, none);
+    for (int64_t i = 0; i < f->rows; i++) OF(store_weights)(f, r, &x, i);
+  }
+}
+
+
+static void OF(few_pieces) (const OF(few) *f, int64_t from, int64_t to, OF(few_work) run) {
+  attend *a = f->a;
+  _Alignas(64) char near[NEAR_BYTES];
+  OF(rows) r;
+  T *workspace = attend_workspace(a, near);
+  if (workspace == NULL) return;
+  OF(share_few)(f, &r, workspace);
+  for (int64_t item = from, head = -1; item < to; item++) {
+    if (item / f->parts != head) {
+      head = item / f->parts;
+      r.b = head / a->Hk;
+      r.hk = head % a->Hk;
+      OF(load_queries)(a, &r);
+    }
+    run(f, &r, item % f->parts);
+  }
+  if ((char *)workspace != near) cpu_scratch_free(workspace);
+}
+
+
+static void OF(few_piece) (void *arg, int64_t from, int64_t to) {
+  OF(few_pieces)(arg, from, to, OF(attend_own_part));
+}
+
+
+static void OF(weigh_piece) (void *arg, int64_t from, int64_t to) {
+  OF(few_pieces)(arg, from, to, OF(weigh_part));
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** All of it
+** ===================================================================
+*/
+
+/* The first part takes in row i of the one that follows. */
+static void OF(join_part) (const attend *a, const OF(part) *p, const OF(part) *q, int64_t i) {
+  const T top = p->top[i] < q->top[i] ? q->top[i] : p->top[i];
+  const T base = top == -(T)INFINITY ? 0 : top;
+  const T mine = OF(exp2)(OF(splat)(p->top[i] - base))[0];
+  const T theirs = OF(exp2)(OF(splat)(q->top[i] - base))[0];
+  if (q->top[i] == -(T)INFINITY && q->sum[i] == 0) return;
+  for (int64_t d = 0; d < a->Dv; d++)
+    p->o[i * a->Dv + d] = p->o[i * a->Dv + d] * mine + q->o[i * a->Dv + d] * theirs;
+  p->sum[i] = p->sum[i] * mine + q->sum[i] * theirs;
+  p->top[i] = top;
+}
+
+
+/* The results of row i of a head: 0 where nothing was attended to. Its normaliser. */
+static T OF(end_row) (const attend *a, int64_t b, int64_t h, int64_t i, T *o, T top, T sum) {
+  const view *y = &a->w->out[ATTENTION_Y], *lse = &a->w->out[ATTENTION_Y_LSE];
+  const int64_t *stride = lse->at.stride;
+  const int64_t at = b * stride[0] + h * stride[1] + i * stride[2];
+  const T normaliser = top * (T)LOG_OF_2 + OF(log)(OF(splat)(sum))[0];
+  for (int64_t d = 0; d < a->Dv; d++) o[d] = sum == 0 ? 0 : o[d] / sum;
+  a->self->level->store(a->Dv, y->type, view_at(y, b, h, i, 0), y->at.stride[3], TYPE, o);
+  a->self->level->store(1, lse->type, (char *)lse->data + at * scalar_sizes[lse->type], 1, TYPE,
+                        &normaliser);
+  return normaliser;
+}
+
+
+/*
+** Heads of keys from 'from' to 'to' - 1: their parts are joined, in order. In the place of a
+** row's largest score its normaliser stays behind.
+*/
+static void OF(join_piece) (void *arg, int64_t from, int64_t to) {
+  const OF(few) *f = arg;
+  const attend *a = f->a;
+  for (int64_t head = from; head < to; head++) {
+    const OF(part) p = OF(part_at)(f, head, 0);
+    for (int64_t i = 0; i < f->rows; i++) {
+      for (int64_t n = 1; n < f->parts; n++) {
+        const OF(part) q = OF(part_at)(f, head, n);
+        OF(join_part)(a, &p, &q, i);
+      }
+      p.top[i] = OF(end_row)(a, head / a->Hk, head % a->Hk * a->shared + i / a->queries,
+                             i % a->queries, p.o + i * a->Dv, p.top[i], p.sum[i]);
+    }
+  }
+}
+
+
+static void OF(attend_few) (attend *a) {
+  if (a->B * a->H * a->queries == 0) return;
+  OF(few) f = {.a = a, .rows = a->shared * a->queries, .part_keys = PART_KEYS};
+  while (a->keys / f.part_keys >= MOST_PARTS) f.part_keys *= 2;
+  f.parts = larger(1, (a->keys - 1) / f.part_keys + 1);
+  OF(rows) r;
+  const int64_t heads = a->B * a->Hk;
+  a->workspace = OF(share_few)(&f, &r, NULL);
+  f.sums = cpu_scratch((size_t)(heads * f.parts * OF(part_size)(&f)) * sizeof(T));
+  if (f.sums == NULL) { a->failed = true; return; }
+  const int64_t cost = smaller(a->keys + 8, f.part_keys) * (f.rows + 2) * (a->D + a->Dv + 16);
+  pool_run(a->self->pool, heads * f.parts, larger(1, 1000000 / cost), OF(few_piece), &f);
+  if (!a->failed)
+    pool_run(a->self->pool, heads, larger(1, 100000 / (f.parts * f.rows * (a->Dv + 16))),
+             OF(join_piece), &f);
+  if (!a->failed && !view_is_none(&a->w->out[ATTENTION_WEIGHTS]))
+    pool_run(a->self->pool, heads * f.parts, larger(1, 1000000 / cost), OF(weigh_piece), &f);
+  cpu_scratch_free(f.sums);
+}
+
+/* }================================================================== */
+
+#undef PART_KEYS
+#undef MOST_PARTS
