@@ -440,21 +440,26 @@ describe("heed.mask", function()
     end
   end)
 
+  local function refuses(q, m, what)
+    local why = message(heed.attention, q, q, q, {mask = m})
+    assert.matches("attention: argument 'mask': ", why, 1, true)
+    assert.matches(what, why)
+  end
+
   it("is refused by attention where it does not fit", function()
     for what, m in pairs {
       ["keys: a bool tensor of a shape that broadcasts to %(2, 5%)"] =
         mask.keys(heed.ones(3, 5):ne(0)),
-      ["numbers of keys from 0 to 5 expected, got 6"] = mask.lengths(heed.tensor{1, 6}),
-      ["numbers of keys .* expected, got %-6"] = mask.prefix(heed.tensor{1, -6}),
       ["documents: an int64 tensor"] = mask.documents(heed.tensor{1, 6}),
       ["tensor: a bool tensor"] = mask.tensor(heed.ones(4, 5):ne(0)),
       ["a mask of heed.mask or a bool tensor expected"] = {},
       ["called 'bias'"] = heed.bias.alibi(2),
     } do
-      local why = message(heed.attention, x, x, x, {mask = m})
-      assert.matches("attention: argument 'mask': ", why, 1, true)
-      assert.matches(what, why)
+      refuses(x, m, what)
     end
+    local y, cpu = x:to("cpu"), {device = "cpu"}               -- a GPU reports values later
+    refuses(y, mask.lengths(heed.tensor({1, 6}, cpu)), "keys from 0 to 5 expected, got 6")
+    refuses(y, mask.prefix(heed.tensor({1, -6}, cpu)), "numbers of keys .* expected, got %-6")
     assert.matches("stands in a table, as in {mask = m}",
                    message(heed.attention, x, x, x, mask.causal()))
     assert.matches("'mask'", message(heed.attention, x, x, x, {bias = mask.causal()}))

@@ -2389,13 +2389,6 @@ function heed.core.optim_step(kind, parameters, gradients, states, options) end
 ---@return heed.Tensor
 function heed.core.attention_mask(size, rule, operands) end
 
----Whether attention's options hold a mask, a bias or a sink that the Lua half makes tensors of.
----> heed.core.has_values{causal = true} == false
----> heed.core.has_values{mask = heed.mask.causal()} == true
----@param options any
----@return boolean
-function heed.core.has_values(options) end
-
 ---The p-norm of the gradients that parameters have, taken over all of them; with `max`, they are
 ---scaled so that it is at most that.
 ---@param parameters heed.Tensor[]
@@ -2403,6 +2396,13 @@ function heed.core.has_values(options) end
 ---@param max? number
 ---@return heed.Tensor norm
 function heed.core.clip_gradients(parameters, p, max) end
+
+---Whether attention's options hold a mask, a bias or a sink that the Lua half makes tensors of.
+---> heed.core.has_values{causal = true} == false
+---> heed.core.has_values{mask = heed.mask.causal()} == true
+---@param options any
+---@return boolean
+function heed.core.has_values(options) end
 
 ---f(...), with errors that name `name` as what was called; an outer `called` keeps its name.
 ---> heed.core.called("f", heed.neg, heed.tensor{1}) == {-1}

@@ -415,7 +415,7 @@ static bool OF(back_group) (const attend_back *d, int64_t b, int64_t hk, int64_t
     r->relative = OF(relative_sums)(d, b, h, group);
     for (int64_t j = from; j < to; j += TILE_KEYS) {
       tile x = {.b = b, .h = h, .j = j, .keys = smaller(to - j, TILE_KEYS)};
-      for (x.i = some.from - some.from % r->row; x.i < some.to; x.i += r->row) {
+      for (x.i = some.from - some.from % larger(r->row, 1); x.i < some.to; x.i += r->row) {
         if ((x.i > some.from || j > from) && cpu_stopped(a->self)) return true;
         OF(back_block)(a, x, r, careful);
       }
