@@ -53,6 +53,20 @@ describe("heed.help", function()
     assert.matches("^heed.train\nheed.train%(options%)\n", said(heed.train))
   end)
 
+  it("shows the options, also those that others inherit, and how objects are called", function()
+    local text = said("generate")
+    assert.matches("\n      options%?  heed.generate.options\n        max%?  integer how", text)
+    assert.matches("\n        top_p%?  number only the smallest", text)
+    assert.matches("a list of ids, or a\n          list of such for several prompts\n", text)
+    assert.is_nil(text:find("history?", 1, true))
+    assert.matches("layer_dropout%?.*qk_norm%?.*\n    encoder%(x, options%?%).*\n        cache%?",
+                   said("nn.Encoder"))
+    assert.matches("^heed.data.chars%(texts, options%?%).*\n        unknown%?", said("data.chars"))
+    for _, name in ipairs {"train", "tasks.sorting", "nn.Cache", "optim.Lion", "attention"} do
+      assert.matches("\n      options%??  heed%.[%w%.]+\n        [%w_]+%??  ", said(name))
+    end
+  end)
+
   it("finds words, in names before texts", function()
     assert.matches("^x:scatter_add%(", said("scatter_ad"))
     assert.matches("x:logaddexp%(other%).*x:logsumexp", said("overflow"))

@@ -158,7 +158,7 @@ local function one_by_one(stepper, prompt, o)
 end
 
 
----@class heed.generate.options: heed.sample.options
+---@class heed.generate.options: heed.sampling.options
 ---@field max? integer how many ids at most; 100 unless given
 ---@field temperature? number 0 takes the best id each time, as it is unless given; where top_k,
 ---top_p, min_p or seed is given, 1

@@ -1,6 +1,7 @@
 -- heed.help: what is written about heed, printed. The source is lua/heed/meta.lua and the comments
 -- of heed's other files, which are read when help is first asked for.
 
+local classes = require "heed.classes"
 local core = require "heed.core"
 local heed = require "heed"
 local options = require "heed.options"
@@ -23,7 +24,7 @@ local function source()
 end
 
 
-local groups
+local groups, known
 
 local function all()
   if groups then return groups end
@@ -32,7 +33,8 @@ local function all()
   if not good or not text then
     heed.fail("help: heed's reference, heed/meta.lua, cannot be read in this program")
   end
-  groups = reference.all(heed, read)
+  local _
+  groups, _, known = reference.all(heed, read)
   return groups
 end
 
@@ -118,11 +120,39 @@ local function print_line(entry)
 end
 
 
+-- "name?  what it is", on as many lines as it takes.
+local function print_param(indent, name, param)
+  local start = ("%s%s%s "):format(indent, name, param.optional and "?" or "")
+  local line = start
+  for word in (param.type .. (param.more or "")):gmatch("%S+") do
+    if #line + 1 + #word > 100 and line ~= start then
+      print(line)
+      line = indent .. "   "
+    end
+    line = line .. " " .. word
+  end
+  print(line)
+end
+
+
+-- Options are `given` in heed's own files.
+local function print_params(params)
+  for _, param in ipairs(params) do
+    print_param("      ", param.name == "given" and "options" or param.name, param)
+    for _, field in ipairs(classes.fields(known, param.type)) do
+      print_param("        ", field.name, field)
+    end
+  end
+end
+
+
 local function print_entry(entry)
   print(entry.call)
   for line in (entry.text .. "\n"):gmatch("([^\n]*)\n") do print("    " .. line) end
-  for _, param in ipairs(entry.params) do
-    print(("      %s%s  %s"):format(param.name, param.optional and "?" or "", param.type))
+  print_params(entry.params)
+  if entry.called then
+    print("    " .. entry.called.call)
+    print_params(entry.called.params)
   end
   for _, example in ipairs(entry.examples) do print("    > " .. example) end
   if #entry.aliases > 0 then print("    Also " .. table.concat(entry.aliases, ", ")) end
@@ -131,7 +161,8 @@ end
 
 local function print_group(group)
   print(group.title)
-  for _, entry in ipairs(group) do print_line(entry) end
+  local say = #group > 1 and print_line or print_entry
+  for _, entry in ipairs(group) do say(entry) end
 end
 
 

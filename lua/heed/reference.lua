@@ -4,17 +4,26 @@
 -- meta.lua has the functions of heed and the methods of tensors. Other modules are asked what they
 -- hold, and their files what it is: so a function without a comment is noticed.
 
+local classes = require "heed.classes"
+
 local reference = {}
 
 
 -- Blocks -----------------------------------------------------------------
 -- A block is a comment of `---` lines and the definition below it.
 
+---@class heed.reference.param
+---@field name string
+---@field optional boolean
+---@field type string the type, and what it means
+---@field more string? of that, what stands on further lines
+
 ---@class heed.reference.block
 ---@field section string? the heading above it
 ---@field text string[] lines
 ---@field examples string[]
----@field params {name: string, optional: boolean, type: string}[]
+---@field params heed.reference.param[]
+---@field last heed.reference.param? what the next line goes on with
 ---@field class string? the name in LuaCATS
 ---@field makes string? how an object is made: the argument names of an overload
 ---@field hidden boolean? for other files of the Lua half alone
@@ -39,7 +48,8 @@ local function read_annotation(block, kind, rest)
   if kind ~= "param" then return end
   local name, optional, type = rest:match("^([%w_%.]+)([?]?)%s*(.*)$")
   if name then
-    table.insert(block.params, {name = name, optional = optional == "?", type = type})
+    block.last = {name = name, optional = optional == "?", type = type}
+    table.insert(block.params, block.last)
   end
 end
 
@@ -47,8 +57,11 @@ end
 local function read_comment(block, line)
   local kind, rest = line:match("^%-%-%-@(%l+)%s*(.*)$")
   local example = line:match("^%-%-%-> (.*)$")
-  if kind then read_annotation(block, kind, rest)
+  if kind then
+    block.last = nil
+    read_annotation(block, kind, rest)
   elseif example then table.insert(block.examples, example)
+  elseif block.last then block.last.more = (block.last.more or "") .. " " .. line:sub(4)
   elseif #block.params == 0 and not block.class then table.insert(block.text, line:sub(4)) end
 end
 
@@ -172,8 +185,9 @@ end
 ---@field call string how it is called
 ---@field text string
 ---@field examples string[]
----@field params {name: string, optional: boolean, type: string}[]
+---@field params heed.reference.param[]
 ---@field aliases string[]
+---@field called heed.reference.entry? for a class: how its objects are called
 
 local function other_names(block)
   local names, seen = {}, {[block.name] = true}
@@ -299,15 +313,36 @@ local function find_block(files, name, value)
 end
 
 
--- How an object of a class is made: by its overload, or as its `init` is called.
-local function made_with(files, block)
-  if block.makes then return shown_overload(block.makes) end
+-- The comment above a class's own method.
+local function method_of(files, block, name)
   for _, file in ipairs(files) do
     for _, other in ipairs(file.blocks) do
-      if other.owner == block.name and other.name == "init" then return shown_arguments(other) end
+      if other.owner == block.name and other.name == name then return other end
     end
   end
-  return "..."
+end
+
+
+-- "(options?: heed.Cache.options)" as parameters, of what has no others.
+local function overload_params(makes)
+  local params = {}
+  for name, optional, type in makes:gmatch("([%w_]+)([?]?): ([^,()]+)") do
+    params[#params + 1] = {name = name, optional = optional == "?", type = type}
+  end
+  return params
+end
+
+
+-- How an object of a class is made, by its overload or as its `init` is called; and is called.
+local function add_uses(entry, files, path, block)
+  local init, forward = method_of(files, block, "init"), method_of(files, block, "forward")
+  local args = block.makes and shown_overload(block.makes) or init and shown_arguments(init)
+  entry.call = ("heed.%s(%s)"):format(path, args or "...")
+  if init then entry.params = init.params end
+  if forward and forward.params[1] then
+    local call = ("%s(%s)"):format(path:match("[%w_]+$"):lower(), shown_arguments(forward))
+    entry.called = entry_of(path, call, forward)
+  end
 end
 
 
@@ -327,8 +362,9 @@ end
 local function of_module(heed, files, path, name, value)
   local block, file = find_block(files, name, value)
   if not block then return is_class(value) and as_layer(heed, path) or nil end
-  local args = is_class(value) and made_with(files, block) or shown_call(block)
-  local entry = entry_of(path, ("heed.%s(%s)"):format(path, args), block)
+  local entry = entry_of(path, ("heed.%s(%s)"):format(path, shown_call(block)), block)
+  if is_class(value) then add_uses(entry, files, path, block) end
+  if #entry.params == 0 and block.makes then entry.params = overload_params(block.makes) end
   if entry.text == "" then entry.text = head_of(file, path) or "" end
   return entry
 end
@@ -410,8 +446,15 @@ end
 ---@param read fun(name: string): string? the text of a module of heed's
 ---@return table groups lists of entries, with a title
 ---@return string[] missing what has no comment
+---@return table known the classes of heed.classes
 function reference.all(heed, read)
-  local groups, missing = {}, {}
+  local groups, missing, known = {}, {}, {}
+  local plain = read
+  function read(name)
+    local text = plain(name)
+    if text then classes.read(known, text) end
+    return text
+  end
   add_meta(groups, reference.blocks(read("heed.meta")))
   add_functions(groups, missing, heed, read)
   for _, found in ipairs(names_in(read("heed"), "parts")) do
@@ -423,7 +466,7 @@ function reference.all(heed, read)
       if entry then add(groups, title, entry) else missing[#missing + 1] = part end
     else add_module(groups, missing, heed, files, part, module) end
   end
-  return groups, missing
+  return groups, missing, known
 end
 
 

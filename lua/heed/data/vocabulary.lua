@@ -283,8 +283,8 @@ options.strict("vocabulary", Vocabulary)
 ---@field load fun(path: string): heed.Vocabulary?, string? nil and a message if it cannot be read
 ---@overload fun(texts: string|string[], options?: heed.Vocabulary.options): heed.Vocabulary
 
----@param which string
----@return heed.data.trainer
+-- Its overload is how a trainer is called.
+---@overload fun(texts: string|string[], options?: heed.Vocabulary.options): heed.Vocabulary
 local function trainer(which)
   local made = options.strict("heed.data." .. which, {
     load = function(...) return load_from(which, ...) end,

@@ -152,18 +152,21 @@ local function rows_of(history, R)
 end
 
 
----@class heed.sample.options
+---@class heed.sampling.options
 ---@field repetition_penalty? number divides positive logits of ids that were there, and multiplies
 ---negative ones, once for each id of the history
 ---@field temperature? number logits are divided by it; 0 takes the best id; 1 unless given
 ---@field top_k? integer only the best k, and all that tie with the last of them
 ---@field top_p? number only the smallest set whose probabilities reach this
 ---@field min_p? number only what is at least so many times as probable as the best
----@field history? heed.Tensor|integer[]|integer[][] (…, n) the ids that were there
 ---@field seed? integer of a generator of its own
+
+---@class heed.sample.options: heed.sampling.options
+---@field history? heed.Tensor|integer[]|integer[][] (…, n) the ids that were there
 ---@field probabilities? boolean whether these come back too
 
----Draws an id from each row of logits; the options apply in the order in which they stand.
+---Draws an id from each row of logits. The repetition penalty applies first, then temperature,
+---top_k, top_p and min_p.
 ---@param logits heed.Tensor (…, V)
 ---@param given? heed.sample.options
 ---@return heed.Tensor ids int64 (…)
