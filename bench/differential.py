@@ -4,9 +4,10 @@
     bench/differential.py [--cases N] [--seed S] [--rows PATTERN] [--show N]
 
 What `make differential` runs, in build/venv's Python. A case is drawn from a row of
-differential_rows.py or differential_models.py: inputs of random shapes, types and layouts, some with infinities, NaN and
-denormals. Both sides get the same bytes and answer with results and with the gradients of a
-weighted sum of them. A difference is allowed if differential_rows.py lists it with a reason.
+differential_rows.py or differential_models.py: inputs of random shapes, types and layouts, some
+with infinities, NaN and denormals. Both sides get the same bytes and answer with results and with
+the gradients of a weighted sum of them. A difference is allowed if one of these files lists it with
+a reason.
 """
 
 import argparse
