@@ -7,6 +7,7 @@
 -- Results and gradients go to out.safetensors, messages to errors.txt.
 
 local heed = require "heed"
+local models = dofile((arg[0]:gsub("[^/]*$", "differential_models.lua")))
 
 local folder = assert(arg[1], "a folder expected")
 local stored = assert(heed.load(folder .. "/in.safetensors"))
@@ -15,7 +16,7 @@ local answers = {}
 
 -- The inputs of a case in a scope, and the tensors that stand behind them.
 local function inputs(number, views, grads)
-  local scope, leaves = {heed = heed, math = math}, {}
+  local scope, leaves = {heed = heed, math = math, models = models}, {}
   for letter, view in views:gmatch("(%l)(%S*)") do
     local leaf = stored[number .. "." .. letter]
     if grads:find(letter, 1, true) then leaf:requires_grad_() end

@@ -4,9 +4,10 @@
     bench/differential.py [--cases N] [--seed S] [--rows PATTERN] [--show N]
 
 What `make differential` runs, in build/venv's Python. A case is drawn from a row of
-differential_rows.py: inputs of random shapes, types and layouts, some with infinities, NaN and
-denormals. Both sides get the same bytes and answer with results and with the gradients of a
-weighted sum of them. A difference is allowed if differential_rows.py lists it with a reason.
+differential_rows.py or differential_models.py: inputs of random shapes, types and layouts, some
+with infinities, NaN and denormals. Both sides get the same bytes and answer with results and with
+the gradients of a weighted sum of them. A difference is allowed if one of these files lists it with
+a reason.
 """
 
 import argparse
@@ -25,6 +26,7 @@ import warnings
 import torch
 import torch.nn.functional as F
 
+import differential_models as models
 import differential_rows as rows
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -126,6 +128,8 @@ class Case:
         specs, self.names = row.draw(r, self.dtype)
         self.stored, self.heed_view, self.torch_view, self.grad = {}, {}, {}, []
         for letter, spec in zip("abcd", specs):
+            if spec is None:
+                continue
             t, heed, ours = lay_out(r, spec)
             self.stored[letter] = t
             self.heed_view[letter], self.torch_view[letter] = heed, ours
@@ -158,7 +162,7 @@ def ask_torch(case, weights=None):
     earlier answer, all in float64: what is nearer to that is right."""
     leaves = {k: (t.double() if weights and t.is_floating_point() else t.clone()).requires_grad_(
         k in case.grad) for k, t in case.stored.items()}
-    scope = {"torch": torch, "F": F}
+    scope = {"torch": torch, "F": F, "math": math, "models": models}
     try:
         for k, t in leaves.items():
             scope[k] = eval("t" + case.torch_view[k], {"t": t})
@@ -281,7 +285,7 @@ def is_nearer(case, ours, heeds, weights):
 def reason(case, difference):
     if difference == NEARER:
         return NEARER
-    for row, dtype, what, why in rows.ALLOWED:
+    for row, dtype, what, why in rows.ALLOWED + models.ALLOWED:
         if (re.fullmatch(row, case.row.name) and re.fullmatch(dtype, case.dtype)
                 and re.search(what, difference)):
             return why
@@ -298,7 +302,7 @@ def main():
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     lua = os.environ.get("LUA", "lua5.4")
-    chosen = [row for row in rows.ROWS if re.search(options.rows, row.name)]
+    chosen = [row for row in rows.ROWS + models.ROWS if re.search(options.rows, row.name)]
     found, allowed, agreed, refused = collections.defaultdict(list), collections.Counter(), 0, 0
     with tempfile.TemporaryDirectory() as folder:
         for start in range(0, options.cases, BATCH):

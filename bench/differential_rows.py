@@ -296,6 +296,59 @@ def triangle(r, t):
     return [Input([1], t)], {"n": r.randint(0, 6), "m": r.randint(0, 6), "k": r.randint(-4, 4)}
 
 
+def several_axes(r, t):
+    sizes = shape(r, 1)
+    axes = r.sample(range(len(sizes)), r.randint(1, len(sizes)))
+    other = r.sample(range(len(sizes)), len(axes))
+    shown = lambda list_, more: ", ".join(str(d + more if d >= 0 else d) for d in list_)
+    axes = [d - len(sizes) if r.random() < 0.3 else d for d in axes]
+    return [Input(sizes, t)], {"dims": shown(axes, 0), "Dims": shown(axes, 1), "to": shown(other, 0),
+                               "To": shown(other, 1), "keep": r.random() < 0.5}
+
+
+def split_axis(r, t):
+    sizes, parts = shape(r, 0, 3), [r.randint(1, 3) for _ in range(r.randint(1, 3))]
+    d = r.randint(0, len(sizes))
+    n = 1
+    for part in parts:
+        n *= part
+    if r.random() < 0.5:
+        parts[r.randrange(len(parts))] = -1
+    return [Input(sizes[:d] + [n] + sizes[d:], t)], {**both(d), "sizes": ", ".join(map(str, parts))}
+
+
+def padded_around(r, t):
+    sizes = [r.randint(1, 3) for _ in range(r.choice([1, 2]))] + [r.randint(3, 6), r.randint(3, 6)]
+    return [Input(sizes, t)], {"p": ", ".join(str(r.randint(-1, 2)) for _ in range(4))}
+
+
+def widened(r, t):
+    sizes = shape(r)
+    more = [r.randint(1, 3) for _ in range(r.randint(0, 2))]
+    wide = [r.randint(0, 4) if n == 1 and r.random() < 0.6 else n for n in sizes]
+    return [Input(sizes, t)], {"sizes": ", ".join(map(str, more + wide)) or "1"}
+
+
+def other_type(r, t):
+    return [Input(shape(r), t, 0), Input([1], r.choice(ALL))], {}
+
+
+ROWS += [
+    Row("amax dims", "a:amax({{{Dims}}}, true)", "a.amax(({dims},), True)", several_axes, NUMBERS),
+    Row("amin dims", "a:amin({{{Dims}}})", "a.amin(({dims},))", several_axes, NUMBERS),
+    Row("movedim dims", "a:movedim({{{Dims}}}, {{{To}}})", "a.movedim(({dims},), ({to},))", several_axes, ALL),
+    Row("unflatten sizes", "a:unflatten({Dim}, {{{sizes}}})", "a.unflatten({dim}, ({sizes},))", split_axis, ALL),
+    Row("broadcast_to sizes", "a:broadcast_to({sizes})", "a.broadcast_to({sizes})", widened, ALL),
+    Row("type_as", "a:type_as(b)", "a.type_as(b)", other_type, ALL),
+    Row("new_zeros", "a:new_zeros(2, 3), a:new_ones({{2}})", "(a.new_zeros(2, 3), a.new_ones(2))",
+        other_type, ALL),
+    Row("meshgrid xy", "heed.meshgrid({{a, b}}, {{indexing = 'xy'}})[2]",
+        "torch.meshgrid(a, b, indexing='xy')[1]", vectors(False), ALL),
+    Row("pad around", "a:pad({{{p}}}, {{value = -1}})", "F.pad(a, ({p}), value=-1)", padded_around, FLOATS),
+]
+for _mode in ["reflect", "replicate", "circular"]:
+    ROWS.append(Row(f"pad {_mode} around", f"a:pad({{{{{{p}}}}}}, '{_mode}')", f"F.pad(a, ({{p}}), '{_mode}')",
+                    padded_around, FLOATS))
 ROWS += [
     Row("transpose", "a:transpose({Dim}, {Dim2})", "a.transpose({dim}, {dim2})", moved(1), ALL),
     Row("permute", "a:permute({Dims})", "a.permute({dims})", permuted, ALL),
@@ -396,6 +449,11 @@ ROWS += [
     Row("unique dim", "a:unique{{dim = 1, return_inverse = true, return_counts = true}}",
         "(lambda y: (y[0], y[1] + 1, y[2]))(a.unique(dim=0, return_inverse=True, return_counts=True))",
         lambda r, t: ([Input([r.randint(1, 9), r.randint(1, 3)], t, 0, 2.9)], {}), ["int64", "uint8", "bool"]),
+    Row("unique of one", "a:unique()", "a.detach().unique()",
+        lambda r, t: ([Input(shape(r, 0, 2), t, -2, 2, grad=False)], {}), NUMBERS),
+    Row("take_along_dim of all", "a:take_along_dim(b)", "a.take_along_dim(b - 1)",
+        lambda r, t: (lambda s: ([Input([max(1, n) for n in s], t), Ids([r.randint(0, 5)], 1)], {}))(
+            shape(r, 1, 3)), ALL),
     Row("bincount", "a:bincount{{minlength = 4}}", "(a - 1).bincount(minlength=4)",
         lambda r, t: ([Ids([r.randint(0, 9)], 7)], {}), ["int64"]),
     Row("bincount weights", "a:bincount(b)", "torch.zeros(int(a.max())).to(b).scatter_add(0, a - 1, b)",
@@ -441,6 +499,16 @@ ROWS += [
     Row("cosine_similarity", "a:cosine_similarity(b, {Dim})", "F.cosine_similarity(a, b, {dim})",
         lambda r, t: (lambda s: ([Input(s, t, 0.5, 2), Input(s, t, -2, -0.5)], both(axis(r, s))))(
             shape(r, 1, 3)), FLOATS, 32),
+    Row("normalize eps", "a:normalize({{eps = 0.5, dim = {Dim}}})", "F.normalize(a, dim={dim}, eps=0.5)",
+        spread, FLOATS, 16),
+    Row("cosine_similarity wide", "a:cosine_similarity(b, {{dim = -1, eps = 0.1}})",
+        "F.cosine_similarity(a, b, -1, 0.1)", two(-2, 2, False), FLOATS, 32),
+    Row("cross_entropy ignored", "heed.cross_entropy(a, b, {{ignore_index = 1}})",
+        "F.cross_entropy(a, b - 1, ignore_index=0)", logits, FLOATS, 8),
+    Row("cross_entropy rows", "heed.cross_entropy(a, b, {{dim = -1, ignore_index = 2}})",
+        "F.cross_entropy(a.movedim(-1, 1), b - 1, ignore_index=1)",
+        lambda r, t: (lambda n, m, c: ([Input([n, m, c], t, -4, 4), Ids([n, m], c)], {}))(
+            r.randint(1, 4), r.randint(1, 4), r.randint(2, 6)), FLOATS, 8),
     Row("layer_norm", "heed.layer_norm(a, {d}, b, c, {{eps = {eps}}})",
         "F.layer_norm(a, ({d},), b, c, {eps})", normed, FLOATS, 64),
     Row("rms_norm", "heed.rms_norm(a, {d}, b, {{eps = {eps}}})", "F.rms_norm(a, ({d},), b, {eps})",
@@ -509,6 +577,9 @@ ROWS += [
 ALLOWED = [
     ("(any|all)( dim)?", "uint8", "uint8.*bool", "any and all are bools of uint8 too"),
     ("amax|amin", ".*", "^ga.*PyTorch nan", "a NaN that is found gets the gradient, as max's of all"),
+    ("take_along_dim of all", ".*", "refuses: view size", "PyTorch flattens contiguous tensors alone there"),
+    ("cosine_similarity wide", ".*", "^g", "PyTorch's gradient goes through norms that eps stands for"),
+    ("atan2", ".*", "^g.*heed -?inf", "a derivative beside denormals is beyond the type"),
     ("topk", ".*", "^(y1|ga)", "which of equal elements come first is open"),
     ("gelu( tanh)?", ".*", "PyTorch nan", "gelu's derivative at infinities is its limit"),
     ("sinc", "float64", "^ga", "PyTorch's derivative of sinc cancels near 0"),

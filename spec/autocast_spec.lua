@@ -23,12 +23,12 @@ local CALLS <const> = {
     layer_norm = {"m", 3}, rms_norm = {"m", 3}, mse_loss = {"m", "m"}, l1_loss = {"m", "m"},
     smooth_l1_loss = {"m", "m"}, kl_div = {"m", "m"}, binary_cross_entropy = {"m", "m"},
     bce_with_logits = {"m", "m"}, cross_entropy = {"m", "ids"}, nll_loss = {"m", "ids"},
-    huber_loss = {"m", "m"}, normalize = {"m"}, cosine_similarity = {"m", "m"},
+    huber_loss = {"m", "m"}, normalize = {"m"}, cosine_similarity = {"m", "m"}, square = {"m"},
   },
   follow = {
     add = {"m", "m"}, mul = {"m", 2}, relu = {"m"}, gelu = {"m"}, silu = {"m"}, tanh = {"m"},
     sigmoid = {"m"}, mean = {"m"}, max = {"m"}, transpose = {"m", 1, 2}, clone = {"m"},
-    dot = {"v", "v"}, outer = {"v", "v"}, sqrt = {"m"}, square = {"m"}, abs = {"m"},
+    dot = {"v", "v"}, outer = {"v", "v"}, sqrt = {"m"}, abs = {"m"},
   },
 }
 

@@ -323,6 +323,19 @@ describe("a layer of attention", function()
     close((single(x, {values = x})), (single(x)))
   end)
 
+  -- PyTorch draws them as one layer only where queries, keys and values have the same inputs.
+  it("draws each projection by its own size where values are made of other features", function()
+    for _, given in ipairs{{value_context_dim = 3}, {context_dim = 5}} do
+      local layer = nn.MultiHeadAttention(8, 2, given)
+      for _, name in ipairs{"query", "key", "value"} do
+        local weight = layer[name].weight
+        local bound = (6 / (weight:size(1) + weight:size(2))) ^ 0.5
+        local largest = weight:abs():max():item()
+        assert.is_true(largest <= bound and largest > 0.8 * bound, name)
+      end
+    end
+  end)
+
   it("returns weights and normalisers in their places", function()
     for i, layer in layers() do
       local heads = i == 1 and "2, " or ""

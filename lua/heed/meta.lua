@@ -2052,9 +2052,10 @@ function heed.no_grad(f, ...) end
 ---f(...) in mixed precision, as PyTorch's autocast. `matmul`, `bmm`, `addmm`, `baddbmm`, `einsum`,
 ---`linear` and `attention` work in the type: their float tensors are converted, each parameter
 ---once, and gradients reach it in its own type. `softmax`, norms, losses, `sum`, `prod`, `cumsum`,
----`exp`, `log`, `pow`, `reciprocal` and `rsqrt` work in float32. The rest follows promotion, and so
----do calls with a float64. Backward may be called inside: nothing is converted in it. Calls may be
----nested, and errors pass through. Gradients in float16 want a `heed.optim.Scaler`.
+---`exp`, `log`, `pow`, `square`, `reciprocal` and `rsqrt` work in float32. The rest follows
+---promotion, and so do calls with a float64. Backward may be called inside: nothing is converted
+---in it. Calls may be nested, and errors pass through. Gradients in float16 want a
+---`heed.optim.Scaler`.
 ---> heed.autocast("bfloat16", heed.matmul, heed.ones(2, 2), heed.ones(2, 2)).dtype == "bfloat16"
 ---> heed.autocast("bfloat16", heed.softmax, heed.ones(2), 1).dtype == "float32"
 ---> heed.autocast("int64", heed.exp, heed.ones(2)) raises "'bfloat16', 'float16' or false"

@@ -22,7 +22,7 @@ static policy policy_of (heed_op op) {
       return LOW;
     case HEED_reciprocal: case HEED_rsqrt: case HEED_exp: case HEED_expm1: case HEED_log:
     case HEED_log2: case HEED_log1p: case HEED_tan: case HEED_asin: case HEED_acos:
-    case HEED_sinh: case HEED_cosh: case HEED_softplus: case HEED_pow:
+    case HEED_sinh: case HEED_cosh: case HEED_softplus: case HEED_pow: case HEED_square:
     case HEED_sum: case HEED_prod: case HEED_cumsum: case HEED_cumprod: case HEED_logsumexp:
     case HEED_norm: case HEED_normalize: case HEED_cosine_similarity:
     case HEED_softmax: case HEED_log_softmax: case HEED_layer_norm: case HEED_rms_norm:

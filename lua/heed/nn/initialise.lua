@@ -205,28 +205,43 @@ function init.kaiming_normal_(t, ...)
 end
 
 
--- The x whose erf is y, in float64: Winitzki's approximation (2008), within 0.2 %, then two of
--- Halley's steps, each of which triples the digits.
-local function inverse_of_erf(y)
-  local log = (1 - y * y):log()
-  local half = log / 2 + 2 / (math.pi * 0.147)
-  local x = y:sign() * ((half * half - log / 0.147):sqrt() - half):sqrt()
-  for _ = 1, 2 do
-    local step = (x:erf() - y) * (x * x):exp() * (math.sqrt(math.pi) / 2)
-    x = x - step / (1 + x * step)
-  end
-  return heed.where(y:abs():lt(1), x, y / 0)
-end
-
-
 -- How much of the standard normal distribution lies below x.
 local function below(x)
   return (1 + heed.tensor(x / math.sqrt(2), {dtype = "float64", device = "cpu"}):erf():item()) / 2
 end
 
 
----The normal distribution between `a` and `b`: uniform numbers, through the inverse of its
----integral.
+-- Normal numbers. While some are out of bounds all are drawn again, and only theirs are replaced.
+local function redrawn(t, o)
+  local at = {dtype = t.dtype, device = "cpu"}
+  local low, high = heed.tensor(o.a, at), heed.tensor(o.b, at)
+  local x = t:normal_(o.mean, o.std)
+  while true do
+    local out = x:lt(low):logical_or(x:gt(high))
+    if not out:any() then return x end
+    x = heed.where(out, heed.empty_like(t):normal_(o.mean, o.std), x)
+  end
+end
+
+
+-- Uniform numbers, kept as often as the density there is high, by its highest between the bounds.
+local function accepted(t, o)
+  local mode = math.max(o.a, math.min(o.mean, o.b))
+  local highest = -0.5 * ((mode - o.mean) / o.std) ^ 2
+  local x, pending = t, nil
+  repeat
+    local new = heed.empty_like(t):uniform_(o.a, o.b)
+    x = pending and heed.where(pending, new, x) or new
+    local density = ((new - o.mean) / o.std):square() * -0.5 - highest
+    local refused = heed.empty_like(t):uniform_():log():gt(density)
+    pending = pending and pending:logical_and(refused) or refused
+  until not pending:any()
+  return x
+end
+
+
+---The normal distribution between `a` and `b`, drawn as PyTorch 2.15 draws it: what lies elsewhere
+---is drawn again; where that is most of it, from a uniform distribution.
 ---@param t heed.Tensor
 ---@param ... any mean 0, std 1, a -2, b 2
 ---@return heed.Tensor t
@@ -238,11 +253,10 @@ function init.trunc_normal_(t, ...)
   elseif not (o.a <= o.b) then
     fail("%s: b at least a expected, got a %g and b %g", who, o.a, o.b)
   end
-  local from, to = below((o.a - o.mean) / o.std), below((o.b - o.mean) / o.std)
-  draw(t, "uniform_", 2 * from - 1, 2 * to - 1)
+  local part = below((o.b - o.mean) / o.std) - below((o.a - o.mean) / o.std)
   return heed.no_grad(function()
-    local x = inverse_of_erf(t:to("float64")) * (o.std * math.sqrt(2)) + o.mean
-    return t:copy_(x:clamp(o.a, o.b))
+    local x = heed.empty(t.shape, {dtype = t.dtype, device = "cpu"})
+    return t:copy_((part > 0.3 and redrawn or accepted)(x, o))
   end)
 end
 

@@ -204,8 +204,11 @@ end
 ---inputs, and sets all biases to 0: what PyTorch does.
 function MultiHeadAttention:reset()
   local projections, rows = {self.query, self.key, self.value}, 0
-  for _, p in ipairs(projections) do rows = rows + p.weight:size(1) end
-  local packed = self.query.weight:size(2) == self.key.weight:size(2)
+  local packed, inputs_of_all = true, self.query.weight:size(2)
+  for _, p in ipairs(projections) do
+    rows = rows + p.weight:size(1)
+    packed = packed and p.weight:size(2) == inputs_of_all
+  end
   heed.no_grad(function()
     for _, p in ipairs(projections) do
       local outputs, inputs = p.weight:size()
