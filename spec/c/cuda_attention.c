@@ -208,6 +208,7 @@ static void shapes (both *b, heed_type type) {
   };
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     attend(b, all[i], (options){.type = type}, true);
+    attend(b, all[i], (options){.type = type, .relative = true, .bad = 2}, false);
     for (int k = 0; k < times; k++) attend(b, all[i], some_options(type, &all[i]), false);
   }
 }
