@@ -97,7 +97,8 @@ local function each(dtype, f)
     for _, size in ipairs(SIZES) do
       local B, H, Hk, T, S = table.unpack(size)
       local q = heed.randn(B, H, T, 8, {dtype = dtype})
-      local k, v = heed.randn(B, Hk, S, 8, {dtype = dtype}), heed.randn(B, Hk, S, 5, {dtype = dtype})
+      local k = heed.randn(B, Hk, S, 8, {dtype = dtype})
+      local v = heed.randn(B, Hk, S, 5, {dtype = dtype})
       local dense = by_hand(pair[2], H, T, S):to(dtype)
       f(("%s, T = %d, S = %d"):format(name, T, S), pair[1], dense, q, k, v)
     end

@@ -131,8 +131,8 @@ describe("clip_grad_norm", function()
   end)
 
   it("scales a gradient that two parameters have once for each", function()
-    local p, q, g = nn.Parameter(heed.zeros(40000)), nn.Parameter(heed.zeros(40000)), nil
-    g = heed.ones(40000)
+    local p, q = nn.Parameter(heed.zeros(40000)), nn.Parameter(heed.zeros(40000))
+    local g = heed.ones(40000)
     p.grad, q.grad = g, g
     local norm = 80000 ^ 0.5
     assert.is_true(math.abs(optim.clip_grad_norm({p, q}, 1):item() / norm - 1) < 1e-6)

@@ -1982,7 +1982,8 @@ heed.kl_div = Tensor.kl_div
 ---
 ---Without B and H: (T, D), and (B, T, D) for one head; results and masks drop the same
 ---dimensions. `mask`, `lengths` and `causal` hold together. A query that may attend to nothing
----gives 0, also beside a sink. Query i stands at key position i + S - T, so that the last query sees all keys.
+---gives 0, also beside a sink. Query i stands at key position i + S - T, so that the last query
+---sees all keys.
 ---> heed.attention(heed.zeros(1, 2), heed.zeros(2, 2), heed.tensor{{1.0}, {3.0}}) == {{2}}
 ---> heed.attention(heed.zeros(2, 1), heed.zeros(2, 1), heed.eye(2), {causal = true})[1] == {1, 0}
 ---> heed.attention(heed.zeros(2, 1), heed.zeros(2, 1), heed.eye(2),
