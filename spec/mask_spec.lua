@@ -1,5 +1,5 @@
--- heed.mask: each mask and their combinations against the same rules in plain Lua loops, densely and
--- through attention, fused and composed, with gradients; what must not pass through; messages.
+-- heed.mask: each mask and their combinations against the same rules in plain Lua loops, densely
+-- and through attention, fused and composed, with gradients; what must not pass through; messages.
 
 local heed = require "heed"
 local layouts = require "spec.support.layouts"
@@ -15,7 +15,7 @@ local SIZES = {
 }
 
 -- Rules: the mask, and the rule in Lua, of b, h, i and j from 1; p is the query's position from 0.
-local function rules(B, H, T, S)
+local function rules(B, T, S)
   local lengths, prefixes = heed.randint(0, S, {B}), heed.randint(0, S + 2, {B})
   local keys, ids = heed.rand(B, S):gt(0.4), heed.randint(1, 3, {B, S}):sort(-1)
   local bools = heed.rand(B, 1, T, S):gt(0.5)
@@ -33,6 +33,7 @@ local function rules(B, H, T, S)
   return {
     causal = {mask.causal(), function(_, _, i, j) return j - 1 <= position(i) end},
     ["causal from 2"] = {mask.causal{offset = 2}, function(_, _, i, j) return j <= i + 2 end},
+    ["causal from far"] = {mask.causal{offset = math.maxinteger}, function() return true end},
     ["causal from -3"] = {mask.causal{offset = -3}, function(_, _, i, j) return j <= i - 3 end},
     window = {mask.window(3, 1), function(_, _, i, j)
       return j - 1 >= position(i) - 3 and j - 1 <= position(i) + 1
@@ -164,7 +165,7 @@ local function each(dtype, f)
     local B, H, Hk, T, S = table.unpack(size)
     local q = heed.randn(B, H, T, 8, {dtype = dtype})
     local k, v = heed.randn(B, Hk, S, 8, {dtype = dtype}), heed.randn(B, Hk, S, 5, {dtype = dtype})
-    for name, rule in pairs(combined(rules(B, H, T, S))) do
+    for name, rule in pairs(combined(rules(B, T, S))) do
       local dense = by_hand(rule[2], B, H, T, S)
       local good, why = pcall(f, rule[1], dense, q, k, v)
       if not good then error(("%s, T = %d, S = %d: %s"):format(name, T, S, why), 0) end
@@ -232,12 +233,12 @@ describe("a mask", function()
 
   it("takes queries of rank 3 and 2, and predicates of them", function()
     local x = heed.randn(2, 9, 4)
-    local rules = {
+    local masks = {
       mask.causal() & mask.keys(heed.rand(2, 9):gt(0.3)), mask.tensor(heed.rand(2, 9, 9):gt(0.5)),
       mask.predicate(function(b, _, i, j) return (i + j + b) % 2 == 0 end),
     }
-    for n, m in ipairs(rules) do
-      local dense = n == 2 and rules[2] or m:dense(2, 1, 9, 9):squeeze(2)
+    for n, m in ipairs(masks) do
+      local dense = n == 2 and masks[2] or m:dense(2, 1, 9, 9):squeeze(2)
       local y = heed.attention(x, x, x, {mask = m})
       assert.is_true(y:equal(heed.attention(x, x, x, {mask = dense})))
     end
