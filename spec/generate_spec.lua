@@ -359,6 +359,17 @@ describe("a model", function()
     assert.matches("logits %(1, 2, V%) expected from the model, got a tensor of shape %(3%)",
                    message(heed.generate, function() return heed.ones(3) end, {1, 2}))
   end)
+
+  it("must give numbers, of which one is the largest", function()
+    for _, o in ipairs {{}, {top_k = 2}, {beams = 2}} do
+      o.cache, o.max = false, 2
+      for _, bad in ipairs {0 / 0, -math.huge} do
+        local function next_one(ids) return heed.full({ids:size(1), ids:size(2), 5}, bad) end
+        assert.matches("generate: logits with a largest number expected, got %S+ as that of row 1",
+                       message(heed.generate, next_one, {1, 2}, o))
+      end
+    end
+  end)
 end)
 
 

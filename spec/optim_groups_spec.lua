@@ -58,7 +58,7 @@ describe("groups of parameters", function()
     assert.equal(0.5, opt.groups[2].lr)
     assert.same({q}, opt.groups[2].parameters)
     assert.same({p, q}, opt.parameters)
-    assert.matches("groups differ in lr; read opt.groups%[i%]",
+    assert.matches("groups differ in lr; read opt.groups%[i%]%.lr$",
                    message(function() return opt.lr end))
     assert.equal("sgd of 2 tensors, 2 numbers, lr = 0.25, 0.5", tostring(opt))
     opt.groups[1].lr = 1

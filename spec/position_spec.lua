@@ -434,6 +434,8 @@ for name, make in pairs(MAKERS) do
                      message(layer, x, {keys = heed.ones(2, 3, {dtype = "bool"})}))
       assert.matches("lengths of type int64 and shape %(2%) expected, got 5",
                      message(layer, x, {lengths = 5}))
+      assert.matches("shape %(2%) expected, got a tensor of shape %(1%)",
+                     message(layer, x, {lengths = heed.tensor{1}}))
       assert.matches("unknown option 'ofset'", message(layer, x, {ofset = 1}))
       assert.matches("at most 2 arguments", message(layer, x, {}, 5))
       assert.matches("at most 3 arguments", message(position[name], 4, 6, {}, 5))
@@ -458,6 +460,7 @@ describe("position.Learned", function()
     assert.matches(wanted .. "6", message(layer, heed.zeros(2, 2), {offset = 5}))
     local p = heed.tensor({1, 4}, {device = "cpu"})
     assert.matches(wanted .. "4", message(layer, heed.zeros(2, 2), {positions = p}))
+    assert.matches(wanted .. "%-4", message(layer, heed.zeros(2, 2), {positions = -p}))
   end)
 end)
 

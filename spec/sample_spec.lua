@@ -120,6 +120,10 @@ describe("heed.sample", function()
                    said{repetition_penalty = 2, history = {{1}}})
     assert.matches("ids from 1 to 4 expected, got 5",
                    said{repetition_penalty = 2, history = {{5}, {1}}})
+    assert.matches("ids expected, got 1.5 at position %(2, 1%)",
+                   said{repetition_penalty = 2, history = {{1}, {1.5}}})
+    assert.matches("sample: logits with a largest number expected, got nan as that of row 2",
+                   said({}, heed.tensor{{1.0, 2}, {1, 0 / 0}}))
     assert.matches("a float tensor", said({}, heed.tensor{1, 2}))
     assert.matches("a float tensor", said({}, 3))
     assert.matches("whole number expected as option seed, got 1.5", said{seed = 1.5})

@@ -134,6 +134,7 @@ end
 -- Adds one id to each row that is not done; the ids that go in next, or nil at the end.
 local function advance(o, prompt, rows, logits, generator)
   o.history = o.repetition_penalty and histories(prompt, rows) or nil
+  sampling.check_best("generate", logits)
   local drawn, next_ids = generator:run(sampling.draw, logits, o):totable(), {}
   for b = 1, #rows do
     next_ids[b] = drawn[b]

@@ -111,7 +111,8 @@ function mask.causal(given, ...)
   if not n then
     heed.fail("mask.causal: a whole number expected as option offset, got %s", kind(offset))
   end
-  return new(("causal{offset = %d}"):format(n), {BAND_FROM, n, FAR, 0})
+  local at = math.min(math.max(n, FAR // 8), -(FAR // 8))       -- sums of both stay in range
+  return new(("causal{offset = %d}"):format(n), {BAND_FROM, at, FAR, 0})
 end
 
 

@@ -204,6 +204,16 @@ local function places_in_cache(who, o, B, T)
 end
 
 
+local function check_lengths(who, lengths, B)
+  if lengths == nil then return end
+  local good = is_tensor(lengths) and lengths.dtype == "int64" and lengths:dim() == 1
+               and lengths:size(1) == B
+  if good then return end
+  heed.fail("%s: lengths of type int64 and shape (%d) expected, got %s%s", who, B, kind(lengths),
+            is_tensor(lengths) and " and type " .. lengths.dtype or "")
+end
+
+
 -- Where the tokens of x stand: an offset, or a tensor.
 local function read_call(who, x, given)
   if not is_tensor(x) or x:dim() ~= 2 and x:dim() ~= 3 then
@@ -211,9 +221,7 @@ local function read_call(who, x, given)
   end
   local B, T = x:dim() == 3 and x:size(1) or 1, x:size(-2)
   local o = options.read(who, given, CALL)
-  if o.lengths ~= nil and not (is_tensor(o.lengths) and o.lengths.dtype == "int64") then
-    heed.fail("%s: lengths of type int64 and shape (%d) expected, got %s", who, B, kind(o.lengths))
-  end
+  check_lengths(who, o.lengths, B)
   if o.cache == nil and o.keys == nil then return check_place(who, o, B, T), T end
   if o.offset ~= nil or o.positions ~= nil then
     heed.fail("%s: either offset, or positions, or cache and keys expected, got several", who)
@@ -318,15 +326,16 @@ function Learned:reset()
 end
 
 
--- Refuses positions behind the last row. A GPU's values stay there: it reports them later.
+-- Refuses positions that have no row. A GPU's values stay there: it reports them later.
 function Learned:check(place, T)
   local length, last = self.weight:size(1), 0
   if not is_tensor(place) then
-    last = place + T - 1
+    last = math.max(place + T - 1, 0)
   elseif place.device == "cpu" and place:numel() > 0 then
-    last = place:max():item()
+    last = place:min():item()
+    if last >= 0 then last = place:max():item() end
   end
-  if last < length then return end
+  if last >= 0 and last < length then return end
   heed.fail("position.Learned: positions from 0 to %d expected, since its length is %d, got %d",
             length - 1, length, last)
 end

@@ -6,6 +6,7 @@
 -- early_stopping, when it has W results.
 
 local heed = require "heed"
+local sampling = require "heed.generate.sampling"
 local Stepper = require "heed.generate.stepper"
 
 ---@class heed.generate.beam
@@ -84,6 +85,7 @@ end
 local function step_all(searches, logits, o, last)
   local V, W = logits:size(2), o.beams
   if logits.dtype ~= "float64" then logits = logits:to("float32") end
+  sampling.check_best("generate", logits)
   local scores = {}
   for _, search in ipairs(searches) do
     for _, beam in ipairs(search.running) do scores[#scores + 1] = beam.score end

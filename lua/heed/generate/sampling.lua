@@ -36,6 +36,21 @@ function sampling.check(who, o)
 end
 
 
+---Refuses rows without a best logit: NaN, or -inf throughout.
+---@param who string
+---@param logits heed.Tensor (R, V)
+function sampling.check_best(who, logits)
+  local best = logits:detach():amax(2)
+  if best:gt(-math.huge):all() then return end
+  for r, value in ipairs(best:totable()) do
+    if not (value > -math.huge) then
+      fail("%s: logits with a largest number expected, got %s as that of row %d", who, kind(value),
+           r)
+    end
+  end
+end
+
+
 -- Each function below gets logits (R, V) and gives others; -inf is what cannot be drawn.
 
 -- Which ids each row has in its history, as bools (R, V).
@@ -43,6 +58,11 @@ local function seen(logits, history)
   local R, V = logits:size()
   local marks = heed.zeros(R, V, {device = logits.device})
   for r = 1, R do
+    for i, id in ipairs(history[r]) do
+      if type(id) ~= "number" or not math.tointeger(id) then
+        fail("sample: option history: ids expected, got %s at position (%d, %d)", kind(id), r, i)
+      end
+    end
     if #history[r] > 0 then
       local ids = heed.tensor(history[r], {dtype = "int64", device = logits.device})
       if ids:min():item() < 1 or ids:max():item() > V then
@@ -114,6 +134,7 @@ function sampling.draw(logits, o)
     local ids = logits:argmax(2)
     return ids, heed.zeros_like(logits):scatter(2, ids:unsqueeze(2), heed.ones_like(logits))
   end
+  sampling.check_best("sample", logits)
   local probabilities = probabilities_of(logits, o)
   return probabilities:multinomial(1):squeeze(2), probabilities
 end

@@ -78,7 +78,8 @@ local function common(who, groups)
     local value = groups[1].numbers[name]
     for i = 2, #groups do
       if not same(value, groups[i].numbers[name]) then
-        fail("%s: the groups differ in %s; read opt.groups[i].options.%s", who, name, name)
+        fail("%s: the groups differ in %s; read opt.groups[i].%s%s", who, name,
+             name == "lr" and "" or "options.", name)
       end
     end
     return value
