@@ -33,6 +33,7 @@ local function rules(B, T, S)
   return {
     causal = {mask.causal(), function(_, _, i, j) return j - 1 <= position(i) end},
     ["causal from 2"] = {mask.causal{offset = 2}, function(_, _, i, j) return j <= i + 2 end},
+    ["causal from far"] = {mask.causal{offset = math.maxinteger}, function() return true end},
     ["causal from -3"] = {mask.causal{offset = -3}, function(_, _, i, j) return j <= i - 3 end},
     window = {mask.window(3, 1), function(_, _, i, j)
       return j - 1 >= position(i) - 3 and j - 1 <= position(i) + 1
