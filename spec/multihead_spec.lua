@@ -438,3 +438,17 @@ describe("capture", function()
     assert.same({"(1, 2, 2, 2)", "(1, 2, 1, 3)", "(1, 2, 1, 4)"}, shapes)
   end)
 end)
+
+
+describe("a row that is padded at the left", function()
+  it("is what it is alone, also beside memory keys, which no position turns", function()
+    heed.manual_seed(1)
+    local layer = nn.MultiHeadAttention(16, 4, {rope = true, memory = 2})
+    local x = heed.randn(1, 3, 16)
+    local padded = heed.cat({heed.randn(1, 2, 16), x}, 2)
+    local keys = heed.tensor{{false, false, true, true, true}}
+    local alone = layer(x, {causal = true})
+    local y = layer(padded, {causal = true, keys = keys})
+    assert.is_true(y:narrow(2, 3, 3):allclose(alone, {atol = 1e-5}))
+  end)
+end)

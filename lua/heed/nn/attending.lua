@@ -197,6 +197,11 @@ function attending.places(call, S)
     return at, at
   elseif at ~= nil then
     return at, call.context and 0 or at
+  elseif o.keys ~= nil and o.offset == nil and not call.context
+         and (rawget(call.layer, "rope") or rawget(call.layer, "position")) then
+    mask_of_keys(call.who, o.keys, call.x:size(1), S)
+    at = heed.position.of_keys(o.keys)
+    return at, at
   end
   return o.offset ~= nil and o.offset or S - call.x:size(2), 0
 end

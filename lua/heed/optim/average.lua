@@ -49,7 +49,9 @@ local function type_of(p) return HALVES[p.dtype] and "float32" or p.dtype end
 
 local function follow(self)
   for i, p in ipairs(self.parameters) do
-    self.averages[i] = heed.keep(self.averages[i]:to(p.device):to(type_of(p)))
+    if options.is_alive(p) then
+      self.averages[i] = heed.keep(self.averages[i]:to(p.device):to(type_of(p)))
+    end
   end
 end
 

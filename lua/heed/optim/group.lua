@@ -132,11 +132,11 @@ local function seen(self)
 end
 
 
--- Moves the state to the devices and types of the parameters.
+-- Moves the state to the devices and types of the parameters, of those that were not released.
 local function follow(self)
   for i, p in ipairs(self.parameters) do
     for _, list in pairs(self.memory) do
-      if list[i] then
+      if list[i] and options.is_alive(p) then
         list[i] = list[i]:to(p.device):to(p.dtype)
         heed.keep(list[i])
       end
