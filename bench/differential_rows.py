@@ -587,9 +587,11 @@ ALLOWED = [
     ("elu", ".*", "PyTorch nan", "elu's derivative at NaN: PyTorch's paths differ, heed's is 1"),
     ("hardtanh", ".*", "PyTorch 0.0", "hardtanh's derivative at NaN: PyTorch's paths differ, heed's is 1"),
     ("(cum)?prod.*", ".*", "heed nan", "prod's gradient beside infinities: PyTorch's depends on zeros"),
+    ("prod.*", ".*", "^ga.*PyTorch nan, heed -?0.0$", "beside a zero all other gradients are 0, infinities or not"),
     ("pow number", "float32", "^ga", "heed rounds the exponent to float32 before it takes off 1"),
     ("pow.*", "float16|bfloat16", "^ga.*heed nan", "PyTorch rounds the exponent less 1 to 16 bits"),
     (".*", "float16|bfloat16", "^g.*PyTorch (-?inf|nan), ", "PyTorch overflows between 16-bit steps"),
+    ("norm 0.5", "float32", r"^ga.*PyTorch .*e\+", "the ratio of a denormal to its norm has few bits"),
     ("norm .*", ".*", "^ga.*(PyTorch nan|heed -?inf)", "ratios of norms' elements leave the type"),
     ("remainder", ".*", "PyTorch nan", "PyTorch's remainder by a denormal is NaN"),
 ]
