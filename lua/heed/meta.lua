@@ -1255,7 +1255,7 @@ heed.matmul = Tensor.matmul
 function Tensor:bmm(mat2) end
 heed.bmm = Tensor.bmm
 
----Products summed over the letters that the result lacks (A. Einstein's convention). A letter
+---Products summed over the letters that the result lacks: Einstein's convention. A letter
 ---that is repeated in one term takes a diagonal; dots stand for dimensions that broadcast. There
 ---may be 64 tensors.
 ---> heed.einsum("ij,kj->ik", heed.tensor{{1, 2}}, heed.tensor{{3, 4}, {5, 6}}) == {{11, 17}}

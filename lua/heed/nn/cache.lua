@@ -382,7 +382,8 @@ function Cache:reorder(ids)
 end
 
 
----Forgets the last tokens. What a window has forgotten does not come back: then it is refused.
+---Keeps the first n tokens and forgets those behind them. What a window has forgotten does not come
+---back: then it is refused.
 ---@param n integer how many remain, of the longest row
 ---@return heed.Cache self
 function Cache:truncate(n)
