@@ -61,6 +61,19 @@ function options.names(t)
 end
 
 
+---The names in a table that scripts use, sorted: metamethods are none.
+---@param t table
+---@return string[]
+function options.public_names(t)
+  local names = {}
+  for name in pairs(t) do
+    if type(name) == "string" and name:find("^%a") then names[#names + 1] = name end
+  end
+  table.sort(names)
+  return names
+end
+
+
 ---Raises an error about a name that a module does not have; others, such as metamethods that
 ---a program looks for, are nil.
 ---@param who string
@@ -72,12 +85,7 @@ function options.refuse_name(who, name, known, elsewhere)
   if elsewhere and elsewhere[name] then
     heed.fail("%s: there is no '%s'; write %s", who, name, elsewhere[name])
   end
-  local names = {}
-  for key in pairs(known) do
-    if type(key) == "string" and key:find("^%a") then names[#names + 1] = key end
-  end
-  table.sort(names)
-  local best = core.nearest(name, names)
+  local best = core.nearest(name, options.public_names(known))
   heed.fail("%s: there is no '%s'%s", who, name,
             best and ("; did you mean '%s'?"):format(best) or "")
 end

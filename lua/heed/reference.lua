@@ -5,6 +5,7 @@
 -- hold, and their files what it is: so a function without a comment is noticed.
 
 local classes = require "heed.classes"
+local public_names = require("heed.options").public_names
 
 local reference = {}
 
@@ -392,20 +393,10 @@ local function add_methods(groups, title, files, path)
 end
 
 
-local function sorted_names(t)
-  local names = {}
-  for name in pairs(t) do
-    if type(name) == "string" and name:find("^%a") then names[#names + 1] = name end
-  end
-  table.sort(names)
-  return names
-end
-
-
 -- What a module holds; then its methods, then the modules within it.
 local function add_module(groups, missing, heed, files, path, module)
   local title, within = "heed." .. path, {}
-  for _, name in ipairs(sorted_names(module)) do
+  for _, name in ipairs(public_names(module)) do
     local value, own = module[name], path .. "." .. name
     if type(value) == "table" and not is_class(value) then within[#within + 1] = name
     elseif type(value) == "function" or is_class(value) then

@@ -1,6 +1,7 @@
 -- What print shows of modules, and of tables of memory.
 
 local heed = require "heed"
+local options = require "heed.options"
 
 local shown = {}
 
@@ -24,23 +25,13 @@ function shown.wrapped(words, indent)
 end
 
 
-local function names_of(t)
-  local names = {}
-  for name in pairs(t) do
-    if type(name) == "string" and name:find("^%a") then names[#names + 1] = name end
-  end
-  table.sort(names)
-  return names
-end
-
-
 ---A module: its name and what it holds.
 ---@param who string
 ---@param module table
 ---@return string
 function shown.module(who, module)
   return ('%s\n%s\nheed.help("%s") says more'):format(
-    who, shown.wrapped(names_of(module), "  "), (who:gsub("^heed%.", "")))
+    who, shown.wrapped(options.public_names(module), "  "), (who:gsub("^heed%.", "")))
 end
 
 
@@ -53,7 +44,7 @@ function shown.heed(parts)
   return ("%s: attention and transformers for Lua\n  %d functions, most of them methods of tensors "
           .. "too\n%s\nheed.help() lists all there is")
     :format(heed._VERSION, functions,
-            shown.wrapped({"and the modules", table.unpack(names_of(parts))}, "  "))
+            shown.wrapped({"and the modules", table.unpack(options.public_names(parts))}, "  "))
 end
 
 
