@@ -130,6 +130,19 @@ describe("logits beyond what exp can hold", function()
 end)
 
 
+describe("angles", function()
+  it("of what is very small or large have gradients that are in range", function()
+    for _, scale in ipairs{1e-170, 1e170} do
+      local a, b = heed.tensor({3 * scale}, {dtype = "float64"}):requires_grad_(),
+                   heed.tensor({4 * scale}, {dtype = "float64"}):requires_grad_()
+      heed.atan2(a, b):backward()
+      assert.is_true(math.abs(a.grad:item() * scale - 0.16) < 1e-12)
+      assert.is_true(math.abs(b.grad:item() * scale + 0.12) < 1e-12)
+    end
+  end)
+end)
+
+
 describe("norms", function()
   it("of what does not vary are 0, and so are their gradients", function()
     local x = heed.full({2, 4}, 5.0):requires_grad_()

@@ -41,6 +41,9 @@ function check.start()
 end
 
 
+-- Lua's own functions, as callbacks, by the names that their errors have.
+local CALLBACKS = {error = true, f = true, pcall = true, tostring = true}
+
 -- An error of heed's is a string that begins with where the call was. What functions among the
 -- arguments raise passes through.
 local function bad_error(why, source)
@@ -54,6 +57,7 @@ local function bad_error(why, source)
   if text:find("attempt to", 1, true) then return not text:find("^call:") and text end
   if text:find("stack overflow", 1, true) or text == "not enough memory" then return nil end
   if source:find("= error\n", 1, true) or source:find("error,", 1, true) then return nil end
+  if CALLBACKS[text:match("bad argument #%d to '(%w+)'")] then return nil end
   return not text:find("^call:%d+: ") and text
 end
 

@@ -155,6 +155,7 @@ function views.narrowed(r, shape)
 end
 
 function views.selected(r, shape)
+  if #shape == 8 then return shape, "" end       -- a base has at most 8 axes
   local k, base = r:integer(1, #shape), table.move(shape, 1, #shape, 1, {})
   table.insert(base, k, 3)
   return base, (":select(%d, 2)"):format(k)
