@@ -274,6 +274,7 @@ end
 ---@param S integer
 ---@return heed.Tensor? matrix
 ---@return heed.Tensor? relative (H, T + S - 1)
+---@package
 function bias.resolve(b, q, H, T, S)
   if b.heads and b.heads ~= H and b.heads ~= 1 then
     heed.fail("attention: argument 'bias': %s is for %d heads, got queries of shape %s", b.__name,

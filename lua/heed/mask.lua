@@ -357,6 +357,7 @@ end
 ---@param device heed.device
 ---@return integer[] rule
 ---@return heed.Tensor[] operands
+---@package
 function mask.resolve(value, B, H, T, S, rank, device)
   local m = inside[value]
   check_device(m, device)
@@ -463,6 +464,7 @@ local ABSOLUTE <const> = {
 ---come first: `prefix` does, `causal` and `window` do not.
 ---@param m heed.Mask
 ---@return boolean
+---@package
 function mask.is_absolute(m)
   local rule, at = inside[m].rule, 1
   while at <= #rule do
