@@ -360,8 +360,10 @@ local function as_layer(heed, path)
 end
 
 
+-- What is for heed's own files alone is false.
 local function of_module(heed, files, path, name, value)
   local block, file = find_block(files, name, value)
+  if block and block.hidden then return false end
   if not block then return is_class(value) and as_layer(heed, path) or nil end
   local entry = entry_of(path, ("heed.%s(%s)"):format(path, shown_call(block)), block)
   if is_class(value) then add_uses(entry, files, path, block) end
@@ -401,7 +403,8 @@ local function add_module(groups, missing, heed, files, path, module)
     if type(value) == "table" and not is_class(value) then within[#within + 1] = name
     elseif type(value) == "function" or is_class(value) then
       local entry = of_module(heed, files, own, name, value)
-      if entry then add(groups, title, entry) else missing[#missing + 1] = own end
+      if entry then add(groups, title, entry)
+      elseif entry == nil then missing[#missing + 1] = own end
     end
   end
   if not path:find("%.") then add_methods(groups, title, files, path) end
