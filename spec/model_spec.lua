@@ -194,6 +194,12 @@ describe("nn.List", function()
   end)
 
   it("is not called, and takes layers alone", function()
+    local short = nn.List{heed.relu}
+    local function put(i, layer) short[i] = layer end
+    assert.matches("nn.List: 2 as the next position expected, got 3", message(put, 3, heed.relu))
+    assert.matches("expected as layer 2, got 5", message(put, 2, 5))
+    put(2, heed.tanh)
+    assert.equal(2, #short)
     local why = message(nn.List{nn.Linear(1, 1)}, heed.zeros(1))
     assert.matches("nn.List: it is not called itself; write for _, layer", why)
     assert.matches("one list of layers expected.* got Linear", message(nn.List, nn.Linear(1, 1)))

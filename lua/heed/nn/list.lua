@@ -31,13 +31,25 @@ function List:init(list, ...)
 end
 
 
+-- A layer behind a hole would be trained and saved, and never called.
+function List:__newindex(name, value)
+  local last = #self
+  if type(name) == "number" then
+    if name ~= last + 1 then
+      heed.fail("nn.List: %d as the next position expected, got %s", last + 1, options.kind(name))
+    end
+    options.callable("nn.List", "layer " .. name, value)
+  end
+  Module.__newindex(self, name, value)
+end
+
+
 ---Adds a layer at the end.
 ---@param layer function a module, or a function
 ---@return heed.List self
 function List:append(layer, ...)
   options.no_more("append", 1, ...)
-  local i = #self + 1
-  self[i] = options.callable("nn.List", "layer " .. i, layer)
+  self[#self + 1] = layer
   return self
 end
 
