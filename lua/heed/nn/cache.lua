@@ -6,9 +6,10 @@
 --   logits = model(next, {cache = cache})             -- (B, 1), and so on
 --
 -- One cache serves a whole model: each layer has a slot of its own, found by the layer itself. A
--- call of the model is one *step* of the cache, the same for all layers. Keys are columns of
--- (B, Hk, S, D), rows aligned at their ends (heed.nn.rows); new ones are written in place into
--- buffers that double, or joined by `cat` where gradients are recorded.
+-- call of the model is one *step* of the cache, the same for all layers; so a layer that a model
+-- calls several times in one pass (ALBERT's) cannot have a cache: each call would be a step. Keys
+-- are columns of (B, Hk, S, D), rows aligned at their ends (heed.nn.rows); new ones are written in
+-- place into buffers that double, or joined by `cat` where gradients are recorded.
 
 local columns = require "heed.nn.columns"
 local heed = require "heed"
