@@ -14,8 +14,7 @@ local fail, is_tensor = heed.fail, heed.is_tensor
 local function sizes_of(q, k)
   local rank = is_tensor(q) and q:dim()
   if not rank or rank < 2 or rank > 4 or not is_tensor(k) or k:dim() ~= rank then return nil end
-  return rank == 4 and q:size(1) or rank == 3 and q:size(1) or 1, rank == 4 and q:size(2) or 1,
-         q:size(-2), k:size(-2), rank
+  return rank > 2 and q:size(1) or 1, rank > 3 and q:size(2) or 1, q:size(-2), k:size(-2), rank
 end
 
 

@@ -52,8 +52,8 @@ end
 
 -- Linear biases ----------------------------------------------------------
 
--- The slopes of n heads: 2^(-8/n), 2^(-16/n) … for powers of 2; for others those of the next lower
--- power, and then every second of the next higher one. O. Press et al. (2022), "Train short, test
+-- The slopes of n heads: 2^(-8/n), 2^(-16/n) … for powers of 2; for others those of the power
+-- of 2 below n, and then every second of the one above. O. Press et al. (2022), "Train short, test
 -- long", section 3, and their code.
 local function alibi_slopes(n)
   local lower, slopes = 1, {}

@@ -51,8 +51,8 @@ local parts = {
   position = "position", tasks = "tasks", train = "train",
 }
 local functions = {
-  accuracy = "data", capture = "capture", generate = "generate",
-  help = "help", load = "save", sample = "generate", save = "save",
+  accuracy = "data", capture = "capture", generate = "generate", help = "help", load = "save",
+  sample = "generate", save = "save",
 }
 
 -- What there is, loaded or not.

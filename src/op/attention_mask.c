@@ -21,7 +21,7 @@
 typedef struct word {
   heed_mask kind;
   int64_t number[3];
-  int operand;                     /* of the operands, the how manyeth; counted on by each taker */
+  int operand;                     /* its index, if it has one: words take operands in turn */
 } word;
 
 static const struct grammar {
@@ -235,7 +235,7 @@ static bool set_node (work *w, const attending *o, const word *one, mask_node *x
       break;
     case HEED_MASK_DOCUMENTS:
       *x = (mask_node){.kind = MASK_DOCUMENTS, .operand = add_rows(w, o, t, 2),
-                          .offset = o->S - o->T};
+                       .offset = o->S - o->T};
       break;
     case HEED_MASK_BLOCKS: *x = blocks(o, one); break;
     case HEED_MASK_NOT: x->kind = MASK_NOT; break;
