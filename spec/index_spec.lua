@@ -295,3 +295,67 @@ describe("an index and gradients", function()
     assert.error_matches(function() w[1] = 0 end, "leaf")
   end)
 end)
+
+
+-- Rows of one index have a kernel of their own, for dense positions, rows and tables; a table that
+-- is a transposed view goes by the general one.
+describe("rows by one index", function()
+  local WIDTHS <const> = {1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 63, 64, 65, 100, 300, 700}
+
+  local function columns_first(x) return x:t():contiguous():t() end
+
+  local function ids(n, rows) return heed.randint(rows, {n}) end
+
+  it("are the same as by the general path, whatever the width, type and place of a row", function()
+    heed.manual_seed(1)
+    for _, dtype in ipairs{"float32", "float64", "float16", "int64", "uint8", "bool"} do
+      for _, width in ipairs(WIDTHS) do
+        local wide = (heed.randn(9, width + 3) * 50):to(dtype)
+        local position = ids(40, 9)
+        local table_, x = wide[{{}, {2, width + 1}}], heed.randn(40, width):abs():to(dtype)
+        local slow = columns_first(table_)
+        local label = dtype .. " " .. width
+        assert.is_true(heed.embedding(position, table_):equal(heed.embedding(position, slow)), label)
+        assert.is_true(table_:index_select(1, position):equal(slow:index_select(1, position)), label)
+        assert.is_true(table_:index_select(1, position[{{1, 40, 3}}])
+          :equal(slow:index_select(1, position[{{1, 40, 3}}])), label)
+        if dtype ~= "bool" then
+          local sum = table_:clone():index_add(1, position, x)
+          assert.is_true(sum:equal(columns_first(table_):index_add(1, position, x)), label)
+        end
+        local fast, general = wide:clone(), columns_first(wide)
+        fast[{position, {2, width + 1}}] = x
+        general[{position, {2, width + 1}}] = x
+        assert.is_true(fast:equal(general), label)               -- columns beside it are untouched
+      end
+    end
+  end)
+
+  it("are added up in one order, whatever the number of threads", function()
+    heed.manual_seed(2)
+    local threads, position, x = heed.threads(), ids(3000, 7), heed.randn(3000, 301)
+    local sums = {}
+    for n = 1, 3 do
+      heed.threads(n)
+      local w = heed.zeros(7, 301):requires_grad_()
+      heed.embedding(position, w):backward(x)
+      sums[n] = w.grad
+    end
+    heed.threads(threads)
+    assert.is_true(sums[2]:equal(sums[1]) and sums[3]:equal(sums[1]))
+    local exact = heed.zeros(7, 301, {dtype = "float64"}):index_add(1, position, x:to("float64"))
+    assert.is_true(sums[1]:to("float64"):allclose(exact, {rtol = 1e-4, atol = 1e-3}))
+  end)
+
+  it("are refused before anything is written", function()
+    local y = heed.zeros(5, 3)
+    for _, bad in ipairs{0, 6, math.maxinteger, math.mininteger} do
+      local position = heed.ones(700, {dtype = "int64"})
+      position[600] = bad
+      assert.error_matches(function() heed.embedding(position, y) end, "600.*1 to 5")
+    end
+    local position = heed.tensor{1, 2, 6}
+    assert.error_matches(function() y:index_add_(1, position, heed.ones(3, 3)) end, "1 to 5")
+    if not device.gpu then assert.equal(0, y:sum():item()) end   -- a GPU writes the others
+  end)
+end)

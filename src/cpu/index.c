@@ -50,6 +50,14 @@ static view own_elements (const view *v) {
 }
 
 
+/* By signs, which SSE2 can compute in vectors, where it can't compare 64 bits. */
+static bool all_within (int64_t n, const int64_t *x, int64_t limit) {
+  int64_t outside = 0;
+  for (int64_t i = 0; i < n; i++) outside |= (x[i] - 1) | (limit - x[i]);
+  return outside >= 0;
+}
+
+
 static const char *check_index (cpu *self, const view *index, int64_t limit) {
   view own = own_elements(index);
   iterator s;
@@ -59,6 +67,7 @@ static const char *check_index (cpu *self, const view *index, int64_t limit) {
     if (cpu_stops(self, from / CHUNK, CHUNK)) return cpu_interrupted;
     int64_t n = numel - from < CHUNK ? numel - from : CHUNK;
     const int64_t *x = iterator_read(self, &s, from, n, HEED_INT64, workspace);
+    if (all_within(n, x, limit)) continue;
     for (int64_t i = 0; i < n; i++)
       if (x[i] < 1 || x[i] > limit) return refuse_position(self, x[i], from + i + 1, limit);
   }
@@ -218,6 +227,118 @@ static void iterate_columns (void *arg, int64_t from, int64_t to) {
 /* }================================================================== */
 
 
+/*
+** {==================================================================
+** Rows by one index (an embedding, say): positions are dense, and rows on both sides. The result
+** is that of the iteration above, to the bit.
+** ===================================================================
+*/
+
+typedef struct row_index {
+  const indexing *d;
+  const int64_t *position;
+  size_t outer_row, inner_row, inner_step;     /* in bytes, as all here */
+} row_index;
+
+typedef uint64_t pair __attribute__((vector_size(16), aligned(1), may_alias));
+typedef float quad __attribute__((vector_size(16), aligned(4), may_alias));
+
+
+/* Is it such work? Then 'r' is set. */
+static bool is_by_rows (row_index *r, const indexing *d) {
+  if (d->n != 1 || d->outer_at.rank != 2 || d->w->in[INDEX_POSITIONS].data == NULL) return false;
+  if (d->outer_at.stride[1] != 1 || d->inner_at.stride[1] != 1) return false;
+  if (d->index_at[0].stride[0] != 1 || d->index_at[0].stride[1] != 0) return false;
+  if (d->adding && d->type != HEED_FLOAT32) return false;
+  *r = (row_index){.d = d, .position = d->w->in[INDEX_POSITIONS].data,
+                   .outer_row = (size_t)d->outer_at.stride[0] * d->size,
+                   .inner_row = (size_t)d->inner_at.stride[0] * d->size,
+                   .inner_step = (size_t)d->w->index.stride[0] * d->size};
+  return true;
+}
+
+
+/* Row i of each side, from byte 'first' on: strides may be negative, sums of them wrap. */
+static char *outer_row (const row_index *r, int64_t i, size_t first) {
+  return r->d->outer + (size_t)i * r->outer_row + first;
+}
+
+static char *inner_row (const row_index *r, int64_t i, size_t first) {
+  return r->d->inner + (size_t)i * r->inner_row +
+         (size_t)(r->position[i] - 1) * r->inner_step + first;
+}
+
+
+/* At least one unit; the last one may overlap the one before. */
+#define COPY_UNITS(UNIT) { \
+    for (int64_t i = from; i < to; i++) { \
+      char *a = outer_row(r, i, first), *b = inner_row(r, i, first); \
+      const char *const x = out ? a : b; \
+      char *const y = out ? b : a; \
+      for (size_t k = 0; k + sizeof(UNIT) < bytes; k += sizeof(UNIT)) \
+        *(UNIT *)(y + k) = *(const UNIT *)(x + k); \
+      *(UNIT *)(y + bytes - sizeof(UNIT)) = *(const UNIT *)(x + bytes - sizeof(UNIT)); \
+    } \
+    return; \
+  }
+
+typedef uint64_t loose_8 __attribute__((aligned(1), may_alias));
+typedef uint32_t loose_4 __attribute__((aligned(1), may_alias));
+typedef uint16_t loose_2 __attribute__((aligned(1), may_alias));
+
+static void copy_rows (const row_index *r, int64_t from, int64_t to, size_t first, size_t bytes) {
+  const bool out = r->d->w->kind == WORK_SCATTER;
+  if (bytes < 2) COPY_UNITS(char)
+  if (bytes < 4) COPY_UNITS(loose_2)
+  if (bytes < 8) COPY_UNITS(loose_4)
+  if (bytes < 16) COPY_UNITS(loose_8)
+  if (bytes <= 256) COPY_UNITS(pair)
+  for (int64_t i = from; i < to; i++) {
+    char *a = outer_row(r, i, first), *b = inner_row(r, i, first);
+    if (i + 1 < to)
+      for (size_t k = 0; k < 512; k += 64) __builtin_prefetch(inner_row(r, i + 1, first) + k);
+    memcpy(out ? b : a, out ? a : b, bytes);
+  }
+}
+
+#undef COPY_UNITS
+
+
+static void add_rows (const row_index *r, int64_t from, int64_t to, size_t first, size_t bytes) {
+  for (int64_t i = from; i < to; i++) {
+    const char *x = outer_row(r, i, first);
+    char *y = inner_row(r, i, first);
+    size_t k = 0;
+    for (; k + sizeof(quad) <= bytes; k += sizeof(quad)) *(quad *)(y + k) += *(const quad *)(x + k);
+    for (; k < bytes; k += sizeof(float)) *(float *)(y + k) += *(const float *)(x + k);
+  }
+}
+
+
+/* Rows from .. to - 1, of each the elements first .. first + n - 1; polled in between. */
+static void move_rows (const row_index *r, int64_t from, int64_t to, int64_t first, int64_t n) {
+  const size_t size = r->d->size, start = (size_t)first * size, bytes = (size_t)n * size;
+  const int64_t most = TOGETHER / (n + 16) + 1;
+  for (int64_t now; from < to && !cpu_stopped(r->d->self); from += now) {
+    now = to - from < most ? to - from : most;
+    if (r->d->adding) add_rows(r, from, from + now, start, bytes);
+    else copy_rows(r, from, from + now, start, bytes);
+  }
+}
+
+static void rows_piece (void *arg, int64_t from, int64_t to) {
+  const row_index *r = arg;
+  move_rows(r, from, to, 0, r->d->outer_at.size[1]);
+}
+
+static void columns_piece (void *arg, int64_t from, int64_t to) {
+  const row_index *r = arg;
+  move_rows(r, 0, r->d->outer_at.size[0], from, to - from);
+}
+
+/* }================================================================== */
+
+
 static const char *check_all (cpu *self, const work *w) {
   const char *message = NULL;
   for (int k = 0; k < w->nin - 1 && message == NULL; k++)
@@ -254,8 +375,10 @@ const char *cpu_gather (cpu *self, const work *w) {
   if (message != NULL) return message;
   indexing d;
   begin(&d, self, w, &w->out[0], &w->in[0]);
-  int64_t n = d.outer_at.size[d.outer_at.rank - 1];
-  pool_run(self->pool, layout_numel(&d.outer_at) / n, 32768 / n + 1, iterate_rows, &d);
+  row_index r;
+  int64_t n = d.outer_at.size[d.outer_at.rank - 1], rows = layout_numel(&d.outer_at) / n;
+  if (is_by_rows(&r, &d)) pool_run(self->pool, rows, 32768 / n + 1, rows_piece, &r);
+  else pool_run(self->pool, rows, 32768 / n + 1, iterate_rows, &d);
   return NULL;
 }
 
@@ -269,7 +392,9 @@ const char *cpu_scatter (cpu *self, const work *w) {
   d.adding = w->op == SCATTER_ADD;
   int64_t n = d.outer_at.size[d.outer_at.rank - 1], rows = layout_numel(&d.outer_at) / n;
   bool apart = has_row_positions(&d) && d.inner_at.stride[d.inner_at.rank - 1] != 0;
-  if (apart) pool_run(self->pool, n, 32768 / rows + 16, iterate_columns, &d);
+  row_index r;
+  if (is_by_rows(&r, &d)) pool_run(self->pool, n, 32768 / rows + 16, columns_piece, &r);
+  else if (apart) pool_run(self->pool, n, 32768 / rows + 16, iterate_columns, &d);
   else iterate_columns(&d, 0, n);
   return NULL;
 }
