@@ -281,3 +281,127 @@ describe("long sums on the CPU", function()
     end
   end)
 end)
+
+
+-- float64 goes by other loops and by the C library: it is the measure of float32.
+describe("functions in float32", function()
+  setup(device.cpu)
+  teardown(device.back)
+
+  local STEPS <const> = 20011
+
+  -- Both signs of numbers from 2^-30 to 'most', evenly by exponent.
+  local function sizes(most)
+    local x = heed.exp2(heed.linspace(-30, math.log(most, 2), STEPS))
+    return heed.cat({x, -x, heed.tensor{0.0, -0.0, huge, -huge}}, 1)
+  end
+
+  local function assert_ulps(ulps, name, got, exact)
+    local gap = (got:double() - exact):abs()
+    local good = gap:le(exact:abs() * (ulps * 2 ^ -23) + 24 * 2 ^ -149) | got:double():eq(exact)
+    if not good:all() then
+      local i = (gap / exact:abs()):where(good:logical_not(), 0):argmax():item()
+      error(("%s: %.9g expected, got %.9g at %d"):format(name, exact[i], got[i], i))
+    end
+  end
+
+  it("stay within a few ulps, in the tails too", function()
+    local x = sizes(80)[{{1, -5}}]
+    on_each_level(function(level)
+      for name, ulps in pairs {gelu = 3.5, erf = 3.5, sigmoid = 2.5, silu = 3.5, exp = 1.5} do
+        assert_ulps(ulps, level .. ", " .. name, heed[name](x), heed[name](x:double()))
+      end
+      local a, b = sizes(6):requires_grad_(), sizes(6):double():requires_grad_()
+      a:gelu():sum():backward()
+      b:gelu():sum():backward()
+      local gap = (a.grad:double() - b.grad):abs()
+      assert.is_true(gap[{{1, -5}}]:le(4e-7):all(), level .. ", gelu's derivative")
+    end)
+  end)
+
+  -- Rows whose elements are spread over 'spread', the largest first, in the middle or last.
+  local function rows(n, spread)
+    local x = heed.linspace(-spread, 0, n)
+    return heed.stack({x, x:flip(1), x:roll(n // 2), x + 1e3, x * 0}, 1)
+  end
+
+  local FUNCTIONS <const> = {
+    softmax = function(x) return x:softmax(-1) end,
+    log_softmax = function(x) return x:log_softmax(-1) end,
+    logsumexp = function(x) return x:logsumexp(-1) end,
+    columns = function(x) return x:t():contiguous():logsumexp(1) end,
+    cross_entropy = function(x)
+      return heed.cross_entropy(x, heed.ones(x:size(1), {dtype = "int64"}), {reduction = "none"})
+    end,
+  }
+
+  it("of rows are right in every length, be their exponentials 0, denormal or infinite", function()
+    on_each_level(function(level)
+      for _, n in ipairs {1, 7, 24, 25, 64, 100, 511, 513, 1030} do
+        for _, spread in ipairs {1, 90, 100, 500} do
+          local x = rows(n, spread)
+          for name, f in pairs(FUNCTIONS) do
+            local got, exact = f(x), f(x:double())
+            local text = ("%s, %s of %d, spread over %g"):format(level, name, n, spread)
+            local atol = name == "softmax" and 1e-37 or 2e-7
+            assert.is_true(got:double():allclose(exact, {rtol = 3e-6, atol = atol}), text)
+          end
+          assert_ulps(8, ("%s, softmax of %d"):format(level, n), x:softmax(-1):flatten(),
+                      x:double():softmax(-1):flatten())
+        end
+        for _, odd in ipairs {huge, -huge, 0 / 0} do
+          local x = rows(n, 5)
+          x[{1, (n + 1) // 2}] = odd
+          x[2] = odd
+          for name, f in pairs(FUNCTIONS) do
+            assert.is_true(f(x):double():allclose(f(x:double()), {rtol = 1e-5, equal_nan = true}),
+                           ("%s, %s of %d with %g"):format(level, name, n, odd))
+          end
+        end
+      end
+    end)
+  end)
+
+  -- layer_norm takes one pass where its first elements are near the mean, else two.
+  local function awkward(n)
+    local x = (heed.arange(n) * 0.61803398875 % 1):float() - 0.5
+    local outlier, drift = x:clone(), x + heed.linspace(0, 1000, n)
+    outlier[1] = 1e4
+    return heed.stack({x, x + 1e3, outlier, drift, x * 1e-22, x * 1e22, x * 0 + 3}, 1)
+  end
+
+  it("normalise rows with any mean and scale, forward and backward", function()
+    on_each_level(function(level)
+      for _, n in ipairs {3, 15, 16, 17, 33, 100, 768} do
+        local list = awkward(n)
+        for _, name in ipairs {"layer_norm", "rms_norm"} do
+          local gradients = {}
+          for i, dtype in ipairs {"float32", "float64"} do
+            local x = list:clone():to(dtype):requires_grad_()
+            local w = heed.linspace(-1, 2, n, {dtype = dtype}):requires_grad_()
+            local b = heed.linspace(3, 1, n, {dtype = dtype}):requires_grad_()
+            local eps = {eps = 1e-60}
+            local y = name == "rms_norm" and x:rms_norm({n}, w, eps) or x:layer_norm({n}, w, b, eps)
+            y[{{1, 6}}]:backward((heed.arange(6 * n):view(6, n) % 7 - 3):to(dtype))
+            gradients[i] = {y = y[{{1, 6}}], dx = x.grad[{{1, 4}}], dw = w.grad, db = b.grad}
+          end
+          for part, exact in pairs(gradients[2]) do
+            local size = exact:abs():max():item()
+            local same = gradients[1][part]:double():allclose(exact, {rtol = 0, atol = 4e-4 * size})
+            assert.is_true(same, ("%s, %s, %s of %d"):format(level, name, part, n))
+          end
+        end
+      end
+    end)
+  end)
+
+  it("fill a tensor with the same uniform numbers at every level", function()
+    local first
+    on_each_level(function(level)
+      heed.manual_seed(5)
+      local x = heed.empty(1003):uniform_(-0.3, 0.7)
+      first = first or x
+      assert.is_true(x:equal(first), level)
+    end)
+  end)
+end)

@@ -25,6 +25,7 @@
 #include "cpu/optimize.h"
 #include "cpu/clip.h"
 #include "cpu/dropout.h"
+#include "cpu/random_loops.h"
 #include "cpu/matmul.h"
 #include "cpu/attention.h"
 #include "cpu/attention_back.h"
@@ -64,5 +65,7 @@ const cpu_level LEVEL = {
   .attention_back = attention_back,
   .optimize = optimize,
   .clip = clip,
-  .dropout = dropout
+  .dropout = dropout,
+  .uniform = random_uniform,
+  .normal = random_normal
 };

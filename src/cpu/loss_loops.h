@@ -8,8 +8,8 @@
 */
 static T FN(loss_row) (int64_t n, const T *x, int64_t label, const T *weight, double smoothing,
                        T *lse) {
-  T top = FN(extreme)(n, x, false);
-  A size = log(FN(sum_exp)(n, x, isinf(top) ? 0 : top)), spread = 0, w = 1;
+  T top = FN(best_of)(n, x, false, false);
+  A size = log(FN(sum_exp_of)(n, x, top)), spread = 0, w = 1;
   if (isinf(top)) top = 0;
   *lse = (T)(top + size);
   if (weight != NULL) w = weight[label];
@@ -53,7 +53,7 @@ static void FN(loss_back_row) (int64_t n, T *dx, T g, const T *x, int64_t label,
                                A weights, double smoothing, T lse) {
   A w = weight != NULL ? weight[label] : 1, share = smoothing / (A)n;
   const T scale = (T)(g * ((1 - smoothing) * w + share * weights)), even = (T)(g * share);
-  VECTOR_LOOP for (int64_t i = 0; i < n; i++) dx[i] = scale * EXP(x[i] - lse);
+  VECTOR_LOOP for (int64_t i = 0; i < n; i++) dx[i] = scale * EXP_BELOW(x[i] - lse);
   if (smoothing != 0 && weight != NULL)
     VECTOR_LOOP for (int64_t i = 0; i < n; i++) dx[i] -= even * weight[i];
   else if (smoothing != 0)

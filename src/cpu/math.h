@@ -16,6 +16,7 @@
 #define cpu_math_h
 
 #define EXP(x) FN(exp)(x)
+#define EXP_BELOW(x) FN(exp_below)(x)      /* for x <= 0 */
 #define EXP2(x) FN(exp2)(x)
 #define EXPM1(x) FN(expm1)(x)
 #define LOG(x) FN(log)(x)
@@ -99,17 +100,11 @@ static inline float scaled_float (float y, float n_and_rounder) {
   return y * as_float((uint32_t)(half + 127) << 23) * as_float((uint32_t)(n - half + 127) << 23);
 }
 
-/* The same in one step, for n up to 127: 0 where 2^n is below the normal numbers. */
-static inline float flushed_float (float y, float n_and_rounder) {
-  int32_t n = (int32_t)(as_bits(n_and_rounder) - as_bits(ROUNDER)) + 127;
-  return y * as_float((uint32_t)(n < 0 ? 0 : n) << 23);
-}
-
-/* x = n ln 2 + r; n is added to ROUNDER. 'more' is a small part of x that x could not hold. */
-static inline float split_exponent (float x, float more, float *n_and_rounder) {
-  float rounded = x * 0x1.715476p0f + ROUNDER, n = rounded - ROUNDER;
+/* x = n ln 2 + r; n is added to 'rounder'. */
+static inline float split_exponent (float x, float rounder, float *n_and_rounder) {
+  float rounded = x * 0x1.715476p0f + rounder, n = rounded - rounder;
   *n_and_rounder = rounded;
-  return ((x - n * 0x1.62e400p-1f) - n * 0x1.7f7d1cp-20f) + more;
+  return (x - n * 0x1.62e400p-1f) - n * 0x1.7f7d1cp-20f;
 }
 
 /* e^r for r in [-ln 2 / 2, ln 2 / 2], relative error 3e-9. */
@@ -125,8 +120,20 @@ static inline float clamp_float (float x, float low, float high) {
 }
 
 static inline float exp_float (float x) {
-  float n, r = split_exponent(clamp_float(x, -104, 89), 0, &n);
+  float n, r = split_exponent(clamp_float(x, -104, 89), ROUNDER, &n);
   return scaled_float(exp_core(r), n);
+}
+
+/*
+** e^x for x <= 0. LENT is ROUNDER and what makes the exponent of 2^(n + 64) of n: so one shift
+** scales the result, and 2^-64 makes it denormal, or 0, where it is.
+*/
+#define LENT (ROUNDER + 127 + 64)
+
+static inline float exp_below_float (float x) {
+  x = x < -104 ? -104 : x;                         /* a NaN stays */
+  float n, r = split_exponent(x, LENT, &n);
+  return exp_core(r) * as_float(as_bits(n) << 23) * 0x1p-64f;
 }
 
 /* 2^(n + r) for r in [-1/2, 1/2], relative error 3e-9; n is added to ROUNDER. */
@@ -145,7 +152,7 @@ static inline float exp2_float (float x) {
 
 /* e^r - 1 is summed from its small end; 2^n (e^r - 1) + (2^n - 1) as twice its half. */
 static inline float expm1_float (float x) {
-  float n, clamped = clamp_float(x, -20, 89), r = split_exponent(clamped, 0, &n);
+  float n, clamped = clamp_float(x, -20, 89), r = split_exponent(clamped, ROUNDER, &n);
   float z = r * r, low = line(r, 0.5f, 0x1.555554p-3f);
   float middle = line(r, 0x1.5554f8p-5f, 0x1.1112d4p-7f);
   float high = line(r, 0x1.6d3a58p-10f, 0x1.9e7ce2p-13f);
@@ -228,7 +235,7 @@ static inline float tanh_float (float x) {
 
 /* By e^-|x|, which can't overflow. */
 static inline float sigmoid_float (float x) {
-  float z = exp_float(-__builtin_fabsf(x));
+  float z = exp_below_float(-__builtin_fabsf(x));
   return (x < 0 ? z : 1) / (1 + z);
 }
 
@@ -241,65 +248,10 @@ static inline float log1p_core (float z) {
 }
 
 static inline float softplus_float (float x) {
-  return (x < 0 ? 0 : x) + log1p_core(exp_float(-__builtin_fabsf(x)));
+  return (x < 0 ? 0 : x) + log1p_core(exp_below_float(-__builtin_fabsf(x)));
 }
 
-#if defined(LEVEL_AVX2) || defined(LEVEL_AVX512) || defined(LEVEL_NEON)
-static inline float square_error (float t, float square) { return __builtin_fmaf(t, t, -square); }
-#else
-static inline float square_error (float t, float square) {       /* by T. J. Dekker's split */
-  float high = as_float(as_bits(t) & 0xfffff000), low = t - high;
-  return ((high * high - square) + 2 * high * low) + low * low;
-}
-#endif
-
-/*
-** The upper tail of the normal distribution, P(t) = erfc(t / sqrt 2) / 2 for t >= 0, is
-** e^(-t^2/2) M(s): M is a polynomial in s = (t - 3) / (t + 3), relative error 1e-8 up to 13.2,
-** where the exponential falls below the normal numbers and both become 0. The square's rounding
-** error counts, as it is an exponent. *bell is e^(-t^2/2).
-*/
-static inline float tail_float (float t, float *bell) {
-  float square = t * t, n, r = split_exponent(-0.5f * square, -0.5f * square_error(t, square), &n);
-  *bell = flushed_float(exp_core(r), n);
-  float s = (t - 3) / (t + 3), z = s * s, z2 = z * z;
-  float a = line(s, 0x1.f1b89cp-4f, -0x1.a6b66ap-3f), b = line(s, 0x1.f8baccp-4f, -0x1.7a9464p-5f);
-  float c = line(s, 0x1.91e06ap-8f, 0x1.7cb9a6p-9f), d = line(s, -0x1.01eb8p-10f, -0x1.6427acp-12f);
-  float e = line(s, 0x1.e4b36p-14f, 0x1.c267e6p-15f);
-  return (line(z, a, b) + (line(z, c, d) + e * z2) * z2) * *bell;
-}
-
-/*
-** |x|, at most 14.5, where there is no tail, as of a NaN. It compares bits: where it compared
-** floats, the compiler computed everything for both, and chose at the end.
-*/
-static inline float tail_offset (float x) {
-  uint32_t size = as_bits(x) & 0x7fffffff, most = 0x41680000;
-  return as_float(size < most ? size : most);
-}
-
-/* x P(x^2) up to 1, relative error 2e-9, then from the tail. */
-static inline float erf_float (float x) {
-  float size = __builtin_fabsf(x), z = x * x, bell;
-  z = z > 1 ? 1 : z;
-  float z2 = z * z, a = line(z, 0x1.20dd74p+0f, -0x1.81262ep-2f);
-  float b = line(z, 0x1.cdfd0ep-4f, -0x1.b4dac6p-6f), c = line(z, 0x1.3c66b8p-8f, -0x1.fcca72p-12f);
-  float p = a + (b + (c - 0x1.abd81ep-16f * z2) * z2) * z2;
-  float far = 1 - 2 * tail_float(tail_offset(x * 0x1.6a09e6p0f), &bell);
-  return size >= 1 ? __builtin_copysignf(far, x) : x * p;
-}
-
-/* x times the share of the normal distribution below x. */
-static inline float gelu_float (float x) {
-  float bell, t = tail_offset(x), tail = tail_float(t, &bell);
-  return (x < 0 ? -0.0f : x) - t * tail;            /* a NaN stays */
-}
-
-static inline float gelu_derivative_float (float x) {
-  float bell, t = tail_offset(x), tail = tail_float(t, &bell);
-  float share = x > 0 ? 1 - tail : tail;
-  return share + clamp_float(x, -14.5f, 14.5f) * bell * 0x1.988454p-2f;
-}
+#include "cpu/gauss.h"
 
 /* tanh's form of it, x (1 + tanh u) / 2 = x sigmoid(2 u), u = sqrt(2 / pi) (x + 0.044715 x^3). */
 static inline float gelu_tanh_float (float x) {
@@ -404,6 +356,7 @@ static inline float cos_float (float x, angle_range angles, int *large) {
 */
 
 static inline double exp_double (double x) { return exp(x); }
+static inline double exp_below_double (double x) { return exp(x); }
 static inline double exp2_double (double x) { return exp2(x); }
 static inline double expm1_double (double x) { return expm1(x); }
 static inline double log_double (double x) { return log(x); }

@@ -9,17 +9,22 @@ typedef struct FN(moments) {
 
 
 /* y = (x - mean) rstd weight + bias; either may be NULL. */
+INLINED void FN(scale_with) (int64_t n, T *y, const T *x, FN(moments) m, const T *weight,
+                             const T *bias, const bool weighted, const bool biased) {
+  const T mean = m.mean, rest = m.rest, rstd = m.rstd;
+  VECTOR_LOOP for (int64_t i = 0; i < n; i++) {
+    T size = ((x[i] - mean) - rest) * rstd;
+    if (weighted) size *= weight[i];
+    y[i] = biased ? size + bias[i] : size;
+  }
+}
+
 static void FN(scale_row) (int64_t n, T *y, const T *x, FN(moments) m, const T *weight,
                            const T *bias) {
-  const T mean = m.mean, rest = m.rest, rstd = m.rstd;
-  if (weight != NULL && bias != NULL) {
-    VECTOR_LOOP for (int64_t i = 0; i < n; i++)
-      y[i] = ((x[i] - mean) - rest) * rstd * weight[i] + bias[i];
-    return;
-  }
-  VECTOR_LOOP for (int64_t i = 0; i < n; i++) y[i] = ((x[i] - mean) - rest) * rstd;
-  if (weight != NULL) VECTOR_LOOP for (int64_t i = 0; i < n; i++) y[i] *= weight[i];
-  if (bias != NULL) VECTOR_LOOP for (int64_t i = 0; i < n; i++) y[i] += bias[i];
+  if (weight != NULL && bias != NULL) FN(scale_with)(n, y, x, m, weight, bias, true, true);
+  else if (weight != NULL) FN(scale_with)(n, y, x, m, weight, bias, true, false);
+  else if (bias != NULL) FN(scale_with)(n, y, x, m, weight, bias, false, true);
+  else FN(scale_with)(n, y, x, m, weight, bias, false, false);
 }
 
 
@@ -42,13 +47,29 @@ static T FN(get) (const row_work *d, int in, int64_t row) {
 }
 
 
-/* The mean is 0 for rms. Two passes, so that a large mean costs no digits. */
+/* A number near the mean of most rows: the mean of the first vector. */
+static T FN(pivot) (int64_t n, const T *x) {
+  return n < LANES ? x[0] : (T)(FN(lanes_sum)(OF(load)(x)) / LANES);
+}
+
+
+/*
+** The mean is 0 for rms. One pass around a pivot, if that turns out to be near the mean; else two
+** passes: a mean that is far from it, beside the deviation, would cost digits.
+*/
 static FN(moments) FN(stats) (int64_t n, const T *x, bool layer, double eps) {
-  FN(moments) m = {.mean = layer ? (T)(FN(sum)(n, x) / (A)n) : 0};
-  A off = 0, squares = FN(squares)(n, x, m.mean, &off);
+  FN(moments) m = {.mean = layer ? FN(pivot)(n, x) : 0};
+  A off = 0, squares = FN(near_squares)(n, x, m.mean, &off);
+  if (!FN(holds)(squares) || (layer && !(2 * off * off <= squares * (A)n))) {
+    m.mean = layer ? (T)(FN(sum)(n, x) / (A)n) : 0;
+    off = 0;
+    squares = FN(squares)(n, x, m.mean, &off);
+  }
   if (layer) {
+    const A mean = m.mean + off / (A)n;
     squares -= off * off / (A)n;
-    m.rest = (T)(off / (A)n);
+    m.rest = (T)(off / (A)n - (A)((T)mean - m.mean));
+    m.mean = (T)mean;
   }
   m.rstd = (T)(1 / sqrt(squares / (A)n + eps));
   return m;
@@ -80,36 +101,66 @@ static void FN(norm_rows) (void *arg, int64_t from, int64_t to) {
 }
 
 
-/* Sums of g w and of g w x^, the latter in *with. Short sums of T, as in reduce. */
-static A FN(back_sums) (int64_t n, const T *g, const T *x, T mean, T rstd, const T *weight,
-                        T *workspace, A *with) {
-  if (weight != NULL) VECTOR_LOOP for (int64_t i = 0; i < n; i++) workspace[i] = g[i] * weight[i];
-  const T *gw = weight != NULL ? workspace : g;
-  A plain = FN(sum)(n, gw);
-  *with = (FN(dot)(n, gw, x) - mean * plain) * rstd;
-  return plain;
+/* What is needed of a row for its gradient. */
+typedef struct FN(back) {
+  T mean, rstd;
+  T mean_gw, mean_gwx;             /* of g w and of g w x^; the former is 0 for rms */
+} FN(back);
+
+
+/* n <= LANES elements from i on: g w, in *size (x - mean) rstd = x^, in *g g itself. */
+INLINED OF(vector) FN(back_at) (const FN(back) *b, int64_t i, int n, const T *gs, const T *xs,
+                                const T *weight, OF(vector) *g, OF(vector) *size) {
+  *g = OF(load_some)(gs + i, n);
+  *size = (OF(load_some)(xs + i, n) - b->mean) * b->rstd;
+  return weight != NULL ? *g * OF(load_some)(weight + i, n) : *g;
+}
+
+
+/* Short sums of g w and g w x^. */
+typedef struct FN(back_part) { OF(vector) plain, with; } FN(back_part);
+
+INLINED void FN(back_sum) (const FN(back) *b, FN(back_part) *part, int64_t i, int n, T *dweight,
+                           T *dbias, const T *gs, const T *xs, const T *weight) {
+  OF(vector) g, size, gw = FN(back_at)(b, i, n, gs, xs, weight, &g, &size);
+  OF(store_some)(dweight + i, OF(load_some)(dweight + i, n) + g * size, n);
+  OF(store_some)(dbias + i, OF(load_some)(dbias + i, n) + g, n);
+  part->plain += gw;
+  part->with += gw * size;
+}
+
+
+/* Adds g x^ and g to dweight and dbias, and sets the means of 'b'. */
+static void FN(back_sums) (FN(back) *b, int64_t n, T *dweight, T *dbias, const T *gs, const T *xs,
+                           const T *weight, bool layer) {
+  A plain = 0, with = 0;
+  for (int64_t i = 0; i < n;) {
+    const int64_t end = smaller(n, i + 32 * LANES);
+    FN(back_part) part = {{0}, {0}};
+    for (; i + LANES <= end; i += LANES)
+      FN(back_sum)(b, &part, i, LANES, dweight, dbias, gs, xs, weight);
+    if (i < end) FN(back_sum)(b, &part, i, (int)(end - i), dweight, dbias, gs, xs, weight);
+    i = end;
+    plain += FN(lanes_sum)(part.plain);
+    with += FN(lanes_sum)(part.with);
+  }
+  b->mean_gw = layer ? (T)(plain / (A)n) : 0;
+  b->mean_gwx = (T)(with / (A)n);
 }
 
 
 /* dx = rstd (g w - mean(g w) - x^ mean(g w x^)), for rms without the mean. */
-static void FN(back_row) (const norm_back *d, int64_t n, T *dx, const T *g, const T *x, T mean,
-                          T rstd, T *workspace) {
-  const T *weight = d->weight;
-  A with, plain = FN(back_sums)(n, g, x, mean, rstd, weight, workspace, &with);
-  const T mean_gw = d->layer ? (T)(plain / (A)n) : 0, mean_gwx = (T)(with / (A)n);
-  const T *gw = weight != NULL ? workspace : g;
-  VECTOR_LOOP for (int64_t i = 0; i < n; i++)
-    dx[i] = rstd * (gw[i] - mean_gw - (x[i] - mean) * rstd * mean_gwx);
+INLINED void FN(back_put) (const FN(back) *b, int64_t i, int n, T *dx, const T *gs, const T *xs,
+                           const T *weight) {
+  OF(vector) g, size, gw = FN(back_at)(b, i, n, gs, xs, weight, &g, &size);
+  OF(store_some)(dx + i, b->rstd * (gw - b->mean_gw - size * b->mean_gwx), n);
 }
 
-
-/* The block's share of dweight and dbias. */
-static void FN(add_shares) (int64_t n, T *dweight, T *dbias, const T *g, const T *x, T mean,
-                            T rstd) {
-  VECTOR_LOOP for (int64_t i = 0; i < n; i++) {
-    dweight[i] += g[i] * ((x[i] - mean) * rstd);
-    dbias[i] += g[i];
-  }
+static void FN(back_row) (const FN(back) *b, int64_t n, T *dx, const T *gs, const T *xs,
+                          const T *weight) {
+  int64_t i = 0;
+  for (; i + LANES <= n; i += LANES) FN(back_put)(b, i, LANES, dx, gs, xs, weight);
+  if (i < n) FN(back_put)(b, i, (int)(n - i), dx, gs, xs, weight);
 }
 
 
@@ -123,12 +174,12 @@ static void FN(back_block) (norm_back *d, int64_t block, T *workspace) {
     if (cpu_stops(rs->self, r, n)) return;
     const T *g = iterator_read(rs->self, &rs->x[NORM_BACK_G], r * n, n, rs->as, workspace);
     const T *x = iterator_read(rs->self, &rs->x[NORM_BACK_X], r * n, n, rs->as, workspace + n);
-    T mean = d->layer ? FN(get)(rs, NORM_BACK_MEAN, r) : 0;
-    T rstd = FN(get)(rs, NORM_BACK_RSTD, r);
-    FN(add_shares)(n, dweight, dbias, g, x, mean, rstd);
+    FN(back) b = {.mean = d->layer ? FN(get)(rs, NORM_BACK_MEAN, r) : 0,
+                  .rstd = FN(get)(rs, NORM_BACK_RSTD, r)};
+    FN(back_sums)(&b, n, dweight, dbias, g, x, d->weight, d->layer);
     if (!wanted) continue;
     T *dx = iterator_target(&rs->y[NORM_BACK_DX], r * n, n, rs->as, workspace + 2 * n);
-    FN(back_row)(d, n, dx, g, x, mean, rstd, workspace + 3 * n);
+    FN(back_row)(&b, n, dx, g, x, d->weight);
     iterator_write(rs->self, &rs->y[NORM_BACK_DX], r * n, n, rs->as, dx);
   }
 }
@@ -136,7 +187,7 @@ static void FN(back_block) (norm_back *d, int64_t block, T *workspace) {
 
 static void FN(back_blocks) (void *arg, int64_t from, int64_t to) {
   norm_back *d = arg;
-  T *workspace = rows_workspace(&d->rows, 4);
+  T *workspace = rows_workspace(&d->rows, 3);
   for (int64_t block = from; block < to && workspace != NULL; block++)
     FN(back_block)(d, block, workspace);
   cpu_scratch_free(workspace);

@@ -64,17 +64,18 @@ static void sample_all (sampling *d, sampler piece) {
 ** ===================================================================
 */
 
-/* n <= CHUNK numbers in [0, 1) of 24 bits, or of 53, whose high half comes first. */
-static void uniform_floats (generator *g, int64_t n, float *x) {
+/* n <= CHUNK numbers in [from, to) of 24 bits … */
+static void uniform_floats (const sampling *d, int64_t n, float *x, float from, float to) {
   uint32_t bits[CHUNK];
-  generator_fill(g, n, bits);
-  for (int64_t i = 0; i < n; i++) x[i] = (float)(int32_t)(bits[i] & 0xffffff) * 0x1p-24f;
+  generator_fill(d->g, n, bits);
+  d->self->level->uniform(n, x, bits, from, to);
 }
 
 
 static uint64_t joined (const uint32_t *bits) { return (uint64_t)bits[0] << 32 | bits[1]; }
 
 
+/* … or in [0, 1) of 53, whose high half comes first. */
 static void uniform_doubles (generator *g, int64_t n, double *x) {
   uint32_t bits[2 * CHUNK];
   generator_fill(g, 2 * n, bits);
@@ -87,12 +88,10 @@ static void uniform_doubles (generator *g, int64_t n, double *x) {
 static void uniform_float (sampling *d, int64_t from, int64_t n, void *y) {
   float low = (float)d->w->random.a, high = (float)d->w->random.b, *x = y;
   (void)from;
-  uniform_floats(d->g, n, x);
-  if (low == 0 && high == 1 && d->y.type == HEED_FLOAT32) return;
-  for (int64_t i = 0; i < n; i++) {
-    x[i] = fmaf(x[i], high - low, low);
+  uniform_floats(d, n, x, low, high);
+  for (int64_t i = 0; i < n && scalar_is_half(d->y.type); i++) {
     if (d->y.type == HEED_FLOAT16) x[i] = scalar_from_float16(scalar_to_float16(x[i]));
-    if (d->y.type == HEED_BFLOAT16) x[i] = scalar_from_bfloat16(scalar_to_bfloat16(x[i]));
+    else x[i] = scalar_from_bfloat16(scalar_to_bfloat16(x[i]));
     if (x[i] == high) x[i] = low;
   }
 }
@@ -129,24 +128,6 @@ static void normal_few (sampling *d, int64_t from, int64_t n, void *y) {
 }
 
 
-/* n <= CHUNK uniform numbers, complete blocks, become normal (G. Box, M. Muller, 1958). */
-static void normal_floats (const cpu *self, int64_t n, float *x, float mean, float deviation) {
-  float length[CHUNK / 2] = {0}, angle[CHUNK / 2], sine[CHUNK / 2];
-  const cpu_level *level = self->level;
-  for (int64_t i = 0; i < n / 2; i++) {
-    length[i] = 1 - x[i / 8 * 16 + i % 8];
-    angle[i] = (float)6.28318530717958647692 * x[i / 8 * 16 + i % 8 + 8];
-  }
-  level->map[HEED_log][0](n / 2, length, length, NULL, NULL, (double[]){0, 0});
-  level->map[HEED_sin][0](n / 2, sine, angle, NULL, NULL, (double[]){0, 0});
-  level->map[HEED_cos][0](n / 2, angle, angle, NULL, NULL, (double[]){0, 0});
-  for (int64_t i = 0; i < n / 2; i++) {
-    float size = sqrtf(-2 * length[i]);
-    x[i / 8 * 16 + i % 8] = fmaf(size * angle[i], deviation, mean);
-    x[i / 8 * 16 + i % 8 + 8] = fmaf(size * sine[i], deviation, mean);
-  }
-}
-
 static void normal_doubles (int64_t n, double *x, double mean, double deviation) {
   for (int64_t block = 0; block < n; block += 16)
     for (double *u = x + block; u < x + block + 8; u++) {
@@ -161,8 +142,8 @@ static void normal_blocks (sampling *d, int64_t from, int64_t n, void *y) {
   double mean = d->w->random.a, deviation = d->w->random.b;
   (void)from;
   if (d->as == HEED_FLOAT32) {
-    uniform_floats(d->g, n, y);
-    normal_floats(d->self, n, y, (float)mean, (float)deviation);
+    uniform_floats(d, n, y, 0, 1);
+    d->self->level->normal(n, y, (float)mean, (float)deviation);
   }
   else {
     uniform_doubles(d->g, n, y);
@@ -183,7 +164,7 @@ static void normal_many (sampling *d) {
   d->numel = numel;
   if (rest == 0) return;
   if (d->as == HEED_FLOAT64) uniform_doubles(d->g, rest, workspace);
-  else if (!scalar_is_half(d->y.type)) uniform_floats(d->g, rest, (float *)workspace);
+  else if (!scalar_is_half(d->y.type)) uniform_floats(d, rest, (float *)workspace, 0, 1);
   void *y = iterator_target(&d->y, numel - 16, 16, d->as, workspace);
   normal_blocks(d, numel - 16, 16, y);
   iterator_write(d->self, &d->y, numel - 16, 16, d->as, y);
@@ -221,7 +202,7 @@ static void bernoulli (sampling *d, int64_t from, int64_t n, void *y) {
   iterator_open(&s, v, as);
   const void *p = iterator_read(d->self, &s, from, n, as, workspace);
   if (wide) uniform_doubles(d->g, n, u);
-  else uniform_floats(d->g, n, (float *)u);
+  else uniform_floats(d, n, (float *)u, 0, 1);
   for (int64_t i = 0; i < n; i++)
     ((int64_t *)y)[i] = wide ? u[i] < ((const double *)p)[i]
                              : ((const float *)u)[i] < ((const float *)p)[i];

@@ -31,211 +31,30 @@ typedef struct FN(results) {
 } FN(results);
 
 
-static inline bool FN(better) (T x, T best, bool low) {
-  return (low ? x < best : x > best) || (ISNAN(x) && !ISNAN(best));
-}
-
-
 /*
 ** {==================================================================
 ** A row
 ** ===================================================================
 */
 
-static inline A FN(lanes_sum) (V v) {
-  T part[LENGTH];
-  memcpy(part, &v, sizeof v);
-  for (int64_t half = LENGTH / 2; half > 0; half /= 2)
-    for (int64_t i = 0; i < half; i++) part[i] += part[i + half];
-  return part[0];
-}
-
-
-static A FN(sum) (int64_t n, const T *x) {
-  A total = 0;
-  int64_t i = 0;
-  for (; i + 32 * LENGTH <= n; i += 32 * LENGTH) {
-    V s[4] = {{0}, {0}, {0}, {0}};
-    for (int64_t j = 0; j < 32 * LENGTH; j += 4 * LENGTH)
-      for (int k = 0; k < 4; k++) s[k] += *(const V *)(x + i + j + k * LENGTH);
-    total += FN(lanes_sum)((s[0] + s[1]) + (s[2] + s[3]));
-  }
-  V rest = {0};
-  for (; i + LENGTH <= n; i += LENGTH) rest += *(const V *)(x + i);
-  total += FN(lanes_sum)(rest);
-  for (; i < n; i++) total += x[i];
-  return total;
-}
-
-
-/* Is any element 'value' (or, with 'equal' false, another)? */
-static bool FN(has) (int64_t n, const T *x, T value, bool equal) {
-  for (int64_t from = 0; from < n; from += 256) {
-    int64_t to = from + 256 < n ? from + 256 : n;
-    BITS found = 0;
-    for (int64_t i = from; i < to; i++) found |= (x[i] == value) == equal;
-    if (found) return true;
-  }
-  return false;
-}
-
-
-/* The same without short sums of T: for squares that T cannot hold. */
-static A FN(far_squares) (int64_t n, const T *x, T mean, A *off) {
-  A squares[8] = {0}, sums[8] = {0}, total = 0;
-  for (int64_t i = 0; i < n; i += 8)
-    for (int64_t k = 0; k < 8 && k < n - i; k++) {
-      const A d = (A)x[i + k] - mean;
-      squares[k] += d * d;
-      sums[k] += d;
-    }
-  for (int k = 0; k < 8; k++) {
-    total += squares[k];
-    *off += sums[k];
-  }
-  return total;
-}
-
-
-/* Sum of (x - mean)^2; *off is that of x - mean, which is 0 but for the rounding of mean. */
-static A FN(squares) (int64_t n, const T *x, T mean, A *off) {
-  const A before = *off;
-  A total = 0;
-  int64_t i = 0;
-  while (i + LENGTH <= n) {
-    int64_t end = i + 32 * LENGTH <= n ? i + 32 * LENGTH : n - (n - i) % LENGTH;
-    V squares = {0}, sums = {0};
-    for (; i < end; i += LENGTH) {
-      V d = *(const V *)(x + i) - mean;
-      squares += d * d;
-      sums += d;
-    }
-    total += FN(lanes_sum)(squares);
-    *off += FN(lanes_sum)(sums);
-  }
-  for (; i < n; i++) {
-    T d = x[i] - mean;
-    total += (A)d * d;
-    *off += d;
-  }
-  if (sizeof(T) == sizeof(A) || ((double)total > 0x1p-90 && (double)total < 0x1p120)) return total;
-  if (total == 0 && !FN(has)(n, x, mean, false)) return 0;
-  *off = before;
-  return FN(far_squares)(n, x, mean, off);
-}
-
-
-/*
-** The largest, or, with 'low', the smallest; NaN if there is one, unless it need not be found.
-** There are four vectors, so that one need not wait for the other. n > 0.
-*/
-INLINED V FN(better_lanes) (V v, V best, const bool low) {
-  FN(flags) take = low ? v < best : v > best;
-  return (V)((take & (FN(flags))v) | (~take & (FN(flags))best));
-}
-
-INLINED T FN(best_of) (int64_t n, const T *x, const bool low, const bool find_nan) {
-  T best = x[0];
-  int64_t i = 0;
-  if (n >= 4 * LENGTH) {
-    V m[4];
-    FN(flags) lost = {0};
-    for (int k = 0; k < 4; k++) m[k] = *(const V *)(x + k * LENGTH);
-    for (; i + 4 * LENGTH <= n; i += 4 * LENGTH)
-      for (int k = 0; k < 4; k++) {
-        V v = *(const V *)(x + i + k * LENGTH);
-        m[k] = FN(better_lanes)(v, m[k], low);
-        if (find_nan) lost |= NOT_NUMBERS(v);
-      }
-    BITS any = 0;
-    for (int64_t k = 0; k < LENGTH; k++) any |= lost[k];
-    if (any) return NOT_A_NUMBER;
-    V all = FN(better_lanes)(FN(better_lanes)(m[0], m[1], low),
-                             FN(better_lanes)(m[2], m[3], low), low);
-    for (int64_t k = 0; k < LENGTH; k++) best = FN(better)(all[k], best, low) ? all[k] : best;
-  }
-  for (; i < n; i++) best = FN(better)(x[i], best, low) ? x[i] : best;
-  return best;
-}
-
-static T FN(extreme) (int64_t n, const T *x, bool low) {
-  return low ? FN(best_of)(n, x, true, true) : FN(best_of)(n, x, false, true);
-}
-
-
-/* Index of the first 'value', or of the first NaN if it is one. There is one. */
-static int64_t FN(find) (int64_t n, const T *x, T value) {
-  int64_t i = 0;
-  for (; i + LENGTH <= n; i += LENGTH) {
-    FN(flags) same = *(const V *)(x + i) == value;
-    if (ISNAN(value)) same = NOT_NUMBERS(*(const V *)(x + i));
-    BITS any = 0;
-    for (int64_t k = 0; k < LENGTH; k++) any |= same[k];
-    if (any) break;
-  }
-  while (i < n - 1 && x[i] != value && !ISNAN(x[i])) i++;
-  return i;
-}
-
-
-static A FN(product) (int64_t n, const T *x) {
-  A p[4] = {1, 1, 1, 1};
-  int64_t i = 0;
-  for (; i + 4 <= n; i += 4)
-    for (int k = 0; k < 4; k++) p[k] *= x[i + k];
-  for (; i < n; i++) p[0] *= x[i];
-  return (p[0] * p[1]) * (p[2] * p[3]);
-}
-
+#include "cpu/row_loops.h"
 
 #ifdef T_IS_FLOAT
 
-/* Sum of x y, in the same way. */
-static A FN(dot) (int64_t n, const T *x, const T *y) {
-  A total = 0;
-  int64_t i = 0;
-  while (i + LENGTH <= n) {
-    int64_t end = i + 32 * LENGTH <= n ? i + 32 * LENGTH : n - (n - i) % LENGTH;
-    V s = {0}, t = {0};
-    for (; i + 2 * LENGTH <= end; i += 2 * LENGTH) {
-      s += *(const V *)(x + i) * *(const V *)(y + i);
-      t += *(const V *)(x + i + LENGTH) * *(const V *)(y + i + LENGTH);
-    }
-    for (; i < end; i += LENGTH) s += *(const V *)(x + i) * *(const V *)(y + i);
-    total += FN(lanes_sum)(s + t);
-  }
-  for (; i < n; i++) total += (A)x[i] * y[i];
-  return total;
-}
-
-
-/* Sum of e^(x - top). */
-static A FN(sum_exp) (int64_t n, const T *x, T top) {
-  T e[256];
-  A total = 0;
-  for (int64_t from = 0; from < n; from += 256) {
-    int64_t m = n - from < 256 ? n - from : 256;
-    VECTOR_LOOP for (int64_t i = 0; i < m; i++) e[i] = EXP(x[from + i] - top);
-    total += FN(sum)(m, e);
-  }
-  return total;
-}
-
-
 static void FN(take_exponentials) (FN(results) *r, int64_t n, const T *x) {
   T e[WIDTH];
-  VECTOR_LOOP for (int64_t j = 0; j < n; j++) e[j] = EXP(x[j] - r->best[j]);
+  VECTOR_LOOP for (int64_t j = 0; j < n; j++)
+    e[j] = EXP(x[j] - (ISINF(r->best[j]) ? 0 : r->best[j]));
   VECTOR_LOOP for (int64_t j = 0; j < n; j++) r->sum[j] += e[j];
 }
 
 
 static void FN(log_exponentials) (FN(results) *r, int64_t n) {
-  for (int64_t j = 0; j < n; j++) r->sum[j] = log(r->sum[j]) + r->best[j];
+  for (int64_t j = 0; j < n; j++) r->sum[j] = log(r->sum[j]) + (ISINF(r->best[j]) ? 0 : r->best[j]);
 }
 
 #else                              /* these run for floats only */
 
-static A FN(sum_exp) (int64_t n, const T *x, T top) { return x[n - 1] - top; }
 static void FN(take_exponentials) (FN(results) *r, int64_t n, const T *x) {
   r->sum[n - 1] = x[n - 1];
 }
@@ -253,7 +72,7 @@ static void FN(row) (reduce_pass pass, FN(results) *r, int64_t j, int64_t n, con
     case PASS_ANY: r->sum[j] = r->sum[j] != 0 || FN(has)(n, x, 0, false); break;
     case PASS_ALL: r->sum[j] = r->sum[j] != 0 && !FN(has)(n, x, 0, true); break;
     case PASS_SQUARES: r->sum[j] += FN(squares)(n, x, (T)r->mean[j], &r->off[j]); break;
-    case PASS_EXPONENTIALS: r->sum[j] += FN(sum_exp)(n, x, r->best[j]); break;
+    case PASS_EXPONENTIALS: r->sum[j] += FN(sum_exp_of)(n, x, r->best[j]); break;
     case PASS_MAX:
     case PASS_MIN: {
       T best = FN(extreme)(n, x, pass == PASS_MIN);
@@ -356,18 +175,21 @@ static void FN(begin_pass) (const reduction *d, reduce_pass pass, FN(results) *r
 }
 
 
+/* Result j: elements from .. to - 1 of its row, which are one piece. */
+static void FN(pass_piece) (const reduction *d, reduce_pass pass, FN(results) *r, int64_t j,
+                            const T *x, int64_t from, int64_t to) {
+  for (; to - from > LONG_ROW && !cpu_stopped(d->self); from += LONG_ROW)
+    FN(row)(pass, r, j, LONG_ROW, x + from, from);
+  if (to > from) FN(row)(pass, r, j, to - from, x + from, from);
+}
+
+
 /* Result j of a batch that begins at x: elements from .. to - 1 of its row. */
 static void FN(pass_row) (const reduction *d, reduce_pass pass, FN(results) *r, int64_t j, char *x,
                           int64_t from, int64_t to) {
   T workspace[CHUNK];
   iterator s = d->row;
-  s.data = x + j * d->step * d->size;
-  for (; d->contiguous && to - from > LONG_ROW && !cpu_stopped(d->self); from += LONG_ROW)
-    FN(row)(pass, r, j, LONG_ROW, (const T *)s.data + from, from);
-  if (d->contiguous) {
-    if (to > from) FN(row)(pass, r, j, to - from, (const T *)s.data + from, from);
-    return;
-  }
+  s.data = x;
   for (; from < to && !cpu_stops(d->self, from / CHUNK, CHUNK); from += CHUNK) {
     int64_t n = to - from < CHUNK ? to - from : CHUNK;
     FN(row)(pass, r, j, n, iterator_read(d->self, &s, from, n, d->as, workspace), from);
@@ -379,7 +201,9 @@ static void FN(pass_row) (const reduction *d, reduce_pass pass, FN(results) *r, 
 static void FN(run_pass) (const reduction *d, reduce_pass pass, FN(results) *r, int64_t n, char *x,
                           int64_t from, int64_t to) {
   if (!d->columns) {
-    for (int64_t j = 0; j < n; j++) FN(pass_row)(d, pass, r, j, x, from, to);
+    for (int64_t j = 0; j < n; j++, x += d->step * d->size)
+      if (d->contiguous) FN(pass_piece)(d, pass, r, j, (const T *)x, from, to);
+      else FN(pass_row)(d, pass, r, j, x, from, to);
     return;
   }
   T workspace[WIDTH];
@@ -418,7 +242,7 @@ static void FN(end_pass) (const reduction *d, reduce_pass pass, FN(results) *r, 
   for (int64_t j = 0; j < n && d->passes > 1; j++) {
     if (pass == PASS_SUM) r->mean[j] = r->sum[j] / (A)d->count;
     if (pass == PASS_SQUARES && d->count > 0) r->sum[j] -= r->off[j] * r->off[j] / (A)d->count;
-    if (pass == PASS_MAX && (r->at[j] < 0 || ISINF(r->best[j]))) r->best[j] = 0;
+    if (pass == PASS_MAX && r->at[j] < 0) r->best[j] = 0;
   }
 }
 

@@ -16,8 +16,8 @@ static T FN(short_sum) (int64_t n, const T *x, const T *y) {
 */
 static void FN(softmax_row) (int64_t n, T *y, const T *x) {
   T top = FN(best_of)(n, x, false, false);
-  VECTOR_LOOP for (int64_t i = 0; i < n; i++) y[i] = EXP(x[i] - top);
-  T scale = (T)(1 / (n <= SHORT_ROW ? FN(short_sum)(n, y, NULL) : FN(sum)(n, y)));
+  A sum = FN(exponentials)(n, y, x, top);
+  const T scale = (T)(1 / (n <= SHORT_ROW ? FN(short_sum)(n, y, NULL) : sum));
   VECTOR_LOOP for (int64_t i = 0; i < n; i++) y[i] *= scale;
 }
 
@@ -26,7 +26,7 @@ static void FN(log_softmax_row) (int64_t n, T *y, const T *x) {
   T top = FN(best_of)(n, x, false, false), size;
   if (n <= SHORT_ROW) {
     T e[SHORT_ROW];
-    VECTOR_LOOP for (int64_t i = 0; i < n; i++) e[i] = EXP(x[i] - top);
+    VECTOR_LOOP for (int64_t i = 0; i < n; i++) e[i] = EXP_BELOW(x[i] - top);
     size = LOG(FN(short_sum)(n, e, NULL));
   } else size = (T)log(FN(sum_exp)(n, x, top));
   VECTOR_LOOP for (int64_t i = 0; i < n; i++) y[i] = (x[i] - top) - size;
@@ -43,7 +43,7 @@ static void FN(softmax_back_row) (int64_t n, T *dx, const T *g, const T *y) {
 /* dx = g - e^y sum g */
 static void FN(log_softmax_back_row) (int64_t n, T *dx, const T *g, const T *y) {
   T common = n <= SHORT_ROW ? FN(short_sum)(n, g, NULL) : (T)FN(sum)(n, g);
-  VECTOR_LOOP for (int64_t i = 0; i < n; i++) dx[i] = g[i] - EXP(y[i]) * common;
+  VECTOR_LOOP for (int64_t i = 0; i < n; i++) dx[i] = g[i] - EXP_BELOW(y[i]) * common;
 }
 
 
@@ -99,7 +99,8 @@ static void FN(tile_sum) (int64_t n, T *sum, const T *x, const T *y) {
 
 static void FN(tile_exponentials) (int64_t n, T *y, const T *x, const T *top) {
   for (int64_t i = 0; i < n; i++)
-    VECTOR_LOOP for (int j = 0; j < TILE; j++) y[i * TILE + j] = EXP(x[i * TILE + j] - top[j]);
+    VECTOR_LOOP for (int j = 0; j < TILE; j++)
+      y[i * TILE + j] = EXP_BELOW(x[i * TILE + j] - top[j]);
 }
 
 
@@ -140,7 +141,7 @@ static void FN(log_softmax_back_tile) (int64_t n, T *dx, const T *g, const T *y)
   FN(tile_sum)(n, sum, g, NULL);
   for (int64_t i = 0; i < n; i++)
     VECTOR_LOOP for (int j = 0; j < TILE; j++)
-      dx[i * TILE + j] = g[i * TILE + j] - EXP(y[i * TILE + j]) * sum[j];
+      dx[i * TILE + j] = g[i * TILE + j] - EXP_BELOW(y[i * TILE + j]) * sum[j];
 }
 
 
