@@ -14,11 +14,29 @@
 #define DOT_STEPS 256              /* of a sum in lanes, before it is added up in double */
 #define NEAR_ELEMENTS 2048         /* of b packed on the stack */
 #define BLOCK_DEPTH 256            /* of a packed panel: it stays in the nearest cache */
-#define BLOCK_COLUMNS 4096         /* of packed b */
+#define BLOCK_COLUMNS 512          /* of packed b, and of c: it is read for each block of depth */
 #define BLOCK_ROWS (16 * TILE_ROWS)
+#define PIECE_COLUMNS (4 * PANEL)  /* of a block, for one thread */
 #define DIRECT_BYTES (1 << 18)     /* of b that need not be packed: it stays in the second cache */
+#define FEW_ROWS 8                 /* of a, while b is read once */
+#define LINES 8                    /* of b, read side by side */
+#define LINE_ROWS 4                /* of a, at a time */
+#define LINE_SUMS (16384 / BYTES)  /* of lines, on the stack */
+#define NEAR_DEPTH 64              /* of 16-bit floats, converted before they are transposed */
+#define PIECE_BYTES (1 << 19)      /* the same of memory that is read once */
+#define FAR_BYTES (1 << 24)        /* of b that is in no cache, and so is read once */
 #define PIECE_FLOPS 2000000        /* of a piece of work for another thread, at least */
 #define LONG_DOT ((int64_t)1 << 20)    /* elements of a scalar product that is not cut */
+
+/* Rows of a at a time in scalar products with four columns: their sums fit the registers. */
+#if TILE_ROWS == 12
+#define DOT_ROWS 4
+#define EACH_DOT_ROW(X, ...) \
+  X(__VA_ARGS__, 1) X(__VA_ARGS__, 2) X(__VA_ARGS__, 3) X(__VA_ARGS__, 4)
+#else
+#define DOT_ROWS 3
+#define EACH_DOT_ROW(X, ...) X(__VA_ARGS__, 1) X(__VA_ARGS__, 2) X(__VA_ARGS__, 3)
+#endif
 
 typedef struct side {              /* of one operand: strides of its rows, columns and batches */
   char *data;
@@ -28,6 +46,7 @@ typedef struct side {              /* of one operand: strides of its rows, colum
 typedef struct matmuls {           /* a work, ready to run */
   cpu *self;
   heed_type type;                  /* FLOAT32, FLOAT64 or INT64 */
+  heed_type a_type, b_type;        /* beside FLOAT32 that of b may be a 16-bit float */
   int64_t rows, columns, depth;
   double alpha;
   bool add, added;                 /* to out; an addend */
@@ -93,9 +112,12 @@ static void swap_axes (side *s) {
 static void transpose_product (matmuls *m) {
   if (m->columns == 1 ? m->rows == 1 || m->c.row != 1 : m->c.column == 1) return;
   side a = m->a;
+  heed_type type = m->a_type;
   int64_t rows = m->rows;
   m->a = m->b;
   m->b = a;
+  m->a_type = m->b_type;
+  m->b_type = type;
   m->rows = m->columns;
   m->columns = rows;
   swap_axes(&m->a);
@@ -109,7 +131,8 @@ static matmuls matmul_open (cpu *self, const work *w, heed_type type) {
   const view *out = &w->out[0], *a = &w->in[MATMUL_A], *b = &w->in[MATMUL_B];
   const int rank = out->at.rank;
   matmuls m = {
-    .self = self, .type = type, .rows = out->at.size[rank - 2], .columns = out->at.size[rank - 1],
+    .self = self, .type = type, .a_type = a->type, .b_type = b->type,
+    .rows = out->at.size[rank - 2], .columns = out->at.size[rank - 1],
     .depth = a->at.size[rank - 1], .alpha = w->matmul.alpha, .add = w->matmul.accumulate,
     .added = w->nin > 2, .axes = rank - 2, .batches = 1, .a = side_of(a), .b = side_of(b),
     .c = side_of(out)
@@ -134,6 +157,12 @@ static int64_t batch_offset (const matmuls *m, const side *s, int64_t at) {
 }
 
 
+#define LOOPS "cpu/source.h"
+#include "cpu/for_floats.h"
+#define LOOPS "cpu/matmul_one.h"
+#include "cpu/for_floats.h"
+#define LOOPS "cpu/matmul_few.h"
+#include "cpu/for_floats.h"
 #define LOOPS "cpu/matmul_loops.h"
 #include "cpu/for_floats.h"
 
@@ -231,44 +260,62 @@ static view dense_view (const view *v, heed_type type, void *data) {
 }
 
 
-/* Rows that are dense: of 'to' when loading, of 'from' when storing. */
-static void load_view (cpu *self, const view *from, const view *to) {
+typedef struct move {              /* from one view to another of its shape */
+  cpu *self;
+  const view *from, *to;
+} move;
+
+
+/* Rows; those of 'to' are dense. */
+static void load_piece (void *arg, int64_t first, int64_t end) {
+  const move *x = arg;
+  const view *from = x->from, *to = x->to;
   const int last = from->at.rank - 1;
   const int64_t n = from->at.size[last], stride = from->at.stride[last];
-  for (int64_t i = 0; i < rows_of(from); i++)
+  for (int64_t i = first; i < end; i++)
     for (int64_t j = 0; j < n; j += MOVED_ELEMENTS) {
-      if ((n >= 4096 || (i & 63) == 63) && cpu_stopped(self)) return;
-      self->level->load(smaller(n - j, MOVED_ELEMENTS), to->type,
-                        row_of(to, i) + j * scalar_sizes[to->type], from->type,
-                        row_of(from, i) + j * stride * scalar_sizes[from->type], stride);
+      if ((n >= 4096 || (i & 63) == 63) && cpu_stopped(x->self)) return;
+      x->self->level->load(smaller(n - j, MOVED_ELEMENTS), to->type,
+                           row_of(to, i) + j * scalar_sizes[to->type], from->type,
+                           row_of(from, i) + j * stride * scalar_sizes[from->type], stride);
     }
 }
 
 
-static void store_view (cpu *self, const view *from, const view *to) {
+/* Rows; those of 'from' are dense. */
+static void store_piece (void *arg, int64_t first, int64_t end) {
+  const move *x = arg;
+  const view *from = x->from, *to = x->to;
   const int last = to->at.rank - 1;
   const int64_t n = to->at.size[last], stride = to->at.stride[last];
-  for (int64_t i = 0; i < rows_of(to); i++)
+  for (int64_t i = first; i < end; i++)
     for (int64_t j = 0; j < n; j += MOVED_ELEMENTS) {
-      if ((n >= 4096 || (i & 63) == 63) && cpu_stopped(self)) return;
-      self->level->store(smaller(n - j, MOVED_ELEMENTS), to->type,
-                         row_of(to, i) + j * stride * scalar_sizes[to->type], stride,
-                         from->type, row_of(from, i) + j * scalar_sizes[from->type]);
+      if ((n >= 4096 || (i & 63) == 63) && cpu_stopped(x->self)) return;
+      x->self->level->store(smaller(n - j, MOVED_ELEMENTS), to->type,
+                            row_of(to, i) + j * stride * scalar_sizes[to->type], stride,
+                            from->type, row_of(from, i) + j * scalar_sizes[from->type]);
     }
 }
 
 
-/* Batch axes that are broadcast are converted once. */
-static view without_broadcast (const view *v) {
+static void move_view (cpu *self, const view *from, const view *to, pool_piece piece) {
+  move x = {self, from, to};
+  const int64_t columns = from->at.size[from->at.rank - 1];
+  pool_run(self->pool, rows_of(from), 65536 / (columns + 8) + 1, piece, &x);
+}
+
+
+/* Axes that are broadcast, of the first few, are converted once. */
+static view without_broadcast (const view *v, int axes) {
   view y = *v;
-  for (int i = 0; i < y.at.rank - 2; i++)
+  for (int i = 0; i < axes; i++)
     if (y.at.stride[i] == 0) y.at.size[i] = 1;
   return y;
 }
 
 
 static void broadcast_again (view *v, const view *like) {
-  for (int i = 0; i < v->at.rank - 2; i++)
+  for (int i = 0; i < v->at.rank; i++)
     if (v->at.size[i] != like->at.size[i]) {
       v->at.stride[i] = 0;
       v->at.size[i] = like->at.size[i];
@@ -291,35 +338,84 @@ static view addend_of (const work *w) {
 /* v as 'type', dense, at 'data'. */
 static view converted (cpu *self, const view *v, heed_type type, void *data) {
   const view d = dense_view(v, type, data);
-  load_view(self, v, &d);
+  move_view(self, v, &d, load_piece);
   return d;
 }
 
 
-static const char *matmul_converted (cpu *self, const work *w, heed_type type) {
-  const view narrow[] = {without_broadcast(&w->in[MATMUL_A]), without_broadcast(&w->in[MATMUL_B]),
-                         w->out[0], w->nin > 2 ? addend_of(w) : view_none()};
-  size_t start[5] = {0};
-  for (int i = 0; i < 4; i++) {
-    const int64_t n = view_is_none(&narrow[i]) ? 0 : layout_numel(&narrow[i].at);
-    start[i + 1] = start[i] + (size_t)round_up(n, 16) * scalar_sizes[type];
+/* A factor: column by column, if its columns lie so and are long. */
+static view converted_factor (cpu *self, const view *v, heed_type type, void *data) {
+  const int row = v->at.rank - 2, column = v->at.rank - 1;
+  if (v->at.stride[row] != 1 || v->at.stride[column] == 1 || v->at.size[row] <= FEW_ROWS)
+    return converted(self, v, type, data);
+  view y = *v;
+  y.at = layout_transpose(&v->at, row, column);
+  y = converted(self, &y, type, data);
+  y.at = layout_transpose(&y.at, row, column);
+  return y;
+}
+
+
+static bool lies_as (const view *v, heed_type type) { return v->type == type && v->data != NULL; }
+
+
+/* A work's operands and its result as it is computed, in one type. */
+enum { MATMUL_OUT = MATMUL_ADDEND + 1, MATMUL_VIEWS };
+
+typedef struct copies {
+  view view[MATMUL_VIEWS];
+  bool made[MATMUL_VIEWS];         /* or it lies as it is needed */
+  size_t start[MATMUL_VIEWS + 1];  /* in the workspace */
+} copies;
+
+
+/* Factors that are of 'type', and the one numbered 'kept', stay where they are. */
+static copies copies_plan (const work *w, heed_type type, int kept) {
+  const int rank = w->out[0].at.rank;
+  copies c = {.view = {w->in[MATMUL_A], w->in[MATMUL_B], w->nin > 2 ? addend_of(w) : view_none(),
+                       w->out[0]}};
+  for (int i = 0; i < MATMUL_VIEWS; i++) {
+    view *v = &c.view[i];
+    c.made[i] = !view_is_none(v) && (i > MATMUL_B || (i != kept && !lies_as(v, type)));
+    if (c.made[i] && i <= MATMUL_B) *v = without_broadcast(v, rank - 2);
+    else if (c.made[i] && i == MATMUL_ADDEND) *v = without_broadcast(v, rank - 1);
+    const int64_t n = c.made[i] ? layout_numel(&v->at) : 0;
+    c.start[i + 1] = c.start[i] + (size_t)round_up(n, 16) * scalar_sizes[type];
   }
-  char *workspace = cpu_scratch(start[4]);
+  return c;
+}
+
+
+static void copies_make (cpu *self, const work *w, heed_type type, copies *c, char *workspace) {
+  for (int i = 0; i < MATMUL_VIEWS; i++) {
+    view *v = &c->view[i];
+    void *data = workspace + c->start[i];
+    if (!c->made[i]) continue;
+    if (i == MATMUL_OUT)
+      *v = w->matmul.accumulate ? converted(self, v, type, data) : dense_view(v, type, data);
+    else
+      *v = i == MATMUL_ADDEND ? converted(self, v, type, data)
+                              : converted_factor(self, v, type, data);
+    broadcast_again(v, i <= MATMUL_B ? &w->in[i] : &w->out[0]);
+  }
+}
+
+
+/* Computes in 'type'; 'kept' numbers a factor of 16-bit floats that is read as it lies, or -1. */
+static const char *matmul_converted (cpu *self, const work *w, heed_type type, int kept) {
+  copies c = copies_plan(w, type, kept);
+  char *workspace = cpu_scratch(c.start[MATMUL_VIEWS]);
   if (workspace == NULL) return cpu_no_memory;
-  view a = converted(self, &narrow[0], type, workspace + start[0]);
-  view b = converted(self, &narrow[1], type, workspace + start[1]), addend = narrow[3];
-  const view y = dense_view(&narrow[2], type, workspace + start[2]);
-  broadcast_again(&a, &w->in[MATMUL_A]);
-  broadcast_again(&b, &w->in[MATMUL_B]);
-  if (w->matmul.accumulate) load_view(self, &narrow[2], &y);
-  if (w->nin > 2) addend = converted(self, &narrow[3], type, workspace + start[3]);
+  copies_make(self, w, type, &c, workspace);
   work inner;
-  work_matmul(&inner, w->matmul.alpha, w->matmul.accumulate, y, a, b, addend);
+  work_matmul(&inner, w->matmul.alpha, w->matmul.accumulate, c.view[MATMUL_OUT],
+              c.view[MATMUL_A], c.view[MATMUL_B], c.view[MATMUL_ADDEND]);
   matmuls m = matmul_open(self, &inner, type);
-  const char *why = matmul_run(&m);
-  if (why == NULL) store_view(self, &y, &narrow[2]);
+  const bool suits = m.a_type == type;           /* not transposed, so that a is what is kept */
+  const char *why = suits ? matmul_run(&m) : NULL;
+  if (suits && why == NULL) move_view(self, &c.view[MATMUL_OUT], &w->out[0], store_piece);
   cpu_scratch_free(workspace);
-  return why;
+  return suits ? why : matmul_converted(self, w, type, -1);
 }
 
 /* }================================================================== */
@@ -332,17 +428,25 @@ static heed_type matmul_type (const work *w) {
 }
 
 
+/* What is read as it lies beside float32: of a column the other factor, elsewhere b. */
+static int matmul_kept (const work *w, heed_type type) {
+  const layout *at = &w->out[0].at;
+  const int b = at->size[at->rank - 1] == 1 ? MATMUL_A : MATMUL_B;
+  return type == HEED_FLOAT32 && scalar_is_half(w->in[b].type) && w->in[b].data != NULL ? b : -1;
+}
+
+
 static const char *matmul (cpu *self, const work *w) {
   const heed_type type = matmul_type(w);
-  bool as_it_is = w->out[0].type == type;
-  for (int i = 0; i < w->nin; i++) as_it_is &= w->in[i].type == type && w->in[i].data != NULL;
+  bool as_it_is = lies_as(&w->out[0], type);
+  for (int i = 0; i < w->nin; i++) as_it_is &= lies_as(&w->in[i], type);
   if (as_it_is) {
     matmuls m = matmul_open(self, w, type);
     if ((m.c.column == 1 || m.columns == 1) && (!m.added || m.addend.column == 0
                                                 || m.addend.column == 1 || m.columns == 1))
       return matmul_run(&m);
   }
-  return matmul_converted(self, w, type);
+  return matmul_converted(self, w, type, matmul_kept(w, type));
 }
 
 #endif

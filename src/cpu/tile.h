@@ -11,7 +11,7 @@ typedef struct OF(product) {       /* c = alpha * a b [+ addend] [+ c] */
   int64_t depth;
   int64_t a_row, a_column, b_row, c_row;
   T alpha;
-  bool add;                        /* to what c holds */
+  bool add, far;                   /* to what c holds; c is in no near cache */
   const T *addend;                 /* or NULL; its columns are 0 or 1 apart */
   int64_t addend_row, addend_column;
 } OF(product);
@@ -30,6 +30,10 @@ INLINED void OF(tile) (const int rows, const int vectors, const bool cut, const 
     UNROLL for (int j = 0; j < vectors; j++) sum[i][j] = (OF(vector)){0};
     if (i % 3 == 0) at[i / 3] = a + i * a_row;
   }
+  if (p->far)
+    UNROLL for (int i = 0; i < rows; i++)
+      UNROLL for (int j = 0; j < vectors * VECTOR_BYTES; j += 64)
+        __builtin_prefetch((const char *)(c + i * p->c_row) + j, 1);
   for (int64_t k = p->depth; k > 0; k--) {
     OF(vector) line[4];
     UNROLL for (int j = 0; j < vectors; j++)

@@ -1,0 +1,190 @@
+-- Products of matrices by every way of computing them: few rows, large blocks, many small ones; of
+-- every type and layout, beside sums of products in float64.
+
+local heed = require "heed"
+local device = require "spec.support.device"
+local layouts = require "spec.support.layouts"
+
+local UNIT = {float64 = 2 ^ -53, float32 = 2 ^ -24, float16 = 2 ^ -11, bfloat16 = 2 ^ -8}
+local TYPES = {"float32", "float64", "bfloat16", "float16"}
+
+local on_each_level = layouts.on_each_level
+
+local function numbers(shape, seed, dtype)
+  local n = 1
+  for _, size in ipairs(shape) do n = n * size end
+  return heed.tensor(layouts.numbers(n, -1, 1, seed)):reshape(shape):to(dtype or "float32")
+end
+
+-- The same matrix in other places: column by column, with gaps, from an odd offset.
+local LAYOUTS = {
+  plain = function(x) return x end,
+  transposed = function(x) return x.mT:contiguous().mT end,
+  spaced = function(x) return heed.stack({x, x}, -1):select(-1, 1) end,
+  shifted = function(x)
+    local rows, columns = x:size(-2), x:size(-1)
+    local wide = heed.zeros(rows + 1, columns + 3, {dtype = x.dtype})
+    local y = wide:narrow(1, 2, rows):narrow(2, 3, columns)
+    y:copy_(x)
+    return y
+  end,
+}
+
+-- a b in float64, by elementwise products and sums, and the sizes of what is added up.
+local function reference(a, b)
+  local x, y = a:to("float64"):unsqueeze(-1), b:to("float64"):unsqueeze(-3)
+  local products = x * y
+  return products:sum(-2), products:abs():sum(-2)
+end
+
+-- Sums are in float32 or better, and rounded once.
+local function check(y, wanted, size, depth, name)
+  local dtype = y.dtype
+  local unit = dtype == "float64" and UNIT.float64 or UNIT.float32
+  local bound = size * (unit * (4 + 2 * math.sqrt(depth))) + wanted:abs() * (UNIT[dtype] * 1.01)
+                + (dtype == "float16" and 2 ^ -24 or 0)
+  assert.is_true((y:to("float64") - wanted):abs():le(bound):all(), name)
+end
+
+-- M, K, N at the borders of tiles, lines, blocks of depth and of columns.
+local SIZES = {
+  {1, 1, 1}, {1, 40, 33}, {2, 17, 65}, {3, 257, 16}, {4, 8, 70}, {5, 300, 19}, {7, 9, 200},
+  {8, 513, 17}, {9, 64, 31}, {12, 256, 33}, {13, 31, 128}, {25, 270, 48}, {26, 5, 50},
+  {50, 40, 5}, {64, 64, 64}, {40, 20, 530}, {33, 260, 70}, {70, 1, 9}, {200, 12, 2}, {90, 31, 1},
+}
+
+
+describe("a product on the CPU", function()
+  setup(device.cpu)
+  teardown(device.back)
+
+  it("is the sum of products in every type, layout and level", function()
+    for number, size in ipairs(SIZES) do
+      local m, k, n = table.unpack(size)
+      for _, dtype in ipairs(TYPES) do
+        local a, b = numbers({m, k}, number, dtype), numbers({k, n}, number + 50, dtype)
+        local bias = numbers({n}, number + 90, dtype)
+        local wanted, sums = reference(a, b)
+        local with_bias, sizes = wanted + bias:to("float64"), sums + bias:to("float64"):abs()
+        on_each_level(function(level)
+          for one, lay in pairs(LAYOUTS) do
+            for other, lay_other in pairs(LAYOUTS) do
+              local x, y = lay(a), lay_other(b)
+              local name = ("%s %dx%dx%d %s, %s by %s"):format(level, m, k, n, dtype, one, other)
+              check(x:matmul(y), wanted, sums, k, name)
+              check(x:linear(y.mT, bias), with_bias, sizes, k, name .. ", bias")
+            end
+          end
+        end)
+      end
+    end
+  end)
+
+  it("of 16-bit floats is that of float32, rounded once", function()
+    for _, size in ipairs {{1, 700, 90}, {3, 20, 600}, {8, 300, 100}, {30, 280, 1100}} do
+      local m, k, n = table.unpack(size)
+      for _, dtype in ipairs {"bfloat16", "float16"} do
+        local a, b = numbers({m, k}, 1, dtype), numbers({k, n}, 2, dtype)
+        on_each_level(function(level)
+          local exact = a:to("float32"):matmul(b:to("float32"))
+          assert.is_true(exact:to(dtype):equal(a:matmul(b)), level .. " " .. dtype .. " " .. m)
+        end)
+      end
+    end
+  end)
+
+  it("with wide and deep blocks is right at every column", function()
+    local a, b = numbers({40, 530}, 1), numbers({530, 1100}, 2)
+    local wanted = a:to("float64"):matmul(b:to("float64"))
+    local size = a:to("float64"):abs():matmul(b:to("float64"):abs())
+    on_each_level(function(level)
+      check(a:matmul(b), wanted, size, 530, level)
+      check(a:matmul(LAYOUTS.transposed(b)), wanted, size, 530, level .. ", transposed")
+      check(a:t():contiguous():t():matmul(b), wanted, size, 530, level .. ", a transposed")
+    end)
+  end)
+
+  it("has the same bits for any number of threads", function()
+    local threads = heed.threads()
+    local function on(n, f)
+      heed.threads(n)
+      local y = f()
+      heed.threads(threads)
+      return y
+    end
+    for _, dtype in ipairs(TYPES) do
+      for _, size in ipairs {{1, 900, 2100}, {5, 900, 2100}, {70, 300, 1100}} do
+        local m, k, n = table.unpack(size)
+        local a, b = numbers({m, k}, 1, dtype), numbers({k, n}, 2, dtype)
+        local turned = b:t():contiguous():t()
+        on_each_level(function(level)
+          for _, y in ipairs {b, turned} do
+            local one = on(1, function() return a:matmul(y) end)
+            local more = on(3, function() return a:matmul(y) end)
+            assert.is_true(one:equal(more), ("%s %s, %d rows"):format(level, dtype, m))
+          end
+        end)
+      end
+    end
+  end)
+
+  it("gives NaN where zero meets infinity, and there alone", function()
+    for _, dtype in ipairs(TYPES) do
+      for _, rows in ipairs {1, 6, 40} do
+        local a, b = heed.zeros(rows, 70, {dtype = dtype}), heed.ones(70, 37, {dtype = dtype})
+        b[{70, 33}] = math.huge
+        on_each_level(function(level)
+          for where, lay in pairs(LAYOUTS) do
+            local bad = a:matmul(lay(b)):isnan()
+            local name = ("%s %s %d rows, %s"):format(level, dtype, rows, where)
+            assert.equal(rows, bad:sum():item(), name)
+            assert.is_true(bad:select(2, 33):all(), name)
+          end
+        end)
+      end
+    end
+  end)
+
+  it("of no depth is zero, or the bias", function()
+    for _, dtype in ipairs(TYPES) do
+      local x, w = heed.zeros(3, 0, {dtype = dtype}), heed.zeros(4, 0, {dtype = dtype})
+      local bias = numbers({4}, 1, dtype)
+      on_each_level(function(level)
+        assert.is_true(x:matmul(w:t()):equal(heed.zeros(3, 4, {dtype = dtype})), level)
+        assert.is_true(x:linear(w, bias):equal(bias:expand(3, 4)), level)
+      end)
+    end
+  end)
+end)
+
+
+describe("a batch of products on the CPU", function()
+  setup(device.cpu)
+  teardown(device.back)
+
+  -- Two ways of summing may differ by rounding; whole numbers have none.
+  local function whole(shape, seed, dtype) return (numbers(shape, seed) * 4):round():to(dtype) end
+
+  it("is each of them, whatever is broadcast, and however it lies", function()
+    for _, size in ipairs {{1, 5, 10}, {1, 10, 50}, {10, 5, 10}, {10, 1, 50}, {5, 10, 10},
+                           {3, 300, 7}, {2, 30, 1}, {1, 40, 600}} do
+      local m, k, n = table.unpack(size)
+      for _, dtype in ipairs(TYPES) do
+        local a, b = whole({6, m, k}, 1, dtype), whole({6, k, n}, 2, dtype)
+        on_each_level(function(level)
+          for one, lay in pairs {plain = LAYOUTS.plain, transposed = LAYOUTS.transposed} do
+            local name = ("%s %dx%dx%d %s %s"):format(level, m, k, n, dtype, one)
+            local all = lay(a):bmm(lay(b))
+            local left, right = lay(a[1]):matmul(lay(b)), lay(a):matmul(lay(b[1]))
+            for i = 1, 6 do
+              local wanted = reference(a[i], b[i])
+              assert.is_true(all[i]:to("float64"):equal(wanted), name)
+              assert.is_true(left[i]:to("float64"):equal((reference(a[1], b[i]))), name)
+              assert.is_true(right[i]:to("float64"):equal((reference(a[i], b[1]))), name)
+            end
+          end
+        end)
+      end
+    end
+  end)
+end)

@@ -1,0 +1,279 @@
+/*
+** matmul_few.h - products of few rows with a large matrix, which is read once, as it lies (read
+** once for each type): a scalar product for each column of b that is unbroken, as in x W^T; else
+** some lines of b at a time, over all columns.
+*/
+
+/* The types that b may be of, as x->source counts them. */
+#if BYTES == 4
+#define EACH_SOURCE(X, Y) \
+  X(Y, own, TYPE) X(Y, bfloat16, HEED_BFLOAT16) X(Y, float16, HEED_FLOAT16)
+#else
+#define EACH_SOURCE(X, Y) X(Y, own, TYPE)
+#endif
+
+/*
+** {==================================================================
+** Scalar products: b the transpose of unbroken rows
+** ===================================================================
+*/
+
+/* Adds the totals of four vectors. */
+INLINED void OF(add_totals) (OF(vector) v[4], double total[4]) {
+  OF(piece) part[VECTOR_BYTES / 16];
+  UNROLL for (int i = 0; i < 4; i += GROUP) {
+    OF(transpose_pieces)(v + i);
+    OF(vector) sum = v[i];
+    UNROLL for (int k = 1; k < GROUP; k++) sum += v[i + k];
+    memcpy(part, &sum, sizeof part);
+    UNROLL for (int k = 1; k < VECTOR_BYTES / 16; k++) part[0] += part[k];
+    UNROLL for (int k = 0; k < GROUP; k++) total[i + k] += part[0][k];
+  }
+}
+
+
+/* Lanes of depth: 'rows' rows of a times four columns of b. */
+INLINED void OF(dot_step) (const int rows, const heed_type type, OF(vector) sum[DOT_ROWS][4],
+                           const T *a, int64_t a_row, const char *const at[4], int64_t k,
+                           int lanes) {
+  OF(vector) line[DOT_ROWS];
+  UNROLL for (int i = 0; i < rows; i++) line[i] = OF(load_some)(a + i * a_row + k, lanes);
+  UNROLL for (int j = 0; j < 4; j++) {
+    const OF(vector) y = OF(load_from)(type, at[j], k, lanes);
+    UNROLL for (int i = 0; i < rows; i++) sum[i][j] += line[i] * y;
+  }
+}
+
+
+/* 'rows' rows of c, four columns of which n are there. */
+INLINED void OF(dot_tile) (const int rows, const heed_type type, const OF(one) *x, const T *a,
+                           const char *b, T *c, const T *addend, int64_t n) {
+  const OF(product) *p = &x->p;
+  const int64_t depth = p->depth, a_row = p->a_row;
+  const char *at[4];
+  double total[DOT_ROWS][4] = {{0}};
+  UNROLL for (int j = 0; j < 4; j++)
+    at[j] = b + smaller(j, n - 1) * x->b_column * OF(b_bytes)(x);
+  for (int64_t k = 0, end; k < depth;) {
+    OF(vector) sum[DOT_ROWS][4] = {{{0}}}, more[DOT_ROWS][4] = {{{0}}};
+    end = smaller(depth, k + DOT_STEPS * LANES);
+    for (; rows <= 2 && k + 2 * LANES <= end; k += 2 * LANES) {
+      OF(dot_step)(rows, type, sum, a, a_row, at, k, LANES);
+      OF(dot_step)(rows, type, more, a, a_row, at, k + LANES, LANES);
+    }
+    for (; k + LANES <= end; k += LANES)
+      OF(dot_step)(rows, type, sum, a, a_row, at, k, LANES);
+    if (k < end) OF(dot_step)(rows, type, sum, a, a_row, at, k, (int)(end - k));
+    k = end;
+    UNROLL for (int i = 0; i < rows; i++) {
+      UNROLL for (int j = 0; rows <= 2 && j < 4; j++) sum[i][j] += more[i][j];
+      OF(add_totals)(sum[i], total[i]);
+    }
+  }
+  UNROLL for (int i = 0; i < rows; i++) {
+    for (int64_t j = 0; j < n; j++) {
+      T y = (T)total[i][j] * p->alpha;
+      if (addend != NULL) y += addend[i * p->addend_row + j * p->addend_column];
+      if (p->add) y += c[i * p->c_row + j];
+      c[i * p->c_row + j] = y;
+    }
+  }
+}
+
+typedef void (*OF(dot_kernel)) (const OF(one) *x, const T *a, const char *b, T *c,
+                                const T *addend, int64_t n);
+
+#define DOTS(name, type, rows) \
+  static void OF(dots_##name##_##rows) (const OF(one) *x, const T *a, const char *b, T *c, \
+                                        const T *addend, int64_t n) { \
+    OF(dot_tile)(rows, type, x, a, b, c, addend, n); \
+  }
+#define DOTS_NAME(name, type, rows) OF(dots_##name##_##rows),
+#define ALL_ROWS(X, name, type) EACH_DOT_ROW(X, name, type)
+EACH_SOURCE(ALL_ROWS, DOTS)
+static const OF(dot_kernel) OF(dot_kernels)[][DOT_ROWS] = {
+#define SOURCE_ROWS(X, name, type) {EACH_DOT_ROW(X, name, type)},
+  EACH_SOURCE(SOURCE_ROWS, DOTS_NAME)
+};
+
+
+/* Columns 4 'from' to 4 'to' - 1. */
+static void OF(dot_columns) (const OF(one) *x, int64_t from, int64_t to) {
+  const OF(product) *p = &x->p;
+  const OF(dot_kernel) *kernel = OF(dot_kernels)[x->source];
+  for (int64_t j = 4 * from; j < smaller(4 * to, x->columns); j += 4) {
+    const int64_t n = smaller(x->columns - j, 4);
+    for (int64_t i = 0, rows; i < x->rows; i += rows) {
+      const T *addend = p->addend == NULL ? NULL
+                        : p->addend + i * p->addend_row + j * p->addend_column;
+      rows = smaller(x->rows - i, DOT_ROWS);
+      kernel[rows - 1](x, x->a + i * p->a_row, OF(b_at)(x, j * x->b_column),
+                       x->c + i * p->c_row + j, addend, n);
+    }
+  }
+}
+
+
+/* Long scalar products are cut, so that they can be stopped; their parts are added up. */
+static void OF(dot_piece) (void *arg, int64_t from, int64_t to) {
+  const OF(one) *x = arg;
+  for (int64_t k = 0; k < x->p.depth; k += LONG_DOT) {
+    if (k > 0 && cpu_stopped(x->m->self)) break;
+    OF(one) y = *x;
+    y.a += k;
+    y.b = OF(b_at)(x, k);
+    y.p.depth = smaller(x->p.depth - k, LONG_DOT);
+    if (k > 0) { y.p.add = true; y.p.addend = NULL; }
+    OF(dot_columns)(&y, from, to);
+  }
+}
+
+
+static void OF(dots) (OF(one) *x) {
+  const int64_t cost = 8 * x->rows * x->p.depth + 100;
+  pool_run(x->m->self->pool, (x->columns + 3) / 4, PIECE_FLOPS / cost + 1, OF(dot_piece), x);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Lines: b's rows are unbroken. LINES of them at a time are read side by side over all columns:
+** memory is read three times as fast so as in tiles, whose columns are far from each other.
+** ===================================================================
+*/
+
+/* sum[i][j] += the products of 'lines' lines of b with row i of a, in order. */
+INLINED void OF(line_step) (const int rows, const int lines, const heed_type type,
+                            OF(vector) x[LINE_ROWS][LINES], const char *b, int64_t b_row, int n,
+                            T *sum, int64_t sum_row) {
+  OF(vector) line[LINES];
+  UNROLL for (int l = 0; l < lines; l++) line[l] = OF(load_from)(type, b + l * b_row, 0, n);
+  UNROLL for (int i = 0; i < rows; i++) {
+    OF(vector) y = OF(load)(sum + i * sum_row);
+    UNROLL for (int l = 0; l < lines; l++) y += x[i][l] * line[l];
+    OF(store)(sum + i * sum_row, y);
+  }
+}
+
+
+/* b_row counts bytes; sum has room for whole vectors. */
+INLINED void OF(line_tile) (const int rows, const int lines, const heed_type type,
+                            const OF(product) *p, const T *a, const char *b, int64_t b_row,
+                            int64_t columns, T *sum, int64_t sum_row) {
+  const int64_t bytes = type == TYPE ? BYTES : 2;
+  OF(vector) x[LINE_ROWS][LINES];
+  UNROLL for (int i = 0; i < rows; i++)
+    UNROLL for (int l = 0; l < lines; l++)
+      x[i][l] = OF(splat)(a[i * p->a_row + l * p->a_column]);
+  int64_t j = 0;
+  for (; j + LANES <= columns; j += LANES)
+    OF(line_step)(rows, lines, type, x, b + j * bytes, b_row, LANES, sum + j, sum_row);
+  if (j < columns)
+    OF(line_step)(rows, lines, type, x, b + j * bytes, b_row, (int)(columns - j), sum + j,
+                  sum_row);
+}
+
+typedef void (*OF(line_kernel)) (const OF(product) *p, const T *a, const char *b, int64_t b_row,
+                                 int64_t columns, T *sum, int64_t sum_row);
+
+#define LINE(name, type, rows, lines) \
+  static void OF(lines_##name##_##rows##_##lines) (const OF(product) *p, const T *a, \
+      const char *b, int64_t b_row, int64_t columns, T *sum, int64_t sum_row) { \
+    OF(line_tile)(rows, lines, type, p, a, b, b_row, columns, sum, sum_row); \
+  }
+#define LINE_NAME(name, type, rows, lines) OF(lines_##name##_##rows##_##lines),
+#define LINE_KERNELS(X, name, type) \
+  X(name, type, 1, 1) X(name, type, 1, 8) X(name, type, 2, 8) X(name, type, 3, 8) \
+  X(name, type, 4, 8)
+EACH_SOURCE(LINE_KERNELS, LINE)
+static const OF(line_kernel) OF(line_kernels)[][LINE_ROWS + 1] = {    /* [0]: 1 row, 1 line */
+#define SOURCE_LINES(X, name, type) {LINE_KERNELS(X, name, type)},
+  EACH_SOURCE(SOURCE_LINES, LINE_NAME)
+};
+
+
+/* Some lines of b, and some columns. */
+static void OF(sum_lines) (const OF(one) *x, int64_t columns, T *sum, int64_t sum_row) {
+  const OF(product) *p = &x->p;
+  const OF(line_kernel) *kernel = OF(line_kernels)[x->source];
+  const int64_t b_row = p->b_row * OF(b_bytes)(x);
+  const char *b = x->b;
+  memset(sum, 0, (size_t)(x->rows * sum_row) * sizeof(T));
+  for (int64_t k = 0, lines; k < p->depth; k += lines, b += lines * b_row) {
+    lines = p->depth - k >= LINES ? LINES : 1;
+    for (int64_t i = 0, rows; i < x->rows; i += rows) {
+      rows = lines == 1 ? 1 : smaller(x->rows - i, LINE_ROWS);
+      kernel[lines == 1 ? 0 : rows](p, x->a + i * p->a_row + k * p->a_column, b, b_row, columns,
+                                    sum + i * sum_row, sum_row);
+    }
+  }
+}
+
+
+/* c = alpha sum [+ addend] [+ c] */
+static void OF(finish_lines) (const OF(one) *x, int64_t columns, const T *sum, int64_t sum_row) {
+  const OF(product) *p = &x->p;
+  for (int64_t i = 0; i < x->rows; i++) {
+    T *c = x->c + i * p->c_row;
+    const T *addend = p->addend == NULL ? NULL : p->addend + i * p->addend_row;
+    for (int64_t j = 0; j < columns; j += LANES) {
+      const int n = (int)smaller(columns - j, LANES);
+      OF(vector) y = OF(load)(sum + i * sum_row + j) * p->alpha;
+      if (addend != NULL)
+        y += p->addend_column == 0 ? OF(splat)(*addend) : OF(load_some)(addend + j, n);
+      if (p->add) y += OF(load_some)(c + j, n);
+      OF(store_some)(c + j, y, n);
+    }
+  }
+}
+
+
+/* Some columns: blocks of lines, as tiles add them up. */
+static void OF(line_columns) (OF(one) x, int64_t columns, int64_t sum_row) {
+  T sum[LINE_SUMS];
+  const int64_t depth = x.p.depth;
+  for (int64_t k = 0; k == 0 || k < depth; k += BLOCK_DEPTH) {
+    if (cpu_stops(x.m->self, k / BLOCK_DEPTH, x.rows * columns * BLOCK_DEPTH)) return;
+    x.p.depth = smaller(depth - k, BLOCK_DEPTH);
+    OF(sum_lines)(&x, columns, sum, sum_row);
+    OF(finish_lines)(&x, columns, sum, sum_row);
+    x.a += BLOCK_DEPTH * x.p.a_column;
+    x.b = OF(b_at)(&x, BLOCK_DEPTH * x.p.b_row);
+    x.p.add = true;
+    x.p.addend = NULL;
+  }
+}
+
+
+static void OF(line_piece) (void *arg, int64_t from, int64_t to) {
+  const OF(one) *x = arg;
+  const int64_t end = smaller(to * x->line_unit, x->columns);
+  const int64_t width = LINE_SUMS / x->rows / LANES * LANES;
+  for (int64_t j = from * x->line_unit; j < end; j += width)
+    OF(line_columns)(OF(part_of)(x, 0, j), smaller(end - j, width), width);
+}
+
+
+/* Each element is computed alone: how columns are shared out does not change it. */
+static void OF(lines) (OF(one) *x) {
+  const int64_t bytes = x->p.depth * x->columns * OF(b_bytes)(x), most = x->columns / (4 * LANES);
+  int64_t pieces = smaller(bytes / PIECE_BYTES, 2 * pool_threads(x->m->self->pool));
+  pieces = larger(smaller(pieces, most), 1);
+  x->line_unit = round_up((x->columns + pieces - 1) / pieces, LANES);
+  pool_run(x->m->self->pool, (x->columns + x->line_unit - 1) / x->line_unit, 1, OF(line_piece),
+           x);
+}
+
+/* }================================================================== */
+
+#undef DOTS
+#undef DOTS_NAME
+#undef ALL_ROWS
+#undef SOURCE_ROWS
+#undef LINE
+#undef LINE_NAME
+#undef LINE_KERNELS
+#undef SOURCE_LINES
+#undef EACH_SOURCE

@@ -1,0 +1,53 @@
+/*
+** matmul_one.h - one product of a batch (read once for each type).
+*/
+
+/* c = alpha a b [+ addend] [+ c], each (rows, columns) and so on, any strides. */
+typedef struct OF(one) {
+  matmuls *m;
+  OF(product) p;                   /* a_row, a_column, b_row, c_row … */
+  int64_t rows, columns, b_column;
+  const T *a;
+  const void *b;
+  int source;                      /* what b is of: T 0, bfloat16 1, float16 2 */
+  T *c;
+  int64_t line_unit;               /* columns of a piece of work */
+} OF(one);
+
+
+static int64_t OF(b_bytes) (const OF(one) *x) { return x->source == 0 ? BYTES : 2; }
+
+
+/* So many elements further in b. */
+static const char *OF(b_at) (const OF(one) *x, int64_t elements) {
+  return (const char *)x->b + elements * OF(b_bytes)(x);
+}
+
+
+static OF(one) OF(part_of) (const OF(one) *x, int64_t row, int64_t column) {
+  OF(one) y = *x;
+  y.a += row * x->p.a_row;
+  y.b = OF(b_at)(x, column * x->b_column);
+  y.c += row * x->p.c_row + column;
+  if (x->p.addend != NULL) y.p.addend += row * x->p.addend_row + column * x->p.addend_column;
+  return y;
+}
+
+
+static OF(one) OF(one_of) (matmuls *m, int64_t at) {
+  OF(one) x = {
+    .m = m, .rows = m->rows, .columns = m->columns, .b_column = m->b.column,
+    .p = {.depth = m->depth, .a_row = m->a.row, .a_column = m->a.column, .b_row = m->b.row,
+          .c_row = m->c.row, .alpha = (T)m->alpha, .add = m->add},
+    .a = (const T *)m->a.data + batch_offset(m, &m->a, at),
+    .b = m->b.data + batch_offset(m, &m->b, at) * scalar_sizes[m->b_type],
+    .source = m->b_type == TYPE ? 0 : m->b_type == HEED_BFLOAT16 ? 1 : 2,
+    .c = (T *)m->c.data + batch_offset(m, &m->c, at)
+  };
+  if (m->added) {
+    x.p.addend = (const T *)m->addend.data + batch_offset(m, &m->addend, at);
+    x.p.addend_row = m->addend.row;
+    x.p.addend_column = m->columns == 1 ? 0 : m->addend.column;
+  }
+  return x;
+}
