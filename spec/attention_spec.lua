@@ -131,6 +131,44 @@ describe("attention, fused and composed, agrees", function()
 end)
 
 
+-- Scores that go up and down from tile to tile of keys, by more than weights can take: the factors
+-- of keys from one on. Whole numbers, and powers of 2 of them: float32 makes no error in the scores.
+local COURSES = {
+  level = {[1] = 1},
+  rising = {[1] = 1, [65] = 16, [129] = 64, [200] = 256},
+  falling = {[1] = 256, [65] = 16, [129] = 1},
+  ["with one huge key"] = {[1] = 1, [333] = 1024, [334] = 1},
+  ["rising a little"] = {[1] = 1, [65] = 2, [129] = 3, [193] = 4},
+  ["that one key is far beyond"] = {[1] = 1, [100] = 0x1p100, [101] = 1},
+}
+
+describe("attention to scores", function()
+  for name, course in pairs(COURSES) do
+    it(name .. " is that in float64", function()
+      layouts.on_each_level(function()
+        heed.manual_seed(9)
+        local factors, factor = {}, 1
+        for j = 1, 400 do
+          factor = course[j] or factor
+          factors[j] = factor
+        end
+        local q = heed.randint(-1, 1, {1, 2, 70, 16}):float()
+        local k = heed.randint(-1, 1, {1, 2, 400, 16}):float() * heed.tensor(factors):unsqueeze(-1)
+        local v = heed.randn(1, 2, 400, 16)
+        for _, causal in ipairs{false, true} do
+          local options = {lse = true, scale = math.log(2), causal = causal}
+          local y, _, lse = heed.attention(q, k, v, options)
+          options.fused = false
+          local exact, _, exact_lse = heed.attention(q:double(), k:double(), v:double(), options)
+          assert.is_true(y:allclose(exact:float(), {rtol = 1e-5, atol = 1e-5}))
+          assert.is_true(lse:allclose(exact_lse:float(), {rtol = 1e-6, atol = 1e-5}))
+        end
+      end)
+    end)
+  end
+end)
+
+
 describe("attention", function()
   it("of rows that may attend to nothing is 0, its lse -inf, its gradients 0", function()
     for _, fused in ipairs{true, false} do

@@ -20,6 +20,8 @@
 #define BLOCK_PANELS 4             /* panels that a tile of k and v is used for at a time */
 #define NEAR_BYTES 16384           /* of a piece's work that fits on the stack */
 
+#define MOST_EXPONENT 24           /* of weights relative to the largest score of earlier tiles */
+
 #define LOG2E 1.44269504088896340736
 #define LOG_OF_2 0.69314718055994530942
 
@@ -30,6 +32,7 @@ typedef struct attend {            /* the work of either direction, read once */
   int64_t shared;                  /* heads of q for one of k and v */
   double factor;                   /* of q k^T: to exponents of 2, or to softcap's unit */
   double cap;                      /* softcap as an exponent of 2, or 0 */
+  bool plain;                      /* no softcap, no bias: scores are q k^T */
   uint64_t key, drop;              /* of dropout; drop 0: none */
   double kept;                     /* what stays is multiplied by */
   int64_t split;                   /* panels of a head for one piece of work */
@@ -58,6 +61,8 @@ static attend attend_open (cpu *self, const work *w) {
     a.cap = softcap * LOG2E;
     a.factor = scale / softcap;
   }
+  a.plain = softcap == 0 && view_is_none(&w->in[ATTENTION_BIAS]) &&
+            view_is_none(&w->in[ATTENTION_RELATIVE]);
   if (w->attention.dropout != 0) {
     memcpy(&a.key, w->in[ATTENTION_KEY].data, sizeof a.key);
     a.drop = (uint64_t)ceil(w->attention.dropout * 0x1p32);
@@ -76,6 +81,8 @@ static void *attend_workspace (attend *a, void *near) {
 
 
 #define LOOPS "cpu/attention_tile.h"
+#include "cpu/for_floats.h"
+#define LOOPS "cpu/attention_kernel.h"
 #include "cpu/for_floats.h"
 #define LOOPS "cpu/attention_loops.h"
 #include "cpu/for_floats.h"

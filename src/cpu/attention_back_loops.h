@@ -18,7 +18,7 @@ typedef struct OF(back) {
   T *plain, *capped;                   /* (TILE_KEYS, PANEL): weights before it; derivatives of
                                           softcap */
   T *relative;                         /* (T + S - 1): sums of ds by distance */
-  int64_t row;                         /* queries that p and ds are kept for at a time */
+  int64_t block, row;                  /* queries that p and ds are kept for at a time; of a row */
   T *spare;
   T *workspace[6];                     /* for operands that must be converted: k v dk dv q g */
 } OF(back);
@@ -30,7 +30,8 @@ static size_t OF(share_back_workspace) (const attend_back *d, OF(back) *r, T *ba
   const view *in = a->w->in, *out = a->w->out;
   const int64_t keys = smaller(a->keys, TILE_KEYS), rows = round_up(a->queries, PANEL);
   const int64_t D = a->D, Dv = a->Dv;
-  r->row = smaller(rows, BLOCK_PANELS * PANEL);
+  r->block = smaller(rows, BLOCK_PANELS * PANEL);
+  r->row = r->block + LANES;           /* so that rows do not share places in the cache */
   const struct { T **part; int64_t size; } parts[] = {
     {&r->q_panels, rows * D}, {&r->g_panels, rows * Dv}, {&r->dq_panels, rows * D},
     {&r->lse, rows}, {&r->delta, rows}, {&r->p, keys * r->row}, {&r->ds, keys * r->row},
@@ -171,6 +172,13 @@ static OF(matrix) OF(plain_weights) (const attend *a, const OF(back) *r, T *p) {
 /* The weights of a panel, as in the forward pass; if careful, a score of -inf has exactly 0. */
 static void OF(back_weights) (const attend *a, const tile *x, tile_kind kind, const OF(back) *r,
                               T *p, bool careful) {
+  if (OF(is_plain)(a, x, kind) && a->drop == 0) {
+    const OF(product) scores = OF(scores_product)(a, r->k, r->row);
+    OF(ending) e = {.less = r->lse + x->i};
+    OF(multiply_ended)(OF(weigh), &scores, x->keys, r->k.at + x->j * r->k.row,
+                       r->q_panels + x->i * a->D, p, &e);
+    return;
+  }
   const OF(exp2_constants) constants = OF(exp2_open)();
   const OF(matrix) plain = OF(plain_weights)(a, r, p);
   OF(scores)(a, x, kind, r->k, r->q_panels + x->i * a->D, plain.at, plain.row, r->capped,
@@ -250,9 +258,15 @@ static void OF(back_gradients) (const attend *a, const tile *x, tile_kind kind, 
   const OF(product) dp = {.depth = a->Dv, .a_row = r->v.row, .a_column = r->v.column,
                           .b_row = PANEL, .c_row = r->row, .alpha = 1};
   const T *g = r->g_panels + x->i * a->Dv;
-  OF(multiply)(&dp, x->keys, x->n > LANES ? PANEL : LANES, r->v.at + x->j * r->v.row, g, ds);
-  if (a->drop == 0) OF(score_gradients)(x, r, p, ds);
-  else OF(gradients_dropped)(x, r, p, ds);
+  const T *v = r->v.at + x->j * r->v.row;
+  if (a->drop == 0 && x->n > LANES) {
+    OF(ending) e = {.less = r->delta + x->i, .weights = p};
+    OF(multiply_ended)(OF(slope), &dp, x->keys, v, g, ds, &e);
+  } else {
+    OF(multiply)(&dp, x->keys, x->n > LANES ? PANEL : LANES, v, g, ds);
+    if (a->drop == 0) OF(score_gradients)(x, r, p, ds);
+    else OF(gradients_dropped)(x, r, p, ds);
+  }
   if (kind == TILE_MIXED) {
     const OF(matrix) plain = OF(plain_weights)(a, r, p);
     OF(block_gradients)(x, plain, (OF(matrix)){ds, r->row});
@@ -342,7 +356,7 @@ static void OF(back_keys) (const attend *a, const tile *x, int64_t from, int64_t
 ** none need those of the panels behind the last that attends to any.
 */
 static void OF(back_block) (const attend *a, tile x, const OF(back) *r, bool careful) {
-  const int64_t n = smaller(a->queries - x.i, r->row);
+  const int64_t n = smaller(a->queries - x.i, r->block);
   int64_t reached[BLOCK_PANELS], most = 0, end = 0;
   for (int64_t i = 0; i < n; i += PANEL) {
     tile y = x;
@@ -415,7 +429,7 @@ static bool OF(back_group) (const attend_back *d, int64_t b, int64_t hk, int64_t
     r->relative = OF(relative_sums)(d, b, h, group);
     for (int64_t j = from; j < to; j += TILE_KEYS) {
       tile x = {.b = b, .h = h, .j = j, .keys = smaller(to - j, TILE_KEYS)};
-      for (x.i = some.from - some.from % larger(r->row, 1); x.i < some.to; x.i += r->row) {
+      for (x.i = some.from - some.from % larger(r->block, 1); x.i < some.to; x.i += r->block) {
         if ((x.i > some.from || j > from) && cpu_stopped(a->self)) return true;
         OF(back_block)(a, x, r, careful);
       }

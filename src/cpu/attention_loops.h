@@ -8,6 +8,7 @@ typedef struct OF(panel) {         /* some queries during the iteration over key
   T *o;                            /* (Dv, PANEL): the sum of weights and values so far */
   T *top, *sum;                    /* (PANEL): largest score, sum of weights relative to it */
   bool begun;
+  bool steady;                     /* no lane's top is infinite or NaN */
 } OF(panel);
 
 typedef struct OF(workspace) {
@@ -43,33 +44,86 @@ static void OF(begin_panel) (const attend *a, OF(panel) *p, T *spare) {
     OF(store)(p->top + c, OF(splat)(-(T)INFINITY));
     OF(store)(p->sum + c, (OF(vector)){0});
   }
-  p->begun = false;
+  p->begun = p->steady = false;
+}
+
+
+/* What came before counts less, by 'fade', in lanes c on. */
+static void OF(fade_panel) (OF(panel) *p, int64_t c, OF(vector) fade, int64_t Dv) {
+  OF(store)(p->sum + c, OF(load)(p->sum + c) * fade);
+  for (int64_t d = c; d < Dv * PANEL; d += PANEL)
+    OF(store)(p->o + d, OF(load)(p->o + d) * fade);
+}
+
+
+/* Scores s become weights relative to 'base', and their sum is returned; lanes c on. */
+INLINED OF(vector) OF(weigh_lanes) (const OF(exp2_constants) *constants, const tile *x, int64_t c,
+                                    T *s, OF(vector) base) {
+  const OF(vector) most = OF(splat)(MOST_EXPONENT);
+  OF(vector) sum = {0};
+  for (int64_t j = c; j < x->keys * PANEL; j += PANEL) {
+    const OF(vector) y = OF(lesser)(most, OF(load)(s + j) - base);
+    const OF(vector) weight = OF(exp2_with)(constants, y);
+    OF(store)(s + j, weight);
+    sum += weight;
+  }
+  return sum;
 }
 
 
 /* Scores s become weights relative to the largest yet, down each column. */
 static void OF(online_softmax) (OF(panel) *p, T *s, int64_t Dv) {
   const OF(exp2_constants) constants = OF(exp2_open)();
+  p->steady = true;
   for (int64_t c = 0; c < p->x.n; c += LANES) {
     const OF(vector) before = OF(load)(p->top + c);
-    OF(vector) top = before, sum = {0};
+    OF(vector) top = before;
     for (int64_t j = c; j < p->x.keys * PANEL; j += PANEL)
       top = OF(larger)(OF(load)(s + j), top);
-    OF(vector) base = OF(select)(top == -(T)INFINITY, (OF(vector)){0}, top);   /* nothing yet? */
-    for (int64_t j = c; j < p->x.keys * PANEL; j += PANEL) {
-      OF(vector) weight = OF(exp2_with)(&constants, OF(load)(s + j) - base);
-      OF(store)(s + j, weight);
-      sum += weight;
-    }
-    if (p->begun) {                            /* rescales what came before */
-      OF(vector) fade = OF(exp2_with)(&constants, before - base);
-      sum += OF(load)(p->sum + c) * fade;
-      for (int64_t d = c; d < Dv * PANEL; d += PANEL)
-        OF(store)(p->o + d, OF(load)(p->o + d) * fade);
-    }
+    const OF(vector) base = OF(select)(top == -(T)INFINITY, (OF(vector)){0}, top);
+    if (p->begun && !OF(all_lanes)(top == before))
+      OF(fade_panel)(p, c, OF(exp2_with)(&constants, before - base), Dv);
+    OF(vector) sum = OF(weigh_lanes)(&constants, &p->x, c, s, base);
+    if (p->begun) sum += OF(load)(p->sum + c);
     OF(store)(p->top + c, top);
     OF(store)(p->sum + c, sum);
+    p->steady &= OF(all_lanes)(top - top == (T)0);
   }
+}
+
+
+/*
+** r->s = weights relative to the largest scores of the first tiles: without another search for the
+** largest, nor a change of what came before. False if they grow too large for that.
+*/
+static bool OF(steady_weights) (const attend *a, OF(panel) *p, tile_kind kind, OF(operand) k,
+                                const OF(workspace) *r) {
+  const tile *x = &p->x;
+  OF(ending) e = {.less = p->top};
+  OF(vector) *total = e.total;
+  if (OF(is_plain)(a, x, kind)) {
+    const OF(product) scores = OF(scores_product)(a, k, PANEL);
+    OF(multiply_ended)(OF(weigh), &scores, x->keys, k.at + x->j * k.row, p->q, r->s, &e);
+  } else {
+    const OF(exp2_constants) constants = OF(exp2_open)();
+    OF(scores)(a, x, kind, k, p->q, r->s, PANEL, NULL, r->spare);
+    for (int64_t c = 0; c < x->n; c += LANES)
+      total[c / LANES] = OF(weigh_lanes)(&constants, x, c, r->s, OF(load)(p->top + c));
+  }
+  const T most = (T)(1 << MOST_EXPONENT);
+  if (!OF(all_lanes)((total[0] < most) & (total[1] < most))) return false;
+  for (int64_t c = 0; c < x->n; c += LANES)
+    OF(store)(p->sum + c, OF(load)(p->sum + c) + total[c / LANES]);
+  return true;
+}
+
+
+/* r->s = the weights of a tile. */
+static void OF(attend_weights) (const attend *a, OF(panel) *p, tile_kind kind, OF(operand) k,
+                                const OF(workspace) *r) {
+  if (p->steady && OF(steady_weights)(a, p, kind, k, r)) return;
+  OF(scores)(a, &p->x, kind, k, p->q, r->s, PANEL, NULL, r->spare);
+  OF(online_softmax)(p, r->s, a->Dv);
 }
 
 
@@ -78,8 +132,7 @@ static void OF(attend_tile) (const attend *a, OF(panel) *p, OF(operand) k, OF(op
   const tile *x = &p->x;
   const tile_kind kind = mask_classify(a->w, x);
   if (kind == TILE_NONE) return;
-  OF(scores)(a, x, kind, k, p->q, r->s, PANEL, NULL, r->spare);
-  OF(online_softmax)(p, r->s, a->Dv);
+  OF(attend_weights)(a, p, kind, k, r);
   if (a->drop != 0) OF(drop_scores)(a, x, r->s, PANEL, r->s, PANEL);
   OF(product) sum = {.depth = x->keys, .a_row = v.column, .a_column = v.row, .b_row = PANEL,
                      .c_row = PANEL, .alpha = 1, .add = p->begun};

@@ -165,12 +165,24 @@ static void OF(drop_scores) (const attend *a, const tile *x, const T *from, int6
 /* }================================================================== */
 
 
+/* Of keys in place and a panel of queries. */
+static OF(product) OF(scores_product) (const attend *a, OF(operand) k, int64_t row) {
+  return (OF(product)){.depth = a->D, .a_row = k.row, .a_column = k.column, .b_row = PANEL,
+                       .c_row = row, .alpha = 1};
+}
+
+
+/* Are the scores of a tile nothing but that product, in both vectors? */
+static bool OF(is_plain) (const attend *a, const tile *x, tile_kind kind) {
+  return kind == TILE_ALL && a->plain && x->n > LANES;
+}
+
+
 /* s (keys, row) = the scores of a tile, as exponents of 2; q is a panel (D, PANEL), scaled. */
 static void OF(scores) (const attend *a, const tile *x, tile_kind kind, OF(operand) k, const T *q,
                         T *s, int64_t row, T *derivative, T *spare) {
   const int64_t width = x->n > LANES ? PANEL : LANES;
-  OF(product) p = {.depth = a->D, .a_row = k.row, .a_column = k.column, .b_row = PANEL,
-                   .c_row = row, .alpha = 1};
+  const OF(product) p = OF(scores_product)(a, k, row);
   OF(multiply)(&p, x->keys, width, k.at + x->j * k.row, q, s);
   if (a->cap != 0) OF(cap_scores)(x->keys, width, s, row, (T)a->cap, derivative);
   if (!view_is_none(&a->w->in[ATTENTION_BIAS])) OF(bias_scores)(a, x, s, row, spare);
@@ -194,6 +206,13 @@ static void OF(multiply_careful) (const OF(product) *p, bool weights_in_a, int64
       }
       c[i * p->c_row + j] = sum * p->alpha + (p->add ? c[i * p->c_row + j] : 0);
     }
+}
+
+
+INLINED bool OF(all_lanes) (OF(flags) lane) {
+  BITS all = -1;
+  UNROLL for (int i = 0; i < LANES; i++) all &= lane[i];
+  return all != 0;
 }
 
 

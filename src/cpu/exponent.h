@@ -31,6 +31,22 @@ INLINED OF(vector) OF(larger) (OF(vector) a, OF(vector) b) {
 }
 
 
+/* The smaller of each pair; b if one of them is NaN. */
+INLINED OF(vector) OF(lesser) (OF(vector) a, OF(vector) b) {
+#if defined(HAS_AVX2) && BYTES == 4
+  return _mm256_min_ps(a, b);
+#elif defined(HAS_AVX2)
+  return _mm256_min_pd(a, b);
+#elif defined(HAS_AVX512) && BYTES == 4
+  return _mm512_min_ps(a, b);
+#elif defined(HAS_AVX512)
+  return _mm512_min_pd(a, b);
+#else
+  return OF(select)(a < b, a, b);
+#endif
+}
+
+
 /*
 ** 2^r for -1/2 <= r <= 1/2, constant term left out: for float the minimax polynomial (relative
 ** error 1e-7; research/proto/cpu/fit_exp2.py), for double Taylor's, log(2)^k / k! (4e-18).
@@ -50,18 +66,21 @@ static const T OF(exp2_terms)[] = {
 #define EXP2_TERMS ((int)(sizeof OF(exp2_terms) / sizeof(T)))
 #define EXP2_SCALE ((T)((int64_t)1 << (BIAS - LEAST)))
 
-/* The constants of 2^x, held in registers: loops would load literals each time. */
+/* The constants of 2^x: literals, or held in registers, for loops that would load them each time. */
 typedef struct OF(exp2_constants) {
   OF(vector) term[EXP2_TERMS], large, least;
 } OF(exp2_constants);
 
-INLINED OF(exp2_constants) OF(exp2_open) (void) {
+INLINED OF(exp2_constants) OF(exp2_literals) (void) {
   OF(exp2_constants) p = {.large = OF(splat)((T)(3 * ((int64_t)1 << (MANTISSA - 1)) + LEAST)),
                   .least = OF(splat)((T)-LEAST)};
-  UNROLL for (int i = 0; i < EXP2_TERMS; i++) {
-    p.term[i] = OF(splat)(OF(exp2_terms)[i] * EXP2_SCALE);
-    IN_REGISTER(p.term[i]);
-  }
+  UNROLL for (int i = 0; i < EXP2_TERMS; i++) p.term[i] = OF(splat)(OF(exp2_terms)[i] * EXP2_SCALE);
+  return p;
+}
+
+INLINED OF(exp2_constants) OF(exp2_open) (void) {
+  OF(exp2_constants) p = OF(exp2_literals)();
+  UNROLL for (int i = 0; i < EXP2_TERMS; i++) IN_REGISTER(p.term[i]);
   IN_REGISTER(p.large);
   IN_REGISTER(p.least);
   return p;
@@ -69,7 +88,7 @@ INLINED OF(exp2_constants) OF(exp2_open) (void) {
 
 
 /*
-** 2^x, exactly 0 below 2^-LEAST, so that what it is multiplied by does not become denormal, which
+** 2^x for x up to BIAS, exactly 0 below 2^-LEAST, so that what it is multiplied by does not become denormal, which
 ** is slow. NaN stays NaN. Adding a large number rounds x to an integer, whose bits are then where a
 ** shift makes an exponent of them: that of 2^(x - BIAS + LEAST), which is a 0 for -LEAST; the
 ** polynomial has the rest, as EXP2_SCALE.

@@ -20,10 +20,10 @@ typedef void (*OF(kernel)) (const OF(product) *p, const T *a, const T *b, T *c, 
                             int last);
 
 
-/* 'last' counts the lanes of the last vector; 'cut': they are not all. */
-INLINED void OF(tile) (const int rows, const int vectors, const bool cut, const OF(product) *p,
-                       const T *a, const T *b, T *c, const T *addend, int last) {
-  OF(vector) sum[TILE_ROWS][4];
+/* sum = a b. 'last' counts the lanes of the last vector; 'cut': they are not all. */
+INLINED void OF(tile_sums) (const int rows, const int vectors, const bool cut,
+                            const OF(product) *p, const T *a, const T *b, int last,
+                            OF(vector) sum[][4]) {
   const int64_t a_row = p->a_row, a_column = p->a_column, b_row = p->b_row;
   const T *at[(TILE_ROWS + 2) / 3];      /* every third row: the rest is within an address */
   UNROLL for (int i = 0; i < rows; i++) {
@@ -46,6 +46,13 @@ INLINED void OF(tile) (const int rows, const int vectors, const bool cut, const 
     }
     b += b_row;
   }
+}
+
+
+INLINED void OF(tile) (const int rows, const int vectors, const bool cut, const OF(product) *p,
+                       const T *a, const T *b, T *c, const T *addend, int last) {
+  OF(vector) sum[TILE_ROWS][4];
+  OF(tile_sums)(rows, vectors, cut, p, a, b, last, sum);
   const T alpha = p->alpha;
   const int64_t c_row = p->c_row;
 #define EACH(statement) \
