@@ -8,9 +8,11 @@ from types import SimpleNamespace
 
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:int(sys.argv[1])])   # its threads
 
-import jax
-import jax.numpy as jnp
-import torch
+try:
+    import jax
+    import jax.numpy as jnp
+except ImportError:
+    sys.exit("bench: no JAX is here (pip install jax)")
 
 import models
 from side import serve

@@ -14,8 +14,8 @@
 -- to 10; a word that begins with a letter names a factory of the side, name:4x4 passes it sizes; a
 -- factory may return nothing and set something. Every side has adam:NxRxC and adam_fused:NxRxC: a
 -- step for N parameters of R by C; and bfloat16, float16: the type of the tensors that follow. The
--- expression sees the inputs as a, b, c, d, e. Both sides draw on the CPU after the same seed, which
--- gives the same numbers: heed's are PyTorch's.
+-- expression sees the inputs as a, b, c, d, e. Both sides draw on the CPU after the same seed,
+-- which gives the same numbers: heed's are PyTorch's.
 
 local heed = require "heed"
 
@@ -101,12 +101,12 @@ function answers.make(side, words, expression, path, check)
   local checked
   current, checked = prepare(side, words, expression, check)
   write(path, ((checked or current)()))
-  local window, seconds = side.window or WINDOW, nil
+  local window = side.window or WINDOW
   calls = 1
-  while true do
+  local seconds = side.seconds(current, calls)
+  while seconds < window do
+    calls = math.max(2 * calls, math.ceil(math.min(16 * calls, calls * window / seconds)))
     seconds = side.seconds(current, calls)
-    if seconds >= window then break end
-    calls = math.max(2 * calls, math.min(16 * calls, math.ceil(calls * window / seconds)))
   end
   warm = seconds / calls > LONG and 0 or calls // 8 + 1
   return "made"

@@ -91,8 +91,8 @@ class Answers:
         window = getattr(self.side, "window", WINDOW)
         self.calls = 1
         while (seconds := self.side.seconds(self.current, self.calls)) < window:
-            enough = math.ceil(self.calls * window / seconds)
-            self.calls = max(2 * self.calls, min(16 * self.calls, enough))
+            enough = self.calls * window / max(seconds, 1e-9)
+            self.calls = max(2 * self.calls, math.ceil(min(16 * self.calls, enough)))
         self.warm = 0 if seconds / self.calls > LONG else self.calls // 8 + 1
         return gap
 

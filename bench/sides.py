@@ -20,6 +20,10 @@ SEEN_AGAIN = 1.02       # the most by which a side's fastest three samples diffe
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
+class Absent(RuntimeError):
+    """A side that does not start."""
+
+
 class Side:
     def __init__(self, command, **variables):
         self.command, self.environment = command, {**os.environ, **variables}
@@ -38,7 +42,7 @@ class Side:
             self.name = self.line()
         if not self.name:
             self.end()
-            raise RuntimeError(f"{self.script} does not start")
+            raise Absent(f"{self.script} does not start")
         return self
 
     def line(self):
