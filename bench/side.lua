@@ -8,7 +8,6 @@
 --   calls <tab> N    calls it so often
 --   once <tab> INPUTS <tab> EXPRESSION
 --                    the seconds of a row's first call
---   threads <tab> N  works with so many from now on
 --
 -- Inputs are words: 4x4 is a tensor, 4x4* one that requires a gradient, 256:10 are 256 ids from 1
 -- to 10; a word that begins with a letter names a factory of the side, name:4x4 passes it sizes; a
@@ -128,12 +127,6 @@ end
 function answers.once(side, words, expression)
   current = prepare(side, words, expression)
   return ("%.9g"):format(side.seconds(current, 1))
-end
-
-
-function answers.threads(_, n)
-  heed.threads(tonumber(n))
-  return n
 end
 
 

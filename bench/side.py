@@ -110,17 +110,13 @@ class Answers:
         self.current, = self.prepare(words, expression)
         return self.side.seconds(self.current, 1)
 
-    def threads(self, n):
-        torch.set_num_threads(int(n))
-        return n
-
 
 def serve(side):
     torch.set_num_threads(int(sys.argv[1]))
     print(side.name, flush=True)
     answers = Answers(side)
     requests = {"make": answers.make, "time": answers.time, "calls": answers.calls_of,
-                "once": answers.once, "threads": answers.threads}
+                "once": answers.once}
     for line in sys.stdin:
         word, *rest = line.rstrip("\n").split("\t")
         try:

@@ -77,7 +77,8 @@ class Side:
 
 
 class Sides:
-    """Heed, and its rivals as rows ask for them."""
+    """Heed, and its rivals as rows ask for them: by name and number of threads, since a process
+    that worked with several is slower with one."""
 
     def __init__(self, options):
         lua, python = os.environ.get("LUA") or "lua5.4", os.environ.get("PYTHON")
@@ -88,19 +89,19 @@ class Sides:
                          "JAX": (python, "jax_side.py")}
         self.options, self.running = options, {}
 
-    def fresh(self, name):
+    def fresh(self, name, threads):
         program, script = self.programs[name]
         level = {"HEED_LEVEL": self.options.level} if self.options.level else {}
-        return Side([program, os.path.join(HERE, script), str(self.options.threads[0])], **level)
+        return Side([program, os.path.join(HERE, script), str(threads)], **level)
 
-    def get(self, name):
-        if name not in self.running:
-            self.running[name] = self.fresh(name)
-        return self.running[name]
+    def get(self, name, threads):
+        if (name, threads) not in self.running:
+            self.running[name, threads] = self.fresh(name, threads)
+        return self.running[name, threads].ready()
 
-    def of(self, row):
+    def of(self, row, threads):
         names = ["first"] if self.options.alone else ["first", row.rival]
-        return [self.get(name).ready() for name in names]
+        return [self.get(name, threads) for name in names]
 
     def end(self):
         for side in self.running.values():
@@ -156,7 +157,7 @@ def once(sides, row):
     """Seconds of a call in a fresh process of each side, and the most memory that it had."""
     seconds, memory = [], []
     for name, expression in [("first", row.heed), (row.rival, row.other)]:
-        side = sides.fresh(name)
+        side = sides.fresh(name, sides.options.threads[0])
         seconds.append(float(side.ask("once", row.inputs, expression)))
         memory.append(side.end())
     return seconds, memory

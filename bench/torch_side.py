@@ -10,8 +10,7 @@ from side import serve
 
 
 def seconds(f, n):
-    # of this thread alone: those of OpenMP spin on where there were several before
-    clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
+    clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     began = clock()
     for _ in range(n):
         f()
