@@ -1,6 +1,7 @@
 # Makefile for heed
 #
 #   make demo   make test   make check   make   make repl   make bench   make clean
+#   make bench-quick   make bench ROWS=attention   make bench BENCH="--threads 1,2"
 #   make cuda (for the GPU at hand)   make cuda-all   make lib   make install PREFIX=p
 #   make rock URL=git+https://...: what LuaRocks publishes, of the source that is there
 #   eval "$(make env)": where this shell's Lua finds the module
@@ -355,10 +356,15 @@ check:
 	@.ci/check check-nvcc $(if $(NVCC),$(MAKE) nvcc,--skip "no nvcc is here")
 	@.ci/check --sum check-
 
-bench bench-cuda: all
+# Beside PyTorch: all rows in some fifteen minutes, or those that ROWS finds, or a few; what
+# attention over long sequences takes in memory; on a GPU.
+ROWS=
+BENCH=
+bench bench-quick bench-memory bench-cuda: all
 	@$(SETUP) bench
 	@bench/setup
-	@$(HERE) LUA="$(LUA)" bench/run $(if $(filter bench-cuda,$@),--cuda)
+	@$(HERE) LUA="$(LUA)" CC="$(CC)" bench/run $(patsubst bench-%,--%,$(filter-out bench,$@)) \
+	  --rows "$(ROWS)" $(BENCH)
 
 # Random calls here and in PyTorch: results and gradients that differ, but for what is meant to.
 DIFFERENTIAL= --cases 10000 --seed 1
@@ -369,6 +375,6 @@ differential: all
 
 .PHONY: all lib core objects install rock clean spec programs anew asan fuzz fuzzed basic bare \
   valgrind overflow tsan strict neon lint installed demo repl env test check bench bench-cuda \
-  differential cuda cuda-all nvcc gpu emulated emulated-asan
+  bench-quick bench-memory differential cuda cuda-all nvcc gpu emulated emulated-asan
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -7,12 +7,10 @@ import time
 from types import SimpleNamespace
 
 import torch
-import torch.nn.functional as F
-from torch import nn
 
+import models
 from side import serve
 
-WORDS, HEADS = 256, 4
 QUEUED = 256                    # operations that surely fit in a stream's queue
 
 row = SimpleNamespace()         # dtype and seconds of this row
@@ -67,40 +65,8 @@ def host(_):
     row.seconds = host_seconds
 
 
-class Block(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.norm = nn.LayerNorm(width)
-        self.query, self.key = nn.Linear(width, width), nn.Linear(width, width)
-        self.value, self.out = nn.Linear(width, width), nn.Linear(width, width)
-        self.norm2 = nn.LayerNorm(width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-
-    def forward(self, x):
-        B, T, W = x.shape
-        h = self.norm(x)
-        q, k, v = (f(h).view(B, T, HEADS, -1).transpose(1, 2)
-                   for f in (self.query, self.key, self.value))
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.out(y.transpose(1, 2).reshape(B, T, W))
-        return x + self.down(F.gelu(self.up(self.norm2(x))))
-
-
 def make_training(size):
-    layers, B, T, width = size
-    model = nn.Sequential(nn.Embedding(WORDS, width), *(Block(width) for _ in range(layers)),
-                          nn.LayerNorm(width), nn.Linear(width, WORDS)).to(DEVICE)
-    opt = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True, capturable=DEVICE == "cuda")
-    ids = (torch.randint(1, WORDS + 1, (B, T + 1)) - 1).to(DEVICE)
-
-    def step(given, wanted):
-        opt.zero_grad()
-        loss = F.cross_entropy(model(given).view(-1, WORDS), wanted.view(-1))
-        loss.backward()
-        opt.step()
-        return loss
-
-    return step, ids[:, :-1].contiguous(), ids[:, 1:].contiguous()
+    return models.make_training(size, DEVICE, fused=True, capturable=DEVICE == "cuda")
 
 
 def training(size):
