@@ -208,6 +208,7 @@ void core_parallel (heed_context *cx, int64_t n, int64_t grain,
                     void (*piece) (void *arg, int64_t from, int64_t to), void *arg);
 bool core_run (heed_context *cx, heed_op op, device *where, const work *w);
       /* runs it; a device's message is kept as a failure of 'op' */
+bool core_map (heed_context *cx, device *where, const dense_map *w);   /* false: core_run has to */
 /*
 ** Was the context interrupted? Then that is a failure of the function, and it is over. Loops over
 ** many small works poll, some ten microseconds apart; before the first write of what is in place
@@ -283,6 +284,11 @@ static inline heed_tensor *tensor_base (const heed_tensor *t) {
 static inline bool tensor_behind (const heed_tensor *t) {
   const heed_tensor *base = tensor_base(t);
   return base != NULL && base->node != NULL && base->node->order != t->base_order;
+}
+/* The first element; NULL: a number, or there are no elements. */
+static inline void *tensor_data (const heed_tensor *t) {
+  return t->store == NULL || t->store->data == NULL ? NULL
+       : (char *)t->store->data + t->at.offset * scalar_sizes[t->type];
 }
 /* For a device, with another layout of its storage (at->offset counted in storage). */
 static inline view view_with (const heed_tensor *t, const layout *at) {

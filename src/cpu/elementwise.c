@@ -24,9 +24,11 @@ typedef struct feed {
 } feed;
 
 
+/* Where the loops for a computing type stand in a level's table. */
+static int loop_of (heed_type as) { return as == HEED_FLOAT32 ? 0 : as == HEED_FLOAT64 ? 1 : 2; }
+
 static void run_map (const feed *f, int64_t n, void *const *at) {
-  f->self->level->map[f->w->op][f->as == HEED_FLOAT32 ? 0 : f->as == HEED_FLOAT64 ? 1 : 2](
-      n, at[0], at[1], at[2], at[3], f->w->map.number);
+  f->self->level->map[f->w->op][loop_of(f->as)](n, at[0], at[1], at[2], at[3], f->w->map.number);
 }
 
 static void run_derivative (const feed *f, int64_t n, void *const *at) {
@@ -160,12 +162,42 @@ static const char *refuse_zeros (cpu *self, const view *v, int64_t numel) {
 }
 
 
+static bool divides (int op) {
+  return op == HEED_floor_divide || op == HEED_remainder || op == HEED_fmod;
+}
+
+
 static const char *check_integer (cpu *self, const work *w, int64_t numel) {
-  if (w->op != HEED_floor_divide && w->op != HEED_remainder && w->op != HEED_fmod) return NULL;
+  if (!divides(w->op)) return NULL;
   return refuse_zeros(self, &w->in[1], numel);
 }
 
 /* }================================================================== */
+
+
+/*
+** One call of the loop, as cpu_map makes it for so few elements: of one chunk where there are
+** numbers, else of what one thread takes.
+*/
+#define DENSE_MOST (8 * CHUNK)
+#define NUMBER_MOST (CHUNK / 2)
+
+bool cpu_map_dense (device *d, const dense_map *w) {
+  const cpu_level *level = cpu_level_of(d);
+  double splat[DENSE_INS][NUMBER_MOST], item;
+  const void *x[DENSE_INS] = {NULL};
+  if (w->n < 1 || w->n > DENSE_MOST || (w->type == HEED_INT64 && divides(w->op))) return false;
+  for (int i = 0; i < w->nin; i++) {
+    x[i] = w->x[i];
+    if (x[i] != NULL) continue;
+    if (w->n > NUMBER_MOST) return false;
+    scalar_store(w->type, &item, w->value[i]);
+    level->load(w->n, w->type, splat[i], w->type, &item, 0);
+    x[i] = splat[i];
+  }
+  level->map[w->op][loop_of(w->type)](w->n, w->y, x[0], x[1], x[2], w->number);
+  return true;
+}
 
 
 const char *cpu_map (cpu *self, const work *w) {

@@ -101,7 +101,7 @@ void enter_anew (lua_State *L, binding *b) {
     lua_pushthread(L);             /* kept: the host may call the core when it has ended */
     lua_rawsetp(L, LUA_REGISTRYINDEX, b);
   }
-  if (b->frames != NULL) set_modes(b, modes_in(b, L));
+  if (b->frames != NULL) settle_modes(b, L);
   if (b->late != NULL && !in_finaliser(L)) drop_late(b);
 }
 
@@ -114,8 +114,7 @@ void enter_anew (lua_State *L, binding *b) {
 ** ===================================================================
 */
 
-slot *push_slot (lua_State *L) {
-  binding *b = binding_of(L);
+slot *push_slot_of (lua_State *L, binding *b) {
   box *x = lua_newuserdatauv(L, sizeof *x, 1);
   x->self = NULL;
   slot *s = x->at = new_slot(b, L);

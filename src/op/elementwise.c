@@ -146,26 +146,72 @@ static heed_op faster_row (const call *c, heed_type type) {
        : value == -1 ? HEED_reciprocal : HEED_pow;
 }
 
-bool do_map (call *c) {
+/*
+** Operands of one shape and of the type that is computed in, dense, or numbers that join it: which
+** of them the result is like. NULL: they are not, as the promotion above and broadcasting are for.
+*/
+static const heed_tensor *model_of (op_domain domain, int n, heed_tensor *const *ts) {
+  const heed_tensor *model = NULL;
+  if (domain == TEST || domain == PICK) return NULL;
+  for (int i = 0; i < n && model == NULL; i++)
+    if (!ts[i]->number) model = ts[i];
+  if (model == NULL || op_computing(model->type) != model->type) return NULL;
+  if (domain == FLT && !scalar_is_float(model->type)) return NULL;
+  for (int i = 0; i < n; i++) {
+    const heed_tensor *t = ts[i];
+    bool alike = t->number ? scalar_category(t->type) <= scalar_category(model->type)
+               : t->type == model->type && layout_same_shape(&t->at, &model->at) &&
+                 layout_is_dense(&t->at);
+    if (!alike) return NULL;
+  }
+  return model;
+}
+
+/* The short way: operands that are alike. False: it must be done as any other. */
+static bool run_alike (call *c, heed_op op, heed_tensor *y, heed_tensor *const *ts) {
   const op_row *row = &op_rows[c->op];
-  int n = row->inputs, parameters = row->signature.parameters;
-  heed_tensor *ts[3];
-  heed_type type;
-  layout shape;
-  for (int i = 0; i < n; i++) ts[i] = c->args[i].tensor;
-  if (!joined_type(c, row->domain, n, ts, &type) || !joined_shape(c, n, ts, &shape)) return false;
-  if (!check_numbers(c, n, parameters, type)) return false;
-  if (c->op == HEED_pow && !check_power(c, c->args[ARG(pow, other)].tensor, type)) return false;
-  heed_tensor *y = result_for(c, row->domain == TEST ? HEED_BOOL : type, &shape, n, ts);
-  if (y == NULL) return false;
-  heed_op op = faster_row(c, type);
+  dense_map w = {.op = op, .nin = op_rows[op].inputs, .type = y->type,
+                 .n = layout_numel(&y->at), .y = tensor_data(y)};
+  for (int i = 0; i < w.nin; i++) {
+    w.x[i] = ts[i]->number ? NULL : tensor_data(ts[i]);
+    w.value[i] = ts[i]->value;
+  }
+  set_numbers(w.number, c->args, row->inputs, row->signature.parameters);
+  return core_map(c->cx, c->cx->current, &w);
+}
+
+static bool run_any (call *c, heed_op op, heed_type type, const layout *shape, heed_tensor *y,
+                     heed_tensor *const *ts) {
+  const op_row *row = &op_rows[c->op];
   int inputs = op_rows[op].inputs;
   work w;
   work_map(&w, op, op_computing(type), inputs);
-  set_numbers(w.map.number, c->args, n, parameters);
+  set_numbers(w.map.number, c->args, row->inputs, row->signature.parameters);
   *w.out = view_of(y);
-  for (int i = 0; i < inputs; i++) set_view(&w.in[i], ts[i], &shape);
-  return op_run(c, &w) && give_out(c, y);
+  for (int i = 0; i < inputs; i++) set_view(&w.in[i], ts[i], shape);
+  return op_run(c, &w);
+}
+
+bool do_map (call *c) {
+  const op_row *row = &op_rows[c->op];
+  int n = row->inputs;
+  heed_tensor *ts[DENSE_INS] = {NULL};
+  heed_type type;
+  layout joined;
+  for (int i = 0; i < n; i++) ts[i] = c->args[i].tensor;
+  const heed_tensor *model = model_of(row->domain, n, ts);
+  const layout *shape = model != NULL ? &model->at : &joined;
+  if (model != NULL) type = model->type;
+  else if (!joined_type(c, row->domain, n, ts, &type) || !joined_shape(c, n, ts, &joined))
+    return false;
+  if (!check_numbers(c, n, row->signature.parameters, type)) return false;
+  if (c->op == HEED_pow && !check_power(c, c->args[ARG(pow, other)].tensor, type)) return false;
+  heed_tensor *y = result_for(c, row->domain == TEST ? HEED_BOOL : type, shape, n, ts);
+  if (y == NULL) return false;
+  heed_op op = faster_row(c, type);
+  bool short_way = model != NULL && y->type == type && layout_is_dense(&y->at);
+  if (short_way && run_alike(c, op, y, ts)) return give_out(c, y);
+  return run_any(c, op, type, shape, y, ts) && give_out(c, y);
 }
 
 /* A saved value as a derivative reads it; one that no wanted derivative needs was not saved. */
