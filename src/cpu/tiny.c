@@ -16,8 +16,15 @@
 
 #define MOST 400                   /* multiplications, as in PyTorch's bmm */
 
-static int64_t row_stride (const view *v) { return v->at.stride[v->at.rank - 2]; }
-static int64_t column_stride (const view *v) { return v->at.stride[v->at.rank - 1]; }
+/* A matrix: its first element and its strides. */
+typedef struct matrix {
+  char *data;
+  int64_t row, column;
+} matrix;
+
+static matrix matrix_of (const view *v) {
+  return (matrix){v->data, v->at.stride[0], v->at.stride[1]};
+}
 
 static float dot_float (int64_t n, const float *a, int64_t as, const float *b, int64_t bs) {
   float sum = 0;
@@ -32,17 +39,18 @@ static double dot_double (int64_t n, const double *a, int64_t as, const double *
 }
 
 static void multiply (const work *w, int64_t rows, int64_t columns, int64_t depth) {
-  const view *a = &w->in[MATMUL_A], *b = &w->in[MATMUL_B], *y = &w->out[0];
+  const matrix a = matrix_of(&w->in[MATMUL_A]), b = matrix_of(&w->in[MATMUL_B]);
+  const matrix y = matrix_of(w->out);
+  const bool single = w->out[0].type == HEED_FLOAT32;
   for (int64_t i = 0; i < rows; i++) {
     for (int64_t j = 0; j < columns; j++) {
-      int64_t ai = i * row_stride(a), bj = j * column_stride(b);
-      int64_t to = i * row_stride(y) + j * column_stride(y);
-      if (y->type == HEED_FLOAT32)
-        ((float *)y->data)[to] = dot_float(depth, (float *)a->data + ai, column_stride(a),
-                                           (float *)b->data + bj, row_stride(b));
+      int64_t ai = i * a.row, bj = j * b.column, to = i * y.row + j * y.column;
+      if (single)
+        ((float *)y.data)[to] = dot_float(depth, (float *)a.data + ai, a.column,
+                                          (float *)b.data + bj, b.row);
       else
-        ((double *)y->data)[to] = dot_double(depth, (double *)a->data + ai, column_stride(a),
-                                             (double *)b->data + bj, row_stride(b));
+        ((double *)y.data)[to] = dot_double(depth, (double *)a.data + ai, a.column,
+                                            (double *)b.data + bj, b.row);
     }
   }
 }

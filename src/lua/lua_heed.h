@@ -66,6 +66,7 @@ struct binding {
   heed_context *cx;
   lua_State *main, *L;             /* L: of the call that runs, kept alive in the registry */
   slot *newest, *unused, *late;    /* late: released by finalisers, dropped when they are done */
+  struct slab *slabs;              /* where slots lie */
   int64_t clock;                   /* ages, and numbers of scopes */
   frame *frames;
   hook *hooks;
@@ -88,11 +89,11 @@ static inline binding *binding_of (lua_State *L) {
   return lua_touserdata(L, lua_upvalueindex(1));
 }
 
-/* The tensor at i, even a released one; NULL when it is none of this state's. */
+/* The tensor at i, even a released one; NULL when it is none of b's (NULL: of any binding's). */
 static inline box *box_at (lua_State *L, const binding *b, int i) {
   box *x = lua_touserdata(L, i);
   if (x == NULL || lua_rawlen(L, i) != sizeof(box) || x->self != x) return NULL;
-  return x->owner == b ? x : NULL;
+  return b == NULL || x->owner == b ? x : NULL;
 }
 
 static inline slot *slot_at (lua_State *L, const binding *b, int i) {

@@ -170,11 +170,15 @@ static const heed_tensor *model_of (op_domain domain, int n, heed_tensor *const 
 /* The short way: operands that are alike. False: it must be done as any other. */
 static bool run_alike (call *c, heed_op op, heed_tensor *y, heed_tensor *const *ts) {
   const op_row *row = &op_rows[c->op];
-  dense_map w = {.op = op, .nin = op_rows[op].inputs, .type = y->type,
-                 .n = layout_numel(&y->at), .y = tensor_data(y)};
+  dense_map w;
+  w.op = op;
+  w.nin = op_rows[op].inputs;
+  w.type = y->type;
+  w.n = layout_numel(&y->at);
+  w.y = tensor_data(y);
   for (int i = 0; i < w.nin; i++) {
     w.x[i] = ts[i]->number ? NULL : tensor_data(ts[i]);
-    w.value[i] = ts[i]->value;
+    if (ts[i]->number) w.value[i] = ts[i]->value;
   }
   set_numbers(w.number, c->args, row->inputs, row->signature.parameters);
   return core_map(c->cx, c->cx->current, &w);
