@@ -278,7 +278,7 @@ describe("the short way of small dense operands", function()
   end
 
   -- The same values, which take the general way: every other element.
-  local function apart(t) return heed.stack({t, t}, 2):select(2, 1) end
+  local function apart(t) return heed.stack({t, t}, t:dim() + 1):select(t:dim() + 1, 1) end
 
   local function same(what, f, ...)
     local wide = table.pack(...)
@@ -316,6 +316,29 @@ describe("the short way of small dense operands", function()
       end)
     end
   end
+
+  it("repeats what is broadcast along the first axes", function()
+    local shapes = {{{3, 4}, {4}}, {{4}, {3, 4}}, {{2, 3, 4}, {3, 4}}, {{2, 3, 4}, {1, 1, 4}},
+                    {{1, 4}, {3, 4}}, {{3, 4}, {}}, {{}, {}}, {{}, {5}}, {{4}, {1, 4}},
+                    {{1, 4}, {4}}, {{3, 1}, {1, 4}}, {{3, 1}, {3, 4}}, {{2, 1, 4}, {3, 1}},
+                    {{2, 3, 1}, {3, 1}}, {{128, 4}, {4}}, {{129, 4}, {4}}, {{2, 300}, {300}},
+                    {{2, 0}, {}}, {{0}, {3, 0}}}
+    layouts.on_each_level(function(level)
+      for _, dtype in ipairs{"float32", "float64", "int64"} do
+        for _, pair in ipairs(shapes) do
+          local a, b = heed.zeros(pair[1]):numel(), heed.zeros(pair[2]):numel()
+          local x = filled(a, dtype, 3):reshape(pair[1])
+          local y = filled(b, dtype, 5):reshape(pair[2])
+          local what = table.concat({level, dtype, tostring(x.shape), tostring(y.shape)}, " ")
+          for _, name in ipairs{"sub", "lt", "logical_and"} do
+            same(name .. what, heed[name], x, y)
+            assert.equal(heed[name](apart(x), apart(y)).shape, heed[name](x, y).shape)
+          end
+          same("in place " .. what, function(s, t) return s:clone():sub_(t) end, x, y)
+        end
+      end
+    end)
+  end)
 
   it("ends where a thread's share does", function()
     for _, n in ipairs{1023, 1024, 1025, 8191, 8192, 8193, 20000} do

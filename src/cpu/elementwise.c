@@ -176,26 +176,43 @@ static const char *check_integer (cpu *self, const work *w, int64_t numel) {
 
 
 /*
-** One call of the loop, as cpu_map makes it for so few elements: of one chunk where there are
-** numbers, else of what one thread takes.
+** One call of the loop, as cpu_map makes it for so few elements: of one chunk where operands are
+** brought, else of what one thread takes.
 */
 #define DENSE_MOST (8 * CHUNK)
-#define NUMBER_MOST (CHUNK / 2)
+#define BROUGHT_MOST (CHUNK / 2)
+
+/* The operand, or in 'near' what it is when it is repeated. */
+static const void *repeated (const dense_map *w, int i, char *near) {
+  if (w->x[i] != NULL && w->period[i] == w->n) return w->x[i];
+  size_t size = scalar_sizes[w->type], n = (size_t)w->n * size, have = (size_t)w->period[i] * size;
+  if (w->x[i] != NULL) memcpy(near, w->x[i], have);
+  else scalar_store(w->type, near, w->value[i]);
+  for (size_t now; have < n; have += now) {
+    now = have < n - have ? have : n - have;
+    memcpy(near + have, near, now);
+  }
+  return near;
+}
+
+
+static bool is_brief (const dense_map *w) {
+  bool brought = w->to != w->type;
+  if (w->type == HEED_INT64 && divides(w->op)) return false;
+  for (int i = 0; i < w->nin; i++) brought |= w->period[i] != w->n;
+  return w->n > 0 && w->n <= (brought ? BROUGHT_MOST : DENSE_MOST);
+}
+
 
 bool cpu_map_dense (device *d, const dense_map *w) {
   const cpu_level *level = cpu_level_of(d);
-  double splat[DENSE_INS][NUMBER_MOST], item;
+  _Alignas(64) char near[1 + DENSE_INS][8 * BROUGHT_MOST];
   const void *x[DENSE_INS] = {NULL};
-  if (w->n < 1 || w->n > DENSE_MOST || (w->type == HEED_INT64 && divides(w->op))) return false;
-  for (int i = 0; i < w->nin; i++) {
-    x[i] = w->x[i];
-    if (x[i] != NULL) continue;
-    if (w->n > NUMBER_MOST) return false;
-    scalar_store(w->type, &item, w->value[i]);
-    level->load(w->n, w->type, splat[i], w->type, &item, 0);
-    x[i] = splat[i];
-  }
-  level->map[w->op][loop_of(w->type)](w->n, w->y, x[0], x[1], x[2], w->number);
+  if (!is_brief(w)) return false;
+  void *y = w->to == w->type ? w->y : near[DENSE_INS];
+  for (int i = 0; i < w->nin; i++) x[i] = repeated(w, i, near[i]);
+  level->map[w->op][loop_of(w->type)](w->n, y, x[0], x[1], x[2], w->number);
+  if (y != w->y) level->store(w->n, w->to, w->y, 1, w->type, y);
   return true;
 }
 
