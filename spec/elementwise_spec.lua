@@ -3,6 +3,7 @@
 local heed = require "heed"
 local layouts = require "spec.support.layouts"
 local reference = require "spec.support.reference"
+local rows = require "spec.support.rows"
 
 local abs, floor, huge = math.abs, math.floor, math.huge
 local unary, binary, tests = reference.unary, reference.binary, reference.tests
@@ -250,5 +251,131 @@ describe("operators", function()
     assert.same({true, false, false}, (m & n):totable())
     assert.same({true, true, false}, (m | n):totable())
     assert.same({false, false, true}, (~m):totable())
+  end)
+end)
+
+
+-- The bits of all elements, so that NaN equals itself, and -0 not 0.
+local function bits(t)
+  local list = t:reshape(-1):totable()
+  for i = 1, #list do
+    list[i] = math.type(list[i]) and string.pack("n", list[i]) or tostring(list[i])
+  end
+  return table.concat(list)
+end
+
+describe("the short way of small dense operands", function()
+  local special = {0.0, -0.0, 1, -1, huge, -huge, 0 / 0, 1e-310, 1e-40, 3e38, -2.5, 0.5}
+
+  local function filled(n, dtype, seed)
+    local list = {}
+    for i = 1, n do
+      local k = (i * 5 + seed * 7) % (2 * #special) + 1
+      list[i] = special[k] or (i * seed % 17 - 8) / 4
+      if dtype == "int64" then list[i] = i * seed % 9 - 4 end
+    end
+    return heed.tensor(list, {dtype = dtype})
+  end
+
+  -- The same values, which take the general way: every other element.
+  local function apart(t) return heed.stack({t, t}, t:dim() + 1):select(t:dim() + 1, 1) end
+
+  local function same(what, f, ...)
+    local wide = table.pack(...)
+    for i = 1, wide.n do wide[i] = apart(wide[i]) end
+    local short_good, short = pcall(f, ...)
+    local long_good, long = pcall(f, table.unpack(wide, 1, wide.n))
+    assert.equal(long_good, short_good, what)
+    if not long_good then return assert.equal(long:match(": (.*)"), short:match(": (.*)"), what) end
+    assert.equal(long.dtype, short.dtype, what)
+    assert.is_true(bits(long) == bits(short), what)
+  end
+
+  for _, row in ipairs(rows.list) do
+    if row.elementwise and row.domain ~= "PICK" then
+      it("of " .. row.name .. " gives the bits of the general way", function()
+        layouts.on_each_level(function(level)
+          for _, dtype in ipairs{"float32", "float64", "int64"} do
+            for _, n in ipairs{1, 7, 513, 1000} do
+              local what = table.concat({row.name, level, dtype, n}, " ")
+              local a, b, c = filled(n, dtype, 3), filled(n, dtype, 5), filled(n, dtype, 11)
+              local f, operands = heed[row.name], {a, b, c}
+              same(what, f, table.unpack(operands, 1, row.inputs))
+              if row.inputs > 1 and n < 1000 then
+                for _, number in ipairs{2, -0.5, true} do
+                  local beside = what .. " and " .. tostring(number)
+                  same(beside, function(x, y) return f(x, number, y) end,
+                       table.unpack({a, c}, 1, row.inputs - 1))
+                  same(beside .. ", swapped", function(x, y) return f(number, x, y) end,
+                       table.unpack({a, c}, 1, row.inputs - 1))
+                end
+              end
+            end
+          end
+        end)
+      end)
+    end
+  end
+
+  it("repeats what is broadcast along the first axes", function()
+    local shapes = {{{3, 4}, {4}}, {{4}, {3, 4}}, {{2, 3, 4}, {3, 4}}, {{2, 3, 4}, {1, 1, 4}},
+                    {{1, 4}, {3, 4}}, {{3, 4}, {}}, {{}, {}}, {{}, {5}}, {{4}, {1, 4}},
+                    {{1, 4}, {4}}, {{3, 1}, {1, 4}}, {{3, 1}, {3, 4}}, {{2, 1, 4}, {3, 1}},
+                    {{2, 3, 1}, {3, 1}}, {{128, 4}, {4}}, {{129, 4}, {4}}, {{2, 300}, {300}},
+                    {{2, 0}, {}}, {{0}, {3, 0}}}
+    layouts.on_each_level(function(level)
+      for _, dtype in ipairs{"float32", "float64", "int64"} do
+        for _, pair in ipairs(shapes) do
+          local a, b = heed.zeros(pair[1]):numel(), heed.zeros(pair[2]):numel()
+          local x = filled(a, dtype, 3):reshape(pair[1])
+          local y = filled(b, dtype, 5):reshape(pair[2])
+          local what = table.concat({level, dtype, tostring(x.shape), tostring(y.shape)}, " ")
+          for _, name in ipairs{"sub", "lt", "logical_and"} do
+            same(name .. what, heed[name], x, y)
+            assert.equal(heed[name](apart(x), apart(y)).shape, heed[name](x, y).shape)
+          end
+          same("in place " .. what, function(s, t) return s:clone():sub_(t) end, x, y)
+        end
+      end
+    end)
+  end)
+
+  it("ends where a thread's share does", function()
+    for _, n in ipairs{1023, 1024, 1025, 8191, 8192, 8193, 20000} do
+      local x, y = filled(n, "float32", 3), filled(n, "float32", 5)
+      same("mul " .. n, heed.mul, x, y)
+      same("maximum " .. n, heed.maximum, x, y)
+    end
+  end)
+
+  it("writes in place what the general way writes", function()
+    for _, dtype in ipairs{"float32", "float64", "int64"} do
+      for _, name in ipairs{"add_", "mul_", "maximum_", "neg_"} do
+        local x, y = filled(24, dtype, 3), filled(24, dtype, 5)
+        local wide = apart(x)
+        if name == "neg_" then x:neg_() wide:neg_() else x[name](x, y) wide[name](wide, y) end
+        assert.is_true(bits(wide) == bits(x), name .. dtype)
+        local own = filled(24, dtype, 3)
+        local part, shifted = own[{{1, 12}}], own[{{2, 13}}]       -- overlaps what it writes
+        local wanted = part + shifted
+        part:add_(shifted)
+        assert.is_true(bits(wanted) == bits(part), dtype)
+      end
+    end
+  end)
+
+  it("serves views at odd offsets, and leaves what lies around them", function()
+    for _, dtype in ipairs{"float32", "float64", "int64"} do
+      for from = 1, 9 do
+        local x, y = filled(40, dtype, 3), filled(40, dtype, 5)
+        local a, b = x[{{from, from + 20}}], y[{{12 - from, 32 - from}}]
+        same(dtype .. from, heed.sub, a, b)
+        local around = x:clone()
+        a:mul_(b)
+        assert.is_true(bits(around[{{1, from}}]:narrow(1, 1, from - 1)) ==
+                       bits(x[{{1, from}}]:narrow(1, 1, from - 1)))
+        assert.is_true(bits(around[{{from + 21, 40}}]) == bits(x[{{from + 21, 40}}]))
+      end
+    end
   end)
 end)

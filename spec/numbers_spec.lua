@@ -405,3 +405,31 @@ describe("functions in float32", function()
     end)
   end)
 end)
+
+
+describe("products of few numbers", function()
+  local function single(v) return (string.unpack("f", string.pack("f", v))) end
+  local function double(v) return v end
+
+  it("are rounded step by step, whatever their shape and strides", function()
+    heed.manual_seed(5)
+    for dtype, rounded in pairs{float32 = single, float64 = double} do
+      for _, size in ipairs{{1, 1, 1}, {2, 3, 4}, {4, 4, 4}, {3, 5, 7}, {5, 2, 9}, {1, 9, 8},
+                            {7, 7, 8}, {8, 1, 3}, {9, 11, 4}} do
+        local m, k, n = table.unpack(size)
+        local a = heed.randn(m, 2 * k, {dtype = dtype})[{{}, {2, 2 * k, 2}}]
+        local b = heed.randn(n, k, {dtype = dtype}).T
+        for _, right in ipairs{b, b:contiguous()} do
+          local y, x, z = (a:matmul(right)):totable(), a:totable(), right:totable()
+          for i = 1, m do
+            for j = 1, n do
+              local sum = 0.0
+              for l = 1, k do sum = rounded(sum + rounded(x[i][l] * z[l][j])) end
+              assert.equal(sum, y[i][j])
+            end
+          end
+        end
+      end
+    end
+  end)
+end)

@@ -496,4 +496,12 @@ bool core_run (heed_context *cx, heed_op op, device *where, const work *w) {
   return run_or_stop(cx, op, where, w);
 }
 
+
+/* It is over before an interruption could stop it, and is recorded only as what 'run' is given. */
+bool core_map (heed_context *cx, device *where, const dense_map *w) {
+  if (where->map == NULL || cx->captured != NULL || !where->map(where, w)) return false;
+  where->works++;
+  return true;
+}
+
 /* }================================================================== */

@@ -11,7 +11,10 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Counted bytes on a device. 'version' grows with every change in place. */
+/*
+** Counted bytes on a device. 'version' grows with every change in place. It is as small
+** as can be, since thousands come and go between two collections: small calls wait for memory.
+*/
 typedef struct storage storage;
 struct storage {
   heed_context *cx;
@@ -20,13 +23,20 @@ struct storage {
   size_t bytes;                    /* that a tensor may use */
   size_t capacity;                 /* that were allocated: a size class; 0 for foreign memory */
   void *data;
-  int64_t version;
-  heed_op changer;                 /* the op that changed it last, for the message */
-  int64_t capture;                 /* the number of the one that recorded its making, or 0 */
-  void (*release) (void *self, void *data);                  /* of foreign memory */
-  void *self;
-  storage *next;                   /* in the cache */
+  union {
+    int64_t version;
+    storage *next;                 /* in the cache */
+  };
+  int changer;                     /* the op that changed it last, for the message */
+  int capture;                     /* the number of the one that recorded its making, or 0 */
 };
+
+/* Memory of the host's. */
+typedef struct foreign {
+  storage storage;                 /* first: a storage without capacity is a foreign */
+  void (*release) (void *self, void *data);
+  void *self;
+} foreign;
 
 typedef struct node node;
 
@@ -35,15 +45,15 @@ struct heed_tensor {
   heed_context *cx;
   int64_t refs;
   storage *store;
-  layout at;
-  heed_type type;
-  bool number;                     /* came from a Lua number: joins types weakly; see 'value' */
-  scalar value;                    /* of a number, which has no storage until it is needed */
-  int output;                      /* of node */
   node *node;                      /* NULL: no graph */
   heed_tensor *base;               /* the handle that this is a view of, or NULL */
-  bool detached_view;              /* a view made without gradients: it has no graph */
   int64_t base_order;              /* of base's node when this view's own was made; 0: none */
+  heed_type type;
+  int output;                      /* of node */
+  bool number;                     /* came from a Lua number: joins types weakly; see 'value' */
+  bool detached_view;              /* a view made without gradients: it has no graph */
+  layout at;
+  scalar value;                    /* of a number, which has no storage until it is needed */
 };
 
 /* A value that a backward function needs: a tensor without a graph, at a version. */
@@ -156,7 +166,7 @@ struct heed_context {
   device *captured;                        /* whose work is recorded now, or NULL */
   heed_capture *capture;                   /* … and in what */
   heed_capture *dropped;                   /* meanwhile: freed at its end */
-  int64_t captures;                        /* that were begun: the number of the last */
+  int captures;                            /* that were begun: the number of the last */
   struct pending_release *pending;         /* foreign memory, released while it was captured */
   int precision;                           /* of float32 products on accelerators */
   pool *pool;
@@ -208,6 +218,7 @@ void core_parallel (heed_context *cx, int64_t n, int64_t grain,
                     void (*piece) (void *arg, int64_t from, int64_t to), void *arg);
 bool core_run (heed_context *cx, heed_op op, device *where, const work *w);
       /* runs it; a device's message is kept as a failure of 'op' */
+bool core_map (heed_context *cx, device *where, const dense_map *w);   /* false: core_run has to */
 /*
 ** Was the context interrupted? Then that is a failure of the function, and it is over. Loops over
 ** many small works poll, some ten microseconds apart; before the first write of what is in place
@@ -284,13 +295,18 @@ static inline bool tensor_behind (const heed_tensor *t) {
   const heed_tensor *base = tensor_base(t);
   return base != NULL && base->node != NULL && base->node->order != t->base_order;
 }
+/* The first element; NULL: a number, or there are no elements. */
+static inline void *tensor_data (const heed_tensor *t) {
+  return t->store == NULL || t->store->data == NULL ? NULL
+       : (char *)t->store->data + t->at.offset * scalar_sizes[t->type];
+}
 /* For a device, with another layout of its storage (at->offset counted in storage). */
 static inline view view_with (const heed_tensor *t, const layout *at) {
   view v;
   v.type = t->type;
-  v.at = *at;
+  layout_copy(&v.at, at);
   v.at.offset = 0;
-  v.value = t->value;
+  if (t->number) v.value = t->value;
   v.data = t->store == NULL || t->store->data == NULL ? NULL
          : (char *)t->store->data + at->offset * scalar_sizes[t->type];
   return v;

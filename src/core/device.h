@@ -64,6 +64,8 @@ struct device {
   const char *(*upload) (device *self, void *to, const void *from, size_t bytes);
   const char *(*download) (device *self, void *to, const void *from, size_t bytes);
   const char *(*run) (device *self, const work *w);          /* what it supports */
+  bool (*map) (device *self, const dense_map *w);  /* the same as 'run' of such work, quickly;
+                                      false: nothing was done, 'run' has to; NULL: always */
   bool (*supports) (const device *self, work_kind kind, int op);     /* 'op' as in the work */
   const char *(*gone) (device *self);      /* why it can't be used any more; NULL: it can;
                                               the CPU, which stays, has no entry */

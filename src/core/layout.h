@@ -20,6 +20,18 @@ typedef struct layout {
   int64_t stride[HEED_RANK];       /* may be 0 (broadcast) or negative (flipped) */
 } layout;
 
+/* *to = *from, of which nothing is touched behind the axes that most layouts have. */
+#define LAYOUT_NEAR 4
+static inline void layout_copy (layout *to, const layout *from) {
+  if (from->rank > LAYOUT_NEAR) { *to = *from; return; }
+  to->rank = from->rank;
+  to->offset = from->offset;
+  for (int i = 0; i < LAYOUT_NEAR; i++) {
+    to->size[i] = from->size[i];
+    to->stride[i] = from->stride[i];
+  }
+}
+
 /* a * b and a + b for sizes that are not negative; false when they do not fit. */
 static inline bool layout_times (int64_t a, int64_t b, int64_t *result) {
   return !__builtin_mul_overflow(a, b, result);

@@ -93,3 +93,11 @@ void scalar_store (heed_type type, void *at, scalar value) {
     default: memcpy(at, &f, sizeof f); break;
   }
 }
+
+
+bool scalar_widen (heed_type from, const void *at, heed_type to, void *data) {
+  scalar value = scalar_load(from, at);
+  if (value.type != to || to == HEED_BOOL) return false;
+  memcpy(data, &value.i, sizeof value.i);
+  return true;
+}

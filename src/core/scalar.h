@@ -39,6 +39,9 @@ static inline double scalar_double (scalar s) { return s.type == HEED_FLOAT64 ? 
 scalar scalar_load (heed_type type, const void *at);
 void scalar_store (heed_type type, void *at, scalar value);
 
+/* Reads one element as int64 or float64, where that loses nothing; false: it was not read. */
+bool scalar_widen (heed_type from, const void *at, heed_type to, void *data);
+
 static inline float scalar_from_bfloat16 (uint16_t bits) {
   uint32_t wide = (uint32_t)bits << 16;
   float f;

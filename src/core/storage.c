@@ -203,8 +203,8 @@ static void *new_data (heed_context *cx, device *where, size_t bytes, size_t cap
 }
 
 
-static storage *new_header (heed_context *cx, device *where) {
-  storage *s = core_alloc(cx, sizeof *s);
+static storage *new_header (heed_context *cx, device *where, size_t size) {
+  storage *s = core_alloc(cx, size);
   if (s == NULL) return NULL;
   *s = (storage){.cx = cx, .where = where, .refs = 1, .changer = HEED_NOPS};
   return s;
@@ -212,7 +212,7 @@ static storage *new_header (heed_context *cx, device *where) {
 
 
 static storage *make (heed_context *cx, device *where, size_t bytes, size_t capacity) {
-  storage *s = new_header(cx, where);
+  storage *s = new_header(cx, where, sizeof *s);
   if (s == NULL) return NULL;
   s->capacity = capacity;
   s->data = new_data(cx, where, bytes, capacity);
@@ -248,12 +248,13 @@ storage *storage_new (heed_context *cx, device *where, size_t bytes) {
 
 storage *storage_lend (heed_context *cx, device *where, void *data, size_t bytes,
                        void (*release) (void *, void *), void *self) {
-  storage *s = new_header(cx, where);
+  storage *s = new_header(cx, where, sizeof(foreign));
   if (s == NULL) return NULL;
+  foreign *f = (foreign *)s;
   s->bytes = bytes;
   s->data = data;
-  s->release = release;
-  s->self = self;
+  f->release = release;
+  f->self = self;
   return s;
 }
 
@@ -300,11 +301,16 @@ static void drop_own (heed_context *cx, storage *s) {
 }
 
 
+static void drop_foreign (heed_context *cx, foreign *f) {
+  if (f->release != NULL) f->release(f->self, f->storage.data);
+  core_free(cx, f, sizeof *f);
+}
+
+
 void storage_drop (storage *s) {
   if (s == NULL || --s->refs > 0) return;
-  if (s->capacity > 0) { drop_own(s->cx, s); return; }
-  if (s->release != NULL) s->release(s->self, s->data);
-  core_free(s->cx, s, sizeof *s);
+  if (s->capacity > 0) drop_own(s->cx, s);
+  else drop_foreign(s->cx, (foreign *)s);
 }
 
 /* }================================================================== */

@@ -20,10 +20,9 @@ static heed_tensor *new_handle (heed_context *cx, heed_type type, const layout *
   t->cx = cx;
   t->refs = 1;
   t->store = NULL;
-  t->at = *at;
+  layout_copy(&t->at, at);
   t->type = type;
   t->number = false;
-  t->value = (scalar){.type = HEED_INT64, .i = 0};
   t->output = 0;
   t->node = NULL;
   t->base_order = 0;
@@ -120,7 +119,7 @@ static heed_tensor *without_graph (heed_tensor *t, const layout *at) {
   storage_keep(t->store);
   y->store = t->store;
   y->number = t->number;
-  y->value = t->value;
+  if (t->number) y->value = t->value;
   return y;
 }
 
@@ -231,7 +230,7 @@ heed_tensor *tensor_lend (heed_context *cx, device *where, heed_type type, int r
   size_t bytes = (size_t)layout_numel(&at) * scalar_sizes[type];
   storage *s = storage_lend(cx, where, data, bytes, NULL, self);
   heed_tensor *t = handle_on(cx, s, type, &at);
-  if (t != NULL) s->release = release;           /* not before: a failure leaves data alone */
+  if (t != NULL) ((foreign *)s)->release = release;      /* not before: a failure leaves data */
   return t;
 }
 
@@ -396,6 +395,7 @@ bool heed_read (heed_tensor *t, heed_type type, void *data) {
   view from = view_of(t);
   if (type == HEED_BOOL && from.type == HEED_BOOL) from.type = HEED_UINT8;   /* lent, perhaps */
   int64_t numel = layout_numel(&t->at);
+  if (numel == 1 && scalar_widen(from.type, from.data, type, data)) return true;
   if (type != from.type || !layout_is_dense(&t->at) || numel > LONG_READ)
     return copy(t->cx, device_of(t), view_data(t, type, data), from);
   memcpy(data, view_of(t).data, (size_t)numel * scalar_sizes[type]);

@@ -97,6 +97,22 @@ typedef struct mask {
   mask_node node[MASK_NODES];
 } mask;
 
+/*
+** WORK_MAP of operands that lie one behind the other, all of the type that is computed in: the
+** short way for what is small. Its op is a heed_op; y is of that type, or of bools.
+*/
+#define DENSE_INS 3
+typedef struct dense_map {
+  int op, nin;
+  heed_type type, to;              /* of x, and of y */
+  int64_t n;
+  void *y;
+  const void *x[DENSE_INS];        /* NULL: the number beside it */
+  scalar value[DENSE_INS];
+  int64_t period[DENSE_INS];       /* elements of x, which are repeated up to n */
+  double number[2];
+} dense_map;
+
 /* What an optimiser's state is at least, or else 0: see cpu/optimize.h. */
 #define LEAST_STATE(type) ((type) == HEED_FLOAT64 ? 0x1p-1022 : 0x1p-126)
 

@@ -149,7 +149,7 @@ device *cpu_open (pool *p, generator *random, const cpu_level *level) {
   if (self == NULL) return NULL;
   self->device = (device){.name = "cpu", .host = true, .close = cpu_close, .alloc = cpu_alloc,
                           .free = cpu_free, .upload = cpu_move, .download = cpu_move,
-                          .run = cpu_run, .supports = cpu_supports};
+                          .run = cpu_run, .map = cpu_map_dense, .supports = cpu_supports};
   self->level = level;
   self->pool = p;
   self->random = random;

@@ -95,6 +95,7 @@ void cpu_scratch_free (void *scratch);
 
 /* The same for all levels: */
 const char *cpu_map (cpu *self, const work *w);          /* elementwise.c */
+bool cpu_map_dense (device *self, const dense_map *w);
 const char *cpu_derivative (cpu *self, const work *w);
 const char *cpu_convert (cpu *self, const work *w);      /* a copy to another type, or a fill */
 const char *cpu_copy (cpu *self, const work *w);         /* copy.c */

@@ -24,9 +24,11 @@ typedef struct feed {
 } feed;
 
 
+/* Where the loops for a computing type stand in a level's table. */
+static int loop_of (heed_type as) { return as == HEED_FLOAT32 ? 0 : as == HEED_FLOAT64 ? 1 : 2; }
+
 static void run_map (const feed *f, int64_t n, void *const *at) {
-  f->self->level->map[f->w->op][f->as == HEED_FLOAT32 ? 0 : f->as == HEED_FLOAT64 ? 1 : 2](
-      n, at[0], at[1], at[2], at[3], f->w->map.number);
+  f->self->level->map[f->w->op][loop_of(f->as)](n, at[0], at[1], at[2], at[3], f->w->map.number);
 }
 
 static void run_derivative (const feed *f, int64_t n, void *const *at) {
@@ -160,12 +162,59 @@ static const char *refuse_zeros (cpu *self, const view *v, int64_t numel) {
 }
 
 
+static bool divides (int op) {
+  return op == HEED_floor_divide || op == HEED_remainder || op == HEED_fmod;
+}
+
+
 static const char *check_integer (cpu *self, const work *w, int64_t numel) {
-  if (w->op != HEED_floor_divide && w->op != HEED_remainder && w->op != HEED_fmod) return NULL;
+  if (!divides(w->op)) return NULL;
   return refuse_zeros(self, &w->in[1], numel);
 }
 
 /* }================================================================== */
+
+
+/*
+** One call of the loop, as cpu_map makes it for so few elements: of one chunk where operands are
+** brought, else of what one thread takes.
+*/
+#define DENSE_MOST (8 * CHUNK)
+#define BROUGHT_MOST (CHUNK / 2)
+
+/* The operand, or in 'near' what it is when it is repeated. */
+static const void *repeated (const dense_map *w, int i, char *near) {
+  if (w->x[i] != NULL && w->period[i] == w->n) return w->x[i];
+  size_t size = scalar_sizes[w->type], n = (size_t)w->n * size, have = (size_t)w->period[i] * size;
+  if (w->x[i] != NULL) memcpy(near, w->x[i], have);
+  else scalar_store(w->type, near, w->value[i]);
+  for (size_t now; have < n; have += now) {
+    now = have < n - have ? have : n - have;
+    memcpy(near + have, near, now);
+  }
+  return near;
+}
+
+
+static bool is_brief (const dense_map *w) {
+  bool brought = w->to != w->type;
+  if (w->type == HEED_INT64 && divides(w->op)) return false;
+  for (int i = 0; i < w->nin; i++) brought |= w->period[i] != w->n;
+  return w->n > 0 && w->n <= (brought ? BROUGHT_MOST : DENSE_MOST);
+}
+
+
+bool cpu_map_dense (device *d, const dense_map *w) {
+  const cpu_level *level = cpu_level_of(d);
+  _Alignas(64) char near[1 + DENSE_INS][8 * BROUGHT_MOST];
+  const void *x[DENSE_INS] = {NULL};
+  if (!is_brief(w)) return false;
+  void *y = w->to == w->type ? w->y : near[DENSE_INS];
+  for (int i = 0; i < w->nin; i++) x[i] = repeated(w, i, near[i]);
+  level->map[w->op][loop_of(w->type)](w->n, y, x[0], x[1], x[2], w->number);
+  if (y != w->y) level->store(w->n, w->to, w->y, 1, w->type, y);
+  return true;
+}
 
 
 const char *cpu_map (cpu *self, const work *w) {

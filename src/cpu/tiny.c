@@ -16,34 +16,63 @@
 
 #define MOST 400                   /* multiplications, as in PyTorch's bmm */
 
-static int64_t row_stride (const view *v) { return v->at.stride[v->at.rank - 2]; }
-static int64_t column_stride (const view *v) { return v->at.stride[v->at.rank - 1]; }
+/* A matrix: its first element and its strides. */
+typedef struct matrix {
+  char *data;
+  int64_t row, column;
+} matrix;
 
-static float dot_float (int64_t n, const float *a, int64_t as, const float *b, int64_t bs) {
-  float sum = 0;
-  for (int64_t k = 0; k < n; k++) sum += a[k * as] * b[k * bs];
-  return sum;
+static matrix matrix_of (const view *v) {
+  return (matrix){v->data, v->at.stride[0], v->at.stride[1]};
 }
 
-static double dot_double (int64_t n, const double *a, int64_t as, const double *b, int64_t bs) {
+#define SIDE 4                     /* columns side by side: their sums do not wait for each other */
+
+/* A row of y, SIDE columns from 'j' on: each is summed in the order of the depth. */
+static void side_float (int64_t depth, const matrix *y, const matrix *a, const matrix *b,
+                        int64_t i, int64_t j) {
+  const float *x = (float *)a->data + i * a->row, *z = (float *)b->data + j * b->column;
+  float *to = (float *)y->data + i * y->row + j * y->column, sum[SIDE] = {0};
+  for (int64_t k = 0; k < depth; k++, x += a->column, z += b->row)
+    for (int n = 0; n < SIDE; n++) sum[n] += *x * z[n * b->column];
+  for (int n = 0; n < SIDE; n++) to[n * y->column] = sum[n];
+}
+
+static void side_double (int64_t depth, const matrix *y, const matrix *a, const matrix *b,
+                         int64_t i, int64_t j) {
+  const double *x = (double *)a->data + i * a->row, *z = (double *)b->data + j * b->column;
+  double *to = (double *)y->data + i * y->row + j * y->column, sum[SIDE] = {0};
+  for (int64_t k = 0; k < depth; k++, x += a->column, z += b->row)
+    for (int n = 0; n < SIDE; n++) sum[n] += *x * z[n * b->column];
+  for (int n = 0; n < SIDE; n++) to[n * y->column] = sum[n];
+}
+
+/* The same for one column. */
+static void dot_float (int64_t depth, const matrix *y, const matrix *a, const matrix *b,
+                       int64_t i, int64_t j) {
+  const float *x = (float *)a->data + i * a->row, *z = (float *)b->data + j * b->column;
+  float sum = 0;
+  for (int64_t k = 0; k < depth; k++, x += a->column, z += b->row) sum += *x * *z;
+  ((float *)y->data)[i * y->row + j * y->column] = sum;
+}
+
+static void dot_double (int64_t depth, const matrix *y, const matrix *a, const matrix *b,
+                        int64_t i, int64_t j) {
+  const double *x = (double *)a->data + i * a->row, *z = (double *)b->data + j * b->column;
   double sum = 0;
-  for (int64_t k = 0; k < n; k++) sum += a[k * as] * b[k * bs];
-  return sum;
+  for (int64_t k = 0; k < depth; k++, x += a->column, z += b->row) sum += *x * *z;
+  ((double *)y->data)[i * y->row + j * y->column] = sum;
 }
 
 static void multiply (const work *w, int64_t rows, int64_t columns, int64_t depth) {
-  const view *a = &w->in[MATMUL_A], *b = &w->in[MATMUL_B], *y = &w->out[0];
+  const matrix a = matrix_of(&w->in[MATMUL_A]), b = matrix_of(&w->in[MATMUL_B]);
+  const matrix y = matrix_of(w->out);
+  const bool single = w->out[0].type == HEED_FLOAT32;
   for (int64_t i = 0; i < rows; i++) {
-    for (int64_t j = 0; j < columns; j++) {
-      int64_t ai = i * row_stride(a), bj = j * column_stride(b);
-      int64_t to = i * row_stride(y) + j * column_stride(y);
-      if (y->type == HEED_FLOAT32)
-        ((float *)y->data)[to] = dot_float(depth, (float *)a->data + ai, column_stride(a),
-                                           (float *)b->data + bj, row_stride(b));
-      else
-        ((double *)y->data)[to] = dot_double(depth, (double *)a->data + ai, column_stride(a),
-                                             (double *)b->data + bj, row_stride(b));
-    }
+    int64_t j = 0;
+    for (; j + SIDE <= columns; j += SIDE)
+      (single ? side_float : side_double)(depth, &y, &a, &b, i, j);
+    for (; j < columns; j++) (single ? dot_float : dot_double)(depth, &y, &a, &b, i, j);
   }
 }
 

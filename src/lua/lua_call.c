@@ -245,9 +245,23 @@ static bool no_options (const reading *r, int i, int next) {
 }
 
 
-static void read_positional (reading *r) {
+/* Tensors come first, and are all that most calls have: how many. */
+static int read_leading (reading *r, int top) {
+  int n = 0;
+  for (; n < top && n < r->row->parameters; n++) {
+    if (r->row->parameter[n].want != HEED_WANT_TENSOR) break;
+    const slot *s = slot_at(r->L, r->b, n + 1);
+    if (s == NULL || s->t == NULL) break;
+    r->args[n] = heed_t(s->t);
+  }
+  return n;
+}
+
+
+/* What stands behind the first n. */
+static void read_positional (reading *r, int n) {
   const heed_signature *row = r->row;
-  int i = 1, next = 0;
+  int i = n + 1, next = n;
   while (i <= r->top && next < row->parameters && !no_options(r, i, next)) {
     r->args[next] = read_argument(r, &row->parameter[next], &i);
     next++;
@@ -259,16 +273,18 @@ static void read_positional (reading *r) {
 
 /* The arguments that stand up to 'top'; other things may lie above. */
 static void read_call (lua_State *L, reading *r, const heed_signature *row, int top) {
-  while (top > 0 && lua_isnil(L, top)) top--;
   r->L = L;
   r->row = row;
-  r->top = top;
   r->options = r->used = 0;
   r->lists = r->requires_grad = false;
   r->device = NULL;
-  for (int i = 0; i < row->parameters; i++) r->args[i].kind = HEED_NONE;
-  if (top > 0 && is_options(L, top)) r->options = r->top--;
-  read_positional(r);
+  int n = read_leading(r, top);
+  for (int i = n; i < row->parameters; i++) r->args[i].kind = HEED_NONE;
+  while (top > n && lua_isnil(L, top)) top--;
+  r->top = top;
+  if (top == n) return;
+  if (is_options(L, top)) r->options = r->top--;
+  read_positional(r, n);
   if (r->options != 0) read_options(r);
 }
 
@@ -288,13 +304,17 @@ static void own (heed_tensor *t, bool yes) {
 
 
 /* What came out of tables is held while the call runs: finalisers may change the tables. */
-static void hold (const reading *r, bool yes) {
-  if (!r->lists && r->options == 0) return;
+static void hold_all (const reading *r, bool yes) {
   for (int i = 0; i < r->row->parameters; i++) {
     const heed_value *v = &r->args[i];
     if (v->kind == HEED_TENSOR) own(v->tensor, yes);
     for (int k = 0; v->kind == HEED_TENSORS && k < v->n; k++) own(v->tensors[k], yes);
   }
+}
+
+
+static inline void hold (const reading *r, bool yes) {
+  if (r->lists || r->options != 0) hold_all(r, yes);
 }
 
 
@@ -318,6 +338,7 @@ static int give_results (const reading *r, heed_op op, int base, int n, slot *co
     push_element(L, &e);
     return 1;
   }
+  if (n == 1 && lua_gettop(L) == base) return 1;
   while (n > 1 && slots[n - 1]->t == NULL) n--;
   for (int i = 0; i < n; i++) {
     if (slots[i]->t != NULL) continue;
@@ -346,7 +367,7 @@ static bool apply (const reading *r, heed_op op, heed_tensor *out[HEED_RESULTS])
 }
 
 
-/* Calls the row with the arguments up to 'top'. */
+/* Calls the row with the arguments, which are all that is on the stack. */
 static int call_op (lua_State *L, int top) {
   reading r;
   heed_op op;
@@ -354,15 +375,14 @@ static int call_op (lua_State *L, int top) {
   heed_tensor *out[HEED_RESULTS];
   r.b = enter(L);
   const heed_signature *row = row_of(L, r.b, &op);
-  lua_settop(L, top);
-  for (int i = 0; i < row->results; i++) slots[i] = push_slot(L);
+  for (int i = 0; i < row->results; i++) slots[i] = push_slot_of(L, r.b);
   int anchors = r.b->hooks != NULL ? begin_anchors(L, top) : 0;
   read_call(L, &r, row, top);
   if (anchors != 0) take_anchors(L, top, anchors);
   hold(&r, true);
   bool good = apply(&r, op, out);
   hold(&r, false);
-  done(L, good);
+  done_in(L, r.b, good);
   for (int i = 0; i < row->results; i++) slots[i]->t = out[i];
   if (anchors != 0) pass_anchors(L, anchors, top + 1, row->results);
   return give_results(&r, op, top + 1, row->results, slots);
@@ -407,9 +427,14 @@ static bool gives_way (lua_State *L) {
 
 
 /* An operator takes its operands, whatever else Lua passes. */
-static int l_binary (lua_State *L) { return gives_way(L) ? 1 : call_op(L, 2); }
+static int call_operator (lua_State *L, int operands) {
+  if (lua_gettop(L) != operands) lua_settop(L, operands);
+  return call_op(L, operands);
+}
 
-static int l_unary (lua_State *L) { return call_op(L, 1); }
+static int l_binary (lua_State *L) { return gives_way(L) ? 1 : call_operator(L, 2); }
+
+static int l_unary (lua_State *L) { return call_operator(L, 1); }
 
 
 static int l_op_in_place (lua_State *L) {
@@ -446,7 +471,7 @@ static int l_logic (lua_State *L) {
       return raise(L, "a bool tensor expected, got %s; compare first, as in x:gt(0)",
                    heed_type_name(heed_type_of(t)));
   }
-  return call_op(L, n);
+  return call_operator(L, n);
 }
 
 /* }================================================================== */

@@ -66,12 +66,14 @@ struct binding {
   heed_context *cx;
   lua_State *main, *L;             /* L: of the call that runs, kept alive in the registry */
   slot *newest, *unused, *late;    /* late: released by finalisers, dropped when they are done */
+  struct slab *slabs;              /* where slots lie */
   int64_t clock;                   /* ages, and numbers of scopes */
   frame *frames;
   hook *hooks;
   size_t debt, soft_limit;         /* bytes not yet reported to the collector; see lua_memory.c */
   bool collecting;
   struct modes modes;              /* outside all frames */
+  bool settled;                    /* the core has those of L's own innermost frame */
   bool thrown;                     /* an error of a backward function waits in the registry */
   lua_Hook hook, main_hook;        /* of L and of main when the call began */
   bool stopped;                    /* one has appeared since: see lua_interrupt.c */
@@ -87,11 +89,11 @@ static inline binding *binding_of (lua_State *L) {
   return lua_touserdata(L, lua_upvalueindex(1));
 }
 
-/* The tensor at i, even a released one; NULL when it is none of this state's. */
+/* The tensor at i, even a released one; NULL when it is none of b's (NULL: of any binding's). */
 static inline box *box_at (lua_State *L, const binding *b, int i) {
   box *x = lua_touserdata(L, i);
   if (x == NULL || lua_rawlen(L, i) != sizeof(box) || x->self != x) return NULL;
-  return x->owner == b ? x : NULL;
+  return b == NULL || x->owner == b ? x : NULL;
 }
 
 static inline slot *slot_at (lua_State *L, const binding *b, int i) {
@@ -107,7 +109,8 @@ typedef struct element {
 
 /* lua_tensor.c */
 void enter_anew (lua_State *L, binding *b);
-slot *push_slot (lua_State *L);                          /* an empty one, in its userdata */
+slot *push_slot_of (lua_State *L, binding *b);           /* an empty one, in its userdata */
+static inline slot *push_slot (lua_State *L) { return push_slot_of(L, binding_of(L)); }
 int fill (lua_State *L, slot *s, heed_tensor *t);        /* s := t, which it owns; or raises, as
                                                    'done' does; 1 */
 void empty_slot (slot *s);                               /* drops its tensor */
@@ -131,7 +134,8 @@ void poll (lua_State *L, int64_t i);                     /* step i of a loop ove
 /* Every function that works begins with it. A finaliser may come after the context is gone. */
 static inline binding *enter (lua_State *L) {
   binding *b = binding_of(L);
-  if (b->L != L || b->frames != NULL || b->late != NULL || b->cx == NULL) enter_anew(L, b);
+  bool unsettled = b->frames != NULL && !b->settled;
+  if (b->L != L || unsettled || b->late != NULL || b->cx == NULL) enter_anew(L, b);
   note_hooks(b, L);
   return b;
 }
@@ -183,10 +187,11 @@ static inline heed_context *named (lua_State *L) {
 }
 
 /* Ends that, and raises the failure unless all is good; 0. */
-static inline int done (lua_State *L, bool good) {
-  heed_set_caller(binding_of(L)->cx, NULL);
+static inline int done_in (lua_State *L, const binding *b, bool good) {
+  heed_set_caller(b->cx, NULL);
   return good ? 0 : raise_failure(L);
 }
+static inline int done (lua_State *L, bool good) { return done_in(L, binding_of(L), good); }
 
 /* lua_heed.c */
 void push_function (lua_State *L, const char *name, lua_CFunction f);    /* with its upvalues */
@@ -247,7 +252,7 @@ void open_capture (lua_State *L, int module);
 /* lua_scope.c */
 modes modes_now (const binding *b);
 void set_modes (const binding *b, modes m);
-modes modes_in (const binding *b, lua_State *L);         /* what frames say; b has some */
+void settle_modes (binding *b, lua_State *L);            /* to what frames say; b has some */
 int64_t scope_in (const binding *b, lua_State *L);       /* the innermost scope's number, or 0 */
 void begin_frame (binding *b, lua_State *L, frame *f);
 void end_frame (binding *b, lua_State *L, frame *f);

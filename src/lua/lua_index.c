@@ -215,11 +215,11 @@ static bool selects_element (const heed_tensor *t, const indices *ix) {
 }
 
 
-static void refuse_element (lua_State *L, const indices *ix) {
+static void refuse_element (lua_State *L, int n, const int64_t *at) {
   luaL_Buffer select;
   luaL_buffinit(L, &select);
-  for (int i = 0; i < ix->n; i++) {
-    lua_pushfstring(L, ":select(1, %I)", (LUAI_UACINT)ix->at[i].from);
+  for (int i = 0; i < n; i++) {
+    lua_pushfstring(L, ":select(1, %I)", (LUAI_UACINT)at[i]);
     luaL_addvalue(&select);
   }
   luaL_pushresult(&select);
@@ -228,15 +228,29 @@ static void refuse_element (lua_State *L, const indices *ix) {
 }
 
 
-static int push_element_at (lua_State *L, heed_context *cx, heed_tensor *t, const indices *ix) {
+/* Pushes the one element of y, which it drops. */
+static int give_element (lua_State *L, heed_tensor *y) {
   element e;
-  if (heed_requires_grad(t) && heed_recording(cx)) refuse_element(L, ix);
-  heed_tensor *y = taken(named(L), t, ix);
   bool good = read_element(y, &e);
   heed_drop(y);
   done(L, good);
   push_element(L, &e);
   return 1;
+}
+
+
+static int push_element_at (lua_State *L, heed_context *cx, heed_tensor *t, const indices *ix) {
+  int64_t at[HEED_RANK];
+  for (int i = 0; i < ix->n; i++) at[i] = ix->at[i].from;
+  if (heed_requires_grad(t) && heed_recording(cx)) refuse_element(L, ix->n, at);
+  return give_element(L, taken(named(L), t, ix));
+}
+
+
+/* What stands at a position that was checked. */
+static heed_tensor *row_at (lua_State *L, heed_tensor *t, int64_t i) {
+  const heed_value select[] = {heed_t(t), heed_i(0), heed_i(i)};
+  return heed_call(named(L), HEED_select, select, 3);
 }
 
 
@@ -254,24 +268,28 @@ static bool check_row (lua_State *L, const heed_tensor *t, int64_t i) {
 
 /* x[i]: an element of a vector, else a view of a row */
 static int index_by_number (lua_State *L, heed_context *cx, heed_tensor *t) {
-  indices ix = {.n = 1, .at[0].kind = INDEX_NUMBER};
-  ix.at[0].from = check_integer(L, 2, "position");
-  if (!check_row(L, t, ix.at[0].from)) {
+  int64_t i = check_integer(L, 2, "position");
+  if (!check_row(L, t, i)) {
     lua_pushnil(L);
     return 1;
   }
-  if (heed_rank(t) == 1) return push_element_at(L, cx, t, &ix);
+  if (heed_rank(t) == 1) {
+    if (heed_requires_grad(t) && heed_recording(cx)) refuse_element(L, 1, &i);
+    return give_element(L, row_at(L, t, i));
+  }
   slot *s = push_slot(L);
-  fill(L, s, taken(named(L), t, &ix));
+  fill(L, s, row_at(L, t, i));
   return pass_anchor(L, 1);
 }
 
 
 int index_by_key (lua_State *L) {
   indices ix;
-  heed_context *cx = enter(L)->cx;
-  if (!is_box(L, 1)) return raise(L, "a tensor expected, got %s", describe(L, 1));
-  heed_tensor *t = raw_tensor(L, 1);
+  const binding *b = enter(L);
+  heed_context *cx = b->cx;
+  const box *x = box_at(L, b, 1);
+  if (x == NULL) return raise(L, "a tensor expected, got %s", describe(L, 1));
+  heed_tensor *t = x->at != NULL ? x->at->t : NULL;
   if (t == NULL) return raise(L, "the tensor was released");
   if (lua_type(L, 2) == LUA_TNUMBER) return index_by_number(L, cx, t);
   slot *s = push_slot(L);

@@ -43,9 +43,11 @@ void set_modes (const binding *b, modes m) {
 }
 
 
-modes modes_in (const binding *b, lua_State *L) {
+/* Only a frame of L's own says the same until one is opened or closed. */
+void settle_modes (binding *b, lua_State *L) {
   const frame *f = innermost(b, L, false);
-  return f != NULL ? f->modes : b->modes;
+  set_modes(b, f != NULL ? f->modes : b->modes);
+  b->settled = f != NULL && f->L == L;
 }
 
 
@@ -61,7 +63,8 @@ void begin_frame (binding *b, lua_State *L, frame *f) {
   f->open = true;
   f->outer = b->frames;
   b->frames = f;
-  set_modes(b, modes_in(b, L));
+  settle_modes(b, L);
+  b->settled = false;
 }
 
 
@@ -72,7 +75,8 @@ void end_frame (binding *b, lua_State *L, frame *f) {
   f->open = false;
   while (*at != f) at = &(*at)->outer;
   *at = f->outer;
-  if (b->cx != NULL) set_modes(b, modes_in(b, L));
+  if (b->cx != NULL) settle_modes(b, L);
+  b->settled = false;              /* L may not be what runs next */
 }
 
 /* }================================================================== */

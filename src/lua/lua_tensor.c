@@ -14,11 +14,32 @@
 ** ===================================================================
 */
 
+#define LINE 64                    /* bytes of a line of the processor's cache: a slot takes one */
+#define SLAB_SLOTS 63
+
+typedef struct slab {
+  struct slab *next;
+  struct { _Alignas(LINE) slot slot; } at[SLAB_SLOTS];
+} slab;
+
+
+static bool add_slab (binding *b) {
+  slab *more = aligned_alloc(LINE, sizeof *more);
+  if (more == NULL) return false;
+  more->next = b->slabs;
+  b->slabs = more;
+  for (int i = SLAB_SLOTS - 1; i >= 0; i--) {
+    more->at[i].slot.older = b->unused;
+    b->unused = &more->at[i].slot;
+  }
+  return true;
+}
+
+
 static slot *new_slot (binding *b, lua_State *L) {
+  if (b->unused == NULL && !add_slab(b)) return NULL;
   slot *s = b->unused;
-  if (s != NULL) b->unused = s->older;
-  else s = malloc(sizeof *s);
-  if (s == NULL) return NULL;
+  b->unused = s->older;
   s->t = NULL;
   s->kept = s->spared = false;
   s->age = ++b->clock;
@@ -69,9 +90,11 @@ void drop_slots (binding *b) {
     empty_slot(s);
     put_on(&b->unused, s);
   }
-  while ((s = b->unused) != NULL) {
-    b->unused = s->older;
-    free(s);
+  b->unused = NULL;
+  slab *own;
+  while ((own = b->slabs) != NULL) {
+    b->slabs = own->next;
+    free(own);
   }
 }
 
@@ -101,7 +124,7 @@ void enter_anew (lua_State *L, binding *b) {
     lua_pushthread(L);             /* kept: the host may call the core when it has ended */
     lua_rawsetp(L, LUA_REGISTRYINDEX, b);
   }
-  if (b->frames != NULL) set_modes(b, modes_in(b, L));
+  if (b->frames != NULL) settle_modes(b, L);
   if (b->late != NULL && !in_finaliser(L)) drop_late(b);
 }
 
@@ -114,8 +137,7 @@ void enter_anew (lua_State *L, binding *b) {
 ** ===================================================================
 */
 
-slot *push_slot (lua_State *L) {
-  binding *b = binding_of(L);
+slot *push_slot_of (lua_State *L, binding *b) {
   box *x = lua_newuserdatauv(L, sizeof *x, 1);
   x->self = NULL;
   slot *s = x->at = new_slot(b, L);
@@ -176,7 +198,7 @@ static int l_release (lua_State *L) {
 
 /* A script cannot call it; 'debug' can, with anything, and again. */
 static int l_gc (lua_State *L) {
-  box *x = box_at(L, binding_of(L), 1);
+  box *x = box_at(L, NULL, 1);
   if (x == NULL || x->at == NULL) return 0;
   binding *b = x->owner;
   slot *s = x->at;

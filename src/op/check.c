@@ -53,6 +53,7 @@ bool check_refuse (const call *c, int i, const char *format, ...) {
 */
 
 static const char *fault_of (const heed_value *v) {
+  if ((unsigned)v->kind < HEED_LIST) return NULL;
   bool list = v->kind == HEED_LIST, tensors = v->kind == HEED_TENSORS;
   if ((unsigned)v->kind > HEED_TEXT) return "its kind is none of heed_kind";
   if (v->kind == HEED_TEXT && v->text == NULL) return "a text expected, got NULL";

@@ -146,26 +146,95 @@ static heed_op faster_row (const call *c, heed_type type) {
        : value == -1 ? HEED_reciprocal : HEED_pow;
 }
 
-bool do_map (call *c) {
+/* After how many elements 'at' starts anew when it is broadcast to 'to'; 0: it is not so simple. */
+static int64_t period_of (const layout *at, const layout *to) {
+  int64_t n = 1;
+  int i = 1;
+  if (at->rank > to->rank) return 0;
+  for (; i <= at->rank && at->size[at->rank - i] == to->size[to->rank - i]; i++)
+    n *= at->size[at->rank - i];
+  for (; i <= at->rank; i++)
+    if (at->size[at->rank - i] != 1) return 0;
+  return n;
+}
+
+/*
+** Dense operands of the type that is computed in, which repeat themselves in the shape of the
+** largest of them, or numbers that join that type: the operand which the result is like. NULL:
+** they are not so, as the promotion above and broadcasting are for.
+*/
+static const heed_tensor *model_of (op_domain domain, int n, heed_tensor *const *ts) {
+  const heed_tensor *model = NULL;
+  if (domain == PICK) return NULL;
+  for (int i = 0; i < n; i++) {
+    if (ts[i]->number) continue;
+    if (model == NULL || layout_numel(&ts[i]->at) > layout_numel(&model->at)) model = ts[i];
+  }
+  if (model == NULL || op_computing(model->type) != model->type) return NULL;
+  if (domain == FLT && !scalar_is_float(model->type)) return NULL;
+  for (int i = 0; i < n; i++) {
+    const heed_tensor *t = ts[i];
+    bool alike = t->number ? scalar_category(t->type) <= scalar_category(model->type)
+               : t->type == model->type && period_of(&t->at, &model->at) > 0 &&
+                 layout_is_dense(&t->at);
+    if (!alike) return NULL;
+  }
+  return model;
+}
+
+/* The short way: operands that are alike. False: it must be done as any other. */
+static bool run_alike (call *c, heed_op op, heed_type type, heed_tensor *y,
+                       heed_tensor *const *ts) {
   const op_row *row = &op_rows[c->op];
-  int n = row->inputs, parameters = row->signature.parameters;
-  heed_tensor *ts[3];
-  heed_type type;
-  layout shape;
-  for (int i = 0; i < n; i++) ts[i] = c->args[i].tensor;
-  if (!joined_type(c, row->domain, n, ts, &type) || !joined_shape(c, n, ts, &shape)) return false;
-  if (!check_numbers(c, n, parameters, type)) return false;
-  if (c->op == HEED_pow && !check_power(c, c->args[ARG(pow, other)].tensor, type)) return false;
-  heed_tensor *y = result_for(c, row->domain == TEST ? HEED_BOOL : type, &shape, n, ts);
-  if (y == NULL) return false;
-  heed_op op = faster_row(c, type);
+  dense_map w;
+  w.op = op;
+  w.nin = op_rows[op].inputs;
+  w.type = type;
+  w.to = y->type;
+  w.n = layout_numel(&y->at);
+  w.y = tensor_data(y);
+  for (int i = 0; i < w.nin; i++) {
+    w.x[i] = ts[i]->number ? NULL : tensor_data(ts[i]);
+    w.period[i] = layout_numel(&ts[i]->at);
+    if (ts[i]->number) w.value[i] = ts[i]->value;
+  }
+  set_numbers(w.number, c->args, row->inputs, row->signature.parameters);
+  return core_map(c->cx, c->cx->current, &w);
+}
+
+static bool run_any (call *c, heed_op op, heed_type type, const layout *shape, heed_tensor *y,
+                     heed_tensor *const *ts) {
+  const op_row *row = &op_rows[c->op];
   int inputs = op_rows[op].inputs;
   work w;
   work_map(&w, op, op_computing(type), inputs);
-  set_numbers(w.map.number, c->args, n, parameters);
+  set_numbers(w.map.number, c->args, row->inputs, row->signature.parameters);
   *w.out = view_of(y);
-  for (int i = 0; i < inputs; i++) set_view(&w.in[i], ts[i], &shape);
-  return op_run(c, &w) && give_out(c, y);
+  for (int i = 0; i < inputs; i++) set_view(&w.in[i], ts[i], shape);
+  return op_run(c, &w);
+}
+
+bool do_map (call *c) {
+  const op_row *row = &op_rows[c->op];
+  int n = row->inputs;
+  heed_tensor *ts[DENSE_INS] = {NULL};
+  heed_type type;
+  layout joined;
+  for (int i = 0; i < n; i++) ts[i] = c->args[i].tensor;
+  const heed_tensor *model = model_of(row->domain, n, ts);
+  const layout *shape = model != NULL ? &model->at : &joined;
+  if (model != NULL) type = model->type;
+  else if (!joined_type(c, row->domain, n, ts, &type) || !joined_shape(c, n, ts, &joined))
+    return false;
+  if (!check_numbers(c, n, row->signature.parameters, type)) return false;
+  if (c->op == HEED_pow && !check_power(c, c->args[ARG(pow, other)].tensor, type)) return false;
+  heed_type to = row->domain == TEST ? HEED_BOOL : type;
+  heed_tensor *y = result_for(c, to, shape, n, ts);
+  if (y == NULL) return false;
+  heed_op op = faster_row(c, type);
+  bool short_way = model != NULL && y->type == to && layout_is_dense(&y->at);
+  if (short_way && run_alike(c, op, type, y, ts)) return give_out(c, y);
+  return run_any(c, op, type, shape, y, ts) && give_out(c, y);
 }
 
 /* A saved value as a derivative reads it; one that no wanted derivative needs was not saved. */

@@ -18,7 +18,8 @@
 
 heed_tensor *op_hold (heed_context *cx, heed_tensor *owned) {
   if (owned == NULL) return NULL;
-  if (!core_grow(cx, (void **)&cx->temporaries, cx->ntemporaries, &cx->temporaries_capacity,
+  if (cx->ntemporaries == cx->temporaries_capacity &&
+      !core_grow(cx, (void **)&cx->temporaries, cx->ntemporaries, &cx->temporaries_capacity,
                  sizeof *cx->temporaries)) {
     heed_drop(owned);
     return NULL;
@@ -186,6 +187,12 @@ static bool accept (heed_context *cx, const op_row *row, const heed_parameter *p
   }
 }
 
+/* A tensor of this context, which 'accept' leaves as it is: most arguments. */
+static bool is_plain (const heed_context *cx, const heed_parameter *p, const heed_value *v) {
+  return v->kind == HEED_TENSOR && p->want == HEED_WANT_TENSOR && v->tensor != NULL &&
+         v->tensor->cx == cx && cx->capture == NULL;
+}
+
 /* The arguments as do_ functions see them; args holds all parameters. */
 static bool accept_all (heed_context *cx, heed_op op, const heed_value *given, int n,
                         heed_value *args) {
@@ -195,8 +202,9 @@ static bool accept_all (heed_context *cx, heed_op op, const heed_value *given, i
     return core_fail(cx, signature->name, "at most %d arguments expected, got %d",
                      signature->parameters, n);
   for (int i = 0; i < signature->parameters; i++) {
+    const heed_parameter *p = &signature->parameter[i];
     args[i] = i < n ? given[i] : heed_none();
-    if (!accept(cx, row, &signature->parameter[i], &args[i])) return false;
+    if (!is_plain(cx, p, &args[i]) && !accept(cx, row, p, &args[i])) return false;
   }
   return true;
 }

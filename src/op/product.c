@@ -115,9 +115,25 @@ static bool set_result (product *p, const layout *batch, bool has_m, bool has_n)
 }
 
 
+/* Two matrices: nothing broadcasts. */
+static bool set_matrices (call *c, product *p, const layout *a, const layout *b) {
+  layout_copy(&p->a, a);
+  layout_copy(&p->b, b);
+  p->m = a->size[0];
+  p->k = a->size[1];
+  p->n = b->size[1];
+  if (!check_inner(c, p->k, b->size[0])) return false;
+  if (!layout_dense(&p->y, 2, (int64_t[]){p->m, p->n}))
+    return refuse_shapes(c, "the result has too many elements");
+  layout_copy(&p->shape, &p->y);
+  return true;
+}
+
+
 /* Vectors stand as one row on the left, as one column on the right. */
 static bool set_product (call *c, product *p, const layout *a, const layout *b) {
   layout batch, a_batch, b_batch;
+  if (a->rank == 2 && b->rank == 2) return set_matrices(c, p, a, b);
   p->a = a->rank == 1 ? layout_insert(a, 0) : *a;
   p->b = b->rank == 1 ? layout_insert(b, 1) : *b;
   p->m = p->a.size[p->a.rank - 2];
