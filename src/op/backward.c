@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "op/op.h"
+#include "op/compose.h"
 
 /* What a leaf is to get. */
 typedef struct accumulated {
@@ -142,15 +142,38 @@ static bool is_sole_owner (const heed_tensor *t) {
   return t->refs == 1 && t->store != NULL && t->store->refs == 1;
 }
 
+/* Leaves that took over other memory may get gradients that differ: see check_leaf. */
+static bool are_alike (const heed_tensor *a, const heed_tensor *b) {
+  const device *where = a->cx->current;
+  return a->type == b->type && !a->number && !b->number && tensor_device(a) == where &&
+         tensor_device(b) == where && layout_same_shape(&a->at, &b->at);
+}
+
+/* a + b, in a's place if nobody else sees it, owned; for tensors that are alike. */
+static heed_tensor *added (heed_context *cx, heed_tensor *a, heed_tensor *b) {
+  bool own = is_sole_owner(a) && layout_is_dense(&a->at);
+  heed_tensor *y = own ? heed_keep(a) : tensor_new(cx, a->type, &a->at);
+  work w;
+  if (y == NULL) return NULL;
+  work_map(&w, HEED_add, op_computing(a->type), 2);
+  w.map.number[0] = 1;
+  *w.out = view_of(y);
+  w.in[IN(add, input)] = view_of(a);
+  w.in[IN(add, other)] = view_of(b);
+  if (op_run_for(cx, HEED_add, &w)) return y;
+  heed_drop(y);
+  return NULL;
+}
+
 /* *sum += g; g is borrowed. The first is only kept: copies are made when a second comes. */
 static bool add_up (heed_context *cx, heed_tensor **sum, heed_tensor *g) {
   if (*sum == NULL) {
     *sum = heed_keep(g);
     return true;
   }
-  if (is_sole_owner(*sum) && layout_is_dense(&(*sum)->at))
-    return heed_apply_in_place(cx, HEED_add, (heed_value[]){heed_t(*sum), heed_t(g)}, 2);
-  heed_tensor *y = heed_call(cx, HEED_add, (heed_value[]){heed_t(*sum), heed_t(g)}, 2);
+  heed_tensor *y = are_alike(*sum, g)
+                   ? added(cx, *sum, g)
+                   : heed_call(cx, HEED_add, (heed_value[]){heed_t(*sum), heed_t(g)}, 2);
   if (y == NULL) return false;
   heed_drop(*sum);
   *sum = y;
@@ -160,16 +183,14 @@ static bool add_up (heed_context *cx, heed_tensor **sum, heed_tensor *g) {
 /* g summed over the axes along which an input was broadcast. */
 static heed_tensor *sum_to (heed_tensor *g, const layout *shape) {
   if (g == NULL || layout_same_shape(&g->at, shape)) return g;
-  int64_t axes[HEED_RANK];
-  int n = 0, extra = g->at.rank - shape->rank;
-  for (int i = 0; i < g->at.rank; i++) {
-    if (i < extra || (shape->size[i - extra] == 1 && g->at.size[i] != 1)) axes[n++] = i;
-  }
-  if (n > 0)
-    g = op_call(g->cx, HEED_sum, 3, (heed_value[]){heed_t(g), heed_l(n, axes), heed_b(true)});
-  if (g == NULL || layout_same_shape(&g->at, shape)) return g;
-  return op_call(g->cx, HEED_reshape, 2, (heed_value[]){heed_t(g), heed_l(shape->rank,
-                                                                          shape->size)});
+  bool marks[HEED_RANK];
+  int extra = g->at.rank - shape->rank;
+  reduction f;
+  for (int i = 0; i < g->at.rank; i++)
+    marks[i] = i < extra || (shape->size[i - extra] == 1 && g->at.size[i] != 1);
+  reduction_open(&f, g, marks, false);
+  heed_tensor *y = op_new(g->cx, g->type, shape);
+  return reduction_run(&f, HEED_sum, REDUCE_SUM, y, NULL) ? y : NULL;
 }
 
 static heed_tensor *fit (heed_tensor *g, const edge *e) {

@@ -6,9 +6,20 @@
 #include "op/move.h"
 
 
+/* g's elements in another layout, without being a view of g: as nobody records here, that would
+   only keep g. */
+static heed_tensor *laid_out (heed_tensor *g, const layout *at) {
+  return op_hold(g->cx, tensor_on(g->cx, g->store, g->type, at));
+}
+
+
 static heed_tensor *reshaped (heed_tensor *g, const layout *shape) {
-  heed_value args[] = {heed_t(g), heed_l(shape->rank, shape->size)};
-  return op_call(g->cx, HEED_reshape, 2, args);
+  layout at;
+  if (!layout_reshape(&g->at, shape->rank, shape->size, &at)) {
+    g = op1(HEED_clone, g);
+    if (g == NULL || !layout_reshape(&g->at, shape->rank, shape->size, &at)) return NULL;
+  }
+  return laid_out(g, &at);
 }
 
 
@@ -47,19 +58,24 @@ bool grad_squeeze (backward *b) { return grad_view(b); }
 bool grad_unsqueeze (backward *b) { return grad_view(b); }
 
 
-bool grad_transpose (backward *b) { return give(b, IN(transpose, input), same_on(b, b->g)); }
+bool grad_transpose (backward *b) {
+  int one = 0, other = 0, rank = b->g->at.rank;
+  layout_axis(rank, b->args[ARG(transpose, dim0)].integer, &one);
+  layout_axis(rank, b->args[ARG(transpose, dim1)].integer, &other);
+  layout at = rank > 0 ? layout_transpose(&b->g->at, one, other) : b->g->at;
+  return give(b, IN(transpose, input), laid_out(b->g, &at));
+}
 
 
 bool grad_permute (backward *b) {
-  int64_t back[HEED_RANK];
-  int rank = b->g->at.rank, axis;
+  int back[HEED_RANK], rank = b->g->at.rank, axis;
   const heed_value *dims = &b->args[ARG(permute, dims)];
   for (int i = 0; i < rank; i++) {
     layout_axis(rank, dims->kind == HEED_LIST ? dims->list[i] : dims->integer, &axis);
     back[axis] = i;
   }
-  heed_value args[] = {heed_t(b->g), heed_l(rank, back)};
-  return give(b, IN(permute, input), op_call(b->cx, HEED_permute, 2, args));
+  layout at = layout_permute(&b->g->at, back);
+  return give(b, IN(permute, input), laid_out(b->g, &at));
 }
 
 
@@ -76,7 +92,12 @@ static bool grad_part (backward *b) {
   return move_copy(b->cx, b->op, same_on(b, whole), b->g) && give(b, IN(view, input), whole);
 }
 
-bool grad_select (backward *b) { return grad_part(b); }
+/* … of which there is none along an axis of size 1. */
+bool grad_select (backward *b) {
+  const layout *shape = shape_of(b, IN(select, input));
+  if (layout_numel(&b->g->at) != layout_numel(shape)) return grad_part(b);
+  return give(b, IN(select, input), reshaped(b->g, shape));
+}
 
 bool grad_slice (backward *b) { return grad_part(b); }
 
@@ -282,12 +303,31 @@ static bool clear_row (heed_tensor *t, heed_value index) {
 }
 
 
+/* Each row of g to the row of 'sum' that its id names. */
+static bool add_rows (backward *b, heed_tensor *sum, heed_tensor *ids) {
+  heed_tensor *g = sum != NULL ? op_cast(b->g, sum->type) : NULL;
+  if (g == NULL || ids == NULL || !tensor_materialize(ids)) return false;
+  layout to = g->at, at = layout_insert(&ids->at, ids->at.rank);
+  work w;
+  for (int i = 0; i < ids->at.rank; i++) to.stride[i] = 0;
+  to.stride[ids->at.rank] = sum->at.stride[1];
+  to.offset = sum->at.offset;
+  at.size[ids->at.rank] = sum->at.size[1];
+  at.stride[ids->at.rank] = 0;
+  work_scatter(&w, SCATTER_ADD, 1, view_with(sum, &to), view_of(g));
+  w.in[INDEX_POSITIONS] = view_with(ids, &at);
+  w.index.stride[0] = sum->at.stride[0];
+  w.index.size[0] = sum->at.size[0];
+  return layout_numel(&g->at) == 0 || op_run_for(b->cx, b->op, &w);
+}
+
+
 /* The padding's row has a gradient of 0. */
 bool grad_embedding (backward *b) {
   const int weight = IN(embedding, weight);
   const heed_value padding = b->args[ARG(embedding, padding_idx)];
   heed_tensor *ids = input(b, IN(embedding, input)), *sum = sum_of_zeros(b, shape_of(b, weight));
-  if (ids == NULL || !add_at(b, sum, 1, &ids)) return false;
+  if (!add_rows(b, sum, ids)) return false;
   if (padding.kind != HEED_NONE && !clear_row(sum, padding)) return false;
   return give(b, weight, sum);
 }
