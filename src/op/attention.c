@@ -384,8 +384,8 @@ static bool fused_back (backward *b, const attending *o, heed_tensor *ds[ATTENTI
 
 
 /*
-** ds of query, key and value, and of biases if they are wanted, with all their axes. The first three
-** lie as what they belong to: heads are mostly parts of rows, and put back without a copy.
+** ds of query, key and value, and of biases if they are wanted, with all their axes. The first
+** three lie as what they belong to: heads are mostly parts of rows, and go back without a copy.
 */
 static bool new_gradients (backward *b, const attending *o, bool zeros,
                            heed_tensor *ds[ATTENTION_BACK_OUTS]) {

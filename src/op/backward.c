@@ -181,20 +181,20 @@ static bool add_up (heed_context *cx, heed_tensor **sum, heed_tensor *g) {
 }
 
 /* g summed over the axes along which an input was broadcast. */
-static heed_tensor *sum_to (heed_tensor *g, const layout *shape) {
-  if (g == NULL || layout_same_shape(&g->at, shape)) return g;
+static heed_tensor *sum_to (heed_tensor *g, const edge *e) {
+  if (g == NULL || edge_has_shape(e, &g->at)) return g;
   bool marks[HEED_RANK];
-  int extra = g->at.rank - shape->rank;
+  int extra = g->at.rank - e->rank;
   reduction f;
   for (int i = 0; i < g->at.rank; i++)
-    marks[i] = i < extra || (shape->size[i - extra] == 1 && g->at.size[i] != 1);
+    marks[i] = i < extra || (e->size[i - extra] == 1 && g->at.size[i] != 1);
   reduction_open(&f, g, marks, false);
-  heed_tensor *y = op_new(g->cx, g->type, shape);
+  heed_tensor *y = op_new_sized(g->cx, g->type, e->rank, e->size);
   return reduction_run(&f, HEED_sum, REDUCE_SUM, y, NULL) ? y : NULL;
 }
 
 static heed_tensor *fit (heed_tensor *g, const edge *e) {
-  g = op_cast(sum_to(g, &e->at), e->type);
+  g = op_cast(sum_to(g, e), e->type);
   return e->where != NULL ? op_to(g, e->where) : g;
 }
 
@@ -222,8 +222,8 @@ bool give (backward *b, int i, heed_tensor *g) {
 /* A dense buffer that spans the storage of n's base and region, and the part that 'at' names. */
 static heed_tensor *spanning (const node *n, int64_t *first) {
   int64_t last, start, end;
-  layout_reach(&n->base_at, first, &last);
-  layout_reach(&n->region, &start, &end);
+  layout_reach(n->base_at, first, &last);
+  layout_reach(n->region, &start, &end);
   if (start < *first) *first = start;
   if (end > last) last = end;
   int64_t size = last - *first + 1;
@@ -252,9 +252,9 @@ static bool grad_part (backward *b) {
   int64_t first;
   heed_tensor *buffer = spanning(b->n, &first);
   if (buffer == NULL) return false;
-  heed_tensor *region = part(buffer, &b->n->region, first);
-  if (!copy(b->cx, region, b->g, layout_overlaps_itself(&b->n->region))) return false;
-  return give(b, VIEW_BASE, part(buffer, &b->n->base_at, first));
+  heed_tensor *region = part(buffer, b->n->region, first);
+  if (!copy(b->cx, region, b->g, layout_overlaps_itself(b->n->region))) return false;
+  return give(b, VIEW_BASE, part(buffer, b->n->base_at, first));
 }
 
 /* What lay under the region has no influence; what was laid over it gets its part. */
@@ -262,8 +262,8 @@ static bool grad_overlay (backward *b) {
   int64_t first;
   heed_tensor *buffer = spanning(b->n, &first);
   if (buffer == NULL) return false;
-  heed_tensor *base = part(buffer, &b->n->base_at, first);
-  heed_tensor *region = part(buffer, &b->n->region, first);
+  heed_tensor *base = part(buffer, b->n->base_at, first);
+  heed_tensor *region = part(buffer, b->n->region, first);
   if (!copy(b->cx, base, b->g, false)) return false;
   if (wants(b, OVERLAY_REGION) && !give(b, OVERLAY_REGION, op1(HEED_clone, region))) return false;
   if (region == NULL) return false;
@@ -286,9 +286,11 @@ static bool grad_custom (backward *b) {
     if (g == NULL) good = false;
     else if (good && g->cx != b->cx)
       good = core_fail(b->cx, "custom", "backward gave a gradient of another context");
-    else if (good && !layout_same_shape(&g->at, shape_of(b, i)))
+    else if (good && !edge_has_shape(&n->edges[i], &g->at)) {
+      layout shape = shape_of(b, i);
       good = core_fail(b->cx, "custom", "backward gave input %d a gradient of shape %s, not %s",
-                       i + 1, layout_text(&g->at, got), layout_text(shape_of(b, i), want));
+                       i + 1, layout_text(&g->at, got), layout_text(&shape, want));
+    }
     else if (good) give(b, i, g);
   }
   return good;
@@ -338,9 +340,9 @@ static bool find_wanted (pass *p, node *n, heed_tensor *const *incoming) {
 /* A leaf that took over other memory may have become something else. */
 static bool check_leaf (const node *leaf, const heed_tensor *g) {
   char was[LAYOUT_TEXT], is[LAYOUT_TEXT];
-  return (layout_same_shape(&g->at, &leaf->base_at) && g->type == leaf->type) ||
+  return (layout_same_shape(&g->at, leaf->base_at) && g->type == leaf->type) ||
          core_fail(leaf->cx, "backward", "a leaf is %s of shape %s now, and was %s of shape %s "
-                   "when it was used", scalar_names[leaf->type], layout_text(&leaf->base_at, is),
+                   "when it was used", scalar_names[leaf->type], layout_text(leaf->base_at, is),
                    scalar_names[g->type], layout_text(&g->at, was));
 }
 
@@ -404,9 +406,14 @@ static bool check_not_freed (const node *n) {
 
 /* A custom backward function may have started a pass over this very step, which freed it. */
 static bool visit_step (pass *p, node *n) {
-  backward b = {.cx = p->cx, .op = n->op, .n = n, .args = n->args};
+  backward b;                          /* large: not cleared as a whole */
   if (!check_not_freed(n)) return false;
-  for (int i = 0; i < n->noutputs && i < OP_OUTS; i++) b.gs[i] = n->incoming[i];
+  b.cx = p->cx;
+  b.op = n->op;
+  b.n = n;
+  b.args = n->args;
+  for (int i = 0; i < OP_OUTS; i++) b.gs[i] = i < n->noutputs ? n->incoming[i] : NULL;
+  for (int i = 0; i < n->nedges; i++) b.given[i] = NULL;
   b.g = b.gs[0];
   int64_t mark = p->cx->ntemporaries;
   for (int i = 0; i < n->noutputs; i++) work_on_device_of(n->incoming[i]);

@@ -13,19 +13,27 @@ static heed_tensor *laid_out (heed_tensor *g, const layout *at) {
 }
 
 
-static heed_tensor *reshaped (heed_tensor *g, const layout *shape) {
+/* With the shape of input i. */
+static heed_tensor *reshaped (backward *b, heed_tensor *g, int i) {
+  const edge *e = &b->n->edges[i];
   layout at;
-  if (!layout_reshape(&g->at, shape->rank, shape->size, &at)) {
+  if (!layout_reshape(&g->at, e->rank, e->size, &at)) {
     g = op1(HEED_clone, g);
-    if (g == NULL || !layout_reshape(&g->at, shape->rank, shape->size, &at)) return NULL;
+    if (g == NULL || !layout_reshape(&g->at, e->rank, e->size, &at)) return NULL;
   }
   return laid_out(g, &at);
 }
 
 
+static heed_tensor *zeros_like (backward *b, heed_type type, int i) {
+  const layout shape = shape_of(b, i);
+  return op_zeros(b->cx, type, &shape);
+}
+
+
 /* To sum many gradients in: halves in float32, which the backward pass rounds at the end. */
-static heed_tensor *sum_of_zeros (backward *b, const layout *shape) {
-  return op_zeros(b->cx, op_computing(b->g->type), shape);
+static heed_tensor *sum_of_zeros (backward *b, int i) {
+  return zeros_like(b, op_computing(b->g->type), i);
 }
 
 
@@ -50,7 +58,7 @@ SAME_ARG(view, squeeze, input);
 SAME_ARG(view, unsqueeze, input);
 
 bool grad_view (backward *b) {
-  return give(b, IN(view, input), reshaped(b->g, shape_of(b, IN(view, input))));
+  return give(b, IN(view, input), reshaped(b, b->g, IN(view, input)));
 }
 
 bool grad_squeeze (backward *b) { return grad_view(b); }
@@ -88,15 +96,15 @@ SAME_ARG(view, diagonal, input);
 
 /* Elements outside of the part have a gradient of 0. */
 static bool grad_part (backward *b) {
-  heed_tensor *whole = op_zeros(b->cx, b->g->type, shape_of(b, IN(view, input)));
+  heed_tensor *whole = zeros_like(b, b->g->type, IN(view, input));
   return move_copy(b->cx, b->op, same_on(b, whole), b->g) && give(b, IN(view, input), whole);
 }
 
 /* … of which there is none along an axis of size 1. */
 bool grad_select (backward *b) {
-  const layout *shape = shape_of(b, IN(select, input));
-  if (layout_numel(&b->g->at) != layout_numel(shape)) return grad_part(b);
-  return give(b, IN(select, input), reshaped(b->g, shape));
+  const layout shape = shape_of(b, IN(select, input));
+  if (layout_numel(&b->g->at) != layout_numel(&shape)) return grad_part(b);
+  return give(b, IN(select, input), reshaped(b, b->g, IN(select, input)));
 }
 
 bool grad_slice (backward *b) { return grad_part(b); }
@@ -116,7 +124,7 @@ bool grad_diag_embed (backward *b) {
 
 /* Windows may overlap: an element gets the gradients of all that contain it. */
 bool grad_unfold (backward *b) {
-  heed_tensor *whole = sum_of_zeros(b, shape_of(b, IN(unfold, input)));
+  heed_tensor *whole = sum_of_zeros(b, IN(unfold, input));
   heed_tensor *windows = same_on(b, whole);
   heed_tensor *g = whole != NULL ? op_cast(b->g, whole->type) : NULL;
   work w;
@@ -143,7 +151,7 @@ bool grad_to (backward *b) { return give(b, IN(to, input), b->g); }
 static bool grad_overwritten (backward *b, int target, int source) {
   if (!give(b, source, b->g)) return false;
   return !wants(b, target) ||
-         give(b, target, op_zeros(b->cx, b->g->type, shape_of(b, target)));
+         give(b, target, zeros_like(b, b->g->type, target));
 }
 
 bool grad_copy (backward *b) { return grad_overwritten(b, IN(copy, input), IN(copy, src)); }
@@ -156,11 +164,11 @@ bool grad_join (backward *b) {
   int axis;
   layout_axis(b->g->at.rank, b->args[ARG(join, dim)].integer, &axis);
   for (int i = IN(join, tensors); i <= LAST_IN(b); i++) {
-    const layout *shape = shape_of(b, i);
-    if (shape->rank != b->g->at.rank) continue;  /* of shape (0), beside others */
-    layout at = layout_narrow(&b->g->at, axis, from, shape->size[axis], 1);
+    const edge *e = &b->n->edges[i];
+    if (e->rank != b->g->at.rank) continue;      /* of shape (0), beside others */
+    layout at = layout_narrow(&b->g->at, axis, from, e->size[axis], 1);
     if (wants(b, i) && !give(b, i, op_view(b->g, &at))) return false;
-    from += shape->size[axis];
+    from += e->size[axis];
   }
   return true;
 }
@@ -207,7 +215,7 @@ static heed_tensor *gather_along (backward *b, heed_tensor *index) {
 
 
 bool grad_gather (backward *b) {
-  heed_tensor *sum = sum_of_zeros(b, shape_of(b, IN(gather, input)));
+  heed_tensor *sum = sum_of_zeros(b, IN(gather, input));
   return add_along(b, sum, input(b, IN(gather, index)), b->g) && give(b, IN(gather, input), sum);
 }
 
@@ -216,9 +224,9 @@ bool grad_gather (backward *b) {
 static bool give_source (backward *b, heed_tensor *index) {
   heed_tensor *g = gather_along(b, index);
   const int src = IN(scatter, src);
-  const layout *shape = shape_of(b, src);
-  if (g == NULL || shape->rank == 0 || layout_same_shape(&g->at, shape)) return give(b, src, g);
-  heed_tensor *whole = op_zeros(b->cx, g->type, shape);
+  if (g == NULL || rank_of(b, src) == 0 || edge_has_shape(&b->n->edges[src], &g->at))
+    return give(b, src, g);
+  heed_tensor *whole = zeros_like(b, g->type, src);
   if (whole == NULL) return false;
   layout at = whole->at;
   memcpy(at.size, g->at.size, (size_t)at.rank * sizeof *at.size);
@@ -260,7 +268,7 @@ static bool add_at (backward *b, heed_tensor *sum, int n, heed_tensor *const *li
 
 
 bool grad_take (backward *b) {
-  heed_tensor *list[OP_EDGES], *sum = sum_of_zeros(b, shape_of(b, IN(take, input)));
+  heed_tensor *list[OP_EDGES], *sum = sum_of_zeros(b, IN(take, input));
   int n = LAST_IN(b) - IN(take, indices) + 1;
   return saved_indices(b, IN(take, indices), n, list) && add_at(b, sum, n, list) &&
          give(b, IN(take, input), sum);
@@ -326,7 +334,7 @@ static bool add_rows (backward *b, heed_tensor *sum, heed_tensor *ids) {
 bool grad_embedding (backward *b) {
   const int weight = IN(embedding, weight);
   const heed_value padding = b->args[ARG(embedding, padding_idx)];
-  heed_tensor *ids = input(b, IN(embedding, input)), *sum = sum_of_zeros(b, shape_of(b, weight));
+  heed_tensor *ids = input(b, IN(embedding, input)), *sum = sum_of_zeros(b, weight);
   if (!add_rows(b, sum, ids)) return false;
   if (padding.kind != HEED_NONE && !clear_row(sum, padding)) return false;
   return give(b, weight, sum);
@@ -335,7 +343,7 @@ bool grad_embedding (backward *b) {
 
 /* Each gradient goes to the position that its value came from. */
 static bool grad_order (backward *b, int in, const heed_value *dim, heed_tensor *indices) {
-  heed_tensor *whole = op_zeros(b->cx, b->g->type, shape_of(b, in));
+  heed_tensor *whole = zeros_like(b, b->g->type, in);
   if (indices == NULL || whole == NULL) return false;
   heed_value args[] = {heed_t(whole), *dim, heed_t(indices), heed_t(b->g)};
   return heed_apply_in_place(b->cx, HEED_scatter, args, 4) && give(b, in, whole);

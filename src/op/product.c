@@ -373,29 +373,29 @@ static heed_tensor *multiplied (backward *r, matrices a, matrices b, const layou
 ** g and b lie so; else the backward pass does it.
 */
 static heed_tensor *grad_left (backward *r, matrices g, matrices b) {
-  const layout *shape = shape_of(r, IN(matmul, input));
+  const layout shape = shape_of(r, IN(matmul, input));
   int64_t n = layout_numel(&g.at), k = b.at.size[b.at.rank - 2];
   matrices row = g, rows = b = swapped(b);
-  if (g.at.rank > 2 && k > 0 && layout_numel(shape) == k &&
+  if (g.at.rank > 2 && k > 0 && layout_numel(&shape) == k &&
       layout_reshape(&g.at, 2, (int64_t[]){1, n}, &row.at) &&
       layout_reshape(&b.at, 2, (int64_t[]){n, k}, &rows.at))
-    return multiplied(r, row, rows, shape);
+    return multiplied(r, row, rows, &shape);
   return multiplied(r, g, b, NULL);
 }
 
 
 /* db = a^T g. One b for a whole batch of a: the batch is summed over as more rows. */
 static heed_tensor *grad_right (backward *r, matrices a, matrices g) {
-  const layout *shape = shape_of(r, IN(matmul, other));
-  if (shape->rank <= 2 && (!join_rows(&a) || !join_rows(&g))) return NULL;
-  return multiplied(r, swapped(a), g, shape->rank == 1 ? shape : NULL);
+  const layout shape = shape_of(r, IN(matmul, other));
+  if (shape.rank <= 2 && (!join_rows(&a) || !join_rows(&g))) return NULL;
+  return multiplied(r, swapped(a), g, shape.rank == 1 ? &shape : NULL);
 }
 
 
 /* y = a b, with vectors as a row and a column. */
 bool grad_matmul (backward *r) {
   const int one = IN(matmul, input), other = IN(matmul, other);
-  bool row = shape_of(r, one)->rank == 1, column = shape_of(r, other)->rank == 1;
+  bool row = rank_of(r, one) == 1, column = rank_of(r, other) == 1;
   matrices g = with_axis(matrices_of(r->g), column, r->g->at.rank);
   g = with_axis(g, row, g.at.rank - 1);
   if (wants(r, one)) {
@@ -422,8 +422,9 @@ static heed_tensor *sum_of_rows (backward *b, matrices g) {
 /* dx = g w */
 static bool give_input (backward *b, matrices g) {
   const int x = IN(linear, input);
+  const layout shape = shape_of(b, x);
   heed_tensor *weight = input(b, IN(linear, weight));
-  return weight != NULL && give(b, x, multiplied(b, g, matrices_of(weight), shape_of(b, x)));
+  return weight != NULL && give(b, x, multiplied(b, g, matrices_of(weight), &shape));
 }
 
 
