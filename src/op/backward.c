@@ -489,17 +489,23 @@ static bool run_pass (pass *p, node *root, int output, heed_tensor *seed) {
   return p->outer != NULL || commit(p);
 }
 
+/* A tensor like y, of one element, that is 1. Work that is captured must write it each time. */
+static heed_tensor *new_one (heed_tensor *y) {
+  heed_context *cx = y->cx;
+  heed_tensor *one = op_new(cx, y->type, &y->at);
+  if (one == NULL) return NULL;
+  if (cx->capture != NULL || !cx->current->host) return op_filled(one, 1) ? one : NULL;
+  scalar_store(one->type, one->store->data, (scalar){.type = HEED_INT64, .i = 1});
+  return one;
+}
+
 /* The gradient that a pass starts with: 'seed', or 1 for a single element. */
 static heed_tensor *first_gradient (heed_tensor *y, heed_tensor *seed) {
   char want[LAYOUT_TEXT], got[LAYOUT_TEXT];
   if (seed == NULL && layout_numel(&y->at) != 1)
     return core_fail(y->cx, "backward", "a gradient is needed for a tensor of shape %s; only one "
                      "element has one by itself", layout_text(&y->at, want));
-  if (seed == NULL) {
-    heed_tensor *one = op_new(y->cx, y->type, &y->at);
-    if (one == NULL) return NULL;
-    return op_filled(one, 1) ? one : NULL;
-  }
+  if (seed == NULL) return new_one(y);
   if (seed->cx != y->cx)
     return core_fail(y->cx, "backward", "the gradient belongs to another context");
   if (!layout_same_shape(&seed->at, &y->at))
