@@ -67,7 +67,6 @@ static bool check_inner (call *c, int64_t a, int64_t b) {
 typedef struct product {
   layout a, b, y, shape;
   int64_t m, k, n;
-  bool turned;                     /* the factors stand for y^T = b^T a^T */
 } product;
 
 
@@ -102,19 +101,6 @@ static bool flatten_batch (product *p) {
 }
 
 
-/* One row for the whole batch: then the batch is more columns, if it lies so, and y its own y^T. */
-static bool turn_batch (product *p) {
-  layout flat, b = layout_transpose(&p->b, p->b.rank - 2, p->b.rank - 1);
-  if (p->a.rank != 2 || p->m != 1 || p->n == 0) return false;
-  int64_t rows = layout_numel(&p->y);
-  if (!layout_reshape(&b, 2, (int64_t[]){rows, p->k}, &flat)) return false;
-  p->b = flat;
-  p->a = layout_transpose(&p->a, 0, 1);
-  p->turned = true;
-  return layout_dense(&p->y, 2, (int64_t[]){rows, 1});
-}
-
-
 /* False, without a message, when there are too many elements. */
 static bool set_result (product *p, const layout *batch, bool has_m, bool has_n) {
   int64_t size[HEED_RANK], shape[HEED_RANK];
@@ -134,9 +120,8 @@ static bool set_factors (product *p, const layout *batch, bool has_m, bool has_n
   p->m = p->a.size[p->a.rank - 2];
   p->k = p->a.size[p->a.rank - 1];
   p->n = p->b.size[p->b.rank - 1];
-  p->turned = false;
   if (!set_result(p, batch, has_m, has_n)) return false;
-  if (flatten_batch(p) || turn_batch(p)) return true;
+  if (flatten_batch(p)) return true;
   p->a = with_batch(&p->a, batch);
   p->b = with_batch(&p->b, batch);
   return true;
@@ -158,15 +143,6 @@ static bool set_product (call *c, product *p, const layout *a, const layout *b) 
 }
 
 
-/* y = a b [+ addend] */
-static void set_work (work *w, const product *p, const heed_tensor *y, const heed_tensor *a,
-                      const heed_tensor *b, view addend) {
-  view left = view_with(a, &p->a), right = view_with(b, &p->b);
-  work_matmul(w, 1, false, view_with(y, &p->y), p->turned ? right : left,
-              p->turned ? left : right, addend);
-}
-
-
 /* y = a b, or a b + bias. */
 static bool multiply (call *c, const product *p, heed_tensor *a, heed_tensor *b,
                       heed_tensor *bias) {
@@ -179,7 +155,7 @@ static bool multiply (call *c, const product *p, heed_tensor *a, heed_tensor *b,
     layout_expand(&bias->at, &p->y, &wide);
     addend = view_with(bias, &wide);
   }
-  set_work(&w, p, y, a, b, addend);
+  work_matmul(&w, 1, false, view_with(y, &p->y), view_with(a, &p->a), view_with(b, &p->b), addend);
   return op_run(c, &w) && give_out(c, y);
 }
 
@@ -356,14 +332,17 @@ static bool join_rows (matrices *m) {
 
 /* a b as a tensor of 'shape', which has all its elements; NULL: as matrices. */
 static heed_tensor *multiplied (backward *r, matrices a, matrices b, const layout *shape) {
-  product p = {.a = a.at, .b = b.at};
+  product p;
   layout batch, a_batch = batch_of(&a.at), b_batch = batch_of(&b.at);
   work w;
+  p.a = a.at;
+  p.b = b.at;
   if (!layout_broadcast(&a_batch, &b_batch, &batch) || !set_factors(&p, &batch, true, true))
     return core_fail(r->cx, NULL, "the gradient has too many elements");
   heed_tensor *y = op_new(r->cx, a.t->type, shape != NULL ? shape : &p.shape);
   if (y == NULL) return NULL;
-  set_work(&w, &p, y, a.t, b.t, view_none());
+  work_matmul(&w, 1, false, view_with(y, &p.y), view_with(a.t, &p.a), view_with(b.t, &p.b),
+              view_none());
   return op_run_for(r->cx, r->op, &w) ? y : NULL;
 }
 
