@@ -66,6 +66,47 @@ describe("an optimiser", function()
     assert.is_true(b:equal(alone))
   end)
 
+  -- Beside a parameter that has no gradient, each of the others is looked at.
+  it("steps as far where all have gradients as where one has none", function()
+    for _, kind in ipairs{"SGD", "Adam", "AdamW", "Lion"} do
+      local options = {lr = 0.1, momentum = kind == "SGD" and 0.9 or nil}
+      local first, second = heed.randn(3), heed.randn(2, 2)
+      local gradient = {heed.randn(3), heed.randn(2, 2)}
+      local function run(...)
+        local ps = {first:clone():requires_grad_(), second:clone():requires_grad_(), ...}
+        local opt = heed.optim[kind](ps, options)
+        for i = 1, 6 do
+          for k = 1, 2 do ps[k].grad = (i ~= 3 or k ~= 2) and gradient[k] * i or nil end
+          opt:step()
+        end
+        return ps, opt:state()
+      end
+      local alone, state = run()
+      local beside, other = run(heed.ones(1):requires_grad_())
+      for k = 1, 2 do assert.is_true(alone[k]:equal(beside[k]), kind) end
+      assert.same({6, 5}, state.step:totable())
+      assert.same({6, 5, 0}, other.step:totable())
+    end
+  end)
+
+  it("says which parameter was released, and steps on without a gradient", function()
+    local a, b = heed.ones(2):requires_grad_(), heed.ones(2):requires_grad_()
+    local opt = heed.optim.Adam{a, b}
+    for _ = 1, 2 do
+      a.grad, b.grad = heed.ones(2), heed.ones(2)
+      opt:step()
+    end
+    opt:zero_grad()
+    local before = a:clone()
+    opt:step()
+    assert.is_true(before:equal(a))
+    assert.same({2, 2}, opt:state().step:totable())
+    a.grad = heed.ones(2)
+    b:release()
+    assert.error_matches(function() opt:step() end, "released")
+    assert.is_true(before:equal(a))
+  end)
+
   it("reads its rate at every step", function()
     local p = parameter(1.0)
     local opt = optim.SGD({p}, {lr = 1})

@@ -2376,9 +2376,10 @@ heed.core = {}
 ---"adamw" or "lion".
 ---@param kind string
 ---@param parameters heed.Tensor[]
----@param gradients (heed.Tensor|false)[]
+---@param gradients? (heed.Tensor|false)[] the parameters' own unless given
 ---@param states (heed.Tensor|false)[][] lists, one for each kind of state
 ---@param options table lr, step and PyTorch's others
+---@return boolean stepped false if the parameters' own are to be taken and one has none
 function heed.core.optim_step(kind, parameters, gradients, states, options) end
 
 ---Who may attend by a rule of heed_mask (src/heed.h), as bools of the size {B, H, T, S}.

@@ -56,24 +56,30 @@ struct heed_tensor {
   scalar value;                    /* of a number, which has no storage until it is needed */
 };
 
-/* A value that a backward function needs: a tensor without a graph, at a version. */
+/*
+** A value that a backward function needs: a tensor without a graph, at a version. Here and in an
+** edge, sizes and strides lie behind the node, as many as there are: most nodes have few.
+*/
 typedef struct saved {
-  storage *store;                  /* NULL: only shape and type were kept */
-  int64_t version;
-  layout at;
-  heed_type type;
+  storage *store;                  /* NULL: a number that has none */
+  int64_t version, offset;
+  const int64_t *dims;             /* sizes, then strides */
+  scalar value;                    /* of a number */
+  uint8_t type, rank;
   bool number;
-  scalar value;
-  bool present;                    /* false: the argument was left out */
+  bool present;                    /* false: no gradient that is wanted needs it, or left out */
 } saved;
 
-/* An input of a node: where its gradient goes. */
+/*
+** An input of a node: where its gradient goes. By its type, shape and device the backward pass sums
+** over broadcast axes, converts and moves, in one place.
+*/
 typedef struct edge {
   node *node;                      /* NULL: wants no gradient */
-  int output;
-  heed_type type;                  /* of the input, its shape and its device: the backward pass */
-  layout at;                       /* sums over broadcast axes, converts and moves in one place */
   device *where;
+  const int64_t *size;
+  int output;                      /* of 'node' */
+  uint8_t type, rank;
 } edge;
 
 typedef enum node_kind { NODE_LEAF, NODE_OP, NODE_OVERLAY, NODE_VIEW, NODE_CUSTOM } node_kind;
@@ -98,13 +104,14 @@ struct node {
   int64_t order;
   node_kind kind;
   heed_op op;
-  int nedges, nsaved, noutputs, nargs;
+  int nedges, nsaved, noutputs, nargs, ndims;
   edge *edges;                     /* one for each tensor argument, lists flattened */
   saved *saved;                    /* arguments' tensors first (nedges of them), then outputs */
   heed_value *args;                /* the scalar arguments as they were given (lists copied) */
+  int64_t *dims;                   /* for sizes and strides: the next that is free */
   heed_tensor *gradient;           /* of a leaf */
-  layout region;                   /* OVERLAY and VIEW: the part of the base, in its storage */
-  layout base_at; heed_type type;  /* of the base, or of the leaf */
+  layout *region;                  /* OVERLAY and VIEW: the part of the base, in its storage */
+  layout *base_at; heed_type type; /* of the base, or of the leaf */
   heed_custom custom;
   heed_hook *hooks;
   bool freed;                      /* by a pass without 'retain': edges lead nowhere */
@@ -311,6 +318,12 @@ static inline view view_with (const heed_tensor *t, const layout *at) {
          : (char *)t->store->data + at->offset * scalar_sizes[t->type];
   return v;
 }
+/* *v = view_none(), of which little is touched. */
+static inline void view_clear (view *v) {
+  v->data = NULL;
+  v->type = HEED_BOOL;
+  v->at.rank = -1;
+}
 /* For a device; without storage, as its value. */
 static inline view view_of (const heed_tensor *t) { return view_with(t, &t->at); }
 
@@ -320,8 +333,12 @@ bool core_keep_cast (heed_context *cx, heed_tensor *t, heed_tensor *cast);
 void core_forget_casts (heed_context *cx);
 
 /* node.c */
-node *node_new (heed_context *cx, node_kind kind, heed_op op, int nedges, int nsaved,
-                int noutputs, int nargs);            /* refs 1, arrays zeroed */
+typedef struct node_size {
+  int edges, saved, outputs, args;
+  int dims;                        /* a size for each axis of an edge, size and stride of a saved */
+} node_size;
+node *node_new (heed_context *cx, node_kind kind, heed_op op, node_size size);   /* refs 1, all
+                                                        else zeroed */
 void node_keep (node *n);
 void node_drop (node *n);                            /* frees a chain without recursion */
 node *node_leaf (heed_context *cx, const heed_tensor *t);
@@ -331,7 +348,13 @@ void node_put_gradient (node *leaf, heed_tensor *gradient);          /* which it
 node *node_of_gradient (const heed_tensor *t);       /* the leaf that has t's; NULL: none */
 heed_hook *node_add_hook (node *n, int output);      /* empty; NULL: no memory */
 void node_remove_hook (heed_hook *hook);
-bool node_save (node *n, int i, const heed_tensor *t, bool value);   /* value false: shape only */
+void node_save (node *n, int i, const heed_tensor *t);
+/* Edge i leads to an input, which may be NULL, from what is like t; after t was saved, if it is. */
+void node_set_edge (node *n, int i, node *input, int output, const heed_tensor *t);
+bool edge_has_shape (const edge *e, const layout *at);
+layout edge_shape (const edge *e);                   /* dense */
+bool node_view (node *n, int i, view *v);            /* the saved value itself, or view_none; false
+                                                        after core_fail */
 heed_tensor *node_saved (node *n, int i);            /* a new handle without a graph; checks the
                                                         version; NULL and no message if absent */
 

@@ -255,6 +255,17 @@ static int sort_axes (const layout *at, int axis[HEED_RANK]) {
 }
 
 
+bool layout_is_packed (const layout *at) {
+  int axis[HEED_RANK], n = sort_axes(at, axis);
+  int64_t run = 1;
+  for (int k = 0; k < n; k++) {
+    if (at->stride[axis[k]] != run) return false;
+    run *= at->size[axis[k]];
+  }
+  return true;
+}
+
+
 /*
 ** No overlap if every step along an axis leaves what the axes of smaller steps reach. Layouts
 ** that interleave without sharing an element are said to overlap; no operation makes one.

@@ -49,6 +49,7 @@ static inline int64_t layout_numel (const layout *at) {
 /* Dense, row by row, from offset 0. False: negative size, rank, or too many elements. */
 bool layout_dense (layout *at, int rank, const int64_t *size);
 bool layout_is_dense (const layout *at);            /* row by row without gaps, any offset */
+bool layout_is_packed (const layout *at);           /* … in any order of the axes, none backwards */
 bool layout_same_shape (const layout *a, const layout *b);
 bool layout_overlaps_itself (const layout *at);     /* two positions, one element (stride 0 …) */
 

@@ -9,16 +9,22 @@
 #include <string.h>
 
 
-/* Node, edges, saved values, incoming gradients and arguments lie in one block. */
-static size_t size_of (int nedges, int nsaved, int noutputs, int nargs) {
-  return sizeof(node) + (size_t)nedges * sizeof(edge) + (size_t)nsaved * sizeof(saved) +
-         (size_t)noutputs * sizeof(heed_tensor *) + (size_t)nargs * sizeof(heed_value);
+/* Layouts of a base or a leaf, and of a region. */
+static size_t layouts_of (node_kind kind) {
+  return kind == NODE_LEAF ? 1 : kind == NODE_OVERLAY || kind == NODE_VIEW ? 2 : 0;
 }
 
 
-node *node_new (heed_context *cx, node_kind kind, heed_op op, int nedges, int nsaved,
-                int noutputs, int nargs) {
-  size_t bytes = size_of(nedges, nsaved, noutputs, nargs);
+/* Node, edges, saved values, incoming gradients, arguments, layouts and dims lie in one block. */
+static size_t size_of (node_kind kind, node_size n) {
+  return sizeof(node) + (size_t)n.edges * sizeof(edge) + (size_t)n.saved * sizeof(saved) +
+         (size_t)n.outputs * sizeof(heed_tensor *) + (size_t)n.args * sizeof(heed_value) +
+         layouts_of(kind) * sizeof(layout) + (size_t)n.dims * sizeof(int64_t);
+}
+
+
+node *node_new (heed_context *cx, node_kind kind, heed_op op, node_size size) {
+  size_t bytes = size_of(kind, size);
   node *n = core_alloc(cx, bytes);
   if (n == NULL) return NULL;
   memset(n, 0, bytes);
@@ -27,20 +33,24 @@ node *node_new (heed_context *cx, node_kind kind, heed_op op, int nedges, int ns
   n->order = ++cx->clock;
   n->kind = kind;
   n->op = op;
-  n->nedges = nedges; n->nsaved = nsaved; n->noutputs = noutputs; n->nargs = nargs;
+  n->nedges = size.edges; n->nsaved = size.saved; n->noutputs = size.outputs;
+  n->nargs = size.args; n->ndims = size.dims;
   n->edges = (edge *)(n + 1);
-  n->saved = (saved *)(n->edges + nedges);
-  n->incoming = (heed_tensor **)(n->saved + nsaved);
-  n->args = (heed_value *)(n->incoming + noutputs);
+  n->saved = (saved *)(n->edges + size.edges);
+  n->incoming = (heed_tensor **)(n->saved + size.saved);
+  n->args = (heed_value *)(n->incoming + size.outputs);
+  n->base_at = (layout *)(n->args + size.args);
+  n->region = n->base_at + 1;
+  n->dims = (int64_t *)(n->base_at + layouts_of(kind));
   cx->nodes++;
   return n;
 }
 
 
 node *node_leaf (heed_context *cx, const heed_tensor *t) {
-  node *n = node_new(cx, NODE_LEAF, HEED_NOPS, 0, 0, 1, 0);
+  node *n = node_new(cx, NODE_LEAF, HEED_NOPS, (node_size){.outputs = 1});
   if (n == NULL) return NULL;
-  n->base_at = t->at;
+  *n->base_at = t->at;
   n->type = t->type;
   return n;
 }
@@ -149,7 +159,8 @@ static void free_node (node *n) {
   heed_drop(n->gradient);
   for (int i = 0; i < n->noutputs; i++) heed_drop(n->incoming[i]);
   drop_edges(n);
-  core_free(cx, n, size_of(n->nedges, n->nsaved, n->noutputs, n->nargs));
+  core_free(cx, n, size_of(n->kind, (node_size){n->nedges, n->nsaved, n->noutputs, n->nargs,
+                                                n->ndims}));
   cx->nodes--;
 }
 
@@ -184,25 +195,78 @@ void node_forget (node *n) {
 
 /*
 ** {==================================================================
+** Edges
+** ===================================================================
+*/
+
+/* Keeps some sizes or strides behind the node. */
+static int64_t *keep_dims (node *n, int rank, const int64_t *given) {
+  int64_t *dims = n->dims;
+  for (int i = 0; i < rank; i++) dims[i] = given[i];
+  n->dims += rank;
+  return dims;
+}
+
+
+void node_set_edge (node *n, int i, node *input, int output, const heed_tensor *t) {
+  const saved *s = i < n->nsaved ? &n->saved[i] : NULL;
+  edge *e = &n->edges[i];
+  node_keep(input);
+  e->node = input;
+  e->output = output;
+  e->where = tensor_device(t);
+  e->type = (uint8_t)t->type;
+  e->rank = (uint8_t)t->at.rank;
+  e->size = s != NULL && s->present ? s->dims : keep_dims(n, t->at.rank, t->at.size);
+}
+
+
+bool edge_has_shape (const edge *e, const layout *at) {
+  if (e->rank != at->rank) return false;
+  for (int i = 0; i < at->rank; i++)
+    if (e->size[i] != at->size[i]) return false;
+  return true;
+}
+
+
+layout edge_shape (const edge *e) {
+  layout at;
+  layout_dense(&at, e->rank, e->size);
+  return at;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
 ** Saved values
 ** ===================================================================
 */
 
-bool node_save (node *n, int i, const heed_tensor *t, bool value) {
+void node_save (node *n, int i, const heed_tensor *t) {
   saved *s = &n->saved[i];
-  storage_drop(s->store);
-  memset(s, 0, sizeof *s);
-  if (t == NULL) return true;
   s->present = true;
-  s->at = t->at;
-  s->type = t->type;
-  if (!value) return true;
   s->number = t->number;
   s->value = t->value;
+  s->type = (uint8_t)t->type;
+  s->rank = (uint8_t)t->at.rank;
+  s->offset = t->at.offset;
+  s->dims = keep_dims(n, t->at.rank, t->at.size);
+  keep_dims(n, t->at.rank, t->at.stride);
   storage_keep(t->store);
   s->store = t->store;
   s->version = t->store != NULL ? t->store->version : 0;
-  return true;
+}
+
+
+static void read_layout (const saved *s, layout *at) {
+  at->rank = s->rank;
+  at->offset = s->offset;
+  for (int i = 0; i < s->rank; i++) {
+    at->size[i] = s->dims[i];
+    at->stride[i] = s->dims[s->rank + i];
+  }
 }
 
 
@@ -216,20 +280,51 @@ static bool unchanged (node *n, const saved *s) {
 }
 
 
-heed_tensor *node_saved (node *n, int i) {
-  const saved *s = &n->saved[i];
+/* May saved value s be read? */
+static bool check_saved (node *n, const saved *s) {
   if (n->freed)
     return core_fail(n->cx, "backward", "the graph was freed; pass retain_graph = true the first "
                      "time");
-  if (!s->present) return NULL;
-  if (s->store == NULL) return s->number ? tensor_number(n->cx, s->value) : NULL;
-  if (!unchanged(n, s)) return NULL;
-  heed_tensor *t = tensor_on(n->cx, s->store, s->type, &s->at);
+  return s->store == NULL || unchanged(n, s);
+}
+
+
+heed_tensor *node_saved (node *n, int i) {
+  const saved *s = &n->saved[i];
+  if (!check_saved(n, s) || !s->present) return NULL;
+  if (s->store == NULL) return tensor_number(n->cx, s->value);
+  layout at;
+  read_layout(s, &at);
+  heed_tensor *t = tensor_on(n->cx, s->store, s->type, &at);
   if (t == NULL) return NULL;
   t->number = s->number;
   t->value = s->value;
   capture_input(n->cx, t);
   return t;
+}
+
+
+/* What is captured must know the tensor. */
+static bool capture_saved (node *n, int i) {
+  heed_tensor *t = n->cx->capture != NULL ? node_saved(n, i) : NULL;
+  heed_drop(t);
+  return t != NULL || n->cx->capture == NULL;
+}
+
+
+bool node_view (node *n, int i, view *v) {
+  const saved *s = &n->saved[i];
+  view_clear(v);
+  if (!check_saved(n, s)) return false;
+  if (!s->present) return true;
+  if (!capture_saved(n, i)) return false;
+  v->type = s->type;
+  v->value = s->value;
+  read_layout(s, &v->at);
+  v->at.offset = 0;
+  if (s->store != NULL && s->store->data != NULL)
+    v->data = (char *)s->store->data + s->offset * scalar_sizes[s->type];
+  return true;
 }
 
 /* }================================================================== */

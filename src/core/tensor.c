@@ -560,7 +560,7 @@ static void renew_leaf (const heed_tensor *t, const heed_tensor *from) {
   if (device_of(t) != device_of(from) || t->type != from->type ||
       !layout_same_shape(&t->at, &from->at))
     put_gradient(leaf, NULL);
-  leaf->base_at = from->at;
+  *leaf->base_at = from->at;
   leaf->type = from->type;
 }
 

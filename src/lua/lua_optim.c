@@ -70,20 +70,53 @@ static void read_list (lua_State *L, int i, int n, heed_tensor **list) {
 }
 
 
-/* optim_step(kind, parameters, gradients, states, options): states is a list of lists */
+/* The same with NULL for whatever is no tensor; false: there is such an entry. */
+static bool read_living (lua_State *L, int i, int n, heed_tensor **list) {
+  bool all = true;
+  for (int k = 0; k < n; k++) {
+    lua_rawgeti(L, i, k + 1);
+    list[k] = raw_tensor(L, lua_gettop(L));
+    all = all && list[k] != NULL;
+    lua_pop(L, 1);
+  }
+  return all;
+}
+
+
+/* The gradients of n tensors, owned; false: one has none, and nothing is owned. */
+static bool take_gradients (int n, heed_tensor *const *ts, heed_tensor **gradients) {
+  for (int i = 0; i < n; i++) {
+    gradients[i] = heed_gradient(ts[i]);
+    if (gradients[i] != NULL) continue;
+    while (i > 0) heed_drop(gradients[--i]);
+    return false;
+  }
+  return true;
+}
+
+
+/*
+** optim_step(kind, parameters, gradients, states, options): states is a list of lists. With nil
+** for gradients they are the parameters' own, and it gives false if one of these has none.
+*/
 static int l_optim_step (lua_State *L) {
   static const char *const kinds[] = {"sgd", "adam", "adamw", "lion", NULL};
   binding *b = enter(L);
   heed_optimizer kind = (heed_optimizer)luaL_checkoption(L, 1, NULL, kinds);
-  for (int i = 2; i <= 5; i++) luaL_checktype(L, i, LUA_TTABLE);
+  const bool own = lua_isnil(L, 3);
+  for (int i = 2; i <= 5; i++)
+    if (i != 3 || !own) luaL_checktype(L, i, LUA_TTABLE);
   size_t n = lua_rawlen(L, 2), nstates = lua_rawlen(L, 4);
   if (nstates > STATES)
     return raise(L, "at most %d states expected, got %d", STATES, (int)nstates);
   heed_step step = read_step(L, 5);
   heed_tensor **list = lua_newuserdatauv(L, ((2 + STATES) * n + 1) * sizeof *list, 0);
   heed_tensor *const *states[STATES] = {NULL};
-  read_list(L, 2, (int)n, list);
-  read_list(L, 3, (int)n, list + n);
+  if (!own) {
+    read_list(L, 2, (int)n, list);
+    read_list(L, 3, (int)n, list + n);
+  }
+  else if (!read_living(L, 2, (int)n, list)) return lua_pushboolean(L, false), 1;
   for (size_t s = 0; s < nstates; s++) {
     states[s] = list + (2 + s) * n;
     lua_rawgeti(L, 4, (lua_Integer)s + 1);
@@ -91,10 +124,14 @@ static int l_optim_step (lua_State *L) {
     lua_pop(L, 1);
   }
   size_t held = (2 + nstates) * n;
-  for (size_t i = 0; i < held; i++) heed_keep(list[i]);
+  if (own && !take_gradients((int)n, list, list + n)) return lua_pushboolean(L, false), 1;
+  for (size_t i = 0; i < held; i++)
+    if (!own || i < n || i >= 2 * n) heed_keep(list[i]);
   bool good = heed_optimize(b->cx, kind, &step, (int)n, list, list + n, states);
   for (size_t i = 0; i < held; i++) heed_drop(list[i]);
-  return good ? 0 : raise_failure(L);
+  if (!good) return raise_failure(L);
+  lua_pushboolean(L, true);
+  return 1;
 }
 
 

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "op/op.h"
+#include "op/compose.h"
 
 /* What a leaf is to get. */
 typedef struct accumulated {
@@ -142,15 +142,38 @@ static bool is_sole_owner (const heed_tensor *t) {
   return t->refs == 1 && t->store != NULL && t->store->refs == 1;
 }
 
+/* Leaves that took over other memory may get gradients that differ: see check_leaf. */
+static bool are_alike (const heed_tensor *a, const heed_tensor *b) {
+  const device *where = a->cx->current;
+  return a->type == b->type && !a->number && !b->number && tensor_device(a) == where &&
+         tensor_device(b) == where && layout_same_shape(&a->at, &b->at);
+}
+
+/* a + b, in a's place if nobody else sees it, owned; for tensors that are alike. */
+static heed_tensor *added (heed_context *cx, heed_tensor *a, heed_tensor *b) {
+  bool own = is_sole_owner(a) && layout_is_dense(&a->at);
+  heed_tensor *y = own ? heed_keep(a) : tensor_new(cx, a->type, &a->at);
+  work w;
+  if (y == NULL) return NULL;
+  work_map(&w, HEED_add, op_computing(a->type), 2);
+  w.map.number[0] = 1;
+  *w.out = view_of(y);
+  w.in[IN(add, input)] = view_of(a);
+  w.in[IN(add, other)] = view_of(b);
+  if (op_run_for(cx, HEED_add, &w)) return y;
+  heed_drop(y);
+  return NULL;
+}
+
 /* *sum += g; g is borrowed. The first is only kept: copies are made when a second comes. */
 static bool add_up (heed_context *cx, heed_tensor **sum, heed_tensor *g) {
   if (*sum == NULL) {
     *sum = heed_keep(g);
     return true;
   }
-  if (is_sole_owner(*sum) && layout_is_dense(&(*sum)->at))
-    return heed_apply_in_place(cx, HEED_add, (heed_value[]){heed_t(*sum), heed_t(g)}, 2);
-  heed_tensor *y = heed_call(cx, HEED_add, (heed_value[]){heed_t(*sum), heed_t(g)}, 2);
+  heed_tensor *y = are_alike(*sum, g)
+                   ? added(cx, *sum, g)
+                   : heed_call(cx, HEED_add, (heed_value[]){heed_t(*sum), heed_t(g)}, 2);
   if (y == NULL) return false;
   heed_drop(*sum);
   *sum = y;
@@ -158,22 +181,20 @@ static bool add_up (heed_context *cx, heed_tensor **sum, heed_tensor *g) {
 }
 
 /* g summed over the axes along which an input was broadcast. */
-static heed_tensor *sum_to (heed_tensor *g, const layout *shape) {
-  if (g == NULL || layout_same_shape(&g->at, shape)) return g;
-  int64_t axes[HEED_RANK];
-  int n = 0, extra = g->at.rank - shape->rank;
-  for (int i = 0; i < g->at.rank; i++) {
-    if (i < extra || (shape->size[i - extra] == 1 && g->at.size[i] != 1)) axes[n++] = i;
-  }
-  if (n > 0)
-    g = op_call(g->cx, HEED_sum, 3, (heed_value[]){heed_t(g), heed_l(n, axes), heed_b(true)});
-  if (g == NULL || layout_same_shape(&g->at, shape)) return g;
-  return op_call(g->cx, HEED_reshape, 2, (heed_value[]){heed_t(g), heed_l(shape->rank,
-                                                                          shape->size)});
+static heed_tensor *sum_to (heed_tensor *g, const edge *e) {
+  if (g == NULL || edge_has_shape(e, &g->at)) return g;
+  bool marks[HEED_RANK];
+  int extra = g->at.rank - e->rank;
+  reduction f;
+  for (int i = 0; i < g->at.rank; i++)
+    marks[i] = i < extra || (e->size[i - extra] == 1 && g->at.size[i] != 1);
+  reduction_open(&f, g, marks, false);
+  heed_tensor *y = op_new_sized(g->cx, g->type, e->rank, e->size);
+  return reduction_run(&f, HEED_sum, REDUCE_SUM, y, NULL) ? y : NULL;
 }
 
 static heed_tensor *fit (heed_tensor *g, const edge *e) {
-  g = op_cast(sum_to(g, &e->at), e->type);
+  g = op_cast(sum_to(g, e), e->type);
   return e->where != NULL ? op_to(g, e->where) : g;
 }
 
@@ -201,8 +222,8 @@ bool give (backward *b, int i, heed_tensor *g) {
 /* A dense buffer that spans the storage of n's base and region, and the part that 'at' names. */
 static heed_tensor *spanning (const node *n, int64_t *first) {
   int64_t last, start, end;
-  layout_reach(&n->base_at, first, &last);
-  layout_reach(&n->region, &start, &end);
+  layout_reach(n->base_at, first, &last);
+  layout_reach(n->region, &start, &end);
   if (start < *first) *first = start;
   if (end > last) last = end;
   int64_t size = last - *first + 1;
@@ -231,9 +252,9 @@ static bool grad_part (backward *b) {
   int64_t first;
   heed_tensor *buffer = spanning(b->n, &first);
   if (buffer == NULL) return false;
-  heed_tensor *region = part(buffer, &b->n->region, first);
-  if (!copy(b->cx, region, b->g, layout_overlaps_itself(&b->n->region))) return false;
-  return give(b, VIEW_BASE, part(buffer, &b->n->base_at, first));
+  heed_tensor *region = part(buffer, b->n->region, first);
+  if (!copy(b->cx, region, b->g, layout_overlaps_itself(b->n->region))) return false;
+  return give(b, VIEW_BASE, part(buffer, b->n->base_at, first));
 }
 
 /* What lay under the region has no influence; what was laid over it gets its part. */
@@ -241,8 +262,8 @@ static bool grad_overlay (backward *b) {
   int64_t first;
   heed_tensor *buffer = spanning(b->n, &first);
   if (buffer == NULL) return false;
-  heed_tensor *base = part(buffer, &b->n->base_at, first);
-  heed_tensor *region = part(buffer, &b->n->region, first);
+  heed_tensor *base = part(buffer, b->n->base_at, first);
+  heed_tensor *region = part(buffer, b->n->region, first);
   if (!copy(b->cx, base, b->g, false)) return false;
   if (wants(b, OVERLAY_REGION) && !give(b, OVERLAY_REGION, op1(HEED_clone, region))) return false;
   if (region == NULL) return false;
@@ -265,9 +286,11 @@ static bool grad_custom (backward *b) {
     if (g == NULL) good = false;
     else if (good && g->cx != b->cx)
       good = core_fail(b->cx, "custom", "backward gave a gradient of another context");
-    else if (good && !layout_same_shape(&g->at, shape_of(b, i)))
+    else if (good && !edge_has_shape(&n->edges[i], &g->at)) {
+      layout shape = shape_of(b, i);
       good = core_fail(b->cx, "custom", "backward gave input %d a gradient of shape %s, not %s",
-                       i + 1, layout_text(&g->at, got), layout_text(shape_of(b, i), want));
+                       i + 1, layout_text(&g->at, got), layout_text(&shape, want));
+    }
     else if (good) give(b, i, g);
   }
   return good;
@@ -317,9 +340,9 @@ static bool find_wanted (pass *p, node *n, heed_tensor *const *incoming) {
 /* A leaf that took over other memory may have become something else. */
 static bool check_leaf (const node *leaf, const heed_tensor *g) {
   char was[LAYOUT_TEXT], is[LAYOUT_TEXT];
-  return (layout_same_shape(&g->at, &leaf->base_at) && g->type == leaf->type) ||
+  return (layout_same_shape(&g->at, leaf->base_at) && g->type == leaf->type) ||
          core_fail(leaf->cx, "backward", "a leaf is %s of shape %s now, and was %s of shape %s "
-                   "when it was used", scalar_names[leaf->type], layout_text(&leaf->base_at, is),
+                   "when it was used", scalar_names[leaf->type], layout_text(leaf->base_at, is),
                    scalar_names[g->type], layout_text(&g->at, was));
 }
 
@@ -383,9 +406,14 @@ static bool check_not_freed (const node *n) {
 
 /* A custom backward function may have started a pass over this very step, which freed it. */
 static bool visit_step (pass *p, node *n) {
-  backward b = {.cx = p->cx, .op = n->op, .n = n, .args = n->args};
+  backward b;                          /* large: not cleared as a whole */
   if (!check_not_freed(n)) return false;
-  for (int i = 0; i < n->noutputs && i < OP_OUTS; i++) b.gs[i] = n->incoming[i];
+  b.cx = p->cx;
+  b.op = n->op;
+  b.n = n;
+  b.args = n->args;
+  for (int i = 0; i < OP_OUTS; i++) b.gs[i] = i < n->noutputs ? n->incoming[i] : NULL;
+  for (int i = 0; i < n->nedges; i++) b.given[i] = NULL;
   b.g = b.gs[0];
   int64_t mark = p->cx->ntemporaries;
   for (int i = 0; i < n->noutputs; i++) work_on_device_of(n->incoming[i]);
@@ -461,17 +489,23 @@ static bool run_pass (pass *p, node *root, int output, heed_tensor *seed) {
   return p->outer != NULL || commit(p);
 }
 
+/* A tensor like y, of one element, that is 1. Work that is captured must write it each time. */
+static heed_tensor *new_one (heed_tensor *y) {
+  heed_context *cx = y->cx;
+  heed_tensor *one = op_new(cx, y->type, &y->at);
+  if (one == NULL) return NULL;
+  if (cx->capture != NULL || !cx->current->host) return op_filled(one, 1) ? one : NULL;
+  scalar_store(one->type, one->store->data, (scalar){.type = HEED_INT64, .i = 1});
+  return one;
+}
+
 /* The gradient that a pass starts with: 'seed', or 1 for a single element. */
 static heed_tensor *first_gradient (heed_tensor *y, heed_tensor *seed) {
   char want[LAYOUT_TEXT], got[LAYOUT_TEXT];
   if (seed == NULL && layout_numel(&y->at) != 1)
     return core_fail(y->cx, "backward", "a gradient is needed for a tensor of shape %s; only one "
                      "element has one by itself", layout_text(&y->at, want));
-  if (seed == NULL) {
-    heed_tensor *one = op_new(y->cx, y->type, &y->at);
-    if (one == NULL) return NULL;
-    return op_filled(one, 1) ? one : NULL;
-  }
+  if (seed == NULL) return new_one(y);
   if (seed->cx != y->cx)
     return core_fail(y->cx, "backward", "the gradient belongs to another context");
   if (!layout_same_shape(&seed->at, &y->at))

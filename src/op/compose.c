@@ -75,6 +75,15 @@ bool op_view_shaped (view *v, heed_tensor *t, int rank, const int64_t *size) {
 }
 
 
+heed_tensor *op_new_like (heed_context *cx, heed_type type, const layout *at) {
+  heed_tensor *y = op_new(cx, type, at);
+  if (y == NULL || !layout_is_packed(at)) return y;
+  y->at = *at;
+  y->at.offset = 0;
+  return y;
+}
+
+
 heed_tensor *op_materialized (heed_tensor *t) {
   if (t == NULL || !t->number) return t;
   t = op_cast(t, op_promote(1, &t));

@@ -33,6 +33,9 @@ heed_tensor *op_permute (heed_tensor *t, int n, const int64_t *order);
 /* t for a device with another shape, of a copy where it must be; view_none for NULL. */
 bool op_view_shaped (view *v, heed_tensor *t, int rank, const int64_t *size);
 
+/* A new tensor of a layout's shape, whose elements lie in the same order, if it has no gaps. */
+heed_tensor *op_new_like (heed_context *cx, heed_type type, const layout *at);
+
 /* An ordinary tensor for a number that was given: of its default type, with storage. */
 heed_tensor *op_materialized (heed_tensor *t);
 

@@ -392,7 +392,7 @@ static heed_tensor *classes_back (const targets *o, heed_tensor *t) {
 
 static int restored_axis (const backward *b) {
   const heed_value *dim = &b->args[ARG(cross_entropy, dim)];
-  int rank = shape_of(b, IN(cross_entropy, input))->rank, axis = classes_axis(rank);
+  int rank = rank_of(b, IN(cross_entropy, input)), axis = classes_axis(rank);
   if (dim->kind != HEED_NONE) layout_axis(rank, dim->integer, &axis);
   return axis;
 }

@@ -177,18 +177,24 @@ static bool read_equation (equation *e) {
 }
 
 
+static bool refuse_size (const equation *e, int i, int k, int64_t known) {
+  char why[120];
+  const term *a = &e->operand[i];
+  snprintf(why, sizeof why, "'%c' has size %" PRId64 " here and %" PRId64 " before",
+           letter_of(a->label[k]), a->t->at.size[k], known);
+  return refuse_operand(e, i, why);
+}
+
+
 /* Sizes of one label agree, or are 1. */
 static bool check_sizes (const equation *e) {
   int64_t sizes[LABELS];
-  char why[120];
   for (int k = 0; k < LABELS; k++) sizes[k] = 1;
   for (int i = 0; i < e->operands; i++) {
     const term *a = &e->operand[i];
     for (int k = 0; k < a->n; k++) {
       int64_t size = a->t->at.size[k], *known = &sizes[a->label[k]];
-      snprintf(why, sizeof why, "'%c' has size %" PRId64 " here and %" PRId64 " before",
-               letter_of(a->label[k]), size, *known);
-      if (size != 1 && *known != 1 && size != *known) return refuse_operand(e, i, why);
+      if (size != 1 && *known != 1 && size != *known) return refuse_size(e, i, k, *known);
       if (size != 1) *known = size;
     }
   }

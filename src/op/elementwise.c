@@ -237,19 +237,23 @@ bool do_map (call *c) {
   return run_any(c, op, type, shape, y, ts) && give_out(c, y);
 }
 
-/* A saved value as a derivative reads it; one that no wanted derivative needs was not saved. */
-static bool set_saved (backward *b, view *v, heed_tensor *t, const layout *shape) {
-  if (t != NULL) set_view(v, t, shape);
-  else *v = view_none();
-  return !b->cx->failure.set;
+/* Saved value i as a derivative reads it; one that no wanted derivative needs was not saved. */
+static bool set_saved (backward *b, view *v, int i, const layout *shape) {
+  if (!node_view(b->n, i, v)) return false;
+  if (b->n->saved[i].store == NULL || layout_same_shape(&v->at, shape)) return true;
+  layout own = v->at;
+  layout_expand(&own, shape, &v->at);
+  return true;
 }
 
 /* What derivatives read: g, the inputs, the result. */
 static bool set_operands (backward *b, work *w, int n, const layout *shape) {
   w->in[DERIVATIVE_G] = view_of(b->g);
-  for (int i = 0; i < 3; i++)
-    if (!set_saved(b, &w->in[DERIVATIVE_A + i], i < n ? input(b, i) : NULL, shape)) return false;
-  return set_saved(b, &w->in[DERIVATIVE_Y], output(b, OUT(neg, output)), shape);
+  for (int i = 0; i < 3; i++) {
+    view_clear(&w->in[DERIVATIVE_A + i]);
+    if (i < n && !set_saved(b, &w->in[DERIVATIVE_A + i], i, shape)) return false;
+  }
+  return set_saved(b, &w->in[DERIVATIVE_Y], n + OUT(neg, output), shape);
 }
 
 static bool derivative (backward *b, work *w, int which) {

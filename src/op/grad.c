@@ -39,20 +39,19 @@ SAME_IN(sum, cumprod, input);
 /* Marks what was reduced. */
 static void mark_reduced (const backward *b, bool marks[HEED_RANK]) {
   int dim = b->op == HEED_norm ? ARG(norm, dim) : ARG(sum, dim);
-  op_mark_axes(&b->args[dim], shape_of(b, INPUT)->rank, marks);
+  op_mark_axes(&b->args[dim], rank_of(b, INPUT), marks);
 }
 
 
 /* A reduction's result, or its gradient, viewed with the input's shape. */
 static heed_tensor *spread (backward *b, heed_tensor *t) {
-  const layout *to = shape_of(b, INPUT);
   bool marks[HEED_RANK];
   if (t == NULL) return NULL;
-  layout at = *to;
-  bool kept = t->at.rank == to->rank;
+  layout at = shape_of(b, INPUT);
+  bool kept = t->at.rank == at.rank;
   mark_reduced(b, marks);
   at.offset = t->at.offset;
-  for (int i = 0, k = 0; i < to->rank; i++) {
+  for (int i = 0, k = 0; i < at.rank; i++) {
     at.stride[i] = marks[i] ? 0 : t->at.stride[k];
     k += kept || !marks[i];
   }
@@ -62,24 +61,23 @@ static heed_tensor *spread (backward *b, heed_tensor *t) {
 
 /* How many elements make one result. */
 static double count_of (backward *b) {
-  const layout *at = shape_of(b, INPUT);
+  const edge *e = &b->n->edges[INPUT];
   bool marks[HEED_RANK];
   double n = 1;
   mark_reduced(b, marks);
-  for (int i = 0; i < at->rank; i++)
-    if (marks[i]) n *= (double)at->size[i];
+  for (int i = 0; i < e->rank; i++)
+    if (marks[i]) n *= (double)e->size[i];
   return n;
 }
 
 
 /* Reduces t, of the input's shape, over what was reduced; the axes stay. */
 static heed_tensor *again (backward *b, heed_op op, heed_tensor *t) {
-  const layout *at = shape_of(b, INPUT);
   int64_t axes[HEED_RANK];
   bool marks[HEED_RANK];
   int n = 0;
   mark_reduced(b, marks);
-  for (int i = 0; i < at->rank; i++)
+  for (int i = 0; i < rank_of(b, INPUT); i++)
     if (marks[i]) axes[n++] = i;
   return op_reduce(op, t, n, axes, true);
 }
@@ -235,7 +233,8 @@ SAME_OUT(max, min, indices);
 
 /* g at the positions, in zeros of the input's shape. */
 static heed_tensor *scattered (backward *b, heed_tensor *positions) {
-  heed_tensor *dx = op_zeros(b->cx, b->g->type, shape_of(b, INPUT));
+  const layout shape = shape_of(b, INPUT);
+  heed_tensor *dx = op_zeros(b->cx, b->g->type, &shape);
   int axis;
   work w;
   if (dx == NULL || positions == NULL) return NULL;
@@ -300,7 +299,8 @@ static heed_tensor *power_gradient (backward *b, heed_tensor *x, heed_tensor *y,
 
 static heed_tensor *norm_gradient (backward *b, double p) {
   heed_tensor *x = input(b, INPUT), *y = output(b, OUT(norm, output)), *g = b->g;
-  if (p == 0) return op_zeros(b->cx, type_of(b, INPUT), shape_of(b, INPUT));
+  const layout shape = shape_of(b, INPUT);
+  if (p == 0) return op_zeros(b->cx, type_of(b, INPUT), &shape);
   if (p == 1) return op2(HEED_mul, op1(HEED_sign, x), spread(b, g));
   if (isinf(p)) return op2(HEED_mul, op1(HEED_sign, x), shared(b, op1(HEED_abs, x), y));
   if (p != 2) return power_gradient(b, x, y, p);

@@ -6,15 +6,34 @@
 #include "op/move.h"
 
 
-static heed_tensor *reshaped (heed_tensor *g, const layout *shape) {
-  heed_value args[] = {heed_t(g), heed_l(shape->rank, shape->size)};
-  return op_call(g->cx, HEED_reshape, 2, args);
+/* g's elements in another layout, without being a view of g: as nobody records here, that would
+   only keep g. */
+static heed_tensor *laid_out (heed_tensor *g, const layout *at) {
+  return op_hold(g->cx, tensor_on(g->cx, g->store, g->type, at));
+}
+
+
+/* With the shape of input i. */
+static heed_tensor *reshaped (backward *b, heed_tensor *g, int i) {
+  const edge *e = &b->n->edges[i];
+  layout at;
+  if (!layout_reshape(&g->at, e->rank, e->size, &at)) {
+    g = op1(HEED_clone, g);
+    if (g == NULL || !layout_reshape(&g->at, e->rank, e->size, &at)) return NULL;
+  }
+  return laid_out(g, &at);
+}
+
+
+static heed_tensor *zeros_like (backward *b, heed_type type, int i) {
+  const layout shape = shape_of(b, i);
+  return op_zeros(b->cx, type, &shape);
 }
 
 
 /* To sum many gradients in: halves in float32, which the backward pass rounds at the end. */
-static heed_tensor *sum_of_zeros (backward *b, const layout *shape) {
-  return op_zeros(b->cx, op_computing(b->g->type), shape);
+static heed_tensor *sum_of_zeros (backward *b, int i) {
+  return zeros_like(b, op_computing(b->g->type), i);
 }
 
 
@@ -39,7 +58,7 @@ SAME_ARG(view, squeeze, input);
 SAME_ARG(view, unsqueeze, input);
 
 bool grad_view (backward *b) {
-  return give(b, IN(view, input), reshaped(b->g, shape_of(b, IN(view, input))));
+  return give(b, IN(view, input), reshaped(b, b->g, IN(view, input)));
 }
 
 bool grad_squeeze (backward *b) { return grad_view(b); }
@@ -47,19 +66,24 @@ bool grad_squeeze (backward *b) { return grad_view(b); }
 bool grad_unsqueeze (backward *b) { return grad_view(b); }
 
 
-bool grad_transpose (backward *b) { return give(b, IN(transpose, input), same_on(b, b->g)); }
+bool grad_transpose (backward *b) {
+  int one = 0, other = 0, rank = b->g->at.rank;
+  layout_axis(rank, b->args[ARG(transpose, dim0)].integer, &one);
+  layout_axis(rank, b->args[ARG(transpose, dim1)].integer, &other);
+  layout at = rank > 0 ? layout_transpose(&b->g->at, one, other) : b->g->at;
+  return give(b, IN(transpose, input), laid_out(b->g, &at));
+}
 
 
 bool grad_permute (backward *b) {
-  int64_t back[HEED_RANK];
-  int rank = b->g->at.rank, axis;
+  int back[HEED_RANK], rank = b->g->at.rank, axis;
   const heed_value *dims = &b->args[ARG(permute, dims)];
   for (int i = 0; i < rank; i++) {
     layout_axis(rank, dims->kind == HEED_LIST ? dims->list[i] : dims->integer, &axis);
     back[axis] = i;
   }
-  heed_value args[] = {heed_t(b->g), heed_l(rank, back)};
-  return give(b, IN(permute, input), op_call(b->cx, HEED_permute, 2, args));
+  layout at = layout_permute(&b->g->at, back);
+  return give(b, IN(permute, input), laid_out(b->g, &at));
 }
 
 
@@ -72,11 +96,16 @@ SAME_ARG(view, diagonal, input);
 
 /* Elements outside of the part have a gradient of 0. */
 static bool grad_part (backward *b) {
-  heed_tensor *whole = op_zeros(b->cx, b->g->type, shape_of(b, IN(view, input)));
+  heed_tensor *whole = zeros_like(b, b->g->type, IN(view, input));
   return move_copy(b->cx, b->op, same_on(b, whole), b->g) && give(b, IN(view, input), whole);
 }
 
-bool grad_select (backward *b) { return grad_part(b); }
+/* … of which there is none along an axis of size 1. */
+bool grad_select (backward *b) {
+  const layout shape = shape_of(b, IN(select, input));
+  if (layout_numel(&b->g->at) != layout_numel(&shape)) return grad_part(b);
+  return give(b, IN(select, input), reshaped(b, b->g, IN(select, input)));
+}
 
 bool grad_slice (backward *b) { return grad_part(b); }
 
@@ -95,7 +124,7 @@ bool grad_diag_embed (backward *b) {
 
 /* Windows may overlap: an element gets the gradients of all that contain it. */
 bool grad_unfold (backward *b) {
-  heed_tensor *whole = sum_of_zeros(b, shape_of(b, IN(unfold, input)));
+  heed_tensor *whole = sum_of_zeros(b, IN(unfold, input));
   heed_tensor *windows = same_on(b, whole);
   heed_tensor *g = whole != NULL ? op_cast(b->g, whole->type) : NULL;
   work w;
@@ -122,7 +151,7 @@ bool grad_to (backward *b) { return give(b, IN(to, input), b->g); }
 static bool grad_overwritten (backward *b, int target, int source) {
   if (!give(b, source, b->g)) return false;
   return !wants(b, target) ||
-         give(b, target, op_zeros(b->cx, b->g->type, shape_of(b, target)));
+         give(b, target, zeros_like(b, b->g->type, target));
 }
 
 bool grad_copy (backward *b) { return grad_overwritten(b, IN(copy, input), IN(copy, src)); }
@@ -135,11 +164,11 @@ bool grad_join (backward *b) {
   int axis;
   layout_axis(b->g->at.rank, b->args[ARG(join, dim)].integer, &axis);
   for (int i = IN(join, tensors); i <= LAST_IN(b); i++) {
-    const layout *shape = shape_of(b, i);
-    if (shape->rank != b->g->at.rank) continue;  /* of shape (0), beside others */
-    layout at = layout_narrow(&b->g->at, axis, from, shape->size[axis], 1);
+    const edge *e = &b->n->edges[i];
+    if (e->rank != b->g->at.rank) continue;      /* of shape (0), beside others */
+    layout at = layout_narrow(&b->g->at, axis, from, e->size[axis], 1);
     if (wants(b, i) && !give(b, i, op_view(b->g, &at))) return false;
-    from += shape->size[axis];
+    from += e->size[axis];
   }
   return true;
 }
@@ -186,7 +215,7 @@ static heed_tensor *gather_along (backward *b, heed_tensor *index) {
 
 
 bool grad_gather (backward *b) {
-  heed_tensor *sum = sum_of_zeros(b, shape_of(b, IN(gather, input)));
+  heed_tensor *sum = sum_of_zeros(b, IN(gather, input));
   return add_along(b, sum, input(b, IN(gather, index)), b->g) && give(b, IN(gather, input), sum);
 }
 
@@ -195,9 +224,9 @@ bool grad_gather (backward *b) {
 static bool give_source (backward *b, heed_tensor *index) {
   heed_tensor *g = gather_along(b, index);
   const int src = IN(scatter, src);
-  const layout *shape = shape_of(b, src);
-  if (g == NULL || shape->rank == 0 || layout_same_shape(&g->at, shape)) return give(b, src, g);
-  heed_tensor *whole = op_zeros(b->cx, g->type, shape);
+  if (g == NULL || rank_of(b, src) == 0 || edge_has_shape(&b->n->edges[src], &g->at))
+    return give(b, src, g);
+  heed_tensor *whole = zeros_like(b, g->type, src);
   if (whole == NULL) return false;
   layout at = whole->at;
   memcpy(at.size, g->at.size, (size_t)at.rank * sizeof *at.size);
@@ -239,7 +268,7 @@ static bool add_at (backward *b, heed_tensor *sum, int n, heed_tensor *const *li
 
 
 bool grad_take (backward *b) {
-  heed_tensor *list[OP_EDGES], *sum = sum_of_zeros(b, shape_of(b, IN(take, input)));
+  heed_tensor *list[OP_EDGES], *sum = sum_of_zeros(b, IN(take, input));
   int n = LAST_IN(b) - IN(take, indices) + 1;
   return saved_indices(b, IN(take, indices), n, list) && add_at(b, sum, n, list) &&
          give(b, IN(take, input), sum);
@@ -282,12 +311,31 @@ static bool clear_row (heed_tensor *t, heed_value index) {
 }
 
 
+/* Each row of g to the row of 'sum' that its id names. */
+static bool add_rows (backward *b, heed_tensor *sum, heed_tensor *ids) {
+  heed_tensor *g = sum != NULL ? op_cast(b->g, sum->type) : NULL;
+  if (g == NULL || ids == NULL || !tensor_materialize(ids)) return false;
+  layout to = g->at, at = layout_insert(&ids->at, ids->at.rank);
+  work w;
+  for (int i = 0; i < ids->at.rank; i++) to.stride[i] = 0;
+  to.stride[ids->at.rank] = sum->at.stride[1];
+  to.offset = sum->at.offset;
+  at.size[ids->at.rank] = sum->at.size[1];
+  at.stride[ids->at.rank] = 0;
+  work_scatter(&w, SCATTER_ADD, 1, view_with(sum, &to), view_of(g));
+  w.in[INDEX_POSITIONS] = view_with(ids, &at);
+  w.index.stride[0] = sum->at.stride[0];
+  w.index.size[0] = sum->at.size[0];
+  return layout_numel(&g->at) == 0 || op_run_for(b->cx, b->op, &w);
+}
+
+
 /* The padding's row has a gradient of 0. */
 bool grad_embedding (backward *b) {
   const int weight = IN(embedding, weight);
   const heed_value padding = b->args[ARG(embedding, padding_idx)];
-  heed_tensor *ids = input(b, IN(embedding, input)), *sum = sum_of_zeros(b, shape_of(b, weight));
-  if (ids == NULL || !add_at(b, sum, 1, &ids)) return false;
+  heed_tensor *ids = input(b, IN(embedding, input)), *sum = sum_of_zeros(b, weight);
+  if (!add_rows(b, sum, ids)) return false;
   if (padding.kind != HEED_NONE && !clear_row(sum, padding)) return false;
   return give(b, weight, sum);
 }
@@ -295,7 +343,7 @@ bool grad_embedding (backward *b) {
 
 /* Each gradient goes to the position that its value came from. */
 static bool grad_order (backward *b, int in, const heed_value *dim, heed_tensor *indices) {
-  heed_tensor *whole = op_zeros(b->cx, b->g->type, shape_of(b, in));
+  heed_tensor *whole = zeros_like(b, b->g->type, in);
   if (indices == NULL || whole == NULL) return false;
   heed_value args[] = {heed_t(whole), *dim, heed_t(indices), heed_t(b->g)};
   return heed_apply_in_place(b->cx, HEED_scatter, args, 4) && give(b, in, whole);

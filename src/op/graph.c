@@ -141,12 +141,12 @@ void op_close (heed_context *cx) {
 /* The node that reads t's part of its base, as the base is now. */
 static node *view_node (heed_tensor *t) {
   heed_tensor *base = tensor_base(t);
-  node *n = node_new(t->cx, NODE_VIEW, HEED_view, 1, 0, 1, 0);
+  node *n = node_new(t->cx, NODE_VIEW, HEED_view,
+                     (node_size){.edges = 1, .outputs = 1, .dims = base->at.rank});
   if (n == NULL) return NULL;
-  n->edges[0] = (edge){base->node, base->output, base->type, base->at, base->store->where};
-  node_keep(base->node);
-  n->base_at = base->at;
-  n->region = t->at;
+  node_set_edge(n, 0, base->node, base->output, base);
+  *n->base_at = base->at;
+  *n->region = t->at;
   n->type = base->type;
   return n;
 }
@@ -209,54 +209,55 @@ static void keep_args (node *n, const heed_value *args, int nargs) {
   }
 }
 
-static void set_edge (edge *e, heed_tensor *t) {
-  if (t == NULL) return;
-  e->type = t->type;
-  e->at = t->at;
-  e->where = tensor_device(t);
-  e->node = graph_node_of(t, &e->output);
-  if (e->node != NULL && !scalar_is_float(t->type)) e->node = NULL;
-  node_keep(e->node);
+/* The node of an input whose gradient is wanted, by now up to date, or NULL. */
+static node *node_wanted (const heed_tensor *t) {
+  return t != NULL && scalar_is_float(t->type) ? t->node : NULL;
 }
 
 /* The values that some gradient that is wanted needs, as bits of op_needs. */
-static uint32_t needed (const op_needs *needs, const node *n) {
+static uint32_t needed (const op_needs *needs, int nedges, heed_tensor *const *ts) {
   uint32_t value = 0;
-  for (int i = 0; i < n->nedges && i < OP_NEEDS_IN; i++)
-    if (n->edges[i].node != NULL) value |= needs->value[i];
+  for (int i = 0; i < nedges && i < OP_NEEDS_IN; i++)
+    if (node_wanted(ts[i]) != NULL) value |= needs->value[i];
   return value;
 }
 
-static bool save_inputs (node *n, const op_needs *needs, heed_tensor *const *ts) {
-  uint32_t value = needed(needs, n);
-  bool good = true;
-  for (int i = 0; i < n->nedges && good; i++) {
-    int input = i < needs->inputs ? i : needs->inputs - 1;
-    if (ts[i] != NULL && (needs->all || (input < OP_NEEDS_IN && value >> input & 1)))
-      good = node_save(n, i, ts[i], true);
-  }
-  return good;
+static bool saves_input (const op_needs *needs, uint32_t value, int i) {
+  int input = i < needs->inputs ? i : needs->inputs - 1;
+  return needs->all || (input < OP_NEEDS_IN && value >> input & 1);
 }
 
-static bool save_outputs (node *n, const op_needs *needs, int results, heed_tensor *const *ys) {
-  uint32_t value = needed(needs, n) >> OP_NEEDS_OUT;
-  bool good = true;
-  for (int i = 0; i < results && good; i++)
-    if (ys[i] != NULL) good = node_save(n, n->nedges + i, ys[i], value >> i & 1);
-  return good;
+/* What is kept: all tensors that the call took and gave, but NULL for those that are not saved. */
+static int list_saved (const call *c, const op_row *row, int nedges, heed_tensor *const *ts,
+                       const heed_tensor **kept) {
+  const op_needs *needs = &c->cx->needs[c->op];
+  uint32_t value = needed(needs, nedges, ts);
+  int dims = 0;
+  for (int i = 0; i < nedges; i++) {
+    kept[i] = saves_input(needs, value, i) ? ts[i] : NULL;
+    if (ts[i] != NULL) dims += ts[i]->at.rank * (kept[i] != NULL ? 2 : 1);
+  }
+  for (int i = 0; i < row->results; i++) {
+    const heed_tensor *y = kept[nedges + i] = value >> (OP_NEEDS_OUT + i) & 1 ? c->out[i] : NULL;
+    if (y != NULL) dims += 2 * y->at.rank;
+  }
+  return dims;
 }
 
 static node *node_of_call (call *c, const op_row *row, int nedges, heed_tensor *const *ts) {
-  int nargs = op_signature(c->op)->parameters, capacity = nargs;
-  for (int i = 0; i < nargs; i++) capacity += list_capacity(&c->args[i]);
-  node *n = node_new(c->cx, NODE_OP, c->op, nedges, nedges + row->results, row->results, capacity);
+  const heed_tensor *kept[OP_EDGES + OP_OUTS];
+  int nargs = op_signature(c->op)->parameters;
+  node_size size = {nedges, nedges + row->results, row->results, nargs,
+                    list_saved(c, row, nedges, ts, kept)};
+  for (int i = 0; i < nargs; i++) size.args += list_capacity(&c->args[i]);
+  node *n = node_new(c->cx, NODE_OP, c->op, size);
   if (n == NULL) return NULL;
   keep_args(n, c->args, nargs);
-  for (int i = 0; i < nedges; i++) set_edge(&n->edges[i], ts[i]);
-  const op_needs *needs = &c->cx->needs[c->op];
-  if (save_inputs(n, needs, ts) && save_outputs(n, needs, row->results, c->out)) return n;
-  node_drop(n);
-  return NULL;
+  for (int i = 0; i < size.saved; i++)
+    if (kept[i] != NULL) node_save(n, i, kept[i]);
+  for (int i = 0; i < nedges; i++)
+    if (ts[i] != NULL) node_set_edge(n, i, node_wanted(ts[i]), ts[i]->output, ts[i]);
+  return n;
 }
 
 /* Each float result gets the node; a result that is an argument gets a handle of its own. */
@@ -325,11 +326,12 @@ bool heed_record_custom (heed_context *cx, const heed_custom *custom, int ninput
       !check_handles(cx, "output", noutputs, outputs))
     return false;
   if (!find_nodes(ninputs, inputs, &any)) return false;
-  node *n = node_new(cx, NODE_CUSTOM, HEED_NOPS, ninputs, noutputs, noutputs, 0);
-  bool good = n != NULL;
-  for (int i = 0; good && i < ninputs; i++) set_edge(&n->edges[i], inputs[i]);
-  for (int i = 0; good && i < noutputs; i++) good = node_save(n, i, outputs[i], false);
-  if (!good) { node_drop(n); return false; }
+  node_size size = {.edges = ninputs, .outputs = noutputs};
+  for (int i = 0; i < ninputs; i++) size.dims += inputs[i]->at.rank;
+  node *n = node_new(cx, NODE_CUSTOM, HEED_NOPS, size);
+  if (n == NULL) return false;
+  for (int i = 0; i < ninputs; i++)
+    node_set_edge(n, i, node_wanted(inputs[i]), inputs[i]->output, inputs[i]);
   n->custom = *custom;
   for (int i = 0; i < noutputs; i++) {
     node_keep(n);
@@ -369,15 +371,14 @@ bool graph_check_view (const heed_tensor *t, bool recorded, heed_op op) {
 /* The base becomes "what it was, with this region laid over it". */
 static bool overlay_base (heed_tensor *target, heed_tensor *y, heed_op op) {
   heed_tensor *base = tensor_base(target);
-  node *n = node_new(target->cx, NODE_OVERLAY, op, 2, 0, 1, 0);
+  node *n = node_new(target->cx, NODE_OVERLAY, op,
+                     (node_size){.edges = 2, .outputs = 1,
+                                 .dims = base->at.rank + target->at.rank});
   if (n == NULL) return false;
-  device *where = base->store->where;
-  n->edges[0] = (edge){base->node, base->output, base->type, base->at, where};
-  n->edges[1] = (edge){y->node, y->output, target->type, target->at, where};
-  node_keep(base->node);
-  node_keep(y->node);
-  n->base_at = base->at;
-  n->region = target->at;
+  node_set_edge(n, 0, base->node, base->output, base);
+  node_set_edge(n, 1, y->node, y->output, target);
+  *n->base_at = base->at;
+  *n->region = target->at;
   n->type = base->type;
   take_node(base, n, 0);
   node_drop(n);

@@ -213,9 +213,10 @@ static norm_op back_of (const norm *o) { return o->layer ? NORM_LAYER_BACK : NOR
 
 /* A tensor for the gradient of input i, if it is wanted; with no elements summed it is 0. */
 static bool new_gradient (backward *b, const norm *o, int i, heed_tensor **d) {
+  const layout shape = shape_of(b, i);
   *d = NULL;
   if (!wants(b, i)) return true;
-  *d = (is_empty(o) ? op_zeros : op_new)(b->cx, type_of(b, i), shape_of(b, i));
+  *d = (is_empty(o) ? op_zeros : op_new)(b->cx, type_of(b, i), &shape);
   return *d != NULL;
 }
 
@@ -279,7 +280,8 @@ static bool restore (backward *b, norm *o) {
 
 
 static bool give_shaped (backward *b, int i, heed_tensor *d) {
-  return !wants(b, i) || give(b, i, op_with_shape(HEED_reshape, d, shape_of(b, i)));
+  const layout shape = shape_of(b, i);
+  return !wants(b, i) || give(b, i, op_with_shape(HEED_reshape, d, &shape));
 }
 
 

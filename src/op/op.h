@@ -277,7 +277,8 @@ struct backward {
 };
 
 static inline bool wants (const backward *b, int i) { return b->n->edges[i].node != NULL; }
-static inline const layout *shape_of (const backward *b, int i) { return &b->n->edges[i].at; }
+static inline layout shape_of (const backward *b, int i) { return edge_shape(&b->n->edges[i]); }
+static inline int rank_of (const backward *b, int i) { return b->n->edges[i].rank; }
 static inline heed_type type_of (const backward *b, int i) { return b->n->edges[i].type; }
 /* Saved inputs and results, as temporaries; NULL with a message if changed in place; 'absent' ones
    (arguments that were left out) are NULL without one: test with has_input. */

@@ -130,26 +130,32 @@ static bool set_matrices (call *c, product *p, const layout *a, const layout *b)
 }
 
 
+/* The result for factors whose batches broadcast to 'batch'. */
+static bool set_factors (product *p, const layout *batch, bool has_m, bool has_n) {
+  p->m = p->a.size[p->a.rank - 2];
+  p->k = p->a.size[p->a.rank - 1];
+  p->n = p->b.size[p->b.rank - 1];
+  if (!set_result(p, batch, has_m, has_n)) return false;
+  if (flatten_batch(p)) return true;
+  p->a = with_batch(&p->a, batch);
+  p->b = with_batch(&p->b, batch);
+  return true;
+}
+
+
 /* Vectors stand as one row on the left, as one column on the right. */
 static bool set_product (call *c, product *p, const layout *a, const layout *b) {
   layout batch, a_batch, b_batch;
   if (a->rank == 2 && b->rank == 2) return set_matrices(c, p, a, b);
   p->a = a->rank == 1 ? layout_insert(a, 0) : *a;
   p->b = b->rank == 1 ? layout_insert(b, 1) : *b;
-  p->m = p->a.size[p->a.rank - 2];
-  p->k = p->a.size[p->a.rank - 1];
-  p->n = p->b.size[p->b.rank - 1];
-  if (!check_inner(c, p->k, p->b.size[p->b.rank - 2])) return false;
+  if (!check_inner(c, p->a.size[p->a.rank - 1], p->b.size[p->b.rank - 2])) return false;
   a_batch = batch_of(&p->a);
   b_batch = batch_of(&p->b);
   if (!layout_broadcast(&a_batch, &b_batch, &batch))
     return refuse_shapes(c, "the dimensions before the last two do not broadcast");
-  if (!set_result(p, &batch, a->rank > 1, b->rank > 1))
-    return refuse_shapes(c, "the result has too many elements");
-  if (flatten_batch(p)) return true;
-  p->a = with_batch(&p->a, &batch);
-  p->b = with_batch(&p->b, &batch);
-  return true;
+  return set_factors(p, &batch, a->rank > 1, b->rank > 1) ||
+         refuse_shapes(c, "the result has too many elements");
 }
 
 
@@ -302,57 +308,137 @@ bool do_trace (call *c) {
 ** ===================================================================
 */
 
-/* t (.., R, C) as (all rows, C) */
-static heed_tensor *rows_of (heed_tensor *t) {
-  if (t == NULL) return NULL;
-  int64_t columns = t->at.size[t->at.rank - 1], rows = 1;
-  for (int i = 0; i < t->at.rank - 1; i++) rows *= t->at.size[i];
-  return op_reshape(t, 2, (int64_t[]){rows, columns});
+/* A tensor's matrices (.., R, C). */
+typedef struct matrices {
+  heed_tensor *t;
+  layout at;
+} matrices;
+
+static matrices matrices_of (heed_tensor *t) { return (matrices){t, t->at}; }
+
+
+static matrices swapped (matrices m) {
+  m.at = layout_transpose(&m.at, m.at.rank - 2, m.at.rank - 1);
+  return m;
 }
 
 
-/* a^T b */
-static heed_tensor *transposed_times (heed_tensor *a, heed_tensor *b) {
-  return op2(HEED_matmul, op_swap(a, -2, -1), b);
+/* One axis more for a vector, before or behind its own. */
+static matrices with_axis (matrices m, bool given, int axis) {
+  if (given) m.at = layout_insert(&m.at, axis);
+  return m;
+}
+
+
+/* As one matrix of all rows; of a copy, where they lie apart. */
+static bool join_rows (matrices *m) {
+  const layout *at = &m->at;
+  layout rows;
+  int64_t size[2] = {1, at->size[at->rank - 1]};
+  if (at->rank == 2) return true;
+  for (int i = 0; i < at->rank - 1; i++) size[0] *= at->size[i];
+  if (!layout_reshape(at, 2, size, &rows)) {
+    m->t = op1(HEED_clone, op_view(m->t, at));
+    if (m->t == NULL || !layout_reshape(&m->t->at, 2, size, &rows)) return false;
+  }
+  m->at = rows;
+  return true;
+}
+
+
+/* a b as a tensor of 'shape', which has all its elements; NULL: as matrices. */
+static heed_tensor *multiplied (backward *r, matrices a, matrices b, const layout *shape) {
+  product p;
+  layout batch, a_batch = batch_of(&a.at), b_batch = batch_of(&b.at);
+  work w;
+  p.a = a.at;
+  p.b = b.at;
+  if (!layout_broadcast(&a_batch, &b_batch, &batch) || !set_factors(&p, &batch, true, true))
+    return core_fail(r->cx, NULL, "the gradient has too many elements");
+  heed_tensor *y = op_new(r->cx, a.t->type, shape != NULL ? shape : &p.shape);
+  if (y == NULL) return NULL;
+  work_matmul(&w, 1, false, view_with(y, &p.y), view_with(a.t, &p.a), view_with(b.t, &p.b),
+              view_none());
+  return op_run_for(r->cx, r->op, &w) ? y : NULL;
+}
+
+
+/*
+** da = g b^T. One row a for a whole batch of b is summed over the batch within the product, where
+** g and b lie so; else the backward pass does it.
+*/
+static heed_tensor *grad_left (backward *r, matrices g, matrices b) {
+  const layout shape = shape_of(r, IN(matmul, input));
+  int64_t n = layout_numel(&g.at), k = b.at.size[b.at.rank - 2];
+  matrices row = g, rows = b = swapped(b);
+  if (g.at.rank > 2 && k > 0 && layout_numel(&shape) == k &&
+      layout_reshape(&g.at, 2, (int64_t[]){1, n}, &row.at) &&
+      layout_reshape(&b.at, 2, (int64_t[]){n, k}, &rows.at))
+    return multiplied(r, row, rows, &shape);
+  return multiplied(r, g, b, NULL);
 }
 
 
 /* db = a^T g. One b for a whole batch of a: the batch is summed over as more rows. */
-static heed_tensor *grad_right (heed_tensor *a, heed_tensor *g, int rank) {
-  if (a == NULL || g == NULL) return NULL;
-  if (rank <= 2 && a->at.rank > 2) a = rows_of(a), g = rows_of(g);
-  heed_tensor *db = transposed_times(a, g);
-  return rank == 1 ? op_along(HEED_squeeze, db, -1) : db;
+static heed_tensor *grad_right (backward *r, matrices a, matrices g) {
+  const layout shape = shape_of(r, IN(matmul, other));
+  if (shape.rank <= 2 && (!join_rows(&a) || !join_rows(&g))) return NULL;
+  return multiplied(r, swapped(a), g, shape.rank == 1 ? &shape : NULL);
 }
 
 
-/* y = a b, so da = g b^T and db = a^T g, with vectors as a row and a column. */
+/* y = a b, with vectors as a row and a column. */
 bool grad_matmul (backward *r) {
   const int one = IN(matmul, input), other = IN(matmul, other);
-  int left = shape_of(r, one)->rank, right = shape_of(r, other)->rank;
-  heed_tensor *g = r->g;
-  if (right == 1) g = op_along(HEED_unsqueeze, g, -1);
-  if (left == 1) g = op_along(HEED_unsqueeze, g, -2);
+  bool row = rank_of(r, one) == 1, column = rank_of(r, other) == 1;
+  matrices g = with_axis(matrices_of(r->g), column, r->g->at.rank);
+  g = with_axis(g, row, g.at.rank - 1);
   if (wants(r, one)) {
     heed_tensor *b = input(r, other);
-    if (right == 1) b = op_along(HEED_unsqueeze, b, -1);
-    if (!give(r, one, op2(HEED_matmul, g, op_swap(b, -2, -1)))) return false;
+    if (b == NULL || !give(r, one, grad_left(r, g, with_axis(matrices_of(b), column, 1))))
+      return false;
   }
   if (!wants(r, other)) return true;
   heed_tensor *a = input(r, one);
-  if (left == 1) a = op_along(HEED_unsqueeze, a, 0);
-  return give(r, other, grad_right(a, g, right));
+  return a != NULL && give(r, other, grad_right(r, with_axis(matrices_of(a), row, 0), g));
 }
 
 
-/* y = x w^T + bias, so dx = g w, dw = g^T x, dbias = g. */
+/* The sum of all rows. */
+static heed_tensor *sum_of_rows (backward *b, matrices g) {
+  reduction f = {.x = g.t, .in = swapped(g).at, .axes = 1};
+  heed_tensor *y = op_new_sized(b->cx, g.t->type, 1, &g.at.size[1]);
+  if (y == NULL) return NULL;
+  f.out = y->at;
+  return reduction_run(&f, b->op, REDUCE_SUM, y, NULL) ? y : NULL;
+}
+
+
+/* dx = g w */
+static bool give_input (backward *b, matrices g) {
+  const int x = IN(linear, input);
+  const layout shape = shape_of(b, x);
+  heed_tensor *weight = input(b, IN(linear, weight));
+  return weight != NULL && give(b, x, multiplied(b, g, matrices_of(weight), &shape));
+}
+
+
+/* dw = g^T x */
+static bool give_weight (backward *b, matrices g) {
+  heed_tensor *t = input(b, IN(linear, input));
+  if (t == NULL) return false;
+  matrices x = with_axis(matrices_of(t), t->at.rank == 1, 0);
+  return join_rows(&x) && give(b, IN(linear, weight), multiplied(b, swapped(g), x, NULL));
+}
+
+
+/* y = x w^T + bias, all rows of x and y as one matrix. */
 bool grad_linear (backward *b) {
-  const int x = IN(linear, input), weight = IN(linear, weight), bias = IN(linear, bias);
-  if (wants(b, x) && !give(b, x, op2(HEED_matmul, b->g, input(b, weight)))) return false;
-  if (wants(b, weight) &&
-      !give(b, weight, transposed_times(rows_of(b->g), rows_of(input(b, x)))))
-    return false;
-  return !wants(b, bias) || give(b, bias, b->g);
+  const int bias = IN(linear, bias);
+  matrices g = with_axis(matrices_of(b->g), b->g->at.rank == 1, 0);
+  return join_rows(&g) && (!wants(b, IN(linear, input)) || give_input(b, g)) &&
+         (!wants(b, IN(linear, weight)) || give_weight(b, g)) &&
+         (!wants(b, bias) || give(b, bias, sum_of_rows(b, g)));
 }
 
 /* }================================================================== */

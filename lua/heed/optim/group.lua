@@ -28,6 +28,7 @@ local optim_step = core.optim_step
 ---@field names string[] of the states that a step needs now
 ---@field memory table<string, (heed.Tensor|false)[]> all states that there are, by name
 ---@field counts integer[] steps of each parameter
+---@field even boolean whether all have their states, and as many steps
 local Group = {}
 Group.__index = Group
 
@@ -62,6 +63,7 @@ end
 -- The states that steps need from now on; those that they needed before stay.
 local function arrange(self)
   self.names, self.lists, self.prepared = self.states(self.numbers), {}, {}
+  self.even = false
   for k, name in ipairs(self.names) do
     local list = self.memory[name]
     if not list then
@@ -216,6 +218,7 @@ local function note(self, number, gradients)
   local function again()
     local step = self.counts[moved[1]] + 1
     for _, i in ipairs(moved) do self.counts[i] = step end
+    self.even = false
     last.step = last.step + 1
     local now = numbers_of(self, step)
     if same_numbers(now, last) then return nil end
@@ -263,8 +266,21 @@ local function prepare(self, i)
 end
 
 
+-- A step of parameters that are even; false if one has no gradient.
+local function step_together(self)
+  local counts = self.counts
+  self.numbers.step = counts[1] + 1
+  local done = optim_step(self.kind, self.parameters, nil, self.lists, self.numbers)
+  self.numbers.step = nil
+  if not done then return false end
+  for i = 1, #counts do counts[i] = counts[i] + 1 end
+  return true
+end
+
+
 ---One step along the gradients.
 function Group:step()
+  if self.even and not capture.notes and step_together(self) then return end
   local parameters, gradients, counts = self.parameters, self.gradients, self.counts
   local prepared, begins = self.prepared, self.begins
   local number, apart
@@ -280,8 +296,14 @@ function Group:step()
     end
   end
   if apart then call_apart(self) elseif number then call(self, number, gradients) end
+  self.even = #parameters > 0
   for i = 1, #parameters do
-    if gradients[i] then gradients[i], counts[i], begins[i] = false, counts[i] + 1, nil end
+    if gradients[i] then
+      gradients[i], counts[i], begins[i] = false, counts[i] + 1, nil
+    else
+      self.even = false
+    end
+    self.even = self.even and counts[i] == counts[1]
   end
 end
 
