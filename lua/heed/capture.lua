@@ -1,4 +1,4 @@
--- heed.capture: the work of a function on a GPU, captured and replayed as a whole.
+-- heed.capture: the work of a function on a device, captured and replayed as a whole.
 --
 --   local step = heed.capture(function(x, y)
 --     opt:zero_grad()
@@ -100,13 +100,14 @@ local devices = {}
 for i = 1, MOST_DEVICES do devices[i] = "cuda:" .. i - 1 end
 
 local function works()
-  local done = {}
+  local done = {cpu = core.works("cpu")}
   for _, device in ipairs(devices) do done[device] = core.works(device) end
   return done
 end
 
 
--- The device that all work was done on since; nil if none was: then there is nothing to capture.
+-- The device that all work was done on since, or the GPU that the host works for; nil if none was:
+-- then there is nothing to capture.
 local function device_since(before)
   local found
   for _, device in ipairs(devices) do
@@ -115,7 +116,7 @@ local function device_since(before)
       found = device
     end
   end
-  return found
+  return found or (core.works("cpu") > before.cpu and "cpu" or nil)
 end
 
 
@@ -172,8 +173,17 @@ local function step_on(r)
 end
 
 
+-- A replay that failed may have left steps out.
+local function replay_work(r)
+  local good, why = pcall(core.capture_replay, r.work)
+  if good then return end
+  for which = core.capture_steps(r.work) + 1, #r.notes do r.notes[which].undo() end
+  error(why, 0)
+end
+
+
 local function replay(r, call)
-  core.capture_replay(r.work)
+  replay_work(r)
   for _, i in ipairs(r.changed) do call.tensors[i]:copy_(r.buffers[i]) end
   local results = table.move(r.results, 1, r.results.n, 1, {})
   for i = 1, r.results.n do
@@ -205,21 +215,22 @@ local function fitting(kind, f, call)
 end
 
 
----f, for calls whose work on a GPU is always the same: a training step, say. The first call of a
----kind (types and shapes of its tensors, also in plain tables; values of all else) runs f, the
----second captures what f does on the GPU, and from then on that is replayed as a whole, without
----Lua. So f must not read values back or work elsewhere, and whatever else it does happens only
----twice; what modules hold besides tensors, such as train() and eval(), stays as it was. Where a
----replay would not do what f does (a parameter was moved, gradients are there that were not), the
----work is captured anew. Where that happens again and again, and for arguments that require grad,
----f is called, as it is on the CPU. Results have no graph; they and gradients are overwritten by
----the next call.
+---f, for calls whose work is always the same: a training step, say. The first call of a kind (types
+---and shapes of its tensors, also in plain tables; values of all else) runs f, the second captures
+---what f does on a GPU, or on the CPU if it uses no GPU, and from then on that is replayed as a
+---whole, without Lua. So f must not read values back or work elsewhere, and whatever else it does
+---happens only twice; what modules hold besides tensors, such as train() and eval(), stays as it
+---was. Where a replay would not do what f does (a parameter was moved, gradients are there that
+---were not), the work is captured anew. Where that happens again and again, for arguments that
+---require grad, and in a function that is captured itself, f is called. Results have no graph; they
+---and gradients are overwritten by the next call.
 ---@param f function
 ---@return function
 function capture.capture(f)
   options.callable("capture", "f", f)
   local known = {}
   return function(...)
+    if capture.notes then return f(...) end       -- in another one, which captures this work too
     local call = read_call(...)
     local kind = known[call.key]
     if kind == nil and not call.trained then

@@ -2467,6 +2467,11 @@ function heed.core.capture_changes(capture, t) end
 ---@param capture userdata
 function heed.core.capture_replay(capture) end
 
+---How many steps of optimisers the last replay took: all of them, unless it failed.
+---@param capture userdata
+---@return integer
+function heed.core.capture_steps(capture) end
+
 ---Sets the numbers of an optimiser's step in the captured work.
 ---@param capture userdata
 ---@param which integer from 0

@@ -449,9 +449,9 @@ static int caller_number (heed_context *cx, int op) {
 }
 
 
-/* What works while the host waits has no asynchronous errors. */
+/* What works while the host waits has no asynchronous errors, but in replays. */
 static int number_for (heed_context *cx, const device *d, int op) {
-  return d->accelerator != NULL ? caller_number(cx, op) : op;
+  return d->accelerator != NULL || d == cx->captured ? caller_number(cx, op) : op;
 }
 
 
@@ -493,6 +493,7 @@ bool core_run (heed_context *cx, heed_op op, device *where, const work *w) {
                      where->name, cx->captured->name);
   where->works++;
   if (writes_target(cx, w)) core_hold(cx);       /* until the call in place ends */
+  if (cx->capture_memory != NULL) return capture_add_work(cx, number_for(cx, where, op), w);
   return run_or_stop(cx, op, where, w);
 }
 

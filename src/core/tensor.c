@@ -77,6 +77,9 @@ heed_tensor *tensor_number (heed_context *cx, scalar value) {
 
 
 static bool uploaded (heed_context *cx, device *where, void *to, const void *from, size_t bytes) {
+  if (cx->captured != NULL && cx->captured != where)
+    return core_fail(cx, "to", "a value goes to %s while the work of %s is captured", where->name,
+                     cx->captured->name);
   core_begin(cx, where, HEED_copy);
   return core_end(cx, where, HEED_copy, where->upload(where, to, from, bytes));
 }
@@ -94,6 +97,7 @@ static bool put (heed_context *cx, storage *s, const void *data) {
   if (s->bytes == 0) return true;
   if (!s->where->host) return uploaded(cx, s->where, s->data, data, s->bytes);
   memcpy(s->data, data, s->bytes);
+  storage_settle(s);
   return true;
 }
 
@@ -213,7 +217,8 @@ heed_tensor *heed_from (heed_context *cx, heed_type type, int rank, const int64_
   if (data == NULL && layout_numel(&at) > 0) return core_fail(cx, "from", "there are no data");
   heed_tensor *t = new_dense(cx, cx->current, type, &at);
   if (t == NULL) return NULL;
-  if (type == HEED_BOOL ? heed_write(t, type, data) : put(cx, t->store, data)) return t;
+  bool written = type == HEED_BOOL || cx->capture_memory != NULL;     /* a replay writes it anew */
+  if (written ? heed_write(t, type, data) : put(cx, t->store, data)) return t;
   heed_drop(t);
   return NULL;
 }
@@ -320,7 +325,7 @@ int64_t heed_stride (const heed_tensor *t, int axis) {
 
 void *heed_data (heed_tensor *t) {
   if (t == NULL || !device_of(t)->host || !tensor_materialize(t)) return NULL;
-  return view_of(t).data;
+  return core_check_reach(t->cx, "data", device_of(t)) ? view_of(t).data : NULL;
 }
 
 /* }================================================================== */
@@ -370,7 +375,7 @@ static bool upload (const heed_tensor *t, heed_type type, const void *data) {
   device *where = device_of(t);
   heed_tensor *dense = dense_beside(t, type);
   bool good = dense != NULL &&
-    uploaded(t->cx, where, dense->store->data, data, dense->store->bytes) &&
+    put(t->cx, dense->store, data) &&
     copy(t->cx, where, view_of(t), view_of(dense));
   heed_drop(dense);
   return good;
@@ -387,12 +392,21 @@ static bool check_data (const heed_tensor *t, const char *function, heed_type ty
 }
 
 
+/* While work is captured, only numbers have a value. */
+static bool read_number (const heed_tensor *t, heed_type type, void *data) {
+  if (!t->number) return core_check_reach(t->cx, "read", device_of(t));
+  scalar_store(type, data, t->value);
+  return true;
+}
+
+
 #define LONG_READ 65536            /* elements: more are work, which can be stopped */
 
 bool heed_read (heed_tensor *t, heed_type type, void *data) {
   if (t == NULL || !check_data(t, "read", type, data) || !tensor_materialize(t)) return false;
   if (layout_numel(&t->at) == 0) return true;
   if (!device_of(t)->host) return download(t, type, data);
+  if (!core_reaches(t->cx, device_of(t))) return read_number(t, type, data);
   view from = view_of(t);
   if (type == HEED_BOOL && from.type == HEED_BOOL) from.type = HEED_UINT8;   /* lent, perhaps */
   int64_t numel = layout_numel(&t->at);
@@ -441,7 +455,7 @@ bool heed_write (heed_tensor *t, heed_type type, const void *data) {
   capture_input(t->cx, t);
   if (t->type == HEED_BOOL && type == HEED_BOOL) type = HEED_UINT8;    /* where 2 is true too */
   core_hold(t->cx);
-  bool good = !device_of(t)->host ? upload(t, type, data)
+  bool good = !core_reaches(t->cx, device_of(t)) ? upload(t, type, data)
             : copy(t->cx, device_of(t), view_of(t), view_data(t, type, data));
   core_release(t->cx);
   t->store->version++;

@@ -79,6 +79,14 @@ static int l_capture_set_step (lua_State *L) {
 }
 
 
+/* capture_steps(capture): of optimisers, that the last replay took */
+static int l_capture_steps (lua_State *L) {
+  enter(L);
+  lua_pushinteger(L, heed_capture_steps(*capture_at(L, 1)));
+  return 1;
+}
+
+
 static int l_capture_gc (lua_State *L) {
   binding *b = binding_of(L);
   heed_capture **c = lua_touserdata(L, 1);
@@ -100,7 +108,8 @@ void open_capture (lua_State *L, int module) {
   static const luaL_Reg functions[] = {
     {"capture_begin", l_capture_begin}, {"capture_changes", l_capture_changes},
     {"capture_end", l_capture_end}, {"capture_replay", l_capture_replay},
-    {"capture_set_step", l_capture_set_step}, {"capture_state", l_capture_state}, {NULL, NULL}
+    {"capture_set_step", l_capture_set_step}, {"capture_state", l_capture_state},
+    {"capture_steps", l_capture_steps}, {NULL, NULL}
   };
   static const luaL_Reg general[] = {{"works", l_works}, {NULL, NULL}};
   static const luaL_Reg own[] = {{"__gc", l_capture_gc}, {NULL, NULL}};

@@ -27,7 +27,7 @@ bool op_filled (heed_tensor *t, int64_t value) {
 heed_tensor *op_zeros (heed_context *cx, heed_type type, const layout *shape) {
   heed_tensor *t = op_new(cx, type, shape);
   if (t == NULL) return NULL;
-  if (!cx->current->host) return op_filled(t, 0) ? t : NULL;
+  if (!core_reaches(cx, cx->current)) return op_filled(t, 0) ? t : NULL;
   memset(t->store->data, 0, (size_t)layout_numel(&t->at) * scalar_sizes[type]);
   return t;
 }
@@ -119,7 +119,16 @@ static heed_tensor *new_row (call *c, int i, heed_type type, int64_t n) {
 }
 
 
+/* A replay makes it anew of what was computed once. */
+static heed_tensor *settled (heed_tensor *y) {
+  if (core_reaches(y->cx, y->store->where)) return y;
+  storage_settle(y->store);
+  return op1(HEED_clone, y);
+}
+
+
 static bool give_row (call *c, heed_tensor *y, heed_type type) {
+  y = settled(y);
   return give_out(c, op_cast(op_to(y, c->cx->current), type));
 }
 

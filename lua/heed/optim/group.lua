@@ -223,7 +223,11 @@ local function note(self, number, gradients)
     self.numbers.step = step
     return self.numbers
   end
-  capture.notes[#capture.notes + 1] = {ready = ready, again = again}
+  local function undo()            -- a replay did not come to this step
+    for _, i in ipairs(moved) do self.counts[i] = self.counts[i] - 1 end
+    last.step = last.step - 1
+  end
+  capture.notes[#capture.notes + 1] = {ready = ready, again = again, undo = undo}
 end
 
 
