@@ -21,6 +21,14 @@ local MOST_DEVICES <const> = 16
 local MOST_RECORDINGS <const> = 8         -- of one kind of call
 
 
+---May t be read now? A GPU's values stay there, and those of captured work are not there yet.
+---@param t heed.Tensor
+---@return boolean
+function capture.reaches(t)
+  return t.device == "cpu" and not capture.notes
+end
+
+
 -- A value as text that no other value has; what lives in memory by its address.
 local function describe(x)
   if math.type(x) == "float" then return ("%a"):format(x) end

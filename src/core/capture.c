@@ -27,7 +27,7 @@ typedef struct captured_gradient {
 
 struct heed_capture {
   device *where;
-  recording *here;                 /* of a device that works while the host waits; or … */
+  work_list *here;                 /* of a device that works while the host waits; or … */
   device_capture *there;           /* … an accelerator's; NULL: it could not be kept */
   captured_input *inputs;
   captured_gradient *gradients;
@@ -47,6 +47,20 @@ struct heed_capture {
 bool core_check_reach (heed_context *cx, const char *function, const device *where) {
   return where != cx->captured ||
          core_fail(cx, function, "a value is read back while work is captured");
+}
+
+
+bool core_check_captured (heed_context *cx, const char *function, const device *where) {
+  return cx->captured == NULL || cx->captured == where ||
+         core_fail(cx, function, "works on %s while the work of %s is captured", where->name,
+                   cx->captured->name);
+}
+
+
+bool capture_read (const heed_tensor *t, heed_type type, void *data) {
+  if (!t->number) return core_check_reach(t->cx, "read", t->store->where);
+  scalar_store(type, data, t->value);
+  return true;
 }
 
 
@@ -127,27 +141,27 @@ static void drop_parts (heed_context *cx, heed_capture *c) {
 static const char *begin (heed_context *cx, heed_capture *c) {
   device *d = c->where;
   if (d->accelerator != NULL) return d->accelerator->capture_begin(d);
-  c->here = recording_begin(cx);
+  c->here = works_begin(cx);
   return c->here != NULL ? NULL : "not enough memory";
 }
 
 
 static const char *end (heed_context *cx, heed_capture *c) {
   const char *why = NULL;
-  if (c->here != NULL) recording_end(cx, c->here);
+  if (c->here != NULL) works_end(cx, c->here);
   else c->there = c->where->accelerator->capture_end(c->where, &why);
   return why;
 }
 
 
 static void drop_recording (heed_context *cx, heed_capture *c) {
-  if (c->here != NULL) recording_drop(cx, c->here);
+  if (c->here != NULL) works_drop(cx, c->here);
   if (c->there != NULL) c->where->accelerator->capture_drop(c->where, c->there);
 }
 
 
 bool capture_add_work (heed_context *cx, int op, const work *w) {
-  return recording_add(cx, cx->capture->here, op, w);
+  return works_add(cx, cx->capture->here, op, w);
 }
 
 
@@ -269,7 +283,7 @@ static void take_effect (heed_capture *c) {
 
 static bool replay (heed_context *cx, heed_capture *c) {
   device *d = c->where;
-  if (c->here != NULL) return recording_replay(cx, d, c->here);
+  if (c->here != NULL) return works_replay(cx, d, c->here);
   core_begin(cx, d, CORE_CAPTURE);
   return core_end(cx, d, CORE_CAPTURE, d->accelerator->capture_replay(d, c->there));
 }
@@ -289,14 +303,14 @@ bool heed_capture_replay (heed_context *cx, heed_capture *c) {
 
 bool heed_capture_set_step (heed_context *cx, heed_capture *c, int which, const heed_step *step) {
   if (cx == NULL || c == NULL) return false;
-  if (c->here != NULL) return recording_set_step(cx, c->here, which, step);
+  if (c->here != NULL) return works_set_step(cx, c->here, which, step);
   const accelerator *a = c->where->accelerator;
   return core_done(cx, "capture", a->capture_set_step(c->where, c->there, which, step));
 }
 
 
 int64_t heed_capture_steps (const heed_capture *c) {
-  return c != NULL && c->here != NULL ? recording_steps(c->here) : INT64_MAX;
+  return c != NULL && c->here != NULL ? works_steps(c->here) : INT64_MAX;
 }
 
 /* }================================================================== */

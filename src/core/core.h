@@ -23,7 +23,8 @@ struct storage {
   int64_t version;
   heed_op changer;                 /* the op that changed it last, for the message */
   int64_t capture;                 /* the number of the one that recorded its making, or 0 */
-  bool settled;                    /* the host wrote it in that capture, which holds it as it is */
+  bool again;                      /* recorded works write it: it serves that capture again */
+  bool settled;                    /* the host writes it in that capture, which holds it as it is */
   void (*release) (void *self, void *data);                  /* of foreign memory */
   void *self;
   storage *next;                   /* in the cache */
@@ -119,7 +120,7 @@ typedef struct memory_account {
 #define SMALL_CLASSES 64           /* 64 bytes to 4 KiB, in steps of 64: see context.c */
 #define CORE_CALLERS 256           /* most callers that have a number */
 
-/* The host's memory that a capture made; what is dropped meanwhile serves the same capture again. */
+/* The host's memory that a capture made; what is dropped meanwhile serves that capture again. */
 typedef struct capture_memory {
   storage *made;
   storage *free[STORAGE_CLASSES];
@@ -251,14 +252,14 @@ void core_end_releases (heed_context *cx);           /* that waited for a captur
 
 /* record.c: work of a device that works while the host waits, and its memory, between begin and
 ** drop; cx->capture_memory is that from begin to end */
-typedef struct recording recording;
-recording *recording_begin (heed_context *cx);       /* NULL: no memory */
-bool recording_add (heed_context *cx, recording *r, int op, const work *w);      /* op: device.op */
-void recording_end (heed_context *cx, recording *r);
-void recording_drop (heed_context *cx, recording *r);
-bool recording_replay (heed_context *cx, device *where, recording *r);
-bool recording_set_step (heed_context *cx, recording *r, int which, const heed_step *step);
-int64_t recording_steps (const recording *r);        /* of optimisers, taken by the last replay */
+typedef struct work_list work_list;
+work_list *works_begin (heed_context *cx);       /* NULL: no memory */
+bool works_add (heed_context *cx, work_list *r, int op, const work *w);      /* op: device.op */
+void works_end (heed_context *cx, work_list *r);
+void works_drop (heed_context *cx, work_list *r);
+bool works_replay (heed_context *cx, device *where, work_list *r);
+bool works_set_step (heed_context *cx, work_list *r, int which, const heed_step *step);
+int64_t works_steps (const work_list *r);        /* of optimisers, taken by the last replay */
 
 /*
 ** capture.c: what recorded work reads is kept for it, and compared before a replay
@@ -277,6 +278,10 @@ static inline bool core_reaches (const heed_context *cx, const device *where) {
   return where->host && where != cx->captured;
 }
 bool core_check_reach (heed_context *cx, const char *function, const device *where);
+bool core_check_captured (heed_context *cx, const char *function, const device *where);    /* work
+                                             elsewhere is refused */
+bool capture_read (const heed_tensor *t, heed_type type, void *data);    /* of what is not reached:
+                                             numbers alone have a value */
 
 /* storage.c */
 storage *storage_new (heed_context *cx, device *where, size_t bytes);    /* uninitialised; lets the
@@ -285,7 +290,8 @@ storage *storage_lend (heed_context *cx, device *where, void *data, size_t bytes
                        void (*release) (void *, void *), void *self);
 void storage_keep (storage *s);
 void storage_drop (storage *s);
-void storage_settle (storage *s);            /* the host wrote it: in a capture, it stays so */
+bool storage_settle (storage *s);            /* before the host writes it: in a capture nothing
+                                                else does, before or after; false: no memory */
 void storage_end_capture (capture_memory *m);      /* which owns what it made from now on */
 void storage_drop_made (capture_memory *m);
 

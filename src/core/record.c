@@ -16,7 +16,7 @@ struct recorded {
   work w;
 };
 
-struct recording {
+struct work_list {
   recorded *first, *last;
   int64_t steps;                   /* of optimisers that the last replay took */
   capture_memory memory;
@@ -29,8 +29,8 @@ struct recording {
 ** ===================================================================
 */
 
-recording *recording_begin (heed_context *cx) {
-  recording *r = core_alloc(cx, sizeof *r);
+work_list *works_begin (heed_context *cx) {
+  work_list *r = core_alloc(cx, sizeof *r);
   if (r == NULL) return NULL;
   memset(r, 0, sizeof *r);
   cx->capture_memory = &r->memory;
@@ -59,7 +59,7 @@ static void set_rows (work *w, const void *rows) {
 }
 
 
-bool recording_add (heed_context *cx, recording *r, int op, const work *w) {
+bool works_add (heed_context *cx, work_list *r, int op, const work *w) {
   const void *rows;
   size_t more = rows_of(w, &rows);
   recorded *e = core_alloc(cx, sizeof *e + more);
@@ -77,13 +77,13 @@ bool recording_add (heed_context *cx, recording *r, int op, const work *w) {
 }
 
 
-void recording_end (heed_context *cx, recording *r) {
+void works_end (heed_context *cx, work_list *r) {
   cx->capture_memory = NULL;
   storage_end_capture(&r->memory);
 }
 
 
-void recording_drop (heed_context *cx, recording *r) {
+void works_drop (heed_context *cx, work_list *r) {
   recorded *e;
   while ((e = r->first) != NULL) {
     r->first = e->next;
@@ -107,7 +107,7 @@ void recording_drop (heed_context *cx, recording *r) {
 static const char stopped[] = "interrupted";
 
 /* Counts on what an optimiser's work counts; replays take its steps one by one. */
-static void count_step (recording *r, recorded *e) {
+static void count_step (work_list *r, recorded *e) {
   if (e->w.kind != WORK_OPTIMIZE) return;
   e->w.optimize.step.step++;
   r->steps++;
@@ -115,7 +115,7 @@ static void count_step (recording *r, recorded *e) {
 
 
 /* Works that are held run together: what they write is whole at their end. */
-static const char *replay (heed_context *cx, device *where, recording *r) {
+static const char *replay (heed_context *cx, device *where, work_list *r) {
   const int held = cx->stop.held;
   const char *why = NULL;
   int64_t n = 0;
@@ -132,7 +132,7 @@ static const char *replay (heed_context *cx, device *where, recording *r) {
 }
 
 
-bool recording_replay (heed_context *cx, device *where, recording *r) {
+bool works_replay (heed_context *cx, device *where, work_list *r) {
   r->steps = 0;
   if (core_interrupted(cx, "capture")) return false;
   cx->stop.caller = pthread_self();
@@ -144,14 +144,14 @@ bool recording_replay (heed_context *cx, device *where, recording *r) {
 }
 
 
-static recorded *find_step (const recording *r, int which) {
+static recorded *find_step (const work_list *r, int which) {
   for (recorded *e = r->first; e != NULL; e = e->next)
     if (e->w.kind == WORK_OPTIMIZE && which-- == 0) return e;
   return NULL;
 }
 
 
-bool recording_set_step (heed_context *cx, recording *r, int which, const heed_step *step) {
+bool works_set_step (heed_context *cx, work_list *r, int which, const heed_step *step) {
   recorded *e = find_step(r, which);
   if (e == NULL) return core_fail(cx, "capture", "there is no step %d", which) != NULL;
   e->w.optimize.step = *step;
@@ -159,6 +159,6 @@ bool recording_set_step (heed_context *cx, recording *r, int which, const heed_s
 }
 
 
-int64_t recording_steps (const recording *r) { return r->steps; }
+int64_t works_steps (const work_list *r) { return r->steps; }
 
 /* }================================================================== */

@@ -249,13 +249,14 @@ static storage *take_again (capture_memory *m, int class) {
   if (s == NULL) return NULL;
   m->free[class] = s->next;
   renew(s);
+  s->again = true;
   return s;
 }
 
 
 static void hold_for_capture (heed_context *cx, storage *s) {
   s->made = cx->capture_memory->made;
-  s->settled = false;
+  s->again = s->settled = false;
   cx->capture_memory->made = s;
 }
 
@@ -272,10 +273,40 @@ static void put_back (capture_memory *m, storage *s, int class) {
 }
 
 
-void storage_settle (storage *s) {
-  if (s->settled || !is_held(s->cx, s)) return;
+static storage *take_new (heed_context *cx, device *where, size_t bytes, int class,
+                          size_t capacity) {
+  bool cached = where == cx->device[0] && class < STORAGE_CLASSES &&
+                cx->free_storages[class] != NULL;
+  storage *s = cached ? reuse(cx, class) : make(cx, where, bytes, capacity);
+  if (s == NULL) return NULL;
+  s->capture = cx->capture != NULL ? cx->captures : 0;
+  if (where->host) count(&cx->memory, s->capacity);
+  if (where == cx->captured && cx->capture_memory != NULL) hold_for_capture(cx, s);
+  return s;
+}
+
+
+/* Memory that works of the capture do not write, for a storage that has such. */
+static bool exchange_data (storage *s) {
+  size_t capacity;
+  int class = class_of(s->capacity, &capacity);
+  storage *other = take_new(s->cx, s->where, s->bytes, class, capacity);
+  if (other == NULL) return false;
+  void *data = other->data;
+  other->data = s->data;
+  s->data = data;
+  s->again = false;
+  storage_drop(other);
+  return true;
+}
+
+
+bool storage_settle (storage *s) {
+  if (!is_held(s->cx, s) || s->settled) return true;
+  if (s->again && !exchange_data(s)) return false;
   s->settled = true;
   s->refs++;
+  return true;
 }
 
 
@@ -294,19 +325,6 @@ void storage_drop_made (capture_memory *m) {
 }
 
 /* }================================================================== */
-
-
-static storage *take_new (heed_context *cx, device *where, size_t bytes, int class,
-                          size_t capacity) {
-  bool cached = where == cx->device[0] && class < STORAGE_CLASSES &&
-                cx->free_storages[class] != NULL;
-  storage *s = cached ? reuse(cx, class) : make(cx, where, bytes, capacity);
-  if (s == NULL) return NULL;
-  s->capture = cx->capture != NULL ? cx->captures : 0;
-  if (where->host) count(&cx->memory, s->capacity);
-  if (where == cx->captured && cx->capture_memory != NULL) hold_for_capture(cx, s);
-  return s;
-}
 
 
 storage *storage_new (heed_context *cx, device *where, size_t bytes) {

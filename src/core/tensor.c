@@ -77,9 +77,7 @@ heed_tensor *tensor_number (heed_context *cx, scalar value) {
 
 
 static bool uploaded (heed_context *cx, device *where, void *to, const void *from, size_t bytes) {
-  if (cx->captured != NULL && cx->captured != where)
-    return core_fail(cx, "to", "a value goes to %s while the work of %s is captured", where->name,
-                     cx->captured->name);
+  if (!core_check_captured(cx, "to", where)) return false;
   core_begin(cx, where, HEED_copy);
   return core_end(cx, where, HEED_copy, where->upload(where, to, from, bytes));
 }
@@ -96,8 +94,8 @@ static bool downloaded (heed_context *cx, device *where, void *to, const void *f
 static bool put (heed_context *cx, storage *s, const void *data) {
   if (s->bytes == 0) return true;
   if (!s->where->host) return uploaded(cx, s->where, s->data, data, s->bytes);
+  if (!storage_settle(s)) return false;
   memcpy(s->data, data, s->bytes);
-  storage_settle(s);
   return true;
 }
 
@@ -105,8 +103,7 @@ static bool put (heed_context *cx, storage *s, const void *data) {
 bool tensor_materialize (heed_tensor *t) {
   if (t->store != NULL) return true;
   char element[sizeof(int64_t)];
-  device *where = t->cx->current;
-  storage *s = storage_new(t->cx, where, scalar_sizes[t->type]);
+  storage *s = storage_new(t->cx, t->cx->current, scalar_sizes[t->type]);
   if (s == NULL) return false;
   const float_mode before = float_mode_begin();
   scalar_store(t->type, element, t->value);
@@ -353,17 +350,17 @@ static bool copy (heed_context *cx, device *where, view to, view from) {
 }
 
 
-/* A dense tensor beside t, of another type: what goes to and from devices. */
-static heed_tensor *dense_beside (const heed_tensor *t, heed_type type) {
+/* A dense tensor of t's shape, of another type: what goes to and from devices. */
+static heed_tensor *dense_like (const heed_tensor *t, device *where, heed_type type) {
   layout dense;
   layout_dense(&dense, t->at.rank, t->at.size);
-  return new_dense(t->cx, device_of(t), type, &dense);
+  return new_dense(t->cx, where, type, &dense);
 }
 
 
 static bool download (const heed_tensor *t, heed_type type, void *data) {
   device *where = device_of(t);
-  heed_tensor *dense = dense_beside(t, type);
+  heed_tensor *dense = dense_like(t, where, type);
   bool good = dense != NULL && copy(t->cx, where, view_of(dense), view_of(t)) &&
     downloaded(t->cx, where, data, dense->store->data, dense->store->bytes);
   heed_drop(dense);
@@ -373,7 +370,7 @@ static bool download (const heed_tensor *t, heed_type type, void *data) {
 
 static bool upload (const heed_tensor *t, heed_type type, const void *data) {
   device *where = device_of(t);
-  heed_tensor *dense = dense_beside(t, type);
+  heed_tensor *dense = dense_like(t, where, type);
   bool good = dense != NULL &&
     put(t->cx, dense->store, data) &&
     copy(t->cx, where, view_of(t), view_of(dense));
@@ -392,21 +389,13 @@ static bool check_data (const heed_tensor *t, const char *function, heed_type ty
 }
 
 
-/* While work is captured, only numbers have a value. */
-static bool read_number (const heed_tensor *t, heed_type type, void *data) {
-  if (!t->number) return core_check_reach(t->cx, "read", device_of(t));
-  scalar_store(type, data, t->value);
-  return true;
-}
-
-
 #define LONG_READ 65536            /* elements: more are work, which can be stopped */
 
 bool heed_read (heed_tensor *t, heed_type type, void *data) {
   if (t == NULL || !check_data(t, "read", type, data) || !tensor_materialize(t)) return false;
   if (layout_numel(&t->at) == 0) return true;
   if (!device_of(t)->host) return download(t, type, data);
-  if (!core_reaches(t->cx, device_of(t))) return read_number(t, type, data);
+  if (!core_reaches(t->cx, device_of(t))) return capture_read(t, type, data);
   view from = view_of(t);
   if (type == HEED_BOOL && from.type == HEED_BOOL) from.type = HEED_UINT8;   /* lent, perhaps */
   int64_t numel = layout_numel(&t->at);
@@ -420,10 +409,8 @@ bool heed_read (heed_tensor *t, heed_type type, void *data) {
 /* t on the CPU, dense, of a type: t itself where it may be. One more owner. */
 static heed_tensor *host_copy (heed_tensor *t, heed_type type) {
   device *cpu = t->cx->device[0];
-  layout dense;
   if (tensor_device(t) == cpu && t->type == type && layout_is_dense(&t->at)) return heed_keep(t);
-  layout_dense(&dense, t->at.rank, t->at.size);
-  heed_tensor *y = new_dense(t->cx, cpu, type, &dense);
+  heed_tensor *y = dense_like(t, cpu, type);
   if (y == NULL || heed_read(t, type, y->store->data)) return y;
   heed_drop(y);
   return NULL;

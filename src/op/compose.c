@@ -116,7 +116,7 @@ bool op_draw_key (heed_tensor *key) {
     uint64_t drawn = generator_64(&key->cx->random);
     return heed_write(key, HEED_INT64, &drawn);
   }
-  work_random(&w, RANDOM_INTEGER, 0, 0, host ? INT64_MIN : 0, INT64_MAX, view_of(key));
+  work_random(&w, RANDOM_INTEGER, 0, 0, 0, host ? -1 : INT64_MAX, view_of(key));
   return op_run_for(key->cx, HEED_dropout, &w);  /* by the device's generator, also in a replay */
 }
 

@@ -115,20 +115,13 @@ static heed_tensor *new_row (call *c, int i, heed_type type, int64_t n) {
   c->cx->current = c->cx->device[0];
   heed_tensor *y = op_new(c->cx, type, &row);
   c->cx->current = current;
-  return y;
+  return y != NULL && storage_settle(y->store) ? y : NULL;
 }
 
 
 /* A replay makes it anew of what was computed once. */
-static heed_tensor *settled (heed_tensor *y) {
-  if (core_reaches(y->cx, y->store->where)) return y;
-  storage_settle(y->store);
-  return op1(HEED_clone, y);
-}
-
-
 static bool give_row (call *c, heed_tensor *y, heed_type type) {
-  y = settled(y);
+  if (!core_reaches(c->cx, y->store->where)) y = op1(HEED_clone, y);
   return give_out(c, op_cast(op_to(y, c->cx->current), type));
 }
 
