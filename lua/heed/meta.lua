@@ -2443,6 +2443,12 @@ function heed.core.refuse_dot(name, ...) end
 ---@param names string[] of its options
 function heed.core.refuse_option(name, key, names) end
 
+---Is x a tensor with the type, shape and device of t, that does not require grad?
+---@param x any
+---@param t heed.Tensor
+---@return boolean
+function heed.core.capture_alike(x, t) end
+
 ---From here on the work of this device is captured, not done.
 ---@param device integer|string
 function heed.core.capture_begin(device) end
