@@ -281,15 +281,15 @@ describe("capture", function()
     assert.equal("float64", opt:state()["exp_avg.1"].dtype)
   end)
 
-  if heed.default_device() ~= "cpu" then
-    it("refuses what reads a value back, and goes on without", function()
-      local f = heed.capture(function(x) return x:sum():item() end)
-      local x = heed.ones(3)
-      assert.equal(3, f(x))
-      assert.error_matches(function() f(x) end, "read back.*captured")
-      assert.equal(3, x:sum():item())
-    end)
+  it("refuses what reads a value back, and goes on without", function()
+    local f = heed.capture(function(x) return x:sum():item() end)
+    local x = heed.ones(3)
+    assert.equal(3, f(x))
+    assert.error_matches(function() f(x) end, "read back.*captured")
+    assert.equal(3, x:sum():item())
+  end)
 
+  if heed.default_device() ~= "cpu" then
     it("has the memory that calls before it left", function()
       local f = heed.capture(function(x) return (x + 1 + x * 2 + (x - 3)):sum() end)
       local x = heed.ones(3 << 20)

@@ -511,6 +511,8 @@ HEED_API bool heed_capture_changes (const heed_capture *c, const heed_tensor *t)
 HEED_API bool heed_capture_replay (heed_context *cx, heed_capture *c);
 HEED_API bool heed_capture_set_step (heed_context *cx, heed_capture *c, int which,
                                      const heed_step *step);
+HEED_API int64_t heed_capture_steps (const heed_capture *c);       /* of optimisers, that the last
+                                             replay took: all of them, unless it failed */
 HEED_API void heed_capture_drop (heed_context *cx, heed_capture *c);
 
 /* }================================================================== */

@@ -1,4 +1,4 @@
--- heed.capture: the work of a function on a GPU, captured and replayed as a whole.
+-- heed.capture: the work of a function on a device, captured and replayed as a whole.
 --
 --   local step = heed.capture(function(x, y)
 --     opt:zero_grad()
@@ -19,6 +19,14 @@ local capture = {}
 
 local MOST_DEVICES <const> = 16
 local MOST_RECORDINGS <const> = 8         -- of one kind of call
+
+
+---May t be read now? A GPU's values stay there, and those of captured work are not there yet.
+---@param t heed.Tensor
+---@return boolean
+function capture.reaches(t)
+  return t.device == "cpu" and not capture.notes
+end
 
 
 -- A value as text that no other value has; what lives in memory by its address.
@@ -74,12 +82,29 @@ local function read(call, x)
 end
 
 
-local function read_call(...)
-  local call = {args = table.pack(...), parts = {}, tensors = {}, number = {}, count = 0}
+local function read_call(args)
+  local call = {args = args, parts = {}, tensors = {}, number = {}, count = 0}
   for i = 1, call.args.n do read(call, call.args[i]) end
   call.parts[#call.parts + 1] = tostring(heed.is_grad_enabled())
   call.key = table.concat(call.parts, "; ")
   return call
+end
+
+
+-- Is a call, whose arguments are given, of the kind that r was made for? This knows it without
+-- reading them as `read_call` does, where they are tensors, no two of them the same.
+local function is_of_kind(r, args)
+  if args.n ~= #r.buffers or args.n ~= r.args.n or heed.is_grad_enabled() ~= r.grad then
+    return false
+  end
+  for i = 1, args.n do
+    local t = args[i]
+    if not core.capture_alike(t, r.buffers[i]) then return false end
+    for k = 1, i - 1 do
+      if rawequal(t, args[k]) then return false end
+    end
+  end
+  return true
 end
 
 
@@ -100,13 +125,14 @@ local devices = {}
 for i = 1, MOST_DEVICES do devices[i] = "cuda:" .. i - 1 end
 
 local function works()
-  local done = {}
+  local done = {cpu = core.works("cpu")}
   for _, device in ipairs(devices) do done[device] = core.works(device) end
   return done
 end
 
 
--- The device that all work was done on since; nil if none was: then there is nothing to capture.
+-- The device that all work was done on since, or the GPU that the host works for; nil if none was:
+-- then there is nothing to capture.
 local function device_since(before)
   local found
   for _, device in ipairs(devices) do
@@ -115,7 +141,7 @@ local function device_since(before)
       found = device
     end
   end
-  return found
+  return found or (core.works("cpu") > before.cpu and "cpu" or nil)
 end
 
 
@@ -134,7 +160,7 @@ end
 -- Garbage goes first, since its memory can't be used meanwhile.
 local function record(f, device, call)
   local buffers, args = buffers_of(call)
-  local r = {buffers = buffers, args = args, changed = {}}
+  local r = {buffers = buffers, args = args, changed = {}, grad = heed.is_grad_enabled()}
   collectgarbage()
   core.capture_begin(device)
   capture.notes = {}
@@ -172,9 +198,21 @@ local function step_on(r)
 end
 
 
-local function replay(r, call)
-  core.capture_replay(r.work)
-  for _, i in ipairs(r.changed) do call.tensors[i]:copy_(r.buffers[i]) end
+-- A replay that failed may have left steps out.
+local function replay_work(r)
+  local good, why = pcall(core.capture_replay, r.work)
+  if good then return end
+  local taken = core.capture_steps(r.work)
+  for which, note in ipairs(r.notes) do
+    if which > taken then note.undo() end
+  end
+  error(why, 0)
+end
+
+
+local function replay(r, tensors)
+  replay_work(r)
+  for _, i in ipairs(r.changed) do tensors[i]:copy_(r.buffers[i]) end
   local results = table.move(r.results, 1, r.results.n, 1, {})
   for i = 1, r.results.n do
     if is_tensor(results[i]) then results[i] = results[i]:detach() end
@@ -183,19 +221,23 @@ local function replay(r, call)
 end
 
 
+-- "ready" if r, with the call's tensors in its buffers, does now what f would.
+local function prepare(r, tensors)
+  for k, t in ipairs(tensors) do r.buffers[k]:copy_(t) end
+  local state = state_of(r)
+  if state == "ready" then step_on(r) end
+  return state
+end
+
+
 -- One of a kind's recordings that fits, given the call's tensors; or a new one; nil after many
 -- that did not.
 local function fitting(kind, f, call)
   for i = #kind, 1, -1 do
     local r = kind[i]
-    for k, t in ipairs(call.tensors) do r.buffers[k]:copy_(t) end
-    local state = state_of(r)
-    if state == "ready" then
-      step_on(r)
-      return r
-    elseif state == "stale" then
-      table.remove(kind, i)
-    end
+    local state = prepare(r, call.tensors)
+    if state == "ready" then return r end
+    if state == "stale" then table.remove(kind, i) end
   end
   if kind.made == MOST_RECORDINGS then return nil end
   kind.made = kind.made + 1
@@ -205,22 +247,27 @@ local function fitting(kind, f, call)
 end
 
 
----f, for calls whose work on a GPU is always the same: a training step, say. The first call of a
----kind (types and shapes of its tensors, also in plain tables; values of all else) runs f, the
----second captures what f does on the GPU, and from then on that is replayed as a whole, without
----Lua. So f must not read values back or work elsewhere, and whatever else it does happens only
----twice; what modules hold besides tensors, such as train() and eval(), stays as it was. Where a
----replay would not do what f does (a parameter was moved, gradients are there that were not), the
----work is captured anew. Where that happens again and again, and for arguments that require grad,
----f is called, as it is on the CPU. Results have no graph; they and gradients are overwritten by
----the next call.
+---f, for calls whose work is always the same: a training step, say. The first call of a kind (types
+---and shapes of its tensors, also in plain tables; values of all else) runs f, the second captures
+---what f does on a GPU, or on the CPU if it uses no GPU, and from then on that is replayed as a
+---whole, without Lua. So f must not read values back or work elsewhere, and whatever else it does
+---happens only twice; what modules hold besides tensors, such as train() and eval(), stays as it
+---was. Where a replay would not do what f does (a parameter was moved, gradients are there that
+---were not), the work is captured anew. Where that happens again and again, for arguments that
+---require grad, and in a function that is captured itself, f is called. Results have no graph; they
+---and gradients are overwritten by the next call.
 ---@param f function
 ---@return function
 function capture.capture(f)
   options.callable("capture", "f", f)
-  local known = {}
+  local known, last = {}, nil      -- kinds by their texts; the recording that was replayed last
   return function(...)
-    local call = read_call(...)
+    if capture.notes then return f(...) end       -- in another one, which captures this work too
+    local args = table.pack(...)
+    if last and is_of_kind(last, args) and prepare(last, args) == "ready" then
+      return replay(last, args)
+    end
+    local call = read_call(args)
     local kind = known[call.key]
     if kind == nil and not call.trained then
       local before = works()
@@ -230,8 +277,9 @@ function capture.capture(f)
       return table.unpack(results, 1, results.n)
     end
     local r = kind and not call.trained and fitting(kind, f, call)
+    last = r or nil
     if not r then return f(...) end
-    return replay(r, call)
+    return replay(r, call.tensors)
   end
 end
 

@@ -2444,6 +2444,12 @@ function heed.core.refuse_dot(name, ...) end
 ---@param names string[] of its options
 function heed.core.refuse_option(name, key, names) end
 
+---Is x a tensor with the type, shape and device of t, that does not require grad?
+---@param x any
+---@param t heed.Tensor
+---@return boolean
+function heed.core.capture_alike(x, t) end
+
 ---From here on the work of this device is captured, not done.
 ---@param device integer|string
 function heed.core.capture_begin(device) end
@@ -2467,6 +2473,11 @@ function heed.core.capture_changes(capture, t) end
 ---Does the captured work.
 ---@param capture userdata
 function heed.core.capture_replay(capture) end
+
+---How many steps of optimisers the last replay took: all of them, unless it failed.
+---@param capture userdata
+---@return integer
+function heed.core.capture_steps(capture) end
 
 ---Sets the numbers of an optimiser's step in the captured work.
 ---@param capture userdata

@@ -331,7 +331,7 @@ function Learned:check(place, T)
   local length, last = self.weight:size(1), 0
   if not is_tensor(place) then
     last = math.max(place + T - 1, 0)
-  elseif place.device == "cpu" and place:numel() > 0 then
+  elseif capture.reaches(place) and place:numel() > 0 then
     last = place:min():item()
     if last >= 0 then last = place:max():item() end
   end

@@ -27,7 +27,8 @@ typedef struct captured_gradient {
 
 struct heed_capture {
   device *where;
-  device_capture *recording;       /* NULL: it could not be kept */
+  work_list *here;                 /* of a device that works while the host waits; or … */
+  device_capture *there;           /* … an accelerator's; NULL: it could not be kept */
   captured_input *inputs;
   captured_gradient *gradients;
   int64_t ninputs, input_capacity, ngradients, gradient_capacity;
@@ -42,6 +43,26 @@ struct heed_capture {
 ** What the work reads
 ** ===================================================================
 */
+
+bool core_check_reach (heed_context *cx, const char *function, const device *where) {
+  return where != cx->captured ||
+         core_fail(cx, function, "a value is read back while work is captured");
+}
+
+
+bool core_check_captured (heed_context *cx, const char *function, const device *where) {
+  return cx->captured == NULL || cx->captured == where ||
+         core_fail(cx, function, "works on %s while the work of %s is captured", where->name,
+                   cx->captured->name);
+}
+
+
+bool capture_read (const heed_tensor *t, heed_type type, void *data) {
+  if (!t->number) return core_check_reach(t->cx, "read", t->store->where);
+  scalar_store(type, data, t->value);
+  return true;
+}
+
 
 static node *leaf_of (const heed_tensor *t) {
   return t->node != NULL && t->node->kind == NODE_LEAF ? t->node : NULL;
@@ -117,8 +138,35 @@ static void drop_parts (heed_context *cx, heed_capture *c) {
 ** ===================================================================
 */
 
+static const char *begin (heed_context *cx, heed_capture *c) {
+  device *d = c->where;
+  if (d->accelerator != NULL) return d->accelerator->capture_begin(d);
+  c->here = works_begin(cx);
+  return c->here != NULL ? NULL : "not enough memory";
+}
+
+
+static const char *end (heed_context *cx, heed_capture *c) {
+  const char *why = NULL;
+  if (c->here != NULL) works_end(cx, c->here);
+  else c->there = c->where->accelerator->capture_end(c->where, &why);
+  return why;
+}
+
+
+static void drop_recording (heed_context *cx, heed_capture *c) {
+  if (c->here != NULL) works_drop(cx, c->here);
+  if (c->there != NULL) c->where->accelerator->capture_drop(c->where, c->there);
+}
+
+
+bool capture_add_work (heed_context *cx, int op, const work *w) {
+  return works_add(cx, cx->capture->here, op, w);
+}
+
+
 bool heed_capture_begin (heed_context *cx, const char *name) {
-  device *d = core_accelerator(cx, "capture", name);
+  device *d = cx != NULL && name != NULL ? core_device(cx, "capture", name) : NULL;
   if (d == NULL) return false;
   if (cx->captured != NULL)
     return core_fail(cx, "capture", "the work of %s is captured already", cx->captured->name);
@@ -126,7 +174,7 @@ bool heed_capture_begin (heed_context *cx, const char *name) {
   if (c == NULL) return false;
   core_forget_casts(cx);           /* a replay makes its own */
   *c = (heed_capture){.where = d, .complete = true};
-  if (!core_done(cx, "capture", d->accelerator->capture_begin(d))) {
+  if (!core_done(cx, "capture", begin(cx, c))) {
     core_free(cx, c, sizeof *c);
     return false;
   }
@@ -145,7 +193,7 @@ void heed_capture_drop (heed_context *cx, heed_capture *c) {
     cx->dropped = c;
     return;
   }
-  if (c->recording != NULL) c->where->accelerator->capture_drop(c->where, c->recording);
+  drop_recording(cx, c);
   drop_parts(cx, c);
 }
 
@@ -160,19 +208,17 @@ static void drop_all (heed_context *cx) {
 
 
 heed_capture *heed_capture_end (heed_context *cx) {
-  const char *why = NULL;
   if (cx == NULL) return NULL;
   if (cx->captured == NULL) return core_fail(cx, "capture", "no work is captured");
   heed_capture *c = cx->capture;
   core_forget_casts(cx);
   cx->captured = NULL;
   cx->capture = NULL;
-  c->recording = c->where->accelerator->capture_end(c->where, &why);
+  bool good = core_done(cx, "capture", end(cx, c));
   core_end_releases(cx);
   drop_all(cx);
   note_results(c);
-  if (c->recording == NULL) core_fail(cx, "capture", "%s", why);
-  if (c->recording != NULL && c->complete) return c;
+  if (good && c->complete) return c;
   heed_capture_drop(cx, c);
   return NULL;
 }
@@ -186,10 +232,10 @@ heed_capture *heed_capture_end (heed_context *cx) {
 ** ===================================================================
 */
 
-/* The host's memory was read once and for all: it may not have changed. */
-static bool is_unchanged (const captured_input *s) {
+/* To a device of its own the host's memory was sent once and for all: it may not have changed. */
+static bool is_unchanged (const captured_input *s, const device *where) {
   return s->t->store == s->store && leaf_of(s->t) == s->leaf &&
-         (!s->store->where->host || s->store->version == s->version);
+         (s->store->where == where || !s->store->where->host || s->store->version == s->version);
 }
 
 
@@ -198,7 +244,7 @@ static const storage *store_of (const heed_tensor *t) { return t != NULL ? t->st
 
 heed_capture_state heed_capture_state_of (const heed_capture *c) {
   for (int64_t i = 0; c != NULL && i < c->ninputs; i++)
-    if (!is_unchanged(&c->inputs[i])) return HEED_CAPTURE_STALE;
+    if (!is_unchanged(&c->inputs[i], c->where)) return HEED_CAPTURE_STALE;
   for (int64_t i = 0; c != NULL && i < c->ngradients; i++) {
     const captured_gradient *g = &c->gradients[i];
     if (g->read && store_of(g->leaf->gradient) != store_of(g->before))
@@ -215,10 +261,15 @@ bool heed_capture_changes (const heed_capture *c, const heed_tensor *t) {
 }
 
 
-/* What the work changed counts as changed, and leaves have the gradients that it makes. */
-static void take_effect (heed_capture *c) {
+/* What the work changes counts as changed, even if it did not come to its end. */
+static void count_changes (heed_capture *c) {
   for (int64_t i = 0; i < c->ninputs; i++)
     if (c->inputs[i].changed) c->inputs[i].store->version++;
+}
+
+
+/* Leaves have the gradients that the work makes. */
+static void take_effect (heed_capture *c) {
   for (int64_t i = 0; i < c->ngradients; i++) {
     captured_gradient *g = &c->gradients[i];
     if (g->leaf->gradient != g->after) node_put_gradient(g->leaf, heed_keep(g->after));
@@ -230,19 +281,36 @@ static void take_effect (heed_capture *c) {
 }
 
 
+static bool replay (heed_context *cx, heed_capture *c) {
+  device *d = c->where;
+  if (c->here != NULL) return works_replay(cx, d, c->here);
+  core_begin(cx, d, CORE_CAPTURE);
+  return core_end(cx, d, CORE_CAPTURE, d->accelerator->capture_replay(d, c->there));
+}
+
+
 bool heed_capture_replay (heed_context *cx, heed_capture *c) {
   if (cx == NULL || c == NULL) return false;
-  core_begin(cx, c->where, CORE_CAPTURE);
-  const char *why = c->where->accelerator->capture_replay(c->where, c->recording);
-  if (why == NULL) take_effect(c);
-  return core_end(cx, c->where, CORE_CAPTURE, why);
+  if (cx->captured != NULL)
+    return core_fail(cx, "capture", "a replay while the work of %s is captured",
+                     cx->captured->name);
+  bool good = replay(cx, c);
+  count_changes(c);
+  if (good) take_effect(c);
+  return good;
 }
 
 
 bool heed_capture_set_step (heed_context *cx, heed_capture *c, int which, const heed_step *step) {
   if (cx == NULL || c == NULL) return false;
+  if (c->here != NULL) return works_set_step(cx, c->here, which, step);
   const accelerator *a = c->where->accelerator;
-  return core_done(cx, "capture", a->capture_set_step(c->where, c->recording, which, step));
+  return core_done(cx, "capture", a->capture_set_step(c->where, c->there, which, step));
+}
+
+
+int64_t heed_capture_steps (const heed_capture *c) {
+  return c != NULL && c->here != NULL ? works_steps(c->here) : INT64_MAX;
 }
 
 /* }================================================================== */

@@ -449,9 +449,9 @@ static int caller_number (heed_context *cx, int op) {
 }
 
 
-/* What works while the host waits has no asynchronous errors. */
+/* What works while the host waits has no asynchronous errors, but in replays. */
 static int number_for (heed_context *cx, const device *d, int op) {
-  return d->accelerator != NULL ? caller_number(cx, op) : op;
+  return d->accelerator != NULL || d == cx->captured ? caller_number(cx, op) : op;
 }
 
 
@@ -488,11 +488,10 @@ static bool run_or_stop (heed_context *cx, heed_op op, device *where, const work
 bool core_run (heed_context *cx, heed_op op, device *where, const work *w) {
   if (!where->supports(where, w->kind, w->op))
     return core_fail(cx, core_op_name(op), "cannot be done on %s", where->name);
-  if (cx->captured != NULL && cx->captured != where)
-    return core_fail(cx, core_op_name(op), "works on %s while the work of %s is captured",
-                     where->name, cx->captured->name);
+  if (!core_check_captured(cx, core_op_name(op), where)) return false;
   where->works++;
   if (writes_target(cx, w)) core_hold(cx);       /* until the call in place ends */
+  if (cx->capture_memory != NULL) return capture_add_work(cx, number_for(cx, where, op), w);
   return run_or_stop(cx, op, where, w);
 }
 

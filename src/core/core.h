@@ -29,6 +29,9 @@ struct storage {
   };
   int changer;                     /* the op that changed it last, for the message */
   int capture;                     /* the number of the one that recorded its making, or 0 */
+  bool again;                      /* recorded works write it: it serves that capture again */
+  bool settled;                    /* the host writes it in that capture, which holds it as it is */
+  storage *made;                   /* the one that the same capture made before, on the host */
 };
 
 /* Memory of the host's. */
@@ -134,6 +137,12 @@ typedef struct memory_account {
 #define SMALL_CLASSES 64           /* 64 bytes to 4 KiB, in steps of 64: see context.c */
 #define CORE_CALLERS 256           /* most callers that have a number */
 
+/* The host's memory that a capture made; what is dropped meanwhile serves that capture again. */
+typedef struct capture_memory {
+  storage *made;
+  storage *free[STORAGE_CLASSES];
+} capture_memory;
+
 /* The first failure since the last heed_clear; heed_error puts it into words. */
 typedef struct failure {
   bool set;
@@ -172,6 +181,7 @@ struct heed_context {
   char no_plugin[320];                     /* why there is none */
   device *captured;                        /* whose work is recorded now, or NULL */
   heed_capture *capture;                   /* … and in what */
+  capture_memory *capture_memory;          /* … and its memory, on the host; or NULL */
   heed_capture *dropped;                   /* meanwhile: freed at its end */
   int captures;                            /* that were begun: the number of the last */
   struct pending_release *pending;         /* foreign memory, released while it was captured */
@@ -258,7 +268,21 @@ bool core_done (heed_context *cx, const char *function, const char *why);    /* 
                                                  failure */
 void core_end_releases (heed_context *cx);           /* that waited for a capture's end */
 
-/* capture.c: what recorded work reads is kept for it, and compared before a replay */
+/* record.c: work of a device that works while the host waits, and its memory, between begin and
+** drop; cx->capture_memory is that from begin to end */
+typedef struct work_list work_list;
+work_list *works_begin (heed_context *cx);       /* NULL: no memory */
+bool works_add (heed_context *cx, work_list *r, int op, const work *w);      /* op: device.op */
+void works_end (heed_context *cx, work_list *r);
+void works_drop (heed_context *cx, work_list *r);
+bool works_replay (heed_context *cx, device *where, work_list *r);
+bool works_set_step (heed_context *cx, work_list *r, int which, const heed_step *step);
+int64_t works_steps (const work_list *r);        /* of optimisers, taken by the last replay */
+
+/*
+** capture.c: what recorded work reads is kept for it, and compared before a replay
+*/
+bool capture_add_work (heed_context *cx, int op, const work *w);     /* false: no memory */
 void capture_add_input (heed_context *cx, heed_tensor *t);
 void capture_add_gradient (node *leaf, bool read);   /* its gradient: 'read', or set */
 static inline void capture_input (heed_context *cx, heed_tensor *t) {
@@ -267,6 +291,15 @@ static inline void capture_input (heed_context *cx, heed_tensor *t) {
 static inline void capture_gradient (node *leaf, bool read) {
   if (leaf->cx->capture != NULL) capture_add_gradient(leaf, read);
 }
+/* May the host read and write the memory of 'where'? What is recorded is not there yet. */
+static inline bool core_reaches (const heed_context *cx, const device *where) {
+  return where->host && where != cx->captured;
+}
+bool core_check_reach (heed_context *cx, const char *function, const device *where);
+bool core_check_captured (heed_context *cx, const char *function, const device *where);    /* work
+                                             elsewhere is refused */
+bool capture_read (const heed_tensor *t, heed_type type, void *data);    /* of what is not reached:
+                                             numbers alone have a value */
 
 /* storage.c */
 storage *storage_new (heed_context *cx, device *where, size_t bytes);    /* uninitialised; lets the
@@ -275,6 +308,10 @@ storage *storage_lend (heed_context *cx, device *where, void *data, size_t bytes
                        void (*release) (void *, void *), void *self);
 void storage_keep (storage *s);
 void storage_drop (storage *s);
+bool storage_settle (storage *s);            /* before the host writes it: in a capture nothing
+                                                else does, before or after; false: no memory */
+void storage_end_capture (capture_memory *m);      /* which owns what it made from now on */
+void storage_drop_made (capture_memory *m);
 
 /* tensor.c: all return NULL after core_fail */
 heed_tensor *tensor_new (heed_context *cx, heed_type type, const layout *shape);  /* dense, on the

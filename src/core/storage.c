@@ -222,26 +222,120 @@ static storage *make (heed_context *cx, device *where, size_t bytes, size_t capa
 }
 
 
-static storage *reuse (heed_context *cx, int class) {
-  storage *s = uncache(cx, class);
+static void renew (storage *s) {
   s->refs = 1;
   s->version = 0;
   s->changer = HEED_NOPS;
+}
+
+
+static storage *reuse (heed_context *cx, int class) {
+  storage *s = uncache(cx, class);
+  renew(s);
   return s;
 }
+
+
+/*
+** {==================================================================
+** Memory of a capture on the host. Replays do works in the order in which they were recorded, so
+** what is dropped may serve a later work; but no other tensor, until the capture itself goes.
+** ===================================================================
+*/
+
+/* Memory that the capture has and needs no more. */
+static storage *take_again (capture_memory *m, int class) {
+  storage *s = class < STORAGE_CLASSES ? m->free[class] : NULL;
+  if (s == NULL) return NULL;
+  m->free[class] = s->next;
+  renew(s);
+  s->again = true;
+  return s;
+}
+
+
+static void hold_for_capture (heed_context *cx, storage *s) {
+  s->made = cx->capture_memory->made;
+  s->again = s->settled = false;
+  cx->capture_memory->made = s;
+}
+
+
+static bool is_held (const heed_context *cx, const storage *s) {
+  return cx->capture_memory != NULL && s->capture == cx->captures && s->where == cx->captured;
+}
+
+
+static void put_back (capture_memory *m, storage *s, int class) {
+  if (class == STORAGE_CLASSES) return;
+  s->next = m->free[class];
+  m->free[class] = s;
+}
+
+
+static storage *take_new (heed_context *cx, device *where, size_t bytes, int class,
+                          size_t capacity) {
+  bool cached = where == cx->device[0] && class < STORAGE_CLASSES &&
+                cx->free_storages[class] != NULL;
+  storage *s = cached ? reuse(cx, class) : make(cx, where, bytes, capacity);
+  if (s == NULL) return NULL;
+  s->capture = cx->capture != NULL ? cx->captures : 0;
+  if (where->host) count(&cx->memory, s->capacity);
+  if (where == cx->captured && cx->capture_memory != NULL) hold_for_capture(cx, s);
+  return s;
+}
+
+
+/* Memory that works of the capture do not write, for a storage that has such. */
+static bool exchange_data (storage *s) {
+  size_t capacity;
+  int class = class_of(s->capacity, &capacity);
+  storage *other = take_new(s->cx, s->where, s->bytes, class, capacity);
+  if (other == NULL) return false;
+  void *data = other->data;
+  other->data = s->data;
+  s->data = data;
+  s->again = false;
+  storage_drop(other);
+  return true;
+}
+
+
+bool storage_settle (storage *s) {
+  if (!is_held(s->cx, s) || s->settled) return true;
+  if (s->again && !exchange_data(s)) return false;
+  s->settled = true;
+  s->refs++;
+  return true;
+}
+
+
+void storage_end_capture (capture_memory *m) {
+  for (storage *s = m->made; s != NULL; s = s->made)
+    if (!s->settled) s->refs++;
+}
+
+
+void storage_drop_made (capture_memory *m) {
+  storage *s;
+  while ((s = m->made) != NULL) {
+    m->made = s->made;
+    storage_drop(s);
+  }
+}
+
+/* }================================================================== */
 
 
 storage *storage_new (heed_context *cx, device *where, size_t bytes) {
   size_t capacity;
   int class = class_of(bytes, &capacity);
   reclaim(cx, bytes, false);
-  bool cached = where == cx->device[0] && class < STORAGE_CLASSES &&
-                cx->free_storages[class] != NULL;
-  storage *s = cached ? reuse(cx, class) : make(cx, where, bytes, capacity);
-  if (s == NULL) return NULL;
-  s->bytes = bytes;
-  s->capture = cx->capture != NULL ? cx->captures : 0;
-  if (where->host) count(&cx->memory, s->capacity);
+  storage *s = NULL;
+  if (where == cx->captured && cx->capture_memory != NULL)
+    s = take_again(cx->capture_memory, class);
+  if (s == NULL) s = take_new(cx, where, bytes, class, capacity);
+  if (s != NULL) s->bytes = bytes;
   return s;
 }
 
@@ -294,6 +388,7 @@ static void shrink_cache (heed_context *cx) {
 static void drop_own (heed_context *cx, storage *s) {
   size_t capacity;
   int class = class_of(s->capacity, &capacity);
+  if (is_held(cx, s)) { put_back(cx->capture_memory, s, class); return; }
   if (s->where->host) cx->memory.live -= s->capacity;
   if (worth_keeping(cx, s, class)) cache(cx, s, class);
   else destroy(s);

@@ -76,6 +76,7 @@ heed_tensor *tensor_number (heed_context *cx, scalar value) {
 
 
 static bool uploaded (heed_context *cx, device *where, void *to, const void *from, size_t bytes) {
+  if (!core_check_captured(cx, "to", where)) return false;
   core_begin(cx, where, HEED_copy);
   return core_end(cx, where, HEED_copy, where->upload(where, to, from, bytes));
 }
@@ -92,6 +93,7 @@ static bool downloaded (heed_context *cx, device *where, void *to, const void *f
 static bool put (heed_context *cx, storage *s, const void *data) {
   if (s->bytes == 0) return true;
   if (!s->where->host) return uploaded(cx, s->where, s->data, data, s->bytes);
+  if (!storage_settle(s)) return false;
   memcpy(s->data, data, s->bytes);
   return true;
 }
@@ -100,8 +102,7 @@ static bool put (heed_context *cx, storage *s, const void *data) {
 bool tensor_materialize (heed_tensor *t) {
   if (t->store != NULL) return true;
   char element[sizeof(int64_t)];
-  device *where = t->cx->current;
-  storage *s = storage_new(t->cx, where, scalar_sizes[t->type]);
+  storage *s = storage_new(t->cx, t->cx->current, scalar_sizes[t->type]);
   if (s == NULL) return false;
   const float_mode before = float_mode_begin();
   scalar_store(t->type, element, t->value);
@@ -212,7 +213,8 @@ heed_tensor *heed_from (heed_context *cx, heed_type type, int rank, const int64_
   if (data == NULL && layout_numel(&at) > 0) return core_fail(cx, "from", "there are no data");
   heed_tensor *t = new_dense(cx, cx->current, type, &at);
   if (t == NULL) return NULL;
-  if (type == HEED_BOOL ? heed_write(t, type, data) : put(cx, t->store, data)) return t;
+  bool written = type == HEED_BOOL || cx->capture_memory != NULL;     /* a replay writes it anew */
+  if (written ? heed_write(t, type, data) : put(cx, t->store, data)) return t;
   heed_drop(t);
   return NULL;
 }
@@ -319,7 +321,7 @@ int64_t heed_stride (const heed_tensor *t, int axis) {
 
 void *heed_data (heed_tensor *t) {
   if (t == NULL || !device_of(t)->host || !tensor_materialize(t)) return NULL;
-  return view_of(t).data;
+  return core_check_reach(t->cx, "data", device_of(t)) ? view_of(t).data : NULL;
 }
 
 /* }================================================================== */
@@ -347,17 +349,17 @@ static bool copy (heed_context *cx, device *where, view to, view from) {
 }
 
 
-/* A dense tensor beside t, of another type: what goes to and from devices. */
-static heed_tensor *dense_beside (const heed_tensor *t, heed_type type) {
+/* A dense tensor of t's shape, of another type: what goes to and from devices. */
+static heed_tensor *dense_like (const heed_tensor *t, device *where, heed_type type) {
   layout dense;
   layout_dense(&dense, t->at.rank, t->at.size);
-  return new_dense(t->cx, device_of(t), type, &dense);
+  return new_dense(t->cx, where, type, &dense);
 }
 
 
 static bool download (const heed_tensor *t, heed_type type, void *data) {
   device *where = device_of(t);
-  heed_tensor *dense = dense_beside(t, type);
+  heed_tensor *dense = dense_like(t, where, type);
   bool good = dense != NULL && copy(t->cx, where, view_of(dense), view_of(t)) &&
     downloaded(t->cx, where, data, dense->store->data, dense->store->bytes);
   heed_drop(dense);
@@ -367,9 +369,9 @@ static bool download (const heed_tensor *t, heed_type type, void *data) {
 
 static bool upload (const heed_tensor *t, heed_type type, const void *data) {
   device *where = device_of(t);
-  heed_tensor *dense = dense_beside(t, type);
+  heed_tensor *dense = dense_like(t, where, type);
   bool good = dense != NULL &&
-    uploaded(t->cx, where, dense->store->data, data, dense->store->bytes) &&
+    put(t->cx, dense->store, data) &&
     copy(t->cx, where, view_of(t), view_of(dense));
   heed_drop(dense);
   return good;
@@ -392,6 +394,7 @@ bool heed_read (heed_tensor *t, heed_type type, void *data) {
   if (t == NULL || !check_data(t, "read", type, data) || !tensor_materialize(t)) return false;
   if (layout_numel(&t->at) == 0) return true;
   if (!device_of(t)->host) return download(t, type, data);
+  if (!core_reaches(t->cx, device_of(t))) return capture_read(t, type, data);
   view from = view_of(t);
   if (type == HEED_BOOL && from.type == HEED_BOOL) from.type = HEED_UINT8;   /* lent, perhaps */
   int64_t numel = layout_numel(&t->at);
@@ -406,10 +409,8 @@ bool heed_read (heed_tensor *t, heed_type type, void *data) {
 /* t on the CPU, dense, of a type: t itself where it may be. One more owner. */
 static heed_tensor *host_copy (heed_tensor *t, heed_type type) {
   device *cpu = t->cx->device[0];
-  layout dense;
   if (tensor_device(t) == cpu && t->type == type && layout_is_dense(&t->at)) return heed_keep(t);
-  layout_dense(&dense, t->at.rank, t->at.size);
-  heed_tensor *y = new_dense(t->cx, cpu, type, &dense);
+  heed_tensor *y = dense_like(t, cpu, type);
   if (y == NULL || heed_read(t, type, y->store->data)) return y;
   heed_drop(y);
   return NULL;
@@ -441,7 +442,7 @@ bool heed_write (heed_tensor *t, heed_type type, const void *data) {
   capture_input(t->cx, t);
   if (t->type == HEED_BOOL && type == HEED_BOOL) type = HEED_UINT8;    /* where 2 is true too */
   core_hold(t->cx);
-  bool good = !device_of(t)->host ? upload(t, type, data)
+  bool good = !core_reaches(t->cx, device_of(t)) ? upload(t, type, data)
             : copy(t->cx, device_of(t), view_of(t), view_data(t, type, data));
   core_release(t->cx);
   t->store->version++;

@@ -268,7 +268,7 @@ static inline void work_nonzero (work *w, view positions, view x) {
 
 /*
 ** Fills y from the context's generator. UNIFORM: in [a, b). NORMAL: mean a, deviation b. INTEGER:
-** from 'low' to 'high', both included. PERMUTATION: of 1 to n.
+** from 'low' to 'high', both included (on the CPU 0 to -1: any 64 bits). PERMUTATION: of 1 to n.
 */
 static inline void work_random (work *w, random_op op, double a, double b, int64_t low,
                                 int64_t high, view y) {

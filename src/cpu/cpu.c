@@ -90,8 +90,9 @@ static const struct { const char *name; int ops; } kinds[WORK_KINDS] = {
   [WORK_ATTENTION] = {"attention", 1},
   [WORK_ATTENTION_BACK] = {"gradient of attention", 1},
   [WORK_OPTIMIZE] = {"optimizer", HEED_LION + 1},
-  [WORK_CLIP] = {"clipping", CLIP_SCALE + 1}
+  [WORK_CLIP] = {"clipping", CLIP_SCALE + 1},
 #endif
+  [WORK_PROBABILITIES] = {"check of probabilities", 1}
 };
 
 
@@ -110,6 +111,14 @@ static const char *refuse_work (cpu *self, const work *w) {
 }
 
 /* }================================================================== */
+
+
+static const char *run_attention (cpu *self, const work *w) {
+  const cpu_level *level = self->level;
+  const char *why = cpu_check_attention(self, w);
+  if (why != NULL) return why;
+  return (w->kind == WORK_ATTENTION ? level->attention : level->attention_back)(self, w);
+}
 
 
 static const char *cpu_run (device *d, const work *w) {
@@ -131,11 +140,11 @@ static const char *cpu_run (device *d, const work *w) {
     case WORK_SOFTMAX: return level->softmax(self, w);
     case WORK_NORM: return level->norm(self, w);
     case WORK_LOSS: return level->loss(self, w);
-    case WORK_ATTENTION: return level->attention(self, w);
-    case WORK_ATTENTION_BACK: return level->attention_back(self, w);
+    case WORK_ATTENTION: case WORK_ATTENTION_BACK: return run_attention(self, w);
     case WORK_OPTIMIZE: return level->optimize(self, w);
     case WORK_CLIP: return level->clip(self, w);
-    case WORK_PROBABILITIES: case WORK_KINDS: break;
+    case WORK_PROBABILITIES: return cpu_probabilities(self, w);
+    case WORK_KINDS: break;
   }
   return refuse_work(self, w);
 }

@@ -105,6 +105,8 @@ const char *cpu_nonzero (cpu *self, const work *w);
 bool cpu_matmul_tiny (const work *w);                    /* tiny.c: false if it is not tiny */
 const char *cpu_sort (cpu *self, const work *w);         /* sort.c */
 const char *cpu_random (cpu *self, const work *w);       /* random.c */
+const char *cpu_probabilities (cpu *self, const work *w);          /* check.c */
+const char *cpu_check_attention (cpu *self, const work *w);        /* its mask's numbers of keys */
 
 #pragma GCC visibility pop
 

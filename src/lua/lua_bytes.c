@@ -56,7 +56,7 @@ const void *raw_bytes (lua_State *L, int i, size_t *n) {
   if (t == NULL || !heed_contiguous(t)) return NULL;
   *n = (size_t)heed_numel(t) * heed_type_size(heed_type_of(t));
   const void *data = heed_data(t);
-  if (data == NULL) heed_clear(binding_of(L)->cx);     /* a number that found no memory */
+  if (data == NULL && *n > 0) done(L, heed_error(binding_of(L)->cx) == NULL);
   return data == NULL && *n == 0 ? "" : data;
 }
 

@@ -68,6 +68,20 @@ static int l_capture_changes (lua_State *L) {
 }
 
 
+/* capture_alike(x, t): is x a tensor with the type, shape and device of t, that does not require
+   grad? */
+static int l_capture_alike (lua_State *L) {
+  enter(L);
+  const heed_tensor *a = raw_tensor(L, 1), *b = raw_tensor(L, 2);
+  bool alike = a != NULL && b != NULL && heed_type_of(a) == heed_type_of(b) &&
+               heed_rank(a) == heed_rank(b) && heed_device_of(a) == heed_device_of(b) &&
+               !heed_requires_grad(a);
+  for (int k = 0; alike && k < heed_rank(a); k++) alike = heed_size(a, k) == heed_size(b, k);
+  lua_pushboolean(L, alike);
+  return 1;
+}
+
+
 /* capture_set_step(capture, which, options): the numbers of an optimiser's step from now on */
 static int l_capture_set_step (lua_State *L) {
   enter(L);
@@ -76,6 +90,14 @@ static int l_capture_set_step (lua_State *L) {
   luaL_checktype(L, 3, LUA_TTABLE);
   heed_step step = read_step(L, 3);
   return done(L, heed_capture_set_step(named(L), c, which, &step));
+}
+
+
+/* capture_steps(capture): of optimisers, that the last replay took */
+static int l_capture_steps (lua_State *L) {
+  enter(L);
+  lua_pushinteger(L, heed_capture_steps(*capture_at(L, 1)));
+  return 1;
 }
 
 
@@ -98,9 +120,10 @@ static int l_works (lua_State *L) {
 
 void open_capture (lua_State *L, int module) {
   static const luaL_Reg functions[] = {
-    {"capture_begin", l_capture_begin}, {"capture_changes", l_capture_changes},
+    {"capture_alike", l_capture_alike}, {"capture_begin", l_capture_begin}, {"capture_changes", l_capture_changes},
     {"capture_end", l_capture_end}, {"capture_replay", l_capture_replay},
-    {"capture_set_step", l_capture_set_step}, {"capture_state", l_capture_state}, {NULL, NULL}
+    {"capture_set_step", l_capture_set_step}, {"capture_state", l_capture_state},
+    {"capture_steps", l_capture_steps}, {NULL, NULL}
   };
   static const luaL_Reg general[] = {{"works", l_works}, {NULL, NULL}};
   static const luaL_Reg own[] = {{"__gc", l_capture_gc}, {NULL, NULL}};

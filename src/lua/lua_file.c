@@ -304,6 +304,7 @@ static bool fill_from (lua_State *L, file *f, size_t at, size_t n, heed_tensor *
   char *data = heed_data(t);
   size_t count = n / (size_t)k->bytes;
   if (n == 0) return true;
+  done(L, data != NULL);           /* not while work is captured */
   if (!read_summed(L, f, at, k->widen ? data + count * 8 - n : data, n)) return false;
   if (k->widen) widen(data, count, k);
   return true;

@@ -131,7 +131,7 @@ static bool check_operand (call *c, int i, const layout *to) {
 
 bool attention_check_lengths (call *c, const attending *o, int i, const heed_tensor *lengths,
                               int64_t most) {
-  if (!tensor_device(lengths)->host) return true;
+  if (!core_reaches(c->cx, tensor_device(lengths))) return true;
   const int64_t *n = view_of(lengths).data;
   int64_t step = lengths->at.rank > 0 ? lengths->at.stride[0] : 0;
   for (int64_t k = 0; k < layout_numel(&lengths->at); k++)

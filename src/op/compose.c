@@ -120,11 +120,12 @@ bool op_read (heed_tensor *t, double *value) {
 bool op_draw_key (heed_tensor *key) {
   work w;
   if (key == NULL) return false;
-  if (key->store->where->host) {
+  const bool host = key->store->where->host;
+  if (core_reaches(key->cx, key->store->where)) {
     uint64_t drawn = generator_64(&key->cx->random);
     return heed_write(key, HEED_INT64, &drawn);
   }
-  work_random(&w, RANDOM_INTEGER, 0, 0, 0, INT64_MAX, view_of(key));
+  work_random(&w, RANDOM_INTEGER, 0, 0, 0, host ? -1 : INT64_MAX, view_of(key));
   return op_run_for(key->cx, HEED_dropout, &w);  /* by the device's generator, also in a replay */
 }
 

@@ -27,7 +27,7 @@ bool op_filled (heed_tensor *t, int64_t value) {
 heed_tensor *op_zeros (heed_context *cx, heed_type type, const layout *shape) {
   heed_tensor *t = op_new(cx, type, shape);
   if (t == NULL) return NULL;
-  if (!cx->current->host) return op_filled(t, 0) ? t : NULL;
+  if (!core_reaches(cx, cx->current)) return op_filled(t, 0) ? t : NULL;
   memset(t->store->data, 0, (size_t)layout_numel(&t->at) * scalar_sizes[type]);
   return t;
 }
@@ -115,11 +115,13 @@ static heed_tensor *new_row (call *c, int i, heed_type type, int64_t n) {
   c->cx->current = c->cx->device[0];
   heed_tensor *y = op_new(c->cx, type, &row);
   c->cx->current = current;
-  return y;
+  return y != NULL && storage_settle(y->store) ? y : NULL;
 }
 
 
+/* A replay makes it anew of what was computed once. */
 static bool give_row (call *c, heed_tensor *y, heed_type type) {
+  if (!core_reaches(c->cx, y->store->where)) y = op1(HEED_clone, y);
   return give_out(c, op_cast(op_to(y, c->cx->current), type));
 }
 

@@ -204,7 +204,7 @@ static heed_tensor *matrix_loss (heed_tensor *t, heed_tensor *log_p) {
 /* The CPU's are checked before any work; other devices check them while they work. */
 static bool check_labels (call *c, const targets *o) {
   double least, most;
-  if (!c->cx->current->host) return true;
+  if (!core_reaches(c->cx, c->cx->current)) return true;
   heed_tensor *kept, *label = safe_labels(o, &kept);
   if (label == NULL || o->size[0] == 0) return label != NULL;
   if (!op_read(op1(HEED_min, label), &least) || !op_read(op1(HEED_max, label), &most))

@@ -40,7 +40,7 @@ heed_tensor *move_positions (call *c, heed_tensor *t, int64_t n) {
   int64_t low = -1;
   if (!tensor_materialize(t)) return NULL;
   if (layout_numel(&t->at) == 0) return t;
-  if (t->store->where->host && !reduced(c, REDUCE_MIN, t, &low)) return NULL;
+  if (core_reaches(c->cx, t->store->where) && !reduced(c, REDUCE_MIN, t, &low)) return NULL;
   return low < 0 ? from_start(t, n) : t;
 }
 

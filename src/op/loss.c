@@ -189,8 +189,8 @@ static bool check_unit (call *c, int i) {
   heed_tensor *t = arg_tensor(c, i);
   double least, most;
   if (layout_numel(&t->at) == 0) return true;
-  if (op_supports(c->cx, WORK_PROBABILITIES, 0)) return check_unit_there(c, t);
-  if (!c->cx->current->host) return true;
+  if (!core_reaches(c->cx, c->cx->current))
+    return !op_supports(c->cx, WORK_PROBABILITIES, 0) || check_unit_there(c, t);
   if (!op_read(op1(HEED_min, t), &least) || !op_read(op1(HEED_max, t), &most)) return false;
   if (least >= 0 && most <= 1) return true;
   return check_refuse(c, i, "probabilities from 0 to 1 expected, got %g",

@@ -138,7 +138,7 @@ static bool all_pass (heed_tensor *t, heed_op test, double bound, bool *pass) {
 static bool check_probabilities (call *c, heed_tensor *t) {
   bool low, high;
   if (!check_float(c, ARG(bernoulli, input))) return false;
-  if (!c->cx->current->host) return true;
+  if (!core_reaches(c->cx, c->cx->current)) return true;
   if (!all_pass(t, HEED_ge, 0, &low) || !all_pass(t, HEED_le, 1, &high)) return false;
   return (low && high) ||
          check_refuse(c, ARG(bernoulli, input), "probabilities from 0 to 1 expected");
@@ -293,6 +293,7 @@ bool do_multinomial (call *c) {
   heed_tensor *weight = weights_of(c, t), *y;
   if (weight == NULL) return false;
   c->cx->current = c->cx->device[0];
+  if (!core_check_reach(c->cx, op_name(c->op), c->cx->current)) return false;
   double *weights = weight->store->data;
   if (!check_weights(c, weights, rows, columns, n, replace)) return false;
   if (!replace) return give_out(c, op_to(draw_once(c, weight, n), where));

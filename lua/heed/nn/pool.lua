@@ -1,5 +1,6 @@
 -- One vector for a sequence: pooling over those tokens that are there, and a classifier on top.
 
+local capture = require "heed.capture"
 local heed = require "heed"
 local Module = require "heed.nn.module"
 local layers = require "heed.nn.layers"
@@ -15,13 +16,14 @@ local count, kind, no_more = options.count, options.kind, options.no_more
 local CALL = {keys = options.any, lengths = options.any}
 
 
--- Which tokens lengths leave, (B, T). A GPU's lengths are not read: beyond T is T there.
+-- Which tokens lengths leave, (B, T). A GPU's lengths are not read, nor in a capture: beyond T is
+-- T there.
 local function keys_of_lengths(lengths, B, T)
   if not is_tensor(lengths) or lengths.dtype ~= "int64" or lengths:dim() ~= 1 or #lengths ~= B then
     heed.fail("nn.Pool: lengths of type int64 and shape (%d) expected, got %s%s", B, kind(lengths),
               is_tensor(lengths) and " and type " .. lengths.dtype or "")
   end
-  if lengths.device == "cpu" and B > 0 then
+  if capture.reaches(lengths) and B > 0 then
     local least, most = lengths:min():item(), lengths:max():item()
     if least < 0 or most > T then
       heed.fail("nn.Pool: lengths from 0 to %d expected, got %d", T, least < 0 and least or most)

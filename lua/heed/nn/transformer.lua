@@ -5,6 +5,7 @@ local Module = require "heed.nn.module"
 local MultiHeadAttention = require "heed.nn.multihead"
 local block = require "heed.nn.block"
 local call = require "heed.nn.block_call"
+local capture = require "heed.capture"
 local initialise = require "heed.nn.initialise"
 local Linear = require("heed.nn.layers").Linear
 local options = require "heed.options"
@@ -63,16 +64,17 @@ end
 
 
 -- A layer's results, or x where the layer is dropped: LayerDrop, Fan et al. 2020. A GPU decides for
--- itself, since its work may be captured, and replayed with other random numbers.
+-- itself, and so does the CPU where its work is captured: replays have other random numbers.
 function Stack:call(layer, x, ...)
   local p = self.training and self.layer_dropout or 0
   if p == 0 or not heed.is_tensor(x) then return layer(x, ...) end
-  if x.device == "cpu" then
-    if heed.rand(1):item() < p then return x, false, false end
+  local drawn = heed.rand(1, {device = x.device})
+  if capture.reaches(x) then
+    if drawn:item() < p then return x, false, false end
     return layer(x, ...)
   end
   local y, weights, cross_weights = layer(x, ...)
-  return heed.where(heed.rand(1, {device = x.device}):lt(p), x, y), weights, cross_weights
+  return heed.where(drawn:lt(p), x, y), weights, cross_weights
 end
 
 

@@ -181,11 +181,15 @@ local function numbers_of(self, step)
 end
 
 
-local function same_numbers(a, b)
-  for name, value in pairs(a) do
-    if b[name] ~= value then return false end
-  end
-  return true
+-- Are the numbers of this step those of `last`, which are as `numbers_of` gives them?
+local function same_numbers(self, step, last)
+  local o = self.numbers
+  local betas = o.betas
+  return step == last.step and o.lr == last.lr and o.eps == last.eps
+         and (betas == nil or betas[1] == last.beta1 and betas[2] == last.beta2)
+         and o.weight_decay == last.weight_decay and o.momentum == last.momentum
+         and o.dampening == last.dampening and o.nesterov == last.nesterov
+         and o.amsgrad == last.amsgrad and o.maximize == last.maximize
 end
 
 
@@ -220,13 +224,16 @@ local function note(self, number, gradients)
     for _, i in ipairs(moved) do self.counts[i] = step end
     self.even = false
     last.step = last.step + 1
-    local now = numbers_of(self, step)
-    if same_numbers(now, last) then return nil end
-    last = now
+    if same_numbers(self, step, last) then return nil end
+    last = numbers_of(self, step)
     self.numbers.step = step
     return self.numbers
   end
-  capture.notes[#capture.notes + 1] = {ready = ready, again = again}
+  local function undo()            -- a replay did not come to this step
+    for _, i in ipairs(moved) do self.counts[i] = self.counts[i] - 1 end
+    last.step = last.step - 1
+  end
+  capture.notes[#capture.notes + 1] = {ready = ready, again = again, undo = undo}
 end
 
 

@@ -1,0 +1,304 @@
+-- Captured work of the CPU: every kind of work, what cannot be captured, errors of replays, memory.
+
+local heed = require "heed"
+local nn = require "heed.nn"
+local optim = require "heed.optim"
+
+local core = heed.core
+
+local function digits(bytes)
+  return (bytes:gsub(".", function(c) return ("%02x"):format(c:byte()) end))
+end
+
+-- f and its capture, called as often with the same random numbers: results and generator agree.
+local function same(calls, make)
+  local expected
+  for _, wrap in ipairs{function(f) return f end, heed.capture} do
+    heed.manual_seed(7)
+    local call, got = make(wrap), {}
+    for i = 1, calls do
+      local results = table.pack(call(i))
+      for k = 1, results.n do
+        if heed.is_tensor(results[k]) then results[k] = digits(results[k]:data()) end
+      end
+      got[i] = results
+    end
+    got.random = heed.rng_state():data()
+    if not expected then expected = got end
+    for i = 1, calls do assert.same(expected[i], got[i], "call " .. i) end
+    assert.equal(expected.random, got.random)
+  end
+end
+
+
+-- The notebook's step and more: each kind of work that training has.
+local function training()
+  local V <const>, D <const> = 10, 8
+  local embed = nn.Embedding(V, D)
+  local block = nn.EncoderLayer(D, 2, 16, {dropout = 0.2, norm = "pre", activation = "gelu"})
+  local head, gate = nn.Linear(D, V), nn.Linear(D, 1)
+  local model = nn.Sequential{embed, block, head, gate}
+  local opt = optim.AdamW(model:parameters(), {lr = 0.01})
+  local function step(ids, lengths, labels, wanted)
+    opt:zero_grad()
+    local x = block(embed(ids), {lengths = lengths, causal = true})
+    local last = x:select(2, -1)
+    local loss = heed.cross_entropy(head(last), labels, {label_smoothing = 0.1})
+                 + heed.binary_cross_entropy(heed.sigmoid(gate(last)), wanted)
+    loss:backward()
+    local norm = optim.clip_grad_norm(model:parameters(), 0.5)
+    opt:step()
+    return loss, norm
+  end
+  local function batch(size)
+    return heed.randint(1, V, {size, 6}), heed.randint(1, 6, {size}), heed.randint(1, V, {size}),
+           heed.rand(size, 1)
+  end
+  return model, opt, step, batch
+end
+
+
+describe("capture on the CPU", function()
+  local device = heed.default_device()
+  before_each(function() heed.default_device("cpu") end)
+  after_each(function() heed.default_device(device) end)
+
+  it("trains as the step itself does, with dropout, clipping and other batches between", function()
+    same(9, function(wrap)
+      local model, opt, step, batch = training()
+      local f = wrap(step)
+      return function(i)
+        local loss, norm = f(batch(i % 4 == 0 and 3 or 5))
+        if i == 6 then heed.no_grad(function() model:parameters()[1]:mul_(0.5) end) end
+        local all = {loss, norm}
+        for _, p in ipairs(model:parameters()) do all[#all + 1] = p:clone() end
+        all[#all + 1] = opt:state().step:clone()
+        return table.unpack(all)
+      end
+    end)
+  end)
+
+  it("does all kinds of work again", function()
+    local kinds = {
+      function(x) return heed.arange(4) * x:sum(), heed.arange(0.5, 2, 0.25) end,
+      function() return heed.linspace(0, 1, 5), heed.linspace(0, 2, 5), heed.arange(3) end,
+      function(x) return heed.zeros(2, 3):add_(x), heed.ones(2, 3) + x, heed.eye(3):add_(1) end,
+      function(x) return heed.full({2, 3}, 2.5):mul_(x), heed.empty(2, 3):fill_(3) end,
+      function(x) return heed.tensor{{1.0, 2, 3}, {4, 5, 6}}:add_(x), heed.tensor{true, false} end,
+      function(x) return heed.frombytes("\1\0\2\3\5\8", {2, 3}, "uint8") + x end,
+      function() return heed.rand(5), heed.randn(17), heed.randint(9, {3}), heed.randperm(7) end,
+      function(x) return heed.dropout(x, 0.5), x:clone():normal_(), x:clone():uniform_(1, 2) end,
+      function(x) return (x:sigmoid() * 0.9):bernoulli(), heed.bernoulli(x, 0.3) end,
+      function(x) return x:sort(2), x:topk(2), x:cumsum(1), x:cumprod(2), x:max(2) end,
+      function(x) return x:argmax(2), x:norm(), x:logsumexp(1), x:std(2), x:prod() end,
+      function(x) return heed.cat({x, x * 2}, 1), heed.stack{x, x}, x:flip(2):contiguous() end,
+      function(x) return x[-1], x:index_select(2, heed.tensor{-1, 1}), x[heed.tensor{2, -2}] end,
+      function(x) return x:gather(2, heed.tensor{{-1, 1}, {2, -3}}) end,
+      function() return heed.one_hot(heed.tensor{1, 3}, 4) end,
+      function(x)
+        return heed.zeros(2, 3):scatter_add_(2, heed.tensor{{-1, 1, 1}, {2, 2, 2}}, x)
+      end,
+      function(x) return x:masked_fill(x:gt(0), 0), heed.where(x:lt(0), x, 1), x:clamp(-1, 1) end,
+      function(x) return heed.softmax(x, 2), heed.log_softmax(x, 1), heed.layer_norm(x, {3}) end,
+      function(x) return heed.einsum("ij,kj->ik", x, x), x:matmul(x:t()), x:to("float64"):exp() end,
+      function(x) return heed.autocast("bfloat16", heed.linear, x, heed.ones(4, 3)) end,
+      function(x)
+        local q = x:reshape(1, 1, 2, 3)
+        return heed.attention(q, q, q, {causal = true}), heed.attention(q, q, q, {bias = q:sum()}),
+               heed.attention(q, q, q, {dropout = 0.5}),
+               heed.attention(q, q, q, {lengths = heed.tensor{1}}),
+               heed.attention(q, q, q, {mask = heed.mask.window(1, 0)})
+      end,
+      function(x)
+        local p, labels = x:sigmoid(), heed.tensor{3, 1}
+        return heed.binary_cross_entropy(p, heed.ones(2, 3)), heed.nll_loss(p, labels),
+               heed.cross_entropy(x, labels), heed.cross_entropy(x, p), heed.mse_loss(x, p)
+      end,
+    }
+    for i, kind in ipairs(kinds) do
+      same(4, function(wrap)
+        local f = wrap(kind)
+        return function() return i, f(heed.randn(2, 3)) end
+      end)
+    end
+  end)
+
+  it("sees what is changed in place between replays", function()
+    local w = heed.ones(3)
+    local f = heed.capture(function(x) return x * w end)
+    for i = 1, 5 do
+      w:fill_(i)
+      assert.same({i, i, i}, f(heed.ones(3)):totable())
+    end
+  end)
+
+  it("gives its memory to no other tensor, and gives it back", function()
+    collectgarbage()
+    local before = heed.memory().live
+    do
+      local x = heed.ones(1000)
+      local f = heed.capture(function(t)
+        local y = t
+        for _ = 1, 20 do y = y + 1 end
+        return y
+      end)
+      f(x) f(x)
+      local others = {}
+      for i = 1, 40 do others[i] = heed.zeros(1000) end
+      assert.equal(21, f(x):max():item())
+      for _, t in ipairs(others) do assert.equal(0, t:abs():sum():item()) end
+      for i = 1, 40 do others[i]:release() end
+      x:release()
+      f, x, others = nil, nil, nil
+    end
+    collectgarbage()
+    collectgarbage()
+    assert.equal(before, heed.memory().live)
+  end)
+
+  it("uses memory again within it", function()
+    local x = heed.ones(1 << 18)
+    local f = heed.capture(function(t)
+      for _ = 1, 50 do t = t + 1 end
+      return t
+    end)
+    f(x)
+    collectgarbage()
+    local before = heed.memory().live
+    assert.equal(51, f(x):max():item())
+    collectgarbage()
+    assert.is_true(heed.memory().live - before < 30 << 20, heed.memory().live - before)
+  end)
+
+  it("keeps a result's memory when the capture is gone", function()
+    local f = heed.capture(function(x) return x + 1 end)
+    f(heed.ones(3))
+    local y = f(heed.ones(3))
+    f = nil
+    collectgarbage()
+    collectgarbage()
+    local others = {}
+    for i = 1, 20 do others[i] = heed.zeros(3) end
+    assert.same({2, 2, 2}, y:totable())
+  end)
+
+  it("names what cannot be captured, and goes on without", function()
+    local x = heed.tensor{1.0, 0, 2}
+    local refused = {
+      item = function(t) return t:sum():item() end,
+      totable = function(t) return (t + 1):totable() end,
+      nonzero = function(t) return (t + 1):nonzero() end,
+      masked_select = function(t) return t:masked_select(t:gt(0)) end,
+      multinomial = function(t) return t:multinomial(2) end,
+      one_hot = function(t) return heed.one_hot(t:to("int64") + 1) end,
+      equal = function(t) return t:equal(t + 1) end,
+      any = function(t) return t:gt(0):any() end,
+      data = function(t) return (t * 2):data() end,
+      tostring = function(t) return tostring(t * 2) end,
+      save = function(t) heed.save(os.tmpname(), {x = t * 2}) end,
+    }
+    for name, work in pairs(refused) do
+      local f = heed.capture(work)
+      f(x)
+      local ok, why = pcall(f, x)
+      assert.is_false(ok, name)
+      assert.matches("a value is read back while work is captured", why)
+      assert.matches((name == "save" and "data" or name) .. ": a value", why)
+      assert.equal(3, x:sum():item())
+    end
+  end)
+
+  it("refuses a capture and a replay within another, but not its function", function()
+    local inner = heed.capture(function(x) return x * 2 end)
+    local outer = heed.capture(function(x) return inner(x) + 1 end)
+    for i = 1, 5 do assert.equal(2 * i + 1, outer(heed.full({2}, i * 1.0)):max():item()) end
+    core.capture_begin("cpu")
+    assert.error_matches(function() core.capture_begin("cpu") end, "cpu is captured already")
+    local x = heed.ones(2) + 1
+    local work = core.capture_end()
+    core.capture_replay(work)
+    assert.same({2, 2}, x:totable())
+    core.capture_begin("cpu")
+    assert.error_matches(function() core.capture_replay(work) end, "replay while the work of cpu")
+    core.capture_end()
+    assert.error_matches(function() core.capture_end() end, "no work is captured")
+  end)
+
+  it("goes on after an error of the function", function()
+    local calls = 0
+    local f = heed.capture(function(x)
+      calls = calls + 1
+      local y = x + 1
+      if calls == 2 then error("broken") end
+      return y * 2
+    end)
+    local x = heed.ones(2)
+    f(x)
+    assert.error_matches(function() f(x) end, "broken")
+    for _ = 1, 3 do assert.same({4, 4}, f(x):totable()) end
+    assert.equal(3, calls)
+  end)
+
+  it("checks in each replay what the function checks", function()
+    local table_ = heed.randn(4, 3)
+    local function fails(pattern, work, good, bad)
+      local f = heed.capture(work)
+      for _ = 1, 3 do f(good) end
+      assert.error_matches(function() f(bad) end, pattern)
+      f(good)
+    end
+    local ids, far = heed.tensor{1, 4, 2}, heed.tensor{1, 5, 2}
+    fails("^embedding: .*5", function(i) return heed.embedding(i, table_) end, ids, far)
+    fails("^index_select: .*5", function(i) return table_:index_select(1, i) end, ids, far)
+    fails("^cross_entropy: .*5", function(i) return heed.cross_entropy(heed.ones(3, 4), i) end,
+          ids, far)
+    fails("^attention: numbers of keys from 0 to 3 expected, got 5", function(n)
+      local q = heed.ones(3, 1, 3, 2)
+      return heed.attention(q, q, q, {lengths = n})
+    end, heed.tensor{1, 3, 2}, far)
+    fails("^binary_cross_entropy: probabilities from 0 to 1 expected, got 2", function(p)
+      return heed.binary_cross_entropy(p, heed.ones(2))
+    end, heed.tensor{0.5, 1}, heed.tensor{0.5, 2})
+    fails("^floor_divide: division by zero", function(n) return heed.tensor(7) // n end,
+          ids, heed.tensor{1, 0, 2})
+  end)
+
+  it("takes no step that a failing replay did not come to", function()
+    same(8, function(wrap)
+      local table_ = nn.Parameter(heed.randn(4, 3))
+      local opt = optim.Adam({table_}, {lr = 0.1})
+      local f = wrap(function(ids)
+        opt:zero_grad()
+        local loss = heed.embedding(ids, table_):square():sum()
+        loss:backward()
+        opt:step()
+        return loss
+      end)
+      return function(i)
+        if i % 3 == 2 then
+          assert.error_matches(function() f(heed.tensor{5, 1}) end, "^embedding")
+          table_.grad = nil
+        end
+        local loss = f(heed.tensor{i % 4 + 1, 1})
+        return loss, table_:clone(), opt:state().step:clone()
+      end
+    end)
+  end)
+
+  it("is independent of the number of threads", function()
+    local threads = heed.threads()
+    local expected
+    for _, n in ipairs{1, 2, 3} do
+      heed.threads(n)
+      heed.manual_seed(2)
+      local model, _, step, batch = training()
+      local f = heed.capture(step)
+      for _ = 1, 5 do f(batch(5)) end
+      local now = {}
+      for i, p in ipairs(model:parameters()) do now[i] = p:data() end
+      expected = expected or now
+      assert.same(expected, now)
+    end
+    heed.threads(threads)
+  end)
+end)
