@@ -17,7 +17,7 @@
 #define BLOCK_COLUMNS 4096         /* of packed b */
 #define BLOCK_ROWS (16 * TILE_ROWS)
 #define DIRECT_BYTES (1 << 18)     /* of b that need not be packed: it stays in the second cache */
-#define PIECE_FLOPS 2000000        /* of a piece of work for another thread, at least */
+#define PIECE_FLOPS 1000000        /* of a piece of work for another thread, at least */
 #define LONG_DOT ((int64_t)1 << 20)    /* elements of a scalar product that is not cut */
 
 typedef struct side {              /* of one operand: strides of its rows, columns and batches */
