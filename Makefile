@@ -234,6 +234,7 @@ $(B)/spec/c/modules/%.so: spec/c/modules/%.cc Makefile
 $(LOGS)/spec/api_spec.lua.log: $(MODULES)
 
 lib: $(B)/libheed.a $(B)/host $(B)/sandbox
+modules: $(MODULES)
 core: $(CORE)
 objects: $(OBJECTS) $(EMBED) $(PROGRAMS:=.o)
 
@@ -270,7 +271,7 @@ $(B)/$(notdir $(LUA)):; @mkdir -p $(@D); echo detect_leaks=1 >$@
 
 $(LOGS)/spec/%_spec.lua.log: all $(B)/$(notdir $(LUA))
 	@mkdir -p $(@D)
-	@$(HERE) $(START_$(KIND)) $(LUA) $$(command -v busted) spec/$*_spec.lua $(LOG)
+	@$(HERE) $(START_$(KIND)) $(LUA) spec/support/busted.lua spec/$*_spec.lua $(LOG)
 
 $(LOGS)/spec/c/%.log: $(B)/spec/c/% anew
 	@mkdir -p $(@D)
@@ -373,8 +374,8 @@ differential: all
 	@bench/setup
 	@$(HERE) LUA="$(LUA)" "$${PYTHON:-build/venv/bin/python}" bench/differential.py $(DIFFERENTIAL)
 
-.PHONY: all lib core objects install rock clean spec programs anew asan fuzz fuzzed basic bare \
-  valgrind overflow tsan strict neon lint installed demo repl env test check bench bench-cuda \
+.PHONY: all lib core modules objects install rock clean spec programs anew asan fuzz fuzzed basic \
+  bare valgrind overflow tsan strict neon lint installed demo repl env test check bench bench-cuda \
   bench-quick bench-memory differential cuda cuda-all nvcc gpu emulated emulated-asan
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

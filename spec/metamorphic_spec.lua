@@ -420,6 +420,21 @@ describe("threads", function()
     end,
     dot = function(x) return x:flatten():dot(x:flatten()) end,
     exp = function(x) return x:exp() end,
+    few_queries = function(x)
+      local h = x:reshape(1, 5, 120, 100)
+      return heed.attention(h:narrow(3, 1, 2), h, h), nil
+    end,
+    batches = function(x)
+      local h = x:reshape(60, 20, 50)
+      return h:matmul(h:transpose(2, 3)), nil
+    end,
+    narrow = function(x) return x:reshape(-1, 5):matmul(x:narrow(1, 1, 5)), nil end,
+    short_rows = function(x) return x:reshape(-1, 10):softmax(2), nil end,
+    cumsum = function(x) return x:cumsum(2) end,
+    transpose = function(x) return x:t():contiguous(), nil end,
+    embedding = function(x)
+      return heed.embedding(heed.arange(4000) % 200 + 1, x), nil
+    end,
   }
   for name, f in pairs(large) do
     it("from 1 to 8 give the same " .. name .. ", forward and backward", function()

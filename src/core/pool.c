@@ -22,8 +22,9 @@
 
 #define MOST_THREADS 256
 #define STACK ((size_t)1 << 20)
-#define SPIN_NANOSECONDS 40000
-#define WORTH_WAKING 100000        /* nanoseconds of work: to wake takes 20 us, to start 100 */
+#define SPIN_NANOSECONDS 200000    /* serial work between jobs of a model takes 10 to 100 us */
+#define GREEDY_NANOSECONDS 20000   /* of them; then others that want the core have it */
+#define WORTH_WAKING 100000        /* of work: waking takes 10 us, and 20 more till it works */
 #define RANGES_EACH 4              /* ranges per thread, so that others take over from slow ones */
 #define MOST_GRAINS 16             /* of a range, so that an interruption is soon noticed */
 
@@ -99,13 +100,16 @@ static bool has_job (pool *p, uint64_t last) {
 
 
 static bool spin (pool *p, uint64_t last) {
-  int64_t end = machine_clock() + SPIN_NANOSECONDS;
-  do {
+  const int64_t began = machine_clock();
+  int64_t passed = 0;
+  while (passed < SPIN_NANOSECONDS) {
     for (int i = 0; i < 32; i++) {
       if (has_job(p, last)) return true;
       pause_briefly();
     }
-  } while (machine_clock() < end);
+    if (passed > GREEDY_NANOSECONDS) sched_yield();
+    passed = machine_clock() - began;
+  }
   return false;
 }
 
@@ -263,7 +267,7 @@ static void finish (pool *p) {
   for (int i = 1; joined != 0; i++) {
     pause_briefly();
     if (i % 32 == 0) {
-      if (end == 0) end = machine_clock() + SPIN_NANOSECONDS;
+      if (end == 0) end = machine_clock() + GREEDY_NANOSECONDS;
       else if (machine_clock() > end) sched_yield();
       pool_stopped(p);
     }
@@ -300,8 +304,8 @@ static bool has_workers (pool *p) {
 void pool_run (pool *p, int64_t n, int64_t grain, pool_piece piece, void *arg) {
   if (n <= 0) return;
   if (grain < 1) grain = 1;
+  if (n <= grain || n - grain < grain / 2) { piece(arg, 0, n); return; }   /* little for another */
   int64_t grains = (n - 1) / grain + 1;
-  if (grains == 1) { piece(arg, 0, n); return; }
   if (!has_workers(p)) { run_alone(p, n, MOST_GRAINS * grain, piece, arg); return; }
   int64_t each = grains / ((int64_t)p->threads * RANGES_EACH);
   if (each > MOST_GRAINS) each = MOST_GRAINS;

@@ -533,7 +533,7 @@ static void OF(attend_back) (attend_back *d) {
   a->failed = !OF(make_sums)(d, panels);
   const int64_t cost = a->queries * smaller(a->keys, d->group) * (a->D + a->Dv + 16) * 4 + 1000;
   if (!a->failed)
-    pool_run(a->self->pool, a->B * a->Hk * d->groups, larger(1, 2000000 / cost), OF(back_piece),
+    pool_run(a->self->pool, a->B * a->Hk * d->groups, larger(1, 1000000 / cost), OF(back_piece),
              d);
   if (d->groups == 1) return;
   if (!a->failed) OF(add_sums)(d, panels);

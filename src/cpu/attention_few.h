@@ -363,12 +363,12 @@ static void OF(attend_few) (attend *a) {
   f.sums = cpu_scratch((size_t)(heads * f.parts * OF(part_size)(&f)) * sizeof(T));
   if (f.sums == NULL) { a->failed = true; return; }
   const int64_t cost = smaller(a->keys + 8, f.part_keys) * (f.rows + 2) * (a->D + a->Dv + 16);
-  pool_run(a->self->pool, heads * f.parts, larger(1, 1000000 / cost), OF(few_piece), &f);
+  pool_run(a->self->pool, heads * f.parts, larger(1, 400000 / cost), OF(few_piece), &f);
   if (!a->failed)
     pool_run(a->self->pool, heads, larger(1, 100000 / (f.parts * f.rows * (a->Dv + 16))),
              OF(join_piece), &f);
   if (!a->failed && !view_is_none(&a->w->out[ATTENTION_WEIGHTS]))
-    pool_run(a->self->pool, heads * f.parts, larger(1, 1000000 / cost), OF(weigh_piece), &f);
+    pool_run(a->self->pool, heads * f.parts, larger(1, 400000 / cost), OF(weigh_piece), &f);
   cpu_scratch_free(f.sums);
 }
 

@@ -283,6 +283,6 @@ static void OF(attend) (attend *a) {
   a->splits = (panels - 1) / a->split + 1;
   a->workspace = OF(share_workspace)(a, &r, NULL);
   const int64_t cost = a->split * PANEL * (a->keys + 8) * (a->D + a->Dv + 16);   /* about a flop */
-  pool_run(a->self->pool, a->B * a->H * a->splits, larger(1, 2000000 / cost), OF(attend_piece),
+  pool_run(a->self->pool, a->B * a->H * a->splits, larger(1, 1000000 / cost), OF(attend_piece),
            a);
 }

@@ -166,7 +166,7 @@ static const char *copy_same (cpu *self, const view *to, const view *from) {
   if (!c.across) pool_run(self->pool, rows, 65536 / n + 1, copy_rows, &c);
   else {
     int64_t side = c.to_at.size[c.to_at.rank - 2], bands = rows / side * ((side + SIDE - 1) / SIDE);
-    pool_run(self->pool, bands, 65536 / (n * SIDE) + 1, copy_bands, &c);
+    pool_run(self->pool, bands, 16384 / (n * SIDE) + 1, copy_bands, &c);
   }
   return NULL;
 }

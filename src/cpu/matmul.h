@@ -25,7 +25,7 @@
 #define NEAR_DEPTH 64              /* of 16-bit floats, converted before they are transposed */
 #define PIECE_BYTES (1 << 19)      /* the same of memory that is read once */
 #define FAR_BYTES (1 << 24)        /* of b that is in no cache, and so is read once */
-#define PIECE_FLOPS 2000000        /* of a piece of work for another thread, at least */
+#define PIECE_FLOPS 1000000        /* of a piece of work for another thread, at least */
 #define LONG_DOT ((int64_t)1 << 20)    /* elements of a scalar product that is not cut */
 
 /* Rows of a at a time in scalar products with four columns: their sums fit the registers. */

@@ -231,7 +231,7 @@ static const char *scan (cpu *self, const work *w) {
                  .reverse = w->scan.reverse};
   iterator_open(&d.in, &w->in[0], d.as);
   iterator_open(&d.out, &w->out[0], d.as);
-  pool_run(self->pool, numel / d.n, 16384 / d.n + 1,
+  pool_run(self->pool, numel / d.n, 8192 / d.n + 1,
            d.as == HEED_FLOAT32 ? scan_rows_float
            : d.as == HEED_FLOAT64 ? scan_rows_double : scan_rows_int64, &d);
   return NULL;

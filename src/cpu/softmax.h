@@ -77,7 +77,7 @@ static const char *softmax (cpu *self, const work *w) {
   tile_work t;
   if (d.rows > 0 && tiles_open(&t, &d)) {
     int64_t count = d.rows / tiles_last(&t) * tiles_in_row(&t);
-    pool_run(self->pool, count, 16384 / (TILE * d.n) + 1,
+    pool_run(self->pool, count, 8192 / (TILE * d.n) + 1,
              d.as == HEED_FLOAT64 ? softmax_tiles_double : softmax_tiles_float, &t);
     return t.rows.failed ? cpu_no_memory : NULL;
   }

@@ -1,0 +1,102 @@
+/*
+** pool.c - pieces of work on threads: each element once, in ranges that are multiples of a grain,
+** whether the workers are awake, asleep, or elsewhere; in nested jobs and in forked children.
+*/
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/interrupt.h"
+#include "core/pool.h"
+
+enum { MOST = 5000, ASLEEP = 2000 };         /* elements; microseconds until all workers sleep */
+
+typedef struct job {
+  pool *threads;
+  int64_t n, grain;
+  bool nested;
+  int times[MOST];                 /* plain memory: pool_run returns after all that was written */
+  bool uneven;
+} job;
+
+static int wrong;
+
+static void check (bool good, const char *what, int64_t n, int64_t grain) {
+  if (good) return;
+  wrong++;
+  printf("pool: %s, %lld by %lld: wrong\n", what, (long long)n, (long long)grain);
+}
+
+
+static void count (void *arg, int64_t from, int64_t to) {
+  job *j = arg;
+  if (from % j->grain != 0 || (to % j->grain != 0 && to != j->n) || to > j->n)
+    __atomic_store_n(&j->uneven, true, __ATOMIC_RELAXED);
+  for (int64_t i = from; i < to; i++) j->times[i]++;
+}
+
+
+static void nest (void *arg, int64_t from, int64_t to) {
+  job inner = {.n = 100, .grain = 3};
+  pool_run(((job *)arg)->threads, inner.n, inner.grain, count, &inner);
+  for (int64_t i = 0; i < inner.n; i++)
+    if (inner.times[i] != 1) __atomic_store_n(&((job *)arg)->uneven, true, __ATOMIC_RELAXED);
+  count(arg, from, to);
+}
+
+
+static void runs (pool *p, const char *what, int64_t n, int64_t grain, bool nested) {
+  static job j;
+  memset(&j, 0, sizeof j);
+  j.threads = p;
+  j.n = n;
+  j.grain = grain;
+  pool_run(p, n, grain, nested ? nest : count, &j);
+  int64_t once = 0;
+  for (int64_t i = 0; i < MOST; i++) once += j.times[i] == (i < n);
+  check(once == MOST && !j.uneven, what, n, grain);
+}
+
+
+static void all_sizes (pool *p, const char *what) {
+  static const int64_t grains[] = {1, 2, 3, 7, 64, 1000};
+  for (size_t i = 0; i < sizeof grains / sizeof *grains; i++)
+    for (int64_t n = 0; n <= MOST; n = n < 40 ? n + 1 : n * 5 / 4)
+      runs(p, what, n, grains[i], false);
+  runs(p, what, MOST, 10, true);
+}
+
+
+static void in_a_child (pool *p) {
+  int status = 1;
+  fflush(stdout);
+  pid_t child = fork();
+  if (child == 0) {
+    wrong = 0;
+    all_sizes(p, "a child");
+    _exit(wrong > 0);
+  }
+  waitpid(child, &status, 0);
+  check(status == 0, "a child's jobs", 0, 0);
+}
+
+
+int main (void) {
+  static interruption none;
+  for (int threads = 1; threads <= 9; threads += 2) {
+    pool *p = pool_open(threads, &none);
+    all_sizes(p, "jobs in a row");
+    for (int i = 0; i < 20; i++) {
+      usleep(i % 2 == 0 ? ASLEEP : ASLEEP / 20);
+      runs(p, "after a pause", MOST, 1 + i, false);
+    }
+    in_a_child(p);
+    check(pool_resize(p, 2), "another number of threads", 2, 1);
+    all_sizes(p, "jobs of two");
+    pool_close(p);
+  }
+  printf("pool: %d wrong\n", wrong);
+  return wrong > 0;
+}
