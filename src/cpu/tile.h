@@ -30,10 +30,6 @@ INLINED void OF(tile_sums) (const int rows, const int vectors, const bool cut,
     UNROLL for (int j = 0; j < vectors; j++) sum[i][j] = (OF(vector)){0};
     if (i % 3 == 0) at[i / 3] = a + i * a_row;
   }
-  if (p->far)
-    UNROLL for (int i = 0; i < rows; i++)
-      UNROLL for (int j = 0; j < vectors * VECTOR_BYTES; j += 64)
-        __builtin_prefetch((const char *)(c + i * p->c_row) + j, 1);
   for (int64_t k = p->depth; k > 0; k--) {
     OF(vector) line[4];
     UNROLL for (int j = 0; j < vectors; j++)
@@ -52,6 +48,10 @@ INLINED void OF(tile_sums) (const int rows, const int vectors, const bool cut,
 INLINED void OF(tile) (const int rows, const int vectors, const bool cut, const OF(product) *p,
                        const T *a, const T *b, T *c, const T *addend, int last) {
   OF(vector) sum[TILE_ROWS][4];
+  if (p->far)
+    UNROLL for (int i = 0; i < rows; i++)
+      UNROLL for (int j = 0; j < vectors * VECTOR_BYTES; j += 64)
+        __builtin_prefetch((const char *)(c + i * p->c_row) + j, 1);
   OF(tile_sums)(rows, vectors, cut, p, a, b, last, sum);
   const T alpha = p->alpha;
   const int64_t c_row = p->c_row;
