@@ -24,7 +24,7 @@ end
 describe("Ctrl-C", function()
   -- x must be intact after it.
   local calls = {
-    {"a product", "x = heed.ones(6e4, 1); a = x:expand(6e4, 6e4)", "a:matmul(a:t())"},
+    {"a product", "x = heed.ones(2e4, 1); a = x:expand(2e4, 6e6)", "a:matmul(a:t())"},
     {"an einsum", "x = heed.ones(1); a = x:expand(1 << 44)", "heed.einsum('i,i->', a, a)"},
     {"an einsum of integers", "x = heed.ones(1):to('int64'); a = x:expand(1 << 44)",
      "heed.einsum('i,i->', a, a)"},
