@@ -258,6 +258,22 @@ QUICK = [
     "GPT-2 block, 256 ids + backward",
 ]
 
+# Those of the README, and what they are called there.
+FEW = {
+    "add 4x4": "add two tensors of 4x4",
+    "(a b + c) a, of 4x4, + backward": "`(a:matmul(b) + c) * a` of 4x4, and its gradients",
+    "counting step": "training step of a small attention model",
+    "char-GPT step": "training step of a character GPT, 2 layers of 64",
+    "attention 100x1x10x5 + backward": "attention 100x1x10x5, forward and backward",
+    "attention 1x12x1024x64 causal + backward": "causal attention 1x12x1024x64, and backward",
+    "matmul 512x768 by 768x3072": "product of 512x768 and 768x3072",
+    "layer_norm 512x768": "layer norm of 512x768",
+    "cross_entropy 256x50257 + backward": "cross entropy of 256x50257, and backward",
+    "GPT-2 block, 256 ids + backward": "a block of GPT-2, 256 ids, and backward",
+}
+
+assert {*QUICK, *FEW} <= {row.name for row in ROWS}
+
 
 def memory_row(L):
     size = f"1x12x{L}x64*"
