@@ -58,7 +58,9 @@ class Side:
         return [(now - then) / calls for now, then in zip(self.counters.read(), before)]
 
     def end(self):
-        """Ends it; the most memory that it had, in bytes."""
+        """Ends it, unless it has been; the most memory that it had, in bytes."""
+        if self.process.returncode is not None:
+            return 0
         self.counters.close()
         os.kill(self.process.pid, signal.SIGKILL)       # Popen.kill would take the status
         _, _, usage = os.wait4(self.process.pid, 0)
