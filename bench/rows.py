@@ -8,9 +8,9 @@ class Row(NamedTuple):
     inputs: str             # side.lua says how they are written
     heed: str               # an expression, and the other side's
     other: str
-    amount: float = 0       # what a call computes or moves at the least, of which the unit says:
-    unit: str = ""          # FLOP; bytes of a plain "read" or "copy"; on a GPU, of the "B" moved
-    check: tuple = ()       # expressions to compare, where those of the row are not of equal numbers
+    amount: float = 0       # what a call computes or moves at the least, in the unit:
+    unit: str = ""          # FLOP; bytes of a plain "read" or "copy"; on a GPU, "B" moved
+    check: tuple = ()       # what is compared instead, where a row's own numbers are drawn
     rival: str = "PyTorch"  # or "JAX", or "heed" for two ways of its own
 
 
@@ -39,8 +39,8 @@ def step_rows():
     yield Row("char-GPT step, PyTorch's fused Adam", "training_fused:2x16x64x64", "a()", "a()")
     yield Row("decoding step, 4 layers of 64", "decoding:4x64x64", "a()", "a()")
     yield Row("decoding step, captured", "decoding_captured:4x64x64", "a()", "a()")
-    yield Row("decoding step, captured; heed op by op", "decoding:4x64x64 decoding_captured:4x64x64",
-              "b()", "a()", rival="heed")
+    yield Row("decoding step, captured; heed op by op",
+              "decoding:4x64x64 decoding_captured:4x64x64", "b()", "a()", rival="heed")
 
 
 def both(name, inputs, heed, other, flop, last, check=()):
