@@ -32,9 +32,12 @@ class Side:
         self.start()
 
     def start(self):
-        self.process = subprocess.Popen(self.command, text=True, env=self.environment,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        start_new_session=True)         # no key ends it alone
+        try:
+            self.process = subprocess.Popen(self.command, text=True, env=self.environment,
+                                            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                            start_new_session=True)     # no key ends it alone
+        except OSError as error:
+            raise Absent(str(error)) from None
         self.counters = Counters(self.process.pid)
         self.name = None
 
