@@ -367,6 +367,14 @@ bench bench-quick bench-memory bench-cuda: all
 	@$(HERE) LUA="$(LUA)" CC="$(CC)" bench/run $(patsubst bench-%,--%,$(filter-out bench,$@)) \
 	  --rows "$(ROWS)" $(BENCH)
 
+# All of it into bench/RESULTS.md, and a few rows into the README: SECONDS is when the table of all
+# rows ends at the latest. For a machine that does nothing else.
+SECONDS= 3000
+bench-results: all
+	-@$(MAKE) bench BENCH="--into whole --threads 1,2 --seconds $(SECONDS)"
+	-@$(MAKE) bench-memory BENCH="--into memory --threads 2"
+	-@for l in avx2 base; do $(MAKE) bench-quick BENCH="--into $$l --level $$l"; done
+
 # Random calls here and in PyTorch: results and gradients that differ, but for what is meant to.
 DIFFERENTIAL= --cases 10000 --seed 1
 differential: all
@@ -376,6 +384,7 @@ differential: all
 
 .PHONY: all lib core modules objects install rock clean spec programs anew asan fuzz fuzzed basic \
   bare valgrind overflow tsan strict neon lint installed demo repl env test check bench bench-cuda \
-  bench-quick bench-memory differential cuda cuda-all nvcc gpu emulated emulated-asan
+  bench-quick bench-memory bench-results differential cuda cuda-all nvcc gpu emulated \
+  emulated-asan
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -20,7 +20,8 @@ class Counters:
         number = PERF_EVENT_OPEN.get(platform.machine())
         for config in EVENTS.values() if number else ():
             flags = INHERIT | NO_KERNEL | NO_HYPERVISOR
-            attributes = struct.pack("=IIQQQQQ", HARDWARE, 64, config, 0, 0, 0, flags).ljust(64, b"\0")
+            attributes = struct.pack("=IIQQQQQ", HARDWARE, 64, config, 0, 0, 0, flags)
+            attributes = attributes.ljust(64, b"\0")
             file = libc.syscall(number, attributes, pid, -1, -1, 0)
             if file < 0:
                 self.refused = os.strerror(ctypes.get_errno())

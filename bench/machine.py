@@ -4,6 +4,7 @@ import os
 import platform
 import subprocess
 import tempfile
+import time
 
 from sides import HERE, Side
 
@@ -33,9 +34,10 @@ def model():
 
 
 def described():
-    """The machine in a line: processor, cores that may be used, caches, memory, load."""
+    """The day and the machine: processor, cores that may be used, caches, memory, load."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    parts = [f"{model()}, {len(os.sched_getaffinity(0))} cores", caches(),
+    cores = len(os.sched_getaffinity(0))
+    parts = [time.strftime("%Y-%m-%d"), f"{model()}, {cores} cores", caches(),
              f"{memory / 2 ** 30:.0f} GB", f"Linux {platform.release()}",
              f"load {os.getloadavg()[0]:.1f} at the start"]
     return "; ".join(part for part in parts if part)

@@ -1,6 +1,7 @@
 -- The models of the comparison, on heed's side: factories of what a row calls, by name, each called
 -- with the sizes of its word. models.py has them in PyTorch's words, with the same numbers drawn in
--- the same order. The last table has, besides, what the GPU's side makes models of.
+-- the same order. Gives the factories, and for the GPU's side the function that makes a training
+-- step.
 
 local heed = require "heed"
 local nn, optim = heed.nn, heed.optim

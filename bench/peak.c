@@ -93,7 +93,9 @@ static void read_neon (const char *from, long turns) {
     : "+r"(from), "+r"(turns) :: CLOBBERED);
 }
 
-static const struct level levels[] = {{"neon", 48 * 4 * 2, 128, fma_neon, read_neon}};
+static const struct level levels[] = {
+  {"base", 48 * 4 * 2, 128, fma_neon, read_neon}, {"neon", 48 * 4 * 2, 128, fma_neon, read_neon},
+};
 
 #endif
 

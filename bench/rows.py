@@ -8,9 +8,9 @@ class Row(NamedTuple):
     inputs: str             # side.lua says how they are written
     heed: str               # an expression, and the other side's
     other: str
-    amount: float = 0       # what a call computes or moves at the least, of which the unit says:
-    unit: str = ""          # FLOP; bytes of a plain "read" or "copy"; on a GPU, of the "B" moved
-    check: tuple = ()       # expressions to compare, where those of the row are not of equal numbers
+    amount: float = 0       # what a call computes or moves at the least, in the unit:
+    unit: str = ""          # FLOP; bytes of a plain "read" or "copy"; on a GPU, "B" moved
+    check: tuple = ()       # what is compared instead, where a row's own numbers are drawn
     rival: str = "PyTorch"  # or "JAX", or "heed" for two ways of its own
 
 
@@ -39,8 +39,8 @@ def step_rows():
     yield Row("char-GPT step, PyTorch's fused Adam", "training_fused:2x16x64x64", "a()", "a()")
     yield Row("decoding step, 4 layers of 64", "decoding:4x64x64", "a()", "a()")
     yield Row("decoding step, captured", "decoding_captured:4x64x64", "a()", "a()")
-    yield Row("decoding step, captured; heed op by op", "decoding:4x64x64 decoding_captured:4x64x64",
-              "b()", "a()", rival="heed")
+    yield Row("decoding step, captured; heed op by op",
+              "decoding:4x64x64 decoding_captured:4x64x64", "b()", "a()", rival="heed")
 
 
 def both(name, inputs, heed, other, flop, last, check=()):
@@ -257,6 +257,22 @@ QUICK = [
     "linear 1x2048 by (4096x2048)T, bfloat16", "GPT-2 block, 64 ids + backward",
     "GPT-2 block, 256 ids + backward",
 ]
+
+# Those of the README, and what they are called there.
+FEW = {
+    "add 4x4": "add two tensors of 4x4",
+    "(a b + c) a, of 4x4, + backward": "`(a:matmul(b) + c) * a` of 4x4, and its gradients",
+    "counting step": "training step of a small attention model",
+    "char-GPT step": "training step of a character GPT, 2 layers of 64",
+    "attention 100x1x10x5 + backward": "attention 100x1x10x5, forward and backward",
+    "attention 1x12x1024x64 causal + backward": "causal attention 1x12x1024x64, and backward",
+    "matmul 512x768 by 768x3072": "product of 512x768 and 768x3072",
+    "layer_norm 512x768": "layer norm of 512x768",
+    "cross_entropy 256x50257 + backward": "cross entropy of 256x50257, and backward",
+    "GPT-2 block, 256 ids + backward": "a block of GPT-2, 256 ids, and backward",
+}
+
+assert {*QUICK, *FEW} <= {row.name for row in ROWS}
 
 
 def memory_row(L):

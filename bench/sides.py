@@ -1,5 +1,6 @@
 """The programs that are compared, one process each, and how their calls are timed in turn."""
 
+import contextlib
 import os
 import select
 import signal
@@ -31,8 +32,12 @@ class Side:
         self.start()
 
     def start(self):
-        self.process = subprocess.Popen(self.command, text=True, env=self.environment,
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        try:
+            self.process = subprocess.Popen(self.command, text=True, env=self.environment,
+                                            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                            start_new_session=True)     # no key ends it alone
+        except OSError as error:
+            raise Absent(str(error)) from None
         self.counters = Counters(self.process.pid)
         self.name = None
 
@@ -56,19 +61,24 @@ class Side:
         return [(now - then) / calls for now, then in zip(self.counters.read(), before)]
 
     def end(self):
-        """Ends it; the most memory that it had, in bytes."""
+        """Ends it, unless it has been; the most memory that it had, in bytes."""
+        if self.process.returncode is not None:
+            return 0
         self.counters.close()
         os.kill(self.process.pid, signal.SIGKILL)       # Popen.kill would take the status
         _, _, usage = os.wait4(self.process.pid, 0)
         self.process.returncode = 0
-        self.process.stdin.close()
-        self.process.stdout.close()
+        for file in (self.process.stdin, self.process.stdout):
+            with contextlib.suppress(BrokenPipeError):
+                file.close()
         return usage.ru_maxrss * 1024
 
     def ask(self, *words):
         self.ready()
-        print(*words, sep="\t", file=self.process.stdin, flush=True)
-        text = self.line()
+        text = ""
+        with contextlib.suppress(BrokenPipeError):      # it has ended
+            print(*words, sep="\t", file=self.process.stdin, flush=True)
+            text = self.line()
         if not text or text.startswith("error: "):
             self.end()          # one in which something failed may be unable to use its GPU again
             self.start()
