@@ -383,14 +383,18 @@ static bool fused_back (backward *b, const attending *o, heed_tensor *ds[ATTENTI
 }
 
 
-/*
-** ds of query, key and value, and of biases if they are wanted, with all their axes. The first
-** three lie as what they belong to: heads are mostly parts of rows, and go back without a copy.
-*/
+/* For a gradient that lies as 'at': heads that are parts of rows go back as they are. */
+static heed_tensor *new_like (heed_context *cx, heed_type type, const layout *at) {
+  bool rows = at->stride[at->rank - 1] == 1;
+  return (rows ? op_new_like : op_new)(cx, type, at);
+}
+
+
+/* ds of query, key and value, and of biases if they are wanted, with all their axes. */
 static bool new_gradients (backward *b, const attending *o, bool zeros,
                            heed_tensor *ds[ATTENTION_BACK_OUTS]) {
   heed_tensor *(*make) (heed_context *, heed_type, const layout *) = zeros ? op_zeros
-                                                                          : op_new_like;
+                                                                          : new_like;
   layout weights = attention_shape(o, o->S), distances = attention_distances(o), heads;
   heed_type type = o->query->type;
   layout_dense(&heads, 3, (int64_t[]){o->B, o->H, distances.size[1]});
