@@ -225,6 +225,23 @@ describe("capture on the CPU", function()
     assert.error_matches(function() core.capture_end() end, "no work is captured")
   end)
 
+  it("goes with scopes, in the function and around it", function()
+    heed.scope(function()
+      local f = heed.capture(function(x)
+        local y = heed.scope(function()
+          local wide = x:expand(50, 3) * heed.arange(50):unsqueeze(2)
+          return wide:sum(1)
+        end)
+        return y + heed.zeros(3)
+      end)
+      for i = 1, 4 do
+        heed.scope(function()
+          assert.same({1275.0 * i, 1275.0 * i, 1275.0 * i}, f(heed.full({3}, i * 1.0)):totable())
+        end)
+      end
+    end)
+  end)
+
   it("goes on after an error of the function", function()
     local calls = 0
     local f = heed.capture(function(x)
