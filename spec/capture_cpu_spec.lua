@@ -132,25 +132,24 @@ describe("capture on the CPU", function()
     end
   end)
 
+  local function use_memory()
+    local x = heed.ones(1000)
+    local f = heed.capture(function(t)
+      local y = t
+      for _ = 1, 20 do y = y + 1 end
+      return y
+    end)
+    f(x) f(x)
+    local others = {}
+    for i = 1, 40 do others[i] = heed.zeros(1000) end
+    assert.equal(21, f(x):max():item())
+    for _, t in ipairs(others) do assert.equal(0, t:abs():sum():item()) end
+  end
+
   it("gives its memory to no other tensor, and gives it back", function()
     collectgarbage()
     local before = heed.memory().live
-    do
-      local x = heed.ones(1000)
-      local f = heed.capture(function(t)
-        local y = t
-        for _ = 1, 20 do y = y + 1 end
-        return y
-      end)
-      f(x) f(x)
-      local others = {}
-      for i = 1, 40 do others[i] = heed.zeros(1000) end
-      assert.equal(21, f(x):max():item())
-      for _, t in ipairs(others) do assert.equal(0, t:abs():sum():item()) end
-      for i = 1, 40 do others[i]:release() end
-      x:release()
-      f, x, others = nil, nil, nil
-    end
+    use_memory()
     collectgarbage()
     collectgarbage()
     assert.equal(before, heed.memory().live)
@@ -171,15 +170,17 @@ describe("capture on the CPU", function()
   end)
 
   it("keeps a result's memory when the capture is gone", function()
-    local f = heed.capture(function(x) return x + 1 end)
-    f(heed.ones(3))
-    local y = f(heed.ones(3))
-    f = nil
+    local function result()
+      local f = heed.capture(function(x) return x + 1 end)
+      f(heed.ones(3))
+      return (f(heed.ones(3)))
+    end
+    local y, others = result(), {}
     collectgarbage()
     collectgarbage()
-    local others = {}
     for i = 1, 20 do others[i] = heed.zeros(3) end
     assert.same({2, 2, 2}, y:totable())
+    assert.equal(0, others[20]:sum():item())
   end)
 
   it("names what cannot be captured, and goes on without", function()
@@ -222,6 +223,23 @@ describe("capture on the CPU", function()
     assert.error_matches(function() core.capture_replay(work) end, "replay while the work of cpu")
     core.capture_end()
     assert.error_matches(function() core.capture_end() end, "no work is captured")
+  end)
+
+  it("goes with scopes, in the function and around it", function()
+    heed.scope(function()
+      local f = heed.capture(function(x)
+        local y = heed.scope(function()
+          local wide = x:expand(50, 3) * heed.arange(50):unsqueeze(2)
+          return wide:sum(1)
+        end)
+        return y + heed.zeros(3)
+      end)
+      for i = 1, 4 do
+        heed.scope(function()
+          assert.same({1275.0 * i, 1275.0 * i, 1275.0 * i}, f(heed.full({3}, i * 1.0)):totable())
+        end)
+      end
+    end)
   end)
 
   it("goes on after an error of the function", function()

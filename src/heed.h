@@ -270,7 +270,8 @@ HEED_API int64_t heed_stride (const heed_tensor *t, int axis);
 HEED_API int64_t heed_numel (const heed_tensor *t);
 HEED_API bool heed_contiguous (const heed_tensor *t);
 HEED_API int64_t heed_version (const heed_tensor *t);       /* grows with each change in place */
-HEED_API void *heed_data (heed_tensor *t);                  /* on the CPU: the first element */
+HEED_API void *heed_data (heed_tensor *t);                  /* on the CPU: the first element;
+                                             NULL while its work is captured */
 HEED_API bool heed_read (heed_tensor *t, heed_type type, void *data);  /* copies out, row by row */
 HEED_API bool heed_write (heed_tensor *t, heed_type type, const void *data);   /* copies in */
 HEED_API bool heed_take_over (heed_tensor *t, heed_tensor *from);  /* storage, layout and type */
@@ -492,11 +493,12 @@ HEED_API bool heed_device_after (heed_tensor *t, void *stream);
 
 /*
 ** Captures: work that is recorded instead of done, with the memory that it uses, and done again
-** by every replay. All of it is on one device. Its optimisers' steps are counted from 0; their
-** numbers count on by themselves. A capture holds the tensors that it works on, and leaves
-** gradients in leaves as the work does. STALE: a tensor has other memory since, or one of the
-** host's was changed; GRADIENTS_DIFFER: a leaf has not the gradient, or the lack of one, that the
-** work began with. In both cases a replay does not do what the work itself would do now.
+** by every replay. All of it is on one device, the CPU or another. Its optimisers' steps are
+** counted from 0; their numbers count on by themselves. A capture holds the tensors that it works
+** on, and leaves gradients in leaves as the work does. STALE: a tensor has other memory since, or
+** one of the host's, which another device was sent, was changed; GRADIENTS_DIFFER: a leaf has not
+** the gradient, or the lack of one, that the work began with. In both cases a replay does not do
+** what the work itself would do now.
 */
 typedef struct heed_capture heed_capture;
 

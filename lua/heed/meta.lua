@@ -2236,15 +2236,15 @@ function heed.default_device(name) end
 ---@return string
 function heed.level(name) end
 
----f, for calls whose work on a GPU is always the same, such as a training step. The first call of a
----kind (types and shapes of its tensors, also in plain tables; values of all else) runs f, the
----second captures what f does on the GPU, and from then on that is replayed at once, without Lua.
----So f must not read values back or work on another device, and whatever else it does happens only
----twice; what modules hold besides tensors, such as train() and eval(), stays as it was. Where a
----replay would not do what f does (a parameter was moved, a gradient exists that did not), the work
----is captured again. Where that happens repeatedly, and for arguments that require grad, f is
----called, as it is on the CPU. Results have no graph; they and gradients are overwritten by the
----next call.
+---f, for calls whose work is always the same, such as a training step. The first call of a kind
+---(types and shapes of its tensors, also in plain tables; values of all else) runs f, the second
+---captures what f does on a GPU, or on the CPU if it uses no GPU, and from then on that is replayed
+---at once, without Lua. So f must not read values back or work on another device, and whatever else
+---it does happens only twice; what modules hold besides tensors, such as train() and eval(), stays
+---as it was. Where a replay would not do what f does (a parameter was moved, a gradient exists that
+---did not), the work is captured again. Where that happens repeatedly, for arguments that require
+---grad, and in a function that is captured itself, f is called. Results have no graph; they and
+---gradients are overwritten by the next call.
 ---> heed.capture(function(x) return x + 1 end)(heed.tensor{1, 2}) == {2, 3}
 ---> heed.capture(5) raises "capture"
 ---@param f function

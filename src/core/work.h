@@ -19,7 +19,7 @@ typedef enum work_kind {
   /* from here on, what a device does not support is composed from the kinds above */
   WORK_SOFTMAX, WORK_NORM, WORK_LOSS, WORK_ATTENTION, WORK_ATTENTION_BACK, WORK_OPTIMIZE,
   WORK_CLIP,
-  /* … and this one is the host's, where it can read the device's memory */
+  /* … and this one is the host's, where it may read the device's memory by itself */
   WORK_PROBABILITIES,
   WORK_KINDS
 } work_kind;

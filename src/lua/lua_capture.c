@@ -120,7 +120,8 @@ static int l_works (lua_State *L) {
 
 void open_capture (lua_State *L, int module) {
   static const luaL_Reg functions[] = {
-    {"capture_alike", l_capture_alike}, {"capture_begin", l_capture_begin}, {"capture_changes", l_capture_changes},
+    {"capture_alike", l_capture_alike}, {"capture_begin", l_capture_begin},
+    {"capture_changes", l_capture_changes},
     {"capture_end", l_capture_end}, {"capture_replay", l_capture_replay},
     {"capture_set_step", l_capture_set_step}, {"capture_state", l_capture_state},
     {"capture_steps", l_capture_steps}, {NULL, NULL}

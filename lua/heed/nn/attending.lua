@@ -219,7 +219,10 @@ end
 local function check_cached(call, o)
   local cache, mask = call.cache, o.mask
   local absolute = mask ~= nil and heed.mask.is(mask) and heed.mask.is_absolute(mask)
-  if o.offset ~= nil then
+  if cache.capacity and (mask ~= nil or o.bias ~= nil) then
+    heed.fail("%s: option %s: not with a cache that has a capacity: its keys do not end where the "
+              .. "queries do", call.who, mask ~= nil and "mask" or "bias")
+  elseif o.offset ~= nil then
     heed.fail("%s: option offset: the cache knows where the queries stand", call.who)
   elseif cache.keep > 0 and (mask ~= nil or o.bias ~= nil) then
     heed.fail("%s: option %s: not with a cache that keeps the first positions: those between are "

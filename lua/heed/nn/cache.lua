@@ -14,6 +14,7 @@
 local columns = require "heed.nn.columns"
 local heed = require "heed"
 local options = require "heed.options"
+local room = require "heed.nn.room"
 local rows = require "heed.nn.rows"
 
 local fail = heed.fail
@@ -21,6 +22,7 @@ local fail = heed.fail
 ---@class heed.Cache
 ---@field window integer|false how many of the last positions are kept
 ---@field keep integer how many of the first positions are kept besides
+---@field capacity integer|false how many positions there is room for
 ---@overload fun(options?: heed.Cache.options): heed.Cache
 local Cache = {__name = "Cache"}
 
@@ -29,6 +31,8 @@ local Cache = {__name = "Cache"}
 ---back are forgotten
 ---@field keep? integer the first positions, which a window does not forget: G. Xiao et al. (2023),
 ---"Efficient streaming language models with attention sinks"; 0 unless given
+---@field capacity? integer room for so many positions, made once: then the work of a step is always
+---the same, and `heed.capture` can keep it. Without gradients, padding, masks and biases
 
 local SELF <const> = "nn.Cache"
 
@@ -44,13 +48,15 @@ end
 ---@param value any
 ---@return boolean
 function Cache.is(value)
-  return type(value) == "table" and getmetatable(value) == Cache
+  if type(value) ~= "table" then return false end
+  local class = getmetatable(value)
+  return class == Cache or class == room.Cache
 end
 
 
 local function new(window, keep)
   return setmetatable({
-    window = window, keep = keep,
+    window = window, keep = keep, capacity = false,
     slots = {},                      -- of each layer: what it holds
     order = {},                      -- layers that attend to their own input, as they came
     contexts = {},                   -- layers that attend to a context
@@ -63,7 +69,11 @@ end
 
 local function construct(_, given, ...)
   options.no_more(SELF, 1, ...)
-  local o = options.read(SELF, given, {keep = 0, window = options.any})
+  local o = options.read(SELF, given, {capacity = options.any, keep = 0, window = options.any})
+  if o.capacity ~= nil then
+    if o.window ~= nil then fail("%s: either capacity or window expected, got both", SELF) end
+    return room.new(options.count(SELF, "capacity", o.capacity))
+  end
   local keep = options.count(SELF, "keep", o.keep, 0)
   if o.window == nil and keep > 0 then fail("%s: option keep: it goes with a window", SELF) end
   return new(o.window ~= nil and options.count(SELF, "window", o.window), keep)
@@ -438,6 +448,9 @@ options.guard(Cache, {
   append = 3, clone = 0, commit = 1, context = 1, has_moved = 0, length = 0, place = 4,
   positions = 2, reorder = 1, store = 2, truncate = 1,
 }, {is = Cache.is, what = "a cache", variable = "cache"})
+
+
+room.inherit(Cache)
 
 
 return setmetatable(Cache, {__call = construct, __name = "class Cache"})
