@@ -208,7 +208,7 @@ bool cpu_map_dense (device *d, const dense_map *w) {
   const cpu_level *level = cpu_level_of(d);
   _Alignas(64) char near[1 + DENSE_INS][8 * BROUGHT_MOST];
   const void *x[DENSE_INS] = {NULL};
-  if (!is_brief(w)) return false;
+  if (level->map[w->op][loop_of(w->type)] == NULL || !is_brief(w)) return false;
   void *y = w->to == w->type ? w->y : near[DENSE_INS];
   for (int i = 0; i < w->nin; i++) x[i] = repeated(w, i, near[i]);
   level->map[w->op][loop_of(w->type)](w->n, y, x[0], x[1], x[2], w->number);
