@@ -183,15 +183,15 @@ static const char *check_integer (cpu *self, const work *w, int64_t numel) {
 #define BROUGHT_MOST (CHUNK / 2)
 
 /* The operand, or in 'near' what it is when it is repeated. */
-static const void *repeated (const dense_map *w, int i, char *near) {
+static const void *repeated (const cpu_level *level, const dense_map *w, int i, char *near) {
   if (w->x[i] != NULL && w->period[i] == w->n) return w->x[i];
-  size_t size = scalar_sizes[w->type], n = (size_t)w->n * size, have = (size_t)w->period[i] * size;
-  if (w->x[i] != NULL) memcpy(near, w->x[i], have);
-  else scalar_store(w->type, near, w->value[i]);
-  for (size_t now; have < n; have += now) {
-    now = have < n - have ? have : n - have;
-    memcpy(near + have, near, now);
-  }
+  size_t size = scalar_sizes[w->type], row = (size_t)w->period[i] * size;
+  double item;
+  if (w->x[i] == NULL) scalar_store(w->type, &item, w->value[i]);
+  const void *x = w->x[i] != NULL ? w->x[i] : &item;
+  if (w->period[i] == 1) level->load(w->n, w->type, near, w->type, x, 0);
+  for (size_t at = 0; w->period[i] > 1 && at < (size_t)w->n * size; at += row)
+    memcpy(near + at, x, row);
   return near;
 }
 
@@ -208,9 +208,9 @@ bool cpu_map_dense (device *d, const dense_map *w) {
   const cpu_level *level = cpu_level_of(d);
   _Alignas(64) char near[1 + DENSE_INS][8 * BROUGHT_MOST];
   const void *x[DENSE_INS] = {NULL};
-  if (!is_brief(w)) return false;
+  if (level->map[w->op][loop_of(w->type)] == NULL || !is_brief(w)) return false;
   void *y = w->to == w->type ? w->y : near[DENSE_INS];
-  for (int i = 0; i < w->nin; i++) x[i] = repeated(w, i, near[i]);
+  for (int i = 0; i < w->nin; i++) x[i] = repeated(level, w, i, near[i]);
   level->map[w->op][loop_of(w->type)](w->n, y, x[0], x[1], x[2], w->number);
   if (y != w->y) level->store(w->n, w->to, w->y, 1, w->type, y);
   return true;

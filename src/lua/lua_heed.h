@@ -66,7 +66,6 @@ struct binding {
   heed_context *cx;
   lua_State *main, *L;             /* L: of the call that runs, kept alive in the registry */
   slot *newest, *unused, *late;    /* late: released by finalisers, dropped when they are done */
-  struct slab *slabs;              /* where slots lie */
   int64_t clock;                   /* ages, and numbers of scopes */
   frame *frames;
   hook *hooks;

@@ -14,32 +14,11 @@
 ** ===================================================================
 */
 
-#define LINE 64                    /* bytes of a line of the processor's cache: a slot takes one */
-#define SLAB_SLOTS 63
-
-typedef struct slab {
-  struct slab *next;
-  struct { _Alignas(LINE) slot slot; } at[SLAB_SLOTS];
-} slab;
-
-
-static bool add_slab (binding *b) {
-  slab *more = aligned_alloc(LINE, sizeof *more);
-  if (more == NULL) return false;
-  more->next = b->slabs;
-  b->slabs = more;
-  for (int i = SLAB_SLOTS - 1; i >= 0; i--) {
-    more->at[i].slot.older = b->unused;
-    b->unused = &more->at[i].slot;
-  }
-  return true;
-}
-
-
 static slot *new_slot (binding *b, lua_State *L) {
-  if (b->unused == NULL && !add_slab(b)) return NULL;
   slot *s = b->unused;
-  b->unused = s->older;
+  if (s != NULL) b->unused = s->older;
+  else s = malloc(sizeof *s);
+  if (s == NULL) return NULL;
   s->t = NULL;
   s->kept = s->spared = false;
   s->age = ++b->clock;
@@ -90,11 +69,9 @@ void drop_slots (binding *b) {
     empty_slot(s);
     put_on(&b->unused, s);
   }
-  b->unused = NULL;
-  slab *own;
-  while ((own = b->slabs) != NULL) {
-    b->slabs = own->next;
-    free(own);
+  while ((s = b->unused) != NULL) {
+    b->unused = s->older;
+    free(s);
   }
 }
 
