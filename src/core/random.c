@@ -46,6 +46,11 @@ static uint32_t temper (uint32_t y) {
 }
 
 
+static void temper_all (int n, uint32_t *restrict to, const uint32_t *restrict from) {
+  for (int i = 0; i < n; i++) to[i] = temper(from[i]);
+}
+
+
 uint32_t generator_32 (generator *g) {
   if (--g->left == 0) next_state(g);
   return temper(g->state[g->next++]);
@@ -59,10 +64,10 @@ void generator_fill (generator *g, int64_t n, uint32_t *numbers) {
       next_state(g);
       g->left = N + 1;
     }
-    int64_t now = n < g->left - 1 ? n : g->left - 1;
-    for (int64_t i = 0; i < now; i++) numbers[i] = temper(g->state[g->next + i]);
-    g->next += (int)now;
-    g->left -= (int)now;
+    const int now = n < g->left - 1 ? (int)n : g->left - 1;
+    temper_all(now, numbers, g->state + g->next);
+    g->next += now;
+    g->left -= now;
     numbers += now;
     n -= now;
   }

@@ -96,7 +96,10 @@ static void run_direct (void *arg, int64_t from, int64_t to) {
 }
 
 
-/* Chunks of complete rows, where an operand has rows (a bias, say): none crosses a row's end. */
+/*
+** Chunks of complete rows, where an operand has rows (a bias, say): none crosses a row's end. Else
+** what fits on the stack.
+*/
 static int64_t chunk_of (const feed *f) {
   for (int i = 1; i < f->n; i++) {
     const iterator *s = &f->operand[i];
@@ -105,7 +108,7 @@ static int64_t chunk_of (const feed *f) {
     if (row <= CHUNK) return row * (CHUNK / row);
     return (row + row / CHUNK) / (row / CHUNK + 1);
   }
-  return CHUNK / 2;
+  return NEAR_BYTES / (f->n * scalar_sizes[f->as]) & ~(int64_t)63;
 }
 
 

@@ -67,6 +67,10 @@ static inline int64_t saturated_wide_int64 (double x) { return integer_double(x)
 /* Rows of float16 by the CPU's own instructions, where it has them. */
 static void load_halves (int64_t n, float *y, const uint16_t *x) {
   int64_t i = 0;
+#if defined(HAS_AVX512)
+  for (; i + 16 <= n; i += 16)
+    _mm512_storeu_ps(y + i, _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(x + i))));
+#endif
 #if defined(HAS_AVX2) || defined(HAS_AVX512)
   for (; i + 8 <= n; i += 8)
     _mm256_storeu_ps(y + i, _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(x + i))));
@@ -79,6 +83,10 @@ static void load_halves (int64_t n, float *y, const uint16_t *x) {
 
 static void store_halves (int64_t n, uint16_t *y, const float *x) {
   int64_t i = 0;
+#if defined(HAS_AVX512)
+  for (; i + 16 <= n; i += 16)
+    _mm256_storeu_si256((__m256i *)(y + i), _mm512_cvtps_ph(_mm512_loadu_ps(x + i), 0));
+#endif
 #if defined(HAS_AVX2) || defined(HAS_AVX512)
   for (; i + 8 <= n; i += 8)
     _mm_storeu_si128((__m128i *)(y + i), _mm256_cvtps_ph(_mm256_loadu_ps(x + i), 0));

@@ -19,19 +19,21 @@ static inline float square_left (float t, float w) {             /* by T. J. Dek
 
 /*
 ** The upper tail of the normal distribution, P(t) = erfc(t / sqrt 2) / 2 for t >= 0, is
-** e^(-t^2/2) M(t), M the ratio of two polynomials, relative error 9e-9 up to 14.5, where P is less
+** e^(-t^2/2) M(t), M the ratio of two polynomials, relative error 8e-9 up to 14.5, where P is less
 ** than a float (fit by Lawson's weights to the equation without a fraction, the denominator of
 ** the step before as another weight; coefficients rounded in turn, and then, all at once, searched
-** among their neighbours). The square is not rounded, as it is an exponent. LENT's 2^64 is in the
-** exponential, 2^-64 in the numerator. *bell is e^(-t^2/2).
+** among their neighbours). The square is not rounded, as it is an exponent. The exponential is
+** 2^64 times too large, and so is the denominator: only the result may be denormal. *bell is
+** e^(-t^2/2).
 */
 static inline float tail_float (float t, float *bell) {
-  float rounded = t * t * -0x1.715476p-1f + LENT, n = rounded - LENT;
+  float rounded = t * t * -0x1.715476p-1f + (ROUNDER + 64), n = rounded - (ROUNDER + 64);
   float r = square_left(t, n * 0x1.62e400p-1f) - n * 0x1.7f7d1cp-20f;
-  float power = exp_core(r) * as_float(as_bits(rounded) << 23);
-  float above = 0x1.4b43d4p-69f + 0x1.0ba9b6p-72f * t, below = 0x1.9f34b2p-4f + 0x1.4f7636p-7f * t;
-  above = 0x1p-65f + (0x1.c01a58p-66f + (0x1.7623c4p-67f + above * t) * t) * t;
-  below = 1 + (0x1.ac4f5ap+0f + (0x1.3346ap+0f + (0x1.df3e0cp-2f + below * t) * t) * t) * t;
+  float power = as_float(as_bits(exp_core(r)) + (as_bits(rounded) << 23));
+  float above = 0x1.64362ap+5f + (0x1.3bfb8cp+3f + t) * t;
+  float below = 0x1.c853fep+70f + (0x1.8c0ccap+68f + 0x1.40d846p+65f * t) * t;
+  above = 0x1.e5c88ap+6f + (0x1.a9f98p+6f + above * t) * t;
+  below = 0x1.e5c88ap+71f + (0x1.96c972p+72f + (0x1.242cdp+72f + below * t) * t) * t;
   *bell = power * 0x1p-64f;
   return power * (above / below);
 }

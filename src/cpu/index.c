@@ -237,7 +237,7 @@ static void iterate_columns (void *arg, int64_t from, int64_t to) {
 typedef struct row_index {
   const indexing *d;
   const int64_t *position;
-  size_t outer_row, inner_row, inner_step;     /* in bytes, as all here */
+  int64_t outer_row, inner_row, inner_step;    /* in bytes, as all here */
 } row_index;
 
 typedef uint64_t pair __attribute__((vector_size(16), aligned(1), may_alias));
@@ -250,22 +250,23 @@ static bool is_by_rows (row_index *r, const indexing *d) {
   if (d->outer_at.stride[1] != 1 || d->inner_at.stride[1] != 1) return false;
   if (d->index_at[0].stride[0] != 1 || d->index_at[0].stride[1] != 0) return false;
   if (d->adding && d->type != HEED_FLOAT32) return false;
+  if (d->outer_at.size[1] > MOVED_ELEMENTS) return false;          /* between two polls */
+  const int64_t size = (int64_t)d->size;
   *r = (row_index){.d = d, .position = d->w->in[INDEX_POSITIONS].data,
-                   .outer_row = (size_t)d->outer_at.stride[0] * d->size,
-                   .inner_row = (size_t)d->inner_at.stride[0] * d->size,
-                   .inner_step = (size_t)d->w->index.stride[0] * d->size};
+                   .outer_row = d->outer_at.stride[0] * size,
+                   .inner_row = d->inner_at.stride[0] * size,
+                   .inner_step = d->w->index.stride[0] * size};
   return true;
 }
 
 
-/* Row i of each side, from byte 'first' on: strides may be negative, sums of them wrap. */
-static char *outer_row (const row_index *r, int64_t i, size_t first) {
-  return r->d->outer + (size_t)i * r->outer_row + first;
+/* Row i of each side, from byte 'first' on. */
+static char *outer_row (const row_index *r, int64_t i, int64_t first) {
+  return r->d->outer + (i * r->outer_row + first);
 }
 
-static char *inner_row (const row_index *r, int64_t i, size_t first) {
-  return r->d->inner + (size_t)i * r->inner_row +
-         (size_t)(r->position[i] - 1) * r->inner_step + first;
+static char *inner_row (const row_index *r, int64_t i, int64_t first) {
+  return r->d->inner + (i * r->inner_row + (r->position[i] - 1) * r->inner_step + first);
 }
 
 
@@ -286,7 +287,7 @@ typedef uint64_t loose_8 __attribute__((aligned(1), may_alias));
 typedef uint32_t loose_4 __attribute__((aligned(1), may_alias));
 typedef uint16_t loose_2 __attribute__((aligned(1), may_alias));
 
-static void copy_rows (const row_index *r, int64_t from, int64_t to, size_t first, size_t bytes) {
+static void copy_rows (const row_index *r, int64_t from, int64_t to, int64_t first, size_t bytes) {
   const bool out = r->d->w->kind == WORK_SCATTER;
   if (bytes < 2) COPY_UNITS(char)
   if (bytes < 4) COPY_UNITS(loose_2)
@@ -304,7 +305,7 @@ static void copy_rows (const row_index *r, int64_t from, int64_t to, size_t firs
 #undef COPY_UNITS
 
 
-static void add_rows (const row_index *r, int64_t from, int64_t to, size_t first, size_t bytes) {
+static void add_rows (const row_index *r, int64_t from, int64_t to, int64_t first, size_t bytes) {
   for (int64_t i = from; i < to; i++) {
     const char *x = outer_row(r, i, first);
     char *y = inner_row(r, i, first);
@@ -317,7 +318,8 @@ static void add_rows (const row_index *r, int64_t from, int64_t to, size_t first
 
 /* Rows from .. to - 1, of each the elements first .. first + n - 1; polled in between. */
 static void move_rows (const row_index *r, int64_t from, int64_t to, int64_t first, int64_t n) {
-  const size_t size = r->d->size, start = (size_t)first * size, bytes = (size_t)n * size;
+  const size_t bytes = (size_t)n * r->d->size;
+  const int64_t start = first * (int64_t)r->d->size;
   const int64_t most = TOGETHER / (n + 16) + 1;
   for (int64_t now; from < to && !cpu_stopped(r->d->self); from += now) {
     now = to - from < most ? to - from : most;

@@ -106,12 +106,49 @@ static void FN(take_sum) (FN(results) *r, int64_t n, const T *x) {
 }
 
 
-/* Four rows that are 'apart' elements from each other. */
-static void FN(take_four) (FN(results) *r, int64_t n, const T *x, int64_t apart) {
+/* A vector of each of the rows, from x on, or the first n lanes of it. */
+INLINED void FN(sum_vectors) (T *part, const T *x, int64_t apart, int64_t rows, const bool whole,
+                              int n) {
+  V s = {0}, t = {0};
+#if defined(T_IS_FLOAT) && (defined(HAS_AVX512) || defined(HAS_AVX2))
+#define AT(k) (whole ? *(const V *)(x + (k) * apart) : (V)OF(load_part)(x + (k) * apart, n))
+#else
+#define AT(k) (*(const V *)(x + (k) * apart))
+  if (!whole) {
+    for (int i = 0; i < n; i++) {
+      T sum = 0;
+      for (int64_t k = 0; k < rows; k++) sum += x[k * apart + i];
+      part[i] = sum;
+    }
+    return;
+  }
+#endif
+  int64_t k = 0;
+  for (; k + 2 <= rows; k += 2) {
+    s += AT(k);
+    t += AT(k + 1);
+  }
+  if (k < rows) s += AT(k);
+  s += t;
+  memcpy(part, &s, (size_t)n * sizeof(T));
+#undef AT
+}
+
+
+/* At most 32 rows that are 'apart' elements from each other: short sums in registers. */
+static void FN(sum_columns) (FN(results) *r, int64_t n, const T *x, int64_t apart, int64_t rows) {
   T *part = r->part;
-  const T *x1 = x + apart, *x2 = x1 + apart, *x3 = x2 + apart;
-  VECTOR_LOOP for (int64_t j = 0; j < n; j++) part[j] += (x[j] + x1[j]) + (x2[j] + x3[j]);
-  if ((r->parts += 4) >= 32) FN(add_parts)(r, n);
+  int64_t j = 0;
+  for (; j + 4 * LENGTH <= n; j += 4 * LENGTH) {
+    V s[4] = {{0}, {0}, {0}, {0}};
+    for (int64_t k = 0; k < rows; k++)
+      for (int i = 0; i < 4; i++) s[i] += *(const V *)(x + k * apart + j + i * LENGTH);
+    memcpy(part + j, s, sizeof s);
+  }
+  for (; j + LENGTH <= n; j += LENGTH)
+    FN(sum_vectors)(part + j, x + j, apart, rows, true, (int)LENGTH);
+  if (j < n) FN(sum_vectors)(part + j, x + j, apart, rows, false, (int)(n - j));
+  FN(add_parts)(r, n);
 }
 
 
@@ -188,11 +225,18 @@ static void FN(pass_piece) (const reduction *d, reduce_pass pass, FN(results) *r
 static void FN(pass_row) (const reduction *d, reduce_pass pass, FN(results) *r, int64_t j, char *x,
                           int64_t from, int64_t to) {
   T workspace[CHUNK];
-  iterator s = d->row;
-  s.data = x;
+  iterator s;
+  bool dense = d->row.kind == ITERATOR_DENSE;
+  if (!dense) {
+    s = d->row;
+    s.data = x;
+  }
   for (; from < to && !cpu_stops(d->self, from / CHUNK, CHUNK); from += CHUNK) {
-    int64_t n = to - from < CHUNK ? to - from : CHUNK;
-    FN(row)(pass, r, j, n, iterator_read(d->self, &s, from, n, d->as, workspace), from);
+    const int64_t n = to - from < CHUNK ? to - from : CHUNK;
+    const T *elements = workspace;
+    if (dense) elementwise_load(n, d->as, workspace, d->row.type, x + from * d->size, 1);
+    else elements = iterator_read(d->self, &s, from, n, d->as, workspace);
+    FN(row)(pass, r, j, n, elements, from);
   }
 }
 
@@ -210,8 +254,9 @@ static void FN(run_pass) (const reduction *d, reduce_pass pass, FN(results) *r, 
   bool plain = d->step == 1 && d->w->in[0].type == d->as;
   const layout *row = &d->row.at;
   if (plain && pass == PASS_SUM && row->rank == 1)
-    for (; from + 4 <= to && !cpu_stops(d->self, from / 4, 4 * n); from += 4)
-      FN(take_four)(r, n, (const T *)x + from * row->stride[0], row->stride[0]);
+    for (; from < to && !cpu_stops(d->self, from / 32, 32 * n); from += 32)
+      FN(sum_columns)(r, n, (const T *)x + from * row->stride[0], row->stride[0],
+                      to - from < 32 ? to - from : 32);
   for (int64_t i = from; i < to && !cpu_stops(d->self, i, n); i++) {
     const char *at = x + iterator_offset(row, i) * d->size;
     if (!plain) d->self->level->load(n, d->as, workspace, d->w->in[0].type, at, d->step);

@@ -33,10 +33,11 @@ static inline A FN(lanes_sum) (V v) {
 static A FN(sum) (int64_t n, const T *x) {
   A total = 0;
   int64_t i = 0;
-  for (; i + 32 * LENGTH <= n; i += 32 * LENGTH) {
+  while (i + 4 * LENGTH <= n) {
+    int64_t end = i + 64 * LENGTH <= n ? i + 64 * LENGTH : n - (n - i) % (4 * LENGTH);
     V s[4] = {{0}, {0}, {0}, {0}};
-    for (int64_t j = 0; j < 32 * LENGTH; j += 4 * LENGTH)
-      for (int k = 0; k < 4; k++) s[k] += *(const V *)(x + i + j + k * LENGTH);
+    for (; i < end; i += 4 * LENGTH)
+      for (int k = 0; k < 4; k++) s[k] += *(const V *)(x + i + k * LENGTH);
     total += FN(lanes_sum)((s[0] + s[1]) + (s[2] + s[3]));
   }
   V rest = {0};
