@@ -1,6 +1,6 @@
 /*
-** small_stack.h - a function in a thread of 64 KiB, the stack that heed.h promises to do with; where
-** no thread may have so little, as on ARM, it must not take more.
+** small_stack.h - a function in a thread of 64 KiB, the stack that heed.h promises to do with;
+** where no thread may have so little, as on ARM, it must not take more.
 */
 
 #ifndef small_stack_h
