@@ -5,8 +5,8 @@
 #   make rock URL=git+https://...: what LuaRocks publishes, of the source that is there
 #   eval "$(make env)": where this shell's Lua finds the module
 #   make asan, fuzz, tsan, basic, bare, emulated, emulated-asan, nvcc, strict, neon, neon-run, lint,
-#   installed: parts of the check; make overflow, valgrind, differential (beside PyTorch): beyond it;
-#   cuda/check: all that needs a GPU
+#   installed: parts of the check; make overflow, valgrind, differential (beside PyTorch): beyond
+#   it; cuda/check: all that needs a GPU
 
 # == CHANGE THE SETTINGS BELOW TO SUIT YOUR ENVIRONMENT =====================
 
@@ -293,8 +293,8 @@ $(FUZZED): $(LOGS)/fuzz/%.log: all anew
 
 tsan:; @$(MAKE) programs KIND=tsan
 strict:; @$(MAKE) objects KIND=strict
-# Compiled for ARM, and run under QEMU with ARM's Lua, which .ci/arm fetches: the C programs, but that
-# QEMU can't fork a process of several threads; and specs of kernels.
+# Compiled for ARM, and run under QEMU with ARM's Lua, which .ci/arm fetches: the C programs, but
+# that QEMU can't fork a process of several threads; and specs of kernels.
 ARM= $(CURDIR)/build/arm
 FLAGS_neon= -I$(ARM)/usr/include/aarch64-linux-gnu
 RUN_neon= qemu-aarch64 -L $(ARM)
@@ -384,7 +384,7 @@ differential: all
 	@$(HERE) LUA="$(LUA)" "$${PYTHON:-build/venv/bin/python}" bench/differential.py $(DIFFERENTIAL)
 
 .PHONY: all lib core modules objects install rock clean spec programs anew asan fuzz fuzzed basic \
-  bare valgrind overflow tsan strict neon neon-run neon-runs lint installed demo repl env test check bench bench-cuda \
-  differential cuda cuda-all nvcc gpu emulated emulated-asan
+  bare valgrind overflow tsan strict neon neon-run neon-runs lint installed demo repl env test \
+  check bench bench-cuda differential cuda cuda-all nvcc gpu emulated emulated-asan
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
