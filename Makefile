@@ -367,7 +367,7 @@ check:
 	@.ci/check check-emulated $(MAKE) spec KIND=emulated
 	@.ci/check check-installed $(MAKE) installed
 	@.ci/check check-neon $(if $(ARM_CC),$(MAKE) neon,--skip "no compiler for ARM is here")
-	@.ci/check check-neon-run $(if $(ARM_QEMU),$(MAKE) neon-run,--skip "no QEMU or Lua for ARM is here")
+	@.ci/check check-neon-run $(if $(ARM_QEMU),$(MAKE) neon-run,--skip "no QEMU, no Lua for ARM")
 	@.ci/check check-nvcc $(if $(NVCC),$(MAKE) nvcc,--skip "no nvcc is here")
 	@.ci/check --sum check-
 
