@@ -5,9 +5,9 @@
 #   make cuda (for the GPU at hand)   make cuda-all   make lib   make install PREFIX=p
 #   make rock URL=git+https://...: what LuaRocks publishes, of the source that is there
 #   eval "$(make env)": where this shell's Lua finds the module
-#   make asan, fuzz, tsan, basic, bare, emulated, emulated-asan, nvcc, strict, neon, lint, installed:
-#   parts of the check; make overflow, valgrind, differential (beside PyTorch): beyond it;
-#   cuda/check: all that needs a GPU
+#   make asan, fuzz, tsan, basic, bare, emulated, emulated-asan, nvcc, strict, neon, neon-run, lint,
+#   installed: parts of the check; make overflow, valgrind, differential (beside PyTorch): beyond
+#   it; cuda/check: all that needs a GPU
 
 # == CHANGE THE SETTINGS BELOW TO SUIT YOUR ENVIRONMENT =====================
 
@@ -66,6 +66,7 @@ START_asan= env LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" \
 START_emulated= env HEED_DEVICE=cuda
 START_emulated-asan= HEED_DEVICE=cuda $(START_asan)
 START_overflow= env LD_PRELOAD="$$($(CC) -print-file-name=libclang_rt.ubsan_standalone-x86_64.so)"
+START_neon= $(RUN_neon)
 START_valgrind= valgrind --quiet --keep-debuginfo=yes --error-exitcode=9 --leak-check=full \
   --errors-for-leak-kinds=definite
 
@@ -275,7 +276,7 @@ $(LOGS)/spec/%_spec.lua.log: all $(B)/$(notdir $(LUA))
 
 $(LOGS)/spec/c/%.log: $(B)/spec/c/% anew
 	@mkdir -p $(@D)
-	@{ echo $<; $<; } $(LOG)
+	@{ echo $<; $(RUN_$(KIND)) $<; } $(LOG)
 
 asan basic valgrind:; @$(MAKE) spec KIND=$@
 # The specs where heed's Lua half finds no 'debug'.
@@ -293,7 +294,19 @@ $(FUZZED): $(LOGS)/fuzz/%.log: all anew
 
 tsan:; @$(MAKE) programs KIND=tsan
 strict:; @$(MAKE) objects KIND=strict
+# Compiled for ARM, and run under QEMU with ARM's Lua, which .ci/arm fetches: the C programs, but
+# that QEMU can't fork a process of several threads; and specs of kernels.
+ARM= $(CURDIR)/build/arm
+FLAGS_neon= -I$(ARM)/usr/include/aarch64-linux-gnu
+RUN_neon= qemu-aarch64 -L $(ARM)
+NEON= $(filter-out %/fork,$(PROGRAMS)) $(patsubst %,spec/%_spec.lua,attention clip elementwise \
+  few_queries golden numbers optim position)
 neon:; @$(MAKE) core KIND=neon CC=aarch64-linux-gnu-gcc
+neon-run:
+	@.ci/arm $(ARM)
+	@$(MAKE) neon-runs KIND=neon CC=aarch64-linux-gnu-gcc LUA=$(ARM)/usr/bin/lua5.4 \
+	  LUA_INCDIR=$(ARM)/usr/include/lua5.4 LUA_LIB="-L$(ARM)/usr/lib/aarch64-linux-gnu -llua5.4"
+neon-runs: $(call logs,$(NEON)); $(SUM)
 lint:; luacheck --quiet --no-color lua spec examples bench docs heed-scm-1.rockspec
 
 # From another folder and another place, as a user has it.
@@ -337,7 +350,8 @@ test:
 	@.ci/check test-programs $(MAKE) programs
 	@.ci/check --sum test-
 
-NEON= $(shell command -v aarch64-linux-gnu-gcc)
+ARM_CC= $(shell command -v aarch64-linux-gnu-gcc)
+ARM_QEMU= $(and $(ARM_CC),$(shell command -v qemu-aarch64),$(shell .ci/arm $(ARM) && echo here))
 check:
 	@$(SETUP) build test
 	@rm -f build/tally/check-*
@@ -353,7 +367,8 @@ check:
 	@.ci/check check-gpu-asan $(MAKE) spec KIND=emulated-asan
 	@.ci/check check-emulated $(MAKE) spec KIND=emulated
 	@.ci/check check-installed $(MAKE) installed
-	@.ci/check check-neon $(if $(NEON),$(MAKE) neon,--skip "no compiler for aarch64 is here")
+	@.ci/check check-neon $(if $(ARM_CC),$(MAKE) neon,--skip "no compiler for ARM is here")
+	@.ci/check check-neon-run $(if $(ARM_QEMU),$(MAKE) neon-run,--skip "no QEMU, no Lua for ARM")
 	@.ci/check check-nvcc $(if $(NVCC),$(MAKE) nvcc,--skip "no nvcc is here")
 	@.ci/check --sum check-
 
@@ -383,8 +398,8 @@ differential: all
 	@$(HERE) LUA="$(LUA)" "$${PYTHON:-build/venv/bin/python}" bench/differential.py $(DIFFERENTIAL)
 
 .PHONY: all lib core modules objects install rock clean spec programs anew asan fuzz fuzzed basic \
-  bare valgrind overflow tsan strict neon lint installed demo repl env test check bench bench-cuda \
-  bench-quick bench-memory bench-results differential cuda cuda-all nvcc gpu emulated \
-  emulated-asan
+  bare valgrind overflow tsan strict neon neon-run neon-runs lint installed demo repl env test \
+  check bench bench-cuda bench-quick bench-memory bench-results differential cuda cuda-all nvcc \
+  gpu emulated emulated-asan
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

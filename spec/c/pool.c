@@ -16,8 +16,7 @@ enum { MOST = 5000, ASLEEP = 2000 };         /* elements; microseconds until all
 typedef struct job {
   pool *threads;
   int64_t n, grain;
-  bool nested;
-  int times[MOST];                 /* plain memory: pool_run returns after all that was written */
+  int *times;                      /* plain memory: pool_run returns after all that was written */
   bool uneven;
 } job;
 
@@ -39,7 +38,8 @@ static void count (void *arg, int64_t from, int64_t to) {
 
 
 static void nest (void *arg, int64_t from, int64_t to) {
-  job inner = {.n = 100, .grain = 3};
+  int times[100] = {0};
+  job inner = {.n = 100, .grain = 3, .times = times};
   pool_run(((job *)arg)->threads, inner.n, inner.grain, count, &inner);
   for (int64_t i = 0; i < inner.n; i++)
     if (inner.times[i] != 1) __atomic_store_n(&((job *)arg)->uneven, true, __ATOMIC_RELAXED);
@@ -48,14 +48,12 @@ static void nest (void *arg, int64_t from, int64_t to) {
 
 
 static void runs (pool *p, const char *what, int64_t n, int64_t grain, bool nested) {
-  static job j;
-  memset(&j, 0, sizeof j);
-  j.threads = p;
-  j.n = n;
-  j.grain = grain;
+  static int times[MOST];
+  job j = {.threads = p, .n = n, .grain = grain, .times = times};
+  memset(times, 0, sizeof times);
   pool_run(p, n, grain, nested ? nest : count, &j);
   int64_t once = 0;
-  for (int64_t i = 0; i < MOST; i++) once += j.times[i] == (i < n);
+  for (int64_t i = 0; i < MOST; i++) once += times[i] == (i < n);
   check(once == MOST && !j.uneven, what, n, grain);
 }
 

@@ -24,7 +24,7 @@
 #define STACK ((size_t)1 << 20)
 #define SPIN_NANOSECONDS 200000    /* serial work between jobs of a model takes 10 to 100 us */
 #define GREEDY_NANOSECONDS 20000   /* of them; then others that want the core have it */
-#define WORTH_WAKING 100000        /* of work: waking takes 10 us, and 20 more till it works */
+#define WORTH_WAKING 100000        /* nanoseconds of work: to wake takes 10 us, and 20 beside */
 #define RANGES_EACH 4              /* ranges per thread, so that others take over from slow ones */
 #define MOST_GRAINS 16             /* of a range, so that an interruption is soon noticed */
 
