@@ -25,6 +25,9 @@
 #define NEAR_DEPTH 64              /* of 16-bit floats, converted before they are transposed */
 #define PIECE_BYTES (1 << 19)      /* the same of memory that is read once */
 #define FAR_BYTES (1 << 24)        /* of b that is in no cache, and so is read once */
+#define SMALL_FLOPS (1 << 18)      /* of a product of a batch that needs no care */
+#define TURNED_COLUMNS 8           /* of c, at most, that are summed as rows */
+#define TURNED_ROWS (4 * LANES)    /* of c, at a time */
 #define PIECE_FLOPS 1000000        /* of a piece of work for another thread, at least */
 #define LONG_DOT ((int64_t)1 << 20)    /* elements of a scalar product that is not cut */
 
@@ -42,6 +45,9 @@ typedef struct side {              /* of one operand: strides of its rows, colum
   char *data;
   int64_t row, column, batch[HEED_RANK];
 } side;
+
+/* Scalar products, lines of b, tiles in place or of packed panels, tiles of c's transpose. */
+typedef enum product_way { BY_DOTS, BY_LINES, BY_TILES, BY_PANELS, BY_TURNED } product_way;
 
 typedef struct matmuls {           /* a work, ready to run */
   cpu *self;
@@ -76,28 +82,36 @@ static side side_of_addend (const view *v, int rank) {
 }
 
 
-/* Rows of one batch after another, over one b: they are the rows of one matrix. */
-static bool rows_continue (side *s, int axis, int64_t rows) {
-  return rows == 1 || s->batch[axis] == rows * s->row;
+static bool continues (const side *s, int axis, int64_t n, int64_t stride) {
+  return n == 1 || s->batch[axis] == n * stride;
 }
 
-static void merge_rows (side *s, int axis, int64_t rows) {
-  if (rows == 1) s->row = s->batch[axis];
+/* Rows of one batch after another, over one b, are the rows of one matrix. */
+static bool merge_rows (matmuls *m, int axis) {
+  side *const sides[] = {&m->a, &m->c, &m->addend};
+  for (int i = 0; i < 3; i++)
+    if (!continues(sides[i], axis, m->rows, sides[i]->row)) return false;
+  if (m->b.batch[axis] != 0) return false;
+  for (int i = 0; i < 3 && m->rows == 1; i++) sides[i]->row = sides[i]->batch[axis];
+  m->rows *= m->size[axis];
+  return true;
+}
+
+/* So are columns, over one a. */
+static bool merge_columns (matmuls *m, int axis) {
+  side *const sides[] = {&m->b, &m->c, &m->addend};
+  for (int i = 0; i < 3; i++)
+    if (!continues(sides[i], axis, m->columns, sides[i]->column)) return false;
+  if (m->a.batch[axis] != 0) return false;
+  for (int i = 0; i < 3 && m->columns == 1; i++) sides[i]->column = sides[i]->batch[axis];
+  m->columns *= m->size[axis];
+  return true;
 }
 
 static void merge_batches (matmuls *m) {
-  while (m->axes > 0) {
+  for (; m->axes > 0; m->axes--) {
     const int last = m->axes - 1;
-    if (m->size[last] != 1) {
-      if (m->b.batch[last] != 0 || !rows_continue(&m->a, last, m->rows) ||
-          !rows_continue(&m->c, last, m->rows) || !rows_continue(&m->addend, last, m->rows))
-        return;
-      merge_rows(&m->a, last, m->rows);
-      merge_rows(&m->c, last, m->rows);
-      merge_rows(&m->addend, last, m->rows);
-      m->rows *= m->size[last];
-    }
-    m->axes = last;
+    if (m->size[last] != 1 && !merge_rows(m, last) && !merge_columns(m, last)) return;
   }
 }
 
@@ -149,11 +163,11 @@ static matmuls matmul_open (cpu *self, const work *w, heed_type type) {
 /* Where batch number 'at' of an operand starts, in elements. */
 static int64_t batch_offset (const matmuls *m, const side *s, int64_t at) {
   int64_t offset = 0;
-  for (int i = m->axes - 1; i >= 0 && at > 0; i--) {
+  for (int i = m->axes - 1; i > 0 && at > 0; i--) {
     offset += at % m->size[i] * s->batch[i];
     at /= m->size[i];
   }
-  return offset;
+  return m->axes > 0 ? offset + at * s->batch[0] : 0;
 }
 
 

@@ -63,9 +63,9 @@ static void OF(pack) (int64_t n, int64_t depth, const T *from, int64_t row, int6
                       int64_t to_row) {
   if (column == 1) { OF(transpose)(n, depth, n, 1, from, row, to, to_row); return; }
   for (int64_t k = 0; k < depth; k++, from += column, to += to_row)
-    if (row == 1 && n == PANEL) {
-      OF(store)(to, OF(load)(from));
-      OF(store)(to + LANES, OF(load)(from + LANES));
+    if (row == 1) {
+      for (int64_t i = 0; i < n; i += LANES)
+        OF(store_some)(to + i, OF(load_some)(from + i, (int)(n - i)), (int)(n - i));
     } else {
       for (int64_t i = 0; i < n; i++) to[i] = from[i * row];
     }
@@ -73,7 +73,8 @@ static void OF(pack) (int64_t n, int64_t depth, const T *from, int64_t row, int6
 
 
 #if BYTES == 4
-/* The same of 16-bit floats. */
+/* The same of 16-bit floats. Not inlined: its frame would be its callers', whose work is small. */
+__attribute__((noinline))
 static void halves_pack (heed_type type, int64_t n, int64_t depth, const uint16_t *from,
                          int64_t row, int64_t column, float *to, int64_t to_row) {
   float near[PANEL * NEAR_DEPTH];
@@ -94,22 +95,24 @@ static void halves_pack (heed_type type, int64_t n, int64_t depth, const uint16_
 #endif
 
 
-static void OF(pack_b_piece) (void *arg, int64_t from, int64_t to) {
-  const OF(block) *d = arg;
-  const OF(one) *x = &d->x;
-  for (int64_t j = from; j < to; j++) {
-    const int64_t n = smaller(x->columns - j * PANEL, PANEL);
-    const char *b = OF(b_at)(x, j * PANEL * x->b_column);
-    T *packed = d->packed_b + j * PANEL * x->p.depth;
+/* Columns of b from 'column' on, a panel at most. */
+static void OF(pack_panel) (const OF(one) *x, int64_t column, T *packed) {
+  const int64_t n = smaller(x->columns - column, PANEL);
+  const char *b = OF(b_at)(x, column * x->b_column);
 #if BYTES == 4
-    if (x->source != 0) {
-      halves_pack(x->m->b_type, n, x->p.depth, (const uint16_t *)b, x->b_column, x->p.b_row,
-                  packed, PANEL);
-      continue;
-    }
+  if (x->source != 0)
+    halves_pack(x->m->b_type, n, x->p.depth, (const uint16_t *)b, x->b_column, x->p.b_row, packed,
+                PANEL);
+  else
 #endif
     OF(pack)(n, x->p.depth, (const T *)b, x->b_column, x->p.b_row, packed, PANEL);
-  }
+}
+
+
+static void OF(pack_b_piece) (void *arg, int64_t from, int64_t to) {
+  const OF(block) *d = arg;
+  for (int64_t j = from; j < to; j++)
+    OF(pack_panel)(&d->x, j * PANEL, d->packed_b + j * PANEL * d->x.p.depth);
 }
 
 
@@ -127,6 +130,7 @@ static void OF(pack_a_piece) (void *arg, int64_t from, int64_t to) {
 static void OF(multiply_strips) (const OF(product) *p, const OF(kernel) *kernel, int64_t rows,
                                  const T *a, const T *b, T *c, const T *addend, int last) {
   for (; rows > 0; rows -= TILE_ROWS) {
+    if (p->far) OF(fetch_tile)(p, smaller(rows, TILE_ROWS), c);
     kernel[smaller(rows, TILE_ROWS)](p, a, b, c, addend, last);
     a += TILE_ROWS * p->depth;
     c += TILE_ROWS * p->c_row;
@@ -142,7 +146,7 @@ static void OF(block_part) (const OF(block) *d, int64_t row, int64_t rows, int64
   const T *a = d->packed_a == NULL ? y.a : d->packed_a + row * y.p.depth;
   if (d->packed_a != NULL) { y.p.a_row = 1; y.p.a_column = TILE_ROWS; }
   y.p.b_row = PANEL;
-  y.p.far = true;
+  y.p.far = y.p.depth >= 64;
   for (int64_t j = 0; j < columns; j += PANEL) {
     const int64_t n = smaller(columns - j, PANEL);
     const int wide = n > LANES, last = (int)(n - wide * LANES);
@@ -192,19 +196,21 @@ static bool OF(packs_a) (const OF(one) *x) {
 
 static void OF(packed) (OF(one) *x) {
   T near[NEAR_ELEMENTS];
+  const bool both = OF(packs_a)(x);              /* then a is packed for each block of columns */
+  const int64_t most = both ? 2 * BLOCK_COLUMNS : BLOCK_COLUMNS;
   const int64_t depth = smaller(x->p.depth, BLOCK_DEPTH);
-  const int64_t size_b = depth * round_up(smaller(x->columns, BLOCK_COLUMNS), PANEL);
-  const int64_t size_a = OF(packs_a)(x) ? depth * round_up(x->rows, TILE_ROWS) : 0;
+  const int64_t size_b = depth * round_up(smaller(x->columns, most), PANEL);
+  const int64_t size_a = both ? depth * round_up(x->rows, TILE_ROWS) : 0;
   T *workspace = near;
   if (size_b + size_a > NEAR_ELEMENTS)
     workspace = cpu_scratch((size_t)(size_b + size_a) * sizeof(T));
   if (workspace == NULL) { x->m->failed = true; return; }
-  for (int64_t j = 0; j < x->columns; j += BLOCK_COLUMNS)
+  for (int64_t j = 0; j < x->columns; j += most)
     for (int64_t k = 0; k < x->p.depth; k += BLOCK_DEPTH) {
-      if (k > 0 && cpu_stopped(x->m->self)) break;
+      if (j + k > 0 && cpu_stopped(x->m->self)) break;
       OF(block) d = {.x = OF(part_of)(x, 0, j), .packed_b = workspace,
-                     .packed_a = size_a > 0 ? workspace + size_b : NULL};
-      d.x.columns = smaller(x->columns - j, BLOCK_COLUMNS);
+                     .packed_a = both ? workspace + size_b : NULL};
+      d.x.columns = smaller(x->columns - j, most);
       d.x.p.depth = smaller(x->p.depth - k, BLOCK_DEPTH);
       d.x.a += k * x->p.a_column;
       d.x.b = OF(b_at)(&d.x, k * x->p.b_row);
@@ -217,30 +223,113 @@ static void OF(packed) (OF(one) *x) {
 /* }================================================================== */
 
 
-/* One product, by the way that suits its shape. */
-static void OF(run_one) (OF(one) *x) {
-  const bool transposed = x->b_column != 1 && x->columns > 1, half = x->source != 0;
-  const int64_t rows = x->rows, depth = x->p.depth;
-  const int64_t bytes = depth * x->columns * OF(b_bytes)(x);
-  if (x->p.b_row == 1 && x->p.a_column == 1 && depth >= LANES
-      && (x->columns == 1
-          || (transposed && (rows <= DOT_ROWS || (rows <= 24 && depth >= 256)))))
-    OF(dots)(x);
-  else if (!transposed && rows <= FEW_ROWS && (half || bytes > DIRECT_BYTES))
-    OF(lines)(x);
-  else if (depth == 0 || (!transposed && !half && bytes <= DIRECT_BYTES))
-    OF(direct)(x);
-  else if (!transposed && !half && rows <= 2 * TILE_ROWS && bytes <= FAR_BYTES)
-    OF(direct)(x);
-  else
-    OF(packed)(x);
+/*
+** {==================================================================
+** Few columns, a being the transpose of unbroken rows, as in the gradient of a weight
+** ===================================================================
+*/
+
+/* c += columns of sums that are rows of 'sum'. */
+static void OF(put_turned) (const OF(one) *x, int64_t row, int64_t rows, const T *sum) {
+  const OF(product) *p = &x->p;
+  for (int64_t i = row; i < row + rows; i++) {
+    T *c = x->c + i * p->c_row;
+    for (int64_t j = 0; j < x->columns; j++) {
+      T y = sum[j * TURNED_ROWS + i - row];
+      if (p->addend != NULL) y += p->addend[i * p->addend_row + j * p->addend_column];
+      c[j] = p->add ? y + c[j] : y;
+    }
+  }
 }
 
 
+/* c^T = b^T a^T: lanes are rows of c, where columns would fill few of them. */
+static void OF(turned_piece) (void *arg, int64_t from, int64_t to) {
+  const OF(one) *x = arg;
+  const OF(product) *p = &x->p;
+  T sum[TURNED_COLUMNS * TURNED_ROWS];
+  for (int64_t row = from * TURNED_ROWS; row < to * TURNED_ROWS && row < x->rows;
+       row += TURNED_ROWS) {
+    const int64_t rows = smaller(x->rows - row, TURNED_ROWS);
+    const OF(one) y = {
+      .m = x->m, .a = x->b, .b = x->a + row, .c = sum,
+      .p = {.depth = p->depth, .a_row = x->b_column, .a_column = p->b_row,
+            .b_row = p->a_column, .c_row = TURNED_ROWS, .alpha = p->alpha}
+    };
+    OF(multiply_lines)(&y, x->columns, rows);
+    OF(put_turned)(x, row, rows, sum);
+  }
+}
+
+
+static void OF(turned) (OF(one) *x) {
+  const int64_t cost = 2 * TURNED_ROWS * x->columns * x->p.depth + 100;
+  pool_run(x->m->self->pool, (x->rows + TURNED_ROWS - 1) / TURNED_ROWS, PIECE_FLOPS / cost + 1,
+           OF(turned_piece), x);
+}
+
+/* }================================================================== */
+
+
+/* How a product is computed: that follows from sizes, strides and b's type alone. */
+static product_way OF(way_of) (const OF(one) *x) {
+  const bool transposed = x->b_column != 1 && x->columns > 1, half = x->source != 0;
+  const int64_t rows = x->rows, columns = x->columns, depth = x->p.depth;
+  const int64_t bytes = depth * columns * OF(b_bytes)(x);
+  if (x->p.b_row == 1 && x->p.a_column == 1 && depth >= LANES
+      && (columns == 1 || (transposed && (rows <= DOT_ROWS || (rows <= 24 && depth >= 256)))))
+    return BY_DOTS;
+  if (depth == 0) return BY_TILES;
+  if (!half && columns > 1 && columns <= TURNED_COLUMNS && columns < LANES && x->p.a_row == 1
+      && rows >= 2 * LANES && depth >= 16)
+    return BY_TURNED;
+  if (!transposed && rows <= FEW_ROWS && (half || bytes > DIRECT_BYTES)) return BY_LINES;
+  if (!transposed && !half
+      && (bytes <= DIRECT_BYTES || (rows <= 2 * TILE_ROWS && bytes <= FAR_BYTES)))
+    return BY_TILES;
+  return BY_PANELS;
+}
+
+
+static void OF(run_one) (OF(one) *x, product_way way) {
+  switch (way) {
+    case BY_DOTS: OF(dots)(x); break;
+    case BY_LINES: OF(lines)(x); break;
+    case BY_TILES: OF(direct)(x); break;
+    case BY_TURNED: OF(turned)(x); break;
+    case BY_PANELS: OF(packed)(x); break;
+  }
+}
+
+
+/* A small product: each panel of b is used as soon as it is packed. */
+static void OF(small_panels) (const OF(one) *x) {
+  T packed[NEAR_ELEMENTS];
+  OF(product) p = x->p;
+  p.b_row = PANEL;
+  for (int64_t j = 0; j < x->columns; j += PANEL) {
+    OF(pack_panel)(x, j, packed);
+    OF(multiply)(&p, x->rows, smaller(x->columns - j, PANEL), x->a, packed, x->c + j);
+    if (p.addend != NULL) p.addend += PANEL * p.addend_column;
+  }
+}
+
+
+/* Small products go straight to their loops. */
 static void OF(batch_piece) (void *arg, int64_t from, int64_t to) {
+  matmuls *m = arg;
+  OF(one) x = OF(one_of)(m, from);
+  const product_way way = OF(way_of)(&x);
+  const double flops = 2.0 * (double)m->rows * (double)m->columns * (double)m->depth;
+  const bool small = flops < SMALL_FLOPS && m->depth <= BLOCK_DEPTH;
   for (int64_t at = from; at < to; at++) {
-    OF(one) x = OF(one_of)(arg, at);
-    OF(run_one)(&x);
+    if (cpu_stops(m->self, at - from, small ? (int64_t)flops : 1 << 16)) return;
+    if (at > from) OF(one_move)(&x, at);
+    if (small && way == BY_TILES) OF(multiply)(&x.p, x.rows, x.columns, x.a, x.b, x.c);
+    else if (small && way == BY_PANELS && x.p.depth * PANEL <= NEAR_ELEMENTS)
+      OF(small_panels)(&x);
+    else if (small && way == BY_DOTS) OF(dot_columns)(&x, 0, (x.columns + 3) / 4);
+    else OF(run_one)(&x, way);
   }
 }
 

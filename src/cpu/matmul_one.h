@@ -34,20 +34,24 @@ static OF(one) OF(part_of) (const OF(one) *x, int64_t row, int64_t column) {
 }
 
 
+/* Goes to product number 'at' of the batch. */
+static void OF(one_move) (OF(one) *x, int64_t at) {
+  const matmuls *m = x->m;
+  x->a = (const T *)m->a.data + batch_offset(m, &m->a, at);
+  x->b = m->b.data + batch_offset(m, &m->b, at) * OF(b_bytes)(x);
+  x->c = (T *)m->c.data + batch_offset(m, &m->c, at);
+  if (m->added) x->p.addend = (const T *)m->addend.data + batch_offset(m, &m->addend, at);
+}
+
+
 static OF(one) OF(one_of) (matmuls *m, int64_t at) {
   OF(one) x = {
     .m = m, .rows = m->rows, .columns = m->columns, .b_column = m->b.column,
     .p = {.depth = m->depth, .a_row = m->a.row, .a_column = m->a.column, .b_row = m->b.row,
-          .c_row = m->c.row, .alpha = (T)m->alpha, .add = m->add},
-    .a = (const T *)m->a.data + batch_offset(m, &m->a, at),
-    .b = m->b.data + batch_offset(m, &m->b, at) * scalar_sizes[m->b_type],
-    .source = m->b_type == TYPE ? 0 : m->b_type == HEED_BFLOAT16 ? 1 : 2,
-    .c = (T *)m->c.data + batch_offset(m, &m->c, at)
+          .c_row = m->c.row, .alpha = (T)m->alpha, .add = m->add, .addend_row = m->addend.row,
+          .addend_column = m->columns == 1 ? 0 : m->addend.column},
+    .source = m->b_type == TYPE ? 0 : m->b_type == HEED_BFLOAT16 ? 1 : 2
   };
-  if (m->added) {
-    x.p.addend = (const T *)m->addend.data + batch_offset(m, &m->addend, at);
-    x.p.addend_row = m->addend.row;
-    x.p.addend_column = m->columns == 1 ? 0 : m->addend.column;
-  }
+  OF(one_move)(&x, at);
   return x;
 }

@@ -117,12 +117,21 @@ static const OF(kernel) OF(kernels)[3][2][TILE_ROWS + 1] = {   /* [1, 2, 4 vecto
 #undef FOUR_CUT
 
 
+/* Rows of a tile two vectors wide that is in no near cache: it is here when its sums are. */
+static void OF(fetch_tile) (const OF(product) *p, int64_t rows, const T *c) {
+  for (; rows > 0; rows--, c += p->c_row)
+    UNROLL for (int j = 0; j < 2 * VECTOR_BYTES; j += 64)
+      __builtin_prefetch((const char *)c + j, 1);
+}
+
+
 /* A column of tiles: all rows, some vectors wide, cut into tiles of nearly one height. */
 static void OF(multiply_columns) (const OF(product) *p, const OF(kernel) *kernel, int64_t rows,
                                   int64_t most, const T *a, const T *b, T *c, const T *addend,
                                   int last) {
   for (int64_t tiles = (rows + most - 1) / most; tiles > 0; tiles--) {
     int64_t n = tiles == 1 ? rows : (int64_t)((uint32_t)(rows + tiles - 1) / (uint32_t)tiles);
+    if (p->far) OF(fetch_tile)(p, n, c);
     kernel[n](p, a, b, c, addend, last);
     a += n * p->a_row;
     c += n * p->c_row;
