@@ -27,11 +27,10 @@ struct storage {
     int64_t version;
     storage *next;                 /* in the cache */
   };
-  int changer;                     /* the op that changed it last, for the message */
-  int capture;                     /* the number of the one that recorded its making, or 0 */
+  short changer;                   /* the op that changed it last, for the message */
   bool again;                      /* recorded works write it: it serves that capture again */
   bool settled;                    /* the host writes it in that capture, which holds it as it is */
-  storage *made;                   /* the one that the same capture made before, on the host */
+  int capture;                     /* the number of the one that recorded its making, or 0 */
 };
 
 /* Memory of the host's. */
@@ -139,7 +138,8 @@ typedef struct memory_account {
 
 /* The host's memory that a capture made; what is dropped meanwhile serves that capture again. */
 typedef struct capture_memory {
-  storage *made;
+  storage **made;
+  int64_t nmade, made_capacity;
   storage *free[STORAGE_CLASSES];
 } capture_memory;
 
@@ -311,7 +311,7 @@ void storage_drop (storage *s);
 bool storage_settle (storage *s);            /* before the host writes it: in a capture nothing
                                                 else does, before or after; false: no memory */
 void storage_end_capture (capture_memory *m);      /* which owns what it made from now on */
-void storage_drop_made (capture_memory *m);
+void storage_drop_made (heed_context *cx, capture_memory *m);
 
 /* tensor.c: all return NULL after core_fail */
 heed_tensor *tensor_new (heed_context *cx, heed_type type, const layout *shape);  /* dense, on the

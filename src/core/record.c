@@ -89,7 +89,7 @@ void works_drop (heed_context *cx, work_list *r) {
     r->first = e->next;
     core_free(cx, e, e->bytes);
   }
-  storage_drop_made(&r->memory);
+  storage_drop_made(cx, &r->memory);
   core_free(cx, r, sizeof *r);
 }
 

@@ -254,15 +254,26 @@ static storage *take_again (capture_memory *m, int class) {
 }
 
 
-static void hold_for_capture (heed_context *cx, storage *s) {
-  s->made = cx->capture_memory->made;
+static bool is_captured (const heed_context *cx, const device *where) {
+  return where == cx->captured && cx->capture_memory != NULL;
+}
+
+
+/* In the list of what the capture made; without memory for that, it is dropped. */
+static storage *hold_for_capture (heed_context *cx, storage *s) {
+  capture_memory *m = cx->capture_memory;
   s->again = s->settled = false;
-  cx->capture_memory->made = s;
+  if (!core_grow(cx, (void **)&m->made, m->nmade, &m->made_capacity, sizeof *m->made)) {
+    s->capture = 0;
+    storage_drop(s);
+    return NULL;
+  }
+  return m->made[m->nmade++] = s;
 }
 
 
 static bool is_held (const heed_context *cx, const storage *s) {
-  return cx->capture_memory != NULL && s->capture == cx->captures && s->where == cx->captured;
+  return is_captured(cx, s->where) && s->capture == cx->captures;
 }
 
 
@@ -281,8 +292,7 @@ static storage *take_new (heed_context *cx, device *where, size_t bytes, int cla
   if (s == NULL) return NULL;
   s->capture = cx->capture != NULL ? cx->captures : 0;
   if (where->host) count(&cx->memory, s->capacity);
-  if (where == cx->captured && cx->capture_memory != NULL) hold_for_capture(cx, s);
-  return s;
+  return is_captured(cx, where) ? hold_for_capture(cx, s) : s;
 }
 
 
@@ -311,17 +321,14 @@ bool storage_settle (storage *s) {
 
 
 void storage_end_capture (capture_memory *m) {
-  for (storage *s = m->made; s != NULL; s = s->made)
-    if (!s->settled) s->refs++;
+  for (int64_t i = 0; i < m->nmade; i++)
+    if (!m->made[i]->settled) m->made[i]->refs++;
 }
 
 
-void storage_drop_made (capture_memory *m) {
-  storage *s;
-  while ((s = m->made) != NULL) {
-    m->made = s->made;
-    storage_drop(s);
-  }
+void storage_drop_made (heed_context *cx, capture_memory *m) {
+  while (m->nmade > 0) storage_drop(m->made[--m->nmade]);
+  core_free(cx, m->made, (size_t)m->made_capacity * sizeof *m->made);
 }
 
 /* }================================================================== */
@@ -332,8 +339,7 @@ storage *storage_new (heed_context *cx, device *where, size_t bytes) {
   int class = class_of(bytes, &capacity);
   reclaim(cx, bytes, false);
   storage *s = NULL;
-  if (where == cx->captured && cx->capture_memory != NULL)
-    s = take_again(cx->capture_memory, class);
+  if (is_captured(cx, where)) s = take_again(cx->capture_memory, class);
   if (s == NULL) s = take_new(cx, where, bytes, class, capacity);
   if (s != NULL) s->bytes = bytes;
   return s;
