@@ -131,8 +131,95 @@ describe("attention, fused and composed, agrees", function()
 end)
 
 
+-- Many small heads, of which each lane takes one, against each batch by itself: too few for that.
+local SMALL = {{5, 7, 8, 8}, {10, 10, 5, 5}, {16, 16, 8, 8}, {32, 40, 3, 4}, {9, 64, 1, 2}}
+local MANY <const> = 19            -- batches, of two heads
+
+local function narrowed(given, n)
+  local own = {}
+  for name, value in pairs(given) do
+    own[name] = heed.is_tensor(value) and value:size(1) == MANY and value:narrow(1, n, 1) or value
+  end
+  return own
+end
+
+-- Results and gradients, as a list; 'part' cuts inputs and gradients out of those of all batches.
+local function small_results(leaves, grads, given, part)
+  local inputs = {}
+  for i, x in ipairs(leaves) do inputs[i] = part(x):clone():requires_grad_() end
+  local options = {lse = true, weights = true}
+  for name, value in pairs(given) do options[name] = value end
+  local y, weights, lse = heed.attention(inputs[1], inputs[2], inputs[3], options)
+  local sum = (y * part(grads[1])):sum()
+  if grads[2] then sum = sum + (lse * part(grads[2])):sum() end
+  sum:backward()
+  return {y, weights, lse, inputs[1].grad, inputs[2].grad, inputs[3].grad}
+end
+
+local function check_small(name, make, bad)
+  for _, size in ipairs(SMALL) do
+    local T, S, D, Dv = table.unpack(size)
+    local q, k, v = heed.randn(MANY, 2, T, D), heed.randn(MANY, 2, S, D), heed.randn(MANY, 2, S, Dv)
+    if bad then
+      k[{{}, {}, S}] = bad
+      v[{{}, {}, S}] = bad
+    end
+    local grads = {heed.randn(MANY, 2, T, Dv), D ~= 5 and heed.randn(MANY, 2, T)}
+    local given = make(MANY, 2, T, S)
+    local all = small_results({q, k, v}, grads, given, function(x) return x end)
+    for n = 1, MANY, 6 do
+      local one = small_results({q, k, v}, grads, narrowed(given, n),
+                                function(x) return x:narrow(1, n, 1) end)
+      for i, x in ipairs(all) do
+        local own, other = x:narrow(1, n, 1), one[i]
+        local a, b = own:masked_fill(own:isnan(), 0), other:masked_fill(other:isnan(), 0)
+        assert(heed.equal(own:isnan(), other:isnan()) and
+               (heed.equal(a, b) or bad and a:allclose(b, {atol = 1e-5})),
+               ("%s, result %d of batch %d, %d queries"):format(name, i, n, T))
+      end
+    end
+  end
+end
+
+describe("attention of many small heads has the bits of each batch alone", function()
+  for _, name in ipairs {"plain", "causal", "lengths", "a mask", "a mask for all heads", "scale"} do
+    it("with " .. name, function()
+      layouts.on_each_level(function(level)
+        heed.manual_seed(10)
+        check_small(level .. " " .. name, KINDS[name])
+      end)
+    end)
+  end
+
+  it("or nearly so, with what is not finite behind a mask, and in front of it", function()
+    layouts.on_each_level(function(level)
+      heed.manual_seed(11)
+      for _, bad in ipairs {NAN, math.huge} do
+        check_small(level .. " blocked", function(_, _, _, S)
+          return {mask = heed.arange(1, S):lt(S):expand(1, S)}
+        end, bad)
+      end
+      check_small(level .. " causal", KINDS.causal, NAN)
+    end)
+  end)
+
+  it("in float64, and agrees with the composed one", function()
+    heed.manual_seed(12)
+    local f64 = {dtype = "float64"}
+    for _, size in ipairs(SMALL) do
+      local T, S, D, Dv = table.unpack(size)
+      local q, k, v = heed.randn(MANY, 1, T, D, f64), heed.randn(MANY, 1, S, D, f64),
+                      heed.randn(MANY, 1, S, Dv, f64)
+      for _, given in ipairs {{}, {causal = true}} do
+        compare(results(q, k, v, given), results(q, k, v, given, false), 1e-12)
+      end
+    end
+  end)
+end)
+
+
 -- Scores that go up and down from tile to tile of keys, by more than weights can take: the factors
--- of keys from one on. Whole numbers, and powers of 2 of them: float32 makes no error in the scores.
+-- of keys from one on. Whole numbers, and powers of 2 of them: float32 makes no error in scores.
 local COURSES = {
   level = {[1] = 1},
   rising = {[1] = 1, [65] = 16, [129] = 64, [200] = 256},

@@ -20,7 +20,10 @@
 #define BLOCK_PANELS 4             /* panels that a tile of k and v is used for at a time */
 #define NEAR_BYTES 16384           /* of a piece's work that fits on the stack */
 
-#define MOST_EXPONENT 24           /* of weights relative to the largest score of earlier tiles */
+#define APART static __attribute__((noinline))     /* has a large frame of its own */
+
+#define MOST_EXPONENT 24           /* of a tile's weights, relative to an earlier largest score */
+#define MOST_WEIGHT ((T)(1 << MOST_EXPONENT))  /* their sum is less */
 
 #define LOG2E 1.44269504088896340736
 #define LOG_OF_2 0.69314718055994530942
@@ -86,6 +89,8 @@ static void *attend_workspace (attend *a, void *near) {
 #include "cpu/for_floats.h"
 #define LOOPS "cpu/attention_loops.h"
 #include "cpu/for_floats.h"
+#define LOOPS "cpu/attention_heads.h"
+#include "cpu/for_floats.h"
 #define LOOPS "cpu/attention_few.h"
 #include "cpu/for_floats.h"
 
@@ -98,9 +103,11 @@ static bool attend_is_few (const attend *a) {
 
 static const char *attention (cpu *self, const work *w) {
   attend a = attend_open(self, w);
-  const bool few = attend_is_few(&a);
-  if (w->in[ATTENTION_Q].type == HEED_FLOAT64) (few ? attend_few_f64 : attend_f64)(&a);
-  else (few ? attend_few_f32 : attend_f32)(&a);
+  const bool few = attend_is_few(&a), wide = w->in[ATTENTION_Q].type == HEED_FLOAT64;
+  if (!(wide ? attend_in_heads_f64 : attend_in_heads_f32)(&a, few)) {
+    if (wide) (few ? attend_few_f64 : attend_f64)(&a);
+    else (few ? attend_few_f32 : attend_f32)(&a);
+  }
   return a.failed ? cpu_no_memory : NULL;
 }
 

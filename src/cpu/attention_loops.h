@@ -71,7 +71,22 @@ INLINED OF(vector) OF(weigh_lanes) (const OF(exp2_constants) *constants, const t
 }
 
 
-/* Scores s become weights relative to the largest yet, down each column. */
+/* The sum of the weights that scores s would have, without making them so. */
+static OF(vector) OF(weights_total) (const OF(exp2_constants) *constants, const tile *x, int64_t c,
+                                     const T *s, OF(vector) base) {
+  const OF(vector) most = OF(splat)(MOST_EXPONENT);
+  OF(vector) sum = {0};
+  for (int64_t j = c; j < x->keys * PANEL; j += PANEL)
+    sum += OF(exp2_with)(constants, OF(lesser)(most, OF(load)(s + j) - base));
+  return sum;
+}
+
+
+/*
+** Scores s become weights, down each column: relative to what they were relative to before, unless
+** that is -inf or they get too large; then to the largest yet. What a lane has depends on its own
+** scores alone.
+*/
 static void OF(online_softmax) (OF(panel) *p, T *s, int64_t Dv) {
   const OF(exp2_constants) constants = OF(exp2_open)();
   p->steady = true;
@@ -80,6 +95,10 @@ static void OF(online_softmax) (OF(panel) *p, T *s, int64_t Dv) {
     OF(vector) top = before;
     for (int64_t j = c; j < p->x.keys * PANEL; j += PANEL)
       top = OF(larger)(OF(load)(s + j), top);
+    if (p->begun) {
+      const OF(vector) total = OF(weights_total)(&constants, &p->x, c, s, before);
+      top = OF(select)((before > -(T)INFINITY) & (total < MOST_WEIGHT), before, top);
+    }
     const OF(vector) base = OF(select)(top == -(T)INFINITY, (OF(vector)){0}, top);
     if (p->begun && !OF(all_lanes)(top == before))
       OF(fade_panel)(p, c, OF(exp2_with)(&constants, before - base), Dv);
@@ -93,8 +112,8 @@ static void OF(online_softmax) (OF(panel) *p, T *s, int64_t Dv) {
 
 
 /*
-** r->s = weights relative to the largest scores of the first tiles: without another search for the
-** largest, nor a change of what came before. False if they grow too large for that.
+** r->s = weights relative to what they were relative to before, in all lanes: no search for the
+** largest, no change of what came before. False if some get too large for that.
 */
 static bool OF(steady_weights) (const attend *a, OF(panel) *p, tile_kind kind, OF(operand) k,
                                 const OF(workspace) *r) {
@@ -110,8 +129,7 @@ static bool OF(steady_weights) (const attend *a, OF(panel) *p, tile_kind kind, O
     for (int64_t c = 0; c < x->n; c += LANES)
       total[c / LANES] = OF(weigh_lanes)(&constants, x, c, r->s, OF(load)(p->top + c));
   }
-  const T most = (T)(1 << MOST_EXPONENT);
-  if (!OF(all_lanes)((total[0] < most) & (total[1] < most))) return false;
+  if (!OF(all_lanes)((total[0] < MOST_WEIGHT) & (total[1] < MOST_WEIGHT))) return false;
   for (int64_t c = 0; c < x->n; c += LANES)
     OF(store)(p->sum + c, OF(load)(p->sum + c) + total[c / LANES]);
   return true;

@@ -384,6 +384,16 @@ static void mask_bits (const work *w, const tile *x, uint64_t *bits) {
 /* }================================================================== */
 
 
+/* Is it the same for all batches and heads? */
+static bool mask_is_even (const work *w) {
+  const mask *m = &w->attention.mask;
+  for (const mask_node *node = m->node; node < m->node + m->n; node++)
+    if (node->kind == MASK_DENSE || node->kind == MASK_LENGTHS || node->kind == MASK_DOCUMENTS)
+      return false;
+  return true;
+}
+
+
 /*
 ** Dropout of one query: line[c] is 1 where keys j + c stays. 'index' is the number of the first
 ** element in (B, H, T, S), 'drop' the least number that stays: philox_keeps, four at a time.

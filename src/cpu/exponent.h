@@ -66,7 +66,7 @@ static const T OF(exp2_terms)[] = {
 #define EXP2_TERMS ((int)(sizeof OF(exp2_terms) / sizeof(T)))
 #define EXP2_SCALE ((T)((int64_t)1 << (BIAS - LEAST)))
 
-/* The constants of 2^x: literals, or held in registers, for loops that would load them each time. */
+/* The constants of 2^x: literals, or held in registers: loops would load literals each time. */
 typedef struct OF(exp2_constants) {
   OF(vector) term[EXP2_TERMS], large, least;
 } OF(exp2_constants);
@@ -74,7 +74,8 @@ typedef struct OF(exp2_constants) {
 INLINED OF(exp2_constants) OF(exp2_literals) (void) {
   OF(exp2_constants) p = {.large = OF(splat)((T)(3 * ((int64_t)1 << (MANTISSA - 1)) + LEAST)),
                   .least = OF(splat)((T)-LEAST)};
-  UNROLL for (int i = 0; i < EXP2_TERMS; i++) p.term[i] = OF(splat)(OF(exp2_terms)[i] * EXP2_SCALE);
+  UNROLL for (int i = 0; i < EXP2_TERMS; i++)
+    p.term[i] = OF(splat)(OF(exp2_terms)[i] * EXP2_SCALE);
   return p;
 }
 
@@ -88,10 +89,10 @@ INLINED OF(exp2_constants) OF(exp2_open) (void) {
 
 
 /*
-** 2^x for x up to BIAS, exactly 0 below 2^-LEAST, so that what it is multiplied by does not become denormal, which
-** is slow. NaN stays NaN. Adding a large number rounds x to an integer, whose bits are then where a
-** shift makes an exponent of them: that of 2^(x - BIAS + LEAST), which is a 0 for -LEAST; the
-** polynomial has the rest, as EXP2_SCALE.
+** 2^x for x up to BIAS, exactly 0 below 2^-LEAST, so that what it is multiplied by does not become
+** denormal, which is slow. NaN stays NaN. Adding a large number rounds x to an integer, whose bits
+** are then where a shift makes an exponent of them: that of 2^(x - BIAS + LEAST), which is a 0 for
+** -LEAST; the polynomial has the rest, as EXP2_SCALE.
 */
 INLINED OF(vector) OF(exp2_with) (const OF(exp2_constants) *p, OF(vector) x) {
   x = OF(larger)(p->least, x);

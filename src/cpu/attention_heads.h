@@ -1,0 +1,433 @@
+/*
+** attention_heads.h - attention of many small heads (read once for each type).
+**
+** Each lane holds a head: LANES of them are transposed into matrices of vectors, and then all is
+** as for one head and single numbers, without a sum across lanes or a lane that is empty. Each
+** number is computed by the same steps as in panels of queries: whether a batch is large enough
+** for this way does not show in the results.
+*/
+
+#define HEADS_QUERIES 32           /* of a head, at most: one block of panels, on each level */
+#define HEADS_VECTORS 768         /* of queries, keys, values and results together, at most */
+
+typedef struct OF(heads) {         /* LANES heads, or the n that are left; matrices of vectors */
+  const attend *a;
+  int64_t first, n;                /* counted over (B, H) */
+  T *q, *k, *v, *y;                /* (T, D), (S, D), (S, Dv), (T, Dv) */
+  T *scaled;                       /* (T, D): q times a's factor */
+  T *p, *lse;                      /* (T, S): scores, then weights; (T) */
+  T *g, *ds, *dq, *dk, *dv;        /* of y, scores … */
+} OF(heads);
+
+
+/*
+** {==================================================================
+** Which calls: a matter of shapes and strides alone
+** ===================================================================
+*/
+
+/* Are heads of equal distance, and rows unbroken? */
+static bool OF(has_even_heads) (const view *v) {
+  const int64_t *size = v->at.size, *stride = v->at.stride;
+  if (v->type != TYPE || (v->at.rank == 4 && stride[3] != 1)) return false;
+  return size[0] == 1 || size[1] == 1 || stride[0] == size[1] * stride[1];
+}
+
+
+/* 'always': be there as few heads as may be. */
+static bool OF(attend_has_heads) (const attend *a, bool always) {
+  const work *w = a->w;
+  const int64_t heads = a->B * a->H, vectors = (a->queries + a->keys) * (a->D + a->Dv);
+  if (vectors > HEADS_VECTORS || heads == 0 || (heads * 2 <= LANES && !always)) return false;
+  if (a->queries > HEADS_QUERIES || a->keys > TILE_KEYS || a->queries * a->keys == 0) return false;
+  if (a->shared != 1 || !a->plain || a->drop != 0) return false;
+  for (int i = ATTENTION_Q; i <= ATTENTION_V; i++)
+    if (!OF(has_even_heads)(&w->in[i])) return false;
+  for (int i = ATTENTION_INS; i < w->nin; i++)
+    if (!view_is_none(&w->in[i]) && !OF(has_even_heads)(&w->in[i])) return false;
+  for (int i = 0; i < w->nout; i++)
+    if (!view_is_none(&w->out[i]) && !OF(has_even_heads)(&w->out[i])) return false;
+  return true;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Matrices of heads: from and to memory, and their products
+** ===================================================================
+*/
+
+static int64_t OF(head_step) (const view *v) {
+  return v->at.stride[v->at.size[1] == 1 ? 0 : 1];
+}
+
+
+/* Rows of a view (B, H, rows, columns) or (B, H, rows); unbroken ones are taken as one. */
+typedef struct OF(head_rows) {
+  T *at;
+  int64_t rows, columns, row;
+} OF(head_rows);
+
+static OF(head_rows) OF(head_rows_of) (const OF(heads) *r, const view *v) {
+  const int64_t rows = v->at.size[2], row = v->at.stride[2];
+  const int64_t columns = v->at.rank == 4 ? v->at.size[3] : 1;
+  T *at = (T *)v->data + r->first * OF(head_step)(v);
+  if (row == columns || rows == 1) return (OF(head_rows)){at, 1, rows * columns, 0};
+  return (OF(head_rows)){at, rows, columns, row};
+}
+
+
+static void OF(load_heads) (const OF(heads) *r, const view *v, T factor, T *to) {
+  const OF(head_rows) m = OF(head_rows_of)(r, v);
+  for (int64_t i = 0; i < m.rows; i++, to += m.columns * LANES)
+    OF(transpose)(r->n, m.columns, LANES, factor, m.at + i * m.row, OF(head_step)(v), to, LANES);
+}
+
+
+static void OF(store_heads) (const OF(heads) *r, const view *v, const T *from) {
+  const OF(head_rows) m = OF(head_rows_of)(r, v);
+  for (int64_t i = 0; i < m.rows; i++, from += m.columns * LANES)
+    OF(transpose)(m.columns, r->n, m.columns, 1, from, LANES, m.at + i * m.row,
+                  OF(head_step)(v));
+}
+
+
+#define HEAD_COLUMNS 6             /* of two rows of a product at a time: 12 sums in flight */
+
+/* n elements of two rows of a product, which may be one and the same; strides count numbers. */
+INLINED void OF(head_sums) (const int n, int64_t depth, const T *const a[2], int64_t a_column,
+                            const T *b, int64_t b_row, int64_t b_column, T factor,
+                            T *const c[2]) {
+  OF(vector) sum[2][HEAD_COLUMNS];
+  UNROLL for (int j = 0; j < n; j++) sum[0][j] = sum[1][j] = (OF(vector)){0};
+  for (int64_t k = 0; k < depth * a_column; k += a_column, b += b_row) {
+    const OF(vector) x = OF(load)(a[0] + k), y = OF(load)(a[1] + k);
+    UNROLL for (int j = 0; j < n; j++) {
+      OF(vector) z = OF(load)(b + j * b_column);
+      IN_REGISTER(z);                /* or it is loaded twice */
+      sum[0][j] += x * z;
+      sum[1][j] += y * z;
+    }
+  }
+  UNROLL for (int i = 0; i < 2; i++)
+    UNROLL for (int j = 0; j < n; j++) OF(store)(c[i] + j * LANES, sum[i][j] * factor);
+}
+
+
+/* The same for one element; where a is 0 nothing is added, be b NaN or infinite. */
+static void OF(head_sum_careful) (int64_t depth, const T *a, int64_t a_column, const T *b,
+                                  int64_t b_row, T factor, T *c) {
+  OF(vector) sum = {0};
+  for (; depth > 0; depth--, a += a_column, b += b_row) {
+    const OF(vector) x = OF(load)(a), next = sum + x * OF(load)(b);
+    sum = OF(select)(x == (T)0, sum, next);
+  }
+  OF(store)(c, sum * factor);
+}
+
+
+#define HEAD_SUMS(n) \
+  static void OF(head_sums_##n) (int64_t depth, const T *const a[2], int64_t a_column, \
+                                 const T *b, int64_t b_row, int64_t b_column, T factor, \
+                                 T *const c[2]) { \
+    OF(head_sums)(n, depth, a, a_column, b, b_row, b_column, factor, c); \
+  }
+HEAD_SUMS(1) HEAD_SUMS(2) HEAD_SUMS(3) HEAD_SUMS(4) HEAD_SUMS(5) HEAD_SUMS(6)
+#undef HEAD_SUMS
+
+static void (*const OF(head_kernels)[]) (int64_t, const T *const a[2], int64_t, const T *, int64_t,
+                                         int64_t, T, T *const c[2]) = {
+  NULL, OF(head_sums_1), OF(head_sums_2), OF(head_sums_3), OF(head_sums_4), OF(head_sums_5),
+  OF(head_sums_6)
+};
+
+
+/* c (rows, columns) = factor a b; the operands' strides count vectors. */
+static void OF(multiply_heads) (int64_t rows, int64_t columns, int64_t depth, T factor,
+                                OF(operand) a, OF(operand) b, T *c) {
+  const int64_t cuts = (columns + HEAD_COLUMNS - 1) / HEAD_COLUMNS;
+  for (int64_t i = 0; i < rows; i += 2) {
+    const int64_t other = i + 1 < rows ? 1 : 0;
+    const T *from[2] = {a.at + i * a.row * LANES, a.at + (i + other) * a.row * LANES};
+    for (int64_t cut = 0, j = 0, n; cut < cuts; cut++, j += n) {
+      T *at = c + (i * columns + j) * LANES, *to[2] = {at, at + other * columns * LANES};
+      n = (columns - j + cuts - cut - 1) / (cuts - cut);
+      OF(head_kernels)[n](depth, from, a.column * LANES, b.at + j * b.column * LANES,
+                          b.row * LANES, b.column * LANES, factor, to);
+    }
+  }
+}
+
+
+static void OF(multiply_heads_careful) (int64_t rows, int64_t columns, int64_t depth, T factor,
+                                        OF(operand) a, OF(operand) b, T *c) {
+  for (int64_t i = 0; i < rows; i++)
+    for (int64_t j = 0; j < columns; j++)
+      OF(head_sum_careful)(depth, a.at + i * a.row * LANES, a.column * LANES,
+                           b.at + j * b.column * LANES, b.row * LANES, factor,
+                           c + (i * columns + j) * LANES);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Scores
+** ===================================================================
+*/
+
+/* Who may attend, key by key: a word for each lane. */
+static void OF(heads_bits) (const OF(heads) *r, uint64_t bits[LANES][TILE_KEYS]) {
+  const attend *a = r->a;
+  for (int64_t c = 0; c < LANES; c++) {
+    const int64_t head = r->first + smaller(c, r->n - 1);
+    const tile x = {.b = head / a->H, .h = head % a->H, .n = a->queries, .keys = a->keys};
+    if (c > 0 && mask_is_even(a->w)) memcpy(bits[c], bits[0], sizeof bits[0]);
+    else mask_bits(a->w, &x, bits[c]);
+  }
+}
+
+
+/* Lane by lane: may query i attend to key j? */
+static OF(flags) OF(heads_flags) (uint64_t bits[LANES][TILE_KEYS], int64_t i, int64_t j) {
+  OF(flags) may;
+  for (int c = 0; c < LANES; c++) may[c] = -(BITS)(bits[c][j] >> i & 1);
+  return may;
+}
+
+
+APART void OF(block_heads) (const OF(heads) *r) {
+  const attend *a = r->a;
+  const OF(vector) never = OF(splat)(-(T)INFINITY);
+  uint64_t bits[LANES][TILE_KEYS];
+  OF(heads_bits)(r, bits);
+  for (int64_t j = 0; j < a->keys; j++) {
+    uint64_t all = bits[0][j], any = all;
+    for (int c = 1; c < LANES; c++) {
+      all &= bits[c][j];
+      any |= bits[c][j];
+    }
+    for (int64_t i = 0; i < a->queries; i++) {
+      T *at = r->p + (i * a->keys + j) * LANES;
+      if (all >> i & 1) continue;
+      OF(store)(at, any >> i & 1 ? OF(select)(OF(heads_flags)(bits, i, j), OF(load)(at), never)
+                                 : never);
+    }
+  }
+}
+
+
+static void OF(heads_scores) (const OF(heads) *r) {
+  const attend *a = r->a;
+  OF(multiply_heads)(a->queries, a->keys, a->D, 1, (OF(operand)){r->scaled, a->D, 1},
+                     (OF(operand)){r->k, 1, a->D}, r->p);
+  if (a->w->attention.mask.n > 0) OF(block_heads)(r);
+}
+
+
+/*
+** Rows of scores become weights: their sums, and the normalisers. Step by step for all rows, so
+** that none waits for the one before.
+*/
+static void OF(heads_softmax) (const OF(heads) *r, OF(vector) *sum) {
+  const OF(exp2_constants) constants = OF(exp2_open)();
+  const int64_t rows = r->a->queries, row = r->a->keys * LANES;
+  OF(vector) top[HEADS_QUERIES];
+  for (int64_t i = 0; i < rows; i++) {
+    top[i] = OF(splat)(-(T)INFINITY);
+    for (T *s = r->p + i * row; s < r->p + (i + 1) * row; s += LANES)
+      top[i] = OF(larger)(OF(load)(s), top[i]);
+  }
+  for (int64_t i = 0; i < rows; i++) {
+    const OF(vector) base = OF(select)(top[i] == -(T)INFINITY, (OF(vector)){0}, top[i]);
+    sum[i] = (OF(vector)){0};
+    for (T *s = r->p + i * row; s < r->p + (i + 1) * row; s += LANES) {
+      const OF(vector) weight = OF(exp2_with)(&constants, OF(load)(s) - base);
+      OF(store)(s, weight);
+      sum[i] += weight;
+    }
+  }
+  for (int64_t i = 0; i < rows; i++)
+    OF(store)(r->lse + i * LANES, top[i] * (T)LOG_OF_2 + OF(log)(sum[i]));
+}
+
+/* }================================================================== */
+
+
+/* Shares out the workspace at 'base'; with NULL it only counts. */
+static size_t OF(share_heads) (const attend *a, OF(heads) *r, T *base) {
+  const int64_t t = a->queries, s = a->keys, D = a->D, Dv = a->Dv;
+  const bool back = a->w->kind == WORK_ATTENTION_BACK;
+  const struct { T **part; int64_t size; } parts[] = {
+    {&r->scaled, t * D}, {&r->k, s * D}, {&r->v, s * Dv}, {&r->y, t * Dv}, {&r->p, t * s},
+    {&r->lse, t}, {&r->q, t * D}, {&r->g, t * Dv}, {&r->ds, t * s}, {&r->dq, t * D},
+    {&r->dk, s * D}, {&r->dv, s * Dv}
+  };
+  size_t used = 0;
+  for (int i = 0; i < (back ? 12 : 6); i++) {
+    *parts[i].part = base + used;
+    used += (size_t)(parts[i].size * LANES);
+  }
+  return used * sizeof(T);
+}
+
+
+static void OF(load_operands) (const OF(heads) *r) {
+  const work *w = r->a->w;
+  OF(load_heads)(r, &w->in[ATTENTION_Q], (T)r->a->factor, r->scaled);
+  OF(load_heads)(r, &w->in[ATTENTION_K], 1, r->k);
+  OF(load_heads)(r, &w->in[ATTENTION_V], 1, r->v);
+}
+
+
+/* The weights themselves, from the rows' normalisers. */
+static void OF(weigh_heads) (const OF(heads) *r) {
+  const OF(exp2_constants) constants = OF(exp2_open)();
+  const int64_t row = r->a->keys * LANES;
+  OF(heads_scores)(r);
+  for (int64_t i = 0; i < r->a->queries; i++) {
+    OF(vector) lse = OF(load)(r->lse + i * LANES) * (T)LOG2E;
+    lse = OF(select)(lse == -(T)INFINITY, (OF(vector)){0}, lse);
+    for (T *s = r->p + i * row; s < r->p + (i + 1) * row; s += LANES) {
+      const OF(vector) score = OF(load)(s), weight = OF(exp2_with)(&constants, score - lse);
+      OF(store)(s, OF(weight_of)(score, weight));
+    }
+  }
+  OF(store_heads)(r, &r->a->w->out[ATTENTION_WEIGHTS], r->p);
+}
+
+
+APART void OF(attend_heads) (const OF(heads) *r) {
+  const attend *a = r->a;
+  const int64_t t = a->queries, s = a->keys, Dv = a->Dv;
+  const OF(operand) p = {r->p, s, 1}, v = {r->v, Dv, 1};
+  OF(vector) sum[HEADS_QUERIES];
+  OF(load_operands)(r);
+  OF(heads_scores)(r);
+  OF(heads_softmax)(r, sum);
+  OF(multiply_heads)(t, Dv, s, 1, p, v, r->y);
+  if (a->w->attention.mask.n > 0 && !OF(is_finite)(r->y, t * Dv, LANES, LANES))
+    OF(multiply_heads_careful)(t, Dv, s, 1, p, v, r->y);
+  for (int64_t i = 0; i < t; i++) {
+    const OF(vector) share = OF(select)(sum[i] == (T)0, sum[i], 1 / sum[i]);
+    for (T *y = r->y + i * Dv * LANES; y < r->y + (i + 1) * Dv * LANES; y += LANES)
+      OF(store)(y, OF(load)(y) * share);
+  }
+  OF(store_heads)(r, &a->w->out[ATTENTION_Y], r->y);
+  OF(store_heads)(r, &a->w->out[ATTENTION_Y_LSE], r->lse);
+  if (!view_is_none(&a->w->out[ATTENTION_WEIGHTS])) OF(weigh_heads)(r);
+}
+
+
+/*
+** {==================================================================
+** Gradients
+** ===================================================================
+*/
+
+/* Weights and the gradients of scores, of query i; what is blocked has none of either. */
+static void OF(heads_slopes) (const OF(heads) *r, const OF(exp2_constants) *constants, int64_t i,
+                              OF(vector) delta) {
+  const attend *a = r->a;
+  const bool masked = a->w->attention.mask.n > 0;
+  OF(vector) lse = OF(load)(r->lse + i * LANES) * (T)LOG2E;
+  lse = OF(select)(lse == -(T)INFINITY, OF(splat)((T)INFINITY), lse);
+  for (int64_t j = i * a->keys; j < (i + 1) * a->keys; j++) {
+    const OF(vector) score = OF(load)(r->p + j * LANES), dp = OF(load)(r->ds + j * LANES);
+    OF(vector) weight = OF(exp2_with)(constants, score - lse);
+    if (masked) weight = OF(weight_of)(score, weight);
+    OF(vector) ds = weight * (dp - delta);
+    if (masked) ds = OF(select)(weight == (T)0, weight, ds);
+    OF(store)(r->p + j * LANES, weight);
+    OF(store)(r->ds + j * LANES, ds);
+  }
+}
+
+
+/* sum(g y) of query i, less the gradient of its normaliser, which dq still holds */
+static OF(vector) OF(heads_delta) (const OF(heads) *r, int64_t i) {
+  const int64_t row = r->a->Dv * LANES;
+  const bool has_lse = !view_is_none(&r->a->w->in[ATTENTION_GRADIENT_LSE]);
+  OF(vector) sum = {0};
+  for (int64_t e = i * row; e < (i + 1) * row; e += LANES)
+    sum += OF(load)(r->g + e) * OF(load)(r->y + e);
+  return has_lse ? sum - OF(load)(r->dq + i * LANES) : sum;
+}
+
+
+/* False if one is not finite. */
+static bool OF(heads_gradients) (const OF(heads) *r, bool careful) {
+  const attend *a = r->a;
+  const int64_t t = a->queries, s = a->keys, D = a->D, Dv = a->Dv;
+  const T scale = (T)a->w->attention.scale;
+  const OF(operand) k = {r->k, D, 1}, q = {r->q, D, 1}, g = {r->g, Dv, 1};
+  const OF(operand) across = {r->ds, s, 1}, down = {r->ds, 1, s}, p = {r->p, 1, s};
+  void (*multiply) (int64_t, int64_t, int64_t, T, OF(operand), OF(operand), T *) =
+    careful ? OF(multiply_heads_careful) : OF(multiply_heads);
+  multiply(t, D, s, scale, across, k, r->dq);
+  multiply(s, D, t, scale, down, q, r->dk);
+  multiply(s, Dv, t, 1, p, g, r->dv);
+  return OF(is_finite)(r->dq, t * D, LANES, LANES) && OF(is_finite)(r->dk, s * D, LANES, LANES)
+         && OF(is_finite)(r->dv, s * Dv, LANES, LANES);
+}
+
+
+APART void OF(attend_heads_back) (const OF(heads) *r) {
+  const attend *a = r->a;
+  const work *w = a->w;
+  const OF(exp2_constants) constants = OF(exp2_open)();
+  OF(load_operands)(r);
+  OF(load_heads)(r, &w->in[ATTENTION_Q], 1, r->q);
+  OF(load_heads)(r, &w->in[ATTENTION_GRADIENT], 1, r->g);
+  OF(load_heads)(r, &w->in[ATTENTION_OUTPUT], 1, r->y);
+  OF(load_heads)(r, &w->in[ATTENTION_LSE], 1, r->lse);
+  if (!view_is_none(&w->in[ATTENTION_GRADIENT_LSE]))
+    OF(load_heads)(r, &w->in[ATTENTION_GRADIENT_LSE], 1, r->dq);
+  OF(heads_scores)(r);
+  OF(multiply_heads)(a->queries, a->keys, a->Dv, 1, (OF(operand)){r->g, a->Dv, 1},
+                     (OF(operand)){r->v, 1, a->Dv}, r->ds);
+  for (int64_t i = 0; i < a->queries; i++)
+    OF(heads_slopes)(r, &constants, i, OF(heads_delta)(r, i));
+  if (!OF(heads_gradients)(r, false) && w->attention.mask.n > 0) OF(heads_gradients)(r, true);
+  OF(store_heads)(r, &w->out[ATTENTION_DQ], r->dq);
+  OF(store_heads)(r, &w->out[ATTENTION_DK], r->dk);
+  OF(store_heads)(r, &w->out[ATTENTION_DV], r->dv);
+}
+
+/* }================================================================== */
+
+
+static void OF(heads_piece) (void *arg, int64_t from, int64_t to) {
+  attend *a = arg;
+  _Alignas(64) char near[NEAR_BYTES];
+  OF(heads) r = {.a = a};
+  T *workspace = attend_workspace(a, near);
+  if (workspace == NULL) return;
+  OF(share_heads)(a, &r, workspace);
+  for (int64_t group = from; group < to && (group == from || !cpu_stopped(a->self)); group++) {
+    r.first = group * LANES;
+    r.n = smaller(a->B * a->H - r.first, LANES);
+    if (a->w->kind == WORK_ATTENTION) OF(attend_heads)(&r);
+    else OF(attend_heads_back)(&r);
+  }
+  if ((char *)workspace != near) cpu_scratch_free(workspace);
+}
+
+
+/* Either direction; false if it is not a case for this. */
+static bool OF(attend_in_heads) (attend *a, bool always) {
+  if (!OF(attend_has_heads)(a, always)) return false;
+  OF(heads) r;
+  a->workspace = OF(share_heads)(a, &r, NULL);
+  const int64_t cost = LANES * (a->queries + 4) * (a->keys + 4) * (a->D + a->Dv + 16);
+  pool_run(a->self->pool, (a->B * a->H + LANES - 1) / LANES, larger(1, 500000 / cost),
+           OF(heads_piece), a);
+  return true;
+}
+
+#undef HEADS_QUERIES
+#undef HEADS_VECTORS
+#undef HEAD_COLUMNS
