@@ -22,17 +22,9 @@ typedef struct OF(heads) {         /* LANES heads, or the n that are left; matri
 
 /*
 ** {==================================================================
-** Which calls: a matter of shapes and strides alone
+** Which calls: a matter of shapes and types alone
 ** ===================================================================
 */
-
-/* Are heads of equal distance, and rows unbroken? */
-static bool OF(has_even_heads) (const view *v) {
-  const int64_t *size = v->at.size, *stride = v->at.stride;
-  if (v->type != TYPE || (v->at.rank == 4 && stride[3] != 1)) return false;
-  return size[0] == 1 || size[1] == 1 || stride[0] == size[1] * stride[1];
-}
-
 
 /* 'always': be there as few heads as may be. */
 static bool OF(attend_has_heads) (const attend *a, bool always) {
@@ -42,11 +34,11 @@ static bool OF(attend_has_heads) (const attend *a, bool always) {
   if (a->queries > HEADS_QUERIES || a->keys > TILE_KEYS || a->queries * a->keys == 0) return false;
   if (a->shared != 1 || !a->plain || a->drop != 0) return false;
   for (int i = ATTENTION_Q; i <= ATTENTION_V; i++)
-    if (!OF(has_even_heads)(&w->in[i])) return false;
+    if (w->in[i].type != TYPE) return false;
   for (int i = ATTENTION_INS; i < w->nin; i++)
-    if (!view_is_none(&w->in[i]) && !OF(has_even_heads)(&w->in[i])) return false;
+    if (!view_is_none(&w->in[i]) && w->in[i].type != TYPE) return false;
   for (int i = 0; i < w->nout; i++)
-    if (!view_is_none(&w->out[i]) && !OF(has_even_heads)(&w->out[i])) return false;
+    if (!view_is_none(&w->out[i]) && w->out[i].type != TYPE) return false;
   return true;
 }
 
@@ -59,38 +51,60 @@ static bool OF(attend_has_heads) (const attend *a, bool always) {
 ** ===================================================================
 */
 
-static int64_t OF(head_step) (const view *v) {
-  return v->at.stride[v->at.size[1] == 1 ? 0 : 1];
-}
-
-
-/* Rows of a view (B, H, rows, columns) or (B, H, rows); unbroken ones are taken as one. */
+/*
+** Heads of a view (B, H, rows, columns) or (B, H, rows) that lie at equal distance. Columns that
+** are unbroken are moved together, and rows that are, as one.
+*/
 typedef struct OF(head_rows) {
   T *at;
-  int64_t rows, columns, row;
+  int64_t n, step;                 /* heads, and their distance */
+  int64_t rows, columns, together;
+  int64_t row, column;             /* strides */
 } OF(head_rows);
 
-static OF(head_rows) OF(head_rows_of) (const OF(heads) *r, const view *v) {
-  const int64_t rows = v->at.size[2], row = v->at.stride[2];
-  const int64_t columns = v->at.rank == 4 ? v->at.size[3] : 1;
-  T *at = (T *)v->data + r->first * OF(head_step)(v);
-  if (row == columns || rows == 1) return (OF(head_rows)){at, 1, rows * columns, 0};
-  return (OF(head_rows)){at, rows, columns, row};
+/* Of r's heads those from number 'from' on: all that are left, or all of one batch. */
+static OF(head_rows) OF(head_rows_of) (const OF(heads) *r, const view *v, int64_t from) {
+  const int64_t *size = v->at.size, *stride = v->at.stride, H = size[1];
+  const int64_t head = r->first + from, left = r->n - from;
+  const bool even = size[0] == 1 || H == 1 || stride[0] == H * stride[1];
+  OF(head_rows) m = {
+    .at = (T *)v->data + head / H * stride[0] + head % H * stride[1],
+    .n = even ? left : smaller(left, H - head % H), .step = stride[H == 1 ? 0 : 1],
+    .rows = size[2], .columns = v->at.rank == 4 ? size[3] : 1, .row = stride[2],
+    .column = v->at.rank == 4 ? stride[3] : 1
+  };
+  if (m.column == 1 && (m.row == m.columns || m.rows == 1)) {
+    m.columns *= m.rows;
+    m.rows = 1;
+  }
+  m.together = m.column == 1 ? m.columns : 1;
+  return m;
 }
 
 
+/* Lanes without a head repeat the last one. */
 static void OF(load_heads) (const OF(heads) *r, const view *v, T factor, T *to) {
-  const OF(head_rows) m = OF(head_rows_of)(r, v);
-  for (int64_t i = 0; i < m.rows; i++, to += m.columns * LANES)
-    OF(transpose)(r->n, m.columns, LANES, factor, m.at + i * m.row, OF(head_step)(v), to, LANES);
+  OF(head_rows) m;
+  for (int64_t lane = 0; lane < r->n; lane += m.n) {
+    m = OF(head_rows_of)(r, v, lane);
+    const int64_t written = lane + m.n < r->n ? m.n : LANES - lane;
+    for (int64_t i = 0; i < m.rows; i++)
+      for (int64_t j = 0; j < m.columns; j += m.together)
+        OF(transpose)(m.n, m.together, written, factor, m.at + i * m.row + j * m.column, m.step,
+                      to + (i * m.columns + j) * LANES + lane, LANES);
+  }
 }
 
 
 static void OF(store_heads) (const OF(heads) *r, const view *v, const T *from) {
-  const OF(head_rows) m = OF(head_rows_of)(r, v);
-  for (int64_t i = 0; i < m.rows; i++, from += m.columns * LANES)
-    OF(transpose)(m.columns, r->n, m.columns, 1, from, LANES, m.at + i * m.row,
-                  OF(head_step)(v));
+  OF(head_rows) m;
+  for (int64_t lane = 0; lane < r->n; lane += m.n) {
+    m = OF(head_rows_of)(r, v, lane);
+    for (int64_t i = 0; i < m.rows; i++)
+      for (int64_t j = 0; j < m.columns; j += m.together)
+        OF(transpose)(m.together, m.n, m.together, 1, from + (i * m.columns + j) * LANES + lane,
+                      LANES, m.at + i * m.row + j * m.column, m.step);
+  }
 }
 
 

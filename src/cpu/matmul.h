@@ -54,6 +54,7 @@ typedef struct matmuls {           /* a work, ready to run */
   heed_type type;                  /* FLOAT32, FLOAT64 or INT64 */
   heed_type a_type, b_type;        /* beside FLOAT32 that of b may be a 16-bit float */
   int64_t rows, columns, depth;
+  int64_t b_rows;                  /* those of all batches that are multiplied by one b */
   double alpha;
   bool add, added;                 /* to out; an addend */
   int axes;                        /* of batches */
@@ -108,6 +109,15 @@ static bool merge_columns (matmuls *m, int axis) {
   return true;
 }
 
+/* Counted before they are merged: a view's rows are computed as those of its copy, which may be. */
+static int64_t rows_of_one_b (const matmuls *m) {
+  int64_t rows = m->rows;
+  for (int i = m->axes - 1; i >= 0 && (m->size[i] == 1 || m->b.batch[i] == 0); i--)
+    rows *= m->size[i];
+  return rows;
+}
+
+
 static void merge_batches (matmuls *m) {
   for (; m->axes > 0; m->axes--) {
     const int last = m->axes - 1;
@@ -132,7 +142,7 @@ static void transpose_product (matmuls *m) {
   m->b = a;
   m->a_type = m->b_type;
   m->b_type = type;
-  m->rows = m->columns;
+  m->rows = m->b_rows = m->columns;
   m->columns = rows;
   swap_axes(&m->a);
   swap_axes(&m->b);
@@ -153,6 +163,7 @@ static matmuls matmul_open (cpu *self, const work *w, heed_type type) {
   };
   if (m.added) m.addend = side_of_addend(&w->in[MATMUL_ADDEND], rank);
   for (int i = 0; i < m.axes; i++) m.size[i] = out->at.size[i];
+  m.b_rows = rows_of_one_b(&m);
   merge_batches(&m);
   for (int i = 0; i < m.axes; i++) m.batches *= m.size[i];
   transpose_product(&m);

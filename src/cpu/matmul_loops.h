@@ -274,7 +274,7 @@ static void OF(turned) (OF(one) *x) {
 /* How a product is computed: that follows from sizes, strides and b's type alone. */
 static product_way OF(way_of) (const OF(one) *x) {
   const bool transposed = x->b_column != 1 && x->columns > 1, half = x->source != 0;
-  const int64_t rows = x->rows, columns = x->columns, depth = x->p.depth;
+  const int64_t rows = x->m->b_rows, columns = x->columns, depth = x->p.depth;
   const int64_t bytes = depth * columns * OF(b_bytes)(x);
   if (x->p.b_row == 1 && x->p.a_column == 1 && depth >= LANES
       && (columns == 1 || (transposed && (rows <= DOT_ROWS || (rows <= 24 && depth >= 256)))))
