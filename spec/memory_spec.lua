@@ -42,6 +42,18 @@ describe("the collector", function()
     end)
   end
 
+  it("counts a small tensor's handle, so that its memory is soon free for the next", function()
+    collectgarbage()
+    collectgarbage()
+    local room, collected, n = collectgarbage("count") * 1024 + MIB, false, 0
+    setmetatable({}, {__gc = function() collected = true end})
+    repeat
+      local _ = heed.zeros(1)
+      n = n + 1
+    until collected
+    assert.is_true(n * 256 < room, n .. " tensors")
+  end)
+
   it("leaves training steps with the memory they had", function()
     local w = heed.randn(64, 64, {requires_grad = true})
     local opt = heed.optim.Adam({w}, {lr = 1e-3})

@@ -1,11 +1,12 @@
 /*
 ** lua_memory.c - Lua's collector counts a few bytes of each tensor: here the rest is reported to
-** it. Also the default device, the CPU's level and threads.
+** it, of the smallest too: what it frees late has left the caches. Also the default device, the CPU's level and threads.
 */
 
 #include "lua_heed.h"
 
-#define BATCH ((size_t)1 << 20)        /* bytes between two reports */
+#define BATCH ((size_t)1 << 19)        /* bytes between two reports */
+#define HANDLES 256                    /* of a tensor beside its data, roughly: handle, node … */
 #define SLACK ((size_t)24 << 20)       /* live bytes may grow so far between full collections */
 
 
@@ -61,7 +62,7 @@ static void report (binding *b, size_t bytes, bool urgent) {
 /* Called by the core before it allocates. */
 void reclaim_memory (void *self, size_t bytes, bool urgent) {
   binding *b = self;
-  b->debt += bytes;
+  b->debt += bytes + HANDLES;
   if (!b->collecting && (b->debt >= BATCH || urgent)) report(b, bytes, urgent);
 }
 
