@@ -11,6 +11,7 @@
 
 #define PART_KEYS (8 * TILE_KEYS)  /* or twice as many, and so on, until there are at most … */
 #define MOST_PARTS 4096
+#define KEYS_AHEAD 16              /* of the one that is read, are fetched */
 
 typedef struct OF(few) {
   attend *a;
@@ -165,13 +166,61 @@ static bool OF(is_blocked) (const attend *a, tile x) {
 }
 
 
-/* q k^T. The values that are read next are fetched meanwhile: memory is what takes the time. */
-static void OF(multiply_keys) (const OF(one) *product, OF(operand) v, int64_t Dv) {
-  for (int64_t j = 0; j < product->columns; j += 4) {
-    OF(dot_columns)(product, j / 4, j / 4 + 1);
-    for (int64_t i = j; i < smaller(j + 4, product->columns); i++)
-      for (int64_t e = 0; v.at != NULL && e < Dv; e += 64 / BYTES)
-        __builtin_prefetch(v.at + i * v.row + e);
+/* s[i][j] = row i of q times row j of k, 'rows' by n <= 4; room for 4 columns. */
+INLINED void OF(key_sums) (const int rows, int64_t depth, const T *q, const T *k, int64_t k_row,
+                           int64_t n, T *s) {
+  OF(vector) sum[DOT_ROWS][4] = {{{0}}};
+  const char *at[4];
+  int64_t d = 0;
+  UNROLL for (int j = 0; j < 4; j++) at[j] = (const char *)(k + smaller(j, n - 1) * k_row);
+  for (; d + LANES <= depth; d += LANES) OF(dot_step)(rows, TYPE, sum, q, depth, at, d, LANES);
+  if (d < depth) OF(dot_step)(rows, TYPE, sum, q, depth, at, d, (int)(depth - d));
+  UNROLL for (int i = 0; i < rows; i++)
+    UNROLL for (int j = 0; j < 4; j += GROUP) {
+      const OF(piece) total = OF(totals)(sum[i] + j);
+      memcpy(s + i * TILE_KEYS + j, &total, sizeof total);
+    }
+}
+
+typedef void (*OF(key_kernel)) (int64_t depth, const T *q, const T *k, int64_t k_row, int64_t n,
+                                T *s);
+
+#define KEY_SUMS(name, rows) \
+  static void OF(name##_##rows) (int64_t depth, const T *q, const T *k, int64_t k_row, int64_t n, \
+                                 T *s) { \
+    OF(key_sums)(rows, depth, q, k, k_row, n, s); \
+  }
+#define KEY_SUMS_NAME(name, rows) OF(name##_##rows),
+EACH_DOT_ROW(KEY_SUMS, key_sums)
+static const OF(key_kernel) OF(key_kernels)[DOT_ROWS] = {EACH_DOT_ROW(KEY_SUMS_NAME, key_sums)};
+#undef KEY_SUMS
+#undef KEY_SUMS_NAME
+
+
+/* n rows from number j on, which are read soon. */
+static void OF(fetch_rows) (OF(operand) x, int64_t j, int64_t n, int64_t columns) {
+  const bool unbroken = x.row == columns;
+  const int64_t lines = unbroken ? 1 : n, line = unbroken ? n * columns : columns;
+  for (int64_t i = j; i < j + lines; i++)
+    for (const T *at = x.at + i * x.row, *end = at + line; at < end; at += 64 / BYTES)
+      __builtin_prefetch(at);
+}
+
+
+/*
+** r->s = q k^T. What is read next is fetched meanwhile: keys ('there' are so many) and, where they
+** lie in place, these keys' values. Memory is what takes the time.
+*/
+static void OF(multiply_keys) (const OF(few) *f, const OF(rows) *r, int64_t keys, OF(operand) k,
+                               int64_t there, OF(operand) v) {
+  const int64_t depth = f->a->D;
+  for (int64_t j = 0; j < keys; j += 4) {
+    const int64_t n = smaller(keys - j, 4);
+    for (int64_t i = 0; i < f->rows; i += DOT_ROWS)
+      OF(key_kernels)[smaller(f->rows - i, DOT_ROWS) - 1]
+        (depth, r->q + i * depth, k.at + j * k.row, k.row, n, r->s + i * TILE_KEYS + j);
+    if (v.at != NULL) OF(fetch_rows)(v, j, n, f->a->Dv);
+    if (j + KEYS_AHEAD + 4 <= there) OF(fetch_rows)(k, j + KEYS_AHEAD, 4, depth);
   }
 }
 
@@ -180,11 +229,7 @@ static void OF(multiply_keys) (const OF(one) *product, OF(operand) v, int64_t Dv
 static void OF(few_scores) (const OF(few) *f, const OF(rows) *r, tile x, OF(operand) v) {
   const attend *a = f->a;
   const OF(operand) k = OF(few_rows)(a, &a->w->in[ATTENTION_K], r->b, r->hk, x.j, x.keys, r->k);
-  const OF(one) product = {
-    .p = {.depth = a->D, .a_row = a->D, .c_row = TILE_KEYS, .alpha = 1}, .rows = f->rows,
-    .columns = x.keys, .b_column = k.row, .a = r->q, .b = k.at, .c = r->s
-  };
-  OF(multiply_keys)(&product, v, a->Dv);
+  OF(multiply_keys)(f, r, x.keys, k, k.at == r->k ? 0 : a->keys - x.j, v);
   for (int64_t g = 0; g < a->shared; g++, x.h++)
     OF(finish_scores)(a, &x, r->s + g * a->queries * TILE_KEYS, r->spare);
 }

@@ -18,16 +18,23 @@
 ** ===================================================================
 */
 
+/* The totals of GROUP vectors, which it uses up. */
+INLINED OF(piece) OF(totals) (OF(vector) v[GROUP]) {
+  OF(piece) part[VECTOR_BYTES / 16];
+  OF(transpose_pieces)(v);
+  OF(vector) sum = v[0];
+  UNROLL for (int k = 1; k < GROUP; k++) sum += v[k];
+  memcpy(part, &sum, sizeof part);
+  UNROLL for (int k = 1; k < VECTOR_BYTES / 16; k++) part[0] += part[k];
+  return part[0];
+}
+
+
 /* Adds the totals of four vectors. */
 INLINED void OF(add_totals) (OF(vector) v[4], double total[4]) {
-  OF(piece) part[VECTOR_BYTES / 16];
   UNROLL for (int i = 0; i < 4; i += GROUP) {
-    OF(transpose_pieces)(v + i);
-    OF(vector) sum = v[i];
-    UNROLL for (int k = 1; k < GROUP; k++) sum += v[i + k];
-    memcpy(part, &sum, sizeof part);
-    UNROLL for (int k = 1; k < VECTOR_BYTES / 16; k++) part[0] += part[k];
-    UNROLL for (int k = 0; k < GROUP; k++) total[i + k] += part[0][k];
+    const OF(piece) part = OF(totals)(v + i);
+    UNROLL for (int k = 0; k < GROUP; k++) total[i + k] += part[k];
   }
 }
 

@@ -1,6 +1,7 @@
 /*
 ** lua_memory.c - Lua's collector counts a few bytes of each tensor: here the rest is reported to
-** it, of the smallest too: what it frees late has left the caches. Also the default device, the CPU's level and threads.
+** it, of the smallest too, since what is freed late has left the caches. Also the default device,
+** the CPU's level and threads.
 */
 
 #include "lua_heed.h"
