@@ -302,7 +302,7 @@ end)
 describe("rows by one index", function()
   local WIDTHS <const> = {1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 63, 64, 65, 100, 300, 700}
 
-  local function columns_first(x) return x:t():contiguous():t() end
+  local function columns_first(t) return t:t():contiguous():t() end
 
   local function ids(n, rows) return heed.randint(rows, {n}) end
 
@@ -312,21 +312,21 @@ describe("rows by one index", function()
       for _, width in ipairs(WIDTHS) do
         local wide = (heed.randn(9, width + 3) * 50):to(dtype)
         local position = ids(40, 9)
-        local table_, x = wide[{{}, {2, width + 1}}], heed.randn(40, width):abs():to(dtype)
+        local table_, rows = wide[{{}, {2, width + 1}}], heed.randn(40, width):abs():to(dtype)
         local slow = columns_first(table_)
         local label = dtype .. " " .. width
         local third = position[{{1, 40, 3}}]
         local function same(f, ...) assert.is_true(f(table_, ...):equal(f(slow, ...)), label) end
-        same(function(x) return heed.embedding(position, x) end)
+        same(function(t) return heed.embedding(position, t) end)
         same(table_.index_select, 1, position)
         same(table_.index_select, 1, third)
         if dtype ~= "bool" then
-          local sum = table_:clone():index_add(1, position, x)
-          assert.is_true(sum:equal(columns_first(table_):index_add(1, position, x)), label)
+          local sum = table_:clone():index_add(1, position, rows)
+          assert.is_true(sum:equal(columns_first(table_):index_add(1, position, rows)), label)
         end
         local fast, general = wide:clone(), columns_first(wide)
-        fast[{position, {2, width + 1}}] = x
-        general[{position, {2, width + 1}}] = x
+        fast[{position, {2, width + 1}}] = rows
+        general[{position, {2, width + 1}}] = rows
         assert.is_true(fast:equal(general), label)               -- columns beside it are untouched
       end
     end
@@ -334,17 +334,17 @@ describe("rows by one index", function()
 
   it("are added up in one order, whatever the number of threads", function()
     heed.manual_seed(2)
-    local threads, position, x = heed.threads(), ids(3000, 7), heed.randn(3000, 301)
+    local threads, position, rows = heed.threads(), ids(3000, 7), heed.randn(3000, 301)
     local sums = {}
     for n = 1, 3 do
       heed.threads(n)
       local w = heed.zeros(7, 301):requires_grad_()
-      heed.embedding(position, w):backward(x)
+      heed.embedding(position, w):backward(rows)
       sums[n] = w.grad
     end
     heed.threads(threads)
     assert.is_true(sums[2]:equal(sums[1]) and sums[3]:equal(sums[1]))
-    local exact = heed.zeros(7, 301, {dtype = "float64"}):index_add(1, position, x:to("float64"))
+    local exact = heed.zeros(7, 301, {dtype = "float64"}):index_add(1, position, rows:to("float64"))
     assert.is_true(sums[1]:to("float64"):allclose(exact, {rtol = 1e-4, atol = 1e-3}))
   end)
 
