@@ -169,23 +169,6 @@ INLINE pair back_sums (const norm_work &w, const thread_group &t, const back_row
 }
 
 
-/*
-** The sum of g w x^ as the CPU takes it, from that of g w x: where gradients are infinite, that
-** decides between infinite and NaN.
-*/
-template <class S>
-INLINE double raw_sum (const norm_work &w, const thread_group &t, const back_row<S> &r,
-                       double of_g, shared_buffer<pair> &buffer) {
-  pair sum = {0, 0};
-  iterate<WIDTH(S)>(t, w.n, w.dense, [&] (auto s) {
-    auto g = r.g.read(s);
-    if (r.weighted) g = product(g, r.weight.read(s));
-    sum.a += pack_sum(product(g, r.x.read(s)));
-  });
-  return (group_reduce(t, plus_both(), sum, buffer).a - r.mean * of_g) * r.rstd;
-}
-
-
 /* dx = rstd (g w - mean(g w) - x^ mean(g w x^)), for rms without the first mean. */
 template <class S>
 INLINE void back_line (const norm_work &w, const thread_group &t, const back_row<S> &r,
@@ -194,7 +177,6 @@ INLINE void back_line (const norm_work &w, const thread_group &t, const back_row
   pair sum = back_sums(w, t, r, sums);
   if (!r.wanted) return;
   sum = group_reduce(t, plus_both(), sum, buffer);
-  if (!isfinite(sum.a) || !isfinite(sum.b)) sum.b = raw_sum(w, t, r, sum.a, buffer);
   const T mean_g = w.layer ? (T)(sum.a / (double)w.n) : 0, mean_gx = (T)(sum.b / (double)w.n);
   iterate<WIDTH(S)>(t, w.n, w.dense, [&] (auto s) {
     auto g = r.g.read(s), x = read_normed(r, s);
