@@ -276,10 +276,11 @@ static product_way OF(way_of) (const OF(one) *x) {
   const bool transposed = x->b_column != 1 && x->columns > 1, half = x->source != 0;
   const int64_t rows = x->m->b_rows, columns = x->columns, depth = x->p.depth;
   const int64_t bytes = depth * columns * OF(b_bytes)(x);
-  const bool few = rows <= DOT_ROWS || (rows <= 24 && depth >= 256)
-                   || (columns + 4 <= LANES && depth >= 32 * columns);
+  const bool few_rows = rows <= DOT_ROWS || (rows <= 24 && depth >= 256);
+  const bool few_columns = columns < LANES && columns <= larger(LANES - 4, 4);
   if (x->p.b_row == 1 && x->p.a_column == 1 && depth >= LANES
-      && (columns == 1 || (transposed && few)))
+      && (columns == 1
+          || (transposed && (few_rows || (few_columns && depth >= 32 * columns)))))
     return BY_DOTS;
   if (depth == 0) return BY_TILES;
   if (!half && columns > 1 && columns <= TURNED_COLUMNS && columns < LANES && x->p.a_row == 1
