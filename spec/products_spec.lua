@@ -50,7 +50,8 @@ end
 local SIZES = {
   {1, 1, 1}, {1, 40, 33}, {2, 17, 65}, {3, 257, 16}, {4, 8, 70}, {5, 300, 19}, {7, 9, 200},
   {8, 513, 17}, {9, 64, 31}, {12, 256, 33}, {13, 31, 128}, {25, 270, 48}, {26, 5, 50},
-  {50, 40, 5}, {64, 64, 64}, {40, 20, 530}, {33, 260, 70}, {70, 1, 9}, {200, 12, 2}, {90, 31, 1},
+  {50, 40, 5}, {50, 131, 4}, {26, 290, 5}, {29, 390, 12}, {64, 64, 64}, {40, 20, 530},
+  {33, 260, 70}, {70, 1, 9}, {200, 12, 2}, {90, 31, 1},
 }
 
 
@@ -113,15 +114,21 @@ describe("a product on the CPU", function()
       return y
     end
     for _, dtype in ipairs(TYPES) do
-      for _, size in ipairs {{1, 900, 2100}, {5, 900, 2100}, {70, 300, 1100}} do
+      for _, size in ipairs {{1, 900, 2100}, {5, 900, 2100}, {70, 300, 1100}, {500, 900, 3},
+                             {2, 9000, 130}} do
         local m, k, n = table.unpack(size)
         local a, b = numbers({m, k}, 1, dtype), numbers({k, n}, 2, dtype)
-        local turned = b:t():contiguous():t()
+        local bias, turned = numbers({n}, 3, dtype), b:t():contiguous():t()
+        local x, y64 = a:to("float64"), b:to("float64")
+        local wanted = x:linear(y64.mT, bias:to("float64"))
+        local sizes = x:abs():linear(y64:abs().mT, bias:to("float64"):abs())
         on_each_level(function(level)
           for _, y in ipairs {b, turned} do
-            local one = on(1, function() return a:matmul(y) end)
-            local more = on(3, function() return a:matmul(y) end)
-            assert.is_true(one:equal(more), ("%s %s, %d rows"):format(level, dtype, m))
+            local name = ("%s %s, %d rows"):format(level, dtype, m)
+            local one = on(1, function() return a:linear(y.mT, bias) end)
+            local more = on(3, function() return a:linear(y.mT, bias) end)
+            assert.is_true(one:equal(more), name)
+            check(one, wanted, sizes, k, name)
           end
         end)
       end

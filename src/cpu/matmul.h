@@ -22,8 +22,11 @@
 #define LINES 8                    /* of b, read side by side */
 #define LINE_ROWS 4                /* of a, at a time */
 #define LINE_SUMS (16384 / BYTES)  /* of lines, on the stack */
+#define LINE_BLOCKS 32             /* of depth, whose sums have room at a time */
 #define NEAR_DEPTH 64              /* of 16-bit floats, converted before they are transposed */
-#define PIECE_BYTES (1 << 19)      /* the same of memory that is read once */
+#define PIECE_BYTES (1 << 19)      /* of b, read by lines: threads share what is twice as large */
+#define PIECE_READ (1 << 18)       /* bytes of a piece of work that memory holds up, at least */
+#define PIECE_SUMS (1 << 16)       /* elements of one that adds up the sums of lines */
 #define FAR_BYTES (1 << 24)        /* of b that is in no cache, and so is read once */
 #define SMALL_FLOPS (1 << 18)      /* of a product of a batch that needs no care */
 #define TURNED_COLUMNS 8           /* of c, at most, that are summed as rows */

@@ -39,6 +39,12 @@ INLINED void OF(add_totals) (OF(vector) v[4], double total[4]) {
 }
 
 
+/* What is read some time later. */
+INLINED void OF(fetch) (const char *from, const int bytes) {
+  UNROLL for (int i = 0; i < bytes; i += 64) __builtin_prefetch(from + i);
+}
+
+
 /* Lanes of depth: 'rows' rows of a times four columns of b. */
 INLINED void OF(dot_step) (const int rows, const heed_type type, OF(vector) sum[DOT_ROWS][4],
                            const T *a, int64_t a_row, const char *const at[4], int64_t k,
@@ -52,9 +58,13 @@ INLINED void OF(dot_step) (const int rows, const heed_type type, OF(vector) sum[
 }
 
 
-/* 'rows' rows of c, four columns of which n are there. */
+/*
+** 'rows' rows of c, four columns of which n are there. Each step fetches as much as it reads of
+** what comes next, in one line: memory is faster so than along four lines.
+*/
 INLINED void OF(dot_tile) (const int rows, const heed_type type, const OF(one) *x, const T *a,
-                           const char *b, T *c, const T *addend, int64_t n) {
+                           const char *b, T *c, const T *addend, int64_t n, const char *next) {
+  const int step = 8 * LANES * (type == TYPE ? BYTES : 2);
   const OF(product) *p = &x->p;
   const int64_t depth = p->depth, a_row = p->a_row;
   const char *at[4];
@@ -62,20 +72,20 @@ INLINED void OF(dot_tile) (const int rows, const heed_type type, const OF(one) *
   UNROLL for (int j = 0; j < 4; j++)
     at[j] = b + smaller(j, n - 1) * x->b_column * OF(b_bytes)(x);
   for (int64_t k = 0, end; k < depth;) {
-    OF(vector) sum[DOT_ROWS][4] = {{{0}}}, more[DOT_ROWS][4] = {{{0}}};
+    OF(vector) sum[DOT_ROWS][4] = {{{0}}};
     end = smaller(depth, k + DOT_STEPS * LANES);
-    for (; rows <= 2 && k + 2 * LANES <= end; k += 2 * LANES) {
+    for (; k + 2 * LANES <= end; k += 2 * LANES, next += step) {
+      OF(fetch)(next, step);
       OF(dot_step)(rows, type, sum, a, a_row, at, k, LANES);
-      OF(dot_step)(rows, type, more, a, a_row, at, k + LANES, LANES);
+      OF(dot_step)(rows, type, sum, a, a_row, at, k + LANES, LANES);
     }
-    for (; k + LANES <= end; k += LANES)
+    if (k + LANES <= end) {
       OF(dot_step)(rows, type, sum, a, a_row, at, k, LANES);
+      k += LANES;
+    }
     if (k < end) OF(dot_step)(rows, type, sum, a, a_row, at, k, (int)(end - k));
     k = end;
-    UNROLL for (int i = 0; i < rows; i++) {
-      UNROLL for (int j = 0; rows <= 2 && j < 4; j++) sum[i][j] += more[i][j];
-      OF(add_totals)(sum[i], total[i]);
-    }
+    UNROLL for (int i = 0; i < rows; i++) OF(add_totals)(sum[i], total[i]);
   }
   UNROLL for (int i = 0; i < rows; i++) {
     for (int64_t j = 0; j < n; j++) {
@@ -88,12 +98,12 @@ INLINED void OF(dot_tile) (const int rows, const heed_type type, const OF(one) *
 }
 
 typedef void (*OF(dot_kernel)) (const OF(one) *x, const T *a, const char *b, T *c,
-                                const T *addend, int64_t n);
+                                const T *addend, int64_t n, const char *next);
 
 #define DOTS(name, type, rows) \
   static void OF(dots_##name##_##rows) (const OF(one) *x, const T *a, const char *b, T *c, \
-                                        const T *addend, int64_t n) { \
-    OF(dot_tile)(rows, type, x, a, b, c, addend, n); \
+                                        const T *addend, int64_t n, const char *next) { \
+    OF(dot_tile)(rows, type, x, a, b, c, addend, n, next); \
   }
 #define DOTS_NAME(name, type, rows) OF(dots_##name##_##rows),
 #define ALL_ROWS(X, name, type) EACH_DOT_ROW(X, name, type)
@@ -104,20 +114,48 @@ static const OF(dot_kernel) OF(dot_kernels)[][DOT_ROWS] = {
 };
 
 
-/* Columns 4 'from' to 4 'to' - 1. */
-static void OF(dot_columns) (const OF(one) *x, int64_t from, int64_t to) {
+/*
+** DOT_ROWS rows from 'i' on, or what is left of them, and four columns from 'j' on; what is read
+** after them begins at 'next'.
+*/
+static void OF(dots_at) (const OF(one) *x, int64_t i, int64_t j, const void *next) {
   const OF(product) *p = &x->p;
-  const OF(dot_kernel) *kernel = OF(dot_kernels)[x->source];
+  const T *addend = p->addend == NULL ? NULL
+                    : p->addend + i * p->addend_row + j * p->addend_column;
+  OF(dot_kernels)[x->source][smaller(x->rows - i, DOT_ROWS) - 1](
+    x, x->a + i * p->a_row, OF(b_at)(x, j * x->b_column), x->c + i * p->c_row + j, addend,
+    smaller(x->columns - j, 4), next);
+}
+
+
+/* Columns 4 'from' to 4 'to' - 1: b is read once. */
+static void OF(dot_columns) (const OF(one) *x, int64_t from, int64_t to) {
+  const bool in_line = x->b_column == x->p.depth;
   for (int64_t j = 4 * from; j < smaller(4 * to, x->columns); j += 4) {
-    const int64_t n = smaller(x->columns - j, 4);
-    for (int64_t i = 0, rows; i < x->rows; i += rows) {
-      const T *addend = p->addend == NULL ? NULL
-                        : p->addend + i * p->addend_row + j * p->addend_column;
-      rows = smaller(x->rows - i, DOT_ROWS);
-      kernel[rows - 1](x, x->a + i * p->a_row, OF(b_at)(x, j * x->b_column),
-                       x->c + i * p->c_row + j, addend, n);
-    }
+    const int64_t next = in_line && j + 4 < x->columns ? j + 4 : j;
+    for (int64_t i = 0; i < x->rows; i += DOT_ROWS)
+      OF(dots_at)(x, i, j, OF(b_at)(x, next * x->b_column));
   }
+}
+
+
+/* Rows DOT_ROWS 'from' to DOT_ROWS 'to' - 1: a is read once. */
+static void OF(dot_rows) (const OF(one) *x, int64_t from, int64_t to) {
+  const bool in_line = x->p.a_row == x->p.depth;
+  for (int64_t i = DOT_ROWS * from; i < smaller(DOT_ROWS * to, x->rows); i += DOT_ROWS) {
+    const int64_t next = in_line && i + DOT_ROWS < x->rows ? i + DOT_ROWS : i;
+    for (int64_t j = 0; j < x->columns; j += 4) OF(dots_at)(x, i, j, x->a + next * x->p.a_row);
+  }
+}
+
+
+/* Tiles of the larger side, which is shared out. */
+static int64_t OF(dot_tiles) (const OF(one) *x) {
+  return x->rows > x->columns ? (x->rows + DOT_ROWS - 1) / DOT_ROWS : (x->columns + 3) / 4;
+}
+
+static void OF(dot_some) (const OF(one) *x, int64_t from, int64_t to) {
+  (x->rows > x->columns ? OF(dot_rows) : OF(dot_columns))(x, from, to);
 }
 
 
@@ -131,14 +169,18 @@ static void OF(dot_piece) (void *arg, int64_t from, int64_t to) {
     y.b = OF(b_at)(x, k);
     y.p.depth = smaller(x->p.depth - k, LONG_DOT);
     if (k > 0) { y.p.add = true; y.p.addend = NULL; }
-    OF(dot_columns)(&y, from, to);
+    OF(dot_some)(&y, from, to);
   }
 }
 
 
+/* Few products are made of what is read: both are counted. */
 static void OF(dots) (OF(one) *x) {
-  const int64_t cost = 8 * x->rows * x->p.depth + 100;
-  pool_run(x->m->self->pool, (x->columns + 3) / 4, PIECE_FLOPS / cost + 1, OF(dot_piece), x);
+  const bool tall = x->rows > x->columns;
+  const int64_t bytes = x->p.depth * (tall ? DOT_ROWS * BYTES : 4 * OF(b_bytes)(x));
+  const int64_t cost = 8 * smaller(x->rows, x->columns) * x->p.depth;
+  const int64_t grain = smaller(PIECE_FLOPS / (cost + 100), PIECE_READ / (bytes + 100)) + 1;
+  pool_run(x->m->self->pool, OF(dot_tiles)(x), grain, OF(dot_piece), x);
 }
 
 /* }================================================================== */
@@ -237,6 +279,15 @@ static void OF(finish_lines) (const OF(one) *x, int64_t columns, const T *sum, i
 }
 
 
+/* What comes behind so many lines is added to c. */
+static void OF(go_deeper) (OF(one) *x, int64_t lines) {
+  x->a += lines * x->p.a_column;
+  x->b = OF(b_at)(x, lines * x->p.b_row);
+  x->p.add = true;
+  x->p.addend = NULL;
+}
+
+
 /* Some columns: blocks of lines, as tiles add them up. */
 static void OF(line_columns) (OF(one) x, int64_t columns, int64_t sum_row) {
   T sum[LINE_SUMS];
@@ -246,31 +297,100 @@ static void OF(line_columns) (OF(one) x, int64_t columns, int64_t sum_row) {
     x.p.depth = smaller(depth - k, BLOCK_DEPTH);
     OF(sum_lines)(&x, columns, sum, sum_row);
     OF(finish_lines)(&x, columns, sum, sum_row);
-    x.a += BLOCK_DEPTH * x.p.a_column;
-    x.b = OF(b_at)(&x, BLOCK_DEPTH * x.p.b_row);
-    x.p.add = true;
-    x.p.addend = NULL;
+    OF(go_deeper)(&x, BLOCK_DEPTH);
   }
 }
 
 
-static void OF(line_piece) (void *arg, int64_t from, int64_t to) {
-  const OF(one) *x = arg;
-  const int64_t end = smaller(to * x->line_unit, x->columns);
-  const int64_t width = LINE_SUMS / x->rows / LANES * LANES;
-  for (int64_t j = from * x->line_unit; j < end; j += width)
-    OF(line_columns)(OF(part_of)(x, 0, j), smaller(end - j, width), width);
+/* So many at a time: their sums stay in the nearest cache. */
+static int64_t OF(line_width) (const OF(one) *x) { return LINE_SUMS / x->rows / LANES * LANES; }
+
+
+static void OF(lines_alone) (const OF(one) *x) {
+  const int64_t width = OF(line_width)(x);
+  for (int64_t j = 0; j < x->columns; j += width)
+    OF(line_columns)(OF(part_of)(x, 0, j), smaller(x->columns - j, width), width);
 }
 
 
-/* Each element is computed alone: how columns are shared out does not change it. */
+typedef struct OF(line_blocks) {
+  OF(one) x;
+  T *sum;                          /* of the products of a block of depth and some columns */
+  int64_t columns, parts;          /* so many at a time, so often */
+} OF(line_blocks);
+
+
+static int64_t OF(depth_blocks) (int64_t depth) { return (depth + BLOCK_DEPTH - 1) / BLOCK_DEPTH; }
+
+
+/* Sums 'from' to 'to' - 1: the parts of the first block of depth, of the next one … */
+static void OF(line_sums_piece) (void *arg, int64_t from, int64_t to) {
+  const OF(line_blocks) *d = arg;
+  const OF(one) *x = &d->x;
+  for (int64_t at = from; at < to && !cpu_stopped(x->m->self); at++) {
+    const int64_t k = at / d->parts * BLOCK_DEPTH, j = at % d->parts * d->columns;
+    OF(one) y = OF(part_of)(x, 0, j);
+    OF(go_deeper)(&y, k);
+    y.p.depth = smaller(x->p.depth - k, BLOCK_DEPTH);
+    OF(sum_lines)(&y, smaller(x->columns - j, d->columns), d->sum + at * x->rows * d->columns,
+                  d->columns);
+  }
+}
+
+
+/* Adds the sums of all blocks to parts 'from' to 'to' - 1 of c, in order. */
+static void OF(line_parts_piece) (void *arg, int64_t from, int64_t to) {
+  const OF(line_blocks) *d = arg;
+  const int64_t blocks = OF(depth_blocks)(d->x.p.depth), size = d->x.rows * d->columns;
+  for (int64_t part = from; part < to; part++) {
+    OF(one) y = OF(part_of)(&d->x, 0, part * d->columns);
+    const int64_t columns = smaller(y.columns - part * d->columns, d->columns);
+    for (int64_t i = 0; i < blocks; i++) {
+      OF(finish_lines)(&y, columns, d->sum + (i * d->parts + part) * size, d->columns);
+      OF(go_deeper)(&y, BLOCK_DEPTH);
+    }
+  }
+}
+
+
+/* Some blocks of depth, whose sums have room. */
+static void OF(run_line_blocks) (OF(line_blocks) *d) {
+  const OF(one) *x = &d->x;
+  pool *threads = x->m->self->pool;
+  const int64_t blocks = OF(depth_blocks)(x->p.depth), size = x->rows * d->columns;
+  const int64_t bytes = BLOCK_DEPTH * d->columns * OF(b_bytes)(x);
+  pool_run(threads, blocks * d->parts, PIECE_READ / bytes + 1, OF(line_sums_piece), d);
+  pool_run(threads, d->parts, PIECE_SUMS / (blocks * size) + 1, OF(line_parts_piece), d);
+}
+
+
+/* Threads take blocks of depth, which lie in one line, and their sums are added up at the end. */
+static void OF(lines_by_blocks) (const OF(one) *x, int64_t columns) {
+  const int64_t depth = x->p.depth, most = LINE_BLOCKS * BLOCK_DEPTH;
+  const int64_t blocks = OF(depth_blocks)(smaller(depth, most));
+  OF(line_blocks) d = {.x = *x, .columns = columns,
+                       .parts = (x->columns + columns - 1) / columns};
+  d.sum = cpu_scratch((size_t)(blocks * d.parts * x->rows * columns) * sizeof(T));
+  if (d.sum == NULL) { x->m->failed = true; return; }
+  for (int64_t k = 0; k < depth && !cpu_stopped(x->m->self); k += most) {
+    d.x.p.depth = smaller(depth - k, most);
+    OF(run_line_blocks)(&d);
+    OF(go_deeper)(&d.x, most);
+  }
+  cpu_scratch_free(d.sum);
+}
+
+
+/* Each element is summed in the same order, however the work is shared out. */
 static void OF(lines) (OF(one) *x) {
-  const int64_t bytes = x->p.depth * x->columns * OF(b_bytes)(x), most = x->columns / (4 * LANES);
-  int64_t pieces = smaller(bytes / PIECE_BYTES, 2 * pool_threads(x->m->self->pool));
-  pieces = larger(smaller(pieces, most), 1);
-  x->line_unit = round_up((x->columns + pieces - 1) / pieces, LANES);
-  pool_run(x->m->self->pool, (x->columns + x->line_unit - 1) / x->line_unit, 1, OF(line_piece),
-           x);
+  const int threads = pool_threads(x->m->self->pool);
+  const int64_t blocks = OF(depth_blocks)(x->p.depth), most = x->columns / (4 * LANES);
+  const int64_t bytes = x->p.depth * x->columns * OF(b_bytes)(x);
+  const int64_t pieces = threads == 1 ? 1 : smaller(bytes / PIECE_BYTES, 2 * threads);
+  if (pieces <= 1) { OF(lines_alone)(x); return; }
+  const int64_t parts = larger(smaller((pieces + blocks - 1) / blocks, most), 1);
+  const int64_t columns = round_up((x->columns + parts - 1) / parts, LANES);
+  OF(lines_by_blocks)(x, smaller(columns, OF(line_width)(x)));
 }
 
 /* }================================================================== */

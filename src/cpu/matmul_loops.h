@@ -276,8 +276,11 @@ static product_way OF(way_of) (const OF(one) *x) {
   const bool transposed = x->b_column != 1 && x->columns > 1, half = x->source != 0;
   const int64_t rows = x->m->b_rows, columns = x->columns, depth = x->p.depth;
   const int64_t bytes = depth * columns * OF(b_bytes)(x);
+  const bool few_rows = rows <= DOT_ROWS || (rows <= 24 && depth >= 256);
+  const bool few_columns = columns < LANES && columns <= larger(LANES - 4, 4);
   if (x->p.b_row == 1 && x->p.a_column == 1 && depth >= LANES
-      && (columns == 1 || (transposed && (rows <= DOT_ROWS || (rows <= 24 && depth >= 256)))))
+      && (columns == 1
+          || (transposed && (few_rows || (few_columns && depth >= 32 * columns)))))
     return BY_DOTS;
   if (depth == 0) return BY_TILES;
   if (!half && columns > 1 && columns <= TURNED_COLUMNS && columns < LANES && x->p.a_row == 1
@@ -328,7 +331,7 @@ static void OF(batch_piece) (void *arg, int64_t from, int64_t to) {
     if (small && way == BY_TILES) OF(multiply)(&x.p, x.rows, x.columns, x.a, x.b, x.c);
     else if (small && way == BY_PANELS && x.p.depth * PANEL <= NEAR_ELEMENTS)
       OF(small_panels)(&x);
-    else if (small && way == BY_DOTS) OF(dot_columns)(&x, 0, (x.columns + 3) / 4);
+    else if (small && way == BY_DOTS) OF(dot_some)(&x, 0, OF(dot_tiles)(&x));
     else OF(run_one)(&x, way);
   }
 }

@@ -11,7 +11,6 @@ typedef struct OF(one) {
   const void *b;
   int source;                      /* what b is of: T 0, bfloat16 1, float16 2 */
   T *c;
-  int64_t line_unit;               /* columns of a piece of work */
 } OF(one);
 
 
