@@ -384,7 +384,7 @@ static bool worth_keeping (const heed_context *cx, const storage *s, int class) 
 }
 
 
-/* Of the classes that have blocks, the one that was not wanted for the longest; the largest such. */
+/* The class with blocks that was not wanted for the longest; of several, that of the largest. */
 static int least_wanted (const heed_context *cx) {
   int least = STORAGE_CLASSES;
   for (int class = STORAGE_CLASSES - 1; class >= 0; class--) {
