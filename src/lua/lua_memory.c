@@ -6,7 +6,14 @@
 #include "lua_heed.h"
 
 #define BATCH ((size_t)1 << 20)        /* bytes between two reports */
-#define SLACK ((size_t)24 << 20)       /* live bytes may grow so far between full collections */
+
+/*
+** Live bytes may grow so far between full collections. Where these are cheap, as Lua's own heap is
+** small, they grow little: the blocks that a loop drops and takes again stay in the CPU's caches.
+*/
+#define SLACK ((size_t)24 << 20)
+#define NEAR_SLACK ((size_t)8 << 20)
+#define SMALL_HEAP 1024                /* KiB; a full collection takes about 0.1 ms */
 
 
 /*
@@ -24,11 +31,12 @@ static void step (lua_State *L, size_t bytes) {
 }
 
 
-/* The next full collection comes when live bytes have grown by half, or by SLACK. */
+/* The next full collection comes when live bytes have grown by half, or by the slack. */
 static void collect (binding *b, lua_State *L) {
   lua_gc(L, LUA_GCCOLLECT);
   size_t live = heed_memory_now(b->cx).live;
-  b->soft_limit = live + (live / 2 > SLACK ? live / 2 : SLACK);
+  size_t slack = lua_gc(L, LUA_GCCOUNT) <= SMALL_HEAP ? NEAR_SLACK : SLACK;
+  b->soft_limit = live + (live / 2 > slack ? live / 2 : slack);
 }
 
 
