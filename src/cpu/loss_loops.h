@@ -32,7 +32,8 @@ static void FN(loss_rows) (void *arg, int64_t from, int64_t to) {
   row_work *d = arg;
   const work *w = d->w;
   int64_t n = d->n;
-  T *workspace = rows_workspace(d, 2);
+  row_memory near;
+  T *workspace = rows_workspace(d, 2, &near);
   if (workspace == NULL) return;
   const T *weight = FN(class_weights)(d, LOSS_WEIGHT, workspace);
   for (int64_t r = from; r < to && !rows_stopped(d); r++) {
@@ -44,7 +45,7 @@ static void FN(loss_rows) (void *arg, int64_t from, int64_t to) {
     FN(put)(d, LOSS_LOGSUMEXP, r, lse);
     FN(put)(d, LOSS_ROW_WEIGHT, r, ignored ? 0 : weight != NULL ? weight[label] : 1);
   }
-  cpu_scratch_free(workspace);
+  rows_free(workspace, &near);
 }
 
 
@@ -53,7 +54,7 @@ static void FN(loss_back_row) (int64_t n, T *dx, T g, const T *x, int64_t label,
                                A weights, double smoothing, T lse) {
   A w = weight != NULL ? weight[label] : 1, share = smoothing / (A)n;
   const T scale = (T)(g * ((1 - smoothing) * w + share * weights)), even = (T)(g * share);
-  VECTOR_LOOP for (int64_t i = 0; i < n; i++) dx[i] = scale * EXP_BELOW(x[i] - lse);
+  FN(exponentials_of)(n, dx, x, lse, scale);
   if (smoothing != 0 && weight != NULL)
     VECTOR_LOOP for (int64_t i = 0; i < n; i++) dx[i] -= even * weight[i];
   else if (smoothing != 0)
@@ -66,7 +67,8 @@ static void FN(loss_back_rows) (void *arg, int64_t from, int64_t to) {
   row_work *d = arg;
   const work *w = d->w;
   int64_t n = d->n;
-  T *workspace = rows_workspace(d, 3);
+  row_memory near;
+  T *workspace = rows_workspace(d, 3, &near);
   if (workspace == NULL) return;
   const T *weight = FN(class_weights)(d, LOSS_BACK_WEIGHT, workspace);
   A weights = weight != NULL ? FN(sum)(n, weight) : (A)n;
@@ -79,5 +81,5 @@ static void FN(loss_back_rows) (void *arg, int64_t from, int64_t to) {
                            w->loss.label_smoothing, FN(get)(d, LOSS_BACK_LOGSUMEXP, r));
     iterator_write(d->self, &d->y[0], r * n, n, d->as, dx);
   }
-  cpu_scratch_free(workspace);
+  rows_free(workspace, &near);
 }
