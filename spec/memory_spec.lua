@@ -147,6 +147,39 @@ describe("a tensor", function()
 end)
 
 
+describe("memory that was dropped", function()
+  setup(device.cpu)
+  teardown(device.back)
+
+  -- Drops so many tensors of n elements that the cache is full of them.
+  local function fill_cache(n)
+    local held = {}
+    for i = 1, (heed.memory().live + 64 * MIB) // (4 * n) + 2 do held[i] = heed.empty(n) end
+    for _, x in ipairs(held) do x:release() end
+  end
+
+  -- Does what is dropped now come back, though the cache is full of other sizes?
+  local function assert_kept(n)
+    for _ = 1, 2 do heed.empty(n):release() end
+    local before = heed.memory().cached
+    local x <close> = heed.empty(n)
+    assert.equal(before - 4 * n, heed.memory().cached, n .. " elements")
+    assert.equal(n, x:numel())
+  end
+
+  it("serves the sizes that are wanted now, whatever was wanted before", function()
+    collectgarbage()
+    heed.empty(MIB):release()
+    if heed.memory().cached == 0 then return end           -- a build without a cache
+    fill_cache(4 * MIB)
+    for _, n in ipairs {3 * MIB, 5 * MIB, 1024, 6 * MIB} do assert_kept(n) end
+    fill_cache(MIB // 64)
+    for _, n in ipairs {3 * MIB, 4 * MIB, 1024} do assert_kept(n) end
+    assert.is_true(heed.memory().cached <= math.max(heed.memory().live, 64 * MIB))
+  end)
+end)
+
+
 describe("a limit", function()
   it("refuses a tensor, and nothing else", function()
     local script = [[

@@ -192,6 +192,8 @@ struct heed_context {
   generator random;
   memory_account memory;
   storage *free_storages[STORAGE_CLASSES]; /* cached with their data */
+  int64_t storages_wanted[STORAGE_CLASSES];        /* 'blocks' when one was wanted last */
+  int64_t blocks;                          /* of storages, taken from the system so far */
   void *free_small[SMALL_CLASSES];         /* cached blocks of core_alloc */
   size_t small;                            /* bytes of those */
   bool recording;

@@ -3,7 +3,9 @@
 **
 ** Blocks come in classes of size, and a dropped one is kept with its header for the next
 ** tensor of its class, so that a training loop allocates nothing from the system. What is kept
-** is bounded, counts against the limit, and is given back before a tensor is refused.
+** is bounded, counts against the limit, and is given back before a tensor is refused. Sizes that
+** were not wanted for the longest go first: what a program did before does not take the cache from
+** what it does now.
 */
 
 #include "core/core.h"
@@ -216,6 +218,7 @@ static storage *make (heed_context *cx, device *where, size_t bytes, size_t capa
   if (s == NULL) return NULL;
   s->capacity = capacity;
   s->data = new_data(cx, where, bytes, capacity);
+  cx->blocks++;
   if (s->data != NULL) return s;
   core_free(cx, s, sizeof *s);
   return NULL;
@@ -290,6 +293,7 @@ static storage *take_new (heed_context *cx, device *where, size_t bytes, int cla
                 cx->free_storages[class] != NULL;
   storage *s = cached ? reuse(cx, class) : make(cx, where, bytes, capacity);
   if (s == NULL) return NULL;
+  if (class < STORAGE_CLASSES) cx->storages_wanted[class] = cx->blocks;
   s->capture = cx->capture != NULL ? cx->captures : 0;
   if (where->host) count(&cx->memory, s->capacity);
   return is_captured(cx, where) ? hold_for_capture(cx, s) : s;
@@ -375,19 +379,25 @@ static size_t most_cached (const heed_context *cx) {
 /* Other devices have caches of their own. */
 static bool worth_keeping (const heed_context *cx, const storage *s, int class) {
   const memory_account *m = &cx->memory;
-  return s->where == cx->device[0] && class < STORAGE_CLASSES &&
-         m->cached + s->capacity <= most_cached(cx) &&
+  return s->where == cx->device[0] && class < STORAGE_CLASSES && s->capacity <= most_cached(cx) &&
          (!m->limited || m->live + m->cached + s->capacity <= m->limit);
 }
 
 
-/* With less that is live, less may be cached: the largest blocks go first. */
-static void shrink_cache (heed_context *cx) {
-  int class = STORAGE_CLASSES - 1;
-  while (cx->memory.cached > most_cached(cx)) {
-    while (cx->free_storages[class] == NULL) class--;
-    destroy(uncache(cx, class));
+/* The class with blocks that was not wanted for the longest; of several, that of the largest. */
+static int least_wanted (const heed_context *cx) {
+  int least = STORAGE_CLASSES;
+  for (int class = STORAGE_CLASSES - 1; class >= 0; class--) {
+    if (cx->free_storages[class] == NULL) continue;
+    if (least == STORAGE_CLASSES || cx->storages_wanted[class] < cx->storages_wanted[least])
+      least = class;
   }
+  return least;
+}
+
+
+static void shrink_cache (heed_context *cx) {
+  while (cx->memory.cached > most_cached(cx)) destroy(uncache(cx, least_wanted(cx)));
 }
 
 

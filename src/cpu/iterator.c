@@ -119,12 +119,11 @@ static void gather_as (const cpu *self, const iterator *s, cursor *c, int64_t n,
 }
 
 
-/* Dense or splat: one piece, whatever 'from' is. */
+/* Dense, of another type, or splat: one piece, whatever 'from' is. */
 static const void *read_plain (const cpu *self, const iterator *s, int64_t from, int64_t n,
                                heed_type as, void *workspace) {
   bool dense = s->kind == ITERATOR_DENSE;
   const char *at = dense ? s->data + from * scalar_sizes[s->type] : s->data;
-  if (dense && s->type == as) return at;
   bring(self, n, as, workspace, s->type, at, dense);
   return workspace;
 }
@@ -162,16 +161,15 @@ static const void *read_parts (const cpu *self, const iterator *s, int64_t from,
 }
 
 
-const void *iterator_read (const cpu *self, const iterator *s, int64_t from, int64_t n,
-                           heed_type as, void *workspace) {
+const void *iterator_bring (const cpu *self, const iterator *s, int64_t from, int64_t n,
+                            heed_type as, void *workspace) {
   return n > MOVED_ELEMENTS ? read_parts(self, s, from, n, as, workspace)
                             : read_row(self, s, from, n, as, workspace);
 }
 
 
-void *iterator_target (const iterator *s, int64_t from, int64_t n, heed_type as, void *workspace) {
-  if (s->type != as || s->kind == ITERATOR_SPLAT) return workspace;
-  if (s->kind == ITERATOR_DENSE) return s->data + from * scalar_sizes[s->type];
+void *iterator_place (const iterator *s, int64_t from, int64_t n, heed_type as, void *workspace) {
+  if (s->type != as || s->kind != ITERATOR_STRIDED) return workspace;
   cursor c;
   cursor_set(&c, &s->at, from);
   bool one_piece = c.left >= n && s->at.stride[s->at.rank - 1] == 1;
@@ -194,8 +192,7 @@ static void scatter_from (const cpu *self, const iterator *s, cursor *c, int64_t
 static void write_row (const cpu *self, const iterator *s, int64_t from, int64_t n, heed_type as,
                        const void *workspace) {
   if (s->kind == ITERATOR_DENSE) {
-    void *at = s->data + from * scalar_sizes[s->type];
-    if (s->type != as) self->level->store(n, s->type, at, 1, as, workspace);
+    self->level->store(n, s->type, s->data + from * scalar_sizes[s->type], 1, as, workspace);
     return;
   }
   if (s->kind == ITERATOR_SPLAT) {
@@ -226,8 +223,8 @@ static void write_parts (const cpu *self, const iterator *s, int64_t from, int64
 }
 
 
-void iterator_write (const cpu *self, const iterator *s, int64_t from, int64_t n, heed_type as,
-                     const void *workspace) {
+void iterator_put (const cpu *self, const iterator *s, int64_t from, int64_t n, heed_type as,
+                   const void *workspace) {
   if (n <= MOVED_ELEMENTS) write_row(self, s, from, n, as, workspace);
   else if (iterator_target(s, from, n, as, NULL) == NULL)
     write_parts(self, s, from, n, as, workspace);

@@ -27,17 +27,48 @@ void iterator_open (iterator *s, const view *v, heed_type as);
 ** Elements from .. from + n - 1 as type 'as' (their own or a computing type): in the view's memory
 ** or in 'workspace', which has capacity for n of the larger of the two types.
 */
-const void *iterator_read (const cpu *self, const iterator *s, int64_t from, int64_t n,
-                           heed_type as, void *workspace);
+static inline const void *iterator_read (const cpu *self, const iterator *s, int64_t from,
+                                         int64_t n, heed_type as, void *workspace);
 
 /* Where elements of type 'as' may be written: the view's memory, or else 'workspace' … */
-void *iterator_target (const iterator *s, int64_t from, int64_t n, heed_type as, void *workspace);
+static inline void *iterator_target (const iterator *s, int64_t from, int64_t n, heed_type as,
+                                     void *workspace);
 /* … from where this stores them. It does nothing if they were written to the view's memory. */
-void iterator_write (const cpu *self, const iterator *s, int64_t from, int64_t n, heed_type as,
-                     const void *workspace);
+static inline void iterator_write (const cpu *self, const iterator *s, int64_t from, int64_t n,
+                                   heed_type as, const void *workspace);
 
 /* The offset of element number 'index' of a layout, in elements. */
 int64_t iterator_offset (const layout *at, int64_t index);
+
+
+/* The same, of what is not already where it is wanted. */
+const void *iterator_bring (const cpu *self, const iterator *s, int64_t from, int64_t n,
+                            heed_type as, void *workspace);
+void *iterator_place (const iterator *s, int64_t from, int64_t n, heed_type as, void *workspace);
+void iterator_put (const cpu *self, const iterator *s, int64_t from, int64_t n, heed_type as,
+                   const void *workspace);
+
+/* Dense and of that type: rows are short, and there are many. */
+static inline bool iterator_is_plain (const iterator *s, heed_type as) {
+  return s->kind == ITERATOR_DENSE && s->type == as;
+}
+
+static inline const void *iterator_read (const cpu *self, const iterator *s, int64_t from,
+                                         int64_t n, heed_type as, void *workspace) {
+  if (iterator_is_plain(s, as)) return s->data + from * scalar_sizes[as];
+  return iterator_bring(self, s, from, n, as, workspace);
+}
+
+static inline void *iterator_target (const iterator *s, int64_t from, int64_t n, heed_type as,
+                                     void *workspace) {
+  if (iterator_is_plain(s, as)) return s->data + from * scalar_sizes[as];
+  return iterator_place(s, from, n, as, workspace);
+}
+
+static inline void iterator_write (const cpu *self, const iterator *s, int64_t from, int64_t n,
+                                   heed_type as, const void *workspace) {
+  if (!iterator_is_plain(s, as)) iterator_put(self, s, from, n, as, workspace);
+}
 
 #pragma GCC visibility pop
 

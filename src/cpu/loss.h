@@ -11,6 +11,10 @@ static int64_t label_of (const row_work *d, int target, int64_t row) {
 }
 
 
+/* Rows whose logarithms are taken together, if short: long ones could be stopped only late. */
+#define LOSS_BLOCK 16
+#define LONG_CLASSES 1024
+
 #define LOOPS "cpu/loss_loops.h"
 #include "cpu/for_floats.h"
 

@@ -42,7 +42,9 @@ static void FN(put) (const row_work *d, int out, int64_t row, T value) {
 
 
 static T FN(get) (const row_work *d, int in, int64_t row) {
+  const iterator *s = &d->x[in];
   T workspace;
+  if (s->kind == ITERATOR_SPLAT && s->type == d->as) return *(const T *)s->data;
   return *(const T *)iterator_read(d->self, &d->x[in], row, 1, d->as, &workspace);
 }
 
@@ -81,7 +83,8 @@ static void FN(norm_rows) (void *arg, int64_t from, int64_t to) {
   const work *w = d->w;
   int64_t n = d->n;
   bool layer = w->op == NORM_LAYER;
-  T *workspace = rows_workspace(d, 4);
+  row_memory near;
+  T *workspace = rows_workspace(d, 4, &near);
   const T *weight = NULL, *bias = NULL;
   if (workspace == NULL) return;
   if (!view_is_none(&w->in[NORM_WEIGHT]))
@@ -97,7 +100,7 @@ static void FN(norm_rows) (void *arg, int64_t from, int64_t to) {
     if (layer) FN(put)(d, NORM_MEAN, r, m.mean);
     FN(put)(d, NORM_RSTD, r, m.rstd);
   }
-  cpu_scratch_free(workspace);
+  rows_free(workspace, &near);
 }
 
 
@@ -187,10 +190,11 @@ static void FN(back_block) (norm_back *d, int64_t block, T *workspace) {
 
 static void FN(back_blocks) (void *arg, int64_t from, int64_t to) {
   norm_back *d = arg;
-  T *workspace = rows_workspace(&d->rows, 3);
+  row_memory near;
+  T *workspace = rows_workspace(&d->rows, 3, &near);
   for (int64_t block = from; block < to && workspace != NULL; block++)
     FN(back_block)(d, block, workspace);
-  cpu_scratch_free(workspace);
+  rows_free(workspace, &near);
 }
 
 

@@ -40,9 +40,11 @@ static A FN(sum) (int64_t n, const T *x) {
       for (int k = 0; k < 4; k++) s[k] += *(const V *)(x + i + k * LENGTH);
     total += FN(lanes_sum)((s[0] + s[1]) + (s[2] + s[3]));
   }
-  V rest = {0};
-  for (; i + LENGTH <= n; i += LENGTH) rest += *(const V *)(x + i);
-  total += FN(lanes_sum)(rest);
+  if (i + LENGTH <= n) {
+    V rest = {0};
+    for (; i + LENGTH <= n; i += LENGTH) rest += *(const V *)(x + i);
+    total += FN(lanes_sum)(rest);
+  }
   for (; i < n; i++) total += x[i];
   return total;
 }
@@ -230,6 +232,30 @@ static A FN(dot) (int64_t n, const T *x, const T *y) {
 
 
 /*
+** y = factor e^(x - top) of what a row has beyond its last vector: of a vector all the same, since
+** a compiler computes the rest of a loop one by one. (Those of double come one by one anyway.)
+*/
+INLINED void FN(exponentials_rest) (int n, T *y, const T *x, T top, T factor) {
+  T part[LANES];
+  if (sizeof(T) == sizeof(double)) {
+    for (int i = 0; i < n; i++) y[i] = factor * EXP_BELOW(x[i] - top);
+    return;
+  }
+  OF(store)(part, OF(load_part)(x, n));
+  VECTOR_LOOP for (int i = 0; i < LANES; i++) part[i] = factor * EXP_BELOW(part[i] - top);
+  OF(store_part)(y, OF(load)(part), n);
+}
+
+
+/* y = factor e^(x - top) for top as large as any x, and as the logarithm of a sum of such. */
+INLINED void FN(exponentials_of) (int64_t n, T *y, const T *x, T top, T factor) {
+  const int64_t whole = n - n % LANES;
+  VECTOR_LOOP for (int64_t i = 0; i < whole; i++) y[i] = factor * EXP_BELOW(x[i] - top);
+  if (whole < n) FN(exponentials_rest)((int)(n - whole), y + whole, x + whole, top, factor);
+}
+
+
+/*
 ** y = e^(x - top), and the sum of that, block by block; top is the largest x. Inlined, it would
 ** load its constants for each vector.
 */
@@ -237,7 +263,7 @@ static A __attribute__((noinline)) FN(exponentials) (int64_t n, T *y, const T *x
   A total = 0;
   for (int64_t from = 0; from < n; from += 512) {
     const int64_t m = n - from < 512 ? n - from : 512;
-    VECTOR_LOOP for (int64_t i = 0; i < m; i++) y[from + i] = EXP_BELOW(x[from + i] - top);
+    FN(exponentials_of)(m, y + from, x + from, top, 1);
     total += FN(sum)(m, y + from);
   }
   return total;

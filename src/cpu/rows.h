@@ -17,11 +17,18 @@ typedef struct row_work {
   bool failed;                     /* a thread got no memory */
 } row_work;
 
-/* Memory of a thread for 'count' rows; NULL marks the failure. */
-static void *rows_workspace (row_work *d, int64_t count) {
-  void *workspace = cpu_scratch((size_t)(count * d->n) * scalar_sizes[d->as] + 64);
+/* Memory of a thread for 'count' rows: that on its stack, if it fits; NULL marks the failure. */
+typedef struct row_memory { _Alignas(64) char bytes[12288]; } row_memory;
+
+static void *rows_workspace (row_work *d, int64_t count, row_memory *near) {
+  const size_t bytes = (size_t)(count * d->n) * scalar_sizes[d->as];
+  void *workspace = bytes <= sizeof near->bytes ? near->bytes : cpu_scratch(bytes);
   if (workspace == NULL) __atomic_store_n(&d->failed, true, __ATOMIC_RELAXED);
   return workspace;
+}
+
+static void rows_free (void *workspace, const row_memory *near) {
+  if (workspace != near->bytes) cpu_scratch_free(workspace);
 }
 
 /* Rows for one thread: about 16 K elements. */

@@ -50,7 +50,8 @@ static void FN(log_softmax_back_row) (int64_t n, T *dx, const T *g, const T *y) 
 static void FN(softmax_rows) (void *arg, int64_t from, int64_t to) {
   row_work *d = arg;
   int64_t n = d->n;
-  T *workspace = rows_workspace(d, 3);
+  row_memory near;
+  T *workspace = rows_workspace(d, 3, &near);
   for (int64_t r = from; r < to && workspace != NULL && !rows_stopped(d); r++) {
     const T *a = iterator_read(d->self, &d->x[0], r * n, n, d->as, workspace), *b = a;
     if (d->w->nin > 1) b = iterator_read(d->self, &d->x[1], r * n, n, d->as, workspace + n);
@@ -63,7 +64,7 @@ static void FN(softmax_rows) (void *arg, int64_t from, int64_t to) {
     }
     iterator_write(d->self, &d->y[0], r * n, n, d->as, y);
   }
-  cpu_scratch_free(workspace);
+  rows_free(workspace, &near);
 }
 
 
@@ -145,17 +146,16 @@ static void FN(log_softmax_back_tile) (int64_t n, T *dx, const T *g, const T *y)
 }
 
 
-/* 'rows' of the rows that begin at x; what is left of the tile repeats the last of them. */
+/* 'rows' of the rows that begin at x; what is left of the tile is 0. */
 static void FN(tile_load) (int64_t n, int64_t rows, T *tile, const T *x, int64_t row,
                            int64_t element) {
   if (row == 1 && rows == TILE) {
     for (int64_t i = 0; i < n; i++) memcpy(tile + i * TILE, x + i * element, TILE * sizeof(T));
     return;
   }
-  for (int64_t j = 0; j < TILE; j++) {
-    const T *from = x + (j < rows ? j : rows - 1) * row;
-    for (int64_t i = 0; i < n; i++) tile[i * TILE + j] = from[i * element];
-  }
+  if (rows < TILE) memset(tile, 0, (size_t)(n * TILE) * sizeof(T));
+  for (int64_t j = 0; j < rows; j++)
+    for (int64_t i = 0; i < n; i++) tile[i * TILE + j] = x[j * row + i * element];
 }
 
 
@@ -174,7 +174,8 @@ static void FN(softmax_tiles) (void *arg, int64_t from, int64_t to) {
   tile_work *d = arg;
   const work *w = d->rows.w;
   int64_t n = d->rows.n, size = n * TILE;
-  T *workspace = rows_workspace(&d->rows, 3 * TILE);
+  row_memory near;
+  T *workspace = rows_workspace(&d->rows, 3 * TILE, &near);
   for (int64_t k = from; k < to && workspace != NULL; k++) {
     int64_t rows = tiles_rows(d, k);
     T *a = workspace, *b = workspace + size, *y = workspace + 2 * size;
@@ -190,7 +191,7 @@ static void FN(softmax_tiles) (void *arg, int64_t from, int64_t to) {
     FN(tile_store)(n, rows, (T *)w->out[0].data + tiles_at(d, w->nin, k), y,
                    tiles_row(d, w->nin), tiles_element(d, w->nin));
   }
-  cpu_scratch_free(workspace);
+  rows_free(workspace, &near);
 }
 
 /* }================================================================== */

@@ -8,7 +8,15 @@
 
 #define BATCH ((size_t)1 << 19)        /* bytes between two reports */
 #define HANDLES 256                    /* of a tensor beside its data, roughly: handle, node … */
-#define SLACK ((size_t)24 << 20)       /* live bytes may grow so far between full collections */
+
+/*
+** Live bytes may grow so far between full collections. Where these are cheap, as Lua's own heap is
+** small, they grow by few tensors: what a loop drops and takes again stays in the CPU's caches.
+*/
+#define SLACK ((size_t)24 << 20)
+#define NEAR_SLACK ((size_t)8 << 20)
+#define FEW_TENSORS 5
+#define SMALL_HEAP 1024                /* KiB; a full collection takes about 0.1 ms */
 
 
 /*
@@ -26,11 +34,18 @@ static void step (lua_State *L, size_t bytes) {
 }
 
 
-/* The next full collection comes when live bytes have grown by half, or by SLACK. */
-static void collect (binding *b, lua_State *L) {
+/* 'bytes': of the tensor that is being made. */
+static size_t slack_for (lua_State *L, size_t bytes) {
+  if (bytes > SLACK / FEW_TENSORS || lua_gc(L, LUA_GCCOUNT) > SMALL_HEAP) return SLACK;
+  return FEW_TENSORS * bytes > NEAR_SLACK ? FEW_TENSORS * bytes : NEAR_SLACK;
+}
+
+
+/* The next full collection comes when live bytes have grown by half, or by the slack. */
+static void collect (binding *b, lua_State *L, size_t bytes) {
   lua_gc(L, LUA_GCCOLLECT);
-  size_t live = heed_memory_now(b->cx).live;
-  b->soft_limit = live + (live / 2 > SLACK ? live / 2 : SLACK);
+  size_t live = heed_memory_now(b->cx).live, slack = slack_for(L, bytes);
+  b->soft_limit = live + (live / 2 > slack ? live / 2 : slack);
 }
 
 
@@ -48,7 +63,7 @@ static void report (binding *b, size_t bytes, bool urgent) {
   const char *caller = heed_set_caller(b->cx, NULL);     /* and names of their own */
   b->debt = 0;
   b->collecting = true;                            /* they may allocate, and come here again */
-  if (urgent || heed_memory_now(b->cx).live + bytes > b->soft_limit) collect(b, L);
+  if (urgent || heed_memory_now(b->cx).live + bytes > b->soft_limit) collect(b, L, bytes);
   else step(L, debt);
   b->collecting = false;
   b->L = was;
