@@ -107,6 +107,14 @@ static void scan (both *b) {
 }
 
 
+/* A logarithm of a share, and an element beside a finite logsumexp, is not inf. */
+static void without_infinity (const view *v) {
+  int64_t n = layout_numel(&v->at);
+  for (int64_t i = 0; i < n; i++)
+    if (get(v, i) == INFINITY) put(v, i, -INFINITY);
+}
+
+
 static void softmax (both *b) {
   int64_t size[4];
   int rank = (int)pick(5);
@@ -123,6 +131,7 @@ static void softmax (both *b) {
   }
   work w;
   view y = output(type, rank, size);
+  if (op == SOFTMAX_LOG_BACK) without_infinity(&in[1]);
   if (back) work_softmax_back(&w, op, y, in[0], in[1]);
   else work_softmax(&w, op, y, in[0]);
   same(b, describe("softmax", &w), &w, allowed);
@@ -182,6 +191,7 @@ static void loss (both *b) {
   if (chance(0.5))
     weight = laid(chance(0.7) ? type : float_type(), 1, size + 1, some_layout(), 0.1, 2);
   if (back) {
+    without_infinity(&x);
     work_loss(&w, LOSS_CROSS_ENTROPY_BACK, ignore_index, label_smoothing);
     w.in[LOSS_BACK_G] = laid(sum, 1, size, some_layout(), -3, 4);
     w.in[LOSS_BACK_X] = x;

@@ -67,7 +67,7 @@ static FN(moments) FN(stats) (int64_t n, const T *x, bool layer, double eps) {
     off = 0;
     squares = FN(squares)(n, x, m.mean, &off);
   }
-  if (layer) {
+  if (layer && !isinf(m.mean)) {
     const A mean = m.mean + off / (A)n;
     squares -= off * off / (A)n;
     m.rest = (T)(off / (A)n - (A)((T)mean - m.mean));
