@@ -255,11 +255,12 @@ describe("operators", function()
 end)
 
 
--- The bits of all elements, so that NaN equals itself, and -0 not 0.
+-- The bits of all elements, so that -0 is not 0; NaN is NaN, with any sign.
 local function bits(t)
   local list = t:reshape(-1):totable()
   for i = 1, #list do
-    list[i] = math.type(list[i]) and string.pack("n", list[i]) or tostring(list[i])
+    local number = math.type(list[i]) and list[i] == list[i]
+    list[i] = number and string.pack("n", list[i]) or tostring(list[i]):gsub("^-nan", "nan")
   end
   return table.concat(list)
 end
