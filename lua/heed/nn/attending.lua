@@ -19,7 +19,8 @@ local torch_names = require "heed.torch_names"
 ---@field positions? heed.Tensor int64 (T) or (B, T): where the tokens of x stand, from 0
 ---@field cache? heed.Cache keys and values of the calls before; of a context, those of the first
 ---call are used from then on
----@field weights? boolean whether the weights come back too
+---@field weights? boolean whether the weights come back too; with a cache that has a capacity, for
+---each position that it has room for
 ---@field lse? boolean whether the logarithms of the normalisers come back too
 
 local attending = {}
@@ -238,8 +239,9 @@ end
 -- Of x itself, with a cache.
 local function attend_further(call, q, k, v, o, run)
   check_cached(call, o)
-  local all_k, all_v, mask = call.cache:append(call.layer, k, v)
+  local all_k, all_v, mask = call.cache:append(call.layer, k, v, o.causal)
   o.lengths, o.mask = nil, both(mask, o.mask)
+  if call.cache.capacity then o.causal = false end         -- the mask says so
   local z, weights, lse = run(q, all_k, all_v, o)
   call.cache:commit(call.layer)
   return z, weights, lse

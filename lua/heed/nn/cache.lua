@@ -11,11 +11,13 @@
 -- are columns of (B, Hk, S, D), rows aligned at their ends (heed.nn.rows); new ones are written in
 -- place into buffers that double, or joined by `cat` where gradients are recorded.
 
+local capture = require "heed.capture"
 local columns = require "heed.nn.columns"
 local heed = require "heed"
 local options = require "heed.options"
 local room = require "heed.nn.room"
 local rows = require "heed.nn.rows"
+local turns = require "heed.nn.turns"
 
 local fail = heed.fail
 
@@ -32,7 +34,8 @@ local Cache = {__name = "Cache"}
 ---@field keep? integer the first positions, which a window does not forget: G. Xiao et al. (2023),
 ---"Efficient streaming language models with attention sinks"; 0 unless given
 ---@field capacity? integer room for so many positions, made once: then the work of a step is always
----the same, and `heed.capture` can keep it. Without gradients, padding, masks and biases
+---the same, and `heed.capture` can keep it. Without gradients, padding, masks and biases. Weights
+---of attention then have a column for each of these positions, 0 where no key is yet
 
 local SELF <const> = "nn.Cache"
 
@@ -122,17 +125,6 @@ local function make_step(self, from, x, lengths, keys)
 end
 
 
--- Refuses a step where a layer missed the one before.
-local function check_finished(self, step)
-  for _, layer in ipairs(self.order) do
-    if self.slots[layer].step ~= step then
-      fail("%s: the last call did not reach %s: it failed, or goes on still, or the layer is not "
-           .. "always called; make a new nn.Cache()", SELF, layer.__name)
-    end
-  end
-end
-
-
 local function check_batch(batch, x)
   if x:size(1) == batch then return end
   fail("%s: %d rows expected, as before, got %d; cache:reorder(ids) changes them, another batch "
@@ -156,22 +148,15 @@ local function check_same(step, x, lengths, keys)
 end
 
 
--- The step that a layer's call belongs to: the present one, unless the layer has done that. One
--- that no layer has done began with a call that failed.
+-- The step that a layer's call belongs to: the present one, or a new one.
 local function step_of(self, layer, x, lengths, keys)
-  local step, slot = self.step, self.slots[layer]
-  if not step or step.first and step.done == 0 then
+  local now = self.step
+  local step = turns.joined(self, layer)
+  if turns.is_empty(self) then
     return make_step(self, rows.empty(x:size(1)), x, lengths, keys)
-  elseif not slot and not step.first then
-    fail("%s: it holds the keys of another model, or of a call that failed: %s was not there when "
-         .. "it began; make a new nn.Cache()", SELF, layer.__name)
   end
-  check_batch(step.to.batch, x)
-  if step.done == 0 then return make_step(self, step.from, x, lengths, keys) end
-  if slot and slot.step == step then
-    check_finished(self, step)
-    return make_step(self, step.to, x, lengths, keys)
-  end
+  check_batch(now.to.batch, x)
+  if not step then return make_step(self, now.done > 0 and now.to or now.from, x, lengths, keys) end
   check_same(step, x, lengths, keys)
   return step
 end
@@ -196,14 +181,11 @@ end
 
 -- What layers call -------------------------------------------------------
 
-local function slot_of(self, layer, cross)
-  local slot = self.slots[layer]
-  if not slot then return nil end
-  if (slot.context ~= nil) ~= cross then
-    fail("%s: %s attended to %s before", SELF, layer.__name,
-         cross and "its own input" or "a context")
-  end
-  return slot
+-- Each step is other work than the one before.
+local function refuse_captured()
+  if not capture.notes then return end
+  fail("%s: a cache that grows cannot be captured, since no step does the work of another; "
+       .. "nn.Cache{capacity = n} can, with room for n positions", SELF)
 end
 
 
@@ -216,7 +198,8 @@ end
 ---columns of the calls before may stand in front of them
 ---@return integer|heed.Tensor positions of the first, from 0, where all rows agree; or (B, T)
 function Cache:place(layer, x, lengths, keys)
-  slot_of(self, layer, false)
+  refuse_captured()
+  turns.slot_of(self, layer, false)
   self.turn, self.pending = layer, false
   self.step = step_of(self, layer, x, lengths, keys)
   return self.step.positions
@@ -234,23 +217,18 @@ local function between_steps(self, step, held)
 end
 
 
-local function check_turn(self, who, layer, good)
-  if good and self.turn == layer then return end
-  fail("%s: cache:place(layer, x), cache:append(layer, k, v) with the keys and values of x, then "
-       .. "cache:commit(layer) expected", who)
-end
-
-
 ---All keys and values, stored ones first, and who may attend to them besides what the call says.
 ---@param layer heed.Module
 ---@param k heed.Tensor (B, Hk, T, D)
 ---@param v heed.Tensor (B, Hk, T, Dv)
----@return heed.Tensor k (B, Hk, S + T, D)
----@return heed.Tensor v (B, Hk, S + T, Dv)
+---@param causal? boolean whether the call is: asked for by a cache with a capacity, whose mask says
+---so, since its keys do not end where the queries do
+---@return heed.Tensor k (B, Hk, S + T, D); with a capacity (B, Hk, capacity, D)
+---@return heed.Tensor v (B, Hk, S + T, Dv); with a capacity (B, Hk, capacity, Dv)
 ---@return heed.Mask? mask
-function Cache:append(layer, k, v)
-  local step, slot = self.step, slot_of(self, layer, false)
-  check_turn(self, "append", layer, step and k:size(3) == step.T and v:size(3) == step.T)
+function Cache:append(layer, k, v, causal)
+  local step, slot = self.step, turns.slot_of(self, layer, false)
+  turns.check_appended(self, layer, k, v, causal)
   if slot then columns.check(SELF, slot.held, k) end
   local held = columns.extend(slot and slot.held, k, v)
   self.pending = between_steps(self, step, held)
@@ -263,12 +241,8 @@ end
 ---Ends a layer's part of a step: what was appended is kept.
 ---@param layer heed.Module
 function Cache:commit(layer)
-  local step = self.step
-  check_turn(self, "commit", layer, self.pending)
-  if not self.slots[layer] then table.insert(self.order, layer) end
-  self.slots[layer] = {held = self.pending, step = step}
-  step.done = step.done + 1
-  self.turn, self.pending = false, false
+  turns.check(self, "commit", layer, self.pending)
+  turns.commit(self, layer, {held = self.pending})
 end
 
 
@@ -285,18 +259,25 @@ end
 ---@param layer heed.Module
 ---@return {k: heed.Tensor, v: heed.Tensor, lengths: heed.Tensor?, keys: heed.Tensor?}?
 function Cache:context(layer)
+  if not self.capacity then refuse_captured() end
   local slot = self.slots[layer]
   return slot and slot.context or nil
 end
 
 
----Keeps the keys and values that a layer made of its context.
+---Keeps the keys and values that a layer made of its context; copies of them with a capacity, where
+---`reorder` changes them in place.
 ---@param layer heed.Module
 ---@param context {k: heed.Tensor, v: heed.Tensor, lengths: heed.Tensor?, keys: heed.Tensor?}
 function Cache:store(layer, context)
-  for _, t in pairs(context) do heed.keep(t) end
-  slot_of(self, layer, true)
-  self.slots[layer] = {context = context}
+  if capture.notes then
+    fail("%s: what a layer makes of its context is kept from the first call, which cannot be "
+         .. "captured; call the model once before with this cache", SELF)
+  end
+  turns.slot_of(self, layer, true)
+  local own = {}
+  for name, t in pairs(context) do own[name] = heed.keep(self.capacity and t:clone() or t) end
+  self.slots[layer] = {context = own}
   table.insert(self.contexts, layer)
 end
 
@@ -304,11 +285,10 @@ end
 -- What models call -------------------------------------------------------
 
 local function present_rows(self)
-  local step = self.step
-  if not step or step.first and step.done == 0 then return nil end
-  if step.done == 0 then return step.from end
-  check_finished(self, step)
-  return step.to
+  refuse_captured()
+  if turns.is_empty(self) then return nil end
+  turns.check_finished(self)
+  return self.step.done == 0 and self.step.from or self.step.to
 end
 
 
@@ -332,14 +312,6 @@ function Cache:positions(T, given)
   now = now or rows.empty(padded:size(1))
   local spans = rows.spans("positions", now, T, o.lengths, o.keys)
   return rows.positions(now, T, spans, padded and padded.device or self.step.device)
-end
-
-
--- All steps so far as one, with other rows.
-local function set_rows(self, to, device)
-  local step = {to = to, device = device, done = #self.order, first = false}
-  self.step = step
-  for _, layer in ipairs(self.order) do self.slots[layer].step = step end
 end
 
 
@@ -388,7 +360,7 @@ function Cache:reorder(ids)
     local held = columns.map(slot.held, chosen)
     slot.held = columns.last(held, math.min(to.length, limit_of(self)))
   end
-  if to then set_rows(self, to, self.step.device) end
+  if to then turns.settle(self, {to = to, device = self.step.device}) end
   return self
 end
 
@@ -409,7 +381,7 @@ function Cache:truncate(n)
     local slot = self.slots[layer]
     slot.held = columns.cut(slot.held, length - n)
   end
-  set_rows(self, rows.truncate(present_rows(self), n), self.step.device)
+  turns.settle(self, {to = rows.truncate(present_rows(self), n), device = self.step.device})
   return self
 end
 
@@ -428,7 +400,7 @@ function Cache:clone()
     table.insert(copy.order, layer)
     copy.slots[layer] = {held = slot.held}
   end
-  if now then set_rows(copy, now, self.step.device) end
+  if now then turns.settle(copy, {to = now, device = self.step.device}) end
   return copy
 end
 
@@ -445,7 +417,7 @@ end
 
 
 options.guard(Cache, {
-  append = 3, clone = 0, commit = 1, context = 1, has_moved = 0, length = 0, place = 4,
+  append = 4, clone = 0, commit = 1, context = 1, has_moved = 0, length = 0, place = 4,
   positions = 2, reorder = 1, store = 2, truncate = 1,
 }, {is = Cache.is, what = "a cache", variable = "cache"})
 

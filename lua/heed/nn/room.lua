@@ -4,11 +4,15 @@
 -- is a tensor. So all steps of as many tokens are the same work, which heed.capture keeps:
 --
 --   local step = heed.capture(function(ids) return model(ids, {cache = cache, causal = true}) end)
+--
+-- A step adds to that number when its last layer is done. So one that fails on its way, as a replay
+-- may without Lua's knowing, leaves it as it was, and the next one writes over its keys.
 
 local capture = require "heed.capture"
 local columns = require "heed.nn.columns"
 local heed = require "heed"
 local options = require "heed.options"
+local turns = require "heed.nn.turns"
 
 local fail = heed.fail
 
@@ -17,6 +21,15 @@ local room = {}
 ---@class heed.Cache.fixed: heed.Cache
 ---@field capacity integer
 ---@field package at heed.Tensor|false int64 (1): the tokens before the next step
+
+---@class heed.Cache.fixed.step: heed.turns.step
+---@field batch integer
+---@field capture table|nil what it is captured with
+---@field columns heed.Tensor int64 (T): where its keys lie in the buffers
+---@field positions heed.Tensor int64 (1, T)
+---@field finish heed.Tensor int64 (1): how many tokens there are with its own
+---@field masks table<boolean, heed.Mask> whether causal -> who may attend
+
 local Fixed = {__name = "Cache"}
 room.Cache = Fixed
 
@@ -31,7 +44,7 @@ function room.new(capacity)
     slots = {},                      -- of each layer: its buffers, or what it made of a context
     order = {},                      -- layers that attend to their own input, as they came
     contexts = {},                   -- layers that attend to a context
-    at = false, step = false, turn = false,
+    at = false, step = false, turn = false, pending = false,
   }, Fixed)
 end
 
@@ -57,18 +70,11 @@ function room.inherit(Cache)
 end
 
 
--- The positions of T tokens behind `at`, (1, T).
-local function positions_at(at, T)
-  return (heed.arange(0, T - 1, {device = at.device}) + at):unsqueeze(1)
-end
+-- Steps ------------------------------------------------------------------
 
-
--- Query i, of position p[i], sees the keys up to there.
-local function mask_of(self, positions, T)
-  if T == 1 then return heed.mask.lengths(self.at) end
-  local keys = heed.arange(0, self.capacity - 1, {device = self.at.device})
-  return heed.mask.tensor(keys:le(positions:t()))
-end
+-- How many columns of a buffer lie before those of tokens. A GPU that is told to write outside
+-- writes to the first one, and says so later.
+local function spare_columns(device) return device == "cpu" and 0 or 1 end
 
 
 -- Only what may be read is checked here; the rest is where keys are written.
@@ -81,19 +87,42 @@ local function check_room(self, T)
 end
 
 
+-- A replay counts on what it cannot see: that there is room, and that f called all layers.
+local function expect(self, step)
+  capture.expect(function()
+    check_room(self, step.T)
+    return step.done == #self.order
+  end)
+end
+
+
 local function make_step(self, x)
-  local T = x:size(2)
-  self.at = self.at or heed.keep(heed.zeros(1, {dtype = "int64", device = x.device}))
+  local T, device, spare = x:size(2), x.device, spare_columns(x.device)
+  if turns.is_empty(self) then
+    self.at = heed.keep(heed.zeros(1, {dtype = "int64", device = device}))
+  end
   check_room(self, T)
-  local step = {T = T, batch = x:size(1), positions = positions_at(self.at, T)}
-  self.at:add_(T)
-  step.mask = mask_of(self, step.positions, T)
+  local places = heed.arange(T, {device = device}) + self.at       -- positions, from 1
+  local step = {
+    T = T, batch = x:size(1), first = #self.order == 0, done = 0, capture = capture.notes,
+    columns = spare > 0 and places + spare or places, positions = (places - 1):unsqueeze(1),
+    finish = places:narrow(1, T, 1), masks = {},
+  }
+  if capture.expect then expect(self, step) end
   return step
 end
 
 
+-- The keys that are there: all of them, or for a causal call those up to each query.
+local function mask_of(self, step, causal)
+  if step.T == 1 or not causal then return heed.mask.lengths(step.finish) end
+  local keys = heed.arange(0, self.capacity - 1, {device = self.at.device})
+  return heed.mask.tensor(keys:le(step.positions:t()))
+end
+
+
 local function check_call(self, x, lengths, keys)
-  local batch = self.step and self.step.batch or x:size(1)
+  local batch = turns.is_empty(self) and x:size(1) or self.step.batch
   if lengths ~= nil or keys ~= nil then
     fail("%s: option %s: not with a capacity", SELF, keys ~= nil and "keys" or "lengths")
   elseif x:size(1) ~= batch then
@@ -103,68 +132,111 @@ local function check_call(self, x, lengths, keys)
 end
 
 
+-- Buffers that were made by captured work would be made again by each replay.
+local function check_capture(slot)
+  if slot or not capture.notes then return end
+  fail("%s: the first call with it makes buffers, which cannot be captured; call the model once "
+       .. "before with this cache", SELF)
+end
+
+
+-- All layers take part in a step with as many tokens, and are captured with it or not.
+local function check_same(step, x)
+  if step.T ~= x:size(2) then
+    fail("%s: %d tokens expected, as in the layers before, got %d", SELF, step.T, x:size(2))
+  elseif step.capture ~= capture.notes then
+    fail("%s: all layers of a model expected in what is captured, got some of them", SELF)
+  end
+end
+
+
+-- What layers call -------------------------------------------------------
+
 function Fixed:place(layer, x, lengths, keys)
-  local slot = self.slots[layer]
+  check_capture(turns.slot_of(self, layer, false))
   check_call(self, x, lengths, keys)
-  if slot and slot.context then
-    fail("%s: %s attended to a context before", SELF, layer.__name)
-  end
-  self.turn = layer
-  if not self.step or slot and slot.step == self.step then self.step = make_step(self, x) end
-  if self.step.T ~= x:size(2) then
-    fail("%s: %d tokens expected, as in the layers before, got %d", SELF, self.step.T, x:size(2))
-  end
+  self.turn, self.pending = layer, false
+  local step = turns.joined(self, layer)
+  if step then check_same(step, x) else self.step = make_step(self, x) end
   return self.step.positions
 end
 
 
 local function buffer(self, t)
   local B, H, _, D = t:size()
-  return heed.keep(heed.zeros(B, H, self.capacity, D, {dtype = t.dtype, device = t.device}))
+  local n = spare_columns(t.device) + self.capacity
+  return heed.keep(heed.zeros(B, H, n, D, {dtype = t.dtype, device = t.device}))
 end
 
 
-function Fixed:append(layer, k, v)
-  local slot, step = self.slots[layer], self.step
-  if self.turn ~= layer or k:size(3) ~= step.T then
-    fail("append: cache:place(layer, x), then cache:append(layer, k, v) with the keys and values "
-         .. "of x expected")
-  elseif k.requires_grad or v.requires_grad then
+local function new_slot(self, k, v)
+  k, v = buffer(self, k), buffer(self, v)
+  local first = 1 + spare_columns(k.device)
+  local function held(t) return heed.keep(t:narrow(3, first, self.capacity)) end
+  return {all_k = k, all_v = v, k = held(k), v = held(v)}
+end
+
+
+function Fixed:append(layer, k, v, causal)
+  local slot, step = turns.slot_of(self, layer, false), self.step
+  turns.check_appended(self, layer, k, v, causal)
+  if k.requires_grad or v.requires_grad then
     fail("%s: with a capacity it holds no gradients: heed.no_grad(model, ...)", SELF)
   end
-  if not slot then
-    slot = {k = buffer(self, k), v = buffer(self, v), step = false}
-    self.slots[layer] = slot
-    table.insert(self.order, layer)
-  end
-  columns.check(SELF, slot, k)
-  local where = {{}, {}, step.positions:squeeze(1) + 1}
-  slot.k[where], slot.v[where] = k, v
-  return slot.k, slot.v, step.mask
+  if slot then columns.check(SELF, slot, k) else slot = new_slot(self, k, v) end
+  local where = {{}, {}, step.columns}
+  slot.all_k[where], slot.all_v[where] = k, v
+  self.pending = slot
+  step.masks[causal] = step.masks[causal] or mask_of(self, step, causal)
+  return slot.k, slot.v, step.masks[causal]
 end
 
 
+-- The first step cannot know which layer is its last.
 function Fixed:commit(layer)
-  self.slots[layer].step, self.turn = self.step, false
+  local step = self.step
+  turns.check(self, "commit", layer, self.pending)
+  turns.commit(self, layer, self.pending)
+  if step.done == (step.first and 1 or #self.order) then self.at:copy_(step.finish) end
 end
 
 
 function Fixed:has_moved() return false end
 
 
-function Fixed:length() return self.at and self.at:item() or 0 end
+-- What models call -------------------------------------------------------
+
+-- Of the step that comes next; nil where it is the first.
+local function start_of(self)
+  if turns.is_empty(self) then return nil end
+  turns.check_finished(self)
+  return self.at
+end
+
+
+local function settle(self)
+  if not turns.is_empty(self) then turns.settle(self, {batch = self.step.batch}) end
+end
+
+
+function Fixed:length()
+  local at = start_of(self)
+  return at and math.min(at:item(), self.capacity) or 0
+end
 
 
 function Fixed:positions(T)
-  return self.at and positions_at(self.at, options.count("positions", "the number of tokens", T, 0))
-         or 0
+  T = options.count("positions", "the number of tokens", T, 0)
+  local at = start_of(self)
+  return at and (heed.arange(0, T - 1, {device = at.device}) + at):unsqueeze(1) or 0
 end
 
 
 function Fixed:reorder(ids)
   local t = heed.is_tensor(ids) and ids or heed.tensor(ids)
+  start_of(self)
   for _, slot in pairs(self.slots) do
-    for _, held in pairs(slot.context or {slot.k, slot.v}) do
+    for _, held in pairs(slot.context or {slot.all_k, slot.all_v}) do
       if t:numel() ~= held:size(1) then
         fail("reorder: as many rows as before expected, %d, since the cache has a capacity, got %d",
              held:size(1), t:numel())
@@ -172,6 +244,7 @@ function Fixed:reorder(ids)
       held:copy_(held:index_select(1, t:to(held.device)))
     end
   end
+  settle(self)
   return self
 end
 
@@ -181,25 +254,28 @@ function Fixed:truncate(n)
   n = options.count("truncate", "the number of tokens", n, 0)
   if n > length then fail("truncate: at most %d tokens expected, got %d", length, n) end
   if self.at then self.at:fill_(n) end
+  settle(self)
   return self
 end
 
 
+local function copy_of(self, slot)
+  local copy = new_slot(self, slot.k, slot.v)
+  copy.all_k:copy_(slot.all_k)
+  copy.all_v:copy_(slot.all_v)
+  return copy
+end
+
+
 function Fixed:clone()
-  local copy = room.new(self.capacity)
-  copy.at = self.at and heed.keep(self.at:clone())
-  copy.step = self.step
-  for _, layer in ipairs(self.contexts) do
-    table.insert(copy.contexts, layer)
-    copy.slots[layer] = self.slots[layer]
-  end
+  local copy, at = room.new(self.capacity), start_of(self)
+  copy.at = at and heed.keep(at:clone()) or false
+  for _, layer in ipairs(self.contexts) do copy:store(layer, self.slots[layer].context) end
   for _, layer in ipairs(self.order) do
-    local slot = self.slots[layer]
     table.insert(copy.order, layer)
-    copy.slots[layer] = {
-      k = heed.keep(slot.k:clone()), v = heed.keep(slot.v:clone()), step = slot.step,
-    }
+    copy.slots[layer] = copy_of(self, self.slots[layer])
   end
+  if at then turns.settle(copy, {batch = self.step.batch}) end
   return copy
 end
 
