@@ -197,14 +197,18 @@ describe("capture on the CPU", function()
       data = function(t) return (t * 2):data() end,
       tostring = function(t) return tostring(t * 2) end,
       save = function(t) heed.save(os.tmpname(), {x = t * 2}) end,
+      index = function(t) return (t * 2)[2] end,
+      sample = function(t) return heed.sample(t) end,
     }
     for name, work in pairs(refused) do
       local f = heed.capture(work)
       f(x)
       local ok, why = pcall(f, x)
       assert.is_false(ok, name)
-      assert.matches("a value is read back while work is captured", why)
-      assert.matches((name == "save" and "data" or name) .. ": a value", why)
+      assert.matches("a value is read back while work is captured: return the tensor, and read it "
+                     .. "after the call", why)
+      local reader = {save = "data", sample = "all"}
+      assert.matches((reader[name] or name) .. ": a value", why)
       assert.equal(3, x:sum():item())
     end
   end)
@@ -301,6 +305,238 @@ describe("capture on the CPU", function()
         return loss, table_:clone(), opt:state().step:clone()
       end
     end)
+  end)
+
+  it("keeps calls apart by autocast, gradients and the default device", function()
+    local a, b = heed.full({2, 2}, 1.001), heed.full({2, 2}, 1.003)
+    local f = heed.capture(function(x) return a:matmul(x) end)
+    for i = 1, 9 do
+      local how = ({false, "bfloat16", "float16"})[i // 3 % 3 + 1]
+      local y, plain = heed.autocast(how, f, b), heed.autocast(how, a.matmul, a, b)
+      assert.equal(plain.dtype, y.dtype)
+      assert.equal(plain:data(), y:data())
+    end
+  end)
+
+  it("follows a scaler's scale, and refuses its steps", function()
+    same(12, function(wrap)
+      local w = heed.ones(1, {requires_grad = true})
+      local opt = optim.SGD({w}, {lr = 0.1})
+      local scaler = optim.Scaler{init_scale = 4, growth_interval = 3}
+      local f = wrap(function(x)
+        opt:zero_grad()
+        local loss = scaler:scale((w * x):sum())
+        loss:backward()
+        return loss, w * scaler:get_scale()
+      end)
+      return function(i)
+        local loss, scaled = f(heed.full(1, i * 1.0))
+        scaler:step(opt)
+        scaler:update()
+        return loss:clone(), scaled:clone(), w:clone()
+      end
+    end)
+    local w = heed.ones(1, {requires_grad = true})
+    local opt, scaler = optim.SGD({w}), optim.Scaler()
+    for _, name in ipairs{"unscale_", "step", "update"} do
+      local f = heed.capture(function(x, quiet)
+        scaler:scale((w * x):sum()):backward()
+        if not quiet.yes then scaler[name](scaler, name ~= "update" and opt or nil) end
+      end)
+      local quiet = setmetatable({yes = true}, {})
+      f(heed.ones(1), quiet)
+      quiet.yes = false
+      assert.error_matches(function() f(heed.ones(1), quiet) end,
+                           name .. ": a scaler's .*captured: call them after")
+    end
+  end)
+
+  it("counts the updates of averages", function()
+    same(7, function(wrap)
+      local p = heed.ones(2, {requires_grad = true})
+      local ema = optim.EMA({p}, {decay = 0.5})
+      local f = wrap(function(x)
+        heed.no_grad(p.mul_, p, 1.5)
+        local y = heed.embedding(x, p:detach():reshape(2, 1))
+        ema:update()
+        return y
+      end)
+      return function(i)
+        if i == 6 then ema:load_state(ema:state()) end
+        if i == 5 then pcall(f, heed.tensor{3, 1}) end      -- fails before the update
+        f(heed.tensor{2, 1})
+        return ema:state().updates, ema:state()["average.1"]:clone(), tostring(ema)
+      end
+    end)
+  end)
+
+  it("refuses what reads or sets a generator's state", function()
+    local state = heed.rng_state()
+    local function refused(work, why)
+      local f = heed.capture(function(x) work(x) return x + heed.rand(2) end)
+      local x = heed.ones(2)
+      f(x)
+      assert.error_matches(function() f(x) end, why or "a generator's state is read or set while "
+                           .. "work is captured: do that before the call")
+    end
+    refused(function() heed.manual_seed(3) end)
+    refused(function() heed.rng_state(state) end, "rng_state: .* while work is captured")
+    refused(function() heed.rng_state() end)
+    local w = heed.ones(2, {requires_grad = true})
+    refused(function(x) heed.checkpoint(function(y) return y * w end, x):sum():backward() end)
+    heed.manual_seed(3)
+    assert.equal((heed.manual_seed(3) or heed.rand(2)):data(),
+                 (heed.manual_seed(3) or heed.rand(2)):data())
+  end)
+
+  it("takes back what an error leaves of the captured work", function()
+    local w, calls = heed.ones(2, {requires_grad = true}), 0
+    local opt = optim.Adam({w}, {lr = 0.1})
+    local f = heed.capture(function(x)
+      calls = calls + 1
+      opt:zero_grad()
+      local loss = (w * x):sum()
+      loss:backward()
+      opt:step()
+      if calls == 2 then error("broken") end
+    end)
+    f(heed.ones(2))
+    assert.is_false((pcall(f, heed.ones(2))))
+    assert.equal(1, opt:state().step:item())
+    w.grad = heed.full(2, 7.0)
+    collectgarbage()
+    collectgarbage()
+    assert.same({7, 7}, w.grad:totable())
+  end)
+
+  it("gives arguments that are results as copies, also parts of them and in tables", function()
+    same(7, function(wrap)
+      local f = wrap(function(a, b) return b + 1, a end)
+      local g = wrap(function(s) return {h = s.h * 2, c = {s.h, s.c:narrow(1, 2, 2)}} end)
+      local h = wrap(function(x) return x:flip(1):add_(1), x:t(), x:add_(1), "text", nil end)
+      local a, b = heed.tensor{1}, heed.tensor{2}
+      local s, x = {h = heed.ones(3), c = heed.arange(3)}, heed.ones(2, 2)
+      return function()
+        a, b = f(a, b)
+        local now = g(s)
+        s = {h = now.h, c = heed.cat{now.c[1], now.c[2]}:narrow(1, 1, 3)}
+        local flipped, turned, same_x, text = h(x)
+        x = turned
+        return a:clone(), b:clone(), s.h:clone(), s.c:clone(), flipped:clone(), x:clone(),
+               same_x:clone(), text
+      end
+    end)
+  end)
+
+  it("calls f where tensors share memory that it changes", function()
+    local works = {
+      function(a, b) a:add_(10) return b * 1 end,
+      function(a, b) b:mul_(2) return a + b end,
+      function(a, b) return a + b end,
+    }
+    for _, work in ipairs(works) do
+      same(8, function(wrap)
+        local f = wrap(work)
+        local u = heed.tensor{1.0, 2, 3}
+        return function(i)
+          local from = i % 3 == 0 and heed.ones(2) or u:narrow(1, 1, 2)
+          return f(from, u:narrow(1, 2, 2)):clone(), u:clone()
+        end
+      end)
+    end
+    same(8, function(wrap)                        -- one that f has besides
+      local w = heed.ones(2)
+      local f = wrap(function(a) w:mul_(2) return a + w end)
+      return function(i)
+        return f(i % 3 == 0 and heed.ones(2) or i % 3 == 1 and w or w:flip(1)):clone(), w:clone()
+      end
+    end)
+    same(8, function(wrap)                        -- a result of the call before
+      local y, f = heed.ones(2), wrap(function(a) a:add_(1) return a * 2 end)
+      return function()
+        local before = y
+        y = f(y)
+        return y:clone(), before ~= y
+      end
+    end)
+    same(8, function(wrap)                        -- a gradient, and parameters that a step moves
+      local w = heed.ones(2, {requires_grad = true})
+      local opt = optim.Adam({w}, {lr = 0.1})
+      local f = wrap(function(x) (w * x):sum():backward() return x * 1 end)
+      local g = wrap(function(x) opt:step() return x * 1 end)
+      w.grad = heed.ones(2)
+      return function(i)
+        return f(i % 2 == 0 and heed.ones(2) or w.grad):clone(), w.grad:clone(),
+               g(i % 3 == 0 and heed.ones(2) or w:detach()):clone(), w:clone()
+      end
+    end)
+  end)
+
+  it("takes no step of work that arguments do not allow to be replayed", function()
+    same(6, function(wrap)
+      local w = heed.ones(2, {requires_grad = true})
+      local opt = optim.Adam({w}, {lr = 0.1})
+      local f = wrap(function(x)
+        opt:zero_grad()
+        local loss = (w * w):sum()
+        loss:backward()
+        opt:step()
+        return x * 1
+      end)
+      return function(i)
+        local y = f(i < 4 and w:detach() or heed.ones(2)):clone()
+        collectgarbage()
+        return y, w:clone(), w.grad:clone(), opt:state().step:clone()
+      end
+    end)
+  end)
+
+  it("refuses a yield of f at once", function()
+    local x = heed.ones(2)
+    local f = heed.capture(function(t)
+      local inner = coroutine.wrap(function() coroutine.yield(t + 1) end)()
+      coroutine.yield()
+      return inner
+    end)
+    local function run()
+      local co = coroutine.create(f)
+      local good, why = coroutine.resume(co, x)
+      if good then good, why = coroutine.resume(co) end
+      return good, why
+    end
+    assert.is_true((run()))
+    for _ = 1, 3 do
+      local good, why = run()
+      assert.is_false(good)
+      assert.matches("capture: f may not yield while its work is captured: yield before", why)
+      assert.equal(2, x:sum():item())
+    end
+  end)
+
+  it("keeps the latest kinds of calls alone", function()
+    local calls = 0
+    local f = heed.capture(function(x, n)
+      calls = calls + 1
+      local y = x * n
+      for _ = 1, 20 do y = y + 1 end
+      return y
+    end)
+    local x, live = heed.ones(1000), {}
+    for n = 1, 300 do
+      for _ = 1, 3 do assert.equal(n + 20, f(x, n):max():item()) end
+      if n % 100 == 0 then
+        collectgarbage()
+        collectgarbage()
+        live[#live + 1] = heed.memory().live
+      end
+    end
+    assert.equal(600, calls)
+    assert.is_true(live[3] - live[1] < 65536, live[3] - live[1])
+    f(x, 300)
+    f(x, 240)
+    assert.equal(600, calls)
+    f(x, 200)
+    assert.equal(601, calls)
   end)
 
   it("is independent of the number of threads", function()

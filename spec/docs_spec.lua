@@ -117,7 +117,7 @@ end
 
 describe("names", function()
   local documented, Tensor = dofile(REFERENCE)
-  for _, name in ipairs{"accuracy", "generate", "load", "sample", "save", "train"} do
+  for _, name in ipairs{"accuracy", "capture", "generate", "load", "sample", "save", "train"} do
     assert(heed[name])                                       -- loads them
   end
 

@@ -270,6 +270,7 @@ HEED_API int64_t heed_stride (const heed_tensor *t, int axis);
 HEED_API int64_t heed_numel (const heed_tensor *t);
 HEED_API bool heed_contiguous (const heed_tensor *t);
 HEED_API int64_t heed_version (const heed_tensor *t);       /* grows with each change in place */
+HEED_API bool heed_shares_memory (const heed_tensor *a, const heed_tensor *b);
 HEED_API void *heed_data (heed_tensor *t);                  /* on the CPU: the first element;
                                              NULL while its work is captured */
 HEED_API bool heed_read (heed_tensor *t, heed_type type, void *data);  /* copies out, row by row */
@@ -386,8 +387,9 @@ HEED_API bool heed_graph_is_shared (const heed_tensor *t);
 
 #define HEED_RNG_BYTES 5056         /* PyTorch's own state of a CPU generator */
 
-HEED_API void heed_seed (heed_context *cx, uint64_t seed);
-HEED_API void heed_rng_get (heed_context *cx, uint8_t state[HEED_RNG_BYTES]);
+/* None of these while work is captured. */
+HEED_API bool heed_seed (heed_context *cx, uint64_t seed);
+HEED_API bool heed_rng_get (heed_context *cx, uint8_t state[HEED_RNG_BYTES]);
 HEED_API bool heed_rng_set (heed_context *cx, const uint8_t state[HEED_RNG_BYTES]);
 
 typedef enum heed_optimizer { HEED_SGD, HEED_ADAM, HEED_ADAMW, HEED_LION } heed_optimizer;
@@ -498,7 +500,9 @@ HEED_API bool heed_device_after (heed_tensor *t, void *stream);
 ** on, and leaves gradients in leaves as the work does. STALE: a tensor has other memory since, or
 ** one of the host's, which another device was sent, was changed; GRADIENTS_DIFFER: a leaf has not
 ** the gradient, or the lack of one, that the work began with. In both cases a replay does not do
-** what the work itself would do now.
+** what the work itself would do now. Nor does it for 'given' tensors, whose values are copied into
+** inputs of the work and back, unless they are apart: none shares memory with another one, or with
+** what the work uses besides, of which one of both is changed.
 */
 typedef struct heed_capture heed_capture;
 
@@ -510,6 +514,8 @@ HEED_API bool heed_capture_begin (heed_context *cx, const char *device);
 HEED_API heed_capture *heed_capture_end (heed_context *cx);        /* NULL for a failure */
 HEED_API heed_capture_state heed_capture_state_of (const heed_capture *c);
 HEED_API bool heed_capture_changes (const heed_capture *c, const heed_tensor *t);
+HEED_API bool heed_capture_apart (const heed_capture *c, int n, heed_tensor *const *inputs,
+                                  heed_tensor *const *given);
 HEED_API bool heed_capture_replay (heed_context *cx, heed_capture *c);
 HEED_API bool heed_capture_set_step (heed_context *cx, heed_capture *c, int which,
                                      const heed_step *step);

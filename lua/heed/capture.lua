@@ -18,6 +18,7 @@ local fail, is_tensor = heed.fail, heed.is_tensor
 local capture = {}
 
 local MOST_DEVICES <const> = 16
+local MOST_KINDS <const> = 64             -- of calls of one function
 local MOST_RECORDINGS <const> = 8         -- of one kind of call
 
 
@@ -26,6 +27,13 @@ local MOST_RECORDINGS <const> = 8         -- of one kind of call
 ---@return boolean
 function capture.reaches(t)
   return t.device == "cpu" and not capture.notes
+end
+
+
+---While work is captured: a replay does the same as f only while holds() is true.
+---@param holds fun(): boolean
+function capture.expect(holds)
+  if capture.notes then capture.expected[#capture.expected + 1] = holds end
 end
 
 
@@ -85,7 +93,7 @@ end
 local function read_call(args)
   local call = {args = args, parts = {}, tensors = {}, number = {}, count = 0}
   for i = 1, call.args.n do read(call, call.args[i]) end
-  call.parts[#call.parts + 1] = tostring(heed.is_grad_enabled())
+  call.parts[#call.parts + 1] = core.capture_modes()
   call.key = table.concat(call.parts, "; ")
   return call
 end
@@ -94,7 +102,7 @@ end
 -- Is a call, whose arguments are given, of the kind that r was made for? This knows it without
 -- reading them as `read_call` does, where they are tensors, no two of them the same.
 local function is_of_kind(r, args)
-  if args.n ~= #r.buffers or args.n ~= r.args.n or heed.is_grad_enabled() ~= r.grad then
+  if args.n ~= #r.buffers or args.n ~= r.args.n or core.capture_modes() ~= r.modes then
     return false
   end
   for i = 1, args.n do
@@ -108,11 +116,12 @@ local function is_of_kind(r, args)
 end
 
 
--- x with the copy of each tensor instead of it, in tables too.
+-- x with the copy of each tensor that has one instead of it, in tables too.
 local function with_copies(x, copies)
   if not is_tensor(x) and not is_plain(x) then return x end
   local copy = copies[x]
   if copy == nil then
+    if is_tensor(x) then return x end
     copy = {}
     copies[x] = copy
     for key, value in pairs(x) do copy[with_copies(key, copies)] = with_copies(value, copies) end
@@ -156,25 +165,70 @@ local function buffers_of(call)
 end
 
 
--- Runs f while its work is captured; what optimisers do besides, they note in capture.notes.
+-- Lists the tensors that x, a result, leads to and that have memory of r's buffers, which the next
+-- call overwrites.
+local function list_lent(r, x, lent, seen)
+  if is_tensor(x) then
+    local shares = false
+    for _, t in ipairs(r.buffers) do shares = shares or core.capture_shares(x, t) end
+    if shares then lent[#lent + 1] = x end
+  elseif is_plain(x) and not seen[x] then
+    seen[x] = true
+    for key, value in pairs(x) do
+      list_lent(r, key, lent, seen)
+      list_lent(r, value, lent, seen)
+    end
+  end
+  return lent
+end
+
+
+-- What each call gives: r.results; and in r.lent, by their numbers, those that lead to arguments.
+local function keep_results(r, results)
+  r.results, r.lent = results, {}
+  for i = 1, results.n do
+    local x = results[i]
+    local lent = list_lent(r, x, {}, {})
+    if #lent > 0 then r.lent[i] = heed.keep(lent)
+    elseif is_tensor(x) then results[i] = heed.keep(x:detach()) end
+  end
+end
+
+
+-- As if the captured work, which was never done, had not been called.
+local function take_back(r)
+  for i = #r.notes, 1, -1 do r.notes[i].undo() end
+  if r.work then core.capture_drop(r.work) end
+end
+
+
+-- Calls f while its work is captured in r; what optimisers do besides, they note in capture.notes.
 -- Garbage goes first, since its memory can't be used meanwhile.
-local function record(f, device, call)
-  local buffers, args = buffers_of(call)
-  local r = {buffers = buffers, args = args, changed = {}, grad = heed.is_grad_enabled()}
+local function call_captured(f, device, r)
   collectgarbage()
   core.capture_begin(device)
-  capture.notes = {}
-  local results = table.pack(pcall(f, table.unpack(args, 1, args.n)))
-  r.notes, capture.notes = capture.notes, nil
+  capture.notes, capture.expected = {}, {}
+  local results = table.pack(core.capture_call(f, table.unpack(r.args, 1, r.args.n)))
+  r.notes, r.expected, capture.notes, capture.expected = capture.notes, capture.expected, nil, nil
   local ended, work = pcall(core.capture_end)
-  if not results[1] then error(results[2], 0) end
-  if not ended then error(work, 0) end
-  r.work, r.results = work, table.pack(table.unpack(results, 2, results.n))
-  for i = 1, r.results.n do
-    if is_tensor(r.results[i]) then r.results[i] = heed.keep(r.results[i]:detach()) end
+  r.work = ended and work or nil
+  if results[1] and ended then return table.pack(table.unpack(results, 2, results.n)) end
+  take_back(r)
+  local why = work
+  if not results[1] then why = results[2] end
+  if type(why) == "string" and why:find("yield across a C", 1, true) then
+    fail("capture: f may not yield while its work is captured: yield before the call or after it")
   end
+  error(why, 0)
+end
+
+
+local function record(f, device, call)
+  local buffers, args = buffers_of(call)
+  local r = {buffers = buffers, args = args, changed = {}, modes = core.capture_modes()}
+  keep_results(r, call_captured(f, device, r))
   for i, t in ipairs(buffers) do
-    if core.capture_changes(work, t) then r.changed[#r.changed + 1] = i end
+    if core.capture_changes(r.work, t) then r.changed[#r.changed + 1] = i end
   end
   return r
 end
@@ -184,6 +238,9 @@ end
 local function state_of(r)
   for _, note in ipairs(r.notes) do
     if not note.ready() then return "stale" end
+  end
+  for _, holds in ipairs(r.expected) do
+    if not holds() then return "stale" end
   end
   return core.capture_state(r.work)
 end
@@ -210,19 +267,30 @@ local function replay_work(r)
 end
 
 
+-- A result that leads to parts of r's buffers, with copies of these.
+local function given_back(lent, result)
+  local copies = {}
+  for _, t in ipairs(lent) do copies[t] = t:detach():clone() end
+  return with_copies(result, copies)
+end
+
+
 local function replay(r, tensors)
   replay_work(r)
   for _, i in ipairs(r.changed) do tensors[i]:copy_(r.buffers[i]) end
   local results = table.move(r.results, 1, r.results.n, 1, {})
   for i = 1, r.results.n do
-    if is_tensor(results[i]) then results[i] = results[i]:detach() end
+    if r.lent[i] then results[i] = given_back(r.lent[i], results[i])
+    elseif is_tensor(results[i]) then results[i] = results[i]:detach() end
   end
   return table.unpack(results, 1, r.results.n)
 end
 
 
--- "ready" if r, with the call's tensors in its buffers, does now what f would.
+-- "ready" if r, with the call's tensors in its buffers, does now what f would; "shared" if these
+-- tensors, in the place of the buffers, would change one another.
 local function prepare(r, tensors)
+  if not core.capture_apart(r.work, r.buffers, tensors) then return "shared" end
   for k, t in ipairs(tensors) do r.buffers[k]:copy_(t) end
   local state = state_of(r)
   if state == "ready" then step_on(r) end
@@ -231,36 +299,73 @@ end
 
 
 -- One of a kind's recordings that fits, given the call's tensors; or a new one; nil after many
--- that did not.
+-- that did not, and for tensors that share what f changes.
 local function fitting(kind, f, call)
   for i = #kind, 1, -1 do
     local r = kind[i]
     local state = prepare(r, call.tensors)
     if state == "ready" then return r end
+    if state == "shared" then return nil end
     if state == "stale" then table.remove(kind, i) end
   end
   if kind.made == MOST_RECORDINGS then return nil end
   kind.made = kind.made + 1
   local r = record(f, kind.device, call)
+  if not core.capture_apart(r.work, r.buffers, call.tensors) then take_back(r) return nil end
+  r.kind = kind
   kind[#kind + 1] = r
   return r
 end
 
 
+-- The kinds of one function's calls, by their texts. Of very many the one that was called longest
+-- ago goes: so calls of ever new kinds, or of too many in turn, are calls of f.
+local Kinds = {}
+Kinds.__index = Kinds
+
+
+function Kinds:find(key, last)
+  self.clock = self.clock + 1
+  if last then last.kind.called = self.clock end
+  local kind = self.known[key]
+  if kind then kind.called = self.clock end
+  return kind
+end
+
+
+function Kinds:add(key, device)
+  self.known[key] = {device = device, made = 0, called = self.clock}
+  local count, oldest = 0, nil
+  for text, kind in pairs(self.known) do
+    count = count + 1
+    if not oldest or kind.called < self.known[oldest].called then oldest = text end
+  end
+  if count > MOST_KINDS then self.known[oldest] = nil end
+end
+
+
 ---f, for calls whose work is always the same: a training step, say. The first call of a kind (types
----and shapes of its tensors, also in plain tables; values of all else) runs f, the second captures
----what f does on a GPU, or on the CPU if it uses no GPU, and from then on that is replayed as a
----whole, without Lua. So f must not read values back or work elsewhere, and whatever else it does
----happens only twice; what modules hold besides tensors, such as train() and eval(), stays as it
----was. Where a replay would not do what f does (a parameter was moved, gradients are there that
----were not), the work is captured anew. Where that happens again and again, for arguments that
----require grad, and in a function that is captured itself, f is called. Results have no graph; they
----and gradients are overwritten by the next call.
+---and shapes of its tensors, also in plain tables; values of all else; no_grad and autocast) runs
+---f, the second captures what f does on a GPU, or on the CPU if it uses no GPU, and from then on
+---that is replayed as a whole, without Lua. Whatever else f does happens only twice. What f finds
+---besides its arguments, but for the values of tensors, stays as it was, such as train() and
+---eval(): a new parameter or tensor in a field, a new optimiser or hook is not noticed, and needs a
+---new capture.
+---
+---What cannot be captured raises an error: reading a value back (item(), x[i] of a vector, an index
+---by a boolean mask, multinomial, heed.sample, backward through a checkpoint), work elsewhere, a
+---seed that is set, a yield. Where a replay would not do what f does (a parameter was moved,
+---gradients are there that were not), the work is captured anew. Where that happens again and
+---again, for arguments that require grad or share memory that f changes, and in a function that is
+---captured itself, f is called. Results have no graph; they and gradients are overwritten by the
+---next call. Captures hold their memory and the tensors that they work on, even released ones;
+---those of the latest 64 kinds are kept, so where still more take turns, f is called.
 ---@param f function
 ---@return function
 function capture.capture(f)
   options.callable("capture", "f", f)
-  local known, last = {}, nil      -- kinds by their texts; the recording that was replayed last
+  local kinds = setmetatable({known = {}, clock = 0}, Kinds)
+  local last                       -- the recording that was replayed last
   return function(...)
     if capture.notes then return f(...) end       -- in another one, which captures this work too
     local args = table.pack(...)
@@ -268,15 +373,15 @@ function capture.capture(f)
       return replay(last, args)
     end
     local call = read_call(args)
-    local kind = known[call.key]
+    local kind = kinds:find(call.key, last)
     if kind == nil and not call.trained then
       local before = works()
       local results = table.pack(f(...))
       local device = device_since(before)
-      known[call.key] = device and {device = device, made = 0} or false
+      kinds:add(call.key, device)
       return table.unpack(results, 1, results.n)
     end
-    local r = kind and not call.trained and fitting(kind, f, call)
+    local r = not call.trained and kind.device and fitting(kind, f, call)
     last = r or nil
     if not r then return f(...) end
     return replay(r, call.tensors)

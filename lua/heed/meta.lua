@@ -134,6 +134,7 @@ heed.plot = require "heed.plot"
 heed.position = require "heed.position"
 heed.tasks = require "heed.tasks"
 heed.accuracy = require "heed.data".accuracy
+heed.capture = require "heed.capture".capture
 heed.generate = require "heed.generate".generate
 heed.sample = require "heed.generate".sample
 heed.train = require "heed.train"
@@ -2236,21 +2237,6 @@ function heed.default_device(name) end
 ---@return string
 function heed.level(name) end
 
----f, for calls whose work is always the same, such as a training step. The first call of a kind
----(types and shapes of its tensors, also in plain tables; values of all else) runs f, the second
----captures what f does on a GPU, or on the CPU if it uses no GPU, and from then on that is replayed
----at once, without Lua. So f must not read values back or work on another device, and whatever else
----it does happens only twice; what modules hold besides tensors, such as train() and eval(), stays
----as it was. Where a replay would not do what f does (a parameter was moved, a gradient exists that
----did not), the work is captured again. Where that happens repeatedly, for arguments that require
----grad, and in a function that is captured itself, f is called. Results have no graph; they and
----gradients are overwritten by the next call.
----> heed.capture(function(x) return x + 1 end)(heed.tensor{1, 2}) == {2, 3}
----> heed.capture(5) raises "capture"
----@param f function
----@return function
-function heed.capture(f) end
-
 ---How exact products of float32 are on a GPU: "highest" is float32 throughout, "high" may use
 ---TF32, "medium" bfloat16. The CPU always uses the first.
 ---> heed.matmul_precision() == "highest"
@@ -2450,9 +2436,33 @@ function heed.core.refuse_option(name, key, names) end
 ---@return boolean
 function heed.core.capture_alike(x, t) end
 
+---May a replay have the values of the given tensors in the place of its inputs? Not if they share
+---memory with one another, or with what the work uses besides, and one of both is changed.
+---@param capture userdata
+---@param inputs heed.Tensor[] that were there before
+---@param given heed.Tensor[]
+---@return boolean
+function heed.core.capture_apart(capture, inputs, given) end
+
 ---From here on the work of this device is captured, not done.
 ---@param device integer|string
 function heed.core.capture_begin(device) end
+
+---pcall(f, ...), in which f may not yield.
+---@param f function
+---@param ... any
+---@return boolean good
+---@return any ... what f returned, or the error
+function heed.core.capture_call(f, ...) end
+
+---Takes back what work has set that was captured, and never done.
+---@param capture userdata
+function heed.core.capture_drop(capture) end
+
+---What calls depend on besides their arguments: gradients, autocast, the default device, and the
+---precision of products; as text.
+---@return string
+function heed.core.capture_modes() end
 
 ---Ends the capture.
 ---@return userdata capture the captured work
@@ -2469,6 +2479,12 @@ function heed.core.capture_state(capture) end
 ---@param t heed.Tensor
 ---@return boolean
 function heed.core.capture_changes(capture, t) end
+
+---Does x have memory of t's?
+---@param x heed.Tensor
+---@param t heed.Tensor
+---@return boolean
+function heed.core.capture_shares(x, t) end
 
 ---Does the captured work.
 ---@param capture userdata

@@ -171,13 +171,15 @@ bool heed_device_trim (heed_context *cx, const char *name) {
 /* Its seed, and how many numbers were drawn. */
 bool heed_device_rng_get (heed_context *cx, const char *name, uint64_t state[2]) {
   device *d = core_accelerator(cx, "rng_state", name);
-  return d != NULL && core_done(cx, "rng_state", d->accelerator->rng_get(d, state));
+  return d != NULL && core_check_generator(cx, "rng_state") &&
+         core_done(cx, "rng_state", d->accelerator->rng_get(d, state));
 }
 
 
 bool heed_device_rng_set (heed_context *cx, const char *name, const uint64_t state[2]) {
   device *d = core_accelerator(cx, "rng_state", name);
-  return d != NULL && core_done(cx, "rng_state", d->accelerator->rng_set(d, state));
+  return d != NULL && core_check_generator(cx, "rng_state") &&
+         core_done(cx, "rng_state", d->accelerator->rng_set(d, state));
 }
 
 /* }================================================================== */

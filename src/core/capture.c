@@ -34,6 +34,7 @@ struct heed_capture {
   int64_t ninputs, input_capacity, ngradients, gradient_capacity;
   bool complete;                   /* there was memory for all of them */
   bool replayed;
+  int number;                      /* of what it made: see 'storage' */
   heed_capture *next;              /* of cx->dropped */
 };
 
@@ -46,7 +47,8 @@ struct heed_capture {
 
 bool core_check_reach (heed_context *cx, const char *function, const device *where) {
   return where != cx->captured ||
-         core_fail(cx, function, "a value is read back while work is captured");
+         core_fail(cx, function, "a value is read back while work is captured: return the tensor, "
+                   "and read it after the call");
 }
 
 
@@ -54,6 +56,14 @@ bool core_check_captured (heed_context *cx, const char *function, const device *
   return cx->captured == NULL || cx->captured == where ||
          core_fail(cx, function, "works on %s while the work of %s is captured", where->name,
                    cx->captured->name);
+}
+
+
+/* A replay draws on from where the generator is by then. */
+bool core_check_generator (heed_context *cx, const char *function) {
+  return cx->captured == NULL ||
+         core_fail(cx, function, "a generator's state is read or set while work is captured: do "
+                   "that before the call");
 }
 
 
@@ -180,7 +190,7 @@ bool heed_capture_begin (heed_context *cx, const char *name) {
   }
   cx->captured = d;
   cx->capture = c;
-  cx->captures++;
+  c->number = ++cx->captures;
   return true;
 }
 
@@ -258,6 +268,34 @@ bool heed_capture_changes (const heed_capture *c, const heed_tensor *t) {
   for (int64_t i = 0; c != NULL && i < c->ninputs; i++)
     if (c->inputs[i].t == t) return c->inputs[i].changed;
   return false;
+}
+
+
+bool heed_shares_memory (const heed_tensor *a, const heed_tensor *b) {
+  return a != NULL && b != NULL && a->store != NULL && a->store == b->store;
+}
+
+
+/* Is memory that the work changes, or reads if 's' is changed, that of 's'? */
+static bool collides (const heed_capture *c, const storage *s, bool changed) {
+  if (changed && s->capture == c->number) return true;
+  for (int64_t i = 0; i < c->ninputs; i++)
+    if (c->inputs[i].store == s && (changed || c->inputs[i].changed)) return true;
+  return false;
+}
+
+
+bool heed_capture_apart (const heed_capture *c, int n, heed_tensor *const *inputs,
+                         heed_tensor *const *given) {
+  for (int k = 0; c != NULL && k < n; k++) {
+    const storage *s = store_of(given[k]);
+    bool changed = heed_capture_changes(c, inputs[k]);
+    if (s == NULL) continue;
+    if (collides(c, s, changed)) return false;
+    for (int i = 0; changed && i < n; i++)
+      if (i != k && store_of(given[i]) == s) return false;
+  }
+  return true;
 }
 
 

@@ -339,23 +339,26 @@ bool heed_set_recording (heed_context *cx, bool on) {
 int64_t heed_graph_nodes (heed_context *cx) { return cx != NULL ? cx->nodes : 0; }
 
 
-void heed_seed (heed_context *cx, uint64_t seed) {
-  if (cx == NULL) return;
+bool heed_seed (heed_context *cx, uint64_t seed) {
+  if (cx == NULL || !core_check_generator(cx, "manual_seed")) return false;
   generator_seed(&cx->random, seed);
   for (int i = 0; i < cx->ndevices; i++) {
     device *d = cx->device[i];
     if (d->accelerator != NULL) d->accelerator->seed(d, seed);
   }
+  return true;
 }
 
 
-void heed_rng_get (heed_context *cx, uint8_t state[HEED_RNG_BYTES]) {
-  if (cx != NULL && state != NULL) generator_save(&cx->random, state);
+bool heed_rng_get (heed_context *cx, uint8_t state[HEED_RNG_BYTES]) {
+  if (cx == NULL || state == NULL || !core_check_generator(cx, "rng_state")) return false;
+  generator_save(&cx->random, state);
+  return true;
 }
 
 
 bool heed_rng_set (heed_context *cx, const uint8_t state[HEED_RNG_BYTES]) {
-  if (cx == NULL || state == NULL) return false;
+  if (cx == NULL || state == NULL || !core_check_generator(cx, "rng_state")) return false;
   return generator_load(&cx->random, state) ||
          core_fail(cx, "rng_state", "this is no state of a generator");
 }

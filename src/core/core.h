@@ -298,6 +298,7 @@ static inline bool core_reaches (const heed_context *cx, const device *where) {
 bool core_check_reach (heed_context *cx, const char *function, const device *where);
 bool core_check_captured (heed_context *cx, const char *function, const device *where);    /* work
                                              elsewhere is refused */
+bool core_check_generator (heed_context *cx, const char *function);  /* reads or sets its state */
 bool capture_read (const heed_tensor *t, heed_type type, void *data);    /* of what is not reached:
                                              numbers alone have a value */
 

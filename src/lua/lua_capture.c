@@ -41,6 +41,36 @@ static int l_capture_end (lua_State *L) {
 }
 
 
+/* capture_drop(capture): takes back what its work, which was never done, has set */
+static int l_capture_drop (lua_State *L) {
+  heed_context *cx = enter(L)->cx;
+  heed_capture **c = capture_at(L, 1);
+  heed_capture_drop(cx, *c);
+  *c = NULL;
+  return 0;
+}
+
+
+/* capture_call(f, ...): pcall(f, ...), in which f may not yield */
+static int l_capture_call (lua_State *L) {
+  enter(L);
+  check_callable(L, 1);
+  int status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
+  lua_pushboolean(L, status == LUA_OK);
+  lua_insert(L, 1);
+  return lua_gettop(L);
+}
+
+
+/* capture_modes(): what calls depend on besides their arguments, as text */
+static int l_capture_modes (lua_State *L) {
+  heed_context *cx = enter(L)->cx;
+  lua_pushfstring(L, "%d %d %s %s", heed_recording(cx), (int)heed_autocast(cx), heed_device(cx),
+                  heed_matmul_precision(cx));
+  return 1;
+}
+
+
 static int l_capture_replay (lua_State *L) {
   enter(L);
   heed_capture *c = *capture_at(L, 1);
@@ -64,6 +94,25 @@ static int l_capture_state (lua_State *L) {
 static int l_capture_changes (lua_State *L) {
   enter(L);
   lua_pushboolean(L, heed_capture_changes(*capture_at(L, 1), check_tensor(L, 2)));
+  return 1;
+}
+
+
+/* capture_apart(capture, inputs, given): may a replay have the values of 'given' in its inputs? */
+static int l_capture_apart (lua_State *L) {
+  enter(L);
+  heed_capture *c = *capture_at(L, 1);
+  int n, ngiven;
+  heed_tensor **inputs = read_handles(L, 2, &n), **given = read_handles(L, 3, &ngiven);
+  lua_pushboolean(L, heed_capture_apart(c, n < ngiven ? n : ngiven, inputs, given));
+  return 1;
+}
+
+
+/* capture_shares(x, t): does x have memory of t's? */
+static int l_capture_shares (lua_State *L) {
+  enter(L);
+  lua_pushboolean(L, heed_shares_memory(check_tensor(L, 1), check_tensor(L, 2)));
   return 1;
 }
 
@@ -120,10 +169,12 @@ static int l_works (lua_State *L) {
 
 void open_capture (lua_State *L, int module) {
   static const luaL_Reg functions[] = {
-    {"capture_alike", l_capture_alike}, {"capture_begin", l_capture_begin},
-    {"capture_changes", l_capture_changes},
-    {"capture_end", l_capture_end}, {"capture_replay", l_capture_replay},
-    {"capture_set_step", l_capture_set_step}, {"capture_state", l_capture_state},
+    {"capture_alike", l_capture_alike}, {"capture_apart", l_capture_apart},
+    {"capture_begin", l_capture_begin}, {"capture_call", l_capture_call},
+    {"capture_changes", l_capture_changes}, {"capture_drop", l_capture_drop},
+    {"capture_end", l_capture_end}, {"capture_modes", l_capture_modes},
+    {"capture_replay", l_capture_replay}, {"capture_set_step", l_capture_set_step},
+    {"capture_shares", l_capture_shares}, {"capture_state", l_capture_state},
     {"capture_steps", l_capture_steps}, {NULL, NULL}
   };
   static const luaL_Reg general[] = {{"works", l_works}, {NULL, NULL}};

@@ -327,8 +327,9 @@ static int l_frombytes (lua_State *L) {
 static int l_manual_seed (lua_State *L) {
   binding *b = enter(L);
   at_most(L, 1);
-  heed_seed(b->cx, (uint64_t)check_integer(L, 1, "seed"));
-  return 0;
+  uint64_t seed = (uint64_t)check_integer(L, 1, "seed");
+  named(L);
+  return done(L, heed_seed(b->cx, seed));
 }
 
 
@@ -340,8 +341,8 @@ static int l_rng_state (lua_State *L) {
   int64_t n = HEED_RNG_BYTES;
   if (lua_isnoneornil(L, 1)) {
     slot *s = push_slot(L);
-    heed_rng_get(b->cx, state);
-    return fill(L, s, heed_from(named(L), HEED_UINT8, 1, &n, state));
+    bool good = heed_rng_get(named(L), state);
+    return fill(L, s, good ? heed_from(b->cx, HEED_UINT8, 1, &n, state) : NULL);
   }
   heed_tensor *t = check_tensor(L, 1);
   if (heed_type_of(t) != HEED_UINT8 || heed_numel(t) != n)

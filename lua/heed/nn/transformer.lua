@@ -64,12 +64,16 @@ end
 
 
 -- A layer's results, or x where the layer is dropped: LayerDrop, Fan et al. 2020. A GPU decides for
--- itself, and so does the CPU where its work is captured: replays have other random numbers.
+-- itself. A replay can't leave out a layer's gradients and random numbers, as the CPU does.
 function Stack:call(layer, x, ...)
   local p = self.training and self.layer_dropout or 0
   if p == 0 or not heed.is_tensor(x) then return layer(x, ...) end
+  if capture.notes and x.device == "cpu" then
+    heed.fail("nn.%s: layer_dropout while training cannot be captured on the CPU: set it to 0, or "
+              .. "write model:eval()", self.__name)
+  end
   local drawn = heed.rand(1, {device = x.device})
-  if capture.reaches(x) then
+  if x.device == "cpu" then
     if drawn:item() < p then return x, false, false end
     return layer(x, ...)
   end

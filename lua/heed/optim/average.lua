@@ -53,6 +53,7 @@ local function follow(self)
       self.averages[i] = heed.keep(self.averages[i]:to(p.device):to(type_of(p)))
     end
   end
+  self.replayed = heed.keep(self.replayed:to(self.averages[1].device))
 end
 
 
@@ -70,10 +71,11 @@ local function make(parameters, given, ...)
   options.probability("optim.EMA", "decay", o.decay)
   local names, list = read(parameters)
   local self = setmetatable({options = o, names = names, parameters = list, averages = {},
-                             updates = 0, applied = 0}, EMA)
+                             updates = 0, replayed = false, applied = 0}, EMA)
   for i, p in ipairs(list) do
     self.averages[i] = heed.keep(p:detach():to(type_of(p)):clone())
   end
+  self.replayed = heed.keep(heed.zeros({}, {dtype = "int64", device = list[1].device}))
   parameter.on_move(self, follow)
   return self
 end
@@ -93,9 +95,12 @@ function EMA:update()
   if self.applied > 0 then
     fail("update: parameters of their own expected, but apply has put the averages into them")
   end
-  self.updates = self.updates + 1
+  local averages = self.averages
+  capture.expect(function() return self.averages == averages and self.applied == 0 end)
+  if not capture.notes then self.updates = self.updates + 1 end
   local weight = 1 - decay_of(self)
   heed.no_grad(function()
+    if capture.notes then self.replayed:add_(1) end
     for i, p in ipairs(self.parameters) do
       self.averages[i]:lerp_(p:to(self.averages[i].dtype), weight)
     end
@@ -129,10 +134,14 @@ function EMA:apply(f, ...)
 end
 
 
+-- Those of captured work are counted by its replays.
+local function updates_of(self) return self.updates + self.replayed:item() end
+
+
 ---The averages by name, and how many updates there were.
 ---@return table<string, heed.Tensor>
 function EMA:state()
-  local tensors = {updates = heed.tensor(self.updates)}
+  local tensors = {updates = heed.tensor(updates_of(self))}
   for i, name in ipairs(self.names) do tensors["average." .. name] = self.averages[i]:detach() end
   return tensors
 end
@@ -165,12 +174,13 @@ function EMA:load_state(given)
     averages[i] = heed.keep(t:to(self.parameters[i].device):clone())
   end
   self.averages, self.updates = averages, given.updates:item()
+  self.replayed:zero_()
 end
 
 
 function EMA:__tostring()
   return ("averages of %d tensors, decay = %g, %d updates"):format(
-    #self.parameters, self.options.decay, self.updates)
+    #self.parameters, self.options.decay, updates_of(self))
 end
 
 

@@ -8,6 +8,7 @@
 --   scaler:step(opt)
 --   scaler:update()
 
+local capture = require "heed.capture"
 local clip_gradients = require("heed.core").clip_gradients
 local heed = require "heed"
 local is_optimizer = require("heed.optim.optimizer").is
@@ -60,7 +61,17 @@ end
 ---The scale that losses are multiplied with now.
 ---@return number
 function Scaler:get_scale()
-  return self.factor
+  local factor = self.factor
+  capture.expect(function() return self.factor == factor end)
+  return factor
+end
+
+
+-- What reads values back, and counts.
+local function refuse_capture(who)
+  if not capture.notes then return end
+  fail("%s: a scaler's unscale_, step and update cannot be captured: call them after the captured "
+       .. "function", who)
 end
 
 
@@ -71,7 +82,7 @@ function Scaler:scale(loss)
   if not heed.is_tensor(loss) then
     fail("scale: a tensor expected as loss, got %s", options.kind(loss))
   end
-  return loss:to(loss.dtype == "float64" and "float64" or "float32") * self.factor
+  return loss:to(loss.dtype == "float64" and "float64" or "float32") * self:get_scale()
 end
 
 
@@ -97,6 +108,7 @@ end
 ---did not.
 ---@param opt heed.Optimizer
 function Scaler:unscale_(opt)
+  refuse_capture("unscale_")
   check_optimizer("unscale_", opt)
   if self.found[opt] ~= nil then
     fail("unscale_: one call for each update expected: these gradients were divided already")
@@ -110,6 +122,7 @@ end
 ---@param opt heed.Optimizer
 ---@return boolean done false: it was left out
 function Scaler:step(opt)
+  refuse_capture("step")
   check_optimizer("step", opt)
   if self.stepped[opt] then fail("step: one call for each update expected, got a second one") end
   if self.found[opt] == nil then self:unscale_(opt) end
@@ -122,6 +135,7 @@ end
 ---Makes the scale smaller where a gradient was not finite, and larger after many steps where all
 ---were.
 function Scaler:update()
+  refuse_capture("update")
   if next(self.found) == nil then
     fail("update: a step expected since the last update, there was none")
   end
