@@ -37,12 +37,24 @@ function capture.expect(holds)
 end
 
 
--- A value as text that no other value has; what lives in memory by its address.
+local numbers, last_number = setmetatable({}, {__mode = "k"}), 0
+
+-- Of what lives in memory: never that of another, as an address may be when its owner is gone.
+local function number_of(x)
+  if not numbers[x] then
+    last_number = last_number + 1
+    numbers[x] = last_number
+  end
+  return numbers[x]
+end
+
+
+-- A value as text that no other value has.
 local function describe(x)
   if math.type(x) == "float" then return ("%a"):format(x) end
   if type(x) == "string" then return ("%q"):format(x) end
   local plain = x == nil or type(x) == "boolean" or type(x) == "number"
-  return plain and tostring(x) or ("%p"):format(x)
+  return plain and tostring(x) or ("%s %d"):format(type(x), number_of(x))
 end
 
 

@@ -108,7 +108,7 @@ local function make_step(self, x)
     columns = spare > 0 and places + spare or places, positions = (places - 1):unsqueeze(1),
     finish = places:narrow(1, T, 1), masks = {},
   }
-  if capture.expect then expect(self, step) end
+  if capture.notes then expect(self, step) end
   return step
 end
 
