@@ -500,9 +500,9 @@ HEED_API bool heed_device_after (heed_tensor *t, void *stream);
 ** on, and leaves gradients in leaves as the work does. STALE: a tensor has other memory since, or
 ** one of the host's, which another device was sent, was changed; GRADIENTS_DIFFER: a leaf has not
 ** the gradient, or the lack of one, that the work began with. In both cases a replay does not do
-** what the work itself would do now. Nor does it for 'given' tensors, whose values are copied into
-** inputs of the work and back, unless they are apart: none shares memory with another one, or with
-** what the work uses besides, of which one of both is changed.
+** what the work itself would do now. Nor does it for a 'given' tensor, whose values are copied into
+** an input and back, unless that is apart: shares no memory with what the work uses besides, of
+** which one of both is changed.
 */
 typedef struct heed_capture heed_capture;
 
@@ -513,9 +513,9 @@ typedef enum heed_capture_state {
 HEED_API bool heed_capture_begin (heed_context *cx, const char *device);
 HEED_API heed_capture *heed_capture_end (heed_context *cx);        /* NULL for a failure */
 HEED_API heed_capture_state heed_capture_state_of (const heed_capture *c);
-HEED_API bool heed_capture_changes (const heed_capture *c, const heed_tensor *t);
-HEED_API bool heed_capture_apart (const heed_capture *c, int n, heed_tensor *const *inputs,
-                                  heed_tensor *const *given);
+HEED_API bool heed_capture_changes (const heed_capture *c, const heed_tensor *t);  /* NULL: any */
+HEED_API bool heed_capture_apart (const heed_capture *c, const heed_tensor *input,
+                                  const heed_tensor *given);
 HEED_API bool heed_capture_replay (heed_context *cx, heed_capture *c);
 HEED_API bool heed_capture_set_step (heed_context *cx, heed_capture *c, int which,
                                      const heed_step *step);

@@ -105,16 +105,23 @@ end
 local function read_call(args)
   local call = {args = args, parts = {}, tensors = {}, number = {}, count = 0}
   for i = 1, call.args.n do read(call, call.args[i]) end
-  call.parts[#call.parts + 1] = core.capture_modes()
+  call.parts[#call.parts + 1] = ("%s %d %s %s"):format(core.capture_modes())
   call.key = table.concat(call.parts, "; ")
   return call
+end
+
+
+local function same_modes(modes, recording, autocast, device, precision)
+  return recording == modes[1] and autocast == modes[2] and device == modes[3]
+         and precision == modes[4]
 end
 
 
 -- Is a call, whose arguments are given, of the kind that r was made for? This knows it without
 -- reading them as `read_call` does, where they are tensors, no two of them the same.
 local function is_of_kind(r, args)
-  if args.n ~= #r.buffers or args.n ~= r.args.n or core.capture_modes() ~= r.modes then
+  if args.n ~= #r.buffers or args.n ~= r.args.n
+     or not same_modes(r.modes, core.capture_modes()) then
     return false
   end
   for i = 1, args.n do
@@ -237,11 +244,12 @@ end
 
 local function record(f, device, call)
   local buffers, args = buffers_of(call)
-  local r = {buffers = buffers, args = args, changed = {}, modes = core.capture_modes()}
+  local r = {buffers = buffers, args = args, changed = {}, modes = {core.capture_modes()}}
   keep_results(r, call_captured(f, device, r))
   for i, t in ipairs(buffers) do
     if core.capture_changes(r.work, t) then r.changed[#r.changed + 1] = i end
   end
+  r.changes = core.capture_changes(r.work)
   return r
 end
 
@@ -299,10 +307,26 @@ local function replay(r, tensors)
 end
 
 
+-- Does r, with these tensors in its buffers, change none in a way that f would not? A tensor that f
+-- changes may share no memory with another one.
+local function is_apart(r, tensors)
+  if not r.changes then return true end
+  for k, t in ipairs(tensors) do
+    if not core.capture_apart(r.work, r.buffers[k], t) then return false end
+  end
+  for _, i in ipairs(r.changed) do
+    for k, t in ipairs(tensors) do
+      if k ~= i and core.capture_shares(t, tensors[i]) then return false end
+    end
+  end
+  return true
+end
+
+
 -- "ready" if r, with the call's tensors in its buffers, does now what f would; "shared" if these
 -- tensors, in the place of the buffers, would change one another.
 local function prepare(r, tensors)
-  if not core.capture_apart(r.work, r.buffers, tensors) then return "shared" end
+  if not is_apart(r, tensors) then return "shared" end
   for k, t in ipairs(tensors) do r.buffers[k]:copy_(t) end
   local state = state_of(r)
   if state == "ready" then step_on(r) end
@@ -323,7 +347,10 @@ local function fitting(kind, f, call)
   if kind.made == MOST_RECORDINGS then return nil end
   kind.made = kind.made + 1
   local r = record(f, kind.device, call)
-  if not core.capture_apart(r.work, r.buffers, call.tensors) then take_back(r) return nil end
+  if not is_apart(r, call.tensors) then
+    take_back(r)
+    return nil
+  end
   r.kind = kind
   kind[#kind + 1] = r
   return r

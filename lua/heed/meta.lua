@@ -2436,13 +2436,13 @@ function heed.core.refuse_option(name, key, names) end
 ---@return boolean
 function heed.core.capture_alike(x, t) end
 
----May a replay have the values of the given tensors in the place of its inputs? Not if they share
----memory with one another, or with what the work uses besides, and one of both is changed.
+---May a replay have the values of a given tensor in the place of its input? Not if it shares memory
+---with what the work uses besides, and one of both is changed.
 ---@param capture userdata
----@param inputs heed.Tensor[] that were there before
----@param given heed.Tensor[]
+---@param input heed.Tensor that was there before
+---@param given heed.Tensor
 ---@return boolean
-function heed.core.capture_apart(capture, inputs, given) end
+function heed.core.capture_apart(capture, input, given) end
 
 ---From here on the work of this device is captured, not done.
 ---@param device integer|string
@@ -2460,8 +2460,11 @@ function heed.core.capture_call(f, ...) end
 function heed.core.capture_drop(capture) end
 
 ---What calls depend on besides their arguments: gradients, autocast, the default device, and the
----precision of products; as text.
----@return string
+---precision of products.
+---@return boolean recording
+---@return integer autocast
+---@return string device
+---@return string precision
 function heed.core.capture_modes() end
 
 ---Ends the capture.
@@ -2474,9 +2477,9 @@ function heed.core.capture_end() end
 ---@return "ready"|"differs"|"stale"
 function heed.core.capture_state(capture) end
 
----Does the captured work change t, which was there before?
+---Does the captured work change t, or anything, that was there before?
 ---@param capture userdata
----@param t heed.Tensor
+---@param t? heed.Tensor
 ---@return boolean
 function heed.core.capture_changes(capture, t) end
 

@@ -265,8 +265,10 @@ heed_capture_state heed_capture_state_of (const heed_capture *c) {
 
 
 bool heed_capture_changes (const heed_capture *c, const heed_tensor *t) {
-  for (int64_t i = 0; c != NULL && i < c->ninputs; i++)
+  for (int64_t i = 0; c != NULL && i < c->ninputs; i++) {
     if (c->inputs[i].t == t) return c->inputs[i].changed;
+    if (t == NULL && c->inputs[i].changed) return true;
+  }
   return false;
 }
 
@@ -285,17 +287,10 @@ static bool collides (const heed_capture *c, const storage *s, bool changed) {
 }
 
 
-bool heed_capture_apart (const heed_capture *c, int n, heed_tensor *const *inputs,
-                         heed_tensor *const *given) {
-  for (int k = 0; c != NULL && k < n; k++) {
-    const storage *s = store_of(given[k]);
-    bool changed = heed_capture_changes(c, inputs[k]);
-    if (s == NULL) continue;
-    if (collides(c, s, changed)) return false;
-    for (int i = 0; changed && i < n; i++)
-      if (i != k && store_of(given[i]) == s) return false;
-  }
-  return true;
+bool heed_capture_apart (const heed_capture *c, const heed_tensor *input,
+                         const heed_tensor *given) {
+  const storage *s = store_of(given);
+  return c == NULL || s == NULL || !collides(c, s, heed_capture_changes(c, input));
 }
 
 

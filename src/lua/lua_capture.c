@@ -62,12 +62,14 @@ static int l_capture_call (lua_State *L) {
 }
 
 
-/* capture_modes(): what calls depend on besides their arguments, as text */
+/* capture_modes(): what calls depend on besides their arguments */
 static int l_capture_modes (lua_State *L) {
   heed_context *cx = enter(L)->cx;
-  lua_pushfstring(L, "%d %d %s %s", heed_recording(cx), (int)heed_autocast(cx), heed_device(cx),
-                  heed_matmul_precision(cx));
-  return 1;
+  lua_pushboolean(L, heed_recording(cx));
+  lua_pushinteger(L, (lua_Integer)heed_autocast(cx));
+  lua_pushstring(L, heed_device(cx));
+  lua_pushstring(L, heed_matmul_precision(cx));
+  return 4;
 }
 
 
@@ -90,21 +92,20 @@ static int l_capture_state (lua_State *L) {
 }
 
 
-/* capture_changes(capture, t): does the work change t? */
+/* capture_changes(capture[, t]): does the work change t, or anything that was there before? */
 static int l_capture_changes (lua_State *L) {
   enter(L);
-  lua_pushboolean(L, heed_capture_changes(*capture_at(L, 1), check_tensor(L, 2)));
+  const heed_capture *c = *capture_at(L, 1);
+  lua_pushboolean(L, heed_capture_changes(c, lua_isnone(L, 2) ? NULL : check_tensor(L, 2)));
   return 1;
 }
 
 
-/* capture_apart(capture, inputs, given): may a replay have the values of 'given' in its inputs? */
+/* capture_apart(capture, input, given): see heed.h */
 static int l_capture_apart (lua_State *L) {
   enter(L);
-  heed_capture *c = *capture_at(L, 1);
-  int n, ngiven;
-  heed_tensor **inputs = read_handles(L, 2, &n), **given = read_handles(L, 3, &ngiven);
-  lua_pushboolean(L, heed_capture_apart(c, n < ngiven ? n : ngiven, inputs, given));
+  const heed_capture *c = *capture_at(L, 1);
+  lua_pushboolean(L, heed_capture_apart(c, check_tensor(L, 2), check_tensor(L, 3)));
   return 1;
 }
 

@@ -339,7 +339,8 @@ static bool call_hook (void *self, int noutputs, heed_tensor *const *gradients, 
 }
 
 
-heed_tensor **read_handles (lua_State *L, int i, int *n) {
+/* Tensors of the list at i, in memory of Lua's that it pushes. */
+static heed_tensor **read_handles (lua_State *L, int i, int *n) {
   luaL_checktype(L, i, LUA_TTABLE);
   *n = (int)lua_rawlen(L, i);
   heed_tensor **list = lua_newuserdatauv(L, (size_t)(*n + 1) * sizeof *list, 0);

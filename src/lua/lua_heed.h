@@ -290,8 +290,6 @@ void open_anchor (lua_State *L);
 
 /* lua_grad.c, lua_optim.c */
 void drop_hooks (binding *b);
-/* Tensors of the list at i, in memory of Lua's that it pushes. */
-heed_tensor **read_handles (lua_State *L, int i, int *n);
 void open_grad (lua_State *L, int module, int methods);
 heed_step read_step (lua_State *L, int i);               /* of the options at i */
 void open_optim (lua_State *L, int module);
