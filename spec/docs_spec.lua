@@ -205,7 +205,9 @@ local function check_blocks(path)
 
   for block in read(path):gmatch("\n```lua\n(.-)\n```") do
     number = number + 1
-    it(("block %d runs: %s"):format(number, block:match("[^\n]*")), function()
+    local composed = os.getenv "HEED_BUILD" == "basic"     -- what is composed can't be captured
+    local example = composed and block:find("heed.capture", 1, true) and pending or it
+    example(("block %d runs: %s"):format(number, block:match("[^\n]*")), function()
       local env = setmetatable({
         io = setmetatable({write = function() end}, {__index = io}),
         os = setmetatable({tmpname = tmpname}, {__index = os}),

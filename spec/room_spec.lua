@@ -6,6 +6,9 @@ local stepping = require "spec.support.stepping"
 local nn, Model = heed.nn, stepping.Model
 local near, stepped = stepping.near, stepping.stepped
 
+-- Composed operations read values back.
+local it = os.getenv "HEED_BUILD" == "basic" and pending or it
+
 local CAUSAL <const> = {causal = true}
 local ON_CPU <const> = heed.default_device() == "cpu"
 -- A GPU's number of tokens is not read before a step.

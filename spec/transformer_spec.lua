@@ -480,7 +480,10 @@ describe("a GPT of two layers", function()
     return losses
   end
 
-  it("trains in a capture to the losses that it has without one", function()
+  -- Composed operations read values back.
+  local captures = os.getenv "HEED_BUILD" == "basic" and pending or it
+
+  captures("trains in a capture to the losses that it has without one", function()
     local eager = train(function(f) return f end, 20)
     local captured = train(heed.capture, 20)
     assert.is_true(eager[20] < eager[1] / 2, eager[1] .. " to " .. eager[20])
