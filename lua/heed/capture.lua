@@ -397,8 +397,9 @@ end
 ---gradients are there that were not), the work is captured anew. Where that happens again and
 ---again, for arguments that require grad or share memory that f changes, and in a function that is
 ---captured itself, f is called. Results have no graph; they and gradients are overwritten by the
----next call. Captures hold their memory and the tensors that they work on, even released ones;
----those of the latest 64 kinds are kept, so where still more take turns, f is called.
+---next call; arguments among them are copies. Captures hold their memory and the tensors that they
+---work on, even released ones; those of the latest 64 kinds are kept, so where still more take
+---turns, f is called.
 ---@param f function
 ---@return function
 function capture.capture(f)
