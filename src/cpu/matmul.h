@@ -24,7 +24,6 @@
 #define LINE_SUMS (16384 / BYTES)  /* of lines, on the stack */
 #define LINE_BLOCKS 32             /* of depth, whose sums have room at a time */
 #define NEAR_DEPTH 64              /* of 16-bit floats, converted before they are transposed */
-#define PIECE_BYTES (1 << 19)      /* of b, read by lines: threads share what is twice as large */
 #define PIECE_READ (1 << 18)       /* bytes of a piece of work that memory holds up, at least */
 #define PIECE_SUMS (1 << 16)       /* elements of one that adds up the sums of lines */
 #define FAR_BYTES (1 << 24)        /* of b that is in no cache, and so is read once */

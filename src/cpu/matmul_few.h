@@ -386,7 +386,7 @@ static void OF(lines) (OF(one) *x) {
   const int threads = pool_threads(x->m->self->pool);
   const int64_t blocks = OF(depth_blocks)(x->p.depth), most = x->columns / (4 * LANES);
   const int64_t bytes = x->p.depth * x->columns * OF(b_bytes)(x);
-  const int64_t pieces = threads == 1 ? 1 : smaller(bytes / PIECE_BYTES, 2 * threads);
+  const int64_t pieces = threads == 1 ? 1 : smaller(bytes / (2 * PIECE_READ), 2 * threads);
   if (pieces <= 1) { OF(lines_alone)(x); return; }
   const int64_t parts = larger(smaller((pieces + blocks - 1) / blocks, most), 1);
   const int64_t columns = round_up((x->columns + parts - 1) / parts, LANES);

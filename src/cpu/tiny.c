@@ -26,43 +26,24 @@ static matrix matrix_of (const view *v) {
   return (matrix){v->data, v->at.stride[0], v->at.stride[1]};
 }
 
+/* Columns j .. j + N - 1 of row i of y, each summed in the order of the depth. */
+#define COLUMNS(name, T, N) \
+  static void name (int64_t depth, const matrix *y, const matrix *a, const matrix *b, int64_t i, \
+                    int64_t j) { \
+    const T *x = (T *)a->data + i * a->row, *z = (T *)b->data + j * b->column; \
+    T *to = (T *)y->data + i * y->row + j * y->column, sum[N] = {0}; \
+    for (int64_t k = 0; k < depth; k++, x += a->column, z += b->row) \
+      for (int n = 0; n < N; n++) sum[n] += *x * z[n * b->column]; \
+    for (int n = 0; n < N; n++) to[n * y->column] = sum[n]; \
+  }
+
 #define SIDE 4                     /* columns side by side: their sums do not wait for each other */
 
-/* A row of y, SIDE columns from 'j' on: each is summed in the order of the depth. */
-static void side_float (int64_t depth, const matrix *y, const matrix *a, const matrix *b,
-                        int64_t i, int64_t j) {
-  const float *x = (float *)a->data + i * a->row, *z = (float *)b->data + j * b->column;
-  float *to = (float *)y->data + i * y->row + j * y->column, sum[SIDE] = {0};
-  for (int64_t k = 0; k < depth; k++, x += a->column, z += b->row)
-    for (int n = 0; n < SIDE; n++) sum[n] += *x * z[n * b->column];
-  for (int n = 0; n < SIDE; n++) to[n * y->column] = sum[n];
-}
+COLUMNS(side_float, float, SIDE)
+COLUMNS(one_float, float, 1)
+COLUMNS(side_double, double, SIDE)
+COLUMNS(one_double, double, 1)
 
-static void side_double (int64_t depth, const matrix *y, const matrix *a, const matrix *b,
-                         int64_t i, int64_t j) {
-  const double *x = (double *)a->data + i * a->row, *z = (double *)b->data + j * b->column;
-  double *to = (double *)y->data + i * y->row + j * y->column, sum[SIDE] = {0};
-  for (int64_t k = 0; k < depth; k++, x += a->column, z += b->row)
-    for (int n = 0; n < SIDE; n++) sum[n] += *x * z[n * b->column];
-  for (int n = 0; n < SIDE; n++) to[n * y->column] = sum[n];
-}
-
-/* The same for one column. */
-static void dot_float (int64_t depth, const matrix *y, const matrix *a, const matrix *b,
-                       int64_t i, int64_t j) {
-  const float *x = (float *)a->data + i * a->row, *z = (float *)b->data + j * b->column;
-  float sum = 0;
-  for (int64_t k = 0; k < depth; k++, x += a->column, z += b->row) sum += *x * *z;
-  ((float *)y->data)[i * y->row + j * y->column] = sum;
-}
-
-static void dot_double (int64_t depth, const matrix *y, const matrix *a, const matrix *b,
-                        int64_t i, int64_t j) {
-  const double *x = (double *)a->data + i * a->row, *z = (double *)b->data + j * b->column;
-  double sum = 0;
-  for (int64_t k = 0; k < depth; k++, x += a->column, z += b->row) sum += *x * *z;
-  ((double *)y->data)[i * y->row + j * y->column] = sum;
-}
 
 static void multiply (const work *w, int64_t rows, int64_t columns, int64_t depth) {
   const matrix a = matrix_of(&w->in[MATMUL_A]), b = matrix_of(&w->in[MATMUL_B]);
@@ -72,7 +53,7 @@ static void multiply (const work *w, int64_t rows, int64_t columns, int64_t dept
     int64_t j = 0;
     for (; j + SIDE <= columns; j += SIDE)
       (single ? side_float : side_double)(depth, &y, &a, &b, i, j);
-    for (; j < columns; j++) (single ? dot_float : dot_double)(depth, &y, &a, &b, i, j);
+    for (; j < columns; j++) (single ? one_float : one_double)(depth, &y, &a, &b, i, j);
   }
 }
 

@@ -370,9 +370,8 @@ end
 ---@param n integer how many remain, of the longest row
 ---@return heed.Cache self
 function Cache:truncate(n)
-  local length = self:length()
-  n = options.count("truncate", "the number of tokens", n, 0)
-  if n > length then fail("truncate: at most %d tokens expected, got %d", length, n) end
+  local length
+  n, length = turns.kept(self, n)
   if n == length then return self end
   if length > limit_of(self) then
     fail("truncate: the tokens before the window of %d are forgotten", self.window)

@@ -250,9 +250,7 @@ end
 
 
 function Fixed:truncate(n)
-  local length = self:length()
-  n = options.count("truncate", "the number of tokens", n, 0)
-  if n > length then fail("truncate: at most %d tokens expected, got %d", length, n) end
+  n = turns.kept(self, n)
   if self.at then self.at:fill_(n) end
   settle(self)
   return self

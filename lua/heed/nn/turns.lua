@@ -120,6 +120,19 @@ function turns.commit(cache, layer, slot)
 end
 
 
+---How many tokens `truncate` is told to keep, and how many there are.
+---@param cache heed.Cache
+---@param n any
+---@return integer n
+---@return integer length
+function turns.kept(cache, n)
+  local length = cache:length()
+  n = options.count("truncate", "the number of tokens", n, 0)
+  if n > length then fail("truncate: at most %d tokens expected, got %d", length, n) end
+  return n, length
+end
+
+
 ---Makes one step of all steps so far, which every layer has done.
 ---@param cache heed.Cache
 ---@param step table
