@@ -47,7 +47,7 @@ FLAGS_emulated-asan= $(FLAGS_asan)
 LIBS= -lm -lpthread -ldl
 VERSION= $(shell sed -n 's/.*_VERSION = "heed \(.*\)".*/\1/p' lua/heed/init.lua)
 
-SOURCES= $(wildcard src/*.c src/core/*.c src/cpu/*.c src/op/*.c src/lua/*.c)
+SOURCES= $(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c))
 EMBED= $(B)/src/lua/lua_half.o $(B)/src/lua/lua_sealed.o $(B)/half.o
 OBJECTS= $(filter-out $(EMBED),$(SOURCES:%.c=$(B)/%.o))
 CORE= $(filter-out $(B)/src/lua/%,$(OBJECTS))
@@ -91,9 +91,9 @@ all: $(B)/heed/core.so
 	@! $(GPU) >/dev/null 2>&1 || test -e $(B)/heed/cuda.so || echo "a GPU is here: make cuda"
 
 # A plugin must be of the same table of operations and the same structs as the core.
-INTERFACE= $(shell cat src/op/ops.def src/heed.h $(patsubst %,src/core/%.h,layout scalar view \
-  work device plugin) | cksum | cut -d' ' -f1)
-$(B)/src/core/plugin.o $(B)/cuda/plugin.cu.o: SHOWN= -DHEED_INTERFACE=$(INTERFACE)ull
+INTERFACE= $(shell cat src/op/ops.def src/heed.h $(patsubst %,src/%.h,base/layout base/scalar \
+  base/view base/work memory/device memory/plugin) | cksum | cut -d' ' -f1)
+$(B)/src/memory/plugin.o $(B)/cuda/device/plugin.cu.o: SHOWN= -DHEED_INTERFACE=$(INTERFACE)ull
 
 # == CUDA: an object of its own, by nvcc where it is; or emulated, by the C++ compiler ==
 
@@ -113,8 +113,8 @@ EMULATED= -std=gnu++17 -O2 -g1 $(PLAIN_CXX) -Wno-unknown-pragmas -ffp-contract=o
   $(EMULATED_$(KIND))
 EMULATED_emulated-asan= -DHEED_CACHE=0 -fno-omit-frame-pointer -fno-sanitize-recover=all \
   -fsanitize=address,alignment,shift
-KERNELS= $(wildcard cuda/*.cu)
-SHARED_CORE= $(B)/src/core/layout.o $(B)/src/core/scalar.o
+KERNELS= $(sort $(wildcard cuda/*.cu cuda/*/*.cu))
+SHARED_CORE= $(B)/src/base/layout.o $(B)/src/base/scalar.o
 
 ifneq ($(filter emulated%,$(KIND)),)
 CUDA_OBJECTS= $(patsubst %,$(B)/%.o,$(KERNELS) $(wildcard spec/emulated/*.cc))
@@ -143,10 +143,10 @@ $(B)/heed/cuda.so: $(CUDA_OBJECTS) $(SHARED_CORE)
 	$(Q)$(CC) -shared $(FLAGS_$(KIND)) -Wl,-z,nodelete -o $@ $^ $(CUDA_LIBS) $(LIBS)
 
 # Results of single operations are those of the CPU: no products fused with sums.
-$(patsubst %,$(B)/cuda/%.cu.o,copy map_float map_double map_integer derivative_float \
-  derivative_double): FUSED= -fmad=false
+$(patsubst %,$(B)/cuda/%.cu.o,copy/copy $(addprefix vector/,map_float map_double map_integer \
+  derivative_float derivative_double)): FUSED= -fmad=false
 
-$(B)/cuda/cublas.cu.o: SHOWN= -DHEED_TOOLKIT='"$(CUDA)"'
+$(B)/cuda/product/cublas.cu.o: SHOWN= -DHEED_TOOLKIT='"$(CUDA)"'
 
 $(B)/cuda/%.cu.o: cuda/%.cu Makefile $(B)/cuda/architectures
 	@mkdir -p $(@D); echo compile $@
@@ -178,7 +178,7 @@ $(B)/%.o: %.c Makefile
 	$(Q)$(CC) $(FLAGS) $(SHOWN) $(SHAPES_$(KIND)) -MMD -MP -c -o $@ $<
 
 # clang alone sees unsigned overflow: looked for in shape arithmetic, where none is meant.
-$(B)/src/core/layout.o $(B)/src/core/storage.o $(B)/src/op/%.o: SHAPES_overflow= -O1 -g \
+$(B)/src/base/layout.o $(B)/src/memory/storage.o $(B)/src/graph/%.o $(B)/src/op/%.o: SHAPES_overflow= -O1 -g \
   -fsanitize=unsigned-integer-overflow,signed-integer-overflow -fno-sanitize-recover=all
 
 # The Lua half as C, for programs that carry it inside: name, chunk name, text, ..., NULL.

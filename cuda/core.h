@@ -11,8 +11,8 @@
 #include <string.h>
 
 extern "C" {
-#include "core/plugin.h"
-#include "core/device.h"
+#include "memory/plugin.h"
+#include "memory/device.h"
 }
 
 #endif

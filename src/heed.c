@@ -2,12 +2,12 @@
 ** heed.c - a context, put together: the core, the CPU as its first device, the operations.
 */
 
-#include "core/core.h"
+#include "tensor/core.h"
 
 #include <stdlib.h>
 
 #include "cpu/cpu.h"
-#include "op/op.h"
+#include "graph/op.h"
 
 
 /* NULL: there is no such level. */

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/core.h"
+#include "tensor/core.h"
 
 typedef struct both {
   heed_context *cx;

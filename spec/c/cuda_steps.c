@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/core.h"
-#include "core/machine.h"
+#include "tensor/core.h"
+#include "memory/machine.h"
 
 enum { BATCH = 2, LENGTH = 33, HEADS = 2, DIM = 16, WORDS = 21, PARTS = 5, RUN = 50 };
 

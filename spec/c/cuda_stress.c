@@ -3,7 +3,7 @@
 ** them. They are reported, in no more time than good values take; an emulated GPU gets fewer.
 */
 
-#include "core/machine.h"
+#include "memory/machine.h"
 #include "cuda_child.h"
 
 #define LIMIT 5                    /* positions from 1 to it are good */

@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/interrupt.h"
-#include "core/pool.h"
+#include "memory/interrupt.h"
+#include "memory/pool.h"
 
 enum { MOST = 5000, ASLEEP = 2000 };         /* elements; microseconds until all workers sleep */
 

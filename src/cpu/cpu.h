@@ -5,7 +5,7 @@
 #ifndef cpu_h
 #define cpu_h
 
-#include "core/device.h"
+#include "memory/device.h"
 
 #pragma GCC visibility push(hidden)
 

@@ -12,6 +12,6 @@
 #include <string.h>
 
 #include "cpu/cpu.h"
-#include "cpu/iterator.h"
+#include "cpu/copy/iterator.h"
 
 #endif

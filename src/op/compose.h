@@ -7,7 +7,7 @@
 #ifndef compose_h
 #define compose_h
 
-#include "op/op.h"
+#include "graph/op.h"
 
 #pragma GCC visibility push(hidden)
 

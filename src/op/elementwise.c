@@ -5,7 +5,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "op/op.h"
+#include "graph/op.h"
 
 
 /*

@@ -5,7 +5,7 @@
 #ifndef move_h
 #define move_h
 
-#include "op/op.h"
+#include "graph/op.h"
 
 #pragma GCC visibility push(hidden)
 

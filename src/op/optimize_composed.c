@@ -20,7 +20,7 @@ static bool store (heed_tensor *to, heed_tensor *from) {
 }
 
 
-/* t, but 0 for what is denormal: states decay into that, see cpu/optimize.h. */
+/* t, but 0 for what is denormal: states decay into that, see cpu/optimize/optimize.h. */
 static heed_tensor *state (heed_tensor *t) {
   if (t == NULL) return NULL;
   heed_tensor *small = op2(HEED_lt, op1(HEED_abs, t), op_float(t->cx, LEAST_STATE(t->type)));

@@ -2,7 +2,7 @@
 ** rows.c - the table of operations as values, straight from ops.def.
 */
 
-#include "op/op.h"
+#include "graph/op.h"
 
 
 /*

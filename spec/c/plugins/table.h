@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "core/plugin.h"
+#include "memory/plugin.h"
 
 #ifndef HEED_INTERFACE
 #define HEED_INTERFACE 0           /* the Makefile's hash */

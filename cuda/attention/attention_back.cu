@@ -1,0 +1,379 @@
+/*
+** attention_back.cu - the gradients of attention. See attention.h.
+**
+** With weights p = 2^(s - lse), computed again, and g the gradient of y: dv = p^T g, dp = g v^T,
+** ds = p (dp - delta), delta = sum(g y) less the gradient of lse; dq = scale ds k, dk = scale
+** ds^T q. One pass over the keys makes dq and dbias, one over the queries dk and dv, so that each
+** sum is one block's and its order is fixed; heads of q that share keys come one after the other.
+** For the biases by distance a third pass goes along the diagonals.
+*/
+
+#include "cuda/attention/attention.h"
+
+#define ROWS_THREADS 128           /* of prepare_rows: one for each query */
+
+
+/*
+** {==================================================================
+** A number for each query: lse as an exponent of 2, and delta
+** ===================================================================
+*/
+
+template <class T> INLINE T *lse_of_rows (const attend &a) { return (T *)a.rows; }
+template <class T> INLINE T *delta_of_rows (const attend &a) {
+  return (T *)a.rows + a.B * a.H * a.T;
+}
+
+
+/*
+** Where nothing is attended to, lse becomes +inf, as weights are 2^-inf then. Delta is summed in
+** the order of dp, so that the two are equal where a query attends to one key only.
+*/
+template <class S> KERNEL prepare_rows (__grid_constant__ const attend a) {
+  typedef COMPUTED(S) T;
+  const int64_t n = a.B * a.H * a.T;
+  for (int64_t r = first_index(); r < n; r += index_step()) {
+    const tile x = tile_of(r / a.T / a.H, r / a.T % a.H, r % a.T, 0);
+    const S *g = (const S *)a.g.data + row_at(a.g, x, x.i);
+    const S *y = (const S *)a.y.data + row_at(a.y, x, x.i);
+    T sum = 0;
+    for (int64_t d = 0; d < a.Dv; d++)
+      sum = multiply_add((T)wide(g[d * a.g.stride[3]]), (T)wide(y[d * a.y.stride[3]]), sum);
+    if (a.g_lse.data != NULL)
+      sum -= ((const T *)a.g_lse.data)[row_at(a.g_lse, x, x.i)];
+    const T lse = ((const T *)a.lse.data)[row_at(a.lse, x, x.i)] * (T)LOG2E;
+    lse_of_rows<T>(a)[r] = lse == -(T)INFINITY ? (T)INFINITY : lse;
+    delta_of_rows<T>(a)[r] = sum;
+  }
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** p and ds of a tile
+** ===================================================================
+*/
+
+/* Gradients ds: of products, or of what is added to them once they are capped. */
+enum { OF_PRODUCTS, OF_BIASES };
+
+/*
+** Of line i of this thread: products p and dp become weights, after dropout, and gradients ds.
+** Where a key is blocked both are 0, even if the row's normaliser or the key is NaN. 'relative'
+** holds the biases by distance.
+*/
+template <class S, int DS, class T>
+INLINE void weigh_line (T *of_p, T *of_dp, const T *relative, const attend &a, const tile &x,
+                        unsigned may, int i, bool to_bias) {
+  const int row = x.i + tile_y() * FEW(T) + i, key = x.j + tile_x() * FEW(T);
+  const bool inside = row < a.T;
+  const int64_t at = (x.b * a.H + x.h) * a.T + row;
+  const T lse = inside ? lse_of_rows<T>(a)[at] : (T)INFINITY;
+  const T delta = inside ? delta_of_rows<T>(a)[at] : (T)0;
+  few<T> p = own_line(of_p, i), ds = own_line(of_dp, i), factor;
+  if (a.drop != 0) factor = dropout_factors<T>(a, x, row, key);
+  UNROLL(T, j) {
+    T derivative = 1, score = p.at[j];
+    const bool yes = may >> (i * FEW(T) + j) & 1;
+    if (a.cap != 0) score = cap_score(a, score, &derivative);
+    if (yes && a.bias.data != NULL) score += bias_at<T>(a, x, row, key + j);
+    if (a.relative.data != NULL) score += own_relative(relative)[i - j];
+    const T weight = yes && score != -(T)INFINITY ? exp2(score - lse) : (T)0, dp = ds.at[j];
+    p.at[j] = weight;
+    ds.at[j] = weight * (dp - delta);
+    if (a.drop != 0) {             /* dp counts with the weights after it, delta not */
+      p.at[j] = weight * factor.at[j];
+      ds.at[j] = p.at[j] * dp - weight * delta;
+    }
+    if (!yes || (weight == 0 && a.mask.n > 0)) ds.at[j] = derivative = 0;
+    if (to_bias && inside && key + j < a.S)
+      ((S *)a.dbias.data)[row_at(a.dbias, x, row) + (key + j) * a.dbias.stride[3]] =
+          convert<S>(ds.at[j]);
+    if (DS == OF_PRODUCTS) ds.at[j] *= derivative;
+  }
+  own_line(of_p, i) = p;
+  own_line(of_dp, i) = ds;
+}
+
+
+/* Into 'p' and 'ds'; 'buffer' is one more tile of shared memory. */
+template <class S, int DS, class T>
+INLINE void make_gradients (T *p, T *ds, T *buffer, const attend &a, const tile &x, unsigned may,
+                            bool to_bias) {
+  part<T> sum;
+  multiply_rows<S>(sum, a.g, row_at(a.g, x, x.i), at_most(a.T - x.i, SIDE(T)), (T)1, a.v,
+                   head_at(a.v, x.b, x.h / a.shared) + x.j * a.v.stride[2],
+                   at_most(a.S - x.j, SIDE(T)), a.Dv, p, buffer);
+  __syncthreads();                 /* nobody reads 'ds' of the tile before any more */
+  store_part(ds, sum);
+  multiply_keys<S>(sum, a, x, p, buffer);
+  __syncthreads();
+  store_part(p, sum);
+  if (a.relative.data != NULL) {
+    load_relative(buffer, a, x);
+    __syncthreads();
+  }
+#pragma unroll 1
+  for (int i = 0; i < FEW(T); i++) weigh_line<S, DS>(p, ds, buffer, a, x, may, i, to_bias);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** dq and dbias: a block has a tile of queries, and COLUMNS of dq
+** ===================================================================
+*/
+
+/* The bias's gradient is 0 where nothing is attended to: first in all rows of these queries. */
+template <class S, class T> INLINE void clear_bias (const attend &a, const tile &x) {
+  for (int64_t j = tile_x() * FEW(T); j < a.S; j += SIDE(T))
+    UNROLL(T, r) UNROLL(T, c) {
+      const int64_t row = x.i + tile_y() * FEW(T) + r, key = j + c;
+      if (row < a.T && key < a.S)
+        ((S *)a.dbias.data)[row_at(a.dbias, x, row) + key * a.dbias.stride[3]] = convert<S>((T)0);
+    }
+}
+
+
+template <class S, int WIDE>
+KERNEL __launch_bounds__(TILE_THREADS, 2) attend_back_rows (__grid_constant__ const attend a) {
+  typedef COMPUTED(S) T;
+  SHARED(T, p);
+  T *ds = p + TILE_SIZE(T), *buffer = ds + TILE_SIZE(T);
+  const int64_t from = (int64_t)blockIdx.y * COLUMNS(T, WIDE), head = blockIdx.x / a.tiles;
+  const int64_t i = (a.tiles - 1 - blockIdx.x % a.tiles) * SIDE(T);
+  const bool to_bias = from == 0 && a.dbias.data != NULL;
+  tile x = tile_of(head / a.H, head % a.H, i, 0);
+  tile_line<0, 1> keys(x);
+  const int64_t k_head = head_at(a.k, x.b, x.h / a.shared);
+  part<T> dq[WIDE];
+  unsigned may;
+#pragma unroll
+  for (int c = 0; c < WIDE; c++) clear_part(dq[c]);
+  if (to_bias && a.mask.n > 0) clear_bias<S, T>(a, x);    /* each thread what it writes later */
+  while (more_tiles<T>(keys, a.mask, x)) {
+    if (!take_tile<T>(keys, a.mask, x, &may)) continue;
+    part<T> own;
+    make_gradients<S, OF_PRODUCTS>(p, ds, buffer, a, x, may, to_bias);
+    load_part(own, ds);
+    __syncthreads();
+    store_part_transposed(p, own);
+#pragma unroll
+    for (int c = 0; c < WIDE; c++)
+      add_weighted<S>(dq[c], a, a.k, k_head + x.j * a.k.stride[2], from + c * SIDE(T), a.D,
+                      at_most(a.S - x.j, SIDE(T)), p, buffer);
+  }
+#pragma unroll
+  for (int c = 0; c < WIDE; c++)
+    store_result<S>(a.dq, row_at(a.dq, x, x.i), a.T - x.i, from + c * SIDE(T), a.D, dq[c],
+                    (T)a.scale);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** dk and dv: a block has a tile of keys, and COLUMNS of each
+** ===================================================================
+*/
+
+template <class T, int WIDE> struct gradients { part<T> dk[WIDE], dv[WIDE]; };
+
+
+/* The part of a tile of queries, from its p and ds; columns from 'from' on. */
+template <class S, class T, int WIDE>
+INLINE void add_queries (gradients<T, WIDE> &sum, const T *p, const T *ds, T *buffer,
+                         const attend &a, const tile &x, int64_t from) {
+  const int rows = at_most(a.T - x.i, SIDE(T));
+#pragma unroll
+  for (int c = 0; c < WIDE; c++) {
+    const int64_t first = from + c * SIDE(T);
+    add_weighted<S>(sum.dv[c], a, a.g, row_at(a.g, x, x.i), first, a.Dv, rows, p, buffer);
+    add_weighted<S>(sum.dk[c], a, a.q, row_at(a.q, x, x.i), first, a.D, rows, ds, buffer);
+  }
+}
+
+
+template <class S, int WIDE>
+KERNEL __launch_bounds__(TILE_THREADS, WIDE == 1 ? 2 : 1)
+attend_back_keys (__grid_constant__ const attend a) {
+  typedef COMPUTED(S) T;
+  SHARED(T, p);
+  T *ds = p + TILE_SIZE(T), *buffer = ds + TILE_SIZE(T);
+  const int64_t from = (int64_t)blockIdx.y * COLUMNS(T, WIDE), heads = a.H / a.shared;
+  const int64_t head = blockIdx.x / a.tiles, hk = head % heads;
+  const int64_t j = blockIdx.x % a.tiles * SIDE(T);
+  tile x = tile_of(head / heads, hk * a.shared, 0, j);
+  gradients<T, WIDE> sum;
+  unsigned may;
+#pragma unroll
+  for (int c = 0; c < WIDE; c++) {
+    clear_part(sum.dk[c]);
+    clear_part(sum.dv[c]);
+  }
+  for (; x.h < (hk + 1) * a.shared; x.h++) {
+    x.i = 0;
+    tile_line<1, 0> queries(x);
+    while (more_tiles<T>(queries, a.mask, x)) {
+      if (!take_tile<T>(queries, a.mask, x, &may)) continue;
+      make_gradients<S, OF_PRODUCTS>(p, ds, buffer, a, x, may, false);
+      add_queries<S>(sum, p, ds, buffer, a, x, from);
+    }
+  }
+#pragma unroll
+  for (int c = 0; c < WIDE; c++) {
+    const int64_t first = from + c * SIDE(T);
+    store_result<S>(a.dk, head_at(a.dk, x.b, hk) + j * a.dk.stride[2], a.S - j, first, a.D,
+                    sum.dk[c], (T)a.scale);
+    store_result<S>(a.dv, head_at(a.dv, x.b, hk) + j * a.dv.stride[2], a.S - j, first, a.Dv,
+                    sum.dv[c], (T)1);
+  }
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** drelative: a block has a band of tiles along the diagonal; bands overlap by half
+** ===================================================================
+*/
+
+/* This thread's part of two diagonals of the tiles: r - c = t, and r - c = t - SIDE. */
+template <class T> struct diagonals { T below, above; };
+
+/* A tile's columns r - t, counted round it, are these two: so all threads have as much to add. */
+template <class T> INLINE void add_diagonals (diagonals<T> &sum, const T *ds) {
+  const int parts = TILE_THREADS / SIDE(T), rows = SIDE(T) / parts;
+  const int t = (int)threadIdx.x % SIDE(T), first = (int)threadIdx.x / SIDE(T) * rows;
+#pragma unroll 4
+  for (int r = first; r < first + rows; r++) {
+    const T x = ds[r * LINE(T) + ((r - t) & (SIDE(T) - 1))];
+    sum.below += r >= t ? x : (T)0;
+    sum.above += r >= t ? (T)0 : x;
+  }
+}
+
+
+/* The parts, added in their order: element SIDE + r - c of a band's 2 SIDE. */
+template <class T> INLINE void store_diagonals (T *to, const diagonals<T> &sum, T *buffer) {
+  const int e = (int)threadIdx.x, parts = TILE_THREADS / SIDE(T);
+  __syncthreads();
+  buffer[e] = sum.above;
+  buffer[TILE_THREADS + e] = sum.below;
+  __syncthreads();
+  if (e >= 2 * SIDE(T)) return;
+  const T *of = buffer + e / SIDE(T) * TILE_THREADS + e % SIDE(T);
+  T all = of[0];
+  for (int n = 1; n < parts; n++) all += of[n * SIDE(T)];
+  to[e] = all;
+}
+
+
+/* blockIdx.x: (B, H, bands), from that of the last keys and the first queries on. */
+template <class S>
+KERNEL __launch_bounds__(TILE_THREADS, 2) attend_back_diagonals (__grid_constant__ const attend a) {
+  typedef COMPUTED(S) T;
+  SHARED(T, p);
+  T *ds = p + TILE_SIZE(T), *buffer = ds + TILE_SIZE(T);
+  const int64_t head = blockIdx.x / a.tiles;
+  const int64_t start = (blockIdx.x % a.tiles - (tiles_of<T>(a.S) - 1)) * SIDE(T);    /* i - j */
+  tile x = tile_of(head / a.H, head % a.H, max(start, (int64_t)0), max(-start, (int64_t)0));
+  tile_line<1, 1> diagonal(x);
+  diagonals<T> sum = {0, 0};
+  unsigned may;
+  while (more_tiles<T>(diagonal, a.mask, x)) {
+    if (!take_tile<T>(diagonal, a.mask, x, &may)) continue;
+    make_gradients<S, OF_BIASES>(p, ds, buffer, a, x, may, false);
+    __syncthreads();               /* ds is written */
+    add_diagonals(sum, ds);
+  }
+  store_diagonals((T *)a.bands + blockIdx.x * (2 * SIDE(T)), sum, p);
+}
+
+
+/* An element of drelative: of the second half of a band, and the first half of the next. */
+template <class T> KERNEL add_bands (__grid_constant__ const attend a) {
+  const int64_t size = a.T + a.S - 1, before = tiles_of<T>(a.S) * SIDE(T) - (a.S - 1);
+  for (int64_t n = first_index(); n < a.B * a.H * size; n += index_step()) {
+    const int64_t head = n / size, e = n % size, at = e + before, band = at / SIDE(T);
+    const T *of = (const T *)a.bands + (head * a.tiles + band) * (2 * SIDE(T)) + at % SIDE(T);
+    const T below = band > 0 ? *(of - SIDE(T)) : (T)0, above = band < a.tiles ? *of : (T)0;
+    ((T *)a.drelative.data)[head_at(a.drelative, head / a.H, head % a.H)
+                            + e * a.drelative.stride[2]] = below + above;
+  }
+}
+
+
+template <class S> static const char *back_relative (cuda *self, attend a) {
+  typedef COMPUTED(S) T;
+  const size_t shared = 3 * TILE_SIZE(T) * sizeof(T);
+  const int64_t n = a.B * a.H * max(a.T + a.S - 1, (int64_t)0);
+  a.tiles = max(tiles_of<T>(a.T) + tiles_of<T>(a.S) - 1, (int64_t)0);
+  a.bands = cuda_scratch(self, (size_t)(a.B * a.H * a.tiles * 2 * SIDE(T)) * sizeof(T));
+  if (a.bands == NULL) return cuda_no_memory;
+  const char *why = launch(self, dim3((unsigned)(a.B * a.H * a.tiles)), dim3(TILE_THREADS), shared,
+                           attend_back_diagonals<S>, a);
+  if (why != NULL) return why;
+  return launch(self, cuda_blocks(self, n, TILE_THREADS), dim3(TILE_THREADS), 0, add_bands<T>, a);
+}
+
+/* }================================================================== */
+
+
+static unsigned groups_of (int64_t columns, int of_block) {
+  return (unsigned)max((columns + of_block - 1) / of_block, (int64_t)1);
+}
+
+
+template <class S, int WIDE> static const char *back_with (cuda *self, attend a) {
+  typedef COMPUTED(S) T;
+  const size_t shared = 3 * TILE_SIZE(T) * sizeof(T);
+  const int64_t n = a.B * a.H * a.T;
+  a.rows = cuda_scratch(self, (size_t)(2 * n) * sizeof(T));
+  if (a.rows == NULL) return cuda_no_memory;
+  const char *why = launch(self, cuda_blocks(self, n, ROWS_THREADS), dim3(ROWS_THREADS), 0,
+                           prepare_rows<S>, a);
+  if (why == NULL) why = cuda_find_ids(self, &a.mask, a.B, SIDE(T));
+  if (why == NULL && a.drelative.data != NULL) why = back_relative<S>(self, a);
+  if (why != NULL) return why;
+  a.tiles = tiles_of<T>(a.T);
+  dim3 blocks((unsigned)(a.tiles * a.H * a.B), groups_of(a.D, COLUMNS(T, WIDE)));
+  why = launch(self, blocks, dim3(TILE_THREADS), shared, attend_back_rows<S, WIDE>, a);
+  if (why != NULL) return why;
+  a.tiles = tiles_of<T>(a.S);
+  blocks = dim3((unsigned)(a.tiles * (a.H / a.shared) * a.B),
+                groups_of(max(a.D, a.Dv), COLUMNS(T, WIDE)));
+  return launch(self, blocks, dim3(TILE_THREADS), shared, attend_back_keys<S, WIDE>, a);
+}
+
+
+const char *cuda_attention_back (cuda *self, const work *w) {
+  attend a = attend_of(w);
+  a.g = head_operand_of(&w->in[ATTENTION_GRADIENT]);
+  a.y = head_operand_of(&w->in[ATTENTION_OUTPUT]);
+  a.lse = head_operand_of(&w->in[ATTENTION_LSE]);
+  a.g_lse = head_operand_of(&w->in[ATTENTION_GRADIENT_LSE]);
+  a.dq = head_operand_of(&w->out[ATTENTION_DQ]);
+  a.dk = head_operand_of(&w->out[ATTENTION_DK]);
+  a.dv = head_operand_of(&w->out[ATTENTION_DV]);
+  a.dbias = head_operand_of(&w->out[ATTENTION_DBIAS]);
+  a.drelative = head_operand_of(&w->out[ATTENTION_DRELATIVE]);
+  bool fits = attention_counts_fit(a) && attention_fits(&w->in[ATTENTION_LSE], a.q.type, true) &&
+              attention_fits(&w->in[ATTENTION_GRADIENT_LSE], a.q.type, true) &&
+              attention_fits(&w->out[ATTENTION_DRELATIVE], a.q.type, true);
+  for (int i = ATTENTION_Q; i <= ATTENTION_V; i++)
+    fits &= attention_fits(&w->in[i], a.q.type, false);
+  for (int i = ATTENTION_GRADIENT; i <= ATTENTION_OUTPUT; i++)
+    fits &= attention_fits(&w->in[i], a.q.type, false);
+  for (int i = 0; i < ATTENTION_DRELATIVE; i++) fits &= attention_fits(&w->out[i], a.q.type, false);
+  if (!fits) return attention_types(self);
+  FOR_FLOAT(a.q.type, return max(a.D, a.Dv) > SIDE(COMPUTED(S)) ? back_with<S, 2>(self, a)
+                                                                : back_with<S, 1>(self, a))
+  return attention_types(self);
+}

@@ -1,0 +1,129 @@
+/*
+** attention_mask.cu - what is known of attention's mask before its kernels run.
+*/
+
+#include "cuda/attention/attention_mask.h"
+
+#define MASK_THREADS 256
+
+
+/*
+** {==================================================================
+** The tree for kernels: numbers that fit an int, and mean what they did
+** ===================================================================
+*/
+
+static int64_t within (int64_t x, int64_t least, int64_t most) {
+  return x < least ? least : x > most ? most : x;
+}
+
+/* Differences of positions and of blocks are between -2^31 and 2^31. */
+static int as_limit (int64_t x) { return (int)within(x, -INT32_MAX, INT32_MAX); }
+
+
+/*
+** Whole blocks of the offset move the limits. A size beyond all queries and keys is cut, and the
+** rest of the offset with it, so that the same query is the first of its block.
+*/
+static void count_blocks (mask_step *s, const mask_node *node, int64_t most) {
+  const int64_t far = 1ll << 40;               /* and too large for sums to wrap */
+  int64_t rest = node->offset % node->size;
+  if (rest < 0) rest += node->size;
+  const int64_t blocks = within((node->offset - rest) / node->size, -far, far);
+  s->low = as_limit(within(node->low, -far, far) + blocks);
+  s->high = as_limit(within(node->high, -far, far) + blocks);
+  s->size = (int)within(node->size, 1, most);
+  s->offset = (int)within(rest - (node->size - s->size), 0, rest);
+}
+
+
+static bool has_operand (int kind) {
+  return kind == MASK_DENSE || kind == MASK_LENGTHS || kind == MASK_DOCUMENTS;
+}
+
+
+static mask_step step_of (const mask_node *node, int64_t T, int64_t S) {
+  mask_step s = {};
+  s.kind = (int)node->kind;
+  if (has_operand(s.kind)) s.operand = node->operand - ATTENTION_MASK;
+  if (s.kind == MASK_DOCUMENTS) s.offset = as_limit(node->offset);
+  if (s.kind == MASK_BLOCKS) count_blocks(&s, node, max(max(T, S), (int64_t)1));
+  if (s.kind == MASK_BAND || s.kind == MASK_LENGTHS) {
+    s.low = as_limit(node->low);
+    s.high = as_limit(node->high);
+  }
+  return s;
+}
+
+
+attend_mask cuda_mask_of (const work *w) {
+  attend_mask m = {};
+  const struct mask *tree = &w->attention.mask;
+  const int64_t T = w->in[ATTENTION_Q].at.size[2], S = w->in[ATTENTION_K].at.size[2];
+  m.n = tree->n;
+  m.T = as_limit(T);
+  m.S = as_limit(S);
+  for (int i = 0; i < m.n; i++) {
+    m.step[i] = step_of(&tree->node[i], T, S);
+    if (has_operand(m.step[i].kind))
+      m.in[m.step[i].operand] = head_operand_of(&w->in[tree->node[i].operand]);
+  }
+  return m;
+}
+
+/* }================================================================== */
+
+
+KERNEL find_bad_length (const int64_t *length, int64_t step, int64_t n, int64_t most, faults f) {
+  for (int64_t b = first_index(); b < n; b += index_step()) {
+    const int64_t x = length[b * step];
+    if (x < 0 || x > most) report(f, FAULT_LENGTH, 0, b + 1, x, most);
+  }
+}
+
+
+const char *cuda_check_lengths (cuda *self, const attend_mask *m, int64_t B) {
+  const char *why = NULL;
+  for (int i = 0; i < m->n && why == NULL; i++) {
+    if (m->step[i].kind != MASK_LENGTHS) continue;
+    const head_operand &o = m->in[m->step[i].operand];
+    const int64_t n = o.stride[0] != 0 ? B : min(B, (int64_t)1);
+    const int64_t most = m->step[i].high < INT32_MAX ? m->step[i].high : INT64_MAX;
+    const int threads = cuda_threads(n, MASK_THREADS);
+    why = launch(self, cuda_blocks(self, n, MASK_THREADS), threads, 0, find_bad_length,
+                 (const int64_t *)o.data, o.stride[0], n, most, cuda_faults(self));
+  }
+  return why;
+}
+
+
+/* A warp for the 'side' keys of a tile. */
+KERNEL find_ids (head_operand o, id_range *ids, int64_t n, int tiles, int S, int side) {
+  for (int64_t at = first_index() / 32; at < n; at += index_step() / 32) {
+    const int64_t *id = (const int64_t *)o.data + at / tiles * o.stride[0];
+    const int first = (int)(at % tiles) * side, end = min(first + side, S);
+    id_range range = {INT64_MAX, INT64_MIN};
+    for (int j = first + lane_of(); j < end; j += 32) {
+      const int64_t x = id[j * o.stride[1]];
+      range = id_range{min(range.least, x), max(range.most, x)};
+    }
+    range = id_range{warp_reduce(smaller(), range.least), warp_reduce(larger(), range.most)};
+    if (lane_of() == 0) ids[at] = range;
+  }
+}
+
+
+const char *cuda_find_ids (cuda *self, attend_mask *m, int64_t B, int side) {
+  const char *why = NULL;
+  m->tiles = (m->S + side - 1) / side;
+  const int64_t n = B * m->tiles;
+  for (int i = 0; i < m->n && why == NULL; i++) {
+    const int operand = m->step[i].operand;
+    if (m->step[i].kind != MASK_DOCUMENTS || m->ids[operand] != NULL) continue;
+    m->ids[operand] = (id_range *)cuda_scratch(self, (size_t)n * sizeof(id_range));
+    if (m->ids[operand] == NULL) return cuda_no_memory;
+    why = launch(self, cuda_blocks(self, n * 32, MASK_THREADS), dim3(MASK_THREADS), 0, find_ids,
+                 m->in[operand], m->ids[operand], n, m->tiles, m->S, side);
+  }
+  return why;
+}

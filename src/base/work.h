@@ -1,0 +1,390 @@
+/*
+** work.h - what a device is asked to do: a plain value, one builder for each kind.
+**
+** Work can be copied, recorded and run again: it names memory, layouts and numbers, never a
+** tensor. A builder sets all that its kind has but operands that it returns unset: those its
+** comment names.
+*/
+
+#ifndef work_h
+#define work_h
+
+#include "base/view.h"
+
+#pragma GCC visibility push(hidden)
+
+typedef enum work_kind {
+  WORK_MAP, WORK_DERIVATIVE, WORK_COPY, WORK_REDUCE, WORK_SCAN, WORK_MATMUL, WORK_GATHER,
+  WORK_SCATTER, WORK_SORT, WORK_NONZERO, WORK_RANDOM,
+  /* from here on, what a device does not support is composed from the kinds above */
+  WORK_SOFTMAX, WORK_NORM, WORK_LOSS, WORK_ATTENTION, WORK_ATTENTION_BACK, WORK_OPTIMIZE,
+  WORK_CLIP,
+  /* … and this one is the host's, where it may read the device's memory by itself */
+  WORK_PROBABILITIES,
+  WORK_KINDS
+} work_kind;
+
+/* What 'op' is in each kind: MAP and DERIVATIVE have a heed_op, OPTIMIZE a heed_optimizer. */
+typedef enum copy_op { COPY_APART, COPY_OVERLAPPING } copy_op;
+typedef enum reduce_op {
+  REDUCE_SUM, REDUCE_PROD, REDUCE_MAX, REDUCE_MIN, REDUCE_ARGMAX, REDUCE_ARGMIN,
+  REDUCE_ANY, REDUCE_ALL, REDUCE_SQUARES, REDUCE_MOMENTS, REDUCE_LOGSUMEXP
+} reduce_op;
+typedef enum scan_op { SCAN_SUM, SCAN_PROD } scan_op;
+typedef enum scatter_op { SCATTER_SET, SCATTER_ADD } scatter_op;
+typedef enum random_op {
+  RANDOM_UNIFORM, RANDOM_NORMAL, RANDOM_INTEGER, RANDOM_BERNOULLI, RANDOM_PERMUTATION,
+  RANDOM_DROPOUT
+} random_op;
+typedef enum softmax_op { SOFTMAX, SOFTMAX_LOG, SOFTMAX_BACK, SOFTMAX_LOG_BACK } softmax_op;
+typedef enum norm_op { NORM_LAYER, NORM_RMS, NORM_LAYER_BACK, NORM_RMS_BACK } norm_op;
+typedef enum clip_op { CLIP_NORM, CLIP_SCALE } clip_op;
+typedef enum loss_op { LOSS_CROSS_ENTROPY, LOSS_CROSS_ENTROPY_BACK } loss_op;
+
+/* Operands by name: places in a work's out[] and in[]. Those that may be view_none say so. */
+enum { DERIVATIVE_G, DERIVATIVE_A, DERIVATIVE_B, DERIVATIVE_C, DERIVATIVE_Y, DERIVATIVE_INS };
+enum { MATMUL_A, MATMUL_B, MATMUL_ADDEND };                     /* none: ADDEND */
+enum { INDEX_VALUES, INDEX_POSITIONS };     /* GATHER, SCATTER: the first of n indices */
+enum { NORM_X, NORM_WEIGHT, NORM_BIAS, NORM_INS };              /* none: WEIGHT, BIAS */
+enum { NORM_Y, NORM_MEAN, NORM_RSTD, NORM_OUTS };               /* none: MEAN, of RMS */
+enum { NORM_BACK_G, NORM_BACK_X, NORM_BACK_WEIGHT, NORM_BACK_MEAN, NORM_BACK_RSTD, NORM_BACK_INS };
+enum { NORM_BACK_DX, NORM_BACK_DWEIGHT, NORM_BACK_DBIAS, NORM_BACK_OUTS };     /* none: any */
+enum { LOSS_X, LOSS_TARGET, LOSS_WEIGHT, LOSS_INS };            /* none: WEIGHT */
+enum { LOSS_Y, LOSS_LOGSUMEXP, LOSS_ROW_WEIGHT, LOSS_OUTS };
+enum { LOSS_BACK_G, LOSS_BACK_X, LOSS_BACK_TARGET, LOSS_BACK_WEIGHT, LOSS_BACK_LOGSUMEXP,
+       LOSS_BACK_INS };
+#define MASK_OPERANDS 4
+enum { ATTENTION_Q, ATTENTION_K, ATTENTION_V, ATTENTION_BIAS, ATTENTION_RELATIVE, ATTENTION_KEY,
+       ATTENTION_MASK,                     /* the first of the mask's; none: BIAS, RELATIVE, KEY */
+       ATTENTION_INS = ATTENTION_MASK + MASK_OPERANDS,
+       ATTENTION_GRADIENT = ATTENTION_INS, ATTENTION_OUTPUT, ATTENTION_LSE,
+       ATTENTION_GRADIENT_LSE,                                  /* none: GRADIENT_LSE */
+       ATTENTION_BACK_INS };
+enum { ATTENTION_Y, ATTENTION_Y_LSE, ATTENTION_WEIGHTS, ATTENTION_OUTS };      /* none: WEIGHTS */
+enum { ATTENTION_DQ, ATTENTION_DK, ATTENTION_DV, ATTENTION_DBIAS, ATTENTION_DRELATIVE,
+       ATTENTION_BACK_OUTS };                                   /* none: DBIAS, DRELATIVE */
+
+#define WORK_OUTS 5
+#define WORK_INS 14
+#define WORK_INDICES (WORK_INS - 1)
+
+/*
+** Who may attend, as a tree in postfix order that kernels ask tile by tile. Operands are
+** views in the work's in[], by number. An empty tree lets everyone attend. Queries i and keys j
+** count from 0; query i stands at position i + offset among the keys.
+*/
+#define MASK_NODES 16
+typedef enum mask_kind {
+  MASK_DENSE,      /* in[operand]: bool (B, H, T, S), broadcast by strides */
+  MASK_BAND,       /* low <= j - i <= high */
+  MASK_LENGTHS,    /* in[operand]: int64 (B), from 0 to 'high': keys from 0 to length - 1 */
+  MASK_DOCUMENTS,  /* in[operand]: int64 (B, S): key j and position i + offset, in it, agree;
+                      a query whose position is outside of it may attend to nothing */
+  MASK_BLOCKS,     /* low <= floor(j / size) - floor((i + offset) / size) <= high */
+  MASK_NOT,        /* of the one before it */
+  MASK_AND,        /* of the two before it */
+  MASK_OR
+} mask_kind;
+
+typedef struct mask_node {
+  mask_kind kind;
+  int operand;
+  int64_t low, high, offset, size;
+} mask_node;
+
+typedef struct mask {
+  int n;
+  mask_node node[MASK_NODES];
+} mask;
+
+/*
+** WORK_MAP of operands that lie one behind the other, all of the type that is computed in: the
+** short way for what is small. Its op is a heed_op; y is of that type, or of bools.
+*/
+#define DENSE_INS 3
+typedef struct dense_map {
+  int op, nin;
+  heed_type type, to;              /* of x, and of y */
+  int64_t n;
+  void *y;
+  const void *x[DENSE_INS];        /* NULL: the number beside it */
+  scalar value[DENSE_INS];
+  int64_t period[DENSE_INS];       /* elements of x, which are repeated up to n */
+  double number[2];
+} dense_map;
+
+/* What an optimiser's state is at least, or else 0: see cpu/optimize/optimize.h. */
+#define LEAST_STATE(type) ((type) == HEED_FLOAT64 ? 0x1p-1022 : 0x1p-126)
+
+/* One parameter of an optimiser's step: rows of elements, all of them dense and of one type. */
+typedef struct optimize_row {
+  heed_type type;
+  int64_t n;
+  void *parameter, *state[3];
+  const void *gradient;
+} optimize_row;
+
+/* A gradient: n elements without gaps, in float32 or halves. */
+typedef struct clip_row {
+  heed_type type;
+  int64_t n;
+  void *data;
+} clip_row;
+
+typedef struct work {
+  work_kind kind;
+  int op;
+  int nout, nin;
+  union {                          /* by kind */
+    struct { heed_type type; double number[2]; } map;
+    struct { heed_type type; int which; double number[2]; } derivative;
+    struct { int axes; } reduce;
+    struct { bool reverse; } scan;
+    struct { double alpha; bool accumulate; } matmul;
+    struct { int64_t stride[WORK_INDICES], size[WORK_INDICES]; } index;    /* GATHER, SCATTER */
+    struct { bool descending; int64_t length; } sort;
+    struct { double a, b; int64_t low, high; } random;
+    struct { double eps; } norm;
+    struct { int64_t ignore_index; double label_smoothing; } loss;
+    struct { double scale, softcap, dropout; struct mask mask; } attention;    /* and its BACK */
+    struct { int64_t n; const optimize_row *row; heed_step step; } optimize;
+    struct { int64_t n; const clip_row *row; double max; } clip;
+  };
+  view out[WORK_OUTS];             /* only the first nout and nin are set: a work is large, */
+  view in[WORK_INS];               /* so it is not cleared as a whole */
+} work;
+
+static inline void work_begin (work *w, work_kind kind, int op, int nout, int nin) {
+  w->kind = kind;
+  w->op = op;
+  w->nout = nout;
+  w->nin = nin;
+}
+
+/*
+** out[0] = op(in[0..nin-1]), elementwise, in the computing type 'type' (BOOL, UINT8 and INT64 in
+** INT64, halves in FLOAT32), with the row's numbers; all inputs have out's shape (stride 0 where
+** broadcast), types are mixed freely. The caller sets map.number, out[0] and in[].
+*/
+static inline void work_map (work *w, heed_op op, heed_type type, int nin) {
+  work_begin(w, WORK_MAP, op, 1, nin);
+  w->map.type = type;
+}
+
+/*
+** out[0] = g * d op / d input 'which'. The caller sets derivative.number, out[0] and the
+** DERIVATIVE_ operands; view_none where the row does not need it.
+*/
+static inline void work_derivative (work *w, heed_op op, heed_type type, int which) {
+  work_begin(w, WORK_DERIVATIVE, op, 1, DERIVATIVE_INS);
+  w->derivative.type = type;
+  w->derivative.which = which;
+}
+
+/* y = x, any types and layouts of one shape. */
+static inline void work_copy (work *w, copy_op op, view y, view x) {
+  work_begin(w, WORK_COPY, op, 1, 1);
+  w->out[0] = y;
+  w->in[0] = x;
+}
+
+/*
+** x has y's axes first and then 'axes' more, which are reduced; ARGMAX and ARGMIN give positions
+** from 1 in the row-major order of the reduced axes; MAX and MIN fill z with them unless it is
+** none; SQUARES are sum x^2; MOMENTS fills y with the mean, z with sum (x - mean)^2. Neither
+** leaves the range of float64 on its way, whatever x is.
+*/
+static inline void work_reduce (work *w, reduce_op op, int axes, view y, view z, view x) {
+  work_begin(w, WORK_REDUCE, op, view_is_none(&z) ? 1 : 2, 1);
+  w->reduce.axes = axes;
+  w->out[0] = y;
+  w->out[1] = z;
+  w->in[0] = x;
+}
+
+/* y = running sum or product of x along the last axis; 'reverse': from its end. */
+static inline void work_scan (work *w, scan_op op, bool reverse, view y, view x) {
+  work_begin(w, WORK_SCAN, op, 1, 1);
+  w->scan.reverse = reverse;
+  w->out[0] = y;
+  w->in[0] = x;
+}
+
+/*
+** y (B.., M, N) = alpha * a (B.., M, K) b (B.., K, N) [+ addend, broadcast to y's shape] [+ y if
+** 'accumulate']; batch axes have stride 0 where broadcast; any strides.
+*/
+static inline void work_matmul (work *w, double alpha, bool accumulate, view y, view a, view b,
+                                view addend) {
+  work_begin(w, WORK_MATMUL, 0, 1, view_is_none(&addend) ? 2 : 3);
+  w->matmul.alpha = alpha;
+  w->matmul.accumulate = accumulate;
+  w->out[0] = y;
+  w->in[MATMUL_A] = a;
+  w->in[MATMUL_B] = b;
+  w->in[MATMUL_ADDEND] = addend;
+}
+
+/*
+** y[c] = x[c], moved by (in[1 + k][c] - 1) * index.stride[k] elements for each of n indices; x has
+** y's shape. A position p is checked: 1 <= p <= index.size[k]. The caller sets in[1..n] and index.
+*/
+static inline void work_gather (work *w, int n, view y, view x) {
+  work_begin(w, WORK_GATHER, 0, 1, 1 + n);
+  w->out[0] = y;
+  w->in[0] = x;
+}
+
+/*
+** The other way: y[c moved] = x[c], for c in x's shape; y is given with that shape and its own
+** strides; ADD has one fixed order of additions. The caller sets in[1..n] and index.
+*/
+static inline void work_scatter (work *w, scatter_op op, int n, view y, view x) {
+  work_begin(w, WORK_SCATTER, op, 1, 1 + n);
+  w->out[0] = y;
+  w->in[0] = x;
+}
+
+/*
+** The values of x along the last axis in order, stable, and their positions from 1; NaN counts as
+** largest. y and positions may hold only the first 'length' of them (top-k).
+*/
+static inline void work_sort (work *w, bool descending, int64_t length, view y, view positions,
+                              view x) {
+  work_begin(w, WORK_SORT, 0, 2, 1);
+  w->sort.descending = descending;
+  w->sort.length = length;
+  w->out[0] = y;
+  w->out[1] = positions;
+  w->in[0] = x;
+}
+
+/* positions (n, rank) int64: from 1, of what is not 0 in x, in order. */
+static inline void work_nonzero (work *w, view positions, view x) {
+  work_begin(w, WORK_NONZERO, 0, 1, 1);
+  w->out[0] = positions;
+  w->in[0] = x;
+}
+
+/*
+** Fills y from the context's generator. UNIFORM: in [a, b). NORMAL: mean a, deviation b. INTEGER:
+** from 'low' to 'high', both included (on the CPU 0 to -1: any 64 bits). PERMUTATION: of 1 to n.
+*/
+static inline void work_random (work *w, random_op op, double a, double b, int64_t low,
+                                int64_t high, view y) {
+  work_begin(w, WORK_RANDOM, op, 1, 0);
+  w->random.a = a;
+  w->random.b = b;
+  w->random.low = low;
+  w->random.high = high;
+  w->out[0] = y;
+}
+
+/* y = 1 with probability p, which is broadcast to y, else 0. */
+static inline void work_bernoulli (work *w, view y, view p) {
+  work_begin(w, WORK_RANDOM, RANDOM_BERNOULLI, 1, 1);
+  w->out[0] = y;
+  w->in[0] = p;
+}
+
+/*
+** y = 0 with probability random.a = p, else 1 / (1 - p), by Philox: key (int64, one element),
+** counter the element's row-major index.
+*/
+static inline void work_dropout (work *w, double p, view y, view key) {
+  work_begin(w, WORK_RANDOM, RANDOM_DROPOUT, 1, 1);
+  w->random.a = p;
+  w->out[0] = y;
+  w->in[0] = key;
+}
+
+/* Along the last axis. */
+static inline void work_softmax (work *w, softmax_op op, view y, view x) {
+  work_begin(w, WORK_SOFTMAX, op, 1, 1);
+  w->out[0] = y;
+  w->in[0] = x;
+}
+static inline void work_softmax_back (work *w, softmax_op op, view dx, view g, view y) {
+  work_begin(w, WORK_SOFTMAX, op, 1, 2);
+  w->out[0] = dx;
+  w->in[0] = g;
+  w->in[1] = y;
+}
+
+/*
+** x (R, C), weight and bias (C); y (R, C), mean and rstd (R) (float32, or float64 for float64).
+** BACK: dx (R, C), dweight and dbias (C). The caller sets the NORM_ or NORM_BACK_ operands.
+*/
+static inline void work_norm (work *w, norm_op op, double eps) {
+  bool back = op == NORM_LAYER_BACK || op == NORM_RMS_BACK;
+  work_begin(w, WORK_NORM, op, back ? (int)NORM_BACK_OUTS : (int)NORM_OUTS,
+             back ? (int)NORM_BACK_INS : (int)NORM_INS);
+  w->norm.eps = eps;
+}
+
+/*
+** Cross entropy of x (R, C) with class indices: target (R) int64 from 1, weight (C); the loss, the
+** logsumexp and the weight of each row (R). BACK: g (R) times what the row weighs; out[0] = dx.
+** The caller sets the LOSS_ or LOSS_BACK_ operands.
+*/
+static inline void work_loss (work *w, loss_op op, int64_t ignore_index, double label_smoothing) {
+  bool back = op == LOSS_CROSS_ENTROPY_BACK;
+  work_begin(w, WORK_LOSS, op, back ? 1 : (int)LOSS_OUTS,
+             back ? (int)LOSS_BACK_INS : (int)LOSS_INS);
+  w->loss.ignore_index = ignore_index;
+  w->loss.label_smoothing = label_smoothing;
+}
+
+/*
+** q (B, H, T, D), k (B, Hk, S, D), v (B, Hk, S, Dv), bias (B, H, T, S), relative (H, T + S - 1),
+** whose element i - j + S - 1 of head h is added to the score of query i and key j, key of dropout
+** (int64, one element), operands of the mask; y (B, H, T, Dv), lse (B, H, T) (float32, or float64),
+** weights (B, H, T, S) after dropout, whose element index is row-major in (B, H, T, S). softcap 0:
+** none. A row that may attend to nothing gives 0, lse -inf. What is blocked is never read into a
+** sum, be it NaN or infinite. BACK: dq, dk, dv, dbias (B, H, T, S) and drelative (B, H, T + S - 1)
+** (float32, or float64), from y, lse and their gradients.
+** The caller sets the ATTENTION_ operands and attention.mask.
+*/
+static inline void work_attention (work *w, work_kind kind, double scale, double softcap,
+                                   double dropout) {
+  bool back = kind == WORK_ATTENTION_BACK;
+  work_begin(w, kind, 0, back ? (int)ATTENTION_BACK_OUTS : (int)ATTENTION_OUTS,
+             back ? (int)ATTENTION_BACK_INS : (int)ATTENTION_INS);
+  w->attention.scale = scale;
+  w->attention.softcap = softcap;
+  w->attention.dropout = dropout;
+  w->attention.mask.n = 0;
+}
+
+/* Only a check: are all elements of p from 0 to 1? An accelerator reports what is not later. */
+static inline void work_probabilities (work *w, view p) {
+  work_begin(w, WORK_PROBABILITIES, 0, 0, 1);
+  w->in[0] = p;
+}
+
+/* One step over n parameters. */
+static inline void work_optimize (work *w, heed_optimizer op, int64_t n, const optimize_row *row,
+                                  const heed_step *step) {
+  work_begin(w, WORK_OPTIMIZE, op, 0, 0);
+  w->optimize.n = n;
+  w->optimize.row = row;
+  w->optimize.step = *step;
+}
+
+/*
+** norm (float64, one element) = the root of all squares in n rows, added up in float64. SCALE: the
+** rows are multiplied with max / (norm + CLIP_MARGIN) where that is not 1 or more.
+*/
+#define CLIP_MARGIN 1e-6           /* PyTorch's */
+static inline void work_clip (work *w, clip_op op, double max, int64_t n, const clip_row *row,
+                              view norm) {
+  work_begin(w, WORK_CLIP, op, 1, 0);
+  w->clip.n = n;
+  w->clip.row = row;
+  w->clip.max = max;
+  w->out[0] = norm;
+}
+
+#pragma GCC visibility pop
+
+#endif

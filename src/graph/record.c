@@ -1,0 +1,395 @@
+/*
+** graph.c - floor 5: how a call becomes a node, and what becomes of it in place.
+*/
+
+#include "graph/op.h"
+
+static int slots_of (const heed_parameter *p, const heed_value *v) {
+  if (p->want == HEED_WANT_TENSOR) return 1;
+  if (p->want == HEED_WANT_TENSORS) return v->kind == HEED_TENSORS ? v->n : 0;
+  return 0;
+}
+
+static bool refuse_edges (heed_context *cx, heed_op op) {
+  return core_fail(cx, core_op_name(op), "at most %d tensors can be given while gradients are "
+                   "recorded", OP_EDGES);
+}
+
+int op_edges (heed_context *cx, heed_op op, const heed_value *args, heed_tensor *ts[OP_EDGES]) {
+  const heed_signature *signature = op_signature(op);
+  int n = 0;
+  for (int i = 0; i < signature->parameters; i++) {
+    const heed_value *v = &args[i];
+    int slots = slots_of(&signature->parameter[i], v);
+    if (slots > OP_EDGES - n) { refuse_edges(cx, op); return -1; }
+    for (int k = 0; k < slots; k++)
+      ts[n++] = v->kind == HEED_TENSORS ? v->tensors[k] : v->kind == HEED_TENSOR ? v->tensor : NULL;
+  }
+  return n;
+}
+
+
+
+/*
+** {==================================================================
+** What gradients need: the text of a row, read once for each context
+** ===================================================================
+*/
+
+static bool is_word (char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* Does an expression mention the name of one letter? */
+static bool mentions (const char *text, char name) {
+  for (const char *s = text; *s != '\0'; s++)
+    if (*s == name && !is_word(s[1]) && (s == text || !is_word(s[-1]))) return true;
+  return false;
+}
+
+/* "g" or "SCALED(g)" */
+static bool passes_through (const char *text) {
+  return strcmp(text, "g") == 0 || strcmp(text, "SCALED(g)") == 0;
+}
+
+static void read_derivatives (const op_row *row, op_needs *needs) {
+  for (int i = 0; i < row->inputs; i++) {
+    const char *text = row->derivative[i];
+    for (int k = 0; k < row->inputs; k++)
+      if (mentions(text, (char)('a' + k))) needs->value[i] |= 1u << k;
+    if (mentions(text, 'y')) needs->value[i] |= 1u << OP_NEEDS_OUT;
+    if (passes_through(text)) needs->passes |= (uint8_t)(1 << i);
+  }
+}
+
+static bool takes_tensors (const heed_parameter *p) {
+  return p->want == HEED_WANT_TENSOR || p->want == HEED_WANT_TENSORS;
+}
+
+/* The bit of an input or a result of this name, or 0. */
+static uint32_t bit_of (const op_row *row, const char *name, size_t length) {
+  const heed_signature *s = &row->signature;
+  for (int i = 0, input = 0; i < s->parameters; i++) {
+    if (!takes_tensors(&s->parameter[i])) continue;
+    const char *known = s->parameter[i].name;
+    if (strlen(known) == length && memcmp(known, name, length) == 0)
+      return input < OP_NEEDS_IN ? 1u << input : 0;
+    input++;
+  }
+  for (int i = 0; i < row->results; i++)
+    if (strlen(row->result[i]) == length && memcmp(row->result[i], name, length) == 0)
+      return 1u << (OP_NEEDS_OUT + i);
+  return 0;
+}
+
+static uint8_t count_inputs (const heed_signature *s) {
+  uint8_t n = 0;
+  for (int i = 0; i < s->parameters; i++) n += takes_tensors(&s->parameter[i]);
+  return n;
+}
+
+/* "input mean", or "other/input" where inputs differ; false: a name is unknown. */
+static bool read_saves (const op_row *row, op_needs *needs) {
+  uint32_t *value = needs->value;
+  bool each = strchr(row->saves, '/') != NULL;
+  for (const char *s = row->saves; *s != '\0'; ) {
+    size_t length = strcspn(s, " /");
+    uint32_t bit = bit_of(row, s, length);
+    if (length > 0 && bit == 0) return false;
+    *value |= bit;
+    s += length;
+    if (*s == '/' && ++value == needs->value + OP_NEEDS_IN) return false;
+    s += *s != '\0';
+  }
+  for (int i = 1; !each && i < OP_NEEDS_IN; i++) needs->value[i] = *needs->value;
+  return true;
+}
+
+bool op_open (heed_context *cx) {
+  size_t bytes = HEED_NOPS * sizeof *cx->needs;
+  cx->needs = core_alloc(cx, bytes);
+  if (cx->needs == NULL) return false;
+  memset(cx->needs, 0, bytes);
+  for (int op = 0; op < HEED_NOPS; op++) {
+    const op_row *row = &op_rows[op];
+    op_needs *needs = &cx->needs[op];
+    needs->inputs = count_inputs(&row->signature);
+    read_derivatives(row, needs);
+    if (row->saves == NULL) continue;
+    needs->all = strcmp(row->saves, "*") == 0;
+    if (!needs->all && !read_saves(row, needs))
+      return core_fail(cx, row->signature.name, "'saves' of its row names no input and no result: "
+                       "\"%s\"", row->saves);
+  }
+  return true;
+}
+
+void op_close (heed_context *cx) {
+  core_free(cx, cx->needs, HEED_NOPS * sizeof *cx->needs);
+  cx->needs = NULL;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Views whose base was changed in place
+** ===================================================================
+*/
+
+/* The node that reads t's part of its base, as the base is now. */
+static node *view_node (heed_tensor *t) {
+  heed_tensor *base = tensor_base(t);
+  node *n = node_new(t->cx, NODE_VIEW, HEED_view,
+                     (node_size){.edges = 1, .outputs = 1, .dims = base->at.rank});
+  if (n == NULL) return NULL;
+  node_set_edge(n, 0, base->node, base->output, base);
+  *n->base_at = base->at;
+  *n->region = t->at;
+  n->type = base->type;
+  return n;
+}
+
+node *graph_node_of (heed_tensor *t, int *output) {
+  if (tensor_behind(t)) {
+    node *n = view_node(t);
+    if (n == NULL) return NULL;
+    node_drop(t->node);
+    t->node = n;
+    t->output = 0;
+    t->base_order = node_order(t->base->node);
+  }
+  *output = t->output;
+  return t->node;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Recording
+** ===================================================================
+*/
+
+/*
+** Brings the nodes of all views up to date, before the node is made whose inputs they are: its
+** order is above theirs. False: no memory.
+*/
+static bool find_nodes (int n, heed_tensor *const *ts, bool *any) {
+  int output;
+  *any = false;
+  for (int i = 0; i < n; i++) {
+    if (ts[i] == NULL) continue;
+    if (graph_node_of(ts[i], &output) != NULL) *any = true;
+    else if (tensor_behind(ts[i])) return false;
+  }
+  return true;
+}
+
+/* Space for the integers of lists, counted in values. */
+static int list_capacity (const heed_value *v) {
+  if (v->kind != HEED_LIST) return 0;
+  return (int)(((size_t)v->n * sizeof(int64_t) + sizeof(heed_value) - 1) / sizeof(heed_value));
+}
+
+/* Arguments that are no tensors, kept with the node; integers of lists lie behind them. */
+static void keep_args (node *n, const heed_value *args, int nargs) {
+  heed_value *lists = n->args + nargs;
+  for (int i = 0; i < nargs; i++) {
+    n->args[i] = args[i];
+    if (args[i].kind == HEED_TENSOR || args[i].kind == HEED_TENSORS || args[i].kind == HEED_TEXT)
+      n->args[i] = heed_none();
+    else if (args[i].kind == HEED_LIST && args[i].n > 0) {
+      memcpy(lists, args[i].list, (size_t)args[i].n * sizeof(int64_t));
+      n->args[i].list = (int64_t *)lists;
+      lists += list_capacity(&args[i]);
+    }
+  }
+}
+
+/* The node of an input whose gradient is wanted, by now up to date, or NULL. */
+static node *node_wanted (const heed_tensor *t) {
+  return t != NULL && scalar_is_float(t->type) ? t->node : NULL;
+}
+
+/* The values that some gradient that is wanted needs, as bits of op_needs. */
+static uint32_t needed (const op_needs *needs, int nedges, heed_tensor *const *ts) {
+  uint32_t value = 0;
+  for (int i = 0; i < nedges && i < OP_NEEDS_IN; i++)
+    if (node_wanted(ts[i]) != NULL) value |= needs->value[i];
+  return value;
+}
+
+static bool saves_input (const op_needs *needs, uint32_t value, int i) {
+  int input = i < needs->inputs ? i : needs->inputs - 1;
+  return needs->all || (input < OP_NEEDS_IN && value >> input & 1);
+}
+
+/* What is kept: all tensors that the call took and gave, but NULL for those that are not saved. */
+static int list_saved (const call *c, const op_row *row, int nedges, heed_tensor *const *ts,
+                       const heed_tensor **kept) {
+  const op_needs *needs = &c->cx->needs[c->op];
+  uint32_t value = needed(needs, nedges, ts);
+  int dims = 0;
+  for (int i = 0; i < nedges; i++) {
+    kept[i] = saves_input(needs, value, i) ? ts[i] : NULL;
+    if (ts[i] != NULL) dims += ts[i]->at.rank * (kept[i] != NULL ? 2 : 1);
+  }
+  for (int i = 0; i < row->results; i++) {
+    const heed_tensor *y = kept[nedges + i] = value >> (OP_NEEDS_OUT + i) & 1 ? c->out[i] : NULL;
+    if (y != NULL) dims += 2 * y->at.rank;
+  }
+  return dims;
+}
+
+static node *node_of_call (call *c, const op_row *row, int nedges, heed_tensor *const *ts) {
+  const heed_tensor *kept[OP_EDGES + OP_OUTS];
+  int nargs = op_signature(c->op)->parameters;
+  node_size size = {nedges, nedges + row->results, row->results, nargs,
+                    list_saved(c, row, nedges, ts, kept)};
+  for (int i = 0; i < nargs; i++) size.args += list_capacity(&c->args[i]);
+  node *n = node_new(c->cx, NODE_OP, c->op, size);
+  if (n == NULL) return NULL;
+  keep_args(n, c->args, nargs);
+  for (int i = 0; i < size.saved; i++)
+    if (kept[i] != NULL) node_save(n, i, kept[i]);
+  for (int i = 0; i < nedges; i++)
+    if (ts[i] != NULL) node_set_edge(n, i, node_wanted(ts[i]), ts[i]->output, ts[i]);
+  return n;
+}
+
+/* Each float result gets the node; a result that is an argument gets a handle of its own. */
+static bool attach (call *c, node *n, int results, int nedges, heed_tensor *const *ts) {
+  for (int i = 0; i < results; i++) {
+    heed_tensor *y = c->out[i];
+    if (y == NULL || !scalar_is_float(y->type)) continue;
+    for (int k = 0; k < nedges; k++) {
+      if (y == ts[k] && (y = op_view(y, &y->at)) == NULL) return false;
+    }
+    c->out[i] = y;
+    node_keep(n);
+    node_drop(y->node);
+    y->node = n;
+    y->output = i;
+    if (y->base != NULL) y->base_order = node_order(y->base->node);
+  }
+  return true;
+}
+
+/* Could any argument have a graph? Most calls without gradients end here. */
+static bool nothing_to_record (const call *c) {
+  if (!scalar_is_float(first_result(c)->type)) return true;
+  int n = op_signature(c->op)->parameters;
+  for (int i = 0; i < n; i++) {
+    const heed_value *v = &c->args[i];
+    if (v->kind == HEED_TENSORS) return false;
+    if (v->kind == HEED_TENSOR && (v->tensor->node != NULL || tensor_base(v->tensor) != NULL))
+      return false;
+  }
+  return true;
+}
+
+bool graph_record (call *c, const op_row *row) {
+  heed_tensor *ts[OP_EDGES];
+  if (nothing_to_record(c)) return true;
+  bool any;
+  int nedges = op_edges(c->cx, c->op, c->args, ts);
+  if (nedges < 0 || !find_nodes(nedges, ts, &any)) return false;
+  if (!any) return true;
+  node *n = node_of_call(c, row, nedges, ts);
+  bool good = n != NULL && attach(c, n, row->results, nedges, ts);
+  node_drop(n);
+  return good;
+}
+
+/* A handle is missing where the call that should have made it failed. */
+static bool check_handles (heed_context *cx, const char *what, int n, heed_tensor *const *ts) {
+  if (n < 0 || (n > 0 && ts == NULL)) return core_fail(cx, "custom", "there are no %ss", what);
+  for (int i = 0; i < n; i++) {
+    if (ts[i] == NULL) return core_fail(cx, "custom", "%s %d is missing", what, i + 1);
+    if (ts[i]->cx != cx)
+      return core_fail(cx, "custom", "%s %d belongs to another context", what, i + 1);
+  }
+  return true;
+}
+
+bool heed_record_custom (heed_context *cx, const heed_custom *custom, int ninputs,
+                         heed_tensor *const *inputs, int noutputs, heed_tensor *const *outputs) {
+  bool any;
+  if (cx == NULL) return false;
+  if (custom == NULL || custom->backward == NULL)
+    return core_fail(cx, "custom", "there is no backward function");
+  if (ninputs > OP_EDGES) return refuse_edges(cx, HEED_NOPS);
+  if (!check_handles(cx, "input", ninputs, inputs) ||
+      !check_handles(cx, "output", noutputs, outputs))
+    return false;
+  if (!find_nodes(ninputs, inputs, &any)) return false;
+  node_size size = {.edges = ninputs, .outputs = noutputs};
+  for (int i = 0; i < ninputs; i++) size.dims += inputs[i]->at.rank;
+  node *n = node_new(cx, NODE_CUSTOM, HEED_NOPS, size);
+  if (n == NULL) return false;
+  for (int i = 0; i < ninputs; i++)
+    node_set_edge(n, i, node_wanted(inputs[i]), inputs[i]->output, inputs[i]);
+  n->custom = *custom;
+  for (int i = 0; i < noutputs; i++) {
+    node_keep(n);
+    node_drop(outputs[i]->node);
+    outputs[i]->node = n;
+    outputs[i]->output = i;
+  }
+  node_drop(n);
+  return true;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** In place
+** ===================================================================
+*/
+
+static void take_node (heed_tensor *t, node *n, int output) {
+  node_keep(n);
+  node_drop(t->node);
+  t->node = n;
+  t->output = output;
+}
+
+/* Would a change of t in place be recorded on what t is a view of? If that has a graph, it must. */
+bool graph_check_view (const heed_tensor *t, bool recorded, heed_op op) {
+  const heed_tensor *whole = tensor_viewed(t);
+  if (!t->cx->recording || !t->detached_view || whole == NULL || (!recorded && whole->node == NULL))
+    return true;
+  return core_fail(t->cx, op_signature(op)->in_place_name, "a view that was made without gradients "
+                   "is changed in place; make it again, or use heed.no_grad");
+}
+
+/* The base becomes "what it was, with this region laid over it". */
+static bool overlay_base (heed_tensor *target, heed_tensor *y, heed_op op) {
+  heed_tensor *base = tensor_base(target);
+  node *n = node_new(target->cx, NODE_OVERLAY, op,
+                     (node_size){.edges = 2, .outputs = 1,
+                                 .dims = base->at.rank + target->at.rank});
+  if (n == NULL) return false;
+  node_set_edge(n, 0, base->node, base->output, base);
+  node_set_edge(n, 1, y->node, y->output, target);
+  *n->base_at = base->at;
+  *n->region = target->at;
+  n->type = base->type;
+  take_node(base, n, 0);
+  node_drop(n);
+  return true;
+}
+
+/* A view's own node is then made anew from its base, when it is next asked for. */
+bool graph_overlay (heed_tensor *target, heed_tensor *y, heed_op op) {
+  if (tensor_base(target) != NULL) return overlay_base(target, y, op);
+  take_node(target, y->node, y->output);
+  return true;
+}
+
+/* }================================================================== */

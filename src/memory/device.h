@@ -1,0 +1,80 @@
+/*
+** device.h - what floor 4 requires of a device, and what accelerators have beyond that.
+*/
+
+#ifndef device_h
+#define device_h
+
+#include "memory/pool.h"
+#include "base/random.h"
+#include "base/work.h"
+
+#pragma GCC visibility push(hidden)
+
+typedef struct device device;
+typedef struct device_event device_event;          /* a point in a stream, with its time */
+typedef struct device_capture device_capture;      /* work that was recorded */
+
+/*
+** What a device that works beside the host has: its stream, events, memory figures, captures.
+** What returns a text returns NULL, or why not (a text that lives as long as the device).
+*/
+typedef struct accelerator {
+  const char *(*wait) (device *d); /* for all its work; reports asynchronous errors */
+  void (*memory) (device *d, heed_device_memory *m);
+  void (*reset_peak) (device *d);
+  void (*limit) (device *d, size_t bytes);         /* 0: all that the device has */
+  void (*trim) (device *d);        /* gives cached memory back */
+  void (*block) (device *d, bool yes);             /* waits after each work */
+  void (*precision) (device *d, int level);        /* of float32 products: 0 highest, 2 medium */
+  void (*products) (device *d, char *text, size_t bytes);    /* what does them, if any were done */
+  void (*seed) (device *d, uint64_t seed);
+  const char *(*rng_get) (device *d, uint64_t state[2]);     /* seed and offset */
+  const char *(*rng_set) (device *d, const uint64_t state[2]);
+  const char *(*copy) (device *to, void *data, device *from, const void *from_data, size_t bytes);
+                                   /* from another one of this kind; both streams stay in order */
+  /* Copies from and to pinned memory of the host, which do not wait. */
+  const char *(*send) (device *d, void *to, const void *from, size_t bytes);
+  const char *(*receive) (device *d, void *to, const void *from, size_t bytes);
+  /* Events: 'elapsed' waits for the later one. */
+  device_event *(*event_record) (device *d);
+  const char *(*event_elapsed) (device *d, device_event *from, device_event *to, double *seconds);
+  void (*event_drop) (device *d, device_event *e);
+  /* Foreign streams: work in one is waited for, or waits for ours. */
+  void *(*stream) (device *d);
+  const char *(*after) (device *d, void *stream);
+  const char *(*before) (device *d, void *stream);
+  /* Captures: what is run from 'begin' on is recorded, with the memory that it uses. */
+  const char *(*capture_begin) (device *d);
+  device_capture *(*capture_end) (device *d, const char **why);
+  const char *(*capture_replay) (device *d, device_capture *c);
+  void (*capture_drop) (device *d, device_capture *c);
+  const char *(*capture_set_step) (device *d, device_capture *c, int which, const heed_step *step);
+                                   /* the numbers of an optimiser's work, counted from 0 */
+} accelerator;
+
+/* Every function returns NULL, or why not (a text that lives as long as the device). */
+struct device {
+  const char *name;                                /* "cpu", "cuda:0" */
+  bool host;                                       /* the host can read its memory */
+  const accelerator *accelerator;                  /* NULL: it works while the host waits */
+  void (*close) (device *self);                    /* after its last memory was given back */
+  void *(*alloc) (device *self, size_t bytes);     /* 64-byte aligned; NULL: gone, or no memory */
+  void (*free) (device *self, void *data, size_t bytes);
+  const char *(*upload) (device *self, void *to, const void *from, size_t bytes);
+  const char *(*download) (device *self, void *to, const void *from, size_t bytes);
+  const char *(*run) (device *self, const work *w);          /* what it supports */
+  bool (*map) (device *self, const dense_map *w);  /* the same as 'run' of such work, quickly;
+                                      false: nothing was done, 'run' has to; NULL: always */
+  bool (*supports) (const device *self, work_kind kind, int op);     /* 'op' as in the work */
+  const char *(*gone) (device *self);      /* why it can't be used any more; NULL: it can;
+                                              the CPU, which stays, has no entry */
+  int64_t works;                   /* that it has been given */
+  int op;                          /* whose work runs: a heed_op, or above them a number that the
+                                      core gave to its caller; after a message, whose it is about:
+                                      an accelerator reports errors asynchronously */
+};
+
+#pragma GCC visibility pop
+
+#endif

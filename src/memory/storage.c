@@ -1,0 +1,427 @@
+/*
+** storage.c - counted bytes: where they come from, how many there may be.
+**
+** Blocks come in classes of size, and a dropped one is kept with its header for the next
+** tensor of its class, so that a training loop allocates nothing from the system. What is kept
+** is bounded, counts against the limit, and is given back before a tensor is refused. Sizes that
+** were not wanted for the longest go first: what a program did before does not take the cache from
+** what it does now.
+*/
+
+#include "tensor/core.h"
+#include "memory/machine.h"
+
+#ifndef HEED_CACHE
+#define HEED_CACHE 1
+#endif
+
+#define ALIGNMENT 64
+#define MIB ((size_t)1 << 20)
+#define CACHE_AT_LEAST (64 * MIB)  /* may be cached however little is live */
+#define READ_EVERY (64 * MIB)      /* growth after which the machine is read again */
+
+
+/*
+** {==================================================================
+** Classes of size
+** ===================================================================
+*/
+
+#define FIRST_BIT 6                /* up to 64 bytes: class 0 */
+#define BIG_BIT 20                 /* below 1 MiB two classes to a doubling, then eight */
+#define FIRST_BIG (1 + 2 * (BIG_BIT - FIRST_BIT))
+#define PAGE 4096
+
+/* The class of 'bytes', and in *capacity the size of its blocks; STORAGE_CLASSES: none. */
+static int class_of (size_t bytes, size_t *capacity) {
+  if (bytes <= (size_t)1 << FIRST_BIT) { *capacity = (size_t)1 << FIRST_BIT; return 0; }
+  int bit = 63 - __builtin_clzll(bytes - 1);             /* 2^bit < bytes <= 2^(bit + 1) */
+  int fine = bit < BIG_BIT ? 1 : 3;
+  size_t steps = ((bytes - 1) >> (bit - fine)) + 1;
+  int part = (int)steps - (1 << fine) - 1;
+  int class = bit < BIG_BIT ? 1 + 2 * (bit - FIRST_BIT) + part
+                            : FIRST_BIG + 8 * (bit - BIG_BIT) + part;
+  *capacity = steps << (bit - fine);
+  if (class < STORAGE_CLASSES) return class;
+  *capacity = (bytes + PAGE - 1) / PAGE * PAGE;
+  return STORAGE_CLASSES;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Data: from the device, or from the host's own allocator, aligned by hand
+** ===================================================================
+*/
+
+static void *take (heed_context *cx, device *where, size_t capacity) {
+  if (!where->host || cx->host.resize == NULL) return where->alloc(where, capacity);
+  char *block = cx->host.resize(cx->host.self, NULL, 0, capacity + ALIGNMENT);
+  if (block == NULL) return NULL;
+  char *data = block + ALIGNMENT - (uintptr_t)block % ALIGNMENT;
+  ((void **)data)[-1] = block;     /* blocks are aligned for pointers: it fits */
+  return data;
+}
+
+
+static void give (heed_context *cx, device *where, void *data, size_t capacity) {
+  if (!where->host || cx->host.resize == NULL) where->free(where, data, capacity);
+  else cx->host.resize(cx->host.self, ((void **)data)[-1], capacity + ALIGNMENT, 0);
+}
+
+
+static void destroy (storage *s) {
+  heed_context *cx = s->cx;
+  give(cx, s->where, s->data, s->capacity);
+  core_free(cx, s, sizeof *s);
+}
+
+
+static void cache (heed_context *cx, storage *s, int class) {
+  s->next = cx->free_storages[class];
+  cx->free_storages[class] = s;
+  cx->memory.cached += s->capacity;
+}
+
+
+static storage *uncache (heed_context *cx, int class) {
+  storage *s = cx->free_storages[class];
+  cx->free_storages[class] = s->next;
+  cx->memory.cached -= s->capacity;
+  return s;
+}
+
+
+void heed_memory_trim (heed_context *cx) {
+  if (cx == NULL) return;
+  for (int class = 0; class < STORAGE_CLASSES; class++)
+    while (cx->free_storages[class] != NULL) destroy(uncache(cx, class));
+  core_trim(cx);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** The limit
+** ===================================================================
+*/
+
+/* Memory that was taken but never touched is still among what the machine calls free. */
+static void read_machine (memory_account *m) {
+  size_t total = m->live + m->cached, free = machine_memory(), touched = machine_resident();
+  if (touched > total) touched = total;
+  m->limit = free <= SIZE_MAX - touched ? free + touched : SIZE_MAX;
+  m->read = total;
+}
+
+
+static bool stale (const memory_account *m, size_t capacity) {
+  size_t total = m->live + m->cached + capacity;
+  return !m->limited && (total > m->limit || capacity > READ_EVERY || total > m->read + READ_EVERY);
+}
+
+
+static bool fits (memory_account *m, size_t capacity) {
+  if (stale(m, capacity)) read_machine(m);
+  return m->live + m->cached <= m->limit && capacity <= m->limit - m->live - m->cached;
+}
+
+
+heed_memory heed_memory_now (heed_context *cx) {
+  if (cx == NULL) return (heed_memory){0, 0, 0, 0};
+  memory_account *m = &cx->memory;
+  if (m->limit == 0) read_machine(m);
+  return (heed_memory){m->live, m->cached, m->peak, m->limit};
+}
+
+
+void heed_memory_limit (heed_context *cx, size_t bytes) {
+  if (cx == NULL) return;
+  cx->memory.limited = bytes > 0;
+  cx->memory.limit = bytes;
+  if (!fits(&cx->memory, 0)) heed_memory_trim(cx);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Storages
+** ===================================================================
+*/
+
+/*
+** The host may run a script's finalisers: calls of their own, within the one that runs. It is that
+** one which an interruption stops.
+*/
+static void reclaim (heed_context *cx, size_t bytes, bool urgent) {
+  device *before = cx->current;
+  if (cx->host.reclaim == NULL) return;
+  cx->current = cx->default_device;
+  core_hold(cx);
+  cx->host.reclaim(cx->host.self, bytes, urgent);
+  core_release(cx);
+  cx->current = before;
+}
+
+
+static void count (memory_account *m, size_t capacity) {
+  m->live += capacity;
+  if (m->live > m->peak) m->peak = m->live;
+}
+
+
+static void *try_data (heed_context *cx, device *where, size_t capacity) {
+  return !where->host || fits(&cx->memory, capacity) ? take(cx, where, capacity) : NULL;
+}
+
+
+/* Tries three times: as things are, without the cache, and after the host reclaimed memory. */
+static void *new_data (heed_context *cx, device *where, size_t bytes, size_t capacity) {
+  void *data = try_data(cx, where, capacity);
+  if (data == NULL) {
+    heed_memory_trim(cx);
+    data = try_data(cx, where, capacity);
+  }
+  if (data == NULL) {
+    reclaim(cx, bytes, true);
+    heed_memory_trim(cx);
+    data = try_data(cx, where, capacity);
+  }
+  if (data != NULL) return data;
+  const memory_account *m = &cx->memory;
+  if (where->host && !fits(&cx->memory, capacity))
+    return core_fail(cx, NULL, "memory limit of %s: %s in use, a tensor needs %s more",
+                     core_bytes(m->limit).text, core_bytes(m->live).text, core_bytes(bytes).text);
+  const char *why = where->gone != NULL ? where->gone(where) : NULL;
+  if (why != NULL) return core_fail(cx, NULL, "device '%s': %s", where->name, why);
+  return core_fail(cx, NULL, "not enough memory: %s for a tensor on %s", core_bytes(bytes).text,
+                   where->name);
+}
+
+
+static storage *new_header (heed_context *cx, device *where, size_t size) {
+  storage *s = core_alloc(cx, size);
+  if (s == NULL) return NULL;
+  *s = (storage){.cx = cx, .where = where, .refs = 1, .changer = HEED_NOPS};
+  return s;
+}
+
+
+static storage *make (heed_context *cx, device *where, size_t bytes, size_t capacity) {
+  storage *s = new_header(cx, where, sizeof *s);
+  if (s == NULL) return NULL;
+  s->capacity = capacity;
+  s->data = new_data(cx, where, bytes, capacity);
+  cx->blocks++;
+  if (s->data != NULL) return s;
+  core_free(cx, s, sizeof *s);
+  return NULL;
+}
+
+
+static void renew (storage *s) {
+  s->refs = 1;
+  s->version = 0;
+  s->changer = HEED_NOPS;
+}
+
+
+static storage *reuse (heed_context *cx, int class) {
+  storage *s = uncache(cx, class);
+  renew(s);
+  return s;
+}
+
+
+/*
+** {==================================================================
+** Memory of a capture on the host. Replays do works in the order in which they were recorded, so
+** what is dropped may serve a later work; but no other tensor, until the capture itself goes.
+** ===================================================================
+*/
+
+/* Memory that the capture has and needs no more. */
+static storage *take_again (capture_memory *m, int class) {
+  storage *s = class < STORAGE_CLASSES ? m->free[class] : NULL;
+  if (s == NULL) return NULL;
+  m->free[class] = s->next;
+  renew(s);
+  s->again = true;
+  return s;
+}
+
+
+static bool is_captured (const heed_context *cx, const device *where) {
+  return where == cx->captured && cx->capture_memory != NULL;
+}
+
+
+/* In the list of what the capture made; without memory for that, it is dropped. */
+static storage *hold_for_capture (heed_context *cx, storage *s) {
+  capture_memory *m = cx->capture_memory;
+  s->again = s->settled = false;
+  if (!core_grow(cx, (void **)&m->made, m->nmade, &m->made_capacity, sizeof *m->made)) {
+    s->capture = 0;
+    storage_drop(s);
+    return NULL;
+  }
+  return m->made[m->nmade++] = s;
+}
+
+
+static bool is_held (const heed_context *cx, const storage *s) {
+  return is_captured(cx, s->where) && s->capture == cx->captures;
+}
+
+
+static void put_back (capture_memory *m, storage *s, int class) {
+  if (class == STORAGE_CLASSES) return;
+  s->next = m->free[class];
+  m->free[class] = s;
+}
+
+
+static storage *take_new (heed_context *cx, device *where, size_t bytes, int class,
+                          size_t capacity) {
+  bool cached = where == cx->device[0] && class < STORAGE_CLASSES &&
+                cx->free_storages[class] != NULL;
+  storage *s = cached ? reuse(cx, class) : make(cx, where, bytes, capacity);
+  if (s == NULL) return NULL;
+  if (class < STORAGE_CLASSES) cx->storages_wanted[class] = cx->blocks;
+  s->capture = cx->capture != NULL ? cx->captures : 0;
+  if (where->host) count(&cx->memory, s->capacity);
+  return is_captured(cx, where) ? hold_for_capture(cx, s) : s;
+}
+
+
+/* Memory that works of the capture do not write, for a storage that has such. */
+static bool exchange_data (storage *s) {
+  size_t capacity;
+  int class = class_of(s->capacity, &capacity);
+  storage *other = take_new(s->cx, s->where, s->bytes, class, capacity);
+  if (other == NULL) return false;
+  void *data = other->data;
+  other->data = s->data;
+  s->data = data;
+  s->again = false;
+  storage_drop(other);
+  return true;
+}
+
+
+bool storage_settle (storage *s) {
+  if (!is_held(s->cx, s) || s->settled) return true;
+  if (s->again && !exchange_data(s)) return false;
+  s->settled = true;
+  s->refs++;
+  return true;
+}
+
+
+void storage_end_capture (capture_memory *m) {
+  for (int64_t i = 0; i < m->nmade; i++)
+    if (!m->made[i]->settled) m->made[i]->refs++;
+}
+
+
+void storage_drop_made (heed_context *cx, capture_memory *m) {
+  while (m->nmade > 0) storage_drop(m->made[--m->nmade]);
+  core_free(cx, m->made, (size_t)m->made_capacity * sizeof *m->made);
+}
+
+/* }================================================================== */
+
+
+storage *storage_new (heed_context *cx, device *where, size_t bytes) {
+  size_t capacity;
+  int class = class_of(bytes, &capacity);
+  reclaim(cx, bytes, false);
+  storage *s = NULL;
+  if (is_captured(cx, where)) s = take_again(cx->capture_memory, class);
+  if (s == NULL) s = take_new(cx, where, bytes, class, capacity);
+  if (s != NULL) s->bytes = bytes;
+  return s;
+}
+
+
+storage *storage_lend (heed_context *cx, device *where, void *data, size_t bytes,
+                       void (*release) (void *, void *), void *self) {
+  storage *s = new_header(cx, where, sizeof(foreign));
+  if (s == NULL) return NULL;
+  foreign *f = (foreign *)s;
+  s->bytes = bytes;
+  s->data = data;
+  f->release = release;
+  f->self = self;
+  return s;
+}
+
+
+void storage_keep (storage *s) {
+  if (s != NULL) s->refs++;
+}
+
+
+/* As much as is live, but a little in any case. */
+static size_t most_cached (const heed_context *cx) {
+  size_t live = cx->memory.live;
+  if (!HEED_CACHE || cx->closing) return 0;
+  return live > CACHE_AT_LEAST ? live : CACHE_AT_LEAST;
+}
+
+
+/* Other devices have caches of their own. */
+static bool worth_keeping (const heed_context *cx, const storage *s, int class) {
+  const memory_account *m = &cx->memory;
+  return s->where == cx->device[0] && class < STORAGE_CLASSES && s->capacity <= most_cached(cx) &&
+         (!m->limited || m->live + m->cached + s->capacity <= m->limit);
+}
+
+
+/* The class with blocks that was not wanted for the longest; of several, that of the largest. */
+static int least_wanted (const heed_context *cx) {
+  int least = STORAGE_CLASSES;
+  for (int class = STORAGE_CLASSES - 1; class >= 0; class--) {
+    if (cx->free_storages[class] == NULL) continue;
+    if (least == STORAGE_CLASSES || cx->storages_wanted[class] < cx->storages_wanted[least])
+      least = class;
+  }
+  return least;
+}
+
+
+static void shrink_cache (heed_context *cx) {
+  while (cx->memory.cached > most_cached(cx)) destroy(uncache(cx, least_wanted(cx)));
+}
+
+
+static void drop_own (heed_context *cx, storage *s) {
+  size_t capacity;
+  int class = class_of(s->capacity, &capacity);
+  if (is_held(cx, s)) { put_back(cx->capture_memory, s, class); return; }
+  if (s->where->host) cx->memory.live -= s->capacity;
+  if (worth_keeping(cx, s, class)) cache(cx, s, class);
+  else destroy(s);
+  shrink_cache(cx);
+}
+
+
+static void drop_foreign (heed_context *cx, foreign *f) {
+  if (f->release != NULL) f->release(f->self, f->storage.data);
+  core_free(cx, f, sizeof *f);
+}
+
+
+void storage_drop (storage *s) {
+  if (s == NULL || --s->refs > 0) return;
+  if (s->capacity > 0) drop_own(s->cx, s);
+  else drop_foreign(s->cx, (foreign *)s);
+}
+
+/* }================================================================== */

@@ -1,0 +1,164 @@
+/*
+** record.c - recorded work of a device that works while the host waits: a list of copies, done
+** again in their order. Accelerators record by themselves.
+*/
+
+#include "tensor/core.h"
+
+#include <string.h>
+
+typedef struct recorded recorded;
+struct recorded {
+  recorded *next;
+  size_t bytes;                    /* of this, and of the rows behind it */
+  int op;                          /* whose work it is, as device.op */
+  bool held;                       /* it must not be stopped */
+  work w;
+};
+
+struct work_list {
+  recorded *first, *last;
+  int64_t steps;                   /* of optimisers that the last replay took */
+  capture_memory memory;
+};
+
+
+/*
+** {==================================================================
+** Recording
+** ===================================================================
+*/
+
+work_list *works_begin (heed_context *cx) {
+  work_list *r = core_alloc(cx, sizeof *r);
+  if (r == NULL) return NULL;
+  memset(r, 0, sizeof *r);
+  cx->capture_memory = &r->memory;
+  return r;
+}
+
+
+/* What an optimiser's or a clipping's work points to. */
+static size_t rows_of (const work *w, const void **rows) {
+  if (w->kind == WORK_OPTIMIZE) {
+    *rows = w->optimize.row;
+    return (size_t)w->optimize.n * sizeof *w->optimize.row;
+  }
+  if (w->kind == WORK_CLIP) {
+    *rows = w->clip.row;
+    return (size_t)w->clip.n * sizeof *w->clip.row;
+  }
+  *rows = NULL;
+  return 0;
+}
+
+
+static void set_rows (work *w, const void *rows) {
+  if (w->kind == WORK_OPTIMIZE) w->optimize.row = rows;
+  else if (w->kind == WORK_CLIP) w->clip.row = rows;
+}
+
+
+bool works_add (heed_context *cx, work_list *r, int op, const work *w) {
+  const void *rows;
+  size_t more = rows_of(w, &rows);
+  recorded *e = core_alloc(cx, sizeof *e + more);
+  if (e == NULL) return false;
+  e->next = NULL;
+  e->bytes = sizeof *e + more;
+  e->op = op;
+  e->held = cx->stop.held > 0;
+  e->w = *w;
+  if (more > 0) set_rows(&e->w, memcpy(e + 1, rows, more));
+  if (r->last != NULL) r->last->next = e;
+  else r->first = e;
+  r->last = e;
+  return true;
+}
+
+
+void works_end (heed_context *cx, work_list *r) {
+  cx->capture_memory = NULL;
+  storage_end_capture(&r->memory);
+}
+
+
+void works_drop (heed_context *cx, work_list *r) {
+  recorded *e;
+  while ((e = r->first) != NULL) {
+    r->first = e->next;
+    core_free(cx, e, e->bytes);
+  }
+  storage_drop_made(cx, &r->memory);
+  core_free(cx, r, sizeof *r);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Replaying
+** ===================================================================
+*/
+
+#define POLL_WORKS 16              /* short works between two polls: long ones poll by themselves */
+
+static const char stopped[] = "interrupted";
+
+/* Counts on what an optimiser's work counts; replays take its steps one by one. */
+static void count_step (work_list *r, recorded *e) {
+  if (e->w.kind != WORK_OPTIMIZE) return;
+  e->w.optimize.step.step++;
+  r->steps++;
+}
+
+
+/* Works that are held run together: what they write is whole at their end. */
+static const char *replay (heed_context *cx, device *where, work_list *r) {
+  const int held = cx->stop.held;
+  const char *why = NULL;
+  int64_t n = 0;
+  for (recorded *e = r->first; why == NULL && e != NULL; e = e->next) {
+    cx->stop.held = held + e->held;
+    where->op = e->op;
+    why = where->run(where, &e->w);
+    if (why == NULL) count_step(r, e);
+    if (++n % POLL_WORKS == 0 ? interrupt_stops(&cx->stop) : interrupt_asked(&cx->stop))
+      why = stopped;
+  }
+  cx->stop.held = held;
+  return why;
+}
+
+
+bool works_replay (heed_context *cx, device *where, work_list *r) {
+  r->steps = 0;
+  if (core_interrupted(cx, "capture")) return false;
+  cx->stop.caller = pthread_self();
+  const float_mode mode = float_mode_begin();
+  const char *why = replay(cx, where, r);
+  float_mode_end(mode);
+  if (why == stopped) return !core_interrupted(cx, "capture");
+  return core_end(cx, where, CORE_CAPTURE, why);
+}
+
+
+static recorded *find_step (const work_list *r, int which) {
+  for (recorded *e = r->first; e != NULL; e = e->next)
+    if (e->w.kind == WORK_OPTIMIZE && which-- == 0) return e;
+  return NULL;
+}
+
+
+bool works_set_step (heed_context *cx, work_list *r, int which, const heed_step *step) {
+  recorded *e = find_step(r, which);
+  if (e == NULL) return core_fail(cx, "capture", "there is no step %d", which) != NULL;
+  e->w.optimize.step = *step;
+  return true;
+}
+
+
+int64_t works_steps (const work_list *r) { return r->steps; }
+
+/* }================================================================== */

@@ -1,0 +1,349 @@
+/*
+** capture.c - captured work: recorded, with the memory that it uses, and done again by replays.
+**
+** A recording names memory, not tensors. So a capture holds the tensors that the work read, and
+** can say before a replay whether they, and the gradients that it began with, are still the same:
+** else the work itself would now do something else.
+*/
+
+#include "tensor/core.h"
+
+
+/* A tensor that was there before. */
+typedef struct captured_input {
+  heed_tensor *t;
+  storage *store;
+  node *leaf;                      /* NULL: it is no leaf that requires grad */
+  int64_t version;
+  bool changed;                    /* by the work */
+} captured_input;
+
+/* A leaf whose gradient is read or set. */
+typedef struct captured_gradient {
+  node *leaf;
+  heed_tensor *before, *after;
+  bool read;                       /* before it was set */
+} captured_gradient;
+
+struct heed_capture {
+  device *where;
+  work_list *here;                 /* of a device that works while the host waits; or … */
+  device_capture *there;           /* … an accelerator's; NULL: it could not be kept */
+  captured_input *inputs;
+  captured_gradient *gradients;
+  int64_t ninputs, input_capacity, ngradients, gradient_capacity;
+  bool complete;                   /* there was memory for all of them */
+  bool replayed;
+  int number;                      /* of what it made: see 'storage' */
+  heed_capture *next;              /* of cx->dropped */
+};
+
+
+/*
+** {==================================================================
+** What the work reads
+** ===================================================================
+*/
+
+bool core_check_reach (heed_context *cx, const char *function, const device *where) {
+  return where != cx->captured ||
+         core_fail(cx, function, "a value is read back while work is captured: return the tensor, "
+                   "and read it after the call");
+}
+
+
+bool core_check_captured (heed_context *cx, const char *function, const device *where) {
+  return cx->captured == NULL || cx->captured == where ||
+         core_fail(cx, function, "works on %s while the work of %s is captured", where->name,
+                   cx->captured->name);
+}
+
+
+/* A replay draws on from where the generator is by then. */
+bool core_check_generator (heed_context *cx, const char *function) {
+  return cx->captured == NULL ||
+         core_fail(cx, function, "a generator's state is read or set while work is captured: do "
+                   "that before the call");
+}
+
+
+bool capture_read (const heed_tensor *t, heed_type type, void *data) {
+  if (!t->number) return core_check_reach(t->cx, "read", t->store->where);
+  scalar_store(type, data, t->value);
+  return true;
+}
+
+
+static node *leaf_of (const heed_tensor *t) {
+  return t->node != NULL && t->node->kind == NODE_LEAF ? t->node : NULL;
+}
+
+
+void capture_add_input (heed_context *cx, heed_tensor *t) {
+  heed_capture *c = cx->capture;
+  if (t->number || t->store == NULL || t->store->capture == cx->captures) return;
+  for (int64_t i = c->ninputs - 1; i >= 0; i--)
+    if (c->inputs[i].t == t) return;
+  c->complete = c->complete && core_grow(cx, (void **)&c->inputs, c->ninputs, &c->input_capacity,
+                                         sizeof *c->inputs);
+  if (!c->complete) return;
+  storage_keep(t->store);
+  c->inputs[c->ninputs++] = (captured_input){.t = heed_keep(t), .store = t->store,
+                                             .version = t->store->version};
+}
+
+
+void capture_add_gradient (node *leaf, bool read) {
+  heed_context *cx = leaf->cx;
+  heed_capture *c = cx->capture;
+  for (int64_t i = c->ngradients - 1; i >= 0; i--)
+    if (c->gradients[i].leaf == leaf) return;
+  c->complete = c->complete && core_grow(cx, (void **)&c->gradients, c->ngradients,
+                                         &c->gradient_capacity, sizeof *c->gradients);
+  if (!c->complete) return;
+  node_keep(leaf);
+  c->gradients[c->ngradients++] = (captured_gradient){
+    .leaf = leaf, .before = heed_keep(leaf->gradient), .read = read
+  };
+}
+
+
+/* At the end of the capture. */
+static void note_results (heed_capture *c) {
+  for (int64_t i = 0; i < c->ninputs; i++) {
+    captured_input *s = &c->inputs[i];
+    s->changed = s->store->version != s->version;
+    s->version = s->store->version;
+    s->leaf = leaf_of(s->t);
+  }
+  for (int64_t i = 0; i < c->ngradients; i++)
+    c->gradients[i].after = heed_keep(c->gradients[i].leaf->gradient);
+}
+
+
+/* Frees it with all that it holds. Work that was never done has made no gradients. */
+static void drop_parts (heed_context *cx, heed_capture *c) {
+  for (int64_t i = 0; i < c->ngradients; i++) {
+    captured_gradient *g = &c->gradients[i];
+    if (!c->replayed) node_put_gradient(g->leaf, heed_keep(g->before));
+    heed_drop(g->before);
+    heed_drop(g->after);
+    node_drop(g->leaf);
+  }
+  for (int64_t i = 0; i < c->ninputs; i++) {
+    storage_drop(c->inputs[i].store);
+    heed_drop(c->inputs[i].t);
+  }
+  core_free(cx, c->gradients, (size_t)c->gradient_capacity * sizeof *c->gradients);
+  core_free(cx, c->inputs, (size_t)c->input_capacity * sizeof *c->inputs);
+  core_free(cx, c, sizeof *c);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Capturing
+** ===================================================================
+*/
+
+static const char *begin (heed_context *cx, heed_capture *c) {
+  device *d = c->where;
+  if (d->accelerator != NULL) return d->accelerator->capture_begin(d);
+  c->here = works_begin(cx);
+  return c->here != NULL ? NULL : "not enough memory";
+}
+
+
+static const char *end (heed_context *cx, heed_capture *c) {
+  const char *why = NULL;
+  if (c->here != NULL) works_end(cx, c->here);
+  else c->there = c->where->accelerator->capture_end(c->where, &why);
+  return why;
+}
+
+
+static void drop_recording (heed_context *cx, heed_capture *c) {
+  if (c->here != NULL) works_drop(cx, c->here);
+  if (c->there != NULL) c->where->accelerator->capture_drop(c->where, c->there);
+}
+
+
+bool capture_add_work (heed_context *cx, int op, const work *w) {
+  return works_add(cx, cx->capture->here, op, w);
+}
+
+
+bool heed_capture_begin (heed_context *cx, const char *name) {
+  device *d = cx != NULL && name != NULL ? core_device(cx, "capture", name) : NULL;
+  if (d == NULL) return false;
+  if (cx->captured != NULL)
+    return core_fail(cx, "capture", "the work of %s is captured already", cx->captured->name);
+  heed_capture *c = core_alloc(cx, sizeof *c);
+  if (c == NULL) return false;
+  core_forget_casts(cx);           /* a replay makes its own */
+  *c = (heed_capture){.where = d, .complete = true};
+  if (!core_done(cx, "capture", begin(cx, c))) {
+    core_free(cx, c, sizeof *c);
+    return false;
+  }
+  cx->captured = d;
+  cx->capture = c;
+  c->number = ++cx->captures;
+  return true;
+}
+
+
+/* Dropping waits for the device, which would end a capture: then it is put off. */
+void heed_capture_drop (heed_context *cx, heed_capture *c) {
+  if (cx == NULL || c == NULL) return;
+  if (cx->capture != NULL) {
+    c->next = cx->dropped;
+    cx->dropped = c;
+    return;
+  }
+  drop_recording(cx, c);
+  drop_parts(cx, c);
+}
+
+
+static void drop_all (heed_context *cx) {
+  heed_capture *c;
+  while ((c = cx->dropped) != NULL) {
+    cx->dropped = c->next;
+    heed_capture_drop(cx, c);
+  }
+}
+
+
+heed_capture *heed_capture_end (heed_context *cx) {
+  if (cx == NULL) return NULL;
+  if (cx->captured == NULL) return core_fail(cx, "capture", "no work is captured");
+  heed_capture *c = cx->capture;
+  core_forget_casts(cx);
+  cx->captured = NULL;
+  cx->capture = NULL;
+  bool good = core_done(cx, "capture", end(cx, c));
+  core_end_releases(cx);
+  drop_all(cx);
+  note_results(c);
+  if (good && c->complete) return c;
+  heed_capture_drop(cx, c);
+  return NULL;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Replaying
+** ===================================================================
+*/
+
+/* To a device of its own the host's memory was sent once and for all: it may not have changed. */
+static bool is_unchanged (const captured_input *s, const device *where) {
+  return s->t->store == s->store && leaf_of(s->t) == s->leaf &&
+         (s->store->where == where || !s->store->where->host || s->store->version == s->version);
+}
+
+
+static const storage *store_of (const heed_tensor *t) { return t != NULL ? t->store : NULL; }
+
+
+heed_capture_state heed_capture_state_of (const heed_capture *c) {
+  for (int64_t i = 0; c != NULL && i < c->ninputs; i++)
+    if (!is_unchanged(&c->inputs[i], c->where)) return HEED_CAPTURE_STALE;
+  for (int64_t i = 0; c != NULL && i < c->ngradients; i++) {
+    const captured_gradient *g = &c->gradients[i];
+    if (g->read && store_of(g->leaf->gradient) != store_of(g->before))
+      return HEED_CAPTURE_GRADIENTS_DIFFER;
+  }
+  return HEED_CAPTURE_READY;
+}
+
+
+bool heed_capture_changes (const heed_capture *c, const heed_tensor *t) {
+  for (int64_t i = 0; c != NULL && i < c->ninputs; i++) {
+    if (c->inputs[i].t == t) return c->inputs[i].changed;
+    if (t == NULL && c->inputs[i].changed) return true;
+  }
+  return false;
+}
+
+
+bool heed_shares_memory (const heed_tensor *a, const heed_tensor *b) {
+  return a != NULL && b != NULL && a->store != NULL && a->store == b->store;
+}
+
+
+/* Is memory that the work changes, or reads if 's' is changed, that of 's'? */
+static bool collides (const heed_capture *c, const storage *s, bool changed) {
+  if (changed && s->capture == c->number) return true;
+  for (int64_t i = 0; i < c->ninputs; i++)
+    if (c->inputs[i].store == s && (changed || c->inputs[i].changed)) return true;
+  return false;
+}
+
+
+bool heed_capture_apart (const heed_capture *c, const heed_tensor *input,
+                         const heed_tensor *given) {
+  const storage *s = store_of(given);
+  return c == NULL || s == NULL || !collides(c, s, heed_capture_changes(c, input));
+}
+
+
+/* What the work changes counts as changed, even if it did not come to its end. */
+static void count_changes (heed_capture *c) {
+  for (int64_t i = 0; i < c->ninputs; i++)
+    if (c->inputs[i].changed) c->inputs[i].store->version++;
+}
+
+
+/* Leaves have the gradients that the work makes. */
+static void take_effect (heed_capture *c) {
+  for (int64_t i = 0; i < c->ngradients; i++) {
+    captured_gradient *g = &c->gradients[i];
+    if (g->leaf->gradient != g->after) node_put_gradient(g->leaf, heed_keep(g->after));
+    if (g->read) continue;
+    heed_drop(g->before);          /* not needed any more */
+    g->before = NULL;
+  }
+  c->replayed = true;
+}
+
+
+static bool replay (heed_context *cx, heed_capture *c) {
+  device *d = c->where;
+  if (c->here != NULL) return works_replay(cx, d, c->here);
+  core_begin(cx, d, CORE_CAPTURE);
+  return core_end(cx, d, CORE_CAPTURE, d->accelerator->capture_replay(d, c->there));
+}
+
+
+bool heed_capture_replay (heed_context *cx, heed_capture *c) {
+  if (cx == NULL || c == NULL) return false;
+  if (cx->captured != NULL)
+    return core_fail(cx, "capture", "a replay while the work of %s is captured",
+                     cx->captured->name);
+  bool good = replay(cx, c);
+  count_changes(c);
+  if (good) take_effect(c);
+  return good;
+}
+
+
+bool heed_capture_set_step (heed_context *cx, heed_capture *c, int which, const heed_step *step) {
+  if (cx == NULL || c == NULL) return false;
+  if (c->here != NULL) return works_set_step(cx, c->here, which, step);
+  const accelerator *a = c->where->accelerator;
+  return core_done(cx, "capture", a->capture_set_step(c->where, c->there, which, step));
+}
+
+
+int64_t heed_capture_steps (const heed_capture *c) {
+  return c != NULL && c->here != NULL ? works_steps(c->here) : INT64_MAX;
+}
+
+/* }================================================================== */
