@@ -1,5 +1,5 @@
--- heed.data: from texts and lists to batches of ids. What gives batches is what heed.train takes,
--- and what a `for` goes through:
+-- heed.data: from texts and lists to batches of ids. Batches are functions, for heed.train and for
+-- a `for`:
 --
 --   local chars = data.chars(text)
 --   for x, y in data.windows(chars:encode(text), {length = 64, size = 32}) do … end

@@ -1,4 +1,4 @@
--- heed.generate: a model goes on writing where a prompt ends; heed.sample: one id of each row.
+-- heed.generate: extends a prompt by a model, id by id; heed.sample: draws one id from each row.
 --
 --   local new = heed.generate(model, chars:encode("Once "), {max = 100, top_k = 10})
 --   print(chars:decode(new))
@@ -21,7 +21,7 @@ local KNOWN = {
 }
 for name, default in pairs(sampling.known) do KNOWN[name] = default end
 
--- What asks for ids that are drawn, and has no meaning for beams.
+-- Options that ask for random ids; beams take none of them.
 local DRAWN = {"temperature", "top_k", "top_p", "min_p", "seed"}
 
 
@@ -59,7 +59,8 @@ local function asks_for_draws(o)
 end
 
 
--- Whether an id ends a sequence, as a function of the ids so far; and how many ids do.
+-- Makes a function that tells whether the ids so far are complete; returns also how many ids end
+-- a sequence.
 local function stop_of(stop)
   if type(stop) == "function" then return stop, 1 end
   local list = type(stop) == "table" and stop or {stop}
@@ -90,7 +91,7 @@ end
 
 -- Modes ----------------------------------------------------------------
 
--- Puts a model into eval mode until the block ends that this is declared in.
+-- Puts a model into eval mode until the returned value is closed.
 local function evaluating(model)
   if not Module.is(model) then return nil end
   local training = {}
@@ -104,7 +105,7 @@ end
 
 -- One id at a time -----------------------------------------------------
 
--- Adds an id to a row; whether generation goes on.
+-- Adds an id to a row; returns whether generation continues.
 local function add(o, rows, b, id)
   local row = rows[b]
   row[#row + 1] = id
@@ -121,7 +122,7 @@ local function all_done(rows)
 end
 
 
--- What each row has seen, for the repetition penalty.
+-- All ids of each row, prompt and new ones, for the repetition penalty.
 local function histories(prompt, rows)
   local all = {}
   for b, ids in ipairs(prompt.rows) do
@@ -131,7 +132,7 @@ local function histories(prompt, rows)
 end
 
 
--- Adds one id to each row that is not done; the ids that go in next, or nil at the end.
+-- Adds one id to each row that is not done; returns the ids of the next step, or nil at the end.
 local function advance(o, prompt, rows, logits, generator)
   o.history = o.repetition_penalty and histories(prompt, rows) or nil
   sampling.check_best("generate", logits)
@@ -174,7 +175,7 @@ end
 ---@field context_lengths? heed.Tensor|integer[] (B)
 ---@field cache? boolean|table false: everything is computed again for each id; or a cache
 
----New ids behind a prompt, by a model that is called `model(ids, {cache = cache, lengths =
+---Extends a prompt by new ids. The model is called `model(ids, {cache = cache, lengths =
 ---lengths})`, or `model(ids, context, {…})` with a context, and gives logits (B, T, V). Rows of
 ---different lengths give what each gives alone. Gradients are off and the model is in eval mode
 ---meanwhile.

@@ -1,7 +1,7 @@
 -- The log of a training run: a JSON object a line, written at once, so that a kill loses none.
 --
--- A run that goes on from a checkpoint cuts off what was done after it, for that is done again; a
--- line that a kill or a full disk broke goes with it.
+-- A run that resumes from a checkpoint cuts off the lines of later steps, which it repeats, and a
+-- line that a kill or a full disk broke.
 
 local core = require "heed.core"
 local heed = require "heed"
@@ -19,20 +19,20 @@ local function check(done, path, why)
 end
 
 
--- Where a log's whole lines up to a step end.
+-- The length of a log's complete lines up to a step, in bytes.
 local function end_of(text, step, path)
   local stop = 0
-  for line, behind in text:gmatch("([^\n]*)\n()") do
+  for line, next_line in text:gmatch("([^\n]*)\n()") do
     if line:byte() ~= 123 then heed.fail("train: %s is no log: its lines are no JSON", path) end
-    local its_step = tonumber(line:match('"step":(%d+)'))
-    if its_step and its_step > step then break end
-    stop = behind - 1
+    local line_step = tonumber(line:match('"step":(%d+)'))
+    if line_step and line_step > step then break end
+    stop = next_line - 1
   end
   return stop
 end
 
 
--- What a log holds up to a step, in bytes; pipes and devices hold nothing.
+-- The length that a log is cut to at a step, in bytes; pipes and devices have length 0.
 local function length_at(path, file, step)
   if step == 0 or #file == 0 then return 0 end
   local text, why = core.read_file(path)
@@ -41,9 +41,9 @@ local function length_at(path, file, step)
 end
 
 
----Opens a log; all behind the lines of a step is cut off.
+---Opens a log and cuts it off behind the lines of a step.
 ---@param path string
----@param step integer 0: an empty log
+---@param step integer 0 for an empty log
 ---@return heed.Log
 function Log.open(path, step)
   local file, why = core.append_file(path)

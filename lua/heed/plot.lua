@@ -15,14 +15,14 @@ local any, kind = options.any, options.kind
 
 local plot = {}
 
-local HUGE = 1e300     -- what is beyond counts as infinite, so that differences are finite
+local HUGE = 1e300     -- larger numbers count as infinite, so that differences are finite
 
 ---@class heed.Plot a picture: `print` draws it
 local Plot = {__name = "heed.Plot"}
 Plot.__index = Plot
 
 
--- Checks of what was given.
+-- Checks of arguments.
 
 local readable = {["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t"}
 
@@ -31,7 +31,7 @@ local function spell(c)
 end
 
 
--- What is drawn as text: on one line, in valid UTF-8; numbers short.
+-- A label, a title or the text of a cell: one line of valid UTF-8, with numbers in few digits.
 local function as_text(value)
   local integer = math.type(value) == "float" and math.tointeger(value)
   local text = tostring(integer or value)
@@ -41,7 +41,7 @@ local function as_text(value)
 end
 
 
--- A tensor as tables, all else as it is.
+-- Converts a tensor to nested tables and returns any other value unchanged.
 local function as_table(value)
   if heed.is_tensor(value) then return value:detach():totable() end
   return value
@@ -75,7 +75,7 @@ local function check_bound(who, name, value)
 end
 
 
--- The least and the largest finite number of some lists, or what the options say.
+-- The bounds of a scale: options min and max, else the least and the largest finite number.
 local function bounds(who, lists, given)
   local min, max = math.huge, -math.huge
   for _, list in ipairs(lists) do
@@ -111,11 +111,11 @@ local function matrix(m)
 end
 
 
-local function labels(list, n, what)
+local function labels(list, n, option)
   if list == nil then return nil end
   local given = as_table(list)
   if type(given) ~= "table" or #given ~= n then
-    heed.fail("heat: a list of %d labels expected as option %s, got %s", n, what,
+    heed.fail("heat: a list of %d labels expected as option %s, got %s", n, option,
       type(given) == "table" and #given or kind(list))
   end
   local texts = {}
@@ -124,21 +124,21 @@ local function labels(list, n, what)
 end
 
 
--- A function of (i, j) from a table of rows, a tensor or such a function.
-local function lookup(source, what)
+-- Makes a function of (i, j) of a table of rows, of a tensor or of such a function.
+local function lookup(source, option)
   source = as_table(source)
   if type(source) == "function" then return source end
   if type(source) ~= "table" then
-    heed.fail("heat: a table of rows or a function expected as option %s, got %s", what,
+    heed.fail("heat: a table of rows or a function expected as option %s, got %s", option,
       kind(source))
   end
   return function(i, j) return type(source[i]) == "table" and source[i][j] end
 end
 
 
-local function each_cell(panel, source, what, convert)
+local function each_cell(panel, source, option, convert)
   if source == nil then return nil end
-  local at, result = lookup(source, what), {}
+  local at, result = lookup(source, option), {}
   for i = 1, panel.height do
     result[i] = {}
     for j = 1, panel.width do result[i][j] = convert(at(i, j)) end
@@ -152,7 +152,7 @@ local function cell_text(value)
 end
 
 
--- The numbers themselves, by a format or short, as text of the cells; NaN has none.
+-- Makes a function that writes each number as the text of its cell; NaN has no text.
 local function numbers_of(values, form)
   return function(i, j)
     local value = values[i][j]
@@ -217,7 +217,7 @@ local function vector(list)
 end
 
 
--- A list of numbers is one series, a list of lists or of vectors is several.
+-- A list of lists or of vectors holds several series, a list of numbers one.
 local function is_several(list)
   if heed.is_tensor(list) or type(list) ~= "table" then return false end
   local first = list[1]
@@ -225,10 +225,10 @@ local function is_several(list)
 end
 
 
--- An option for series s: one for all, or a list with one for each.
-local function option_for(s, value, what)
+-- The value of an option for series s: an option is one count for all, or a list of counts.
+local function option_for(s, value, name)
   if type(value) == "table" then value = value[s] end
-  return value and options.count("curve", "option " .. what, value)
+  return value and options.count("curve", "option " .. name, value)
 end
 
 
@@ -287,7 +287,7 @@ function plot.curve(list, given, ...)
 end
 
 
--- Rows, and what every picture can do.
+-- Rows of pictures, and the methods of every picture.
 
 ---Pictures beside each other.
 ---@param list heed.Plot[]
@@ -310,7 +310,7 @@ function plot.row(list, ...)
 end
 
 
--- Where 'os' is missing, nothing is set.
+-- Reads an environment variable; a state without 'os' has none.
 local function getenv(name) return os and os.getenv(name) end
 
 local function has_colour()

@@ -1,4 +1,4 @@
--- Reports how far a training run is: a bar on a terminal, a line now and then elsewhere.
+-- Reports the progress of a training run: by a bar on a terminal, elsewhere by lines.
 
 local core = require "heed.core"
 
@@ -42,7 +42,7 @@ local function text(self, step)
 end
 
 
--- Shows the mean loss since it was shown last.
+-- Writes a line with the mean loss of the steps since the last one.
 local function show_line(self, step)
   self.write(text(self, step))
   self.sum, self.n = 0, 0
@@ -58,13 +58,13 @@ end
 
 
 -- How many steps lie between two lines.
-local function line_distance(steps, how)
-  if type(how) == "number" then return math.max(1, how // 1) end
+local function line_distance(steps, output)
+  if type(output) == "number" then return math.max(1, output // 1) end
   return steps and math.max(1, steps // LINES) or 1000
 end
 
 
--- A state may have no `io`, or no `print`.
+-- Writes a line to stdout; a sandbox may lack `io`, or `print` too.
 local function line(message)
   if io then
     io.stdout:write(message, "\n")
@@ -75,21 +75,21 @@ local function line(message)
 end
 
 
----@param first integer the step that was done last before the run
+---@param first integer the last step before the run
 ---@param steps integer? the last step, if it is known
----@param how any false: nothing; a number: a line every so many steps; a function gets the lines
+---@param output any false: nothing; a number: a line every so many steps; a function gets the lines
 ---@return table
-function Progress.new(first, steps, how)
-  local terminal = how == nil and io ~= nil and core.isatty()
+function Progress.new(first, steps, output)
+  local terminal = output == nil and io ~= nil and core.isatty()
   return setmetatable({
     first = first, steps = steps, began = now(), shown = 0, sum = 0, n = 0,
-    silent = how == false, terminal = terminal, distance = line_distance(steps, how),
-    write = type(how) == "function" and how or line,
+    silent = output == false, terminal = terminal, distance = line_distance(steps, output),
+    write = type(output) == "function" and output or line,
   }, Progress)
 end
 
 
----Counts a step, and shows it when it is time to.
+---Counts a step, and draws the bar or writes a line if one is due.
 ---@param step integer
 ---@param loss number
 function Progress:report(step, loss)
@@ -103,7 +103,7 @@ function Progress:report(step, loss)
 end
 
 
----The run is over, at this step.
+---Ends the report, at the last step of the run.
 ---@param step integer
 function Progress:finish(step)
   if self.silent or step == self.first then return end

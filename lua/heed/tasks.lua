@@ -5,8 +5,8 @@
 --   local batch = tasks.sorting{size = 32}
 --   local x, y = batch()
 --
--- What they give are ids, which count from 1: digit d is id d + 1. They draw from the module's
--- generator, or from one of their own if they get a seed. `tasks.tokens` has what ids stand for,
+-- Batches hold ids, which count from 1: digit d is id d + 1. A task draws from the module's
+-- generator, or with a seed from one of its own. `tasks.tokens` lists the tokens of each task's ids
 -- for heed.lookup: heed.lookup(tasks.tokens.tagging.y, y).
 
 local options = require "heed.options"

@@ -7,9 +7,9 @@
 --   }
 --
 -- A checkpoint is one file, replaced as a whole: weights, the optimiser's state, the
--- generator's state, the losses. On the CPU a run that goes on from it ends bit for bit as the
--- one that never stopped. A run whose loss is no finite number ends with an error before that
--- step changes a weight, and its checkpoint stays as it was.
+-- generator's state, the losses. On the CPU a run that resumes from it ends bit for bit as one
+-- without a break. A run whose loss is not finite ends with an error before that step changes a
+-- weight, and leaves its checkpoint unchanged.
 
 local core = require "heed.core"
 local Average = require "heed.optim.average"
@@ -47,7 +47,7 @@ local function check_print(print)
 end
 
 
--- What heed.save would refuse is refused before the first step.
+-- Refuses before the first step a path that heed.save would refuse after many.
 local function check_path(name, path, ending)
   if path == nil then return end
   if type(path) ~= "string" or path == "" or path:find("\0", 1, true) then
@@ -75,7 +75,7 @@ local function check_files(o)
 end
 
 
--- What is trained must be the model's, at least in part: a loss may have parameters of its own.
+-- Refuses an optimizer without any parameter of the model; a loss may have more of its own.
 local function check_parameters(model, optimizer)
   local list = optimizer.parameters
   if not Module.is(model) or type(list) ~= "table" or #list == 0 then return end
@@ -88,7 +88,7 @@ local function check_parameters(model, optimizer)
 end
 
 
--- Losses of float16 are scaled, by a scaler of this run where none is given.
+-- Checks the options of mixed precision. Float16 needs a scaler: one is made unless given.
 local function check_mixed(o)
   local dtype = o.autocast
   if dtype ~= nil and dtype ~= "bfloat16" and dtype ~= "float16" then
@@ -136,7 +136,7 @@ local function has_state(batches)
 end
 
 
--- What a run that cannot go on leaves behind.
+-- The end of an error message: which checkpoint the run leaves.
 local function kept(run, o)
   if not o.checkpoint then return "" end
   if run.saved == 0 then return "; no checkpoint of this run was written" end
@@ -144,7 +144,7 @@ local function kept(run, o)
 end
 
 
--- A finite loss may have gradients that are not: what they made of the weights is not saved.
+-- Refuses to save weights that are not finite: a finite loss may have infinite gradients.
 local function refuse_ruined(run, o)
   if o.allow_nonfinite then return end
   for name, p in o.model:named_parameters() do
@@ -156,7 +156,7 @@ local function refuse_ruined(run, o)
 end
 
 
--- What has a state of its own, by its name in the checkpoint: one that is not there is false.
+-- The parts of a run with a state, by their names in the checkpoint; false where one is missing.
 local function parts_of(o)
   return {model = o.model, optimizer = o.optimizer, scaler = o.scaler or false,
           average = o.average or false}
@@ -186,8 +186,8 @@ local function is_state(tensors, step)
 end
 
 
--- The checkpoint's tensors and step, or nil if there is no such file: any other failure is no
--- reason to begin anew.
+-- The checkpoint's tensors and step, or nil if there is no such file. Any other failure raises: a
+-- run that began anew would overwrite the checkpoint.
 local function read_checkpoint(path)
   local tensors, metadata, missing = heed.load(path)
   if missing then return nil end
@@ -203,18 +203,18 @@ end
 local function refuse_misfits(parts, given)
   local problems, hint = {}, nil
   for name, part in pairs(parts) do
-    local found, its_hint
-    if part then found, its_hint = part:compare(given[name])
+    local found, part_hint
+    if part then found, part_hint = part:compare(given[name])
     else found = state.compare({}, given[name]) end
     for _, p in ipairs(found) do problems[#problems + 1] = name .. "." .. p end
-    hint = hint or its_hint
+    hint = hint or part_hint
   end
   table.sort(problems)
   state.refuse("train", problems, hint)
 end
 
 
--- Batches without a state are made again, up to the step, and dropped.
+-- Restores the state of batches; batches without one are drawn and dropped, up to the step.
 local function skip_batches(o, tensors, step)
   if has_state(o.batches) then
     o.batches:load_state(state.below(tensors, "batches."))
@@ -230,7 +230,7 @@ local function resume(run, o)
   local parts, given = parts_of(o), {}
   for name in pairs(parts) do given[name] = state.below(tensors, name .. ".") end
   refuse_misfits(parts, given)
-  skip_batches(o, tensors, step)              -- what may fail comes before what cannot
+  skip_batches(o, tensors, step)              -- may fail, and so precedes the changes below
   rng.restore(tensors)
   for name, part in pairs(parts) do
     if part then part:load_state(given[name]) end
@@ -248,25 +248,25 @@ local function loss_of(o, x, ...)
 end
 
 
--- What has a rate: an optimiser's groups, or one of another make.
-local function rated(optimizer)
+-- The tables with a field lr: the groups of an optimiser of ours, else the optimiser itself.
+local function rate_holders(optimizer)
   return is_optimizer(optimizer) and optimizer.groups or {optimizer}
 end
 
 
 local function rates_of(optimizer)
   local rates = {}
-  for i, group in ipairs(rated(optimizer)) do rates[i] = group.lr end
+  for i, group in ipairs(rate_holders(optimizer)) do rates[i] = group.lr end
   return rates
 end
 
 
 local function set_rates(optimizer, rates, factor)
-  for i, group in ipairs(rated(optimizer)) do group.lr = rates[i] * factor end
+  for i, group in ipairs(rate_holders(optimizer)) do group.lr = rates[i] * factor end
 end
 
 
--- What the rates of a step are multiplied with, by the schedule.
+-- The factor of the rates at a step, by the schedule.
 local function factor_of(o, step)
   local factor = o.schedule(step)
   if type(factor) == "number" then return factor end
@@ -274,7 +274,7 @@ local function factor_of(o, step)
 end
 
 
--- A value to be closed, which gives the optimiser its own rates again, however the run ends.
+-- A value whose closing restores the rates of the optimiser, however the run ends.
 local function with_schedule(run, o)
   return o.schedule and setmetatable({}, {
     __close = function() set_rates(o.optimizer, run.rates, 1) end,
@@ -282,7 +282,7 @@ local function with_schedule(run, o)
 end
 
 
--- The loss as a number. It is read before the step, so that a bad one leaves the weights alone.
+-- The loss as a number, read before the step, so that a loss that is not finite changes no weight.
 local function checked_loss(run, o, loss)
   local value = loss:item()
   if o.allow_nonfinite or value - value == 0 then return value end
@@ -291,7 +291,8 @@ local function checked_loss(run, o, loss)
 end
 
 
--- The gradients of one batch, as a part of a step's; its loss, or nil where the batches end.
+-- Adds the gradients of one batch to those of the step; returns its loss, or nil where the batches
+-- end.
 local function add_gradients(run, o, first)
   local loss
   if o.autocast then loss = heed.autocast(o.autocast, loss_of, o, o.batches())
@@ -305,7 +306,8 @@ local function add_gradients(run, o, first)
 end
 
 
--- The mean loss of a step's batches. Some that are left over at the end make no step.
+-- Computes the gradients of a step; returns the mean loss of its batches, or nil where they end.
+-- Batches that are too few for a step at the end are dropped.
 local function gradients(run, o)
   local sum = 0
   for k = 1, o.accumulate do
@@ -317,7 +319,7 @@ local function gradients(run, o)
 end
 
 
--- One step: its loss, or nil where the batches end.
+-- Runs one step; returns its loss, or nil where the batches end.
 local function train_step(run, o)
   local loss, optimizer = gradients(run, o), o.optimizer
   if loss == nil then return nil end
@@ -335,14 +337,14 @@ local function train_step(run, o)
 end
 
 
--- The rate as a log has it: a list where groups have their own.
+-- The rate in the log: a number, or a list where there are several groups.
 local function logged_rate(optimizer)
   local rates = rates_of(optimizer)
   return #rates == 1 and rates[1] or rates
 end
 
 
--- Whether to go on: all that follows a step.
+-- Records a step: loss, log, progress and checkpoint; returns whether the run continues.
 local function after_step(run, o, loss)
   run.step = run.step + 1
   run.losses[run.step] = loss

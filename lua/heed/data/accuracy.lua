@@ -1,4 +1,4 @@
--- heed.accuracy: how often the largest logit is that of the right id.
+-- heed.accuracy: the share of ids whose logit is the largest.
 
 local heed = require "heed"
 local options = require "heed.options"
@@ -25,7 +25,7 @@ local function check_dim(logits, dim)
 end
 
 
--- What was predicted, in the shape of ids.
+-- The classes of the largest logits, in the shape of ids.
 local function predictions(logits, ids, dim)
   local predicted = logits:detach():argmax(dim)
   if predicted.shape == ids.shape then return predicted end
@@ -35,8 +35,8 @@ local function predictions(logits, ids, dim)
 end
 
 
--- Where something is to predict.
-local function places(ids, classes, ignore)
+-- Whether each id counts, as bools: not those that are `ignore`.
+local function counted_ids(ids, classes, ignore)
   local counted = ids:ne(ignore)
   local wrong = counted & (ids:lt(1) | ids:gt(classes))
   if not wrong:any() then return counted end
@@ -58,6 +58,6 @@ return function(logits, ids, given, ...)
   check_tensors(logits, ids)
   local dim = check_dim(logits, o.dim)
   local predicted = predictions(logits, ids, dim)
-  local counted = places(ids, logits:size(dim), o.ignore_index)
+  local counted = counted_ids(ids, logits:size(dim), o.ignore_index)
   return (predicted:eq(ids) & counted):sum():item() / counted:sum():item()
 end

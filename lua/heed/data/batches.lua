@@ -1,7 +1,8 @@
--- data.batches: what there is, batch by batch, in an order that is drawn anew for each epoch.
+-- data.batches: goes through examples batch by batch, in an order that each epoch draws anew.
 --
--- Batches are called for the next one, and give nil behind the last; then they begin anew, so that
--- a loop may go through them again. Their `state` goes into heed.train's checkpoints.
+-- A call of `heed.Batches` returns the next batch, and nil behind the last of all epochs; the call
+-- after it begins a new run, so that a second loop works. The `state` of batches goes into
+-- heed.train's checkpoints.
 
 local heed = require "heed"
 local options = require "heed.options"
@@ -22,7 +23,8 @@ local function is_list(value)
 end
 
 
--- Examples are of one rank; x and y in a list would be two examples.
+-- Refuses a list whose examples differ in rank, such as {x, y}: tensors of examples are separate
+-- arguments.
 local function check_list(list, i)
   local rank = heed.is_tensor(list[1]) and list[1]:dim()
   for _, example in ipairs(list) do
@@ -35,7 +37,7 @@ local function check_list(list, i)
 end
 
 
--- The sources, and the options behind them.
+-- Splits the arguments into the sources and the table of options that may follow them.
 local function arguments(...)
   local sources, n, given = {...}, select("#", ...), nil
   if n > 0 and not heed.is_tensor(sources[n]) and not is_list(sources[n]) then
@@ -72,7 +74,7 @@ local function fresh_order(self)
 end
 
 
--- The examples of a source at positions: rows of a tensor, or a list.
+-- The examples of a source at positions, as a tensor of rows or a list.
 local function pick(source, positions)
   if heed.is_tensor(source) then return source:index_select(1, positions:to(source.device)) end
   local picked = {}
@@ -153,7 +155,7 @@ function Batches:load_state(state)
   if state.generator then
     local copy = state.generator:to("cpu"):clone()
     local outer = heed.rng_state()
-    heed.rng_state(copy)                                      -- raises if it is none
+    heed.rng_state(copy)                          -- raises unless the tensor is such a state
     heed.rng_state(outer)
     self.generator.at = heed.keep(copy)
   end

@@ -1,4 +1,4 @@
--- data.mask: hides some of the ids, for a model that learns to tell what they were.
+-- data.mask: hides some of the ids, which a model then learns to predict.
 --
 -- J. Devlin et al., "BERT" (2019), section 3.1, task 1: of the positions that are to be predicted,
 -- 80 % show the mask, 10 % a random id, and 10 % stay as they are.
@@ -40,7 +40,7 @@ local function check_ids(ids)
 end
 
 
--- Whether a position lies within its sequence, (B, T).
+-- Bools (B, T): whether each position lies within its sequence.
 local function within(ids, lengths)
   if type(lengths) == "table" then lengths = heed.tensor(lengths, {device = ids.device}) end
   if not heed.is_tensor(lengths) or ids:dim() ~= 2 or lengths:dim() ~= 1
@@ -52,7 +52,7 @@ local function within(ids, lengths)
 end
 
 
--- Where there may be something to predict.
+-- Bools like ids: whether a position may be hidden.
 local function candidates(ids, o)
   local special = o.special == nil and {} or o.special
   if type(special) ~= "table" then

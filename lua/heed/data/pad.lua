@@ -1,4 +1,4 @@
--- heed.pad of lists: sequences of different lengths become one tensor, and their lengths.
+-- heed.pad of lists: makes one padded tensor of sequences, and a tensor of their lengths.
 
 local heed = require "heed"
 local options = require "heed.options"
@@ -6,7 +6,7 @@ local options = require "heed.options"
 local fail, kind = heed.fail, options.kind
 
 
--- A sequence as a list of integers, and where it was a tensor, the tensor's device.
+-- Converts a sequence to a list of integers; returns also the device if it was a tensor.
 local function sequence(list, i)
   if heed.is_tensor(list) then
     if list.dtype == "int64" and list:dim() == 1 then return list:totable(), list.device end
@@ -54,7 +54,7 @@ local function filled(ids, width, value, left)
 end
 
 
--- Rows (B, T) with so many more columns of one value.
+-- Adds `more` columns of one value to rows (B, T).
 local function widened(t, more, value, left)
   if more == 0 then return t end
   return t:pad(left and {more, 0} or {0, more}, {value = value})

@@ -4,9 +4,9 @@
 --   local ids = chars:encode("a text")              -- int64 (T)
 --   print(chars:decode(ids), #chars)
 --
--- Ids are those of special tokens in their order, then those of the others, sorted by their bytes.
--- No text is ever encoded as a special token: these are found by `id` alone. A saved vocabulary is
--- JSON; reading one never runs code.
+-- Ids 1 to n are the n special tokens in their order; the others follow, sorted by their bytes.
+-- No text is ever encoded as a special token: only `id` finds those. A saved vocabulary is JSON;
+-- reading one never runs code.
 
 local core = require "heed.core"
 local heed = require "heed"
@@ -26,7 +26,7 @@ local FORMAT <const> = "heed.data 1"
 local Vocabulary = {__name = "heed.Vocabulary"}
 Vocabulary.__index = Vocabulary
 
--- What each kind cuts a text into, and what stands between its tokens.
+-- For each kind the pattern of a token, and the text between tokens.
 local kinds = {
   chars = {pattern = utf8.charpattern, joint = ""},
   words = {pattern = "[^ \t\r\n\v\f]+", joint = " "},     -- %S depends on the locale
@@ -59,7 +59,7 @@ end
 
 -- Training ---------------------------------------------------------------
 
--- How often each token is in the texts.
+-- Counts each token of the texts.
 local function counts_of(who, which, texts)
   if type(texts) == "string" then texts = {texts} end
   if type(texts) ~= "table" then
@@ -76,7 +76,7 @@ local function counts_of(who, which, texts)
 end
 
 
--- The tokens, sorted; with `most` the most frequent of them, of equally frequent ones the first.
+-- The tokens, sorted; with `most` only the most frequent, and of equally frequent ones the first.
 local function choose(counts, most)
   local tokens = {}
   for token in pairs(counts) do tokens[#tokens + 1] = token end
@@ -94,8 +94,8 @@ end
 
 local function check_special(who, o)
   local special = {}
-  local function add(what, token)
-    check_text(who .. ": " .. what, token)
+  local function add(name, token)
+    check_text(who .. ": " .. name, token)
     for _, other in ipairs(special) do
       if other == token then fail("%s: the special token '%s' is given twice", who, token) end
     end
@@ -147,8 +147,8 @@ function Vocabulary:id(token)
 end
 
 
----The ids of a text. What training did not see is `unknown` where it was trained with one, and
----else raises.
+---The ids of a text. A token that training did not see gets the id `unknown`, or raises in a
+---vocabulary without one.
 ---@param text string
 ---@return heed.Tensor ids int64 (T)
 function Vocabulary:encode(text)
@@ -163,7 +163,7 @@ function Vocabulary:encode(text)
 end
 
 
--- Nested lists of ids as nested lists of texts.
+-- Converts nested lists of ids to nested lists of texts.
 local function decode(self, ids)
   if type(ids[1]) == "table" then
     local texts = {}
@@ -219,7 +219,7 @@ function Vocabulary:save(path)
 end
 
 
--- The tokens of a file: texts of their kind, each once.
+-- Refuses a file whose tokens are not texts of its kind, or not unique.
 local function check_tokens(which, tokens, special)
   local seen = {}
   for id, token in ipairs(tokens) do
@@ -278,12 +278,12 @@ options.strict("vocabulary", Vocabulary)
 ---@field special? string[] more tokens that no text contains, such as a mask
 ---@field most? integer how many tokens beside the special ones: the most frequent
 
----@class heed.data.trainer what `data.chars` and `data.words` are: call it, or its `train`
+---@class heed.data.trainer the type of `data.chars` and `data.words`: call it, or its `train`
 ---@field train fun(texts: string|string[], options?: heed.Vocabulary.options): heed.Vocabulary
 ---@field load fun(path: string): heed.Vocabulary?, string? nil and a message if it cannot be read
 ---@overload fun(texts: string|string[], options?: heed.Vocabulary.options): heed.Vocabulary
 
--- Its overload is how a trainer is called.
+-- The overload below is the call of a trainer.
 ---@overload fun(texts: string|string[], options?: heed.Vocabulary.options): heed.Vocabulary
 local function trainer(which)
   local made = options.strict("heed.data." .. which, {

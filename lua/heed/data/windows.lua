@@ -1,4 +1,4 @@
--- data.windows: pieces of a long text, and the same pieces one id further on.
+-- data.windows: pieces of a long text, and the same pieces shifted by one id.
 
 local heed = require "heed"
 local options = require "heed.options"

@@ -1,9 +1,9 @@
--- Beam search: several sequences for each prompt, of which the best as a whole is the result.
+-- Beam search: keeps the W best sequences for each prompt.
 --
--- As transformers does it: of the best candidates of each step, those among the first W that end
--- become results, and the best W of those that do not end go on; a search is over when it has W
--- results that none of what goes on can be better than, at its present length; or, with
--- early_stopping, when it has W results.
+-- A step extends every running beam, as in transformers. Of the best candidates, those among the
+-- first W that end become results, and the best W of the others run on. A search is over when it
+-- has W results and no running beam, at its present length, scores better than the worst of them;
+-- or, with early_stopping, as soon as it has W results.
 
 local heed = require "heed"
 local sampling = require "heed.generate.sampling"
@@ -22,7 +22,8 @@ local function extended(ids, id)
 end
 
 
--- A search begins with one beam that lives; the others are copies that nothing follows from.
+-- Begins a search with one beam of score 0; the others score -inf, and no candidate descends from
+-- them.
 local function new_search(first_row, W)
   local search = {running = {}, results = {}, over = false}
   for w = 1, W do
@@ -33,19 +34,19 @@ end
 
 
 -- The best candidates of a search, the best first: beams with one more id.
-local function candidates(search, scores, places, V)
+local function candidates(search, scores, positions, V)
   local list = {}
-  for k, place in ipairs(places) do
-    local parent = search.running[(place - 1) // V + 1]
+  for k, position in ipairs(positions) do
+    local parent = search.running[(position - 1) // V + 1]
     list[k] = {
-      ids = extended(parent.ids, (place - 1) % V + 1), score = scores[k], row = parent.row,
+      ids = extended(parent.ids, (position - 1) % V + 1), score = scores[k], row = parent.row,
     }
   end
   return list
 end
 
 
--- Adds a result, of which the best W are kept; the earlier one stands before its equals.
+-- Inserts a result by its score, behind results of equal score, and keeps the best W.
 local function add_result(search, beam, o)
   local score = beam.score / (#beam.ids) ^ o.length_penalty
   local at = #search.results + 1
@@ -55,7 +56,7 @@ local function add_result(search, beam, o)
 end
 
 
--- Whether nothing that goes on can be better than the worst result.
+-- Whether no running beam can replace the worst result.
 local function is_over(search, o)
   local results, best = search.results, search.running[1]
   if #results < o.beams then return false end
@@ -63,7 +64,7 @@ local function is_over(search, o)
 end
 
 
--- Shares candidates out among results and beams that go on.
+-- Divides candidates into results and running beams.
 local function advance(search, list, o, last)
   local running = {}
   for k, beam in ipairs(list) do
@@ -81,7 +82,7 @@ local function advance(search, list, o, last)
 end
 
 
--- One step of all searches, from logits (B * W, V); whether one of them goes on.
+-- Advances all searches by logits (B * W, V); returns whether one of them continues.
 local function step_all(searches, logits, o, last)
   local V, W = logits:size(2), o.beams
   if logits.dtype ~= "float64" then logits = logits:to("float32") end
@@ -92,20 +93,20 @@ local function step_all(searches, logits, o, last)
   end
   scores = heed.tensor(scores, {dtype = "float64", device = logits.device}):unsqueeze(2)
   local total = (logits:log_softmax(2) + scores):reshape(#searches, W * V)
-  local best, places = total:topk(math.min(W * V, W * math.max(2, 1 + o.stops)), 2)
-  best, places = best:totable(), places:totable()
-  local going_on = false
+  local best, positions = total:topk(math.min(W * V, W * math.max(2, 1 + o.stops)), 2)
+  best, positions = best:totable(), positions:totable()
+  local unfinished = false
   for b, search in ipairs(searches) do
     if not search.over then
-      advance(search, candidates(search, best[b], places[b], V), o, last)
-      going_on = going_on or not search.over
+      advance(search, candidates(search, best[b], positions[b], V), o, last)
+      unfinished = unfinished or not search.over
     end
   end
-  return going_on
+  return unfinished
 end
 
 
--- The rows that beams come from, and the ids that go in next.
+-- The cache row that each running beam continues, and the id that it adds.
 local function next_rows(searches)
   local parents, ids = {}, {}
   for _, search in ipairs(searches) do
@@ -134,7 +135,7 @@ end
 ---@param prompt heed.generate.Prompt
 ---@param o heed.generate.options with stop as a function, and stops, how many ids it may be
 ---@return heed.Tensor|heed.Tensor[] ids the best of each prompt
----@return heed.generate.beam[]|heed.generate.beam[][] beams all that was found, the best first
+---@return heed.generate.beam[]|heed.generate.beam[][] beams all results, the best first
 return function(model, prompt, o)
   local searches, rows = {}, {}
   for b, ids in ipairs(prompt.rows) do

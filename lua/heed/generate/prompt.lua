@@ -1,4 +1,4 @@
--- What heed.generate begins with: prompts as lists of ids, and what a decoder looks at.
+-- The prompts of heed.generate as lists of ids, and the context that a decoder attends to.
 
 local heed = require "heed"
 local Module = require "heed.nn.module"
@@ -22,7 +22,7 @@ local function refuse(prompt)
 end
 
 
--- Nested lists, and the device of the first tensor.
+-- Converts a prompt to nested lists; returns also the device of its first tensor.
 local function as_lists(prompt)
   if heed.is_tensor(prompt) then
     if prompt.dtype ~= "int64" or prompt:dim() < 1 or prompt:dim() > 2 then refuse(prompt) end
@@ -75,7 +75,7 @@ local function cut(rows, lengths)
 end
 
 
--- Where the model's parameters are.
+-- The device of the model's parameters.
 local function device_of(model)
   local first = Module.is(model) and model:parameters()[1]
   return first and first.device
@@ -127,7 +127,7 @@ function Prompt:tensor(ids)
 end
 
 
----What is returned for the new ids of each row.
+---The result of heed.generate from the new ids of each row.
 ---@param rows integer[][]
 ---@return heed.Tensor|heed.Tensor[]
 function Prompt:results(rows)

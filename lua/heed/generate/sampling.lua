@@ -1,9 +1,9 @@
--- heed.sample: an id by its probability, after what the options take away.
+-- heed.sample: draws an id by its probability, from the ids that the options leave.
 --
--- They apply in the order in which they stand below: repetition_penalty (N. Keskar et al., "CTRL",
--- 2019, section 4.1), temperature, top_k (A. Fan et al., "Hierarchical neural story generation",
--- 2018), top_p (A. Holtzman et al., "The curious case of neural text degeneration", 2020), min_p
--- (M. Nguyen et al., "Turning up the heat", 2024).
+-- Options apply in the order of their functions below: repetition_penalty (N. Keskar et al.,
+-- "CTRL", 2019, section 4.1), temperature, top_k (A. Fan et al., "Hierarchical neural story
+-- generation", 2018), top_p (A. Holtzman et al., "The curious case of neural text degeneration",
+-- 2020), min_p (M. Nguyen et al., "Turning up the heat", 2024).
 
 local heed = require "heed"
 local options = require "heed.options"
@@ -19,7 +19,7 @@ sampling.known = {
 }
 
 
----Checks those of the options that are given.
+---Checks the options for sampling.
 ---@param who string
 ---@param o heed.sample.options
 function sampling.check(who, o)
@@ -51,9 +51,9 @@ function sampling.check_best(who, logits)
 end
 
 
--- Each function below gets logits (R, V) and gives others; -inf is what cannot be drawn.
+-- Each function below maps logits (R, V) to logits; an id with -inf cannot be drawn.
 
--- Which ids each row has in its history, as bools (R, V).
+-- Bools (R, V): whether the history of a row holds an id.
 local function seen(logits, history)
   local R, V = logits:size()
   local marks = heed.zeros(R, V, {device = logits.device})
@@ -87,7 +87,7 @@ end
 local function without(logits, dropped) return logits:masked_fill(dropped, -math.huge) end
 
 
--- All that tie with the last of the best k are kept.
+-- Keeps the best k logits, and all that equal the last of them.
 local function best_k(logits, k)
   if not k or k >= logits:size(2) then return logits end
   local least = logits:topk(k, 2):narrow(2, k, 1)                    -- (R, 1)
@@ -95,7 +95,7 @@ local function best_k(logits, k)
 end
 
 
--- The smallest set whose probabilities reach p, and at least one.
+-- Keeps the smallest set of ids whose probabilities add up to p, at least one.
 local function nucleus(logits, p)
   if not p or p == 1 then return logits end
   local sorted, places = logits:sort(2, true)
@@ -106,7 +106,7 @@ local function nucleus(logits, p)
 end
 
 
--- Those that are at least p times as probable as the best.
+-- Keeps the ids that are at least p times as probable as the best.
 local function likely(logits, p)
   if not p or p == 0 then return logits end
   local probabilities = logits:softmax(2)
@@ -115,10 +115,10 @@ local function likely(logits, p)
 end
 
 
--- Probabilities (R, V) of what the options leave.
+-- Probabilities (R, V), 0 for the ids that the options exclude.
 local function probabilities_of(logits, o)
-  local at_all = best_k(logits / (o.temperature or 1), o.top_k)
-  return likely(nucleus(at_all, o.top_p), o.min_p):softmax(2)
+  local allowed = best_k(logits / (o.temperature or 1), o.top_k)
+  return likely(nucleus(allowed, o.top_p), o.min_p):softmax(2)
 end
 
 
@@ -150,7 +150,7 @@ local function check_logits(logits)
 end
 
 
--- The history as a list for each of R rows.
+-- Converts the history to a list for each of R rows.
 local function rows_of(history, R)
   if heed.is_tensor(history) and history.dtype == "int64" and history:dim() > 0 then
     history = history:reshape(-1, history:size(-1)):totable()

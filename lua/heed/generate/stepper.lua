@@ -1,4 +1,4 @@
--- Calls a model for the logits of what comes next, with a cache of keys and values or without.
+-- Calls a model for the logits of the next id, with a cache of keys and values or without.
 
 local heed = require "heed"
 local options = require "heed.options"
@@ -33,7 +33,7 @@ function Stepper.new(model, prompt, o, copies)
 end
 
 
--- Calls the model; without options where there are none to give.
+-- Calls the model, without an empty table of options: a plain function may take ids alone.
 local function call(self, ids, lengths)
   local o = {
     cache = self.cache or nil, context_lengths = self.context_lengths or nil, lengths = lengths,
@@ -103,7 +103,7 @@ function Stepper:step(ids)
 end
 
 
----From now on each row goes on from where another one stood.
+---Replaces each row by a copy of another row, its parent.
 ---@param parents integer[]
 function Stepper:reorder(parents)
   if self.cache then return self.cache:reorder(self.prompt:tensor(parents)) end

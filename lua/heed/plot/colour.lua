@@ -1,4 +1,5 @@
--- The colours of pictures: viridis, which is as even to the eye as in print, and a few for lines.
+-- The colours of pictures: viridis for heat maps, as it is perceptually uniform, and five for
+-- lines.
 
 local colour = {}
 

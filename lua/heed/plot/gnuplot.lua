@@ -1,6 +1,6 @@
--- Pictures through gnuplot: a script in one temporary file, the image in another.
+-- Draws pictures by gnuplot: its script is one temporary file, its image another.
 --
--- A PNG has two pixels for each of the picture. The user's paths never reach gnuplot or the
+-- A PNG has two pixels for each of the layout's. The user's paths never reach gnuplot or the
 -- shell: the image comes back as a string.
 
 local Script = require "heed.plot.script"
@@ -10,7 +10,7 @@ local core = require "heed.core"
 local gnuplot = {}
 
 local MARGIN, GAP = 12, 26
-local MAX_PIXELS = 20000     -- of a side; a picture beyond would need gigabytes
+local MAX_PIXELS = 20000     -- of a side; larger pictures would need gigabytes
 
 local painters = {
   curve = require "heed.plot.gnuplot_curve",
@@ -18,7 +18,8 @@ local painters = {
 }
 
 
--- Panels from left to right, their upper edges on one line; curves grow as high as the others.
+-- Places panels from left to right with their upper edges on one line; curves become as high as
+-- the highest panel.
 local function layout(panels)
   local boxes, left, above, height, bottom = {}, MARGIN, 0, 0, 0
   for k, panel in ipairs(panels) do
@@ -82,14 +83,14 @@ function gnuplot.script(picture, format, output)
 end
 
 
--- Runs a script: whether it went well, and what gnuplot said.
+-- Runs a script; returns whether gnuplot succeeded, and its message.
 local function run(path)
   local pipe, why = io.popen("gnuplot -d '" .. path .. "' 2>&1 </dev/null")
   if not pipe then return false, why end
-  local said = pipe:read("a")
+  local output = pipe:read("a")
   local _, _, code = pipe:close()
   if code == 127 then return false, "not found (apt install gnuplot-nox)" end
-  return code == 0, said:match "line %d+: ([^\n]+)" or said:match "[^\n]+" or "no picture"
+  return code == 0, output:match "line %d+: ([^\n]+)" or output:match "[^\n]+" or "no picture"
 end
 
 
@@ -98,10 +99,10 @@ local function render(picture, format, script_path, image_path)
   if not script then return nil, why end
   local written, problem = core.write_file(script_path, {script})
   if not written then return nil, problem end
-  local good, said = run(script_path)
+  local good, message = run(script_path)
   local image = good and core.read_file(image_path)
   if image and #image > 0 then return image end
-  return nil, "gnuplot: " .. said
+  return nil, "gnuplot: " .. message
 end
 
 

@@ -1,4 +1,4 @@
--- Curves for gnuplot: a smooth line on what it is the mean of.
+-- Curves for gnuplot: a smooth line over the numbers that it averages.
 
 local Script = require "heed.plot.script"
 local colour = require "heed.plot.colour"
@@ -9,11 +9,11 @@ local number, quote = Script.number, Script.quote
 local curve = {}
 
 local WIDTH, HEIGHT = 340, 170
-local MAX_POINTS = 1500     -- numbers that are drawn one by one
-local BUCKETS = 600         -- more of them are gathered in so many
+local MAX_POINTS = 1500     -- a series of more numbers is drawn by buckets
+local BUCKETS = 600         -- at most, in such a series
 
 
--- The width of the numbers at the left.
+-- The width of the tick labels at the left, in pixels.
 local function tick_width(panel)
   local span = panel.max - panel.min
   return 6.5 * math.max(3, #ink.short(panel.min, span), #ink.short(panel.max, span)) + 16
@@ -32,8 +32,8 @@ function curve.measure(panel)
 end
 
 
--- The mean of the finite numbers around each number: as many before it as after it at the steep
--- beginning, what there is at the end.
+-- The mean of the finite numbers in a window around each number. At the beginning, which is steep,
+-- the window shrinks so that it stays centred; at the end it is cut.
 local function smoothed(values, window)
   local sums, counts, result = {[0] = 0.0}, {[0] = 0}, {}
   for k, value in ipairs(values) do
@@ -56,11 +56,12 @@ local function range(values, from, to)
     local value = values[k]
     if value - value == 0 then low, high = math.min(low, value), math.max(high, value) end
   end
-  return low, high     -- infinite if there is none
+  return low, high     -- infinite if no number is finite
 end
 
 
--- Lines "step least largest smooth", one for each number, or for each bucket of many.
+-- Writes a line "step least largest smooth" for each number, or for each bucket; returns how many
+-- numbers a line stands for.
 local function add_data(script, series, name)
   local values = series.values
   local smooth = series.smooth > 1 and smoothed(values, series.smooth) or values
@@ -77,7 +78,7 @@ local function add_data(script, series, name)
 end
 
 
--- What lies behind the line: the range of many numbers, or the numbers.
+-- The plot command for the area behind the smooth line: the range of each bucket, or the numbers.
 local function background(series, name, per, rgb)
   if per > 1 then
     return ("%s using 1:2:3 with filledcurves fs solid 0.25 noborder lc rgb '#%s' notitle, ")
@@ -126,7 +127,7 @@ end
 ---Adds a panel.
 ---@param script table
 ---@param panel table
----@param box table what `measure` gave, with its position
+---@param box table the size from `measure`, and its position
 ---@param name string for its data
 function curve.add(script, panel, box, name)
   local parts = {}

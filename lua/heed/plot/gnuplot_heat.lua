@@ -10,14 +10,14 @@ local longest = ink.longest
 local heat = {}
 
 local CELL = 34            -- a cell's side
-local INNER = 430          -- what many cells share
-local MAX_SHARP = 4096     -- cells that are drawn one by one, with a gap between them
+local INNER = 430          -- the width that many cells share
+local MAX_SHARP = 4096     -- more cells are one image, fewer are drawn with gaps between them
 local SCALE = 58           -- the width of the scale
 local SEAM = 0.015         -- half the gap, in cells
 local BOLD = 8.5           -- the width of a bold letter, at 11 points
 
 
--- The width of a cell, so that its text fits.
+-- The width of a cell that its text fits into.
 local function cell_width(panel, side)
   local n = 0
   for _, line in ipairs(panel.cells or {}) do n = math.max(n, longest(line)) end
@@ -43,12 +43,12 @@ function heat.measure(panel)
 end
 
 
--- Labels of an axis, or its numbers, not too many of them.
+-- Ticks of an axis, labels or numbers, as far apart as they need to be legible.
 local function add_ticks(script, axis, texts, n, rotated)
   local ticks, step = {}, 1
   if not texts and n > 20 then step = math.tointeger(Script.step(n, 8)) end
   for k = step, n, step do
-    local text = texts and texts[k]:gsub("%%", "%%%%") or tostring(k)     -- a format to gnuplot
+    local text = texts and texts[k]:gsub("%%", "%%%%") or tostring(k)     -- labels are formats
     ticks[#ticks + 1] = ("%s %d"):format(quote(text), k)
   end
   script:add("set %stics (%s) scale 0 nomirror %s font ',10' tc rgb '%s'", axis,
@@ -117,7 +117,7 @@ local function add_data(script, panel, name)
 end
 
 
--- White cells, and the coloured ones upon them; many cells are one image.
+-- Draws white cells, and coloured ones upon them; many cells are drawn as one image.
 local function add_plot(script, panel, name)
   if panel.width * panel.height > MAX_SHARP then
     return script:add("plot %s using 1:2:3 with image", name)
@@ -134,7 +134,7 @@ end
 ---Adds a panel.
 ---@param script table
 ---@param panel table
----@param box table what `measure` gave, with its position
+---@param box table the size from `measure`, and its position
 ---@param name string for its data
 function heat.add(script, panel, box, name)
   add_data(script, panel, name)

@@ -1,4 +1,4 @@
--- What pictures in a terminal are made of: text of a known width, colours, blocks of lines.
+-- Parts of pictures in a terminal: text of a known width, colours, blocks of lines.
 --
 -- A block is a list of lines that look equally wide, `width` columns each.
 
@@ -45,7 +45,8 @@ function ink.longest(texts)
 end
 
 
----A number in few digits, with a point in every locale; those that are nothing beside `span` go.
+---A number in few digits, without those that are negligible beside `span`; with a point in every
+---locale.
 ---@param x number finite
 ---@param span? number
 ---@return string

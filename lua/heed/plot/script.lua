@@ -1,12 +1,12 @@
--- A gnuplot script under way.
+-- Builds a gnuplot script, line by line.
 --
--- Coordinates are pixels of the picture at its natural size, from its top left corner. Of what the
--- user wrote only letters and spaces stand between quotes as they are; all else is escaped.
+-- Coordinates are pixels of the picture at its natural size, from its top left corner. Of the
+-- user's texts only letters and spaces stand between quotes unchanged; all other bytes are escaped.
 
 local json = require "heed.json"
 
 local Script = {
-  INK = "#333333", PALE = "#777777",     -- text, and text of less weight
+  INK = "#333333", PALE = "#777777",     -- the colours of text and of secondary text
   LETTER = 7,                            -- the width of a letter, at 10 points
 }
 Script.__index = Script
@@ -62,7 +62,7 @@ function Script:x(pixels) return Script.number(pixels / self.width) end
 function Script:y(pixels) return Script.number(1 - pixels / self.height) end
 
 
----Where the next plot stands.
+---Sets the margins of the next plot.
 function Script:frame(box)
   self:add("set lmargin at screen %s; set rmargin at screen %s",
     self:x(box.left), self:x(box.left + box.width))

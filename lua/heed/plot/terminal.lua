@@ -1,4 +1,4 @@
--- Pictures as text: panels beside each other as long as the terminal is wide enough, then below.
+-- Draws pictures as text: panels stand beside each other as far as the terminal is wide enough.
 
 local ink = require "heed.plot.ink"
 
@@ -13,8 +13,8 @@ local painters = {
 }
 
 
--- A panel as a block for the columns that are left, nil if it needs more. A heat map has its own
--- width, a curve takes what it gets.
+-- Draws a panel as a block into the columns that are left; nil if it needs more. The width of a
+-- heat map is fixed, a curve adapts to the columns.
 local function block_for(panel, in_colour, available, left)
   if panel.kind == "curve" then
     return left >= MIN_CURVE and painters.curve(panel, in_colour, left) or nil
@@ -24,7 +24,7 @@ local function block_for(panel, in_colour, available, left)
 end
 
 
-local function rows(panels, in_colour, available)
+local function block_rows(panels, in_colour, available)
   local done, current = {}, nil
   for _, panel in ipairs(panels) do
     local left = current and available - current.width - GAP
@@ -48,7 +48,7 @@ end
 ---@return string
 function terminal.draw(picture, in_colour, available)
   local lines = {}
-  for b, block in ipairs(rows(picture.panels or {picture}, in_colour, available)) do
+  for b, block in ipairs(block_rows(picture.panels or {picture}, in_colour, available)) do
     if b > 1 then lines[#lines + 1] = "" end
     for _, line in ipairs(block) do lines[#lines + 1] = (line:gsub(" +$", "")) end
   end

@@ -1,4 +1,4 @@
--- Curves as text: braille dots in colour, or letters of ASCII.
+-- Draws curves as text: braille dots in colour, or letters of ASCII.
 --
 -- A line is the mean of the numbers that share a column; the range of these numbers lies
 -- behind it, grey dots or points.
@@ -31,7 +31,7 @@ local function summary(values, from, to)
 end
 
 
--- A number between two of a series, on the straight line.
+-- Interpolates a series linearly at a position; least, mean and largest are equal.
 local function between(values, position)
   local i = math.floor(position)
   local a, b = values[i], values[i + 1]
@@ -41,7 +41,7 @@ local function between(values, position)
 end
 
 
--- What column k of n shows of a series: least, mean, largest.
+-- The least, mean and largest number of a series in column k of n.
 local function column(series, last, k, n)
   local per = last / series.every / n          -- numbers in a column
   if per > 1 then
@@ -52,7 +52,7 @@ local function column(series, last, k, n)
 end
 
 
--- Canvas: dots in cells; `dx` by `dy` of them make a letter.
+-- A canvas is a grid of dots; `dx` by `dy` dots make a letter.
 
 local function new_canvas(columns, in_colour)
   local dx, dy = in_colour and 2 or 1, in_colour and 4 or 1
@@ -85,7 +85,7 @@ local function bar(canvas, x, a, b, layer)
 end
 
 
--- The dot for a value, counted from 0 upwards; one dot outside for what is outside.
+-- The dot for a value, counted from 0 upwards; values outside the bounds are one dot outside.
 local function height_of(canvas, panel, value)
   local top = canvas.height - 1
   local t = panel.max > panel.min and (value - panel.min) / (panel.max - panel.min) or 0.5

@@ -1,17 +1,17 @@
--- Heat maps as text: coloured cells, or shades of ASCII where there are no colours.
+-- Draws heat maps as text: coloured cells, or shades of ASCII on a terminal without colours.
 
 local colour = require "heed.plot.colour"
 local ink = require "heed.plot.ink"
 
 local paint, width = ink.paint, ink.width
 
-local SHADES = ".:-=+*#%@"     -- a space is left for what is blank
+local SHADES = ".:-=+*#%@"     -- a space stands for a blank cell
 local MAX_ROWS = 64            -- lines; more are averaged
 local MAX_LABEL = 16           -- columns
 local MAX_HEAD = 12            -- lines, or columns
 
 
--- Making it fit.
+-- Fitting a map to the terminal.
 
 -- The mean of h x w values, without NaN.
 local function mean(values, i, j, h, w)
@@ -45,8 +45,8 @@ local function without_text(panel)
 end
 
 
--- In colour there is a space on both sides of a text; in ASCII two shades, and brackets if it
--- is marked.
+-- In colour a text has a space on both sides; in ASCII two shades stand before it, and brackets
+-- around a marked one.
 local function cell_width(panel, in_colour)
   if not panel.cells then return 2 end
   local n = 1
@@ -55,8 +55,8 @@ local function cell_width(panel, in_colour)
 end
 
 
--- A heat map that fits, how wide its cells are, and its labels: texts go first, then the width
--- of cells, then detail.
+-- A heat map that fits the columns, the width of its cells and that of its labels. A map that is
+-- too wide first loses its texts, then the width of its cells, then detail.
 local function fit(panel, in_colour, available)
   local margin = panel.rows and math.min(MAX_LABEL, ink.longest(panel.rows)) + 1 or 0
   local cell, free = cell_width(panel, in_colour), math.max(1, available - margin)
@@ -71,7 +71,7 @@ local function fit(panel, in_colour, available)
 end
 
 
--- Cells. A value is between the panel's bounds, or NaN and blank.
+-- Cells. The bounds of a panel clamp a value; NaN is blank.
 
 local function shade(t)
   local index = math.floor(t * (#SHADES - 1) + 0.5) + 1

@@ -7,7 +7,7 @@ local task = require "heed.tasks.task"
 local WHO <const> = "tasks.counting"
 
 
--- count(d) gives how many digits d there are in each sequence, (size, 1).
+-- Each rule gets count(d), the number of digits d in each sequence, (size, 1).
 local RULES = {
   more = function(count, o) return count(o.more):gt(count(o.than)) end,
   harder = function(count, o)

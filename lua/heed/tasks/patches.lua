@@ -15,7 +15,7 @@ local FIGURES = {
 local NAMES = {"square", "plus", "cross", "diamond"}
 local WIDTH <const> = 5
 
--- Where each figure has ink: rows and columns from 0.
+-- The pixels of each figure: rows and columns from 0.
 local INK = {}
 for k, rows in ipairs(FIGURES) do
   INK[k] = {}
@@ -25,7 +25,7 @@ for k, rows in ipairs(FIGURES) do
 end
 
 
--- An empty picture with a figure in it, as side * side numbers.
+-- A blank picture with one figure, as side * side numbers.
 local function picture(figure, top, left, side)
   local pixels = {}
   for k = 1, side * side do pixels[k] = 0.0 end

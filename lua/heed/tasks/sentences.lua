@@ -1,4 +1,4 @@
--- Tasks with small sentences: what they say, what their words are, and which words are hidden.
+-- Tasks with small sentences: classification, tagging, prediction of masked words.
 
 local heed = require "heed"
 local mask = require "heed.data.mask"
@@ -13,7 +13,8 @@ local OPINIONS = task.joined(FILLERS, {"not"}, GOOD, BAD)
 local NOT = #FILLERS + 1
 
 
--- Words (length) with one opinion, behind "not" in half of the cases where there is room.
+-- Words (length) with one opinion; an opinion that is not the first word follows "not" in half of
+-- the cases.
 local function opinion(dice, length)
   local words = {}
   for t = 1, length do words[t] = dice(NOT) end
@@ -24,7 +25,7 @@ local function opinion(dice, length)
 end
 
 
--- Positive where a good word does not follow "not", or a bad one does.
+-- The class of words: 2, positive, if a good word does not follow "not" or a bad one does; else 1.
 local function feeling(words)
   for t, word in ipairs(words) do
     if word > NOT then
@@ -73,7 +74,7 @@ end
 
 local TAGS = {"determiner", "adjective", "pronoun", "conjunction", "noun", "verb"}
 
--- Words by tag; nouns and verbs are the same words, which only their neighbours tell apart.
+-- Words by tag; nouns and verbs are the same words, and only the word before tells them apart.
 local BY_TAG = {
   {"the", "a"}, {"big", "new"}, {"she", "he"}, {"and"},
   {"duck", "fish", "saw", "watch", "rock", "play"},
@@ -88,13 +89,13 @@ local CONJUNCTION <const>, NOUN <const>, VERB <const> = 4, 5, 6
 
 
 local function phrase(dice, tags)
-  local which = dice(3)
-  if which == 1 then
+  local form = dice(3)
+  if form == 1 then
     tags[#tags + 1] = PRONOUN
     return
   end
   tags[#tags + 1] = DETERMINER
-  if which == 2 then tags[#tags + 1] = ADJECTIVE end
+  if form == 2 then tags[#tags + 1] = ADJECTIVE end
   tags[#tags + 1] = NOUN
 end
 
@@ -139,7 +140,7 @@ local TAGGERS = {
 ---@field seed? integer of a generator of its own
 ---@field rule? "grammar"|fun(x: heed.Tensor): heed.Tensor a tag for each of the ids (size, length)
 
----What is each word? Nouns and verbs are the same words: what stands before tells.
+---Tags each word. Nouns and verbs are the same words, and only the word before tells them apart.
 ---
 ---   x  the new duck  saw  a   fish     y  determiner adjective noun verb determiner noun
 ---@param given? heed.tasks.tagging.options
@@ -174,14 +175,14 @@ local FACTS = task.joined({"the", "and"}, AGES, ANIMALS, DOES, WHAT, {"[MASK]"})
 local FACT = task.by_token(FACTS)
 
 
--- "the old cat drinks milk and the old dog chews bones": animals tell what they do with what, and
--- both are alike.
+-- "the old cat drinks milk and the old dog chews bones": an animal determines its verb and its
+-- object, and both clauses have one adjective.
 local function facts(dice)
-  local alike, words = AGES[dice(#AGES)], {}
+  local adjective, words = AGES[dice(#AGES)], {}
   for clause = 1, 2 do
     local animal = dice(#ANIMALS)
     if clause == 2 then words[#words + 1] = "and" end
-    for _, word in ipairs{"the", alike, ANIMALS[animal], DOES[animal], WHAT[animal]} do
+    for _, word in ipairs{"the", adjective, ANIMALS[animal], DOES[animal], WHAT[animal]} do
       words[#words + 1] = word
     end
   end
@@ -205,7 +206,7 @@ local MASKS = {
 ---@field rule? "bert"|"plain"|fun(x: heed.Tensor, o: table): heed.Tensor, heed.Tensor of ids (size,
 ---11) the inputs and the targets, as data.mask gives them; "plain" hides all behind the mask
 
----Which words are hidden? The mask is the last token.
+---Predicts masked words. The mask is the last token.
 ---
 ---   x  the old [MASK] drinks milk and …     y  -100 -100 cat -100 …
 ---@param given? heed.tasks.masked.options

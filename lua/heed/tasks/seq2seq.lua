@@ -1,4 +1,4 @@
--- Sequence to sequence: number words become digits, and dates get one form.
+-- Tasks from sequence to sequence: number words to digits, and dates to their ISO form.
 
 local heed = require "heed"
 local options = require "heed.options"
@@ -28,7 +28,7 @@ local tokens = {
 }
 
 
--- The words of a number from 1 to 999, behind others.
+-- Appends the words of a number from 1 to 999.
 local function spell_hundreds(words, n)
   if n >= 100 then
     words[#words + 1] = ONES[n // 100]
@@ -57,7 +57,7 @@ local function characters(words, text)
 end
 
 
--- Each gives words and a text.
+-- Each rule returns the words of x and the text of y.
 local RULES = {
   numbers = function(dice, o)
     local n = dice(o.most)

@@ -1,4 +1,4 @@
--- Sequences that become others of the same length: sorting, copy, reverse.
+-- Tasks from a sequence to one of the same length: sorting, copy, reverse.
 
 local options = require "heed.options"
 local task = require "heed.tasks.task"

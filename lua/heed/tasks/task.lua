@@ -1,4 +1,4 @@
--- What all tasks share: their options, their rules, and batches for ever.
+-- The parts that all tasks share: options, rules, and endless batches.
 
 local heed = require "heed"
 local options = require "heed.options"
@@ -41,7 +41,7 @@ function task.rule(who, rule, named, default)
 end
 
 
----Checks what a rule gave: it may be the user's.
+---Checks the result of a rule, which may be the user's function.
 ---@param who string
 ---@param y any
 ---@param dtype string
@@ -55,8 +55,8 @@ function task.checked(who, y, dtype, ...)
 end
 
 
----The function that gives the next batch: what `draw` makes on the CPU, so that it is the same for
----each device.
+---The function that returns the next batch: `draw` makes it on the CPU, so that its numbers are the
+---same for each device.
 ---@param who string
 ---@param o table
 ---@param draw fun(): heed.Tensor, heed.Tensor, heed.Tensor?
@@ -93,7 +93,7 @@ function task.dice()
 end
 
 
----A table of rows as a tensor of ids.
+---Makes a tensor of ids of a table of rows.
 ---@param rows integer[][]|integer[]
 ---@return heed.Tensor
 function task.ids(rows)
@@ -111,7 +111,7 @@ function task.by_token(tokens)
 end
 
 
----The lists one behind the other.
+---Concatenates lists.
 ---@param ... string[]
 ---@return string[]
 function task.joined(...)
