@@ -175,10 +175,10 @@ end
 ---@field context_lengths? heed.Tensor|integer[] (B)
 ---@field cache? boolean|table false: everything is computed again for each id; or a cache
 
----Extends a prompt by new ids. The model is called `model(ids, {cache = cache, lengths =
+---Extends a prompt by new ids from a model, which is called `model(ids, {cache = cache, lengths =
 ---lengths})`, or `model(ids, context, {…})` with a context, and gives logits (B, T, V). Rows of
----different lengths give what each gives alone. Gradients are off and the model is in eval mode
----meanwhile.
+---different lengths get the same ids as each row alone. Meanwhile gradients are off and the model
+---is in eval mode.
 ---@param model fun(ids: heed.Tensor, ...): heed.Tensor
 ---@param prompt heed.Tensor|integer[]|(integer[]|heed.Tensor)[] ids (T) or (B, T), a list of ids,
 ---or a list of such for several prompts
