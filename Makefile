@@ -318,8 +318,8 @@ installed: lib
 	  LUA_CPATH="$(I)/lib/lua/5.4/?.so" $(LUA) -e 'print(require("heed").randn(2, 3))'
 	cd / && $(CURDIR)/$(B)/host
 	cd / && $(CURDIR)/$(B)/sandbox $(CURDIR)/examples/host/script.lua
-	sed -n '/^```c$$/,/^```$$/{/^```/!p}' README.md >$(I)/program.c
-	cd $(I) && $$(sed -n 's:/usr/local:$(I):g; s:^    \(cc program.c .*\):\1:p' $(CURDIR)/README.md)
+	sed -n '/^```c$$/,/^```$$/{/^```/!p}' docs/embedding.md >$(I)/program.c
+	cd $(I) && $$(sed -n 's:/usr/local:$(I):g; s:^    \(cc program.c .*\):\1:p' $(CURDIR)/docs/embedding.md)
 	cd / && $(I)/program
 	$(CXX) -std=c++17 -Wall -Wextra -Werror -o $(I)/program_cc spec/c/host.cc $(PKG)
 	cd / && $(I)/program_cc

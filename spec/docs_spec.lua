@@ -1,10 +1,10 @@
--- What is written about the module is true: the examples of the reference (lua/heed/meta.lua),
--- the blocks of README.md, and the names, which stand in the reference if and only if they exist.
+-- Specs of what is written about the module: the examples of the reference (lua/heed/meta.lua) and
+-- the blocks of README.md and docs run; names stand in the reference if and only if they exist.
 
 local heed = require "heed"
 local device = require "spec.support.device"
 
-local REFERENCE, README = "lua/heed/meta.lua", "README.md"
+local REFERENCE = "lua/heed/meta.lua"
 
 local function read(path)
   local file <close> = assert(io.open(path))
@@ -167,9 +167,17 @@ describe("docs/operations.md", function()
 end)
 
 
--- README -----------------------------------------------------------------
+-- Blocks of the pages ----------------------------------------------------
 
--- C is compiled with the objects of floors 0 to 5: what it shows works without Lua.
+-- Every page of docs, and how many blocks it has that run, at least.
+local PAGES = {
+  ["README.md"] = 2, ["docs/attention.md"] = 2, ["docs/embedding.md"] = 1,
+  ["docs/from-pytorch.md"] = 1, ["docs/gpu.md"] = 1, ["docs/howto.md"] = 15,
+  ["docs/memory.md"] = 2, ["docs/numbers.md"] = 1, ["docs/operations.md"] = 0,
+  ["docs/tour.md"] = 6, ["docs/training.md"] = 3, ["docs/transformers.md"] = 6,
+}
+
+-- The C program is linked with the objects of all floors below the binding: it works without Lua.
 local function run_c(block)
   local build = package.searchpath("heed.core", package.cpath):match("^(.*)/heed/core%.so$")
   local program = os.tmpname()
@@ -186,57 +194,130 @@ local function run_c(block)
 end
 
 
--- Blocks of Lua in a document, each run as it stands.
-local function check_blocks(path)
-  local number = 0
-  local scratch = {}                -- what blocks write goes away after them
-
+-- A block of Lua runs in globals of its own and prints nothing; its files go away after it.
+local function run_lua(block, name)
+  local files = {}
   local function tmpname()
-    scratch[#scratch + 1] = os.tmpname()
-    return scratch[#scratch]
+    files[#files + 1] = os.tmpname()
+    return files[#files]
   end
 
-  after_each(function()
-    for _, name in ipairs(scratch) do
-      for _, ending in ipairs{"", ".npy", ".svg"} do os.remove(name .. ending) end
+  local env = setmetatable({
+    io = setmetatable({write = function() end}, {__index = io}),
+    os = setmetatable({tmpname = tmpname}, {__index = os}),
+    print = function(...) return select("#", ...) end,
+  }, {__index = _G})
+  heed.manual_seed(0)
+  local good, message = pcall(assert(load(block, "=" .. name, "t", env)))
+  for _, file in ipairs(files) do
+    for _, ending in ipairs{"", ".npy", ".svg"} do os.remove(file .. ending) end
+  end
+  assert(good, message)
+end
+
+
+-- What lua.c prints after a line: the values of an expression, or an error, here without its trace.
+local function answer(line, env)
+  local f = load("return " .. line, "=stdin", "t", env) or assert(load(line, "=stdin", "t", env))
+  local values = table.pack(pcall(f))
+  for i = 2, values.n do values[i] = tostring(values[i]) end
+  return values.n > 1 and table.concat(values, "\t", 2) .. "\n" or ""
+end
+
+
+-- A dialogue: lines that begin with '> ', each followed by what the prompt prints.
+local function run_dialogue(block)
+  local env = setmetatable({heed = heed}, {__index = _G})
+  local shown = {}
+  for line in block:gmatch("[^\n]+") do
+    local input = line:match("^> (.*)$")
+    if input then shown[#shown + 1] = line .. "\n" .. answer(input, env) end
+  end
+  assert.are.equal(block .. "\n", table.concat(shown))
+end
+
+
+-- What is composed can't be captured.
+local function when(block)
+  local captures = block:find("heed.capture", 1, true)
+  return os.getenv "HEED_BUILD" == "basic" and captures and pending or it
+end
+
+
+for page, least in pairs(PAGES) do
+  describe(page, function()
+    local text, number = read(page), 0
+
+    for kind, block in text:gmatch("\n```(%l+)\n(.-)\n```") do
+      number = number + 1
+      local name = ("%s block %d"):format(page, number)
+      local title = ("block %d runs: %s"):format(number, block:match("[^\n]*"))
+      if kind == "lua" then
+        when(block)(title, function() run_lua(block, name) end)
+      elseif kind == "repl" then
+        it(title, function()
+          device.cpu()
+          local good, message = pcall(run_dialogue, block)
+          device.back()
+          assert(good, message)
+        end)
+      elseif kind == "c" and (os.getenv("HEED_BUILD") or "release") == "release" then
+        it(title, function()                             -- other builds need flags of theirs
+          assert.matches("^%-?%d[%d.e-]* %-?%d[%d.e-]*\n$", run_c(block))
+        end)
+      end
     end
-    scratch = {}
-  end)
 
-  for block in read(path):gmatch("\n```lua\n(.-)\n```") do
-    number = number + 1
-    local composed = os.getenv "HEED_BUILD" == "basic"     -- what is composed can't be captured
-    local example = composed and block:find("heed.capture", 1, true) and pending or it
-    example(("block %d runs: %s"):format(number, block:match("[^\n]*")), function()
-      local env = setmetatable({
-        io = setmetatable({write = function() end}, {__index = io}),
-        os = setmetatable({tmpname = tmpname}, {__index = os}),
-        print = function(...) return select("#", ...) end,
-      }, {__index = _G})
-      heed.manual_seed(0)
-      assert(load(block, ("=%s block %d"):format(path, number), "t", env))()
-    end)
-  end
-  return number
-end
-
-
-for path, least in pairs{["docs/training.md"] = 1, ["docs/transformers.md"] = 5} do
-  describe(path, function()
-    local number = check_blocks(path)
-    it("has blocks", function() assert.is_true(number >= least, number) end)
+    it("has all its blocks", function() assert.is_true(number >= least, number) end)
   end)
 end
 
 
-describe("README.md", function()
-  local text, number = read(README), check_blocks(README)
+-- Pages and links --------------------------------------------------------
 
-  it("has blocks", function() assert.is_true(number >= 8, number) end)
+local function lines_of(command)
+  local pipe <close> = assert(io.popen(command))
+  local list = {}
+  for line in pipe:lines() do list[#list + 1] = line end
+  return list
+end
 
-  if (os.getenv("HEED_BUILD") or "release") == "release" then     -- others need flags of theirs
-    it("has a C program that runs", function()
-      assert.matches("^%-?%d[%d.e-]* %-?%d[%d.e-]*\n$", run_c(text:match("\n```c\n(.-)\n```")))
-    end)
-  end
+local function exists(path)
+  local file = io.open(path)
+  if file then file:close() end
+  return file ~= nil
+end
+
+
+describe("the pages", function()
+  local written = lines_of("ls README.md docs/*.md")
+
+  it("of docs are all known here", function()
+    for _, page in ipairs(written) do assert.is_truthy(PAGES[page], page) end
+  end)
+
+  it("link to files that exist", function()
+    for _, page in ipairs{"CONTRIBUTING.md", "examples/README.md", table.unpack(written)} do
+      local folder = page:match("^.*/") or ""
+      for link in read(page):gmatch("%]%(([^)#]+)[^)]*%)") do
+        assert.is_true(link:find("^https?:") or exists(folder .. link), page .. ": " .. link)
+      end
+    end
+  end)
+
+  -- Names in capitals and stars stand for others, and x_spec for any spec.
+  it("name files of the repository that exist", function()
+    for _, page in ipairs(written) do
+      for path in read(page):gmatch("`(%l+/[%w_./-]+)`") do
+        local folder = path:match("^%l+")
+        local ours = exists(folder) and folder ~= "build" and not path:find("%u%u%u")
+        assert.is_true(not ours or exists(path), page .. ": " .. path)
+      end
+    end
+  end)
+
+  it("that are read first are short", function()
+    local _, words = read("README.md"):gsub("%S+", "")
+    assert.is_true(words <= 1800, words)
+  end)
 end)
