@@ -1,15 +1,17 @@
--- Makes docs/operations.md of what is written above heed's functions: make && lua5.4
--- docs/generate.lua, in the repository's folder. spec/docs_spec.lua holds both together.
+-- Makes the stubs in lua/heed/meta.lua of the table of operations (docs/stubs.lua), and
+-- docs/operations.md of what is written above heed's functions: make && lua5.4 docs/generate.lua,
+-- in the repository's folder. spec/docs_spec.lua fails where either is out of date.
 
 if not package.loaded.heed then
-  package.path = "./lua/?.lua;./lua/?/init.lua;" .. package.path
+  package.path = "./?.lua;./lua/?.lua;./lua/?/init.lua;" .. package.path
   package.cpath = "./build/release/?.so;" .. package.cpath
 end
 
 local heed = require "heed"
 local reference = require "heed.reference"
+local stubs = require "docs.stubs"
 
-local PATH = "docs/operations.md"
+local PATH, REFERENCE = "docs/operations.md", "lua/heed/meta.lua"
 
 local HEAD = [[
 # Operations
@@ -49,8 +51,14 @@ local function document(groups)
 end
 
 
+local function write(path, text)
+  local file <close> = assert(io.open(path, "w"))
+  file:write(text)
+end
+
+
+if ... ~= "check" then write(REFERENCE, stubs.renew(read("heed.meta"))) end
 local groups, missing = reference.all(heed, read)
 if ... == "check" then return document(groups), missing end
-local file <close> = assert(io.open(PATH, "w"))
-file:write(document(groups))
+write(PATH, document(groups))
 for _, path in ipairs(missing) do print("nothing is written about heed." .. path) end

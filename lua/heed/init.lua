@@ -23,9 +23,10 @@ local inner = {
   capture_set_step = true, capture_shares = true, capture_state = true, capture_steps = true,
   check_files = true, clip_gradients = true, crc32 = true, cut_file = true, file_bytes = true,
   file_sum = true, file_tensor = true, frames = true, has_values = true, hint = true, home = true,
-  methods = true, nearest = true, open_file = true, optim_step = true, put_file = true,
-  raise = true, read_file = true, record = true, refuse_dot = true, refuse_option = true,
-  remove_hook = true, sync_file = true, version = true, works = true, write_file = true,
+  methods = true, nearest = true, open_file = true, operations = true, optim_step = true,
+  put_file = true, raise = true, read_file = true, record = true, refuse_dot = true,
+  refuse_option = true, remove_hook = true, sync_file = true, version = true, works = true,
+  write_file = true,
 }
 for name, value in pairs(core) do
   if not inner[name] then heed[name] = value end

@@ -214,11 +214,11 @@ function heed.arange(...) end
 ---So many numbers from one to another, equally far apart.
 ---> heed.linspace(0, 1, 5) == {0, 0.25, 0.5, 0.75, 1}
 ---@param start number
----@param stop number
+---@param end_ number
 ---@param steps integer
 ---@param dtype? heed.dtype|heed.factory
 ---@return heed.Tensor
-function heed.linspace(start, stop, steps, dtype) end
+function heed.linspace(start, end_, steps, dtype) end
 
 ---Ones on the diagonal, zeros elsewhere.
 ---> heed.eye(2) == {{1, 0}, {0, 1}}
@@ -974,7 +974,7 @@ heed.logical_xor, heed.logical_xor_ = Tensor.logical_xor, Tensor.logical_xor
 ---@param other heed.operand
 ---@param rtol? number|table 1e-5 unless given
 ---@param atol? number 1e-8 unless given
----@param equal_nan? boolean
+---@param equal_nan? boolean false unless given
 ---@return heed.Tensor bools
 function Tensor:isclose(other, rtol, atol, equal_nan) end
 heed.isclose = Tensor.isclose
@@ -1035,7 +1035,7 @@ heed.bound = Tensor.bound
 ---was replaced has no gradient.
 ---> heed.tensor{1.0, 0 / 0, math.huge}:nan_to_num(0, 9) == {1, 0, 9}
 ---> heed.tensor{-math.huge}:nan_to_num{neginf = -1} == {-1}
----@param nan? number|table
+---@param nan? number|table 0 unless given
 ---@param posinf? number
 ---@param neginf? number
 ---@return heed.Tensor
@@ -1055,7 +1055,7 @@ heed.nan_to_num, heed.nan_to_num_ = Tensor.nan_to_num, Tensor.nan_to_num
 ---> heed.tensor{{1, 2}, {3, 4}}:sum{dim = {1, 2}} == 10
 ---> heed.zeros(2):sum(2) raises "sum"
 ---@param dim? integer|integer[]|table
----@param keepdim? boolean|table
+---@param keepdim? boolean|table false unless given
 ---@param dtype? heed.dtype
 ---@return heed.Tensor
 function Tensor:sum(dim, keepdim, dtype) end
@@ -1065,7 +1065,7 @@ heed.sum = Tensor.sum
 ---> heed.tensor{1.0, 2.0, 6.0}:mean() == 3
 ---> heed.tensor{1, 2}:mean() raises "mean"
 ---@param dim? integer|integer[]|table
----@param keepdim? boolean|table
+---@param keepdim? boolean|table false unless given
 ---@param dtype? heed.dtype in which to compute; required for integers
 ---@return heed.Tensor
 function Tensor:mean(dim, keepdim, dtype) end
@@ -1121,7 +1121,7 @@ heed.min = Tensor.min
 ---> heed.zeros(2, 3, 4):amax({1, 3}).shape[1] == 3
 ---> heed.zeros(0):amax() raises "an empty dimension has no such element"
 ---@param dim? integer|integer[]|table
----@param keepdim? boolean|table
+---@param keepdim? boolean|table false unless given
 ---@return heed.Tensor
 function Tensor:amax(dim, keepdim) end
 heed.amax = Tensor.amax
@@ -1129,7 +1129,7 @@ heed.amax = Tensor.amax
 ---The smallest element over one or several dimensions; those that are equal share the gradient.
 ---> heed.tensor{{3, 9}, {5, 1}}:amin(2) == {3, 1}
 ---@param dim? integer|integer[]|table
----@param keepdim? boolean|table
+---@param keepdim? boolean|table false unless given
 ---@return heed.Tensor
 function Tensor:amin(dim, keepdim) end
 heed.amin = Tensor.amin
@@ -1140,7 +1140,7 @@ heed.amin = Tensor.amin
 ---> ({"red", "green", "blue"})[heed.tensor{3, 9, 4}:argmax():item()] == "green"
 ---> heed.tensor{{3, 9}, {5, 1}}:argmax(2) == {2, 1}
 ---@param dim? integer|table
----@param keepdim? boolean|table
+---@param keepdim? boolean|table false unless given
 ---@return heed.Tensor positions int64
 function Tensor:argmax(dim, keepdim) end
 heed.argmax = Tensor.argmax
@@ -1148,7 +1148,7 @@ heed.argmax = Tensor.argmax
 ---The position of the smallest element, the first of them; in the flat tensor without `dim`.
 ---> heed.tensor{3, 9, 4}:argmin() == 1
 ---@param dim? integer|table
----@param keepdim? boolean|table
+---@param keepdim? boolean|table false unless given
 ---@return heed.Tensor positions int64
 function Tensor:argmin(dim, keepdim) end
 heed.argmin = Tensor.argmin
@@ -1156,7 +1156,7 @@ heed.argmin = Tensor.argmin
 ---log of the sum of e^x, without overflow.
 ---> heed.tensor{1000.0, 1000.0}:logsumexp(1) == 1000.6931
 ---@param dim? integer|integer[]|table
----@param keepdim? boolean|table
+---@param keepdim? boolean|table false unless given
 ---@return heed.Tensor
 function Tensor:logsumexp(dim, keepdim) end
 heed.logsumexp = Tensor.logsumexp
@@ -1176,7 +1176,7 @@ heed.norm = Tensor.norm
 ---The product.
 ---> heed.tensor{2, 3, 4}:prod() == 24
 ---@param dim? integer|table
----@param keepdim? boolean|table
+---@param keepdim? boolean|table false unless given
 ---@param dtype? heed.dtype
 ---@return heed.Tensor
 function Tensor:prod(dim, keepdim, dtype) end
@@ -1205,7 +1205,7 @@ Tensor.cumprod_, heed.cumprod, heed.cumprod_ = Tensor.cumprod, Tensor.cumprod, T
 ---> heed.tensor{1, 5}:gt(4):any() == true
 ---> heed.tensor{{1, 5}, {1, 2}}:gt(4):any(2) == {true, false}
 ---@param dim? integer|integer[]|table
----@param keepdim? boolean|table
+---@param keepdim? boolean|table false unless given
 ---@return boolean|heed.Tensor
 function Tensor:any(dim, keepdim) end
 heed.any = Tensor.any
@@ -1213,7 +1213,7 @@ heed.any = Tensor.any
 ---Are all elements true, or not 0? Without `dim` a Lua boolean.
 ---> heed.tensor{1, 5}:gt(4):all() == false
 ---@param dim? integer|integer[]|table
----@param keepdim? boolean|table
+---@param keepdim? boolean|table false unless given
 ---@return boolean|heed.Tensor
 function Tensor:all(dim, keepdim) end
 heed.all = Tensor.all
@@ -1265,9 +1265,10 @@ heed.bmm = Tensor.bmm
 ---> heed.einsum("ij->ik", heed.ones(2, 3)) raises "einsum"
 ---> heed.einsum(("i,"):rep(64) .. "i->i", heed.ones(65, 1):unbind()) raises "64"
 ---@param equation string
----@param ... heed.Tensor|heed.Tensor[]
+---@param operands heed.Tensor|heed.Tensor[]
+---@param ... heed.Tensor
 ---@return heed.Tensor
-function heed.einsum(equation, ...) end
+function heed.einsum(equation, operands, ...) end
 
 ---x W^T + b over the last dimension. Up to 24 rows of x are summed in another order than more.
 ---> heed.tensor{{1.0, 2.0}}:linear(heed.tensor{{3.0, 4.0}}, heed.tensor{0.5}) == {{11.5}}
@@ -1370,7 +1371,7 @@ heed.permute = Tensor.permute
 ---@param source integer|integer[]
 ---@param destination integer|integer[]
 ---@return heed.Tensor
-function Tensor:movedim(source, destination) end
+function Tensor:movedim(source, destination, ...) end
 heed.movedim = Tensor.movedim
 
 ---Repeats dimensions of size 1, and new ones in front, without a copy; -1 keeps a size.
@@ -1429,7 +1430,7 @@ heed.narrow = Tensor.narrow
 ---> heed.zeros(1, 2, 1):squeeze().shape == heed.zeros(2).shape == true
 ---@param dim? integer|integer[]|table
 ---@return heed.Tensor
-function Tensor:squeeze(dim) end
+function Tensor:squeeze(dim, ...) end
 heed.squeeze = Tensor.squeeze
 
 ---With a new dimension of size 1 at this position.
@@ -1532,14 +1533,14 @@ function heed.stack(tensors, dim) end
 ---0 above a diagonal.
 ---> heed.ones(2, 2):tril() == {{1, 0}, {1, 1}}
 ---> heed.ones(2, 2):tril(-1) == {{0, 0}, {1, 0}}
----@param diagonal? integer|table 0 is the main one, 1 the one above it
+---@param diagonal? integer|table 0 unless given; 0 is the main one, 1 the one above it
 ---@return heed.Tensor
 function Tensor:tril(diagonal) end
 Tensor.tril_, heed.tril, heed.tril_ = Tensor.tril, Tensor.tril, Tensor.tril
 
 ---0 below a diagonal.
 ---> heed.ones(2, 2):triu() == {{1, 1}, {0, 1}}
----@param diagonal? integer|table 0 is the main one, 1 the one above it
+---@param diagonal? integer|table 0 unless given; 0 is the main one, 1 the one above it
 ---@return heed.Tensor
 function Tensor:triu(diagonal) end
 Tensor.triu_, heed.triu, heed.triu_ = Tensor.triu, Tensor.triu, Tensor.triu
@@ -1548,14 +1549,14 @@ Tensor.triu_, heed.triu, heed.triu_ = Tensor.triu, Tensor.triu, Tensor.triu
 ---> heed.tensor{1, 2}:diag() == {{1, 0}, {0, 2}}
 ---> heed.tensor{1}:diag(1) == {{0, 1}, {0, 0}}
 ---> heed.tensor{{1, 2}, {3, 4}}:diag() == {1, 4}
----@param diagonal? integer|table above the main one; below it where negative
+---@param diagonal? integer|table 0 unless given; above the main one; below it where negative
 ---@return heed.Tensor
 function Tensor:diag(diagonal) end
 heed.diag = Tensor.diag
 
 ---The last dimension along the diagonals of matrices of zeros; `diagonal` is the reverse.
 ---> heed.ones(2, 3):diag_embed().shape == heed.zeros(2, 3, 3).shape == true
----@param offset? integer|table above the main diagonal; below it where negative
+---@param offset? integer|table 0 unless given; above the main diagonal; below it where negative
 ---@param dim1? integer of the result, -2 unless given
 ---@param dim2? integer of the result, -1 unless given
 ---@return heed.Tensor
@@ -1567,7 +1568,7 @@ heed.diag_embed = Tensor.diag_embed
 ---@param shifts heed.sizes
 ---@param dims? integer|integer[]|table without it the tensor rolls as one row
 ---@return heed.Tensor
-function Tensor:roll(shifts, dims) end
+function Tensor:roll(shifts, dims, ...) end
 heed.roll = Tensor.roll
 
 ---The elements in reverse order along dimensions.
@@ -1659,14 +1660,14 @@ heed.scatter_add, heed.scatter_add_ = Tensor.scatter_add, Tensor.scatter_add
 ---> heed.tensor{{1, 2}, {3, 4}}:take{false, heed.tensor{2}} == {{2}, {4}}
 ---@param indices (heed.Tensor|false)[]
 ---@return heed.Tensor
-function Tensor:take(indices) end
+function Tensor:take(indices, ...) end
 heed.take = Tensor.take
 
 ---A copy with values where `take` takes from; or with the values added.
 ---> heed.zeros(3):put({heed.tensor{1, 3}}, 5) == {5, 0, 5}
 ---@param indices (heed.Tensor|false)[]
 ---@param values heed.operand
----@param accumulate? boolean|table
+---@param accumulate? boolean|table false unless given
 ---@return heed.Tensor
 function Tensor:put(indices, values, accumulate) end
 Tensor.put_, heed.put, heed.put_ = Tensor.put, Tensor.put, Tensor.put
@@ -1729,7 +1730,7 @@ heed.embedding = Tensor.embedding
 
 ---1 at the position of each id, 0 elsewhere, as int64.
 ---> heed.tensor{2, 1}:one_hot(3) == {{0, 1, 0}, {1, 0, 0}}
----@param num_classes? integer|table the largest id unless given
+---@param num_classes? integer|table -1 unless given: as many as the largest id
 ---@return heed.Tensor (…, num_classes)
 function Tensor:one_hot(num_classes) end
 heed.one_hot = Tensor.one_hot
@@ -1772,7 +1773,7 @@ heed.bincount = Tensor.bincount
 ---> heed.tensor{3, 1, 2}:sort() == {1, 2, 3}, {2, 3, 1}
 ---> heed.tensor{3, 1, 2}:sort{descending = true} == {3, 2, 1}
 ---@param dim? integer|table -1 unless given
----@param descending? boolean
+---@param descending? boolean false unless given
 ---@param stable? boolean true unless given
 ---@return heed.Tensor values
 ---@return heed.Tensor positions int64
@@ -1782,7 +1783,7 @@ heed.sort = Tensor.sort
 ---The positions that `sort` gives.
 ---> heed.tensor{3, 1, 2}:argsort() == {2, 3, 1}
 ---@param dim? integer|table -1 unless given
----@param descending? boolean
+---@param descending? boolean false unless given
 ---@param stable? boolean true unless given
 ---@return heed.Tensor positions int64
 function Tensor:argsort(dim, descending, stable) end
@@ -1867,7 +1868,7 @@ heed.dropout = Tensor.dropout
 ---@param target heed.Tensor labels (N, …), or shares (N, C, …); self is (N, C, …) or (C)
 ---@param weight? heed.Tensor (C) of each class
 ---@param ignore_index? integer|table a label that counts for nothing; -100 unless given
----@param reduction? heed.reduction the mean is by the labels' weights
+---@param reduction? heed.reduction "mean" unless given; the mean is by the labels' weights
 ---@param label_smoothing? number a share that is spread over all classes; 0 unless given
 ---@param dim? integer where the classes are
 ---@return heed.Tensor
@@ -1879,7 +1880,7 @@ heed.cross_entropy = Tensor.cross_entropy
 ---@param target heed.Tensor labels, int64 (N, …); self is (N, C, …)
 ---@param weight? heed.Tensor (C) of each class
 ---@param ignore_index? integer|table -100 unless given
----@param reduction? heed.reduction
+---@param reduction? heed.reduction "mean" unless given
 ---@return heed.Tensor
 function Tensor:nll_loss(target, weight, ignore_index, reduction) end
 heed.nll_loss = Tensor.nll_loss
@@ -1889,7 +1890,7 @@ heed.nll_loss = Tensor.nll_loss
 ---> heed.binary_cross_entropy(heed.tensor{0.5, 1.0}, heed.tensor{1.0, 1.0}) == 0.3466
 ---@param target heed.Tensor of self's shape
 ---@param weight? heed.Tensor|table of each element, broadcasts
----@param reduction? heed.reduction
+---@param reduction? heed.reduction "mean" unless given
 ---@return heed.Tensor
 function Tensor:binary_cross_entropy(target, weight, reduction) end
 heed.binary_cross_entropy = Tensor.binary_cross_entropy
@@ -1898,7 +1899,7 @@ heed.binary_cross_entropy = Tensor.binary_cross_entropy
 ---> heed.bce_with_logits(heed.tensor{0.0}, heed.tensor{1.0}) == 0.6931
 ---@param target heed.Tensor of self's shape
 ---@param weight? heed.Tensor|table of each element, broadcasts
----@param reduction? heed.reduction
+---@param reduction? heed.reduction "mean" unless given
 ---@param pos_weight? heed.Tensor of what is true
 ---@return heed.Tensor
 function Tensor:bce_with_logits(target, weight, reduction, pos_weight) end
@@ -1909,7 +1910,7 @@ heed.bce_with_logits = Tensor.bce_with_logits
 ---> heed.mse_loss(heed.tensor{1.0, 2.0}, heed.tensor{1.0, 4.0}) == 2
 ---> heed.mse_loss(heed.tensor{1.0, 2.0}, 4.0, {weight = heed.tensor{1, 3}}) == 5.25
 ---@param target heed.operand
----@param reduction? heed.reduction|table
+---@param reduction? heed.reduction|table "mean" unless given
 ---@param weight? heed.Tensor of each element, in self's shape
 ---@return heed.Tensor
 function Tensor:mse_loss(target, reduction, weight) end
@@ -1918,7 +1919,7 @@ heed.mse_loss = Tensor.mse_loss
 ---|x - y|, with shapes and weights as mse_loss.
 ---> heed.l1_loss(heed.tensor{1.0, 2.0}, heed.tensor{1.0, 4.0}) == 1
 ---@param target heed.operand
----@param reduction? heed.reduction|table
+---@param reduction? heed.reduction|table "mean" unless given
 ---@param weight? heed.Tensor of each element, in self's shape
 ---@return heed.Tensor
 function Tensor:l1_loss(target, reduction, weight) end
@@ -1927,7 +1928,7 @@ heed.l1_loss = Tensor.l1_loss
 ---(x - y)^2 / (2 beta) where |x - y| is below beta, else |x - y| - beta / 2; shapes as in mse_loss.
 ---> heed.smooth_l1_loss(heed.tensor{1.5, 2.0}, heed.tensor{1.0, 4.0}, "none") == {0.125, 1.5}
 ---@param target heed.Tensor
----@param reduction? heed.reduction|table
+---@param reduction? heed.reduction|table "mean" unless given
 ---@param beta? number 1 unless given
 ---@return heed.Tensor
 function Tensor:smooth_l1_loss(target, reduction, beta) end
@@ -1936,7 +1937,7 @@ heed.smooth_l1_loss = Tensor.smooth_l1_loss
 ---d^2 / 2 where the distance d is below delta, delta (d - delta / 2) beyond (Huber, 1964).
 ---> heed.huber_loss(heed.tensor{0.0, 3.0}, heed.tensor{1.0, 0.0}, "none", 2) == {0.5, 4}
 ---@param target heed.operand
----@param reduction? "mean"|"sum"|"none"|table
+---@param reduction? "mean"|"sum"|"none"|table "mean" unless given
 ---@param delta? number 1 unless given
 ---@param weight? heed.Tensor for each element; a mean is then by the sum of weights
 ---@return heed.Tensor
@@ -1947,8 +1948,9 @@ heed.huber_loss = Tensor.huber_loss
 ---shape.
 ---> heed.kl_div(heed.tensor{-0.6931}, heed.tensor{1.0}, "sum") == 0.6931
 ---@param target heed.Tensor probabilities, or their logarithms
----@param reduction? heed.reduction|"batchmean"|table by the first size for "batchmean"
----@param log_target? boolean whether the target is a logarithm too
+---@param reduction? heed.reduction|"batchmean"|table "mean" unless given;
+---"batchmean" divides by the first size
+---@param log_target? boolean false unless given; whether the target is a logarithm too
 ---@return heed.Tensor
 function Tensor:kl_div(target, reduction, log_target) end
 heed.kl_div = Tensor.kl_div
@@ -2184,7 +2186,7 @@ heed.bernoulli, heed.bernoulli_ = Tensor.bernoulli, Tensor.bernoulli
 ---> heed.tensor{0.0, 1.0}:multinomial(3, true) == {2, 2, 2}
 ---> ({"red", "green"})[heed.tensor{0.0, 1.0}:multinomial(1):item()] == "green"
 ---@param num_samples integer
----@param replacement? boolean|table whether one may be drawn again
+---@param replacement? boolean|table false unless given; whether one may be drawn again
 ---@return heed.Tensor positions int64 (num_samples), or (rows, num_samples)
 function Tensor:multinomial(num_samples, replacement) end
 heed.multinomial = Tensor.multinomial
@@ -2391,6 +2393,12 @@ function heed.core.clip_gradients(parameters, p, max) end
 ---@param options any
 ---@return boolean
 function heed.core.has_values(options) end
+
+---The table of operations: for each its name, the name of its in-place variant, whether tensors
+---have it as a method, how many results it has, and its parameters.
+---> heed.core.operations()[1].name == "neg"
+---@return {name: string, in_place: string?, method: boolean, results: integer, parameters: table}[]
+function heed.core.operations() end
 
 ---f(...), with errors that name `name` as what was called; an outer `called` keeps its name.
 ---> heed.core.called("f", heed.neg, heed.tensor{1}) == {-1}

@@ -105,8 +105,7 @@ static void add_entry (reading *r, const heed_parameter *p, int i) {
 }
 
 
-/* May numbers that follow one another stand for a list? Only where nothing else could. */
-static bool takes_rest (const heed_signature *row, const heed_parameter *p) {
+bool takes_rest (const heed_signature *row, const heed_parameter *p) {
   for (const heed_parameter *q = p + 1; q < row->parameter + row->parameters; q++)
     if (q->want != HEED_WANT_DTYPE) return false;
   return true;

@@ -156,6 +156,7 @@ static int fill_module (lua_State *L) {
   int methods = lua_gettop(L), module = methods - 1;
   open_tensor(L, module, methods);
   open_ops(L, module, methods);
+  open_describe(L, module);
   open_error(L, module);
   open_options(L, module);
   open_make(L, module);

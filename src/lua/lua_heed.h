@@ -218,7 +218,12 @@ int l_sources (lua_State *L);                            /* lua_half.c */
 void open_api (lua_State *L);
 
 /* lua_call.c */
+bool takes_rest (const heed_signature *row, const heed_parameter *p);    /* may numbers that follow
+                                                   one another stand for the list p? */
 void open_ops (lua_State *L, int module, int methods);
+
+/* lua_describe.c */
+void open_describe (lua_State *L, int module);
 
 /* lua_make.c, lua_read.c */
 int read_sizes (lua_State *L, int i, int64_t size[HEED_RANK]);    /* of the table at i: how many */
