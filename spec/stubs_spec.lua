@@ -1,5 +1,5 @@
--- The stubs of lua/heed/meta.lua are those that docs/stubs.lua makes of the table of operations, and
--- the comments above them say of parameters what the table says.
+-- The stubs of lua/heed/meta.lua are those that docs/stubs.lua makes of the table of operations,
+-- and the comments above them say of parameters what the table says.
 
 local heed = require "heed"
 local stubs = require "docs.stubs"
@@ -43,7 +43,7 @@ describe("the stubs of operations", function()
                  faults("min_val? number|table -1 unless", "min_val? number|table -2 unless"))
     assert.equal("hardtanh: min_val may be left out", faults("min_val? number", "min_val number"))
     assert.equal("matmul: other cannot be left out",
-                 faults("@param other heed.Tensor (…, K, N)", "@param other? heed.Tensor (…, K, N)"))
+                 faults("other heed.Tensor (…, K, N)", "other? heed.Tensor (…, K, N)"))
   end)
 
   it("are there for all rows but those of the Lua half", function()
