@@ -1,5 +1,5 @@
-/* What this machine does at the most, for bench/run: multiply-adds of float32, a plain read and a
-   plain copy. Called with a processor level and a number of threads; answers line by line:
+/* Measures the peak rates of this machine for bench/run: multiply-adds of float32, a plain read and
+   a plain copy. Called with a processor level and a number of threads; answers line by line:
 
      fma               operations a second, two for a multiply-add
      read BYTES        bytes a second, of a buffer of so many

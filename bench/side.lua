@@ -1,5 +1,5 @@
--- What heed's sides of the comparison share (heed_side.lua, cuda_ops.lua). A side says what it is,
--- then answers line by line:
+-- Code that heed's sides of the comparison share (heed_side.lua, cuda_ops.lua). A side prints its
+-- name and version, then answers line by line:
 --
 --   make <tab> INPUTS <tab> EXPRESSION <tab> FILE [<tab> CHECK]
 --                    prepares a row, and writes what comes out; of CHECK, where there is one,

@@ -3,8 +3,8 @@
 --   given   0 5 7 + 9 6 4 =
 --   wanted  1 2 0 1              the sum, its last digit first, as one adds by hand
 --
--- A decoder, as GPT is one: it sees all ids up to here and predicts the next. It is trained on
--- whole lines, and writes the answer by itself. There are a million sums, of which it sees a tenth.
+-- A decoder like GPT sees all ids so far and predicts the next. Training shows it whole lines; then
+-- the model writes the answer, id after id. There are a million sums, of which it sees a tenth.
 
 local heed = require "heed"
 local nn, optim, plot, tasks = heed.nn, heed.optim, heed.plot, heed.tasks

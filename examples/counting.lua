@@ -3,8 +3,8 @@
 --   given   3 2 8 2 0 4 7 1 5 2      more 2s than 4s?
 --   wanted  1                        three against one: yes
 --
--- One learned question looks at ten digits. What it attends to is all that the rest of the
--- model ever sees, so to answer well it has to find the digits that count.
+-- One learned query attends to ten digits. The rest of the model sees only what the query took from
+-- them, so to answer well the query has to find the digits that count.
 --
 --   --steps N     how long to train (3000)        --rate R    Adam's learning rate (0.002)
 --   --rule harder more 2s than 4s, or as many 5s as 8s

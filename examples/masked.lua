@@ -4,8 +4,8 @@
 --   given   the old [MASK] drinks milk and the [MASK] dog chews bones
 --   wanted          cat                        old
 --
--- 15 % of the words are to be predicted, and the loss counts these alone. What an animal does and
--- with what, and that both are alike, is nowhere written: the model finds it in the sentences.
+-- 15 % of the words are to be predicted, and the loss counts these alone. No rule tells the model
+-- which animal does what, and that both adjectives are alike: it learns that from the sentences.
 
 local heed = require "heed"
 local nn, optim, plot, tasks = heed.nn, heed.optim, heed.plot, heed.tasks

@@ -71,7 +71,7 @@ local written = heed.generate(model, heed.full({#x, 1}, BEGIN), {
   max = y:size(2), stop = END, context = context, context_lengths = lengths,
 })
 
--- What a row of ids says, up to its end; then, of those never seen, how many are right.
+-- The text of a row of ids, up to its end. Then the share of unseen examples that are right.
 local function text(row)
   return table.concat(heed.lookup(TARGET, row)):gsub("%[begin%]", ""):match("^[^%[]*")
 end

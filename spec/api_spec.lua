@@ -1,5 +1,5 @@
--- C and C++ modules of others take and give tensors, without being linked against heed: two of
--- them (spec/c/modules) beside the ordinary core.so. What a program compiles with heed's headers.
+-- C and C++ modules of others take and give tensors without being linked against heed: two modules
+-- (spec/c/modules) beside the ordinary core.so. Programs compile with heed's headers.
 
 local heed = require "heed"
 local device = require "spec.support.device"

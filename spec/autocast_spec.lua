@@ -8,7 +8,7 @@ local optim = require "heed.optim"
 local LOW <const> = {"bfloat16", "float16"}
 
 
--- What operations give within autocast, of float32 tensors; those of PyTorch's lists, by hand.
+-- Types that operations give of float32 tensors within autocast; PyTorch's lists, copied by hand.
 local CALLS <const> = {
   low = {
     matmul = {"m", "m"}, bmm = {"b", "b"}, linear = {"m", "m", "v"}, attention = {"b", "b", "b"},
@@ -152,11 +152,11 @@ describe("autocast", function()
       assert.same({{2, 2}, {2, 2}}, w.grad:totable())
       heed.no_grad(w.fill_, w, 3)
       assert.equal(12, x:matmul(w):sum():item() / 2)
-      heed.no_grad(function() x:matmul(w) end)         -- a conversion without a graph …
+      heed.no_grad(function() x:matmul(w) end)         -- leaves a conversion without a graph
       w.grad = nil
       heed.no_grad(w.fill_, w, 1)
       heed.no_grad(function() assert.equal(8, x:matmul(w):sum():item()) end)
-      x:matmul(w):sum():backward()                     -- … does not serve where one is needed
+      x:matmul(w):sum():backward()                     -- and needs one with a graph
       assert.same({{2, 2}, {2, 2}}, w.grad:totable())
     end)
   end)

@@ -1,5 +1,5 @@
--- What heed needs of the program that loads it: Lua 5.4, and of its standard libraries neither
--- 'debug' nor 'io' nor 'os'; and how it is published.
+-- heed loads in programs without the libraries 'debug', 'io' and 'os', and refuses other versions
+-- of Lua; its rock is complete.
 
 local here = "LUA_PATH='./lua/?.lua;./lua/?/init.lua'"
 

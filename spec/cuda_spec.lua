@@ -1,5 +1,5 @@
--- What is a GPU's alone: moves between devices, asynchronous errors, memory, times. Everything
--- else is in the other specs, which HEED_DEVICE=cuda runs on a GPU, real or emulated.
+-- Behaviour that only a GPU has: moves between devices, asynchronous errors, memory, times. The
+-- other specs run on a GPU, real or emulated, with HEED_DEVICE=cuda.
 
 local heed = require "heed"
 local device = require "spec.support.device"
@@ -9,7 +9,7 @@ local optim = require "heed.optim"
 local there, reason = heed.cuda.available()
 
 
--- What a process of its own prints, with settings that are read once.
+-- Output of a process of its own, with settings that are read once.
 local function printed(settings, script)
   local pipe <close> = assert(io.popen(("%s lua5.4 -e '%s' 2>&1"):format(settings, script)))
   return pipe:read("a")

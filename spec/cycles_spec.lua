@@ -1,5 +1,5 @@
--- What Lua values a graph holds, Lua's collector sees: cycles through them are collected, and
--- nothing is collected that a backward pass still calls.
+-- Lua's collector sees the Lua values that a graph holds: cycles through them are collected, and no
+-- value is collected that a backward pass still calls.
 
 local heed = require "heed"
 

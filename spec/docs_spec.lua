@@ -216,7 +216,7 @@ local function run_lua(block, name)
 end
 
 
--- What lua.c prints after a line: the values of an expression, or an error, here without its trace.
+-- The output of lua.c after a line: the values of an expression, or an error without its trace.
 local function answer(line, env)
   local f = load("return " .. line, "=stdin", "t", env) or assert(load(line, "=stdin", "t", env))
   local values = table.pack(pcall(f))
@@ -237,7 +237,7 @@ local function run_dialogue(block)
 end
 
 
--- What is composed can't be captured.
+-- Composed operations can't be captured.
 local function when(block)
   local captures = block:find("heed.capture", 1, true)
   return os.getenv "HEED_BUILD" == "basic" and captures and pending or it

@@ -16,7 +16,7 @@ local function shell(command, ...)
   return os.execute(command:format(...))
 end
 
--- What a command prints.
+-- The output of a command.
 local function output(command, ...)
   local pipe <close> = assert(io.popen(command:format(...)))
   return pipe:read "a"

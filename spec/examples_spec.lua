@@ -1,5 +1,5 @@
--- Every example runs: a step or two of training, its result, and its picture in the terminal. How
--- well they learn stands in examples/README.md, by the numbers that they printed.
+-- Every example runs: a step or two of training, its result, and its picture in the terminal.
+-- examples/README.md has what each reaches after its full training.
 
 local lua = arg and arg[-1] and not arg[-1]:find("busted") and arg[-1] or "lua5.4"
 local NOWHERE = "/nonesuch/picture.png"      -- gnuplot is not started
@@ -19,7 +19,7 @@ local EXAMPLES = {
   text = {"2", "bits a character on text that it never saw"},
 }
 
--- Those that spec/seeds_spec.lua runs.
+-- Examples that spec/seeds_spec.lua runs.
 local OTHERS = {by_hand = true, scaled_dot_product = true, single_head = true}
 
 

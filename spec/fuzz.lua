@@ -38,7 +38,7 @@ local function fail(family, number, why, source)
 end
 
 
--- Which kind an item is: of 64, three are files and one is a program, of dozens of calls.
+-- The kind of an item: of 64, three are files and one is a program, of dozens of calls.
 local function kind_of(number)
   local place = number % 64
   return place == 0 and "programs" or place <= 3 and "files" or "calls"
@@ -64,7 +64,7 @@ local function run_one(number)
 end
 
 
--- Which of the items broke what must hold: each again, and checked by itself.
+-- Finds the item that broke an invariant: runs each again, and checks after each.
 local function blame(first, last, why)
   local n = found
   for number = first, last do

@@ -38,7 +38,7 @@ local function decoder(cross)
 end
 
 
--- What the model says about the id behind these, by one pass over all of them.
+-- The logits of the next id, by one pass over all ids.
 local function logits_of(model, ids, context)
   model:eval()
   local x = heed.tensor(ids):unsqueeze(1)

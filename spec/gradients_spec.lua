@@ -1,5 +1,5 @@
 -- The gradient of every operation that is no elementwise row: by differences, in float64, on
--- views as well as on dense tensors. What is called, and on what shapes: spec/support/cases.lua.
+-- views as well as on dense tensors. spec/support/cases.lua has the calls and their shapes.
 
 local array = require "spec.support.array"
 local cases = require "spec.support.cases"

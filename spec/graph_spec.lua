@@ -1,4 +1,4 @@
--- What a backward pass leaves behind: a graph that was freed holds nothing, and says so.
+-- The state after a backward pass: a freed graph holds nothing, and an error says that it is freed.
 
 local heed = require "heed"
 

@@ -4,7 +4,7 @@ local heed = require "heed"
 local message_of = require "spec.support.message"
 local reference = require "heed.reference"
 
--- What heed.help prints.
+-- The output of heed.help.
 local function said(...)
   local usual, lines, args = print, {}, table.pack(...)
   rawset(_G, "print", function(line) lines[#lines + 1] = line end)

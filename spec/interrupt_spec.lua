@@ -3,8 +3,8 @@
 local quoted = function(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
 
 
--- What the script prints in a process of its own, which is sent a SIGINT where it calls 'soon'. The
--- calls take hours; a minute is given to machines that are slow.
+-- The output of a script in a process of its own, which gets a SIGINT after it calls 'soon'. The
+-- calls would take hours; slow machines have a minute.
 local function run(script)
   local soon = [[
     local heed = require "heed"

@@ -1,4 +1,4 @@
--- What is done with a whole model: walking, counting, freezing, copying it; lists of layers.
+-- Work on a whole model: walking, counting, freezing, copying; lists of layers.
 
 local heed = require "heed"
 local message = require "spec.support.message"

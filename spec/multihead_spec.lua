@@ -41,7 +41,7 @@ describe("PyTorch's numbers:", function()
     return state
   end
 
-  -- What a run takes: a mask there says what is not to be looked at, (B, S) or (T, S).
+  -- The arguments of a run; its mask, (B, S) or (T, S), is true for keys that are not to be seen.
   local function call_of(found)
     local mask, o = found["mask.mask"], {weights = true, values = found["input.value"]}
     o.keys = found["mask.padding"] and found["mask.padding"]:logical_not()

@@ -11,7 +11,7 @@ local function on_each_level(f)
   if device.gpu then f(device.name) else layouts.on_each_level(f) end
 end
 
--- What f gives for a tensor and the gradient of its sum, as two lists.
+-- The result of f for a tensor and the gradient of its sum, as two lists.
 local function with_gradient(f, list, dtype)
   local x = heed.tensor(list, {dtype = dtype}):requires_grad_()
   local y = f(x)

@@ -1,5 +1,5 @@
--- What busted prints: its plain report, with the name of each file before its dots, so that a
--- crash shows where it was, and closed by one line for CI.
+-- The output of busted: its plain report, with the name of each file before its dots, so that a
+-- crash shows the file, and one line for CI at the end.
 
 return function(options)
   local handler = require "busted.outputHandlers.plainTerminal"(options)

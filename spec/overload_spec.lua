@@ -1,4 +1,4 @@
--- What PyTorch does otherwise by what stands behind the tensor: values by PyTorch's, gradients.
+-- Calls whose meaning PyTorch chooses by the type of an argument: PyTorch's values, and gradients.
 
 local heed = require "heed"
 

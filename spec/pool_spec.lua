@@ -7,7 +7,7 @@ local nn = require "heed.nn"
 local NAN <const> = 0 / 0
 local KINDS <const> = {"first", "last", "max", "mean"}
 
--- What a kind of pooling gives for those tokens of a sequence that are there: lists of numbers.
+-- The result of each kind of pooling over the tokens of a sequence, as lists of numbers.
 local pooled = {}
 
 function pooled.first(tokens) return tokens[1] end

@@ -257,7 +257,7 @@ describe("tagging", function()
     the = "determiner", a = "determiner", big = "adjective", new = "adjective", she = "pronoun",
     he = "pronoun", ["and"] = "conjunction",
   }
-  -- What may follow what, where a sentence begins with 'start'.
+  -- Words that may follow a word; a sentence begins with 'start'.
   local NEXT = {
     start = "determiner pronoun", conjunction = "determiner pronoun", determiner = "adjective noun",
     adjective = "noun", verb = "determiner pronoun", pronoun = "verb conjunction",

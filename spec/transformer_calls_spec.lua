@@ -1,4 +1,4 @@
--- What transformer layers and stacks are called with: attention's options, a cache; wrong calls.
+-- Calls of transformer layers and stacks: attention's options, a cache; wrong calls.
 
 local heed = require "heed"
 local nn = require "heed.nn"

@@ -16,7 +16,7 @@
 #include "heed.h"
 #include "heed_lua.h"
 
-/* What scripts do not get; strings have methods of their own that no script can replace. */
+/* Takes globals away from scripts, and gives strings methods that no script can replace. */
 static const char take_away[] =
   "io, os, debug, dofile, load, loadfile, package, require, collectgarbage = nil\n"
   "local strings, methods = getmetatable(''), {}\n"

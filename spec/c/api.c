@@ -192,7 +192,7 @@ static void rounds_alike (void) {
 
 enum { FEW = 11, RESULTS = 7 };
 
-/* What the host asks for, whatever it rounds like, and some numbers that show how it was. */
+/* Results that must not depend on the host's rounding mode, and numbers that show that mode. */
 static void compute (heed_context *cx, float y[RESULTS][FEW]) {
   const int64_t size[] = {1, FEW};
   float own[FEW];
@@ -243,7 +243,7 @@ static void ignores_the_host_mode (heed_context *cx) {
 #endif
 }
 
-/* Who may attend, of 3 queries and 3 keys, as a number whose bits are theirs; -1 for a failure. */
+/* The pairs of 3 queries and 3 keys that may attend, as the bits of a number; -1 for a failure. */
 static int mask_of (heed_context *cx, int n, const int64_t *rule, int operands,
                     heed_tensor *const *ts) {
   bool may[9];

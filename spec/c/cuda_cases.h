@@ -23,7 +23,7 @@ static inline bool chance (double p) { return draw() < p; }
 
 static inline heed_type float_type (void) { return float_types[pick(4)]; }
 
-/* What the accumulators of a type's rows are kept in. */
+/* The type of the accumulators of a type's rows. */
 static inline heed_type wide (heed_type type) {
   return type == HEED_FLOAT64 ? type : HEED_FLOAT32;
 }
@@ -187,7 +187,7 @@ static inline bool same_bits (both *b, const char *name, const char *what, const
   return good;
 }
 
-/* … or the same work once more. */
+/* Checks that the same work gives the same bits again. */
 static inline void same_again (both *b, const char *name, const work *w) {
   same_bits(b, name, "again", w, w);
 }

@@ -126,7 +126,7 @@ static void divisions (both *b) {
 ** ===================================================================
 */
 
-/* What an earlier work did is reported by the next, with its name; the device stays usable. */
+/* The next work reports the fault of an earlier one, by its name; the device stays usable. */
 static void works (both *b) {
   device *d = b->gpu;
   const accelerator *a = d->accelerator;

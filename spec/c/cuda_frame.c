@@ -61,7 +61,7 @@ static void captures (both *b) {
 }
 
 
-/* What is given back while work is captured goes to the driver afterwards: it would wait. */
+/* Memory that is freed during a capture goes to the driver after it: the driver would wait. */
 static void frees_in_captures (both *b) {
   device *d = b->gpu;
   const accelerator *a = d->accelerator;
@@ -249,7 +249,7 @@ static heed_tensor *full_of (heed_context *cx, double value) {
   return heed_call(cx, HEED_full, (heed_value[]){heed_l(1, (int64_t[]){N}), heed_f(value)}, 2);
 }
 
-/* What names a device fails with the reason, and so does work on its tensors. */
+/* Calls that name a device fail with the reason, and so does work on its tensors. */
 static void refusals (heed_context *cx, heed_tensor *t) {
   heed_device_memory now;
   heed_value twice[] = {heed_t(t), heed_f(2)};
@@ -395,7 +395,7 @@ static void failures (const char *setting, int most) {
 }
 
 
-/* What the emulated GPU tells: bits of the devices that have a context; the thread's own, or -1. */
+/* Asks the emulated GPU: bits of the devices that have a context; the thread's own, or -1. */
 static int of_emulated (const char *name) {
   void *object = dlopen(getenv("HEED_CUDA"), RTLD_NOW | RTLD_NOLOAD);
   int (*f) (void) = object != NULL ? (int (*) (void))(uintptr_t)dlsym(object, name) : NULL;

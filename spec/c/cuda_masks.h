@@ -151,7 +151,7 @@ static inline bool allows (const work *w, const int64_t at[4]) {
 }
 
 
-/* Who may attend, (B, H, T, S); the fewest keys of a query that sees any. */
+/* The pairs that may attend, (B, H, T, S); the fewest keys of a query that sees any. */
 static inline view allowed_pairs (const work *w, const shape *s, int64_t *fewest) {
   view v = fresh(HEED_BOOL, 4, SIZES(s->B, s->H, s->T, s->S));
   uint8_t *may = v.data;

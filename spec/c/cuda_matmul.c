@@ -91,7 +91,7 @@ static void mixed (both *b) {
 }
 
 
-/* What is not finite reaches its row and its column, nothing else. */
+/* An element that is not finite reaches its row and its column, nothing else. */
 static void not_finite (both *b) {
   for (int i = 0; i < 4; i++) {
     heed_type type = float_types[i];

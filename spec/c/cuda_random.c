@@ -39,7 +39,7 @@ static void dropouts (both *b, heed_type type) {
 }
 
 
-/* What the GPU fills out[0] with, in its order. */
+/* The numbers that the GPU writes into out[0], in its order. */
 static double *drawn_by (both *b, const work *w, int64_t *n) {
   work on_gpu = *w;
   reached out = send_view(b, &on_gpu.out[0]), in = {NULL, NULL, 0};

@@ -1,9 +1,9 @@
 /*
 ** cuda_same.h - runs a work on the CPU and on a GPU, and compares the results.
 **
-** The work's views are of the CPU's memory. What each of them reaches is copied to the GPU, outputs
-** too; afterwards every byte in an output's reach, elements between its own included, must be what
-** the CPU has there.
+** The work's views are of the CPU's memory. The memory that a view reaches is copied to the GPU,
+** also for outputs; afterwards every byte in an output's reach, elements between its own included,
+** must be what the CPU has there.
 */
 
 #ifndef cuda_same_h
@@ -114,7 +114,7 @@ static inline bool same_memory (const char *name, int which, const view *v, cons
   return true;
 }
 
-/* What an output holds on the GPU; asynchronous errors, too. */
+/* Copies an output from the GPU; reports asynchronous errors, too. */
 static inline const char *fetch_view (both *b, const view *v, const view *on_gpu, reached *r,
                                       char **got) {
   *r = view_is_none(v) ? (reached){NULL, NULL, 0} : reach_of(v);

@@ -1,6 +1,6 @@
 /*
-** cuda_stress.c - bad values in masses: a warp of them, works in a row of them, ten millions of
-** them. They are reported, in no more time than good values take; an emulated GPU gets fewer.
+** cuda_stress.c - bad values in masses: a warp of them, works in a row of them, ten million. The
+** GPU reports bad values in no more time than good ones take; an emulated GPU gets fewer.
 */
 
 #include "memory/machine.h"

@@ -118,7 +118,7 @@ static void in_a_child (heed_context *cx) {
   check(status == 0, "stopped in a forked child");
 }
 
-/* Those that write refuse before they begin. */
+/* Operations that write into tensors are refused before they begin. */
 static void before_a_write (heed_context *cx) {
   float one = 1, read = 0;
   heed_tensor *x = heed_from(cx, HEED_FLOAT32, 0, NULL, &one);

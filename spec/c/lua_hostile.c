@@ -166,7 +166,7 @@ static bool same (const result *a, const result *b) {
 ** ===================================================================
 */
 
-/* What a host has, and heed leaves alone. */
+/* State of the host that heed must leave alone. */
 typedef struct surroundings {
   int rounding;
   unsigned flush;

@@ -31,7 +31,7 @@ static int open_with (lua_State *L, const char *options) {
   return lua_pcall(L, 1, 1, 0);
 }
 
-/* What a host takes away before scripts run that it does not trust; gives a copy of the globals. */
+/* Takes globals away before untrusted scripts run; gives a copy of the globals. */
 static const char take_away[] =
   "io, os, debug, dofile, loadfile = nil\n"
   "package.loaded.io, package.loaded.os, package.loaded.debug = nil\n"
@@ -65,7 +65,7 @@ static void run (lua_State *L, const char *path, int n) {
   lua_settop(L, base);
 }
 
-/* What an honest script finds, as three values. */
+/* Runs an honest script, which gives three values. */
 static void run_honest (lua_State *L) {
   lua_getfield(L, LUA_REGISTRYINDEX, "globals");
   run(L, SCRIPTS "honest.lua", 1);

@@ -1,6 +1,7 @@
 /*
 ** lua_stack.c - every row of the table, forward and backward, printing and a training step, from
-** Lua, in a thread with a stack of 64 KiB. It runs in the root of the sources, for their cases.
+** Lua, in a thread with a stack of 64 KiB. The program runs in the root of the sources, where it
+** finds the cases.
 */
 
 #include "small_stack.h"

@@ -183,11 +183,11 @@ typedef enum thread_state { NOT_STARTED, READY, AT_BARRIER, AT_WARP, ENDED } thr
 typedef struct thread {
   thread_state state;
   fibre *on;                       /* where it waits */
-  int barrier;                     /* that it waits at */
-  emulated_exchange kind;          /* its latest exchange: … */
-  unsigned mask;                   /* … with which lanes … */
-  uint64_t value;                  /* … what it gave, and then its result … */
-  int lane;                        /* … and whose value it wants */
+  int barrier;                     /* at which it waits */
+  emulated_exchange kind;          /* its latest exchange */
+  unsigned mask;                   /* lanes of that exchange */
+  uint64_t value;                  /* the lane's operand, then its result */
+  int lane;                        /* lane whose operand it reads */
   int table;                       /* of two tables, the one it used last */
 } thread;
 
@@ -329,7 +329,7 @@ static void end_thread (void) {
 }
 
 
-/* What a fibre does: starts threads, as long as no other one is ready. */
+/* The body of a fibre: starts threads, as long as no other one is ready. */
 static void run_threads (void) {
   after_switch(current);
   for (;;) {

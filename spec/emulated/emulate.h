@@ -102,8 +102,8 @@ enum emulated_exchange {           /* what lanes of a warp wait for one another 
 uint64_t emulated_join (emulated_exchange kind, unsigned mask, uint64_t value, int lane);
 
 /*
-** What every lane of the warp gave, one after the other, to emulate instructions that work on all
-** of a warp: valid until the lane's next exchange.
+** The operands of all lanes of the warp, in order, to emulate instructions that work on a whole
+** warp: valid until the lane's next exchange.
 */
 const void *emulated_table (unsigned mask, const void *mine, size_t bytes);
 

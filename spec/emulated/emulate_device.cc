@@ -5,8 +5,8 @@
 **
 **   HEED_EMULATED_DEVICES=2    how many there are; 0: none, and no driver
 **   HEED_EMULATED_MEMORY=n     MiB of each
-**   HEED_EMULATED_FAIL=n       the n-th call that may fail does, for want of memory …
-**   HEED_EMULATED_CODE=c       … or with this code
+**   HEED_EMULATED_FAIL=n       the n-th call that may fail does, for want of memory
+**   HEED_EMULATED_CODE=c       fails with this code instead
 **   HEED_EMULATED_LOST=n       from the n-th call on, every device is lost
 **   HEED_EMULATED_ASYNC=0      work does not wait in its stream, but runs at once
 **   HEED_EMULATED_ATOMICS=n    threads switch at atomic operations, and a launch may do n of them
@@ -226,7 +226,7 @@ static void protect (char *block, size_t bytes, int how) {
 }
 
 
-/* What is not written reads as NaN, and what is written behind the end is noticed. */
+/* Fills a new block with NaN, and its end with bytes that show writes past it. */
 static void prepare (char *block, size_t bytes) {
   protect(block, bytes, PROT_READ | PROT_WRITE);
   ASAN_UNPOISON_MEMORY_REGION(block, bytes + GUARD_BYTES);

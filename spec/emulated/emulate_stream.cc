@@ -174,7 +174,7 @@ int machine_end_captures (void) {
 }
 
 
-/* What waits for the host can't be recorded. */
+/* Refuses, while work is recorded, calls that wait for the host. */
 static int refuse_capture (CUstream_st *s) {
   if (s->capture == NULL) return 0;
   s->broken = true;

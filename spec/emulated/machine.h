@@ -26,8 +26,8 @@ int machine_lose (const char *why);    /* every later call fails */
 bool machine_asynchronous (void);      /* does work wait in its stream? */
 int machine_current (void);            /* the device of this thread: a context is made if need be */
 
-void machine_open (void);              /* device memory can be accessed … */
-void machine_close (void);             /* … until here */
+void machine_open (void);              /* device memory can be accessed */
+void machine_close (void);             /* device memory can no longer be accessed */
 int machine_free (void *data);         /* device memory */
 bool machine_reaches (const void *data, size_t bytes);   /* of a device, or pinned */
 

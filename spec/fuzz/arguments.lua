@@ -24,7 +24,7 @@ local function size_of(shape)
 end
 
 
----What the arguments of a call have in common.
+---The context that the arguments of one call share.
 function arguments.context(r)
   local dtype = r:chance(0.6) and r:pick(values.floats) or r:pick(values.dtypes)
   return {r = r, shape = values.shape(r, 4), dtype = dtype, grad = r:chance(0.4)}
@@ -276,7 +276,7 @@ end
 
 function whole.bernoulli(c) return {shares(c, c.shape), c.r:chance(0.5) and "0.5" or nil} end
 
--- What has a graph.
+-- A tensor that has a graph.
 local function computed(c)
   local x = tensor(c.r, c.shape, float(c), {grad = true})
   return ("(%s):requires_grad_():exp()"):format(x)

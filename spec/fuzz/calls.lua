@@ -15,7 +15,7 @@ local nn, optim = heed.nn, heed.optim
 heed.manual_seed(%d)
 ]]
 
--- What is done with the results y and z.
+-- Code that uses the results y and z.
 local TAILS = {
   "", "", "", "tostring(y)", "tostring(y) tostring(z)", "if y ~= nil then heed.keep({y}) end",
   "if heed.is_tensor(y) and y.requires_grad and y:numel() < 1e4 then y:sum():backward() end",

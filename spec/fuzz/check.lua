@@ -44,8 +44,8 @@ end
 -- Lua's own functions, as callbacks, by the names that their errors have.
 local CALLBACKS = {error = true, f = true, pcall = true, tostring = true}
 
--- An error of heed's is a string that begins with where the call was. What functions among the
--- arguments raise passes through.
+-- An error of heed's is a string that begins with the place of the call. Errors that functions
+-- among the arguments raise pass through.
 local function bad_error(why, source)
   if type(why) ~= "string" then
     return not source:find("error", 1, true) and "an error that is a " .. type(why)
@@ -106,7 +106,7 @@ local function wrong_state()
 end
 
 
--- What a node of heed.custom holds is found a collection later than the node.
+-- The values of a node of heed.custom are collected one collection after the node.
 local function leaked()
   local live, nodes
   for _ = 1, 8 do
@@ -120,7 +120,7 @@ local function leaked()
 end
 
 
----What does not hold after some calls; nil if all does.
+---The invariant that is broken after some calls, or nil.
 function check.invariants()
   local good, why = pcall(wrong_state)
   if not good then return "a plain operation failed: " .. tostring(why) end

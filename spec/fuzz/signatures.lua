@@ -1,4 +1,4 @@
--- What functions expect: from the rows of src/op/ops.def, and here for those that are no rows.
+-- Arguments that functions expect: from the rows of src/op/ops.def, and here for other functions.
 
 local rows = require "spec.support.rows"
 
@@ -102,7 +102,7 @@ signatures.methods = read {
 }
 
 
----What C defines for the Lua half, of which a script can reach all but what writes files.
+---Functions that C defines for the Lua half; scripts reach all but those that write files.
 signatures.core = read {
   called = "TEXT:name CALL:f TENSOR:x", nearest = "TEXT:word WORDS:names",
   crc32 = "BYTES:x COUNT:before?",

@@ -1,4 +1,4 @@
--- What each row that is not elementwise is checked with. A case is a list
+-- Cases of each row that is not elementwise. A case is a list
 --   {name, f, shapes of its inputs…}
 -- whose name begins with the row's; f gets tensors of floats from `low` to `high` (-2 to 2), or
 -- what other types make of them. Further fields:

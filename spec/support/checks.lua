@@ -1,4 +1,4 @@
--- What the checks of rows share: expectations, layouts, gradients that are weighed.
+-- Parts that the checks of rows share: expectations, layouts, weighted gradients.
 
 local layouts = require "spec.support.layouts"
 local reference = require "spec.support.reference"
@@ -30,7 +30,7 @@ function checks.leaf(list, dtype, shape)
   return reference.tensor(list, dtype, shape):requires_grad_()
 end
 
--- What results are multiplied with, so that a gradient depends on its position; exact in halves.
+-- Factors for results, so that a gradient depends on its position; exact in float16.
 function checks.weights(n)
   local list = {}
   for i = 1, n do list[i] = (i * 7 % 5 + 1) / 4 * (i % 3 == 0 and -1 or 1) end

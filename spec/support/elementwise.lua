@@ -62,7 +62,7 @@ local function laid_out(list, dtype)
   return all
 end
 
--- What f gives for the elements of all lists.
+-- The results of f for the elements of all lists.
 local function applied(f, dtype, lists)
   local wanted = {}
   for i = 1, #lists[1] do
@@ -78,7 +78,7 @@ elementwise.applied = applied
 
 -- Values ------------------------------------------------------------------------------------------
 
--- What a check gets: the row, its name for messages, how it is called, its function in plain Lua,
+-- The argument of a check: the row, its name for messages, the call, its function in plain Lua,
 -- its entry in spec/support/reference.lua, the types of its inputs for a type.
 local function call_of(row, entry, f, args, ties)
   return {

@@ -15,7 +15,7 @@ reference.tolerance = {
 }
 
 
--- What Lua's math lacks -------------------------------------------------------------------------
+-- Functions that Lua's math lacks --------------------------------------------------------------
 
 local function sign(a) return a > 0 and 1 or a < 0 and -1 or 0 end
 local function tanh(a)
@@ -187,7 +187,7 @@ function reference.compare(name, y, wanted, tol)
   end
 end
 
--- What the type makes of the numbers, which is what the reference must see; bools are 0 and 1.
+-- The numbers as the type stores them, which the reference computes with; bools are 0 and 1.
 function reference.stored(list, dtype)
   if dtype == "int64" or dtype == "uint8" or dtype == "bool" then
     local t = {}
@@ -212,7 +212,7 @@ function reference.tensor(list, dtype, shape)
   return heed.tensor(table.move(own, 1, n, 1, {}), {dtype = dtype}):reshape(shape)
 end
 
--- What a result of this type holds of a number.
+-- A number as a result of this type stores it.
 function reference.converted(value, dtype)
   if dtype == "bool" then return value ~= 0 and value ~= false and 1 or 0 end
   if value == true or value == false then return value and 1 or 0 end

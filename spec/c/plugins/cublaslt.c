@@ -1,7 +1,7 @@
 /*
 ** cublaslt.c - a stand-in for cuBLASLt, for the emulated GPU: products of column-major matrices of
-** float32 and float64, in the stream. It adds no bias to float64, and does nothing at all where
-** HEED_STAND_IN says "refuse".
+** float32 and float64, in the stream. The stand-in adds no bias to float64, and refuses all work if
+** HEED_STAND_IN is "refuse".
 */
 
 #define _GNU_SOURCE                /* RTLD_NOLOAD */
@@ -37,7 +37,7 @@ typedef struct call {              /* of a product, as it waits in the stream */
   void *d;
 } call;
 
-/* What is used of the library, which declares it otherwise. */
+/* The functions of the library that heed uses; the library declares them with other types. */
 #define FUNCTION(name, ...) EXPORT int cublasLt##name (__VA_ARGS__); \
   int cublasLt##name (__VA_ARGS__)
 

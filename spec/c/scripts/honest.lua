@@ -1,5 +1,5 @@
--- A script that minds its own business: what it computes says whether another one's doings reach
--- it. It takes nothing from the globals.
+-- An honest script: its results show whether another script in the same state can influence it. The
+-- script takes nothing from the globals.
 
 local heed, G = ...
 local nn, optim = heed.nn, heed.optim
