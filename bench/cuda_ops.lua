@@ -11,7 +11,7 @@ local here = arg[0]:gsub("[^/]*$", "")
 local serve = dofile(here .. "side.lua")
 local _, training = dofile(here .. "models.lua")
 
-local clock = heed.core.clock
+local clock = heed.clock
 
 local QUEUED <const> = 256      -- operations that surely fit in a stream's queue
 

@@ -8,7 +8,7 @@ local serve = dofile(here .. "side.lua")
 -- The processor's seconds of n calls, which do not count who else was at work; with several threads
 -- those of the wall.
 local function seconds(f, n)
-  local clock = heed.threads() == 1 and os.clock or heed.core.clock
+  local clock = heed.threads() == 1 and os.clock or heed.clock
   local began = clock()
   for _ = 1, n do f() end
   return clock() - began

@@ -74,7 +74,7 @@ print((first.ones(2) + second.ones(2)):sum():item(), first == second)
     local said = run_without("", ([[
 local heed, path = require "heed", %q
 assert(os.execute("cp '" .. package.searchpath("heed.core", package.cpath) .. "' " .. path))
-local core = assert(package.loadlib(path, "luaopen_heed_core"))()
+local core = assert(package.loadlib(path, "luaopen_heed_core"))().public
 print(pcall(heed.add, heed.ones(2), core.ones{2}))
 print(pcall(core.add, heed.ones(2), core.ones{2}))
 print(core.sum(core.ones{2}):item())

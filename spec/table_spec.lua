@@ -17,15 +17,28 @@ local function on_each_level(f)
 end
 
 
+describe("a function that only the Lua half calls", function()
+  it("is no field of heed, nor one that C makes public", function()
+    assert.equal("function", type(heed.core.write_file))
+    for name in pairs(heed.core) do
+      assert.is_nil(rawget(heed, name), name)
+      assert.is_nil(heed.core.public[name], name)
+      assert.is_false(pcall(function() return heed[name] end), name)
+    end
+  end)
+end)
+
+
 describe("the table of operations", function()
   it("has rows, all of them functions, and no in-place variant without a row", function()
     assert.is_true(#rows.list > 150)
+    local public, internal = heed.core.public, heed.core
     for _, row in ipairs(rows.list) do
-      assert.equal("function", type(heed.core[row.name]), row.name)
-      local variant = heed.core[row.name .. "_"]
+      assert.equal("function", type(public[row.name] or internal[row.name]), row.name)
+      local variant = public[row.name .. "_"]
       assert.equal(row.in_place and "function" or "nil", type(variant), row.name .. "_")
     end
-    for name in pairs(heed.core) do
+    for name in pairs(public) do
       local row = name:match("^(.*)_$")
       if row and name ~= "requires_grad_" and name ~= "set_" then
         assert.is_truthy(rows.by_name[row], "no row for " .. name)

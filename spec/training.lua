@@ -93,13 +93,13 @@ end
 
 local function compare(name, make)
   local function as_it_is(f) return f end
-  local began = heed.core.clock()
+  local began = heed.clock()
   local cpu = losses_of(make, "cpu", as_it_is)
-  local middle = heed.core.clock()
+  local middle = heed.clock()
   local gpu = losses_of(make, "cuda", as_it_is)
-  local ended = heed.core.clock()
+  local ended = heed.clock()
   local captured = losses_of(make, "cuda", heed.capture)
-  local all = heed.core.clock()
+  local all = heed.clock()
   for i = 1, math.min(EARLY, STEPS) do
     local gap = math.abs(gpu[i] - cpu[i])
     check(gap <= SAME * math.abs(cpu[i]), "%s: loss %d is %.9g on the CPU, %.9g on the GPU", name,

@@ -1,7 +1,8 @@
 -- heed: attention and transformers for Lua.
 --
--- The module is what C defines (heed.core, documented in heed/meta.lua) with what is written in
--- Lua on top of it (heed.tensor, heed.overload); heed.nn and the like load when first touched.
+-- The module is what C makes public (core.public, documented in heed/meta.lua) with what is written
+-- in Lua on top of it (heed.tensor, heed.overload); heed.nn and the like load when first touched.
+-- The fields of heed.core itself are C's functions for the Lua half alone.
 
 -- This file is also read by those that it refuses: no syntax here that Lua 5.1 lacks.
 if tonumber(_VERSION:match("%d+%.%d+")) < 5.4 then
@@ -15,22 +16,7 @@ core.home()                          -- errors are raised at the first line outs
 ---@class heed
 local heed = {core = core, _VERSION = "heed 0.1"}
 
--- What C defines for the Lua half alone.
-local inner = {
-  add_hook = true, append_file = true, attention_mask = true, called = true, capture_alike = true,
-  capture_apart = true, capture_begin = true, capture_call = true, capture_changes = true,
-  capture_drop = true, capture_end = true, capture_modes = true, capture_replay = true,
-  capture_set_step = true, capture_shares = true, capture_state = true, capture_steps = true,
-  check_files = true, clip_gradients = true, crc32 = true, cut_file = true, file_bytes = true,
-  file_sum = true, file_tensor = true, frames = true, has_values = true, hint = true, home = true,
-  methods = true, nearest = true, open_file = true, operations = true, optim_step = true,
-  put_file = true, raise = true, read_file = true, record = true, refuse_dot = true,
-  refuse_option = true, remove_hook = true, sync_file = true, version = true, works = true,
-  write_file = true,
-}
-for name, value in pairs(core) do
-  if not inner[name] then heed[name] = value end
-end
+for name, value in pairs(core.public) do heed[name] = value end
 
 
 local format, raise = string.format, core.raise

@@ -2355,9 +2355,9 @@ function heed.isatty(descriptor) end
 
 -- For the Lua half -------------------------------------------------------
 
----What C defines, as it is: the functions above that are C's, and those that only the Lua half
----calls.
----@class heed.core: heed
+---The functions of C that only the Lua half calls.
+---@class heed.core
+---@field public heed the functions of C above, before the Lua half adds to them
 heed.core = {}
 
 ---One step of an optimiser for all parameters, PyTorch's formulas: kind "sgd", "adam",

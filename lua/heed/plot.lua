@@ -315,7 +315,7 @@ local function getenv(name) return os and os.getenv(name) end
 
 local function has_colour()
   local depth, refused = getenv "COLORTERM", getenv "NO_COLOR"
-  return (depth == "truecolor" or depth == "24bit") and (refused or "") == "" and core.isatty()
+  return (depth == "truecolor" or depth == "24bit") and (refused or "") == "" and heed.isatty()
 end
 
 

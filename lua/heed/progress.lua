@@ -1,8 +1,8 @@
 -- Reports the progress of a training run: by a bar on a terminal, elsewhere by lines.
 
-local core = require "heed.core"
+local heed = require "heed"
 
-local now = core.clock
+local now = heed.clock
 
 local Progress = {}
 Progress.__index = Progress
@@ -80,7 +80,7 @@ end
 ---@param output any false: nothing; a number: a line every so many steps; a function gets the lines
 ---@return table
 function Progress.new(first, steps, output)
-  local terminal = output == nil and io ~= nil and core.isatty()
+  local terminal = output == nil and io ~= nil and heed.isatty()
   return setmetatable({
     first = first, steps = steps, began = now(), shown = 0, sum = 0, n = 0,
     silent = output == false, terminal = terminal, distance = line_distance(steps, output),

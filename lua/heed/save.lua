@@ -11,6 +11,8 @@ local options = require "heed.options"
 local refuse = require "heed.refuse"
 local safetensors = require "heed.safetensors"
 
+local clock = heed.clock
+
 local M = {}
 
 local PATIENCE = 10        -- seconds in which another process may end what it writes there
@@ -71,11 +73,11 @@ end
 
 
 local function write(path, parts)
-  local stop = core.clock() + PATIENCE
+  local stop = clock() + PATIENCE
   local done, why, busy
   repeat
     done, why, busy = core.write_file(path, parts)
-  until not busy or core.clock() > stop
+  until not busy or clock() > stop
   return done, why
 end
 

@@ -93,9 +93,9 @@ static int l_clock (lua_State *L) {
 }
 
 
-void open_bytes (lua_State *L, int module) {
-  static const luaL_Reg functions[] = {
-    {"clock", l_clock}, {"crc32", l_crc32}, {"isatty", l_isatty}, {NULL, NULL}
-  };
+void open_bytes (lua_State *L, int module, int internal) {
+  static const luaL_Reg functions[] = {{"clock", l_clock}, {"isatty", l_isatty}, {NULL, NULL}};
+  static const luaL_Reg sums[] = {{"crc32", l_crc32}, {NULL, NULL}};
   register_functions(L, functions, module);
+  register_functions(L, sums, internal);
 }

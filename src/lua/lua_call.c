@@ -547,13 +547,17 @@ static int l_has_values (lua_State *L) {
 }
 
 
-void open_ops (lua_State *L, int module, int methods) {
+/* The operations that the Lua half alone calls. */
+static bool is_internal (heed_op op) { return op == HEED_attention_mask; }
+
+
+void open_ops (lua_State *L, int module, int methods, int internal) {
   static const luaL_Reg functions[] = {{"has_values", l_has_values}, {NULL, NULL}};
-  register_functions(L, functions, module);
+  register_functions(L, functions, internal);
   for (int i = 0; i < HEED_NOPS; i++) {
     const heed_signature *row = heed_describe(binding_of(L)->cx, (heed_op)i);
     if (row == NULL) raise_failure(L);
-    add_op(L, (heed_op)i, row, module, methods);
+    add_op(L, (heed_op)i, row, is_internal((heed_op)i) ? internal : module, methods);
   }
   add_operators(L);
 }

@@ -168,7 +168,7 @@ static int l_works (lua_State *L) {
 }
 
 
-void open_capture (lua_State *L, int module) {
+void open_capture (lua_State *L, int internal) {
   static const luaL_Reg functions[] = {
     {"capture_alike", l_capture_alike}, {"capture_apart", l_capture_apart},
     {"capture_begin", l_capture_begin}, {"capture_call", l_capture_call},
@@ -180,7 +180,7 @@ void open_capture (lua_State *L, int module) {
   };
   static const luaL_Reg general[] = {{"works", l_works}, {NULL, NULL}};
   static const luaL_Reg own[] = {{"__gc", l_capture_gc}, {NULL, NULL}};
-  register_as(L, "capture", functions, module);
-  register_functions(L, general, module);
+  register_as(L, "capture", functions, internal);
+  register_functions(L, general, internal);
   register_metatable(L, own, &capture_key);
 }

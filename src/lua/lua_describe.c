@@ -93,7 +93,7 @@ static int l_operations (lua_State *L) {
 }
 
 
-void open_describe (lua_State *L, int module) {
+void open_describe (lua_State *L, int internal) {
   static const luaL_Reg functions[] = {{"operations", l_operations}, {NULL, NULL}};
-  register_functions(L, functions, module);
+  register_functions(L, functions, internal);
 }

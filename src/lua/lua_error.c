@@ -357,10 +357,10 @@ void check_callable (lua_State *L, int i) {
 /* }================================================================== */
 
 
-void open_error (lua_State *L, int module) {
+void open_error (lua_State *L, int internal) {
   static const luaL_Reg functions[] = {
     {"called", l_called}, {"frames", l_frames}, {"home", l_home}, {"raise", l_raise},
     {"refuse_dot", l_refuse_dot}, {NULL, NULL}
   };
-  register_functions(L, functions, module);
+  register_functions(L, functions, internal);
 }

@@ -406,7 +406,7 @@ static int l_sync_file (lua_State *L) {
 
 
 /* All that reaches a file, in one table: a state that has none is opened without it. */
-void open_file (lua_State *L, int module) {
+void open_file (lua_State *L, int internal) {
   static const luaL_Reg functions[] = {
     {"append_file", l_append_file}, {"cut_file", l_cut_file}, {"file_bytes", l_file_bytes},
     {"file_sum", l_file_sum}, {"file_tensor", l_file_tensor}, {"open_file", l_open_file},
@@ -416,6 +416,6 @@ void open_file (lua_State *L, int module) {
   static const luaL_Reg own[] = {
     {"__close", l_close}, {"__gc", l_close}, {"__len", l_length}, {NULL, NULL}
   };
-  register_files(L, functions, module);
+  register_files(L, functions, internal);
   register_metatable(L, own, &file_key);
 }

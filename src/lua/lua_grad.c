@@ -445,10 +445,11 @@ static int l_retain_grad (lua_State *L) {
 /* }================================================================== */
 
 
-void open_grad (lua_State *L, int module, int methods) {
+void open_grad (lua_State *L, int module, int methods, int internal) {
   static const luaL_Reg functions[] = {
-    {"grad", l_grad}, {"graph_nodes", l_graph_nodes}, {"version", l_version}, {NULL, NULL}
+    {"grad", l_grad}, {"graph_nodes", l_graph_nodes}, {NULL, NULL}
   };
+  static const luaL_Reg versions[] = {{"version", l_version}, {NULL, NULL}};
   static const luaL_Reg custom[] = {{"record", l_record}, {NULL, NULL}};
   static const luaL_Reg hooks[] = {
     {"add_hook", l_add_hook}, {"remove_hook", l_remove_hook}, {NULL, NULL}
@@ -458,8 +459,9 @@ void open_grad (lua_State *L, int module, int methods) {
     {"retain_grad", l_retain_grad}, {NULL, NULL}
   };
   register_functions(L, functions, module);
-  register_as(L, "custom", custom, module);
-  register_as(L, "register_hook", hooks, module);
+  register_functions(L, versions, internal);
+  register_as(L, "custom", custom, internal);
+  register_as(L, "register_hook", hooks, internal);
   register_methods(L, tensor, module, methods);
   lua_pushvalue(L, lua_upvalueindex(1));
   lua_pushvalue(L, lua_upvalueindex(2));

@@ -148,33 +148,39 @@ void push_binding (lua_State *L) {
 }
 
 
-/* Fills the module; runs with the binding and the metatable as upvalues. */
-static int fill_module (lua_State *L) {
+/*
+** Makes heed.core, which holds the functions for the Lua half alone, with the functions of the
+** module in 'public' and those of tensors in 'methods'. No function stands in two of the tables but
+** those that are functions and methods. Upvalues: the binding and the metatable of tensors.
+*/
+static int fill_core (lua_State *L) {
   enter(L);
   lua_newtable(L);
   lua_newtable(L);
-  int methods = lua_gettop(L), module = methods - 1;
+  lua_newtable(L);
+  int methods = lua_gettop(L), module = methods - 1, internal = methods - 2;
   open_tensor(L, module, methods);
-  open_ops(L, module, methods);
-  open_describe(L, module);
-  open_error(L, module);
-  open_options(L, module);
+  open_ops(L, module, methods, internal);
+  open_describe(L, internal);
+  open_error(L, internal);
+  open_options(L, internal);
   open_make(L, module);
   open_read(L, module, methods);
   open_print(L, module, methods);
   open_memory(L, module);
   open_cuda(L, module, methods);
-  open_capture(L, module);
+  open_capture(L, internal);
   open_scope(L, module);
   open_anchor(L);
-  open_grad(L, module, methods);
-  open_optim(L, module);
-  open_bytes(L, module);
-  open_file(L, module);
+  open_grad(L, module, methods, internal);
+  open_optim(L, internal);
+  open_bytes(L, module, internal);
+  open_file(L, internal);
   open_api(L);
   push_function(L, "check_files", l_check_files);
-  lua_setfield(L, module, "check_files");
-  lua_setfield(L, module, "methods");
+  lua_setfield(L, internal, "check_files");
+  lua_setfield(L, internal, "methods");
+  lua_setfield(L, internal, "public");
   binding_of(L)->open = true;
   return 1;
 }
@@ -182,7 +188,7 @@ static int fill_module (lua_State *L) {
 
 void push_core (lua_State *L) {
   push_binding(L);
-  lua_pushcclosure(L, fill_module, 2);
+  lua_pushcclosure(L, fill_core, 2);
   lua_call(L, 0, 1);
 }
 

@@ -160,7 +160,7 @@ const char *nearest_type (const char *name);             /* the type that is mea
 const char *check_device (lua_State *L, int i);
 int64_t axis_of (lua_State *L, int64_t axis, const char *name);          /* Lua's to C's */
 void check_callable (lua_State *L, int i);
-void open_error (lua_State *L, int module);
+void open_error (lua_State *L, int internal);
 
 /* lua_options.c: lists and tables of options */
 bool is_empty (lua_State *L, int i);                     /* of a table */
@@ -176,7 +176,7 @@ int refuse_option (lua_State *L, const char *function, int key, int n, const cha
 /* Steps through the options at i (none there: none): the next one's name, as it stands in 'known',
    its value on top; raises if it is not known. Before the first, push nil; after each, pop one. */
 const char *next_option (lua_State *L, int i, int n, const char *const *known);
-void open_options (lua_State *L, int module);
+void open_options (lua_State *L, int internal);
 
 /* The context, in which failures name the function that was called, until 'done' or 'fill'. */
 static inline heed_context *named (lua_State *L) {
@@ -206,7 +206,7 @@ void register_metatable (lua_State *L, const luaL_Reg *functions, const void *ke
                                                    /* at 'key' in the registry; scripts see none */
 void push_binding (lua_State *L);                        /* made where there is none */
 void push_bound (lua_State *L, lua_CFunction f, const char *name);   /* outside of any function */
-void push_core (lua_State *L);                           /* the module of C, made anew */
+void push_core (lua_State *L);                           /* heed.core, made anew */
 
 /* lua_sealed.c: for hosts that link the module */
 int open_sealed (lua_State *L);                          /* the options at 1 */
@@ -220,10 +220,10 @@ void open_api (lua_State *L);
 /* lua_call.c */
 bool takes_rest (const heed_signature *row, const heed_parameter *p);    /* may numbers that follow
                                                    one another stand for the list p? */
-void open_ops (lua_State *L, int module, int methods);
+void open_ops (lua_State *L, int module, int methods, int internal);
 
 /* lua_describe.c */
-void open_describe (lua_State *L, int module);
+void open_describe (lua_State *L, int internal);
 
 /* lua_make.c, lua_read.c */
 int read_sizes (lua_State *L, int i, int64_t size[HEED_RANK]);    /* of the table at i: how many */
@@ -251,7 +251,7 @@ void open_memory (lua_State *L, int module);
 
 /* lua_cuda.c, lua_capture.c */
 void open_cuda (lua_State *L, int module, int methods);
-void open_capture (lua_State *L, int module);
+void open_capture (lua_State *L, int internal);
 
 /* lua_scope.c */
 modes modes_now (const binding *b);
@@ -266,8 +266,8 @@ void open_scope (lua_State *L, int module);
 uint32_t crc32_of (uint32_t before, const void *data, size_t n);
 const void *raw_bytes (lua_State *L, int i, size_t *n);  /* of a string, or of a dense tensor on
                                                    the CPU; NULL: neither */
-void open_bytes (lua_State *L, int module);
-void open_file (lua_State *L, int module);
+void open_bytes (lua_State *L, int module, int internal);
+void open_file (lua_State *L, int internal);
 
 /*
 ** lua_anchor.c: where Lua's collector sees the functions that a graph calls. An operation takes the
@@ -295,9 +295,9 @@ void open_anchor (lua_State *L);
 
 /* lua_grad.c, lua_optim.c */
 void drop_hooks (binding *b);
-void open_grad (lua_State *L, int module, int methods);
+void open_grad (lua_State *L, int module, int methods, int internal);
 heed_step read_step (lua_State *L, int i);               /* of the options at i */
-void open_optim (lua_State *L, int module);
+void open_optim (lua_State *L, int internal);
 
 #pragma GCC visibility pop
 

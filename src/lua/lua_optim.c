@@ -153,9 +153,9 @@ static int l_clip_gradients (lua_State *L) {
 }
 
 
-void open_optim (lua_State *L, int module) {
+void open_optim (lua_State *L, int internal) {
   static const luaL_Reg steps[] = {{"optim_step", l_optim_step}, {NULL, NULL}};
   static const luaL_Reg clips[] = {{"clip_gradients", l_clip_gradients}, {NULL, NULL}};
-  register_as(L, "step", steps, module);
-  register_as(L, "clip_grad_norm", clips, module);
+  register_as(L, "step", steps, internal);
+  register_as(L, "clip_grad_norm", clips, internal);
 }

@@ -216,9 +216,9 @@ static int l_refuse_option (lua_State *L) {
 /* }================================================================== */
 
 
-void open_options (lua_State *L, int module) {
+void open_options (lua_State *L, int internal) {
   static const luaL_Reg functions[] = {
     {"hint", l_hint}, {"nearest", l_nearest}, {"refuse_option", l_refuse_option}, {NULL, NULL}
   };
-  register_functions(L, functions, module);
+  register_functions(L, functions, internal);
 }
