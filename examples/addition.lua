@@ -61,7 +61,7 @@ end
 
 -- Where it looks: to write a digit, it needs those of its place and the carry of the place before.
 local panels, line = {}, heed.cat({x[1], y[1]}):narrow(1, 1, 3 * DIGITS + 2)
-model.decoder.layers[1]:capture(function(_, weights)        -- (1, HEADS, T, T)
+model.decoder.layers[1]:on_weights(function(_, weights)        -- (1, HEADS, T, T)
   for h = 1, HEADS do
     panels[h] = plot.heat(weights[{1, h, {-1 - DIGITS, -1}}], {
       title = "head " .. h, rows = heed.lookup(TOKENS, y[1]), columns = heed.lookup(TOKENS, line),

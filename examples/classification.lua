@@ -55,7 +55,7 @@ end
 for i, way in ipairs{"mean", "max", "first"} do
   local model = trained(way)
   local sum = heed.zeros(LENGTH, LENGTH)
-  model:capture(function(_, weights)                        -- (1, HEADS, T, T)
+  model:on_weights(function(_, weights)                        -- (1, HEADS, T, T)
     sum = sum + weights:mean({1, 2}) / LAYERS
   end)
   local class = heed.no_grad(model, heed.tensor{ids}):argmax(-1)

@@ -68,7 +68,9 @@ for t, word in ipairs(words) do
   for id, known in ipairs(WORDS) do ids[t] = known == word and id or ids[t] end
 end
 local sum = heed.zeros(LENGTH, LENGTH)
-model:capture(function(_, weights) sum = sum + weights:mean({1, 2}) / LAYERS end)   -- (1, H, T, T)
+model:on_weights(function(_, weights)                       -- (1, H, T, T)
+  sum = sum + weights:mean({1, 2}) / LAYERS
+end)
 local best = heed.no_grad(model, heed.tensor{ids}):argmax(-1)[1]
 print(table.concat(words, " "))
 print(table.concat(heed.lookup(WORDS, best), " "))

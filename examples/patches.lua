@@ -47,7 +47,7 @@ print(("%.2f %% of 5000 fresh images right"):format(
 local panels = {}
 local function look(image)
   local seen
-  model:capture(function(_, weights)                        -- (1, HEADS, 1 + N, 1 + N)
+  model:on_weights(function(_, weights)                        -- (1, HEADS, 1 + N, 1 + N)
     seen = weights[{1, {}, 1, {2, -1}}]:mean(1)             -- of the last layer: (N)
   end)
   local class = heed.no_grad(model, image:unsqueeze(1)):argmax(-1):item()

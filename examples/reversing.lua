@@ -46,7 +46,7 @@ print(("%.2f %% of the digits, %.2f %% of 5000 fresh sequences right")
 
 -- Where it looks: from each place to the one as far from the other end.
 local picture
-model:capture(function(_, weights)                          -- (B, 1, T, T)
+model:on_weights(function(_, weights)                          -- (B, 1, T, T)
   picture = plot.heat(weights[{1, 1}], {
     title = "attention", rows = heed.lookup(tasks.tokens.reverse.y, y[1]),
     columns = heed.lookup(tasks.tokens.reverse.x, x[1]),

@@ -90,7 +90,7 @@ print(("%.1f %% of %d fresh %s exactly right, written by heed.generate")
 -- Where the decoder looks to write each id: the words that it comes from.
 local line = heed.cat({heed.tensor{BEGIN}, written[1]})
 local picture
-model.decoder.layers[LAYERS].cross:capture(function(_, weights)       -- (1, HEADS, T, S)
+model.decoder.layers[LAYERS].cross:on_weights(function(_, weights)       -- (1, HEADS, T, S)
   local S = lengths[1]
   picture = plot.heat(weights[{1, {}, {1, -2}, {1, S}}]:mean(1), {
     title = "cross-attention", rows = heed.lookup(TARGET, written[1]),

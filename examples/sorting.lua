@@ -47,7 +47,7 @@ print(("%.2f %% of the digits, %.2f %% of 5000 fresh sequences right")
 
 -- Where the last layer looks: each place of the sorted row finds the digits that may stand there.
 local panels = {}
-model.encoder.layers[LAYERS]:capture(function(_, weights)   -- (B, HEADS, T, T)
+model.encoder.layers[LAYERS]:on_weights(function(_, weights)   -- (B, HEADS, T, T)
   for h = 1, HEADS do
     panels[h] = plot.heat(weights[{1, h}], {
       title = "head " .. h, rows = heed.lookup(tasks.tokens.sorting.y, y[1]),

@@ -52,7 +52,7 @@ print(("%.2f %% of the tags, %.2f %% of 2000 fresh sentences right; a table of w
 
 -- Where it looks: one word to the left.
 local panels = {}
-model:capture(function(_, weights)                          -- (B, HEADS, T, T)
+model:on_weights(function(_, weights)                          -- (B, HEADS, T, T)
   for h = 1, HEADS do
     panels[h] = plot.heat(weights[{1, h}], {
       title = "head " .. h, rows = heed.lookup(WORDS, x[1]), columns = heed.lookup(WORDS, x[1]),

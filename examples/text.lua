@@ -65,7 +65,7 @@ print(("\n\n%d characters written"):format(#new))
 -- Where it looks: each row is a character that is about to write the next.
 local line, panels = "Nobody owns the ", {}
 local letters = heed.lookup(chars.tokens, chars:encode(line))
-model.decoder.layers[1]:capture(function(_, weights)        -- (1, HEADS, T, T)
+model.decoder.layers[1]:on_weights(function(_, weights)        -- (1, HEADS, T, T)
   for h = 1, 2 do
     panels[h] = plot.heat(weights[{1, h}], {
       title = "layer 1, head " .. h, rows = letters, columns = letters,

@@ -145,7 +145,7 @@ describe("a model's clone", function()
     local m = nn.Sequential{nn.MultiHeadAttention(4, 2)}
     local x, calls = heed.randn(1, 3, 4), 0
     m(x):sum():backward()
-    m:capture(function() calls = calls + 1 end)
+    m:on_weights(function() calls = calls + 1 end)
     m.seen = m[1].query.weight * 2
     local c = m:clone()
     for _, p in ipairs(c:parameters()) do assert.is_nil(p.grad) end

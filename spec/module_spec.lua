@@ -397,7 +397,7 @@ describe("surplus arguments are refused", function()
   it("by every method of a module", function()
     local m = nn.Linear(1, 1)
     local none = {"parameters", "named_parameters", "named_modules", "children", "eval",
-                  "zero_grad", "state", "fields", "capture_callback", "modules", "numel", "clone"}
+                  "zero_grad", "state", "fields", "weights_callback", "modules", "numel", "clone"}
     for _, name in ipairs(none) do
       assert.matches(name .. ": no argument expected", check(m[name], m, 5))
     end

@@ -429,7 +429,7 @@ describe("capture", function()
     local layer, x = nn.MultiHeadAttention(8, 2, {rope = true}), heed.randn(1, 4, 8)
     local cache, shapes = nn.Cache(), {}
     local _, whole = layer(x, {causal = true, weights = true})
-    layer:capture(function(_, weights)
+    layer:on_weights(function(_, weights)
       shapes[#shapes + 1] = tostring(weights.shape)
       local T, S = weights:size(3), weights:size(4)
       close(weights, whole:narrow(3, S - T + 1, T):narrow(4, 1, S))

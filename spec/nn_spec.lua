@@ -543,7 +543,7 @@ describe("MultiHeadAttention", function()
 end)
 
 
-describe("capture", function()
+describe("on_weights", function()
   it("hands out all attention weights under the modules' names", function()
     local Model = nn.Module:extend("Model")
     function Model:init()
@@ -552,12 +552,18 @@ describe("capture", function()
     function Model:forward(x) return (self.layers[2](self.layers[1](x))) end
 
     local model, x, got = Model(), heed.randn(1, 3, 4), {}
-    model:capture(function(name, weights) got[name] = tostring(weights.shape) end)
+    model:on_weights(function(name, weights) got[name] = tostring(weights.shape) end)
     local y = model(x)
     assert.same({["layers.1"] = "(1, 2, 3, 3)", ["layers.2"] = "(1, 3, 3)"}, got)
     got = {}
-    model:capture()
+    model:on_weights()
     assert.is_true(model(x):allclose(y, {atol = 1e-6}))
     assert.same({}, got)
+  end)
+
+  it("is what the message about its former name says", function()
+    local good, message = pcall(function() nn.Linear(2, 2):capture(print) end)
+    assert.is_false(good)
+    assert.matches("Linear: there is no 'capture'; write m:on_weights(f)", message, 1, true)
   end)
 end)

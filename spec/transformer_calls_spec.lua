@@ -154,7 +154,7 @@ describe("a cache", function()
     local source, x = heed.randn(2, 5, 8), heed.randn(2, 4, 8)
     local o = {context_lengths = heed.tensor{5, 3}}
     local wanted, calls = m(source, x, o), 0
-    m.encoder:capture(function() calls = calls + 1 end)
+    m.encoder:on_weights(function() calls = calls + 1 end)
     local cache = nn.Cache()
     local y = by_steps(function(part)
       return m(source, part, {cache = cache, context_lengths = o.context_lengths})

@@ -136,6 +136,7 @@ torch_names.module = {
   add_module = "m.name = layer",
   bfloat16 = 'm:to("bfloat16")',
   buffers = "m:state()",
+  capture = "m:on_weights(f)",
   cpu = 'm:to("cpu")',
   cuda = 'm:to("cuda")',
   double = 'm:to("float64")',

@@ -275,7 +275,7 @@ local LAYER_NAMES = signatures.sorted(LAYERS)
 local USES = {
   "tostring(m)", "m:parameters()", "m:state()", "m:to('float64')", "m:to(%s)", "m:load_state(%s)",
   "m:load_state(m:state())", "m:train(%s)", "m:eval()", "m:zero_grad()", "m:apply(%s)",
-  "m:capture(%s)", "m.x = %s m:parameters()", "for _ in m:named_modules() do end",
+  "m:on_weights(%s)", "m.x = %s m:parameters()", "for _ in m:named_modules() do end",
   "m:extend(%s)", "m:fields()", "m:compare(%s)", "m:children()", "nn.Module(%s)",
   "m:load_state(nn.from_torch(nn.to_torch(m), m))", "nn.from_torch(%s, m)",
 }

@@ -283,13 +283,13 @@ function attending.attend(call, q, k, v, own, run)
   end
   o.sink = own.sink or o.sink
   if o.dropout == nil then o.dropout = own.dropout end
-  o.weights = call.options.weights or call.layer:capture_callback() ~= nil
+  o.weights = call.options.weights or call.layer:weights_callback() ~= nil
   return (call.grows and attend_further or attend_once)(call, q, k, v, o, run)
 end
 
 
 ---What the layer returns: weights and lse where they are asked for, each in its place. Weights go
----to the callback of `capture`, too.
+---to the callback of `on_weights`, too.
 ---@param call heed.attending
 ---@param y heed.Tensor (B, T, dim)
 ---@param weights? heed.Tensor (B, H, T, S), or (B, T, S)
@@ -298,7 +298,7 @@ end
 ---@return heed.Tensor? weights
 ---@return heed.Tensor? lse
 function attending.results(call, y, weights, lse)
-  local o, callback = call.options, call.layer:capture_callback()
+  local o, callback = call.options, call.layer:weights_callback()
   if call.single then
     y, weights = y:squeeze(1), weights and weights:squeeze(1)
     lse = lse and lse:squeeze(1)

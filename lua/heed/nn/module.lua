@@ -34,10 +34,10 @@ local tree = require "heed.nn.tree"
 ---@operator call: ...
 local Module = {__name = "Module", is_module = true, training = true}
 
--- Keys of an instance that are no fields: the names of its fields; the callback of `capture`. They
--- are functions, since scripts find them by `next`, and could write to tables.
+-- Keys of an instance that are no fields: the names of its fields; the callback of `on_weights`.
+-- Functions serve as keys, since scripts find them by `next`, and could write to tables.
 local function NAMES() end
-local function CAPTURE() end
+local function ON_WEIGHTS() end
 
 
 ---Whether a value is an instance of a module's class.
@@ -510,7 +510,7 @@ local function copy(value, copies)
     new = setmetatable({}, getmetatable(value))
     copies[value] = new
     for key, part in next, value do
-      if key ~= CAPTURE then rawset(new, copy(key, copies), copy(part, copies)) end
+      if not rawequal(key, ON_WEIGHTS) then rawset(new, copy(key, copies), copy(part, copies)) end
     end
   end
   if new == nil then return value end
@@ -522,7 +522,7 @@ end
 ---A module of its own with the same values: parameters, buffers and plain tensors are copied, those
 ---that are shared within it stay so, and tables in its fields are copied with what is in them.
 ---Functions are the same ones: what a closure refers to is not copied. Gradients, and the
----callback of `capture`, stay behind.
+---callback of `on_weights`, stay behind.
 ---@return heed.Module
 function Module:clone()
   return copy(self, {})
@@ -533,27 +533,28 @@ end
 ---The names are those of `named_modules`.
 ---@param f? fun(name: string, weights: heed.Tensor)
 ---@return heed.Module self
-function Module:capture(f)
-  if f ~= nil then options.callable("capture", "the callback", f) end
+function Module:on_weights(f)
+  if f ~= nil then options.callable("on_weights", "the callback", f) end
   for name, module in self:named_modules() do
-    rawset(module, CAPTURE, f and function(weights) f(name, weights) end or nil)
+    rawset(module, ON_WEIGHTS, f and function(weights) f(name, weights) end or nil)
   end
   return self
 end
 
 
----The callback that `capture` set, or nil; attention layers call it with their weights.
+---The callback that `on_weights` set, or nil; attention layers call it with their weights.
 ---@return fun(weights: heed.Tensor)?
-function Module:capture_callback()
-  return rawget(self, CAPTURE)
+function Module:weights_callback()
+  return rawget(self, ON_WEIGHTS)
 end
 
 
 -- How many arguments methods take.
 options.guard(Module, {
-  apply = 1, capture = 1, capture_callback = 0, children = 0, clone = 0, compare = 1, eval = 0,
+  apply = 1, children = 0, clone = 0, compare = 1, eval = 0,
   fields = 0, freeze = 1, load_state = 2, modules = 0, named_modules = 0, named_parameters = 0,
-  numel = 0, parameters = 0, state = 0, to = math.huge, train = 1, zero_grad = 0,
+  numel = 0, on_weights = 1, parameters = 0, state = 0, to = math.huge, train = 1,
+  weights_callback = 0, zero_grad = 0,
 }, {is = is_module, what = "a module", variable = "m"})
 
 core.frames(Module.__call, path_of)
