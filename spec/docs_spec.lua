@@ -217,9 +217,9 @@ end
 -- The output of lua.c after a line: the values of an expression, or an error without its trace.
 local function answer(line, env)
   local f = load("return " .. line, "=stdin", "t", env) or assert(load(line, "=stdin", "t", env))
-  local values = table.pack(pcall(f))
-  for i = 2, values.n do values[i] = tostring(values[i]) end
-  return values.n > 1 and table.concat(values, "\t", 2) .. "\n" or ""
+  local results = table.pack(pcall(f))
+  for i = 2, results.n do results[i] = tostring(results[i]) end
+  return results.n > 1 and table.concat(results, "\t", 2) .. "\n" or ""
 end
 
 
