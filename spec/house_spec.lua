@@ -1,5 +1,7 @@
 -- The architecture, as a test: which files include and call which, what is exported, lengths.
 
+local rows = require "spec.support.rows"
+
 -- What the files of a folder may include, besides the system's headers; the first that fits holds.
 local for_kernels = {
   "heed.h", "base/layout.h", "base/random.h", "base/scalar.h", "base/view.h", "base/work.h",
@@ -160,6 +162,23 @@ describe("the house", function()
     assert.equal("GPU", vendor_in("#define CORE_GPUS_OF_GPU 1"):sub(1, 3))
     assert.equal("cuda", vendor_in('if (is("cuda:0")) discard()'))
     assert.is_nil(vendor_in("discard(cardinal)"))
+  end)
+
+  it("knows no operation in its engine but those that it calls itself", function()
+    local called = {add = true, clone = true, copy = true, sum = true, to = true, view = true,
+                    zero = true}
+    local function unknown_op(text)
+      for name in text:gmatch("HEED_(%l[%w_]*)") do
+        if rows.by_name[name] and not called[name] then return name end
+      end
+    end
+    for _, path in ipairs(core_sources) do
+      if path:find("^src/graph/") then
+        local found = unknown_op(without_comments(read(path)))
+        assert.is_nil(found, ("%s names %s: a property in ops.def?"):format(path, found))
+      end
+    end
+    assert.equal("pow", unknown_op("if (c->op == HEED_pow) return HEED_add;"))
   end)
 
   it("finds arguments, inputs and results by their names", function()

@@ -108,6 +108,7 @@ typedef struct heed_signature {
   int results;                      /* that a caller sees */
   int parameters;
   const heed_parameter *parameter;
+  bool verdict;                     /* over all dimensions it gives one bool: any and all */
 } heed_signature;
 
 /* Has the operation a variant, name_, that writes into its first argument? */

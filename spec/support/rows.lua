@@ -1,4 +1,4 @@
--- The rows of src/op/ops.def, read from its text: what there is to check.
+-- The rows of src/op/ops.def, read from its text, for specs that go through all of them.
 
 local INPUTS = {UNARY = 1, BINARY = 2, TERNARY = 3, OP = 0, COMPOSED = 0, PLAIN = 0}
 
@@ -9,13 +9,13 @@ local function read(path)
   return text
 end
 
--- The table itself, without what stands before and after it, and without comments.
-local text = read("src/op/ops.def"):match("\n/%* {== .*"):gsub("\n#undef.*", "\n")
+-- The sections of operations, without the head, the properties, the end and all comments.
+local text = read("src/op/ops.def"):match("\n/%* {== .*"):gsub("\n/%* {== Properties.*", "\n")
 text = text:gsub("/%*.-%*/", "")
 
 local rows = {list = {}, by_name = {}}
 
--- A row starts its line; what else belongs to it is indented.
+-- A row starts its line; its further lines are indented.
 for line in text:gmatch("[^\n]+") do
   local kind, name = line:match("^(%u+)%s*%(([%w_]+)")
   if kind then

@@ -117,6 +117,17 @@ typedef struct call {
 
 typedef enum op_domain { FLT, NUM, ALL, TEST, PICK, STRUCTURED } op_domain;
 
+/* The types of a call in mixed precision: see AUTOCAST in ops.def. */
+typedef enum autocast_policy {
+  AUTOCAST_FOLLOWS, AUTOCAST_LOW, AUTOCAST_FULL, AUTOCAST_PROMOTES
+} autocast_policy;
+
+/* The row that computes a BINARY row whose second operand is this number. */
+typedef struct faster_row {
+  double number;
+  heed_op op;                      /* HEED_NOPS behind the last case */
+} faster_row;
+
 typedef struct backward backward;
 
 typedef struct op_row {
@@ -129,6 +140,10 @@ typedef struct op_row {
   op_domain domain;                /* STRUCTURED: not an elementwise row */
   bool recorded;                   /* OP and elementwise rows of a float result */
   bool plain;                      /* a PLAIN row */
+  autocast_policy autocast;
+  uint32_t moved;                  /* bit i: argument i moves to the device of the others */
+  const faster_row *faster;        /* of a BINARY row; or NULL */
+  bool (*check) (call *c, heed_type type);     /* of an elementwise row; or NULL */
   bool (*work) (call *c);
   bool (*grad) (backward *b);
 } op_row;
@@ -305,6 +320,7 @@ bool grad_map (backward *b);
 #define OP(name, ...) bool do_##name (call *c); bool grad_##name (backward *b);
 #define COMPOSED(name, ...) bool do_##name (call *c);
 #define PLAIN(name, ...) bool do_##name (call *c);
+#define CHECKED(name) bool check_##name (call *c, heed_type type);
 #include "op/ops.def"
 
 #pragma GCC visibility pop

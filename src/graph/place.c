@@ -26,7 +26,7 @@ static device *device_in (const heed_value *v) {
 
 static bool follows (const call *c, int i, const heed_value *v) {
   if (v->kind != HEED_TENSOR) return false;
-  if (c->op == HEED_copy && i == ARG(copy, src)) return true;
+  if (op_rows[c->op].moved >> i & 1) return true;
   return v->tensor->at.rank == 0 && device_of(v->tensor)->host;
 }
 
@@ -34,7 +34,7 @@ static bool follows (const call *c, int i, const heed_value *v) {
 /* The argument whose device the call works on; -1: there is none. */
 static int first_on_device (const call *c, const heed_value *args, int n) {
   int found = -1;
-  if (c->in_place) return ARG(copy, input);    /* the target is the first argument */
+  if (c->in_place) return 0;                   /* the target */
   for (int i = 0; i < n; i++) {
     if (device_in(&args[i]) == NULL) continue;
     if (!follows(c, i, &args[i])) return i;

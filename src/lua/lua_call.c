@@ -317,20 +317,20 @@ static inline void hold (const reading *r, bool yes) {
 }
 
 
-/* any() and all() of everything give Lua a boolean. */
-static bool is_bool_result (const reading *r, heed_op op, const heed_tensor *y) {
-  return (op == HEED_any || op == HEED_all) && r->args[1].kind == HEED_NONE && heed_rank(y) == 0;
+/* A verdict over all dimensions, without argument dim, is a boolean in Lua. */
+static bool is_boolean (const reading *r, const heed_tensor *y) {
+  return r->row->verdict && r->args[1].kind == HEED_NONE && heed_rank(y) == 0;
 }
 
 
 /* The results' userdata stand from 'base' on; those that are not there become nil. */
-static int give_results (const reading *r, heed_op op, int base, int n, slot *const *slots) {
+static int give_results (const reading *r, int base, int n, slot *const *slots) {
   lua_State *L = r->L;
   if (r->requires_grad) {
     named(L);
     done(L, heed_require_grad(slots[0]->t, true));
   }
-  if (is_bool_result(r, op, slots[0]->t)) {
+  if (is_boolean(r, slots[0]->t)) {
     element e;
     named(L);
     done(L, read_element(slots[0]->t, &e));
@@ -384,7 +384,7 @@ static int call_op (lua_State *L, int top) {
   done_in(L, r.b, good);
   for (int i = 0; i < row->results; i++) slots[i]->t = out[i];
   if (anchors != 0) pass_anchors(L, anchors, top + 1, row->results);
-  return give_results(&r, op, top + 1, row->results, slots);
+  return give_results(&r, top + 1, row->results, slots);
 }
 
 
@@ -398,14 +398,32 @@ static int l_op (lua_State *L) {
 }
 
 
-static const struct { const char *name; heed_op op; } operators[] = {
-  {"__add", HEED_add}, {"__sub", HEED_sub}, {"__mul", HEED_mul}, {"__div", HEED_div},
-  {"__idiv", HEED_floor_divide}, {"__mod", HEED_remainder}, {"__pow", HEED_pow},
-  {"__unm", HEED_neg}, {"__band", HEED_logical_and}, {"__bor", HEED_logical_or},
-  {"__bxor", HEED_logical_xor}, {"__bnot", HEED_logical_not}
+typedef struct operator_row {
+  const char *event;
+  heed_op op;
+  int operands;
+  bool logic;                      /* bools only: on numbers the operator would mean bits */
+} operator_row;
+
+static const operator_row operators[] = {
+  {"__add", HEED_add, 2, false}, {"__sub", HEED_sub, 2, false}, {"__mul", HEED_mul, 2, false},
+  {"__div", HEED_div, 2, false}, {"__idiv", HEED_floor_divide, 2, false},
+  {"__mod", HEED_remainder, 2, false}, {"__pow", HEED_pow, 2, false},
+  {"__unm", HEED_neg, 1, false}, {"__band", HEED_logical_and, 2, true},
+  {"__bor", HEED_logical_or, 2, true}, {"__bxor", HEED_logical_xor, 2, true},
+  {"__bnot", HEED_logical_not, 1, true}
 };
 
 #define OPERATORS ((int)(sizeof operators / sizeof *operators))
+
+
+/* The operator that Lua called. */
+static const operator_row *operator_called (lua_State *L) {
+  const heed_op op = (heed_op)lua_tointeger(L, lua_upvalueindex(5));
+  int i = 0;
+  while (operators[i].op != op) i++;
+  return &operators[i];
+}
 
 
 /* Tensors give way to a table that has an operator of its own, as masks and biases do. */
@@ -413,11 +431,7 @@ static bool gives_way (lua_State *L) {
   int table = lua_istable(L, 1) ? 1 : 2;
   if (!lua_istable(L, table) || !lua_getmetatable(L, table)) return false;
   if (lua_rawequal(L, -1, lua_upvalueindex(2))) return false;      /* a table posing as a tensor */
-  const char *event = NULL;
-  for (int i = 0; i < OPERATORS; i++)
-    if (operators[i].op == (heed_op)lua_tointeger(L, lua_upvalueindex(5)))
-      event = operators[i].name;
-  if (event == NULL || luaL_getmetafield(L, table, event) == LUA_TNIL) return false;
+  if (luaL_getmetafield(L, table, operator_called(L)->event) == LUA_TNIL) return false;
   lua_pushvalue(L, 1);
   lua_pushvalue(L, 2);
   lua_call(L, 2, 1);
@@ -458,9 +472,9 @@ static int l_op_in_place (lua_State *L) {
 }
 
 
-/* & | ~ join bools only: on numbers they would mean bits. */
+/* & | ~ */
 static int l_logic (lua_State *L) {
-  int n = lua_tointeger(L, lua_upvalueindex(5)) == HEED_logical_not ? 1 : 2;
+  const int n = operator_called(L)->operands;
   if (gives_way(L)) return 1;
   for (int i = 1; i <= n; i++) {
     heed_tensor *t = raw_tensor(L, i);
@@ -504,23 +518,18 @@ static void add_op (lua_State *L, heed_op op, const heed_signature *row, int mod
 }
 
 
-static lua_CFunction operator_of (heed_op op) {
-  switch (op) {
-    case HEED_neg: return l_unary;
-    case HEED_logical_and: case HEED_logical_or: case HEED_logical_xor: case HEED_logical_not:
-      return l_logic;
-    default: return l_binary;
-  }
+static lua_CFunction function_of (const operator_row *o) {
+  return o->logic ? l_logic : o->operands == 1 ? l_unary : l_binary;
 }
 
 
 static void add_operators (lua_State *L) {
   heed_context *cx = binding_of(L)->cx;
   for (int i = 0; i < OPERATORS; i++) {
-    lua_CFunction f = operator_of(operators[i].op);
-    const char *name = f == l_logic ? "&, |, ~" : heed_describe(cx, operators[i].op)->name;
-    push_op(L, f, name, operators[i].op, false);
-    lua_setfield(L, lua_upvalueindex(2), operators[i].name);
+    const operator_row *o = &operators[i];
+    const char *name = o->logic ? "&, |, ~" : heed_describe(cx, o->op)->name;
+    push_op(L, function_of(o), name, o->op, false);
+    lua_setfield(L, lua_upvalueindex(2), o->event);
   }
 }
 

@@ -131,19 +131,20 @@ static bool check_numbers (call *c, int first, int parameters, heed_type type) {
 }
 
 /* PyTorch refuses a negative number; with a tensor of such powers it computes 0, 1 and -1. */
-static bool check_power (call *c, const heed_tensor *power, heed_type type) {
+bool check_pow (call *c, heed_type type) {
+  const heed_tensor *power = c->args[ARG(pow, other)].tensor;
   if (scalar_is_float(type) || !power->number || scalar_double(power->value) >= 0) return true;
   return check_refuse(c, ARG(pow, other), "whole numbers have no power of %g: negative ones give "
                       "fractions", scalar_double(power->value));
 }
 
-/* Powers that another row computes faster (PyTorch's choice too). */
-static heed_op faster_row (const call *c, heed_type type) {
-  if (c->op != HEED_pow || !scalar_is_float(type)) return c->op;
-  const heed_tensor *power = c->args[ARG(pow, other)].tensor;
-  double value = power->number ? scalar_double(power->value) : 0;
-  return value == 2 ? HEED_square : value == 0.5 ? HEED_sqrt : value == -0.5 ? HEED_rsqrt
-       : value == -1 ? HEED_reciprocal : HEED_pow;
+/* The row that computes the call: its own, or a faster one for this second operand. */
+static heed_op computing_row (const call *c, heed_type type, heed_tensor *const *ts) {
+  const faster_row *f = op_rows[c->op].faster;
+  if (f == NULL || !scalar_is_float(type) || !ts[1]->number) return c->op;
+  const double number = scalar_double(ts[1]->value);
+  while (f->op != HEED_NOPS && f->number != number) f++;
+  return f->op != HEED_NOPS ? f->op : c->op;
 }
 
 /* After how many elements 'at' starts anew when it is broadcast to 'to'; 0: it is not so simple. */
@@ -227,11 +228,11 @@ bool do_map (call *c) {
   else if (!joined_type(c, row->domain, n, ts, &type) || !joined_shape(c, n, ts, &joined))
     return false;
   if (!check_numbers(c, n, row->signature.parameters, type)) return false;
-  if (c->op == HEED_pow && !check_power(c, c->args[ARG(pow, other)].tensor, type)) return false;
+  if (row->check != NULL && !row->check(c, type)) return false;
   heed_type to = row->domain == TEST ? HEED_BOOL : type;
   heed_tensor *y = result_for(c, to, shape, n, ts);
   if (y == NULL) return false;
-  heed_op op = faster_row(c, type);
+  heed_op op = computing_row(c, type, ts);
   bool short_way = model != NULL && y->type == to && layout_is_dense(&y->at);
   if (short_way && run_alike(c, op, type, y, ts)) return give_out(c, y);
   return run_any(c, op, type, shape, y, ts) && give_out(c, y);

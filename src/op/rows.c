@@ -79,6 +79,13 @@ const op_row op_rows[HEED_NOPS] = {
    .work = do_##name},
 #define RESULT(name) #name,
 #define HIDDEN(name) #name,
+
+#define AUTOCAST(name, policy) [HEED_##name].autocast = AUTOCAST_##policy,
+#define FASTER(name, cases) [HEED_##name].faster = (const faster_row[]){cases {0, HEED_NOPS}},
+#define AT(number, name) {number, HEED_##name},
+#define CHECKED(name) [HEED_##name].check = check_##name,
+#define MOVED(name, argument) [HEED_##name].moved = 1u << ARG(name, argument),
+#define VERDICT(name) [HEED_##name].signature.verdict = true,
 #include "op/ops.def"
 };
 
