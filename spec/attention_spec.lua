@@ -131,7 +131,7 @@ describe("attention, fused and composed, agrees", function()
 end)
 
 
--- Many small heads, of which each lane takes one, against each batch by itself: too few for that.
+-- Many small heads, one to a lane, against each batch by itself, which is too small for that way.
 local SMALL = {{5, 7, 8, 8}, {10, 10, 5, 5}, {16, 16, 8, 8}, {32, 40, 3, 4}, {9, 64, 1, 2}}
 local MANY <const> = 19            -- batches, of two heads
 
@@ -218,8 +218,8 @@ describe("attention of many small heads has the bits of each batch alone", funct
 end)
 
 
--- Scores that go up and down from tile to tile of keys, by more than weights can take: the factors
--- of keys from one on. Whole numbers, and powers of 2 of them: float32 makes no error in scores.
+-- Factors of the keys, from which scores rise and fall from tile to tile by more than exp's range.
+-- Scores are whole numbers times powers of 2, which float32 holds exactly.
 local COURSES = {
   level = {[1] = 1},
   rising = {[1] = 1, [65] = 16, [129] = 64, [200] = 256},

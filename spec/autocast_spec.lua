@@ -120,7 +120,7 @@ describe("autocast", function()
       return dtype() or "none"
     end)
     assert.equal("bfloat16", co())
-    assert.is_nil(dtype())                     -- its own, while it is suspended
+    assert.is_nil(dtype())                     -- the region is the coroutine's
     assert.equal("none", co())
   end)
 
@@ -208,7 +208,7 @@ describe("autocast", function()
     local w, v = nn.Parameter(heed.randn(8, 2)), heed.randn(2, 8)
     local function gradient(backward_in)
       w.grad = nil
-      local y = heed.autocast(false, heed.matmul, v, w)      -- whose gradient is another product
+      local y = heed.autocast(false, heed.matmul, v, w)      -- its gradient is a product too
       heed.autocast(backward_in, function() double(y * y):sum():backward() end)
       return w.grad:data()
     end

@@ -317,7 +317,7 @@ describe("coroutines", function()
     co = nil                                                             -- luacheck: ignore
     collectgarbage()
     assert.same({6}, values(y:detach()))
-    for _ = 1, 3 do local _ = heed.zeros(512, 1024) end   -- reclaims memory: in which state, now?
+    for _ = 1, 3 do local _ = heed.zeros(512, 1024) end   -- collections need a live state
   end)
 
   it("may be many", function()

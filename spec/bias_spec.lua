@@ -1,5 +1,5 @@
 -- heed.bias: each bias against its formula in loops and against golden tables, through attention,
--- fused and composed, with gradients; sums; what they are as modules; messages.
+-- fused and composed, with gradients; sums; biases as modules; messages.
 
 local golden = require "spec.golden"
 local heed = require "heed"
@@ -15,7 +15,7 @@ local SIZES = {
   {1, 2, 2, 70, 130},
 }
 
--- The values of f(h, d) at d = j - p, as (H, T, S); and where to find them among (H, 2 R + 1).
+-- The values of f(h, d) at d = j - p, as (H, T, S), and their positions in a table (H, 2 R + 1).
 local function by_hand(f, H, T, S)
   local list = {}
   for h = 1, H do

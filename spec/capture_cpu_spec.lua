@@ -1,4 +1,4 @@
--- Captured work of the CPU: every kind of work, what cannot be captured, errors of replays, memory.
+-- Captured work of the CPU: every kind of work, work that is refused, errors of replays, memory.
 
 local heed = require "heed"
 local nn = require "heed.nn"

@@ -1,5 +1,5 @@
--- Operations that are others put together, in Lua (lua/heed/compositions.lua) and in C: what the
--- table's cases cannot say. Values, ties, NaN and empty inputs are PyTorch's.
+-- Operations composed of others, in Lua (lua/heed/compositions.lua) and in C: values, ties, NaN and
+-- empty inputs are PyTorch's, beyond the cases of the table.
 
 local heed = require "heed"
 local message_of = require "spec.support.message"

@@ -215,7 +215,7 @@ describe("a GPU", function()
     assert.matches("embedding: index 9 at position 2.*earlier call[^\n]*$", message)
   end)
 
-  -- The error of f's work, which comes after it, or from f's next work, if the GPU was quicker.
+  -- The error of f's work: raised after f, or by f's next work, if the GPU was quicker.
   local function error_of(f)
     heed.cuda.blocking(false)
     local good, message = pcall(f)

@@ -254,7 +254,7 @@ end)
 
 
 describe("random graphs", function()
-  -- Of the variables in v, by r: some lead to functions, share memory, or are changed in place.
+  -- Random steps, drawn by r, on the variables in v: some call functions, share memory, or write.
   local steps = {
     function(v, r) return twice(v[r(#v)]) end,
     function(v, r) return heed.checkpoint(function(t) return t:sin() end, v[r(#v)]) end,

@@ -1,5 +1,4 @@
--- Gradients that are worked out as work of their own, beside those of the same operations made of
--- others.
+-- Gradients with kernels of their own, beside those of the same operations composed of others.
 
 local heed = require "heed"
 
@@ -151,7 +150,7 @@ end)
 
 
 describe("gradients of attention", function()
-  -- Of (B, T, n * D), as heads that are parts of rows or lie apart.
+  -- Splits (B, T, n * D) into heads, as parts of rows or as copies that lie apart.
   local B, H, D = 2, 4, 8
   local function attend(kv, lay)
     return function(q, k, v)

@@ -1,5 +1,5 @@
 -- Files under attack: kills, full disks, two processes at once, links, files that shrink or claim
--- terabytes. The old file or the new one is there, whole; what cannot be had is nil and a message.
+-- terabytes. Afterwards the old or the new file is whole; a failed call gives nil and a message.
 
 local core = require "heed.core"
 local heed = require "heed"
@@ -65,8 +65,8 @@ end
 
 local has_strace = shell("strace -o /dev/null true 2>/dev/null")
 
--- Evaluates in a process that meets a fault in a system call about path, its temporary name or its
--- folder: what came out. Leaks cannot be looked for there.
+-- Runs code in a process in which a system call about path, its temporary name or its folder fails;
+-- gives its output. Sanitizers cannot look for leaks there.
 local function with_fault(fault, path, expression)
   local script = ("local heed = require 'heed' local path = %q print(%s)"):format(path, expression)
   local strace = ("strace -f -o /dev/null -P '%s' -P '%s.heed-tmp' -P '%s' -e inject=%s")
@@ -185,8 +185,8 @@ describe("a save", function()
     assert.equal("1 1 640\n", output("stat -c '%%u %%g %%a' '%s'", path))
   end)
 
-  -- Saves in a process that meets a fault, where there is an old file: what it said, and whether
-  -- the new one is there now; it is that or the old one, whole.
+  -- Saves over an old file in a process with a fault: its output, and whether the new file is there
+  -- now. The file is the new or the old one, whole.
   local function save_with(fault, path)
     assert(heed.save(path, {x = heed.ones(500)}))
     local said = with_fault(fault, path, "heed.save(path, {x = heed.full({1000}, 2)})")
@@ -261,7 +261,7 @@ describe("a load", function()
     assert.matches("a.safetensors: the array: memory limit of", why)
   end)
 
-  -- Kilobytes that this process had at most.
+  -- The peak memory of this process, in kilobytes.
   local function peak()
     return tonumber(read("/proc/self/status"):match("VmHWM:%s*(%d+)"))
   end

@@ -16,7 +16,7 @@ for _ = 1, 9 do deep = {deep} end
 
 -- function, argument, pattern of the message
 local cases = {
-  -- what is no tensor
+  -- arguments that are no tensors
   {heed.add, {1, "2"}, "add.*string"}, {heed.add, {x}, "add.*other.*missing"},
   {heed.add, {x, {}}, "add"}, {heed.exp, {}, "exp.*input"}, {heed.exp, {"1"}, "exp.*string"},
   {heed.exp, {print}, "exp.*function"}, {heed.exp, {io.stdout}, "exp"},
@@ -72,7 +72,7 @@ local cases = {
   {heed.matmul, {mask, mask:t()}, "bools"},
   {heed.layer_norm, {ids, {3}}, "a float type.*int64; x:to"},
   {heed.cross_entropy, {x, heed.ones(3)}, "probabilities.*labels are of type int64"},
-  -- texts end where they end
+  -- strings with zero bytes
   {heed.softmax, {x, {["dim\0x"] = 1}}, "softmax: options.*zero byte"},
   {heed.tensor, {1, {["dtype\0"] = "bool"}}, "tensor: options.*zero byte"},
   {heed.zeros, {2, {dtype = "int64\0x"}}, "zeros.*dtype.*zero byte"},
@@ -213,7 +213,7 @@ local cases = {
 }
 
 
--- The name that was called stands first, whatever did the work.
+-- A message begins with the function that was called, also where other operations do its work.
 local wishes = {requires_grad = true, dtype = "int64"}
 local wanting = heed.ones(2, {requires_grad = true})
 local named = {

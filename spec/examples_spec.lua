@@ -1,10 +1,10 @@
 -- Every example runs: a step or two of training, its result, and its picture in the terminal.
--- examples/README.md has what each reaches after its full training.
+-- examples/README.md has the results after the full training.
 
 local lua = arg and arg[-1] and not arg[-1]:find("busted") and arg[-1] or "lua5.4"
 local NOWHERE = "/nonesuch/picture.png"      -- gnuplot is not started
 
--- Arguments, and what the result looks like.
+-- Arguments, and a pattern of the result.
 local EXAMPLES = {
   addition = {"2", "%% of 2000 fresh sums right"},
   classification = {"2", "first pooling: [%d.]+ %% of 5000 fresh sentences right"},

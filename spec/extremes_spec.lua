@@ -1,5 +1,5 @@
--- Extremes: nothing at all, more elements than 31 bits count, logits beyond exp, norms of what does
--- not vary, tables that are not what they seem.
+-- Extremes: empty tensors, more elements than 31 bits count, logits beyond exp, norms of constants,
+-- tables with metamethods.
 
 local heed = require "heed"
 local device = require "spec.support.device"
@@ -160,7 +160,7 @@ describe("norms", function()
   it("do not lose small differences in large numbers", function()
     for _, dtype in ipairs {"float32", "float64"} do
       local x = heed.tensor({0, 8, 16, 24}, {dtype = dtype})
-      if dtype == "float64" or not composed then   -- those keep the mean in the tensor's type
+      if dtype == "float64" or not composed then   -- composed: the mean has the type
         assert.is_true((x + 1e8):layer_norm{4}:allclose(x:layer_norm{4}, {atol = 1e-5}))
       end
       near({320 / 3}, (x + 1e8):var())

@@ -1,7 +1,7 @@
--- The fuzzers: random calls, random graphs, damaged files. A test is an item; all that it does
--- follows from the seed and its number.
+-- The fuzzers: random calls, random graphs, damaged files. An item is a test, which follows from
+-- the seed and its number alone.
 --
---   lua5.4 spec/fuzz.lua [items] [seed]       so many, with this seed or one of the clock
+--   lua5.4 spec/fuzz.lua [items] [seed]       a number of items, with this seed or the clock's
 --   lua5.4 spec/fuzz.lua --call N SEED        one item again; --until N SEED: all up to it
 
 package.path = "./?.lua;" .. package.path
@@ -12,14 +12,14 @@ local calls = require "spec.fuzz.calls"
 local programs = require "spec.fuzz.programs"
 local files = require "spec.fuzz.files"
 
-local BATCH <const> = 64           -- items between two checks of what must hold
+local BATCH <const> = 64           -- items between two checks of the invariants
 local MOST_FAILURES <const> = 20
 
 local seed, found, seen, families = nil, 0, {}, {}
 local done = {calls = 0, files = 0, programs = 0}
 
 
--- The item that runs stands in this file, should the process die.
+-- This file names the item that runs, for the case that the process dies.
 local path = os.tmpname()
 
 local function announce(number, source)
@@ -31,7 +31,7 @@ end
 local function fail(family, number, why, source)
   families[family] = false
   local kind = why:gsub("%d+", "N"):gsub(" a [%w.*]+ value", ""):sub(1, 60)
-  if seen[kind] then return end              -- once is enough
+  if seen[kind] then return end              -- reported before
   seen[kind], found = true, found + 1
   print(("\n%s, seed %d, item %d: %s\n%s\nagain: lua5.4 spec/fuzz.lua --call %d %d")
     :format(family, seed, number, why, source, number, seed))

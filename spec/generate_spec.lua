@@ -1,5 +1,5 @@
--- heed.generate: with a cache and without, against loops that compute everything again, and beams
--- against all sequences that there are.
+-- heed.generate: with a cache and without, against loops that compute everything again; beams
+-- against an exhaustive search.
 
 local heed = require "heed"
 local message = require "spec.support.message"

@@ -1,4 +1,4 @@
--- heed.help, what print shows of modules and of memory, and how the reference is read.
+-- heed.help, printed modules and tables of memory, and the reader of the reference.
 
 local heed = require "heed"
 local message_of = require "spec.support.message"

@@ -1,4 +1,4 @@
--- Functions on the gradients of tensors, and gradients that are kept of what is no leaf.
+-- Hooks on gradients, and gradients that tensors keep which are no leaves.
 
 local heed = require "heed"
 local message_of = require "spec.support.message"

@@ -1,4 +1,4 @@
--- JSON: what is read, what is refused and why, and that what was written is read again.
+-- JSON: texts that are read, texts that are refused and why; written values are read back.
 
 local json = require "heed.json"
 

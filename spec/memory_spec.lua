@@ -1,4 +1,4 @@
--- Memory is not the user's problem: the collector is paid, scopes free, limits hold.
+-- Memory: tensors drive Lua's collector, scopes free, limits hold.
 
 local heed = require "heed"
 local device = require "spec.support.device"
@@ -158,7 +158,7 @@ describe("memory that was dropped", function()
     for _, x in ipairs(held) do x:release() end
   end
 
-  -- Does what is dropped now come back, though the cache is full of other sizes?
+  -- Is a dropped block used again, though the cache is full of other sizes?
   local function assert_kept(n)
     for _ = 1, 2 do heed.empty(n):release() end
     local before = heed.memory().cached

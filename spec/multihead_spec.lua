@@ -1,5 +1,5 @@
--- nn.MultiHeadAttention: equal to PyTorch's, and what it has besides to products and softmaxes
--- written out by hand; what both attention layers take and refuse at a call.
+-- nn.MultiHeadAttention: equal to PyTorch's; its further options equal products and softmaxes
+-- written out by hand; calls that both attention layers take and refuse.
 
 local heed = require "heed"
 local message = require "spec.support.message"

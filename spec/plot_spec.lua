@@ -1,4 +1,4 @@
--- Pictures: what stands in the terminal, what is refused, and what gnuplot is given.
+-- Pictures: in the terminal, as scripts for gnuplot; calls that are refused.
 
 local heed = require "heed"
 local plot = require "heed.plot"

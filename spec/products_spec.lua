@@ -30,7 +30,7 @@ local LAYOUTS = {
   end,
 }
 
--- a b in float64, by elementwise products and sums, and the sizes of what is added up.
+-- a b in float64, by elementwise products and sums, and the sums of absolute values.
 local function reference(a, b)
   local x, y = a:to("float64"):unsqueeze(-1), b:to("float64"):unsqueeze(-3)
   local products = x * y

@@ -1,4 +1,4 @@
--- A small training run that can be killed: what train_spec starts in a process of its own.
+-- A small training run that can be killed, which train_spec starts in a process of its own.
 
 local heed = require "heed"
 local nn = require "heed.nn"

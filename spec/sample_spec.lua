@@ -1,4 +1,4 @@
--- heed.sample: the probabilities that its options leave, against transformers'; and what it draws.
+-- heed.sample: probabilities under its options, against those of the transformers library; draws.
 
 local golden = require "spec.golden"
 local heed = require "heed"

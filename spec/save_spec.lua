@@ -1,5 +1,5 @@
--- Files: what is saved comes back, a malformed file is refused by name, and an old file stays
--- whole where a new one cannot be written.
+-- Files: saved tensors are read back, a malformed file is refused by name, and an old file stays
+-- whole if a new one cannot be written.
 
 local core = require "heed.core"
 local heed = require "heed"

@@ -1,4 +1,4 @@
--- The documents that the project grew from: what they print comes out, to the digits printed.
+-- The documents that the project grew from: examples print their numbers, to the digits printed.
 
 local heed = require "heed"
 local device = require "spec.support.device"

@@ -1,4 +1,4 @@
--- The toy tasks: what they give, against plain Lua.
+-- The toy tasks, against plain Lua.
 
 local heed = require "heed"
 local message = require "spec.support.message"

@@ -1,4 +1,4 @@
--- States of PyTorch's names: what is called how, and what is refused.
+-- States of PyTorch's names: the names of each layer, and states that are refused.
 
 local heed = require "heed"
 local nn = require "heed.nn"

@@ -280,7 +280,7 @@ describe("a checkpoint", function()
     run_apart{steps = 110, kill = 57, log = log, every = 50}
     assert.same(count_to(57), steps_in(log))
     local file <close> = assert(io.open(log, "a"))
-    file:write('{"loss":0.')                        -- what a full disk left of a line
+    file:write('{"loss":0.')                        -- a line that a full disk cut
     file:close()
     run_apart{steps = 110, kill = 51, log = log, every = 50, resume = true}
     assert.same(count_to(51), steps_in(log))

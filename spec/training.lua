@@ -1,9 +1,9 @@
 -- The same training on the CPU, on a GPU, and captured there: lua5.4 spec/training.lua [STEPS]
 --
 -- The counting task and a small GPT, from the same weights on the same batches. Captured steps are
--- held to the losses of those that are not, bit for bit; the GPU to those of the CPU, whose sums
--- have another order, so that they part in the end: to SAME while that is rounding alone, then to
--- what is learned.
+-- compared with losses of plain steps, bit for bit; those of the GPU with those of the CPU, whose
+-- sums have another order: within SAME in the first steps, where only rounding differs, then by the
+-- loss at the end.
 
 local heed = require "heed"
 local data, nn, optim, tasks = heed.data, heed.nn, heed.optim, heed.tasks

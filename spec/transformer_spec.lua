@@ -1,4 +1,4 @@
--- Transformer layers and stacks: equal to PyTorch's, and to what is written out by hand.
+-- Transformer layers and stacks: equal to PyTorch's, and to computations written out by hand.
 
 local heed = require "heed"
 local nn = require "heed.nn"
@@ -30,7 +30,7 @@ end
 
 
 describe("PyTorch's numbers:", function()
-  -- A mask there says what is not to be looked at, (B, S) or (T, S).
+  -- PyTorch's masks, (B, S) or (T, S), are true for keys that are not to be seen.
   local function padding(t) return t:logical_not():unsqueeze(2):unsqueeze(2) end
 
   local function both(a, b) return a and b and a & b or a or b end
@@ -71,7 +71,7 @@ describe("PyTorch's numbers:", function()
     return nn.Transformer(16, 4, o)
   end
 
-  -- PyTorch's seed, its file, what makes the module, what calls it, options.
+  -- PyTorch's seed, its file, functions that make and call the module, options.
   local cases = {
     {0, "encoder_layer_post_relu_padding", encoder_layer, encode, {}},
     {3, "decoder_layer_post_relu_causal_padding", decoder_layer, decode, {}},

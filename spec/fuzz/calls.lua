@@ -128,7 +128,7 @@ for i = 2, y.n do
   end
 end
 ]]
-local UNLIKE = {view = true, empty = true}      -- what goes by the layout, or leaves values open
+local UNLIKE = {view = true, empty = true}      -- depend on the layout, or leave values open
 
 function families.layouts(r)
   local name = r:pick(row_names)

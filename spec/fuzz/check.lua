@@ -1,4 +1,4 @@
--- Runs calls, and checks what must hold whatever was called.
+-- Runs calls, and checks invariants that no call may break.
 
 local heed = require "heed"
 

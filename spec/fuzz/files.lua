@@ -1,6 +1,6 @@
--- Damaged files: reading one gives what it holds, or nil and a message; it never raises, and never
--- takes much more memory than the file has bytes, also where it shrinks meanwhile, or is followed
--- by a terabyte of zeros that take no place.
+-- Damaged files: a reader gives tensors, or nil and a message. Readers never raise, and never take
+-- much more memory than the file has bytes, also if the file shrinks meanwhile, or ends with a
+-- sparse terabyte of zeros.
 
 local heed = require "heed"
 local check = require "spec.fuzz.check"
@@ -30,7 +30,7 @@ local function saved(ending, what, metadata)
 end
 
 
--- safetensors without a checksum, so that what is changed is not refused for it.
+-- safetensors without a checksum, which would refuse every change.
 local function plain_safetensors()
   local header = json.encode {
     a = entry("F32", {2, 3}, 0, 24), b = entry("I8", {5}, 24, 29), c = entry("BF16", {}, 29, 31),
@@ -115,8 +115,8 @@ local function damage(r, bytes)
 end
 
 
--- The source that reads a file of these bytes, made so long by zeros and cut to so many while it is
--- read; it gives what is wrong.
+-- Source that reads a file of these bytes, lengthened by zeros and cut while it is read; the source
+-- gives the fault that it found.
 local LOAD = [[
 local heed = require "heed"
 local path, bytes, long, short = %q, %q, %d, %d

@@ -1,4 +1,4 @@
--- Plain Lua arrays: what structured operations are compared with. An array is a list of numbers,
+-- Plain Lua arrays, the references of structured operations. An array is a list of numbers,
 -- row by row, with its sizes in .shape; bools are 0 and 1 here.
 
 local array = {}
@@ -36,7 +36,7 @@ function array.at(a, i)
   return a[n + 1]
 end
 
--- The element at index i, which may be longer, of what is broadcast.
+-- The element at index i, which may be longer, of an array that broadcasts.
 function array.broadcast_at(a, i)
   local own, extra = {}, #i - #a.shape
   for k, size in ipairs(a.shape) do own[k] = size == 1 and 1 or i[k + extra] end

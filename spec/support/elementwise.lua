@@ -165,7 +165,7 @@ local function smooth(a, b, c)
   return math.abs(a - b) > 0.01 and math.abs(ratio - math.floor(ratio + 0.5)) > 0.01
 end
 
--- The derivative by argument k, by differences of the fourth order; false: none can be had.
+-- The derivative by argument k, by differences of the fourth order; false near a kink.
 local function derivative(c, k, lists, i)
   local at, f, h = {}, c.f, 3e-4
   for j, list in ipairs(lists) do at[j] = list[i] end

@@ -88,7 +88,7 @@ function layouts.levels()
   return list
 end
 
--- Calls f(level) on each of them, and sets back what was there.
+-- Calls f(level) on each of them, and sets the former level again.
 function layouts.on_each_level(f)
   local now = heed.level()
   for _, name in ipairs(layouts.levels()) do

@@ -1,5 +1,5 @@
--- Every elementwise row in plain Lua, in doubles, and where it is checked: what heed's loops are
--- compared with. One place for the specs that go by row.
+-- Every elementwise row in plain Lua, in doubles, and the range in which it is checked: the
+-- reference of heed's loops, for all specs that go by row.
 
 local heed = require "heed"
 

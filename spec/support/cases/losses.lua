@@ -123,7 +123,7 @@ local function part(x, ...)
   end)
 end
 
--- The same over all axes before the last two; key heads may be fewer. 'which' result is wanted.
+-- The same over all axes before the last two; key heads may be fewer. 'which' picks the result.
 local function attended(options, which)
   return function(q, k, v, bias)
     local outer, made = {table.unpack(q.shape, 1, #q.shape - 2)}, {}

@@ -1,5 +1,5 @@
--- Cases of the rows that make tensors or draw them: see spec/support/cases.lua. A `check` looks at
--- what a row does by itself.
+-- Cases of the rows that make tensors or draw them: see spec/support/cases.lua. A `check` is a
+-- function that checks its row alone.
 
 local device = require "spec.support.device"
 local heed = require "heed"
