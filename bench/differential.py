@@ -37,8 +37,8 @@ NAMES = {"bool": ("BOOL", torch.bool), "uint8": ("U8", torch.uint8), "int64": ("
          "float32": ("F32", torch.float32), "float64": ("F64", torch.float64)}
 TYPE_OF = {file: dtype for file, dtype in NAMES.values()}
 
-# What a result may differ by, as a part of its own size and of its tensor's largest number; each
-# is a few units in the last place, times a row's slack.
+# The largest differences allowed, relative to an element and to its tensor's largest number: a few
+# units in the last place each, times a row's slack.
 UNIT = {torch.float32: 2.0 ** -23, torch.float64: 2.0 ** -52, torch.float16: 2.0 ** -10,
         torch.bfloat16: 2.0 ** -7}
 UNITS = 6
@@ -208,7 +208,7 @@ def size_of_sums(case, name, t, ours):
 
 
 def compare(case, ours, why, heeds, refusal):
-    """What differs, in words; None if nothing does."""
+    """The difference in words, or None."""
     if (why is None) != (refusal is None):
         return f"heed refuses: {refusal}" if refusal else f"heed takes what PyTorch refuses: {why}"
     if why is not None:

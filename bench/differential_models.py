@@ -482,7 +482,7 @@ def in_a_half(draw):
     return drawn
 
 
-# What has no result of a known shape, and what is refused of a fake where it is not otherwise.
+# Rows without a result of known shape, and rows that PyTorch refuses for fake tensors alone.
 _UNKNOWN = {"nonzero", "masked_select", "unique", "unique dim", "unique of one", "bincount",
             "bincount weights", "repeat_interleave", "triu_indices", "tril_indices", "max", "min", "max dim",
             "min dim", "amax of all", "amin of all", "argmax", "argmin", "take_along_dim of all"}

@@ -1,4 +1,4 @@
-"""What the differential run (differential.py) compares: rows of expressions, one for heed and one
+"""The rows of the differential run (differential.py): pairs of expressions, one for heed and one
 for PyTorch, each with a function that draws inputs and the numbers that stand in the expressions.
 
 An axis is drawn once: {dim} is PyTorch's number of it, {Dim} heed's, one more unless negative. A

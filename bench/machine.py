@@ -1,4 +1,4 @@
-"""The machine of a run: what it is, and what it does at the most."""
+"""The machine of a run: its description and its peak rates."""
 
 import os
 import platform
@@ -44,7 +44,7 @@ def described():
 
 
 class Peak:
-    """The machine's best: rates of bench/peak.c, which is compiled for it, in the same run."""
+    """The machine's peak rates, by bench/peak.c, which is compiled for it, in the same run."""
 
     def __init__(self, level, threads):
         self.folder = tempfile.TemporaryDirectory()

@@ -1,4 +1,4 @@
-"""The rows of `bench/run`, what matters most first, so that a run that was ended has shown it."""
+"""The rows of `bench/run`, the most important first, for runs that are ended early."""
 
 from typing import NamedTuple
 
@@ -8,9 +8,9 @@ class Row(NamedTuple):
     inputs: str             # side.lua says how they are written
     heed: str               # an expression, and the other side's
     other: str
-    amount: float = 0       # what a call computes or moves at the least, in the unit:
+    amount: float = 0       # the least work of a call, in the unit:
     unit: str = ""          # FLOP; bytes of a plain "read" or "copy"; on a GPU, "B" moved
-    check: tuple = ()       # what is compared instead, where a row's own numbers are drawn
+    check: tuple = ()       # compared instead, if a row's own numbers are random
     rival: str = "PyTorch"  # or "JAX", or "heed" for two ways of its own
 
 
@@ -83,7 +83,7 @@ def long_attention_rows():
 
 
 def masked_attention_rows():
-    """What PyTorch is given as a mask is made for each call where a model would do so."""
+    """PyTorch's mask, made for each call if a model would make it for each call."""
     size = "8x8x128x64"
     yield from both(f"attention {size}, lengths", f"{size} {size} {size} 8:128",
                     "attention(a, b, c, {lengths = d})",
@@ -244,7 +244,7 @@ ROWS = [*small_rows(), *step_rows(), *attention_rows(), *product_rows(), *map_ro
         *embedding_rows(), *loss_rows(), *vector_rows(), *block_rows(), *token_attention_rows(),
         *masked_attention_rows(), *optimiser_rows(), *long_attention_rows(), *model_rows()]
 
-# Those of `make bench-quick`.
+# The rows of `make bench-quick`.
 QUICK = [
     "add 4x4", "add 4x4 + backward", "matmul 4x4 + backward", "counting step",
     "counting step, JAX's jit", "counting step, captured", "char-GPT step",
@@ -258,7 +258,7 @@ QUICK = [
     "GPT-2 block, 256 ids + backward",
 ]
 
-# Those of the README, and what they are called there.
+# The rows of the README, and their names there.
 FEW = {
     "add 4x4": "add two tensors of 4x4",
     "(a b + c) a, of 4x4, + backward": "`(a:matmul(b) + c) * a` of 4x4, and its gradients",
@@ -282,5 +282,5 @@ def memory_row(L):
                "attention(a, b, c, is_causal=True).sum().backward()")
 
 
-# Each in a fresh process, whose memory at its peak is what counts.
+# Rows that run in a fresh process each, whose peak memory is measured.
 MEMORY = [memory_row(L) for L in (4096, 16384, 65536)]

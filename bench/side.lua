@@ -20,9 +20,9 @@ local heed = require "heed"
 
 local SEED = 7
 local WINDOW = 0.02             -- seconds that are timed at once at least, if a side has no other
-local LONG = 0.05               -- seconds of a call behind which nobody sees what the caches held
+local LONG = 0.05               -- seconds of a call that no longer depends on the caches
 
-local scope = {}                -- what expressions see
+local scope = {}                -- names that expressions see
 for name, value in pairs(heed) do scope[name] = value end
 
 
@@ -113,7 +113,7 @@ end
 
 
 function answers.time(side)
-  for _ = 1, warm do current() end      -- the caches hold what the other side did
+  for _ = 1, warm do current() end      -- the caches hold the other side's data
   return ("%.9g"):format(side.seconds(current, calls) / calls)
 end
 

@@ -1,4 +1,4 @@
-"""side.lua in Python: what PyTorch's sides share (torch_side.py, jax_side.py, cuda_ops.py). But
+"""side.lua in Python: code of PyTorch's sides (torch_side.py, jax_side.py, cuda_ops.py). But
 `make` reads heed's result and answers with the largest difference, by the largest number of its
 own."""
 
@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 SEED = 7
 WINDOW = 0.02                   # seconds that are timed at once at least, if a side has no other
-LONG = 0.05                     # seconds of a call behind which nobody sees what the caches held
+LONG = 0.05                     # seconds of a call that no longer depends on the caches
 
 SCOPE = {"F": F, "torch": torch, "grad": torch.autograd.grad,
          "attention": F.scaled_dot_product_attention}
@@ -97,7 +97,7 @@ class Answers:
         return gap
 
     def time(self):
-        for _ in range(self.warm):      # the caches hold what the other side did
+        for _ in range(self.warm):      # the caches hold the other side's data
             self.current()
         return self.side.seconds(self.current, self.calls) / self.calls
 

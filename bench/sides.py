@@ -42,7 +42,7 @@ class Side:
         self.name = None
 
     def ready(self):
-        """Waits until it has said what it is."""
+        """Waits for its name and version."""
         if self.name is None:
             self.name = self.line()
         if not self.name:

@@ -4,7 +4,7 @@
 --   wanted  1 2 0 1              the sum, its last digit first, as one adds by hand
 --
 -- A decoder like GPT sees all ids so far and predicts the next. Training shows it whole lines; then
--- the model writes the answer, id after id. There are a million sums, of which it sees a tenth.
+-- the model writes the answer, id after id. Training shows a tenth of a million sums.
 
 local heed = require "heed"
 local nn, optim, plot, tasks = heed.nn, heed.optim, heed.plot, heed.tasks
@@ -24,7 +24,7 @@ function Adder:init()
 end
 
 function Adder:forward(ids, o)                              -- ids (B, T)
-  local cache = o and o.cache                               -- what was computed before
+  local cache = o and o.cache                               -- keys and values so far
   local x = self.position(self.embed(ids), {cache = cache})
   return self.head(self.decoder(x, {cache = cache}))        -- (B, T, #TOKENS)
 end

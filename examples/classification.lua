@@ -3,9 +3,9 @@
 --   given   so not the film not bad was music
 --   wanted  positive
 --
--- An opinion counts as its opposite behind "not", and "not" elsewhere means nothing: a bag of words
--- cannot tell. Pooling takes the mean of the words' features, their largest values, or those of the
--- first word alone, which then has to gather what the others know.
+-- An opinion after "not" counts as its opposite, and "not" elsewhere means nothing, so a bag of
+-- words is not enough. Pooling takes the mean of the words' features, their largest values, or the
+-- features of the first word alone, which then has to gather those of the others.
 
 local heed = require "heed"
 local nn, optim, plot, tasks = heed.nn, heed.optim, heed.plot, heed.tasks

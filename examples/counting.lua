@@ -32,9 +32,9 @@ local Counter = nn.Module:extend("Counter")
 function Counter:init()
   self.dim = 5
   self.embed = nn.Embedding(10, self.dim)                   -- a digit becomes a vector
-  self.query = nn.Parameter(heed.randn(1, self.dim))        -- the one question
-  self.WK = nn.Linear(self.dim, self.dim)                   -- what a digit answers to
-  self.WV = nn.Linear(self.dim, 50)                         -- what it contributes
+  self.query = nn.Parameter(heed.randn(1, self.dim))        -- the learned query
+  self.WK = nn.Linear(self.dim, self.dim)                   -- the key of a digit
+  self.WV = nn.Linear(self.dim, 50)                         -- the value of a digit
   self.nn = nn.Sequential{nn.Linear(50, 200), nn.ReLU(), nn.Linear(200, 1), nn.Sigmoid()}
 end
 
@@ -67,7 +67,7 @@ local right = heed.no_grad(model, x):gt(0.5):to("float32"):eq(y):to("float32"):m
 print(("right on %.2f %% of 5000 fresh sequences"):format(100 * right))
 
 
--- Where it looks: five sequences, their attention, what they contribute, and the losses.
+-- Where it looks: five sequences, their attention, their values, and the losses.
 local ids = x[{{1, 5}}]
 local digits = (ids - 1):totable()
 local weights = heed.no_grad(model.attention, model, model.embed(ids)):select(2, 1)   -- (5, 10)

@@ -58,7 +58,7 @@ print(line
   :format(100 * right, hidden, 100 * one / hidden, 100 * by_place / hidden))
 
 
--- Where a hidden word looks, for what it must be.
+-- Where hidden words look.
 local words = {}
 for word in ("the old [MASK] drinks milk and the [MASK] dog chews bones"):gmatch("%S+") do
   words[#words + 1] = word

@@ -3,8 +3,8 @@
 --   given   3 2 8 2 0 4 7 1 5 2
 --   wanted  2 5 1 7 4 0 2 8 2 3
 --
--- What the digits are does not matter, only where they stand: one layer with one head is enough,
--- and what it learns can be read off its weights, which are the other diagonal.
+-- The output depends on positions alone: one layer with one head is enough, and its weights show
+-- the anti-diagonal.
 
 local heed = require "heed"
 local nn, optim, plot, tasks = heed.nn, heed.optim, heed.plot, heed.tasks

@@ -12,7 +12,7 @@ local heed = require "heed"
 local function scaled_dot_product_attention(Q, K, V, mask)
   local d_k = Q:size(-1)
   local scores = Q:matmul(K:transpose(-2, -1)) / d_k ^ 0.5          -- (B, H, T, S)
-  if mask then scores = scores:masked_fill(~mask, -1e9) end         -- blocked: next to nothing
+  if mask then scores = scores:masked_fill(~mask, -1e9) end         -- blocked: a weight of 0
   local attn = scores:softmax(-1)
   return attn:matmul(V), attn                                       -- (B, H, T, d_v)
 end
@@ -32,13 +32,13 @@ print(attn[{1, 1}])
 print("\nRow sums (should be ~1):")
 print(attn[{1, 1}]:sum(-1))
 
--- No token may look ahead: below the diagonal stays what is allowed.
+-- No token may look ahead: the pairs up to the diagonal are allowed.
 local causal = heed.ones(seq_len, seq_len, {dtype = "bool"}):tril()
 local _, masked = scaled_dot_product_attention(Q, K, V, causal)
 print("\nThe same when no one may look ahead:")
 print(masked[{1, 1}])
 
--- heed.attention is one fused operation for all this.
+-- heed.attention computes the same as one fused operation.
 local fused, weights = heed.attention(Q, K, V, {mask = causal, weights = true})
 local again = scaled_dot_product_attention(Q, K, V, causal)
 print("\nheed.attention agrees: " .. tostring(

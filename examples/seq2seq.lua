@@ -3,8 +3,9 @@
 --   given   three hundred forty two     march 5 1 9 8 4
 --   wanted  3 4 2                       1 9 8 4 - 0 3 - 0 5
 --
--- An encoder reads; a decoder writes id after id, and looks at what was read by cross-attention,
--- whose queries and keys have lengths of their own. Rows are padded, and lengths say how far.
+-- An encoder reads; a decoder writes id after id, and looks at the encoder's output by
+-- cross-attention, whose queries and keys differ in number. Sequences are padded; lengths has their
+-- lengths.
 
 local heed = require "heed"
 local nn, optim, plot, tasks = heed.nn, heed.optim, heed.plot, heed.tasks
@@ -31,7 +32,7 @@ function Translator:read(x, lengths)                        -- ids (B, S)
   return self.encoder(self.position(self.read_embed(x)), {lengths = lengths})   -- (B, S, DIM)
 end
 
-function Translator:forward(y, context, o)                  -- ids (B, T), what was read
+function Translator:forward(y, context, o)                  -- ids (B, T), (B, S, DIM)
   local features = self.position(self.write_embed(y), {cache = o.cache})
   return self.head(self.decoder(features, context, o))      -- (B, T, #TARGET)
 end

@@ -3,8 +3,8 @@
 --   given   3 2 8 2 0 4 7 1 5 2
 --   wanted  0 1 2 2 2 3 4 5 7 8
 --
--- Each place says which digit comes to stand there, so it has to know about all the others: the
--- only way is attention. Nothing tells the model what sorting is but 64 examples a step.
+-- Each place predicts the digit that belongs there, so it depends on all other places, which it
+-- sees by attention alone. The model learns to sort from 64 examples a step.
 
 local heed = require "heed"
 local nn, optim, plot, tasks = heed.nn, heed.optim, heed.plot, heed.tasks
@@ -16,7 +16,7 @@ local DIM, HEADS, LAYERS, LENGTH = 32, 2, 2, 10
 local Sorter = nn.Module:extend("Sorter")
 
 function Sorter:init()
-  self.embed = nn.Embedding(10, DIM)                        -- what a digit is
+  self.embed = nn.Embedding(10, DIM)                        -- which digit
   self.position = heed.position.Learned(LENGTH, DIM)        -- and where it stands
   self.encoder = nn.Encoder(DIM, HEADS, LAYERS, {norm = "pre"})
   self.head = nn.Linear(DIM, 10)                            -- which digit belongs here

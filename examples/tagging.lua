@@ -3,8 +3,8 @@
 --   given   the        new       duck  saw   a          fish
 --   wanted  determiner adjective noun  verb  determiner noun
 --
--- "duck", "fish" and "saw" are nouns here and verbs there: a table of words gets every second one
--- of them wrong. One layer of attention looks at the word before, and knows.
+-- "duck", "fish" and "saw" are nouns or verbs, by their place: a table of words gets half of them
+-- wrong. One layer of attention looks at the word before, which decides.
 
 local heed = require "heed"
 local nn, optim, plot, tasks = heed.nn, heed.optim, heed.plot, heed.tasks

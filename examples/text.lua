@@ -2,7 +2,7 @@
 --                                          lua5.4 examples/text.lua [steps [picture [a text file]]]
 --
 -- A GPT in small: a decoder that sees 64 characters at a time and predicts the next one of each.
--- Then it writes on behind a few words, with a cache of the keys and values of what it wrote.
+-- Then it continues a few words, with a cache of the keys and values of the text so far.
 
 local heed = require "heed"
 local data, nn, optim, plot = heed.data, heed.nn, heed.optim, heed.plot
