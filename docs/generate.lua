@@ -8,7 +8,7 @@ if not package.loaded.heed then
 end
 
 local heed = require "heed"
-local reference = require "heed.reference"
+local reference = require "heed.internal.reference"
 local stubs = require "docs.stubs"
 
 local PATH, REFERENCE = "docs/operations.md", "lua/heed/meta.lua"

@@ -2,7 +2,7 @@
 
 local heed = require "heed"
 local message_of = require "spec.support.message"
-local reference = require "heed.reference"
+local reference = require "heed.internal.reference"
 
 -- The output of heed.help.
 local function said(...)

@@ -113,6 +113,69 @@ local function symbols(folder, options)
   return names
 end
 
+-- Which modules of the Lua half each of its files requires, by names; a file that requires names of
+-- a list requires all modules that it names. heed/init.lua loads public modules when they are first
+-- touched: that is no edge.
+local function lua_requires()
+  local texts, graph = {}, {}
+  for _, path in ipairs(scripts) do
+    local name = path:match("^lua/(.*)%.lua$")
+    if name and name ~= "heed/meta" then
+      texts[name:gsub("/init$", ""):gsub("/", ".")] = read(path):gsub("%-%-[^\n]*", "")
+    end
+  end
+  for name, text in pairs(texts) do
+    graph[name] = {}
+    local pattern = 'require%s*%(?%s*"([%w_.]+)"'
+    if text:find("require%([%a_]") or text:find('require%("[^"]*" %.%.') and name ~= "heed" then
+      pattern = '"([%w_.]+)"'
+    end
+    for other in text:gmatch(pattern) do
+      local full = texts[other] and other or texts[name .. "." .. other] and name .. "." .. other
+      if full and full ~= name then graph[name][full] = true end
+    end
+  end
+  return graph
+end
+
+-- Edges between rooms: the folders of lua/heed, and the files beside them.
+local function rooms_of(graph)
+  local rooms = {}
+  for name, others in pairs(graph) do
+    local own = name:match("^heed%.([%w_]+)") or "heed"
+    rooms[own] = rooms[own] or {}
+    for other in pairs(others) do
+      local room = other:match("^heed%.([%w_]+)") or "heed"
+      if room ~= own then rooms[own][room] = true end
+    end
+  end
+  return rooms
+end
+
+-- The nodes of a cycle, as "a -> b -> a"; nil if there is none.
+local function cycle_in(graph)
+  local state, stack = {}, {}
+  local function visit(node)
+    if state[node] == "done" then return end
+    stack[#stack + 1] = node
+    if state[node] == "open" then
+      local text = table.concat(stack, " -> ")
+      return text:sub((text:find(node, 1, true)))
+    end
+    state[node] = "open"
+    for other in pairs(graph[node] or {}) do
+      local found = visit(other)
+      if found then return found end
+    end
+    state[node] = "done"
+    stack[#stack] = nil
+  end
+  for node in pairs(graph) do
+    local found = visit(node)
+    if found then return found end
+  end
+end
+
 
 describe("the house", function()
   it("has files that include from their own floor and below", function()
@@ -275,6 +338,19 @@ describe("the house", function()
   it("stays loaded when its state is closed, since threads may still run in it", function()
     local flags = lines_of("readelf -d " .. package.searchpath("heed.core", package.cpath))
     assert.matches("NODELETE", table.concat(flags, " "))
+  end)
+
+  it("has a Lua half whose files and rooms require each other without cycles", function()
+    local graph = lua_requires()
+    assert.is_true(graph["heed"]["heed.internal.surface"])
+    assert.is_true(graph["heed.nn"]["heed.nn.layers"] and graph["heed.optim"]["heed.optim.clip"])
+    assert.is_nil(cycle_in(graph))
+    assert.is_nil(cycle_in(rooms_of(graph)))
+    graph["heed.internal.options"]["heed.nn.module"] = true
+    assert.matches("heed.internal.options", cycle_in(graph), 1, true)
+    assert.matches("internal", cycle_in(rooms_of(graph)), 1, true)
+    assert.equal("a -> b -> a", (cycle_in{a = {b = true}, b = {a = true}}:gsub("b %-> a %-> b",
+                                                                              "a -> b -> a")))
   end)
 
   it("leaves the global table alone", function()

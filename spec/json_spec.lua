@@ -1,6 +1,6 @@
 -- JSON: texts that are read, texts that are refused and why; written values are read back.
 
-local json = require "heed.json"
+local json = require "heed.files.json"
 
 local accepted = {
   ['[]'] = {}, ['{}'] = {}, [' [ ] '] = {}, ['\t\n\r[1]'] = {1},

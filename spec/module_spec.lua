@@ -244,7 +244,7 @@ end)
 
 
 describe("names of PyTorch", function()
-  local torch_names = require "heed.torch_names"
+  local torch_names = require "heed.internal.torch_names"
 
   it("say what to write", function()
     local function read(t, name) return message(function() return t[name] end) end

@@ -3,12 +3,12 @@
 
 local golden = require "spec.golden"
 local heed = require "heed"
-local json = require "heed.json"
+local json = require "heed.files.json"
 local layouts = require "spec.support.layouts"
 local message = require "spec.support.message"
 local nn = require "heed.nn"
 local position = require "heed.position"
-local scaled = require "heed.rope_scaling"
+local scaled = require "heed.attention.rope_scaling"
 
 local tables = golden.read("positions")
 local rope = position.rope

@@ -3,7 +3,7 @@
 
 local core = require "heed.core"
 local heed = require "heed"
-local json = require "heed.json"
+local json = require "heed.files.json"
 
 local pack = string.pack
 

@@ -2,7 +2,7 @@
 
 local heed = require "heed"
 local golden = require "spec.golden"
-local json = require "heed.json"
+local json = require "heed.files.json"
 local message = require "spec.support.message"
 local nn = require "heed.nn"
 local optim = require "heed.optim"

@@ -3,7 +3,7 @@
 local heed = require "heed"
 local nn = require "heed.nn"
 local device = require "spec.support.device"
-local state = require "heed.state"
+local state = require "heed.files.state"
 
 
 local function message(f, ...)

@@ -9,7 +9,7 @@
 
 local heed = require "heed"
 local Module = require "heed.nn.module"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
 
 local kind, is_tensor = options.kind, heed.is_tensor

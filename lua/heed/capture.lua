@@ -11,7 +11,7 @@
 
 local core = require "heed.core"
 local heed = require "heed"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 
 local fail, is_tensor = heed.fail, heed.is_tensor
 

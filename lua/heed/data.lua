@@ -7,8 +7,8 @@
 local accuracy = require "heed.data.accuracy"
 local batches = require "heed.data.batches"
 local mask = require "heed.data.mask"
-local options = require "heed.options"
-local torch_names = require "heed.torch_names"
+local options = require "heed.internal.options"
+local torch_names = require "heed.internal.torch_names"
 local vocabulary = require "heed.data.vocabulary"
 local windows = require "heed.data.windows"
 

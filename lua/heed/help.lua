@@ -1,12 +1,12 @@
 -- heed.help: what is written about heed, printed. The source is lua/heed/meta.lua and the comments
 -- of heed's other files, which are read when help is first asked for.
 
-local classes = require "heed.classes"
+local classes = require "heed.internal.classes"
 local core = require "heed.core"
 local heed = require "heed"
-local options = require "heed.options"
-local reference = require "heed.reference"
-local shown = require "heed.shown"
+local options = require "heed.internal.options"
+local reference = require "heed.internal.reference"
+local shown = require "heed.internal.shown"
 
 local help = {}
 

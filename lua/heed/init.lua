@@ -1,7 +1,7 @@
 -- heed: attention and transformers for Lua.
 --
 -- The module is what C makes public (core.public, documented in heed/meta.lua) with what is written
--- in Lua on top of it (heed.tensor, heed.overload); heed.nn and the like load when first touched.
+-- in Lua on top of it (heed/internal); heed.nn and the like load when first touched.
 -- The fields of heed.core itself are C's functions for the Lua half alone.
 
 -- This file is also read by those that it refuses: no syntax here that Lua 5.1 lacks.
@@ -13,24 +13,11 @@ local core = require "heed.core"
 
 core.home()                          -- errors are raised at the first line outside this folder
 
----@class heed
-local heed = {core = core, _VERSION = "heed 0.1"}
+local heed = require "heed.internal.surface"
+local options = require "heed.internal.options"
+local shown = require "heed.internal.shown"
 
-for name, value in pairs(core.public) do heed[name] = value end
-
-
-local format, raise = string.format, core.raise
-
----Raises an error at the first line outside heed's own Lua.
----@param message string a format, where more arguments follow
----@param ... any
-function heed.fail(message, ...)
-  if type(message) ~= "string" and type(message) ~= "number" then
-    raise("fail: a string expected as message, got " .. type(message))
-  end
-  if select("#", ...) > 0 then message = format(message, ...) end
-  raise(message)
-end
+heed._VERSION = "heed 0.1"
 
 
 -- Parts that are files, and functions with the file that returns them in a table.
@@ -57,24 +44,22 @@ setmetatable(heed, {
   __index = function(_, name)
     local file = parts[name] or functions[name]
     if not file then
-      return require("heed.options").refuse_name("heed", name, all_names(),
-                                                 require("heed.torch_names").heed)
+      local elsewhere = require("heed.internal.torch_names").heed
+      return options.refuse_name("heed", name, all_names(), elsewhere)
     end
     local part = require("heed." .. file)
     if functions[name] then part = part[name] end
     heed[name] = part
     return part
   end,
-  __tostring = function() return require("heed.shown").heed(parts) end,
+  __tostring = function() return shown.heed(parts) end,
 })
 
-package.loaded["heed"] = heed        -- the files below require it
-require "heed.tensor"
-require "heed.overload"
-require "heed.attention"
-require "heed.compositions"
-require "heed.names"
-require "heed.shown"
+require "heed.internal.tensor"
+require "heed.internal.overload"
+require "heed.internal.attention"
+require "heed.internal.compositions"
+require "heed.internal.names"
 core.methods = nil                   -- scripts cannot reach the methods of tensors
 
 return heed

@@ -12,7 +12,7 @@
 
 local core = require "heed.core"
 local heed = require "heed"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 
 local kind = options.kind
 

@@ -8,7 +8,7 @@ local core = require "heed.core"
 local heed = require "heed"
 local gnuplot = require "heed.plot.gnuplot"
 local ink = require "heed.plot.ink"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 local terminal = require "heed.plot.terminal"
 
 local any, kind = options.any, options.kind

@@ -6,10 +6,10 @@
 
 local core = require "heed.core"
 local heed = require "heed"
-local npy = require "heed.npy"
-local options = require "heed.options"
-local refuse = require "heed.refuse"
-local safetensors = require "heed.safetensors"
+local npy = require "heed.files.npy"
+local options = require "heed.internal.options"
+local refuse = require "heed.internal.refuse"
+local safetensors = require "heed.files.safetensors"
 
 local clock = heed.clock
 

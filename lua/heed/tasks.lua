@@ -9,7 +9,7 @@
 -- generator, or with a seed from one of its own. `tasks.tokens` lists the tokens of each task's ids
 -- for heed.lookup: heed.lookup(tasks.tokens.tagging.y, y).
 
-local options = require "heed.options"
+local options = require "heed.internal.options"
 
 local tasks, tokens = {}, {}
 

@@ -15,14 +15,14 @@ local core = require "heed.core"
 local Average = require "heed.optim.average"
 local heed = require "heed"
 local is_optimizer = require("heed.optim.optimizer").is
-local Log = require "heed.log"
+local Log = require "heed.train.log"
 local Module = require "heed.nn.module"
 local optim = require "heed.optim"
-local options = require "heed.options"
-local Progress = require "heed.progress"
-local rng = require "heed.rng"
+local options = require "heed.internal.options"
+local Progress = require "heed.train.progress"
+local rng = require "heed.internal.rng"
 local Scaler = require "heed.optim.scaler"
-local state = require "heed.state"
+local state = require "heed.files.state"
 
 local fail = heed.fail
 

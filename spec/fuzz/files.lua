@@ -4,7 +4,7 @@
 
 local heed = require "heed"
 local check = require "spec.fuzz.check"
-local json = require "heed.json"
+local json = require "heed.files.json"
 
 local files = {}
 
@@ -169,7 +169,7 @@ pcall(optimizer.load_state, optimizer, own)
 
 local DECODE = [[
 local heed = require "heed"
-local json = require "heed.json"
+local json = require "heed.files.json"
 local text = %q
 local good, value, why = pcall(json.decode, text)
 if not good then return "decode raised: " .. tostring(value) end

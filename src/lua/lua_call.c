@@ -544,7 +544,7 @@ static int type_of_field (lua_State *L, const char *name) {
 
 /*
 ** has_values(options): does attention get a table as its mask or bias, or a sink, so that
-** heed/attention.lua is needed? Asked for each call, hence here.
+** heed/internal/attention.lua is needed? Asked for each call, hence here.
 */
 static int l_has_values (lua_State *L) {
   lua_settop(L, 1);

@@ -1,7 +1,7 @@
 -- heed.accuracy: the share of ids whose logit is the largest.
 
 local heed = require "heed"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 
 local fail, kind = heed.fail, options.kind
 

@@ -5,8 +5,8 @@
 -- heed.train's checkpoints.
 
 local heed = require "heed"
-local options = require "heed.options"
-local rng = require "heed.rng"
+local options = require "heed.internal.options"
+local rng = require "heed.internal.rng"
 
 local fail, kind = heed.fail, options.kind
 

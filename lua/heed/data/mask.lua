@@ -4,7 +4,7 @@
 -- 80 % show the mask, 10 % a random id, and 10 % stay as they are.
 
 local heed = require "heed"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 
 local fail, kind = heed.fail, options.kind
 

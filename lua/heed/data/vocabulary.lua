@@ -10,9 +10,9 @@
 
 local core = require "heed.core"
 local heed = require "heed"
-local json = require "heed.json"
-local options = require "heed.options"
-local refuse = require "heed.refuse"
+local json = require "heed.files.json"
+local options = require "heed.internal.options"
+local refuse = require "heed.internal.refuse"
 
 local fail, kind = heed.fail, options.kind
 

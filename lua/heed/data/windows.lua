@@ -1,8 +1,8 @@
 -- data.windows: pieces of a long text, and the same pieces shifted by one id.
 
 local heed = require "heed"
-local options = require "heed.options"
-local rng = require "heed.rng"
+local options = require "heed.internal.options"
+local rng = require "heed.internal.rng"
 
 local fail = heed.fail
 

@@ -2,7 +2,7 @@
 
 local heed = require "heed"
 local Module = require "heed.nn.module"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 
 local fail, kind = heed.fail, options.kind
 

@@ -6,8 +6,8 @@
 -- 2020), min_p (M. Nguyen et al., "Turning up the heat", 2024).
 
 local heed = require "heed"
-local options = require "heed.options"
-local rng = require "heed.rng"
+local options = require "heed.internal.options"
+local rng = require "heed.internal.rng"
 
 local fail, kind = heed.fail, options.kind
 

@@ -1,7 +1,7 @@
 -- Calls a model for the logits of the next id, with a cache of keys and values or without.
 
 local heed = require "heed"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 
 local fail, kind = heed.fail, options.kind
 

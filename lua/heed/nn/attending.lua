@@ -5,8 +5,8 @@
 
 local Cache = require "heed.nn.cache"
 local heed = require "heed"
-local options = require "heed.options"
-local torch_names = require "heed.torch_names"
+local options = require "heed.internal.options"
+local torch_names = require "heed.internal.torch_names"
 
 ---@class heed.attention.call: heed.attention.options
 ---@field mask? any who may attend: a value of heed.mask, or a bool tensor, true where it may, of

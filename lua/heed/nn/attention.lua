@@ -5,7 +5,7 @@ local heed = require "heed"
 local Module = require "heed.nn.module"
 local layers = require "heed.nn.layers"
 local MultiHeadAttention = require "heed.nn.multihead"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 
 local Linear = layers.Linear
 local count = options.count

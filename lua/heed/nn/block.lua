@@ -12,7 +12,7 @@ local Module = require "heed.nn.module"
 local MultiHeadAttention = require "heed.nn.multihead"
 local call = require "heed.nn.block_call"
 local layers = require "heed.nn.layers"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
 
 local any, count = options.any, options.count

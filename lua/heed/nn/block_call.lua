@@ -2,7 +2,7 @@
 
 local Cache = require "heed.nn.cache"
 local heed = require "heed"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 
 ---@class heed.transformer.call
 ---@field mask? any who may attend, among x: as in nn.MultiHeadAttention, like what follows

@@ -14,7 +14,7 @@
 local capture = require "heed.capture"
 local columns = require "heed.nn.columns"
 local heed = require "heed"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 local room = require "heed.nn.room"
 local rows = require "heed.nn.rows"
 local turns = require "heed.nn.turns"

@@ -5,7 +5,7 @@
 -- they are copied instead, since what a graph has saved must not change.
 
 local heed = require "heed"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 
 ---@class heed.columns
 ---@field k heed.Tensor (B, Hk, capacity, D)

@@ -6,9 +6,9 @@
 
 local nn = {}
 
-local options = require "heed.options"
+local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
-local torch_names = require "heed.torch_names"
+local torch_names = require "heed.internal.torch_names"
 
 nn.Module = require "heed.nn.module"
 nn.Parameter = parameter.Parameter

@@ -8,7 +8,7 @@
 -- device. Inputs and outputs are those of a weight (outputs, inputs, ...).
 
 local heed = require "heed"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
 
 local fail, kind = heed.fail, options.kind

@@ -4,7 +4,7 @@
 local core = require "heed.core"
 local heed = require "heed"
 local Module = require "heed.nn.module"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
 
 local Parameter = parameter.Parameter

@@ -8,7 +8,7 @@
 
 local heed = require "heed"
 local Module = require "heed.nn.module"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 
 ---Layers by number; `#list` is how many there are, `list[i] = layer` puts another in the place of
 ---one.

@@ -22,11 +22,11 @@
 
 local core = require "heed.core"
 local heed = require "heed"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
 local path_of = require "heed.nn.path"
-local state = require "heed.state"
-local torch_names = require "heed.torch_names"
+local state = require "heed.files.state"
+local torch_names = require "heed.internal.torch_names"
 local tree = require "heed.nn.tree"
 
 ---@class heed.Module

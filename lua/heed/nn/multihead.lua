@@ -6,9 +6,9 @@ local core = require "heed.core"
 local heed = require "heed"
 local Module = require "heed.nn.module"
 local layers = require "heed.nn.layers"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
-local torch_names = require "heed.torch_names"
+local torch_names = require "heed.internal.torch_names"
 
 local Linear, Parameter = layers.Linear, parameter.Parameter
 local any, count = options.any, options.count

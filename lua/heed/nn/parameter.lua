@@ -5,7 +5,7 @@
 --   any tensor     moves with the module, and that is all; a leaf that requires grad is refused
 
 local heed = require "heed"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 
 local parameter = {}
 

@@ -3,9 +3,9 @@
 local heed = require "heed"
 local Module = require "heed.nn.module"
 local layers = require "heed.nn.layers"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
-local position = require "heed.position"
+local positions = require "heed.nn.positions"
 
 local is_tensor = heed.is_tensor
 local count = options.count
@@ -61,7 +61,7 @@ function Patches:init(size, dim, given, ...)
   dim = count(WHO, "dim", dim)
   self.project = layers.Linear(self.channels * self.height * self.width, dim, {bias = o.bias})
   self.class_token = o.class_token and parameter.Parameter(heed.zeros(1, 1, dim))
-  self.position = o.positions ~= nil and position.Learned(
+  self.position = o.positions ~= nil and positions.Learned(
     count(WHO, "positions", o.positions) + (o.class_token and 1 or 0), dim)
 end
 

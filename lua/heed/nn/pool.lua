@@ -4,7 +4,7 @@ local capture = require "heed.capture"
 local heed = require "heed"
 local Module = require "heed.nn.module"
 local layers = require "heed.nn.layers"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 
 local is_tensor = heed.is_tensor
 local count, kind, no_more = options.count, options.kind, options.no_more

@@ -11,7 +11,7 @@
 local capture = require "heed.capture"
 local columns = require "heed.nn.columns"
 local heed = require "heed"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 local turns = require "heed.nn.turns"
 
 local fail = heed.fail

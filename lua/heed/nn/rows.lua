@@ -11,7 +11,7 @@
 -- layers of a model.
 
 local heed = require "heed"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 
 ---@class heed.rows
 ---@field batch integer how many rows

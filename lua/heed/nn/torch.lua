@@ -10,8 +10,8 @@ local heed = require "heed"
 local Module = require "heed.nn.module"
 local MultiHeadAttention = require "heed.nn.multihead"
 local block = require "heed.nn.block"
-local options = require "heed.options"
-local state = require "heed.state"
+local options = require "heed.internal.options"
+local state = require "heed.files.state"
 
 local torch = {}
 

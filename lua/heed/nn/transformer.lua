@@ -8,7 +8,7 @@ local call = require "heed.nn.block_call"
 local capture = require "heed.capture"
 local initialise = require "heed.nn.initialise"
 local Linear = require("heed.nn.layers").Linear
-local options = require "heed.options"
+local options = require "heed.internal.options"
 
 local any, count, joined = options.any, options.count, block.joined
 

@@ -5,7 +5,7 @@
 -- tokens.
 
 local heed = require "heed"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 
 local fail = heed.fail
 

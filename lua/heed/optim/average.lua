@@ -11,10 +11,10 @@
 local capture = require "heed.capture"
 local heed = require "heed"
 local Module = require "heed.nn.module"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
 local parameters_of = require "heed.optim.parameters"
-local state = require "heed.state"
+local state = require "heed.files.state"
 
 local fail = heed.fail
 

@@ -3,7 +3,7 @@
 local clip_gradients = require("heed.core").clip_gradients
 local heed = require "heed"
 local Module = require "heed.nn.module"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 local parameters_of = require "heed.optim.parameters"
 
 local fail = heed.fail

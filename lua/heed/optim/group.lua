@@ -6,7 +6,7 @@
 local capture = require "heed.capture"
 local core = require "heed.core"
 local heed = require "heed"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
 
 local fail = heed.fail

@@ -15,8 +15,8 @@
 --
 --   for _ = 1, 4 do (loss(model, batch()) / 4):backward() end
 
-local options = require "heed.options"
-local torch_names = require "heed.torch_names"
+local options = require "heed.internal.options"
+local torch_names = require "heed.internal.torch_names"
 
 local optim = {}
 

@@ -3,7 +3,7 @@
 -- Denormal numbers in an optimiser's state become 0, where they would stay for ever.
 
 local make = require("heed.optim.optimizer").make
-local options = require "heed.options"
+local options = require "heed.internal.options"
 
 local kinds = {}
 

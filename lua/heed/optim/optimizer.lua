@@ -2,10 +2,10 @@
 
 local Group = require "heed.optim.group"
 local heed = require "heed"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 local parameters_of = require "heed.optim.parameters"
-local state = require "heed.state"
-local torch_names = require "heed.torch_names"
+local state = require "heed.files.state"
+local torch_names = require "heed.internal.torch_names"
 
 local fail = heed.fail
 

@@ -1,7 +1,7 @@
 -- Checks the lists of parameters that optimisers, clipping and averages take.
 
 local heed = require "heed"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
 
 local fail = heed.fail

@@ -12,8 +12,8 @@ local capture = require "heed.capture"
 local clip_gradients = require("heed.core").clip_gradients
 local heed = require "heed"
 local is_optimizer = require("heed.optim.optimizer").is
-local options = require "heed.options"
-local state = require "heed.state"
+local options = require "heed.internal.options"
+local state = require "heed.files.state"
 
 local fail = heed.fail
 

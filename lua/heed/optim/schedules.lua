@@ -1,7 +1,7 @@
 -- Schedules: functions from the step's number, which counts from 1, to what a rate is multiplied
 -- with.
 
-local options = require "heed.options"
+local options = require "heed.internal.options"
 
 local schedules = {}
 

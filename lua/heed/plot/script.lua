@@ -3,7 +3,7 @@
 -- Coordinates are pixels of the picture at its natural size, from its top left corner. Of the
 -- user's texts only letters and spaces stand between quotes unchanged; all other bytes are escaped.
 
-local json = require "heed.json"
+local json = require "heed.files.json"
 
 local Script = {
   INK = "#333333", PALE = "#777777",     -- the colours of text and of secondary text

@@ -1,7 +1,7 @@
 -- Addition: two numbers, digit by digit, and their sum.
 
 local heed = require "heed"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 local task = require "heed.tasks.task"
 
 local WHO <const> = "tasks.addition"

@@ -1,7 +1,7 @@
 -- The counting task: are there more of one digit than of another?
 
 local heed = require "heed"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 local task = require "heed.tasks.task"
 
 local WHO <const> = "tasks.counting"

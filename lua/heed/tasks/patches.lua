@@ -1,7 +1,7 @@
 -- Image patches: which figure is it, wherever it stands?
 
 local heed = require "heed"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 local task = require "heed.tasks.task"
 
 local WHO <const> = "tasks.patches"

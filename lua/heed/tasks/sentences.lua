@@ -2,7 +2,7 @@
 
 local heed = require "heed"
 local mask = require "heed.data.mask"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 local task = require "heed.tasks.task"
 
 -- Classification -----------------------------------------------------------

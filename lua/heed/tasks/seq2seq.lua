@@ -1,7 +1,7 @@
 -- Tasks from sequence to sequence: number words to digits, and dates to their ISO form.
 
 local heed = require "heed"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 local task = require "heed.tasks.task"
 
 local WHO <const> = "tasks.seq2seq"

@@ -1,6 +1,6 @@
 -- Tasks from a sequence to one of the same length: sorting, copy, reverse.
 
-local options = require "heed.options"
+local options = require "heed.internal.options"
 local task = require "heed.tasks.task"
 
 local RULES = {

@@ -1,8 +1,8 @@
 -- The parts that all tasks share: options, rules, and endless batches.
 
 local heed = require "heed"
-local options = require "heed.options"
-local rng = require "heed.rng"
+local options = require "heed.internal.options"
+local rng = require "heed.internal.rng"
 
 local fail, kind = heed.fail, options.kind
 

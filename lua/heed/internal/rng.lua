@@ -2,8 +2,8 @@
 -- of their own, for what has a seed of its own.
 
 local core = require "heed.core"
-local heed = require "heed"
-local options = require "heed.options"
+local heed = require "heed.internal.surface"
+local options = require "heed.internal.options"
 
 local rng = {}
 

@@ -1,7 +1,7 @@
 -- Compares a state that was given with the one that is expected; lists all differences at once.
 
 local heed = require "heed"
-local options = require "heed.options"
+local options = require "heed.internal.options"
 
 local state = {}
 

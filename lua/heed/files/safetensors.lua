@@ -8,10 +8,10 @@
 
 local core = require "heed.core"
 local heed = require "heed"
-local json = require "heed.json"
-local options = require "heed.options"
-local raw = require "heed.raw"
-local refuse = require "heed.refuse"
+local json = require "heed.files.json"
+local options = require "heed.internal.options"
+local raw = require "heed.files.raw"
+local refuse = require "heed.internal.refuse"
 
 local quoted = refuse.quoted
 

@@ -1,11 +1,23 @@
 -- What print shows of modules, and of tables of memory.
 
-local heed = require "heed"
-local options = require "heed.options"
+local heed = require "heed.internal.surface"
 
 local shown = {}
 
 local WIDTH <const> = 78
+
+
+---The names in a table that scripts use, sorted: metamethods are none.
+---@param t table
+---@return string[]
+function shown.public_names(t)
+  local names = {}
+  for name in pairs(t) do
+    if type(name) == "string" and name:find("^%a") then names[#names + 1] = name end
+  end
+  table.sort(names)
+  return names
+end
 
 
 ---Words on lines of the usual width.
@@ -31,7 +43,7 @@ end
 ---@return string
 function shown.module(who, module)
   return ('%s\n%s\nheed.help("%s") says more'):format(
-    who, shown.wrapped(options.public_names(module), "  "), (who:gsub("^heed%.", "")))
+    who, shown.wrapped(shown.public_names(module), "  "), (who:gsub("^heed%.", "")))
 end
 
 
@@ -44,7 +56,7 @@ function shown.heed(parts)
   return ("%s: attention and transformers for Lua\n  %d functions, most of them methods of tensors "
           .. "too\n%s\nheed.help() lists all there is")
     :format(heed._VERSION, functions,
-            shown.wrapped({"and the modules", table.unpack(options.public_names(parts))}, "  "))
+            shown.wrapped({"and the modules", table.unpack(shown.public_names(parts))}, "  "))
 end
 
 

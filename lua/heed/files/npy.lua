@@ -2,8 +2,8 @@
 -- three keys and nothing else; what is written is what NumPy would write, byte for byte.
 
 local heed = require "heed"
-local raw = require "heed.raw"
-local refuse = require "heed.refuse"
+local raw = require "heed.files.raw"
+local refuse = require "heed.internal.refuse"
 
 local find, match, sub = string.find, string.match, string.sub
 local reject, quoted = refuse.with, refuse.quoted

@@ -2,9 +2,9 @@
 -- tensors, is made of them here; a call without any of them goes straight to C.
 
 local core = require "heed.core"
-local heed = require "heed"
-local method = require "heed.method"
-local options = require "heed.options"
+local heed = require "heed.internal.surface"
+local method = require "heed.internal.method"
+local options = require "heed.internal.options"
 
 local called, has_values = core.called, core.has_values
 local fail, is_tensor = heed.fail, heed.is_tensor

@@ -5,7 +5,7 @@
 -- integer where 64 bits hold it. What is written has its names sorted: same value, same text.
 
 local heed = require "heed"
-local refuse = require "heed.refuse"
+local refuse = require "heed.internal.refuse"
 
 local find, match, sub = string.find, string.match, string.sub
 local reject, quoted = refuse.with, refuse.quoted

@@ -2,7 +2,7 @@
 -- meant as x:sum(2), would sum the number 2.
 
 local core = require "heed.core"
-local heed = require "heed"
+local heed = require "heed.internal.surface"
 
 local method = {}
 

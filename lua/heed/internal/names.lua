@@ -1,8 +1,8 @@
 -- Names that tensors and heed.cuda do not have: raised where they are read, with what is meant.
 
 local core = require "heed.core"
-local heed = require "heed"
-local options = require "heed.options"
+local heed = require "heed.internal.surface"
+local options = require "heed.internal.options"
 
 local methods = core.methods
 
@@ -17,7 +17,7 @@ end
 
 
 -- Loaded when first needed.
-local function torch_names(place) return require("heed.torch_names")[place] end
+local function torch_names(place) return require("heed.internal.torch_names")[place] end
 
 
 -- Called for what is no method and no field (src/lua/lua_tensor.c); other programs look for names

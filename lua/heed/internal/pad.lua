@@ -1,7 +1,7 @@
 -- heed.pad of lists: makes one padded tensor of sequences, and a tensor of their lengths.
 
-local heed = require "heed"
-local options = require "heed.options"
+local heed = require "heed.internal.surface"
+local options = require "heed.internal.options"
 
 local fail, kind = heed.fail, options.kind
 

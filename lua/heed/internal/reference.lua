@@ -4,8 +4,8 @@
 -- meta.lua has the functions of heed and the methods of tensors. Other modules are asked what they
 -- hold, and their files what it is: so a function without a comment is noticed.
 
-local classes = require "heed.classes"
-local public_names = require("heed.options").public_names
+local classes = require "heed.internal.classes"
+local public_names = require("heed.internal.shown").public_names
 
 local reference = {}
 
@@ -252,7 +252,14 @@ local function returned(text)
 end
 
 
--- The files that make a module: its own, and those below it that these name.
+-- Files in other folders whose functions and classes a module hands out.
+local ELSEWHERE <const> = {
+  ["heed.position"] = {
+    "heed.attention.places", "heed.attention.rope", "heed.attention.sinusoids", "heed.nn.positions",
+  },
+}
+
+-- The files that make a module: its own, those below it that these name, and those elsewhere.
 local function files_of(root, read)
   local list, seen = {}, {}
   local function visit(name, short)
@@ -267,6 +274,7 @@ local function files_of(root, read)
     for other in text:gmatch('"([%w_]+)"') do visit(root .. "." .. other) end
   end
   visit(root, true)
+  for _, name in ipairs(ELSEWHERE[root] or {}) do visit(name) end
   return list
 end
 

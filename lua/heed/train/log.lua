@@ -5,7 +5,7 @@
 
 local core = require "heed.core"
 local heed = require "heed"
-local json = require "heed.json"
+local json = require "heed.files.json"
 
 ---@class heed.Log
 ---@field file heed.core.file to be closed

@@ -1,10 +1,10 @@
 -- Tensor functions that need no C: they arrange arguments for those that do.
 
 local core = require "heed.core"
-local heed = require "heed"
-local method = require "heed.method"
-local options = require "heed.options"
-local rng = require "heed.rng"
+local heed = require "heed.internal.surface"
+local method = require "heed.internal.method"
+local options = require "heed.internal.options"
+local rng = require "heed.internal.rng"
 
 local arguments, called = options.arguments, core.called
 local fail, is_tensor = heed.fail, heed.is_tensor

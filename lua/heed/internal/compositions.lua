@@ -2,9 +2,9 @@
 -- those of the others.
 
 local core = require "heed.core"
-local heed = require "heed"
-local method = require "heed.method"
-local options = require "heed.options"
+local heed = require "heed.internal.surface"
+local method = require "heed.internal.method"
+local options = require "heed.internal.options"
 
 local arguments, called = options.arguments, core.called
 local fail, is_tensor = heed.fail, heed.is_tensor

@@ -5,7 +5,8 @@
 -- stands where there is none.
 
 local core = require "heed.core"
-local heed = require "heed"
+local heed = require "heed.internal.surface"
+local shown = require "heed.internal.shown"
 
 local options = {}
 
@@ -61,19 +62,6 @@ function options.names(t)
 end
 
 
----The names in a table that scripts use, sorted: metamethods are none.
----@param t table
----@return string[]
-function options.public_names(t)
-  local names = {}
-  for name in pairs(t) do
-    if type(name) == "string" and name:find("^%a") then names[#names + 1] = name end
-  end
-  table.sort(names)
-  return names
-end
-
-
 ---Raises an error about a name that a module does not have; others, such as metamethods that
 ---a program looks for, are nil.
 ---@param who string
@@ -85,7 +73,7 @@ function options.refuse_name(who, name, known, elsewhere)
   if elsewhere and elsewhere[name] then
     heed.fail("%s: there is no '%s'; write %s", who, name, elsewhere[name])
   end
-  local best = core.nearest(name, options.public_names(known))
+  local best = core.nearest(name, shown.public_names(known))
   heed.fail("%s: there is no '%s'%s", who, name,
             best and ("; did you mean '%s'?"):format(best) or "")
 end
@@ -100,7 +88,7 @@ end
 function options.strict(who, module, elsewhere)
   return setmetatable(module, {
     __index = function(_, name) return options.refuse_name(who, name, module, elsewhere) end,
-    __tostring = function() return require("heed.shown").module(who, module) end,
+    __tostring = function() return shown.module(who, module) end,
   })
 end
 

@@ -3,9 +3,9 @@
 -- alone.
 
 local core = require "heed.core"
-local heed = require "heed"
-local method = require "heed.method"
-local options = require "heed.options"
+local heed = require "heed.internal.surface"
+local method = require "heed.internal.method"
+local options = require "heed.internal.options"
 
 local called = core.called
 local fail, is_tensor = heed.fail, heed.is_tensor
@@ -193,11 +193,11 @@ end)
 
 -- Sequences --------------------------------------------------------------
 
--- heed.pad of a list makes a tensor of its lists: heed/data/pad.lua.
+-- heed.pad of a list makes a tensor of its lists: heed/internal/pad.lua.
 method.around("pad", function(pad, kin)
   if kin ~= heed then return pad end
   return function(x, ...)
-    if type(x) == "table" then return require "heed.data.pad"(x, ...) end
+    if type(x) == "table" then return require "heed.internal.pad"(x, ...) end
     return pad(x, ...)
   end
 end)

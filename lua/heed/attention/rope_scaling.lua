@@ -11,8 +11,8 @@
 -- (modeling_rope_utils.py), since that is what published files were written for.
 
 local heed = require "heed"
-local json = require "heed.json"
-local options = require "heed.options"
+local json = require "heed.files.json"
+local options = require "heed.internal.options"
 
 local any, fail, is_tensor, kind = options.any, heed.fail, heed.is_tensor, options.kind
 

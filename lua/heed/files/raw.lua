@@ -2,7 +2,7 @@
 
 local core = require "heed.core"
 local heed = require "heed"
-local refuse = require "heed.refuse"
+local refuse = require "heed.internal.refuse"
 
 local raw = {}
 

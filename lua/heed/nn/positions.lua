@@ -1,0 +1,206 @@
+-- Layers that add positions to features: sinusoids, and rows that are learnt.
+
+local capture = require "heed.capture"
+local heed = require "heed"
+local Module = require "heed.nn.module"
+local options = require "heed.internal.options"
+local parameter = require "heed.nn.parameter"
+local places = require "heed.attention.places"
+local sinusoids = require "heed.attention.sinusoids"
+
+local is_tensor = heed.is_tensor
+local count, kind = options.count, options.kind
+
+local positions = {}
+
+
+---@class heed.position.call
+---@field offset? integer the position of x's first token; 0 unless given
+---@field positions? heed.Tensor (T) or (B, T) int64, from 0
+---@field cache? heed.Cache x comes behind what it holds
+---@field keys? heed.Tensor (B, S) bool: which keys are there, in rows padded at the left; the last
+---T of them are x's own; with a cache all of them are
+---@field lengths? heed.Tensor (B) how many tokens each row has: without a cache, padding behind
+---them moves none
+
+local CALL = {
+  cache = options.any, keys = options.any, lengths = options.any, offset = options.any,
+  positions = options.any,
+}
+
+
+-- The positions of the last T keys.
+local function places_of_keys(who, keys, B, T)
+  local p = places.of_keys(keys)
+  if p:size(-1) < T then
+    heed.fail("%s: at least %d keys expected, got %s", who, T, kind(keys))
+  end
+  return places.check_positions(who, p:narrow(-1, p:size(-1) - T + 1, T), B, T)
+end
+
+
+local function places_in_cache(who, o, B, T)
+  if type(o.cache) ~= "table" then
+    heed.fail("%s: an nn.Cache expected as cache, got %s", who, kind(o.cache))
+  end
+  local at = o.cache:positions(T, {keys = o.keys, lengths = o.lengths})
+  return is_tensor(at) and places.check_positions(who, at, B, T) or at
+end
+
+
+local function check_lengths(who, lengths, B)
+  if lengths == nil then return end
+  local good = is_tensor(lengths) and lengths.dtype == "int64" and lengths:dim() == 1
+               and lengths:size(1) == B
+  if good then return end
+  heed.fail("%s: lengths of type int64 and shape (%d) expected, got %s%s", who, B, kind(lengths),
+            is_tensor(lengths) and " and type " .. lengths.dtype or "")
+end
+
+
+-- Where the tokens of x stand: an offset, or a tensor.
+local function read_call(who, x, given)
+  if not is_tensor(x) or x:dim() ~= 2 and x:dim() ~= 3 then
+    heed.fail("%s: features of shape (B, T, D) or (T, D) expected as x, got %s", who, kind(x))
+  end
+  local B, T = x:dim() == 3 and x:size(1) or 1, x:size(-2)
+  local o = options.read(who, given, CALL)
+  check_lengths(who, o.lengths, B)
+  if o.cache == nil and o.keys == nil then return places.check_place(who, o, B, T), T end
+  if o.offset ~= nil or o.positions ~= nil then
+    heed.fail("%s: either offset, or positions, or cache and keys expected, got several", who)
+  end
+  if o.cache ~= nil then return places_in_cache(who, o, B, T), T end
+  return places_of_keys(who, o.keys, B, T), T
+end
+
+
+local function check_width(who, x, D)
+  if x:size(-1) == D then return end
+  heed.fail("%s: %d features expected as the last dimension of x, got %s", who, D, kind(x))
+end
+
+
+---Adds sines and cosines of positions. They follow from a formula, so no length is too long.
+---@class heed.Sinusoidal: heed.Module
+---@field length integer|false
+---@field dim integer|false
+---@overload fun(length?: integer, dim?: integer, options?: table): heed.Sinusoidal
+local Sinusoidal = Module:extend("Sinusoidal")
+positions.Sinusoidal = Sinusoidal
+
+
+-- The arguments (), (dim) or (length, dim), before the options.
+local function sizes_of(who, length, dim, given, ...)
+  options.no_more(who, 3, ...)
+  if type(length) == "table" and dim == nil then length, given = nil, length end
+  if type(dim) == "table" and given == nil then dim, given = nil, dim end
+  if dim == nil then length, dim = nil, length end
+  return length ~= nil and count(who, "length", length),
+         dim ~= nil and count(who, "dim", dim), given
+end
+
+
+---@param length? integer how many positions are expected; more are no error
+---@param dim? integer of the features; any unless given, also alone: `Sinusoidal(dim)`
+---@param given? {base: number, layout: string} 10000 and "interleaved" unless given
+function Sinusoidal:init(length, dim, given, ...)
+  local who <const> = "position.Sinusoidal"
+  length, dim, given = sizes_of(who, length, dim, given, ...)
+  self.length, self.dim = length, dim
+  local o = sinusoids.check(who, options.read(who, given, {base = 10000, layout = "interleaved"}))
+  self.base, self.layout = o.base, o.layout
+end
+
+
+-- The table (T, D) or (B, T, D) for x.
+function Sinusoidal:rows(x, place, T)
+  local D, dtype, device = x:size(-1), x.dtype, x.device
+  local function make(p) return sinusoids.waves(p, D, self, device):to(dtype) end
+  if is_tensor(place) then return make(place:to(device)) end
+  local key = ("sinusoidal %d %s %s %s %.17g"):format(D, dtype, device, self.layout, self.base)
+  return (places.rows_of(key, make, place, T, device))
+end
+
+
+---@param x heed.Tensor (B, T, D), or (T, D)
+---@param given? heed.position.call
+---@return heed.Tensor of the same shape
+function Sinusoidal:forward(x, given, ...)
+  local who <const> = "position.Sinusoidal"
+  options.no_more(who, 2, ...)
+  local place, T = read_call(who, x, given)
+  if self.dim then check_width(who, x, self.dim) end
+  if not x.dtype:find("float") then
+    heed.fail("%s: a float type expected as x, got %s", who, x.dtype)
+  end
+  return x + self:rows(x, place, T)
+end
+
+
+function Sinusoidal:describe()
+  if not self.dim then return "" end
+  return (self.length and self.length .. ", " or "") .. self.dim
+end
+
+
+---Adds a row that is learnt for each position: an embedding of positions.
+---@class heed.Learned: heed.Module
+---@field weight heed.Tensor (length, dim); row 1 is position 0
+---@overload fun(length: integer, dim: integer): heed.Learned
+local Learned = Module:extend("Learned")
+positions.Learned = Learned
+
+
+---@param length integer how many positions there are
+---@param dim integer
+function Learned:init(length, dim, given, ...)
+  local who <const> = "position.Learned"
+  options.no_more(who, 3, ...)
+  length, dim = count(who, "length", length), count(who, "dim", dim)
+  options.read(who, given, {})
+  self.weight = parameter.Parameter(heed.empty(length, dim))
+  self:reset()
+end
+
+
+---Draws the first weights, anew: as an nn.Embedding's.
+function Learned:reset()
+  parameter.draw(self.weight, "normal_", 0, 1)
+end
+
+
+-- Refuses positions that have no row. A GPU's values stay there: it reports them later.
+function Learned:check(place, T)
+  local length, last = self.weight:size(1), 0
+  if not is_tensor(place) then
+    last = math.max(place + T - 1, 0)
+  elseif capture.reaches(place) and place:numel() > 0 then
+    last = place:min():item()
+    if last >= 0 then last = place:max():item() end
+  end
+  if last >= 0 and last < length then return end
+  heed.fail("position.Learned: positions from 0 to %d expected, since its length is %d, got %d",
+            length - 1, length, last)
+end
+
+
+---@param x heed.Tensor (B, T, dim), or (T, dim)
+---@param given? heed.position.call
+---@return heed.Tensor of the same shape
+function Learned:forward(x, given, ...)
+  options.no_more("position.Learned", 2, ...)
+  local place, T = read_call("position.Learned", x, given)
+  check_width("position.Learned", x, self.weight:size(2))
+  self:check(place, T)
+  if is_tensor(place) then return x + heed.embedding(place:to(x.device) + 1, self.weight) end
+  return x + self.weight:narrow(1, place + 1, T)
+end
+
+
+function Learned:describe()
+  return ("%d, %d"):format(self.weight:size())
+end
+
+
+return positions
