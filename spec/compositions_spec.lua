@@ -1,5 +1,5 @@
--- Operations composed of others, in Lua (lua/heed/internal/compositions.lua) and in C: values, ties,
--- NaN and empty inputs are PyTorch's, beyond the cases of the table.
+-- Operations composed of others, in Lua (lua/heed/internal/compositions.lua) and in C: values,
+-- ties, NaN and empty inputs are PyTorch's, beyond the cases of the table.
 
 local heed = require "heed"
 local message_of = require "spec.support.message"
