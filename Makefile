@@ -35,7 +35,7 @@ B= build/$(KIND)
 # Neither -march nor -ffast-math: one changes the processors, the other the host's arithmetic.
 FLAGS= -std=gnu11 $(CFLAGS) -fwrapv -fno-math-errno -fno-trapping-math -ffp-contract=fast \
   -fvisibility=hidden -fPIC -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
-  -Werror=implicit-function-declaration -Isrc -I$(LUA_INCDIR) $(FLAGS_$(KIND))
+  -Werror=implicit-function-declaration -Werror=switch -Isrc -I$(LUA_INCDIR) $(FLAGS_$(KIND))
 FLAGS_strict= -Werror -Wframe-larger-than=18432
 FLAGS_asan= -DHEED_CACHE=0 -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined \
   -fno-sanitize-recover=all
@@ -106,7 +106,7 @@ PTX_ALL= 80
 ARCHITECTURES= $(foreach a,$(ARCH),-gencode arch=compute_$a,code=sm_$a) \
   $(foreach a,$(PTX),-gencode arch=compute_$a,code=compute_$a)
 PLAIN_CXX= -fPIC -fno-exceptions -fno-rtti -fvisibility=hidden -fno-threadsafe-statics \
-  -Wall -Wextra -Wno-missing-field-initializers
+  -Wall -Wextra -Werror=switch -Wno-missing-field-initializers
 CUDA_FLAGS= -std=c++17 -O3 $(ARCHITECTURES) --compress-mode=size -Isrc -I. \
   $(PLAIN_CXX:%=-Xcompiler=%)
 EMULATED= -std=gnu++17 -O2 -g1 $(PLAIN_CXX) -Wno-unknown-pragmas -ffp-contract=off -Isrc -I. \

@@ -2,9 +2,9 @@
 ** cuda.h - a GPU as a device: what every file of this folder includes.
 **
 ** A kind of work is one function, cuda_name, that launches kernels into the device's stream and
-** returns NULL or why not. It waits for nothing: scratch memory, and the memory of its views, may
-** be freed as soon as its launches are in the stream, since whatever uses that memory next is
-** launched behind them in the same stream.
+** returns NULL or why not. The function waits for nothing: scratch memory, and the memory of its
+** views, may be freed as soon as its launches are in the stream, since whatever uses that memory
+** next is launched behind them in the same stream.
 */
 
 #ifndef cuda_cuda_h
@@ -58,7 +58,7 @@ const char *cuda_check (cuda *self, int code);
 
 /* Memory until the work is done, aligned to 512 bytes; NULL: return cuda_no_memory. */
 void *cuda_scratch (cuda *self, size_t bytes);
-/* What a kernel that checks values is given. */
+/* The argument of a kernel that checks values. */
 faults cuda_faults (cuda *self);
 /* At the end of a capture: faults of its next replay are not taken for those of this one. */
 const char *cuda_seal_faults (cuda *self);
@@ -117,7 +117,7 @@ const char *cuda_optimize (cuda *self, const work *w) WEAK;
 const char *cuda_clip (cuda *self, const work *w) WEAK;
 const char *cuda_probabilities (cuda *self, const work *w) WEAK;
 void cuda_products_close (cuda *self) WEAK;      /* frees self->products */
-/* What products are done with, and why not with something else; once there were some. */
+/* The library that multiplies, or why none does; known once a product was computed. */
 void cuda_products_found (char *text, size_t bytes) WEAK;
 void cuda_products_describe (cuda *self, char *text, size_t bytes) WEAK;
 

@@ -70,7 +70,7 @@ static void find_driver (void) {
 }
 
 
-/* The one that the runtime uses too. It is never released, since it may be the host's as well. */
+/* The context that the runtime uses too, never released, since the host may use it as well. */
 int runtime_context (int index, cuda_context *c) {
   CUdevice d;
   pthread_once(&driver.once, find_driver);

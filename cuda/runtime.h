@@ -1,8 +1,8 @@
 /*
-** runtime.h - all that is used of CUDA's runtime: memory, streams, events, copies, graphs,
+** runtime.h - the part of CUDA's runtime that heed uses: memory, streams, events, copies, graphs,
 ** launches. runtime.cu calls CUDA's own, spec/emulated/ emulates a GPU.
 **
-** What returns an int returns 0, or a code that runtime_text explains.
+** A function of type int returns 0, or a code that runtime_text explains.
 */
 
 #ifndef cuda_runtime_h
@@ -16,7 +16,7 @@
 #include "spec/emulated/emulate.h"
 #endif
 
-/* What the handles point to, by CUDA's own names. */
+/* Handles; the structs have CUDA's own names. */
 typedef struct CUstream_st *cuda_stream;
 typedef struct CUevent_st *cuda_event;
 typedef struct CUgraphExec_st *cuda_graph;
@@ -74,12 +74,12 @@ int runtime_copy_between (void *to, int to_index, const void *from, int from_ind
                           cuda_stream s);
 int runtime_fill (void *to, int byte, size_t bytes, cuda_stream s);
 
-int runtime_capture (cuda_stream s);            /* what follows is recorded, not done … */
-int runtime_capture_end (cuda_stream s, cuda_graph *g);  /* … until here: NULL when it failed */
+int runtime_capture (cuda_stream s);            /* later work is recorded, not done */
+int runtime_capture_end (cuda_stream s, cuda_graph *g);  /* the graph is NULL after a failure */
 int runtime_graph_run (cuda_graph g, cuda_stream s);
 int runtime_graph_close (cuda_graph g);
 
-/* What a kernel is launched with. */
+/* The configuration of a launch. */
 typedef struct runtime_grid {
   dim3 blocks, threads;
   size_t shared;                   /* bytes of dynamic shared memory */

@@ -259,7 +259,6 @@ HEED_API heed_tensor *heed_bool (heed_context *cx, bool value);
 HEED_API heed_tensor *heed_keep (heed_tensor *t);           /* one more owner */
 HEED_API void heed_drop (heed_tensor *t);                   /* one owner less */
 HEED_API heed_tensor *heed_detach (heed_tensor *t);         /* the same values, no graph */
-HEED_API heed_tensor *heed_alias (heed_tensor *t);          /* another handle, same graph */
 HEED_API bool heed_is_shared (const heed_tensor *t);        /* has other owners; is or has views */
 
 HEED_API heed_context *heed_context_of (const heed_tensor *t);

@@ -1,6 +1,6 @@
 /*
 ** attention.h - what attention and its gradients share: the work as kernels read it, scores,
-** dropout. Who may attend is in attention_mask.h.
+** dropout. attention_mask.h says which pairs may attend.
 **
 ** The exact kernels: any head size, mask, bias, strides and type, in memory that grows with T and
 ** S only. A block has a tile of queries (or of keys, for their gradients) and iterates over those
@@ -34,10 +34,10 @@ typedef struct attend {
   head_operand q, k, v, bias;
   head_operand relative;                /* (H, T + S - 1) */
   head_operand y, lse, weights;         /* forward: out */
-  head_operand g, g_lse;                /* backward: in … */
-  head_operand dq, dk, dv, dbias, drelative;           /* … and out */
+  head_operand g, g_lse;                /* backward: in */
+  head_operand dq, dk, dv, dbias, drelative;           /* backward: out */
   void *rows;                      /* backward: (2, B, H, T), see prepare_rows */
-  void *bands;                     /* … and sums along diagonals: see add_bands */
+  void *bands;                     /* backward: sums along diagonals, see add_bands */
 } attend;
 
 static_assert(sizeof(attend) <= 4000, "an argument of kernels, on all drivers");
@@ -145,7 +145,7 @@ template <class T> INLINE void load_relative (T *to, const attend &a, const tile
         : fetch<T>(a.relative.data, a.relative.type, start + at * a.relative.stride[1]) * (T)LOG2E;
 }
 
-/* That of this thread's row 0 and column 0; others are r - c behind it. */
+/* The bias of this thread's row 0 and column 0; that of row r and column c is r - c behind it. */
 template <class T> INLINE const T *own_relative (const T *from) {
   return from + SIDE(T) - 1 + (tile_y() - tile_x()) * FEW(T);
 }

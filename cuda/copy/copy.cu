@@ -8,8 +8,8 @@
 #include "cuda/cuda.h"
 
 #define THREADS 256
-#define SIDE 32                    /* of a square, … */
-#define ROWS 8                     /* … of which so many rows are moved at once */
+#define SIDE 32                    /* of a square */
+#define ROWS 8                     /* of a square that are moved at once */
 
 
 /*
@@ -234,10 +234,10 @@ const char *cuda_copy (cuda *self, const work *w) {
   const view *to = &w->out[0], *from = &w->in[0];
   if (layout_numel(&to->at) == 0) return NULL;
   if (from->data == NULL) return fill(self, to, from->value);
-  switch (w->op) {
+  switch ((copy_op)w->op) {
     case COPY_APART:
       return to->type == from->type ? move(self, to, from) : convert_view(self, to, from);
     case COPY_OVERLAPPING: return copy_overlapping(self, w);
-    default: return cuda_refuse(self, "unknown copy %d", w->op);
   }
+  return cuda_refuse(self, "unknown copy %d", w->op);
 }

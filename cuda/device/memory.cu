@@ -186,7 +186,7 @@ static piece *find_free (const half_arena *h, size_t bytes) {
 }
 
 
-/* What is beyond 'bytes' becomes a free piece, unless it is too small. */
+/* The bytes of p beyond 'bytes' become a free piece, unless they are too few. */
 static void split (memory *m, piece *p, size_t bytes) {
   size_t rest = p->bytes - bytes;
   if (rest < (p->from->large ? SMALL : UNIT)) return;

@@ -24,10 +24,10 @@ void memory_limit (memory *m, size_t bytes);             /* 0: all that the devi
 void memory_account_of (memory *m, heed_device_memory *numbers);
 void memory_reset_peak (memory *m);
 
-/* Between these two, pieces come from an arena of their own, which no other work uses … */
+/* Between begin and end, pieces come from a new arena, which no other work uses. */
 bool memory_begin_arena (memory *m);
 arena *memory_end_arena (memory *m);
-/* … until it is dropped and its last piece was given back. */
+/* The slabs of an arena are freed when it is dropped and its last piece was given back. */
 void memory_drop_arena (memory *m, arena *a);
 
 #pragma GCC visibility pop

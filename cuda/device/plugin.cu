@@ -535,7 +535,8 @@ static const char *plugin_properties (int index, heed_device_properties *p) {
 }
 
 
-/* That of the first device that was opened: pinned memory needs one, whatever device reaches it. */
+/* The context of the first device that was opened: pinned memory needs one context, whichever
+   device reaches the memory. */
 static cuda_context home;
 
 

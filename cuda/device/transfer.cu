@@ -1,9 +1,9 @@
 /*
 ** transfer.cu - copies between the host's memory and a device's, through pinned memory.
 **
-** The pinned memory is a ring of sectors. What is sent is copied into the current sector, and from
-** there in the stream; an event is recorded when a sector is left, and waited for before the
-** sector is used again.
+** The pinned memory is a ring of sectors. Bytes for the device are copied into the current sector,
+** and from there in the stream; an event is recorded when a sector is left, and waited for before
+** the sector is used again.
 */
 
 #include "cuda/device/release.h"

@@ -19,7 +19,7 @@ typedef struct search {
   uint64_t *counts;                /* of each tile; then of all tiles before it */
 } search;
 
-/* Which of the thread's elements are not 0, a bit for each. */
+/* A bit for each of the thread's elements: is it not 0? */
 INLINE unsigned found_at (const search &d, int64_t from) {
   unsigned found = 0;
   for (int i = 0; i < ITEMS && from + i < d.n; i++)

@@ -72,14 +72,15 @@ template <class S> KERNEL set_last (target_rows m, S *to, const S *from, ordered
 }
 
 
-/* What is summed: sorted rows; or sums (n, columns) of windows before, two of each. */
+/* The operand of a pass: sorted rows; or the sums (n, columns) of the windows of the pass before,
+   two for each window. */
 template <class T> struct summing {
   int64_t n;
   const uint64_t *keys;
   const uint32_t *at;              /* of rows; NULL: sums */
   const T *sums;
-  uint64_t *keys_to;               /* of the windows: their first and their last sum … */
-  T *sums_to;                      /* … where it continues in another window */
+  uint64_t *keys_to;               /* of the first and the last sum of each window */
+  T *sums_to;                      /* those sums, which may continue in other windows */
 };
 
 /* Does the sum at i, the first of a window, continue that of the window before? */

@@ -40,15 +40,16 @@ INLINE void read_key (const void *x, heed_type type, int64_t at, uint64_t *key) 
 INLINE void read_key (const void *x, heed_type type, int64_t at, uint32_t *key) {
   const uint16_t *half = (const uint16_t *)x;
   switch (type) {
-    case HEED_BOOL: *key = ((const uint8_t *)x)[at] != 0; break;
-    case HEED_UINT8: *key = ((const uint8_t *)x)[at]; break;
-    case HEED_FLOAT16: *key = float_key<uint32_t>(half[at], 0x8000, 0x7c00); break;
-    case HEED_BFLOAT16: *key = float_key<uint32_t>(half[at], 0x8000, 0x7f80); break;
-    default: *key = float_key<uint32_t>(((const uint32_t *)x)[at], 1u << 31, 0x7f800000);
+    case HEED_BOOL: *key = ((const uint8_t *)x)[at] != 0; return;
+    case HEED_UINT8: *key = ((const uint8_t *)x)[at]; return;
+    case HEED_FLOAT16: *key = float_key<uint32_t>(half[at], 0x8000, 0x7c00); return;
+    case HEED_BFLOAT16: *key = float_key<uint32_t>(half[at], 0x8000, 0x7f80); return;
+    case HEED_FLOAT32: case HEED_INT64: case HEED_FLOAT64: case HEED_NTYPES: break;
   }
+  *key = float_key<uint32_t>(((const uint32_t *)x)[at], 1u << 31, 0x7f800000);
 }
 
-/* What is sorted: rows of a tensor, or lists of its keys and columns. */
+/* The operand of a sort: rows of a tensor, or lists of its keys and columns. */
 template <class U> struct source {
   const void *x;
   heed_type type;

@@ -1,10 +1,10 @@
 /*
 ** cublas.cu - matrix products by cuBLASLt, opened when a device multiplies for the first time.
 **
-** What is used of it is declared here: the numbers and signatures of CUDA 13's library. A product
-** goes to it if each matrix has an axis of stride 1; its matrices are column-major, so that it
-** computes c^T = b^T a^T. An algorithm is chosen once for a shape and kept. Sums whose order could
-** change from run to run are not allowed.
+** This file declares the numbers and signatures of CUDA 13's library that it uses. A product goes
+** to the library if each matrix has an axis of stride 1; the library's matrices are column-major,
+** so that it computes c^T = b^T a^T. An algorithm is chosen once for a shape and kept. Sums whose
+** order could change from run to run are not allowed.
 */
 
 #include "cuda/product/cublas.h"
@@ -81,7 +81,7 @@ static const char *const names[] = {     /* in the order of 'library' */
 };
 
 
-/* What the library is, or why there is none: for people. */
+/* Bytes of the text that names the library, or says why there is none. */
 #define TEXT 384
 
 static bool refuse_library (char *text, const char *path, const char *why) {
@@ -111,7 +111,8 @@ static bool read_functions (library *to, void *opened, const char *path, char *t
 }
 
 
-/* In a folder, or 'at' itself where that is a file. It is never closed: others may use it too. */
+/* Opens the library in the folder 'at', or 'at' itself if that is a file. The library is never
+   closed: the host may use it too. */
 static bool open_library (library *to, const char *at, const char *below, char *text) {
   char path[4096];
   struct stat s;

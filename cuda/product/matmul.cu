@@ -179,10 +179,8 @@ static const char *multiply_tiled (cuda *self, const work *w) {
     if (w->in[i].data == NULL) return cuda_refuse(self, "a tensor expected, got a number");
     same &= w->in[i].type == type;
   }
-  if (same) switch (type) {
-    TYPE_CASE(HEED_INT64, int64_t, return multiply_typed<S>(self, p, data))
-    default: FOR_FLOAT(type, return multiply_typed<S>(self, p, data))
-  }
+  if (same && type == HEED_INT64) return multiply_typed<int64_t>(self, p, data);
+  if (same) FOR_FLOAT(type, return multiply_typed<S>(self, p, data))
   if (type == HEED_FLOAT64) return multiply_mixed<double>(self, p, w, data);
   return scalar_is_float(type) ? multiply_mixed<float>(self, p, w, data)
                                : multiply_mixed<int64_t>(self, p, w, data);

@@ -19,7 +19,7 @@
 
 template <class T> struct alignas(16) few { T at[FEW(T)]; };
 
-/* What a thread has of a tile: rows FEW tile_y() .., columns FEW tile_x() .. */
+/* The elements of a tile that a thread holds: rows from FEW tile_y(), columns from FEW tile_x(). */
 template <class T> struct part { T at[FEW(T)][FEW(T)]; };
 
 #define UNROLL(T, i) _Pragma("unroll") for (int i = 0; i < FEW(T); i++)

@@ -4,7 +4,7 @@
 ** Seed and offset are in device memory. All blocks of a kernel read them, and the last block to
 ** end advances the offset by the counters that were used, so that a replayed graph draws new
 ** numbers. Each counter gives four numbers of 32 bits, whatever the order of threads: the same
-** numbers for the same seed on every GPU. They are not those of the CPU, but for dropout's.
+** numbers for the same seed on every GPU. The CPU draws other numbers, but the same for dropout.
 */
 
 #include "cuda/random/philox.h"
@@ -13,7 +13,7 @@
 #define THREADS 256
 #define PER_COUNTER 4              /* numbers of 32 bits that a counter gives */
 
-/* What is filled: the elements of a group share a counter. */
+/* A tensor that is filled; the elements of a group share a counter. */
 typedef struct filling {
   generator_state *state;
   void *y;
@@ -311,13 +311,13 @@ const char *cuda_random (cuda *self, const work *w) {
   filling d = filling_of(self, w);
   dim3 blocks = cuda_blocks(self, d.groups, THREADS);
   if (d.n == 0) return NULL;
-  switch (w->op) {
+  switch ((random_op)w->op) {
     case RANDOM_UNIFORM: return fill_floats(self, w, blocks, d, uniform_float, uniform_double);
     case RANDOM_NORMAL: return fill_floats(self, w, blocks, d, normal_float, normal_double);
     case RANDOM_INTEGER: return fill_integers(self, w, blocks, d);
     case RANDOM_BERNOULLI: return fill_bools(self, w, blocks, d);
     case RANDOM_PERMUTATION: return fill_permutation(self, d);
     case RANDOM_DROPOUT: return fill_dropout(self, w, blocks, d);
-    default: return cuda_refuse(self, "unknown random operation %d", w->op);
   }
+  return cuda_refuse(self, "unknown random operation %d", w->op);
 }

@@ -94,7 +94,7 @@ KERNEL __launch_bounds__(MOST_THREADS, 1) loss_rows (const __grid_constant__ los
 }
 
 
-/* What the gradients of a row have in common: factors of e^(x - lse), the weight, the label. */
+/* Shared by the gradients of a row: the factors of e^(x - lse), of the weight and of the label. */
 template <class T> struct coefficients { T of_exponential, of_weight, of_label, lse; };
 
 template <class T>
@@ -219,11 +219,11 @@ static const char *loss_back (cuda *self, const work *w) {
 
 
 const char *cuda_loss (cuda *self, const work *w) {
-  switch (w->op) {
+  switch ((loss_op)w->op) {
     case LOSS_CROSS_ENTROPY: return loss_forward(self, w);
     case LOSS_CROSS_ENTROPY_BACK: return loss_back(self, w);
-    default: return cuda_refuse(self, "unknown loss %d", w->op);
   }
+  return cuda_refuse(self, "unknown loss %d", w->op);
 }
 
 /* }================================================================== */

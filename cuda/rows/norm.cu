@@ -37,7 +37,7 @@ typedef struct norm_work {
 ** ===================================================================
 */
 
-/* What a row has in common. The mean has two parts, as a large one would be rounded. */
+/* The moments of a row. The mean has two parts, since one float would round a large mean. */
 template <class T> struct moments { T mean, rest, rstd; };
 
 
@@ -362,7 +362,7 @@ static norm_work norm_of (const work *w, const view *x, bool layer) {
 
 
 const char *cuda_norm (cuda *self, const work *w) {
-  switch (w->op) {
+  switch ((norm_op)w->op) {
     case NORM_LAYER: case NORM_RMS: {
       norm_work d = norm_of(w, &w->in[NORM_X], w->op == NORM_LAYER);
       return norm_forward(self, w, &d);
@@ -371,8 +371,8 @@ const char *cuda_norm (cuda *self, const work *w) {
       norm_work d = norm_of(w, &w->in[NORM_BACK_X], w->op == NORM_LAYER_BACK);
       return norm_back(self, w, &d);
     }
-    default: return cuda_refuse(self, "unknown norm %d", w->op);
   }
+  return cuda_refuse(self, "unknown norm %d", w->op);
 }
 
 /* }================================================================== */

@@ -46,7 +46,7 @@ const char *cuda_reduce (cuda *self, const work *w) {
   d.low = w->op == REDUCE_MIN || w->op == REDUCE_ARGMIN;
   d.positions = w->op == REDUCE_ARGMAX || w->op == REDUCE_ARGMIN;
   d.zero = w->op == REDUCE_ALL;
-  switch (w->op) {
+  switch ((reduce_op)w->op) {
     case REDUCE_SUM: return reduce_sums(self, &d);
     case REDUCE_PROD: return reduce_products(self, &d);
     case REDUCE_MAX: case REDUCE_MIN: case REDUCE_ARGMAX: case REDUCE_ARGMIN:
@@ -55,6 +55,6 @@ const char *cuda_reduce (cuda *self, const work *w) {
     case REDUCE_SQUARES: return reduce_squares(self, &d);
     case REDUCE_MOMENTS: return moments(self, &d, layout_numel(&w->out[0].at));
     case REDUCE_LOGSUMEXP: return reduce_exponentials(self, &d);
-    default: return cuda_refuse(self, "unknown reduction %d", w->op);
   }
+  return cuda_refuse(self, "unknown reduction %d", w->op);
 }

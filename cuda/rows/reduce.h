@@ -26,8 +26,8 @@ typedef struct reduce_work {
   thread_groups all;
   row_operand x;                   /* over the axes of the results; 'stride' is not used */
   path row;                        /* over those that are reduced */
-  int64_t count;                   /* elements of a row … */
-  int64_t segment;                 /* … and of a part of it */
+  int64_t count;                   /* elements of a row */
+  int64_t segment;                 /* elements of a part of a row */
   bool dense;                      /* see iterate */
   bool low;                        /* the least, not the largest */
   bool zero;                       /* is one of them 0, not: is one not 0 */

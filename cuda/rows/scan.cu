@@ -16,8 +16,8 @@
 
 typedef struct scan_work {
   thread_groups all;
-  int64_t n;                       /* elements of a row … */
-  int64_t segment;                 /* … and of a part of it */
+  int64_t n;                       /* elements of a row */
+  int64_t segment;                 /* elements of a part of a row */
   bool dense;                      /* see iterate */
   bool exclusive;                  /* results leave out their own element */
   row_operand x, y;
@@ -198,9 +198,9 @@ template <class F> static const char *scan (cuda *self, const work *w) {
 
 const char *cuda_scan (cuda *self, const work *w) {
   if (layout_numel(&w->out[0].at) == 0) return NULL;
-  switch (w->op) {
+  switch ((scan_op)w->op) {
     case SCAN_SUM: return scan<running_sum>(self, w);
     case SCAN_PROD: return scan<running_product>(self, w);
-    default: return cuda_refuse(self, "unknown scan %d", w->op);
   }
+  return cuda_refuse(self, "unknown scan %d", w->op);
 }

@@ -18,7 +18,7 @@ typedef struct softmax_work {
 } softmax_work;
 
 
-/* What the elements of a row have in common. */
+/* Shared by the elements of a row. */
 template <class T> struct shared_part { T top, rest; };
 
 template <softmax_op OP, class S>
@@ -111,11 +111,11 @@ template <softmax_op OP> static const char *softmax_of (cuda *self, const work *
 
 const char *cuda_softmax (cuda *self, const work *w) {
   if (layout_numel(&w->out[0].at) == 0) return NULL;
-  switch (w->op) {
+  switch ((softmax_op)w->op) {
     case SOFTMAX: return softmax_of<SOFTMAX>(self, w);
     case SOFTMAX_LOG: return softmax_of<SOFTMAX_LOG>(self, w);
     case SOFTMAX_BACK: return softmax_of<SOFTMAX_BACK>(self, w);
     case SOFTMAX_LOG_BACK: return softmax_of<SOFTMAX_LOG_BACK>(self, w);
-    default: return cuda_refuse(self, "unknown softmax operation %d", w->op);
   }
+  return cuda_refuse(self, "unknown softmax operation %d", w->op);
 }

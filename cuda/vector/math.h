@@ -1,6 +1,6 @@
 /*
 ** math.h - the words of ops.def (EXP, LOG, TANH …) for kernels, as functions of float, double
-** and int64_t. What the CPU computes exactly, rounded once, is the same here.
+** and int64_t. Results that the CPU rounds once, from exact ones, are the same here.
 **
 ** The library's functions hold for every input: those of CUDA reduce sines, cosines and tangents
 ** of large arguments exactly (no -use_fast_math).

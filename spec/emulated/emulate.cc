@@ -363,8 +363,10 @@ static uint64_t combined (emulated_exchange kind, uint64_t a, uint64_t x) {
     case EMULATED_MOST: return x > a ? x : a;
     case EMULATED_AND: return a & x;
     case EMULATED_OR: return a | x;
-    default: return a ^ x;
+    case EMULATED_XOR: return a ^ x;
+    case EMULATED_SYNC: case EMULATED_SHUFFLE: case EMULATED_BALLOT: case EMULATED_MATCH: break;
   }
+  return x;
 }
 
 
@@ -383,14 +385,14 @@ static uint64_t result_of (const thread *lanes, int me, unsigned mask, const uin
     case EMULATED_MATCH:
       for (int i = 0; i < 32; i++) y |= (uint64_t)((mask >> i & 1) && value[i] == value[me]) << i;
       return y;
-    default: {
-      int first = __builtin_ctz(mask);
-      y = value[first];
-      for (int i = first + 1; i < 32; i++)
-        if (mask >> i & 1) y = combined(lanes[me].kind, y, value[i]);
-      return y;
-    }
+    case EMULATED_ADD: case EMULATED_MIN: case EMULATED_MAX: case EMULATED_LEAST:
+    case EMULATED_MOST: case EMULATED_AND: case EMULATED_OR: case EMULATED_XOR: break;
   }
+  int first = __builtin_ctz(mask);
+  y = value[first];
+  for (int i = first + 1; i < 32; i++)
+    if (mask >> i & 1) y = combined(lanes[me].kind, y, value[i]);
+  return y;
 }
 
 

@@ -115,11 +115,12 @@ static int run_step (const step *p) {
     case PUT: p->event->done++; p->event->time = now(); return 0;
     case AFTER: return reach(p->event, p->times);
     case FREE: return machine_free(p->to);
-    default:
+    case GRAPH:
       for (const step *q = p->graph->first; q != NULL && code == 0; q = q->next)
         code = run_step(q);
       return code;
   }
+  return code;
 }
 
 

@@ -156,8 +156,9 @@ static heed_value read_argument (reading *r, const heed_parameter *p, int *i) {
     case HEED_WANT_DTYPE: return heed_i(check_type_name(r->L, (*i)++));
     case HEED_WANT_CHOICE: case HEED_WANT_TEXT: return read_text(r, p, (*i)++);
     case HEED_WANT_AXIS: return heed_i(axis_of(r->L, integer_at(r, p, (*i)++), p->name));
-    default: return heed_i(integer_at(r, p, (*i)++));
+    case HEED_WANT_COUNT: case HEED_WANT_POSITION: break;
   }
+  return heed_i(integer_at(r, p, (*i)++));
 }
 
 /* }================================================================== */
@@ -206,7 +207,7 @@ static void read_factory (reading *r, const char *name) {
 }
 
 
-/* Name and value are on top. What the value leads to stays below them, so that it lives on. */
+/* Name and value are on top. Userdata made of the value stay below them, so that they live on. */
 static void read_option (reading *r) {
   lua_State *L = r->L;
   int value = lua_gettop(L);
@@ -257,7 +258,7 @@ static int read_leading (reading *r, int top) {
 }
 
 
-/* What stands behind the first n. */
+/* Reads the positional arguments behind the first n. */
 static void read_positional (reading *r, int n) {
   const heed_signature *row = r->row;
   int i = n + 1, next = n;
@@ -302,7 +303,7 @@ static void own (heed_tensor *t, bool yes) {
 }
 
 
-/* What came out of tables is held while the call runs: finalisers may change the tables. */
+/* Tensors out of tables are held while the call runs: finalisers may change the tables. */
 static void hold_all (const reading *r, bool yes) {
   for (int i = 0; i < r->row->parameters; i++) {
     const heed_value *v = &r->args[i];

@@ -280,7 +280,7 @@ static heed_tensor *allocate (lua_State *L, const char *who, const kind *k, int 
 }
 
 
-/* What refused the memory is no wrong call: too large a file is one that cannot be loaded. */
+/* A file too large for the memory is a file that cannot be loaded, not a wrong call. */
 static int too_large (lua_State *L) {
   heed_context *cx = binding_of(L)->cx;
   const char *message = heed_error(cx);

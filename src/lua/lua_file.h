@@ -9,7 +9,7 @@
 
 #pragma GCC visibility push(hidden)
 
-/* What Lua gets for a failure: nil and a message, which names the path unless it is NULL. */
+/* A failure in Lua's terms: nil and a message, which names the path unless it is NULL. */
 int file_failed (lua_State *L, const char *path, const char *what);    /* errno says why; 0: the
                                                    file ended too early */
 int file_refused (lua_State *L, const char *path, const char *why);

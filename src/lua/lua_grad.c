@@ -16,7 +16,7 @@ static const char call_key = 0;          /* and call_backward */
 ** ===================================================================
 */
 
-/* What backward and grad take at the end: {retain_graph = true}. */
+/* The options of backward and grad: {retain_graph = true}. */
 static bool retain_option (lua_State *L, int i) {
   static const char *const known[] = {"retain_graph"};
   bool retain = false;
@@ -254,7 +254,7 @@ static const char *name_of (const hook *h) {
 }
 
 
-/* What it gave, from stack index 'from' on; nil and false are no gradient. */
+/* Checks the results of h, from stack index 'from' on; nil and false are no gradient. */
 static bool check_results (lua_State *L, const hook *h, int from, int n) {
   binding *b = h->b;
   for (int i = from; i <= lua_gettop(L); i++) {

@@ -1,6 +1,6 @@
 /*
-** lua_heed.h - what the files of the binding share. It is a client of heed.h and of Lua's
-** API like any other: nothing here sees inside a tensor.
+** lua_heed.h - declarations that the files of the binding share. The binding is a client of heed.h
+** and of Lua's API like any other: nothing here sees inside a tensor.
 **
 ** Every function has the binding as upvalue 1, the metatable of tensors as upvalue 2 and the name
 ** that messages give it as upvalue 3; a method has true as upvalue 4. Whatever calls Lua's API may
@@ -25,8 +25,8 @@
 typedef struct binding binding;
 
 /*
-** What the userdata of a tensor stands for. It lies in C's memory, so that what Lua forgot (a
-** metatable can be taken away with 'debug') is found when the state closes.
+** The owner of a tensor for its userdata. Slots lie in C's memory, so that a tensor whose finaliser
+** never runs (a metatable can be taken away with 'debug') is found when the state closes.
 */
 typedef struct slot {
   heed_tensor *t;                  /* NULL: not filled yet, or released */
@@ -42,15 +42,15 @@ typedef struct box {
   slot *at;                        /* NULL: released */
 } box;
 
-/* What holds for all calls while a frame is open. */
+/* The settings of all calls while a frame is open. */
 typedef struct modes {
   bool recording;
   heed_type autocast;
 } modes;
 
 /*
-** A call of scope, no_grad, enable_grad or autocast that runs, or a user's backward function. It
-** holds for its coroutine: while that is suspended, so are its modes and scopes.
+** A call of scope, no_grad, enable_grad or autocast that runs, or a user's backward function. A
+** frame applies to its coroutine: while that is suspended, so are the frame's modes and scopes.
 */
 typedef struct frame {
   struct frame *outer;             /* opened before it */
@@ -72,7 +72,7 @@ struct binding {
   size_t debt, soft_limit;         /* bytes not yet reported to the collector; see lua_memory.c */
   bool collecting;
   struct modes modes;              /* outside all frames */
-  bool settled;                    /* the core has those of L's own innermost frame */
+  bool modes_applied;              /* the core has those of L's own innermost frame */
   bool thrown;                     /* an error of a backward function waits in the registry */
   lua_Hook hook, main_hook;        /* of L and of main when the call began */
   bool stopped;                    /* one has appeared since: see lua_interrupt.c */
@@ -133,8 +133,8 @@ void poll (lua_State *L, int64_t i);                     /* step i of a loop ove
 /* Every function that works begins with it. A finaliser may come after the context is gone. */
 static inline binding *enter (lua_State *L) {
   binding *b = binding_of(L);
-  bool unsettled = b->frames != NULL && !b->settled;
-  if (b->L != L || unsettled || b->late != NULL || b->cx == NULL) enter_anew(L, b);
+  bool stale = b->frames != NULL && !b->modes_applied;
+  if (b->L != L || stale || b->late != NULL || b->cx == NULL) enter_anew(L, b);
   note_hooks(b, L);
   return b;
 }
@@ -256,7 +256,7 @@ void open_capture (lua_State *L, int internal);
 /* lua_scope.c */
 modes modes_now (const binding *b);
 void set_modes (const binding *b, modes m);
-void settle_modes (binding *b, lua_State *L);            /* to what frames say; b has some */
+void apply_modes (binding *b, lua_State *L);             /* of the innermost frame; b has some */
 int64_t scope_in (const binding *b, lua_State *L);       /* the innermost scope's number, or 0 */
 void begin_frame (binding *b, lua_State *L, frame *f);
 void end_frame (binding *b, lua_State *L, frame *f);
@@ -271,7 +271,7 @@ void open_file (lua_State *L, int internal);
 
 /*
 ** lua_anchor.c: where Lua's collector sees the functions that a graph calls. An operation takes the
-** anchors of its arguments and passes them to its results. What pushes a list or a keeper may run
+** anchors of its arguments and passes them to its results. Pushing a list or a keeper may run
 ** finalisers; nothing raises once a call is done.
 */
 int begin_anchors (lua_State *L, int top);               /* before arguments are read: pushes a

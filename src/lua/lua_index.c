@@ -247,7 +247,7 @@ static int push_element_at (lua_State *L, heed_context *cx, heed_tensor *t, cons
 }
 
 
-/* What stands at a position that was checked. */
+/* The slice of t at position i of its first axis, which was checked. */
 static heed_tensor *row_at (lua_State *L, heed_tensor *t, int64_t i) {
   const heed_value select[] = {heed_t(t), heed_i(0), heed_i(i)};
   return heed_call(named(L), HEED_select, select, 3);

@@ -6,7 +6,7 @@
 
 #include "lua_heed.h"
 
-/* What a nested table holds, found in a first pass over it. */
+/* The shape and type of a nested table, found in a first pass over it. */
 typedef struct nest {
   lua_State *L;
   int rank;                        /* -1: not known yet */

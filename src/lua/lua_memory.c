@@ -71,7 +71,7 @@ static void report (binding *b, size_t bytes, bool urgent) {
   b->main_hook = of_main;
   heed_set_caller(b->cx, caller);
   set_modes(b, pass);
-  b->settled = false;
+  b->modes_applied = false;
 }
 
 

@@ -131,7 +131,7 @@ static void note_width (style *s, int64_t i) {
 
 
 /* Would the digits show nothing, or too much? (The float32 of 1e-4 lies a little below it.) */
-static bool is_far (double size) { return size >= 1e5 || (size > 0 && size < 0.9999999e-4); }
+static bool needs_exponent (double size) { return size >= 1e5 || (size > 0 && size < 0.9999999e-4); }
 
 
 static void choose_scale (style *s) {
@@ -142,16 +142,16 @@ static void choose_scale (style *s) {
 
 
 /*
-** Beyond what the digits show, sizes that differ no more than a thousandfold have one scale. It
-** would hide numbers among others: those have exponents, as in PyTorch.
+** Beyond what the digits show, sizes that differ no more than a thousandfold have one scale. Sizes
+** that differ by more have exponents, as in PyTorch: a scale would hide the small ones.
 */
 static void choose_notation (style *s) {
   s->integers = s->integers && s->most < 1e9;
   if (s->integers) return;
-  bool far = is_far(s->most);
+  bool extreme = needs_exponent(s->most);
   double differ = s->most / s->least, bound = s->b->precision < 3 ? pow(10, s->b->precision) : 1000;
-  s->scientific = far ? differ > bound || differ == 1 : is_far(s->least);
-  if (far && !s->scientific) choose_scale(s);
+  s->scientific = extreme ? differ > bound || differ == 1 : needs_exponent(s->least);
+  if (extreme && !s->scientific) choose_scale(s);
 }
 
 
@@ -311,7 +311,7 @@ static int push_single (style *s) {
   char text[CELL];
   double x = s->type == HEED_FLOAT64 ? number_at(s, 0) : 0;
   s->scale = 1;
-  s->scientific = is_far(fabs(x));
+  s->scientific = needs_exponent(fabs(x));
   write_element(s, 0, text);
   lua_pushstring(s->L, text);
   return 1;
@@ -352,8 +352,8 @@ static heed_tensor *ends (heed_context *cx, heed_tensor *t, int axis, int64_t n)
 
 
 /*
-** What is printed of t: all, or of long axes their ends with one element more at each, so that
-** they are still too long and dots are printed.
+** The part of t that is printed: all, or of long axes the ends with one element more at each, so
+** that the axes are still too long and dots are printed.
 */
 static heed_tensor *shown (const style *s, heed_tensor *t) {
   heed_tensor *y = heed_detach(t);

@@ -43,11 +43,11 @@ void set_modes (const binding *b, modes m) {
 }
 
 
-/* Only a frame of L's own says the same until one is opened or closed. */
-void settle_modes (binding *b, lua_State *L) {
+/* Modes from a frame of L's own hold until a frame is opened or closed; others may change. */
+void apply_modes (binding *b, lua_State *L) {
   const frame *f = innermost(b, L, false);
   set_modes(b, f != NULL ? f->modes : b->modes);
-  b->settled = f != NULL && f->L == L;
+  b->modes_applied = f != NULL && f->L == L;
 }
 
 
@@ -63,8 +63,8 @@ void begin_frame (binding *b, lua_State *L, frame *f) {
   f->open = true;
   f->outer = b->frames;
   b->frames = f;
-  settle_modes(b, L);
-  b->settled = false;
+  apply_modes(b, L);
+  b->modes_applied = false;
 }
 
 
@@ -75,8 +75,8 @@ void end_frame (binding *b, lua_State *L, frame *f) {
   f->open = false;
   while (*at != f) at = &(*at)->outer;
   *at = f->outer;
-  if (b->cx != NULL) settle_modes(b, L);
-  b->settled = false;              /* L may not be what runs next */
+  if (b->cx != NULL) apply_modes(b, L);
+  b->modes_applied = false;              /* the next call may be in another coroutine */
 }
 
 /* }================================================================== */
@@ -84,7 +84,7 @@ void end_frame (binding *b, lua_State *L, frame *f) {
 
 /*
 ** {==================================================================
-** What outlives a scope
+** Tensors that outlive a scope
 ** ===================================================================
 */
 
@@ -100,7 +100,7 @@ static void keep_forever (slot *s, int64_t scope) {
 
 /*
 ** Visits all tensors that the value on top leads to through tables, and pops it. 'visited' is the
-** stack index of the set of tables that were looked into. What is still to be visited lies in a
+** stack index of the set of tables that were looked into. Values still to be visited lie in a
 ** list, so that deep structures need no C stack.
 */
 static void visit_reachable (lua_State *L, int visited, visit f, int64_t scope) {

@@ -2,9 +2,9 @@
 ** lua_sealed.c - the module for scripts that a host does not trust: opened with options.
 **
 ** In a sealed state the Lua half has its own environment, of standard functions that no script can
-** reach, and its own 'require'. What it shares between scripts they get through proxies only:
-** userdata, so that rawset cannot write to it either. Invariant: no table of the library's that
-** two scripts can reach can be written to. A class that a script makes is its own.
+** reach, and its own 'require'. Invariant: no table of the library's that two scripts can reach can
+** be written to. Scripts get shared tables through proxies only, which are userdata, so that rawset
+** cannot write to them either. A class that a script makes is its own.
 */
 
 #include <string.h>
@@ -92,7 +92,7 @@ static void wrap (lua_State *L) {
 }
 
 
-/* What the proxy at 1 stands for. */
+/* Pushes the table that the proxy at 1 stands for. */
 static void push_target (lua_State *L) {
   if (!is_proxy(L, 1)) raise_as(L, NULL, "a module of heed expected, got %s", describe(L, 1));
   lua_getiuservalue(L, 1, 1);
@@ -219,7 +219,7 @@ static bool has_field (lua_State *L, int table, const char *name) {
 }
 
 
-/* What objects index is the class itself, or a function of one that has a name. */
+/* A class has itself as __index, or a function there and a name. */
 static bool is_class (lua_State *L, int table) {
   lua_pushliteral(L, "__index");
   lua_rawget(L, table);
@@ -240,7 +240,7 @@ static bool is_of_script (lua_State *L, int table) {
 }
 
 
-/* Upvalue 4: __index of a class. What its objects have in common, as scripts see it. */
+/* Upvalue 4: __index of a class. Gives a field that its objects share, as scripts see it. */
 static int index_class (lua_State *L) {
   lua_settop(L, 2);
   if (lua_isfunction(L, lua_upvalueindex(4))) {

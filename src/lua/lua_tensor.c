@@ -101,7 +101,7 @@ void enter_anew (lua_State *L, binding *b) {
     lua_pushthread(L);             /* kept: the host may call the core when it has ended */
     lua_rawsetp(L, LUA_REGISTRYINDEX, b);
   }
-  if (b->frames != NULL) settle_modes(b, L);
+  if (b->frames != NULL) apply_modes(b, L);
   if (b->late != NULL && !in_finaliser(L)) drop_late(b);
 }
 

@@ -142,19 +142,6 @@ heed_tensor *heed_detach (heed_tensor *t) {
 }
 
 
-heed_tensor *heed_alias (heed_tensor *t) {
-  heed_tensor *y = heed_detach(t);
-  if (y == NULL) return NULL;
-  node_keep(t->node);
-  y->node = t->node;
-  y->output = t->output;
-  y->base = heed_keep(t->base);
-  y->base_order = t->base_order;
-  y->detached_view = t->detached_view;
-  return y;
-}
-
-
 heed_tensor *heed_keep (heed_tensor *t) {
   if (t != NULL) t->refs++;
   return t;
