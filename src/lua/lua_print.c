@@ -131,7 +131,9 @@ static void note_width (style *s, int64_t i) {
 
 
 /* Would the digits show nothing, or too much? (The float32 of 1e-4 lies a little below it.) */
-static bool needs_exponent (double size) { return size >= 1e5 || (size > 0 && size < 0.9999999e-4); }
+static bool needs_exponent (double size) {
+  return size >= 1e5 || (size > 0 && size < 0.9999999e-4);
+}
 
 
 static void choose_scale (style *s) {
