@@ -32,8 +32,7 @@ heed_context *heed_open (const heed_host *host) {
   const cpu_level *level = first_level(host);
   heed_context *cx = level != NULL ? core_open(host) : NULL;
   if (cx == NULL) return NULL;
-  cx->close_ops = op_close;
-  if (add_cpu(cx, level) && op_open(cx)) return cx;
+  if (add_cpu(cx, level)) return cx;
   core_close(cx);
   return NULL;
 }

@@ -17,10 +17,10 @@
   };
 
 
-#define UNARY(name, domain, y, da, ...) DERIVATIVE_OF(name, 0, da)
-#define BINARY(name, domain, y, da, db, ...) \
+#define UNARY(name, domain, y, da, ra, ...) DERIVATIVE_OF(name, 0, da)
+#define BINARY(name, domain, y, da, ra, db, rb, ...) \
   DERIVATIVE_OF(name, 0, da) DERIVATIVE_OF(name, 1, db)
-#define TERNARY(name, domain, y, da, db, dc, ...) \
+#define TERNARY(name, domain, y, da, ra, db, rb, dc, rc, ...) \
   DERIVATIVE_OF(name, 0, da) DERIVATIVE_OF(name, 1, db) DERIVATIVE_OF(name, 2, dc)
 #include "op/ops.def"
 

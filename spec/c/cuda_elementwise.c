@@ -16,9 +16,9 @@ typedef struct row {
 } row;
 
 static const row rows[] = {
-#define UNARY(name, domain, y, da, ...) \
+#define UNARY(name, domain, y, da, ra, ...) \
   {#name, HEED_##name, domain, 1, sizeof #__VA_ARGS__ > 1},
-#define BINARY(name, domain, y, da, db, ...) \
+#define BINARY(name, domain, y, da, ra, db, rb, ...) \
   {#name, HEED_##name, domain, 2, sizeof #__VA_ARGS__ > 1},
 #define TERNARY(name, domain, ...) {#name, HEED_##name, domain, 3, 0},
 #include "op/ops.def"

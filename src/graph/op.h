@@ -19,6 +19,7 @@
 
 #define OP_OUTS 4                  /* most results, those that only the gradient sees included */
 #define OP_EDGES 64                /* most tensor arguments, lists included */
+#define OP_INPUTS 8                /* most tensor arguments, lists counted once */
 
 
 /*
@@ -38,10 +39,12 @@
 #define SAME_ARG(one, other, name) \
   _Static_assert(ARG(one, name) == ARG(other, name), #one " and " #other " differ in " #name)
 
-#define UNARY(name, domain, y, da, ...) struct op_arguments_##name { char input; __VA_ARGS__ };
-#define BINARY(name, domain, y, da, db, ...) \
+#define UNARY(name, domain, y, da, ra, ...) \
+  struct op_arguments_##name { char input; __VA_ARGS__ };
+#define BINARY(name, domain, y, da, ra, db, rb, ...) \
   struct op_arguments_##name { char input, other; __VA_ARGS__ };
-#define TERNARY(name, domain, y, da, db, dc, arguments) struct op_arguments_##name { arguments };
+#define TERNARY(name, domain, y, da, ra, db, rb, dc, rc, arguments) \
+  struct op_arguments_##name { arguments };
 #define OP(name, arguments, ...) struct op_arguments_##name { arguments };
 #define COMPOSED(name, arguments, ...) struct op_arguments_##name { arguments };
 #define PLAIN(name, arguments, ...) struct op_arguments_##name { arguments };
@@ -62,11 +65,20 @@
 
 #define UNARY(name, ...) struct op_inputs_##name { char input; };
 #define BINARY(name, ...) struct op_inputs_##name { char input, other; };
-#define TERNARY(name, domain, y, da, db, dc, arguments) struct op_inputs_##name { arguments };
-#define OP(name, arguments, ...) struct op_inputs_##name { arguments };
-#define TENSOR(name, ...) char name;
-#define TENSORS(name, ...) char name;
-#define TARGET(name) char name;
+#define TERNARY(name, domain, y, da, ra, db, rb, dc, rc, arguments) \
+  struct op_inputs_##name { arguments };
+#define OP(name, arguments, results, ...) \
+  struct op_inputs_##name { arguments }; \
+  struct op_values_##name { \
+    union { struct { arguments }; uint8_t inputs_[OP_INPUTS]; }; \
+    results \
+  }; \
+  _Static_assert(sizeof(struct op_inputs_##name) <= OP_INPUTS, "too many inputs of " #name);
+#define TENSOR(name, ...) uint8_t name;
+#define TENSORS(name, ...) uint8_t name;
+#define TARGET(name) uint8_t name;
+#define RESULT(name) uint8_t name;
+#define HIDDEN(name) uint8_t name;
 #define NUMBER(name, ...)
 #define COUNT(name, ...)
 #define POSITION(name, ...)
@@ -77,8 +89,8 @@
 #define TEXT(name, ...)
 #define CHOICE(name, ...)
 #define OPTIONAL(kind, name) OP_INPUT_##kind(name)
-#define OP_INPUT_TENSOR(name) char name;
-#define OP_INPUT_TENSORS(name) char name;
+#define OP_INPUT_TENSOR(name) uint8_t name;
+#define OP_INPUT_TENSORS(name) uint8_t name;
 #define OP_INPUT_NUMBER(name)
 #define OP_INPUT_COUNT(name)
 #define OP_INPUT_POSITION(name)
@@ -117,6 +129,12 @@ typedef struct call {
 
 typedef enum op_domain { FLT, NUM, ALL, TEST, PICK, STRUCTURED } op_domain;
 
+/*
+** The values that gradients of a row need: 'saves' has a byte for each input, and from OP_INPUTS on
+** for each result. Bit i of it: the gradient of input i needs the value.
+*/
+#define OP_FOR_ALL 0xFF
+
 /* The types of a call in mixed precision: see AUTOCAST in ops.def. */
 typedef enum autocast_policy {
   AUTOCAST_FOLLOWS, AUTOCAST_LOW, AUTOCAST_FULL, AUTOCAST_PROMOTES
@@ -132,11 +150,10 @@ typedef struct backward backward;
 
 typedef struct op_row {
   heed_signature signature;
-  const char *saves;               /* of an OP; NULL: what the derivatives mention */
-  const char *derivative[3];       /* of an elementwise row, as text */
-  int inputs;                      /* of an elementwise row */
+  const uint8_t *saves;            /* of a recorded row: see OP_FOR_ALL */
+  int inputs;                      /* of a recorded row: tensor arguments, lists counted once */
   int results;                     /* those that only the gradient sees included */
-  const char *result[OP_OUTS];     /* their names */
+  uint8_t passes;                  /* elementwise: bit i: the gradient of input i is g itself */
   op_domain domain;                /* STRUCTURED: not an elementwise row */
   bool recorded;                   /* OP and elementwise rows of a float result */
   bool plain;                      /* a PLAIN row */
@@ -152,23 +169,6 @@ extern const op_row op_rows[HEED_NOPS];
 
 static inline const heed_signature *op_signature (heed_op op) { return &op_rows[op].signature; }
 static inline const char *op_name (heed_op op) { return op_rows[op].signature.name; }
-
-/*
-** Which values the gradients of a row need, by input whose gradient is wanted: bit i of 'value' is
-** tensor argument i, bit OP_NEEDS_OUT + i result i; the bit of the last argument stands for all
-** tensors of a list. Read from 'saves' when a context opens.
-*/
-#define OP_NEEDS_IN 8
-#define OP_NEEDS_OUT 16
-typedef struct op_needs {
-  uint32_t value[OP_NEEDS_IN];
-  bool all;                        /* "*": all inputs */
-  uint8_t inputs;                  /* tensor arguments, lists counted once */
-  uint8_t passes;                  /* bit i: the gradient of input i is g itself */
-} op_needs;
-
-bool op_open (heed_context *cx);   /* graph.c: reads them; false: a row is wrong, or no memory */
-void op_close (heed_context *cx);
 
 
 /*

@@ -29,109 +29,6 @@ int op_edges (heed_context *cx, heed_op op, const heed_value *args, heed_tensor 
 }
 
 
-
-/*
-** {==================================================================
-** What gradients need: the text of a row, read once for each context
-** ===================================================================
-*/
-
-static bool is_word (char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
-/* Does an expression mention the name of one letter? */
-static bool mentions (const char *text, char name) {
-  for (const char *s = text; *s != '\0'; s++)
-    if (*s == name && !is_word(s[1]) && (s == text || !is_word(s[-1]))) return true;
-  return false;
-}
-
-/* "g" or "SCALED(g)" */
-static bool passes_through (const char *text) {
-  return strcmp(text, "g") == 0 || strcmp(text, "SCALED(g)") == 0;
-}
-
-static void read_derivatives (const op_row *row, op_needs *needs) {
-  for (int i = 0; i < row->inputs; i++) {
-    const char *text = row->derivative[i];
-    for (int k = 0; k < row->inputs; k++)
-      if (mentions(text, (char)('a' + k))) needs->value[i] |= 1u << k;
-    if (mentions(text, 'y')) needs->value[i] |= 1u << OP_NEEDS_OUT;
-    if (passes_through(text)) needs->passes |= (uint8_t)(1 << i);
-  }
-}
-
-static bool takes_tensors (const heed_parameter *p) {
-  return p->want == HEED_WANT_TENSOR || p->want == HEED_WANT_TENSORS;
-}
-
-/* The bit of an input or a result of this name, or 0. */
-static uint32_t bit_of (const op_row *row, const char *name, size_t length) {
-  const heed_signature *s = &row->signature;
-  for (int i = 0, input = 0; i < s->parameters; i++) {
-    if (!takes_tensors(&s->parameter[i])) continue;
-    const char *known = s->parameter[i].name;
-    if (strlen(known) == length && memcmp(known, name, length) == 0)
-      return input < OP_NEEDS_IN ? 1u << input : 0;
-    input++;
-  }
-  for (int i = 0; i < row->results; i++)
-    if (strlen(row->result[i]) == length && memcmp(row->result[i], name, length) == 0)
-      return 1u << (OP_NEEDS_OUT + i);
-  return 0;
-}
-
-static uint8_t count_inputs (const heed_signature *s) {
-  uint8_t n = 0;
-  for (int i = 0; i < s->parameters; i++) n += takes_tensors(&s->parameter[i]);
-  return n;
-}
-
-/* "input mean", or "other/input" where inputs differ; false: a name is unknown. */
-static bool read_saves (const op_row *row, op_needs *needs) {
-  uint32_t *value = needs->value;
-  bool each = strchr(row->saves, '/') != NULL;
-  for (const char *s = row->saves; *s != '\0'; ) {
-    size_t length = strcspn(s, " /");
-    uint32_t bit = bit_of(row, s, length);
-    if (length > 0 && bit == 0) return false;
-    *value |= bit;
-    s += length;
-    if (*s == '/' && ++value == needs->value + OP_NEEDS_IN) return false;
-    s += *s != '\0';
-  }
-  for (int i = 1; !each && i < OP_NEEDS_IN; i++) needs->value[i] = *needs->value;
-  return true;
-}
-
-bool op_open (heed_context *cx) {
-  size_t bytes = HEED_NOPS * sizeof *cx->needs;
-  cx->needs = core_alloc(cx, bytes);
-  if (cx->needs == NULL) return false;
-  memset(cx->needs, 0, bytes);
-  for (int op = 0; op < HEED_NOPS; op++) {
-    const op_row *row = &op_rows[op];
-    op_needs *needs = &cx->needs[op];
-    needs->inputs = count_inputs(&row->signature);
-    read_derivatives(row, needs);
-    if (row->saves == NULL) continue;
-    needs->all = strcmp(row->saves, "*") == 0;
-    if (!needs->all && !read_saves(row, needs))
-      return core_fail(cx, row->signature.name, "'saves' of its row names no input and no result: "
-                       "\"%s\"", row->saves);
-  }
-  return true;
-}
-
-void op_close (heed_context *cx) {
-  core_free(cx, cx->needs, HEED_NOPS * sizeof *cx->needs);
-  cx->needs = NULL;
-}
-
-/* }================================================================== */
-
-
 /*
 ** {==================================================================
 ** Views whose base was changed in place
@@ -214,31 +111,37 @@ static node *node_wanted (const heed_tensor *t) {
   return t != NULL && scalar_is_float(t->type) ? t->node : NULL;
 }
 
-/* The values that some gradient that is wanted needs, as bits of op_needs. */
-static uint32_t needed (const op_needs *needs, int nedges, heed_tensor *const *ts) {
-  uint32_t value = 0;
-  for (int i = 0; i < nedges && i < OP_NEEDS_IN; i++)
-    if (node_wanted(ts[i]) != NULL) value |= needs->value[i];
-  return value;
+/* The inputs whose gradient is wanted, as bits; those of a long list share the last one. */
+static unsigned inputs_wanted (int nedges, heed_tensor *const *ts) {
+  unsigned wanted = 0;
+  for (int i = 0; i < nedges; i++)
+    if (node_wanted(ts[i]) != NULL) wanted |= 1u << (i < OP_INPUTS ? i : OP_INPUTS - 1);
+  return wanted;
 }
 
-static bool saves_input (const op_needs *needs, uint32_t value, int i) {
-  int input = i < needs->inputs ? i : needs->inputs - 1;
-  return needs->all || (input < OP_NEEDS_IN && value >> input & 1);
+
+/* Does a gradient that is wanted need input i? Tensors from the last input on are a list. */
+static bool saves_input (const op_row *row, unsigned wanted, int i) {
+  return (row->saves[i < row->inputs ? i : row->inputs - 1] & wanted) != 0;
 }
+
+
+static bool saves_result (const op_row *row, unsigned wanted, int i) {
+  return (row->saves[OP_INPUTS + i] & wanted) != 0;
+}
+
 
 /* What is kept: all tensors that the call took and gave, but NULL for those that are not saved. */
 static int list_saved (const call *c, const op_row *row, int nedges, heed_tensor *const *ts,
                        const heed_tensor **kept) {
-  const op_needs *needs = &c->cx->needs[c->op];
-  uint32_t value = needed(needs, nedges, ts);
+  const unsigned wanted = inputs_wanted(nedges, ts);
   int dims = 0;
   for (int i = 0; i < nedges; i++) {
-    kept[i] = saves_input(needs, value, i) ? ts[i] : NULL;
+    kept[i] = saves_input(row, wanted, i) ? ts[i] : NULL;
     if (ts[i] != NULL) dims += ts[i]->at.rank * (kept[i] != NULL ? 2 : 1);
   }
   for (int i = 0; i < row->results; i++) {
-    const heed_tensor *y = kept[nedges + i] = value >> (OP_NEEDS_OUT + i) & 1 ? c->out[i] : NULL;
+    const heed_tensor *y = kept[nedges + i] = saves_result(row, wanted, i) ? c->out[i] : NULL;
     if (y != NULL) dims += 2 * y->at.rank;
   }
   return dims;

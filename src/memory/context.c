@@ -111,7 +111,7 @@ bytes_text core_bytes (size_t n) {
 
 
 const char *heed_error (heed_context *cx) {
-  if (cx == NULL) return "no context: not enough memory, no such level, or a wrong row in ops.def";
+  if (cx == NULL) return "no context: not enough memory, or no such level";
   if (!cx->failure.set) return NULL;
   if (!cx->failure.verbatim) compose_message(cx);
   return cx->message;
@@ -256,7 +256,6 @@ void core_close (heed_context *cx) {
   if (cx->pool != NULL) pool_close(cx->pool);
   core_free(cx, cx->temporaries, (size_t)cx->temporaries_capacity * sizeof *cx->temporaries);
   core_free(cx, cx->autocast.kept, (size_t)cx->autocast.capacity * sizeof *cx->autocast.kept);
-  if (cx->close_ops != NULL) cx->close_ops(cx);
   core_trim(cx);
   give(&host, cx, sizeof *cx);
 }

@@ -274,7 +274,7 @@ static double share_of (const saved *bound) {
 /* Is the derivative of input i g itself? (add and sub with alpha: only when it is 1) */
 static bool passes (const backward *b, int i, double alpha) {
   const op_row *row = &op_rows[b->op];
-  if (!(b->cx->needs[b->op].passes >> i & 1)) return false;
+  if (!(row->passes >> i & 1)) return false;
   return i == 0 || row->signature.parameters == row->inputs || alpha == 1;
 }
 

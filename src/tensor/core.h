@@ -205,8 +205,6 @@ struct heed_context {
   struct pass *pass;                       /* the backward pass that runs, or NULL */
   heed_tensor **temporaries;               /* owned by the ops that run: see op.h */
   int64_t ntemporaries, temporaries_capacity;
-  struct op_needs *needs;                  /* HEED_NOPS: 'saves' of ops.def, read: op/graph.c */
-  void (*close_ops) (heed_context *cx);    /* frees what floor 4 keeps here, or NULL */
   int64_t tensors;                         /* alive: the context waits for them at close */
   bool closing;
 };

@@ -75,12 +75,24 @@
     BY_NUMBER(text, numbers, FN(each_##name), out, in0, in1, in2) \
   }
 
-/* What a derivative does not need may be any memory of n elements. */
-#define DERIVATIVE(name, which, numbers, text, D) \
+/* The values that a derivative declares to read; the others may be any memory of n elements. */
+#define READ_NONE
+#define READ_G
+#define READ_A const T a = as[i];
+#define READ_B const T b = bs[i];
+#define READ_C const T c = cs[i];
+#define READ_Y const T y = results[i];
+#define READ_AB READ_A READ_B
+#define READ_ABC READ_AB READ_C
+#define READ_ABY READ_AB READ_Y
+#define READ_AY READ_A READ_Y
+#define READ_BY READ_B READ_Y
+
+#define DERIVATIVE(name, which, numbers, text, D, reads) \
   LOOP(derive_##name##_##which) (const angle_range angles, int64_t from, int64_t to, const T p, \
       const T q, T *ys, const T *gs, const T *as, const T *bs, const T *cs, const T *results) { \
-    EACH(const T g = gs[i]; const T a = as[i]; const T b = bs[i]; const T c = cs[i]; \
-         const T y = results[i]; (void)g; (void)a; (void)b; (void)c; (void)y;, D) \
+    (void)as; (void)bs; (void)cs; (void)results; \
+    EACH(const T g = gs[i]; (void)g; reads, D) \
   } \
   static void FN(derivative_##name##_##which) (int64_t n, void *out, const void *in0, \
       const void *in1, const void *in2, const void *in3, const void *in4, \
@@ -88,8 +100,9 @@
     BY_NUMBER(text, numbers, FN(derive_##name##_##which), out, in0, in1, in2, in3, in4) \
   }
 
-#define UNARY(name, domain, y, da, ...) MAP_##domain(MAP_1, name, #__VA_ARGS__, #y, y)
-#define BINARY(name, domain, y, da, db, ...) MAP_##domain(MAP_2, name, #__VA_ARGS__, #y, y)
+#define UNARY(name, domain, y, da, ra, ...) MAP_##domain(MAP_1, name, #__VA_ARGS__, #y, y)
+#define BINARY(name, domain, y, da, ra, db, rb, ...) \
+  MAP_##domain(MAP_2, name, #__VA_ARGS__, #y, y)
 #define TERNARY(name, domain, y, ...) MAP_##domain(MAP_3, name, "", #y, y)
 
 #define MAP_NUM(loop, name, numbers, text, y) loop(name, numbers, text, y)
@@ -105,12 +118,14 @@
 #include "op/ops.def"
 
 #ifdef T_IS_FLOAT
-#define UNARY(name, domain, y, da, ...) DERIVATIVE(name, 0, #__VA_ARGS__, #da, da)
-#define BINARY(name, domain, y, da, db, ...) \
-  DERIVATIVE(name, 0, #__VA_ARGS__, #da, da) DERIVATIVE(name, 1, #__VA_ARGS__, #db, db)
-#define TERNARY(name, domain, y, da, db, dc, ...) \
-  DERIVATIVE(name, 0, "", #da, da) DERIVATIVE(name, 1, "", #db, db) \
-  DERIVATIVE(name, 2, "", #dc, dc)
+#define UNARY(name, domain, y, da, ra, ...) DERIVATIVE(name, 0, #__VA_ARGS__, #da, da, READ_##ra)
+#define BINARY(name, domain, y, da, ra, db, rb, ...) \
+  DERIVATIVE(name, 0, #__VA_ARGS__, #da, da, READ_##ra) \
+  DERIVATIVE(name, 1, #__VA_ARGS__, #db, db, READ_##rb)
+#define TERNARY(name, domain, y, da, ra, db, rb, dc, rc, ...) \
+  DERIVATIVE(name, 0, "", #da, da, READ_##ra) \
+  DERIVATIVE(name, 1, "", #db, db, READ_##rb) \
+  DERIVATIVE(name, 2, "", #dc, dc, READ_##rc)
 #include "op/ops.def"
 #endif
 
@@ -122,6 +137,17 @@
 #undef BY_NUMBER
 #undef LOOP
 #undef MAP_1
+#undef READ_NONE
+#undef READ_G
+#undef READ_A
+#undef READ_B
+#undef READ_C
+#undef READ_Y
+#undef READ_AB
+#undef READ_ABC
+#undef READ_ABY
+#undef READ_AY
+#undef READ_BY
 #undef MAP_2
 #undef MAP_3
 #undef DERIVATIVE
