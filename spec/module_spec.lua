@@ -336,6 +336,49 @@ describe("a parameter", function()
 end)
 
 
+-- What each layer is made with.
+local makers = {
+  Attention = {4, 2}, Classifier = {4, 2, {}}, Decoder = {4, 2, 1, {cross = false}},
+  DecoderLayer = {4, 2, 8, {cross = false}}, Dropout = {0.5}, ELU = {1.0}, Embedding = {3, 4, {}},
+  Encoder = {4, 2, 1, {}}, EncoderLayer = {4, 2, 8, {}}, GELU = {"tanh"},
+  GatedMLP = {4, 4, {}}, Hardtanh = {-1, 1}, Identity = {}, LayerNorm = {4, {}},
+  LeakyReLU = {0.1}, Linear = {4, 4, {}}, List = {{nn.Linear(4, 4)}}, LogSigmoid = {},
+  LogSoftmax = {-1}, MLP = {4, 4, {}}, Mish = {},
+  MultiHeadAttention = {4, 2, {}}, Patches = {2, 4, {}}, Pool = {"mean", {}},
+  RMSNorm = {4, {}}, ReLU = {}, Sequential = {{nn.Linear(4, 4)}}, SiLU = {}, Sigmoid = {},
+  Softmax = {-1}, Softplus = {1, 20}, Tanh = {}, Transformer = {4, 2, {layers = 1}},
+}
+
+
+describe("every layer", function()
+  local ids, image = heed.tensor{1}, heed.randn(1, 2, 2)
+
+  -- One tensor of what a layer makes of an input in float64, whatever it takes.
+  local function run_layer(name, m, input)
+    return (m(input, name == "Transformer" and input or nil))
+  end
+
+  it("has gradients of its input and of all that it trains, and says its name", function()
+    for name, layer in pairs(nn) do
+      local is_class = type(layer) == "table" and name ~= "Module" and name ~= "init"
+      if is_class and layer.is_module and name ~= "List" then
+        heed.manual_seed(4)
+        local given = assert(makers[name], name .. " has no case")
+        local m = layer(table.unpack(given)):clone():to("float64"):eval()
+        local input = name == "Embedding" and ids or name == "Patches" and image
+                      or heed.randn(1, 3, 4)
+        if name ~= "Embedding" then input = input:to("float64"):requires_grad_() end
+        local leaves = m:parameters()
+        if name ~= "Embedding" then leaves[#leaves + 1] = input end
+        assert.is_true(heed.gradcheck(function() return run_layer(name, m, input) end, leaves),
+                       name)
+        assert.matches(name, tostring(m), 1, true)
+      end
+    end
+  end)
+end)
+
+
 describe("surplus arguments are refused", function()
   local function check(f, ...)
     local why = message(f, ...)
@@ -345,17 +388,6 @@ describe("surplus arguments are refused", function()
 
   local x = heed.zeros(1, 4)
   local ids = heed.tensor{1}
-  local makers = {
-    Attention = {4, 2}, Classifier = {4, 2, {}}, Decoder = {4, 2, 1, {cross = false}},
-    DecoderLayer = {4, 2, 8, {cross = false}}, Dropout = {0.5}, ELU = {1.0}, Embedding = {3, 4, {}},
-    Encoder = {4, 2, 1, {}}, EncoderLayer = {4, 2, 8, {}}, GELU = {"tanh"},
-    Hardtanh = {-1, 1}, Identity = {}, LayerNorm = {4, {}}, LeakyReLU = {0.1}, Linear = {4, 4, {}},
-    List = {{nn.Linear(4, 4)}}, LogSigmoid = {}, LogSoftmax = {-1}, MLP = {4, 4, {}}, Mish = {},
-    MultiHeadAttention = {4, 2, {}}, Patches = {2, 4, {}}, Pool = {"mean", {}},
-    RMSNorm = {4, {}}, ReLU = {}, Sequential = {{nn.Linear(4, 4)}}, SiLU = {}, Sigmoid = {},
-    Softmax = {-1}, Softplus = {1, 20}, Tanh = {}, Transformer = {4, 2, {layers = 1}},
-  }
-
   local inputs = {Embedding = ids, Patches = heed.zeros(1, 2, 2)}
   local takes_options = {
     Classifier = true, Decoder = true, DecoderLayer = true, Encoder = true, EncoderLayer = true,

@@ -12,11 +12,12 @@ local Module = require "heed.nn.module"
 local MultiHeadAttention = require "heed.nn.multihead"
 local call = require "heed.nn.block_call"
 local layers = require "heed.nn.layers"
+local mlp = require "heed.nn.mlp"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
 
 local any, count = options.any, options.count
-local Dropout, LayerNorm, MLP = layers.Dropout, layers.LayerNorm, layers.MLP
+local Dropout, LayerNorm, MLP = layers.Dropout, layers.LayerNorm, mlp.MLP
 
 local block = {}
 

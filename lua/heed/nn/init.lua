@@ -16,9 +16,11 @@ nn.Buffer = parameter.Buffer
 nn.Cache = require "heed.nn.cache"
 nn.init = require "heed.nn.initialise"
 
+for name, class in pairs(require("heed.nn.activations").layers) do nn[name] = class end
+
 for _, file in ipairs{
-  "heed.nn.layers", "heed.nn.attention", "heed.nn.list", "heed.nn.patches", "heed.nn.pool",
-  "heed.nn.torch", "heed.nn.transformer",
+  "heed.nn.layers", "heed.nn.attention", "heed.nn.list", "heed.nn.mlp", "heed.nn.patches",
+  "heed.nn.pool", "heed.nn.torch", "heed.nn.transformer",
 } do
   for name, value in pairs(require(file)) do nn[name] = value end
 end

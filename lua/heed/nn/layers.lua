@@ -1,11 +1,11 @@
 -- The layers that are not attention. First weights are drawn as PyTorch draws them: the same
 -- distributions, in the same order. What a layer may lack, such as a bias, is false where it does.
 
-local core = require "heed.core"
 local heed = require "heed"
 local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
+local refuse_tensor = require "heed.nn.refuse_tensor"
 
 local Parameter = parameter.Parameter
 local count, no_more, read = options.count, options.no_more, options.read
@@ -13,14 +13,6 @@ local dropout, embedding, is_tensor = heed.dropout, heed.embedding, heed.is_tens
 local layer_norm, linear, rms_norm = heed.layer_norm, heed.linear, heed.rms_norm
 
 local layers = {}
-
-
--- A layer is made of sizes and options; a tensor goes to its function, or to the layer.
-local function refuse_tensor(name, f, arguments, t)
-  if not is_tensor(t) then return end
-  heed.fail("nn.%s: makes a layer, got %s; write heed.%s(x%s), or nn.%s(%s)(x)", name,
-            options.kind(t), f, arguments == "" and "" or ", " .. arguments, name, arguments)
-end
 
 
 local function uniform(t, bound)
@@ -301,137 +293,6 @@ function Sequential:forward(x, ...)
   x = self[1](x, ...)
   for i = 2, n do x = self[i](x) end
   return x
-end
-
-
--- One row for each activation: its layer, the function that it calls, and how many arguments that
--- takes behind x, which the layer is made with.
-local ACTIVATIONS = {
-  {"ELU", "elu", 1},
-  {"GELU", "gelu", 1},
-  {"Hardtanh", "hardtanh", 2},
-  {"LeakyReLU", "leaky_relu", 1},
-  {"LogSigmoid", "logsigmoid", 0},
-  {"LogSoftmax", "log_softmax", 1},
-  {"Mish", "mish", 0},
-  {"ReLU", "relu", 0},
-  {"SiLU", "silu", 0},
-  {"Sigmoid", "sigmoid", 0},
-  {"Softmax", "softmax", 1},
-  {"Softplus", "softplus", 2},
-  {"Tanh", "tanh", 0},
-}
-
--- What is passed on where nothing is given.
-local FIRST_ARGUMENT = {LogSoftmax = -1, Softmax = -1}
-
-
--- The layer of a function, which refuses at once what the function would: nn.LeakyReLU(0.2).
-local function activation_layer(name, f, most)
-  local Activation, who, call = Module:extend(name), "nn." .. name, heed[f]
-
-  function Activation:init(...)
-    refuse_tensor(name, f, most > 0 and "..." or "", (...))
-    no_more(who, most, select(most + 1, ...))
-    local first = FIRST_ARGUMENT[name]
-    local given = (...) == nil and first and {first, n = 1} or table.pack(...)
-    local any_rank = heed.zeros(1, 1, 1, 1, 1, 1, 1, 1, {device = "cpu"})
-    core.called(who, call, any_rank, table.unpack(given, 1, given.n))
-    self.arguments = given
-  end
-
-  function Activation:forward(x, ...)
-    if select("#", ...) > 0 then no_more(who, 1, ...) end
-    local given = self.arguments
-    return call(x, table.unpack(given, 1, given.n))
-  end
-
-  function Activation:describe()
-    local texts = {}
-    for i = 1, self.arguments.n do
-      local argument = self.arguments[i]
-      texts[i] = type(argument) == "table" and "..." or tostring(argument)
-    end
-    return table.concat(texts, ", ")
-  end
-
-  return Activation
-end
-
-for _, row in ipairs(ACTIVATIONS) do layers[row[1]] = activation_layer(table.unpack(row)) end
-
-
--- Gated linear units, by the activations of their gates: Shazeer, GLU Variants Improve
--- Transformer, 2020.
-local GATED = {geglu = "gelu", glu = "sigmoid", reglu = "relu", swiglu = "silu"}
-
-
----The activation that an option names: "gelu", a function, a layer, or a layer's class.
----@param who string
----@param value any
----@return function
-local function activation(who, value)
-  if type(value) ~= "string" then
-    if type(value) == "table" and not Module.is(value) and value.is_module then value = value() end
-    return options.callable(who, "activation", value)
-  end
-  local names = options.names(GATED)
-  for _, row in ipairs(ACTIVATIONS) do
-    if row[2] == value then return layers[row[1]]() end
-    names[#names + 1] = row[2]
-  end
-  table.sort(names)
-  heed.fail("%s: unknown activation '%s'; %s", who, value, options.hint(value, names))
-end
-
-
----The feed-forward block of a transformer: wider, an activation, and back. Where it is gated, the
----activation is that of a gate, which what is wider is multiplied by.
----@class heed.MLP: heed.Module
----@field gate heed.Linear|false
----@field up heed.Linear
----@field down heed.Linear
----@overload fun(dim: integer, hidden: integer, options?: heed.MLP.options): heed.MLP
-local MLP = Module:extend("MLP")
-layers.MLP = MLP
-
-
----@class heed.MLP.options
----@field activation? string|function "relu" unless given; "swiglu", "geglu", "reglu" and "glu" are
----gated: by silu, gelu, relu and sigmoid
----@field gated? boolean whether there is a gate
----@field bias? boolean true unless given
----@field dropout? number before the way back, while training; 0 unless given
----@field out_dim? integer `dim` unless given
-
----@param dim integer
----@param hidden integer the width of each of the parts: a gate adds to it
----@param given? heed.MLP.options
-function MLP:init(dim, hidden, given, ...)
-  no_more("nn.MLP", 3, ...)
-  local o = read("nn.MLP", given, {
-    activation = options.any, bias = true, dropout = 0, gated = false, out_dim = options.any,
-  })
-  dim, hidden = count("nn.MLP", "dim", dim), count("nn.MLP", "hidden", hidden)
-  local name = o.activation == nil and "relu" or o.activation
-  local gate = o.gated or GATED[name] ~= nil
-  self.gate = gate and Linear(dim, hidden, {bias = o.bias})
-  self.up = Linear(dim, hidden, {bias = o.bias})
-  self.activation = activation("nn.MLP", GATED[name] or name)
-  self.dropout = Dropout(options.probability("nn.MLP", "dropout", o.dropout))
-  local out_dim = o.out_dim
-  if out_dim == nil then out_dim = dim end
-  self.down = Linear(hidden, count("nn.MLP", "out_dim", out_dim), {bias = o.bias})
-end
-
-
----@param x heed.Tensor (..., dim)
----@return heed.Tensor y (..., out_dim)
-function MLP:forward(x, ...)
-  if select("#", ...) > 0 then no_more("nn.MLP", 1, ...) end
-  local h = self.activation((self.gate or self.up)(x))      -- (..., hidden)
-  if self.gate then h = h * self.up(x) end
-  return self.down(self.dropout(h))
 end
 
 
