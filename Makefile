@@ -91,7 +91,7 @@ all: $(B)/heed/core.so
 	@! $(GPU) >/dev/null 2>&1 || test -e $(B)/heed/cuda.so || echo "a GPU is here: make cuda"
 
 # A plugin must be of the same table of operations and the same structs as the core.
-INTERFACE= $(shell cat src/op/ops.def src/heed.h $(patsubst %,src/%.h,base/layout base/scalar \
+INTERFACE= $(shell cat src/op/*.def src/heed.h $(patsubst %,src/%.h,base/layout base/scalar \
   base/view base/work memory/device memory/plugin) | cksum | cut -d' ' -f1)
 $(B)/src/memory/plugin.o $(B)/cuda/device/plugin.cu.o: SHOWN= -DHEED_INTERFACE=$(INTERFACE)ull
 
@@ -197,7 +197,7 @@ $(B)/half.o: $(B)/half.c
 # a host's names are its own.
 $(B)/libheed.a: $(OBJECTS) $(EMBED)
 	@mkdir -p $(B)/include/op; echo link $@
-	$(Q)cp src/heed.h src/lua/heed_api.h src/lua/heed_lua.h $(B)/include && cp src/op/ops.def $(B)/include/op
+	$(Q)cp src/heed.h src/lua/heed_api.h src/lua/heed_lua.h $(B)/include && cp src/op/*.def $(B)/include/op
 	$(Q)$(CC) -r -nostdlib -o $(B)/heed.o $(CORE)
 	$(Q)$(CC) -r -nostdlib -o $(B)/heed_lua.o $(filter-out $(CORE),$^)
 	$(Q)objcopy --localize-hidden $(B)/heed.o && objcopy --localize-hidden $(B)/heed_lua.o

@@ -5,12 +5,12 @@ local rows = require "spec.support.rows"
 -- What the files of a folder may include, besides the system's headers; the first that fits holds.
 local for_kernels = {
   "heed.h", "base/layout.h", "base/random.h", "base/scalar.h", "base/view.h", "base/work.h",
-  "memory/device.h", "memory/pool.h", "op/ops.def",
+  "memory/device.h", "memory/pool.h", "op/ops.def", "op/masks.def",
 }
 local floors = {
-  {"src/heed%.h", {"op/ops.def"}},
+  {"src/heed%.h", {"op/ops.def", "op/masks.def"}},
   {"src/heed%.c", {"heed.h", "tensor/", "cpu/cpu.h", "graph/op.h"}},
-  {"src/base/", {"heed.h", "base/"}},
+  {"src/base/", {"heed.h", "base/", "op/masks.def"}},
   {"src/memory/", {"heed.h", "base/", "memory/", "tensor/", "op/ops.def"}},
   {"src/tensor/", {"heed.h", "base/", "memory/", "tensor/"}},
   {"src/cpu/", {"cpu/", table.unpack(for_kernels)}},

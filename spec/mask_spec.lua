@@ -56,6 +56,14 @@ local function rules(B, T, S)
     ["blocks ahead"] = {mask.blocks(24, 0, math.huge), function(_, _, i, j)
       return (j - 1) // 24 >= position(i) // 24
     end},
+    every = {mask.every(3), function(_, _, i, j) return (position(i) - (j - 1)) % 3 == 0 end},
+    ["every key"] = {mask.every(1), function() return true end},
+    ["every one of many"] = {mask.every(20), function(_, _, i, j)
+      return (position(i) - (j - 1)) % 20 == 0
+    end},
+    ["every one beyond all"] = {mask.every(math.maxinteger), function(_, _, i, j)
+      return position(i) == j - 1
+    end},
     tensor = {mask.tensor(bools), function(b, _, i, j) return bool_of(b, 1, i, j) end},
     predicate = {mask.predicate(function(b, h, i, j) return (b + h + i * j) % 3 > 0 end),
                  function(b, h, i, j) return (b + h + i * j) % 3 > 0 end},
@@ -76,6 +84,8 @@ local COMBINED = {
                 function(a, b) return not a or b end},
   ["(a & ~b) | (b & ~a)"] = {"tensor", "window", function(a, b) return (a & ~b) | (b & ~a) end,
                              function(a, b) return a ~= b end},
+  ["a & b, dilated,"] = {"causal", "every", function(a, b) return a & b end,
+                         function(a, b) return a and b end},
   ["a & b & a | b"] = {"predicate", "prefixes", function(a, b) return a & b & a | b end,
                        function(_, b) return b end},
   ["more than a device takes"] = {"keys", "documents", function(a, b)
@@ -175,6 +185,21 @@ end
 
 
 describe("a mask", function()
+  -- The table of masks is src/op/masks.def: what it has must be among the rules above.
+  it("is tried by every word of the table of masks", function()
+    local words, tried = heed.core.mask_words(), {}
+    for _, one in pairs(combined(rules(2, 5, 7))) do
+      local rule, at = mask.resolve(one[1], 2, 1, 5, 7, 4, heed.empty(0).device), 1
+      while at <= #rule do
+        tried[rule[at]] = true
+        at = at + 1 + words[rule[at]].numbers
+      end
+    end
+    for n = 0, #words do
+      assert.is_true(tried[n] == true, "no rule has the word " .. words[n].name)
+    end
+  end)
+
   it("is the rule that it is called, densely", function()
     each("float32", function(m, dense)
       assert.is_true(m:dense(table.unpack(dense.shape)):equal(dense))
@@ -274,6 +299,24 @@ describe("a mask", function()
     end
     heed.threads(threads)
     for name, y in pairs(found[1]) do assert.is_true(y:equal(found[2][name]), name) end
+  end)
+
+  it("of positions is the same in steps with a cache", function()
+    local layer = require("heed.nn").MultiHeadAttention(8, 2)
+    local x = heed.randn(1, 9, 8)
+    for _, m in ipairs {mask.every(3), mask.every(2) & mask.window(5, 0)} do
+      local cache = require("heed.nn").Cache()
+      local whole = layer(x, {mask = m, causal = true})
+      for i = 1, 9 do
+        local y = layer(x:narrow(2, i, 1), {mask = m, causal = true, cache = cache})
+        assert.is_true(y:allclose(whole:narrow(2, i, 1), {atol = 1e-5}))
+      end
+    end
+  end)
+
+  it("draws every third key", function()
+    local drawn = tostring(mask.every(3) & heed.ones(3, 4):ne(0)):gsub("^%C+\n", "")
+    assert.equal("  · ■ · ·\n  · · ■ ·\n  ■ · · ■", drawn)
   end)
 
   it("needs memory that grows with the lengths alone", function()
@@ -426,6 +469,11 @@ describe("heed.mask", function()
       ["mask.documents: argument 'ids'"] = function() mask.documents({1, 2}) end,
       ["mask.blocks: .*argument 'size', got 0"] = function() mask.blocks(0) end,
       ["mask.prefix: .*argument 'n'"] = function() mask.prefix("2") end,
+      ["mask.every: .*at least 1 expected as argument 'n', got 0"] = function() mask.every(0) end,
+      ["mask.every: .*argument 'n', got 1.5"] = function() mask.every(1.5) end,
+      ["every: a distance from 1 on expected, got 0"] = function()
+        heed.core.attention_mask({1, 1, 2, 2}, {heed.core.mask_words().every, 0})
+      end,
       ["mask.predicate: a function"] = function() mask.predicate(x) end,
       ["mask.predicate: .*'heads'"] = function() mask.predicate(print, {head = false}) end,
       ["a boolean expected, got nil"] = function()

@@ -282,6 +282,44 @@ HEED_API bool heed_take_over (heed_tensor *t, heed_tensor *from);  /* storage, l
 
 /*
 ** {==================================================================
+** Who may attend
+** ===================================================================
+*/
+
+/*
+** The words of the list 'rule' of attention, each followed by its numbers, in postfix order; the
+** tensors that words take are 'operands', in the order of the words. Keys j and queries i count
+** from 0, and query i stands at position p = i + S - T among the keys. So
+** {HEED_MASK_BAND, -255, 0, HEED_MASK_DOCUMENTS, HEED_MASK_AND} is a window within documents.
+** Likewise from 0, element i - j + S - 1 of 'relative' (H, T + S - 1) is added to a score.
+** op/masks.def says what each word means.
+*/
+typedef enum heed_mask {
+#define WORD(NAME, ...) HEED_MASK_##NAME,
+#define JOIN(NAME, ...) HEED_MASK_##NAME,
+#include "op/masks.def"
+  HEED_NMASKS
+} heed_mask;
+
+/* A word's row of the table of masks. */
+typedef struct heed_word {
+  const char *name, *constructor;   /* "band_from"; what messages name, "band" */
+  int numbers;                      /* that follow it */
+  int joins;                        /* masks before it that it joins */
+  const char *what;                 /* the first number is, with the least that it may be; */
+  int64_t least;                    /* NULL: any number */
+  heed_type type;                   /* of its tensor, which broadcasts to 'dims', letters of */
+  const char *dims;                 /* BHTS; "": it takes no tensor */
+  bool absolute;                    /* does it number keys from the first one on? */
+} heed_word;
+
+HEED_API const heed_word *heed_describe_mask (heed_mask word);      /* NULL: there is none */
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
 ** Operations and gradients
 ** ===================================================================
 */
@@ -292,28 +330,6 @@ HEED_API int heed_apply (heed_context *cx, heed_op op, const heed_value *args, i
 /* The same, where what is made from nothing goes to a device of that name. */
 HEED_API int heed_apply_on (heed_context *cx, const char *device, heed_op op,
                             const heed_value *args, int n, heed_tensor *out[HEED_RESULTS]);
-/*
-** Who may attend, as the list 'rule' of attention says it: words, each followed by its numbers, in
-** postfix order; the tensors that words take are 'operands', in the order of the words. Keys j and
-** queries i count from 0, and query i stands at position p = i + S - T among the keys. So
-** {HEED_MASK_BAND, -255, 0, HEED_MASK_DOCUMENTS, HEED_MASK_AND} is a window within documents.
-** Likewise from 0, element i - j + S - 1 of 'relative' (H, T + S - 1) is added to a score.
-*/
-typedef enum heed_mask {
-  HEED_MASK_TENSOR,      /* bool, broadcasts to (B, H, T, S) less the axes that queries lack */
-  HEED_MASK_KEYS,        /* bool (B, S): the keys that are there */
-  HEED_MASK_BAND,        /* low, high: low <= j - p <= high */
-  HEED_MASK_BAND_FROM,   /* first, low, high: the same, query i standing at i + first */
-  HEED_MASK_FIRST,       /* n: j < n */
-  HEED_MASK_PREFIX,      /* int64 (B), n from 0 on: j < n */
-  HEED_MASK_LENGTHS,     /* int64 (B), n from 0 to S: j < n */
-  HEED_MASK_DOCUMENTS,   /* int64 (B, S): key j and position p agree in it */
-  HEED_MASK_BLOCKS,      /* size, low, high: low <= floor(j / size) - floor(p / size) <= high */
-  HEED_MASK_NOT,         /* of what stands before it */
-  HEED_MASK_AND,         /* of the two before it */
-  HEED_MASK_OR
-} heed_mask;
-
 /* The first result; the others are dropped. */
 HEED_API heed_tensor *heed_call (heed_context *cx, heed_op op, const heed_value *args, int n);
 /* As heed_apply, into the first argument; false for a failure. */

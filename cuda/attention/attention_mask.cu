@@ -37,20 +37,41 @@ static void count_blocks (mask_step *s, const mask_node *node, int64_t most) {
 }
 
 
-static bool has_operand (int kind) {
-  return kind == MASK_DENSE || kind == MASK_LENGTHS || kind == MASK_DOCUMENTS;
+static void step_of_dense (mask_step *, const mask_node *, int64_t) {}
+
+static void step_of_band (mask_step *s, const mask_node *node, int64_t) {
+  s->low = as_limit(node->low);
+  s->high = as_limit(node->high);
+}
+
+static void step_of_lengths (mask_step *s, const mask_node *node, int64_t) {
+  s->high = as_limit(node->high);
+}
+
+static void step_of_documents (mask_step *s, const mask_node *node, int64_t) {
+  s->offset = as_limit(node->offset);
+}
+
+static void step_of_blocks (mask_step *s, const mask_node *node, int64_t most) {
+  count_blocks(s, node, most);
+}
+
+static void step_of_every (mask_step *s, const mask_node *node, int64_t) {
+  s->size = as_limit(node->size);
+  s->offset = as_limit(node->offset);
 }
 
 
-static mask_step step_of (const mask_node *node, int64_t T, int64_t S) {
+/* 'most': of T and S, the larger. */
+static mask_step step_of (const mask_node *node, int64_t most) {
   mask_step s = {};
-  s.kind = (int)node->kind;
-  if (has_operand(s.kind)) s.operand = node->operand - ATTENTION_MASK;
-  if (s.kind == MASK_DOCUMENTS) s.offset = as_limit(node->offset);
-  if (s.kind == MASK_BLOCKS) count_blocks(&s, node, max(max(T, S), (int64_t)1));
-  if (s.kind == MASK_BAND || s.kind == MASK_LENGTHS) {
-    s.low = as_limit(node->low);
-    s.high = as_limit(node->high);
+  s.kind = node->kind;
+  if (mask_has_operand(s.kind)) s.operand = node->operand - ATTENTION_MASK;
+  switch (s.kind) {
+#define LEAF(NAME, name, ...) case MASK_##NAME: step_of_##name(&s, node, most); break;
+#define JOIN(NAME, ...) case MASK_##NAME:
+#include "op/masks.def"
+    case MASK_KINDS: break;
   }
   return s;
 }
@@ -64,8 +85,8 @@ attend_mask cuda_mask_of (const work *w) {
   m.T = as_limit(T);
   m.S = as_limit(S);
   for (int i = 0; i < m.n; i++) {
-    m.step[i] = step_of(&tree->node[i], T, S);
-    if (has_operand(m.step[i].kind))
+    m.step[i] = step_of(&tree->node[i], max(max(T, S), (int64_t)1));
+    if (mask_has_operand(m.step[i].kind))
       m.in[m.step[i].operand] = head_operand_of(&w->in[tree->node[i].operand]);
   }
   return m;

@@ -9,7 +9,10 @@
 **
 ** A tile of documents is known by the least and the largest of its keys' ids, which a kernel of
 ** attention_mask.cu finds first: 16 bytes for SIDE keys. Without it every block would have to read
-** all ids, once for each head. What a dense mask says of a tile is read with its pairs.
+** all ids, once for each head. A tile of a dense mask is mixed until its pairs are read.
+**
+** For each LEAF of op/masks.def stand here tile_of_ and row_of_ with its name, which the tree's two
+** evaluations call, and step_of_ in attention_mask.cu.
 */
 
 #ifndef cuda_attention_mask_h
@@ -39,7 +42,7 @@ typedef struct tile { int b, h, i, j; } tile;
 typedef struct id_range { int64_t least, most; } id_range;
 
 /* A node of the tree. BLOCKS: queries count from 'offset' on, which is from 0 to size - 1. */
-typedef struct mask_step { int kind, operand, low, high, offset, size; } mask_step;
+typedef struct mask_step { mask_kind kind; int operand, low, high, offset, size; } mask_step;
 
 typedef struct attend_mask {
   int n, T, S;
@@ -88,7 +91,11 @@ template <int BITS, class Leaf> INLINE unsigned ask (const attend_mask &m, Leaf 
         break;
       case MASK_AND: stack = stack >> BITS & (stack | ~all); break;
       case MASK_OR: stack = stack >> BITS | (stack & all); break;
-      default: stack = stack << BITS | leaf(s); break;
+#define LEAF(NAME, ...) case MASK_##NAME:
+#include "op/masks.def"
+        stack = stack << BITS | leaf(s);
+        break;
+      case MASK_KINDS: break;
     }
   }
   return stack & all;
@@ -124,17 +131,58 @@ INLINE unsigned kind_of_differences (const mask_step &s, int64_t least, int64_t 
 }
 
 
-INLINE unsigned kind_of_blocks (const mask_step &s, const tile &x, int i_last, int j_last) {
+/* The queries and keys that a tile has. */
+template <class T> INLINE int last_query (const attend_mask &m, const tile &x) {
+  return min(x.i + SIDE(T), m.T) - 1;
+}
+
+template <class T> INLINE int last_key (const attend_mask &m, const tile &x) {
+  return min(x.j + SIDE(T), m.S) - 1;
+}
+
+
+/* The pairs of a dense mask are read. */
+template <class T>
+INLINE unsigned tile_of_dense (const attend_mask &, const mask_step &, const tile &) {
+  return TILE_SOME;
+}
+
+
+template <class T>
+INLINE unsigned tile_of_band (const attend_mask &m, const mask_step &s, const tile &x) {
+  return kind_of_differences(s, x.j - last_query<T>(m, x), last_key<T>(m, x) - x.i);
+}
+
+
+template <class T>
+INLINE unsigned tile_of_lengths (const attend_mask &m, const mask_step &s, const tile &x) {
+  const int64_t length = mask_length(m, s, x.b);
+  return kind_of_tile(x.j < length, last_key<T>(m, x) < length);
+}
+
+
+template <class T>
+INLINE unsigned tile_of_blocks (const attend_mask &m, const mask_step &s, const tile &x) {
   const int64_t first = (unsigned)x.j / (unsigned)s.size;
-  const int64_t last = (unsigned)j_last / (unsigned)s.size;
-  return kind_of_differences(s, first - block_of_query(s, i_last), last - block_of_query(s, x.i));
+  const int64_t last = (unsigned)last_key<T>(m, x) / (unsigned)s.size;
+  return kind_of_differences(s, first - block_of_query(s, last_query<T>(m, x)),
+                             last - block_of_query(s, x.i));
+}
+
+
+/* The differences are moved up by a multiple of the size, so that none is below 0. */
+template <class T>
+INLINE unsigned tile_of_every (const attend_mask &m, const mask_step &s, const tile &x) {
+  const int64_t up = ((int64_t)m.S / s.size + 1) * s.size + s.offset;
+  const int64_t least = x.i + up - last_key<T>(m, x), most = last_query<T>(m, x) + up - x.j;
+  return kind_of_tile(most / s.size * s.size >= least, s.size == 1);
 }
 
 
 /* SIDE positions of queries lie in two tiles of keys at most. */
 template <class T>
-INLINE unsigned kind_of_documents (const attend_mask &m, const mask_step &s, const tile &x,
-                                   int i_last) {
+INLINE unsigned tile_of_documents (const attend_mask &m, const mask_step &s, const tile &x) {
+  const int i_last = last_query<T>(m, x);
   const id_range *ids = m.ids[s.operand] + (int64_t)x.b * m.tiles;
   const int64_t first = (int64_t)x.i + s.offset, last = (int64_t)i_last + s.offset;
   const int64_t from = max(first, (int64_t)0), to = min(last, (int64_t)m.S - 1);
@@ -147,18 +195,14 @@ INLINE unsigned kind_of_documents (const attend_mask &m, const mask_step &s, con
 
 
 template <class T> INLINE unsigned kind_of (const attend_mask &m, const tile &x) {
-  const int i_last = min(x.i + SIDE(T), m.T) - 1, j_last = min(x.j + SIDE(T), m.S) - 1;
   return ask<TILE_BITS>(m, [&] (const mask_step &s) -> unsigned {
     switch (s.kind) {
-      case MASK_BAND: return kind_of_differences(s, x.j - i_last, j_last - x.i);
-      case MASK_BLOCKS: return kind_of_blocks(s, x, i_last, j_last);
-      case MASK_DOCUMENTS: return kind_of_documents<T>(m, s, x, i_last);
-      case MASK_LENGTHS: {
-        const int64_t length = mask_length(m, s, x.b);
-        return kind_of_tile(x.j < length, j_last < length);
-      }
-      default: return TILE_SOME;               /* of a dense mask the pairs are read */
+#define LEAF(NAME, name, ...) case MASK_##NAME: return tile_of_##name<T>(m, s, x);
+#define JOIN(NAME, ...) case MASK_##NAME:
+#include "op/masks.def"
+      case MASK_KINDS: break;
     }
+    return TILE_SOME;
   });
 }
 
@@ -180,13 +224,46 @@ template <class T> INLINE unsigned columns_between (int64_t first, int64_t last)
 
 
 template <class T>
-INLINE unsigned row_of_documents (const attend_mask &m, const mask_step &s, int b, int i, int j) {
+INLINE unsigned row_of_band (const attend_mask &, const mask_step &s, const tile &, int i, int j) {
+  return columns_between<T>((int64_t)i + s.low - j, (int64_t)i + s.high - j);
+}
+
+
+template <class T>
+INLINE unsigned row_of_lengths (const attend_mask &m, const mask_step &s, const tile &x, int,
+                                int j) {
+  return columns_between<T>(0, mask_length(m, s, x.b) - 1 - j);
+}
+
+
+template <class T>
+INLINE unsigned row_of_blocks (const attend_mask &, const mask_step &s, const tile &, int i,
+                               int j) {
+  const int64_t block = block_of_query(s, i);
+  return columns_between<T>((block + s.low) * s.size - j, (block + s.high + 1) * s.size - 1 - j);
+}
+
+
+template <class T>
+INLINE unsigned row_of_every (const attend_mask &, const mask_step &s, const tile &, int i,
+                              int j) {
+  const unsigned size = (unsigned)s.size, rest = ((unsigned)i + (unsigned)s.offset) % size;
+  unsigned bits = 0;
+  UNROLL(T, c)
+    if (((unsigned)j + c) % size == rest) bits |= 1u << c;
+  return bits;
+}
+
+
+template <class T>
+INLINE unsigned row_of_documents (const attend_mask &m, const mask_step &s, const tile &x, int i,
+                                  int j) {
   const int64_t position = (int64_t)i + s.offset;
   unsigned bits = 0;
   if (position < 0 || position >= m.S) return 0;
-  const int64_t id = document_of(m, s, b, position);
+  const int64_t id = document_of(m, s, x.b, position);
   UNROLL(T, c)
-    if (j + c < m.S && document_of(m, s, b, j + c) == id) bits |= 1u << c;
+    if (j + c < m.S && document_of(m, s, x.b, j + c) == id) bits |= 1u << c;
   return bits;
 }
 
@@ -209,16 +286,12 @@ template <class T>
 INLINE unsigned row_of_pairs (const attend_mask &m, const mask_step &s, const tile &x, int i,
                               int j) {
   switch (s.kind) {
-    case MASK_BAND: return columns_between<T>((int64_t)i + s.low - j, (int64_t)i + s.high - j);
-    case MASK_LENGTHS: return columns_between<T>(0, mask_length(m, s, x.b) - 1 - j);
-    case MASK_DOCUMENTS: return row_of_documents<T>(m, s, x.b, i, j);
-    case MASK_BLOCKS: {
-      const int64_t block = block_of_query(s, i);
-      return columns_between<T>((block + s.low) * s.size - j,
-                                (block + s.high + 1) * s.size - 1 - j);
-    }
-    default: return row_of_dense<T>(m, s, x, i, j);
+#define LEAF(NAME, name, ...) case MASK_##NAME: return row_of_##name<T>(m, s, x, i, j);
+#define JOIN(NAME, ...) case MASK_##NAME:
+#include "op/masks.def"
+    case MASK_KINDS: break;
   }
+  return 0;
 }
 
 

@@ -8,7 +8,7 @@
 -- last key: T queries behind a cache of S - T keys need nothing else. A mask is a rule, which
 -- kernels ask for each tile; no T x S matrix is made but of what is given as one.
 --
--- A rule is a list of words and numbers in postfix order: heed_mask in src/heed.h.
+-- A rule is a list of words and numbers in postfix order: src/op/masks.def is the table of words.
 
 local core = require "heed.core"
 local heed = require "heed"
@@ -18,17 +18,16 @@ local kind = options.kind
 
 local mask = {}
 
--- The words of heed_mask, in its order.
-local TENSOR <const>, KEYS <const>, BAND <const>, BAND_FROM <const> = 0, 1, 2, 3
-local FIRST <const>, PREFIX <const>, LENGTHS <const>, DOCUMENTS <const> = 4, 5, 6, 7
-local BLOCKS <const>, NOT <const>, AND <const>, OR <const> = 8, 9, 10, 11
+-- Words by name, and by number their grammar.
+local WORD <const> = options.strict("a rule's word", core.mask_words())
 
 local FAR <const> = math.mininteger // 2     -- beyond any key
-local LONGEST <const> = 200                  -- numbers of a rule, and …
-local MOST <const> = 32                      -- … tensors; what has more is made dense in parts
+-- A rule of more numbers or of more tensors is made dense in parts.
+local LONGEST <const> = 200
+local MOST <const> = 32
 local REMEMBERED <const> = 64                -- shapes that a predicate was made dense for
-local DRAWN <const> = 32                     -- rows and columns in print, and 8 unless tensors …
-local USUAL <const> = 8                      -- … give sizes
+local DRAWN <const> = 32                     -- most rows and columns of a picture
+local USUAL <const> = 8                      -- rows and columns where no tensor gives sizes
 
 ---@class heed.Mask: who may attend
 ---@operator band(heed.Mask|heed.Tensor): heed.Mask
@@ -38,8 +37,8 @@ local Mask = {__name = "heed.Mask"}
 
 local methods = {}
 
--- What a mask is: its rule; the operands of the rule's words, tensors or tables for predicates; its
--- text; parts, the masks that an operator joined.
+-- The contents of a mask: its rule; the operands of the rule's words, tensors or tables for
+-- predicates; its text; parts, the masks that an operator joined.
 local inside = setmetatable({}, {__mode = "k"})
 
 function Mask.__index(_, name)
@@ -106,13 +105,13 @@ end
 function mask.causal(given, ...)
   options.no_more("mask.causal", 1, ...)
   local offset = options.read("mask.causal", given, {offset = options.any}).offset
-  if offset == nil then return new("causal()", {BAND, FAR, 0}) end
+  if offset == nil then return new("causal()", {WORD.band, FAR, 0}) end
   local n = type(offset) == "number" and math.tointeger(offset)
   if not n then
     heed.fail("mask.causal: a whole number expected as option offset, got %s", kind(offset))
   end
   local at = math.min(math.max(n, FAR // 8), -(FAR // 8))       -- sums of both stay in range
-  return new(("causal{offset = %d}"):format(n), {BAND_FROM, at, FAR, 0})
+  return new(("causal{offset = %d}"):format(n), {WORD.band_from, at, FAR, 0})
 end
 
 
@@ -124,7 +123,7 @@ function mask.window(left, right, ...)
   options.no_more("mask.window", 2, ...)
   if right == nil then right = 0 end
   local low, high = check_reach("window", "left", left), check_reach("window", "right", right)
-  return new(("window(%s, %s)"):format(whole(left), whole(right)), {BAND, -low, high})
+  return new(("window(%s, %s)"):format(whole(left), whole(right)), {WORD.band, -low, high})
 end
 
 
@@ -134,7 +133,7 @@ end
 function mask.lengths(lengths, ...)
   options.no_more("mask.lengths", 1, ...)
   check_tensor("lengths", "lengths", lengths, "int64", 1)
-  return new("lengths" .. shape_text(lengths), {LENGTHS}, {lengths})
+  return new("lengths" .. shape_text(lengths), {WORD.lengths}, {lengths})
 end
 
 
@@ -144,7 +143,7 @@ end
 function mask.keys(keys, ...)
   options.no_more("mask.keys", 1, ...)
   check_tensor("keys", "keys", keys, "bool", 2)
-  return new("keys" .. shape_text(keys), {KEYS}, {keys})
+  return new("keys" .. shape_text(keys), {WORD.keys}, {keys})
 end
 
 
@@ -155,10 +154,10 @@ function mask.prefix(n, ...)
   options.no_more("mask.prefix", 1, ...)
   if is_tensor(n) then
     check_tensor("prefix", "n", n, "int64", 1)
-    return new("prefix" .. shape_text(n), {PREFIX}, {n})
+    return new("prefix" .. shape_text(n), {WORD.prefix}, {n})
   end
   n = options.count("mask.prefix", "argument 'n'", n, 0)
-  return new(("prefix(%d)"):format(n), {FIRST, n})
+  return new(("prefix(%d)"):format(n), {WORD.first, n})
 end
 
 
@@ -168,7 +167,7 @@ end
 function mask.documents(ids, ...)
   options.no_more("mask.documents", 1, ...)
   check_tensor("documents", "ids", ids, "int64", 2)
-  return new("documents" .. shape_text(ids), {DOCUMENTS}, {ids})
+  return new("documents" .. shape_text(ids), {WORD.documents}, {ids})
 end
 
 
@@ -184,7 +183,18 @@ function mask.blocks(size, before, after, ...)
   if after == nil then after = 0 end
   local low, high = check_reach("blocks", "before", before), check_reach("blocks", "after", after)
   return new(("blocks(%d, %s, %s)"):format(size, whole(before), whole(after)),
-             {BLOCKS, size, -low, high})
+             {WORD.blocks, size, -low, high})
+end
+
+
+---Keys at every n-th position, counted from the query's: those that a multiple of n lies between.
+---With `causal` it is dilated attention, and with `window` a dilated window.
+---@param n integer
+---@return heed.Mask
+function mask.every(n, ...)
+  options.no_more("mask.every", 1, ...)
+  n = options.count("mask.every", "argument 'n'", n)
+  return new(("every(%d)"):format(n), {WORD.every, n})
 end
 
 
@@ -194,11 +204,12 @@ end
 function mask.tensor(t, ...)
   options.no_more("mask.tensor", 1, ...)
   check_tensor("tensor", "t", t, "bool", 4)
-  return new("tensor" .. shape_text(t), {TENSOR}, {t})
+  return new("tensor" .. shape_text(t), {WORD.tensor}, {t})
 end
 
 
----Where a function says so. It is called once for each shape: use it where no rule does.
+---Where a function gives true. The function is called once for each shape: use it where no rule
+---does.
 ---@param f fun(b: integer?, h: integer?, i: integer, j: integer): boolean sequence, head, row of
 ---the query and of the key, all from 1
 ---@param given? {batch: boolean, heads: boolean} false: the same for all sequences, for all heads;
@@ -209,7 +220,7 @@ function mask.predicate(f, given, ...)
   local o = options.read("mask.predicate", given, {batch = true, heads = true})
   options.callable("mask.predicate", "argument 'f'", f)
   local predicate = {f = f, batch = o.batch, heads = o.heads, dense = {}, n = 0}
-  return new("predicate(f)", {TENSOR}, {predicate})
+  return new("predicate(f)", {WORD.tensor}, {predicate})
 end
 
 
@@ -281,13 +292,13 @@ local function join(a, b, word, sign)
              append(append({}, a.operands), b.operands), parts)
 end
 
-function Mask.__band(a, b) return join(a, b, AND, "&") end
+function Mask.__band(a, b) return join(a, b, WORD["and"], "&") end
 
-function Mask.__bor(a, b) return join(a, b, OR, "|") end
+function Mask.__bor(a, b) return join(a, b, WORD["or"], "|") end
 
 function Mask.__bnot(m)
   local a = inside[m]
-  return new("~" .. in_parentheses(a), append(append({}, a.rule), {NOT}), a.operands, {m})
+  return new("~" .. in_parentheses(a), append(append({}, a.rule), {WORD["not"]}), a.operands, {m})
 end
 
 
@@ -342,12 +353,12 @@ local function dense(value, B, H, T, S, device)
   local a, b = m.parts[1], m.parts[2]
   a, b = dense(a, B, H, T, S, device), b and dense(b, B, H, T, S, device)
   local word = m.rule[#m.rule]
-  if word == NOT then return ~a end
-  return word == AND and a & b or a | b
+  if word == WORD["not"] then return ~a end
+  return word == WORD["and"] and a & b or a | b
 end
 
 
----What attention takes: a rule and its tensors.
+---A mask as attention takes it: a rule and its tensors.
 ---@param value heed.Mask
 ---@param B integer
 ---@param H integer
@@ -362,7 +373,7 @@ function mask.resolve(value, B, H, T, S, rank, device)
   local m = inside[value]
   check_device(m, device)
   if #m.rule > LONGEST or #m.operands > MOST then
-    return {TENSOR}, {without_dimensions(dense(value, B, H, T, S, device), rank)}
+    return {WORD.tensor}, {without_dimensions(dense(value, B, H, T, S, device), rank)}
   end
   return m.rule, tensors_of(m, B, H, T, S, rank, device)
 end
@@ -401,28 +412,29 @@ local function grow(size, t, dims)
 end
 
 
-local DIMS <const> = {
-  [TENSOR] = {"B", "H", "T", "S"}, [KEYS] = {"B", "S"}, [PREFIX] = {"B"}, [LENGTHS] = {"B"},
-  [DOCUMENTS] = {"B", "S"},
-}
-local NUMBERS <const> = {[BAND] = 2, [BAND_FROM] = 3, [FIRST] = 1, [BLOCKS] = 3}
+-- Calls f(word, grammar) for each word of a rule.
+local function each_word(rule, f)
+  local at = 1
+  while at <= #rule do
+    local grammar = WORD[rule[at]]
+    f(rule[at], grammar)
+    at = at + 1 + grammar.numbers
+  end
+end
 
 
 -- B, H, T and S for a picture.
 local function sizes_of(m)
-  local size, at, operand = {}, 1, 0
-  while at <= #m.rule do
-    local word = m.rule[at]
-    if DIMS[word] then
-      operand = operand + 1
-      local t = m.operands[operand]
-      if is_tensor(t) then grow(size, t, DIMS[word]) end
-      if word == LENGTHS and t:numel() > 0 then
-        size.least = math.max(size.least or 0, t:max():item())
-      end
+  local size, operand = {}, 0
+  each_word(m.rule, function(word, grammar)
+    if not grammar.dims then return end
+    operand = operand + 1
+    local t = m.operands[operand]
+    if is_tensor(t) then grow(size, t, grammar.dims) end
+    if word == WORD.lengths and t:numel() > 0 then
+      size.least = math.max(size.least or 0, t:max():item())
     end
-    at = at + 1 + (NUMBERS[word] or 0)
-  end
+  end)
   local S = size.S or math.max(size.T or USUAL, size.least or 0)
   local T = size.T
   if not T or T == 1 then T = S end
@@ -454,25 +466,15 @@ function Mask.__tostring(m)
 end
 
 
--- What numbers keys from the first one on. Tensors do not: they have a column for each key.
-local ABSOLUTE <const> = {
-  [BAND_FROM] = true, [BLOCKS] = true, [FIRST] = true, [LENGTHS] = true, [PREFIX] = true,
-}
-
-
 ---Whether a mask numbers keys from the first one on, so that it means something else where others
 ---come first: `prefix` does, `causal` and `window` do not.
 ---@param m heed.Mask
 ---@return boolean
 ---@package
 function mask.is_absolute(m)
-  local rule, at = inside[m].rule, 1
-  while at <= #rule do
-    local word = rule[at]
-    if ABSOLUTE[word] then return true end
-    at = at + 1 + (NUMBERS[word] or 0)
-  end
-  return false
+  local absolute = false
+  each_word(inside[m].rule, function(_, grammar) absolute = absolute or grammar.absolute end)
+  return absolute
 end
 
 

@@ -1976,7 +1976,7 @@ heed.kl_div = Tensor.kl_div
 ---@field fused? boolean false composes it from other operations, for comparison
 ---@field relative? heed.Tensor (H, T + S - 1), added to the scores: element i - j + S to that of
 ---query i and key j, all from 1; what heed.bias makes of biases that depend on the distance
----@field rule? integer[] who may attend, in words of heed_mask (src/heed.h); what heed.mask makes
+---@field rule? integer[] who may attend, in words of src/op/masks.def; what heed.mask makes
 ---@field operands? heed.Tensor[] the tensors of the rule
 
 ---softmax(q k^T scale + bias) v over the keys that each query may attend to. A. Vaswani et al.
@@ -2378,6 +2378,12 @@ function heed.core.optim_step(kind, parameters, gradients, states, options) end
 ---@param operands? heed.Tensor[]
 ---@return heed.Tensor
 function heed.core.attention_mask(size, rule, operands) end
+
+---The words of rules: the number of each by its name, and by that number a table: its name, how
+---many numbers follow it, the dims of its tensor, whether it numbers keys from the first one on.
+---> heed.core.mask_words()[heed.core.mask_words().blocks].numbers == 3
+---@return table
+function heed.core.mask_words() end
 
 ---The p-norm of the gradients that parameters have, taken over all of them; with `max`, they are
 ---scaled so that it is at most that.

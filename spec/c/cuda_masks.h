@@ -66,6 +66,11 @@ static inline void set_band (mask_node *leaf, const shape *s) {
   leaf->high = chance(0.4) ? INT64_MAX / 4 : between(-s->T / 2, s->S + 2);
 }
 
+static inline void set_every (mask_node *leaf, const shape *s) {
+  leaf->size = chance(0.5) ? between(1, 20) : between(1, s->T + s->S + 1);
+  leaf->offset = between(0, leaf->size - 1);
+}
+
 static inline void set_blocks (mask_node *leaf, const shape *s) {
   leaf->size = chance(0.1) ? far : chance(0.5) ? between(1, 20) : between(1, s->S + 5);
   leaf->offset = between(-s->T - s->S, s->S + s->T) + (chance(0.1) ? between(-1, 1) * far : 0);
@@ -74,12 +79,23 @@ static inline void set_blocks (mask_node *leaf, const shape *s) {
   leaf->high = chance(0.2) ? s->S + s->T : level + between(-1, 4);
 }
 
-/* 'operand' is the next that is free; without one, a kind that needs none. */
+/* A kind of leaf at random; without an operand that is free, one that needs none. */
+static inline mask_kind some_leaf (bool has_operand) {
+  static const mask_kind leaves[] = {
+#define LEAF(NAME, ...) MASK_##NAME,
+#include "op/masks.def"
+  };
+  mask_kind kind = MASK_KINDS;
+  while (kind == MASK_KINDS || (mask_has_operand(kind) && !has_operand))
+    kind = leaves[pick(sizeof leaves / sizeof *leaves)];
+  return kind;
+}
+
+/* 'operand' is the next that is free. */
 static inline void add_leaf (work *w, const shape *s, int *operand) {
   mask *m = &w->attention.mask;
   mask_node *leaf = &m->node[m->n++];
-  *leaf = (mask_node){.kind = (mask_kind)pick(MASK_BLOCKS + 1), .operand = *operand};
-  if (*operand == ATTENTION_INS) leaf->kind = chance(0.5) ? MASK_BAND : MASK_BLOCKS;
+  *leaf = (mask_node){.kind = some_leaf(*operand < ATTENTION_INS), .operand = *operand};
   leaf->offset = chance(0.5) ? s->S - s->T : between(-s->T, s->S);       /* of documents */
   switch (leaf->kind) {
     case MASK_DENSE: w->in[(*operand)++] = dense_operand(s); break;
@@ -89,7 +105,9 @@ static inline void add_leaf (work *w, const shape *s, int *operand) {
       break;
     case MASK_DOCUMENTS: w->in[(*operand)++] = documents_operand(s); break;
     case MASK_BAND: set_band(leaf, s); break;
-    default: set_blocks(leaf, s); break;
+    case MASK_BLOCKS: set_blocks(leaf, s); break;
+    case MASK_EVERY: set_every(leaf, s); break;
+    case MASK_NOT: case MASK_AND: case MASK_OR: case MASK_KINDS: break;
   }
 }
 
@@ -127,11 +145,14 @@ static inline bool leaf_allows (const work *w, const mask_node *leaf, const int6
     case MASK_DOCUMENTS:
       return moved >= 0 && moved < S &&
              *(int64_t *)element(v, at[0] * S + moved) == *(int64_t *)element(v, at[0] * S + j);
-    default: {
+    case MASK_BLOCKS: {
       int64_t blocks = floor_quotient(j, leaf->size) - floor_quotient(moved, leaf->size);
       return leaf->low <= blocks && blocks <= leaf->high;
     }
+    case MASK_EVERY: return (moved - j) % leaf->size == 0;
+    case MASK_NOT: case MASK_AND: case MASK_OR: case MASK_KINDS: break;
   }
+  return false;
 }
 
 /* At batch, head, query and key. */
@@ -144,7 +165,11 @@ static inline bool allows (const work *w, const int64_t at[4]) {
       case MASK_NOT: stack[n - 1] = !stack[n - 1]; break;
       case MASK_AND: n--; stack[n - 1] = stack[n - 1] && stack[n]; break;
       case MASK_OR: n--; stack[n - 1] = stack[n - 1] || stack[n]; break;
-      default: stack[n++] = leaf_allows(w, leaf, at); break;
+#define LEAF(NAME, ...) case MASK_##NAME:
+#include "op/masks.def"
+        stack[n++] = leaf_allows(w, leaf, at);
+        break;
+      case MASK_KINDS: break;
     }
   }
   return stack[0];

@@ -71,19 +71,15 @@ enum { ATTENTION_DQ, ATTENTION_DK, ATTENTION_DV, ATTENTION_DBIAS, ATTENTION_DREL
 /*
 ** Who may attend, as a tree in postfix order that kernels ask tile by tile. Operands are
 ** views in the work's in[], by number. An empty tree lets everyone attend. Queries i and keys j
-** count from 0; query i stands at position i + offset among the keys.
+** count from 0; query i stands at position i + offset among the keys. op/masks.def says what each
+** kind of node means.
 */
 #define MASK_NODES 16
 typedef enum mask_kind {
-  MASK_DENSE,      /* in[operand]: bool (B, H, T, S), broadcast by strides */
-  MASK_BAND,       /* low <= j - i <= high */
-  MASK_LENGTHS,    /* in[operand]: int64 (B), from 0 to 'high': keys from 0 to length - 1 */
-  MASK_DOCUMENTS,  /* in[operand]: int64 (B, S): key j and position i + offset, in it, agree;
-                      a query whose position is outside of it may attend to nothing */
-  MASK_BLOCKS,     /* low <= floor(j / size) - floor((i + offset) / size) <= high */
-  MASK_NOT,        /* of the one before it */
-  MASK_AND,        /* of the two before it */
-  MASK_OR
+#define LEAF(NAME, ...) MASK_##NAME,
+#define JOIN(NAME, ...) MASK_##NAME,
+#include "op/masks.def"
+  MASK_KINDS
 } mask_kind;
 
 typedef struct mask_node {
@@ -96,6 +92,17 @@ typedef struct mask {
   int n;
   mask_node node[MASK_NODES];
 } mask;
+
+/* Has a node of this kind a view of its own, in[operand]? */
+static inline bool mask_has_operand (mask_kind kind) {
+  switch (kind) {
+#define LEAF(NAME, name, operand) case MASK_##NAME: return operand;
+#define JOIN(NAME, ...) case MASK_##NAME:
+#include "op/masks.def"
+    case MASK_KINDS: break;
+  }
+  return false;
+}
 
 /*
 ** WORK_MAP of operands that lie one behind the other, all of the type that is computed in: the

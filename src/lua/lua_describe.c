@@ -1,5 +1,5 @@
 /*
-** lua_describe.c - the table of operations as Lua's tables, for the reference and its checks.
+** lua_describe.c - C's tables of operations and of masks as Lua's tables, for the Lua half.
 */
 
 #include <string.h>
@@ -93,7 +93,44 @@ static int l_operations (lua_State *L) {
 }
 
 
+/* Pushes the axes of which 'dims' has the letters: {"B", "S"}. */
+static void push_axes (lua_State *L, const char *dims) {
+  lua_newtable(L);
+  for (int i = 0; dims[i] != '\0'; i++) {
+    lua_pushlstring(L, dims + i, 1);
+    lua_rawseti(L, -2, i + 1);
+  }
+}
+
+
+/*
+** mask_words(): for each row of masks.def its number, by name, and its grammar, by number. A word
+** without a tensor has no dims.
+*/
+static int l_mask_words (lua_State *L) {
+  lua_createtable(L, 0, 2 * HEED_NMASKS);
+  for (int i = 0; i < HEED_NMASKS; i++) {
+    const heed_word *w = heed_describe_mask((heed_mask)i);
+    lua_pushinteger(L, i);
+    lua_setfield(L, -2, w->name);
+    lua_createtable(L, 0, 4);
+    set_string(L, "name", w->name);
+    set_flag(L, "absolute", w->absolute);
+    lua_pushinteger(L, w->numbers);
+    lua_setfield(L, -2, "numbers");
+    if (*w->dims != '\0') {
+      push_axes(L, w->dims);
+      lua_setfield(L, -2, "dims");
+    }
+    lua_rawseti(L, -2, i);
+  }
+  return 1;
+}
+
+
 void open_describe (lua_State *L, int internal) {
-  static const luaL_Reg functions[] = {{"operations", l_operations}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+    {"mask_words", l_mask_words}, {"operations", l_operations}, {NULL, NULL}
+  };
   register_functions(L, functions, internal);
 }

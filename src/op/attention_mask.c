@@ -6,6 +6,7 @@
 */
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "op/attention.h"
 
@@ -24,22 +25,33 @@ typedef struct word {
   int operand;                     /* its index, if it has one: words take operands in turn */
 } word;
 
-static const struct grammar {
-  const char *name;
-  int numbers;
-  bool operand;                    /* takes a tensor */
-  int joins;                       /* what stands before it */
-} grammar[] = {
-  [HEED_MASK_TENSOR] = {"tensor", 0, true, 0}, [HEED_MASK_KEYS] = {"keys", 0, true, 0},
-  [HEED_MASK_BAND] = {"band", 2, false, 0}, [HEED_MASK_BAND_FROM] = {"band", 3, false, 0},
-  [HEED_MASK_FIRST] = {"prefix", 1, false, 0}, [HEED_MASK_PREFIX] = {"prefix", 0, true, 0},
-  [HEED_MASK_LENGTHS] = {"lengths", 0, true, 0},
-  [HEED_MASK_DOCUMENTS] = {"documents", 0, true, 0}, [HEED_MASK_BLOCKS] = {"blocks", 3, false, 0},
-  [HEED_MASK_NOT] = {"not", 0, false, 1}, [HEED_MASK_AND] = {"and", 0, false, 2},
-  [HEED_MASK_OR] = {"or", 0, false, 2}
+static const heed_word grammar[] = {
+#define WORD(NAME, name, constructor, leaf, numbers, what, least, type, dims, absolute) \
+  [HEED_MASK_##NAME] = {#name, #constructor, numbers, 0, what, least, type, dims, absolute},
+#define JOIN(NAME, name, joins) \
+  [HEED_MASK_##NAME] = {name, name, 0, joins, NULL, 0, HEED_BOOL, "", false},
+#include "op/masks.def"
 };
 
-#define WORDS ((int64_t)(sizeof grammar / sizeof *grammar))
+
+const heed_word *heed_describe_mask (heed_mask kind) {
+  return (unsigned)kind < HEED_NMASKS ? &grammar[kind] : NULL;
+}
+
+
+/* How many tensors a word of a rule takes, and how many operands its node has. */
+static int tensors_of (heed_mask kind) { return *grammar[kind].dims != '\0'; }
+
+static int operands_of (heed_mask kind) {
+  switch (kind) {
+#define WORD(NAME, name, constructor, leaf, ...) \
+    case HEED_MASK_##NAME: return mask_has_operand(MASK_##leaf);
+#define JOIN(NAME, ...) case HEED_MASK_##NAME:
+#include "op/masks.def"
+    case HEED_NMASKS: break;
+  }
+  return 0;
+}
 
 
 static int rule_numbers (const attending *o) {
@@ -56,7 +68,8 @@ static int64_t within (int64_t x, int64_t least, int64_t most) {
 static bool next_word (const attending *o, int *at, word *w) {
   const int64_t *list = o->rule->list + *at;
   const int left = rule_numbers(o) - *at;
-  if (left <= 0 || *list < 0 || *list >= WORDS || grammar[*list].numbers >= left) return false;
+  if (left <= 0 || *list < 0 || *list >= HEED_NMASKS) return false;
+  if (grammar[*list].numbers >= left) return false;
   w->kind = (heed_mask)*list;
   for (int i = 0; i < grammar[w->kind].numbers; i++) w->number[i] = within(list[i + 1], -FAR, FAR);
   *at += 1 + grammar[w->kind].numbers;
@@ -77,36 +90,48 @@ static bool refuse_operand (call *c, const attending *o, const word *w, const ch
   char want[LAYOUT_TEXT], have[LAYOUT_TEXT];
   const heed_tensor *t = o->operand[w->operand];
   if (t == NULL)
-    return check_refuse(c, o->says, "%s: %s expected, got nothing", grammar[w->kind].name, what);
+    return check_refuse(c, o->says, "%s: %s expected, got nothing",
+                        grammar[w->kind].constructor, what);
   return check_refuse(c, o->says, "%s: %s of a shape that broadcasts to %s expected, got %s of "
-                      "shape %s", grammar[w->kind].name, what, layout_text(to, want),
+                      "shape %s", grammar[w->kind].constructor, what, layout_text(to, want),
                       scalar_names[t->type], layout_text(&t->at, have));
 }
 
 
+/* Numbers of keys: how many a sequence may have. */
+static int64_t most_keys (const attending *o, heed_mask kind) {
+  return kind == HEED_MASK_LENGTHS ? o->S : INT64_MAX;
+}
+
+
+/* The shape that the tensor of a word broadcasts to. */
+static layout operand_layout (const attending *o, const heed_word *g) {
+  layout to;
+  if (strcmp(g->dims, "BHTS") == 0) return attention_shape(o, o->S);
+  layout_dense(&to, (int)strlen(g->dims), (int64_t[]){o->B, o->S});      /* (B) or (B, S) */
+  return to;
+}
+
+
 static bool check_operand (call *c, const attending *o, const word *w) {
-  layout to, at;
-  const bool bools = w->kind == HEED_MASK_TENSOR || w->kind == HEED_MASK_KEYS;
+  layout at;
+  const heed_word *g = &grammar[w->kind];
+  const layout to = operand_layout(o, g);
   const heed_tensor *t = o->operand[w->operand];
-  if (w->kind == HEED_MASK_TENSOR) to = attention_shape(o, o->S);
-  else layout_dense(&to, w->kind == HEED_MASK_KEYS || w->kind == HEED_MASK_DOCUMENTS ? 2 : 1,
-                    (int64_t[]){o->B, o->S});
-  if (t == NULL || t->type != (bools ? HEED_BOOL : HEED_INT64) ||
-      !layout_expand(&t->at, &to, &at))
-    return refuse_operand(c, o, w, bools ? "a bool tensor" : "an int64 tensor", &to);
-  if (w->kind == HEED_MASK_LENGTHS) return attention_check_lengths(c, o, o->says, t, o->S);
-  return w->kind != HEED_MASK_PREFIX || attention_check_lengths(c, o, o->says, t, INT64_MAX);
+  if (t == NULL || t->type != g->type || !layout_expand(&t->at, &to, &at))
+    return refuse_operand(c, o, w, g->type == HEED_BOOL ? "a bool tensor" : "an int64 tensor",
+                          &to);
+  return strcmp(g->dims, "B") != 0 ||
+         attention_check_lengths(c, o, o->says, t, most_keys(o, w->kind));
 }
 
 
 static bool check_word (call *c, const attending *o, const word *w) {
-  if (w->kind == HEED_MASK_BLOCKS && w->number[0] < 1)
-    return check_refuse(c, o->says, "blocks: a size from 1 on expected, got %" PRId64,
-                        w->number[0]);
-  if (w->kind == HEED_MASK_FIRST && w->number[0] < 0)
-    return check_refuse(c, o->says, "prefix: a number of keys from 0 on expected, got %" PRId64,
-                        w->number[0]);
-  return !grammar[w->kind].operand || check_operand(c, o, w);
+  const heed_word *g = &grammar[w->kind];
+  if (g->what != NULL && w->number[0] < g->least)
+    return check_refuse(c, o->says, "%s: %s from %" PRId64 " on expected, got %" PRId64,
+                        g->constructor, g->what, g->least, w->number[0]);
+  return tensors_of(w->kind) == 0 || check_operand(c, o, w);
 }
 
 
@@ -114,14 +139,14 @@ bool attention_check_rule (call *c, const attending *o) {
   word w;
   int at = 0, operands = 0, waiting = 0;
   while (next_word(o, &at, &w)) {
-    const struct grammar *g = &grammar[w.kind];
+    const heed_word *g = &grammar[w.kind];
     w.operand = operands;
-    operands += g->operand;
+    operands += tensors_of(w.kind);
     waiting += 1 - g->joins;
     if (operands > o->operands)
-      return check_refuse(c, o->says, "%s: its tensor is missing", g->name);
+      return check_refuse(c, o->says, "%s: its tensor is missing", g->constructor);
     if (waiting < 1)
-      return check_refuse(c, o->says, "'%s' lacks what it joins", g->name);
+      return check_refuse(c, o->says, "'%s' lacks what it joins", g->constructor);
     if (waiting > RULE_DEPTH)
       return check_refuse(c, o->says, "more than %d conditions wait to be joined", RULE_DEPTH);
     if (!check_word(c, o, &w)) return false;
@@ -216,33 +241,48 @@ static heed_tensor *first_keys (const attending *o, int64_t n) {
 }
 
 
-/* The node of a word; false for a failure. */
-static bool set_node (work *w, const attending *o, const word *one, mask_node *x) {
-  heed_tensor *t = grammar[one->kind].operand ? o->operand[one->operand] : NULL;
+/* All differences are below T + S: only 0 is a multiple of what is larger. */
+static mask_node every (const attending *o, const word *w) {
+  const int64_t size = within(w->number[0], 1, o->S + o->T + 1), first = (o->S - o->T) % size;
+  return (mask_node){.kind = MASK_EVERY, .size = size, .offset = first < 0 ? first + size : first};
+}
+
+
+static mask_node dense (int operand) {
+  return (mask_node){.kind = MASK_DENSE, .operand = operand};
+}
+
+
+static mask_node lengths (work *w, const attending *o, const heed_tensor *t, heed_mask kind) {
+  return (mask_node){.kind = MASK_LENGTHS, .operand = add_rows(w, o, t, 1),
+                     .high = most_keys(o, kind)};
+}
+
+
+/* The node of a word; of the kind MASK_KINDS for a failure. */
+static mask_node node_of (work *w, const attending *o, const word *one) {
+  const mask_node none = {.kind = MASK_KINDS};
+  heed_tensor *t = tensors_of(one->kind) ? o->operand[one->operand] : NULL;
   const int64_t *number = one->number;
-  *x = (mask_node){.kind = MASK_DENSE};
   switch (one->kind) {
-    case HEED_MASK_TENSOR: x->operand = add_bools(w, o, t); break;
-    case HEED_MASK_KEYS: x->operand = add_keys(w, o, t); break;
-    case HEED_MASK_BAND: *x = band(o, o->S - o->T, number[0], number[1]); break;
-    case HEED_MASK_BAND_FROM: *x = band(o, number[0], number[1], number[2]); break;
+    case HEED_MASK_TENSOR: return dense(add_bools(w, o, t));
+    case HEED_MASK_KEYS: return dense(add_keys(w, o, t));
+    case HEED_MASK_BAND: return band(o, o->S - o->T, number[0], number[1]);
+    case HEED_MASK_BAND_FROM: return band(o, number[0], number[1], number[2]);
     case HEED_MASK_FIRST:
-      if ((t = first_keys(o, number[0])) == NULL) return false;
-      /* fall through */
-    case HEED_MASK_PREFIX: case HEED_MASK_LENGTHS:
-      *x = (mask_node){.kind = MASK_LENGTHS, .operand = add_rows(w, o, t, 1),
-                       .high = one->kind == HEED_MASK_LENGTHS ? o->S : INT64_MAX};
-      break;
+      t = first_keys(o, number[0]);
+      return t != NULL ? lengths(w, o, t, one->kind) : none;
+    case HEED_MASK_PREFIX: case HEED_MASK_LENGTHS: return lengths(w, o, t, one->kind);
     case HEED_MASK_DOCUMENTS:
-      *x = (mask_node){.kind = MASK_DOCUMENTS, .operand = add_rows(w, o, t, 2),
-                       .offset = o->S - o->T};
-      break;
-    case HEED_MASK_BLOCKS: *x = blocks(o, one); break;
-    case HEED_MASK_NOT: x->kind = MASK_NOT; break;
-    case HEED_MASK_AND: x->kind = MASK_AND; break;
-    case HEED_MASK_OR: x->kind = MASK_OR; break;
+      return (mask_node){.kind = MASK_DOCUMENTS, .operand = add_rows(w, o, t, 2),
+                         .offset = o->S - o->T};
+    case HEED_MASK_BLOCKS: return blocks(o, one);
+    case HEED_MASK_EVERY: return every(o, one);
+#define JOIN(NAME, ...) case HEED_MASK_##NAME: return (mask_node){.kind = MASK_##NAME};
+#include "op/masks.def"
+    case HEED_NMASKS: break;
   }
-  return true;
+  return none;
 }
 
 
@@ -251,7 +291,7 @@ static bool fits (const attending *o) {
   word one;
   int nodes = 0, operands = 0;
   for (int at = 0; next_word(o, &at, &one); nodes++)
-    operands += grammar[one.kind].operand || one.kind == HEED_MASK_FIRST;
+    operands += operands_of(one.kind);
   nodes += 2 * (o->causal + (o->mask != NULL) + (o->lengths != NULL));
   operands += (o->mask != NULL) + (o->lengths != NULL);
   return nodes <= MASK_NODES && operands <= MASK_OPERANDS;
@@ -264,7 +304,7 @@ static bool set_dense_mask (work *w, const attending *o) {
   if (!attention_allowed(o, &allowed) || allowed == NULL) return false;
   layout_dense(&to, 4, (int64_t[]){o->B, o->H, o->T, o->S});
   layout_expand(&allowed->at, &to, &at);
-  add_node(w, (mask_node){.kind = MASK_DENSE, .operand = add_operand(w, allowed, &at)});
+  add_node(w, dense(add_operand(w, allowed, &at)));
   return true;
 }
 
@@ -274,16 +314,14 @@ bool attention_set_mask (work *w, const attending *o) {
   mask_node x;
   for (int i = ATTENTION_MASK; i < ATTENTION_INS; i++) w->in[i] = view_none();
   if (!fits(o)) return set_dense_mask(w, o);
-  for (int at = 0; next_word(o, &at, &one); one.operand += grammar[one.kind].operand) {
-    if (!set_node(w, o, &one, &x)) return false;
+  for (int at = 0; next_word(o, &at, &one); one.operand += tensors_of(one.kind)) {
+    x = node_of(w, o, &one);
+    if (x.kind == MASK_KINDS) return false;
     add_node(w, x);
   }
   if (o->causal) add_condition(w, band(o, o->offset, -FAR, 0));
-  if (o->mask != NULL)
-    add_condition(w, (mask_node){.kind = MASK_DENSE, .operand = add_bools(w, o, o->mask)});
-  if (o->lengths != NULL)
-    add_condition(w, (mask_node){.kind = MASK_LENGTHS, .operand = add_rows(w, o, o->lengths, 1),
-                                 .high = o->S});
+  if (o->mask != NULL) add_condition(w, dense(add_bools(w, o, o->mask)));
+  if (o->lengths != NULL) add_condition(w, lengths(w, o, o->lengths, HEED_MASK_LENGTHS));
   return true;
 }
 
@@ -317,22 +355,13 @@ static heed_tensor *between (heed_tensor *x, int64_t low, int64_t high) {
 }
 
 
-static heed_tensor *allowed_by_band (const attending *o, int64_t first, int64_t low,
-                                     int64_t high) {
+static heed_tensor *keys_in_band (const attending *o, int64_t first, int64_t low, int64_t high) {
   const mask_node x = band(o, first, low, high);
   return between(op2(HEED_sub, keys_of(o), queries_of(o, 0)), x.low, x.high);
 }
 
 
-static heed_tensor *allowed_by_blocks (const attending *o, const word *w) {
-  const mask_node x = blocks(o, w);
-  heed_tensor *size = op_integer(o->cx, x.size);
-  heed_tensor *q = op2(HEED_floor_divide, queries_of(o, x.offset), size);
-  return between(op2(HEED_sub, op2(HEED_floor_divide, keys_of(o), size), q), x.low, x.high);
-}
-
-
-static heed_tensor *allowed_by_lengths (const attending *o, heed_tensor *lengths) {
+static heed_tensor *keys_before (const attending *o, heed_tensor *lengths) {
   layout to;
   layout_dense(&to, 1, &o->B);
   lengths = op_with_shape(HEED_expand, lengths, &to);
@@ -348,9 +377,15 @@ static heed_tensor *rows_of (const attending *o, heed_tensor *t) {
 }
 
 
+static heed_tensor *allowed_by_bools (const attending *o, heed_tensor *t) {
+  layout at = attention_square(o, t);
+  return op_view(t, &at);
+}
+
+
 /* A query whose position is none of a key's belongs to no document. */
-static heed_tensor *allowed_by_documents (const attending *o, heed_tensor *documents) {
-  heed_tensor *k = rows_of(o, documents), *position = count_from(o->cx, o->S - o->T, o->T);
+static heed_tensor *allowed_by_documents (const attending *o, heed_tensor *t) {
+  heed_tensor *k = rows_of(o, t), *position = count_from(o->cx, o->S - o->T, o->T);
   heed_tensor *index = op2(HEED_maximum, position, op_integer(o->cx, 0));
   index = op2(HEED_add, index, op_integer(o->cx, 1));
   if (k == NULL || index == NULL) return NULL;
@@ -361,25 +396,41 @@ static heed_tensor *allowed_by_documents (const attending *o, heed_tensor *docum
 }
 
 
-static heed_tensor *allowed_by_tensor (const attending *o, heed_tensor *t) {
-  layout at = attention_square(o, t);
-  return op_view(t, &at);
+static heed_tensor *allowed_by_blocks (const attending *o, const word *w) {
+  const mask_node x = blocks(o, w);
+  heed_tensor *size = op_integer(o->cx, x.size);
+  heed_tensor *q = op2(HEED_floor_divide, queries_of(o, x.offset), size);
+  return between(op2(HEED_sub, op2(HEED_floor_divide, keys_of(o), size), q), x.low, x.high);
 }
 
 
-static heed_tensor *allowed_by_word (const attending *o, const word *w) {
-  heed_tensor *t = grammar[w->kind].operand ? o->operand[w->operand] : NULL;
+static heed_tensor *allowed_by_every (const attending *o, const word *w) {
+  const mask_node x = every(o, w);
+  heed_tensor *t = op2(HEED_sub, queries_of(o, x.offset), keys_of(o));
+  return op2(HEED_eq, op2(HEED_remainder, t, op_integer(o->cx, x.size)), op_integer(o->cx, 0));
+}
+
+
+/* The pairs that a word allows; it joins the masks at 'top'. NULL for a failure. */
+static heed_tensor *allowed_by (const attending *o, const word *w, heed_tensor *const *top) {
+  heed_tensor *t = tensors_of(w->kind) ? o->operand[w->operand] : NULL;
   const int64_t *number = w->number;
   switch (w->kind) {
-    case HEED_MASK_TENSOR: return allowed_by_tensor(o, t);
+    case HEED_MASK_TENSOR: return allowed_by_bools(o, t);
     case HEED_MASK_KEYS: return rows_of(o, t);
-    case HEED_MASK_BAND: return allowed_by_band(o, o->S - o->T, number[0], number[1]);
-    case HEED_MASK_BAND_FROM: return allowed_by_band(o, number[0], number[1], number[2]);
+    case HEED_MASK_BAND: return keys_in_band(o, o->S - o->T, number[0], number[1]);
+    case HEED_MASK_BAND_FROM: return keys_in_band(o, number[0], number[1], number[2]);
     case HEED_MASK_FIRST: return op2(HEED_lt, keys_of(o), op_integer(o->cx, number[0]));
+    case HEED_MASK_PREFIX: case HEED_MASK_LENGTHS: return keys_before(o, t);
     case HEED_MASK_DOCUMENTS: return allowed_by_documents(o, t);
     case HEED_MASK_BLOCKS: return allowed_by_blocks(o, w);
-    default: return allowed_by_lengths(o, t);
+    case HEED_MASK_EVERY: return allowed_by_every(o, w);
+    case HEED_MASK_NOT: return op1(HEED_logical_not, top[0]);
+    case HEED_MASK_AND: return op2(HEED_logical_and, top[0], top[1]);
+    case HEED_MASK_OR: return op2(HEED_logical_or, top[0], top[1]);
+    case HEED_NMASKS: break;
   }
+  return NULL;
 }
 
 
@@ -388,15 +439,10 @@ static heed_tensor *allowed_by_rule (const attending *o) {
   word w = {.operand = 0};
   heed_tensor *stack[RULE_DEPTH + 1];
   int n = 0;
-  for (int at = 0; next_word(o, &at, &w); w.operand += grammar[w.kind].operand) {
+  for (int at = 0; next_word(o, &at, &w); w.operand += tensors_of(w.kind)) {
     n -= grammar[w.kind].joins;
     heed_tensor **top = &stack[n++];
-    switch (w.kind) {
-      case HEED_MASK_NOT: *top = op1(HEED_logical_not, top[0]); break;
-      case HEED_MASK_AND: *top = op2(HEED_logical_and, top[0], top[1]); break;
-      case HEED_MASK_OR: *top = op2(HEED_logical_or, top[0], top[1]); break;
-      default: *top = allowed_by_word(o, &w); break;
-    }
+    *top = allowed_by(o, &w, top);
     if (*top == NULL) return NULL;
   }
   return *stack;
@@ -413,9 +459,9 @@ static bool allow (heed_tensor **allowed, heed_tensor *more) {
 bool attention_allowed (const attending *o, heed_tensor **allowed) {
   *allowed = NULL;
   if (rule_numbers(o) > 0 && !allow(allowed, allowed_by_rule(o))) return false;
-  if (o->causal && !allow(allowed, allowed_by_band(o, o->offset, -FAR, 0))) return false;
-  if (o->mask != NULL && !allow(allowed, allowed_by_tensor(o, o->mask))) return false;
-  return o->lengths == NULL || allow(allowed, allowed_by_lengths(o, o->lengths));
+  if (o->causal && !allow(allowed, keys_in_band(o, o->offset, -FAR, 0))) return false;
+  if (o->mask != NULL && !allow(allowed, allowed_by_bools(o, o->mask))) return false;
+  return o->lengths == NULL || allow(allowed, keys_before(o, o->lengths));
 }
 
 

@@ -4,7 +4,8 @@
 **
 ** The mask is a tree in postfix order, which three functions ask, each with a stack of its own:
 ** mask_keys, which keys some queries may have at all; mask_classify, what of a tile there is;
-** mask_bits, who may attend within one.
+** mask_bits, who may attend within one. For each LEAF of op/masks.def stand here the three
+** functions that they call: keys_of_, tile_of_ and bits_of_, with its name.
 */
 
 #ifndef attention_mask_h
@@ -23,6 +24,8 @@ typedef struct key_range { int64_t from, to; } key_range;               /* keys 
 
 
 static int64_t floor_quotient (int64_t a, int64_t n) { return a / n - (a % n < 0); }
+
+static int64_t floor_remainder (int64_t a, int64_t n) { return a - floor_quotient(a, n) * n; }
 
 
 static int64_t mask_length (const work *w, int operand, int64_t b) {
@@ -43,16 +46,39 @@ static int64_t mask_document (const work *w, int operand, int64_t b, int64_t j) 
 ** ===================================================================
 */
 
-static key_range mask_leaf_keys (const work *w, const mask_node *m, int64_t b, int64_t i,
-                                 int64_t i_end, int64_t keys) {
-  switch (m->kind) {
-    case MASK_BAND: return (key_range){i + m->low, i_end + m->high};
-    case MASK_LENGTHS: return (key_range){0, mask_length(w, m->operand, b)};
-    case MASK_BLOCKS:
-      return (key_range){(floor_quotient(i + m->offset, m->size) + m->low) * m->size,
-                         (floor_quotient(i_end - 1 + m->offset, m->size) + m->high + 1) * m->size};
-    default: return (key_range){0, keys};
-  }
+typedef struct query_range { int64_t b, from, to; } query_range;        /* from .. to - 1 */
+
+static key_range keys_of_dense (const work *w, const mask_node *m, query_range i) {
+  (void)m; (void)i;
+  return (key_range){0, w->in[ATTENTION_K].at.size[2]};
+}
+
+
+static key_range keys_of_band (const work *w, const mask_node *m, query_range i) {
+  (void)w;
+  return (key_range){i.from + m->low, i.to + m->high};
+}
+
+
+static key_range keys_of_lengths (const work *w, const mask_node *m, query_range i) {
+  return (key_range){0, mask_length(w, m->operand, i.b)};
+}
+
+
+static key_range keys_of_documents (const work *w, const mask_node *m, query_range i) {
+  return keys_of_dense(w, m, i);
+}
+
+
+static key_range keys_of_blocks (const work *w, const mask_node *m, query_range i) {
+  (void)w;
+  return (key_range){(floor_quotient(i.from + m->offset, m->size) + m->low) * m->size,
+                     (floor_quotient(i.to - 1 + m->offset, m->size) + m->high + 1) * m->size};
+}
+
+
+static key_range keys_of_every (const work *w, const mask_node *m, query_range i) {
+  return keys_of_dense(w, m, i);
 }
 
 
@@ -71,6 +97,7 @@ static key_range either_range (key_range a, key_range b) {
 /* From the first to the last of them; what lies between need not all be of them. */
 static key_range mask_keys (const work *w, int64_t b, int64_t i, int64_t i_end, int64_t keys) {
   const key_range all = {0, keys};
+  const query_range queries = {b, i, i_end};
   const mask *m = &w->attention.mask;
   key_range stack[MASK_DEPTH + 1] = {all};
   int n = 0;
@@ -79,7 +106,10 @@ static key_range mask_keys (const work *w, int64_t b, int64_t i, int64_t i_end, 
       case MASK_NOT: stack[n - 1] = all; break;
       case MASK_AND: n--; stack[n - 1] = both_ranges(stack[n - 1], stack[n]); break;
       case MASK_OR: n--; stack[n - 1] = either_range(stack[n - 1], stack[n]); break;
-      default: stack[n++] = mask_leaf_keys(w, node, b, i, i_end, keys); break;
+#define LEAF(NAME, name, ...) \
+      case MASK_##NAME: stack[n++] = keys_of_##name(w, node, queries); break;
+#include "op/masks.def"
+      case MASK_KINDS: break;
     }
   return both_ranges(stack[0], all);
 }
@@ -122,9 +152,9 @@ static void scan_bytes (const uint8_t *at, int64_t n, int64_t stride, uint64_t *
 }
 
 
-static tile_kind mask_classify_dense (const work *w, int operand, const tile *x) {
-  const uint8_t *at = mask_bytes(w, operand, x);
-  const int64_t *stride = w->in[operand].at.stride;
+static tile_kind tile_of_dense (const work *w, const mask_node *m, const tile *x) {
+  const uint8_t *at = mask_bytes(w, m->operand, x);
+  const int64_t *stride = w->in[m->operand].at.stride;
   const int64_t rows = stride[2] == 0 ? 1 : x->n, columns = stride[3] == 0 ? 1 : x->keys;
   uint64_t all = EACH_BYTE, any = 0;
   for (int64_t r = 0; r < rows && (any == 0 || all == EACH_BYTE); r++) {
@@ -135,23 +165,41 @@ static tile_kind mask_classify_dense (const work *w, int operand, const tile *x)
 }
 
 
-static tile_kind mask_classify_length (int64_t length, const tile *x) {
+static tile_kind tile_of_lengths (const work *w, const mask_node *m, const tile *x) {
+  const int64_t length = mask_length(w, m->operand, x->b);
   return x->j + x->keys <= length ? TILE_ALL : x->j >= length ? TILE_NONE : TILE_MIXED;
 }
 
 
 /* Differences that go from 'least' to 'most', where low to high may attend. */
-static tile_kind mask_classify_differences (const mask_node *m, int64_t least, int64_t most) {
+static tile_kind tile_of_differences (const mask_node *m, int64_t least, int64_t most) {
   if (least >= m->low && most <= m->high) return TILE_ALL;
   return most < m->low || least > m->high ? TILE_NONE : TILE_MIXED;
 }
 
 
-static tile_kind mask_classify_blocks (const mask_node *m, const tile *x) {
+static tile_kind tile_of_band (const work *w, const mask_node *m, const tile *x) {
+  (void)w;
+  return tile_of_differences(m, x->j - (x->i + x->n - 1), x->j + x->keys - 1 - x->i);
+}
+
+
+static tile_kind tile_of_blocks (const work *w, const mask_node *m, const tile *x) {
   const int64_t i = x->i + m->offset;
-  return mask_classify_differences(m,
+  (void)w;
+  return tile_of_differences(m,
     floor_quotient(x->j, m->size) - floor_quotient(i + x->n - 1, m->size),
     floor_quotient(x->j + x->keys - 1, m->size) - floor_quotient(i, m->size));
+}
+
+
+/* Does a multiple of the size lie between the least difference and the largest? */
+static tile_kind tile_of_every (const work *w, const mask_node *m, const tile *x) {
+  const int64_t least = x->i + m->offset - (x->j + x->keys - 1);
+  const int64_t most = x->i + m->offset + x->n - 1 - x->j;
+  (void)w;
+  if (m->size == 1) return TILE_ALL;
+  return floor_quotient(most, m->size) * m->size < least ? TILE_NONE : TILE_MIXED;
 }
 
 
@@ -173,7 +221,7 @@ static key_range documents_between (const work *w, int operand, int64_t b, key_r
 }
 
 
-static tile_kind mask_classify_documents (const work *w, const mask_node *m, const tile *x) {
+static tile_kind tile_of_documents (const work *w, const mask_node *m, const tile *x) {
   const key_range at = mask_positions(m, x, w->in[m->operand].at.size[1]);
   if (at.from >= at.to) return TILE_NONE;
   const key_range q = documents_between(w, m->operand, x->b, at);
@@ -181,18 +229,6 @@ static tile_kind mask_classify_documents (const work *w, const mask_node *m, con
   if (q.from > k.to || k.from > q.to) return TILE_NONE;
   bool one = q.from == q.to && k.from == k.to && at.to - at.from == x->n;
   return one ? TILE_ALL : TILE_MIXED;
-}
-
-
-static tile_kind mask_classify_leaf (const work *w, const mask_node *m, const tile *x) {
-  switch (m->kind) {
-    case MASK_BAND:
-      return mask_classify_differences(m, x->j - (x->i + x->n - 1), x->j + x->keys - 1 - x->i);
-    case MASK_LENGTHS: return mask_classify_length(mask_length(w, m->operand, x->b), x);
-    case MASK_BLOCKS: return mask_classify_blocks(m, x);
-    case MASK_DOCUMENTS: return mask_classify_documents(w, m, x);
-    default: return mask_classify_dense(w, m->operand, x);
-  }
 }
 
 
@@ -219,7 +255,10 @@ static tile_kind mask_classify (const work *w, const tile *x) {
         n--;
         stack[n - 1] = other_kind(both_kinds(other_kind(stack[n - 1]), other_kind(stack[n])));
         break;
-      default: stack[n++] = mask_classify_leaf(w, node, x); break;
+#define LEAF(NAME, name, ...) \
+      case MASK_##NAME: stack[n++] = tile_of_##name(w, node, x); break;
+#include "op/masks.def"
+      case MASK_KINDS: break;
     }
   return stack[0];
 }
@@ -276,7 +315,8 @@ static uint64_t bits_between (int64_t from, int64_t to) {
 }
 
 
-static void band_bits (const mask_node *m, const tile *x, uint64_t *bits) {
+static void bits_of_band (const work *w, const mask_node *m, const tile *x, uint64_t *bits) {
+  (void)w;
   for (int64_t j = 0; j < x->keys; j++) {
     const int64_t d = x->j + j - x->i;
     bits[j] = bits_between(d - m->high, d - m->low + 1);
@@ -284,12 +324,14 @@ static void band_bits (const mask_node *m, const tile *x, uint64_t *bits) {
 }
 
 
-static void length_bits (int64_t length, const tile *x, uint64_t *bits) {
+static void bits_of_lengths (const work *w, const mask_node *m, const tile *x, uint64_t *bits) {
+  const int64_t length = mask_length(w, m->operand, x->b);
   for (int64_t j = 0; j < x->keys; j++) bits[j] = x->j + j < length ? ~(uint64_t)0 : 0;
 }
 
 
-static void block_bits (const mask_node *m, const tile *x, uint64_t *bits) {
+static void bits_of_blocks (const work *w, const mask_node *m, const tile *x, uint64_t *bits) {
+  (void)w;
   for (int64_t j = 0; j < x->keys; j++) {
     const int64_t block = floor_quotient(x->j + j, m->size), first = x->i + m->offset;
     bits[j] = bits_between((block - m->high) * m->size - first,
@@ -298,8 +340,20 @@ static void block_bits (const mask_node *m, const tile *x, uint64_t *bits) {
 }
 
 
+/* The first query of a tile that may attend to key j, and every size-th after it. */
+static void bits_of_every (const work *w, const mask_node *m, const tile *x, uint64_t *bits) {
+  uint64_t multiples = 0;
+  (void)w;
+  for (int64_t c = 0; c < 64; c += m->size) multiples |= (uint64_t)1 << c;
+  for (int64_t j = 0; j < x->keys; j++) {
+    const int64_t first = floor_remainder(x->j + j - x->i - m->offset, m->size);
+    bits[j] = first < 64 ? multiples << first : 0;
+  }
+}
+
+
 /* A query whose position is none of a key's belongs to no document. */
-static void document_bits (const work *w, const mask_node *m, const tile *x, uint64_t *bits) {
+static void bits_of_documents (const work *w, const mask_node *m, const tile *x, uint64_t *bits) {
   const key_range at = mask_positions(m, x, w->in[m->operand].at.size[1]);
   const int64_t first = x->i + m->offset;
   for (int64_t j = 0; j < x->keys; j++) {
@@ -324,8 +378,8 @@ static uint64_t bits_of_bytes (const uint8_t *from) {
 
 
 /* Queries c .. c + 7 of a tile, or fewer: their bits. */
-static void dense_bits_of (const int64_t *stride, const tile *x, int64_t c, const uint8_t *at,
-                           uint64_t *bits) {
+static void transpose_bits (const int64_t *stride, const tile *x, int64_t c, const uint8_t *at,
+                            uint64_t *bits) {
   const int64_t n = smaller(x->n - c, 8);
   uint8_t may[TILE_KEYS * 8];                  /* (keys, 8) */
   if (n < 8) memset(may, 0, sizeof may);
@@ -334,23 +388,12 @@ static void dense_bits_of (const int64_t *stride, const tile *x, int64_t c, cons
 }
 
 
-static void dense_bits (const work *w, int operand, const tile *x, uint64_t *bits) {
-  const int64_t *stride = w->in[operand].at.stride;
-  const uint8_t *at = mask_bytes(w, operand, x);
+static void bits_of_dense (const work *w, const mask_node *m, const tile *x, uint64_t *bits) {
+  const int64_t *stride = w->in[m->operand].at.stride;
+  const uint8_t *at = mask_bytes(w, m->operand, x);
   const bool each = stride[2] != 0;            /* or all queries alike? */
   for (int64_t j = 0; j < x->keys; j++) bits[j] = each ? 0 : -(uint64_t)at[j * stride[3]];
-  for (int64_t c = 0; each && c < x->n; c += 8) dense_bits_of(stride, x, c, at, bits);
-}
-
-
-static void leaf_bits (const work *w, const mask_node *m, const tile *x, uint64_t *bits) {
-  switch (m->kind) {
-    case MASK_BAND: band_bits(m, x, bits); break;
-    case MASK_LENGTHS: length_bits(mask_length(w, m->operand, x->b), x, bits); break;
-    case MASK_BLOCKS: block_bits(m, x, bits); break;
-    case MASK_DOCUMENTS: document_bits(w, m, x, bits); break;
-    default: dense_bits(w, m->operand, x, bits); break;
-  }
+  for (int64_t c = 0; each && c < x->n; c += 8) transpose_bits(stride, x, c, at, bits);
 }
 
 
@@ -377,7 +420,10 @@ static void mask_bits (const work *w, const tile *x, uint64_t *bits) {
         n--;
         join_bits(node->kind, x->keys, stack[n - 1], stack[n]);
         break;
-      default: leaf_bits(w, node, x, stack[n++]); break;
+#define LEAF(NAME, name, ...) \
+      case MASK_##NAME: bits_of_##name(w, node, x, stack[n++]); break;
+#include "op/masks.def"
+      case MASK_KINDS: break;
     }
 }
 
@@ -388,8 +434,7 @@ static void mask_bits (const work *w, const tile *x, uint64_t *bits) {
 static bool mask_is_even (const work *w) {
   const mask *m = &w->attention.mask;
   for (const mask_node *node = m->node; node < m->node + m->n; node++)
-    if (node->kind == MASK_DENSE || node->kind == MASK_LENGTHS || node->kind == MASK_DOCUMENTS)
-      return false;
+    if (mask_has_operand(node->kind)) return false;
   return true;
 }
 
