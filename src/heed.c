@@ -2,12 +2,11 @@
 ** heed.c - a context, put together: the core, the CPU as its first device, the operations.
 */
 
-#include "tensor/core.h"
-
 #include <stdlib.h>
 
 #include "cpu/cpu.h"
-#include "graph/op.h"
+#include "op/op.h"
+#include "tensor/state.h"
 
 
 /* NULL: there is no such level. */
@@ -22,9 +21,15 @@ static const cpu_level *first_level (const heed_host *host) {
 static bool add_cpu (heed_context *cx, const cpu_level *level) {
   device *d = cpu_open(cx->pool, &cx->random, level);
   if (d == NULL) return false;
-  cx->device[cx->ndevices++] = d;
-  cx->default_device = cx->current = d;
+  cx->devices.list[cx->devices.n++] = d;
+  cx->devices.chosen = cx->scope.device = d;
   return true;
+}
+
+
+static void close_floors (heed_context *cx) {
+  graph_close(cx);
+  tensor_close(cx);
 }
 
 
@@ -32,14 +37,27 @@ heed_context *heed_open (const heed_host *host) {
   const cpu_level *level = first_level(host);
   heed_context *cx = level != NULL ? core_open(host) : NULL;
   if (cx == NULL) return NULL;
-  if (add_cpu(cx, level)) return cx;
+  cx->close_above = close_floors;
+  if (add_cpu(cx, level) && tensor_open(cx) && graph_open(cx, op_rows)) return cx;
   core_close(cx);
   return NULL;
 }
 
 
+/* Tensors and nodes that outlive the call keep the context, without threads and caches. */
+void heed_close (heed_context *cx) {
+  if (cx == NULL || cx->closing) return;
+  if (cx->capture.where != NULL) heed_capture_drop(cx, heed_capture_end(cx));
+  core_forget_casts(cx);
+  cx->closing = true;
+  heed_memory_trim(cx);
+  pool_resize(cx->pool, 1);
+  tensor_left(cx);
+}
+
+
 const char *heed_level (heed_context *cx) {
-  return cx != NULL ? cpu_level_name(cpu_level_of(cx->device[0])) : NULL;
+  return cx != NULL ? cpu_level_name(cpu_level_of(cx->devices.list[0])) : NULL;
 }
 
 
@@ -48,6 +66,6 @@ bool heed_set_level (heed_context *cx, const char *name) {
   const cpu_level *level = cpu_level_find(name);
   if (level == NULL)
     return core_fail(cx, "level", "'%.40s' is unknown, or this CPU lacks it", name);
-  cpu_use(cx->device[0], level);
+  cpu_use(cx->devices.list[0], level);
   return true;
 }

@@ -83,7 +83,8 @@ static inline bool is_emulated (void) {
   pid_t child = fork();
   if (child == 0) {
     heed_context *cx = heed_open(NULL);
-    _exit(core_plugin_reason(cx, "cuda") == NULL && strcmp(cx->plugin->built, "emulated") == 0);
+    const char *why = core_plugin_reason(cx, "cuda");
+    _exit(why == NULL && strcmp(cx->devices.plugin->built, "emulated") == 0);
   }
   int status;
   waitpid(child, &status, 0);

@@ -9,7 +9,7 @@
 
 
 static void two_gpus (both *b) {
-  if (b->cx->plugin->count() < 2) return;
+  if (b->cx->devices.plugin->count() < 2) return;
   device *d = b->gpu, *other = core_device(b->cx, "test", "cuda:1");
   view x = vector_on(d, HEED_FLOAT32), y = vector_on(other, HEED_FLOAT32);
   float got[N];
@@ -69,12 +69,12 @@ static void frees_in_captures (both *b) {
   device *other = core_device(cx, "test", "cuda");
   view x = vector_on(d, HEED_FLOAT32);
   heed_device_memory before, m;
-  void *pinned = b->cx->plugin->pin(100), *its = other->alloc(other, 30 << 20);
+  void *pinned = b->cx->devices.plugin->pin(100), *its = other->alloc(other, 30 << 20);
   const char *why;
   a->memory(d, &before);
   set(d, x, number(2));
   check(a->capture_begin(d) == NULL, "a capture begins");
-  b->cx->plugin->unpin(pinned);
+  b->cx->devices.plugin->unpin(pinned);
   other->free(other, its, 30 << 20);
   other->accelerator->trim(other);
   map(d, HEED_mul, x, x, x);
@@ -149,14 +149,14 @@ static void transfers (both *b) {
     check(d->download(d, y, on, n) == NULL && memcmp(x, y, n) == 0, "what went up came down");
   }
   d->free(d, on, n);
-  char *pinned = b->cx->plugin->pin(n), *back = b->cx->plugin->pin(n);
+  char *pinned = b->cx->devices.plugin->pin(n), *back = b->cx->devices.plugin->pin(n);
   on = d->alloc(d, n);
   memcpy(pinned, x, n);
   check(d->accelerator->send(d, on, pinned, n) == NULL, "pinned memory is sent");
   check(d->accelerator->receive(d, back, on, n) == NULL, "and received");
   check(d->accelerator->wait(d) == NULL && memcmp(back, x, n) == 0, "once it was waited for");
-  b->cx->plugin->unpin(pinned);
-  b->cx->plugin->unpin(back);
+  b->cx->devices.plugin->unpin(pinned);
+  b->cx->devices.plugin->unpin(back);
   d->free(d, on, n);
   free(x);
   free(y);
@@ -354,7 +354,7 @@ static void losses (heed_context *cx) {
     const char *why = good ? "" : heed_error(cx);
     check(!was || !good, "a lost device stays lost");
     if (!good)
-      check(says(why, was && cx->ndevices > 1 ? "device lost" : "unspecified launch failure"),
+      check(says(why, was && cx->devices.n > 1 ? "device lost" : "unspecified launch failure"),
             "a lost device says so");
     was = !good;
     heed_clear(cx);
@@ -412,7 +412,7 @@ static void contexts (void) {
     both b = {.cx = cx, .gpu = core_device(cx, "test", "cuda:1")};
     check(b.gpu != NULL, "the second GPU");
     some_work(&b);
-    cx->plugin->unpin(cx->plugin->pin(100));
+    cx->devices.plugin->unpin(cx->devices.plugin->pin(100));
     check(b.gpu->accelerator->wait(b.gpu) == NULL, "work on the second GPU");
     check(of_emulated("emulated_contexts") == 2, "there is no context on the first");
     check(of_emulated("emulated_current") == -1, "and the host's thread has none, as before");

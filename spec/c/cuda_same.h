@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tensor/core.h"
+#include "tensor/tensor.h"
 
 typedef struct both {
   heed_context *cx;
@@ -24,7 +24,7 @@ typedef struct both {
 
 static inline bool both_open (both *b) {
   *b = (both){.cx = heed_open(NULL)};
-  b->cpu = b->cx->device[0];
+  b->cpu = b->cx->devices.list[0];
   b->gpu = core_device(b->cx, "test", "cuda");
   if (b->gpu == NULL) printf("skipped: %s\n0 passed, 0 failed, 1 skipped\n", heed_error(b->cx));
   return b->gpu != NULL;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tensor/core.h"
+#include "tensor/tensor.h"
 #include "memory/machine.h"
 
 enum { BATCH = 2, LENGTH = 33, HEADS = 2, DIM = 16, WORDS = 21, PARTS = 5, RUN = 50 };
@@ -199,7 +199,7 @@ int main (void) {
   model m;
   const bool there = build(&m);
   if (!there) printf("skipped: %s\n0 passed, 0 failed, 1 skipped\n", heed_error(m.cx));
-  const bool emulated = there && strcmp(m.cx->plugin->built, "emulated") == 0;
+  const bool emulated = there && strcmp(m.cx->devices.plugin->built, "emulated") == 0;
   unbuild(&m);
   if (!there) return 0;
   same_bits(emulated ? 3 : RUN);

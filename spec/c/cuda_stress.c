@@ -13,7 +13,7 @@
 typedef struct masses { view index, held, out; } masses;
 
 static int64_t fewer_if_emulated (const both *b, int64_t n) {
-  return strcmp(b->cx->plugin->built, "emulated") == 0 ? n / 100 : n;
+  return strcmp(b->cx->devices.plugin->built, "emulated") == 0 ? n / 100 : n;
 }
 
 

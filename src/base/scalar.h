@@ -24,6 +24,17 @@ static inline int scalar_category (heed_type type) {
   return scalar_is_float(type) ? 2 : type == HEED_BOOL ? 0 : 1;
 }
 
+/* The type that loops compute in. */
+static inline heed_type scalar_computing (heed_type type) {
+  if (type == HEED_FLOAT64) return HEED_FLOAT64;
+  return scalar_is_float(type) ? HEED_FLOAT32 : HEED_INT64;
+}
+
+/* A float type; others become float32. */
+static inline heed_type scalar_floating (heed_type type) {
+  return scalar_is_float(type) ? type : HEED_FLOAT32;
+}
+
 /* The type of a result of two types (NumPy's lattice, as PyTorch has it). */
 heed_type scalar_promote (heed_type a, heed_type b);
 

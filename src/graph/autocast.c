@@ -6,7 +6,10 @@
 ** makes are not converted again.
 */
 
-#include "graph/op.h"
+#include "graph/call.h"
+#include "graph/make.h"
+#include "graph/record.h"
+#include "tensor/casts.h"
 
 static bool is_double (const heed_tensor *t) {
   return t != NULL && !t->number && t->type == HEED_FLOAT64;
@@ -56,15 +59,15 @@ static bool convert_list (heed_context *cx, heed_value *v, heed_tensor **list, h
 
 bool op_autocast (call *c, heed_value *args, heed_tensor *list[OP_EDGES]) {
   heed_context *cx = c->cx;
-  const autocast_policy p = c->in_place ? AUTOCAST_FOLLOWS : op_rows[c->op].autocast;
-  const int n = op_signature(c->op)->parameters;
-  const heed_type type = p == AUTOCAST_LOW ? cx->autocast.type : HEED_FLOAT32;
+  const autocast_policy p = c->in_place ? AUTOCAST_FOLLOWS : op_row_of(cx, c->op)->autocast;
+  const int n = op_signature(cx, c->op)->parameters;
+  const heed_type type = p == AUTOCAST_LOW ? cx->scope.mixed : HEED_FLOAT32;
   if (p == AUTOCAST_FOLLOWS) return true;
   bool good = true, changes = p != AUTOCAST_PROMOTES && !has_double(args, n);
   for (int i = 0; good && changes && i < n; i++) {
     if (args[i].kind == HEED_TENSOR) good = convert(cx, &args[i].tensor, type);
     if (args[i].kind == HEED_TENSORS) good = convert_list(cx, &args[i], list, type);
   }
-  cx->autocast.type = HEED_FLOAT32;              /* for the calls that the row makes */
+  cx->scope.mixed = HEED_FLOAT32;      /* for the calls that the row makes */
   return good;
 }

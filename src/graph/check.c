@@ -9,16 +9,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/op.h"
+#include "graph/check.h"
 
 
-const char *check_name (const call *c, int i) { return op_signature(c->op)->parameter[i].name; }
+const char *check_name (const call *c, int i) {
+  return op_signature(c->cx, c->op)->parameter[i].name;
+}
 
 
 /* NULL: the caller is no operation. */
-static const heed_signature *row_called (const char *name) {
+static const heed_signature *row_called (const heed_context *cx, const char *name) {
   for (int i = 0; name != NULL && i < HEED_NOPS; i++) {
-    const heed_signature *row = op_signature((heed_op)i);
+    const heed_signature *row = op_signature(cx, (heed_op)i);
     if (strcmp(row->name, name) == 0 || strcmp(row->in_place_name, name) == 0) return row;
   }
   return NULL;
@@ -28,7 +30,7 @@ static const heed_signature *row_called (const char *name) {
 /* Its name, unless the function that was called composes this one and has no such argument. */
 static const char *public_name (const call *c, int i) {
   const char *name = check_name(c, i);
-  const heed_signature *caller = row_called(c->cx->caller);
+  const heed_signature *caller = row_called(c->cx, c->cx->scope.caller);
   if (caller == NULL) return name;
   for (int k = 0; k < caller->parameters; k++)
     if (strcmp(caller->parameter[k].name, name) == 0) return name;

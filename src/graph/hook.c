@@ -1,12 +1,12 @@
 /*
-** hook.c - floor 5: functions of the host's on the gradients of tensors, and gradients that are
+** hook.c - functions of the host's on the gradients of tensors, and gradients that are
 ** retained.
 **
 ** Both stand in a list of the node that a tensor is a result of. A pass calls the functions as soon
 ** as all of a node's gradients have come together, then retains, then goes on.
 */
 
-#include "graph/op.h"
+#include "graph/record.h"
 
 
 /* The node that t is a result of, which a pass can still reach. */
@@ -75,12 +75,12 @@ static bool call_hook (node *n, const heed_hook *h) {
   heed_custom custom = h->custom;
   int output = h->output;
   heed_tensor *g = n->incoming[output], *given = NULL;
-  const char *caller = n->cx->caller;
-  n->cx->caller = NULL;                /* a failure names the hook */
+  const scope before = scope_begin(n->cx);
+  n->cx->scope.caller = NULL;          /* a failure names the hook */
   bool good = custom.backward(custom.self, 1, &g, 1, &given);
   if (good && given != NULL) good = tensor_materialize(given) && check_hooked(g, given);
   if (!good && !n->cx->failure.set) core_fail(n->cx, "register_hook", "the hook failed");
-  n->cx->caller = caller;
+  scope_end(n->cx, &before);
   if (!good || given == NULL) {
     heed_drop(given);
     return good;

@@ -1,5 +1,5 @@
 /*
-** device.c - on which device a call works: where its tensors are.
+** place.c - on which device a call works: where its tensors are.
 **
 ** Numbers are on every device; a single element in the host's memory moves to the other tensors,
 ** and so does what is copied into another tensor. Nothing else moves by itself.
@@ -7,7 +7,9 @@
 
 #include <stdio.h>
 
-#include "graph/op.h"
+#include "graph/check.h"
+#include "graph/make.h"
+#include "graph/record.h"
 
 
 static device *device_of (const heed_tensor *t) {
@@ -26,7 +28,7 @@ static device *device_in (const heed_value *v) {
 
 static bool follows (const call *c, int i, const heed_value *v) {
   if (v->kind != HEED_TENSOR) return false;
-  if (op_rows[c->op].moved >> i & 1) return true;
+  if (op_row_of(c->cx, c->op)->moved >> i & 1) return true;
   return v->tensor->at.rank == 0 && device_of(v->tensor)->host;
 }
 
@@ -58,7 +60,7 @@ static const char *tensor_text (const call *c, int i, const heed_value *v, const
 static bool refuse_device (const call *c, const heed_value *args, int i, const device *where,
                            int first) {
   char one[64], other[64];
-  const device *current = c->cx->current;
+  const device *current = c->cx->scope.device;
   return core_fail(c->cx, op_name(c->op), "%s is on %s, %s on %s; move one with to()",
                    tensor_text(c, i, &args[i], where, one), where->name,
                    tensor_text(c, first, &args[first], current, other), current->name) != NULL;
@@ -69,7 +71,8 @@ static bool refuse_device (const call *c, const heed_value *args, int i, const d
 static bool check_list (const call *c, const heed_value *args, int i, int first) {
   for (int k = 0; k < args[i].n; k++) {
     const device *where = device_of(args[i].tensors[k]);
-    if (where != NULL && where != c->cx->current) return refuse_device(c, args, i, where, first);
+    if (where != NULL && where != c->cx->scope.device)
+      return refuse_device(c, args, i, where, first);
   }
   return true;
 }
@@ -78,7 +81,7 @@ static bool check_list (const call *c, const heed_value *args, int i, int first)
 /* Moves argument i to the current device if it follows; refuses what is elsewhere. */
 static bool move_argument (call *c, heed_value *args, int i, int first) {
   heed_value *v = &args[i];
-  device *current = c->cx->current, *where = device_in(v);
+  device *current = c->cx->scope.device, *where = device_in(v);
   if (v->kind == HEED_TENSORS) return check_list(c, args, i, first);
   if (v->kind != HEED_TENSOR || where == current) return true;
   heed_tensor *t = v->tensor;
@@ -92,8 +95,8 @@ static bool move_argument (call *c, heed_value *args, int i, int first) {
 
 
 bool op_set_device (call *c, heed_value *args) {
-  int n = op_signature(c->op)->parameters, first = first_on_device(c, args, n);
-  if (first >= 0) c->cx->current = device_in(&args[first]);
+  int n = op_signature(c->cx, c->op)->parameters, first = first_on_device(c, args, n);
+  if (first >= 0) c->cx->scope.device = device_in(&args[first]);
   for (int i = 0; i < n; i++)
     if (!move_argument(c, args, i, first)) return false;
   return true;

@@ -1,8 +1,12 @@
 /*
-** graph.c - floor 5: how a call becomes a node, and what becomes of it in place.
+** record.c - how a call becomes a node, and what becomes of it in place.
 */
 
-#include "graph/op.h"
+#include <string.h>
+
+#include "graph/backward.h"
+#include "graph/make.h"
+#include "graph/record.h"
 
 static int slots_of (const heed_parameter *p, const heed_value *v) {
   if (p->want == HEED_WANT_TENSOR) return 1;
@@ -10,13 +14,15 @@ static int slots_of (const heed_parameter *p, const heed_value *v) {
   return 0;
 }
 
+
 static bool refuse_edges (heed_context *cx, heed_op op) {
   return core_fail(cx, core_op_name(op), "at most %d tensors can be given while gradients are "
                    "recorded", OP_EDGES);
 }
 
+
 int op_edges (heed_context *cx, heed_op op, const heed_value *args, heed_tensor *ts[OP_EDGES]) {
-  const heed_signature *signature = op_signature(op);
+  const heed_signature *signature = op_signature(cx, op);
   int n = 0;
   for (int i = 0; i < signature->parameters; i++) {
     const heed_value *v = &args[i];
@@ -47,6 +53,7 @@ static node *view_node (heed_tensor *t) {
   n->type = base->type;
   return n;
 }
+
 
 node *graph_node_of (heed_tensor *t, int *output) {
   if (tensor_behind(t)) {
@@ -85,11 +92,13 @@ static bool find_nodes (int n, heed_tensor *const *ts, bool *any) {
   return true;
 }
 
+
 /* Space for the integers of lists, counted in values. */
 static int list_capacity (const heed_value *v) {
   if (v->kind != HEED_LIST) return 0;
   return (int)(((size_t)v->n * sizeof(int64_t) + sizeof(heed_value) - 1) / sizeof(heed_value));
 }
+
 
 /* Arguments that are no tensors, kept with the node; integers of lists lie behind them. */
 static void keep_args (node *n, const heed_value *args, int nargs) {
@@ -105,6 +114,7 @@ static void keep_args (node *n, const heed_value *args, int nargs) {
     }
   }
 }
+
 
 /* The node of an input whose gradient is wanted, by now up to date, or NULL. */
 static node *node_wanted (const heed_tensor *t) {
@@ -147,9 +157,10 @@ static int list_saved (const call *c, const op_row *row, int nedges, heed_tensor
   return dims;
 }
 
+
 static node *node_of_call (call *c, const op_row *row, int nedges, heed_tensor *const *ts) {
   const heed_tensor *kept[OP_EDGES + OP_OUTS];
-  int nargs = op_signature(c->op)->parameters;
+  int nargs = op_signature(c->cx, c->op)->parameters;
   node_size size = {nedges, nedges + row->results, row->results, nargs,
                     list_saved(c, row, nedges, ts, kept)};
   for (int i = 0; i < nargs; i++) size.args += list_capacity(&c->args[i]);
@@ -162,6 +173,7 @@ static node *node_of_call (call *c, const op_row *row, int nedges, heed_tensor *
     if (ts[i] != NULL) node_set_edge(n, i, node_wanted(ts[i]), ts[i]->output, ts[i]);
   return n;
 }
+
 
 /* Each float result gets the node; a result that is an argument gets a handle of its own. */
 static bool attach (call *c, node *n, int results, int nedges, heed_tensor *const *ts) {
@@ -181,10 +193,11 @@ static bool attach (call *c, node *n, int results, int nedges, heed_tensor *cons
   return true;
 }
 
+
 /* Could any argument have a graph? Most calls without gradients end here. */
 static bool nothing_to_record (const call *c) {
   if (!scalar_is_float(first_result(c)->type)) return true;
-  int n = op_signature(c->op)->parameters;
+  int n = op_signature(c->cx, c->op)->parameters;
   for (int i = 0; i < n; i++) {
     const heed_value *v = &c->args[i];
     if (v->kind == HEED_TENSORS) return false;
@@ -193,6 +206,7 @@ static bool nothing_to_record (const call *c) {
   }
   return true;
 }
+
 
 bool graph_record (call *c, const op_row *row) {
   heed_tensor *ts[OP_EDGES];
@@ -207,6 +221,7 @@ bool graph_record (call *c, const op_row *row) {
   return good;
 }
 
+
 /* A handle is missing where the call that should have made it failed. */
 static bool check_handles (heed_context *cx, const char *what, int n, heed_tensor *const *ts) {
   if (n < 0 || (n > 0 && ts == NULL)) return core_fail(cx, "custom", "there are no %ss", what);
@@ -217,6 +232,7 @@ static bool check_handles (heed_context *cx, const char *what, int n, heed_tenso
   }
   return true;
 }
+
 
 bool heed_record_custom (heed_context *cx, const heed_custom *custom, int ninputs,
                          heed_tensor *const *inputs, int noutputs, heed_tensor *const *outputs) {
@@ -262,14 +278,16 @@ static void take_node (heed_tensor *t, node *n, int output) {
   t->output = output;
 }
 
+
 /* Would a change of t in place be recorded on what t is a view of? If that has a graph, it must. */
 bool graph_check_view (const heed_tensor *t, bool recorded, heed_op op) {
   const heed_tensor *whole = tensor_viewed(t);
-  if (!t->cx->recording || !t->detached_view || whole == NULL || (!recorded && whole->node == NULL))
-    return true;
-  return core_fail(t->cx, op_signature(op)->in_place_name, "a view that was made without gradients "
-                   "is changed in place; make it again, or use heed.no_grad");
+  if (!t->cx->scope.recording || !t->detached_view || whole == NULL) return true;
+  if (!recorded && whole->node == NULL) return true;
+  return core_fail(t->cx, op_signature(t->cx, op)->in_place_name, "a view that was made without "
+                   "gradients is changed in place; make it again, or use heed.no_grad");
 }
+
 
 /* The base becomes "what it was, with this region laid over it". */
 static bool overlay_base (heed_tensor *target, heed_tensor *y, heed_op op) {
@@ -287,6 +305,7 @@ static bool overlay_base (heed_tensor *target, heed_tensor *y, heed_op op) {
   node_drop(n);
   return true;
 }
+
 
 /* A view's own node is then made anew from its base, when it is next asked for. */
 bool graph_overlay (heed_tensor *target, heed_tensor *y, heed_op op) {

@@ -1,11 +1,11 @@
 /*
 ** accelerator.c - what hosts see of accelerators: what devices there are, what their memory holds,
-** how long something took; foreign memory and streams.
+** how long something took.
 */
 
-#include "tensor/core.h"
-
 #include <string.h>
+
+#include "memory/context.h"
 
 
 device *core_accelerator (heed_context *cx, const char *function, const char *name) {
@@ -16,8 +16,8 @@ device *core_accelerator (heed_context *cx, const char *function, const char *na
 }
 
 
-bool core_done (heed_context *cx, const char *function, const char *why) {
-  return why == NULL || core_fail(cx, function, "%s", why);
+bool core_check_uncaptured (heed_context *cx, const char *function, const device *d) {
+  return cx->capture.where != d || core_fail(cx, function, "not while %s is captured", d->name);
 }
 
 
@@ -33,7 +33,7 @@ const char *heed_device_reason (heed_context *cx, const char *kind) {
 
 
 int heed_device_count (heed_context *cx, const char *kind) {
-  return heed_device_reason(cx, kind) == NULL ? cx->plugin->count() : 0;
+  return heed_device_reason(cx, kind) == NULL ? cx->devices.plugin->count() : 0;
 }
 
 
@@ -53,9 +53,9 @@ bool heed_device_describe (heed_context *cx, const char *name,
   if (cx == NULL || name == NULL || properties == NULL) return false;
   if (!core_done(cx, "properties", core_plugin_reason(cx, kind_of(name, kind)))) return false;
   int index = core_device_index(name);
-  if (index < 0 || index >= cx->plugin->count())
+  if (index < 0 || index >= cx->devices.plugin->count())
     return core_fail(cx, "properties", "there is no '%.40s'; devices count from 0", name);
-  if (!core_done(cx, "properties", cx->plugin->properties(index, properties))) return false;
+  if (!core_done(cx, "properties", cx->devices.plugin->properties(index, properties))) return false;
   device *d = core_find_device(cx, name);
   if (d != NULL)
     d->accelerator->products(d, properties->matmul, sizeof properties->matmul);
@@ -81,7 +81,7 @@ static const char *const precisions[] = {"highest", "high", "medium"};
 
 
 const char *heed_matmul_precision (heed_context *cx) {
-  return cx != NULL ? precisions[cx->precision] : NULL;
+  return cx != NULL ? precisions[cx->devices.precision] : NULL;
 }
 
 
@@ -92,9 +92,9 @@ bool heed_set_matmul_precision (heed_context *cx, const char *name) {
   if (level == 3)
     return core_fail(cx, "matmul_precision", "'highest', 'high' or 'medium' expected, got '%.40s'",
                      name);
-  cx->precision = level;
-  for (int i = 0; i < cx->ndevices; i++) {
-    device *d = cx->device[i];
+  cx->devices.precision = level;
+  for (int i = 0; i < cx->devices.n; i++) {
+    device *d = cx->devices.list[i];
     if (d->accelerator != NULL) d->accelerator->precision(d, level);
   }
   return true;
@@ -103,32 +103,11 @@ bool heed_set_matmul_precision (heed_context *cx, const char *name) {
 
 bool heed_device_block (heed_context *cx, const char *kind, bool yes) {
   if (core_accelerator(cx, "blocking", kind) == NULL) return false;
-  for (int i = 0; i < cx->ndevices; i++) {
-    device *d = cx->device[i];
+  for (int i = 0; i < cx->devices.n; i++) {
+    device *d = cx->devices.list[i];
     if (d->accelerator != NULL) d->accelerator->block(d, yes);
   }
   return true;
-}
-
-
-static void unpin (void *self, void *data) {
-  const plugin *p = self;
-  p->unpin(data);
-}
-
-
-heed_tensor *heed_pin (heed_tensor *t, const char *kind) {
-  heed_context *cx = heed_context_of(t);
-  if (cx == NULL || !core_done(cx, "pin_memory", core_plugin_reason(cx, kind))) return NULL;
-  size_t bytes = (size_t)layout_numel(&t->at) * scalar_sizes[t->type];
-  void *data = cx->plugin->pin(bytes > 0 ? bytes : 1);
-  if (data == NULL) return core_fail(cx, "pin_memory", "no memory for %s", core_bytes(bytes).text);
-  heed_tensor *y = NULL;
-  if (heed_read(t, t->type, data))
-    y = heed_lend(cx, t->type, t->at.rank, t->at.size, data, unpin,
-                  (void *)(uintptr_t)cx->plugin);
-  if (y == NULL) cx->plugin->unpin(data);
-  return y;
 }
 
 
@@ -191,15 +170,9 @@ bool heed_device_rng_set (heed_context *cx, const char *name, const uint64_t sta
 ** ===================================================================
 */
 
-/* A capture records heed's stream alone: neither other streams nor events can be waited for. */
-static bool check_not_captured (heed_context *cx, const char *function, const device *d) {
-  return cx->captured != d || core_fail(cx, function, "not while %s is captured", d->name);
-}
-
-
 heed_event *heed_event_record (heed_context *cx, const char *name) {
   device *d = core_accelerator(cx, "elapsed", name);
-  if (d == NULL || !check_not_captured(cx, "elapsed", d)) return NULL;
+  if (d == NULL || !core_check_uncaptured(cx, "elapsed", d)) return NULL;
   device_event *e = d->accelerator->event_record(d);
   if (e == NULL) {
     const char *why = d->gone(d);
@@ -226,96 +199,7 @@ void heed_event_drop (heed_context *cx, const char *name, heed_event *e) {
 /* }================================================================== */
 
 
-/*
-** {==================================================================
-** Foreign memory and streams
-** ===================================================================
-*/
-
-/* Memory that was lent, until its last handle goes. */
-typedef struct pending_release {
-  device *where;
-  heed_context *cx;
-  void *stream;                    /* its owner's */
-  void (*release) (void *self, void *data);
-  void *self, *data;
-  struct pending_release *next;    /* of those that wait for a capture's end */
-} pending_release;
-
-
-/* The owner's stream waits; if that fails, the host does. A lost device has nothing to wait for. */
-static void end_release (pending_release *pending) {
-  pending_release p = *pending;
-  core_free(p.cx, pending, sizeof p);
-  const accelerator *a = p.where->accelerator;
-  if (a->before(p.where, p.stream) != NULL) a->wait(p.where);
-  if (p.release != NULL) p.release(p.self, p.data);
-}
-
-
-/* A capture would record that wait instead of doing it: then it is put off until its end. */
-static void release_foreign (void *self, void *data) {
-  pending_release *p = self;
-  heed_context *cx = p->cx;
-  p->data = data;
-  if (cx->captured != p->where) { end_release(p); return; }
-  p->next = cx->pending;
-  cx->pending = p;
-}
-
-
-void core_end_releases (heed_context *cx) {
-  pending_release *p;
-  while ((p = cx->pending) != NULL) {
-    cx->pending = p->next;
-    end_release(p);
-  }
-}
-
-
 void *heed_device_stream (heed_context *cx, const char *name) {
   device *d = core_accelerator(cx, "stream", name);
   return d != NULL ? d->accelerator->stream(d) : NULL;
 }
-
-
-heed_tensor *heed_device_lend (heed_context *cx, const char *name, void *stream, heed_type type,
-                               int rank, const int64_t *size, void *data,
-                               void (*release) (void *self, void *data), void *self) {
-  device *d = core_accelerator(cx, "lend", name);
-  if (d == NULL || !check_not_captured(cx, "lend", d)) return NULL;
-  if (!core_done(cx, "lend", d->accelerator->after(d, stream))) return NULL;
-  pending_release *p = core_alloc(cx, sizeof *p);
-  if (p == NULL) return NULL;
-  *p = (pending_release){d, cx, stream, release, self, NULL, NULL};
-  heed_tensor *t = tensor_lend(cx, d, type, rank, size, data, release_foreign, p);
-  if (t == NULL) core_free(cx, p, sizeof *p);
-  return t;
-}
-
-
-/* The accelerator that t lies on; NULL after a message. */
-static device *accelerator_of (heed_tensor *t, const char *function) {
-  if (t == NULL || !tensor_materialize(t)) return NULL;
-  device *d = tensor_device(t);
-  if (d->accelerator == NULL)
-    return core_fail(t->cx, function, "a tensor on an accelerator expected, got one on %s",
-                     d->name);
-  return check_not_captured(t->cx, function, d) ? d : NULL;
-}
-
-
-void *heed_device_data (heed_tensor *t, void *stream) {
-  device *d = accelerator_of(t, "device_data");
-  if (d == NULL || !core_done(t->cx, "device_data", d->accelerator->before(d, stream)))
-    return NULL;
-  return view_of(t).data;
-}
-
-
-bool heed_device_after (heed_tensor *t, void *stream) {
-  device *d = accelerator_of(t, "device_after");
-  return d != NULL && core_done(t->cx, "device_after", d->accelerator->after(d, stream));
-}
-
-/* }================================================================== */

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tensor/core.h"
+#include "memory/context.h"
 
 #ifndef HEED_INTERFACE
 #define HEED_INTERFACE 0           /* the Makefile's hash */
@@ -49,7 +49,7 @@ static bool path_beside (char path[PATH]) {
 
 /* The reason may be cut off. */
 static void *refuse (heed_context *cx, const char *why, const char *what) {
-  snprintf(cx->no_plugin, sizeof cx->no_plugin, "%s%s", why, what);
+  snprintf(cx->devices.no_plugin, sizeof cx->devices.no_plugin, "%s%s", why, what);
   return NULL;
 }
 
@@ -92,11 +92,11 @@ static const plugin *open_object (heed_context *cx) {
 const char *core_plugin_reason (heed_context *cx, const char *kind) {
   if (kind == NULL || strcmp(kind, KIND) != 0) {
     refuse(cx, "the only kind of devices is '" KIND "'", "");
-    return cx->no_plugin;
+    return cx->devices.no_plugin;
   }
-  if (cx->plugin == NULL) cx->plugin = open_object(cx);
-  if (cx->plugin == NULL) return cx->no_plugin;
-  return cx->plugin->reason(cx->no_plugin, sizeof cx->no_plugin);
+  if (cx->devices.plugin == NULL) cx->devices.plugin = open_object(cx);
+  if (cx->devices.plugin == NULL) return cx->devices.no_plugin;
+  return cx->devices.plugin->reason(cx->devices.no_plugin, sizeof cx->devices.no_plugin);
 }
 
 /* }================================================================== */
@@ -123,8 +123,8 @@ device *core_find_device (const heed_context *cx, const char *name) {
   char own[NAME];
   int index = core_device_index(name);
   if (index >= 0) snprintf(own, sizeof own, KIND ":%d", index);
-  for (int i = 0; name != NULL && i < cx->ndevices; i++)
-    if (strcmp(cx->device[i]->name, index >= 0 ? own : name) == 0) return cx->device[i];
+  for (int i = 0; name != NULL && i < cx->devices.n; i++)
+    if (strcmp(cx->devices.list[i]->name, index >= 0 ? own : name) == 0) return cx->devices.list[i];
   return NULL;
 }
 
@@ -139,14 +139,14 @@ static device *check_present (heed_context *cx, const char *function, device *d)
 static device *open_device (heed_context *cx, const char *function, int index) {
   const char *why = core_plugin_reason(cx, KIND);
   if (why != NULL) return core_fail(cx, function, "device '" KIND "': %s", why);
-  if (index >= CORE_DEVICES - 1)
+  if (index >= DEVICES_MOST - 1)
     return core_fail(cx, function, "device '" KIND ":%d': there are fewer GPUs", index);
-  device *d = cx->plugin->open(index, cx->no_plugin, sizeof cx->no_plugin);
+  device *d = cx->devices.plugin->open(index, cx->devices.no_plugin, sizeof cx->devices.no_plugin);
   if (d == NULL)
-    return core_fail(cx, function, "device '" KIND ":%d': %s", index, cx->no_plugin);
+    return core_fail(cx, function, "device '" KIND ":%d': %s", index, cx->devices.no_plugin);
   d->accelerator->seed(d, cx->random.seed);
-  d->accelerator->precision(d, cx->precision);
-  return cx->device[cx->ndevices++] = d;
+  d->accelerator->precision(d, cx->devices.precision);
+  return cx->devices.list[cx->devices.n++] = d;
 }
 
 

@@ -8,7 +8,7 @@
 ** what it does now.
 */
 
-#include "tensor/core.h"
+#include "memory/context.h"
 #include "memory/machine.h"
 
 #ifndef HEED_CACHE
@@ -80,16 +80,16 @@ static void destroy (storage *s) {
 
 
 static void cache (heed_context *cx, storage *s, int class) {
-  s->next = cx->free_storages[class];
-  cx->free_storages[class] = s;
-  cx->memory.cached += s->capacity;
+  s->next = cx->storages.free[class];
+  cx->storages.free[class] = s;
+  cx->storages.account.cached += s->capacity;
 }
 
 
 static storage *uncache (heed_context *cx, int class) {
-  storage *s = cx->free_storages[class];
-  cx->free_storages[class] = s->next;
-  cx->memory.cached -= s->capacity;
+  storage *s = cx->storages.free[class];
+  cx->storages.free[class] = s->next;
+  cx->storages.account.cached -= s->capacity;
   return s;
 }
 
@@ -97,7 +97,7 @@ static storage *uncache (heed_context *cx, int class) {
 void heed_memory_trim (heed_context *cx) {
   if (cx == NULL) return;
   for (int class = 0; class < STORAGE_CLASSES; class++)
-    while (cx->free_storages[class] != NULL) destroy(uncache(cx, class));
+    while (cx->storages.free[class] != NULL) destroy(uncache(cx, class));
   core_trim(cx);
 }
 
@@ -133,7 +133,7 @@ static bool fits (memory_account *m, size_t capacity) {
 
 heed_memory heed_memory_now (heed_context *cx) {
   if (cx == NULL) return (heed_memory){0, 0, 0, 0};
-  memory_account *m = &cx->memory;
+  memory_account *m = &cx->storages.account;
   if (m->limit == 0) read_machine(m);
   return (heed_memory){m->live, m->cached, m->peak, m->limit};
 }
@@ -141,9 +141,9 @@ heed_memory heed_memory_now (heed_context *cx) {
 
 void heed_memory_limit (heed_context *cx, size_t bytes) {
   if (cx == NULL) return;
-  cx->memory.limited = bytes > 0;
-  cx->memory.limit = bytes;
-  if (!fits(&cx->memory, 0)) heed_memory_trim(cx);
+  cx->storages.account.limited = bytes > 0;
+  cx->storages.account.limit = bytes;
+  if (!fits(&cx->storages.account, 0)) heed_memory_trim(cx);
 }
 
 /* }================================================================== */
@@ -160,13 +160,13 @@ void heed_memory_limit (heed_context *cx, size_t bytes) {
 ** one which an interruption stops.
 */
 static void reclaim (heed_context *cx, size_t bytes, bool urgent) {
-  device *before = cx->current;
   if (cx->host.reclaim == NULL) return;
-  cx->current = cx->default_device;
+  const scope before = scope_begin(cx);
+  cx->scope.device = cx->devices.chosen;
   core_hold(cx);
   cx->host.reclaim(cx->host.self, bytes, urgent);
   core_release(cx);
-  cx->current = before;
+  scope_end(cx, &before);
 }
 
 
@@ -177,7 +177,7 @@ static void count (memory_account *m, size_t capacity) {
 
 
 static void *try_data (heed_context *cx, device *where, size_t capacity) {
-  return !where->host || fits(&cx->memory, capacity) ? take(cx, where, capacity) : NULL;
+  return !where->host || fits(&cx->storages.account, capacity) ? take(cx, where, capacity) : NULL;
 }
 
 
@@ -194,8 +194,8 @@ static void *new_data (heed_context *cx, device *where, size_t bytes, size_t cap
     data = try_data(cx, where, capacity);
   }
   if (data != NULL) return data;
-  const memory_account *m = &cx->memory;
-  if (where->host && !fits(&cx->memory, capacity))
+  const memory_account *m = &cx->storages.account;
+  if (where->host && !fits(&cx->storages.account, capacity))
     return core_fail(cx, NULL, "memory limit of %s: %s in use, a tensor needs %s more",
                      core_bytes(m->limit).text, core_bytes(m->live).text, core_bytes(bytes).text);
   const char *why = where->gone != NULL ? where->gone(where) : NULL;
@@ -218,7 +218,7 @@ static storage *make (heed_context *cx, device *where, size_t bytes, size_t capa
   if (s == NULL) return NULL;
   s->capacity = capacity;
   s->data = new_data(cx, where, bytes, capacity);
-  cx->blocks++;
+  cx->storages.made++;
   if (s->data != NULL) return s;
   core_free(cx, s, sizeof *s);
   return NULL;
@@ -252,20 +252,20 @@ static storage *take_again (capture_memory *m, int class) {
   if (s == NULL) return NULL;
   m->free[class] = s->next;
   renew(s);
-  s->again = true;
+  s->reused = true;
   return s;
 }
 
 
 static bool is_captured (const heed_context *cx, const device *where) {
-  return where == cx->captured && cx->capture_memory != NULL;
+  return where == cx->capture.where && cx->capture.memory != NULL;
 }
 
 
 /* In the list of what the capture made; without memory for that, it is dropped. */
 static storage *hold_for_capture (heed_context *cx, storage *s) {
-  capture_memory *m = cx->capture_memory;
-  s->again = s->settled = false;
+  capture_memory *m = cx->capture.memory;
+  s->reused = s->fixed = false;
   if (!core_grow(cx, (void **)&m->made, m->nmade, &m->made_capacity, sizeof *m->made)) {
     s->capture = 0;
     storage_drop(s);
@@ -276,7 +276,7 @@ static storage *hold_for_capture (heed_context *cx, storage *s) {
 
 
 static bool is_held (const heed_context *cx, const storage *s) {
-  return is_captured(cx, s->where) && s->capture == cx->captures;
+  return is_captured(cx, s->where) && s->capture == cx->capture.number;
 }
 
 
@@ -289,13 +289,13 @@ static void put_back (capture_memory *m, storage *s, int class) {
 
 static storage *take_new (heed_context *cx, device *where, size_t bytes, int class,
                           size_t capacity) {
-  bool cached = where == cx->device[0] && class < STORAGE_CLASSES &&
-                cx->free_storages[class] != NULL;
+  bool cached = where == cx->devices.list[0] && class < STORAGE_CLASSES &&
+                cx->storages.free[class] != NULL;
   storage *s = cached ? reuse(cx, class) : make(cx, where, bytes, capacity);
   if (s == NULL) return NULL;
-  if (class < STORAGE_CLASSES) cx->storages_wanted[class] = cx->blocks;
-  s->capture = cx->capture != NULL ? cx->captures : 0;
-  if (where->host) count(&cx->memory, s->capacity);
+  if (class < STORAGE_CLASSES) cx->storages.wanted[class] = cx->storages.made;
+  s->capture = cx->capture.where != NULL ? cx->capture.number : 0;
+  if (where->host) count(&cx->storages.account, s->capacity);
   return is_captured(cx, where) ? hold_for_capture(cx, s) : s;
 }
 
@@ -309,16 +309,16 @@ static bool exchange_data (storage *s) {
   void *data = other->data;
   other->data = s->data;
   s->data = data;
-  s->again = false;
+  s->reused = false;
   storage_drop(other);
   return true;
 }
 
 
-bool storage_settle (storage *s) {
-  if (!is_held(s->cx, s) || s->settled) return true;
-  if (s->again && !exchange_data(s)) return false;
-  s->settled = true;
+bool storage_fix (storage *s) {
+  if (!is_held(s->cx, s) || s->fixed) return true;
+  if (s->reused && !exchange_data(s)) return false;
+  s->fixed = true;
   s->refs++;
   return true;
 }
@@ -326,7 +326,7 @@ bool storage_settle (storage *s) {
 
 void storage_end_capture (capture_memory *m) {
   for (int64_t i = 0; i < m->nmade; i++)
-    if (!m->made[i]->settled) m->made[i]->refs++;
+    if (!m->made[i]->fixed) m->made[i]->refs++;
 }
 
 
@@ -343,7 +343,7 @@ storage *storage_new (heed_context *cx, device *where, size_t bytes) {
   int class = class_of(bytes, &capacity);
   reclaim(cx, bytes, false);
   storage *s = NULL;
-  if (is_captured(cx, where)) s = take_again(cx->capture_memory, class);
+  if (is_captured(cx, where)) s = take_again(cx->capture.memory, class);
   if (s == NULL) s = take_new(cx, where, bytes, class, capacity);
   if (s != NULL) s->bytes = bytes;
   return s;
@@ -370,7 +370,7 @@ void storage_keep (storage *s) {
 
 /* As much as is live, but a little in any case. */
 static size_t most_cached (const heed_context *cx) {
-  size_t live = cx->memory.live;
+  size_t live = cx->storages.account.live;
   if (!HEED_CACHE || cx->closing) return 0;
   return live > CACHE_AT_LEAST ? live : CACHE_AT_LEAST;
 }
@@ -378,8 +378,9 @@ static size_t most_cached (const heed_context *cx) {
 
 /* Other devices have caches of their own. */
 static bool worth_keeping (const heed_context *cx, const storage *s, int class) {
-  const memory_account *m = &cx->memory;
-  return s->where == cx->device[0] && class < STORAGE_CLASSES && s->capacity <= most_cached(cx) &&
+  const memory_account *m = &cx->storages.account;
+  return s->where == cx->devices.list[0] && class < STORAGE_CLASSES &&
+         s->capacity <= most_cached(cx) &&
          (!m->limited || m->live + m->cached + s->capacity <= m->limit);
 }
 
@@ -388,8 +389,8 @@ static bool worth_keeping (const heed_context *cx, const storage *s, int class) 
 static int least_wanted (const heed_context *cx) {
   int least = STORAGE_CLASSES;
   for (int class = STORAGE_CLASSES - 1; class >= 0; class--) {
-    if (cx->free_storages[class] == NULL) continue;
-    if (least == STORAGE_CLASSES || cx->storages_wanted[class] < cx->storages_wanted[least])
+    if (cx->storages.free[class] == NULL) continue;
+    if (least == STORAGE_CLASSES || cx->storages.wanted[class] < cx->storages.wanted[least])
       least = class;
   }
   return least;
@@ -397,15 +398,15 @@ static int least_wanted (const heed_context *cx) {
 
 
 static void shrink_cache (heed_context *cx) {
-  while (cx->memory.cached > most_cached(cx)) destroy(uncache(cx, least_wanted(cx)));
+  while (cx->storages.account.cached > most_cached(cx)) destroy(uncache(cx, least_wanted(cx)));
 }
 
 
 static void drop_own (heed_context *cx, storage *s) {
   size_t capacity;
   int class = class_of(s->capacity, &capacity);
-  if (is_held(cx, s)) { put_back(cx->capture_memory, s, class); return; }
-  if (s->where->host) cx->memory.live -= s->capacity;
+  if (is_held(cx, s)) { put_back(cx->capture.memory, s, class); return; }
+  if (s->where->host) cx->storages.account.live -= s->capacity;
   if (worth_keeping(cx, s, class)) cache(cx, s, class);
   else destroy(s);
   shrink_cache(cx);

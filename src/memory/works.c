@@ -1,11 +1,11 @@
 /*
-** record.c - recorded work of a device that works while the host waits: a list of copies, done
+** works.c - recorded work of a device that works while the host waits: a list of copies, done
 ** again in their order. Accelerators record by themselves.
 */
 
-#include "tensor/core.h"
-
 #include <string.h>
+
+#include "memory/context.h"
 
 typedef struct recorded recorded;
 struct recorded {
@@ -33,7 +33,8 @@ work_list *works_begin (heed_context *cx) {
   work_list *r = core_alloc(cx, sizeof *r);
   if (r == NULL) return NULL;
   memset(r, 0, sizeof *r);
-  cx->capture_memory = &r->memory;
+  cx->capture.list = r;
+  cx->capture.memory = &r->memory;
   return r;
 }
 
@@ -59,7 +60,8 @@ static void set_rows (work *w, const void *rows) {
 }
 
 
-bool works_add (heed_context *cx, work_list *r, int op, const work *w) {
+bool works_add (heed_context *cx, int op, const work *w) {
+  work_list *r = cx->capture.list;
   const void *rows;
   size_t more = rows_of(w, &rows);
   recorded *e = core_alloc(cx, sizeof *e + more);
@@ -78,7 +80,8 @@ bool works_add (heed_context *cx, work_list *r, int op, const work *w) {
 
 
 void works_end (heed_context *cx, work_list *r) {
-  cx->capture_memory = NULL;
+  cx->capture.list = NULL;
+  cx->capture.memory = NULL;
   storage_end_capture(&r->memory);
 }
 
@@ -160,5 +163,35 @@ bool works_set_step (heed_context *cx, work_list *r, int which, const heed_step 
 
 
 int64_t works_steps (const work_list *r) { return r->steps; }
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** What is refused while work is captured
+** ===================================================================
+*/
+
+bool core_check_reach (heed_context *cx, const char *function, const device *where) {
+  return where != cx->capture.where ||
+         core_fail(cx, function, "a value is read back while work is captured: return the tensor, "
+                   "and read it after the call");
+}
+
+
+bool core_check_captured (heed_context *cx, const char *function, const device *where) {
+  return cx->capture.where == NULL || cx->capture.where == where ||
+         core_fail(cx, function, "works on %s while the work of %s is captured", where->name,
+                   cx->capture.where->name);
+}
+
+
+/* A replay draws on from where the generator is by then. */
+bool core_check_generator (heed_context *cx, const char *function) {
+  return cx->capture.where == NULL ||
+         core_fail(cx, function, "a generator's state is read or set while work is captured: do "
+                   "that before the call");
+}
 
 /* }================================================================== */

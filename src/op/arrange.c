@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include <string.h>
+
 #include "op/move.h"
 
 
@@ -363,5 +365,26 @@ bool do_clamp (call *c) {
 
 
 bool do_clip (call *c) { return do_clamp(c); }
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Gradients
+** ===================================================================
+*/
+
+bool grad_flip (backward *b) { return give(b, IN(flip, input), move_repeated(b, b->g)); }
+
+
+/* The gradient of padding is cropping, and the reverse. */
+bool grad_constant_pad_nd (backward *b) {
+  const heed_value *pads = &b->args[ARG(constant_pad_nd, pad)];
+  int64_t back[2 * HEED_RANK];
+  for (int i = 0; i < pads->n; i++) back[i] = -pads->list[i];
+  heed_value args[] = {heed_t(b->g), heed_l(pads->n, back)};
+  return give(b, IN(constant_pad_nd, input), op_call(b->cx, HEED_constant_pad_nd, 2, args));
+}
 
 /* }================================================================== */

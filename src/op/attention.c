@@ -248,14 +248,14 @@ static bool set_work (work *w, const attending *o, work_kind kind) {
 */
 static heed_tensor *state_new (const attending *o, bool has_lse) {
   layout lse = attention_shape(o, -1);
-  int64_t bytes = has_lse ? layout_numel(&lse) * scalar_sizes[op_computing(o->query->type)] : 0;
+  int64_t bytes = has_lse ? layout_numel(&lse) * scalar_sizes[scalar_computing(o->query->type)] : 0;
   return op_new_sized(o->cx, HEED_INT64, 1, (int64_t[]){(bytes + 7) / 8 + 1});
 }
 
 
 static heed_tensor *state_lse (const attending *o, heed_tensor *state) {
   layout lse = attention_shape(o, -1);
-  heed_type type = op_computing(o->query->type);
+  heed_type type = scalar_computing(o->query->type);
   return state != NULL ? op_hold(o->cx, tensor_on(o->cx, state->store, type, &lse)) : NULL;
 }
 
@@ -314,9 +314,9 @@ static bool attention (call *c, attending *o) {
 bool do_attention (call *c) {
   attending o;
   if (!read_call(c, &o)) return false;
-  bool recording = heed_set_recording(c->cx, false);
+  const scope before = scope_unrecorded(c->cx);
   bool good = attention(c, &o);
-  heed_set_recording(c->cx, recording);
+  scope_end(c->cx, &before);
   return good;
 }
 
@@ -403,7 +403,7 @@ static bool new_gradients (backward *b, const attending *o, bool zeros,
   ds[ATTENTION_DK] = make(b->cx, type, &o->key->at);
   ds[ATTENTION_DV] = make(b->cx, type, &o->value->at);
   ds[ATTENTION_DBIAS] = biased ? make(b->cx, type, &weights) : NULL;
-  ds[ATTENTION_DRELATIVE] = relative ? make(b->cx, op_computing(type), &heads) : NULL;
+  ds[ATTENTION_DRELATIVE] = relative ? make(b->cx, scalar_computing(type), &heads) : NULL;
   for (int i = ATTENTION_DQ; i <= ATTENTION_DV; i++)
     if (ds[i] == NULL) return false;
   return (ds[ATTENTION_DBIAS] != NULL || !biased) && (ds[ATTENTION_DRELATIVE] != NULL || !relative);

@@ -223,7 +223,7 @@ static bool drop (const attending *o, weighing *p) {
 
 
 static bool weigh (const attending *o, weighing *p) {
-  *p = (weighing){.type = op_computing(o->query->type)};
+  *p = (weighing){.type = scalar_computing(o->query->type)};
   p->q = taken(o, p, o->query);
   p->k = taken(o, p, o->key);
   p->v = taken(o, p, o->value);
@@ -255,7 +255,7 @@ static bool set_no_results (const attending *o, bool weights, heed_tensor *ys[OP
   heed_tensor *all = weights ? op_zeros(o->cx, type, &square) : NULL;
   ys[OUT(attention, output)] = y;
   ys[OUT(attention, weights)] = all;
-  ys[OUT(attention, lse)] = op1(HEED_log, op_zeros(o->cx, op_computing(type), &rows));
+  ys[OUT(attention, lse)] = op1(HEED_log, op_zeros(o->cx, scalar_computing(type), &rows));
   return y != NULL && ys[OUT(attention, lse)] != NULL && (all != NULL || !weights);
 }
 

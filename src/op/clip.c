@@ -82,7 +82,7 @@ static heed_tensor *fused (const clipping *o) {
 /* Norms of halves are taken in float32, which holds them. */
 static heed_tensor *norm_of (heed_tensor *t, double p) {
   if (t == NULL) return NULL;
-  t = op_cast(t, op_computing(t->type));
+  t = op_cast(t, scalar_computing(t->type));
   if (t == NULL) return NULL;
   return op_call(t->cx, HEED_norm, 2, (heed_value[]){heed_t(t), heed_f(p)});
 }
@@ -114,11 +114,11 @@ static bool scale_composed (const clipping *o, heed_tensor *norm) {
 static heed_tensor *clip (const clipping *o, double p) {
   heed_context *cx = o->cx;
   heed_type type = op_promote(o->n, o->gradient);
-  device *before = cx->current;
+  device *before = cx->scope.device;
   if (p == 2 && all_fused(o)) {
-    cx->current = tensor_device(*o->gradient);
+    cx->scope.device = tensor_device(*o->gradient);
     heed_tensor *norm = op_cast(fused(o), type);
-    cx->current = before;
+    cx->scope.device = before;
     return norm;
   }
   heed_tensor *norm = composed_norm(o, p);
@@ -145,9 +145,9 @@ static bool take_gradients (clipping *o, int n, heed_tensor *const *parameters) 
 
 static heed_tensor *clip_within (clipping *o, double p, int n, heed_tensor *const *parameters) {
   heed_context *cx = o->cx;
-  int64_t mark = cx->ntemporaries;
-  const char *caller = cx->caller;
-  if (caller == NULL) cx->caller = "clip_grad_norm";
+  int64_t mark = cx->graph->temporaries.n;
+  const char *caller = cx->scope.caller;
+  if (caller == NULL) cx->scope.caller = "clip_grad_norm";
   bool recording = heed_set_recording(cx, false);
   core_hold(cx);
   const float_mode mode = float_mode_begin();
@@ -158,7 +158,7 @@ static heed_tensor *clip_within (clipping *o, double p, int n, heed_tensor *cons
   float_mode_end(mode);
   core_release(cx);
   heed_set_recording(cx, recording);
-  cx->caller = caller;
+  cx->scope.caller = caller;
   op_drop_temporaries(cx, mark);
   return norm;
 }

@@ -7,15 +7,9 @@
 #ifndef compose_h
 #define compose_h
 
-#include "graph/op.h"
+#include "op/op.h"
 
 #pragma GCC visibility push(hidden)
-
-/* As SAME_ARG, for tensor inputs and for results. */
-#define SAME_IN(one, other, name) \
-  _Static_assert(IN(one, name) == IN(other, name), #one " and " #other " differ in " #name)
-#define SAME_OUT(one, other, name) \
-  _Static_assert(OUT(one, name) == OUT(other, name), #one " and " #other " differ in " #name)
 
 heed_tensor *op_scale (heed_tensor *t, double factor);
 heed_tensor *op_shift (heed_tensor *t, double term);
@@ -54,20 +48,6 @@ bool op_draw_key (heed_tensor *key);
 /* Dropout's factors, 0 or 1 / (1 - p), for a tensor of this shape. */
 heed_tensor *op_dropout_factors (heed_context *cx, heed_op op, heed_type type,
                                  const layout *shape, double p, const heed_tensor *key);
-
-/*
-** Reductions. The input is viewed with the reduced axes last; the result has 'shape' for the
-** caller and 'out' for the device.
-*/
-typedef struct reduction {
-  heed_tensor *x;
-  layout in, out, shape;
-  int axes;                        /* how many are reduced */
-  int64_t count;                   /* elements for one result */
-} reduction;
-
-void reduction_open (reduction *f, heed_tensor *x, const bool marks[HEED_RANK], bool keepdim);
-bool reduction_run (const reduction *f, heed_op op, reduce_op kind, heed_tensor *y, heed_tensor *z);
 
 /* A layout with 'axis' last: for work that goes along the last axis. */
 layout layout_with_last (const layout *at, int axis);

@@ -85,11 +85,12 @@ bool do_contiguous (call *c) {
 bool do_to (call *c) {
   heed_tensor *t = c->args[ARG(to, input)].tensor;
   heed_type type = arg_type(c, ARG(to, dtype), t->type);
-  device *where = c->cx->current;
+  device *where = c->cx->scope.device;
   if (arg_given(c, ARG(to, device)))
     where = core_device(c->cx, op_name(c->op), c->args[ARG(to, device)].text);
   if (where == NULL) return false;
-  if (where != c->cx->current) return give_out(c, op_hold(c->cx, tensor_moved(t, where, type)));
+  if (where != c->cx->scope.device)
+    return give_out(c, op_hold(c->cx, tensor_moved(t, where, type)));
   if (type == t->type && !t->number) return give_out(c, t);
   heed_tensor *y = op_new(c->cx, type, &t->at);
   return move_copy(c->cx, c->op, y, t) && give_out(c, y);
@@ -253,7 +254,7 @@ bool do_cat (call *c) {
   layout shape;
   int axis;
   if (!check_list(c, false) || !joined_shape(c, &shape, &axis)) return false;
-  if (!c->cx->recording) return give_out(c, join(c, &shape, axis));
+  if (!c->cx->scope.recording) return give_out(c, join(c, &shape, axis));
   const heed_value *list = &c->args[ARG(cat, tensors)];
   return give_out(c, join_tree(c->cx, list->n, list->tensors, axis));
 }
@@ -280,6 +281,49 @@ bool do_stack (call *c) {
   heed_tensor *y = good ? op_call(cx, HEED_cat, 2, args) : NULL;
   core_free(cx, list, (size_t)n * sizeof *list);
   return give_out(c, y);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Gradients
+** ===================================================================
+*/
+
+bool grad_clone (backward *b) { return give(b, IN(clone, input), b->g); }
+
+
+bool grad_to (backward *b) { return give(b, IN(to, input), b->g); }
+
+
+/* Values that were overwritten have a gradient of zeros, not none (PyTorch). */
+static bool grad_overwritten (backward *b, int target, int source) {
+  if (!give(b, source, b->g)) return false;
+  return !wants(b, target) ||
+         give(b, target, move_zeros(b, b->g->type, target));
+}
+
+
+bool grad_copy (backward *b) { return grad_overwritten(b, IN(copy, input), IN(copy, src)); }
+
+
+bool grad_fill (backward *b) { return grad_overwritten(b, IN(fill, input), IN(fill, value)); }
+
+
+bool grad_join (backward *b) {
+  int64_t from = 0;
+  int axis;
+  layout_axis(b->g->at.rank, b->args[ARG(join, dim)].integer, &axis);
+  for (int i = IN(join, tensors); i <= LAST_IN(b); i++) {
+    const edge *e = &b->n->edges[i];
+    if (e->rank != b->g->at.rank) continue;      /* of shape (0), beside others */
+    layout at = layout_narrow(&b->g->at, axis, from, e->size[axis], 1);
+    if (wants(b, i) && !give(b, i, op_view(b->g, &at))) return false;
+    from += e->size[axis];
+  }
+  return true;
 }
 
 /* }================================================================== */

@@ -16,23 +16,6 @@
 ** ===================================================================
 */
 
-bool op_filled (heed_tensor *t, int64_t value) {
-  work w;
-  scalar x = {.type = HEED_INT64, .i = value};
-  work_copy(&w, COPY_APART, view_of(t), view_number(x));
-  return layout_numel(&t->at) == 0 || op_run_for(t->cx, HEED_fill, &w);
-}
-
-
-heed_tensor *op_zeros (heed_context *cx, heed_type type, const layout *shape) {
-  heed_tensor *t = op_new(cx, type, shape);
-  if (t == NULL) return NULL;
-  if (!core_reaches(cx, cx->current)) return op_filled(t, 0) ? t : NULL;
-  memset(t->store->data, 0, (size_t)layout_numel(&t->at) * scalar_sizes[type]);
-  return t;
-}
-
-
 SAME_ARG(ones, full, size);
 
 static bool filled (call *c, heed_type type, heed_tensor *value) {
@@ -111,18 +94,18 @@ static bool refuse_length (call *c, int i) {
 static heed_tensor *new_row (call *c, int i, heed_type type, int64_t n) {
   layout row;
   if (!layout_dense(&row, 1, &n)) { refuse_length(c, i); return NULL; }
-  device *current = c->cx->current;
-  c->cx->current = c->cx->device[0];
+  const scope before = scope_begin(c->cx);
+  c->cx->scope.device = c->cx->devices.list[0];
   heed_tensor *y = op_new(c->cx, type, &row);
-  c->cx->current = current;
-  return y != NULL && storage_settle(y->store) ? y : NULL;
+  scope_end(c->cx, &before);
+  return y != NULL && storage_fix(y->store) ? y : NULL;
 }
 
 
 /* A replay makes it anew of what was computed once. */
 static bool give_row (call *c, heed_tensor *y, heed_type type) {
   if (!core_reaches(c->cx, y->store->where)) y = op1(HEED_clone, y);
-  return give_out(c, op_cast(op_to(y, c->cx->current), type));
+  return give_out(c, op_cast(op_to(y, c->cx->scope.device), type));
 }
 
 

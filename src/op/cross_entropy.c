@@ -204,7 +204,7 @@ static heed_tensor *matrix_loss (heed_tensor *t, heed_tensor *log_p) {
 /* The CPU's are checked before any work; other devices check them while they work. */
 static bool check_labels (call *c, const targets *o) {
   double least, most;
-  if (!core_reaches(c->cx, c->cx->current)) return true;
+  if (!core_reaches(c->cx, c->cx->scope.device)) return true;
   heed_tensor *kept, *label = safe_labels(o, &kept);
   if (label == NULL || o->size[0] == 0) return label != NULL;
   if (!op_read(op1(HEED_min, label), &least) || !op_read(op1(HEED_max, label), &most))
@@ -245,10 +245,10 @@ bool do_nll_loss (call *c) {
   if (!check_input(c)) return false;
   int axis = classes_axis(arg_tensor(c, ARG(nll_loss, input))->at.rank);
   if (!read_targets(c, &o, false, axis)) return false;
-  bool recording = heed_set_recording(c->cx, false);
+  const scope before = scope_unrecorded(c->cx);
   heed_tensor *weights = NULL, *t = NULL;
-  if (check_labels(c, &o)) t = target_matrix(&o, op_computing(o.x->type), &weights);
-  heed_set_recording(c->cx, recording);
+  if (check_labels(c, &o)) t = target_matrix(&o, scalar_computing(o.x->type), &weights);
+  scope_end(c->cx, &before);
   if (t == NULL) return false;
   heed_tensor *rows = matrix_loss(t, as_rows(&o, o.x));
   heed_tensor *zero = op_integer(c->cx, 0);        /* where nothing counts; the sum has a sign */
@@ -263,7 +263,7 @@ typedef struct row_losses { heed_tensor *loss, *lse, *weight; } row_losses;
 
 /* A new column of numbers for the work. */
 static heed_tensor *new_column (const targets *o, view *v) {
-  heed_tensor *t = op_new_sized(o->cx, op_computing(o->x->type), 1, o->size);
+  heed_tensor *t = op_new_sized(o->cx, scalar_computing(o->x->type), 1, o->size);
   *v = t != NULL ? view_of(t) : view_none();
   return t;
 }
@@ -283,7 +283,7 @@ static bool fused (call *c, const targets *o, row_losses *y) {
 
 
 static bool composed (call *c, const targets *o, row_losses *y) {
-  heed_type type = op_computing(o->x->type);
+  heed_type type = scalar_computing(o->x->type);
   if (o->labels && !check_labels(c, o)) return false;
   heed_tensor *t = target_matrix(o, type, &y->weight), *x = op_cast(as_rows(o, o->x), type);
   y->loss = matrix_loss(t, op_along(HEED_log_softmax, x, 1));
@@ -315,9 +315,9 @@ bool do_cross_entropy (call *c) {
   if (!read_targets(c, &o, true, axis)) return false;
   o.smoothing = arg_number(c, ARG(cross_entropy, label_smoothing));
   if (!check_probability(c, ARG(cross_entropy, label_smoothing))) return false;
-  bool recording = heed_set_recording(c->cx, false);
+  const scope before = scope_unrecorded(c->cx);
   bool good = cross_entropy(c, &o);
-  heed_set_recording(c->cx, recording);
+  scope_end(c->cx, &before);
   return good;
 }
 
@@ -364,7 +364,7 @@ static heed_tensor *fused_back (backward *b, const targets *o, heed_tensor *g) {
 */
 static heed_tensor *composed_back (backward *b, const targets *o, heed_tensor *g,
                                    heed_tensor **dt) {
-  heed_type type = op_computing(o->x->type);
+  heed_type type = scalar_computing(o->x->type);
   heed_tensor *weights, *t = target_matrix(o, type, &weights);
   heed_tensor *x = op_cast(as_rows(o, o->x), type);
   heed_tensor *lse = as_column(o, output(b, OUT(cross_entropy, logsumexp)));

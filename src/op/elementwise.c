@@ -5,7 +5,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "graph/op.h"
+#include "op/op.h"
 
 
 /*
@@ -42,11 +42,6 @@ heed_type op_promote (int n, heed_tensor *const *ts) {
   return outrank(outrank(axes, none), number).type;
 }
 
-heed_type op_computing (heed_type type) {
-  if (type == HEED_FLOAT64) return HEED_FLOAT64;
-  return scalar_is_float(type) ? HEED_FLOAT32 : HEED_INT64;
-}
-
 /* }================================================================== */
 
 
@@ -59,7 +54,7 @@ static bool refuse_type (const call *c, heed_type type) {
 static bool joined_type (call *c, op_domain domain, int n, heed_tensor *const *ts,
                          heed_type *type) {
   *type = domain == PICK ? op_promote(n - 1, ts + 1) : op_promote(n, ts);
-  if (domain == FLT) *type = op_float_of(*type);
+  if (domain == FLT) *type = scalar_floating(*type);
   if (domain == NUM && *type == HEED_BOOL) return refuse_type(c, *type);
   if (domain == PICK && (*ts)->type != HEED_BOOL && (*ts)->type != HEED_UINT8)
     return check_refuse(c, ARG(where, condition), "a bool tensor expected, got %s",
@@ -171,7 +166,7 @@ static const heed_tensor *model_of (op_domain domain, int n, heed_tensor *const 
     if (ts[i]->number) continue;
     if (model == NULL || layout_numel(&ts[i]->at) > layout_numel(&model->at)) model = ts[i];
   }
-  if (model == NULL || op_computing(model->type) != model->type) return NULL;
+  if (model == NULL || scalar_computing(model->type) != model->type) return NULL;
   if (domain == FLT && !scalar_is_float(model->type)) return NULL;
   for (int i = 0; i < n; i++) {
     const heed_tensor *t = ts[i];
@@ -200,7 +195,7 @@ static bool run_alike (call *c, heed_op op, heed_type type, heed_tensor *y,
     if (ts[i]->number) w.value[i] = ts[i]->value;
   }
   set_numbers(w.number, c->args, row->inputs, row->signature.parameters);
-  return core_map(c->cx, c->cx->current, &w);
+  return core_map(c->cx, c->cx->scope.device, &w);
 }
 
 static bool run_any (call *c, heed_op op, heed_type type, const layout *shape, heed_tensor *y,
@@ -208,7 +203,7 @@ static bool run_any (call *c, heed_op op, heed_type type, const layout *shape, h
   const op_row *row = &op_rows[c->op];
   int inputs = op_rows[op].inputs;
   work w;
-  work_map(&w, op, op_computing(type), inputs);
+  work_map(&w, op, scalar_computing(type), inputs);
   set_numbers(w.map.number, c->args, row->inputs, row->signature.parameters);
   *w.out = view_of(y);
   for (int i = 0; i < inputs; i++) set_view(&w.in[i], ts[i], shape);
@@ -282,9 +277,9 @@ bool grad_map (backward *b) {
   int n = op_rows[b->op].inputs;
   bool set = false;
   work w;
-  work_derivative(&w, b->op, op_computing(b->g->type), 0);
+  work_derivative(&w, b->op, scalar_computing(b->g->type), 0);
   double *number = w.derivative.number;
-  set_numbers(number, b->args, n, op_signature(b->op)->parameters);
+  set_numbers(number, b->args, n, op_signature(b->cx, b->op)->parameters);
   for (int i = 1; i < n && n == 3; i++) number[i - 1] = share_of(&b->n->saved[i]);
   for (int i = 0; i < n; i++) {
     if (!wants(b, i)) continue;

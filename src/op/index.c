@@ -7,6 +7,8 @@
 
 #include <inttypes.h>
 
+#include <string.h>
+
 #include "op/move.h"
 
 
@@ -227,6 +229,68 @@ bool do_one_hot (call *c) {
   w.index.size[0] = n;
   w.in[INDEX_POSITIONS] = view_of(t);
   return (layout_numel(&t->at) == 0 || op_run(c, &w)) && give_out(c, y);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Gradients
+** ===================================================================
+*/
+
+SAME_ARG(gather, scatter, dim);
+SAME_ARG(gather, scatter_add, dim);
+SAME_ARG(scatter, scatter_add, src);
+
+static bool add_along (backward *b, heed_tensor *sum, heed_tensor *index, heed_tensor *g) {
+  if (sum == NULL || index == NULL) return false;
+  heed_value args[] = {heed_t(sum), b->args[ARG(gather, dim)], heed_t(index),
+                       heed_t(op_cast(g, sum->type))};
+  return heed_apply_in_place(b->cx, HEED_scatter_add, args, 4);
+}
+
+
+static heed_tensor *gather_along (backward *b, heed_tensor *index) {
+  if (index == NULL) return NULL;
+  heed_value args[] = {heed_t(b->g), b->args[ARG(gather, dim)], heed_t(index)};
+  return op_call(b->cx, HEED_gather, 3, args);
+}
+
+
+bool grad_gather (backward *b) {
+  heed_tensor *sum = move_sum(b, IN(gather, input));
+  return add_along(b, sum, input(b, IN(gather, index)), b->g) && give(b, IN(gather, input), sum);
+}
+
+
+/* The source may be larger than the index: the rest of it has a gradient of 0. */
+static bool give_source (backward *b, heed_tensor *index) {
+  heed_tensor *g = gather_along(b, index);
+  const int src = IN(scatter, src);
+  if (g == NULL || rank_of(b, src) == 0 || edge_has_shape(&b->n->edges[src], &g->at))
+    return give(b, src, g);
+  heed_tensor *whole = move_zeros(b, g->type, src);
+  if (whole == NULL) return false;
+  layout at = whole->at;
+  memcpy(at.size, g->at.size, (size_t)at.rank * sizeof *at.size);
+  return move_copy(b->cx, b->op, op_view(whole, &at), g) && give(b, src, whole);
+}
+
+
+bool grad_scatter_add (backward *b) {
+  if (!give(b, IN(scatter_add, input), b->g)) return false;
+  return !wants(b, IN(scatter_add, src)) || give_source(b, input(b, IN(scatter_add, index)));
+}
+
+
+bool grad_scatter (backward *b) {
+  heed_tensor *index = input(b, IN(scatter, index));
+  if (index == NULL || (wants(b, IN(scatter, src)) && !give_source(b, index))) return false;
+  heed_value args[] = {heed_t(b->g), b->args[ARG(scatter, dim)], heed_t(index), heed_i(0)};
+  return !wants(b, IN(scatter, input)) ||
+         give(b, IN(scatter, input), op_call(b->cx, HEED_scatter, 4, args));
 }
 
 /* }================================================================== */

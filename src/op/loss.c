@@ -189,7 +189,7 @@ static bool check_unit (call *c, int i) {
   heed_tensor *t = arg_tensor(c, i);
   double least, most;
   if (layout_numel(&t->at) == 0) return true;
-  if (!core_reaches(c->cx, c->cx->current))
+  if (!core_reaches(c->cx, c->cx->scope.device))
     return !op_supports(c->cx, WORK_PROBABILITIES, 0) || check_unit_there(c, t);
   if (!op_read(op1(HEED_min, t), &least) || !op_read(op1(HEED_max, t), &most)) return false;
   if (least >= 0 && most <= 1) return true;
@@ -225,9 +225,9 @@ static heed_tensor *binary_cross_entropy (call *c) {
 bool do_binary_cross_entropy (call *c) {
   heed_tensor *y = NULL;
   if (!check_pair(c) || !check_weight(c, ARG(binary_cross_entropy, weight))) return false;
-  bool recording = heed_set_recording(c->cx, false);
+  const scope before = scope_unrecorded(c->cx);
   if (check_unit(c, INPUT) && check_unit(c, TARGET)) y = binary_cross_entropy(c);
-  heed_set_recording(c->cx, recording);
+  scope_end(c->cx, &before);
   return give_out(c, y);
 }
 

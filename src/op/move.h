@@ -5,7 +5,7 @@
 #ifndef move_h
 #define move_h
 
-#include "graph/op.h"
+#include "op/op.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -36,6 +36,15 @@ bool move_broadcasts (call *c, int i, int j);
 
 /* Positions in an axis of size n, with storage and none of them counted from the end. */
 heed_tensor *move_positions (call *c, heed_tensor *t, int64_t n);
+
+/* For gradients: zeros of a type, with the shape of input i. */
+heed_tensor *move_zeros (backward *b, heed_type type, int i);
+
+/* Zeros to sum many gradients in: halves in float32, which the backward pass rounds at the end. */
+heed_tensor *move_sum (backward *b, int i);
+
+/* The operation, with its arguments, on t instead of its input, which is the first argument. */
+heed_tensor *move_repeated (backward *b, heed_tensor *t);
 
 #pragma GCC visibility pop
 

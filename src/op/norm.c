@@ -110,7 +110,7 @@ static bool view_column (const norm *o, view *v, heed_tensor *t) {
 /* Makes mean and rstd too. */
 static heed_tensor *fused (norm *o) {
   work w;
-  heed_type type = op_computing(o->x->type);
+  heed_type type = scalar_computing(o->x->type);
   heed_tensor *y = op_new(o->cx, o->x->type, &o->x->at);
   if (o->layer) o->mean = op_new_sized(o->cx, type, 1, o->size);
   o->rstd = op_new_sized(o->cx, type, 1, o->size);
@@ -126,7 +126,7 @@ static heed_tensor *fused (norm *o) {
 
 /* (R, C), in the type of the statistics. */
 static heed_tensor *as_rows (const norm *o, heed_tensor *t) {
-  return op_cast(op_reshape(t, 2, o->size), op_computing(o->x->type));
+  return op_cast(op_reshape(t, 2, o->size), scalar_computing(o->x->type));
 }
 
 
@@ -152,7 +152,8 @@ static heed_tensor *composed (norm *o) {
   heed_tensor *mean = o->layer ? row_mean(x) : NULL;
   if (o->layer) x = op2(HEED_sub, x, mean);
   heed_tensor *square = row_mean(op1(HEED_square, op_cast(x, HEED_FLOAT64)));
-  heed_tensor *rstd = op_cast(op1(HEED_rsqrt, op_shift(square, o->eps)), op_computing(o->x->type));
+  heed_tensor *rstd = op1(HEED_rsqrt, op_shift(square, o->eps));
+  rstd = op_cast(rstd, scalar_computing(o->x->type));
   heed_tensor *y = op2(HEED_mul, x, rstd);
   if (o->weight != NULL) y = op2(HEED_mul, y, as_row(o, o->weight));
   if (o->bias != NULL) y = op2(HEED_add, y, as_row(o, o->bias));
@@ -175,10 +176,10 @@ static bool give_norm (call *c, const norm *o, heed_tensor *y) {
 
 static bool norm_rows (call *c, norm *o) {
   if (!read_norm(c, o)) return false;
-  bool recording = heed_set_recording(c->cx, false);
+  const scope before = scope_unrecorded(c->cx);
   norm_op kind = o->layer ? NORM_LAYER : NORM_RMS;
   heed_tensor *y = (op_fuses(c->cx, WORK_NORM, kind, o->size[1]) ? fused : composed)(o);
-  heed_set_recording(c->cx, recording);
+  scope_end(c->cx, &before);
   return give_norm(c, o, y);
 }
 

@@ -148,11 +148,11 @@ static bool fused (const stepping *o) {
 /* One parameter after the other. A replay could not give such steps their new numbers. */
 static bool composed (const stepping *o) {
   heed_context *cx = o->cx;
-  if (cx->captured == cx->current)
+  if (cx->capture.where == cx->scope.device)
     return core_fail(cx, name_of(o->kind), "a step that is composed on %s cannot be captured",
-                     cx->current->name) != NULL;
+                     cx->scope.device->name) != NULL;
   for (int i = 0; i < o->n; i++) {
-    int64_t mark = cx->ntemporaries;
+    int64_t mark = cx->graph->temporaries.n;
     if (o->list[i].parameter == NULL) continue;
     if (!optimize_composed(o->kind, o->step, &o->list[i]) || !finish(o, i)) return false;
     op_drop_temporaries(cx, mark);
@@ -169,7 +169,7 @@ static bool step_on_device (stepping *o) {
     o->list[i] = (optimized){.parameter = NULL};
     if (o->gradient[i] == NULL) continue;
     device *where = tensor_device(o->parameter[i]);         /* a number has none, and is refused */
-    if (where != NULL && where != cx->current) continue;
+    if (where != NULL && where != cx->scope.device) continue;
     if (!set_entry(o, i)) return false;
     found++;
   }
@@ -181,18 +181,18 @@ static bool step_on_device (stepping *o) {
 /* One device after the other. */
 static bool step_everywhere (stepping *o) {
   heed_context *cx = o->cx;
-  device *before = cx->current;
+  device *before = cx->scope.device;
   for (int i = 0; i < o->n; i++) {
     const heed_tensor *p = o->parameter[i];
     if (p == NULL) return refuse(cx, o->kind, i, "is missing");
     if (p->cx != cx) return refuse(cx, o->kind, i, "belongs to another context");
   }
   bool good = true;
-  for (int i = 0; good && i < cx->ndevices; i++) {
-    cx->current = cx->device[i];
+  for (int i = 0; good && i < cx->devices.n; i++) {
+    cx->scope.device = cx->devices.list[i];
     good = step_on_device(o);
   }
-  cx->current = before;
+  cx->scope.device = before;
   return good;
 }
 
@@ -210,9 +210,9 @@ bool heed_optimize (heed_context *cx, heed_optimizer kind, const heed_step *step
   size_t rows = (size_t)n * sizeof *o.row, list = (size_t)n * sizeof *o.list;
   o.row = core_alloc(cx, rows);
   o.list = core_alloc(cx, list);
-  int64_t mark = cx->ntemporaries;
-  const char *caller = cx->caller;
-  if (caller == NULL) cx->caller = name_of(kind);
+  int64_t mark = cx->graph->temporaries.n;
+  const char *caller = cx->scope.caller;
+  if (caller == NULL) cx->scope.caller = name_of(kind);
   bool recording = heed_set_recording(cx, false);
   core_hold(cx);
   const float_mode mode = float_mode_begin();
@@ -220,7 +220,7 @@ bool heed_optimize (heed_context *cx, heed_optimizer kind, const heed_step *step
   float_mode_end(mode);
   core_release(cx);
   heed_set_recording(cx, recording);
-  cx->caller = caller;
+  cx->scope.caller = caller;
   op_drop_temporaries(cx, mark);
   core_free(cx, o.row, rows);
   core_free(cx, o.list, list);

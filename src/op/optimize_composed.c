@@ -112,7 +112,7 @@ static bool step_lion (const heed_step *o, const optimized *t, heed_type type) {
 
 
 bool optimize_composed (heed_optimizer kind, const heed_step *step, const optimized *t) {
-  heed_type type = op_computing(t->parameter->type);
+  heed_type type = scalar_computing(t->parameter->type);
   if (kind == HEED_SGD) return step_sgd(step, t, type);
   if (kind == HEED_LION) return step_lion(step, t, type);
   return step_adam(step, t, type, kind == HEED_ADAMW);

@@ -138,7 +138,7 @@ static bool all_pass (heed_tensor *t, heed_op test, double bound, bool *pass) {
 static bool check_probabilities (call *c, heed_tensor *t) {
   bool low, high;
   if (!check_float(c, ARG(bernoulli, input))) return false;
-  if (!core_reaches(c->cx, c->cx->current)) return true;
+  if (!core_reaches(c->cx, c->cx->scope.device)) return true;
   if (!all_pass(t, HEED_ge, 0, &low) || !all_pass(t, HEED_le, 1, &high)) return false;
   return (low && high) ||
          check_refuse(c, ARG(bernoulli, input), "probabilities from 0 to 1 expected");
@@ -275,7 +275,7 @@ static bool check_samples (call *c, const layout *at, int64_t n, bool replace, l
 /* The weights on the CPU, as doubles. */
 static heed_tensor *weights_of (call *c, heed_tensor *t) {
   t = op1(HEED_clone, op_cast(op_hold(c->cx, heed_detach(t)), HEED_FLOAT64));
-  return op_to(t, c->cx->device[0]);
+  return op_to(t, c->cx->devices.list[0]);
 }
 
 
@@ -289,11 +289,11 @@ bool do_multinomial (call *c) {
   if (!check_rank(c, ARG(multinomial, input), 1, 2)) return false;
   if (!check_samples(c, &t->at, n, replace, &shape)) return false;
   int64_t columns = t->at.size[t->at.rank - 1], rows = t->at.rank == 2 ? t->at.size[0] : 1;
-  device *where = c->cx->current;
+  device *where = c->cx->scope.device;
   heed_tensor *weight = weights_of(c, t), *y;
   if (weight == NULL) return false;
-  c->cx->current = c->cx->device[0];
-  if (!core_check_reach(c->cx, op_name(c->op), c->cx->current)) return false;
+  c->cx->scope.device = c->cx->devices.list[0];
+  if (!core_check_reach(c->cx, op_name(c->op), c->cx->scope.device)) return false;
   double *weights = weight->store->data;
   if (!check_weights(c, weights, rows, columns, n, replace)) return false;
   if (!replace) return give_out(c, op_to(draw_once(c, weight, n), where));

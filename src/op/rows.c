@@ -2,7 +2,7 @@
 ** rows.c - the table of operations as values, straight from ops.def.
 */
 
-#include "graph/op.h"
+#include "op/op.h"
 
 
 /*
@@ -118,12 +118,3 @@ const op_row op_rows[HEED_NOPS] = {
 #define VERDICT(name) [HEED_##name].signature.verdict = true,
 #include "op/ops.def"
 };
-
-
-const heed_signature *heed_describe (heed_context *cx, heed_op op) {
-  if (cx == NULL) return NULL;
-  if ((unsigned)op >= HEED_NOPS)
-    return core_fail(cx, "heed", "there is no operation %d; they end at %d", (int)op,
-                     HEED_NOPS - 1);
-  return op_signature(op);
-}

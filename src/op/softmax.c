@@ -42,7 +42,7 @@ static heed_tensor *fused (call *c, softmax_op kind, heed_tensor *x, int axis, h
 /* e^(x - top) / sum, or x - top - log sum. An axis without elements has no top. */
 static heed_tensor *composed (call *c, softmax_op kind, heed_tensor *x, int axis, heed_type type) {
   if (layout_numel(&x->at) == 0) return op_new(c->cx, type, &x->at);
-  x = op_cast(x, op_computing(x->type));
+  x = op_cast(x, scalar_computing(x->type));
   heed_tensor *rest = op2(HEED_sub, x, op_reduce_axis(HEED_max, x, axis, true));
   heed_tensor *e = op1(HEED_exp, rest), *sum = op_reduce_axis(HEED_sum, e, axis, true);
   if (kind == SOFTMAX_LOG) return op_cast(op2(HEED_sub, rest, op1(HEED_log, sum)), type);
@@ -52,7 +52,7 @@ static heed_tensor *composed (call *c, softmax_op kind, heed_tensor *x, int axis
 
 bool do_softmax (call *c) {
   heed_tensor *x = arg_tensor(c, ARG(softmax, input));
-  heed_type type = arg_type(c, ARG(softmax, dtype), op_float_of(op_promote(1, &x)));
+  heed_type type = arg_type(c, ARG(softmax, dtype), scalar_floating(op_promote(1, &x)));
   int axis;
   x = op_materialized(x);
   if (x == NULL || !check_axis(c, ARG(softmax, dim), x->at.rank, &axis)) return false;
@@ -62,10 +62,10 @@ bool do_softmax (call *c) {
   if (arg_given(c, ARG(softmax, dtype))) x = op_cast(x, type);
   if (x == NULL) return false;
   softmax_op kind = c->op == HEED_softmax ? SOFTMAX : SOFTMAX_LOG;
-  bool recording = heed_set_recording(c->cx, false);
+  const scope before = scope_unrecorded(c->cx);
   bool whole = op_fuses(c->cx, WORK_SOFTMAX, kind, row_of(x, axis));
   heed_tensor *y = (whole ? fused : composed)(c, kind, x, axis, type);
-  heed_set_recording(c->cx, recording);
+  scope_end(c->cx, &before);
   return give_out(c, y);
 }
 
@@ -92,7 +92,7 @@ static heed_tensor *fused_back (backward *b, softmax_op kind, heed_tensor *y, in
 
 /* dx = y (g - sum g y), and g - e^y sum g for the logarithm. */
 static heed_tensor *composed_back (backward *b, softmax_op kind, heed_tensor *y, int axis) {
-  heed_tensor *g = op_cast(b->g, op_computing(y->type));
+  heed_tensor *g = op_cast(b->g, scalar_computing(y->type));
   if (kind == SOFTMAX_LOG_BACK) {
     heed_tensor *sum = op_reduce_axis(HEED_sum, g, axis, true);
     return op2(HEED_sub, g, op2(HEED_mul, op1(HEED_exp, y), sum));

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "op/compose.h"
+#include "op/move.h"
 
 
 /* t with the axis moved to the end; one of rank 0 is viewed as a row of one. */
@@ -68,6 +69,27 @@ SAME_ARG(sort, argsort, stable);
 
 bool do_argsort (call *c) {
   heed_tensor *ys[HEED_RESULTS];
-  return op_calls(c->cx, HEED_sort, op_signature(c->op)->parameters, c->args, ys) &&
+  return op_calls(c->cx, HEED_sort, op_signature(c->cx, c->op)->parameters, c->args, ys) &&
          give_out(c, ys[OUT(sort, indices)]);
+}
+
+
+/* Each gradient goes to the position that its value came from. */
+static bool grad_order (backward *b, int in, const heed_value *dim, heed_tensor *indices) {
+  heed_tensor *whole = move_zeros(b, b->g->type, in);
+  if (indices == NULL || whole == NULL) return false;
+  heed_value args[] = {heed_t(whole), *dim, heed_t(indices), heed_t(b->g)};
+  return heed_apply_in_place(b->cx, HEED_scatter, args, 4) && give(b, in, whole);
+}
+
+
+bool grad_sort (backward *b) {
+  const heed_value *dim = &b->args[ARG(sort, dim)];
+  return grad_order(b, IN(sort, input), dim, output(b, OUT(sort, indices)));
+}
+
+
+bool grad_topk (backward *b) {
+  const heed_value *dim = &b->args[ARG(topk, dim)];
+  return grad_order(b, IN(topk, input), dim, output(b, OUT(topk, indices)));
 }

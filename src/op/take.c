@@ -5,6 +5,8 @@
 ** bools stands for as many axes as it has; axes without an index are kept.
 */
 
+#include <string.h>
+
 #include "op/move.h"
 
 
@@ -289,11 +291,11 @@ static heed_tensor *scaled_source (call *c) {
   heed_tensor *source = arg_tensor(c, ARG(index_add, source));
   double alpha = arg_number(c, ARG(index_add, alpha));
   if (alpha == 1) return source;
-  bool recording = heed_set_recording(c->cx, false);
+  const scope before = scope_unrecorded(c->cx);
   bool whole = c->args[ARG(index_add, alpha)].kind == HEED_INTEGER;
   heed_tensor *factor = whole ? op_integer(c->cx, (int64_t)alpha) : op_float(c->cx, alpha);
   source = op2(HEED_mul, source, factor);
-  heed_set_recording(c->cx, recording);
+  scope_end(c->cx, &before);
   return source;
 }
 
@@ -417,6 +419,106 @@ bool do_masked_select (call *c) {
   if (t == NULL || bools == NULL) return false;
   heed_value args[] = {heed_t(t), heed_ts(1, &bools)};
   return give_out(c, op_call(c->cx, HEED_take, 2, args));
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Gradients
+** ===================================================================
+*/
+
+/* The saved index tensors, from input 'first' on; NULL for axes without one. */
+static bool saved_indices (backward *b, int first, int n, heed_tensor **list) {
+  for (int i = 0; i < n; i++) {
+    list[i] = NULL;
+    if (has_input(b, first + i) && (list[i] = input(b, first + i)) == NULL) return false;
+  }
+  return true;
+}
+
+
+static bool add_at (backward *b, heed_tensor *sum, int n, heed_tensor *const *list) {
+  if (sum == NULL) return false;
+  heed_value args[] = {heed_t(sum), heed_ts(n, list), heed_t(op_cast(b->g, sum->type)),
+                       heed_b(true)};
+  return heed_apply_in_place(b->cx, HEED_put, args, 4);
+}
+
+
+bool grad_take (backward *b) {
+  heed_tensor *list[OP_EDGES], *sum = move_sum(b, IN(take, input));
+  int n = LAST_IN(b) - IN(take, indices) + 1;
+  return saved_indices(b, IN(take, indices), n, list) && add_at(b, sum, n, list) &&
+         give(b, IN(take, input), sum);
+}
+
+
+bool grad_put (backward *b) {
+  heed_tensor *list[OP_EDGES];
+  const int values = LAST_IN(b), n = values - IN(put, indices);
+  if (!saved_indices(b, IN(put, indices), n, list)) return false;
+  bool adds = b->args[ARG(put, accumulate)].integer != 0;
+  heed_value args[] = {heed_t(b->g), heed_ts(n, list), heed_i(0)};
+  if (wants(b, values) && !give(b, values, op_call(b->cx, HEED_take, 2, args))) return false;
+  return !wants(b, IN(put, input)) ||
+         give(b, IN(put, input), adds ? b->g : op_call(b->cx, HEED_put, 3, args));
+}
+
+
+SAME_ARG(index_add, index_select, dim);
+
+bool grad_index_add (backward *b) {
+  const int source = IN(index_add, source);
+  if (!give(b, IN(index_add, input), b->g)) return false;
+  if (!wants(b, source)) return true;
+  heed_tensor *index = input(b, IN(index_add, index));
+  if (index == NULL) return false;
+  heed_value args[] = {heed_t(b->g), b->args[ARG(index_add, dim)], heed_t(index)};
+  heed_tensor *g = op_call(b->cx, HEED_index_select, 3, args);
+  double alpha = b->args[ARG(index_add, alpha)].kind == HEED_FLOAT
+                 ? b->args[ARG(index_add, alpha)].number
+                 : (double)b->args[ARG(index_add, alpha)].integer;
+  return give(b, source, g != NULL ? op2(HEED_mul, g, op_float(b->cx, alpha)) : NULL);
+}
+
+
+static bool clear_row (heed_tensor *t, heed_value index) {
+  heed_value args[] = {heed_t(t), heed_i(0), index};
+  heed_tensor *row = op_call(t->cx, HEED_select, 3, args);
+  return row != NULL && heed_apply_in_place(t->cx, HEED_zero, (heed_value[]){heed_t(row)}, 1);
+}
+
+
+/* Each row of g to the row of 'sum' that its id names. */
+static bool add_rows (backward *b, heed_tensor *sum, heed_tensor *ids) {
+  heed_tensor *g = sum != NULL ? op_cast(b->g, sum->type) : NULL;
+  if (g == NULL || ids == NULL || !tensor_materialize(ids)) return false;
+  layout to = g->at, at = layout_insert(&ids->at, ids->at.rank);
+  work w;
+  for (int i = 0; i < ids->at.rank; i++) to.stride[i] = 0;
+  to.stride[ids->at.rank] = sum->at.stride[1];
+  to.offset = sum->at.offset;
+  at.size[ids->at.rank] = sum->at.size[1];
+  at.stride[ids->at.rank] = 0;
+  work_scatter(&w, SCATTER_ADD, 1, view_with(sum, &to), view_of(g));
+  w.in[INDEX_POSITIONS] = view_with(ids, &at);
+  w.index.stride[0] = sum->at.stride[0];
+  w.index.size[0] = sum->at.size[0];
+  return layout_numel(&g->at) == 0 || op_run_for(b->cx, b->op, &w);
+}
+
+
+/* The padding's row has a gradient of 0. */
+bool grad_embedding (backward *b) {
+  const int weight = IN(embedding, weight);
+  const heed_value padding = b->args[ARG(embedding, padding_idx)];
+  heed_tensor *ids = input(b, IN(embedding, input)), *sum = move_sum(b, weight);
+  if (!add_rows(b, sum, ids)) return false;
+  if (padding.kind != HEED_NONE && !clear_row(sum, padding)) return false;
+  return give(b, weight, sum);
 }
 
 /* }================================================================== */

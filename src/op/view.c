@@ -4,6 +4,8 @@
 
 #include <inttypes.h>
 
+#include <string.h>
+
 #include "op/move.h"
 
 
@@ -412,6 +414,119 @@ bool do_diag (call *c) {
   heed_tensor *y = op_call(c->cx, vector ? HEED_diag_embed : HEED_diagonal, 2,
                            (heed_value[]){x, offset});
   return give_out(c, vector ? y : op1(HEED_clone, y));
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Gradients: the inverse view, or the part in zeros
+** ===================================================================
+*/
+
+/* g's elements in another layout, without being a view of g: as nobody records here, that would
+   only keep g. */
+static heed_tensor *laid_out (heed_tensor *g, const layout *at) {
+  return op_hold(g->cx, tensor_on(g->cx, g->store, g->type, at));
+}
+
+
+/* With the shape of input i. */
+static heed_tensor *reshaped (backward *b, heed_tensor *g, int i) {
+  const edge *e = &b->n->edges[i];
+  layout at;
+  if (!layout_reshape(&g->at, e->rank, e->size, &at)) {
+    g = op1(HEED_clone, g);
+    if (g == NULL || !layout_reshape(&g->at, e->rank, e->size, &at)) return NULL;
+  }
+  return laid_out(g, &at);
+}
+
+
+SAME_ARG(view, squeeze, input);
+SAME_ARG(view, unsqueeze, input);
+
+bool grad_view (backward *b) {
+  return give(b, IN(view, input), reshaped(b, b->g, IN(view, input)));
+}
+
+
+bool grad_squeeze (backward *b) { return grad_view(b); }
+
+
+bool grad_unsqueeze (backward *b) { return grad_view(b); }
+
+
+bool grad_transpose (backward *b) {
+  int one = 0, other = 0, rank = b->g->at.rank;
+  layout_axis(rank, b->args[ARG(transpose, dim0)].integer, &one);
+  layout_axis(rank, b->args[ARG(transpose, dim1)].integer, &other);
+  layout at = rank > 0 ? layout_transpose(&b->g->at, one, other) : b->g->at;
+  return give(b, IN(transpose, input), laid_out(b->g, &at));
+}
+
+
+bool grad_permute (backward *b) {
+  int back[HEED_RANK], rank = b->g->at.rank, axis;
+  const heed_value *dims = &b->args[ARG(permute, dims)];
+  for (int i = 0; i < rank; i++) {
+    layout_axis(rank, dims->kind == HEED_LIST ? dims->list[i] : dims->integer, &axis);
+    back[axis] = i;
+  }
+  layout at = layout_permute(&b->g->at, back);
+  return give(b, IN(permute, input), laid_out(b->g, &at));
+}
+
+
+bool grad_expand (backward *b) { return give(b, IN(expand, input), b->g); }
+
+
+SAME_ARG(view, select, input);
+SAME_ARG(view, slice, input);
+SAME_ARG(view, diagonal, input);
+
+/* Elements outside of the part have a gradient of 0. */
+static bool grad_part (backward *b) {
+  heed_tensor *whole = move_zeros(b, b->g->type, IN(view, input));
+  return move_copy(b->cx, b->op, move_repeated(b, whole), b->g) && give(b, IN(view, input), whole);
+}
+
+
+/* Along an axis of size 1 no element lies outside of the part. */
+bool grad_select (backward *b) {
+  const layout shape = shape_of(b, IN(select, input));
+  if (layout_numel(&b->g->at) != layout_numel(&shape)) return grad_part(b);
+  return give(b, IN(select, input), reshaped(b, b->g, IN(select, input)));
+}
+
+
+bool grad_slice (backward *b) { return grad_part(b); }
+
+
+bool grad_diagonal (backward *b) { return grad_part(b); }
+
+
+SAME_ARG(diag_embed, diagonal, offset);
+
+/* What lies on the diagonal. */
+bool grad_diag_embed (backward *b) {
+  heed_value args[] = {heed_t(b->g), b->args[ARG(diag_embed, offset)],
+                       b->args[ARG(diag_embed, dim1)], b->args[ARG(diag_embed, dim2)]};
+  return give(b, IN(diag_embed, input), op_call(b->cx, HEED_diagonal, 4, args));
+}
+
+
+/* Windows may overlap: an element gets the gradients of all that contain it. */
+bool grad_unfold (backward *b) {
+  heed_tensor *whole = move_sum(b, IN(unfold, input));
+  heed_tensor *windows = move_repeated(b, whole);
+  heed_tensor *g = whole != NULL ? op_cast(b->g, whole->type) : NULL;
+  work w;
+  if (windows == NULL || g == NULL) return false;
+  work_scatter(&w, SCATTER_ADD, 0, view_of(windows), view_of(g));
+  return (layout_numel(&g->at) == 0 || op_run_for(b->cx, b->op, &w)) &&
+         give(b, IN(unfold, input), whole);
 }
 
 /* }================================================================== */

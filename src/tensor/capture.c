@@ -6,7 +6,8 @@
 ** else the work itself would now do something else.
 */
 
-#include "tensor/core.h"
+#include "tensor/state.h"
+#include "tensor/tensor.h"
 
 
 /* A tensor that was there before. */
@@ -35,7 +36,7 @@ struct heed_capture {
   bool complete;                   /* there was memory for all of them */
   bool replayed;
   int number;                      /* of what it made: see 'storage' */
-  heed_capture *next;              /* of cx->dropped */
+  heed_capture *next;              /* of those that were dropped */
 };
 
 
@@ -44,28 +45,6 @@ struct heed_capture {
 ** What the work reads
 ** ===================================================================
 */
-
-bool core_check_reach (heed_context *cx, const char *function, const device *where) {
-  return where != cx->captured ||
-         core_fail(cx, function, "a value is read back while work is captured: return the tensor, "
-                   "and read it after the call");
-}
-
-
-bool core_check_captured (heed_context *cx, const char *function, const device *where) {
-  return cx->captured == NULL || cx->captured == where ||
-         core_fail(cx, function, "works on %s while the work of %s is captured", where->name,
-                   cx->captured->name);
-}
-
-
-/* A replay draws on from where the generator is by then. */
-bool core_check_generator (heed_context *cx, const char *function) {
-  return cx->captured == NULL ||
-         core_fail(cx, function, "a generator's state is read or set while work is captured: do "
-                   "that before the call");
-}
-
 
 bool capture_read (const heed_tensor *t, heed_type type, void *data) {
   if (!t->number) return core_check_reach(t->cx, "read", t->store->where);
@@ -80,8 +59,8 @@ static node *leaf_of (const heed_tensor *t) {
 
 
 void capture_add_input (heed_context *cx, heed_tensor *t) {
-  heed_capture *c = cx->capture;
-  if (t->number || t->store == NULL || t->store->capture == cx->captures) return;
+  heed_capture *c = cx->tensors->captures.running;
+  if (t->number || t->store == NULL || t->store->capture == cx->capture.number) return;
   for (int64_t i = c->ninputs - 1; i >= 0; i--)
     if (c->inputs[i].t == t) return;
   c->complete = c->complete && core_grow(cx, (void **)&c->inputs, c->ninputs, &c->input_capacity,
@@ -95,7 +74,7 @@ void capture_add_input (heed_context *cx, heed_tensor *t) {
 
 void capture_add_gradient (node *leaf, bool read) {
   heed_context *cx = leaf->cx;
-  heed_capture *c = cx->capture;
+  heed_capture *c = cx->tensors->captures.running;
   for (int64_t i = c->ngradients - 1; i >= 0; i--)
     if (c->gradients[i].leaf == leaf) return;
   c->complete = c->complete && core_grow(cx, (void **)&c->gradients, c->ngradients,
@@ -170,16 +149,11 @@ static void drop_recording (heed_context *cx, heed_capture *c) {
 }
 
 
-bool capture_add_work (heed_context *cx, int op, const work *w) {
-  return works_add(cx, cx->capture->here, op, w);
-}
-
-
 bool heed_capture_begin (heed_context *cx, const char *name) {
   device *d = cx != NULL && name != NULL ? core_device(cx, "capture", name) : NULL;
   if (d == NULL) return false;
-  if (cx->captured != NULL)
-    return core_fail(cx, "capture", "the work of %s is captured already", cx->captured->name);
+  if (cx->capture.where != NULL)
+    return core_fail(cx, "capture", "the work of %s is captured already", cx->capture.where->name);
   heed_capture *c = core_alloc(cx, sizeof *c);
   if (c == NULL) return false;
   core_forget_casts(cx);           /* a replay makes its own */
@@ -188,9 +162,9 @@ bool heed_capture_begin (heed_context *cx, const char *name) {
     core_free(cx, c, sizeof *c);
     return false;
   }
-  cx->captured = d;
-  cx->capture = c;
-  c->number = ++cx->captures;
+  cx->capture.where = d;
+  cx->tensors->captures.running = c;
+  c->number = ++cx->capture.number;
   return true;
 }
 
@@ -198,9 +172,9 @@ bool heed_capture_begin (heed_context *cx, const char *name) {
 /* Dropping waits for the device, which would end a capture: then it is put off. */
 void heed_capture_drop (heed_context *cx, heed_capture *c) {
   if (cx == NULL || c == NULL) return;
-  if (cx->capture != NULL) {
-    c->next = cx->dropped;
-    cx->dropped = c;
+  if (cx->capture.where != NULL) {
+    c->next = cx->tensors->captures.dropped;
+    cx->tensors->captures.dropped = c;
     return;
   }
   drop_recording(cx, c);
@@ -210,8 +184,8 @@ void heed_capture_drop (heed_context *cx, heed_capture *c) {
 
 static void drop_all (heed_context *cx) {
   heed_capture *c;
-  while ((c = cx->dropped) != NULL) {
-    cx->dropped = c->next;
+  while ((c = cx->tensors->captures.dropped) != NULL) {
+    cx->tensors->captures.dropped = c->next;
     heed_capture_drop(cx, c);
   }
 }
@@ -219,13 +193,13 @@ static void drop_all (heed_context *cx) {
 
 heed_capture *heed_capture_end (heed_context *cx) {
   if (cx == NULL) return NULL;
-  if (cx->captured == NULL) return core_fail(cx, "capture", "no work is captured");
-  heed_capture *c = cx->capture;
+  if (cx->capture.where == NULL) return core_fail(cx, "capture", "no work is captured");
+  heed_capture *c = cx->tensors->captures.running;
   core_forget_casts(cx);
-  cx->captured = NULL;
-  cx->capture = NULL;
+  cx->capture.where = NULL;
+  cx->tensors->captures.running = NULL;
   bool good = core_done(cx, "capture", end(cx, c));
-  core_end_releases(cx);
+  foreign_end_releases(cx);
   drop_all(cx);
   note_results(c);
   if (good && c->complete) return c;
@@ -324,9 +298,9 @@ static bool replay (heed_context *cx, heed_capture *c) {
 
 bool heed_capture_replay (heed_context *cx, heed_capture *c) {
   if (cx == NULL || c == NULL) return false;
-  if (cx->captured != NULL)
+  if (cx->capture.where != NULL)
     return core_fail(cx, "capture", "a replay while the work of %s is captured",
-                     cx->captured->name);
+                     cx->capture.where->name);
   bool good = replay(cx, c);
   count_changes(c);
   if (good) take_effect(c);

@@ -5,12 +5,13 @@
 ** changes, a backward pass walks the graph, or a capture begins or ends.
 */
 
-#include "tensor/core.h"
+#include "tensor/state.h"
+#include "tensor/tensor.h"
 
 
 void core_forget_casts (heed_context *cx) {
-  while (cx->autocast.n > 0) {
-    const kept_cast k = cx->autocast.kept[--cx->autocast.n];
+  while (cx->tensors->casts.n > 0) {
+    const kept_cast k = cx->tensors->casts.kept[--cx->tensors->casts.n];
     heed_drop(k.of);
     heed_drop(k.cast);
   }
@@ -18,7 +19,7 @@ void core_forget_casts (heed_context *cx) {
 
 
 heed_type heed_autocast (heed_context *cx) {
-  return cx != NULL ? cx->autocast.type : HEED_FLOAT32;
+  return cx != NULL ? cx->scope.mixed : HEED_FLOAT32;
 }
 
 
@@ -31,14 +32,14 @@ heed_type heed_set_autocast (heed_context *cx, heed_type type) {
     return was;
   }
   core_forget_casts(cx);
-  cx->autocast.type = type;
+  cx->scope.mixed = type;
   return was;
 }
 
 
 static kept_cast *entry_of (const heed_context *cx, const heed_tensor *t) {
-  for (int64_t i = 0; i < cx->autocast.n; i++)
-    if (cx->autocast.kept[i].of == t) return &cx->autocast.kept[i];
+  for (int64_t i = 0; i < cx->tensors->casts.n; i++)
+    if (cx->tensors->casts.kept[i].of == t) return &cx->tensors->casts.kept[i];
   return NULL;
 }
 
@@ -46,7 +47,7 @@ static kept_cast *entry_of (const heed_context *cx, const heed_tensor *t) {
 /* One that was made without a graph does not serve a call that needs it. */
 static bool serves (const heed_context *cx, const kept_cast *k) {
   return k->store == k->of->store && k->version == k->store->version &&
-         (k->cast->node != NULL || !cx->recording);
+         (k->cast->node != NULL || !cx->scope.recording);
 }
 
 
@@ -57,7 +58,7 @@ heed_tensor *core_kept_cast (const heed_context *cx, const heed_tensor *t) {
 
 
 bool core_keep_cast (heed_context *cx, heed_tensor *t, heed_tensor *cast) {
-  autocast *a = &cx->autocast;
+  cast_list *a = &cx->tensors->casts;
   kept_cast *k = entry_of(cx, t);
   if (k == NULL) {
     if (!core_grow(cx, (void **)&a->kept, a->n, &a->capacity, sizeof *a->kept)) return false;

@@ -2,11 +2,12 @@
 ** node.c - nodes of the graph: made, filled, forgotten, freed.
 */
 
-#include "tensor/core.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "tensor/state.h"
+#include "tensor/tensor.h"
 
 
 /* Layouts of a base or a leaf, and of a region. */
@@ -30,7 +31,7 @@ node *node_new (heed_context *cx, node_kind kind, heed_op op, node_size size) {
   memset(n, 0, bytes);
   n->cx = cx;
   n->refs = 1;
-  n->order = ++cx->clock;
+  n->order = ++cx->tensors->nodes.clock;
   n->kind = kind;
   n->op = op;
   n->nedges = size.edges; n->nsaved = size.saved; n->noutputs = size.outputs;
@@ -42,7 +43,7 @@ node *node_new (heed_context *cx, node_kind kind, heed_op op, node_size size) {
   n->base_at = (layout *)(n->args + size.args);
   n->region = n->base_at + 1;
   n->dims = (int64_t *)(n->base_at + layouts_of(kind));
-  cx->nodes++;
+  cx->tensors->nodes.n++;
   return n;
 }
 
@@ -59,6 +60,9 @@ node *node_leaf (heed_context *cx, const heed_tensor *t) {
 void node_keep (node *n) {
   if (n != NULL) n->refs++;
 }
+
+
+int64_t heed_graph_nodes (heed_context *cx) { return cx != NULL ? cx->tensors->nodes.n : 0; }
 
 
 int64_t node_order (const node *n) { return n != NULL ? n->order : 0; }
@@ -161,23 +165,23 @@ static void free_node (node *n) {
   drop_edges(n);
   core_free(cx, n, size_of(n->kind, (node_size){n->nedges, n->nsaved, n->noutputs, n->nargs,
                                                 n->ndims}));
-  cx->nodes--;
+  cx->tensors->nodes.n--;
 }
 
 
 void node_drop (node *n) {
   if (n == NULL || --n->refs > 0) return;
   heed_context *cx = n->cx;
-  n->next = cx->unreferenced;
-  cx->unreferenced = n;
-  if (cx->freeing) return;
-  cx->freeing = true;
-  while ((n = cx->unreferenced) != NULL) {
-    cx->unreferenced = n->next;
+  n->next = cx->tensors->nodes.unreferenced;
+  cx->tensors->nodes.unreferenced = n;
+  if (cx->tensors->nodes.freeing) return;
+  cx->tensors->nodes.freeing = true;
+  while ((n = cx->tensors->nodes.unreferenced) != NULL) {
+    cx->tensors->nodes.unreferenced = n->next;
     free_node(n);
   }
-  cx->freeing = false;
-  core_left(cx);
+  cx->tensors->nodes.freeing = false;
+  tensor_left(cx);
 }
 
 
@@ -306,9 +310,9 @@ heed_tensor *node_saved (node *n, int i) {
 
 /* What is captured must know the tensor. */
 static bool capture_saved (node *n, int i) {
-  heed_tensor *t = n->cx->capture != NULL ? node_saved(n, i) : NULL;
+  heed_tensor *t = n->cx->capture.where != NULL ? node_saved(n, i) : NULL;
   heed_drop(t);
-  return t != NULL || n->cx->capture == NULL;
+  return t != NULL || n->cx->capture.where == NULL;
 }
 
 

@@ -2,10 +2,11 @@
 ** tensor.c - handles: made, owned, inspected, read and written.
 */
 
-#include "tensor/core.h"
-
 #include <inttypes.h>
 #include <string.h>
+
+#include "tensor/state.h"
+#include "tensor/tensor.h"
 
 
 /*
@@ -28,7 +29,7 @@ static heed_tensor *new_handle (heed_context *cx, heed_type type, const layout *
   t->base_order = 0;
   t->base = NULL;
   t->detached_view = false;
-  cx->tensors++;
+  cx->tensors->alive++;
   return t;
 }
 
@@ -60,7 +61,7 @@ heed_tensor *tensor_new (heed_context *cx, heed_type type, const layout *shape) 
   if (!layout_dense(&dense, shape->rank, shape->size))
     return core_fail(cx, NULL, "a tensor of shape %s has too many elements",
                      layout_text(shape, text));
-  return new_dense(cx, cx->current, type, &dense);
+  return new_dense(cx, cx->scope.device, type, &dense);
 }
 
 
@@ -93,7 +94,7 @@ static bool downloaded (heed_context *cx, device *where, void *to, const void *f
 static bool put (heed_context *cx, storage *s, const void *data) {
   if (s->bytes == 0) return true;
   if (!s->where->host) return uploaded(cx, s->where, s->data, data, s->bytes);
-  if (!storage_settle(s)) return false;
+  if (!storage_fix(s)) return false;
   memcpy(s->data, data, s->bytes);
   return true;
 }
@@ -102,7 +103,7 @@ static bool put (heed_context *cx, storage *s, const void *data) {
 bool tensor_materialize (heed_tensor *t) {
   if (t->store != NULL) return true;
   char element[sizeof(int64_t)];
-  storage *s = storage_new(t->cx, t->cx->current, scalar_sizes[t->type]);
+  storage *s = storage_new(t->cx, t->cx->scope.device, scalar_sizes[t->type]);
   if (s == NULL) return false;
   const float_mode before = float_mode_begin();
   scalar_store(t->type, element, t->value);
@@ -130,7 +131,7 @@ heed_tensor *tensor_view (heed_tensor *t, const layout *at) {
   if (y == NULL) return NULL;
   y->number = false;
   heed_tensor *base = tensor_viewed(t);
-  y->detached_view = !t->cx->recording || (base != NULL && t->detached_view);
+  y->detached_view = !t->cx->scope.recording || (base != NULL && t->detached_view);
   y->base = heed_keep(base != NULL ? base : t);        /* chains stay short */
   y->base_order = node_order(y->base->node);
   return y;
@@ -155,8 +156,8 @@ void heed_drop (heed_tensor *t) {
   node_drop(t->node);
   heed_drop(t->base);
   core_free(cx, t, sizeof *t);
-  cx->tensors--;
-  core_left(cx);
+  cx->tensors->alive--;
+  tensor_left(cx);
 }
 
 /* }================================================================== */
@@ -189,7 +190,7 @@ static bool check (heed_context *cx, const char *function, heed_type type, int r
 heed_tensor *heed_empty (heed_context *cx, heed_type type, int rank, const int64_t *size) {
   layout at;
   if (cx == NULL || !check(cx, "empty", type, rank, size, &at)) return NULL;
-  return new_dense(cx, cx->current, type, &at);
+  return new_dense(cx, cx->scope.device, type, &at);
 }
 
 
@@ -198,9 +199,9 @@ heed_tensor *heed_from (heed_context *cx, heed_type type, int rank, const int64_
   layout at;
   if (cx == NULL || !check(cx, "from", type, rank, size, &at)) return NULL;
   if (data == NULL && layout_numel(&at) > 0) return core_fail(cx, "from", "there are no data");
-  heed_tensor *t = new_dense(cx, cx->current, type, &at);
+  heed_tensor *t = new_dense(cx, cx->scope.device, type, &at);
   if (t == NULL) return NULL;
-  bool written = type == HEED_BOOL || cx->capture_memory != NULL;     /* a replay writes it anew */
+  bool written = type == HEED_BOOL || cx->capture.memory != NULL;     /* a replay writes it anew */
   if (written ? heed_write(t, type, data) : put(cx, t->store, data)) return t;
   heed_drop(t);
   return NULL;
@@ -226,7 +227,8 @@ heed_tensor *tensor_lend (heed_context *cx, device *where, heed_type type, int r
 
 heed_tensor *heed_lend (heed_context *cx, heed_type type, int rank, const int64_t *size,
                         void *data, void (*release) (void *self, void *data), void *self) {
-  return cx != NULL ? tensor_lend(cx, cx->device[0], type, rank, size, data, release, self) : NULL;
+  if (cx == NULL) return NULL;
+  return tensor_lend(cx, cx->devices.list[0], type, rank, size, data, release, self);
 }
 
 
@@ -276,12 +278,9 @@ int64_t heed_version (const heed_tensor *t) {
 device *tensor_device (const heed_tensor *t) { return t->store != NULL ? t->store->where : NULL; }
 
 
-static device *device_of (const heed_tensor *t) {
-  return t->store != NULL ? t->store->where : t->cx->current;
+const char *heed_device_of (const heed_tensor *t) {
+  return t != NULL ? tensor_where(t)->name : NULL;
 }
-
-
-const char *heed_device_of (const heed_tensor *t) { return t != NULL ? device_of(t)->name : NULL; }
 
 
 /* -1 after a message, also when there is no tensor. */
@@ -307,8 +306,8 @@ int64_t heed_stride (const heed_tensor *t, int axis) {
 
 
 void *heed_data (heed_tensor *t) {
-  if (t == NULL || !device_of(t)->host || !tensor_materialize(t)) return NULL;
-  return core_check_reach(t->cx, "data", device_of(t)) ? view_of(t).data : NULL;
+  if (t == NULL || !tensor_where(t)->host || !tensor_materialize(t)) return NULL;
+  return core_check_reach(t->cx, "data", tensor_where(t)) ? view_of(t).data : NULL;
 }
 
 /* }================================================================== */
@@ -345,7 +344,7 @@ static heed_tensor *dense_like (const heed_tensor *t, device *where, heed_type t
 
 
 static bool download (const heed_tensor *t, heed_type type, void *data) {
-  device *where = device_of(t);
+  device *where = tensor_where(t);
   heed_tensor *dense = dense_like(t, where, type);
   bool good = dense != NULL && copy(t->cx, where, view_of(dense), view_of(t)) &&
     downloaded(t->cx, where, data, dense->store->data, dense->store->bytes);
@@ -355,7 +354,7 @@ static bool download (const heed_tensor *t, heed_type type, void *data) {
 
 
 static bool upload (const heed_tensor *t, heed_type type, const void *data) {
-  device *where = device_of(t);
+  device *where = tensor_where(t);
   heed_tensor *dense = dense_like(t, where, type);
   bool good = dense != NULL &&
     put(t->cx, dense->store, data) &&
@@ -380,14 +379,14 @@ static bool check_data (const heed_tensor *t, const char *function, heed_type ty
 bool heed_read (heed_tensor *t, heed_type type, void *data) {
   if (t == NULL || !check_data(t, "read", type, data) || !tensor_materialize(t)) return false;
   if (layout_numel(&t->at) == 0) return true;
-  if (!device_of(t)->host) return download(t, type, data);
-  if (!core_reaches(t->cx, device_of(t))) return capture_read(t, type, data);
+  if (!tensor_where(t)->host) return download(t, type, data);
+  if (!core_reaches(t->cx, tensor_where(t))) return capture_read(t, type, data);
   view from = view_of(t);
   if (type == HEED_BOOL && from.type == HEED_BOOL) from.type = HEED_UINT8;   /* lent, perhaps */
   int64_t numel = layout_numel(&t->at);
   if (numel == 1 && scalar_widen(from.type, from.data, type, data)) return true;
   if (type != from.type || !layout_is_dense(&t->at) || numel > LONG_READ)
-    return copy(t->cx, device_of(t), view_data(t, type, data), from);
+    return copy(t->cx, tensor_where(t), view_data(t, type, data), from);
   memcpy(data, view_of(t).data, (size_t)numel * scalar_sizes[type]);
   return true;
 }
@@ -395,7 +394,7 @@ bool heed_read (heed_tensor *t, heed_type type, void *data) {
 
 /* t on the CPU, dense, of a type: t itself where it may be. One more owner. */
 static heed_tensor *host_copy (heed_tensor *t, heed_type type) {
-  device *cpu = t->cx->device[0];
+  device *cpu = t->cx->devices.list[0];
   if (tensor_device(t) == cpu && t->type == type && layout_is_dense(&t->at)) return heed_keep(t);
   heed_tensor *y = dense_like(t, cpu, type);
   if (y == NULL || heed_read(t, type, y->store->data)) return y;
@@ -429,159 +428,12 @@ bool heed_write (heed_tensor *t, heed_type type, const void *data) {
   capture_input(t->cx, t);
   if (t->type == HEED_BOOL && type == HEED_BOOL) type = HEED_UINT8;    /* where 2 is true too */
   core_hold(t->cx);
-  bool good = !core_reaches(t->cx, device_of(t)) ? upload(t, type, data)
-            : copy(t->cx, device_of(t), view_of(t), view_data(t, type, data));
+  bool good = !core_reaches(t->cx, tensor_where(t)) ? upload(t, type, data)
+            : copy(t->cx, tensor_where(t), view_of(t), view_data(t, type, data));
   core_release(t->cx);
   t->store->version++;
   t->store->changer = HEED_copy;
   return good;
-}
-
-/* }================================================================== */
-
-
-/*
-** {==================================================================
-** Gradients
-** ===================================================================
-*/
-
-static bool is_leaf_node (const node *n) { return n != NULL && n->kind == NODE_LEAF; }
-
-bool heed_requires_grad (const heed_tensor *t) {
-  return t != NULL && (t->node != NULL || tensor_behind(t));
-}
-
-bool heed_is_leaf (const heed_tensor *t) {
-  return t != NULL && !tensor_behind(t) && (t->node == NULL || is_leaf_node(t->node));
-}
-
-
-/* A function that makes tensors has it as an argument. */
-static bool check_float (const heed_tensor *t) {
-  const char *own = "requires_grad", *caller = t->cx->caller;
-  bool argument = caller != NULL && strncmp(caller, own, strlen(own)) != 0;
-  return scalar_is_float(t->type) ||
-         core_fail_at(t->cx, own, argument ? own : NULL, "float types only, got %s",
-                      scalar_names[t->type]);
-}
-
-
-/* A leaf is no view: later changes of its base are not part of its graph. */
-static bool start_graph (heed_tensor *t) {
-  if (heed_requires_grad(t)) return true;
-  if (!check_float(t) || !tensor_materialize(t)) return false;
-  t->node = node_leaf(t->cx, t);
-  if (t->node == NULL) return false;
-  heed_drop(t->base);
-  t->base = NULL;
-  t->output = 0;
-  t->number = false;               /* a leaf has a type to keep */
-  return true;
-}
-
-
-static bool end_graph (heed_tensor *t) {
-  if (!heed_is_leaf(t))
-    return core_fail(t->cx, "requires_grad", "only a leaf can stop requiring grad; use detach()");
-  node_drop(t->node);
-  t->node = NULL;
-  return true;
-}
-
-
-bool heed_require_grad (heed_tensor *t, bool yes) {
-  return t != NULL && (yes ? start_graph(t) : end_graph(t));
-}
-
-
-heed_tensor *heed_gradient (heed_tensor *t) {
-  node *n = t != NULL ? node_of_gradient(t) : NULL;
-  if (n == NULL) return NULL;
-  capture_gradient(n, true);
-  return heed_keep(n->gradient);
-}
-
-
-static bool check_gradient (const heed_tensor *t, const heed_tensor *g) {
-  char want[LAYOUT_TEXT], got[LAYOUT_TEXT];
-  if (g->cx != t->cx) return core_fail(t->cx, "grad", "the gradient belongs to another context");
-  if (!layout_same_shape(&g->at, &t->at))
-    return core_fail(t->cx, "grad", "shape %s expected, got %s", layout_text(&t->at, want),
-                     layout_text(&g->at, got));
-  if (g->type != t->type)
-    return core_fail(t->cx, "grad", "type %s expected, got %s", scalar_names[t->type],
-                     scalar_names[g->type]);
-  return device_of(g) == device_of(t) ||
-         core_fail(t->cx, "grad", "the tensor is on %s, the gradient on %s", device_of(t)->name,
-                   device_of(g)->name);
-}
-
-
-static void put_gradient (node *leaf, heed_tensor *gradient) {
-  capture_gradient(leaf, false);
-  node_put_gradient(leaf, gradient);
-}
-
-
-/* A gradient is kept without its graph, which might lead back to the leaf. */
-bool heed_set_gradient (heed_tensor *t, heed_tensor *gradient) {
-  if (t == NULL) return false;
-  node *n = node_of_gradient(t);
-  if (n == NULL)
-    return (gradient == NULL && t->node == NULL) ||
-           core_fail(t->cx, "grad", "only a leaf that requires grad has one");
-  if (gradient == NULL) { put_gradient(n, NULL); return true; }
-  if (!check_gradient(t, gradient) || !tensor_materialize(gradient)) return false;
-  bool plain = gradient->node == NULL && gradient->base == NULL && !gradient->number;
-  gradient = plain ? heed_keep(gradient) : heed_detach(gradient);
-  if (gradient == NULL) return false;
-  gradient->number = false;
-  put_gradient(n, gradient);
-  return true;
-}
-
-
-/* A leaf becomes what 'from' is; its gradient goes if it will not fit. */
-static void renew_leaf (const heed_tensor *t, const heed_tensor *from) {
-  node *leaf = t->node;
-  if (device_of(t) != device_of(from) || t->type != from->type ||
-      !layout_same_shape(&t->at, &from->at))
-    put_gradient(leaf, NULL);
-  *leaf->base_at = from->at;
-  leaf->type = from->type;
-}
-
-
-/* What is no leaf loses its graph with its value. */
-static void renew_node (heed_tensor *t, const heed_tensor *from) {
-  if (is_leaf_node(t->node)) { renew_leaf(t, from); return; }
-  node *n = t->node;
-  t->node = NULL;
-  node_drop(n);
-}
-
-
-bool heed_take_over (heed_tensor *t, heed_tensor *from) {
-  if (t == NULL || from == NULL) return false;
-  if (from->cx != t->cx)
-    return core_fail(t->cx, "take_over", "the tensors belong to two contexts");
-  if (t->cx->capture != NULL)
-    return core_fail(t->cx, "set_", "a tensor gets other memory while work is captured");
-  if (is_leaf_node(t->node) && !check_float(from)) return false;
-  if (!tensor_materialize(from)) return false;
-  renew_node(t, from);
-  storage *store = t->store;
-  heed_tensor *base = t->base;
-  storage_keep(from->store);
-  t->store = from->store;
-  t->at = from->at;
-  t->type = from->type;
-  t->number = false;
-  t->base = NULL;
-  storage_drop(store);
-  heed_drop(base);
-  return true;
 }
 
 /* }================================================================== */

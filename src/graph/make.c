@@ -1,0 +1,70 @@
+/*
+** make.c - tensors that operations make: temporaries of the call that runs.
+*/
+
+#include <string.h>
+
+#include "graph/call.h"
+#include "graph/make.h"
+#include "graph/state.h"
+
+
+heed_tensor *op_hold (heed_context *cx, heed_tensor *owned) {
+  if (owned == NULL) return NULL;
+  temporary_list *t = &cx->graph->temporaries;
+  if (t->n == t->capacity &&
+      !core_grow(cx, (void **)&t->list, t->n, &t->capacity, sizeof *t->list)) {
+    heed_drop(owned);
+    return NULL;
+  }
+  return t->list[t->n++] = owned;
+}
+
+
+void op_drop_temporaries (heed_context *cx, int64_t mark) {
+  temporary_list *t = &cx->graph->temporaries;
+  while (t->n > mark) heed_drop(t->list[--t->n]);
+}
+
+
+heed_tensor *op_new (heed_context *cx, heed_type type, const layout *shape) {
+  return op_hold(cx, tensor_new(cx, type, shape));
+}
+
+
+heed_tensor *op_new_sized (heed_context *cx, heed_type type, int rank, const int64_t *size) {
+  return op_hold(cx, heed_empty(cx, type, rank, size));
+}
+
+
+heed_tensor *op_view (heed_tensor *t, const layout *at) {
+  if (t == NULL || !tensor_materialize(t)) return NULL;
+  return op_hold(t->cx, tensor_view(t, at));
+}
+
+
+heed_tensor *op_float (heed_context *cx, double value) {
+  return op_hold(cx, tensor_number(cx, (scalar){.type = HEED_FLOAT64, .f = value}));
+}
+
+
+heed_tensor *op_integer (heed_context *cx, int64_t value) {
+  return op_hold(cx, tensor_number(cx, (scalar){.type = HEED_INT64, .i = value}));
+}
+
+
+bool op_filled (heed_tensor *t, int64_t value) {
+  work w;
+  scalar x = {.type = HEED_INT64, .i = value};
+  work_copy(&w, COPY_APART, view_of(t), view_number(x));
+  return layout_numel(&t->at) == 0 || op_run_for(t->cx, HEED_fill, &w);
+}
+
+
+heed_tensor *op_zeros (heed_context *cx, heed_type type, const layout *shape) {
+  heed_tensor *t = op_new(cx, type, shape);
+  if (t == NULL) return NULL;
+  if (!core_reaches(cx, cx->scope.device)) return op_filled(t, 0) ? t : NULL;
+  memset(t->store->data, 0, (size_t)layout_numel(&t->at) * scalar_sizes[type]);
+  return t;
+}

@@ -1,0 +1,88 @@
+/*
+** context.h - a context: the parts of this floor, and where the floors above keep theirs.
+*/
+
+#ifndef context_h
+#define context_h
+
+#include "base/float_mode.h"
+#include "memory/block.h"
+#include "memory/devices.h"
+#include "memory/failure.h"
+#include "memory/interrupt.h"
+#include "memory/storage.h"
+#include "memory/works.h"
+
+#pragma GCC visibility push(hidden)
+
+/*
+** What holds for the call that runs and for those that it makes; after a call all of it is as it
+** was before: see scope_begin.
+*/
+typedef struct scope {
+  const char *caller;              /* what messages name; NULL: the operation */
+  device *device;                  /* where the call works */
+  const storage *target;           /* what a call in place writes, or NULL */
+  heed_type mixed;                 /* the type of products in mixed precision; FLOAT32: it is off */
+  bool recording;                  /* calls become nodes of the graph */
+  int held;                        /* of 'stop', when the scope began */
+} scope;
+
+struct heed_context {
+  heed_host host;
+  failure failure;                 /* failure.c */
+  block_cache blocks;              /* block.c */
+  storage_list storages;           /* storage.c */
+  device_list devices;             /* plugin.c, accelerator.c, run.c */
+  capturing capture;               /* works.c */
+  scope scope;
+  interruption stop;               /* interrupt.c */
+  pool *pool;                      /* pool.c */
+  generator random;
+  struct tensor_state *tensors;    /* tensor/state.h */
+  struct graph_state *graph;       /* graph/state.h */
+  void (*close_above) (heed_context *cx);  /* frees the state of the floors above */
+  bool closing;
+};
+
+heed_context *core_open (const heed_host *host);     /* without devices; NULL: no memory */
+void core_close (heed_context *cx);                  /* at once: it has no tensors and nodes */
+
+/*
+** The scope of a call: what is set in cx->scope between begin and end is undone at the end.
+** Work that writes the target of a call in place is held until that call ends.
+*/
+static inline scope scope_begin (heed_context *cx) {
+  cx->scope.held = cx->stop.held;
+  return cx->scope;
+}
+static inline void scope_end (heed_context *cx, const scope *before) {
+  if (cx->scope.target != before->target) cx->stop.held = before->held;
+  cx->scope = *before;
+}
+
+/* A scope in which nothing is recorded. */
+static inline scope scope_unrecorded (heed_context *cx) {
+  const scope before = scope_begin(cx);
+  cx->scope.recording = false;
+  return before;
+}
+
+/*
+** Was the context interrupted? Then that is a failure of the function, and it is over. Loops over
+** many small works poll, some ten microseconds apart; before the first write of what is in place
+** it is asked for the last time: work between core_hold and core_release runs to its end.
+*/
+bool core_interrupted (heed_context *cx, const char *function);
+bool core_poll (heed_context *cx, const char *function);     /* asks the host too */
+static inline void core_hold (heed_context *cx) { cx->stop.held++; }
+static inline void core_release (heed_context *cx) { cx->stop.held--; }
+
+/* May the host read and write the memory of 'where'? Recorded work has not written it yet. */
+static inline bool core_reaches (const heed_context *cx, const device *where) {
+  return where->host && where != cx->capture.where;
+}
+
+#pragma GCC visibility pop
+
+#endif

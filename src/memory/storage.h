@@ -1,0 +1,79 @@
+/*
+** storage.h - counted bytes on a device, which tensors share.
+*/
+
+#ifndef storage_h
+#define storage_h
+
+#include "memory/device.h"
+
+#pragma GCC visibility push(hidden)
+
+/*
+** 'version' grows with every change in place. The header is as small as can be, since thousands
+** of them come and go between two collections: small calls wait for memory.
+*/
+typedef struct storage storage;
+struct storage {
+  heed_context *cx;
+  device *where;
+  int64_t refs;
+  size_t bytes;                    /* that a tensor may use */
+  size_t capacity;                 /* that were allocated: a size class; 0 for foreign memory */
+  void *data;
+  union {
+    int64_t version;
+    storage *next;                 /* in the cache */
+  };
+  short changer;                   /* the op that changed it last, for the message */
+  bool reused;                     /* recorded works write it: it serves that capture again */
+  bool fixed;                      /* the host writes it in that capture, which keeps its bytes */
+  int capture;                     /* the number of the one that recorded its making, or 0 */
+};
+
+/* Memory of the host's. */
+typedef struct foreign {
+  storage storage;                 /* first: a storage without capacity is a foreign */
+  void (*release) (void *self, void *data);
+  void *self;
+} foreign;
+
+#define STORAGE_CLASSES 125        /* 64 bytes to 4 GiB: see storage.c */
+
+/* Bytes of storage on the host; foreign memory is not counted. */
+typedef struct memory_account {
+  size_t live, cached, peak, limit;
+  size_t read;                     /* live and cached when 'limit' was last read off the machine */
+  bool limited;                    /* by the user */
+} memory_account;
+
+/* The storages of a context. */
+typedef struct storage_list {
+  memory_account account;
+  storage *free[STORAGE_CLASSES];  /* cached with their data */
+  int64_t wanted[STORAGE_CLASSES]; /* 'made' when a storage of the class was wanted last */
+  int64_t made;                    /* taken from the system so far */
+} storage_list;
+
+/* The host's memory that a capture made; a storage that is dropped serves that capture again. */
+typedef struct capture_memory {
+  storage **made;
+  int64_t nmade, made_capacity;
+  storage *free[STORAGE_CLASSES];
+} capture_memory;
+
+storage *storage_new (heed_context *cx, device *where, size_t bytes);    /* uninitialised; lets the
+                                             host reclaim memory, which may drop tensors */
+storage *storage_lend (heed_context *cx, device *where, void *data, size_t bytes,
+                       void (*release) (void *, void *), void *self);
+void storage_keep (storage *s);
+void storage_drop (storage *s);
+/* Before the host writes s while a capture runs: recorded work must not write it, before or after.
+   False: no memory. */
+bool storage_fix (storage *s);
+void storage_end_capture (capture_memory *m);      /* which owns what it made from now on */
+void storage_drop_made (heed_context *cx, capture_memory *m);
+
+#pragma GCC visibility pop
+
+#endif

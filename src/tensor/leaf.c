@@ -1,0 +1,147 @@
+/*
+** leaf.c - leaves of the graph: a tensor becomes one, has a gradient, takes over other memory.
+*/
+
+#include <string.h>
+
+#include "tensor/capture.h"
+#include "tensor/tensor.h"
+
+
+static bool is_leaf_node (const node *n) { return n != NULL && n->kind == NODE_LEAF; }
+
+bool heed_requires_grad (const heed_tensor *t) {
+  return t != NULL && (t->node != NULL || tensor_behind(t));
+}
+
+bool heed_is_leaf (const heed_tensor *t) {
+  return t != NULL && !tensor_behind(t) && (t->node == NULL || is_leaf_node(t->node));
+}
+
+
+/* A function that makes tensors has it as an argument. */
+static bool check_float (const heed_tensor *t) {
+  const char *own = "requires_grad", *caller = t->cx->scope.caller;
+  bool argument = caller != NULL && strncmp(caller, own, strlen(own)) != 0;
+  return scalar_is_float(t->type) ||
+         core_fail_at(t->cx, own, argument ? own : NULL, "float types only, got %s",
+                      scalar_names[t->type]);
+}
+
+
+/* A leaf is no view: later changes of its base are not part of its graph. */
+static bool start_graph (heed_tensor *t) {
+  if (heed_requires_grad(t)) return true;
+  if (!check_float(t) || !tensor_materialize(t)) return false;
+  t->node = node_leaf(t->cx, t);
+  if (t->node == NULL) return false;
+  heed_drop(t->base);
+  t->base = NULL;
+  t->output = 0;
+  t->number = false;               /* a leaf has a type to keep */
+  return true;
+}
+
+
+static bool end_graph (heed_tensor *t) {
+  if (!heed_is_leaf(t))
+    return core_fail(t->cx, "requires_grad", "only a leaf can stop requiring grad; use detach()");
+  node_drop(t->node);
+  t->node = NULL;
+  return true;
+}
+
+
+bool heed_require_grad (heed_tensor *t, bool yes) {
+  return t != NULL && (yes ? start_graph(t) : end_graph(t));
+}
+
+
+heed_tensor *heed_gradient (heed_tensor *t) {
+  node *n = t != NULL ? node_of_gradient(t) : NULL;
+  if (n == NULL) return NULL;
+  capture_gradient(n, true);
+  return heed_keep(n->gradient);
+}
+
+
+static bool check_gradient (const heed_tensor *t, const heed_tensor *g) {
+  char want[LAYOUT_TEXT], got[LAYOUT_TEXT];
+  if (g->cx != t->cx) return core_fail(t->cx, "grad", "the gradient belongs to another context");
+  if (!layout_same_shape(&g->at, &t->at))
+    return core_fail(t->cx, "grad", "shape %s expected, got %s", layout_text(&t->at, want),
+                     layout_text(&g->at, got));
+  if (g->type != t->type)
+    return core_fail(t->cx, "grad", "type %s expected, got %s", scalar_names[t->type],
+                     scalar_names[g->type]);
+  return tensor_where(g) == tensor_where(t) ||
+         core_fail(t->cx, "grad", "the tensor is on %s, the gradient on %s", tensor_where(t)->name,
+                   tensor_where(g)->name);
+}
+
+
+static void put_gradient (node *leaf, heed_tensor *gradient) {
+  capture_gradient(leaf, false);
+  node_put_gradient(leaf, gradient);
+}
+
+
+/* A gradient is kept without its graph, which might lead back to the leaf. */
+bool heed_set_gradient (heed_tensor *t, heed_tensor *gradient) {
+  if (t == NULL) return false;
+  node *n = node_of_gradient(t);
+  if (n == NULL)
+    return (gradient == NULL && t->node == NULL) ||
+           core_fail(t->cx, "grad", "only a leaf that requires grad has one");
+  if (gradient == NULL) { put_gradient(n, NULL); return true; }
+  if (!check_gradient(t, gradient) || !tensor_materialize(gradient)) return false;
+  bool plain = gradient->node == NULL && gradient->base == NULL && !gradient->number;
+  gradient = plain ? heed_keep(gradient) : heed_detach(gradient);
+  if (gradient == NULL) return false;
+  gradient->number = false;
+  put_gradient(n, gradient);
+  return true;
+}
+
+
+/* A leaf becomes what 'from' is; its gradient goes if it will not fit. */
+static void renew_leaf (const heed_tensor *t, const heed_tensor *from) {
+  node *leaf = t->node;
+  if (tensor_where(t) != tensor_where(from) || t->type != from->type ||
+      !layout_same_shape(&t->at, &from->at))
+    put_gradient(leaf, NULL);
+  *leaf->base_at = from->at;
+  leaf->type = from->type;
+}
+
+
+/* What is no leaf loses its graph with its value. */
+static void renew_node (heed_tensor *t, const heed_tensor *from) {
+  if (is_leaf_node(t->node)) { renew_leaf(t, from); return; }
+  node *n = t->node;
+  t->node = NULL;
+  node_drop(n);
+}
+
+
+bool heed_take_over (heed_tensor *t, heed_tensor *from) {
+  if (t == NULL || from == NULL) return false;
+  if (from->cx != t->cx)
+    return core_fail(t->cx, "take_over", "the tensors belong to two contexts");
+  if (t->cx->capture.where != NULL)
+    return core_fail(t->cx, "set_", "a tensor gets other memory while work is captured");
+  if (is_leaf_node(t->node) && !check_float(from)) return false;
+  if (!tensor_materialize(from)) return false;
+  renew_node(t, from);
+  storage *store = t->store;
+  heed_tensor *base = t->base;
+  storage_keep(from->store);
+  t->store = from->store;
+  t->at = from->at;
+  t->type = from->type;
+  t->number = false;
+  t->base = NULL;
+  storage_drop(store);
+  heed_drop(base);
+  return true;
+}
