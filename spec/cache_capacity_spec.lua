@@ -28,7 +28,7 @@ local models = {
 }
 
 
-local function room(n) return nn.Cache{capacity = n} end
+local function capacity(n) return nn.Cache{capacity = n} end
 
 
 -- x token by token, the first n of them at once; step is made by `wrap`.
@@ -50,10 +50,10 @@ describe("a step with a cache of a fixed capacity", function()
       heed.no_grad(function()
         local whole = model(x, CAUSAL)
         for _, chunks in ipairs{{4, 1, 1, 1, 1, 1}, {1, 3, 5}, {9}} do
-          near(stepped(model, x, chunks, room(12), CAUSAL), whole)
+          near(stepped(model, x, chunks, capacity(12), CAUSAL), whole)
         end
-        local by_hand = decoded(model, x, 3, room(9), eager)
-        local captured = decoded(model, x, 3, room(9), heed.capture)
+        local by_hand = decoded(model, x, 3, capacity(9), eager)
+        local captured = decoded(model, x, 3, capacity(9), heed.capture)
         near(captured, whole)
         assert.equal(by_hand:data(), captured:data())
       end)
@@ -65,7 +65,7 @@ describe("a step with a cache of a fixed capacity", function()
     local model = nn.Transformer(8, 2, {layers = 2, norm = "pre"}):eval()
     heed.no_grad(function()
       local source, target = heed.randn(2, 5, 8), heed.randn(2, 7, 8)
-      local whole, cache = model(source, target), room(8)
+      local whole, cache = model(source, target), capacity(8)
       local step = heed.capture(function(t) return model(source, t, {cache = cache}) end)
       for i = 1, 7 do near(step(target:narrow(2, i, 1)), whole:narrow(2, i, 1)) end
       assert.equal(7, cache:length())
@@ -76,7 +76,7 @@ describe("a step with a cache of a fixed capacity", function()
     heed.manual_seed(3)
     local model, x = Model{rope = true}, heed.randn(2, 6, 8)
     heed.no_grad(function()
-      local cache = room(8)
+      local cache = capacity(8)
       local whole = model(x, CAUSAL)
       stepped(model, x, {5, 1}, cache, CAUSAL)
       assert.equal(6, cache:length())
@@ -94,7 +94,7 @@ describe("a step with a cache of a fixed capacity", function()
     heed.manual_seed(4)
     local model, x = Model{rope = true}, heed.randn(1, 5, 8)
     heed.no_grad(function()
-      local whole, cache = model(x, CAUSAL), room(4)
+      local whole, cache = model(x, CAUSAL), capacity(4)
       if ON_CPU then
         assert.error_matches(function() model(x, {cache = cache, causal = true}) end,
                              "room for 4 positions, got 5")
@@ -114,7 +114,7 @@ describe("a step with a cache of a fixed capacity", function()
   end)
 
   it("gives weights a column for each position", function()
-    local layer, x, cache = nn.MultiHeadAttention(8, 4), heed.randn(1, 3, 8), room(5)
+    local layer, x, cache = nn.MultiHeadAttention(8, 4), heed.randn(1, 3, 8), capacity(5)
     heed.no_grad(function()
       local _, whole = layer(x, {causal = true, weights = true})
       local _, weights = layer(x, {causal = true, weights = true, cache = cache})
@@ -126,24 +126,24 @@ describe("a step with a cache of a fixed capacity", function()
   it("refuses what it cannot count", function()
     local model, x = Model{}, heed.randn(2, 3, 8)
     local function refused(pattern, o)
-      o.cache = o.cache or room(4)
+      o.cache = o.cache or capacity(4)
       assert.error_matches(function() heed.no_grad(model, x, o) end, pattern)
     end
     refused("option lengths: not with a capacity", {lengths = heed.tensor{1, 3}})
     refused("option keys: not with a capacity", {keys = heed.ones(2, 3):gt(0)})
     refused("option mask: not with a cache that has a capacity", {mask = heed.mask.window(1)})
     refused("option bias: not with a cache that has a capacity", {bias = heed.bias.alibi(4)})
-    local cache = room(8)
+    local cache = capacity(8)
     heed.no_grad(model, x, {cache = cache})
     assert.error_matches(function() heed.no_grad(model, x:narrow(1, 1, 1), {cache = cache}) end,
                          "2 rows expected, as before, got 1")
     assert.error_matches(function() cache:reorder{1} end, "as many rows as before expected, 2")
     assert.error_matches(function() cache:truncate(9) end, "at most 3 tokens expected, got 9")
-    assert.error_matches(function() model(x, {cache = room(4)}) end, "holds no gradients")
+    assert.error_matches(function() model(x, {cache = capacity(4)}) end, "holds no gradients")
     assert.error_matches(function() nn.Cache{capacity = 4, window = 2} end, "capacity or window")
     assert.error_matches(function() nn.Cache{capacity = 0} end, "capacity")
-    assert.error_matches(function() return room(4).lenght end, "lenght")
-    assert.matches("capacity 4", tostring(room(4)))
+    assert.error_matches(function() return capacity(4).lenght end, "lenght")
+    assert.matches("capacity 4", tostring(capacity(4)))
   end)
 end)
 
@@ -168,16 +168,16 @@ describe("a call that is not causal, with a cache of a fixed capacity", function
       heed.no_grad(function()
         for _, chunks in ipairs{{9}, {3, 2, 2, 1, 1}, {2, 2, 2, 2}} do
           local whole = stepped(model, x, chunks, nn.Cache())
-          near(stepped(model, x, chunks, room(12)), whole)
+          near(stepped(model, x, chunks, capacity(12)), whole)
           local step = heed.capture(function(t, o) return model(t, o) end)
-          near(stepped(function(...) return step(...):clone() end, x, chunks, room(12)), whole)
+          near(stepped(function(...) return step(...):clone() end, x, chunks, capacity(12)), whole)
         end
       end)
     end)
   end
 
   it("is told apart from a causal one", function()
-    local cache, layer, x = room(4), nn.MultiHeadAttention(8, 4), heed.randn(1, 2, 8)
+    local cache, layer, x = capacity(4), nn.MultiHeadAttention(8, 4), heed.randn(1, 2, 8)
     local k = heed.zeros(1, 4, 2, 2)
     heed.no_grad(function()
       cache:place(layer, x)
@@ -204,7 +204,7 @@ describe("a call that failed, with a cache", function()
   end
 
   for name, new in pairs{grows = function() return nn.Cache() end,
-                         ["has a capacity"] = function() return room(16) end} do
+                         ["has a capacity"] = function() return capacity(16) end} do
     it("is noticed by one that " .. name, function()
       heed.manual_seed(6)
       local model, o = failing()
@@ -288,14 +288,14 @@ describe("a cache, while work is captured,", function()
 
   it("has its buffers already", function()
     local layer, x, context = nn.MultiHeadAttention(8, 4), heed.randn(1, 1, 8), heed.randn(1, 5, 8)
-    local cache = room(4)
+    local cache = capacity(4)
     local function step(t) return layer(t, {causal = true, cache = cache}) end
     local function cross(t) return layer(t, context, {cache = cache}) end
     for _, f in ipairs{step, cross} do
       local g = heed.capture(f)
-      cache = room(4)
+      cache = capacity(4)
       heed.no_grad(g, x)
-      cache = room(4)
+      cache = capacity(4)
       assert.error_matches(function() heed.no_grad(g, x) end, "cannot be captured; call .* before")
       heed.no_grad(f, x)
       heed.no_grad(g, x)
@@ -306,10 +306,10 @@ describe("a cache, while work is captured,", function()
   it("is never taken for one that is gone", function()
     local layer, x = nn.MultiHeadAttention(8, 4), heed.randn(1, 2, 8)
     heed.no_grad(function()
-      local first = layer(x, {cache = room(4)})
+      local first = layer(x, {cache = capacity(4)})
       local step = heed.capture(function(t, cache) return layer(t, {cache = cache}) end)
       for i = 1, 200 do
-        near(step(x, room(4)), first)
+        near(step(x, capacity(4)), first)
         if i % 10 == 0 then collectgarbage() end
       end
     end)
@@ -318,17 +318,17 @@ describe("a cache, while work is captured,", function()
   it("serves all layers of a step", function()
     local a, b, x = nn.MultiHeadAttention(8, 4), nn.MultiHeadAttention(8, 4), heed.randn(1, 1, 8)
     heed.no_grad(function()
-      local cache = room(8)
+      local cache = capacity(8)
       local function call(layer) return function(t) return layer(t, {cache = cache}) end end
       local first, second = heed.capture(call(a)), heed.capture(call(b))
       second(first(x))
       assert.equal(1, cache:length())
       assert.error_matches(function() second(first(x)) end, "all layers of a model expected")
-      cache = room(8)
+      cache = capacity(8)
       call(b)(call(a)(x))
       call(a)(x)
       assert.error_matches(function() second(x) end, "all layers of a model expected")
-      cache = room(8)
+      cache = capacity(8)
       first = heed.capture(call(a))
       call(b)(first(x))
       first(x)
@@ -345,7 +345,7 @@ describe("rows of a context, in a cache of a fixed capacity,", function()
     local context, x = heed.randn(2, 5, 8), heed.randn(2, 3, 8)
     local lengths, other = heed.tensor{5, 2}, heed.tensor{2, 1}
     heed.no_grad(function()
-      local cache = room(4)
+      local cache = capacity(4)
       local function step(c, t, i)
         local o = {cache = c, context_lengths = lengths}
         return model(t:narrow(2, i, 1), context, o)

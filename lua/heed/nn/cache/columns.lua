@@ -1,13 +1,13 @@
 -- Keys and values of one layer, as a value: columns of (B, H, S, D) in two buffers.
 --
--- They are `count` columns behind the first `at`. Where nobody else sees what follows them in the
--- buffers, they are `open`: new columns are written there in place. Where gradients are recorded
--- they are copied instead, since what a graph has saved must not change.
+-- The layer's columns are the `count` ones behind the first `at`. Where no other value shares the
+-- rest of the buffers, the columns are `open`: new ones are written behind them in place. Where
+-- gradients are recorded, columns are copied instead: a graph's saved tensors must not change.
 
 local heed = require "heed"
 local options = require "heed.internal.options"
 
----@class heed.columns
+---@class heed.cache.columns
 ---@field k heed.Tensor (B, Hk, capacity, D)
 ---@field v heed.Tensor (B, Hk, capacity, Dv)
 ---@field at integer
@@ -20,13 +20,13 @@ local columns = {}
 ---Two tensors as they are.
 ---@param k heed.Tensor (B, Hk, S, D)
 ---@param v heed.Tensor (B, Hk, S, Dv)
----@return heed.columns
+---@return heed.cache.columns
 function columns.new(k, v)
   return {k = heed.keep(k), v = heed.keep(v), at = 0, count = k:size(3), open = false}
 end
 
 
----@param held heed.columns
+---@param held heed.cache.columns
 ---@return heed.Tensor k (B, Hk, S, D)
 ---@return heed.Tensor v (B, Hk, S, Dv)
 function columns.read(held)
@@ -42,8 +42,9 @@ local function widened(t, at, count, capacity)
 end
 
 
--- Room for T more; doubling makes the copies of all steps together linear in their number.
-local function with_room(held, T)
+-- Buffers with space for T more columns. Doubling makes the copies of all steps together linear in
+-- the number of columns.
+local function reserve(held, T)
   local at, count = held.at, held.count
   if held.open and at + count + T <= held.k:size(3) then return held end
   local capacity = 2 * (count + T)
@@ -56,19 +57,19 @@ end
 
 local function write(held, k, v)
   local T = k:size(3)
-  local room = with_room(held, T)
-  local first = room.at + room.count + 1
-  room.k:narrow(3, first, T):copy_(k)
-  room.v:narrow(3, first, T):copy_(v)
-  return {k = room.k, v = room.v, at = room.at, count = room.count + T, open = true}
+  local wide = reserve(held, T)
+  local first = wide.at + wide.count + 1
+  wide.k:narrow(3, first, T):copy_(k)
+  wide.v:narrow(3, first, T):copy_(v)
+  return {k = wide.k, v = wide.v, at = wide.at, count = wide.count + T, open = true}
 end
 
 
----With more of them.
----@param held? heed.columns
+---Columns with k and v behind them.
+---@param held? heed.cache.columns
 ---@param k heed.Tensor (B, Hk, T, D)
 ---@param v heed.Tensor (B, Hk, T, Dv)
----@return heed.columns
+---@return heed.cache.columns
 function columns.extend(held, k, v)
   if not held then return columns.new(k, v) end
   if not heed.is_grad_enabled() then return write(held, k, v) end
@@ -85,8 +86,8 @@ local function all_same(list)
 end
 
 
--- Columns start[b] + 1 to start[b] + width of each row b: (B, H, S, D) -> (B, H, width, D). What
--- lies outside is padding, and may be anything.
+-- Columns start[b] + 1 to start[b] + width of each sequence b: (B, H, S, D) -> (B, H, width, D).
+-- Columns outside are padding of any value.
 local function pick(t, start, width)
   local B, H, S, D = t:size()
   local first = start[1] or 0
@@ -98,11 +99,11 @@ local function pick(t, start, width)
 end
 
 
----Rows moved to the right, and without the first columns, where all rows are then padding.
----@param held heed.columns
----@param shift integer[] for each row
+---Sequences moved to the right, without the first columns, which are then padding in all of them.
+---@param held heed.cache.columns
+---@param shift integer[] for each sequence
 ---@param gone integer
----@return heed.columns
+---@return heed.cache.columns
 function columns.align(held, shift, gone)
   local start = {}
   for b, n in ipairs(shift) do start[b] = gone - n end
@@ -111,12 +112,12 @@ function columns.align(held, shift, gone)
 end
 
 
----At most `limit` of them: the last ones, and the first `keep` of each row.
----@param held heed.columns
+---At most `limit` of them: the last ones, and the first `keep` of each sequence.
+---@param held heed.cache.columns
 ---@param limit integer|number
 ---@param keep integer
----@param begin integer[] for each row, how many columns stand before its first
----@return heed.columns
+---@param begin integer[] for each sequence, how many columns stand before its first
+---@return heed.cache.columns
 function columns.slide(held, limit, keep, begin)
   local over = held.count - limit
   if over <= 0 then return held end
@@ -132,9 +133,9 @@ end
 
 
 ---The last n of them.
----@param held heed.columns
+---@param held heed.cache.columns
 ---@param n integer
----@return heed.columns
+---@return heed.cache.columns
 function columns.last(held, n)
   local at = held.at + held.count - n
   return {k = held.k, v = held.v, at = at, count = n, open = held.open}
@@ -142,26 +143,26 @@ end
 
 
 ---Without the last n.
----@param held heed.columns
+---@param held heed.cache.columns
 ---@param n integer
----@return heed.columns
+---@return heed.cache.columns
 function columns.cut(held, n)
   return {k = held.k, v = held.v, at = held.at, count = held.count - n, open = held.open}
 end
 
 
 ---The same, for two to hold: who writes first copies them.
----@param held heed.columns
----@return heed.columns
+---@param held heed.cache.columns
+---@return heed.cache.columns
 function columns.shared(held)
   return {k = held.k, v = held.v, at = held.at, count = held.count, open = false}
 end
 
 
----What a function makes of both buffers, such as other rows of them.
----@param held heed.columns
+---What a function makes of both buffers, such as other sequences.
+---@param held heed.cache.columns
 ---@param f fun(t: heed.Tensor): heed.Tensor
----@return heed.columns
+---@return heed.cache.columns
 function columns.map(held, f)
   return {k = f(held.k), v = f(held.v), at = held.at, count = held.count, open = held.open}
 end
@@ -169,7 +170,7 @@ end
 
 ---Refuses keys that do not go with those before them.
 ---@param who string
----@param held heed.columns
+---@param held heed.cache.columns
 ---@param k heed.Tensor (B, Hk, T, D)
 function columns.check(who, held, k)
   local B, H, _, D = held.k:size()

@@ -1,36 +1,31 @@
--- The layers of a model take turns in each step of its nn.Cache, every layer once.
---
--- Which layers there are is known from the first step. A later one is whole when all of them are
--- done; where one is not, the call failed on its way, and the layers' keys are not of the same
--- tokens.
+-- Steps of an nn.Cache: every layer takes part in each of them once, whatever the store.
 
 local heed = require "heed"
 local options = require "heed.internal.options"
 
 local fail = heed.fail
 
----@class heed.turns.step
+---@class heed.cache.step
 ---@field T integer how many tokens it adds
 ---@field first boolean whether layers still come in
 ---@field done integer how many layers are done
 
-local turns = {}
+local steps = {}
 
 local SELF <const> = "nn.Cache"
 
 
----Whether no layer has come to the end of a step: there is none yet, or its call failed.
+---Whether no layer has come to the end of a step: there is no step yet, or its call failed.
 ---@param cache heed.Cache
 ---@return boolean
-function turns.is_empty(cache)
+function steps.is_empty(cache)
   local step = cache.step
   return not step or step.first and step.done == 0
 end
 
 
----Refuses a step where a layer is missing. One that no layer has done is none.
----@param cache heed.Cache
-function turns.check_finished(cache)
+-- Refuses a step that a part of the layers has done.
+local function check_finished(cache)
   if cache.step.done == 0 then return end
   for _, layer in ipairs(cache.order) do
     if cache.slots[layer].step ~= cache.step then
@@ -41,36 +36,46 @@ function turns.check_finished(cache)
 end
 
 
----The present step, where a layer's call belongs to it. It does not where the layer has done it, or
----none has: it began with a call that failed.
+---Whether the cache holds the columns of whole steps; a step with a missing layer is refused.
+---@param cache heed.Cache
+---@return boolean
+function steps.is_started(cache)
+  cache.storage.check_capture()
+  if steps.is_empty(cache) then return false end
+  check_finished(cache)
+  return true
+end
+
+
+---Whether a layer's call belongs to the present step. A new step begins where the layer has done
+---the present one, and where no layer has: then its call failed.
 ---@param cache heed.Cache
 ---@param layer heed.Module
----@return heed.turns.step? step
-function turns.joined(cache, layer)
+---@return boolean
+function steps.joined(cache, layer)
   local step, slot = cache.step, cache.slots[layer]
-  if turns.is_empty(cache) then return nil end
+  if steps.is_empty(cache) then return false end
   if not slot and not step.first then
     fail("%s: it holds the keys of another model, or of a call that failed: %s was not there when "
          .. "it began; make a new nn.Cache()", SELF, layer.__name)
   elseif step.done == 0 then
-    return nil
+    return false
   elseif slot and slot.step == step then
-    turns.check_finished(cache)
-    return nil
+    check_finished(cache)
+    return false
   end
-  return step
+  return true
 end
 
 
----What a cache holds of a layer, nil before its first turn.
+---What a cache holds of a layer, nil before the layer's first step.
 ---@param cache heed.Cache
 ---@param layer heed.Module
 ---@param cross boolean whether it attends to a context
 ---@return table? slot
-function turns.slot_of(cache, layer, cross)
+function steps.slot_of(cache, layer, cross)
   local slot = cache.slots[layer]
-  if not slot then return nil end
-  if (slot.context ~= nil) ~= cross then
+  if slot and (slot.context ~= nil) ~= cross then
     fail("%s: %s attended to %s before", SELF, layer.__name,
          cross and "its own input" or "a context")
   end
@@ -78,40 +83,39 @@ function turns.slot_of(cache, layer, cross)
 end
 
 
----Refuses what comes out of turn.
+---Refuses a method that is called out of order.
 ---@param cache heed.Cache
 ---@param who string
 ---@param layer heed.Module
----@param good any whether what came with it is right
-function turns.check(cache, who, layer, good)
+---@param good any whether the arguments are right
+function steps.check_order(cache, who, layer, good)
   if good and cache.turn == layer then return end
   fail("%s: cache:place(layer, x), cache:append(layer, k, v) with the keys and values of x, then "
        .. "cache:commit(layer) expected", who)
 end
 
 
----Refuses what is not the keys and values of a step; and one with a capacity that is not told
----whether the call is causal.
+---Refuses keys and values that are not those of the step. With a capacity, a call must say whether
+---it is causal.
 ---@param cache heed.Cache
 ---@param layer heed.Module
 ---@param k heed.Tensor (B, Hk, T, D)
 ---@param v heed.Tensor (B, Hk, T, Dv)
 ---@param causal any
-function turns.check_appended(cache, layer, k, v, causal)
+function steps.check_appended(cache, layer, k, v, causal)
   local step = cache.step
-  turns.check(cache, "append", layer, step and k:size(3) == step.T and v:size(3) == step.T)
+  steps.check_order(cache, "append", layer, step and k:size(3) == step.T and v:size(3) == step.T)
   if type(causal) == "boolean" or causal == nil and not cache.capacity then return end
   fail("append: a boolean expected behind v, whether the call is causal, got %s",
        options.kind(causal))
 end
 
 
----Ends a layer's turn.
+---Makes the pending slot the layer's own.
 ---@param cache heed.Cache
 ---@param layer heed.Module
----@param slot table what the cache holds of it from now on
-function turns.commit(cache, layer, slot)
-  local step = cache.step
+function steps.commit(cache, layer)
+  local step, slot = cache.step, cache.pending
   if not cache.slots[layer] then table.insert(cache.order, layer) end
   slot.step = step
   cache.slots[layer] = slot
@@ -120,27 +124,23 @@ function turns.commit(cache, layer, slot)
 end
 
 
----How many tokens `truncate` is told to keep, and how many there are.
----@param cache heed.Cache
----@param n any
----@return integer n
----@return integer length
-function turns.kept(cache, n)
-  local length = cache:length()
-  n = options.count("truncate", "the number of tokens", n, 0)
-  if n > length then fail("truncate: at most %d tokens expected, got %d", length, n) end
-  return n, length
-end
-
-
 ---Makes one step of all steps so far, which every layer has done.
 ---@param cache heed.Cache
 ---@param step table
-function turns.settle(cache, step)
+function steps.merge(cache, step)
   step.done, step.first = #cache.order, false
   cache.step = step
   for _, layer in ipairs(cache.order) do cache.slots[layer].step = step end
 end
 
 
-return turns
+---Refuses a call with another number of tokens than its step.
+---@param step heed.cache.step
+---@param x heed.Tensor (B, T, ...)
+function steps.check_tokens(step, x)
+  if step.T == x:size(2) then return end
+  fail("%s: %d tokens expected, as in the layers before, got %d", SELF, step.T, x:size(2))
+end
+
+
+return steps

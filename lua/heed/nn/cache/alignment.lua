@@ -1,30 +1,30 @@
--- Where the rows of a batch stand while a cache grows.
+-- How the sequences of a batch are aligned while a cache grows.
 --
--- Rows may differ in length. They are kept aligned at their ends: the next token of every row goes
--- to the same column, distances are counted from the end, and what a row lacks is at its front.
+-- Sequences differ in length and are aligned at their ends: the next token of every sequence goes
+-- to the same column, distances are counted from the end, and padding is at the front.
 --
 --     .  a1 a2       length 3, pad {1, 0}
 --     b1 b2 b3
 --
--- A call of T columns may hold padding of its own, at either side of a row: its *spans* are the
--- first and last column of each row that are tokens. All of it is plain values, made once for all
--- layers of a model.
+-- A call of T columns may hold padding of its own, at either side of a sequence: the *spans* of the
+-- call are the first and last column of each sequence that are tokens. All layers of a model share
+-- these plain values.
 
 local heed = require "heed"
 local options = require "heed.internal.options"
 
----@class heed.rows
----@field batch integer how many rows
+---@class heed.cache.alignment
+---@field batch integer how many sequences
 ---@field length integer tokens of the longest
----@field pad integer[] for each row, how many it has less
+---@field pad integer[] for each sequence, how many tokens it has less
 ---@field came integer columns of all calls, with padding
 ---@field moved boolean whether columns are not where they were when they came
 
----@class heed.rows.spans
----@field first integer[] for each row
----@field last integer[] 0 where a row has no token
+---@class heed.cache.alignment.spans
+---@field first integer[] for each sequence
+---@field last integer[] 0 where a sequence has no token
 
-local rows = {}
+local alignment = {}
 
 
 local function filled(n, value)
@@ -34,10 +34,10 @@ local function filled(n, value)
 end
 
 
----Rows with no token.
+---Sequences with no token.
 ---@param batch integer
----@return heed.rows
-function rows.empty(batch)
+---@return heed.cache.alignment
+function alignment.empty(batch)
   return {batch = batch, length = 0, pad = filled(batch, 0), came = 0, moved = false}
 end
 
@@ -113,12 +113,12 @@ end
 
 ---The spans of a call, or nil where all its columns are tokens.
 ---@param who string
----@param from heed.rows
+---@param from heed.cache.alignment
 ---@param T integer
 ---@param lengths? heed.Tensor int64 (B)
 ---@param keys? heed.Tensor bool (B, T), or with the columns of all calls before
----@return heed.rows.spans?
-function rows.spans(who, from, T, lengths, keys)
+---@return heed.cache.alignment.spans?
+function alignment.spans(who, from, T, lengths, keys)
   if lengths == nil and keys == nil then return nil end
   local spans = keys ~= nil and spans_of_keys(who, keys_of_call(who, from, T, keys))
                 or {first = filled(from.batch, 1), last = filled(from.batch, T)}
@@ -127,15 +127,15 @@ function rows.spans(who, from, T, lengths, keys)
 end
 
 
----The rows behind a call, aligned: how far each moved to the right, and how many columns were
+---The alignment behind a call; how far each sequence moved to the right; and how many columns were
 ---padding in all of them and are gone.
----@param from heed.rows
+---@param from heed.cache.alignment
 ---@param T integer
----@param spans? heed.rows.spans
----@return heed.rows to
+---@param spans? heed.cache.alignment.spans
+---@return heed.cache.alignment to
 ---@return integer[]? shift nil where the call has no padding
 ---@return integer? gone
-function rows.advance(from, T, spans)
+function alignment.advance(from, T, spans)
   if not spans then
     return {
       batch = from.batch, length = from.length + T, pad = from.pad, came = from.came + T,
@@ -159,12 +159,12 @@ end
 
 
 ---Where the tokens of a call stand, from 0.
----@param from heed.rows
+---@param from heed.cache.alignment
 ---@param T integer
----@param spans? heed.rows.spans
+---@param spans? heed.cache.alignment.spans
 ---@param device string
----@return integer|heed.Tensor positions of the first token where all rows agree, or (B, T)
-function rows.positions(from, T, spans, device)
+---@return integer|heed.Tensor positions of the first token where all sequences agree, or (B, T)
+function alignment.positions(from, T, spans, device)
   local start, same = {}, true
   for b = 1, from.batch do
     start[b] = from.length - from.pad[b] - (spans and spans.first[b] - 1 or 0)
@@ -176,11 +176,11 @@ function rows.positions(from, T, spans, device)
 end
 
 
----Rows with fewer tokens: the last ones are gone.
----@param from heed.rows
----@param length integer of the longest row
----@return heed.rows
-function rows.truncate(from, length)
+---Sequences without their last tokens.
+---@param from heed.cache.alignment
+---@param length integer of the longest sequence
+---@return heed.cache.alignment
+function alignment.truncate(from, length)
   local pad = {}
   for b, n in ipairs(from.pad) do pad[b] = math.min(n, length) end
   return {
@@ -190,11 +190,12 @@ function rows.truncate(from, length)
 end
 
 
----Rows in another order, or others of them. Columns that are padding in all of them are gone.
----@param from heed.rows
+---Sequences in another order, repeated or left out. Columns that are padding in all of them are
+---gone.
+---@param from heed.cache.alignment
 ---@param ids integer[] from 1
----@return heed.rows
-function rows.reorder(from, ids)
+---@return heed.cache.alignment
+function alignment.reorder(from, ids)
   local pad, gone = {}, #ids > 0 and math.huge or 0
   for i, b in ipairs(ids) do
     pad[i] = from.pad[b]
@@ -208,4 +209,4 @@ function rows.reorder(from, ids)
 end
 
 
-return rows
+return alignment

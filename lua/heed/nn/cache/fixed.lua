@@ -1,0 +1,215 @@
+-- The store of a cache with a fixed capacity: nn.Cache{capacity = n}. nn/cache/init.lua states the
+-- interface.
+--
+-- Keys lie where their tokens stand, in buffers with room for all of them, and the number of tokens
+-- is a tensor, `cache.at`. All steps of as many tokens are therefore the same work, which
+-- heed.capture keeps:
+--
+--   local step = heed.capture(function(ids) return model(ids, {cache = cache, causal = true}) end)
+--
+-- A step adds to that number when its last layer is done. A step that fails on its way, as a replay
+-- may without Lua's knowing, leaves the number as it was, and the next step writes over its keys.
+
+local capture = require "heed.capture"
+local columns = require "heed.nn.cache.columns"
+local heed = require "heed"
+local options = require "heed.internal.options"
+local steps = require "heed.nn.cache.steps"
+
+local fail = heed.fail
+
+---@class heed.cache.fixed.step: heed.cache.step
+---@field batch integer
+---@field capture table|nil the recording that the step belongs to
+---@field columns heed.Tensor int64 (T): where its keys lie in the buffers
+---@field positions heed.Tensor int64 (1, T)
+---@field finish heed.Tensor int64 (1): how many tokens there are with its own
+---@field masks table<boolean, heed.Mask> whether causal -> who may attend
+
+local fixed = {}
+
+local SELF <const> = "nn.Cache"
+
+
+-- Steps ------------------------------------------------------------------
+
+function fixed.check_capture() end
+
+
+-- How many columns of a buffer lie before those of tokens. A GPU that is told to write outside
+-- writes to the first one, and says so later.
+local function spare_columns(device) return device == "cpu" and 0 or 1 end
+
+
+-- Refuses more tokens than the capacity, where their number may be read without waiting; elsewhere
+-- the write of the keys refuses them.
+local function check_capacity(cache, T)
+  if not capture.reaches(cache.at) then return end
+  local n = cache.at:item() + T
+  if n > cache.capacity then
+    fail("%s: room for %d positions, got %d", SELF, cache.capacity, n)
+  end
+end
+
+
+-- A replay relies on two facts that it cannot check: there is room, and f called all layers.
+local function expect(cache, step)
+  capture.expect(function()
+    check_capacity(cache, step.T)
+    return step.done == #cache.order
+  end)
+end
+
+
+function fixed.new_step(cache, x)
+  local T, device, spare = x:size(2), x.device, spare_columns(x.device)
+  if steps.is_empty(cache) then
+    cache.at = heed.keep(heed.zeros(1, {dtype = "int64", device = device}))
+  end
+  check_capacity(cache, T)
+  local places = heed.arange(T, {device = device}) + cache.at       -- positions, from 1
+  local step = {
+    T = T, batch = x:size(1), first = #cache.order == 0, done = 0, capture = capture.notes,
+    columns = spare > 0 and places + spare or places, positions = (places - 1):unsqueeze(1),
+    finish = places:narrow(1, T, 1), masks = {},
+  }
+  if capture.notes then expect(cache, step) end
+  return step
+end
+
+
+-- The keys that are there: all of them, or for a causal call those up to each query.
+local function mask_of(cache, step, causal)
+  if step.T == 1 or not causal then return heed.mask.lengths(step.finish) end
+  local keys = heed.arange(0, cache.capacity - 1, {device = cache.at.device})
+  return heed.mask.tensor(keys:le(step.positions:t()))
+end
+
+
+-- A replay would make the buffers again that captured work makes.
+local function check_first(slot)
+  if slot or not capture.notes then return end
+  fail("%s: the first call with it makes buffers, which cannot be captured; call the model once "
+       .. "before with this cache", SELF)
+end
+
+
+function fixed.check_call(cache, slot, x, lengths, keys)
+  check_first(slot)
+  local batch = steps.is_empty(cache) and x:size(1) or cache.step.batch
+  if lengths ~= nil or keys ~= nil then
+    fail("%s: option %s: not with a capacity", SELF, keys ~= nil and "keys" or "lengths")
+  elseif x:size(1) ~= batch then
+    fail("%s: %d rows expected, as before, got %d; another batch has a cache of its own", SELF,
+         batch, x:size(1))
+  end
+end
+
+
+-- All layers take part in a step with as many tokens, and are captured with it or not.
+function fixed.check_same(cache, x)
+  steps.check_tokens(cache.step, x)
+  if cache.step.capture ~= capture.notes then
+    fail("%s: all layers of a model expected in what is captured, got some of them", SELF)
+  end
+end
+
+
+local function buffer(cache, t)
+  local B, H, _, D = t:size()
+  local n = spare_columns(t.device) + cache.capacity
+  return heed.keep(heed.zeros(B, H, n, D, {dtype = t.dtype, device = t.device}))
+end
+
+
+local function new_slot(cache, k, v)
+  k, v = buffer(cache, k), buffer(cache, v)
+  local first = 1 + spare_columns(k.device)
+  local function held(t) return heed.keep(t:narrow(3, first, cache.capacity)) end
+  return {all_k = k, all_v = v, k = held(k), v = held(v)}
+end
+
+
+function fixed.append(cache, slot, k, v, causal)
+  local step = cache.step
+  if k.requires_grad or v.requires_grad then
+    fail("%s: with a capacity it holds no gradients: heed.no_grad(model, ...)", SELF)
+  end
+  if slot then columns.check(SELF, slot, k) else slot = new_slot(cache, k, v) end
+  local where = {{}, {}, step.columns}
+  slot.all_k[where], slot.all_v[where] = k, v
+  step.masks[causal] = step.masks[causal] or mask_of(cache, step, causal)
+  return slot, slot.k, slot.v, step.masks[causal]
+end
+
+
+-- The first step does not show which layer is its last.
+function fixed.commit(cache)
+  local step = cache.step
+  if step.done == (step.first and 1 or #cache.order) then cache.at:copy_(step.finish) end
+end
+
+
+function fixed.has_moved() return false end
+
+
+-- Between steps ----------------------------------------------------------
+
+local function merge(cache)
+  if not steps.is_empty(cache) then steps.merge(cache, {batch = cache.step.batch}) end
+end
+
+
+function fixed.length(cache)
+  return steps.is_started(cache) and math.min(cache.at:item(), cache.capacity) or 0
+end
+
+
+function fixed.positions(cache, T)
+  if not steps.is_started(cache) then return 0 end
+  return (heed.arange(0, T - 1, {device = cache.at.device}) + cache.at):unsqueeze(1)
+end
+
+
+function fixed.reorder(cache, ids)
+  local t = heed.is_tensor(ids) and ids or heed.tensor(ids)
+  steps.is_started(cache)
+  for _, slot in pairs(cache.slots) do
+    for _, held in pairs(slot.context or {slot.all_k, slot.all_v}) do
+      if t:numel() ~= held:size(1) then
+        fail("reorder: as many rows as before expected, %d, since the cache has a capacity, got %d",
+             held:size(1), t:numel())
+      end
+      held:copy_(held:index_select(1, t:to(held.device)))
+    end
+  end
+  merge(cache)
+end
+
+
+function fixed.truncate(cache, n)
+  if cache.at then cache.at:fill_(n) end
+  merge(cache)
+end
+
+
+local function copy_of(cache, slot)
+  local copy = new_slot(cache, slot.k, slot.v)
+  copy.all_k:copy_(slot.all_k)
+  copy.all_v:copy_(slot.all_v)
+  return copy
+end
+
+
+function fixed.clone(cache, copy)
+  copy.at = not steps.is_empty(cache) and heed.keep(cache.at:clone())
+  for _, layer in ipairs(cache.order) do copy.slots[layer] = copy_of(cache, cache.slots[layer]) end
+  if copy.at then steps.merge(copy, {batch = cache.step.batch}) end
+end
+
+
+-- `reorder` writes contexts in place.
+function fixed.own(t) return heed.keep(t:clone()) end
+
+
+return fixed

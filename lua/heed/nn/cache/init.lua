@@ -1,0 +1,254 @@
+-- nn.Cache: the keys and values that a model's attention layers have computed, so that a step
+-- computes those of new tokens alone.
+--
+--   local cache = nn.Cache()
+--   local logits = model(prompt, {cache = cache})     -- (B, T)
+--   logits = model(next, {cache = cache})             -- (B, 1), and so on
+--
+-- One cache serves a whole model: each layer has a *slot* of its own. A call of the model is one
+-- *step*, in which every layer takes part once; a layer that a model calls several times in one
+-- pass (ALBERT's) therefore cannot have a cache. The first step shows which layers there are. A
+-- later step is whole when all of them are done; where one is missing, the call failed on its way,
+-- and the slots do not hold the same tokens.
+--
+-- A cache keeps columns in one of two stores, which have this interface (`cache` is the cache):
+--
+--   check_capture()                          refuses captured work, where the store cannot serve it
+--   check_call(cache, slot, x, lengths, keys)   refuses what a call must not bring
+--   new_step(cache, x, lengths, keys)        a step of x's tokens: {T, first, done, positions, ...}
+--   check_same(cache, x, lengths, keys)      refuses a layer's call that differs from its step
+--   append(cache, slot, k, v, causal)        the slot to commit, all keys and values, and a mask
+--   commit(cache)                            a layer is done
+--   has_moved(cache)                         whether columns are not numbered as tokens are
+--   length(cache), positions(cache, T, given)   of the tokens before the next step
+--   reorder(cache, ids), truncate(cache, n, length)
+--   clone(cache, copy)                       fills a copy, which has the contexts already
+--   own(t)                                   a context's tensor, as the cache keeps it
+
+local capture = require "heed.capture"
+local fixed = require "heed.nn.cache.fixed"
+local growing = require "heed.nn.cache.growing"
+local heed = require "heed"
+local options = require "heed.internal.options"
+local steps = require "heed.nn.cache.steps"
+
+local fail = heed.fail
+
+---@class heed.Cache
+---@field window integer|false how many of the last positions are kept
+---@field keep integer how many of the first positions are kept besides
+---@field capacity integer|false how many positions there is room for
+---@overload fun(options?: heed.Cache.options): heed.Cache
+local Cache = {__name = "Cache"}
+
+---@class heed.Cache.options
+---@field window? integer a query sees itself and the window - 1 positions before it; those further
+---back are forgotten
+---@field keep? integer the first positions, which a window does not forget: G. Xiao et al. (2023),
+---"Efficient streaming language models with attention sinks"; 0 unless given
+---@field capacity? integer room for so many positions, made once: then the work of a step is always
+---the same, and `heed.capture` can keep it. Without gradients, padding, masks and biases. Weights
+---of attention then have a column for each of these positions, 0 where no key is yet
+
+local SELF <const> = "nn.Cache"
+
+
+function Cache:__index(name)
+  local value = Cache[name]
+  if value == nil then return options.refuse_name(SELF, name, Cache) end
+  return value
+end
+
+
+---Whether a value is a cache.
+---@param value any
+---@return boolean
+function Cache.is(value)
+  return type(value) == "table" and rawequal(getmetatable(value), Cache)
+end
+
+
+local function new(window, keep, capacity)
+  return setmetatable({
+    window = window, keep = keep, capacity = capacity,
+    storage = capacity and fixed or growing,
+    slots = {},                      -- layer -> its columns, or {context = ...}
+    order = {},                      -- layers that attend to their own input, in the order of calls
+    contexts = {},                   -- layers that attend to a context
+    step = false,                    -- the present step, or the last one
+    turn = false,                    -- the layer between `place` and `commit`
+    pending = false,                 -- the slot that the layer has appended to
+    at = false,                      -- with a capacity: int64 (1), the tokens before the next step
+  }, Cache)
+end
+
+
+local function construct(_, given, ...)
+  options.no_more(SELF, 1, ...)
+  local o = options.read(SELF, given, {capacity = options.any, keep = 0, window = options.any})
+  if o.capacity ~= nil then
+    if o.window ~= nil then fail("%s: either capacity or window expected, got both", SELF) end
+    return new(false, 0, options.count(SELF, "capacity", o.capacity))
+  end
+  local keep = options.count(SELF, "keep", o.keep, 0)
+  if o.window == nil and keep > 0 then fail("%s: option keep: it goes with a window", SELF) end
+  return new(o.window ~= nil and options.count(SELF, "window", o.window), keep, false)
+end
+
+
+-- What layers call -------------------------------------------------------
+
+---Begins a layer's part of a step, with T new tokens. A layer that attends to its own input calls
+---`place`, then `append`, then, when all went well, `commit`.
+---@param layer heed.Module
+---@param x heed.Tensor (B, T, ...)
+---@param lengths? heed.Tensor (B) how many of a sequence's T columns are tokens; others follow them
+---@param keys? heed.Tensor bool (B, T) which columns are tokens; others stand at either side. The
+---columns of the calls before may stand in front of them
+---@return integer|heed.Tensor positions of the first, from 0, where all sequences agree; or (B, T)
+function Cache:place(layer, x, lengths, keys)
+  local storage = self.storage
+  storage.check_capture()
+  storage.check_call(self, steps.slot_of(self, layer, false), x, lengths, keys)
+  self.turn, self.pending = layer, false
+  if steps.joined(self, layer) then
+    storage.check_same(self, x, lengths, keys)
+  else
+    self.step = storage.new_step(self, x, lengths, keys)
+  end
+  return self.step.positions
+end
+
+
+---All keys and values, stored ones first, and who may attend to them besides what the call says.
+---@param layer heed.Module
+---@param k heed.Tensor (B, Hk, T, D)
+---@param v heed.Tensor (B, Hk, T, Dv)
+---@param causal? boolean whether the call is: asked for by a cache with a capacity, whose mask says
+---so, since its keys do not end where the queries do
+---@return heed.Tensor k (B, Hk, S + T, D); with a capacity (B, Hk, capacity, D)
+---@return heed.Tensor v (B, Hk, S + T, Dv); with a capacity (B, Hk, capacity, Dv)
+---@return heed.Mask? mask
+function Cache:append(layer, k, v, causal)
+  local slot, mask = steps.slot_of(self, layer, false), nil
+  steps.check_appended(self, layer, k, v, causal)
+  self.pending, k, v, mask = self.storage.append(self, slot, k, v, causal)
+  return k, v, mask
+end
+
+
+---Ends a layer's part of a step: the cache keeps what was appended.
+---@param layer heed.Module
+function Cache:commit(layer)
+  steps.check_order(self, "commit", layer, self.pending)
+  steps.commit(self, layer)
+  self.storage.commit(self)
+end
+
+
+---Whether the columns of the present step are not numbered as tokens are: the cache moved sequences
+---to their ends, or has forgotten some columns.
+---@return boolean
+function Cache:has_moved() return self.storage.has_moved(self) end
+
+
+---The keys and values that a layer made of its context; nil before the first call.
+---@param layer heed.Module
+---@return {k: heed.Tensor, v: heed.Tensor, lengths: heed.Tensor?, keys: heed.Tensor?}?
+function Cache:context(layer)
+  self.storage.check_capture()
+  local slot = self.slots[layer]
+  return slot and slot.context or nil
+end
+
+
+---Keeps the keys and values that a layer made of its context; copies of them with a capacity, where
+---`reorder` changes them in place.
+---@param layer heed.Module
+---@param context {k: heed.Tensor, v: heed.Tensor, lengths: heed.Tensor?, keys: heed.Tensor?}
+function Cache:store(layer, context)
+  if capture.notes then
+    fail("%s: what a layer makes of its context is kept from the first call, which cannot be "
+         .. "captured; call the model once before with this cache", SELF)
+  end
+  steps.slot_of(self, layer, true)
+  local own = {}
+  for name, t in pairs(context) do own[name] = self.storage.own(t) end
+  self.slots[layer] = {context = own}
+  table.insert(self.contexts, layer)
+end
+
+
+-- What models call -------------------------------------------------------
+
+---How many tokens it has seen: those of the longest sequence.
+---@return integer
+function Cache:length() return self.storage.length(self) end
+
+
+---Where the next T tokens stand, from 0.
+---@param T integer
+---@param given? {lengths: heed.Tensor, keys: heed.Tensor} the padding of the call to come
+---@return integer|heed.Tensor positions of the first token where all sequences agree; or int64
+---(B, T)
+function Cache:positions(T, given)
+  T = options.count("positions", "the number of tokens", T, 0)
+  return self.storage.positions(self, T, given)
+end
+
+
+---Puts sequences into another order, as a search with beams does; there may be more of them, or
+---fewer.
+---@param ids heed.Tensor|integer[] which sequence each new one continues, from 1
+---@return heed.Cache self
+function Cache:reorder(ids)
+  self.storage.reorder(self, ids)
+  return self
+end
+
+
+---Keeps the first n tokens and forgets those behind them. What a window has forgotten does not come
+---back: then it is refused.
+---@param n integer how many remain, of the longest sequence
+---@return heed.Cache self
+function Cache:truncate(n)
+  local length = self:length()
+  n = options.count("truncate", "the number of tokens", n, 0)
+  if n > length then fail("truncate: at most %d tokens expected, got %d", length, n) end
+  self.storage.truncate(self, n, length)
+  return self
+end
+
+
+---A copy, which goes on by itself.
+---@return heed.Cache
+function Cache:clone()
+  local copy = new(self.window, self.keep, self.capacity)
+  steps.is_started(self)
+  for _, layer in ipairs(self.contexts) do copy:store(layer, self.slots[layer].context) end
+  for i, layer in ipairs(self.order) do copy.order[i] = layer end
+  self.storage.clone(self, copy)
+  return copy
+end
+
+
+function Cache:__tostring()
+  local layers = ("%d layers"):format(#self.order + #self.contexts)
+  if self.capacity then return ("Cache(%s, capacity %d)"):format(layers, self.capacity) end
+  local now = self.step and self.step.done > 0 and self.step.to
+  local texts = {("%d tokens in %d rows"):format(now and now.length or 0, now and now.batch or 0)}
+  texts[2] = layers
+  if #self.contexts > 0 then texts[2] = layers .. (", %d of a context"):format(#self.contexts) end
+  if self.window then texts[3] = "window " .. self.window end
+  if self.keep > 0 then texts[4] = "keep " .. self.keep end
+  return "Cache(" .. table.concat(texts, ", ") .. ")"
+end
+
+
+options.guard(Cache, {
+  append = 4, clone = 0, commit = 1, context = 1, has_moved = 0, length = 0, place = 4,
+  positions = 2, reorder = 1, store = 2, truncate = 1,
+}, {is = Cache.is, what = "a cache", variable = "cache"})
+
+
+return setmetatable(Cache, {__call = construct, __name = "class Cache"})
