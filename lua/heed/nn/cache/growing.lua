@@ -1,6 +1,6 @@
 -- The store of a cache that grows: keys are columns of (B, Hk, S, D), and sequences are aligned at
--- their ends (heed.nn.cache.alignment). New columns are written in place into buffers that double, or joined
--- by `cat` where gradients are recorded. nn/cache/init.lua states the interface.
+-- their ends (heed.nn.cache.alignment). New columns are written in place into buffers that double,
+-- or joined by `cat` where gradients are recorded. nn/cache/init.lua states the interface.
 
 local alignment = require "heed.nn.cache.alignment"
 local capture = require "heed.capture"
