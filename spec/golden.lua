@@ -1,17 +1,42 @@
 -- Reads golden numbers, which PyTorch computed, and compares with them.
 --
--- A tensor there is {dtype =, shape =, data =}, row by row.
+-- A file of spec/golden holds tensors, named by case and argument. Its metadata has `tree`, all
+-- else as JSON: {"tensor": name} stands for a tensor, {"numbered": ...} for a table whose keys are
+-- integers. A tensor is read as {dtype =, shape =, data =}, row by row.
 
+local close = require "spec.support.close"
 local heed = require "heed"
+local json = require "heed.files.json"
 
 local golden = {}
+
+
+-- A number or list of numbers where the tree says so ("of"), else a golden tensor.
+local function leaf(t, node)
+  local data = t:reshape(-1):totable()
+  if node.of == "number" then return data[1] end
+  if node.of == "list" then return data end
+  return {dtype = node.dtype or t.dtype, shape = {t:size()}, data = data}
+end
+
+
+local function restored(node, tensors)
+  if type(node) ~= "table" then return node end
+  if node.tensor then return leaf(tensors[node.tensor], node) end
+  local found = {}
+  for key, value in pairs(node.numbered or node) do
+    found[node.numbered and math.tointeger(key) or key] = restored(value, tensors)
+  end
+  return found
+end
 
 
 ---The contents of a file in spec/golden.
 ---@param name string
 ---@return table
 function golden.read(name)
-  return dofile("spec/golden/" .. name .. ".lua")
+  local tensors, metadata = assert(heed.load("spec/golden/" .. name .. ".safetensors"))
+  return restored(json.decode(metadata.tree, 64), tensors)
 end
 
 
@@ -41,8 +66,7 @@ function golden.difference(t, row, relative, floor)
   end
   for i, got in ipairs(flat(t)) do
     local wanted = row.data[i]
-    local near = math.abs(got - wanted) <= relative * math.abs(wanted) + (floor or 0)
-    if not near then   -- NaN is not near
+    if not close(got, wanted, relative, floor) then
       return ("element %d: %.9g expected, got %.9g"):format(i, wanted, got)
     end
   end

@@ -123,7 +123,7 @@ end)
 
 
 describe("the counting notebook (seed 002)", function()
-  local golden = dofile("spec/golden/counting.lua")
+  local golden = require("spec.golden").read("counting")
 
   it("has PyTorch's losses for 1,000 steps", function()
     local pipe = assert(io.popen("lua5.4 spec/support/counting.lua 2>&1"))

@@ -1,6 +1,7 @@
 -- Every elementwise row in plain Lua, in doubles, and the range in which it is checked: the
 -- reference of heed's loops, for all specs that go by row.
 
+local close = require "spec.support.close"
 local heed = require "heed"
 
 local exp, log, abs, floor, huge = math.exp, math.log, math.abs, math.floor, math.huge
@@ -167,8 +168,7 @@ reference.ternary = {
 -- Comparing -------------------------------------------------------------------------------------
 
 function reference.close(name, got, wanted, tol)
-  if got == wanted or (got ~= got and wanted ~= wanted) then return end
-  if not (abs(got - wanted) <= tol * math.max(1, abs(wanted))) then
+  if not close(got, wanted, 0, tol * math.max(1, abs(wanted))) then
     error(("%s: %.9g expected, got %.9g"):format(name, wanted, got), 0)
   end
 end
