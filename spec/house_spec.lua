@@ -451,6 +451,28 @@ describe("the house", function()
                                                                               "a -> b -> a")))
   end)
 
+  -- What is read for each type begins with the header that reads it, so that it needs no run of its
+  -- own; two headers are read by files that say what they work on, and raise #error alone.
+  it("has headers of kernels that compile alone", function()
+    local FRAMES <const> = {["src/cpu/for_floats.h"] = "LOOPS", ["src/cpu/level.h"] = "LEVEL"}
+    local alone, bodies = {}, 0
+    for _, path in ipairs(lines_of("find src/cpu -name '*.h' | sort")) do
+      local owner = read(path):match('\n#ifndef T\n#include "([%w_/]+%.h)"\n#else\n')
+      if owner then
+        bodies = bodies + 1
+        assert.matches('"' .. path:sub(#"src/" + 1) .. '"', read("src/" .. owner) ..
+                       read("src/cpu/rows/reduce_loops.h"), 1, true)
+      elseif FRAMES[path] then assert.matches("#error", read(path), 1, true)
+      else alone[#alone + 1] = path end
+    end
+    assert.is_true(#alone > 20 and bodies > 15, #alone .. " " .. bodies)
+    local compile = "gcc -std=gnu11 -Isrc -I. -fsyntax-only -x c -include {} /dev/null 2>&1"
+    local command = ("printf '%%s\n' %s | xargs -P 2 -I{} sh -c '%s | grep -m1 error:'")
+      :format(table.concat(alone, " "), compile)
+    assert.same({}, lines_of(command))
+    assert.is_true(#lines_of(compile:gsub("{}", "src/cpu/for_floats.h")) > 0)
+  end)
+
   it("leaves the global table alone", function()
     local script = "local n = 0 for _ in pairs(_G) do n = n + 1 end require 'heed' " ..
       "for _, m in ipairs{'nn', 'optim', 'tasks', 'plot', 'train', 'save'} do " ..

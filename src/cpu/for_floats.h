@@ -5,6 +5,10 @@
 ** up in A. FN(name) names elementwise loops and rows, OF(name) vectors, tiles and products.
 */
 
+#ifndef LOOPS
+#error "which file is read for each type is said by LOOPS"
+#endif
+
 #define T_IS_FLOAT
 #define A double
 

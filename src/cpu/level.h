@@ -5,6 +5,10 @@
 ** this. Nothing but the table has linkage.
 */
 
+#if !defined(LEVEL) || !defined(LEVEL_NAME) || !defined(VECTOR_BYTES)
+#error "a level file says what LEVEL, LEVEL_NAME and VECTOR_BYTES are"
+#endif
+
 /*
 ** The loops must be vectorised at -O2 too; and jump threading would split their choices into
 ** several paths, each computed for all lanes (gelu took 3 times as long).

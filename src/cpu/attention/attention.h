@@ -14,6 +14,7 @@
 #ifndef attention_h
 #define attention_h
 
+#include "cpu/product/matmul.h"
 #include "cpu/attention/attention_mask.h"
 
 #define FEW_QUERIES 4              /* at most, that have their own way */

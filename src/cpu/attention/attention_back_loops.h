@@ -2,6 +2,10 @@
 ** attention_back_loops.h - the gradients of attention (read once for each type).
 */
 
+#ifndef T
+#include "cpu/attention/attention_back.h"
+#else
+
 typedef struct OF(matrix) {            /* unbroken rows */
   T *at;
   int64_t row;
@@ -540,3 +544,5 @@ static void OF(attend_back) (attend_back *d) {
   cpu_scratch_free(d->sums);
   cpu_scratch_free(d->relative);
 }
+
+#endif

@@ -9,6 +9,10 @@
 ** T. Dao et al., "Flash-Decoding for long-context inference" (2023).
 */
 
+#ifndef T
+#include "cpu/attention/attention.h"
+#else
+
 #define PART_KEYS (8 * TILE_KEYS)  /* or twice as many, and so on, until there are at most … */
 #define MOST_PARTS 4096
 #define KEYS_AHEAD 16              /* of the one that is read, are fetched */
@@ -421,3 +425,5 @@ static void OF(attend_few) (attend *a) {
 
 #undef PART_KEYS
 #undef MOST_PARTS
+
+#endif

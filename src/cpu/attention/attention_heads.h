@@ -7,6 +7,10 @@
 ** for this way does not show in the results.
 */
 
+#ifndef T
+#include "cpu/attention/attention.h"
+#else
+
 #define HEADS_QUERIES 32           /* of a head, at most: one block of panels, on each level */
 #define HEADS_VECTORS 768         /* of queries, keys, values and results together, at most */
 
@@ -445,3 +449,5 @@ static bool OF(attend_in_heads) (attend *a, bool always) {
 #undef HEADS_QUERIES
 #undef HEADS_VECTORS
 #undef HEAD_COLUMNS
+
+#endif

@@ -3,6 +3,10 @@
 ** sums are worked on before they leave the registers (read once for each type).
 */
 
+#ifndef T
+#include "cpu/attention/attention.h"
+#else
+
 typedef struct OF(ending) {        /* what becomes of a sum; by lanes, which hold queries */
   const T *less;                   /* (PANEL): what it is diminished by */
   const T *weights;                /* (rows, PANEL), as far apart as the result's rows */
@@ -81,3 +85,5 @@ static void OF(multiply_ended) (const OF(ended) *kernel, const OF(product) *p, i
     rows -= n;
   }
 }
+
+#endif

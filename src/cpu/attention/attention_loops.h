@@ -2,6 +2,10 @@
 ** attention_loops.h - attention itself (read once for each type).
 */
 
+#ifndef T
+#include "cpu/attention/attention.h"
+#else
+
 typedef struct OF(panel) {         /* some queries during the iteration over keys */
   tile x;                          /* their position in it */
   T *q;                            /* (D, PANEL), scaled */
@@ -304,3 +308,5 @@ static void OF(attend) (attend *a) {
   pool_run(a->self->pool, a->B * a->H * a->splits, larger(1, 1000000 / cost), OF(attend_piece),
            a);
 }
+
+#endif

@@ -11,6 +11,8 @@
 #ifndef attention_mask_h
 #define attention_mask_h
 
+#include "cpu/level_begin.h"
+
 #define TILE_KEYS 64               /* of a tile; with their k or v they stay in the nearest cache */
 #define MASK_DEPTH (MASK_NODES / 2)            /* most operands that wait for an AND or an OR */
 

@@ -2,6 +2,10 @@
 ** attention_tile.h - the scores of a tile: keys down, queries across (read once for each type).
 */
 
+#ifndef T
+#include "cpu/attention/attention.h"
+#else
+
 typedef struct OF(operand) {       /* of one head: (S, D) or (S, Dv) */
   const T *at;
   int64_t row, column;
@@ -223,3 +227,5 @@ static bool OF(is_finite) (const T *at, int64_t rows, int64_t columns, int64_t r
       zero += OF(load_some)(at + r * row + c, (int)smaller(columns - c, LANES)) * 0;
   return OF(total)(zero) == 0;
 }
+
+#endif

@@ -3,6 +3,10 @@
 ** once for each type). 'type' is a constant wherever these are used.
 */
 
+#ifndef T
+#include "cpu/product/matmul.h"
+#else
+
 #if BYTES == 4
 
 #define HALF_BYTES (VECTOR_BYTES / 2)
@@ -76,3 +80,5 @@ INLINED OF(vector) OF(load_from) (const heed_type type, const void *from, int64_
   (void)type;
   return OF(load_some)((const T *)from + at, n);
 }
+
+#endif

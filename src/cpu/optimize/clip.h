@@ -9,6 +9,8 @@
 #ifndef clip_h
 #define clip_h
 
+#include "cpu/vector/elementwise.h"
+
 #define CHUNK 16384
 #define PART 512
 

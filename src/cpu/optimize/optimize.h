@@ -10,6 +10,8 @@
 #ifndef optimize_h
 #define optimize_h
 
+#include "cpu/vector/elementwise.h"
+
 #define CHUNK 512
 
 typedef struct optimization {

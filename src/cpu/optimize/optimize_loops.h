@@ -2,6 +2,10 @@
 ** optimize_loops.h - optimisers' steps in type T: included for each T.
 */
 
+#ifndef T
+#include "cpu/optimize/optimize.h"
+#else
+
 /* x, or 0 for a denormal, see optimize.h. */
 static inline T FN(state) (T x) { return ABS(x) < (T)LEAST_STATE(TYPE) ? 0 : x; }
 
@@ -94,3 +98,5 @@ static void FN(step_row) (const work *w, const optimize_row *row, int64_t from, 
   FN(step)(w, to - from, (T *)row->parameter + from, (const T *)row->gradient + from, state[0],
            state[1], state[2]);
 }
+
+#endif

@@ -11,6 +11,8 @@
 #ifndef matmul_h
 #define matmul_h
 
+#include "cpu/vector/elementwise.h"
+
 #define DOT_STEPS 256              /* of a sum in lanes, before it is added up in double */
 #define NEAR_ELEMENTS 2048         /* of b packed on the stack */
 #define BLOCK_DEPTH 256            /* of a packed panel: it stays in the nearest cache */

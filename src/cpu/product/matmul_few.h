@@ -4,6 +4,10 @@
 ** some lines of b at a time, over all columns.
 */
 
+#ifndef T
+#include "cpu/product/matmul.h"
+#else
+
 /* The types that b may be of, as x->source counts them. */
 #if BYTES == 4
 #define EACH_SOURCE(X, Y) \
@@ -404,3 +408,5 @@ static void OF(lines) (OF(one) *x) {
 #undef LINE_KERNELS
 #undef SOURCE_LINES
 #undef EACH_SOURCE
+
+#endif

@@ -2,6 +2,10 @@
 ** matmul_loops.h - products by tiles: in place, or of packed panels (read once for each type).
 */
 
+#ifndef T
+#include "cpu/product/matmul.h"
+#else
+
 /*
 ** {==================================================================
 ** In place: nothing is packed
@@ -345,3 +349,4 @@ static void OF(matmul) (matmuls *m) {
            OF(batch_piece), m);
 }
 
+#endif

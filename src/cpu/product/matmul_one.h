@@ -2,6 +2,10 @@
 ** matmul_one.h - one product of a batch (read once for each type).
 */
 
+#ifndef T
+#include "cpu/product/matmul.h"
+#else
+
 /* c = alpha a b [+ addend] [+ c], each (rows, columns) and so on, any strides. */
 typedef struct OF(one) {
   matmuls *m;
@@ -54,3 +58,5 @@ static OF(one) OF(one_of) (matmuls *m, int64_t at) {
   OF(one_move)(&x, at);
   return x;
 }
+
+#endif

@@ -7,6 +7,10 @@
 ** of the depth: how a product is cut into tiles does not change it.
 */
 
+#ifndef T
+#include "cpu/vector/simd.h"
+#else
+
 typedef struct OF(product) {       /* c = alpha * a b [+ addend] [+ c] */
   int64_t depth;
   int64_t a_row, a_column, b_row, c_row;
@@ -157,3 +161,5 @@ static void OF(multiply) (const OF(product) *p, int64_t rows, int64_t columns, c
     if (addend != NULL) addend += n * p->addend_column;
   }
 }
+
+#endif

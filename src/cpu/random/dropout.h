@@ -5,6 +5,8 @@
 #ifndef dropout_h
 #define dropout_h
 
+#include "cpu/vector/elementwise.h"
+
 #define LINES 16                   /* counters worked on at once */
 
 /* philox() of LINES counters from 'counter' on: number k of counter i is bits[k][i]. */

@@ -6,6 +6,8 @@
 #ifndef random_loops_h
 #define random_loops_h
 
+#include "cpu/vector/elementwise.h"
+
 #define NORMAL_BLOCKS 32           /* of 16 elements, worked on at once */
 
 

@@ -5,6 +5,8 @@
 #ifndef cpu_loss_h
 #define cpu_loss_h
 
+#include "cpu/rows/reduce.h"
+
 static int64_t label_of (const row_work *d, int target, int64_t row) {
   int64_t workspace;
   return *(const int64_t *)iterator_read(d->self, &d->x[target], row, 1, HEED_INT64, &workspace);

@@ -2,6 +2,10 @@
 ** loss_loops.h - cross entropy of rows of type T: included for each T.
 */
 
+#ifndef T
+#include "cpu/rows/loss.h"
+#else
+
 /*
 ** -log p of the label, smoothed: (1 - s) w[label] (lse - x[label]) + s / n sum w (lse - x).
 ** The difference to the largest element is taken first, for the sake of small losses. Here is what
@@ -113,3 +117,5 @@ static void FN(loss_back_rows) (void *arg, int64_t from, int64_t to) {
   }
   rows_free(workspace, &near);
 }
+
+#endif

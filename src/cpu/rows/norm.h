@@ -8,6 +8,8 @@
 #ifndef norm_h
 #define norm_h
 
+#include "cpu/rows/reduce.h"
+
 #define NORM_BLOCKS 16
 
 typedef struct norm_back {

@@ -2,6 +2,10 @@
 ** norm_loops.h - norms of rows of type T: included for each T.
 */
 
+#ifndef T
+#include "cpu/rows/norm.h"
+#else
+
 /* Statistics of a row. The mean has two parts: a large one would be rounded. */
 typedef struct FN(moments) {
   T mean, rest, rstd;
@@ -226,3 +230,5 @@ static void FN(norm_back) (norm_back *d, void *workspace) {
   FN(add_blocks)(d, NORM_BACK_DWEIGHT, blocks);
   FN(add_blocks)(d, NORM_BACK_DBIAS, blocks);
 }
+
+#endif

@@ -10,6 +10,9 @@
 #ifndef reduce_h
 #define reduce_h
 
+#include "cpu/rows/rows.h"
+#include "cpu/vector/elementwise.h"
+
 #define WIDTH 128
 #define CHUNK 512
 #define LONG_ROW ((int64_t)1 << 20)    /* elements between two polls */

@@ -5,6 +5,10 @@
 ** Sums go through short sums of T in vectors, so that an error grows with the short ones.
 */
 
+#ifndef T
+#include "cpu/rows/reduce.h"
+#else
+
 #define V FN(vector)
 #define LENGTH ((int64_t)(VECTOR_BYTES / sizeof(T)))     /* elements of a vector */
 #ifdef T_IS_FLOAT
@@ -423,3 +427,5 @@ static void FN(scan_rows) (void *arg, int64_t from, int64_t to) {
 #undef LENGTH
 #undef NOT_NUMBERS
 #undef NOT_A_NUMBER
+
+#endif

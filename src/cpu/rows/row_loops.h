@@ -3,6 +3,10 @@
 ** which says what V and LENGTH are; included for each T.
 */
 
+#ifndef T
+#include "cpu/rows/reduce.h"
+#else
+
 static inline bool FN(better) (T x, T best, bool low) {
   return (low ? x < best : x > best) || (ISNAN(x) && !ISNAN(best));
 }
@@ -290,5 +294,7 @@ static A FN(sum_exp_of) (int64_t n, const T *x, T top) {
 #else                              /* these run for floats only */
 
 static A FN(sum_exp_of) (int64_t n, const T *x, T top) { return x[n - 1] - top; }
+
+#endif
 
 #endif

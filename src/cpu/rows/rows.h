@@ -5,6 +5,8 @@
 #ifndef rows_h
 #define rows_h
 
+#include "cpu/level_begin.h"
+
 #define ROW_INS NORM_BACK_INS      /* most, also of losses */
 #define ROW_OUTS NORM_BACK_OUTS
 

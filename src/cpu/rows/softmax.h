@@ -5,6 +5,7 @@
 #ifndef softmax_h
 #define softmax_h
 
+#include "cpu/rows/reduce.h"
 #include "cpu/rows/rows.h"
 
 #define TILE 32

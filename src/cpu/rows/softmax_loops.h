@@ -2,6 +2,10 @@
 ** softmax_loops.h - softmax of rows of type T: included for each T.
 */
 
+#ifndef T
+#include "cpu/rows/softmax.h"
+#else
+
 /* The sum of a short row, or of x y if there is a y, in the order of a tile of rows. */
 static T FN(short_sum) (int64_t n, const T *x, const T *y) {
   T sum = 0;
@@ -195,3 +199,5 @@ static void FN(softmax_tiles) (void *arg, int64_t from, int64_t to) {
 }
 
 /* }================================================================== */
+
+#endif

@@ -5,6 +5,9 @@
 #ifndef elementwise_h
 #define elementwise_h
 
+#include "cpu/vector/math.h"
+#include "cpu/vector/simd.h"
+
 /* The loop's iterations do not depend on each other, though its output may be its input. */
 #if defined(__clang__)
 #define VECTOR_LOOP _Pragma("clang loop vectorize(assume_safety)")

@@ -3,6 +3,10 @@
 ** and once for double). Attention works with powers of 2: exp(x) is 2^(x * LOG2E).
 */
 
+#ifndef T
+#include "cpu/vector/simd.h"
+#else
+
 #if BYTES == 4
 #define MANTISSA 23
 #define BIAS 127
@@ -146,3 +150,5 @@ INLINED OF(vector) OF(tanh) (OF(vector) x) {
 #undef LOG_TERMS
 #undef EXP2_TERMS
 #undef EXP2_SCALE
+
+#endif

@@ -3,6 +3,8 @@
 ** math.h, whose exponential it uses.
 */
 
+#include "cpu/vector/math.h"
+
 #ifndef cpu_gauss_h
 #define cpu_gauss_h
 

@@ -2,6 +2,10 @@
 ** lanes.h - a vector of T and what can be done with it (read once for each type).
 */
 
+#ifndef T
+#include "cpu/vector/simd.h"
+#else
+
 typedef T OF(vector) __attribute__((vector_size(VECTOR_BYTES)));
 typedef T OF(loose) __attribute__((vector_size(VECTOR_BYTES), aligned(BYTES), may_alias));
 typedef BITS OF(flags) __attribute__((vector_size(VECTOR_BYTES)));    /* each lane 0 or -1 */
@@ -168,3 +172,5 @@ static void OF(transpose) (int64_t rows, int64_t columns, int64_t written, T fac
 }
 
 /* }================================================================== */
+
+#endif

@@ -4,6 +4,10 @@
 ** Inputs and outputs are dense and of type T; the output may be one of the inputs.
 */
 
+#ifndef T
+#include "cpu/vector/elementwise.h"
+#else
+
 /*
 ** A row with angles (SIN, COS) of float is computed block by block, once its largest angle is
 ** known: see math.h. Elsewhere 'loop' runs once.
@@ -217,3 +221,5 @@ static void FN(store) (int64_t n, heed_type type, void *to, int64_t stride, cons
 #undef STORE
 
 /* }================================================================== */
+
+#endif

@@ -15,6 +15,8 @@
 #ifndef cpu_math_h
 #define cpu_math_h
 
+#include "cpu/level_begin.h"
+
 #define EXP(x) FN(exp)(x)
 #define EXP_BELOW(x) FN(exp_below)(x)      /* for x <= 0 */
 #define EXP2(x) FN(exp2)(x)

@@ -5,6 +5,8 @@
 #ifndef simd_h
 #define simd_h
 
+#include "cpu/level_begin.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,6 +14,11 @@
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <immintrin.h>
+#endif
+
+/* A level says how wide its vectors are; where a header is read alone, 16 bytes will do. */
+#ifndef VECTOR_BYTES
+#define VECTOR_BYTES 16
 #endif
 
 #define INLINED static inline __attribute__((always_inline))
