@@ -13,7 +13,6 @@
 local capture = require "heed.capture"
 local columns = require "heed.nn.cache.columns"
 local heed = require "heed"
-local options = require "heed.internal.options"
 local steps = require "heed.nn.cache.steps"
 
 local fail = heed.fail
@@ -161,19 +160,19 @@ end
 
 
 function fixed.length(cache)
-  return steps.is_started(cache) and math.min(cache.at:item(), cache.capacity) or 0
+  return steps.is_started(cache, fixed) and math.min(cache.at:item(), cache.capacity) or 0
 end
 
 
 function fixed.positions(cache, T)
-  if not steps.is_started(cache) then return 0 end
+  if not steps.is_started(cache, fixed) then return 0 end
   return (heed.arange(0, T - 1, {device = cache.at.device}) + cache.at):unsqueeze(1)
 end
 
 
 function fixed.reorder(cache, ids)
   local t = heed.is_tensor(ids) and ids or heed.tensor(ids)
-  steps.is_started(cache)
+  steps.is_started(cache, fixed)
   for _, slot in pairs(cache.slots) do
     for _, held in pairs(slot.context or {slot.all_k, slot.all_v}) do
       if t:numel() ~= held:size(1) then

@@ -155,7 +155,7 @@ end
 
 -- How the columns of all whole steps are aligned; nil before the first.
 local function present(cache)
-  if not steps.is_started(cache) then return nil end
+  if not steps.is_started(cache, growing) then return nil end
   return cache.step.done == 0 and cache.step.from or cache.step.to
 end
 

@@ -68,10 +68,15 @@ function Cache.is(value)
 end
 
 
+-- The store of a cache. A field would show scripts a table that all caches share.
+local function store_of(cache)
+  return cache.capacity and fixed or growing
+end
+
+
 local function new(window, keep, capacity)
   return setmetatable({
     window = window, keep = keep, capacity = capacity,
-    storage = capacity and fixed or growing,
     slots = {},                      -- layer -> its columns, or {context = ...}
     order = {},                      -- layers that attend to their own input, in the order of calls
     contexts = {},                   -- layers that attend to a context
@@ -107,14 +112,14 @@ end
 ---columns of the calls before may stand in front of them
 ---@return integer|heed.Tensor positions of the first, from 0, where all sequences agree; or (B, T)
 function Cache:place(layer, x, lengths, keys)
-  local storage = self.storage
-  storage.check_capture()
-  storage.check_call(self, steps.slot_of(self, layer, false), x, lengths, keys)
+  local store = store_of(self)
+  store.check_capture()
+  store.check_call(self, steps.slot_of(self, layer, false), x, lengths, keys)
   self.turn, self.pending = layer, false
   if steps.joined(self, layer) then
-    storage.check_same(self, x, lengths, keys)
+    store.check_same(self, x, lengths, keys)
   else
-    self.step = storage.new_step(self, x, lengths, keys)
+    self.step = store.new_step(self, x, lengths, keys)
   end
   return self.step.positions
 end
@@ -132,7 +137,7 @@ end
 function Cache:append(layer, k, v, causal)
   local slot, mask = steps.slot_of(self, layer, false), nil
   steps.check_appended(self, layer, k, v, causal)
-  self.pending, k, v, mask = self.storage.append(self, slot, k, v, causal)
+  self.pending, k, v, mask = store_of(self).append(self, slot, k, v, causal)
   return k, v, mask
 end
 
@@ -142,21 +147,21 @@ end
 function Cache:commit(layer)
   steps.check_order(self, "commit", layer, self.pending)
   steps.commit(self, layer)
-  self.storage.commit(self)
+  store_of(self).commit(self)
 end
 
 
 ---Whether the columns of the present step are not numbered as tokens are: the cache moved sequences
 ---to their ends, or has forgotten some columns.
 ---@return boolean
-function Cache:has_moved() return self.storage.has_moved(self) end
+function Cache:has_moved() return store_of(self).has_moved(self) end
 
 
 ---The keys and values that a layer made of its context; nil before the first call.
 ---@param layer heed.Module
 ---@return {k: heed.Tensor, v: heed.Tensor, lengths: heed.Tensor?, keys: heed.Tensor?}?
 function Cache:context(layer)
-  self.storage.check_capture()
+  store_of(self).check_capture()
   local slot = self.slots[layer]
   return slot and slot.context or nil
 end
@@ -173,7 +178,7 @@ function Cache:store(layer, context)
   end
   steps.slot_of(self, layer, true)
   local own = {}
-  for name, t in pairs(context) do own[name] = self.storage.own(t) end
+  for name, t in pairs(context) do own[name] = store_of(self).own(t) end
   self.slots[layer] = {context = own}
   table.insert(self.contexts, layer)
 end
@@ -183,7 +188,7 @@ end
 
 ---How many tokens it has seen: those of the longest sequence.
 ---@return integer
-function Cache:length() return self.storage.length(self) end
+function Cache:length() return store_of(self).length(self) end
 
 
 ---Where the next T tokens stand, from 0.
@@ -193,7 +198,7 @@ function Cache:length() return self.storage.length(self) end
 ---(B, T)
 function Cache:positions(T, given)
   T = options.count("positions", "the number of tokens", T, 0)
-  return self.storage.positions(self, T, given)
+  return store_of(self).positions(self, T, given)
 end
 
 
@@ -202,7 +207,7 @@ end
 ---@param ids heed.Tensor|integer[] which sequence each new one continues, from 1
 ---@return heed.Cache self
 function Cache:reorder(ids)
-  self.storage.reorder(self, ids)
+  store_of(self).reorder(self, ids)
   return self
 end
 
@@ -215,7 +220,7 @@ function Cache:truncate(n)
   local length = self:length()
   n = options.count("truncate", "the number of tokens", n, 0)
   if n > length then fail("truncate: at most %d tokens expected, got %d", length, n) end
-  self.storage.truncate(self, n, length)
+  store_of(self).truncate(self, n, length)
   return self
 end
 
@@ -224,10 +229,10 @@ end
 ---@return heed.Cache
 function Cache:clone()
   local copy = new(self.window, self.keep, self.capacity)
-  steps.is_started(self)
+  steps.is_started(self, store_of(self))
   for _, layer in ipairs(self.contexts) do copy:store(layer, self.slots[layer].context) end
   for i, layer in ipairs(self.order) do copy.order[i] = layer end
-  self.storage.clone(self, copy)
+  store_of(self).clone(self, copy)
   return copy
 end
 

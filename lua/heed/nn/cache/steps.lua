@@ -38,9 +38,10 @@ end
 
 ---Whether the cache holds the columns of whole steps; a step with a missing layer is refused.
 ---@param cache heed.Cache
+---@param store table the store of the cache
 ---@return boolean
-function steps.is_started(cache)
-  cache.storage.check_capture()
+function steps.is_started(cache, store)
+  store.check_capture()
   if steps.is_empty(cache) then return false end
   check_finished(cache)
   return true
