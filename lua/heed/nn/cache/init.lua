@@ -135,7 +135,8 @@ end
 ---@return heed.Tensor v (B, Hk, S + T, Dv); with a capacity (B, Hk, capacity, Dv)
 ---@return heed.Mask? mask
 function Cache:append(layer, k, v, causal)
-  local slot, mask = steps.slot_of(self, layer, false)
+  local slot = steps.slot_of(self, layer, false)
+  local mask
   steps.check_appended(self, layer, k, v, causal)
   self.pending, k, v, mask = store_of(self).append(self, slot, k, v, causal)
   return k, v, mask
