@@ -2,7 +2,7 @@
 
 local attending = require "heed.nn.attending"
 local heed = require "heed"
-local Module = require "heed.nn.module"
+local extend = require "heed.nn.extend"
 local layers = require "heed.nn.layers"
 local MultiHeadAttention = require "heed.nn.multihead"
 local options = require "heed.internal.options"
@@ -13,7 +13,7 @@ local count = options.count
 ---Attention with one head.
 ---@class heed.Attention: heed.Module
 ---@overload fun(dim: integer, key_dim?: integer): heed.Attention
-local Attention = Module:extend("Attention")
+local Attention = extend("nn.Attention", {init = 2})
 
 Attention.heads = 1
 
@@ -23,8 +23,7 @@ local read_call = attending.reader(SELF, true)
 
 ---@param dim integer of the features
 ---@param key_dim? integer of queries, keys and values; `dim` unless given
-function Attention:init(dim, key_dim, ...)
-  options.no_more(SELF, 2, ...)
+function Attention:init(dim, key_dim)
   dim = count(SELF, "dim", dim)
   if key_dim == nil then key_dim = dim end
   key_dim = count(SELF, "key_dim", key_dim)

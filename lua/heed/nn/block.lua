@@ -8,6 +8,7 @@
 --   sandwich   x = x + out_norm(part(norm(x)))   Ding et al., CogView, 2021
 
 local heed = require "heed"
+local extend = require "heed.nn.extend"
 local Module = require "heed.nn.module"
 local MultiHeadAttention = require "heed.nn.multihead"
 local call = require "heed.nn.block_call"
@@ -211,7 +212,7 @@ end
 ---@field norm1 heed.Module of attend
 ---@field norm2 heed.Module of the MLP
 ---@overload fun(dim: integer, heads: integer, hidden?: integer, options?: table): heed.EncoderLayer
-local EncoderLayer = Layer:extend("EncoderLayer")
+local EncoderLayer = extend("nn.EncoderLayer", {init = 4}, Layer)
 block.EncoderLayer = EncoderLayer
 
 
@@ -219,8 +220,7 @@ block.EncoderLayer = EncoderLayer
 ---@param heads integer
 ---@param hidden? integer width of the MLP; 4 * dim unless given
 ---@param given? heed.transformer.options
-function EncoderLayer:init(dim, heads, hidden, given, ...)
-  options.no_more("nn.EncoderLayer", 4, ...)
+function EncoderLayer:init(dim, heads, hidden, given)
   hidden, given = hidden_and_options(hidden, given)
   self:build("nn.EncoderLayer", dim, heads, hidden,
              options.read("nn.EncoderLayer", given, block.ENCODER_LAYER))
@@ -245,7 +245,7 @@ end
 ---@field norm2 heed.Module of cross, or of the MLP where there is none
 ---@field norm3 heed.Module|false of the MLP
 ---@overload fun(dim: integer, heads: integer, hidden?: integer, options?: table): heed.DecoderLayer
-local DecoderLayer = Layer:extend("DecoderLayer")
+local DecoderLayer = extend("nn.DecoderLayer", {init = 4}, Layer)
 block.DecoderLayer = DecoderLayer
 
 
@@ -254,8 +254,7 @@ block.DecoderLayer = DecoderLayer
 ---@param hidden? integer width of the MLP; 4 * dim unless given
 ---@param given? heed.transformer.options also `cross = false` for no attention to a context, and
 ---`context_dim`, the context's features, `dim` unless given
-function DecoderLayer:init(dim, heads, hidden, given, ...)
-  options.no_more("nn.DecoderLayer", 4, ...)
+function DecoderLayer:init(dim, heads, hidden, given)
   hidden, given = hidden_and_options(hidden, given)
   local o = options.read("nn.DecoderLayer", given, block.DECODER_LAYER)
   if o.context_dim ~= nil and not o.cross then

@@ -2,6 +2,7 @@
 -- distributions, in the same order. What a layer may lack, such as a bias, is false where it does.
 
 local heed = require "heed"
+local extend = require "heed.nn.extend"
 local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
@@ -25,15 +26,14 @@ end
 ---@field weight heed.Tensor (outputs, inputs)
 ---@field bias heed.Tensor|false (outputs)
 ---@overload fun(inputs: integer, outputs: integer, options?: {bias: boolean}): heed.Linear
-local Linear = Module:extend("Linear")
+local Linear = extend("nn.Linear", {init = 3, forward = 1})
 layers.Linear = Linear
 
 
 ---@param inputs integer
 ---@param outputs integer
 ---@param given? {bias: boolean}
-function Linear:init(inputs, outputs, given, ...)
-  no_more("nn.Linear", 3, ...)
+function Linear:init(inputs, outputs, given)
   inputs = count("nn.Linear", "inputs", inputs, 0)
   outputs = count("nn.Linear", "outputs", outputs, 0)
   local o = read("nn.Linear", given, {bias = true})
@@ -76,9 +76,8 @@ end
 
 ---@param x heed.Tensor (..., inputs)
 ---@return heed.Tensor y (..., outputs)
-function Linear:forward(x, ...)
+function Linear:forward(x)
   local weight = self.weight
-  if select("#", ...) > 0 then no_more("nn.Linear", 1, ...) end
   if is_tensor(x) and x.dtype ~= weight.dtype then refuse_type(x, weight.dtype) end
   return linear(x, weight, self.bias or nil)
 end
@@ -94,14 +93,13 @@ end
 ---@class heed.Embedding: heed.Module
 ---@field weight heed.Tensor (count, dim)
 ---@overload fun(count: integer, dim: integer): heed.Embedding
-local Embedding = Module:extend("Embedding")
+local Embedding = extend("nn.Embedding", {init = 3, forward = 1})
 layers.Embedding = Embedding
 
 
 ---@param rows integer how many ids there are
 ---@param dim integer
-function Embedding:init(rows, dim, given, ...)
-  no_more("nn.Embedding", 3, ...)
+function Embedding:init(rows, dim, given)
   rows = count("nn.Embedding", "the number of ids", rows)
   dim = count("nn.Embedding", "dim", dim)
   read("nn.Embedding", given, {})
@@ -118,8 +116,7 @@ end
 
 ---@param ids heed.Tensor (...)
 ---@return heed.Tensor features (..., dim)
-function Embedding:forward(ids, ...)
-  if select("#", ...) > 0 then no_more("nn.Embedding", 1, ...) end
+function Embedding:forward(ids)
   return embedding(ids, self.weight)
 end
 
@@ -145,7 +142,7 @@ end
 ---@field weight heed.Tensor|false
 ---@field bias heed.Tensor|false
 ---@overload fun(shape: integer|integer[], options?: heed.LayerNorm.options): heed.LayerNorm
-local LayerNorm = Module:extend("LayerNorm")
+local LayerNorm = extend("nn.LayerNorm", {init = 2, forward = 1})
 layers.LayerNorm = LayerNorm
 
 
@@ -156,8 +153,7 @@ layers.LayerNorm = LayerNorm
 
 ---@param shape integer|integer[] the last dimension, or several
 ---@param given? heed.LayerNorm.options
-function LayerNorm:init(shape, given, ...)
-  no_more("nn.LayerNorm", 2, ...)
+function LayerNorm:init(shape, given)
   local o = read("nn.LayerNorm", given, {eps = 1e-5, bias = true, elementwise_affine = true})
   self.shape = normalized_shape("nn.LayerNorm", shape)
   self.options = {eps = options.positive("nn.LayerNorm", "eps", o.eps)}
@@ -168,8 +164,7 @@ end
 
 ---@param x heed.Tensor (..., shape)
 ---@return heed.Tensor
-function LayerNorm:forward(x, ...)
-  if select("#", ...) > 0 then no_more("nn.LayerNorm", 1, ...) end
+function LayerNorm:forward(x)
   return layer_norm(x, self.shape, self.weight or nil, self.bias or nil, self.options)
 end
 
@@ -183,7 +178,7 @@ end
 ---@class heed.RMSNorm: heed.Module
 ---@field weight heed.Tensor|false
 ---@overload fun(shape: integer|integer[], options?: heed.RMSNorm.options): heed.RMSNorm
-local RMSNorm = Module:extend("RMSNorm")
+local RMSNorm = extend("nn.RMSNorm", {init = 2, forward = 1})
 layers.RMSNorm = RMSNorm
 
 
@@ -193,8 +188,7 @@ layers.RMSNorm = RMSNorm
 
 ---@param shape integer|integer[] the last dimension, or several
 ---@param given? heed.RMSNorm.options
-function RMSNorm:init(shape, given, ...)
-  no_more("nn.RMSNorm", 2, ...)
+function RMSNorm:init(shape, given)
   local o = read("nn.RMSNorm", given, {eps = options.any, elementwise_affine = true})
   self.shape = normalized_shape("nn.RMSNorm", shape)
   self.options = {eps = o.eps ~= nil and options.positive("nn.RMSNorm", "eps", o.eps) or nil}
@@ -205,8 +199,7 @@ end
 
 ---@param x heed.Tensor (..., shape)
 ---@return heed.Tensor
-function RMSNorm:forward(x, ...)
-  if select("#", ...) > 0 then no_more("nn.RMSNorm", 1, ...) end
+function RMSNorm:forward(x)
   return rms_norm(x, self.shape, self.weight or nil, self.options)
 end
 
@@ -216,15 +209,14 @@ RMSNorm.describe = LayerNorm.describe
 ---Its input, unchanged: in the place of a layer that a model may lack.
 ---@class heed.Identity: heed.Module
 ---@overload fun(): heed.Identity
-local Identity = Module:extend("Identity")
+local Identity = extend("nn.Identity", {forward = 1})
 layers.Identity = Identity
 
 
 ---@generic T
 ---@param x T
 ---@return T
-function Identity:forward(x, ...)
-  if select("#", ...) > 0 then no_more("nn.Identity", 1, ...) end
+function Identity:forward(x)
   return x
 end
 
@@ -233,7 +225,7 @@ end
 ---@class heed.Dropout: heed.Module
 ---@field p number
 ---@overload fun(p?: number): heed.Dropout
-local Dropout = Module:extend("Dropout")
+local Dropout = extend("nn.Dropout", {forward = 1})
 layers.Dropout = Dropout
 
 
@@ -247,8 +239,7 @@ end
 
 ---@param x heed.Tensor
 ---@return heed.Tensor
-function Dropout:forward(x, ...)
-  if select("#", ...) > 0 then no_more("nn.Dropout", 1, ...) end
+function Dropout:forward(x)
   if not self.training or self.p == 0 then return x end
   return dropout(x, self.p)
 end

@@ -7,6 +7,7 @@
 -- be grown with checks, called upon as a module (`freeze`, `to`, `clone`), and printed.
 
 local heed = require "heed"
+local extend = require "heed.nn.extend"
 local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
 
@@ -15,17 +16,16 @@ local options = require "heed.internal.options"
 ---@class heed.List: heed.Module
 ---@field [integer] function
 ---@overload fun(layers?: function[]): heed.List
-local List = Module:extend("List")
+local List = extend("nn.List", {init = 1})
 
 
 ---@param list? function[] modules, or functions such as `heed.relu`
-function List:init(list, ...)
+function List:init(list)
   if list == nil then list = {} end
   if type(list) ~= "table" or Module.is(list) then
     heed.fail("nn.List: one list of layers expected, as in nn.List{a, b}, got %s",
               options.kind(list))
   end
-  options.no_more("nn.List", 1, ...)
   options.check_list("nn.List", list)
   for i = 1, options.last(list) do self:append(list[i]) end
 end

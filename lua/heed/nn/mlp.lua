@@ -1,12 +1,12 @@
 -- The feed-forward part of a transformer: wider, an activation, and back to the width of the input.
 
 local activations = require "heed.nn.activations"
+local extend = require "heed.nn.extend"
 local layers = require "heed.nn.layers"
-local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
 
 local Dropout, Linear = layers.Dropout, layers.Linear
-local count, no_more, read = options.count, options.no_more, options.read
+local count, read = options.count, options.read
 
 
 -- The parts of both classes. First weights are drawn in this order: gate, up, down.
@@ -29,7 +29,7 @@ end
 ---@field up heed.Linear
 ---@field down heed.Linear
 ---@overload fun(dim: integer, hidden: integer, options?: heed.MLP.options): heed.MLP
-local MLP = Module:extend("MLP")
+local MLP = extend("nn.MLP", {init = 3, forward = 1})
 
 ---@class heed.MLP.options
 ---@field activation? string|function "relu" unless given; "swiglu", "geglu", "reglu" and "glu" are
@@ -42,8 +42,7 @@ local MLP = Module:extend("MLP")
 ---@param dim integer
 ---@param hidden integer the width of each of the parts: a gate adds to it
 ---@param given? heed.MLP.options
-function MLP:init(dim, hidden, given, ...)
-  no_more("nn.MLP", 3, ...)
+function MLP:init(dim, hidden, given)
   local o = read("nn.MLP", given, {
     activation = options.any, bias = true, dropout = 0, gated = false, out_dim = options.any,
   })
@@ -54,8 +53,7 @@ end
 
 ---@param x heed.Tensor (..., dim)
 ---@return heed.Tensor y (..., out_dim)
-function MLP:forward(x, ...)
-  if select("#", ...) > 0 then no_more("nn.MLP", 1, ...) end
+function MLP:forward(x)
   local h = self.activation((self.gate or self.up)(x))      -- (..., hidden)
   if self.gate then h = h * self.up(x) end
   return self.down(self.dropout(h))
@@ -69,7 +67,7 @@ end
 ---@field up heed.Linear
 ---@field down heed.Linear
 ---@overload fun(dim: integer, hidden: integer, options?: heed.GatedMLP.options): heed.GatedMLP
-local GatedMLP = Module:extend("GatedMLP")
+local GatedMLP = extend("nn.GatedMLP", {init = 3, forward = 1})
 
 ---@class heed.GatedMLP.options
 ---@field activation? string|function of the gate: "silu" unless given
@@ -80,8 +78,7 @@ local GatedMLP = Module:extend("GatedMLP")
 ---@param dim integer
 ---@param hidden integer the width of the gate, and of what it multiplies
 ---@param given? heed.GatedMLP.options
-function GatedMLP:init(dim, hidden, given, ...)
-  no_more("nn.GatedMLP", 3, ...)
+function GatedMLP:init(dim, hidden, given)
   local o = read("nn.GatedMLP", given, {
     activation = options.any, bias = true, dropout = 0, out_dim = options.any,
   })
@@ -92,8 +89,7 @@ end
 
 ---@param x heed.Tensor (..., dim)
 ---@return heed.Tensor y (..., out_dim)
-function GatedMLP:forward(x, ...)
-  if select("#", ...) > 0 then no_more("nn.GatedMLP", 1, ...) end
+function GatedMLP:forward(x)
   local h = self.activation(self.gate(x)) * self.up(x)      -- (..., hidden)
   return self.down(self.dropout(h))
 end

@@ -4,7 +4,7 @@
 local attending = require "heed.nn.attending"
 local core = require "heed.core"
 local heed = require "heed"
-local Module = require "heed.nn.module"
+local extend = require "heed.nn.extend"
 local layers = require "heed.nn.layers"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
@@ -34,7 +34,7 @@ function Projection:reset() end
 ---@field memory_keys heed.Tensor|false (kv_heads, memory, head_dim)
 ---@field memory_values heed.Tensor|false (kv_heads, memory, value_dim)
 ---@overload fun(dim: integer, heads: integer, options?: table): heed.MultiHeadAttention
-local MultiHeadAttention = Module:extend("MultiHeadAttention")
+local MultiHeadAttention = extend("nn.MultiHeadAttention", {init = 3})
 
 local SELF <const> = "nn.MultiHeadAttention"
 local read_call = attending.reader(SELF, false)
@@ -146,8 +146,7 @@ end
 ---@param dim integer of the features
 ---@param heads integer
 ---@param given? heed.MultiHeadAttention.options
-function MultiHeadAttention:init(dim, heads, given, ...)
-  options.no_more(SELF, 3, ...)
+function MultiHeadAttention:init(dim, heads, given)
   local o = options.read(SELF, given, OPTIONS, torch_names.multihead)
   dim, heads = count(SELF, "dim", dim), count(SELF, "heads", heads)
   read_sizes(dim, heads, o)

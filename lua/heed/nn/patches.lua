@@ -1,7 +1,7 @@
 -- Images as sequences: patches of pixels, each made into features. Dosovitskiy et al. 2021, 3.1.
 
 local heed = require "heed"
-local Module = require "heed.nn.module"
+local extend = require "heed.nn.extend"
 local layers = require "heed.nn.layers"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
@@ -24,7 +24,7 @@ local WHO <const> = "nn.Patches"
 ---@field class_token heed.Tensor|false (1, 1, dim)
 ---@field position heed.Learned|false
 ---@overload fun(size: integer|integer[], dim: integer, options?: table): heed.Patches
-local Patches = Module:extend("Patches")
+local Patches = extend("nn.Patches", {init = 3, forward = 1})
 
 
 ---@class heed.Patches.options
@@ -51,8 +51,7 @@ end
 ---@param size integer|integer[] of a patch: of both sides, or {height, width}
 ---@param dim integer of the features
 ---@param given? heed.Patches.options
-function Patches:init(size, dim, given, ...)
-  options.no_more(WHO, 3, ...)
+function Patches:init(size, dim, given)
   local o = options.read(WHO, given, {
     bias = true, channels = 1, class_token = false, positions = options.any,
   })
@@ -92,8 +91,7 @@ end
 
 ---@param x heed.Tensor (B, C, H, W), or (B, H, W) with one channel, of whole patches
 ---@return heed.Tensor features (B, N, dim), or (B, 1 + N, dim) with a class token first
-function Patches:forward(x, ...)
-  if select("#", ...) > 0 then options.no_more(WHO, 1, ...) end
+function Patches:forward(x)
   x = check_images(self, x)
   local y = self.project(cut(x, self.height, self.width))
   if self.class_token then y = heed.cat({self.class_token:expand(y:size(1), 1, -1), y}, 2) end

@@ -2,12 +2,12 @@
 
 local capture = require "heed.capture"
 local heed = require "heed"
-local Module = require "heed.nn.module"
+local extend = require "heed.nn.extend"
 local layers = require "heed.nn.layers"
 local options = require "heed.internal.options"
 
 local is_tensor = heed.is_tensor
-local count, kind, no_more = options.count, options.kind, options.no_more
+local count, kind = options.count, options.kind
 
 ---@class heed.Pool.call
 ---@field lengths? heed.Tensor (B) int64: how many tokens each row has, the first of T
@@ -92,12 +92,11 @@ end
 ---@class heed.Pool: heed.Module
 ---@field kind string
 ---@overload fun(kind: "mean"|"max"|"first"|"last"): heed.Pool
-local Pool = Module:extend("Pool")
+local Pool = extend("nn.Pool", {init = 2, forward = 2})
 
 
 ---@param way "mean"|"max"|"first"|"last"
-function Pool:init(way, given, ...)
-  no_more("nn.Pool", 2, ...)
+function Pool:init(way, given)
   options.read("nn.Pool", given, {})
   if type(way) ~= "string" or not ways[way] then
     heed.fail("nn.Pool: a way to pool expected, got %s; %s", kind(way),
@@ -110,8 +109,7 @@ end
 ---@param x heed.Tensor (B, T, D), or (T, D)
 ---@param given? heed.Pool.call
 ---@return heed.Tensor pooled (B, D), or (D)
-function Pool:forward(x, given, ...)
-  no_more("nn.Pool", 2, ...)
+function Pool:forward(x, given)
   if not is_tensor(x) or x:dim() ~= 2 and x:dim() ~= 3 then
     heed.fail("nn.Pool: features of shape (B, T, D) or (T, D) expected as x, got %s", kind(x))
   end
@@ -134,7 +132,7 @@ end
 ---@field dropout heed.Dropout
 ---@field out heed.Linear
 ---@overload fun(dim: integer, classes: integer, options?: heed.Classifier.options): heed.Classifier
-local Classifier = Module:extend("Classifier")
+local Classifier = extend("nn.Classifier", {init = 3, forward = 2})
 
 
 ---@class heed.Classifier.options
@@ -145,9 +143,8 @@ local Classifier = Module:extend("Classifier")
 ---@param dim integer of the features
 ---@param classes integer
 ---@param given? heed.Classifier.options
-function Classifier:init(dim, classes, given, ...)
+function Classifier:init(dim, classes, given)
   local who <const> = "nn.Classifier"
-  no_more(who, 3, ...)
   dim, classes = count(who, "dim", dim), count(who, "classes", classes)
   local o = options.read(who, given, {bias = true, dropout = 0, pool = "mean"})
   self.pool = Pool(o.pool)
@@ -159,8 +156,7 @@ end
 ---@param x heed.Tensor (B, T, dim), or (T, dim)
 ---@param given? heed.Pool.call
 ---@return heed.Tensor logits (B, classes), or (classes)
-function Classifier:forward(x, given, ...)
-  no_more("nn.Classifier", 2, ...)
+function Classifier:forward(x, given)
   return self.out(self.dropout(self.pool(x, given)))
 end
 

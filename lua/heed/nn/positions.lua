@@ -2,7 +2,7 @@
 
 local capture = require "heed.capture"
 local heed = require "heed"
-local Module = require "heed.nn.module"
+local extend = require "heed.nn.extend"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
 local places = require "heed.attention.places"
@@ -86,7 +86,7 @@ end
 ---@field length integer|false
 ---@field dim integer|false
 ---@overload fun(length?: integer, dim?: integer, options?: table): heed.Sinusoidal
-local Sinusoidal = Module:extend("Sinusoidal")
+local Sinusoidal = extend("position.Sinusoidal", {forward = 2})
 positions.Sinusoidal = Sinusoidal
 
 
@@ -126,9 +126,8 @@ end
 ---@param x heed.Tensor (B, T, D), or (T, D)
 ---@param given? heed.position.call
 ---@return heed.Tensor of the same shape
-function Sinusoidal:forward(x, given, ...)
+function Sinusoidal:forward(x, given)
   local who <const> = "position.Sinusoidal"
-  options.no_more(who, 2, ...)
   local place, T = read_call(who, x, given)
   if self.dim then check_width(who, x, self.dim) end
   if not x.dtype:find("float") then
@@ -148,15 +147,14 @@ end
 ---@class heed.Learned: heed.Module
 ---@field weight heed.Tensor (length, dim); row 1 is position 0
 ---@overload fun(length: integer, dim: integer): heed.Learned
-local Learned = Module:extend("Learned")
+local Learned = extend("position.Learned", {init = 3, forward = 2})
 positions.Learned = Learned
 
 
 ---@param length integer how many positions there are
 ---@param dim integer
-function Learned:init(length, dim, given, ...)
+function Learned:init(length, dim, given)
   local who <const> = "position.Learned"
-  options.no_more(who, 3, ...)
   length, dim = count(who, "length", length), count(who, "dim", dim)
   options.read(who, given, {})
   self.weight = parameter.Parameter(heed.empty(length, dim))
@@ -188,8 +186,7 @@ end
 ---@param x heed.Tensor (B, T, dim), or (T, dim)
 ---@param given? heed.position.call
 ---@return heed.Tensor of the same shape
-function Learned:forward(x, given, ...)
-  options.no_more("position.Learned", 2, ...)
+function Learned:forward(x, given)
   local place, T = read_call("position.Learned", x, given)
   check_width("position.Learned", x, self.weight:size(2))
   self:check(place, T)

@@ -1,6 +1,7 @@
 -- Stacks of transformer layers, and the whole: Vaswani et al., Attention Is All You Need, 2017.
 
 local heed = require "heed"
+local extend = require "heed.nn.extend"
 local Module = require "heed.nn.module"
 local MultiHeadAttention = require "heed.nn.multihead"
 local block = require "heed.nn.block"
@@ -106,7 +107,7 @@ end
 ---@field layers heed.EncoderLayer[]
 ---@field norm heed.Module|false
 ---@overload fun(dim: integer, heads: integer, layers: integer, options?: table): heed.Encoder
-local Encoder = Stack:extend("Encoder")
+local Encoder = extend("nn.Encoder", {init = 4}, Stack)
 transformer.Encoder = Encoder
 
 
@@ -119,8 +120,7 @@ transformer.Encoder = Encoder
 ---@param heads integer
 ---@param n integer how many layers
 ---@param given? heed.Encoder.options
-function Encoder:init(dim, heads, n, given, ...)
-  options.no_more("nn.Encoder", 4, ...)
+function Encoder:init(dim, heads, n, given)
   self:build("nn.Encoder", block.EncoderLayer, dim, heads, n,
              options.read("nn.Encoder", given, ENCODER))
 end
@@ -142,7 +142,7 @@ end
 ---@field layers heed.DecoderLayer[]
 ---@field norm heed.Module|false
 ---@overload fun(dim: integer, heads: integer, layers: integer, options?: table): heed.Decoder
-local Decoder = Stack:extend("Decoder")
+local Decoder = extend("nn.Decoder", {init = 4}, Stack)
 transformer.Decoder = Decoder
 
 
@@ -151,8 +151,7 @@ transformer.Decoder = Decoder
 ---@param n integer how many layers
 ---@param given? heed.Encoder.options also `cross = false` for no attention to a context, and
 ---`context_dim`
-function Decoder:init(dim, heads, n, given, ...)
-  options.no_more("nn.Decoder", 4, ...)
+function Decoder:init(dim, heads, n, given)
   self:build("nn.Decoder", block.DecoderLayer, dim, heads, n,
              options.read("nn.Decoder", given, DECODER))
 end
@@ -181,7 +180,7 @@ end
 ---@field encoder heed.Encoder
 ---@field decoder heed.Decoder
 ---@overload fun(dim: integer, heads: integer, options?: table): heed.Transformer
-local Transformer = Module:extend("Transformer")
+local Transformer = extend("nn.Transformer", {init = 3, forward = 3})
 transformer.Transformer = Transformer
 
 local SELF = "nn.Transformer"
@@ -208,8 +207,7 @@ end
 ---@param dim integer of the features
 ---@param heads integer
 ---@param given? heed.Transformer.options
-function Transformer:init(dim, heads, given, ...)
-  options.no_more(SELF, 3, ...)
+function Transformer:init(dim, heads, given)
   local o = options.read(SELF, given, TRANSFORMER)
   local encoder_layers, decoder_layers = layer_counts(o.layers)
   o.layers = nil
@@ -251,8 +249,7 @@ end
 ---@return (heed.Tensor|false)[]? weights of each decoder layer, with option weights
 ---@return (heed.Tensor|false)[]? cross_weights likewise
 ---@return (heed.Tensor|false)[]? source_weights of each encoder layer
-function Transformer:forward(source, target, given, ...)
-  options.no_more(SELF, 3, ...)
+function Transformer:forward(source, target, given)
   if not heed.is_tensor(target) then
     heed.fail("%s: a target expected, as in model(source, target), got %s", SELF,
               options.kind(target))
