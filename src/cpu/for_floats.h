@@ -2,7 +2,7 @@
 ** for_floats.h - reads the loops in the file LOOPS twice: for float and for double.
 **
 ** T is the type, TYPE its heed_type, BYTES its size, BITS the integer of that size; sums are added
-** up in A. FN(name) names elementwise loops and rows, OF(name) vectors, tiles and products.
+** up in A. FN(name) is a name of this type, with its suffix: name_float, name_double.
 */
 
 #ifndef LOOPS
@@ -17,28 +17,24 @@
 #define BYTES 4
 #define BITS int32_t
 #define FN(name) name##_float
-#define OF(name) name##_f32
 #include LOOPS
 #undef T
 #undef TYPE
 #undef BYTES
 #undef BITS
 #undef FN
-#undef OF
 
 #define T double
 #define TYPE HEED_FLOAT64
 #define BYTES 8
 #define BITS int64_t
 #define FN(name) name##_double
-#define OF(name) name##_f64
 #include LOOPS
 #undef T
 #undef TYPE
 #undef BYTES
 #undef BITS
 #undef FN
-#undef OF
 
 #undef A
 #undef T_IS_FLOAT

@@ -105,9 +105,9 @@ static bool attend_is_few (const attend *a) {
 static const char *attention (cpu *self, const work *w) {
   attend a = attend_open(self, w);
   const bool few = attend_is_few(&a), wide = w->in[ATTENTION_Q].type == HEED_FLOAT64;
-  if (!(wide ? attend_in_heads_f64 : attend_in_heads_f32)(&a, few)) {
-    if (wide) (few ? attend_few_f64 : attend_f64)(&a);
-    else (few ? attend_few_f32 : attend_f32)(&a);
+  if (!(wide ? attend_in_heads_double : attend_in_heads_float)(&a, few)) {
+    if (wide) (few ? attend_few_double : attend_double)(&a);
+    else (few ? attend_few_float : attend_float)(&a);
   }
   return a.failed ? cpu_no_memory : NULL;
 }

@@ -31,14 +31,14 @@ typedef struct attend_back {
 static const char *attention_back (cpu *self, const work *w) {
   attend_back d = {.a = attend_open(self, w)};
   const bool wide = w->in[ATTENTION_Q].type == HEED_FLOAT64;
-  if ((wide ? attend_in_heads_f64 : attend_in_heads_f32)(&d.a, false))
+  if ((wide ? attend_in_heads_double : attend_in_heads_float)(&d.a, false))
     return d.a.failed ? cpu_no_memory : NULL;
   const int64_t tiles = (d.a.keys + TILE_KEYS - 1) / TILE_KEYS, heads = larger(d.a.B * d.a.Hk, 1);
   d.groups = larger(1, smaller(BACK_PIECES / heads, tiles / GROUP_TILES));
   d.group = larger(1, (tiles + d.groups - 1) / d.groups) * TILE_KEYS;
   d.groups = larger(1, (d.a.keys + d.group - 1) / d.group);
-  if (wide) attend_back_f64(&d);
-  else attend_back_f32(&d);
+  if (wide) attend_back_double(&d);
+  else attend_back_float(&d);
   return d.a.failed ? cpu_no_memory : NULL;
 }
 

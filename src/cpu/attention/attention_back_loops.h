@@ -6,16 +6,16 @@
 #include "cpu/attention/attention_back.h"
 #else
 
-typedef struct OF(matrix) {            /* unbroken rows */
+typedef struct FN(matrix) {            /* unbroken rows */
   T *at;
   int64_t row;
-} OF(matrix);
+} FN(matrix);
 
 /* Operands and memory of a piece of work; all but the first two lines are of one h. */
-typedef struct OF(back) {
-  OF(operand) k, v;                    /* (S, D), (S, Dv) */
-  OF(matrix) dk, dv;                   /* (S, D), (S, Dv): sums so far */
-  OF(operand) q, g;                    /* (T, D), (T, Dv), unbroken rows */
+typedef struct FN(back) {
+  FN(operand) k, v;                    /* (S, D), (S, Dv) */
+  FN(matrix) dk, dv;                   /* (S, D), (S, Dv): sums so far */
+  FN(operand) q, g;                    /* (T, D), (T, Dv), unbroken rows */
   T *q_panels, *g_panels, *dq_panels;  /* (panels, D or Dv, PANEL); the first is scaled */
   T *lse, *delta;                      /* (T): lse as an exponent of 2 */
   T *p, *ds;                           /* (TILE_KEYS, row): weights after dropout, and ds */
@@ -25,11 +25,11 @@ typedef struct OF(back) {
   int64_t block, row;                  /* queries that p and ds are kept for at a time; of a row */
   T *spare;
   T *workspace[6];                     /* for operands that must be converted: k v dk dv q g */
-} OF(back);
+} FN(back);
 
 
 /* Shares out the workspace at 'base'; with NULL it only counts. */
-static size_t OF(share_back_workspace) (const attend_back *d, OF(back) *r, T *base) {
+static size_t FN(share_back_workspace) (const attend_back *d, FN(back) *r, T *base) {
   const attend *a = &d->a;
   const view *in = a->w->in, *out = a->w->out;
   const int64_t keys = smaller(a->keys, TILE_KEYS), rows = round_up(a->queries, PANEL);
@@ -44,10 +44,10 @@ static size_t OF(share_back_workspace) (const attend_back *d, OF(back) *r, T *ba
     {&r->spare, larger(2 * keys, 2 * larger(D, Dv)) * PANEL},
     {&r->workspace[0], in[ATTENTION_K].type == TYPE ? 0 : a->keys * D},
     {&r->workspace[1], in[ATTENTION_V].type == TYPE ? 0 : a->keys * Dv},
-    {&r->workspace[2], OF(has_dense_rows)(&out[ATTENTION_DK]) ? 0 : a->keys * D},
-    {&r->workspace[3], OF(has_dense_rows)(&out[ATTENTION_DV]) ? 0 : a->keys * Dv},
-    {&r->workspace[4], OF(has_dense_rows)(&in[ATTENTION_Q]) ? 0 : a->queries * D},
-    {&r->workspace[5], OF(has_dense_rows)(&in[ATTENTION_GRADIENT]) ? 0 : a->queries * Dv}
+    {&r->workspace[2], FN(has_dense_rows)(&out[ATTENTION_DK]) ? 0 : a->keys * D},
+    {&r->workspace[3], FN(has_dense_rows)(&out[ATTENTION_DV]) ? 0 : a->keys * Dv},
+    {&r->workspace[4], FN(has_dense_rows)(&in[ATTENTION_Q]) ? 0 : a->queries * D},
+    {&r->workspace[5], FN(has_dense_rows)(&in[ATTENTION_GRADIENT]) ? 0 : a->queries * Dv}
   };
   size_t used = 0;
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
@@ -58,38 +58,38 @@ static size_t OF(share_back_workspace) (const attend_back *d, OF(back) *r, T *ba
 }
 
 
-static void OF(clear) (T *at, int64_t rows, int64_t columns, int64_t row) {
+static void FN(clear) (T *at, int64_t rows, int64_t columns, int64_t row) {
   if (columns == row) { columns *= rows; rows = 1; }
   for (int64_t j = 0; j < rows; j++) memset(at + j * row, 0, (size_t)columns * sizeof(T));
 }
 
 
 /* A head with unbroken rows of T. */
-static OF(operand) OF(rows_of) (const attend *a, const view *v, int64_t b, int64_t h,
+static FN(operand) FN(rows_of) (const attend *a, const view *v, int64_t b, int64_t h,
                                 T *workspace) {
-  if (OF(has_dense_rows)(v)) return (OF(operand)){view_at(v, b, h, 0, 0), v->at.stride[2], 1};
+  if (FN(has_dense_rows)(v)) return (FN(operand)){view_at(v, b, h, 0, 0), v->at.stride[2], 1};
   for (int64_t i = 0; i < v->at.size[2] && !cpu_stops(a->self, i, v->at.size[3]); i++)
     a->self->level->load(v->at.size[3], TYPE, workspace + i * v->at.size[3], v->type,
                          view_at(v, b, h, i, 0), v->at.stride[3]);
-  return (OF(operand)){workspace, v->at.size[3], 1};
+  return (FN(operand)){workspace, v->at.size[3], 1};
 }
 
 
 /* Rows from .. to - 1 of a gradient, to be summed in place or else in 'workspace': cleared. */
-static OF(matrix) OF(sum_of) (const view *v, int64_t b, int64_t h, int64_t from, int64_t to,
+static FN(matrix) FN(sum_of) (const view *v, int64_t b, int64_t h, int64_t from, int64_t to,
                                T *workspace) {
   const int64_t columns = v->at.size[3];
-  const bool in_place = OF(has_dense_rows)(v);
+  const bool in_place = FN(has_dense_rows)(v);
   T *at = in_place ? view_at(v, b, h, 0, 0) : workspace;
   const int64_t row = in_place ? v->at.stride[2] : columns;
-  OF(clear)(at + from * row, to - from, columns, row);
-  return (OF(matrix)){at, row};
+  FN(clear)(at + from * row, to - from, columns, row);
+  return (FN(matrix)){at, row};
 }
 
 
-static void OF(store_sum) (const attend *a, const view *v, int64_t b, int64_t h, int64_t from,
-                           int64_t to, OF(matrix) sum) {
-  if (OF(has_dense_rows)(v)) return;
+static void FN(store_sum) (const attend *a, const view *v, int64_t b, int64_t h, int64_t from,
+                           int64_t to, FN(matrix) sum) {
+  if (FN(has_dense_rows)(v)) return;
   for (int64_t i = from; i < to; i++)
     a->self->level->store(v->at.size[3], v->type, view_at(v, b, h, i, 0), v->at.stride[3], TYPE,
                           sum.at + i * sum.row);
@@ -97,7 +97,7 @@ static void OF(store_sum) (const attend *a, const view *v, int64_t b, int64_t h,
 
 
 /* n elements of a row of lse or its gradient, (B, H, T). */
-static void OF(load_row) (const attend *a, const view *v, const tile *x, T *to) {
+static void FN(load_row) (const attend *a, const view *v, const tile *x, T *to) {
   const int64_t *stride = v->at.stride;
   const int64_t at = x->b * stride[0] + x->h * stride[1] + x->i * stride[2];
   a->self->level->load(x->n, TYPE, to, v->type,
@@ -106,28 +106,28 @@ static void OF(load_row) (const attend *a, const view *v, const tile *x, T *to) 
 
 
 /* lse as an exponent of 2; where nothing is attended to +inf, so that weights are 2^-inf. */
-static void OF(load_lse) (const attend *a, const tile *x, T *lse) {
-  for (int64_t c = 0; c < PANEL; c += LANES) OF(store)(lse + c, (OF(vector)){0});
-  OF(load_row)(a, &a->w->in[ATTENTION_LSE], x, lse);
+static void FN(load_lse) (const attend *a, const tile *x, T *lse) {
+  for (int64_t c = 0; c < PANEL; c += LANES) FN(store)(lse + c, (FN(vector)){0});
+  FN(load_row)(a, &a->w->in[ATTENTION_LSE], x, lse);
   for (int64_t c = 0; c < PANEL; c += LANES) {
-    OF(vector) y = OF(load)(lse + c) * (T)LOG2E;
-    OF(store)(lse + c, OF(select)(y == -(T)INFINITY, OF(splat)((T)INFINITY), y));
+    FN(vector) y = FN(load)(lse + c) * (T)LOG2E;
+    FN(store)(lse + c, FN(select)(y == -(T)INFINITY, FN(splat)((T)INFINITY), y));
   }
 }
 
 
 /* delta = sum(g y) - gradient of lse; g is a panel (Dv, PANEL). */
-static void OF(load_delta) (const attend *a, const tile *x, const T *g, T *spare, T *delta) {
+static void FN(load_delta) (const attend *a, const tile *x, const T *g, T *spare, T *delta) {
   T *y = spare + a->Dv * PANEL, from_lse[2 * LANES] = {0};
   if (!view_is_none(&a->w->in[ATTENTION_GRADIENT_LSE]))
-    OF(load_row)(a, &a->w->in[ATTENTION_GRADIENT_LSE], x, from_lse);
-  OF(load_panel)(a, &a->w->in[ATTENTION_OUTPUT], x, 1, spare, y);
+    FN(load_row)(a, &a->w->in[ATTENTION_GRADIENT_LSE], x, from_lse);
+  FN(load_panel)(a, &a->w->in[ATTENTION_OUTPUT], x, 1, spare, y);
   for (int64_t c = 0; c < PANEL; c += LANES) {
-    OF(vector) sum = {0};
+    FN(vector) sum = {0};
     if (c < x->n)
       for (int64_t e = 0; e < a->Dv * PANEL; e += PANEL)
-        sum += OF(load)(g + e + c) * OF(load)(y + e + c);
-    OF(store)(delta + c, sum - OF(load)(from_lse + c));
+        sum += FN(load)(g + e + c) * FN(load)(y + e + c);
+    FN(store)(delta + c, sum - FN(load)(from_lse + c));
   }
 }
 
@@ -136,7 +136,7 @@ static void OF(load_delta) (const attend *a, const tile *x, const T *g, T *spare
 ** The queries, whole panels of them, that may attend to any of the keys from .. to - 1; all of them
 ** where each pair has a gradient of its own, that of its bias.
 */
-static key_range OF(queries_of) (const attend *a, int64_t b, int64_t from, int64_t to) {
+static key_range FN(queries_of) (const attend *a, int64_t b, int64_t from, int64_t to) {
   key_range some = {0, 0};
   if (!view_is_none(&a->w->out[ATTENTION_DBIAS])) return (key_range){0, a->queries};
   for (int64_t i = 0; i < a->queries; i += PANEL) {
@@ -150,168 +150,168 @@ static key_range OF(queries_of) (const attend *a, int64_t b, int64_t from, int64
 
 
 /* Some queries of one h, transposed into panels, and what is one number for each; dq is 0. */
-static void OF(begin_back) (const attend *a, int64_t b, int64_t h, key_range some, OF(back) *r) {
-  r->q = OF(rows_of)(a, &a->w->in[ATTENTION_Q], b, h, r->workspace[4]);
-  r->g = OF(rows_of)(a, &a->w->in[ATTENTION_GRADIENT], b, h, r->workspace[5]);
+static void FN(begin_back) (const attend *a, int64_t b, int64_t h, key_range some, FN(back) *r) {
+  r->q = FN(rows_of)(a, &a->w->in[ATTENTION_Q], b, h, r->workspace[4]);
+  r->g = FN(rows_of)(a, &a->w->in[ATTENTION_GRADIENT], b, h, r->workspace[5]);
   for (int64_t i = some.from; i < some.to && !cpu_stops(a->self, i / PANEL, PANEL * a->D);
        i += PANEL) {
     const tile x = {.b = b, .h = h, .i = i, .n = smaller(a->queries - i, PANEL)};
     const int64_t width = x.n > LANES ? PANEL : LANES;
     T *q = r->q_panels + i * a->D, *g = r->g_panels + i * a->Dv;
-    OF(transpose)(x.n, a->D, width, (T)a->factor, r->q.at + i * r->q.row, r->q.row, q, PANEL);
-    OF(transpose)(x.n, a->Dv, width, 1, r->g.at + i * r->g.row, r->g.row, g, PANEL);
-    OF(load_lse)(a, &x, r->lse + i);
-    OF(load_delta)(a, &x, g, r->spare, r->delta + i);
+    FN(transpose)(x.n, a->D, width, (T)a->factor, r->q.at + i * r->q.row, r->q.row, q, PANEL);
+    FN(transpose)(x.n, a->Dv, width, 1, r->g.at + i * r->g.row, r->g.row, g, PANEL);
+    FN(load_lse)(a, &x, r->lse + i);
+    FN(load_delta)(a, &x, g, r->spare, r->delta + i);
   }
   memset(r->dq_panels, 0, (size_t)(round_up(a->queries, PANEL) * a->D) * sizeof(T));
 }
 
 
 /* The weights before dropout, p being those after it. */
-static OF(matrix) OF(plain_weights) (const attend *a, const OF(back) *r, T *p) {
-  return a->drop == 0 ? (OF(matrix)){p, r->row} : (OF(matrix)){r->plain, PANEL};
+static FN(matrix) FN(plain_weights) (const attend *a, const FN(back) *r, T *p) {
+  return a->drop == 0 ? (FN(matrix)){p, r->row} : (FN(matrix)){r->plain, PANEL};
 }
 
 
 /* The weights of a panel, as in the forward pass; if careful, a score of -inf has exactly 0. */
-static void OF(back_weights) (const attend *a, const tile *x, tile_kind kind, const OF(back) *r,
+static void FN(back_weights) (const attend *a, const tile *x, tile_kind kind, const FN(back) *r,
                               T *p, bool careful) {
-  if (OF(is_plain)(a, x, kind) && a->drop == 0) {
-    const OF(product) scores = OF(scores_product)(a, r->k, r->row);
-    OF(ending) e = {.less = r->lse + x->i};
-    OF(multiply_ended)(OF(weigh), &scores, x->keys, r->k.at + x->j * r->k.row,
+  if (FN(is_plain)(a, x, kind) && a->drop == 0) {
+    const FN(product) scores = FN(scores_product)(a, r->k, r->row);
+    FN(ending) e = {.less = r->lse + x->i};
+    FN(multiply_ended)(FN(weigh), &scores, x->keys, r->k.at + x->j * r->k.row,
                        r->q_panels + x->i * a->D, p, &e);
     return;
   }
-  const OF(exp2_constants) constants = OF(exp2_open)();
-  const OF(matrix) plain = OF(plain_weights)(a, r, p);
-  OF(scores)(a, x, kind, r->k, r->q_panels + x->i * a->D, plain.at, plain.row, r->capped,
+  const FN(exp2_constants) constants = FN(exp2_open)();
+  const FN(matrix) plain = FN(plain_weights)(a, r, p);
+  FN(scores)(a, x, kind, r->k, r->q_panels + x->i * a->D, plain.at, plain.row, r->capped,
              r->spare);
   for (int64_t c = 0; c < x->n; c += LANES) {
-    const OF(vector) lse = OF(load)(r->lse + x->i + c);
+    const FN(vector) lse = FN(load)(r->lse + x->i + c);
     for (int64_t j = 0; j < x->keys; j++) {
       T *at = plain.at + j * plain.row + c;
-      const OF(vector) score = OF(load)(at), weight = OF(exp2_with)(&constants, score - lse);
-      OF(store)(at, careful ? OF(weight_of)(score, weight) : weight);
+      const FN(vector) score = FN(load)(at), weight = FN(exp2_with)(&constants, score - lse);
+      FN(store)(at, careful ? FN(weight_of)(score, weight) : weight);
     }
   }
-  if (a->drop != 0) OF(drop_scores)(a, x, plain.at, plain.row, p, r->row);
+  if (a->drop != 0) FN(drop_scores)(a, x, plain.at, plain.row, p, r->row);
 }
 
 
 /* ds = p (dp - delta), where ds is dp so far. */
-static void OF(score_gradients) (const tile *x, const OF(back) *r, const T *p, T *ds) {
+static void FN(score_gradients) (const tile *x, const FN(back) *r, const T *p, T *ds) {
   for (int64_t c = 0; c < x->n; c += LANES) {
-    const OF(vector) delta = OF(load)(r->delta + x->i + c);
+    const FN(vector) delta = FN(load)(r->delta + x->i + c);
     for (int64_t at = c; at < c + x->keys * r->row; at += r->row)
-      OF(store)(ds + at, OF(load)(p + at) * (OF(load)(ds + at) - delta));
+      FN(store)(ds + at, FN(load)(p + at) * (FN(load)(ds + at) - delta));
   }
 }
 
 
 /* The same with dropout: dp counts with the weights after it, delta with those before it. */
-static void OF(gradients_dropped) (const tile *x, const OF(back) *r, const T *p, T *ds) {
+static void FN(gradients_dropped) (const tile *x, const FN(back) *r, const T *p, T *ds) {
   for (int64_t j = 0; j < x->keys; j++)
     for (int64_t c = 0; c < x->n; c += LANES) {
       T *at = ds + j * r->row + c;
-      OF(store)(at, OF(load)(p + j * r->row + c) * OF(load)(at)
-                    - OF(load)(r->plain + j * PANEL + c) * OF(load)(r->delta + x->i + c));
+      FN(store)(at, FN(load)(p + j * r->row + c) * FN(load)(at)
+                    - FN(load)(r->plain + j * PANEL + c) * FN(load)(r->delta + x->i + c));
     }
 }
 
 
 /* Gradients of weights of 0 become 0, NaN included. */
-static void OF(block_gradients) (const tile *x, OF(matrix) weights, OF(matrix) gradients) {
+static void FN(block_gradients) (const tile *x, FN(matrix) weights, FN(matrix) gradients) {
   for (int64_t j = 0; j < x->keys; j++)
     for (int64_t c = 0; c < x->n; c += LANES) {
-      const OF(vector) weight = OF(load)(weights.at + j * weights.row + c);
+      const FN(vector) weight = FN(load)(weights.at + j * weights.row + c);
       T *at = gradients.at + j * gradients.row + c;
-      OF(store)(at, OF(select)(weight == (T)0, weight, OF(load)(at)));
+      FN(store)(at, FN(select)(weight == (T)0, weight, FN(load)(at)));
     }
 }
 
 
 /* ds times the derivative of softcap */
-static void OF(cap_gradients) (const tile *x, const OF(back) *r, T *ds) {
+static void FN(cap_gradients) (const tile *x, const FN(back) *r, T *ds) {
   for (int64_t j = 0; j < x->keys; j++)
     for (int64_t c = 0; c < x->n; c += LANES) {
       T *at = ds + j * r->row + c;
-      OF(store)(at, OF(load)(at) * OF(load)(r->capped + j * PANEL + c));
+      FN(store)(at, FN(load)(at) * FN(load)(r->capped + j * PANEL + c));
     }
 }
 
 
 /* Adds up ds along the diagonals of a tile, where distances are equal. */
-static void OF(relative_gradients) (const attend *a, const tile *x, const OF(back) *r,
+static void FN(relative_gradients) (const attend *a, const tile *x, const FN(back) *r,
                                     const T *ds) {
-  T *line = r->spare, *sum = r->relative + OF(relative_from)(a, x);
+  T *line = r->spare, *sum = r->relative + FN(relative_from)(a, x);
   memset(line, 0, (size_t)(x->keys + PANEL) * sizeof(T));
   for (int64_t j = 0; j < x->keys; j++)
     for (int64_t c = 0; c < x->n; c += LANES) {
       T *to = line + x->keys - 1 - j + c;
-      const OF(vector) g = OF(load_some)(ds + j * r->row + c, (int)smaller(x->n - c, LANES));
-      OF(store)(to, OF(load)(to) + g);
+      const FN(vector) g = FN(load_some)(ds + j * r->row + c, (int)smaller(x->n - c, LANES));
+      FN(store)(to, FN(load)(to) + g);
     }
   for (int64_t e = 0; e < x->keys + x->n - 1; e++) sum[e] += line[e];
 }
 
 
 /* The gradient of the scores of a panel, and of the biases. */
-static void OF(back_gradients) (const attend *a, const tile *x, tile_kind kind, const OF(back) *r,
+static void FN(back_gradients) (const attend *a, const tile *x, tile_kind kind, const FN(back) *r,
                                 T *p, T *ds) {
-  const OF(product) dp = {.depth = a->Dv, .a_row = r->v.row, .a_column = r->v.column,
+  const FN(product) dp = {.depth = a->Dv, .a_row = r->v.row, .a_column = r->v.column,
                           .b_row = PANEL, .c_row = r->row, .alpha = 1};
   const T *g = r->g_panels + x->i * a->Dv;
   const T *v = r->v.at + x->j * r->v.row;
   if (a->drop == 0 && x->n > LANES) {
-    OF(ending) e = {.less = r->delta + x->i, .weights = p};
-    OF(multiply_ended)(OF(slope), &dp, x->keys, v, g, ds, &e);
+    FN(ending) e = {.less = r->delta + x->i, .weights = p};
+    FN(multiply_ended)(FN(slope), &dp, x->keys, v, g, ds, &e);
   } else {
-    OF(multiply)(&dp, x->keys, x->n > LANES ? PANEL : LANES, v, g, ds);
-    if (a->drop == 0) OF(score_gradients)(x, r, p, ds);
-    else OF(gradients_dropped)(x, r, p, ds);
+    FN(multiply)(&dp, x->keys, x->n > LANES ? PANEL : LANES, v, g, ds);
+    if (a->drop == 0) FN(score_gradients)(x, r, p, ds);
+    else FN(gradients_dropped)(x, r, p, ds);
   }
   if (kind == TILE_MIXED) {
-    const OF(matrix) plain = OF(plain_weights)(a, r, p);
-    OF(block_gradients)(x, plain, (OF(matrix)){ds, r->row});
-    if (a->cap != 0) OF(block_gradients)(x, plain, (OF(matrix)){r->capped, PANEL});
+    const FN(matrix) plain = FN(plain_weights)(a, r, p);
+    FN(block_gradients)(x, plain, (FN(matrix)){ds, r->row});
+    if (a->cap != 0) FN(block_gradients)(x, plain, (FN(matrix)){r->capped, PANEL});
   }
   if (!view_is_none(&a->w->out[ATTENTION_DBIAS]))
-    OF(store_panel)(a, &a->w->out[ATTENTION_DBIAS], x, x->j, x->keys, ds, r->row, r->spare);
-  if (!view_is_none(&a->w->out[ATTENTION_DRELATIVE])) OF(relative_gradients)(a, x, r, ds);
-  if (a->cap != 0) OF(cap_gradients)(x, r, ds);
+    FN(store_panel)(a, &a->w->out[ATTENTION_DBIAS], x, x->j, x->keys, ds, r->row, r->spare);
+  if (!view_is_none(&a->w->out[ATTENTION_DRELATIVE])) FN(relative_gradients)(a, x, r, ds);
+  if (a->cap != 0) FN(cap_gradients)(x, r, ds);
 }
 
 
 /* c += a b: fast, or so that weights of 0 add nothing. */
-static void OF(add_product) (const OF(product) *p, bool careful, bool weights_in_a, int64_t rows,
+static void FN(add_product) (const FN(product) *p, bool careful, bool weights_in_a, int64_t rows,
                              int64_t columns, const T *a, const T *b, T *c) {
-  if (careful) OF(multiply_careful)(p, weights_in_a, rows, columns, a, b, c);
-  else OF(multiply)(p, rows, columns, a, b, c);
+  if (careful) FN(multiply_careful)(p, weights_in_a, rows, columns, a, b, c);
+  else FN(multiply)(p, rows, columns, a, b, c);
 }
 
 
 /* Keys from .. to - 1 of a tile, which a panel does not attend to: its p and ds are 0. */
-static void OF(clear_panel) (const attend *a, const tile *x, int64_t from, int64_t to,
-                             const OF(back) *r, T *p, T *ds) {
+static void FN(clear_panel) (const attend *a, const tile *x, int64_t from, int64_t to,
+                             const FN(back) *r, T *p, T *ds) {
   if (from >= to) return;
-  OF(clear)(p + from * r->row, to - from, PANEL, r->row);
-  OF(clear)(ds + from * r->row, to - from, PANEL, r->row);
+  FN(clear)(p + from * r->row, to - from, PANEL, r->row);
+  FN(clear)(ds + from * r->row, to - from, PANEL, r->row);
   if (!view_is_none(&a->w->out[ATTENTION_DBIAS]))
-    OF(store_panel)(a, &a->w->out[ATTENTION_DBIAS], x, x->j + from, to - from,
+    FN(store_panel)(a, &a->w->out[ATTENTION_DBIAS], x, x->j + from, to - from,
                     ds + from * r->row, r->row, r->spare);
 }
 
 
 /* The part of tile x that is attended to: p and ds, which begin at its first key, and dq. */
-static void OF(back_tile) (const attend *a, const tile *x, tile_kind kind, const OF(back) *r, T *p,
+static void FN(back_tile) (const attend *a, const tile *x, tile_kind kind, const FN(back) *r, T *p,
                            T *ds, bool careful) {
-  OF(back_weights)(a, x, kind, r, p, careful && kind == TILE_MIXED);
-  OF(back_gradients)(a, x, kind, r, p, ds);
-  const OF(product) dq = {.depth = x->keys, .a_row = r->k.column, .a_column = r->k.row,
+  FN(back_weights)(a, x, kind, r, p, careful && kind == TILE_MIXED);
+  FN(back_gradients)(a, x, kind, r, p, ds);
+  const FN(product) dq = {.depth = x->keys, .a_row = r->k.column, .a_column = r->k.row,
                           .b_row = r->row, .c_row = PANEL, .alpha = (T)a->w->attention.scale,
                           .add = true};
-  OF(add_product)(&dq, careful, false, a->D,
+  FN(add_product)(&dq, careful, false, a->D,
                   careful ? x->n : x->n > LANES ? PANEL : LANES, r->k.at + x->j * r->k.row, ds,
                   r->dq_panels + x->i * a->D);
 }
@@ -321,7 +321,7 @@ static void OF(back_tile) (const attend *a, const tile *x, tile_kind kind, const
 ** p and ds of a panel, and its dq; behind which key, counted in the tile, nothing is attended to.
 ** Up to there, and up to 'least', p and ds are 0 where nothing is.
 */
-static int64_t OF(back_panel) (const attend *a, tile x, int64_t least, const OF(back) *r, T *p,
+static int64_t FN(back_panel) (const attend *a, tile x, int64_t least, const FN(back) *r, T *p,
                                T *ds, bool careful) {
   const key_range some = mask_keys(a->w, x.b, x.i, x.i + x.n, a->keys);
   int64_t from = larger(some.from - x.j, 0), to = smaller(some.to - x.j, x.keys);
@@ -330,26 +330,26 @@ static int64_t OF(back_panel) (const attend *a, tile x, int64_t least, const OF(
   part.keys = to - from;
   const tile_kind kind = from >= to ? TILE_NONE : mask_classify(a->w, &part);
   if (kind == TILE_NONE) from = to = 0;
-  else OF(back_tile)(a, &part, kind, r, p + from * r->row, ds + from * r->row, careful);
+  else FN(back_tile)(a, &part, kind, r, p + from * r->row, ds + from * r->row, careful);
   if (!view_is_none(&a->w->out[ATTENTION_DBIAS])) least = x.keys;
-  OF(clear_panel)(a, &x, 0, from, r, p, ds);
-  OF(clear_panel)(a, &x, to, least, r, p, ds);
+  FN(clear_panel)(a, &x, 0, from, r, p, ds);
+  FN(clear_panel)(a, &x, to, least, r, p, ds);
   return to;
 }
 
 
 /* dv and dk of keys 'from' to 'to' - 1 of a tile, from a block's queries, the first i left out. */
-static void OF(back_keys) (const attend *a, const tile *x, int64_t from, int64_t to, int64_t i,
-                           int64_t n, const OF(back) *r, bool careful) {
+static void FN(back_keys) (const attend *a, const tile *x, int64_t from, int64_t to, int64_t i,
+                           int64_t n, const FN(back) *r, bool careful) {
   const int64_t j = x->j + from, at = from * r->row + i;
-  OF(product) sum = {.depth = n - i, .a_row = r->row, .a_column = 1, .b_row = r->g.row,
+  FN(product) sum = {.depth = n - i, .a_row = r->row, .a_column = 1, .b_row = r->g.row,
                      .c_row = r->dv.row, .alpha = 1, .add = true};
-  OF(add_product)(&sum, careful, true, to - from, a->Dv, r->p + at,
+  FN(add_product)(&sum, careful, true, to - from, a->Dv, r->p + at,
                   r->g.at + (x->i + i) * r->g.row, r->dv.at + j * r->dv.row);
   sum.alpha = (T)a->w->attention.scale;
   sum.b_row = r->q.row;
   sum.c_row = r->dk.row;
-  OF(add_product)(&sum, careful, true, to - from, a->D, r->ds + at,
+  FN(add_product)(&sum, careful, true, to - from, a->D, r->ds + at,
                   r->q.at + (x->i + i) * r->q.row, r->dk.at + j * r->dk.row);
 }
 
@@ -359,28 +359,28 @@ static void OF(back_keys) (const attend *a, const tile *x, int64_t from, int64_t
 ** attend to need nothing of the panels before it: under a causal mask that is half of them; and
 ** none need those of the panels behind the last that attends to any.
 */
-static void OF(back_block) (const attend *a, tile x, const OF(back) *r, bool careful) {
+static void FN(back_block) (const attend *a, tile x, const FN(back) *r, bool careful) {
   const int64_t n = smaller(a->queries - x.i, r->block);
   int64_t reached[BLOCK_PANELS], most = 0, end = 0;
   for (int64_t i = 0; i < n; i += PANEL) {
     tile y = x;
     y.i += i;
     y.n = smaller(n - i, PANEL);
-    reached[i / PANEL] = OF(back_panel)(a, y, most, r, r->p + i, r->ds + i, careful);
+    reached[i / PANEL] = FN(back_panel)(a, y, most, r, r->p + i, r->ds + i, careful);
     most = larger(most, reached[i / PANEL]);
     if (reached[i / PANEL] > 0) end = i + y.n;
   }
   most = 0;
   for (int64_t i = 0; i < end; i += PANEL)
     if (reached[i / PANEL] > most) {
-      OF(back_keys)(a, &x, most, reached[i / PANEL], i, end, r, careful);
+      FN(back_keys)(a, &x, most, reached[i / PANEL], i, end, r, careful);
       most = reached[i / PANEL];
     }
 }
 
 
 /* Where the sums by distance of one h go: the result, or this group's; cleared. */
-static T *OF(relative_sums) (const attend_back *d, int64_t b, int64_t h, int64_t group) {
+static T *FN(relative_sums) (const attend_back *d, int64_t b, int64_t h, int64_t group) {
   const attend *a = &d->a;
   const int64_t size = a->queries + a->keys - 1;
   if (d->relative == NULL) return NULL;
@@ -391,8 +391,8 @@ static T *OF(relative_sums) (const attend_back *d, int64_t b, int64_t h, int64_t
 
 
 /* dq of one h: to the result, or into the sums of this group. */
-static void OF(store_dq) (const attend_back *d, int64_t b, int64_t h, int64_t group,
-                          const OF(back) *r) {
+static void FN(store_dq) (const attend_back *d, int64_t b, int64_t h, int64_t group,
+                          const FN(back) *r) {
   const attend *a = &d->a;
   const int64_t size = round_up(a->queries, PANEL) * a->D;
   if (d->groups > 1) {
@@ -402,75 +402,75 @@ static void OF(store_dq) (const attend_back *d, int64_t b, int64_t h, int64_t gr
   }
   for (int64_t i = 0; i < a->queries; i += PANEL) {
     const tile x = {.b = b, .h = h, .i = i, .n = smaller(a->queries - i, PANEL)};
-    OF(store_panel)(a, &a->w->out[ATTENTION_DQ], &x, 0, a->D, r->dq_panels + i * a->D, PANEL,
+    FN(store_panel)(a, &a->w->out[ATTENTION_DQ], &x, 0, a->D, r->dq_panels + i * a->D, PANEL,
                     r->spare);
   }
 }
 
 
 /* Is dq of these queries finite? If not, what is masked may have got in. */
-static bool OF(dq_is_finite) (const attend *a, key_range some, const OF(back) *r) {
+static bool FN(dq_is_finite) (const attend *a, key_range some, const FN(back) *r) {
   bool finite = true;
   for (int64_t i = some.from; i < some.to; i += PANEL)
-    finite &= OF(is_finite)(r->dq_panels + i * a->D, a->D, smaller(a->queries - i, PANEL), PANEL);
+    finite &= FN(is_finite)(r->dq_panels + i * a->D, a->D, smaller(a->queries - i, PANEL), PANEL);
   return finite;
 }
 
 
 /* One group of one (b, hk). False if a result is not finite that a mask should keep finite. */
-static bool OF(back_group) (const attend_back *d, int64_t b, int64_t hk, int64_t group,
-                            OF(back) *r, bool careful) {
+static bool FN(back_group) (const attend_back *d, int64_t b, int64_t hk, int64_t group,
+                            FN(back) *r, bool careful) {
   const attend *a = &d->a;
   const int64_t shared = a->shared, from = group * d->group;
   const int64_t to = smaller(from + d->group, a->keys);
   const bool check = a->w->attention.mask.n > 0 && !careful;
-  const key_range some = OF(queries_of)(a, b, from, to);
+  const key_range some = FN(queries_of)(a, b, from, to);
   bool finite = true;
-  r->dk = OF(sum_of)(&a->w->out[ATTENTION_DK], b, hk, from, to, r->workspace[2]);
-  r->dv = OF(sum_of)(&a->w->out[ATTENTION_DV], b, hk, from, to, r->workspace[3]);
+  r->dk = FN(sum_of)(&a->w->out[ATTENTION_DK], b, hk, from, to, r->workspace[2]);
+  r->dv = FN(sum_of)(&a->w->out[ATTENTION_DV], b, hk, from, to, r->workspace[3]);
   for (int64_t h = hk * shared; h < (hk + 1) * shared; h++) {
-    OF(begin_back)(a, b, h, some, r);
-    r->relative = OF(relative_sums)(d, b, h, group);
+    FN(begin_back)(a, b, h, some, r);
+    r->relative = FN(relative_sums)(d, b, h, group);
     for (int64_t j = from; j < to; j += TILE_KEYS) {
       tile x = {.b = b, .h = h, .j = j, .keys = smaller(to - j, TILE_KEYS)};
       for (x.i = some.from - some.from % larger(r->block, 1); x.i < some.to; x.i += r->block) {
         if ((x.i > some.from || j > from) && cpu_stopped(a->self)) return true;
-        OF(back_block)(a, x, r, careful);
+        FN(back_block)(a, x, r, careful);
       }
     }
-    if (check) finite &= OF(dq_is_finite)(a, some, r);
-    OF(store_dq)(d, b, h, group, r);
+    if (check) finite &= FN(dq_is_finite)(a, some, r);
+    FN(store_dq)(d, b, h, group, r);
   }
   if (!check) return true;
-  return finite && OF(is_finite)(r->dk.at + from * r->dk.row, to - from, a->D, r->dk.row)
-         && OF(is_finite)(r->dv.at + from * r->dv.row, to - from, a->Dv, r->dv.row);
+  return finite && FN(is_finite)(r->dk.at + from * r->dk.row, to - from, a->D, r->dk.row)
+         && FN(is_finite)(r->dv.at + from * r->dv.row, to - from, a->Dv, r->dv.row);
 }
 
 
-static void OF(back_piece) (void *arg, int64_t from, int64_t to) {
+static void FN(back_piece) (void *arg, int64_t from, int64_t to) {
   attend_back *d = arg;
   attend *a = &d->a;
   _Alignas(64) char near[NEAR_BYTES];
-  OF(back) r;
+  FN(back) r;
   T *workspace = attend_workspace(a, near);
   if (workspace == NULL) return;
-  OF(share_back_workspace)(d, &r, workspace);
+  FN(share_back_workspace)(d, &r, workspace);
   for (int64_t item = from; item < to; item++) {
     const int64_t head = item / d->groups, group = item % d->groups;
     const int64_t b = head / a->Hk, hk = head % a->Hk, first = group * d->group;
     const int64_t end = smaller(first + d->group, a->keys);
-    r.k = OF(operand_of)(a, &a->w->in[ATTENTION_K], b, hk, r.workspace[0]);
-    r.v = OF(operand_of)(a, &a->w->in[ATTENTION_V], b, hk, r.workspace[1]);
-    if (!OF(back_group)(d, b, hk, group, &r, false)) OF(back_group)(d, b, hk, group, &r, true);
-    OF(store_sum)(a, &a->w->out[ATTENTION_DK], b, hk, first, end, r.dk);
-    OF(store_sum)(a, &a->w->out[ATTENTION_DV], b, hk, first, end, r.dv);
+    r.k = FN(operand_of)(a, &a->w->in[ATTENTION_K], b, hk, r.workspace[0]);
+    r.v = FN(operand_of)(a, &a->w->in[ATTENTION_V], b, hk, r.workspace[1]);
+    if (!FN(back_group)(d, b, hk, group, &r, false)) FN(back_group)(d, b, hk, group, &r, true);
+    FN(store_sum)(a, &a->w->out[ATTENTION_DK], b, hk, first, end, r.dk);
+    FN(store_sum)(a, &a->w->out[ATTENTION_DV], b, hk, first, end, r.dv);
   }
   if ((char *)workspace != near) cpu_scratch_free(workspace);
 }
 
 
 /* Panels from .. to - 1 of all (b, h): dq is the sum over groups. */
-static void OF(sum_piece) (void *arg, int64_t from, int64_t to) {
+static void FN(sum_piece) (void *arg, int64_t from, int64_t to) {
   attend_back *d = arg;
   attend *a = &d->a;
   const int64_t panels = (a->queries - 1) / PANEL + 1, size = a->D * PANEL;
@@ -484,16 +484,16 @@ static void OF(sum_piece) (void *arg, int64_t from, int64_t to) {
     for (int64_t group = 1; group < d->groups; group++) {
       const T *one = sum + group * a->B * a->H * panels * size;
       for (int64_t e = 0; e < size; e += LANES)
-        OF(store)(sum + e, OF(load)(sum + e) + OF(load)(one + e));
+        FN(store)(sum + e, FN(load)(sum + e) + FN(load)(one + e));
     }
-    OF(store_panel)(a, &a->w->out[ATTENTION_DQ], &x, 0, a->D, sum, PANEL, spare);
+    FN(store_panel)(a, &a->w->out[ATTENTION_DQ], &x, 0, a->D, sum, PANEL, spare);
   }
   cpu_scratch_free(spare);
 }
 
 
 /* The gradient of the biases by distance, from the sums of all groups. */
-static void OF(sum_relative) (const attend_back *d) {
+static void FN(sum_relative) (const attend_back *d) {
   const attend *a = &d->a;
   const int64_t n = a->B * a->H * (a->queries + a->keys - 1);
   T *to = a->w->out[ATTENTION_DRELATIVE].data;
@@ -507,7 +507,7 @@ static void OF(sum_relative) (const attend_back *d) {
 
 
 /* Memory for what groups add up by themselves, if there are several. */
-static bool OF(make_sums) (attend_back *d, int64_t panels) {
+static bool FN(make_sums) (attend_back *d, int64_t panels) {
   const attend *a = &d->a;
   const view *relative = &a->w->out[ATTENTION_DRELATIVE];
   const int64_t heads = d->groups * a->B * a->H;
@@ -522,25 +522,25 @@ static bool OF(make_sums) (attend_back *d, int64_t panels) {
 }
 
 
-static void OF(add_sums) (attend_back *d, int64_t panels) {
+static void FN(add_sums) (attend_back *d, int64_t panels) {
   attend *a = &d->a;
-  pool_run(a->self->pool, a->B * a->H * panels, 16, OF(sum_piece), d);
-  if (d->relative != NULL) OF(sum_relative)(d);
+  pool_run(a->self->pool, a->B * a->H * panels, 16, FN(sum_piece), d);
+  if (d->relative != NULL) FN(sum_relative)(d);
 }
 
 
-static void OF(attend_back) (attend_back *d) {
+static void FN(attend_back) (attend_back *d) {
   attend *a = &d->a;
   const int64_t panels = (a->queries + PANEL - 1) / PANEL;
-  OF(back) r;
-  a->workspace = OF(share_back_workspace)(d, &r, NULL);
-  a->failed = !OF(make_sums)(d, panels);
+  FN(back) r;
+  a->workspace = FN(share_back_workspace)(d, &r, NULL);
+  a->failed = !FN(make_sums)(d, panels);
   const int64_t cost = a->queries * smaller(a->keys, d->group) * (a->D + a->Dv + 16) * 4 + 1000;
   if (!a->failed)
-    pool_run(a->self->pool, a->B * a->Hk * d->groups, larger(1, 1000000 / cost), OF(back_piece),
+    pool_run(a->self->pool, a->B * a->Hk * d->groups, larger(1, 1000000 / cost), FN(back_piece),
              d);
   if (d->groups == 1) return;
-  if (!a->failed) OF(add_sums)(d, panels);
+  if (!a->failed) FN(add_sums)(d, panels);
   cpu_scratch_free(d->sums);
   cpu_scratch_free(d->relative);
 }

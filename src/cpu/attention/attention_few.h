@@ -17,41 +17,41 @@
 #define MOST_PARTS 4096
 #define KEYS_AHEAD 16              /* of the one that is read, are fetched */
 
-typedef struct OF(few) {
+typedef struct FN(few) {
   attend *a;
   int64_t rows;                    /* queries of the heads that share keys: (heads, T) */
   int64_t parts, part_keys;
-  T *sums;                         /* (B, Hk, parts): an OF(part) each */
-} OF(few);
+  T *sums;                         /* (B, Hk, parts): an FN(part) each */
+} FN(few);
 
-typedef struct OF(part) {          /* what the rows have of some keys */
+typedef struct FN(part) {          /* what the rows have of some keys */
   T *o;                            /* (rows, Dv): the sum of weights and values */
   T *top, *sum;                    /* (rows): largest score, sum of weights relative to it */
-} OF(part);
+} FN(part);
 
-typedef struct OF(rows) {          /* of one (b, hk) */
+typedef struct FN(rows) {          /* of one (b, hk) */
   int64_t b, hk;
   T *q;                            /* (rows, D), scaled */
   T *s;                            /* (rows, TILE_KEYS) */
   T *k, *v;                        /* (TILE_KEYS, D), (TILE_KEYS, Dv), if they must be converted */
   T *spare;                        /* (TILE_KEYS) */
-} OF(rows);
+} FN(rows);
 
 
-static int64_t OF(part_size) (const OF(few) *f) {
+static int64_t FN(part_size) (const FN(few) *f) {
   return round_up(f->rows * (f->a->Dv + 2), LANES);
 }
 
 
-static OF(part) OF(part_at) (const OF(few) *f, int64_t head, int64_t n) {
-  T *at = f->sums + (head * f->parts + n) * OF(part_size)(f);
+static FN(part) FN(part_at) (const FN(few) *f, int64_t head, int64_t n) {
+  T *at = f->sums + (head * f->parts + n) * FN(part_size)(f);
   const int64_t o = f->rows * f->a->Dv;
-  return (OF(part)){at, at + o, at + o + f->rows};
+  return (FN(part)){at, at + o, at + o + f->rows};
 }
 
 
 /* Shares out the workspace at 'base'; with NULL it only counts. */
-static size_t OF(share_few) (const OF(few) *f, OF(rows) *r, T *base) {
+static size_t FN(share_few) (const FN(few) *f, FN(rows) *r, T *base) {
   const attend *a = f->a;
   const int64_t size[5] = {f->rows * a->D, f->rows * TILE_KEYS, TILE_KEYS * a->D,
                            TILE_KEYS * a->Dv, TILE_KEYS};
@@ -66,18 +66,18 @@ static size_t OF(share_few) (const OF(few) *f, OF(rows) *r, T *base) {
 
 
 /* Rows j .. j + n - 1 of a head of k or v as T, unbroken: in place, or converted. */
-static OF(operand) OF(few_rows) (const attend *a, const view *v, int64_t b, int64_t h, int64_t j,
+static FN(operand) FN(few_rows) (const attend *a, const view *v, int64_t b, int64_t h, int64_t j,
                                  int64_t n, T *workspace) {
   const int64_t columns = v->at.size[3];
-  if (OF(has_dense_rows)(v)) return (OF(operand)){view_at(v, b, h, j, 0), v->at.stride[2], 1};
+  if (FN(has_dense_rows)(v)) return (FN(operand)){view_at(v, b, h, j, 0), v->at.stride[2], 1};
   for (int64_t i = 0; i < n; i++)
     a->self->level->load(columns, TYPE, workspace + i * columns, v->type,
                          view_at(v, b, h, j + i, 0), v->at.stride[3]);
-  return (OF(operand)){workspace, columns, 1};
+  return (FN(operand)){workspace, columns, 1};
 }
 
 
-static void OF(load_queries) (const attend *a, const OF(rows) *r) {
+static void FN(load_queries) (const attend *a, const FN(rows) *r) {
   const view *v = &a->w->in[ATTENTION_Q];
   for (int64_t g = 0; g < a->shared; g++)
     for (int64_t i = 0; i < a->queries; i++) {
@@ -96,37 +96,37 @@ static void OF(load_queries) (const attend *a, const OF(rows) *r) {
 */
 
 /* s += n elements of a bias, from 'at' on. */
-static void OF(add_bias) (const attend *a, const view *v, const void *at, int64_t stride, int64_t n,
+static void FN(add_bias) (const attend *a, const view *v, const void *at, int64_t stride, int64_t n,
                           T *s, T *spare) {
   a->self->level->load(n, TYPE, spare, v->type, at, stride);
   for (int64_t j = 0; j < n; j++) s[j] += spare[j] * (T)LOG2E;
 }
 
 
-static void OF(bias_row) (const attend *a, const tile *x, int64_t i, T *s, T *spare) {
+static void FN(bias_row) (const attend *a, const tile *x, int64_t i, T *s, T *spare) {
   const view *bias = &a->w->in[ATTENTION_BIAS], *relative = &a->w->in[ATTENTION_RELATIVE];
   if (!view_is_none(bias))
-    OF(add_bias)(a, bias, view_at(bias, x->b, x->h, i, x->j), bias->at.stride[3], x->keys, s,
+    FN(add_bias)(a, bias, view_at(bias, x->b, x->h, i, x->j), bias->at.stride[3], x->keys, s,
                  spare);
   if (!view_is_none(relative)) {
     const int64_t *stride = relative->at.stride;
     const int64_t at = x->h * stride[0] + (i - x->j + a->keys - 1) * stride[1];
-    OF(add_bias)(a, relative, (char *)relative->data + at * scalar_sizes[relative->type],
+    FN(add_bias)(a, relative, (char *)relative->data + at * scalar_sizes[relative->type],
                  -stride[1], x->keys, s, spare);
   }
 }
 
 
 /* The scores of one head's queries, from q k^T: capped, with the biases, -inf where blocked. */
-static void OF(finish_scores) (const attend *a, const tile *x, T *s, T *spare) {
+static void FN(finish_scores) (const attend *a, const tile *x, T *s, T *spare) {
   const tile_kind kind = mask_classify(a->w, x);
   uint64_t may[TILE_KEYS];
   if (kind == TILE_MIXED) mask_bits(a->w, x, may);
   for (int64_t i = 0; i < x->n; i++, s += TILE_KEYS) {
     if (a->cap != 0)
       for (int64_t j = 0; j < x->keys; j += LANES)
-        OF(store)(s + j, OF(tanh)(OF(load)(s + j)) * (T)a->cap);
-    OF(bias_row)(a, x, i, s, spare);
+        FN(store)(s + j, FN(vector_tanh)(FN(load)(s + j)) * (T)a->cap);
+    FN(bias_row)(a, x, i, s, spare);
     for (int64_t j = 0; j < x->keys; j++)
       if (kind == TILE_NONE || (kind == TILE_MIXED && !(may[j] >> i & 1))) s[j] = -(T)INFINITY;
     for (int64_t j = x->keys; j < round_up(x->keys, LANES); j++) s[j] = -(T)INFINITY;
@@ -135,20 +135,20 @@ static void OF(finish_scores) (const attend *a, const tile *x, T *s, T *spare) {
 
 
 /* The scores of a row become weights relative to the largest yet; what came before is rescaled. */
-static void OF(few_softmax) (const attend *a, int64_t keys, T *s, T *o, T *top, T *sum) {
-  const OF(exp2_constants) constants = OF(exp2_open)();
-  OF(vector) most = OF(splat)(*top), total = {0};
-  for (int64_t j = 0; j < keys; j += LANES) most = OF(larger)(OF(load)(s + j), most);
+static void FN(few_softmax) (const attend *a, int64_t keys, T *s, T *o, T *top, T *sum) {
+  const FN(exp2_constants) constants = FN(exp2_open)();
+  FN(vector) most = FN(splat)(*top), total = {0};
+  for (int64_t j = 0; j < keys; j += LANES) most = FN(larger)(FN(load)(s + j), most);
   const T before = *top;
   for (int i = 0; i < LANES; i++) *top = most[i] > *top ? most[i] : *top;
   const T base = *top == -(T)INFINITY ? 0 : *top;
   for (int64_t j = 0; j < keys; j += LANES) {
-    const OF(vector) weight = OF(exp2_with)(&constants, OF(load)(s + j) - base);
-    OF(store)(s + j, weight);
+    const FN(vector) weight = FN(exp2_with)(&constants, FN(load)(s + j) - base);
+    FN(store)(s + j, weight);
     total += weight;
   }
-  const T fade = OF(exp2)(OF(splat)(before - base))[0];
-  *sum = *sum * fade + OF(total)(total);
+  const T fade = FN(vector_exp2)(FN(splat)(before - base))[0];
+  *sum = *sum * fade + FN(total)(total);
   if (before < *top)
     for (int64_t d = 0; d < a->Dv; d++) o[d] *= fade;
 }
@@ -163,7 +163,7 @@ static void OF(few_softmax) (const attend *a, int64_t keys, T *s, T *o, T *top, 
 */
 
 /* May no query of these heads attend to any key of the tile? */
-static bool OF(is_blocked) (const attend *a, tile x) {
+static bool FN(is_blocked) (const attend *a, tile x) {
   for (int64_t g = 0; g < a->shared; g++, x.h++)
     if (mask_classify(a->w, &x) != TILE_NONE) return false;
   return true;
@@ -171,38 +171,38 @@ static bool OF(is_blocked) (const attend *a, tile x) {
 
 
 /* s[i][j] = row i of q times row j of k, 'rows' by n <= 4; room for 4 columns. */
-INLINED void OF(key_sums) (const int rows, int64_t depth, const T *q, const T *k, int64_t k_row,
+INLINED void FN(key_sums) (const int rows, int64_t depth, const T *q, const T *k, int64_t k_row,
                            int64_t n, T *s) {
-  OF(vector) sum[DOT_ROWS][4] = {{{0}}};
+  FN(vector) sum[DOT_ROWS][4] = {{{0}}};
   const char *at[4];
   int64_t d = 0;
   UNROLL for (int j = 0; j < 4; j++) at[j] = (const char *)(k + smaller(j, n - 1) * k_row);
-  for (; d + LANES <= depth; d += LANES) OF(dot_step)(rows, TYPE, sum, q, depth, at, d, LANES);
-  if (d < depth) OF(dot_step)(rows, TYPE, sum, q, depth, at, d, (int)(depth - d));
+  for (; d + LANES <= depth; d += LANES) FN(dot_step)(rows, TYPE, sum, q, depth, at, d, LANES);
+  if (d < depth) FN(dot_step)(rows, TYPE, sum, q, depth, at, d, (int)(depth - d));
   UNROLL for (int i = 0; i < rows; i++)
     UNROLL for (int j = 0; j < 4; j += GROUP) {
-      const OF(piece) total = OF(totals)(sum[i] + j);
+      const FN(piece) total = FN(totals)(sum[i] + j);
       memcpy(s + i * TILE_KEYS + j, &total, sizeof total);
     }
 }
 
-typedef void (*OF(key_kernel)) (int64_t depth, const T *q, const T *k, int64_t k_row, int64_t n,
+typedef void (*FN(key_kernel)) (int64_t depth, const T *q, const T *k, int64_t k_row, int64_t n,
                                 T *s);
 
 #define KEY_SUMS(name, rows) \
-  static void OF(name##_##rows) (int64_t depth, const T *q, const T *k, int64_t k_row, int64_t n, \
+  static void FN(name##_##rows) (int64_t depth, const T *q, const T *k, int64_t k_row, int64_t n, \
                                  T *s) { \
-    OF(key_sums)(rows, depth, q, k, k_row, n, s); \
+    FN(key_sums)(rows, depth, q, k, k_row, n, s); \
   }
-#define KEY_SUMS_NAME(name, rows) OF(name##_##rows),
+#define KEY_SUMS_NAME(name, rows) FN(name##_##rows),
 EACH_DOT_ROW(KEY_SUMS, key_sums)
-static const OF(key_kernel) OF(key_kernels)[DOT_ROWS] = {EACH_DOT_ROW(KEY_SUMS_NAME, key_sums)};
+static const FN(key_kernel) FN(key_kernels)[DOT_ROWS] = {EACH_DOT_ROW(KEY_SUMS_NAME, key_sums)};
 #undef KEY_SUMS
 #undef KEY_SUMS_NAME
 
 
 /* n rows from number j on, which are read soon. */
-static void OF(fetch_rows) (OF(operand) x, int64_t j, int64_t n, int64_t columns) {
+static void FN(fetch_rows) (FN(operand) x, int64_t j, int64_t n, int64_t columns) {
   const bool unbroken = x.row == columns;
   const int64_t lines = unbroken ? 1 : n, line = unbroken ? n * columns : columns;
   for (int64_t i = j; i < j + lines; i++)
@@ -215,45 +215,45 @@ static void OF(fetch_rows) (OF(operand) x, int64_t j, int64_t n, int64_t columns
 ** r->s = q k^T. What is read next is fetched meanwhile: keys ('there' are so many) and, where they
 ** lie in place, these keys' values. Memory is what takes the time.
 */
-static void OF(multiply_keys) (const OF(few) *f, const OF(rows) *r, int64_t keys, OF(operand) k,
-                               int64_t there, OF(operand) v) {
+static void FN(multiply_keys) (const FN(few) *f, const FN(rows) *r, int64_t keys, FN(operand) k,
+                               int64_t there, FN(operand) v) {
   const int64_t depth = f->a->D;
   for (int64_t j = 0; j < keys; j += 4) {
     const int64_t n = smaller(keys - j, 4);
     for (int64_t i = 0; i < f->rows; i += DOT_ROWS)
-      OF(key_kernels)[smaller(f->rows - i, DOT_ROWS) - 1]
+      FN(key_kernels)[smaller(f->rows - i, DOT_ROWS) - 1]
         (depth, r->q + i * depth, k.at + j * k.row, k.row, n, r->s + i * TILE_KEYS + j);
-    if (v.at != NULL) OF(fetch_rows)(v, j, n, f->a->Dv);
-    if (j + KEYS_AHEAD + 4 <= there) OF(fetch_rows)(k, j + KEYS_AHEAD, 4, depth);
+    if (v.at != NULL) FN(fetch_rows)(v, j, n, f->a->Dv);
+    if (j + KEYS_AHEAD + 4 <= there) FN(fetch_rows)(k, j + KEYS_AHEAD, 4, depth);
   }
 }
 
 
 /* r->s = the scores of all rows for the keys of a tile. */
-static void OF(few_scores) (const OF(few) *f, const OF(rows) *r, tile x, OF(operand) v) {
+static void FN(few_scores) (const FN(few) *f, const FN(rows) *r, tile x, FN(operand) v) {
   const attend *a = f->a;
-  const OF(operand) k = OF(few_rows)(a, &a->w->in[ATTENTION_K], r->b, r->hk, x.j, x.keys, r->k);
-  OF(multiply_keys)(f, r, x.keys, k, k.at == r->k ? 0 : a->keys - x.j, v);
+  const FN(operand) k = FN(few_rows)(a, &a->w->in[ATTENTION_K], r->b, r->hk, x.j, x.keys, r->k);
+  FN(multiply_keys)(f, r, x.keys, k, k.at == r->k ? 0 : a->keys - x.j, v);
   for (int64_t g = 0; g < a->shared; g++, x.h++)
-    OF(finish_scores)(a, &x, r->s + g * a->queries * TILE_KEYS, r->spare);
+    FN(finish_scores)(a, &x, r->s + g * a->queries * TILE_KEYS, r->spare);
 }
 
 
-static void OF(attend_few_keys) (const OF(few) *f, const OF(rows) *r, tile x, const OF(part) *p,
+static void FN(attend_few_keys) (const FN(few) *f, const FN(rows) *r, tile x, const FN(part) *p,
                                  bool careful) {
   const attend *a = f->a;
-  const OF(operand) v = OF(few_rows)(a, &a->w->in[ATTENTION_V], r->b, r->hk, x.j, x.keys, r->v);
-  const OF(product) sum = {.depth = x.keys, .a_row = TILE_KEYS, .a_column = 1, .b_row = v.row,
+  const FN(operand) v = FN(few_rows)(a, &a->w->in[ATTENTION_V], r->b, r->hk, x.j, x.keys, r->v);
+  const FN(product) sum = {.depth = x.keys, .a_row = TILE_KEYS, .a_column = 1, .b_row = v.row,
                            .c_row = a->Dv, .alpha = 1, .add = true};
-  OF(few_scores)(f, r, x, v);
+  FN(few_scores)(f, r, x, v);
   for (int64_t i = 0; i < f->rows; i++)
-    OF(few_softmax)(a, x.keys, r->s + i * TILE_KEYS, p->o + i * a->Dv, p->top + i, p->sum + i);
-  if (careful) OF(multiply_careful)(&sum, true, f->rows, a->Dv, r->s, v.at, p->o);
-  else OF(multiply)(&sum, f->rows, a->Dv, r->s, v.at, p->o);
+    FN(few_softmax)(a, x.keys, r->s + i * TILE_KEYS, p->o + i * a->Dv, p->top + i, p->sum + i);
+  if (careful) FN(multiply_careful)(&sum, true, f->rows, a->Dv, r->s, v.at, p->o);
+  else FN(multiply)(&sum, f->rows, a->Dv, r->s, v.at, p->o);
 }
 
 
-static void OF(attend_part) (const OF(few) *f, const OF(rows) *r, int64_t n, const OF(part) *p,
+static void FN(attend_part) (const FN(few) *f, const FN(rows) *r, int64_t n, const FN(part) *p,
                              bool careful) {
   const attend *a = f->a;
   const key_range own = {n * f->part_keys, (n + 1) * f->part_keys};
@@ -267,66 +267,66 @@ static void OF(attend_part) (const OF(few) *f, const OF(rows) *r, int64_t n, con
   for (; j < keys.to && !cpu_stopped(a->self); j += TILE_KEYS) {
     const tile x = {.b = r->b, .h = r->hk * a->shared, .n = a->queries, .j = j,
                     .keys = smaller(keys.to - j, TILE_KEYS)};
-    if (!OF(is_blocked)(a, x)) OF(attend_few_keys)(f, r, x, p, careful);
+    if (!FN(is_blocked)(a, x)) FN(attend_few_keys)(f, r, x, p, careful);
   }
 }
 
 
 /* Part n of the heads that r has, or its weights once the normalisers are known. */
-typedef void (*OF(few_work)) (const OF(few) *f, const OF(rows) *r, int64_t n);
+typedef void (*FN(few_work)) (const FN(few) *f, const FN(rows) *r, int64_t n);
 
 
-static void OF(attend_own_part) (const OF(few) *f, const OF(rows) *r, int64_t n) {
+static void FN(attend_own_part) (const FN(few) *f, const FN(rows) *r, int64_t n) {
   const attend *a = f->a;
-  const OF(part) p = OF(part_at)(f, r->b * a->Hk + r->hk, n);
-  OF(attend_part)(f, r, n, &p, false);
-  if (a->w->attention.mask.n > 0 && !OF(is_finite)(p.o, f->rows, a->Dv, a->Dv))
-    OF(attend_part)(f, r, n, &p, true);        /* what is masked may have got in: 0 times NaN */
+  const FN(part) p = FN(part_at)(f, r->b * a->Hk + r->hk, n);
+  FN(attend_part)(f, r, n, &p, false);
+  if (a->w->attention.mask.n > 0 && !FN(is_finite)(p.o, f->rows, a->Dv, a->Dv))
+    FN(attend_part)(f, r, n, &p, true);        /* what is masked may have got in: 0 times NaN */
 }
 
 
 /* The weights of row i of r->s, to where the caller wants them. */
-static void OF(store_weights) (const OF(few) *f, const OF(rows) *r, const tile *x, int64_t i) {
+static void FN(store_weights) (const FN(few) *f, const FN(rows) *r, const tile *x, int64_t i) {
   const attend *a = f->a;
   const view *v = &a->w->out[ATTENTION_WEIGHTS];
-  const OF(part) p = OF(part_at)(f, r->b * a->Hk + r->hk, 0);
-  const OF(vector) lse = OF(splat)(p.top[i] == -(T)INFINITY ? 0 : p.top[i] * (T)LOG2E);
+  const FN(part) p = FN(part_at)(f, r->b * a->Hk + r->hk, 0);
+  const FN(vector) lse = FN(splat)(p.top[i] == -(T)INFINITY ? 0 : p.top[i] * (T)LOG2E);
   T *s = r->s + i * TILE_KEYS;
   for (int64_t j = 0; j < x->keys; j += LANES) {
-    const OF(vector) score = OF(load)(s + j);
-    OF(store)(s + j, OF(weight_of)(score, OF(exp2)(score - lse)));
+    const FN(vector) score = FN(load)(s + j);
+    FN(store)(s + j, FN(weight_of)(score, FN(vector_exp2)(score - lse)));
   }
   a->self->level->store(x->keys, v->type, view_at(v, r->b, x->h + i / a->queries, i % a->queries,
                                                   x->j), v->at.stride[3], TYPE, s);
 }
 
 
-static void OF(weigh_part) (const OF(few) *f, const OF(rows) *r, int64_t n) {
+static void FN(weigh_part) (const FN(few) *f, const FN(rows) *r, int64_t n) {
   const attend *a = f->a;
-  const OF(operand) none = {NULL, 0, 1};
+  const FN(operand) none = {NULL, 0, 1};
   const int64_t end = smaller((n + 1) * f->part_keys, a->keys);
   for (int64_t j = n * f->part_keys; j < end && !cpu_stopped(a->self); j += TILE_KEYS) {
     const tile x = {.b = r->b, .h = r->hk * a->shared, .n = a->queries, .j = j,
                     .keys = smaller(end - j, TILE_KEYS)};
-    OF(few_scores)(f, r, x, none);
-    for (int64_t i = 0; i < f->rows; i++) OF(store_weights)(f, r, &x, i);
+    FN(few_scores)(f, r, x, none);
+    for (int64_t i = 0; i < f->rows; i++) FN(store_weights)(f, r, &x, i);
   }
 }
 
 
-static void OF(few_pieces) (const OF(few) *f, int64_t from, int64_t to, OF(few_work) run) {
+static void FN(few_pieces) (const FN(few) *f, int64_t from, int64_t to, FN(few_work) run) {
   attend *a = f->a;
   _Alignas(64) char near[NEAR_BYTES];
-  OF(rows) r;
+  FN(rows) r;
   T *workspace = attend_workspace(a, near);
   if (workspace == NULL) return;
-  OF(share_few)(f, &r, workspace);
+  FN(share_few)(f, &r, workspace);
   for (int64_t item = from, head = -1; item < to; item++) {
     if (item / f->parts != head) {
       head = item / f->parts;
       r.b = head / a->Hk;
       r.hk = head % a->Hk;
-      OF(load_queries)(a, &r);
+      FN(load_queries)(a, &r);
     }
     run(f, &r, item % f->parts);
   }
@@ -334,13 +334,13 @@ static void OF(few_pieces) (const OF(few) *f, int64_t from, int64_t to, OF(few_w
 }
 
 
-static void OF(few_piece) (void *arg, int64_t from, int64_t to) {
-  OF(few_pieces)(arg, from, to, OF(attend_own_part));
+static void FN(few_piece) (void *arg, int64_t from, int64_t to) {
+  FN(few_pieces)(arg, from, to, FN(attend_own_part));
 }
 
 
-static void OF(weigh_piece) (void *arg, int64_t from, int64_t to) {
-  OF(few_pieces)(arg, from, to, OF(weigh_part));
+static void FN(weigh_piece) (void *arg, int64_t from, int64_t to) {
+  FN(few_pieces)(arg, from, to, FN(weigh_part));
 }
 
 /* }================================================================== */
@@ -353,11 +353,11 @@ static void OF(weigh_piece) (void *arg, int64_t from, int64_t to) {
 */
 
 /* The first part takes in row i of the one that follows. */
-static void OF(join_part) (const attend *a, const OF(part) *p, const OF(part) *q, int64_t i) {
+static void FN(join_part) (const attend *a, const FN(part) *p, const FN(part) *q, int64_t i) {
   const T top = p->top[i] < q->top[i] ? q->top[i] : p->top[i];
   const T base = top == -(T)INFINITY ? 0 : top;
-  const T mine = OF(exp2)(OF(splat)(p->top[i] - base))[0];
-  const T theirs = OF(exp2)(OF(splat)(q->top[i] - base))[0];
+  const T mine = FN(vector_exp2)(FN(splat)(p->top[i] - base))[0];
+  const T theirs = FN(vector_exp2)(FN(splat)(q->top[i] - base))[0];
   if (q->top[i] == -(T)INFINITY && q->sum[i] == 0) return;
   for (int64_t d = 0; d < a->Dv; d++)
     p->o[i * a->Dv + d] = p->o[i * a->Dv + d] * mine + q->o[i * a->Dv + d] * theirs;
@@ -367,11 +367,11 @@ static void OF(join_part) (const attend *a, const OF(part) *p, const OF(part) *q
 
 
 /* The results of row i of a head: 0 where nothing was attended to. Its normaliser. */
-static T OF(end_row) (const attend *a, int64_t b, int64_t h, int64_t i, T *o, T top, T sum) {
+static T FN(end_row) (const attend *a, int64_t b, int64_t h, int64_t i, T *o, T top, T sum) {
   const view *y = &a->w->out[ATTENTION_Y], *lse = &a->w->out[ATTENTION_Y_LSE];
   const int64_t *stride = lse->at.stride;
   const int64_t at = b * stride[0] + h * stride[1] + i * stride[2];
-  const T normaliser = top * (T)LOG_OF_2 + OF(log)(OF(splat)(sum))[0];
+  const T normaliser = top * (T)LOG_OF_2 + FN(vector_log)(FN(splat)(sum))[0];
   for (int64_t d = 0; d < a->Dv; d++) o[d] = sum == 0 ? 0 : o[d] / sum;
   a->self->level->store(a->Dv, y->type, view_at(y, b, h, i, 0), y->at.stride[3], TYPE, o);
   a->self->level->store(1, lse->type, (char *)lse->data + at * scalar_sizes[lse->type], 1, TYPE,
@@ -384,40 +384,40 @@ static T OF(end_row) (const attend *a, int64_t b, int64_t h, int64_t i, T *o, T 
 ** Heads of keys from 'from' to 'to' - 1: their parts are joined, in order. In the place of a
 ** row's largest score its normaliser stays behind.
 */
-static void OF(join_piece) (void *arg, int64_t from, int64_t to) {
-  const OF(few) *f = arg;
+static void FN(join_piece) (void *arg, int64_t from, int64_t to) {
+  const FN(few) *f = arg;
   const attend *a = f->a;
   for (int64_t head = from; head < to; head++) {
-    const OF(part) p = OF(part_at)(f, head, 0);
+    const FN(part) p = FN(part_at)(f, head, 0);
     for (int64_t i = 0; i < f->rows; i++) {
       for (int64_t n = 1; n < f->parts; n++) {
-        const OF(part) q = OF(part_at)(f, head, n);
-        OF(join_part)(a, &p, &q, i);
+        const FN(part) q = FN(part_at)(f, head, n);
+        FN(join_part)(a, &p, &q, i);
       }
-      p.top[i] = OF(end_row)(a, head / a->Hk, head % a->Hk * a->shared + i / a->queries,
+      p.top[i] = FN(end_row)(a, head / a->Hk, head % a->Hk * a->shared + i / a->queries,
                              i % a->queries, p.o + i * a->Dv, p.top[i], p.sum[i]);
     }
   }
 }
 
 
-static void OF(attend_few) (attend *a) {
+static void FN(attend_few) (attend *a) {
   if (a->B * a->H * a->queries == 0) return;
-  OF(few) f = {.a = a, .rows = a->shared * a->queries, .part_keys = PART_KEYS};
+  FN(few) f = {.a = a, .rows = a->shared * a->queries, .part_keys = PART_KEYS};
   while (a->keys / f.part_keys >= MOST_PARTS) f.part_keys *= 2;
   f.parts = larger(1, (a->keys - 1) / f.part_keys + 1);
-  OF(rows) r;
+  FN(rows) r;
   const int64_t heads = a->B * a->Hk;
-  a->workspace = OF(share_few)(&f, &r, NULL);
-  f.sums = cpu_scratch((size_t)(heads * f.parts * OF(part_size)(&f)) * sizeof(T));
+  a->workspace = FN(share_few)(&f, &r, NULL);
+  f.sums = cpu_scratch((size_t)(heads * f.parts * FN(part_size)(&f)) * sizeof(T));
   if (f.sums == NULL) { a->failed = true; return; }
   const int64_t cost = smaller(a->keys + 8, f.part_keys) * (f.rows + 2) * (a->D + a->Dv + 16);
-  pool_run(a->self->pool, heads * f.parts, larger(1, 400000 / cost), OF(few_piece), &f);
+  pool_run(a->self->pool, heads * f.parts, larger(1, 400000 / cost), FN(few_piece), &f);
   if (!a->failed)
     pool_run(a->self->pool, heads, larger(1, 100000 / (f.parts * f.rows * (a->Dv + 16))),
-             OF(join_piece), &f);
+             FN(join_piece), &f);
   if (!a->failed && !view_is_none(&a->w->out[ATTENTION_WEIGHTS]))
-    pool_run(a->self->pool, heads * f.parts, larger(1, 400000 / cost), OF(weigh_piece), &f);
+    pool_run(a->self->pool, heads * f.parts, larger(1, 400000 / cost), FN(weigh_piece), &f);
   cpu_scratch_free(f.sums);
 }
 

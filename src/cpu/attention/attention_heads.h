@@ -14,14 +14,14 @@
 #define HEADS_QUERIES 32           /* of a head, at most: one block of panels, on each level */
 #define HEADS_VECTORS 768         /* of queries, keys, values and results together, at most */
 
-typedef struct OF(heads) {         /* LANES heads, or the n that are left; matrices of vectors */
+typedef struct FN(heads) {         /* LANES heads, or the n that are left; matrices of vectors */
   const attend *a;
   int64_t first, n;                /* counted over (B, H) */
   T *q, *k, *v, *y;                /* (T, D), (S, D), (S, Dv), (T, Dv) */
   T *scaled;                       /* (T, D): q times a's factor */
   T *p, *lse;                      /* (T, S): scores, then weights; (T) */
   T *g, *ds, *dq, *dk, *dv;        /* of y, scores … */
-} OF(heads);
+} FN(heads);
 
 
 /*
@@ -31,7 +31,7 @@ typedef struct OF(heads) {         /* LANES heads, or the n that are left; matri
 */
 
 /* 'always': be there as few heads as may be. */
-static bool OF(attend_has_heads) (const attend *a, bool always) {
+static bool FN(attend_has_heads) (const attend *a, bool always) {
   const work *w = a->w;
   const int64_t heads = a->B * a->H, vectors = (a->queries + a->keys) * (a->D + a->Dv);
   if (vectors > HEADS_VECTORS || heads == 0 || (heads * 2 <= LANES && !always)) return false;
@@ -59,19 +59,19 @@ static bool OF(attend_has_heads) (const attend *a, bool always) {
 ** Heads of a view (B, H, rows, columns) or (B, H, rows) that lie at equal distance. Columns that
 ** are unbroken are moved together, and rows that are, as one.
 */
-typedef struct OF(head_rows) {
+typedef struct FN(head_rows) {
   T *at;
   int64_t n, step;                 /* heads, and their distance */
   int64_t rows, columns, together;
   int64_t row, column;             /* strides */
-} OF(head_rows);
+} FN(head_rows);
 
 /* Of r's heads those from number 'from' on: all that are left, or all of one batch. */
-static OF(head_rows) OF(head_rows_of) (const OF(heads) *r, const view *v, int64_t from) {
+static FN(head_rows) FN(head_rows_of) (const FN(heads) *r, const view *v, int64_t from) {
   const int64_t *size = v->at.size, *stride = v->at.stride, H = size[1];
   const int64_t head = r->first + from, left = r->n - from;
   const bool even = size[0] == 1 || H == 1 || stride[0] == H * stride[1];
-  OF(head_rows) m = {
+  FN(head_rows) m = {
     .at = (T *)v->data + head / H * stride[0] + head % H * stride[1],
     .n = even ? left : smaller(left, H - head % H), .step = stride[H == 1 ? 0 : 1],
     .rows = size[2], .columns = v->at.rank == 4 ? size[3] : 1, .row = stride[2],
@@ -87,26 +87,26 @@ static OF(head_rows) OF(head_rows_of) (const OF(heads) *r, const view *v, int64_
 
 
 /* Lanes without a head repeat the last one. */
-static void OF(load_heads) (const OF(heads) *r, const view *v, T factor, T *to) {
-  OF(head_rows) m;
+static void FN(load_heads) (const FN(heads) *r, const view *v, T factor, T *to) {
+  FN(head_rows) m;
   for (int64_t lane = 0; lane < r->n; lane += m.n) {
-    m = OF(head_rows_of)(r, v, lane);
+    m = FN(head_rows_of)(r, v, lane);
     const int64_t written = lane + m.n < r->n ? m.n : LANES - lane;
     for (int64_t i = 0; i < m.rows; i++)
       for (int64_t j = 0; j < m.columns; j += m.together)
-        OF(transpose)(m.n, m.together, written, factor, m.at + i * m.row + j * m.column, m.step,
+        FN(transpose)(m.n, m.together, written, factor, m.at + i * m.row + j * m.column, m.step,
                       to + (i * m.columns + j) * LANES + lane, LANES);
   }
 }
 
 
-static void OF(store_heads) (const OF(heads) *r, const view *v, const T *from) {
-  OF(head_rows) m;
+static void FN(store_heads) (const FN(heads) *r, const view *v, const T *from) {
+  FN(head_rows) m;
   for (int64_t lane = 0; lane < r->n; lane += m.n) {
-    m = OF(head_rows_of)(r, v, lane);
+    m = FN(head_rows_of)(r, v, lane);
     for (int64_t i = 0; i < m.rows; i++)
       for (int64_t j = 0; j < m.columns; j += m.together)
-        OF(transpose)(m.together, m.n, m.together, 1, from + (i * m.columns + j) * LANES + lane,
+        FN(transpose)(m.together, m.n, m.together, 1, from + (i * m.columns + j) * LANES + lane,
                       LANES, m.at + i * m.row + j * m.column, m.step);
   }
 }
@@ -115,56 +115,56 @@ static void OF(store_heads) (const OF(heads) *r, const view *v, const T *from) {
 #define HEAD_COLUMNS 6             /* of two rows of a product at a time: 12 sums in flight */
 
 /* n elements of two rows of a product, which may be one and the same; strides count numbers. */
-INLINED void OF(head_sums) (const int n, int64_t depth, const T *const a[2], int64_t a_column,
+INLINED void FN(head_sums) (const int n, int64_t depth, const T *const a[2], int64_t a_column,
                             const T *b, int64_t b_row, int64_t b_column, T factor,
                             T *const c[2]) {
-  OF(vector) sum[2][HEAD_COLUMNS];
-  UNROLL for (int j = 0; j < n; j++) sum[0][j] = sum[1][j] = (OF(vector)){0};
+  FN(vector) sum[2][HEAD_COLUMNS];
+  UNROLL for (int j = 0; j < n; j++) sum[0][j] = sum[1][j] = (FN(vector)){0};
   for (int64_t k = 0; k < depth * a_column; k += a_column, b += b_row) {
-    const OF(vector) x = OF(load)(a[0] + k), y = OF(load)(a[1] + k);
+    const FN(vector) x = FN(load)(a[0] + k), y = FN(load)(a[1] + k);
     UNROLL for (int j = 0; j < n; j++) {
-      OF(vector) z = OF(load)(b + j * b_column);
+      FN(vector) z = FN(load)(b + j * b_column);
       IN_REGISTER(z);                /* or it is loaded twice */
       sum[0][j] += x * z;
       sum[1][j] += y * z;
     }
   }
   UNROLL for (int i = 0; i < 2; i++)
-    UNROLL for (int j = 0; j < n; j++) OF(store)(c[i] + j * LANES, sum[i][j] * factor);
+    UNROLL for (int j = 0; j < n; j++) FN(store)(c[i] + j * LANES, sum[i][j] * factor);
 }
 
 
 /* The same for one element; where a is 0 nothing is added, be b NaN or infinite. */
-static void OF(head_sum_careful) (int64_t depth, const T *a, int64_t a_column, const T *b,
+static void FN(head_sum_careful) (int64_t depth, const T *a, int64_t a_column, const T *b,
                                   int64_t b_row, T factor, T *c) {
-  OF(vector) sum = {0};
+  FN(vector) sum = {0};
   for (; depth > 0; depth--, a += a_column, b += b_row) {
-    const OF(vector) x = OF(load)(a), next = sum + x * OF(load)(b);
-    sum = OF(select)(x == (T)0, sum, next);
+    const FN(vector) x = FN(load)(a), next = sum + x * FN(load)(b);
+    sum = FN(select)(x == (T)0, sum, next);
   }
-  OF(store)(c, sum * factor);
+  FN(store)(c, sum * factor);
 }
 
 
 #define HEAD_SUMS(n) \
-  static void OF(head_sums_##n) (int64_t depth, const T *const a[2], int64_t a_column, \
+  static void FN(head_sums_##n) (int64_t depth, const T *const a[2], int64_t a_column, \
                                  const T *b, int64_t b_row, int64_t b_column, T factor, \
                                  T *const c[2]) { \
-    OF(head_sums)(n, depth, a, a_column, b, b_row, b_column, factor, c); \
+    FN(head_sums)(n, depth, a, a_column, b, b_row, b_column, factor, c); \
   }
 HEAD_SUMS(1) HEAD_SUMS(2) HEAD_SUMS(3) HEAD_SUMS(4) HEAD_SUMS(5) HEAD_SUMS(6)
 #undef HEAD_SUMS
 
-static void (*const OF(head_kernels)[]) (int64_t, const T *const a[2], int64_t, const T *, int64_t,
+static void (*const FN(head_kernels)[]) (int64_t, const T *const a[2], int64_t, const T *, int64_t,
                                          int64_t, T, T *const c[2]) = {
-  NULL, OF(head_sums_1), OF(head_sums_2), OF(head_sums_3), OF(head_sums_4), OF(head_sums_5),
-  OF(head_sums_6)
+  NULL, FN(head_sums_1), FN(head_sums_2), FN(head_sums_3), FN(head_sums_4), FN(head_sums_5),
+  FN(head_sums_6)
 };
 
 
 /* c (rows, columns) = factor a b; the operands' strides count vectors. */
-static void OF(multiply_heads) (int64_t rows, int64_t columns, int64_t depth, T factor,
-                                OF(operand) a, OF(operand) b, T *c) {
+static void FN(multiply_heads) (int64_t rows, int64_t columns, int64_t depth, T factor,
+                                FN(operand) a, FN(operand) b, T *c) {
   const int64_t cuts = (columns + HEAD_COLUMNS - 1) / HEAD_COLUMNS;
   for (int64_t i = 0; i < rows; i += 2) {
     const int64_t other = i + 1 < rows ? 1 : 0;
@@ -172,18 +172,18 @@ static void OF(multiply_heads) (int64_t rows, int64_t columns, int64_t depth, T 
     for (int64_t cut = 0, j = 0, n; cut < cuts; cut++, j += n) {
       T *at = c + (i * columns + j) * LANES, *to[2] = {at, at + other * columns * LANES};
       n = (columns - j + cuts - cut - 1) / (cuts - cut);
-      OF(head_kernels)[n](depth, from, a.column * LANES, b.at + j * b.column * LANES,
+      FN(head_kernels)[n](depth, from, a.column * LANES, b.at + j * b.column * LANES,
                           b.row * LANES, b.column * LANES, factor, to);
     }
   }
 }
 
 
-static void OF(multiply_heads_careful) (int64_t rows, int64_t columns, int64_t depth, T factor,
-                                        OF(operand) a, OF(operand) b, T *c) {
+static void FN(multiply_heads_careful) (int64_t rows, int64_t columns, int64_t depth, T factor,
+                                        FN(operand) a, FN(operand) b, T *c) {
   for (int64_t i = 0; i < rows; i++)
     for (int64_t j = 0; j < columns; j++)
-      OF(head_sum_careful)(depth, a.at + i * a.row * LANES, a.column * LANES,
+      FN(head_sum_careful)(depth, a.at + i * a.row * LANES, a.column * LANES,
                            b.at + j * b.column * LANES, b.row * LANES, factor,
                            c + (i * columns + j) * LANES);
 }
@@ -198,7 +198,7 @@ static void OF(multiply_heads_careful) (int64_t rows, int64_t columns, int64_t d
 */
 
 /* Who may attend, key by key: a word for each lane. */
-static void OF(heads_bits) (const OF(heads) *r, uint64_t bits[LANES][TILE_KEYS]) {
+static void FN(heads_bits) (const FN(heads) *r, uint64_t bits[LANES][TILE_KEYS]) {
   const attend *a = r->a;
   for (int64_t c = 0; c < LANES; c++) {
     const int64_t head = r->first + smaller(c, r->n - 1);
@@ -210,18 +210,18 @@ static void OF(heads_bits) (const OF(heads) *r, uint64_t bits[LANES][TILE_KEYS])
 
 
 /* Lane by lane: may query i attend to key j? */
-static OF(flags) OF(heads_flags) (uint64_t bits[LANES][TILE_KEYS], int64_t i, int64_t j) {
-  OF(flags) may;
+static FN(flags) FN(heads_flags) (uint64_t bits[LANES][TILE_KEYS], int64_t i, int64_t j) {
+  FN(flags) may;
   for (int c = 0; c < LANES; c++) may[c] = -(BITS)(bits[c][j] >> i & 1);
   return may;
 }
 
 
-APART void OF(block_heads) (const OF(heads) *r) {
+APART void FN(block_heads) (const FN(heads) *r) {
   const attend *a = r->a;
-  const OF(vector) never = OF(splat)(-(T)INFINITY);
+  const FN(vector) never = FN(splat)(-(T)INFINITY);
   uint64_t bits[LANES][TILE_KEYS];
-  OF(heads_bits)(r, bits);
+  FN(heads_bits)(r, bits);
   for (int64_t j = 0; j < a->keys; j++) {
     uint64_t all = bits[0][j], any = all;
     for (int c = 1; c < LANES; c++) {
@@ -231,18 +231,18 @@ APART void OF(block_heads) (const OF(heads) *r) {
     for (int64_t i = 0; i < a->queries; i++) {
       T *at = r->p + (i * a->keys + j) * LANES;
       if (all >> i & 1) continue;
-      OF(store)(at, any >> i & 1 ? OF(select)(OF(heads_flags)(bits, i, j), OF(load)(at), never)
+      FN(store)(at, any >> i & 1 ? FN(select)(FN(heads_flags)(bits, i, j), FN(load)(at), never)
                                  : never);
     }
   }
 }
 
 
-static void OF(heads_scores) (const OF(heads) *r) {
+static void FN(heads_scores) (const FN(heads) *r) {
   const attend *a = r->a;
-  OF(multiply_heads)(a->queries, a->keys, a->D, 1, (OF(operand)){r->scaled, a->D, 1},
-                     (OF(operand)){r->k, 1, a->D}, r->p);
-  if (a->w->attention.mask.n > 0) OF(block_heads)(r);
+  FN(multiply_heads)(a->queries, a->keys, a->D, 1, (FN(operand)){r->scaled, a->D, 1},
+                     (FN(operand)){r->k, 1, a->D}, r->p);
+  if (a->w->attention.mask.n > 0) FN(block_heads)(r);
 }
 
 
@@ -250,33 +250,33 @@ static void OF(heads_scores) (const OF(heads) *r) {
 ** Rows of scores become weights: their sums, and the normalisers. Step by step for all rows, so
 ** that none waits for the one before.
 */
-static void OF(heads_softmax) (const OF(heads) *r, OF(vector) *sum) {
-  const OF(exp2_constants) constants = OF(exp2_open)();
+static void FN(heads_softmax) (const FN(heads) *r, FN(vector) *sum) {
+  const FN(exp2_constants) constants = FN(exp2_open)();
   const int64_t rows = r->a->queries, row = r->a->keys * LANES;
-  OF(vector) top[HEADS_QUERIES];
+  FN(vector) top[HEADS_QUERIES];
   for (int64_t i = 0; i < rows; i++) {
-    top[i] = OF(splat)(-(T)INFINITY);
+    top[i] = FN(splat)(-(T)INFINITY);
     for (T *s = r->p + i * row; s < r->p + (i + 1) * row; s += LANES)
-      top[i] = OF(larger)(OF(load)(s), top[i]);
+      top[i] = FN(larger)(FN(load)(s), top[i]);
   }
   for (int64_t i = 0; i < rows; i++) {
-    const OF(vector) base = OF(select)(top[i] == -(T)INFINITY, (OF(vector)){0}, top[i]);
-    sum[i] = (OF(vector)){0};
+    const FN(vector) base = FN(select)(top[i] == -(T)INFINITY, (FN(vector)){0}, top[i]);
+    sum[i] = (FN(vector)){0};
     for (T *s = r->p + i * row; s < r->p + (i + 1) * row; s += LANES) {
-      const OF(vector) weight = OF(exp2_with)(&constants, OF(load)(s) - base);
-      OF(store)(s, weight);
+      const FN(vector) weight = FN(exp2_with)(&constants, FN(load)(s) - base);
+      FN(store)(s, weight);
       sum[i] += weight;
     }
   }
   for (int64_t i = 0; i < rows; i++)
-    OF(store)(r->lse + i * LANES, top[i] * (T)LOG_OF_2 + OF(log)(sum[i]));
+    FN(store)(r->lse + i * LANES, top[i] * (T)LOG_OF_2 + FN(vector_log)(sum[i]));
 }
 
 /* }================================================================== */
 
 
 /* Shares out the workspace at 'base'; with NULL it only counts. */
-static size_t OF(share_heads) (const attend *a, OF(heads) *r, T *base) {
+static size_t FN(share_heads) (const attend *a, FN(heads) *r, T *base) {
   const int64_t t = a->queries, s = a->keys, D = a->D, Dv = a->Dv;
   const bool back = a->w->kind == WORK_ATTENTION_BACK;
   const struct { T **part; int64_t size; } parts[] = {
@@ -293,50 +293,50 @@ static size_t OF(share_heads) (const attend *a, OF(heads) *r, T *base) {
 }
 
 
-static void OF(load_operands) (const OF(heads) *r) {
+static void FN(load_operands) (const FN(heads) *r) {
   const work *w = r->a->w;
-  OF(load_heads)(r, &w->in[ATTENTION_Q], (T)r->a->factor, r->scaled);
-  OF(load_heads)(r, &w->in[ATTENTION_K], 1, r->k);
-  OF(load_heads)(r, &w->in[ATTENTION_V], 1, r->v);
+  FN(load_heads)(r, &w->in[ATTENTION_Q], (T)r->a->factor, r->scaled);
+  FN(load_heads)(r, &w->in[ATTENTION_K], 1, r->k);
+  FN(load_heads)(r, &w->in[ATTENTION_V], 1, r->v);
 }
 
 
 /* The weights themselves, from the rows' normalisers. */
-static void OF(weigh_heads) (const OF(heads) *r) {
-  const OF(exp2_constants) constants = OF(exp2_open)();
+static void FN(weigh_heads) (const FN(heads) *r) {
+  const FN(exp2_constants) constants = FN(exp2_open)();
   const int64_t row = r->a->keys * LANES;
-  OF(heads_scores)(r);
+  FN(heads_scores)(r);
   for (int64_t i = 0; i < r->a->queries; i++) {
-    OF(vector) lse = OF(load)(r->lse + i * LANES) * (T)LOG2E;
-    lse = OF(select)(lse == -(T)INFINITY, (OF(vector)){0}, lse);
+    FN(vector) lse = FN(load)(r->lse + i * LANES) * (T)LOG2E;
+    lse = FN(select)(lse == -(T)INFINITY, (FN(vector)){0}, lse);
     for (T *s = r->p + i * row; s < r->p + (i + 1) * row; s += LANES) {
-      const OF(vector) score = OF(load)(s), weight = OF(exp2_with)(&constants, score - lse);
-      OF(store)(s, OF(weight_of)(score, weight));
+      const FN(vector) score = FN(load)(s), weight = FN(exp2_with)(&constants, score - lse);
+      FN(store)(s, FN(weight_of)(score, weight));
     }
   }
-  OF(store_heads)(r, &r->a->w->out[ATTENTION_WEIGHTS], r->p);
+  FN(store_heads)(r, &r->a->w->out[ATTENTION_WEIGHTS], r->p);
 }
 
 
-APART void OF(attend_heads) (const OF(heads) *r) {
+APART void FN(attend_heads) (const FN(heads) *r) {
   const attend *a = r->a;
   const int64_t t = a->queries, s = a->keys, Dv = a->Dv;
-  const OF(operand) p = {r->p, s, 1}, v = {r->v, Dv, 1};
-  OF(vector) sum[HEADS_QUERIES];
-  OF(load_operands)(r);
-  OF(heads_scores)(r);
-  OF(heads_softmax)(r, sum);
-  OF(multiply_heads)(t, Dv, s, 1, p, v, r->y);
-  if (a->w->attention.mask.n > 0 && !OF(is_finite)(r->y, t * Dv, LANES, LANES))
-    OF(multiply_heads_careful)(t, Dv, s, 1, p, v, r->y);
+  const FN(operand) p = {r->p, s, 1}, v = {r->v, Dv, 1};
+  FN(vector) sum[HEADS_QUERIES];
+  FN(load_operands)(r);
+  FN(heads_scores)(r);
+  FN(heads_softmax)(r, sum);
+  FN(multiply_heads)(t, Dv, s, 1, p, v, r->y);
+  if (a->w->attention.mask.n > 0 && !FN(is_finite)(r->y, t * Dv, LANES, LANES))
+    FN(multiply_heads_careful)(t, Dv, s, 1, p, v, r->y);
   for (int64_t i = 0; i < t; i++) {
-    const OF(vector) share = OF(select)(sum[i] == (T)0, sum[i], 1 / sum[i]);
+    const FN(vector) share = FN(select)(sum[i] == (T)0, sum[i], 1 / sum[i]);
     for (T *y = r->y + i * Dv * LANES; y < r->y + (i + 1) * Dv * LANES; y += LANES)
-      OF(store)(y, OF(load)(y) * share);
+      FN(store)(y, FN(load)(y) * share);
   }
-  OF(store_heads)(r, &a->w->out[ATTENTION_Y], r->y);
-  OF(store_heads)(r, &a->w->out[ATTENTION_Y_LSE], r->lse);
-  if (!view_is_none(&a->w->out[ATTENTION_WEIGHTS])) OF(weigh_heads)(r);
+  FN(store_heads)(r, &a->w->out[ATTENTION_Y], r->y);
+  FN(store_heads)(r, &a->w->out[ATTENTION_Y_LSE], r->lse);
+  if (!view_is_none(&a->w->out[ATTENTION_WEIGHTS])) FN(weigh_heads)(r);
 }
 
 
@@ -347,102 +347,102 @@ APART void OF(attend_heads) (const OF(heads) *r) {
 */
 
 /* Weights and the gradients of scores, of query i; what is blocked has none of either. */
-static void OF(heads_slopes) (const OF(heads) *r, const OF(exp2_constants) *constants, int64_t i,
-                              OF(vector) delta) {
+static void FN(heads_slopes) (const FN(heads) *r, const FN(exp2_constants) *constants, int64_t i,
+                              FN(vector) delta) {
   const attend *a = r->a;
   const bool masked = a->w->attention.mask.n > 0;
-  OF(vector) lse = OF(load)(r->lse + i * LANES) * (T)LOG2E;
-  lse = OF(select)(lse == -(T)INFINITY, OF(splat)((T)INFINITY), lse);
+  FN(vector) lse = FN(load)(r->lse + i * LANES) * (T)LOG2E;
+  lse = FN(select)(lse == -(T)INFINITY, FN(splat)((T)INFINITY), lse);
   for (int64_t j = i * a->keys; j < (i + 1) * a->keys; j++) {
-    const OF(vector) score = OF(load)(r->p + j * LANES), dp = OF(load)(r->ds + j * LANES);
-    OF(vector) weight = OF(exp2_with)(constants, score - lse);
-    if (masked) weight = OF(weight_of)(score, weight);
-    OF(vector) ds = weight * (dp - delta);
-    if (masked) ds = OF(select)(weight == (T)0, weight, ds);
-    OF(store)(r->p + j * LANES, weight);
-    OF(store)(r->ds + j * LANES, ds);
+    const FN(vector) score = FN(load)(r->p + j * LANES), dp = FN(load)(r->ds + j * LANES);
+    FN(vector) weight = FN(exp2_with)(constants, score - lse);
+    if (masked) weight = FN(weight_of)(score, weight);
+    FN(vector) ds = weight * (dp - delta);
+    if (masked) ds = FN(select)(weight == (T)0, weight, ds);
+    FN(store)(r->p + j * LANES, weight);
+    FN(store)(r->ds + j * LANES, ds);
   }
 }
 
 
 /* sum(g y) of query i, less the gradient of its normaliser, which dq still holds */
-static OF(vector) OF(heads_delta) (const OF(heads) *r, int64_t i) {
+static FN(vector) FN(heads_delta) (const FN(heads) *r, int64_t i) {
   const int64_t row = r->a->Dv * LANES;
   const bool has_lse = !view_is_none(&r->a->w->in[ATTENTION_GRADIENT_LSE]);
-  OF(vector) sum = {0};
+  FN(vector) sum = {0};
   for (int64_t e = i * row; e < (i + 1) * row; e += LANES)
-    sum += OF(load)(r->g + e) * OF(load)(r->y + e);
-  return has_lse ? sum - OF(load)(r->dq + i * LANES) : sum;
+    sum += FN(load)(r->g + e) * FN(load)(r->y + e);
+  return has_lse ? sum - FN(load)(r->dq + i * LANES) : sum;
 }
 
 
 /* False if one is not finite. */
-static bool OF(heads_gradients) (const OF(heads) *r, bool careful) {
+static bool FN(heads_gradients) (const FN(heads) *r, bool careful) {
   const attend *a = r->a;
   const int64_t t = a->queries, s = a->keys, D = a->D, Dv = a->Dv;
   const T scale = (T)a->w->attention.scale;
-  const OF(operand) k = {r->k, D, 1}, q = {r->q, D, 1}, g = {r->g, Dv, 1};
-  const OF(operand) across = {r->ds, s, 1}, down = {r->ds, 1, s}, p = {r->p, 1, s};
-  void (*multiply) (int64_t, int64_t, int64_t, T, OF(operand), OF(operand), T *) =
-    careful ? OF(multiply_heads_careful) : OF(multiply_heads);
+  const FN(operand) k = {r->k, D, 1}, q = {r->q, D, 1}, g = {r->g, Dv, 1};
+  const FN(operand) across = {r->ds, s, 1}, down = {r->ds, 1, s}, p = {r->p, 1, s};
+  void (*multiply) (int64_t, int64_t, int64_t, T, FN(operand), FN(operand), T *) =
+    careful ? FN(multiply_heads_careful) : FN(multiply_heads);
   multiply(t, D, s, scale, across, k, r->dq);
   multiply(s, D, t, scale, down, q, r->dk);
   multiply(s, Dv, t, 1, p, g, r->dv);
-  return OF(is_finite)(r->dq, t * D, LANES, LANES) && OF(is_finite)(r->dk, s * D, LANES, LANES)
-         && OF(is_finite)(r->dv, s * Dv, LANES, LANES);
+  return FN(is_finite)(r->dq, t * D, LANES, LANES) && FN(is_finite)(r->dk, s * D, LANES, LANES)
+         && FN(is_finite)(r->dv, s * Dv, LANES, LANES);
 }
 
 
-APART void OF(attend_heads_back) (const OF(heads) *r) {
+APART void FN(attend_heads_back) (const FN(heads) *r) {
   const attend *a = r->a;
   const work *w = a->w;
-  const OF(exp2_constants) constants = OF(exp2_open)();
-  OF(load_operands)(r);
-  OF(load_heads)(r, &w->in[ATTENTION_Q], 1, r->q);
-  OF(load_heads)(r, &w->in[ATTENTION_GRADIENT], 1, r->g);
-  OF(load_heads)(r, &w->in[ATTENTION_OUTPUT], 1, r->y);
-  OF(load_heads)(r, &w->in[ATTENTION_LSE], 1, r->lse);
+  const FN(exp2_constants) constants = FN(exp2_open)();
+  FN(load_operands)(r);
+  FN(load_heads)(r, &w->in[ATTENTION_Q], 1, r->q);
+  FN(load_heads)(r, &w->in[ATTENTION_GRADIENT], 1, r->g);
+  FN(load_heads)(r, &w->in[ATTENTION_OUTPUT], 1, r->y);
+  FN(load_heads)(r, &w->in[ATTENTION_LSE], 1, r->lse);
   if (!view_is_none(&w->in[ATTENTION_GRADIENT_LSE]))
-    OF(load_heads)(r, &w->in[ATTENTION_GRADIENT_LSE], 1, r->dq);
-  OF(heads_scores)(r);
-  OF(multiply_heads)(a->queries, a->keys, a->Dv, 1, (OF(operand)){r->g, a->Dv, 1},
-                     (OF(operand)){r->v, 1, a->Dv}, r->ds);
+    FN(load_heads)(r, &w->in[ATTENTION_GRADIENT_LSE], 1, r->dq);
+  FN(heads_scores)(r);
+  FN(multiply_heads)(a->queries, a->keys, a->Dv, 1, (FN(operand)){r->g, a->Dv, 1},
+                     (FN(operand)){r->v, 1, a->Dv}, r->ds);
   for (int64_t i = 0; i < a->queries; i++)
-    OF(heads_slopes)(r, &constants, i, OF(heads_delta)(r, i));
-  if (!OF(heads_gradients)(r, false) && w->attention.mask.n > 0) OF(heads_gradients)(r, true);
-  OF(store_heads)(r, &w->out[ATTENTION_DQ], r->dq);
-  OF(store_heads)(r, &w->out[ATTENTION_DK], r->dk);
-  OF(store_heads)(r, &w->out[ATTENTION_DV], r->dv);
+    FN(heads_slopes)(r, &constants, i, FN(heads_delta)(r, i));
+  if (!FN(heads_gradients)(r, false) && w->attention.mask.n > 0) FN(heads_gradients)(r, true);
+  FN(store_heads)(r, &w->out[ATTENTION_DQ], r->dq);
+  FN(store_heads)(r, &w->out[ATTENTION_DK], r->dk);
+  FN(store_heads)(r, &w->out[ATTENTION_DV], r->dv);
 }
 
 /* }================================================================== */
 
 
-static void OF(heads_piece) (void *arg, int64_t from, int64_t to) {
+static void FN(heads_piece) (void *arg, int64_t from, int64_t to) {
   attend *a = arg;
   _Alignas(64) char near[NEAR_BYTES];
-  OF(heads) r = {.a = a};
+  FN(heads) r = {.a = a};
   T *workspace = attend_workspace(a, near);
   if (workspace == NULL) return;
-  OF(share_heads)(a, &r, workspace);
+  FN(share_heads)(a, &r, workspace);
   for (int64_t group = from; group < to && (group == from || !cpu_stopped(a->self)); group++) {
     r.first = group * LANES;
     r.n = smaller(a->B * a->H - r.first, LANES);
-    if (a->w->kind == WORK_ATTENTION) OF(attend_heads)(&r);
-    else OF(attend_heads_back)(&r);
+    if (a->w->kind == WORK_ATTENTION) FN(attend_heads)(&r);
+    else FN(attend_heads_back)(&r);
   }
   if ((char *)workspace != near) cpu_scratch_free(workspace);
 }
 
 
 /* Either direction; false if it is not a case for this. */
-static bool OF(attend_in_heads) (attend *a, bool always) {
-  if (!OF(attend_has_heads)(a, always)) return false;
-  OF(heads) r;
-  a->workspace = OF(share_heads)(a, &r, NULL);
+static bool FN(attend_in_heads) (attend *a, bool always) {
+  if (!FN(attend_has_heads)(a, always)) return false;
+  FN(heads) r;
+  a->workspace = FN(share_heads)(a, &r, NULL);
   const int64_t cost = LANES * (a->queries + 4) * (a->keys + 4) * (a->D + a->Dv + 16);
   pool_run(a->self->pool, (a->B * a->H + LANES - 1) / LANES, larger(1, 500000 / cost),
-           OF(heads_piece), a);
+           FN(heads_piece), a);
   return true;
 }
 

@@ -28,23 +28,23 @@ INLINED halves halves_load (const uint16_t *from, int n) {
 }
 
 
-INLINED vector_f32 halves_widen (const heed_type type, halves h) {
+INLINED vector_float halves_widen (const heed_type type, halves h) {
 #if defined(HAS_AVX512)
   return type == HEED_BFLOAT16
-         ? (vector_f32)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)h), 16)
-         : (vector_f32)_mm512_cvtph_ps((__m256i)h);
+         ? (vector_float)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)h), 16)
+         : (vector_float)_mm512_cvtph_ps((__m256i)h);
 #elif defined(HAS_AVX2)
   return type == HEED_BFLOAT16
-         ? (vector_f32)_mm256_slli_epi32(_mm256_cvtepu16_epi32((__m128i)h), 16)
-         : (vector_f32)_mm256_cvtph_ps((__m128i)h);
+         ? (vector_float)_mm256_slli_epi32(_mm256_cvtepu16_epi32((__m128i)h), 16)
+         : (vector_float)_mm256_cvtph_ps((__m128i)h);
 #elif defined(LEVEL_NEON)
   return type == HEED_BFLOAT16
-         ? (vector_f32)vshll_n_u16((uint16x4_t)h, 16)
-         : (vector_f32)vcvt_f32_f16(vreinterpret_f16_u16((uint16x4_t)h));
+         ? (vector_float)vshll_n_u16((uint16x4_t)h, 16)
+         : (vector_float)vcvt_f32_f16(vreinterpret_f16_u16((uint16x4_t)h));
 #else
   if (type == HEED_BFLOAT16)
-    return (vector_f32)(__builtin_convertvector(h, wide_halves) << 16);
-  vector_f32 v;
+    return (vector_float)(__builtin_convertvector(h, wide_halves) << 16);
+  vector_float v;
   for (int i = 0; i < LANES; i++) v[i] = half_to_float(h[i]);
   return v;
 #endif
@@ -54,9 +54,9 @@ INLINED vector_f32 halves_widen (const heed_type type, halves h) {
 INLINED void halves_convert_as (const heed_type type, int64_t n, float *to, const uint16_t *from) {
   int64_t i = 0;
   for (; i + LANES <= n; i += LANES)
-    store_f32(to + i, halves_widen(type, halves_load(from + i, LANES)));
+    store_float(to + i, halves_widen(type, halves_load(from + i, LANES)));
   if (i < n)
-    store_some_f32(to + i, halves_widen(type, halves_load(from + i, (int)(n - i))), (int)(n - i));
+    store_some_float(to + i, halves_widen(type, halves_load(from + i, (int)(n - i))), (int)(n - i));
 }
 
 static void halves_convert (heed_type type, int64_t n, float *to, const uint16_t *from) {
@@ -73,12 +73,12 @@ static inline float half_one (heed_type type, uint16_t bits) {
 
 
 /* Elements at .. at + n - 1, 0 < n, of which there are LANES at most. */
-INLINED OF(vector) OF(load_from) (const heed_type type, const void *from, int64_t at, int n) {
+INLINED FN(vector) FN(load_from) (const heed_type type, const void *from, int64_t at, int n) {
 #if BYTES == 4
   if (type != TYPE) return halves_widen(type, halves_load((const uint16_t *)from + at, n));
 #endif
   (void)type;
-  return OF(load_some)((const T *)from + at, n);
+  return FN(load_some)((const T *)from + at, n);
 }
 
 #endif

@@ -32,12 +32,12 @@ static void step_halves (const optimization *d, int64_t from, int64_t n) {
   const void *in[5] = {row->gradient, row->parameter, row->state[0], row->state[1], row->state[2]};
   for (int i = 0; i < 5; i++)
     if (in[i] != NULL)
-      load_float(n, at[i], row->type, (const uint16_t *)in[i] + from, 1);
+      load_type_float(n, at[i], row->type, (const uint16_t *)in[i] + from, 1);
   step_float(d->w, n, at[1], at[0], at[2], at[3], at[4]);
   void *out[5] = {NULL, row->parameter, row->state[0], row->state[1], row->state[2]};
   for (int i = 1; i < 5; i++)
     if (out[i] != NULL)
-      store_float(n, row->type, (uint16_t *)out[i] + from, 1, at[i]);
+      store_type_float(n, row->type, (uint16_t *)out[i] + from, 1, at[i]);
 }
 
 

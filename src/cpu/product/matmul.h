@@ -246,8 +246,8 @@ static void matmul_integer (matmuls *m) {
 static const char *matmul_run (matmuls *m) {
   if (m->rows == 0 || m->columns == 0 || m->batches == 0) return NULL;
   switch (m->type) {
-    case HEED_FLOAT32: matmul_f32(m); break;
-    case HEED_FLOAT64: matmul_f64(m); break;
+    case HEED_FLOAT32: matmul_float(m); break;
+    case HEED_FLOAT64: matmul_double(m); break;
     default: matmul_integer(m); break;
   }
   return m->failed ? cpu_no_memory : NULL;

@@ -7,30 +7,30 @@
 #else
 
 /* c = alpha a b [+ addend] [+ c], each (rows, columns) and so on, any strides. */
-typedef struct OF(one) {
+typedef struct FN(one) {
   matmuls *m;
-  OF(product) p;                   /* a_row, a_column, b_row, c_row … */
+  FN(product) p;                   /* a_row, a_column, b_row, c_row … */
   int64_t rows, columns, b_column;
   const T *a;
   const void *b;
   int source;                      /* what b is of: T 0, bfloat16 1, float16 2 */
   T *c;
-} OF(one);
+} FN(one);
 
 
-static int64_t OF(b_bytes) (const OF(one) *x) { return x->source == 0 ? BYTES : 2; }
+static int64_t FN(b_bytes) (const FN(one) *x) { return x->source == 0 ? BYTES : 2; }
 
 
 /* So many elements further in b. */
-static const char *OF(b_at) (const OF(one) *x, int64_t elements) {
-  return (const char *)x->b + elements * OF(b_bytes)(x);
+static const char *FN(b_at) (const FN(one) *x, int64_t elements) {
+  return (const char *)x->b + elements * FN(b_bytes)(x);
 }
 
 
-static OF(one) OF(part_of) (const OF(one) *x, int64_t row, int64_t column) {
-  OF(one) y = *x;
+static FN(one) FN(part_of) (const FN(one) *x, int64_t row, int64_t column) {
+  FN(one) y = *x;
   y.a += row * x->p.a_row;
-  y.b = OF(b_at)(x, column * x->b_column);
+  y.b = FN(b_at)(x, column * x->b_column);
   y.c += row * x->p.c_row + column;
   if (x->p.addend != NULL) y.p.addend += row * x->p.addend_row + column * x->p.addend_column;
   return y;
@@ -38,24 +38,24 @@ static OF(one) OF(part_of) (const OF(one) *x, int64_t row, int64_t column) {
 
 
 /* Goes to product number 'at' of the batch. */
-static void OF(one_move) (OF(one) *x, int64_t at) {
+static void FN(one_move) (FN(one) *x, int64_t at) {
   const matmuls *m = x->m;
   x->a = (const T *)m->a.data + batch_offset(m, &m->a, at);
-  x->b = m->b.data + batch_offset(m, &m->b, at) * OF(b_bytes)(x);
+  x->b = m->b.data + batch_offset(m, &m->b, at) * FN(b_bytes)(x);
   x->c = (T *)m->c.data + batch_offset(m, &m->c, at);
   if (m->added) x->p.addend = (const T *)m->addend.data + batch_offset(m, &m->addend, at);
 }
 
 
-static OF(one) OF(one_of) (matmuls *m, int64_t at) {
-  OF(one) x = {
+static FN(one) FN(one_of) (matmuls *m, int64_t at) {
+  FN(one) x = {
     .m = m, .rows = m->rows, .columns = m->columns, .b_column = m->b.column,
     .p = {.depth = m->depth, .a_row = m->a.row, .a_column = m->a.column, .b_row = m->b.row,
           .c_row = m->c.row, .alpha = (T)m->alpha, .add = m->add, .addend_row = m->addend.row,
           .addend_column = m->columns == 1 ? 0 : m->addend.column},
     .source = m->b_type == TYPE ? 0 : m->b_type == HEED_BFLOAT16 ? 1 : 2
   };
-  OF(one_move)(&x, at);
+  FN(one_move)(&x, at);
   return x;
 }
 

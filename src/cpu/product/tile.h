@@ -11,34 +11,34 @@
 #include "cpu/vector/simd.h"
 #else
 
-typedef struct OF(product) {       /* c = alpha * a b [+ addend] [+ c] */
+typedef struct FN(product) {       /* c = alpha * a b [+ addend] [+ c] */
   int64_t depth;
   int64_t a_row, a_column, b_row, c_row;
   T alpha;
   bool add, far;                   /* to what c holds; c is in no near cache */
   const T *addend;                 /* or NULL; its columns are 0 or 1 apart */
   int64_t addend_row, addend_column;
-} OF(product);
+} FN(product);
 
-typedef void (*OF(kernel)) (const OF(product) *p, const T *a, const T *b, T *c, const T *addend,
+typedef void (*FN(kernel)) (const FN(product) *p, const T *a, const T *b, T *c, const T *addend,
                             int last);
 
 
 /* sum = a b. 'last' counts the lanes of the last vector; 'cut': they are not all. */
-INLINED void OF(tile_sums) (const int rows, const int vectors, const bool cut,
-                            const OF(product) *p, const T *a, const T *b, int last,
-                            OF(vector) sum[][4]) {
+INLINED void FN(tile_sums) (const int rows, const int vectors, const bool cut,
+                            const FN(product) *p, const T *a, const T *b, int last,
+                            FN(vector) sum[][4]) {
   const int64_t a_row = p->a_row, a_column = p->a_column, b_row = p->b_row;
   const T *at[(TILE_ROWS + 2) / 3];      /* every third row: the rest is within an address */
   UNROLL for (int i = 0; i < rows; i++) {
-    UNROLL for (int j = 0; j < vectors; j++) sum[i][j] = (OF(vector)){0};
+    UNROLL for (int j = 0; j < vectors; j++) sum[i][j] = (FN(vector)){0};
     if (i % 3 == 0) at[i / 3] = a + i * a_row;
   }
   for (int64_t k = p->depth; k > 0; k--) {
-    OF(vector) line[4];
+    FN(vector) line[4];
     UNROLL for (int j = 0; j < vectors; j++)
-      line[j] = cut && j == vectors - 1 ? OF(load_part)(b + j * LANES, last)
-                                        : OF(load)(b + j * LANES);
+      line[j] = cut && j == vectors - 1 ? FN(load_part)(b + j * LANES, last)
+                                        : FN(load)(b + j * LANES);
     UNROLL for (int i = 0; i < rows; i++) {
       const T x = at[i / 3][(i % 3) * a_row];
       UNROLL for (int j = 0; j < vectors; j++) sum[i][j] += x * line[j];
@@ -49,14 +49,14 @@ INLINED void OF(tile_sums) (const int rows, const int vectors, const bool cut,
 }
 
 
-INLINED void OF(tile) (const int rows, const int vectors, const bool cut, const OF(product) *p,
+INLINED void FN(tile) (const int rows, const int vectors, const bool cut, const FN(product) *p,
                        const T *a, const T *b, T *c, const T *addend, int last) {
-  OF(vector) sum[TILE_ROWS][4];
+  FN(vector) sum[TILE_ROWS][4];
   if (p->far)
     UNROLL for (int i = 0; i < rows; i++)
       UNROLL for (int j = 0; j < vectors * VECTOR_BYTES; j += 64)
         __builtin_prefetch((const char *)(c + i * p->c_row) + j, 1);
-  OF(tile_sums)(rows, vectors, cut, p, a, b, last, sum);
+  FN(tile_sums)(rows, vectors, cut, p, a, b, last, sum);
   const T alpha = p->alpha;
   const int64_t c_row = p->c_row;
 #define EACH(statement) \
@@ -69,20 +69,20 @@ INLINED void OF(tile) (const int rows, const int vectors, const bool cut, const 
   if (addend != NULL) {
     const int64_t row = p->addend_row;
     if (p->addend_column == 0) EACH((void)n; sum[i][j] += addend[i * row])
-    else EACH(sum[i][j] += OF(load_some)(addend + i * row + j * LANES, n))
+    else EACH(sum[i][j] += FN(load_some)(addend + i * row + j * LANES, n))
   }
-  if (p->add) EACH(sum[i][j] += OF(load_some)(c + i * c_row + j * LANES, n))
-  EACH(OF(store_some)(c + i * c_row + j * LANES, sum[i][j], n))
+  if (p->add) EACH(sum[i][j] += FN(load_some)(c + i * c_row + j * LANES, n))
+  EACH(FN(store_some)(c + i * c_row + j * LANES, sum[i][j], n))
 #undef EACH
 }
 
 
 #define KERNEL(rows, vectors, cut) \
-  static void OF(tile_##rows##_##vectors##_##cut) (const OF(product) *p, const T *a, const T *b, \
+  static void FN(tile_##rows##_##vectors##_##cut) (const FN(product) *p, const T *a, const T *b, \
                                                    T *c, const T *addend, int last) { \
-    OF(tile)(rows, vectors, cut, p, a, b, c, addend, last); \
+    FN(tile)(rows, vectors, cut, p, a, b, c, addend, last); \
   }
-#define NAME(rows, vectors, cut) OF(tile_##rows##_##vectors##_##cut),
+#define NAME(rows, vectors, cut) FN(tile_##rows##_##vectors##_##cut),
 #define ONE_CUT(rows) NAME(rows, 1, 1)
 #define TWO_CUT(rows) NAME(rows, 2, 1)
 #define FOUR_CUT(rows) NAME(rows, 4, 1)
@@ -103,7 +103,7 @@ INLINED void OF(tile) (const int rows, const int vectors, const bool cut, const 
 EACH_ROW(ROW)
 EACH_HALF(HALF)                    /* few rows: wider, or there are too few sums in flight */
 
-static const OF(kernel) OF(kernels)[3][2][TILE_ROWS + 1] = {   /* [1, 2, 4 vectors][cut][rows] */
+static const FN(kernel) FN(kernels)[3][2][TILE_ROWS + 1] = {   /* [1, 2, 4 vectors][cut][rows] */
   {{NULL, EACH_ROW(ONE)}, {NULL, EACH_ROW(ONE_CUT)}},
   {{NULL, EACH_ROW(TWO)}, {NULL, EACH_ROW(TWO_CUT)}},
   {{NULL, EACH_HALF(FOUR)}, {NULL, EACH_HALF(FOUR_CUT)}}
@@ -122,7 +122,7 @@ static const OF(kernel) OF(kernels)[3][2][TILE_ROWS + 1] = {   /* [1, 2, 4 vecto
 
 
 /* Rows of a tile two vectors wide that is in no near cache: it is here when its sums are. */
-static void OF(fetch_tile) (const OF(product) *p, int64_t rows, const T *c) {
+static void FN(fetch_tile) (const FN(product) *p, int64_t rows, const T *c) {
   for (; rows > 0; rows--, c += p->c_row)
     UNROLL for (int j = 0; j < 2 * VECTOR_BYTES; j += 64)
       __builtin_prefetch((const char *)c + j, 1);
@@ -130,12 +130,12 @@ static void OF(fetch_tile) (const OF(product) *p, int64_t rows, const T *c) {
 
 
 /* A column of tiles: all rows, some vectors wide, cut into tiles of nearly one height. */
-static void OF(multiply_columns) (const OF(product) *p, const OF(kernel) *kernel, int64_t rows,
+static void FN(multiply_columns) (const FN(product) *p, const FN(kernel) *kernel, int64_t rows,
                                   int64_t most, const T *a, const T *b, T *c, const T *addend,
                                   int last) {
   for (int64_t tiles = (rows + most - 1) / most; tiles > 0; tiles--) {
     int64_t n = tiles == 1 ? rows : (int64_t)((uint32_t)(rows + tiles - 1) / (uint32_t)tiles);
-    if (p->far) OF(fetch_tile)(p, n, c);
+    if (p->far) FN(fetch_tile)(p, n, c);
     kernel[n](p, a, b, c, addend, last);
     a += n * p->a_row;
     c += n * p->c_row;
@@ -146,7 +146,7 @@ static void OF(multiply_columns) (const OF(product) *p, const OF(kernel) *kernel
 
 
 /* The product, all of it, with nothing packed beforehand. */
-static void OF(multiply) (const OF(product) *p, int64_t rows, int64_t columns, const T *a,
+static void FN(multiply) (const FN(product) *p, int64_t rows, int64_t columns, const T *a,
                           const T *b, T *c) {
   const T *addend = p->addend;
   for (int64_t n; columns > 0; columns -= n) {
@@ -154,7 +154,7 @@ static void OF(multiply) (const OF(product) *p, int64_t rows, int64_t columns, c
     n = smaller(columns, (int64_t)LANES << wide);
     if (wide == 2 && n <= 3 * LANES) { wide = 1; n = 2 * LANES; }
     int last = (int)(n - ((((int64_t)1 << wide) - 1) * LANES));
-    OF(multiply_columns)(p, OF(kernels)[wide][last < LANES], rows,
+    FN(multiply_columns)(p, FN(kernels)[wide][last < LANES], rows,
                          wide == 2 ? TILE_ROWS / 2 : TILE_ROWS, a, b, c, addend, last);
     b += n;
     c += n;

@@ -63,7 +63,7 @@ static void FN(loss_block) (row_work *d, int64_t from, int rows, const T *weight
   }
   for (int i = rows; i < LOSS_BLOCK; i++) sum[i] = 1;
   for (int i = 0; i < LOSS_BLOCK; i += VECTOR_BYTES / (int)sizeof(A))
-    store_f64(log_sum + i, log_f64(load_f64(sum + i)));
+    store_double(log_sum + i, vector_log_double(load_double(sum + i)));
   for (int i = 0; i < rows; i++)
     FN(loss_put)(d, from + i, &part[i], isinf(sum[i]) ? sum[i] : log_sum[i], weight, weights);
 }

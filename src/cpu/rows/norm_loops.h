@@ -55,7 +55,7 @@ static T FN(get) (const row_work *d, int in, int64_t row) {
 
 /* A number near the mean of most rows: the mean of the first vector. */
 static T FN(pivot) (int64_t n, const T *x) {
-  return n < LANES ? x[0] : (T)(FN(lanes_sum)(OF(load)(x)) / LANES);
+  return n < LANES ? x[0] : (T)(FN(lanes_sum)(FN(load)(x)) / LANES);
 }
 
 
@@ -109,37 +109,37 @@ static void FN(norm_rows) (void *arg, int64_t from, int64_t to) {
 
 
 /* What is needed of a row for its gradient. */
-typedef struct FN(back) {
+typedef struct FN(gradient) {
   T mean, rstd;
   T mean_gw, mean_gwx;             /* of g w and of g w x^; the former is 0 for rms */
-} FN(back);
+} FN(gradient);
 
 
 /* n <= LANES elements from i on: g w, in *size (x - mean) rstd = x^, in *g g itself. */
-INLINED OF(vector) FN(back_at) (const FN(back) *b, int64_t i, int n, const T *gs, const T *xs,
-                                const T *weight, OF(vector) *g, OF(vector) *size) {
-  *g = OF(load_some)(gs + i, n);
-  *size = (OF(load_some)(xs + i, n) - b->mean) * b->rstd;
-  return weight != NULL ? *g * OF(load_some)(weight + i, n) : *g;
+INLINED FN(vector) FN(back_at) (const FN(gradient) *b, int64_t i, int n, const T *gs, const T *xs,
+                                const T *weight, FN(vector) *g, FN(vector) *size) {
+  *g = FN(load_some)(gs + i, n);
+  *size = (FN(load_some)(xs + i, n) - b->mean) * b->rstd;
+  return weight != NULL ? *g * FN(load_some)(weight + i, n) : *g;
 }
 
 
 /* Short sums of g w and g w x^. */
-typedef struct FN(back_part) { OF(vector) plain, with; } FN(back_part);
+typedef struct FN(back_part) { FN(vector) plain, with; } FN(back_part);
 
-INLINED void FN(back_sum) (const FN(back) *b, FN(back_part) *part, int64_t i, int n, T *dweight,
+INLINED void FN(back_sum) (const FN(gradient) *b, FN(back_part) *part, int64_t i, int n, T *dweight,
                            T *dbias, const T *gs, const T *xs, const T *weight) {
-  OF(vector) g, size, gw = FN(back_at)(b, i, n, gs, xs, weight, &g, &size);
-  OF(store_some)(dweight + i, OF(load_some)(dweight + i, n) + g * size, n);
-  OF(store_some)(dbias + i, OF(load_some)(dbias + i, n) + g, n);
+  FN(vector) g, size, gw = FN(back_at)(b, i, n, gs, xs, weight, &g, &size);
+  FN(store_some)(dweight + i, FN(load_some)(dweight + i, n) + g * size, n);
+  FN(store_some)(dbias + i, FN(load_some)(dbias + i, n) + g, n);
   part->plain += gw;
   part->with += gw * size;
 }
 
 
 /* Adds g x^ and g to dweight and dbias, and sets the means of 'b'. */
-static void FN(back_sums) (FN(back) *b, int64_t n, T *dweight, T *dbias, const T *gs, const T *xs,
-                           const T *weight, bool layer) {
+static void FN(back_sums) (FN(gradient) *b, int64_t n, T *dweight, T *dbias, const T *gs,
+                           const T *xs, const T *weight, bool layer) {
   A plain = 0, with = 0;
   for (int64_t i = 0; i < n;) {
     const int64_t end = smaller(n, i + 32 * LANES);
@@ -157,13 +157,13 @@ static void FN(back_sums) (FN(back) *b, int64_t n, T *dweight, T *dbias, const T
 
 
 /* dx = rstd (g w - mean(g w) - x^ mean(g w x^)), for rms without the mean. */
-INLINED void FN(back_put) (const FN(back) *b, int64_t i, int n, T *dx, const T *gs, const T *xs,
+INLINED void FN(back_put) (const FN(gradient) *b, int64_t i, int n, T *dx, const T *gs, const T *xs,
                            const T *weight) {
-  OF(vector) g, size, gw = FN(back_at)(b, i, n, gs, xs, weight, &g, &size);
-  OF(store_some)(dx + i, b->rstd * (gw - b->mean_gw - size * b->mean_gwx), n);
+  FN(vector) g, size, gw = FN(back_at)(b, i, n, gs, xs, weight, &g, &size);
+  FN(store_some)(dx + i, b->rstd * (gw - b->mean_gw - size * b->mean_gwx), n);
 }
 
-static void FN(back_row) (const FN(back) *b, int64_t n, T *dx, const T *gs, const T *xs,
+static void FN(back_row) (const FN(gradient) *b, int64_t n, T *dx, const T *gs, const T *xs,
                           const T *weight) {
   int64_t i = 0;
   for (; i + LANES <= n; i += LANES) FN(back_put)(b, i, LANES, dx, gs, xs, weight);
@@ -171,7 +171,7 @@ static void FN(back_row) (const FN(back) *b, int64_t n, T *dx, const T *gs, cons
 }
 
 
-static void FN(back_block) (norm_back *d, int64_t block, T *workspace) {
+static void FN(gradient_block) (norm_back *d, int64_t block, T *workspace) {
   row_work *rs = &d->rows;
   int64_t n = rs->n, end = (block + 1) * d->block < rs->rows ? (block + 1) * d->block : rs->rows;
   T *dweight = (T *)d->parts + block * 2 * n, *dbias = dweight + n;
@@ -181,7 +181,7 @@ static void FN(back_block) (norm_back *d, int64_t block, T *workspace) {
     if (cpu_stops(rs->self, r, n)) return;
     const T *g = iterator_read(rs->self, &rs->x[NORM_BACK_G], r * n, n, rs->as, workspace);
     const T *x = iterator_read(rs->self, &rs->x[NORM_BACK_X], r * n, n, rs->as, workspace + n);
-    FN(back) b = {.mean = d->layer ? FN(get)(rs, NORM_BACK_MEAN, r) : 0,
+    FN(gradient) b = {.mean = d->layer ? FN(get)(rs, NORM_BACK_MEAN, r) : 0,
                   .rstd = FN(get)(rs, NORM_BACK_RSTD, r)};
     FN(back_sums)(&b, n, dweight, dbias, g, x, d->weight, d->layer);
     if (!wanted) continue;
@@ -197,7 +197,7 @@ static void FN(back_blocks) (void *arg, int64_t from, int64_t to) {
   row_memory near;
   T *workspace = rows_workspace(&d->rows, 3, &near);
   for (int64_t block = from; block < to && workspace != NULL; block++)
-    FN(back_block)(d, block, workspace);
+    FN(gradient_block)(d, block, workspace);
   rows_free(workspace, &near);
 }
 

@@ -9,7 +9,7 @@
 #include "cpu/rows/reduce.h"
 #else
 
-#define V FN(vector)
+#define V FN(row_vector)
 #define LENGTH ((int64_t)(VECTOR_BYTES / sizeof(T)))     /* elements of a vector */
 #ifdef T_IS_FLOAT
 #define NOT_NUMBERS(v) ((v) != (v))
@@ -20,7 +20,7 @@
 #endif
 
 typedef T V __attribute__((vector_size(VECTOR_BYTES), aligned(__alignof__(T)), may_alias));
-typedef BITS FN(flags) __attribute__((vector_size(VECTOR_BYTES)));
+typedef BITS FN(row_flags) __attribute__((vector_size(VECTOR_BYTES)));
 
 /* WIDTH results so far. */
 typedef struct FN(results) {
@@ -72,7 +72,7 @@ static void FN(row) (reduce_pass pass, FN(results) *r, int64_t j, int64_t n, con
                      int64_t at) {
   switch (pass) {
     case PASS_SUM: r->sum[j] += FN(sum)(n, x); break;
-    case PASS_PROD: r->sum[j] *= FN(product)(n, x); break;
+    case PASS_PROD: r->sum[j] *= FN(row_product)(n, x); break;
     case PASS_ANY: r->sum[j] = r->sum[j] != 0 || FN(has)(n, x, 0, false); break;
     case PASS_ALL: r->sum[j] = r->sum[j] != 0 && !FN(has)(n, x, 0, true); break;
     case PASS_SQUARES: r->sum[j] += FN(squares)(n, x, (T)r->mean[j], &r->off[j]); break;
@@ -115,7 +115,7 @@ INLINED void FN(sum_vectors) (T *part, const T *x, int64_t apart, int64_t rows, 
                               int n) {
   V s = {0}, t = {0};
 #if defined(T_IS_FLOAT) && (defined(HAS_AVX512) || defined(HAS_AVX2))
-#define AT(k) (whole ? *(const V *)(x + (k) * apart) : (V)OF(load_part)(x + (k) * apart, n))
+#define AT(k) (whole ? *(const V *)(x + (k) * apart) : (V)FN(load_part)(x + (k) * apart, n))
 #else
 #define AT(k) (*(const V *)(x + (k) * apart))
   if (!whole) {

@@ -54,7 +54,7 @@ static A FN(sum) (int64_t n, const T *x) {
 }
 
 
-static inline bool FN(any_lane) (FN(flags) which) {
+static inline bool FN(any_lane) (FN(row_flags) which) {
 #if defined(HAS_AVX512)
   return _mm512_test_epi64_mask((__m512i)which, (__m512i)which) != 0;
 #elif defined(HAS_AVX2)
@@ -148,8 +148,8 @@ static A FN(squares) (int64_t n, const T *x, T mean, A *off) {
 ** There are four vectors, so that one need not wait for the other. n > 0.
 */
 INLINED V FN(better_lanes) (V v, V best, const bool low) {
-  FN(flags) take = low ? v < best : v > best;
-  return (V)((take & (FN(flags))v) | (~take & (FN(flags))best));
+  FN(row_flags) take = low ? v < best : v > best;
+  return (V)((take & (FN(row_flags))v) | (~take & (FN(row_flags))best));
 }
 
 /* NaN is no better than others here. */
@@ -170,7 +170,7 @@ INLINED T FN(best_of) (int64_t n, const T *x, const bool low, const bool find_na
   int64_t i = 0;
   if (n >= 4 * LENGTH) {
     V m[4];
-    FN(flags) lost = {0};
+    FN(row_flags) lost = {0};
     for (int k = 0; k < 4; k++) m[k] = *(const V *)(x + k * LENGTH);
     for (; i + 4 * LENGTH <= n; i += 4 * LENGTH)
       for (int k = 0; k < 4; k++) {
@@ -195,7 +195,7 @@ static T FN(extreme) (int64_t n, const T *x, bool low) {
 static int64_t FN(find) (int64_t n, const T *x, T value) {
   int64_t i = 0;
   for (; i + LENGTH <= n; i += LENGTH) {
-    FN(flags) same = *(const V *)(x + i) == value;
+    FN(row_flags) same = *(const V *)(x + i) == value;
     if (ISNAN(value)) same = NOT_NUMBERS(*(const V *)(x + i));
     if (FN(any_lane)(same)) break;
   }
@@ -204,7 +204,7 @@ static int64_t FN(find) (int64_t n, const T *x, T value) {
 }
 
 
-static A FN(product) (int64_t n, const T *x) {
+static A FN(row_product) (int64_t n, const T *x) {
   A p[4] = {1, 1, 1, 1};
   int64_t i = 0;
   for (; i + 4 <= n; i += 4)
@@ -245,9 +245,9 @@ INLINED void FN(exponentials_rest) (int n, T *y, const T *x, T top, T factor) {
     for (int i = 0; i < n; i++) y[i] = factor * EXP_BELOW(x[i] - top);
     return;
   }
-  OF(store)(part, OF(load_part)(x, n));
+  FN(store)(part, FN(load_part)(x, n));
   VECTOR_LOOP for (int i = 0; i < LANES; i++) part[i] = factor * EXP_BELOW(part[i] - top);
-  OF(store_part)(y, OF(load)(part), n);
+  FN(store_part)(y, FN(load)(part), n);
 }
 
 

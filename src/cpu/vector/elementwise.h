@@ -115,9 +115,9 @@ static void store_halves (int64_t n, uint16_t *y, const float *x) {
 static void elementwise_load (int64_t n, heed_type to, void *y, heed_type from, const void *x,
                               int64_t stride) {
   if (to == HEED_FLOAT32 && from == HEED_FLOAT16 && stride == 1) load_halves(n, y, x);
-  else if (to == HEED_FLOAT32) load_float(n, y, from, x, stride);
-  else if (to == HEED_FLOAT64) load_double(n, y, from, x, stride);
-  else load_int64(n, y, from, x, stride);
+  else if (to == HEED_FLOAT32) load_type_float(n, y, from, x, stride);
+  else if (to == HEED_FLOAT64) load_type_double(n, y, from, x, stride);
+  else load_type_int64(n, y, from, x, stride);
 }
 
 
@@ -125,9 +125,9 @@ static void elementwise_load (int64_t n, heed_type to, void *y, heed_type from, 
 static void elementwise_store (int64_t n, heed_type to, void *y, int64_t stride, heed_type from,
                                const void *x) {
   if (from == HEED_FLOAT32 && to == HEED_FLOAT16 && stride == 1) store_halves(n, y, x);
-  else if (from == HEED_FLOAT32) store_float(n, to, y, stride, x);
-  else if (from == HEED_FLOAT64) store_double(n, to, y, stride, x);
-  else store_int64(n, to, y, stride, x);
+  else if (from == HEED_FLOAT32) store_type_float(n, to, y, stride, x);
+  else if (from == HEED_FLOAT64) store_type_double(n, to, y, stride, x);
+  else store_type_int64(n, to, y, stride, x);
 }
 
 #endif

@@ -20,7 +20,7 @@
 #endif
 
 /* The larger of each pair; b if one of them is NaN. */
-INLINED OF(vector) OF(larger) (OF(vector) a, OF(vector) b) {
+INLINED FN(vector) FN(larger) (FN(vector) a, FN(vector) b) {
 #if defined(HAS_AVX2) && BYTES == 4
   return _mm256_max_ps(a, b);
 #elif defined(HAS_AVX2)
@@ -30,13 +30,13 @@ INLINED OF(vector) OF(larger) (OF(vector) a, OF(vector) b) {
 #elif defined(HAS_AVX512)
   return _mm512_max_pd(a, b);
 #else
-  return OF(select)(a > b, a, b);
+  return FN(select)(a > b, a, b);
 #endif
 }
 
 
 /* The smaller of each pair; b if one of them is NaN. */
-INLINED OF(vector) OF(lesser) (OF(vector) a, OF(vector) b) {
+INLINED FN(vector) FN(lesser) (FN(vector) a, FN(vector) b) {
 #if defined(HAS_AVX2) && BYTES == 4
   return _mm256_min_ps(a, b);
 #elif defined(HAS_AVX2)
@@ -46,7 +46,7 @@ INLINED OF(vector) OF(lesser) (OF(vector) a, OF(vector) b) {
 #elif defined(HAS_AVX512)
   return _mm512_min_pd(a, b);
 #else
-  return OF(select)(a < b, a, b);
+  return FN(select)(a < b, a, b);
 #endif
 }
 
@@ -55,7 +55,7 @@ INLINED OF(vector) OF(lesser) (OF(vector) a, OF(vector) b) {
 ** 2^r for -1/2 <= r <= 1/2, constant term left out: for float the minimax polynomial (relative
 ** error 1e-7; research/proto/cpu/fit_exp2.py), for double Taylor's, log(2)^k / k! (4e-18).
 */
-static const T OF(exp2_terms)[] = {
+static const T FN(exp2_terms)[] = {
 #if BYTES == 4
   0x1.62e42ap-1f, 0x1.ebf9bcp-3f, 0x1.c6b752p-5f, 0x1.3cea88p-7f, 0x1.5bba14p-10f
 #else
@@ -67,24 +67,24 @@ static const T OF(exp2_terms)[] = {
 };
 
 
-#define EXP2_TERMS ((int)(sizeof OF(exp2_terms) / sizeof(T)))
+#define EXP2_TERMS ((int)(sizeof FN(exp2_terms) / sizeof(T)))
 #define EXP2_SCALE ((T)((int64_t)1 << (BIAS - LEAST)))
 
 /* The constants of 2^x: literals, or held in registers: loops would load literals each time. */
-typedef struct OF(exp2_constants) {
-  OF(vector) term[EXP2_TERMS], large, least;
-} OF(exp2_constants);
+typedef struct FN(exp2_constants) {
+  FN(vector) term[EXP2_TERMS], large, least;
+} FN(exp2_constants);
 
-INLINED OF(exp2_constants) OF(exp2_literals) (void) {
-  OF(exp2_constants) p = {.large = OF(splat)((T)(3 * ((int64_t)1 << (MANTISSA - 1)) + LEAST)),
-                  .least = OF(splat)((T)-LEAST)};
+INLINED FN(exp2_constants) FN(exp2_literals) (void) {
+  FN(exp2_constants) p = {.large = FN(splat)((T)(3 * ((int64_t)1 << (MANTISSA - 1)) + LEAST)),
+                  .least = FN(splat)((T)-LEAST)};
   UNROLL for (int i = 0; i < EXP2_TERMS; i++)
-    p.term[i] = OF(splat)(OF(exp2_terms)[i] * EXP2_SCALE);
+    p.term[i] = FN(splat)(FN(exp2_terms)[i] * EXP2_SCALE);
   return p;
 }
 
-INLINED OF(exp2_constants) OF(exp2_open) (void) {
-  OF(exp2_constants) p = OF(exp2_literals)();
+INLINED FN(exp2_constants) FN(exp2_open) (void) {
+  FN(exp2_constants) p = FN(exp2_literals)();
   UNROLL for (int i = 0; i < EXP2_TERMS; i++) IN_REGISTER(p.term[i]);
   IN_REGISTER(p.large);
   IN_REGISTER(p.least);
@@ -98,17 +98,17 @@ INLINED OF(exp2_constants) OF(exp2_open) (void) {
 ** are then where a shift makes an exponent of them: that of 2^(x - BIAS + LEAST), which is a 0 for
 ** -LEAST; the polynomial has the rest, as EXP2_SCALE.
 */
-INLINED OF(vector) OF(exp2_with) (const OF(exp2_constants) *p, OF(vector) x) {
-  x = OF(larger)(p->least, x);
-  OF(vector) shifted = x + p->large, r = x - (shifted - p->large), y = p->term[EXP2_TERMS - 1];
+INLINED FN(vector) FN(exp2_with) (const FN(exp2_constants) *p, FN(vector) x) {
+  x = FN(larger)(p->least, x);
+  FN(vector) shifted = x + p->large, r = x - (shifted - p->large), y = p->term[EXP2_TERMS - 1];
   UNROLL for (int i = EXP2_TERMS - 2; i >= 0; i--) y = y * r + p->term[i];
   y = y * r + EXP2_SCALE;
-  return y * (OF(vector))((OF(flags))shifted << MANTISSA);
+  return y * (FN(vector))((FN(flags))shifted << MANTISSA);
 }
 
-INLINED OF(vector) OF(exp2) (OF(vector) x) {
-  OF(exp2_constants) p = OF(exp2_open)();
-  return OF(exp2_with)(&p, x);
+INLINED FN(vector) FN(vector_exp2) (FN(vector) x) {
+  FN(exp2_constants) p = FN(exp2_open)();
+  return FN(exp2_with)(&p, x);
 }
 
 
@@ -116,16 +116,16 @@ INLINED OF(vector) OF(exp2) (OF(vector) x) {
 ** The natural logarithm of what is positive and not denormal: x = 2^e m with m around 1, and
 ** log m = 2 artanh((m - 1) / (m + 1)), a series. 0 gives -inf, NaN gives NaN.
 */
-INLINED OF(vector) OF(log) (OF(vector) x) {
-  const OF(vector) half = OF(splat)((T)0.70710678118654752440);
-  OF(flags) e = ((OF(flags))x - (OF(flags))half) >> MANTISSA;
-  OF(vector) m = (OF(vector))((OF(flags))x - (e << MANTISSA));
-  OF(vector) t = (m - (T)1) / (m + (T)1), u = t * t;
-  OF(vector) sum = OF(splat)((T)1 / (2 * LOG_TERMS - 1));
+INLINED FN(vector) FN(vector_log) (FN(vector) x) {
+  const FN(vector) half = FN(splat)((T)0.70710678118654752440);
+  FN(flags) e = ((FN(flags))x - (FN(flags))half) >> MANTISSA;
+  FN(vector) m = (FN(vector))((FN(flags))x - (e << MANTISSA));
+  FN(vector) t = (m - (T)1) / (m + (T)1), u = t * t;
+  FN(vector) sum = FN(splat)((T)1 / (2 * LOG_TERMS - 1));
   UNROLL for (int i = LOG_TERMS - 1; i > 0; i--) sum = sum * u + (T)1 / (T)(2 * i - 1);
-  OF(vector) y = 2 * t * sum + __builtin_convertvector(e, OF(vector)) * (T)0.69314718055994530942;
-  y = OF(select)(x == (T)0, OF(splat)(-(T)INFINITY), y);
-  return OF(select)(x == x, y, x);
+  FN(vector) y = 2 * t * sum + __builtin_convertvector(e, FN(vector)) * (T)0.69314718055994530942;
+  y = FN(select)(x == (T)0, FN(splat)(-(T)INFINITY), y);
+  return FN(select)(x == x, y, x);
 }
 
 
@@ -133,14 +133,14 @@ INLINED OF(vector) OF(log) (OF(vector) x) {
 ** tanh x. Near 0 by Lambert's continued fraction x / (1 + x^2 / (3 + x^2 / (5 + …))), cut after
 ** x^2 / 15 and multiplied out; elsewhere by (1 - e) / (1 + e), e = exp(-2 |x|).
 */
-INLINED OF(vector) OF(tanh) (OF(vector) x) {
+INLINED FN(vector) FN(vector_tanh) (FN(vector) x) {
   const T log2e = (T)1.44269504088896340736;
-  OF(vector) size = (OF(vector))((OF(flags))x & ~(OF(flags))OF(splat)(-(T)0)), u = x * x;
-  OF(vector) above = (((u * 36 + 6930) * u + 270270) * u + 2027025) * x;
-  OF(vector) below = (((u + 630) * u + 51975) * u + 945945) * u + 2027025;
-  OF(vector) e = OF(exp2)(size * (-2 * log2e)), far = (1 - e) / (1 + e);
-  far = (OF(vector))((OF(flags))far | ((OF(flags))x & (OF(flags))OF(splat)(-(T)0)));
-  return OF(select)(size < (T)0.5, above / below, far);
+  FN(vector) size = (FN(vector))((FN(flags))x & ~(FN(flags))FN(splat)(-(T)0)), u = x * x;
+  FN(vector) above = (((u * 36 + 6930) * u + 270270) * u + 2027025) * x;
+  FN(vector) below = (((u + 630) * u + 51975) * u + 945945) * u + 2027025;
+  FN(vector) e = FN(vector_exp2)(size * (-2 * log2e)), far = (1 - e) / (1 + e);
+  far = (FN(vector))((FN(flags))far | ((FN(flags))x & (FN(flags))FN(splat)(-(T)0)));
+  return FN(select)(size < (T)0.5, above / below, far);
 }
 
 

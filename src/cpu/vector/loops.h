@@ -182,7 +182,7 @@
     break; \
   }
 
-static void FN(load) (int64_t n, void *to, heed_type type, const void *from, int64_t stride) {
+static void FN(load_type) (int64_t n, void *to, heed_type type, const void *from, int64_t stride) {
   T *const ys = to;
   switch (type) {
     case HEED_BOOL: LOAD(uint8_t, x != 0)
@@ -204,7 +204,7 @@ static void FN(load) (int64_t n, void *to, heed_type type, const void *from, int
     break; \
   }
 
-static void FN(store) (int64_t n, heed_type type, void *to, int64_t stride, const void *from) {
+static void FN(store_type) (int64_t n, heed_type type, void *to, int64_t stride, const void *from) {
   const T *const xs = from;
   switch (type) {
     case HEED_BOOL: STORE(uint8_t, x != 0)
