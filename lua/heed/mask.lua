@@ -54,7 +54,7 @@ end
 ---@param value any
 ---@return boolean
 function mask.is(value)
-  return getmetatable(value) == Mask
+  return rawequal(getmetatable(value), Mask)
 end
 
 local is_mask, is_tensor = mask.is, heed.is_tensor

@@ -299,7 +299,7 @@ function plot.row(list, ...)
   end
   local panels = {}
   for k, part in ipairs(list) do
-    if getmetatable(part) ~= Plot then
+    if not rawequal(getmetatable(part), Plot) then
       heed.fail("row: a picture expected at [%d], got %s", k, kind(part))
     end
     for _, panel in ipairs(part.kind == "row" and part.panels or {part}) do

@@ -15,7 +15,7 @@ local Batches = {__name = "heed.Batches"}
 Batches.__index = Batches
 
 
-local function is_batches(value) return getmetatable(value) == Batches end
+local function is_batches(value) return rawequal(getmetatable(value), Batches) end
 
 
 local function is_list(value)

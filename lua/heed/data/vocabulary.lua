@@ -33,7 +33,7 @@ local kinds = {
 }
 
 
-local function is_vocabulary(value) return getmetatable(value) == Vocabulary end
+local function is_vocabulary(value) return rawequal(getmetatable(value), Vocabulary) end
 
 
 local function check_text(who, text)

@@ -31,7 +31,7 @@ end
 ---@param value any
 ---@return boolean
 function json.is_array(value)
-  return getmetatable(value) == Array
+  return rawequal(getmetatable(value), Array)
 end
 
 

@@ -17,7 +17,7 @@ end
 
 local function outcome(ok, result, ...)
   if ok then return result, ... end
-  if getmetatable(result) ~= Refusal then error(result, 0) end
+  if not rawequal(getmetatable(result), Refusal) then error(result, 0) end
   return nil, result.message
 end
 

@@ -25,7 +25,7 @@ local HALVES <const> = {bfloat16 = true, float16 = true}
 
 
 local function is_average(value)
-  return type(value) == "table" and getmetatable(value) == EMA
+  return type(value) == "table" and rawequal(getmetatable(value), EMA)
 end
 
 

@@ -59,7 +59,7 @@ end
 
 
 local function is_optimizer(value)
-  return type(value) == "table" and getmetatable(value) == Optimizer
+  return type(value) == "table" and rawequal(getmetatable(value), Optimizer)
 end
 
 

@@ -26,7 +26,7 @@ local KNOWN <const> = {
 
 
 local function is_scaler(value)
-  return type(value) == "table" and getmetatable(value) == Scaler
+  return type(value) == "table" and rawequal(getmetatable(value), Scaler)
 end
 
 
