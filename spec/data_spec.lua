@@ -1,5 +1,6 @@
 -- heed.data: padding, accuracy, vocabularies, masks, batches and windows, against plain Lua.
 
+local close = require "spec.support.close"
 local heed = require "heed"
 local device = require "spec.support.device"
 local message = require "spec.support.message"
@@ -223,13 +224,13 @@ describe("data.mask", function()
   it("hides 80 %, changes 10 % and keeps 10 % of what is to be predicted", function()
     local ids, inputs, targets = drawn{mask = 9, vocabulary = 8, rate = 0.3}
     local chosen = targets:ne(-100)
-    assert.is_true(math.abs(share(chosen) - 0.3) < 0.02)
+    assert.is_true(close(share(chosen), 0.3, 0, 0.02))
     assert.is_true(targets[chosen]:equal(ids[chosen]))
     assert.is_true(inputs[~chosen]:equal(ids[~chosen]))
     local shown, wanted = inputs[chosen], targets[chosen]
-    assert.is_true(math.abs(share(shown:eq(9)) - 0.8) < 0.02)
+    assert.is_true(close(share(shown:eq(9)), 0.8, 0, 0.02))
     -- Of 10 % random ids, one in eight is the same as before.
-    assert.is_true(math.abs(share(shown:eq(wanted)) - 0.1 - 0.1 / 8) < 0.02)
+    assert.is_true(close(share(shown:eq(wanted)), 0.1 + 0.1 / 8, 0, 0.02))
     assert.equal(8, shown[shown:ne(9)]:max():item())
   end)
 

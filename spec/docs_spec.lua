@@ -1,6 +1,7 @@
 -- Specs of what is written about the module: the examples of the reference (lua/heed/meta.lua) and
 -- the blocks of README.md and docs run; names stand in the reference if and only if they exist.
 
+local close = require "spec.support.close"
 local heed = require "heed"
 local device = require "spec.support.device"
 
@@ -43,7 +44,7 @@ end
 local function agree(a, b)
   if heed.is_tensor(a) then a = a:totable() end
   if type(a) == "number" and type(b) == "number" then
-    return a == b or (a ~= a and b ~= b) or math.abs(a - b) <= 5.1e-5 * math.max(1, math.abs(b))
+    return close(a, b, 0, 5.1e-5 * math.max(1, math.abs(b)))
   elseif type(a) ~= "table" or type(b) ~= "table" then
     return a == b
   end

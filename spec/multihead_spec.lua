@@ -3,13 +3,8 @@
 
 local heed = require "heed"
 local message = require "spec.support.message"
+local near = require "spec.support.near"
 local nn = heed.nn
-
-local function near(wanted, got, relative, floor, what)
-  assert.equal(tostring(wanted.shape), tostring(got.shape), what)
-  local over = (got - wanted):abs() - wanted:abs() * relative
-  assert(over:le(floor):all(), ("%s: off by %s"):format(what or "values", over:max()))
-end
 
 local function close(a, b) near(b, a, 1e-5, 1e-5) end
 

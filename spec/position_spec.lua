@@ -1,6 +1,7 @@
 -- Positions: against PyTorch's and transformers' tables, against the papers' formulas in plain Lua,
 -- and what must hold for all ways to say where a token stands.
 
+local close = require "spec.support.close"
 local golden = require "spec.golden"
 local heed = require "heed"
 local json = require "heed.files.json"
@@ -19,13 +20,15 @@ local function near(a, b, floor)
 end
 
 
--- The largest difference of a tensor's numbers from f(row, column), both from 0.
-local function worst(t, f)
-  local most = 0
+-- A tensor's numbers are those of f(row, column), both from 0, but for 'atol'.
+local function assert_values(t, f, atol)
   for i, row in ipairs(t:to("float64"):totable()) do
-    for j, value in ipairs(row) do most = math.max(most, math.abs(value - f(i - 1, j - 1))) end
+    for j, value in ipairs(row) do
+      local wanted = f(i - 1, j - 1)
+      assert.is_true(close(value, wanted, 0, atol), ("%.17g expected at (%d, %d), got %.17g")
+                     :format(wanted, i, j, value))
+    end
   end
-  return most
 end
 
 
@@ -47,10 +50,10 @@ describe("sinusoidal", function()
         end
       end
       local double = position.sinusoidal(40, D, {dtype = "float64"})
-      assert.is_true(worst(double, wave(0)) < 1e-12)
+      assert_values(double, wave(0), 1e-12)
       local far = position.sinusoidal(3, D, {offset = 1000000, dtype = "float64"})
-      assert.is_true(worst(far, wave(1000000)) < 1e-9)
-      assert.is_true(worst(position.sinusoidal(5, D), wave(0)) < 1e-7)
+      assert_values(far, wave(1000000), 1e-9)
+      assert_values(position.sinusoidal(5, D), wave(0), 1e-7)
     end
   end)
 
@@ -110,10 +113,9 @@ describe("rope", function()
     for _, o in ipairs{{}, {interleaved = true}, {offset = 1000}, {base = 50},
                        {interleaved = true, offset = 3, base = 7}} do
       local rows = x:totable()
-      local difference = worst(rope(x, o), function(t, j)
+      assert_values(rope(x, o), function(t, j)
         return turned(rows[t + 1], t + (o.offset or 0), 6, j, o)
-      end)
-      assert.is_true(difference < 1e-12, difference)
+      end, 1e-12)
     end
   end)
 
@@ -122,8 +124,8 @@ describe("rope", function()
     local function product(i, j)
       return (rope(q, {offset = i}) * rope(k, {offset = j})):sum():item()
     end
-    assert.is_true(math.abs(product(3, 1) - product(903, 901)) < 1e-12)
-    assert.is_true(math.abs(product(3, 1) - product(4, 1)) > 1e-3)
+    assert.is_true(close(product(3, 1), product(903, 901), 0, 1e-12))
+    assert.is_false(close(product(3, 1), product(4, 1), 0, 1e-3))
   end)
 
   it("turns the first columns alone, with a fraction", function()
@@ -247,7 +249,7 @@ describe("rope with scaling", function()
                                case.rope_parameters, case.max_position_embeddings)
       local f = rule:frequencies(rule:reach(case.seq_len or 1), heed.default_device())
       assert.is_nil(golden.difference(f, case.inv_freq, 1e-5))
-      assert.is_true(math.abs(rule.attention_factor - case.attention_factor) < 1e-6)
+      assert.is_true(close(rule.attention_factor, case.attention_factor, 0, 1e-6))
     end)
 
     it("turns as transformers: " .. case.name, function()

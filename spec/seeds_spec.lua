@@ -1,5 +1,6 @@
 -- The documents that the project grew from: examples print their numbers, to the digits printed.
 
+local close = require "spec.support.close"
 local heed = require "heed"
 local device = require "spec.support.device"
 
@@ -132,7 +133,7 @@ describe("the counting notebook (seed 002)", function()
     pipe:close()
     assert.equal(#golden.losses, #losses)
     for i, wanted in ipairs(golden.losses) do
-      assert.is_true(math.abs(losses[i] - wanted) <= 1e-4,
+      assert.is_true(close(losses[i], wanted, 0, 1e-4),
                      ("step %d: %.7f expected, got %.7f"):format(i, wanted, losses[i]))
     end
   end)

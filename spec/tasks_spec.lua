@@ -1,5 +1,6 @@
 -- The toy tasks, against plain Lua.
 
+local close = require "spec.support.close"
 local heed = require "heed"
 local message = require "spec.support.message"
 local tasks = require "heed.tasks"
@@ -299,7 +300,7 @@ describe("masked words", function()
     local tokens = tasks.tokens.masked.x
     assert.is_true(x:eq(#tokens):equal(y:ne(-100)))
     local share = y:ne(-100):to("float32"):mean():item()
-    assert.is_true(math.abs(share - 0.2) < 0.03, share)
+    assert.is_true(close(share, 0.2, 0, 0.03), share)
     for _, row in ipairs(words(tokens, heed.where(y:eq(-100), x, y))) do
       local alike, a, b, c, same, d, e, f = table.concat(row, " "):match(LINE)
       assert.equal(alike, same)
@@ -314,8 +315,8 @@ describe("masked words", function()
     local x, y = tasks.masked{size = 1000}()
     local chosen = y:ne(-100)
     local shown = x[chosen]:eq(#tasks.tokens.masked.x):to("float32"):mean():item()
-    assert.is_true(math.abs(shown - 0.8) < 0.04, shown)
-    assert.is_true(math.abs(chosen:to("float32"):mean():item() - 0.15) < 0.02)
+    assert.is_true(close(shown, 0.8, 0, 0.04), shown)
+    assert.is_true(close(chosen:to("float32"):mean():item(), 0.15, 0, 0.02))
   end)
 end)
 
@@ -398,7 +399,7 @@ describe("image patches", function()
   it("adds noise, and puts figures where its rule says", function()
     local noisy = tasks.patches{seed = 1, noise = 0.5}()
     local noise = noisy - (tasks.patches{seed = 1, noise = 0}())
-    assert.is_true(math.abs(noise:std():item() - 0.5) < 0.02)
+    assert.is_true(close(noise:std():item(), 0.5, 0, 0.02))
     local still = tasks.patches{size = 5, noise = 0, rule = "centre"}()
     assert.equal(0, still:narrow(3, 1, 3):sum():item())
     local corner = tasks.patches{size = 5, noise = 0, rule = function() return 0, 0 end}()

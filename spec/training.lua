@@ -5,6 +5,7 @@
 -- sums have another order: within SAME in the first steps, where only rounding differs, then by the
 -- loss at the end.
 
+local close = require "spec.support.close"
 local heed = require "heed"
 local data, nn, optim, tasks = heed.data, heed.nn, heed.optim, heed.tasks
 
@@ -101,15 +102,14 @@ local function compare(name, make)
   local captured = losses_of(make, "cuda", heed.capture)
   local all = heed.clock()
   for i = 1, math.min(EARLY, STEPS) do
-    local gap = math.abs(gpu[i] - cpu[i])
-    check(gap <= SAME * math.abs(cpu[i]), "%s: loss %d is %.9g on the CPU, %.9g on the GPU", name,
+    check(close(gpu[i], cpu[i], SAME), "%s: loss %d is %.9g on the CPU, %.9g on the GPU", name,
           i, cpu[i], gpu[i])
   end
   for i = 1, STEPS do
     check(captured[i] == gpu[i], "%s: loss %d is %.9g, captured %.9g", name, i, gpu[i], captured[i])
   end
   local last, on_gpu = mean_of_last(cpu), mean_of_last(gpu)
-  check(math.abs(on_gpu - last) <= LEARNED * last + 1e-3, "%s: what is learned differs", name)
+  check(close(on_gpu, last, LEARNED, 1e-3), "%s: what is learned differs", name)
   check(last < cpu[1], "%s: nothing is learned", name)
   local function milliseconds(from, to) return (to - from) / STEPS * 1e3 end
   print(("%s, %d steps: loss %.4f at first, %.4f at last on the CPU, %.4f on the GPU")

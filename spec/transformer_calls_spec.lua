@@ -1,6 +1,7 @@
 -- Calls of transformer layers and stacks: attention's options, a cache; wrong calls.
 
 local heed = require "heed"
+local near = require "spec.support.near"
 local nn = require "heed.nn"
 
 
@@ -8,13 +9,6 @@ local function message(f, ...)
   local ok, e = pcall(f, ...)
   assert.is_false(ok)
   return tostring(e)
-end
-
-
-local function assert_near(wanted, got, relative, floor, what)
-  assert.same(wanted.shape, got.shape, what)
-  local difference = (got - wanted):abs() - wanted:abs() * relative
-  assert.is_true(difference:le(floor):all(), ("%s: off by %s"):format(what, difference:max()))
 end
 
 
@@ -119,12 +113,12 @@ describe("a cache", function()
       local cache = nn.Cache()
       local y = by_steps(function(part) return m(part, context, {cache = cache}) end, x,
                          {3, 1, 2, 1})
-      assert_near(m(x, context), y, 1e-5, 2e-6, norm)
+      near(m(x, context), y, 1e-5, 2e-6, norm)
       assert.equal(7, cache:length())
       local alone = nn.Decoder(8, 2, 2, {norm = norm, cross = false})
       cache = nn.Cache()
       y = by_steps(function(part) return alone(part, {cache = cache}) end, x, {4, 2, 1})
-      assert_near(alone(x), y, 1e-5, 2e-6, norm)
+      near(alone(x), y, 1e-5, 2e-6, norm)
     end
   end)
 
@@ -143,8 +137,8 @@ describe("a cache", function()
       m(heed.cat({a:narrow(2, 1, 4), padding[1]}, 1), o)
       for i = 1, 2 do
         local y = m(heed.cat({a:narrow(2, 4 + i, 1), b:narrow(2, 2 + i, 1)}, 1), {cache = o.cache})
-        assert_near(m(a):narrow(2, 4 + i, 1), y:narrow(1, 1, 1), 1e-5, 2e-6, "row 1, step " .. i)
-        assert_near(m(b):narrow(2, 2 + i, 1), y:narrow(1, 2, 1), 1e-5, 2e-6, "row 2, step " .. i)
+        near(m(a):narrow(2, 4 + i, 1), y:narrow(1, 1, 1), 1e-5, 2e-6, "row 1, step " .. i)
+        near(m(b):narrow(2, 2 + i, 1), y:narrow(1, 2, 1), 1e-5, 2e-6, "row 2, step " .. i)
       end
     end
   end)
@@ -159,7 +153,7 @@ describe("a cache", function()
     local y = by_steps(function(part)
       return m(source, part, {cache = cache, context_lengths = o.context_lengths})
     end, x, {2, 1, 1})
-    assert_near(wanted, y, 1e-5, 2e-6, "steps")
+    near(wanted, y, 1e-5, 2e-6, "steps")
     assert.equal(2, calls)                               -- one of each layer
     cache = nn.Cache()
     local context = m.encoder(source, {lengths = o.context_lengths})
@@ -169,7 +163,7 @@ describe("a cache", function()
       end
       return m.decoder(part, {cache = cache})
     end, x, {2, 1, 1})
-    assert_near(wanted, y, 1e-5, 2e-6, "steps without a context")
+    near(wanted, y, 1e-5, 2e-6, "steps without a context")
     assert.matches("calls_spec.lua.*nn.DecoderLayer: a context expected behind x, since the cache "
                    .. "holds none yet, got nil",
                    message(function() m.decoder(x, {cache = nn.Cache()}) end))

@@ -1,6 +1,8 @@
 -- Transformer layers and stacks: equal to PyTorch's, and to computations written out by hand.
 
+local close = require "spec.support.close"
 local heed = require "heed"
+local near = require "spec.support.near"
 local nn = require "heed.nn"
 local device = require "spec.support.device"
 local state = require "heed.files.state"
@@ -10,13 +12,6 @@ local function message(f, ...)
   local ok, e = pcall(f, ...)
   assert.is_false(ok)
   return tostring(e)
-end
-
-
-local function assert_near(wanted, got, relative, floor, what)
-  assert.same(wanted.shape, got.shape, what)
-  local difference = (got - wanted):abs() - wanted:abs() * relative
-  assert.is_true(difference:le(floor):all(), ("%s: off by %s"):format(what, difference:max()))
 end
 
 
@@ -103,7 +98,7 @@ describe("PyTorch's numbers:", function()
       local found, m = read(case[2]), made(case)
       local first = state.below(found, "first.")
       for name, t in pairs(nn.to_torch(m)) do
-        assert_near(first[name], t, 0, 1e-6, "first weights, " .. name)
+        near(first[name], t, 0, 1e-6, "first weights, " .. name)
         first[name] = found["weight." .. name] or t
       end
       m:load_state(nn.from_torch(first, m))
@@ -111,14 +106,14 @@ describe("PyTorch's numbers:", function()
         if found[name] then found[name]:requires_grad_() end
       end
       local y = case[4](m, found)
-      assert_near(found.output, y, 1e-5, 1e-5, "output")
+      near(found.output, y, 1e-5, 1e-5, "output")
       y:backward(found.grad_output)
       for name, wanted in pairs(state.below(found, "grad_input.")) do
-        assert_near(wanted, found["input." .. name].grad, 5e-5, 1e-5, name)
+        near(wanted, found["input." .. name].grad, 5e-5, 1e-5, name)
       end
       local gradients = torch_gradients(m)
       for name, wanted in pairs(state.below(found, "grad.")) do
-        assert_near(wanted, gradients[name], 5e-5, 1e-5, name)
+        near(wanted, gradients[name], 5e-5, 1e-5, name)
       end
     end)
   end
@@ -219,9 +214,9 @@ describe("a layer equals what is written out by hand:", function()
           end
           return h
         end, layer, x, context)
-        assert_near(by_hand, y, 1e-5, 2e-6, "output")
+        near(by_hand, y, 1e-5, 2e-6, "output")
         assert.equal(#wanted, #gradients)
-        for i, g in pairs(wanted) do assert_near(g, gradients[i], 1e-4, 1e-5, "gradient " .. i) end
+        for i, g in pairs(wanted) do near(g, gradients[i], 1e-4, 1e-5, "gradient " .. i) end
       end)
     end
   end
@@ -234,11 +229,11 @@ describe("a layer equals what is written out by hand:", function()
       local gate = f(x:matmul(m.gate.weight:t()) + m.gate.bias)
       local up = x:matmul(m.up.weight:t()) + m.up.bias
       local wanted = (gate * up):matmul(m.down.weight:t()) + m.down.bias
-      assert_near(wanted, m(x), 1e-5, 1e-6, name)
+      near(wanted, m(x), 1e-5, 1e-6, name)
     end
     local m = nn.MLP(4, 6, {activation = nn.GELU("tanh"), gated = true, bias = false})
     local gated = heed.gelu(m.gate(x), "tanh") * m.up(x)
-    assert_near(m.down(gated), m(x), 1e-5, 1e-6, "gated")
+    near(m.down(gated), m(x), 1e-5, 1e-6, "gated")
     assert.is_false(nn.MLP(4, 6).gate)
     heed.manual_seed(3)
     local whole = nn.GatedMLP(4, 6, {bias = false, out_dim = 5})
@@ -246,7 +241,7 @@ describe("a layer equals what is written out by hand:", function()
     local same = nn.MLP(4, 6, {activation = "swiglu", bias = false, out_dim = 5})
     assert.is_true(whole(x):equal(same(x)))
     local written = (heed.silu(x:matmul(whole.gate.weight.T)) * x:matmul(whole.up.weight.T))
-    assert_near(written:matmul(whole.down.weight.T), whole(x), 1e-5, 1e-6, "GatedMLP")
+    near(written:matmul(whole.down.weight.T), whole(x), 1e-5, 1e-6, "GatedMLP")
     assert.same({3, 5}, {whole(x):size()})
     assert.matches("nn.GatedMLP: unknown activation 'gleu'",
                    message(nn.GatedMLP, 4, 6, {activation = "gleu"}), 1, true)
@@ -267,7 +262,7 @@ describe("a stack", function()
     for norm, final in pairs{post = false, pre = true, sandwich = true} do
       local m = nn.Encoder(8, 2, 2, {norm = norm, hidden = 12, eps = 1e-3})
       local y = m.layers[2](m.layers[1](x))
-      assert_near(final and heed.layer_norm(y, {8}, nil, nil, {eps = 1e-3}) or y, m(x), 1e-5, 1e-6,
+      near(final and heed.layer_norm(y, {8}, nil, nil, {eps = 1e-3}) or y, m(x), 1e-5, 1e-6,
                   norm)
       assert.equal(final, m.norm ~= false)
       assert.is_true(nn.Decoder(8, 2, 1, {norm = norm, final_norm = not final}).norm ~= final)
@@ -319,7 +314,7 @@ describe("a stack", function()
     })
     for i = 1, 2 do
       local alone = m(source[{i, {1, source_lengths[i]}}], x[{i, {1, lengths[i]}}])
-      assert_near(alone, y[{i, {1, lengths[i]}}], 1e-5, 2e-6, "row " .. i)
+      near(alone, y[{i, {1, lengths[i]}}], 1e-5, 2e-6, "row " .. i)
     end
     local context = m.encoder(source, {lengths = heed.tensor(source_lengths)})
     local steps = m.decoder(x, context, {
@@ -412,7 +407,7 @@ describe("dropout", function()
     -- first and second are equal: the layers are copies; 5 standard deviations
     for i, p in ipairs{0.0625, 0.375, 0, 0.5625} do
       local deviation = math.sqrt(runs * p * (1 - p))
-      assert.is_true(math.abs(counts[i] - runs * p) <= 5 * deviation, i .. ": " .. counts[i])
+      assert.is_true(close(counts[i], runs * p, 0, 5 * deviation), i .. ": " .. counts[i])
     end
     m.layer_dropout = 1
     assert.is_true(m(x):equal(x))
@@ -499,6 +494,6 @@ describe("a GPT of two layers", function()
     local eager = train(function(f) return f end, 20)
     local captured = train(heed.capture, 20)
     assert.is_true(eager[20] < eager[1] / 2, eager[1] .. " to " .. eager[20])
-    for i = 1, 20 do assert.is_true(math.abs(captured[i] - eager[i]) <= 1e-4 * eager[i]) end
+    for i = 1, 20 do assert.is_true(close(captured[i], eager[i], 1e-4)) end
   end)
 end)

@@ -1,6 +1,7 @@
 -- Cases of the rows that make tensors or draw them: see spec/support/cases.lua. A `check` is a
 -- function that checks its row alone.
 
+local close = require "spec.support.close"
 local device = require "spec.support.device"
 local heed = require "heed"
 local reference = require "spec.support.reference"
@@ -81,7 +82,7 @@ local function mean(y)
 end
 
 local function near(name, got, wanted, tol)
-  expect(math.abs(got - wanted) <= tol, ("%s: %g expected, got %g"):format(name, wanted, got))
+  expect(close(got, wanted, 0, tol), ("%s: %g expected, got %g"):format(name, wanted, got))
 end
 
 -- The first numbers after manual_seed(0): PyTorch's, on the CPU.
@@ -262,7 +263,7 @@ local list = {
         local kept, scale = 0, 1 / 0.75
         for _, v in ipairs(numbers_of(y:detach())) do
           kept = kept + (v ~= 0 and 1 or 0)
-          expect(v == 0 or math.abs(v - 3 * scale) < 0.05, "dropout gave " .. v)
+          expect(v == 0 or close(v, 3 * scale, 0, 0.05), "dropout gave " .. v)
         end
         near("what dropout keeps", kept / y:numel(), 0.75, 0.08)
         y:sum():backward()

@@ -1,6 +1,7 @@
 -- Cases of the rows that view, copy, join and index: see spec/support/cases.lua.
 
 local array = require "spec.support.array"
+local close = require "spec.support.close"
 local heed = require "heed"
 
 local along, build, map, new, pick = array.along, array.build, array.map, array.new, array.pick
@@ -453,8 +454,7 @@ local list = {
    end, also = all_edges},
   {"isclose", function(x, y) return x:isclose(y, 0.5, 0.25) end, {3, 4}, {4}, types = "all",
    gives = "bool", value = function(x, y)
-     return map(function(a, b) return math.abs(a - b) <= 0.25 + 0.5 * math.abs(b) and 1 or 0 end,
-                x, y)
+     return map(function(a, b) return close(a, b, 0.5, 0.25) and 1 or 0 end, x, y)
    end, also = {{{}, {}}, {{0, 3}, {3}}}, refuses = {{{3}, {2}}}},
   {"nonzero", function(x) return x:nonzero() end, {2, 3}, types = "all", gives = "int64",
    value = function(x)
