@@ -186,7 +186,7 @@ end
 
 -- Which modules of the Lua half each of its files requires, by names; a file that requires names of
 -- a list requires all modules that it names. heed/init.lua loads public modules when they are first
--- touched: that is no edge.
+-- touched: that is no edge, but no other file may touch them so (lazy_uses).
 local function lua_requires()
   local texts, graph = {}, {}
   for _, path in ipairs(scripts) do
@@ -207,6 +207,30 @@ local function lua_requires()
     end
   end
   return graph
+end
+
+-- The names of `heed` that load a module when they are first touched: {mask = true, …}.
+local function lazy_names()
+  local names, text = {}, read("lua/heed/init.lua")
+  for list in text:gmatch("\nlocal %l+ = (%b{})") do
+    for name in list:gmatch('([%w_]+) = "') do names[name] = true end
+  end
+  return names
+end
+
+-- Where files of the Lua half reach such a module through the table `heed`, which hides that they
+-- require it: {"lua/heed/x.lua: heed.mask"}.
+local function lazy_uses(names)
+  local uses = {}
+  for _, path in ipairs(scripts) do
+    if path:find("^lua/") and not path:find("meta%.lua$") and path ~= "lua/heed/init.lua" then
+      local text = read(path):gsub("%-%-[^\n]*", ""):gsub('%b""', ""):gsub("%b''", "")
+      for name in text:gmatch("%f[%w_]heed%.([%w_]+)") do
+        if names[name] then uses[#uses + 1] = path .. ": heed." .. name end
+      end
+    end
+  end
+  return uses
 end
 
 -- Edges between rooms: the folders of lua/heed, and the files beside them.
@@ -444,6 +468,9 @@ describe("the house", function()
     assert.is_true(graph["heed.nn"]["heed.nn.layers"] and graph["heed.optim"]["heed.optim.clip"])
     assert.is_nil(cycle_in(graph))
     assert.is_nil(cycle_in(rooms_of(graph)))
+    local lazy = lazy_names()
+    assert.is_true(lazy.mask and lazy.nn and lazy.save and lazy.generate)
+    assert.same({}, lazy_uses(lazy))
     graph["heed.internal.options"]["heed.nn.module"] = true
     assert.matches("heed.internal.options", cycle_in(graph), 1, true)
     assert.matches("internal", cycle_in(rooms_of(graph)), 1, true)

@@ -5,7 +5,7 @@ local heed = require "heed"
 local layouts = require "spec.support.layouts"
 local message = require "spec.support.message"
 
-local mask = heed.mask
+local mask, resolve = heed.mask, require("heed.internal.rule").resolve
 local NAN <const> = 0 / 0
 
 -- B, H, Hk, T, S: within a tile and beyond, more queries than keys and fewer.
@@ -189,7 +189,7 @@ describe("a mask", function()
   it("is tried by every word of the table of masks", function()
     local words, tried = heed.core.mask_words(), {}
     for _, one in pairs(combined(rules(2, 5, 7))) do
-      local rule, at = mask.resolve(one[1], 2, 1, 5, 7, 4, heed.empty(0).device), 1
+      local rule, at = resolve(one[1], 2, 1, 5, 7, 4, heed.empty(0).device), 1
       while at <= #rule do
         tried[rule[at]] = true
         at = at + 1 + words[rule[at]].numbers

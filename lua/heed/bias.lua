@@ -7,6 +7,7 @@
 -- reaches kernels as its T + S - 1 values for each head, and never as a T x S matrix. A bias is a
 -- module: a layer that holds it in a field trains, moves and saves its parameters.
 
+local attention = require "heed.internal.attention"
 local heed = require "heed"
 local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
@@ -26,9 +27,7 @@ Bias.is_bias = true
 ---Whether a value is a bias.
 ---@param value any
 ---@return boolean
-function bias.is(value)
-  return Module.is(value) and getmetatable(value).is_bias == true
-end
+function bias.is(value) return attention.is_bias(value) end
 
 local is_bias = bias.is
 
@@ -261,27 +260,6 @@ function Sum:matrix() return added(self.a:matrix(), self.b:matrix()) end
 
 for _, class in ipairs {Bias, Alibi, Relative, T5, TensorBias, Sum} do
   function class.__add(a, b) return Sum(as_bias(a), as_bias(b)) end
-end
-
-
--- For attention ----------------------------------------------------------
-
----What attention takes: what broadcasts against the scores, and what depends on the distance.
----@param b heed.Bias
----@param q heed.Tensor the queries
----@param H integer
----@param T integer
----@param S integer
----@return heed.Tensor? matrix
----@return heed.Tensor? relative (H, T + S - 1)
----@package
-function bias.resolve(b, q, H, T, S)
-  if b.heads and b.heads ~= H and b.heads ~= 1 then
-    heed.fail("attention: argument 'bias': %s is for %d heads, got queries of shape %s", b.__name,
-              b.heads, tostring(q.shape))
-  end
-  if T == 0 or S == 0 then return nil, nil end
-  return b:matrix(), b:distances(T, S, q)
 end
 
 

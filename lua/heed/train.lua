@@ -21,6 +21,7 @@ local optim = require "heed.optim"
 local options = require "heed.internal.options"
 local Progress = require "heed.train.progress"
 local rng = require "heed.internal.rng"
+local save = require "heed.save"
 local Scaler = require "heed.optim.scaler"
 local state = require "heed.files.state"
 
@@ -174,7 +175,7 @@ local function save_checkpoint(run, o)
     state.put_below(tensors, "batches.", o.batches:state())
   end
   local metadata = {format = FORMAT, step = tostring(run.step)}
-  local done, why = heed.save(o.checkpoint, tensors, metadata)
+  local done, why = save.save(o.checkpoint, tensors, metadata)
   if not done then fail("train: the checkpoint cannot be written: %s", why) end
   run.saved = run.step
 end
@@ -189,7 +190,7 @@ end
 -- The checkpoint's tensors and step, or nil if there is no such file. Any other failure raises: a
 -- run that began anew would overwrite the checkpoint.
 local function read_checkpoint(path)
-  local tensors, metadata, missing = heed.load(path)
+  local tensors, metadata, missing = save.load(path)
   if missing then return nil end
   if not tensors then fail("train: the checkpoint cannot be read: %s", metadata) end
   local step = metadata.format == FORMAT and math.tointeger(tonumber(metadata.step))

@@ -1,5 +1,6 @@
 -- Calls a model for the logits of the next id, with a cache of keys and values or without.
 
+local Cache = require "heed.nn.cache"
 local heed = require "heed"
 local options = require "heed.internal.options"
 
@@ -13,7 +14,7 @@ Stepper.__index = Stepper
 
 local function cache_of(cache)
   if cache == false then return false end
-  if cache == nil or cache == true then return heed.nn.Cache() end
+  if cache == nil or cache == true then return Cache() end
   if type(cache) == "table" and cache.reorder then return cache end
   fail("generate: a boolean or an nn.Cache expected as option cache, got %s", kind(cache))
 end

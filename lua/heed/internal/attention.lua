@@ -5,9 +5,12 @@ local core = require "heed.core"
 local heed = require "heed.internal.surface"
 local method = require "heed.internal.method"
 local options = require "heed.internal.options"
+local rule = require "heed.internal.rule"
 
 local called, has_values = core.called, core.has_values
 local fail, is_tensor = heed.fail, heed.is_tensor
+
+local attention = {}
 
 
 -- B, H, T and S; nil where C will refuse the queries or the keys.
@@ -18,33 +21,45 @@ local function sizes_of(q, k)
 end
 
 
-local function is_bias(value)
-  return type(value) == "table" and heed.bias.is(value)
+---Whether a value is a bias: a module with the methods of heed.bias.
+---@param value any
+---@return boolean
+function attention.is_bias(value)
+  local class = type(value) == "table" and getmetatable(value)
+  return type(class) == "table" and class.is_module == true and class.is_bias == true
 end
+
+local is_mask, is_bias = rule.is, attention.is_bias
 
 
 -- Sets rule and operands in place of a mask.
 local function set_mask(o, q, B, H, T, S, rank)
   local m = o.mask
   if type(m) ~= "table" then return end
-  if not heed.mask.is(m) then
+  if not is_mask(m) then
     fail("attention: argument 'mask': a mask of heed.mask or a bool tensor expected, got %s%s",
          options.kind(m), is_bias(m) and "; what is added to the scores is called 'bias'" or "")
   end
-  o.rule, o.operands = heed.mask.resolve(m, B, H, T, S, rank, q.device)
+  o.rule, o.operands = rule.resolve(m, B, H, T, S, rank, q.device)
   o.mask = nil
 end
 
 
--- Sets tensors in place of a bias.
-local function set_bias(o, q, H, T, S, rank)
+-- Sets tensors in place of a bias: what broadcasts against the scores, and `relative`
+-- (H, T + S - 1), what depends on the distance.
+local function set_bias(o, q, H, T, S)
   local b = o.bias
   if type(b) ~= "table" then return end
-  if not heed.bias.is(b) then
+  if not is_bias(b) then
     fail("attention: argument 'bias': a bias of heed.bias or a float tensor expected, got %s%s",
-         options.kind(b), heed.mask.is(b) and "; who may attend is called 'mask'" or "")
+         options.kind(b), is_mask(b) and "; who may attend is called 'mask'" or "")
   end
-  o.bias, o.relative = heed.bias.resolve(b, q, H, T, S, rank)
+  if b.heads and b.heads ~= H and b.heads ~= 1 then
+    fail("attention: argument 'bias': %s is for %d heads, got queries of shape %s", b.__name,
+         b.heads, tostring(q.shape))
+  end
+  o.bias, o.relative = nil, nil
+  if T > 0 and S > 0 then o.bias, o.relative = b:matrix(), b:distances(T, S, q) end
 end
 
 
@@ -78,7 +93,7 @@ end
 
 local function with_values(attend, q, k, v, given, ...)
   options.no_more("attention", 4, ...)
-  if heed.mask.is(given) or is_bias(given) then
+  if is_mask(given) or is_bias(given) then
     fail("attention: a mask or a bias stands in a table, as in {mask = m}")
   end
   local B, H, T, S, rank = sizes_of(q, k)
@@ -86,7 +101,7 @@ local function with_values(attend, q, k, v, given, ...)
   local o = {}
   for name, value in next, given do o[name] = value end
   set_mask(o, q, B, H, T, S, rank)
-  set_bias(o, q, H, T, S, rank)
+  set_bias(o, q, H, T, S)
   local sink = o.sink
   if sink == nil then return attend(q, k, v, o) end
   o.sink = nil
@@ -102,3 +117,6 @@ method.around("attention", function(attend)
     return attend(q, k, v, given, ...)
   end
 end)
+
+
+return attention

@@ -254,6 +254,7 @@ end
 
 -- Files in other folders whose functions and classes a module hands out.
 local ELSEWHERE <const> = {
+  ["heed.mask"] = {"heed.internal.rule"},
   ["heed.position"] = {
     "heed.attention.places", "heed.attention.rope", "heed.attention.sinusoids", "heed.nn.positions",
   },

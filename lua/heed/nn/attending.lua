@@ -5,7 +5,10 @@
 
 local Cache = require "heed.nn.cache"
 local heed = require "heed"
+local masks = require "heed.mask"
 local options = require "heed.internal.options"
+local places = require "heed.attention.places"
+local rule = require "heed.internal.rule"
 local torch_names = require "heed.internal.torch_names"
 
 ---@class heed.attention.call: heed.attention.options
@@ -171,7 +174,7 @@ local function mask_of_keys(who, keys, B, S)
     heed.fail("%s: option 'keys': a bool tensor of shape (%d, %d) expected, true where keys are, "
               .. "got %s", who, B, S, options.kind(keys))
   end
-  return heed.mask.keys(keys)
+  return masks.keys(keys)
 end
 
 
@@ -201,7 +204,7 @@ function attending.places(call, S)
   elseif o.keys ~= nil and o.offset == nil and not call.context
          and (rawget(call.layer, "rope") or rawget(call.layer, "position")) then
     mask_of_keys(call.who, o.keys, call.x:size(1), S)
-    at = heed.position.of_keys(o.keys)
+    at = places.of_keys(o.keys)
     return at, at
   end
   return o.offset ~= nil and o.offset or S - call.x:size(2), 0
@@ -219,7 +222,7 @@ end
 -- Refuses what would count keys wrongly in a cache. One with keep does not hold what is between.
 local function check_cached(call, o)
   local cache, mask = call.cache, o.mask
-  local absolute = mask ~= nil and heed.mask.is(mask) and heed.mask.is_absolute(mask)
+  local absolute = rule.is(mask) and rule.is_absolute(mask)
   if cache.capacity and (mask ~= nil or o.bias ~= nil) then
     heed.fail("%s: option %s: not with a cache that has a capacity: its keys do not end where the "
               .. "queries do", call.who, mask ~= nil and "mask" or "bias")

@@ -2,12 +2,15 @@
 -- section 3.2.2, with what models since have added to it.
 
 local attending = require "heed.nn.attending"
+local attention = require "heed.internal.attention"
 local core = require "heed.core"
 local heed = require "heed"
 local extend = require "heed.nn.extend"
 local layers = require "heed.nn.layers"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
+local rope = require "heed.attention.rope"
+local rule = require "heed.internal.rule"
 local torch_names = require "heed.internal.torch_names"
 
 local Linear, Parameter = layers.Linear, parameter.Parameter
@@ -111,19 +114,19 @@ end
 
 
 -- The options of rope, false without it; refused at once, if rope will refuse them.
-local function read_rope(rope, head_dim)
-  if rope == nil or rope == false then return false end
-  if rope ~= true and type(rope) ~= "table" then
-    heed.fail("%s: true or a table of options expected as rope, got %s", SELF, options.kind(rope))
+local function read_rope(given, head_dim)
+  if given == nil or given == false then return false end
+  if given ~= true and type(given) ~= "table" then
+    heed.fail("%s: true or a table of options expected as rope, got %s", SELF, options.kind(given))
   end
   local o = {}
-  for name, value in pairs(rope == true and {} or rope) do
+  for name, value in pairs(given == true and {} or given) do
     if name == "offset" or name == "positions" then
       heed.fail("%s: option rope: %s comes with a call, or from its cache", SELF, name)
     end
     o[name] = value
   end
-  core.called(SELF, heed.position.rope, heed.empty(0, head_dim, {device = "cpu"}), o)
+  core.called(SELF, rope.rope, heed.empty(0, head_dim, {device = "cpu"}), o)
   return o
 end
 
@@ -136,10 +139,10 @@ end
 
 
 -- A value of heed.mask or heed.bias; a tensor is of one length, and comes with a call.
-local function read_value(name, value, kind)
-  if value == nil or kind.is(value) then return value or false end
-  heed.fail("%s: a value of heed.%s expected as option %s, got %s", SELF,
-            kind == heed.mask and "mask" or "bias", name, options.kind(value))
+local function read_value(name, value, is, module)
+  if value == nil or is(value) then return value or false end
+  heed.fail("%s: a value of heed.%s expected as option %s, got %s", SELF, module, name,
+            options.kind(value))
 end
 
 
@@ -157,9 +160,8 @@ function MultiHeadAttention:init(dim, heads, given)
   self.query_norm = o.qk_norm and layers.RMSNorm(o.head_dim)
   self.key_norm = o.qk_norm and layers.RMSNorm(o.head_dim)
   self.rope, self.position = read_rope(o.rope, o.head_dim), read_position(o)
-  self.position_bias = o.position_bias ~= nil
-                       and read_value("position_bias", o.position_bias, heed.bias)
-  self.mask = o.mask ~= nil and read_value("mask", o.mask, heed.mask)
+  self.position_bias = read_value("position_bias", o.position_bias, attention.is_bias, "bias")
+  self.mask = read_value("mask", o.mask, rule.is, "mask")
   self:add_extras(dim, o)
 end
 
@@ -255,11 +257,11 @@ function MultiHeadAttention:project(call)
 end
 
 
-local function turned(x, rope, at)
+local function rotate(x, given, at)
   local o = {}
-  for name, value in pairs(rope) do o[name] = value end
+  for name, value in pairs(given) do o[name] = value end
   o[heed.is_tensor(at) and "positions" or "offset"] = at
-  return heed.position.rope(x, o)
+  return rope.rope(x, o)
 end
 
 
@@ -291,7 +293,7 @@ function MultiHeadAttention:place(call, q, k)
   end
   if call.cache and not call.grows then self:check_place(call) end
   if self.position then return self:through_position(q, k, at_q) end
-  return turned(q, self.rope, at_q), call.stored and k or turned(k, self.rope, at_k)
+  return rotate(q, self.rope, at_q), call.stored and k or rotate(k, self.rope, at_k)
 end
 
 

@@ -13,6 +13,7 @@
 local capture = require "heed.capture"
 local columns = require "heed.nn.cache.columns"
 local heed = require "heed"
+local masks = require "heed.mask"
 local steps = require "heed.nn.cache.steps"
 
 local fail = heed.fail
@@ -79,9 +80,9 @@ end
 
 -- The keys that are there: all of them, or for a causal call those up to each query.
 local function mask_of(cache, step, causal)
-  if step.T == 1 or not causal then return heed.mask.lengths(step.finish) end
+  if step.T == 1 or not causal then return masks.lengths(step.finish) end
   local keys = heed.arange(0, cache.capacity - 1, {device = cache.at.device})
-  return heed.mask.tensor(keys:le(step.positions:t()))
+  return masks.tensor(keys:le(step.positions:t()))
 end
 
 

@@ -6,6 +6,7 @@ local alignment = require "heed.nn.cache.alignment"
 local capture = require "heed.capture"
 local columns = require "heed.nn.cache.columns"
 local heed = require "heed"
+local masks = require "heed.mask"
 local options = require "heed.internal.options"
 local steps = require "heed.nn.cache.steps"
 
@@ -111,11 +112,11 @@ local function mask_of(cache, step)
   local S, begin, finish, m = step.stored + step.T, step.begin, step.finish, nil
   local function tensor(list) return heed.tensor(list, {device = step.device, dtype = "int64"}) end
   if cache.window and S > cache.keep + cache.window then
-    m = heed.mask.window(cache.window - 1, math.huge)
-    if cache.keep > 0 then m = m | heed.mask.prefix(tensor(begin) + cache.keep) end
+    m = masks.window(cache.window - 1, math.huge)
+    if cache.keep > 0 then m = m | masks.prefix(tensor(begin) + cache.keep) end
   end
-  if math.max(0, table.unpack(begin)) > 0 then m = both(m, ~heed.mask.prefix(tensor(begin))) end
-  if math.min(S, table.unpack(finish)) < S then m = both(m, heed.mask.lengths(tensor(finish))) end
+  if math.max(0, table.unpack(begin)) > 0 then m = both(m, ~masks.prefix(tensor(begin))) end
+  if math.min(S, table.unpack(finish)) < S then m = both(m, masks.lengths(tensor(finish))) end
   return m
 end
 
