@@ -444,6 +444,9 @@ describe("heed.mask", function()
     assert.matches("^%(causal%(%) & window%(2, math.huge%)%) | prefix%(2%)\n",
                    tostring(mask.causal() & mask.window(2, math.huge) | mask.prefix(2)))
     assert.matches("sequence 1 of 2", tostring(mask.lengths(heed.tensor{1, 2})))
+    local long = mask.lengths(heed.tensor{2, 12})              -- columns for the longest of them
+    local _, lines = tostring(long):gsub("\n  ■ ■" .. (" ·"):rep(10), "")
+    assert.equal(12, lines)
   end)
 
   it("stays as it is, and knows its names", function()

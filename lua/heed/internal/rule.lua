@@ -297,7 +297,7 @@ local function each_word(words, f)
   local at = 1
   while at <= #words do
     local grammar = WORD[words[at]]
-    f(rule[at], grammar)
+    f(words[at], grammar)
     at = at + 1 + grammar.numbers
   end
 end
