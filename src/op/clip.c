@@ -114,12 +114,9 @@ static bool scale_composed (const clipping *o, heed_tensor *norm) {
 static heed_tensor *clip (const clipping *o, double p) {
   heed_context *cx = o->cx;
   heed_type type = op_promote(o->n, o->gradient);
-  device *before = cx->scope.device;
   if (p == 2 && all_fused(o)) {
     cx->scope.device = tensor_device(*o->gradient);
-    heed_tensor *norm = op_cast(fused(o), type);
-    cx->scope.device = before;
-    return norm;
+    return op_cast(fused(o), type);
   }
   heed_tensor *norm = composed_norm(o, p);
   if (norm == NULL || (o->scales && !scale_composed(o, norm))) return NULL;
@@ -145,10 +142,8 @@ static bool take_gradients (clipping *o, int n, heed_tensor *const *parameters) 
 
 static heed_tensor *clip_within (clipping *o, double p, int n, heed_tensor *const *parameters) {
   heed_context *cx = o->cx;
-  int64_t mark = cx->graph->temporaries.n;
-  const char *caller = cx->scope.caller;
-  if (caller == NULL) cx->scope.caller = "clip_grad_norm";
-  bool recording = heed_set_recording(cx, false);
+  const call_scope s = call_begin(cx, "clip_grad_norm");
+  cx->scope.recording = false;
   core_hold(cx);
   const float_mode mode = float_mode_begin();
   heed_tensor *norm = NULL;
@@ -157,9 +152,7 @@ static heed_tensor *clip_within (clipping *o, double p, int n, heed_tensor *cons
                               : op_zeros(cx, HEED_FLOAT32, &(layout){.rank = 0}));
   float_mode_end(mode);
   core_release(cx);
-  heed_set_recording(cx, recording);
-  cx->scope.caller = caller;
-  op_drop_temporaries(cx, mark);
+  call_end(cx, &s);
   return norm;
 }
 
