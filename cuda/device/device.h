@@ -1,5 +1,5 @@
 /*
-** device.h - what plugin.cu needs of a device: see device.cu.
+** device.h - what opens, drives and records on a device: see device.cu.
 */
 
 #ifndef cuda_device_h
@@ -18,6 +18,7 @@ const char *cuda_enter (cuda *self, cuda_context *before);
 void cuda_leave (const cuda *self, cuda_context before);
 
 void cuda_prepare (cuda *self);    /* sets the functions of its device but 'close' */
+extern const accelerator cuda_accelerator;    /* accelerator.cu: those of all devices */
 const char *cuda_asynchronous_error (cuda *self);    /* what earlier work reported */
 
 /* Pinned: what the host sees of a fault without asking the device. */
