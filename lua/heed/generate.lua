@@ -173,7 +173,9 @@ end
 ---@field lengths? heed.Tensor|integer[] (B) of prompts that are padded on the right
 ---@field context? heed.Tensor (B, S, dim) what a decoder looks at, such as an encoder's output
 ---@field context_lengths? heed.Tensor|integer[] (B)
----@field cache? boolean|table false: everything is computed again for each id; or a cache
+---@field cache? boolean|table false: everything is computed again for each id; or a cache. The
+---first step with one that is made here is compared with a full pass, once for each model, and
+---refused where they differ
 
 ---Extends a prompt by new ids from a model, which is called `model(ids, {cache = cache, lengths =
 ---lengths})`, or `model(ids, context, {…})` with a context, and gives logits (B, T, V). Rows of

@@ -2533,6 +2533,13 @@ function heed.core.home() end
 ---@param path fun(modules: heed.Module[]): string gets them innermost first; "" adds nothing
 function heed.core.frames(call, path) end
 
+---Without a number: stamps the calls of modules that run with the numbers of their passes, and
+---returns a number that those to come will exceed. With one: the number of the outermost call of a
+---module that began after it, nil without such a call.
+---@param since? integer
+---@return integer? number
+function heed.core.pass(since) end
+
 ---Raises an error at the first line outside heed's own.
 ---> heed.core.raise("wrong") raises "wrong"
 ---@param message string

@@ -168,6 +168,37 @@ static int l_frames (lua_State *L) {
 }
 
 
+/*
+** pass(): stamps the calls of modules that run with a number, which is returned. pass(since): the
+** number of the outermost of those that began after it; nil without one. A call keeps its number in
+** its second local, which modules have for that, so that calls that nobody asks about cost nothing.
+*/
+static int l_pass (lua_State *L) {
+  binding *b = enter(L);
+  lua_Debug ar;
+  lua_Integer since = luaL_optinteger(L, 1, LUA_MAXINTEGER), outermost = 0;
+  lua_settop(L, 0);
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &call_key);
+  for (int level = 1; level < DEEPEST && lua_getstack(L, level, &ar); level++) {
+    lua_getinfo(L, "f", &ar);
+    if (lua_rawequal(L, 2, 1) && lua_getlocal(L, &ar, 2) != NULL) {
+      if (!lua_isinteger(L, 3)) {
+        lua_pushinteger(L, (lua_Integer)++b->clock);
+        lua_setlocal(L, &ar, 2);
+        lua_getlocal(L, &ar, 2);
+        lua_replace(L, 3);
+      }
+      if (lua_tointeger(L, 3) > since) outermost = lua_tointeger(L, 3);
+    }
+    lua_settop(L, 1);
+  }
+  if (since == LUA_MAXINTEGER) lua_pushinteger(L, (lua_Integer)++b->clock);
+  else if (outermost > 0) lua_pushinteger(L, outermost);
+  else lua_pushnil(L);
+  return 1;
+}
+
+
 /* home(): sources from the folder of the file that calls it are heed's own */
 static int l_home (lua_State *L) {
   binding *b = enter(L);
@@ -359,8 +390,8 @@ void check_callable (lua_State *L, int i) {
 
 void open_error (lua_State *L, int internal) {
   static const luaL_Reg functions[] = {
-    {"called", l_called}, {"frames", l_frames}, {"home", l_home}, {"raise", l_raise},
-    {"refuse_dot", l_refuse_dot}, {NULL, NULL}
+    {"called", l_called}, {"frames", l_frames}, {"home", l_home}, {"pass", l_pass},
+    {"raise", l_raise}, {"refuse_dot", l_refuse_dot}, {NULL, NULL}
   };
   register_functions(L, functions, internal);
 }

@@ -1,15 +1,28 @@
 -- Calls a model for the logits of the next id, with a cache of keys and values or without.
+--
+-- A model may give other logits with a cache than without, silently: what it adds by position knows
+-- nothing of the cache unless it is told. The first step of a model with a cache that nobody asked
+-- for is therefore compared with a full pass, once for each model.
 
 local Cache = require "heed.nn.cache"
 local heed = require "heed"
+local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
 
 local fail, kind = heed.fail, options.kind
 
 ---@class heed.generate.Stepper
----@field rows integer[][] all ids, where there is no cache
+---@field rows integer[][]|false all ids, where there is no cache, or it is not trusted yet
+---@field trusted boolean whether a step with the cache needs no comparison with a full pass
 local Stepper = {}
 Stepper.__index = Stepper
+
+-- Models that gave the same logits with a cache as without.
+local agreed = setmetatable({}, {__mode = "k"})
+
+-- How far logits may be apart, as a part of their range, where rounding alone differs.
+local APART = {float32 = 2e-3, float64 = 2e-3}
+local APART_HALF <const> = 0.05
 
 
 local function cache_of(cache)
@@ -17,6 +30,16 @@ local function cache_of(cache)
   if cache == nil or cache == true then return Cache() end
   if type(cache) == "table" and cache.reorder then return cache end
   fail("generate: a boolean or an nn.Cache expected as option cache, got %s", kind(cache))
+end
+
+
+-- A callback of `on_weights` would be called for the full pass, too.
+local function is_watched(model)
+  if not Module.is(model) then return false end
+  for module in model:modules() do
+    if module:weights_callback() then return true end
+  end
+  return false
 end
 
 
@@ -30,6 +53,7 @@ function Stepper.new(model, prompt, o, copies)
   return setmetatable({
     model = model, prompt = prompt, cache = cache_of(o.cache), rows = false,
     context = copied(prompt.context), context_lengths = copied(prompt.context_lengths),
+    trusted = o.cache ~= nil and o.cache ~= true or agreed[model] or is_watched(model),
   }, Stepper)
 end
 
@@ -39,6 +63,10 @@ local function call(self, ids, lengths)
   local o = {
     cache = self.cache or nil, context_lengths = self.context_lengths or nil, lengths = lengths,
   }
+  if Cache.is(self.cache) then
+    if self.context then return self.cache:pass(self.model, ids, self.context, o) end
+    return self.cache:pass(self.model, ids, o)
+  end
   if self.context then return self.model(ids, self.context, o) end
   if next(o) == nil then return self.model(ids) end
   return self.model(ids, o)
@@ -76,7 +104,7 @@ function Stepper:begin(rows)
     fail("generate: a model that passes its cache on to its layers expected, the cache is empty; "
          .. "or cache = false, which computes everything for each id")
   end
-  self.rows = not self.cache and rows
+  self.rows = not (self.cache and self.trusted) and rows
   return logits
 end
 
@@ -91,23 +119,53 @@ local function extended(rows, ids)
 end
 
 
+-- How far two tensors of logits are apart, and how far they may be.
+local function distance(a, b)
+  local part = APART[a.dtype] or APART_HALF
+  a, b = a:to("cpu", "float64"), b:to("cpu", "float64")
+  local known = b[b:isfinite()]
+  local range = known:numel() > 0 and (known:max() - known:min()):item() or 0
+  return heed.where(a:eq(b), 0, (a - b):abs()):max():item(), part * range
+end
+
+
+-- Refuses logits of the first step that a full pass, in a cache of its own, does not give. What is
+-- no number is refused elsewhere.
+local function compare(self, logits)
+  local cache, drawn = self.cache, heed.rng_state()
+  self.cache = Cache()
+  local apart, allowed = distance(logits, last_logits(self, self.rows))
+  heed.rng_state(drawn)
+  self.cache = cache
+  if apart > allowed then
+    fail("generate: with a cache the model gives other logits than without, %.3g apart: positions "
+         .. "need the cache, as in heed.position.Sinusoidal()(x, {cache = cache}) or "
+         .. "cache:positions(T), and layers the lengths of padded prompts; or cache = false, which "
+         .. "computes everything for each id; or an nn.Cache() as option cache, which is not "
+         .. "compared", apart)
+  end
+  agreed[self.model], self.trusted, self.rows = true, true, false
+end
+
+
 ---The logits behind one more id for each row.
 ---@param ids integer[]
 ---@return heed.Tensor logits (R, V)
 function Stepper:step(ids)
-  if not self.cache then
-    self.rows = extended(self.rows, ids)
-    return last_logits(self, self.rows)
-  end
+  self.rows = self.rows and extended(self.rows, ids)
+  if not self.cache then return last_logits(self, self.rows) end
   local t = self.prompt:tensor(ids):unsqueeze(2)
-  return checked(call(self, t), t):select(2, 1)
+  local logits = checked(call(self, t), t):select(2, 1)
+  if not self.trusted then compare(self, logits) end
+  return logits
 end
 
 
 ---Replaces each row by a copy of another row, its parent.
 ---@param parents integer[]
 function Stepper:reorder(parents)
-  if self.cache then return self.cache:reorder(self.prompt:tensor(parents)) end
+  if self.cache then self.cache:reorder(self.prompt:tensor(parents)) end
+  if not self.rows then return end
   local rows = {}
   for r, parent in ipairs(parents) do rows[r] = self.rows[parent] end
   self.rows = rows

@@ -259,7 +259,9 @@ local function attend_once(call, q, k, v, o, run)
     o.mask = both(mask_of_keys(call.who, keys, k:size(1), k:size(3)), o.mask)
   end
   local z, weights, lse = run(q, k, v, o)
-  if call.cache and not call.stored then
+  if call.stored then
+    call.cache:attended(call.layer)
+  elseif call.cache then
     lengths = lengths ~= nil and lengths:expand(k:size(1)) or nil
     call.cache:store(call.layer, {k = k, v = v, keys = keys, lengths = lengths})
   end

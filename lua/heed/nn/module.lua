@@ -186,7 +186,8 @@ end
 
 
 function Module:__call(...)
-  local _ <close> = nil            -- so that Lua makes no tail call: errors find this frame
+  -- So that Lua makes no tail call: errors find this frame, and core.pass writes its number there.
+  local _ <close> = nil
   local first = ...
   if type(first) == "table" and is_module(first) then refuse_colon(self, first) end
   return self:forward(...)

@@ -203,7 +203,7 @@ end
 
 function fixed.clone(cache, copy)
   copy.at = not steps.is_empty(cache) and heed.keep(cache.at:clone())
-  for _, layer in ipairs(cache.order) do copy.slots[layer] = copy_of(cache, cache.slots[layer]) end
+  for _, use in ipairs(cache.order) do copy.slots[use] = copy_of(cache, cache.slots[use]) end
   if copy.at then steps.merge(copy, {batch = cache.step.batch}) end
 end
 

@@ -209,13 +209,13 @@ function growing.reorder(cache, ids)
   local function chosen(t)
     return heed.keep(t:index_select(1, heed.tensor(ids, {device = t.device, dtype = "int64"})))
   end
-  for _, layer in ipairs(cache.contexts) do
+  for _, use in ipairs(cache.contexts) do
     local context = {}
-    for name, t in pairs(cache.slots[layer].context) do context[name] = chosen(t) end
-    cache.slots[layer] = {context = context}
+    for name, t in pairs(cache.slots[use].context) do context[name] = chosen(t) end
+    cache.slots[use] = {context = context}
   end
-  for _, layer in ipairs(cache.order) do
-    local slot = cache.slots[layer]
+  for _, use in ipairs(cache.order) do
+    local slot = cache.slots[use]
     local held = columns.map(slot.held, chosen)
     slot.held = columns.last(held, math.min(to.length, limit_of(cache)))
   end
@@ -228,8 +228,8 @@ function growing.truncate(cache, n, length)
   if length > limit_of(cache) then
     fail("truncate: the tokens before the window of %d are forgotten", cache.window)
   end
-  for _, layer in ipairs(cache.order) do
-    local slot = cache.slots[layer]
+  for _, use in ipairs(cache.order) do
+    local slot = cache.slots[use]
     slot.held = columns.cut(slot.held, length - n)
   end
   local to = alignment.truncate(present(cache), n)
@@ -240,10 +240,10 @@ end
 -- Both caches share columns until one of them writes.
 function growing.clone(cache, copy)
   local now = present(cache)
-  for _, layer in ipairs(cache.order) do
-    local slot = cache.slots[layer]
+  for _, use in ipairs(cache.order) do
+    local slot = cache.slots[use]
     slot.held = columns.shared(slot.held)
-    copy.slots[layer] = {held = slot.held}
+    copy.slots[use] = {held = slot.held}
   end
   if now then steps.merge(copy, {to = now, device = cache.step.device}) end
 end

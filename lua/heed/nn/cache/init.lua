@@ -5,11 +5,12 @@
 --   local logits = model(prompt, {cache = cache})     -- (B, T)
 --   logits = model(next, {cache = cache})             -- (B, 1), and so on
 --
--- One cache serves a whole model: each layer has a *slot* of its own. A call of the model is one
--- *step*, in which every layer takes part once; a layer that a model calls several times in one
--- pass (ALBERT's) therefore cannot have a cache. The first step shows which layers there are. A
--- later step is whole when all of them are done; where one is missing, the call failed on its way,
--- and the slots do not hold the same tokens.
+-- One cache serves a whole model. A call of the model is one *pass*, and one *step*, in which every
+-- *use* of a layer takes part once: a layer that a model calls several times in a pass, as ALBERT
+-- does, has a *slot* for each of these calls. The pass is the call of the outermost module that
+-- began after the cache was made; what is no module is called by `cache:pass`. The first step shows
+-- which uses there are. A later step is whole when all of them are done; where one is missing, the
+-- call failed on its way, and the slots do not hold the same tokens.
 --
 -- A cache keeps columns in one of two stores, which have this interface (`cache` is the cache):
 --
@@ -26,6 +27,7 @@
 --   own(t)                                   a context's tensor, as the cache keeps it
 
 local capture = require "heed.capture"
+local core = require "heed.core"
 local fixed = require "heed.nn.cache.fixed"
 local growing = require "heed.nn.cache.growing"
 local heed = require "heed"
@@ -77,12 +79,17 @@ end
 local function new(window, keep, capacity)
   return setmetatable({
     window = window, keep = keep, capacity = capacity,
-    slots = {},                      -- layer -> its columns, or {context = ...}
-    order = {},                      -- layers that attend to their own input, in the order of calls
-    contexts = {},                   -- layers that attend to a context
+    uses = {},                       -- layer -> its uses in a pass, in order
+    slots = {},                      -- use -> its columns, or {context = ...}
+    order = {},                      -- uses that attend to their own input, in the order of calls
+    contexts = {},                   -- uses that attend to a context
+    born = core.pass(),              -- modules whose calls began before are no passes
+    inside = false,                  -- the call of `pass` that runs
+    last_pass = false,               -- the pass of the last use,
+    done = {},                       -- and how many uses of each layer it has done
     step = false,                    -- the present step, or the last one
-    turn = false,                    -- the layer between `place` and `commit`
-    pending = false,                 -- the slot that the layer has appended to
+    turn = false,                    -- the use between `place` and `commit`
+    pending = false,                 -- the slot that the use has appended to
     at = false,                      -- with a capacity: int64 (1), the tokens before the next step
   }, Cache)
 end
@@ -112,14 +119,15 @@ end
 ---columns of the calls before may stand in front of them
 ---@return integer|heed.Tensor positions of the first, from 0, where all sequences agree; or (B, T)
 function Cache:place(layer, x, lengths, keys)
-  local store = store_of(self)
+  local store, use = store_of(self), steps.use_of(self, layer)
   store.check_capture()
-  store.check_call(self, steps.slot_of(self, layer, false), x, lengths, keys)
-  self.turn, self.pending = layer, false
-  if steps.joined(self, layer) then
+  store.check_call(self, steps.slot_of(self, use, false), x, lengths, keys)
+  self.turn, self.pending = use, false
+  if steps.joined(self, use) then
     store.check_same(self, x, lengths, keys)
   else
     self.step = store.new_step(self, x, lengths, keys)
+    self.step.pass = self.last_pass
   end
   return self.step.positions
 end
@@ -135,9 +143,9 @@ end
 ---@return heed.Tensor v (B, Hk, S + T, Dv); with a capacity (B, Hk, capacity, Dv)
 ---@return heed.Mask? mask
 function Cache:append(layer, k, v, causal)
-  local slot = steps.slot_of(self, layer, false)
   local mask
   steps.check_appended(self, layer, k, v, causal)
+  local slot = steps.slot_of(self, self.turn, false)
   self.pending, k, v, mask = store_of(self).append(self, slot, k, v, causal)
   return k, v, mask
 end
@@ -147,7 +155,7 @@ end
 ---@param layer heed.Module
 function Cache:commit(layer)
   steps.check_order(self, "commit", layer, self.pending)
-  steps.commit(self, layer)
+  steps.commit(self)
   store_of(self).commit(self)
 end
 
@@ -158,13 +166,29 @@ end
 function Cache:has_moved() return store_of(self).has_moved(self) end
 
 
----The keys and values that a layer made of its context; nil before the first call.
+---The keys and values that a layer made of its context for the use that begins; nil before its
+---first call.
 ---@param layer heed.Module
 ---@return {k: heed.Tensor, v: heed.Tensor, lengths: heed.Tensor?, keys: heed.Tensor?}?
 function Cache:context(layer)
   store_of(self).check_capture()
-  local slot = self.slots[layer]
+  local slot = self.slots[steps.use_of(self, layer)]
   return slot and slot.context or nil
+end
+
+
+---A layer has attended to what `context` gave: its next use in this pass is another.
+---@param layer heed.Module
+function Cache:attended(layer)
+  steps.finish(self, steps.use_of(self, layer))
+end
+
+
+local function add_context(cache, use, context)
+  local own = {}
+  for name, t in pairs(context) do own[name] = store_of(cache).own(t) end
+  cache.slots[use] = {context = own}
+  table.insert(cache.contexts, use)
 end
 
 
@@ -177,28 +201,41 @@ function Cache:store(layer, context)
     fail("%s: what a layer makes of its context is kept from the first call, which cannot be "
          .. "captured; call the model once before with this cache", SELF)
   end
-  steps.slot_of(self, layer, true)
-  local own = {}
-  for name, t in pairs(context) do own[name] = store_of(self).own(t) end
-  self.slots[layer] = {context = own}
-  table.insert(self.contexts, layer)
+  local use = steps.use_of(self, layer)
+  steps.slot_of(self, use, true)
+  add_context(self, use, context)
+  steps.finish(self, use)
 end
 
 
 -- What models call -------------------------------------------------------
+
+---Calls `f(...)` as one pass, in which a layer may be used several times: a plain function, or a
+---module that is called in a loop of a module's own. Calls of modules are passes by themselves.
+---@param f fun(...): ...
+---@return any ... what f returns
+function Cache:pass(f, ...)
+  options.callable("pass", "f", f)
+  local outer = self.inside
+  local _ <close> = setmetatable({}, {__close = function() self.inside = outer end})
+  self.inside = {}
+  return f(...)
+end
+
 
 ---How many tokens it has seen: those of the longest sequence.
 ---@return integer
 function Cache:length() return store_of(self).length(self) end
 
 
----Where the next T tokens stand, from 0.
+---Where the next T tokens stand, from 0; in a pass whose step has begun, those of the step.
 ---@param T integer
 ---@param given? {lengths: heed.Tensor, keys: heed.Tensor} the padding of the call to come
 ---@return integer|heed.Tensor positions of the first token where all sequences agree; or int64
 ---(B, T)
 function Cache:positions(T, given)
   T = options.count("positions", "the number of tokens", T, 0)
+  if steps.runs(self) and self.step.T == T then return self.step.positions end
   return store_of(self).positions(self, T, given)
 end
 
@@ -231,8 +268,9 @@ end
 function Cache:clone()
   local copy = new(self.window, self.keep, self.capacity)
   steps.is_started(self, store_of(self))
-  for _, layer in ipairs(self.contexts) do copy:store(layer, self.slots[layer].context) end
-  for i, layer in ipairs(self.order) do copy.order[i] = layer end
+  for layer, uses in pairs(self.uses) do copy.uses[layer] = table.move(uses, 1, #uses, 1, {}) end
+  for _, use in ipairs(self.contexts) do add_context(copy, use, self.slots[use].context) end
+  for i, use in ipairs(self.order) do copy.order[i] = use end
   store_of(self).clone(self, copy)
   return copy
 end
@@ -252,8 +290,8 @@ end
 
 
 options.guard(Cache, {
-  append = 4, clone = 0, commit = 1, context = 1, has_moved = 0, length = 0, place = 4,
-  positions = 2, reorder = 1, store = 2, truncate = 1,
+  append = 4, attended = 1, clone = 0, commit = 1, context = 1, has_moved = 0, length = 0,
+  pass = math.huge, place = 4, positions = 2, reorder = 1, store = 2, truncate = 1,
 }, {is = Cache.is, what = "a cache", variable = "cache"})
 
 

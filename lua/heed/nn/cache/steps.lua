@@ -1,5 +1,6 @@
--- Steps of an nn.Cache: every layer takes part in each of them once, whatever the store.
+-- Steps of an nn.Cache: every use of a layer takes part in each of them once, whatever the store.
 
+local core = require "heed.core"
 local heed = require "heed"
 local options = require "heed.internal.options"
 
@@ -7,8 +8,13 @@ local fail = heed.fail
 
 ---@class heed.cache.step
 ---@field T integer how many tokens it adds
----@field first boolean whether layers still come in
----@field done integer how many layers are done
+---@field first boolean whether uses of layers still come in
+---@field done integer how many uses are done
+---@field pass any the pass that it began in
+
+---@class heed.cache.use
+---@field layer heed.Module
+---@field index integer the layer's first use in a pass, its second, ...
 
 local steps = {}
 
@@ -24,13 +30,62 @@ function steps.is_empty(cache)
 end
 
 
--- Refuses a step that a part of the layers has done.
+-- Passes and uses -----------------------------------------------------------------
+
+-- The pass that runs: the call of `cache:pass`, or else the outermost call of a module that began
+-- after the cache was made; nil outside both.
+local function pass_of(cache)
+  return cache.inside or core.pass(cache.born)
+end
+
+
+-- Whether the present step began in the pass that runs.
+function steps.runs(cache)
+  local pass = pass_of(cache)
+  return pass and not steps.is_empty(cache) and cache.step.pass == pass
+end
+
+
+---The use of a layer that begins, or goes on: the one behind those that the pass has done. A layer
+---that is called outside passes is used once in each step.
+---@param cache heed.Cache
+---@param layer heed.Module
+---@return heed.cache.use
+function steps.use_of(cache, layer)
+  local pass = pass_of(cache) or false
+  if not pass or pass ~= cache.last_pass then cache.last_pass, cache.done = pass, {} end
+  local index = (cache.done[layer] or 0) + 1
+  local uses = cache.uses[layer] or {}
+  cache.uses[layer] = uses
+  uses[index] = uses[index] or {layer = layer, index = index}
+  return uses[index]
+end
+
+
+---A use of a layer is done; its next one in this pass is another.
+---@param cache heed.Cache
+---@param use heed.cache.use
+function steps.finish(cache, use)
+  cache.done[use.layer] = use.index
+end
+
+
+-- A use of a layer in words.
+local function name_of(use)
+  return use.index == 1 and use.layer.__name
+         or ("use %d of %s"):format(use.index, use.layer.__name)
+end
+
+
+-- Steps -------------------------------------------------------------------------
+
+-- Refuses a step that a part of the uses has done.
 local function check_finished(cache)
   if cache.step.done == 0 then return end
-  for _, layer in ipairs(cache.order) do
-    if cache.slots[layer].step ~= cache.step then
+  for _, use in ipairs(cache.order) do
+    if cache.slots[use].step ~= cache.step then
       fail("%s: the last call did not reach %s: it failed, or goes on still, or the layer is not "
-           .. "always called; make a new nn.Cache()", SELF, layer.__name)
+           .. "always called; make a new nn.Cache()", SELF, name_of(use))
     end
   end
 end
@@ -48,17 +103,17 @@ function steps.is_started(cache, store)
 end
 
 
----Whether a layer's call belongs to the present step. A new step begins where the layer has done
----the present one, and where no layer has: then its call failed.
+---Whether a use of a layer belongs to the present step. A new step begins where this use has done
+---the present one, and where no use has: then its call failed.
 ---@param cache heed.Cache
----@param layer heed.Module
+---@param use heed.cache.use
 ---@return boolean
-function steps.joined(cache, layer)
-  local step, slot = cache.step, cache.slots[layer]
+function steps.joined(cache, use)
+  local step, slot = cache.step, cache.slots[use]
   if steps.is_empty(cache) then return false end
   if not slot and not step.first then
     fail("%s: it holds the keys of another model, or of a call that failed: %s was not there when "
-         .. "it began; make a new nn.Cache()", SELF, layer.__name)
+         .. "it began; make a new nn.Cache()", SELF, name_of(use))
   elseif step.done == 0 then
     return false
   elseif slot and slot.step == step then
@@ -69,15 +124,15 @@ function steps.joined(cache, layer)
 end
 
 
----What a cache holds of a layer, nil before the layer's first step.
+---What a cache holds of a use of a layer, nil before its first step.
 ---@param cache heed.Cache
----@param layer heed.Module
+---@param use heed.cache.use
 ---@param cross boolean whether it attends to a context
 ---@return table? slot
-function steps.slot_of(cache, layer, cross)
-  local slot = cache.slots[layer]
+function steps.slot_of(cache, use, cross)
+  local slot = cache.slots[use]
   if slot and (slot.context ~= nil) ~= cross then
-    fail("%s: %s attended to %s before", SELF, layer.__name,
+    fail("%s: %s attended to %s before", SELF, name_of(use),
          cross and "its own input" or "a context")
   end
   return slot
@@ -90,7 +145,7 @@ end
 ---@param layer heed.Module
 ---@param good any whether the arguments are right
 function steps.check_order(cache, who, layer, good)
-  if good and cache.turn == layer then return end
+  if good and cache.turn and rawequal(cache.turn.layer, layer) then return end
   fail("%s: cache:place(layer, x), cache:append(layer, k, v) with the keys and values of x, then "
        .. "cache:commit(layer) expected", who)
 end
@@ -112,26 +167,26 @@ function steps.check_appended(cache, layer, k, v, causal)
 end
 
 
----Makes the pending slot the layer's own.
+---Makes the pending slot that of the use whose turn it is.
 ---@param cache heed.Cache
----@param layer heed.Module
-function steps.commit(cache, layer)
-  local step, slot = cache.step, cache.pending
-  if not cache.slots[layer] then table.insert(cache.order, layer) end
+function steps.commit(cache)
+  local step, slot, use = cache.step, cache.pending, cache.turn
+  if not cache.slots[use] then table.insert(cache.order, use) end
   slot.step = step
-  cache.slots[layer] = slot
+  cache.slots[use] = slot
   step.done = step.done + 1
+  steps.finish(cache, use)
   cache.turn, cache.pending = false, false
 end
 
 
----Makes one step of all steps so far, which every layer has done.
+---Makes one step of all steps so far, which every use has done.
 ---@param cache heed.Cache
 ---@param step table
 function steps.merge(cache, step)
   step.done, step.first = #cache.order, false
   cache.step = step
-  for _, layer in ipairs(cache.order) do cache.slots[layer].step = step end
+  for _, use in ipairs(cache.order) do cache.slots[use].step = step end
 end
 
 
