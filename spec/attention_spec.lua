@@ -56,7 +56,7 @@ local function results(q, k, v, given, fused)
   local sum = (y * (y * 3):sin()):sum() + heed.where(finite, lse, 0):cos():sum()
   sum:backward()
   local found = {y = y, weights = weights, lse = lse}
-  for name, x in pairs(leaves) do found["the gradient of " .. name] = x.grad end
+  for name, x in pairs(leaves) do found["the gradient of " .. name] = assert(x.grad, name) end
   return found
 end
 
@@ -153,7 +153,9 @@ local function small_results(leaves, grads, given, part)
   local sum = (y * part(grads[1])):sum()
   if grads[2] then sum = sum + (lse * part(grads[2])):sum() end
   sum:backward()
-  return {y, weights, lse, inputs[1].grad, inputs[2].grad, inputs[3].grad}
+  local all = {y, weights, lse}
+  for i, x in ipairs(inputs) do all[3 + i] = assert(x.grad, i) end
+  return all
 end
 
 local function check_small(name, make, bad)

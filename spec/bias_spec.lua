@@ -75,8 +75,8 @@ local function results(q, k, v, o, parameters)
   local sum = (y * (y * 3):sin()):sum() + lse:cos():sum()
   sum:backward()
   local found = {y = y, weights = weights, lse = lse}
-  for name, x in pairs(leaves) do found["d" .. name] = x.grad end
-  for n, p in ipairs(parameters or {}) do found["parameter " .. n] = p.grad end
+  for name, x in pairs(leaves) do found["d" .. name] = assert(x.grad, name) end
+  for n, p in ipairs(parameters or {}) do found["parameter " .. n] = assert(p.grad, n) end
   return found
 end
 
@@ -307,4 +307,9 @@ describe("a bias as a module", function()
       assert.matches(what, message(call))
     end
   end)
+end)
+
+
+describe("this file", function()
+  it("uses all golden numbers that it reads", golden.assert_all_used)
 end)

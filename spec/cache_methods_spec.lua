@@ -202,12 +202,11 @@ describe("a cache", function()
     local function gradients(y) return heed.grad((y * w):sum(), inputs) end
     local wanted = gradients(model(x, CAUSAL))
     local got = gradients(stepped(model, x, {3, 1, 4}, nn.Cache(), CAUSAL))
-    for i, g in ipairs(got) do near(g, wanted[i]) end
+    for i = 1, #inputs do near(got[i], wanted[i]) end
     local lengths, cache = heed.tensor{3, 1, 2}, nn.Cache{window = 3, keep = 1}
     model(x:narrow(2, 1, 3), {cache = cache, causal = true, lengths = lengths})
-    for i, g in ipairs(gradients(stepped(model, x, {3, 1, 4}, cache, CAUSAL))) do
-      assert.is_true(g:isfinite():all(), i)
-    end
+    got = gradients(stepped(model, x, {3, 1, 4}, cache, CAUSAL))
+    for i = 1, #inputs do assert.is_true(got[i]:isfinite():all(), i) end
   end)
 
   it("writes nothing into what a graph has saved", function()

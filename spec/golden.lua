@@ -2,7 +2,8 @@
 --
 -- A file of spec/golden holds tensors, named by case and argument. Its metadata has `tree`, all
 -- else as JSON: {"tensor": name} stands for a tensor, {"numbered": ...} for a table whose keys are
--- integers. A tensor is read as {dtype =, shape =, data =}, row by row.
+-- integers. A tensor is read as {dtype =, shape =, data =}, row by row. A spec that reads a file
+-- uses all of its tensors, or says golden.part; golden.assert_all_used is its last test.
 
 local close = require "spec.support.close"
 local heed = require "heed"
@@ -10,33 +11,104 @@ local json = require "heed.files.json"
 
 local golden = {}
 
+-- Of each tensor that was read, as "file: tensor", whether a test used it.
+local used = {}
 
--- A number or list of numbers where the tree says so ("of"), else a golden tensor.
-local function leaf(t, node)
-  local data = t:reshape(-1):totable()
-  if node.of == "number" then return data[1] end
-  if node.of == "list" then return data end
-  return {dtype = node.dtype or t.dtype, shape = {t:size()}, data = data}
+local function expect(label)
+  used[label] = used[label] or false
+  return function() used[label] = true end
 end
 
 
-local function restored(node, tensors)
+-- A number or list of numbers where the tree says so ("of"), else a golden tensor, which is used
+-- when its data are.
+local function leaf(t, node, use)
+  local data = t:reshape(-1):totable()
+  if node.of then use() end
+  if node.of == "number" then return data[1] end
+  if node.of == "list" then return data end
+  local row = {dtype = node.dtype or t.dtype, shape = {t:size()}}
+  return setmetatable(row, {__index = function(_, key)
+    if key ~= "data" then return nil end
+    use()
+    row.data = data
+    return data
+  end})
+end
+
+
+-- The tree below a node; expected(name) gives what is called when a tensor is used.
+local function restored(node, tensors, expected)
   if type(node) ~= "table" then return node end
-  if node.tensor then return leaf(tensors[node.tensor], node) end
+  if node.tensor then return leaf(tensors[node.tensor], node, expected(node.tensor)) end
   local found = {}
   for key, value in pairs(node.numbered or node) do
-    found[node.numbered and math.tointeger(key) or key] = restored(value, tensors)
+    found[node.numbered and math.tointeger(key) or key] = restored(value, tensors, expected)
   end
   return found
 end
 
 
----The contents of a file in spec/golden.
+local function load(name)
+  return assert(heed.load("spec/golden/" .. name .. ".safetensors"))
+end
+
+
+---The contents of a file in spec/golden, of which all tensors are to be used.
 ---@param name string
 ---@return table
 function golden.read(name)
-  local tensors, metadata = assert(heed.load("spec/golden/" .. name .. ".safetensors"))
-  return restored(json.decode(metadata.tree, 64), tensors)
+  local tensors, metadata = load(name)
+  return restored(json.decode(metadata.tree, 64), tensors, function(tensor)
+    return expect(name .. ": " .. tensor)
+  end)
+end
+
+
+---The same for a spec that needs some of the tensors, where another uses all of them.
+---@param name string
+---@return table
+function golden.part(name)
+  local tensors, metadata = load(name)
+  return restored(json.decode(metadata.tree, 64), tensors, function() return function() end end)
+end
+
+
+---The tensors of a file without a tree, by name, all of which are to be used. Called with a
+---prefix, the table gives those that begin so, by the rest of their names.
+---@param name string
+---@return table<string, heed.Tensor>
+function golden.tensors(name)
+  local tensors = load(name)
+  local uses = {}
+  for key, t in pairs(tensors) do
+    uses[key], tensors[key] = expect(name .. ": " .. key), t:to(heed.default_device())
+  end
+  local function use(key)
+    if uses[key] then uses[key]() end
+    return tensors[key]
+  end
+  return setmetatable({}, {
+    __index = function(_, key) return use(key) end,
+    __call = function(_, prefix)
+      local below = {}
+      for key in pairs(tensors) do
+        if key:sub(1, #prefix) == prefix then below[key:sub(#prefix + 1)] = use(key) end
+      end
+      return below
+    end,
+  })
+end
+
+
+---Fails for tensors that were read and that no test used.
+function golden.assert_all_used()
+  local names = {}
+  for name, is_used in pairs(used) do
+    if not is_used then names[#names + 1] = name end
+  end
+  table.sort(names)
+  assert(#names == 0, "golden numbers that no test uses: " .. table.concat(names, ", "))
 end
 
 

@@ -308,3 +308,39 @@ describe("attention", function()
     end
   end
 end)
+
+
+describe("golden numbers", function()
+  local function lines_of(command)
+    local pipe <close>, list = assert(io.popen(command)), {}
+    for line in pipe:lines() do list[#list + 1] = line end
+    return list
+  end
+
+  local function text_of(path)
+    local file <close> = assert(io.open(path))
+    return file:read("a")
+  end
+
+  it("are of files that a spec uses whole", function()
+    local used = {}
+    for _, path in ipairs(lines_of "ls spec/*_spec.lua") do
+      local text = text_of(path)
+      if text:find("golden.assert_all_used)", 1, true) then
+        for name in text:gmatch('read[ (]"([%w_]+)"') do used[name] = true end
+        if text:find("golden.tensors", 1, true) then
+          for name in text:gmatch('"([%w_]+)"') do used[name] = true end
+        end
+      else
+        assert.is_nil(text:match("golden%.read.-\n") or text:match("golden%.tensors.-\n"), path)
+      end
+    end
+    local files = lines_of "find spec/golden -type f | sort"
+    assert.is_true(#files > 20)
+    for _, path in ipairs(files) do
+      assert.is_true(used[path:match("([%w_]+)%.safetensors$") or path], path)
+    end
+  end)
+
+  it("are all used that this file reads", golden.assert_all_used)
+end)

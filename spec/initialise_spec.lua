@@ -25,7 +25,7 @@ describe("nn.init", function()
 
   -- PyTorch's Linear draws by kaiming_uniform_(weight, a = sqrt(5)).
   it("draws PyTorch's kaiming_uniform_", function()
-    for seed, layers in pairs(golden.read("first_weights")) do
+    for seed, layers in pairs(golden.part("first_weights")) do
       heed.manual_seed(seed)
       local t = init.kaiming_uniform_(heed.empty(4, 3), {a = math.sqrt(5)})
       assert.is_nil(golden.difference(t, layers["Linear(3, 4)"].weight, 1e-6))
@@ -34,7 +34,7 @@ describe("nn.init", function()
 
   -- Its MultiheadAttention makes a Linear, then draws by xavier_uniform_.
   it("draws PyTorch's xavier_uniform_", function()
-    for seed, layers in pairs(golden.read("first_weights")) do
+    for seed, layers in pairs(golden.part("first_weights")) do
       heed.manual_seed(seed)
       local _ = nn.Linear(8, 8)
       local t = init.xavier_uniform_(heed.empty(24, 8))

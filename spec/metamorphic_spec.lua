@@ -247,7 +247,7 @@ describe("a row alone is the row in a batch", function()
           local leaves, gradients = {}, {}
           for i, t in ipairs {a, b, c} do leaves[i] = t:clone():requires_grad_() end
           heed.attention(table.unpack(leaves)):sum():backward()
-          for i, t in ipairs(leaves) do gradients[i] = t.grad end
+          for i, t in ipairs(leaves) do gradients[i] = assert(t.grad, i) end
           return gradients
         end
         local wanted, gradients = run(q, k, v)[1], sum_back(q, k, v)

@@ -1,6 +1,7 @@
 -- nn.MultiHeadAttention: equal to PyTorch's; its further options equal products and softmaxes
 -- written out by hand; calls that both attention layers take and refuse.
 
+local golden = require "spec.golden"
 local heed = require "heed"
 local message = require "spec.support.message"
 local near = require "spec.support.near"
@@ -12,8 +13,6 @@ local CAUSAL <const> = {causal = true}
 
 
 describe("PyTorch's numbers:", function()
-  local folder = "spec/golden/multihead/"
-
   -- Its seed, its file, our options.
   local cases = {
     {24, "mha_self_float_per_head", {}},
@@ -51,7 +50,7 @@ describe("PyTorch's numbers:", function()
   for _, case in ipairs(cases) do
     local seed, file, o = table.unpack(case)
     it(file, function()
-      local found = assert(heed.load(folder .. file .. ".safetensors"))
+      local found = golden.tensors("multihead/" .. file)
       heed.manual_seed(seed)
       local layer = nn.MultiHeadAttention(16, 4, o)
       local first, state = named(found, "first."), layer:state()
@@ -63,7 +62,8 @@ describe("PyTorch's numbers:", function()
       for _, t in pairs{x, context, call.values} do t:requires_grad_() end
       local y, weights = layer(x, context, call)
       near(found.output, y, 1e-5, 1e-5, "output")
-      near(found.weights_per_head, weights, 1e-5, 1e-5, "weights")
+      near(found.weights_per_head, weights, 1e-5, 1e-5, "weights of each head")
+      near(found.weights, weights:mean(2), 1e-5, 1e-5, "weights")
       y:backward(found.grad_output)
       for name, t in pairs(named(found, "grad.")) do
         local child, field = name:match("(%a+)%.(%a+)")
@@ -140,8 +140,8 @@ local function check(layer, x, context, call, o)
   close(y, y2)
   close(weights, weights2)
   close(lse, lse2)
-  local wanted = gradients(y2)
-  for i, g in ipairs(gradients(y)) do near(wanted[i], g, 5e-5, 1e-5, i) end
+  local wanted, got = gradients(y2), gradients(y)
+  for i = 1, #layer:parameters() + 1 do near(wanted[i], got[i], 5e-5, 1e-5, i) end
 end
 
 
@@ -446,4 +446,9 @@ describe("a row that is padded at the left", function()
     local y = layer(padded, {causal = true, keys = keys})
     assert.is_true(y:narrow(2, 3, 3):allclose(alone, {atol = 1e-5}))
   end)
+end)
+
+
+describe("this file", function()
+  it("uses all golden numbers that it reads", golden.assert_all_used)
 end)

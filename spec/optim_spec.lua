@@ -38,16 +38,24 @@ local FACTORIES = {
 
 describe("an optimiser", function()
   for _, case in ipairs(golden.read("optimisers")) do
-    local factory = FACTORIES[case.name]
-    if factory then
+    if case.path then
       it("follows PyTorch's path: " .. case.name, function()
+        local name, o = table.unpack(FACTORIES[case.name])
         local x, path = nn.Parameter(golden.tensor(case.start)), {}
-        local opt = optim[factory[1]]({x}, factory[2])
+        local opt = optim[name]({x}, o)
         for i = 1, case.path.shape[1] do
           descend(x, opt, case)
           path[i] = x:detach():clone()
         end
         assert.is_nil(golden.difference(heed.stack(path), case.path, 2e-5, 1e-7))
+      end)
+    else
+      it("has gradients that are clipped as PyTorch does: " .. case.name, function()
+        local ps = {parameter(0.0), parameter(0.0, 0.0)}
+        ps[1].grad, ps[2].grad = heed.tensor{3.0}, heed.tensor{4.0, 12.0}
+        assert.equal(case.norm, optim.clip_grad_norm(ps, 5):item())
+        local clipped = heed.cat{ps[1].grad, ps[2].grad}
+        assert.is_nil(golden.difference(clipped, case.clipped, 2e-6))
       end)
     end
   end
@@ -331,4 +339,9 @@ describe("an optimiser's state", function()
     assert.matches("the same shapes .* another order.*from right to left",
                    message(other.load_state, other, opt:state()))
   end)
+end)
+
+
+describe("this file", function()
+  it("uses all golden numbers that it reads", golden.assert_all_used)
 end)

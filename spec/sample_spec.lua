@@ -131,3 +131,8 @@ describe("heed.sample", function()
     assert.matches("sample: at most 2 arguments", message(heed.sample, logits, {}, 3))
   end)
 end)
+
+
+describe("this file", function()
+  it("uses all golden numbers that it reads", golden.assert_all_used)
+end)

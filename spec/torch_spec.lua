@@ -55,7 +55,7 @@ describe("PyTorch's names", function()
   end)
 
   it("lead to PyTorch's numbers", function()
-    local _, rows = next(golden.read("first_weights"))
+    local _, rows = next(golden.part("first_weights"))
     local name_there = "dim 8 heads 2 feed-forward 12 (PyTorch: TransformerEncoderLayer)"
     local given = {}
     for name, row in pairs(rows["EncoderLayer " .. name_there]) do

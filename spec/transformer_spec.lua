@@ -1,11 +1,10 @@
 -- Transformer layers and stacks: equal to PyTorch's, and to computations written out by hand.
 
 local close = require "spec.support.close"
+local golden = require "spec.golden"
 local heed = require "heed"
 local near = require "spec.support.near"
 local nn = require "heed.nn"
-local device = require "spec.support.device"
-local state = require "heed.files.state"
 
 
 local function message(f, ...)
@@ -80,12 +79,6 @@ describe("PyTorch's numbers:", function()
     {19, "transformer_2_2_pre_gelu", model, translate, {norm = "pre", activation = "gelu"}},
   }
 
-  local function read(name)
-    local found = assert(heed.load("spec/golden/transformer/" .. name .. ".safetensors"))
-    for key, t in pairs(found) do found[key] = t:to(device.name) end
-    return found
-  end
-
   local function made(case)
     heed.manual_seed(case[1])
     local o = {}
@@ -95,8 +88,8 @@ describe("PyTorch's numbers:", function()
 
   for _, case in ipairs(cases) do
     it(case[2], function()
-      local found, m = read(case[2]), made(case)
-      local first = state.below(found, "first.")
+      local found, m = golden.tensors("transformer/" .. case[2]), made(case)
+      local first = found "first."
       for name, t in pairs(nn.to_torch(m)) do
         near(first[name], t, 0, 1e-6, "first weights, " .. name)
         first[name] = found["weight." .. name] or t
@@ -108,11 +101,11 @@ describe("PyTorch's numbers:", function()
       local y = case[4](m, found)
       near(found.output, y, 1e-5, 1e-5, "output")
       y:backward(found.grad_output)
-      for name, wanted in pairs(state.below(found, "grad_input.")) do
+      for name, wanted in pairs(found "grad_input.") do
         near(wanted, found["input." .. name].grad, 5e-5, 1e-5, name)
       end
       local gradients = torch_gradients(m)
-      for name, wanted in pairs(state.below(found, "grad.")) do
+      for name, wanted in pairs(found "grad.") do
         near(wanted, gradients[name], 5e-5, 1e-5, name)
       end
     end)
@@ -496,4 +489,9 @@ describe("a GPT of two layers", function()
     assert.is_true(eager[20] < eager[1] / 2, eager[1] .. " to " .. eager[20])
     for i = 1, 20 do assert.is_true(close(captured[i], eager[i], 1e-4)) end
   end)
+end)
+
+
+describe("this file", function()
+  it("uses all golden numbers that it reads", golden.assert_all_used)
 end)

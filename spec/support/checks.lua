@@ -37,7 +37,7 @@ function checks.weights(n)
   return list
 end
 
--- The leaves' gradients for results that are weighed, as lists.
+-- The leaves' gradients for results that are weighed, as lists. Each leaf must have one.
 function checks.gradients(leaves, ...)
   local total
   for _, x in ipairs(leaves) do x.grad = nil end
@@ -50,12 +50,15 @@ function checks.gradients(leaves, ...)
   end
   total:backward()
   local gs = {}
-  for k, x in ipairs(leaves) do gs[k] = x.grad and checks.flat(x.grad) end
+  for k, x in ipairs(leaves) do
+    gs[k] = checks.flat(x.grad or error(("input %d has no gradient"):format(k), 0))
+  end
   return gs
 end
 
 -- Gradients of one type against those in float64.
 function checks.near(name, dtype, gs, exact)
+  if #gs ~= #exact then error(("%s: %d gradients for %d"):format(name, #gs, #exact), 0) end
   for k, g in ipairs(exact) do
     for i = 1, #g do
       reference.close(("%s, %s, input %d, element %d"):format(name, dtype, k, i), gs[k][i], g[i],

@@ -159,7 +159,6 @@ local function check_gradients(case, shapes, layout)
   local gs = checks.gradients(own, table.unpack(ys))
   for n, k in ipairs(wanting) do
     local count = #arrays[k]
-    if not gs[n] then error(("%s: input %d has no gradient"):format(name, k), 0) end
     expect(count, #gs[n], name)
     local step = math.max(1, count // MOST)
     for i = 1 + (tonumber(layout) or 0) % step, count, step do
