@@ -74,7 +74,7 @@ START_valgrind= valgrind --quiet --keep-debuginfo=yes --error-exitcode=9 --leak-
 # asked for several adds them up. A program without a count is one test, a spec without one has
 # failed; so has what exits badly, whatever it counted.
 LOGS= $(B)/log
-LONG= $(patsubst %,spec/%_spec.lua,docs gradients table train cycles memory)
+LONG= $(patsubst %,spec/%_spec.lua,metamorphic cycles interrupt durable products table elementwise)
 logs= $(patsubst %,$(LOGS)/%.log,$(1:$(B)/%=%))
 LOG= >$@ 2>&1; printf '\nexit status %d\n' $$? >>$@; sed '$$d' $@
 SUM= @awk '/^[0-9]+ passed, [0-9]+ failed/ { n++; p += $$1; f += bad = $$3; s += $$5 } \
