@@ -268,8 +268,8 @@ typedef enum fault_kind {
 
 /*
 ** In device memory, without a lock: what is said of a fault is cut into digits, and each digit has
-** a word of its own, above it the fault's place. The least of every word is kept. So all words end
-** up with digits of one fault, that of the first place, whatever the order of threads. All bits
+** a word of its own, above it the fault's place. The least of every word is kept. All words thus
+** end up with digits of one fault, that of the first place, whatever the order of threads. All bits
 ** are set where nothing was reported.
 */
 #define FAULT_DIGIT 20             /* bits */

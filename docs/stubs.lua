@@ -1,6 +1,6 @@
--- What lua/heed/meta.lua says of an operation and C knows: its stub, its other names, and what its
--- parameters are where a caller leaves them out. Made again from the table of operations, so that
--- texts and examples are all that is written there by hand.
+-- The parts of lua/heed/meta.lua that C knows: an operation's stub, its other names, and its
+-- defaults out. Made again from the table of operations, so that texts and examples are all that is
+-- written there by hand.
 
 local heed = require "heed"
 

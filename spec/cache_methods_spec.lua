@@ -352,7 +352,7 @@ end)
 describe("a cache that much was done to", function()
   local random = math.random
 
-  -- What each row has seen, and what came out for it.
+  -- The tokens that each row has seen, and its results.
   local function new_rows(B)
     local rows = {}
     for b = 1, B do rows[b] = {x = heed.zeros(1, 0, 8), y = heed.zeros(1, 0, 8)} end

@@ -224,7 +224,7 @@ end)
 
 
 describe("losses", function()
-  -- What a case's name says about options.
+  -- The options that a case's name stands for.
   local function options_of(case)
     local o, name = {}, case.name
     o.reduction = name:match("reduction (%w+)") or (name:find("batchmean") and "batchmean")

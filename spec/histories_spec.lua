@@ -57,7 +57,7 @@ local function new_cache(plain)
 end
 
 
--- What was said to each row so far: tensors (n, DIM).
+-- The inputs of each row so far: tensors (n, DIM).
 local function copied(rows)
   local list = {}
   for b, tokens in ipairs(rows) do list[b] = tokens end

@@ -2,7 +2,8 @@
 
 local rows = require "spec.support.rows"
 
--- What the files of a folder may include, besides the system's headers; the first that fits holds.
+-- The files that those of a folder may include, besides the system's headers; the first that fits
+-- holds.
 local for_kernels = {
   "heed.h", "base/layout.h", "base/random.h", "base/scalar.h", "base/view.h", "base/work.h",
   "memory/device.h", "memory/pool.h", "op/ops.def", "op/masks.def",
@@ -134,7 +135,7 @@ local function objects()
   return list
 end
 
--- Who calls whom: {from, to, text} for each call of a function of another room.
+-- Calls between rooms: {from, to, text} for each call of a function of another room.
 local function calls_between(list)
   local home, calls = {}, {}
   for _, object in pairs(list) do
@@ -478,8 +479,8 @@ describe("the house", function()
                                                                               "a -> b -> a")))
   end)
 
-  -- What is read for each type begins with the header that reads it, so that it needs no run of its
-  -- own; two headers are read by files that say what they work on, and raise #error alone.
+  -- Headers that are read for each type begin by including their reader, so that they need no run
+  -- of their own; two headers are read by files that say what they work on, and raise #error alone.
   it("has headers of kernels that compile alone", function()
     local FRAMES <const> = {["src/cpu/for_floats.h"] = "LOOPS", ["src/cpu/level.h"] = "LEVEL"}
     local alone, bodies = {}, 0

@@ -1,6 +1,6 @@
--- What must not change a bit of a result on the CPU: the batch that a row stands in, how its memory
--- lies, the number of threads, the tokens that come later, being computed again. And the levels,
--- within ulps.
+-- Changes that must not change a bit of a result on the CPU: the batch that a row stands in, how
+-- its memory lies, the number of threads, the tokens that come later, being computed again. And the
+-- levels, within ulps.
 
 local heed = require "heed"
 local cases = require "spec.support.cases"
@@ -176,7 +176,7 @@ end)
 
 -- Rows and batches --------------------------------------------------------------------------------
 
--- What is done to the rows of a matrix, each by itself.
+-- Operations on the rows of a matrix, each by itself.
 local row_wise = {
   softmax = function(x) return x:softmax(-1) end,
   log_softmax = function(x) return x:log_softmax(-1) end,

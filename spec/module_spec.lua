@@ -1,4 +1,4 @@
--- What a module finds in its fields and how it is drawn; names that nobody has.
+-- The parameters that a module finds in its fields, and its picture; names that nobody has.
 
 local heed = require "heed"
 local nn = require "heed.nn"
@@ -336,7 +336,7 @@ describe("a parameter", function()
 end)
 
 
--- What each layer is made with.
+-- The arguments that each layer is made with.
 local makers = {
   Attention = {4, 2}, Classifier = {4, 2, {}}, Decoder = {4, 2, 1, {cross = false}},
   DecoderLayer = {4, 2, 8, {cross = false}}, Dropout = {0.5}, ELU = {1.0}, Embedding = {3, 4, {}},

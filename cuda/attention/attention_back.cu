@@ -3,9 +3,9 @@
 **
 ** With weights p = 2^(s - lse), computed again, and g the gradient of y: dv = p^T g, dp = g v^T,
 ** ds = p (dp - delta), delta = sum(g y) less the gradient of lse; dq = scale ds k, dk = scale
-** ds^T q. One pass over the keys makes dq and dbias, one over the queries dk and dv, so that each
-** sum is one block's and its order is fixed; heads of q that share keys come one after the other.
-** For the biases by distance a third pass goes along the diagonals.
+** ds^T q. One pass over the keys makes dq and dbias, one over the queries dk and dv, so that one
+** block makes each sum, in a fixed order; heads of q that share keys come one after the other. For
+** the biases by distance a third pass goes along the diagonals.
 */
 
 #include "cuda/attention/attention.h"

@@ -32,7 +32,7 @@ const char *cuda_refuse (cuda *self, const char *format, ...) {
 }
 
 
-/* Some failures are of one call, others of the device: then every later call fails too. */
+/* A failure may be of one call, or of the device: then every later call fails too. */
 const char *cuda_check (cuda *self, int code) {
   if (code == 0) return NULL;
   runtime_last();

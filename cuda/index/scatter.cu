@@ -4,7 +4,7 @@
 ** Where two elements may have one target, targets are sorted, stably, so that the elements of one
 ** target are neighbours in row-major order: the last one is what is set, and sums are made of
 ** windows of 32, then of windows of the sums that those did not complete, until there is one
-** window. So the order of additions is always the same.
+** window. The order of additions is therefore fixed.
 */
 
 #include "cuda/index/index.h"

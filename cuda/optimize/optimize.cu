@@ -1,8 +1,8 @@
 /*
 ** optimize.cu - one step of SGD, Adam, AdamW or Lion for all parameters of all types: one launch.
 **
-** The rows are cut into chunks; a table in device memory says which row a chunk is of. What
-** changes from step to step is in device memory as well: while work is captured, in a block that
+** The rows are cut into chunks; a table in device memory says which row a chunk is of. Numbers that
+** change from step to step are in device memory as well: while work is captured, in a block that
 ** stays, in which the last thread block to end leaves the number of the next step. So n replays do
 ** what n calls do, and a new learning rate is sent to the block (see optimize.h).
 **

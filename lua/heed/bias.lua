@@ -3,9 +3,9 @@
 --   local bias = heed.bias.t5{heads = 8} + heed.bias.alibi(8)
 --   heed.attention(q, k, v, {bias = bias})
 --
--- Query i stands at position p = i + S - T among the keys j. What depends on the distance alone
--- reaches kernels as its T + S - 1 values for each head, and never as a T x S matrix. A bias is a
--- module: a layer that holds it in a field trains, moves and saves its parameters.
+-- Query i stands at position p = i + S - T among the keys j. A bias that depends on the distance
+-- alone reaches kernels as its T + S - 1 values for each head, and never as a T x S matrix. A bias
+-- is a module: a layer that holds it in a field trains, moves and saves its parameters.
 
 local attention = require "heed.internal.attention"
 local heed = require "heed"
@@ -299,7 +299,7 @@ function bias.alibi(heads, given, ...) return Alibi(heads, given, ...) end
 function bias.t5(given, ...) return T5(given, ...) end
 
 
----A number for each head and each distance j - p, from -R to R; what is beyond counts as that.
+---A number for each head and each distance j - p, from -R to R; distances beyond R count as R.
 ---P. Shaw et al. (2018), "Self-attention with relative position representations", section 3.2.
 ---@param values heed.Tensor (heads, 2 R + 1); an nn.Parameter is trained
 ---@return heed.Relative

@@ -117,8 +117,8 @@ local function same_modes(modes, recording, autocast, device, precision)
 end
 
 
--- Is a call, whose arguments are given, of the kind that r was made for? This knows it without
--- reading them as `read_call` does, where they are tensors, no two of them the same.
+-- Whether a call with these arguments is of the kind that r was made for, where the arguments are
+-- distinct tensors. The test is quicker than `read_call`.
 local function is_of_kind(r, args)
   if args.n ~= #r.buffers or args.n ~= r.args.n
      or not same_modes(r.modes, core.capture_modes()) then
@@ -173,7 +173,8 @@ local function device_since(before)
 end
 
 
--- What a replay reads, and what it writes: copies of the call's tensors, at fixed addresses.
+-- The tensors that a replay reads and those that it writes: copies of the call's, at fixed
+-- addresses.
 local function buffers_of(call)
   local buffers, copies = {}, {}
   for i, t in ipairs(call.tensors) do
@@ -202,7 +203,8 @@ local function list_lent(r, x, lent, seen)
 end
 
 
--- What each call gives: r.results; and in r.lent, by their numbers, those that lead to arguments.
+-- Sets the results of each call: r.results; and in r.lent, by their numbers, those that lead to
+-- arguments.
 local function keep_results(r, results)
   r.results, r.lent = results, {}
   for i = 1, results.n do
@@ -221,8 +223,8 @@ local function take_back(r)
 end
 
 
--- Calls f while its work is captured in r; what optimisers do besides, they note in capture.notes.
--- Garbage goes first, since its memory can't be used meanwhile.
+-- Calls f while its work is captured in r; optimisers note in capture.notes the work that they do
+-- besides. Garbage goes first, since its memory can't be used meanwhile.
 local function call_captured(f, device, r)
   collectgarbage()
   core.capture_begin(device)
@@ -386,7 +388,7 @@ end
 ---f, for calls whose work is always the same: a training step, say. The first call of a kind (types
 ---and shapes of its tensors, also in plain tables; values of all else; no_grad and autocast) runs
 ---f, the second captures what f does on a GPU, or on the CPU if it uses no GPU, and from then on
----that is replayed as a whole, without Lua. Whatever else f does happens only twice. What f finds
+---that is replayed as a whole, without Lua. All other effects of f happen only twice. What f finds
 ---besides its arguments, but for the values of tensors, stays as it was, such as train() and
 ---eval(): a new parameter or tensor in a field, a new optimiser or hook is not noticed, and needs a
 ---new capture.

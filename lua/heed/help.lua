@@ -39,7 +39,7 @@ local function all()
 end
 
 
--- Those of all groups, as one list.
+-- The entries of all groups, as one list.
 local function entries()
   local list = {}
   for _, group in ipairs(all()) do table.move(group, 1, #group, #list + 1, list) end
@@ -49,7 +49,7 @@ end
 
 -- Finding ----------------------------------------------------------------
 
--- What a path from heed on leads to, nil if nothing.
+-- The value at a path from `heed` on, nil if there is none.
 local function value_at(path)
   local value = heed
   for name in path:gmatch("[%w_]+") do

@@ -30,7 +30,7 @@ local functions = {
   sample = "generate", save = "save",
 }
 
--- What there is, loaded or not.
+-- The names of all parts and functions, loaded or not.
 local function all_names()
   local names = {}
   for name in pairs(heed) do names[name] = true end

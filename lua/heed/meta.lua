@@ -1,5 +1,5 @@
 ---@meta
--- The reference of what C defines, in LuaCATS, which editors read; nothing loads it. The Lua
+-- The reference of what C defines, in LuaCATS, which editors read; no program loads it. The Lua
 -- half carries such comments above its functions: heed.nn in nn/module.lua, nn/layers.lua and
 -- nn/attention.lua, the others in files of their names (optim, plot, save, tasks, train).
 --
@@ -42,7 +42,7 @@
 ---Sizes as a list, or one after the other.
 ---@alias heed.sizes integer|integer[]
 
----What joins in arithmetic.
+---A value that joins in arithmetic.
 ---@alias heed.operand heed.Tensor|number|boolean
 
 ---Options of functions that make tensors.
@@ -211,7 +211,7 @@ function heed.full(size, fill_value, dtype) end
 ---@return heed.Tensor
 function heed.arange(...) end
 
----So many numbers from one to another, equally far apart.
+---`steps` numbers from one to another, equally far apart.
 ---> heed.linspace(0, 1, 5) == {0, 0.25, 0.5, 0.75, 1}
 ---@param start number
 ---@param end_ number
@@ -1023,7 +1023,7 @@ Tensor.clamp_, heed.clamp, heed.clamp_ = Tensor.clamp, Tensor.clamp, Tensor.clam
 function Tensor:clip(min, max) end
 Tensor.clip_, heed.clip, heed.clip_ = Tensor.clip, Tensor.clip, Tensor.clip
 
----What `clamp` is made of: both bounds, in one pass.
+---Both bounds in one pass; `clamp` is made of it.
 ---> heed.tensor{1, 5, 9}:bound(2, 6) == {2, 5, 6}
 ---@param min heed.operand
 ---@param max heed.operand
@@ -1031,8 +1031,8 @@ Tensor.clip_, heed.clip, heed.clip_ = Tensor.clip, Tensor.clip, Tensor.clip
 function Tensor:bound(min, max) end
 heed.bound = Tensor.bound
 
----x with other numbers for NaN and the infinities: 0 and the largest of the type unless given. What
----was replaced has no gradient.
+---x with other numbers for NaN and the infinities: 0 and the largest of the type unless given.
+---Replaced elements have gradient 0.
 ---> heed.tensor{1.0, 0 / 0, math.huge}:nan_to_num(0, 9) == {1, 0, 9}
 ---> heed.tensor{-math.huge}:nan_to_num{neginf = -1} == {-1}
 ---@param nan? number|table 0 unless given
@@ -1134,8 +1134,9 @@ heed.amax = Tensor.amax
 function Tensor:amin(dim, keepdim) end
 heed.amin = Tensor.amin
 
----The position of the largest element, the first of them; in the flat tensor without `dim`. It is
----a tensor: `item()` gives the number that a Lua table wants as its key, `heed.lookup` the entries.
+---The position of the largest element, the first of them; in the flat tensor without `dim`. The
+---result is a tensor: `item()` gives the number that a Lua table wants as its key, `heed.lookup`
+---the entries.
 ---> heed.tensor{3, 9, 4}:argmax() == 2
 ---> ({"red", "green", "blue"})[heed.tensor{3, 9, 4}:argmax():item()] == "green"
 ---> heed.tensor{{3, 9}, {5, 1}}:argmax(2) == {2, 1}
@@ -1417,7 +1418,7 @@ heed.select = Tensor.select
 function Tensor:slice(dim, start, stop, step) end
 heed.slice = Tensor.slice
 
----So many positions from one on.
+---`length` positions from `start` on.
 ---> heed.arange(6):narrow(1, 2, 3) == {2, 3, 4}
 ---@param dim integer
 ---@param start integer
@@ -1563,7 +1564,7 @@ heed.diag = Tensor.diag
 function Tensor:diag_embed(offset, dim1, dim2) end
 heed.diag_embed = Tensor.diag_embed
 
----Shifts elements along dimensions; what leaves at one end comes in at the other.
+---Shifts elements along dimensions; elements that leave at one end come in at the other.
 ---> heed.arange(4):roll(1) == {4, 1, 2, 3}
 ---@param shifts heed.sizes
 ---@param dims? integer|integer[]|table without it the tensor rolls as one row
@@ -1656,7 +1657,7 @@ function Tensor:scatter_add(dim, index, src) end
 Tensor.scatter_add_ = Tensor.scatter_add
 heed.scatter_add, heed.scatter_add_ = Tensor.scatter_add, Tensor.scatter_add
 
----What x[{…}] with tensors does: one entry for each dimension, int64 or bool, false for all.
+---Indexes as x[{…}] with tensors: one entry for each dimension, int64 or bool, false for all.
 ---> heed.tensor{{1, 2}, {3, 4}}:take{false, heed.tensor{2}} == {{2}, {4}}
 ---@param indices (heed.Tensor|false)[]
 ---@return heed.Tensor
@@ -1694,7 +1695,7 @@ Tensor.index_add_ = Tensor.index_add
 heed.index_add, heed.index_add_ = Tensor.index_add, Tensor.index_add
 
 ---As `gather`, but self and the positions broadcast beside the dimension; without one both are
----taken as one row. It takes what `argmax` (with keepdim) and `argsort` give.
+---taken as one row. The indices may be those of `argmax` (with keepdim) and `argsort`.
 ---> heed.tensor{{5, 6}, {7, 8}}:take_along_dim(heed.tensor{{2}, {1}}, 2) == {{6}, {7}}
 ---> heed.tensor{{5, 6}, {7, 8}}:take_along_dim(heed.tensor{4}) == {8}
 ---@param indices heed.Tensor int64
@@ -2043,8 +2044,8 @@ function Tensor:requires_grad_(yes) end
 heed.requires_grad_ = Tensor.requires_grad_
 
 ---f(...), with nothing recorded. Calls may be nested, and errors pass through. A view that is made
----so has no graph, and can't be changed in place outside; it keeps its base alive, with the base's
----graph. `detach()` gives a view that does not.
+---so has no graph, and can't be changed in place outside; the view keeps its base alive, with the
+---base's graph. A view of `detach()` does not.
 ---> heed.no_grad(function(x) return x + 1 end, heed.tensor{1}) == {2}
 ---> heed.no_grad(heed.is_grad_enabled) == false
 ---@param f function
@@ -2055,9 +2056,9 @@ function heed.no_grad(f, ...) end
 ---f(...) in mixed precision, as PyTorch's autocast. `matmul`, `bmm`, `addmm`, `baddbmm`, `einsum`,
 ---`linear` and `attention` work in the type: their float tensors are converted, each parameter
 ---once, and gradients reach it in its own type. `softmax`, norms, losses, `sum`, `prod`, `cumsum`,
----`exp`, `log`, `pow`, `square`, `reciprocal` and `rsqrt` work in float32. The rest follows
----promotion, and so do calls with a float64. Backward may be called inside: nothing is converted
----in it. Calls may be nested, and errors pass through. Gradients in float16 want a
+---`exp`, `log`, `pow`, `square`, `reciprocal` and `rsqrt` work in float32. All other calls, and
+---those with a float64, follow promotion. Backward may be called inside: nothing is converted in
+---it. Calls may be nested, and errors pass through. Gradients in float16 want a
 ---`heed.optim.Scaler`.
 ---> heed.autocast("bfloat16", heed.matmul, heed.ones(2, 2), heed.ones(2, 2)).dtype == "bfloat16"
 ---> heed.autocast("bfloat16", heed.softmax, heed.ones(2), 1).dtype == "float32"
@@ -2181,8 +2182,8 @@ function Tensor:bernoulli(p) end
 Tensor.bernoulli_ = Tensor.bernoulli
 heed.bernoulli, heed.bernoulli_ = Tensor.bernoulli, Tensor.bernoulli
 
----Positions, drawn by the weights in each row: on the CPU, also for tensors on a GPU. They are a
----tensor, as those of `argmax` are: `item()` gives the number of a single draw.
+---Positions, drawn by the weights in each row: on the CPU, also for tensors on a GPU. The draws are
+---a tensor, as the results of `argmax` are: `item()` gives the number of a single draw.
 ---> heed.tensor{0.0, 1.0}:multinomial(3, true) == {2, 2, 2}
 ---> ({"red", "green"})[heed.tensor{0.0, 1.0}:multinomial(1):item()] == "green"
 ---@param num_samples integer
@@ -2231,7 +2232,7 @@ function heed.threads(n) end
 ---@return string
 function heed.default_device(name) end
 
----Which of the CPU's instructions are used: "base", "avx2", "avx512" or "neon".
+---The set of the CPU's instructions in use: "base", "avx2", "avx512" or "neon".
 ---Where a host opened heed with options, it alone chooses.
 ---> type(heed.level()) == "string"
 ---> heed.level("sse2") raises "sse2"
@@ -2370,7 +2371,7 @@ heed.core = {}
 ---@return boolean stepped false if the parameters' own are to be taken and one has none
 function heed.core.optim_step(kind, parameters, gradients, states, options) end
 
----Who may attend by a rule of heed_mask (src/heed.h), as bools of the size {B, H, T, S}.
+---The mask of a rule of heed_mask (src/heed.h), as bools of the size {B, H, T, S}.
 ---> heed.core.attention_mask({1, 1, 2, 2}, {2, -2, 0})[{1, 1}] == {{true, false}, {true, true}}
 ---> heed.core.attention_mask({1, 1, 2, 2}, {10}) raises "'and' lacks what it joins"
 ---@param size integer[]
@@ -2473,8 +2474,8 @@ function heed.core.capture_call(f, ...) end
 ---@param capture userdata
 function heed.core.capture_drop(capture) end
 
----What calls depend on besides their arguments: gradients, autocast, the default device, and the
----precision of products.
+---The settings that calls depend on besides their arguments: gradients, autocast, the default
+---device, and the precision of products.
 ---@return boolean recording
 ---@return integer autocast
 ---@return string device
@@ -2614,8 +2615,8 @@ function heed.core.file_sum(file, before) end
 ---@return boolean? missing whether there is no such file
 function heed.core.read_file(path) end
 
----Writes a file atomically: at any time the path has the old file or the new one. It is written
----as `path.heed-tmp` and renamed; what a kill leaves of it, the next call removes.
+---Writes a file atomically: at any time the path has the old file or the new one. The file is
+---written as `path.heed-tmp` and renamed; what a kill leaves of it, the next call removes.
 ---@param path string a symbolic link stays one: what it names is written
 ---@param parts (string|heed.Tensor)[] strings, and dense tensors on the CPU
 ---@return true? done

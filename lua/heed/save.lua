@@ -49,7 +49,8 @@ local function npy_parts(tensor, metadata)
 end
 
 
--- What has fields that are not its tensors, such as a module, has a method that lists these.
+-- Refuses an object whose tensors are not its fields, such as a module, and names the method that
+-- lists them.
 local function refuse_object(value)
   local class = getmetatable(value)
   if type(class) ~= "table" or type(class.state) ~= "function" then return end
@@ -101,7 +102,7 @@ function M.save(path, tensors, metadata, ...)
 end
 
 
--- What becomes of a tensor that was read: it goes to its device before the next one comes.
+-- A function that moves each tensor to its device before the next one is read.
 local function placed_on(device)
   device = device or heed.default_device()
   return function(t) return t:to(device) end
@@ -116,8 +117,8 @@ end
 
 
 ---Loads what `heed.save`, or another program, has saved: safetensors as tensors by name, .npy
----as one tensor. Integers of other widths become int64. What heed saved has a checksum, which is
----compared unless `verify` is false.
+---as one tensor. Integers of other widths become int64. A file that heed saved has a checksum,
+---which is compared unless `verify` is false.
 ---@param path string
 ---@param given? {device: heed.device, verify: boolean} the default device and true unless given
 ---@return table<string, heed.Tensor>|heed.Tensor|nil tensors

@@ -33,7 +33,7 @@ static heed_tensor *chain (heed_context *cx, heed_op op, heed_tensor *x, heed_te
 
 static bool check (heed_context *cx, const size_t *alive, heed_op op, heed_tensor *x,
                    heed_tensor *w) {
-  heed_drop(chain(cx, op, x, w, 2));             /* what is cached is there */
+  heed_drop(chain(cx, op, x, w, 2));             /* the cached tensors are there */
   size_t before = *alive;
   heed_tensor *y = chain(cx, op, x, w, LENGTH);
   size_t each = (*alive - before) / LENGTH;

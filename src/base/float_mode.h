@@ -1,8 +1,8 @@
 /*
 ** float_mode.h - how the calling thread rounds, and whether it flushes denormals.
 **
-** The host may round otherwise, or flush denormals; the pool's threads do not. So that a result
-** depends on neither, heed computes in C's own mode, and puts back what it found:
+** The host may round otherwise, or flush denormals; the pool's threads do not. So that results
+** depend on neither setting, heed computes in C's own mode, and restores the host's:
 **
 **   float_mode before = float_mode_begin();
 **   …

@@ -30,7 +30,7 @@ static inline heed_type scalar_computing (heed_type type) {
   return scalar_is_float(type) ? HEED_FLOAT32 : HEED_INT64;
 }
 
-/* A float type; others become float32. */
+/* The type itself if it is a float type, else float32. */
 static inline heed_type scalar_floating (heed_type type) {
   return scalar_is_float(type) ? type : HEED_FLOAT32;
 }

@@ -24,7 +24,7 @@ typedef enum work_kind {
   WORK_KINDS
 } work_kind;
 
-/* What 'op' is in each kind: MAP and DERIVATIVE have a heed_op, OPTIMIZE a heed_optimizer. */
+/* 'op' of each kind: MAP and DERIVATIVE have a heed_op, OPTIMIZE a heed_optimizer. */
 typedef enum copy_op { COPY_APART, COPY_OVERLAPPING } copy_op;
 typedef enum reduce_op {
   REDUCE_SUM, REDUCE_PROD, REDUCE_MAX, REDUCE_MIN, REDUCE_ARGMAX, REDUCE_ARGMIN,
@@ -41,7 +41,7 @@ typedef enum norm_op { NORM_LAYER, NORM_RMS, NORM_LAYER_BACK, NORM_RMS_BACK } no
 typedef enum clip_op { CLIP_NORM, CLIP_SCALE } clip_op;
 typedef enum loss_op { LOSS_CROSS_ENTROPY, LOSS_CROSS_ENTROPY_BACK } loss_op;
 
-/* Operands by name: places in a work's out[] and in[]. Those that may be view_none say so. */
+/* Operands by name: places in a work's out[] and in[]. Comments name those that may be none. */
 enum { DERIVATIVE_G, DERIVATIVE_A, DERIVATIVE_B, DERIVATIVE_C, DERIVATIVE_Y, DERIVATIVE_INS };
 enum { MATMUL_A, MATMUL_B, MATMUL_ADDEND };                     /* none: ADDEND */
 enum { INDEX_VALUES, INDEX_POSITIONS };     /* GATHER, SCATTER: the first of n indices */
@@ -120,7 +120,7 @@ typedef struct dense_map {
   double number[2];
 } dense_map;
 
-/* What an optimiser's state is at least, or else 0: see cpu/optimize/optimize.h. */
+/* The least number in an optimiser's state but 0: see cpu/optimize/optimize.h. */
 #define LEAST_STATE(type) ((type) == HEED_FLOAT64 ? 0x1p-1022 : 0x1p-126)
 
 /* One parameter of an optimiser's step: rows of elements, all of them dense and of one type. */
@@ -243,8 +243,8 @@ static inline void work_gather (work *w, int n, view y, view x) {
 }
 
 /*
-** The other way: y[c moved] = x[c], for c in x's shape; y is given with that shape and its own
-** strides; ADD has one fixed order of additions. The caller sets in[1..n] and index.
+** The inverse of GATHER: y[c moved] = x[c], for c in x's shape; y is given with that shape and its
+** own strides; ADD has one fixed order of additions. The caller sets in[1..n] and index.
 */
 static inline void work_scatter (work *w, scatter_op op, int n, view y, view x) {
   work_begin(w, WORK_SCATTER, op, 1, 1 + n);
@@ -347,10 +347,10 @@ static inline void work_loss (work *w, loss_op op, int64_t ignore_index, double 
 ** whose element i - j + S - 1 of head h is added to the score of query i and key j, key of dropout
 ** (int64, one element), operands of the mask; y (B, H, T, Dv), lse (B, H, T) (float32, or float64),
 ** weights (B, H, T, S) after dropout, whose element index is row-major in (B, H, T, S). softcap 0:
-** none. A row that may attend to nothing gives 0, lse -inf. What is blocked is never read into a
-** sum, be it NaN or infinite. BACK: dq, dk, dv, dbias (B, H, T, S) and drelative (B, H, T + S - 1)
-** (float32, or float64), from y, lse and their gradients.
-** The caller sets the ATTENTION_ operands and attention.mask.
+** none. A row that may attend to nothing gives 0, lse -inf. Blocked keys and values never enter a
+** sum, be they NaN or infinite. BACK: dq, dk, dv, dbias (B, H, T, S) and drelative
+** (B, H, T + S - 1) (float32, or float64), from y, lse and their gradients. The caller sets the
+** ATTENTION_ operands and attention.mask.
 */
 static inline void work_attention (work *w, work_kind kind, double scale, double softcap,
                                    double dropout) {

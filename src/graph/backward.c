@@ -63,7 +63,7 @@ static bool grad_part (backward *b) {
 }
 
 
-/* What lay under the region has no influence; what was laid over it gets its part. */
+/* The elements under the region have no influence; the source gets the region's part of g. */
 static bool grad_overlay (backward *b) {
   int64_t first;
   heed_tensor *buffer = spanning(b->n, &first);

@@ -2,7 +2,7 @@
 ** backward.h - the backward pass, as the grad_ function of a row sees it.
 **
 ** 'b->g' is the gradient of the first result (never NULL where there is one result); b->gs[] of all
-** (NULL: zero). Nothing is recorded while grad_name runs. The pass sums given gradients over
+** (NULL: zero). No call is recorded while grad_name runs. The pass sums given gradients over
 ** broadcast axes and converts them: no grad_ function mentions either. Inputs are counted as IN
 ** counts them, results as OUT.
 */

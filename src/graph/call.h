@@ -64,8 +64,8 @@ static inline heed_type arg_type (const call *c, int i, heed_type otherwise) {
 bool op_run (call *c, const work *w);
 bool op_run_for (heed_context *cx, heed_op op, const work *w);   /* in backward functions */
 bool op_supports (heed_context *cx, work_kind kind, int op);     /* or must it be composed? */
-bool op_fuses (heed_context *cx, work_kind kind, int op, int64_t row);   /* the same of works over
-                                          rows, which the host does not interrupt within one */
+bool op_fuses (heed_context *cx, work_kind kind, int op, int64_t row);   /* as op_supports, for
+                                          works over rows: no row is interrupted midway */
 
 /*
 ** A call from the outside: its scope, and how many temporaries there were before it. Messages name

@@ -1,5 +1,5 @@
 /*
-** check.c - what an argument must be, and the message when it is not.
+** check.c - checks of arguments, and their messages.
 **
 ** Messages count axes and positions as Lua does, from 1; here axes count from 0.
 */

@@ -26,7 +26,7 @@ bool check_types (call *c, int i, heed_type type);               /* exactly this
 bool check_probability (call *c, int i);
 bool check_index_type (call *c, int i);                          /* int64 (uint8 is refused) */
 const char *check_name (const call *c, int i);                   /* the parameter's name */
-/* What a host gave, before it is looked at: an op that there is, lists that are there. */
+/* The first check of a host's arguments: the op exists, and lists are not NULL. */
 bool check_given (heed_context *cx, heed_op op, const heed_value *given, int n);
 /* Fails with "name: argument 'dim': why". */
 bool check_refuse (const call *c, int i, const char *format, ...)

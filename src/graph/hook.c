@@ -2,7 +2,7 @@
 ** hook.c - functions of the host's on the gradients of tensors, and gradients that are
 ** retained.
 **
-** Both stand in a list of the node that a tensor is a result of. A pass calls the functions as soon
+** The node whose result a tensor is has a list of both. A pass calls the functions as soon
 ** as all of a node's gradients have come together, then retains, then goes on.
 */
 
@@ -54,7 +54,7 @@ bool heed_graph_is_shared (const heed_tensor *t) {
 }
 
 
-/* What a hook gave stands in for g. */
+/* A hook's gradient replaces g, and must have its shape and type. */
 static bool check_hooked (const heed_tensor *g, const heed_tensor *given) {
   char want[LAYOUT_TEXT], got[LAYOUT_TEXT];
   heed_context *cx = g->cx;

@@ -52,7 +52,7 @@ static bool accumulate (pass *p, node *leaf, heed_tensor *g) {
 }
 
 
-/* What results of n retain, as leaves do. */
+/* Results of n that retain gradients get theirs, as leaves do. */
 static bool retain_gradients (pass *p, const node *n) {
   bool good = true;
   for (const heed_hook *h = n->hooks; good && !p->selects && h != NULL; h = h->next)

@@ -9,7 +9,7 @@
 
 #pragma GCC visibility push(hidden)
 
-/* What a leaf is to get. */
+/* A leaf and the gradient that it gets at the end of the pass. */
 typedef struct accumulated {
   node *leaf;
   heed_tensor *gradient;

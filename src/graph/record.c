@@ -121,7 +121,7 @@ static node *node_wanted (const heed_tensor *t) {
   return t != NULL && scalar_is_float(t->type) ? t->node : NULL;
 }
 
-/* The inputs whose gradient is wanted, as bits; those of a long list share the last one. */
+/* The inputs whose gradient is wanted, as bits; the inputs of a long list share the last bit. */
 static unsigned inputs_wanted (int nedges, heed_tensor *const *ts) {
   unsigned wanted = 0;
   for (int i = 0; i < nedges; i++)
@@ -141,7 +141,7 @@ static bool saves_result (const op_row *row, unsigned wanted, int i) {
 }
 
 
-/* What is kept: all tensors that the call took and gave, but NULL for those that are not saved. */
+/* Lists the arguments and results of the call, with NULL for those that are not saved. */
 static int list_saved (const call *c, const op_row *row, int nedges, heed_tensor *const *ts,
                        const heed_tensor **kept) {
   const unsigned wanted = inputs_wanted(nedges, ts);

@@ -4,12 +4,12 @@
 ** A node of the user's has only a number. Its function lies in a keeper, a userdata that a weak
 ** table finds by this number. An anchor is a keeper or a list of anchors, and a keeper has the
 ** anchor of its node's inputs. Every tensor whose graph leads to such nodes has an anchor as the
-** user value of its userdata, by which all of their functions are reached. So a function that
-** leads back to a tensor of this graph is part of a cycle that the collector sees whole.
+** user value of its userdata, by which all of their functions are reached. A function that leads
+** back to a tensor of this graph is thus part of a cycle that the collector sees whole.
 **
-** Operations pass anchors on. Where a userdata is not all that leads to a tensor's graph (views
-** share what is changed in place, a host may hold a tensor), keepers are pinned instead: the
-** registry holds them until their nodes are freed.
+** Operations pass anchors on. Where a tensor's graph can be reached without its userdata (views
+** share in-place changes, a host may hold a tensor), keepers are pinned instead: the registry holds
+** them until their nodes are freed.
 */
 
 #include "lua_heed.h"

@@ -324,7 +324,7 @@ static bool is_boolean (const reading *r, const heed_tensor *y) {
 }
 
 
-/* The results' userdata stand from 'base' on; those that are not there become nil. */
+/* The results' userdata stand from 'base' on; results that are NULL become nil. */
 static int give_results (const reading *r, int base, int n, slot *const *slots) {
   lua_State *L = r->L;
   if (r->requires_grad) {

@@ -167,7 +167,7 @@ static int l_elapsed (lua_State *L) {
   double seconds = 0;
   heed_context *cx = enter(L)->cx;
   check_callable(L, 1);
-  const char *device = default_gpu(L);           /* whatever f chooses */
+  const char *device = default_gpu(L);           /* f may choose another */
   heed_event *from = heed_event_record(named(L), device);
   done(L, from != NULL);
   int status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);

@@ -353,7 +353,7 @@ bool write_bytes (int fd, const char *data, size_t n) {
 }
 
 
-/* append_file(path): a file, pipe or terminal; what is put goes to its end, at once */
+/* append_file(path): a file, pipe or terminal; each put goes to its end, at once */
 static int l_append_file (lua_State *L) {
   struct stat about;
   enter(L);

@@ -302,7 +302,7 @@ static bool check_gradients (const hook *h, int n, heed_tensor *const *gradients
 
 static bool call_hook (void *self, int noutputs, heed_tensor *const *gradients, int ninputs,
                        heed_tensor **results) {
-  const hook *own = self, copy = *own, *h = &copy;       /* it may remove itself */
+  const hook *own = self, copy = *own, *h = &copy;       /* the hook may remove itself */
   binding *b = h->b;
   if (b == NULL) return false;
   lua_State *L = running(b);

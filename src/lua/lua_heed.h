@@ -3,9 +3,10 @@
 ** and of Lua's API like any other: nothing here sees inside a tensor.
 **
 ** Every function has the binding as upvalue 1, the metatable of tensors as upvalue 2 and the name
-** that messages give it as upvalue 3; a method has true as upvalue 4. Whatever calls Lua's API may
-** raise, and may run a script's finalisers. So a function first makes the userdata of its results,
-** then reads its arguments, and only then calls the core, holding what it got out of tables.
+** that messages give it as upvalue 3; a method has true as upvalue 4. Calls of Lua's API may raise,
+** and may run a script's finalisers. A function therefore makes the userdata of its results first,
+** then reads its arguments, and only then calls the core, holding the tensors that it got out of
+** tables.
 **
 ** Where the core would not name the function that the script called (it reads an element for
 ** 'item', and where memory ends it knows no function at all) the call stands between 'named' and
@@ -123,10 +124,10 @@ lua_State *running (binding *b);                         /* a coroutine that may
 void open_tensor (lua_State *L, int module, int methods);
 
 /* lua_interrupt.c */
-void note_hooks (binding *b, lua_State *L);              /* those that stop nothing */
+void note_hooks (binding *b, lua_State *L);              /* hooks that stop nothing */
 bool hook_appeared (void *self);
-void run_hook (lua_State *L);                            /* the one that has stopped a call, if one
-                                                   has: it may raise */
+void run_hook (lua_State *L);                            /* the hook that has stopped a call, if
+                                                   any: the hook may raise */
 void poll (lua_State *L, int64_t i);                     /* step i of a loop over Lua values: raises
                                                    if it is to stop */
 
@@ -201,7 +202,7 @@ void register_methods (lua_State *L, const luaL_Reg *functions, int module, int 
 void register_as (lua_State *L, const char *name, const luaL_Reg *functions, int table);
                                                    /* messages say 'name' for all of them */
 void register_files (lua_State *L, const luaL_Reg *functions, int table);
-                                                   /* what touches files: refused without them */
+                                                   /* functions that touch files */
 void register_metatable (lua_State *L, const luaL_Reg *functions, const void *key);
                                                    /* at 'key' in the registry; scripts see none */
 void push_binding (lua_State *L);                        /* made where there is none */
@@ -272,7 +273,7 @@ void open_file (lua_State *L, int internal);
 /*
 ** lua_anchor.c: where Lua's collector sees the functions that a graph calls. An operation takes the
 ** anchors of its arguments and passes them to its results. Pushing a list or a keeper may run
-** finalisers; nothing raises once a call is done.
+** finalisers; no function raises once a call is done.
 */
 int begin_anchors (lua_State *L, int top);               /* before arguments are read: pushes a
                                                    list if those up to 'top' have anchors; its
@@ -283,8 +284,8 @@ int take_anchors_in_place (lua_State *L, int top, int list);     /* for the tens
 void pass_anchors (lua_State *L, int list, int from, int n);     /* to n tensors, from 'from' on */
 int pass_anchor (lua_State *L, int from);                /* to the tensor on top, of the one that
                                                    it was made from; 1 */
-void pin_anchors (lua_State *L, int from, int top);      /* what these tensors lead to lives as long
-                                                   as their graph; pushes a list meanwhile */
+void pin_anchors (lua_State *L, int from, int top);      /* the keepers of these tensors live
+                                                   as long as the graph; pushes a list meanwhile */
 int64_t push_keeper (lua_State *L, int function, int inputs);    /* its number; 'inputs': the index
                                                    of a list, or 0 */
 int64_t anchor_function (lua_State *L, int function, int i);    /* the number of its keeper, for the

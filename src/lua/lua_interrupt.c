@@ -2,9 +2,9 @@
 ** lua_interrupt.c - Ctrl-C while heed computes.
 **
 ** Lua's stand-alone interpreter answers the signal by setting a hook, which Lua runs at its next
-** step: after the call of heed that runs, be it of hours. So while the core works it asks here
-** whether the state has a hook that it had not when the call began; then the call stops, and the
-** hook is run in the place where Lua would have run it. Hooks that were there before, of a
+** step: after the call of heed that runs, be it of hours. While the core works, it therefore asks
+** here whether the state has a hook that was not there when the call began; then the call stops,
+** and the hook runs in the place where Lua would have run it. Hooks that were there before, of a
 ** debugger or a sandbox, stop nothing.
 */
 

@@ -62,7 +62,7 @@ static void report (binding *b, size_t bytes, bool urgent) {
   const modes pass = modes_now(b);                 /* finalisers have the script's modes */
   const char *caller = heed_set_caller(b->cx, NULL);     /* and names of their own */
   b->debt = 0;
-  b->collecting = true;                            /* they may allocate, and come here again */
+  b->collecting = true;                            /* finalisers may allocate: they come here */
   if (urgent || heed_memory_now(b->cx).live + bytes > b->soft_limit) collect(b, L, bytes);
   else step(L, debt);
   b->collecting = false;

@@ -1,6 +1,7 @@
 /*
 ** lua_optim.c - one optimiser step for all parameters, or the norm of all gradients, in one call.
-** The Lua half calls them, which checks options; here stands what would harm the host.
+** The Lua half calls these functions and checks options; the checks here are those that keep the
+** host safe.
 */
 
 #include <string.h>
@@ -70,7 +71,7 @@ static void read_list (lua_State *L, int i, int n, heed_tensor **list) {
 }
 
 
-/* The same with NULL for whatever is no tensor; false: there is such an entry. */
+/* Reads a list of tensors, NULL for entries that are none; false: there is such an entry. */
 static bool read_living (lua_State *L, int i, int n, heed_tensor **list) {
   bool all = true;
   for (int k = 0; k < n; k++) {

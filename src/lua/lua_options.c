@@ -53,7 +53,7 @@ const char *nearest (const char *word, int n, const char *const *names) {
     int d = begins ? 1 : distance(word, names[i]);
     if (d > bound || d == FAR) continue;
     best = names[i];
-    bound = d - 1;                 /* others must be nearer */
+    bound = d - 1;                 /* a later name must be nearer */
   }
   return best;
 }
@@ -75,7 +75,7 @@ const char *push_hint (lua_State *L, const char *word, int n, const char *const 
 }
 
 
-/* The strings of the list at i, in Lua's memory, which it pushes; they live as long as the list. */
+/* Pushes Lua memory with the strings of the list at i, which live as long as the list. */
 static const char **read_names (lua_State *L, int i, int *n) {
   luaL_checktype(L, i, LUA_TTABLE);
   *n = (int)lua_rawlen(L, i);

@@ -296,7 +296,7 @@ static int l_set (lua_State *L) {
   enter(L);
   at_most(L, 2);
   heed_tensor *t = check_tensor(L, 1), *from = check_tensor(L, 2);
-  if (in_finaliser(L))             /* what it interrupts may count on the shape */
+  if (in_finaliser(L))             /* the interrupted call may rely on the shape */
     return raise(L, "a finaliser may not change what a tensor is");
   named(L);
   done(L, heed_take_over(t, from));

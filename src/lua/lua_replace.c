@@ -2,9 +2,9 @@
 ** lua_replace.c - writes whole files: at every moment the path has the old file or the new one.
 **
 ** A file is written under another name beside its path and then renamed. Each path has one such
-** name, so that what a kill leaves is removed by the next save. Whoever writes holds a lock on what
-** it made; what nobody holds is left over. On a file system without locks two processes must not
-** save to one path at once: one of them would fail.
+** name, so that the next save removes the file that a killed process left. A writer holds a lock on
+** its file; a file without a lock is left over. On a file system without locks two processes must
+** not save to one path at once: one of them would fail.
 */
 
 #include <errno.h>

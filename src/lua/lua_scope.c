@@ -2,7 +2,7 @@
 ** lua_scope.c - calls that change what happens while they run: no_grad, enable_grad, autocast,
 ** scope.
 **
-** Each is a frame, a userdata on the stack of its coroutine that Lua closes however the call
+** Each call has a frame, a userdata on the stack of its coroutine that Lua closes however the call
 ** ends: by its return, an error, or the coroutine's end. Functions in it may yield.
 */
 
@@ -153,7 +153,7 @@ static bool must_stay (const slot *s) {
 }
 
 
-/* Releases what was made in the scope; what is spared belongs to the one around it. */
+/* Releases the tensors made in the scope; spared tensors belong to the scope around it. */
 static void release_made_in (binding *b, int64_t scope, int64_t around) {
   for (slot *s = b->newest; s != NULL && s->age > scope; s = s->older) {
     if (s->scope == scope) {

@@ -427,7 +427,7 @@ static void read_host (lua_State *L, binding *b) {
 }
 
 
-/* Upvalue 4: a part of the module, as "heed.nn"; what 'require' gives scripts */
+/* Loads a part of the module for a script's 'require'; upvalue 4 is its name, such as "heed.nn" */
 static int load_part (lua_State *L) {
   const char *name = lua_tostring(L, lua_upvalueindex(4));
   push_part(L, MODULE);

@@ -292,7 +292,7 @@ static void push_gradient (lua_State *L) {
 }
 
 
-/* x.T: all axes in reverse; x.mT: the last two exchanged. Both are views. */
+/* x.T: all axes in reverse; x.mT: the last two exchanged. The results are views. */
 static int push_transposed (lua_State *L, const char *key) {
   int64_t axes[HEED_RANK];
   heed_context *cx = binding_of(L)->cx;

@@ -30,7 +30,7 @@ void block_give (const heed_host *host, void *block, size_t bytes) {
 static size_t small_class (size_t bytes) { return bytes == 0 ? 0 : (bytes - 1) / BLOCK_STEP; }
 
 
-/* What is allocated, so that blocks of one class are alike. */
+/* The size that is allocated, so that blocks of one class are alike. */
 static size_t rounded (size_t bytes) {
   size_t class = small_class(bytes);
   return class < BLOCK_CLASSES ? (class + 1) * BLOCK_STEP : bytes;

@@ -16,8 +16,8 @@
 #pragma GCC visibility push(hidden)
 
 /*
-** What holds for the call that runs and for those that it makes; after a call all of it is as it
-** was before: see scope_begin.
+** The settings of the call that runs and of the calls that it makes; they are restored after the
+** call: see scope_begin.
 */
 typedef struct scope {
   const char *caller;              /* what messages name; NULL: the operation */

@@ -16,8 +16,9 @@ typedef struct device_event device_event;          /* a point in a stream, with 
 typedef struct device_capture device_capture;      /* work that was recorded */
 
 /*
-** What a device that works beside the host has: its stream, events, memory figures, captures.
-** What returns a text returns NULL, or why not (a text that lives as long as the device).
+** The functions of a device that works beside the host: its stream, events, memory figures,
+** captures. A function that returns a text returns NULL, or why it failed (the text lives as long
+** as the device).
 */
 typedef struct accelerator {
   const char *(*wait) (device *d); /* for all its work; reports asynchronous errors */
@@ -64,9 +65,9 @@ struct device {
   const char *(*upload) (device *self, void *to, const void *from, size_t bytes);
   const char *(*download) (device *self, void *to, const void *from, size_t bytes);
   const char *(*run) (device *self, const work *w);          /* what it supports */
-  bool (*map) (device *self, const dense_map *w);  /* the same as 'run' of such work, quickly;
+  bool (*map) (device *self, const dense_map *w);  /* does such work as 'run' does, quickly;
                                       false: nothing was done, 'run' has to; NULL: always */
-  bool (*supports) (const device *self, work_kind kind, int op);     /* 'op' as in the work */
+  bool (*supports) (const device *self, work_kind kind, int op);     /* op: as in the work */
   const char *(*gone) (device *self);      /* why it can't be used any more; NULL: it can;
                                               the CPU, which stays, has no entry */
   int64_t works;                   /* that it has been given */

@@ -13,9 +13,9 @@
 #pragma GCC visibility push(hidden)
 
 /*
-** Of a context. Any thread may set 'asked', and a signal's handler; all else is the caller's. What
-** works polls: it returns early, and what it made is thrown away. While something is held nothing
-** stops: tensors that exist are being written.
+** A context's request to stop. Any thread and any signal handler may set 'asked'; the other fields
+** belong to the calling thread. Loops poll and return early, and their results are dropped. While
+** 'held' is above 0 nothing stops, since tensors that exist are being written.
 */
 typedef struct interruption {
   atomic_bool asked;

@@ -1,8 +1,8 @@
 /*
 ** plugin.c - opens heed/cuda.so when a device of its kind is first needed, and its devices.
 **
-** The object lies beside this one, or where HEED_CUDA says. It is never closed: a driver keeps
-** threads of its own. No other file of the core knows what kind of devices a plugin has.
+** The object lies beside this one, or where HEED_CUDA says. The object is never closed: a driver
+** keeps threads of its own. No other file of the core knows what kind of devices a plugin has.
 */
 
 #define _GNU_SOURCE                /* dladdr */
@@ -54,7 +54,7 @@ static void *refuse (heed_context *cx, const char *why, const char *what) {
 }
 
 
-/* What differs, into 'text'; NULL: nothing. Of another version, only that may be read. */
+/* The difference from the core, in 'text'; NULL: none. Another version's fields are not read. */
 static const char *difference (const plugin *p, char text[80]) {
   bool same = p != NULL && p->version == PLUGIN_VERSION;
   if (same && p->rows != HEED_NOPS) {

@@ -1,7 +1,8 @@
 /*
 ** plugin.h - what an object of devices, such as heed/cuda.so, shows to the core: one table.
 **
-** The core opens it when a device of its kind is first needed. It sees no symbol of the core.
+** The core opens it when a device of its kind is first needed. The object sees no symbol of the
+** core.
 */
 
 #ifndef plugin_h
@@ -12,7 +13,7 @@
 #define PLUGIN_SYMBOL "heed_plugin"
 #define PLUGIN_VERSION 4           /* of this table */
 
-/* What returns a text returns NULL, or why not. */
+/* A function that returns a text returns NULL, or why it failed. */
 typedef struct plugin {
   int version;                     /* PLUGIN_VERSION */
   int rows;                        /* HEED_NOPS: of the table of operations */

@@ -22,10 +22,10 @@ int pool_cores (void);             /* that this process may use */
 
 /*
 ** piece(arg, from, to) for ranges that cover 0 to n - 1, each a multiple of 'grain' but the
-** last, on any threads, returning when all are done. Which range runs where is open, so a
-** result must not depend on it. In a forked child all work runs on the caller. An interruption is
-** noticed between ranges, which are short where pieces of 'grain' are; a piece that may take
-** longer than some milliseconds polls by itself, and returns.
+** last, on any threads, returning when all are done. Any thread may run any range, so results must
+** not depend on the thread. In a forked child all work runs on the caller. An interruption is
+** noticed between ranges, which are short where pieces of 'grain' are; a piece that may take longer
+** than some milliseconds polls by itself, and returns.
 */
 void pool_run (pool *p, int64_t n, int64_t grain, pool_piece piece, void *arg);
 bool pool_stopped (const pool *p);           /* interrupt_stops */

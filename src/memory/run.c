@@ -93,8 +93,7 @@ bool core_run (heed_context *cx, heed_op op, device *where, const work *w) {
 }
 
 
-/* Such work is over before an interruption could stop it; a capture records the work of core_run
-   alone. */
+/* Such work ends before it could be interrupted. A capture records the work of core_run alone. */
 bool core_map (heed_context *cx, device *where, const dense_map *w) {
   if (where->map == NULL || cx->capture.where != NULL || !where->map(where, w)) return false;
   where->works++;

@@ -2,10 +2,10 @@
 ** storage.c - counted bytes: where they come from, how many there may be.
 **
 ** Blocks come in classes of size, and a dropped one is kept with its header for the next
-** tensor of its class, so that a training loop allocates nothing from the system. What is kept
-** is bounded, counts against the limit, and is given back before a tensor is refused. Sizes that
-** were not wanted for the longest go first: what a program did before does not take the cache from
-** what it does now.
+** tensor of its class, so that a training loop allocates nothing from the system. The bytes of kept
+** blocks are bounded, count against the limit, and are given back before a tensor is refused. Sizes
+** that were not wanted for the longest go first: the cache serves the sizes that a program uses
+** now.
 */
 
 #include "memory/context.h"
@@ -156,8 +156,8 @@ void heed_memory_limit (heed_context *cx, size_t bytes) {
 */
 
 /*
-** The host may run a script's finalisers: calls of their own, within the one that runs. It is that
-** one which an interruption stops.
+** The host may run a script's finalisers, whose calls stand within the call that runs. An
+** interruption stops the outer call.
 */
 static void reclaim (heed_context *cx, size_t bytes, bool urgent) {
   if (cx->host.reclaim == NULL) return;

@@ -71,7 +71,7 @@ void storage_drop (storage *s);
 /* Before the host writes s while a capture runs: recorded work must not write it, before or after.
    False: no memory. */
 bool storage_fix (storage *s);
-void storage_end_capture (capture_memory *m);      /* which owns what it made from now on */
+void storage_end_capture (capture_memory *m);      /* m owns its memory from now on */
 void storage_drop_made (heed_context *cx, capture_memory *m);
 
 #pragma GCC visibility pop

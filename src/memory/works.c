@@ -39,7 +39,7 @@ work_list *works_begin (heed_context *cx) {
 }
 
 
-/* What an optimiser's or a clipping's work points to. */
+/* The rows that an optimiser's or a clipping's work points to. */
 static size_t rows_of (const work *w, const void **rows) {
   if (w->kind == WORK_OPTIMIZE) {
     *rows = w->optimize.row;

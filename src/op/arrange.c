@@ -113,7 +113,7 @@ static heed_tensor *widened (heed_tensor *t, int axis, int64_t n) {
 }
 
 
-/* What stands before an axis of size n, 'count' elements, and what behind it. */
+/* The 'count' elements that pad an axis of size n, before it or behind it. */
 static heed_tensor *padding (heed_tensor *t, int axis, int64_t count, int64_t mode, bool behind) {
   int64_t n = t->at.size[axis];
   if (mode == PAD_REFLECT && behind) return part(t, axis, n - 1, n - count, -1);

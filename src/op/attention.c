@@ -72,7 +72,7 @@ static void read_sizes (attending *o) {
 }
 
 
-/* What is no tensor; the sizes are known. Without an offset, queries end where keys end. */
+/* Reads the numbers; the sizes are known. Without an offset, queries end where keys end. */
 static void read_numbers (attending *o, const heed_value *args) {
   const heed_value *offset = &args[ARG(attention, offset)];
   int64_t moved = offset->kind != HEED_NONE ? offset->integer : o->S - o->T;
@@ -243,7 +243,7 @@ static bool set_work (work *w, const attending *o, work_kind kind) {
 
 
 /*
-** What the gradient needs beside arguments and result, in one int64 tensor: the rows'
+** The state that the gradient needs beside arguments and result, in one int64 tensor: the rows'
 ** normalisers, of the computing type, unless all is composed, and last the key of dropout.
 */
 static heed_tensor *state_new (const attending *o, bool has_lse) {
@@ -335,7 +335,7 @@ static bool restore_tensor (backward *b, int i, heed_tensor **t) {
 }
 
 
-/* The tensors of the rule, into 'operands'; they are the last inputs. */
+/* Puts the tensors of the rule, which are the last inputs, into 'operands'. */
 static bool restore_rule (backward *b, attending *o, heed_tensor *operands[OP_EDGES]) {
   const int first = IN(attention, operands);
   o->rule = &b->args[ARG(attention, rule)];

@@ -55,7 +55,7 @@ bool attention_check_lengths (call *c, const attending *o, int i, const heed_ten
 /* attention_mask.c */
 bool attention_check_rule (call *c, const attending *o);
 bool attention_set_mask (work *w, const attending *o);               /* false for a failure */
-/* Who may attend, as bools that broadcast to (B, H, T, S); NULL: all; false for a failure. */
+/* The mask as bools that broadcast to (B, H, T, S); NULL: none is blocked; false: failure. */
 bool attention_allowed (const attending *o, heed_tensor **allowed);
 
 /* Made of other operations. 'ys' by OUT(attention, …); weights only if they are wanted. */

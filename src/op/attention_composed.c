@@ -1,10 +1,10 @@
 /*
-** attention_composed.c - attention made of other operations, and its gradient: what the fused
-** work is held equal to, and what devices without it use.
+** attention_composed.c - attention made of other operations, and its gradient: specs hold the fused
+** work equal to it, and devices without fused work use it.
 **
-** Here the weights (B, H, T, S) stand in memory. What is blocked is never read into a sum:
-** scores and their gradients are replaced where they are blocked, and in the products that sum
-** over keys or queries a weight of 0 takes nothing, not even of NaN.
+** Here the weights (B, H, T, S) stand in memory. Blocked keys and values never enter a sum: scores
+** and their gradients are replaced where they are blocked, and in the products that sum over keys
+** or queries a weight of 0 takes nothing, not even of NaN.
 */
 
 #include <math.h>
@@ -54,7 +54,7 @@ static heed_tensor *taken (const attending *o, const weighing *p, heed_tensor *t
 }
 
 
-/* The other way: of the caller's shape and type. */
+/* The tensor in the caller's shape and type: the inverse of the above. */
 static heed_tensor *returned (heed_tensor *t, const layout *shape, heed_type type) {
   return op_cast(t != NULL ? op_with_shape(HEED_reshape, t, shape) : NULL, type);
 }
@@ -84,8 +84,8 @@ static bool is_finite (heed_tensor *t, bool *answer) {
 
 
 /*
-** What is not finite in b, summed with the signs of a: infinite where all terms are infinite and of
-** one sign, NaN where they are not, 0 where there are none.
+** The infinities and NaN of b, summed with the signs of a: infinite where all terms are infinite
+** and of one sign, NaN where they are not, 0 where there are none.
 */
 static heed_tensor *product_of_infinite (heed_tensor *a, heed_tensor *b) {
   heed_context *cx = a->cx;
@@ -160,7 +160,7 @@ static heed_tensor *spread (const attending *o, heed_tensor *relative) {
 }
 
 
-/* The other way: d (B, H, T, S), summed by distance, (B, H, T + S - 1). */
+/* The gradient of spreading: d (B, H, T, S), summed by distance, (B, H, T + S - 1). */
 static heed_tensor *gathered (const attending *o, heed_tensor *d, heed_tensor *sums) {
   const int64_t n = o->T + o->S - 1;
   d = op_reshape(d, 4, (int64_t[]){o->B, o->H, 1, o->T * o->S});

@@ -241,7 +241,7 @@ static heed_tensor *first_keys (const attending *o, int64_t n) {
 }
 
 
-/* All differences are below T + S: only 0 is a multiple of what is larger. */
+/* All distances are below T + S, so that sizes above have no multiple but 0 among them. */
 static mask_node every (const attending *o, const word *w) {
   const int64_t size = within(w->number[0], 1, o->S + o->T + 1), first = (o->S - o->T) % size;
   return (mask_node){.kind = MASK_EVERY, .size = size, .offset = first < 0 ? first + size : first};
@@ -411,7 +411,7 @@ static heed_tensor *allowed_by_every (const attending *o, const word *w) {
 }
 
 
-/* The pairs that a word allows; it joins the masks at 'top'. NULL for a failure. */
+/* The pairs that a word allows, which may join the masks at 'top'. NULL for a failure. */
 static heed_tensor *allowed_by (const attending *o, const word *w, heed_tensor *const *top) {
   heed_tensor *t = tensors_of(w->kind) ? o->operand[w->operand] : NULL;
   const int64_t *number = w->number;

@@ -1,7 +1,7 @@
 /*
 ** compose.h - other operations, as compositions and backward functions call them.
 **
-** Each gives a temporary, recorded like any call; NULL goes in and comes out.
+** Each function gives a temporary, recorded like any call; NULL goes in and comes out.
 */
 
 #ifndef compose_h

@@ -260,7 +260,7 @@ bool do_cat (call *c) {
 }
 
 
-/* Each gets a new axis, along which they are joined. */
+/* Every tensor gets a new axis, along which the tensors are joined. */
 bool do_stack (call *c) {
   heed_context *cx = c->cx;
   const heed_value *given = &c->args[ARG(stack, tensors)];

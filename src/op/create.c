@@ -45,7 +45,7 @@ bool do_empty (call *c) {
 }
 
 
-/* A float number gives float32, the default type; others keep theirs. */
+/* A float number gives float32, the default type; other values keep their type. */
 bool do_full (call *c) {
   heed_tensor *value = c->args[ARG(full, fill_value)].tensor;
   heed_type type = value->number && scalar_is_float(value->type) ? HEED_FLOAT32 : value->type;

@@ -1,10 +1,10 @@
 /*
 ** cross_entropy.c - cross entropy with labels or probabilities, and nll_loss.
 **
-** The classes are the second axis, or the only one, unless 'dim' names another; they are viewed
-** last, and all other axes as rows: (R, C). Labels count from 1, one value may be ignored.
-** Probabilities, and labels on a device that has no loss of its own, become a matrix t of targets
-** (R, C) with all weights in it, and the loss of a row is -sum t log p.
+** The classes are the second axis, or the only one, unless 'dim' names another; the input is viewed
+** with the classes last and all other axes as rows: (R, C). Labels count from 1, one value may be
+** ignored. Probabilities, and labels on a device that has no loss of its own, become a matrix t of
+** targets (R, C) with all weights in it, and the loss of a row is -sum t log p.
 */
 
 #include <inttypes.h>
@@ -234,7 +234,7 @@ static heed_tensor *joined (const targets *o, heed_tensor *rows, heed_tensor *we
 }
 
 
-/* What all rows weigh together, in the mean. */
+/* The sum of all rows' weights, by which the mean divides. */
 static heed_tensor *total (const targets *o, heed_tensor *weights) {
   return weights != NULL ? op1(HEED_sum, weights) : op_float(o->cx, (double)o->size[0]);
 }

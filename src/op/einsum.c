@@ -4,7 +4,7 @@
 ** Each axis has a label: 0 to 51 for letters, in the order A to Z, a to z, and from there on
 ** for the axes that dots stand for, so that the last of them is always the same label and they
 ** broadcast. Operands are joined from left to right; a label is summed over as soon as neither
-** the result nor a later operand has it. All is done by other operations, gradients included.
+** the result nor a later operand has it. Other operations do all the work, gradients included.
 */
 
 #include <inttypes.h>

@@ -242,7 +242,7 @@ static bool set_saved (backward *b, view *v, int i, const layout *shape) {
   return true;
 }
 
-/* What derivatives read: g, the inputs, the result. */
+/* Sets the operands of derivatives: g, the inputs, the result. */
 static bool set_operands (backward *b, work *w, int n, const layout *shape) {
   w->in[DERIVATIVE_G] = view_of(b->g);
   for (int i = 0; i < 3; i++) {
@@ -260,7 +260,7 @@ static bool derivative (backward *b, work *w, int which) {
   return op_run_for(b->cx, b->op, w) && give(b, which, d);
 }
 
-/* What a tie with a bound leaves of g: see ops.def. */
+/* The share of g that a tie with a bound leaves: see ops.def. */
 static double share_of (const saved *bound) {
   if (!bound->number) return 0.5;
   return isfinite(scalar_double(bound->value)) ? 0 : 1;

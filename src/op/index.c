@@ -28,7 +28,7 @@ static bool reduced (call *c, reduce_op kind, heed_tensor *t, int64_t *value) {
 }
 
 
-/* -1 becomes n, -n becomes 1; what lies outside is left for the device to refuse. */
+/* -1 becomes n, -n becomes 1; positions outside are left for the device to refuse. */
 static heed_tensor *from_start (heed_tensor *t, int64_t n) {
   heed_context *cx = t->cx;
   heed_tensor *negative = op2(HEED_lt, t, op_integer(cx, 0));

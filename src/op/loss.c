@@ -13,7 +13,7 @@ heed_tensor *loss_reduced (heed_tensor *loss, int64_t how) {
 }
 
 
-/* All losses of this file start with the same two arguments. */
+/* The losses of this file begin with one pair of arguments. */
 #define SAME_PAIR(op) SAME_ARG(mse_loss, op, input); SAME_ARG(mse_loss, op, target)
 
 enum { INPUT = ARG(mse_loss, input), TARGET = ARG(mse_loss, target) };
@@ -32,7 +32,7 @@ static bool check_pair (call *c) {
 }
 
 
-/* The same, or a number for the target, which is then the same everywhere. */
+/* As check_pair; a target that is a number is allowed besides, and holds for every element. */
 static bool check_pair_or_number (call *c) {
   return arg_tensor(c, TARGET)->number ? check_float(c, INPUT) : check_pair(c);
 }
@@ -90,8 +90,8 @@ bool do_l1_loss (call *c) { return weighted_distance(c, HEED_abs); }
 
 
 /*
-** 'factor' times d^2 / (2 beta) where the distance d is below beta, d - beta / 2 beyond. What is
-** squared is below beta everywhere: the gradient there is 0, not 0 times infinity.
+** 'factor' times d^2 / (2 beta) where the distance d is below beta, d - beta / 2 beyond. The
+** squared distance is cut off at beta: the gradient beyond is 0, not 0 times infinity.
 */
 static heed_tensor *bent_distance (call *c, double beta, double factor) {
   heed_tensor *d = op1(HEED_abs, difference(c)), *far = op_shift(d, -beta / 2);

@@ -305,7 +305,7 @@ bool grad_rms_norm (backward *b) { return grad_layer_norm(b); }
 
 /*
 ** Each element is dropped with probability p, the others grow by 1 / (1 - p). One key of 64
-** bits is drawn from the generator; what becomes of an element is Philox of that key and of its
+** bits is drawn from the generator; whether an element is dropped is Philox of that key and of its
 ** index, counted row by row. Nothing is drawn when nothing can be dropped.
 */
 bool do_dropout (call *c) {

@@ -34,7 +34,7 @@ static heed_tensor *add_scaled (heed_tensor *a, heed_tensor *b, double factor) {
 }
 
 
-/* What is descended along: the gradient, with the decay of weights unless that is decoupled. */
+/* The direction of descent: the gradient, with the decay of weights unless that is decoupled. */
 static heed_tensor *descent (const heed_step *o, heed_tensor *p, heed_tensor *g, double decay) {
   if (o->maximize) g = op1(HEED_neg, g);
   return decay != 0 ? add_scaled(g, p, decay) : g;

@@ -14,7 +14,7 @@
 ** ===================================================================
 */
 
-/* These rows have the arguments of sum, but not all of them its 'dtype'. */
+/* Rows with the arguments of sum, which may lack its 'dtype'. */
 #define LIKE_SUM(op) \
   SAME_ARG(sum, op, input); SAME_ARG(sum, op, dim); SAME_ARG(sum, op, keepdim)
 
@@ -118,7 +118,7 @@ bool reduce_map (call *c, heed_op op, heed_tensor *y, const heed_tensor *x,
 }
 
 
-/* y = x / divisor. They may be the same tensor. */
+/* y = x / divisor; y may be x. */
 bool reduce_divide (call *c, heed_tensor *y, const heed_tensor *x, double divisor) {
   view number = view_number((scalar){.type = HEED_FLOAT64, .f = divisor});
   return reduce_map(c, HEED_div, y, x, &number);

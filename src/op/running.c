@@ -52,7 +52,8 @@ static heed_tensor *sum_where (backward *b, heed_tensor *zeros, int64_t n, heed_
 /*
 ** An element before the first zero is a factor of all products that are not 0: sum g y / x over
 ** those from its own on. The first zero's derivatives are the products without it, up to the next
-** zero: there y is taken with zeros set to 1. All others are factors of zeros: 0.
+** zero: there y is taken with zeros set to 1. Elements behind the second zero are factors of zeros
+** alone: 0.
 */
 bool grad_cumprod (backward *b) {
   heed_tensor *g = op_cast(b->g, scalar_computing(b->g->type)), *none = op_integer(b->cx, 0);

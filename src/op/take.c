@@ -116,7 +116,7 @@ static void add_axis (layout *at, int64_t size, int64_t stride) {
 }
 
 
-/* The layout of the indexed tensor with the result's axes; those of positions have stride 0. */
+/* The layout of the indexed tensor with the result's axes; axes of positions have stride 0. */
 static layout indexed_layout (const selection *s, const layout *at) {
   layout result;
   bool added = false;
@@ -134,7 +134,7 @@ static layout indexed_layout (const selection *s, const layout *at) {
 }
 
 
-/* An index tensor with the result's axes; those that are kept have stride 0. */
+/* An index tensor with the result's axes; axes that are kept have stride 0. */
 static view view_index (const selection *s, const heed_tensor *t) {
   layout wide, at = s->shape;
   layout_expand(&t->at, &s->positions, &wide);

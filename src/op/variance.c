@@ -15,7 +15,7 @@ SAME_ARG(var, std, correction);
 SAME_OUT(var, std, output);
 SAME_OUT(var, std, mean);
 
-/* What is taken from the number of elements: 'correction', or 1 for an unbiased estimate. */
+/* The divisor is the number of elements less this: 'correction', or 1 for an unbiased estimate. */
 static double correction_of (const call *c) {
   if (arg_given(c, ARG(var, correction))) return arg_number(c, ARG(var, correction));
   return arg_flag(c, ARG(var, unbiased)) ? 1 : 0;

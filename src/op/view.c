@@ -301,7 +301,7 @@ bool do_select (call *c) {
 }
 
 
-/* Argument i, from 1; negative ones count from the end. It may lie from 'least' to 'most'. */
+/* Argument i, from 1; negative ones count from the end. The bound is in 'least' to 'most'. */
 static bool read_bound (call *c, int i, int64_t size, int64_t least, int64_t most, int64_t *bound) {
   int64_t given = arg_count(c, i);
   *bound = given < 0 ? given + size + 1 : given;
@@ -509,7 +509,7 @@ bool grad_diagonal (backward *b) { return grad_part(b); }
 
 SAME_ARG(diag_embed, diagonal, offset);
 
-/* What lies on the diagonal. */
+/* The elements of g on the diagonal. */
 bool grad_diag_embed (backward *b) {
   heed_value args[] = {heed_t(b->g), b->args[ARG(diag_embed, offset)],
                        b->args[ARG(diag_embed, dim1)], b->args[ARG(diag_embed, dim2)]};

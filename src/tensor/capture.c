@@ -1,9 +1,9 @@
 /*
 ** capture.c - captured work: recorded, with the memory that it uses, and done again by replays.
 **
-** A recording names memory, not tensors. So a capture holds the tensors that the work read, and
-** can say before a replay whether they, and the gradients that it began with, are still the same:
-** else the work itself would now do something else.
+** A recording names memory, not tensors. A capture therefore holds the tensors that the work read,
+** and checks before a replay whether they, and the gradients that it began with, are still the
+** same: else the function itself would now do other work.
 */
 
 #include "tensor/state.h"
@@ -268,7 +268,7 @@ bool heed_capture_apart (const heed_capture *c, const heed_tensor *input,
 }
 
 
-/* What the work changes counts as changed, even if it did not come to its end. */
+/* Tensors that the work writes count as changed, even if a replay failed midway. */
 static void count_changes (heed_capture *c) {
   for (int64_t i = 0; i < c->ninputs; i++)
     if (c->inputs[i].changed) c->inputs[i].store->version++;

@@ -115,7 +115,7 @@ static void renew_leaf (const heed_tensor *t, const heed_tensor *from) {
 }
 
 
-/* What is no leaf loses its graph with its value. */
+/* A tensor that is no leaf loses its graph with its value. */
 static void renew_node (heed_tensor *t, const heed_tensor *from) {
   if (is_leaf_node(t->node)) { renew_leaf(t, from); return; }
   node *n = t->node;

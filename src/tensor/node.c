@@ -308,7 +308,7 @@ heed_tensor *node_saved (node *n, int i) {
 }
 
 
-/* What is captured must know the tensor. */
+/* Tells the capture that runs of the saved tensor, which its work reads. */
 static bool capture_saved (node *n, int i) {
   heed_tensor *t = n->cx->capture.where != NULL ? node_saved(n, i) : NULL;
   heed_drop(t);

@@ -26,7 +26,7 @@ struct heed_tensor {
   scalar value;                    /* of a number, which has no storage until it is needed */
 };
 
-/* All return NULL after core_fail. */
+/* These functions return NULL after core_fail. */
 heed_tensor *tensor_new (heed_context *cx, heed_type type, const layout *shape);  /* dense, on the
                                                         current device */
 heed_tensor *tensor_moved (heed_tensor *t, device *where, heed_type type);   /* a dense copy */
@@ -47,7 +47,7 @@ bool tensor_materialize (heed_tensor *t);            /* gives a number storage; 
 static inline heed_tensor *tensor_viewed (const heed_tensor *t) {
   return t->base != NULL && t->base->store == t->store ? t->base : NULL;
 }
-/* The same where t's graph comes from there. */
+/* The tensor that t is a view of, if t's graph comes from there. */
 static inline heed_tensor *tensor_base (const heed_tensor *t) {
   return t->detached_view ? NULL : tensor_viewed(t);
 }

@@ -101,7 +101,7 @@ end
 
 
 ---Positions in rows that are padded, at the left or anywhere: how many keys there are before each
----one. What is padding has the position of the key before it, or 0.
+---one. Padding has the position of the key before it, or 0.
 ---@param keys heed.Tensor (..., T) bool: which are there
 ---@return heed.Tensor positions (..., T) int64, from 0
 function places.of_keys(keys, ...)

@@ -191,7 +191,7 @@ function ways.longrope.attention_factor(o)
 end
 
 
----What the frequencies depend on besides the rule: 0 for most.
+---The length that the frequencies depend on: 0 for rules whose frequencies are constant.
 ---@param length integer how many positions there are
 ---@return integer
 function Rule:reach(length)
@@ -210,7 +210,7 @@ function Rule:frequencies(reach, device)
 end
 
 
--- What the table of a config says besides numbers of its way.
+-- The keys of a config's table that every way of scaling may have.
 local COMMON <const> = {partial_rotary_factor = any, rope_theta = any, rope_type = any, type = any}
 
 -- A copy of the table, without its nulls.

@@ -2,7 +2,8 @@
 --
 -- Arrays carry the metatable that `json.array` gives, so that `[]` stays an array when it is
 -- written again; null is `json.null`, never nil; a number without fraction and exponent is an
--- integer where 64 bits hold it. What is written has its names sorted: same value, same text.
+-- integer where 64 bits hold it. Objects are written with their names sorted, so that equal values
+-- give equal texts.
 
 local heed = require "heed"
 local refuse = require "heed.internal.refuse"
@@ -15,7 +16,7 @@ local json = {}
 local Array = {__name = "json.array"}
 local DEPTH = 128     -- arrays and objects within each other
 
----What stands for null in a table.
+---The value that stands for null in a table.
 json.null = setmetatable({}, {__name = "json.null", __tostring = function() return "null" end})
 
 

@@ -1,5 +1,5 @@
 -- NumPy's .npy: one array. Its header is a Python dictionary, read by a parser that knows
--- three keys and nothing else; what is written is what NumPy would write, byte for byte.
+-- three keys and nothing else; files are written byte for byte as NumPy writes them.
 
 local heed = require "heed"
 local raw = require "heed.files.raw"

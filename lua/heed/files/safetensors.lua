@@ -1,10 +1,9 @@
 -- safetensors: a length, a header in JSON, and the bytes of named tensors without a gap.
---
--- It refuses what the format's own implementation refuses, and duplicate names besides. The
--- metadata carry a checksum over the header and the data, verified where it is present unless the
--- caller does without: the files of other programs have none, and are not summed. Tensors stand in
--- the order of the reference (large elements first, then names), so that what was
--- loaded and is saved again gives the same bytes.
+-- The reader refuses all files that the format's own implementation refuses, and duplicate names
+-- besides. The metadata carry a checksum over the header and the data, verified where it is present
+-- unless the caller does without: the files of other programs have none, and are not summed.
+-- Tensors stand in the order of the reference (large elements first, then names), so that a file
+-- that is loaded and saved again has the same bytes.
 
 local core = require "heed.core"
 local heed = require "heed"
@@ -38,7 +37,7 @@ for dtype, kind in pairs(kind_names) do dtype_names[kind] = dtype end
 
 
 -- The checksum is of the content, not of its spelling: of the header as json.encode writes it,
--- without the checksum, and then of the data. This is the header's part.
+-- without the checksum, and then of the data. The result is the header's part.
 local function header_sum(header)
   local metadata = header[METADATA]
   local stored = metadata[CHECKSUM]

@@ -138,7 +138,7 @@ function state.check(who, given)
 end
 
 
----Those of the tensors whose names begin with `prefix`, without it.
+---The tensors whose names begin with `prefix`, under their names without it.
 ---@param tensors table<string, heed.Tensor>
 ---@param prefix string
 ---@return table<string, heed.Tensor>

@@ -1,5 +1,5 @@
--- heed.attention with masks and biases that are values, and with a sink. What C takes, rules and
--- tensors, is made of them here; a call without any of them goes straight to C.
+-- heed.attention with masks and biases that are values, and with a sink. They become rules and
+-- tensors here, which C takes; a call without any of them goes straight to C.
 
 local core = require "heed.core"
 local heed = require "heed.internal.surface"
@@ -97,7 +97,7 @@ local function with_values(attend, q, k, v, given, ...)
     fail("attention: a mask or a bias stands in a table, as in {mask = m}")
   end
   local B, H, T, S, rank = sizes_of(q, k)
-  if not B then return attend(q, k, v) end     -- which refuses them
+  if not B then return attend(q, k, v) end     -- C refuses them
   local o = {}
   for name, value in next, given do o[name] = value end
   set_mask(o, q, B, H, T, S, rank)

@@ -178,7 +178,7 @@ local function begins_of(rows)
 end
 
 
--- How many of these ids are 1, 2 … n.
+-- The number of ids that are 1, that are 2, up to n.
 local function counts_of(ids, n, weights)
   weights = weights or heed.ones_like(ids)
   local none = heed.zeros({n}, {dtype = weights.dtype, device = weights.device})

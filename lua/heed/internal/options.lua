@@ -1,8 +1,7 @@
--- Reads tables of options: fills in defaults, and refuses what it does not know.
---
--- The one place where the Lua half checks what it was given; the words about names that are not
--- known are C's (src/lua/lua_options.c). A default also gives its option's type; `options.any`
--- stands where there is none.
+-- Reads tables of options: fills in defaults, and refuses unknown names.
+-- The Lua half checks its arguments here alone; the words about unknown names are C's
+-- (src/lua/lua_options.c). A default also gives its option's type; `options.any` stands where there
+-- is none.
 
 local core = require "heed.core"
 local heed = require "heed.internal.surface"
@@ -36,7 +35,7 @@ local words = {
 }
 
 
----What a value is, in the words of a message: those of C.
+---A value's kind in the words of a message, which are C's.
 ---@param value any
 ---@return string
 function options.kind(value)

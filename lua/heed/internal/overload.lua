@@ -1,6 +1,6 @@
 -- Operations that PyTorch does otherwise by the arguments behind the tensor: `where` as a method,
--- `max` and `min` of two tensors, `div` and `round` with options, and the like. All others are C's
--- alone.
+-- `max` and `min` of two tensors, `div` and `round` with options, and the like. All other
+-- operations are C's alone.
 
 local core = require "heed.core"
 local heed = require "heed.internal.surface"
@@ -17,7 +17,7 @@ local function named(value, name)
 end
 
 
--- The same options, but one.
+-- A copy of options, with another value for one name.
 local function with(given, name, value)
   local new = {[name] = value}
   for key, other in pairs(given) do

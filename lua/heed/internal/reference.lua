@@ -67,7 +67,7 @@ local function read_comment(block, line)
 end
 
 
--- What the line below a comment defines.
+-- Reads the definition on the line below a comment.
 local function read_definition(block, line)
   local owner, sep, name, args = line:match("^function ([%w_%.]+)([.:])([%w_]+)(%b())")
   if not owner then name, args = line:match("^local function ([%w_]+)(%b())") end
@@ -133,8 +133,8 @@ local function shown_name(name, param)
 end
 
 
--- "x, dim, given, ..." as a caller sees it: "x, dim?, options?". What stands for all arguments is
--- named by its comment; `...` without one only refuses more.
+-- "x, dim, given, ..." as a caller sees it: "x, dim?, options?". A `...` that stands for all
+-- arguments is named by its comment; a `...` without one only refuses more.
 local function shown_arguments(block)
   local shown = {}
   for name in (block.args or ""):gmatch("[%w_%.]+") do
@@ -280,7 +280,7 @@ local function files_of(root, read)
 end
 
 
--- What stands at the head of a file about its class: "-- nn.Cache: the keys …".
+-- The text about a class at the head of its file: "-- nn.Cache: the keys …".
 local function head_of(file, path)
   local text = file.text:match("^%-%- (.-)\n\n") or ""
   local rest = text:match("^" .. path:gsub("%.", "%%.") .. "[^:\n]*: (.*)$")
@@ -296,8 +296,8 @@ local function is_class(value)
 end
 
 
--- How well a block fits the name under which a module holds a value: 0 is not at all. It is about
--- what the file returns, or what that has the name for, or something local of the name.
+-- How well a block fits the name under which a module holds a value: 0 is not at all. The block may
+-- be that of the file's result, of a field of the result, or of a local of the name.
 local function fit(file, block, name, value)
   local alone = file.given.own and file.name:match("[%w_]+$") == name
   local good = 0
@@ -369,7 +369,7 @@ local function as_layer(heed, path)
 end
 
 
--- What is for heed's own files alone is false.
+-- The entry of a value; false for a value that is for heed's own files alone.
 local function of_module(heed, files, path, name, value)
   local block, file = find_block(files, name, value)
   if block and block.hidden then return false end
@@ -382,7 +382,7 @@ local function of_module(heed, files, path, name, value)
 end
 
 
--- What a file's own functions are for, and not its users.
+-- Methods that the library calls, and users don't.
 local SPECIAL = {init = true, forward = true, describe = true, reset = true}
 
 -- Methods of objects: those of classes, and of tables of methods.
@@ -404,7 +404,7 @@ local function add_methods(groups, title, files, path)
 end
 
 
--- What a module holds; then its methods, then the modules within it.
+-- Adds a module's values, then its methods, then the modules within it.
 local function add_module(groups, missing, heed, files, path, module)
   local title, within = "heed." .. path, {}
   for _, name in ipairs(public_names(module)) do

@@ -58,7 +58,7 @@ local function keep_state(self, state, ...)
 end
 
 
----Calls f(...) where random numbers come from this generator; those of the CPU.
+---Calls f(...); the CPU's random numbers come from this generator meanwhile.
 ---@param f function
 ---@param ... any
 ---@return any ... what f returned

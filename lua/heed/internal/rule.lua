@@ -123,7 +123,7 @@ local function answers(p, B, H, T, S)
 end
 
 
--- The same, made once for each shape and device.
+-- The answers, made once for each shape and device.
 local function remembered(p, B, H, T, S, device)
   B, H = p.batch and B or 1, p.heads and H or 1
   local key = ("%d %d %d %d %s"):format(B, H, T, S, device)

@@ -1,4 +1,4 @@
--- What print shows of modules, and of tables of memory.
+-- The texts that print shows of modules, and of tables of memory.
 
 local heed = require "heed.internal.surface"
 
@@ -81,7 +81,7 @@ function Memory:__tostring()
 end
 
 
--- The same function, with a table that prints.
+-- A function like `memory` whose table has a text for print.
 local function readable(memory)
   return function(...) return setmetatable(memory(...), Memory) end
 end

@@ -1,5 +1,5 @@
 -- The table `heed` with what C defines and `fail` alone. The files that heed/init.lua is assembled
--- from take it from here; all others require "heed", where it is complete.
+-- from take it from here; all other files require "heed", where it is complete.
 
 local core = require "heed.core"
 

@@ -18,7 +18,7 @@ local LONGEST_LIST <const> = 1 << 24         -- more parts are a mistake, most l
 
 local FACTORY = {"dtype", "requires_grad", "device"}
 
--- Those of a factory, to be passed on; nil if there are none.
+-- The options of a factory, to be passed on; nil if there are none.
 local function factory_options(a)
   local given = {}
   for _, name in ipairs(FACTORY) do given[name] = a[name] end
@@ -288,7 +288,7 @@ end)
 
 -- Hooks on gradients -----------------------------------------------------
 
----What `register_hook` gives.
+---The handle that `register_hook` returns.
 ---@class heed.Hook
 ---@field private number integer
 local Hook = {__name = "heed.Hook"}
@@ -351,7 +351,7 @@ local function take_floats(results)
 end
 
 
--- What backward gave for n arguments, without those that are no tensors.
+-- The gradients that a custom backward gave for n arguments, for the tensors among them.
 local function of_tensors(positions, n, ...)
   local given, list = pack(...), {}
   for k, i in ipairs(positions) do

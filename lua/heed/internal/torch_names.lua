@@ -1,5 +1,5 @@
--- What PyTorch calls otherwise, and what to write here: for messages about names that there are
--- not. What is in no place by that name has no entry: messages then suggest the nearest name.
+-- Names of PyTorch's that heed has under others, with what to write here, for messages about
+-- unknown names. For a name without an entry, messages suggest the nearest name.
 
 local F = "heed.relu(x) or x:relu(): all operations are functions of heed and methods"
 

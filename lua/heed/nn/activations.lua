@@ -29,7 +29,7 @@ local ACTIVATIONS = {
   {"Tanh", "tanh", 0},
 }
 
--- What is passed on where nothing is given.
+-- The function's argument where a layer is made without one.
 local FIRST_ARGUMENT = {LogSoftmax = -1, Softmax = -1}
 
 

@@ -36,7 +36,7 @@ local CALL = {
   values = any,
 }
 
--- Those of heed.attention.
+-- The options that heed.attention takes.
 local ATTENTION = {
   "bias", "causal", "dropout", "fused", "lengths", "lse", "mask", "offset", "scale", "sink",
   "softcap",
@@ -95,7 +95,8 @@ local function check_call(who, layer, x, context, o)
 end
 
 
--- What a cache holds of a context is used instead of it, which must not be another.
+-- The keys and values of a context that a cache holds are used instead of the context, which must
+-- have their shape.
 local function check_stored(call)
   local B, _, S = call.stored.k:size()
   local b, s = call.context:size()
@@ -167,7 +168,7 @@ local function sum(a, b)
 end
 
 
--- Which keys are there, as a mask.
+-- The mask of the keys that are there.
 local function mask_of_keys(who, keys, B, S)
   local good = heed.is_tensor(keys) and keys.dtype == "bool" and keys:dim() == 2
   if not good or keys:size(1) ~= B or keys:size(2) ~= S then
@@ -178,8 +179,8 @@ local function mask_of_keys(who, keys, B, S)
 end
 
 
--- What is known of the keys: those that are there, and how many. A cache knows that of a context
--- from its first call.
+-- The padding of the keys, as options keys and lengths. A cache knows the padding of a context from
+-- the first call.
 local function padding(call)
   local o, stored = call.options, call.stored
   if stored and o.keys == nil and o.lengths == nil then return stored.keys, stored.lengths end
@@ -293,8 +294,8 @@ function attending.attend(call, q, k, v, own, run)
 end
 
 
----What the layer returns: weights and lse where they are asked for, each in its place. Weights go
----to the callback of `on_weights`, too.
+---The layer's results: y, and weights and lse where the call asks for them, each in its place.
+---Weights go to the callback of `on_weights`, too.
 ---@param call heed.attending
 ---@param y heed.Tensor (B, T, dim)
 ---@param weights? heed.Tensor (B, H, T, S), or (B, T, S)

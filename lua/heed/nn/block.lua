@@ -52,7 +52,7 @@ local LAYER = {
   layer_scale = any, norm = "post", norm_type = any, residual_scale = 1,
 }
 
--- What attention takes, and what it takes among x alone.
+-- Options of all attention layers, and of attention among x alone.
 local ATTENTION = {
   gate = any, head_dim = any, kv_heads = any, memory = any, qk_norm = any, sink = any,
   value_dim = any,
@@ -60,7 +60,7 @@ local ATTENTION = {
 local AMONG_X = {mask = any, position = any, position_bias = any, rope = any}
 
 
----What stands in some tables, as one.
+---The union of tables.
 ---@param ... table<string, any>
 ---@return table<string, any>
 function block.joined(...)
@@ -108,7 +108,7 @@ local function check_place(who, norm)
 end
 
 
--- A layer of two or three parts; what EncoderLayer and DecoderLayer share.
+-- A layer of two or three parts: the base class of EncoderLayer and DecoderLayer.
 local Layer = Module:extend("Layer")
 
 -- The names of the fields that belong to part i.

@@ -1,4 +1,5 @@
--- What transformer layers and stacks are called with, and what of it goes to which attention.
+-- The options that transformer layers and stacks are called with, and the attention that each of
+-- them goes to.
 
 local Cache = require "heed.nn.cache"
 local heed = require "heed"
@@ -106,7 +107,7 @@ function call.read_source(who, given)
 end
 
 
--- Some options under their attention's names.
+-- Options of a call under the names that an attention has for them.
 local function pick(o, ...)
   local picked = {}
   for _, names in ipairs{ANY, ...} do
@@ -116,7 +117,7 @@ local function pick(o, ...)
 end
 
 
----What concerns the attention among x.
+---The options of the attention among x.
 ---@param o heed.transformer.call
 ---@param causal boolean unless the call says otherwise
 ---@return heed.attention.call
@@ -127,7 +128,7 @@ function call.of_self(o, causal)
 end
 
 
----What concerns the attention to the context.
+---The options of the attention to the context.
 ---@param o heed.transformer.call
 ---@return heed.attention.call
 function call.of_context(o)
@@ -135,7 +136,7 @@ function call.of_context(o)
 end
 
 
----What concerns the encoder, of a call with a source and a target.
+---The encoder's options, of a call with a source and a target.
 ---@param o heed.transformer.call
 ---@return heed.transformer.call
 function call.of_source(o)
@@ -145,7 +146,7 @@ function call.of_source(o)
 end
 
 
----What concerns the decoder.
+---The decoder's options.
 ---@param o heed.transformer.call
 ---@return heed.transformer.call
 function call.of_target(o)
@@ -155,7 +156,7 @@ function call.of_target(o)
 end
 
 
----What a call returns: weights only where they are asked for.
+---The results of a call: weights only where the call asks for them.
 ---@param x heed.Tensor
 ---@param o heed.transformer.call
 ---@param ... any weights, of each kind of attention that there is

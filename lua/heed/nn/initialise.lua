@@ -17,8 +17,8 @@ local draw = parameter.draw
 local init = {}
 
 
--- The arguments behind the tensor, by name: `order` has a name and a default for each. They come
--- one by one, or in a table, or some in each.
+-- The arguments behind the tensor, by name: `order` has a name and a default for each. Callers give
+-- them one by one, in a table, or some in each way.
 local function read(who, t, order, ...)
   if not heed.is_tensor(t) or not t.dtype:find("float") then
     fail("%s: a tensor of a float type expected, got %s%s", who, kind(t),
@@ -262,7 +262,7 @@ end
 
 
 -- The columns of a, (m, n) with m >= n, made orthonormal one after the other (Gram and Schmidt),
--- each of them twice: Giraud et al. 2005. This is the Q of a QR decomposition whose R has a
+-- each of them twice: Giraud et al. 2005. The result is the Q of a QR decomposition whose R has a
 -- positive diagonal.
 local function orthonormal(a)
   local q = heed.zeros_like(a)

@@ -1,5 +1,6 @@
 -- The layers that are not attention. First weights are drawn as PyTorch draws them: the same
--- distributions, in the same order. What a layer may lack, such as a bias, is false where it does.
+-- distributions, in the same order. An optional part that a layer lacks, such as its bias, is
+-- false.
 
 local heed = require "heed"
 local extend = require "heed.nn.extend"
@@ -250,8 +251,8 @@ function Dropout:describe()
 end
 
 
----One after the other: each layer gets the first value of the one before; what a call has besides
----x, such as options, goes to the first layer. `seq[1]` is that.
+---One after the other: each layer gets the first value of the one before; further arguments of a
+---call, such as options, go to the first layer, which is `seq[1]`.
 ---@class heed.Sequential: heed.Module
 ---@overload fun(layers: function[]): heed.Sequential
 local Sequential = Module:extend("Sequential")

@@ -14,11 +14,11 @@
 --
 -- The names of an instance's fields are kept in the order of first setting, and the
 -- fields are read whenever they are needed: nothing is registered, and nothing gets stale.
--- That is the order of `parameters()`, by whose positions an optimiser's state is saved. Lua sets
+-- `parameters()` has this order, and an optimiser's state is saved by the positions in it. Lua sets
 -- `self.a, self.b = f(), g()` from right to left, b first: one statement for each keeps order.
 --
--- A name that was never set, and that no class has, raises when it is read. What is set later is
--- set to false in `init`: `self.cache = false`.
+-- A name that was never set, and that no class has, raises when it is read. A field that is set
+-- later is false in `init`: `self.cache = false`.
 
 local core = require "heed.core"
 local heed = require "heed"
@@ -63,7 +63,7 @@ local function all_names(module)
 end
 
 
--- What is neither in a field nor in a class: nil if the field was set once.
+-- The value of a name that neither fields nor classes have: nil if the field was set once.
 local function absent(module, name)
   local names = rawget(module, NAMES)
   if names == nil or names.known[name] then return nil end
@@ -149,7 +149,7 @@ local function keys_of(t)
 end
 
 
--- What stands in a field: a module, a tensor, or a table of them, which is flattened; a table
+-- Appends the modules and tensors of a field: a table is flattened; a table
 -- within itself is not entered.
 local function flatten(found, name, value, above)
   local role = is_module(value) and "module" or parameter.role(value)
@@ -165,7 +165,7 @@ local function flatten(found, name, value, above)
 end
 
 
----What stands in the fields: name, value, and "module", "parameter", "buffer" or "tensor".
+---The modules and tensors in fields: name, value, and "module", "parameter", "buffer" or "tensor".
 ---@return {name: string, value: any, role: string}[]
 function Module:fields()
   local found = {}
@@ -233,14 +233,14 @@ function Module:init(...)
 end
 
 
----What the module computes; yours to define.
+---Computes the module's results; yours to define.
 ---@return any
 function Module:forward()
   heed.fail("%s: no forward defined; write function %s:forward(x)", self.__name, self.__name)
 end
 
 
----What stands between the parentheses when the module is printed; yours to define.
+---The text between the parentheses of the printed module; yours to define.
 ---@return string
 function Module:describe()
   return ""
@@ -256,8 +256,8 @@ local function refuse_lost(module, path, field)
 end
 
 
--- Calls visit(path, value, role, again) for this module and all below, in order. What is met
--- again under another name is visited with `again`; a module within itself is not entered.
+-- Calls visit(path, value, role, again) for this module and all below, in order. A value that an
+-- earlier name has led to is visited with `again` true; a module within itself is not entered.
 local function visit_all(module, path, visit, seen, above)
   visit(path, module, "module", seen[module])
   seen[module], above[module] = true, true
@@ -284,7 +284,7 @@ local function refuse_plain(module, path, t)
 end
 
 
--- All things of a role as a list of {name, value}, each once.
+-- The values of a role as a list of {name, value}, each once.
 local function each(module, wanted)
   local list = {}
   visit_all(module, "", function(path, value, role, again)
@@ -372,7 +372,7 @@ function Module:train(training)
 end
 
 
----The same as `train(false)`: nothing is dropped.
+---Ends training, as `train(false)` does: dropout is off.
 ---@return heed.Module self
 function Module:eval()
   return self:train(false)
@@ -409,8 +409,8 @@ function Module:zero_grad()
 end
 
 
----Moves all tensors to a device or a floating point type. They stay the same handles, so that
----shared weights stay shared and optimisers go on.
+---Moves all tensors to a device or a floating point type. The handles stay the same, so that shared
+---weights stay shared and optimisers go on.
 ---@param ... string such as "cuda", "float64"
 ---@return heed.Module self
 function Module:to(...)
@@ -439,11 +439,11 @@ local function slots(module)
 end
 
 
--- Whose values the tensors of states are, for as long as they live.
+-- The parameter or buffer that a state's tensor was made from, for as long as the tensor lives.
 local origins = setmetatable({}, {__mode = "k"})
 
----Parameters and buffers by name, shared ones under their first name. They share their values
----with the module: `clone` what must stay as it is.
+---Parameters and buffers by name, shared ones under their first name. The tensors share their
+---values with the module: `clone` those that must stay as they are.
 ---@return table<string, heed.Tensor>
 function Module:state()
   local tensors = {}

@@ -178,7 +178,7 @@ function MultiHeadAttention:add_projections(dim, o)
 end
 
 
--- What PyTorch's layer does not have is made last, and draws nothing that the others would.
+-- Parts that PyTorch's layer lacks are made last, so that the other parts draw PyTorch's numbers.
 function MultiHeadAttention:add_extras(dim, o)
   local n = count(SELF, "memory", o.memory, 0)
   self.sink = o.sink and Parameter(heed.zeros(self.heads))
@@ -284,7 +284,7 @@ function MultiHeadAttention:through_position(q, k, offset)
 end
 
 
--- Tells queries and keys where they stand; what a cache holds of a context knows it already.
+-- Tells queries and keys where they stand; keys of a context that a cache holds have been told.
 function MultiHeadAttention:place(call, q, k)
   local at_q, at_k = attending.places(call, k:size(3))
   if not (self.rope or self.position) then

@@ -1,4 +1,4 @@
--- What a tensor in a module's field is: a parameter, a buffer, or neither.
+-- The role of a tensor in a module's field: a parameter, a buffer, or neither.
 --
 --   nn.Parameter   is trained and saved
 --   nn.Buffer      is saved
@@ -27,7 +27,7 @@ local function mark(who, t, role)
 end
 
 
----A tensor that a module trains. It shares the values of `t`.
+---A tensor that a module trains, with the values of `t`, which both share.
 ---@param t heed.Tensor
 ---@param given? {requires_grad: boolean} false for a frozen one
 ---@return heed.Tensor
@@ -43,7 +43,8 @@ function parameter.Parameter(t, given, ...)
 end
 
 
----A tensor that a module saves and moves, but does not train. It shares the values of `t`.
+---A tensor that a module saves and moves, but does not train, with the values of `t`, which both
+---share.
 ---@param t heed.Tensor
 ---@return heed.Tensor
 function parameter.Buffer(t, ...)
@@ -52,7 +53,7 @@ function parameter.Buffer(t, ...)
 end
 
 
----What a value in a field is.
+---The role of a value in a field.
 ---@param value any
 ---@return "parameter"|"buffer"|"tensor"|nil
 function parameter.role(value)

@@ -16,8 +16,8 @@ local count, kind = options.count, options.kind
 local CALL = {keys = options.any, lengths = options.any}
 
 
--- Which tokens lengths leave, (B, T). A GPU's lengths are not read, nor in a capture: beyond T is
--- T there.
+-- The tokens within the lengths, as bools (B, T). A GPU's lengths are not read, nor in a capture:
+-- beyond T is T there.
 local function keys_of_lengths(lengths, B, T)
   if not is_tensor(lengths) or lengths.dtype ~= "int64" or lengths:dim() ~= 1 or #lengths ~= B then
     heed.fail("nn.Pool: lengths of type int64 and shape (%d) expected, got %s%s", B, kind(lengths),

@@ -3,7 +3,7 @@
 --   model:load_state(nn.from_torch(heed.load("from_pytorch.safetensors"), model))
 --   heed.save("for_pytorch.safetensors", nn.to_torch(model))
 --
--- A module is walked field by field. What PyTorch has too is called as PyTorch calls it; other
+-- A module is walked field by field. Fields that PyTorch has get PyTorch's names; other
 -- fields keep their names, and positions count from 0 there.
 
 local heed = require "heed"
@@ -171,7 +171,7 @@ local function shape_of(entry)
 end
 
 
--- What a state should have: shared tensors once, with all their names.
+-- The entries that a state should have: shared tensors once, with all their names.
 local function slots_of(entries)
   local slots, alone, packed = {}, {}, {}
   for _, entry in ipairs(entries) do
@@ -225,8 +225,8 @@ end
 
 
 ---The state of a module under PyTorch's names, for `load_state_dict` there; shared tensors stand
----under each of their names. What PyTorch has as several of heed's tensors is a copy, the others
----share their values with the module.
+---under each of their names. A tensor of PyTorch's that heed has in several parts is a copy, all
+---others share their values with the module.
 ---@param module heed.Module
 ---@return table<string, heed.Tensor> state
 function torch.to_torch(module, ...)

@@ -16,7 +16,7 @@ local any, count, joined = options.any, options.count, block.joined
 local transformer = {EncoderLayer = block.EncoderLayer, DecoderLayer = block.DecoderLayer}
 
 
--- Layers one upon the other; what Encoder and Decoder share.
+-- Layers one upon the other: the base class of Encoder and Decoder.
 local Stack = Module:extend("Stack")
 
 local STACK = {final_norm = any, hidden = any, layer_dropout = 0}
@@ -228,7 +228,7 @@ function Transformer:reset()
 end
 
 
--- What the decoder attends to; nothing where a cache knows it from the call before.
+-- The decoder's context; nil where a cache holds it from an earlier call.
 function Transformer:encode(source, o)
   if o.cache and o.cache:context(self.decoder.layers[1].cross) then return nil, {} end
   return self.encoder(source, call.of_source(o))

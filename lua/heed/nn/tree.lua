@@ -21,7 +21,7 @@ local function grouped(n)
 end
 
 
--- What stands between a module's parentheses; "?" where a weight was released.
+-- The text between a module's parentheses; "?" where a weight was released.
 local function description(module)
   local good, inside = pcall(module.describe, module)
   if good then return inside end

@@ -81,7 +81,7 @@ local function make(parameters, given, ...)
 end
 
 
--- What an average keeps of itself now.
+-- The share of its value that an average keeps at the next update.
 local function decay_of(self)
   local n, decay = self.updates, self.options.decay
   if not self.options.warmup then return decay end
@@ -134,7 +134,7 @@ function EMA:apply(f, ...)
 end
 
 
--- Those of captured work are counted by its replays.
+-- The number of updates. Captured updates are counted by their replays.
 local function updates_of(self) return self.updates + self.replayed:item() end
 
 

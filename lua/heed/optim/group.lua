@@ -22,7 +22,7 @@ local optim_step = core.optim_step
 ---@field options table all options, by PyTorch's names; they may be set at any time, too
 ---@field parameters heed.Tensor[] a list of its own
 
----What steps work on. Scripts see a heed.Optimizer.group of it, `seen`.
+---A group as steps work on it. Scripts see a heed.Optimizer.group of it, `seen`.
 ---@class heed.Optimizer.inner
 ---@field parameters heed.Tensor[]
 ---@field names string[] of the states that a step needs now
@@ -60,7 +60,7 @@ local function check_options(who, o)
 end
 
 
--- The states that steps need from now on; those that they needed before stay.
+-- Sets the states that steps need from now on; states that they needed before stay.
 local function arrange(self)
   self.names, self.lists, self.prepared = self.states(self.numbers), {}, {}
   self.even = false
@@ -201,8 +201,8 @@ end
 
 
 -- A captured step counts its replays by itself. Lua counts along, and sets the numbers that changed
--- otherwise. It is not replayed if it made state tensors, if these are others since, or if its
--- parameters have different step numbers by now.
+-- otherwise. The replay is refused if the captured step made state tensors, if the state tensors
+-- have been replaced since, or if the parameters have different step numbers by now.
 local function note(self, number, gradients)
   local moved, memory, made = {}, copied(self.lists), self.made
   local last = numbers_of(self, number)

@@ -1,4 +1,4 @@
--- What all optimisers are: groups of parameters, their steps, their state.
+-- The class of all optimisers: groups of parameters, their steps, their state.
 
 local Group = require "heed.optim.group"
 local heed = require "heed"
@@ -13,7 +13,7 @@ local fail = heed.fail
 ---@field groups heed.Optimizer.group[]
 ---@field lr number the rate of all groups; may be set at any time, for all of them
 ---@field options table all options, by PyTorch's names; they may be set at any time, too, for all
----groups. What groups differ in is read in the groups.
+---groups. Options that may differ between groups are fields of the groups.
 ---@field parameters heed.Tensor[] of all groups
 local Optimizer = {__name = "Optimizer"}
 

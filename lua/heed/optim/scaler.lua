@@ -67,7 +67,7 @@ function Scaler:get_scale()
 end
 
 
--- What reads values back, and counts.
+-- Refuses a function that reads values back within a capture.
 local function refuse_capture(who)
   if not capture.notes then return end
   fail("%s: a scaler's unscale_, step and update cannot be captured: call them after the captured "

@@ -41,7 +41,7 @@ static inline void iterator_write (const cpu *self, const iterator *s, int64_t f
 int64_t iterator_offset (const layout *at, int64_t index);
 
 
-/* The same, of what is not already where it is wanted. */
+/* The same for elements that are not yet in their place. */
 const void *iterator_bring (const cpu *self, const iterator *s, int64_t from, int64_t n,
                             heed_type as, void *workspace);
 void *iterator_place (const iterator *s, int64_t from, int64_t n, heed_type as, void *workspace);

@@ -113,7 +113,7 @@ static void uniform_double (sampling *d, int64_t from, int64_t n, void *y) {
 /*
 ** {==================================================================
 ** Normal: below 16 elements, or with gaps, one at a time, from 16 on in blocks of 16, of which
-** the first eight are paired with the last eight. What is left over makes the last 16 anew.
+** the first eight are paired with the last eight. The numbers left over make the last 16 anew.
 ** ===================================================================
 */
 

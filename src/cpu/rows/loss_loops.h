@@ -8,8 +8,8 @@
 
 /*
 ** -log p of the label, smoothed: (1 - s) w[label] (lse - x[label]) + s / n sum w (lse - x).
-** The difference to the largest element is taken first, for the sake of small losses. Here is what
-** does not need the logarithm in lse = top + log sum, which is taken of LOSS_BLOCK rows together.
+** The difference to the largest element is taken first, for the sake of small losses. This part
+** needs no logarithm of lse = top + log sum, which is taken of LOSS_BLOCK rows together.
 */
 typedef struct FN(loss_part) {
   int64_t label;                   /* from 0 on; -1: it is ignored */

@@ -108,7 +108,7 @@ static void FN(norm_rows) (void *arg, int64_t from, int64_t to) {
 }
 
 
-/* What is needed of a row for its gradient. */
+/* The numbers of a row that its gradient needs. */
 typedef struct FN(gradient) {
   T mean, rstd;
   T mean_gw, mean_gwx;             /* of g w and of g w x^; the former is 0 for rms */

@@ -79,7 +79,7 @@ static bool FN(has) (int64_t n, const T *x, T value, bool equal) {
 }
 
 
-/* The same without short sums of T: for squares that T cannot hold. */
+/* A sum in the computing type alone: for squares that T cannot hold. */
 static A FN(far_squares) (int64_t n, const T *x, T mean, A *off) {
   A squares[8] = {0}, sums[8] = {0}, total = 0;
   for (int64_t i = 0; i < n; i += 8)
@@ -283,7 +283,7 @@ static A FN(sum_exp) (int64_t n, const T *x, T top) {
 }
 
 
-/* The same for a logarithm: where the largest is infinite, nothing is subtracted. */
+/* The number to subtract before a logarithm of exponentials: 0 where the largest is infinite. */
 static A FN(sum_exp_of) (int64_t n, const T *x, T top) {
   if (!ISINF(top)) return FN(sum_exp)(n, x, top);
   A total = 0;

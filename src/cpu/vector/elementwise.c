@@ -234,7 +234,7 @@ const char *cpu_map (cpu *self, const work *w) {
 }
 
 
-/* What the derivative does not need is given g: see DERIVATIVE in loops.h. */
+/* Operands that the derivative does not read are given g: see DERIVATIVE in loops.h. */
 const char *cpu_derivative (cpu *self, const work *w) {
   feed f;
   begin(&f, self, w, w->derivative.type);

@@ -41,8 +41,8 @@ static inline float tail_float (float t, float *bell) {
 }
 
 /*
-** |x|, at most 14.5, where there is no tail, as of a NaN. It compares bits: where it compared
-** floats, the compiler computed everything for both, and chose at the end.
+** |x|, at most 14.5, where there is no tail, as of a NaN. The comparison is of bits: after a
+** comparison of floats the compiler computed both branches, and chose at the end.
 */
 static inline float tail_offset (float x) {
   uint32_t size = as_bits(x) & 0x7fffffff, most = 0x41680000;

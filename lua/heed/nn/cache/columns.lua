@@ -151,7 +151,7 @@ function columns.cut(held, n)
 end
 
 
----The same, for two to hold: who writes first copies them.
+---A second holder of the columns: the holder that writes first copies them.
 ---@param held heed.cache.columns
 ---@return heed.cache.columns
 function columns.shared(held)
@@ -159,7 +159,7 @@ function columns.shared(held)
 end
 
 
----What a function makes of both buffers, such as other sequences.
+---The columns with f applied to both buffers, such as a choice of other sequences.
 ---@param held heed.cache.columns
 ---@param f fun(t: heed.Tensor): heed.Tensor
 ---@return heed.cache.columns

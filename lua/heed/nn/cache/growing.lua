@@ -107,7 +107,7 @@ end
 local function both(a, b) return a and a & b or b end
 
 
--- Who may attend to whom besides what the call says: a mask, or nil for all.
+-- The mask of the step, which joins that of the call; nil if every query may attend to every key.
 local function mask_of(cache, step)
   local S, begin, finish, m = step.stored + step.T, step.begin, step.finish, nil
   local function tensor(list) return heed.tensor(list, {device = step.device, dtype = "int64"}) end
@@ -121,7 +121,7 @@ local function mask_of(cache, step)
 end
 
 
--- What is kept of a layer's columns after a step: aligned, and no more than a window asks for.
+-- The columns of a layer that stay after a step: aligned, and no more than a window asks for.
 local function between_steps(cache, step, held)
   local begin = {}
   for b, n in ipairs(step.begin) do

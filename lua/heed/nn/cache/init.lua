@@ -108,7 +108,7 @@ local function construct(_, given, ...)
 end
 
 
--- What layers call -------------------------------------------------------
+-- For layers --------------------------------------------------------------
 
 ---Begins a layer's part of a step, with T new tokens. A layer that attends to its own input calls
 ---`place`, then `append`, then, when all went well, `commit`.
@@ -133,7 +133,7 @@ function Cache:place(layer, x, lengths, keys)
 end
 
 
----All keys and values, stored ones first, and who may attend to them besides what the call says.
+---All keys and values, stored ones first, and the mask that joins that of the call.
 ---@param layer heed.Module
 ---@param k heed.Tensor (B, Hk, T, D)
 ---@param v heed.Tensor (B, Hk, T, Dv)
@@ -208,7 +208,7 @@ function Cache:store(layer, context)
 end
 
 
--- What models call -------------------------------------------------------
+-- For models --------------------------------------------------------------
 
 ---Calls `f(...)` as one pass, in which a layer may be used several times: a plain function, or a
 ---module that is called in a loop of a module's own. Calls of modules are passes by themselves.
@@ -240,8 +240,8 @@ function Cache:positions(T, given)
 end
 
 
----Puts sequences into another order, as a search with beams does; there may be more of them, or
----fewer.
+---Puts sequences into another order, as a search with beams does; a sequence may come several
+---times, or not at all.
 ---@param ids heed.Tensor|integer[] which sequence each new one continues, from 1
 ---@return heed.Cache self
 function Cache:reorder(ids)
@@ -250,8 +250,8 @@ function Cache:reorder(ids)
 end
 
 
----Keeps the first n tokens and forgets those behind them. What a window has forgotten does not come
----back: then it is refused.
+---Keeps the first n tokens and forgets those behind them. Tokens that a window has forgotten do not
+---come back: a call that needs them is refused.
 ---@param n integer how many remain, of the longest sequence
 ---@return heed.Cache self
 function Cache:truncate(n)

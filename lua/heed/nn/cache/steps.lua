@@ -124,7 +124,7 @@ function steps.joined(cache, use)
 end
 
 
----What a cache holds of a use of a layer, nil before its first step.
+---The keys and values that a cache holds of a use of a layer, nil before its first step.
 ---@param cache heed.Cache
 ---@param use heed.cache.use
 ---@param cross boolean whether it attends to a context
