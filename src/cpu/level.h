@@ -32,7 +32,6 @@
 #include "cpu/random/random_loops.h"
 #include "cpu/product/matmul.h"
 #include "cpu/attention/attention.h"
-#include "cpu/attention/attention_back.h"
 
 #define MAP_FLT(name) map_##name##_float, map_##name##_double, NULL
 #define MAP_NUM(name) map_##name##_float, map_##name##_double, map_##name##_int64

@@ -1,5 +1,5 @@
 /*
-** attention_kernel.h - products of a tile of keys and a panel of queries, two vectors wide, whose
+** kernel.h - products of a tile of keys and a panel of queries, two vectors wide, whose
 ** sums are worked on before they leave the registers (read once for each type).
 */
 

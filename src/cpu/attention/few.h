@@ -1,5 +1,5 @@
 /*
-** attention_few.h - attention of few queries, as in generation, token by token (read once for each
+** few.h - attention of few queries, as in generation, token by token (read once for each
 ** type).
 **
 ** Lanes hold keys, and a row of scores is a query's. The heads that share keys and values are
@@ -17,25 +17,32 @@
 #define MOST_PARTS 4096
 #define KEYS_AHEAD 16              /* of the one that is read, are fetched */
 
-typedef struct FN(few) {
+typedef struct FN(few) FN(few);
+typedef struct FN(rows) FN(rows);
+
+/* Part n of the heads that r has, or its weights once the normalisers are known. */
+typedef void (*FN(few_run)) (const FN(few) *f, const FN(rows) *r, int64_t n);
+
+struct FN(few) {
   attend *a;
   int64_t rows;                    /* queries of the heads that share keys: (heads, T) */
   int64_t parts, part_keys;
   T *sums;                         /* (B, Hk, parts): an FN(part) each */
-} FN(few);
+  FN(few_run) run;
+};
 
 typedef struct FN(part) {          /* what the rows have of some keys */
   T *o;                            /* (rows, Dv): the sum of weights and values */
   T *top, *sum;                    /* (rows): largest score, sum of weights relative to it */
 } FN(part);
 
-typedef struct FN(rows) {          /* of one (b, hk) */
+struct FN(rows) {                  /* of one (b, hk) */
   int64_t b, hk;
   T *q;                            /* (rows, D), scaled */
   T *s;                            /* (rows, TILE_KEYS) */
   T *k, *v;                        /* (TILE_KEYS, D), (TILE_KEYS, Dv), if they must be converted */
   T *spare;                        /* (TILE_KEYS) */
-} FN(rows);
+};
 
 
 static int64_t FN(part_size) (const FN(few) *f) {
@@ -50,87 +57,30 @@ static FN(part) FN(part_at) (const FN(few) *f, int64_t head, int64_t n) {
 }
 
 
-/* Shares out the workspace at 'base'; with NULL it only counts. */
-static size_t FN(share_few) (const FN(few) *f, FN(rows) *r, T *base) {
-  const attend *a = f->a;
-  const int64_t size[5] = {f->rows * a->D, f->rows * TILE_KEYS, TILE_KEYS * a->D,
-                           TILE_KEYS * a->Dv, TILE_KEYS};
-  T **part[5] = {&r->q, &r->s, &r->k, &r->v, &r->spare};
-  size_t used = 0;
-  for (int i = 0; i < 5; i++) {
-    *part[i] = base + used;
-    used += (size_t)round_up(size[i], LANES);
-  }
-  return used * sizeof(T);
+/* Shares out the workspace at 'base', and counts its bytes; with NULL it only counts. */
+static size_t FN(share_few) (const attend *a, FN(rows) *r, T *base) {
+  const FN(share) shares[] = {
+    {&r->q, a->shared * a->queries * a->D}, {&r->s, a->shared * a->queries * TILE_KEYS},
+    {&r->k, TILE_KEYS * a->D}, {&r->v, TILE_KEYS * a->Dv}, {&r->spare, TILE_KEYS}
+  };
+  return SHARE_OUT(shares, base);
 }
 
 
-/* Rows j .. j + n - 1 of a head of k or v as T, unbroken: in place, or converted. */
-static FN(operand) FN(few_rows) (const attend *a, const view *v, int64_t b, int64_t h, int64_t j,
-                                 int64_t n, T *workspace) {
-  const int64_t columns = v->at.size[3];
-  if (FN(has_dense_rows)(v)) return (FN(operand)){view_at(v, b, h, j, 0), v->at.stride[2], 1};
-  for (int64_t i = 0; i < n; i++)
-    a->self->level->load(columns, TYPE, workspace + i * columns, v->type,
-                         view_at(v, b, h, j + i, 0), v->at.stride[3]);
-  return (FN(operand)){workspace, columns, 1};
+/* Keys of a tile, or their values, as unbroken rows. */
+static FN(operand) FN(tile_rows) (const attend *a, const view *v, const FN(rows) *r,
+                                  const tile *x, T *workspace) {
+  return FN(rows_of)(a, v, r->b, r->hk, (key_range){x->j, x->j + x->keys}, FN(has_dense_rows)(v),
+                     workspace);
 }
 
 
 static void FN(load_queries) (const attend *a, const FN(rows) *r) {
-  const view *v = &a->w->in[ATTENTION_Q];
+  const int64_t size = a->queries * a->D;
   for (int64_t g = 0; g < a->shared; g++)
-    for (int64_t i = 0; i < a->queries; i++) {
-      T *q = r->q + (g * a->queries + i) * a->D;
-      a->self->level->load(a->D, TYPE, q, v->type, view_at(v, r->b, r->hk * a->shared + g, i, 0),
-                           v->at.stride[3]);
-      for (int64_t d = 0; d < a->D; d++) q[d] *= (T)a->factor;
-    }
-}
-
-
-/*
-** {==================================================================
-** A row of scores
-** ===================================================================
-*/
-
-/* s += n elements of a bias, from 'at' on. */
-static void FN(add_bias) (const attend *a, const view *v, const void *at, int64_t stride, int64_t n,
-                          T *s, T *spare) {
-  a->self->level->load(n, TYPE, spare, v->type, at, stride);
-  for (int64_t j = 0; j < n; j++) s[j] += spare[j] * (T)LOG2E;
-}
-
-
-static void FN(bias_row) (const attend *a, const tile *x, int64_t i, T *s, T *spare) {
-  const view *bias = &a->w->in[ATTENTION_BIAS], *relative = &a->w->in[ATTENTION_RELATIVE];
-  if (!view_is_none(bias))
-    FN(add_bias)(a, bias, view_at(bias, x->b, x->h, i, x->j), bias->at.stride[3], x->keys, s,
-                 spare);
-  if (!view_is_none(relative)) {
-    const int64_t *stride = relative->at.stride;
-    const int64_t at = x->h * stride[0] + (i - x->j + a->keys - 1) * stride[1];
-    FN(add_bias)(a, relative, (char *)relative->data + at * scalar_sizes[relative->type],
-                 -stride[1], x->keys, s, spare);
-  }
-}
-
-
-/* The scores of one head's queries, from q k^T: capped, with the biases, -inf where blocked. */
-static void FN(finish_scores) (const attend *a, const tile *x, T *s, T *spare) {
-  const tile_kind kind = mask_classify(a->w, x);
-  uint64_t may[TILE_KEYS];
-  if (kind == TILE_MIXED) mask_bits(a->w, x, may);
-  for (int64_t i = 0; i < x->n; i++, s += TILE_KEYS) {
-    if (a->cap != 0)
-      for (int64_t j = 0; j < x->keys; j += LANES)
-        FN(store)(s + j, FN(vector_tanh)(FN(load)(s + j)) * (T)a->cap);
-    FN(bias_row)(a, x, i, s, spare);
-    for (int64_t j = 0; j < x->keys; j++)
-      if (kind == TILE_NONE || (kind == TILE_MIXED && !(may[j] >> i & 1))) s[j] = -(T)INFINITY;
-    for (int64_t j = x->keys; j < round_up(x->keys, LANES); j++) s[j] = -(T)INFINITY;
-  }
+    FN(rows_of)(a, &a->w->in[ATTENTION_Q], r->b, r->hk * a->shared + g,
+                (key_range){0, a->queries}, false, r->q + g * size);
+  for (int64_t e = 0; e < a->shared * size; e++) r->q[e] *= (T)a->factor;
 }
 
 
@@ -152,8 +102,6 @@ static void FN(few_softmax) (const attend *a, int64_t keys, T *s, T *o, T *top, 
   if (before < *top)
     for (int64_t d = 0; d < a->Dv; d++) o[d] *= fade;
 }
-
-/* }================================================================== */
 
 
 /*
@@ -232,17 +180,17 @@ static void FN(multiply_keys) (const FN(few) *f, const FN(rows) *r, int64_t keys
 /* r->s = the scores of all rows for the keys of a tile. */
 static void FN(few_scores) (const FN(few) *f, const FN(rows) *r, tile x, FN(operand) v) {
   const attend *a = f->a;
-  const FN(operand) k = FN(few_rows)(a, &a->w->in[ATTENTION_K], r->b, r->hk, x.j, x.keys, r->k);
+  const FN(operand) k = FN(tile_rows)(a, &a->w->in[ATTENTION_K], r, &x, r->k);
   FN(multiply_keys)(f, r, x.keys, k, k.at == r->k ? 0 : a->keys - x.j, v);
   for (int64_t g = 0; g < a->shared; g++, x.h++)
-    FN(finish_scores)(a, &x, r->s + g * a->queries * TILE_KEYS, r->spare);
+    FN(finish_rows)(a, &x, r->s + g * a->queries * TILE_KEYS, r->spare);
 }
 
 
 static void FN(attend_few_keys) (const FN(few) *f, const FN(rows) *r, tile x, const FN(part) *p,
                                  bool careful) {
   const attend *a = f->a;
-  const FN(operand) v = FN(few_rows)(a, &a->w->in[ATTENTION_V], r->b, r->hk, x.j, x.keys, r->v);
+  const FN(operand) v = FN(tile_rows)(a, &a->w->in[ATTENTION_V], r, &x, r->v);
   const FN(product) sum = {.depth = x.keys, .a_row = TILE_KEYS, .a_column = 1, .b_row = v.row,
                            .c_row = a->Dv, .alpha = 1, .add = true};
   FN(few_scores)(f, r, x, v);
@@ -272,32 +220,22 @@ static void FN(attend_part) (const FN(few) *f, const FN(rows) *r, int64_t n, con
 }
 
 
-/* Part n of the heads that r has, or its weights once the normalisers are known. */
-typedef void (*FN(few_work)) (const FN(few) *f, const FN(rows) *r, int64_t n);
-
-
 static void FN(attend_own_part) (const FN(few) *f, const FN(rows) *r, int64_t n) {
   const attend *a = f->a;
   const FN(part) p = FN(part_at)(f, r->b * a->Hk + r->hk, n);
   FN(attend_part)(f, r, n, &p, false);
-  if (a->w->attention.mask.n > 0 && !FN(is_finite)(p.o, f->rows, a->Dv, a->Dv))
-    FN(attend_part)(f, r, n, &p, true);        /* what is masked may have got in: 0 times NaN */
+  if (FN(needs_care)(a, p.o, f->rows, a->Dv, a->Dv)) FN(attend_part)(f, r, n, &p, true);
 }
 
 
 /* The weights of row i of r->s, to where the caller wants them. */
 static void FN(store_weights) (const FN(few) *f, const FN(rows) *r, const tile *x, int64_t i) {
   const attend *a = f->a;
-  const view *v = &a->w->out[ATTENTION_WEIGHTS];
   const FN(part) p = FN(part_at)(f, r->b * a->Hk + r->hk, 0);
-  const FN(vector) lse = FN(splat)(p.top[i] == -(T)INFINITY ? 0 : p.top[i] * (T)LOG2E);
+  const tile row = {.b = r->b, .h = x->h + i / a->queries, .i = i % a->queries, .n = 1};
   T *s = r->s + i * TILE_KEYS;
-  for (int64_t j = 0; j < x->keys; j += LANES) {
-    const FN(vector) score = FN(load)(s + j);
-    FN(store)(s + j, FN(weight_of)(score, FN(vector_exp2)(score - lse)));
-  }
-  a->self->level->store(x->keys, v->type, view_at(v, r->b, x->h + i / a->queries, i % a->queries,
-                                                  x->j), v->at.stride[3], TYPE, s);
+  FN(weigh_scores)((x->keys - 1) / LANES + 1, s, LANES, FN(exponent_of)(FN(splat)(p.top[i])));
+  FN(store_rows)(a, &a->w->out[ATTENTION_WEIGHTS], &row, x->j, x->keys, s, 0);
 }
 
 
@@ -314,13 +252,11 @@ static void FN(weigh_part) (const FN(few) *f, const FN(rows) *r, int64_t n) {
 }
 
 
-static void FN(few_pieces) (const FN(few) *f, int64_t from, int64_t to, FN(few_work) run) {
-  attend *a = f->a;
-  _Alignas(64) char near[NEAR_BYTES];
+static void FN(few_piece) (const void *plan, void *workspace, int64_t from, int64_t to) {
+  const FN(few) *f = plan;
+  const attend *a = f->a;
   FN(rows) r;
-  T *workspace = attend_workspace(a, near);
-  if (workspace == NULL) return;
-  FN(share_few)(f, &r, workspace);
+  FN(share_few)(a, &r, workspace);
   for (int64_t item = from, head = -1; item < to; item++) {
     if (item / f->parts != head) {
       head = item / f->parts;
@@ -328,19 +264,8 @@ static void FN(few_pieces) (const FN(few) *f, int64_t from, int64_t to, FN(few_w
       r.hk = head % a->Hk;
       FN(load_queries)(a, &r);
     }
-    run(f, &r, item % f->parts);
+    f->run(f, &r, item % f->parts);
   }
-  if ((char *)workspace != near) cpu_scratch_free(workspace);
-}
-
-
-static void FN(few_piece) (void *arg, int64_t from, int64_t to) {
-  FN(few_pieces)(arg, from, to, FN(attend_own_part));
-}
-
-
-static void FN(weigh_piece) (void *arg, int64_t from, int64_t to) {
-  FN(few_pieces)(arg, from, to, FN(weigh_part));
 }
 
 /* }================================================================== */
@@ -368,14 +293,11 @@ static void FN(join_part) (const attend *a, const FN(part) *p, const FN(part) *q
 
 /* The results of row i of a head: 0 where nothing was attended to. Its normaliser. */
 static T FN(end_row) (const attend *a, int64_t b, int64_t h, int64_t i, T *o, T top, T sum) {
-  const view *y = &a->w->out[ATTENTION_Y], *lse = &a->w->out[ATTENTION_Y_LSE];
-  const int64_t *stride = lse->at.stride;
-  const int64_t at = b * stride[0] + h * stride[1] + i * stride[2];
+  const tile row = {.b = b, .h = h, .i = i, .n = 1};
   const T normaliser = top * (T)LOG_OF_2 + FN(vector_log)(FN(splat)(sum))[0];
   for (int64_t d = 0; d < a->Dv; d++) o[d] = sum == 0 ? 0 : o[d] / sum;
-  a->self->level->store(a->Dv, y->type, view_at(y, b, h, i, 0), y->at.stride[3], TYPE, o);
-  a->self->level->store(1, lse->type, (char *)lse->data + at * scalar_sizes[lse->type], 1, TYPE,
-                        &normaliser);
+  FN(store_rows)(a, &a->w->out[ATTENTION_Y], &row, 0, a->Dv, o, 0);
+  FN(store_line)(a, &a->w->out[ATTENTION_Y_LSE], &row, &normaliser);
   return normaliser;
 }
 
@@ -384,9 +306,10 @@ static T FN(end_row) (const attend *a, int64_t b, int64_t h, int64_t i, T *o, T 
 ** Heads of keys from 'from' to 'to' - 1: their parts are joined, in order. In the place of a
 ** row's largest score its normaliser stays behind.
 */
-static void FN(join_piece) (void *arg, int64_t from, int64_t to) {
-  const FN(few) *f = arg;
+static void FN(join_piece) (const void *plan, void *workspace, int64_t from, int64_t to) {
+  const FN(few) *f = plan;
   const attend *a = f->a;
+  (void)workspace;
   for (int64_t head = from; head < to; head++) {
     const FN(part) p = FN(part_at)(f, head, 0);
     for (int64_t i = 0; i < f->rows; i++) {
@@ -401,23 +324,27 @@ static void FN(join_piece) (void *arg, int64_t from, int64_t to) {
 }
 
 
+static size_t FN(few_workspace) (const attend *a) {
+  FN(rows) r;
+  return FN(share_few)(a, &r, NULL);
+}
+
+
 static void FN(attend_few) (attend *a) {
   if (a->B * a->H * a->queries == 0) return;
-  FN(few) f = {.a = a, .rows = a->shared * a->queries, .part_keys = PART_KEYS};
+  FN(few) f = {.a = a, .rows = a->shared * a->queries, .part_keys = PART_KEYS,
+               .run = FN(attend_own_part)};
   while (a->keys / f.part_keys >= MOST_PARTS) f.part_keys *= 2;
   f.parts = larger(1, (a->keys - 1) / f.part_keys + 1);
-  FN(rows) r;
   const int64_t heads = a->B * a->Hk;
-  a->workspace = FN(share_few)(&f, &r, NULL);
   f.sums = cpu_scratch((size_t)(heads * f.parts * FN(part_size)(&f)) * sizeof(T));
   if (f.sums == NULL) { a->failed = true; return; }
   const int64_t cost = smaller(a->keys + 8, f.part_keys) * (f.rows + 2) * (a->D + a->Dv + 16);
-  pool_run(a->self->pool, heads * f.parts, larger(1, 400000 / cost), FN(few_piece), &f);
-  if (!a->failed)
-    pool_run(a->self->pool, heads, larger(1, 100000 / (f.parts * f.rows * (a->Dv + 16))),
-             FN(join_piece), &f);
-  if (!a->failed && !view_is_none(&a->w->out[ATTENTION_WEIGHTS]))
-    pool_run(a->self->pool, heads * f.parts, larger(1, 400000 / cost), FN(weigh_piece), &f);
+  run_pieces(a, a->workspace, heads * f.parts, 400000 / cost, FN(few_piece), &f);
+  run_pieces(a, 0, heads, 100000 / (f.parts * f.rows * (a->Dv + 16)), FN(join_piece), &f);
+  f.run = FN(weigh_part);
+  if (!view_is_none(&a->w->out[ATTENTION_WEIGHTS]))
+    run_pieces(a, a->workspace, heads * f.parts, 400000 / cost, FN(few_piece), &f);
   cpu_scratch_free(f.sums);
 }
 

@@ -1,5 +1,5 @@
 /*
-** attention_mask.h - who may attend, by tiles: queries i .. i + n - 1 (one for each lane), keys
+** mask.h - who may attend, by tiles: queries i .. i + n - 1 (one for each lane), keys
 ** j .. j + keys - 1.
 **
 ** The mask is a tree in postfix order, which three functions ask, each with a stack of its own:
@@ -8,10 +8,10 @@
 ** functions that they call: keys_of_, tile_of_ and bits_of_, with its name.
 */
 
-#ifndef attention_mask_h
-#define attention_mask_h
+#ifndef mask_h
+#define mask_h
 
-#include "cpu/level_begin.h"
+#include "cpu/vector/simd.h"
 
 #define TILE_KEYS 64               /* of a tile; with their k or v they stay in the nearest cache */
 #define MASK_DEPTH (MASK_NODES / 2)            /* most operands that wait for an AND or an OR */

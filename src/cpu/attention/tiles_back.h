@@ -1,15 +1,28 @@
 /*
-** attention_back_loops.h - the gradients of attention (read once for each type).
+** tiles_back.h - the gradients of attention, tile by tile (read once for each type).
+**
+** With weights p = 2^(s - lse), computed again, and g the gradient of y: dv = p^T g, dp = g v^T,
+** ds = p (dp - delta), delta = sum(g y) less the gradient of lse; dq = scale ds k, dk = scale
+** ds^T q. A piece of work is a group of tiles of keys of one (b, hk), with all queries; dq and the
+** gradient of biases by distance are summed over groups afterwards, in their order. Groups depend
+** on the shape alone, so results do not depend on threads.
+**
+** T. Dao et al., "FlashAttention" (2022), for the gradient from the rows' normalisers.
 */
 
 #ifndef T
-#include "cpu/attention/attention_back.h"
+#include "cpu/attention/attention.h"
 #else
 
-typedef struct FN(matrix) {            /* unbroken rows */
-  T *at;
-  int64_t row;
-} FN(matrix);
+#define BACK_PIECES 16             /* wanted at least, as long as groups stay large … */
+#define GROUP_TILES 4              /* … of this many tiles */
+
+typedef struct FN(groups) {
+  attend *a;
+  int64_t size, n;                 /* keys of a group; groups of a head */
+  T *sums;                         /* (n, B, H, panels, D, PANEL): dq, if there are several */
+  T *relative;                     /* (n, B, H, T + S - 1): sums of ds by distance */
+} FN(groups);
 
 /* Operands and memory of a piece of work; all but the first two lines are of one h. */
 typedef struct FN(back) {
@@ -28,15 +41,14 @@ typedef struct FN(back) {
 } FN(back);
 
 
-/* Shares out the workspace at 'base'; with NULL it only counts. */
-static size_t FN(share_back_workspace) (const attend_back *d, FN(back) *r, T *base) {
-  const attend *a = &d->a;
+/* Shares out the workspace at 'base', and counts its bytes; with NULL it only counts. */
+static size_t FN(share_back) (const attend *a, FN(back) *r, T *base) {
   const view *in = a->w->in, *out = a->w->out;
   const int64_t keys = smaller(a->keys, TILE_KEYS), rows = round_up(a->queries, PANEL);
   const int64_t D = a->D, Dv = a->Dv;
   r->block = smaller(rows, BLOCK_PANELS * PANEL);
   r->row = r->block + LANES;           /* so that rows do not share places in the cache */
-  const struct { T **part; int64_t size; } parts[] = {
+  const FN(share) shares[] = {
     {&r->q_panels, rows * D}, {&r->g_panels, rows * Dv}, {&r->dq_panels, rows * D},
     {&r->lse, rows}, {&r->delta, rows}, {&r->p, keys * r->row}, {&r->ds, keys * r->row},
     {&r->plain, a->drop == 0 ? 0 : keys * PANEL},
@@ -49,29 +61,13 @@ static size_t FN(share_back_workspace) (const attend_back *d, FN(back) *r, T *ba
     {&r->workspace[4], FN(has_dense_rows)(&in[ATTENTION_Q]) ? 0 : a->queries * D},
     {&r->workspace[5], FN(has_dense_rows)(&in[ATTENTION_GRADIENT]) ? 0 : a->queries * Dv}
   };
-  size_t used = 0;
-  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-    *parts[i].part = base + used;
-    used += (size_t)round_up(parts[i].size, PANEL);
-  }
-  return used * sizeof(T);
+  return SHARE_OUT(shares, base);
 }
 
 
 static void FN(clear) (T *at, int64_t rows, int64_t columns, int64_t row) {
   if (columns == row) { columns *= rows; rows = 1; }
   for (int64_t j = 0; j < rows; j++) memset(at + j * row, 0, (size_t)columns * sizeof(T));
-}
-
-
-/* A head with unbroken rows of T. */
-static FN(operand) FN(rows_of) (const attend *a, const view *v, int64_t b, int64_t h,
-                                T *workspace) {
-  if (FN(has_dense_rows)(v)) return (FN(operand)){view_at(v, b, h, 0, 0), v->at.stride[2], 1};
-  for (int64_t i = 0; i < v->at.size[2] && !cpu_stops(a->self, i, v->at.size[3]); i++)
-    a->self->level->load(v->at.size[3], TYPE, workspace + i * v->at.size[3], v->type,
-                         view_at(v, b, h, i, 0), v->at.stride[3]);
-  return (FN(operand)){workspace, v->at.size[3], 1};
 }
 
 
@@ -89,30 +85,18 @@ static FN(matrix) FN(sum_of) (const view *v, int64_t b, int64_t h, int64_t from,
 
 static void FN(store_sum) (const attend *a, const view *v, int64_t b, int64_t h, int64_t from,
                            int64_t to, FN(matrix) sum) {
-  if (FN(has_dense_rows)(v)) return;
-  for (int64_t i = from; i < to; i++)
-    a->self->level->store(v->at.size[3], v->type, view_at(v, b, h, i, 0), v->at.stride[3], TYPE,
-                          sum.at + i * sum.row);
+  const tile rows = {.b = b, .h = h, .i = from, .n = to - from};
+  if (!FN(has_dense_rows)(v))
+    FN(store_rows)(a, v, &rows, 0, v->at.size[3], sum.at + from * sum.row, sum.row);
 }
 
 
-/* n elements of a row of lse or its gradient, (B, H, T). */
-static void FN(load_row) (const attend *a, const view *v, const tile *x, T *to) {
-  const int64_t *stride = v->at.stride;
-  const int64_t at = x->b * stride[0] + x->h * stride[1] + x->i * stride[2];
-  a->self->level->load(x->n, TYPE, to, v->type,
-                       (const char *)v->data + at * scalar_sizes[v->type], stride[2]);
-}
-
-
-/* lse as an exponent of 2; where nothing is attended to +inf, so that weights are 2^-inf. */
+/* lse as an exponent of 2. */
 static void FN(load_lse) (const attend *a, const tile *x, T *lse) {
   for (int64_t c = 0; c < PANEL; c += LANES) FN(store)(lse + c, (FN(vector)){0});
-  FN(load_row)(a, &a->w->in[ATTENTION_LSE], x, lse);
-  for (int64_t c = 0; c < PANEL; c += LANES) {
-    FN(vector) y = FN(load)(lse + c) * (T)LOG2E;
-    FN(store)(lse + c, FN(select)(y == -(T)INFINITY, FN(splat)((T)INFINITY), y));
-  }
+  FN(load_line)(a, &a->w->in[ATTENTION_LSE], x, lse);
+  for (int64_t c = 0; c < PANEL; c += LANES)
+    FN(store)(lse + c, FN(exponent_of)(FN(load)(lse + c)));
 }
 
 
@@ -120,7 +104,7 @@ static void FN(load_lse) (const attend *a, const tile *x, T *lse) {
 static void FN(load_delta) (const attend *a, const tile *x, const T *g, T *spare, T *delta) {
   T *y = spare + a->Dv * PANEL, from_lse[2 * LANES] = {0};
   if (!view_is_none(&a->w->in[ATTENTION_GRADIENT_LSE]))
-    FN(load_row)(a, &a->w->in[ATTENTION_GRADIENT_LSE], x, from_lse);
+    FN(load_line)(a, &a->w->in[ATTENTION_GRADIENT_LSE], x, from_lse);
   FN(load_panel)(a, &a->w->in[ATTENTION_OUTPUT], x, 1, spare, y);
   for (int64_t c = 0; c < PANEL; c += LANES) {
     FN(vector) sum = {0};
@@ -151,8 +135,10 @@ static key_range FN(queries_of) (const attend *a, int64_t b, int64_t from, int64
 
 /* Some queries of one h, transposed into panels, and what is one number for each; dq is 0. */
 static void FN(begin_back) (const attend *a, int64_t b, int64_t h, key_range some, FN(back) *r) {
-  r->q = FN(rows_of)(a, &a->w->in[ATTENTION_Q], b, h, r->workspace[4]);
-  r->g = FN(rows_of)(a, &a->w->in[ATTENTION_GRADIENT], b, h, r->workspace[5]);
+  const view *q_view = &a->w->in[ATTENTION_Q], *g_view = &a->w->in[ATTENTION_GRADIENT];
+  const key_range all = {0, a->queries};
+  r->q = FN(rows_of)(a, q_view, b, h, all, FN(has_dense_rows)(q_view), r->workspace[4]);
+  r->g = FN(rows_of)(a, g_view, b, h, all, FN(has_dense_rows)(g_view), r->workspace[5]);
   for (int64_t i = some.from; i < some.to && !cpu_stops(a->self, i / PANEL, PANEL * a->D);
        i += PANEL) {
     const tile x = {.b = b, .h = h, .i = i, .n = smaller(a->queries - i, PANEL)};
@@ -283,14 +269,6 @@ static void FN(back_gradients) (const attend *a, const tile *x, tile_kind kind, 
 }
 
 
-/* c += a b: fast, or so that weights of 0 add nothing. */
-static void FN(add_product) (const FN(product) *p, bool careful, bool weights_in_a, int64_t rows,
-                             int64_t columns, const T *a, const T *b, T *c) {
-  if (careful) FN(multiply_careful)(p, weights_in_a, rows, columns, a, b, c);
-  else FN(multiply)(p, rows, columns, a, b, c);
-}
-
-
 /* Keys from .. to - 1 of a tile, which a panel does not attend to: its p and ds are 0. */
 static void FN(clear_panel) (const attend *a, const tile *x, int64_t from, int64_t to,
                              const FN(back) *r, T *p, T *ds) {
@@ -311,9 +289,9 @@ static void FN(back_tile) (const attend *a, const tile *x, tile_kind kind, const
   const FN(product) dq = {.depth = x->keys, .a_row = r->k.column, .a_column = r->k.row,
                           .b_row = r->row, .c_row = PANEL, .alpha = (T)a->w->attention.scale,
                           .add = true};
-  FN(add_product)(&dq, careful, false, a->D,
-                  careful ? x->n : x->n > LANES ? PANEL : LANES, r->k.at + x->j * r->k.row, ds,
-                  r->dq_panels + x->i * a->D);
+  FN(multiply_weights)(&dq, careful, false, a->D,
+                       careful ? x->n : x->n > LANES ? PANEL : LANES,
+                       r->k.at + x->j * r->k.row, ds, r->dq_panels + x->i * a->D);
 }
 
 
@@ -344,13 +322,13 @@ static void FN(back_keys) (const attend *a, const tile *x, int64_t from, int64_t
   const int64_t j = x->j + from, at = from * r->row + i;
   FN(product) sum = {.depth = n - i, .a_row = r->row, .a_column = 1, .b_row = r->g.row,
                      .c_row = r->dv.row, .alpha = 1, .add = true};
-  FN(add_product)(&sum, careful, true, to - from, a->Dv, r->p + at,
-                  r->g.at + (x->i + i) * r->g.row, r->dv.at + j * r->dv.row);
+  FN(multiply_weights)(&sum, careful, true, to - from, a->Dv, r->p + at,
+                       r->g.at + (x->i + i) * r->g.row, r->dv.at + j * r->dv.row);
   sum.alpha = (T)a->w->attention.scale;
   sum.b_row = r->q.row;
   sum.c_row = r->dk.row;
-  FN(add_product)(&sum, careful, true, to - from, a->D, r->ds + at,
-                  r->q.at + (x->i + i) * r->q.row, r->dk.at + j * r->dk.row);
+  FN(multiply_weights)(&sum, careful, true, to - from, a->D, r->ds + at,
+                       r->q.at + (x->i + i) * r->q.row, r->dk.at + j * r->dk.row);
 }
 
 
@@ -380,23 +358,23 @@ static void FN(back_block) (const attend *a, tile x, const FN(back) *r, bool car
 
 
 /* Where the sums by distance of one h go: the result, or this group's; cleared. */
-static T *FN(relative_sums) (const attend_back *d, int64_t b, int64_t h, int64_t group) {
-  const attend *a = &d->a;
+static T *FN(relative_sums) (const FN(groups) *d, int64_t b, int64_t h, int64_t group) {
+  const attend *a = d->a;
   const int64_t size = a->queries + a->keys - 1;
   if (d->relative == NULL) return NULL;
-  T *sums = (T *)d->relative + ((group * a->B + b) * a->H + h) * size;
+  T *sums = d->relative + ((group * a->B + b) * a->H + h) * size;
   memset(sums, 0, (size_t)size * sizeof(T));
   return sums;
 }
 
 
 /* dq of one h: to the result, or into the sums of this group. */
-static void FN(store_dq) (const attend_back *d, int64_t b, int64_t h, int64_t group,
+static void FN(store_dq) (const FN(groups) *d, int64_t b, int64_t h, int64_t group,
                           const FN(back) *r) {
-  const attend *a = &d->a;
+  const attend *a = d->a;
   const int64_t size = round_up(a->queries, PANEL) * a->D;
-  if (d->groups > 1) {
-    T *sums = (T *)d->sums + ((group * a->B + b) * a->H + h) * size;
+  if (d->n > 1) {
+    T *sums = d->sums + ((group * a->B + b) * a->H + h) * size;
     memcpy(sums, r->dq_panels, (size_t)size * sizeof(T));
     return;
   }
@@ -408,24 +386,23 @@ static void FN(store_dq) (const attend_back *d, int64_t b, int64_t h, int64_t gr
 }
 
 
-/* Is dq of these queries finite? If not, what is masked may have got in. */
-static bool FN(dq_is_finite) (const attend *a, key_range some, const FN(back) *r) {
-  bool finite = true;
+static bool FN(dq_needs_care) (const attend *a, key_range some, const FN(back) *r) {
+  bool needed = false;
   for (int64_t i = some.from; i < some.to; i += PANEL)
-    finite &= FN(is_finite)(r->dq_panels + i * a->D, a->D, smaller(a->queries - i, PANEL), PANEL);
-  return finite;
+    needed |= FN(needs_care)(a, r->dq_panels + i * a->D, a->D, smaller(a->queries - i, PANEL),
+                             PANEL);
+  return needed;
 }
 
 
-/* One group of one (b, hk). False if a result is not finite that a mask should keep finite. */
-static bool FN(back_group) (const attend_back *d, int64_t b, int64_t hk, int64_t group,
+/* One group of one (b, hk). Does it need care? */
+static bool FN(back_group) (const FN(groups) *d, int64_t b, int64_t hk, int64_t group,
                             FN(back) *r, bool careful) {
-  const attend *a = &d->a;
-  const int64_t shared = a->shared, from = group * d->group;
-  const int64_t to = smaller(from + d->group, a->keys);
-  const bool check = a->w->attention.mask.n > 0 && !careful;
+  const attend *a = d->a;
+  const int64_t shared = a->shared, from = group * d->size;
+  const int64_t to = smaller(from + d->size, a->keys);
   const key_range some = FN(queries_of)(a, b, from, to);
-  bool finite = true;
+  bool needed = false;
   r->dk = FN(sum_of)(&a->w->out[ATTENTION_DK], b, hk, from, to, r->workspace[2]);
   r->dv = FN(sum_of)(&a->w->out[ATTENTION_DV], b, hk, from, to, r->workspace[3]);
   for (int64_t h = hk * shared; h < (hk + 1) * shared; h++) {
@@ -434,115 +411,120 @@ static bool FN(back_group) (const attend_back *d, int64_t b, int64_t hk, int64_t
     for (int64_t j = from; j < to; j += TILE_KEYS) {
       tile x = {.b = b, .h = h, .j = j, .keys = smaller(to - j, TILE_KEYS)};
       for (x.i = some.from - some.from % larger(r->block, 1); x.i < some.to; x.i += r->block) {
-        if ((x.i > some.from || j > from) && cpu_stopped(a->self)) return true;
+        if ((x.i > some.from || j > from) && cpu_stopped(a->self)) return false;
         FN(back_block)(a, x, r, careful);
       }
     }
-    if (check) finite &= FN(dq_is_finite)(a, some, r);
+    needed |= FN(dq_needs_care)(a, some, r);
     FN(store_dq)(d, b, h, group, r);
   }
-  if (!check) return true;
-  return finite && FN(is_finite)(r->dk.at + from * r->dk.row, to - from, a->D, r->dk.row)
-         && FN(is_finite)(r->dv.at + from * r->dv.row, to - from, a->Dv, r->dv.row);
+  return needed || FN(needs_care)(a, r->dk.at + from * r->dk.row, to - from, a->D, r->dk.row)
+         || FN(needs_care)(a, r->dv.at + from * r->dv.row, to - from, a->Dv, r->dv.row);
 }
 
 
-static void FN(back_piece) (void *arg, int64_t from, int64_t to) {
-  attend_back *d = arg;
-  attend *a = &d->a;
-  _Alignas(64) char near[NEAR_BYTES];
+static void FN(back_piece) (const void *plan, void *workspace, int64_t from, int64_t to) {
+  const FN(groups) *d = plan;
+  const attend *a = d->a;
   FN(back) r;
-  T *workspace = attend_workspace(a, near);
-  if (workspace == NULL) return;
-  FN(share_back_workspace)(d, &r, workspace);
+  FN(share_back)(a, &r, workspace);
   for (int64_t item = from; item < to; item++) {
-    const int64_t head = item / d->groups, group = item % d->groups;
-    const int64_t b = head / a->Hk, hk = head % a->Hk, first = group * d->group;
-    const int64_t end = smaller(first + d->group, a->keys);
-    r.k = FN(operand_of)(a, &a->w->in[ATTENTION_K], b, hk, r.workspace[0]);
-    r.v = FN(operand_of)(a, &a->w->in[ATTENTION_V], b, hk, r.workspace[1]);
-    if (!FN(back_group)(d, b, hk, group, &r, false)) FN(back_group)(d, b, hk, group, &r, true);
+    const int64_t head = item / d->n, group = item % d->n;
+    const int64_t b = head / a->Hk, hk = head % a->Hk, first = group * d->size;
+    const int64_t end = smaller(first + d->size, a->keys);
+    r.k = FN(head_of)(a, &a->w->in[ATTENTION_K], b, hk, r.workspace[0]);
+    r.v = FN(head_of)(a, &a->w->in[ATTENTION_V], b, hk, r.workspace[1]);
+    if (FN(back_group)(d, b, hk, group, &r, false)) FN(back_group)(d, b, hk, group, &r, true);
     FN(store_sum)(a, &a->w->out[ATTENTION_DK], b, hk, first, end, r.dk);
     FN(store_sum)(a, &a->w->out[ATTENTION_DV], b, hk, first, end, r.dv);
   }
-  if ((char *)workspace != near) cpu_scratch_free(workspace);
 }
 
 
 /* Panels from .. to - 1 of all (b, h): dq is the sum over groups. */
-static void FN(sum_piece) (void *arg, int64_t from, int64_t to) {
-  attend_back *d = arg;
-  attend *a = &d->a;
-  const int64_t panels = (a->queries - 1) / PANEL + 1, size = a->D * PANEL;
-  T *spare = cpu_scratch((size_t)size * sizeof(T));
-  if (spare == NULL) { a->failed = true; return; }
+static void FN(sum_piece) (const void *plan, void *workspace, int64_t from, int64_t to) {
+  const FN(groups) *d = plan;
+  const attend *a = d->a;
+  const int64_t panels = FN(panels_of)(a), size = a->D * PANEL;
   for (int64_t at = from; at < to; at++) {
     const int64_t i = at % panels * PANEL, head = at / panels;
     const tile x = {.b = head / a->H, .h = head % a->H, .i = i,
                     .n = smaller(a->queries - i, PANEL)};
-    T *sum = (T *)d->sums + at * size;
-    for (int64_t group = 1; group < d->groups; group++) {
+    T *sum = d->sums + at * size;
+    for (int64_t group = 1; group < d->n; group++) {
       const T *one = sum + group * a->B * a->H * panels * size;
       for (int64_t e = 0; e < size; e += LANES)
         FN(store)(sum + e, FN(load)(sum + e) + FN(load)(one + e));
     }
-    FN(store_panel)(a, &a->w->out[ATTENTION_DQ], &x, 0, a->D, sum, PANEL, spare);
+    FN(store_panel)(a, &a->w->out[ATTENTION_DQ], &x, 0, a->D, sum, PANEL, workspace);
   }
-  cpu_scratch_free(spare);
 }
 
 
 /* The gradient of the biases by distance, from the sums of all groups. */
-static void FN(sum_relative) (const attend_back *d) {
-  const attend *a = &d->a;
+static void FN(sum_relative) (const FN(groups) *d) {
+  const attend *a = d->a;
   const int64_t n = a->B * a->H * (a->queries + a->keys - 1);
   T *to = a->w->out[ATTENTION_DRELATIVE].data;
-  const T *from = d->relative;
   for (int64_t e = 0; e < n; e++) {
-    T sum = from[e];
-    for (int64_t group = 1; group < d->groups; group++) sum += from[group * n + e];
+    T sum = d->relative[e];
+    for (int64_t group = 1; group < d->n; group++) sum += d->relative[group * n + e];
     to[e] = sum;
   }
 }
 
 
+static FN(groups) FN(groups_of) (attend *a) {
+  const int64_t tiles = (a->keys + TILE_KEYS - 1) / TILE_KEYS, heads = larger(a->B * a->Hk, 1);
+  const int64_t n = larger(1, smaller(BACK_PIECES / heads, tiles / GROUP_TILES));
+  FN(groups) d = {.a = a, .size = larger(1, (tiles + n - 1) / n) * TILE_KEYS};
+  d.n = larger(1, (a->keys + d.size - 1) / d.size);
+  return d;
+}
+
+
 /* Memory for what groups add up by themselves, if there are several. */
-static bool FN(make_sums) (attend_back *d, int64_t panels) {
-  const attend *a = &d->a;
+static bool FN(make_sums) (FN(groups) *d) {
+  const attend *a = d->a;
   const view *relative = &a->w->out[ATTENTION_DRELATIVE];
-  const int64_t heads = d->groups * a->B * a->H;
-  if (d->groups == 1) {
+  const int64_t heads = d->n * a->B * a->H;
+  if (d->n == 1) {
     d->relative = relative->data;
     return true;
   }
-  d->sums = cpu_scratch((size_t)(heads * panels * a->D * PANEL) * sizeof(T));
+  d->sums = cpu_scratch((size_t)(heads * FN(panels_of)(a) * a->D * PANEL) * sizeof(T));
   if (!view_is_none(relative))
     d->relative = cpu_scratch((size_t)(heads * (a->queries + a->keys - 1)) * sizeof(T));
   return d->sums != NULL && (d->relative != NULL || view_is_none(relative));
 }
 
 
-static void FN(add_sums) (attend_back *d, int64_t panels) {
-  attend *a = &d->a;
-  pool_run(a->self->pool, a->B * a->H * panels, 16, FN(sum_piece), d);
-  if (d->relative != NULL) FN(sum_relative)(d);
+static void FN(add_sums) (const FN(groups) *d) {
+  attend *a = d->a;
+  run_pieces(a, (size_t)(a->D * PANEL) * sizeof(T), a->B * a->H * FN(panels_of)(a), 16,
+             FN(sum_piece), d);
+  if (!a->failed && d->relative != NULL) FN(sum_relative)(d);
 }
 
 
-static void FN(attend_back) (attend_back *d) {
-  attend *a = &d->a;
-  const int64_t panels = (a->queries + PANEL - 1) / PANEL;
+static size_t FN(back_workspace) (const attend *a) {
   FN(back) r;
-  a->workspace = FN(share_back_workspace)(d, &r, NULL);
-  a->failed = !FN(make_sums)(d, panels);
-  const int64_t cost = a->queries * smaller(a->keys, d->group) * (a->D + a->Dv + 16) * 4 + 1000;
-  if (!a->failed)
-    pool_run(a->self->pool, a->B * a->Hk * d->groups, larger(1, 1000000 / cost), FN(back_piece),
-             d);
-  if (d->groups == 1) return;
-  if (!a->failed) FN(add_sums)(d, panels);
-  cpu_scratch_free(d->sums);
-  cpu_scratch_free(d->relative);
+  return FN(share_back)(a, &r, NULL);
 }
+
+
+static void FN(attend_back) (attend *a) {
+  FN(groups) d = FN(groups_of)(a);
+  const int64_t cost = a->queries * smaller(a->keys, d.size) * (a->D + a->Dv + 16) * 4 + 1000;
+  a->failed = !FN(make_sums)(&d);
+  run_pieces(a, a->workspace, a->B * a->Hk * d.n, 1000000 / cost, FN(back_piece), &d);
+  if (d.n == 1) return;
+  FN(add_sums)(&d);
+  cpu_scratch_free(d.sums);
+  cpu_scratch_free(d.relative);
+}
+
+#undef BACK_PIECES
+#undef GROUP_TILES
 
 #endif

@@ -1,5 +1,14 @@
 /*
-** attention_loops.h - attention itself (read once for each type).
+** tiles.h - attention of any shape, tile by tile, in memory that grows with T and S only (read once
+** for each type).
+**
+** Each lane holds a query. For a panel of them (two vectors), the scores of a tile of keys are a
+** product k q^T; so the softmax goes down the columns of the tile, without a sum across lanes,
+** k and v are read in place, with any strides, and what is masked stays in its lane. Rows of one
+** panel are independent: no result depends on how panels are shared among threads.
+**
+** M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax" (2018); T. Dao et al.,
+** "FlashAttention" (2022).
 */
 
 #ifndef T
@@ -25,20 +34,22 @@ typedef struct FN(workspace) {
 static int64_t FN(panel_size) (const attend *a) { return (a->D + a->Dv + 2) * PANEL; }
 
 
-/* Shares out the workspace at 'base'; with NULL it only counts. */
-static size_t FN(share_workspace) (const attend *a, FN(workspace) *r, T *base) {
+/* All panels of a head; and how many of them are one piece of work. */
+static int64_t FN(panels_of) (const attend *a) { return (a->queries + PANEL - 1) / PANEL; }
+
+static int64_t FN(split_of) (const attend *a) { return smaller(FN(panels_of)(a), BLOCK_PANELS); }
+
+
+/* Shares out the workspace at 'base', and counts its bytes; with NULL it only counts. */
+static size_t FN(share_tiles) (const attend *a, FN(workspace) *r, T *base) {
   const int64_t keys = smaller(a->keys, TILE_KEYS);
   const bool convert = a->w->in[ATTENTION_K].type != TYPE;
-  int64_t size[5] = {convert ? a->keys * a->D : 0, convert ? a->keys * a->Dv : 0, keys * PANEL,
-                     larger(2 * keys, larger(a->D, a->Dv)) * PANEL,
-                     smaller(a->split, BLOCK_PANELS) * FN(panel_size)(a)};
-  T **part[5] = {&r->k, &r->v, &r->s, &r->spare, &r->panels};
-  size_t used = 0;
-  for (int i = 0; i < 5; i++) {
-    *part[i] = base + used;
-    used += (size_t)round_up(size[i], PANEL);
-  }
-  return used * sizeof(T);
+  const FN(share) shares[] = {
+    {&r->k, convert ? a->keys * a->D : 0}, {&r->v, convert ? a->keys * a->Dv : 0},
+    {&r->s, keys * PANEL}, {&r->spare, larger(2 * keys, larger(a->D, a->Dv)) * PANEL},
+    {&r->panels, FN(split_of)(a) * FN(panel_size)(a)}
+  };
+  return SHARE_OUT(shares, base);
 }
 
 
@@ -159,8 +170,8 @@ static void FN(attend_tile) (const attend *a, FN(panel) *p, FN(operand) k, FN(op
   FN(product) sum = {.depth = x->keys, .a_row = v.column, .a_column = v.row, .b_row = PANEL,
                      .c_row = PANEL, .alpha = 1, .add = p->begun};
   const T *values = v.at + x->j * v.row;
-  if (careful) FN(multiply_careful)(&sum, false, a->Dv, x->n, values, r->s, p->o);
-  else FN(multiply)(&sum, a->Dv, x->n > LANES ? PANEL : LANES, values, r->s, p->o);
+  FN(multiply_weights)(&sum, careful, false, a->Dv,
+                       careful ? x->n : x->n > LANES ? PANEL : LANES, values, r->s, p->o);
   p->begun = true;
 }
 
@@ -178,38 +189,18 @@ static void FN(end_panel) (const attend *a, FN(panel) *p) {
 }
 
 
-/* What is blocked has a score of -inf and no weight, even where its row's normaliser is NaN. */
-static inline FN(vector) FN(weight_of) (FN(vector) score, FN(vector) weight) {
-  return FN(select)(score == -(T)INFINITY, (FN(vector)){0}, weight);
-}
-
-
 /* The weights themselves, once the rows' normalisers are known. */
 static void FN(weigh_tile) (const attend *a, FN(panel) *p, FN(operand) k, const FN(workspace) *r) {
   const tile *x = &p->x;
   const tile_kind kind = mask_classify(a->w, x);
-  if (kind != TILE_NONE) FN(scores)(a, x, kind, k, p->q, r->s, PANEL, NULL, r->spare);
-  for (int64_t c = 0; c < x->n; c += LANES) {
-    FN(vector) lse = FN(load)(p->sum + c) * (T)LOG2E;
-    lse = FN(select)(lse == -(T)INFINITY, (FN(vector)){0}, lse);
-    for (int64_t j = 0; j < x->keys; j++) {
-      T *at = r->s + j * PANEL + c;
-      const FN(vector) score = FN(load)(at), weight = FN(vector_exp2)(score - lse);
-      FN(store)(at, kind == TILE_NONE ? (FN(vector)){0} : FN(weight_of)(score, weight));
-    }
+  if (kind == TILE_NONE) memset(r->s, 0, (size_t)(x->keys * PANEL) * sizeof(T));
+  else {
+    FN(scores)(a, x, kind, k, p->q, r->s, PANEL, NULL, r->spare);
+    for (int64_t c = 0; c < x->n; c += LANES)
+      FN(weigh_scores)(x->keys, r->s + c, PANEL, FN(exponent_of)(FN(load)(p->sum + c)));
   }
   if (a->drop != 0) FN(drop_scores)(a, x, r->s, PANEL, r->s, PANEL);
   FN(store_panel)(a, &a->w->out[ATTENTION_WEIGHTS], x, x->j, x->keys, r->s, PANEL, r->spare);
-}
-
-
-static void FN(store_lse) (const attend *a, const FN(panel) *p) {
-  const view *v = &a->w->out[ATTENTION_Y_LSE];
-  const int64_t *stride = v->at.stride;
-  const int64_t at = p->x.b * stride[0] + p->x.h * stride[1] + p->x.i * stride[2];
-  char *to = (char *)v->data + at * scalar_sizes[v->type];
-  if (v->type == TYPE && stride[2] == 1) memcpy(to, p->sum, (size_t)p->x.n * sizeof(T));
-  else a->self->level->store(p->x.n, v->type, to, stride[2], TYPE, p->sum);
 }
 
 
@@ -240,15 +231,14 @@ static void FN(attend_panels) (const attend *a, int n, FN(panel) *p, FN(operand)
 }
 
 
-/* Panels are redone with care if what is masked may have got in: 0 times NaN is NaN. */
 static void FN(attend_block) (const attend *a, int n, FN(panel) *p, FN(operand) k, FN(operand) v,
                               const FN(workspace) *r) {
   FN(attend_panels)(a, n, p, k, v, r, false);
   for (int i = 0; i < n; i++) {
-    if (a->w->attention.mask.n > 0 && !FN(is_finite)(p[i].o, a->Dv, p[i].x.n, PANEL))
+    if (FN(needs_care)(a, p[i].o, a->Dv, p[i].x.n, PANEL))
       FN(attend_panels)(a, 1, &p[i], k, v, r, true);
     FN(store_panel)(a, &a->w->out[ATTENTION_Y], &p[i].x, 0, a->Dv, p[i].o, PANEL, r->spare);
-    FN(store_lse)(a, &p[i]);
+    FN(store_line)(a, &a->w->out[ATTENTION_Y_LSE], &p[i].x, p[i].sum);
     if (!view_is_none(&a->w->out[ATTENTION_WEIGHTS]))
       for (int64_t j = 0; j < a->keys && (j == 0 || !cpu_stopped(a->self)); j += TILE_KEYS) {
         FN(set_tile)(&p[i].x, j, (key_range){0, a->keys});
@@ -262,8 +252,8 @@ static void FN(attend_block) (const attend *a, int n, FN(panel) *p, FN(operand) 
 static void FN(attend_head) (const attend *a, int64_t b, int64_t h, int64_t from, int64_t to,
                              const FN(workspace) *r) {
   const int64_t hk = h / a->shared;
-  FN(operand) k = FN(operand_of)(a, &a->w->in[ATTENTION_K], b, hk, r->k);
-  FN(operand) v = FN(operand_of)(a, &a->w->in[ATTENTION_V], b, hk, r->v);
+  FN(operand) k = FN(head_of)(a, &a->w->in[ATTENTION_K], b, hk, r->k);
+  FN(operand) v = FN(head_of)(a, &a->w->in[ATTENTION_V], b, hk, r->v);
   FN(panel) p[BLOCK_PANELS];
   for (int64_t at = from; at < to; at += BLOCK_PANELS) {
     const int n = (int)smaller(to - at, BLOCK_PANELS);
@@ -280,33 +270,30 @@ static void FN(attend_head) (const attend *a, int64_t b, int64_t h, int64_t from
 }
 
 
-static void FN(attend_piece) (void *arg, int64_t from, int64_t to) {
-  attend *a = arg;
-  _Alignas(64) char near[NEAR_BYTES];
+static void FN(tiles_piece) (const void *plan, void *workspace, int64_t from, int64_t to) {
+  const attend *a = plan;
+  const int64_t panels = FN(panels_of)(a), split = FN(split_of)(a);
+  const int64_t splits = (panels - 1) / split + 1;
   FN(workspace) r;
-  T *workspace = attend_workspace(a, near);
-  if (workspace == NULL) return;
-  FN(share_workspace)(a, &r, workspace);
-  const int64_t panels = (a->queries - 1) / PANEL + 1;
+  FN(share_tiles)(a, &r, workspace);
   for (int64_t item = from; item < to; item++) {
-    const int64_t head = item / a->splits, first = item % a->splits * a->split;
-    FN(attend_head)(a, head / a->H, head % a->H, first, smaller(first + a->split, panels),
-                    &r);
+    const int64_t head = item / splits, first = item % splits * split;
+    FN(attend_head)(a, head / a->H, head % a->H, first, smaller(first + split, panels), &r);
   }
-  if ((char *)workspace != near) cpu_scratch_free(workspace);
 }
 
 
-static void FN(attend) (attend *a) {
-  if (a->B * a->H * a->queries == 0) return;
-  const int64_t panels = (a->queries - 1) / PANEL + 1;
+static size_t FN(tiles_workspace) (const attend *a) {
   FN(workspace) r;
-  a->split = smaller(panels, BLOCK_PANELS);
-  a->splits = (panels - 1) / a->split + 1;
-  a->workspace = FN(share_workspace)(a, &r, NULL);
-  const int64_t cost = a->split * PANEL * (a->keys + 8) * (a->D + a->Dv + 16);   /* about a flop */
-  pool_run(a->self->pool, a->B * a->H * a->splits, larger(1, 1000000 / cost), FN(attend_piece),
-           a);
+  return FN(share_tiles)(a, &r, NULL);
+}
+
+
+static void FN(attend_tiles) (attend *a) {
+  if (a->B * a->H * a->queries == 0) return;
+  const int64_t split = FN(split_of)(a), splits = (FN(panels_of)(a) - 1) / split + 1;
+  const int64_t cost = split * PANEL * (a->keys + 8) * (a->D + a->Dv + 16);    /* about a flop */
+  run_pieces(a, a->workspace, a->B * a->H * splits, 1000000 / cost, FN(tiles_piece), a);
 }
 
 #endif

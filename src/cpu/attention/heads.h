@@ -1,5 +1,5 @@
 /*
-** attention_heads.h - attention of many small heads (read once for each type).
+** heads.h - attention of many small heads (read once for each type).
 **
 ** Each lane holds a head: LANES of them are transposed into matrices of vectors, and then all is
 ** as for one head and single numbers, without a sum across lanes or a lane that is empty. Each
@@ -11,9 +11,6 @@
 #include "cpu/attention/attention.h"
 #else
 
-#define HEADS_QUERIES 32           /* of a head, at most: one block of panels, on each level */
-#define HEADS_VECTORS 768         /* of queries, keys, values and results together, at most */
-
 typedef struct FN(heads) {         /* LANES heads, or the n that are left; matrices of vectors */
   const attend *a;
   int64_t first, n;                /* counted over (B, H) */
@@ -22,31 +19,6 @@ typedef struct FN(heads) {         /* LANES heads, or the n that are left; matri
   T *p, *lse;                      /* (T, S): scores, then weights; (T) */
   T *g, *ds, *dq, *dk, *dv;        /* of y, scores … */
 } FN(heads);
-
-
-/*
-** {==================================================================
-** Which calls: a matter of shapes and types alone
-** ===================================================================
-*/
-
-/* 'always': be there as few heads as may be. */
-static bool FN(attend_has_heads) (const attend *a, bool always) {
-  const work *w = a->w;
-  const int64_t heads = a->B * a->H, vectors = (a->queries + a->keys) * (a->D + a->Dv);
-  if (vectors > HEADS_VECTORS || heads == 0 || (heads * 2 <= LANES && !always)) return false;
-  if (a->queries > HEADS_QUERIES || a->keys > TILE_KEYS || a->queries * a->keys == 0) return false;
-  if (a->shared != 1 || !a->plain || a->drop != 0) return false;
-  for (int i = ATTENTION_Q; i <= ATTENTION_V; i++)
-    if (w->in[i].type != TYPE) return false;
-  for (int i = ATTENTION_INS; i < w->nin; i++)
-    if (!view_is_none(&w->in[i]) && w->in[i].type != TYPE) return false;
-  for (int i = 0; i < w->nout; i++)
-    if (!view_is_none(&w->out[i]) && w->out[i].type != TYPE) return false;
-  return true;
-}
-
-/* }================================================================== */
 
 
 /*
@@ -275,21 +247,16 @@ static void FN(heads_softmax) (const FN(heads) *r, FN(vector) *sum) {
 /* }================================================================== */
 
 
-/* Shares out the workspace at 'base'; with NULL it only counts. */
+/* Shares out the workspace at 'base', and counts its bytes; with NULL it only counts. */
 static size_t FN(share_heads) (const attend *a, FN(heads) *r, T *base) {
-  const int64_t t = a->queries, s = a->keys, D = a->D, Dv = a->Dv;
-  const bool back = a->w->kind == WORK_ATTENTION_BACK;
-  const struct { T **part; int64_t size; } parts[] = {
-    {&r->scaled, t * D}, {&r->k, s * D}, {&r->v, s * Dv}, {&r->y, t * Dv}, {&r->p, t * s},
-    {&r->lse, t}, {&r->q, t * D}, {&r->g, t * Dv}, {&r->ds, t * s}, {&r->dq, t * D},
-    {&r->dk, s * D}, {&r->dv, s * Dv}
+  const int64_t t = a->queries * LANES, s = a->keys * LANES, D = a->D, Dv = a->Dv;
+  const int64_t both = a->keys * t, back = a->w->kind == WORK_ATTENTION_BACK;
+  const FN(share) shares[] = {
+    {&r->scaled, t * D}, {&r->k, s * D}, {&r->v, s * Dv}, {&r->y, t * Dv}, {&r->p, both},
+    {&r->lse, t}, {&r->q, back * t * D}, {&r->g, back * t * Dv}, {&r->ds, back * both},
+    {&r->dq, back * t * D}, {&r->dk, back * s * D}, {&r->dv, back * s * Dv}
   };
-  size_t used = 0;
-  for (int i = 0; i < (back ? 12 : 6); i++) {
-    *parts[i].part = base + used;
-    used += (size_t)(parts[i].size * LANES);
-  }
-  return used * sizeof(T);
+  return SHARE_OUT(shares, base);
 }
 
 
@@ -303,17 +270,11 @@ static void FN(load_operands) (const FN(heads) *r) {
 
 /* The weights themselves, from the rows' normalisers. */
 static void FN(weigh_heads) (const FN(heads) *r) {
-  const FN(exp2_constants) constants = FN(exp2_open)();
-  const int64_t row = r->a->keys * LANES;
+  const int64_t keys = r->a->keys;
   FN(heads_scores)(r);
-  for (int64_t i = 0; i < r->a->queries; i++) {
-    FN(vector) lse = FN(load)(r->lse + i * LANES) * (T)LOG2E;
-    lse = FN(select)(lse == -(T)INFINITY, (FN(vector)){0}, lse);
-    for (T *s = r->p + i * row; s < r->p + (i + 1) * row; s += LANES) {
-      const FN(vector) score = FN(load)(s), weight = FN(exp2_with)(&constants, score - lse);
-      FN(store)(s, FN(weight_of)(score, weight));
-    }
-  }
+  for (int64_t i = 0; i < r->a->queries; i++)
+    FN(weigh_scores)(keys, r->p + i * keys * LANES, LANES,
+                     FN(exponent_of)(FN(load)(r->lse + i * LANES)));
   FN(store_heads)(r, &r->a->w->out[ATTENTION_WEIGHTS], r->p);
 }
 
@@ -327,7 +288,7 @@ APART void FN(attend_heads) (const FN(heads) *r) {
   FN(heads_scores)(r);
   FN(heads_softmax)(r, sum);
   FN(multiply_heads)(t, Dv, s, 1, p, v, r->y);
-  if (a->w->attention.mask.n > 0 && !FN(is_finite)(r->y, t * Dv, LANES, LANES))
+  if (FN(needs_care)(a, r->y, t * Dv, LANES, LANES))
     FN(multiply_heads_careful)(t, Dv, s, 1, p, v, r->y);
   for (int64_t i = 0; i < t; i++) {
     const FN(vector) share = FN(select)(sum[i] == (T)0, sum[i], 1 / sum[i]);
@@ -351,11 +312,10 @@ static void FN(heads_slopes) (const FN(heads) *r, const FN(exp2_constants) *cons
                               FN(vector) delta) {
   const attend *a = r->a;
   const bool masked = a->w->attention.mask.n > 0;
-  FN(vector) lse = FN(load)(r->lse + i * LANES) * (T)LOG2E;
-  lse = FN(select)(lse == -(T)INFINITY, FN(splat)((T)INFINITY), lse);
+  const FN(vector) exponent = FN(exponent_of)(FN(load)(r->lse + i * LANES));
   for (int64_t j = i * a->keys; j < (i + 1) * a->keys; j++) {
     const FN(vector) score = FN(load)(r->p + j * LANES), dp = FN(load)(r->ds + j * LANES);
-    FN(vector) weight = FN(exp2_with)(constants, score - lse);
+    FN(vector) weight = FN(exp2_with)(constants, score - exponent);
     if (masked) weight = FN(weight_of)(score, weight);
     FN(vector) ds = weight * (dp - delta);
     if (masked) ds = FN(select)(weight == (T)0, weight, ds);
@@ -376,7 +336,7 @@ static FN(vector) FN(heads_delta) (const FN(heads) *r, int64_t i) {
 }
 
 
-/* False if one is not finite. */
+/* Do they need care? */
 static bool FN(heads_gradients) (const FN(heads) *r, bool careful) {
   const attend *a = r->a;
   const int64_t t = a->queries, s = a->keys, D = a->D, Dv = a->Dv;
@@ -388,8 +348,9 @@ static bool FN(heads_gradients) (const FN(heads) *r, bool careful) {
   multiply(t, D, s, scale, across, k, r->dq);
   multiply(s, D, t, scale, down, q, r->dk);
   multiply(s, Dv, t, 1, p, g, r->dv);
-  return FN(is_finite)(r->dq, t * D, LANES, LANES) && FN(is_finite)(r->dk, s * D, LANES, LANES)
-         && FN(is_finite)(r->dv, s * Dv, LANES, LANES);
+  return FN(needs_care)(a, r->dq, t * D, LANES, LANES)
+         || FN(needs_care)(a, r->dk, s * D, LANES, LANES)
+         || FN(needs_care)(a, r->dv, s * Dv, LANES, LANES);
 }
 
 
@@ -409,7 +370,7 @@ APART void FN(attend_heads_back) (const FN(heads) *r) {
                      (FN(operand)){r->v, 1, a->Dv}, r->ds);
   for (int64_t i = 0; i < a->queries; i++)
     FN(heads_slopes)(r, &constants, i, FN(heads_delta)(r, i));
-  if (!FN(heads_gradients)(r, false) && w->attention.mask.n > 0) FN(heads_gradients)(r, true);
+  if (FN(heads_gradients)(r, false)) FN(heads_gradients)(r, true);
   FN(store_heads)(r, &w->out[ATTENTION_DQ], r->dq);
   FN(store_heads)(r, &w->out[ATTENTION_DK], r->dk);
   FN(store_heads)(r, &w->out[ATTENTION_DV], r->dv);
@@ -418,12 +379,9 @@ APART void FN(attend_heads_back) (const FN(heads) *r) {
 /* }================================================================== */
 
 
-static void FN(heads_piece) (void *arg, int64_t from, int64_t to) {
-  attend *a = arg;
-  _Alignas(64) char near[NEAR_BYTES];
+static void FN(heads_piece) (const void *plan, void *workspace, int64_t from, int64_t to) {
+  const attend *a = plan;
   FN(heads) r = {.a = a};
-  T *workspace = attend_workspace(a, near);
-  if (workspace == NULL) return;
   FN(share_heads)(a, &r, workspace);
   for (int64_t group = from; group < to && (group == from || !cpu_stopped(a->self)); group++) {
     r.first = group * LANES;
@@ -431,23 +389,22 @@ static void FN(heads_piece) (void *arg, int64_t from, int64_t to) {
     if (a->w->kind == WORK_ATTENTION) FN(attend_heads)(&r);
     else FN(attend_heads_back)(&r);
   }
-  if ((char *)workspace != near) cpu_scratch_free(workspace);
 }
 
 
-/* Either direction; false if it is not a case for this. */
-static bool FN(attend_in_heads) (attend *a, bool always) {
-  if (!FN(attend_has_heads)(a, always)) return false;
+static size_t FN(heads_workspace) (const attend *a) {
   FN(heads) r;
-  a->workspace = FN(share_heads)(a, &r, NULL);
-  const int64_t cost = LANES * (a->queries + 4) * (a->keys + 4) * (a->D + a->Dv + 16);
-  pool_run(a->self->pool, (a->B * a->H + LANES - 1) / LANES, larger(1, 500000 / cost),
-           FN(heads_piece), a);
-  return true;
+  return FN(share_heads)(a, &r, NULL);
 }
 
-#undef HEADS_QUERIES
-#undef HEADS_VECTORS
+
+/* Either direction. */
+static void FN(attend_in_heads) (attend *a) {
+  const int64_t cost = LANES * (a->queries + 4) * (a->keys + 4) * (a->D + a->Dv + 16);
+  run_pieces(a, a->workspace, (a->B * a->H + LANES - 1) / LANES, 500000 / cost,
+             FN(heads_piece), a);
+}
+
 #undef HEAD_COLUMNS
 
 #endif
