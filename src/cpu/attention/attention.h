@@ -1,16 +1,16 @@
 /*
-** attention.h - attention, fused: softmax(scale q k^T + bias) v, and its gradients. What is computed
-** says spec/c/attention_plain.c in few lines; ways.h says by which way.
+** attention.h - attention, fused: softmax(scale q k^T + bias) v, and its gradients.
+** spec/c/attention_plain.c says in few lines what is computed, and ways.h by which way.
 */
 
 #ifndef attention_h
 #define attention_h
 
 #include "cpu/attention/attend.h"
-#include "cpu/product/matmul.h"
+#include "cpu/product/matmul.h"     /* tiles; and the scalar products of few queries */
 
 #define FEW_QUERIES 4              /* at most, that have their own way */
-#define HEADS_QUERIES 32           /* of a small head, at most: one block of panels, on each level */
+#define HEADS_QUERIES 32           /* of a small head, at most: one block of panels, at any level */
 #define HEADS_VECTORS 768          /* of queries, keys, values and results together, at most */
 #define BLOCK_PANELS 4             /* panels that a tile of k and v is used for at a time */
 

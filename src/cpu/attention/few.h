@@ -1,6 +1,5 @@
 /*
-** few.h - attention of few queries, as in generation, token by token (read once for each
-** type).
+** few.h - attention of few queries, as in generation, token by token (read once for each type).
 **
 ** Lanes hold keys, and a row of scores is a query's. The heads that share keys and values are
 ** taken together, so that these are read once. Keys are cut into parts, always in the same

@@ -19,7 +19,7 @@ static void FN(cap_scores) (int64_t keys, int64_t width, T *s, int64_t row, T ca
 }
 
 
-/* n elements of the bias of a query, counted in its tile. */
+/* The biases of query i of a tile, for its keys. */
 static void FN(load_bias) (const attend *a, const tile *x, int64_t i, T *to) {
   FN(load_row)(a, &a->w->in[ATTENTION_BIAS], x->b, x->h, x->i + i, x->j, x->keys, to);
 }

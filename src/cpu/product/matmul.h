@@ -4,8 +4,8 @@
 ** A product that is small or has few rows reads its operands in place; b is packed first into
 ** panels two vectors wide when it is large or transposed (and a, when it is large and transposed),
 ** in blocks that fit the caches: K. Goto, R. van de Geijn, "Anatomy of high-performance matrix
-** multiplication", ACM TOMS 34 (2008). Which way is taken depends on sizes and strides alone, and
-** each element is summed in one order, so results do not depend on the number of threads.
+** multiplication", ACM TOMS 34 (2008). ways.h says which way is taken. Each element is summed in
+** one order, so results do not depend on the number of threads.
 */
 
 #ifndef matmul_h
@@ -45,13 +45,15 @@
 #define EACH_DOT_ROW(X, ...) X(__VA_ARGS__, 1) X(__VA_ARGS__, 2) X(__VA_ARGS__, 3)
 #endif
 
+/* The types that b may be of, as FN(one)'s source counts them. */
+#define EACH_SOURCE_double(X, Y) X(Y, own, TYPE)
+#define EACH_SOURCE_float(X, Y) \
+  X(Y, own, TYPE) X(Y, bfloat16, HEED_BFLOAT16) X(Y, float16, HEED_FLOAT16)
+
 typedef struct side {              /* of one operand: strides of its rows, columns and batches */
   char *data;
   int64_t row, column, batch[HEED_RANK];
 } side;
-
-/* Scalar products, lines of b, tiles in place or of packed panels, tiles of c's transpose. */
-typedef enum product_way { BY_DOTS, BY_LINES, BY_TILES, BY_PANELS, BY_TURNED } product_way;
 
 typedef struct matmuls {           /* a work, ready to run */
   cpu *self;
@@ -188,11 +190,17 @@ static int64_t batch_offset (const matmuls *m, const side *s, int64_t at) {
 
 #define LOOPS "cpu/copy/source.h"
 #include "cpu/for_floats.h"
-#define LOOPS "cpu/product/matmul_one.h"
+#define LOOPS "cpu/product/one.h"
 #include "cpu/for_floats.h"
-#define LOOPS "cpu/product/matmul_few.h"
+#define LOOPS "cpu/product/dots.h"
 #include "cpu/for_floats.h"
-#define LOOPS "cpu/product/matmul_loops.h"
+#define LOOPS "cpu/product/lines.h"
+#include "cpu/for_floats.h"
+#define LOOPS "cpu/product/direct.h"
+#include "cpu/for_floats.h"
+#define LOOPS "cpu/product/panels.h"
+#include "cpu/for_floats.h"
+#define LOOPS "cpu/product/ways.h"
 #include "cpu/for_floats.h"
 
 /*

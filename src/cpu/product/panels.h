@@ -1,59 +1,11 @@
 /*
-** matmul_loops.h - products by tiles: in place, or of packed panels (read once for each type).
+** panels.h - products with b packed into (panels, depth, PANEL); and a, if it has to be, into
+** (strips, depth, TILE_ROWS) (read once for each type).
 */
 
 #ifndef T
 #include "cpu/product/matmul.h"
 #else
-
-/*
-** {==================================================================
-** In place: nothing is packed
-** ===================================================================
-*/
-
-/*
-** As deep at a time as a block, so that sums are of the same parts.
-*/
-static void FN(multiply_lines) (const FN(one) *x, int64_t rows, int64_t columns) {
-  const T *b = x->b;
-  FN(product) p = x->p;
-  for (int64_t k = 0; k == 0 || k < x->p.depth; k += BLOCK_DEPTH) {
-    if (cpu_stops(x->m->self, k / BLOCK_DEPTH, rows * columns * BLOCK_DEPTH)) return;
-    p.depth = smaller(BLOCK_DEPTH, x->p.depth - k);
-    FN(multiply)(&p, rows, columns, x->a + k * p.a_column, b + k * p.b_row, x->c);
-    p.add = true;
-    p.addend = NULL;
-  }
-}
-
-static void FN(row_piece) (void *arg, int64_t from, int64_t to) {
-  const FN(one) *x = arg, y = FN(part_of)(x, from * TILE_ROWS, 0);
-  FN(multiply_lines)(&y, smaller((to - from) * TILE_ROWS, x->rows - from * TILE_ROWS), x->columns);
-}
-
-static void FN(column_piece) (void *arg, int64_t from, int64_t to) {
-  const int64_t unit = 4 * LANES;
-  const FN(one) *x = arg, y = FN(part_of)(x, 0, from * unit);
-  FN(multiply_lines)(&y, x->rows, smaller((to - from) * unit, x->columns - from * unit));
-}
-
-static void FN(direct) (FN(one) *x) {
-  const int64_t unit = x->rows >= x->columns ? TILE_ROWS : 4 * LANES;
-  const int64_t most = larger(x->rows, x->columns), least = smaller(x->rows, x->columns);
-  const int64_t cost = 2 * unit * least * x->p.depth + 100;
-  pool_run(x->m->self->pool, (most + unit - 1) / unit, PIECE_FLOPS / cost + 1,
-           unit == TILE_ROWS ? FN(row_piece) : FN(column_piece), x);
-}
-
-/* }================================================================== */
-
-
-/*
-** {==================================================================
-** With b packed: (panels, depth, PANEL); and a, if it has to be: (strips, depth, TILE_ROWS)
-** ===================================================================
-*/
 
 typedef struct FN(block) {
   FN(one) x;                       /* of this block of columns and depth */
@@ -198,7 +150,7 @@ static bool FN(packs_a) (const FN(one) *x) {
 }
 
 
-static void FN(packed) (FN(one) *x) {
+static void FN(panels) (FN(one) *x) {
   T near[NEAR_ELEMENTS];
   const bool both = FN(packs_a)(x);              /* then a is packed for each block of columns */
   const int64_t most = both ? 2 * BLOCK_COLUMNS : BLOCK_COLUMNS;
@@ -224,94 +176,11 @@ static void FN(packed) (FN(one) *x) {
   if (workspace != near) cpu_scratch_free(workspace);
 }
 
-/* }================================================================== */
 
-
-/*
-** {==================================================================
-** Few columns, a being the transpose of unbroken rows, as in the gradient of a weight
-** ===================================================================
-*/
-
-/* c += columns of sums that are rows of 'sum'. */
-static void FN(put_turned) (const FN(one) *x, int64_t row, int64_t rows, const T *sum) {
-  const FN(product) *p = &x->p;
-  for (int64_t i = row; i < row + rows; i++) {
-    T *c = x->c + i * p->c_row;
-    for (int64_t j = 0; j < x->columns; j++) {
-      T y = sum[j * TURNED_ROWS + i - row];
-      if (p->addend != NULL) y += p->addend[i * p->addend_row + j * p->addend_column];
-      c[j] = p->add ? y + c[j] : y;
-    }
-  }
-}
-
-
-/* c^T = b^T a^T: lanes are rows of c, where columns would fill few of them. */
-static void FN(turned_piece) (void *arg, int64_t from, int64_t to) {
-  const FN(one) *x = arg;
-  const FN(product) *p = &x->p;
-  T sum[TURNED_COLUMNS * TURNED_ROWS];
-  for (int64_t row = from * TURNED_ROWS; row < to * TURNED_ROWS && row < x->rows;
-       row += TURNED_ROWS) {
-    const int64_t rows = smaller(x->rows - row, TURNED_ROWS);
-    const FN(one) y = {
-      .m = x->m, .a = x->b, .b = x->a + row, .c = sum,
-      .p = {.depth = p->depth, .a_row = x->b_column, .a_column = p->b_row,
-            .b_row = p->a_column, .c_row = TURNED_ROWS, .alpha = p->alpha}
-    };
-    FN(multiply_lines)(&y, x->columns, rows);
-    FN(put_turned)(x, row, rows, sum);
-  }
-}
-
-
-static void FN(turned) (FN(one) *x) {
-  const int64_t cost = 2 * TURNED_ROWS * x->columns * x->p.depth + 100;
-  pool_run(x->m->self->pool, (x->rows + TURNED_ROWS - 1) / TURNED_ROWS, PIECE_FLOPS / cost + 1,
-           FN(turned_piece), x);
-}
-
-/* }================================================================== */
-
-
-/* How a product is computed: that follows from sizes, strides and b's type alone. */
-static product_way FN(way_of) (const FN(one) *x) {
-  const bool transposed = x->b_column != 1 && x->columns > 1, half = x->source != 0;
-  const int64_t rows = x->m->b_rows, columns = x->columns, depth = x->p.depth;
-  const int64_t bytes = depth * columns * FN(b_bytes)(x);
-  const bool few_rows = rows <= DOT_ROWS || (rows <= 24 && depth >= 256);
-  const bool few_columns = columns < LANES && columns <= larger(LANES - 4, 4);
-  if (x->p.b_row == 1 && x->p.a_column == 1 && depth >= LANES
-      && (columns == 1
-          || (transposed && (few_rows || (few_columns && depth >= 32 * columns)))))
-    return BY_DOTS;
-  if (depth == 0) return BY_TILES;
-  if (!half && columns > 1 && columns <= TURNED_COLUMNS && columns < LANES && x->p.a_row == 1
-      && rows >= 2 * LANES && depth >= 16)
-    return BY_TURNED;
-  if (!transposed && rows <= FEW_ROWS && (half || bytes > DIRECT_BYTES)) return BY_LINES;
-  if (!transposed && !half
-      && (bytes <= DIRECT_BYTES || (rows <= 2 * TILE_ROWS && bytes <= FAR_BYTES)))
-    return BY_TILES;
-  return BY_PANELS;
-}
-
-
-static void FN(run_one) (FN(one) *x, product_way way) {
-  switch (way) {
-    case BY_DOTS: FN(dots)(x); break;
-    case BY_LINES: FN(lines)(x); break;
-    case BY_TILES: FN(direct)(x); break;
-    case BY_TURNED: FN(turned)(x); break;
-    case BY_PANELS: FN(packed)(x); break;
-  }
-}
-
-
-/* A small product: each panel of b is used as soon as it is packed. */
-static void FN(small_panels) (const FN(one) *x) {
+/* A small product: each panel of b is used as soon as it is packed, if it has room. */
+static void FN(panels_alone) (FN(one) *x) {
   T packed[NEAR_ELEMENTS];
+  if (x->p.depth * PANEL > NEAR_ELEMENTS) { FN(panels)(x); return; }
   FN(product) p = x->p;
   p.b_row = PANEL;
   for (int64_t j = 0; j < x->columns; j += PANEL) {
@@ -319,34 +188,6 @@ static void FN(small_panels) (const FN(one) *x) {
     FN(multiply)(&p, x->rows, smaller(x->columns - j, PANEL), x->a, packed, x->c + j);
     if (p.addend != NULL) p.addend += PANEL * p.addend_column;
   }
-}
-
-
-/* Small products go straight to their loops. */
-static void FN(batch_piece) (void *arg, int64_t from, int64_t to) {
-  matmuls *m = arg;
-  FN(one) x = FN(one_of)(m, from);
-  const product_way way = FN(way_of)(&x);
-  const double flops = 2.0 * (double)m->rows * (double)m->columns * (double)m->depth;
-  const bool small = flops < SMALL_FLOPS && m->depth <= BLOCK_DEPTH;
-  for (int64_t at = from; at < to; at++) {
-    if (cpu_stops(m->self, at - from, small ? (int64_t)flops : 1 << 16)) return;
-    if (at > from) FN(one_move)(&x, at);
-    if (small && way == BY_TILES) FN(multiply)(&x.p, x.rows, x.columns, x.a, x.b, x.c);
-    else if (small && way == BY_PANELS && x.p.depth * PANEL <= NEAR_ELEMENTS)
-      FN(small_panels)(&x);
-    else if (small && way == BY_DOTS) FN(dot_some)(&x, 0, FN(dot_tiles)(&x));
-    else FN(run_one)(&x, way);
-  }
-}
-
-
-/* Many batches are shared out as they are; of few large ones, each is shared out by itself. */
-static void FN(matmul) (matmuls *m) {
-  const double flops = 2.0 * (double)m->rows * (double)m->columns * (double)m->depth + 100;
-  const bool few = m->batches < 4 * pool_threads(m->self->pool) && flops > 4 * PIECE_FLOPS;
-  pool_run(m->self->pool, m->batches, few ? m->batches : (int64_t)(PIECE_FLOPS / flops) + 1,
-           FN(batch_piece), m);
 }
 
 #endif

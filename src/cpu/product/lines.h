@@ -1,201 +1,12 @@
 /*
-** matmul_few.h - products of few rows with a large matrix, which is read once, as it lies (read
-** once for each type): a scalar product for each column of b that is unbroken, as in x W^T; else
-** some lines of b at a time, over all columns.
+** lines.h - products of few rows with a large matrix whose rows are unbroken (read once for each
+** type). LINES of them at a time are read side by side over all columns: memory is read three times
+** as fast so as in tiles, whose columns are far from each other.
 */
 
 #ifndef T
 #include "cpu/product/matmul.h"
 #else
-
-/* The types that b may be of, as x->source counts them. */
-#if BYTES == 4
-#define EACH_SOURCE(X, Y) \
-  X(Y, own, TYPE) X(Y, bfloat16, HEED_BFLOAT16) X(Y, float16, HEED_FLOAT16)
-#else
-#define EACH_SOURCE(X, Y) X(Y, own, TYPE)
-#endif
-
-/*
-** {==================================================================
-** Scalar products: b the transpose of unbroken rows
-** ===================================================================
-*/
-
-/* The totals of GROUP vectors, which it uses up. */
-INLINED FN(piece) FN(totals) (FN(vector) v[GROUP]) {
-  FN(piece) part[VECTOR_BYTES / 16];
-  FN(transpose_pieces)(v);
-  FN(vector) sum = v[0];
-  UNROLL for (int k = 1; k < GROUP; k++) sum += v[k];
-  memcpy(part, &sum, sizeof part);
-  UNROLL for (int k = 1; k < VECTOR_BYTES / 16; k++) part[0] += part[k];
-  return part[0];
-}
-
-
-/* Adds the totals of four vectors. */
-INLINED void FN(add_totals) (FN(vector) v[4], double total[4]) {
-  UNROLL for (int i = 0; i < 4; i += GROUP) {
-    const FN(piece) part = FN(totals)(v + i);
-    UNROLL for (int k = 0; k < GROUP; k++) total[i + k] += part[k];
-  }
-}
-
-
-/* What is read some time later. */
-INLINED void FN(fetch) (const char *from, const int bytes) {
-  UNROLL for (int i = 0; i < bytes; i += 64) __builtin_prefetch(from + i);
-}
-
-
-/* Lanes of depth: 'rows' rows of a times four columns of b. */
-INLINED void FN(dot_step) (const int rows, const heed_type type, FN(vector) sum[DOT_ROWS][4],
-                           const T *a, int64_t a_row, const char *const at[4], int64_t k,
-                           int lanes) {
-  FN(vector) line[DOT_ROWS];
-  UNROLL for (int i = 0; i < rows; i++) line[i] = FN(load_some)(a + i * a_row + k, lanes);
-  UNROLL for (int j = 0; j < 4; j++) {
-    const FN(vector) y = FN(load_from)(type, at[j], k, lanes);
-    UNROLL for (int i = 0; i < rows; i++) sum[i][j] += line[i] * y;
-  }
-}
-
-
-/*
-** 'rows' rows of c, four columns of which n are there. Each step fetches as much as it reads of
-** what comes next, in one line: memory is faster so than along four lines.
-*/
-INLINED void FN(dot_tile) (const int rows, const heed_type type, const FN(one) *x, const T *a,
-                           const char *b, T *c, const T *addend, int64_t n, const char *next) {
-  const int step = 8 * LANES * (type == TYPE ? BYTES : 2);
-  const FN(product) *p = &x->p;
-  const int64_t depth = p->depth, a_row = p->a_row;
-  const char *at[4];
-  double total[DOT_ROWS][4] = {{0}};
-  UNROLL for (int j = 0; j < 4; j++)
-    at[j] = b + smaller(j, n - 1) * x->b_column * FN(b_bytes)(x);
-  for (int64_t k = 0, end; k < depth;) {
-    FN(vector) sum[DOT_ROWS][4] = {{{0}}};
-    end = smaller(depth, k + DOT_STEPS * LANES);
-    for (; k + 2 * LANES <= end; k += 2 * LANES, next += step) {
-      FN(fetch)(next, step);
-      FN(dot_step)(rows, type, sum, a, a_row, at, k, LANES);
-      FN(dot_step)(rows, type, sum, a, a_row, at, k + LANES, LANES);
-    }
-    if (k + LANES <= end) {
-      FN(dot_step)(rows, type, sum, a, a_row, at, k, LANES);
-      k += LANES;
-    }
-    if (k < end) FN(dot_step)(rows, type, sum, a, a_row, at, k, (int)(end - k));
-    k = end;
-    UNROLL for (int i = 0; i < rows; i++) FN(add_totals)(sum[i], total[i]);
-  }
-  UNROLL for (int i = 0; i < rows; i++) {
-    for (int64_t j = 0; j < n; j++) {
-      T y = (T)total[i][j] * p->alpha;
-      if (addend != NULL) y += addend[i * p->addend_row + j * p->addend_column];
-      if (p->add) y += c[i * p->c_row + j];
-      c[i * p->c_row + j] = y;
-    }
-  }
-}
-
-typedef void (*FN(dot_kernel)) (const FN(one) *x, const T *a, const char *b, T *c,
-                                const T *addend, int64_t n, const char *next);
-
-#define DOTS(name, type, rows) \
-  static void FN(dots_##name##_##rows) (const FN(one) *x, const T *a, const char *b, T *c, \
-                                        const T *addend, int64_t n, const char *next) { \
-    FN(dot_tile)(rows, type, x, a, b, c, addend, n, next); \
-  }
-#define DOTS_NAME(name, type, rows) FN(dots_##name##_##rows),
-#define ALL_ROWS(X, name, type) EACH_DOT_ROW(X, name, type)
-EACH_SOURCE(ALL_ROWS, DOTS)
-static const FN(dot_kernel) FN(dot_kernels)[][DOT_ROWS] = {
-#define SOURCE_ROWS(X, name, type) {EACH_DOT_ROW(X, name, type)},
-  EACH_SOURCE(SOURCE_ROWS, DOTS_NAME)
-};
-
-
-/*
-** DOT_ROWS rows from 'i' on, or what is left of them, and four columns from 'j' on; what is read
-** after them begins at 'next'.
-*/
-static void FN(dots_at) (const FN(one) *x, int64_t i, int64_t j, const void *next) {
-  const FN(product) *p = &x->p;
-  const T *addend = p->addend == NULL ? NULL
-                    : p->addend + i * p->addend_row + j * p->addend_column;
-  FN(dot_kernels)[x->source][smaller(x->rows - i, DOT_ROWS) - 1](
-    x, x->a + i * p->a_row, FN(b_at)(x, j * x->b_column), x->c + i * p->c_row + j, addend,
-    smaller(x->columns - j, 4), next);
-}
-
-
-/* Columns 4 'from' to 4 'to' - 1: b is read once. */
-static void FN(dot_columns) (const FN(one) *x, int64_t from, int64_t to) {
-  const bool in_line = x->b_column == x->p.depth;
-  for (int64_t j = 4 * from; j < smaller(4 * to, x->columns); j += 4) {
-    const int64_t next = in_line && j + 4 < x->columns ? j + 4 : j;
-    for (int64_t i = 0; i < x->rows; i += DOT_ROWS)
-      FN(dots_at)(x, i, j, FN(b_at)(x, next * x->b_column));
-  }
-}
-
-
-/* Rows DOT_ROWS 'from' to DOT_ROWS 'to' - 1: a is read once. */
-static void FN(dot_rows) (const FN(one) *x, int64_t from, int64_t to) {
-  const bool in_line = x->p.a_row == x->p.depth;
-  for (int64_t i = DOT_ROWS * from; i < smaller(DOT_ROWS * to, x->rows); i += DOT_ROWS) {
-    const int64_t next = in_line && i + DOT_ROWS < x->rows ? i + DOT_ROWS : i;
-    for (int64_t j = 0; j < x->columns; j += 4) FN(dots_at)(x, i, j, x->a + next * x->p.a_row);
-  }
-}
-
-
-/* Tiles of the larger side, which is shared out. */
-static int64_t FN(dot_tiles) (const FN(one) *x) {
-  return x->rows > x->columns ? (x->rows + DOT_ROWS - 1) / DOT_ROWS : (x->columns + 3) / 4;
-}
-
-static void FN(dot_some) (const FN(one) *x, int64_t from, int64_t to) {
-  (x->rows > x->columns ? FN(dot_rows) : FN(dot_columns))(x, from, to);
-}
-
-
-/* Long scalar products are cut, so that they can be stopped; their parts are added up. */
-static void FN(dot_piece) (void *arg, int64_t from, int64_t to) {
-  const FN(one) *x = arg;
-  for (int64_t k = 0; k < x->p.depth; k += LONG_DOT) {
-    if (k > 0 && cpu_stopped(x->m->self)) break;
-    FN(one) y = *x;
-    y.a += k;
-    y.b = FN(b_at)(x, k);
-    y.p.depth = smaller(x->p.depth - k, LONG_DOT);
-    if (k > 0) { y.p.add = true; y.p.addend = NULL; }
-    FN(dot_some)(&y, from, to);
-  }
-}
-
-
-/* Few products are made of what is read: both are counted. */
-static void FN(dots) (FN(one) *x) {
-  const bool tall = x->rows > x->columns;
-  const int64_t bytes = x->p.depth * (tall ? DOT_ROWS * BYTES : 4 * FN(b_bytes)(x));
-  const int64_t cost = 8 * smaller(x->rows, x->columns) * x->p.depth;
-  const int64_t grain = smaller(PIECE_FLOPS / (cost + 100), PIECE_READ / (bytes + 100)) + 1;
-  pool_run(x->m->self->pool, FN(dot_tiles)(x), grain, FN(dot_piece), x);
-}
-
-/* }================================================================== */
-
-
-/*
-** {==================================================================
-** Lines: b's rows are unbroken. LINES of them at a time are read side by side over all columns:
-** memory is read three times as fast so as in tiles, whose columns are far from each other.
-** ===================================================================
-*/
 
 /* sum[i][j] += the products of 'lines' lines of b with row i of a, in order. */
 INLINED void FN(line_step) (const int rows, const int lines, const heed_type type,
@@ -240,10 +51,10 @@ typedef void (*FN(line_kernel)) (const FN(product) *p, const T *a, const char *b
 #define LINE_KERNELS(X, name, type) \
   X(name, type, 1, 1) X(name, type, 1, 8) X(name, type, 2, 8) X(name, type, 3, 8) \
   X(name, type, 4, 8)
-EACH_SOURCE(LINE_KERNELS, LINE)
+FN(EACH_SOURCE)(LINE_KERNELS, LINE)
 static const FN(line_kernel) FN(line_kernels)[][LINE_ROWS + 1] = {    /* [0]: 1 row, 1 line */
 #define SOURCE_LINES(X, name, type) {LINE_KERNELS(X, name, type)},
-  EACH_SOURCE(SOURCE_LINES, LINE_NAME)
+  FN(EACH_SOURCE)(SOURCE_LINES, LINE_NAME)
 };
 
 
@@ -397,16 +208,9 @@ static void FN(lines) (FN(one) *x) {
   FN(lines_by_blocks)(x, smaller(columns, FN(line_width)(x)));
 }
 
-/* }================================================================== */
-
-#undef DOTS
-#undef DOTS_NAME
-#undef ALL_ROWS
-#undef SOURCE_ROWS
 #undef LINE
 #undef LINE_NAME
 #undef LINE_KERNELS
 #undef SOURCE_LINES
-#undef EACH_SOURCE
 
 #endif

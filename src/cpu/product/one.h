@@ -1,5 +1,5 @@
 /*
-** matmul_one.h - one product of a batch (read once for each type).
+** one.h - one product of a batch (read once for each type).
 */
 
 #ifndef T
