@@ -6,18 +6,20 @@ local rows = require "spec.support.rows"
 -- holds.
 local for_kernels = {
   "heed.h", "base/layout.h", "base/random.h", "base/scalar.h", "base/view.h", "base/work.h",
-  "memory/device.h", "memory/pool.h", "op/ops.def", "op/masks.def",
+  "base/optimizer.h", "memory/device.h", "memory/pool.h", "op/ops.def", "op/masks.def",
+  "op/optimizers.def",
 }
 local floors = {
-  {"src/heed%.h", {"op/ops.def", "op/masks.def"}},
+  {"src/heed%.h", {"op/ops.def", "op/masks.def", "op/optimizers.def"}},
   {"src/heed%.c", {"heed.h", "memory/", "tensor/", "cpu/cpu.h", "op/op.h"}},
-  {"src/base/", {"heed.h", "base/", "op/masks.def"}},
+  {"src/base/", {"heed.h", "base/", "op/masks.def", "op/optimizers.def"}},
   {"src/memory/", {"heed.h", "base/", "memory/", "op/ops.def"}},
   {"src/tensor/", {"heed.h", "base/", "memory/", "tensor/"}},
   {"src/cpu/", {"cpu/", table.unpack(for_kernels)}},
   {"src/graph/", {"heed.h", "base/", "memory/", "tensor/", "graph/", "op/ops.def"}},
   {"src/op/", {"heed.h", "base/", "memory/", "tensor/", "graph/", "op/"}},
-  {"src/lua/", {"heed.h", "heed_api.h", "heed_lua.h", "lua_", "lua.h", "lauxlib.h", "lualib.h"}},
+  {"src/lua/", {"heed.h", "heed_api.h", "heed_lua.h", "lua_", "lua.h", "lauxlib.h", "lualib.h",
+                "op/optimizers.def"}},
   {"cuda/runtime%.h", {"spec/emulated/emulate.h"}},
   {"cuda/", {"cuda/", "memory/plugin.h", "cpu/vector/math.h", table.unpack(for_kernels)}},
   {"spec/emulated/", {"cuda/", "spec/emulated/"}},

@@ -6,6 +6,8 @@ local message = require "spec.support.message"
 local nn = require "heed.nn"
 local optim = require "heed.optim"
 
+local KINDS <const> = require("heed.internal.options").names(require("heed.core").optimizers())
+
 
 local function parameter(...)
   return nn.Parameter(heed.tensor{...})
@@ -76,7 +78,7 @@ describe("an optimiser", function()
 
   -- Beside a parameter that has no gradient, each of the others is looked at.
   it("steps as far where all have gradients as where one has none", function()
-    for _, kind in ipairs{"SGD", "Adam", "AdamW", "Lion"} do
+    for _, kind in ipairs(KINDS) do
       local options = {lr = 0.1, momentum = kind == "SGD" and 0.9 or nil}
       local first, second = heed.randn(3), heed.randn(2, 2)
       local gradient = {heed.randn(3), heed.randn(2, 2)}
@@ -126,7 +128,7 @@ describe("an optimiser", function()
 
   it("refuses numbers that are none, where they are set", function()
     local p = parameter(1.0)
-    for _, kind in ipairs{"SGD", "Adam", "AdamW", "Lion"} do
+    for _, kind in ipairs(KINDS) do
       local opt = optim[kind]({p}, {lr = 0.1})
       for _, lr in ipairs{"0.1", false, -1, 0 / 0, math.huge} do
         assert.matches("^[^:]*optim_spec.lua:%d+: optim." .. kind .. ": .* lr, got ",
@@ -183,7 +185,7 @@ describe("an optimiser", function()
   end)
 
   it("goes up when it maximises", function()
-    for _, kind in ipairs{"SGD", "Adam", "AdamW", "Lion"} do
+    for _, kind in ipairs(KINDS) do
       local p = parameter(1.0)
       p.grad = heed.tensor{1.0}
       optim[kind]({p}, {lr = 0.1, maximize = true, weight_decay = 0}):step()
@@ -283,7 +285,7 @@ describe("an optimiser's state", function()
     end
   end
 
-  for _, kind in ipairs{"SGD", "Adam", "AdamW", "Lion"} do
+  for _, kind in ipairs(KINDS) do
     it("lets another one go on bit for bit: " .. kind, function()
       local given = {lr = 0.1, momentum = kind == "SGD" and 0.9 or nil}
       if kind:find("Adam") then given.amsgrad = true end

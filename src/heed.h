@@ -408,19 +408,31 @@ HEED_API bool heed_seed (heed_context *cx, uint64_t seed);
 HEED_API bool heed_rng_get (heed_context *cx, uint8_t state[HEED_RNG_BYTES]);
 HEED_API bool heed_rng_set (heed_context *cx, const uint8_t state[HEED_RNG_BYTES]);
 
-typedef enum heed_optimizer { HEED_SGD, HEED_ADAM, HEED_ADAMW, HEED_LION } heed_optimizer;
+/* HEED_SGD, HEED_ADAM, HEED_ADAMW, HEED_LION: op/optimizers.def is the table of optimizers. */
+typedef enum heed_optimizer {
+#define OPTIMIZER(NAME, ...) HEED_##NAME,
+#include "op/optimizers.def"
+  HEED_NOPTIMIZERS
+} heed_optimizer;
 
-/* PyTorch's options, by PyTorch's names. */
+#define HEED_STATES 3               /* most that a parameter has */
+
+/*
+** PyTorch's options, by PyTorch's names: double lr, momentum, dampening, weight_decay, beta1,
+** beta2, eps; bool nesterov, amsgrad, maximize. Those that an optimizer does not have may be 0.
+*/
 typedef struct heed_step {
-  double lr, momentum, dampening, weight_decay, beta1, beta2, eps;
+#define NUMBER(name, ...) double name;
+#define ENTRY(name, ...) double name;
+#define FLAG(name) bool name;
+#include "op/optimizers.def"
   int64_t step;                     /* this one's number for these parameters, from 1 */
-  bool nesterov, amsgrad, maximize;
 } heed_step;
 
 /*
 ** One step for n parameters. states[s][i] is state s of parameter i: momentum buffer for
 ** SGD with momentum; exp_avg, exp_avg_sq and, with amsgrad, max_exp_avg_sq for Adam; exp_avg for
-** Lion, whose decay is AdamW's.
+** Lion, whose decay is AdamW's; for all of them, what op/optimizers.def says.
 ** A parameter whose gradient is NULL is left as it is; when it has one again, it lags behind,
 ** and belongs to a call of its own, with its own 'step': the first fills SGD's buffer with the
 ** gradient, and Adam corrects its means by it.

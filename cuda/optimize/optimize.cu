@@ -1,18 +1,30 @@
 /*
-** optimize.cu - one step of SGD, Adam, AdamW or Lion for all parameters of all types: one launch.
+** optimize.cu - one step of an optimizer for all parameters of all types: one launch.
 **
 ** The rows are cut into chunks; a table in device memory says which row a chunk is of. Numbers that
 ** change from step to step are in device memory as well: while work is captured, in a block that
 ** stays, in which the last thread block to end leaves the number of the next step. So n replays do
 ** what n calls do, and a new learning rate is sent to the block (see optimize.h).
 **
-** The order of operations is the CPU's, and PyTorch's.
+** The formulas, and so the order of operations, are the CPU's.
 */
 
 #include "cuda/optimize/optimize.h"
 #include "cuda/device/release.h"
+#include "cuda/vector/math.h"
 
 #include <stdlib.h>
+
+/* By squares: good to n 2^-53, and without a call, which would spill registers. */
+HOST_TOO double power (double x, int64_t n) {
+  double y = 1;
+  for (; n > 0; n >>= 1, x *= x)
+    if (n & 1) y *= x;
+  return y;
+}
+
+#define POWER(x, n) power(x, n)
+#include "base/optimizer.h"
 
 #define THREADS 256
 #define CHUNK 4096                 /* elements */
@@ -34,88 +46,32 @@ struct steps { steps *next; stepping *block; heed_step step; };
 
 /*
 ** {==================================================================
-** Numbers that stay the same over a step
-** ===================================================================
-*/
-
-struct numbers {
-  double sign, decay, fade, weight1, beta2, weight2, root, eps, size;      /* Adam; and Lion */
-  double lr, keep, old, fresh;                                             /* SGD; lr: Lion */
-};
-
-/* By squares: good to n 2^-53, and without a call, which would spill registers. */
-INLINE double power (double x, int64_t n) {
-  double y = 1;
-  for (; n > 0; n >>= 1, x *= x)
-    if (n & 1) y *= x;
-  return y;
-}
-
-
-INLINE bool is_adam (int op) { return op == HEED_ADAM || op == HEED_ADAMW; }
-
-INLINE numbers numbers_of (int op, const heed_step &o) {
-  numbers k;
-  bool decoupled = op == HEED_ADAMW || op == HEED_LION, begins = o.step == 1, adam = is_adam(op);
-  k.sign = o.maximize ? -1 : 1;
-  k.decay = decoupled ? 0 : o.weight_decay;
-  k.fade = decoupled ? 1 - o.lr * o.weight_decay : 1;
-  k.weight1 = 1 - o.beta1;
-  k.beta2 = o.beta2;
-  k.weight2 = 1 - o.beta2;
-  k.root = adam ? sqrt(1 - power(o.beta2, o.step)) : 0;
-  k.eps = o.eps;
-  k.size = adam ? o.lr / (1 - power(o.beta1, o.step)) : 0;
-  k.lr = o.lr;
-  k.keep = o.momentum;
-  k.old = begins ? 0 : o.momentum;
-  k.fresh = begins ? 1 : 1 - o.dampening;
-  return k;
-}
-
-/* }================================================================== */
-
-
-/*
-** {==================================================================
 ** One element: parameter, gradient, states
 ** ===================================================================
 */
 
-INLINE float root_of (float x) { return sqrtf(x); }
-INLINE double root_of (double x) { return sqrt(x); }
+INLINE float kept (float x) { return fabsf(x) < (float)LEAST_STATE(HEED_FLOAT32) ? 0 : x; }
+INLINE double kept (double x) { return fabs(x) < LEAST_STATE(HEED_FLOAT64) ? 0 : x; }
 
-/* x, or 0 for a denormal: see cpu/optimize/optimize.h. */
-INLINE float state_of (float x) { return fabsf(x) < (float)LEAST_STATE(HEED_FLOAT32) ? 0 : x; }
-INLINE double state_of (double x) { return fabs(x) < LEAST_STATE(HEED_FLOAT64) ? 0 : x; }
+/* The formulas of op/optimizers.def. */
+#define KEPT(x) kept(x)
+#define STEP(formula) \
+  template <class T> INLINE void step_##formula (const optimizer_constants *k, \
+                                                 [[maybe_unused]] int states, T *p, T g, T *s)
+#include "op/optimizers.def"
+#undef KEPT
 
-/* The options that decide what is read. */
-typedef struct variant { int op; bool begins, nesterov, amsgrad; int states; } variant;
+/* What decides which formula runs, and which states are read and written. */
+typedef struct variant { heed_optimizer kind; int states, reads; } variant;
 
-/* The first step's momentum is not read: it may be anything. */
-template <class T> INLINE void step_sgd (const numbers &k, variant m, T *p, T g, T *s) {
-  T d = (T)k.sign * g + (T)k.decay * *p;
-  if (m.states > 0) {
-    s[0] = state_of(m.begins ? d : (T)k.old * s[0] + (T)k.fresh * d);
-    d = m.nesterov ? d + (T)k.keep * s[0] : s[0];
+template <class T>
+INLINE void step_element (const optimizer_constants *k, variant m, T *p, T g, T *s) {
+  switch (m.kind) {
+#define OPTIMIZER(NAME, name, formula, ...) \
+    case HEED_##NAME: step_##formula<T>(k, m.states, p, g, s); return;
+#include "op/optimizers.def"
+    case HEED_NOPTIMIZERS: return;
   }
-  *p -= (T)k.lr * d;
-}
-
-template <class T> INLINE void step_adam (const numbers &k, variant m, T *p, T g, T *s) {
-  T old = *p * (T)k.fade, d = (T)k.sign * g + (T)k.decay * old;
-  s[0] = state_of(s[0] + (T)k.weight1 * (d - s[0]));
-  s[1] = state_of(s[1] * (T)k.beta2 + (T)k.weight2 * d * d);
-  T top = s[1];
-  if (m.amsgrad) s[2] = top = s[2] > top ? s[2] : top;
-  T divisor = root_of(top) / (T)k.root + (T)k.eps;
-  *p = old - (T)k.size * (divisor == 0 ? 0 : s[0] / divisor);
-}
-
-template <class T> INLINE void step_lion (const numbers &k, T *p, T g, T *s) {
-  T off = (T)k.sign * g - s[0], along = s[0] + (T)k.weight1 * off;
-  s[0] = state_of(s[0] + (T)k.weight2 * off);
-  *p = *p * (T)k.fade - (T)k.lr * (T)((along > 0) - (along < 0));
 }
 
 /* }================================================================== */
@@ -131,30 +87,32 @@ template <class T> INLINE void step_lion (const numbers &k, T *p, T g, T *s) {
 template <class S, int N> struct __align__(N * sizeof(S)) pack { S x[N]; };
 
 template <class S, int N>
-INLINE void step_pack (const numbers &k, variant m, const optimize_row &row, int64_t at) {
+INLINE void step_pack (const optimizer_constants *k, variant m, const optimize_row &row,
+                       int64_t at) {
   typedef COMPUTED(S) T;
   typedef pack<S, N> packed;
-  packed p = ((const packed *)row.parameter)[at], g = ((const packed *)row.gradient)[at], s[3];
-  for (int i = 0; i < 3; i++)
-    if (i < m.states && !(m.begins && m.op == HEED_SGD)) s[i] = ((const packed *)row.state[i])[at];
+  packed p = ((const packed *)row.parameter)[at], g = ((const packed *)row.gradient)[at];
+  packed s[HEED_STATES];
+  for (int i = 0; i < HEED_STATES; i++)
+    if (i < m.reads) s[i] = ((const packed *)row.state[i])[at];
     else s[i] = packed{};
   for (int j = 0; j < N; j++) {
-    T x = wide(p.x[j]), state[3] = {wide(s[0].x[j]), wide(s[1].x[j]), wide(s[2].x[j])};
-    if (m.op == HEED_SGD) step_sgd<T>(k, m, &x, wide(g.x[j]), state);
-    else if (m.op == HEED_LION) step_lion<T>(k, &x, wide(g.x[j]), state);
-    else step_adam<T>(k, m, &x, wide(g.x[j]), state);
+    T x = wide(p.x[j]), state[HEED_STATES];
+    for (int i = 0; i < HEED_STATES; i++) state[i] = wide(s[i].x[j]);
+    step_element<T>(k, m, &x, wide(g.x[j]), state);
     p.x[j] = convert<S>(x);
-    for (int i = 0; i < 3; i++) s[i].x[j] = convert<S>(state[i]);
+    for (int i = 0; i < HEED_STATES; i++) s[i].x[j] = convert<S>(state[i]);
   }
   ((packed *)row.parameter)[at] = p;
-  for (int i = 0; i < 3; i++)
+  for (int i = 0; i < HEED_STATES; i++)
     if (i < m.states) ((packed *)row.state[i])[at] = s[i];
 }
 
 
 /* Elements from .. to - 1; 'from' is a multiple of CHUNK. */
 template <class S>
-INLINE void step_chunk (const numbers &k, variant m, const line &l, int64_t from, int64_t to) {
+INLINE void step_chunk (const optimizer_constants *k, variant m, const line &l, int64_t from,
+                        int64_t to) {
   const int many = 16 / (int)sizeof(S);
   int64_t packs = l.aligned ? to / many : from / many;
   for (int64_t i = from / many + threadIdx.x; i < packs; i += THREADS)
@@ -176,35 +134,30 @@ INLINE int row_of (const line *lines, int n, int64_t chunk) {
 }
 
 
-INLINE void step_line (const numbers &k, variant m, const line &l, int64_t chunk) {
+INLINE void step_line (const optimizer_constants *k, variant m, const line &l, int64_t chunk) {
   int64_t from = (chunk - l.first) * CHUNK, to = from + CHUNK < l.row.n ? from + CHUNK : l.row.n;
   switch (l.row.type) {
     case HEED_FLOAT32: step_chunk<float>(k, m, l, from, to); break;
     case HEED_FLOAT64: step_chunk<double>(k, m, l, from, to); break;
     case HEED_FLOAT16: step_chunk<float16>(k, m, l, from, to); break;
-    default: step_chunk<bfloat16>(k, m, l, from, to);
+    case HEED_BFLOAT16: step_chunk<bfloat16>(k, m, l, from, to); break;
+    case HEED_BOOL: case HEED_UINT8: case HEED_INT64: case HEED_NTYPES: break;
   }
-}
-
-
-INLINE int states_of (int op, const heed_step &o) {
-  if (op == HEED_SGD) return o.momentum != 0;
-  return op == HEED_LION ? 1 : o.amsgrad ? 3 : 2;
 }
 
 
 KERNEL __launch_bounds__(THREADS, 3)
-step_lines (stepping *block, int op, const line *lines, int n, int64_t chunks) {
-  __shared__ numbers shared;
+step_lines (stepping *block, heed_optimizer kind, const line *lines, int n, int64_t chunks) {
+  __shared__ optimizer_constants shared;
   __shared__ heed_step o;
   if (threadIdx.x == 0) {
     o = block->step;
-    shared = numbers_of(op, o);
+    shared = optimizer_constants_of(kind, &o);
   }
   __syncthreads();
-  variant m = {op, o.step == 1, o.nesterov, is_adam(op) && o.amsgrad, states_of(op, o)};
+  variant m = {kind, optimizer_states(kind, &o), optimizer_reads(kind, &o)};
   for (int64_t c = blockIdx.x; c < chunks; c += gridDim.x)
-    step_line(shared, m, lines[row_of(lines, n, c)], c);
+    step_line(&shared, m, lines[row_of(lines, n, c)], c);
   if (threadIdx.x != 0 || atomicAdd(&block->done, 1u) + 1 < gridDim.x) return;
   block->done = 0;
   block->step.step++;
@@ -221,7 +174,7 @@ step_lines (stepping *block, int op, const line *lines, int n, int64_t chunks) {
 
 static bool is_aligned (const optimize_row *row) {
   uintptr_t all = (uintptr_t)row->parameter | (uintptr_t)row->gradient;
-  for (int i = 0; i < 3; i++) all |= (uintptr_t)row->state[i];
+  for (int i = 0; i < HEED_STATES; i++) all |= (uintptr_t)row->state[i];
   return all % 16 == 0;
 }
 
@@ -336,6 +289,6 @@ const char *cuda_optimize (cuda *self, const work *w) {
   const char *why = send(self, w, buffer, &chunks, &block, &lines);
   free(buffer);
   if (why != NULL) return why;
-  return launch(self, cuda_blocks(self, chunks, 1), THREADS, 0, step_lines, block, w->op, lines,
-                (int)n, chunks);
+  return launch(self, cuda_blocks(self, chunks, 1), THREADS, 0, step_lines, block,
+                (heed_optimizer)w->op, lines, (int)n, chunks);
 }

@@ -2361,9 +2361,8 @@ function heed.isatty(descriptor) end
 ---@field public heed the functions of C above, before the Lua half adds to them
 heed.core = {}
 
----One step of an optimiser for all parameters, PyTorch's formulas: kind "sgd", "adam",
----"adamw" or "lion".
----@param kind string
+---One step of an optimiser for all parameters.
+---@param kind string the name of a row of src/op/optimizers.def
 ---@param parameters heed.Tensor[]
 ---@param gradients? (heed.Tensor|false)[] the parameters' own unless given
 ---@param states (heed.Tensor|false)[][] lists, one for each kind of state
@@ -2385,6 +2384,13 @@ function heed.core.attention_mask(size, rule, operands) end
 ---> heed.core.mask_words()[heed.core.mask_words().blocks].numbers == 3
 ---@return table
 function heed.core.mask_words() end
+
+---The rows of src/op/optimizers.def by name: the name, whether the first step fills the states, the
+---options by name, {default =, least =, below =}, and the states, {name =, option =}, of which one
+---with an option is there where that is not 0.
+---> heed.core.optimizers().Lion.options.lr.default == 1e-4
+---@return table
+function heed.core.optimizers() end
 
 ---The p-norm of the gradients that parameters have, taken over all of them; with `max`, they are
 ---scaled so that it is at most that.

@@ -109,6 +109,12 @@ static void numbers_are_gradients (heed_context *cx, heed_context *other) {
         && !heed_record_custom(cx, &custom, 1, &x, 1, &g) &&
         !heed_record_custom(cx, &custom, 1, &g, 1, &y), "no backward function, or no handle");
   heed_step step = {.step = 1};
+  heed_step wrong = {.step = 1, .beta2 = 1};
+  check(!heed_optimize(cx, HEED_ADAM, &wrong, 1, &x, &x, NULL) &&
+        strstr(heed_error(cx), "beta2") != NULL, "a number of a step by its name");
+  heed_clear(cx);
+  check(!heed_optimize(cx, HEED_NOPTIMIZERS, &step, 1, &x, &x, NULL), "no such optimizer");
+  heed_clear(cx);
   check(!heed_optimize(cx, HEED_SGD, &step, 1, NULL, NULL, NULL) &&
         !heed_optimize(cx, HEED_SGD, &step, 1, &foreign, &x, NULL), "a step of another context's");
   heed_clear(cx);

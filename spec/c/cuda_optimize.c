@@ -3,8 +3,9 @@
 */
 
 #include "cuda_cases.h"
+#include "base/optimizer.h"
 
-enum { ROWS = 9, PARTS = 5, STEPS = 4 };     /* parts: parameter, gradient, three states */
+enum { ROWS = 9, PARTS = 2 + HEED_STATES, STEPS = 4 };     /* parts: parameter, gradient, states */
 
 typedef struct plan {
   heed_optimizer kind;
@@ -52,12 +53,12 @@ static heed_step options (int i) {
   return o;
 }
 
-/* Numbers for both sides. Momentum is not read by the first step, so it starts as NaN. */
+/* Numbers for both sides. A state that the first step does not read starts as NaN. */
 static void fill_part (both *b, plan *p, int row, int part, int shift) {
   optimize_row *r = &p->rows[row];
   const size_t size = scalar_sizes[r->type], bytes = bytes_of(r);
   view v = filled(r->type, 1, SIZES(r->n + 1), -1, 1);
-  if (part >= 2) memset(v.data, p->kind == HEED_SGD ? 0xff : 0, bytes + size);
+  if (part >= 2) memset(v.data, optimizer_reads(p->kind, &p->step) == 0 ? 0xff : 0, bytes + size);
   char *data = (char *)v.data + shift * size, *memory = b->gpu->alloc(b->gpu, bytes + size);
   if (bytes > 0) check(b, b->gpu->upload(b->gpu, memory + shift * size, data, bytes));
   set_part(r, part, data);
@@ -69,10 +70,8 @@ static void fill_part (both *b, plan *p, int row, int part, int shift) {
 static void prepare (both *b, plan *p, int i) {
   static const int64_t sizes[ROWS] = {1, 0, 7, 4096, 4097, 300, 10000, 16, 33};
   const int n = i % 4 == 0 ? 1 : ROWS;
-  *p = (plan){.kind = (heed_optimizer)((i + i / 4) % 4), .step = options(i), .n = n};
-  const heed_step *o = &p->step;
-  p->states = p->kind == HEED_SGD ? o->momentum > 0 : p->kind == HEED_LION ? 1
-            : o->amsgrad ? 3 : 2;
+  *p = (plan){.kind = (heed_optimizer)((i + i / 4) % HEED_NOPTIMIZERS), .step = options(i), .n = n};
+  p->states = optimizer_states(p->kind, &p->step);
   for (int k = 0; k < n; k++) {
     heed_type type = i % 2 == 1 ? HEED_FLOAT32 : float_type();
     p->rows[k] = p->gpu_rows[k] = (optimize_row){.type = type, .n = sizes[(i + k) % ROWS]};

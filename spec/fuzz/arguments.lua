@@ -1,6 +1,7 @@
 -- Plausible arguments, as source: by the kind and name of a parameter, and for structured
 -- functions as whole lists.
 
+local core = require "heed.core"
 local values = require "spec.fuzz.values"
 
 local shape_text, tensor = values.shape_text, values.tensor
@@ -13,8 +14,9 @@ local EQUATIONS = {
   "a,a", "->", "ij,kj", "...ij,...jk->...ik", "iij->j", " i j -> j i ", "ij->k", "i..j", ",",
   "zzzzzzzz->z", "->i", "i->ii", "...", "ij...,jk->ik...",
 }
+local OPTIMIZERS = require("heed.internal.options").names(core.optimizers())
 local TEXTS = {equation = EQUATIONS, device = {"cpu", "cuda", "cuda:1", "tpu"}}
-local WORDS = {"base", "avx2", "cpu", "highest", "medium", "causal", "cuda:0", "sgd"}
+local WORDS = {"base", "avx2", "cpu", "highest", "medium", "causal", "cuda:0", "SGD"}
 
 
 local function size_of(shape)
@@ -170,7 +172,7 @@ end
 
 function kinds.WIDTH(c) return ("%q"):format(c.r:pick{"i1", "i2", "i4", "u1", "u2", "u4", "u8"}) end
 
-function kinds.STEP(c) return ("%q"):format(c.r:pick{"sgd", "adam", "adamw", "lion"}) end
+function kinds.STEP(c) return ("%q"):format(c.r:pick(OPTIMIZERS)) end
 
 function kinds.STATES(c)
   return "{" .. concat(c.r:list(c.r:integer(0, 3), function() return kinds.TENSORS(c) end), ", ")

@@ -120,14 +120,11 @@ typedef struct dense_map {
   double number[2];
 } dense_map;
 
-/* The least number in an optimiser's state but 0: see cpu/optimize/optimize.h. */
-#define LEAST_STATE(type) ((type) == HEED_FLOAT64 ? 0x1p-1022 : 0x1p-126)
-
 /* One parameter of an optimiser's step: rows of elements, all of them dense and of one type. */
 typedef struct optimize_row {
   heed_type type;
   int64_t n;
-  void *parameter, *state[3];
+  void *parameter, *state[HEED_STATES];        /* NULL: it has none */
   const void *gradient;
 } optimize_row;
 

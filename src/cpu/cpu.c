@@ -89,7 +89,7 @@ static const struct { const char *name; int ops; } kinds[WORK_KINDS] = {
   [WORK_LOSS] = {"loss", LOSS_CROSS_ENTROPY_BACK + 1},
   [WORK_ATTENTION] = {"attention", 1},
   [WORK_ATTENTION_BACK] = {"gradient of attention", 1},
-  [WORK_OPTIMIZE] = {"optimizer", HEED_LION + 1},
+  [WORK_OPTIMIZE] = {"optimizer", HEED_NOPTIMIZERS},
   [WORK_CLIP] = {"clipping", CLIP_SCALE + 1},
 #endif
   [WORK_PROBABILITIES] = {"check of probabilities", 1}

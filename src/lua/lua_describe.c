@@ -1,7 +1,8 @@
 /*
-** lua_describe.c - C's tables of operations and of masks as Lua's tables, for the Lua half.
+** lua_describe.c - C's tables of operations, masks and optimizers as tables of Lua.
 */
 
+#include <math.h>
 #include <string.h>
 
 #include "lua_heed.h"
@@ -128,9 +129,84 @@ static int l_mask_words (lua_State *L) {
 }
 
 
+/* A number or a flag of heed_step. */
+typedef struct field {
+  const char *name, *option;       /* of heed_step; of Lua, which is a list where they differ */
+  int entry;                       /* of that list, from 1 */
+  bool flag;
+  double least, below;
+} field;
+
+static const field fields[] = {
+#define NUMBER(name, least, below) {#name, #name, 0, false, least, below},
+#define ENTRY(name, list, i, least, below) {#name, #list, i, false, least, below},
+#define FLAG(name) {#name, #name, 0, true, 0, 1},
+#include "op/optimizers.def"
+};
+
+
+/* Sets an option in the table on top of the stack: {default =, least =, below =}. */
+static void set_option (lua_State *L, const char *name, double value) {
+  const field *f = fields;
+  while (strcmp(f->name, name) != 0) f++;
+  if (f->entry <= 1) lua_createtable(L, 0, 3);
+  else lua_getfield(L, -1, f->option);
+  if (f->entry == 1) lua_newtable(L);
+  else if (f->entry > 1) lua_getfield(L, -1, "default");
+  if (f->flag) lua_pushboolean(L, value != 0);
+  else lua_pushnumber(L, value);
+  if (f->entry > 0) lua_rawseti(L, -2, f->entry);
+  lua_setfield(L, -2, "default");
+  if (!f->flag) {
+    lua_pushnumber(L, f->least);
+    lua_setfield(L, -2, "least");
+    lua_pushnumber(L, f->below);
+    lua_setfield(L, -2, "below");
+  }
+  lua_setfield(L, -2, f->option);
+}
+
+
+/* Appends a state to the list on top of the stack: {name =, option =}. */
+static void add_state (lua_State *L, const char *name, const char *option) {
+  lua_createtable(L, 0, 2);
+  set_string(L, "name", name);
+  set_string(L, "option", option);
+  lua_rawseti(L, -2, (lua_Integer)lua_rawlen(L, -2) + 1);
+}
+
+
+/*
+** optimizers(): the rows of optimizers.def by name: the name, whether the first step fills the
+** states, the options by name, and the states, of which one with an option is there where that is
+** not 0.
+*/
+static int l_optimizers (lua_State *L) {
+  enum { ZEROS, FILLED };
+  lua_newtable(L);
+#define OPTIMIZER(NAME, name, formula, decay, begin, options, states) \
+  lua_createtable(L, 0, 4); \
+  set_string(L, "name", #name); \
+  set_flag(L, "fills", begin == FILLED); \
+  lua_newtable(L); \
+  options \
+  lua_setfield(L, -2, "options"); \
+  lua_newtable(L); \
+  states \
+  lua_setfield(L, -2, "states"); \
+  lua_setfield(L, -2, #name);
+#define HAS(name, value) set_option(L, #name, value);
+#define STATE(name) add_state(L, #name, NULL);
+#define STATE_IF(name, option) add_state(L, #name, #option);
+#include "op/optimizers.def"
+  return 1;
+}
+
+
 void open_describe (lua_State *L, int internal) {
   static const luaL_Reg functions[] = {
-    {"mask_words", l_mask_words}, {"operations", l_operations}, {NULL, NULL}
+    {"mask_words", l_mask_words}, {"operations", l_operations}, {"optimizers", l_optimizers},
+    {NULL, NULL}
   };
   register_functions(L, functions, internal);
 }

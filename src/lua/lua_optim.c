@@ -8,11 +8,10 @@
 
 #include "lua_heed.h"
 
-#define STATES 3                   /* most tensors of an optimiser's state for a parameter */
 
-
-static double number_field (lua_State *L, int i, const char *name, double otherwise) {
-  double value = otherwise;
+/* Numbers and flags that are missing are 0. */
+static double number_field (lua_State *L, int i, const char *name) {
+  double value = 0;
   int type = lua_getfield(L, i, name);
   if (type == LUA_TNUMBER) value = lua_tonumber(L, -1);
   else if (type != LUA_TNIL) raise_wrong(L, name, "a number", lua_gettop(L));
@@ -29,33 +28,29 @@ static bool flag_field (lua_State *L, int i, const char *name) {
 }
 
 
-static void read_betas (lua_State *L, int i, heed_step *step) {
-  if (lua_getfield(L, i, "betas") == LUA_TTABLE) {
-    lua_rawgeti(L, -1, 1);
-    lua_rawgeti(L, -2, 2);
-    step->beta1 = lua_tonumber(L, -2);
-    step->beta2 = lua_tonumber(L, -1);
-    lua_pop(L, 2);
+/* Entry k of a field that is a list. */
+static double entry_field (lua_State *L, int i, const char *name, int k) {
+  double value = 0;
+  if (lua_getfield(L, i, name) == LUA_TTABLE) {
+    lua_rawgeti(L, -1, k);
+    value = lua_tonumber(L, -1);
+    lua_pop(L, 1);
   }
   lua_pop(L, 1);
+  return value;
 }
 
 
 heed_step read_step (lua_State *L, int i) {
   heed_step step;
   memset(&step, 0, sizeof step);
-  step.lr = number_field(L, i, "lr", 0);
-  step.momentum = number_field(L, i, "momentum", 0);
-  step.dampening = number_field(L, i, "dampening", 0);
-  step.weight_decay = number_field(L, i, "weight_decay", 0);
-  step.eps = number_field(L, i, "eps", 1e-8);
+#define NUMBER(name, ...) step.name = number_field(L, i, #name);
+#define ENTRY(name, list, k, ...) step.name = entry_field(L, i, #list, k);
+#define FLAG(name) step.name = flag_field(L, i, #name);
+#include "op/optimizers.def"
   lua_getfield(L, i, "step");
   step.step = lua_isnil(L, -1) ? 1 : check_integer(L, lua_gettop(L), "step");
   lua_pop(L, 1);
-  step.nesterov = flag_field(L, i, "nesterov");
-  step.amsgrad = flag_field(L, i, "amsgrad");
-  step.maximize = flag_field(L, i, "maximize");
-  read_betas(L, i, &step);
   return step;
 }
 
@@ -97,22 +92,27 @@ static bool take_gradients (int n, heed_tensor *const *ts, heed_tensor **gradien
 
 
 /*
-** optim_step(kind, parameters, gradients, states, options): states is a list of lists. With nil
-** for gradients they are the parameters' own, and it gives false if one of these has none.
+** optim_step(kind, parameters, gradients, states, options): kind is the name of an optimizer, and
+** states is a list of lists. With nil for gradients they are the parameters' own, and the result is
+** false if one of these has none.
 */
 static int l_optim_step (lua_State *L) {
-  static const char *const kinds[] = {"sgd", "adam", "adamw", "lion", NULL};
+  static const char *const kinds[] = {
+#define OPTIMIZER(NAME, name, ...) #name,
+#include "op/optimizers.def"
+    NULL
+  };
   binding *b = enter(L);
   heed_optimizer kind = (heed_optimizer)luaL_checkoption(L, 1, NULL, kinds);
   const bool own = lua_isnil(L, 3);
   for (int i = 2; i <= 5; i++)
     if (i != 3 || !own) luaL_checktype(L, i, LUA_TTABLE);
   size_t n = lua_rawlen(L, 2), nstates = lua_rawlen(L, 4);
-  if (nstates > STATES)
-    return raise(L, "at most %d states expected, got %d", STATES, (int)nstates);
+  if (nstates > HEED_STATES)
+    return raise(L, "at most %d states expected, got %d", HEED_STATES, (int)nstates);
   heed_step step = read_step(L, 5);
-  heed_tensor **list = lua_newuserdatauv(L, ((2 + STATES) * n + 1) * sizeof *list, 0);
-  heed_tensor *const *states[STATES] = {NULL};
+  heed_tensor **list = lua_newuserdatauv(L, ((2 + HEED_STATES) * n + 1) * sizeof *list, 0);
+  heed_tensor *const *states[HEED_STATES] = {NULL};
   if (!own) {
     read_list(L, 2, (int)n, list);
     read_list(L, 3, (int)n, list + n);

@@ -56,9 +56,8 @@ layout layout_with_last (const layout *at, int axis);
 bool op_run_scan (heed_op op, scan_op kind, int axis, bool reverse, heed_tensor *y, heed_tensor *x);
 
 /* What an optimiser's step works on: dense tensors of one type; states that it has, or NULL. */
-#define OPTIMIZE_STATES 3
 typedef struct optimized {
-  heed_tensor *parameter, *gradient, *state[OPTIMIZE_STATES];
+  heed_tensor *parameter, *gradient, *state[HEED_STATES];
 } optimized;
 
 /* optimize_composed.c: the step of one parameter, which is written in place with its states. */

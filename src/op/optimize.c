@@ -5,21 +5,24 @@
 
 #include <math.h>
 
+#include "base/optimizer.h"
 #include "op/compose.h"
 
 
 static const char *name_of (heed_optimizer kind) {
-  static const char *const names[] = {"SGD", "Adam", "AdamW", "Lion"};
+  static const char *const names[] = {
+#define OPTIMIZER(NAME, name, ...) #name,
+#include "op/optimizers.def"
+  };
   return names[kind];
 }
 
 
-/* Buffers that a parameter has. */
-static int states_of (heed_optimizer kind, const heed_step *step) {
-  if (kind == HEED_SGD) return step->momentum != 0;
-  if (kind == HEED_LION) return 1;
-  return step->amsgrad ? 3 : 2;
-}
+#define OPTIMIZER(NAME, name, formula, decay, begin, options, states) \
+  _Static_assert(0 states <= HEED_STATES, #name " has too many states");
+#define STATE(name) + 1
+#define STATE_IF(name, option) + 1
+#include "op/optimizers.def"
 
 
 static bool refuse (heed_context *cx, heed_optimizer kind, int i, const char *why) {
@@ -27,19 +30,28 @@ static bool refuse (heed_context *cx, heed_optimizer kind, int i, const char *wh
 }
 
 
+/* Is x finite, and least <= x < below? */
+static bool check_number (heed_context *cx, heed_optimizer kind, const char *name, double x,
+                          double least, double below) {
+  if (isfinite(x) && x >= least && x < below) return true;
+  if (isinf(least))
+    return core_fail_at(cx, name_of(kind), name, "a finite number expected, got %g", x) != NULL;
+  if (isinf(below))
+    return core_fail_at(cx, name_of(kind), name, "a finite number of at least %g expected, got %g",
+                        least, x) != NULL;
+  return core_fail_at(cx, name_of(kind), name, "a number from %g to below %g expected, got %g",
+                      least, below, x) != NULL;
+}
+
+
 static bool check_step (heed_context *cx, heed_optimizer kind, const heed_step *step) {
-  if (step == NULL || (unsigned)kind > HEED_LION)
+  if (step == NULL || (unsigned)kind >= HEED_NOPTIMIZERS)
     return core_fail(cx, "optimize", "there is no such optimiser, or no step") != NULL;
-  const char *name = name_of(kind);
-  const double number[] = {step->lr, step->weight_decay, step->momentum, step->eps};
-  for (int i = 0; i < 4; i++)
-    if (!(number[i] >= 0))
-      return core_fail(cx, name, "numbers from 0 on expected, got %g", number[i]) != NULL;
-  bool good = step->beta1 >= 0 && step->beta1 < 1 && step->beta2 >= 0 && step->beta2 < 1;
-  if (kind != HEED_SGD && !good)
-    return core_fail(cx, name, "betas from 0 to 1 expected, got %g and %g", step->beta1,
-                     step->beta2) != NULL;
-  return step->step > 0 || core_fail(cx, name, "steps count from 1") != NULL;
+#define NUMBER(name, least, below) \
+  if (!check_number(cx, kind, #name, step->name, least, below)) return false;
+#define ENTRY(name, list, i, least, below) NUMBER(name, least, below)
+#include "op/optimizers.def"
+  return step->step > 0 || core_fail(cx, name_of(kind), "steps count from 1") != NULL;
 }
 
 
@@ -135,7 +147,7 @@ static bool fused (const stepping *o) {
     optimize_row *row = &o->row[rows++];
     *row = (optimize_row){.type = t->parameter->type, .n = layout_numel(&t->parameter->at),
                           .parameter = data_of(t->parameter), .gradient = data_of(t->gradient)};
-    for (int s = 0; s < OPTIMIZE_STATES; s++) row->state[s] = data_of(t->state[s]);
+    for (int s = 0; s < HEED_STATES; s++) row->state[s] = data_of(t->state[s]);
   }
   work_optimize(&w, o->kind, rows, o->row, o->step);
   if (rows > 0 && !op_run_for(o->cx, HEED_NOPS, &w)) return false;
@@ -205,8 +217,9 @@ bool heed_optimize (heed_context *cx, heed_optimizer kind, const heed_step *step
   if (core_interrupted(cx, name_of(kind))) return false;
   if (parameters == NULL || gradients == NULL)
     return core_fail(cx, "optimize", "there are no parameters, or no gradients") != NULL;
-  stepping o = {.cx = cx, .kind = kind, .step = step, .n = n, .states = states_of(kind, step),
-                .parameter = parameters, .gradient = gradients, .state = states};
+  stepping o = {.cx = cx, .kind = kind, .step = step, .n = n,
+                .states = optimizer_states(kind, step), .parameter = parameters,
+                .gradient = gradients, .state = states};
   size_t rows = (size_t)n * sizeof *o.row, list = (size_t)n * sizeof *o.list;
   o.row = core_alloc(cx, rows);
   o.list = core_alloc(cx, list);

@@ -8,6 +8,7 @@
 
 #include <math.h>
 
+#include "base/optimizer.h"
 #include "op/compose.h"
 
 
@@ -20,7 +21,7 @@ static bool store (heed_tensor *to, heed_tensor *from) {
 }
 
 
-/* t, but 0 for what is denormal: states decay into that, see cpu/optimize/optimize.h. */
+/* t, but 0 for what is denormal: states decay into that, see KEPT in optimizers.def. */
 static heed_tensor *state (heed_tensor *t) {
   if (t == NULL) return NULL;
   heed_tensor *small = op2(HEED_lt, op1(HEED_abs, t), op_float(t->cx, LEAST_STATE(t->type)));
@@ -34,43 +35,65 @@ static heed_tensor *add_scaled (heed_tensor *a, heed_tensor *b, double factor) {
 }
 
 
-/* The direction of descent: the gradient, with the decay of weights unless that is decoupled. */
-static heed_tensor *descent (const heed_step *o, heed_tensor *p, heed_tensor *g, double decay) {
+/* A step of one parameter, in the type that is computed in. */
+typedef struct descending {
+  const heed_step *o;
+  heed_type type;
+  heed_tensor *parameter;          /* shrunk, where decay shrinks the weights themselves */
+  heed_tensor *along;              /* the gradient, with the decay that is added to it */
+  const optimized *t;              /* the tensors themselves */
+} descending;
+
+
+static bool begin (descending *d, bool decoupled) {
+  const heed_step *o = d->o;
+  heed_tensor *p = op_cast(d->t->parameter, d->type), *g = op_cast(d->t->gradient, d->type);
+  if (decoupled) p = op_scale(p, 1 - o->lr * o->weight_decay);
   if (o->maximize) g = op1(HEED_neg, g);
-  return decay != 0 ? add_scaled(g, p, decay) : g;
+  if (!decoupled && o->weight_decay != 0) g = add_scaled(g, p, o->weight_decay);
+  d->parameter = p;
+  d->along = g;
+  return p != NULL && g != NULL;
 }
 
 
-/* buffer = momentum buffer + (1 - dampening) d, and d itself in the first step. */
-static heed_tensor *momentum_of (const heed_step *o, heed_tensor *buffer, heed_tensor *d) {
-  if (o->step == 1) return state(d);
-  return state(add_scaled(op_scale(buffer, o->momentum), d, 1 - o->dampening));
+static heed_tensor *state_of (const descending *d, int i) {
+  return op_cast(d->t->state[i], d->type);
 }
 
 
-static bool step_sgd (const heed_step *o, const optimized *t, heed_type type) {
-  heed_tensor *p = op_cast(t->parameter, type);
-  heed_tensor *d = descent(o, p, op_cast(t->gradient, type), o->weight_decay);
+/* buffer = momentum buffer + (1 - dampening) along, and 'along' itself in the first step. */
+static heed_tensor *momentum_of (const descending *d) {
+  if (d->o->step == 1) return state(d->along);
+  heed_tensor *buffer = op_scale(state_of(d, 0), d->o->momentum);
+  return state(add_scaled(buffer, d->along, 1 - d->o->dampening));
+}
+
+
+static bool step_sgd (const descending *d) {
+  const heed_step *o = d->o;
+  heed_tensor *along = d->along;
   if (o->momentum != 0) {
-    heed_tensor *buffer = *t->state;
-    heed_tensor *m = momentum_of(o, op_cast(buffer, type), d);
-    d = o->nesterov ? add_scaled(d, m, o->momentum) : m;
-    if (d == NULL || !store(buffer, m)) return false;
+    heed_tensor *m = momentum_of(d);
+    along = o->nesterov ? add_scaled(along, m, o->momentum) : m;
+    if (along == NULL || !store(d->t->state[0], m)) return false;
   }
-  return store(t->parameter, add_scaled(p, d, -o->lr));
+  return store(d->t->parameter, add_scaled(d->parameter, along, -o->lr));
 }
 
 
 /* States of Adam, in their order. */
 enum { MEAN, SQUARE, LARGEST };
 
-/* The running means: of d, and of its square. */
-static heed_tensor *mean_of (const heed_step *o, heed_tensor *mean, heed_tensor *d) {
-  return state(add_scaled(mean, op2(HEED_sub, d, mean), 1 - o->beta1));
+/* The running means: of 'along', and of its square. */
+static heed_tensor *mean_of (const descending *d) {
+  heed_tensor *mean = state_of(d, MEAN);
+  return state(add_scaled(mean, op2(HEED_sub, d->along, mean), 1 - d->o->beta1));
 }
 
-static heed_tensor *square_of (const heed_step *o, heed_tensor *square, heed_tensor *d) {
-  return state(add_scaled(op_scale(square, o->beta2), op1(HEED_square, d), 1 - o->beta2));
+static heed_tensor *square_of (const descending *d) {
+  heed_tensor *square = op_scale(state_of(d, SQUARE), d->o->beta2);
+  return state(add_scaled(square, op1(HEED_square, d->along), 1 - d->o->beta2));
 }
 
 
@@ -83,37 +106,39 @@ static heed_tensor *ratio (heed_tensor *a, heed_tensor *b) {
 
 
 /* p -= lr / (1 - beta1^t) mean / (sqrt(square) / sqrt(1 - beta2^t) + eps) */
-static bool step_adam (const heed_step *o, const optimized *t, heed_type type, bool decoupled) {
+static bool step_adam (const descending *d) {
+  const heed_step *o = d->o;
   double first = 1 - pow(o->beta1, (double)o->step), second = 1 - pow(o->beta2, (double)o->step);
-  heed_tensor *p = op_cast(t->parameter, type), *const *state = t->state;
-  if (decoupled) p = op_scale(p, 1 - o->lr * o->weight_decay);
-  if (p == NULL) return false;
-  heed_tensor *d = descent(o, p, op_cast(t->gradient, type), decoupled ? 0 : o->weight_decay);
-  heed_tensor *mean = mean_of(o, op_cast(state[MEAN], type), d);
-  heed_tensor *square = square_of(o, op_cast(state[SQUARE], type), d), *top = square;
-  if (o->amsgrad) top = op2(HEED_maximum, op_cast(state[LARGEST], type), square);
+  heed_tensor *mean = mean_of(d), *square = square_of(d), *top = square, *p = d->parameter;
+  if (o->amsgrad) top = op2(HEED_maximum, state_of(d, LARGEST), square);
   heed_tensor *root = op2(HEED_div, op1(HEED_sqrt, top), op_float(p->cx, sqrt(second)));
   p = add_scaled(p, ratio(mean, op_shift(root, o->eps)), -o->lr / first);
   if (p == NULL) return false;
+  heed_tensor *const *state = d->t->state;
   return store(state[MEAN], mean) && store(state[SQUARE], square) &&
-         (!o->amsgrad || store(state[LARGEST], top)) && store(t->parameter, p);
+         (!o->amsgrad || store(state[LARGEST], top)) && store(d->t->parameter, p);
 }
 
 
-/* Chen et al. 2023, Symbolic Discovery of Optimization Algorithms, algorithm 2. */
-static bool step_lion (const heed_step *o, const optimized *t, heed_type type) {
-  heed_tensor *p = op_cast(t->parameter, type), *mean = op_cast(*t->state, type);
-  heed_tensor *d = descent(o, p, op_cast(t->gradient, type), 0), *off = op2(HEED_sub, d, mean);
+/* Chen et al. 2023, algorithm 2. */
+static bool step_lion (const descending *d) {
+  const heed_step *o = d->o;
+  heed_tensor *mean = state_of(d, 0), *off = op2(HEED_sub, d->along, mean);
   heed_tensor *along = op1(HEED_sign, add_scaled(mean, off, 1 - o->beta1));
-  p = add_scaled(op_scale(p, 1 - o->lr * o->weight_decay), along, -o->lr);
+  heed_tensor *p = add_scaled(d->parameter, along, -o->lr);
   mean = state(add_scaled(mean, off, 1 - o->beta2));
-  return p != NULL && mean != NULL && store(*t->state, mean) && store(t->parameter, p);
+  return p != NULL && mean != NULL && store(d->t->state[0], mean) && store(d->t->parameter, p);
 }
 
 
 bool optimize_composed (heed_optimizer kind, const heed_step *step, const optimized *t) {
-  heed_type type = scalar_computing(t->parameter->type);
-  if (kind == HEED_SGD) return step_sgd(step, t, type);
-  if (kind == HEED_LION) return step_lion(step, t, type);
-  return step_adam(step, t, type, kind == HEED_ADAMW);
+  enum { GRADIENT, WEIGHTS };
+  descending d = {.o = step, .type = scalar_computing(t->parameter->type), .t = t};
+  switch (kind) {
+#define OPTIMIZER(NAME, name, formula, decay, ...) \
+    case HEED_##NAME: return begin(&d, decay == WEIGHTS) && step_##formula(&d);
+#include "op/optimizers.def"
+    case HEED_NOPTIMIZERS: break;
+  }
+  return false;
 }

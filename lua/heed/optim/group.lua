@@ -12,10 +12,12 @@ local parameter = require "heed.nn.parameter"
 local fail = heed.fail
 local optim_step = core.optim_step
 
+---A row of src/op/optimizers.def.
 ---@class heed.Optimizer.kind
----@field name string of the core
----@field states fun(o: table): string[] names of the states that steps with these options need
----@field fills boolean? whether the first step of a state fills it, instead of starting from 0
+---@field name string
+---@field options table<string, {default: any, least?: number, below?: number}>
+---@field states {name: string, option?: string}[] one with an option is there where that is not 0
+---@field fills boolean whether the first step of a state fills it, instead of starting from 0
 
 ---@class heed.Optimizer.group
 ---@field lr number may be set at any time
@@ -33,26 +35,40 @@ local Group = {}
 Group.__index = Group
 
 
-local function check_betas(who, betas)
-  if #betas ~= 2 then fail("%s: two numbers expected as betas, got %d", who, #betas) end
-  for i, beta in ipairs(betas) do
-    if type(beta) ~= "number" then
-      fail("%s: two numbers expected as betas, got %s", who, options.kind(beta))
-    elseif not (beta >= 0 and beta < 1) then
-      fail("%s: a number from 0 to below 1 expected as betas[%d], got %s", who, i, beta)
-    end
+local function check_number(who, name, value, known)
+  if known.least == 0 and known.below == math.huge then
+    options.positive(who, name, value)
+  elseif known.below == math.huge then
+    if math.abs(value) < math.huge then return end
+    fail("%s: a finite number expected as %s, got %s", who, name, options.kind(value))
+  elseif not (value >= known.least and value < known.below) then
+    fail("%s: a number from %g to below %g expected as %s, got %s", who, known.least, known.below,
+         name, value)
   end
 end
 
 
-local function check_options(who, o)
-  for name, value in pairs(o) do
-    if type(value) == "number" and name ~= "dampening" then options.positive(who, name, value) end
+local function check_pair(who, name, pair, known)
+  if #pair ~= 2 then fail("%s: two numbers expected as %s, got %d", who, name, #pair) end
+  for i, value in ipairs(pair) do
+    if type(value) ~= "number" then
+      fail("%s: two numbers expected as %s, got %s", who, name, options.kind(value))
+    end
+    check_number(who, ("%s[%d]"):format(name, i), value, known)
   end
-  if o.dampening and not (math.abs(o.dampening) < math.huge) then
-    fail("%s: a finite number expected as dampening, got %s", who, options.kind(o.dampening))
+end
+
+
+-- The types are those of the defaults.
+local function check_options(who, o, rows)
+  for name, known in pairs(rows) do
+    local kind = type(known.default)
+    if kind == "table" then
+      check_pair(who, name, o[name], known)
+    elseif kind == "number" then
+      check_number(who, name, o[name], known)
+    end
   end
-  if o.betas then check_betas(who, o.betas) end
   if o.nesterov and (o.momentum <= 0 or o.dampening ~= 0) then
     fail("%s: nesterov needs momentum and no dampening, got momentum %s and dampening %s",
          who, o.momentum, o.dampening)
@@ -60,9 +76,20 @@ local function check_options(who, o)
 end
 
 
+-- The names of the states that steps with these options need.
+local function states_of(kind, o)
+  local names = {}
+  for _, state in ipairs(kind.states) do
+    local value = state.option == nil or o[state.option]
+    if value and value ~= 0 then names[#names + 1] = state.name end
+  end
+  return names
+end
+
+
 -- Sets the states that steps need from now on; states that they needed before stay.
 local function arrange(self)
-  self.names, self.lists, self.prepared = self.states(self.numbers), {}, {}
+  self.names, self.lists, self.prepared = states_of(self.kind, self.numbers), {}, {}
   self.even = false
   for k, name in ipairs(self.names) do
     local list = self.memory[name]
@@ -85,9 +112,9 @@ function Group:set(name, value)
   options.read(self.who, {[name] = value}, self.known)
   for key in pairs(self.known) do o[key] = self.numbers[key] end
   o[name] = value
-  check_options(self.who, o)
+  check_options(self.who, o, self.kind.options)
   self.numbers[name] = value
-  if #self.states(self.numbers) ~= #self.names then arrange(self) end
+  if #states_of(self.kind, self.numbers) ~= #self.names then arrange(self) end
 end
 
 
@@ -153,13 +180,12 @@ end
 ---@param o table options, all of them
 ---@return heed.Optimizer.inner
 function Group.new(kind, who, parameters, o)
-  check_options(who, o)
+  check_options(who, o, kind.options)
   local numbers = {}
   for name, value in pairs(o) do numbers[name] = value end
   local self = setmetatable({
-    kind = kind.name, states = kind.states, fills = kind.fills, who = who, known = o,
-    numbers = numbers, parameters = {}, gradients = {}, counts = {}, begins = {},
-    memory = {}, made = false,
+    kind = kind, who = who, known = o, numbers = numbers, parameters = {}, gradients = {},
+    counts = {}, begins = {}, memory = {}, made = false,
   }, Group)
   for i, p in ipairs(parameters) do
     self.parameters[i], self.gradients[i], self.counts[i] = p, false, 0
@@ -173,23 +199,27 @@ end
 
 -- The numbers of a step, as the captured work has them.
 local function numbers_of(self, step)
-  local o = self.numbers
-  local betas = o.betas or {0, 0}
-  return {step = step, lr = o.lr, beta1 = betas[1], beta2 = betas[2], eps = o.eps,
-          weight_decay = o.weight_decay, momentum = o.momentum, dampening = o.dampening,
-          nesterov = o.nesterov, amsgrad = o.amsgrad, maximize = o.maximize}
+  local numbers = {step = step}
+  for name in pairs(self.known) do
+    local value = self.numbers[name]
+    numbers[name] = type(value) == "table" and {value[1], value[2]} or value
+  end
+  return numbers
 end
 
 
 -- Are the numbers of this step those of `last`, which are as `numbers_of` gives them?
 local function same_numbers(self, step, last)
-  local o = self.numbers
-  local betas = o.betas
-  return step == last.step and o.lr == last.lr and o.eps == last.eps
-         and (betas == nil or betas[1] == last.beta1 and betas[2] == last.beta2)
-         and o.weight_decay == last.weight_decay and o.momentum == last.momentum
-         and o.dampening == last.dampening and o.nesterov == last.nesterov
-         and o.amsgrad == last.amsgrad and o.maximize == last.maximize
+  if step ~= last.step then return false end
+  for name in pairs(self.known) do
+    local a, b = self.numbers[name], last[name]
+    if type(a) == "table" then
+      if a[1] ~= b[1] or a[2] ~= b[2] then return false end
+    elseif a ~= b then
+      return false
+    end
+  end
+  return true
 end
 
 
@@ -239,7 +269,7 @@ end
 
 local function call(self, number, gradients)
   self.numbers.step = number
-  optim_step(self.kind, self.parameters, gradients, self.lists, self.numbers)
+  optim_step(self.kind.name, self.parameters, gradients, self.lists, self.numbers)
   self.numbers.step = nil
   if capture.notes then note(self, number, gradients) end
 end
@@ -266,7 +296,7 @@ local function prepare(self, i)
     if not list[i] then
       list[i] = heed.keep(heed.zeros_like(self.parameters[i]))
       self.made = true             -- in this step
-      self.begins[i] = self.fills
+      self.begins[i] = self.kind.fills
     end
   end
   self.prepared[i] = true
@@ -277,7 +307,7 @@ end
 local function step_together(self)
   local counts = self.counts
   self.numbers.step = counts[1] + 1
-  local done = optim_step(self.kind, self.parameters, nil, self.lists, self.numbers)
+  local done = optim_step(self.kind.name, self.parameters, nil, self.lists, self.numbers)
   self.numbers.step = nil
   if not done then return false end
   for i = 1, #counts do counts[i] = counts[i] + 1 end

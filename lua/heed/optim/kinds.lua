@@ -1,24 +1,25 @@
--- The optimisers: options, with PyTorch's defaults, and the states of each.
+-- The optimisers: src/op/optimizers.def has their options, defaults and states.
 --
 -- Denormal numbers in an optimiser's state become 0, where they would stay for ever.
 
+local core = require "heed.core"
 local make = require("heed.optim.optimizer").make
 local options = require "heed.internal.options"
 
 local kinds = {}
 
-local SGD <const> = {
-  name = "sgd", fills = true,
-  states = function(o) return o.momentum ~= 0 and {"momentum_buffer"} or {} end,
-}
+local ROWS <const> = core.optimizers()
 
-local function adam_states(o)
-  return {"exp_avg", "exp_avg_sq", o.amsgrad and "max_exp_avg_sq" or nil}
+
+local function optimizer(name, parameters, given, ...)
+  local who, row, defaults = "optim." .. name, ROWS[name], {}
+  options.no_more(who, 2, ...)
+  for option, o in pairs(row.options) do
+    local value = o.default
+    defaults[option] = type(value) == "table" and table.move(value, 1, #value, 1, {}) or value
+  end
+  return make(row, who, parameters, options.read(who, given, defaults))
 end
-
-local ADAM <const> = {name = "adam", states = adam_states}
-local ADAMW <const> = {name = "adamw", states = adam_states}
-local LION <const> = {name = "lion", states = function() return {"exp_avg"} end}
 
 
 ---Parameters, or groups of them with options of their own: {params = list, lr = ...}.
@@ -37,19 +38,7 @@ local LION <const> = {name = "lion", states = function() return {"exp_avg"} end}
 ---@param given? heed.SGD.options
 ---@return heed.Optimizer
 function kinds.SGD(parameters, given, ...)
-  options.no_more("optim.SGD", 2, ...)
-  return make(SGD, "optim.SGD", parameters, options.read("optim.SGD", given, {
-    lr = 1e-3, momentum = 0, dampening = 0, nesterov = false, weight_decay = 0, maximize = false,
-  }))
-end
-
-
-local function adam(kind, who, weight_decay, parameters, given, ...)
-  options.no_more(who, 2, ...)
-  return make(kind, who, parameters, options.read(who, given, {
-    lr = 1e-3, betas = {0.9, 0.999}, eps = 1e-8, weight_decay = weight_decay, amsgrad = false,
-    maximize = false,
-  }))
+  return optimizer("SGD", parameters, given, ...)
 end
 
 
@@ -67,7 +56,7 @@ end
 ---@param given? heed.Adam.options
 ---@return heed.Optimizer
 function kinds.Adam(parameters, given, ...)
-  return adam(ADAM, "optim.Adam", 0, parameters, given, ...)
+  return optimizer("Adam", parameters, given, ...)
 end
 
 
@@ -76,7 +65,7 @@ end
 ---@param given? heed.Adam.options
 ---@return heed.Optimizer
 function kinds.AdamW(parameters, given, ...)
-  return adam(ADAMW, "optim.AdamW", 1e-2, parameters, given, ...)
+  return optimizer("AdamW", parameters, given, ...)
 end
 
 
@@ -92,10 +81,7 @@ end
 ---@param given? heed.Lion.options
 ---@return heed.Optimizer
 function kinds.Lion(parameters, given, ...)
-  options.no_more("optim.Lion", 2, ...)
-  return make(LION, "optim.Lion", parameters, options.read("optim.Lion", given, {
-    lr = 1e-4, betas = {0.9, 0.99}, weight_decay = 0, maximize = false,
-  }))
+  return optimizer("Lion", parameters, given, ...)
 end
 
 

@@ -136,7 +136,7 @@ function Optimizer.make(kind, who, given, o)
     end
   end
   fields.options = common(who, groups)
-  local inner = {who = who, kind = kind.name, groups = groups, places = places, fields = fields}
+  local inner = {who = who, kind = kind, groups = groups, places = places, fields = fields}
   return setmetatable({[INNER] = inner}, Optimizer)
 end
 
@@ -250,7 +250,7 @@ function Optimizer:__tostring()
   for _, p in ipairs(inner.fields.parameters) do n = n + p:numel() end
   for i, group in ipairs(inner.groups) do rates[i] = ("%g"):format(group.numbers.lr) end
   return ("%s of %d tensors, %d numbers, lr = %s"):format(
-    inner.kind, #inner.fields.parameters, n, table.concat(rates, ", "))
+    inner.kind.name:lower(), #inner.fields.parameters, n, table.concat(rates, ", "))
 end
 
 

@@ -1,102 +1,73 @@
 /*
-** optimize_loops.h - optimisers' steps in type T: included for each T.
+** optimize_loops.h - optimizers' steps in type T: included for each T.
 */
 
 #ifndef T
 #include "cpu/optimize/optimize.h"
 #else
 
-/* x, or 0 for a denormal, see optimize.h. */
-static inline T FN(state) (T x) { return ABS(x) < (T)LEAST_STATE(TYPE) ? 0 : x; }
+static inline T FN(kept) (T x) { return ABS(x) < (T)LEAST_STATE(TYPE) ? 0 : x; }
+
+/* One element, by the formulas of op/optimizers.def. */
+#define KEPT(x) FN(kept)(x)
+#define STEP(formula) \
+  INLINED void FN(step_##formula) (const optimizer_constants *k, \
+                                   __attribute__((unused)) int states, T *p, T g, T *s)
+#include "op/optimizers.def"
 
 
-static void FN(step_sgd) (const heed_step *o, int64_t n, T *p, const T *g, T *momentum) {
-  const T sign = o->maximize ? -1 : 1, decay = (T)o->weight_decay, lr = (T)o->lr;
-  const T keep = (T)o->momentum, add = (T)(1 - o->dampening), look = o->nesterov ? keep : 0;
-  if (momentum == NULL) {
-    VECTOR_LOOP for (int64_t i = 0; i < n; i++) p[i] -= lr * (sign * g[i] + decay * p[i]);
-    return;
+/* n elements, with a loop for each number of states that the optimizer may have. */
+#define LOOP(formula, n_states) \
+  case n_states: { \
+    T *const s0 = state[0], *const s1 = state[1], *const s2 = state[2]; \
+    VECTOR_LOOP for (int64_t i = 0; i < n; i++) { \
+      T x = p[i], s[HEED_STATES] = {n_states > 0 ? s0[i] : 0, n_states > 1 ? s1[i] : 0, \
+                                    n_states > 2 ? s2[i] : 0}; \
+      FN(step_##formula)(&k, n_states, &x, g[i], s); \
+      p[i] = x; \
+      if (n_states > 0) s0[i] = s[0]; \
+      if (n_states > 1) s1[i] = s[1]; \
+      if (n_states > 2) s2[i] = s[2]; \
+    } \
+    return; \
   }
-  const T old = o->step == 1 ? 0 : keep, new = o->step == 1 ? 1 : add;
-  if (o->step == 1) memset(momentum, 0, (size_t)n * sizeof(T));
-  VECTOR_LOOP for (int64_t i = 0; i < n; i++) {
-    const T gradient = sign * g[i] + decay * p[i];
-    const T m = FN(state)(old * momentum[i] + new * gradient);
-    momentum[i] = m;
-    p[i] -= lr * (o->nesterov ? gradient + look * m : m);
+
+#define OPTIMIZER(NAME, name, formula, ...) \
+  static void FN(steps_##name) (const optimizer_constants *constants, int states, int64_t n, T *p, \
+                                const T *g, T *const *state) { \
+    const optimizer_constants k = *constants; \
+    switch (states) { \
+      LOOP(formula, 0) LOOP(formula, 1) LOOP(formula, 2) LOOP(formula, 3) \
+    } \
   }
-}
+#include "op/optimizers.def"
+_Static_assert(HEED_STATES == 3, "there is a loop for each number of states");
 
 
-/* Numbers that stay the same over a step; bias corrections go by the step. */
-typedef struct FN(adam) {
-  T sign, decay, fade, weight1, beta2, weight2, root, eps, size;
-} FN(adam);
-
-static FN(adam) FN(adam_numbers) (const heed_step *o, bool decoupled) {
-  double first = 1 - pow(o->beta1, (double)o->step), second = 1 - pow(o->beta2, (double)o->step);
-  return (FN(adam)){
-    .sign = o->maximize ? -1 : 1,
-    .decay = decoupled ? 0 : (T)o->weight_decay,
-    .fade = decoupled ? (T)(1 - o->lr * o->weight_decay) : 1,
-    .weight1 = (T)(1 - o->beta1), .beta2 = (T)o->beta2, .weight2 = (T)(1 - o->beta2),
-    .root = (T)sqrt(second), .eps = (T)o->eps, .size = (T)(o->lr / first)
-  };
-}
-
-
-static void FN(step_adam) (const FN(adam) *o, int64_t n, T *p, const T *g, T *mean, T *square,
-                           T *most) {
-  const FN(adam) k = *o;
-  VECTOR_LOOP for (int64_t i = 0; i < n; i++) {
-    const T old = p[i] * k.fade, gradient = k.sign * g[i] + k.decay * old;
-    const T m = FN(state)(mean[i] + k.weight1 * (gradient - mean[i]));
-    const T s = FN(state)(square[i] * k.beta2 + k.weight2 * gradient * gradient);
-    mean[i] = m;
-    square[i] = s;
-    T top = s;
-    if (most != NULL) most[i] = top = most[i] > s ? most[i] : s;
-    const T divisor = SQRT(top) / k.root + k.eps;
-    p[i] = old - k.size * (divisor == 0 ? 0 : m / divisor);
+static void FN(step) (const optimization *d, int64_t n, T *p, const T *g, T *const *state) {
+  const heed_optimizer kind = (heed_optimizer)d->w->op;
+  const heed_step *o = &d->w->optimize.step;
+  const int states = optimizer_states(kind, o);
+  for (int i = optimizer_reads(kind, o); i < states; i++)
+    memset(state[i], 0, (size_t)n * sizeof(T));
+  switch (kind) {
+#define OPTIMIZER(NAME, name, ...) \
+    case HEED_##NAME: FN(steps_##name)(&d->constants, states, n, p, g, state); return;
+#include "op/optimizers.def"
+    case HEED_NOPTIMIZERS: return;
   }
 }
 
 
-/* p fades, and goes by lr along the sign of a mean that weighs this gradient more. */
-static void FN(step_lion) (const heed_step *o, int64_t n, T *p, const T *g, T *mean) {
-  const T fade = (T)(1 - o->lr * o->weight_decay), lr = (T)o->lr, sign = o->maximize ? -1 : 1;
-  const T weight1 = (T)(1 - o->beta1), weight2 = (T)(1 - o->beta2);
-  VECTOR_LOOP for (int64_t i = 0; i < n; i++) {
-    const T off = sign * g[i] - mean[i], along = mean[i] + weight1 * off;
-    mean[i] = FN(state)(mean[i] + weight2 * off);
-    p[i] = p[i] * fade - lr * SIGN(along);
-  }
-}
-
-
-/* 'most' is NULL unless amsgrad is on. */
-static void FN(step) (const work *w, int64_t n, T *p, const T *g, T *s0, T *s1, T *s2) {
-  const heed_step *o = &w->optimize.step;
-  if (w->op == HEED_SGD) {
-    FN(step_sgd)(o, n, p, g, o->momentum != 0 ? s0 : NULL);
-    return;
-  }
-  if (w->op == HEED_LION) {
-    FN(step_lion)(o, n, p, g, s0);
-    return;
-  }
-  FN(adam) numbers = FN(adam_numbers)(o, w->op == HEED_ADAMW);
-  if (o->amsgrad) FN(step_adam)(&numbers, n, p, g, s0, s1, s2);
-  else FN(step_adam)(&numbers, n, p, g, s0, s1, NULL);
-}
-
-
-static void FN(step_row) (const work *w, const optimize_row *row, int64_t from, int64_t to) {
-  T *state[3];
-  for (int i = 0; i < 3; i++)
+static void FN(step_row) (const optimization *d, const optimize_row *row, int64_t from,
+                          int64_t to) {
+  T *state[HEED_STATES];
+  for (int i = 0; i < HEED_STATES; i++)
     state[i] = row->state[i] != NULL ? (T *)row->state[i] + from : NULL;
-  FN(step)(w, to - from, (T *)row->parameter + from, (const T *)row->gradient + from, state[0],
-           state[1], state[2]);
+  FN(step)(d, to - from, (T *)row->parameter + from, (const T *)row->gradient + from, state);
 }
+
+#undef KEPT
+#undef LOOP
 
 #endif

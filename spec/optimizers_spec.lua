@@ -1,0 +1,167 @@
+-- The table of optimizers (src/op/optimizers.def), row by row: each against its formula in plain
+-- Lua, with its defaults and with every option set otherwise.
+
+local core = require "heed.core"
+local heed = require "heed"
+local layouts = require "spec.support.layouts"
+local message = require "spec.support.message"
+local nn = require "heed.nn"
+local optim = require "heed.optim"
+
+local ROWS <const> = core.optimizers()
+local GRADIENTS <const> = {0.5, -0.25, -0.5, 0, 1e-3, -2, 3, 0.125}
+
+local function adam(decoupled)
+  return function(o)
+    local mean, square, most, step = 0, 0, 0, 0
+    return function(p, g)
+      step = step + 1
+      if decoupled then p = p * (1 - o.lr * o.weight_decay) else g = g + o.weight_decay * p end
+      mean = o.betas[1] * mean + (1 - o.betas[1]) * g
+      square = o.betas[2] * square + (1 - o.betas[2]) * g * g
+      most = o.amsgrad and math.max(most, square) or square
+      local root = math.sqrt(most / (1 - o.betas[2] ^ step)) + o.eps
+      return p - o.lr * (mean / (1 - o.betas[1] ^ step)) / root
+    end
+  end
+end
+
+-- For each row a function of the options that gives a function of parameter and gradient.
+local FORMULAS <const> = {
+  Adam = adam(false),
+  AdamW = adam(true),
+  Lion = function(o)
+    local mean = 0
+    return function(p, g)
+      local along = o.betas[1] * mean + (1 - o.betas[1]) * g
+      local sign = along > 0 and 1 or along < 0 and -1 or 0
+      mean = o.betas[2] * mean + (1 - o.betas[2]) * g
+      return p - o.lr * (sign + o.weight_decay * p)
+    end
+  end,
+  SGD = function(o)
+    local buffer
+    return function(p, g)
+      g = g + o.weight_decay * p
+      if o.momentum ~= 0 then
+        buffer = buffer and o.momentum * buffer + (1 - o.dampening) * g or g
+        g = o.nesterov and g + o.momentum * buffer or buffer
+      end
+      return p - o.lr * g
+    end
+  end,
+}
+
+-- Another value of each option, with what it needs beside it.
+local OTHERS <const> = {
+  amsgrad = {amsgrad = true, lr = 0.1}, betas = {betas = {0.5, 0.8}}, lr = {lr = 0.1},
+  dampening = {dampening = 0.25, momentum = 0.9, lr = 0.1}, eps = {eps = 0.5, lr = 0.1},
+  maximize = {maximize = true}, momentum = {momentum = 0.5, lr = 0.1},
+  nesterov = {nesterov = true, momentum = 0.9, lr = 0.1},
+  weight_decay = {weight_decay = 0.125, lr = 0.1},
+}
+
+-- The row's defaults, but for what was given.
+local function filled(row, given)
+  local o = {}
+  for name, option in pairs(row.options) do o[name] = option.default end
+  for name, value in pairs(given) do o[name] = value end
+  return o
+end
+
+-- Does a line have this number, or these?
+local function has_numbers(line, wanted)
+  if type(wanted) == "table" then
+    return has_numbers(line, wanted[1]) and has_numbers(line, wanted[2])
+  end
+  for word in line:gmatch("%d[%d.e-]*") do
+    if tonumber(word) == wanted then return true end
+  end
+  return false
+end
+
+local function follow(row, given, dtype, tolerance)
+  local p, wanted, o = nn.Parameter(heed.full({40}, 1.5, {dtype = dtype})), 1.5, filled(row, given)
+  local opt, formula = optim[row.name]({p}, given), FORMULAS[row.name](o)
+  for step, g in ipairs(GRADIENTS) do
+    p.grad = heed.full({40}, g, {dtype = dtype})
+    opt:step()
+    wanted = formula(wanted, o.maximize and -g or g)
+    local off = (p:double() - wanted):abs():max():item()
+    assert.is_true(off < tolerance,
+                   ("%s, %s: %g off at step %d"):format(row.name, dtype, off, step))
+  end
+end
+
+
+describe("a row of the table of optimizers", function()
+  it("has a formula in plain Lua, and another value for each of its options", function()
+    for name, row in pairs(ROWS) do
+      assert.is_function(FORMULAS[name], "no formula here for " .. name)
+      for option in pairs(row.options) do
+        assert.is_table(OTHERS[option], "no value here for " .. option .. " of " .. name)
+      end
+    end
+  end)
+
+  for name, row in pairs(ROWS) do
+    it("follows its formula: " .. name, function()
+      layouts.on_each_level(function()
+        for dtype, tolerance in pairs{
+          float32 = 1e-5, float64 = 1e-12, float16 = 2e-2, bfloat16 = 0.15,
+        } do
+          follow(row, {}, dtype, tolerance)
+          for option in pairs(row.options) do follow(row, OTHERS[option], dtype, tolerance) end
+        end
+      end)
+    end)
+
+    it("has as many states as its options ask for: " .. name, function()
+      for option in pairs(row.options) do
+        local p, needed = nn.Parameter(heed.ones(2)), {"lr", "step"}
+        local o, opt = filled(row, OTHERS[option]), optim[name]({p}, OTHERS[option])
+        for _, state in ipairs(row.states) do
+          local value = state.option == nil or o[state.option]
+          if value and value ~= 0 then needed[#needed + 1] = state.name .. ".1" end
+        end
+        p.grad = heed.ones(2)
+        opt:step()
+        local names = {}
+        for state in pairs(opt:state()) do names[#names + 1] = state end
+        table.sort(names)
+        table.sort(needed)
+        assert.same(needed, names)
+      end
+    end)
+
+    it("refuses numbers that are out of range: " .. name, function()
+      local p = nn.Parameter(heed.ones(2))
+      for option, o in pairs(row.options) do
+        for _, limit in ipairs{o.least or 0, o.below or 0} do
+          local wrong = limit == o.least and limit - 1 or limit
+          if type(o.default) == "number" then
+            assert.matches("optim." .. name .. ": .* expected as " .. option .. ", got ",
+                           message(optim[name], {p}, {[option] = wrong}))
+          elseif type(o.default) == "table" then
+            assert.matches(option .. "%[2%], got ",
+                           message(optim[name], {p}, {[option] = {0.5, wrong}}))
+          end
+        end
+      end
+    end)
+
+    it("has its defaults in the reference: " .. name, function()
+      local file <close> = assert(io.open("lua/heed/optim/kinds.lua"))
+      local text = file:read("a")
+      local class = text:match("heed%.(%w+)%.options\n[^\n]*\nfunction kinds%." .. name .. "%(")
+      local fields = text:match("@class heed%." .. class .. "%.options\n(.-)\n\n") .. "\n"
+      for option, o in pairs(row.options) do
+        local line = fields:match("@field " .. option .. "%?([^\n]*)\n")
+        assert.is_string(line, "no line for " .. option .. " of " .. name)
+        if o.default ~= false then
+          assert.is_true(has_numbers(line, o.default), option .. " of " .. name .. ": " .. line)
+        end
+      end
+    end)
+  end
+end)
