@@ -240,10 +240,11 @@ core: $(CORE)
 objects: $(OBJECTS) $(EMBED) $(PROGRAMS:=.o)
 
 install: all
-	mkdir -p "$(DESTDIR)$(LUADIR)" "$(DESTDIR)$(LIBDIR)/heed"
-	cp -R lua/heed "$(DESTDIR)$(LUADIR)"
-	install -m 755 $(B)/heed/*.so "$(DESTDIR)$(LIBDIR)/heed"
-	! test -f $(B)/libheed.a || { \
+	@echo install $(DESTDIR)$(PREFIX)
+	$(Q)mkdir -p "$(DESTDIR)$(LUADIR)" "$(DESTDIR)$(LIBDIR)/heed"
+	$(Q)cp -R lua/heed "$(DESTDIR)$(LUADIR)"
+	$(Q)install -m 755 $(B)/heed/*.so "$(DESTDIR)$(LIBDIR)/heed"
+	$(Q)! test -f $(B)/libheed.a || { \
 	  mkdir -p "$(DESTDIR)$(INCDIR)" "$(DESTDIR)$(PREFIX)/lib/pkgconfig" && \
 	  cp -R $(B)/include/* "$(DESTDIR)$(INCDIR)" && cp $(B)/libheed.a "$(DESTDIR)$(PREFIX)/lib" && \
 	  sed 's:@PREFIX@:$(PREFIX):; s:@INCDIR@:$(INCDIR):; s:@VERSION@:$(VERSION):; s:@LIBS@:$(LIBS):' \

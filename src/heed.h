@@ -87,6 +87,42 @@ typedef struct heed_value {
   };
 } heed_value;
 
+/*
+** Arguments by their names, as heed_describe and docs/operations.md have them: where one stands in
+** a call, HEED_ARG(attention, mask), and how many there are, HEED_ARGS(attention). Those that are
+** 0 are left out:
+**
+**   heed_value args[HEED_ARGS(attention)] = {0};
+**   args[HEED_ARG(attention, query)] = heed_t(q);
+**   heed_tensor *y = heed_call(cx, HEED_attention, args, HEED_ARGS(attention));
+*/
+#define HEED_ARG(op, name) ((int)offsetof(struct heed_arguments_##op, name))
+#define HEED_ARGS(op) ((int)sizeof(struct heed_arguments_##op))
+
+#define UNARY(name, domain, y, da, ra, ...) \
+  struct heed_arguments_##name { char input; __VA_ARGS__ };
+#define BINARY(name, domain, y, da, ra, db, rb, ...) \
+  struct heed_arguments_##name { char input, other; __VA_ARGS__ };
+#define TERNARY(name, domain, y, da, ra, db, rb, dc, rc, arguments) \
+  struct heed_arguments_##name { arguments };
+#define OP(name, arguments, ...) struct heed_arguments_##name { arguments };
+#define COMPOSED(name, arguments, ...) struct heed_arguments_##name { arguments };
+#define PLAIN(name, arguments, ...) struct heed_arguments_##name { arguments };
+#define TENSOR(name, ...) char name;
+#define TENSORS(name, ...) char name;
+#define TARGET(name) char name;
+#define NUMBER(name, ...) char name;
+#define COUNT(name, ...) char name;
+#define POSITION(name, ...) char name;
+#define AXIS(name, ...) char name;
+#define AXES(name, ...) char name;
+#define SHAPE(name, ...) char name;
+#define FLAG(name, ...) char name;
+#define TEXT(name, ...) char name;
+#define CHOICE(name, ...) char name;
+#define OPTIONAL(kind, name) char name;
+#include "op/ops.def"
+
 /* What an argument of a row wants (the words of ops.def). */
 typedef enum heed_want {
   HEED_WANT_TENSOR, HEED_WANT_TENSORS, HEED_WANT_NUMBER, HEED_WANT_COUNT, HEED_WANT_POSITION,

@@ -325,6 +325,7 @@ end
 ---@return string
 function Plot:text(colour, columns)
   if colour == nil then colour = has_colour() end
+  if columns ~= nil then columns = options.count("text", "columns", columns) end
   columns = columns or math.tointeger(tonumber(getenv "COLUMNS" or "")) or 80
   return terminal.draw(self, colour, math.max(20, columns))
 end
@@ -351,6 +352,12 @@ function Plot:save(path)
   if not done then return nil, "save: " .. problem end
   return true
 end
+
+
+options.guard(Plot, {save = 1, text = 2}, {
+  is = function(value) return type(value) == "table" and rawequal(getmetatable(value), Plot) end,
+  what = "a picture", variable = "picture",
+})
 
 
 return options.strict("heed.plot", plot)

@@ -278,9 +278,37 @@ static void rules_say_who_may_attend (heed_context *cx) {
   heed_drop(ids);
 }
 
+/* Each argument stands where heed_describe says that it does. */
+static void arguments_have_names (heed_context *cx) {
+  const heed_signature *attention = heed_describe(cx, HEED_attention);
+  const heed_parameter *p = attention->parameter;
+  check(HEED_ARGS(attention) == attention->parameters, "how many arguments attention has");
+  check(strcmp(p[HEED_ARG(attention, query)].name, "query") == 0 &&
+        strcmp(p[HEED_ARG(attention, mask)].name, "mask") == 0 &&
+        strcmp(p[HEED_ARG(attention, causal)].name, "causal") == 0, "attention's arguments");
+#define IS_ARG(op, n) check(HEED_ARGS(op) == heed_describe(cx, HEED_##op)->parameters && \
+    strcmp(heed_describe(cx, HEED_##op)->parameter[HEED_ARG(op, n)].name, #n) == 0, #op "'s " #n)
+  IS_ARG(neg, input);
+  IS_ARG(add, alpha);
+  IS_ARG(lerp, weight);
+  IS_ARG(softmax, dtype);
+  IS_ARG(layer_norm, eps);
+#undef IS_ARG
+  heed_tensor *x = heed_from(cx, HEED_FLOAT32, 2, (int64_t[]){2, 1}, (float[]){1, 2});
+  heed_value args[HEED_ARGS(attention)] = {0};
+  float y[2];
+  args[HEED_ARG(attention, query)] = args[HEED_ARG(attention, key)] = heed_t(x);
+  args[HEED_ARG(attention, value)] = heed_t(x);
+  args[HEED_ARG(attention, causal)] = heed_b(true);
+  heed_tensor *z = heed_call(cx, HEED_attention, args, HEED_ARGS(attention));
+  check(heed_read(z, HEED_FLOAT32, y) && y[0] == 1 && y[1] > 1, "a causal call");
+  heed_drop(z); heed_drop(x);
+}
+
 int main (void) {
   heed_context *cx = heed_open(NULL), *other = heed_open(NULL);
   nothing_comes_back(cx);
+  arguments_have_names(cx);
   gradients_are_hooked(cx);
   numbers_are_gradients(cx, other);
   mixes_precision(cx, other);

@@ -9,8 +9,10 @@ int main () {
   const int64_t size[] = {2, 2};
   heed_tensor *x = heed_from(cx, HEED_FLOAT32, 2, size, numbers);
   heed_require_grad(x, true);
-  const heed_value args[] = {heed_t(x), heed_t(x), heed_t(x)};
-  heed_tensor *y = heed_call(cx, HEED_attention, args, 3);
+  heed_value args[HEED_ARGS(attention)] = {};
+  args[HEED_ARG(attention, query)] = args[HEED_ARG(attention, key)] = heed_t(x);
+  args[HEED_ARG(attention, value)] = heed_t(x);
+  heed_tensor *y = heed_call(cx, HEED_attention, args, HEED_ARGS(attention));
   const heed_value whole[] = {heed_t(y)};
   heed_tensor *sum = heed_call(cx, HEED_sum, whole, 1);
   bool good = heed_backward(sum, nullptr, false);

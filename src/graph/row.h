@@ -22,7 +22,7 @@
 ** ===================================================================
 */
 
-#define ARG(op, name) ((int)offsetof(struct op_arguments_##op, name))
+#define ARG(op, name) HEED_ARG(op, name)
 #define IN(op, name) ((int)offsetof(struct op_inputs_##op, name))
 #define OUT(op, name) ((int)offsetof(struct op_results_##op, name))
 
@@ -33,30 +33,6 @@
   _Static_assert(IN(one, name) == IN(other, name), #one " and " #other " differ in " #name)
 #define SAME_OUT(one, other, name) \
   _Static_assert(OUT(one, name) == OUT(other, name), #one " and " #other " differ in " #name)
-
-#define UNARY(name, domain, y, da, ra, ...) \
-  struct op_arguments_##name { char input; __VA_ARGS__ };
-#define BINARY(name, domain, y, da, ra, db, rb, ...) \
-  struct op_arguments_##name { char input, other; __VA_ARGS__ };
-#define TERNARY(name, domain, y, da, ra, db, rb, dc, rc, arguments) \
-  struct op_arguments_##name { arguments };
-#define OP(name, arguments, ...) struct op_arguments_##name { arguments };
-#define COMPOSED(name, arguments, ...) struct op_arguments_##name { arguments };
-#define PLAIN(name, arguments, ...) struct op_arguments_##name { arguments };
-#define TENSOR(name, ...) char name;
-#define TENSORS(name, ...) char name;
-#define TARGET(name) char name;
-#define NUMBER(name, ...) char name;
-#define COUNT(name, ...) char name;
-#define POSITION(name, ...) char name;
-#define AXIS(name, ...) char name;
-#define AXES(name, ...) char name;
-#define SHAPE(name, ...) char name;
-#define FLAG(name, ...) char name;
-#define TEXT(name, ...) char name;
-#define CHOICE(name, ...) char name;
-#define OPTIONAL(kind, name) char name;
-#include "op/ops.def"
 
 #define UNARY(name, ...) struct op_inputs_##name { char input; };
 #define BINARY(name, ...) struct op_inputs_##name { char input, other; };

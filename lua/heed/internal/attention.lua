@@ -26,7 +26,7 @@ end
 ---@return boolean
 function attention.is_bias(value)
   local class = type(value) == "table" and getmetatable(value)
-  return type(class) == "table" and class.is_module == true and class.is_bias == true
+  return type(class) == "table" and class.__is_module == true and class.is_bias == true
 end
 
 local is_mask, is_bias = rule.is, attention.is_bias

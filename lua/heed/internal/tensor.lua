@@ -255,6 +255,7 @@ function heed.lookup(words, ids, ...)
   if type(words) ~= "table" then
     fail("lookup: argument 'words': a table expected, got %s", options.kind(words))
   end
+  words = rawget(words, "tokens") or words               -- of a vocabulary
   if type(ids) == "number" and math.tointeger(ids) then return look_up(words, ids, {}) end
   if not is_tensor(ids) or ids.dtype ~= "int64" and ids.dtype ~= "uint8" then
     fail("lookup: argument 'ids': an integer or an int64 tensor expected, got %s%s",

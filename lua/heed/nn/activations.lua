@@ -94,7 +94,8 @@ end
 ---@return function
 function activations.find(who, value)
   if type(value) ~= "string" then
-    if type(value) == "table" and not Module.is(value) and value.is_module then value = value() end
+    local is_class = type(value) == "table" and not Module.is(value) and value.__is_module
+    if is_class then value = value() end
     return options.callable(who, "activation", value)
   end
   if by_function[value] then return by_function[value]() end

@@ -9,13 +9,13 @@
 
 local heed = require "heed"
 local extend = require "heed.nn.extend"
-local Module = require "heed.nn.module"
 local MultiHeadAttention = require "heed.nn.multihead"
 local call = require "heed.nn.block_call"
 local layers = require "heed.nn.layers"
 local mlp = require "heed.nn.mlp"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
+local part = require "heed.nn.part"
 
 local any, count = options.any, options.count
 local Dropout, LayerNorm, MLP = layers.Dropout, layers.LayerNorm, mlp.MLP
@@ -109,7 +109,7 @@ end
 
 
 -- A layer of two or three parts: the base class of EncoderLayer and DecoderLayer.
-local Layer = Module:extend("Layer")
+local Layer = extend("nn.Layer", {})
 
 -- The names of the fields that belong to part i.
 local FIELDS = {}
@@ -131,6 +131,7 @@ end
 function Layer:build(who, dim, heads, hidden, o)
   dim = count(who, "dim", dim)
   hidden = count(who, "hidden", hidden == nil and 4 * dim or hidden)
+  self.dim, self.heads, self.hidden = dim, heads, hidden
   self.place = check_place(who, o.norm)
   self.residual_scale = options.positive(who, "residual_scale", o.residual_scale)
   self.attend = new_attention(dim, heads, o, block.joined(ATTENTION, AMONG_X), {})
@@ -159,13 +160,14 @@ function Layer:add_fields(who, dim, o)
 end
 
 
--- The features with what part i adds, and what else the part returns.
-function Layer:add(i, part, x, ...)
-  local fields, post = FIELDS[i], self.place == "post"
-  local norm, out_norm, scale = self[fields.norm], self[fields.out_norm], self[fields.scale]
-  local y, weights = part(post and x or norm(x), ...)
-  if out_norm then y = out_norm(y) end
-  y = self.dropout(y)
+-- The features with what part i adds, which a field names, and what else the part returns.
+function Layer:add(i, name, x, ...)
+  local who, fields, post = self.__name, FIELDS[i], self.place == "post"
+  local norm, out_norm, scale = part.of(who, self, fields.norm), self[fields.out_norm],
+                                self[fields.scale]
+  local y, weights = part.of(who, self, name)(post and x or norm(x), ...)
+  if out_norm then y = part.of(who, self, fields.out_norm)(y) end
+  y = part.of(who, self, "dropout")(y)
   if scale then y = y * scale end
   if self.residual_scale ~= 1 then x = x * self.residual_scale end
   return post and norm(x + y) or x + y, weights
@@ -174,7 +176,7 @@ end
 
 -- Refuses what are no features of a layer's width.
 local function check_features(who, layer, x)
-  local dim = layer.mlp.down.weight:size(1)
+  local dim = layer.dim
   local rank = heed.is_tensor(x) and x:dim()
   if (rank == 2 or rank == 3) and x:size(-1) == dim then return end
   heed.fail("%s: features of shape (B, T, %d) or (T, %d) expected as x, got %s", who, dim, dim,
@@ -186,14 +188,13 @@ end
 function Layer:without_context(who, causal, x, given, ...)
   check_features(who, self, x)
   local o = call.read(who, given, ...)
-  local y, weights = self:add(1, self.attend, x, call.of_self(o, causal))
-  return call.results(self:add(2, self.mlp, y), o, weights)
+  local y, weights = self:add(1, "attend", x, call.of_self(o, causal))
+  return call.results(self:add(2, "mlp", y), o, weights)
 end
 
 
 function Layer:describe()
-  local dim, hidden = self.mlp.down.weight:size()
-  local text = ("%d, %d, %d"):format(dim, self.attend.heads, hidden)
+  local text = ("%d, %d, %d"):format(self.dim, self.heads, self.hidden)
   return self.place == "post" and text or ("%s, norm = %s"):format(text, self.place)
 end
 
@@ -207,6 +208,9 @@ end
 
 ---Attention among x, then an MLP.
 ---@class heed.EncoderLayer: heed.Module
+---@field dim integer
+---@field heads integer
+---@field hidden integer
 ---@field attend heed.MultiHeadAttention
 ---@field mlp heed.MLP
 ---@field norm1 heed.Module of attend
@@ -238,6 +242,9 @@ end
 
 ---Causal attention among x, attention to a context, then an MLP.
 ---@class heed.DecoderLayer: heed.Module
+---@field dim integer
+---@field heads integer
+---@field hidden integer
 ---@field attend heed.MultiHeadAttention
 ---@field cross heed.MultiHeadAttention|false
 ---@field mlp heed.MLP
@@ -285,9 +292,9 @@ function DecoderLayer:forward(x, context, given, ...)
   local o, weights, cross_weights
   context, o = call.read_context("nn.DecoderLayer", context, given, ...)
   check_cached(self, context, o)
-  x, weights = self:add(1, self.attend, x, call.of_self(o, true))
-  x, cross_weights = self:add(2, self.cross, x, context, call.of_context(o))
-  return call.results(self:add(3, self.mlp, x), o, weights, cross_weights)
+  x, weights = self:add(1, "attend", x, call.of_self(o, true))
+  x, cross_weights = self:add(2, "cross", x, context, call.of_context(o))
+  return call.results(self:add(3, "mlp", x), o, weights, cross_weights)
 end
 
 

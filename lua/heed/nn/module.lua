@@ -32,7 +32,7 @@ local tree = require "heed.nn.tree"
 ---@class heed.Module
 ---@field training boolean whether layers such as Dropout are at work
 ---@operator call: ...
-local Module = {__name = "Module", is_module = true, training = true}
+local Module = {__name = "Module", __is_module = true, training = true}
 
 -- Keys of an instance that are no fields: the names of its fields; the callback of `on_weights`.
 -- Functions serve as keys, since scripts find them by `next`, and could write to tables.
@@ -45,7 +45,7 @@ local function ON_WEIGHTS() end
 ---@return boolean
 function Module.is(value)
   local class = type(value) == "table" and getmetatable(value)
-  return type(class) == "table" and class.is_module == true
+  return type(class) == "table" and class.__is_module == true
 end
 
 local is_module = Module.is

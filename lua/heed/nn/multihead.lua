@@ -7,8 +7,10 @@ local core = require "heed.core"
 local heed = require "heed"
 local extend = require "heed.nn.extend"
 local layers = require "heed.nn.layers"
+local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
+local part = require "heed.nn.part"
 local rope = require "heed.attention.rope"
 local rule = require "heed.internal.rule"
 local torch_names = require "heed.internal.torch_names"
@@ -25,6 +27,10 @@ function Projection:reset() end
 
 ---Attention with several heads side by side.
 ---@class heed.MultiHeadAttention: heed.Module
+---@field dim integer
+---@field context_dim integer
+---@field heads integer
+---@field kv_heads integer
 ---@field query heed.Linear
 ---@field key heed.Linear
 ---@field value heed.Linear
@@ -153,6 +159,7 @@ function MultiHeadAttention:init(dim, heads, given)
   local o = options.read(SELF, given, OPTIONS, torch_names.multihead)
   dim, heads = count(SELF, "dim", dim), count(SELF, "heads", heads)
   read_sizes(dim, heads, o)
+  self.dim, self.context_dim = dim, o.context_dim
   self.heads, self.kv_heads = heads, o.kv_heads
   self.head_dim, self.value_dim = o.head_dim, o.value_dim
   self.dropout = options.probability(SELF, "dropout", o.dropout)
@@ -201,10 +208,23 @@ local function glorot(weight, inputs, outputs)
 end
 
 
+-- A function in the place of a projection has no weights that could be drawn.
+function MultiHeadAttention:check_projections()
+  for _, name in ipairs{"query", "key", "value", "out"} do
+    local p = self[name]
+    if not (Module.is(p) and heed.is_tensor(p.weight)) then
+      heed.fail("%s: reset: a layer with weights expected as field '%s', got %s", SELF, name,
+                options.kind(p))
+    end
+  end
+end
+
+
 ---Draws the first weights of queries, keys and values anew, as one layer if they have the same
 ---inputs, and sets all biases to 0: what PyTorch does.
 function MultiHeadAttention:reset()
   local projections, rows = {self.query, self.key, self.value}, 0
+  self:check_projections()
   local packed, inputs_of_all = true, self.query.weight:size(2)
   for _, p in ipairs(projections) do
     rows = rows + p.weight:size(1)
@@ -222,8 +242,12 @@ function MultiHeadAttention:reset()
 end
 
 
--- (B, T, heads * D) -> (B, heads, T, D)
-local function split(x, heads)
+-- What a field's layer gave, (B, T, heads * D) -> (B, heads, T, D).
+local function split(name, x, heads)
+  if part.result(SELF, name, x):dim() ~= 3 or x:size(3) % heads ~= 0 then
+    heed.fail("%s: features for %d heads expected from field '%s', got %s", SELF, heads, name,
+              options.kind(x))
+  end
   local B, T, width = x:size()
   return x:view(B, T, heads, width // heads):transpose(2, 3)
 end
@@ -237,23 +261,28 @@ end
 
 -- Refuses x as its own context where keys are made of other features.
 function MultiHeadAttention:check_self(x)
-  local dim, context_dim = self.query.weight:size(2), self.key.weight:size(2)
-  if dim == context_dim then return end
+  if self.dim == self.context_dim then return end
   heed.fail("%s: a context of %d features expected, as in layer(x, context), got %s alone",
-            SELF, context_dim, options.kind(x))
+            SELF, self.context_dim, options.kind(x))
+end
+
+
+function MultiHeadAttention:norm(name, x)
+  return part.result(SELF, name, part.of(SELF, self, name)(x))
 end
 
 
 -- Queries (B, H, T, D), and keys and values (B, Hk, S, D), which a cache may hold.
 function MultiHeadAttention:project(call)
   local stored, source = call.stored, call.context or call.x
-  local q = split(self.query(call.x), self.heads)
-  if self.query_norm then q = self.query_norm(q) end
+  local q = split("query", part.of(SELF, self, "query")(call.x), self.heads)
+  if self.query_norm then q = self:norm("query_norm", q) end
   if stored then return q, stored.k, stored.v end
   if not call.context then self:check_self(call.x) end
-  local k = split(self.key(source), self.kv_heads)
-  local v = split(self.value(call.options.values or source), self.kv_heads)
-  return q, self.key_norm and self.key_norm(k) or k, v
+  local k = split("key", part.of(SELF, self, "key")(source), self.kv_heads)
+  local values = part.of(SELF, self, "value")(call.options.values or source)
+  if self.key_norm then k = self:norm("key_norm", k) end
+  return q, k, split("value", values, self.kv_heads)
 end
 
 
@@ -301,7 +330,7 @@ end
 -- Masks, biases and the sink are of the keys alone.
 function MultiHeadAttention:attend_with_memory(q, k, v, o)
   local wants_lse, B = o.lse, q:size(1)
-  local memory_k = self.key_norm and self.key_norm(self.memory_keys) or self.memory_keys
+  local memory_k = self.key_norm and self:norm("key_norm", self.memory_keys) or self.memory_keys
   o.lse = true
   local z, weights, lse = heed.attention(q, k, v, o)
   local own = {
@@ -336,13 +365,16 @@ function MultiHeadAttention:forward(x, context, given, ...)
   end
   local z, weights, lse = attending.attend(call, q, k, v, own, run)
   z = join(z)
-  if self.gate then z = z * self.gate(call.x):sigmoid() end
-  return attending.results(call, self.out(z), weights, lse)
+  if self.gate then
+    z = z * part.result(SELF, "gate", part.of(SELF, self, "gate")(call.x)):sigmoid()
+  end
+  local y = part.result(SELF, "out", part.of(SELF, self, "out")(z))
+  return attending.results(call, y, weights, lse)
 end
 
 
 function MultiHeadAttention:describe()
-  local text = ("%d, %d"):format(self.query.weight:size(2), self.heads)
+  local text = ("%d, %d"):format(self.dim, self.heads)
   if self.kv_heads ~= self.heads then text = text .. ", kv_heads = " .. self.kv_heads end
   return self.rope and text .. ", rope" or text
 end

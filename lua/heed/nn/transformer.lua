@@ -2,7 +2,6 @@
 
 local heed = require "heed"
 local extend = require "heed.nn.extend"
-local Module = require "heed.nn.module"
 local MultiHeadAttention = require "heed.nn.multihead"
 local block = require "heed.nn.block"
 local call = require "heed.nn.block_call"
@@ -10,6 +9,7 @@ local capture = require "heed.capture"
 local initialise = require "heed.nn.initialise"
 local Linear = require("heed.nn.layers").Linear
 local options = require "heed.internal.options"
+local part = require "heed.nn.part"
 
 local any, count, joined = options.any, options.count, block.joined
 
@@ -17,7 +17,7 @@ local transformer = {EncoderLayer = block.EncoderLayer, DecoderLayer = block.Dec
 
 
 -- Layers one upon the other: the base class of Encoder and Decoder.
-local Stack = Module:extend("Stack")
+local Stack = extend("nn.Stack", {})
 
 local STACK = {final_norm = any, hidden = any, layer_dropout = 0}
 local ENCODER, DECODER = joined(block.ENCODER_LAYER, STACK), joined(block.DECODER_LAYER, STACK)
@@ -45,7 +45,7 @@ end
 
 
 function Stack:build(who, LayerClass, dim, heads, n, o)
-  self.cross = o.cross or false
+  self.dim, self.heads, self.cross = dim, heads, o.cross or false
   local given = joined(o)
   for name in pairs(STACK) do given[name] = nil end
   self.layers = copies(count(who, "layers", n), function()
@@ -90,15 +90,14 @@ function Stack:run(x, o, ...)
   for i, layer in ipairs(self.layers) do
     x, weights[i], cross_weights[i] = self:call(layer, x, ...)
   end
-  if self.norm then x = self.norm(x) end
+  if self.norm then x = part.of("nn." .. self.__name, self, "norm")(x) end
   if self.cross then return call.results(x, o, weights, cross_weights) end
   return call.results(x, o, weights)
 end
 
 
 function Stack:describe()
-  local layer = self.layers[1]
-  return ("%d, %d, %d"):format(layer.mlp.down.weight:size(1), layer.attend.heads, #self.layers)
+  return ("%d, %d, %d"):format(self.dim, self.heads, #self.layers)
 end
 
 

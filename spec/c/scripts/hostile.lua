@@ -50,7 +50,7 @@ refuses("only its host", heed.level, "base")
 
 local ODD_KEYS = {
   "__index", "__newindex", "__call", "__metatable", "__pairs", "__gc", "core", "methods", "home",
-  "read_file", "write_file", "loaded", "is_module", "extend", "init", "forward",
+  "read_file", "write_file", "loaded", "__is_module", "extend", "init", "forward",
 }
 
 local function is_proxy(value) return type(value) == "userdata" and not heed.is_tensor(value) end

@@ -120,6 +120,9 @@ end
 ---@return integer|heed.Tensor positions of the first, from 0, where all sequences agree; or (B, T)
 function Cache:place(layer, x, lengths, keys)
   local store, use = store_of(self), steps.use_of(self, layer)
+  if not heed.is_tensor(x) or x:dim() < 2 then
+    fail("place: a tensor of shape (B, T, ...) expected as x, got %s", options.kind(x))
+  end
   store.check_capture()
   store.check_call(self, steps.slot_of(self, use, false), x, lengths, keys)
   self.turn, self.pending = use, false
@@ -163,7 +166,7 @@ end
 ---Whether the columns of the present step are not numbered as tokens are: the cache moved sequences
 ---to their ends, or has forgotten some columns.
 ---@return boolean
-function Cache:has_moved() return store_of(self).has_moved(self) end
+function Cache:has_moved() return self.step and store_of(self).has_moved(self) end
 
 
 ---The keys and values that a layer made of its context for the use that begins; nil before its
@@ -181,6 +184,19 @@ end
 ---@param layer heed.Module
 function Cache:attended(layer)
   steps.finish(self, steps.use_of(self, layer))
+end
+
+
+local function check_context(context)
+  local given = options.read("store", context, {
+    k = options.any, keys = options.any, lengths = options.any, v = options.any,
+  })
+  for _, name in ipairs{"k", "v", "keys", "lengths"} do
+    local t, may_lack = given[name], name ~= "k" and name ~= "v"
+    if not heed.is_tensor(t) and not (t == nil and may_lack) then
+      fail("store: a tensor expected as %s of the context, got %s", name, options.kind(t))
+    end
+  end
 end
 
 
@@ -202,6 +218,7 @@ function Cache:store(layer, context)
          .. "captured; call the model once before with this cache", SELF)
   end
   local use = steps.use_of(self, layer)
+  check_context(context)
   steps.slot_of(self, use, true)
   add_context(self, use, context)
   steps.finish(self, use)

@@ -52,6 +52,9 @@ end
 ---@param layer heed.Module
 ---@return heed.cache.use
 function steps.use_of(cache, layer)
+  if type(layer) ~= "table" then
+    fail("%s: a layer expected, got %s", SELF, options.kind(layer))
+  end
   local pass = pass_of(cache) or false
   if not pass or pass ~= cache.last_pass then cache.last_pass, cache.done = pass, {} end
   local index = (cache.done[layer] or 0) + 1
@@ -151,6 +154,11 @@ function steps.check_order(cache, who, layer, good)
 end
 
 
+local function is_of_step(step, t)
+  return heed.is_tensor(t) and t:dim() == 4 and t:size(3) == step.T
+end
+
+
 ---Refuses keys and values that are not those of the step. With a capacity, a call must say whether
 ---it is causal.
 ---@param cache heed.Cache
@@ -160,7 +168,7 @@ end
 ---@param causal any
 function steps.check_appended(cache, layer, k, v, causal)
   local step = cache.step
-  steps.check_order(cache, "append", layer, step and k:size(3) == step.T and v:size(3) == step.T)
+  steps.check_order(cache, "append", layer, step and is_of_step(step, k) and is_of_step(step, v))
   if type(causal) == "boolean" or causal == nil and not cache.capacity then return end
   fail("append: a boolean expected behind v, whether the call is causal, got %s",
        options.kind(causal))

@@ -1,0 +1,33 @@
+-- What stands in a layer's field and is called: another layer, or what a user put in its place.
+
+local heed = require "heed"
+local is_module = require("heed.nn.module").is
+local options = require "heed.internal.options"
+
+local part = {}
+
+
+---The value of a field, which can be called.
+---@param who string the layer, as messages name it
+---@param layer heed.Module
+---@param name string of the field
+---@return function|heed.Module
+function part.of(who, layer, name)
+  local value = layer[name]
+  if is_module(value) then return value end
+  return options.callable(who, "field '" .. name .. "'", value)
+end
+
+
+---Refuses what is no tensor, as the result of a field's value.
+---@param who string
+---@param name string of the field
+---@param y any
+---@return heed.Tensor y
+function part.result(who, name, y)
+  if heed.is_tensor(y) then return y end
+  heed.fail("%s: a tensor expected from field '%s', got %s", who, name, options.kind(y))
+end
+
+
+return part
