@@ -80,16 +80,16 @@ local function has_numbers(line, wanted)
   return false
 end
 
-local function follow(row, given, dtype, tolerance)
+local function follow(name, row, given, dtype, tolerance)
   local p, wanted, o = nn.Parameter(heed.full({40}, 1.5, {dtype = dtype})), 1.5, filled(row, given)
-  local opt, formula = optim[row.name]({p}, given), FORMULAS[row.name](o)
+  local opt, formula = optim[name]({p}, given), FORMULAS[name](o)
   for step, g in ipairs(GRADIENTS) do
     p.grad = heed.full({40}, g, {dtype = dtype})
     opt:step()
     wanted = formula(wanted, o.maximize and -g or g)
     local off = (p:double() - wanted):abs():max():item()
     assert.is_true(off < tolerance,
-                   ("%s, %s: %g off at step %d"):format(row.name, dtype, off, step))
+                   ("%s, %s: %g off at step %d"):format(name, dtype, off, step))
   end
 end
 
@@ -104,14 +104,33 @@ describe("a row of the table of optimizers", function()
     end
   end)
 
+  it("that fills its states begins a state that is wanted later with its whole gradient", function()
+    for name, row in pairs(ROWS) do
+      if row.fills then
+        local p = nn.Parameter(heed.ones(2))
+        local opt = optim[name]({p}, {lr = 1, dampening = 0.5})
+        for _ = 1, 2 do
+          p.grad = heed.ones(2)
+          opt:step()
+        end
+        opt.options.momentum = 0.5
+        p.grad = heed.ones(2)
+        opt:step()
+        assert.same({-2, -2}, p:totable(), name)
+      end
+    end
+  end)
+
   for name, row in pairs(ROWS) do
     it("follows its formula: " .. name, function()
       layouts.on_each_level(function()
         for dtype, tolerance in pairs{
           float32 = 1e-5, float64 = 1e-12, float16 = 2e-2, bfloat16 = 0.15,
         } do
-          follow(row, {}, dtype, tolerance)
-          for option in pairs(row.options) do follow(row, OTHERS[option], dtype, tolerance) end
+          follow(name, row, {}, dtype, tolerance)
+          for option in pairs(row.options) do
+            follow(name, row, OTHERS[option], dtype, tolerance)
+          end
         end
       end)
     end)

@@ -108,6 +108,7 @@ static void numbers_are_gradients (heed_context *cx, heed_context *other) {
   check(!heed_record_custom(cx, NULL, 1, &x, 1, &y) && !heed_record_custom(cx, &none, 1, &x, 1, &y)
         && !heed_record_custom(cx, &custom, 1, &x, 1, &g) &&
         !heed_record_custom(cx, &custom, 1, &g, 1, &y), "no backward function, or no handle");
+  heed_clear(cx);
   heed_step step = {.step = 1};
   heed_step wrong = {.step = 1, .beta2 = 1};
   check(!heed_optimize(cx, HEED_ADAM, &wrong, 1, &x, &x, NULL) &&

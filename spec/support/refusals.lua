@@ -423,7 +423,10 @@ return {
    "cross_entropy: label 5 at position 3 is outside 1 to 4; labels count from 1"},
   {heed.cross_entropy, {x, heed.tensor{0, 2, 3}},
    "cross_entropy: label 0 at position 1 is outside 1 to 4; labels count from 1: + 1?"},
-  {heed.nll_loss, {x, heed.tensor{1, 2, 7}}, "^nll_loss: .* 7 .*outside .*1 to 4$", "pattern"},
+  {heed.nll_loss, {x, heed.tensor{1, -100, -1}},
+   "^nll_loss: %l+ %-1 at position 3 is outside 1 to 4", "pattern"},
+  {heed.nll_loss, {x, heed.tensor{1, 0, 7}},
+   "^nll_loss: %l+ 0 at position 2 is outside 1 to 4; %l+ count from 1: %+ 1%?$", "pattern"},
   {heed.one_hot, {heed.tensor{0}}, "one_hot: argument 'input': label 0: labels count from 1"},
   {heed.scatter, {x, 1, heed.tensor{{9}}, 1}, "scatter: index 9 at position 1 is outside 1 to 3"},
   -- values

@@ -177,16 +177,14 @@ static void add_state (lua_State *L, const char *name, const char *option) {
 
 
 /*
-** optimizers(): the rows of optimizers.def by name: the name, whether the first step fills the
-** states, the options by name, and the states, of which one with an option is there where that is
-** not 0.
+** optimizers(): the rows of optimizers.def by name: whether the first step fills the states, the
+** options by name, and the states, of which one with an option is there where that is not 0.
 */
 static int l_optimizers (lua_State *L) {
   enum { ZEROS, FILLED };
   lua_newtable(L);
 #define OPTIMIZER(NAME, name, formula, decay, begin, options, states) \
-  lua_createtable(L, 0, 4); \
-  set_string(L, "name", #name); \
+  lua_createtable(L, 0, 3); \
   set_flag(L, "fills", begin == FILLED); \
   lua_newtable(L); \
   options \

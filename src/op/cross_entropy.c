@@ -201,18 +201,33 @@ static heed_tensor *matrix_loss (heed_tensor *t, heed_tensor *log_p) {
 }
 
 
+/* Refuses the first label for which 'wrong' (R, 1) holds, in the words of the CPU's kernel. */
+static bool refuse_label (const call *c, const targets *o, heed_tensor *label,
+                          heed_tensor *wrong) {
+  int64_t row = 0, value = 0;
+  heed_value along[] = {heed_t(op_cast(wrong, HEED_INT64)), heed_i(0)};
+  heed_tensor *first = op_call(c->cx, HEED_argmax, 2, along);
+  if (first == NULL || !heed_read(first, HEED_INT64, &row)) return false;
+  heed_value args[] = {heed_t(label), heed_i(0), heed_i(row)};
+  heed_tensor *found = op_call(c->cx, HEED_select, 3, args);
+  if (found == NULL || !heed_read(found, HEED_INT64, &value)) return false;
+  return core_fail(c->cx, op_name(c->op), "label %" PRId64 " at position %" PRId64 " is outside "
+                   "1 to %" PRId64 "; labels count from 1%s", value, row, o->size[1],
+                   value == 0 ? ": + 1?" : "") != NULL;
+}
+
+
 /* The CPU's are checked before any work; other devices check them while they work. */
 static bool check_labels (call *c, const targets *o) {
-  double least, most;
-  if (!core_reaches(c->cx, c->cx->scope.device)) return true;
+  double any = 0;
+  heed_context *cx = c->cx;
+  if (!core_reaches(cx, cx->scope.device)) return true;
   heed_tensor *kept, *label = safe_labels(o, &kept);
   if (label == NULL || o->size[0] == 0) return label != NULL;
-  if (!op_read(op1(HEED_min, label), &least) || !op_read(op1(HEED_max, label), &most))
-    return false;
-  if (least >= 1 && most <= (double)o->size[1]) return true;
-  return check_refuse(c, ARG(cross_entropy, target), "label %g lies outside of 1 to %" PRId64 "%s",
-                      least < 1 ? least : most, o->size[1],
-                      least == 0 ? "; labels count from 1: + 1?" : "");
+  heed_tensor *low = op2(HEED_lt, label, op_integer(cx, 1));
+  heed_tensor *high = op2(HEED_gt, label, op_integer(cx, o->size[1]));
+  heed_tensor *wrong = op2(HEED_logical_or, low, high);
+  return op_read(op1(HEED_any, wrong), &any) && (any == 0 || refuse_label(c, o, label, wrong));
 }
 
 /* }================================================================== */

@@ -8,6 +8,7 @@ local Cache = require "heed.nn.cache"
 local heed = require "heed"
 local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
+local rng = require "heed.internal.rng"
 
 local fail, kind = heed.fail, options.kind
 
@@ -132,10 +133,10 @@ end
 -- Refuses logits of the first step that a full pass, in a cache of its own, does not give. What is
 -- no number is refused elsewhere.
 local function compare(self, logits)
-  local cache, drawn = self.cache, heed.rng_state()
+  local cache, drawn = self.cache, rng.states()
   self.cache = Cache()
   local apart, allowed = distance(logits, last_logits(self, self.rows))
-  heed.rng_state(drawn)
+  rng.restore(drawn)
   self.cache = cache
   if apart > allowed then
     fail("generate: with a cache the model gives other logits than without, %.3g apart: positions "

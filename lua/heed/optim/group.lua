@@ -12,12 +12,14 @@ local parameter = require "heed.nn.parameter"
 local fail = heed.fail
 local optim_step = core.optim_step
 
----A row of src/op/optimizers.def.
+---A row of src/op/optimizers.def. Objects hold its name: a script can reach what they hold.
 ---@class heed.Optimizer.kind
----@field name string
 ---@field options table<string, {default: any, least?: number, below?: number}>
 ---@field states {name: string, option?: string}[] one with an option is there where that is not 0
 ---@field fills boolean whether the first step of a state fills it, instead of starting from 0
+
+---@type table<string, heed.Optimizer.kind>
+local KINDS <const> = core.optimizers()
 
 ---@class heed.Optimizer.group
 ---@field lr number may be set at any time
@@ -79,7 +81,7 @@ end
 -- The names of the states that steps with these options need.
 local function states_of(kind, o)
   local names = {}
-  for _, state in ipairs(kind.states) do
+  for _, state in ipairs(KINDS[kind].states) do
     local value = state.option == nil or o[state.option]
     if value and value ~= 0 then names[#names + 1] = state.name end
   end
@@ -112,7 +114,7 @@ function Group:set(name, value)
   options.read(self.who, {[name] = value}, self.known)
   for key in pairs(self.known) do o[key] = self.numbers[key] end
   o[name] = value
-  check_options(self.who, o, self.kind.options)
+  check_options(self.who, o, KINDS[self.kind].options)
   self.numbers[name] = value
   if #states_of(self.kind, self.numbers) ~= #self.names then arrange(self) end
 end
@@ -174,13 +176,13 @@ local function follow(self)
 end
 
 
----@param kind heed.Optimizer.kind
+---@param kind string a name of KINDS
 ---@param who string
 ---@param parameters heed.Tensor[] that were checked
 ---@param o table options, all of them
 ---@return heed.Optimizer.inner
 function Group.new(kind, who, parameters, o)
-  check_options(who, o, kind.options)
+  check_options(who, o, KINDS[kind].options)
   local numbers = {}
   for name, value in pairs(o) do numbers[name] = value end
   local self = setmetatable({
@@ -269,7 +271,7 @@ end
 
 local function call(self, number, gradients)
   self.numbers.step = number
-  optim_step(self.kind.name, self.parameters, gradients, self.lists, self.numbers)
+  optim_step(self.kind, self.parameters, gradients, self.lists, self.numbers)
   self.numbers.step = nil
   if capture.notes then note(self, number, gradients) end
 end
@@ -296,7 +298,7 @@ local function prepare(self, i)
     if not list[i] then
       list[i] = heed.keep(heed.zeros_like(self.parameters[i]))
       self.made = true             -- in this step
-      self.begins[i] = self.kind.fills
+      self.begins[i] = KINDS[self.kind].fills
     end
   end
   self.prepared[i] = true
@@ -307,7 +309,7 @@ end
 local function step_together(self)
   local counts = self.counts
   self.numbers.step = counts[1] + 1
-  local done = optim_step(self.kind.name, self.parameters, nil, self.lists, self.numbers)
+  local done = optim_step(self.kind, self.parameters, nil, self.lists, self.numbers)
   self.numbers.step = nil
   if not done then return false end
   for i = 1, #counts do counts[i] = counts[i] + 1 end

@@ -12,13 +12,13 @@ local ROWS <const> = core.optimizers()
 
 
 local function optimizer(name, parameters, given, ...)
-  local who, row, defaults = "optim." .. name, ROWS[name], {}
+  local who, defaults = "optim." .. name, {}
   options.no_more(who, 2, ...)
-  for option, o in pairs(row.options) do
+  for option, o in pairs(ROWS[name].options) do
     local value = o.default
     defaults[option] = type(value) == "table" and table.move(value, 1, #value, 1, {}) or value
   end
-  return make(row, who, parameters, options.read(who, given, defaults))
+  return make(name, who, parameters, options.read(who, given, defaults))
 end
 
 

@@ -116,7 +116,7 @@ local function read_groups(who, given, o)
 end
 
 
----@param kind heed.Optimizer.kind
+---@param kind string the name of its row in src/op/optimizers.def
 ---@param who string
 ---@param given heed.Tensor[]|table[] parameters, or groups: {params = list, ...}
 ---@param o table options, all of them
@@ -250,7 +250,7 @@ function Optimizer:__tostring()
   for _, p in ipairs(inner.fields.parameters) do n = n + p:numel() end
   for i, group in ipairs(inner.groups) do rates[i] = ("%g"):format(group.numbers.lr) end
   return ("%s of %d tensors, %d numbers, lr = %s"):format(
-    inner.kind.name:lower(), #inner.fields.parameters, n, table.concat(rates, ", "))
+    inner.kind:lower(), #inner.fields.parameters, n, table.concat(rates, ", "))
 end
 
 
