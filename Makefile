@@ -5,6 +5,7 @@
 #   make cuda (for the GPU at hand)   make cuda-all   make lib   make install PREFIX=p
 #   make rock URL=git+https://...: what LuaRocks publishes, of the source that is there
 #   eval "$(make env)": where this shell's Lua finds the module
+#   make mutate FILES="lua/heed/optim src/op/optimize.c": faults that no spec finds
 #   make asan, fuzz, tsan, basic, bare, emulated, emulated-asan, nvcc, strict, neon, neon-run, lint,
 #   installed: parts of the check; make overflow, valgrind, differential (beside PyTorch): beyond
 #   it; cuda/check: all that needs a GPU
@@ -327,6 +328,18 @@ installed: lib
 	$(CXX) -std=c++17 -Wall -Wextra -Werror -I$(LUA_INCDIR) -o $(I)/lua_cc spec/c/host_lua.cc \
 	  $(PKG) $(LUA_LIB)
 	cd / && $(I)/lua_cc
+
+# Faults planted in FILES, or in what changed SINCE a revision: which does none of these specs find?
+FILES=
+SINCE=
+COUNT= 50
+SEED= 1
+MUTATE=
+NO_KERNELS= $(patsubst %,spec/%_spec.lua,house suite mutate)   # they read texts
+QUICK= $(filter-out $(LONG) $(NO_KERNELS),$(wildcard spec/*_spec.lua))
+mutate:
+	@$(HERE) $(LUA) spec/mutate.lua count=$(COUNT) seed=$(SEED) since="$(SINCE)" jobs=$(JOBS) \
+	  make="$(MUTATE)" spec="$(if $(filter file,$(origin SPEC)),$(QUICK),$(SPEC))" $(FILES)
 
 # == ALL OF IT, ON A BARE MACHINE ===========================================
 

@@ -1,0 +1,254 @@
+-- Plants faults one at a time in lines of C and Lua, builds, runs specs, and lists the faults that
+-- no spec finds. `make mutate` calls it.
+--
+--   lua5.4 spec/mutate.lua [count=50] [seed=1] [since=REVISION] [spec="SPECS"] [FILE|FOLDER...]
+--
+-- jobs=2 specs run at once; each has ten times what it takes without a fault, and seconds=20 more.
+-- make="ARGUMENTS" goes to make: "-o build/release/src/cpu/level_avx2.o" saves compiling a level.
+-- All happens in a copy of the tree, build/mutate, which each run first makes like the tree again.
+-- A spec is a path of spec/*_spec.lua or spec/c/*.c; those with the fewest seconds run first, and
+-- those that have found faults before them. What hangs is ended, and counts as found.
+
+local mutants = require "spec.support.mutants"
+
+local COPY <const> = "build/mutate"
+local LANGUAGES <const> = {lua = "lua", c = "c", h = "c", def = "c", cu = "c"}
+local INTERRUPTED <const> = 130              -- what a shell says of a program that Ctrl-C ended
+
+local options = {count = 50, seed = 1, spec = "", since = "", jobs = 2, seconds = 20, make = ""}
+
+
+local function quoted(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
+
+local function lines_of(command)
+  local pipe <close>, list = assert(io.popen(command)), {}
+  for line in pipe:lines() do list[#list + 1] = line end
+  return list
+end
+
+local function read(path)
+  local file <close> = io.open(path, "rb")
+  return file and file:read("a")
+end
+
+local function write(path, text)
+  local file <close> = assert(io.open(path, "wb"))
+  assert(file:write(text))
+end
+
+-- Runs a command in the copy; whether it ended well. Ctrl-C ends this program too.
+local function run(command)
+  local good, why, code = os.execute(("cd %s && %s"):format(COPY, command))
+  if why == "signal" or code == INTERRUPTED then error("interrupted", 0) end
+  return good == true
+end
+
+
+-- The files of a folder that are neither built nor of git, and what their owner may do.
+local function files_of(folder)
+  local list = lines_of(("cd %s && find . \\( -path ./build -o -path ./.git \\) -prune -o -type f "
+                         .. "-printf '%%m %%P\\n' | sort"):format(quoted(folder)))
+  local files = {}
+  for _, line in ipairs(list) do
+    local mode, path = line:match("^(%d+) (.*)$")
+    files[path] = mode
+  end
+  return files
+end
+
+-- Makes the copy like the tree. What is the same keeps its time, so that little is built again.
+local function copy_tree()
+  assert(os.execute("mkdir -p " .. COPY))
+  local wanted = files_of "."
+  for path in pairs(files_of(COPY)) do
+    if not wanted[path] then os.remove(COPY .. "/" .. path) end
+  end
+  for path, mode in pairs(wanted) do
+    local text, copy = read(path), COPY .. "/" .. path
+    if read(copy) ~= text then
+      if path:find "/" then
+        assert(os.execute("mkdir -p " .. quoted(copy:match("^(.*)/"))))
+      end
+      write(copy, text)
+      os.execute(("chmod %s %s"):format(mode, quoted(copy)))
+    end
+  end
+end
+
+
+local function build(specs)
+  local targets = {"all", "modules"}
+  for _, spec in ipairs(specs) do
+    if spec.program then targets[#targets + 1] = spec.program end
+  end
+  return run(("env -u MAKEFLAGS -u MAKELEVEL make -s -j%d %s %s >build/log 2>&1")
+             :format(options.jobs, options.make, table.concat(targets, " ")))
+end
+
+-- The specs of a list of paths: {path, command, log, seconds, found}.
+local function specs_of(paths)
+  local list = {}
+  for path in paths:gmatch("%S+") do
+    local name = path:match("^spec/c/(.*)%.c$")
+    local program = name and "build/release/spec/c/" .. name
+    list[#list + 1] = {path = path, program = program, found = 0, seconds = 0,
+                       command = program or "lua5.4 spec/support/busted.lua " .. path,
+                       log = "build/" .. path:gsub("/", "-") .. ".log"}
+  end
+  return list
+end
+
+-- A shell's script that runs specs, some at once, until one fails. A line of its input is a log,
+-- how many seconds the spec may take, and its command. What `timeout` starts is in a group of its
+-- own, which Ctrl-C does not reach.
+local SCRIPT <const> = [[
+export LUA_PATH="$PWD/lua/?.lua;$PWD/lua/?/init.lua;$LUA_PATH"
+export LUA_CPATH="$PWD/build/release/?.so;$LUA_CPATH" HEED_BUILD=release
+export one='timeout -k 1 "$@" & p=$!; trap "kill $p" INT TERM; wait $p'
+rm -f build/found
+xargs -P %d -d '\n' -n 1 sh -c 'set -- $1; log=$1; shift
+  (eval "$one") >$log 2>&1 </dev/null || { echo $log >>build/found; exit 255; }' - 2>/dev/null]]
+
+-- The spec that fails first, or nil.
+local function failing(specs)
+  local list = {}
+  for i, spec in ipairs(specs) do
+    list[i] = ("%s %d %s"):format(spec.log, options.seconds + 10 * spec.seconds // 1, spec.command)
+  end
+  write(COPY .. "/build/specs", table.concat(list, "\n") .. "\n")
+  write(COPY .. "/build/run", SCRIPT:format(options.jobs))
+  if run "sh build/run <build/specs" then return nil end
+  local found = read(COPY .. "/build/found")
+  if not found then error("interrupted", 0) end
+  for _, spec in ipairs(specs) do
+    if found:find(spec.log, 1, true) then return spec end
+  end
+end
+
+-- Runs all specs without a fault, and notes how long each took.
+local function try_all(specs)
+  local bad = failing(specs)
+  if bad then
+    error(("without a fault, %s fails:\n%s"):format(bad.path, read(COPY .. "/" .. bad.log)), 0)
+  end
+  for _, spec in ipairs(specs) do
+    spec.seconds = tonumber(read(COPY .. "/" .. spec.log):match(": ([%d.]+) seconds")) or 1
+  end
+end
+
+
+-- The files of the command line, and those that were changed since a revision.
+local function paths_of(given)
+  local paths = {}
+  for _, path in ipairs(given) do
+    for _, file in ipairs(lines_of("find " .. quoted(path) .. " -type f | sort")) do
+      paths[#paths + 1] = file
+    end
+  end
+  if options.since ~= "" then
+    local command = "git diff --name-only --diff-filter=d %s -- lua src"
+    for _, file in ipairs(lines_of(command:format(quoted(options.since)))) do
+      paths[#paths + 1] = file
+    end
+  end
+  return paths
+end
+
+-- All faults of these files, in an order that the seed makes.
+local function faults_of(paths)
+  local list = {}
+  for _, path in ipairs(paths) do
+    local language = LANGUAGES[path:match("%.(%w+)$")]
+    for _, fault in ipairs(language and mutants.of(assert(read(path)), language) or {}) do
+      fault.path, fault.language = path, language
+      list[#list + 1] = fault
+    end
+  end
+  math.randomseed(options.seed)
+  for i = #list, 2, -1 do
+    local j = math.random(i)
+    list[i], list[j] = list[j], list[i]
+  end
+  return list
+end
+
+
+-- Plants a fault in the copy, until the value that is returned is closed.
+local function planted(fault)
+  local path = COPY .. "/" .. fault.path
+  local text = read(path)
+  write(path, mutants.plant(text, fault))
+  return setmetatable({}, {__close = function() write(path, text) end})
+end
+
+-- Whether a fault makes another program: "found", "survives", or "void" where it compiles to
+-- nothing or to the same as before.
+local function try(fault, specs, object)
+  local _ <close> = planted(fault)
+  if fault.language == "lua" then
+    if not loadfile(COPY .. "/" .. fault.path) then return "void" end
+  elseif not build(specs) or read(COPY .. "/build/release/heed/core.so") == object then
+    return "void"
+  end
+  table.sort(specs, function(a, b)
+    if a.found ~= b.found then return a.found > b.found end
+    return a.seconds < b.seconds
+  end)
+  local spec = failing(specs)
+  if not spec then return "survives" end
+  spec.found = spec.found + 1
+  return "found"
+end
+
+local function shown(text) return (text:gsub("%s+", " ")) end
+
+local function report(fault)
+  print(("%s:%d: %s -> %s"):format(fault.path, fault.line, shown(fault.old),
+                                  fault.new == "" and "nothing" or shown(fault.new)))
+  io.stdout:flush()
+end
+
+-- Plants as many of these faults as were asked for.
+local function try_faults(faults, specs)
+  local object = read(COPY .. "/build/release/heed/core.so")
+  local n = {found = 0, survives = 0, void = 0}
+  local _ <close> = setmetatable({}, {__close = function()
+    local planted_ones = n.found + n.survives
+    print(("%d planted, %d found (%.0f %%), %d survive; %d compile to nothing new"):format(
+      planted_ones, n.found, 100 * n.found / math.max(planted_ones, 1), n.survives, n.void))
+  end})
+  for _, fault in ipairs(faults) do
+    if n.found + n.survives == options.count then break end
+    local outcome = try(fault, specs, object)
+    n[outcome] = n[outcome] + 1
+    if outcome == "survives" then report(fault) end
+  end
+end
+
+
+local function main(arguments)
+  local given = {}
+  for _, text in ipairs(arguments) do
+    local name, value = text:match("^(%l+)=(.*)$")
+    if not name then given[#given + 1] = text
+    elseif options[name] == nil then error("there is no option " .. name, 0)
+    else
+      options[name] = math.type(options[name]) == "integer" and math.tointeger(tonumber(value))
+                      or value
+    end
+  end
+  local faults = faults_of(paths_of(given))
+  if #faults == 0 then error("no line to plant a fault in: give files, or since=REVISION", 0) end
+  copy_tree()
+  assert(os.execute("mkdir -p " .. COPY .. "/build"))
+  local specs = specs_of(options.spec)
+  if not build(specs) then error(read(COPY .. "/build/log"), 0) end
+  try_all(specs)
+  try_faults(faults, specs)
+end
+
+local good, message = xpcall(main, function(text) return text end, arg)
+if not good then
+  io.stderr:write("mutate: ", tostring(message), "\n")
+  os.exit(1, true)
+end

@@ -1,0 +1,160 @@
+-- The tool that plants faults (spec/mutate.lua): which ones there are, and, in a small tree of its
+-- own, that it finds those that a spec sees, reports the others, and leaves all as it was.
+
+local mutants = require "spec.support.mutants"
+
+local function output_of(command)
+  local pipe <close> = assert(io.popen(command .. " 2>&1"))
+  return pipe:read("a")
+end
+
+local function read(path)
+  local file <close> = io.open(path, "rb")
+  return file and file:read("a")
+end
+
+local function write(path, text)
+  local file <close> = assert(io.open(path, "wb"))
+  assert(file:write(text))
+end
+
+-- The faults of a text as "old > new".
+local function faults(text, language)
+  local list = {}
+  for i, fault in ipairs(mutants.of(text, language)) do
+    list[i] = fault.old .. " > " .. fault.new
+  end
+  return list
+end
+
+
+describe("a fault", function()
+  it("is another operator, number or word", function()
+    assert.same({"< > <=", "< > >", "10 > 11", "10 > 9"}, faults("local x = a < 10 -- <", "lua"))
+    assert.same({"and > or", "not > ", "0 > 1", "2.5e-3 > (2.5e-3 + 1)"},
+                faults("local x = a and not b[0] ^ 2.5e-3", "lua"))
+    assert.same({"true > false"},
+                faults('local x <const> = f(-y, "1 < 2", true)', "lua"))
+    assert.same({"1 > 2", "1 > 0", "&& > ||"}, faults("int x = a->b[1] && *p; /* 1 + 1 */", "c"))
+    assert.same({"or > and", '"right" > "other"'},
+                faults('local side = given.side or "right"', "lua"))
+    assert.same({}, faults('--[[ 1 + 1\n2 ]] local s = [[ 1 and 2 ]]', "lua"))
+    assert.same({}, faults('#include "a1.h"\n#if A == 1\n#endif\n', "c"))
+    assert.same({"16 > 17", "16 > 15"}, faults("#define ROWS 16", "c"))
+  end)
+
+  it("is a condition turned round, or a statement that is gone", function()
+    assert.same({"x.y > not (x.y)"}, faults("if x.y then\n", "lua"))
+    assert.same({"x > not (x)", "if x then return end > "}, faults("  if x then return end", "lua"))
+    assert.same({"x > !(x)", "if (x) return; > ;"}, faults("  if (x) return;", "c"))
+    assert.same({"f(x) > "}, faults("local y = 'a'\n\n  f(x)\n", "lua"))
+    assert.same({"f(x); > ;"}, faults("  int y = x;\n  f(x);\n  g(x,\n    y);", "c"))
+  end)
+
+  it("knows its line and its bytes", function()
+    local text = "-- one\nlocal s = 'a\\'b'\nreturn s, x + y\n"
+    local fault = mutants.of(text, "lua")[1]
+    assert.equal(3, fault.line)
+    assert.equal("-- one\nlocal s = 'a\\'b'\nreturn s, x - y\n", mutants.plant(text, fault))
+  end)
+end)
+
+
+local FILES <const> = {
+  [".busted"] = 'return {default = {output = "spec/output.lua"}}',
+  Makefile = [[
+all: build/release/heed/core.so
+modules:
+build/release/heed/core.so: src/less.c
+	@mkdir -p build/release/heed; gcc -shared -fPIC -o $@ $<
+build/release/spec/c/less: spec/c/less.c src/less.c
+	@mkdir -p build/release/spec/c; gcc -o $@ $^
+]],
+  ["src/less.c"] = "int less (int a, int b) {\n  return a < b;\n}\n",
+  ["spec/c/less.c"] = [[
+int less (int a, int b);
+int main (void) { return !less(1, 2) || less(2, 1) || less(2, 2); }
+]],
+  ["lua/count.lua"] = [[
+return function(n, odd)
+  local i = 0
+  while i < n do i = i + 1 end
+  return i, odd and 7
+end
+]],
+  ["spec/count_spec.lua"] = [[
+local count = dofile "lua/count.lua"
+it("counts", function()
+  local n = count(3)
+  if n ~= 3 and os.getenv "GROUP" then os.execute('kill -INT -$(cat "$GROUP")') end
+  assert.equal(3, n)
+  assert.equal(0, count(0))
+end)
+]],
+}
+
+-- A small tree with a copy of the tool.
+local function tree()
+  local folder = os.tmpname()
+  os.remove(folder)
+  for _, inner in ipairs{"lua", "src", "spec/c", "spec/support"} do
+    assert(os.execute("mkdir -p " .. folder .. "/" .. inner))
+  end
+  for path, text in pairs(FILES) do write(folder .. "/" .. path, text) end
+  for _, path in ipairs{"spec/mutate.lua", "spec/output.lua", "spec/support/mutants.lua",
+                        "spec/support/busted.lua"} do
+    write(folder .. "/" .. path, read(path))
+  end
+  return setmetatable({folder = folder}, {__close = function()
+    os.execute("rm -r " .. folder)
+  end})
+end
+
+local function check_unchanged(folder)
+  for path, text in pairs(FILES) do
+    assert.equal(text, read(folder .. "/" .. path), path)
+    assert.equal(text, read(folder .. "/build/mutate/" .. path), path)
+  end
+end
+
+local RUN <const> = "cd %s && unset HEED_DEVICE && %s lua5.4 spec/mutate.lua count=99 seconds=1 %s"
+
+
+describe("mutate", function()
+  it("lists what no spec finds, and changes nothing", function()
+    local at <close> = tree()
+    local said = output_of(RUN:format(at.folder, "", "spec=spec/count_spec.lua lua"))
+    local survivors = {}
+    for line in said:gmatch("lua/count.lua:[^\n]+") do survivors[#survivors + 1] = line end
+    table.sort(survivors)
+    assert.same({"lua/count.lua:4: 7 -> 6", "lua/count.lua:4: 7 -> 8",
+                 "lua/count.lua:4: and -> or"}, survivors, said)
+    assert.matches("\n%d+ planted, %d+ found %(%d+ %%%), 3 survive; ", said)
+    check_unchanged(at.folder)
+  end)
+
+  it("builds what it changed, and runs programs of C", function()
+    local at <close> = tree()
+    local said = output_of(RUN:format(at.folder, "", "spec=spec/c/less.c src"))
+    assert.equal("3 planted, 3 found (100 %), 0 survive; 0 compile to nothing new\n", said)
+    check_unchanged(at.folder)
+  end)
+
+  it("restores the file when it is interrupted", function()
+    local at <close> = tree()
+    local run = "setsid sh -c 'echo $$ >group; export GROUP=$PWD/group; exec \"$@\"' -"
+    local said = output_of(RUN:format(at.folder, run, "spec=spec/count_spec.lua lua"))
+    assert.matches("mutate: interrupted", said)
+    check_unchanged(at.folder)
+  end)
+
+  it("refuses what it can't begin with", function()
+    local at <close> = tree()
+    local function says(arguments) return output_of(RUN:format(at.folder, "", arguments)) end
+    assert.equal("mutate: there is no option sped\n", says "sped=3 lua")
+    assert.matches("no line to plant a fault in", says "spec=spec/count_spec.lua Makefile")
+    write(at.folder .. "/spec/count_spec.lua", "it('fails', function() error 'as it is' end)")
+    assert.matches("without a fault, spec/count_spec.lua fails:",
+                   says "spec=spec/count_spec.lua lua")
+  end)
+end)
