@@ -177,8 +177,8 @@ end
 ---@field cells? boolean|string|any[][]|heed.Tensor|fun(i: integer, j: integer): any text in the
 ---cells: true for the numbers, a format such as "%.1f" for the numbers written so
 ---@field mark? any[][]|heed.Tensor|fun(i: integer, j: integer): boolean cells with red text
----@field min? number what the darkest colour stands for (the least value)
----@field max? number what the lightest colour stands for (the largest value)
+---@field min? number what the darkest colour stands for; the least value unless given
+---@field max? number what the lightest colour stands for; the largest value unless given
 ---@field title? string
 
 local heat_options = {
@@ -252,11 +252,12 @@ end
 
 
 ---@class heed.plot.curve
----@field every? integer|integer[] steps from one number to the next (1)
+---@field every? integer|integer[] steps from one number to the next; 1 unless given
 ---@field labels? string[] a name for each series
 ---@field max? number
 ---@field min? number
----@field smooth? integer|integer[] how many numbers the line averages (a fiftieth; 1 for none)
+---@field smooth? integer|integer[] how many numbers the line averages, 1 for none; a fiftieth of
+---all unless given
 ---@field title? string
 ---@field x? string what runs along the bottom
 ---@field y? string what the numbers are
@@ -320,8 +321,9 @@ end
 
 
 ---The picture as text.
----@param colour? boolean 24-bit colour and braille, or ASCII (what the terminal can do)
----@param columns? integer how wide it may be (the terminal's width, or 80)
+---@param colour? boolean 24-bit colour and braille, or ASCII; unless given, what the terminal can
+---do
+---@param columns? integer how wide it may be; the terminal's width, or 80, unless given
 ---@return string
 function Plot:text(colour, columns)
   if colour == nil then colour = has_colour() end

@@ -1,0 +1,196 @@
+-- Cases of the defaults of data, tasks, generation, training and files: see
+-- spec/support/default_ops.lua.
+
+local heed = require "heed"
+local nn = require "heed.nn"
+local optim = require "heed.optim"
+local options = require "heed.internal.options"
+local plot = require "heed.plot"
+local tasks = require "heed.tasks"
+
+local data = heed.data
+local cases = {}
+
+
+-- Cases of a class of options: call(o) gets a table with the option, or an empty one.
+local function class(name, call, others)
+  for option, other in pairs(others) do
+    cases[name .. "." .. option] = {function(value) return call({[option] = value}) end, other}
+  end
+end
+
+
+-- Tasks ------------------------------------------------------------------------
+
+local function batch(name)
+  return function(o) return tasks[name](o)() end
+end
+
+class("heed.tasks.addition.options", batch "addition", {digits = 2, size = 50})
+class("heed.tasks.counting.options", batch "counting",
+      {more = 3, than = 5, digits = 8, length = 11, size = 50})
+class("heed.tasks.patches.options", batch "patches", {side = 11, noise = 0.2, size = 50})
+class("heed.tasks.classification.options", batch "classification", {length = 9, size = 50})
+class("heed.tasks.tagging.options", batch "tagging", {length = 9, size = 50})
+class("heed.tasks.masked.options", batch "masked", {rate = 0.2, size = 50})
+class("heed.tasks.seq2seq.options", batch "seq2seq", {most = 998, rule = "dates", size = 50})
+cases["heed.tasks.seq2seq.options.rule"].value = "numbers"
+
+-- The tasks whose options are those of sequences.
+class("heed.tasks.sequence.options", function(o)
+  local all = {}
+  for i, name in ipairs{"sorting", "copying", "reversing"} do
+    if rawget(tasks, name) then all[i] = {tasks[name](o)()} end
+  end
+  return all
+end, {digits = 9, length = 9, size = 50})
+
+
+-- Data -------------------------------------------------------------------------
+
+local IDS <const> = heed.arange(200)
+
+class("heed.data.mask.options", function(o)
+  o.mask, o.vocabulary = 300, 250
+  return data.mask(IDS:repeat_interleave(20), o)
+end, {rate = 0.2, keep = 0.2, random = 0.2})
+
+-- All batches of an epoch, and one more call, which a second epoch would answer.
+class("heed.data.batches.options", function(o)
+  local all, batches = {}, data.batches(IDS, o)
+  for i = 1, 10 do all[i] = {batches()} end
+  return all
+end, {size = 30, shuffle = false, epochs = 2})
+
+class("heed.data.windows.options", function(o) return data.windows(IDS, o)() end,
+      {length = 63, size = 31})
+
+class("data.accuracy.given", function(o)
+  local logits = heed.tensor{{{3.0, 4}, {0, 1}}, {{0, 1}, {3, 5}}}
+  return data.accuracy(logits, heed.tensor{{2, 2}, {2, -100}}, o)
+end, {ignore_index = 2, dim = 2})
+cases["data.accuracy.given.ignore_index"][2] = -7          -- then -100 is refused
+
+local LISTS <const> = {{5, 6}, {7}, {8, 9, 10}}
+
+class("heed.pad.options", function(o) return heed.pad(LISTS, o) end,
+      {value = -100, length = 4, side = "left"})
+cases["heed.pad.options.length"].value, cases["heed.pad.options.side"].value = 3, "right"
+cases["internal.pad.text"] = {function(value) return heed.pad(LISTS, {value = value}) end, 2,
+                              value = 1}
+cases["options.count.least"] = {function(value)
+  local taken = {}
+  for n = -1, 3 do taken[n] = pcall(options.count, "f", "n", n, value) end
+  return taken
+end, 0}
+
+
+-- Generation -------------------------------------------------------------------
+
+-- Logits that depend on the last id alone, without a clear best one.
+local function model(ids)
+  local x = ids:to("float32"):unsqueeze(-1) * heed.arange(7):to("float32") * 1.3
+  return x:sin()
+end
+
+class("heed.generate.options", function(o)
+  o.cache = false
+  return heed.generate(model, {1, 2}, o)
+end, {max = 99, temperature = 1})
+cases["heed.generate.options.length_penalty"] = {function(value)
+  local stop = function(ids) return #ids > 1 and ids[#ids] > 4 end
+  return heed.generate(model, {1, 2}, {cache = false, beams = 3, max = 6, stop = stop,
+                                      length_penalty = value})
+end, 3}
+cases["heed.sampling.options.temperature"] = {function(value)
+  local logits = heed.arange(60):to("float32"):reshape(6, 10):sin()
+  local ids, probabilities = heed.sample(logits, {temperature = value, probabilities = true})
+  return ids, probabilities,
+         heed.generate(model, {1}, {cache = false, max = 20, top_k = 5, temperature = value})
+end, 0.9}
+
+
+-- Pictures -----------------------------------------------------------------------
+
+local HEAT <const> = {{1, 2}, {3, 7}}
+
+class("heed.plot.heat", function(o) return plot.heat(HEAT, o):text(true, 60) end,
+      {min = 0, max = 9})
+cases["heed.plot.heat.min"].value, cases["heed.plot.heat.max"].value = 1, 7
+-- What gnuplot draws is smooth, the terminal's picture is not.
+class("heed.plot.curve", function(o)
+  local picture = plot.curve(IDS:to("float32"):sin(), o)
+  return picture:text(true, 60), picture.series[1].smooth
+end, {every = 2, smooth = 20})
+cases["heed.plot.curve.smooth"].value = 200 // 50
+cases["Plot:text.colour"] = {function(value) return plot.heat(HEAT):text(value, 60) end, true,
+                             value = tostring(plot.heat(HEAT)):find("\27", 1, true) ~= nil}
+cases["Plot:text.colour"][2] = not cases["Plot:text.colour"].value
+cases["Plot:text.columns"] = {function(value)
+  return plot.curve(IDS:to("float32"):sin()):text(false, value)
+end, 50, value = math.tointeger(tonumber(os.getenv "COLUMNS" or "")) or 80}
+
+
+-- Training and files -------------------------------------------------------------
+
+-- The losses of a run over batches of numbers.
+local function trained(o)
+  local layer = nn.Linear(1, 1)
+  local n = 0
+  o.model, o.optimizer = layer, optim.SGD(layer:parameters(), {lr = 0.01})
+  o.loss = function(y, x) return (y - 2 * x):pow(2):mean() end
+  o.batches = function()
+    n = n + 1
+    if n <= 6 then return heed.full({2, 1}, 0.01 * n), heed.full({2, 1}, 0.01 * n) end
+  end
+  o.print = false
+  return heed.train(o), layer.weight:detach()
+end
+
+class("heed.train.options", trained, {accumulate = 2, steps = 3})
+cases["heed.train.options.steps"].value = 6                  -- the batches that there are
+cases["heed.train.options.scaler"] = {function(value)
+  return trained{autocast = "float16", scaler = value and optim.Scaler{init_scale = value}}
+end, 1e38, value = 65536}
+
+-- The steps after which a checkpoint is written.
+cases["heed.train.options.every"] = {function(value)
+  local path, saved = os.tmpname(), {}
+  local layer = nn.Linear(1, 1)
+  local function stamp()
+    local tensors = heed.load(path)
+    return tensors and tensors["model.weight"] and tensors["model.weight"]:item()
+  end
+  heed.train{
+    model = layer, optimizer = optim.SGD(layer:parameters(), {lr = 1e-5}), steps = 1005,
+    batches = function() return heed.ones(1, 1) end, loss = function(y) return y:sum() end,
+    print = false, checkpoint = path, every = value,
+    on_step = function(step) if step % 100 < 2 then saved[#saved + 1] = stamp() or false end end,
+  }
+  os.remove(path)
+  return saved
+end, 100}
+
+cases["M.load.given.device"] = {function(value)
+  local path = os.tmpname() .. ".npy"
+  heed.save(path, heed.ones(2))
+  local t = heed.load(path, {device = value})
+  os.remove(path)
+  return t.device, t
+end, value = heed.default_device(), same = true}
+
+-- A file whose numbers no longer have their checksum.
+cases["M.load.given.verify"] = {function(value)
+  local path = os.tmpname()
+  heed.save(path, {x = heed.ones(2)})
+  local file = assert(io.open(path, "r+b"))
+  file:seek("end", -1)
+  file:write "\x40"
+  file:close()
+  local tensors = heed.load(path, {verify = value})
+  os.remove(path)
+  return tensors and tensors.x
+end, false, value = true}
+
+
+return cases
