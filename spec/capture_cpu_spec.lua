@@ -220,16 +220,23 @@ describe("capture on the CPU", function()
     local inner = heed.capture(function(x) return x * 2 end)
     local outer = heed.capture(function(x) return inner(x) + 1 end)
     for i = 1, 5 do assert.equal(2 * i + 1, outer(heed.full({2}, i * 1.0)):max():item()) end
-    core.capture_begin("cpu")
-    assert.error_matches(function() core.capture_begin("cpu") end, "cpu is captured already")
-    local x = heed.ones(2) + 1
-    local work = core.capture_end()
-    core.capture_replay(work)
-    assert.same({2, 2}, x:totable())
-    core.capture_begin("cpu")
-    assert.error_matches(function() core.capture_replay(work) end, "replay while the work of cpu")
-    core.capture_end()
-    assert.error_matches(function() core.capture_end() end, "no work is captured")
+    local x, r, y = heed.ones(2), {}, nil
+    local function kept() return true end
+    local function none() end
+    assert.is_true(core.capture_record("cpu", r, kept, none, function()
+      y = x + 1
+      assert.error_matches(function()
+        core.capture_record("cpu", {}, kept, none, none)
+      end, "cpu is captured already")
+      assert.equal(r, core.capture_running())
+    end))
+    assert.is_nil(core.capture_running())
+    core.capture_replay(r.work, r, none, none)
+    assert.same({2, 2}, y:totable())
+    core.capture_record("cpu", {}, kept, none, function()
+      assert.error_matches(function() core.capture_replay(r.work, r, none, none) end,
+                           "replay while the work of cpu")
+    end)
   end)
 
   it("goes with scopes, in the function and around it", function()

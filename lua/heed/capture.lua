@@ -22,18 +22,26 @@ local MOST_KINDS <const> = 64             -- of calls of one function
 local MOST_RECORDINGS <const> = 8         -- of one kind of call
 
 
+---The recording of the work that is captured now, or nil. In its field `notes`, optimisers note
+---their steps.
+capture.running = core.capture_running
+
+local running = capture.running
+
+
 ---May t be read now? A GPU's values stay there, and those of captured work are not there yet.
 ---@param t heed.Tensor
 ---@return boolean
 function capture.reaches(t)
-  return t.device == "cpu" and not capture.notes
+  return t.device == "cpu" and not running()
 end
 
 
 ---While work is captured: a replay does the same as f only while holds() is true.
 ---@param holds fun(): boolean
 function capture.expect(holds)
-  if capture.notes then capture.expected[#capture.expected + 1] = holds end
+  local r = running()
+  if r then r.expected[#r.expected + 1] = holds end
 end
 
 
@@ -216,46 +224,6 @@ local function keep_results(r, results)
 end
 
 
--- As if the captured work, which was never done, had not been called.
-local function take_back(r)
-  for i = #r.notes, 1, -1 do r.notes[i].undo() end
-  if r.work then core.capture_drop(r.work) end
-end
-
-
--- Calls f while its work is captured in r; optimisers note in capture.notes the work that they do
--- besides. Garbage goes first, since its memory can't be used meanwhile.
-local function call_captured(f, device, r)
-  collectgarbage()
-  core.capture_begin(device)
-  capture.notes, capture.expected = {}, {}
-  local results = table.pack(core.capture_call(f, table.unpack(r.args, 1, r.args.n)))
-  r.notes, r.expected, capture.notes, capture.expected = capture.notes, capture.expected, nil, nil
-  local ended, work = pcall(core.capture_end)
-  r.work = ended and work or nil
-  if results[1] and ended then return table.pack(table.unpack(results, 2, results.n)) end
-  take_back(r)
-  local why = work
-  if not results[1] then why = results[2] end
-  if type(why) == "string" and why:find("yield across a C", 1, true) then
-    fail("capture: f may not yield while its work is captured: yield before the call or after it")
-  end
-  error(why, 0)
-end
-
-
-local function record(f, device, call)
-  local buffers, args = buffers_of(call)
-  local r = {buffers = buffers, args = args, changed = {}, modes = {core.capture_modes()}}
-  keep_results(r, call_captured(f, device, r))
-  for i, t in ipairs(buffers) do
-    if core.capture_changes(r.work, t) then r.changed[#r.changed + 1] = i end
-  end
-  r.changes = core.capture_changes(r.work)
-  return r
-end
-
-
 -- Would r do now what f would? "differs": not now, but perhaps later; "stale": never again.
 local function state_of(r)
   for _, note in ipairs(r.notes) do
@@ -272,20 +240,21 @@ end
 local function step_on(r)
   for which, note in ipairs(r.notes) do
     local step = note.again()
+    r.stepped = which
     if step then core.capture_set_step(r.work, which - 1, step) end
   end
 end
 
 
--- A replay that failed may have left steps out.
+-- Optimisers have taken the first steps of r alone.
+local function take_back(r, taken)
+  for i = r.stepped or #r.notes, taken + 1, -1 do r.notes[i].undo() end
+end
+
+
 local function replay_work(r)
-  local good, why = pcall(core.capture_replay, r.work)
-  if good then return end
-  local taken = core.capture_steps(r.work)
-  for which, note in ipairs(r.notes) do
-    if which > taken then note.undo() end
-  end
-  error(why, 0)
+  r.stepped = 0
+  core.capture_replay(r.work, r, step_on, take_back)
 end
 
 
@@ -297,8 +266,7 @@ local function given_back(lent, result)
 end
 
 
-local function replay(r, tensors)
-  replay_work(r)
+local function results_of(r, tensors)
   for _, i in ipairs(r.changed) do tensors[i]:copy_(r.buffers[i]) end
   local results = table.move(r.results, 1, r.results.n, 1, {})
   for i = 1, r.results.n do
@@ -306,6 +274,12 @@ local function replay(r, tensors)
     elseif is_tensor(results[i]) then results[i] = results[i]:detach() end
   end
   return table.unpack(results, 1, r.results.n)
+end
+
+
+local function replay(r, tensors)
+  replay_work(r)
+  return results_of(r, tensors)
 end
 
 
@@ -330,30 +304,64 @@ end
 local function prepare(r, tensors)
   if not is_apart(r, tensors) then return "shared" end
   for k, t in ipairs(tensors) do r.buffers[k]:copy_(t) end
-  local state = state_of(r)
-  if state == "ready" then step_on(r) end
-  return state
+  return state_of(r)
 end
 
 
--- One of a kind's recordings that fits, given the call's tensors; or a new one; nil after many
--- that did not, and for tensors that share what f changes.
-local function fitting(kind, f, call)
+local function nothing() end
+
+local function packed(f, ...) return table.pack(f(...)) end
+
+
+-- Does the work of a new recording for the first time; false: the call's tensors don't allow that.
+local function finish(r, results)
+  keep_results(r, results)
+  for i, t in ipairs(r.buffers) do
+    if core.capture_changes(r.work, t) then r.changed[#r.changed + 1] = i end
+  end
+  r.changes = core.capture_changes(r.work)
+  if not is_apart(r, r.tensors) then return false end
+  r.tensors = nil
+  core.capture_replay(r.work, r, nothing, nothing)
+  return true
+end
+
+
+-- A new recording of f, whose work is done once; nil where the call's tensors don't allow that.
+local function record(kind, f, call)
+  local buffers, args = buffers_of(call)
+  local r = {
+    kind = kind, buffers = buffers, args = args, tensors = call.tensors, changed = {},
+    modes = {core.capture_modes()}, notes = {}, expected = {},
+  }
+  local kept = core.capture_record(kind.device, r, finish, take_back, packed, f,
+                                   table.unpack(args, 1, args.n))
+  return kept and r or nil
+end
+
+
+-- One of a kind's recordings that fits, with the call's tensors in its buffers; nil if none does.
+local function fitting(kind, tensors)
   for i = #kind, 1, -1 do
-    local r = kind[i]
-    local state = prepare(r, call.tensors)
-    if state == "ready" then return r end
-    if state == "shared" then return nil end
+    local state = prepare(kind[i], tensors)
+    if state == "ready" or state == "shared" then return kind[i], state end
     if state == "stale" then table.remove(kind, i) end
+  end
+end
+
+
+-- Does the work of f by a recording: of its kind's, one that fits, or a new one. None, and nothing
+-- is done, after many that did not fit, and for tensors that share what f changes.
+local function work(kind, f, call)
+  local r, state = fitting(kind, call.tensors)
+  if state == "shared" then return nil end
+  if r then
+    replay_work(r)
+    return r
   end
   if kind.made == MOST_RECORDINGS then return nil end
   kind.made = kind.made + 1
-  local r = record(f, kind.device, call)
-  if not is_apart(r, call.tensors) then
-    take_back(r)
-    return nil
-  end
-  r.kind = kind
+  r = record(kind, f, call)
   kind[#kind + 1] = r
   return r
 end
@@ -409,7 +417,7 @@ function capture.capture(f)
   local kinds = setmetatable({known = {}, clock = 0}, Kinds)
   local last                       -- the recording that was replayed last
   return function(...)
-    if capture.notes then return f(...) end       -- in another one, which captures this work too
+    if running() then return f(...) end           -- in another one, which captures this work too
     local args = table.pack(...)
     if last and is_of_kind(last, args) and prepare(last, args) == "ready" then
       return replay(last, args)
@@ -423,10 +431,10 @@ function capture.capture(f)
       kinds:add(call.key, device)
       return table.unpack(results, 1, results.n)
     end
-    local r = not call.trained and kind.device and fitting(kind, f, call)
-    last = r or nil
-    if not r then return f(...) end
-    return replay(r, call.tensors)
+    last = nil
+    if not call.trained and kind.device then last = work(kind, f, call) end
+    if not last then return f(...) end
+    return results_of(last, call.tensors)
   end
 end
 

@@ -2465,21 +2465,6 @@ function heed.core.capture_alike(x, t) end
 ---@return boolean
 function heed.core.capture_apart(capture, input, given) end
 
----From here on the work of this device is captured, not done.
----@param device integer|string
-function heed.core.capture_begin(device) end
-
----pcall(f, ...), in which f may not yield.
----@param f function
----@param ... any
----@return boolean good
----@return any ... what f returned, or the error
-function heed.core.capture_call(f, ...) end
-
----Takes back what work has set that was captured, and never done.
----@param capture userdata
-function heed.core.capture_drop(capture) end
-
 ---The settings that calls depend on besides their arguments: gradients, autocast, the default
 ---device, and the precision of products.
 ---@return boolean recording
@@ -2488,9 +2473,23 @@ function heed.core.capture_drop(capture) end
 ---@return string precision
 function heed.core.capture_modes() end
 
----Ends the capture.
----@return userdata capture the captured work
-function heed.core.capture_end() end
+---Calls f(...) and captures its work instead of doing it, as recording.work; then calls
+---finish(recording, what f returned). Where that is false, and after every error,
+---undo(recording, taken) is called, with the number of optimisers' steps that a replay took: all is
+---then as if f's work had not been called.
+---@param device integer|string
+---@param recording table
+---@param finish fun(recording: table, result: any): boolean
+---@param undo fun(recording: table, taken: integer)
+---@param f fun(...): any
+---@param ... any
+---@return boolean kept what finish returned
+function heed.core.capture_record(device, recording, finish, undo, f, ...) end
+
+---The recording of the work that is captured now.
+---> heed.core.capture_running() == nil
+---@return table?
+function heed.core.capture_running() end
 
 ---Would a replay do what the work itself would now? "differs": not with these gradients; "stale":
 ---not with the memory that its tensors have now.
@@ -2510,14 +2509,13 @@ function heed.core.capture_changes(capture, t) end
 ---@return boolean
 function heed.core.capture_shares(x, t) end
 
----Does the captured work.
+---Calls before(recording), and does the captured work. If either fails, undo(recording, taken) is
+---called, with the number of optimisers' steps that were taken.
 ---@param capture userdata
-function heed.core.capture_replay(capture) end
-
----How many steps of optimisers the last replay took: all of them, unless it failed.
----@param capture userdata
----@return integer
-function heed.core.capture_steps(capture) end
+---@param recording table
+---@param before fun(recording: table)
+---@param undo fun(recording: table, taken: integer)
+function heed.core.capture_replay(capture, recording, before, undo) end
 
 ---Sets the numbers of an optimiser's step in the captured work.
 ---@param capture userdata

@@ -1,6 +1,7 @@
 /*
 ** lua_memory.c - a state opens heed, trains, prints, saves and loads while Lua's allocations fail,
-** one at a time and each with all that follow: it gets "not enough memory", and leaves nothing.
+** one at a time and each with all that follow: it gets "not enough memory", and leaves nothing. A
+** captured call that fails so leaves heed as it was.
 */
 
 #include <stdio.h>
@@ -71,10 +72,63 @@ static int survives (bool onwards) {
   return n > STEP ? 0 : 1;
 }
 
+/* fail_after(n) lets the n-th allocation from now on fail; a negative n: none. Did one fail? */
+static const char capturing[] =
+  "local heed, fail_after = require 'heed', ...\n"
+  "local x, n, failed = heed.ones(2), 0, true\n"
+  "while failed do\n"
+  "  local w = heed.ones(2, {requires_grad = true})\n"
+  "  local opt = heed.optim.SGD({w}, {lr = 0.5, momentum = 0.5})\n"
+  "  local f = heed.capture(function(t)\n"
+  "    opt:zero_grad()\n"
+  "    local y = (w * t):sum()\n"
+  "    y:backward()\n"
+  "    opt:step()\n"
+  "    return y\n"
+  "  end)\n"
+  "  f(x)\n"
+  "  fail_after(n)\n"
+  "  local good, why = pcall(f, x)\n"
+  "  failed = fail_after(-1)\n"
+  "  assert(good or why:find('not enough memory'), why)\n"
+  "  local steps = opt:state().step:item()\n"
+  "  local sums = {1, -0.5}\n"
+  "  assert(w:sum():item() == sums[steps] and x:sum():item() == 2)\n"
+  "  assert(f(x):item() == sums[steps] and opt:state().step:item() == steps + 1)\n"
+  "  n = n + 1\n"
+  "end\n"
+  "return n\n";
+
+
+static int l_fail_after (lua_State *L) {
+  failing *a = lua_touserdata(L, lua_upvalueindex(1));
+  lua_pushboolean(L, a->failed);
+  a->countdown = (long)luaL_checkinteger(L, 1);
+  a->failed = false;
+  return 1;
+}
+
+
+static int survives_captures (bool onwards) {
+  failing a = {.countdown = -1, .onwards = onwards};
+  lua_State *L = lua_newstate(failing_resize, &a);
+  luaL_openlibs(L);
+  luaL_requiref(L, "heed", luaopen_heed, 0);
+  if (luaL_loadstring(L, capturing) != LUA_OK) return 1;
+  lua_pushlightuserdata(L, &a);
+  lua_pushcclosure(L, l_fail_after, 1);
+  int status = lua_pcall(L, 1, 1, 0);
+  printf("memory: captured calls, %s: %s\n", onwards ? "each with all that follow"
+         : "one at a time", lua_tostring(L, -1));
+  lua_close(L);
+  return status != LUA_OK || a.alive != 0;
+}
+
 int main (void) {
   int fd = mkstemps(path, 12);
   if (fd < 0) return 1;
-  int failed = survives(false) | survives(true);
+  int failed = survives(false) | survives(true) | survives_captures(false) |
+               survives_captures(true);
   remove(path);
   return failed;
 }

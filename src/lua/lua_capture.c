@@ -2,9 +2,12 @@
 ** lua_capture.c - captured work as a userdata. The Lua half decides when to capture and to replay.
 */
 
+#include <string.h>
+
 #include "lua_heed.h"
 
-static const char capture_key = 0;     /* its address names the metatable in the registry */
+static const char capture_key = 0;     /* their addresses name the metatable, */
+static const char running_key = 0;     /* and the recording that runs, in the registry */
 
 
 static heed_capture **capture_at (lua_State *L, int i) {
@@ -20,46 +23,137 @@ static heed_capture **capture_at (lua_State *L, int i) {
 }
 
 
-/* capture_begin(device): what follows is recorded instead of done */
-static int l_capture_begin (lua_State *L) {
-  enter(L);
-  const char *device = check_device(L, 1);
-  return done(L, heed_capture_begin(named(L), device));
-}
-
-
-/* capture_end(): what was recorded; raises the error of a capture that failed */
-static int l_capture_end (lua_State *L) {
-  enter(L);
+/* An empty one, on top. */
+static heed_capture **push_capture (lua_State *L) {
   heed_capture **c = lua_newuserdatauv(L, sizeof *c, 0);
   *c = NULL;
   lua_rawgetp(L, LUA_REGISTRYINDEX, &capture_key);
   lua_setmetatable(L, -2);
-  *c = heed_capture_end(named(L));
-  done(L, *c != NULL);
+  return c;
+}
+
+
+/*
+** {==================================================================
+** Recording. The work of one function is captured from begin to end within one call of C, which
+** nothing that the function does can leave: no error of a hook, no lack of memory.
+** ===================================================================
+*/
+
+/* Calls what stands below n arguments, and no hook stops it; false: its error is on top. */
+static bool call_unhooked (lua_State *L, int n) {
+  lua_Hook f = lua_gethook(L);
+  int mask = lua_gethookmask(L), count = lua_gethookcount(L);
+  lua_sethook(L, NULL, 0, 0);
+  bool good = lua_pcall(L, n, 0, 0) == LUA_OK;
+  if (f != NULL && lua_gethook(L) == NULL) lua_sethook(L, f, mask, count);
+  return good;
+}
+
+
+/* undo(recording, steps that a replay took), by their indices */
+static void call_undo (lua_State *L, int undo, int recording, int64_t taken) {
+  int top = lua_gettop(L);
+  lua_pushvalue(L, undo);
+  lua_pushvalue(L, recording);
+  lua_pushinteger(L, (lua_Integer)taken);
+  call_unhooked(L, 2);
+  lua_settop(L, top);
+}
+
+
+enum { DEVICE = 1, RECORDING, FINISH, UNDO };    /* arguments of capture_record, and behind them: */
+enum { WORK = 5, THEN, FUNCTION = 8 };           /* finish and recording again, as a call of it */
+
+
+/* The value on top is the recording that runs, or false. Raises nothing, once there was one. */
+static void set_running (lua_State *L) { lua_rawsetp(L, LUA_REGISTRYINDEX, &running_key); }
+
+
+/* capture_running(): the recording of the work that is captured now, or nil */
+static int l_capture_running (lua_State *L) {
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &running_key);
+  if (!lua_toboolean(L, -1)) lua_pushnil(L);
   return 1;
 }
 
 
-/* capture_drop(capture): takes back what its work, which was never done, has set */
-static int l_capture_drop (lua_State *L) {
-  heed_context *cx = enter(L)->cx;
-  heed_capture **c = capture_at(L, 1);
-  heed_capture_drop(cx, *c);
-  *c = NULL;
-  return 0;
+/* All that needs memory of Lua's. What garbage holds can't be used meanwhile. */
+static heed_capture **prepare (lua_State *L) {
+  luaL_checktype(L, RECORDING, LUA_TTABLE);
+  for (int i = FINISH; i <= UNDO + 1; i++) check_callable(L, i);
+  lua_gc(L, LUA_GCCOLLECT);
+  luaL_checkstack(L, LUA_MINSTACK, "capture");
+  heed_capture **c = push_capture(L);
+  lua_pushvalue(L, -1);
+  lua_setfield(L, RECORDING, "work");
+  lua_pushvalue(L, FINISH);
+  lua_pushvalue(L, RECORDING);
+  lua_rotate(L, WORK, 3);
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &running_key) == LUA_TNIL) {
+    lua_pushboolean(L, 0);
+    set_running(L);
+  }
+  lua_pop(L, 1);
+  return c;
 }
 
 
-/* capture_call(f, ...): pcall(f, ...), in which f may not yield */
-static int l_capture_call (lua_State *L) {
+/* Calls the function, and captures its work in *c, which stays NULL after a failure. */
+static int call_captured (lua_State *L, heed_capture **c) {
+  int status = lua_pcall(L, lua_gettop(L) - FUNCTION, 1, 0);
   enter(L);
-  check_callable(L, 1);
-  int status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
-  lua_pushboolean(L, status == LUA_OK);
-  lua_insert(L, 1);
-  return lua_gettop(L);
+  *c = heed_capture_end(named(L));
+  heed_set_caller(binding_of(L)->cx, NULL);
+  lua_pushboolean(L, 0);
+  set_running(L);
+  return status;
 }
+
+
+/* The work goes, as if it had not been called. */
+static void take_back (lua_State *L, heed_capture **c) {
+  call_undo(L, UNDO, RECORDING, heed_capture_steps(*c));
+  heed_capture_drop(binding_of(L)->cx, *c);
+  *c = NULL;
+}
+
+
+/* The error on top. */
+static int raise_captured (lua_State *L) {
+  const char *why = lua_tostring(L, -1);
+  if (why != NULL && strstr(why, "yield across a C") != NULL)
+    return raise(L, "f may not yield while its work is captured: yield before the call or after "
+                 "it");
+  return lua_error(L);
+}
+
+
+/*
+** capture_record(device, recording, finish, undo, f, ...): calls f(...), captures its work as
+** recording.work, and calls finish(recording, f's result). True if that gives true. If it gives
+** false, and after every error, undo(recording, steps that a replay took) is called, and all is
+** then as if the work had not been done.
+*/
+static int l_capture_record (lua_State *L) {
+  enter(L);
+  const char *device = check_device(L, DEVICE);
+  heed_capture **c = prepare(L);
+  done(L, heed_capture_begin(named(L), device));
+  lua_pushvalue(L, RECORDING);
+  set_running(L);
+  int status = call_captured(L, c);
+  bool ended = *c != NULL;
+  if (status == LUA_OK && ended) status = lua_pcall(L, FUNCTION - THEN, 1, 0);
+  bool kept = status == LUA_OK && ended && lua_toboolean(L, -1);
+  if (!kept) take_back(L, c);
+  if (status != LUA_OK) return raise_captured(L);
+  if (!ended) return raise_failure(L);
+  lua_pushboolean(L, kept);
+  return 1;
+}
+
+/* }================================================================== */
 
 
 /* capture_modes(): what calls depend on besides their arguments */
@@ -73,10 +167,21 @@ static int l_capture_modes (lua_State *L) {
 }
 
 
+/*
+** capture_replay(capture, recording, before, undo): before(recording), then the work; if either
+** fails, undo(recording, steps of optimisers that were taken).
+*/
 static int l_capture_replay (lua_State *L) {
-  enter(L);
+  binding *b = enter(L);
   heed_capture *c = *capture_at(L, 1);
-  return done(L, heed_capture_replay(named(L), c));
+  lua_settop(L, 4);
+  lua_pushvalue(L, 3);
+  lua_pushvalue(L, 2);
+  bool begun = call_unhooked(L, 1), good = begun && heed_capture_replay(named(L), c);
+  heed_set_caller(b->cx, NULL);
+  if (good) return 0;
+  call_undo(L, 4, 2, begun ? heed_capture_steps(c) : 0);
+  return begun ? raise_failure(L) : lua_error(L);
 }
 
 
@@ -143,14 +248,6 @@ static int l_capture_set_step (lua_State *L) {
 }
 
 
-/* capture_steps(capture): of optimisers, that the last replay took */
-static int l_capture_steps (lua_State *L) {
-  enter(L);
-  lua_pushinteger(L, heed_capture_steps(*capture_at(L, 1)));
-  return 1;
-}
-
-
 static int l_capture_gc (lua_State *L) {
   binding *b = binding_of(L);
   heed_capture **c = lua_touserdata(L, 1);
@@ -171,12 +268,10 @@ static int l_works (lua_State *L) {
 void open_capture (lua_State *L, int internal) {
   static const luaL_Reg functions[] = {
     {"capture_alike", l_capture_alike}, {"capture_apart", l_capture_apart},
-    {"capture_begin", l_capture_begin}, {"capture_call", l_capture_call},
-    {"capture_changes", l_capture_changes}, {"capture_drop", l_capture_drop},
-    {"capture_end", l_capture_end}, {"capture_modes", l_capture_modes},
-    {"capture_replay", l_capture_replay}, {"capture_set_step", l_capture_set_step},
-    {"capture_shares", l_capture_shares}, {"capture_state", l_capture_state},
-    {"capture_steps", l_capture_steps}, {NULL, NULL}
+    {"capture_changes", l_capture_changes}, {"capture_modes", l_capture_modes},
+    {"capture_record", l_capture_record}, {"capture_replay", l_capture_replay},
+    {"capture_running", l_capture_running}, {"capture_set_step", l_capture_set_step},
+    {"capture_shares", l_capture_shares}, {"capture_state", l_capture_state}, {NULL, NULL}
   };
   static const luaL_Reg general[] = {{"works", l_works}, {NULL, NULL}};
   static const luaL_Reg own[] = {{"__gc", l_capture_gc}, {NULL, NULL}};

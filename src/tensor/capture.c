@@ -317,7 +317,8 @@ bool heed_capture_set_step (heed_context *cx, heed_capture *c, int which, const 
 
 
 int64_t heed_capture_steps (const heed_capture *c) {
-  return c != NULL && c->here != NULL ? works_steps(c->here) : INT64_MAX;
+  if (c == NULL || (c->here == NULL && !c->replayed)) return 0;
+  return c->here != NULL ? works_steps(c->here) : INT64_MAX;
 }
 
 /* }================================================================== */

@@ -24,7 +24,7 @@ local kept, order, latest = {}, {}, 0
 
 -- A table replaces the oldest one. A capture keeps none: its results have no values until a replay.
 local function keep(key, value, numbers)
-  if capture.notes or numbers > LARGEST then return end
+  if capture.running() or numbers > LARGEST then return end
   if kept[key] == nil then
     latest = latest % MOST_KEPT + 1
     if order[latest] then kept[order[latest]] = nil end

@@ -69,7 +69,7 @@ end
 function Stack:call(layer, x, ...)
   local p = self.training and self.layer_dropout or 0
   if p == 0 or not heed.is_tensor(x) then return layer(x, ...) end
-  if capture.notes and x.device == "cpu" then
+  if capture.running() and x.device == "cpu" then
     heed.fail("nn.%s: layer_dropout while training cannot be captured on the CPU: set it to 0, or "
               .. "write model:eval()", self.__name)
   end

@@ -85,7 +85,7 @@ end
 local function decay_of(self)
   local n, decay = self.updates, self.options.decay
   if not self.options.warmup then return decay end
-  if capture.notes then fail("update: warmup cannot be captured: its decay changes") end
+  if capture.running() then fail("update: warmup cannot be captured: its decay changes") end
   return math.min(decay, (1 + n) / (10 + n))
 end
 
@@ -97,10 +97,10 @@ function EMA:update()
   end
   local averages = self.averages
   capture.expect(function() return self.averages == averages and self.applied == 0 end)
-  if not capture.notes then self.updates = self.updates + 1 end
+  if not capture.running() then self.updates = self.updates + 1 end
   local weight = 1 - decay_of(self)
   heed.no_grad(function()
-    if capture.notes then self.replayed:add_(1) end
+    if capture.running() then self.replayed:add_(1) end
     for i, p in ipairs(self.parameters) do
       self.averages[i]:lerp_(p:to(self.averages[i].dtype), weight)
     end

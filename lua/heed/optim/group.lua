@@ -236,10 +236,10 @@ end
 -- otherwise. The replay is refused if the captured step made state tensors, if the state tensors
 -- have been replaced since, or if the parameters have different step numbers by now.
 local function note(self, number, gradients)
-  local moved, memory, made = {}, copied(self.lists), self.made
-  local last = numbers_of(self, number)
+  local moved, before, memory, made = {}, {}, copied(self.lists), self.made
+  local last, last_step = numbers_of(self, number), number
   for i, g in ipairs(gradients) do
-    if g then moved[#moved + 1] = i end
+    if g then moved[#moved + 1], before[i] = i, self.counts[i] end
   end
   local function ready()
     if made or #memory ~= #self.lists then return false end
@@ -253,19 +253,20 @@ local function note(self, number, gradients)
   end
   local function again()
     local step = self.counts[moved[1]] + 1
-    for _, i in ipairs(moved) do self.counts[i] = step end
+    for _, i in ipairs(moved) do before[i], self.counts[i] = self.counts[i], step end
     self.even = false
-    last.step = last.step + 1
+    last_step, last.step = last.step, last.step + 1
     if same_numbers(self, step, last) then return nil end
     last = numbers_of(self, step)
     self.numbers.step = step
     return self.numbers
   end
-  local function undo()            -- a replay did not come to this step
-    for _, i in ipairs(moved) do self.counts[i] = self.counts[i] - 1 end
-    last.step = last.step - 1
+  local function undo()            -- the work did not come to this step
+    for i, count in pairs(before) do self.counts[i] = count end
+    self.even, last.step = false, last_step
   end
-  capture.notes[#capture.notes + 1] = {ready = ready, again = again, undo = undo}
+  local notes = capture.running().notes
+  notes[#notes + 1] = {ready = ready, again = again, undo = undo}
 end
 
 
@@ -273,7 +274,7 @@ local function call(self, number, gradients)
   self.numbers.step = number
   optim_step(self.kind, self.parameters, gradients, self.lists, self.numbers)
   self.numbers.step = nil
-  if capture.notes then note(self, number, gradients) end
+  if capture.running() then note(self, number, gradients) end
 end
 
 
@@ -319,7 +320,7 @@ end
 
 ---One step along the gradients.
 function Group:step()
-  if self.even and not capture.notes and step_together(self) then return end
+  if self.even and not capture.running() and step_together(self) then return end
   local parameters, gradients, counts = self.parameters, self.gradients, self.counts
   local prepared, begins = self.prepared, self.begins
   local number, apart

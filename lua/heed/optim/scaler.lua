@@ -69,7 +69,7 @@ end
 
 -- Refuses a function that reads values back within a capture.
 local function refuse_capture(who)
-  if not capture.notes then return end
+  if not capture.running() then return end
   fail("%s: a scaler's unscale_, step and update cannot be captured: call them after the captured "
        .. "function", who)
 end

@@ -20,7 +20,7 @@ local fail = heed.fail
 
 ---@class heed.cache.fixed.step: heed.cache.step
 ---@field batch integer
----@field capture table|nil the recording that the step belongs to
+---@field capture table|nil the notes of the recording that the step belongs to
 ---@field columns heed.Tensor int64 (T): where its keys lie in the buffers
 ---@field positions heed.Tensor int64 (1, T)
 ---@field finish heed.Tensor int64 (1): how many tokens there are with its own
@@ -34,6 +34,12 @@ local SELF <const> = "nn.Cache"
 -- Steps ------------------------------------------------------------------
 
 function fixed.check_capture() end
+
+
+local function notes()
+  local recording = capture.running()
+  return recording and recording.notes
+end
 
 
 -- How many columns of a buffer lie before those of tokens. A GPU that is told to write outside
@@ -69,11 +75,11 @@ function fixed.new_step(cache, x)
   check_capacity(cache, T)
   local places = heed.arange(T, {device = device}) + cache.at       -- positions, from 1
   local step = {
-    T = T, batch = x:size(1), first = #cache.order == 0, done = 0, capture = capture.notes,
+    T = T, batch = x:size(1), first = #cache.order == 0, done = 0, capture = notes(),
     columns = spare > 0 and places + spare or places, positions = (places - 1):unsqueeze(1),
     finish = places:narrow(1, T, 1), masks = {},
   }
-  if capture.notes then expect(cache, step) end
+  if capture.running() then expect(cache, step) end
   return step
 end
 
@@ -88,7 +94,7 @@ end
 
 -- A replay would make the buffers again that captured work makes.
 local function check_first(slot)
-  if slot or not capture.notes then return end
+  if slot or not capture.running() then return end
   fail("%s: the first call with it makes buffers, which cannot be captured; call the model once "
        .. "before with this cache", SELF)
 end
@@ -109,7 +115,7 @@ end
 -- All layers take part in a step with as many tokens, and are captured with it or not.
 function fixed.check_same(cache, x)
   steps.check_tokens(cache.step, x)
-  if cache.step.capture ~= capture.notes then
+  if cache.step.capture ~= notes() then
     fail("%s: all layers of a model expected in what is captured, got some of them", SELF)
   end
 end

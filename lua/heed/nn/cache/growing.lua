@@ -21,7 +21,7 @@ local SELF <const> = "nn.Cache"
 
 -- Each step does other work than the one before.
 function growing.check_capture()
-  if not capture.notes then return end
+  if not capture.running() then return end
   fail("%s: a cache that grows cannot be captured, since no step does the work of another; "
        .. "nn.Cache{capacity = n} can, with room for n positions", SELF)
 end

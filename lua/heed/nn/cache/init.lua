@@ -213,7 +213,7 @@ end
 ---@param layer heed.Module
 ---@param context {k: heed.Tensor, v: heed.Tensor, lengths: heed.Tensor?, keys: heed.Tensor?}
 function Cache:store(layer, context)
-  if capture.notes then
+  if capture.running() then
     fail("%s: what a layer makes of its context is kept from the first call, which cannot be "
          .. "captured; call the model once before with this cache", SELF)
   end

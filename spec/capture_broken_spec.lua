@@ -1,0 +1,71 @@
+-- A captured call that an error cuts off, at any step of Lua's: it leaves nothing behind.
+
+local heed = require "heed"
+local optim = require "heed.optim"
+
+-- Composed operations read values back; hooks need 'debug'.
+local able = debug and os.getenv "HEED_BUILD" ~= "basic"
+local it = able and it or pending
+
+local STRIDE <const> = tonumber(os.getenv "HEED_STRIDE" or 5)   -- instructions between two cuts
+
+
+-- f(...), cut off at its n-th instruction: did it come to its end?
+local function cut(n, f, ...)
+  local co = coroutine.create(f)
+  debug.sethook(co, function() error("cut off", 0) end, "", n)
+  local good, why = coroutine.resume(co, ...)
+  if not good then assert.equal("cut off", why) end
+  return good
+end
+
+
+describe("a captured call that is cut off", function()
+  it("leaves heed as it was", function()
+    local x, n, whole = heed.ones(2), 1, false
+    while not whole do
+      local f = heed.capture(function(t) return t + 1 end)
+      f(x)
+      whole = cut(n, f, x)
+      assert.equal(2, x:sum():item())
+      assert.same({2, 2}, f(x):totable())
+      n = n + STRIDE
+    end
+  end)
+
+  -- Weights after 0, 1, 2, … steps.
+  local function training()
+    local w = heed.ones(2, {requires_grad = true})
+    local opt = optim.SGD({w}, {lr = 0.5, momentum = 0.5})
+    return w, opt, function(x)
+      opt:zero_grad()
+      local loss = (w * x):sum()
+      loss:backward()
+      opt:step()
+      return loss
+    end
+  end
+
+  for _, eager in ipairs{1, 2} do
+    it("takes a step of an optimiser or none, in call " .. eager + 1, function()
+      local x, weights, w, _, step = heed.ones(2), {}, training()
+      for i = 1, 4 do
+        step(x)
+        weights[i] = w:totable()
+      end
+      local n, whole = 1, false
+      while not whole do
+        local v, opt, plain = training()
+        local f = heed.capture(plain)
+        for _ = 1, eager do f(x) end
+        whole = cut(n, f, x)
+        local taken = opt:state().step:item()
+        assert.is_true(taken == eager or taken == eager + 1, taken)
+        assert.same(weights[taken], v:totable())
+        f(x)
+        assert.same(weights[taken + 1], v:totable())
+        n = n + 3 * STRIDE
+      end
+    end)
+  end
+end)
