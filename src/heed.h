@@ -271,6 +271,8 @@ typedef struct heed_memory {
 
 HEED_API heed_memory heed_memory_now (heed_context *cx);
 HEED_API void heed_memory_limit (heed_context *cx, size_t bytes);
+/* Before a host allocates for its own: has the limit room? False: a failure that names 'what'. */
+HEED_API bool heed_memory_room (heed_context *cx, size_t bytes, const char *what);
 HEED_API void heed_memory_trim (heed_context *cx);          /* gives the cache back */
 
 /* }================================================================== */

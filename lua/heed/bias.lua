@@ -8,6 +8,7 @@
 -- is a module: a layer that holds it in a field trains, moves and saves its parameters.
 
 local attention = require "heed.internal.attention"
+local core = require "heed.core"
 local heed = require "heed"
 local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
@@ -85,6 +86,7 @@ function Alibi:init(heads, given, ...)
   options.no_more("bias.alibi", 2, ...)
   local o = options.read("bias.alibi", given, {slopes = options.any})
   self.heads = options.count("bias.alibi", "heads", heads)
+  core.check_entries("bias.alibi", self.heads, "slopes of the heads")
   self.slopes = o.slopes and check_slopes(self.heads, o.slopes) or alibi_slopes(self.heads)
 end
 
@@ -176,6 +178,7 @@ function T5:init(given, ...)
   }))
   self.heads, self.buckets, self.distance = o.heads, o.buckets, o.distance
   self.bidirectional = o.bidirectional
+  core.check_entries("bias.t5", 2.0 * o.distance + 1, "buckets of all distances")
   local columns = {}
   for d = -o.distance, o.distance do
     columns[#columns + 1] = t5_bucket(d, o.buckets, o.distance, o.bidirectional)
@@ -271,6 +274,7 @@ function Bias:dense(T, S, ...)
   options.no_more("bias:dense", 2, ...)
   T = options.count("bias:dense", "argument 'T'", T)
   S = options.count("bias:dense", "argument 'S'", S)
+  core.check_room("bias:dense", 8.0 * T * S, "a matrix of the scores")
   local matrix = self:matrix()
   local distances = self:distances(T, S, matrix or heed.empty(0))
   if not distances then return matrix end

@@ -2421,6 +2421,21 @@ function heed.core.operations() end
 ---@return any ...
 function heed.core.called(name, f, ...) end
 
+---Refuses more than 2^24 entries of tables, or more than the memory limit has room for, before they
+---are made.
+---> heed.core.check_entries("f", 2^40, "a table") raises "f: a table: at most 16777216 entries"
+---@param name string the function, for messages
+---@param n number
+---@param what string whose entries they are
+function heed.core.check_entries(name, n, what) end
+
+---Refuses what the memory limit has no room for, before it is made.
+---> heed.core.check_room("f", 2^60, "a stack") raises "f: memory limit of "
+---@param name string the function, for messages
+---@param bytes number
+---@param what string
+function heed.core.check_room(name, bytes, what) end
+
 ---The name that is most like a word, nil if none is near.
 ---> heed.core.nearest("causl", {"bias", "causal"}) == "causal"
 ---> heed.core.nearest("zzzzzz", {"bias", "causal"}) == nil

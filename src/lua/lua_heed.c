@@ -167,7 +167,7 @@ static int fill_core (lua_State *L) {
   open_make(L, module);
   open_read(L, module, methods);
   open_print(L, module, methods);
-  open_memory(L, module);
+  open_memory(L, module, internal);
   open_cuda(L, module, methods);
   open_capture(L, internal);
   open_scope(L, module);

@@ -226,6 +226,8 @@ void open_ops (lua_State *L, int module, int methods, int internal);
 /* lua_describe.c */
 void open_describe (lua_State *L, int internal);
 
+#define LONGEST_LIST (1 << 24)     /* most entries of tables that one call gives to Lua */
+
 /* lua_make.c, lua_read.c */
 int read_sizes (lua_State *L, int i, int64_t size[HEED_RANK]);    /* of the table at i: how many */
 void open_make (lua_State *L, int module);
@@ -248,7 +250,11 @@ void reclaim_memory (void *self, size_t bytes, bool urgent);
 void set_bytes (lua_State *L, const char *name, size_t bytes);   /* in the table on top */
 void set_limit (lua_State *L, int i);                    /* to the number of bytes at i */
 void set_threads (lua_State *L, int i);
-void open_memory (lua_State *L, int module);
+void check_room (lua_State *L, const char *function, size_t bytes, const char *what);
+                                                   /* raises if the limit has no room for 'what' */
+void check_entries (lua_State *L, const char *function, int64_t n, const char *what);
+                                                   /* of tables that Lua is to get; likewise */
+void open_memory (lua_State *L, int module, int internal);
 
 /* lua_cuda.c, lua_capture.c */
 void open_cuda (lua_State *L, int module, int methods);

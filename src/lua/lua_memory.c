@@ -177,10 +177,63 @@ static int l_default_device (lua_State *L) {
 }
 
 
-void open_memory (lua_State *L, int module) {
+/*
+** {==================================================================
+** Before the Lua half, or Lua itself, allocates
+** ===================================================================
+*/
+
+#define ENTRY 32                   /* bytes of one in a table that grows, roughly */
+
+
+void check_room (lua_State *L, const char *function, size_t bytes, const char *what) {
+  heed_context *cx = binding_of(L)->cx;
+  heed_set_caller(cx, function);
+  done(L, heed_memory_room(cx, bytes, what));
+}
+
+
+void check_entries (lua_State *L, const char *function, int64_t n, const char *what) {
+  if (n > LONGEST_LIST)
+    raise_as(L, function, "%s: at most %d entries in all tables expected, got %I", what,
+             LONGEST_LIST, (LUAI_UACINT)n);
+  check_room(L, function, (size_t)n * ENTRY, what);
+}
+
+
+/* Products of sizes that a script gave: they may be beyond the integers. */
+static int64_t read_amount (lua_State *L, int i) {
+  lua_Number n = luaL_checknumber(L, i);
+  return n < 0x1p62 ? (int64_t)n : INT64_MAX;
+}
+
+
+/* check_room(function, bytes, what) */
+static int l_check_room (lua_State *L) {
+  enter(L);
+  check_room(L, luaL_checkstring(L, 1), (size_t)read_amount(L, 2), luaL_checkstring(L, 3));
+  return 0;
+}
+
+
+/* check_entries(function, n, what) */
+static int l_check_entries (lua_State *L) {
+  enter(L);
+  check_entries(L, luaL_checkstring(L, 1), read_amount(L, 2), luaL_checkstring(L, 3));
+  return 0;
+}
+
+/* }================================================================== */
+
+
+void open_memory (lua_State *L, int module, int internal) {
   static const luaL_Reg functions[] = {
     {"default_device", l_default_device}, {"level", l_level}, {"memory", l_memory},
     {"threads", l_threads}, {NULL, NULL}
   };
+  static const luaL_Reg own[] = {
+    {"check_entries", l_check_entries}, {"check_room", l_check_room}, {NULL, NULL}
+  };
   register_functions(L, functions, module);
+  register_functions(L, own, internal);
 }

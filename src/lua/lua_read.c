@@ -6,8 +6,6 @@
 
 #include "lua_heed.h"
 
-#define LONGEST_LIST (1 << 24)     /* entries of what is given to Lua as tables */
-
 
 /*
 ** {==================================================================
@@ -85,7 +83,7 @@ static void push_nested (lua_State *L, copied *c, int axis) {
 
 
 /* Of all tables together: those that hold no element take time, too. */
-static void check_entries (lua_State *L, const heed_tensor *t) {
+static void check_tables (lua_State *L, const heed_tensor *t) {
   int64_t lists = 1, entries = 0;
   for (int i = 0; i < heed_rank(t) && lists > 0; i++) {
     if (heed_size(t, i) > (LONGEST_LIST - entries) / lists)
@@ -94,6 +92,7 @@ static void check_entries (lua_State *L, const heed_tensor *t) {
     lists *= heed_size(t, i);
     entries += lists;
   }
+  check_entries(L, function_name(L), entries, "a table");
 }
 
 
@@ -102,7 +101,7 @@ static int l_totable (lua_State *L) {
   enter(L);
   at_most(L, 1);
   heed_tensor *t = check_tensor(L, 1);
-  check_entries(L, t);
+  check_tables(L, t);
   copied c = {.type = lua_type_of(t), .rank = heed_rank(t)};
   for (int i = 0; i < c.rank; i++) c.size[i] = heed_size(t, i);
   char *data = lua_newuserdatauv(L, (size_t)heed_numel(t) * 8 + 8, 0);

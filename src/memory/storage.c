@@ -146,6 +146,23 @@ void heed_memory_limit (heed_context *cx, size_t bytes) {
   if (!fits(&cx->storages.account, 0)) heed_memory_trim(cx);
 }
 
+static void *refuse (heed_context *cx, size_t bytes, const char *what) {
+  const memory_account *m = &cx->storages.account;
+  return core_fail(cx, NULL, "memory limit of %s: %s in use, %s needs %s more",
+                   core_bytes(m->limit).text, core_bytes(m->live).text, what,
+                   core_bytes(bytes).text);
+}
+
+
+/* Cached bytes are given back where others need them. */
+bool heed_memory_room (heed_context *cx, size_t bytes, const char *what) {
+  if (cx == NULL) return false;
+  const memory_account *m = &cx->storages.account;
+  size_t cached = m->cached;
+  if (bytes <= cached || fits(&cx->storages.account, bytes - cached)) return true;
+  return refuse(cx, bytes, what) != NULL;
+}
+
 /* }================================================================== */
 
 
@@ -194,10 +211,7 @@ static void *new_data (heed_context *cx, device *where, size_t bytes, size_t cap
     data = try_data(cx, where, capacity);
   }
   if (data != NULL) return data;
-  const memory_account *m = &cx->storages.account;
-  if (where->host && !fits(&cx->storages.account, capacity))
-    return core_fail(cx, NULL, "memory limit of %s: %s in use, a tensor needs %s more",
-                     core_bytes(m->limit).text, core_bytes(m->live).text, core_bytes(bytes).text);
+  if (where->host && !fits(&cx->storages.account, capacity)) return refuse(cx, bytes, "a tensor");
   const char *why = where->gone != NULL ? where->gone(where) : NULL;
   if (why != NULL) return core_fail(cx, NULL, "device '%s': %s", where->name, why);
   return core_fail(cx, NULL, "not enough memory: %s for a tensor on %s", core_bytes(bytes).text,

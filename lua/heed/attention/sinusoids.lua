@@ -1,6 +1,7 @@
 -- Sines and cosines of positions: Vaswani et al. 2017, section 3.5. Angles are computed in float64,
 -- then rounded to the type in which they are used, on the device where they are used.
 
+local core = require "heed.core"
 local heed = require "heed"
 local options = require "heed.internal.options"
 local places = require "heed.attention.places"
@@ -75,6 +76,7 @@ function sinusoids.sinusoidal(T, D, given, ...)
   if not o.dtype:find("float") then
     heed.fail("%s: a float type expected as dtype, got '%s'", who, o.dtype)
   end
+  core.check_room(who, 8.0 * T * D, "a table of angles")
   local before = places.check_offset(who, o.offset) - 1
   local p = heed.arange(T, {dtype = "float64", device = o.device}) + before
   return sinusoids.waves(p, D, o, p.device):to(o.dtype)

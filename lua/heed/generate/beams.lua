@@ -5,9 +5,12 @@
 -- has W results and no running beam, at its present length, scores better than the worst of them;
 -- or, with early_stopping, as soon as it has W results.
 
+local core = require "heed.core"
 local heed = require "heed"
 local sampling = require "heed.generate.sampling"
 local Stepper = require "heed.generate.stepper"
+
+local ENTRIES <const> = 16.0                 -- of the tables of a beam, roughly
 
 ---@class heed.generate.beam
 ---@field ids integer[] new ones
@@ -137,6 +140,7 @@ end
 ---@return heed.Tensor|heed.Tensor[] ids the best of each prompt
 ---@return heed.generate.beam[]|heed.generate.beam[][] beams all results, the best first
 return function(model, prompt, o)
+  core.check_entries("generate", ENTRIES * o.beams * #prompt.rows, "beams of all prompts")
   local searches, rows = {}, {}
   for b, ids in ipairs(prompt.rows) do
     searches[b] = new_search(#rows + 1, o.beams)

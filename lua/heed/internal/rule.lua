@@ -107,6 +107,7 @@ end
 
 -- The answers, (B or 1, H or 1, T, S).
 local function answers(p, B, H, T, S)
+  core.check_entries("mask.predicate", 1.0 * B * H * T * S, "answers of f")
   local list, n = {}, 0
   for b = 1, B do
     for h = 1, H do

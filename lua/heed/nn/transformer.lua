@@ -1,5 +1,6 @@
 -- Stacks of transformer layers, and the whole: Vaswani et al., Attention Is All You Need, 2017.
 
+local core = require "heed.core"
 local heed = require "heed"
 local extend = require "heed.nn.extend"
 local MultiHeadAttention = require "heed.nn.multihead"
@@ -23,9 +24,20 @@ local STACK = {final_norm = any, hidden = any, layer_dropout = 0}
 local ENCODER, DECODER = joined(block.ENCODER_LAYER, STACK), joined(block.DECODER_LAYER, STACK)
 
 
+local MODULE <const> = 2048                  -- bytes of a module beside its tensors, roughly
+
+-- About how many bytes a layer takes.
+local function bytes_of(layer)
+  local bytes = 0
+  for _ in layer:named_modules() do bytes = bytes + MODULE end
+  return bytes + 4 * layer:numel()
+end
+
+
 -- Layers that begin as copies of the first: nobody but the first draws weights, as in PyTorch.
-local function copies(n, make)
+local function copies(who, n, make)
   local list = {make()}
+  core.check_room(who, (n - 1.0) * bytes_of(list[1]), ("a stack of %d layers"):format(n))
   local generator = heed.rng_state()
   for i = 2, n do
     list[i] = make()
@@ -48,7 +60,7 @@ function Stack:build(who, LayerClass, dim, heads, n, o)
   self.dim, self.heads, self.cross = dim, heads, o.cross or false
   local given = joined(o)
   for name in pairs(STACK) do given[name] = nil end
-  self.layers = copies(count(who, "layers", n), function()
+  self.layers = copies(who, count(who, "layers", n), function()
     return LayerClass(dim, heads, o.hidden, given)
   end)
   self.norm = wants_norm(who, o) and block.new_norm(who, dim, o)

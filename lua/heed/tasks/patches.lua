@@ -1,5 +1,6 @@
 -- Image patches: which figure is it, wherever it stands?
 
+local core = require "heed.core"
 local heed = require "heed"
 local options = require "heed.internal.options"
 local task = require "heed.tasks.task"
@@ -69,6 +70,7 @@ local function patches(given, ...)
   options.positive(WHO, "option noise", o.noise)
   local rule = task.rule(WHO, o.rule, RULES, "any")
   local room = options.count(WHO, "side", o.side, WIDTH) - WIDTH
+  core.check_entries(WHO, 1.0 * o.size * o.side * o.side, "pixels of a batch")
   return task.endless(WHO, o, function()
     local dice, images, classes = task.dice(), {}, {}
     for b = 1, o.size do

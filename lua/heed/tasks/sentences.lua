@@ -61,6 +61,7 @@ local function classification(given, ...)
   options.no_more(who, 1, ...)
   local o = task.read(who, given, {length = 8, rule = options.any})
   local rule = task.rule(who, o.rule, FEELINGS, "opinion")
+  task.check_words(who, o.size, o.length)
   return task.endless(who, o, function()
     local dice, rows = task.dice(), {}
     for b = 1, o.size do rows[b] = opinion(dice, o.length) end
@@ -150,6 +151,7 @@ local function tagging(given, ...)
   options.no_more(who, 1, ...)
   local o = task.read(who, given, {length = 12, rule = options.any})
   local rule = task.rule(who, o.rule, TAGGERS, "grammar")
+  task.check_words(who, o.size, o.length)
   return task.endless(who, o, function()
     local dice, rows = task.dice(), {}
     for b = 1, o.size do
@@ -173,6 +175,7 @@ local DOES = {"drinks", "chews", "eats", "seeks", "loves", "peels", "hides", "pu
 local WHAT = {"milk", "bones", "grass", "seeds", "honey", "bananas", "nuts", "carts"}
 local FACTS = task.joined({"the", "and"}, AGES, ANIMALS, DOES, WHAT, {"[MASK]"})
 local FACT = task.by_token(FACTS)
+local WORDS <const> = 11                     -- of both clauses
 
 
 -- "the old cat drinks milk and the old dog chews bones": an animal determines its verb and its
@@ -217,6 +220,7 @@ local function masked(given, ...)
   local o = task.read(who, given, {rate = 0.15, rule = options.any})
   options.probability(who, "option rate", o.rate)
   local rule = task.rule(who, o.rule, MASKS, "bert")
+  task.check_words(who, o.size, WORDS)
   return task.endless(who, o, function()
     local dice, rows = task.dice(), {}
     for b = 1, o.size do rows[b] = facts(dice) end

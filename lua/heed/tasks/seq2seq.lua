@@ -6,6 +6,8 @@ local task = require "heed.tasks.task"
 
 local WHO <const> = "tasks.seq2seq"
 
+local MOST_WORDS <const> = 24                -- of a sequence and its target
+
 -- Targets begin with [begin], end with [end], and are padded.
 local MARKS = {"[begin]", "[end]", "[pad]"}
 
@@ -108,6 +110,7 @@ local function seq2seq(given, ...)
   if o.most > 999999 then
     heed.fail("%s: a number up to 999999 expected as most, got %d", WHO, o.most)
   end
+  task.check_words(WHO, o.size, MOST_WORDS)
   local lists = tokens[o.rule]
   local from, to = task.by_token(lists.x), task.by_token(lists.y)
   return task.endless(WHO, o, function()

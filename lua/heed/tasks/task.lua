@@ -1,5 +1,6 @@
 -- The parts that all tasks share: options, rules, and endless batches.
 
+local core = require "heed.core"
 local heed = require "heed"
 local options = require "heed.internal.options"
 local rng = require "heed.internal.rng"
@@ -24,6 +25,15 @@ function task.read(who, given, known)
     if math.type(default) == "integer" then o[name] = options.count(who, name, o[name]) end
   end
   return o
+end
+
+
+---Refuses a batch of more words than tables are to hold.
+---@param who string
+---@param size integer
+---@param length integer
+function task.check_words(who, size, length)
+  core.check_entries(who, 1.0 * size * length, "words of a batch")
 end
 
 
