@@ -6,9 +6,9 @@
 #   make rock URL=git+https://...: what LuaRocks publishes, of the source that is there
 #   eval "$(make env)": where this shell's Lua finds the module
 #   make mutate FILES="lua/heed/optim src/op/optimize.c": faults that no spec finds
-#   make asan, fuzz, tsan, basic, bare, emulated, emulated-asan, nvcc, strict, neon, neon-run, lint,
-#   installed: parts of the check; make overflow, valgrind, differential (beside PyTorch): beyond
-#   it; cuda/check: all that needs a GPU
+#   make asan, fuzz, tsan, basic, bare, sealed, emulated, emulated-asan, nvcc, strict, neon,
+#   neon-run, lint, installed: parts of the check; make overflow, valgrind, differential (beside
+#   PyTorch): beyond it; cuda/check: all that needs a GPU
 
 # == CHANGE THE SETTINGS BELOW TO SUIT YOUR ENVIRONMENT =====================
 
@@ -24,6 +24,7 @@ LIBDIR= $(PREFIX)/lib/lua/5.4
 INCDIR= $(PREFIX)/include/heed
 FUZZ= 53376 1 2
 JOBS= $(shell nproc 2>/dev/null || echo 1)
+RUN_SPEC= $(LUA) spec/support/busted.lua
 SPEC= $(LONG) $(filter-out $(LONG),$(wildcard spec/*_spec.lua))
 Q= @
 
@@ -217,6 +218,12 @@ $(B)/spec/c/%: $(B)/spec/c/%.o $(CORE)
 	@echo link $@
 	$(Q)$(CC) $(FLAGS) -o $@ $^ $(LIBS)
 
+# A Lua in which heed is sealed, and C modules find Lua's functions.
+SEALED= $(B)/spec/sealed/lua
+$(SEALED): $(B)/spec/sealed/lua.o $(OBJECTS) $(EMBED)
+	@echo link $@
+	$(Q)$(CC) $(FLAGS) -Wl,-E -o $@ $^ $(LUA_LIB) $(LIBS)
+
 # Plugins that fit and that do not, for spec/c/plugin.c.
 PLUGINS= $(patsubst %.c,$(B)/%.so,$(wildcard spec/c/plugins/*.c))
 $(B)/spec/c/plugins/%.so: spec/c/plugins/%.c Makefile
@@ -274,7 +281,7 @@ $(B)/$(notdir $(LUA)):; @mkdir -p $(@D); echo detect_leaks=1 >$@
 
 $(LOGS)/spec/%_spec.lua.log: all $(B)/$(notdir $(LUA))
 	@mkdir -p $(@D)
-	@$(HERE) $(START_$(KIND)) $(LUA) spec/support/busted.lua spec/$*_spec.lua $(LOG)
+	@$(HERE) $(START_$(KIND)) $(RUN_SPEC) spec/$*_spec.lua $(LOG)
 
 $(LOGS)/spec/c/%.log: $(B)/spec/c/% anew
 	@mkdir -p $(@D)
@@ -284,6 +291,8 @@ asan basic valgrind:; @$(MAKE) spec KIND=$@
 # The specs where heed's Lua half finds no 'debug'.
 bare:; @HEED_WITHOUT=debug LUA_INIT_5_4="require 'spec.support.without'" \
   $(MAKE) spec LOGS=$(B)/log-bare
+# The specs, the blocks of the pages and the examples in a state that its host has sealed.
+sealed: $(SEALED); @$(MAKE) spec RUN_SPEC="$(SEALED) spec/sealed/busted.lua" LOGS=$(B)/log-sealed
 overflow:; @$(MAKE) spec KIND=overflow CC=clang
 # Random calls, graphs and damaged files: FUZZ is how many for each seed, and the seeds. As it is,
 # 100,000 calls and 5,000 files.
@@ -377,6 +386,7 @@ check:
 	@.ci/check check-threads $(MAKE) tsan
 	@.ci/check check-basic $(MAKE) basic
 	@.ci/check check-bare $(MAKE) bare
+	@.ci/check check-sealed $(MAKE) sealed
 	@.ci/check check-gpu $(MAKE) gpu KIND=emulated-asan
 	@.ci/check check-gpu-asan $(MAKE) spec KIND=emulated-asan
 	@.ci/check check-emulated $(MAKE) spec KIND=emulated
@@ -412,7 +422,7 @@ differential: all
 	@$(HERE) LUA="$(LUA)" "$${PYTHON:-build/venv/bin/python}" bench/differential.py $(DIFFERENTIAL)
 
 .PHONY: all lib core modules objects install rock clean spec programs anew asan fuzz fuzzed basic \
-  bare valgrind overflow tsan strict neon neon-run neon-runs lint installed demo repl env test \
+  bare sealed valgrind overflow tsan strict neon neon-run neon-runs lint installed demo repl env test \
   check bench bench-cuda bench-quick bench-memory bench-results differential cuda cuda-all nvcc \
   gpu emulated emulated-asan
 .SECONDARY:

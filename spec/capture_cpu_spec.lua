@@ -1,10 +1,9 @@
 -- Captured work of the CPU: every kind of work, work that is refused, errors of replays, memory.
 
+local core = require "heed.core"
 local heed = require "heed"
 local nn = require "heed.nn"
 local optim = require "heed.optim"
-
-local core = heed.core
 
 -- Composed operations read values back.
 local it = os.getenv "HEED_BUILD" == "basic" and pending or it

@@ -1,11 +1,12 @@
 -- heed.mask: each mask and their combinations against the same rules in plain Lua loops, densely
 -- and through attention, fused and composed, with gradients; what must not pass through; messages.
 
+local core = require "heed.core"
 local heed = require "heed"
 local layouts = require "spec.support.layouts"
 local message = require "spec.support.message"
 
-local mask, resolve = heed.mask, require("heed.internal.rule").resolve
+local mask, inner = heed.mask, require "heed.internal.rule"
 local NAN <const> = 0 / 0
 
 -- B, H, Hk, T, S: within a tile and beyond, more queries than keys and fewer.
@@ -187,11 +188,17 @@ end
 
 
 describe("a mask", function()
+  it("is checked by C too", function()
+    local rule = {core.mask_words().every, 0}
+    assert.matches("every: a distance from 1 on expected, got 0",
+                   message(core.attention_mask, {1, 1, 2, 2}, rule))
+  end)
+
   -- The table of masks is src/op/masks.def: what it has must be among the rules above.
   it("is tried by every word of the table of masks", function()
-    local words, tried = heed.core.mask_words(), {}
+    local words, tried = core.mask_words(), {}
     for _, one in pairs(combined(rules(2, 5, 7))) do
-      local rule, at = resolve(one[1], 2, 1, 5, 7, 4, heed.empty(0).device), 1
+      local rule, at = inner.resolve(one[1], 2, 1, 5, 7, 4, heed.empty(0).device), 1
       while at <= #rule do
         tried[rule[at]] = true
         at = at + 1 + words[rule[at]].numbers
@@ -476,9 +483,6 @@ describe("heed.mask", function()
       ["mask.prefix: .*argument 'n'"] = function() mask.prefix("2") end,
       ["mask.every: .*at least 1 expected as argument 'n', got 0"] = function() mask.every(0) end,
       ["mask.every: .*argument 'n', got 1.5"] = function() mask.every(1.5) end,
-      ["every: a distance from 1 on expected, got 0"] = function()
-        heed.core.attention_mask({1, 1, 2, 2}, {heed.core.mask_words().every, 0})
-      end,
       ["mask.predicate: a function"] = function() mask.predicate(x) end,
       ["mask.predicate: .*'heads'"] = function() mask.predicate(print, {head = false}) end,
       ["a boolean expected, got nil"] = function()

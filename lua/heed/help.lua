@@ -83,7 +83,7 @@ local function by_value(value)
   local methods, found = heed.zeros(0), {}
   for _, entry in ipairs(entries()) do
     local method = entry.call:find("^x:") and entry.path
-    if value_at(entry.path) == value or method and methods[method] == value then
+    if rawequal(value_at(entry.path), value) or method and rawequal(methods[method], value) then
       found[#found + 1] = entry
     end
   end
@@ -220,7 +220,7 @@ end
 local function part_of(value)
   for _, group in ipairs(all()) do
     local part = group.title:match("^heed%.(.*)$")
-    if part and value_at(part) == value then return part end
+    if part and rawequal(value_at(part), value) then return part end
   end
 end
 
@@ -241,11 +241,11 @@ end
 
 ---Prints what is written about a function or a class: how it is called, what it does, examples. A
 ---name that nothing has finds what has that word in its name or text; without an argument it lists
----all there is. Where a host opened heed with options, modules and classes go by their names.
+---all there is.
 ---@param what? string|function|table a name, such as "softmax" or "nn.Linear", or the thing itself
 function help.help(what, ...)
   options.no_more("help", 1, ...)
-  if what == nil or what == heed then print_groups()
+  if what == nil or rawequal(what, heed) then print_groups()
   elseif type(what) == "string" then help_with_word(what)
   else help_with_value(what) end
 end

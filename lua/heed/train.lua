@@ -104,7 +104,9 @@ end
 
 
 local function check(given)
-  if given == heed then fail("train: a table of options expected, got heed; heed.train{...}") end
+  if rawequal(given, heed) then
+    fail("train: a table of options expected, got heed; heed.train{...}")
+  end
   if type(given) ~= "table" then
     fail("train: a table of options expected, got %s", options.kind(given))
   end
@@ -393,7 +395,7 @@ end
 ---@param given heed.train.options
 ---@return {losses: number[], steps: integer} run every step's loss, and how many steps there were
 local function train(given, ...)
-  if given ~= heed then options.no_more("train", 1, ...) end
+  if not rawequal(given, heed) then options.no_more("train", 1, ...) end
   local o = check(given)
   local run = {step = 0, saved = 0, losses = {}, rates = rates_of(o.optimizer)}
   local _ <close> = with_schedule(run, o)

@@ -17,12 +17,12 @@
 **   lua_call(L, 1, 1);                  heed; 'require "heed"' gives it too
 **
 ** Any table, also an empty one, seals the state: heed, its parts and its classes are read-only, and
-** a proxy stands for each, so that rawset does not write to them either; scripts that change the
-** globals do not change the library. Scripts in one state still share its generator, limit, default
-** device and print options, and the host's own tables: 'package', and what string methods
-** (("x"):rep) find, which the library uses too; 'io', 'os', 'debug' and 'require' of files are the
-** host's to take away. Only hosts that link the library have options: from Lua, 'require "heed"'
-** takes none.
+** a proxy stands for each, so that rawset does not write to them either; objects of a script's own
+** work as in any state; scripts that change the globals do not change the library. Scripts in one
+** state still share its generator, limit, default device and print options, and the host's own
+** tables: 'package', and what string methods (("x"):rep) find, which the library uses too. 'io',
+** 'os', 'debug' and 'require' of files are the host's to take away. Only hosts that link the
+** library have options: from Lua, 'require "heed"' takes none.
 */
 
 #ifndef heed_lua_h

@@ -4,7 +4,8 @@
 ** In a sealed state the Lua half has its own environment, of standard functions that no script can
 ** reach, and its own 'require'. Invariant: no table of the library's that two scripts can reach can
 ** be written to. Scripts get shared tables through proxies only, which are userdata, so that rawset
-** cannot write to them either. A class that a script makes is its own.
+** cannot write to them either. A class that a script makes is its own, and so are the tables of an
+** object.
 */
 
 #include <string.h>
@@ -195,7 +196,22 @@ static void open_proxies (lua_State *L) {
 ** ===================================================================
 */
 
-/* type(x): a proxy is taken for what it stands for */
+/*
+** The Lua half takes a proxy for the table that it stands for: these functions see through it, and
+** give proxies of the tables in it.
+*/
+
+/* The table that a proxy at i stands for takes its place; true if one was there. */
+static bool see_through (lua_State *L, int i) {
+  luaL_checkany(L, i);
+  if (!is_proxy(L, i)) return false;
+  lua_getiuservalue(L, i, 1);
+  lua_replace(L, i);
+  return true;
+}
+
+
+/* type(x) */
 static int l_type (lua_State *L) {
   luaL_checkany(L, 1);
   lua_pushstring(L, is_proxy(L, 1) ? "table" : luaL_typename(L, 1));
@@ -205,8 +221,46 @@ static int l_type (lua_State *L) {
 
 /* getmetatable(x): also where it is locked */
 static int l_getmetatable (lua_State *L) {
-  luaL_checkany(L, 1);
+  see_through(L, 1);
   if (!lua_getmetatable(L, 1)) lua_pushnil(L);
+  return 1;
+}
+
+
+/* next(t, key) */
+static int l_next (lua_State *L) {
+  bool shared = see_through(L, 1);
+  luaL_checktype(L, 1, LUA_TTABLE);
+  int n = next_pair(L);
+  if (shared) wrap(L);
+  return n;
+}
+
+
+/* rawequal(a, b) */
+static int l_rawequal (lua_State *L) {
+  see_through(L, 1);
+  see_through(L, 2);
+  lua_pushboolean(L, lua_rawequal(L, 1, 2));
+  return 1;
+}
+
+
+/* rawget(t, key) */
+static int l_rawget (lua_State *L) {
+  bool shared = see_through(L, 1);
+  luaL_checktype(L, 1, LUA_TTABLE);
+  lua_settop(L, 2);
+  lua_rawget(L, 1);
+  if (shared) wrap(L);
+  return 1;
+}
+
+
+/* rawlen(t) */
+static int l_rawlen (lua_State *L) {
+  see_through(L, 1);
+  lua_pushinteger(L, (lua_Integer)lua_rawlen(L, 1));
   return 1;
 }
 
@@ -240,16 +294,30 @@ static bool is_of_script (lua_State *L, int table) {
 }
 
 
-/* Upvalue 4: __index of a class. Gives a field that its objects share, as scripts see it. */
+/* The field with the key at 2 of a class that is upvalue 4, as scripts see it. */
 static int index_class (lua_State *L) {
   lua_settop(L, 2);
-  if (lua_isfunction(L, lua_upvalueindex(4))) {
-    lua_pushvalue(L, lua_upvalueindex(4));
-    lua_insert(L, 1);
-    lua_call(L, 2, 1);
-  }
-  else lua_gettable(L, lua_upvalueindex(4));
+  lua_gettable(L, lua_upvalueindex(4));
   wrap(L);
+  return 1;
+}
+
+
+/*
+** Upvalue 4: a class, 5: the function that was its __index. What the function gives is the object's
+** own, such as an optimizer's list of parameters, unless it is a field of the class.
+*/
+static int index_object (lua_State *L) {
+  lua_settop(L, 2);
+  lua_pushvalue(L, lua_upvalueindex(5));
+  lua_pushvalue(L, 1);
+  lua_pushvalue(L, 2);
+  lua_call(L, 2, 1);
+  if (!lua_istable(L, 3)) return 1;
+  lua_pushvalue(L, 2);
+  lua_gettable(L, lua_upvalueindex(4));
+  if (lua_rawequal(L, 3, 4)) wrap(L);
+  else lua_settop(L, 3);
   return 1;
 }
 
@@ -266,17 +334,26 @@ static void lock (lua_State *L) {
   if (!class) return;
   lua_pushliteral(L, "__index");
   for (int i = 1; i <= 3; i++) lua_pushvalue(L, lua_upvalueindex(i));
+  lua_pushvalue(L, 2);
   lua_getfield(L, 2, "__index");
-  lua_pushcclosure(L, index_class, 4);
+  if (lua_isfunction(L, -1)) lua_pushcclosure(L, index_object, 5);
+  else {
+    lua_pop(L, 1);
+    lua_pushcclosure(L, index_class, 4);
+  }
   lua_rawset(L, 2);
 }
 
 
-/* setmetatable(t, m): locks m, unless t is an object of a script's class */
+/* setmetatable(t, m): locks m, unless t is an object of a script's class; or m is nil */
 static int l_setmetatable (lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
-  luaL_checktype(L, 2, LUA_TTABLE);
   lua_settop(L, 2);
+  if (lua_isnil(L, 2)) {
+    lua_setmetatable(L, 1);
+    return 1;
+  }
+  luaL_checktype(L, 2, LUA_TTABLE);
   if (binding_of(L)->loading == 0 && is_class(L, 1)) {
     push_part(L, CLASSES);
     lua_pushvalue(L, 1);
@@ -378,8 +455,9 @@ static void copy_global (lua_State *L, int environment, const char *name) {
 /* Without files, what reads them is not there. */
 static void open_environment (lua_State *L) {
   static const luaL_Reg own[] = {
-    {"getmetatable", l_getmetatable}, {"require", l_require}, {"setmetatable", l_setmetatable},
-    {"type", l_type}, {NULL, NULL}
+    {"getmetatable", l_getmetatable}, {"next", l_next}, {"rawequal", l_rawequal},
+    {"rawget", l_rawget}, {"rawlen", l_rawlen}, {"require", l_require},
+    {"setmetatable", l_setmetatable}, {"type", l_type}, {NULL, NULL}
   };
   static const char *const removed[] = {"dofile", "load", "loadfile"};
   push_environment(L);

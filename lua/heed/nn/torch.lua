@@ -35,7 +35,9 @@ local NAMES = {
 local function names_for(module)
   local class = getmetatable(module)
   while type(class) == "table" do
-    if NAMES[class] then return NAMES[class], class end
+    for known, names in pairs(NAMES) do
+      if rawequal(class, known) then return names, known end
+    end
     class = (getmetatable(class) or {}).__index
   end
 end
@@ -134,7 +136,7 @@ function walk(self, path, name, module, names)
   local class
   if not names then names, class = names_for(module) end
   local prefix = name and (name == "" and "" or name .. ".")
-  if class == MultiHeadAttention and name then
+  if name and rawequal(class, MultiHeadAttention) then
     add_projections(self, path, prefix, module)
   end
   for _, field in ipairs(module:fields()) do

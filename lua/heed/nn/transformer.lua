@@ -233,8 +233,8 @@ end
 function Transformer:reset()
   for _, module in self:named_modules() do
     local class = getmetatable(module)
-    if class == MultiHeadAttention then module:reset() end
-    if class == Linear then initialise.xavier_uniform_(module.weight) end
+    if rawequal(class, MultiHeadAttention) then module:reset() end
+    if rawequal(class, Linear) then initialise.xavier_uniform_(module.weight) end
   end
 end
 

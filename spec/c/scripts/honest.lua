@@ -22,10 +22,18 @@ for _ = 1, 3 do
   opt:zero_grad()
   local loss = heed.mse_loss(model(x), x)
   loss:backward()
+  optim.clip_grad_norm(opt.parameters, 1)
+  opt.lr = opt.groups[1].lr * 0.9
   opt:step()
   last = loss:item()
 end
 G.assert(G.getmetatable(model) == Model and G.getmetatable(nn.Linear(1, 1)) == nn.Linear)
+
+-- What an object of a script's holds is the script's own.
+local copied, gradients = model:clone(), heed.grad(model(x):sum(), opt.parameters)
+G.assert(#gradients == #opt.parameters and #copied:parameters() == #gradients)
+opt.groups[1].lr, opt.options.eps = 2e-2, 1e-6
+for i, p in G.ipairs(opt.parameters) do G.assert(G.rawequal(p, model:parameters()[i])) end
 
 local run = heed.train{
   model = model, loss = heed.mse_loss, optimizer = opt, steps = 2, print = false,

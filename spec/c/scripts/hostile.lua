@@ -141,7 +141,7 @@ end
 refuses("protected metatable", setmetatable, model, {__index = evil})
 refuses("table expected", setmetatable, x, {})
 assert(getmetatable(model) == heed.nn.Linear)
-refuses("got a part of heed", heed.nn.Linear, heed.nn, 2)
+refuses("got a table", heed.nn.Linear, heed.nn, 2)
 
 -- A class of its own is its own; one that is made of it cannot reach up.
 local Own = heed.nn.Linear:extend("Own")

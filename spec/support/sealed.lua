@@ -1,0 +1,128 @@
+-- What specs cannot try in a state that its host sealed (make sealed), each with its reason: a spec
+-- of FILES, a test or a group of TESTS, and a test that reads one of MODULES count as skipped.
+
+local sealed = {}
+
+---Whether this state is sealed.
+sealed.here = type(require "heed") == "userdata"
+
+-- Modules that scripts of a sealed state cannot require.
+local MODULES <const> = {
+  "heed.attention.rope_scaling", "heed.core", "heed.internal.options", "heed.internal.reference",
+  "heed.internal.rule", "heed.internal.torch_names", "heed.plot.gnuplot",
+}
+
+-- Modules that need none of those: specs read their own data by copies of them.
+local COPIES <const> = {
+  ["heed.files.json"] = "lua/heed/files/json.lua",
+  ["heed.internal.refuse"] = "lua/heed/internal/refuse.lua",
+}
+
+local PROCESSES <const> = "other processes are tried, which no host has sealed"
+local CORE <const> = "scripts cannot reach heed.core"
+local LEVEL <const> = "only the host sets the level"
+local LIMIT <const> = "a limit that was lowered stays"
+
+local FILES <const> = {
+  ["spec/api_spec.lua"] = PROCESSES, ["spec/bare_spec.lua"] = PROCESSES,
+  ["spec/house_spec.lua"] = "sources are read",
+  ["spec/optimizers_spec.lua"] = CORE, ["spec/stubs_spec.lua"] = CORE,
+  ["spec/suite_spec.lua"] = PROCESSES,
+}
+
+-- For each spec, patterns of the names of tests and groups.
+local TESTS <const> = {
+  ["spec/attention_spec.lua"] = {["^uses memory that grows with the lengths"] = LIMIT},
+  ["spec/bias_spec.lua"] = {["^needs memory that grows with the lengths"] = LIMIT},
+  ["spec/docs_spec.lua"] = {
+    ["^is right: .*heed%.core%."] = CORE, ["^is right: heed%.level"] = LEVEL,
+    ["^names$"] = CORE, ["^docs/operations%.md$"] = CORE,
+  },
+  ["spec/durable_spec.lua"] = {
+    ["^of a file that claims a terabyte"] = LIMIT, ["^counts against the memory limit$"] = LIMIT,
+  },
+  ["spec/errors_spec.lua"] = {
+    ["refused: level: "] = LEVEL, ["^counts memory in units"] = LIMIT,
+  },
+  ["spec/help_spec.lua"] = {["^the reader of comments$"] = CORE},
+  ["spec/mask_spec.lua"] = {["^needs memory that grows with the lengths"] = LIMIT},
+  ["spec/path_spec.lua"] = {
+    ["^keeps the frames of all modules"] = "metamethods of a sealed class have no name in a trace",
+  },
+  ["spec/position_spec.lua"] = {
+    ["^knows the old names"] = "json.null is the library's own",
+    ["^uses all golden numbers"] = "tests that use the others are skipped",
+  },
+  ["spec/table_spec.lua"] = {
+    ["^is no field of heed"] = CORE, ["^has rows"] = CORE, ["^attention_mask has"] = CORE,
+  },
+}
+
+
+---Why a spec cannot run in this state; or nil.
+---@param path string
+---@return string?
+function sealed.reason(path)
+  return sealed.here and FILES[path] or nil
+end
+
+
+-- What stands in the place of a module: reading it skips the test that runs.
+local function stand_in(name, running)
+  return setmetatable({}, {__index = function()
+    if not running.skip then error(name .. " is read outside of a test", 2) end
+    running.skip("a sealed state has no " .. name)
+  end})
+end
+
+
+local function replace_modules(running)
+  for name, path in pairs(COPIES) do
+    package.preload[name] = function() return assert(loadfile(path))() end
+  end
+  for _, name in ipairs(MODULES) do
+    package.preload[name] = function() return stand_in(name, running) end
+  end
+end
+
+
+-- The pattern of a spec's list that a name has.
+local function find(list, name)
+  for pattern in pairs(list) do
+    if name:find(pattern) then return pattern end
+  end
+end
+
+
+-- Busted goes on with an event where its listener gives true, and drops the event with false.
+local function listen(busted, event, f)
+  busted.subscribe(event, function(...) return nil, f(...) ~= false end, {priority = 1})
+end
+
+
+---Makes busted skip what is listed, and fail where the list has a pattern that no name has.
+---@param busted any
+function sealed.arrange(busted)
+  local running, list, found = {}, {}, {}
+  replace_modules(running)
+  listen(busted, {"file", "start"}, function(file) list = TESTS[file.name] or {} end)
+  for _, kind in ipairs{"describe", "it"} do
+    listen(busted, {"register", kind}, function(name, _, ...)
+      local pattern = find(list, name)
+      if not pattern then return end
+      found[pattern] = true
+      busted.publish({"register", "pending"}, name .. ": " .. list[pattern], function() end, ...)
+      return false
+    end)
+  end
+  listen(busted, {"test", "start"}, function(test) running.skip = test.env and test.env.pending end)
+  listen(busted, {"test", "end"}, function() running.skip = nil end)
+  listen(busted, {"file", "end"}, function(file)
+    for pattern in pairs(list) do
+      if not found[pattern] then error("no test of " .. file.name .. " has: " .. pattern) end
+    end
+  end)
+end
+
+
+return sealed
