@@ -6,8 +6,8 @@ local rows = require "spec.support.rows"
 -- holds.
 local for_kernels = {
   "heed.h", "base/layout.h", "base/random.h", "base/scalar.h", "base/view.h", "base/work.h",
-  "base/optimizer.h", "memory/device.h", "memory/pool.h", "op/ops.def", "op/masks.def",
-  "op/optimizers.def",
+  "base/works.def", "base/optimizer.h", "memory/device.h", "memory/pool.h", "op/ops.def",
+  "op/masks.def", "op/optimizers.def",
 }
 local floors = {
   {"src/heed%.h", {"op/ops.def", "op/masks.def", "op/optimizers.def"}},
@@ -382,6 +382,24 @@ describe("the house", function()
       assert.is_string(literal_index(text), text)
     end
     assert.is_nil(literal_index("give(b, IN(sum, input), w.out[0]); arg_flag(c, ARG(sum, dim))"))
+  end)
+
+  it("leaves no value of an enum to 'default:'", function()
+    local known = {["size"] = true, ["bytes"] = true, ["scalar_sizes[to->type]"] = true}
+    local function wrong_in(text)
+      local found, open = {}, nil
+      for line in without_comments(text):gmatch("[^\n]+") do
+        open = line:match("switch %((.*)%) {") or open
+        if line:find("%f[%w_]default:") and not known[open] and not open:find("^lua_type%(") then
+          found[#found + 1] = open
+        end
+      end
+      return found
+    end
+    assert.same({"w->kind"}, wrong_in("switch (w->kind) {\n  default: break;\n}"))
+    for _, path in ipairs(lines_of("find src cuda -name '*.[ch]' -o -name '*.cu'")) do
+      assert.same({}, wrong_in(read(path)), path)
+    end
   end)
 
   it("has no file beyond 600 lines and no line beyond column 100", function()

@@ -177,8 +177,9 @@ static const char *fault_text (cuda *self, const fault *f, const char *note) {
     case FAULT_PROBABILITY:
       return cuda_refuse(self, "probability %g at position %lld is outside 0 to 1%s", p, position,
                          note);
-    default: return cuda_refuse(self, "division by zero at position %lld%s", position, note);
+    case FAULT_DIVISION: break;
   }
+  return cuda_refuse(self, "division by zero at position %lld%s", position, note);
 }
 
 
@@ -285,85 +286,46 @@ dim3 cuda_blocks (const cuda *self, int64_t n, int threads) {
 ** ===================================================================
 */
 
-typedef const char *(*worker) (cuda *self, const work *w);
-
-static worker worker_of (work_kind kind) {
-  switch (kind) {
-    case WORK_MAP: return cuda_map;
-    case WORK_DERIVATIVE: return cuda_derivative;
-    case WORK_COPY: return cuda_copy;
-    case WORK_REDUCE: return cuda_reduce;
-    case WORK_SCAN: return cuda_scan;
-    case WORK_MATMUL: return cuda_matmul;
-    case WORK_GATHER: return cuda_gather;
-    case WORK_SCATTER: return cuda_scatter;
-    case WORK_SORT: return cuda_sort;
-    case WORK_NONZERO: return cuda_nonzero;
-    case WORK_RANDOM: return cuda_random;
-    case WORK_SOFTMAX: return cuda_softmax;
-    case WORK_NORM: return cuda_norm;
-    case WORK_LOSS: return cuda_loss;
-    case WORK_ATTENTION: return cuda_attention;
-    case WORK_ATTENTION_BACK: return cuda_attention_back;
-    case WORK_OPTIMIZE: return cuda_optimize;
-    case WORK_CLIP: return cuda_clip;
-    case WORK_PROBABILITIES: return cuda_probabilities;
-    default: return NULL;
-  }
-}
-
-
 static bool is_elementwise (int op) {
-  switch (op) {
-#define UNARY(name, ...) case HEED_##name:
-#define BINARY(name, ...) case HEED_##name:
-#define TERNARY(name, ...) case HEED_##name:
+  static constexpr bool elementwise[HEED_NOPS] = {
+#define UNARY(name, ...) true,
+#define BINARY(name, ...) true,
+#define TERNARY(name, ...) true,
+#define OP(name, ...) false,
+#define COMPOSED(name, ...) false,
+#define PLAIN(name, ...) false,
 #include "op/ops.def"
-      return true;
-    default: return false;
-  }
-}
-
-
-template <class... O> static constexpr uint32_t set_of (O... ops) {
-  return (0u | ... | (1u << ops));
-}
-
-
-/* What the kernels of a kind distinguish; 0 alone where a kind has no ops. */
-static uint32_t ops_of (work_kind kind) {
-  switch (kind) {
-    case WORK_COPY: return set_of(COPY_APART, COPY_OVERLAPPING);
-    case WORK_REDUCE:
-      return set_of(REDUCE_SUM, REDUCE_PROD, REDUCE_MAX, REDUCE_MIN, REDUCE_ARGMAX, REDUCE_ARGMIN,
-                    REDUCE_ANY, REDUCE_ALL, REDUCE_SQUARES, REDUCE_MOMENTS, REDUCE_LOGSUMEXP);
-    case WORK_SCAN: return set_of(SCAN_SUM, SCAN_PROD);
-    case WORK_SCATTER: return set_of(SCATTER_SET, SCATTER_ADD);
-    case WORK_RANDOM:
-      return set_of(RANDOM_UNIFORM, RANDOM_NORMAL, RANDOM_INTEGER, RANDOM_BERNOULLI,
-                    RANDOM_PERMUTATION, RANDOM_DROPOUT);
-    case WORK_SOFTMAX: return set_of(SOFTMAX, SOFTMAX_LOG, SOFTMAX_BACK, SOFTMAX_LOG_BACK);
-    case WORK_NORM: return set_of(NORM_LAYER, NORM_RMS, NORM_LAYER_BACK, NORM_RMS_BACK);
-    case WORK_LOSS: return set_of(LOSS_CROSS_ENTROPY, LOSS_CROSS_ENTROPY_BACK);
-    case WORK_OPTIMIZE: return set_of(HEED_SGD, HEED_ADAM, HEED_ADAMW, HEED_LION);
-    case WORK_CLIP: return set_of(CLIP_NORM, CLIP_SCALE);
-    default: return set_of(0);
-  }
+  };
+  return op >= 0 && op < HEED_NOPS && elementwise[op];
 }
 
 
 static bool device_supports (const device *d, work_kind kind, int op) {
+  static const int ops[WORK_KINDS] = {
+#define KIND(NAME, ...) WORK_##NAME##_OPS,
+#define NUMBERED(NAME, ...) WORK_##NAME##_OPS,
+#include "base/works.def"
+  };
   (void)d;
-  if (worker_of(kind) == NULL) return false;
+  if ((unsigned)kind >= WORK_KINDS) return false;
   if (kind == WORK_MAP || kind == WORK_DERIVATIVE) return is_elementwise(op);
-  return op >= 0 && op < 32 && (ops_of(kind) >> op & 1) != 0;
+  return op >= 0 && op < ops[kind];
 }
+
+
+typedef const char *(*worker) (cuda *self, const work *w);
+
+static const worker workers[WORK_KINDS] = {
+#define KIND(NAME, name, ...) cuda_##name,
+#define NUMBERED(NAME, name, ...) cuda_##name,
+#include "base/works.def"
+};
 
 
 const char *cuda_run (cuda *self, const work *w) {
   if (!device_supports(&self->device, w->kind, w->op))
     return cuda_refuse(self, "the GPU has no operation %d of work of kind %d", w->op, (int)w->kind);
-  return worker_of(w->kind)(self, w);
+  return workers[w->kind](self, w);
 }
 
 

@@ -67,12 +67,8 @@ KERNEL sum_chunks (double *sums, const line *lines, int n, int64_t chunks) {
   for (int64_t c = blockIdx.x; c < chunks; c += gridDim.x) {
     const line &l = line_of(lines, n, c);
     int64_t from = (c - l.first) * CHUNK, to = from + CHUNK < l.row.n ? from + CHUNK : l.row.n;
-    double sum;
-    switch (l.row.type) {
-      case HEED_FLOAT32: sum = squares<float>(l, from, to); break;
-      case HEED_FLOAT16: sum = squares<float16>(l, from, to); break;
-      default: sum = squares<bfloat16>(l, from, to);
-    }
+    double sum = 0;
+    FOR_FLOAT(l.row.type, sum = squares<S>(l, from, to))
     sum = block_sum(sum);
     if (threadIdx.x == 0) sums[c] = sum;
   }
@@ -94,11 +90,7 @@ KERNEL scale_chunks (const double *norm, double max, const line *lines, int n, i
   for (int64_t c = blockIdx.x; c < chunks; c += gridDim.x) {
     const line &l = line_of(lines, n, c);
     int64_t from = (c - l.first) * CHUNK, to = from + CHUNK < l.row.n ? from + CHUNK : l.row.n;
-    switch (l.row.type) {
-      case HEED_FLOAT32: scale<float>(l, from, to, (float)factor); break;
-      case HEED_FLOAT16: scale<float16>(l, from, to, (float)factor); break;
-      default: scale<bfloat16>(l, from, to, (float)factor);
-    }
+    FOR_FLOAT(l.row.type, scale<S>(l, from, to, (float)factor))
   }
 }
 

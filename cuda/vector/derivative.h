@@ -33,6 +33,6 @@
 const char *DERIVATIVE (cuda *self, int op, int which, const job *j) {
   switch (4 * op + which) {
 #include "op/ops.def"
-    default: return "no derivative of this operation for this type";
   }
+  return "no derivative of this operation for this type";
 }

@@ -43,6 +43,6 @@
 const char *MAP (cuda *self, int op, const job *j) {
   switch (op) {
 #include "op/ops.def"
-    default: return "no elementwise operation of this type";
   }
+  return "no elementwise operation of this type";
 }

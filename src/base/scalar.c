@@ -56,7 +56,8 @@ scalar scalar_load (heed_type type, const void *at) {
     case HEED_FLOAT16: memcpy(&half, at, sizeof half); s.f = scalar_from_float16(half); break;
     case HEED_BFLOAT16: memcpy(&half, at, sizeof half); s.f = scalar_from_bfloat16(half); break;
     case HEED_FLOAT32: memcpy(&f, at, sizeof f); s.f = f; break;
-    default: memcpy(&s.f, at, sizeof s.f); break;
+    case HEED_FLOAT64: memcpy(&s.f, at, sizeof s.f); break;
+    case HEED_NTYPES: break;
   }
   return s;
 }
@@ -90,7 +91,8 @@ void scalar_store (heed_type type, void *at, scalar value) {
     case HEED_FLOAT16: half = scalar_to_float16(single); memcpy(at, &half, sizeof half); break;
     case HEED_BFLOAT16: half = scalar_to_bfloat16(single); memcpy(at, &half, sizeof half); break;
     case HEED_FLOAT32: memcpy(at, &single, sizeof single); break;
-    default: memcpy(at, &f, sizeof f); break;
+    case HEED_FLOAT64: memcpy(at, &f, sizeof f); break;
+    case HEED_NTYPES: break;
   }
 }
 

@@ -14,32 +14,29 @@
 #pragma GCC visibility push(hidden)
 
 typedef enum work_kind {
-  WORK_MAP, WORK_DERIVATIVE, WORK_COPY, WORK_REDUCE, WORK_SCAN, WORK_MATMUL, WORK_GATHER,
-  WORK_SCATTER, WORK_SORT, WORK_NONZERO, WORK_RANDOM,
-  /* from here on, what a device does not support is composed from the kinds above */
-  WORK_SOFTMAX, WORK_NORM, WORK_LOSS, WORK_ATTENTION, WORK_ATTENTION_BACK, WORK_OPTIMIZE,
-  WORK_CLIP,
-  /* … and this one is the host's, where it may read the device's memory by itself */
-  WORK_PROBABILITIES,
+#define KIND(NAME, ...) WORK_##NAME,
+#define NUMBERED(NAME, ...) WORK_##NAME,
+#include "base/works.def"
   WORK_KINDS
 } work_kind;
 
-/* 'op' of each kind: MAP and DERIVATIVE have a heed_op, OPTIMIZE a heed_optimizer. */
-typedef enum copy_op { COPY_APART, COPY_OVERLAPPING } copy_op;
-typedef enum reduce_op {
-  REDUCE_SUM, REDUCE_PROD, REDUCE_MAX, REDUCE_MIN, REDUCE_ARGMAX, REDUCE_ARGMIN,
-  REDUCE_ANY, REDUCE_ALL, REDUCE_SQUARES, REDUCE_MOMENTS, REDUCE_LOGSUMEXP
-} reduce_op;
-typedef enum scan_op { SCAN_SUM, SCAN_PROD } scan_op;
-typedef enum scatter_op { SCATTER_SET, SCATTER_ADD } scatter_op;
-typedef enum random_op {
-  RANDOM_UNIFORM, RANDOM_NORMAL, RANDOM_INTEGER, RANDOM_BERNOULLI, RANDOM_PERMUTATION,
-  RANDOM_DROPOUT
-} random_op;
-typedef enum softmax_op { SOFTMAX, SOFTMAX_LOG, SOFTMAX_BACK, SOFTMAX_LOG_BACK } softmax_op;
-typedef enum norm_op { NORM_LAYER, NORM_RMS, NORM_LAYER_BACK, NORM_RMS_BACK } norm_op;
-typedef enum clip_op { CLIP_NORM, CLIP_SCALE } clip_op;
-typedef enum loss_op { LOSS_CROSS_ENTROPY, LOSS_CROSS_ENTROPY_BACK } loss_op;
+/* Is it composed from other kinds where a device does not support it? */
+static inline bool work_is_fused (work_kind kind) {
+  return kind >= WORK_SOFTMAX && kind <= WORK_CLIP;
+}
+
+/* 'op' of each kind that has ops of its own: copy_op, reduce_op, ... */
+#define OP(name) name,
+#define KIND(NAME, name, text, ops) typedef enum name##_op { ops } name##_op;
+#include "base/works.def"
+
+/* How many ops each kind has: WORK_MAP_OPS, ... */
+enum {
+#define OP(name) + 1
+#define KIND(NAME, name, text, ops) WORK_##NAME##_OPS = 0 ops,
+#define NUMBERED(NAME, name, text, n) WORK_##NAME##_OPS = (n),
+#include "base/works.def"
+};
 
 /* Operands by name: places in a work's out[] and in[]. Comments name those that may be none. */
 enum { DERIVATIVE_G, DERIVATIVE_A, DERIVATIVE_B, DERIVATIVE_C, DERIVATIVE_Y, DERIVATIVE_INS };

@@ -70,43 +70,32 @@ const char *cpu_refuse (cpu *self, const char *format, ...) {
 ** ===================================================================
 */
 
-/* The kinds of work by name, and how many ops of each its kernels know, counted from 0. */
+/* The kinds of work by name, and how many ops each has. */
 static const struct { const char *name; int ops; } kinds[WORK_KINDS] = {
-  [WORK_MAP] = {"map", HEED_NOPS},                 /* of these, rows that have a loop */
-  [WORK_DERIVATIVE] = {"derivative", HEED_NOPS},
-  [WORK_COPY] = {"copy", COPY_OVERLAPPING + 1},
-  [WORK_REDUCE] = {"reduction", REDUCE_LOGSUMEXP + 1},
-  [WORK_SCAN] = {"scan", SCAN_PROD + 1},
-  [WORK_MATMUL] = {"matmul", 1},
-  [WORK_GATHER] = {"gather", 1},
-  [WORK_SCATTER] = {"scatter", SCATTER_ADD + 1},
-  [WORK_SORT] = {"sort", 1},
-  [WORK_NONZERO] = {"nonzero", 1},
-  [WORK_RANDOM] = {"random", RANDOM_DROPOUT + 1},
-#if !defined(HEED_BASIC_KINDS)     /* a test build, in which these are composed */
-  [WORK_SOFTMAX] = {"softmax", SOFTMAX_LOG_BACK + 1},
-  [WORK_NORM] = {"norm", NORM_RMS_BACK + 1},
-  [WORK_LOSS] = {"loss", LOSS_CROSS_ENTROPY_BACK + 1},
-  [WORK_ATTENTION] = {"attention", 1},
-  [WORK_ATTENTION_BACK] = {"gradient of attention", 1},
-  [WORK_OPTIMIZE] = {"optimizer", HEED_NOPTIMIZERS},
-  [WORK_CLIP] = {"clipping", CLIP_SCALE + 1},
-#endif
-  [WORK_PROBABILITIES] = {"check of probabilities", 1}
+#define KIND(NAME, name, text, ops) {text, WORK_##NAME##_OPS},
+#define NUMBERED(NAME, name, text, n) {text, n},
+#include "base/works.def"
 };
 
 
+#if defined(HEED_BASIC_KINDS)      /* a test build, in which the fused kinds are composed */
+#define IS_LEFT_OUT(kind) work_is_fused(kind)
+#else
+#define IS_LEFT_OUT(kind) false
+#endif
+
 static bool cpu_supports (const device *d, work_kind kind, int op) {
   const cpu_level *level = cpu_level_of(d);
-  if ((unsigned)kind >= WORK_KINDS || op < 0 || op >= kinds[kind].ops) return false;
+  if ((unsigned)kind >= WORK_KINDS || IS_LEFT_OUT(kind)) return false;
+  if (op < 0 || op >= kinds[kind].ops) return false;
   if (kind == WORK_MAP) return level->map[op][0] != NULL;
   return kind != WORK_DERIVATIVE || level->derivative[op][0][0] != NULL;
 }
 
 
 static const char *refuse_work (cpu *self, const work *w) {
-  bool known = (unsigned)w->kind < WORK_KINDS && kinds[w->kind].name != NULL;
-  if (!known) return cpu_refuse(self, "the CPU has no work of kind %d", (int)w->kind);
+  if ((unsigned)w->kind >= WORK_KINDS)
+    return cpu_refuse(self, "the CPU has no work of kind %d", (int)w->kind);
   return cpu_refuse(self, "%s: the CPU has no operation %d", kinds[w->kind].name, w->op);
 }
 

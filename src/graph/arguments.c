@@ -34,7 +34,8 @@ static bool accept_tensor (heed_context *cx, const op_row *row, const heed_param
     case HEED_FLAG: t = op_hold(cx, heed_bool(cx, v->integer != 0)); break;
     case HEED_INTEGER: t = op_integer(cx, v->integer); break;
     case HEED_FLOAT: t = op_float(cx, v->number); break;
-    default: return wrong_kind(cx, row, p, v, "a tensor") != NULL;
+    case HEED_NONE: case HEED_LIST: case HEED_TENSORS: case HEED_TEXT:
+      return wrong_kind(cx, row, p, v, "a tensor") != NULL;
   }
   if (t == NULL) return false;     /* a NULL that was passed on: its message stands */
   if (t->cx != cx)
@@ -144,8 +145,10 @@ static bool accept (heed_context *cx, const op_row *row, const heed_parameter *p
     case HEED_WANT_DTYPE: return accept_type(cx, row, p, v);
     case HEED_WANT_TEXT:
       return v->kind == HEED_TEXT || wrong_kind(cx, row, p, v, "a text") != NULL;
-    default: return accept_integer(cx, row, p, v);   /* counts, positions, axes, flags */
+    case HEED_WANT_COUNT: case HEED_WANT_POSITION: case HEED_WANT_AXIS: case HEED_WANT_FLAG:
+      return accept_integer(cx, row, p, v);
   }
+  return false;
 }
 
 

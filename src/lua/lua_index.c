@@ -321,7 +321,6 @@ static heed_value read_value (lua_State *L, heed_type type) {
       return heed_t(push_from_value(L, 3, &type));
     case LUA_TBOOLEAN: return heed_b(lua_toboolean(L, 3));
     case LUA_TTABLE: return heed_t(push_from_value(L, 3, &type));
-    default: break;
   }
   heed_tensor *value = raw_tensor(L, 3);
   if (value == NULL)

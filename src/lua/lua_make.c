@@ -57,7 +57,6 @@ static heed_type type_of_leaf (const nest *s, int depth) {
   switch (lua_type(L, -1)) {
     case LUA_TNUMBER: return lua_isinteger(L, -1) ? HEED_INT64 : HEED_FLOAT32;
     case LUA_TBOOLEAN: return HEED_BOOL;
-    default: break;
   }
   const char *got = describe(L, -1);
   raise(L, "a number, a boolean or a table expected at %s, got %s", index_text(s, depth), got);

@@ -256,7 +256,9 @@ static const char *matmul_run (matmuls *m) {
   switch (m->type) {
     case HEED_FLOAT32: matmul_float(m); break;
     case HEED_FLOAT64: matmul_double(m); break;
-    default: matmul_integer(m); break;
+    case HEED_INT64: matmul_integer(m); break;
+    case HEED_BOOL: case HEED_UINT8: case HEED_FLOAT16: case HEED_BFLOAT16: case HEED_NTYPES:
+      break;
   }
   return m->failed ? cpu_no_memory : NULL;
 }

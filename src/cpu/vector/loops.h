@@ -191,7 +191,8 @@ static void FN(load_type) (int64_t n, void *to, heed_type type, const void *from
     case HEED_FLOAT16: LOAD(uint16_t, FN(saturated)(half_to_float(x)))
     case HEED_BFLOAT16: LOAD(uint16_t, FN(saturated)(scalar_from_bfloat16(x)))
     case HEED_FLOAT32: LOAD(float, FN(saturated)(x))
-    default: LOAD(double, FN(saturated_wide)(x))
+    case HEED_FLOAT64: LOAD(double, FN(saturated_wide)(x))
+    case HEED_NTYPES: break;
   }
 }
 
@@ -213,7 +214,8 @@ static void FN(store_type) (int64_t n, heed_type type, void *to, int64_t stride,
     case HEED_FLOAT16: STORE(uint16_t, float_to_half((float)x))
     case HEED_BFLOAT16: STORE(uint16_t, scalar_to_bfloat16((float)x))
     case HEED_FLOAT32: STORE(float, x)
-    default: STORE(double, x)
+    case HEED_FLOAT64: STORE(double, x)
+    case HEED_NTYPES: break;
   }
 }
 
