@@ -187,9 +187,9 @@ end
 local function refuse_word(word)
   local names = {}
   for _, entry in ipairs(entries()) do names[#names + 1] = entry.path end
-  local near = core.nearest(word, names)
+  local closest = core.nearest(word, names)
   heed.fail("help: nothing is written about '%s'%s", word,
-            near and ("; did you mean '%s'?"):format(near) or "")
+            closest and ("; did you mean '%s'?"):format(closest) or "")
 end
 
 

@@ -94,16 +94,16 @@ static void scan (both *b) {
   int64_t size[4];
   int rank = (int)pick(5);
   some_sizes(rank, size, some_most());
-  bool reverse = chance(0.5), product = chance(0.5);
+  scan_op op = (scan_op)pick(WORK_SCAN_OPS);
+  bool reverse = chance(0.5), product = op == SCAN_PROD;
   heed_type in = (heed_type)pick(HEED_NTYPES);
   heed_type out = scalar_is_float(in) || chance(0.3) ? float_type() : HEED_INT64;
   bool near_1 = product && scalar_is_float(in);
   view x = near_1 ? laid(in, rank, size, some_layout(), 0.99, 1.01) : given(in, rank, size);
   if (product && scalar_is_float(out) && !near_1) out = HEED_FLOAT64;
   work w;
-  work_scan(&w, product ? SCAN_PROD : SCAN_SUM, reverse, output(out, rank, size), x);
-  same(b, describe(product ? "running product" : "running sum", &w), &w,
-       tolerance(out) * (product ? 30 : 1));
+  work_scan(&w, op, reverse, output(out, rank, size), x);
+  same(b, describe("scan", &w), &w, tolerance(out) * (product ? 30 : 1));
 }
 
 

@@ -193,7 +193,6 @@ static bool step_on_device (stepping *o) {
 /* One device after the other. */
 static bool step_everywhere (stepping *o) {
   heed_context *cx = o->cx;
-  device *before = cx->scope.device;
   for (int i = 0; i < o->n; i++) {
     const heed_tensor *p = o->parameter[i];
     if (p == NULL) return refuse(cx, o->kind, i, "is missing");
@@ -204,7 +203,20 @@ static bool step_everywhere (stepping *o) {
     cx->scope.device = cx->devices.list[i];
     good = step_on_device(o);
   }
-  cx->scope.device = before;
+  return good;
+}
+
+
+static bool step_within (stepping *o) {
+  heed_context *cx = o->cx;
+  const call_scope s = call_begin(cx, name_of(o->kind));
+  cx->scope.recording = false;
+  core_hold(cx);
+  const float_mode mode = float_mode_begin();
+  const bool good = step_everywhere(o);
+  float_mode_end(mode);
+  core_release(cx);
+  call_end(cx, &s);
   return good;
 }
 
@@ -223,18 +235,7 @@ bool heed_optimize (heed_context *cx, heed_optimizer kind, const heed_step *step
   size_t rows = (size_t)n * sizeof *o.row, list = (size_t)n * sizeof *o.list;
   o.row = core_alloc(cx, rows);
   o.list = core_alloc(cx, list);
-  int64_t mark = cx->graph->temporaries.n;
-  const char *caller = cx->scope.caller;
-  if (caller == NULL) cx->scope.caller = name_of(kind);
-  bool recording = heed_set_recording(cx, false);
-  core_hold(cx);
-  const float_mode mode = float_mode_begin();
-  bool good = o.row != NULL && o.list != NULL && step_everywhere(&o);
-  float_mode_end(mode);
-  core_release(cx);
-  heed_set_recording(cx, recording);
-  cx->scope.caller = caller;
-  op_drop_temporaries(cx, mark);
+  const bool good = o.row != NULL && o.list != NULL && step_within(&o);
   core_free(cx, o.row, rows);
   core_free(cx, o.list, list);
   return good;

@@ -427,7 +427,7 @@ end
 
 
 -- Refuses a result that is another one in the second run; g is the gradient of the first.
-local function check_again(i, y, g)
+local function check_recomputed(i, y, g)
   local before = tostring(g.shape)
   if not is_tensor(y) then
     fail("checkpoint: result %d is %s now, was a tensor of shape %s", i, options.kind(y), before)
@@ -457,7 +457,7 @@ end
 
 
 -- Runs f again, from the same random numbers, with gradients; gs are those of its results.
-local function pass_again(f, args, state, gs)
+local function recompute(f, args, state, gs)
   local inputs, found <const> = {}, {}
   for i = 1, args.n do
     local x = args[i]
@@ -468,7 +468,7 @@ local function pass_again(f, args, state, gs)
   local results, sum = pack(f(unpack(inputs, 1, args.n))), nil
   for i, g in pairs(gs) do
     local y = results[i]
-    check_again(i, y, g)
+    check_recomputed(i, y, g)
     if y.requires_grad then
       local part = (y * g):sum()
       sum = sum and sum + part or part
@@ -492,7 +492,7 @@ function heed.checkpoint(f, ...)
     forward = function(_, _, ...) return f(...) end,
     backward = function(_, ...)
       check_unchanged(args, versions)
-      local found = heed.autocast(mixed, heed.enable_grad, pass_again, f, args, state, {...})
+      local found = heed.autocast(mixed, heed.enable_grad, recompute, f, args, state, {...})
       return nil, unpack(found, 1, args.n)
     end,
   }

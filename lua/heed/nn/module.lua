@@ -256,8 +256,8 @@ local function refuse_lost(module, path, field)
 end
 
 
--- Calls visit(path, value, role, again) for this module and all below, in order. A value that an
--- earlier name has led to is visited with `again` true; a module within itself is not entered.
+-- Calls visit(path, value, role, seen) for this module and all below, in order. A value that an
+-- earlier name has led to is visited with `seen` true; a module within itself is not entered.
 local function visit_all(module, path, visit, seen, above)
   visit(path, module, "module", seen[module])
   seen[module], above[module] = true, true
@@ -287,9 +287,9 @@ end
 -- The values of a role as a list of {name, value}, each once.
 local function each(module, wanted)
   local list = {}
-  visit_all(module, "", function(path, value, role, again)
+  visit_all(module, "", function(path, value, role, seen)
     if role == "tensor" and wanted.parameter then refuse_plain(module, path, value) end
-    if wanted[role] and not again then list[#list + 1] = {path, value} end
+    if wanted[role] and not seen then list[#list + 1] = {path, value} end
   end, {}, {})
   return list
 end

@@ -78,9 +78,9 @@ end
 ---@param name string "uniform_" or "normal_"
 ---@param ... number
 function parameter.draw(t, name, ...)
-  local near = t.device == "cpu" and t or heed.empty_like(t, {device = "cpu"})
-  heed.no_grad(near[name], near, ...)
-  if near ~= t then heed.no_grad(t.copy_, t, near) end
+  local on_cpu = t.device == "cpu" and t or heed.empty_like(t, {device = "cpu"})
+  heed.no_grad(on_cpu[name], on_cpu, ...)
+  if on_cpu ~= t then heed.no_grad(t.copy_, t, on_cpu) end
 end
 
 

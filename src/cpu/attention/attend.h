@@ -28,7 +28,7 @@ typedef struct attend {
   bool failed;                     /* a piece got no memory */
 } attend;
 
-/* A way to compute it: the first that fits is taken. */
+/* A way to compute attention:... */
 typedef struct attend_way {
   bool (*fits) (const attend *a);
   size_t (*workspace) (const attend *a);

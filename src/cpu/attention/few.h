@@ -12,9 +12,9 @@
 #include "cpu/attention/attention.h"
 #else
 
-#define PART_KEYS (8 * TILE_KEYS)  /* or twice as many, and so on, until there are at most … */
+#define PART_KEYS (8 * TILE_KEYS)  /* doubled until... */
 #define MOST_PARTS 4096
-#define KEYS_AHEAD 16              /* of the one that is read, are fetched */
+#define KEYS_AHEAD 16              /* fetched ahead of the key that is read */
 
 typedef struct FN(few) FN(few);
 typedef struct FN(rows) FN(rows);
@@ -83,7 +83,10 @@ static void FN(load_queries) (const attend *a, const FN(rows) *r) {
 }
 
 
-/* The scores of a row become weights relative to the largest yet; what came before is rescaled. */
+/*
+** Turns the scores of a row into weights relative to the largest so far, and rescales the sums of
+** earlier tiles.
+*/
 static void FN(few_softmax) (const attend *a, int64_t keys, T *s, T *o, T *top, T *sum) {
   const FN(exp2_constants) constants = FN(exp2_open)();
   FN(vector) most = FN(splat)(*top), total = {0};
@@ -159,8 +162,8 @@ static void FN(fetch_rows) (FN(operand) x, int64_t j, int64_t n, int64_t columns
 
 
 /*
-** r->s = q k^T. What is read next is fetched meanwhile: keys ('there' are so many) and, where they
-** lie in place, these keys' values. Memory is what takes the time.
+** r->s = q k^T. The loop fetches ahead: keys, of which there are 'there', and the values of these
+** keys where values lie in place. The memory's speed is the limit here.
 */
 static void FN(multiply_keys) (const FN(few) *f, const FN(rows) *r, int64_t keys, FN(operand) k,
                                int64_t there, FN(operand) v) {

@@ -38,7 +38,7 @@ typedef struct FN(head_rows) {
   int64_t row, column;             /* strides */
 } FN(head_rows);
 
-/* Of r's heads those from number 'from' on: all that are left, or all of one batch. */
+/* The heads of r from number 'from' on: all that are left, or all of one batch. */
 static FN(head_rows) FN(head_rows_of) (const FN(heads) *r, const view *v, int64_t from) {
   const int64_t *size = v->at.size, *stride = v->at.stride, H = size[1];
   const int64_t head = r->first + from, left = r->n - from;
@@ -96,7 +96,7 @@ INLINED void FN(head_sums) (const int n, int64_t depth, const T *const a[2], int
     const FN(vector) x = FN(load)(a[0] + k), y = FN(load)(a[1] + k);
     UNROLL for (int j = 0; j < n; j++) {
       FN(vector) z = FN(load)(b + j * b_column);
-      IN_REGISTER(z);                /* or it is loaded twice */
+      IN_REGISTER(z);                /* without this, z is loaded twice */
       sum[0][j] += x * z;
       sum[1][j] += y * z;
     }
@@ -219,8 +219,8 @@ static void FN(heads_scores) (const FN(heads) *r) {
 
 
 /*
-** Rows of scores become weights: their sums, and the normalisers. Step by step for all rows, so
-** that none waits for the one before.
+** Turns rows of scores into weights, and gives their sums and normalisers. Each step is done for
+** all rows, so that no row waits for its own step before.
 */
 static void FN(heads_softmax) (const FN(heads) *r, FN(vector) *sum) {
   const FN(exp2_constants) constants = FN(exp2_open)();
@@ -336,7 +336,7 @@ static FN(vector) FN(heads_delta) (const FN(heads) *r, int64_t i) {
 }
 
 
-/* Do they need care? */
+/* Returns whether the results need products with care. */
 static bool FN(heads_gradients) (const FN(heads) *r, bool careful) {
   const attend *a = r->a;
   const int64_t t = a->queries, s = a->keys, D = a->D, Dv = a->Dv;
@@ -398,7 +398,7 @@ static size_t FN(heads_workspace) (const attend *a) {
 }
 
 
-/* Either direction. */
+/* Forward or backward. */
 static void FN(attend_in_heads) (attend *a) {
   const int64_t cost = LANES * (a->queries + 4) * (a->keys + 4) * (a->D + a->Dv + 16);
   run_pieces(a, a->workspace, (a->B * a->H + LANES - 1) / LANES, 500000 / cost,

@@ -7,8 +7,8 @@
 #include "cpu/attention/attention.h"
 #else
 
-typedef struct FN(ending) {        /* what becomes of a sum; by lanes, which hold queries */
-  const T *less;                   /* (PANEL): what it is diminished by */
+typedef struct FN(ending) {        /* what is done to sums; lanes hold queries */
+  const T *less;                   /* (PANEL): is subtracted from the sum */
   const T *weights;                /* (rows, PANEL), as far apart as the result's rows */
   FN(vector) total[2];
 } FN(ending);

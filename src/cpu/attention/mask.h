@@ -96,7 +96,7 @@ static key_range either_range (key_range a, key_range b) {
 }
 
 
-/* From the first to the last of them; what lies between need not all be of them. */
+/* The range from the first of these keys to the last; keys between them may be blocked. */
 static key_range mask_keys (const work *w, int64_t b, int64_t i, int64_t i_end, int64_t keys) {
   const key_range all = {0, keys};
   const query_range queries = {b, i, i_end};
@@ -253,7 +253,7 @@ static tile_kind mask_classify (const work *w, const tile *x) {
     switch (node->kind) {
       case MASK_NOT: stack[n - 1] = other_kind(stack[n - 1]); break;
       case MASK_AND: n--; stack[n - 1] = both_kinds(stack[n - 1], stack[n]); break;
-      case MASK_OR:                            /* neither of them not */
+      case MASK_OR:                            /* not (not a and not b) */
         n--;
         stack[n - 1] = other_kind(both_kinds(other_kind(stack[n - 1]), other_kind(stack[n])));
         break;
@@ -432,7 +432,7 @@ static void mask_bits (const work *w, const tile *x, uint64_t *bits) {
 /* }================================================================== */
 
 
-/* Is it the same for all batches and heads? */
+/* Is the mask the same for all batches and heads? */
 static bool mask_is_even (const work *w) {
   const mask *m = &w->attention.mask;
   for (const mask_node *node = m->node; node < m->node + m->n; node++)

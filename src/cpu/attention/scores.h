@@ -55,8 +55,8 @@ static void FN(bias_scores) (const attend *a, const tile *x, T *s, int64_t row, 
 
 
 /*
-** The biases by distance of a tile, or their gradients, are one line: its element keys - 1 + c - j
-** is that of key j and query c. Its first element in a row of (H, T + S - 1) is:
+** The biases by distance of a tile, or their gradients, are one line: the element keys - 1 + c - j
+** belongs to key j and query c. The line begins at this element of a row of (H, T + S - 1):
 */
 static int64_t FN(relative_from) (const attend *a, const tile *x) {
   return x->i - (x->j + x->keys - 1) + a->keys - 1;
@@ -90,7 +90,7 @@ INLINED FN(flags) FN(flags_of_bits) (uint64_t bits) {
 }
 
 
-/* What may not be attended to becomes -inf, NaN included. */
+/* Blocked scores become -inf, NaN included. */
 static void FN(block_scores) (const work *w, const tile *x, T *s, int64_t row) {
   const FN(vector) never = FN(splat)(-(T)INFINITY);
   const uint64_t all = ~(uint64_t)0 >> (64 - x->n);

@@ -63,7 +63,7 @@ static void FN(begin_panel) (const attend *a, FN(panel) *p, T *spare) {
 }
 
 
-/* What came before counts less, by 'fade', in lanes c on. */
+/* Multiplies the sums of earlier tiles by 'fade', in the lanes from c on. */
 static void FN(fade_panel) (FN(panel) *p, int64_t c, FN(vector) fade, int64_t Dv) {
   FN(store)(p->sum + c, FN(load)(p->sum + c) * fade);
   for (int64_t d = c; d < Dv * PANEL; d += PANEL)
@@ -71,7 +71,7 @@ static void FN(fade_panel) (FN(panel) *p, int64_t c, FN(vector) fade, int64_t Dv
 }
 
 
-/* Scores s become weights relative to 'base', and their sum is returned; lanes c on. */
+/* Turns scores s into weights relative to 'base', and returns their sum; in the lanes from c on. */
 INLINED FN(vector) FN(weigh_lanes) (const FN(exp2_constants) *constants, const tile *x, int64_t c,
                                     T *s, FN(vector) base) {
   const FN(vector) most = FN(splat)(MOST_EXPONENT);
@@ -86,7 +86,7 @@ INLINED FN(vector) FN(weigh_lanes) (const FN(exp2_constants) *constants, const t
 }
 
 
-/* The sum of the weights that scores s would have, without making them so. */
+/* The sum of the weights of scores s, which stay as they are. */
 static FN(vector) FN(weights_total) (const FN(exp2_constants) *constants, const tile *x, int64_t c,
                                      const T *s, FN(vector) base) {
   const FN(vector) most = FN(splat)(MOST_EXPONENT);
@@ -98,9 +98,9 @@ static FN(vector) FN(weights_total) (const FN(exp2_constants) *constants, const 
 
 
 /*
-** Scores s become weights, down each column: relative to what they were relative to before, unless
-** that is -inf or they get too large; then to the largest yet. What a lane has depends on its own
-** scores alone.
+** Turns scores s into weights, down each column. The base is that of the earlier tiles, unless that
+** is -inf or a weight gets too large; then the base becomes the largest score so far. A lane
+** depends on its own scores alone.
 */
 static void FN(online_softmax) (FN(panel) *p, T *s, int64_t Dv) {
   const FN(exp2_constants) constants = FN(exp2_open)();
@@ -127,8 +127,8 @@ static void FN(online_softmax) (FN(panel) *p, T *s, int64_t Dv) {
 
 
 /*
-** r->s = weights relative to what they were relative to before, in all lanes: no search for the
-** largest, no change of what came before. False if some get too large for that.
+** r->s = weights relative to the base of the earlier tiles, in all lanes, without a search for the
+** largest score and without rescaling. False if a weight gets too large for that.
 */
 static bool FN(steady_weights) (const attend *a, FN(panel) *p, tile_kind kind, FN(operand) k,
                                 const FN(workspace) *r) {

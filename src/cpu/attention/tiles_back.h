@@ -185,7 +185,7 @@ static void FN(back_weights) (const attend *a, const tile *x, tile_kind kind, co
 }
 
 
-/* ds = p (dp - delta), where ds is dp so far. */
+/* ds = p (dp - delta); ds holds dp before. */
 static void FN(score_gradients) (const tile *x, const FN(back) *r, const T *p, T *ds) {
   for (int64_t c = 0; c < x->n; c += LANES) {
     const FN(vector) delta = FN(load)(r->delta + x->i + c);
@@ -296,8 +296,8 @@ static void FN(back_tile) (const attend *a, const tile *x, tile_kind kind, const
 
 
 /*
-** p and ds of a panel, and its dq; behind which key, counted in the tile, nothing is attended to.
-** Up to there, and up to 'least', p and ds are 0 where nothing is.
+** Computes p, ds and dq of a panel. Returns where the keys end that the panel attends to, counted
+** in the tile. Up to there, and up to 'least', p and ds of blocked pairs are 0.
 */
 static int64_t FN(back_panel) (const attend *a, tile x, int64_t least, const FN(back) *r, T *p,
                                T *ds, bool careful) {
@@ -333,9 +333,9 @@ static void FN(back_keys) (const attend *a, const tile *x, int64_t from, int64_t
 
 
 /*
-** All that a tile of keys has to do with a block of queries. Keys that a panel is the first to
-** attend to need nothing of the panels before it: under a causal mask that is half of them; and
-** none need those of the panels behind the last that attends to any.
+** The gradients from a tile of keys and a block of queries. Keys to which some panel is the first
+** to attend need nothing of the panels before it, which is half of them under a causal mask; keys
+** need nothing of the panels behind the last that attends to any of them.
 */
 static void FN(back_block) (const attend *a, tile x, const FN(back) *r, bool careful) {
   const int64_t n = smaller(a->queries - x.i, r->block);
@@ -357,7 +357,7 @@ static void FN(back_block) (const attend *a, tile x, const FN(back) *r, bool car
 }
 
 
-/* Where the sums by distance of one h go: the result, or this group's; cleared. */
+/* The sums by distance of one h, cleared: in the result, or in this group's memory. */
 static T *FN(relative_sums) (const FN(groups) *d, int64_t b, int64_t h, int64_t group) {
   const attend *a = d->a;
   const int64_t size = a->queries + a->keys - 1;
@@ -395,7 +395,7 @@ static bool FN(dq_needs_care) (const attend *a, key_range some, const FN(back) *
 }
 
 
-/* One group of one (b, hk). Does it need care? */
+/* One group of one (b, hk). Returns whether its results need products with care. */
 static bool FN(back_group) (const FN(groups) *d, int64_t b, int64_t hk, int64_t group,
                             FN(back) *r, bool careful) {
   const attend *a = d->a;

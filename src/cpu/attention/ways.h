@@ -7,7 +7,7 @@
 #include "cpu/attention/attention.h"
 #else
 
-/* Operands of a mask are of types of their own. */
+/* The operands of a mask have types of their own. */
 static bool FN(has_one_type) (const work *w) {
   for (int i = 0; i < w->nin; i++)
     if ((i <= ATTENTION_V || i >= ATTENTION_INS) && !view_is_none(&w->in[i])
@@ -19,13 +19,13 @@ static bool FN(has_one_type) (const work *w) {
 }
 
 
-/* Lanes of queries would be empty; only tiles know dropout. */
+/* With few queries most lanes of a tile would be empty. Dropout is computed by tiles alone. */
 static bool FN(fits_few) (const attend *a) { return a->queries <= FEW_QUERIES && a->drop == 0; }
 
 
 /*
-** Small heads, nothing but masks; and so many that they fill half of the lanes, unless the other
-** way is that of few queries, which is the slower one then.
+** Small heads with nothing but masks, which fill at least half of the lanes, unless the other way
+** would be that of few queries, which is slower for them.
 */
 static bool FN(fits_heads) (const attend *a) {
   const int64_t heads = a->B * a->H, vectors = (a->queries + a->keys) * (a->D + a->Dv);

@@ -7,14 +7,17 @@
 #include "cpu/attention/attention.h"
 #else
 
-/* A normaliser as an exponent of 2; where nothing is attended to +inf: weights are 2^-inf. */
+/*
+** A normaliser as an exponent of 2: +inf for a query that attends to nothing, so that its weights
+** are 2^-inf = 0.
+*/
 INLINED FN(vector) FN(exponent_of) (FN(vector) lse) {
   const FN(vector) y = lse * (T)LOG2E;
   return FN(select)(y == -(T)INFINITY, FN(splat)((T)INFINITY), y);
 }
 
 
-/* What is blocked has a score of -inf and no weight, even where its row's normaliser is NaN. */
+/* A blocked pair has the score -inf and the weight 0, even where its row's normaliser is NaN. */
 INLINED FN(vector) FN(weight_of) (FN(vector) score, FN(vector) weight) {
   return FN(select)(score == -(T)INFINITY, (FN(vector)){0}, weight);
 }
@@ -47,9 +50,9 @@ static bool FN(is_finite) (const T *at, int64_t rows, int64_t columns, int64_t r
 
 
 /*
-** The fast products multiply what is blocked by a weight of 0, and 0 times NaN is NaN. So where
-** there is a mask, results that are not finite may be wrong. They are computed again with care,
-** that is by products to which a weight of 0 adds nothing. Is that needed?
+** The fast products multiply blocked values by a weight of 0, and 0 times NaN is NaN. So results
+** that are not finite may be wrong where there is a mask; they are computed again with care, that
+** is by products that skip weights of 0. Returns whether that is needed.
 */
 static bool FN(needs_care) (const attend *a, const T *at, int64_t rows, int64_t columns,
                             int64_t row) {
@@ -72,7 +75,7 @@ static void FN(multiply_careful) (const FN(product) *p, bool weights_in_a, int64
 }
 
 
-/* The product by weights, as they are needed. */
+/* The product by weights, with or without care. */
 static void FN(multiply_weights) (const FN(product) *p, bool careful, bool weights_in_a,
                                   int64_t rows, int64_t columns, const T *a, const T *b, T *c) {
   if (careful) FN(multiply_careful)(p, weights_in_a, rows, columns, a, b, c);

@@ -172,7 +172,7 @@ static const char *copy_same (cpu *self, const view *to, const view *from) {
 }
 
 
-/* Memory that might be read after it was written: through a dense copy. */
+/* Copies through a dense copy, where memory might be read after it was written. */
 static const char *copy_overlapping (cpu *self, const work *w) {
   view dense = {.type = w->in[0].type};
   layout_dense(&dense.at, w->in[0].at.rank, w->in[0].at.size);

@@ -1,6 +1,6 @@
 /*
-** check.c - checks of values that the host makes by itself, but not while work is captured: then
-** they are work, too, and each replay does them.
+** check.c - checks of values that the host makes by itself. While work is captured such a check is
+** recorded as work, and each replay does it.
 */
 
 #include "cpu/copy/iterator.h"

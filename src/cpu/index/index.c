@@ -244,7 +244,7 @@ typedef uint64_t pair __attribute__((vector_size(16), aligned(1), may_alias));
 typedef float quad __attribute__((vector_size(16), aligned(4), may_alias));
 
 
-/* Is it such work? Then 'r' is set. */
+/* Is w work of rows by one index? Then 'r' is set. */
 static bool is_by_rows (row_index *r, const indexing *d) {
   if (d->n != 1 || d->outer_at.rank != 2 || d->w->in[INDEX_POSITIONS].data == NULL) return false;
   if (d->outer_at.stride[1] != 1 || d->inner_at.stride[1] != 1) return false;
@@ -417,7 +417,7 @@ static bool is_zero (heed_type as, const void *x, int64_t i) {
 }
 
 
-/* As many as the output holds: it was made for all. */
+/* Fills the output, which was made for all of them. */
 const char *cpu_nonzero (cpu *self, const work *w) {
   const view *x = &w->in[0], *out = &w->out[0];
   heed_type as = x->type == HEED_FLOAT64 ? HEED_FLOAT64

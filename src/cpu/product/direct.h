@@ -6,7 +6,7 @@
 #include "cpu/product/matmul.h"
 #else
 
-/* As deep at a time as a block, so that sums are of the same parts. */
+/* Takes as much depth at a time as a block has, so that the partial sums are the same ones. */
 static void FN(multiply_blocks) (const FN(one) *x, int64_t rows, int64_t columns) {
   const T *b = x->b;
   FN(product) p = x->p;

@@ -7,7 +7,7 @@
 #include "cpu/product/matmul.h"
 #else
 
-/* The totals of GROUP vectors, which it uses up. */
+/* The totals of GROUP vectors, which are overwritten. */
 INLINED FN(piece) FN(totals) (FN(vector) v[GROUP]) {
   FN(piece) part[VECTOR_BYTES / 16];
   FN(transpose_pieces)(v);
@@ -28,7 +28,7 @@ INLINED void FN(add_totals) (FN(vector) v[4], double total[4]) {
 }
 
 
-/* What is read some time later. */
+/* Fetches memory that is read some time later. */
 INLINED void FN(fetch) (const char *from, const int bytes) {
   UNROLL for (int i = 0; i < bytes; i += 64) __builtin_prefetch(from + i);
 }
@@ -48,8 +48,8 @@ INLINED void FN(dot_step) (const int rows, const heed_type type, FN(vector) sum[
 
 
 /*
-** 'rows' rows of c, four columns of which n are there. Each step fetches as much as it reads of
-** what comes next, in one line: memory is faster so than along four lines.
+** Columns of c, n of at most four, in 'rows' rows. Each step fetches ahead as much as it reads,
+** from one line of memory, which is faster than from four.
 */
 INLINED void FN(dot_tile) (const int rows, const heed_type type, const FN(one) *x, const T *a,
                            const char *b, T *c, const T *addend, int64_t n, const char *next) {
@@ -104,8 +104,8 @@ static const FN(dot_kernel) FN(dot_kernels)[][DOT_ROWS] = {
 
 
 /*
-** DOT_ROWS rows from 'i' on, or what is left of them, and four columns from 'j' on; what is read
-** after them begins at 'next'.
+** At most DOT_ROWS rows from 'i' on, and four columns from 'j' on; 'next' is where the memory
+** begins that is read after them.
 */
 static void FN(dots_at) (const FN(one) *x, int64_t i, int64_t j, const void *next) {
   const FN(product) *p = &x->p;
@@ -148,7 +148,7 @@ static void FN(dot_some) (const FN(one) *x, int64_t from, int64_t to) {
 }
 
 
-/* Long scalar products are cut, so that they can be stopped; their parts are added up. */
+/* Cuts long scalar products, so that they can be stopped, and adds up their parts. */
 static void FN(dot_piece) (void *arg, int64_t from, int64_t to) {
   const FN(one) *x = arg;
   for (int64_t k = 0; k < x->p.depth; k += LONG_DOT) {
@@ -163,7 +163,10 @@ static void FN(dot_piece) (void *arg, int64_t from, int64_t to) {
 }
 
 
-/* Few products are made of what is read: both are counted. */
+/*
+** The cost of a piece, in products and in memory, since few products are made of each element that
+** is read.
+*/
 static void FN(dots) (FN(one) *x) {
   const bool tall = x->rows > x->columns;
   const int64_t bytes = x->p.depth * (tall ? DOT_ROWS * BYTES : 4 * FN(b_bytes)(x));

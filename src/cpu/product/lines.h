@@ -94,7 +94,7 @@ static void FN(finish_lines) (const FN(one) *x, int64_t columns, const T *sum, i
 }
 
 
-/* What comes behind so many lines is added to c. */
+/* The products of later lines are added to c. */
 static void FN(go_deeper) (FN(one) *x, int64_t lines) {
   x->a += lines * x->p.a_column;
   x->b = FN(b_at)(x, lines * x->p.b_row);
@@ -117,7 +117,7 @@ static void FN(line_columns) (FN(one) x, int64_t columns, int64_t sum_row) {
 }
 
 
-/* So many at a time: their sums stay in the nearest cache. */
+/* Columns that are taken at a time, so that their sums stay in the nearest cache. */
 static int64_t FN(line_width) (const FN(one) *x) { return LINE_SUMS / x->rows / LANES * LANES; }
 
 

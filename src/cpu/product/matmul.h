@@ -28,7 +28,7 @@
 #define NEAR_DEPTH 64              /* of 16-bit floats, converted before they are transposed */
 #define PIECE_READ (1 << 18)       /* bytes of a piece of work that memory holds up, at least */
 #define PIECE_SUMS (1 << 16)       /* elements of one that adds up the sums of lines */
-#define FAR_BYTES (1 << 24)        /* of b that is in no cache, and so is read once */
+#define FAR_BYTES (1 << 24)        /* of b that is in no cache, and is read once */
 #define SMALL_FLOPS (1 << 18)      /* of a product of a batch that needs no care */
 #define TURNED_COLUMNS 8           /* of c, at most, that are summed as rows */
 #define TURNED_ROWS (4 * LANES)    /* of c, at a time */
@@ -104,7 +104,7 @@ static bool merge_rows (matmuls *m, int axis) {
   return true;
 }
 
-/* So are columns, over one a. */
+/* Columns of one batch after another, over one a, are the columns of one matrix. */
 static bool merge_columns (matmuls *m, int axis) {
   side *const sides[] = {&m->b, &m->c, &m->addend};
   for (int i = 0; i < 3; i++)
@@ -287,7 +287,7 @@ static int64_t rows_of (const view *v) {
 }
 
 
-/* The same shape, dense, at 'data'. */
+/* A view of v's shape, dense, at 'data'. */
 static view dense_view (const view *v, heed_type type, void *data) {
   view d = {.data = data, .type = type, .at = v->at};
   int64_t stride = 1;
@@ -467,7 +467,10 @@ static heed_type matmul_type (const work *w) {
 }
 
 
-/* What is read as it lies beside float32: of a column the other factor, elsewhere b. */
+/*
+** The operand that is read in its own type beside float32: for a single column the other factor,
+** elsewhere b.
+*/
 static int matmul_kept (const work *w, heed_type type) {
   const layout *at = &w->out[0].at;
   const int b = at->size[at->rank - 1] == 1 ? MATMUL_A : MATMUL_B;

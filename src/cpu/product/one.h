@@ -21,7 +21,7 @@ typedef struct FN(one) {
 static int64_t FN(b_bytes) (const FN(one) *x) { return x->source == 0 ? BYTES : 2; }
 
 
-/* So many elements further in b. */
+/* The address that many elements further in b. */
 static const char *FN(b_at) (const FN(one) *x, int64_t elements) {
   return (const char *)x->b + elements * FN(b_bytes)(x);
 }

@@ -390,6 +390,15 @@ static const char *FN(reduce) (reduction *d) {
 /* }================================================================== */
 
 
+static A FN(scan_start) (scan_op op) {
+  switch (op) {
+    case SCAN_SUM: return 0;
+    case SCAN_PROD: return 1;
+  }
+  return 0;
+}
+
+
 /* The next n elements of a row; the last one is the start of those that follow. */
 static A FN(scan_part) (const scan_rows *d, A before, int64_t n, T *y, const T *x) {
   const int64_t first = d->reverse ? n - 1 : 0, step = d->reverse ? -1 : 1;
@@ -410,7 +419,7 @@ static void FN(scan_rows) (void *arg, int64_t from, int64_t to) {
   const scan_rows *d = arg;
   T in[CHUNK], out[CHUNK];
   for (int64_t row = from; row < to; row++) {
-    A last = d->op == SCAN_PROD;
+    A last = FN(scan_start)(d->op);
     for (int64_t done = 0; done < d->n; done += CHUNK) {
       if (cpu_stops(d->self, done / CHUNK, CHUNK)) return;
       int64_t n = d->n - done < CHUNK ? d->n - done : CHUNK;

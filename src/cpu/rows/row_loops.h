@@ -152,7 +152,7 @@ INLINED V FN(better_lanes) (V v, V best, const bool low) {
   return (V)((take & (FN(row_flags))v) | (~take & (FN(row_flags))best));
 }
 
-/* NaN is no better than others here. */
+/* NaN counts like any other element here. */
 INLINED T FN(best_lane) (V v, const bool low) {
 #if defined(T_IS_FLOAT) && defined(HAS_AVX512)
   if (sizeof(T) == 4)
@@ -191,7 +191,7 @@ static T FN(extreme) (int64_t n, const T *x, bool low) {
 }
 
 
-/* Index of the first 'value', or of the first NaN if it is one. There is one. */
+/* Index of the first 'value', which is there; or of the first NaN if 'value' is one. */
 static int64_t FN(find) (int64_t n, const T *x, T value) {
   int64_t i = 0;
   for (; i + LENGTH <= n; i += LENGTH) {

@@ -36,7 +36,7 @@ static void rows_free (void *workspace, const row_memory *near) {
 /* Rows for one thread: about 16 K elements. */
 static int64_t rows_grain (const row_work *d) { return 16384 / (d->n + 1) + 1; }
 
-/* Between rows: is the work to stop? Short rows come in ranges that are. */
+/* Asked between rows: is the work to stop? Short rows need not ask, since ranges of rows do. */
 static bool rows_stopped (const row_work *d) { return d->n >= 16384 && cpu_stopped(d->self); }
 
 /* Iterators over a work's rows of n elements. */

@@ -47,7 +47,7 @@ static int64_t tiles_at (const tile_work *d, int i, int64_t k) {
 }
 
 
-/* Is it worth it? Then 'd' is set. */
+/* Are tiles faster for this work? Then 'd' is set. */
 static bool tiles_open (tile_work *d, const row_work *r) {
   const work *w = r->w;
   layout *lead[3];

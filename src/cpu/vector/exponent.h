@@ -52,8 +52,8 @@ INLINED FN(vector) FN(lesser) (FN(vector) a, FN(vector) b) {
 
 
 /*
-** 2^r for -1/2 <= r <= 1/2, constant term left out: for float the minimax polynomial (relative
-** error 1e-7; research/proto/cpu/fit_exp2.py), for double Taylor's, log(2)^k / k! (4e-18).
+** 2^r for -1/2 <= r <= 1/2, without the constant term: for float the minimax polynomial (relative
+** error 1e-7), for double Taylor's, log(2)^k / k! (4e-18).
 */
 static const T FN(exp2_terms)[] = {
 #if BYTES == 4
