@@ -22,7 +22,7 @@ end
 
 describe("a C module that is not linked against heed", function()
   local third = loaded("third")
-  setup(device.cpu)                -- it reads and writes what tensors hold
+  setup(device.cpu)                -- the program reads tensors' memory
   teardown(device.back)
 
   it("uses no symbol of heed's", function()

@@ -256,7 +256,7 @@ describe("an optimiser", function()
       assert.matches("a leaf expected as parameter 1, got a tensor of shape %(%) that was computed",
                      message(make, {p:sum() * 2}))
     end
-    local frozen = nn.Parameter(heed.ones(1), {requires_grad = false})    -- it may thaw
+    local frozen = nn.Parameter(heed.ones(1), {requires_grad = false})    -- may thaw
     local opt = optim.SGD({p, frozen}, {lr = 1})
     frozen:requires_grad_()
     frozen:sum():backward()

@@ -16,7 +16,7 @@ local ODD <const> = {
   nn.Cache(), data.chars("abc"), setmetatable({}, {}), 4,
 }
 
--- They change what all specs share, or print, or wait for a person.
+-- Functions that change what all specs share, or print, or wait for a person.
 local SKIPPED <const> = {
   default_device = true, default_dtype = true, help = true, interrupt = true, level = true,
   load = true, manual_seed = true, memory = true, printoptions = true, release = true,

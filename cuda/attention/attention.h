@@ -190,7 +190,7 @@ INLINE few<T> dropout_factors (const attend &a, const tile &x, int64_t i, int64_
   few<T> factor = {};
   philox_draw(*a.key, first >> 2, draw);
 #pragma unroll 1
-  for (int next = 0; next < 2; next++) {       /* they may be from two counters */
+  for (int next = 0; next < 2; next++) {       /* the numbers may come from two counters */
     UNROLL(T, k) {
       const unsigned which = (unsigned)(first + k) & 3;
       const uint32_t one = which < 2 ? which == 0 ? draw[0] : draw[1]

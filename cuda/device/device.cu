@@ -53,7 +53,7 @@ const char *cuda_check (cuda *self, int code) {
 
 static struct once {
   pthread_once_t once;
-  bool forked;                     /* this is a child, and devices were counted before */
+  bool forked;                     /* a child process, whose parent has counted devices */
 } process = {PTHREAD_ONCE_INIT, false};
 
 static void note_fork (void) { process.forked = true; }

@@ -25,7 +25,7 @@ typedef struct norm_work {
   row_operand x, y, weight, bias;  /* backward, y is dx */
   row_operand g, mean, rstd;
   int sums;                        /* 2: of g x^ and of g; 1: of g x^; 0: of neither */
-  bool spilled;                    /* they do not fit into shared memory */
+  bool spilled;                    /* rows that do not fit into shared memory */
   void *parts;                     /* (blocks, sums, pitch) */
   row_operand dweight, dbias;
 } norm_work;

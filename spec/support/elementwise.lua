@@ -156,7 +156,7 @@ end
 
 -- Gradients ---------------------------------------------------------------------------------------
 
--- Is the point far from those where a row of the table may have a kink? These are halves near 0 for
+-- Is the point far from those where a row of the table may have a kink? Kinks are halves near 0 for
 -- one input; for more, where one is a multiple of another.
 local function smooth(a, b, c)
   if not b then return math.abs(a) > 4 or math.abs(2 * a - math.floor(2 * a + 0.5)) > 0.02 end

@@ -12,7 +12,7 @@ struct recorded {
   recorded *next;
   size_t bytes;                    /* of this, and of the rows behind it */
   int op;                          /* whose work it is, as device.op */
-  bool held;                       /* it must not be stopped */
+  bool held;                       /* the work must not be stopped */
   work w;
 };
 

@@ -82,7 +82,7 @@ typedef struct node_list {
   int64_t clock;                   /* the order of the latest node, from 1 on */
   int64_t n;                       /* alive */
   node *unreferenced;              /* wait to be freed */
-  bool freeing;                    /* they are being freed */
+  bool freeing;                    /* nodes are being freed */
 } node_list;
 
 typedef struct node_size {

@@ -81,7 +81,7 @@ local function check_width(who, x, D)
 end
 
 
----Adds sines and cosines of positions. They follow from a formula, so no length is too long.
+---Adds sines and cosines of positions. A formula gives them, so no length is too long.
 ---@class heed.Sinusoidal: heed.Module
 ---@field length integer|false
 ---@field dim integer|false

@@ -1,7 +1,4 @@
-/*
-** ways.h - which way attention takes: the first of its table that fits. That is a matter of shapes
-** and types alone, so results do not depend on threads (read once for each type).
-*/
+/* ways.h - which way attention takes: the first of its table that fits. The choice is... */
 
 #ifndef T
 #include "cpu/attention/attention.h"

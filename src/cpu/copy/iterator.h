@@ -33,7 +33,7 @@ static inline const void *iterator_read (const cpu *self, const iterator *s, int
 /* Where elements of type 'as' may be written: the view's memory, or else 'workspace' … */
 static inline void *iterator_target (const iterator *s, int64_t from, int64_t n, heed_type as,
                                      void *workspace);
-/* … from where this stores them. It does nothing if they were written to the view's memory. */
+/* … from where this function stores them, unless they were written to the view's memory. */
 static inline void iterator_write (const cpu *self, const iterator *s, int64_t from, int64_t n,
                                    heed_type as, const void *workspace);
 

@@ -1,7 +1,4 @@
-/*
-** ways.h - which way a product takes: the first of the table that fits. That is a matter of sizes,
-** strides and b's type alone, so results do not depend on threads (read once for each type).
-*/
+/* ways.h - which way a product takes: the first of the table that fits. The choice is... */
 
 #ifndef T
 #include "cpu/product/matmul.h"

@@ -57,7 +57,7 @@ static void FN(log_exponentials) (FN(results) *r, int64_t n) {
   for (int64_t j = 0; j < n; j++) r->sum[j] = log(r->sum[j]) + (ISINF(r->best[j]) ? 0 : r->best[j]);
 }
 
-#else                              /* these run for floats only */
+#else                              /* loops for floats only */
 
 static void FN(take_exponentials) (FN(results) *r, int64_t n, const T *x) {
   r->sum[n - 1] = x[n - 1];
@@ -350,7 +350,7 @@ static void FN(run_segments) (void *arg, int64_t from, int64_t to) {
 }
 
 
-/* Those from d->first on, at most SEGMENTS, into r. */
+/* The results from d->first on,... */
 static void FN(add_segments) (reduction *d, FN(results) *r, int64_t n, int64_t segments) {
   FN(results) *parts = d->parts;
   for (int64_t k = 0; d->now != d->pass[0] && k < segments; k++) parts[k] = *r;

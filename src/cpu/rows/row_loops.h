@@ -291,7 +291,7 @@ static A FN(sum_exp_of) (int64_t n, const T *x, T top) {
   return total;
 }
 
-#else                              /* these run for floats only */
+#else                              /* loops for floats only */
 
 static A FN(sum_exp_of) (int64_t n, const T *x, T top) { return x[n - 1] - top; }
 

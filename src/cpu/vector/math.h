@@ -1,8 +1,8 @@
 /*
 ** math.h - the words of ops.def: EXP, LOG, TANH … for the type T of the loop that uses them.
 **
-** Those of float are our own: without branches, so that compilers vectorise a loop of them, and
-** right for every input, zeros, infinities, NaN and denormals included. Their polynomials are
+** The words of float are heed's own: without branches, so that compilers vectorise a loop of them,
+** and right for every input, zeros, infinities, NaN and denormals included. Their polynomials are
 ** minimax fits (Lawson's weights, leading coefficients rounded first). double goes through libm,
 ** whose precision gradient checks need.
 **
