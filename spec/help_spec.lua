@@ -98,7 +98,7 @@ describe("print", function()
     local names = {}
     for name in pairs(memory) do names[#names + 1] = name end
     table.sort(names)
-    assert.same({"cached", "limit", "live", "peak"}, names)
+    assert.same({"cached", "limit", "live", "other", "peak"}, names)
   end)
 end)
 

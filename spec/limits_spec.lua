@@ -62,3 +62,30 @@ describe("a size that cannot be meant is refused before work:", function()
     end)
   end
 end)
+
+
+describe("the limit counts", function()
+  for what, call in pairs {
+    ["scratch memory of kernels"] = "heed.zeros(1):expand(1 << 27):topk(1)",
+    ["the graph"] = "(function() local y = nn.Parameter(heed.zeros(1)) \
+                      while true do y = y:view(1) end end)()",
+  } do
+    it(what, function() assert.matches("^%a+: memory limit of 64.0 MiB: ", refused(call)) end)
+  end
+
+  it("handles, and a script's garbage makes room for others", function()
+    local got = run [[
+      local heed = require "heed"
+      collectgarbage "stop"
+      local x, list = heed.zeros(1), {}
+      heed.memory{limit = 16 << 20}
+      print(pcall(function() for i = 1, 1e5 do list[i] = x:view(1) end end))
+      list = nil
+      heed.zeros(1)
+      collectgarbage "restart"
+      for _ = 1, 1e5 do local _ = x:view(1) end
+      print(x:item())
+    ]]
+    assert.matches("^false\t[^\n]*view: memory limit of 16.0 MiB: [^\n]*\n0.0\n$", got)
+  end)
+end)

@@ -19,7 +19,7 @@ static const cpu_level *first_level (const heed_host *host) {
 
 
 static bool add_cpu (heed_context *cx, const cpu_level *level) {
-  device *d = cpu_open(cx->pool, &cx->random, level);
+  device *d = cpu_open(cx, cx->pool, &cx->random, level);
   if (d == NULL) return false;
   cx->devices.list[cx->devices.n++] = d;
   cx->devices.chosen = cx->scope.device = d;

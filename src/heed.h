@@ -265,8 +265,10 @@ HEED_API const char *heed_device (heed_context *cx);
 HEED_API bool heed_set_device (heed_context *cx, const char *name);
 
 typedef struct heed_memory {
-  size_t live, cached, peak;        /* bytes of storage */
-  size_t limit;                     /* most bytes live and cached; 0: the machine's free memory */
+  size_t live, cached;              /* bytes of tensors' data: used, and kept for the next */
+  size_t peak;                      /* most bytes live and other at once */
+  size_t limit;                     /* of all; set to 0: the machine's free memory */
+  size_t other;                     /* bytes of handles, graph, recorded works, kernels' scratch */
 } heed_memory;
 
 HEED_API heed_memory heed_memory_now (heed_context *cx);

@@ -2195,13 +2195,15 @@ heed.multinomial = Tensor.multinomial
 
 -- Memory, threads, devices ------------------------------------------------
 
----Bytes of tensors on the CPU: alive, kept for reuse, the most that were alive, and the limit, past
----which a tensor is refused (the machine's free memory if 0). Where a host opened heed with options
----(heed_lua.h) the limit can only be lowered.
+---Bytes on the CPU: `live`, of tensors; `other`, of handles, of the graph, of captured work and of
+---kernels' scratch memory; `cached`, kept for the next tensors; `peak`, the most that were live and
+---other at once; and the limit of all, past which what would allocate is refused: the machine's
+---free memory, unless set. Where a host opened heed with options (heed_lua.h) the limit can only be
+---lowered.
 ---> heed.memory().live >= 0 == true
 ---> heed.memory{limit = 0} raises "limit"
 ---@param options? {limit: integer} sets the limit
----@return {live: integer, cached: integer, peak: integer, limit: integer}
+---@return {live: integer, other: integer, cached: integer, peak: integer, limit: integer}
 function heed.memory(options) end
 
 ---f(...); frees every tensor made meanwhile, but for results (tables and modules are searched),

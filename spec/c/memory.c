@@ -34,10 +34,78 @@ static void host_asks (heed_context *cx) {
 }
 
 
+/*
+** {==================================================================
+** One ledger
+** ===================================================================
+*/
+
+/* An element that stands for n. */
+static heed_tensor *expanded (heed_context *cx, heed_type type, int64_t n) {
+  heed_tensor *x = heed_empty(cx, type, 1, (int64_t[]){1});
+  heed_tensor *y = heed_call(cx, HEED_expand, (heed_value[]){heed_t(x), heed_l(1, &n)}, 2);
+  heed_drop(x);
+  return y;
+}
+
+
+/* The outputs of all views of a leaf are alive: nodes and handles, and no data. */
+static void graph_counts (heed_context *cx) {
+  float zero = 0;
+  const int64_t size[] = {1};
+  heed_tensor *y = heed_from(cx, HEED_FLOAT32, 1, size, &zero);
+  heed_require_grad(y, true);
+  const size_t before = heed_memory_now(cx).other;
+  while (heed_error(cx) == NULL) {
+    heed_tensor *next = heed_call(cx, HEED_view, (heed_value[]){heed_t(y), heed_l(1, size)}, 2);
+    if (next == NULL) break;
+    heed_drop(y);
+    y = next;
+  }
+  heed_memory now = heed_memory_now(cx);
+  refused(cx, false, "view: memory limit of 64.0 MiB: ");
+  check(now.other > before + 40 * MIB && now.live < MIB, "nodes are counted");
+  check(now.live + now.other + now.cached <= now.limit, "nodes below the limit");
+  heed_drop(y);
+  heed_memory_trim(cx);
+  check(heed_memory_now(cx).other < before + MIB, "nodes that were freed");
+}
+
+
+static void scratch_counts (heed_context *cx) {
+  heed_tensor *x = expanded(cx, HEED_FLOAT32, 1 << 27), *out[HEED_RESULTS];
+  heed_value of_x[] = {heed_t(x), heed_i(1)};
+  refused(cx, heed_apply(cx, HEED_topk, of_x, 2, out) != 0, "topk: memory limit of 64.0 MiB: ");
+  heed_drop(x);
+  x = expanded(cx, HEED_FLOAT16, 1 << 26);
+  heed_tensor *y = heed_call(cx, HEED_matmul, (heed_value[]){heed_t(x), heed_t(x)}, 2);
+  refused(cx, y != NULL, "matmul: memory limit of 64.0 MiB: ");
+  heed_drop(y);
+  heed_drop(x);
+  check(heed_memory_now(cx).other < MIB, "scratch memory is given back");
+}
+
+
+static void works_count (heed_context *cx) {
+  heed_tensor *x = expanded(cx, HEED_FLOAT32, 1);
+  check(heed_capture_begin(cx, "cpu"), "a capture begins");
+  while (heed_apply_in_place(cx, HEED_neg, (heed_value[]){heed_t(x)}, 1)) {}
+  refused(cx, false, "neg_: memory limit of 64.0 MiB: ");
+  heed_capture_drop(cx, heed_capture_end(cx));
+  heed_clear(cx);
+  heed_drop(x);
+}
+
+/* }================================================================== */
+
+
 int main (void) {
   heed_context *cx = heed_open(NULL);
   heed_memory_limit(cx, 64 * MIB);
   host_asks(cx);
+  graph_counts(cx);
+  scratch_counts(cx);
+  works_count(cx);
   heed_close(cx);
   printf("memory: %s\n", failed ? "wrong" : "the limit holds");
   return failed;

@@ -137,7 +137,7 @@ end
 collectgarbage()
 collectgarbage("stop")
 local before = collectgarbage("count") * 1024
-heed.memory{limit = heed.memory().live + 20 * #bytes + 65536}
+heed.memory{limit = heed.memory().live + heed.memory().other + 20 * #bytes + 65536}
 if short < #bytes then heed.core.file_bytes = shrink end
 local good, found, why = pcall(heed.load, path, {verify = #bytes %% 2 == 0})
 heed.core.file_bytes = read

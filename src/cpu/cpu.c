@@ -43,9 +43,32 @@ static void cpu_free (device *self, void *data, size_t bytes) {
   free(data);
 }
 
-void *cpu_scratch (size_t bytes) { return take(bytes); }
+/* What stands before scratch memory. */
+typedef struct scratch_head {
+  _Alignas(64) heed_context *cx;
+  size_t bytes;
+} scratch_head;
 
-void cpu_scratch_free (void *scratch) { free(scratch); }
+
+void *cpu_scratch (const cpu *self, size_t bytes) {
+  scratch_head *head = NULL;
+  if (bytes > SIZE_MAX - sizeof *head || !scratch_take(self->cx, bytes)) return NULL;
+  head = take(bytes + sizeof *head);
+  if (head == NULL) {
+    scratch_give(self->cx, bytes);
+    return NULL;
+  }
+  *head = (scratch_head){.cx = self->cx, .bytes = bytes};
+  return head + 1;
+}
+
+
+void cpu_scratch_free (void *scratch) {
+  if (scratch == NULL) return;
+  scratch_head *head = (scratch_head *)scratch - 1;
+  scratch_give(head->cx, head->bytes);
+  free(head);
+}
 
 
 static const char *cpu_move (device *self, void *to, const void *from, size_t bytes) {
@@ -142,13 +165,14 @@ static const char *cpu_run (device *d, const work *w) {
 static void cpu_close (device *self) { free(self); }
 
 
-device *cpu_open (pool *p, generator *random, const cpu_level *level) {
+device *cpu_open (heed_context *cx, pool *p, generator *random, const cpu_level *level) {
   cpu *self = calloc(1, sizeof *self);
   if (self == NULL) return NULL;
   self->device = (device){.name = "cpu", .host = true, .close = cpu_close, .alloc = cpu_alloc,
                           .free = cpu_free, .upload = cpu_move, .download = cpu_move,
                           .run = cpu_run, .map = cpu_map_dense, .supports = cpu_supports};
   self->level = level;
+  self->cx = cx;
   self->pool = p;
   self->random = random;
   return &self->device;

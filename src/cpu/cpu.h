@@ -17,7 +17,8 @@
 
 typedef struct cpu_level cpu_level;
 
-device *cpu_open (pool *p, generator *random, const cpu_level *level);     /* NULL: no memory */
+device *cpu_open (heed_context *cx, pool *p, generator *random, const cpu_level *level);
+                                                         /* NULL: no memory */
 void cpu_use (device *d, const cpu_level *level);
 const cpu_level *cpu_level_of (const device *d);
 
@@ -31,6 +32,7 @@ const char *cpu_level_name (const cpu_level *level);
 typedef struct cpu {
   device device;                   /* first: a device * is a cpu * */
   const cpu_level *level;
+  heed_context *cx;                /* whose memory is counted */
   pool *pool;
   generator *random;
   char message[256];               /* of a failure */
@@ -88,9 +90,9 @@ static inline bool cpu_stops (const cpu *self, int64_t step, int64_t elements) {
   return elements * (step + 1) >> 16 != elements * step >> 16 && cpu_stopped(self);
 }
 
-/* Scratch memory of a kernel (malloc); a kernel that gets none returns cpu_no_memory. */
+/* Scratch memory of a kernel, counted; a kernel that gets none returns cpu_no_memory. */
 extern const char cpu_no_memory[];
-void *cpu_scratch (size_t bytes);                        /* 64-byte aligned */
+void *cpu_scratch (const cpu *self, size_t bytes);       /* 64-byte aligned */
 void cpu_scratch_free (void *scratch);
 
 /* The same for all levels: */

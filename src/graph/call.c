@@ -44,6 +44,7 @@ int heed_apply (heed_context *cx, heed_op op, const heed_value *given, int n,
   if (out == NULL) return 0;
   for (int i = 0; i < HEED_RESULTS; i++) out[i] = NULL;
   if (!check_given(cx, op, given, n) || core_interrupted(cx, op_name(op))) return 0;
+  if (cx->storages.account.blocks >= cx->storages.account.pressed) storage_relieve(cx);
   int results = op_signature(cx, op)->results;
   const call_scope s = call_begin(cx, op_name(op));
   bool good = call_run(&c, given, n, args);

@@ -119,11 +119,12 @@ static int l_memory (lua_State *L) {
   at_most(L, 1);
   read_options(L);
   heed_memory now = heed_memory_now(b->cx);
-  lua_createtable(L, 0, 4);
+  lua_createtable(L, 0, 5);
   set_bytes(L, "live", now.live);
   set_bytes(L, "cached", now.cached);
   set_bytes(L, "peak", now.peak);
   set_bytes(L, "limit", now.limit);
+  set_bytes(L, "other", now.other);
   return 1;
 }
 

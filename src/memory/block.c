@@ -37,14 +37,34 @@ static size_t rounded (size_t bytes) {
 }
 
 
+static bool makes_room (heed_context *cx, size_t size) {
+  memory_account *m = &cx->storages.account;
+  if (account_fits(m, size)) return true;
+  heed_memory_trim(cx);
+  if (account_fits(m, size)) return true;
+  m->pressed = 0;                  /* the next call asks the host first */
+  return account_refuse(cx, NULL, size, "a node or a list");
+}
+
+
 static void *take_anew (heed_context *cx, size_t bytes) {
-  void *block = block_take(&cx->host, rounded(bytes));
+  size_t size = rounded(bytes);
+  if (!makes_room(cx, size)) return NULL;
+  void *block = block_take(&cx->host, size);
   if (block == NULL) {
     heed_memory_trim(cx);
-    block = block_take(&cx->host, rounded(bytes));
+    block = block_take(&cx->host, size);
   }
-  return block != NULL ? block : core_fail(cx, NULL, "not enough memory: %s",
-                                           core_bytes(bytes).text);
+  if (block == NULL) return core_fail(cx, NULL, "not enough memory: %s", core_bytes(bytes).text);
+  cx->storages.account.blocks += size;
+  account_note_peak(&cx->storages.account);
+  return block;
+}
+
+
+static void give_back (heed_context *cx, void *block, size_t size) {
+  cx->storages.account.blocks -= size;
+  block_give(&cx->host, block, size);
 }
 
 
@@ -62,7 +82,7 @@ void core_free (heed_context *cx, void *block, size_t bytes) {
   size_t class = small_class(bytes);
   if (block == NULL) return;
   if (class >= BLOCK_CLASSES || cx->blocks.bytes + rounded(bytes) > BLOCK_CACHE) {
-    block_give(&cx->host, block, rounded(bytes));
+    give_back(cx, block, rounded(bytes));
     return;
   }
   memcpy(block, &cx->blocks.free[class], sizeof block);
@@ -89,7 +109,7 @@ void core_trim (heed_context *cx) {
     void *block;
     while ((block = cx->blocks.free[class]) != NULL) {
       memcpy(&cx->blocks.free[class], block, sizeof block);
-      block_give(&cx->host, block, (class + 1) * BLOCK_STEP);
+      give_back(cx, block, (class + 1) * BLOCK_STEP);
     }
   }
   cx->blocks.bytes = 0;

@@ -44,6 +44,7 @@ void core_close (heed_context *cx) {
   }
   if (cx->pool != NULL) pool_close(cx->pool);
   core_trim(cx);
+  account_close(&cx->storages.account);
   block_give(&host, cx, sizeof *cx);
 }
 
@@ -56,6 +57,7 @@ heed_context *core_open (const heed_host *host) {
   cx->host = given;
   cx->scope.recording = true;
   cx->scope.mixed = HEED_FLOAT32;
+  account_open(&cx->storages.account);
   cx->stop.host = given.interrupted;
   cx->stop.self = given.self;
   cx->pool = pool_open(first_threads(&given), &cx->stop);

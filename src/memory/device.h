@@ -76,6 +76,13 @@ struct device {
                                       an accelerator reports errors asynchronously */
 };
 
+/*
+** account.c: counts the scratch memory of a device of the host's, on any of the context's threads;
+** false: the limit has no room.
+*/
+bool scratch_take (heed_context *cx, size_t bytes);
+void scratch_give (heed_context *cx, size_t bytes);
+
 #pragma GCC visibility pop
 
 #endif

@@ -56,6 +56,7 @@ void core_begin (heed_context *cx, device *d, int op) { d->op = number_for(cx, d
 
 bool core_end (heed_context *cx, device *d, int op, const char *why) {
   if (why == NULL) return true;
+  if (d->host && account_refused(cx, core_op_name(op))) return false;
   if (d->op == number_for(cx, d, op)) return core_fail(cx, core_op_name(op), "%s", why);
   const char *function = d->op < CORE_OPS ? core_op_name(d->op)
                                           : cx->devices.callers[d->op - CORE_OPS];

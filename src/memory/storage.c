@@ -1,5 +1,5 @@
 /*
-** storage.c - counted bytes: where they come from, how many there may be.
+** storage.c - counted bytes: where they come from, and what becomes of them.
 **
 ** Blocks come in classes of size, and a dropped one is kept with its header for the next
 ** tensor of its class, so that a training loop allocates nothing from the system. The bytes of kept
@@ -9,7 +9,6 @@
 */
 
 #include "memory/context.h"
-#include "memory/machine.h"
 
 #ifndef HEED_CACHE
 #define HEED_CACHE 1
@@ -17,8 +16,8 @@
 
 #define ALIGNMENT 64
 #define MIB ((size_t)1 << 20)
+#define PRESSURE MIB               /* growth of small blocks after which the host is asked again */
 #define CACHE_AT_LEAST (64 * MIB)  /* may be cached however little is live */
-#define READ_EVERY (64 * MIB)      /* growth after which the machine is read again */
 
 
 /*
@@ -106,68 +105,6 @@ void heed_memory_trim (heed_context *cx) {
 
 /*
 ** {==================================================================
-** The limit
-** ===================================================================
-*/
-
-/* Memory that was taken but never touched is still among what the machine calls free. */
-static void read_machine (memory_account *m) {
-  size_t total = m->live + m->cached, free = machine_memory(), touched = machine_resident();
-  if (touched > total) touched = total;
-  m->limit = free <= SIZE_MAX - touched ? free + touched : SIZE_MAX;
-  m->read = total;
-}
-
-
-static bool stale (const memory_account *m, size_t capacity) {
-  size_t total = m->live + m->cached + capacity;
-  return !m->limited && (total > m->limit || capacity > READ_EVERY || total > m->read + READ_EVERY);
-}
-
-
-static bool fits (memory_account *m, size_t capacity) {
-  if (stale(m, capacity)) read_machine(m);
-  return m->live + m->cached <= m->limit && capacity <= m->limit - m->live - m->cached;
-}
-
-
-heed_memory heed_memory_now (heed_context *cx) {
-  if (cx == NULL) return (heed_memory){0, 0, 0, 0};
-  memory_account *m = &cx->storages.account;
-  if (m->limit == 0) read_machine(m);
-  return (heed_memory){m->live, m->cached, m->peak, m->limit};
-}
-
-
-void heed_memory_limit (heed_context *cx, size_t bytes) {
-  if (cx == NULL) return;
-  cx->storages.account.limited = bytes > 0;
-  cx->storages.account.limit = bytes;
-  if (!fits(&cx->storages.account, 0)) heed_memory_trim(cx);
-}
-
-static void *refuse (heed_context *cx, size_t bytes, const char *what) {
-  const memory_account *m = &cx->storages.account;
-  return core_fail(cx, NULL, "memory limit of %s: %s in use, %s needs %s more",
-                   core_bytes(m->limit).text, core_bytes(m->live).text, what,
-                   core_bytes(bytes).text);
-}
-
-
-/* Cached bytes are given back where others need them. */
-bool heed_memory_room (heed_context *cx, size_t bytes, const char *what) {
-  if (cx == NULL) return false;
-  const memory_account *m = &cx->storages.account;
-  size_t cached = m->cached;
-  if (bytes <= cached || fits(&cx->storages.account, bytes - cached)) return true;
-  return refuse(cx, bytes, what) != NULL;
-}
-
-/* }================================================================== */
-
-
-/*
-** {==================================================================
 ** Storages
 ** ===================================================================
 */
@@ -187,14 +124,23 @@ static void reclaim (heed_context *cx, size_t bytes, bool urgent) {
 }
 
 
+void storage_relieve (heed_context *cx) {
+  memory_account *m = &cx->storages.account;
+  bool urgent = m->limited && m->live + m->blocks > m->limit - m->limit / 8;
+  reclaim(cx, PRESSURE, urgent);
+  m->pressed = m->blocks + (urgent ? PRESSURE / 16 : PRESSURE);
+}
+
+
 static void count (memory_account *m, size_t capacity) {
   m->live += capacity;
-  if (m->live > m->peak) m->peak = m->live;
+  account_note_peak(m);
 }
 
 
 static void *try_data (heed_context *cx, device *where, size_t capacity) {
-  return !where->host || fits(&cx->storages.account, capacity) ? take(cx, where, capacity) : NULL;
+  bool fits = !where->host || account_fits(&cx->storages.account, capacity);
+  return fits ? take(cx, where, capacity) : NULL;
 }
 
 
@@ -211,7 +157,10 @@ static void *new_data (heed_context *cx, device *where, size_t bytes, size_t cap
     data = try_data(cx, where, capacity);
   }
   if (data != NULL) return data;
-  if (where->host && !fits(&cx->storages.account, capacity)) return refuse(cx, bytes, "a tensor");
+  if (where->host && !account_fits(&cx->storages.account, capacity)) {
+    account_refuse(cx, NULL, bytes, "a tensor");
+    return NULL;
+  }
   const char *why = where->gone != NULL ? where->gone(where) : NULL;
   if (why != NULL) return core_fail(cx, NULL, "device '%s': %s", where->name, why);
   return core_fail(cx, NULL, "not enough memory: %s for a tensor on %s", core_bytes(bytes).text,

@@ -5,6 +5,7 @@
 #ifndef storage_h
 #define storage_h
 
+#include "memory/account.h"
 #include "memory/device.h"
 
 #pragma GCC visibility push(hidden)
@@ -40,13 +41,6 @@ typedef struct foreign {
 
 #define STORAGE_CLASSES 125        /* 64 bytes to 4 GiB: see storage.c */
 
-/* Bytes of storage on the host; foreign memory is not counted. */
-typedef struct memory_account {
-  size_t live, cached, peak, limit;
-  size_t read;                     /* live and cached when 'limit' was last read off the machine */
-  bool limited;                    /* by the user */
-} memory_account;
-
 /* The storages of a context. */
 typedef struct storage_list {
   memory_account account;
@@ -64,6 +58,7 @@ typedef struct capture_memory {
 
 storage *storage_new (heed_context *cx, device *where, size_t bytes);    /* uninitialised; lets the
                                              host reclaim memory, which may drop tensors */
+void storage_relieve (heed_context *cx);             /* asks the host to drop nodes and handles */
 storage *storage_lend (heed_context *cx, device *where, void *data, size_t bytes,
                        void (*release) (void *, void *), void *self);
 void storage_keep (storage *s);

@@ -74,7 +74,7 @@ local Memory = {__name = "heed.memory"}
 
 function Memory:__tostring()
   local texts = {}
-  for _, name in ipairs {"live", "cached", "peak", "limit", "free", "total"} do
+  for _, name in ipairs {"live", "cached", "other", "peak", "limit", "free", "total"} do
     if self[name] then texts[#texts + 1] = name .. " " .. bytes(self[name]) end
   end
   return table.concat(texts, ", ")

@@ -87,7 +87,7 @@ typedef struct attend_pieces {
 static void run_piece (void *arg, int64_t from, int64_t to) {
   const attend_pieces *p = arg;
   _Alignas(64) char near[NEAR_BYTES];
-  void *workspace = p->workspace <= NEAR_BYTES ? near : cpu_scratch(p->workspace);
+  void *workspace = p->workspace <= NEAR_BYTES ? near : cpu_scratch(p->a->self, p->workspace);
   if (workspace == NULL) {
     __atomic_store_n(&p->a->failed, true, __ATOMIC_RELAXED);
     return;

@@ -339,7 +339,7 @@ static void FN(attend_few) (attend *a) {
   while (a->keys / f.part_keys >= MOST_PARTS) f.part_keys *= 2;
   f.parts = larger(1, (a->keys - 1) / f.part_keys + 1);
   const int64_t heads = a->B * a->Hk;
-  f.sums = cpu_scratch((size_t)(heads * f.parts * FN(part_size)(&f)) * sizeof(T));
+  f.sums = cpu_scratch(a->self, (size_t)(heads * f.parts * FN(part_size)(&f)) * sizeof(T));
   if (f.sums == NULL) { a->failed = true; return; }
   const int64_t cost = smaller(a->keys + 8, f.part_keys) * (f.rows + 2) * (a->D + a->Dv + 16);
   run_pieces(a, a->workspace, heads * f.parts, 400000 / cost, FN(few_piece), &f);

@@ -492,9 +492,9 @@ static bool FN(make_sums) (FN(groups) *d) {
     d->relative = relative->data;
     return true;
   }
-  d->sums = cpu_scratch((size_t)(heads * FN(panels_of)(a) * a->D * PANEL) * sizeof(T));
+  d->sums = cpu_scratch(a->self, (size_t)(heads * FN(panels_of)(a) * a->D * PANEL) * sizeof(T));
   if (!view_is_none(relative))
-    d->relative = cpu_scratch((size_t)(heads * (a->queries + a->keys - 1)) * sizeof(T));
+    d->relative = cpu_scratch(a->self, (size_t)(heads * (a->queries + a->keys - 1)) * sizeof(T));
   return d->sums != NULL && (d->relative != NULL || view_is_none(relative));
 }
 

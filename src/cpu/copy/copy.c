@@ -176,7 +176,7 @@ static const char *copy_same (cpu *self, const view *to, const view *from) {
 static const char *copy_overlapping (cpu *self, const work *w) {
   view dense = {.type = w->in[0].type};
   layout_dense(&dense.at, w->in[0].at.rank, w->in[0].at.size);
-  dense.data = cpu_scratch((size_t)layout_numel(&dense.at) * scalar_sizes[dense.type]);
+  dense.data = cpu_scratch(self, (size_t)layout_numel(&dense.at) * scalar_sizes[dense.type]);
   if (dense.data == NULL) return cpu_no_memory;
   work second;
   work_copy(&second, COPY_APART, w->out[0], dense);

@@ -174,7 +174,7 @@ static void sort_rows (void *arg, int64_t from, int64_t to) {
   sorting *d = arg;
   size_t n = (size_t)d->n, bytes;
   bool fits = !__builtin_mul_overflow(n, 2 * sizeof(pair) + 3 * sizeof(int64_t), &bytes);
-  pair *pairs = fits ? cpu_scratch(bytes) : NULL;   /* an expanded row may have any length */
+  pair *pairs = fits ? cpu_scratch(d->self, bytes) : NULL;   /* expanded rows have any length */
   if (pairs == NULL) {
     __atomic_store_n(&d->failed, true, __ATOMIC_RELAXED);
     return;

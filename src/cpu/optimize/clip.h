@@ -84,7 +84,7 @@ static double norm_of (cpu *self, clipping *d, int64_t chunks) {
 static const char *clip (cpu *self, const work *w) {
   int64_t chunks = 0;
   for (int64_t i = 0; i < w->clip.n; i++) chunks += (w->clip.row[i].n + CHUNK - 1) / CHUNK;
-  clipping d = {.w = w, .sums = cpu_scratch((size_t)chunks * sizeof *d.sums)};
+  clipping d = {.w = w, .sums = cpu_scratch(self, (size_t)chunks * sizeof *d.sums)};
   if (d.sums == NULL) return cpu_no_memory;
   const double norm = norm_of(self, &d, chunks);
   *(double *)w->out->data = norm;

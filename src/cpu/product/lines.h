@@ -185,7 +185,7 @@ static void FN(lines_by_blocks) (const FN(one) *x, int64_t columns) {
   const int64_t blocks = FN(depth_blocks)(smaller(depth, most));
   FN(line_blocks) d = {.x = *x, .columns = columns,
                        .parts = (x->columns + columns - 1) / columns};
-  d.sum = cpu_scratch((size_t)(blocks * d.parts * x->rows * columns) * sizeof(T));
+  d.sum = cpu_scratch(x->m->self, (size_t)(blocks * d.parts * x->rows * columns) * sizeof(T));
   if (d.sum == NULL) { x->m->failed = true; return; }
   for (int64_t k = 0; k < depth && !cpu_stopped(x->m->self); k += most) {
     d.x.p.depth = smaller(depth - k, most);

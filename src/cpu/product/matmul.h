@@ -443,7 +443,7 @@ static void copies_make (cpu *self, const work *w, heed_type type, copies *c, ch
 /* Computes in 'type'; 'kept' numbers a factor of 16-bit floats that is read as it lies, or -1. */
 static const char *matmul_converted (cpu *self, const work *w, heed_type type, int kept) {
   copies c = copies_plan(w, type, kept);
-  char *workspace = cpu_scratch(c.start[MATMUL_VIEWS]);
+  char *workspace = cpu_scratch(self, c.start[MATMUL_VIEWS]);
   if (workspace == NULL) return cpu_no_memory;
   copies_make(self, w, type, &c, workspace);
   work inner;

@@ -159,7 +159,7 @@ static void FN(panels) (FN(one) *x) {
   const int64_t size_a = both ? depth * round_up(x->rows, TILE_ROWS) : 0;
   T *workspace = near;
   if (size_b + size_a > NEAR_ELEMENTS)
-    workspace = cpu_scratch((size_t)(size_b + size_a) * sizeof(T));
+    workspace = cpu_scratch(x->m->self, (size_t)(size_b + size_a) * sizeof(T));
   if (workspace == NULL) { x->m->failed = true; return; }
   for (int64_t j = 0; j < x->columns; j += most)
     for (int64_t k = 0; k < x->p.depth; k += BLOCK_DEPTH) {

@@ -211,7 +211,7 @@ static void bernoulli (sampling *d, int64_t from, int64_t n, void *y) {
 
 /* Fisher and Yates's shuffle of 1 to n, from the front; 64 bits where 32 would be uneven. */
 static const char *permutation (sampling *d) {
-  int64_t n = d->numel, *x = cpu_scratch((size_t)n * sizeof *x);
+  int64_t n = d->numel, *x = cpu_scratch(d->self, (size_t)n * sizeof *x);
   if (x == NULL) return cpu_no_memory;
   for (int64_t i = 0; i < n && !cpu_stops(d->self, i, 1); i++) x[i] = i + 1;
   if (cpu_stopped(d->self)) n = 0;

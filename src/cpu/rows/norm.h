@@ -37,7 +37,7 @@ static const char *norm (cpu *self, const work *w) {
   rows_open(&d.rows, self, w, &w->in[NORM_BACK_X].at);
   bool wide = d.rows.as == HEED_FLOAT64;
   size_t bytes = (size_t)(2 * NORM_BLOCKS + 1) * (size_t)d.rows.n * scalar_sizes[d.rows.as];
-  char *workspace = cpu_scratch(bytes);
+  char *workspace = cpu_scratch(self, bytes);
   if (workspace == NULL) return cpu_no_memory;
   d.parts = workspace + (size_t)d.rows.n * scalar_sizes[d.rows.as];
   if (wide) norm_back_double(&d, workspace);

@@ -379,7 +379,7 @@ static const char *FN(reduce) (reduction *d) {
     pool_run(d->self->pool, d->batches, 65536 / elements + 1, FN(run_batches), d);
     return NULL;
   }
-  d->parts = cpu_scratch((size_t)(segments < SEGMENTS ? segments : SEGMENTS) *
+  d->parts = cpu_scratch(d->self, (size_t)(segments < SEGMENTS ? segments : SEGMENTS) *
                          sizeof(FN(results)));
   if (d->parts == NULL) return cpu_no_memory;
   FN(reduce_segments)(d, segments);

@@ -24,7 +24,7 @@ typedef struct row_memory { _Alignas(64) char bytes[12288]; } row_memory;
 
 static void *rows_workspace (row_work *d, int64_t count, row_memory *near) {
   const size_t bytes = (size_t)(count * d->n) * scalar_sizes[d->as];
-  void *workspace = bytes <= sizeof near->bytes ? near->bytes : cpu_scratch(bytes);
+  void *workspace = bytes <= sizeof near->bytes ? near->bytes : cpu_scratch(d->self, bytes);
   if (workspace == NULL) __atomic_store_n(&d->failed, true, __ATOMIC_RELAXED);
   return workspace;
 }

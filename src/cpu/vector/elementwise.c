@@ -79,7 +79,7 @@ static void run_piece (void *arg, int64_t from, int64_t to) {
   feed *f = arg;
   _Alignas(64) char near[NEAR_BYTES];
   size_t bytes = (size_t)f->n * part_of(f);
-  char *workspace = bytes <= NEAR_BYTES ? near : cpu_scratch(bytes);
+  char *workspace = bytes <= NEAR_BYTES ? near : cpu_scratch(f->self, bytes);
   if (workspace != NULL) run_chunks(f, from, to, workspace);
   else __atomic_store_n(&f->failed, true, __ATOMIC_RELAXED);
   if (workspace != near) cpu_scratch_free(workspace);
