@@ -14,6 +14,8 @@ local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
 
+local POLLED <const> = 4096                  -- steps of a loop between two polls
+
 local kind, is_tensor = options.kind, heed.is_tensor
 
 local bias = {}
@@ -58,7 +60,10 @@ end
 local function alibi_slopes(n)
   local lower, slopes = 1, {}
   while 2 * lower <= n do lower = 2 * lower end
-  for h = 1, lower do slopes[h] = 2.0 ^ (-8 * h / lower) end
+  for h = 1, lower do
+    if h % POLLED == 0 then core.poll("bias.alibi") end
+    slopes[h] = 2.0 ^ (-8 * h / lower)
+  end
   for h = 1, n - lower do slopes[lower + h] = 2.0 ^ (-4 * (2 * h - 1) / lower) end
   return slopes
 end
@@ -181,6 +186,7 @@ function T5:init(given, ...)
   core.check_entries("bias.t5", 2.0 * o.distance + 1, "buckets of all distances")
   local columns = {}
   for d = -o.distance, o.distance do
+    if d % POLLED == 0 then core.poll("bias.t5") end
     columns[#columns + 1] = t5_bucket(d, o.buckets, o.distance, o.bidirectional)
   end
   self.columns = heed.keep(heed.tensor(columns, {dtype = "int64"}))

@@ -2438,6 +2438,11 @@ function heed.core.check_entries(name, n, what) end
 ---@param what string
 function heed.core.check_room(name, bytes, what) end
 
+---Raises an error where the host has interrupted the context: for loops that make no other call.
+---> heed.core.poll("f") == nil
+---@param name string the function, for messages
+function heed.core.poll(name) end
+
 ---The name that is most like a word, nil if none is near.
 ---> heed.core.nearest("causl", {"bias", "causal"}) == "causal"
 ---> heed.core.nearest("zzzzzz", {"bias", "causal"}) == nil

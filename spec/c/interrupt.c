@@ -106,6 +106,70 @@ static void by_question (void) {
   heed_close(cx);
 }
 
+static bool always (void *self) { return self == NULL; }
+
+enum { MANY = 1 << 22, PARAMETERS = 4096 };
+
+static heed_tensor *many_zeros (heed_context *cx) {
+  const int64_t n = MANY;
+  return heed_call(cx, HEED_zeros, (heed_value[]){heed_l(1, &n)}, 1);
+}
+
+static heed_tensor *many_of_a_diagonal (heed_context *cx) {
+  return heed_call(cx, HEED_eye, (heed_value[]){heed_i(2048)}, 1);
+}
+
+static heed_tensor *many_whole (heed_context *cx) {
+  return heed_call(cx, HEED_arange, (heed_value[]){heed_i(1), heed_i(MANY), heed_i(1)}, 3);
+}
+
+static heed_tensor *many_floats (heed_context *cx) {
+  return heed_call(cx, HEED_arange, (heed_value[]){heed_f(0.5), heed_i(MANY), heed_i(1),
+                                                   heed_i(HEED_FLOAT64)}, 4);
+}
+
+static heed_tensor *many_between (heed_context *cx) {
+  return heed_call(cx, HEED_linspace, (heed_value[]){heed_i(0), heed_i(1), heed_i(MANY),
+                                                     heed_i(HEED_FLOAT64)}, 4);
+}
+
+static heed_tensor *many_copied (heed_context *cx) {
+  static float data[MANY];
+  return heed_from(cx, HEED_FLOAT32, 1, (int64_t[]){MANY}, data);
+}
+
+static heed_tensor *many_clipped (heed_context *cx) {
+  static heed_tensor *parameter[PARAMETERS];
+  const float one = 1;
+  for (int i = 0; i < PARAMETERS; i++) {
+    heed_tensor *g = heed_from(cx, HEED_FLOAT32, 0, NULL, &one);
+    parameter[i] = heed_from(cx, HEED_FLOAT32, 0, NULL, &one);
+    heed_require_grad(parameter[i], true);
+    heed_set_gradient(parameter[i], g);
+    heed_drop(g);
+  }
+  heed_tensor *norm = heed_clip_gradients(cx, 1, 2, PARAMETERS, parameter);
+  for (int i = 0; i < PARAMETERS; i++) heed_drop(parameter[i]);
+  return norm;
+}
+
+/* Long calls ask the host: one that always says yes stops them. */
+static void long_calls_ask (void) {
+  static const struct { const char *what; heed_tensor *(*call) (heed_context *cx); } calls[] = {
+    {"zeros", many_zeros}, {"eye", many_of_a_diagonal}, {"arange of integers", many_whole},
+    {"arange of floats", many_floats}, {"linspace", many_between}, {"from", many_copied},
+    {"clip_grad_norm", many_clipped}
+  };
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    heed_context *cx = heed_open(&(heed_host){.interrupted = always});
+    heed_tensor *y = calls[i].call(cx);
+    const char *error = heed_error(cx);
+    check(y == NULL && error != NULL && strstr(error, ": interrupted") != NULL, calls[i].what);
+    heed_drop(y);
+    heed_close(cx);
+  }
+}
+
 static void in_a_child (heed_context *cx) {
   int status = 1;
   fflush(stdout);
@@ -199,6 +263,7 @@ int main (void) {
   by_thread(cx);
   by_signal(cx);
   by_question();
+  long_calls_ask();
   in_a_child(cx);
   before_a_write(cx);
   within_a_write(cx);

@@ -61,10 +61,14 @@ bool op_filled (heed_tensor *t, int64_t value) {
 }
 
 
+#define LONG_FILL ((size_t)1 << 20)    /* bytes: more are work, which can be stopped */
+
 heed_tensor *op_zeros (heed_context *cx, heed_type type, const layout *shape) {
   heed_tensor *t = op_new(cx, type, shape);
   if (t == NULL) return NULL;
-  if (!core_reaches(cx, cx->scope.device)) return op_filled(t, 0) ? t : NULL;
-  memset(t->store->data, 0, (size_t)layout_numel(&t->at) * scalar_sizes[type]);
+  size_t bytes = (size_t)layout_numel(&t->at) * scalar_sizes[type];
+  if (!core_reaches(cx, cx->scope.device) || bytes > LONG_FILL)
+    return op_filled(t, 0) ? t : NULL;
+  memset(t->store->data, 0, bytes);
   return t;
 }

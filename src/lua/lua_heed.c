@@ -177,6 +177,8 @@ static int fill_core (lua_State *L) {
   open_bytes(L, module, internal);
   open_file(L, internal);
   open_api(L);
+  push_function(L, "poll", l_poll);
+  lua_setfield(L, internal, "poll");
   push_function(L, "check_files", l_check_files);
   lua_setfield(L, internal, "check_files");
   lua_setfield(L, internal, "methods");

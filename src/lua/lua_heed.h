@@ -131,6 +131,8 @@ void run_hook (lua_State *L);                            /* the hook that has st
 void poll (lua_State *L, int64_t i);                     /* step i of a loop over Lua values: raises
                                                    if it is to stop */
 
+int l_poll (lua_State *L);
+
 /* Every function that works begins with it. A finaliser may come after the context is gone. */
 static inline binding *enter (lua_State *L) {
   binding *b = binding_of(L);

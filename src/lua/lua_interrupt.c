@@ -50,3 +50,11 @@ void run_hook (lua_State *L) {
 void poll (lua_State *L, int64_t i) {
   if ((i & 0xfff) == 0xfff) done(L, !heed_interrupted(named(L)));
 }
+
+
+/* poll(function): for loops of the Lua half that make no other call */
+int l_poll (lua_State *L) {
+  heed_context *cx = enter(L)->cx;
+  heed_set_caller(cx, luaL_checkstring(L, 1));
+  return done(L, !heed_interrupted(cx));
+}

@@ -4,14 +4,22 @@
 */
 
 #include <math.h>
+#include <string.h>
 
 #include "op/compose.h"
+
+/* Where gradients begin in memory; at most half of the places are taken. */
+typedef struct starts {
+  void **place;
+  size_t n;                        /* a power of 2 */
+} starts;
 
 typedef struct clipping {
   heed_context *cx;
   int n;
   heed_tensor **gradient;          /* (n), temporaries */
   clip_row *row;                   /* (n) */
+  starts begun;
   double max;
   bool scales;                     /* … or the norm alone is wanted */
 } clipping;
@@ -40,11 +48,22 @@ static void *start_of (const heed_tensor *g) {
 }
 
 
-/* Is it the gradient of an earlier parameter too? Threads would scale it at the same time. */
-static bool came_before (const clipping *o, int i) {
-  bool found = false;              /* without an exit, so that the loop is vectorised */
-  for (int k = 0; k < i; k++) found |= o->row[k].data == o->row[i].data;
-  return found && o->row[i].n > 0;
+/* Adds a row; false: it is there already. */
+static bool add_start (const starts *s, void *data) {
+  size_t at = (size_t)(((uintptr_t)data >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 20);
+  for (at &= s->n - 1; s->place[at] != NULL; at = (at + 1) & (s->n - 1))
+    if (s->place[at] == data) return false;
+  s->place[at] = data;
+  return true;
+}
+
+
+/* Does a gradient belong to several parameters? Threads would scale it at the same time. */
+static bool any_shared (const clipping *o) {
+  memset(o->begun.place, 0, o->begun.n * sizeof *o->begun.place);
+  for (int i = 0; i < o->n; i++)
+    if (o->row[i].n > 0 && !add_start(&o->begun, o->row[i].data)) return true;
+  return false;
 }
 
 
@@ -56,9 +75,8 @@ static bool all_fused (const clipping *o) {
     if (!is_fused(g, where)) return false;
     const int64_t n = layout_numel(&g->at);
     o->row[i] = (clip_row){.type = g->type, .n = n, .data = n > 0 ? start_of(g) : NULL};
-    if (came_before(o, i)) return false;
   }
-  return true;
+  return !any_shared(o);
 }
 
 
@@ -70,7 +88,10 @@ static heed_tensor *fused (const clipping *o) {
   if (norm == NULL) return NULL;
   for (int i = 0; i < o->n; i++) capture_input(o->cx, o->gradient[i]);
   work_clip(&w, o->scales ? CLIP_SCALE : CLIP_NORM, o->max, o->n, o->row, view_of(norm));
-  if (!op_run_for(o->cx, HEED_norm, &w)) return NULL;
+  core_hold(o->cx);
+  bool good = op_run_for(o->cx, HEED_norm, &w);
+  core_release(o->cx);
+  if (!good) return NULL;
   for (int i = 0; o->scales && i < o->n; i++) {
     o->gradient[i]->store->version++;
     o->gradient[i]->store->changer = HEED_mul;
@@ -104,9 +125,11 @@ static bool scale_composed (const clipping *o, heed_tensor *norm) {
   heed_tensor *factor = op2(HEED_div, op_float(o->cx, o->max), op_shift(norm, CLIP_MARGIN));
   factor = op2(HEED_minimum, factor, op_integer(o->cx, 1));
   bool good = factor != NULL;
+  core_hold(o->cx);
   for (int i = 0; good && i < o->n; i++)
     good = heed_apply_in_place(o->cx, HEED_mul, (heed_value[]){heed_t(o->gradient[i]),
                                                                heed_t(factor)}, 2);
+  core_release(o->cx);
   return good;
 }
 
@@ -130,6 +153,7 @@ static bool take_gradients (clipping *o, int n, heed_tensor *const *parameters) 
     if (parameters == NULL || parameters[i] == NULL || parameters[i]->cx != o->cx)
       return core_fail(o->cx, "clip_grad_norm", "parameter %d is missing, or belongs to another "
                        "context", i + 1) != NULL;
+    if (i % 1024 == 1023 && core_poll(o->cx, "clip_grad_norm")) return false;
     heed_tensor *g = heed_gradient(parameters[i]);
     if (g == NULL) continue;
     g = op_hold(o->cx, g);
@@ -144,14 +168,12 @@ static heed_tensor *clip_within (clipping *o, double p, int n, heed_tensor *cons
   heed_context *cx = o->cx;
   const call_scope s = call_begin(cx, "clip_grad_norm");
   cx->scope.recording = false;
-  core_hold(cx);
   const float_mode mode = float_mode_begin();
   heed_tensor *norm = NULL;
   if (take_gradients(o, n, parameters))
     norm = heed_keep(o->n > 0 ? clip(o, p)
                               : op_zeros(cx, HEED_FLOAT32, &(layout){.rank = 0}));
   float_mode_end(mode);
-  core_release(cx);
   call_end(cx, &s);
   return norm;
 }
@@ -164,14 +186,19 @@ static heed_tensor *clip_all (heed_context *cx, bool scales, double max, double 
     return core_fail(cx, "clip_grad_norm", "a largest norm from 0 on and a power expected, got %g "
                      "and %g, for %d parameters", max, p, n);
   if (core_interrupted(cx, "clip_grad_norm")) return NULL;
-  clipping o = {.cx = cx, .max = max, .scales = scales};
+  clipping o = {.cx = cx, .max = max, .scales = scales, .begun = {.n = 16}};
+  while (o.begun.n < 2 * (size_t)n) o.begun.n *= 2;
   const size_t list = (size_t)n * sizeof *o.gradient, rows = (size_t)n * sizeof *o.row;
+  const size_t places = o.begun.n * sizeof *o.begun.place;
   o.gradient = core_alloc(cx, list);
   o.row = core_alloc(cx, rows);
+  o.begun.place = core_alloc(cx, places);
   heed_tensor *norm = NULL;
-  if (o.gradient != NULL && o.row != NULL) norm = clip_within(&o, p, n, parameters);
+  if (o.gradient != NULL && o.row != NULL && o.begun.place != NULL)
+    norm = clip_within(&o, p, n, parameters);
   core_free(cx, o.gradient, list);
   core_free(cx, o.row, rows);
+  core_free(cx, o.begun.place, places);
   return norm;
 }
 

@@ -102,6 +102,12 @@ static heed_tensor *new_row (call *c, int i, heed_type type, int64_t n) {
 }
 
 
+/* Is the range to end before its element i? */
+static bool stops (call *c, int64_t i) {
+  return (i & 0xffff) == 0xffff && core_poll(c->cx, op_name(c->op));
+}
+
+
 /* A replay makes it anew of what was computed once. */
 static bool give_row (call *c, heed_tensor *y, heed_type type) {
   if (!core_reaches(c->cx, y->store->where)) y = op1(HEED_clone, y);
@@ -123,6 +129,7 @@ static bool integer_range (call *c, int64_t start, int64_t end, int64_t step) {
   if (y == NULL) return false;
   int64_t *values = y->store->data, n = (int64_t)steps;
   for (int64_t i = 0; i <= n; i++) {
+    if (stops(c, i)) return false;
     values[i] = start;
     if (i < n) start += step;      /* not beyond the end, where it might overflow */
   }
@@ -147,7 +154,10 @@ static bool float_range (call *c, double start, double end, double step) {
   heed_tensor *y = new_row(c, ARG(arange, end), HEED_FLOAT64, n);
   if (y == NULL) return false;
   double *values = y->store->data;
-  for (int64_t i = 0; i < n; i++) values[i] = start + (double)i * step;
+  for (int64_t i = 0; i < n; i++) {
+    if (stops(c, i)) return false;
+    values[i] = start + (double)i * step;
+  }
   if (n > 0 && (step > 0 ? values[n - 1] > end : values[n - 1] < end)) values[n - 1] = end;
   return give_row(c, y, arg_type(c, ARG(arange, dtype), HEED_FLOAT32));
 }
@@ -172,8 +182,10 @@ bool do_linspace (call *c) {
   heed_tensor *y = new_row(c, ARG(linspace, steps), HEED_FLOAT64, n);
   if (y == NULL) return false;
   double *values = y->store->data, step = n > 1 ? (end - start) / (double)(n - 1) : 0;
-  for (int64_t i = 0; i < n; i++)
+  for (int64_t i = 0; i < n; i++) {
+    if (stops(c, i)) return false;
     values[i] = i < n - n / 2 ? start + step * (double)i : end - step * (double)(n - 1 - i);
+  }
   return give_row(c, y, arg_type(c, ARG(linspace, dtype), HEED_FLOAT32));
 }
 

@@ -90,13 +90,24 @@ static bool downloaded (heed_context *cx, device *where, void *to, const void *f
 }
 
 
+#define PIECE ((size_t)1 << 20)    /* bytes between two polls */
+
+static bool copy_bytes (heed_context *cx, char *to, const char *from, size_t bytes) {
+  for (; bytes > PIECE; bytes -= PIECE, to += PIECE, from += PIECE) {
+    memcpy(to, from, PIECE);
+    if (core_poll(cx, "from")) return false;
+  }
+  memcpy(to, from, bytes);
+  return true;
+}
+
+
 /* As many bytes as s has, from the host. */
 static bool put (heed_context *cx, storage *s, const void *data) {
   if (s->bytes == 0) return true;
   if (!s->where->host) return uploaded(cx, s->where, s->data, data, s->bytes);
   if (!storage_fix(s)) return false;
-  memcpy(s->data, data, s->bytes);
-  return true;
+  return copy_bytes(cx, s->data, data, s->bytes);
 }
 
 

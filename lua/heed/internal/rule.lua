@@ -20,6 +20,7 @@ local WORD <const> = rule.WORD
 local LONGEST <const> = 200
 local MOST <const> = 32
 local REMEMBERED <const> = 64                -- shapes that a predicate was made dense for
+local POLLED <const> = 4096                  -- answers of a predicate between two polls
 local DRAWN <const> = 32                     -- most rows and columns of a picture
 local USUAL <const> = 8                      -- rows and columns where no tensor gives sizes
 
@@ -114,6 +115,7 @@ local function answers(p, B, H, T, S)
       for i = 1, T do
         for j = 1, S do
           n = n + 1
+          if n % POLLED == 0 then core.poll("mask.predicate") end
           list[n] = ask(p.f, p.batch and b or nil, p.heads and h or nil, i, j)
         end
       end

@@ -1,0 +1,65 @@
+/*
+** lua_interrupt.c - a host's request to stop reaches loops of the Lua half that make no other call.
+*/
+
+#include <stdio.h>
+#include <string.h>
+
+#include <lauxlib.h>
+#include <lualib.h>
+
+#include "lua/heed_lua.h"
+
+static int failed;
+
+/* What a predicate calls: the host wants the script to end. */
+static int l_interrupt (lua_State *L) {
+  heed_interrupt(heed_lua_context(L));
+  return 0;
+}
+
+/* Does the script end by itself? It raises what is wrong. */
+static void run (lua_State *L, const char *script) {
+  if (luaL_dostring(L, script) == LUA_OK) return;
+  printf("lua_interrupt: %s\n", lua_tostring(L, -1));
+  lua_pop(L, 1);
+  failed = 1;
+}
+
+/* The 16,384 answers of a predicate, and 100,001 buckets, of which few are computed. */
+static const char predicate[] =
+  "local n = 0\n"
+  "local m = heed.mask.predicate(function()\n"
+  "  if n == 0 then interrupt() end\n"
+  "  n = n + 1\n"
+  "  return true\n"
+  "end)\n"
+  "local good, why = pcall(m.dense, m, 1, 1, 128, 128)\n"
+  "assert(not good and why:find 'mask.predicate: interrupted', why)\n"
+  "assert(n < 5000, n)\n"
+  "assert(m:dense(1, 1, 2, 2):all())\n";
+
+static const char buckets[] =
+  "local log, n = math.log, 0\n"
+  "function math.log(x)\n"
+  "  if n == 0 then interrupt() end\n"
+  "  n = n + 1\n"
+  "  return log(x)\n"
+  "end\n"
+  "local good, why = pcall(heed.bias.t5, {heads = 2, distance = 50000})\n"
+  "math.log = log\n"
+  "assert(not good and why:find 'bias.t5: interrupted', why)\n"
+  "assert(n < 20000, n)\n";
+
+int main (void) {
+  lua_State *L = luaL_newstate();
+  luaL_openlibs(L);
+  luaL_requiref(L, "heed", luaopen_heed, 1);
+  lua_register(L, "interrupt", l_interrupt);
+  run(L, "assert(heed.mask and heed.bias)");
+  run(L, predicate);
+  run(L, buckets);
+  lua_close(L);
+  printf("lua_interrupt: %s\n", failed ? "wrong" : "loops of the Lua half stop");
+  return failed;
+}
