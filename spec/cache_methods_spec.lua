@@ -268,6 +268,46 @@ describe("a cache", function()
     assert.matches("the last call did not reach", message(cache.length, cache))
   end)
 
+  it("copies what it holds of a context, with its padding", function()
+    heed.manual_seed(4)
+    local layer = nn.DecoderLayer(8, 2)
+    local x, context = heed.randn(2, 5, 8), heed.randn(2, 4, 8)
+    local o = {causal = true, context_lengths = heed.tensor{4, 2}}
+    for _, options in ipairs{{}, {capacity = 8}} do
+      heed.no_grad(function()
+        local cache, whole = nn.Cache(options), layer(x, context, o)
+        o.cache = cache
+        near(layer(x:narrow(2, 1, 3), context, o), whole:narrow(2, 1, 3))
+        local copy = cache:clone()
+        assert.equal(tostring(cache), tostring(copy))
+        for _, one in ipairs{copy, cache} do
+          near(layer(x:narrow(2, 4, 2), nil, {cache = one, causal = true}), whole:narrow(2, 4, 2))
+        end
+        o.cache = nil
+      end)
+    end
+  end)
+
+  it("refuses every mask by the number of a key, once columns have moved", function()
+    local masks, layer, x = heed.mask, nn.MultiHeadAttention(8, 2), heed.randn(2, 5, 8)
+    local function try(mask, lengths)
+      local cache = nn.Cache()
+      layer(x:narrow(2, 1, 4), {cache = cache, lengths = lengths})
+      return pcall(layer, x:narrow(2, 5, 1), {cache = cache, mask = mask})
+    end
+    local by_number = {masks.lengths(heed.tensor{5, 3}), masks.prefix(2), masks.causal{offset = 4},
+                       masks.prefix(heed.tensor{2, 1})}
+    for _, mask in ipairs(by_number) do
+      assert.is_true(try(mask))
+      local good, why = try(mask, heed.tensor{4, 2})
+      assert.is_false(good, tostring(mask))
+      assert.matches("option mask: one that counts from the query's position expected", why)
+    end
+    for _, mask in ipairs{masks.causal(), masks.window(2), masks.every(2)} do
+      assert.is_true(try(mask, heed.tensor{4, 2}), tostring(mask))
+    end
+  end)
+
   it("refuses masks by the number of a key, once columns have moved", function()
     local layer, x = nn.MultiHeadAttention(8, 2), heed.randn(2, 6, 8)
     local function try(cache, lengths)

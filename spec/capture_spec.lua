@@ -229,6 +229,47 @@ describe("capture", function()
     for i = 1, 3 do assert.same({i + 1, i + 1}, f(heed.full({2}, i * 1.0)):totable()) end
   end)
 
+  it("keeps calls apart by the number of their arguments", function()
+    local f = heed.capture(function(...)
+      local sum = 0
+      for i = 1, select("#", ...) do
+        local t = select(i, ...)
+        sum = sum + (t ~= nil and t or 0)
+      end
+      return sum * 1, select("#", ...)
+    end)
+    local x, y = heed.tensor{1.0}, heed.tensor{2.0}
+    for _ = 1, 3 do
+      for n, wanted in ipairs{{1, 1, x}, {3, 2, x, y}, {1, 2, x, nil}, {3, 3, x, y, nil},
+                              {3, 3, x, nil, y}} do
+        local sum, count = f(table.unpack(wanted, 3, wanted[2] + 2))
+        assert.same({wanted[1], wanted[2]}, {sum:item(), count}, n)
+      end
+    end
+  end)
+
+  -- A call with distinct tensors alone is compared with the latest recording before its kind is
+  -- spelt out.
+  it("finds the recording of plain tensors quickly", function()
+    local f = heed.capture(function(x, y, n) return x + y * (n or 1) end)
+    local function spelt(...)
+      local n = 0
+      debug.sethook(function()
+        if debug.getinfo(2, "n").name == "read_call" then n = n + 1 end
+      end, "c")
+      f(...)
+      debug.sethook()
+      return n
+    end
+    local x, y = heed.ones(2), heed.ones(2)
+    for _ = 1, 3 do f(x, y) end
+    assert.equal(0, spelt(x, y))
+    assert.equal(0, spelt(heed.zeros(2), x))
+    assert.equal(1, spelt(x, x))
+    assert.equal(1, spelt(x, y, 2))
+    assert.equal(1, spelt(x, heed.ones(1)))
+  end)
+
   it("keeps calls apart that are different", function()
     local f = heed.capture(function(x, k) return x + (type(k) == "table" and k.by or k) end)
     local function sum(...) return f(heed.zeros(1, {dtype = "float64"}), ...):item() end

@@ -1,8 +1,8 @@
 -- heed.data: padding, accuracy, vocabularies, masks, batches and windows, against plain Lua.
 
 local close = require "spec.support.close"
-local heed = require "heed"
 local device = require "spec.support.device"
+local heed = require "heed"
 local message = require "spec.support.message"
 local nn = require "heed.nn"
 
@@ -25,6 +25,16 @@ describe("heed.pad of lists", function()
     assert.same({{3, 2, 1}}, (heed.pad({{3.0, 2}}, {length = 3}):totable()))
     assert.same({{1, 1}, {1, 1}}, (heed.pad({{}, {}}, {length = 2}):totable()))
     assert.matches("memory", message(heed.pad, {{1}}, {length = 2 ^ 50}))
+  end)
+
+  -- On a GPU: tensors of the other device say where the result is, lists alone the default.
+  local it_on_both = device.gpu and it or pending
+  it_on_both("is where the first tensor is", function()
+    for _, where in ipairs{"cpu", heed.default_device()} do
+      local ids, lengths = heed.pad{{1}, heed.tensor({4, 5}, {device = where}), {2}}
+      assert.same({where, where}, {ids.device, lengths.device})
+    end
+    assert.equal(heed.default_device(), heed.pad{{1}}.device)
   end)
 
   it("leaves heed.pad of tensors, and the method, as they were", function()

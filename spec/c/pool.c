@@ -1,6 +1,7 @@
 /*
 ** pool.c - pieces of work on threads: each element once, in ranges that are multiples of a grain,
-** whether the workers are awake, asleep, or elsewhere; in nested jobs and in forked children.
+** whether the workers are awake, asleep, or elsewhere; in nested jobs and in forked children. All
+** threads take part in a long job.
 */
 
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include "memory/pool.h"
 
 enum { MOST = 5000, ASLEEP = 2000 };         /* elements; microseconds until all workers sleep */
+enum { LONG = 2000, PATIENCE = 10000 };      /* microseconds of a range worth waking for; waits */
 
 typedef struct job {
   pool *threads;
@@ -67,6 +69,44 @@ static void all_sizes (pool *p, const char *what) {
 }
 
 
+/* A job whose ranges, but the first, end when so many threads have come. */
+typedef struct meeting {
+  int number, wanted;
+  int came;                        /* threads, each once */
+  bool late;                       /* a range has waited long enough */
+} meeting;
+
+
+static bool all_here (meeting *m) {
+  return __atomic_load_n(&m->came, __ATOMIC_ACQUIRE) >= m->wanted;
+}
+
+
+static void meet (void *arg, int64_t from, int64_t to) {
+  static _Thread_local int last;   /* the meeting that this thread came to */
+  meeting *m = arg;
+  (void)to;
+  if (last != m->number) __atomic_add_fetch(&m->came, 1, __ATOMIC_ACQ_REL);
+  last = m->number;
+  if (from == 0) { usleep(LONG); return; }
+  for (int i = 0; !all_here(m) && !__atomic_load_n(&m->late, __ATOMIC_RELAXED); i++) {
+    if (i == PATIENCE) __atomic_store_n(&m->late, true, __ATOMIC_RELAXED);
+    else usleep(1000);
+  }
+}
+
+
+/* The caller takes the first range, which is a long one, before sleepers are woken. */
+static void all_take_part (pool *p, int threads, const char *what) {
+  static int number;
+  if (wrong > 0) return;           /* others would wait as long */
+  meeting m = {.number = ++number, .wanted = threads};
+  usleep(ASLEEP);
+  pool_run(p, 64 * threads, 1, meet, &m);
+  check(all_here(&m), what, m.came, threads);
+}
+
+
 static void in_a_child (pool *p) {
   int status = 1;
   fflush(stdout);
@@ -90,8 +130,10 @@ int main (void) {
       usleep(i % 2 == 0 ? ASLEEP : ASLEEP / 20);
       runs(p, "after a pause", MOST, 1 + i, false);
     }
+    all_take_part(p, threads, "threads that take part");
     in_a_child(p);
     check(pool_resize(p, 2), "another number of threads", 2, 1);
+    all_take_part(p, 2, "threads of two that take part");
     all_sizes(p, "jobs of two");
     pool_close(p);
   }

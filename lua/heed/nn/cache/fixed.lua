@@ -177,9 +177,24 @@ function fixed.positions(cache, T)
 end
 
 
+local function batch_of(cache)
+  local _, slot = next(cache.slots)
+  local held = slot and (slot.context and slot.context.k or slot.all_k)
+  return held and held:size(1) or 0
+end
+
+
+-- The rows that `reorder` was given, as a tensor. They are checked where their values may be read;
+-- elsewhere `index_select` refuses them.
+local function rows_of(ids, batch)
+  if steps.is_rows(ids) and not capture.reaches(ids) then return ids end
+  return heed.tensor(steps.read_rows(ids, batch), {dtype = "int64"})
+end
+
+
 function fixed.reorder(cache, ids)
-  local t = heed.is_tensor(ids) and ids or heed.tensor(ids)
   steps.is_started(cache, fixed)
+  local t = rows_of(ids, batch_of(cache))
   for _, slot in pairs(cache.slots) do
     for _, held in pairs(slot.context or {slot.all_k, slot.all_v}) do
       if t:numel() ~= held:size(1) then

@@ -177,25 +177,6 @@ function growing.positions(cache, T, given)
 end
 
 
--- A list of sequences, from a tensor or a list.
-local function read_ids(ids, batch)
-  if heed.is_tensor(ids) and ids.dtype == "int64" and ids:dim() == 1 then ids = ids:totable() end
-  if type(ids) ~= "table" then
-    fail("reorder: an int64 tensor of one dimension, or a list of rows expected, got %s",
-         options.kind(ids))
-  end
-  options.check_list("reorder", ids)
-  for i = 1, options.last(ids) do
-    local b = math.type(ids[i]) == "integer" and ids[i] or 0
-    if b < 1 or b > batch then
-      fail("reorder: rows from 1 to %d expected, got %s at position %d", batch,
-           options.kind(ids[i]), i)
-    end
-  end
-  return ids
-end
-
-
 local function batch_of(cache, now)
   local first = cache.contexts[1]
   return now and now.batch or first and cache.slots[first].context.k:size(1) or 0
@@ -204,7 +185,7 @@ end
 
 function growing.reorder(cache, ids)
   local now = present(cache)
-  ids = read_ids(ids, batch_of(cache, now))
+  ids = steps.read_rows(ids, batch_of(cache, now))
   local to = now and alignment.reorder(now, ids)
   local function chosen(t)
     return heed.keep(t:index_select(1, heed.tensor(ids, {device = t.device, dtype = "int64"})))

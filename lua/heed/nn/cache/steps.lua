@@ -207,4 +207,34 @@ function steps.check_tokens(step, x)
 end
 
 
+---Whether a value is a tensor of rows, as `reorder` takes it.
+---@param ids any
+---@return boolean
+function steps.is_rows(ids)
+  return heed.is_tensor(ids) and ids.dtype == "int64" and ids:dim() == 1
+end
+
+
+---The rows of a batch that `reorder` was given, as a list.
+---@param ids heed.Tensor|integer[]
+---@param batch integer
+---@return integer[]
+function steps.read_rows(ids, batch)
+  if steps.is_rows(ids) then ids = ids:totable() end
+  if type(ids) ~= "table" then
+    fail("reorder: an int64 tensor of one dimension, or a list of rows expected, got %s",
+         options.kind(ids))
+  end
+  options.check_list("reorder", ids)
+  for i = 1, options.last(ids) do
+    local b = math.type(ids[i]) == "integer" and ids[i] or 0
+    if b < 1 or b > batch then
+      fail("reorder: rows from 1 to %d expected, got %s at position %d", batch,
+           options.kind(ids[i]), i)
+    end
+  end
+  return ids
+end
+
+
 return steps
