@@ -74,6 +74,20 @@ describe("a cache", function()
                    message(model, x, {cache = told, keys = heed.ones(3, 16):gt(0)}))
   end)
 
+  it("takes the last columns of all keys as those of the call", function()
+    local model, x = model_and_x()
+    local keys = heed.tensor{{true, true, true, true}, {true, true, true, false},
+                             {true, true, false, false}}
+    local part, first = x:narrow(2, 3, 2), x:narrow(2, 1, 2)
+    local told, once = nn.Cache(), nn.Cache()
+    for _, cache in ipairs{told, once} do model(first, {cache = cache, causal = true}) end
+    local y = model(part, {cache = told, causal = true, keys = keys})
+    local wanted = model(part, {cache = once, causal = true, keys = keys:narrow(2, 3, 2)})
+    near(y:narrow(1, 1, 1), wanted:narrow(1, 1, 1))
+    near(y[{2, 1}], wanted[{2, 1}])
+    assert.same(once:positions(1):totable(), told:positions(1):totable())
+  end)
+
   it("hides padding where calls are not causal", function()
     local model, x = model_and_x()
     for _, side in ipairs{"left", "right"} do
@@ -288,6 +302,20 @@ describe("a cache", function()
     end
   end)
 
+  it("counts keys from the first one again when all tokens are forgotten", function()
+    local layer, x = nn.MultiHeadAttention(8, 2), heed.randn(2, 5, 8)
+    local function try(n, lengths)
+      local cache = nn.Cache()
+      layer(x:narrow(2, 1, 4), {cache = cache, lengths = lengths})
+      cache:truncate(n)
+      return (pcall(layer, x:narrow(2, 1, 1), {cache = cache, mask = heed.mask.prefix(2)}))
+    end
+    local uneven = heed.tensor{4, 2}
+    assert.same({true, true, true, false},
+                {try(0, uneven), try(0), try(2), try(2, uneven)})
+    assert.is_false(try(1, uneven))
+  end)
+
   it("refuses every mask by the number of a key, once columns have moved", function()
     local masks, layer, x = heed.mask, nn.MultiHeadAttention(8, 2), heed.randn(2, 5, 8)
     local function try(mask, lengths)
@@ -368,6 +396,13 @@ describe("a cache", function()
     assert.matches("append" .. wanted, message(cache.append, cache, layer, k, k))
     cache:place(layer, x)
     assert.matches("append" .. wanted, message(cache.append, cache, layer, k, k))
+    assert.matches("commit" .. wanted, message(cache.commit, cache, layer))
+    cache = nn.Cache()
+    layer(x, cache)
+    assert.matches("commit" .. wanted, message(cache.commit, cache, layer))
+    k = heed.zeros(2, 1, 5, 4)
+    assert.matches("append" .. wanted, message(cache.append, cache, layer, k, k))
+    cache:place(layer, x:narrow(2, 1, 5))
     assert.matches("commit" .. wanted, message(cache.commit, cache, layer))
   end)
 

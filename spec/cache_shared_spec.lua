@@ -106,6 +106,22 @@ describe("a layer that is used several times in a pass has, in a cache,", functi
     end)
   end)
 
+  it("refuses another number of tokens than in the layers before", function()
+    local first, second = nn.MultiHeadAttention(8, 2), nn.MultiHeadAttention(8, 2)
+    local x = heed.randn(2, 3, 8)
+    for _, options in ipairs{{}, {capacity = 8}, {window = 4}} do
+      local cache = nn.Cache(options)
+      local o = {cache = cache, causal = true}
+      heed.no_grad(function()
+        assert.matches("3 tokens expected, as in the layers before, got 2",
+                       message(cache.pass, cache, function()
+                         first(x, o)
+                         second(x:narrow(2, 1, 2), o)
+                       end))
+      end)
+    end
+  end)
+
   it("places that a failed pass spoils, which is said", function()
     local model, x = model_and_x(makers.attention)
     local cache = nn.Cache()

@@ -229,6 +229,27 @@ describe("capture", function()
     for i = 1, 3 do assert.same({i + 1, i + 1}, f(heed.full({2}, i * 1.0)):totable()) end
   end)
 
+  it("replays the step of an optimiser with one parameter", function()
+    for _, kind in ipairs{"SGD", "Adam"} do
+      local p, calls = heed.nn.Parameter(heed.ones(3)), 0
+      local opt = heed.optim[kind]({p}, {lr = 0.5})
+      local step = heed.capture(function(x)
+        calls = calls + 1
+        opt:zero_grad()
+        local loss = (p * x):sum()
+        loss:backward()
+        opt:step()
+        return loss
+      end)
+      local losses = {}
+      for i = 1, 7 do losses[i] = step(heed.ones(3)):item() end
+      local before = calls
+      for i = 8, 12 do losses[i] = step(heed.ones(3)):item() end
+      assert.equal(before, calls, kind)
+      for i = 2, 12 do assert.is_true(losses[i] < losses[i - 1]) end
+    end
+  end)
+
   it("keeps calls apart by the number of their arguments", function()
     local f = heed.capture(function(...)
       local sum = 0

@@ -178,8 +178,10 @@ describe("greedy generation", function()
         assert.same(greedy(cross, prompt, 6, own), all[b]:totable())
       end
     end
-    local one = heed.generate(cross, {1}, {max = 4, context = context[2]})
-    assert.same(greedy(cross, {1}, 4, context[2]), one:totable())
+    for _, own in ipairs{context[2], context:narrow(1, 2, 1)} do
+      local one = heed.generate(cross, {1}, {max = 4, context = own})
+      assert.same(greedy(cross, {1}, 4, context[2]), one:totable())
+    end
   end)
 
   it("multiplies down what was there", function()
@@ -312,6 +314,35 @@ describe("beams", function()
     end
   end)
 
+  it("go on where all candidates of a prompt have ended", function()
+    local stop = function(ids, row) return #ids == row + 1 end
+    local o = {max = 6, beams = 3, stop = stop}
+    local _, both = heed.generate(model, {{1, 2}, {3}}, o)
+    for row, prompt in ipairs{{1, 2}, {3}} do
+      local _, alone = heed.generate(model, prompt, {max = row + 1, beams = 3})
+      for k, beam in ipairs(alone) do
+        assert.equal(row + 1, #both[row][k].ids)
+        assert.same(beam.ids:totable(), both[row][k].ids:totable())
+        assert.is_true(close(beam.score, both[row][k].score, 0, 1e-4))
+      end
+    end
+  end)
+
+  it("end when no prompt is unfinished, and keep equal ones in the order of their ids", function()
+    local calls = 0
+    local function flat(ids)
+      calls = calls + 1
+      return heed.zeros(ids:size(1), ids:size(2), VOCABULARY)
+    end
+    local _, beams = heed.generate(flat, {1}, {max = 9, beams = 3, cache = false, stop = function()
+      return true
+    end})
+    assert.equal(1, calls)
+    local ids = {}
+    for i, beam in ipairs(beams) do ids[i] = beam.ids:totable() end
+    assert.same({{1}, {2}, {3}}, ids)
+  end)
+
   it("with one of them is the greedy way", function()
     assert.same(greedy(model, {1, 2}, 7),
                 heed.generate(model, {1, 2}, {max = 7, beams = 1}):totable())
@@ -387,6 +418,10 @@ describe("heed.generate", function()
     assert.matches("at least one id expected in prompt 2", said({{1}, {}}))
     assert.matches("an id expected at position %(1, 2%)", said({1, "a"}))
     assert.matches("did you mean 'beams'", said({1}, {beam = 3}))
+    assert.matches("ids %(T%) or %(B, T%), .* expected as prompt, got a tensor of shape %(%) and "
+                   .. "type int64", said(heed.tensor(5)))
+    assert.matches("a tensor %(1, S, dim%) expected as option context, got a table",
+                   said({1}, {context = {1}}))
     assert.matches("no option top_k expected with beams", said({1}, {beams = 3, top_k = 3}))
     assert.matches("length_penalty is for beams", said({1}, {length_penalty = 1}))
     assert.matches("as option stop, got the string 'x'", said({1}, {stop = "x"}))

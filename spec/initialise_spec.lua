@@ -46,6 +46,16 @@ describe("nn.init", function()
     end
   end)
 
+  -- One matrix of all rows of queries, keys and values.
+  it("draws the weights of attention as one matrix, whatever the size of a head", function()
+    local m = nn.MultiHeadAttention(6, 2, {head_dim = 10})
+    local bound = (6 / (6 + 60)) ^ 0.5
+    for _, name in ipairs{"query", "key", "value"} do
+      local most = m[name].weight:abs():max():item()
+      assert.is_true(most <= bound and most > 0.9 * bound, most)
+    end
+  end)
+
   it("draws the numbers of uniform_ and normal_, scaled by the formulas", function()
     local shape = {6, 4, 3}                            -- fans 12 and 18
     local function unit(name, ...)

@@ -315,6 +315,12 @@ describe("a method called with a dot", function()
                  .. "write m:to(...)", blamed(function() m.to("cpu") end))
     assert.matches("write m:train%(...%)$", blamed(function() m.train(false) end))
     assert.matches("got class Linear", blamed(function() nn.Linear:state() end))
+    for name, class in pairs(nn) do
+      local forward = type(class) == "table" and class.__is_module and rawget(class, "forward")
+      if forward and name ~= "Sequential" and name ~= "Module" then
+        assert.matches(name .. ": .*, got 5; write layer:forward%(", message(forward, 5))
+      end
+    end
     assert.matches("step: an optimizer expected .*; write opt:step%(%)$",
                    blamed(function() opt.step() end))
     assert.matches("write opt:load_state%(...%)$", blamed(function() opt.load_state({}) end))
@@ -423,6 +429,10 @@ describe("surplus arguments are refused", function()
         more[#more + 1] = 5
         assert.matches(name, check(layer, table.unpack(more)))
         check_call(name, m)
+        for _, method in ipairs{"reset", "describe"} do
+          local f = rawget(layer, method)
+          if f then assert.matches(name .. ": no argument", check(f, m, 5)) end
+        end
       end
     end
   end)

@@ -77,6 +77,11 @@ describe("groups of parameters", function()
     local seen = {}
     for name in pairs(opt.groups[1].options) do seen[#seen + 1] = name end
     assert.equal(6, #seen)
+    opt.groups[1].options.weight_decay = 0.5
+    local common = {}
+    for name, value in pairs(opt.options) do common[name] = value end
+    assert.same({lr = 2, momentum = 0, dampening = 0, nesterov = false, weight_decay = 0.5,
+                 maximize = false}, common)
   end)
 
   it("refuse parameters that are there twice, empty ones, and unknown options", function()

@@ -102,6 +102,26 @@ describe("an optimiser", function()
     end
   end)
 
+  -- Parameters that stand at the same step go on together, without their gradients in a list.
+  it("steps as one where all stand alike, also of one parameter", function()
+    for _, n in ipairs{1, 3} do
+      local list = {}
+      for i = 1, n do
+        list[i] = parameter(1.0)
+        list[i].grad = heed.ones(1)
+      end
+      local opt, together = optim.Adam(list), 0
+      opt:step()
+      debug.sethook(function()
+        if debug.getinfo(2, "n").name == "step_together" then together = together + 1 end
+      end, "c")
+      opt:step()
+      debug.sethook()
+      assert.equal(1, together)
+      assert.is_true(list[1]:item() < 0.9985)
+    end
+  end)
+
   it("says which parameter was released, and steps on without a gradient", function()
     local a, b = heed.ones(2):requires_grad_(), heed.ones(2):requires_grad_()
     local opt = heed.optim.Adam{a, b}

@@ -134,6 +134,10 @@ return {
   {heed.accuracy, {x, ids, {ignore = 0}},
    "accuracy: unknown option 'ignore'; did you mean 'ignore_index'?"},
   {heed.accuracy, {x, ids, {}, 1}, "accuracy: at most 3 arguments expected, got 1 as argument 4"},
+  {heed.sample, {5}, "sample: argument 'logits': a float tensor (..., V) expected, got 5"},
+  {heed.sample, {ids},
+   "sample: argument 'logits': a float tensor (..., V) expected, got a tensor of shape (3) and " ..
+   "type int64"},
   {heed.bmm, {cube, x},
    "bmm: argument 'mat2': a tensor of rank 3 expected, got one of shape (3, 4)"},
   {heed.bmm, {cube, cube},

@@ -1,6 +1,7 @@
 -- Activations as layers, and what options name them by.
 
 local core = require "heed.core"
+local extend = require "heed.nn.extend"
 local heed = require "heed"
 local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
@@ -35,7 +36,8 @@ local FIRST_ARGUMENT = {LogSoftmax = -1, Softmax = -1}
 
 -- The layer of a function, which refuses at once what the function would: nn.LeakyReLU(0.2).
 local function activation_layer(name, f, most)
-  local Activation, who, call = Module:extend(name), "nn." .. name, heed[f]
+  local who, call = "nn." .. name, heed[f]
+  local Activation = extend(who, {forward = 1})
 
   function Activation:init(...)
     refuse_tensor(name, f, most > 0 and "..." or "", (...))
@@ -47,8 +49,7 @@ local function activation_layer(name, f, most)
     self.arguments = given
   end
 
-  function Activation:forward(x, ...)
-    if select("#", ...) > 0 then no_more(who, 1, ...) end
+  function Activation:forward(x)
     local given = self.arguments
     return call(x, table.unpack(given, 1, given.n))
   end
