@@ -91,6 +91,32 @@ describe("register_hook", function()
     assert.same({6}, x.grad:totable())
   end)
 
+  -- Each step takes its time however many hooks there are: else this takes minutes.
+  it("calls and removes very many, in their order", function()
+    local x, hooks, called, N <const> = leaf{1.0}, {}, {}, 100000
+    for i = 1, N do
+      hooks[i] = x:register_hook(function()
+        called[#called + 1] = i
+        if i % 1000 == 1 then
+          hooks[i]:remove()
+          hooks[i + 2]:remove()
+        end
+      end)
+    end
+    (x * 2):backward()
+    local n = 0
+    for i = 1, N do
+      if i % 1000 ~= 3 then
+        n = n + 1
+        if called[n] ~= i then assert.equal(i, called[n]) end
+      end
+    end
+    assert.equal(n, #called)
+    for i = N, 1, -1 do hooks[i]:remove() end;
+    (x * 2):backward()
+    assert.equal(n, #called)
+  end)
+
   it("counts for heed.grad, of the one result that it stands on", function()
     local x, seen = leaf{{1.0, 5.0}, {7.0, 2.0}}, {}
     local y = x * 1

@@ -551,3 +551,44 @@ describe("heed.mask", function()
                    :equal(heed.attention(y, y, y, {mask = wanted[{1, 1}]})))
   end)
 end)
+
+
+describe("a chain of operators", function()
+  local function chain(n)
+    local m = heed.mask.causal()
+    for i = 1, n do m = m | heed.mask.window(i % 3, i % 5) end
+    return m
+  end
+
+  it("takes memory by its length", function()
+    collectgarbage()
+    collectgarbage()
+    local before = collectgarbage "count"
+    local m = chain(2000)
+    collectgarbage()
+    local grown = collectgarbage "count" - before
+    assert.is_true(grown < 4096, grown .. " KiB")
+    local few = heed.mask.causal() | heed.mask.window(2, 4)
+    assert.is_true(m:dense(1, 1, 8, 9):equal(few:dense(1, 1, 8, 9)))
+    assert.is_true((~m):dense(1, 1, 8, 9):equal((~few):dense(1, 1, 8, 9)))
+  end)
+
+  it("has the text of its operators, long or short", function()
+    local text, m = "causal()", chain(200)
+    for i = 1, 200 do
+      local joined = i == 1 and "%s | window(%d, %d)" or "(%s) | window(%d, %d)"
+      text = joined:format(text, i % 3, i % 5)
+    end
+    assert.equal(text, tostring(m):match "^[^\n]*")
+    assert.equal("~(" .. text .. ")", tostring(~m):match "^[^\n]*")
+  end)
+
+  it("ends at a depth, and at a number of words", function()
+    assert.error_matches(function() chain(20000) end,
+                         "mask: at most 10000 operators within each other expected")
+    assert.error_matches(function()
+      local m = heed.mask.causal()
+      for _ = 1, 100 do m = m & m end
+    end, "mask: operators that join at most 1048576 words and numbers expected, got 2097151")
+  end)
+end)

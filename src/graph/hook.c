@@ -7,6 +7,7 @@
 */
 
 #include "graph/record.h"
+#include "tensor/state.h"
 
 
 /* The node that t is a result of, which a pass can still reach. */
@@ -91,9 +92,8 @@ static bool call_hook (node *n, const heed_hook *h) {
 }
 
 
-/* The first behind a number whose output has a gradient. */
-static const heed_hook *next_hook (const node *n, int64_t number) {
-  const heed_hook *h = n->hooks;
+/* The first, from h on and behind a number, whose output has a gradient. */
+static const heed_hook *hook_from (const node *n, const heed_hook *h, int64_t number) {
   while (h != NULL &&
          (h->number <= number || h->retained != NULL || n->incoming[h->output] == NULL))
     h = h->next;
@@ -101,12 +101,14 @@ static const heed_hook *next_hook (const node *n, int64_t number) {
 }
 
 
+/* The next one stands behind h, unless hooks were removed: then it is looked for by its number. */
 bool graph_call_hooks (node *n) {
-  bool good = true;
-  int64_t number = 0;
-  for (const heed_hook *h; good && (h = next_hook(n, number)) != NULL; ) {
-    number = h->number;
-    good = call_hook(n, h);
+  const int64_t *unhooked = &n->cx->tensors->nodes.unhooked;
+  const heed_hook *h = hook_from(n, n->hooks, 0);
+  while (h != NULL) {
+    const int64_t number = h->number, before = *unhooked;
+    if (!call_hook(n, h)) return false;
+    h = hook_from(n, *unhooked == before ? h->next : n->hooks, number);
   }
-  return good;
+  return true;
 }

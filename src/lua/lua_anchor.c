@@ -23,11 +23,12 @@ enum { FUNCTION = 1, INPUTS = 2 };       /* user values of a keeper */
 typedef struct keeper {
   struct keeper *self;
   int64_t number;
+  void *caller;                    /* what the core has for its function; NULL: it is freed */
 } keeper;
 
 
-static const keeper *keeper_at (lua_State *L, int i) {
-  const keeper *k = lua_touserdata(L, i);
+static keeper *keeper_at (lua_State *L, int i) {
+  keeper *k = lua_touserdata(L, i);
   return k != NULL && lua_rawlen(L, i) == sizeof *k && k->self == k ? k : NULL;
 }
 
@@ -73,6 +74,29 @@ bool push_kept (lua_State *L, int64_t number) {
 }
 
 
+/* The keeper with this number, on top of the stack; or NULL, and whatever there is. */
+static keeper *push_numbered (lua_State *L, int64_t number) {
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &keepers_key);
+  lua_rawgeti(L, -1, number);
+  lua_replace(L, -2);
+  return keeper_at(L, -1);
+}
+
+
+void set_keeper_caller (lua_State *L, int64_t number, void *caller) {
+  keeper *k = push_numbered(L, number);
+  if (k != NULL) k->caller = caller;
+  lua_pop(L, 1);
+}
+
+
+void *keeper_caller (lua_State *L, int64_t number) {
+  const keeper *k = push_numbered(L, number);
+  lua_pop(L, 1);
+  return k != NULL ? k->caller : NULL;
+}
+
+
 /* Raises nothing: the graph is being freed, by a finaliser perhaps. */
 void empty_keeper (lua_State *L, int64_t number) {
   int top = lua_gettop(L);
@@ -82,9 +106,9 @@ void empty_keeper (lua_State *L, int64_t number) {
     lua_pushnil(L);
     lua_rawseti(L, -3, number);
   }
-  lua_rawgetp(L, LUA_REGISTRYINDEX, &keepers_key);
-  lua_rawgeti(L, -1, number);
-  for (int i = FUNCTION; keeper_at(L, -1) != NULL && i <= INPUTS; i++) {
+  keeper *k = push_numbered(L, number);
+  if (k != NULL) k->caller = NULL;
+  for (int i = FUNCTION; k != NULL && i <= INPUTS; i++) {
     lua_pushnil(L);
     lua_setiuservalue(L, -2, i);
   }

@@ -416,6 +416,7 @@ static int l_add_hook (lua_State *L) {
     release_hook(h);
     return raise_failure(L);
   }
+  set_keeper_caller(L, number, h);
   lua_pushinteger(L, number);
   return 1;
 }
@@ -425,7 +426,8 @@ static int l_add_hook (lua_State *L) {
 static int l_remove_hook (lua_State *L) {
   binding *b = enter(L);
   int64_t number = luaL_checkinteger(L, 1);
-  hook *h = b->hooks;
+  hook *h = keeper_caller(L, number);
+  if (h == NULL) h = b->hooks;     /* a keeper may be collected before its node is freed */
   while (h != NULL && (h->keeper != number || h->at == NULL)) h = h->older;
   if (h != NULL) heed_remove_hook(h->at);
   return 0;

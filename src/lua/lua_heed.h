@@ -299,6 +299,8 @@ int64_t push_keeper (lua_State *L, int function, int inputs);    /* its number; 
 int64_t anchor_function (lua_State *L, int function, int i);    /* the number of its keeper, for the
                                                    graph of the tensor at i */
 bool push_kept (lua_State *L, int64_t number);           /* the function; false: it is gone */
+void set_keeper_caller (lua_State *L, int64_t number, void *caller);      /* until it is emptied */
+void *keeper_caller (lua_State *L, int64_t number);      /* NULL: there is none */
 void empty_keeper (lua_State *L, int64_t number);        /* its node is freed */
 void open_anchor (lua_State *L);
 

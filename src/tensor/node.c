@@ -91,21 +91,32 @@ node *node_of_gradient (const heed_tensor *t) {
 */
 
 heed_hook *node_add_hook (node *n, int output) {
-  heed_hook **end = &n->hooks, *h = core_alloc(n->cx, sizeof *h);
-  int64_t number = 0;
+  heed_hook *first = n->hooks, *h = core_alloc(n->cx, sizeof *h);
   if (h == NULL) return NULL;
-  for (; *end != NULL; end = &(*end)->next) number = (*end)->number;
-  *h = (heed_hook){.n = n, .number = number + 1, .output = output};
-  *end = h;
+  *h = (heed_hook){.n = n, .before = h, .number = 1, .output = output};
+  if (first == NULL) return n->hooks = h;
+  h->before = first->before;
+  h->number = first->before->number + 1;
+  first->before->next = h;
+  first->before = h;
   return h;
 }
 
 
+static void unlink_hook (heed_hook *hook) {
+  node *n = hook->n;
+  bool first = hook == n->hooks;
+  if (first) n->hooks = hook->next;
+  else hook->before->next = hook->next;
+  heed_hook *behind = hook->next != NULL ? hook->next : n->hooks;
+  if (behind != NULL) behind->before = hook->before;
+}
+
+
 void node_remove_hook (heed_hook *hook) {
-  heed_hook **at = &hook->n->hooks;
   heed_custom custom = hook->custom;
-  while (*at != hook) at = &(*at)->next;
-  *at = hook->next;
+  unlink_hook(hook);
+  hook->n->cx->tensors->nodes.unhooked++;
   node_drop(hook->retained);
   core_free(hook->n->cx, hook, sizeof *hook);
   if (custom.release != NULL) custom.release(custom.self);

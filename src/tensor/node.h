@@ -43,6 +43,7 @@ typedef enum node_kind { NODE_LEAF, NODE_OP, NODE_OVERLAY, NODE_VIEW, NODE_CUSTO
 struct heed_hook {
   node *n;
   heed_hook *next;                 /* in the order in which they were added */
+  heed_hook *before;               /* of the first: the last */
   int64_t number;                  /* … counted */
   int output;
   heed_custom custom;
@@ -81,6 +82,7 @@ struct node {
 typedef struct node_list {
   int64_t clock;                   /* the order of the latest node, from 1 on */
   int64_t n;                       /* alive */
+  int64_t unhooked;                /* how many hooks were removed so far */
   node *unreferenced;              /* wait to be freed */
   bool freeing;                    /* nodes are being freed */
 } node_list;

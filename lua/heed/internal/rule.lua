@@ -16,9 +16,11 @@ rule.WORD = options.strict("a rule's word", core.mask_words())
 
 local WORD <const> = rule.WORD
 
--- A rule of more numbers or of more tensors is made dense in parts.
+-- A rule of more numbers or of more tensors stays in parts, which are made dense one by one.
 local LONGEST <const> = 200
 local MOST <const> = 32
+local DEEPEST <const> = 10001                -- operators within each other, and what they join
+local WORDIEST <const> = 1 << 20             -- words and numbers of all parts
 local REMEMBERED <const> = 64                -- shapes that a predicate was made dense for
 local POLLED <const> = 4096                  -- answers of a predicate between two polls
 local DRAWN <const> = 32                     -- most rows and columns of a picture
@@ -32,8 +34,11 @@ local Mask = {__name = "heed.Mask"}
 
 local methods = {}
 
--- The contents of a mask: its rule; the operands of the rule's words, tensors or tables for
--- predicates; its text; parts, the masks that an operator joined.
+-- The contents of a mask. One that was made has a text, a rule, and operands of the rule's words:
+-- tensors, or tables for predicates. One that operators joined has parts, the sign and the word of
+-- the operator, and rule and operands unless they are long, so that a chain of operators takes
+-- memory by its length. `words`, `count` and `depth` say how long rule and operands are or would
+-- be, and how deep the parts are nested.
 local inside = setmetatable({}, {__mode = "k"})
 
 function Mask.__index(_, name)
@@ -55,16 +60,24 @@ end
 local is_mask = rule.is
 
 
+local function of_contents(contents)
+  local m = setmetatable({}, Mask)
+  inside[m] = contents
+  return m
+end
+
+
 ---Makes a mask.
 ---@param text string how its maker was called
 ---@param words integer[] words and their numbers
 ---@param operands? table[] a tensor, or the table of a predicate, for each word that takes one
----@param parts? heed.Mask[] what an operator joined
 ---@return heed.Mask
-function rule.new(text, words, operands, parts)
-  local m = setmetatable({}, Mask)
-  inside[m] = {text = text, rule = words, operands = operands or {}, parts = parts or {}}
-  return m
+function rule.new(text, words, operands)
+  operands = operands or {}
+  return of_contents {
+    text = text, rule = words, operands = operands, parts = {}, words = #words, count = #operands,
+    depth = 1,
+  }
 end
 
 local new = rule.new
@@ -163,27 +176,66 @@ local function append(list, more)
 end
 
 
-local function in_parentheses(m)
-  return #m.parts == 2 and "(" .. m.text .. ")" or m.text
+-- Calls f with the contents of each mask that has a rule, in the order of their words.
+local function each_rule(m, f)
+  if m.rule then f(m) return end
+  for _, part in ipairs(m.parts) do each_rule(inside[part], f) end
 end
 
 
-local function join(a, b, word, sign)
-  local parts = {as_mask(a), as_mask(b)}
-  a, b = inside[parts[1]], inside[parts[2]]
-  local words = append(append(append({}, a.rule), b.rule), {word})
-  return new(("%s %s %s"):format(in_parentheses(a), sign, in_parentheses(b)), words,
-             append(append({}, a.operands), b.operands), parts)
+-- Appends the text of a mask to a list.
+local function spell(m, list)
+  if m.text then list[#list + 1] = m.text end
+  for i, part in ipairs(m.parts) do
+    local joined = #inside[part].parts == 2
+    list[#list + 1] = i == 2 and " " .. m.sign .. " " or #m.parts == 1 and m.sign or ""
+    list[#list + 1] = joined and "(" or ""
+    spell(inside[part], list)
+    list[#list + 1] = joined and ")" or ""
+  end
 end
 
-function Mask.__band(a, b) return join(a, b, WORD["and"], "&") end
 
-function Mask.__bor(a, b) return join(a, b, WORD["or"], "|") end
-
-function Mask.__bnot(m)
-  local a = inside[m]
-  return new("~" .. in_parentheses(a), append(append({}, a.rule), {WORD["not"]}), a.operands, {m})
+local function text_of(m)
+  local list = {}
+  spell(m, list)
+  return table.concat(list)
 end
+
+
+local function flatten(m)
+  m.rule, m.operands = {}, {}
+  for _, part in ipairs(m.parts) do
+    append(m.rule, inside[part].rule)
+    append(m.operands, inside[part].operands)
+  end
+  m.rule[m.words] = m.word
+end
+
+
+local function join(parts, word, sign)
+  local m = {parts = parts, word = word, sign = sign, words = 1, count = 0, depth = 0}
+  for _, part in ipairs(parts) do
+    local contents = inside[part]
+    m.words, m.count = m.words + contents.words, m.count + contents.count
+    m.depth = math.max(m.depth, contents.depth)
+  end
+  m.depth = m.depth + 1
+  if m.depth > DEEPEST then
+    heed.fail("mask: at most %d operators within each other expected", DEEPEST - 1)
+  elseif m.words > WORDIEST then
+    heed.fail("mask: operators that join at most %d words and numbers expected, got %d", WORDIEST,
+              m.words)
+  end
+  if m.words <= LONGEST and m.count <= MOST then flatten(m) end
+  return of_contents(m)
+end
+
+function Mask.__band(a, b) return join({as_mask(a), as_mask(b)}, WORD["and"], "&") end
+
+function Mask.__bor(a, b) return join({as_mask(a), as_mask(b)}, WORD["or"], "|") end
+
+function Mask.__bnot(m) return join({m}, WORD["not"], "~") end
 
 
 -- For attention ----------------------------------------------------------
@@ -197,12 +249,14 @@ end
 
 
 local function check_device(m, device)
-  for _, one in ipairs(m.operands) do
-    if is_tensor(one) and one.device ~= device then
-      heed.fail("attention: argument 'mask': a tensor of %s is on %s, the queries are on %s; make "
-                .. "the mask of tensors there", m.text, one.device, device)
+  each_rule(m, function(contents)
+    for _, one in ipairs(contents.operands) do
+      if is_tensor(one) and one.device ~= device then
+        heed.fail("attention: argument 'mask': a tensor of %s is on %s, the queries are on %s; "
+                  .. "make the mask of tensors there", text_of(m), one.device, device)
+      end
     end
-  end
+  end)
 end
 
 
@@ -220,25 +274,27 @@ end
 
 -- Where the tensors of a mask are, or else where new ones are made.
 local function device_of(m)
-  for _, one in ipairs(m.operands) do
-    if is_tensor(one) then return one.device end
-  end
-  return heed.empty(0).device
+  local device
+  each_rule(m, function(contents)
+    for _, one in ipairs(contents.operands) do
+      if is_tensor(one) then device = device or one.device end
+    end
+  end)
+  return device or heed.empty(0).device
 end
 
 
 -- A rule that is too long for one call is joined from the dense parts of it.
 local function dense(value, B, H, T, S, device)
   local m = inside[value]
-  if #m.rule <= LONGEST and #m.operands <= MOST then
+  if m.rule then
     local tensors = tensors_of(m, B, H, T, S, 4, device)
     return core.attention_mask({B, H, T, S}, m.rule, tensors):to(device)
   end
   local a, b = m.parts[1], m.parts[2]
   a, b = dense(a, B, H, T, S, device), b and dense(b, B, H, T, S, device)
-  local word = m.rule[#m.rule]
-  if word == WORD["not"] then return ~a end
-  return word == WORD["and"] and a & b or a | b
+  if m.word == WORD["not"] then return ~a end
+  return m.word == WORD["and"] and a & b or a | b
 end
 
 
@@ -255,7 +311,7 @@ end
 function rule.resolve(value, B, H, T, S, rank, device)
   local m = inside[value]
   check_device(m, device)
-  if #m.rule > LONGEST or #m.operands > MOST then
+  if not m.rule then
     return {WORD.tensor}, {without_dimensions(dense(value, B, H, T, S, device), rank)}
   end
   return m.rule, tensors_of(m, B, H, T, S, rank, device)
@@ -306,18 +362,25 @@ local function each_word(words, f)
 end
 
 
--- B, H, T and S for a picture.
-local function sizes_of(m)
-  local size, operand = {}, 0
-  each_word(m.rule, function(word, grammar)
+-- Sizes that a rule's tensors have.
+local function grow_by_rule(size, words, operands)
+  local operand = 0
+  each_word(words, function(word, grammar)
     if not grammar.dims then return end
     operand = operand + 1
-    local t = m.operands[operand]
+    local t = operands[operand]
     if is_tensor(t) then grow(size, t, grammar.dims) end
     if word == WORD.lengths and t:numel() > 0 then
       size.least = math.max(size.least or 0, t:max():item())
     end
   end)
+end
+
+
+-- B, H, T and S for a picture.
+local function sizes_of(m)
+  local size = {}
+  each_rule(m, function(contents) grow_by_rule(size, contents.rule, contents.operands) end)
   local S = size.S or math.max(size.T or USUAL, size.least or 0)
   local T = size.T
   if not T or T == 1 then T = S end
@@ -345,7 +408,7 @@ end
 -- The rule, and below it who may attend: queries down, keys across.
 function Mask.__tostring(m)
   local good, picture = pcall(draw, m)         -- sizes of tensors may not fit together
-  return inside[m].text .. (good and "\n" .. picture or "")
+  return text_of(inside[m]) .. (good and "\n" .. picture or "")
 end
 
 
@@ -355,7 +418,9 @@ end
 ---@return boolean
 function rule.is_absolute(m)
   local absolute = false
-  each_word(inside[m].rule, function(_, grammar) absolute = absolute or grammar.absolute end)
+  each_rule(inside[m], function(contents)
+    each_word(contents.rule, function(_, grammar) absolute = absolute or grammar.absolute end)
+  end)
   return absolute
 end
 
