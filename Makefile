@@ -348,7 +348,7 @@ NO_KERNELS= $(patsubst %,spec/%_spec.lua,house suite mutate)   # they read texts
 QUICK= $(filter-out $(LONG) $(NO_KERNELS),$(wildcard spec/*_spec.lua))
 mutate:
 	@$(HERE) $(LUA) spec/mutate.lua count=$(COUNT) seed=$(SEED) since="$(SINCE)" jobs=$(JOBS) \
-	  make="$(MUTATE)" spec="$(if $(filter file,$(origin SPEC)),$(QUICK),$(SPEC))" $(FILES)
+	  kind=$(KIND) make="$(MUTATE)" spec="$(if $(filter file,$(origin SPEC)),$(QUICK),$(SPEC))" $(FILES)
 
 # == ALL OF IT, ON A BARE MACHINE ===========================================
 

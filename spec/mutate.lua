@@ -4,7 +4,8 @@
 --   lua5.4 spec/mutate.lua [count=50] [seed=1] [since=REVISION] [spec="SPECS"] [FILE|FOLDER...]
 --
 -- jobs=2 specs run at once; each has ten times what it takes without a fault, and seconds=20 more.
--- make="ARGUMENTS" goes to make: "-o build/release/src/cpu/level_avx2.o" saves compiling a level.
+-- kind=release is the kind of build. make="ARGUMENTS" goes to make:
+-- "-o build/release/src/cpu/level_avx2.o" saves compiling a level.
 -- All happens in a copy of the tree, build/mutate, which each run first makes like the tree again.
 -- A spec is a path of spec/*_spec.lua or spec/c/*.c; those with the fewest seconds run first, and
 -- those that have found faults before them. What hangs is ended, and counts as found.
@@ -15,7 +16,8 @@ local COPY <const> = "build/mutate"
 local LANGUAGES <const> = {lua = "lua", c = "c", h = "c", def = "c", cu = "c"}
 local INTERRUPTED <const> = 130              -- what a shell says of a program that Ctrl-C ended
 
-local options = {count = 50, seed = 1, spec = "", since = "", jobs = 2, seconds = 20, make = ""}
+local options = {count = 50, seed = 1, spec = "", since = "", jobs = 2, seconds = 20, make = "",
+                 kind = "release"}
 
 
 local function quoted(text) return "'" .. text:gsub("'", "'\\''") .. "'" end
@@ -81,8 +83,8 @@ local function build(specs)
   for _, spec in ipairs(specs) do
     if spec.program then targets[#targets + 1] = spec.program end
   end
-  return run(("env -u MAKEFLAGS -u MAKELEVEL make -s -j%d %s %s >build/log 2>&1")
-             :format(options.jobs, options.make, table.concat(targets, " ")))
+  return run(("env -u MAKEFLAGS -u MAKELEVEL make -s -j%d KIND=%s %s %s >build/log 2>&1")
+             :format(options.jobs, options.kind, options.make, table.concat(targets, " ")))
 end
 
 -- The specs of a list of paths: {path, command, log, seconds, found}.
@@ -90,7 +92,7 @@ local function specs_of(paths)
   local list = {}
   for path in paths:gmatch("%S+") do
     local name = path:match("^spec/c/(.*)%.c$")
-    local program = name and "build/release/spec/c/" .. name
+    local program = name and ("build/%s/spec/c/%s"):format(options.kind, name)
     list[#list + 1] = {path = path, program = program, found = 0,
                        command = program or "lua5.4 spec/support/busted.lua " .. path,
                        log = "build/" .. path:gsub("/", "-") .. ".log"}
@@ -103,7 +105,8 @@ end
 -- own, which Ctrl-C does not reach.
 local SCRIPT <const> = [[
 export LUA_PATH="$PWD/lua/?.lua;$PWD/lua/?/init.lua;$LUA_PATH"
-export LUA_CPATH="$PWD/build/release/?.so;$LUA_CPATH" HEED_BUILD=release
+export HEED_BUILD=%s
+export LUA_CPATH="$PWD/build/$HEED_BUILD/?.so;$LUA_CPATH"
 export one='timeout -k 1 "$@" & p=$!; trap "kill $p" INT TERM; wait $p'
 rm -f build/found
 xargs -P %d -d '\n' -n 1 sh -c 'set -- $1; log=$1; shift
@@ -117,7 +120,7 @@ local function failing(specs)
     list[i] = ("%s %d %s"):format(spec.log, limit, spec.command)
   end
   write(COPY .. "/build/specs", table.concat(list, "\n") .. "\n")
-  write(COPY .. "/build/run", SCRIPT:format(options.jobs))
+  write(COPY .. "/build/run", SCRIPT:format(options.kind, options.jobs))
   if run "sh build/run <build/specs" then return nil end
   local found = read(COPY .. "/build/found")
   if not found then error("interrupted", 0) end
@@ -182,13 +185,17 @@ local function planted(fault)
   return setmetatable({}, {__close = function() write(path, text) end})
 end
 
--- Whether a fault makes another program: "found", "survives", or "void" where it compiles to
--- nothing or to the same as before.
+local function object_of_copy()
+  return read(("%s/build/%s/heed/core.so"):format(COPY, options.kind))
+end
+
+-- What becomes of a fault: "found", "survives", or "void" where it does not compile, or compiles to
+-- the same as before.
 local function try(fault, specs, object)
   local _ <close> = planted(fault)
   if fault.language == "lua" then
     if not loadfile(COPY .. "/" .. fault.path) then return "void" end
-  elseif not build(specs) or read(COPY .. "/build/release/heed/core.so") == object then
+  elseif not build(specs) or object_of_copy() == object then
     return "void"
   end
   table.sort(specs, function(a, b)
@@ -211,7 +218,7 @@ end
 
 -- Plants as many of these faults as were asked for.
 local function try_faults(faults, specs)
-  local object = read(COPY .. "/build/release/heed/core.so")
+  local object = object_of_copy()
   local n = {found = 0, survives = 0, void = 0}
   local _ <close> = setmetatable({}, {__close = function()
     local planted_ones = n.found + n.survives
