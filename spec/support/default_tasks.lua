@@ -39,9 +39,7 @@ cases["heed.tasks.seq2seq.options.rule"].value = "numbers"
 -- The tasks whose options are those of sequences.
 class("heed.tasks.sequence.options", function(o)
   local all = {}
-  for i, name in ipairs{"sorting", "copying", "reversing"} do
-    if rawget(tasks, name) then all[i] = {tasks[name](o)()} end
-  end
+  for i, name in ipairs{"sorting", "copy", "reverse"} do all[i] = {tasks[name](o)()} end
   return all
 end, {digits = 9, length = 9, size = 50})
 

@@ -20,6 +20,7 @@ local COPIES <const> = {
 
 local PROCESSES <const> = "other processes are tried, which no host has sealed"
 local CORE <const> = "scripts cannot reach heed.core"
+local INNER <const> = "scripts cannot reach the library's own modules"
 local LEVEL <const> = "only the host sets the level"
 local LIMIT <const> = "a limit that was lowered stays"
 
@@ -34,6 +35,10 @@ local FILES <const> = {
 local TESTS <const> = {
   ["spec/attention_spec.lua"] = {["^uses memory that grows with the lengths"] = LIMIT},
   ["spec/bias_spec.lua"] = {["^needs memory that grows with the lengths"] = LIMIT},
+  ["spec/defaults_spec.lua"] = {
+    ["^is in force: heed%.core%."] = CORE, ["^is in force: nn%.extend%."] = INNER,
+    ["^is in force: options%.count%."] = INNER, ["^is in force: places%."] = INNER,
+  },
   ["spec/docs_spec.lua"] = {
     ["^is right: .*heed%.core%."] = CORE, ["^is right: heed%.level"] = LEVEL,
     ["^names$"] = CORE, ["^docs/operations%.md$"] = CORE,
