@@ -6,7 +6,7 @@
 #   make rock URL=git+https://...: what LuaRocks publishes, of the source that is there
 #   eval "$(make env)": where this shell's Lua finds the module
 #   make mutate FILES="lua/heed/optim src/op/optimize.c": faults that no spec finds
-#   make asan, fuzz, tsan, basic, bare, sealed, emulated, emulated-asan, nvcc, strict, neon,
+#   make asan, fuzz, tsan, sweep, basic, bare, sealed, emulated, emulated-asan, nvcc, strict, neon,
 #   neon-run, lint, installed: parts of the check; make overflow, valgrind, differential (beside
 #   PyTorch): beyond it; cuda/check: all that needs a GPU
 
@@ -93,7 +93,7 @@ all: $(B)/heed/core.so
 	@! $(GPU) >/dev/null 2>&1 || test -e $(B)/heed/cuda.so || echo "a GPU is here: make cuda"
 
 # A plugin must be of the same table of operations and the same structs as the core.
-INTERFACE= $(shell cat src/op/*.def src/heed.h $(patsubst %,src/%.h,base/layout base/scalar \
+INTERFACE= $(shell cat src/op/*.def $(patsubst %,src/%.h,heed heed_optim base/layout base/scalar \
   base/view base/work memory/device memory/plugin) | cksum | cut -d' ' -f1)
 $(B)/src/memory/plugin.o $(B)/cuda/device/plugin.cu.o: SHOWN= -DHEED_INTERFACE=$(INTERFACE)ull
 
@@ -199,7 +199,8 @@ $(B)/half.o: $(B)/half.c
 # a host's names are its own.
 $(B)/libheed.a: $(OBJECTS) $(EMBED)
 	@mkdir -p $(B)/include/op; echo link $@
-	$(Q)cp src/heed.h src/lua/heed_api.h src/lua/heed_lua.h $(B)/include && cp src/op/*.def $(B)/include/op
+	$(Q)cp src/heed.h src/heed_optim.h src/lua/heed_api.h src/lua/heed_lua.h $(B)/include
+	$(Q)cp src/op/*.def $(B)/include/op
 	$(Q)$(CC) -r -nostdlib -o $(B)/heed.o $(CORE)
 	$(Q)$(CC) -r -nostdlib -o $(B)/heed_lua.o $(filter-out $(CORE),$^)
 	$(Q)objcopy --localize-hidden $(B)/heed.o && objcopy --localize-hidden $(B)/heed_lua.o
@@ -294,6 +295,7 @@ bare:; @HEED_WITHOUT=debug LUA_INIT_5_4="require 'spec.support.without'" \
 # The specs, the blocks of the pages and the examples in a state that its host has sealed.
 sealed: $(SEALED); @$(MAKE) spec RUN_SPEC="$(SEALED) spec/sealed/busted.lua" LOGS=$(B)/log-sealed
 overflow:; @$(MAKE) spec KIND=overflow CC=clang
+sweep:; @HEED_SWEEP=1 $(MAKE) spec SPEC=spec/atomic_spec.lua LOGS=$(B)/log-sweep
 # Random calls, graphs and damaged files: FUZZ is how many for each seed, and the seeds. As it is,
 # 100,000 calls and 5,000 files.
 fuzz:; @$(MAKE) fuzzed KIND=asan
@@ -384,6 +386,7 @@ check:
 	@.ci/check check-fuzz $(MAKE) fuzz
 	@.ci/check check-programs $(MAKE) programs KIND=asan
 	@.ci/check check-threads $(MAKE) tsan
+	@.ci/check check-sweep $(MAKE) sweep
 	@.ci/check check-basic $(MAKE) basic
 	@.ci/check check-bare $(MAKE) bare
 	@.ci/check check-sealed $(MAKE) sealed
@@ -422,7 +425,7 @@ differential: all
 	@$(HERE) LUA="$(LUA)" "$${PYTHON:-build/venv/bin/python}" bench/differential.py $(DIFFERENTIAL)
 
 .PHONY: all lib core modules objects install rock clean spec programs anew asan fuzz fuzzed basic \
-  bare sealed valgrind overflow tsan strict neon neon-run neon-runs lint installed demo repl env test \
+  bare sealed valgrind overflow sweep tsan strict neon neon-run neon-runs lint installed demo repl env test \
   check bench bench-cuda bench-quick bench-memory bench-results differential cuda cuda-all nvcc \
   gpu emulated emulated-asan
 .SECONDARY:

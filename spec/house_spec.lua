@@ -10,7 +10,8 @@ local for_kernels = {
   "op/masks.def", "op/optimizers.def",
 }
 local floors = {
-  {"src/heed%.h", {"op/ops.def", "op/masks.def", "op/optimizers.def"}},
+  {"src/heed_optim%.h", {"op/optimizers.def"}},
+  {"src/heed%.h", {"heed_optim.h", "op/ops.def", "op/masks.def", "op/optimizers.def"}},
   {"src/heed%.c", {"heed.h", "memory/", "tensor/", "cpu/cpu.h", "op/op.h"}},
   {"src/base/", {"heed.h", "base/", "op/masks.def", "op/optimizers.def"}},
   {"src/memory/", {"heed.h", "base/", "memory/", "op/ops.def"}},

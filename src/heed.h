@@ -384,6 +384,8 @@ HEED_API const char *heed_set_caller (heed_context *cx, const char *function);
 HEED_API bool heed_requires_grad (const heed_tensor *t);
 HEED_API bool heed_is_leaf (const heed_tensor *t);
 HEED_API bool heed_require_grad (heed_tensor *t, bool yes); /* leaves of a float type only */
+HEED_API bool heed_require_grad_all (heed_context *cx, int n, heed_tensor *const *ts, bool yes);
+                                                            /* of all of them, or none */
 HEED_API heed_tensor *heed_gradient (heed_tensor *t);       /* yours too; NULL if there is none */
 HEED_API bool heed_set_gradient (heed_tensor *t, heed_tensor *gradient);   /* NULL: none */
 HEED_API bool heed_recording (heed_context *cx);
@@ -447,49 +449,10 @@ HEED_API bool heed_graph_is_shared (const heed_tensor *t);
 HEED_API bool heed_seed (heed_context *cx, uint64_t seed);
 HEED_API bool heed_rng_get (heed_context *cx, uint8_t state[HEED_RNG_BYTES]);
 HEED_API bool heed_rng_set (heed_context *cx, const uint8_t state[HEED_RNG_BYTES]);
+HEED_API void heed_rng_seeded (uint64_t seed, uint8_t state[HEED_RNG_BYTES]);    /* of a generator
+                                                   with that seed; the context's own stays */
 
-/* HEED_SGD, HEED_ADAM, HEED_ADAMW, HEED_LION: op/optimizers.def is the table of optimizers. */
-typedef enum heed_optimizer {
-#define OPTIMIZER(NAME, ...) HEED_##NAME,
-#include "op/optimizers.def"
-  HEED_NOPTIMIZERS
-} heed_optimizer;
-
-#define HEED_STATES 3               /* most that a parameter has */
-
-/*
-** PyTorch's options, by PyTorch's names: double lr, momentum, dampening, weight_decay, beta1,
-** beta2, eps; bool nesterov, amsgrad, maximize. Those that an optimizer does not have may be 0.
-*/
-typedef struct heed_step {
-#define NUMBER(name, ...) double name;
-#define ENTRY(name, ...) double name;
-#define FLAG(name) bool name;
-#include "op/optimizers.def"
-  int64_t step;                     /* this one's number for these parameters, from 1 */
-} heed_step;
-
-/*
-** One step for n parameters. states[s][i] is state s of parameter i: momentum buffer for
-** SGD with momentum; exp_avg, exp_avg_sq and, with amsgrad, max_exp_avg_sq for Adam; exp_avg for
-** Lion, whose decay is AdamW's; for all of them, what op/optimizers.def says.
-** A parameter whose gradient is NULL is left as it is; when it has one again, it lags behind,
-** and belongs to a call of its own, with its own 'step': the first fills SGD's buffer with the
-** gradient, and Adam corrects its means by it.
-*/
-HEED_API bool heed_optimize (heed_context *cx, heed_optimizer kind, const heed_step *step, int n,
-                             heed_tensor *const *parameters, heed_tensor *const *gradients,
-                             heed_tensor *const *const *states);
-
-/*
-** The p-norm of the gradients that n parameters have, taken over all of them, as a tensor of rank 0
-** (0 without any). heed_clip_gradients scales them so that it is at most 'max'; infinite and NaN
-** norms scale as numbers do.
-*/
-HEED_API heed_tensor *heed_gradient_norm (heed_context *cx, double p, int n,
-                                          heed_tensor *const *parameters);
-HEED_API heed_tensor *heed_clip_gradients (heed_context *cx, double max, double p, int n,
-                                           heed_tensor *const *parameters);
+#include "heed_optim.h"             /* optimisers, and changes of many tensors */
 
 /* }================================================================== */
 

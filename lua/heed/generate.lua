@@ -4,6 +4,8 @@
 --   print(chars:decode(new))
 
 local beams = require "heed.generate.beams"
+local core = require "heed.core"
+local fields = require "heed.internal.fields"
 local heed = require "heed"
 local Module = require "heed.nn.module"
 local Prompt = require "heed.generate.prompt"
@@ -91,15 +93,15 @@ end
 
 -- Modes ----------------------------------------------------------------
 
--- Puts a model into eval mode until the returned value is closed.
-local function evaluating(model)
-  if not Module.is(model) then return nil end
-  local training = {}
-  for _, module in model:named_modules() do training[module] = module.training end
-  model:eval()
-  return setmetatable({}, {__close = function()
-    for module, was in pairs(training) do rawset(module, "training", was) end
-  end})
+-- Calls f while a model is in eval mode.
+local function evaluating(model, f)
+  if not Module.is(model) then return f() end
+  local on, back = {}, {}
+  for _, module in model:named_modules() do
+    fields.add(on, module, "training", false, module.training)
+    fields.add(back, module, "training", module.training)
+  end
+  return core.commit_during("generate", {fields = on}, {fields = back}, f)
 end
 
 
@@ -193,8 +195,7 @@ local function generate(model, prompt, given, ...)
   options.callable("generate", "model", model)
   local o = check(given)
   local read = Prompt.read(model, prompt, o)
-  local _ <close> = evaluating(model)
-  return heed.no_grad(function()
+  return heed.no_grad(evaluating, model, function()
     if o.beams then return beams(model, read, o) end
     return read:results(one_by_one(Stepper.new(model, read, o, 1), read, o))
   end)

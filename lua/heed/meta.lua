@@ -2372,6 +2372,45 @@ heed.core = {}
 ---@return boolean stepped false if the parameters' own are to be taken and one has none
 function heed.core.optim_step(kind, parameters, gradients, states, options) end
 
+---Changes that are made together, or not at all: an error, also one of a hook, comes before the
+---first or after the last. Tensors of `targets` are written with those of `operands` by `op`:
+---"copy", unless given, "lerp" with `number`, or "mul" by `number` alone. `takers` take over what
+---the `givers` are, if there are any, and then have `gradients`, or none. `fields` are set: a list
+---of a table, a key that it has, a value, the next table, and so on.
+---> heed.core.commit("f", {fields = {{}, "absent", 1}}) raises "a key that is there expected"
+---@param name string of the function that errors name
+---@param changes table
+function heed.core.commit(name, changes) end
+
+---`f(...)` between changes that are made before it and those that are made when it ends, also by an
+---error.
+---@param name string
+---@param on table changes, as for commit
+---@param back table
+---@param f function
+---@param ... any
+---@return any ... what f returned
+function heed.core.commit_during(name, on, back, f, ...) end
+
+---Lets all tensors of a list require gradients, or none of them.
+---@param list heed.Tensor[]
+---@param yes boolean
+function heed.core.require_grad(list, yes) end
+
+---The state of a generator of the CPU with this seed; the module's own stays as it is.
+---> heed.core.with_generators({rng = heed.core.rng_seeded(3)}, heed.randint, 9, {1}):numel() == 5056
+---@param seed integer
+---@return heed.Tensor state as `heed.rng_state` gives it
+function heed.core.rng_seeded(seed) end
+
+---`f(...)`, while generators have other states; they have their own again when it ends.
+---@param states table<string, heed.Tensor> "rng": of the CPU's; "rng.cuda:0": of a GPU's
+---@param f function
+---@param ... any
+---@return heed.Tensor left the state in which f left the CPU's
+---@return any ... what f returned
+function heed.core.with_generators(states, f, ...) end
+
 ---The mask of a rule of heed_mask (src/heed.h), as bools of the size {B, H, T, S}.
 ---> heed.core.attention_mask({1, 1, 2, 2}, {2, -2, 0})[{1, 1}] == {{true, false}, {true, true}}
 ---> heed.core.attention_mask({1, 1, 2, 2}, {10}) raises "'and' lacks what it joins"

@@ -306,6 +306,44 @@ static void arguments_have_names (heed_context *cx) {
   heed_drop(z); heed_drop(x);
 }
 
+static double value_of (heed_tensor *t) {
+  double value = -1;
+  heed_read(t, HEED_FLOAT64, &value);
+  return value;
+}
+
+/* What cannot be done is refused before the first change. */
+static void commits_whole_changes (heed_context *cx, heed_context *other) {
+  heed_tensor *x = leaf(cx, 1), *y = leaf(cx, 2), *to = leaf(cx, 5), *away = leaf(other, 7);
+  heed_tensor *pair = heed_from(cx, HEED_FLOAT64, 1, (int64_t[]){2}, (double[]){1, 2});
+  heed_tensor *both[] = {x, y}, *fit[] = {to, x}, *wrong[] = {to, pair}, *foreign[] = {to, away};
+  heed_changes c = {.op = HEED_copy, .ntargets = 2, .targets = both, .operands = wrong};
+  check(!heed_commit(cx, &c) && value_of(x) == 1 && value_of(y) == 2, "a shape that does not fit");
+  heed_clear(cx);
+  c.operands = foreign;
+  check(!heed_commit(cx, &c) && value_of(x) == 1, "a tensor of another context");
+  heed_clear(cx);
+  c = (heed_changes){.op = HEED_exp, .ntargets = 2, .targets = both, .operands = fit};
+  check(!heed_commit(cx, &c), "an operation that writes nothing");
+  heed_clear(cx);
+  c.op = HEED_lerp;
+  c.number = 0.5;
+  c.operands = fit;
+  check(heed_commit(cx, &c) && value_of(x) == 3 && value_of(y) == 2.5, "halfway");
+  c.op = HEED_mul;
+  check(heed_commit(cx, &c) && value_of(x) == 1.5 && value_of(y) == 1.25, "and half of that");
+  c = (heed_changes){.ntakers = 2, .takers = both, .givers = wrong, .gradients = fit};
+  check(!heed_commit(cx, &c) && value_of(x) == 1.5, "a gradient that does not fit");
+  heed_clear(cx);
+  c.gradients = wrong;
+  check(heed_commit(cx, &c) && value_of(x) == 5 && gradient_of(x) == 5, "other memory");
+  check(!heed_require_grad_all(cx, 2, (heed_tensor *[]){pair, away}, true) &&
+        !heed_requires_grad(pair), "a leaf of another context");
+  heed_clear(cx);
+  check(heed_require_grad_all(cx, 2, both, false) && !heed_requires_grad(x), "no leaves");
+  heed_drop(x); heed_drop(y); heed_drop(to); heed_drop(away); heed_drop(pair);
+}
+
 int main (void) {
   heed_context *cx = heed_open(NULL), *other = heed_open(NULL);
   nothing_comes_back(cx);
@@ -318,6 +356,7 @@ int main (void) {
   rounds_alike();
   rules_say_who_may_attend(cx);
   ignores_the_host_mode(cx);
+  commits_whole_changes(cx, other);
   heed_close(other);
   heed_close(cx);
   if (!failed) puts("api: as heed.h says");

@@ -91,6 +91,15 @@ bool call_accept (heed_context *cx, heed_op op, const heed_value *given, int n, 
 /* call.c: accepts the arguments and does the work of the row, where its tensors are. */
 bool call_run (call *c, const heed_value *given, int n, heed_value *args);
 
+/*
+** in_place.c: a write of t by HEED_copy, with x; or by an elementwise operation of t, x, if that is
+** not NULL, and a number. First the operand is made, x as a tensor of t's shape on its device (t
+** where there is no x); NULL: it is refused. The write itself takes no memory, and fails with the
+** device alone.
+*/
+heed_tensor *graph_operand (heed_tensor *t, heed_tensor *x, heed_op op);
+bool graph_write (heed_tensor *t, const heed_tensor *x, heed_op op, const heed_tensor *number);
+
 #pragma GCC visibility pop
 
 #endif

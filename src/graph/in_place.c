@@ -146,3 +146,51 @@ bool heed_apply_in_place (heed_context *cx, heed_op op, const heed_value *given,
   heed_drop(t);
   return good;
 }
+
+
+/*
+** {==================================================================
+** Tensors that are written together. Nothing is recorded.
+** ===================================================================
+*/
+
+heed_tensor *graph_operand (heed_tensor *t, heed_tensor *x, heed_op op) {
+  char have[LAYOUT_TEXT], want[LAYOUT_TEXT];
+  heed_context *cx = t->cx;
+  const char *name = cx->scope.caller;
+  layout wide;
+  if (!check_target(cx, name, t, false)) return NULL;
+  cx->scope.device = tensor_device(t);
+  if (x == NULL) return t;
+  if (!tensor_materialize(x)) return NULL;
+  if (tensor_device(x) != tensor_device(t))
+    return core_fail(cx, name, "tensors on %s and on %s", tensor_where(t)->name,
+                     tensor_where(x)->name);
+  if (!layout_expand(&x->at, &t->at, &wide))
+    return core_fail(cx, name, "a tensor of shape %s cannot be copied to one of shape %s",
+                     layout_text(&x->at, have), layout_text(&t->at, want));
+  if (x->store == t->store) x = op1(HEED_clone, x);
+  if (op != HEED_copy) x = op_cast(x, t->type);
+  if (x != NULL && !layout_same_shape(&x->at, &t->at)) x = op_view(x, &wide);
+  return x != NULL && check_fits(cx, name, t, x) ? x : NULL;
+}
+
+
+bool graph_write (heed_tensor *t, const heed_tensor *x, heed_op op, const heed_tensor *number) {
+  heed_context *cx = t->cx;
+  work w;
+  if (layout_numel(&t->at) == 0) return true;
+  cx->scope.device = tensor_device(t);
+  if (op == HEED_copy) work_copy(&w, COPY_APART, view_of(t), view_of(x));
+  else {
+    work_map(&w, op, scalar_computing(t->type), x != NULL ? 3 : 2);
+    w.out[0] = w.in[0] = view_of(t);
+    if (x != NULL) w.in[1] = view_of(x);
+    w.in[w.nin - 1] = view_of(number);
+  }
+  if (!op_run_for(cx, op, &w)) return false;
+  mark_changed(t, op);
+  return true;
+}
+
+/* }================================================================== */

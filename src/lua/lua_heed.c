@@ -165,6 +165,7 @@ static int fill_core (lua_State *L) {
   open_error(L, internal);
   open_options(L, internal);
   open_make(L, module);
+  open_generator(L, module, internal);
   open_read(L, module, methods);
   open_print(L, module, methods);
   open_memory(L, module, internal);
@@ -174,6 +175,7 @@ static int fill_core (lua_State *L) {
   open_anchor(L);
   open_grad(L, module, methods, internal);
   open_optim(L, internal);
+  open_commit(L, internal);
   open_bytes(L, module, internal);
   open_file(L, internal);
   open_api(L);

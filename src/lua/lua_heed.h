@@ -239,6 +239,14 @@ void push_element (lua_State *L, const element *e);
 heed_tensor *push_from_value (lua_State *L, int i, const heed_type *type);  /* as heed.tensor */
 heed_type lua_type_of (const heed_tensor *t);            /* of its 'element's */
 
+/* lua_generator.c */
+void open_generator (lua_State *L, int module, int internal);
+
+/* lua_commit.c: fields are a list of a table, a key that is there, a value, the next table ... */
+void check_fields (lua_State *L, int fields);            /* or raises; nil: there are none */
+void set_fields (lua_State *L, int fields);              /* takes no memory, raises nothing */
+void open_commit (lua_State *L, int internal);
+
 /* lua_index.c */
 int l_newindex (lua_State *L);
 int index_by_key (lua_State *L);                       /* of the tensor at 1, by the key at 2 */

@@ -322,43 +322,12 @@ static int l_frombytes (lua_State *L) {
   return finish(L, &m);
 }
 
-
-/* manual_seed(seed) */
-static int l_manual_seed (lua_State *L) {
-  binding *b = enter(L);
-  at_most(L, 1);
-  uint64_t seed = (uint64_t)check_integer(L, 1, "seed");
-  named(L);
-  return done(L, heed_seed(b->cx, seed));
-}
-
-
-/* rng_state() gives it as bytes in a uint8 tensor; rng_state(t) sets it */
-static int l_rng_state (lua_State *L) {
-  binding *b = enter(L);
-  at_most(L, 1);
-  uint8_t state[HEED_RNG_BYTES];
-  int64_t n = HEED_RNG_BYTES;
-  if (lua_isnoneornil(L, 1)) {
-    slot *s = push_slot(L);
-    bool good = heed_rng_get(named(L), state);
-    return fill(L, s, good ? heed_from(b->cx, HEED_UINT8, 1, &n, state) : NULL);
-  }
-  heed_tensor *t = check_tensor(L, 1);
-  if (heed_type_of(t) != HEED_UINT8 || heed_numel(t) != n)
-    return raise(L, "a uint8 tensor of %d elements expected, got %s of %s",
-                 HEED_RNG_BYTES, describe(L, 1), heed_type_name(heed_type_of(t)));
-  named(L);
-  return done(L, heed_read(t, HEED_UINT8, state) && heed_rng_set(b->cx, state));
-}
-
 /* }================================================================== */
 
 
 void open_make (lua_State *L, int module) {
   static const luaL_Reg functions[] = {
-    {"frombytes", l_frombytes}, {"manual_seed", l_manual_seed}, {"rng_state", l_rng_state},
-    {"tensor", l_tensor}, {NULL, NULL}
+    {"frombytes", l_frombytes}, {"tensor", l_tensor}, {NULL, NULL}
   };
   register_functions(L, functions, module);
 }

@@ -127,6 +127,14 @@ bool heed_seed (heed_context *cx, uint64_t seed) {
 }
 
 
+void heed_rng_seeded (uint64_t seed, uint8_t state[HEED_RNG_BYTES]) {
+  generator g;
+  if (state == NULL) return;
+  generator_seed(&g, seed);
+  generator_save(&g, state);
+}
+
+
 bool heed_rng_get (heed_context *cx, uint8_t state[HEED_RNG_BYTES]) {
   if (cx == NULL || state == NULL || !core_check_generator(cx, "rng_state")) return false;
   generator_save(&cx->random, state);

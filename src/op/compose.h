@@ -58,10 +58,25 @@ bool op_run_scan (heed_op op, scan_op kind, int axis, bool reverse, heed_tensor 
 /* What an optimiser's step works on: dense tensors of one type; states that it has, or NULL. */
 typedef struct optimized {
   heed_tensor *parameter, *gradient, *state[HEED_STATES];
+  heed_tensor *new_parameter, *new_state[HEED_STATES];      /* of a composed step: their values */
 } optimized;
 
-/* optimize_composed.c: the step of one parameter, which is written in place with its states. */
-bool optimize_composed (heed_optimizer kind, const heed_step *step, const optimized *t);
+/* optimize_composed.c: the step of one parameter. First its new values, which are temporaries. */
+bool optimize_composed (heed_optimizer kind, const heed_step *step, optimized *t);
+bool optimize_store (const optimized *t);                   /* then they are written */
+
+/* optimize.c: a step, which is prepared, done, and ended in any case; it lies in 'o' until then. */
+typedef struct stepping {
+  heed_context *cx;
+  const heed_optimization *of;
+  int states;                      /* that each parameter has */
+  optimized *list;                 /* of each parameter; one that is left out is NULL in it */
+  optimize_row *row;
+} stepping;
+
+bool optimize_prepare (heed_context *cx, const heed_optimization *of, stepping *o);
+bool optimize_work (const stepping *o);                     /* fails with the device alone */
+void optimize_end (stepping *o);
 
 #pragma GCC visibility pop
 

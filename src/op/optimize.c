@@ -14,7 +14,7 @@ static const char *name_of (heed_optimizer kind) {
 #define OPTIMIZER(NAME, name, ...) #name,
 #include "op/optimizers.def"
   };
-  return names[kind];
+  return (unsigned)kind < HEED_NOPTIMIZERS ? names[kind] : "optimize";
 }
 
 
@@ -83,35 +83,94 @@ static bool check_parameter (heed_context *cx, heed_optimizer kind, int i, const
 }
 
 
-typedef struct stepping {
-  heed_context *cx;
-  heed_optimizer kind;
-  const heed_step *step;
-  int n, states;                   /* parameters, and states that each of them has */
-  heed_tensor *const *parameter, *const *gradient;
-  heed_tensor *const *const *state;
-  optimized *list;                 /* of each parameter; one that is left out is NULL in it */
-  optimize_row *row;
-} stepping;
-
-
 /* Parameter and gradient of entry i, dense and of one type. */
 static bool set_entry (stepping *o, int i) {
   heed_context *cx = o->cx;
-  heed_tensor *p = o->parameter[i], *g = o->gradient[i];
+  const heed_optimization *of = o->of;
+  heed_tensor *p = of->parameters[i], *g = of->gradients[i];
   optimized *t = &o->list[i];
-  if (!check_parameter(cx, o->kind, i, p, g)) return false;
+  if (!check_parameter(cx, of->kind, i, p, g)) return false;
+  cx->scope.device = tensor_device(p);
   t->parameter = op_dense(p);
   t->gradient = op_dense(op_cast(g, p->type));
   if (t->parameter == NULL || t->gradient == NULL) return false;
   capture_input(cx, p);
   capture_input(cx, t->gradient);
   for (int s = 0; s < o->states; s++) {
-    t->state[s] = o->state != NULL && o->state[s] != NULL ? o->state[s][i] : NULL;
-    if (!check_state(cx, o->kind, i, p, t->state[s])) return false;
+    t->state[s] = of->states != NULL && of->states[s] != NULL ? of->states[s][i] : NULL;
+    if (!check_state(cx, of->kind, i, p, t->state[s])) return false;
     capture_input(cx, t->state[s]);
   }
   return true;
+}
+
+
+/* Holds the new values alone, of all that was made since 'mark'. */
+static bool hold_new (heed_context *cx, int64_t mark, optimized *t) {
+  heed_tensor **made[1 + HEED_STATES] = {&t->new_parameter};
+  for (int s = 0; s < HEED_STATES; s++) made[1 + s] = &t->new_state[s];
+  for (int i = 0; i <= HEED_STATES; i++) heed_keep(*made[i]);
+  op_drop_temporaries(cx, mark);
+  bool good = true;
+  for (int i = 0; i <= HEED_STATES; i++)
+    if (*made[i] != NULL) good = (*made[i] = op_hold(cx, *made[i])) != NULL && good;
+  return good;
+}
+
+
+/* A replay could not give such steps their new numbers. */
+static bool compose (stepping *o, int i) {
+  heed_context *cx = o->cx;
+  const heed_optimization *of = o->of;
+  if (cx->capture.where == cx->scope.device)
+    return core_fail(cx, name_of(of->kind), "a step that is composed on %s cannot be captured",
+                     cx->scope.device->name) != NULL;
+  int64_t mark = cx->graph->temporaries.n;
+  return optimize_composed(of->kind, of->step, &o->list[i]) && hold_new(cx, mark, &o->list[i]);
+}
+
+
+static bool prepare_entry (stepping *o, int i) {
+  heed_context *cx = o->cx;
+  o->list[i] = (optimized){.parameter = NULL};
+  if (o->of->gradients[i] == NULL) return true;
+  return set_entry(o, i) &&
+         (op_supports(cx, WORK_OPTIMIZE, o->of->kind) || compose(o, i));
+}
+
+
+/* *o has arrays for n parameters. */
+static bool make_arrays (stepping *o, int n) {
+  o->row = core_alloc(o->cx, (size_t)n * sizeof *o->row);
+  o->list = core_alloc(o->cx, (size_t)n * sizeof *o->list);
+  return o->row != NULL && o->list != NULL;
+}
+
+
+static bool prepare (heed_context *cx, const heed_optimization *of, stepping *o) {
+  if (of->n < 0 || !check_step(cx, of->kind, of->step)) return false;
+  if (of->n == 0) return true;
+  if (of->parameters == NULL || of->gradients == NULL)
+    return core_fail(cx, "optimize", "there are no parameters, or no gradients") != NULL;
+  for (int i = 0; i < of->n; i++) {
+    const heed_tensor *p = of->parameters[i];
+    if (p == NULL) return refuse(cx, of->kind, i, "is missing");
+    if (p->cx != cx) return refuse(cx, of->kind, i, "belongs to another context");
+  }
+  o->states = optimizer_states(of->kind, of->step);
+  bool good = make_arrays(o, of->n);
+  for (int i = 0; good && i < of->n; i++) good = prepare_entry(o, i);
+  return good;
+}
+
+
+bool optimize_prepare (heed_context *cx, const heed_optimization *of, stepping *o) {
+  const char *caller = cx->scope.caller;
+  *o = (stepping){.cx = cx, .of = of};
+  if (caller == NULL) cx->scope.caller = name_of(of->kind);
+  bool good = prepare(cx, of, o);
+  cx->scope.caller = caller;
+  return good;
 }
 
 
@@ -125,9 +184,8 @@ static void mark_changed (heed_tensor *t) {
 static bool finish (const stepping *o, int i) {
   const optimized *t = &o->list[i];
   for (int s = 0; s < o->states; s++) mark_changed(t->state[s]);
-  if (t->parameter != o->parameter[i])
-    return heed_apply_in_place(o->cx, HEED_copy, (heed_value[]){heed_t(o->parameter[i]),
-                                                                heed_t(t->parameter)}, 2);
+  if (t->parameter != o->of->parameters[i])
+    return graph_write(o->of->parameters[i], t->parameter, HEED_copy, NULL);
   mark_changed(t->parameter);
   return true;
 }
@@ -136,107 +194,63 @@ static bool finish (const stepping *o, int i) {
 static void *data_of (const heed_tensor *t) { return t != NULL ? view_of(t).data : NULL; }
 
 
-/* One piece of work for all. */
+/* One piece of work for all on the current device. */
 static bool fused (const stepping *o) {
   work w;
   int64_t rows = 0;
-  bool good = true;
-  for (int i = 0; i < o->n; i++) {
+  for (int i = 0; i < o->of->n; i++) {
     const optimized *t = &o->list[i];
-    if (t->parameter == NULL) continue;
+    if (t->parameter == NULL || tensor_device(t->parameter) != o->cx->scope.device) continue;
     optimize_row *row = &o->row[rows++];
     *row = (optimize_row){.type = t->parameter->type, .n = layout_numel(&t->parameter->at),
                           .parameter = data_of(t->parameter), .gradient = data_of(t->gradient)};
     for (int s = 0; s < HEED_STATES; s++) row->state[s] = data_of(t->state[s]);
   }
-  work_optimize(&w, o->kind, rows, o->row, o->step);
-  if (rows > 0 && !op_run_for(o->cx, HEED_NOPS, &w)) return false;
-  for (int i = 0; i < o->n; i++)
-    if (o->list[i].parameter != NULL) good = finish(o, i) && good;
-  return good;
+  work_optimize(&w, o->of->kind, rows, o->row, o->of->step);
+  return rows == 0 || op_run_for(o->cx, HEED_NOPS, &w);
 }
 
 
-/* One parameter after the other. A replay could not give such steps their new numbers. */
+/* One parameter after the other. */
 static bool composed (const stepping *o) {
-  heed_context *cx = o->cx;
-  if (cx->capture.where == cx->scope.device)
-    return core_fail(cx, name_of(o->kind), "a step that is composed on %s cannot be captured",
-                     cx->scope.device->name) != NULL;
-  for (int i = 0; i < o->n; i++) {
-    int64_t mark = cx->graph->temporaries.n;
-    if (o->list[i].parameter == NULL) continue;
-    if (!optimize_composed(o->kind, o->step, &o->list[i]) || !finish(o, i)) return false;
-    op_drop_temporaries(cx, mark);
-  }
-  return true;
-}
-
-
-/* Those of the parameters that are on the current device. */
-static bool step_on_device (stepping *o) {
-  heed_context *cx = o->cx;
-  int found = 0;
-  for (int i = 0; i < o->n; i++) {
-    o->list[i] = (optimized){.parameter = NULL};
-    if (o->gradient[i] == NULL) continue;
-    device *where = tensor_device(o->parameter[i]);         /* a number has none, and is refused */
-    if (where != NULL && where != cx->scope.device) continue;
-    if (!set_entry(o, i)) return false;
-    found++;
-  }
-  if (found == 0) return true;
-  return (op_supports(cx, WORK_OPTIMIZE, o->kind) ? fused : composed)(o);
-}
-
-
-/* One device after the other. */
-static bool step_everywhere (stepping *o) {
-  heed_context *cx = o->cx;
-  for (int i = 0; i < o->n; i++) {
-    const heed_tensor *p = o->parameter[i];
-    if (p == NULL) return refuse(cx, o->kind, i, "is missing");
-    if (p->cx != cx) return refuse(cx, o->kind, i, "belongs to another context");
-  }
   bool good = true;
-  for (int i = 0; good && i < cx->devices.n; i++) {
-    cx->scope.device = cx->devices.list[i];
-    good = step_on_device(o);
+  for (int i = 0; i < o->of->n; i++) {
+    const optimized *t = &o->list[i];
+    if (t->parameter == NULL || tensor_device(t->parameter) != o->cx->scope.device) continue;
+    good = optimize_store(t) && good;
   }
   return good;
 }
 
 
-static bool step_within (stepping *o) {
+bool optimize_work (const stepping *o) {
   heed_context *cx = o->cx;
-  const call_scope s = call_begin(cx, name_of(o->kind));
-  cx->scope.recording = false;
-  core_hold(cx);
-  const float_mode mode = float_mode_begin();
-  const bool good = step_everywhere(o);
-  float_mode_end(mode);
-  core_release(cx);
-  call_end(cx, &s);
+  bool good = true;
+  for (int i = 0; good && o->list != NULL && i < cx->devices.n; i++) {
+    cx->scope.device = cx->devices.list[i];
+    good = (op_supports(cx, WORK_OPTIMIZE, o->of->kind) ? fused : composed)(o);
+  }
+  for (int i = 0; good && i < o->of->n; i++)
+    if (o->list[i].parameter != NULL) good = finish(o, i);
   return good;
+}
+
+
+void optimize_end (stepping *o) {
+  core_free(o->cx, o->row, (size_t)o->of->n * sizeof *o->row);
+  core_free(o->cx, o->list, (size_t)o->of->n * sizeof *o->list);
 }
 
 
 bool heed_optimize (heed_context *cx, heed_optimizer kind, const heed_step *step, int n,
                     heed_tensor *const *parameters, heed_tensor *const *gradients,
                     heed_tensor *const *const *states) {
-  if (cx == NULL || n < 0 || !check_step(cx, kind, step)) return false;
-  if (n == 0) return true;
-  if (core_interrupted(cx, name_of(kind))) return false;
-  if (parameters == NULL || gradients == NULL)
-    return core_fail(cx, "optimize", "there are no parameters, or no gradients") != NULL;
-  stepping o = {.cx = cx, .kind = kind, .step = step, .n = n,
-                .states = optimizer_states(kind, step), .parameter = parameters,
-                .gradient = gradients, .state = states};
-  size_t rows = (size_t)n * sizeof *o.row, list = (size_t)n * sizeof *o.list;
-  o.row = core_alloc(cx, rows);
-  o.list = core_alloc(cx, list);
-  const bool good = o.row != NULL && o.list != NULL && step_within(&o);
-  core_free(cx, o.row, rows);
-  core_free(cx, o.list, list);
+  const heed_optimization of = {.kind = kind, .step = step, .n = n, .parameters = parameters,
+                                .gradients = gradients, .states = states};
+  if (cx == NULL) return false;
+  const char *caller = cx->scope.caller;
+  if (caller == NULL) cx->scope.caller = name_of(kind);
+  bool good = heed_commit(cx, &(heed_changes){.nsteps = 1, .steps = &of});
+  cx->scope.caller = caller;
   return good;
 }

@@ -13,11 +13,19 @@
 
 
 /* to = from, where it lies; its version is the caller's business. */
-static bool store (heed_tensor *to, heed_tensor *from) {
+static bool store (heed_tensor *to, const heed_tensor *from) {
   work w;
-  if (from == NULL) return false;
+  if (from == NULL) return true;
   work_copy(&w, COPY_APART, view_of(to), view_of(from));
   return layout_numel(&to->at) == 0 || op_run_for(to->cx, HEED_copy, &w);
+}
+
+
+bool optimize_store (const optimized *t) {
+  bool good = store(t->parameter, t->new_parameter);
+  for (int i = 0; i < HEED_STATES; i++)
+    if (t->state[i] != NULL) good = store(t->state[i], t->new_state[i]) && good;
+  return good;
 }
 
 
@@ -41,7 +49,7 @@ typedef struct descending {
   heed_type type;
   heed_tensor *parameter;          /* shrunk, where decay shrinks the weights themselves */
   heed_tensor *along;              /* the gradient, with the decay that is added to it */
-  const optimized *t;              /* the tensors themselves */
+  optimized *t;                    /* the tensors themselves */
 } descending;
 
 
@@ -76,9 +84,10 @@ static bool step_sgd (const descending *d) {
   if (o->momentum != 0) {
     heed_tensor *m = momentum_of(d);
     along = o->nesterov ? add_scaled(along, m, o->momentum) : m;
-    if (along == NULL || !store(d->t->state[0], m)) return false;
+    d->t->new_state[0] = m;
   }
-  return store(d->t->parameter, add_scaled(d->parameter, along, -o->lr));
+  d->t->new_parameter = add_scaled(d->parameter, along, -o->lr);
+  return d->t->new_parameter != NULL;
 }
 
 
@@ -112,11 +121,12 @@ static bool step_adam (const descending *d) {
   heed_tensor *mean = mean_of(d), *square = square_of(d), *top = square, *p = d->parameter;
   if (o->amsgrad) top = op2(HEED_maximum, state_of(d, LARGEST), square);
   heed_tensor *root = op2(HEED_div, op1(HEED_sqrt, top), op_float(p->cx, sqrt(second)));
-  p = add_scaled(p, ratio(mean, op_shift(root, o->eps)), -o->lr / first);
-  if (p == NULL) return false;
-  heed_tensor *const *state = d->t->state;
-  return store(state[MEAN], mean) && store(state[SQUARE], square) &&
-         (!o->amsgrad || store(state[LARGEST], top)) && store(d->t->parameter, p);
+  heed_tensor **state = d->t->new_state;
+  state[MEAN] = mean;
+  state[SQUARE] = square;
+  if (o->amsgrad) state[LARGEST] = top;
+  d->t->new_parameter = add_scaled(p, ratio(mean, op_shift(root, o->eps)), -o->lr / first);
+  return d->t->new_parameter != NULL;
 }
 
 
@@ -125,13 +135,13 @@ static bool step_lion (const descending *d) {
   const heed_step *o = d->o;
   heed_tensor *mean = state_of(d, 0), *off = op2(HEED_sub, d->along, mean);
   heed_tensor *along = op1(HEED_sign, add_scaled(mean, off, 1 - o->beta1));
-  heed_tensor *p = add_scaled(d->parameter, along, -o->lr);
-  mean = state(add_scaled(mean, off, 1 - o->beta2));
-  return p != NULL && mean != NULL && store(d->t->state[0], mean) && store(d->t->parameter, p);
+  d->t->new_parameter = add_scaled(d->parameter, along, -o->lr);
+  d->t->new_state[0] = state(add_scaled(mean, off, 1 - o->beta2));
+  return d->t->new_parameter != NULL && d->t->new_state[0] != NULL;
 }
 
 
-bool optimize_composed (heed_optimizer kind, const heed_step *step, const optimized *t) {
+bool optimize_composed (heed_optimizer kind, const heed_step *step, optimized *t) {
   enum { GRADIENT, WEIGHTS };
   descending d = {.o = step, .type = scalar_computing(t->parameter->type), .t = t};
   switch (kind) {

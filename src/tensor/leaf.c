@@ -43,9 +43,14 @@ static bool start_graph (heed_tensor *t) {
 }
 
 
+static bool check_leaf (const heed_tensor *t) {
+  return heed_is_leaf(t) ||
+         core_fail(t->cx, "requires_grad", "only a leaf can stop requiring grad; use detach()");
+}
+
+
 static bool end_graph (heed_tensor *t) {
-  if (!heed_is_leaf(t))
-    return core_fail(t->cx, "requires_grad", "only a leaf can stop requiring grad; use detach()");
+  if (!check_leaf(t)) return false;
   node_drop(t->node);
   t->node = NULL;
   return true;
@@ -54,6 +59,32 @@ static bool end_graph (heed_tensor *t) {
 
 bool heed_require_grad (heed_tensor *t, bool yes) {
   return t != NULL && (yes ? start_graph(t) : end_graph(t));
+}
+
+
+/* Leaves that began a graph before one could not end theirs again, which never fails. */
+static bool start_graphs (heed_context *cx, int n, heed_tensor *const *ts) {
+  int started = 0;
+  size_t bytes = (size_t)n * sizeof *ts;
+  heed_tensor **list = core_alloc(cx, bytes);
+  bool good = list != NULL;
+  for (int i = 0; good && i < n; i++) {
+    if (heed_requires_grad(ts[i])) continue;
+    good = start_graph(ts[i]);
+    if (good) list[started++] = ts[i];
+  }
+  while (!good && started > 0) end_graph(list[--started]);
+  core_free(cx, list, bytes);
+  return good;
+}
+
+
+bool heed_require_grad_all (heed_context *cx, int n, heed_tensor *const *ts, bool yes) {
+  for (int i = 0; i < n; i++)
+    if (ts[i] == NULL || ts[i]->cx != cx || (!yes && !check_leaf(ts[i]))) return false;
+  if (yes) return n == 0 || start_graphs(cx, n, ts);
+  for (int i = 0; i < n; i++) end_graph(ts[i]);
+  return true;
 }
 
 
@@ -87,19 +118,32 @@ static void put_gradient (node *leaf, heed_tensor *gradient) {
 
 
 /* A gradient is kept without its graph, which might lead back to the leaf. */
-bool heed_set_gradient (heed_tensor *t, heed_tensor *gradient) {
-  if (t == NULL) return false;
-  node *n = node_of_gradient(t);
-  if (n == NULL)
-    return (gradient == NULL && t->node == NULL) ||
-           core_fail(t->cx, "grad", "only a leaf that requires grad has one");
-  if (gradient == NULL) { put_gradient(n, NULL); return true; }
-  if (!check_gradient(t, gradient) || !tensor_materialize(gradient)) return false;
+heed_tensor *tensor_gradient_for (const heed_tensor *t, heed_tensor *gradient) {
+  if (!check_gradient(t, gradient) || !tensor_materialize(gradient)) return NULL;
   bool plain = gradient->node == NULL && gradient->base == NULL && !gradient->number;
   gradient = plain ? heed_keep(gradient) : heed_detach(gradient);
-  if (gradient == NULL) return false;
-  gradient->number = false;
-  put_gradient(n, gradient);
+  if (gradient != NULL) gradient->number = false;
+  return gradient;
+}
+
+
+bool tensor_has_gradient (const heed_tensor *t, bool some) {
+  return node_of_gradient(t) != NULL || (!some && t->node == NULL) ||
+         core_fail(t->cx, "grad", "only a leaf that requires grad has one");
+}
+
+
+void tensor_put_gradient (heed_tensor *t, heed_tensor *gradient) {
+  node *n = node_of_gradient(t);
+  if (n != NULL) put_gradient(n, gradient);
+}
+
+
+bool heed_set_gradient (heed_tensor *t, heed_tensor *gradient) {
+  if (t == NULL || !tensor_has_gradient(t, gradient != NULL)) return false;
+  heed_tensor *own = gradient != NULL ? tensor_gradient_for(t, gradient) : NULL;
+  if (gradient != NULL && own == NULL) return false;
+  tensor_put_gradient(t, own);
   return true;
 }
 
@@ -124,14 +168,16 @@ static void renew_node (heed_tensor *t, const heed_tensor *from) {
 }
 
 
-bool heed_take_over (heed_tensor *t, heed_tensor *from) {
-  if (t == NULL || from == NULL) return false;
+bool tensor_may_take_over (const heed_tensor *t, heed_tensor *from) {
   if (from->cx != t->cx)
     return core_fail(t->cx, "take_over", "the tensors belong to two contexts");
   if (t->cx->capture.where != NULL)
     return core_fail(t->cx, "set_", "a tensor gets other memory while work is captured");
-  if (is_leaf_node(t->node) && !check_float(from)) return false;
-  if (!tensor_materialize(from)) return false;
+  return (!is_leaf_node(t->node) || check_float(from)) && tensor_materialize(from);
+}
+
+
+void tensor_take_over (heed_tensor *t, const heed_tensor *from) {
   renew_node(t, from);
   storage *store = t->store;
   heed_tensor *base = t->base;
@@ -143,5 +189,11 @@ bool heed_take_over (heed_tensor *t, heed_tensor *from) {
   t->base = NULL;
   storage_drop(store);
   heed_drop(base);
+}
+
+
+bool heed_take_over (heed_tensor *t, heed_tensor *from) {
+  if (t == NULL || from == NULL || !tensor_may_take_over(t, from)) return false;
+  tensor_take_over(t, from);
   return true;
 }

@@ -42,6 +42,14 @@ heed_tensor *tensor_lend (heed_context *cx, device *where, heed_type type, int r
                           const int64_t *size, void *data, void (*release) (void *, void *),
                           void *self);               /* checks as heed_lend does */
 heed_tensor *tensor_number (heed_context *cx, scalar value);     /* rank 0, weak, no storage */
+
+/* leaf.c: the halves of heed_take_over and heed_set_gradient; the second of each does not fail. */
+bool tensor_may_take_over (const heed_tensor *t, heed_tensor *from);
+void tensor_take_over (heed_tensor *t, const heed_tensor *from);
+bool tensor_has_gradient (const heed_tensor *t, bool some);  /* may it have: some, or none? */
+heed_tensor *tensor_gradient_for (const heed_tensor *t, heed_tensor *gradient);  /* owned */
+void tensor_put_gradient (heed_tensor *t, heed_tensor *gradient);    /* which it owns now */
+
 bool tensor_materialize (heed_tensor *t);            /* gives a number storage; true for others */
 /* The handle that t is a view of; NULL also when that has taken over other memory since. */
 static inline heed_tensor *tensor_viewed (const heed_tensor *t) {

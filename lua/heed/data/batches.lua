@@ -4,6 +4,7 @@
 -- after it begins a new run, so that a second loop works. The `state` of batches goes into
 -- heed.train's checkpoints.
 
+local core = require "heed.core"
 local heed = require "heed"
 local options = require "heed.internal.options"
 local rng = require "heed.internal.rng"
@@ -68,9 +69,10 @@ local function check_lengths(sources)
 end
 
 
+-- The state of the generator behind a new order, and this.
 local function fresh_order(self)
-  if not self.shuffle then return heed.arange(self.n, {device = "cpu"}) end
-  return self.generator:run(heed.randperm, self.n, {device = "cpu"})
+  if not self.shuffle then return self.generator.at, heed.arange(self.n, {device = "cpu"}) end
+  return self.generator:draw(heed.randperm, self.n, {device = "cpu"})
 end
 
 
@@ -91,27 +93,36 @@ local function collected(self, positions)
 end
 
 
--- How many examples the next batch has; 0 where the epoch ends.
-local function next_size(self)
-  local left = self.n - self.done
+-- How many examples the next batch has, behind `done` of them; 0 where the epoch ends.
+local function next_size(self, done)
+  local left = self.n - done
   if left < self.size and self.drop_last then return 0 end
   return math.min(left, self.size)
 end
 
 
+-- Stands in an epoch, with an order or none, behind examples that are done.
+local function stand(self, epoch, done, order, at)
+  core.commit("data.batches", {fields = {
+    self, "epoch", epoch, self, "done", done, self, "order", order, self.generator, "at", at,
+  }})
+end
+
+
 function Batches:__call()
-  local size = next_size(self)
-  if size == 0 then
-    self.order, self.done, self.epoch = false, 0, self.epoch + 1
-    if self.epoch == self.epochs then
-      self.epoch = 0
+  local epoch, done, order, at = self.epoch, self.done, self.order, self.generator.at
+  if next_size(self, done) == 0 then
+    epoch, done, order = epoch + 1, 0, false
+    if epoch == self.epochs then
+      stand(self, 0, 0, false, at)
       return nil
     end
-    size = next_size(self)
   end
-  self.order = self.order or heed.keep(fresh_order(self))
-  local positions = self.order:narrow(1, self.done + 1, size)
-  self.done = self.done + size
+  if not order then at, order = fresh_order(self) end
+  local size = next_size(self, done)
+  local positions = order:narrow(1, done + 1, size)
+  heed.keep{order, at or nil}
+  stand(self, epoch, done + size, order, at)
   return collected(self, positions)
 end
 
@@ -121,7 +132,7 @@ end
 function Batches:state()
   local tensors = {place = heed.tensor({self.epoch, self.done}, {device = "cpu"})}
   tensors.order = self.order and self.order:clone() or nil
-  tensors.generator = self.generator.at and self.generator.at:clone()
+  tensors.generator = self.generator.at and self.generator.at:clone() or nil
   return tensors
 end
 
@@ -142,7 +153,7 @@ local function fits(self, state)
   local epoch, done = state.place[1], state.place[2]
   return epoch >= 0 and epoch < self.epochs and done >= 0 and done <= self.n
     and (state.order == nil and done == 0 or is_order(state.order, self.n))
-    and (state.generator ~= nil) == (self.generator.at ~= nil)
+    and (state.generator ~= nil) == (self.generator.at ~= false)
 end
 
 
@@ -152,15 +163,13 @@ function Batches:load_state(state)
   if not fits(self, state) then
     fail("data.batches: the state of batches of %d examples expected, got %s", self.n, kind(state))
   end
+  local at = false
   if state.generator then
-    local copy = state.generator:to("cpu"):clone()
-    local outer = heed.rng_state()
-    heed.rng_state(copy)                          -- raises unless the tensor is such a state
-    heed.rng_state(outer)
-    self.generator.at = heed.keep(copy)
+    at = heed.keep(state.generator:to("cpu"):clone())
+    core.with_generators({rng = at}, math.abs, 0)    -- raises unless the tensor is such a state
   end
-  self.order = state.order and heed.keep(state.order:to("cpu"):clone()) or false
-  self.epoch, self.done = state.place[1], state.place[2]
+  local order = state.order and heed.keep(state.order:to("cpu"):clone()) or false
+  stand(self, state.place[1], state.place[2], order, at)
 end
 
 

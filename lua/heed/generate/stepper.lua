@@ -5,6 +5,7 @@
 -- for is therefore compared with a full pass, once for each model.
 
 local Cache = require "heed.nn.cache"
+local core = require "heed.core"
 local heed = require "heed"
 local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
@@ -133,10 +134,11 @@ end
 -- Refuses logits of the first step that a full pass, in a cache of its own, does not give. What is
 -- no number is refused elsewhere.
 local function compare(self, logits)
-  local cache, drawn = self.cache, rng.states()
+  local cache = self.cache
   self.cache = Cache()
-  local apart, allowed = distance(logits, last_logits(self, self.rows))
-  rng.restore(drawn)
+  local _, apart, allowed = core.with_generators(rng.states(), function()
+    return distance(logits, last_logits(self, self.rows))
+  end)
   self.cache = cache
   if apart > allowed then
     fail("generate: with a cache the model gives other logits than without, %.3g apart: positions "

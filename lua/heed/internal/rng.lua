@@ -34,22 +34,9 @@ end
 
 
 ---@class heed.rng.own draws from the module's generator, or from one of its own
----@field at heed.Tensor? the state of its own
+---@field at heed.Tensor|false the state of its own
 local Own = {}
 Own.__index = Own
-
-
--- Puts another state into the module's generator while f runs; gives that state as f left it,
--- and what f returned.
-local function with_state(state, f, ...)
-  local outer = heed.rng_state()
-  heed.rng_state(state)
-  local results = table.pack(pcall(f, ...))
-  local left = heed.rng_state()
-  heed.rng_state(outer)
-  if not results[1] then error(results[2], 0) end
-  return left, table.unpack(results, 2, results.n)
-end
 
 
 local function keep_state(self, state, ...)
@@ -64,7 +51,18 @@ end
 ---@return any ... what f returned
 function Own:run(f, ...)
   if not self.at then return f(...) end
-  return keep_state(self, with_state(self.at, f, ...))
+  return keep_state(self, core.with_generators({rng = self.at}, f, ...))
+end
+
+
+---Calls f(...) as `run` does, and leaves this generator as it was.
+---@param f function
+---@param ... any
+---@return heed.Tensor|false at the state in which f would leave it: `at` from now on, or false
+---@return any ... what f returned
+function Own:draw(f, ...)
+  if not self.at then return false, f(...) end
+  return core.with_generators({rng = self.at}, f, ...)
 end
 
 
@@ -73,12 +71,12 @@ end
 ---@param seed? any
 ---@return heed.rng.own
 function rng.own(who, seed)
-  local self = setmetatable({}, Own)
+  local self = setmetatable({at = false}, Own)
   if seed == nil then return self end
   if type(seed) ~= "number" or not math.tointeger(seed) then
     heed.fail("%s: a whole number expected as option seed, got %s", who, options.kind(seed))
   end
-  self.at = heed.keep(with_state(heed.rng_state(), heed.manual_seed, seed))
+  self.at = heed.keep(core.rng_seeded(seed))
   return self
 end
 

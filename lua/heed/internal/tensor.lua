@@ -419,13 +419,6 @@ local function catch(x, found, i)
 end
 
 
--- Restores the generators when the block that it is declared in ends.
-local function restoring_rng()
-  local now = rng.states()
-  return setmetatable({}, {__close = function() rng.restore(now) end})
-end
-
-
 -- Refuses a result that is another one in the second run; g is the gradient of the first.
 local function check_recomputed(i, y, g)
   local before = tostring(g.shape)
@@ -456,15 +449,13 @@ local function check_unchanged(args, versions)
 end
 
 
--- Runs f again, from the same random numbers, with gradients; gs are those of its results.
-local function recompute(f, args, state, gs)
+-- Runs f again, with gradients; gs are those of its results.
+local function recompute(f, args, gs)
   local inputs, found <const> = {}, {}
   for i = 1, args.n do
     local x = args[i]
     inputs[i] = is_tensor(x) and x.requires_grad and catch(x, found, i) or x
   end
-  local _ <close> = restoring_rng()
-  rng.restore(state)
   local results, sum = pack(f(unpack(inputs, 1, args.n))), nil
   for i, g in pairs(gs) do
     local y = results[i]
@@ -492,7 +483,8 @@ function heed.checkpoint(f, ...)
     forward = function(_, _, ...) return f(...) end,
     backward = function(_, ...)
       check_unchanged(args, versions)
-      local found = heed.autocast(mixed, heed.enable_grad, recompute, f, args, state, {...})
+      local _, found = heed.autocast(mixed, heed.enable_grad, core.with_generators, state,
+                                     recompute, f, args, {...})   -- from the same random numbers
       return nil, unpack(found, 1, args.n)
     end,
   }

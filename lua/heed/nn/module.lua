@@ -21,6 +21,7 @@
 -- later is false in `init`: `self.cache = false`.
 
 local core = require "heed.core"
+local fields = require "heed.internal.fields"
 local heed = require "heed"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
@@ -367,7 +368,11 @@ function Module:train(training)
   if training ~= nil and type(training) ~= "boolean" then
     heed.fail("train: true or false expected, got %s", options.kind(training))
   end
-  for _, module in self:named_modules() do rawset(module, "training", training ~= false) end
+  local list = {}
+  for _, module in self:named_modules() do
+    fields.add(list, module, "training", training ~= false, module.training)
+  end
+  core.commit("train", {fields = list})
   return self
 end
 
@@ -396,16 +401,18 @@ function Module:freeze(frozen)
   if frozen ~= nil and type(frozen) ~= "boolean" then
     heed.fail("freeze: true or false expected, got %s", options.kind(frozen))
   end
+  local floats = {}
   for _, p in ipairs(self:parameters()) do
-    if p.dtype:find("float") then p:requires_grad_(frozen == false) end
+    if p.dtype:find("float") then floats[#floats + 1] = p end
   end
+  core.require_grad(floats, frozen == false)
   return self
 end
 
 
 ---Forgets the gradients.
 function Module:zero_grad()
-  for _, p in ipairs(self:parameters()) do p.grad = nil end
+  core.commit("zero_grad", {takers = self:parameters()})
 end
 
 
@@ -465,9 +472,20 @@ function Module:compare(given)
 end
 
 
--- The values for a tensor; of their own where they are another tensor's, which may come first.
-local function values_for(slot, t)
-  return origins[t] and origins[t] ~= slot.value and t:clone() or t
+-- The tensors of a module that a state has values for, and these values, on the same devices. Of
+-- several names of a tensor the last one counts.
+local function values_of(slot_list, given)
+  local targets, operands = {}, {}
+  for _, slot in ipairs(slot_list) do
+    local value = nil
+    for _, name in ipairs(slot.names) do value = given[name] or value end
+    if value then
+      targets[#targets + 1] = slot.value
+      if origins[value] and origins[value] ~= slot.value then value = value:clone() end
+      operands[#targets] = value:to(slot.value.device)
+    end
+  end
+  return targets, operands
 end
 
 
@@ -484,19 +502,8 @@ function Module:load_state(given, how)
   local all = slots(self)
   local found = state.differences(all, given)
   state.refuse("load_state", state.problems(found, strict))
-  heed.no_grad(function()
-    local values = {}
-    for _, slot in ipairs(all) do
-      for _, name in ipairs(slot.names) do
-        if given[name] then values[name] = values_for(slot, given[name]) end
-      end
-    end
-    for _, slot in ipairs(all) do
-      for _, name in ipairs(slot.names) do
-        if values[name] then slot.value:copy_(values[name]:to(slot.value.device)) end
-      end
-    end
-  end)
+  local targets, operands = heed.no_grad(values_of, all, given)
+  core.commit("load_state", {targets = targets, operands = operands})
   if strict then return self end
   return found.missing, found.unexpected
 end
@@ -536,9 +543,11 @@ end
 ---@return heed.Module self
 function Module:on_weights(f)
   if f ~= nil then options.callable("on_weights", "the callback", f) end
+  local list = {}
   for name, module in self:named_modules() do
-    rawset(module, ON_WEIGHTS, f and function(weights) f(name, weights) end or nil)
+    fields.add(list, module, ON_WEIGHTS, f and function(weights) f(name, weights) end or false)
   end
+  core.commit("on_weights", {fields = list})
   return self
 end
 
@@ -546,7 +555,7 @@ end
 ---The callback that `on_weights` set, or nil; attention layers call it with their weights.
 ---@return fun(weights: heed.Tensor)?
 function Module:weights_callback()
-  return rawget(self, ON_WEIGHTS)
+  return rawget(self, ON_WEIGHTS) or nil
 end
 
 

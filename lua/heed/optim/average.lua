@@ -9,6 +9,7 @@
 --   local accuracy = ema:apply(evaluate, model)
 
 local capture = require "heed.capture"
+local core = require "heed.core"
 local heed = require "heed"
 local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
@@ -81,9 +82,9 @@ local function make(parameters, given, ...)
 end
 
 
--- The share of its value that an average keeps at the next update.
-local function decay_of(self)
-  local n, decay = self.updates, self.options.decay
+-- The share of its value that an average keeps at the next update, which is number n.
+local function decay_of(self, n)
+  local decay = self.options.decay
   if not self.options.warmup then return decay end
   if capture.running() then fail("update: warmup cannot be captured: its decay changes") end
   return math.min(decay, (1 + n) / (10 + n))
@@ -95,23 +96,15 @@ function EMA:update()
   if self.applied > 0 then
     fail("update: parameters of their own expected, but apply has put the averages into them")
   end
-  local averages = self.averages
+  local averages, n = self.averages, self.updates + 1
   capture.expect(function() return self.averages == averages and self.applied == 0 end)
-  if not capture.running() then self.updates = self.updates + 1 end
-  local weight = 1 - decay_of(self)
-  heed.no_grad(function()
-    if capture.running() then self.replayed:add_(1) end
-    for i, p in ipairs(self.parameters) do
-      self.averages[i]:lerp_(p:to(self.averages[i].dtype), weight)
-    end
-  end)
-end
-
-
-local function copy_all(to, from)
-  heed.no_grad(function()
-    for i, t in ipairs(to) do t:copy_(from[i]) end
-  end)
+  local weight = 1 - decay_of(self, n)
+  if capture.running() then
+    heed.no_grad(self.replayed.add_, self.replayed, 1)
+    n = self.updates
+  end
+  core.commit("update", {op = "lerp", number = weight, targets = averages,
+                         operands = self.parameters, fields = {self, "updates", n}})
 end
 
 
@@ -122,15 +115,12 @@ end
 ---@return any ...
 function EMA:apply(f, ...)
   options.callable("apply", "f", f)
-  local own = {}
-  for i, p in ipairs(self.parameters) do own[i] = heed.keep(p:detach():clone()) end
-  self.applied = self.applied + 1
-  local _ <close> = setmetatable({}, {__close = function()
-    self.applied = self.applied - 1
-    copy_all(self.parameters, own)
-  end})
-  copy_all(self.parameters, self.averages)
-  return f(...)
+  local own, parameters, applied = {}, self.parameters, self.applied
+  for i, p in ipairs(parameters) do own[i] = heed.keep(p:detach():clone()) end
+  local on = {targets = parameters, operands = self.averages,
+              fields = {self, "applied", applied + 1}}
+  local back = {targets = parameters, operands = own, fields = {self, "applied", applied}}
+  return core.commit_during("apply", on, back, f, ...)
 end
 
 
@@ -168,13 +158,15 @@ end
 ---@param given table<string, heed.Tensor>
 function EMA:load_state(given)
   state.refuse("load_state", self:compare(given))
-  local averages = {}
+  local averages, none = {}, heed.zeros_like(self.replayed)
   for i, name in ipairs(self.names) do
     local t = given["average." .. name]:detach()
     averages[i] = heed.keep(t:to(self.parameters[i].device):clone())
   end
-  self.averages, self.updates = averages, given.updates:item()
-  self.replayed:zero_()
+  core.commit("load_state", {
+    targets = {self.replayed}, operands = {none},
+    fields = {self, "averages", averages, self, "updates", given.updates:item()},
+  })
 end
 
 

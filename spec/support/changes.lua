@@ -1,0 +1,204 @@
+-- Calls that change state, as spec/atomic_spec.lua and spec/c/lua_atomic.c break them off.
+--
+-- Each case has a name and a function that makes something anew, always the same: it returns the
+-- call, and what the call may change, as a table of functions, tensors and tables of these.
+
+local heed = require "heed"
+local nn, optim, tasks = heed.nn, heed.optim, heed.tasks
+
+local cases = {}
+
+local function case(name, make)
+  cases[#cases + 1] = {name = name, make = function()
+    heed.manual_seed(7)
+    return make()
+  end}
+end
+
+
+local function mlp()
+  return nn.Sequential{nn.Linear(2, 3), nn.Dropout(0.1), nn.Linear(3, 2)}
+end
+
+
+-- A model with gradients, and all that is to be seen of it.
+local function trained()
+  local model = mlp()
+  heed.mse_loss(model(heed.ones(4, 2)), heed.zeros(4, 2)):backward()
+  local function modes()
+    local list = {}
+    for _, module in model:named_modules() do list[#list + 1] = tostring(module.training) end
+    return table.concat(list, " ")
+  end
+  local function gradients()
+    local list = {}
+    for i, p in ipairs(model:parameters()) do
+      list[i] = {tostring(p.requires_grad), p.dtype, p.grad or "none"}
+    end
+    return list
+  end
+  return model, {modes, gradients, function() return model:state() end, heed.rng_state}
+end
+
+
+-- Modules --------------------------------------------------------------------------------
+
+case("model:load_state(s)", function()
+  local model, state = trained()
+  local other = mlp():state()
+  return function() model:load_state(other) end, state
+end)
+
+case("model:load_state(s, {strict = false})", function()
+  local model, state = trained()
+  local other = mlp():state()
+  other["1.bias"] = nil
+  return function() model:load_state(other, {strict = false}) end, state
+end)
+
+case("model:zero_grad()", function()
+  local model, state = trained()
+  return function() model:zero_grad() end, state
+end)
+
+for _, name in ipairs{"eval", "freeze"} do
+  case(("model:%s()"):format(name), function()
+    local model, state = trained()
+    return function() model[name](model) end, state
+  end)
+end
+
+case("model:freeze(false)", function()
+  local model, state = trained()
+  model:freeze()
+  return function() model:freeze(false) end, state
+end)
+
+case("model:train()", function()
+  local model, state = trained()
+  model:eval()
+  model[1]:train()
+  return function() model:train() end, state
+end)
+
+case("model:on_weights(f)", function()
+  local model = nn.EncoderLayer(2, 1, 2)
+  local function callbacks()
+    local n = 0
+    for _, module in model:named_modules() do n = n + (module:weights_callback() and 1 or 0) end
+    return tostring(n)
+  end
+  return function() model:on_weights(print) end, {callbacks}
+end)
+
+
+-- Averages -------------------------------------------------------------------------------
+
+local function averaged(given)
+  local model, state = trained()
+  local ema = optim.EMA(model, given or {decay = 0.5})
+  heed.no_grad(function()
+    for _, p in ipairs(model:parameters()) do p:add_(1) end
+  end)
+  state[#state + 1] = function() return ema:state() end
+  return ema, model, state
+end
+
+case("ema:update()", function()
+  local ema, _, state = averaged()
+  return function() ema:update() end, state
+end)
+
+case("ema:update(), with warmup", function()
+  local ema, _, state = averaged{warmup = true}
+  return function() ema:update() end, state
+end)
+
+case("ema:apply(f)", function()
+  local ema, _, state = averaged()
+  return function() ema:apply(function() return 1 end) end, state
+end)
+
+case("ema:apply(f), where f fails", function()
+  local ema, _, state = averaged()
+  return function() pcall(ema.apply, ema, error) end, state
+end)
+
+case("ema:load_state(s)", function()
+  local ema, model, state = averaged()
+  ema:update()
+  local other = optim.EMA(model)
+  other:update()
+  local loaded = other:state()
+  return function() ema:load_state(loaded) end, state
+end)
+
+
+-- Generators -----------------------------------------------------------------------------
+
+case("heed.sample(logits, {seed = 3})", function()
+  local logits = heed.randn(2, 5)
+  return function() heed.sample(logits, {seed = 3, temperature = 1}) end, {heed.rng_state}
+end)
+
+local function language_model()
+  local model, state = trained()
+  local embed = nn.Embedding(4, 2)
+  local whole = nn.Sequential{embed, nn.EncoderLayer(2, 1, 2, {dropout = 0.5}), nn.Linear(2, 4)}
+  whole.inner = model
+  return whole, state
+end
+
+case("heed.generate(model, ids, {seed = 3})", function()
+  local model, state = language_model()
+  model[1]:eval()
+  state[1] = function()
+    local list = {}
+    for _, module in model:named_modules() do list[#list + 1] = tostring(module.training) end
+    return table.concat(list, " ")
+  end
+  local f = function(ids) return model(ids) end
+  return function()
+    heed.generate(model, {1, 2}, {seed = 3, max = 2, cache = false})
+    heed.generate(f, {1, 2}, {seed = 3, max = 2, cache = false})
+  end, state
+end)
+
+case("a batch of a task with a seed", function()
+  local next_batch = tasks.sorting{size = 1, length = 2, seed = 3}
+  return function() next_batch() end, {heed.rng_state}
+end)
+
+local function batches()
+  local b = heed.data.batches(heed.arange(3), {size = 2, epochs = 3, seed = 5})
+  b()
+  return b, {heed.rng_state, function() return b:state() end}
+end
+
+case("a batch of an epoch", function()
+  local b, state = batches()
+  return function() b() end, state
+end)
+
+case("the first batch of an epoch", function()
+  local b, state = batches()
+  b()
+  return function() b() end, state
+end)
+
+case("batches:load_state(s)", function()
+  local b, state = batches()
+  local other = batches()
+  other()
+  local loaded = other:state()
+  return function() b:load_state(loaded) end, state
+end)
+
+case("the second run of a checkpoint", function()
+  local x = heed.ones(3, {requires_grad = true})
+  local y = heed.checkpoint(function(t) return t:dropout(0.5):exp() end, x):sum()
+  return function() y:backward() end, {heed.rng_state, function() return x.grad or "none" end}
+end)
+
+
+return cases
