@@ -2392,6 +2392,10 @@ function heed.core.commit(name, changes) end
 ---@return any ... what f returned
 function heed.core.commit_during(name, on, back, f, ...) end
 
+---Sets fields together: those of a list as `commit` has it.
+---@param fields any[]
+function heed.core.set_fields(fields) end
+
 ---Lets all tensors of a list require gradients, or none of them.
 ---@param list heed.Tensor[]
 ---@param yes boolean

@@ -92,6 +92,57 @@ case("model:on_weights(f)", function()
 end)
 
 
+-- Optimisers and moves -------------------------------------------------------------------
+
+local function optimized(make, given)
+  local model, state = trained()
+  local parameters = model:parameters()
+  local opt = make({{params = {parameters[1], parameters[2]}}, {params = {parameters[3]}, lr = 0.2}},
+                   given or {lr = 0.1})
+  opt:step()
+  state[#state + 1] = function() return opt:state() end
+  state[#state + 1] = function()
+    local list = {}
+    for i, group in ipairs(opt.groups) do
+      for name, value in pairs(group.options) do list[i .. name] = value end
+    end
+    return list
+  end
+  return opt, model, state
+end
+
+case("opt.lr = 1", function()
+  local opt, _, state = optimized(optim.Adam)
+  return function() opt.lr = 1 end, state
+end)
+
+case("opt.options.momentum = 0.5, which needs a state", function()
+  local opt, _, state = optimized(optim.SGD)
+  return function() opt.options.momentum = 0.5 end, state
+end)
+
+case("opt:load_state(s)", function()
+  local opt, _, state = optimized(optim.Adam)
+  local loaded = optimized(optim.Adam, {lr = 0.3}):state()
+  return function() opt:load_state(loaded) end, state
+end)
+
+for _, forget in ipairs{true, false} do
+  case(("opt:zero_grad{set_to_none = %s}"):format(forget), function()
+    local opt, _, state = optimized(optim.Adam)
+    return function() opt:zero_grad{set_to_none = forget} end, state
+  end)
+end
+
+case('model:to("float64"), which an optimiser and averages follow', function()
+  local opt, model, state = optimized(optim.Adam)
+  local ema = optim.EMA(model)
+  model.plain = heed.ones(2)
+  state[#state + 1] = function() return {opt:state(), ema:state(), model.plain} end
+  return function() model:to("float64") end, state
+end)
+
+
 -- Averages -------------------------------------------------------------------------------
 
 local function averaged(given)
@@ -131,6 +182,38 @@ case("ema:load_state(s)", function()
   other:update()
   local loaded = other:state()
   return function() ema:load_state(loaded) end, state
+end)
+
+
+-- Caches ---------------------------------------------------------------------------------
+
+local function cached(given)
+  local model = nn.Decoder(2, 1, 2, {hidden = 2, cross = true, context_dim = 2}):eval()
+  local cache, context = nn.Cache(given), heed.randn(2, 2, 2)
+  heed.no_grad(model, heed.randn(2, 3, 2), context, {cache = cache})
+  local function next_step()
+    local copy = cache:clone()
+    return heed.no_grad(model, heed.ones(2, 1, 2), context, {cache = copy})
+  end
+  return cache, {next_step, function() return tostring(cache) .. cache:length() end}
+end
+
+for name, given in pairs{["that grows"] = {}, ["with a capacity"] = {capacity = 6}} do
+  case("cache:reorder(ids), of one " .. name, function()
+    local cache, state = cached(given)
+    return function() cache:reorder{2, 2} end, state
+  end)
+
+  case("cache:truncate(n), of one " .. name, function()
+    local cache, state = cached(given)
+    return function() cache:truncate(2) end, state
+  end)
+end
+
+case("cache:pass(f), where f fails", function()
+  local cache, state = cached{}
+  state[#state + 1] = function() return tostring(cache.inside) end
+  return function() pcall(cache.pass, cache, error) end, state
 end)
 
 

@@ -192,6 +192,14 @@ static int l_commit (lua_State *L) {
 }
 
 
+/* set_fields(fields): all of them, as commit does */
+static int l_set_fields (lua_State *L) {
+  check_fields(L, 1);
+  set_fields(L, 1);
+  return 0;
+}
+
+
 /*
 ** {==================================================================
 ** Changes for the time of a call
@@ -294,7 +302,7 @@ static int l_require_grad (lua_State *L) {
 void open_commit (lua_State *L, int internal) {
   static const luaL_Reg functions[] = {
     {"commit", l_commit}, {"commit_during", l_commit_during}, {"require_grad", l_require_grad},
-    {NULL, NULL}
+    {"set_fields", l_set_fields}, {NULL, NULL}
   };
   static const luaL_Reg own[] = {
     {"__close", l_close_changes}, {"__gc", l_collect_changes}, {NULL, NULL}

@@ -4,6 +4,8 @@
 --   nn.Buffer      is saved
 --   any tensor     moves with the module, and that is all; a leaf that requires grad is refused
 
+local core = require "heed.core"
+local fields = require "heed.internal.fields"
 local heed = require "heed"
 local options = require "heed.internal.options"
 
@@ -91,17 +93,24 @@ local function send(t, target)
 end
 
 
-local function move(t, targets)
-  local moved = t:detach()
-  for _, target in ipairs(targets) do moved = send(moved, target) end
-  if moved.dtype == t.dtype and moved.device == t.device then return end
-  local gradient = t.grad
-  if gradient then t.grad = nil end
-  t:set_(moved)
-  if gradient then
-    for _, target in ipairs(targets) do gradient = send(gradient, target) end
-    t.grad = gradient
+local function send_all(t, targets)
+  for _, target in ipairs(targets) do t = send(t, target) end
+  return t
+end
+
+
+-- Adds to the changes what tensors become that are sent to targets; gives those by the tensors.
+local function add_moved(changes, tensors, targets)
+  local becomes = {}
+  for _, t in ipairs(tensors) do
+    local moved = send_all(t:detach(), targets)
+    if moved.dtype ~= t.dtype or moved.device ~= t.device then
+      local n = #changes.takers + 1
+      changes.takers[n], changes.givers[n], becomes[t] = t, moved, moved
+      changes.gradients[n] = t.grad and send_all(t.grad, targets) or false
+    end
   end
+  return becomes
 end
 
 
@@ -116,18 +125,46 @@ function parameter.move(tensors, targets)
       heed.fail("to: a device or a floating point type expected, got %s", options.kind(target))
     end
   end
+  local changes = {takers = {}, givers = {}, gradients = {}, fields = {}}
   heed.no_grad(function()
-    for _, t in ipairs(tensors) do move(t, targets) end
+    local becomes = add_moved(changes, tensors, targets)
+    for owner, follow in pairs(followers) do follow(owner, becomes, changes.fields) end
   end)
-  for owner, follow in pairs(followers) do follow(owner) end
+  core.commit("to", changes)
 end
 
 
----Calls `follow(owner)` after every move, for as long as `owner` lives; optimisers use it.
+---Calls `follow(owner, becomes, list)` at every move, for as long as `owner` lives: it adds to the
+---list the fields of its own that go with what tensors become. Optimisers use it.
 ---@param owner table
----@param follow function
+---@param follow fun(owner: table, becomes: table<heed.Tensor, heed.Tensor>, list: any[])
 function parameter.on_move(owner, follow)
   followers[owner] = follow
+end
+
+
+-- A tensor like another one, for as long as that lives; false: it needs no other memory.
+local function like(t, other, dtype)
+  local sent = t:to(other.device):to(dtype)
+  return not rawequal(sent, t) and heed.keep(sent)
+end
+
+
+---Adds to a list of fields the entries that follow tensors: those that become others, and then lie
+---on other devices or are of other types.
+---@param list any[]
+---@param entries (heed.Tensor|false)[]
+---@param tensors heed.Tensor[] released ones are followed no more
+---@param becomes table<heed.Tensor, heed.Tensor>
+---@param type_of? fun(t: heed.Tensor): string the type of an entry for one like this
+function parameter.follow(list, entries, tensors, becomes, type_of)
+  for i, t in ipairs(tensors) do
+    if entries[i] and options.is_alive(t) then
+      local now = becomes[t] or t
+      local sent = like(entries[i], now, type_of and type_of(now) or now.dtype)
+      if sent then fields.add(list, entries, i, sent) end
+    end
+  end
 end
 
 

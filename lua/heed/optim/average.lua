@@ -10,6 +10,7 @@
 
 local capture = require "heed.capture"
 local core = require "heed.core"
+local fields = require "heed.internal.fields"
 local heed = require "heed"
 local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
@@ -48,13 +49,11 @@ end
 local function type_of(p) return HALVES[p.dtype] and "float32" or p.dtype end
 
 
-local function follow(self)
-  for i, p in ipairs(self.parameters) do
-    if options.is_alive(p) then
-      self.averages[i] = heed.keep(self.averages[i]:to(p.device):to(type_of(p)))
-    end
-  end
-  self.replayed = heed.keep(self.replayed:to(self.averages[1].device))
+local function follow(self, becomes, list)
+  parameter.follow(list, self.averages, self.parameters, becomes, type_of)
+  local first = self.parameters[1]
+  local device = options.is_alive(first) and (becomes[first] or first).device
+  if device then fields.add(list, self, "replayed", heed.keep(self.replayed:to(device))) end
 end
 
 

@@ -5,6 +5,7 @@
 
 local capture = require "heed.capture"
 local core = require "heed.core"
+local fields = require "heed.internal.fields"
 local heed = require "heed"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
@@ -30,7 +31,7 @@ local KINDS <const> = core.optimizers()
 ---@class heed.Optimizer.inner
 ---@field parameters heed.Tensor[]
 ---@field names string[] of the states that a step needs now
----@field memory table<string, (heed.Tensor|false)[]> all states that there are, by name
+---@field memory table<string, (heed.Tensor|false)[]> all states, by name
 ---@field counts integer[] steps of each parameter
 ---@field even boolean whether all have their states, and as many steps
 local Group = {}
@@ -89,34 +90,48 @@ local function states_of(kind, o)
 end
 
 
--- Sets the states that steps need from now on; states that they needed before stay.
-local function arrange(self)
-  self.names, self.lists, self.prepared = states_of(self.kind, self.numbers), {}, {}
-  self.even = false
-  for k, name in ipairs(self.names) do
-    local list = self.memory[name]
-    if not list then
-      list = {}
-      for i = 1, #self.parameters do list[i] = false end
-      self.memory[name] = list
-    end
-    self.lists[k] = list
-  end
+-- A list of no states, one for each parameter.
+local function none(parameters)
+  local list = {}
+  for i = 1, #parameters do list[i] = false end
+  return list
 end
 
 
----Sets an option, which is checked as what was given at first.
+-- Adds to a list of fields the states that steps with these numbers need, of those in memory.
+local function arrange(self, numbers, memory, list)
+  local names, lists = states_of(self.kind, numbers), {}
+  for k, name in ipairs(names) do lists[k] = memory[name] end
+  fields.add(list, self, "names", names)
+  fields.add(list, self, "lists", lists)
+  fields.add(list, self, "prepared", {})
+  fields.add(list, self, "even", false)
+end
+
+
+---Adds to a list of fields those that set an option, which is checked as what was given at first.
 ---@param name string
 ---@param value any
-function Group:set(name, value)
+---@param list any[]
+function Group:change(name, value, list)
   local o = {}
   if value == nil then fail("%s: a value expected as %s, got nil", self.who, name) end
   options.read(self.who, {[name] = value}, self.known)
   for key in pairs(self.known) do o[key] = self.numbers[key] end
   o[name] = value
   check_options(self.who, o, KINDS[self.kind].options)
-  self.numbers[name] = value
-  if #states_of(self.kind, self.numbers) ~= #self.names then arrange(self) end
+  fields.add(list, self.numbers, name, value)
+  if #states_of(self.kind, o) ~= #self.names then arrange(self, o, self.memory, list) end
+end
+
+
+---Sets an option.
+---@param name string
+---@param value any
+function Group:set(name, value)
+  local list = {}
+  self:change(name, value, list)
+  core.commit(self.who, {fields = list})
 end
 
 
@@ -136,7 +151,7 @@ end
 
 -- The group as scripts see it.
 local function seen(self)
-  local fields = {
+  local shown = {
     parameters = table.move(self.parameters, 1, #self.parameters, 1, {}),
     options = Group.proxy(function(name) return self.numbers[name] end,
                           function(name, value) self:set(name, value) end,
@@ -151,27 +166,22 @@ local function seen(self)
   end
   local function set(name, value)
     if name ~= "lr" then
-      if not fields[name] then refuse(name) end
+      if not shown[name] then refuse(name) end
       fail("%s: lr and the options of a group can be set, got %s", self.who, options.kind(name))
     end
     self:set("lr", value)
   end
   return Group.proxy(function(name)
     if name == "lr" then return self.numbers.lr end
-    return fields[name] or refuse(name)
-  end, set, function() return fields end)
+    return shown[name] or refuse(name)
+  end, set, function() return shown end)
 end
 
 
--- Moves the state to the devices and types of the parameters, of those that were not released.
-local function follow(self)
-  for i, p in ipairs(self.parameters) do
-    for _, list in pairs(self.memory) do
-      if list[i] and options.is_alive(p) then
-        list[i] = list[i]:to(p.device):to(p.dtype)
-        heed.keep(list[i])
-      end
-    end
+-- The state moves to the devices and types of the parameters.
+local function follow(self, becomes, list)
+  for _, states in pairs(self.memory) do
+    parameter.follow(list, states, self.parameters, becomes)
   end
 end
 
@@ -192,7 +202,10 @@ function Group.new(kind, who, parameters, o)
   for i, p in ipairs(parameters) do
     self.parameters[i], self.gradients[i], self.counts[i] = p, false, 0
   end
-  arrange(self)
+  for _, row in ipairs(KINDS[kind].states) do self.memory[row.name] = none(parameters) end
+  local list = {}
+  arrange(self, numbers, self.memory, list)
+  core.commit(who, {fields = list})
   self.seen = seen(self)
   parameter.on_move(self, follow)
   return self
@@ -348,22 +361,27 @@ function Group:step()
 end
 
 
----Takes the states and counts of its parameters from those of an optimiser's.
+---Adds to a list of fields the states and counts of its parameters, from those of an optimiser's,
+---and its rate.
 ---@param given table<string, heed.Tensor> states by name and position
 ---@param counts integer[] of all of the optimiser's parameters
 ---@param before integer parameters of the groups before it
-function Group:load(given, counts, before)
+---@param rate number
+---@param list any[]
+function Group:load(given, counts, before, rate, list)
   local memory = {}
+  for name in pairs(self.memory) do memory[name] = none(self.parameters) end
   for _, name in ipairs(self.names) do
-    memory[name] = {}
     for i, p in ipairs(self.parameters) do
       local t = given[name .. "." .. before + i]
       memory[name][i] = t and heed.keep(t:to(p.device):clone()) or false
     end
   end
-  self.memory = memory
-  self.counts = table.move(counts, before + 1, before + #self.parameters, 1, {})
-  arrange(self)
+  self:change("lr", rate, list)
+  fields.add(list, self, "memory", memory)
+  fields.add(list, self, "counts",
+             table.move(counts, before + 1, before + #self.parameters, 1, {}))
+  arrange(self, self.numbers, memory, list)
 end
 
 

@@ -1,5 +1,6 @@
 -- The class of all optimisers: groups of parameters, their steps, their state.
 
+local core = require "heed.core"
 local Group = require "heed.optim.group"
 local heed = require "heed"
 local options = require "heed.internal.options"
@@ -85,7 +86,9 @@ local function common(who, groups)
     return value
   end
   local function set(name, value)
-    for _, group in ipairs(groups) do group:set(name, value) end
+    local list = {}
+    for _, group in ipairs(groups) do group:change(name, value, list) end
+    core.commit(who, {fields = list})
   end
   local function all()
     local values = {}
@@ -147,20 +150,28 @@ function Optimizer:step()
 end
 
 
+-- The changes that set all gradients to 0.
+local function zeros_for(parameters)
+  local gradients, zeros, zero = {}, {}, {}
+  for _, p in ipairs(parameters) do
+    local g = p.grad
+    if g then
+      zero[g.device] = zero[g.device] or heed.zeros({}, {device = g.device})
+      gradients[#gradients + 1], zeros[#zeros + 1] = g, zero[g.device]
+    end
+  end
+  return {targets = gradients, operands = zeros}
+end
+
+
 ---Forgets the gradients, or sets them to 0 in place.
 ---@param given? {set_to_none: boolean} true unless given
 function Optimizer:zero_grad(given)
   local forget = given == nil
     or options.read("zero_grad", given, {set_to_none = true}).set_to_none
-  for _, group in ipairs(self[INNER].groups) do
-    for _, p in ipairs(group.parameters) do
-      if forget then
-        p.grad = nil
-      elseif p.grad then
-        p.grad:zero_()
-      end
-    end
-  end
+  local parameters = self[INNER].fields.parameters
+  if forget then core.commit("zero_grad", {takers = parameters})
+  else core.commit("zero_grad", zeros_for(parameters)) end
 end
 
 
@@ -235,13 +246,14 @@ function Optimizer:load_state(given, more)
   if more ~= nil then options.no_more("load_state", 1, more) end
   state.refuse("load_state", self:compare(given))
   local counts, rates, before = given.step:totable(), given.lr:flatten():totable(), 0
+  local list = {}
   heed.no_grad(function()
     for i, group in ipairs(self[INNER].groups) do
-      group:load(given, counts, before)
-      group:set("lr", rates[i])
+      group:load(given, counts, before, rates[i], list)
       before = before + #group.parameters
     end
   end)
+  core.commit("load_state", {fields = list})
 end
 
 

@@ -11,6 +11,7 @@
 -- may without Lua's knowing, leaves the number as it was, and the next step writes over its keys.
 
 local capture = require "heed.capture"
+local core = require "heed.core"
 local columns = require "heed.nn.cache.columns"
 local heed = require "heed"
 local masks = require "heed.mask"
@@ -24,6 +25,7 @@ local fail = heed.fail
 ---@field columns heed.Tensor int64 (T): where its keys lie in the buffers
 ---@field positions heed.Tensor int64 (1, T)
 ---@field finish heed.Tensor int64 (1): how many tokens there are with its own
+---@field at heed.Tensor the cache's
 ---@field masks table<boolean, heed.Mask> whether causal -> who may attend
 
 local fixed = {}
@@ -77,7 +79,7 @@ function fixed.new_step(cache, x)
   local step = {
     T = T, batch = x:size(1), first = #cache.order == 0, done = 0, capture = notes(),
     columns = spare > 0 and places + spare or places, positions = (places - 1):unsqueeze(1),
-    finish = places:narrow(1, T, 1), masks = {},
+    finish = places:narrow(1, T, 1), masks = {}, at = cache.at,
   }
   if capture.running() then expect(cache, step) end
   return step
@@ -150,9 +152,8 @@ end
 
 
 -- The first step does not show which layer is its last.
-function fixed.commit(cache)
-  local step = cache.step
-  if step.done == (step.first and 1 or #cache.order) then cache.at:copy_(step.finish) end
+function fixed.written(step, done, uses)
+  if done == (step.first and 1 or uses) then return step.at, step.finish end
 end
 
 
@@ -161,8 +162,11 @@ function fixed.has_moved() return false end
 
 -- Between steps ----------------------------------------------------------
 
-local function merge(cache)
-  if not steps.is_empty(cache) then steps.merge(cache, {batch = cache.step.batch}) end
+-- Writes tensors, after which the cache has one step, which all uses have done.
+local function merge(who, cache, targets, operands)
+  local step = not steps.is_empty(cache) and {batch = cache.step.batch} or nil
+  core.commit(who, {targets = targets, operands = operands,
+                    fields = steps.merged(cache, steps.slots_of(cache), step)})
 end
 
 
@@ -178,7 +182,7 @@ end
 
 
 local function batch_of(cache)
-  local _, slot = next(cache.slots)
+  local _, slot = next(steps.slots_of(cache))
   local held = slot and (slot.context and slot.context.k or slot.all_k)
   return held and held:size(1) or 0
 end
@@ -193,24 +197,27 @@ end
 
 
 function fixed.reorder(cache, ids)
+  local targets, operands = {}, {}
   steps.is_started(cache, fixed)
   local t = rows_of(ids, batch_of(cache))
-  for _, slot in pairs(cache.slots) do
+  for _, slot in pairs(steps.slots_of(cache)) do
     for _, held in pairs(slot.context or {slot.all_k, slot.all_v}) do
       if t:numel() ~= held:size(1) then
         fail("reorder: as many rows as before expected, %d, since the cache has a capacity, got %d",
              held:size(1), t:numel())
       end
-      held:copy_(held:index_select(1, t:to(held.device)))
+      targets[#targets + 1] = held
+      operands[#targets] = held:index_select(1, t:to(held.device))
     end
   end
-  merge(cache)
+  merge("reorder", cache, targets, operands)
 end
 
 
 function fixed.truncate(cache, n)
-  if cache.at then cache.at:fill_(n) end
-  merge(cache)
+  if not cache.at then return end
+  local length = heed.full({1}, n, {dtype = "int64", device = cache.at.device})
+  merge("truncate", cache, {cache.at}, {length})
 end
 
 
@@ -225,7 +232,9 @@ end
 function fixed.clone(cache, copy)
   copy.at = not steps.is_empty(cache) and heed.keep(cache.at:clone())
   for _, use in ipairs(cache.order) do copy.slots[use] = copy_of(cache, cache.slots[use]) end
-  if copy.at then steps.merge(copy, {batch = cache.step.batch}) end
+  if copy.at then
+    core.set_fields(steps.merged(copy, copy.slots, {batch = cache.step.batch}))
+  end
 end
 
 

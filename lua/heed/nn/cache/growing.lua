@@ -5,6 +5,7 @@
 local alignment = require "heed.nn.cache.alignment"
 local capture = require "heed.capture"
 local columns = require "heed.nn.cache.columns"
+local core = require "heed.core"
 local heed = require "heed"
 local masks = require "heed.mask"
 local options = require "heed.internal.options"
@@ -143,7 +144,7 @@ function growing.append(cache, slot, k, v)
 end
 
 
-function growing.commit() end
+function growing.written() return nil end
 
 
 function growing.has_moved(cache)
@@ -190,17 +191,18 @@ function growing.reorder(cache, ids)
   local function chosen(t)
     return heed.keep(t:index_select(1, heed.tensor(ids, {device = t.device, dtype = "int64"})))
   end
+  local slots = {}
   for _, use in ipairs(cache.contexts) do
     local context = {}
     for name, t in pairs(cache.slots[use].context) do context[name] = chosen(t) end
-    cache.slots[use] = {context = context}
+    slots[use] = {context = context}
   end
   for _, use in ipairs(cache.order) do
-    local slot = cache.slots[use]
-    local held = columns.map(slot.held, chosen)
-    slot.held = columns.last(held, math.min(to.length, limit_of(cache)))
+    local held = columns.map(cache.slots[use].held, chosen)
+    slots[use] = {held = columns.last(held, math.min(to.length, limit_of(cache)))}
   end
-  if to then steps.merge(cache, {to = to, device = cache.step.device}) end
+  local step = to and {to = to, device = cache.step.device} or nil
+  core.set_fields(steps.merged(cache, slots, step))
 end
 
 
@@ -209,12 +211,11 @@ function growing.truncate(cache, n, length)
   if length > limit_of(cache) then
     fail("truncate: the tokens before the window of %d are forgotten", cache.window)
   end
+  local slots, to = steps.slots_of(cache), alignment.truncate(present(cache), n)
   for _, use in ipairs(cache.order) do
-    local slot = cache.slots[use]
-    slot.held = columns.cut(slot.held, length - n)
+    slots[use].held = columns.cut(slots[use].held, length - n)
   end
-  local to = alignment.truncate(present(cache), n)
-  steps.merge(cache, {to = to, device = cache.step.device})
+  core.set_fields(steps.merged(cache, slots, {to = to, device = cache.step.device}))
 end
 
 
@@ -226,7 +227,9 @@ function growing.clone(cache, copy)
     slot.held = columns.shared(slot.held)
     copy.slots[use] = {held = slot.held}
   end
-  if now then steps.merge(copy, {to = now, device = cache.step.device}) end
+  if now then
+    core.set_fields(steps.merged(copy, copy.slots, {to = now, device = cache.step.device}))
+  end
 end
 
 

@@ -19,7 +19,7 @@
 --   new_step(cache, x, lengths, keys)        a step of x's tokens: {T, first, done, positions, ...}
 --   check_same(cache, x, lengths, keys)      refuses a layer's call that differs from its step
 --   append(cache, slot, k, v, causal)        the slot to commit, all keys and values, and a mask
---   commit(cache)                            a layer is done
+--   written(step, done, uses)                where it ends a step: a tensor, and its value then
 --   has_moved(cache)                         whether columns are not numbered as tokens are
 --   length(cache), positions(cache, T, given)   of the tokens before the next step
 --   reorder(cache, ids), truncate(cache, n, length)
@@ -129,8 +129,9 @@ function Cache:place(layer, x, lengths, keys)
   if steps.joined(self, use) then
     store.check_same(self, x, lengths, keys)
   else
-    self.step = store.new_step(self, x, lengths, keys)
-    self.step.pass = self.last_pass
+    local step = store.new_step(self, x, lengths, keys)
+    step.pass = self.last_pass
+    self.step = step
   end
   return self.step.positions
 end
@@ -158,8 +159,7 @@ end
 ---@param layer heed.Module
 function Cache:commit(layer)
   steps.check_order(self, "commit", layer, self.pending)
-  steps.commit(self)
-  store_of(self).commit(self)
+  steps.commit(self, store_of(self))
 end
 
 
@@ -203,8 +203,7 @@ end
 local function add_context(cache, use, context)
   local own = {}
   for name, t in pairs(context) do own[name] = store_of(cache).own(t) end
-  cache.slots[use] = {context = own}
-  table.insert(cache.contexts, use)
+  steps.add_context(cache, use, own)
 end
 
 
@@ -221,7 +220,6 @@ function Cache:store(layer, context)
   check_context(context)
   steps.slot_of(self, use, true)
   add_context(self, use, context)
-  steps.finish(self, use)
 end
 
 
@@ -233,10 +231,8 @@ end
 ---@return any ... what f returns
 function Cache:pass(f, ...)
   options.callable("pass", "f", f)
-  local outer = self.inside
-  local _ <close> = setmetatable({}, {__close = function() self.inside = outer end})
-  self.inside = {}
-  return f(...)
+  local on, back = {fields = {self, "inside", {}}}, {fields = {self, "inside", self.inside}}
+  return core.commit_during("pass", on, back, f, ...)
 end
 
 

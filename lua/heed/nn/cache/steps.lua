@@ -1,6 +1,7 @@
 -- Steps of an nn.Cache: every use of a layer takes part in each of them once, whatever the store.
 
 local core = require "heed.core"
+local fields = require "heed.internal.fields"
 local heed = require "heed"
 local options = require "heed.internal.options"
 
@@ -56,7 +57,10 @@ function steps.use_of(cache, layer)
     fail("%s: a layer expected, got %s", SELF, options.kind(layer))
   end
   local pass = pass_of(cache) or false
-  if not pass or pass ~= cache.last_pass then cache.last_pass, cache.done = pass, {} end
+  if not pass or pass ~= cache.last_pass then
+    cache.done = {}
+    cache.last_pass = pass         -- last: an error before it leads here again
+  end
   local index = (cache.done[layer] or 0) + 1
   local uses = cache.uses[layer] or {}
   cache.uses[layer] = uses
@@ -175,26 +179,74 @@ function steps.check_appended(cache, layer, k, v, causal)
 end
 
 
----Makes the pending slot that of the use whose turn it is.
----@param cache heed.Cache
-function steps.commit(cache)
-  local step, slot, use = cache.step, cache.pending, cache.turn
-  if not cache.slots[use] then table.insert(cache.order, use) end
-  slot.step = step
-  cache.slots[use] = slot
-  step.done = step.done + 1
-  steps.finish(cache, use)
-  cache.turn, cache.pending = false, false
+local function with(list, value)
+  local longer = table.move(list, 1, #list, 1, {})
+  longer[#list + 1] = value
+  return longer
 end
 
 
----Makes one step of all steps so far, which every use has done.
+---Makes the pending slot that of the use whose turn it is. What the store says that the last use of
+---a step writes is written with it.
 ---@param cache heed.Cache
----@param step table
-function steps.merge(cache, step)
-  step.done, step.first = #cache.order, false
-  cache.step = step
-  for _, use in ipairs(cache.order) do cache.slots[use].step = step end
+---@param store table the store of the cache
+function steps.commit(cache, store)
+  local step, slot, use = cache.step, cache.pending, cache.turn
+  local done, layer, order = step.done + 1, use.layer, cache.order
+  if not cache.slots[use] then
+    order = with(order, use)
+    cache.slots[use] = false
+  end
+  slot.step = slot.step or false
+  cache.done[layer] = cache.done[layer] or false
+  local list = {
+    slot, "step", step, cache.slots, use, slot, cache, "order", order, step, "done", done,
+    cache.done, layer, use.index, cache, "turn", false, cache, "pending", false,
+  }
+  local target, value = store.written(step, done, #order)
+  if not target then return core.set_fields(list) end
+  core.commit(SELF, {targets = {target}, operands = {value}, fields = list})
+end
+
+
+---Keeps what a use of a layer has of its context; it is done.
+---@param cache heed.Cache
+---@param use heed.cache.use
+---@param context table<string, heed.Tensor>
+function steps.add_context(cache, use, context)
+  local list = {}
+  fields.add(list, cache.slots, use, {context = context})
+  fields.add(list, cache, "contexts", with(cache.contexts, use))
+  fields.add(list, cache.done, use.layer, use.index)
+  core.set_fields(list)
+end
+
+
+---Copies of all slots.
+---@param cache heed.Cache
+---@return table<heed.cache.use, table>
+function steps.slots_of(cache)
+  local slots = {}
+  for use, slot in pairs(cache.slots) do
+    local copy = {}
+    for name, value in pairs(slot or {}) do copy[name] = value end
+    slots[use] = slot and copy or nil
+  end
+  return slots
+end
+
+
+---The fields that make one step of all steps so far, which every use has done, with other slots.
+---@param cache heed.Cache
+---@param slots table<heed.cache.use, table> of all uses; they are nobody else's
+---@param step? table nil: there was no step yet
+---@return any[]
+function steps.merged(cache, slots, step)
+  if step then
+    step.done, step.first = #cache.order, false
+    for _, use in ipairs(cache.order) do slots[use].step = step end
+  end
+  return {cache, "slots", slots, cache, "step", step or cache.step}
 end
 
 
