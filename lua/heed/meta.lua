@@ -2402,7 +2402,7 @@ function heed.core.set_fields(fields) end
 function heed.core.require_grad(list, yes) end
 
 ---The state of a generator of the CPU with this seed; the module's own stays as it is.
----> heed.core.with_generators({rng = heed.core.rng_seeded(3)}, heed.randint, 9, {1}):numel() == 5056
+---> heed.core.rng_seeded(3):numel() == 5056
 ---@param seed integer
 ---@return heed.Tensor state as `heed.rng_state` gives it
 function heed.core.rng_seeded(seed) end

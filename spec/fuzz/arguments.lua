@@ -185,6 +185,22 @@ function kinds.STEPS(c)
 end
 
 
+function kinds.CHANGES(c)
+  local function tensors() return kinds.TENSORS(c) end
+  return c.r:pick{
+    ("{targets = %s, operands = %s}"):format(tensors(), tensors()),
+    ('{op = "lerp", number = 0.5, targets = %s, operands = %s}'):format(tensors(), tensors()),
+    ('{op = "mul", number = 0.5, targets = %s}'):format(tensors()),
+    ("{takers = %s, givers = %s}"):format(tensors(), tensors()),
+    ("{takers = %s, gradients = %s}"):format(tensors(), tensors()),
+  }
+end
+
+function kinds.GENERATORS(c)
+  return c.r:pick{"{rng = heed.rng_state()}", "{rng = heed.core.rng_seeded(3)}", "{}"}
+end
+
+
 -- Structured functions: all arguments at once, from a context.
 local whole = {}
 

@@ -113,6 +113,10 @@ signatures.core = read {
   capture_state = "ANY:x", capture_changes = "ANY:x TENSOR:y",
   capture_set_step = "ANY:x COUNT:n ANY:y", read_file = "TEXT:path COUNT:most?",
   clip_gradients = "TENSORS:parameters NUMBER:p NUMBER:max?",
+  commit = "TEXT:name CHANGES:changes", set_fields = "ANY:fields",
+  commit_during = "TEXT:name CHANGES:on CHANGES:back CALL:f",
+  require_grad = "TENSORS:list FLAG:yes", rng_seeded = "COUNT:seed",
+  with_generators = "GENERATORS:states CALL:f",
   optim_step = "STEP:kind TENSORS:parameters TENSORS:gradients STATES:states STEPS:options",
 }
 

@@ -97,8 +97,8 @@ end)
 local function optimized(make, given)
   local model, state = trained()
   local parameters = model:parameters()
-  local opt = make({{params = {parameters[1], parameters[2]}}, {params = {parameters[3]}, lr = 0.2}},
-                   given or {lr = 0.1})
+  local groups = {{params = {parameters[1], parameters[2]}}, {params = {parameters[3]}, lr = 0.2}}
+  local opt = make(groups, given or {lr = 0.1})
   opt:step()
   state[#state + 1] = function() return opt:state() end
   state[#state + 1] = function()
@@ -198,7 +198,8 @@ local function cached(given)
   return cache, {next_step, function() return tostring(cache) .. cache:length() end}
 end
 
-for name, given in pairs{["that grows"] = {}, ["with a capacity"] = {capacity = 6}} do
+for _, given in ipairs{{}, {capacity = 6}} do
+  local name = given.capacity and "with a capacity" or "that grows"
   case("cache:reorder(ids), of one " .. name, function()
     local cache, state = cached(given)
     return function() cache:reorder{2, 2} end, state

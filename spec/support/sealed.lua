@@ -25,6 +25,7 @@ local LEVEL <const> = "only the host sets the level"
 local LIMIT <const> = "a limit that was lowered stays"
 
 local FILES <const> = {
+  ["spec/atomic_spec.lua"] = "a hook is set, which takes debug",
   ["spec/api_spec.lua"] = PROCESSES, ["spec/bare_spec.lua"] = PROCESSES,
   ["spec/house_spec.lua"] = "sources are read",
   ["spec/optimizers_spec.lua"] = CORE, ["spec/stubs_spec.lua"] = CORE,
