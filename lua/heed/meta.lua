@@ -2363,14 +2363,14 @@ function heed.isatty(descriptor) end
 ---@field public heed the functions of C above, before the Lua half adds to them
 heed.core = {}
 
----One step of an optimiser for all parameters.
----@param kind string the name of a row of src/op/optimizers.def
----@param parameters heed.Tensor[]
----@param gradients? (heed.Tensor|false)[] the parameters' own unless given
----@param states (heed.Tensor|false)[][] lists, one for each kind of state
----@param options table lr, step and PyTorch's others
+---Steps of optimisers, and then fields that are set, as by `commit`. Each step is six values of the
+---list: the name of a row of src/op/optimizers.def; parameters; gradients, or false for their own; a
+---list of lists, one for each kind of state; a table of lr and PyTorch's other options; and its
+---number, from 1, which counts on where the gradients are their own.
+---@param steps any[]
+---@param fields? any[]
 ---@return boolean stepped false if the parameters' own are to be taken and one has none
-function heed.core.optim_step(kind, parameters, gradients, states, options) end
+function heed.core.optim_step(steps, fields) end
 
 ---Changes that are made together, or not at all: an error, also one of a hook, comes before the
 ---first or after the last. Tensors of `targets` are written with those of `operands` by `op`:

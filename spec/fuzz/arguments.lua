@@ -172,18 +172,19 @@ end
 
 function kinds.WIDTH(c) return ("%q"):format(c.r:pick{"i1", "i2", "i4", "u1", "u2", "u4", "u8"}) end
 
-function kinds.STEP(c) return ("%q"):format(c.r:pick(OPTIMIZERS)) end
-
-function kinds.STATES(c)
+local function states(c)
   return "{" .. concat(c.r:list(c.r:integer(0, 3), function() return kinds.TENSORS(c) end), ", ")
          .. "}"
 end
 
 function kinds.STEPS(c)
-  return ("{lr = 0.1, step = %s, betas = {0.9, 0.99}, eps = 1e-8, weight_decay = %s}")
-    :format(c.r:pick{"1", "5", values.number(c.r)}, kinds.NUMBER(c))
+  local list = c.r:list(c.r:integer(1, 2), function()
+    return ("%q, %s, %s, %s, {lr = 0.1, betas = {0.9, 0.99}, eps = 1e-8, weight_decay = %s}, %s")
+      :format(c.r:pick(OPTIMIZERS), kinds.TENSORS(c), c.r:pick{"false", kinds.TENSORS(c)},
+              states(c), kinds.NUMBER(c), c.r:pick{"1", "5", values.number(c.r)})
+  end)
+  return "{" .. concat(list, ", ") .. "}"
 end
-
 
 function kinds.CHANGES(c)
   local function tensors() return kinds.TENSORS(c) end

@@ -117,7 +117,7 @@ signatures.core = read {
   commit_during = "TEXT:name CHANGES:on CHANGES:back CALL:f",
   require_grad = "TENSORS:list FLAG:yes", rng_seeded = "COUNT:seed",
   with_generators = "GENERATORS:states CALL:f",
-  optim_step = "STEP:kind TENSORS:parameters TENSORS:gradients STATES:states STEPS:options",
+  optim_step = "STEPS:steps",
 }
 
 

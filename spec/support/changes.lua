@@ -100,6 +100,7 @@ local function optimized(make, given)
   local groups = {{params = {parameters[1], parameters[2]}}, {params = {parameters[3]}, lr = 0.2}}
   local opt = make(groups, given or {lr = 0.1})
   opt:step()
+  opt:step()
   state[#state + 1] = function() return opt:state() end
   state[#state + 1] = function()
     local list = {}
@@ -110,6 +111,37 @@ local function optimized(make, given)
   end
   return opt, model, state
 end
+
+local kinds = {SGD = {lr = 0.1, momentum = 0.9}, Adam = {lr = 0.1}, Lion = {lr = 0.1}}
+
+for _, kind in ipairs{"SGD", "Adam", "Lion"} do
+  case("opt:step(), of " .. kind, function()
+    local opt, _, state = optimized(optim[kind], kinds[kind])
+    return function() opt:step() end, state
+  end)
+end
+
+case("opt:step(), the first", function()
+  local model, state = trained()
+  local opt = optim.Adam(model:parameters())
+  state[#state + 1] = function() return opt:state() end
+  return function() opt:step() end, state
+end)
+
+case("opt:step(), without a gradient of a parameter", function()
+  local opt, model, state = optimized(optim.SGD, kinds.SGD)
+  model[1].weight.grad = nil
+  return function() opt:step() end, state
+end)
+
+case("opt:step(), where a parameter lags behind", function()
+  local opt, model, state = optimized(optim.SGD, kinds.SGD)
+  local g = model[1].weight.grad
+  model[1].weight.grad = nil
+  opt:step()
+  model[1].weight.grad = g
+  return function() opt:step() end, state
+end)
 
 case("opt.lr = 1", function()
   local opt, _, state = optimized(optim.Adam)

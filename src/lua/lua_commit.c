@@ -62,22 +62,37 @@ void set_fields (lua_State *L, int fields) {
 ** ===================================================================
 */
 
-/* The lists of tensors of a table of changes, in the order in which they lie in 'tensor'. */
-enum { TARGETS, OPERANDS, TAKERS, GIVERS, GRADIENTS, FIELDS, LISTS = FIELDS };
+/*
+** The keys of a table of changes: lists of tensors, in the order in which these lie in 'tensor';
+** and what is no such list.
+*/
+enum { TARGETS, OPERANDS, TAKERS, GIVERS, GRADIENTS, FIELDS, OP, NUMBER, KEYS, LISTS = FIELDS };
 
 static const char *const names[] = {
-  "targets", "operands", "takers", "givers", "gradients", "fields"
+  "targets", "operands", "takers", "givers", "gradients", "fields", "op", "number"
 };
 
 
-/* Pushes the lists and the fields of the table at i; n: how long the lists are. */
-static void push_lists (lua_State *L, int i, size_t n[LISTS]) {
-  luaL_checkstack(L, FIELDS + 8, "commit");
-  for (int k = 0; k <= FIELDS; k++) {
-    int type = lua_getfield(L, i, names[k]);
-    if (type != LUA_TNIL && type != LUA_TTABLE)
-      raise(L, "a list expected as %s, got %s", names[k], describe(L, -1));
+static int key_of (const char *name) {
+  int k = 0;
+  while (k < KEYS && strcmp(names[k], name) != 0) k++;
+  return k;
+}
+
+
+/* Pushes the values of all keys that the table at i may have; n: how long its lists are. */
+static void push_values (lua_State *L, int i, size_t n[LISTS]) {
+  const int first = lua_gettop(L) + 1;
+  luaL_checktype(L, i, LUA_TTABLE);
+  luaL_checkstack(L, KEYS + 8, "commit");
+  lua_settop(L, first + KEYS - 1);
+  lua_pushnil(L);
+  while (lua_next(L, i)) {
+    const int k = lua_type(L, -2) == LUA_TSTRING ? key_of(lua_tostring(L, -2)) : KEYS;
+    if (k == KEYS) raise(L, "an unknown kind of changes: %s", describe(L, -2));
+    if (k <= FIELDS) luaL_checktype(L, -1, LUA_TTABLE);
     if (k < LISTS) n[k] = lua_rawlen(L, -1);
+    lua_replace(L, first + k);
   }
   bool fit = (n[OPERANDS] == n[TARGETS] || n[OPERANDS] == 0) &&
              (n[GIVERS] == n[TAKERS] || n[GIVERS] == 0) &&
@@ -86,22 +101,10 @@ static void push_lists (lua_State *L, int i, size_t n[LISTS]) {
 }
 
 
-static heed_op read_op (lua_State *L, int i) {
-  heed_op op = HEED_copy;
-  if (lua_getfield(L, i, "op") != LUA_TNIL) {
-    const char *name = luaL_checkstring(L, -1);
-    op = strcmp(name, "lerp") == 0 ? HEED_lerp : strcmp(name, "mul") == 0 ? HEED_mul : HEED_copy;
-  }
-  lua_pop(L, 1);
-  return op;
-}
-
-
-static double read_number (lua_State *L, int i) {
-  lua_getfield(L, i, "number");
-  double number = lua_tonumber(L, -1);
-  lua_pop(L, 1);
-  return number;
+static heed_op check_op (lua_State *L, int i) {
+  static const char *const options[] = {"copy", "lerp", "mul", NULL};
+  static const heed_op ops[] = {HEED_copy, HEED_lerp, HEED_mul};
+  return ops[luaL_checkoption(L, i, "copy", options)];
 }
 
 
@@ -109,7 +112,8 @@ static double read_number (lua_State *L, int i) {
 static void read_tensors (lua_State *L, int i, size_t n, heed_tensor **list) {
   for (size_t k = 0; k < n; k++) {
     lua_rawgeti(L, i, (lua_Integer)k + 1);
-    list[k] = lua_toboolean(L, -1) ? check_tensor(L, -1) : NULL;
+    list[k] = raw_tensor(L, -1);
+    if (list[k] == NULL && lua_toboolean(L, -1)) check_tensor(L, -1);      /* raises */
     lua_pop(L, 1);
   }
 }
@@ -122,14 +126,13 @@ static void read_tensors (lua_State *L, int i, size_t n, heed_tensor **list) {
 static changes *push_changes (lua_State *L, int i) {
   size_t n[LISTS] = {0}, all = 0;
   int first = lua_gettop(L) + 1;
-  luaL_checktype(L, i, LUA_TTABLE);
-  push_lists(L, i, n);
+  push_values(L, i, n);
   for (int k = 0; k < LISTS; k++) all += n[k];
   changes *c = lua_newuserdatauv(L, sizeof *c + all * sizeof *c->tensor, 1);
   memset(c, 0, sizeof *c);
   c->n = all;
-  c->of.op = read_op(L, i);
-  c->of.number = read_number(L, i);
+  c->of.op = check_op(L, first + OP);
+  c->of.number = lua_tonumber(L, first + NUMBER);
   c->of.ntargets = (int)n[TARGETS];
   c->of.ntakers = (int)n[TAKERS];
   heed_tensor *const **at[LISTS] = {&c->of.targets, &c->of.operands, &c->of.takers, &c->of.givers,
@@ -141,9 +144,9 @@ static changes *push_changes (lua_State *L, int i) {
   if (c->of.givers != NULL && in_finaliser(L))   /* the interrupted call may rely on the shape */
     raise(L, "a finaliser may not change what a tensor is");
   check_fields(L, first + FIELDS);
-  lua_insert(L, first);
-  lua_pushvalue(L, first + 1 + FIELDS);
-  lua_setiuservalue(L, first, 1);
+  lua_pushvalue(L, first + FIELDS);
+  lua_setiuservalue(L, -2, 1);
+  lua_replace(L, first);
   lua_settop(L, first);
   return c;
 }

@@ -41,13 +41,20 @@ static double entry_field (lua_State *L, int i, const char *name, int k) {
 }
 
 
-heed_step read_step (lua_State *L, int i) {
+/* But for the number of the step. */
+static heed_step read_numbers (lua_State *L, int i) {
   heed_step step;
   memset(&step, 0, sizeof step);
 #define NUMBER(name, ...) step.name = number_field(L, i, #name);
 #define ENTRY(name, list, k, ...) step.name = entry_field(L, i, #list, k);
 #define FLAG(name) step.name = flag_field(L, i, #name);
 #include "op/optimizers.def"
+  return step;
+}
+
+
+heed_step read_step (lua_State *L, int i) {
+  heed_step step = read_numbers(L, i);
   lua_getfield(L, i, "step");
   step.step = lua_isnil(L, -1) ? 1 : check_integer(L, lua_gettop(L), "step");
   lua_pop(L, 1);
@@ -60,7 +67,8 @@ static void read_list (lua_State *L, int i, int n, heed_tensor **list) {
   luaL_checktype(L, i, LUA_TTABLE);
   for (int k = 0; k < n; k++) {
     lua_rawgeti(L, i, k + 1);
-    list[k] = lua_toboolean(L, -1) ? check_tensor(L, -1) : NULL;
+    list[k] = raw_tensor(L, -1);
+    if (list[k] == NULL && lua_toboolean(L, -1)) check_tensor(L, -1);      /* raises */
     lua_pop(L, 1);
   }
 }
@@ -79,10 +87,78 @@ static bool read_living (lua_State *L, int i, int n, heed_tensor **list) {
 }
 
 
-/* The gradients of n tensors, owned; false: one has none, and nothing is owned. */
-static bool take_gradients (int n, heed_tensor *const *ts, heed_tensor **gradients) {
-  for (int i = 0; i < n; i++) {
-    gradients[i] = heed_gradient(ts[i]);
+/*
+** Steps as heed_commit takes them. The values of their entries lie on the stack, the tensors of
+** their lists in one array: parameters, states and gradients of each step.
+*/
+typedef struct stepped {
+  heed_optimization of;
+  heed_step step;
+  heed_tensor *const *states[HEED_STATES];
+  int first, nstates;              /* the index of its values; how many states there are */
+  bool own;                        /* the gradients are the parameters' own */
+} stepped;
+
+/* The values of an entry of the list of steps. */
+enum { KIND, PARAMETERS, GRADIENTS, STATES, NUMBERS, NUMBER, VALUES };
+
+enum { FEW = 4 };                  /* steps that lie on the stack of C */
+
+static heed_optimizer check_kind (lua_State *L, int i) {
+  static const char *const kinds[] = {
+#define OPTIMIZER(NAME, name, ...) #name,
+#include "op/optimizers.def"
+    NULL
+  };
+  return (heed_optimizer)luaL_checkoption(L, i, NULL, kinds);
+}
+
+
+/* Pushes the values of entry k and reads them, but for the lists. That may call a script. */
+static void read_entry (lua_State *L, int k, stepped *s) {
+  const int first = lua_gettop(L) + 1;
+  luaL_checkstack(L, VALUES + 8, "step");
+  for (int i = 0; i < VALUES; i++) {
+    lua_rawgeti(L, 1, k * VALUES + i + 1);
+    if (i == PARAMETERS || i == STATES || i == NUMBERS) luaL_checktype(L, -1, LUA_TTABLE);
+  }
+  *s = (stepped){.first = first, .own = !lua_toboolean(L, first + GRADIENTS)};
+  s->of.kind = check_kind(L, first + KIND);
+  s->step = read_numbers(L, first + NUMBERS);
+  s->step.step = check_integer(L, first + NUMBER, "step");
+  s->of.n = (int)lua_rawlen(L, first + PARAMETERS);
+  size_t nstates = lua_rawlen(L, first + STATES);
+  if (nstates > HEED_STATES)
+    raise(L, "at most %d states expected, got %d", HEED_STATES, (int)nstates);
+  s->nstates = (int)nstates;
+}
+
+
+/* Reads the lists of an entry into 'tensor' and on; where they end. NULL: one holds no tensor. */
+static heed_tensor **read_lists (lua_State *L, stepped *s, heed_tensor **tensor) {
+  const int n = s->of.n;
+  s->of.parameters = tensor;
+  s->of.states = s->states;
+  s->of.step = &s->step;
+  if (!s->own) read_list(L, s->first + PARAMETERS, n, tensor);
+  else if (!read_living(L, s->first + PARAMETERS, n, tensor)) return NULL;
+  for (int i = 0; i < s->nstates; i++) {
+    s->states[i] = tensor += n;
+    lua_rawgeti(L, s->first + STATES, i + 1);
+    read_list(L, lua_gettop(L), n, tensor);
+    lua_pop(L, 1);
+  }
+  s->of.gradients = tensor += n;
+  if (!s->own) read_list(L, s->first + GRADIENTS, n, tensor);
+  return tensor + n;
+}
+
+
+/* Takes the parameters' own gradients, which it owns then; false: one has none. */
+static bool take_own (const stepped *s) {
+  heed_tensor **gradients = (heed_tensor **)s->of.gradients;
+  for (int i = 0; i < s->of.n; i++) {
+    gradients[i] = heed_gradient(s->of.parameters[i]);
     if (gradients[i] != NULL) continue;
     while (i > 0) heed_drop(gradients[--i]);
     return false;
@@ -91,47 +167,74 @@ static bool take_gradients (int n, heed_tensor *const *ts, heed_tensor **gradien
 }
 
 
+/* The tensors of n steps get an owner; of how many: of n, if all gradients are there. */
+static int hold (int n, stepped *s) {
+  for (int k = 0; k < n; k++) {
+    if (s[k].own && !take_own(&s[k])) return k;
+    heed_tensor *const *end = s[k].of.gradients + (s[k].own ? 0 : s[k].of.n);
+    for (heed_tensor *const *t = s[k].of.parameters; t < end; t++) heed_keep(*t);
+  }
+  return n;
+}
+
+
+static void let_go (int n, const stepped *s) {
+  for (int k = 0; k < n; k++)
+    for (int i = 0; i < (2 + s[k].nstates) * s[k].of.n; i++) heed_drop(s[k].of.parameters[i]);
+}
+
+
+/* Makes n steps, whose entries are read: true, or false for a missing gradient; -1: a failure. */
+static int make_steps (lua_State *L, int n, stepped *s, heed_optimization *of) {
+  size_t tensors = 1;
+  for (int k = 0; k < n; k++) tensors += (size_t)(2 + s[k].nstates) * (size_t)s[k].of.n;
+  heed_tensor **end = lua_newuserdatauv(L, tensors * sizeof *end, 0);
+  for (int k = 0; k < n && end != NULL; k++) end = read_lists(L, &s[k], end);
+  if (end == NULL) return false;
+  const int held = hold(n, s);
+  for (int k = 0; k < n; k++) of[k] = s[k].of;
+  bool good = held < n || heed_commit(binding_of(L)->cx, &(heed_changes){.nsteps = n, .steps = of});
+  let_go(held, s);
+  return good ? held == n : -1;
+}
+
+
+/* Steps along the parameters' own gradients count on by themselves. */
+static void count_on (lua_State *L, int n, const stepped *s) {
+  for (int k = 0; k < n; k++) {
+    if (!s[k].own) continue;
+    lua_pushinteger(L, (lua_Integer)s[k].step.step + 1);
+    lua_rawseti(L, 1, k * VALUES + NUMBER + 1);
+  }
+}
+
+
 /*
-** optim_step(kind, parameters, gradients, states, options): kind is the name of an optimizer, and
-** states is a list of lists. With nil for gradients they are the parameters' own, and the result is
-** false if one of these has none.
+** optim_step(steps, fields): all of the steps, and then the fields are set (lua_commit.c). Each
+** step is six values of the list: the name of an optimizer, parameters, gradients (false: the
+** parameters' own, and the result is false if one of these has none), a list of lists of states,
+** its numbers by name, and the number of the step, which goes on to the next one for such steps.
 */
 static int l_optim_step (lua_State *L) {
-  static const char *const kinds[] = {
-#define OPTIMIZER(NAME, name, ...) #name,
-#include "op/optimizers.def"
-    NULL
-  };
-  binding *b = enter(L);
-  heed_optimizer kind = (heed_optimizer)luaL_checkoption(L, 1, NULL, kinds);
-  const bool own = lua_isnil(L, 3);
-  for (int i = 2; i <= 5; i++)
-    if (i != 3 || !own) luaL_checktype(L, i, LUA_TTABLE);
-  size_t n = lua_rawlen(L, 2), nstates = lua_rawlen(L, 4);
-  if (nstates > HEED_STATES)
-    return raise(L, "at most %d states expected, got %d", HEED_STATES, (int)nstates);
-  heed_step step = read_step(L, 5);
-  heed_tensor **list = lua_newuserdatauv(L, ((2 + HEED_STATES) * n + 1) * sizeof *list, 0);
-  heed_tensor *const *states[HEED_STATES] = {NULL};
-  if (!own) {
-    read_list(L, 2, (int)n, list);
-    read_list(L, 3, (int)n, list + n);
+  stepped few[FEW], *s = few;
+  heed_optimization few_of[FEW], *of = few_of;
+  enter(L);
+  lua_settop(L, 2);
+  luaL_checktype(L, 1, LUA_TTABLE);
+  check_fields(L, 2);
+  const int n = (int)(lua_rawlen(L, 1) / VALUES);
+  if (n > FEW) {
+    s = lua_newuserdatauv(L, (size_t)n * sizeof *s, 0);
+    of = lua_newuserdatauv(L, (size_t)n * sizeof *of, 0);
   }
-  else if (!read_living(L, 2, (int)n, list)) return lua_pushboolean(L, false), 1;
-  for (size_t s = 0; s < nstates; s++) {
-    states[s] = list + (2 + s) * n;
-    lua_rawgeti(L, 4, (lua_Integer)s + 1);
-    read_list(L, lua_gettop(L), (int)n, list + (2 + s) * n);
-    lua_pop(L, 1);
+  for (int k = 0; k < n; k++) read_entry(L, k, &s[k]);
+  int made = make_steps(L, n, s, of);
+  if (made < 0) return raise_failure(L);
+  if (made) {
+    count_on(L, n, s);
+    set_fields(L, 2);
   }
-  size_t held = (2 + nstates) * n;
-  if (own && !take_gradients((int)n, list, list + n)) return lua_pushboolean(L, false), 1;
-  for (size_t i = 0; i < held; i++)
-    if (!own || i < n || i >= 2 * n) heed_keep(list[i]);
-  bool good = heed_optimize(b->cx, kind, &step, (int)n, list, list + n, states);
-  for (size_t i = 0; i < held; i++) heed_drop(list[i]);
-  if (!good) return raise_failure(L);
-  lua_pushboolean(L, true);
+  lua_pushboolean(L, made);
   return 1;
 }
 
@@ -155,8 +258,8 @@ static int l_clip_gradients (lua_State *L) {
 
 
 void open_optim (lua_State *L, int internal) {
-  static const luaL_Reg steps[] = {{"optim_step", l_optim_step}, {NULL, NULL}};
+  static const luaL_Reg stepping[] = {{"optim_step", l_optim_step}, {NULL, NULL}};
   static const luaL_Reg clips[] = {{"clip_gradients", l_clip_gradients}, {NULL, NULL}};
-  register_as(L, "step", steps, internal);
+  register_as(L, "step", stepping, internal);
   register_as(L, "clip_grad_norm", clips, internal);
 }

@@ -9,7 +9,7 @@
 typedef struct commit {
   heed_context *cx;
   const heed_changes *of;
-  stepping *step;                  /* prepared: this many */
+  stepping one, *step;             /* prepared: this many; 'one' is for a single step */
   int steps;
   heed_tensor **operand, **gradient;     /* of each target, and of each taker: temporaries */
   heed_tensor *number;
@@ -31,7 +31,7 @@ static void *array (const commit *m, int n, size_t size) {
 
 static bool prepare_steps (commit *m) {
   const heed_changes *of = m->of;
-  m->step = array(m, of->nsteps, sizeof *m->step);
+  m->step = of->nsteps == 1 ? &m->one : array(m, of->nsteps, sizeof *m->step);
   for (int i = 0; m->step != NULL && i < of->nsteps; i++)
     if (!optimize_prepare(m->cx, &of->steps[i], &m->step[m->steps++])) return false;
   return m->steps == of->nsteps;
@@ -70,7 +70,7 @@ static bool prepare_taker (const commit *m, int i) {
   heed_tensor *t = of->takers != NULL ? of->takers[i] : NULL;
   heed_tensor *from = of->givers != NULL ? of->givers[i] : NULL;
   heed_tensor *g = of->gradients != NULL ? of->gradients[i] : NULL;
-  m->gradient[i] = NULL;
+  if (of->gradients != NULL) m->gradient[i] = NULL;
   if (!check_own(m, "taker", of->takers, i)) return false;
   if (from != NULL && !tensor_may_take_over(t, from)) return false;
   if (!tensor_has_gradient(t, g != NULL)) return false;
@@ -82,8 +82,8 @@ static bool prepare_taker (const commit *m, int i) {
 
 static bool prepare_takers (commit *m) {
   const int n = m->of->ntakers;
-  m->gradient = array(m, n, sizeof *m->gradient);
-  bool good = n == 0 || m->gradient != NULL;
+  bool good = m->of->gradients == NULL;
+  if (!good) good = (m->gradient = array(m, n, sizeof *m->gradient)) != NULL;
   for (int i = 0; good && i < n; i++) good = prepare_taker(m, i);
   return good;
 }
@@ -101,7 +101,7 @@ static bool make_changes (const commit *m) {
   for (int i = 0; good && i < of->ntakers; i++) {
     heed_tensor *t = of->takers[i], *from = of->givers != NULL ? of->givers[i] : NULL;
     if (from != NULL) tensor_take_over(t, from);
-    tensor_put_gradient(t, heed_keep(m->gradient[i]));
+    tensor_put_gradient(t, m->gradient != NULL ? heed_keep(m->gradient[i]) : NULL);
   }
   core_release(m->cx);
   return good;
@@ -112,16 +112,22 @@ static void end (commit *m) {
   heed_context *cx = m->cx;
   const heed_changes *of = m->of;
   for (int i = 0; i < m->steps; i++) optimize_end(&m->step[i]);
-  core_free(cx, m->step, (size_t)of->nsteps * sizeof *m->step);
+  if (of->nsteps > 1) core_free(cx, m->step, (size_t)of->nsteps * sizeof *m->step);
   core_free(cx, m->operand, (size_t)of->ntargets * sizeof *m->operand);
   core_free(cx, m->gradient, (size_t)of->ntakers * sizeof *m->gradient);
+}
+
+
+/* What messages name. */
+static const char *name_of (const heed_changes *changes) {
+  return changes->nsteps > 0 ? optimize_name(changes->steps->kind) : "commit";
 }
 
 
 bool heed_commit (heed_context *cx, const heed_changes *changes) {
   commit m = {.cx = cx, .of = changes};
   if (cx == NULL || changes == NULL) return false;
-  if (!changes->uninterrupted && core_interrupted(cx, "commit")) return false;
+  if (!changes->uninterrupted && core_interrupted(cx, name_of(changes))) return false;
   const call_scope s = call_begin(cx, NULL);
   cx->stop.held += changes->uninterrupted;
   const float_mode mode = float_mode_begin();

@@ -74,6 +74,7 @@ typedef struct stepping {
   optimize_row *row;
 } stepping;
 
+const char *optimize_name (heed_optimizer kind);            /* as messages have it */
 bool optimize_prepare (heed_context *cx, const heed_optimization *of, stepping *o);
 bool optimize_work (const stepping *o);                     /* fails with the device alone */
 void optimize_end (stepping *o);

@@ -9,7 +9,7 @@
 #include "op/compose.h"
 
 
-static const char *name_of (heed_optimizer kind) {
+const char *optimize_name (heed_optimizer kind) {
   static const char *const names[] = {
 #define OPTIMIZER(NAME, name, ...) #name,
 #include "op/optimizers.def"
@@ -26,21 +26,22 @@ static const char *name_of (heed_optimizer kind) {
 
 
 static bool refuse (heed_context *cx, heed_optimizer kind, int i, const char *why) {
-  return core_fail(cx, name_of(kind), "parameter %d %s", i + 1, why) != NULL;
+  return core_fail(cx, optimize_name(kind), "parameter %d %s", i + 1, why) != NULL;
 }
 
 
 /* Is x finite, and least <= x < below? */
 static bool check_number (heed_context *cx, heed_optimizer kind, const char *name, double x,
                           double least, double below) {
+  const char *who = optimize_name(kind);
   if (isfinite(x) && x >= least && x < below) return true;
   if (isinf(least))
-    return core_fail_at(cx, name_of(kind), name, "a finite number expected, got %g", x) != NULL;
+    return core_fail_at(cx, who, name, "a finite number expected, got %g", x) != NULL;
   if (isinf(below))
-    return core_fail_at(cx, name_of(kind), name, "a finite number of at least %g expected, got %g",
-                        least, x) != NULL;
-  return core_fail_at(cx, name_of(kind), name, "a number from %g to below %g expected, got %g",
-                      least, below, x) != NULL;
+    return core_fail_at(cx, who, name, "a finite number of at least %g expected, got %g", least,
+                        x) != NULL;
+  return core_fail_at(cx, who, name, "a number from %g to below %g expected, got %g", least, below,
+                      x) != NULL;
 }
 
 
@@ -51,7 +52,7 @@ static bool check_step (heed_context *cx, heed_optimizer kind, const heed_step *
   if (!check_number(cx, kind, #name, step->name, least, below)) return false;
 #define ENTRY(name, list, i, least, below) NUMBER(name, least, below)
 #include "op/optimizers.def"
-  return step->step > 0 || core_fail(cx, name_of(kind), "steps count from 1") != NULL;
+  return step->step > 0 || core_fail(cx, optimize_name(kind), "steps count from 1") != NULL;
 }
 
 
@@ -78,7 +79,7 @@ static bool check_parameter (heed_context *cx, heed_optimizer kind, int i, const
   if (!g->number && tensor_device(g) != tensor_device(p))
     return refuse(cx, kind, i, "has a gradient on another device");
   return layout_same_shape(&g->at, &p->at) ||
-         core_fail(cx, name_of(kind), "parameter %d has shape %s, its gradient %s", i + 1,
+         core_fail(cx, optimize_name(kind), "parameter %d has shape %s, its gradient %s", i + 1,
                    layout_text(&p->at, want), layout_text(&g->at, have)) != NULL;
 }
 
@@ -123,8 +124,8 @@ static bool compose (stepping *o, int i) {
   heed_context *cx = o->cx;
   const heed_optimization *of = o->of;
   if (cx->capture.where == cx->scope.device)
-    return core_fail(cx, name_of(of->kind), "a step that is composed on %s cannot be captured",
-                     cx->scope.device->name) != NULL;
+    return core_fail(cx, optimize_name(of->kind), "a step that is composed on %s cannot be "
+                     "captured", cx->scope.device->name) != NULL;
   int64_t mark = cx->graph->temporaries.n;
   return optimize_composed(of->kind, of->step, &o->list[i]) && hold_new(cx, mark, &o->list[i]);
 }
@@ -167,7 +168,7 @@ static bool prepare (heed_context *cx, const heed_optimization *of, stepping *o)
 bool optimize_prepare (heed_context *cx, const heed_optimization *of, stepping *o) {
   const char *caller = cx->scope.caller;
   *o = (stepping){.cx = cx, .of = of};
-  if (caller == NULL) cx->scope.caller = name_of(of->kind);
+  if (caller == NULL) cx->scope.caller = optimize_name(of->kind);
   bool good = prepare(cx, of, o);
   cx->scope.caller = caller;
   return good;
@@ -249,7 +250,7 @@ bool heed_optimize (heed_context *cx, heed_optimizer kind, const heed_step *step
                                 .gradients = gradients, .states = states};
   if (cx == NULL) return false;
   const char *caller = cx->scope.caller;
-  if (caller == NULL) cx->scope.caller = name_of(kind);
+  if (caller == NULL) cx->scope.caller = optimize_name(kind);
   bool good = heed_commit(cx, &(heed_changes){.nsteps = 1, .steps = &of});
   cx->scope.caller = caller;
   return good;

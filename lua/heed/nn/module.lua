@@ -372,7 +372,7 @@ function Module:train(training)
   for _, module in self:named_modules() do
     fields.add(list, module, "training", training ~= false, module.training)
   end
-  core.commit("train", {fields = list})
+  core.set_fields(list)
   return self
 end
 
@@ -547,7 +547,7 @@ function Module:on_weights(f)
   for name, module in self:named_modules() do
     fields.add(list, module, ON_WEIGHTS, f and function(weights) f(name, weights) end or false)
   end
-  core.commit("on_weights", {fields = list})
+  core.set_fields(list)
   return self
 end
 

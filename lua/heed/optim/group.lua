@@ -1,7 +1,6 @@
 -- A group of an optimiser's parameters, which have their options in common.
 --
--- A step is one fused call of the core for all parameters of the group. The lists that it takes
--- are made once; each step only puts the gradients in.
+-- A step is one fused call of the core for all parameters, in lists that are made once.
 
 local capture = require "heed.capture"
 local core = require "heed.core"
@@ -11,7 +10,6 @@ local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
 
 local fail = heed.fail
-local optim_step = core.optim_step
 
 ---A row of src/op/optimizers.def. Objects hold its name: a script can reach what they hold.
 ---@class heed.Optimizer.kind
@@ -32,8 +30,10 @@ local KINDS <const> = core.optimizers()
 ---@field parameters heed.Tensor[]
 ---@field names string[] of the states that a step needs now
 ---@field memory table<string, (heed.Tensor|false)[]> all states, by name
----@field counts integer[] steps of each parameter
----@field even boolean whether all have their states, and as many steps
+---@field even boolean whether all have their states and did as many steps
+---@field counts integer[] else: the steps of each parameter
+---@field steps any[] what core.optim_step takes of all groups, while they are even, and
+---@field at integer where this one's values begin in it, from 0
 local Group = {}
 Group.__index = Group
 
@@ -98,12 +98,18 @@ local function none(parameters)
 end
 
 
+-- Values of a step in a list for core.optim_step.
+local VALUES <const> = 6
+local LISTS <const>, NUMBER <const> = 4, 6
+
+
 -- Adds to a list of fields the states that steps with these numbers need, of those in memory.
 local function arrange(self, numbers, memory, list)
   local names, lists = states_of(self.kind, numbers), {}
   for k, name in ipairs(names) do lists[k] = memory[name] end
   fields.add(list, self, "names", names)
   fields.add(list, self, "lists", lists)
+  fields.add(list, self.steps, self.at + LISTS, lists)
   fields.add(list, self, "prepared", {})
   fields.add(list, self, "even", false)
 end
@@ -131,7 +137,7 @@ end
 function Group:set(name, value)
   local list = {}
   self:change(name, value, list)
-  core.commit(self.who, {fields = list})
+  core.set_fields(list)
 end
 
 
@@ -190,22 +196,22 @@ end
 ---@param who string
 ---@param parameters heed.Tensor[] that were checked
 ---@param o table options, all of them
+---@param steps any[] the optimiser's
 ---@return heed.Optimizer.inner
-function Group.new(kind, who, parameters, o)
+function Group.new(kind, who, parameters, o, steps)
   check_options(who, o, KINDS[kind].options)
   local numbers = {}
   for name, value in pairs(o) do numbers[name] = value end
   local self = setmetatable({
-    kind = kind, who = who, known = o, numbers = numbers, parameters = {}, gradients = {},
-    counts = {}, begins = {}, memory = {}, made = false,
+    kind = kind, who = who, known = o, numbers = numbers, parameters = {}, counts = {}, memory = {},
+    names = {}, lists = {}, prepared = {}, even = false, steps = steps, at = #steps,
   }, Group)
-  for i, p in ipairs(parameters) do
-    self.parameters[i], self.gradients[i], self.counts[i] = p, false, 0
-  end
+  table.move({kind, self.parameters, false, {}, numbers, 1}, 1, VALUES, #steps + 1, steps)
+  for i, p in ipairs(parameters) do self.parameters[i], self.counts[i] = p, 0 end
   for _, row in ipairs(KINDS[kind].states) do self.memory[row.name] = none(parameters) end
   local list = {}
   arrange(self, numbers, self.memory, list)
-  core.commit(who, {fields = list})
+  core.set_fields(list)
   self.seen = seen(self)
   parameter.on_move(self, follow)
   return self
@@ -245,19 +251,35 @@ local function copied(lists)
 end
 
 
+---The steps that parameter i has done.
+---@param i integer
+---@return integer
+function Group:count(i)
+  return self.even and self.steps[self.at + NUMBER] - 1 or self.counts[i]
+end
+
+
+-- The steps of each parameter, in `counts`.
+local function counted(self)
+  for i = 1, self.even and #self.parameters or 0 do self.counts[i] = self:count(i) end
+  self.even = false                -- last: whatever is cut off before begins anew
+  return self.counts
+end
+
+
 -- A captured step counts its replays by itself. Lua counts along, and sets the numbers that changed
 -- otherwise. The replay is refused if the captured step made state tensors, if the state tensors
 -- have been replaced since, or if the parameters have different step numbers by now.
-local function note(self, number, gradients)
-  local moved, before, memory, made = {}, {}, copied(self.lists), self.made
+local function note(self, number, gradients, lists, made)
+  local moved, before, memory = {}, {}, copied(lists)
   local last, last_step = numbers_of(self, number), number
   for i, g in ipairs(gradients) do
-    if g then moved[#moved + 1], before[i] = i, self.counts[i] end
+    if g then moved[#moved + 1], before[i] = i, self:count(i) end
   end
   local function ready()
-    if made or #memory ~= #self.lists then return false end
+    if #made > 0 or #memory ~= #self.lists then return false end
     for _, i in ipairs(moved) do
-      if self.counts[i] ~= self.counts[moved[1]] then return false end
+      if self:count(i) ~= self:count(moved[1]) then return false end
       for k, list in ipairs(memory) do
         if self.lists[k][i] ~= list[i] then return false end
       end
@@ -265,99 +287,79 @@ local function note(self, number, gradients)
     return true
   end
   local function again()
-    local step = self.counts[moved[1]] + 1
-    for _, i in ipairs(moved) do before[i], self.counts[i] = self.counts[i], step end
-    self.even = false
+    local counts = counted(self)
+    local step = counts[moved[1]] + 1
+    for _, i in ipairs(moved) do before[i], counts[i] = counts[i], step end
     last_step, last.step = last.step, last.step + 1
     if same_numbers(self, step, last) then return nil end
     last = numbers_of(self, step)
-    self.numbers.step = step
-    return self.numbers
+    return last
   end
   local function undo()            -- the work did not come to this step
-    for i, count in pairs(before) do self.counts[i] = count end
-    self.even, last.step = false, last_step
+    for i, count in pairs(before) do counted(self)[i] = count end
+    for k = 1, #made, 3 do made[k][made[k + 1]] = false end
+    last.step = last_step
   end
   local notes = capture.running().notes
   notes[#notes + 1] = {ready = ready, again = again, undo = undo}
 end
 
 
-local function call(self, number, gradients)
-  self.numbers.step = number
-  optim_step(self.kind, self.parameters, gradients, self.lists, self.numbers)
-  self.numbers.step = nil
-  if capture.running() then note(self, number, gradients) end
-end
-
-
--- Parameters that had no gradient in some step lag behind: one call for each step number.
-local function call_apart(self)
-  local apart = {}
-  for i, g in ipairs(self.gradients) do
-    local number = self.begins[i] and 1 or self.counts[i] + 1
-    if g and not apart[number] then
-      apart[number] = {}
-      for j = 1, #self.parameters do apart[number][j] = false end
-    end
-    if g then apart[number][i] = g end
-  end
-  for number, gradients in pairs(apart) do call(self, number, gradients) end
-end
-
-
--- Makes the state tensors that parameter i lacks. A state that is filled begins with its step.
-local function prepare(self, i)
-  for _, list in ipairs(self.lists) do
-    if not list[i] then
-      list[i] = heed.keep(heed.zeros_like(self.parameters[i]))
-      self.made = true             -- in this step
-      self.begins[i] = KINDS[self.kind].fills
+-- The lists of states, with those that parameter i lacks; fields that put these into the group's
+-- own lists; whether the parameter's states begin with this step, which fills them.
+local function with_states(self, i, lists, made)
+  local before = #made
+  for k, states in ipairs(self.lists) do
+    if not states[i] then
+      lists = lists == self.lists and copied(lists) or lists
+      lists[k][i] = heed.keep(heed.zeros_like(self.parameters[i]))
+      fields.add(made, states, i, lists[k][i])
     end
   end
-  self.prepared[i] = true
+  self.prepared[i] = #made == before or nil
+  return lists, #made > before and KINDS[self.kind].fills
 end
 
 
--- A step of parameters that are even; false if one has no gradient.
-local function step_together(self)
-  local counts = self.counts
-  self.numbers.step = counts[1] + 1
-  local done = optim_step(self.kind, self.parameters, nil, self.lists, self.numbers)
-  self.numbers.step = nil
-  if not done then return false end
-  for i = 1, #counts do counts[i] = counts[i] + 1 end
-  return true
+-- Puts a gradient among those of a step's number; false stands for those of other parameters.
+local function add_gradient(apart, number, i, gradient, n)
+  local gradients = apart[number]
+  if not gradients then
+    gradients = {}
+    for k = 1, n do gradients[k] = false end
+    apart[number] = gradients
+  end
+  gradients[i] = gradient
 end
 
 
----One step along the gradients.
-function Group:step()
-  if self.even and not capture.running() and step_together(self) then return end
-  local parameters, gradients, counts = self.parameters, self.gradients, self.counts
-  local prepared, begins = self.prepared, self.begins
-  local number, apart
-  self.made = false
-  for i = 1, #parameters do
-    local g = parameters[i].grad
-    gradients[i] = g or false
+---Adds a step along the gradients to those that one call of the core makes, and to a list the
+---fields that it sets. Parameters that had no gradient in some step lag behind, and have a step of
+---another number.
+---@param steps any[] as for core.optim_step
+---@param list any[]
+function Group:add_step(steps, list)
+  local n, apart, counts, made, lists = #self.parameters, {}, {}, {}, self.lists
+  local even = true
+  for i, p in ipairs(self.parameters) do
+    local g, count, begins = p.grad, self:count(i), false
     if g then
-      if not prepared[i] then prepare(self, i) end
-      local own = begins[i] and 1 or counts[i] + 1
-      number = number or own
-      apart = apart or number ~= own
+      if not self.prepared[i] then lists, begins = with_states(self, i, lists, made) end
+      add_gradient(apart, begins and 1 or count + 1, i, g, n)
+      count = count + 1
     end
+    counts[i] = count
+    even = even and g ~= nil and count == counts[1]
   end
-  if apart then call_apart(self) elseif number then call(self, number, gradients) end
-  self.even = #parameters > 0
-  for i = 1, #parameters do
-    if gradients[i] then
-      gradients[i], counts[i], begins[i] = false, counts[i] + 1, nil
-    else
-      self.even = false
-    end
-    self.even = self.even and counts[i] == counts[1]
+  for number, gradients in pairs(apart) do
+    if capture.running() then note(self, number, gradients, lists, made) end
+    table.move({self.kind, self.parameters, gradients, lists, self.numbers, number}, 1, VALUES,
+               #steps + 1, steps)
   end
+  table.move(made, 1, #made, #list + 1, list)
+  fields.add(list, self, "counts", counts)
+  fields.add(list, self, "even", even and n > 0)
+  fields.add(list, self.steps, self.at + NUMBER, even and n > 0 and counts[1] + 1 or 1)
 end
 
 

@@ -1,5 +1,6 @@
 -- The class of all optimisers: groups of parameters, their steps, their state.
 
+local capture = require "heed.capture"
 local core = require "heed.core"
 local Group = require "heed.optim.group"
 local heed = require "heed"
@@ -8,7 +9,7 @@ local parameters_of = require "heed.optim.parameters"
 local state = require "heed.files.state"
 local torch_names = require "heed.internal.torch_names"
 
-local fail = heed.fail
+local fail, optim_step = heed.fail, core.optim_step
 
 ---@class heed.Optimizer
 ---@field groups heed.Optimizer.group[]
@@ -88,7 +89,7 @@ local function common(who, groups)
   local function set(name, value)
     local list = {}
     for _, group in ipairs(groups) do group:change(name, value, list) end
-    core.commit(who, {fields = list})
+    core.set_fields(list)
   end
   local function all()
     local values = {}
@@ -125,13 +126,13 @@ end
 ---@param o table options, all of them
 ---@return heed.Optimizer
 function Optimizer.make(kind, who, given, o)
-  local groups, places, taken = {}, {}, {}
+  local groups, places, taken, steps = {}, {}, {}, {}
   local fields = {groups = {}, parameters = {}}
   local read = read_groups(who, given, o)
   for i, group in ipairs(read) do
     parameters_of.check(who, group.params, taken, #read > 1 and i or nil)
     parameters_of.check_trainable(who, group.params, #read > 1 and i or nil)
-    groups[i] = Group.new(kind, who, group.params, group.options)
+    groups[i] = Group.new(kind, who, group.params, group.options, steps)
     fields.groups[i] = groups[i].seen
     for k, p in ipairs(group.params) do
       fields.parameters[#places + 1] = p
@@ -139,14 +140,30 @@ function Optimizer.make(kind, who, given, o)
     end
   end
   fields.options = common(who, groups)
-  local inner = {who = who, kind = kind, groups = groups, places = places, fields = fields}
+  local inner = {
+    who = who, kind = kind, groups = groups, places = places, fields = fields,
+    steps = steps,
+  }
   return setmetatable({[INNER] = inner}, Optimizer)
+end
+
+
+-- A step where all parameters of each group have as many steps; false if any has no gradient.
+local function step_even(inner)
+  for _, group in ipairs(inner.groups) do
+    if not group.even then return false end
+  end
+  return optim_step(inner.steps)
 end
 
 
 ---One step along the gradients. A parameter without one stays as it is.
 function Optimizer:step()
-  for _, group in ipairs(self[INNER].groups) do group:step() end
+  local inner = self[INNER]
+  if not capture.running() and step_even(inner) then return end
+  local steps, list = {}, {}
+  for _, group in ipairs(inner.groups) do group:add_step(steps, list) end
+  optim_step(steps, list)
 end
 
 
@@ -179,7 +196,7 @@ end
 local function numbers(self)
   local counts, rates = {}, {}
   for i, group in ipairs(self[INNER].groups) do
-    table.move(group.counts, 1, #group.counts, #counts + 1, counts)
+    for k in ipairs(group.parameters) do counts[#counts + 1] = group:count(k) end
     rates[i] = group.numbers.lr
   end
   return {
@@ -253,7 +270,7 @@ function Optimizer:load_state(given, more)
       before = before + #group.parameters
     end
   end)
-  core.commit("load_state", {fields = list})
+  core.set_fields(list)
 end
 
 
