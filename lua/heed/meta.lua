@@ -2364,8 +2364,8 @@ function heed.isatty(descriptor) end
 heed.core = {}
 
 ---Steps of optimisers, and then fields that are set, as by `commit`. Each step is six values of the
----list: the name of a row of src/op/optimizers.def; parameters; gradients, or false for their own; a
----list of lists, one for each kind of state; a table of lr and PyTorch's other options; and its
+---list: the name of a row of src/op/optimizers.def; parameters; gradients, or false for their own;
+---a list of lists, one for each kind of state; a table of lr and PyTorch's other options; and its
 ---number, from 1, which counts on where the gradients are their own.
 ---@param steps any[]
 ---@param fields? any[]
