@@ -1,7 +1,8 @@
 /*
 ** lua_memory.c - a state opens heed, trains, prints, saves and loads while Lua's allocations fail,
 ** one at a time and each with all that follow: it gets "not enough memory", and leaves nothing. A
-** captured call that fails so leaves heed as it was.
+** captured call that fails so leaves heed as it was; any call that changes state leaves that as
+** before or as after it.
 */
 
 #include <stdio.h>
@@ -109,26 +110,35 @@ static int l_fail_after (lua_State *L) {
 }
 
 
-static int survives_captures (bool onwards) {
+/* Runs what 'load' has pushed, with fail_after, in a state whose allocations fail. */
+static int survives_script (const char *what, int (*load) (lua_State *L), bool onwards) {
   failing a = {.countdown = -1, .onwards = onwards};
   lua_State *L = lua_newstate(failing_resize, &a);
   luaL_openlibs(L);
   luaL_requiref(L, "heed", luaopen_heed, 0);
-  if (luaL_loadstring(L, capturing) != LUA_OK) return 1;
+  int status = load(L);
   lua_pushlightuserdata(L, &a);
   lua_pushcclosure(L, l_fail_after, 1);
-  int status = lua_pcall(L, 1, 1, 0);
-  printf("memory: captured calls, %s: %s\n", onwards ? "each with all that follow"
+  if (status == LUA_OK) status = lua_pcall(L, 1, 1, 0);
+  printf("memory: %s, %s: %s\n", what, onwards ? "each with all that follow"
          : "one at a time", lua_tostring(L, -1));
   lua_close(L);
   return status != LUA_OK || a.alive != 0;
 }
 
+
+static int load_captures (lua_State *L) { return luaL_loadstring(L, capturing); }
+
+static int load_changes (lua_State *L) { return luaL_loadfile(L, "spec/c/scripts/changes.lua"); }
+
+
 int main (void) {
   int fd = mkstemps(path, 12);
   if (fd < 0) return 1;
-  int failed = survives(false) | survives(true) | survives_captures(false) |
-               survives_captures(true);
+  int failed = survives(false) | survives(true) |
+               survives_script("captured calls", load_captures, false) |
+               survives_script("captured calls", load_captures, true) |
+               survives_script("changes", load_changes, true);
   remove(path);
   return failed;
 }

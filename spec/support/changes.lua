@@ -1,15 +1,60 @@
--- Calls that change state, as spec/atomic_spec.lua and spec/c/lua_atomic.c break them off.
+-- Calls that change state, as spec/atomic_spec.lua and spec/c/lua_memory.c break them off.
 --
 -- Each case has a name and a function that makes something anew, always the same: it returns the
--- call, and what the call may change, as a table of functions, tensors and tables of these.
+-- call, and what the call may change, as a table of functions, tensors and tables of these; `text`
+-- puts that into words.
 
 local heed = require "heed"
 local nn, optim, tasks = heed.nn, heed.optim, heed.tasks
 
-local cases = {}
+local changes = {cases = {}}
+
+
+local function digest(value)
+  if heed.is_tensor(value) then
+    return ("%s %s %s"):format(value.dtype, value.device, value:format("%.17g"))
+  elseif type(value) == "function" then
+    return digest(value())
+  elseif type(value) ~= "table" then
+    return tostring(value)
+  end
+  local keys, parts = {}, {}
+  for key in pairs(value) do keys[#keys + 1] = key end
+  table.sort(keys, function(a, b) return tostring(a) < tostring(b) end)
+  for i, key in ipairs(keys) do parts[i] = tostring(key) .. " = " .. digest(value[key]) end
+  return "{" .. table.concat(parts, "\n") .. "}"
+end
+
+
+---All that a state holds, as text; a state that cannot be read is unlike any other.
+function changes.text(state)
+  local good, text = pcall(digest, state)
+  return good and text or "wrong: " .. tostring(text)
+end
+
+
+---A case's states before and after the whole call.
+function changes.whole(case)
+  case.make()()                    -- what is made once is made now
+  local call, state = case.make()
+  local before = changes.text(state)
+  call()
+  return before, changes.text(state)
+end
+
+
+---Whether a call, which `broken` makes and may break off, leaves one of two states; and whether it
+---was broken off.
+function changes.keeps(case, before, after, broken)
+  local call, state = case.make()
+  local off = broken(call)
+  local now = changes.text(state)
+  return now == before and off or now == after, off
+end
+
 
 local function case(name, make)
-  cases[#cases + 1] = {name = name, make = function()
+  changes.cases[#changes.cases + 1] = {name = name, make = function()
     heed.manual_seed(7)
     return make()
   end}
@@ -317,4 +362,4 @@ case("the second run of a checkpoint", function()
 end)
 
 
-return cases
+return changes
