@@ -2373,9 +2373,9 @@ heed.core = {}
 function heed.core.optim_step(steps, fields) end
 
 ---Changes that are made together, or not at all: an error, also one of a hook, comes before the
----first or after the last. Tensors of `targets` are written with those of `operands` by `op`:
----"copy", unless given, "lerp" with `number`, or "mul" by `number` alone. `takers` take over what
----the `givers` are, if there are any, and then have `gradients`, or none. `fields` are set: a list
+---first or after the last. Tensors of `targets` are written with those of `operands` by `op`: nil
+---copies, "lerp" goes with `number`, "mul" with `number` alone. `takers` take over what the
+---`givers` are, if there are any, and then have `gradients`, or none. `fields` are set: a list
 ---of a table, a key that it has, a value, the next table, and so on.
 ---> heed.core.commit("f", {fields = {{}, "absent", 1}}) raises "a key that is there expected"
 ---@param name string of the function that errors name

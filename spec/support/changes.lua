@@ -262,6 +262,45 @@ case("ema:load_state(s)", function()
 end)
 
 
+-- Scalers --------------------------------------------------------------------------------
+
+local function scaled()
+  local opt, _, state = optimized(optim.Adam)
+  local scaler = optim.Scaler{growth_interval = 1}
+  state[#state + 1] = function()
+    local flags = {scaler.found[opt] or "none", scaler.stepped[opt] or "none"}
+    return {scaler:state(), tostring(flags[1]), tostring(flags[2])}
+  end
+  return scaler, opt, state
+end
+
+case("scaler:unscale_(opt)", function()
+  local scaler, opt, state = scaled()
+  return function() scaler:unscale_(opt) end, state
+end)
+
+case("scaler:step(opt), after unscale_", function()
+  local scaler, opt, state = scaled()
+  scaler:unscale_(opt)
+  return function() scaler:step(opt) end, state
+end)
+
+case("scaler:update()", function()
+  local scaler, opt, state = scaled()
+  scaler:step(opt)
+  return function() scaler:update() end, state
+end)
+
+case("scaler:load_state(s)", function()
+  local scaler, _, state = scaled()
+  local other, opt = scaled()
+  other:step(opt)
+  other:update()
+  local loaded = other:state()
+  return function() scaler:load_state(loaded) end, state
+end)
+
+
 -- Caches ---------------------------------------------------------------------------------
 
 local function cached(given)

@@ -219,14 +219,6 @@ for _, name in ipairs{"options", "given"} do
   end
 end
 
--- A parameter's own gradient, or another one.
-cases["heed.core.optim_step.gradients"] = {function(value)
-  local p = heed.tensor{1.0, 2}:requires_grad_()
-  p.grad = heed.tensor{0.5, 0.25}
-  heed.core.optim_step("SGD", {p}, value and {value} or nil, {}, {lr = 0.1, step = 1})
-  return p:detach()
-end, heed.tensor{1.0, 1}, value = heed.tensor{0.5, 0.25}}
-
 -- The GPU of number 1, where there is one; else the same refusal.
 cases["heed.cuda.properties.device"] = {function(value)
   local good, properties = pcall(heed.cuda.properties, value)

@@ -9,7 +9,7 @@ local fields = {}
 ---@param t table
 ---@param key any
 ---@param value any not nil
----@param otherwise? any false unless given
+---@param otherwise? any nil: false
 function fields.add(list, t, key, value, otherwise)
   if rawget(t, key) == nil then rawset(t, key, otherwise or false) end
   local n = #list

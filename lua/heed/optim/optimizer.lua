@@ -149,22 +149,27 @@ end
 
 
 -- A step where all parameters of each group have as many steps; false if any has no gradient.
-local function step_even(inner)
+local function step_even(inner, list)
   for _, group in ipairs(inner.groups) do
     if not group.even then return false end
   end
-  return optim_step(inner.steps)
+  return optim_step(inner.steps, list)
+end
+
+
+-- One step along the gradients, with which the fields of a list are set, if there is one.
+local function step(self, list)
+  local inner = self[INNER]
+  if not capture.running() and step_even(inner, list) then return end
+  local steps = {}
+  list = list or {}
+  for _, group in ipairs(inner.groups) do group:add_step(steps, list) end
+  optim_step(steps, list)
 end
 
 
 ---One step along the gradients. A parameter without one stays as it is.
-function Optimizer:step()
-  local inner = self[INNER]
-  if not capture.running() and step_even(inner) then return end
-  local steps, list = {}, {}
-  for _, group in ipairs(inner.groups) do group:add_step(steps, list) end
-  optim_step(steps, list)
-end
+function Optimizer:step() step(self) end
 
 
 -- The changes that set all gradients to 0.
@@ -290,4 +295,4 @@ options.guard(Optimizer, {compare = 1, load_state = 2, state = 0, step = 0, zero
               {is = is_optimizer, what = "an optimizer", variable = "opt"})
 
 
-return {is = is_optimizer, make = make}
+return {is = is_optimizer, make = make, step = step}

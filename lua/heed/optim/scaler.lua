@@ -9,9 +9,9 @@
 --   scaler:update()
 
 local capture = require "heed.capture"
-local clip_gradients = require("heed.core").clip_gradients
+local core = require "heed.core"
 local heed = require "heed"
-local is_optimizer = require("heed.optim.optimizer").is
+local optimizer = require "heed.optim.optimizer"
 local options = require "heed.internal.options"
 local state = require "heed.files.state"
 
@@ -87,24 +87,35 @@ end
 
 
 local function check_optimizer(who, opt)
-  if is_optimizer(opt) then return end
+  if optimizer.is(opt) then return end
   fail("%s: an optimizer expected, got %s", who, options.kind(opt))
 end
 
 
-local function divide(opt, factor)
+-- The gradients of an optimiser's parameters.
+local function gradients_of(opt)
+  local list = {}
   for i, p in ipairs(opt.parameters) do
     local g = p.grad
     if g and g.dtype == "float16" then
       fail("unscale_: gradients of float32 expected, got float16 for parameter %d; keep weights in "
            .. "float32, and use heed.autocast", i)
     end
-    if g then g:mul_(1 / factor) end
+    list[#list + 1] = g
   end
+  return list
 end
 
 
----Divides the gradients of an optimiser's parameters by the scale; `step` does it where this
+local function with(map, key, value)
+  local longer = {}
+  for k, v in pairs(map) do longer[k] = v end
+  longer[key] = value
+  return longer
+end
+
+
+---Divides the gradients of an optimiser's parameters by the scale; `step` does it first where this
 ---did not.
 ---@param opt heed.Optimizer
 function Scaler:unscale_(opt)
@@ -113,8 +124,11 @@ function Scaler:unscale_(opt)
   if self.found[opt] ~= nil then
     fail("unscale_: one call for each update expected: these gradients were divided already")
   end
-  heed.no_grad(divide, opt, self.factor)
-  self.found[opt] = not clip_gradients(opt.parameters, 2):isfinite():item()
+  local gradients, share = gradients_of(opt), 1 / self.factor
+  local largest = core.clip_gradients(opt.parameters, math.huge) * share
+  local found = with(self.found, opt, not largest:isfinite():item())
+  core.commit("unscale_", {op = "mul", number = share, targets = gradients,
+                           fields = {self, "found", found}})
 end
 
 
@@ -126,9 +140,9 @@ function Scaler:step(opt)
   check_optimizer("step", opt)
   if self.stepped[opt] then fail("step: one call for each update expected, got a second one") end
   if self.found[opt] == nil then self:unscale_(opt) end
-  self.stepped[opt] = true
-  if not self.found[opt] then opt:step() end
-  return not self.found[opt]
+  local found, list = self.found[opt], {self, "stepped", with(self.stepped, opt, true)}
+  if found then core.set_fields(list) else optimizer.step(opt, list) end
+  return not found
 end
 
 
@@ -139,15 +153,15 @@ function Scaler:update()
   if next(self.found) == nil then
     fail("update: a step expected since the last update, there was none")
   end
-  local found = false
+  local found, factor, steady = false, self.factor, self.steady + 1
   for _, one in pairs(self.found) do found = found or one end
-  self.found, self.stepped = {}, {}
-  self.steady = found and 0 or self.steady + 1
   if found then
-    self.factor = self.factor * self.options.backoff_factor
-  elseif self.steady == self.options.growth_interval then
-    self.factor, self.steady = self.factor * self.options.growth_factor, 0
+    factor, steady = factor * self.options.backoff_factor, 0
+  elseif steady == self.options.growth_interval then
+    factor, steady = factor * self.options.growth_factor, 0
   end
+  core.set_fields{self, "found", {}, self, "stepped", {}, self, "factor", factor,
+                  self, "steady", steady}
 end
 
 
@@ -179,7 +193,7 @@ end
 ---@param given table<string, heed.Tensor>
 function Scaler:load_state(given)
   state.refuse("load_state", self:compare(given))
-  self.factor, self.steady = given.scale:item(), given.growth_tracker:item()
+  core.set_fields{self, "factor", given.scale:item(), self, "steady", given.growth_tracker:item()}
 end
 
 
