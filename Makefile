@@ -210,10 +210,13 @@ $(B)/host $(B)/sandbox: $(B)/%: examples/host/%.c $(B)/libheed.a
 	@echo link $@
 	$(Q)$(CC) -O2 -Wall -I$(B)/include -I$(LUA_INCDIR) -o $@ $^ $(LUA_LIB) $(LIBS)
 
+# In it heed is told another version of Lua.
+$(B)/spec/c/lua_version: WRAPPED= -Wl,--wrap=lua_version
+
 # C programs that test: lua_*.c embed Lua and the whole module, the others the core alone.
 $(B)/spec/c/lua_%: $(B)/spec/c/lua_%.o $(OBJECTS) $(EMBED)
 	@echo link $@
-	$(Q)$(CC) $(FLAGS) -o $@ $^ $(LUA_LIB) $(LIBS)
+	$(Q)$(CC) $(FLAGS) $(WRAPPED) -o $@ $^ $(LUA_LIB) $(LIBS)
 
 $(B)/spec/c/%: $(B)/spec/c/%.o $(CORE)
 	@echo link $@

@@ -98,6 +98,29 @@ describe("another Lua", function()
 end)
 
 
+describe("another version of Lua", function()
+  it("is named, be it older or newer", function()
+    for _, version in ipairs{"Lua 5.5", "Lua 5.3", "Lua 6.0"} do
+      local said = output_of("lua5.4 -e '_VERSION = \"%s\" require \"heed\"'", version)
+      assert.matches("heed needs Lua 5.4, this is " .. version, said, 1, true)
+    end
+  end)
+
+  it("is refused by the compiler, with its headers", function()
+    local folder = os.tmpname()
+    os.remove(folder)
+    assert(os.execute("mkdir " .. folder))
+    local header <close> = assert(io.open(folder .. "/lua.h", "w"))
+    header:write("#include_next <lua.h>\n#undef LUA_VERSION_NUM\n#define LUA_VERSION_NUM 505\n")
+    header:flush()
+    local said = output_of("cc -fsyntax-only -I%s -Isrc -I%s src/lua/lua_options.c", folder,
+                           os.getenv "LUA_INCDIR" or "/usr/include/lua5.4")
+    os.execute("rm -r " .. folder)
+    assert.matches("error: .*heed needs Lua 5.4: set LUA_INCDIR", said)
+  end)
+end)
+
+
 describe("an environment variable that is empty", function()
   it("is one that is not set: HEED_LEVEL", function()
     local script = "lua5.4 -e 'print(require(\"heed\").level())'"

@@ -5,7 +5,7 @@
 -- The fields of heed.core itself are C's functions for the Lua half alone.
 
 -- This file is also read by those that it refuses: no syntax here that Lua 5.1 lacks.
-if tonumber(_VERSION:match("%d+%.%d+")) < 5.4 then
+if _VERSION ~= "Lua 5.4" then
   error("heed needs Lua 5.4, this is " .. (_G.jit and _G.jit.version or _VERSION), 0)
 end
 

@@ -58,7 +58,7 @@ static void preload (lua_State *L) {
 
 /* Only "heed" is loaded now, its parts when they are needed. */
 int luaopen_heed (lua_State *L) {
-  luaL_checkversion(L);
+  check_version(L);
   if (lua_istable(L, 1)) return open_sealed(L);
   if (push_sealed(L)) return 1;
   preload(L);

@@ -197,8 +197,17 @@ void push_core (lua_State *L) {
 }
 
 
-int luaopen_heed_core (lua_State *L) {
+/* Raises in a Lua of another version, whose own message would name numbers alone. */
+void check_version (lua_State *L) {
+  int version = (int)lua_version(L);
+  if (version != LUA_VERSION_NUM)
+    luaL_error(L, "heed needs Lua 5.4, this is Lua %d.%d", version / 100, version % 100);
   luaL_checkversion(L);
+}
+
+
+int luaopen_heed_core (lua_State *L) {
+  check_version(L);
   push_binding(L);
   const binding *b = lua_touserdata(L, -2);
   if (b->sealed) return luaL_error(L, "heed: this state's scripts cannot reach 'heed.core'");

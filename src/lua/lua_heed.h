@@ -21,6 +21,10 @@
 
 #include "heed.h"
 
+#if LUA_VERSION_NUM != 504
+#error "heed needs Lua 5.4: set LUA_INCDIR to the folder of its headers"
+#endif
+
 #pragma GCC visibility push(hidden)
 
 typedef struct binding binding;
@@ -210,6 +214,7 @@ void register_metatable (lua_State *L, const luaL_Reg *functions, const void *ke
 void push_binding (lua_State *L);                        /* made where there is none */
 void push_bound (lua_State *L, lua_CFunction f, const char *name);   /* outside of any function */
 void push_core (lua_State *L);                           /* heed.core, made anew */
+void check_version (lua_State *L);                       /* of Lua; raises */
 
 /* lua_sealed.c: for hosts that link the module */
 int open_sealed (lua_State *L);                          /* the options at 1 */
