@@ -1,6 +1,7 @@
 -- Specs of what is written about the module: the examples of the reference (lua/heed/meta.lua) and
 -- the blocks of README.md and docs run; names stand in the reference if and only if they exist.
 
+local blocks = require "spec.support.blocks"
 local close = require "spec.support.close"
 local heed = require "heed"
 local device = require "spec.support.device"
@@ -194,28 +195,6 @@ local function run_c(block)
 end
 
 
--- A block of Lua runs in globals of its own and prints nothing; its files go away after it.
-local function run_lua(block, name)
-  local files = {}
-  local function tmpname()
-    files[#files + 1] = os.tmpname()
-    return files[#files]
-  end
-
-  local env = setmetatable({
-    io = setmetatable({write = function() end}, {__index = io}),
-    os = setmetatable({tmpname = tmpname}, {__index = os}),
-    print = function(...) return select("#", ...) end,
-  }, {__index = _G})
-  heed.manual_seed(0)
-  local good, message = pcall(assert(load(block, "=" .. name, "t", env)))
-  for _, file in ipairs(files) do
-    for _, ending in ipairs{"", ".npy", ".svg"} do os.remove(file .. ending) end
-  end
-  assert(good, message)
-end
-
-
 -- The output of lua.c after a line: the values of an expression, or an error without its trace.
 local function answer(line, env)
   local f = load("return " .. line, "=stdin", "t", env) or assert(load(line, "=stdin", "t", env))
@@ -246,14 +225,14 @@ end
 
 for page, least in pairs(PAGES) do
   describe(page, function()
-    local text, number = read(page), 0
+    local number = 0
 
-    for kind, block in text:gmatch("\n```(%l+)\n(.-)\n```") do
+    for kind, block in blocks.of(page) do
       number = number + 1
       local name = ("%s block %d"):format(page, number)
       local title = ("block %d runs: %s"):format(number, block:match("[^\n]*"))
       if kind == "lua" then
-        when(block)(title, function() run_lua(block, name) end)
+        when(block)(title, function() assert(blocks.run(block, name)) end)
       elseif kind == "repl" then
         it(title, function()
           device.cpu()

@@ -522,6 +522,40 @@ describe("the house", function()
     assert.is_true(#lines_of(compile:gsub("{}", "src/cpu/for_floats.h")) > 0)
   end)
 
+  -- Does a line compare a metatable, one of `names`, in a way that a script's __eq hears? json.null
+  -- is compared with scripts' values, too.
+  local function is_heard(line, names)
+    line = line:gsub("[=~]= nil", "")
+    if line:find("getmetatable%b() [=~]=") or line:find("[=~]= getmetatable%(")
+       or line:find("json%.null [=~]=") or line:find("[=~]= json%.null") then return true end
+    for name in pairs(names) do
+      local whole = "%f[%w_.]" .. name .. "%f[^%w_.]"
+      if line:find(whole .. " [=~]=") or line:find("[=~]= " .. whole) then return true end
+    end
+    return false
+  end
+
+  it("compares metatables with rawequal", function()
+    for _, path in ipairs(lines_of("find lua -name '*.lua' ! -name meta.lua | sort")) do
+      local names, n = {}, 0
+      for name in read(path):gmatch("local ([%w_]+) = [^\n]-getmetatable%(") do
+        names[name] = true
+      end
+      for line in io.lines(path) do
+        n = n + 1
+        assert.is_false(is_heard(line, names), ("%s:%d: rawequal expected"):format(path, n))
+      end
+    end
+    for _, line in ipairs{"if class == Linear then", "x = Linear ~= class", "return x == json.null",
+                          "return getmetatable(x) == Mask"} do
+      assert.is_true(is_heard(line, {class = true}), line)
+    end
+    for _, line in ipairs{"if class == nil then", "x = class.y == true", "classes == 3",
+                          "rawequal(getmetatable(x), Mask)", "a == class.b"} do
+      assert.is_false(is_heard(line, {class = true}), line)
+    end
+  end)
+
   it("leaves the global table alone", function()
     local script = "local n = 0 for _ in pairs(_G) do n = n + 1 end require 'heed' " ..
       "for _, m in ipairs{'nn', 'optim', 'tasks', 'plot', 'train', 'save'} do " ..

@@ -1,34 +1,29 @@
 -- Wrong values anywhere: no message is one of Lua's own about a line of heed's.
 
+local calls = require "spec.support.calls"
 local heed = require "heed"
 local message = require "spec.support.message"
+local substitute = require "spec.support.substitute"
 local nn, data = heed.nn, heed.data
 
-local function new() return heed.arange(24, {dtype = "float32"}):view(2, 3, 4) end
-
+local new = calls.tensor
 local x = new()                                -- some functions change it
 
 -- Values of all sorts; nil is one of them.
 local COUNT <const> = 25
 local ODD <const> = {
+  n = COUNT,
   nil, true, false, 0, -1, 1.5, 0 / 0, "x", "", {}, {1}, {{}}, {"a"}, {x = 1}, function() end, x,
   heed.tensor{1, 2}, nn.Linear(2, 2), coroutine.create(print), io.stdout, heed.mask.causal,
   nn.Cache(), data.chars("abc"), setmetatable({}, {}), 4,
 }
 
--- Functions that change what all specs share, or print, or wait for a person.
-local SKIPPED <const> = {
-  default_device = true, default_dtype = true, help = true, interrupt = true, level = true,
-  load = true, manual_seed = true, memory = true, printoptions = true, release = true,
-  rng_state = true, save = true, threads = true,
-}
-
-
 -- Lua's own error within a file of heed's, or nil. An error of the Lua half names another line.
 local function raw(text)
   text = tostring(text)
   return text:match("lua/heed/[%w_/]+%.lua:%d+:.*")
-         or text:find("attempt to", 1, true) and text or nil
+         or (text:find("attempt to", 1, true) or text:find("bad argument #", 1, true)) and text
+         or nil
 end
 
 
@@ -38,65 +33,20 @@ local function none_raw(what, f, ...)
 end
 
 
--- Calls with odd values, alone, in pairs, and behind good ones.
-local function call_oddly(what, f)
-  none_raw(what, f)
-  for i = 1, COUNT do
-    local odd = ODD[i]
-    none_raw(what, f, odd)
-    none_raw(what, f, odd, odd)
-    none_raw(what, f, x, odd)
-    none_raw(what, f, x, x, odd)
-    none_raw(what, f, x, odd, x)
-    none_raw(what, f, 4, 2, odd)
-    none_raw(what, f, x, x, x, odd)
-  end
-end
-
-
--- The options that a function says it has, after so many arguments.
-local function options_of(f, arguments)
-  local list = table.pack(table.unpack(arguments))
-  list[#list + 1] = {zzzzzzzz = 1}
-  local _, text = pcall(f, table.unpack(list))
-  local names = tostring(text):match("unknown option 'zzzzzzzz'; there are ([%w_, ]+)") or ""
-  return names:gmatch("[%w_]+")
-end
-
-
-local function give_odd_options(what, f)
-  for _, arguments in ipairs{{}, {4}, {4, 2}, {4, 2, 1}, {x}, {x, x}, {x, x, x}} do
-    for name in options_of(f, arguments) do
-      for i = 2, COUNT do
-        local list = table.pack(table.unpack(arguments))
-        list[#list + 1] = {[name] = ODD[i]}
-        none_raw(what .. ": option " .. name, f, table.unpack(list))
-      end
-    end
-  end
-end
-
-
-local function is_callable(value)
-  local class = getmetatable(value)
-  return type(value) == "function" or type(value) == "table" and class and class.__call
-end
-
-
 describe("no error is one of Lua's own:", function()
-  local parts = {
-    heed = heed, nn = nn, optim = heed.optim, data = data, mask = heed.mask, bias = heed.bias,
-    position = heed.position, plot = heed.plot, tasks = heed.tasks, init = nn.init,
-  }
-  for part_name, part in pairs(parts) do
+  for part_name, part in pairs(calls.parts) do
     it("functions and classes of " .. part_name, function()
       for name, f in pairs(part) do
-        if not SKIPPED[name] and is_callable(f) then
-          call_oddly(part_name .. "." .. name, f)
-          give_odd_options(part_name .. "." .. name, f)
+        if not calls.SKIPPED[name] and calls.is_callable(f) then
+          calls.oddly(part_name .. "." .. name, f, ODD, none_raw)
+          calls.options(part_name .. "." .. name, f, ODD, none_raw)
         end
       end
     end)
+  end
+
+  for name, make in pairs(calls.objects) do
+    it("methods of " .. name, function() calls.of_object(name, make, ODD, none_raw) end)
   end
 
   local makers = {
@@ -143,35 +93,24 @@ describe("no error is one of Lua's own:", function()
                    message(nn.Linear(4, 2).forward, x))
   end)
 
-  local methods = {
-    Cache = {function() return nn.Cache() end, "append", "attended", "clone", "commit", "context",
-             "has_moved", "length", "pass", "place", "positions", "reorder", "store", "truncate"},
-    ["Cache with a capacity"] = {function() return nn.Cache{capacity = 4} end, "append",
-      "attended", "clone", "commit", "context", "has_moved", "length", "pass", "place",
-      "positions", "reorder", "store", "truncate"},
-    picture = {function() return heed.plot.heat{{1, 2}, {3, 4}} end, "text"},
-    vocabulary = {function() return data.chars("abc") end, "decode", "encode", "id"},
-    optimizer = {function() return heed.optim.SGD(nn.Linear(2, 2):parameters()) end, "step",
-                 "zero_grad", "state", "load_state"},
-    average = {function() return heed.optim.EMA(nn.Linear(2, 2)) end, "apply", "update", "state",
-               "load_state"},
-    scaler = {function() return heed.optim.Scaler() end, "scale", "step", "state", "load_state"},
-  }
-  for name, list in pairs(methods) do
-    it("methods of a " .. name, function()
-      local made = list[1]()
-      for k = 2, #list do
-        local method = made[list[k]]
-        none_raw(list[k], method)
-        for i = 1, COUNT do
-          none_raw(list[k], method, ODD[i])
-          none_raw(list[k], method, list[1](), ODD[i])
-          none_raw(list[k], method, list[1](), nn.Linear(2, 2), ODD[i])
-          none_raw(list[k], method, list[1](), ODD[i], x)
-        end
+  -- But for objects that methods are called on, and errors of an example's own functions.
+  it("examples with other values in the place of each argument", function()
+    local list = {}
+    substitute.run(function(what, f, arguments)
+      local object = not heed.is_tensor(arguments[1]) and debug.getmetatable(arguments[1])
+      for i = 1, COUNT do
+        substitute.each_place(arguments, ODD[i], function(changed, place)
+          if object and place == "argument 1" then return end
+          local good, text = pcall(f, table.unpack(changed, 1, changed.n))
+          local found = not good and raw(text)
+          if found and not found:find("^example:") then
+            list[#list + 1] = ("%s, %s: %s"):format(what, place, found)
+          end
+        end)
       end
     end)
-  end
+    assert.equal("", table.concat(list, "\n"))
+  end)
 end)
 
 

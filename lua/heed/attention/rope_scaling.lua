@@ -216,13 +216,13 @@ local COMMON <const> = {partial_rotary_factor = any, rope_theta = any, rope_type
 -- A copy of the table, without its nulls.
 local function given_scaling(who, scaling)
   local given = {}
-  if scaling == nil or scaling == json.null then return given end
+  if scaling == nil or rawequal(scaling, json.null) then return given end
   if type(scaling) ~= "table" then
     fail("%s: a table such as rope_scaling of a config.json expected as scaling, got %s", who,
          kind(scaling))
   end
   for name, value in pairs(scaling) do
-    if value ~= json.null then given[name] = value end
+    if not rawequal(value, json.null) then given[name] = value end
   end
   return given
 end

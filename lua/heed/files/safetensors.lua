@@ -70,7 +70,7 @@ local function read_header(file)
   end
   local header, why = json.decode(raw.read(file, 8, length), MAX_DEPTH)
   if why then refuse.with("invalid header: %s", why) end
-  if type(header) ~= "table" or header == json.null or json.is_array(header) then
+  if type(header) ~= "table" or rawequal(header, json.null) or json.is_array(header) then
     refuse.with("invalid header: an object expected")
   end
   return header, 8 + length
@@ -80,7 +80,7 @@ end
 local function read_metadata(header)
   local metadata = header[METADATA]
   if metadata == nil then return {} end
-  if type(metadata) ~= "table" or metadata == json.null or json.is_array(metadata) then
+  if type(metadata) ~= "table" or rawequal(metadata, json.null) or json.is_array(metadata) then
     refuse.with("invalid metadata: an object expected")
   end
   for name, value in pairs(metadata) do
