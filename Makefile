@@ -6,9 +6,9 @@
 #   make rock URL=git+https://...: what LuaRocks publishes, of the source that is there
 #   eval "$(make env)": where this shell's Lua finds the module
 #   make mutate FILES="lua/heed/optim src/op/optimize.c": faults that no spec finds
-#   make asan, fuzz, tsan, sweep, basic, bare, sealed, emulated, emulated-asan, nvcc, strict, neon,
-#   neon-run, lint, installed: parts of the check; make overflow, valgrind, differential (beside
-#   PyTorch): beyond it; cuda/check: all that needs a GPU
+#   make asan, fuzz, tsan, sweep, basic, bare, sealed, clang, emulated, emulated-asan, nvcc, strict,
+#   neon, neon-run, lint, installed: parts of the check; make overflow, valgrind, differential
+#   (beside PyTorch): beyond it; cuda/check: all that needs a GPU
 
 # == CHANGE THE SETTINGS BELOW TO SUIT YOUR ENVIRONMENT =====================
 
@@ -44,6 +44,7 @@ FLAGS_asan= -DHEED_CACHE=0 -O1 -g -fno-omit-frame-pointer -fsanitize=address,und
 FLAGS_tsan= -O1 -g -fsanitize=thread
 FLAGS_valgrind= -g
 FLAGS_basic= -DHEED_BASIC_KINDS
+FLAGS_clang= -Werror
 FLAGS_emulated= -g
 FLAGS_emulated-asan= $(FLAGS_asan)
 LIBS= -lm -lpthread -ldl
@@ -299,6 +300,8 @@ bare:; @HEED_WITHOUT=debug LUA_INIT_5_4="require 'spec.support.without'" \
 sealed: $(SEALED); @$(MAKE) spec RUN_SPEC="$(SEALED) spec/sealed/busted.lua" LOGS=$(B)/log-sealed
 overflow:; @$(MAKE) spec KIND=overflow CC=clang
 sweep:; @HEED_SWEEP=1 $(MAKE) spec SPEC=spec/atomic_spec.lua LOGS=$(B)/log-sweep
+# The programs and the specs, compiled by clang without a warning.
+clang:; @$(MAKE) programs KIND=clang CC=clang && $(MAKE) spec KIND=clang CC=clang
 # Random calls, graphs and damaged files: FUZZ is how many for each seed, and the seeds. As it is,
 # 100,000 calls and 5,000 files.
 fuzz:; @$(MAKE) fuzzed KIND=asan
@@ -378,6 +381,7 @@ test:
 	@.ci/check test-programs $(MAKE) programs
 	@.ci/check --sum test-
 
+CLANG= $(shell command -v clang)
 ARM_CC= $(shell command -v aarch64-linux-gnu-gcc)
 ARM_QEMU= $(and $(ARM_CC),$(shell command -v qemu-aarch64),$(shell .ci/arm $(ARM) && echo here))
 check:
@@ -393,6 +397,7 @@ check:
 	@.ci/check check-basic $(MAKE) basic
 	@.ci/check check-bare $(MAKE) bare
 	@.ci/check check-sealed $(MAKE) sealed
+	@.ci/check check-clang $(if $(CLANG),$(MAKE) clang,--skip "no clang is here")
 	@.ci/check check-gpu $(MAKE) gpu KIND=emulated-asan
 	@.ci/check check-gpu-asan $(MAKE) spec KIND=emulated-asan
 	@.ci/check check-emulated $(MAKE) spec KIND=emulated
@@ -428,7 +433,7 @@ differential: all
 	@$(HERE) LUA="$(LUA)" "$${PYTHON:-build/venv/bin/python}" bench/differential.py $(DIFFERENTIAL)
 
 .PHONY: all lib core modules objects install rock clean spec programs anew asan fuzz fuzzed basic \
-  bare sealed valgrind overflow sweep tsan strict neon neon-run neon-runs lint installed demo repl env test \
+  bare sealed clang valgrind overflow sweep tsan strict neon neon-run neon-runs lint installed demo repl env test \
   check bench bench-cuda bench-quick bench-memory bench-results differential cuda cuda-all nvcc \
   gpu emulated emulated-asan
 .SECONDARY:

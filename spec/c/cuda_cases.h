@@ -151,7 +151,7 @@ static inline void free_cases (void) { while (nmade > 0) free(made[--nmade]); }
 static inline void run_and_fetch (both *b, const work *w, char *got[WORK_OUTS],
                                   size_t bytes[WORK_OUTS]) {
   work on_gpu = *w;
-  reached ins[WORK_INS] = {{NULL}}, outs[WORK_OUTS] = {{NULL}};
+  reached ins[WORK_INS] = {0}, outs[WORK_OUTS] = {0};
   for (int i = 0; i < w->nin; i++)
     if (!view_is_none(&w->in[i])) ins[i] = send_view(b, &on_gpu.in[i]);
   for (int i = 0; i < w->nout; i++)

@@ -24,7 +24,7 @@ static const char *default_gpu (lua_State *L) {
 
 /* The GPU at i: a number from 0, a name as a tensor has it, or nothing. */
 static const char *device_at (lua_State *L, int i) {
-  int64_t index;
+  int64_t index = 0;
   if (lua_isnoneornil(L, i)) return default_gpu(L);
   const char *name = plain_text(L, i);
   if (name != NULL && is_gpu(name)) return name;

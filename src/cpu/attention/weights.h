@@ -68,7 +68,7 @@ static void FN(multiply_careful) (const FN(product) *p, bool weights_in_a, int64
       T sum = 0;
       for (int64_t k = 0; k < p->depth; k++) {
         T x = a[i * p->a_row + k * p->a_column], y = b[k * p->b_row + j];
-        if ((weights_in_a ? x : y) != 0) sum += x * y;
+        if ((weights_in_a ? x : y) != 0) sum = FN(fused)(x, y, sum);
       }
       c[i * p->c_row + j] = sum * p->alpha + (p->add ? c[i * p->c_row + j] : 0);
     }

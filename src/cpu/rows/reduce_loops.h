@@ -161,7 +161,7 @@ static void FN(take_best) (FN(results) *r, int64_t n, const T *x, int64_t at, bo
   int64_t *where = r->at;
   VECTOR_LOOP for (int64_t j = 0; j < n; j++) {
     const T old = best[j], now = x[j];
-    const bool take = (low ? now < old : now > old) | (ISNAN(now) & !ISNAN(old)) |
+    const bool take = (low ? now < old : now > old) | ((int)ISNAN(now) & !ISNAN(old)) |
                       (where[j] < 0);
     best[j] = take ? now : old;
     where[j] = take ? at : where[j];

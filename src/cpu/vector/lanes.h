@@ -15,6 +15,18 @@ INLINED void FN(store) (T *to, FN(vector) v) { *(FN(loose) *)to = v; }
 INLINED FN(vector) FN(splat) (T x) { return x - (FN(vector)){0}; }    /* x - 0 keeps -0 */
 
 
+/* x y + sum, rounded once where the level has FMA: GCC fuses the two by itself, also where the sum
+   is taken under a condition; clang does not there. */
+INLINED T FN(fused) (T x, T y, T sum) {
+#if defined(__clang__) && (defined(LEVEL_AVX2) || defined(LEVEL_AVX512))
+  return BYTES == 4 ? (T)__builtin_fmaf((float)x, (float)y, (float)sum)
+                    : (T)__builtin_fma(x, y, sum);
+#else
+  return x * y + sum;
+#endif
+}
+
+
 /* The first n lanes, 0 < n < LANES; the others are 0 and not read. AVX-512 takes LANES too. */
 INLINED FN(vector) FN(load_part) (const T *from, int n) {
 #if defined(HAS_AVX512)
@@ -116,7 +128,7 @@ INLINED FN(vector) FN(load_pieces) (const T *from, int64_t row, int r, int64_t r
 /* The pieces of GROUP rows become those of GROUP columns. */
 INLINED void FN(transpose_pieces) (FN(vector) v[]) {
   typedef double wide __attribute__((vector_size(VECTOR_BYTES)));
-  typedef int64_t wide_flags __attribute__((vector_size(VECTOR_BYTES)));
+  typedef int64_t wide_flags __attribute__((vector_size(VECTOR_BYTES), unused));
 #define WIDE(a, b, ...) (FN(vector))LANES_OF(wide_flags, (wide)(a), (wide)(b), __VA_ARGS__)
 #if BYTES == 4
   FN(vector) a = LANES_OF(FN(flags), v[0], v[1], LOW_4);
