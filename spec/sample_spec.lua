@@ -70,6 +70,21 @@ describe("the probabilities of heed.sample", function()
     assert.is_true(p:allclose(heed.tensor{0, 1 / 3, 1 / 3, 1 / 3, 0}))
   end)
 
+  it("take the history of a single row with and without a list around it", function()
+    local logits = heed.tensor{1.0, 3, 2}
+    local function shares(history)
+      local _, p = heed.sample(logits, {repetition_penalty = 4, history = history,
+                                        probabilities = true})
+      return p:totable()
+    end
+    local plain = heed.softmax(logits, 1):totable()
+    assert.same(plain, shares{})
+    assert.same(plain, shares{{}})
+    assert.same(shares{{2}}, shares{2})
+    assert.same(shares{{2}}, shares(heed.tensor{2}))
+    assert.is_true(shares{2}[2] < plain[2])
+  end)
+
   it("count each id of a history once, in lists of any length", function()
     local logits = heed.tensor{{1, -1, 3.0}, {2, 2, 2.0}}
     local o = {repetition_penalty = 2, history = {{2, 2, 1}, {}}, probabilities = true}

@@ -187,7 +187,7 @@ static void batches (void) {
 enum { HEADS, FEW, ANY };
 static const char *const attention_names[] = {"a lane for each head", "few queries", "tiles"};
 
-enum { PLAIN, BIASED, CAPPED, DROPPED, HALF };
+enum { PLAIN, BIASED, CAPPED, DROPPED, HALF, HALF_V, HALF_OUT };
 
 typedef struct attention_case {
   int64_t heads, kv_heads, queries, keys, D;
@@ -213,6 +213,7 @@ static const attention_case cases[] = {
   {8, 8, 5, 5, 4, CAPPED, ANY, ANY}, {8, 8, 4, 5, 4, CAPPED, FEW, ANY},
   {8, 8, 5, 5, 4, DROPPED, ANY, ANY}, {8, 8, 4, 5, 4, DROPPED, ANY, ANY},
   {8, 8, 5, 5, 4, HALF, ANY, ANY}, {8, 8, 4, 5, 4, HALF, FEW, ANY},
+  {8, 8, 5, 5, 4, HALF_V, ANY, ANY}, {8, 8, 5, 5, 4, HALF_OUT, ANY, ANY},
   /* and where there is something to do */
   {8, 8, 5, 0, 4, PLAIN, ANY, ANY}, {8, 8, 0, 5, 4, PLAIN, FEW, ANY},
   {0, 0, 5, 5, 4, PLAIN, ANY, ANY},
@@ -233,10 +234,10 @@ static work work_of (const attention_case *a, work_kind kind) {
   for (int i = 0; i < w.nout; i++) w.out[i] = view_none();
   w.in[ATTENTION_Q] = made(HEED_FLOAT32, 4, q, false);
   w.in[ATTENTION_K] = made(a->what == HALF ? HEED_BFLOAT16 : HEED_FLOAT32, 4, k, false);
-  w.in[ATTENTION_V] = made(HEED_FLOAT32, 4, k, false);
+  w.in[ATTENTION_V] = made(a->what == HALF_V ? HEED_BFLOAT16 : HEED_FLOAT32, 4, k, false);
   if (a->what == BIASED) w.in[ATTENTION_BIAS] = made(HEED_FLOAT32, 4, bias, false);
   w.in[ATTENTION_KEY].data = &key;
-  w.out[0] = made(HEED_FLOAT32, 4, y, false);
+  w.out[0] = made(a->what == HALF_OUT ? HEED_BFLOAT16 : HEED_FLOAT32, 4, y, false);
   return w;
 }
 
