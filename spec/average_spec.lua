@@ -166,6 +166,14 @@ describe("a scaler of losses", function()
       scale = heed.tensor(0, {dtype = "float64"}), growth_tracker = heed.tensor(0)}))
   end)
 
+  it("lists all that is wrong with a state", function()
+    local state = {scale = heed.tensor(-1, {dtype = "float64"}), growth_tracker = heed.tensor(-1)}
+    assert.same({"scale: above 0 expected", "growth_tracker: at least 0 expected"},
+                optim.Scaler():compare(state))
+    state.scale = heed.tensor(2, {dtype = "float64"})
+    assert.same({"growth_tracker: at least 0 expected"}, optim.Scaler():compare(state))
+  end)
+
   it("refuses what makes no sense", function()
     assert.matches("did you mean 'init_scale'", message(optim.Scaler, {initscale = 1}))
     assert.matches("above 0 expected as init_scale, got 0", message(optim.Scaler, {init_scale = 0}))

@@ -77,6 +77,10 @@ describe("groups of parameters", function()
     local seen = {}
     for name in pairs(opt.groups[1].options) do seen[#seen + 1] = name end
     assert.equal(6, #seen)
+    local adam = optim.Adam{{params = {p}}, {params = {q}, betas = {0.9, 0.99}}}
+    assert.matches("groups differ in betas", message(function() return adam.options.betas end))
+    adam.groups[2].options.betas = {0.9, 0.999}
+    assert.same({0.9, 0.999}, adam.options.betas)
     opt.groups[1].options.weight_decay = 0.5
     local common = {}
     for name, value in pairs(opt.options) do common[name] = value end
