@@ -250,6 +250,33 @@ describe("capture", function()
     end
   end)
 
+  it("counts the steps of each parameter between replays", function()
+    local function trained(wrap)
+      local p, q = heed.nn.Parameter(heed.ones(2)), heed.nn.Parameter(heed.ones(2))
+      local opt = heed.optim.Adam({p, q}, {lr = 0.1})
+      local function step(x, both)
+        opt:zero_grad()
+        local loss = (p * p * x):sum()
+        if both then loss = loss + (q * q * x):sum() end
+        loss:backward()
+        opt:step()
+      end
+      local alone = wrap(function(x) step(x, false) end)
+      local function of_q(x)
+        opt:zero_grad()
+        local loss = (q * x):sum()
+        loss:backward()
+        opt:step()
+      end
+      for i, name in ipairs{"both", "alone", "q", "both", "alone", "both", "alone", "both"} do
+        local x = heed.tensor{0.5 * i, 7.0 - i}
+        if name == "both" then step(x, true) elseif name == "q" then of_q(x) else alone(x) end
+      end
+      return p:detach():totable(), q:detach():totable()
+    end
+    assert.same({trained(function(f) return f end)}, {trained(heed.capture)})
+  end)
+
   it("keeps calls apart by the number of their arguments", function()
     local f = heed.capture(function(...)
       local sum = 0

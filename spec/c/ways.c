@@ -187,7 +187,7 @@ static void batches (void) {
 enum { HEADS, FEW, ANY };
 static const char *const attention_names[] = {"a lane for each head", "few queries", "tiles"};
 
-enum { PLAIN, BIASED, CAPPED, DROPPED, HALF, HALF_V, HALF_OUT };
+enum { PLAIN, BIASED, CAPPED, DROPPED, HALF, HALF_V, HALF_OUT, HALF_GRADIENT, MASKED };
 
 typedef struct attention_case {
   int64_t heads, kv_heads, queries, keys, D;
@@ -214,6 +214,7 @@ static const attention_case cases[] = {
   {8, 8, 5, 5, 4, DROPPED, ANY, ANY}, {8, 8, 4, 5, 4, DROPPED, ANY, ANY},
   {8, 8, 5, 5, 4, HALF, ANY, ANY}, {8, 8, 4, 5, 4, HALF, FEW, ANY},
   {8, 8, 5, 5, 4, HALF_V, ANY, ANY}, {8, 8, 5, 5, 4, HALF_OUT, ANY, ANY},
+  {8, 8, 5, 5, 4, HALF_GRADIENT, HEADS, ANY}, {8, 8, 5, 5, 4, MASKED, HEADS, HEADS},
   /* and where there is something to do */
   {8, 8, 5, 0, 4, PLAIN, ANY, ANY}, {8, 8, 0, 5, 4, PLAIN, FEW, ANY},
   {0, 0, 5, 5, 4, PLAIN, ANY, ANY},
@@ -236,6 +237,9 @@ static work work_of (const attention_case *a, work_kind kind) {
   w.in[ATTENTION_K] = made(a->what == HALF ? HEED_BFLOAT16 : HEED_FLOAT32, 4, k, false);
   w.in[ATTENTION_V] = made(a->what == HALF_V ? HEED_BFLOAT16 : HEED_FLOAT32, 4, k, false);
   if (a->what == BIASED) w.in[ATTENTION_BIAS] = made(HEED_FLOAT32, 4, bias, false);
+  if (a->what == MASKED) w.in[ATTENTION_MASK] = made(HEED_INT64, 1, q, false);
+  if (a->what == HALF_GRADIENT && kind == WORK_ATTENTION_BACK)
+    w.in[ATTENTION_GRADIENT] = made(HEED_BFLOAT16, 4, y, false);
   w.in[ATTENTION_KEY].data = &key;
   w.out[0] = made(a->what == HALF_OUT ? HEED_BFLOAT16 : HEED_FLOAT32, 4, y, false);
   return w;
