@@ -14,7 +14,7 @@
 local core = require "heed.core"
 local Average = require "heed.optim.average"
 local heed = require "heed"
-local is_optimizer = require("heed.optim.optimizer").is
+local optimizers = require "heed.optim.optimizer"
 local Log = require "heed.train.log"
 local Module = require "heed.nn.module"
 local optim = require "heed.optim"
@@ -25,7 +25,7 @@ local save = require "heed.save"
 local Scaler = require "heed.optim.scaler"
 local state = require "heed.files.state"
 
-local fail = heed.fail
+local fail, is_optimizer, rate_fields = heed.fail, optimizers.is, optimizers.rate_fields
 
 local EVERY = 1000                  -- steps between checkpoints
 local FORMAT = "heed.train 1"
@@ -265,7 +265,13 @@ end
 
 
 local function set_rates(optimizer, rates, factor)
-  for i, group in ipairs(rate_holders(optimizer)) do group.lr = rates[i] * factor end
+  local scaled = {}
+  for i, rate in ipairs(rates) do scaled[i] = rate * factor end
+  if is_optimizer(optimizer) then
+    core.set_fields(rate_fields(optimizer, scaled))
+  else
+    for i, group in ipairs(rate_holders(optimizer)) do group.lr = scaled[i] end
+  end
 end
 
 
@@ -277,11 +283,17 @@ local function factor_of(o, step)
 end
 
 
--- A value whose closing restores the rates of the optimiser, however the run ends.
-local function with_schedule(run, o)
-  return o.schedule and setmetatable({}, {
+-- Calls f(run, o), after which the optimiser has its rates again, however the run ends.
+local function with_schedule(run, o, f)
+  if not o.schedule then return f(run, o) end
+  if is_optimizer(o.optimizer) then
+    local back = {fields = rate_fields(o.optimizer, run.rates)}
+    return core.commit_during("train", {}, back, f, run, o)
+  end
+  local _ <close> = setmetatable({}, {
     __close = function() set_rates(o.optimizer, run.rates, 1) end,
   })
+  return f(run, o)
 end
 
 
@@ -370,6 +382,18 @@ local function loop(run, o)
 end
 
 
+local function run_all(run, o)
+  if o.resume then resume(run, o) end
+  local log = o.log and Log.open(o.log, run.step) or nil
+  local _ <close> = log and log.file
+  run.log, run.progress = log, Progress.new(run.step, o.steps, o.print)
+  if Module.is(o.model) then o.model:train() end
+  loop(run, o)
+  run.progress:finish(run.step)
+  if log then log:sync() end
+end
+
+
 ---@class heed.train.options
 ---@field model function a module; it gets the first value of a batch
 ---@field loss fun(prediction: any, ...): heed.Tensor gets the batch's other values too
@@ -398,15 +422,7 @@ local function train(given, ...)
   if not rawequal(given, heed) then options.no_more("train", 1, ...) end
   local o = check(given)
   local run = {step = 0, saved = 0, losses = {}, rates = rates_of(o.optimizer)}
-  local _ <close> = with_schedule(run, o)
-  if o.resume then resume(run, o) end
-  local log = o.log and Log.open(o.log, run.step) or nil
-  local _ <close> = log and log.file
-  run.log, run.progress = log, Progress.new(run.step, o.steps, o.print)
-  if Module.is(o.model) then o.model:train() end
-  loop(run, o)
-  run.progress:finish(run.step)
-  if log then log:sync() end
+  with_schedule(run, o, run_all)
   return {losses = run.losses, steps = run.step}
 end
 

@@ -220,6 +220,24 @@ case('model:to("float64"), which an optimiser and averages follow', function()
 end)
 
 
+case("heed.train with a schedule, which an error ends: the rates", function()
+  local opt, model = optimized(optim.SGD)
+  local steps = 0
+  local function batches()
+    steps = steps + 1
+    assert(steps < 3, "no more")
+    return heed.ones(1, 2), heed.zeros(1, 2)
+  end
+  local given = {
+    model = model, optimizer = opt, batches = batches, loss = heed.mse_loss, print = false,
+    schedule = function() return 0.5 end,
+  }
+  return function() pcall(heed.train, given) end, {function()
+    return {opt.groups[1].lr, opt.groups[2].lr}
+  end}
+end)
+
+
 -- Averages -------------------------------------------------------------------------------
 
 local function averaged(given)

@@ -288,6 +288,14 @@ function Optimizer:__tostring()
 end
 
 
+-- The fields that set the rate of each group.
+local function rate_fields(self, rates)
+  local list = {}
+  for i, group in ipairs(self[INNER].groups) do group:change("lr", rates[i], list) end
+  return list
+end
+
+
 local make = Optimizer.make
 Optimizer.make = nil
 
@@ -295,4 +303,4 @@ options.guard(Optimizer, {compare = 1, load_state = 2, state = 0, step = 0, zero
               {is = is_optimizer, what = "an optimizer", variable = "opt"})
 
 
-return {is = is_optimizer, make = make, step = step}
+return {is = is_optimizer, make = make, rate_fields = rate_fields, step = step}
