@@ -97,7 +97,7 @@ bool call_run (call *c, const heed_value *given, int n, heed_value *args);
 ** where there is no x); NULL: it is refused. The write itself takes no memory, and fails with the
 ** device alone.
 */
-heed_tensor *graph_operand (heed_tensor *t, heed_tensor *x, heed_op op);
+heed_tensor *graph_operand (heed_tensor *t, heed_tensor *x);
 bool graph_write (heed_tensor *t, const heed_tensor *x, heed_op op, const heed_tensor *number);
 
 #pragma GCC visibility pop

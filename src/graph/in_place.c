@@ -154,7 +154,7 @@ bool heed_apply_in_place (heed_context *cx, heed_op op, const heed_value *given,
 ** ===================================================================
 */
 
-heed_tensor *graph_operand (heed_tensor *t, heed_tensor *x, heed_op op) {
+heed_tensor *graph_operand (heed_tensor *t, heed_tensor *x) {
   char have[LAYOUT_TEXT], want[LAYOUT_TEXT];
   heed_context *cx = t->cx;
   const char *name = cx->scope.caller;
@@ -170,7 +170,6 @@ heed_tensor *graph_operand (heed_tensor *t, heed_tensor *x, heed_op op) {
     return core_fail(cx, name, "a tensor of shape %s cannot be copied to one of shape %s",
                      layout_text(&x->at, have), layout_text(&t->at, want));
   if (x->store == t->store) x = op1(HEED_clone, x);
-  if (op != HEED_copy) x = op_cast(x, t->type);
   if (x != NULL && !layout_same_shape(&x->at, &t->at)) x = op_view(x, &wide);
   return x != NULL && check_fits(cx, name, t, x) ? x : NULL;
 }
