@@ -242,13 +242,13 @@ function MultiHeadAttention:reset()
 end
 
 
--- What a field's layer gave, (B, T, heads * D) -> (B, heads, T, D).
+-- The result of a field's layer, (B, T, heads * D), as (B, heads, T, D).
 local function split(name, x, heads)
-  if part.result(SELF, name, x):dim() ~= 3 or x:size(3) % heads ~= 0 then
+  local B, T, width, more = part.result(SELF, name, x):size()
+  if not width or more or width % heads ~= 0 then
     heed.fail("%s: features for %d heads expected from field '%s', got %s", SELF, heads, name,
               options.kind(x))
   end
-  local B, T, width = x:size()
   return x:view(B, T, heads, width // heads):transpose(2, 3)
 end
 
@@ -280,9 +280,9 @@ function MultiHeadAttention:project(call)
   if stored then return q, stored.k, stored.v end
   if not call.context then self:check_self(call.x) end
   local k = split("key", part.of(SELF, self, "key")(source), self.kv_heads)
-  local values = part.of(SELF, self, "value")(call.options.values or source)
+  local v = part.of(SELF, self, "value")(call.options.values or source)
   if self.key_norm then k = self:norm("key_norm", k) end
-  return q, k, split("value", values, self.kv_heads)
+  return q, k, split("value", v, self.kv_heads)
 end
 
 
@@ -330,7 +330,8 @@ end
 -- Masks, biases and the sink are of the keys alone.
 function MultiHeadAttention:attend_with_memory(q, k, v, o)
   local wants_lse, B = o.lse, q:size(1)
-  local memory_k = self.key_norm and self:norm("key_norm", self.memory_keys) or self.memory_keys
+  local memory_k = self.memory_keys
+  if self.key_norm then memory_k = self:norm("key_norm", memory_k) end
   o.lse = true
   local z, weights, lse = heed.attention(q, k, v, o)
   local own = {

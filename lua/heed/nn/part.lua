@@ -1,8 +1,9 @@
 -- What stands in a layer's field and is called: another layer, or what a user put in its place.
 
 local heed = require "heed"
-local is_module = require("heed.nn.module").is
 local options = require "heed.internal.options"
+
+local is_tensor = heed.is_tensor
 
 local part = {}
 
@@ -14,7 +15,8 @@ local part = {}
 ---@return function|heed.Module
 function part.of(who, layer, name)
   local value = layer[name]
-  if is_module(value) then return value end
+  local class = getmetatable(value)
+  if type(class) == "table" and class.__call then return value end
   return options.callable(who, "field '" .. name .. "'", value)
 end
 
@@ -25,7 +27,7 @@ end
 ---@param y any
 ---@return heed.Tensor y
 function part.result(who, name, y)
-  if heed.is_tensor(y) then return y end
+  if is_tensor(y) then return y end
   heed.fail("%s: a tensor expected from field '%s', got %s", who, name, options.kind(y))
 end
 
