@@ -39,7 +39,7 @@ FLAGS= -std=gnu11 $(CFLAGS) -fwrapv -fno-math-errno -fno-trapping-math -ffp-cont
   -fvisibility=hidden -fPIC -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
   -Werror=implicit-function-declaration -Werror=switch -Isrc -I$(LUA_INCDIR) $(FLAGS_$(KIND))
 FLAGS_strict= -Werror -Wframe-larger-than=18432
-FLAGS_asan= -DHEED_CACHE=0 -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined \
+FLAGS_asan= -DHEED_EXACT=1 -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined \
   -fno-sanitize-recover=all
 FLAGS_tsan= -O1 -g -fsanitize=thread
 FLAGS_valgrind= -g
@@ -94,7 +94,7 @@ all: $(B)/heed/core.so
 	@! $(GPU) >/dev/null 2>&1 || test -e $(B)/heed/cuda.so || echo "a GPU is here: make cuda"
 
 # A plugin must be of the same table of operations and the same structs as the core.
-INTERFACE= $(shell cat src/op/*.def $(patsubst %,src/%.h,heed heed_optim base/layout base/scalar \
+INTERFACE= $(shell cat src/op/*.def src/base/*.def $(patsubst %,src/%.h,heed heed_optim base/layout base/scalar \
   base/view base/work memory/device memory/plugin) | cksum | cut -d' ' -f1)
 $(B)/src/memory/plugin.o $(B)/cuda/device/plugin.cu.o: SHOWN= -DHEED_INTERFACE=$(INTERFACE)ull
 
@@ -114,7 +114,7 @@ CUDA_FLAGS= -std=c++17 -O3 $(ARCHITECTURES) --compress-mode=size -Isrc -I. \
   $(PLAIN_CXX:%=-Xcompiler=%)
 EMULATED= -std=gnu++17 -O2 -g1 $(PLAIN_CXX) -Wno-unknown-pragmas -ffp-contract=off -Isrc -I. \
   $(EMULATED_$(KIND))
-EMULATED_emulated-asan= -DHEED_CACHE=0 -fno-omit-frame-pointer -fno-sanitize-recover=all \
+EMULATED_emulated-asan= -DHEED_EXACT=1 -fno-omit-frame-pointer -fno-sanitize-recover=all \
   -fsanitize=address,alignment,shift
 KERNELS= $(sort $(wildcard cuda/*.cu cuda/*/*.cu))
 SHARED_CORE= $(B)/src/base/layout.o $(B)/src/base/scalar.o

@@ -12,10 +12,6 @@
 
 #include <stdlib.h>
 
-#ifndef HEED_CACHE
-#define HEED_CACHE 1               /* 0: every piece from the runtime, for sanitizers */
-#endif
-
 #define UNIT ((size_t)512)
 #define MIB ((size_t)1 << 20)
 #define SMALL MIB                  /* up to here pieces come from small slabs */
@@ -434,7 +430,7 @@ memory *memory_open (cuda_stream s) {
   prepare(&m->eager);
   m->stream = s;
   m->now = &m->eager;
-  m->uncached = cache != NULL ? *cache == '0' : !HEED_CACHE;
+  m->uncached = cache != NULL ? *cache == '0' : HEED_EXACT;
   return m;
 }
 

@@ -23,10 +23,12 @@ static size_t rounded_up (size_t bytes, size_t unit) { return (bytes + unit - 1)
 
 /* Large blocks are put on huge pages, where the system has them. */
 static void *take (size_t bytes) {
+  void *data = NULL;
   if (bytes > SIZE_MAX - HUGE_PAGE) return NULL;
+  if (HEED_EXACT) return posix_memalign(&data, 64, bytes > 0 ? bytes : 1) == 0 ? data : NULL;
   if (bytes < 2 * HUGE_PAGE) return aligned_alloc(64, rounded_up(bytes ? bytes : 1, 64));
   size_t rounded = rounded_up(bytes, HUGE_PAGE);
-  void *data = aligned_alloc(HUGE_PAGE, rounded);
+  data = aligned_alloc(HUGE_PAGE, rounded);
 #ifdef MADV_HUGEPAGE
   if (data != NULL) madvise(data, rounded, MADV_HUGEPAGE);
 #endif

@@ -7,13 +7,8 @@
 
 #include "memory/context.h"
 
-/* HEED_CACHE=0 lets a sanitizer see every use of freed memory. */
-#ifndef HEED_CACHE
-#define HEED_CACHE 1
-#endif
-
 #define BLOCK_STEP 64
-#define BLOCK_CACHE (HEED_CACHE * ((size_t)16 << 20))    /* most bytes cached */
+#define BLOCK_CACHE (HEED_EXACT ? 0 : (size_t)16 << 20)  /* most bytes cached */
 
 
 void *block_take (const heed_host *host, size_t bytes) {
@@ -33,6 +28,7 @@ static size_t small_class (size_t bytes) { return bytes == 0 ? 0 : (bytes - 1) /
 /* The size that is allocated, so that blocks of one class are alike. */
 static size_t rounded (size_t bytes) {
   size_t class = small_class(bytes);
+  if (HEED_EXACT) return bytes > 0 ? bytes : 1;
   return class < BLOCK_CLASSES ? (class + 1) * BLOCK_STEP : bytes;
 }
 

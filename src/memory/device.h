@@ -1,5 +1,5 @@
 /*
-** device.h - what floor 4 requires of a device, and what accelerators have beyond that.
+** device.h - what the core requires of a device, and what accelerators have beyond that.
 */
 
 #ifndef device_h
@@ -8,6 +8,14 @@
 #include "memory/pool.h"
 #include "base/random.h"
 #include "base/work.h"
+
+/*
+** With HEED_EXACT=1, for sanitizers, host memory has the size that was asked for, and is given back
+** at once: every use of freed memory and of bytes behind a block is seen.
+*/
+#ifndef HEED_EXACT
+#define HEED_EXACT 0
+#endif
 
 #pragma GCC visibility push(hidden)
 

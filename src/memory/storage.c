@@ -10,10 +10,6 @@
 
 #include "memory/context.h"
 
-#ifndef HEED_CACHE
-#define HEED_CACHE 1
-#endif
-
 #define ALIGNMENT 64
 #define MIB ((size_t)1 << 20)
 #define PRESSURE MIB               /* growth of small blocks after which the host is asked again */
@@ -33,6 +29,7 @@
 
 /* The class of 'bytes', and in *capacity the size of its blocks; STORAGE_CLASSES: none. */
 static int class_of (size_t bytes, size_t *capacity) {
+  if (HEED_EXACT) { *capacity = bytes > 0 ? bytes : 1; return STORAGE_CLASSES; }
   if (bytes <= (size_t)1 << FIRST_BIT) { *capacity = (size_t)1 << FIRST_BIT; return 0; }
   int bit = 63 - __builtin_clzll(bytes - 1);             /* 2^bit < bytes <= 2^(bit + 1) */
   int fine = bit < BIG_BIT ? 1 : 3;
@@ -334,7 +331,7 @@ void storage_keep (storage *s) {
 /* As much as is live, but a little in any case. */
 static size_t most_cached (const heed_context *cx) {
   size_t live = cx->storages.account.live;
-  if (!HEED_CACHE || cx->closing) return 0;
+  if (HEED_EXACT || cx->closing) return 0;
   return live > CACHE_AT_LEAST ? live : CACHE_AT_LEAST;
 }
 
