@@ -160,6 +160,9 @@ local malformed = {
   {"metadata that are null", ".st", safetensors '{"__metadata__":null}', "invalid metadata"},
   {"a number in the metadata", ".st", safetensors '{"__metadata__":{"step":1}}',
     'a string expected for "step"'},
+  {"a field of no tensor beside a checksum", ".st",
+    safetensors('{"__metadata__":{"heed.crc32":"00000000"},"a":{"dtype":"U8","shape":[1],'
+    .. '"data_offsets":[0,1],"odd":[{}]}}', "x"), "a field that is none of the format's"},
   {"a wrong checksum", ".st",
     safetensors({__metadata__ = {["heed.crc32"] = "00000000"}, a = whole}, eight),
     "checksum differs"},
@@ -457,6 +460,9 @@ describe("save", function()
     refuses("metadata", path, {a = t}, {step = 1})
     refuses("metadata", path, {a = t}, {"x"})
     refuses("metadata", path, {a = t}, "x")
+    local many = {}
+    for i = 1, 16385 do many["m" .. i] = "" end
+    refuses("at most 16384 entries of metadata expected, got 16385", path, {a = t}, many)
     refuses("UTF-8", path, {a = t}, {a = "\xff"})
     refuses("belongs to heed", path, {a = t}, {["heed.crc32"] = "00000000"})
     refuses("tensors by name", path, t)

@@ -15,6 +15,7 @@ local json = {}
 
 local Array = {__name = "json.array"}
 local DEPTH = 128     -- arrays and objects within each other
+local FEW = 4096      -- pieces of a string that are joined
 
 ---The value that stands for null in a table.
 json.null = setmetatable({}, {__name = "json.null", __tostring = function() return "null" end})
@@ -37,7 +38,7 @@ end
 
 
 -- Reading. Each reader takes the text and where its value begins, and gives the value and the
--- position behind it.
+-- position behind it; asked to drop the value, it checks it and makes nothing of it.
 
 local read
 
@@ -101,17 +102,34 @@ local function read_escape(text, at)
 end
 
 
-local function read_string(text, at)
-  local parts, from = {}, at + 1
+-- The rest of a string from its first escape on, in pieces that are joined once in a while.
+local function read_escaped(text, at, from, stop, drop)
+  local parts, few, n = {}, {}, 0
   while true do
-    local stop = find(text, '[\0-\31"\\]', from)
-    if not stop then reject("string at byte %d has no end", at) end
-    parts[#parts + 1] = sub(text, from, stop - 1)
-    local mark = sub(text, stop, stop)
-    if mark == '"' then return table.concat(parts), stop + 1 end
+    local mark, run = sub(text, stop, stop), not drop and sub(text, from, stop - 1)
+    local letter
+    if mark == '"' then
+      few[n + 1] = run
+      parts[#parts + 1] = not drop and table.concat(few, "", 1, n + 1) or nil
+      return table.concat(parts), stop + 1
+    end
     if mark ~= "\\" then reject("control character in a string at byte %d", stop) end
-    parts[#parts + 1], from = read_escape(text, stop)
+    letter, from = read_escape(text, stop)
+    if not drop then
+      few[n + 1], few[n + 2], n = run, letter, n + 2
+      if n == FEW then parts[#parts + 1], n = table.concat(few, "", 1, n), 0 end
+    end
+    stop = find(text, '[\0-\31"\\]', from)
+    if not stop then reject("string at byte %d has no end", at) end
   end
+end
+
+
+local function read_string(text, at, _, drop)
+  local stop = find(text, '[\0-\31"\\]', at + 1)
+  if not stop then reject("string at byte %d has no end", at) end
+  if sub(text, stop, stop) ~= '"' then return read_escaped(text, at, at + 1, stop, drop) end
+  return not drop and sub(text, at + 1, stop - 1), stop + 1
 end
 
 
@@ -128,34 +146,90 @@ local function read_number(text, at)
 end
 
 
-local function read_array(text, at, depth)
-  local array, n, another = json.array {}, 0, true
+---Goes through an array.
+---@param text string
+---@param at integer where it begins
+---@param take fun(text: string, at: integer, x: any): integer gets where each element begins, gives
+---the position behind it
+---@param x? any passed on
+---@return integer behind
+function json.elements(text, at, take, x)
+  local another = true
   at = skip(text, at + 1)
-  if sub(text, at, at) == "]" then return array, at + 1 end
+  if sub(text, at, at) == "]" then return at + 1 end
   while another do
-    n = n + 1
-    array[n], at = read(text, at, depth - 1)
+    at = take(text, skip(text, at), x)
     another, at = more(text, at, "]")
   end
-  return array, at
+  return at
 end
 
 
-local function read_object(text, at, depth)
-  local object, another = {}, true
+---A member of an object.
+---@param text string
+---@param at integer where its name begins
+---@return string name
+---@return integer at where its value begins
+function json.member(text, at)
+  if sub(text, at, at) ~= '"' then
+    reject("expected a name in quotes at byte %d, got %s", at, found(text, at))
+  end
+  local name, behind = read_string(text, at)
+  return name, skip(text, expect(text, behind, ":"))
+end
+
+
+---Goes through an object.
+---@param text string
+---@param at integer where it begins
+---@param take fun(text: string, at: integer, x: any, name: string, name_at: integer): integer gets
+---where each value begins, its name and where that begins; gives the position behind the value
+---@param x? any passed on
+---@return integer behind
+function json.members(text, at, take, x)
+  local another = true
   at = skip(text, at + 1)
-  if sub(text, at, at) == "}" then return object, at + 1 end
+  if sub(text, at, at) == "}" then return at + 1 end
   while another do
     at = skip(text, at)
-    if sub(text, at, at) ~= '"' then
-      reject("expected a name in quotes at byte %d, got %s", at, found(text, at))
-    end
-    local name, behind = read_string(text, at)
-    if object[name] ~= nil then reject("duplicate name %s at byte %d", quoted(name), at) end
-    object[name], at = read(text, expect(text, behind, ":"), depth - 1)
+    local name, value_at = json.member(text, at)
+    at = take(text, value_at, x, name, at)
     another, at = more(text, at, "}")
   end
-  return object, at
+  return at
+end
+
+
+---Refuses a name that an object has twice.
+---@param name string
+---@param at integer
+function json.refuse_duplicate(name, at)
+  reject("duplicate name %s at byte %d", quoted(name), at)
+end
+
+
+local function drop_value(text, at, depth) return select(2, read(text, at, depth - 1, true)) end
+
+
+local function read_array(text, at, depth, drop)
+  if drop then return nil, json.elements(text, at, drop_value, depth) end
+  local array, n = json.array {}, 0
+  return array, json.elements(text, at, function(_, from)
+    n = n + 1
+    array[n], from = read(text, from, depth - 1)
+    return from
+  end)
+end
+
+
+local function read_object(text, at, depth, drop)
+  if drop then return nil, json.members(text, at, drop_value, depth) end
+  local object = {}
+  return object, json.members(text, at, function(_, from, _, name, name_at)
+    if object[name] ~= nil then json.refuse_duplicate(name, name_at) end
+    object[name], from = read(text, from, depth - 1)
+    return from
+  end)
 end
 
 
@@ -176,21 +250,21 @@ local readers = {
 for digit = 0, 9 do readers[tostring(digit)] = read_number end
 
 
-function read(text, at, depth)
+function read(text, at, depth, drop)
   at = skip(text, at)
   local reader = readers[sub(text, at, at)]
   if depth < 0 and (reader == read_array or reader == read_object) then
     reject("nested too deep at byte %d", at)
   end
   if not reader then reject("expected a value at byte %d, got %s", at, found(text, at)) end
-  return reader(text, at, depth)
+  return reader(text, at, depth, drop)
 end
 
 
-local function read_document(text, depth)
+local function read_document(text, depth, drop)
   local _, bad = utf8.len(text)
   if bad then reject("invalid UTF-8 at byte %d", bad) end
-  local value, at = read(text, 1, depth)
+  local value, at = read(text, 1, depth, drop)
   at = skip(text, at)
   if at <= #text then reject("expected the end at byte %d, got %s", at, found(text, at)) end
   return value
@@ -208,6 +282,39 @@ function json.decode(text, depth)
   end
   return refuse.try(read_document, text, (depth or DEPTH) - 1)
 end
+
+
+---Whether a text is one JSON value, of which nothing is made. Names that come twice are not found.
+---@param text string
+---@param depth integer
+---@return true? good
+---@return string? message
+function json.check(text, depth)
+  local _, why = refuse.try(read_document, text, depth - 1, true)
+  return not why or nil, why
+end
+
+
+---The value that begins at a position of a text that is right.
+---@param text string
+---@param at integer
+---@return any value
+---@return integer behind
+function json.value(text, at) return read(text, at, DEPTH) end
+
+
+---The position behind that value, of which nothing is made.
+---@param text string
+---@param at integer
+---@return integer behind
+function json.behind(text, at) return select(2, read(text, at, DEPTH, true)) end
+
+
+---Whether it is an array or an object.
+---@param text string
+---@param at integer
+---@return boolean
+function json.is_nested(text, at) return find(text, "^[%[{]", at) ~= nil end
 
 
 -- Writing.

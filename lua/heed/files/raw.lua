@@ -48,10 +48,10 @@ end
 ---Refuses a shape that no tensor can have.
 ---@param shape any
 ---@param who string names the array in messages
-function raw.check_shape(shape, who)
-  if #shape > MAX_RANK then
-    refuse.with("%s has rank %d, more than %d", who, #shape, MAX_RANK)
-  end
+---@param rank? integer of a shape whose first sizes are there; its length unless given
+function raw.check_shape(shape, who, rank)
+  rank = rank or #shape
+  if rank > MAX_RANK then refuse.with("%s has rank %d, more than %d", who, rank, MAX_RANK) end
   for _, n in ipairs(shape) do
     if math.type(n) ~= "integer" or n < 0 then
       refuse.with("%s has the size %s in its shape", who, tostring(n))
