@@ -182,6 +182,7 @@ void heed_interrupt (heed_context *cx) {
 bool core_interrupted (heed_context *cx, const char *function) {
   if (!interrupt_asked(&cx->stop)) return false;
   atomic_store_explicit(&cx->stop.asked, false, memory_order_relaxed);
+  atomic_store_explicit(&cx->storages.account.refused, 0, memory_order_relaxed);
   core_fail(cx, function, "interrupted");
   return true;
 }
