@@ -88,7 +88,7 @@ end
 ---Where another process saves to the same path, this one waits for it, ten seconds at most.
 ---@param path string
 ---@param tensors table<string, heed.Tensor>|heed.Tensor
----@param metadata? table<string, string>
+---@param metadata? table<string, string> of at most 16384 entries
 ---@return true? done
 ---@return string? message
 function M.save(path, tensors, metadata, ...)
