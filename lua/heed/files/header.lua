@@ -130,7 +130,7 @@ local function check_entry(entry)
     refuse.with("%s has the unknown dtype %s", who, quoted(entry.dtype))
   end
   if not entry.shape then refuse.with("invalid header: %s has no shape", who) end
-  raw.check_shape(entry.shape, who, entry.rank)
+  raw.check_shape(entry.shape, entry.rank, who)
   local at = entry.at
   if not (at and entry.ends == 2 and is_offset(at[1]) and is_offset(at[2])) then
     refuse.with("invalid header: %s has no data_offsets", who)

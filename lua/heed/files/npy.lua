@@ -160,7 +160,7 @@ function npy.read(file)
   local fields = read_fields(header)
   local kind = raw.kinds[kind_names[fields.descr]]
   if not kind then reject("unknown dtype %s", quoted(fields.descr)) end
-  raw.check_shape(fields.shape, ARRAY)
+  raw.check_shape(fields.shape, #fields.shape, ARRAY)
   local size, needed = #file - start, raw.bytes(fields.shape, kind.size, ARRAY)
   if size ~= needed then
     reject("the array has %d bytes, its shape and dtype need %d", size, needed)

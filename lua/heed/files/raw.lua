@@ -47,10 +47,9 @@ end
 
 ---Refuses a shape that no tensor can have.
 ---@param shape any
+---@param rank integer of which the first sizes are there
 ---@param who string names the array in messages
----@param rank? integer of a shape whose first sizes are there; its length unless given
-function raw.check_shape(shape, who, rank)
-  rank = rank or #shape
+function raw.check_shape(shape, rank, who)
   if rank > MAX_RANK then refuse.with("%s has rank %d, more than %d", who, rank, MAX_RANK) end
   for _, n in ipairs(shape) do
     if math.type(n) ~= "integer" or n < 0 then
