@@ -534,6 +534,19 @@ describe("save", function()
     assert.are.equal("604", mode_of(path))
   end)
 
+  it("says that a file is too large for the limit of its process, which goes on", function()
+    local path, script = new_path ".npy", new_path ".lua"
+    assert(heed.save(path, heed.tensor {1}))
+    write(script, ([[
+      local heed = require "heed"
+      print(heed.save("%s", heed.zeros(1 << 20)))
+      print(heed.load("%s"):numel())
+    ]]):format(path, path))
+    local pipe <close> = assert(io.popen(("ulimit -f 64; lua5.4 %s 2>&1"):format(script)))
+    local said = pipe:read "a"
+    assert.are.equal(("nil\tsave: %s: cannot write: File too large\n1\n"):format(path), said)
+  end)
+
   it("replaces the file that was loaded", function()
     local path = new_path ".safetensors"
     assert(heed.save(path, {a = heed.tensor {1, 2, 3}}))

@@ -341,18 +341,6 @@ static int l_file_tensor (lua_State *L) {
 ** ===================================================================
 */
 
-bool write_bytes (int fd, const char *data, size_t n) {
-  while (n > 0) {
-    ssize_t put = write(fd, data, n);
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return false;
-    data += put;
-    n -= (size_t)put;
-  }
-  return true;
-}
-
-
 /* append_file(path): a file, pipe or terminal; each put goes to its end, at once */
 static int l_append_file (lua_State *L) {
   struct stat about;

@@ -6,6 +6,7 @@
 #define lua_file_h
 
 #include "lua_heed.h"
+#include "lua_write.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -15,7 +16,6 @@ int file_failed (lua_State *L, const char *path, const char *what);    /* errno 
 int file_refused (lua_State *L, const char *path, const char *why);
 const char *check_file_path (lua_State *L, int i);       /* without zero bytes, which would name
                                                    another file than they show */
-bool write_bytes (int fd, const char *data, size_t n);   /* all of them; false: errno */
 int l_write_file (lua_State *L);                         /* lua_replace.c */
 
 #pragma GCC visibility pop
