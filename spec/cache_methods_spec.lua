@@ -35,6 +35,28 @@ describe("a cache", function()
     assert.equal("int64", cache:positions(2).dtype)
   end)
 
+  it("says whether columns have moved, whatever changed it", function()
+    local model, x = model_and_x()
+    local function of(tokens, given, lengths)
+      local cache = nn.Cache(given)
+      model(x:narrow(2, 1, tokens), {cache = cache, lengths = lengths})
+      return cache
+    end
+    local changes = {
+      function(cache) return cache:truncate(2) end,
+      function(cache) return cache:reorder{3, 1} end,
+      function(cache) return cache:clone() end,
+    }
+    assert.is_false(nn.Cache():has_moved())
+    for _, change in ipairs(changes) do
+      assert.is_false(change(of(3)):has_moved())
+      assert.is_false(change(of(3, {window = 8})):has_moved())
+      assert.is_true(change(of(3, nil, heed.tensor{3, 1, 2})):has_moved())
+    end
+    assert.is_true(of(6, {window = 4}):reorder{3, 1}:has_moved())
+    assert.is_true(of(6, {window = 4}):clone():has_moved())
+  end)
+
   it("takes padding behind the tokens of any call", function()
     local model, x = model_and_x()
     local cache, lengths = nn.Cache(), {{2, 3, 1}, {1, 3, 3}, {2, 0, 1}}

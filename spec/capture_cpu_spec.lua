@@ -483,6 +483,24 @@ describe("capture on the CPU", function()
     end)
   end)
 
+  it("does nothing before it refuses to change an expanded argument", function()
+    same(8, function(wrap)
+      local total = heed.zeros(2)
+      local f = wrap(function(x)
+        x:add_(1)
+        total:add_(x)
+        return x * 1
+      end)
+      return function(i)
+        local x = i % 3 == 0 and heed.ones(1):expand(2) or heed.ones(2)
+        local good, y = pcall(f, x)
+        assert.equal(i % 3 > 0, good)
+        if not good then assert.matches(": add_: the tensor is expanded", y) end
+        return total:clone(), good and y:clone()
+      end
+    end)
+  end)
+
   it("takes no step of work that arguments do not allow to be replayed", function()
     same(6, function(wrap)
       local w = heed.ones(2, {requires_grad = true})

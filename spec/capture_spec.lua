@@ -353,6 +353,23 @@ describe("capture", function()
     end)
   end)
 
+  it("gives tensors that it did not make as they are now", function()
+    local layer = nn.Linear(2, 2)
+    local w = layer.weight
+    local f = heed.capture(function(x) return x + 1, w, nil end)
+    local g = heed.capture(function(x) return x + 1, w:detach(), nil end)
+    for i = 1, 6 do
+      if i == 3 then heed.no_grad(w.set_, w, heed.full({2, 2}, 3.0)) end
+      if i == 5 then layer:to("float64") end
+      for _, call in ipairs{f, g} do
+        local _, t, none = call(heed.ones(2))
+        assert.is_nil(none)
+        assert.equal(w:data(), t:data())
+        assert.equal(w.dtype, t.dtype)
+      end
+    end
+  end)
+
   it("reads the CPU's tensors anew", function()
     same_as_eager(12, function(_, other)
       local scale = heed.tensor(1.0, {device = "cpu"})

@@ -145,6 +145,12 @@ describe("a checkpoint", function()
                            "checkpoint: argument " .. i .. " was changed in place")
       assert.is_nil(x.grad)
     end
+    local given = x:detach():clone():requires_grad_()
+    local y = heed.checkpoint(square, given, 3.0):sum()
+    heed.no_grad(given.set_, given, heed.tensor{5.0, 6}:clone())
+    assert.error_matches(function() y:backward() end,
+                         "checkpoint: argument 1 was changed in place after the call.*version 1, "
+                         .. "called at 0")
     local number = heed.tensor(3.0)
     heed.checkpoint(square, x * 1, number):sum():backward()
     assert.same({6, 12}, x.grad:totable())

@@ -47,7 +47,7 @@ heed_context *heed_open (const heed_host *host) {
 /* Tensors and nodes that outlive the call keep the context, without threads and caches. */
 void heed_close (heed_context *cx) {
   if (cx == NULL || cx->closing) return;
-  if (cx->capture.where != NULL) heed_capture_drop(cx, heed_capture_end(cx));
+  if (capture_is_open(&cx->capture)) heed_capture_drop(cx, heed_capture_end(cx));
   core_forget_casts(cx);
   cx->closing = true;
   heed_memory_trim(cx);

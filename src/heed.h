@@ -309,10 +309,9 @@ HEED_API int64_t heed_size (const heed_tensor *t, int axis);
 HEED_API int64_t heed_stride (const heed_tensor *t, int axis);
 HEED_API int64_t heed_numel (const heed_tensor *t);
 HEED_API bool heed_contiguous (const heed_tensor *t);
-HEED_API int64_t heed_version (const heed_tensor *t);       /* grows with each change in place */
+HEED_API int64_t heed_version (const heed_tensor *t);       /* grows in place and by take_over */
 HEED_API bool heed_shares_memory (const heed_tensor *a, const heed_tensor *b);
-HEED_API void *heed_data (heed_tensor *t);                  /* on the CPU: the first element;
-                                             NULL while its work is captured */
+HEED_API void *heed_data (heed_tensor *t);     /* on the CPU, not in a capture: the first element */
 HEED_API bool heed_read (heed_tensor *t, heed_type type, void *data);  /* copies out, row by row */
 HEED_API bool heed_write (heed_tensor *t, heed_type type, const void *data);   /* copies in */
 HEED_API bool heed_take_over (heed_tensor *t, heed_tensor *from);  /* storage, layout and type */
@@ -520,28 +519,30 @@ HEED_API void *heed_device_stream (heed_context *cx, const char *device);
 HEED_API heed_tensor *heed_device_lend (heed_context *cx, const char *device, void *stream,
                                         heed_type type, int rank, const int64_t *size, void *data,
                                         void (*release) (void *self, void *data), void *self);
-HEED_API void *heed_device_data (heed_tensor *t, void *stream); /* its first element, strides as
-                                            heed_stride gives; NULL too if it has no elements */
+HEED_API void *heed_device_data (heed_tensor *t, void *stream); /* NULL too if it has no elements */
 HEED_API bool heed_device_after (heed_tensor *t, void *stream);
 
 /*
-** Captures: work that is recorded instead of done, with the memory that it uses, and done again
-** by every replay. All of it is on one device, the CPU or another. Its optimisers' steps are
-** counted from 0; their numbers count on by themselves. A capture holds the tensors that it works
-** on, and leaves gradients in leaves as the work does. STALE: a tensor has other memory since, or
-** one of the host's, which another device was sent, was changed; GRADIENTS_DIFFER: a leaf has not
-** the gradient, or the lack of one, that the work began with. In both cases a replay does not do
-** what the work itself would do now. Nor does it for a 'given' tensor, whose values are copied into
-** an input and back, unless that is apart: shares no memory with what the work uses besides, of
-** which one of both is changed.
+** Captures: work that is recorded instead of done, with the memory that it uses, and done again by
+** every replay. All of it is on one device. Its optimisers' steps are counted from 0; their numbers
+** count on by themselves. A capture holds the tensors that it works on, and leaves gradients in
+** leaves as the work does. STALE: a tensor has other memory since, or one of the host's, which
+** another device was sent, was changed; GRADIENTS_DIFFER: a leaf has not the gradient, or the lack
+** of one, that the work began with. Then a replay does not do what the work would do now; nor does
+** it for a 'given' tensor, whose values are copied into an input and back, unless that is apart:
+** can be written if the input is changed, and shares no memory with what the work uses besides, of
+** which one of both is changed. What a capture makes has no values before a replay. If it is
+** dropped before, or while it is paused, that is refused wherever it is read; all else is as if its
+** work had not been called. In a pause work is done, on accelerators refused.
 */
 typedef struct heed_capture heed_capture;
-
 typedef enum heed_capture_state {
   HEED_CAPTURE_READY, HEED_CAPTURE_GRADIENTS_DIFFER, HEED_CAPTURE_STALE
 } heed_capture_state;
 
 HEED_API bool heed_capture_begin (heed_context *cx, const char *device);
+HEED_API bool heed_capture_reads (heed_context *cx, heed_tensor *t);     /* as if the work did */
+HEED_API void heed_capture_pause (heed_context *cx, bool yes);     /* the host's finalisers run */
 HEED_API heed_capture *heed_capture_end (heed_context *cx);        /* NULL for a failure */
 HEED_API heed_capture_state heed_capture_state_of (const heed_capture *c);
 HEED_API bool heed_capture_changes (const heed_capture *c, const heed_tensor *t);  /* NULL: any */
@@ -550,8 +551,7 @@ HEED_API bool heed_capture_apart (const heed_capture *c, const heed_tensor *inpu
 HEED_API bool heed_capture_replay (heed_context *cx, heed_capture *c);
 HEED_API bool heed_capture_set_step (heed_context *cx, heed_capture *c, int which,
                                      const heed_step *step);
-HEED_API int64_t heed_capture_steps (const heed_capture *c);       /* of optimisers, that the last
-                                             replay took: all of them, unless it failed */
+HEED_API int64_t heed_capture_steps (const heed_capture *c);       /* taken by the last replay */
 HEED_API void heed_capture_drop (heed_context *cx, heed_capture *c);
 
 /* }================================================================== */

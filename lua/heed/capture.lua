@@ -12,37 +12,16 @@
 local core = require "heed.core"
 local heed = require "heed"
 local options = require "heed.internal.options"
+local recording = require "heed.internal.recording"
 
 local fail, is_tensor = heed.fail, heed.is_tensor
+local running = recording.running
 
 local capture = {}
 
 local MOST_DEVICES <const> = 16
 local MOST_KINDS <const> = 64             -- of calls of one function
 local MOST_RECORDINGS <const> = 8         -- of one kind of call
-
-
----The recording of the work that is captured now, or nil. In its field `notes`, optimisers note
----their steps.
-capture.running = core.capture_running
-
-local running = capture.running
-
-
----May t be read now? A GPU's values stay there, and those of captured work are not there yet.
----@param t heed.Tensor
----@return boolean
-function capture.reaches(t)
-  return t.device == "cpu" and not running()
-end
-
-
----While work is captured: a replay does the same as f only while holds() is true.
----@param holds fun(): boolean
-function capture.expect(holds)
-  local r = running()
-  if r then r.expected[#r.expected + 1] = holds end
-end
 
 
 local numbers, last_number = setmetatable({}, {__mode = "k"}), 0
@@ -119,8 +98,8 @@ local function read_call(args)
 end
 
 
-local function same_modes(modes, recording, autocast, device, precision)
-  return recording == modes[1] and autocast == modes[2] and device == modes[3]
+local function same_modes(modes, records, autocast, device, precision)
+  return records == modes[1] and autocast == modes[2] and device == modes[3]
          and precision == modes[4]
 end
 
@@ -249,6 +228,9 @@ end
 -- Optimisers have taken the first steps of r alone.
 local function take_back(r, taken)
   for i = r.stepped or #r.notes, taken + 1, -1 do r.notes[i].undo() end
+  for i = #r.undos, 1, -1 do
+    if r.undos[i].after >= taken then r.undos[i].undo() end
+  end
 end
 
 
@@ -284,7 +266,7 @@ end
 
 
 -- Does r, with these tensors in its buffers, change none in a way that f would not? A tensor that f
--- changes may share no memory with another one.
+-- changes may share no memory with another one, nor be expanded.
 local function is_apart(r, tensors)
   if not r.changes then return true end
   for k, t in ipairs(tensors) do
@@ -310,7 +292,14 @@ end
 
 local function nothing() end
 
-local function packed(f, ...) return table.pack(f(...)) end
+-- f(...) as a list. Where a tensor in it that f did not make gets other memory, so must the result.
+local function packed(f, ...)
+  local results = table.pack(f(...))
+  for i = 1, results.n do
+    if is_tensor(results[i]) then core.capture_reads(results[i]) end
+  end
+  return results
+end
 
 
 -- Does the work of a new recording for the first time; false: the call's tensors don't allow that.
@@ -323,6 +312,7 @@ local function finish(r, results)
   if not is_apart(r, r.tensors) then return false end
   r.tensors = nil
   core.capture_replay(r.work, r, nothing, nothing)
+  r.undos = {}
   return true
 end
 
@@ -332,7 +322,7 @@ local function record(kind, f, call)
   local buffers, args = buffers_of(call)
   local r = {
     kind = kind, buffers = buffers, args = args, tensors = call.tensors, changed = {},
-    modes = {core.capture_modes()}, notes = {}, expected = {},
+    modes = {core.capture_modes()}, notes = {}, expected = {}, undos = {},
   }
   local kept = core.capture_record(kind.device, r, finish, take_back, packed, f,
                                    table.unpack(args, 1, args.n))
@@ -403,13 +393,15 @@ end
 ---
 ---What cannot be captured raises an error: reading a value back (item(), x[i] of a vector, an index
 ---by a boolean mask, multinomial, heed.sample, backward through a checkpoint), work elsewhere, a
----seed that is set, a yield. Where a replay would not do what f does (a parameter was moved,
----gradients are there that were not), the work is captured anew. Where that happens again and
----again, for arguments that require grad or share memory that f changes, and in a function that is
----captured itself, f is called. Results have no graph; they and gradients are overwritten by the
----next call; arguments among them are copies. Captures hold their memory and the tensors that they
----work on, even released ones; those of the latest 64 kinds are kept, so where still more take
----turns, f is called.
+---seed that is set, a yield. After an error while work is captured, all that heed keeps is as
+---before; a tensor of that work that f has kept has no value, and is refused wherever it is read.
+---Finalisers work at once, outside of the capture; on a GPU that is captured they are refused.
+---Where a replay would not do what f does (a parameter was moved, gradients are there that were
+---not), the work is captured anew. Where that happens again and again, for arguments that require
+---grad or share memory that f changes, and in a function that is captured itself, f is called.
+---Results have no graph; they and gradients are overwritten by the next call; arguments among them
+---are copies. Captures hold their memory and the tensors that they work on, even released ones;
+---those of the latest 64 kinds are kept, so where still more take turns, f is called.
 ---@param f function
 ---@return function
 function capture.capture(f)
@@ -417,7 +409,7 @@ function capture.capture(f)
   local kinds = setmetatable({known = {}, clock = 0}, Kinds)
   local last                       -- the recording that was replayed last
   return function(...)
-    if running() then return f(...) end           -- in another one, which captures this work too
+    if running() ~= nil then return f(...) end    -- in another one, which captures this work too
     local args = table.pack(...)
     if last and is_of_kind(last, args) and prepare(last, args) == "ready" then
       return replay(last, args)

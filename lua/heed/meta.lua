@@ -2538,6 +2538,10 @@ function heed.core.capture_apart(capture, input, given) end
 ---@return string precision
 function heed.core.capture_modes() end
 
+---Counts t among what captured work reads, whether it does or not.
+---@param t heed.Tensor
+function heed.core.capture_reads(t) end
+
 ---Calls f(...) and captures its work instead of doing it, as recording.work; then calls
 ---finish(recording, what f returned). Where that is false, and after every error,
 ---undo(recording, taken) is called, with the number of optimisers' steps that a replay took: all is
@@ -2551,9 +2555,9 @@ function heed.core.capture_modes() end
 ---@return boolean kept what finish returned
 function heed.core.capture_record(device, recording, finish, undo, f, ...) end
 
----The recording of the work that is captured now.
+---The recording of the work that is captured now; false in a finaliser, whose work is done at once.
 ---> heed.core.capture_running() == nil
----@return table?
+---@return table|false|nil
 function heed.core.capture_running() end
 
 ---Would a replay do what the work itself would now? "differs": not with these gradients; "stale":
@@ -2631,7 +2635,7 @@ function heed.core.remove_hook(number) end
 ---@param backward function gives the inputs' gradients
 function heed.core.record(outputs, inputs, backward) end
 
----Grows with each change of x in place.
+---Grows with each change of x in place, and with `set_`.
 ---> heed.core.version(heed.ones(1):add_(1)) > heed.core.version(heed.ones(1)) == true
 ---@param x heed.Tensor
 ---@return integer

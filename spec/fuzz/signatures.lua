@@ -109,6 +109,7 @@ signatures.core = read {
   hint = "TEXT:word WORDS:names", refuse_option = "TEXT:name ANY:key WORDS:names", raise = "ANY:x",
   version = "TENSOR:x", works = "TEXT:device", widen = "BYTES:bytes WIDTH:kind",
   record = "TENSORS:outputs TENSORS:inputs CALL:f", capture_running = "ANY:x?",
+  capture_reads = "TENSOR:x",
   capture_record = "TEXT:device ANY:x CALL:f CALL:g CALL:h", capture_replay = "ANY:x",
   capture_state = "ANY:x", capture_changes = "ANY:x TENSOR:y",
   capture_set_step = "ANY:x COUNT:n ANY:y", read_file = "TEXT:path COUNT:most?",

@@ -40,9 +40,8 @@ static bool accept_tensor (heed_context *cx, const op_row *row, const heed_param
   if (t == NULL) return false;     /* a NULL that was passed on: its message stands */
   if (t->cx != cx)
     return core_fail(cx, row->signature.name, "argument '%s' belongs to another context", p->name);
-  capture_input(cx, t);
   *v = heed_t(t);
-  return true;
+  return capture_input(cx, t);
 }
 
 
@@ -53,7 +52,7 @@ static bool accept_tensors (heed_context *cx, const op_row *row, const heed_para
     if (v->tensors[i] != NULL && v->tensors[i]->cx != cx)
       return core_fail(cx, row->signature.name, "entry %d of '%s' belongs to another context",
                        i + 1, p->name);
-    capture_input(cx, v->tensors[i]);
+    if (!capture_input(cx, v->tensors[i])) return false;
   }
   return true;
 }
@@ -155,7 +154,7 @@ static bool accept (heed_context *cx, const op_row *row, const heed_parameter *p
 /* A tensor of this context, which 'accept' leaves as it is: most arguments. */
 static bool is_plain (const heed_context *cx, const heed_parameter *p, const heed_value *v) {
   return v->kind == HEED_TENSOR && p->want == HEED_WANT_TENSOR && v->tensor != NULL &&
-         v->tensor->cx == cx && cx->capture.where == NULL;
+         v->tensor->cx == cx && !capture_watches(cx);
 }
 
 

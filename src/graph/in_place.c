@@ -136,7 +136,7 @@ bool heed_apply_in_place (heed_context *cx, heed_op op, const heed_value *given,
   }
   heed_tensor *t = given->tensor;
   if (!check_target(cx, name, t, cx->scope.recording) || core_interrupted(cx, name)) return false;
-  capture_input(cx, t);
+  if (!capture_input(cx, t) || !capture_input(cx, tensor_viewed(t))) return false;
   const call_scope s = call_begin(cx, name);
   cx->scope.device = tensor_device(t);
   cx->scope.target = t->store;

@@ -231,7 +231,7 @@ static bool start (pass *p, heed_tensor *y, heed_tensor *seed) {
   cx->scope.recording = false;
   work_on_device_of(y);
   heed_tensor *g = first_gradient(y, seed);
-  capture_input(cx, g);
+  if (!capture_input(cx, g)) g = NULL;
   if (cx->scope.caller == NULL) cx->scope.caller = "backward";
   p->cx = cx;
   p->outer = cx->graph->pass;

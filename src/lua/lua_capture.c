@@ -70,10 +70,20 @@ enum { WORK = 5, THEN, FUNCTION = 8 };           /* finish and recording again, 
 static void set_running (lua_State *L) { lua_rawsetp(L, LUA_REGISTRYINDEX, &running_key); }
 
 
-/* capture_running(): the recording of the work that is captured now, or nil */
+/* capture_reads(t): t is among what is captured, even if no work reads it */
+static int l_capture_reads (lua_State *L) {
+  enter(L);
+  heed_tensor *t = check_tensor(L, 1);
+  return done(L, heed_capture_reads(named(L), t));
+}
+
+
+/* capture_running(): the recording of the work that is captured now, or nil; false in a finaliser,
+   whose work is done at once */
 static int l_capture_running (lua_State *L) {
   lua_rawgetp(L, LUA_REGISTRYINDEX, &running_key);
-  if (!lua_toboolean(L, -1)) lua_pushnil(L);
+  if (in_finaliser(L)) lua_pushboolean(L, 0);
+  else if (!lua_toboolean(L, -1)) lua_pushnil(L);
   return 1;
 }
 
@@ -99,14 +109,45 @@ static heed_capture **prepare (lua_State *L) {
 }
 
 
-/* Calls the function, and captures its work in *c, which stays NULL after a failure. */
-static int call_captured (lua_State *L, heed_capture **c) {
-  int status = lua_pcall(L, lua_gettop(L) - FUNCTION, 1, 0);
-  enter(L);
-  *c = heed_capture_end(named(L));
-  heed_set_caller(binding_of(L)->cx, NULL);
+/*
+** Finalisers run where the core lets the collector step, or where f calls the collector: then a
+** function of heed's can tell that it is called by one, and pauses the capture.
+*/
+static void begin_capturing (lua_State *L, binding *b) {
+  lua_pushvalue(L, RECORDING);
+  set_running(L);
+  b->collects = lua_gc(L, LUA_GCISRUNNING) != 0;
+  b->capturing = true;
+  lua_gc(L, LUA_GCSTOP);
+}
+
+
+/* False: f has let the collector run, and finalisers perhaps within functions of heed's. */
+static bool end_capturing (lua_State *L, binding *b) {
+  bool stood = lua_gc(L, LUA_GCISRUNNING) == 0;
   lua_pushboolean(L, 0);
   set_running(L);
+  b->capturing = false;
+  return stood;
+}
+
+
+/* Not before 'undo': the collector frees what its calls need, which may be the last memory. */
+static void restart_collector (lua_State *L) {
+  binding *b = binding_of(L);
+  if (b->collects) lua_gc(L, LUA_GCRESTART);
+  b->collects = false;
+}
+
+
+/* Calls the function, and captures its work in *c, which stays NULL after a failure. */
+static int call_captured (lua_State *L, heed_capture **c, bool *stood) {
+  begin_capturing(L, binding_of(L));
+  int status = lua_pcall(L, lua_gettop(L) - FUNCTION, 1, 0);
+  binding *b = enter(L);
+  *c = heed_capture_end(named(L));
+  heed_set_caller(b->cx, NULL);
+  *stood = end_capturing(L, b);
   return status;
 }
 
@@ -138,17 +179,19 @@ static int raise_captured (lua_State *L) {
 static int l_capture_record (lua_State *L) {
   enter(L);
   const char *device = check_device(L, DEVICE);
+  if (in_finaliser(L)) return raise(L, "no work is captured in a finaliser");
   heed_capture **c = prepare(L);
   done(L, heed_capture_begin(named(L), device));
-  lua_pushvalue(L, RECORDING);
-  set_running(L);
-  int status = call_captured(L, c);
-  bool ended = *c != NULL;
-  if (status == LUA_OK && ended) status = lua_pcall(L, FUNCTION - THEN, 1, 0);
-  bool kept = status == LUA_OK && ended && lua_toboolean(L, -1);
+  bool stood;
+  int status = call_captured(L, c, &stood);
+  bool ended = *c != NULL, good = ended && stood;
+  if (status == LUA_OK && good) status = lua_pcall(L, FUNCTION - THEN, 1, 0);
+  bool kept = status == LUA_OK && good && lua_toboolean(L, -1);
   if (!kept) take_back(L, c);
+  restart_collector(L);
   if (status != LUA_OK) return raise_captured(L);
   if (!ended) return raise_failure(L);
+  if (!stood) return raise(L, "f may not start Lua's collector while its work is captured");
   lua_pushboolean(L, kept);
   return 1;
 }
@@ -269,9 +312,10 @@ void open_capture (lua_State *L, int internal) {
   static const luaL_Reg functions[] = {
     {"capture_alike", l_capture_alike}, {"capture_apart", l_capture_apart},
     {"capture_changes", l_capture_changes}, {"capture_modes", l_capture_modes},
-    {"capture_record", l_capture_record}, {"capture_replay", l_capture_replay},
-    {"capture_running", l_capture_running}, {"capture_set_step", l_capture_set_step},
-    {"capture_shares", l_capture_shares}, {"capture_state", l_capture_state}, {NULL, NULL}
+    {"capture_reads", l_capture_reads}, {"capture_record", l_capture_record},
+    {"capture_replay", l_capture_replay}, {"capture_running", l_capture_running},
+    {"capture_set_step", l_capture_set_step}, {"capture_shares", l_capture_shares},
+    {"capture_state", l_capture_state}, {NULL, NULL}
   };
   static const luaL_Reg general[] = {{"works", l_works}, {NULL, NULL}};
   static const luaL_Reg own[] = {{"__gc", l_capture_gc}, {NULL, NULL}};

@@ -169,7 +169,7 @@ static int l_graph_nodes (lua_State *L) {
 }
 
 
-/* version(x): grows with each change of x in place */
+/* version(x): grows with each change of x in place, and with set_ */
 static int l_version (lua_State *L) {
   enter(L);
   lua_pushinteger(L, heed_version(check_tensor(L, 1)));

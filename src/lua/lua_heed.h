@@ -76,6 +76,8 @@ struct binding {
   hook *hooks;
   size_t debt, soft_limit;         /* bytes not yet reported to the collector; see lua_memory.c */
   bool collecting;
+  bool capturing, collects;        /* lua_capture.c; collects: the script's collector stands still
+                                      only while it captures */
   struct modes modes;              /* outside all frames */
   bool modes_applied;              /* the core has those of L's own innermost frame */
   bool thrown;                     /* an error of a backward function waits in the registry */
@@ -141,7 +143,8 @@ int l_poll (lua_State *L);
 static inline binding *enter (lua_State *L) {
   binding *b = binding_of(L);
   bool stale = b->frames != NULL && !b->modes_applied;
-  if (b->L != L || stale || b->late != NULL || b->cx == NULL) enter_anew(L, b);
+  bool odd = b->late != NULL || b->cx == NULL || b->capturing;
+  if (b->L != L || stale || odd) enter_anew(L, b);
   note_hooks(b, L);
   return b;
 }

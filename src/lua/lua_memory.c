@@ -57,7 +57,8 @@ static void report (binding *b, size_t bytes, bool urgent) {
   lua_State *L = running(b), *was = b->L;
   lua_Hook own = b->hook, of_main = b->main_hook;
   int collector = lua_gc(L, LUA_GCISRUNNING);      /* -1: it is in a finaliser */
-  if (collector < 0 || (collector == 0 && !urgent)) return;
+  if (collector < 0 || (collector == 0 && !urgent && !(b->capturing && b->collects)))
+    return;
   size_t debt = b->debt;
   const modes pass = modes_now(b);                 /* finalisers have the script's modes */
   const char *caller = heed_set_caller(b->cx, NULL);     /* and names of their own */
@@ -66,6 +67,7 @@ static void report (binding *b, size_t bytes, bool urgent) {
   if (urgent || heed_memory_now(b->cx).live + bytes > b->soft_limit) collect(b, L, bytes);
   else step(L, debt);
   b->collecting = false;
+  if (b->capturing) heed_capture_pause(b->cx, false);
   b->L = was;
   b->hook = own;
   b->main_hook = of_main;

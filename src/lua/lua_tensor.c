@@ -102,6 +102,7 @@ void enter_anew (lua_State *L, binding *b) {
     lua_rawsetp(L, LUA_REGISTRYINDEX, b);
   }
   if (b->frames != NULL) apply_modes(b, L);
+  if (b->capturing) heed_capture_pause(b->cx, in_finaliser(L));
   if (b->late != NULL && !in_finaliser(L)) drop_late(b);
 }
 

@@ -227,7 +227,7 @@ static storage *hold_for_capture (heed_context *cx, storage *s) {
   capture_memory *m = cx->capture.memory;
   s->reused = s->fixed = false;
   if (!core_grow(cx, (void **)&m->made, m->nmade, &m->made_capacity, sizeof *m->made)) {
-    s->capture = 0;
+    storage_leave_births(s);
     storage_drop(s);
     return NULL;
   }
@@ -235,8 +235,12 @@ static storage *hold_for_capture (heed_context *cx, storage *s) {
 }
 
 
-static bool is_held (const heed_context *cx, const storage *s) {
-  return is_captured(cx, s->where) && s->capture == cx->capture.number;
+/* The memory of the capture that holds s until it ends, be it paused or not; or NULL. */
+static capture_memory *holder_of (const heed_context *cx, const storage *s) {
+  const capturing *c = &cx->capture;
+  if (s->capture == 0 || s->capture != c->number) return NULL;
+  if (s->where == c->paused) return c->paused_memory;
+  return s->where == c->where ? c->memory : NULL;
 }
 
 
@@ -255,6 +259,7 @@ static storage *take_new (heed_context *cx, device *where, size_t bytes, int cla
   if (s == NULL) return NULL;
   if (class < STORAGE_CLASSES) cx->storages.wanted[class] = cx->storages.made;
   s->capture = cx->capture.where != NULL ? cx->capture.number : 0;
+  if (where == cx->capture.where) cx->capture.births->alive++;
   if (where->host) count(&cx->storages.account, s->capacity);
   return is_captured(cx, where) ? hold_for_capture(cx, s) : s;
 }
@@ -276,7 +281,7 @@ static bool exchange_data (storage *s) {
 
 
 bool storage_fix (storage *s) {
-  if (!is_held(s->cx, s) || s->fixed) return true;
+  if (holder_of(s->cx, s) == NULL || s->fixed) return true;
   if (s->reused && !exchange_data(s)) return false;
   s->fixed = true;
   s->refs++;
@@ -365,7 +370,9 @@ static void shrink_cache (heed_context *cx) {
 static void drop_own (heed_context *cx, storage *s) {
   size_t capacity;
   int class = class_of(s->capacity, &capacity);
-  if (is_held(cx, s)) { put_back(cx->capture.memory, s, class); return; }
+  capture_memory *held = holder_of(cx, s);
+  if (held != NULL) { put_back(held, s, class); return; }
+  if (s->capture != 0) storage_leave_births(s);
   if (s->where->host) cx->storages.account.live -= s->capacity;
   if (worth_keeping(cx, s, class)) cache(cx, s, class);
   else destroy(s);

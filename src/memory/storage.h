@@ -66,6 +66,8 @@ void storage_drop (storage *s);
 /* Before the host writes s while a capture runs: recorded work must not write it, before or after.
    False: no memory. */
 bool storage_fix (storage *s);
+bool storage_is_lost (const storage *s);           /* captured work was to write it, and is gone */
+void storage_leave_births (storage *s);            /* of a capture: see works.h */
 void storage_end_capture (capture_memory *m);      /* m owns its memory from now on */
 void storage_drop_made (heed_context *cx, capture_memory *m);
 

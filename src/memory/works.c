@@ -18,7 +18,8 @@ struct recorded {
 
 struct work_list {
   recorded *first, *last;
-  int64_t steps;                   /* of optimisers that the last replay took */
+  const recorded *left;            /* by the last replay, which failed: from here on; or NULL */
+  int64_t steps;                   /* of optimisers that it took */
   capture_memory memory;
 };
 
@@ -123,6 +124,7 @@ static const char *replay (heed_context *cx, device *where, work_list *r) {
   const char *why = NULL;
   int64_t n = 0;
   for (recorded *e = r->first; why == NULL && e != NULL; e = e->next) {
+    r->left = e;
     cx->stop.held = held + e->held;
     where->op = e->op;
     why = where->run(where, &e->w);
@@ -131,12 +133,14 @@ static const char *replay (heed_context *cx, device *where, work_list *r) {
       why = stopped;
   }
   cx->stop.held = held;
+  if (why == NULL) r->left = NULL;
   return why;
 }
 
 
 bool works_replay (heed_context *cx, device *where, work_list *r) {
   r->steps = 0;
+  r->left = r->first;
   if (core_interrupted(cx, "capture")) return false;
   cx->stop.caller = pthread_self();
   const float_mode mode = float_mode_begin();
@@ -164,6 +168,127 @@ bool works_set_step (heed_context *cx, work_list *r, int which, const heed_step 
 
 int64_t works_steps (const work_list *r) { return r->steps; }
 
+
+static bool writes (const work *w, const storage *s) {
+  for (int i = 0; i < w->nout; i++)
+    if ((uintptr_t)w->out[i].data - (uintptr_t)s->data < s->bytes) return true;
+  return false;
+}
+
+
+/* Steps and clipping change what has a value already. */
+bool works_left (const work_list *r, const storage *s) {
+  for (const recorded *e = r->left; e != NULL; e = e->next)
+    if (writes(&e->w, s)) return true;
+  return false;
+}
+
+
+void works_keep_done (work_list *r) {
+  for (int64_t i = 0; i < r->memory.nmade; i++)
+    if (!works_left(r, r->memory.made[i])) storage_leave_births(r->memory.made[i]);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Births
+** ===================================================================
+*/
+
+births *births_begin (heed_context *cx, device *where) {
+  births *b = core_alloc(cx, sizeof *b);
+  if (b == NULL) return NULL;
+  *b = (births){.next = cx->capture.births, .where = where, .number = ++cx->capture.number};
+  return cx->capture.births = b;
+}
+
+
+/* They are forgotten, once they have values or none is left. */
+static void forget_births (heed_context *cx, births *b) {
+  births **at = &cx->capture.births;
+  while (*at != b) at = &(*at)->next;
+  *at = b->next;
+  core_free(cx, b, sizeof *b);
+}
+
+
+void births_end (heed_context *cx, births *b, bool lost) {
+  if (!lost || b->alive == 0) { forget_births(cx, b); return; }
+  b->lost = true;
+  cx->capture.lost++;
+}
+
+
+static births *births_of (const storage *s) {
+  births *b = s->cx->capture.births;
+  while (b != NULL && (b->number != s->capture || b->where != s->where)) b = b->next;
+  return b;
+}
+
+
+void storage_leave_births (storage *s) {
+  heed_context *cx = s->cx;
+  births *b = s->capture != 0 ? births_of(s) : NULL;
+  s->capture = 0;
+  if (b == NULL || --b->alive > 0 || !b->lost) return;
+  cx->capture.lost--;
+  forget_births(cx, b);
+}
+
+
+/* The host's own writes are done at once. */
+bool storage_is_lost (const storage *s) {
+  const capturing *c = &s->cx->capture;
+  const births *b = c->lost > 0 && s->capture != 0 && !s->fixed ? births_of(s) : NULL;
+  return b != NULL && (b->lost || (c->paused != NULL && b == c->births));
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Pauses. What a capture has made so far has no values for the work between; nor is its memory
+** given to another tensor.
+** ===================================================================
+*/
+
+/* 'lost' counts a capture that is paused too. An accelerator goes on to record, and is refused work
+   instead. */
+static void pause_list (capturing *c) {
+  c->paused = c->where;
+  c->lost++;
+  if (c->list == NULL) return;
+  c->paused_list = c->list;
+  c->paused_memory = c->memory;
+  c->where = NULL;
+  c->list = NULL;
+  c->memory = NULL;
+}
+
+
+static void resume_list (capturing *c) {
+  c->where = c->paused;
+  if (c->paused_list != NULL) {
+    c->list = c->paused_list;
+    c->memory = c->paused_memory;
+  }
+  c->paused = NULL;
+  c->paused_list = NULL;
+  c->paused_memory = NULL;
+  c->lost--;
+}
+
+
+void capture_pause (capturing *c, bool yes) {
+  if (yes == (c->paused != NULL) || (yes && c->where == NULL)) return;
+  if (yes) pause_list(c);
+  else resume_list(c);
+}
+
 /* }================================================================== */
 
 
@@ -181,6 +306,9 @@ bool core_check_reach (heed_context *cx, const char *function, const device *whe
 
 
 bool core_check_captured (heed_context *cx, const char *function, const device *where) {
+  if (where->accelerator != NULL && where == cx->capture.paused)
+    return core_fail(cx, function, "a finaliser works on %s while its work is captured",
+                     where->name);
   return cx->capture.where == NULL || cx->capture.where == where ||
          core_fail(cx, function, "works on %s while the work of %s is captured", where->name,
                    cx->capture.where->name);

@@ -86,7 +86,8 @@ static heed_tensor *fused (const clipping *o) {
   layout one = {.rank = 0};
   heed_tensor *norm = op_new(o->cx, HEED_FLOAT64, &one);
   if (norm == NULL) return NULL;
-  for (int i = 0; i < o->n; i++) capture_input(o->cx, o->gradient[i]);
+  for (int i = 0; i < o->n; i++)
+    if (!capture_input(o->cx, o->gradient[i])) return NULL;
   work_clip(&w, o->scales ? CLIP_SCALE : CLIP_NORM, o->max, o->n, o->row, view_of(norm));
   core_hold(o->cx);
   bool good = op_run_for(o->cx, HEED_norm, &w);

@@ -46,9 +46,7 @@ static bool prepare_target (const commit *m, int i) {
   if (of->op != HEED_copy && !scalar_is_float(t->type))
     return core_fail(m->cx, "commit", "target %d is of no float type", i + 1) != NULL;
   m->operand[i] = graph_operand(t, of->op != HEED_mul ? of->operands[i] : NULL);
-  capture_input(m->cx, t);
-  capture_input(m->cx, m->operand[i]);
-  return m->operand[i] != NULL;
+  return m->operand[i] != NULL && capture_input(m->cx, t) && capture_input(m->cx, m->operand[i]);
 }
 
 

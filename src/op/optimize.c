@@ -95,12 +95,11 @@ static bool set_entry (stepping *o, int i) {
   t->parameter = op_dense(p);
   t->gradient = op_dense(op_cast(g, p->type));
   if (t->parameter == NULL || t->gradient == NULL) return false;
-  capture_input(cx, p);
-  capture_input(cx, t->gradient);
+  if (!capture_input(cx, p) || !capture_input(cx, t->gradient)) return false;
   for (int s = 0; s < o->states; s++) {
     t->state[s] = of->states != NULL && of->states[s] != NULL ? of->states[s][i] : NULL;
     if (!check_state(cx, of->kind, i, p, t->state[s])) return false;
-    capture_input(cx, t->state[s]);
+    if (!capture_input(cx, t->state[s])) return false;
   }
   return true;
 }

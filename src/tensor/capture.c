@@ -15,7 +15,10 @@ typedef struct captured_input {
   heed_tensor *t;
   storage *store;
   node *leaf;                      /* NULL: it is no leaf that requires grad */
-  int64_t version;
+  node *before;                    /* its node until the first replay */
+  int64_t base_order;              /* … as the tensor has them */
+  int output;
+  int64_t began, version;          /* of the storage: at first, and now */
   bool changed;                    /* by the work */
 } captured_input;
 
@@ -34,7 +37,8 @@ struct heed_capture {
   captured_gradient *gradients;
   int64_t ninputs, input_capacity, ngradients, gradient_capacity;
   bool complete;                   /* there was memory for all of them */
-  bool replayed;
+  bool begun;                      /* by a replay */
+  births *births;                  /* NULL: a replay was done, and they have values */
   int number;                      /* of what it made: see 'storage' */
   heed_capture *next;              /* of those that were dropped */
 };
@@ -58,17 +62,38 @@ static node *leaf_of (const heed_tensor *t) {
 }
 
 
-void capture_add_input (heed_context *cx, heed_tensor *t) {
-  heed_capture *c = cx->tensors->captures.running;
-  if (t->number || t->store == NULL || t->store->capture == cx->capture.number) return;
+static void add_input (heed_context *cx, heed_capture *c, heed_tensor *t) {
+  if (t->number || t->store == NULL || t->store->capture == c->number) return;
   for (int64_t i = c->ninputs - 1; i >= 0; i--)
     if (c->inputs[i].t == t) return;
   c->complete = c->complete && core_grow(cx, (void **)&c->inputs, c->ninputs, &c->input_capacity,
                                          sizeof *c->inputs);
   if (!c->complete) return;
   storage_keep(t->store);
-  c->inputs[c->ninputs++] = (captured_input){.t = heed_keep(t), .store = t->store,
-                                             .version = t->store->version};
+  node_keep(t->node);
+  c->inputs[c->ninputs++] = (captured_input){
+    .t = heed_keep(t), .store = t->store, .before = t->node, .output = t->output,
+    .base_order = t->base_order, .began = t->store->version
+  };
+}
+
+
+/* A number gets storage when it is needed, and again if that is lost. */
+bool capture_value (heed_tensor *t) {
+  if (t->store == NULL || !storage_is_lost(t->store)) return true;
+  if (!t->number)
+    return core_fail(t->cx, NULL, "a tensor has no value: the work that makes it was captured, and "
+                     "then dropped");
+  storage_drop(t->store);
+  t->store = NULL;
+  return true;
+}
+
+
+bool capture_add_input (heed_context *cx, heed_tensor *t) {
+  if (!capture_value(t)) return false;
+  if (cx->capture.where != NULL) add_input(cx, cx->tensors->captures.running, t);
+  return true;
 }
 
 
@@ -91,8 +116,8 @@ void capture_add_gradient (node *leaf, bool read) {
 static void note_results (heed_capture *c) {
   for (int64_t i = 0; i < c->ninputs; i++) {
     captured_input *s = &c->inputs[i];
-    s->changed = s->store->version != s->version;
     s->version = s->store->version;
+    s->changed = s->version != s->began;
     s->leaf = leaf_of(s->t);
   }
   for (int64_t i = 0; i < c->ngradients; i++)
@@ -100,19 +125,42 @@ static void note_results (heed_capture *c) {
 }
 
 
-/* Frees it with all that it holds. Work that was never done has made no gradients. */
+/* A tensor that was changed in place has the graph of the change, which was not done. */
+static void take_back_input (captured_input *s) {
+  heed_tensor *t = s->t;
+  if (s->store->version == s->version) s->store->version = s->began;
+  if (t->store != s->store || t->node == s->before || t->node == NULL || leaf_of(t) != NULL) return;
+  node_drop(t->node);
+  node_keep(s->before);
+  t->node = s->before;
+  t->output = s->output;
+  t->base_order = s->base_order;
+}
+
+
+/* Work that was not done has changed nothing, and made no gradients. */
+static void take_back (heed_capture *c) {
+  for (int64_t i = 0; i < c->ngradients; i++)
+    node_put_gradient(c->gradients[i].leaf, heed_keep(c->gradients[i].before));
+  for (int64_t i = 0; i < c->ninputs; i++) take_back_input(&c->inputs[i]);
+}
+
+
+/* Frees it with all that it holds. */
 static void drop_parts (heed_context *cx, heed_capture *c) {
+  if (!c->begun) take_back(c);
   for (int64_t i = 0; i < c->ngradients; i++) {
     captured_gradient *g = &c->gradients[i];
-    if (!c->replayed) node_put_gradient(g->leaf, heed_keep(g->before));
     heed_drop(g->before);
     heed_drop(g->after);
     node_drop(g->leaf);
   }
   for (int64_t i = 0; i < c->ninputs; i++) {
+    node_drop(c->inputs[i].before);
     storage_drop(c->inputs[i].store);
     heed_drop(c->inputs[i].t);
   }
+  if (c->births != NULL) births_end(cx, c->births, true);
   core_free(cx, c->gradients, (size_t)c->gradient_capacity * sizeof *c->gradients);
   core_free(cx, c->inputs, (size_t)c->input_capacity * sizeof *c->inputs);
   core_free(cx, c, sizeof *c);
@@ -126,6 +174,11 @@ static void drop_parts (heed_context *cx, heed_capture *c) {
 ** Capturing
 ** ===================================================================
 */
+
+bool heed_capture_reads (heed_context *cx, heed_tensor *t) {
+  return cx == NULL || capture_input(cx, t);
+}
+
 
 static const char *begin (heed_context *cx, heed_capture *c) {
   device *d = c->where;
@@ -144,27 +197,43 @@ static const char *end (heed_context *cx, heed_capture *c) {
 
 
 static void drop_recording (heed_context *cx, heed_capture *c) {
+  if (c->here != NULL && c->births != NULL && c->begun) works_keep_done(c->here);
   if (c->here != NULL) works_drop(cx, c->here);
   if (c->there != NULL) c->where->accelerator->capture_drop(c->where, c->there);
+}
+
+
+void heed_capture_pause (heed_context *cx, bool yes) {
+  if (cx == NULL || !capture_is_open(&cx->capture)) return;
+  core_forget_casts(cx);
+  capture_pause(&cx->capture, yes);
+}
+
+
+/* Whose work is captured, paused or not; NULL: none's. */
+static const device *captured_device (const heed_context *cx) {
+  return cx->capture.where != NULL ? cx->capture.where : cx->capture.paused;
 }
 
 
 bool heed_capture_begin (heed_context *cx, const char *name) {
   device *d = cx != NULL && name != NULL ? core_device(cx, "capture", name) : NULL;
   if (d == NULL) return false;
-  if (cx->capture.where != NULL)
-    return core_fail(cx, "capture", "the work of %s is captured already", cx->capture.where->name);
+  if (capture_is_open(&cx->capture))
+    return core_fail(cx, "capture", "the work of %s is captured already",
+                     captured_device(cx)->name);
   heed_capture *c = core_alloc(cx, sizeof *c);
   if (c == NULL) return false;
   core_forget_casts(cx);           /* a replay makes its own */
-  *c = (heed_capture){.where = d, .complete = true};
-  if (!core_done(cx, "capture", begin(cx, c))) {
+  *c = (heed_capture){.where = d, .complete = true, .births = births_begin(cx, d)};
+  if (c->births == NULL || !core_done(cx, "capture", begin(cx, c))) {
+    if (c->births != NULL) births_end(cx, c->births, false);
     core_free(cx, c, sizeof *c);
     return false;
   }
   cx->capture.where = d;
   cx->tensors->captures.running = c;
-  c->number = ++cx->capture.number;
+  c->number = c->births->number;
   return true;
 }
 
@@ -172,7 +241,7 @@ bool heed_capture_begin (heed_context *cx, const char *name) {
 /* Dropping waits for the device, which would end a capture: then it is put off. */
 void heed_capture_drop (heed_context *cx, heed_capture *c) {
   if (cx == NULL || c == NULL) return;
-  if (cx->capture.where != NULL) {
+  if (capture_is_open(&cx->capture)) {
     c->next = cx->tensors->captures.dropped;
     cx->tensors->captures.dropped = c;
     return;
@@ -193,6 +262,7 @@ static void drop_all (heed_context *cx) {
 
 heed_capture *heed_capture_end (heed_context *cx) {
   if (cx == NULL) return NULL;
+  heed_capture_pause(cx, false);
   if (cx->capture.where == NULL) return core_fail(cx, "capture", "no work is captured");
   heed_capture *c = cx->tensors->captures.running;
   core_forget_casts(cx);
@@ -264,7 +334,10 @@ static bool collides (const heed_capture *c, const storage *s, bool changed) {
 bool heed_capture_apart (const heed_capture *c, const heed_tensor *input,
                          const heed_tensor *given) {
   const storage *s = store_of(given);
-  return c == NULL || s == NULL || !collides(c, s, heed_capture_changes(c, input));
+  bool changed = heed_capture_changes(c, input);
+  if (changed && given != NULL && (given->number || layout_overlaps_itself(&given->at)))
+    return false;
+  return c == NULL || s == NULL || !collides(c, s, changed);
 }
 
 
@@ -275,8 +348,14 @@ static void count_changes (heed_capture *c) {
 }
 
 
-/* Leaves have the gradients that the work makes. */
-static void take_effect (heed_capture *c) {
+/* What the work makes has values; leaves have the gradients that it makes. */
+static void take_effect (heed_context *cx, heed_capture *c) {
+  for (int64_t i = 0; c->births != NULL && i < c->ninputs; i++) {
+    node_drop(c->inputs[i].before);
+    c->inputs[i].before = NULL;
+  }
+  if (c->births != NULL) births_end(cx, c->births, false);
+  c->births = NULL;
   for (int64_t i = 0; i < c->ngradients; i++) {
     captured_gradient *g = &c->gradients[i];
     if (g->leaf->gradient != g->after) node_put_gradient(g->leaf, heed_keep(g->after));
@@ -284,7 +363,20 @@ static void take_effect (heed_capture *c) {
     heed_drop(g->before);          /* not needed any more */
     g->before = NULL;
   }
-  c->replayed = true;
+}
+
+
+/*
+** After a replay that failed, leaves have those gradients that it has made whole. Others have none,
+** as the work sets them anew; or, where it adds to them, those that it began with.
+*/
+static void settle_gradients (heed_capture *c) {
+  for (int64_t i = 0; i < c->ngradients; i++) {
+    captured_gradient *g = &c->gradients[i];
+    bool made = g->after != NULL && c->here != NULL && !works_left(c->here, g->after->store);
+    heed_tensor *now = made ? g->after : g->read ? g->before : NULL;
+    if (g->leaf->gradient != now) node_put_gradient(g->leaf, heed_keep(now));
+  }
 }
 
 
@@ -298,12 +390,14 @@ static bool replay (heed_context *cx, heed_capture *c) {
 
 bool heed_capture_replay (heed_context *cx, heed_capture *c) {
   if (cx == NULL || c == NULL) return false;
-  if (cx->capture.where != NULL)
+  if (capture_is_open(&cx->capture))
     return core_fail(cx, "capture", "a replay while the work of %s is captured",
-                     cx->capture.where->name);
+                     captured_device(cx)->name);
+  c->begun = true;
   bool good = replay(cx, c);
   count_changes(c);
-  if (good) take_effect(c);
+  if (good) take_effect(cx, c);
+  else settle_gradients(c);
   return good;
 }
 
@@ -317,7 +411,7 @@ bool heed_capture_set_step (heed_context *cx, heed_capture *c, int which, const 
 
 
 int64_t heed_capture_steps (const heed_capture *c) {
-  if (c == NULL || (c->here == NULL && !c->replayed)) return 0;
+  if (c == NULL || (c->here == NULL && c->births != NULL)) return 0;
   return c->here != NULL ? works_steps(c->here) : INT64_MAX;
 }
 

@@ -15,10 +15,16 @@ typedef struct capture_list {
   heed_capture *dropped;           /* meanwhile: freed at its end */
 } capture_list;
 
-void capture_add_input (heed_context *cx, heed_tensor *t);
+/* Does a capture run, or are there tensors whose work was captured and is gone? */
+static inline bool capture_watches (const heed_context *cx) {
+  return cx->capture.where != NULL || cx->capture.lost > 0;
+}
+bool capture_add_input (heed_context *cx, heed_tensor *t);
 void capture_add_gradient (node *leaf, bool read);   /* its gradient: 'read', or set */
-static inline void capture_input (heed_context *cx, heed_tensor *t) {
-  if (cx->capture.where != NULL && t != NULL) capture_add_input(cx, t);
+bool capture_value (heed_tensor *t);                 /* false: t never got a value */
+/* Work reads or writes t, which may be NULL. False: t never got a value. */
+static inline bool capture_input (heed_context *cx, heed_tensor *t) {
+  return t == NULL || !capture_watches(cx) || capture_add_input(cx, t);
 }
 static inline void capture_gradient (node *leaf, bool read) {
   if (leaf->cx->capture.where != NULL) capture_add_gradient(leaf, read);

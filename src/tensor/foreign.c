@@ -100,7 +100,7 @@ heed_tensor *heed_device_lend (heed_context *cx, const char *name, void *stream,
 
 /* The accelerator that t lies on; NULL after a message. */
 static device *accelerator_of (heed_tensor *t, const char *function) {
-  if (t == NULL || !tensor_materialize(t)) return NULL;
+  if (t == NULL || !capture_value(t) || !tensor_materialize(t)) return NULL;
   device *d = tensor_device(t);
   if (d->accelerator == NULL)
     return core_fail(t->cx, function, "a tensor on an accelerator expected, got one on %s",

@@ -171,13 +171,14 @@ static void renew_node (heed_tensor *t, const heed_tensor *from) {
 bool tensor_may_take_over (const heed_tensor *t, heed_tensor *from) {
   if (from->cx != t->cx)
     return core_fail(t->cx, "take_over", "the tensors belong to two contexts");
-  if (t->cx->capture.where != NULL)
+  if (capture_is_open(&t->cx->capture))
     return core_fail(t->cx, "set_", "a tensor gets other memory while work is captured");
   return (!is_leaf_node(t->node) || check_float(from)) && tensor_materialize(from);
 }
 
 
 void tensor_take_over (heed_tensor *t, const heed_tensor *from) {
+  t->ahead = (int32_t)(heed_version(t) + 1 - from->store->version);
   renew_node(t, from);
   storage *store = t->store;
   heed_tensor *base = t->base;

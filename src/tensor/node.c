@@ -314,16 +314,17 @@ heed_tensor *node_saved (node *n, int i) {
   if (t == NULL) return NULL;
   t->number = s->number;
   t->value = s->value;
-  capture_input(n->cx, t);
-  return t;
+  if (capture_input(n->cx, t)) return t;
+  heed_drop(t);
+  return NULL;
 }
 
 
 /* Tells the capture that runs of the saved tensor, which its work reads. */
 static bool capture_saved (node *n, int i) {
-  heed_tensor *t = n->cx->capture.where != NULL ? node_saved(n, i) : NULL;
+  heed_tensor *t = capture_watches(n->cx) ? node_saved(n, i) : NULL;
   heed_drop(t);
-  return t != NULL || n->cx->capture.where == NULL;
+  return t != NULL || !capture_watches(n->cx);
 }
 
 

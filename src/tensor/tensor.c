@@ -29,6 +29,7 @@ static heed_tensor *new_handle (heed_context *cx, heed_type type, const layout *
   t->base_order = 0;
   t->base = NULL;
   t->detached_view = false;
+  t->ahead = 0;
   cx->tensors->alive++;
   return t;
 }
@@ -150,7 +151,7 @@ heed_tensor *tensor_view (heed_tensor *t, const layout *at) {
 
 
 heed_tensor *heed_detach (heed_tensor *t) {
-  return t != NULL ? without_graph(t, &t->at) : NULL;
+  return t != NULL && capture_input(t->cx, t) ? without_graph(t, &t->at) : NULL;
 }
 
 
@@ -282,7 +283,7 @@ bool heed_contiguous (const heed_tensor *t) { return t != NULL && layout_is_dens
 
 
 int64_t heed_version (const heed_tensor *t) {
-  return t != NULL && t->store != NULL ? t->store->version : 0;
+  return t != NULL && t->store != NULL ? t->store->version + t->ahead : 0;
 }
 
 
@@ -317,7 +318,8 @@ int64_t heed_stride (const heed_tensor *t, int axis) {
 
 
 void *heed_data (heed_tensor *t) {
-  if (t == NULL || !tensor_where(t)->host || !tensor_materialize(t)) return NULL;
+  if (t == NULL || !tensor_where(t)->host || !capture_value(t) || !tensor_materialize(t))
+    return NULL;
   return core_check_reach(t->cx, "data", tensor_where(t)) ? view_of(t).data : NULL;
 }
 
@@ -388,7 +390,8 @@ static bool check_data (const heed_tensor *t, const char *function, heed_type ty
 #define LONG_READ 65536            /* elements: more are work, which can be stopped */
 
 bool heed_read (heed_tensor *t, heed_type type, void *data) {
-  if (t == NULL || !check_data(t, "read", type, data) || !tensor_materialize(t)) return false;
+  if (t == NULL || !check_data(t, "read", type, data) || !capture_value(t)) return false;
+  if (!tensor_materialize(t)) return false;
   if (layout_numel(&t->at) == 0) return true;
   if (!tensor_where(t)->host) return download(t, type, data);
   if (!core_reaches(t->cx, tensor_where(t))) return capture_read(t, type, data);
@@ -435,8 +438,7 @@ bool heed_write (heed_tensor *t, heed_type type, const void *data) {
   if (layout_overlaps_itself(&t->at))
     return core_fail(t->cx, "write", "several positions of the tensor share one element");
   if (layout_numel(&t->at) == 0) return true;
-  if (core_interrupted(t->cx, "write")) return false;
-  capture_input(t->cx, t);
+  if (core_interrupted(t->cx, "write") || !capture_input(t->cx, t)) return false;
   if (t->type == HEED_BOOL && type == HEED_BOOL) type = HEED_UINT8;    /* where 2 is true too */
   core_hold(t->cx);
   bool good = !core_reaches(t->cx, tensor_where(t)) ? upload(t, type, data)

@@ -22,6 +22,7 @@ struct heed_tensor {
   int output;                      /* of node */
   bool number;                     /* came from a Lua number: joins types weakly; see 'value' */
   bool detached_view;              /* a view made without gradients: it has no graph */
+  int32_t ahead;                   /* of its storage's version: it took over other memory */
   layout at;
   scalar value;                    /* of a number, which has no storage until it is needed */
 };

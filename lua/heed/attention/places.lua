@@ -1,7 +1,7 @@
 -- Where tokens stand, as callers say it: an offset or a tensor of positions, from 0. And rows of
 -- tables that are computed for positions, kept for the next call.
 
-local capture = require "heed.capture"
+local recording = require "heed.internal.recording"
 local heed = require "heed"
 local options = require "heed.internal.options"
 
@@ -24,7 +24,7 @@ local kept, order, latest = {}, {}, 0
 
 -- A table replaces the oldest one. A capture keeps none: its results have no values until a replay.
 local function keep(key, value, numbers)
-  if capture.running() or numbers > LARGEST then return end
+  if recording.running() or numbers > LARGEST then return end
   if kept[key] == nil then
     latest = latest % MOST_KEPT + 1
     if order[latest] then kept[order[latest]] = nil end

@@ -7,6 +7,7 @@
 local core = require "heed.core"
 local heed = require "heed"
 local options = require "heed.internal.options"
+local recording = require "heed.internal.recording"
 local rng = require "heed.internal.rng"
 
 local fail, kind = heed.fail, options.kind
@@ -118,7 +119,10 @@ function Batches:__call()
       return nil
     end
   end
-  if not order then at, order = fresh_order(self) end
+  if not order then
+    at, order = fresh_order(self)
+    recording.undo(function() self.order = false end)
+  end
   local size = next_size(self, done)
   local positions = order:narrow(1, done + 1, size)
   heed.keep{order, at or nil}

@@ -6,6 +6,7 @@
 local core = require "heed.core"
 local heed = require "heed.internal.surface"
 local options = require "heed.internal.options"
+local recording = require "heed.internal.recording"
 
 local kind, is_tensor = options.kind, heed.is_tensor
 
@@ -145,7 +146,9 @@ local function remembered(p, B, H, T, S, device)
   local key = ("%d %d %d %d %s"):format(B, H, T, S, device)
   if not p.dense[key] then
     if p.n == REMEMBERED then p.dense, p.n = {}, 0 end
-    p.dense[key], p.n = heed.keep(answers(p, B, H, T, S):to(device)), p.n + 1
+    local dense, n = p.dense, p.n
+    recording.undo(function() dense[key], p.n = nil, n end)
+    dense[key], p.n = heed.keep(answers(p, B, H, T, S):to(device)), n + 1
   end
   return p.dense[key]
 end

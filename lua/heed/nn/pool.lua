@@ -1,6 +1,6 @@
 -- One vector for a sequence: pooling over those tokens that are there, and a classifier on top.
 
-local capture = require "heed.capture"
+local recording = require "heed.internal.recording"
 local heed = require "heed"
 local extend = require "heed.nn.extend"
 local layers = require "heed.nn.layers"
@@ -23,7 +23,7 @@ local function keys_of_lengths(lengths, B, T)
     heed.fail("nn.Pool: lengths of type int64 and shape (%d) expected, got %s%s", B, kind(lengths),
               is_tensor(lengths) and " and type " .. lengths.dtype or "")
   end
-  if capture.reaches(lengths) and B > 0 then
+  if recording.reaches(lengths) and B > 0 then
     local least, most = lengths:min():item(), lengths:max():item()
     if least < 0 or most > T then
       heed.fail("nn.Pool: lengths from 0 to %d expected, got %d", T, least < 0 and least or most)

@@ -1,6 +1,6 @@
 -- Layers that add positions to features: sinusoids, and rows that are learnt.
 
-local capture = require "heed.capture"
+local recording = require "heed.internal.recording"
 local heed = require "heed"
 local extend = require "heed.nn.extend"
 local options = require "heed.internal.options"
@@ -173,7 +173,7 @@ function Learned:check(place, T)
   local length, last = self.weight:size(1), 0
   if not is_tensor(place) then
     last = math.max(place + T - 1, 0)
-  elseif capture.reaches(place) and place:numel() > 0 then
+  elseif recording.reaches(place) and place:numel() > 0 then
     last = place:min():item()
     if last >= 0 then last = place:max():item() end
   end

@@ -6,7 +6,7 @@ local extend = require "heed.nn.extend"
 local MultiHeadAttention = require "heed.nn.multihead"
 local block = require "heed.nn.block"
 local call = require "heed.nn.block_call"
-local capture = require "heed.capture"
+local recording = require "heed.internal.recording"
 local initialise = require "heed.nn.initialise"
 local Linear = require("heed.nn.layers").Linear
 local options = require "heed.internal.options"
@@ -81,7 +81,7 @@ end
 function Stack:call(layer, x, ...)
   local p = self.training and self.layer_dropout or 0
   if p == 0 or not heed.is_tensor(x) then return layer(x, ...) end
-  if capture.running() and x.device == "cpu" then
+  if recording.running() and x.device == "cpu" then
     heed.fail("nn.%s: layer_dropout while training cannot be captured on the CPU: set it to 0, or "
               .. "write model:eval()", self.__name)
   end

@@ -8,7 +8,7 @@
 --   end
 --   local accuracy = ema:apply(evaluate, model)
 
-local capture = require "heed.capture"
+local recording = require "heed.internal.recording"
 local core = require "heed.core"
 local fields = require "heed.internal.fields"
 local heed = require "heed"
@@ -85,7 +85,7 @@ end
 local function decay_of(self, n)
   local decay = self.options.decay
   if not self.options.warmup then return decay end
-  if capture.running() then fail("update: warmup cannot be captured: its decay changes") end
+  if recording.running() then fail("update: warmup cannot be captured: its decay changes") end
   return math.min(decay, (1 + n) / (10 + n))
 end
 
@@ -96,9 +96,9 @@ function EMA:update()
     fail("update: parameters of their own expected, but apply has put the averages into them")
   end
   local averages, n = self.averages, self.updates + 1
-  capture.expect(function() return self.averages == averages and self.applied == 0 end)
+  recording.expect(function() return self.averages == averages and self.applied == 0 end)
   local weight = 1 - decay_of(self, n)
-  if capture.running() then
+  if recording.running() then
     heed.no_grad(self.replayed.add_, self.replayed, 1)
     n = self.updates
   end

@@ -2,7 +2,7 @@
 --
 -- A step is one fused call of the core for all parameters, in lists that are made once.
 
-local capture = require "heed.capture"
+local recording = require "heed.internal.recording"
 local core = require "heed.core"
 local fields = require "heed.internal.fields"
 local heed = require "heed"
@@ -300,7 +300,7 @@ local function note(self, number, gradients, lists, made)
     for k = 1, #made, 3 do made[k][made[k + 1]] = false end
     last.step = last_step
   end
-  local notes = capture.running().notes
+  local notes = recording.running().notes
   notes[#notes + 1] = {ready = ready, again = again, undo = undo}
 end
 
@@ -352,7 +352,7 @@ function Group:add_step(steps, list)
     even = even and g ~= nil and count == counts[1]
   end
   for number, gradients in pairs(apart) do
-    if capture.running() then note(self, number, gradients, lists, made) end
+    if recording.running() then note(self, number, gradients, lists, made) end
     table.move({self.kind, self.parameters, gradients, lists, self.numbers, number}, 1, VALUES,
                #steps + 1, steps)
   end

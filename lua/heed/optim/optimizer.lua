@@ -1,6 +1,6 @@
 -- The class of all optimisers: groups of parameters, their steps, their state.
 
-local capture = require "heed.capture"
+local recording = require "heed.internal.recording"
 local core = require "heed.core"
 local Group = require "heed.optim.group"
 local heed = require "heed"
@@ -160,7 +160,7 @@ end
 -- One step along the gradients, with which the fields of a list are set, if there is one.
 local function step(self, list)
   local inner = self[INNER]
-  if not capture.running() and step_even(inner, list) then return end
+  if not recording.running() and step_even(inner, list) then return end
   local steps = {}
   list = list or {}
   for _, group in ipairs(inner.groups) do group:add_step(steps, list) end

@@ -8,7 +8,7 @@
 --   scaler:step(opt)
 --   scaler:update()
 
-local capture = require "heed.capture"
+local recording = require "heed.internal.recording"
 local core = require "heed.core"
 local heed = require "heed"
 local optimizer = require "heed.optim.optimizer"
@@ -62,14 +62,14 @@ end
 ---@return number
 function Scaler:get_scale()
   local factor = self.factor
-  capture.expect(function() return self.factor == factor end)
+  recording.expect(function() return self.factor == factor end)
   return factor
 end
 
 
 -- Refuses a function that reads values back within a capture.
 local function refuse_capture(who)
-  if not capture.running() then return end
+  if not recording.running() then return end
   fail("%s: a scaler's unscale_, step and update cannot be captured: call them after the captured "
        .. "function", who)
 end

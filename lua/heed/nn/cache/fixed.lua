@@ -10,7 +10,7 @@
 -- A step adds to that number when its last layer is done. A step that fails on its way, as a replay
 -- may without Lua's knowing, leaves the number as it was, and the next step writes over its keys.
 
-local capture = require "heed.capture"
+local recording = require "heed.internal.recording"
 local core = require "heed.core"
 local columns = require "heed.nn.cache.columns"
 local heed = require "heed"
@@ -39,8 +39,8 @@ function fixed.check_capture() end
 
 
 local function notes()
-  local recording = capture.running()
-  return recording and recording.notes
+  local r = recording.running()
+  return r and r.notes or nil
 end
 
 
@@ -52,7 +52,7 @@ local function spare_columns(device) return device == "cpu" and 0 or 1 end
 -- Refuses more tokens than the capacity, where their number may be read without waiting; elsewhere
 -- the write of the keys refuses them.
 local function check_capacity(cache, T)
-  if not capture.reaches(cache.at) then return end
+  if not recording.reaches(cache.at) then return end
   local n = cache.at:item() + T
   if n > cache.capacity then
     fail("%s: room for %d positions, got %d", SELF, cache.capacity, n)
@@ -62,10 +62,18 @@ end
 
 -- A replay relies on two facts that it cannot check: there is room, and f called all layers.
 local function expect(cache, step)
-  capture.expect(function()
+  recording.expect(function()
     check_capacity(cache, step.T)
     return step.done == #cache.order
   end)
+end
+
+
+-- Writes tensors, after which the cache has one step, which all uses have done.
+local function merge(who, cache, targets, operands)
+  local step = not steps.is_empty(cache) and {batch = cache.step.batch} or nil
+  core.commit(who, {targets = targets, operands = operands,
+                    fields = steps.merged(cache, steps.slots_of(cache), step)})
 end
 
 
@@ -75,13 +83,17 @@ function fixed.new_step(cache, x)
     cache.at = heed.keep(heed.zeros(1, {dtype = "int64", device = device}))
   end
   check_capacity(cache, T)
+  recording.undo(function()
+    cache.turn, cache.pending = false, false
+    if not steps.is_empty(cache) then merge(SELF, cache) end
+  end)
   local places = heed.arange(T, {device = device}) + cache.at       -- positions, from 1
   local step = {
     T = T, batch = x:size(1), first = #cache.order == 0, done = 0, capture = notes(),
     columns = spare > 0 and places + spare or places, positions = (places - 1):unsqueeze(1),
     finish = places:narrow(1, T, 1), masks = {}, at = cache.at,
   }
-  if capture.running() then expect(cache, step) end
+  if recording.running() then expect(cache, step) end
   return step
 end
 
@@ -96,7 +108,7 @@ end
 
 -- A replay would make the buffers again that captured work makes.
 local function check_first(slot)
-  if slot or not capture.running() then return end
+  if slot or not recording.running() then return end
   fail("%s: the first call with it makes buffers, which cannot be captured; call the model once "
        .. "before with this cache", SELF)
 end
@@ -162,14 +174,6 @@ function fixed.has_moved() return false end
 
 -- Between steps ----------------------------------------------------------
 
--- Writes tensors, after which the cache has one step, which all uses have done.
-local function merge(who, cache, targets, operands)
-  local step = not steps.is_empty(cache) and {batch = cache.step.batch} or nil
-  core.commit(who, {targets = targets, operands = operands,
-                    fields = steps.merged(cache, steps.slots_of(cache), step)})
-end
-
-
 function fixed.length(cache)
   return steps.is_started(cache, fixed) and math.min(cache.at:item(), cache.capacity) or 0
 end
@@ -191,7 +195,7 @@ end
 -- The rows that `reorder` was given, as a tensor. They are checked where their values may be read;
 -- elsewhere `index_select` refuses them.
 local function rows_of(ids, batch)
-  if steps.is_rows(ids) and not capture.reaches(ids) then return ids end
+  if steps.is_rows(ids) and not recording.reaches(ids) then return ids end
   return heed.tensor(steps.read_rows(ids, batch), {dtype = "int64"})
 end
 

@@ -3,7 +3,7 @@
 -- or joined by `cat` where gradients are recorded. nn/cache/init.lua states the interface.
 
 local alignment = require "heed.nn.cache.alignment"
-local capture = require "heed.capture"
+local recording = require "heed.internal.recording"
 local columns = require "heed.nn.cache.columns"
 local core = require "heed.core"
 local heed = require "heed"
@@ -22,7 +22,7 @@ local SELF <const> = "nn.Cache"
 
 -- Each step does other work than the one before.
 function growing.check_capture()
-  if not capture.running() then return end
+  if not recording.running() then return end
   fail("%s: a cache that grows cannot be captured, since no step does the work of another; "
        .. "nn.Cache{capacity = n} can, with room for n positions", SELF)
 end
@@ -147,9 +147,11 @@ end
 function growing.written() return nil end
 
 
+-- Between steps it is about the columns that the next one finds.
 function growing.has_moved(cache)
-  local from = cache.step.from
-  return from.moved or from.length > cache.step.stored
+  local step = cache.step
+  local from = step.from or step.to
+  return from.moved or from.length > (step.stored or limit_of(cache))
 end
 
 

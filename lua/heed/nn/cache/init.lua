@@ -26,7 +26,7 @@
 --   clone(cache, copy)                       fills a copy, which has the contexts already
 --   own(t)                                   a context's tensor, as the cache keeps it
 
-local capture = require "heed.capture"
+local recording = require "heed.internal.recording"
 local core = require "heed.core"
 local fixed = require "heed.nn.cache.fixed"
 local growing = require "heed.nn.cache.growing"
@@ -212,7 +212,7 @@ end
 ---@param layer heed.Module
 ---@param context {k: heed.Tensor, v: heed.Tensor, lengths: heed.Tensor?, keys: heed.Tensor?}
 function Cache:store(layer, context)
-  if capture.running() then
+  if recording.running() then
     fail("%s: what a layer makes of its context is kept from the first call, which cannot be "
          .. "captured; call the model once before with this cache", SELF)
   end
