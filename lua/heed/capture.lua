@@ -218,7 +218,7 @@ end
 -- Brings the numbers of optimisers' steps up to date.
 local function step_on(r)
   for which, note in ipairs(r.notes) do
-    local step = note.again()
+    local step = note.advance()
     r.stepped = which
     if step then core.capture_set_step(r.work, which - 1, step) end
   end

@@ -8,7 +8,7 @@
 #include "graph/make.h"
 #include "graph/record.h"
 
-static int slots_of (const heed_parameter *p, const heed_value *v) {
+static int edges_of (const heed_parameter *p, const heed_value *v) {
   if (p->want == HEED_WANT_TENSOR) return 1;
   if (p->want == HEED_WANT_TENSORS) return v->kind == HEED_TENSORS ? v->n : 0;
   return 0;
@@ -26,9 +26,9 @@ int op_edges (heed_context *cx, heed_op op, const heed_value *args, heed_tensor 
   int n = 0;
   for (int i = 0; i < signature->parameters; i++) {
     const heed_value *v = &args[i];
-    int slots = slots_of(&signature->parameter[i], v);
-    if (slots > OP_EDGES - n) { refuse_edges(cx, op); return -1; }
-    for (int k = 0; k < slots; k++)
+    int edges = edges_of(&signature->parameter[i], v);
+    if (edges > OP_EDGES - n) { refuse_edges(cx, op); return -1; }
+    for (int k = 0; k < edges; k++)
       ts[n++] = v->kind == HEED_TENSORS ? v->tensors[k] : v->kind == HEED_TENSOR ? v->tensor : NULL;
   }
   return n;

@@ -39,7 +39,7 @@ static int wrong (const reading *r, const heed_parameter *p, int i, const char *
 
 
 static heed_tensor *tensor_at (const reading *r, const heed_parameter *p, int i) {
-  slot *s = slot_at(r->L, r->b, i);
+  cell *s = cell_at(r->L, r->b, i);
   if (s != NULL && s->t != NULL) return s->t;
   bool number = p->want == HEED_WANT_TENSOR && p != r->row->parameter;
   wrong(r, p, i, number ? "a tensor or a number" : "a tensor");
@@ -250,7 +250,7 @@ static int read_leading (reading *r, int top) {
   int n = 0;
   for (; n < top && n < r->row->parameters; n++) {
     if (r->row->parameter[n].want != HEED_WANT_TENSOR) break;
-    const slot *s = slot_at(r->L, r->b, n + 1);
+    const cell *s = cell_at(r->L, r->b, n + 1);
     if (s == NULL || s->t == NULL) break;
     r->args[n] = heed_t(s->t);
   }
@@ -325,23 +325,23 @@ static bool is_boolean (const reading *r, const heed_tensor *y) {
 
 
 /* The results' userdata stand from 'base' on; results that are NULL become nil. */
-static int give_results (const reading *r, int base, int n, slot *const *slots) {
+static int give_results (const reading *r, int base, int n, cell *const *cells) {
   lua_State *L = r->L;
   if (r->requires_grad) {
     named(L);
-    done(L, heed_require_grad(slots[0]->t, true));
+    done(L, heed_require_grad(cells[0]->t, true));
   }
-  if (is_boolean(r, slots[0]->t)) {
+  if (is_boolean(r, cells[0]->t)) {
     element e;
     named(L);
-    done(L, read_element(slots[0]->t, &e));
+    done(L, read_element(cells[0]->t, &e));
     push_element(L, &e);
     return 1;
   }
   if (n == 1 && lua_gettop(L) == base) return 1;
-  while (n > 1 && slots[n - 1]->t == NULL) n--;
+  while (n > 1 && cells[n - 1]->t == NULL) n--;
   for (int i = 0; i < n; i++) {
-    if (slots[i]->t != NULL) continue;
+    if (cells[i]->t != NULL) continue;
     lua_pushnil(L);
     lua_replace(L, base + i);
   }
@@ -371,11 +371,11 @@ static bool apply (const reading *r, heed_op op, heed_tensor *out[HEED_RESULTS])
 static int call_op (lua_State *L, int top) {
   reading r;
   heed_op op;
-  slot *slots[HEED_RESULTS];
+  cell *cells[HEED_RESULTS];
   heed_tensor *out[HEED_RESULTS];
   r.b = enter(L);
   const heed_signature *row = row_of(L, r.b, &op);
-  for (int i = 0; i < row->results; i++) slots[i] = push_slot_of(L, r.b);
+  for (int i = 0; i < row->results; i++) cells[i] = push_cell_of(L, r.b);
   int anchors = r.b->hooks != NULL ? begin_anchors(L, top) : 0;
   read_call(L, &r, row, top);
   if (anchors != 0) take_anchors(L, top, anchors);
@@ -383,9 +383,9 @@ static int call_op (lua_State *L, int top) {
   bool good = apply(&r, op, out);
   hold(&r, false);
   done_in(L, r.b, good);
-  for (int i = 0; i < row->results; i++) slots[i]->t = out[i];
+  for (int i = 0; i < row->results; i++) cells[i]->t = out[i];
   if (anchors != 0) pass_anchors(L, anchors, top + 1, row->results);
-  return give_results(&r, top + 1, row->results, slots);
+  return give_results(&r, top + 1, row->results, cells);
 }
 
 

@@ -150,7 +150,7 @@ static int l_rng_state (lua_State *L) {
   const char *device = device_at(L, 2);
   if (lua_isnoneornil(L, 1)) {
     const int64_t n = 2;
-    slot *s = push_slot(L);
+    cell *s = push_cell(L);
     bool good = heed_device_rng_get(named(L), device, state);
     return fill(L, s, good ? heed_from(cx, HEED_INT64, 1, &n, state) : NULL);
   }
@@ -203,7 +203,7 @@ static int l_matmul_precision (lua_State *L) {
 static int l_pin_memory (lua_State *L) {
   enter(L);
   at_most(L, 1);
-  slot *s = push_slot(L);
+  cell *s = push_cell(L);
   heed_tensor *t = check_tensor(L, 1);
   named(L);
   return fill(L, s, heed_pin(t, "cuda"));

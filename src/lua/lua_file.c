@@ -317,7 +317,7 @@ static int l_file_tensor (lua_State *L) {
   enter(L);
   int64_t size[HEED_RANK];
   lua_settop(L, 6);
-  slot *s = push_slot(L);
+  cell *s = push_cell(L);
   file *f = check_file(L, 1);
   int64_t at = check_integer(L, 2, "at");
   const char *who = luaL_checkstring(L, 3);

@@ -33,7 +33,7 @@ static int l_manual_seed (lua_State *L) {
 }
 
 
-static int fill_state (lua_State *L, slot *s, bool good, const uint8_t state[HEED_RNG_BYTES]) {
+static int fill_state (lua_State *L, cell *s, bool good, const uint8_t state[HEED_RNG_BYTES]) {
   const int64_t n = HEED_RNG_BYTES;
   return fill(L, s, good ? heed_from(binding_of(L)->cx, HEED_UINT8, 1, &n, state) : NULL);
 }
@@ -55,7 +55,7 @@ static int l_rng_state (lua_State *L) {
   at_most(L, 1);
   uint8_t state[HEED_RNG_BYTES];
   if (lua_isnoneornil(L, 1)) {
-    slot *s = push_slot(L);
+    cell *s = push_cell(L);
     return fill_state(L, s, heed_rng_get(named(L), state), state);
   }
   heed_tensor *t = check_state(L, 1);
@@ -69,7 +69,7 @@ static int l_rng_seeded (lua_State *L) {
   enter(L);
   uint64_t seed = (uint64_t)check_integer(L, 1, "seed");
   uint8_t state[HEED_RNG_BYTES];
-  slot *s = push_slot(L);
+  cell *s = push_cell(L);
   heed_rng_seeded(seed, state);
   named(L);
   return fill_state(L, s, true, state);
@@ -147,7 +147,7 @@ static int leave (lua_State *L, int status, lua_KContext context) {
   heed_context *cx = enter(L)->cx;
   (void)status; (void)context;
   luaL_checkstack(L, 8, "rng_state");
-  slot *left = push_slot(L);
+  cell *left = push_cell(L);
   bool good = heed_rng_get(cx, s->other);
   put_back(cx, s);
   fill_state(L, left, good, s->other);

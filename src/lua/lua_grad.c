@@ -66,10 +66,10 @@ static int l_backward (lua_State *L) {
 }
 
 
-/* Slots for n gradients, as userdata in a list on top; theirs and the xs' handles in C. */
+/* Cells for n gradients, as userdata in a list on top; theirs and the xs' handles in C. */
 typedef struct wanted {
   int n;
-  slot **slots;
+  cell **cells;
   heed_tensor **xs, **gs;
 } wanted;
 
@@ -77,12 +77,12 @@ typedef struct wanted {
 static wanted push_gradients (lua_State *L, int n) {
   wanted r = {.n = n};
   void **arrays = lua_newuserdatauv(L, 3 * (size_t)(n + 1) * sizeof *arrays, 0);
-  r.slots = (slot **)arrays;
+  r.cells = (cell **)arrays;
   r.xs = (heed_tensor **)(arrays + n);
   r.gs = r.xs + n;
   lua_createtable(L, n, 0);
   for (int i = 0; i < n; i++) {
-    r.slots[i] = push_slot(L);
+    r.cells[i] = push_cell(L);
     lua_rawseti(L, -2, i + 1);
   }
   return r;
@@ -133,7 +133,7 @@ static int l_grad (lua_State *L) {
   named(L);
   if (!pass_for(y, seed, &r, retain)) return raise_pass(L, b);
   done(L, true);
-  for (int i = 0; i < r.n; i++) r.slots[i]->t = r.gs[i];
+  for (int i = 0; i < r.n; i++) r.cells[i]->t = r.gs[i];
   if (!list) {
     lua_rawgeti(L, -1, 1);
     if (r.gs[0] == NULL) lua_pushnil(L);
@@ -233,7 +233,7 @@ static int call_backward (lua_State *L) {
   luaL_checkstack(L, n + 4, "custom");
   for (int i = 0; i < n; i++) {
     if (gs[i] == NULL) lua_pushnil(L);
-    else push_slot(L)->t = heed_keep(gs[i]);
+    else push_cell(L)->t = heed_keep(gs[i]);
   }
   lua_call(L, n, LUA_MULTRET);
   pin_anchors(L, 1, lua_gettop(L));
@@ -258,7 +258,7 @@ static const char *name_of (const hook *h) {
 static bool check_results (lua_State *L, const hook *h, int from, int n) {
   binding *b = h->b;
   for (int i = from; i <= lua_gettop(L); i++) {
-    slot *s = slot_at(L, b, i);
+    cell *s = cell_at(L, b, i);
     if (!lua_toboolean(L, i) || (i - from < n && s != NULL && s->t != NULL)) continue;
     heed_fail(b->cx, "%s gave a %s as gradient %d; tensors for %d inputs expected", name_of(h),
               kind_of(L, b, i), i - from + 1, n);
@@ -270,7 +270,7 @@ static bool check_results (lua_State *L, const hook *h, int from, int n) {
 
 static void take_results (lua_State *L, binding *b, int from, heed_tensor **results) {
   for (int i = from; i <= lua_gettop(L); i++)
-    if (lua_toboolean(L, i)) results[i - from] = heed_keep(slot_at(L, b, i)->t);
+    if (lua_toboolean(L, i)) results[i - from] = heed_keep(cell_at(L, b, i)->t);
 }
 
 

@@ -96,7 +96,7 @@ static int close_binding (lua_State *L) {
   b->cx = NULL;
   if (cx == NULL) return 0;
   drop_hooks(b);
-  drop_slots(b);
+  drop_cells(b);
   heed_close(cx);
   return 0;
 }
@@ -247,7 +247,7 @@ static int bound_push (lua_State *L) {
   heed_tensor *t = lua_touserdata(L, 1);
   if (t != NULL && heed_context_of(t) != b->cx)
     return luaL_error(L, "heed_push: the tensor belongs to another context");
-  push_slot(L)->t = t;
+  push_cell(L)->t = t;
   return 1;
 }
 

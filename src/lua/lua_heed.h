@@ -30,21 +30,21 @@
 typedef struct binding binding;
 
 /*
-** The owner of a tensor for its userdata. Slots lie in C's memory, so that a tensor whose finaliser
+** The owner of a tensor for its userdata. Cells lie in C's memory, so that a tensor whose finaliser
 ** never runs (a metatable can be taken away with 'debug') is found when the state closes.
 */
-typedef struct slot {
+typedef struct cell {
   heed_tensor *t;                  /* NULL: not filled yet, or released */
-  struct slot *newer, *older;      /* all of the state's, by age */
+  struct cell *newer, *older;      /* all of the state's, by age */
   int64_t age, scope;              /* the number of the scope that it was made in; 0: none */
   bool kept, spared;               /* scopes leave it alone: for ever, or once */
-} slot;
+} cell;
 
 /* The userdata itself. 'self' distinguishes it from foreign ones. Its user value: lua_anchor.c. */
 typedef struct box {
   struct box *self;
   binding *owner;
-  slot *at;                        /* NULL: released */
+  cell *at;                        /* NULL: released */
 } box;
 
 /* The settings of all calls while a frame is open. */
@@ -70,7 +70,7 @@ typedef struct hook hook;          /* lua_grad.c */
 struct binding {
   heed_context *cx;
   lua_State *main, *L;             /* L: of the call that runs, kept alive in the registry */
-  slot *newest, *unused, *late;    /* late: released by finalisers, dropped when they are done */
+  cell *newest, *unused, *late;    /* late: released by finalisers, dropped when they are done */
   int64_t clock;                   /* ages, and numbers of scopes */
   frame *frames;
   hook *hooks;
@@ -102,7 +102,7 @@ static inline box *box_at (lua_State *L, const binding *b, int i) {
   return b == NULL || x->owner == b ? x : NULL;
 }
 
-static inline slot *slot_at (lua_State *L, const binding *b, int i) {
+static inline cell *cell_at (lua_State *L, const binding *b, int i) {
   box *x = box_at(L, b, i);
   return x != NULL ? x->at : NULL;
 }
@@ -115,12 +115,12 @@ typedef struct element {
 
 /* lua_tensor.c */
 void enter_anew (lua_State *L, binding *b);
-slot *push_slot_of (lua_State *L, binding *b);           /* an empty one, in its userdata */
-static inline slot *push_slot (lua_State *L) { return push_slot_of(L, binding_of(L)); }
-int fill (lua_State *L, slot *s, heed_tensor *t);        /* s := t, which it owns; or raises, as
+cell *push_cell_of (lua_State *L, binding *b);           /* an empty one, in its userdata */
+static inline cell *push_cell (lua_State *L) { return push_cell_of(L, binding_of(L)); }
+int fill (lua_State *L, cell *s, heed_tensor *t);        /* s := t, which it owns; or raises, as
                                                    'done' does; 1 */
-void empty_slot (slot *s);                               /* drops its tensor */
-void drop_slots (binding *b);                            /* at the end: all of them */
+void empty_cell (cell *s);                               /* drops its tensor */
+void drop_cells (binding *b);                            /* at the end: all of them */
 bool is_box (lua_State *L, int i);                       /* a tensor of this state, even released */
 heed_tensor *raw_tensor (lua_State *L, int i);           /* NULL: none, or released */
 heed_tensor *check_tensor (lua_State *L, int i);         /* raises */

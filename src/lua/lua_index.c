@@ -277,7 +277,7 @@ static int index_by_number (lua_State *L, heed_context *cx, heed_tensor *t) {
     if (heed_requires_grad(t) && heed_recording(cx)) refuse_element(L, 1, &i);
     return give_element(L, row_at(L, t, i));
   }
-  slot *s = push_slot(L);
+  cell *s = push_cell(L);
   fill(L, s, row_at(L, t, i));
   return pass_anchor(L, 1);
 }
@@ -292,7 +292,7 @@ int index_by_key (lua_State *L) {
   heed_tensor *t = x->at != NULL ? x->at->t : NULL;
   if (t == NULL) return raise(L, "the tensor was released");
   if (lua_type(L, 2) == LUA_TNUMBER) return index_by_number(L, cx, t);
-  slot *s = push_slot(L);
+  cell *s = push_cell(L);
   read_indices(L, &ix);
   if (selects_element(t, &ix)) return push_element_at(L, cx, t, &ix);
   hold(&ix, true);

@@ -180,7 +180,7 @@ heed_tensor *push_from_value (lua_State *L, int i, const heed_type *type) {
   nest s = {.L = L, .rank = -1, .type = HEED_FLOAT32};
   i = lua_absindex(L, i);
   for (int k = 0; k < HEED_RANK; k++) s.size[k] = -1;
-  slot *made = push_slot(L);
+  cell *made = push_cell(L);
   lua_pushvalue(L, i);
   survey(&s, 0);
   heed_type wanted = type != NULL ? *type : s.type;
@@ -239,7 +239,7 @@ static factory read_factory (lua_State *L, int i) {
 /* The tensor on top, on that device. */
 static void move (lua_State *L, const char *device) {
   heed_value to[] = {heed_t(raw_tensor(L, -1)), heed_none(), heed_s(device)};
-  slot *s = push_slot(L);
+  cell *s = push_cell(L);
   fill(L, s, heed_call(named(L), HEED_to, to, 3));
 }
 
@@ -271,7 +271,7 @@ static int l_tensor (lua_State *L) {
   factory m = read_factory(L, 2);
   if (!is_box(L, 1)) push_from_value(L, 1, m.has_type ? &m.type : NULL);
   else {
-    slot *s = push_slot(L);
+    cell *s = push_cell(L);
     heed_tensor *t = check_tensor(L, 1);
     fill(L, s, copied(named(L), t, m.has_type ? m.type : heed_type_of(t)));
   }
@@ -317,7 +317,7 @@ static int l_frombytes (lua_State *L) {
   int rank = read_sizes(L, 2, size);
   factory m = read_factory(L, 3);
   check_bytes(L, m.type, rank, size, bytes);
-  slot *s = push_slot(L);
+  cell *s = push_cell(L);
   fill(L, s, heed_from(named(L), m.type, rank, size, data));
   return finish(L, &m);
 }

@@ -247,7 +247,7 @@ static int l_clip_gradients (lua_State *L) {
   const bool scales = !lua_isnoneornil(L, 3);
   const size_t n = lua_rawlen(L, 1);
   heed_tensor **list = lua_newuserdatauv(L, (n + 1) * sizeof *list, 0);
-  slot *s = push_slot(L);
+  cell *s = push_cell(L);
   read_list(L, 1, (int)n, list);
   for (size_t i = 0; i < n; i++) heed_keep(list[i]);
   heed_tensor *norm = scales ? heed_clip_gradients(cx, max, p, (int)n, list)

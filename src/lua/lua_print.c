@@ -366,8 +366,8 @@ static heed_tensor *shown (const style *s, heed_tensor *t) {
 }
 
 
-/* Fills the slot with what is printed, and copies its elements. */
-static void read_elements (style *s, slot *made, heed_tensor *t) {
+/* Fills the cell with what is printed, and copies its elements. */
+static void read_elements (style *s, cell *made, heed_tensor *t) {
   lua_State *L = s->L;
   s->rank = heed_rank(t);
   s->type = lua_type_of(t);
@@ -386,7 +386,7 @@ static int push_text (lua_State *L, const char *format) {
   luaL_Buffer out;
   binding *b = enter(L);
   luaL_checkstack(L, 2 * HEED_RANK + 20, "tostring");
-  slot *made = push_slot(L);
+  cell *made = push_cell(L);
   heed_tensor *t = check_tensor(L, 1);
   style s = {.L = L, .b = b, .format = format};
   int64_t sizes[HEED_RANK];

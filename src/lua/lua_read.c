@@ -265,7 +265,7 @@ static int l_to (lua_State *L) {
   target to = {.type = heed_type_of(x), .device = heed_device_of(x)};
   if (top < 2) return raise(L, "a type or a device expected, got nothing");
   for (int i = 2; i <= top; i++) read_target(L, i, &to);
-  slot *s = push_slot(L);
+  cell *s = push_cell(L);
   heed_tensor *t = check_tensor(L, 1);
   heed_value args[] = {heed_t(t), heed_i(to.type), heed_s(to.device)};
   bool converts = to.type != heed_type_of(t) || !is_on(t, to.device);
@@ -283,7 +283,7 @@ static int l_to (lua_State *L) {
 static int l_detach (lua_State *L) {
   enter(L);
   at_most(L, 1);
-  slot *s = push_slot(L);
+  cell *s = push_cell(L);
   heed_tensor *t = check_tensor(L, 1);
   named(L);
   return fill(L, s, heed_detach(t));

@@ -88,11 +88,11 @@ void end_frame (binding *b, lua_State *L, frame *f) {
 ** ===================================================================
 */
 
-typedef void (*visit) (slot *s, int64_t scope);
+typedef void (*visit) (cell *s, int64_t scope);
 
-static void spare (slot *s, int64_t scope) { s->spared = s->age > scope; }
+static void spare (cell *s, int64_t scope) { s->spared = s->age > scope; }
 
-static void keep_forever (slot *s, int64_t scope) {
+static void keep_forever (cell *s, int64_t scope) {
   (void)scope;
   s->kept = true;
 }
@@ -114,7 +114,7 @@ static void visit_reachable (lua_State *L, int visited, visit f, int64_t scope) 
     lua_rawgeti(L, list, n);
     lua_pushnil(L);
     lua_rawseti(L, list, n--);
-    slot *s = slot_at(L, b, -1);
+    cell *s = cell_at(L, b, -1);
     if (s != NULL) f(s, scope);
     if (!lua_istable(L, -1)) { lua_pop(L, 1); continue; }
     lua_pushvalue(L, -1);
@@ -148,17 +148,17 @@ static void visit_values (lua_State *L, int from, visit f, int64_t scope) {
 }
 
 
-static bool must_stay (const slot *s) {
+static bool must_stay (const cell *s) {
   return s->kept || s->spared || (heed_requires_grad(s->t) && heed_is_leaf(s->t));
 }
 
 
 /* Releases the tensors made in the scope; spared tensors belong to the scope around it. */
 static void release_made_in (binding *b, int64_t scope, int64_t around) {
-  for (slot *s = b->newest; s != NULL && s->age > scope; s = s->older) {
+  for (cell *s = b->newest; s != NULL && s->age > scope; s = s->older) {
     if (s->scope == scope) {
       s->scope = around;
-      if (s->t != NULL && !must_stay(s)) empty_slot(s);
+      if (s->t != NULL && !must_stay(s)) empty_cell(s);
     }
     s->spared = false;
   }

@@ -10,12 +10,12 @@
 
 /*
 ** {==================================================================
-** Slots
+** Cells
 ** ===================================================================
 */
 
-static slot *new_slot (binding *b, lua_State *L) {
-  slot *s = b->unused;
+static cell *new_cell (binding *b, lua_State *L) {
+  cell *s = b->unused;
   if (s != NULL) b->unused = s->older;
   else s = malloc(sizeof *s);
   if (s == NULL) return NULL;
@@ -31,20 +31,20 @@ static slot *new_slot (binding *b, lua_State *L) {
 }
 
 
-static void unlink_slot (binding *b, slot *s) {
+static void unlink_cell (binding *b, cell *s) {
   *(s->newer != NULL ? &s->newer->older : &b->newest) = s->older;
   if (s->older != NULL) s->older->newer = s->newer;
 }
 
 
-void empty_slot (slot *s) {
+void empty_cell (cell *s) {
   heed_tensor *t = s->t;
   s->t = NULL;
   heed_drop(t);
 }
 
 
-static void put_on (slot **list, slot *s) {
+static void put_on (cell **list, cell *s) {
   s->older = *list;
   *list = s;
 }
@@ -52,21 +52,21 @@ static void put_on (slot **list, slot *s) {
 
 /* Drops what finalisers released. */
 static void drop_late (binding *b) {
-  slot *s;
+  cell *s;
   while ((s = b->late) != NULL) {
     b->late = s->older;
-    empty_slot(s);
+    empty_cell(s);
     put_on(&b->unused, s);
   }
 }
 
 
-void drop_slots (binding *b) {
-  slot *s;
+void drop_cells (binding *b) {
+  cell *s;
   drop_late(b);
   while ((s = b->newest) != NULL) {
     b->newest = s->older;
-    empty_slot(s);
+    empty_cell(s);
     put_on(&b->unused, s);
   }
   while ((s = b->unused) != NULL) {
@@ -115,10 +115,10 @@ void enter_anew (lua_State *L, binding *b) {
 ** ===================================================================
 */
 
-slot *push_slot_of (lua_State *L, binding *b) {
+cell *push_cell_of (lua_State *L, binding *b) {
   box *x = lua_newuserdatauv(L, sizeof *x, 1);
   x->self = NULL;
-  slot *s = x->at = new_slot(b, L);
+  cell *s = x->at = new_cell(b, L);
   if (s == NULL) luaL_error(L, "not enough memory");
   x->self = x;
   x->owner = b;
@@ -128,7 +128,7 @@ slot *push_slot_of (lua_State *L, binding *b) {
 }
 
 
-int fill (lua_State *L, slot *s, heed_tensor *t) {
+int fill (lua_State *L, cell *s, heed_tensor *t) {
   s->t = t;
   done(L, t != NULL);
   return 1;
@@ -139,7 +139,7 @@ bool is_box (lua_State *L, int i) { return box_at(L, binding_of(L), i) != NULL; 
 
 
 heed_tensor *raw_tensor (lua_State *L, int i) {
-  slot *s = slot_at(L, binding_of(L), i);
+  cell *s = cell_at(L, binding_of(L), i);
   return s != NULL ? s->t : NULL;
 }
 
@@ -162,12 +162,12 @@ static int l_release (lua_State *L) {
   box *x = box_at(L, binding_of(L), 1);
   if (x == NULL) check_tensor(L, 1);
   binding *b = x->owner;
-  slot *s = x->at;
+  cell *s = x->at;
   if (s == NULL || b->cx == NULL) return 0;
   enter(L);
   at_most(L, 1);
   x->at = NULL;
-  unlink_slot(b, s);
+  unlink_cell(b, s);
   put_on(&b->late, s);
   if (!in_finaliser(L)) drop_late(b);
   return 0;
@@ -179,12 +179,12 @@ static int l_gc (lua_State *L) {
   box *x = box_at(L, NULL, 1);
   if (x == NULL || x->at == NULL) return 0;
   binding *b = x->owner;
-  slot *s = x->at;
+  cell *s = x->at;
   lua_State *was = b->L;
   x->at = NULL;
-  unlink_slot(b, s);
+  unlink_cell(b, s);
   b->L = L;                        /* the graph may release functions */
-  empty_slot(s);
+  empty_cell(s);
   b->L = was;
   put_on(&b->unused, s);
   return 0;
@@ -286,7 +286,7 @@ static void open_shape (lua_State *L) {
 */
 
 static void push_gradient (lua_State *L) {
-  slot *s = push_slot(L);
+  cell *s = push_cell(L);
   s->t = heed_gradient(check_tensor(L, 1));
   s->kept = true;
   if (s->t == NULL) lua_pushnil(L);
@@ -297,7 +297,7 @@ static void push_gradient (lua_State *L) {
 static int push_transposed (lua_State *L, const char *key) {
   int64_t axes[HEED_RANK];
   heed_context *cx = binding_of(L)->cx;
-  slot *s = push_slot(L);
+  cell *s = push_cell(L);
   heed_tensor *t = check_tensor(L, 1);
   int rank = heed_rank(t);
   bool all = strcmp(key, "T") == 0;

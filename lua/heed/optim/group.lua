@@ -286,7 +286,7 @@ local function note(self, number, gradients, lists, made)
     end
     return true
   end
-  local function again()
+  local function advance()
     local counts = counted(self)
     local step = counts[moved[1]] + 1
     for _, i in ipairs(moved) do before[i], counts[i] = counts[i], step end
@@ -301,7 +301,7 @@ local function note(self, number, gradients, lists, made)
     last.step = last_step
   end
   local notes = recording.running().notes
-  notes[#notes + 1] = {ready = ready, again = again, undo = undo}
+  notes[#notes + 1] = {ready = ready, advance = advance, undo = undo}
 end
 
 
