@@ -117,7 +117,8 @@ local function check_unchanged(folder)
   end
 end
 
-local RUN <const> = "cd %s && unset HEED_DEVICE && %s lua5.4 spec/mutate.lua count=99 seconds=1 %s"
+local RUN <const> = "cd %s && unset HEED_DEVICE LUA_INIT_5_4 && %s lua5.4 spec/mutate.lua "
+                    .. "count=99 seconds=1 %s"
 
 
 describe("mutate", function()

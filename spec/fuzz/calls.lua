@@ -1,5 +1,5 @@
--- Random calls, as source: functions, methods, operators, indices, layers, optimisers. Half of the
--- calls are plausible; in the others any argument may be anything.
+-- Random calls, as source: functions, methods, operators, indices, layers, optimisers, masks,
+-- caches, captures. Half of the calls are plausible; in the others any argument may be anything.
 
 local arguments = require "spec.fuzz.arguments"
 local signatures = require "spec.fuzz.signatures"
@@ -354,9 +354,125 @@ local y, z = o:step(), o:state()]]):format(kind, concat(names, ", "), grad,
 end
 
 
+-- Masks and biases: how each is made, for T queries and S keys of two sequences.
+local MASKS = {
+  function() return "heed.mask.causal()" end,
+  function(r) return ("heed.mask.causal{offset = %d}"):format(r:integer(-3, 3)) end,
+  function(r) return ("heed.mask.window(%d, %d)"):format(r:integer(0, 3), r:integer(0, 3)) end,
+  function(r, _, S)
+    return ("heed.mask.lengths(heed.tensor{%d, %d})"):format(r:integer(0, S), r:integer(0, S))
+  end,
+  function(_, _, S) return ("heed.mask.keys(heed.rand(2, %d):gt(0.3))"):format(S) end,
+  function(r) return ("heed.mask.prefix(%d)"):format(r:integer(0, 4)) end,
+  function(_, _, S) return ("heed.mask.documents(heed.arange(%d) // 2)"):format(S) end,
+  function(r) return ("heed.mask.blocks(%d, 1, 0)"):format(r:integer(1, 4)) end,
+  function(r) return ("heed.mask.every(%d)"):format(r:integer(1, 4)) end,
+  function(_, T, S) return ("heed.mask.tensor(heed.rand(%d, %d):gt(0.3))"):format(T, S) end,
+  function() return "heed.mask.predicate(function(b, h, i, j) return j <= i end)" end,
+}
+local BIASES = {
+  function() return "nil" end, function() return "heed.bias.alibi(2)" end,
+  function(_, T, S) return ("heed.randn(%d, %d)"):format(T, S) end,
+  function() return "heed.bias.t5{heads = 2}" end,
+}
+
+local function mask_of(r, T, S, depth)
+  if r:chance(0.05) then return values.nasty(r) end
+  if depth == 0 or r:chance(0.4) then return r:pick(MASKS)(r, T, S) end
+  local one = mask_of(r, T, S, depth - 1)
+  if r:chance(0.3) then return ("~(%s)"):format(one) end
+  return ("(%s) %s (%s)"):format(one, r:pick{"&", "|"}, mask_of(r, T, S, depth - 1))
+end
+
+local MASK_USES = {
+  "heed.attention(a1, a2, a2, {mask = a3, bias = a4, weights = true})",
+  "heed.attention(a1, a2, a2, {mask = a3, causal = true, dropout = 0.5, lse = true})",
+  "heed.attention(a1, a2, a2, {mask = a3, softcap = 3, fused = false})",
+  "nn.MultiHeadAttention(8, 2)(heed.randn(2, a2:size(3), 8), {mask = a3, bias = a4})",
+  "tostring(a3), heed.plot.mask(a3)",
+}
+
+function families.masks(r)
+  local T, S = r:integer(0, 5), r:integer(0, 6)
+  local dtype = r:pick(values.floats)
+  local list = {
+    values.tensor(r, {2, 2, T, 4}, dtype, {grad = true}),
+    values.tensor(r, {2, 2, S, 4}, dtype, {grad = true}),
+    mask_of(r, T, S, 3), r:pick(BIASES)(r, T, S),
+  }
+  if r:chance(0.2) then spoil(r, list, 1) end
+  local use = r:pick(MASK_USES)
+  return statement(r, list, function() return "y, z = " .. use end)
+end
+
+
+local CACHES = {
+  "", "", "{capacity = 9}", "{capacity = 3}", "{window = 3}", "{window = 3, keep = 1}",
+  "{capacity = %s}", "%s",
+}
+local CACHE_USES = {
+  "step(1)", "step(1)", "step(2)", "step(3)", "step(0)", "c:reorder(heed.tensor{2, 1})",
+  "c:reorder(heed.tensor{1, 1})", "c:reorder(%s)", "c:truncate(1)", "c:truncate(%s)",
+  "c = c:clone()", "c:length()", "c:positions(2)", "c:positions(%s)", "tostring(c)",
+  "c:has_moved()", "step(1, %s)", "m(heed.randn(2, 1, 8), heed.randn(2, 4, 8), {cache = c})",
+  "m(%s, {cache = c})", "m:to('float64')", "c:pass(function() return step(1) end)",
+}
+
+function families.caches(r)
+  local function filled(text)
+    return (text:gsub("%%s", function() return values.nasty(r) end))
+  end
+  local lines = {}
+  for i = 1, r:integer(1, 6) do lines[i] = filled(r:pick(CACHE_USES)) end
+  local cache = filled(("nn.Cache(%s)"):format(r:pick(CACHES)))
+  local grads = r:chance(0.6) and "heed.no_grad(function() %s end)" or "(function() %s end)()"
+  local body = concat(lines, " ")
+  return statement(r, {cache, r:pick{
+    "nn.MultiHeadAttention(8, 2, {rope = true})", "nn.MultiHeadAttention(8, 2)",
+    "nn.EncoderLayer(8, 2)", "nn.DecoderLayer(8, 2)",
+  }}, function()
+    return "local c, m = a1, a2 local function step(T, o) return m(heed.randn(2, T, 8), "
+           .. "o or {cache = c, causal = true}) end\n"
+           .. grads:format(body) .. "\nlocal y, z = c, c:clone()"
+  end)
+end
+
+
+local BODIES = {
+  "return x * 2 + 1", "x:add_(1) return x", "return x, x:sum()", "return x:softmax(-1)",
+  "return w(x)", "o:zero_grad() w(x):sum():backward() o:step() return x",
+  "return w(x):mean():item()", "return {x}", "error('on purpose')",
+  "heed.manual_seed(1) return x:dropout(0.5)", "return %s",
+  "collectgarbage() return x + 1", "coroutine.yield(x)", "return x[1]",
+  "kept = kept or x * 2 return kept",
+  "o:step() return heed.optim.clip_grad_norm(w:parameters(), 1)",
+}
+local BETWEEN = {
+  "", "", "", "w:to('float64')", "w.weight:set_(heed.ones(4, 4))", "x:add_(1)", "o.lr = %s",
+  "w.weight.grad = nil", "w:eval()", "collectgarbage()", "x:release()", "f(%s)", "f()", "f(x, x)",
+  "o:load_state(o:state())", "w:zero_grad()",
+}
+
+function families.captures(r)
+  local function filled(text)
+    return (text:gsub("%%s", function() return values.nasty(r) end))
+  end
+  local lines = {}
+  for i = 1, r:integer(1, 5) do lines[i] = filled(r:pick(BETWEEN)) .. " y, z = f(x)" end
+  return statement(r, {
+    values.tensor(r, {3, 4}, r:pick{"float32", "float32", "float64"}, {grad = r:chance(0.2)}),
+  }, function()
+    return "local x, w, f, kept, y, z = a1, nn.Linear(4, 4)\n"
+           .. "local o = optim.SGD(w:parameters(), {lr = 0.1, momentum = 0.9})\n"
+           .. ("f = heed.capture(function(x) %s end)\n"):format(filled(r:pick(BODIES)))
+           .. "y, z = f(x)\n" .. concat(lines, "\n")
+  end)
+end
+
+
 local WEIGHTS = {
   rows = 12, layouts = 6, functions = 6, operators = 5, attention = 4, layers = 3, optimisers = 2,
-  methods = 1, core = 1, cuda = 1,
+  masks = 3, caches = 2, captures = 2, methods = 1, core = 1, cuda = 1,
 }
 local drawn = {}
 for _, name in ipairs(signatures.sorted(WEIGHTS)) do

@@ -35,6 +35,8 @@ function check.start()
     copies[name] = {}
     for key, value in next, t do copies[name][key] = value end
   end
+  -- The positions of cached steps stay: the next step needs them.
+  heed.nn.MultiHeadAttention(4, 1, {rope = true})(heed.ones(1, 1, 4), {cache = heed.nn.Cache()})
   collectgarbage()
   collectgarbage()
   check.live, check.nodes = heed.memory().live, heed.graph_nodes()

@@ -98,6 +98,14 @@ local function check_type(who, name, value, default)
 end
 
 
+-- Has a table a class with a name, as a mask, a bias or a cache in the place of {mask = m}? Fields
+-- of such a table are no options.
+local function is_object(t)
+  local class = getmetatable(t)
+  return type(class) == "table" and rawget(class, "__name") ~= nil
+end
+
+
 ---Reads a table of options.
 ---@param who string the function they were given to, as messages name it
 ---@param given table? what the caller passed
@@ -110,7 +118,7 @@ function options.read(who, given, known, elsewhere)
     if default ~= options.any then read[name] = default end
   end
   if given == nil then return read end
-  if type(given) ~= "table" then
+  if type(given) ~= "table" or is_object(given) then
     heed.fail("%s: a table of options expected, got %s", who, options.kind(given))
   end
   for name, value in pairs(given) do
