@@ -251,6 +251,16 @@ describe("heed.generate", function()
     end
   end)
 
+  it("compares a model once more where prompts are padded", function()
+    heed.manual_seed(4)
+    local embed, layer, head = nn.Embedding(7, 8), nn.MultiHeadAttention(8, 2), nn.Linear(8, 7)
+    local function model(ids, o)         -- without lengths, padding is attended to
+      return head(layer(embed(ids), {cache = o and o.cache, causal = true}))
+    end
+    heed.generate(model, {{1, 2}, {3, 4}}, {max = 3})
+    assert.matches(wanted, message(heed.generate, model, PROMPTS, {max = 3}))
+  end)
+
   it("compares a model once, and draws as without the comparison", function()
     heed.manual_seed(2)
     local model = Misplaced(function(x) return x end)

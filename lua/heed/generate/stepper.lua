@@ -19,12 +19,21 @@ local fail, kind = heed.fail, options.kind
 local Stepper = {}
 Stepper.__index = Stepper
 
--- Models that gave the same logits with a cache as without.
+-- Models that gave the same logits with a cache as without: "padded" also for prompts of different
+-- lengths, "whole" for others.
 local agreed = setmetatable({}, {__mode = "k"})
 
 -- How far logits may be apart, as a part of their range, where rounding alone differs.
 local APART = {float32 = 2e-3, float64 = 2e-3}
 local APART_HALF <const> = 0.05
+
+
+local function kind_of(rows)
+  for _, row in ipairs(rows) do
+    if #row ~= #rows[1] then return "padded" end
+  end
+  return "whole"
+end
 
 
 local function cache_of(cache)
@@ -55,7 +64,8 @@ function Stepper.new(model, prompt, o, copies)
   return setmetatable({
     model = model, prompt = prompt, cache = cache_of(o.cache), rows = false,
     context = copied(prompt.context), context_lengths = copied(prompt.context_lengths),
-    trusted = o.cache ~= nil and o.cache ~= true or agreed[model] or is_watched(model),
+    kind = kind_of(prompt.rows), trusted = o.cache ~= nil and o.cache ~= true
+      or agreed[model] == "padded" or agreed[model] == kind_of(prompt.rows) or is_watched(model),
   }, Stepper)
 end
 
@@ -147,7 +157,7 @@ local function compare(self, logits)
          .. "computes everything for each id; or an nn.Cache() as option cache, which is not "
          .. "compared", apart)
   end
-  agreed[self.model], self.trusted, self.rows = true, true, false
+  agreed[self.model], self.trusted, self.rows = self.kind, true, false
 end
 
 
