@@ -98,7 +98,7 @@ end
 
 
 -- One of the layers and stacks by its name: features, context, which keys of the context are
--- there (in an encoder, of x), who may attend to whom.
+-- there (in an encoder, of x), mask.
 function models.transformer(o, x, context, keys, mask)
   heed.manual_seed(o.seed)
   local m = stirred(new_transformer(o, x:size(3)), o, x.dtype)

@@ -13,7 +13,7 @@ for _, file in ipairs{"default_ops", "default_layers", "default_tasks"} do
 end
 
 
--- What can be seen of a value, as text: all bits of its numbers.
+-- A value as text, with all bits of its numbers.
 local function seen(value)
   if heed.is_tensor(value) then
     return ("%s %s %s"):format(value.dtype, value.shape, seen(value:totable()))
@@ -26,7 +26,7 @@ local function seen(value)
   return tostring(value)
 end
 
--- What a case gives with a value, from the same random numbers each time; or what it raises.
+-- The results of a case with a value, from the same random numbers each time; or its error.
 local function result(case, ...)
   heed.manual_seed(3)
   local results = table.pack(pcall(case[1], ...))

@@ -10,7 +10,10 @@
 -- A spec is a path of spec/*_spec.lua or spec/c/*.c; those with the fewest seconds run first, and
 -- those that have found faults before them. What hangs is ended, and counts as found.
 
+local files = require "spec.support.files"
 local mutants = require "spec.support.mutants"
+
+local read, write = files.read, files.write
 
 local COPY <const> = "build/mutate"
 local LANGUAGES <const> = {lua = "lua", c = "c", h = "c", def = "c", cu = "c"}
@@ -28,16 +31,6 @@ local function lines_of(command)
   return list
 end
 
-local function read(path)
-  local file <close> = io.open(path, "rb")
-  return file and file:read("a")
-end
-
-local function write(path, text)
-  local file <close> = assert(io.open(path, "wb"))
-  assert(file:write(text))
-end
-
 -- Runs a command in the copy; whether it ended well. Ctrl-C ends this program too.
 local function run(command)
   local good, why, code = os.execute(("cd %s && %s"):format(COPY, command))
@@ -50,12 +43,12 @@ end
 local function files_of(folder)
   local list = lines_of(("cd %s && find . \\( -path ./build -o -path ./.git \\) -prune -o -type f "
                          .. "-printf '%%m %%P\\n' | sort"):format(quoted(folder)))
-  local files = {}
+  local modes = {}
   for _, line in ipairs(list) do
     local mode, path = line:match("^(%d+) (.*)$")
-    files[path] = mode
+    modes[path] = mode
   end
-  return files
+  return modes
 end
 
 -- Makes the copy like the tree. What is the same keeps its time, so that little is built again.
@@ -189,8 +182,8 @@ local function object_of_copy()
   return read(("%s/build/%s/heed/core.so"):format(COPY, options.kind))
 end
 
--- What becomes of a fault: "found", "survives", or "void" where it does not compile, or compiles to
--- the same as before.
+-- The fate of a fault: "found", "survives", or "void" where the fault does not compile, or compiles
+-- to the same as before.
 local function try(fault, specs, object)
   local _ <close> = planted(fault)
   if fault.language == "lua" then

@@ -1,21 +1,14 @@
 -- The tool that plants faults (spec/mutate.lua): which ones there are, and, in a small tree of its
 -- own, that it finds those that a spec sees, reports the others, and leaves all as it was.
 
+local files = require "spec.support.files"
 local mutants = require "spec.support.mutants"
+
+local read, write = files.read, files.write
 
 local function output_of(command)
   local pipe <close> = assert(io.popen(command .. " 2>&1"))
   return pipe:read("a")
-end
-
-local function read(path)
-  local file <close> = io.open(path, "rb")
-  return file and file:read("a")
-end
-
-local function write(path, text)
-  local file <close> = assert(io.open(path, "wb"))
-  assert(file:write(text))
 end
 
 -- The faults of a text as "old > new".
@@ -101,8 +94,8 @@ local function tree()
     assert(os.execute("mkdir -p " .. folder .. "/" .. inner))
   end
   for path, text in pairs(FILES) do write(folder .. "/" .. path, text) end
-  for _, path in ipairs{"spec/mutate.lua", "spec/output.lua", "spec/support/mutants.lua",
-                        "spec/support/busted.lua"} do
+  for _, path in ipairs{"spec/mutate.lua", "spec/output.lua", "spec/support/files.lua",
+                        "spec/support/mutants.lua", "spec/support/busted.lua"} do
     write(folder .. "/" .. path, read(path))
   end
   return setmetatable({folder = folder}, {__close = function()

@@ -25,7 +25,7 @@ local function note(event, ...)
 end
 
 
--- What a metamethod of a trap gives after it noted its arguments; a generous trap gives itself.
+-- The result of a trap's metamethod, after it noted its arguments; a generous trap gives itself.
 local function answer(trap, event)
   trap.left = trap.left - 1
   if TRUTHS[event] then return trap.left > 0 end

@@ -40,7 +40,7 @@ INLINE void sum_products (part<T> &sum, const products &p, const E &a, int64_t a
     load_tile(one, a, a_at + k * p.a.column, p.a.row, p.a.column, rows, depth, (T)1);
     load_tile(two, b, b_at + k * p.b.row, p.b.column, p.b.row, columns, depth, (T)1);
     __syncthreads();
-    if (!wanted) continue;         /* a thread that only loads: its part */
+    if (!wanted) continue;         /* this thread only loads: no part of c is its own */
     clear_part(more);
     multiply_tiles(more, one, two, depth);
     UNROLL(T, i) UNROLL(T, j) sum.at[i][j] = multiply_add(more.at[i][j], (T)1, sum.at[i][j]);

@@ -312,7 +312,7 @@ static double value_of (heed_tensor *t) {
   return value;
 }
 
-/* What cannot be done is refused before the first change. */
+/* A commit that cannot be done is refused before its first change. */
 static void commits_whole_changes (heed_context *cx, heed_context *other) {
   heed_tensor *x = leaf(cx, 1), *y = leaf(cx, 2), *to = leaf(cx, 5), *away = leaf(other, 7);
   heed_tensor *pair = heed_from(cx, HEED_FLOAT64, 1, (int64_t[]){2}, (double[]){1, 2});

@@ -15,7 +15,7 @@
 
 enum { TIMES = 4 };
 
-/* What Lua has, and the most that it had. */
+/* Bytes that Lua has, and the most that it had. */
 typedef struct counted {
   size_t bytes, most;
 } counted;

@@ -12,7 +12,7 @@
 
 static int failed;
 
-/* What a predicate calls: the host wants the script to end. */
+/* Called by a predicate: the host wants the script to end. */
 static int l_interrupt (lua_State *L) {
   heed_interrupt(heed_lua_context(L));
   return 0;

@@ -123,7 +123,7 @@ cases["Module:freeze.frozen"] = {function(value)
   return nn.Linear(2, 2):freeze(value).weight.requires_grad
 end, false}
 
--- What a cache with a window holds after more steps than the window has.
+-- The contents of a cache with a window after more steps than the window has.
 cases["heed.Cache.options.keep"] = {function(value)
   local layer, cache = nn.MultiHeadAttention(4, 2), nn.Cache{window = 2, keep = value}
   local y

@@ -115,7 +115,7 @@ local HEAT <const> = {{1, 2}, {3, 7}}
 class("heed.plot.heat", function(o) return plot.heat(HEAT, o):text(true, 60) end,
       {min = 0, max = 9})
 cases["heed.plot.heat.min"].value, cases["heed.plot.heat.max"].value = 1, 7
--- What gnuplot draws is smooth, the terminal's picture is not.
+-- Gnuplot's curve is smooth, the terminal's is not.
 class("heed.plot.curve", function(o)
   local picture = plot.curve(IDS:to("float32"):sin(), o)
   return picture:text(true, 60), picture.series[1].smooth

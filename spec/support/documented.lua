@@ -11,7 +11,7 @@ local OTHERS <const> = {["options.any"] = true}
 local LITERALS <const> = {["true"] = true, ["false"] = false, once = 1}
 
 
--- What a word says: a number, a string, a boolean, a list of numbers.
+-- The value of a word: a number, a string, a boolean, a list of numbers.
 local function literal(text)
   if LITERALS[text] ~= nil then return LITERALS[text] end
   if text:find("^{[%d., ]+}$") or text:find('^"[%w_]*"$') then return load("return " .. text)() end
@@ -95,7 +95,7 @@ local function add_block(list, block, owner, class, path)
 end
 
 
--- What a comment stands above: a function's name, or the file's for what it returns.
+-- The name of the function below a comment, or the file's for the value that it returns.
 local function owner_of(line, path)
   return line:match("^function ([%w_.:]+)") or line:match("^local function ([%w_]+)")
          or line:match("^([%w_.]+) = ") or path:match("^lua/heed/(.*)%.lua$"):gsub("/", ".")

@@ -1,4 +1,4 @@
--- What busted loads before the specs.
+-- Loaded by busted before the specs.
 local sealed = require "spec.support.sealed"
 
 require "spec.support.device"

@@ -14,7 +14,7 @@ local function with(more)
   return more
 end
 
--- What stands in place of a token.
+-- The tokens that take the place of a token.
 local TOKENS <const> = {
   lua = with{["=="] = {"~="}, ["~="] = {"=="}, ["//"] = {"*"}, ["and"] = {"or"}, ["or"] = {"and"},
              ["not"] = {""}, ["true"] = {"false"}, ["false"] = {"true"}},
@@ -23,8 +23,8 @@ local TOKENS <const> = {
            ["true"] = {"false"}, ["false"] = {"true"}},
 }
 
--- What is no code: comments, strings, directives that are no definition. A pattern matches from
--- where it begins to its end.
+-- Text that is no code: comments, strings, directives that are no definition. A pattern matches
+-- from where it begins to its end.
 local HIDDEN <const> = {
   lua = {"^%-%-%[(=*)%[.-%]%1%]", "^%-%-[^\n]*", "^%[(=*)%[.-%]%1%]", '^""', "^''",
          '^".-[^\\]"', "^'.-[^\\]'"},

@@ -1,5 +1,6 @@
--- What specs cannot try in a state that its host sealed (make sealed), each with its reason: a spec
--- of FILES, a test or a group of TESTS, and a test that reads one of MODULES count as skipped.
+-- Specs and tests that cannot run in a state that its host sealed (make sealed), each with its
+-- reason: a spec of FILES, a test or a group of TESTS, and a test that reads one of MODULES count
+-- as skipped.
 
 local sealed = {}
 
@@ -73,7 +74,7 @@ function sealed.reason(path)
 end
 
 
--- What stands in the place of a module: reading it skips the test that runs.
+-- A table in the place of a module: reading it skips the test that runs.
 local function stand_in(name, running)
   return setmetatable({}, {__index = function()
     if not running.skip then error(name .. " is read outside of a test", 2) end

@@ -45,7 +45,7 @@ static void cpu_free (device *self, void *data, size_t bytes) {
   free(data);
 }
 
-/* What stands before scratch memory. */
+/* The head of scratch memory, which stands before it. */
 typedef struct scratch_head {
   _Alignas(64) heed_context *cx;
   size_t bytes;
@@ -98,7 +98,7 @@ const char *cpu_refuse (cpu *self, const char *format, ...) {
 /* The kinds of work by name, and how many ops each has. */
 static const struct { const char *name; int ops; } kinds[WORK_KINDS] = {
 #define KIND(NAME, name, text, ops) {text, WORK_##NAME##_OPS},
-#define NUMBERED(NAME, name, text, n) {text, n},
+#define NUMBERED(NAME, name, text, n) {text, WORK_##NAME##_OPS},
 #include "base/works.def"
 };
 

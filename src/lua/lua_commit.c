@@ -10,8 +10,8 @@
 static const char changes_key = 0;     /* its address names their metatable in the registry */
 
 /*
-** What a table of changes says. The tensors are those of its lists, one after the other; held:
-** each has one more owner.
+** The contents of a table of changes. The tensors are those of its lists, one after the other;
+** held: each has one more owner.
 */
 typedef struct changes {
   heed_changes of;

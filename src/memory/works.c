@@ -206,7 +206,7 @@ births *births_begin (heed_context *cx, device *where) {
 }
 
 
-/* They are forgotten, once they have values or none is left. */
+/* Births are forgotten, once they have values or none is left. */
 static void forget_births (heed_context *cx, births *b) {
   births **at = &cx->capture.births;
   while (*at != b) at = &(*at)->next;

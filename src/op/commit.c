@@ -116,7 +116,7 @@ static void end (commit *m) {
 }
 
 
-/* What messages name. */
+/* The name of the changes in messages. */
 static const char *name_of (const heed_changes *changes) {
   return changes->nsteps > 0 ? optimize_name(changes->steps->kind) : "commit";
 }

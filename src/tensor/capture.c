@@ -348,7 +348,7 @@ static void count_changes (heed_capture *c) {
 }
 
 
-/* What the work makes has values; leaves have the gradients that it makes. */
+/* Tensors that the work makes have values now, and leaves the gradients that it makes. */
 static void take_effect (heed_context *cx, heed_capture *c) {
   for (int64_t i = 0; c->births != NULL && i < c->ninputs; i++) {
     node_drop(c->inputs[i].before);

@@ -28,7 +28,7 @@ local APART = {float32 = 2e-3, float64 = 2e-3}
 local APART_HALF <const> = 0.05
 
 
-local function kind_of(rows)
+local function lengths_of(rows)
   for _, row in ipairs(rows) do
     if #row ~= #rows[1] then return "padded" end
   end
@@ -60,12 +60,13 @@ end
 ---@param copies integer how many rows each prompt has
 ---@return heed.generate.Stepper
 function Stepper.new(model, prompt, o, copies)
+  local lengths = lengths_of(prompt.rows)
   local function copied(t) return t and (copies == 1 and t or t:repeat_interleave(copies, 1)) end
   return setmetatable({
     model = model, prompt = prompt, cache = cache_of(o.cache), rows = false,
     context = copied(prompt.context), context_lengths = copied(prompt.context_lengths),
-    kind = kind_of(prompt.rows), trusted = o.cache ~= nil and o.cache ~= true
-      or agreed[model] == "padded" or agreed[model] == kind_of(prompt.rows) or is_watched(model),
+    lengths = lengths, trusted = o.cache ~= nil and o.cache ~= true
+      or agreed[model] == "padded" or agreed[model] == lengths or is_watched(model),
   }, Stepper)
 end
 
@@ -157,7 +158,7 @@ local function compare(self, logits)
          .. "computes everything for each id; or an nn.Cache() as option cache, which is not "
          .. "compared", apart)
   end
-  agreed[self.model], self.trusted, self.rows = self.kind, true, false
+  agreed[self.model], self.trusted, self.rows = self.lengths, true, false
 end
 
 

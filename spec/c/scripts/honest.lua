@@ -29,7 +29,7 @@ for _ = 1, 3 do
 end
 G.assert(G.getmetatable(model) == Model and G.getmetatable(nn.Linear(1, 1)) == nn.Linear)
 
--- What an object of a script's holds is the script's own.
+-- Lists and options of a script's objects are the script's own.
 local copied, gradients = model:clone(), heed.grad(model(x):sum(), opt.parameters)
 G.assert(#gradients == #opt.parameters and #copied:parameters() == #gradients)
 opt.groups[1].lr, opt.options.eps = 2e-2, 1e-6

@@ -28,7 +28,7 @@ typedef struct attend {
   bool failed;                     /* a piece got no memory */
 } attend;
 
-/* A way to compute attention:... */
+/* A way to compute attention: the first that fits is taken. */
 typedef struct attend_way {
   bool (*fits) (const attend *a);
   size_t (*workspace) (const attend *a);

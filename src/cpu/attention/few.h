@@ -12,7 +12,7 @@
 #include "cpu/attention/attention.h"
 #else
 
-#define PART_KEYS (8 * TILE_KEYS)  /* doubled until... */
+#define PART_KEYS (8 * TILE_KEYS)  /* doubled until there are at most MOST_PARTS */
 #define MOST_PARTS 4096
 #define KEYS_AHEAD 16              /* fetched ahead of the key that is read */
 

@@ -1,4 +1,7 @@
-/* ways.h - which way attention takes: the first of its table that fits. The choice is... */
+/*
+** ways.h - which way attention takes: the first of its table that fits. The choice depends on
+** shapes and types alone, so results do not depend on threads (read once for each type).
+*/
 
 #ifndef T
 #include "cpu/attention/attention.h"

@@ -1,4 +1,7 @@
-/* ways.h - which way a product takes: the first of the table that fits. The choice is... */
+/*
+** ways.h - which way a product takes: the first of the table that fits. The choice depends on
+** sizes, strides and b's type alone, so results do not depend on threads (read once for each type).
+*/
 
 #ifndef T
 #include "cpu/product/matmul.h"

@@ -350,7 +350,7 @@ static void FN(run_segments) (void *arg, int64_t from, int64_t to) {
 }
 
 
-/* The results from d->first on,... */
+/* The results from d->first on, at most SEGMENTS, into r. */
 static void FN(add_segments) (reduction *d, FN(results) *r, int64_t n, int64_t segments) {
   FN(results) *parts = d->parts;
   for (int64_t k = 0; d->now != d->pass[0] && k < segments; k++) parts[k] = *r;
