@@ -252,6 +252,17 @@ template <class F, class T> INLINE T block_reduce (F f, T x, T *buffer) {
 
 template <class T> INLINE T block_sum (T x, T *buffer) { return block_reduce(plus(), x, buffer); }
 
+/*
+** One thread of each block asks at the block's end: is this block the last? Then what all blocks
+** read before they ended may be written. '*done' is 0 at first, and again when the kernel ends.
+*/
+INLINE bool ends_last (unsigned *done) {
+  __threadfence();                 /* what this block read and wrote comes before its count */
+  if (atomicAdd(done, 1u) + 1 < gridDim.x) return false;
+  *done = 0;
+  return true;
+}
+
 /* }================================================================== */
 
 

@@ -158,9 +158,7 @@ step_lines (stepping *block, heed_optimizer kind, const line *lines, int n, int6
   variant m = {kind, optimizer_states(kind, &o), optimizer_reads(kind, &o)};
   for (int64_t c = blockIdx.x; c < chunks; c += gridDim.x)
     step_line(&shared, m, lines[row_of(lines, n, c)], c);
-  if (threadIdx.x != 0 || atomicAdd(&block->done, 1u) + 1 < gridDim.x) return;
-  block->done = 0;
-  block->step.step++;
+  if (threadIdx.x == 0 && ends_last(&block->done)) block->step.step++;
 }
 
 /* }================================================================== */

@@ -39,11 +39,7 @@ INLINE generator_start begin (const generator_state *state) {
 /* Advances the state once all threads of all blocks have read it. */
 INLINE void finish (generator_state *state, uint64_t used) {
   __syncthreads();
-  if (threadIdx.x != 0) return;
-  __threadfence();
-  if (atomicAdd(&state->done, 1u) + 1 < gridDim.x) return;
-  state->done = 0;
-  state->offset += used;
+  if (threadIdx.x == 0 && ends_last(&state->done)) state->offset += used;
 }
 
 
