@@ -16,10 +16,15 @@ local function collect()
   collectgarbage()
 end
 
+local collecting = false           -- do backward functions collect all that they can?
+
 local function double(held)
   return heed.custom {
     forward = function(_, a) return a * 2 end,
-    backward = function(_, g) return g * 2, held and nil end,
+    backward = function(_, g)
+      if collecting then collect() end
+      return g * 2, held and nil
+    end,
   }
 end
 
@@ -141,6 +146,16 @@ local function gradient(y)
   return w.grad:totable()
 end
 
+
+-- The same where the pass frees the graph, and all that can be is collected meanwhile too.
+local function gradient_of_freed(y, pass)
+  collect()
+  w.grad, collecting = nil, true
+  local good, g = pcall(pass, y:sum())
+  collecting = false
+  return good and (g or w.grad):totable() or g
+end
+
 local function twice(t) return double()(t) end
 
 
@@ -203,6 +218,33 @@ describe("a function that a backward pass calls", function()
     local y = twice(w):sum()
     assert.same({2, 2}, gradient(y))
     assert.same({2, 2}, gradient(y))
+  end)
+
+  it("lives while a pass frees the functions before it", function()
+    local function grad(y) return heed.grad(y, w) end
+    for _, pass in ipairs {w.backward, grad} do
+      assert.same({8, 8}, gradient_of_freed(twice(twice(twice(w))), pass))
+      assert.same({10, 10}, gradient_of_freed(twice(twice(twice(w)) + w), pass))
+      local x = w * 1
+      local other = x:t()
+      x:add_(twice(twice(twice(w))))
+      x = nil
+      assert.same({9, 9}, gradient_of_freed(other, pass))
+      assert.is_nil(x)
+    end
+  end)
+
+  it("lives between checkpoints, behind views that were changed in place", function()
+    local function sine(t) return t:sin() end
+    local y = w * 0.5
+    for _ = 1, 4 do
+      y = heed.checkpoint(sine, y:clone())
+      y:t():mul_(0.75)
+      y:register_hook(function() collect() end)
+    end
+    local found, plain = gradient_of_freed(y, y.backward), w * 0.5
+    for _ = 1, 4 do plain = plain:sin() * 0.75 end
+    assert.same(gradient(plain), found)
   end)
 
   it("is missed with a message where a script took it away", function()
@@ -285,7 +327,9 @@ describe("random graphs", function()
     end
     local y = v[math.random(#v)]
     if not all then v = nil collect() end
+    collecting = not all
     local good, why = pcall(function() y:sum():backward() end)
+    collecting = false
     return good and x.grad:totable() or why, v, kept
   end
 

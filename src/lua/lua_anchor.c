@@ -10,6 +10,9 @@
 ** Operations pass anchors on. Where a tensor's graph can be reached without its userdata (views
 ** share in-place changes, a host may hold a tensor), keepers are pinned instead: the registry holds
 ** them until their nodes are freed.
+**
+** A pass frees a node before it visits the node's inputs, and a keeper whose node is freed leads to
+** nothing. Hence each keeper is pinned by itself, and those of a pass are held by itself meanwhile.
 */
 
 #include "lua_heed.h"
@@ -225,33 +228,78 @@ int pass_anchor (lua_State *L, int from) {
 ** ===================================================================
 */
 
-/*
-** Adds the entries of the list at i to 'work' behind its n, unless entry 0 says that they are
-** pinned; how many there are then.
-*/
+/* Adds the value on top, which it pops, behind the n entries of 'work'; how many there are then. */
+static lua_Integer add_work (lua_State *L, int work, lua_Integer n) {
+  if (lua_isnil(L, -1)) lua_pop(L, 1);
+  else lua_rawseti(L, work, ++n);
+  return n;
+}
+
+
+/* What the keeper or list at i leads to is added to 'work'. Entry 0 of a list is a mark. */
 static lua_Integer add_entries (lua_State *L, int i, int work, lua_Integer n) {
-  bool pinned = lua_rawgeti(L, i, 0) != LUA_TNIL;
-  lua_pop(L, 1);
-  if (pinned) return n;
-  lua_pushboolean(L, true);
-  lua_rawseti(L, i, 0);
+  if (keeper_at(L, i) != NULL) {
+    lua_getiuservalue(L, i, INPUTS);
+    return add_work(L, work, n);
+  }
   for (lua_Integer k = (lua_Integer)lua_rawlen(L, i); k > 0; k--) {
     lua_rawgeti(L, i, k);
-    lua_rawseti(L, work, ++n);
+    n = add_work(L, work, n);
   }
   return n;
 }
 
 
-/* All keepers that the list leads to, which serves as its own stack. */
-static void pin_list (lua_State *L, int list) {
+static bool is_emptied (lua_State *L, int i) {
+  bool emptied = lua_getiuservalue(L, i, FUNCTION) == LUA_TNIL;
+  lua_pop(L, 1);
+  return emptied;
+}
+
+
+/* Pins the keeper or marks the list at i; false: that is done already, or it leads to nothing. */
+static bool pin (lua_State *L, int i) {
+  const keeper *k = keeper_at(L, i);
+  if (k == NULL) lua_pushvalue(L, i);
+  else lua_rawgetp(L, LUA_REGISTRYINDEX, &pins_key);
+  bool done = lua_rawgeti(L, -1, k != NULL ? k->number : 0) != LUA_TNIL;
+  lua_pop(L, 2);
+  if (done || (k != NULL && is_emptied(L, i))) return false;
+  if (k != NULL) {
+    enlist(L, &pins_key, k->number, i);
+    return true;
+  }
+  lua_pushboolean(L, true);
+  lua_rawseti(L, i, 0);
+  return true;
+}
+
+
+/* The table at 'held' gets the keeper or list at i as a key; false: it has had it. */
+static bool hold (lua_State *L, int i, int held) {
+  lua_pushvalue(L, i);
+  bool done = lua_rawget(L, held) != LUA_TNIL;
+  lua_pop(L, 1);
+  if (done) return false;
+  lua_pushvalue(L, i);
+  lua_pushboolean(L, true);
+  lua_rawset(L, held);
+  return true;
+}
+
+
+/*
+** Pins all keepers that the list leads to, or holds them in the table at 'held', unless that is 0.
+** The list serves as its own stack.
+*/
+static void take_all (lua_State *L, int list, int held) {
   lua_Integer n = (lua_Integer)lua_rawlen(L, list);
   while (n > 0) {
     lua_rawgeti(L, list, n--);
     int entry = lua_gettop(L);
-    const keeper *k = keeper_at(L, entry);
-    if (k != NULL) enlist(L, &pins_key, k->number, entry);
-    else if (lua_istable(L, entry)) n = add_entries(L, entry, list, n);
+    bool leads = keeper_at(L, entry) != NULL || lua_istable(L, entry);
+    if (leads && (held != 0 ? hold(L, entry, held) : pin(L, entry)))
+      n = add_entries(L, entry, list, n);
     lua_settop(L, entry - 1);
   }
 }
@@ -262,8 +310,19 @@ void pin_anchors (lua_State *L, int from, int top) {
   lua_newtable(L);
   int list = lua_gettop(L);
   gather_all(L, from, top, list);
-  pin_list(L, list);
+  take_all(L, list, 0);
   lua_settop(L, list - 1);
+}
+
+
+void hold_keepers (lua_State *L, int i) {
+  if (binding_of(L)->hooks == NULL || !gather_all(L, i, i, 0)) return;
+  lua_newtable(L);
+  int held = lua_gettop(L);
+  lua_newtable(L);
+  gather_all(L, i, i, held + 1);
+  take_all(L, held + 1, held);
+  lua_settop(L, held);
 }
 
 
@@ -302,7 +361,7 @@ int take_anchors_in_place (lua_State *L, int top, int list) {
   bool sole = target != NULL && !heed_is_shared(target);
   gather_all(L, sole || target == NULL ? 1 : 2, top, list);
   if (sole) return list;
-  pin_list(L, list);
+  take_all(L, list, 0);
   return 0;
 }
 

@@ -54,8 +54,10 @@ static int raise_pass (lua_State *L, binding *b) {
 static int l_backward (lua_State *L) {
   int options;
   binding *b = enter(L);
-  heed_tensor *y = check_tensor(L, 1), *seed = gradient_option(L, 2, &options);
-  bool retain = retain_option(L, options);
+  check_tensor(L, 1);
+  bool seeded = gradient_option(L, 2, &options) != NULL, retain = retain_option(L, options);
+  hold_keepers(L, 1);
+  heed_tensor *y = check_tensor(L, 1), *seed = seeded ? check_tensor(L, 2) : NULL;
   b->thrown = false;
   heed_keep(y);                    /* functions of the user's may release them */
   heed_keep(seed);
@@ -124,11 +126,11 @@ static int l_grad (lua_State *L) {
   check_tensor(L, 1);
   if (!list && raw_tensor(L, 2) == NULL)
     raise_wrong(L, "xs", "a tensor or a list of tensors", 2);
-  heed_tensor *seed = gradient_option(L, 3, &options);
-  bool retain = retain_option(L, options);
+  bool seeded = gradient_option(L, 3, &options) != NULL, retain = retain_option(L, options);
+  hold_keepers(L, 1);
   wanted r = push_gradients(L, list ? (int)check_list(L, 2) : 1);
   read_xs(L, list, &r);
-  heed_tensor *y = check_tensor(L, 1);
+  heed_tensor *y = check_tensor(L, 1), *seed = seeded ? check_tensor(L, 3) : NULL;
   b->thrown = false;
   named(L);
   if (!pass_for(y, seed, &r, retain)) return raise_pass(L, b);

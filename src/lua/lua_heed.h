@@ -310,6 +310,8 @@ int pass_anchor (lua_State *L, int from);                /* to the tensor on top
                                                    it was made from; 1 */
 void pin_anchors (lua_State *L, int from, int top);      /* the keepers of these tensors live
                                                    as long as the graph; pushes a list meanwhile */
+void hold_keepers (lua_State *L, int i);                 /* those that the tensor at i leads to:
+                                                   pushes what holds each, if there are any */
 int64_t push_keeper (lua_State *L, int function, int inputs);    /* its number; 'inputs': the index
                                                    of a list, or 0 */
 int64_t anchor_function (lua_State *L, int function, int i);    /* the number of its keeper, for the
