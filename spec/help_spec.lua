@@ -1,8 +1,11 @@
 -- heed.help, printed modules and tables of memory, and the reader of the reference.
 
+local classes = require "heed.internal.classes"
+local core = require "heed.core"
 local heed = require "heed"
 local message_of = require "spec.support.message"
 local reference = require "heed.internal.reference"
+local synonyms = require "heed.internal.synonyms"
 
 -- The output of heed.help.
 local function said(...)
@@ -13,6 +16,17 @@ local function said(...)
   assert(good, why)
   return table.concat(lines, "\n")
 end
+
+
+local function text_of(name)
+  local path = package.searchpath(name, package.path)
+  return path and core.read_file(path)
+end
+
+-- The reference's entries, and its classes.
+local groups, _, known = reference.all(heed, text_of)
+local entries = {}
+for _, group in ipairs(groups) do table.move(group, 1, #group, #entries + 1, entries) end
 
 
 describe("heed.help", function()
@@ -70,9 +84,76 @@ describe("heed.help", function()
   it("finds words, in names before texts", function()
     assert.matches("^x:scatter_add%(", said("scatter_ad"))
     assert.matches("x:logaddexp%(other%).*x:logsumexp", said("overflow"))
+    assert.matches("^heed.optim.clip_grad_norm%(", said("grad norm"))
+    assert.matches("x:logaddexp%(other%).*x:logsumexp.*x:log_softmax", said("LOG without overflow"))
+  end)
+
+  it("finds options, and shows them", function()
+    for name, entry in pairs{temperature = "sample", top_p = "generate", betas = "optim%.Lion"} do
+      assert.matches("heed%." .. entry .. "%b()\n[^\n]*\n      " .. name .. "%?  %w+", said(name))
+    end
+    assert.matches("heed.train%(options%)\n[^\n]*\n      accumulate%?  integer batches",
+                   said("gradient accumulation"))
+  end)
+
+  it("finds the field's words for what has another name", function()
+    assert.matches("^heed.nn.Cache%(", said("KV cache"))
+    assert.matches("^heed.plot.heat%(", said("heatmaps"))
+    assert.matches("^heed.optim.Adam%(.-\n      lr%?  number 0.001 unless given\n",
+                   said("learning rate"))
+    assert.matches("^heed.position.rope%(", said("rotary"))
+    local names = {}
+    for _, entry in ipairs(entries) do
+      names[entry.path] = true
+      for _, of in ipairs{entry, entry.called} do
+        for _, param in ipairs(of.params) do
+          for _, field in ipairs(classes.fields(known, param.type)) do names[field.name] = true end
+        end
+      end
+    end
+    for phrase, meant in pairs(synonyms) do
+      assert.equal(phrase, phrase:lower())
+      for _, name in ipairs(meant) do assert.is_true(names[name], phrase .. ": " .. name) end
+    end
+  end)
+
+  it("says what is written in place of PyTorch's names", function()
+    assert.matches("^for state_dict of PyTorch: m:state%(%)\nfor state_dict of PyTorch: opt:state",
+                   said("state_dict"))
+    assert.matches("^for torch.svd of PyTorch: your own: heed has no", said("torch.svd"))
+  end)
+
+  it("prints so many, and how many it left out", function()
+    local text = said("the")
+    local _, found = text:gsub("\n[%w_.:]+%b()", "")
+    assert.equal(23, found)
+    assert.matches("\nand %d+ more; a further word leaves fewer$", text)
+  end)
+
+  it("shows results", function()
+    assert.matches("\n      %->  heed.Tensor\n", said("softmax"))
+    assert.matches("\n      %->  string%[%]%? unexpected\n", said("module:load_state") .. "\n")
+    assert.matches("\n    multiheadattention%(.*\n      %->  heed.Tensor",
+                   said("nn.MultiHeadAttention"))
+  end)
+
+  it("gives parameters the names of the call", function()
+    local function check(entry)
+      local names = {}
+      for i, param in ipairs(entry.params) do names[i] = param.name end
+      assert.equal((entry.call:match("%((.*)%)$"):gsub("?", "")), table.concat(names, ", "),
+                   entry.path)
+    end
+    assert.is_true(#entries > 300)
+    for _, entry in ipairs(entries) do
+      check(entry)
+      if entry.called then check(entry.called) end
+    end
   end)
 
   it("refuses what nothing is written about", function()
+    assert.matches("about 'temperture'; did you mean 'temperature'%?",
+                   message_of(heed.help, "temperture"))
     assert.matches("help: nothing is written about 'sofmax'; did you mean 'softmax'%?",
                    message_of(heed.help, "sofmax"))
     assert.matches("help: a name, or a function or a class of heed's, expected, got 3",
@@ -134,8 +215,9 @@ local x = 1
     local f, thing, hidden = table.unpack(blocks)
     assert.same({"A section", "M", "f", {"example == 1"}}, {f.section, f.owner, f.name, f.examples})
     assert.equal("Text.", reference.sentence(table.concat(f.text, "\n")))
-    assert.same({"x", "given"}, {f.params[1].name, f.params[2].name})
+    assert.same({"x", "options"}, {f.params[1].name, f.params[2].name})
     assert.is_true(f.params[2].optional)
+    assert.same({name = "", optional = false, type = "integer"}, f.returns[1])
     assert.same({"Thing", "heed.Thing"}, {thing.name, thing.class})
     assert.is_true(hidden.hidden)
   end)

@@ -6,7 +6,10 @@ local core = require "heed.core"
 local heed = require "heed"
 local options = require "heed.internal.options"
 local reference = require "heed.internal.reference"
+local search = require "heed.internal.search"
 local shown = require "heed.internal.shown"
+
+local MOST_FOUND = 24               -- entries that a search prints
 
 local help = {}
 
@@ -98,20 +101,6 @@ local function group_of(part)
 end
 
 
--- Entries whose names have the word in them, and those whose texts do.
-local function search(word)
-  local names, texts = {}, {}
-  for _, entry in ipairs(entries()) do
-    if (entry.path .. " " .. table.concat(entry.aliases, " ")):lower():find(word, 1, true) then
-      names[#names + 1] = entry
-    elseif entry.text:lower():find(word, 1, true) then
-      texts[#texts + 1] = entry
-    end
-  end
-  return names, texts
-end
-
-
 -- Printing ---------------------------------------------------------------
 
 local function print_line(entry)
@@ -135,24 +124,25 @@ local function print_param(indent, name, param)
 end
 
 
--- Options are `given` in heed's own files.
-local function print_params(params)
-  for _, param in ipairs(params) do
-    print_param("      ", param.name == "given" and "options" or param.name, param)
+-- The arguments of a call, their options, and its results.
+local function print_uses(entry)
+  for _, param in ipairs(entry.params) do
+    print_param("      ", param.name, param)
     for _, field in ipairs(classes.fields(known, param.type)) do
       print_param("        ", field.name, field)
     end
   end
+  for _, result in ipairs(entry.returns) do print_param("      ", "->", result) end
 end
 
 
 local function print_entry(entry)
   print(entry.call)
   for line in (entry.text .. "\n"):gmatch("([^\n]*)\n") do print("    " .. line) end
-  print_params(entry.params)
+  print_uses(entry)
   if entry.called then
     print("    " .. entry.called.call)
-    print_params(entry.called.params)
+    print_uses(entry.called)
   end
   for _, example in ipairs(entry.examples) do print("    > " .. example) end
   if #entry.aliases > 0 then print("    Also " .. table.concat(entry.aliases, ", ")) end
@@ -185,34 +175,44 @@ end
 
 
 local function refuse_word(word)
-  local names = {}
-  for _, entry in ipairs(entries()) do names[#names + 1] = entry.path end
-  local closest = core.nearest(word, names)
+  local closest = core.nearest(word:lower(), search.candidates(entries(), known))
   heed.fail("help: nothing is written about '%s'%s", word,
             closest and ("; did you mean '%s'?"):format(closest) or "")
 end
 
 
--- Names that have the word in them, but for those that were printed.
-local function print_more(names, printed)
+-- The names of what was found by the word, but for entries that were printed.
+local function print_more(found, printed)
   local list, seen = {}, {}
   for _, entry in ipairs(printed) do seen[entry] = true end
-  for _, entry in ipairs(names) do
-    if not seen[entry] then list[#list + 1] = entry.path end
+  for _, f in ipairs(found) do
+    if not seen[f.entry] and f.by_name then list[#list + 1] = f.entry.path end
   end
   if #list > 0 then print(shown.wrapped({"See also", table.unpack(list)}, "")) end
 end
 
 
+-- A line for each that was found, with the options in which the words are.
+local function print_found(found)
+  for i = 1, math.min(#found, MOST_FOUND) do
+    print_line(found[i].entry)
+    for _, option in ipairs(found[i].options) do print_param("      ", option.name, option) end
+  end
+  local left = #found - MOST_FOUND
+  if left > 0 then print(("and %d more; a further word leaves fewer"):format(left)) end
+end
+
+
 local function help_with_word(given)
   local word = given:gsub("^heed%.", ""):gsub("^x:", "")
-  local group, found = group_of(word), by_name(word)
-  local names, texts = search(word:lower())
-  if #names + #texts == 0 and not group then refuse_word(given) end
+  local group, named = group_of(word), by_name(word)
+  local found, advice = search.find(entries(), known, word), search.torch(word)
+  if #found + #advice == 0 and not group then refuse_word(given) end
+  for _, line in ipairs(advice) do print(("for %s of PyTorch: %s"):format(given, line)) end
   if group then print_group(group) end
-  for _, entry in ipairs(group and {} or found) do print_entry(entry) end
-  if group or #found > 0 then return print_more(names, group or found) end
-  for _, entry in ipairs(table.move(texts, 1, #texts, #names + 1, names)) do print_line(entry) end
+  for _, entry in ipairs(group and {} or named) do print_entry(entry) end
+  if group or #named > 0 then return print_more(found, group or named) end
+  print_found(found)
 end
 
 

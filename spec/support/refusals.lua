@@ -76,6 +76,11 @@ return {
   -- types
   {heed.zeros, {2, {dtype = "float"}},
    "zeros: argument 'dtype': no type is called 'float'; did you mean 'float32'?"},
+  {heed.zeros, {2, {dtype = "long"}},
+   "zeros: argument 'dtype': no type is called 'long'; did you mean 'int64'?"},
+  {heed.zeros, {2, {dtype = "complex"}},
+   "zeros: argument 'dtype': no type is called 'complex'; there are float32, float64, float16, "
+   .. "bfloat16, int64, uint8, bool"},
   {heed.zeros, {2, {dtype = 3}}, "zeros: argument 'dtype': a type's name expected, got 3"},
   {heed.zeros, {2, {device = "tpu"}},
    "zeros: device 'cpu', 'cuda' or 'cuda:0' expected, got 'tpu'"},

@@ -351,16 +351,27 @@ static const char *const type_names[] = {        /* float is most likely the fir
   "float32", "float64", "float16", "bfloat16", "int64", "uint8", "bool"
 };
 
-const char *nearest_type (const char *name) { return nearest(name, 7, type_names); }
+static const struct { const char *name, *type; } torch_types[] = {
+  {"double", "float64"}, {"half", "float16"}, {"int", "int64"}, {"long", "int64"}, {"byte", "uint8"}
+};
+
+const char *nearest_type (const char *name) {
+  for (size_t i = 0; i < sizeof torch_types / sizeof *torch_types; i++)
+    if (strcmp(name, torch_types[i].name) == 0) return torch_types[i].type;
+  return nearest(name, 7, type_names);
+}
 
 
 heed_type check_type_name (lua_State *L, int i) {
   heed_type type = HEED_FLOAT32;
   const char *name = plain_text(L, i);
   if (name == NULL) raise_wrong(L, "dtype", "a type's name", i);
-  if (!heed_type_find(name, &type))
-    raise(L, "argument 'dtype': no type is called '%s'; %s", name,
-          push_hint(L, name, 7, type_names));
+  if (heed_type_find(name, &type)) return type;
+  if (nearest_type(name) != NULL)
+    raise(L, "argument 'dtype': no type is called '%s'; did you mean '%s'?", name,
+          nearest_type(name));
+  raise(L, "argument 'dtype': no type is called '%s'; %s", name,
+        push_hint(L, name, 7, type_names));
   return type;
 }
 

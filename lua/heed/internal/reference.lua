@@ -24,6 +24,7 @@ local reference = {}
 ---@field text string[] lines
 ---@field examples string[]
 ---@field params heed.reference.param[]
+---@field returns heed.reference.param[] without names
 ---@field last heed.reference.param? what the next line goes on with
 ---@field class string? the name in LuaCATS
 ---@field makes string? how an object is made: the argument names of an overload
@@ -35,7 +36,26 @@ local reference = {}
 ---@field aliases string[] other names of the same function
 
 local function new_block(section)
-  return {section = section, text = {}, examples = {}, params = {}, aliases = {}}
+  return {section = section, text = {}, examples = {}, params = {}, returns = {}, aliases = {}}
+end
+
+-- In heed's own files, options are `given`, and so is a state.
+local function shown_name(name, optional, type)
+  if name ~= "given" then return name end
+  if type:find("^table<string, heed.Tensor>") then return "state" end
+  return (optional or type:find("options") or type:find("^{")) and "options" or name
+end
+
+-- A parameter from "name? type, and its meaning". A `...` that stands for all arguments is named
+-- by its comment: "... integer start, stop".
+local function param_of(rest)
+  local name, optional, type = rest:match("^([%w_%.]+)([?]?)%s*(.*)$")
+  local listed = name == "..." and type:match("%S+%s+(.+)$")
+  if listed and not listed:gsub(", ", ""):find("[^%w_]") then
+    name, type = listed, type:match("^%S+")
+  end
+  return name and {name = shown_name(name, optional == "?", type), optional = optional == "?",
+                   type = type}
 end
 
 local HIDES = {private = true, package = true, protected = true}
@@ -46,10 +66,11 @@ local function read_annotation(block, kind, rest)
   if kind == "overload" or kind == "type" then
     block.makes = block.makes or rest:match("^fun(%b())")
   end
-  if kind ~= "param" then return end
-  local name, optional, type = rest:match("^([%w_%.]+)([?]?)%s*(.*)$")
-  if name then
-    block.last = {name = name, optional = optional == "?", type = type}
+  if kind == "return" then
+    block.last = {name = "", optional = false, type = rest}
+    table.insert(block.returns, block.last)
+  elseif kind == "param" then
+    block.last = param_of(rest)
     table.insert(block.params, block.last)
   end
 end
@@ -118,33 +139,15 @@ end
 
 -- Words ------------------------------------------------------------------
 
-local function has_param(block, name)
-  for _, param in ipairs(block.params) do
-    if param.name == name then return param end
-  end
-end
-
-
--- Options are `given` in heed's own files.
-local function shown_name(name, param)
-  local options = param and (param.optional or param.type:find("options") or param.type:find("^{"))
-  local mark = param and param.optional and "?" or ""
-  return (name == "given" and options and "options" or name) .. mark
-end
-
-
--- "x, dim, given, ..." as a caller sees it: "x, dim?, options?". A `...` that stands for all
--- arguments is named by its comment; a `...` without one only refuses more.
+-- The parameters as a caller sees them: "x, dim?, options?"; where the comment has none, the names
+-- of the definition. A `...` without a comment only refuses more.
 local function shown_arguments(block)
   local shown = {}
-  for name in (block.args or ""):gmatch("[%w_%.]+") do
-    local param = has_param(block, name)
-    local listed = param and name == "..." and #shown == 0 and param.type:match("%S+%s+(.+)$")
-    if listed and not listed:gsub(", ", ""):find("[^%w_]") then shown[1] = listed
-    elseif param or name ~= "..." and #block.params == 0 then
-      shown[#shown + 1] = shown_name(name, param)
-    end
+  for _, param in ipairs(block.params) do
+    shown[#shown + 1] = param.name .. (param.optional and "?" or "")
   end
+  if #shown > 0 then return table.concat(shown, ", ") end
+  for name in (block.args or ""):gmatch("[%w_]+") do shown[#shown + 1] = name end
   return table.concat(shown, ", ")
 end
 
@@ -187,6 +190,7 @@ end
 ---@field text string
 ---@field examples string[]
 ---@field params heed.reference.param[]
+---@field returns heed.reference.param[] without names
 ---@field aliases string[]
 ---@field called heed.reference.entry? for a class: how its objects are called
 
@@ -201,7 +205,7 @@ end
 
 local function entry_of(path, call, block)
   return {path = path, call = call, text = joined(block.text), examples = block.examples,
-          params = block.params, aliases = other_names(block)}
+          params = block.params, returns = block.returns, aliases = other_names(block)}
 end
 
 
@@ -337,7 +341,8 @@ end
 local function overload_params(makes)
   local params = {}
   for name, optional, type in makes:gmatch("([%w_]+)([?]?): ([^,()]+)") do
-    params[#params + 1] = {name = name, optional = optional == "?", type = type}
+    params[#params + 1] = {name = shown_name(name, optional == "?", type),
+                           optional = optional == "?", type = type}
   end
   return params
 end
@@ -356,24 +361,27 @@ local function add_uses(entry, files, path, block)
 end
 
 
--- heed.leaky_relu for the layer LeakyReLU, which has no comment of its own.
-local function as_layer(heed, path)
+-- The entry of x:leaky_relu for the layer LeakyReLU, which has no comment of its own.
+local function as_layer(groups, path)
   local plain = path:match("[%w_]+$"):lower()
-  for name, value in pairs(heed) do
-    if type(value) == "function" and name:find("%w$") and name:gsub("_", "") == plain then
-      local text = ("`heed.%s` as a layer, made with what stands behind x there."):format(name)
-      return {path = path, call = "heed." .. path .. "(...)", text = text, examples = {},
-              params = {}, aliases = {}}
+  for _, group in ipairs(groups) do
+    for _, entry in ipairs(group) do
+      local name, args = entry.call:match("^x:([%w_]+)(%b())$")
+      if name and name:find("%w$") and name:gsub("_", "") == plain then
+        local text = ("`heed.%s` as a layer, made with what stands behind x there."):format(name)
+        return {path = path, call = "heed." .. path .. args, text = text, examples = {},
+                params = entry.params, returns = {}, aliases = {}}
+      end
     end
   end
 end
 
 
 -- The entry of a value; false for a value that is for heed's own files alone.
-local function of_module(heed, files, path, name, value)
+local function of_module(groups, files, path, name, value)
   local block, file = find_block(files, name, value)
   if block and block.hidden then return false end
-  if not block then return is_class(value) and as_layer(heed, path) or nil end
+  if not block then return is_class(value) and as_layer(groups, path) or nil end
   local entry = entry_of(path, ("heed.%s(%s)"):format(path, shown_call(block)), block)
   if is_class(value) then add_uses(entry, files, path, block) end
   if #entry.params == 0 and block.makes then entry.params = overload_params(block.makes) end
@@ -405,20 +413,20 @@ end
 
 
 -- Adds a module's values, then its methods, then the modules within it.
-local function add_module(groups, missing, heed, files, path, module)
+local function add_module(groups, missing, files, path, module)
   local title, within = "heed." .. path, {}
   for _, name in ipairs(public_names(module)) do
     local value, own = module[name], path .. "." .. name
     if type(value) == "table" and not is_class(value) then within[#within + 1] = name
     elseif type(value) == "function" or is_class(value) then
-      local entry = of_module(heed, files, own, name, value)
+      local entry = of_module(groups, files, own, name, value)
       if entry then add(groups, title, entry)
       elseif entry == nil then missing[#missing + 1] = own end
     end
   end
   if not path:find("%.") then add_methods(groups, title, files, path) end
   for _, name in ipairs(within) do
-    add_module(groups, missing, heed, files, path .. "." .. name, module[name])
+    add_module(groups, missing, files, path .. "." .. name, module[name])
   end
 end
 
@@ -437,7 +445,7 @@ end
 local function add_functions(groups, missing, heed, read)
   for _, f in ipairs(names_in(read("heed"), "functions")) do
     local files = files_of("heed." .. f.file, read)
-    local entry = files[1] and of_module(heed, files, f.name, f.name, heed[f.name])
+    local entry = files[1] and of_module(groups, files, f.name, f.name, heed[f.name])
     if entry then add(groups, "Files, captures, generation, help", entry)
     elseif files[1] then missing[#missing + 1] = f.name end
   end
@@ -465,9 +473,9 @@ function reference.all(heed, read)
     local files, title = files_of("heed." .. part, read), "heed." .. part
     local module = files[1] and heed[part] or {}
     if type(module) == "function" then
-      local entry = of_module(heed, files, part, part, module)
+      local entry = of_module(groups, files, part, part, module)
       if entry then add(groups, title, entry) else missing[#missing + 1] = part end
-    else add_module(groups, missing, heed, files, part, module) end
+    else add_module(groups, missing, files, part, module) end
   end
   return groups, missing, known
 end

@@ -3,6 +3,8 @@
 
 local F = "heed.relu(x) or x:relu(): all operations are functions of heed and methods"
 
+local NO_DECOMPOSITION = "your own: heed has no decompositions of matrices"
+
 local torch_names = {}
 
 ---Names of `torch`, and of `torch.nn.functional`.
@@ -19,6 +21,7 @@ torch_names.heed = {
   compile = "heed.capture(f)",
   concat = "heed.cat({a, b}, 1)",
   concatenate = "heed.cat({a, b}, 1)",
+  cov = "x:matmul(x:t()) / (x:size(2) - 1), where x = x - x:mean(2, {keepdim = true})",
   device = 'its name, such as "cpu" or "cuda:0"',
   from_numpy = 'heed.load("array.npy")',
   functional = F,
@@ -40,6 +43,10 @@ torch_names.heed = {
   utils = "heed.data.batches(x, y, {size = 32})",
 }
 
+for _, name in ipairs{"cholesky", "det", "eig", "inverse", "linalg", "logdet", "lstsq", "pinverse",
+                      "qr", "slogdet", "solve", "svd"} do
+  torch_names.heed[name] = NO_DECOMPOSITION
+end
 for _, name in ipairs{"bfloat16", "bool", "float16", "float32", "float64", "int64", "uint8"} do
   torch_names.heed[name] = ('"%s", as in {dtype = "%s"}'):format(name, name)
 end
@@ -236,6 +243,9 @@ torch_names.tensor = {
   view_as = "x:view(y.shape)",
 }
 
+for _, name in ipairs{"cholesky", "det", "inverse", "logdet", "qr", "svd"} do
+  torch_names.tensor[name] = NO_DECOMPOSITION
+end
 torch_names.tensor["repeat"] = "x:tile(times)"
 
 

@@ -93,7 +93,7 @@ end
 ---A row of its table for each id; ids count from 1.
 ---@class heed.Embedding: heed.Module
 ---@field weight heed.Tensor (count, dim)
----@overload fun(count: integer, dim: integer): heed.Embedding
+---@overload fun(rows: integer, dim: integer): heed.Embedding
 local Embedding = extend("nn.Embedding", {init = 3, forward = 1})
 layers.Embedding = Embedding
 
@@ -254,7 +254,7 @@ end
 ---One after the other: each layer gets the first value of the one before; further arguments of a
 ---call, such as options, go to the first layer, which is `seq[1]`.
 ---@class heed.Sequential: heed.Module
----@overload fun(layers: function[]): heed.Sequential
+---@overload fun(list: function[]): heed.Sequential
 local Sequential = Module:extend("Sequential")
 layers.Sequential = Sequential
 

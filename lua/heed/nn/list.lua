@@ -15,7 +15,7 @@ local options = require "heed.internal.options"
 ---one.
 ---@class heed.List: heed.Module
 ---@field [integer] function
----@overload fun(layers?: function[]): heed.List
+---@overload fun(list?: function[]): heed.List
 local List = extend("nn.List", {init = 1})
 
 

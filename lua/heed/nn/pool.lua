@@ -91,7 +91,7 @@ end
 ---there.
 ---@class heed.Pool: heed.Module
 ---@field kind string
----@overload fun(kind: "mean"|"max"|"first"|"last"): heed.Pool
+---@overload fun(way: "mean"|"max"|"first"|"last"): heed.Pool
 local Pool = extend("nn.Pool", {init = 2, forward = 2})
 
 

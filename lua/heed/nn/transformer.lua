@@ -129,10 +129,10 @@ transformer.Encoder = Encoder
 
 ---@param dim integer of the features
 ---@param heads integer
----@param n integer how many layers
+---@param layers integer how many layers
 ---@param given? heed.Encoder.options
-function Encoder:init(dim, heads, n, given)
-  self:build("nn.Encoder", block.EncoderLayer, dim, heads, n,
+function Encoder:init(dim, heads, layers, given)
+  self:build("nn.Encoder", block.EncoderLayer, dim, heads, layers,
              options.read("nn.Encoder", given, ENCODER))
 end
 
@@ -159,11 +159,11 @@ transformer.Decoder = Decoder
 
 ---@param dim integer of the features
 ---@param heads integer
----@param n integer how many layers
+---@param layers integer how many layers
 ---@param given? heed.Encoder.options also `cross = false` for no attention to a context, and
 ---`context_dim`
-function Decoder:init(dim, heads, n, given)
-  self:build("nn.Decoder", block.DecoderLayer, dim, heads, n,
+function Decoder:init(dim, heads, layers, given)
+  self:build("nn.Decoder", block.DecoderLayer, dim, heads, layers,
              options.read("nn.Decoder", given, DECODER))
 end
 

@@ -1,0 +1,149 @@
+-- Finds entries of the reference by words: in their names, in their options, in their texts.
+
+local classes = require "heed.internal.classes"
+local synonyms = require "heed.internal.synonyms"
+local torch_names = require "heed.internal.torch_names"
+
+local search = {}
+
+
+local function words_of(text)
+  local words = {}
+  for word in text:lower():gmatch("%S+") do words[#words + 1] = word end
+  return words
+end
+
+
+local function has_all(text, words)
+  text = text:lower()
+  for _, word in ipairs(words) do
+    if not text:find(word, 1, true) then return false end
+  end
+  return true
+end
+
+
+-- The options of a function, or of a class and of the calls of its objects.
+local function options_of(known, entry)
+  local list = {}
+  for _, of in ipairs{entry, entry.called} do
+    for _, param in ipairs(of.params) do
+      local fields = classes.fields(known, param.type)
+      table.move(fields, 1, #fields, #list + 1, list)
+    end
+  end
+  return list
+end
+
+
+-- The options with all words, in their names alone where some name has them.
+local function matching(options, words)
+  local names, texts = {}, {}
+  for _, option in ipairs(options) do
+    if has_all(option.name, words) then names[#names + 1] = option
+    elseif has_all(option.name .. " " .. option.type, words) then texts[#texts + 1] = option end
+  end
+  return #names > 0 and names or texts
+end
+
+
+---@class heed.search.found
+---@field entry heed.reference.entry
+---@field options heed.classes.field[] those that have the words
+---@field by_name boolean whether its name has them
+
+local function add_found(list, seen, entry, options, by_name)
+  if seen[entry] then return end
+  seen[entry] = true
+  list[#list + 1] = {entry = entry, options = options, by_name = by_name or false}
+end
+
+
+-- Adds to three lists what the words find: by names, by options, by texts.
+local function collect(by, seen, entries, known, words)
+  for _, entry in ipairs(entries) do
+    if has_all(entry.path .. " " .. table.concat(entry.aliases, " "), words) then
+      add_found(by.names, seen, entry, {}, true)
+    end
+  end
+  for _, entry in ipairs(entries) do
+    local options = matching(options_of(known, entry), words)
+    if #options > 0 then add_found(by.options, seen, entry, options) end
+  end
+  for _, entry in ipairs(entries) do
+    if has_all(entry.text, words) then add_found(by.texts, seen, entry, {}) end
+  end
+end
+
+
+-- The names for which a text is another word of the field; the plural counts too.
+local function other_words(text)
+  local phrase = table.concat(words_of(text:gsub("[_-]", " ")), " ")
+  return synonyms[phrase] or synonyms[(phrase:gsub("s$", ""))] or {}
+end
+
+
+---Finds entries by words, all of which they must have: by synonyms and names first, then by
+---options, then by texts.
+---@param entries heed.reference.entry[]
+---@param known table the classes of the reference
+---@param text string
+---@return heed.search.found[]
+function search.find(entries, known, text)
+  local by, seen = {names = {}, options = {}, texts = {}}, {}
+  for _, name in ipairs(other_words(text)) do
+    for _, entry in ipairs(entries) do
+      if entry.path == name then add_found(by.names, seen, entry, {}) end
+    end
+    for _, entry in ipairs(entries) do
+      for _, option in ipairs(options_of(known, entry)) do
+        if option.name == name then add_found(by.options, seen, entry, {option}) end
+      end
+    end
+  end
+  collect(by, seen, entries, known, words_of(text))
+  table.move(by.options, 1, #by.options, #by.names + 1, by.names)
+  return table.move(by.texts, 1, #by.texts, #by.names + 1, by.names)
+end
+
+
+---What heed has for a name of PyTorch's.
+---@param name string such as "torch.nn.ModuleList"
+---@return string[] advice
+function search.torch(name)
+  local short, list, seen = name:match("[%w_]+$"), {}, {}
+  for _, names in pairs(torch_names) do
+    local advice = short and names[short]
+    if advice and not seen[advice] then
+      list[#list + 1], seen[advice] = advice, true
+    end
+  end
+  table.sort(list)
+  return list
+end
+
+
+---All that a search may be meant for: names, options, words of the field, PyTorch's names.
+---@param entries heed.reference.entry[]
+---@param known table the classes of the reference
+---@return string[]
+function search.candidates(entries, known)
+  local list, seen = {}, {}
+  local function add(name)
+    if not seen[name] then list[#list + 1], seen[name] = name, true end
+  end
+  for _, entry in ipairs(entries) do
+    add(entry.path)
+    add(entry.path:match("[%w_]+$"))
+    for _, option in ipairs(options_of(known, entry)) do add(option.name) end
+  end
+  for phrase in pairs(synonyms) do add(phrase) end
+  for _, names in pairs(torch_names) do
+    for name in pairs(names) do add(name) end
+  end
+  table.sort(list)
+  return list
+end
+
+
+return search
