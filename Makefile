@@ -151,7 +151,7 @@ $(patsubst %,$(B)/cuda/%.cu.o,copy/copy $(addprefix vector/,map_float map_double
 
 $(B)/cuda/product/cublas.cu.o: SHOWN= -DHEED_TOOLKIT='"$(CUDA)"'
 
-$(B)/cuda/%.cu.o: cuda/%.cu Makefile $(B)/cuda/architectures
+$(B)/%.cu.o: %.cu Makefile $(B)/cuda/architectures
 	@mkdir -p $(@D); echo compile $@
 ifneq ($(filter emulated%,$(KIND)),)
 	$(Q)$(CXX) $(EMULATED) $(SHOWN) -MMD -MP -c -x c++ -o $@ $<
@@ -164,8 +164,14 @@ $(B)/spec/emulated/%.cc.o: spec/emulated/%.cc Makefile
 	$(Q)$(CXX) $(EMULATED) -MMD -MP -c -o $@ $<
 
 # Programs that hold a GPU, real or emulated, against the CPU: one, or all of them.
-GPU_SPECS= $(wildcard spec/c/cuda_*.c)
-CUDA_PROGRAMS= $(GPU_SPECS:%.c=$(B)/%)
+# Those of .c compare works, and see a GPU as a device; those of .cu are kernels themselves.
+GPU_SPECS= $(wildcard spec/c/cuda_*.c spec/c/cuda_*.cu)
+CUDA_PROGRAMS= $(patsubst %,$(B)/%,$(basename $(GPU_SPECS)))
+$(patsubst %.cu,$(B)/%,$(wildcard spec/c/cuda_*.cu)): $(B)/%: $(B)/%.cu.o \
+  $(filter $(B)/cuda/runtime.cu.o $(B)/spec/emulated/%,$(CUDA_OBJECTS))
+	@echo link $@
+	$(Q)$(CC) $(FLAGS_$(KIND)) -o $@ $^ $(CUDA_LIBS) $(LIBS)
+
 gpu: $(call logs,$(CUDA_PROGRAMS)); $(SUM)
 $(call logs,$(CUDA_PROGRAMS)): export HEED_CUDA= $(abspath $(B)/heed/cuda.so)
 $(call logs,$(CUDA_PROGRAMS)): cuda

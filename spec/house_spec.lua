@@ -61,7 +61,7 @@ end
 
 local core_sources = lines_of("find src -name '*.[ch]' -o -name '*.def' | sort")
 local cuda_sources = lines_of("find cuda spec/emulated -name '*.cu' -o -name '*.cc' -o -name '*.h'")
-local programs = lines_of("find spec/c examples -name '*.[ch]' -o -name '*.cc'")
+local programs = lines_of("find spec/c examples -name '*.[ch]' -o -name '*.c[cu]'")
 local scripts = lines_of("find lua spec examples bench -name '*.lua' | sort")
 
 

@@ -3,7 +3,7 @@
 ** weights if they are wanted. See attention.h.
 */
 
-#include "cuda/attention/attention.h"
+#include "cuda/attention/ways.h"
 
 
 /* This thread's queries, after the keys so far: an online softmax. */
@@ -146,6 +146,18 @@ template <class S, int WIDE> static const char *attend_with (cuda *self, attend 
 }
 
 
+static const char *attend_exact (cuda *self, const attend &a) {
+  FOR_FLOAT(a.q.type, return a.Dv > SIDE(COMPUTED(S)) ? attend_with<S, 2>(self, a)
+                                                      : attend_with<S, 1>(self, a))
+  return attention_types(self);
+}
+
+
+static const attention_way ways[] = {
+  {"exact", attention_fits_exact, attend_exact}
+};
+
+
 const char *cuda_attention (cuda *self, const work *w) {
   attend a = attend_of(w);
   const char *why = cuda_check_lengths(self, &a.mask, a.B);
@@ -158,8 +170,5 @@ const char *cuda_attention (cuda *self, const work *w) {
               attention_fits(&w->out[ATTENTION_WEIGHTS], a.q.type, false);
   for (int i = ATTENTION_Q; i <= ATTENTION_V; i++)
     fits &= attention_fits(&w->in[i], a.q.type, false);
-  if (!fits) return attention_types(self);
-  FOR_FLOAT(a.q.type, return a.Dv > SIDE(COMPUTED(S)) ? attend_with<S, 2>(self, a)
-                                                      : attend_with<S, 1>(self, a))
-  return attention_types(self);
+  return fits ? attention_take(self, ways, a) : attention_types(self);
 }

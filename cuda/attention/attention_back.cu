@@ -8,7 +8,7 @@
 ** the biases by distance a third pass goes along the diagonals.
 */
 
-#include "cuda/attention/attention.h"
+#include "cuda/attention/ways.h"
 
 #define ROWS_THREADS 128           /* of prepare_rows: one for each query */
 
@@ -353,6 +353,18 @@ template <class S, int WIDE> static const char *back_with (cuda *self, attend a)
 }
 
 
+static const char *back_exact (cuda *self, const attend &a) {
+  FOR_FLOAT(a.q.type, return max(a.D, a.Dv) > SIDE(COMPUTED(S)) ? back_with<S, 2>(self, a)
+                                                                : back_with<S, 1>(self, a))
+  return attention_types(self);
+}
+
+
+static const attention_way ways[] = {
+  {"exact", attention_fits_exact, back_exact}
+};
+
+
 const char *cuda_attention_back (cuda *self, const work *w) {
   attend a = attend_of(w);
   a.g = head_operand_of(&w->in[ATTENTION_GRADIENT]);
@@ -372,8 +384,5 @@ const char *cuda_attention_back (cuda *self, const work *w) {
   for (int i = ATTENTION_GRADIENT; i <= ATTENTION_OUTPUT; i++)
     fits &= attention_fits(&w->in[i], a.q.type, false);
   for (int i = 0; i < ATTENTION_DRELATIVE; i++) fits &= attention_fits(&w->out[i], a.q.type, false);
-  if (!fits) return attention_types(self);
-  FOR_FLOAT(a.q.type, return max(a.D, a.Dv) > SIDE(COMPUTED(S)) ? back_with<S, 2>(self, a)
-                                                                : back_with<S, 1>(self, a))
-  return attention_types(self);
+  return fits ? attention_take(self, ways, a) : attention_types(self);
 }

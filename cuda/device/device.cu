@@ -343,6 +343,7 @@ const char *cuda_block (cuda *self) {
 static const char *run_entered (cuda *self, const work *w) {
   const char *why = cuda_asynchronous_error(self);
   if (why != NULL) return why;
+  self->device.way = NULL;
   why = cuda_run(self, w);
   if (why == cuda_no_memory) why = why_no_memory(self);
   drop_scratch(self, 0);

@@ -323,6 +323,7 @@ int emulated_barrier (int id, int count, bool yes) {
 
 
 static void end_thread (void) {
+  machine_end_copies();
   b.threads[b.now].state = ENDED;
   b.ended++;
   for (int i = 0; i < BARRIERS && b.waiting > 0; i++) try_barrier(i);
@@ -508,6 +509,7 @@ const char *machine_run (dim3 blocks, dim3 threads, size_t shared, void (*run) (
       }
   free(memory);
   if (b.what[0] == '\0') return NULL;
+  machine_forget_copies();
   clear_fibres();
   return b.what;
 }

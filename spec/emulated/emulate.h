@@ -107,6 +107,14 @@ uint64_t emulated_join (emulated_exchange kind, unsigned mask, uint64_t value, i
 */
 const void *emulated_table (unsigned mask, const void *mine, size_t bytes);
 
+/*
+** Copies of 16 bytes into shared memory, of which 'bytes' are read, beside the kernel: a thread
+** groups its own, and waits until at most 'left' of its groups are on their way.
+*/
+void emulated_copy (char *to, const void *from, int bytes);
+void emulated_copy_commit (void);
+void emulated_copy_wait (int left);
+
 #pragma GCC visibility pop
 
 static inline int emulated_lane (void) {

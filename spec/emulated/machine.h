@@ -1,6 +1,6 @@
 /*
 ** machine.h - what the parts of the emulated GPU share: emulate.cc runs kernels, emulate_device.cc
-** has memory, emulate_stream.cc the work that waits in streams.
+** has memory, emulate_stream.cc the work that waits in streams, emulate_copy.cc copies of kernels.
 */
 
 #ifndef emulated_machine_h
@@ -18,6 +18,10 @@
 /* Runs a launch to its end: NULL, or what went wrong (until the next one). */
 const char *machine_run (dim3 blocks, dim3 threads, size_t shared, void (*run) (void *),
                          void *call);
+
+/* The copies of the thread that runs: it ends; those of all threads: a kernel has failed. */
+void machine_end_copies (void);
+void machine_forget_copies (void);
 
 /* Around every function of runtime.h: one at a time, counted; 'begin' may fail. */
 int machine_begin (void);

@@ -79,6 +79,8 @@ struct device {
   const char *(*gone) (device *self);      /* why it can't be used any more; NULL: it can;
                                               the CPU, which stays, has no entry */
   int64_t works;                   /* that it has been given */
+  const char *way;                 /* how it did its last work, where its kernels have several
+                                      ways; NULL: there is one, or none is told */
   int op;                          /* whose work runs: a heed_op, or above them a number that the
                                       core gave to its caller; after a message, whose it is about:
                                       an accelerator reports errors asynchronously */

@@ -1,0 +1,34 @@
+/*
+** ways.h - the ways in which attention and its gradients can be computed: of a table the first that
+** fits is taken, so the last one fits all works. device.way is its name afterwards.
+**
+** The choice depends on shapes, types, layouts and the GPU, never on values: captured work stays
+** right, and two runs take the same way.
+*/
+
+#ifndef cuda_attention_ways_h
+#define cuda_attention_ways_h
+
+#include "cuda/attention/attention.h"
+
+#pragma GCC visibility push(hidden)
+
+typedef struct attention_way {
+  const char *name;
+  bool (*fits) (const cuda *self, const attend &a);
+  const char *(*run) (cuda *self, const attend &a);
+} attention_way;
+
+static inline const char *attention_take (cuda *self, const attention_way *ways,
+                                          const attend &a) {
+  while (!ways->fits(self, a)) ways++;
+  self->device.way = ways->name;
+  return ways->run(self, a);
+}
+
+/* Any head size, mask, bias, strides and floating type: attention.cu, attention_back.cu. */
+static inline bool attention_fits_exact (const cuda *, const attend &) { return true; }
+
+#pragma GCC visibility pop
+
+#endif

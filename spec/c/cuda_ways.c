@@ -1,0 +1,47 @@
+/*
+** cuda_ways.c - which way attention and its gradients take on a GPU (cuda/attention/ways.h), at the
+** sizes and layouts where one ends and another begins: results alone don't show it.
+*/
+
+#include "attention_cases.h"
+
+typedef struct ways_case {
+  shape s;
+  options o;
+  const char *way, *back;
+} ways_case;
+
+static const ways_case cases[] = {
+  {{2, 4, 4, 100, 100, 64, 64}, {.type = HEED_FLOAT32}, "exact", "exact"},
+  {{2, 4, 4, 100, 100, 64, 64}, {.type = HEED_FLOAT64}, "exact", "exact"},
+};
+
+
+static void check_way (both *b, const char *name, const work *w, const char *expected) {
+  char *got[WORK_OUTS];
+  size_t bytes[WORK_OUTS];
+  run_and_fetch(b, w, got, bytes);
+  for (int i = 0; i < w->nout; i++) free(got[i]);
+  b->tried++;
+  const char *way = b->gpu->way;
+  if (way != NULL && strcmp(way, expected) == 0) return;
+  b->failed++;
+  printf("%s: %s taken, %s expected\n", name, way != NULL ? way : "no way", expected);
+}
+
+
+int main (void) {
+  both b;
+  if (!both_open(&b)) return 0;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const ways_case *c = &cases[i];
+    work w;
+    forwards(&w, &c->s, &c->o);
+    const mask *m = &w.attention.mask;
+    check_way(&b, name_of("attention", &c->s, &c->o, m), &w, c->way);
+    backwards(&w, &c->s, &c->o);
+    check_way(&b, name_of("gradients", &c->s, &c->o, m), &w, c->back);
+    free_cases();
+  }
+  return both_close(&b);
+}

@@ -1,0 +1,75 @@
+/*
+** emulate_copy.cc - copies into shared memory that run beside a kernel: they are done as late as
+** they may be, when the thread waits for them, and until then their place is NaN.
+*/
+
+#include "spec/emulated/machine.h"
+
+#include <stdlib.h>
+
+#define MOST_THREADS 1024
+
+typedef struct copy {
+  char *to;
+  const char *from;
+  int bytes;                       /* that are read; the rest of 16 becomes 0 */
+  int64_t group;
+} copy;
+
+/* A thread's copies that are on their way, the earliest first; its groups are numbered from 0. */
+typedef struct copies {
+  copy *list;
+  int n, room;
+  int64_t groups;
+} copies;
+
+static copies all[MOST_THREADS];
+
+
+static copies *own_copies (void) {
+  const uint3 at = emulated_thread;
+  const dim3 size = emulated_threads;
+  return &all[at.x + size.x * (at.y + size.y * at.z)];
+}
+
+
+void emulated_copy (char *to, const void *from, int bytes) {
+  copies *own = own_copies();
+  if ((uintptr_t)to % 16 != 0 || (uintptr_t)from % 16 != 0)
+    emulated_fail("copies from or to where 16 bytes are not aligned");
+  if (bytes < 0 || bytes > 16) emulated_fail("copies more than 16 bytes at once");
+  if (own->n == own->room) {
+    own->room = own->room * 2 + 16;
+    own->list = (copy *)realloc(own->list, (size_t)own->room * sizeof(copy));
+    if (own->list == NULL) emulated_fail("has no memory for its copies");
+  }
+  memset(to, 0xff, 16);
+  own->list[own->n++] = copy{to, (const char *)from, bytes, own->groups};
+}
+
+
+void emulated_copy_commit (void) { own_copies()->groups++; }
+
+
+void emulated_copy_wait (int left) {
+  copies *own = own_copies();
+  int done = 0;
+  for (; done < own->n && own->list[done].group < own->groups - left; done++) {
+    const copy c = own->list[done];
+    memcpy(c.to, c.from, (size_t)c.bytes);
+    memset(c.to + c.bytes, 0, (size_t)(16 - c.bytes));
+  }
+  own->n -= done;
+  if (done > 0 && own->n > 0)
+    memmove(own->list, own->list + done, (size_t)own->n * sizeof(copy));
+}
+
+
+void machine_end_copies (void) {
+  if (own_copies()->n > 0) emulated_fail("ends before its copies have arrived");
+}
+
+
+void machine_forget_copies (void) {
+  for (int i = 0; i < MOST_THREADS; i++) all[i].n = 0;
+}
