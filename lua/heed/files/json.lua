@@ -42,8 +42,11 @@ end
 
 local read
 
-local function skip(text, at)
-  return find(text, "[^ \t\r\n]", at) or #text + 1
+-- The next character that is no space: where it stands, and the character; "" at the end.
+local function look(text, at)
+  local here, _, mark = find(text, "([^ \t\r\n])", at)
+  if here then return here, mark end
+  return #text + 1, ""
 end
 
 
@@ -53,21 +56,30 @@ local function found(text, at)
 end
 
 
-local function expect(text, at, mark)
-  at = skip(text, at)
-  if sub(text, at, at) ~= mark then
-    reject('expected "%s" at byte %d, got %s', mark, at, found(text, at))
-  end
-  return at + 1
+local function expect(text, at, wanted)
+  local mark
+  at, mark = look(text, at)
+  if mark == wanted then return at + 1 end
+  reject('expected "%s" at byte %d, got %s', wanted, at, found(text, at))
 end
 
 
--- After an element: is there one more?
-local function more(text, at, close)
-  at = skip(text, at)
-  local mark = sub(text, at, at)
-  if mark == "," then return true, at + 1 end
-  if mark == close then return false, at + 1 end
+-- In an array or an object that begins at a position: where its first element begins, and the
+-- character there; without elements nil, nil and the position behind it.
+local function first(text, at, close)
+  local mark
+  at, mark = look(text, at + 1)
+  if mark == close then return nil, nil, at + 1 end
+  return at, mark
+end
+
+
+-- Behind an element: the same for the next one.
+local function another(text, at, close)
+  local mark
+  at, mark = look(text, at)
+  if mark == "," then return look(text, at + 1) end
+  if mark == close then return nil, nil, at + 1 end
   reject('expected "," or "%s" at byte %d, got %s', close, at, found(text, at))
 end
 
@@ -154,14 +166,9 @@ end
 ---@param x? any passed on
 ---@return integer behind
 function json.elements(text, at, take, x)
-  local another = true
-  at = skip(text, at + 1)
-  if sub(text, at, at) == "]" then return at + 1 end
-  while another do
-    at = take(text, skip(text, at), x)
-    another, at = more(text, at, "]")
-  end
-  return at
+  local from, _, behind = first(text, at, "]")
+  while from do from, _, behind = another(text, take(text, from, x), "]") end
+  return behind
 end
 
 
@@ -170,12 +177,13 @@ end
 ---@param at integer where its name begins
 ---@return string name
 ---@return integer at where its value begins
+---@return string mark the value's first character
 function json.member(text, at)
   if sub(text, at, at) ~= '"' then
     reject("expected a name in quotes at byte %d, got %s", at, found(text, at))
   end
   local name, behind = read_string(text, at)
-  return name, skip(text, expect(text, behind, ":"))
+  return name, look(text, expect(text, behind, ":"))
 end
 
 
@@ -187,16 +195,12 @@ end
 ---@param x? any passed on
 ---@return integer behind
 function json.members(text, at, take, x)
-  local another = true
-  at = skip(text, at + 1)
-  if sub(text, at, at) == "}" then return at + 1 end
-  while another do
-    at = skip(text, at)
-    local name, value_at = json.member(text, at)
-    at = take(text, value_at, x, name, at)
-    another, at = more(text, at, "}")
+  local from, _, behind = first(text, at, "}")
+  while from do
+    local name, value_at = json.member(text, from)
+    from, _, behind = another(text, take(text, value_at, x, name, from), "}")
   end
-  return at
+  return behind
 end
 
 
@@ -208,28 +212,34 @@ function json.refuse_duplicate(name, at)
 end
 
 
-local function drop_value(text, at, depth) return select(2, read(text, at, depth - 1, true)) end
-
-
 local function read_array(text, at, depth, drop)
-  if drop then return nil, json.elements(text, at, drop_value, depth) end
-  local array, n = json.array {}, 0
-  return array, json.elements(text, at, function(_, from)
-    n = n + 1
-    array[n], from = read(text, from, depth - 1)
-    return from
-  end)
+  local array, n = not drop and setmetatable({}, Array) or nil, 0
+  local from, mark, behind = first(text, at, "]")
+  while from do
+    local value
+    value, behind = read(text, from, mark, depth - 1, drop)
+    if array then
+      n = n + 1
+      array[n] = value
+    end
+    from, mark, behind = another(text, behind, "]")
+  end
+  return array, behind
 end
 
 
 local function read_object(text, at, depth, drop)
-  if drop then return nil, json.members(text, at, drop_value, depth) end
-  local object = {}
-  return object, json.members(text, at, function(_, from, _, name, name_at)
-    if object[name] ~= nil then json.refuse_duplicate(name, name_at) end
-    object[name], from = read(text, from, depth - 1)
-    return from
-  end)
+  local object = not drop and {} or nil
+  local from, _, behind = first(text, at, "}")
+  while from do
+    local name, value_at, mark = json.member(text, from)
+    local value
+    if object and object[name] ~= nil then json.refuse_duplicate(name, from) end
+    value, behind = read(text, value_at, mark, depth - 1, drop)
+    if object then object[name] = value end
+    from, _, behind = another(text, behind, "}")
+  end
+  return object, behind
 end
 
 
@@ -250,9 +260,8 @@ local readers = {
 for digit = 0, 9 do readers[tostring(digit)] = read_number end
 
 
-function read(text, at, depth, drop)
-  at = skip(text, at)
-  local reader = readers[sub(text, at, at)]
+function read(text, at, mark, depth, drop)
+  local reader = readers[mark]
   if depth < 0 and (reader == read_array or reader == read_object) then
     reject("nested too deep at byte %d", at)
   end
@@ -264,9 +273,10 @@ end
 local function read_document(text, depth, drop)
   local _, bad = utf8.len(text)
   if bad then reject("invalid UTF-8 at byte %d", bad) end
-  local value, at = read(text, 1, depth, drop)
-  at = skip(text, at)
-  if at <= #text then reject("expected the end at byte %d, got %s", at, found(text, at)) end
+  local from, mark = look(text, 1)
+  local value, behind = read(text, from, mark, depth, drop)
+  from, mark = look(text, behind)
+  if mark ~= "" then reject("expected the end at byte %d, got %s", from, found(text, from)) end
   return value
 end
 
@@ -300,14 +310,16 @@ end
 ---@param at integer
 ---@return any value
 ---@return integer behind
-function json.value(text, at) return read(text, at, DEPTH) end
+function json.value(text, at) return read(text, at, sub(text, at, at), DEPTH) end
 
 
 ---The position behind that value, of which nothing is made.
 ---@param text string
 ---@param at integer
 ---@return integer behind
-function json.behind(text, at) return select(2, read(text, at, DEPTH, true)) end
+function json.behind(text, at)
+  return select(2, read(text, at, sub(text, at, at), DEPTH, true))
+end
 
 
 ---Whether it is an array or an object.
