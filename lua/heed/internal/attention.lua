@@ -91,15 +91,10 @@ local function with_sink(attend, q, k, v, o, sink)
 end
 
 
-local function with_values(attend, q, k, v, given, ...)
-  options.no_more("attention", 4, ...)
-  if is_mask(given) or is_bias(given) then
-    fail("attention: a mask or a bias stands in a table, as in {mask = m}")
-  end
+-- Changes o.
+local function with_values(attend, q, k, v, o)
   local B, H, T, S, rank = sizes_of(q, k)
   if not B then return attend(q, k, v) end     -- C refuses them
-  local o = {}
-  for name, value in next, given do o[name] = value end
   set_mask(o, q, B, H, T, S, rank)
   set_bias(o, q, H, T, S)
   local sink = o.sink
@@ -109,10 +104,40 @@ local function with_values(attend, q, k, v, given, ...)
 end
 
 
+local function with_given(attend, q, k, v, given, ...)
+  options.no_more("attention", 4, ...)
+  if is_mask(given) or is_bias(given) then
+    fail("attention: a mask or a bias stands in a table, as in {mask = m}")
+  end
+  local o = {}
+  for name, value in next, given do o[name] = value end
+  return with_values(attend, q, k, v, o)
+end
+
+
+local attend_in_c = heed.attention
+
+---heed.attention with options that are a layer's own, without a metatable: they may be changed.
+---@param q heed.Tensor
+---@param k heed.Tensor
+---@param v heed.Tensor
+---@param o heed.attention.options
+---@return heed.Tensor y
+---@return heed.Tensor? weights
+---@return heed.Tensor? lse
+function attention.run(q, k, v, o)
+  local valued = o.mask ~= nil or o.bias ~= nil or o.sink ~= nil
+  if valued and has_values(o) then
+    return called("attention", with_values, attend_in_c, q, k, v, o)
+  end
+  return attend_in_c(q, k, v, o)
+end
+
+
 method.around("attention", function(attend)
   return function(q, k, v, given, ...)
     if given ~= nil and has_values(given) then
-      return called("attention", with_values, attend, q, k, v, given, ...)
+      return called("attention", with_given, attend, q, k, v, given, ...)
     end
     return attend(q, k, v, given, ...)
   end

@@ -106,18 +106,8 @@ local function is_object(t)
 end
 
 
----Reads a table of options.
----@param who string the function they were given to, as messages name it
----@param given table? what the caller passed
----@param known table<string, any> every option's default, or `options.any`
----@param elsewhere? table<string, string> what to write for options that PyTorch has
----@return table read a new table, with the defaults filled in
-function options.read(who, given, known, elsewhere)
-  local read = {}
-  for name, default in pairs(known) do
-    if default ~= options.any then read[name] = default end
-  end
-  if given == nil then return read end
+-- Sets the options that were given, each of which is checked.
+local function take(read, who, given, known, elsewhere)
   if type(given) ~= "table" or is_object(given) then
     heed.fail("%s: a table of options expected, got %s", who, options.kind(given))
   end
@@ -130,6 +120,32 @@ function options.read(who, given, known, elsewhere)
     read[name] = value
   end
   return read
+end
+
+
+---Reads a table of options.
+---@param who string the function they were given to, as messages name it
+---@param given table? what the caller passed
+---@param known table<string, any> every option's default, or `options.any`
+---@param elsewhere? table<string, string> what to write for options that PyTorch has
+---@return table read a new table, with the defaults filled in
+function options.read(who, given, known, elsewhere)
+  local read = {}
+  for name, default in pairs(known) do
+    if default ~= options.any then read[name] = default end
+  end
+  return given == nil and read or take(read, who, given, known, elsewhere)
+end
+
+
+---The same without defaults, which then give types alone: an option that was not given is nil.
+---@param who string
+---@param given table?
+---@param known table<string, any>
+---@param elsewhere? table<string, string>
+---@return table read
+function options.given(who, given, known, elsewhere)
+  return given == nil and {} or take({}, who, given, known, elsewhere)
 end
 
 

@@ -6,6 +6,7 @@
 local Cache = require "heed.nn.cache"
 local heed = require "heed"
 local masks = require "heed.mask"
+local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
 local places = require "heed.attention.places"
 local rule = require "heed.internal.rule"
@@ -29,17 +30,13 @@ local torch_names = require "heed.internal.torch_names"
 local attending = {}
 
 local any = options.any
+local dim, is_tensor, size = heed.dim, heed.is_tensor, heed.size
+local weights_callback = Module.weights_callback
 
 local CALL = {
   bias = any, cache = any, causal = false, dropout = any, fused = any, keys = any, lengths = any,
   lse = false, mask = any, offset = any, positions = any, scale = any, sink = any, softcap = any,
-  values = any,
-}
-
--- The options that heed.attention takes.
-local ATTENTION = {
-  "bias", "causal", "dropout", "fused", "lengths", "lse", "mask", "offset", "scale", "sink",
-  "softcap",
+  values = any, weights = false,
 }
 
 -- Weights that layers have returned. Where a layer is called with the results of another, as in
@@ -59,12 +56,17 @@ local function check_square(who, name, t, heads)
 end
 
 
+local function rank_of(t)
+  return is_tensor(t) and dim(t)
+end
+
+
 local function check_features(who, what, t, rank)
-  if not heed.is_tensor(t) then
+  if rank_of(t) == rank then return end
+  if not is_tensor(t) then
     heed.fail("%s: a tensor expected as %s, got %s", who, what, options.kind(t))
-  elseif t:dim() ~= rank then
-    heed.fail("%s: rank %d expected as %s, got %s", who, rank, what, options.kind(t))
   end
+  heed.fail("%s: rank %d expected as %s, got %s", who, rank, what, options.kind(t))
 end
 
 
@@ -76,22 +78,24 @@ end
 
 
 local function check_cache(who, cache)
-  if cache == nil or Cache.is(cache) then return end
+  if Cache.is(cache) then return end
   heed.fail("%s: an nn.Cache expected as option cache, got %s", who, options.kind(cache))
 end
 
 
+-- Gives the rank of x.
 local function check_call(who, layer, x, context, o)
-  local rank = heed.is_tensor(x) and x:dim() == 2 and 2 or 3
-  check_features(who, "x", x, rank)
+  local rank = rank_of(x)
+  if rank ~= 2 and rank ~= 3 then check_features(who, "x", x, 3) end
   if context ~= nil then
     check_context(who, context)
     check_features(who, "context", context, rank)
   end
   if o.values ~= nil then check_features(who, "option values", o.values, rank) end
-  check_square(who, "mask", o.mask, layer.heads)
-  check_square(who, "bias", o.bias, layer.heads)
-  check_cache(who, o.cache)
+  if o.mask ~= nil then check_square(who, "mask", o.mask, layer.heads) end
+  if o.bias ~= nil then check_square(who, "bias", o.bias, layer.heads) end
+  if o.cache ~= nil then check_cache(who, o.cache) end
+  return rank
 end
 
 
@@ -109,11 +113,18 @@ end
 
 -- A single sequence becomes a batch of one.
 local function add_batch(call)
-  local o = call.options
   call.x = call.x:unsqueeze(1)
   call.context = call.context and call.context:unsqueeze(1)
-  if o.values ~= nil then o.values = o.values:unsqueeze(1) end
-  if heed.is_tensor(o.keys) and o.keys:dim() == 1 then o.keys = o.keys:unsqueeze(1) end
+  if call.values ~= nil then call.values = call.values:unsqueeze(1) end
+  if rank_of(call.keys) == 1 then call.keys = call.keys:unsqueeze(1) end
+end
+
+
+-- What the cache holds of the context, and whether it goes on by keys of x.
+local function find_stored(call)
+  call.stored = call.cache:context(call.layer) or false
+  call.grows = not call.context and not call.stored
+  if call.stored and call.context then check_stored(call) end
 end
 
 
@@ -122,34 +133,39 @@ end
 ---@field who string
 ---@field x heed.Tensor (B, T, dim)
 ---@field context heed.Tensor|false (B, S, context_dim), or false where x is its own
----@field options heed.attention.call
+---@field options heed.attention.options a table of the call's own
 ---@field cache? heed.Cache
----@field stored? table what the cache holds of the context
+---@field keys? heed.Tensor
+---@field positions? heed.Tensor
+---@field values? heed.Tensor
+---@field weights boolean
+---@field lse? boolean
+---@field callback? function that weights go to, too
+---@field stored table|false what the cache holds of the context
 ---@field grows boolean whether the cache goes on by keys of x itself
 ---@field single boolean whether x came as (T, dim)
 
 ---Makes the function that reads what a layer was called with.
 ---@param who string
 ---@param weights boolean whether weights are returned unless the call says otherwise
----@return fun(layer: heed.Module, x: any, context: any, given: any, ...): heed.attending
+---@return fun(layer: heed.Module, x: any, context: any, given: any): heed.attending
 function attending.reader(who, weights)
-  local known = {weights = weights}
-  for name, default in pairs(CALL) do known[name] = default end
-  return function(layer, x, context, given, ...)
-    if select("#", ...) > 0 then options.no_more(who, 3, ...) end
-    if given == nil and context ~= nil and not heed.is_tensor(context) then
+  return function(layer, x, context, given)
+    if given == nil and context ~= nil and not is_tensor(context) then
       context, given = nil, context
     end
-    local o = options.read(who, given, known, torch_names.attention)
-    check_call(who, layer, x, context, o)
+    local o = options.given(who, given, CALL, torch_names.attention)
+    local rank, wanted = check_call(who, layer, x, context, o), o.weights
+    if wanted == nil then wanted = weights end
     local call = {
       layer = layer, who = who, x = x, context = context ~= x and context or false, options = o,
-      cache = o.cache, single = x:dim() == 2,
+      cache = o.cache, keys = o.keys, positions = o.positions, values = o.values,
+      weights = wanted, lse = o.lse, callback = weights_callback(layer),
+      stored = false, grows = false, single = rank == 2,
     }
+    o.cache, o.keys, o.positions, o.values = nil, nil, nil, nil    -- heed.attention takes none
     if call.single then add_batch(call) end
-    call.stored = call.cache and call.cache:context(layer)
-    call.grows = call.cache ~= nil and not call.context and not call.stored
-    if call.stored and call.context then check_stored(call) end
+    if call.cache then find_stored(call) end
     return call
   end
 end
@@ -182,9 +198,19 @@ end
 -- The padding of the keys, as options keys and lengths. A cache knows the padding of a context from
 -- the first call.
 local function padding(call)
-  local o, stored = call.options, call.stored
-  if stored and o.keys == nil and o.lengths == nil then return stored.keys, stored.lengths end
-  return o.keys, o.lengths
+  local keys, lengths, stored = call.keys, call.options.lengths, call.stored
+  if stored and keys == nil and lengths == nil then return stored.keys, stored.lengths end
+  return keys, lengths
+end
+
+
+---Begins the step of a cache that goes on by keys of x.
+---@param call heed.attending
+---@return integer|heed.Tensor? positions of the first, as the cache has them
+function attending.begin(call)
+  if call.grows then
+    return call.cache:place(call.layer, call.x, call.options.lengths, call.keys)
+  end
 end
 
 
@@ -195,27 +221,26 @@ end
 ---@return integer|heed.Tensor queries
 ---@return integer|heed.Tensor keys
 function attending.places(call, S)
-  local o, at = call.options, call.options.positions
+  local offset, at = call.options.offset, call.positions
   if call.grows then
-    local place = call.cache:place(call.layer, call.x, o.lengths, o.keys)
+    local place = attending.begin(call)
     if at == nil then at = place end
     return at, at
   elseif at ~= nil then
     return at, call.context and 0 or at
-  elseif o.keys ~= nil and o.offset == nil and not call.context
-         and (rawget(call.layer, "rope") or rawget(call.layer, "position")) then
-    mask_of_keys(call.who, o.keys, call.x:size(1), S)
-    at = places.of_keys(o.keys)
+  elseif call.keys ~= nil and offset == nil and not call.context then
+    mask_of_keys(call.who, call.keys, size(call.x, 1), S)
+    at = places.of_keys(call.keys)
     return at, at
   end
-  return o.offset ~= nil and o.offset or S - call.x:size(2), 0
+  return offset ~= nil and offset or S - size(call.x, 2), 0
 end
 
 
 ---Refuses positions where a layer has no use for them.
 ---@param call heed.attending
 function attending.refuse_positions(call)
-  if call.options.positions == nil then return end
+  if call.positions == nil then return end
   heed.fail("%s: option positions: the layer was made with neither rope nor position", call.who)
 end
 
@@ -243,7 +268,7 @@ end
 -- Of x itself, with a cache.
 local function attend_further(call, q, k, v, o, run)
   check_cached(call, o)
-  local all_k, all_v, mask = call.cache:append(call.layer, k, v, o.causal)
+  local all_k, all_v, mask = call.cache:append(call.layer, k, v, o.causal or false)
   o.lengths, o.mask = nil, both(mask, o.mask)
   if call.cache.capacity then o.causal = false end         -- the mask says so
   local z, weights, lse = run(q, all_k, all_v, o)
@@ -270,26 +295,35 @@ local function attend_once(call, q, k, v, o, run)
 end
 
 
----Attention with all that the call asks for.
+-- The layer's own mask, bias, sink and dropout.
+local function add_own(call, layer)
+  local o, mask, bias, sink = call.options, layer.mask, layer.position_bias, layer.sink
+  if mask then o.mask = both(mask, o.mask) end
+  if bias then o.bias = sum(bias, o.bias) end
+  if sink then
+    if o.sink ~= nil then
+      heed.fail("%s: option sink: the layer has one of its own", call.who)
+    end
+    o.sink = sink
+  end
+  if o.dropout == nil and layer.dropout ~= 0 and layer.training then o.dropout = layer.dropout end
+end
+
+
+---Attention with all that the call asks for. Changes its options.
 ---@param call heed.attending
 ---@param q heed.Tensor (B, H, T, D)
 ---@param k heed.Tensor (B, Hk, S, D)
 ---@param v heed.Tensor (B, Hk, S, Dv)
----@param own table the layer's own mask, bias, sink and dropout
 ---@param run fun(q: heed.Tensor, k: heed.Tensor, v: heed.Tensor, o: table): heed.Tensor, ...
+---@param own? heed.Module the layer, where it has a mask, position_bias, sink and dropout
 ---@return heed.Tensor z (B, H, T, Dv)
 ---@return heed.Tensor? weights (B, H, T, S)
 ---@return heed.Tensor? lse (B, H, T)
-function attending.attend(call, q, k, v, own, run)
-  local o = {}
-  for _, name in ipairs(ATTENTION) do o[name] = call.options[name] end
-  o.mask, o.bias = both(own.mask, o.mask), sum(own.bias, o.bias)
-  if own.sink and o.sink ~= nil then
-    heed.fail("%s: option sink: the layer has one of its own", call.who)
-  end
-  o.sink = own.sink or o.sink
-  if o.dropout == nil then o.dropout = own.dropout end
-  o.weights = call.options.weights or call.layer:weights_callback() ~= nil
+function attending.attend(call, q, k, v, run, own)
+  local o = call.options
+  if own then add_own(call, own) end
+  if call.weights or call.callback then o.weights = true end
   return (call.grows and attend_further or attend_once)(call, q, k, v, o, run)
 end
 
@@ -304,15 +338,14 @@ end
 ---@return heed.Tensor? weights
 ---@return heed.Tensor? lse
 function attending.results(call, y, weights, lse)
-  local o, callback = call.options, call.layer:weights_callback()
   if call.single then
     y, weights = y:squeeze(1), weights and weights:squeeze(1)
     lse = lse and lse:squeeze(1)
   end
-  if callback then callback(weights) end
-  if o.weights then handed_out[weights] = true end
-  if o.lse then return y, o.weights and weights or nil, lse end
-  if o.weights then return y, weights end
+  if call.callback then call.callback(weights) end
+  if call.weights then handed_out[weights] = true end
+  if call.lse then return y, call.weights and weights or nil, lse end
+  if call.weights then return y, weights end
   return y
 end
 

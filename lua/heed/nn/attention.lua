@@ -1,7 +1,7 @@
 -- Layers of attention: that with one head, as lecture notes write it, and nn.MultiHeadAttention.
 
 local attending = require "heed.nn.attending"
-local heed = require "heed"
+local attention = require "heed.internal.attention"
 local extend = require "heed.nn.extend"
 local layers = require "heed.nn.layers"
 local MultiHeadAttention = require "heed.nn.multihead"
@@ -13,7 +13,7 @@ local count = options.count
 ---Attention with one head.
 ---@class heed.Attention: heed.Module
 ---@overload fun(dim: integer, key_dim?: integer): heed.Attention
-local Attention = extend("nn.Attention", {init = 2})
+local Attention = extend("nn.Attention", {init = 2, forward = 3})
 
 Attention.heads = 1
 
@@ -40,15 +40,15 @@ end
 ---@return heed.Tensor output (B, T, dim), or (T, dim)
 ---@return heed.Tensor? weights (B, T, S), or (T, S)
 ---@return heed.Tensor? lse (B, T), or (T), with option lse
-function Attention:forward(x, context, given, ...)
-  local call = read_call(self, x, context, given, ...)
+function Attention:forward(x, context, given)
+  local call = read_call(self, x, context, given)
   attending.refuse_positions(call)
   local source, stored = call.context or call.x, call.stored
   local q = self.Wq(call.x):unsqueeze(2)                              -- (B, 1, T, D)
   local k = stored and stored.k or self.Wk(source):unsqueeze(2)       -- (B, 1, S, D)
-  local v = stored and stored.v or self.Wv(call.options.values or source):unsqueeze(2)
-  attending.places(call, k:size(3))
-  local z, weights, lse = attending.attend(call, q, k, v, {}, heed.attention)
+  local v = stored and stored.v or self.Wv(call.values or source):unsqueeze(2)
+  attending.begin(call)
+  local z, weights, lse = attending.attend(call, q, k, v, attention.run)
   weights, lse = weights and weights:squeeze(2), lse and lse:squeeze(2)
   return attending.results(call, self.Wc(z:squeeze(2)), weights, lse)
 end

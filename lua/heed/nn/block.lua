@@ -18,6 +18,7 @@ local parameter = require "heed.nn.parameter"
 local part = require "heed.nn.part"
 
 local any, count = options.any, options.count
+local is_tensor, rank_of, size_of = heed.is_tensor, heed.dim, heed.size
 local Dropout, LayerNorm, MLP = layers.Dropout, layers.LayerNorm, mlp.MLP
 
 local block = {}
@@ -177,8 +178,8 @@ end
 -- Refuses what are no features of a layer's width.
 local function check_features(who, layer, x)
   local dim = layer.dim
-  local rank = heed.is_tensor(x) and x:dim()
-  if (rank == 2 or rank == 3) and x:size(-1) == dim then return end
+  local rank = is_tensor(x) and rank_of(x)
+  if (rank == 2 or rank == 3) and size_of(x, -1) == dim then return end
   heed.fail("%s: features of shape (B, T, %d) or (T, %d) expected as x, got %s", who, dim, dim,
             options.kind(x))
 end

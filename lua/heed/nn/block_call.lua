@@ -57,8 +57,22 @@ local WITHOUT_CONTEXT, WITH_CONTEXT = known(SELF), known(SELF, CONTEXT)
 local WITH_SOURCE = known(SELF, CONTEXT, SOURCE)
 
 
+-- What an attention calls the options that it takes, by their names in a call of the layer.
+local function inverse(...)
+  local names_there = {}
+  for _, names in ipairs{ANY, ...} do
+    for name, from in pairs(names) do names_there[from] = name end
+  end
+  return names_there
+end
+
+
+local TO_SELF, TO_CONTEXT, TO_SOURCE = inverse(SELF), inverse(CONTEXT), inverse(SOURCE)
+
+
 local function read(who, given, names)
-  local o = options.read(who, given, names)
+  local o = options.given(who, given, names)
+  if o.weights == nil then o.weights = false end        -- nn.Attention would return them
   if o.cache ~= nil and not Cache.is(o.cache) then
     heed.fail("%s: an nn.Cache expected as option cache, got %s", who, options.kind(o.cache))
   end
@@ -108,10 +122,11 @@ end
 
 
 -- Options of a call under the names that an attention has for them.
-local function pick(o, ...)
+local function pick(o, names_there)
   local picked = {}
-  for _, names in ipairs{ANY, ...} do
-    for name, from in pairs(names) do picked[name] = o[from] end
+  for from, value in next, o do
+    local name = names_there[from]
+    if name then picked[name] = value end
   end
   return picked
 end
@@ -122,7 +137,7 @@ end
 ---@param causal boolean unless the call says otherwise
 ---@return heed.attention.call
 function call.of_self(o, causal)
-  local picked = pick(o, SELF)
+  local picked = pick(o, TO_SELF)
   if picked.causal == nil then picked.causal = causal end
   return picked
 end
@@ -132,7 +147,7 @@ end
 ---@param o heed.transformer.call
 ---@return heed.attention.call
 function call.of_context(o)
-  return pick(o, CONTEXT)
+  return pick(o, TO_CONTEXT)
 end
 
 
@@ -140,7 +155,7 @@ end
 ---@param o heed.transformer.call
 ---@return heed.transformer.call
 function call.of_source(o)
-  local picked = pick(o, SOURCE)
+  local picked = pick(o, TO_SOURCE)
   picked.cache = nil
   return picked
 end
@@ -151,7 +166,9 @@ end
 ---@return heed.transformer.call
 function call.of_target(o)
   local picked = {}
-  for name in pairs(WITH_CONTEXT) do picked[name] = o[name] end
+  for name, value in next, o do
+    if WITH_CONTEXT[name] ~= nil then picked[name] = value end
+  end
   return picked
 end
 

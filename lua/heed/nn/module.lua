@@ -150,8 +150,8 @@ local function keys_of(t)
 end
 
 
--- Appends the modules and tensors of a field: a table is flattened; a table
--- within itself is not entered.
+-- Appends the modules and tensors of a field: a table is flattened; a table within itself is not
+-- entered.
 local function flatten(found, name, value, above)
   local role = is_module(value) and "module" or parameter.role(value)
   if role then
@@ -170,7 +170,10 @@ end
 ---@return {name: string, value: any, role: string}[]
 function Module:fields()
   local found = {}
-  for name, value in pairs(self) do flatten(found, tostring(name), value, {}) end
+  for name, value in pairs(self) do
+    local kind = type(value)
+    if kind == "table" or kind == "userdata" then flatten(found, tostring(name), value, {}) end
+  end
   return found
 end
 

@@ -17,6 +17,7 @@ local torch_names = require "heed.internal.torch_names"
 
 local Linear, Parameter = layers.Linear, parameter.Parameter
 local any, count = options.any, options.count
+local flatten, size_of, transpose, view = heed.flatten, heed.size, heed.transpose, heed.view
 
 
 -- A Linear whose first weights its owner draws.
@@ -43,7 +44,7 @@ function Projection:reset() end
 ---@field memory_keys heed.Tensor|false (kv_heads, memory, head_dim)
 ---@field memory_values heed.Tensor|false (kv_heads, memory, value_dim)
 ---@overload fun(dim: integer, heads: integer, options?: table): heed.MultiHeadAttention
-local MultiHeadAttention = extend("nn.MultiHeadAttention", {init = 3})
+local MultiHeadAttention = extend("nn.MultiHeadAttention", {init = 3, forward = 3})
 
 local SELF <const> = "nn.MultiHeadAttention"
 local read_call = attending.reader(SELF, false)
@@ -244,44 +245,44 @@ end
 
 -- The result of a field's layer, (B, T, heads * D), as (B, heads, T, D).
 local function split(name, x, heads)
-  local B, T, width, more = part.result(SELF, name, x):size()
+  local B, T, width, more = size_of(part.result(SELF, name, x))
   if not width or more or width % heads ~= 0 then
     heed.fail("%s: features for %d heads expected from field '%s', got %s", SELF, heads, name,
               options.kind(x))
   end
-  return x:view(B, T, heads, width // heads):transpose(2, 3)
+  return transpose(view(x, B, T, heads, width // heads), 2, 3)
 end
 
 
 -- (B, heads, T, D) -> (B, T, heads * D)
 local function join(x)
-  return x:transpose(2, 3):flatten(3)
+  return flatten(transpose(x, 2, 3), 3)
 end
 
 
 -- Refuses x as its own context where keys are made of other features.
-function MultiHeadAttention:check_self(x)
+local function check_self(self, x)
   if self.dim == self.context_dim then return end
   heed.fail("%s: a context of %d features expected, as in layer(x, context), got %s alone",
             SELF, self.context_dim, options.kind(x))
 end
 
 
-function MultiHeadAttention:norm(name, x)
+local function norm(self, name, x)
   return part.result(SELF, name, part.of(SELF, self, name)(x))
 end
 
 
 -- Queries (B, H, T, D), and keys and values (B, Hk, S, D), which a cache may hold.
-function MultiHeadAttention:project(call)
+local function project(self, call)
   local stored, source = call.stored, call.context or call.x
   local q = split("query", part.of(SELF, self, "query")(call.x), self.heads)
-  if self.query_norm then q = self:norm("query_norm", q) end
+  if self.query_norm then q = norm(self, "query_norm", q) end
   if stored then return q, stored.k, stored.v end
-  if not call.context then self:check_self(call.x) end
+  if not call.context then check_self(self, call.x) end
   local k = split("key", part.of(SELF, self, "key")(source), self.kv_heads)
-  local v = part.of(SELF, self, "value")(call.options.values or source)
-  if self.key_norm then k = self:norm("key_norm", k) end
+  local v = part.of(SELF, self, "value")(call.values or source)
+  if self.key_norm then k = norm(self, "key_norm", k) end
   return q, k, split("value", v, self.kv_heads)
 end
 
@@ -295,17 +296,17 @@ end
 
 
 -- A step does not tell where its queries stand among the keys of a context.
-function MultiHeadAttention:check_place(call)
+local function check_place(self, call)
   if self.position then
     heed.fail("%s: option cache: with a context, no position function can be called", SELF)
-  elseif call.options.positions == nil then
+  elseif call.positions == nil then
     heed.fail("%s: option cache: with a context, rope needs option positions, too: where x stands "
               .. "in the context", SELF)
   end
 end
 
 
-function MultiHeadAttention:through_position(q, k, offset)
+local function through_position(self, q, k, offset)
   local new_q, new_k = self.position(q, k, offset)
   if heed.is_tensor(new_q) and heed.is_tensor(new_k) then return new_q, new_k end
   heed.fail("%s: option position: a function expected that returns queries and keys, got %s and %s",
@@ -314,31 +315,32 @@ end
 
 
 -- Tells queries and keys where they stand; keys of a context that a cache holds have been told.
-function MultiHeadAttention:place(call, q, k)
-  local at_q, at_k = attending.places(call, k:size(3))
+local function place(self, call, q, k)
   if not (self.rope or self.position) then
     attending.refuse_positions(call)
+    attending.begin(call)
     return q, k
   end
-  if call.cache and not call.grows then self:check_place(call) end
-  if self.position then return self:through_position(q, k, at_q) end
+  local at_q, at_k = attending.places(call, size_of(k, 3))
+  if call.cache and not call.grows then check_place(self, call) end
+  if self.position then return through_position(self, q, k, at_q) end
   return rotate(q, self.rope, at_q), call.stored and k or rotate(k, self.rope, at_k)
 end
 
 
 -- Attention to the keys and to the memory, joined by their normalisers: a softmax over both.
 -- Masks, biases and the sink are of the keys alone.
-function MultiHeadAttention:attend_with_memory(q, k, v, o)
+local function attend_with_memory(self, q, k, v, o)
   local wants_lse, B = o.lse, q:size(1)
   local memory_k = self.memory_keys
-  if self.key_norm then memory_k = self:norm("key_norm", memory_k) end
+  if self.key_norm then memory_k = norm(self, "key_norm", memory_k) end
   o.lse = true
-  local z, weights, lse = heed.attention(q, k, v, o)
+  local z, weights, lse = attention.run(q, k, v, o)
   local own = {
     scale = o.scale, softcap = o.softcap, dropout = o.dropout, fused = o.fused, lse = true,
   }
   local function batch(t) return t:unsqueeze(1):expand(B, -1, -1, -1) end
-  local m, _, lse_m = heed.attention(q, batch(memory_k), batch(self.memory_values), own)
+  local m, _, lse_m = attention.run(q, batch(memory_k), batch(self.memory_values), own)
   local share = heed.sigmoid(lse - lse_m):unsqueeze(-1):to(z.dtype)      -- of the keys
   z = z * share + m * (1 - share)
   if wants_lse then lse = lse_m - heed.logsigmoid(lse_m - lse) end
@@ -352,19 +354,14 @@ end
 ---@return heed.Tensor output (B, T, out_dim), or (T, out_dim)
 ---@return heed.Tensor? weights (B, heads, T, S), or (heads, T, S), with option weights
 ---@return heed.Tensor? lse (B, heads, T), or (heads, T), with option lse
-function MultiHeadAttention:forward(x, context, given, ...)
-  local call = read_call(self, x, context, given, ...)
-  local q, k, v = self:project(call)
-  q, k = self:place(call, q, k)
-  local own = {
-    bias = self.position_bias or nil, mask = self.mask or nil, sink = self.sink or nil,
-    dropout = self.training and self.dropout or 0,
-  }
-  local run = heed.attention
+function MultiHeadAttention:forward(x, context, given)
+  local call, run = read_call(self, x, context, given), attention.run
+  local q, k, v = project(self, call)
+  q, k = place(self, call, q, k)
   if self.memory_keys then
-    run = function(...) return self:attend_with_memory(...) end
+    run = function(...) return attend_with_memory(self, ...) end
   end
-  local z, weights, lse = attending.attend(call, q, k, v, own, run)
+  local z, weights, lse = attending.attend(call, q, k, v, run, self)
   z = join(z)
   if self.gate then
     z = z * part.result(SELF, "gate", part.of(SELF, self, "gate")(call.x)):sigmoid()

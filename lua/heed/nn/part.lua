@@ -7,6 +7,9 @@ local is_tensor = heed.is_tensor
 
 local part = {}
 
+-- Metatables that are tables: `__metatable` can show other values.
+local tables = setmetatable({}, {__mode = "k"})
+
 
 ---The value of a field, which can be called.
 ---@param who string the layer, as messages name it
@@ -16,7 +19,8 @@ local part = {}
 function part.of(who, layer, name)
   local value = layer[name]
   local class = getmetatable(value)
-  if type(class) == "table" and class.__call then return value end
+  if tables[class] and class.__call then return value end
+  if type(class) == "table" then tables[class] = true end
   return options.callable(who, "field '" .. name .. "'", value)
 end
 
