@@ -5,9 +5,6 @@
 #include "memory/context.h"
 #include "memory/machine.h"
 
-#define READ_EVERY ((size_t)64 << 20)  /* growth after which the machine is read again */
-
-
 void account_open (memory_account *m) { pthread_mutex_init(&m->scratching, NULL); }
 
 void account_close (memory_account *m) { pthread_mutex_destroy(&m->scratching); }
@@ -19,40 +16,33 @@ void account_close (memory_account *m) { pthread_mutex_destroy(&m->scratching); 
 ** ===================================================================
 */
 
-static size_t used (const memory_account *m) {
-  return m->live + m->blocks + atomic_load_explicit(&m->scratch, memory_order_relaxed);
-}
+static size_t least (size_t a, size_t b) { return a < b ? a : b; }
 
 
 /* Memory that was taken but never touched is still among what the machine calls free. */
 static void read_machine (memory_account *m) {
-  size_t total = used(m) + m->cached, free = machine_memory(), touched = machine_resident();
+  size_t total = account_used(m) + m->cached, free = machine_memory(), touched = machine_resident();
   if (touched > total) touched = total;
   m->limit = free <= SIZE_MAX - touched ? free + touched : SIZE_MAX;
-  m->read = total;
-}
-
-
-static bool stale (const memory_account *m, size_t bytes) {
-  size_t total = used(m) + m->cached + bytes;
-  return !m->limited && (total > m->limit || bytes > READ_EVERY || total > m->read + READ_EVERY);
+  m->sure = least(m->limit, total + ACCOUNT_READ_EVERY);
 }
 
 
 static bool has_room (const memory_account *m, size_t bytes) {
-  size_t total = used(m) + m->cached;
+  size_t total = account_used(m) + m->cached;
   return total <= m->limit && bytes <= m->limit - total;
 }
 
 
-bool account_fits (memory_account *m, size_t bytes) {
-  if (stale(m, bytes)) read_machine(m);
+/* The user's limit is no matter of the machine. */
+bool account_fits_after_look (memory_account *m, size_t bytes) {
+  if (!m->limited) read_machine(m);
   return has_room(m, bytes);
 }
 
 
-void account_note_peak (memory_account *m) {
-  size_t now = used(m), peak = atomic_load_explicit(&m->peak, memory_order_relaxed);
+void account_raise_peak (memory_account *m) {
+  size_t now = account_used(m), peak = atomic_load_explicit(&m->peak, memory_order_relaxed);
   while (now > peak && !atomic_compare_exchange_weak_explicit(&m->peak, &peak, now,
                                                               memory_order_relaxed,
                                                               memory_order_relaxed)) {}
@@ -62,7 +52,8 @@ void account_note_peak (memory_account *m) {
 bool account_refuse (heed_context *cx, const char *function, size_t bytes, const char *what) {
   const memory_account *m = &cx->storages.account;
   core_fail(cx, function, "memory limit of %s: %s in use, %s needs %s more",
-            core_bytes(m->limit).text, core_bytes(used(m)).text, what, core_bytes(bytes).text);
+            core_bytes(m->limit).text, core_bytes(account_used(m)).text, what,
+            core_bytes(bytes).text);
   return false;
 }
 
@@ -72,14 +63,14 @@ heed_memory heed_memory_now (heed_context *cx) {
   memory_account *m = &cx->storages.account;
   if (m->limit == 0) read_machine(m);
   return (heed_memory){.live = m->live, .cached = m->cached, .peak = m->peak, .limit = m->limit,
-                       .other = used(m) - m->live};
+                       .other = account_used(m) - m->live};
 }
 
 
 void heed_memory_limit (heed_context *cx, size_t bytes) {
   if (cx == NULL) return;
   cx->storages.account.limited = bytes > 0;
-  cx->storages.account.limit = bytes;
+  cx->storages.account.limit = cx->storages.account.sure = bytes;
   if (!account_fits(&cx->storages.account, 0)) heed_memory_trim(cx);
 }
 
@@ -114,7 +105,7 @@ static bool make_room (heed_context *cx, size_t bytes) {
 
 
 static bool machine_has (memory_account *m, size_t bytes) {
-  if (bytes > READ_EVERY && bytes > machine_memory()) return false;
+  if (bytes > ACCOUNT_READ_EVERY && bytes > machine_memory()) return false;
   atomic_fetch_add_explicit(&m->scratch, bytes, memory_order_relaxed);
   return true;
 }

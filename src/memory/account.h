@@ -12,6 +12,8 @@
 
 #pragma GCC visibility push(hidden)
 
+#define ACCOUNT_READ_EVERY ((size_t)64 << 20)    /* growth after which the machine is read again */
+
 /*
 ** Foreign memory is not counted. Kernels' threads count their scratch memory while the caller's
 ** thread, which counts all else, waits for them or works as one of them.
@@ -24,7 +26,7 @@ typedef struct memory_account {
   atomic_size_t refused;           /* bytes of scratch that a kernel did not get, or 0 */
   atomic_size_t peak;              /* most bytes used at once */
   size_t limit;
-  size_t read;                     /* the total when 'limit' was last read off the machine */
+  size_t sure;                     /* the total that fits without another look at the machine */
   bool limited;                    /* by the user */
   pthread_mutex_t scratching;      /* held where threads compare scratch memory with the limit */
 } memory_account;
@@ -32,8 +34,22 @@ typedef struct memory_account {
 void account_open (memory_account *m);
 void account_close (memory_account *m);
 
-bool account_fits (memory_account *m, size_t bytes);
-void account_note_peak (memory_account *m);
+static inline size_t account_used (const memory_account *m) {
+  return m->live + m->blocks + atomic_load_explicit(&m->scratch, memory_order_relaxed);
+}
+
+bool account_fits_after_look (memory_account *m, size_t bytes);
+void account_raise_peak (memory_account *m);
+
+static inline bool account_fits (memory_account *m, size_t bytes) {
+  const size_t total = account_used(m) + m->cached;
+  const bool sure = bytes <= ACCOUNT_READ_EVERY && total <= m->sure && bytes <= m->sure - total;
+  return sure || account_fits_after_look(m, bytes);
+}
+
+static inline void account_note_peak (memory_account *m) {
+  if (account_used(m) > atomic_load_explicit(&m->peak, memory_order_relaxed)) account_raise_peak(m);
+}
 
 /* The failure of what did not fit; false. 'function': as core_fail has it. */
 bool account_refuse (heed_context *cx, const char *function, size_t bytes, const char *what);

@@ -250,13 +250,14 @@ static void FN(heads_softmax) (const FN(heads) *r, FN(vector) *sum) {
 /* Shares out the workspace at 'base', and counts its bytes; with NULL it only counts. */
 static size_t FN(share_heads) (const attend *a, FN(heads) *r, T *base) {
   const int64_t t = a->queries * LANES, s = a->keys * LANES, D = a->D, Dv = a->Dv;
-  const int64_t both = a->keys * t, back = a->w->kind == WORK_ATTENTION_BACK;
+  const int64_t both = a->keys * t;
   const FN(share) shares[] = {
     {&r->scaled, t * D}, {&r->k, s * D}, {&r->v, s * Dv}, {&r->y, t * Dv}, {&r->p, both},
-    {&r->lse, t}, {&r->q, back * t * D}, {&r->g, back * t * Dv}, {&r->ds, back * both},
-    {&r->dq, back * t * D}, {&r->dk, back * s * D}, {&r->dv, back * s * Dv}
+    {&r->lse, t},                  /* the others are of the backward pass alone */
+    {&r->q, t * D}, {&r->g, t * Dv}, {&r->ds, both}, {&r->dq, t * D}, {&r->dk, s * D},
+    {&r->dv, s * Dv}
   };
-  return SHARE_OUT(shares, base);
+  return FN(share_out)(a->w->kind == WORK_ATTENTION ? 6 : 12, shares, base);
 }
 
 
