@@ -2452,6 +2452,15 @@ function heed.core.clip_gradients(parameters, p, max) end
 ---@return boolean
 function heed.core.has_values(options) end
 
+---Whether two values are tensors of one type.
+---> heed.core.same_type(heed.zeros(1), heed.ones(2, 3)) == true
+---> heed.core.same_type(heed.zeros(1), heed.zeros(1, {dtype = "int64"})) == false
+---> heed.core.same_type(heed.zeros(1), "float32") == false
+---@param x any
+---@param y any
+---@return boolean
+function heed.core.same_type(x, y) end
+
 ---The table of operations: for each its name, the name of its in-place variant, whether tensors
 ---have it as a method, how many results it has, and its parameters.
 ---> heed.core.operations()[1].name == "neg"

@@ -557,12 +557,22 @@ static int l_has_values (lua_State *L) {
 }
 
 
+/* same_type(x, y): are both tensors, of one type? Linear layers ask for each call, hence here. */
+static int l_same_type (lua_State *L) {
+  const heed_tensor *x = raw_tensor(L, 1), *y = raw_tensor(L, 2);
+  lua_pushboolean(L, x != NULL && y != NULL && heed_type_of(x) == heed_type_of(y));
+  return 1;
+}
+
+
 /* The operations that the Lua half alone calls. */
 static bool is_internal (heed_op op) { return op == HEED_attention_mask; }
 
 
 void open_ops (lua_State *L, int module, int methods, int internal) {
-  static const luaL_Reg functions[] = {{"has_values", l_has_values}, {NULL, NULL}};
+  static const luaL_Reg functions[] = {
+    {"has_values", l_has_values}, {"same_type", l_same_type}, {NULL, NULL}
+  };
   register_functions(L, functions, internal);
   for (int i = 0; i < HEED_NOPS; i++) {
     const heed_signature *row = heed_describe(binding_of(L)->cx, (heed_op)i);

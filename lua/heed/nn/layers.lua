@@ -2,6 +2,7 @@
 -- distributions, in the same order. An optional part that a layer lacks, such as its bias, is
 -- false.
 
+local core = require "heed.core"
 local heed = require "heed"
 local extend = require "heed.nn.extend"
 local Module = require "heed.nn.module"
@@ -13,6 +14,7 @@ local Parameter = parameter.Parameter
 local count, no_more, read = options.count, options.no_more, options.read
 local dropout, embedding, is_tensor = heed.dropout, heed.embedding, heed.is_tensor
 local layer_norm, linear, rms_norm = heed.layer_norm, heed.linear, heed.rms_norm
+local same_type = core.same_type
 
 local layers = {}
 
@@ -79,7 +81,7 @@ end
 ---@return heed.Tensor y (..., outputs)
 function Linear:forward(x)
   local weight = self.weight
-  if is_tensor(x) and x.dtype ~= weight.dtype then refuse_type(x, weight.dtype) end
+  if not same_type(x, weight) and is_tensor(x) then refuse_type(x, weight.dtype) end
   return linear(x, weight, self.bias or nil)
 end
 
