@@ -104,13 +104,19 @@ GPU= nvidia-smi --query-gpu=compute_cap --format=csv,noheader
 CUDA= $(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))
 CXX= g++
 ARCH= $(subst 90,90a,$(sort $(subst .,,$(shell $(GPU) 2>/dev/null))))
-ARCH_ALL= 80 90a 100 120
+# The version of CUDA that nvcc is of, 1208 for 12.8, asked for once; and what is new in some.
+RELEASE= $(eval RELEASE:= $(shell $(NVCC) --version | \
+  awk '/ release / { sub(/.* release /, ""); split($$0, v, "[.,]"); print v[1] * 100 + v[2] }'))$(RELEASE)
+since= $(shell test 0$(RELEASE) -ge $1 && echo '$2')
+CUDART= $(firstword $(wildcard $(patsubst %,%/libcudart_static.a,$(CUDA)/lib64 $(CUDA)/lib \
+  /usr/lib/$(shell $(CC) -print-multiarch))))
+ARCH_ALL= 80 90a $(call since,1208,100 120)
 PTX_ALL= 80
 ARCHITECTURES= $(foreach a,$(ARCH),-gencode arch=compute_$a,code=sm_$a) \
   $(foreach a,$(PTX),-gencode arch=compute_$a,code=compute_$a)
 PLAIN_CXX= -fPIC -fno-exceptions -fno-rtti -fvisibility=hidden -fno-threadsafe-statics \
   -Wall -Wextra -Werror=switch -Wno-missing-field-initializers
-CUDA_FLAGS= -std=c++17 -O3 $(ARCHITECTURES) --compress-mode=size -Isrc -I. \
+CUDA_FLAGS= -std=c++17 -O3 $(ARCHITECTURES) $(call since,1208,--compress-mode=size) -Isrc -I. \
   $(PLAIN_CXX:%=-Xcompiler=%)
 EMULATED= -std=gnu++17 -O2 -g1 $(PLAIN_CXX) -Wno-unknown-pragmas -ffp-contract=off -Isrc -I. \
   $(EMULATED_$(KIND))
@@ -125,7 +131,9 @@ all: $(B)/heed/cuda.so
 cuda: $(B)/heed/cuda.so
 else
 CUDA_OBJECTS= $(patsubst %,$(B)/%.o,$(KERNELS))
-CUDA_LIBS= $(CUDA)/lib64/libcudart_static.a -Wl,--exclude-libs,ALL -lrt
+$(B)/cuda/device/plugin.cu.o: SHOWN+= -DHEED_ARCHITECTURES='"$(shell \
+  echo $(ARCH) $(PTX:%=and PTX %) | sed 's/\([0-9][a-f]*\)\( \|$$\)/.\1\2/g')"'
+CUDA_LIBS= $(CUDART) -Wl,--exclude-libs,ALL -lrt
 ifeq ($(NVCC),)
 cuda:; @echo "no nvcc is here: install the CUDA Toolkit, or set NVCC" >&2; exit 1
 else ifeq ($(strip $(ARCH)),)
@@ -140,6 +148,12 @@ nvcc:; @$(MAKE) cuda KIND=nvcc ARCH=90a
 # Other architectures than last time: all is compiled again.
 $(B)/cuda/architectures: anew
 	@mkdir -p $(@D); echo '$(ARCHITECTURES)' | cmp -s - $@ || echo '$(ARCHITECTURES)' >$@
+ifeq ($(filter emulated%,$(KIND)),)
+	@test 0$(RELEASE) -ge 1200 || { echo "CUDA 12.0 or later is needed; this is no nvcc of it:" \
+	  "$(NVCC)" >&2; exit 1; }
+	@test -n "$(CUDART)" || { echo "no libcudart_static.a is below $(CUDA), where nvcc is: it" \
+	  "comes with NVIDIA's toolkit; or say make CUDART=/a/path/libcudart_static.a" >&2; exit 1; }
+endif
 
 $(B)/heed/cuda.so: $(CUDA_OBJECTS) $(SHARED_CORE)
 	@mkdir -p $(@D); echo link $@

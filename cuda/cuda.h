@@ -77,6 +77,10 @@ static inline int cuda_threads (int64_t n, int most) {
 /* Blocks for n threads of 'threads' each, at most a few for each multiprocessor. */
 dim3 cuda_blocks (const cuda *self, int64_t n, int threads);
 
+/* After a launch that lacked memory: is there more now? A kernel's code is loaded into memory when
+   the kernel is first launched, and free slabs may hold all of that. */
+bool cuda_gave_room (cuda *self);
+
 /*
 ** Launches: return launch(self, blocks, threads, shared, kernel<float>, a, b, c);
 ** The arguments are converted to the kernel's own. No blocks: nothing is done.
@@ -86,7 +90,10 @@ static inline const char *launch (cuda *self, dim3 blocks, dim3 threads, size_t 
                                   void (*kernel) (P...), A... args) {
   if (blocks.x == 0 || blocks.y == 0 || blocks.z == 0) return NULL;
   runtime_grid g = {blocks, threads, shared, self->stream};
-  return cuda_check(self, runtime_launch(g, kernel, args...));
+  int code = runtime_launch(g, kernel, args...);
+  if (code == RUNTIME_NO_MEMORY && cuda_gave_room(self))
+    code = runtime_launch(g, kernel, args...);
+  return cuda_check(self, code);
 }
 
 /* A work of its own, from within another one. */

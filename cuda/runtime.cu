@@ -51,10 +51,21 @@ static struct driver {
 } driver = {PTHREAD_ONCE_INIT, 0, NULL, NULL, NULL, NULL};
 
 
+/* CUDA 12.5 added the version of a function to the question, CUDA 13 requires it. */
+static cudaError_t ask_driver (const char *name, void **f,
+                               cudaDriverEntryPointQueryResult *found) {
+#if CUDART_VERSION >= 12050
+  return cudaGetDriverEntryPointByVersion(name, f, 12000, cudaEnableDefault, found);
+#else
+  return cudaGetDriverEntryPoint(name, f, cudaEnableDefault, found);
+#endif
+}
+
+
 static void *entry_point (const char *name) {
   void *f = NULL;
   cudaDriverEntryPointQueryResult found;
-  cudaError_t code = cudaGetDriverEntryPointByVersion(name, &f, 12000, cudaEnableDefault, &found);
+  cudaError_t code = ask_driver(name, &f, &found);
   if (code == cudaSuccess && (found != cudaDriverEntryPointSuccess || f == NULL))
     code = cudaErrorInsufficientDriver;
   if (driver.code == 0) driver.code = code;
@@ -62,11 +73,14 @@ static void *entry_point (const char *name) {
 }
 
 
+/* The driver is initialised first: a device's context may be the process's first call. */
 static void find_driver (void) {
+  CUresult (*init) (unsigned flags) = (CUresult (*) (unsigned))entry_point("cuInit");
   driver.device = (CUresult (*) (CUdevice *, int))entry_point("cuDeviceGet");
   driver.retain = (CUresult (*) (CUcontext *, CUdevice))entry_point("cuDevicePrimaryCtxRetain");
   driver.get = (CUresult (*) (CUcontext *))entry_point("cuCtxGetCurrent");
   driver.set = (CUresult (*) (CUcontext))entry_point("cuCtxSetCurrent");
+  if (driver.code == 0) driver.code = init(0);
 }
 
 

@@ -16,6 +16,10 @@
 #include "spec/emulated/emulate.h"
 #endif
 
+#if defined(__CUDACC__) && CUDART_VERSION < 12000
+#error "heed needs CUDA 12.0 or later"
+#endif
+
 /* Handles; the structs have CUDA's own names. */
 typedef struct CUstream_st *cuda_stream;
 typedef struct CUevent_st *cuda_event;
@@ -25,6 +29,8 @@ typedef struct CUctx_st *cuda_context;
 #define RUNTIME_NO_MEMORY 2        /* the codes that are told apart, by CUDA's numbers */
 #define RUNTIME_OLD_DRIVER 35
 #define RUNTIME_NO_DEVICE 100
+#define RUNTIME_NO_CODE 209        /* for this device */
+#define RUNTIME_NEWER_CODE 222     /* than the driver can compile */
 #define RUNTIME_NOT_READY 600
 
 typedef struct runtime_device {
@@ -88,7 +94,14 @@ typedef struct runtime_grid {
 
 #define RUNTIME_SHARED 49152       /* more must be set for the kernel: see runtime_launch */
 
+/* runtime_loads: loads a kernel for the thread's device, if there is code for that one. */
+
 #ifdef __CUDACC__
+
+template <class... P> int runtime_loads (void (*kernel) (P...)) {
+  cudaFuncAttributes found;
+  return cudaFuncGetAttributes(&found, kernel);
+}
 
 template <class... P, class... A>
 int runtime_launch (const runtime_grid &g, void (*kernel) (P...), A... args) {
@@ -106,6 +119,8 @@ int runtime_launch (const runtime_grid &g, void (*kernel) (P...), A... args) {
 }
 
 #else
+
+template <class... P> int runtime_loads (void (*) (P...)) { return emulated_load(); }
 
 template <class... P, class... A>
 int runtime_launch (const runtime_grid &g, void (*kernel) (P...), A... args) {

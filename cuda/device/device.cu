@@ -271,6 +271,12 @@ static const char *why_no_memory (cuda *self) {
 }
 
 
+bool cuda_gave_room (cuda *self) {
+  runtime_last();
+  return !self->capturing && memory_trim(self->memory) > 0;
+}
+
+
 /* 32 blocks are the most that a multiprocessor holds at once. */
 dim3 cuda_blocks (const cuda *self, int64_t n, int threads) {
   int64_t blocks = (n + threads - 1) / threads, most = (int64_t)self->gpu.multiprocessors * 32;

@@ -294,8 +294,10 @@ static void trim_half (memory *m, half_arena *h) {
 static bool is_capturing (const memory *m) { return m->now != &m->eager; }
 
 
-void memory_trim (memory *m) {
+size_t memory_trim (memory *m) {
+  const size_t before = m->held;
   for (int i = 0; i < 2 && !is_capturing(m); i++) trim_half(m, &m->eager.half[i]);
+  return before - m->held;
 }
 
 

@@ -19,7 +19,7 @@ void *memory_take (memory *m, size_t bytes);             /* aligned to 512 bytes
 int memory_code (const memory *m);     /* the runtime's, after a take gave NULL; 0: it was not
                                           called */
 void memory_give (memory *m, void *data);                /* for reuse later in the stream */
-void memory_trim (memory *m);                            /* frees unused slabs */
+size_t memory_trim (memory *m);                          /* frees unused slabs: their bytes */
 void memory_limit (memory *m, size_t bytes);             /* 0: all that the device has */
 void memory_account_of (memory *m, heed_device_memory *numbers);
 void memory_reset_peak (memory *m);

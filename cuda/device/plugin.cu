@@ -18,6 +18,10 @@
 #define HEED_INTERFACE 0           /* the Makefile's hash */
 #endif
 
+#ifndef HEED_ARCHITECTURES
+#define HEED_ARCHITECTURES "none"  /* the Makefile's: for which there is code */
+#endif
+
 #ifdef __CUDACC__
 #define TEXT_OF(x) #x
 #define TEXT(x) TEXT_OF(x)
@@ -33,9 +37,13 @@
 ** ===================================================================
 */
 
+/* NVIDIA's number of the first driver for this version of CUDA. */
+static int driver_for (int version) { return version >= 13000 ? 580 : 525; }
+
+
 /* How many devices there are; in 'text': why there is none; NULL if there is one. */
 static const char *count_devices (int *n, char *text, size_t bytes) {
-  int driver = 0, needs = runtime_needs();
+  int driver = 0, needs = runtime_needs() / 1000 * 1000;       /* minor versions are compatible */
   *n = 0;
   if (cuda_is_forked()) { snprintf(text, bytes, "%s", cuda_forked); return text; }
   int code = runtime_version(&driver);
@@ -46,9 +54,9 @@ static const char *count_devices (int *n, char *text, size_t bytes) {
     return NULL;
   }
   if (driver == 0) snprintf(text, bytes, "no driver");
-  else if (code == RUNTIME_OLD_DRIVER || driver < needs / 1000 * 1000)
-    snprintf(text, bytes, "the driver is for CUDA %d.%d, %d.%d is needed (driver 580 or later)",
-             driver / 1000, driver % 1000 / 10, needs / 1000, needs % 1000 / 10);
+  else if (code == RUNTIME_OLD_DRIVER || driver < needs)
+    snprintf(text, bytes, "the driver is for CUDA %d.%d, %d.0 is needed (driver %d or later)",
+             driver / 1000, driver % 1000 / 10, needs / 1000, driver_for(needs));
   else if (code == 0 || code == RUNTIME_NO_DEVICE) snprintf(text, bytes, "no device");
   else snprintf(text, bytes, "%s", runtime_text(code));
   return text;
@@ -77,8 +85,7 @@ static int make_state (cuda *self) {
 
 
 static int make_parts (cuda *self) {
-  int code = runtime_device_read(self->index, &self->gpu);
-  if (code == 0) code = runtime_stream_open(&self->stream);
+  int code = runtime_stream_open(&self->stream);
   if (code == 0) code = make_pinned(self);
   if (code == 0) self->memory = memory_open(self->stream);
   if (code == 0 && self->memory == NULL) code = RUNTIME_NO_MEMORY;
@@ -129,13 +136,34 @@ static device *refuse (cuda *self, char *text, size_t bytes, const char *why) {
 }
 
 
+KERNEL is_there (void) {}
+
+/* All kernels are compiled for the same architectures: what holds for this one holds for all. */
+static int check_code (const cuda *self, char *text, size_t bytes) {
+  const runtime_device *gpu = &self->gpu;
+  int code = gpu->major >= LEAST_MAJOR ? runtime_loads(is_there) : RUNTIME_NO_CODE;
+  snprintf(text, bytes, "%s", runtime_text(code));
+  if (gpu->major < LEAST_MAJOR)
+    snprintf(text, bytes, "%s has compute capability %d.%d, 8.0 is needed", gpu->name, gpu->major,
+             gpu->minor);
+  else if (code == RUNTIME_NO_CODE || code == RUNTIME_NEWER_CODE)
+    snprintf(text, bytes, "%s has compute capability %d.%d, but heed/cuda.so was built for %s "
+             "('make cuda' builds it for the GPU at hand): %s", gpu->name, gpu->major, gpu->minor,
+             HEED_ARCHITECTURES, runtime_text(code));
+  return code;
+}
+
+
 static device *open_entered (cuda *self, char *text, size_t bytes) {
-  int code = make_parts(self);
+  int code = runtime_device_read(self->index, &self->gpu);
+  snprintf(text, bytes, "%s", runtime_text(code));
+  if (code == 0) code = check_code(self, text, bytes);
+  if (code == 0) {
+    code = make_parts(self);
+    snprintf(text, bytes, "%s", runtime_text(code));
+  }
   runtime_last();
-  if (code != 0) return refuse(self, text, bytes, runtime_text(code));
-  if (self->gpu.major >= LEAST_MAJOR) return &self->device;
-  snprintf(text, bytes, "%s has compute capability %d.%d, 8.0 is needed", self->gpu.name,
-           self->gpu.major, self->gpu.minor);
+  if (code == 0) return &self->device;
   destroy(self);
   return NULL;
 }

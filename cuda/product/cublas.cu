@@ -1,10 +1,10 @@
 /*
 ** cublas.cu - matrix products by cuBLASLt, opened when a device multiplies for the first time.
 **
-** This file declares the numbers and signatures of CUDA 13's library that it uses. A product goes
-** to the library if each matrix has an axis of stride 1; the library's matrices are column-major,
-** so that it computes c^T = b^T a^T. An algorithm is chosen once for a shape and kept. Sums whose
-** order could change from run to run are not allowed.
+** This file declares the numbers and signatures that it uses, which CUDA 12's and 13's libraries
+** share. A product goes to the library if each matrix has an axis of stride 1; the library's
+** matrices are column-major, so that it computes c^T = b^T a^T. An algorithm is chosen once for a
+** shape and kept. Sums whose order could change from run to run are not allowed.
 */
 
 #include "cuda/product/cublas.h"
@@ -15,10 +15,13 @@
 #include <sys/stat.h>
 
 #ifdef __CUDACC__
-#define LIBRARY "libcublasLt.so.13"
+#define LIBRARY "libcublasLt.so."
 #else
-#define LIBRARY "libcublasLt_emulated.so"      /* a stand-in, where tests have one */
+#define LIBRARY "libcublasLt_emulated.so."     /* a stand-in, where tests have one */
 #endif
+
+static const char *const libraries[] = {LIBRARY "13", LIBRARY "12"};     /* the best first */
+#define LIBRARIES ((int)(sizeof libraries / sizeof *libraries))
 
 #ifndef HEED_TOOLKIT
 #define HEED_TOOLKIT ""            /* the Makefile's: the folder of nvcc's toolkit */
@@ -111,13 +114,14 @@ static bool read_functions (library *to, void *opened, const char *path, char *t
 }
 
 
-/* Opens the library in the folder 'at', or 'at' itself if that is a file. The library is never
-   closed: the host may use it too. */
-static bool open_library (library *to, const char *at, const char *below, char *text) {
+/* Opens the library of this name in the folder 'at', or 'at' itself if that is a file. The library
+   is never closed: the host may use it too. */
+static bool open_library (library *to, const char *name, const char *at, const char *below,
+                          char *text) {
   char path[4096];
   struct stat s;
   const bool folder = stat(at, &s) == 0 && S_ISDIR(s.st_mode);
-  const int n = folder ? snprintf(path, sizeof path, "%s%s/" LIBRARY, at, below)
+  const int n = folder ? snprintf(path, sizeof path, "%s%s/%s", at, below, name)
                        : snprintf(path, sizeof path, "%s", at);
   if (n >= (int)sizeof path) return refuse_library(text, at, "its name is too long");
   void *opened = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -127,17 +131,36 @@ static bool open_library (library *to, const char *at, const char *below, char *
 
 
 /* Where HEED_CUBLASLT says, and only there; else where programs find libraries, or the toolkit. */
-static bool find_library (library *to, char *text) {
+static bool find_named (library *to, const char *name, char *text) {
   char other[TEXT];
   const char *given = getenv("HEED_CUBLASLT");
-  if (given != NULL && *given != '\0') return open_library(to, given, "", text);
-  if (open_library(to, LIBRARY, "", text)) return true;
+  if (given != NULL && *given != '\0') return open_library(to, name, given, "", text);
+  if (open_library(to, name, name, "", text)) return true;
   const char *const toolkits[] = {getenv("CUDA_HOME"), getenv("CUDA_PATH"), HEED_TOOLKIT};
   for (const char *toolkit : toolkits)
-    if (toolkit != NULL && *toolkit != '\0' && open_library(to, toolkit, "/lib64", other)) {
+    if (toolkit != NULL && *toolkit != '\0' && open_library(to, name, toolkit, "/lib64", other)) {
       memcpy(text, other, TEXT);
       return true;
     }
+  return false;
+}
+
+
+/* The first that is found and, where a handle is asked for, that works here: a library may be too
+   new for the driver. The text is about the one that is used, or else about the best. */
+static bool find_library (library *to, void **handle, char *text) {
+  for (int i = 0; i < LIBRARIES; i++) {
+    char other[TEXT];
+    bool found = find_named(to, libraries[i], other);
+    const int code = found && handle != NULL ? to->create(handle) : 0;
+    if (code != 0) {
+      char why[64];
+      snprintf(why, sizeof why, "it can't be used here, code %d", code);
+      found = refuse_library(other, libraries[i], why);
+    }
+    if (found || i == 0 || code != 0) memcpy(text, other, TEXT);
+    if (found) return true;
+  }
   return false;
 }
 
@@ -324,13 +347,15 @@ static bool describe (const library *l, plan *x) {
 }
 
 
-static bool choose (const cublas *c, plan *x, void *preference) {
+/* Which algorithms there are depends on the bias, too: a pointer that is not set counts as none. */
+static bool choose (const cublas *c, plan *x, const void *bias, void *preference) {
   const library *l = &c->call;
   const uint64_t most = WORKSPACE;
   const uint32_t reduction = REDUCTION_COMPUTE;
   int n = 0;
   bool good = l->prefer_set(preference, PREFER_WORKSPACE, &most, sizeof most) == 0 &&
-              l->prefer_set(preference, PREFER_REDUCTION, &reduction, sizeof reduction) == 0;
+              l->prefer_set(preference, PREFER_REDUCTION, &reduction, sizeof reduction) == 0 &&
+              (bias == NULL || l->desc_set(x->desc, DESC_BIAS, &bias, sizeof bias) == 0);
   for (int i = 0; i < 4; i++) {
     const uint32_t bytes = (uint32_t)x->key.alignment[i];
     good = good && l->prefer_set(preference, PREFER_ALIGNED_A + i, &bytes, sizeof bytes) == 0;
@@ -340,13 +365,13 @@ static bool choose (const cublas *c, plan *x, void *preference) {
 }
 
 
-static plan *new_plan (const cublas *c, const product *p) {
+static plan *new_plan (const cublas *c, const product *p, const void *bias) {
   plan *x = (plan *)calloc(1, sizeof *x);
   void *preference = NULL;
   if (x == NULL) return NULL;
   x->key = *p;
   if (c->call.prefer_create(&preference) == 0) {
-    x->good = describe(&c->call, x) && choose(c, x, preference);
+    x->good = describe(&c->call, x) && choose(c, x, bias, preference);
     c->call.prefer_destroy(preference);
   }
   return x;
@@ -354,13 +379,13 @@ static plan *new_plan (const cublas *c, const product *p) {
 
 
 /* The plan of a product, made if it is new: then it replaces one with the same hash. */
-static const plan *plan_of (cublas *c, const product *p) {
+static const plan *plan_of (cublas *c, const product *p, const void *bias) {
   uint64_t hash = 14695981039346656037u;
   for (size_t i = 0; i < sizeof *p; i++) hash = (hash ^ ((const uint8_t *)p)[i]) * 1099511628211u;
   plan **at = &c->plans[(hash ^ hash >> 32) % PLANS];
   if (*at != NULL && memcmp(&(*at)->key, p, sizeof *p) == 0) return *at;
   if (*at != NULL) drop_plan(&c->call, *at);
-  return *at = new_plan(c, p);
+  return *at = new_plan(c, p, bias);
 }
 
 /* }================================================================== */
@@ -377,13 +402,7 @@ static cublas *cublas_of (cuda *self) {
   if (self->products == NULL) {
     cublas *c = (cublas *)calloc(1, sizeof *c);
     if (c == NULL) return NULL;
-    c->available = find_library(&c->call, c->text);
-    const int code = c->available ? c->call.create(&c->handle) : 0;
-    if (code != 0) {
-      char why[64];
-      snprintf(why, sizeof why, "it can't be used here, code %d", code);
-      c->available = refuse_library(c->text, LIBRARY, why);
-    }
+    c->available = find_library(&c->call, &c->handle, c->text);
     self->products = c;
   }
   return (cublas *)self->products;
@@ -404,7 +423,7 @@ void cuda_products_close (cuda *self) {
 void cuda_products_found (char *text, size_t bytes) {
   library call;
   char found[TEXT];
-  find_library(&call, found);
+  find_library(&call, NULL, found);
   snprintf(text, bytes, "%s", found);
 }
 
@@ -422,7 +441,8 @@ void cuda_products_describe (cuda *self, char *text, size_t bytes) {
 /* Is there a plan, and was the product done by it? Or *why says why not. */
 static bool multiply_by_plan (cuda *self, cublas *c, const product *p, bool transposed,
                               const work *w, const char **why) {
-  const plan *x = plan_of(c, p);
+  const void *bias = p->biased ? w->in[MATMUL_ADDEND].data : NULL;
+  const plan *x = plan_of(c, p, bias);
   if (x == NULL || !x->good) return false;
   void *workspace = x->how.workspace > 0 ? cuda_scratch(self, x->how.workspace) : NULL;
   if (workspace == NULL && x->how.workspace > 0) { *why = cuda_no_memory; return true; }
@@ -431,7 +451,6 @@ static bool multiply_by_plan (cuda *self, cublas *c, const product *p, bool tran
   const bool wide = p->type == HEED_FLOAT64;
   const void *alpha = wide ? (const void *)&two[0] : &one[0];
   const void *beta = wide ? (const void *)&two[1] : &one[1];
-  const void *bias = p->biased ? w->in[MATMUL_ADDEND].data : NULL;
   const void *added = p->added && !w->matmul.accumulate ? w->in[MATMUL_ADDEND].data
                                                         : w->out[0].data;
   const view *a = &w->in[transposed ? MATMUL_A : MATMUL_B];
@@ -455,7 +474,7 @@ static bool multiply_onto_bias (cuda *self, cublas *c, const work *w, const char
   onto.nin = MATMUL_ADDEND;
   onto.matmul.accumulate = true;
   if (!set_product(self, &p, &onto, &transposed)) return false;
-  const plan *x = plan_of(c, &p);
+  const plan *x = plan_of(c, &p, NULL);
   if (x == NULL || !x->good) return false;
   if (!layout_expand(&bias.at, &w->out[0].at, &bias.at)) return false;
   work_copy(&fill, COPY_APART, w->out[0], bias);

@@ -2272,7 +2272,7 @@ function heed.cuda.device_count() end
 ---`matmul`, what multiplies matrices: the version of cuBLASLt and its file, or heed's own kernels,
 ---with the reason. The library is looked for where the environment variable HEED_CUBLASLT says
 ---(its file or folder), and unless that is set, where programs find libraries, below CUDA_HOME and
----CUDA_PATH, and beside the nvcc that built heed.
+---CUDA_PATH, and beside the nvcc that built heed: CUDA 13's, and else CUDA 12's.
 ---@param device? integer|string its number or its name; unless given, as below, the default device
 ---or, where that is the CPU, the first GPU
 ---@return {name: string, memory: integer, capability: string, multiprocessors: integer,

@@ -48,6 +48,12 @@ static void refused (both *b) {
         "what it refuses is said");
 }
 
+/* The algorithm is chosen for the bias that is added: of 48 products, 16 have one of float32. */
+static void biased (both *b) {
+  products(b);
+  check(says(matmul(b), "; it refused 32 of 48 products"), "a bias is there when it is asked for");
+}
+
 static void missing (both *b) {
   check(says(matmul(b), "heed's own kernels: /nowhere/lib.so: "), "what is not found");
   products(b);
@@ -59,25 +65,62 @@ static void not_named (both *b) {
 }
 
 /* Below CUDA_HOME, as in a toolkit. */
-static void beside (both *b) {
-  check(says(matmul(b), "cuBLASLt 130100: "), "a toolkit's library is found");
+static void newest (both *b) {
+  check(says(matmul(b), "cuBLASLt 130100: ") && says(matmul(b), "_emulated.so.13"),
+        "a toolkit's library is found");
   products(b);
+  check(says(matmul(b), "_emulated.so.13"), "and used");
+}
+
+static void older (both *b) {
+  check(says(matmul(b), "cuBLASLt 130100: ") && says(matmul(b), "_emulated.so.12"),
+        "an older library is found");
+  products(b);
+  check(says(matmul(b), "_emulated.so.12"), "and used");
+}
+
+static void too_new (both *b) {
+  products(b);
+  check(says(matmul(b), "cuBLASLt 130100: ") && says(matmul(b), "_emulated.so.12"),
+        "an older library is used where the newest can't be");
+}
+
+static void unusable (both *b) {
+  products(b);
+  check(says(matmul(b), "heed's own kernels: libcublasLt_emulated.so.13: it can't be used here, "
+             "code 1"), "a library that can't be used is said to be so");
 }
 
 
-static void run_beside (void) {
-  char home[] = "/tmp/heed-XXXXXX", path[64], library[128];
+/* A toolkit with copies of the stand-in that have these names, up to NULL. */
+static void run_beside (const char *name, void (*f) (both *b), const char *const *libraries) {
+  char home[] = "/tmp/heed-XXXXXX", path[64], library[2][128];
   if (mkdtemp(home) == NULL) return;
   snprintf(path, sizeof path, "%s/lib64", home);
-  snprintf(library, sizeof library, "%s/libcublasLt_emulated.so", path);
   mkdir(path, 0700);
-  check(symlink(stand_in, library) == 0, "a link");
+  for (int i = 0; libraries[i] != NULL; i++) {
+    char command[5000];
+    snprintf(library[i], sizeof library[i], "%s/%s", path, libraries[i]);
+    snprintf(command, sizeof command, "cp '%s' '%s'", stand_in, library[i]);
+    check(system(command) == 0, "a copy");
+  }
   setenv("CUDA_HOME", home, 1);
-  run("a toolkit", beside);
+  run(name, f);
   unsetenv("CUDA_HOME");
-  unlink(library);
+  for (int i = 0; libraries[i] != NULL; i++) unlink(library[i]);
   rmdir(path);
   rmdir(home);
+}
+
+
+static void run_toolkits (void) {
+  const char *const both[] = {"libcublasLt_emulated.so.12", "libcublasLt_emulated.so.13", NULL};
+  run_beside("a toolkit", newest, both);
+  run_beside("an older toolkit", older, (const char *const[]){both[0], NULL});
+  setenv("HEED_STAND_IN", "old", 1);
+  run_beside("an old driver", too_new, both);
+  run_beside("an old driver alone", unusable, both + 1);
+  unsetenv("HEED_STAND_IN");
 }
 
 
@@ -91,11 +134,13 @@ int main (int n, char **arguments) {
   unsetenv("CUDA_PATH");
   unsetenv("CUDA_HOME");
   run("nothing is named", not_named);
-  run_beside();
+  run_toolkits();
   setenv("HEED_CUBLASLT", stand_in, 1);
   run("used", used);
   setenv("HEED_STAND_IN", "refuse", 1);
   run("refused", refused);
+  setenv("HEED_STAND_IN", "bias", 1);
+  run("biased", biased);
   setenv("HEED_CUBLASLT", "/nowhere/lib.so", 1);
   run("missing", missing);
   printf("%d wrong\n", wrong);

@@ -429,14 +429,17 @@ static void contexts (void) {
 }
 
 
-static void without_gpus (void) {
+/* With this setting there is no device, for a reason that says this. */
+static void without_gpus (const char *setting, const char *value, const char *reason) {
   fflush(stdout);
   pid_t child = fork();
   if (child == 0) {
-    setenv("HEED_EMULATED_DEVICES", "0", 1);
+    wrong = 0;
+    setenv(setting, value, 1);
     heed_context *cx = heed_open(NULL);
-    check(says(core_plugin_reason(cx, "cuda"), "no driver"), "without GPUs there is a reason");
-    check(core_device(cx, "test", "cuda") == NULL, "and no device");
+    check(says(core_plugin_reason(cx, "cuda"), reason), "without GPUs there is a reason");
+    check(core_device(cx, "test", "cuda") == NULL && says(heed_error(cx), reason),
+          "and no device");
     heed_close(cx);
     fflush(stdout);
     _exit(wrong > 0);
@@ -444,6 +447,51 @@ static void without_gpus (void) {
   int status;
   waitpid(child, &status, 0);
   wrong += status != 0;
+}
+
+
+/* A child whose n-th call fails with this code, for each n up to 'most'; 1 is added up. */
+static int arranged (int code, int most, int (*f) (both *b)) {
+  int sum = 0;
+  for (int n = 1; n <= most; n++) {
+    char text[16], code_text[16];
+    snprintf(text, sizeof text, "%d", n);
+    snprintf(code_text, sizeof code_text, "%d", code);
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+      setenv("HEED_EMULATED_FAIL", text, 1);
+      setenv("HEED_EMULATED_CODE", code_text, 1);
+      both b = {.cx = heed_open(NULL)};
+      b.gpu = core_device(b.cx, "test", "cuda");
+      int yes = f(&b);
+      heed_close(b.cx);
+      fflush(stdout);
+      _exit(yes);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    sum += WIFEXITED(status) ? WEXITSTATUS(status) : 100;
+  }
+  return sum;
+}
+
+/* A launch lacks memory, which free slabs hold: 1 if it fails all the same. */
+static int launches_fail (both *b) {
+  device *d = b->gpu;
+  if (d == NULL) return 0;
+  view x = vector_on(d, HEED_FLOAT32);
+  void *spare = d->alloc(d, 5 << 20);
+  if (x.data == NULL || spare == NULL) return 1;
+  d->free(d, spare, 5 << 20);
+  return set(d, x, number(3)) != NULL || map(d, HEED_mul, x, x, x) != NULL;
+}
+
+/* No code for the GPU: the message names what there is. */
+static int lacks_code (both *b) {
+  return b->gpu == NULL && strstr(heed_error(b->cx), "emulated GPU has compute capability 8.0, but "
+                                  "heed/cuda.so was built for none ('make cuda' builds it for the "
+                                  "GPU at hand): no kernel image is available") != NULL;
 }
 
 
@@ -462,7 +510,11 @@ int main (void) {
     failures("HEED_EMULATED_FAIL", 40);
     failures("HEED_EMULATED_LOST", 80);
     contexts();
-    without_gpus();
+    without_gpus("HEED_EMULATED_DEVICES", "0", "no driver");
+    without_gpus("HEED_EMULATED_DRIVER", "12040",
+                 "the driver is for CUDA 12.4, 13.0 is needed (driver 580 or later)");
+    check(arranged(2, 40, launches_fail) == 0, "launches that lack memory are done again");
+    check(arranged(209, 20, lacks_code) == 1, "a GPU for which there is no code is refused");
   }
   printf("%d wrong\n", wrong);
   return wrong > 0;

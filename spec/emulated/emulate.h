@@ -83,6 +83,7 @@ template <class... P> struct emulated_call {
 };
 
 void *emulated_alloc (size_t bytes);             /* for an emulated_call */
+int emulated_load (void);           /* a kernel's code: a call that may fail */
 int emulated_launch (dim3 blocks, dim3 threads, size_t shared, struct CUstream_st *s,
                      void (*run) (void *), void *call);
 

@@ -5,6 +5,7 @@
 **
 **   HEED_EMULATED_DEVICES=2    how many there are; 0: none, and no driver
 **   HEED_EMULATED_MEMORY=n     MiB of each
+**   HEED_EMULATED_DRIVER=n     the version of CUDA that the driver is for: 12040 is 12.4
 **   HEED_EMULATED_FAIL=n       the n-th call that may fail does, for want of memory
 **   HEED_EMULATED_CODE=c       fails with this code instead
 **   HEED_EMULATED_LOST=n       from the n-th call on, every device is lost
@@ -29,6 +30,7 @@
 #define ASAN_UNPOISON_MEMORY_REGION(at, bytes) ((void)(at), (void)(bytes))
 #endif
 
+#define MADE_FOR 13000             /* the version of CUDA that this GPU's runtime has */
 #define MOST_DEVICES 8
 #define ARENA ((size_t)1 << 36)    /* bytes of addresses of a device */
 #define PAGE ((size_t)4096)
@@ -53,7 +55,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct machine {
   bool ready, asynchronous;
-  int gpus, code;
+  int gpus, driver, code;
   int64_t fail, lost, calls;
   size_t memory;
   struct gpu gpu[MOST_DEVICES];
@@ -83,6 +85,7 @@ static void make_ready (void) {
   m.ready = true;
   m.gpus = (int)setting("HEED_EMULATED_DEVICES", 2);
   if (m.gpus > MOST_DEVICES) m.gpus = MOST_DEVICES;
+  m.driver = m.gpus > 0 ? (int)setting("HEED_EMULATED_DRIVER", MADE_FOR) : 0;
   m.memory = (size_t)setting("HEED_EMULATED_MEMORY", 8192) << 20;
   m.fail = setting("HEED_EMULATED_FAIL", 0);
   m.code = (int)setting("HEED_EMULATED_CODE", RUNTIME_NO_MEMORY);
@@ -95,7 +98,7 @@ static void make_ready (void) {
 int machine_begin (void) {
   pthread_mutex_lock(&lock);
   if (!m.ready) make_ready();
-  if (m.gpus == 0) return RUNTIME_OLD_DRIVER;
+  if (m.driver < MADE_FOR) return RUNTIME_OLD_DRIVER;
   m.calls++;
   if (m.lost > 0 && m.calls >= m.lost) return MACHINE_LOST;
   return m.calls == m.fail ? m.code : 0;
@@ -287,11 +290,13 @@ int machine_free (void *data) {
 
 int runtime_version (int *driver) {
   int code = machine_begin();
-  *driver = code == RUNTIME_OLD_DRIVER ? 0 : 13000;
+  *driver = m.driver;
   return machine_end(code == RUNTIME_OLD_DRIVER ? 0 : code);
 }
 
-int runtime_needs (void) { return 13000; }
+int runtime_needs (void) { return MADE_FOR; }
+
+int emulated_load (void) { return machine_end(machine_begin()); }
 
 int runtime_count (int *n) {
   int code = machine_begin();
@@ -347,6 +352,7 @@ const char *runtime_text (int code) {
     case RUNTIME_NO_MEMORY: return "out of memory";
     case RUNTIME_OLD_DRIVER: return "CUDA driver version is insufficient for CUDA runtime version";
     case RUNTIME_NO_DEVICE: return "no CUDA-capable device is detected";
+    case RUNTIME_NO_CODE: return "no kernel image is available for execution on the device";
     case MACHINE_IN_CAPTURE: return "operation not permitted when stream is capturing";
     case MACHINE_LOST: return m.text[0] != '\0' ? m.text : "unspecified launch failure";
     default: return "unknown error";

@@ -31,7 +31,7 @@ local FILES <const> = {
   ["spec/house_spec.lua"] = "sources are read",
   ["spec/lean_spec.lua"] = "a hook is set, which takes debug",
   ["spec/optimizers_spec.lua"] = CORE, ["spec/stubs_spec.lua"] = CORE,
-  ["spec/suite_spec.lua"] = PROCESSES,
+  ["spec/suite_spec.lua"] = PROCESSES, ["spec/toolkit_spec.lua"] = PROCESSES,
 }
 
 -- For each spec, patterns of the names of tests and groups.

@@ -1,7 +1,8 @@
 /*
 ** cublaslt.c - a stand-in for cuBLASLt, for the emulated GPU: products of column-major matrices of
-** float32 and float64, in the stream. The stand-in adds no bias to float64, and refuses all work if
-** HEED_STAND_IN is "refuse".
+** float32 and float64, in the stream. The stand-in adds no bias to float64. If HEED_STAND_IN is
+** "refuse", all work is refused; if "bias", what adds no bias; if "old", a file named after CUDA 13
+** can't be used here.
 */
 
 #define _GNU_SOURCE                /* RTLD_NOLOAD */
@@ -51,7 +52,22 @@ static int make (void **at, size_t bytes) {
 
 static int drop (void *at) { free(at); return FINE; }
 
-FUNCTION(Create, void **h) { return make(h, 1); }
+/* The name of this file, as it was opened. */
+static const char *own_name (void) {
+  Dl_info own;
+  return dladdr(cublasLtGetVersion, &own) != 0 ? own.dli_fname : "";
+}
+
+static bool asked_for (const char *what) {
+  const char *given = getenv("HEED_STAND_IN");
+  return given != NULL && strcmp(given, what) == 0;
+}
+
+FUNCTION(Create, void **h) {
+  const char *name = own_name();
+  const size_t n = strlen(name);
+  return asked_for("old") && n > 3 && strcmp(name + n - 3, ".13") == 0 ? 1 : make(h, 1);
+}
 FUNCTION(Destroy, void *h) { return drop(h); }
 FUNCTION(MatmulPreferenceCreate, void **p) { return make(p, 1); }
 FUNCTION(MatmulPreferenceDestroy, void *p) { return drop(p); }
@@ -89,11 +105,11 @@ FUNCTION(MatrixLayoutSetAttribute, void *at, int what, const void *value, size_t
 
 FUNCTION(MatmulAlgoGetHeuristic, void *h, void *desc, void *a, void *b, void *c, void *d,
          void *preference, int wanted, void *found, int *nfound) {
-  const char *what = getenv("HEED_STAND_IN");
   const matrix *m = d;
+  const product *p = desc;
   (void)h, (void)a, (void)b, (void)c, (void)preference, (void)wanted;
-  *nfound = m->type <= 1 && !(m->type == 1 && ((product *)desc)->epilogue != 0) &&
-            (what == NULL || strcmp(what, "refuse") != 0);
+  *nfound = m->type <= 1 && !(m->type == 1 && p->epilogue != 0) && !asked_for("refuse") &&
+            (p->epilogue != 0 ? p->bias != NULL : !asked_for("bias"));
   memset(found, 0, 96);
   return *nfound > 0 ? FINE : NOT_SUPPORTED;
 }
