@@ -62,6 +62,35 @@ describe("an average of weights", function()
     assert.is_truthy(opt and ema)
   end)
 
+  it("keeps 0.999 of itself at each update, from the first on", function()
+    local ema = optim.EMA{parameter(1.0), parameter(2.0)}
+    assert.same({decay = 0.999, warmup = false}, ema.options)
+    local p = nn.Parameter(heed.ones(1, {dtype = "float64"}))
+    for decay, wanted in pairs{[0] = 5, [1] = 1} do
+      set(p, 1)
+      local own = optim.EMA({p}, {decay = decay})
+      set(p, 5)
+      own:update()
+      assert.same({wanted}, own:state()["average.1"]:totable())
+    end
+    assert.same({2}, ema:state()["average.2"]:totable())
+  end)
+
+  it("stands in the weights within another apply, until the outer one ends", function()
+    local p = parameter(1.0)
+    local ema = optim.EMA({p}, {decay = 0.5})
+    set(p, 3)
+    ema:update()
+    ema:apply(function()
+      ema:apply(function() assert.equal(2, p:item()) end)
+      assert.equal(2, p:item())
+      assert.matches("apply has put the averages into them", message(ema.update, ema))
+    end)
+    assert.equal(3, p:item())
+    ema:update()
+    assert.equal(2.5, ema:state()["average.1"]:item())
+  end)
+
   it("of halves is float32, and moves with the weights", function()
     local layer = nn.Linear(2, 1):to("bfloat16")
     local ema = optim.EMA(layer, {decay = 0.999})
@@ -76,6 +105,10 @@ describe("an average of weights", function()
     layer:to("float64")
     assert.equal("float64", ema:state()["average.weight"].dtype)
     ema:update()
+    layer:to("float16")
+    for _, average in ipairs{ema, optim.EMA(layer)} do
+      assert.equal("float32", average:state()["average.weight"].dtype)
+    end
   end)
 
   it("has a state, and refuses what does not fit", function()
@@ -86,6 +119,8 @@ describe("an average of weights", function()
     fresh:load_state(state)
     assert.equal(1, fresh:state().updates:item())
     assert.equal(state["average.weight"]:data(), fresh:state()["average.weight"]:data())
+    fresh:load_state(optim.EMA(layer):state())
+    assert.equal(0, fresh:state().updates:item())
     state["average.bias"], state.other = heed.zeros(3), heed.zeros(1)
     local why = message(fresh.load_state, fresh, state)
     assert.matches("average.bias: float32 %(1%) expected, got float32 %(3%)", why)
@@ -136,6 +171,48 @@ describe("a scaler of losses", function()
     assert.matches("update: a step expected since the last update", message(scaler.update, scaler))
   end)
 
+  it("leaves float64 as it is, and counts what each optimiser found until it is updated", function()
+    local scaler = optim.Scaler{init_scale = 4}
+    assert.equal("float64", scaler:scale(heed.tensor(1, {dtype = "float64"})).dtype)
+    assert.equal("float32", scaler:scale(heed.tensor(1, {dtype = "bfloat16"})).dtype)
+    for _, values in ipairs{{math.huge, 1}, {1, math.huge}} do
+      local before = scaler:get_scale()
+      for _, value in ipairs(values) do
+        local _, opt = with_gradient(value)
+        assert.equal(value == 1, scaler:step(opt))
+      end
+      scaler:update()
+      assert.equal(before / 2, scaler:get_scale())
+    end
+    local p, opt = with_gradient(4.0)
+    for _ = 1, 2 do
+      p.grad = heed.ones(2)
+      scaler:unscale_(opt)
+      assert.is_true(scaler:step(opt))
+      scaler:update()
+    end
+    assert.equal(2, scaler:state().growth_tracker:item())
+    assert.equal("scaler of losses, scale = 1", tostring(scaler))
+  end)
+
+  it("grows beyond whole numbers, and may stay as it is", function()
+    local _, opt = with_gradient(1.0)
+    local scaler = optim.Scaler{init_scale = 1 << 62, growth_interval = 1}
+    scaler:step(opt)
+    scaler:update()
+    assert.equal(2.0 ^ 63, scaler:get_scale())
+    local still = optim.Scaler{init_scale = 2, growth_factor = 1, backoff_factor = 1,
+                               growth_interval = 1}
+    for _, value in ipairs{1.0, math.huge} do
+      still:step(select(2, with_gradient(value)))
+      still:update()
+      assert.equal(2, still:get_scale())
+    end
+    assert.same({init_scale = 65536, growth_factor = 2, backoff_factor = 0.5,
+                 growth_interval = 2000}, optim.Scaler().options)
+    assert.equal(65536, optim.Scaler():get_scale())
+  end)
+
   it("leaves a step out where a gradient is not finite, and is halved", function()
     for _, value in ipairs{math.huge, -math.huge, 0 / 0} do
       local p, opt = with_gradient(value)
@@ -172,12 +249,21 @@ describe("a scaler of losses", function()
                 optim.Scaler():compare(state))
     state.scale = heed.tensor(2, {dtype = "float64"})
     assert.same({"growth_tracker: at least 0 expected"}, optim.Scaler():compare(state))
+    state.scale = heed.tensor(math.huge, {dtype = "float64"})
+    state.growth_tracker = heed.tensor(0)
+    assert.same({"scale: above 0 expected"}, optim.Scaler():compare(state))
   end)
 
   it("refuses what makes no sense", function()
     assert.matches("did you mean 'init_scale'", message(optim.Scaler, {initscale = 1}))
     assert.matches("above 0 expected as init_scale, got 0", message(optim.Scaler, {init_scale = 0}))
     assert.matches("growth_factor of at least 1", message(optim.Scaler, {growth_factor = 0.5}))
+    assert.matches("backoff_factor of at most 1 expected, got 2 and 3",
+                   message(optim.Scaler, {backoff_factor = 3}))
+    for _, name in ipairs{"init_scale", "growth_factor", "backoff_factor"} do
+      assert.matches("optim.Scaler: a finite number above 0 expected as " .. name .. ", got inf",
+                     message(optim.Scaler, {[name] = math.huge}))
+    end
     assert.matches("at least 1 expected as growth_interval",
                    message(optim.Scaler, {growth_interval = 0}))
     local scaler = optim.Scaler()

@@ -104,6 +104,20 @@ describe("capture", function()
     assert.same(averages, same)
   end)
 
+  it("refuses the update of averages that stand in the weights, and their warmup", function()
+    local x, w = heed.ones(2), heed.ones(2, {requires_grad = true})
+    local ema, warm = optim.EMA({w}, {decay = 0.5}), optim.EMA({w}, {warmup = true})
+    local update = heed.capture(function(y) ema:update() return y + 1 end)
+    for _ = 1, 3 do update(x) end
+    assert.error_matches(function() ema:apply(update, x) end, "apply has put the averages into")
+    assert.equal(3, ema:state().updates:item())
+    local warmup = heed.capture(function(y) warm:update() return y + 1 end)
+    warmup(x)
+    assert.error_matches(function() warmup(x) end,
+                         "update: warmup cannot be captured: its decay changes")
+    assert.equal(1, warm:state().updates:item())
+  end)
+
   it("keeps apart what has other shapes or other numbers", function()
     local f = heed.capture(function(x, k) return x * k end)
     for _ = 1, 3 do
@@ -262,19 +276,58 @@ describe("capture", function()
         opt:step()
       end
       local alone = wrap(function(x) step(x, false) end)
-      local function of_q(x)
+      local of_q = wrap(function(x)              -- the first parameter has no gradient
         opt:zero_grad()
         local loss = (q * x):sum()
         loss:backward()
         opt:step()
-      end
-      for i, name in ipairs{"both", "alone", "q", "both", "alone", "both", "alone", "both"} do
+      end)
+      for i, name in ipairs{"both", "alone", "q", "both", "alone", "both", "alone", "both",
+                            "q", "alone", "q", "q", "both"} do
         local x = heed.tensor{0.5 * i, 7.0 - i}
         if name == "both" then step(x, true) elseif name == "q" then of_q(x) else alone(x) end
       end
       return p:detach():totable(), q:detach():totable()
     end
     assert.same({trained(function(f) return f end)}, {trained(heed.capture)})
+  end)
+
+  it("sees betas that are set, and those that change within their list", function()
+    local calls = 0
+    same_as_eager(9, function(w, other)
+      local opt = optim.Adam({w}, {lr = 0.1})
+      local eager = stepping(w, opt)
+      local step = other(function(x)
+        calls = calls + 1
+        return eager(x)
+      end)
+      return function(i)
+        if i == 5 then opt.options.betas = {0.5, 0.999} end
+        if i == 6 then opt.options.betas = {0.5, 0.75} end
+        if i == 7 then opt.options.betas[1] = 0.25 end
+        if i == 8 then opt.options.betas[2] = 0.5 end
+        return step(ones(2, i / 10))
+      end
+    end)
+    assert.is_true(calls < 9 + 4, calls)          -- all others were replayed
+  end)
+
+  it("sets the numbers of a captured step where they changed, and no others", function()
+    local core = require "heed.core"
+    local w, rates = heed.ones(3, {requires_grad = true}), {}
+    local opt = optim.Adam({w}, {lr = 0.1})
+    local step, set_step = heed.capture(stepping(w, opt)), core.capture_set_step
+    function core.capture_set_step(work, which, numbers)
+      rates[#rates + 1] = numbers.lr
+      return set_step(work, which, numbers)
+    end
+    for i = 1, 8 do
+      if i == 6 then opt.lr = 0.05 end
+      step(ones(2, i / 10))
+    end
+    core.capture_set_step = set_step
+    assert.same({0.05}, rates)
+    assert.equal(8, opt:state().step:item())
   end)
 
   it("keeps calls apart by the number of their arguments", function()

@@ -32,6 +32,13 @@ describe("clip_grad_norm", function()
     assert.matches("clip_grad_norm: .* string 'x'", message(optim.clip_grad_norm, {p}, 1, "x"))
   end)
 
+  it("takes one tensor, and 0 as the largest norm", function()
+    local p = parameter(0.0, 0.0)
+    p.grad = heed.tensor{3.0, -4.0}
+    assert.equal(5, optim.clip_grad_norm(p, 0):item())
+    assert.same({0, 0}, p.grad:totable())
+  end)
+
   it("refuses a largest norm that is none", function()
     local p = parameter(0.0, 0.0)
     p.grad = heed.tensor{3.0, -4.0}
@@ -191,6 +198,16 @@ describe("a schedule", function()
     near(1, optim.warmup(10)(50))
   end)
 
+  it("has PyTorch's factors unless others are given", function()
+    near(0, optim.cosine(4)(5))
+    near(0.5, optim.linear(4)(3))
+    near(0, optim.linear(4)(5))
+    near(1, optim.step(2)(2))
+    near(0.1, optim.step(2)(3))
+    near(1, optim.warmup(0)(1))
+    near(0.75, optim.warmup(0, optim.linear(4))(2))
+  end)
+
   it("refuses what is no step", function()
     local schedules = {optim.cosine(5), optim.linear(5), optim.step(5), optim.warmup(5),
                        optim.warmup(5, optim.cosine(5))}
@@ -205,6 +222,8 @@ describe("a schedule", function()
 
   it("refuses what is no number of steps", function()
     assert.matches("optim.cosine: a whole number of at least 1", message(optim.cosine, 0))
+    assert.matches("optim.warmup: a whole number of at least 0 expected as steps, got %-1",
+                   message(optim.warmup, -1))
     assert.matches("a function expected as the schedule that follows, got 3",
                    message(optim.warmup, 1, 3))
   end)

@@ -122,6 +122,14 @@ describe("groups of parameters", function()
                    message(function() return group.params end))
     assert.matches("lr and the options of a group can be set",
                    message(function() group.parameters = {} end))
+    assert.matches("no 'parametres'; did you mean 'parameters'",
+                   message(function() return group.parametres end))
+    assert.matches("no 'option'; did you mean 'options'",
+                   message(function() return group.option end))
+    local fields = {}
+    for name in pairs(group) do fields[#fields + 1] = name end
+    table.sort(fields)
+    assert.same({"options", "parameters"}, fields)
     assert.matches("at least 0 expected as lr", message(function() group.lr = -1 end))
   end)
 
@@ -181,6 +189,8 @@ describe("a model's parameters", function()
     assert.is_true(model[1].weight:equal(before * 0.5))
     assert.is_true(model[2].weight:equal(heed.ones(4)))
     assert.equal(1, #optim.split(nn.Linear(1, 1, {bias = false})))
+    local norm = nn.LayerNorm(2)
+    assert.same({{params = {norm.weight, norm.bias}, weight_decay = 0}}, optim.split(norm))
     assert.matches("optim.split: a module expected, got an empty table", message(optim.split, {}))
   end)
 end)

@@ -184,6 +184,8 @@ describe("an optimiser", function()
                      message(function() opt[name] = {} end))
     end
     assert.matches("the name of a field expected, got 1", message(function() opt[1] = 2 end))
+    assert.matches("optim.Adam: a field expected, got 'step', which is a method",
+                   message(function() opt.step = print end))
     assert.matches("there is no 'param_groups'; write opt.groups",
                    message(function() return opt.param_groups end))
   end)
@@ -191,15 +193,38 @@ describe("an optimiser", function()
   it("refuses surplus arguments", function()
     local p = parameter(1.0)
     local opt = optim.Adam({p}, {})
-    for _, case in ipairs{
-      {optim.SGD, {p}, {}, 5}, {optim.Adam, {p}, {}, 5}, {optim.AdamW, {p}, {}, 5},
-      {optim.Lion, {p}, {}, 5}, {optim.split, nn.Linear(1, 1), 5},
-      {opt.step, opt, 5}, {opt.zero_grad, opt, {}, 5}, {opt.state, opt, 5},
-      {opt.compare, opt, {}, 5}, {opt.load_state, opt, opt:state(), 5},
-      {optim.cosine, 5, {}, 5}, {optim.linear, 5, {}, 5}, {optim.step, 5, {}, 5},
-      {optim.warmup, 5, print, 5}, {optim.warmup(5), 1, 5}, {optim.cosine(5), 1, 5},
+    local function refused(most, ...)
+      local wanted = most == 0 and "no argument" or most == 1 and "at most 1 argument"
+                     or ("at most %d arguments"):format(most)
+      assert.matches((": %s expected, got 5 as argument %d$"):format(wanted, most + 1),
+                     message(...))
+    end
+    for _, make in ipairs{optim.SGD, optim.Adam, optim.AdamW, optim.Lion, optim.EMA} do
+      refused(2, make, {p}, {}, 5)
+    end
+    refused(1, optim.split, nn.Linear(1, 1), 5)
+    refused(1, optim.Scaler, {}, 5)
+    refused(0, opt.step, opt, 5)
+    refused(1, opt.zero_grad, opt, {}, 5)
+    refused(0, opt.state, opt, 5)
+    refused(1, opt.compare, opt, {}, 5)
+    refused(1, opt.load_state, opt, opt:state(), 5)
+    refused(2, opt.load_state, opt, opt:state(), nil, 5)
+    for _, make in ipairs{optim.cosine, optim.linear, optim.step} do
+      refused(2, make, 5, {}, 5)
+      refused(1, make(5), 1, 5)
+    end
+    refused(2, optim.warmup, 5, print, 5)
+    refused(1, optim.warmup(5), 1, 5)
+    local ema, scaler = optim.EMA{p}, optim.Scaler()
+    for object, methods in pairs{
+      [ema] = {compare = 1, load_state = 1, state = 0, update = 0},
+      [scaler] = {compare = 1, get_scale = 0, load_state = 1, scale = 1, state = 0, step = 1,
+                  unscale_ = 1, update = 0},
     } do
-      assert.matches("expected, got 5 as argument %d$", message(table.unpack(case)))
+      for name, most in pairs(methods) do
+        refused(most, object[name], object, table.unpack({{}, 5}, 2 - most))
+      end
     end
     assert.matches("clip_grad_norm: at most 4 arguments expected, got 6 as argument 5",
                    message(optim.clip_grad_norm, {p}, 1, 2, {}, 6))
@@ -224,6 +249,14 @@ describe("an optimiser", function()
     assert.equal(0, p.grad:sum():item())
     opt:zero_grad()
     assert.is_nil(p.grad)
+    local q, g = parameter(1.0), heed.ones(1)
+    opt = optim.SGD{p, q}
+    q.grad = g
+    opt:zero_grad({set_to_none = false})
+    assert.is_nil(p.grad)
+    assert.equal(0, g:item())                        -- in place
+    opt:zero_grad({})
+    assert.is_nil(q.grad)
   end)
 
   it("holds when its parameters are moved to another type", function()
@@ -294,6 +327,13 @@ describe("an optimiser", function()
     assert.matches("betas, got true", message(optim.Adam, list, {betas = {0.9, true}}))
     assert.matches("betas, got 3", message(optim.Adam, list, {betas = {0.9, 0.9, 0.9}}))
     assert.matches("nesterov needs momentum", message(optim.SGD, list, {nesterov = true}))
+    assert.matches("no dampening, got momentum 0.9 and dampening 0.5",
+                   message(optim.SGD, list, {nesterov = true, momentum = 0.9, dampening = 0.5}))
+    assert.matches("a finite number expected as dampening, got inf",
+                   message(optim.SGD, list, {momentum = 0.9, dampening = math.huge}))
+    assert.equal(-0.5, optim.SGD(list, {momentum = 0.9, dampening = -0.5}).options.dampening)
+    assert.matches("optim.SGD: a value expected as lr, got nil",
+                   message(function() optim.SGD(list).lr = nil end))
     assert.matches("did you mean 'momentum'", message(optim.SGD, list, {momentun = 0.9}))
     assert.matches("there are amsgrad, betas", message(optim.Adam, list, {learning_rate = 1}))
   end)
@@ -354,6 +394,28 @@ describe("an optimiser's state", function()
                      message(fresh.load_state, fresh, state))
       assert.equal(1e-3, fresh.lr)
     end
+    local state, fresh = opt:state(), optim.Adam{p}
+    state.lr = heed.tensor(math.huge, {dtype = "float64"})
+    assert.same({"lr: at least 0 expected, got inf"}, (fresh:compare(state)))
+    state = optim.Adam({p}, {lr = 0}):state()        -- no step was made, at no rate
+    assert.same({}, (fresh:compare(state)))
+    opt:load_state(state)
+    assert.equal(0, opt.lr)
+    assert.same({0}, opt:state().step:totable())
+    assert.is_nil(opt:state()["exp_avg.1"])
+  end)
+
+  it("has the states of parameters that did steps, and is refused with others", function()
+    local p, q = parameter(1.0, 2.0), parameter(1.0)
+    local opt = optim.Adam{p, q}
+    run(opt, p, 1, 2)
+    local state, names = opt:state(), {}
+    for name in pairs(state) do names[#names + 1] = name end
+    table.sort(names)
+    assert.same({"exp_avg.1", "exp_avg_sq.1", "lr", "step"}, names)
+    assert.same({2, 0}, state.step:totable())
+    state["exp_avg.2"] = heed.zeros(1)
+    assert.same({"exp_avg.2: not expected"}, (opt:compare(state)))
   end)
 
   it("says so where the same shapes come in another order", function()

@@ -90,10 +90,10 @@ local function states_of(kind, o)
 end
 
 
--- A list of no states, one for each parameter.
+-- A list of no states or gradients, one for each parameter.
 local function none(parameters)
   local list = {}
-  for i = 1, #parameters do list[i] = false end
+  for i in ipairs(parameters) do list[i] = false end
   return list
 end
 
@@ -163,7 +163,7 @@ local function seen(self)
                           function(name, value) self:set(name, value) end,
                           function() return self.numbers end),
   }
-  local known = {lr = true, options = true, parameters = true}
+  local known = {lr = self.numbers.lr, options = shown.options, parameters = shown.parameters}
   local function refuse(name)
     if self.known[name] ~= nil then
       fail("%s: a group has no '%s'; write group.options.%s", self.who, name, name)
@@ -322,14 +322,9 @@ end
 
 
 -- Puts a gradient among those of a step's number; false stands for those of other parameters.
-local function add_gradient(apart, number, i, gradient, n)
-  local gradients = apart[number]
-  if not gradients then
-    gradients = {}
-    for k = 1, n do gradients[k] = false end
-    apart[number] = gradients
-  end
-  gradients[i] = gradient
+local function add_gradient(apart, number, i, gradient, parameters)
+  local gradients = apart[number] or none(parameters)
+  gradients[i], apart[number] = gradient, gradients
 end
 
 
@@ -339,13 +334,12 @@ end
 ---@param steps any[] as for core.optim_step
 ---@param list any[]
 function Group:add_step(steps, list)
-  local n, apart, counts, made, lists = #self.parameters, {}, {}, {}, self.lists
-  local even = true
+  local apart, counts, made, lists, even = {}, {}, {}, self.lists, true
   for i, p in ipairs(self.parameters) do
     local g, count, begins = p.grad, self:count(i), false
     if g then
       if not self.prepared[i] then lists, begins = with_states(self, i, lists, made) end
-      add_gradient(apart, begins and 1 or count + 1, i, g, n)
+      add_gradient(apart, begins and 1 or count + 1, i, g, self.parameters)
       count = count + 1
     end
     counts[i] = count
@@ -358,8 +352,8 @@ function Group:add_step(steps, list)
   end
   table.move(made, 1, #made, #list + 1, list)
   fields.add(list, self, "counts", counts)
-  fields.add(list, self, "even", even and n > 0)
-  fields.add(list, self.steps, self.at + NUMBER, even and n > 0 and counts[1] + 1 or 1)
+  fields.add(list, self, "even", even)
+  fields.add(list, self.steps, self.at + NUMBER, counts[1] + 1)      -- read while all are even
 end
 
 

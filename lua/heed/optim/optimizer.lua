@@ -24,9 +24,9 @@ local function INNER() end           -- the key of what scripts don't see
 
 local function refuse_field(self, name)
   local inner = self[INNER]
-  local known = {lr = true}
+  local known = {lr = inner.groups[1].numbers.lr}
   for _, t in ipairs{inner.fields, Optimizer} do
-    for key in next, t do known[key] = true end
+    for key, value in next, t do known[key] = value end
   end
   if inner.groups[1].known[name] ~= nil then
     fail("%s: there is no '%s'; write opt.options.%s", inner.who, name, name)
