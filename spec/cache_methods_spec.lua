@@ -53,6 +53,13 @@ describe("a cache", function()
       assert.is_false(change(of(3, {window = 8})):has_moved())
       assert.is_true(change(of(3, nil, heed.tensor{3, 1, 2})):has_moved())
     end
+    for first, moved in pairs{[0] = true, [1] = false} do      -- padding of all rows is dropped
+      local cache = nn.Cache()
+      local keys = heed.tensor{{first, 1, 1}, {0, 1, 1}, {0, 0, 1}}:gt(0)
+      model(x:narrow(2, 1, 3), {cache = cache, keys = keys})
+      assert.equal(moved, cache:clone():has_moved())
+      assert.equal(2 + first, cache:length())
+    end
     assert.is_true(of(6, {window = 4}):reorder{3, 1}:has_moved())
     assert.is_true(of(6, {window = 4}):clone():has_moved())
   end)

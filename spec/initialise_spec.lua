@@ -132,6 +132,21 @@ describe("nn.init", function()
     assert.equal(2, init.trunc_normal_(heed.empty(1), {a = 2, b = 2}):item())
   end)
 
+  it("keeps uniform numbers as often as the density there is high, by its highest", function()
+    local function log_density(x) return -0.5 * ((x - 1) / 2) ^ 2 end
+    for seed = 1, 20 do
+      heed.manual_seed(seed)
+      local t = init.trunc_normal_(heed.empty(1, {dtype = "float64"}), 1, 2, 4, 8)
+      heed.manual_seed(seed)
+      local x, share = heed.empty(1, {dtype = "float64"}), heed.empty(1, {dtype = "float64"})
+      repeat
+        x:uniform_(4, 8)
+        share:uniform_()
+      until math.log(share:item()) <= log_density(x:item()) - log_density(4)
+      assert.equal(x:item(), t:item())
+    end
+  end)
+
   it("makes orthogonal rows or columns, PyTorch's by its signs", function()
     for _, shape in ipairs{{5, 5}, {3, 7}, {7, 3}, {4, 2, 3}, {1, 6}, {60, 60}} do
       local t = seeded(init.orthogonal_, heed.empty(shape, {dtype = "float64"}), 2)
@@ -167,6 +182,10 @@ describe("nn.init", function()
         assert.equal("(0, 3)", tostring(init[name](heed.empty(0, 3, {dtype = dtype})).shape))
       end
     end
+    for _, name in ipairs{"xavier_uniform_", "xavier_normal_", "kaiming_uniform_",
+                          "kaiming_normal_", "orthogonal_"} do
+      assert.is_true(init[name](heed.zeros(1, 1)):item() ~= 0, name)
+    end
     local whole = heed.zeros(4, 6)
     init.normal_(whole.mT:narrow(1, 2, 3))
     assert.equal(12, whole:ne(0):sum():item())
@@ -182,6 +201,11 @@ describe("nn.init", function()
       assert.matches(who .. ".*type int64", message(init[name], heed.tensor{{1}}))
       assert.matches(who .. "unknown option 'nonsense'", message(init[name], t, {nonsense = 1}))
       assert.matches(who .. "at most %d arguments? expected", message(init[name], t, 1, 2, 3, 4, 5))
+    end
+    for name, most in pairs{eye_ = 1, constant_ = 2, normal_ = 3, kaiming_normal_ = 4} do
+      local surplus = {1, 1, 1, 1, {}}
+      assert.matches(("at most %d arguments? expected, got 1 as argument %d$"):format(most, most + 1),
+                     message(init[name], t, table.unpack(surplus, 5 - most)))
     end
     for _, name in ipairs{"xavier_uniform_", "kaiming_normal_", "orthogonal_"} do
       assert.matches("at least two dimensions expected, got a tensor of shape %(3%)",

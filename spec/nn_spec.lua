@@ -347,6 +347,15 @@ describe("first weights", function()
 end)
 
 
+describe("a layer without inputs", function()
+  it("begins with a bias of 0", function()
+    local layer = nn.Linear(0, 3)
+    assert.same({0, 0, 0}, layer.bias:totable())
+    assert.same({{0, 0, 0}}, layer(heed.ones(1, 0)):totable())
+  end)
+end)
+
+
 describe("a layer with given weights", function()
   local layers = {
     ["LayerNorm(6)"] = function() return nn.LayerNorm(6) end,

@@ -43,6 +43,9 @@ describe("PyTorch's names", function()
     assert.same({"in_proj_bias (24)", "k_proj_weight (8, 5)", "out_proj.bias (8)",
                  "out_proj.weight (8, 8)", "q_proj_weight (8, 8)", "v_proj_weight (8, 5)"},
                 listed(nn.to_torch(nn.MultiHeadAttention(8, 2, {context_dim = 5}))))
+    assert.same({"k_proj_weight (8, 5)", "out_proj.weight (8, 8)", "q_proj_weight (8, 8)",
+                 "v_proj_weight (8, 8)"}, listed(nn.to_torch(nn.MultiHeadAttention(8, 2, {
+                   context_dim = 5, value_context_dim = 8, bias = false}))))
   end)
 
   it("of attention with a learnt key and value, and with values of other features", function()

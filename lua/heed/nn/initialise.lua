@@ -27,11 +27,9 @@ local function read(who, t, order, ...)
   local given, known, values = {}, {}, table.pack(...)
   if type(values[values.n]) == "table" then
     for name, value in pairs(values[values.n]) do given[name] = value end
-    values[values.n], values.n = nil, values.n - 1
+    values[values.n] = nil
   end
-  if values.n > #order then
-    options.no_more(who, #order + 1, table.unpack(values, #order + 1, values.n))
-  end
+  options.no_more(who, #order + 1, table.unpack(values, #order + 1, values.n))
   for i, entry in ipairs(order) do
     local name = entry[1]
     known[name] = entry[2]
@@ -39,6 +37,13 @@ local function read(who, t, order, ...)
     if values[i] ~= nil then given[name] = values[i] end
   end
   return options.read(who, given, known)
+end
+
+
+-- Numbers whose bounds fans give; of none, fans may be 0.
+local function spread(t, name, ...)
+  if t:numel() > 0 then draw(t, name, ...) end
+  return t
 end
 
 
@@ -129,8 +134,7 @@ end
 ---@return heed.Tensor t
 function init.xavier_uniform_(t, ...)
   local bound = math.sqrt(3) * glorot("nn.init.xavier_uniform_", t, ...)
-  if t:numel() > 0 then draw(t, "uniform_", -bound, bound) end
-  return t
+  return spread(t, "uniform_", -bound, bound)
 end
 
 
@@ -139,9 +143,7 @@ end
 ---@param ... any gain 1
 ---@return heed.Tensor t
 function init.xavier_normal_(t, ...)
-  local std = glorot("nn.init.xavier_normal_", t, ...)
-  if t:numel() > 0 then draw(t, "normal_", 0, std) end
-  return t
+  return spread(t, "normal_", 0, glorot("nn.init.xavier_normal_", t, ...))
 end
 
 
@@ -189,8 +191,7 @@ end
 ---@return heed.Tensor t
 function init.kaiming_uniform_(t, ...)
   local bound = math.sqrt(3) * he("nn.init.kaiming_uniform_", t, ...)
-  if t:numel() > 0 then draw(t, "uniform_", -bound, bound) end
-  return t
+  return spread(t, "uniform_", -bound, bound)
 end
 
 
@@ -199,9 +200,7 @@ end
 ---@param ... any a 0 (the slope of leaky_relu), mode "fan_in", nonlinearity "leaky_relu"
 ---@return heed.Tensor t
 function init.kaiming_normal_(t, ...)
-  local std = he("nn.init.kaiming_normal_", t, ...)
-  if t:numel() > 0 then draw(t, "normal_", 0, std) end
-  return t
+  return spread(t, "normal_", 0, he("nn.init.kaiming_normal_", t, ...))
 end
 
 

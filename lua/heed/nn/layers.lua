@@ -58,10 +58,9 @@ end
 ---Draws the first weights, anew.
 function Linear:reset()
   local inputs = self.weight:size(2)
-  local weight_bound, bias_bound = 0, 0
-  if inputs > 0 then weight_bound, bias_bound = first_bounds(inputs) end
-  uniform(self.weight, weight_bound)
-  if self.bias then uniform(self.bias, bias_bound) end
+  local weight_bound, bias_bound = first_bounds(inputs)
+  if inputs > 0 then uniform(self.weight, weight_bound) end
+  if self.bias then uniform(self.bias, inputs > 0 and bias_bound or 0) end
 end
 
 
