@@ -125,6 +125,9 @@ describe("an average of weights", function()
     local why = message(fresh.load_state, fresh, state)
     assert.matches("average.bias: float32 %(1%) expected, got float32 %(3%)", why)
     assert.matches("other: not expected", why)
+    state = fresh:state()
+    state.updates = nil
+    assert.same({"updates: int64 () is missing"}, (fresh:compare(state)))
     assert.matches("updates: at least 0", table.concat(fresh:compare{
       updates = heed.tensor(-1), ["average.weight"] = heed.zeros(1, 2),
       ["average.bias"] = heed.zeros(1)}))
@@ -249,6 +252,8 @@ describe("a scaler of losses", function()
                 optim.Scaler():compare(state))
     state.scale = heed.tensor(2, {dtype = "float64"})
     assert.same({"growth_tracker: at least 0 expected"}, optim.Scaler():compare(state))
+    assert.same({"growth_tracker: int64 () is missing"},
+                optim.Scaler():compare{scale = heed.tensor(2, {dtype = "float64"})})
     state.scale = heed.tensor(math.huge, {dtype = "float64"})
     state.growth_tracker = heed.tensor(0)
     assert.same({"scale: above 0 expected"}, optim.Scaler():compare(state))

@@ -380,6 +380,7 @@ describe("an optimiser's state", function()
     assert.matches("other: not expected", e)
     assert.equal(0, fresh:state().step[1])
     assert.matches("step: int64 %(1%) is missing", message(fresh.load_state, fresh, {}))
+    assert.same({"step: int64 (1) is missing"}, (fresh:compare{lr = state.lr}))
   end)
 
   it("is refused where its numbers make no sense", function()
