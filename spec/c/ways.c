@@ -1,7 +1,7 @@
 /*
 ** ways.c - which way products and attention take (src/cpu/product/ways.h, attention/ways.h), at the
 ** sizes where one ends and another begins: results alone don't show it. A level of 16-byte vectors
-** is compiled here without optimisation, and none of its loops runs.
+** (ways_wide.c: 64-byte ones) is compiled here without optimisation, and none of its loops runs.
 */
 
 #include "cpu/level_begin.h"
@@ -10,20 +10,29 @@
 
 #if defined(__clang__)
 #pragma clang diagnostic ignored "-Wunused-function"
+#pragma clang diagnostic ignored "-Wpsabi"
 #elif defined(__GNUC__)
 #pragma GCC optimize("O0")
 #pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Wpsabi"
 #endif
 
+#ifndef VECTOR_BYTES
 #define VECTOR_BYTES 16
 #define LEVEL_BASE 1
+#endif
 #include "cpu/vector/math.h"
 #include "cpu/vector/simd.h"
 #include "cpu/vector/elementwise.h"
 #include "cpu/product/matmul.h"
 #include "cpu/attention/attention.h"
 
-enum { F = 16 / sizeof(float), D = 16 / sizeof(double) };      /* lanes */
+enum {
+  F = VECTOR_BYTES / sizeof(float), D = VECTOR_BYTES / sizeof(double),      /* lanes */
+  COLUMNS = F > 4 ? F - 4 : F - 1,                     /* that are few, for rows that are many */
+  ROWS = TURNED_COLUMNS < F ? TURNED_COLUMNS : F - 1,  /* columns, at most, that become rows */
+  H = 2 * F                                            /* heads */
+};
 
 static int tried, wrong;
 
@@ -60,7 +69,7 @@ static const char *const product_names[] = {
   "dots", "direct without depth", "turned", "lines", "direct", "panels"
 };
 
-enum { AS_ROWS = 0, A_TURNED = 1, B_TURNED = 2 };
+enum { AS_ROWS = 0, A_TURNED = 1, B_TURNED = 2, C_SPREAD = 4 };      /* C_SPREAD: rows of c */
 
 typedef struct product_case {
   int64_t rows, depth, columns;
@@ -77,18 +86,19 @@ static const product_case products[] = {
   {DOT_ROWS, F, 10, AS_ROWS, DIRECT}, {DOT_ROWS, F, 2, B_TURNED, DOTS},
   {24, 256, 10, B_TURNED, DOTS}, {25, 256, 10, B_TURNED, PANELS}, {24, 255, 10, B_TURNED, PANELS},
   /* … few columns … */
-  {100, 32 * (F - 1), F - 1, B_TURNED, DOTS}, {100, 32 * (F - 1) - 1, F - 1, B_TURNED, PANELS},
-  {100, 32 * F, F, B_TURNED, PANELS},
+  {100, 32 * COLUMNS, COLUMNS, B_TURNED, DOTS}, {100, 32 * COLUMNS - 1, COLUMNS, B_TURNED, PANELS},
+  {100, 32 * (COLUMNS + 1), COLUMNS + 1, B_TURNED, PANELS},
   /* … or one, which becomes a row */
   {1, F, 1, AS_ROWS, DOTS}, {1, F - 1, 1, AS_ROWS, DIRECT}, {1, F - 1, 1, B_TURNED, DIRECT},
   {100, F, 1, AS_ROWS, DOTS}, {100, F, 1, A_TURNED, DIRECT},
   /* nothing to add up */
   {3, 0, 5, AS_ROWS, NO_DEPTH}, {100, 0, 100, B_TURNED, NO_DEPTH},
   /* few columns, of a whose columns are unbroken */
-  {2 * F, 16, F - 1, A_TURNED, TURNED}, {2 * F, 15, F - 1, A_TURNED, DIRECT},
-  {2 * F - 1, 16, F - 1, A_TURNED, DIRECT}, {2 * F, 16, F, A_TURNED, DIRECT},
-  {2 * F, 16, 2, A_TURNED, TURNED}, {2 * F, 16, F - 1, AS_ROWS, DIRECT},
-  {2 * F, 16, F - 1, A_TURNED | B_TURNED, TURNED},
+  {2 * F, 16, ROWS, A_TURNED, TURNED}, {2 * F, 15, ROWS, A_TURNED, DIRECT},
+  {2 * F - 1, 16, ROWS, A_TURNED, DIRECT}, {2 * F, 16, ROWS + 1, A_TURNED, DIRECT},
+  {2 * F, 16, 2, A_TURNED, TURNED}, {2 * F, 16, ROWS, AS_ROWS, DIRECT},
+  {2 * F, 16, ROWS, A_TURNED | B_TURNED, TURNED},
+  {2 * F, 16, 1, A_TURNED | C_SPREAD, DIRECT}, {2 * F, 16, 2, A_TURNED | C_SPREAD, TURNED},
   /* few rows of a, while b is in no near cache */
   {FEW_ROWS, LIMIT(DIRECT_BYTES, 256), 256, AS_ROWS, DIRECT},
   {FEW_ROWS, LIMIT(DIRECT_BYTES, 256) + 1, 256, AS_ROWS, LINES_OF_B},
@@ -107,7 +117,9 @@ static const product_case products[] = {
 static matmuls opened (work *w, const product_case *p, heed_type type, heed_type b_type) {
   const int64_t a[] = {p->rows, p->depth}, b[] = {p->depth, p->columns};
   const int64_t c[] = {p->rows, p->columns};
-  work_matmul(w, 1, false, made(type, 2, c, false), made(type, 2, a, p->lies & A_TURNED),
+  view to = made(type, 2, c, false);
+  if (p->lies & C_SPREAD) to.at.stride[0] = 2 * p->columns;
+  work_matmul(w, 1, false, to, made(type, 2, a, p->lies & A_TURNED),
               made(b_type, 2, b, p->lies & B_TURNED), view_none());
   return matmul_open(NULL, w, type);
 }
@@ -143,8 +155,9 @@ static void double_product (const product_case *p) {
 static void other_types (void) {
   static const product_case low[] = {
     {FEW_ROWS, 8, 8, AS_ROWS, LINES_OF_B}, {FEW_ROWS + 1, 8, 8, AS_ROWS, PANELS},
-    {DOT_ROWS, F, 10, B_TURNED, DOTS}, {2 * F, 16, F - 1, A_TURNED, LINES_OF_B},
-    {2 * F + 1, 16, F - 1, A_TURNED, PANELS},
+    {DOT_ROWS, F, 10, B_TURNED, DOTS},
+    {2 * F, 16, ROWS, A_TURNED, 2 * F <= FEW_ROWS ? LINES_OF_B : PANELS},
+    {2 * F + 1, 16, ROWS, A_TURNED, PANELS},
   };
   static const product_case doubles[] = {
     {DOT_ROWS, D, 10, B_TURNED, DOTS}, {DOT_ROWS + 1, D, 10, B_TURNED, PANELS},
@@ -175,6 +188,27 @@ static void batches (void) {
   }
 }
 
+/* Which products of a batch are small, and how many of them are a piece for four threads. */
+static void pieces (void) {
+  static const struct {
+    int64_t batches, rows, depth, columns;
+    bool small;
+    int64_t piece;
+  } of[] = {
+    {9, 64, 64, 31, true, 4}, {9, 64, 64, 32, false, 4}, {9, 64, 31, 64, true, 4},
+    {9, 4, BLOCK_DEPTH, 4, true, 121}, {9, 4, BLOCK_DEPTH + 1, 4, false, 121},
+    {9, 10, 10, 10, true, 477}, {9, 4, 0, 4, true, 10001},
+    {15, 100, 200, 100, false, 1}, {15, 100, 200, 101, false, 15}, {16, 100, 200, 101, false, 1},
+  };
+  for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+    const matmuls m = {.batches = of[i].batches, .rows = of[i].rows, .depth = of[i].depth,
+                       .columns = of[i].columns};
+    const int64_t got[] = {m.batches, m.rows, m.depth, m.columns, products_of_piece_float(&m, 4)};
+    check(is_small_float(&m) == of[i].small, "a small product or none", "the other", got, 4);
+    check(got[4] == of[i].piece, "a piece", "another", got, 5);
+  }
+}
+
 /* }================================================================== */
 
 
@@ -187,7 +221,7 @@ static void batches (void) {
 enum { HEADS, FEW, ANY };
 static const char *const attention_names[] = {"a lane for each head", "few queries", "tiles"};
 
-enum { PLAIN, BIASED, CAPPED, DROPPED, HALF, HALF_V, HALF_OUT, HALF_GRADIENT, MASKED };
+enum { PLAIN, BIASED, CAPPED, DROPPED, HALF_Q, HALF, HALF_V, HALF_OUT, HALF_GRADIENT, MASKED };
 
 typedef struct attention_case {
   int64_t heads, kv_heads, queries, keys, D;
@@ -201,23 +235,24 @@ static const attention_case cases[] = {
   {F / 2, F / 2, FEW_QUERIES, 5, 4, PLAIN, HEADS, ANY},
   {F / 2, F / 2, FEW_QUERIES + 1, 5, 4, PLAIN, ANY, ANY}, {1, 1, 1, 5, 4, PLAIN, HEADS, ANY},
   /* and where the heads are small */
-  {8, 8, HEADS_QUERIES, TILE_KEYS, 4, PLAIN, HEADS, HEADS},
-  {8, 8, HEADS_QUERIES, TILE_KEYS, 5, PLAIN, ANY, ANY},
-  {8, 8, HEADS_QUERIES + 1, 15, 4, PLAIN, ANY, ANY},
-  {8, 8, HEADS_QUERIES - 1, TILE_KEYS + 1, 4, PLAIN, ANY, ANY},
-  {8, 8, 3, TILE_KEYS, 4, PLAIN, HEADS, HEADS},
-  {8, 8, 3, TILE_KEYS + 1, 4, PLAIN, FEW, ANY},
+  {H, H, HEADS_QUERIES, TILE_KEYS, 4, PLAIN, HEADS, HEADS},
+  {H, H, HEADS_QUERIES, TILE_KEYS, 5, PLAIN, ANY, ANY},
+  {H, H, HEADS_QUERIES + 1, 15, 4, PLAIN, ANY, ANY},
+  {H, H, HEADS_QUERIES - 1, TILE_KEYS + 1, 4, PLAIN, ANY, ANY},
+  {H, H, 3, TILE_KEYS, 4, PLAIN, HEADS, HEADS},
+  {H, H, 3, TILE_KEYS + 1, 4, PLAIN, FEW, ANY},
   /* and where nothing but masks comes in */
-  {8, 4, 5, 5, 4, PLAIN, ANY, ANY}, {8, 4, 4, 5, 4, PLAIN, FEW, ANY},
-  {8, 8, 5, 5, 4, BIASED, ANY, ANY}, {8, 8, 4, 5, 4, BIASED, FEW, ANY},
-  {8, 8, 5, 5, 4, CAPPED, ANY, ANY}, {8, 8, 4, 5, 4, CAPPED, FEW, ANY},
-  {8, 8, 5, 5, 4, DROPPED, ANY, ANY}, {8, 8, 4, 5, 4, DROPPED, ANY, ANY},
-  {8, 8, 5, 5, 4, HALF, ANY, ANY}, {8, 8, 4, 5, 4, HALF, FEW, ANY},
-  {8, 8, 5, 5, 4, HALF_V, ANY, ANY}, {8, 8, 5, 5, 4, HALF_OUT, ANY, ANY},
-  {8, 8, 5, 5, 4, HALF_GRADIENT, HEADS, ANY}, {8, 8, 5, 5, 4, MASKED, HEADS, HEADS},
+  {H, F, 5, 5, 4, PLAIN, ANY, ANY}, {H, F, 4, 5, 4, PLAIN, FEW, ANY},
+  {H, H, 5, 5, 4, BIASED, ANY, ANY}, {H, H, 4, 5, 4, BIASED, FEW, ANY},
+  {H, H, 5, 5, 4, CAPPED, ANY, ANY}, {H, H, 4, 5, 4, CAPPED, FEW, ANY},
+  {H, H, 5, 5, 4, DROPPED, ANY, ANY}, {H, H, 4, 5, 4, DROPPED, ANY, ANY},
+  {H, H, 5, 5, 4, HALF_Q, ANY, ANY}, {H, H, 5, 5, 4, HALF, ANY, ANY},
+  {H, H, 4, 5, 4, HALF, FEW, ANY},
+  {H, H, 5, 5, 4, HALF_V, ANY, ANY}, {H, H, 5, 5, 4, HALF_OUT, ANY, ANY},
+  {H, H, 5, 5, 4, HALF_GRADIENT, HEADS, ANY}, {H, H, 5, 5, 4, MASKED, HEADS, HEADS},
   /* and where there is something to do */
-  {8, 8, 5, 0, 4, PLAIN, ANY, ANY}, {8, 8, 0, 5, 4, PLAIN, FEW, ANY},
-  {0, 0, 5, 5, 4, PLAIN, ANY, ANY},
+  {H, H, 5, 0, 4, PLAIN, ANY, ANY}, {H, H, 0, 5, 4, PLAIN, FEW, ANY},
+  {0, 0, 5, 5, 4, PLAIN, ANY, ANY}, {0, 0, 4, 5, 4, PLAIN, FEW, ANY},
   /* lanes are keys of few queries */
   {1, 1, FEW_QUERIES, 1000, 64, PLAIN, FEW, ANY},
   {1, 1, FEW_QUERIES + 1, 1000, 64, PLAIN, ANY, ANY},
@@ -233,7 +268,7 @@ static work work_of (const attention_case *a, work_kind kind) {
   work_attention(&w, kind, 1, a->what == CAPPED ? 2 : 0, a->what == DROPPED ? 0.5 : 0);
   for (int i = 0; i < w.nin; i++) w.in[i] = view_none();
   for (int i = 0; i < w.nout; i++) w.out[i] = view_none();
-  w.in[ATTENTION_Q] = made(HEED_FLOAT32, 4, q, false);
+  w.in[ATTENTION_Q] = made(a->what == HALF_Q ? HEED_BFLOAT16 : HEED_FLOAT32, 4, q, false);
   w.in[ATTENTION_K] = made(a->what == HALF ? HEED_BFLOAT16 : HEED_FLOAT32, 4, k, false);
   w.in[ATTENTION_V] = made(a->what == HALF_V ? HEED_BFLOAT16 : HEED_FLOAT32, 4, k, false);
   if (a->what == BIASED) w.in[ATTENTION_BIAS] = made(HEED_FLOAT32, 4, bias, false);
@@ -267,6 +302,7 @@ int main (void) {
     float_product(&products[i], HEED_FLOAT32);
   other_types();
   batches();
+  pieces();
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     attention_case_of(&cases[i], WORK_ATTENTION);
     attention_case_of(&cases[i], WORK_ATTENTION_BACK);

@@ -72,28 +72,46 @@ static const FN(product_way) FN(product_ways)[] = {
 };
 
 
+static double FN(flops_of) (const matmuls *m) {
+  return 2.0 * (double)m->rows * (double)m->columns * (double)m->depth;
+}
+
+
+/* Is each product of a batch for the thread that calls? */
+static bool FN(is_small) (const matmuls *m) {
+  return FN(flops_of)(m) < SMALL_FLOPS && m->depth <= BLOCK_DEPTH;
+}
+
+
+/*
+** How many products of a batch are a piece of work. Many are shared out among threads as they are;
+** few large ones are one piece, and each of them is shared out by itself.
+*/
+static int64_t FN(products_of_piece) (const matmuls *m, int threads) {
+  const double flops = FN(flops_of)(m);
+  if (m->batches < 4 * threads && flops > 4 * PIECE_FLOPS) return m->batches;
+  return (int64_t)(PIECE_FLOPS / (flops + 100)) + 1;
+}
+
+
 /* Products 'from' to 'to' - 1 of a batch. */
 static void FN(batch_piece) (void *arg, int64_t from, int64_t to) {
   matmuls *m = arg;
   FN(one) x = FN(one_of)(m, from);
   const FN(product_way) *way = FN(product_ways);
-  const double flops = 2.0 * (double)m->rows * (double)m->columns * (double)m->depth;
-  const bool small = flops < SMALL_FLOPS && m->depth <= BLOCK_DEPTH;
+  const int64_t flops = (int64_t)FN(flops_of)(m);
   while (!way->fits(&x)) way++;
-  for (int64_t at = from; at < to; at++) {
-    if (cpu_stops(m->self, at - from, small ? (int64_t)flops : 1 << 16)) return;
-    if (at > from) FN(one_move)(&x, at);
-    (small ? way->alone : way->run)(&x);
+  void (*const run) (FN(one) *x) = FN(is_small)(m) ? way->alone : way->run;
+  for (int64_t at = from; at < to && !cpu_stops(m->self, at, flops); at++) {
+    FN(one_move)(&x, at);
+    run(&x);
   }
 }
 
 
-/* Many batches are shared out as they are; of few large ones, each is shared out by itself. */
 static void FN(matmul) (matmuls *m) {
-  const double flops = 2.0 * (double)m->rows * (double)m->columns * (double)m->depth + 100;
-  const bool few = m->batches < 4 * pool_threads(m->self->pool) && flops > 4 * PIECE_FLOPS;
-  pool_run(m->self->pool, m->batches, few ? m->batches : (int64_t)(PIECE_FLOPS / flops) + 1,
-           FN(batch_piece), m);
+  pool *p = m->self->pool;
+  pool_run(p, m->batches, FN(products_of_piece)(m, pool_threads(p)), FN(batch_piece), m);
 }
 
 #endif

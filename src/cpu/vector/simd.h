@@ -73,7 +73,7 @@
 /* From here on the compiler does not know that v is a constant, and so keeps it in a register. */
 #if defined(__x86_64__) && !defined(LEVEL_LOWERED)
 #define IN_REGISTER(v) __asm__ ("" : "+v" (v))
-#elif defined(__aarch64__)
+#elif defined(__aarch64__) && !defined(LEVEL_LOWERED)
 #define IN_REGISTER(v) __asm__ ("" : "+w" (v))
 #else
 #define IN_REGISTER(v) ((void)0)
