@@ -66,9 +66,14 @@ describe("a step with a cache of a fixed capacity", function()
     heed.no_grad(function()
       local source, target = heed.randn(2, 5, 8), heed.randn(2, 7, 8)
       local whole, cache = model(source, target), capacity(8)
-      local step = heed.capture(function(t) return model(source, t, {cache = cache}) end)
+      local calls = 0
+      local step = heed.capture(function(t)
+        calls = calls + 1
+        return model(source, t, {cache = cache})
+      end)
       for i = 1, 7 do near(step(target:narrow(2, i, 1)), whole:narrow(2, i, 1)) end
       assert.equal(7, cache:length())
+      assert.is_true(calls < 5, calls)           -- the others were replayed
     end)
   end)
 
@@ -223,6 +228,7 @@ describe("a call that failed, with a cache", function()
         o.fails = false
         assert.error_matches(call, "the last call did not reach.*make a new nn.Cache")
         assert.error_matches(function() cache:length() end, "did not reach")
+        assert.error_matches(function() cache:reorder{1} end, "did not reach")
         assert.error_matches(function() cache:truncate(0) end, "did not reach")
       end)
     end)

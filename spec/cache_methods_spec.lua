@@ -441,6 +441,16 @@ describe("a cache", function()
     assert.equal("Cache(0 tokens in 0 rows, 0 layers, window 4, keep 1)", tostring(cache))
     model(x, {cache = cache})
     assert.equal("Cache(8 tokens in 3 rows, 2 layers, window 4, keep 1)", tostring(cache))
+    local cross, of_context = nn.MultiHeadAttention(8, 2), nn.Cache()
+    cross(x, heed.randn(3, 5, 8), {cache = of_context})
+    assert.equal("Cache(0 tokens in 0 rows, 1 layers, 1 of a context)", tostring(of_context))
+    assert.is_false(nn.Cache{capacity = 4}.window)
+    assert.equal(0, nn.Cache{capacity = 4}.keep)
+    for name, wrong in pairs{v = {k = x}, keys = {k = x, v = x, keys = 3},
+                             lengths = {k = x, v = x, lengths = 3}} do
+      assert.matches("store: a tensor expected as " .. name .. " of the context, got ",
+                     message(of_context.store, of_context, cross, wrong))
+    end
     assert.matches("as window, got 0", message(nn.Cache, {window = 0}))
     assert.matches("option keep: it goes with a window", message(nn.Cache, {keep = 2}))
     assert.matches("unknown option 'windw'; did you mean 'window'", message(nn.Cache, {windw = 2}))

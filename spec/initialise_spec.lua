@@ -224,6 +224,8 @@ describe("nn.init", function()
     assert.matches("as std, got %-1", message(init.normal_, t, 0, -1))
     assert.matches("as param, got 'x'", (message(init.calculate_gain, "leaky_relu", "x"):gsub(
                    "the string ", "")))
+    assert.matches("at most 2 arguments expected, got 5 as argument 3",
+                   message(init.calculate_gain, "relu", 0, 5))
     assert.matches("did you mean 'xavier_normal_'", message(function() return init.xavier end))
   end)
 end)

@@ -389,7 +389,8 @@ end)
 describe("surplus arguments are refused", function()
   local function check(f, ...)
     local why = message(f, ...)
-    assert.matches("expected, got 5 as argument %d%f[%s\0]", why)
+    local most = tonumber(why:match("at most (%d) arguments? expected")) or 0
+    assert.matches(("expected, got 5 as argument %d%%f[%%s\0]"):format(most + 1), why)
     return why
   end
 
@@ -432,6 +433,19 @@ describe("surplus arguments are refused", function()
         for _, method in ipairs{"reset", "describe"} do
           local f = rawget(layer, method)
           if f then assert.matches(name .. ": no argument", check(f, m, 5)) end
+        end
+      end
+    end
+  end)
+
+  it("and a dot in the place of a colon, by every layer", function()
+    local own = {List = true, Sequential = true}       -- made as users' classes are
+    for name in pairs(makers) do
+      for _, method in ipairs{"init", "forward", "reset", "describe"} do
+        local f = rawget(nn[name], method)
+        if f and not own[name] then
+          assert.matches(("nn.%%l*%s: a layer expected as the first argument of %s, got 5; write "
+                          .. "layer:%s%%(...%%)"):format("[%w]+", method, method), message(f, 5))
         end
       end
     end

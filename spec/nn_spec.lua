@@ -53,6 +53,16 @@ describe("a module", function()
     assert.same({"layers.1", "layers.2"}, names(m:children()))
   end)
 
+  it("finds none under keys that are neither names nor numbers", function()
+    local m = nn.Module()
+    m.list = {nn.Linear(1, 1), [true] = nn.Linear(1, 1), [print] = nn.Linear(1, 1), [1.5] = "text"}
+    local names = {}
+    for name in m:named_parameters() do names[#names + 1] = name end
+    assert.same({"list.1.weight", "list.1.bias"}, names)
+    assert.matches("Module: there is no 'lits'; did you mean 'list'",
+                   message(function() return m.lits end))
+  end)
+
   it("takes no plain tensor for a parameter", function()
     local m = nn.Module:extend("Model")()
     m.plain = heed.randn(3)
@@ -249,6 +259,10 @@ describe("Sequential", function()
 
   it("takes one list", function()
     assert.matches("nn.Sequential{a, b}", message(nn.Sequential, nn.ReLU(), nn.ReLU()))
+    assert.matches("nn.Sequential: at most 1 argument expected, got 2 as argument 2",
+                   message(nn.Sequential, {}, 2))
+    assert.matches("nn.Sequential: at most 1 argument expected, got 2 as argument 2",
+                   message(nn.Sequential{}, 1, 2))
     assert.matches("a function expected as layer 2, got 3", message(nn.Sequential, {nn.ReLU(), 3}))
     assert.matches("a function expected as layer 2, got nil",
                    message(nn.Sequential, {nn.ReLU(), nil, nn.ReLU(), nil}))
@@ -260,6 +274,9 @@ describe("an activation", function()
   it("passes on what it was made with", function()
     assert.equal(-0.5, nn.LeakyReLU(0.5)(heed.tensor{-1.0}):item())
     assert.equal(0, nn.ReLU()(heed.tensor{-1.0}):item())
+    assert.matches("nn.LeakyReLU: at most 1 argument expected, got 5 as argument 2",
+                   message(nn.LeakyReLU, 0.1, 5))
+    assert.matches("nn.ReLU: no argument expected, got 5 as argument 1", message(nn.ReLU, 5))
     local x = heed.randn(2, 3)
     assert.is_true(nn.Softmax()(x):equal(heed.softmax(x, -1)))
     assert.is_true(nn.GELU({approximate = "tanh"})(x):equal(heed.gelu(x, "tanh")))
@@ -276,6 +293,13 @@ describe("a norm", function()
       assert.is_true(norm(x):allclose(nn[name](4)(x)))
     end
     assert.equal(1, #nn.LayerNorm(4, {bias = false}):parameters())
+  end)
+
+  it("shows its shape", function()
+    for _, name in ipairs {"LayerNorm", "RMSNorm"} do
+      local norm = nn[name]({2, 4}, {elementwise_affine = false})
+      assert.equal(name .. "(2, 4)", tostring(norm):match("^[^\n]*%)"))
+    end
   end)
 end)
 
@@ -352,6 +376,16 @@ describe("a layer without inputs", function()
     local layer = nn.Linear(0, 3)
     assert.same({0, 0, 0}, layer.bias:totable())
     assert.same({{0, 0, 0}}, layer(heed.ones(1, 0)):totable())
+  end)
+
+  it("is the only one whose numbers are not drawn", function()
+    heed.manual_seed(5)
+    local layer = nn.Linear(1, 3)
+    heed.manual_seed(5)
+    local weight = heed.empty(3, 1, {device = "cpu"}):uniform_(-1, 1)
+    local bias = heed.empty(3, {device = "cpu"}):uniform_(-1, 1)
+    assert.is_true(layer.weight:cpu():allclose(weight))
+    assert.is_true(layer.bias:cpu():allclose(bias))
   end)
 end)
 

@@ -404,6 +404,14 @@ describe("dropout", function()
     end
     m.layer_dropout = 1
     assert.is_true(m(x):equal(x))
+    local one = nn.Encoder(8, 2, 1, {hidden = 8, norm = "pre", final_norm = false})
+    heed.manual_seed(7)
+    local drawn = heed.rand(1):item()              -- a number below the share leaves a layer out
+    for share, left_out in pairs{[drawn] = false, [drawn + 2 ^ -24] = true} do
+      one.layer_dropout = share
+      heed.manual_seed(7)
+      assert.equal(left_out, one(x):equal(x))
+    end
   end)
 
   it("of layers is decided anew by each replay of a GPU, and not captured on the CPU", function()

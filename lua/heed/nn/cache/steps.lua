@@ -197,12 +197,12 @@ function steps.commit(cache, store)
     order = with(order, use)
     cache.slots[use] = false
   end
-  slot.step = slot.step or false
-  cache.done[layer] = cache.done[layer] or false
   local list = {
-    slot, "step", step, cache.slots, use, slot, cache, "order", order, step, "done", done,
-    cache.done, layer, use.index, cache, "turn", false, cache, "pending", false,
+    cache.slots, use, slot, cache, "order", order, step, "done", done, cache, "turn", false, cache,
+    "pending", false,
   }
+  fields.add(list, slot, "step", step)
+  fields.add(list, cache.done, layer, use.index)
   local target, value = store.written(step, done, #order)
   if not target then return core.set_fields(list) end
   core.commit(SELF, {targets = {target}, operands = {value}, fields = list})
