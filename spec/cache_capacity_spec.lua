@@ -273,6 +273,7 @@ describe("a cache, while work is captured,", function()
         function(t) return layer(t, {causal = true, cache = cache}) end,
         function(t) return layer(t, context, {cache = cross}) end,
         function(t) return t + cache:length() end,
+        function(t) return t + cache:place(layer, t) end,
         function(t) return t + cache:positions(1) end,
         function(t) cache:reorder{1} return t + 1 end,
         function(t) cache:truncate(1) return t + 1 end,

@@ -204,7 +204,8 @@ describe("nn.init", function()
     end
     for name, most in pairs{eye_ = 1, constant_ = 2, normal_ = 3, kaiming_normal_ = 4} do
       local surplus = {1, 1, 1, 1, {}}
-      assert.matches(("at most %d arguments? expected, got 1 as argument %d$"):format(most, most + 1),
+      local wanted = "at most %d arguments? expected, got 1 as argument %d$"
+      assert.matches(wanted:format(most, most + 1),
                      message(init[name], t, table.unpack(surplus, 5 - most)))
     end
     for _, name in ipairs{"xavier_uniform_", "kaiming_normal_", "orthogonal_"} do

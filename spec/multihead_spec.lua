@@ -297,8 +297,9 @@ describe("a layer of attention", function()
     local layer = heed.nn.MultiHeadAttention(8, 2, {rope = true})
     for _, case in ipairs{{3, "3"}, {heed.ones(1, 2):gt(0), "a tensor of shape %(1, 2%)"},
                           {heed.ones(1, 3), "a tensor of shape %(1, 3%)"}} do
-      assert.matches("option 'keys': a bool tensor of shape %(1, 3%) expected, true where keys are, "
-                     .. "got " .. case[2], message(layer, heed.ones(1, 3, 8), {keys = case[1]}))
+      assert.matches("option 'keys': a bool tensor of shape %(1, 3%) expected, true where keys "
+                     .. "are, got " .. case[2],
+                     message(layer, heed.ones(1, 3, 8), {keys = case[1]}))
     end
   end)
 

@@ -79,6 +79,10 @@ describe("PyTorch's names", function()
                  "self_attn.in_proj_weight (12, 4)", "self_attn.out_proj.weight (4, 4)"},
                 listed(nn.to_torch(m)))
     assert.is_true(nn.to_torch(m)["norm3.weight"]:equal(m.norm3.weight))
+    nn.to_torch(m)["norm3.weight"]:fill_(7)               -- which shares its values
+    nn.to_torch(m)["self_attn.in_proj_weight"]:fill_(7)   -- and which is a copy
+    assert.same({7, 7, 7, 7}, m.norm3.weight:totable())
+    assert.is_true(m.attend.query.weight:ne(7):all())
   end)
 
   it("reach into one's own modules: fields keep their names, positions count from 0", function()
