@@ -68,6 +68,15 @@ describe("a cache", function()
     assert.is_true(of(6, {window = 4}):clone():has_moved())
   end)
 
+  it("takes keys of all columns, also after it forgot the last ones", function()
+    local model, x = model_and_x()
+    local cache, keys = nn.Cache(), heed.ones(3, 5):gt(0)
+    model(x:narrow(2, 1, 6), {cache = cache, causal = true})
+    cache:truncate(4)
+    near(model(x:narrow(2, 5, 1), {cache = cache, causal = true, keys = keys}),
+         model(x:narrow(2, 1, 5), CAUSAL):narrow(2, 5, 1))
+  end)
+
   it("takes padding behind the tokens of any call", function()
     local model, x = model_and_x()
     local cache, lengths = nn.Cache(), {{2, 3, 1}, {1, 3, 3}, {2, 0, 1}}

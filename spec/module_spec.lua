@@ -480,7 +480,8 @@ describe("surplus arguments are refused", function()
     assert.is_true(seq(y, {causal = true}):equal(attend(y, {causal = true})))
     assert.is_false(seq(y, {causal = true}):equal(attend(y)))
     assert.matches("unknown option 'casual'", message(seq, y, {casual = true}))
-    assert.matches("nn.Sequential: at most 1 argument expected", message(nn.Sequential{}, y, 5))
+    assert.matches("nn.Sequential: at most 1 argument expected, got 5 as argument 2",
+                   message(nn.Sequential{}, y, 5))
     assert.matches("nn.Sequential: a list expected, got one with the string 'dropout' as a key",
                    message(nn.Sequential, {attend, dropout = 0.1}))
   end)
