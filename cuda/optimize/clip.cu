@@ -6,28 +6,29 @@
 ** chunks are added up in one fixed order, so that equal gradients have equal norms.
 */
 
-#include "cuda/cuda.h"
+#include "cuda/rows/sums.h"
 
 #include <stdlib.h>
 
 #define THREADS 256
 #define CHUNK 4096                 /* elements */
 
-typedef struct line {
+typedef struct gradient {
   clip_row row;
   int64_t first;                   /* of its chunks */
-} line;
+  bool aligned;                    /* its memory, to 16 bytes */
+} gradient;
 
 
 /* The last row that begins at this chunk or before it: rows without elements have none. */
-INLINE const line &line_of (const line *lines, int n, int64_t chunk) {
+INLINE const gradient &gradient_of (const gradient *gradients, int n, int64_t chunk) {
   int low = 0, high = n - 1;
   while (low < high) {
     int middle = (low + high + 1) / 2;
-    if (lines[middle].first <= chunk) low = middle;
+    if (gradients[middle].first <= chunk) low = middle;
     else high = middle - 1;
   }
-  return lines[low];
+  return gradients[low];
 }
 
 
@@ -46,32 +47,45 @@ INLINE double block_sum (double x) {
 }
 
 
-template <class S> INLINE double squares (const line &l, int64_t from, int64_t to) {
-  double sum = 0;
-  for (int64_t i = from + threadIdx.x; i < to; i += THREADS) {
-    double x = wide(((const S *)l.row.data)[i]);
-    sum += x * x;
-  }
-  return sum;
+/* All threads of a block, for a chunk. */
+INLINE thread_group chunk_threads (void) {
+  return thread_group{GROUP_BLOCK, (int)threadIdx.x, THREADS, 0, true};
 }
 
-
-template <class S> INLINE void scale (const line &l, int64_t from, int64_t to, float factor) {
-  S *x = (S *)l.row.data;
-  for (int64_t i = from + threadIdx.x; i < to; i += THREADS)
-    x[i] = convert<S>(wide(x[i]) * factor);
-}
-
-
-KERNEL sum_chunks (double *sums, const line *lines, int n, int64_t chunks) {
+/* f(elements, how many, are they aligned) for each chunk of the block, as a line of S. */
+template <class F> INLINE void each_chunk (const gradient *gradients, int n, int64_t chunks, F f) {
   for (int64_t c = blockIdx.x; c < chunks; c += gridDim.x) {
-    const line &l = line_of(lines, n, c);
-    int64_t from = (c - l.first) * CHUNK, to = from + CHUNK < l.row.n ? from + CHUNK : l.row.n;
-    double sum = 0;
-    FOR_FLOAT(l.row.type, sum = squares<S>(l, from, to))
-    sum = block_sum(sum);
-    if (threadIdx.x == 0) sums[c] = sum;
+    const gradient &l = gradient_of(gradients, n, c);
+    const int64_t from = (c - l.first) * CHUNK, rest = l.row.n - from;
+    FOR_FLOAT(l.row.type, f(c, line<S>{(S *)l.row.data + from, 1}, rest < CHUNK ? rest : CHUNK,
+                            l.aligned))
   }
+}
+
+
+template <class S> INLINE double squares (line<S> x, int64_t n, bool aligned) {
+  auto sum = no_squares((COMPUTED(S))0);
+  iterate<WIDTH(S)>(chunk_threads(), n, aligned,
+                    [&] (auto s) { take_squares(sum, x.read(s), (COMPUTED(S))0); });
+  return sums_of(sum).a;
+}
+
+
+template <class S> INLINE void scale (line<S> x, int64_t n, bool aligned, float factor) {
+  iterate<WIDTH(S)>(chunk_threads(), n, aligned, [&] (auto s) {
+    auto p = x.read(s);
+    EACH(k, s.count) p.of[k] *= factor;
+    x.write(s, p);
+  });
+}
+
+
+KERNEL __launch_bounds__(THREADS, 4)
+sum_chunks (double *sums, const gradient *gradients, int n, int64_t chunks) {
+  each_chunk(gradients, n, chunks, [&] (int64_t c, auto x, int64_t count, bool aligned) {
+    double sum = block_sum(squares(x, count, aligned));
+    if (threadIdx.x == 0) sums[c] = sum;
+  });
 }
 
 
@@ -84,33 +98,34 @@ KERNEL sum_up (double *norm, const double *sums, int64_t chunks) {
 }
 
 
-KERNEL scale_chunks (const double *norm, double max, const line *lines, int n, int64_t chunks) {
+KERNEL __launch_bounds__(THREADS, 4)
+scale_chunks (const double *norm, double max, const gradient *gradients, int n, int64_t chunks) {
   const double factor = max / (*norm + CLIP_MARGIN);
   if (factor >= 1) return;
-  for (int64_t c = blockIdx.x; c < chunks; c += gridDim.x) {
-    const line &l = line_of(lines, n, c);
-    int64_t from = (c - l.first) * CHUNK, to = from + CHUNK < l.row.n ? from + CHUNK : l.row.n;
-    FOR_FLOAT(l.row.type, scale<S>(l, from, to, (float)factor))
-  }
+  each_chunk(gradients, n, chunks, [&] (int64_t, auto x, int64_t count, bool aligned) {
+    scale(x, count, aligned, (float)factor);
+  });
 }
 
 
 /* The table, in device memory behind the sums; how many chunks there are. */
-static const char *send (cuda *self, const work *w, double **sums, line **lines, int64_t *chunks) {
-  const size_t bytes = (size_t)w->clip.n * sizeof(line);
-  line *table = (line *)malloc(bytes + 1);
+static const char *send (cuda *self, const work *w, double **sums, gradient **gradients,
+                         int64_t *chunks) {
+  const size_t bytes = (size_t)w->clip.n * sizeof(gradient);
+  gradient *table = (gradient *)malloc(bytes + 1);
   if (table == NULL) return cuda_no_memory;
   memset(table, 0, bytes);
   *chunks = 0;
   for (int64_t i = 0; i < w->clip.n; i++) {
     table[i].row = w->clip.row[i];
     table[i].first = *chunks;
+    table[i].aligned = (uintptr_t)table[i].row.data % 16 == 0;
     *chunks += (table[i].row.n + CHUNK - 1) / CHUNK;
   }
-  *lines = (line *)cuda_scratch(self, bytes);
+  *gradients = (gradient *)cuda_scratch(self, bytes);
   *sums = (double *)cuda_scratch(self, (size_t)(*chunks + 1) * sizeof **sums);
-  const char *why = *lines == NULL || *sums == NULL ? cuda_no_memory
-                  : cuda_send(self, *lines, table, bytes);
+  const char *why = *gradients == NULL || *sums == NULL ? cuda_no_memory
+                  : cuda_send(self, *gradients, table, bytes);
   free(table);
   return why;
 }
@@ -118,14 +133,14 @@ static const char *send (cuda *self, const work *w, double **sums, line **lines,
 
 const char *cuda_clip (cuda *self, const work *w) {
   double *sums, *norm = (double *)w->out->data;
-  line *lines;
+  gradient *gradients;
   int64_t chunks;
-  const char *why = send(self, w, &sums, &lines, &chunks);
+  const char *why = send(self, w, &sums, &gradients, &chunks);
   const int n = (int)w->clip.n;
   if (why != NULL) return why;
   const dim3 blocks = cuda_blocks(self, chunks, 1);
-  why = launch(self, blocks, THREADS, 0, sum_chunks, sums, lines, n, chunks);
+  why = launch(self, blocks, THREADS, 0, sum_chunks, sums, gradients, n, chunks);
   if (why == NULL) why = launch(self, 1, THREADS, 0, sum_up, norm, sums, chunks);
   if (why != NULL || w->op == CLIP_NORM) return why;
-  return launch(self, blocks, THREADS, 0, scale_chunks, norm, w->clip.max, lines, n, chunks);
+  return launch(self, blocks, THREADS, 0, scale_chunks, norm, w->clip.max, gradients, n, chunks);
 }

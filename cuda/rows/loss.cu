@@ -6,7 +6,7 @@
 ** class.
 */
 
-#include "cuda/rows/rows.h"
+#include "cuda/rows/sums.h"
 
 #define MOST_THREADS 512
 
@@ -81,7 +81,7 @@ KERNEL __launch_bounds__(MOST_THREADS, 1) loss_rows (const __grid_constant__ los
   iterate<WIDTH(S)>(t, w.n, w.dense, [&] (auto s) { take_exponentials(p, x.read(s)); });
   p = group_reduce(t, join_exponentials(), p, buffer);
   T top = finite_top(p.top);
-  double size = log(p.sum), spread = 0;
+  double size = log(value_of(p.sum)), spread = 0;
   if (w.smoothing != 0) spread = spread_of(w, t, x, top, size);
   if (!t.active || t.rank != 0) return;
   T share = class_weight<T>(w, label);

@@ -4,29 +4,22 @@
 */
 
 #include "cuda/rows/reduce.h"
+#include "cuda/rows/sums.h"
 
 
-/*
-** Sum of (x - mean)^2, and of x - mean, which is 0 but for the rounding of mean. In double: float
-** does not hold all squares.
-*/
-template <class T> struct squares : plus_both {
-  typedef pair state;
+/* Sum of (x - mean)^2, less what the rounding of mean adds to it. */
+template <class T> struct squares : join_squares {
+  typedef squares_sum<T> state;
   T mean;
   __device__ squares (const reduce_work &d, const thread_group &t)
     : mean(t.active && d.mean != NULL ? (T)d.mean[t.row] : 0) {}
-  __device__ state none (void) const { return state{0, 0}; }
+  __device__ state none (void) const { return no_squares(mean); }
   template <int N, class Span>
-  __device__ void take (state &x, const pack<T, N> &p, Span) const {
-    pack<double, N> off, square;
-    EACH(k, N) off.of[k] = (double)p.of[k] - mean;
-    EACH(k, N) square.of[k] = off.of[k] * off.of[k];
-    x.a += pack_sum(square);
-    x.b += pack_sum(off);
-  }
+  __device__ void take (state &x, const pack<T, N> &p, Span) const { take_squares(x, p, mean); }
   __device__ void finish (const reduce_work &d, int64_t row, state x) const {
+    const pair s = sums_of(x);
     const bool centred = d.mean != NULL && d.count > 0;
-    put_result(d, d.nout - 1, row, centred ? x.a - x.b * x.b / (double)d.count : x.a);
+    put_result(d, d.nout - 1, row, centred ? s.a - s.b * s.b / (double)d.count : s.a);
   }
 };
 
@@ -40,7 +33,7 @@ template <class T> struct log_exponentials : join_exponentials {
     take_exponentials(x, p);
   }
   __device__ void finish (const reduce_work &d, int64_t row, state x) const {
-    put_result(d, 0, row, log(x.sum) + finite_top(x.top));
+    put_result(d, 0, row, log(value_of(x.sum)) + finite_top(x.top));
   }
 };
 

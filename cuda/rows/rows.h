@@ -279,49 +279,10 @@ template <class T, int N> INLINE T pack_sum (const pack<T, N> &x) {
 ** ===================================================================
 */
 
-/* The type that sums and products of T are accumulated in. */
+/* The type that sums and products of T are accumulated in: of sums, a pack at a time. */
 template <class T> struct accumulator { typedef double type; };
 template <> struct accumulator<int64_t> { typedef int64_t type; };
 #define ACCUMULATOR(T) typename accumulator<T>::type
-
-INLINE float exponential (float x) { return expf(x); }
-INLINE double exponential (double x) { return exp(x); }
-
-/* Infinite maxima count as 0: inf - inf would be NaN. */
-template <class T> INLINE T finite_top (T top) { return isinf(top) ? (T)0 : top; }
-
-/* Sum of e^(x - top), where top is the largest x so far: -inf at first, never NaN. */
-template <class T> struct exponentials { T top; double sum; };
-
-template <class T> INLINE exponentials<T> no_exponentials (void) {
-  return exponentials<T>{(T)-INFINITY, 0};
-}
-
-template <class T, int N> INLINE void take_exponentials (exponentials<T> &p, const pack<T, N> &x) {
-  T top = p.top;
-  EACH(k, N) top = x.of[k] > top ? x.of[k] : top;
-  if (top > p.top) {               /* in double: the error of many rescalings stays small */
-    if (!isinf(p.top)) p.sum *= exp((double)p.top - top);
-    p.top = top;
-  }
-  pack<T, N> e;
-  EACH(k, N) e.of[k] = exponential(x.of[k] - finite_top(top));
-  p.sum += pack_sum(e);
-}
-
-template <class T> INLINE exponentials<T> from_lane (exponentials<T> p, int by) {
-  return exponentials<T>{from_lane(p.top, by), from_lane(p.sum, by)};
-}
-
-struct join_exponentials {
-  template <class T>
-  __device__ exponentials<T> operator() (exponentials<T> a, exponentials<T> b) const {
-    double fall = exp(-fabs((double)a.top - b.top));
-    if (a.top == b.top) return exponentials<T>{a.top, a.sum + b.sum};
-    return a.top > b.top ? exponentials<T>{a.top, a.sum + b.sum * fall}
-                         : exponentials<T>{b.top, a.sum * fall + b.sum};
-  }
-};
 
 /* }================================================================== */
 

@@ -5,7 +5,7 @@
 ** then for the results. Forward, maximum and sum are found in one pass.
 */
 
-#include "cuda/rows/rows.h"
+#include "cuda/rows/sums.h"
 
 #define MOST_THREADS 512
 
@@ -29,7 +29,7 @@ INLINE shared_part<COMPUTED(S)> forward_part (const softmax_work &w, const threa
   exponentials<T> p = no_exponentials<T>();
   iterate<WIDTH(S)>(t, w.n, w.dense, [&] (auto s) { take_exponentials(p, x.read(s)); });
   p = group_reduce(t, join_exponentials(), p, buffer);
-  double sum = isinf(p.top) ? (double)NAN : p.sum;         /* as inf - inf is */
+  double sum = isinf(p.top) ? (double)NAN : value_of(p.sum);   /* as inf - inf is */
   return shared_part<T>{p.top, (T)(OP == SOFTMAX ? 1 / sum : log(sum))};
 }
 
