@@ -6,9 +6,9 @@
 #   make rock URL=git+https://...: what LuaRocks publishes, of the source that is there
 #   eval "$(make env)": where this shell's Lua finds the module
 #   make mutate FILES="lua/heed/optim src/op/optimize.c": faults that no spec finds
-#   make asan, fuzz, tsan, sweep, basic, bare, sealed, clang, emulated, emulated-asan, nvcc, strict,
-#   neon, neon-run, lint, installed: parts of the check; make overflow, valgrind, differential
-#   (beside PyTorch): beyond it; cuda/check: all that needs a GPU
+#   make asan, fuzz, tsan, sweep, basic, bare, sealed, clang, emulated, emulated-asan, emulated-race,
+#   orders, nvcc, strict, neon, neon-run, lint, installed: parts of the check; make overflow,
+#   valgrind, differential (beside PyTorch): beyond it; cuda/check: all that needs a GPU
 
 # == CHANGE THE SETTINGS BELOW TO SUIT YOUR ENVIRONMENT =====================
 
@@ -47,6 +47,7 @@ FLAGS_basic= -DHEED_BASIC_KINDS
 FLAGS_clang= -Werror
 FLAGS_emulated= -g
 FLAGS_emulated-asan= $(FLAGS_asan)
+FLAGS_emulated-race= -g
 LIBS= -lm -lpthread -ldl
 VERSION= $(shell sed -n 's/.*_VERSION = "heed \(.*\)".*/\1/p' lua/heed/init.lua)
 
@@ -68,6 +69,8 @@ START_asan= env LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" \
   ASAN_OPTIONS="detect_leaks=0:allocator_may_return_null=1:include_if_exists=$(abspath $(B))/%b"
 START_emulated= env HEED_DEVICE=cuda
 START_emulated-asan= HEED_DEVICE=cuda $(START_asan)
+START_emulated-race= $(START_emulated)
+RUN_emulated-race= timeout 1800
 START_overflow= env LD_PRELOAD="$$($(CC) -print-file-name=libclang_rt.ubsan_standalone-x86_64.so)"
 START_neon= $(RUN_neon)
 START_valgrind= valgrind --quiet --keep-debuginfo=yes --error-exitcode=9 --leak-check=full \
@@ -122,6 +125,9 @@ EMULATED= -std=gnu++17 -O2 -g1 $(PLAIN_CXX) -Wno-unknown-pragmas -ffp-contract=o
   $(EMULATED_$(KIND))
 EMULATED_emulated-asan= -DHEED_EXACT=1 -fno-omit-frame-pointer -fno-sanitize-recover=all \
   -fsanitize=address,alignment,shift
+# Kernels say each access to memory, to functions of spec/emulated/emulate_race.cc.
+WATCHED_emulated-race= -fsanitize=thread --param=tsan-distinguish-volatile=1 \
+  --param=tsan-instrument-func-entry-exit=0
 KERNELS= $(sort $(wildcard cuda/*.cu cuda/*/*.cu))
 SHARED_CORE= $(B)/src/base/layout.o $(B)/src/base/scalar.o
 
@@ -168,7 +174,7 @@ $(B)/cuda/product/cublas.cu.o: SHOWN= -DHEED_TOOLKIT='"$(CUDA)"'
 $(B)/%.cu.o: %.cu Makefile $(B)/cuda/architectures
 	@mkdir -p $(@D); echo compile $@
 ifneq ($(filter emulated%,$(KIND)),)
-	$(Q)$(CXX) $(EMULATED) $(SHOWN) -MMD -MP -c -x c++ -o $@ $<
+	$(Q)$(CXX) $(EMULATED) $(WATCHED_$(KIND)) $(SHOWN) -MMD -MP -c -x c++ -o $@ $<
 else
 	$(Q)$(NVCC) $(CUDA_FLAGS) $(FUSED) $(SHOWN) -MMD -MP -c -o $@ $<
 endif
@@ -191,6 +197,11 @@ $(call logs,$(CUDA_PROGRAMS)): export HEED_CUDA= $(abspath $(B)/heed/cuda.so)
 $(call logs,$(CUDA_PROGRAMS)): cuda
 
 emulated emulated-asan:; @$(MAKE) gpu KIND=$@ && $(MAKE) spec KIND=$@
+# Accesses to memory that nothing orders; some of the works with warps in other orders.
+ORDERS= lowest highest 1
+emulated-race:; @$(MAKE) gpu KIND=$@
+orders: $(ORDERS:%=order-%)
+order-%:; @HEED_EMULATED_ORDER=$* HEED_SOME=20 $(MAKE) gpu KIND=emulated-race LOGS=$(B)/log-$*
 
 $(B)/heed/core.so: $(OBJECTS)
 	@mkdir -p $(@D); echo link $@
@@ -422,6 +433,8 @@ check:
 	@.ci/check check-sealed $(MAKE) sealed
 	@.ci/check check-clang $(if $(CLANG),$(MAKE) clang,--skip "no clang is here")
 	@.ci/check check-gpu $(MAKE) gpu KIND=emulated-asan
+	@.ci/check check-race $(MAKE) emulated-race
+	@for o in $(ORDERS); do .ci/check check-order-$$o $(MAKE) order-$$o; done
 	@.ci/check check-gpu-asan $(MAKE) spec KIND=emulated-asan
 	@.ci/check check-emulated $(MAKE) spec KIND=emulated
 	@.ci/check check-installed $(MAKE) installed
@@ -458,6 +471,6 @@ differential: all
 .PHONY: all lib core modules objects install rock clean spec programs anew asan fuzz fuzzed basic \
   bare sealed clang valgrind overflow sweep tsan strict neon neon-run neon-runs lint installed demo repl env test \
   check bench bench-cuda bench-quick bench-memory bench-results differential cuda cuda-all nvcc \
-  gpu emulated emulated-asan
+  gpu emulated emulated-asan emulated-race orders
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

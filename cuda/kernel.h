@@ -259,6 +259,7 @@ template <class T> INLINE T block_sum (T x, T *buffer) { return block_reduce(plu
 INLINE bool ends_last (unsigned *done) {
   __threadfence();                 /* what this block read and wrote comes before its count */
   if (atomicAdd(done, 1u) + 1 < gridDim.x) return false;
+  __threadfence();                 /* and that of the others before what this one does next */
   *done = 0;
   return true;
 }

@@ -94,6 +94,13 @@ typedef struct runtime_grid {
 
 #define RUNTIME_SHARED 49152       /* more must be set for the kernel: see runtime_launch */
 
+/* What this memory holds is of no more use: an emulated GPU spoils it, in the stream. */
+#ifdef __CUDACC__
+static inline void runtime_spoil (void *, size_t, cuda_stream) {}
+#else
+void runtime_spoil (void *data, size_t bytes, cuda_stream s);
+#endif
+
 /* runtime_loads: loads a kernel for the thread's device, if there is code for that one. */
 
 #ifdef __CUDACC__
@@ -128,7 +135,8 @@ int runtime_launch (const runtime_grid &g, void (*kernel) (P...), A... args) {
   void *data = emulated_alloc(sizeof(call));
   if (data == NULL) return RUNTIME_NO_MEMORY;
   new (data) call(kernel, P(args)...);
-  return emulated_launch(g.blocks, g.threads, g.shared, g.stream, call::run, data);
+  const emulated_work work = {call::run, data, (const void *)kernel, call::parameters()};
+  return emulated_launch(g.blocks, g.threads, g.shared, g.stream, &work);
 }
 
 #endif

@@ -335,6 +335,7 @@ void *memory_take (memory *m, size_t bytes) {
   split(m, p, bytes);
   m->live += p->bytes;
   if (m->live > m->peak) m->peak = m->live;
+  runtime_spoil(p->at, p->bytes, m->stream);
   return p->at;
 }
 

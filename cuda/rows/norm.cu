@@ -187,13 +187,15 @@ INLINE void back_line (const norm_work &w, const thread_group &t, const back_row
 }
 
 
-/* Each thread clears the sums that belong to it. */
+/* Each thread clears the sums that belong to it, and some of those that belong to no column. */
 template <class S>
 INLINE void clear_sums (const norm_work &w, const thread_group &t, COMPUTED(S) *sums) {
-  for (int i = 0; i < w.sums; i++)
+  for (int i = 0; i < w.sums; i++) {
     iterate<WIDTH(S)>(t, w.n, w.dense, [&] (auto s) {
       EACH(k, s.count) sums[i * w.pitch + s.at(k)] = 0;
     });
+    for (int64_t k = w.n + t.rank; k < w.pitch; k += t.size) sums[i * w.pitch + k] = 0;
+  }
 }
 
 

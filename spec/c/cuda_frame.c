@@ -429,6 +429,20 @@ static void contexts (void) {
 }
 
 
+/* Memory that is taken again holds nothing that was there: NaN, on an emulated GPU. */
+static void spoiled (both *b) {
+  device *d = b->gpu;
+  float got[N];
+  for (int i = 0; i < 3; i++) {
+    view x = vector_on(d, HEED_FLOAT32);
+    check(d->download(d, got, x.data, sizeof got) == NULL && got[0] != got[0] &&
+          got[N - 1] != got[N - 1], "what is taken is NaN");
+    set(d, x, number(7));
+    d->free(d, x.data, N * 4);
+  }
+}
+
+
 /* With this setting there is no device, for a reason that says this. */
 static void without_gpus (const char *setting, const char *value, const char *reason) {
   fflush(stdout);
@@ -510,6 +524,7 @@ int main (void) {
     failures("HEED_EMULATED_FAIL", 40);
     failures("HEED_EMULATED_LOST", 80);
     contexts();
+    run("spoiled memory", spoiled);
     without_gpus("HEED_EMULATED_DEVICES", "0", "no driver");
     without_gpus("HEED_EMULATED_DRIVER", "12040",
                  "the driver is for CUDA 12.4, 13.0 is needed (driver 580 or later)");

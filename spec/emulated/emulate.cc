@@ -2,174 +2,26 @@
 ** emulate.cc - blocks of threads as fibres, on the thread that waits for their results.
 **
 ** A fibre runs threads of its block one after the other until one waits; then another fibre
-** goes on. So a kernel without barriers is a plain loop on one fibre, and 'ready' holds the
-** threads that may go on. Threads start in rising or falling order, alternating from block to
-** block, so that a dependence on their order shows.
+** goes on. So a kernel without barriers is a plain loop on one fibre. Which thread goes on is a
+** setting: those that may go on in the order in which they became so ('ready' holds them, and
+** threads start in rising or falling order, alternating from block to block), or those of the
+** lowest warp, of the highest, or any, so that a dependence on their order shows.
 */
 
 #include "spec/emulated/machine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
-#define MOST_THREADS 1024
-#define WARPS (MOST_THREADS / 32)
+#define WARPS MACHINE_WARPS
 #define BARRIERS 16
-#define STACK ((size_t)256 << 10)
-#define GUARD ((size_t)4096)
 #define ROW 256                    /* most bytes that a lane gives to a table */
 
-#ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/asan_interface.h>
-#include <sanitizer/common_interface_defs.h>
-#endif
 
-
-uint3 emulated_thread, emulated_block;
-dim3 emulated_threads, emulated_blocks;
-char *emulated_shared;
-int64_t emulated_atomics;
-
-
-/*
-** {==================================================================
-** Fibres
-** ===================================================================
-*/
-
-typedef struct fibre {
-  void *stack_pointer;
-  char *stack;                     /* its lowest byte; NULL: the host thread's own */
-  bool started;
-  struct fibre *next;              /* of those that are idle */
-#ifdef __SANITIZE_ADDRESS__
-  void *fake;
-  const void *bottom;
-  size_t size;
-#endif
-} fibre;
-
-static fibre host, fibres[MOST_THREADS], *idle, *current;
-
-static void run_threads (void);
-
-
-#if defined(__x86_64__)
-
-/* Saves the registers that a call preserves, and the stack; goes on where 'to' was left. */
-extern "C" void emulated_switch (void **from, void *to) __attribute__((visibility("hidden")));
-asm(".text\n"
-    ".hidden emulated_switch\n"
-    ".globl emulated_switch\n"
-    "emulated_switch:\n"
-    "  push %rbp\n  push %rbx\n  push %r12\n  push %r13\n  push %r14\n  push %r15\n"
-    "  mov %rsp, (%rdi)\n"
-    "  mov %rsi, %rsp\n"
-    "  pop %r15\n  pop %r14\n  pop %r13\n  pop %r12\n  pop %rbx\n  pop %rbp\n"
-    "  ret\n");
-
-static void start_fibre (fibre *f) {
-  void **top = (void **)(f->stack + STACK) - 1;  /* aligned as a call leaves it */
-  *top = NULL;                     /* the return address: never used */
-  *--top = (void *)run_threads;
-  f->stack_pointer = top - 6;
-}
-
-static void switch_stack (fibre *from, fibre *to) {
-  emulated_switch(&from->stack_pointer, to->stack_pointer);
-}
-
-#else
-
-#include <ucontext.h>
-
-static ucontext_t contexts[MOST_THREADS + 1];
-
-static ucontext_t *context_of (fibre *f) {
-  return &contexts[f == &host ? MOST_THREADS : f - fibres];
-}
-
-static void start_fibre (fibre *f) {
-  ucontext_t *c = context_of(f);
-  getcontext(c);
-  c->uc_stack.ss_sp = f->stack;
-  c->uc_stack.ss_size = STACK;
-  makecontext(c, run_threads, 0);
-}
-
-static void switch_stack (fibre *from, fibre *to) { swapcontext(context_of(from), context_of(to)); }
-
-#endif
-
-
-#ifdef __SANITIZE_ADDRESS__
-
-static fibre *left;
-
-static void before_switch (fibre *from, fibre *to) {
-  left = from;
-  __sanitizer_start_switch_fiber(&from->fake, to == &host ? host.bottom : to->stack,
-                                 to == &host ? host.size : STACK);
-}
-
-/* A switch from the host's stack is how its bounds become known. */
-static void after_switch (fibre *f) {
-  const void *bottom;
-  size_t size;
-  __sanitizer_finish_switch_fiber(f->fake, &bottom, &size);
-  if (left == &host) { host.bottom = bottom; host.size = size; }
-}
-
-#else
-static void before_switch (fibre *from, fibre *to) { (void)from; (void)to; }
-static void after_switch (fibre *f) { (void)f; }
-#endif
-
-
-static void switch_to (fibre *to) {
-  fibre *from = current;
-  if (!to->started) { start_fibre(to); to->started = true; }
-  current = to;
-  before_switch(from, to);
-  switch_stack(from, to);
-  after_switch(from);
-}
-
-
-/* All of them idle and not started, wherever they were left. */
-static void clear_fibres (void) {
-  idle = NULL;
-  for (int i = MOST_THREADS - 1; i >= 0; i--) {
-    fibre *f = &fibres[i];
-#ifdef __SANITIZE_ADDRESS__
-    if (f->started) ASAN_UNPOISON_MEMORY_REGION(f->stack, STACK);
-    f->fake = NULL;
-#endif
-    f->started = false;
-    f->next = idle;
-    idle = f;
-  }
-}
-
-
-/* Stacks, each with a guard page below it. */
-static bool make_fibres (void) {
-  if (fibres[0].stack != NULL) return true;
-  size_t bytes = MOST_THREADS * (STACK + GUARD);
-  char *stacks = (char *)mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (stacks == (char *)MAP_FAILED) return false;
-  for (int i = 0; i < MOST_THREADS; i++) {
-    char *low = stacks + (size_t)i * (STACK + GUARD);
-    mprotect(low, GUARD, PROT_NONE);
-    fibres[i].stack = low + GUARD;
-  }
-  clear_fibres();
-  return true;
-}
-
-/* }================================================================== */
+uint3 emulated_thread EMULATED_OWN, emulated_block EMULATED_OWN;
+dim3 emulated_threads EMULATED_OWN, emulated_blocks EMULATED_OWN;
+char *emulated_shared EMULATED_OWN;
+int64_t emulated_atomics EMULATED_OWN;
 
 
 /*
@@ -184,6 +36,7 @@ typedef struct thread {
   thread_state state;
   fibre *on;                       /* where it waits */
   int barrier;                     /* at which it waits */
+  emulated_site site;              /* of what it waits at, or waited at last */
   emulated_exchange kind;          /* its latest exchange */
   unsigned mask;                   /* lanes of that exchange */
   uint64_t value;                  /* the lane's operand, then its result */
@@ -193,23 +46,29 @@ typedef struct thread {
 
 typedef struct warp {
   unsigned waiting;                /* lanes that wait for others */
-  char table[2][32 * ROW];
+  unsigned live;                   /* lanes that have not ended */
+  unsigned able;                   /* lanes that may go on or start; not in the first order */
+  char *table[2];                  /* of 32 * ROW bytes; not a block's variables, so elsewhere */
 } warp;
 
-typedef struct barrier { int waiting, yes, count, result; } barrier;
+typedef struct barrier {
+  int waiting, yes, count, result;
+  emulated_site site;              /* of the first that waits */
+} barrier;
 
 static struct block {
   int n, started, ended;
   int waiting;                     /* threads at barriers */
   bool falling;                    /* threads start from the last */
-  bool starting;                   /* the fibre that goes on is to start a thread */
   int64_t atomics;                 /* operations of the launch so far */
   int now;                         /* the thread that runs */
-  thread threads[MOST_THREADS];
+  int next;                        /* the thread that a fibre is to start */
+  thread threads[MACHINE_THREADS];
   warp warps[WARPS];
   barrier barriers[BARRIERS];
-  int ready[MOST_THREADS], first, nready;        /* a ring */
-  char what[256];                  /* what went wrong */
+  int ready[MACHINE_THREADS], first, nready;     /* a ring */
+  uint64_t drawn;                  /* of the random order */
+  char what[512];                  /* what went wrong */
   void (*run) (void *);
   void *call;
 } b;
@@ -223,46 +82,90 @@ static void set_thread (int t) {
 }
 
 
-static void wake (int t) {
-  b.threads[t].state = READY;
-  b.ready[(b.first + b.nready++) % MOST_THREADS] = t;
+int machine_thread (void) { return b.now; }
+
+
+static int draw (int n) {
+  b.drawn ^= b.drawn << 13; b.drawn ^= b.drawn >> 7; b.drawn ^= b.drawn << 17;
+  return (int)((b.drawn >> 33) % (unsigned)n);
+}
+
+/* One of the bits that are set, in the order of the setting. */
+static int pick (unsigned bits, int64_t order) {
+  if (order == MACHINE_LOWEST) return __builtin_ctz(bits);
+  if (order == MACHINE_HIGHEST) return 31 - __builtin_clz(bits);
+  for (int skip = draw(__builtin_popcount(bits)); skip > 0; skip--) bits &= bits - 1;
+  return __builtin_ctz(bits);
 }
 
 
-static int next_to_start (void) {
+static void wake (int t) {
+  b.threads[t].state = READY;
+  if (machine_order != MACHINE_AS_READY) b.warps[t / 32].able |= 1u << t % 32;
+  else b.ready[(b.first + b.nready++) % MACHINE_THREADS] = t;
+}
+
+
+/* Takes out the thread that goes on; -1: there is none. 'others': rather not one that just ran. */
+static int next_as_ready (bool others) {
+  if (b.nready > 0 && !(others && b.started < b.n)) {
+    int t = b.ready[b.first];
+    b.first = (b.first + 1) % MACHINE_THREADS;
+    b.nready--;
+    return t;
+  }
+  if (b.started == b.n) return -1;
   int i = b.started++;
   return b.falling ? b.n - 1 - i : i;
 }
 
+static int next_of_warps (int64_t order) {
+  unsigned warps = 0;
+  for (int i = 0; i < (b.n + 31) / 32; i++) warps |= (unsigned)(b.warps[i].able != 0) << i;
+  if (warps == 0) return -1;
+  int w = pick(warps, order), lane = pick(b.warps[w].able, order);
+  b.warps[w].able &= ~(1u << lane);
+  return 32 * w + lane;
+}
 
-static fibre *free_fibre (void) {
-  fibre *f = idle;
-  idle = f->next;
-  return f;
+static int next_thread (bool others) {
+  if (machine_order == MACHINE_AS_READY) return next_as_ready(others);
+  return next_of_warps(others ? (int64_t)MACHINE_RANDOM : machine_order);
 }
 
 
-/* Leaves this fibre for one that can go on: a waiting thread's, a new one, or the host's. */
-static void go_on (void) {
-  if (b.what[0] == '\0' && b.nready > 0) {
-    int t = b.ready[b.first];
-    b.first = (b.first + 1) % MOST_THREADS;
-    b.nready--;
-    b.now = t;
-    switch_to(b.threads[t].on);
+/* Leaves this fibre for that of thread t, a free one if t is to start; or for the host's. */
+static void go_on (int t) {
+  if (b.what[0] != '\0' || t < 0) fibre_switch(NULL);
+  else if (b.threads[t].state == NOT_STARTED) {
+    b.next = t;
+    fibre_switch(fibre_take());
   }
-  else if (b.what[0] == '\0' && b.started < b.n) switch_to(free_fibre());
-  else switch_to(&host);
+  else {
+    b.now = t;
+    fibre_switch(b.threads[t].on);
+  }
 }
 
 
-/* The thread waits: its fibre is left, until 'wake' made it ready. */
-static void wait (thread_state state) {
+/* Its fibre is left, until it is the turn of the thread, which 'wake' made ready. */
+static void let_go_on (int t) {
   int me = b.now;
-  b.threads[me].state = state;
-  b.threads[me].on = current;
-  go_on();
+  b.threads[me].on = fibre_current();
+  go_on(t);
   set_thread(me);
+}
+
+static void wait (thread_state state) {
+  b.threads[b.now].state = state;
+  let_go_on(next_thread(false));
+}
+
+/* It need not wait, but may not be the one whose turn it is. */
+static void yield (void) {
+  if (machine_order == MACHINE_AS_READY) return;
+  wake(b.now);
+  let_go_on(next_thread(false));
 }
 
 
@@ -270,7 +173,20 @@ void emulated_fail (const char *what) {
   if (b.what[0] == '\0')
     snprintf(b.what, sizeof b.what, "block (%u, %u, %u), thread %d: %s", emulated_block.x,
              emulated_block.y, emulated_block.z, b.now, what);
-  switch_to(&host);
+  fibre_switch(NULL);
+}
+
+
+/* The thread is at one place, and those that it should meet are at another. */
+static void fail_apart (const char *what, emulated_site mine, emulated_site theirs) {
+  char text[256];
+  snprintf(text, sizeof text, "is at the %s of %s:%d, others at that of %s:%d", what, mine.file,
+           mine.line, theirs.file, theirs.line);
+  emulated_fail(text);
+}
+
+static bool same_site (emulated_site x, emulated_site y) {
+  return x.line == y.line && (x.file == y.file || strcmp(x.file, y.file) == 0);
 }
 
 
@@ -279,20 +195,18 @@ void emulated_fail (const char *what) {
 ** for another thread in a loop is seen to wait: his operations are counted.
 */
 void emulated_switch_thread (void) {
-  int me = b.now;
   if (++b.atomics > emulated_atomics) emulated_fail("does more atomic operations than it may");
-  wake(me);
-  b.threads[me].on = current;
-  b.starting = b.started < b.n;
-  if (b.starting) switch_to(free_fibre());
-  else go_on();
-  set_thread(me);
+  int t = next_thread(true);
+  if (t < 0) return;
+  wake(b.now);
+  let_go_on(t);
 }
 
 
 /* Opens a barrier that all its threads have reached; the one that runs just goes on. */
 static void try_barrier (int id) {
   barrier *a = &b.barriers[id];
+  unsigned members[WARPS] = {0}, live[WARPS];
   int wanted = a->count > 0 ? a->count : b.n - b.ended;
   if (a->waiting == 0 || a->waiting < wanted) return;
   a->result = a->yes;
@@ -300,24 +214,31 @@ static void try_barrier (int id) {
   a->waiting = a->yes = 0;
   for (int t = 0; t < b.n; t++) {
     if (b.threads[t].state != AT_BARRIER || b.threads[t].barrier != id) continue;
+    members[t / 32] |= 1u << t % 32;
     if (t == b.now) b.threads[t].state = READY;
     else wake(t);
   }
+  for (int i = 0; i < WARPS; i++) live[i] = b.warps[i].live;
+  race_join(members, live);
 }
 
 
-int emulated_barrier (int id, int count, bool yes) {
+int emulated_barrier (int id, int count, bool yes, emulated_site site) {
   barrier *a = &b.barriers[id];
   thread *me = &b.threads[b.now];
   if (a->waiting > 0 && a->count != count) emulated_fail("one barrier is used with two sizes");
+  if (a->waiting == 0) a->site = site;
+  if (!same_site(a->site, site)) fail_apart("barrier", site, a->site);
   a->waiting++;
   b.waiting++;
   a->count = count;
   a->yes += yes;
   me->barrier = id;
+  me->site = site;
   me->state = AT_BARRIER;
   try_barrier(id);
   if (me->state == AT_BARRIER) wait(AT_BARRIER);
+  else yield();
   return a->result;
 }
 
@@ -325,24 +246,24 @@ int emulated_barrier (int id, int count, bool yes) {
 static void end_thread (void) {
   machine_end_copies();
   b.threads[b.now].state = ENDED;
+  b.warps[b.now / 32].live &= ~(1u << b.now % 32);
   b.ended++;
   for (int i = 0; i < BARRIERS && b.waiting > 0; i++) try_barrier(i);
 }
 
 
-/* The body of a fibre: starts threads, as long as no other one is ready. */
+/* The body of a fibre: starts threads, as long as it is the turn of one that has not started. */
 static void run_threads (void) {
-  after_switch(current);
   for (;;) {
-    while (b.what[0] == '\0' && (b.starting || b.nready == 0) && b.started < b.n) {
-      b.starting = false;
-      set_thread(next_to_start());
+    int t = b.next;
+    while (t >= 0 && b.what[0] == '\0' && b.threads[t].state == NOT_STARTED) {
+      set_thread(t);
       b.run(b.call);
       end_thread();
+      t = next_thread(false);
     }
-    current->next = idle;
-    idle = current;
-    go_on();
+    fibre_rest();
+    go_on(t);
   }
 }
 
@@ -405,6 +326,8 @@ static void resolve (thread *lanes, int me, unsigned mask) {
     value[i] = lanes[i].value;
     if (lanes[i].kind != lanes[me].kind || lanes[i].mask != mask)
       emulated_fail("is in another exchange than the lanes of its mask");
+    if (!same_site(lanes[i].site, lanes[me].site))
+      fail_apart("exchange", lanes[me].site, lanes[i].site);
     if (lanes[i].kind == EMULATED_SYNC && lanes[i].lane != lanes[me].lane)
       emulated_fail("used other tables than the lanes of its mask");
   }
@@ -413,7 +336,17 @@ static void resolve (thread *lanes, int me, unsigned mask) {
 }
 
 
-uint64_t emulated_join (emulated_exchange kind, unsigned mask, uint64_t value, int lane) {
+/* Of all exchanges, __syncwarp alone orders what the lanes do to memory. */
+static void join_warp (int which, unsigned mask) {
+  unsigned members[WARPS] = {0}, live[WARPS] = {0};
+  members[which] = mask;
+  live[which] = b.warps[which].live;
+  race_join(members, live);
+}
+
+
+uint64_t emulated_join (emulated_exchange kind, unsigned mask, uint64_t value, int lane,
+                        emulated_site site) {
   int first = b.now & ~31, me = b.now & 31;
   thread *lanes = &b.threads[first], *t = &lanes[me];
   warp *w = &b.warps[b.now / 32];
@@ -422,25 +355,28 @@ uint64_t emulated_join (emulated_exchange kind, unsigned mask, uint64_t value, i
   t->mask = mask;
   t->value = value;
   t->lane = lane;
+  t->site = site;
   w->waiting |= 1u << me;
   if ((w->waiting & mask) != mask) wait(AT_WARP);
   else {
     resolve(lanes, me, mask);
     w->waiting &= ~mask;
+    if (kind == EMULATED_SYNC && lane == 0) join_warp(b.now / 32, mask);
     for (int i = 0; i < 32; i++)
       if (i != me && (mask >> i & 1)) wake(first + i);
+    yield();
   }
   return t->value;
 }
 
 
 /* Two tables, alternating: no lane can use this one again before all have read it. */
-const void *emulated_table (unsigned mask, const void *mine, size_t bytes) {
+const void *emulated_table (unsigned mask, const void *mine, size_t bytes, emulated_site site) {
   thread *t = &b.threads[b.now];
   char *table = b.warps[b.now / 32].table[t->table ^= 1];
   if (bytes > ROW) emulated_fail("gives too many bytes to a table");
   memcpy(table + (size_t)(b.now & 31) * bytes, mine, bytes);
-  emulated_join(EMULATED_SYNC, mask, 0, 1 + t->table);
+  emulated_join(EMULATED_SYNC, mask, 0, 1 + t->table, site);
   return table;
 }
 
@@ -469,24 +405,51 @@ static void describe_deadlock (void) {
 }
 
 
+static bool make_tables (void) {
+  const size_t bytes = 32 * ROW;
+  if (b.warps[0].table[0] != NULL) return true;
+  char *all = (char *)calloc(2 * WARPS, bytes);
+  for (int i = 0; i < 2 * WARPS && all != NULL; i++)
+    b.warps[i / 2].table[i % 2] = all + (size_t)i * bytes;
+  return all != NULL;
+}
+
+
 static void run_block (size_t shared) {
   b.started = b.ended = b.waiting = b.first = b.nready = 0;
   b.falling = !b.falling;
   memset(b.barriers, 0, sizeof b.barriers);
   memset(emulated_shared, 0xff, shared);         /* what was not written reads as NaN */
-  for (int i = 0; i < (b.n + 31) / 32; i++) b.warps[i].waiting = 0;
+  for (int i = 0; i < (b.n + 31) / 32; i++) {
+    int lanes = b.n - 32 * i;
+    b.warps[i].waiting = 0;
+    b.warps[i].able = b.warps[i].live = lanes < 32 ? (1u << lanes) - 1 : ~0u;
+  }
   for (int t = 0; t < b.n; t++) {
     b.threads[t].state = NOT_STARTED;
     b.threads[t].table = 0;
   }
-  switch_to(free_fibre());
+  race_begin_block();
+  go_on(next_thread(false));
+  race_end_block();
   if (b.what[0] == '\0' && b.ended < b.n) describe_deadlock();
 }
 
 
-const char *machine_run (dim3 blocks, dim3 threads, size_t shared, void (*run) (void *),
-                         void *call) {
-  if (!make_fibres()) return "no memory for fibres";
+/* The blocks one after the other, in the highest order from the last. */
+static void run_blocks (dim3 blocks, size_t shared) {
+  const uint64_t n = (uint64_t)blocks.x * blocks.y * blocks.z;
+  for (uint64_t i = 0; i < n && b.what[0] == '\0'; i++) {
+    uint64_t k = machine_order == MACHINE_HIGHEST ? n - 1 - i : i;
+    emulated_block = uint3{(unsigned)(k % blocks.x), (unsigned)(k / blocks.x % blocks.y),
+                           (unsigned)(k / blocks.x / blocks.y)};
+    run_block(shared);
+  }
+}
+
+
+const char *machine_run (dim3 blocks, dim3 threads, size_t shared, const emulated_work *work) {
+  if (!fibres_make(run_threads) || !make_tables()) return "no memory for fibres";
   void *memory = NULL;             /* of exactly that size, for ASan */
   if (posix_memalign(&memory, 1024, shared > 0 ? shared : 1) != 0)
     return "no memory for shared memory";
@@ -495,22 +458,17 @@ const char *machine_run (dim3 blocks, dim3 threads, size_t shared, void (*run) (
   emulated_threads = threads;
   b.n = (int)(threads.x * threads.y * threads.z);
   b.what[0] = '\0';
-  b.starting = false;
   b.atomics = 0;
-  b.run = run;
-  b.call = call;
-  current = &host;
-  host.started = true;
-  for (unsigned z = 0; z < blocks.z && b.what[0] == '\0'; z++)
-    for (unsigned y = 0; y < blocks.y && b.what[0] == '\0'; y++)
-      for (unsigned x = 0; x < blocks.x && b.what[0] == '\0'; x++) {
-        emulated_block = uint3{x, y, z};
-        run_block(shared);
-      }
+  b.drawn = 88172645463325252ull + (uint64_t)machine_order;
+  b.run = work->run;
+  b.call = work->call;
+  race_begin_launch(shared, work->kernel);
+  run_blocks(blocks, shared);
+  race_end_launch();
   free(memory);
   if (b.what[0] == '\0') return NULL;
   machine_forget_copies();
-  clear_fibres();
+  fibres_clear();
   return b.what;
 }
 

@@ -3,8 +3,9 @@
 **
 ** The threads of a block are fibres: each runs until it waits (at a barrier, or for the lanes
 ** of its warp), then another one does. One kernel runs at a time. Mistakes whose effect a GPU
-** leaves undefined - lanes that are missing, barriers that not all reach - end the kernel with a
-** message. Memory: emulate_device.cc; streams: emulate_stream.cc.
+** leaves undefined - lanes that are missing, barriers that not all reach, or at another place -
+** end the kernel with a message; compiled by -fsanitize=thread, accesses to memory that nothing
+** orders do so, too (emulate_race.cc). Memory: emulate_device.cc; streams: emulate_stream.cc.
 */
 
 #ifndef emulate_h
@@ -71,6 +72,16 @@ extern char *emulated_shared;                   /* dynamic shared memory of the 
 #define gridDim emulated_blocks
 #define warpSize 32
 
+#define EMULATED_OWN __attribute__((section("emulated_own")))    /* not a block's */
+
+/* Where a kernel calls what has a site as its last argument. */
+struct emulated_site { const char *file; int line; };
+static constexpr emulated_site emulated_here (const char *file = __builtin_FILE(),
+                                              int line = __builtin_LINE()) {
+  return emulated_site{file, line};
+}
+#define HERE emulated_site site = emulated_here()
+
 /* A launch that waits in a stream: the kernel and its arguments. */
 template <class... P> struct emulated_call {
   void (*kernel) (P...);
@@ -80,17 +91,33 @@ template <class... P> struct emulated_call {
     emulated_call *call = (emulated_call *)self;
     std::apply(call->kernel, call->args);
   }
+  static constexpr size_t parameters (void) {    /* their bytes, each aligned */
+    size_t n = 0;
+    ((n = (n + alignof(P) - 1) / alignof(P) * alignof(P) + sizeof(P)), ...);
+    return n;
+  }
 };
 
-void *emulated_alloc (size_t bytes);             /* for an emulated_call */
+/* What a thread of a launch does: run(call). */
+struct emulated_work {
+  void (*run) (void *);
+  void *call;                                    /* from emulated_alloc */
+  const void *kernel;                            /* the function that is named in reports */
+  size_t parameters;                             /* bytes */
+};
+
+void *emulated_alloc (size_t bytes);
 int emulated_load (void);           /* a kernel's code: a call that may fail */
 int emulated_launch (dim3 blocks, dim3 threads, size_t shared, struct CUstream_st *s,
-                     void (*run) (void *), void *call);
+                     const emulated_work *work);
 
 /* Barrier 'id' (to 15) for 'count' threads, 0: all that have not ended; how many gave 'yes'. */
-int emulated_barrier (int id, int count, bool yes);
+int emulated_barrier (int id, int count, bool yes, HERE);
 void emulated_fail (const char *what);          /* ends the kernel; does not return */
 void emulated_switch_thread (void);             /* at an atomic operation, which it counts */
+/* An atomic operation is about to touch memory, at 'place' of the program. */
+void emulated_touch (const volatile void *at, size_t bytes, const void *place);
+void emulated_fence (bool beyond_block);
 extern int64_t emulated_atomics;                /* that a launch may do; 0: not counted */
 
 enum emulated_exchange {           /* what lanes of a warp wait for one another for */
@@ -100,13 +127,13 @@ enum emulated_exchange {           /* what lanes of a warp wait for one another 
 };
 
 /* This lane's result, once all lanes of 'mask' gave a value; SHUFFLE: that of 'lane'. */
-uint64_t emulated_join (emulated_exchange kind, unsigned mask, uint64_t value, int lane);
+uint64_t emulated_join (emulated_exchange kind, unsigned mask, uint64_t value, int lane, HERE);
 
 /*
 ** The operands of all lanes of the warp, in order, to emulate instructions that work on a whole
 ** warp: valid until the lane's next exchange.
 */
-const void *emulated_table (unsigned mask, const void *mine, size_t bytes);
+const void *emulated_table (unsigned mask, const void *mine, size_t bytes, HERE);
 
 /*
 ** Copies of 16 bytes into shared memory, of which 'bytes' are read, beside the kernel: a thread
@@ -131,58 +158,66 @@ static inline int emulated_lane (void) {
 ** ===================================================================
 */
 
-static inline void __syncthreads (void) { emulated_barrier(0, 0, false); }
-static inline int __syncthreads_count (int yes) { return emulated_barrier(0, 0, yes != 0); }
-static inline int __syncthreads_or (int yes) { return __syncthreads_count(yes) > 0; }
-static inline int __syncthreads_and (int yes) { return __syncthreads_count(yes == 0) == 0; }
-static inline void __syncwarp (unsigned mask = ~0u) { emulated_join(EMULATED_SYNC, mask, 0, 0); }
-static inline void __threadfence (void) {}
-static inline void __threadfence_block (void) {}
-static inline void __threadfence_system (void) {}
+static inline void __syncthreads (HERE) { emulated_barrier(0, 0, false, site); }
+static inline int __syncthreads_count (int yes, HERE) {
+  return emulated_barrier(0, 0, yes != 0, site);
+}
+static inline int __syncthreads_or (int yes, HERE) { return __syncthreads_count(yes, site) > 0; }
+static inline int __syncthreads_and (int yes, HERE) {
+  return __syncthreads_count(yes == 0, site) == 0;
+}
+static inline void __syncwarp (unsigned mask = ~0u, HERE) {
+  emulated_join(EMULATED_SYNC, mask, 0, 0, site);
+}
+static inline void __threadfence (void) { emulated_fence(true); }
+static inline void __threadfence_block (void) { emulated_fence(false); }
+static inline void __threadfence_system (void) { emulated_fence(true); }
 static inline void __nanosleep (unsigned) {}
 
 /* Values of other lanes of a group of 'width'; its own where the lane is outside. */
-template <class T> T emulated_shuffle (unsigned mask, T value, int lane) {
+template <class T> T emulated_shuffle (unsigned mask, T value, int lane, emulated_site site) {
   static_assert(sizeof(T) <= 8, "shuffles take up to 8 bytes");
   uint64_t bits = 0;
   memcpy(&bits, &value, sizeof value);
-  bits = emulated_join(EMULATED_SHUFFLE, mask, bits, lane);
+  bits = emulated_join(EMULATED_SHUFFLE, mask, bits, lane, site);
   memcpy(&value, &bits, sizeof value);
   return value;
 }
-template <class T> T __shfl_sync (unsigned mask, T value, int from, int width = 32) {
+template <class T> T __shfl_sync (unsigned mask, T value, int from, int width = 32, HERE) {
   int me = emulated_lane();
-  return emulated_shuffle(mask, value, (me & ~(width - 1)) | (from & (width - 1)));
+  return emulated_shuffle(mask, value, (me & ~(width - 1)) | (from & (width - 1)), site);
 }
-template <class T> T __shfl_xor_sync (unsigned mask, T value, int with, int width = 32) {
+template <class T> T __shfl_xor_sync (unsigned mask, T value, int with, int width = 32, HERE) {
   int me = emulated_lane(), lane = me ^ with;
-  return emulated_shuffle(mask, value, lane < (me & ~(width - 1)) + width ? lane : me);
+  return emulated_shuffle(mask, value, lane < (me & ~(width - 1)) + width ? lane : me, site);
 }
-template <class T> T __shfl_up_sync (unsigned mask, T value, unsigned by, int width = 32) {
+template <class T> T __shfl_up_sync (unsigned mask, T value, unsigned by, int width = 32, HERE) {
   int me = emulated_lane(), lane = me - (int)by;
-  return emulated_shuffle(mask, value, lane >= (me & ~(width - 1)) ? lane : me);
+  return emulated_shuffle(mask, value, lane >= (me & ~(width - 1)) ? lane : me, site);
 }
-template <class T> T __shfl_down_sync (unsigned mask, T value, unsigned by, int width = 32) {
+template <class T> T __shfl_down_sync (unsigned mask, T value, unsigned by, int width = 32, HERE) {
   int me = emulated_lane(), lane = me + (int)by;
-  return emulated_shuffle(mask, value, lane < (me & ~(width - 1)) + width ? lane : me);
+  return emulated_shuffle(mask, value, lane < (me & ~(width - 1)) + width ? lane : me, site);
 }
 
-static inline unsigned __ballot_sync (unsigned mask, int yes) {
-  return (unsigned)emulated_join(EMULATED_BALLOT, mask, yes != 0, 0);
+static inline unsigned __ballot_sync (unsigned mask, int yes, HERE) {
+  return (unsigned)emulated_join(EMULATED_BALLOT, mask, yes != 0, 0, site);
 }
-static inline int __any_sync (unsigned mask, int yes) { return __ballot_sync(mask, yes) != 0; }
-static inline int __all_sync (unsigned mask, int yes) {
-  return __ballot_sync(mask, yes) == mask;
+static inline int __any_sync (unsigned mask, int yes, HERE) {
+  return __ballot_sync(mask, yes, site) != 0;
 }
-template <class T> unsigned __match_any_sync (unsigned mask, T value) {
+static inline int __all_sync (unsigned mask, int yes, HERE) {
+  return __ballot_sync(mask, yes, site) == mask;
+}
+template <class T> unsigned __match_any_sync (unsigned mask, T value, HERE) {
   uint64_t bits = 0;
   memcpy(&bits, &value, sizeof value);
-  return (unsigned)emulated_join(EMULATED_MATCH, mask, bits, 0);
+  return (unsigned)emulated_join(EMULATED_MATCH, mask, bits, 0, site);
 }
 
 #define REDUCE(name, T, kind) \
-  static inline T name (unsigned mask, T value) { \
-    return (T)emulated_join(kind, mask, (uint64_t)(int64_t)value, 0); \
+  static inline T name (unsigned mask, T value, HERE) { \
+    return (T)emulated_join(kind, mask, (uint64_t)(int64_t)value, 0, site); \
   }
 REDUCE(__reduce_add_sync, unsigned, EMULATED_ADD)
 REDUCE(__reduce_add_sync, int, EMULATED_ADD)
@@ -204,11 +239,21 @@ REDUCE(__reduce_xor_sync, unsigned, EMULATED_XOR)
 ** ===================================================================
 */
 
-static inline void emulated_atomic (void) { if (emulated_atomics > 0) emulated_switch_thread(); }
+/* Where accesses are watched, a function of its own, whose are not: emulated_touch says them. */
+#ifdef __SANITIZE_THREAD__
+#define EMULATED_ATOMIC static __attribute__((noinline, unused, no_sanitize("thread")))
+#else
+#define EMULATED_ATOMIC static inline
+#endif
 
+#define TOUCH(at) \
+  do { \
+    if (emulated_atomics > 0) emulated_switch_thread(); \
+    emulated_touch(at, sizeof *(at), __builtin_return_address(0)); \
+  } while (0)
 #define ATOMIC(name, T, y) \
-  static inline T name (T *at, T x) { \
-    emulated_atomic(); \
+  EMULATED_ATOMIC T name (T *at, T x) { \
+    TOUCH(at); \
     T old = *at; \
     *at = (T)(y); \
     return old; \
@@ -218,8 +263,8 @@ static inline void emulated_atomic (void) { if (emulated_atomics > 0) emulated_s
   ATOMIC(atomicMin, T, x < old ? x : old) ATOMIC(atomicMax, T, x > old ? x : old)
 #define ATOMIC_BITS(T) \
   ATOMIC(atomicAnd, T, old & x) ATOMIC(atomicOr, T, old | x) ATOMIC(atomicXor, T, old ^ x) \
-  static inline T atomicCAS (T *at, T expected, T x) { \
-    emulated_atomic(); \
+  EMULATED_ATOMIC T atomicCAS (T *at, T expected, T x) { \
+    TOUCH(at); \
     T old = *at; \
     if (old == expected) *at = x; \
     return old; \
@@ -227,6 +272,7 @@ static inline void emulated_atomic (void) { if (emulated_atomics > 0) emulated_s
 ATOMICS(int) ATOMICS(unsigned) ATOMICS(unsigned long long) ATOMICS(long long)
 ATOMIC(atomicAdd, float, old + x) ATOMIC(atomicAdd, double, old + x)
 ATOMIC_BITS(int) ATOMIC_BITS(unsigned) ATOMIC_BITS(unsigned long long)
+#undef TOUCH
 #undef ATOMIC
 #undef ATOMICS
 #undef ATOMIC_BITS
@@ -297,5 +343,7 @@ template <class T> static inline T min (T x, T y) { return y < x ? y : x; }
 template <class T> static inline T max (T x, T y) { return x < y ? y : x; }
 
 /* }================================================================== */
+
+#undef HERE
 
 #endif

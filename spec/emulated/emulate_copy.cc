@@ -7,13 +7,12 @@
 
 #include <stdlib.h>
 
-#define MOST_THREADS 1024
-
 typedef struct copy {
   char *to;
   const char *from;
   int bytes;                       /* that are read; the rest of 16 becomes 0 */
   int64_t group;
+  const void *place;               /* of the program */
 } copy;
 
 /* A thread's copies that are on their way, the earliest first; its groups are numbered from 0. */
@@ -23,14 +22,10 @@ typedef struct copies {
   int64_t groups;
 } copies;
 
-static copies all[MOST_THREADS];
+static copies all[MACHINE_THREADS];
 
 
-static copies *own_copies (void) {
-  const uint3 at = emulated_thread;
-  const dim3 size = emulated_threads;
-  return &all[at.x + size.x * (at.y + size.y * at.z)];
-}
+static copies *own_copies (void) { return &all[machine_thread()]; }
 
 
 void emulated_copy (char *to, const void *from, int bytes) {
@@ -43,8 +38,11 @@ void emulated_copy (char *to, const void *from, int bytes) {
     own->list = (copy *)realloc(own->list, (size_t)own->room * sizeof(copy));
     if (own->list == NULL) emulated_fail("has no memory for its copies");
   }
+  const void *place = __builtin_return_address(0);
+  race_touch(from, (size_t)bytes, false, place);
+  race_unwrite(to, 16, place);
   memset(to, 0xff, 16);
-  own->list[own->n++] = copy{to, (const char *)from, bytes, own->groups};
+  own->list[own->n++] = copy{to, (const char *)from, bytes, own->groups, place};
 }
 
 
@@ -56,6 +54,7 @@ void emulated_copy_wait (int left) {
   int done = 0;
   for (; done < own->n && own->list[done].group < own->groups - left; done++) {
     const copy c = own->list[done];
+    race_touch(c.to, 16, true, c.place);
     memcpy(c.to, c.from, (size_t)c.bytes);
     memset(c.to + c.bytes, 0, (size_t)(16 - c.bytes));
   }
@@ -71,5 +70,5 @@ void machine_end_copies (void) {
 
 
 void machine_forget_copies (void) {
-  for (int i = 0; i < MOST_THREADS; i++) all[i].n = 0;
+  for (int i = 0; i < MACHINE_THREADS; i++) all[i].n = 0;
 }

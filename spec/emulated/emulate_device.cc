@@ -11,6 +11,12 @@
 **   HEED_EMULATED_LOST=n       from the n-th call on, every device is lost
 **   HEED_EMULATED_ASYNC=0      work does not wait in its stream, but runs at once
 **   HEED_EMULATED_ATOMICS=n    threads switch at atomic operations, and a launch may do n of them
+**   HEED_EMULATED_ORDER=o      which thread goes on: one of the 'lowest' warp, of the 'highest', or
+**                              any, drawn by the number o; else the first that could
+**   HEED_EMULATED_SHARED=n     KiB of dynamic shared memory that a block may have: 99, 163 or 227
+**   HEED_EMULATED_THREADS=n    threads that a block may have: 1024
+**   HEED_EMULATED_PARAMETERS=n bytes of a kernel's parameters: 4096
+**   HEED_EMULATED_COUNT=f      at the end, appends what each kernel did to memory to the file f
 **
 ** As in CUDA, a thread has a context, which is a device, or none: then what needs one makes that
 ** of device 0.
@@ -37,7 +43,6 @@
 #define CLASSES 64                 /* of free blocks: powers of 2, in pages */
 #define GUARD_BYTES ((size_t)256)
 #define GUARD_BYTE 0x5c
-#define SPOILED ((size_t)1 << 20)  /* bytes of a new block that are set to NaN */
 #define MUCH ((size_t)1 << 20)     /* more memory is closed only after each SELDOM works */
 #define SELDOM 256
 #define PIN ((size_t)256)          /* before pinned memory */
@@ -63,8 +68,11 @@ static struct machine {
   unsigned contexts;               /* bits: devices that have one */
   int64_t closings;
   int last;                        /* failure */
-  char text[320];                  /* of a kernel that failed */
+  char text[600];                  /* of a kernel that failed */
 } m;
+
+int64_t machine_order;
+struct machine_limits machine_limits;
 
 static __thread int current = -1;  /* the device whose context is this thread's; -1: none */
 
@@ -81,6 +89,14 @@ static int64_t setting (const char *name, int64_t otherwise) {
 }
 
 
+static int64_t order_of (const char *text) {
+  if (text == NULL || *text == '\0') return MACHINE_AS_READY;
+  if (strcmp(text, "lowest") == 0) return MACHINE_LOWEST;
+  if (strcmp(text, "highest") == 0) return MACHINE_HIGHEST;
+  return MACHINE_RANDOM + atoll(text);
+}
+
+
 static void make_ready (void) {
   m.ready = true;
   m.gpus = (int)setting("HEED_EMULATED_DEVICES", 2);
@@ -92,12 +108,23 @@ static void make_ready (void) {
   m.lost = setting("HEED_EMULATED_LOST", 0);
   m.asynchronous = setting("HEED_EMULATED_ASYNC", 1) != 0;
   emulated_atomics = setting("HEED_EMULATED_ATOMICS", 0);
+  machine_order = order_of(getenv("HEED_EMULATED_ORDER"));
+  machine_limits.shared = setting("HEED_EMULATED_SHARED", 99) << 10;
+  machine_limits.threads = setting("HEED_EMULATED_THREADS", MACHINE_THREADS);
+  if (machine_limits.threads > MACHINE_THREADS) machine_limits.threads = MACHINE_THREADS;
+  machine_limits.parameters = setting("HEED_EMULATED_PARAMETERS", 4096);
+  if (getenv("HEED_EMULATED_COUNT") != NULL) count_set();
+}
+
+
+void machine_enter (void) {
+  pthread_mutex_lock(&lock);
+  if (!m.ready) make_ready();
 }
 
 
 int machine_begin (void) {
-  pthread_mutex_lock(&lock);
-  if (!m.ready) make_ready();
+  machine_enter();
   if (m.driver < MADE_FOR) return RUNTIME_OLD_DRIVER;
   m.calls++;
   if (m.lost > 0 && m.calls >= m.lost) return MACHINE_LOST;
@@ -195,6 +222,11 @@ static gpu *gpu_of (const void *data) {
   return NULL;
 }
 
+char *machine_arena (int index, size_t *bytes) {
+  *bytes = ARENA;
+  return index < m.gpus ? m.gpu[index].arena : NULL;
+}
+
 
 /* Of a block with its guard: the power of two, in pages, that holds it. */
 static int class_of (size_t bytes) {
@@ -233,7 +265,7 @@ static void protect (char *block, size_t bytes, int how) {
 static void prepare (char *block, size_t bytes) {
   protect(block, bytes, PROT_READ | PROT_WRITE);
   ASAN_UNPOISON_MEMORY_REGION(block, bytes + GUARD_BYTES);
-  memset(block, 0xff, bytes < SPOILED ? bytes : SPOILED);
+  memset(block, 0xff, bytes);
   memset(block + bytes, GUARD_BYTE, GUARD_BYTES);
   ASAN_POISON_MEMORY_REGION(block + bytes, GUARD_BYTES);
   protect(block, bytes, PROT_NONE);
@@ -310,9 +342,10 @@ int runtime_device_read (int index, runtime_device *device) {
   if (code == 0 && (index < 0 || index >= m.gpus)) code = MACHINE_INVALID;
   snprintf(device->name, sizeof device->name, "emulated GPU");
   device->memory = m.memory;
-  device->major = 8;
+  device->major = machine_limits.shared > 163 << 10 ? 9 : 8;     /* H100's, or A100's */
+  device->minor = device->major == 8 && machine_limits.shared < 163 << 10 ? 6 : 0;
   device->multiprocessors = 4;
-  device->block_shared = MACHINE_SHARED;
+  device->block_shared = (int)machine_limits.shared;
   return machine_end(code);
 }
 

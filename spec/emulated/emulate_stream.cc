@@ -20,8 +20,8 @@ typedef struct step {
   step_kind kind;
   dim3 blocks, threads;
   size_t shared, bytes;
-  void (*run) (void *);
-  void *call, *to;
+  emulated_work work;
+  void *to;
   const void *from;
   int byte;
   struct CUevent_st *event;
@@ -87,13 +87,13 @@ static void drop_graph (CUgraphExec_st *g) {
 static void drop_step (step *p) {
   if (p->event != NULL) drop_event(p->event);
   if (p->graph != NULL) drop_graph(p->graph);
-  free(p->call);
+  free(p->work.call);
   free(p);
 }
 
 
 static int run_launch (const step *p) {
-  const char *why = machine_run(p->blocks, p->threads, p->shared, p->run, p->call);
+  const char *why = machine_run(p->blocks, p->threads, p->shared, &p->work);
   return why != NULL ? machine_lose(why) : 0;
 }
 
@@ -316,6 +316,18 @@ int runtime_fill (void *to, int byte, size_t bytes, cuda_stream s) {
   return machine_end(code != 0 ? code : put_step(s, &p));
 }
 
+/* No call of CUDA's: neither counted nor failing. */
+void runtime_spoil (void *data, size_t bytes, cuda_stream s) {
+  step p = {};
+  p.kind = FILL;
+  p.to = data;
+  p.byte = 0xff;                   /* NaN */
+  p.bytes = bytes;
+  machine_enter();
+  put_step(s, &p);
+  machine_end(0);
+}
+
 int runtime_capture (cuda_stream s) {
   int code = machine_begin();
   if (code == 0 && s->capture != NULL) code = MACHINE_INVALID;
@@ -363,27 +375,28 @@ int runtime_graph_close (cuda_graph g) {
 
 void *emulated_alloc (size_t bytes) { return malloc(bytes); }
 
-static bool allowed (dim3 blocks, dim3 threads, size_t shared) {
+static bool allowed (dim3 blocks, dim3 threads, size_t shared, size_t parameters) {
   uint64_t n = (uint64_t)threads.x * threads.y * threads.z;
-  return n >= 1 && n <= 1024 && threads.z <= 64 && shared <= MACHINE_SHARED && blocks.x >= 1 &&
+  return n >= 1 && n <= (uint64_t)machine_limits.threads && threads.z <= 64 &&
+         shared <= (size_t)machine_limits.shared &&
+         parameters <= (size_t)machine_limits.parameters && blocks.x >= 1 &&
          blocks.x <= 0x7fffffff && blocks.y >= 1 && blocks.y <= 65535 && blocks.z >= 1 &&
          blocks.z <= 65535;
 }
 
-/* 'call' is the step's from here on, or freed. */
+/* What the work calls is the step's from here on, or freed. */
 int emulated_launch (dim3 blocks, dim3 threads, size_t shared, cuda_stream s,
-                     void (*run) (void *), void *call) {
+                     const emulated_work *work) {
   step p = {};
   p.kind = LAUNCH;
   p.blocks = blocks;
   p.threads = threads;
   p.shared = shared;
-  p.run = run;
-  p.call = call;
+  p.work = *work;
   int code = machine_begin();
-  if (code == 0 && !allowed(blocks, threads, shared)) code = MACHINE_INVALID;
+  if (code == 0 && !allowed(blocks, threads, shared, work->parameters)) code = MACHINE_INVALID;
   if (code == 0 && s->device != machine_current()) code = MACHINE_INVALID;
-  if (code != 0) free(call);
+  if (code != 0) free(work->call);
   return machine_end(code != 0 ? code : put_step(s, &p));
 }
 
@@ -393,7 +406,8 @@ extern "C" __attribute__((visibility("default")))
 int emulated_enqueue (cuda_stream s, void (*run) (void *), void *call);
 
 int emulated_enqueue (cuda_stream s, void (*run) (void *), void *call) {
-  return emulated_launch(dim3(1), dim3(1), 0, s, run, call);
+  const emulated_work work = {run, call, (const void *)run, 0};
+  return emulated_launch(dim3(1), dim3(1), 0, s, &work);
 }
 
 /* }================================================================== */
