@@ -62,6 +62,9 @@ describe("a graph after backward", function()
   end)
 
   it("refuses a second pass, wherever that reaches it", function()
+    local once = leaf{1}:sum()
+    once:backward{create_graph = false}
+    refused(once)
     local shared = x * 3
     local base = shared * 1
     local view, laid = base:select(1, 1), shared * 1

@@ -226,6 +226,12 @@ return {
   {heed.cross_entropy, {x, heed.tensor{1, 2}},
    "cross_entropy: argument 'target': labels of shape (3) expected for an input of shape (3, " ..
    "4), got (2)"},
+  {heed.cross_entropy, {heed.zeros(2, 3, 4), heed.ones(2, 3, {dtype = "int64"})},
+   "cross_entropy: argument 'target': labels of shape (2, 4) expected for an input of shape (2, "
+   .. "3, 4), got (2, 3); classes are dimension 2 unless 'dim' says so: {dim = -1}"},
+  {heed.cross_entropy, {heed.zeros(2, 3, 4), heed.ones(2, 3, {dtype = "int64"}), {dim = 1}},
+   "cross_entropy: argument 'target': labels of shape (3, 4) expected for an input of shape (2, "
+   .. "3, 4), got (2, 3)"},
   {heed.cross_entropy, {x, ids, heed.zeros(3)},
    "cross_entropy: argument 'weight': a weight for each of 4 classes expected, got a tensor " ..
    "of shape (3)"},
@@ -434,6 +440,9 @@ return {
    "^nll_loss: %l+ 0 at position 2 is outside 1 to 4; %l+ count from 1: %+ 1%?$", "pattern"},
   {nn.MultiHeadAttention(4, 2), {heed.ones(1, 3, 4), heed.mask.causal()},
    "nn.MultiHeadAttention: a table of options expected, got heed.Mask"},
+  {nn.MultiHeadAttention(4, 2), {heed.ones(1, 3, 4), heed.ones(1, 3, 4), heed.ones(1, 3, 4)},
+   "nn.MultiHeadAttention: a table of options expected, got a tensor of shape (1, 3, 4); keys and "
+   .. "values are made of one context: layer(x, context, options)"},
   {nn.Encoder(4, 2, 1), {heed.ones(1, 3, 4), heed.bias.alibi(2)},
    "nn.Encoder: a table of options expected, got Alibi"},
   {nn.MultiHeadAttention, {4, 2, heed.mask.causal()},
@@ -486,6 +495,8 @@ return {
   {heed.no_grad, {}, "no_grad: a function expected, got nothing"},
   {heed.custom, {{}},
    "custom: 'forward' is missing; a table with the functions 'forward' and 'backward' expected"},
+  {heed.grad, {wanting * 1, wanting, {create_graph = true}},
+   "grad: create_graph: gradients are of first order, they have no graph"},
   {heed.grad, {x, 5}, "grad: argument 'xs': a tensor or a list of tensors expected, got 5"},
   {x.backward, {x},
    "backward: the tensor has no graph: nothing that it was made from requires grad"},

@@ -16,13 +16,16 @@ static const char call_key = 0;          /* and call_backward */
 ** ===================================================================
 */
 
-/* The options of backward and grad: {retain_graph = true}. */
+/* The options of backward and grad: {retain_graph = true}; create_graph may be false. */
 static bool retain_option (lua_State *L, int i) {
-  static const char *const known[] = {"retain_graph"};
+  static const char *const known[] = {"retain_graph", "create_graph"};
+  const char *name;
   bool retain = false;
   lua_pushnil(L);
-  while (next_option(L, i, 1, known) != NULL) {
-    retain = check_flag(L, lua_gettop(L), "retain_graph");
+  while ((name = next_option(L, i, 2, known)) != NULL) {
+    bool flag = check_flag(L, lua_gettop(L), name);
+    if (name == known[0]) retain = flag;
+    else if (flag) raise(L, "create_graph: gradients are of first order, they have no graph");
     lua_pop(L, 1);
   }
   return retain;

@@ -59,6 +59,14 @@ static void set_sizes (targets *o) {
 }
 
 
+/* Has t the input's shape but for the last dimension, as if classes were there? */
+static bool is_class_last (const layout *t, const layout *input) {
+  layout rest = *input;
+  rest.rank--;
+  return input->rank > 2 && layout_same_shape(t, &rest);
+}
+
+
 static bool check_target (call *c, const targets *o, bool may_be_probabilities) {
   char have[LAYOUT_TEXT], want[LAYOUT_TEXT], got[LAYOUT_TEXT];
   const heed_tensor *t = o->target;
@@ -72,7 +80,9 @@ static bool check_target (call *c, const targets *o, bool may_be_probabilities) 
          check_refuse(c, ARG(cross_entropy, target), "%s of shape %s expected for an input of "
                       "shape %s, got %s%s", o->labels ? "labels" : "probabilities",
                       layout_text(shape, want), layout_text(given, have), layout_text(&t->at, got),
-                      o->labels ? "" : "; labels are of type int64");
+                      !o->labels ? "; labels are of type int64" :
+                      o->axis != 1 || !is_class_last(&t->at, given) ? "" :
+                      "; classes are dimension 2 unless 'dim' says so: {dim = -1}");
 }
 
 

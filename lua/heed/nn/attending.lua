@@ -154,6 +154,10 @@ function attending.reader(who, weights)
     if given == nil and context ~= nil and not is_tensor(context) then
       context, given = nil, context
     end
+    if is_tensor(given) then
+      heed.fail("%s: a table of options expected, got %s; keys and values are made of one context: "
+                .. "layer(x, context, options)", who, options.kind(given))
+    end
     local o = options.given(who, given, CALL, torch_names.attention)
     local rank, wanted = check_call(who, layer, x, context, o), o.weights
     if wanted == nil then wanted = weights end
