@@ -93,6 +93,53 @@ describe("no error is one of Lua's own:", function()
                    message(nn.Linear(4, 2).forward, x))
   end)
 
+  -- The methods that an object's class lists for programs, and metamethods that they may fetch.
+  local function calls_on(object, try)
+    for name, f in pairs(calls.methods(object)) do try(name, f) end
+    for _, name in ipairs{"__close", "__len", "__pairs", "__tostring"} do
+      local f = rawget(debug.getmetatable(object), name)
+      if f then try(name, f) end
+    end
+  end
+
+  it("methods and metamethods that are called on other objects", function()
+    x = new()
+    for name, make in pairs(calls.objects) do
+      local object = make()
+      calls_on(object, function(method, f)
+        for i = 1, COUNT do
+          local what = ("%s.%s(%s)"):format(name, method, tostring(ODD[i]))
+          for n = 0, 2 do none_raw(what, f, ODD[i], table.unpack({x, x}, 1, n)) end
+        end
+        if nn.Module.is(object) then
+          local unmade = setmetatable({}, debug.getmetatable(object))
+          none_raw(name .. "." .. method .. "(unmade)", f, unmade, x)
+        end
+      end)
+    end
+  end)
+
+  it("a field of a layer that was set to nil", function()
+    x = new()
+    for name, make in pairs(calls.objects) do
+      for field in pairs(nn.Module.is(make()) and make() or {}) do
+        if type(field) == "string" then
+          local layer = make()
+          layer[field] = nil
+          local what = name .. "." .. field .. " = nil"
+          none_raw(what, layer, x)
+          none_raw(what, layer, x, {cache = nn.Cache()})
+          none_raw(what, layer.state, layer)
+          none_raw(what, tostring, layer)
+        end
+      end
+    end
+    local linear = nn.Linear(4, 2)
+    linear.weight = nil
+    assert.matches("Linear: field 'weight' is nil now, and was a parameter; false says that there "
+                   .. "is none", message(linear, x))
+  end)
+
   -- But for objects that methods are called on, and errors of an example's own functions.
   it("examples with other values in the place of each argument", function()
     local list = {}

@@ -10,11 +10,12 @@
 local attention = require "heed.internal.attention"
 local core = require "heed.core"
 local heed = require "heed"
-local Module = require "heed.nn.module"
+local extend = require "heed.nn.extend"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
 
 local POLLED <const> = 4096                  -- steps of a loop between two polls
+local ARITY <const> = {distances = 3, matrix = 0}
 
 local kind, is_tensor = options.kind, heed.is_tensor
 
@@ -22,7 +23,7 @@ local bias = {}
 
 ---@class heed.Bias: heed.Module
 ---@operator add(heed.Bias|heed.Tensor): heed.Bias
-local Bias = Module:extend("Bias")
+local Bias = extend("bias.Bias", ARITY)
 
 Bias.is_bias = true
 
@@ -70,7 +71,7 @@ end
 
 
 ---@class heed.Alibi: heed.Bias
-local Alibi = Bias:extend("Alibi")
+local Alibi = extend("bias.Alibi", ARITY, Bias)
 
 local SLOPES <const> = {float16 = "float32", bfloat16 = "float32"}
 
@@ -112,7 +113,7 @@ function Alibi:describe() return tostring(self.heads) end
 -- Tables over distances --------------------------------------------------
 
 ---@class heed.Relative: heed.Bias
-local Relative = Bias:extend("Relative")
+local Relative = extend("bias.Relative", ARITY, Bias)
 
 
 function Relative:init(values, ...)
@@ -136,7 +137,7 @@ end
 
 ---@class heed.T5: heed.Bias
 ---@field weight heed.Tensor (buckets, heads)
-local T5 = Bias:extend("T5")
+local T5 = extend("bias.T5", ARITY, Bias)
 
 
 -- The bucket, from 1, of a distance j - p: half of the buckets are for keys behind the query, if
@@ -213,7 +214,7 @@ end
 -- Tensors and sums -------------------------------------------------------
 
 ---@class heed.TensorBias: heed.Bias
-local TensorBias = Bias:extend("TensorBias")
+local TensorBias = extend("bias.TensorBias", ARITY, Bias)
 
 
 function TensorBias:init(t, ...)
@@ -233,7 +234,7 @@ function TensorBias:describe() return tostring(self.tensor.shape) end
 
 
 ---@class heed.BiasSum: heed.Bias
-local Sum = Bias:extend("BiasSum")
+local Sum = extend("bias.BiasSum", ARITY, Bias)
 
 
 local function as_bias(value)

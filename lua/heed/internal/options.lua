@@ -237,6 +237,17 @@ local function guarded(method, name, most, o)
 end
 
 
+-- Metamethods that a program may call by itself. Lua gives them more than the object.
+local METAMETHODS <const> = {"__close", "__len", "__newindex", "__pairs", "__tostring"}
+
+local function guarded_metamethod(method, name, o)
+  return function(self, ...)
+    if o.is(self) then return method(self, ...) end
+    heed.fail("%s: %s expected as the first argument, got %s", name, o.what, options.kind(self))
+  end
+end
+
+
 ---Makes methods refuse what they do not take, and say what to write where they were called with a
 ---dot.
 ---@param class table whose methods they are
@@ -245,6 +256,10 @@ end
 ---object of the class, what such a thing is called, and a name for one
 function options.guard(class, most, o)
   for name, n in pairs(most) do class[name] = guarded(class[name], name, n, o) end
+  for _, name in ipairs(METAMETHODS) do
+    local method = rawget(class, name)
+    if method then class[name] = guarded_metamethod(method, name, o) end
+  end
 end
 
 

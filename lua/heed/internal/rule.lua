@@ -415,6 +415,9 @@ function Mask.__tostring(m)
 end
 
 
+options.guard(Mask, {}, {is = is_mask, what = "a mask", variable = "mask"})
+
+
 ---Whether a mask numbers keys from the first one on, so that it means something else where others
 ---come first: `prefix` does, `causal` and `window` do not.
 ---@param m heed.Mask

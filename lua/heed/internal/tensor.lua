@@ -298,12 +298,12 @@ Hook.__index = Hook
 ---Takes the function off its tensor; nothing if it is gone.
 function Hook:remove() core.remove_hook(self.number) end
 
+Hook.__close = function(self) self:remove() end
+
 options.guard(Hook, {remove = 0}, {
   is = function(value) return type(value) == "table" and rawequal(getmetatable(value), Hook) end,
   what = "a hook", variable = "hook",
 })
-
-Hook.__close = function(self) self:remove() end
 
 ---Calls f with the gradient of x in a backward pass, which goes on with what f returns, if that is
 ---a tensor.

@@ -171,9 +171,11 @@ function LayerNorm:forward(x)
 end
 
 
-function LayerNorm:describe()
-  return table.concat(self.shape, ", ")
+local function sizes_of(norm)
+  return table.concat(norm.shape, ", ")
 end
+
+LayerNorm.describe = sizes_of
 
 
 ---Divides by the root of the mean square over the last dimensions; the scale is learnt.
@@ -205,7 +207,7 @@ function RMSNorm:forward(x)
   return rms_norm(x, self.shape, self.weight or nil, self.options)
 end
 
-RMSNorm.describe = LayerNorm.describe
+RMSNorm.describe = sizes_of
 
 
 ---Its input, unchanged: in the place of a layer that a model may lack.
@@ -256,7 +258,7 @@ end
 ---call, such as options, go to the first layer, which is `seq[1]`.
 ---@class heed.Sequential: heed.Module
 ---@overload fun(list: function[]): heed.Sequential
-local Sequential = Module:extend("Sequential")
+local Sequential = extend("nn.Sequential", {})
 layers.Sequential = Sequential
 
 

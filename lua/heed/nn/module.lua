@@ -23,12 +23,15 @@
 local core = require "heed.core"
 local fields = require "heed.internal.fields"
 local heed = require "heed"
+local kin = require "heed.nn.kin"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
 local path_of = require "heed.nn.path"
 local state = require "heed.files.state"
 local torch_names = require "heed.internal.torch_names"
 local tree = require "heed.nn.tree"
+
+local type = type                      -- calls of layers take it from here
 
 ---@class heed.Module
 ---@field training boolean whether layers such as Dropout are at work
@@ -64,11 +67,30 @@ local function all_names(module)
 end
 
 
+-- A table that has a class as its metatable, and was not made by calling it.
+local function refuse_unmade(module)
+  heed.fail("%s: a layer that %s(...) made expected, got a table with its metatable", module.__name,
+            module.__name)
+end
+
+
+-- A field of heed's own layers that a program has set to nil. A part that they may lack is false.
+local function refuse_nil(module, name)
+  local role = rawget(module, NAMES).known[name]
+  heed.fail("%s: field '%s' is nil now%s; false says that there is none", module.__name, name,
+            type(role) == "string" and ", and was a " .. role or "")
+end
+
+
 -- The value of a name that neither fields nor classes have: nil if the field was set once.
 local function absent(module, name)
-  local names = rawget(module, NAMES)
-  if names == nil or names.known[name] then return nil end
-  return options.refuse_name(module.__name, name, all_names(module), torch_names.module)
+  local names, plain = rawget(module, NAMES), type(name) == "string" and name:find("^%a")
+  if names == nil then return plain and refuse_unmade(module) or nil end
+  if not names.known[name] then
+    return options.refuse_name(module.__name, name, all_names(module), torch_names.module)
+  end
+  if plain and kin.is_own(getmetatable(module)) then refuse_nil(module, name) end
+  return nil
 end
 
 
@@ -95,7 +117,7 @@ end
 
 
 function Module:__newindex(name, value)
-  local names = rawget(self, NAMES)
+  local names = rawget(self, NAMES) or refuse_unmade(self)
   if not names.known[name] then
     check_field(self, name, value)
     names.known[name] = parameter.role(value) or true
@@ -107,7 +129,7 @@ end
 
 -- pairs(m) iterates over the fields in the order of first setting.
 function Module:__pairs()
-  local names, i = rawget(self, NAMES), 0
+  local names, i = rawget(self, NAMES) or refuse_unmade(self), 0
   return function()
     repeat
       i = i + 1
@@ -227,6 +249,7 @@ function Module:extend(name, ...)
   class.__index, class.__name, class.__metatable = reader(class), name, nil
   local meta = {__index = self, __name = "class " .. name}
   for key, value in pairs(CLASS) do meta[key] = value end
+  kin.derive(class)
   return setmetatable(class, meta)
 end
 
@@ -564,7 +587,7 @@ end
 
 -- How many arguments methods take.
 options.guard(Module, {
-  apply = 1, children = 0, clone = 0, compare = 1, eval = 0,
+  apply = 1, children = 0, clone = 0, compare = 1, eval = 0, forward = math.huge, init = math.huge,
   fields = 0, freeze = 1, load_state = 2, modules = 0, named_modules = 0, named_parameters = 0,
   numel = 0, on_weights = 1, parameters = 0, state = 0, to = math.huge, train = 1,
   weights_callback = 0, zero_grad = 0,

@@ -191,7 +191,7 @@ end
 ---@field encoder heed.Encoder
 ---@field decoder heed.Decoder
 ---@overload fun(dim: integer, heads: integer, options?: table): heed.Transformer
-local Transformer = extend("nn.Transformer", {init = 3, forward = 3})
+local Transformer = extend("nn.Transformer", {init = 3, forward = 3, encode = 2})
 transformer.Transformer = Transformer
 
 local SELF = "nn.Transformer"

@@ -149,7 +149,7 @@ function Own:forward(...) return 2 * heed.nn.Linear.forward(self, ...) end
 local own = Own(2, 2)
 assert(own(x):equal(2 * heed.nn.Linear.forward(own, x)) and getmetatable(own) == Own)
 assert(Own:extend("Further")(2, 2)(x):dim() == 2)
-refuses("read-only", heed.nn.Linear.init, heed.nn.Linear, 2, 2)
+refuses("a layer expected", heed.nn.Linear.init, heed.nn.Linear, 2, 2)
 pcall(heed.nn.Module.train, heed.nn.Linear, false)
 pcall(heed.nn.Module.__newindex, heed.nn.Linear, "hacked", 1)
 

@@ -1,0 +1,38 @@
+-- The classes whose layers a method serves: the class that has it, and those that extend this one.
+-- They stand apart from the classes, whose fields scripts may write to; a class has the name of its
+-- nearest ancestor of heed's own as its field __kin.
+
+local kin = {}
+
+local WEAK <const> = {__mode = "k"}
+
+local sets = {}                             -- by name: those that a class joins which extends it
+local own = setmetatable({}, WEAK)
+
+
+---Notes that a class extends another, whose name of an ancestor it has.
+---@param class table
+function kin.derive(class)
+  for _, set in ipairs(sets[class.__kin] or {}) do set[class] = true end
+end
+
+
+---The set of a class of heed's own and of all that will extend it.
+---@param class table
+---@param who string as messages name it
+---@return table<table, boolean>
+function kin.found(class, who)
+  local set = setmetatable({[class] = true}, WEAK)
+  sets[who] = {set, table.unpack(sets[class.__kin] or {})}
+  class.__kin, own[class] = who, true
+  return set
+end
+
+
+---Whether a class is one of heed's own, and not one that extends it.
+---@param class any
+---@return boolean
+function kin.is_own(class) return own[class] == true end
+
+
+return kin
