@@ -77,7 +77,7 @@ local function write(path, parts)
   local stop = clock() + PATIENCE
   local done, why, busy
   repeat
-    done, why, busy = core.write_file(path, parts)
+    done, why, busy = core.called("save", core.write_file, path, parts)
   until not busy or clock() > stop
   return done, why
 end
@@ -95,7 +95,8 @@ function M.save(path, tensors, metadata, ...)
   options.no_more("save", 3, ...)
   core.check_files("save")
   check_path("save", path)
-  local parts = (is_npy(path) and npy_parts or safetensors_parts)(tensors, metadata)
+  local parts = core.called("save", is_npy(path) and npy_parts or safetensors_parts, tensors,
+                            metadata)
   local done, why = write(path, parts)
   if not done then return nil, about("save", path, why) end
   return true

@@ -138,6 +138,20 @@ static heed_tensor *many_copied (heed_context *cx) {
   return heed_from(cx, HEED_FLOAT32, 1, (int64_t[]){MANY}, data);
 }
 
+/* Labels and classes, of which there are MANY in turn. */
+static heed_tensor *hot (heed_context *cx, int64_t labels, int64_t classes) {
+  heed_tensor *one = heed_from(cx, HEED_INT64, 1, (int64_t[]){1}, (int64_t[]){1});
+  heed_tensor *x = heed_call(cx, HEED_expand, (heed_value[]){heed_t(one), heed_l(1, &labels)}, 2);
+  heed_tensor *y = heed_call(cx, HEED_one_hot, (heed_value[]){heed_t(x), heed_i(classes)}, 2);
+  heed_drop(one);
+  heed_drop(x);
+  return y;
+}
+
+static heed_tensor *many_classes (heed_context *cx) { return hot(cx, 1, MANY); }
+
+static heed_tensor *many_labels (heed_context *cx) { return hot(cx, MANY, 1); }
+
 static heed_tensor *many_clipped (heed_context *cx) {
   static heed_tensor *parameter[PARAMETERS];
   const float one = 1;
@@ -158,6 +172,7 @@ static void long_calls_ask (void) {
   static const struct { const char *what; heed_tensor *(*call) (heed_context *cx); } calls[] = {
     {"zeros", many_zeros}, {"eye", many_of_a_diagonal}, {"arange of integers", many_whole},
     {"arange of floats", many_floats}, {"linspace", many_between}, {"from", many_copied},
+    {"one_hot of classes", many_classes}, {"one_hot of labels", many_labels},
     {"clip_grad_norm", many_clipped}
   };
   for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {

@@ -51,6 +51,24 @@ static const char buckets[] =
   "assert(not good and why:find 'bias.t5: interrupted', why)\n"
   "assert(n < 20000, n)\n";
 
+/* Between pieces of a file's bytes, as they are summed and written; the file is as it was, and
+   nothing stands beside it. */
+static const char files[] =
+  "local core, path, bytes = require 'heed.core', os.tmpname(), ('x'):rep(1 << 22)\n"
+  "assert(core.write_file(path, {'old'}))\n"
+  "for name, call in pairs{\n"
+  "  crc32 = function() return core.crc32(bytes) end,\n"
+  "  write_file = function() return core.write_file(path, {bytes, bytes}) end,\n"
+  "  save = function() return core.called('save', core.write_file, path, {bytes}) end\n"
+  "} do\n"
+  "  interrupt()\n"
+  "  local good, why = pcall(call)\n"
+  "  assert(not good and why:find(name .. ': interrupted', 1, true), tostring(why))\n"
+  "  assert(core.read_file(path) == 'old' and not io.open(path .. '.heed-tmp'))\n"
+  "end\n"
+  "os.remove(path)\n"
+  "assert(heed.save(path .. '.npy', heed.ones(1 << 22)) and os.remove(path .. '.npy'))\n";
+
 int main (void) {
   lua_State *L = luaL_newstate();
   luaL_openlibs(L);
@@ -59,6 +77,7 @@ int main (void) {
   run(L, "assert(heed.mask and heed.bias)");
   run(L, predicate);
   run(L, buckets);
+  run(L, files);
   lua_close(L);
   printf("lua_interrupt: %s\n", failed ? "wrong" : "loops of the Lua half stop");
   return failed;

@@ -18,19 +18,64 @@
 #include "lua_file.h"
 
 #define LINKS 40                       /* symbolic links to follow, as the kernel does */
+#define PIECE ((size_t)1 << 20)        /* bytes between two questions whether to stop */
+#define MOST_UNSYNCED ((size_t)256 << 20)
+#define SYNC 0.05
 #define PATIENCE 5                     /* times 10 ms to wait for another process that writes */
+
+
+static double seconds (void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+
+/*
+** How many bytes a file has got since its last sync, and after how many the next one is due.
+** Nothing stops a sync: each is to take about SYNC seconds.
+*/
+typedef struct syncing {
+  size_t some, due;
+} syncing;
+
+
+static bool sync_some (int fd, syncing *s, size_t more) {
+  s->some += more;
+  if (s->some < s->due) return true;
+  const double begin = seconds();
+  if (fdatasync(fd) != 0) return false;
+  const double took = seconds() - begin;
+  if (took > SYNC && s->due > PIECE) s->due /= 2;
+  if (took < SYNC / 2 && s->due < MOST_UNSYNCED) s->due *= 2;
+  s->some = 0;
+  return true;
+}
+
+
+/* Writes n bytes, and asks between pieces whether to stop. */
+static bool write_pieces (lua_State *L, int fd, const char *data, size_t n, syncing *s) {
+  for (size_t at = 0; at < n; at += PIECE) {
+    const size_t piece = n - at < PIECE ? n - at : PIECE;
+    errno = EINTR;
+    if (heed_interrupted(named(L)) || !write_bytes(fd, data + at, piece)) return false;
+    if (!sync_some(fd, s, piece)) return false;
+  }
+  return true;
+}
 
 
 /* The size is compared since there are file systems that lose bytes without saying so. */
 static bool write_parts (lua_State *L, int fd) {
   struct stat about;
   size_t total = 0, bytes;
+  syncing s = {.due = 8 * PIECE};
   int n = (int)lua_rawlen(L, 2);
   for (int i = 1; i <= n; i++) {
     lua_rawgeti(L, 2, i);
     const char *part = raw_bytes(L, -1, &bytes);
     errno = EINVAL;
-    if (part == NULL || !write_bytes(fd, part, bytes)) return false;
+    if (part == NULL || !write_pieces(L, fd, part, bytes, &s)) return false;
     total += bytes;
     lua_pop(L, 1);
   }
@@ -182,8 +227,10 @@ int l_write_file (lua_State *L) {
   const char *temporary = lua_pushfstring(L, "%s.heed-tmp", path);
   int fd = make_temporary(temporary, there ? 0600 : 0666);
   if (fd < 0) return not_written(L, given, "cannot make a file beside it");
-  if (!replace(L, fd, temporary, path, there ? &old : NULL))
+  if (!replace(L, fd, temporary, path, there ? &old : NULL)) {
+    done(L, heed_error(binding_of(L)->cx) == NULL);      /* interrupted */
     return not_written(L, given, "cannot write");
+  }
   if (!sync_folder(folder))
     return file_failed(L, given, "written, but its directory is not synced");
   lua_pushboolean(L, 1);
