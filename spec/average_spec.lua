@@ -216,6 +216,22 @@ describe("a scaler of losses", function()
     assert.equal(65536, optim.Scaler():get_scale())
   end)
 
+  it("divides as a step of its own what unscale_ divides before one", function()
+    local w, g = heed.randn(40, 3), heed.randn(40, 3)
+    local function stepped(unscales)
+      local p = nn.Parameter(w:clone())
+      local opt, scaler = optim.Adam{p}, optim.Scaler{init_scale = 3}
+      p.grad = g:clone()
+      local held = p.grad
+      if unscales then scaler:unscale_(opt) end
+      assert.is_true(scaler:step(opt))
+      assert.is_true(held:equal(p.grad))
+      return {p:data(), p.grad:data(), opt:state()["exp_avg.1"]:data()}
+    end
+    local apart, together = stepped(true), stepped(false)
+    for i = 1, 3 do assert.is_true(apart[i] == together[i], i) end
+  end)
+
   it("leaves a step out where a gradient is not finite, and is halved", function()
     for _, value in ipairs{math.huge, -math.huge, 0 / 0} do
       local p, opt = with_gradient(value)

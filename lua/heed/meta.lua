@@ -2363,14 +2363,17 @@ function heed.isatty(descriptor) end
 ---@field public heed the functions of C above, before the Lua half adds to them
 heed.core = {}
 
----Steps of optimisers, and then fields that are set, as by `commit`. Each step is six values of the
----list: the name of a row of src/op/optimizers.def; parameters; gradients, or false for their own;
----a list of lists, one for each kind of state; a table of lr and PyTorch's other options; and its
----number, from 1, which counts on where the gradients are their own.
+---Steps of optimisers, and then tensors that are set to others, and fields that are set, as by
+---`commit`. Each step is six values of the list: the name of a row of src/op/optimizers.def;
+---parameters; gradients, or false for their own; a list of lists, one for each kind of state; a
+---table of lr and PyTorch's other options; and its number, from 1, which counts on where the
+---gradients are their own.
 ---@param steps any[]
 ---@param fields? any[]
+---@param targets? heed.Tensor[]
+---@param operands? heed.Tensor[]
 ---@return boolean stepped false if the parameters' own are to be taken and one has none
-function heed.core.optim_step(steps, fields) end
+function heed.core.optim_step(steps, fields, targets, operands) end
 
 ---Changes that are made together, or not at all: an error, also one of a hook, comes before the
 ---first or after the last. Tensors of `targets` are written with those of `operands` by `op`: nil

@@ -297,6 +297,17 @@ case("scaler:unscale_(opt)", function()
   return function() scaler:unscale_(opt) end, state
 end)
 
+case("scaler:step(opt), which divides", function()
+  local scaler, opt, state = scaled()
+  return function() scaler:step(opt) end, state
+end)
+
+case("scaler:step(opt), which divides and finds no finite gradient", function()
+  local scaler, opt, state = scaled()
+  heed.no_grad(function() opt.parameters[1].grad:mul_(math.huge) end)
+  return function() scaler:step(opt) end, state
+end)
+
 case("scaler:step(opt), after unscale_", function()
   local scaler, opt, state = scaled()
   scaler:unscale_(opt)

@@ -184,16 +184,33 @@ static void let_go (int n, const stepped *s) {
 }
 
 
-/* Makes n steps, whose entries are read: true, or false for a missing gradient; -1: a failure. */
-static int make_steps (lua_State *L, int n, stepped *s, heed_optimization *of) {
-  size_t tensors = 1;
+/* The tensors of the lists at 3 and 4, which lie one after the other, get an owner or lose it. */
+static void own_all (const heed_changes *c, bool yes) {
+  for (int i = 0; i < 2 * c->ntargets; i++) {
+    if (yes) heed_keep(c->targets[i]);
+    else heed_drop(c->targets[i]);
+  }
+}
+
+
+/* Makes the steps of c, whose entries are read, and writes the targets at 3: true, or false for a
+   missing gradient; -1: a failure. */
+static int make_steps (lua_State *L, stepped *s, heed_optimization *of, heed_changes *c) {
+  const int n = c->nsteps;
+  size_t tensors = 1 + 2 * (size_t)c->ntargets;
   for (int k = 0; k < n; k++) tensors += (size_t)(2 + s[k].nstates) * (size_t)s[k].of.n;
   heed_tensor **end = lua_newuserdatauv(L, tensors * sizeof *end, 0);
   for (int k = 0; k < n && end != NULL; k++) end = read_lists(L, &s[k], end);
   if (end == NULL) return false;
+  for (int i = 0; i < 2 && c->ntargets > 0; i++)
+    read_list(L, 3 + i, c->ntargets, end + i * c->ntargets);
+  c->targets = end;
+  c->operands = end + c->ntargets;
   const int held = hold(n, s);
   for (int k = 0; k < n; k++) of[k] = s[k].of;
-  bool good = held < n || heed_commit(binding_of(L)->cx, &(heed_changes){.nsteps = n, .steps = of});
+  own_all(c, true);
+  bool good = held < n || heed_commit(binding_of(L)->cx, c);
+  own_all(c, false);
   let_go(held, s);
   return good ? held == n : -1;
 }
@@ -209,26 +226,39 @@ static void count_on (lua_State *L, int n, const stepped *s) {
 }
 
 
+/* How many tensors the lists at 3 and 4 have. */
+static int count_targets (lua_State *L) {
+  if (lua_isnil(L, 3)) return 0;
+  luaL_checktype(L, 3, LUA_TTABLE);
+  luaL_checktype(L, 4, LUA_TTABLE);
+  if (lua_rawlen(L, 3) != lua_rawlen(L, 4)) raise(L, "lists of one length expected");
+  return (int)lua_rawlen(L, 3);
+}
+
+
 /*
-** optim_step(steps, fields): all of the steps, and then the fields are set (lua_commit.c). Each
-** step is six values of the list: the name of an optimizer, parameters, gradients (false: the
-** parameters' own, and the result is false if one of these has none), a list of lists of states,
-** its numbers by name, and the number of the step, which goes on to the next one for such steps.
+** optim_step(steps[, fields[, targets, operands]]): all of the steps, then the targets are set to
+** their operands, and the fields are set (lua_commit.c); all or nothing. Each step is six values of
+** the list: the name of an optimizer, parameters, gradients (false: the parameters' own, and the
+** result is false if one of these has none), a list of lists of states, its numbers by name, and
+** the number of the step, which goes on to the next one for such steps.
 */
 static int l_optim_step (lua_State *L) {
   stepped few[FEW], *s = few;
   heed_optimization few_of[FEW], *of = few_of;
   enter(L);
-  lua_settop(L, 2);
+  lua_settop(L, 4);
   luaL_checktype(L, 1, LUA_TTABLE);
   check_fields(L, 2);
   const int n = (int)(lua_rawlen(L, 1) / VALUES);
+  heed_changes c = {.nsteps = n, .op = HEED_copy, .ntargets = count_targets(L)};
   if (n > FEW) {
     s = lua_newuserdatauv(L, (size_t)n * sizeof *s, 0);
     of = lua_newuserdatauv(L, (size_t)n * sizeof *of, 0);
   }
   for (int k = 0; k < n; k++) read_entry(L, k, &s[k]);
-  int made = make_steps(L, n, s, of);
+  c.steps = of;
+  int made = make_steps(L, s, of, &c);
   if (made < 0) return raise_failure(L);
   if (made) {
     count_on(L, n, s);

@@ -333,10 +333,11 @@ end
 ---another number.
 ---@param steps any[] as for core.optim_step
 ---@param list any[]
-function Group:add_step(steps, list)
+---@param scaled? table<heed.Tensor, heed.Tensor> other gradients, by parameter
+function Group:add_step(steps, list, scaled)
   local apart, counts, made, lists, even = {}, {}, {}, self.lists, true
   for i, p in ipairs(self.parameters) do
-    local g, count, begins = p.grad, self:count(i), false
+    local g, count, begins = scaled and scaled[p] or p.grad, self:count(i), false
     if g then
       if not self.prepared[i] then lists, begins = with_states(self, i, lists, made) end
       add_gradient(apart, begins and 1 or count + 1, i, g, self.parameters)

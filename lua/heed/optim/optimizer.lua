@@ -157,14 +157,18 @@ local function step_even(inner, list)
 end
 
 
--- One step along the gradients, with which the fields of a list are set, if there is one.
-local function step(self, list)
+-- One step along the gradients, with which the fields of a list are set, if there is one. Gradients
+-- by parameter, in `scaled`, take the place of those that there are, which are set to them.
+local function step(self, list, scaled)
   local inner = self[INNER]
-  if not recording.running() and step_even(inner, list) then return end
-  local steps = {}
+  if not scaled and not recording.running() and step_even(inner, list) then return end
+  local steps, targets, operands = {}, {}, {}
   list = list or {}
-  for _, group in ipairs(inner.groups) do group:add_step(steps, list) end
-  optim_step(steps, list)
+  for _, group in ipairs(inner.groups) do group:add_step(steps, list, scaled) end
+  for p, g in pairs(scaled or {}) do
+    targets[#targets + 1], operands[#operands + 1] = p.grad, g
+  end
+  optim_step(steps, list, targets, operands)
 end
 
 

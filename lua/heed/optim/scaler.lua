@@ -115,6 +115,18 @@ local function with(map, key, value)
 end
 
 
+-- Whether a gradient is not finite once it is multiplied with `share`.
+local function look_for(opt, share)
+  return not (core.clip_gradients(opt.parameters, math.huge) * share):isfinite():item()
+end
+
+
+-- The change that divides gradients, with which the fields of a list are set.
+local function divide(who, gradients, share, list)
+  core.commit(who, {op = "mul", number = share, targets = gradients, fields = list})
+end
+
+
 ---Divides the gradients of an optimiser's parameters by the scale; `step` does it first where this
 ---did not.
 ---@param opt heed.Optimizer
@@ -125,10 +137,29 @@ function Scaler:unscale_(opt)
     fail("unscale_: one call for each update expected: these gradients were divided already")
   end
   local gradients, share = gradients_of(opt), 1 / self.factor
-  local largest = core.clip_gradients(opt.parameters, math.huge) * share
-  local found = with(self.found, opt, not largest:isfinite():item())
-  core.commit("unscale_", {op = "mul", number = share, targets = gradients,
-                           fields = {self, "found", found}})
+  local found = with(self.found, opt, look_for(opt, share))
+  divide("unscale_", gradients, share, {self, "found", found})
+end
+
+
+-- The gradients of an optimiser's parameters, divided by the scale, by parameter.
+local function divided(opt, share)
+  local scaled = {}
+  for _, p in ipairs(opt.parameters) do
+    if p.grad then scaled[p] = p.grad * share end
+  end
+  return scaled
+end
+
+
+-- Divides the gradients and makes a step of them, or divides them alone where one is not finite.
+local function unscale_and_step(self, opt, list)
+  local gradients, share = gradients_of(opt), 1 / self.factor
+  local found = look_for(opt, share)
+  table.move({self, "found", with(self.found, opt, found)}, 1, 3, #list + 1, list)
+  if found then divide("step", gradients, share, list)
+  else optimizer.step(opt, list, heed.no_grad(divided, opt, share)) end
+  return not found
 end
 
 
@@ -139,8 +170,8 @@ function Scaler:step(opt)
   refuse_capture("step")
   check_optimizer("step", opt)
   if self.stepped[opt] then fail("step: one call for each update expected, got a second one") end
-  if self.found[opt] == nil then self:unscale_(opt) end
   local found, list = self.found[opt], {self, "stepped", with(self.stepped, opt, true)}
+  if found == nil then return unscale_and_step(self, opt, list) end
   if found then core.set_fields(list) else optimizer.step(opt, list) end
   return not found
 end
