@@ -1,9 +1,12 @@
 -- The functions of C that small calls call, and their instructions of Lua, which most of their time
--- goes to: counted, with bounds that are a tenth above what is needed.
+-- goes to: counted, with bounds that are a tenth above what is needed. Where make bare hides a
+-- library from heed, each of its globals is a call more, so instructions are not counted there.
 
 local heed = require "heed"
 local json = require "heed.files.json"
 local nn = require "heed.nn"
+
+local COUNTS <const> = os.getenv "HEED_WITHOUT" == nil
 
 
 -- The functions of C that f calls, and the instructions of Lua, from its second call on.
@@ -27,7 +30,7 @@ end
 local function assert_cost(f, calls, instructions)
   local c, n = cost_of(f)
   assert.is_true(c <= calls, ("%d functions of C, at most %d expected"):format(c, calls))
-  assert.is_true(n <= instructions,
+  assert.is_true(not COUNTS or n <= instructions,
                  ("%d instructions, at most %d expected"):format(n, instructions))
 end
 
