@@ -3,6 +3,7 @@
 ** weights if they are wanted. See attention.h.
 */
 
+#include "cuda/attention/few.h"
 #include "cuda/attention/ways.h"
 
 
@@ -138,11 +139,20 @@ template <class S, int WIDE> static const char *attend_with (cuda *self, attend 
   a.tiles = tiles_of<T>(a.T);
   const unsigned rows = (unsigned)(a.tiles * a.H * a.B);
   const unsigned groups = (unsigned)((a.Dv + COLUMNS(T, WIDE) - 1) / COLUMNS(T, WIDE));
-  why = launch(self, dim3(rows, max(groups, 1u)), dim3(TILE_THREADS), shared,
-               attend_rows<S, WIDE>, a);
-  if (why != NULL || a.weights.data == NULL) return why;
+  return launch(self, dim3(rows, max(groups, 1u)), dim3(TILE_THREADS), shared,
+                attend_rows<S, WIDE>, a);
+}
+
+
+template <class S> static const char *weigh_with (cuda *self, attend a) {
+  typedef COMPUTED(S) T;
+  const char *why = cuda_find_ids(self, &a.mask, a.B, SIDE(T));
+  if (why != NULL) return why;
+  a.tiles = tiles_of<T>(a.T);
+  const unsigned rows = (unsigned)(a.tiles * a.H * a.B);
   const unsigned keys = (unsigned)min(tiles_of<T>(a.S), (int64_t)65535);
-  return launch(self, dim3(rows, keys), dim3(TILE_THREADS), shared, attend_weights<S>, a);
+  return launch(self, dim3(rows, keys), dim3(TILE_THREADS), 2 * TILE_SIZE(T) * sizeof(T),
+                attend_weights<S>, a);
 }
 
 
@@ -153,7 +163,16 @@ static const char *attend_exact (cuda *self, const attend &a) {
 }
 
 
+/* From lse, whichever way made it: the results are the same with weights and without. */
+static const char *weigh (cuda *self, const attend &a) {
+  if (a.weights.data == NULL) return NULL;
+  FOR_FLOAT(a.q.type, return weigh_with<S>(self, a))
+  return attention_types(self);
+}
+
+
 static const attention_way ways[] = {
+  {"few queries", attention_fits_few, attention_few},
   {"exact", attention_fits_exact, attend_exact}
 };
 
@@ -170,5 +189,7 @@ const char *cuda_attention (cuda *self, const work *w) {
               attention_fits(&w->out[ATTENTION_WEIGHTS], a.q.type, false);
   for (int i = ATTENTION_Q; i <= ATTENTION_V; i++)
     fits &= attention_fits(&w->in[i], a.q.type, false);
-  return fits ? attention_take(self, ways, a) : attention_types(self);
+  if (!fits) return attention_types(self);
+  why = attention_take(self, ways, a);
+  return why != NULL ? why : weigh(self, a);
 }

@@ -12,6 +12,14 @@ typedef struct ways_case {
 } ways_case;
 
 static const ways_case cases[] = {
+  {{2, 4, 1, 16, 100, 256, 256}, {.type = HEED_FLOAT32}, "few queries", "exact"},
+  {{2, 4, 1, 1, 0, 5, 3}, {.type = HEED_FLOAT64, .way = 3}, "few queries", "exact"},
+  {{2, 4, 1, 17, 100, 64, 64}, {.type = HEED_FLOAT32}, "exact", "exact"},
+  {{2, 4, 1, 1, 100, 257, 64}, {.type = HEED_BFLOAT16}, "exact", "exact"},
+  {{2, 4, 1, 1, 100, 64, 257}, {.type = HEED_FLOAT16}, "exact", "exact"},
+  {{2, 4, 1, 1, 100, 64, 64}, {.type = HEED_FLOAT32, .weights = true}, "few queries",
+   "exact"},
+  {{2, 4, 1, 1, 100, 64, 64}, {.type = HEED_FLOAT32, .drop = true}, "exact", "exact"},
   {{2, 4, 4, 100, 100, 64, 64}, {.type = HEED_FLOAT32}, "exact", "exact"},
   {{2, 4, 4, 100, 100, 64, 64}, {.type = HEED_FLOAT64}, "exact", "exact"},
 };
@@ -37,6 +45,7 @@ int main (void) {
     const ways_case *c = &cases[i];
     work w;
     forwards(&w, &c->s, &c->o);
+    if (c->o.drop) w.attention.dropout = 0.3;
     const mask *m = &w.attention.mask;
     check_way(&b, name_of("attention", &c->s, &c->o, m), &w, c->way);
     backwards(&w, &c->s, &c->o);
