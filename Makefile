@@ -197,11 +197,14 @@ $(call logs,$(CUDA_PROGRAMS)): export HEED_CUDA= $(abspath $(B)/heed/cuda.so)
 $(call logs,$(CUDA_PROGRAMS)): cuda
 
 emulated emulated-asan:; @$(MAKE) gpu KIND=$@ && $(MAKE) spec KIND=$@
-# Accesses to memory that nothing orders; some of the works with warps in other orders.
+# Accesses to memory that nothing orders; some of the works with warps in other orders, and with
+# the shared memory, in KiB, of other GPUs.
 ORDERS= lowest highest 1
+KIB_lowest= 163
+KIB_highest= 227
 emulated-race:; @$(MAKE) gpu KIND=$@
 orders: $(ORDERS:%=order-%)
-order-%:; @HEED_EMULATED_ORDER=$* HEED_SOME=20 $(MAKE) gpu KIND=emulated-race LOGS=$(B)/log-$*
+order-%:; @HEED_EMULATED_ORDER=$* HEED_EMULATED_SHARED=$(KIB_$*) HEED_SOME=20 $(MAKE) gpu KIND=emulated-race LOGS=$(B)/log-$*
 
 $(B)/heed/core.so: $(OBJECTS)
 	@mkdir -p $(@D); echo link $@

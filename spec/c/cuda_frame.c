@@ -503,7 +503,7 @@ static int launches_fail (both *b) {
 
 /* No code for the GPU: the message names what there is. */
 static int lacks_code (both *b) {
-  return b->gpu == NULL && strstr(heed_error(b->cx), "emulated GPU has compute capability 8.0, but "
+  return b->gpu == NULL && strstr(heed_error(b->cx), "emulated GPU has compute capability 8.6, but "
                                   "heed/cuda.so was built for none ('make cuda' builds it for the "
                                   "GPU at hand): no kernel image is available") != NULL;
 }
@@ -529,6 +529,7 @@ int main (void) {
     without_gpus("HEED_EMULATED_DRIVER", "12040",
                  "the driver is for CUDA 12.4, 13.0 is needed (driver 580 or later)");
     check(arranged(2, 40, launches_fail) == 0, "launches that lack memory are done again");
+    setenv("HEED_EMULATED_SHARED", "99", 1);               /* what 8.6 has */
     check(arranged(209, 20, lacks_code) == 1, "a GPU for which there is no code is refused");
   }
   printf("%d wrong\n", wrong);
