@@ -547,6 +547,20 @@ describe("save", function()
     assert.are.equal(("nil\tsave: %s: cannot write: File too large\n1\n"):format(path), said)
   end)
 
+  it("leaves the process that writes to a pipe which nobody reads", function()
+    local said, script = new_path ".txt", new_path ".lua"
+    write(script, [[
+      local core = require "heed.core"
+      local file = core.append_file "/dev/stdout"
+      local done, why
+      repeat done, why = core.put_file(file, "a line") until not done
+      io.stderr:write(why, "\n")
+    ]])
+    os.execute(("lua5.4 %s 2>%s | true"):format(script, said))
+    local file <close> = assert(io.open(said))
+    assert.are.equal("cannot write: Broken pipe\n", file:read "a")
+  end)
+
   it("replaces the file that was loaded", function()
     local path = new_path ".safetensors"
     assert(heed.save(path, {a = heed.tensor {1, 2, 3}}))

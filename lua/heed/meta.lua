@@ -2633,6 +2633,13 @@ function heed.core.has_class(value, classes) end
 ---@return integer? number
 function heed.core.pass(since) end
 
+---Says what a refusal of one of an operation's options tells: the options that it has, and what to
+---write for others.
+---@param op string
+---@param names string[]
+---@param elsewhere table<string, string>
+function heed.core.tell_options(op, names, elsewhere) end
+
 ---Raises an error at the first line outside heed's own.
 ---> heed.core.raise("wrong") raises "wrong"
 ---@param message string

@@ -193,7 +193,7 @@ static int refuse_name (const reading *r, int key) {
     known[n++] = "requires_grad";
     known[n++] = "device";
   }
-  return refuse_option(r->L, function_name(r->L), key, n, known);
+  return refuse_option_of(r->L, r->row->name, key, n, known);
 }
 
 
@@ -544,13 +544,14 @@ static int type_of_field (lua_State *L, const char *name) {
 
 
 /*
-** has_values(options): does attention get a table as its mask or bias, or a sink, so that
-** heed/internal/attention.lua is needed? Asked for each call, hence here.
+** has_values(options): does attention get a table as its mask or bias, a word as its mask, or a
+** sink, so that heed/internal/attention.lua is needed? Asked for each call, hence here.
 */
 static int l_has_values (lua_State *L) {
   lua_settop(L, 1);
+  const int mask = lua_istable(L, 1) ? type_of_field(L, "mask") : LUA_TNIL;
   lua_pushboolean(L, lua_istable(L, 1) &&
-                  (type_of_field(L, "mask") == LUA_TTABLE ||
+                  (mask == LUA_TTABLE || mask == LUA_TSTRING ||
                    type_of_field(L, "bias") == LUA_TTABLE ||
                    type_of_field(L, "sink") != LUA_TNIL || lua_getmetatable(L, 1)));
   return 1;

@@ -182,6 +182,7 @@ const char *nearest (const char *word, int n, const char *const *names);  /* or 
 const char *push_hint (lua_State *L, const char *word, int n, const char *const *names);
                                                    /* "did you mean 'x'?", or "there are x, y" */
 int refuse_option (lua_State *L, const char *function, int key, int n, const char *const *known);
+int refuse_option_of (lua_State *L, const char *op, int key, int n, const char *const *known);
                                                    /* by the name at 'key', saying what there is */
 /* Steps through the options at i (none there: none): the next one's name, as it stands in 'known',
    its value on top; raises if it is not known. Before the first, push nil; after each, pop one. */

@@ -10,6 +10,10 @@
 #define LONGEST 40                 /* longer words are like no other */
 #define FAR LONGEST                /* a distance that nothing near has */
 
+static const char told_key = 0;    /* in the registry: what is told of options, by operation */
+
+enum { NAMES = 1, ELSEWHERE };     /* the entries of that */
+
 
 /*
 ** {==================================================================
@@ -193,6 +197,49 @@ int refuse_option (lua_State *L, const char *function, int key, int n, const cha
 }
 
 
+/* Pushes what the Lua half has told of an operation's options: entry i, or nil. */
+static int push_told (lua_State *L, const char *op, int i) {
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &told_key);
+  if (op == NULL || !lua_istable(L, -1) || lua_getfield(L, -1, op) != LUA_TTABLE) lua_pushnil(L);
+  else lua_rawgeti(L, -1, i);
+  return lua_type(L, -1);
+}
+
+
+int refuse_option_of (lua_State *L, const char *op, int key, int n, const char *const *known) {
+  const char *name = plain_text(L, key);
+  key = lua_absindex(L, key);
+  luaL_checkstack(L, 12, "heed");
+  if (name != NULL && push_told(L, op, ELSEWHERE) == LUA_TTABLE &&
+      lua_getfield(L, -1, name) == LUA_TSTRING)
+    return raise(L, "unknown option '%s'; write %s", name, lua_tostring(L, -1));
+  if (push_told(L, op, NAMES) == LUA_TTABLE) known = read_names(L, lua_gettop(L), &n);
+  return refuse_option(L, function_name(L), key, n, known);
+}
+
+
+/*
+** tell_options(op, names, elsewhere): those that the operation says it has, where it has none of a
+** given name, and what to write for others.
+*/
+static int l_tell_options (lua_State *L) {
+  const char *op = luaL_checkstring(L, 1);
+  lua_settop(L, 3);
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &told_key) != LUA_TTABLE) {
+    lua_newtable(L);
+    lua_pushvalue(L, -1);
+    lua_rawsetp(L, LUA_REGISTRYINDEX, &told_key);
+  }
+  lua_createtable(L, 2, 0);
+  lua_pushvalue(L, 2);
+  lua_rawseti(L, -2, NAMES);
+  lua_pushvalue(L, 3);
+  lua_rawseti(L, -2, ELSEWHERE);
+  lua_setfield(L, -2, op);
+  return 0;
+}
+
+
 const char *next_option (lua_State *L, int i, int n, const char *const *known) {
   if (lua_isnoneornil(L, i)) return NULL;
   check_options(L, i);
@@ -218,7 +265,8 @@ static int l_refuse_option (lua_State *L) {
 
 void open_options (lua_State *L, int internal) {
   static const luaL_Reg functions[] = {
-    {"hint", l_hint}, {"nearest", l_nearest}, {"refuse_option", l_refuse_option}, {NULL, NULL}
+    {"hint", l_hint}, {"nearest", l_nearest}, {"refuse_option", l_refuse_option},
+    {"tell_options", l_tell_options}, {NULL, NULL}
   };
   register_functions(L, functions, internal);
 }

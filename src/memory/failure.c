@@ -83,7 +83,7 @@ bytes_text core_bytes (size_t n) {
   bytes_text y;
   int unit = 0;
   if (n < 1024) {
-    snprintf(y.text, sizeof y.text, "%zu bytes", n);
+    snprintf(y.text, sizeof y.text, "%zu byte%s", n, n == 1 ? "" : "s");
     return y;
   }
   for (; n >= (size_t)1024 * 1024; n /= 1024) unit++;

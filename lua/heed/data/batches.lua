@@ -9,6 +9,7 @@ local heed = require "heed"
 local options = require "heed.internal.options"
 local recording = require "heed.internal.recording"
 local rng = require "heed.internal.rng"
+local states = require "heed.files.state"
 
 local fail, kind = heed.fail, options.kind
 
@@ -163,7 +164,8 @@ end
 
 ---Goes on where other batches of the same examples and options stood.
 ---@param state table<string, heed.Tensor>
-function Batches:load_state(state)
+function Batches:load_state(state, ...)
+  states.check_arguments("load_state", 1, state, ...)
   if not fits(self, state) then
     fail("data.batches: the state of batches of %d examples expected, got %s", self.n, kind(state))
   end
@@ -182,7 +184,7 @@ function Batches:__tostring()
 end
 
 
-options.guard(Batches, {load_state = 1, state = 0},
+options.guard(Batches, {load_state = math.huge, state = 0},
               {is = is_batches, what = "batches", variable = "batches"})
 options.strict("batches", Batches)
 

@@ -86,7 +86,28 @@ local ORDER = "the same shapes stand there under other names or in another order
               .. "order is that of parameters(), where fields come as they were first set, and Lua "
               .. "sets a, b = x, y from right to left"
 
----Differences in words, and a hint if the order alone may be wrong.
+-- What stands before all missing names among those that were given; nil if they are not there.
+local function prefix_of(found)
+  local first = found.missing[1]
+  for _, name in ipairs(first and found.unexpected or {}) do
+    local prefix, all = name:sub(1, -#first - 1), name:sub(-#first) == first
+    for _, other in ipairs(found.missing) do all = all and found.given[prefix .. other] ~= nil end
+    if all then return prefix end
+  end
+end
+
+
+local function hint_of(found)
+  local prefix = prefix_of(found)
+  if prefix then
+    return ("these names stand there behind '%s', which their tensors are to be given without")
+      :format(prefix)
+  end
+  return is_order_alone(found) and ORDER or nil
+end
+
+
+---Differences in words, and a hint if names or the order alone may be wrong.
 ---@param found heed.state.differences
 ---@param strict? boolean false: missing and unexpected names are no problem
 ---@return string[] problems empty if the state fits
@@ -103,7 +124,7 @@ function state.problems(found, strict)
     problems[#problems + 1] = name .. ": not expected"
   end
   table.sort(problems)
-  return problems, #problems > 0 and is_order_alone(found) and ORDER or nil
+  return problems, #problems > 0 and hint_of(found) or nil
 end
 
 
@@ -160,10 +181,8 @@ function state.put_below(tensors, prefix, more)
 end
 
 
----Refuses what heed.load gives behind the tensors, where options stand.
----@param who string
----@param given any
-function state.refuse_metadata(who, given)
+-- Refuses what heed.load gives behind the tensors, where options stand.
+local function refuse_metadata(who, given)
   if type(given) ~= "table" or given.strict ~= nil then return end
   for _, value in pairs(given) do
     if type(value) == "string" then
@@ -171,6 +190,20 @@ function state.refuse_metadata(who, given)
                 .. "first alone: (heed.load(path))", who)
     end
   end
+end
+
+
+---Refuses what heed.load gives in the place of a state, where it fails, and behind one, and more
+---arguments than a function takes.
+---@param who string
+---@param most integer how many it takes
+---@param given any the first of them
+---@param ... any what was given behind it
+function state.check_arguments(who, most, given, ...)
+  local behind = ...
+  if given == nil and type(behind) == "string" then heed.fail("%s: %s", who, behind) end
+  refuse_metadata(who, behind)
+  options.no_more(who, most, select(most, ...))
 end
 
 

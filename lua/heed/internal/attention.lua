@@ -6,6 +6,7 @@ local heed = require "heed.internal.surface"
 local method = require "heed.internal.method"
 local options = require "heed.internal.options"
 local rule = require "heed.internal.rule"
+local torch_names = require "heed.internal.torch_names"
 
 local called, has_values = core.called, core.has_values
 local fail, is_tensor = heed.fail, heed.is_tensor
@@ -31,14 +32,25 @@ end
 
 local is_mask, is_bias = rule.is, attention.is_bias
 
+-- What to write for options of PyTorch's. Layers have an option for padding, which this lacks.
+local elsewhere = {key_padding_mask = "mask = m of shape (B, 1, 1, S), true where keys are; or "
+                                      .. "lengths = n"}
+for name, words in pairs(torch_names.attention) do elsewhere[name] = elsewhere[name] or words end
+
+core.tell_options("attention", {
+  "mask", "bias", "lengths", "causal", "offset", "scale", "softcap", "sink", "dropout", "weights",
+  "lse", "fused",
+}, elsewhere)
+
 
 -- Sets rule and operands in place of a mask.
 local function set_mask(o, q, B, H, T, S, rank)
   local m = o.mask
-  if type(m) ~= "table" then return end
+  if type(m) ~= "table" and type(m) ~= "string" then return end
   if not is_mask(m) then
     fail("attention: argument 'mask': a mask of heed.mask or a bool tensor expected, got %s%s",
-         options.kind(m), is_bias(m) and "; what is added to the scores is called 'bias'" or "")
+         options.kind(m), is_bias(m) and "; what is added to the scores is called 'bias'"
+         or m == "causal" and "; write causal = true, or mask = heed.mask.causal()" or "")
   end
   o.rule, o.operands = rule.resolve(m, B, H, T, S, rank, q.device)
   o.mask = nil

@@ -60,10 +60,10 @@ function shown.heed(parts)
 end
 
 
-local UNITS <const> = {"KiB", "MiB", "GiB", "TiB"}
+local UNITS <const> = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
 
 local function bytes(n)
-  if n < 1024 then return ("%d bytes"):format(n) end
+  if n < 1024 then return ("%d byte%s"):format(n, n == 1 and "" or "s") end
   local size, unit = n / 1024, 1
   while size >= 1024 and unit < #UNITS do size, unit = size / 1024, unit + 1 end
   return ("%.1f %s"):format(size, UNITS[unit])

@@ -100,6 +100,21 @@ torch_names.attention = {
 }
 
 
+---Options of calls of `torch.nn.Transformer` and its layers, beside those of attention.
+torch_names.transformer = setmetatable({
+  memory_is_causal = "context_mask = heed.mask.causal()",
+  memory_key_padding_mask = "context_keys = k, true where the context has tokens",
+  memory_mask = "context_mask = m, true where one may attend",
+  src_is_causal = "causal = true of an encoder, source_mask = heed.mask.causal() of a Transformer",
+  src_key_padding_mask = "keys = k of an encoder, context_keys = k of a Transformer, true where "
+                         .. "tokens are",
+  src_mask = "mask = m of an encoder, source_mask = m of a Transformer, true where one may attend",
+  tgt_is_causal = "causal = true, as decoders have it unless given",
+  tgt_key_padding_mask = "keys = k, true where the target has tokens",
+  tgt_mask = "mask = m, true where one may attend",
+}, {__index = torch_names.attention})
+
+
 ---Options of `torch.nn.MultiheadAttention`.
 torch_names.multihead = {
   add_bias_kv = "memory = 1",

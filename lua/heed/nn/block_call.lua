@@ -4,6 +4,7 @@
 local Cache = require "heed.nn.cache"
 local heed = require "heed"
 local options = require "heed.internal.options"
+local torch_names = require "heed.internal.torch_names"
 
 ---@class heed.transformer.call
 ---@field mask? any who may attend, among x: as in nn.MultiHeadAttention, like what follows
@@ -71,7 +72,7 @@ local TO_SELF, TO_CONTEXT, TO_SOURCE = inverse(SELF), inverse(CONTEXT), inverse(
 
 
 local function read(who, given, names)
-  local o = options.given(who, given, names)
+  local o = options.given(who, given, names, torch_names.transformer)
   if o.weights == nil then o.weights = false end        -- nn.Attention would return them
   if o.cache ~= nil and not Cache.is(o.cache) then
     heed.fail("%s: an nn.Cache expected as option cache, got %s", who, options.kind(o.cache))

@@ -7,7 +7,7 @@ local kin = require "heed.nn.kin"
 local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
 
-local has_class, select = core.has_class, select
+local called, has_class, select = core.called, core.has_class, select
 local no_more = options.no_more
 
 
@@ -70,6 +70,12 @@ local function any_number(f, who, name, serves)
 end
 
 
+-- A class's `init`: what fails for want of memory, say, is told as the layer's.
+local function named(f, who)
+  return function(...) called(who, f, ...) end
+end
+
+
 -- Unless the class says otherwise.
 local ARITY <const> = {describe = 0, reset = 0}
 local UNCOUNTED <const> = {append = true, forward = true, init = true}
@@ -86,6 +92,7 @@ return function(who, arity, base)
   getmetatable(class).__newindex = function(_, name, f)
     local n = arity[name] or ARITY[name]
     local check = n and checked[n] or UNCOUNTED[name] and any_number
+    if name == "init" then f = named(f, who) end
     rawset(class, name, check and check(f, who, name, serves) or f)
   end
   return class

@@ -521,8 +521,8 @@ end
 ---@param how? {strict: boolean} false: names may be missing or unexpected; these are returned
 ---@return heed.Module|string[] module itself; or the names that are missing
 ---@return string[]? unexpected
-function Module:load_state(given, how)
-  state.refuse_metadata("load_state", how)
+function Module:load_state(given, how, ...)
+  state.check_arguments("load_state", 2, given, how, ...)
   local strict = options.read("load_state", how, {strict = true}).strict
   state.check("load_state", given)
   local all = slots(self)
@@ -587,10 +587,10 @@ end
 
 -- How many arguments methods take.
 options.guard(Module, {
-  apply = 1, children = 0, clone = 0, compare = 1, eval = 0, forward = math.huge, init = math.huge,
-  fields = 0, freeze = 1, load_state = 2, modules = 0, named_modules = 0, named_parameters = 0,
-  numel = 0, on_weights = 1, parameters = 0, state = 0, to = math.huge, train = 1,
-  weights_callback = 0, zero_grad = 0,
+  apply = 1, children = 0, clone = 0, compare = 1, eval = 0, forward = math.huge,
+  init = math.huge, fields = 0, freeze = 1, load_state = math.huge, modules = 0,
+  named_modules = 0, named_parameters = 0, numel = 0, on_weights = 1, parameters = 0, state = 0,
+  to = math.huge, train = 1, weights_callback = 0, zero_grad = 0,
 }, {is = is_module, what = "a module", variable = "m"})
 
 core.frames(Module.__call, path_of)

@@ -155,7 +155,8 @@ end
 
 ---Goes on from a state.
 ---@param given table<string, heed.Tensor>
-function EMA:load_state(given)
+function EMA:load_state(given, ...)
+  state.check_arguments("load_state", 1, given, ...)
   state.refuse("load_state", self:compare(given))
   local averages, none = {}, heed.zeros_like(self.replayed)
   for i, name in ipairs(self.names) do
@@ -176,7 +177,7 @@ end
 
 
 options.closed(EMA, "optim.EMA")
-options.guard(EMA, {apply = math.huge, compare = 1, load_state = 1, state = 0, update = 0},
+options.guard(EMA, {apply = math.huge, compare = 1, load_state = math.huge, state = 0, update = 0},
               {is = is_average, what = "averages", variable = "ema"})
 
 

@@ -230,6 +230,8 @@ function Optimizer:state()
 end
 
 
+local NO_STATE <const> = "an optimiser's state has 'step', 'lr', and such names as 'exp_avg.1'"
+
 -- Numbers that no step can be made with.
 local function wrong_numbers(given)
   local problems = {}
@@ -251,9 +253,11 @@ function Optimizer:compare(given)
   state.check("load_state", given)
   local slots = {}
   for name, value in pairs(numbers(self)) do slots[#slots + 1] = {names = {name}, value = value} end
-  local problems, hint = state.compare(slots, {step = given.step, lr = given.lr})
+  local problems = state.compare(slots, {step = given.step, lr = given.lr})
   if #problems == 0 then problems = wrong_numbers(given) end
-  if #problems > 0 then return problems, hint end   -- nothing else can be judged
+  if #problems > 0 then              -- nothing else can be judged
+    return problems, given.step == nil and (select(2, state.compare(slots, given)) or NO_STATE)
+  end
   local counts = given.step:totable()
   for n, at in ipairs(self[INNER].places) do
     for _, name in ipairs(counts[n] > 0 and at.group.names or {}) do
@@ -267,9 +271,8 @@ end
 ---Goes on from a state. If anything in it does not fit, one error lists all that doesn't, and
 ---nothing is loaded.
 ---@param given table<string, heed.Tensor>
-function Optimizer:load_state(given, more)
-  state.refuse_metadata("load_state", more)
-  if more ~= nil then options.no_more("load_state", 1, more) end
+function Optimizer:load_state(given, ...)
+  state.check_arguments("load_state", 1, given, ...)
   state.refuse("load_state", self:compare(given))
   local counts, rates, before = given.step:totable(), given.lr:flatten():totable(), 0
   local list = {}
@@ -303,7 +306,7 @@ end
 local make = Optimizer.make
 Optimizer.make = nil
 
-options.guard(Optimizer, {compare = 1, load_state = 2, state = 0, step = 0, zero_grad = 1},
+options.guard(Optimizer, {compare = 1, load_state = math.huge, state = 0, step = 0, zero_grad = 1},
               {is = is_optimizer, what = "an optimizer", variable = "opt"})
 
 

@@ -222,7 +222,8 @@ end
 
 ---Goes on from a state.
 ---@param given table<string, heed.Tensor>
-function Scaler:load_state(given)
+function Scaler:load_state(given, ...)
+  state.check_arguments("load_state", 1, given, ...)
   state.refuse("load_state", self:compare(given))
   core.set_fields{self, "factor", given.scale:item(), self, "steady", given.growth_tracker:item()}
 end
@@ -235,7 +236,7 @@ end
 
 options.closed(Scaler, "optim.Scaler")
 options.guard(Scaler, {
-  compare = 1, get_scale = 0, load_state = 1, scale = 1, state = 0, step = 1, unscale_ = 1,
+  compare = 1, get_scale = 0, load_state = math.huge, scale = 1, state = 0, step = 1, unscale_ = 1,
   update = 0,
 }, {is = is_scaler, what = "a scaler", variable = "scaler"})
 

@@ -1,0 +1,105 @@
+-- Refusals that say what to do: where the tensors of a state are, or why there are none; what to
+-- write for options of PyTorch's; which layer takes too much memory.
+
+local heed = require "heed"
+local message = require "spec.support.message"
+local nn, optim = heed.nn, heed.optim
+
+
+local function stepped()
+  local model = nn.Linear(2, 2)
+  local opt = optim.Adam(model:parameters())
+  for _, p in ipairs(model:parameters()) do p.grad = heed.ones_like(p) end
+  opt:step()
+  return model, opt
+end
+
+
+describe("load_state", function()
+  it("says why heed.load gave nothing, of all that have a state", function()
+    local model, opt = stepped()
+    for _, object in ipairs{model, opt, optim.EMA(model), optim.Scaler(),
+                            heed.data.batches(heed.zeros(2, 2))} do
+      local why = message(function() object:load_state(heed.load("/nonexistent/a.safetensors")) end)
+      assert.matches("load_state: load: /nonexistent/a.safetensors: cannot open: No such file", why)
+      assert.matches("arguments? expected, got 5 as argument 3",
+                     message(object.load_state, object, object:state(), nil, 5))
+    end
+  end)
+
+  it("says that names stand behind another one", function()
+    local model, opt = stepped()
+    local all = {}
+    for name, t in pairs(model:state()) do all["model." .. name] = t end
+    for name, t in pairs(opt:state()) do all["optimizer." .. name] = t end
+    assert.matches("these names stand there behind 'optimizer.', which their tensors are to be "
+                   .. "given without$", message(opt.load_state, opt, all))
+    assert.matches("behind 'model.', which", message(model.load_state, model, all))
+    assert.matches("an optimiser's state has 'step', 'lr', and such names as 'exp_avg.1'$",
+                   message(opt.load_state, opt, model:state()))
+  end)
+end)
+
+
+describe("an option of PyTorch's attention", function()
+  local q, x = heed.ones(1, 1, 2, 4), heed.ones(1, 2, 4)
+
+  it("is told as what to write, in heed.attention and in layers", function()
+    local calls = {
+      attention = function(o) heed.attention(q, q, q, o) end,
+      ["nn.MultiHeadAttention"] = function(o) nn.MultiHeadAttention(4, 2)(x, o) end,
+      ["nn.EncoderLayer"] = function(o) nn.EncoderLayer(4, 2)(x, o) end,
+      ["nn.Encoder"] = function(o) nn.Encoder(4, 2, 1)(x, o) end,
+      ["nn.DecoderLayer"] = function(o) nn.DecoderLayer(4, 2)(x, x, o) end,
+      ["nn.Transformer"] = function(o) nn.Transformer(4, 2, {layers = 1})(x, x, o) end,
+    }
+    for name, call in pairs(calls) do
+      assert.matches(name .. ": unknown option 'attn_mask'; write mask = m, true",
+                     message(call, {attn_mask = 1}))
+      assert.matches(name .. ": unknown option 'is_causal'; write causal = true",
+                     message(call, {is_causal = true}))
+      assert.matches("attention: argument 'mask': a mask of heed.mask or a bool tensor expected, "
+                     .. "got the string 'causal'; write causal = true, or mask = "
+                     .. "heed.mask.causal%(%)",
+                     message(call, {mask = "causal"}))
+    end
+    assert.matches("'key_padding_mask'; write mask = m of shape %(B, 1, 1, S%)",
+                   message(calls.attention, {key_padding_mask = 1}))
+    assert.matches("nn.Encoder: unknown option 'src_mask'; write mask = m of an encoder",
+                   message(calls["nn.Encoder"], {src_mask = 1}))
+    assert.matches("attention: unknown option 'sinks'; did you mean 'sink'?",
+                   message(calls.attention, {sinks = 1}))
+    assert.matches("unknown option 'foo'; there are mask, bias, lengths, causal, offset, scale, "
+                   .. "softcap, sink, dropout, weights, lse, fused$",
+                   message(calls.attention, {foo = 1}))
+  end)
+end)
+
+
+describe("a layer too large for the memory", function()
+  it("is refused by its own name", function()
+    for name, make in pairs {
+      Linear = function() nn.Linear(1 << 29, 1 << 29) end,
+      Embedding = function() nn.Embedding(1 << 29, 1 << 29) end,
+      LayerNorm = function() nn.LayerNorm(1 << 58) end,
+      MLP = function() nn.MLP(1 << 29, 1 << 29) end,
+      MultiHeadAttention = function() nn.MultiHeadAttention(1 << 29, 2) end,
+      EncoderLayer = function() nn.EncoderLayer(1 << 29, 2) end,
+    } do
+      assert.matches("nn." .. name .. ": ", message(make), 1, true)
+    end
+    local Own = nn.Linear:extend("Own")
+    assert.matches("nn.Linear: memory limit", message(Own, 1 << 29, 1 << 29))
+  end)
+end)
+
+
+describe("amounts of memory", function()
+  it("have units up to the largest, and one byte is one", function()
+    local limit = heed.memory().limit
+    finally(function() heed.memory{limit = limit} end)
+    assert.matches("limit 4.0 EiB$", tostring(heed.memory{limit = 1 << 62}))
+    assert.matches("limit 1 byte$", tostring(heed.memory{limit = 1}))
+    assert.matches("memory limit of 1 byte: ", message(heed.zeros, 1))
+  end)
+end)
