@@ -7,7 +7,7 @@
 #   eval "$(make env)": where this shell's Lua finds the module
 #   make mutate FILES="lua/heed/optim src/op/optimize.c": faults that no spec finds
 #   make asan, fuzz, tsan, sweep, basic, bare, sealed, clang, emulated, emulated-asan, emulated-race,
-#   orders, nvcc, strict, neon, neon-run, lint, installed: parts of the check; make overflow,
+#   orders, nvcc, ledger, strict, neon, neon-run, lint, installed: parts of the check; make overflow,
 #   valgrind, differential (beside PyTorch): beyond it; cuda/check: all that needs a GPU
 
 # == CHANGE THE SETTINGS BELOW TO SUIT YOUR ENVIRONMENT =====================
@@ -120,7 +120,7 @@ ARCHITECTURES= $(foreach a,$(ARCH),-gencode arch=compute_$a,code=sm_$a) \
 PLAIN_CXX= -fPIC -fno-exceptions -fno-rtti -fvisibility=hidden -fno-threadsafe-statics \
   -Wall -Wextra -Werror=switch -Wno-missing-field-initializers
 CUDA_FLAGS= -std=c++17 -O3 $(ARCHITECTURES) $(call since,1208,--compress-mode=size) -Isrc -I. \
-  $(PLAIN_CXX:%=-Xcompiler=%)
+  $(PLAIN_CXX:%=-Xcompiler=%) -Xptxas=-v
 EMULATED= -std=gnu++17 -O2 -g1 $(PLAIN_CXX) -Wno-unknown-pragmas -ffp-contract=off -Isrc -I. \
   $(EMULATED_$(KIND))
 EMULATED_emulated-asan= -DHEED_EXACT=1 -fno-omit-frame-pointer -fno-sanitize-recover=all \
@@ -151,6 +151,15 @@ endif
 cuda-all:; @$(MAKE) cuda ARCH="$(ARCH_ALL)" PTX="$(PTX_ALL)"
 nvcc:; @$(MAKE) cuda KIND=nvcc ARCH=90a
 
+# What kernels take, held against cuda/limits.lua; TABLE=file: all of it as a table.
+TABLE=
+CUOBJDUMP= $(or $(shell command -v cuobjdump),$(wildcard $(CUDA)/bin/cuobjdump),$(shell \
+  .ci/cuobjdump build/cuobjdump))
+ledger:
+	@$(MAKE) cuda KIND=nvcc ARCH="$(or $(strip $(ARCH)),90a)"
+	@CUOBJDUMP="$(CUOBJDUMP)" $(LUA) spec/ledger.lua $(TABLE:%=--table %) \
+	  $(KERNELS:%=build/nvcc/%.o)
+
 # Other architectures than last time: all is compiled again.
 $(B)/cuda/architectures: anew
 	@mkdir -p $(@D); echo '$(ARCHITECTURES)' | cmp -s - $@ || echo '$(ARCHITECTURES)' >$@
@@ -176,7 +185,9 @@ $(B)/%.cu.o: %.cu Makefile $(B)/cuda/architectures
 ifneq ($(filter emulated%,$(KIND)),)
 	$(Q)$(CXX) $(EMULATED) $(WATCHED_$(KIND)) $(SHOWN) -MMD -MP -c -x c++ -o $@ $<
 else
-	$(Q)$(NVCC) $(CUDA_FLAGS) $(FUSED) $(SHOWN) -MMD -MP -c -o $@ $<
+	$(Q)$(NVCC) $(CUDA_FLAGS) $(FUSED) $(SHOWN) -MMD -MP -c -o $@ $< 2>$@.usage || \
+	  { cat $@.usage >&2; exit 1; }
+	@grep -av '^ptxas info\|^    ' $@.usage >&2 || true
 endif
 
 $(B)/spec/emulated/%.cc.o: spec/emulated/%.cc Makefile
@@ -363,7 +374,7 @@ neon-run:
 	@$(MAKE) neon-runs KIND=neon CC=aarch64-linux-gnu-gcc LUA=$(ARM)/usr/bin/lua5.4 \
 	  LUA_INCDIR=$(ARM)/usr/include/lua5.4 LUA_LIB="-L$(ARM)/usr/lib/aarch64-linux-gnu -llua5.4"
 neon-runs: $(call logs,$(NEON)); $(SUM)
-lint:; luacheck --quiet --no-color lua spec examples bench docs heed-scm-1.rockspec
+lint:; luacheck --quiet --no-color lua spec examples bench docs cuda heed-scm-1.rockspec
 
 # From another folder and another place, as a user has it.
 I= $(CURDIR)/build/installed
@@ -444,6 +455,7 @@ check:
 	@.ci/check check-neon $(if $(ARM_CC),$(MAKE) neon,--skip "no compiler for ARM is here")
 	@.ci/check check-neon-run $(if $(ARM_QEMU),$(MAKE) neon-run,--skip "no QEMU, no Lua for ARM")
 	@.ci/check check-nvcc $(if $(NVCC),$(MAKE) nvcc,--skip "no nvcc is here")
+	@.ci/check check-ledger $(if $(NVCC),$(MAKE) ledger ARCH=90a,--skip "no nvcc is here")
 	@.ci/check --sum check-
 
 # Beside PyTorch: all rows in some fifteen minutes, or those that ROWS finds, or a few; what
@@ -473,7 +485,7 @@ differential: all
 
 .PHONY: all lib core modules objects install rock clean spec programs anew asan fuzz fuzzed basic \
   bare sealed clang valgrind overflow sweep tsan strict neon neon-run neon-runs lint installed demo repl env test \
-  check bench bench-cuda bench-quick bench-memory bench-results differential cuda cuda-all nvcc \
+  check bench bench-cuda bench-quick bench-memory bench-results differential cuda cuda-all nvcc ledger \
   gpu emulated emulated-asan emulated-race orders
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
