@@ -18,8 +18,7 @@ static int64_t FN(bytes_of_b) (const FN(one) *x) {
 static bool FN(fits_dots) (const FN(one) *x) {
   const int64_t rows = x->m->b_rows, columns = x->columns, depth = x->p.depth;
   const bool few_rows = rows <= DOT_ROWS || (rows <= 24 && depth >= 256);
-  const bool few_columns = columns < LANES && columns <= larger(LANES - 4, 4)
-                           && depth >= 32 * columns;
+  const bool few_columns = columns <= (LANES == 4 ? 3 : LANES - 4) && depth >= 32 * columns;
   if (x->p.b_row != 1 || x->p.a_column != 1 || depth < LANES) return false;
   return columns == 1 || (FN(is_transposed)(x) && (few_rows || few_columns));
 }
