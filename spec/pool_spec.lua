@@ -128,6 +128,8 @@ describe("nn.Pool", function()
     end
     assert.matches("lengths from 0 to 3 expected, got 4", outside{4, 1})
     assert.matches("lengths from 0 to 3 expected, got %-1", outside{3, -1})
+    assert.matches("lengths from 0 to 3 expected, got 4",
+                   message(pool, x[1], {lengths = heed.tensor({4}, {device = "cpu"})}))
     assert.matches("keys of type bool and shape %(2, 3%) expected, got a tensor of shape %(3, 2%) "
                    .. "and type bool", message(pool, x, {keys = heed.ones(3, 2):gt(0)}))
     assert.matches("type int64", message(pool, x, {keys = heed.tensor{{1, 1, 1}, {1, 1, 1}}}))

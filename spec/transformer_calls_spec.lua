@@ -201,6 +201,8 @@ describe("wrong calls", function()
       {nn.DecoderLayer, {8, 2, {}, {}}, "expected as hidden, got an empty table"},
       {nn.Encoder, {8, 2}, "nn.Encoder: .* expected as layers, got nil"},
       {nn.Encoder, {8, 2, 1, {layer_dropout = -1}}, "layer_dropout, got %-1"},
+      {nn.Encoder, {8, 2, 1 << 40},
+       "nn.Encoder: memory limit of .*, a stack of 1099511627776 layers needs .* PiB more"},
       {nn.Encoder, {8, 2, 1, {final_norm = 1}}, "a boolean expected as option final_norm, got 1"},
       {nn.DecoderLayer, {8, 2, {cross = false, context_dim = 4}},
        "nn.DecoderLayer: option context_dim: there is no context with cross = false"},
