@@ -77,6 +77,19 @@ describe("a cache", function()
          model(x:narrow(2, 1, 5), CAUSAL):narrow(2, 5, 1))
   end)
 
+  it("takes lengths that are equal from all layers of a step, and refuses others", function()
+    local cache, first, second, third = nn.Cache(), nn.ReLU(), nn.ReLU(), nn.ReLU()
+    local x, k = heed.zeros(2, 3, 8), heed.zeros(2, 1, 3, 4)
+    for _, layer in ipairs{first, second} do
+      cache:place(layer, x, heed.tensor{2, 3})
+      cache:append(layer, k, k)
+      cache:commit(layer)
+    end
+    assert.equal(3, cache:length())
+    assert.matches("the lengths and keys of the layers before expected, got others",
+                   message(cache.place, cache, third, x, heed.tensor{3, 3}))
+  end)
+
   it("takes padding behind the tokens of any call", function()
     local model, x = model_and_x()
     local cache, lengths = nn.Cache(), {{2, 3, 1}, {1, 3, 3}, {2, 0, 1}}

@@ -460,6 +460,8 @@ describe("position.Learned", function()
   it("names its length where a position lies beyond", function()
     local none = heed.zeros(1, 0, {dtype = "int64"})
     assert.equal(0, position.Learned(1, 2)(heed.zeros(1, 0, 2), {positions = none}):numel())
+    assert.matches("position.Learned: unknown option 'base'",
+                   message(position.Learned, 4, 2, {base = 3}))
     local layer = position.Learned(4, 2)
     local wanted = "position.Learned: positions from 0 to 3 expected, since its length is 4, got "
     assert.matches(wanted .. "4", message(layer, heed.zeros(5, 2)))

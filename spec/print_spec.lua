@@ -254,6 +254,16 @@ describe("a shape", function()
 end)
 
 
+describe("a printed module", function()
+  it("counts the numbers of parameters, and of nothing else", function()
+    local m = heed.nn.Module()
+    m.weight = heed.nn.Parameter(heed.zeros(3))
+    m.mean, m.plain = heed.nn.Buffer(heed.zeros(2)), heed.zeros(4)
+    assert.equal("Module weight (3) mean (2) 3", (tostring(m):gsub(" +", " ")))
+  end)
+end)
+
+
 describe("a released tensor", function()
   setup(device.cpu)
   teardown(device.back)

@@ -185,6 +185,12 @@ describe("a layer equals what is written out by hand:", function()
     return layer
   end
 
+  it("keeps nothing of its input with a residual scale of 0", function()
+    local layer = nn.EncoderLayer(8, 2, 12, {norm = "pre", residual_scale = 0})
+    heed.no_grad(function() for _, p in ipairs(layer:parameters()) do p:fill_(0) end end)
+    assert.equal(0, layer(heed.ones(1, 3, 8)):abs():max():item())
+  end)
+
   for name, formula in pairs(formulas) do
     for _, cross in ipairs{true, false} do
       it(name .. (cross and ", with cross-attention" or ""), function()
