@@ -275,6 +275,7 @@ INLINE T weigh_tile (const few_queries &f, tile x, bool all, int first_row, row_
     finish_scores(s, a, x, keys_that_may<T>(a.mask, x, all, i, x.j + n), i, x.j + n);
     const T fade = online_softmax(s, state, r);
     if (lane_of() == keeper_of(r)) own = fade;
+    if (ROWS % 2 == 1) __syncwarp();   /* both halves of the warp have read the last row */
     if (pair + lane_of() / 16 < ROWS) *at = s;
   }
   return own;
