@@ -55,6 +55,7 @@ local TESTS <const> = {
     ["refused: level: "] = LEVEL, ["^counts memory in units"] = LIMIT,
   },
   ["spec/help_spec.lua"] = {["^the reader of comments$"] = CORE},
+  ["spec/hints_spec.lua"] = {["^amounts of memory$"] = LIMIT},
   ["spec/mask_spec.lua"] = {["^needs memory that grows with the lengths"] = LIMIT},
   ["spec/module_spec.lua"] = {
     ["^and a dot in the place of a colon, by every layer$"] = "classes are read by rawget",
