@@ -1,5 +1,5 @@
 -- What compiled kernels may take at most, and the width that they must have at least: `make ledger`
--- holds them to it (spec/ledger.lua), for all architectures alike.
+-- holds them to it (spec/ledger.lua), for all architectures alike, and for 9.0a they were taken.
 --
 -- A row is for the kernels of a family, all or those of "mixed" or "double" types; the first row
 -- that fits holds. Where there is no row, or a row has no number: 255 registers, no spill (in
