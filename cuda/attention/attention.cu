@@ -173,6 +173,7 @@ static const char *weigh (cuda *self, const attend &a) {
 
 static const attention_way ways[] = {
   {"few queries", attention_fits_few, attention_few},
+  {"fast", attention_fits_fast, attend_fast},
   {"exact", attention_fits_exact, attend_exact}
 };
 

@@ -77,17 +77,59 @@ static mask_step step_of (const mask_node *node, int64_t most) {
 }
 
 
+/* Of two operands the one that needs the deeper stack comes first: see MASK_DEPTH. */
+typedef struct ordering {
+  int first[MASK_NODES], depth[MASK_NODES];    /* of the tree below a node: its first node */
+  int n, node[MASK_NODES];                     /* the nodes in their new order */
+} ordering;
+
+static void put_in_order (ordering *o, const mask_node *node, int k) {
+  const mask_kind kind = node[k].kind;
+  if (kind == MASK_NOT) put_in_order(o, node, k - 1);
+  if (kind == MASK_AND || kind == MASK_OR) {
+    const int right = k - 1, left = o->first[right] - 1;
+    const bool swapped = o->depth[right] > o->depth[left];
+    put_in_order(o, node, swapped ? right : left);
+    put_in_order(o, node, swapped ? left : right);
+  }
+  o->node[o->n++] = k;
+}
+
+static ordering order_of (const struct mask *tree) {
+  ordering o = {};
+  for (int k = 0; k < tree->n; k++) {
+    const mask_kind kind = tree->node[k].kind;
+    o.first[k] = k;
+    o.depth[k] = 1;
+    if (kind == MASK_NOT) {
+      o.first[k] = o.first[k - 1];
+      o.depth[k] = o.depth[k - 1];
+    }
+    if (kind == MASK_AND || kind == MASK_OR) {
+      const int right = k - 1, left = o.first[right] - 1;
+      o.first[k] = o.first[left];
+      o.depth[k] = max(max(o.depth[left], o.depth[right]),
+                       min(o.depth[left], o.depth[right]) + 1);
+    }
+  }
+  if (tree->n > 0) put_in_order(&o, tree->node, tree->n - 1);
+  return o;
+}
+
+
 attend_mask cuda_mask_of (const work *w) {
   attend_mask m = {};
   const struct mask *tree = &w->attention.mask;
+  const ordering order = order_of(tree);
   const int64_t T = w->in[ATTENTION_Q].at.size[2], S = w->in[ATTENTION_K].at.size[2];
   m.n = tree->n;
   m.T = as_limit(T);
   m.S = as_limit(S);
   for (int i = 0; i < m.n; i++) {
-    m.step[i] = step_of(&tree->node[i], max(max(T, S), (int64_t)1));
+    const mask_node *node = &tree->node[order.node[i]];
+    m.step[i] = step_of(node, max(max(T, S), (int64_t)1));
     if (mask_has_operand(m.step[i].kind))
-      m.in[m.step[i].operand] = head_operand_of(&w->in[tree->node[i].operand]);
+      m.in[m.step[i].operand] = head_operand_of(&w->in[node->operand]);
   }
   return m;
 }
@@ -136,6 +178,7 @@ KERNEL find_ids (head_operand o, id_range *ids, int64_t n, int tiles, int S, int
 
 const char *cuda_find_ids (cuda *self, attend_mask *m, int64_t B, int side) {
   const char *why = NULL;
+  m->side = side;
   m->tiles = (m->S + side - 1) / side;
   const int64_t n = B * m->tiles;
   for (int i = 0; i < m->n && why == NULL; i++) {

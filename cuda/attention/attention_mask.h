@@ -11,7 +11,7 @@
 ** attention_mask.cu finds first: 16 bytes for SIDE keys. Without it every block would have to read
 ** all ids, once for each head. A tile of a dense mask is mixed until its pairs are read.
 **
-** For each LEAF of op/masks.def stand here tile_of_ and row_of_ with its name, which the tree's two
+** For each LEAF of op/masks.def stand here area_of_ and row_of_ with its name, which the tree's two
 ** evaluations call, and step_of_ in attention_mask.cu.
 */
 
@@ -36,8 +36,15 @@ static inline head_operand head_operand_of (const view *v) {      /* host */
   return o;
 }
 
-/* A tile of queries from i on and keys from j on, SIDE of each, or as many as there are. */
+/* A tile of queries from i on and keys from j on: as many as its kernel's tiling says. */
 typedef struct tile { int b, h, i, j; } tile;
+
+/* Queries and keys of a batch and head, from the first ones to the last. */
+typedef struct area { int b, h, i, i_last, j, j_last; } area;
+
+/* The queries and keys of a tile, by a type that stands for a kernel's tiles: for those of
+   product/tile.h the type that they are computed in. */
+template <class G> struct tiling { static constexpr int rows = SIDE(G), keys = SIDE(G); };
 
 typedef struct id_range { int64_t least, most; } id_range;
 
@@ -46,11 +53,15 @@ typedef struct mask_step { mask_kind kind; int operand, low, high, offset, size;
 
 typedef struct attend_mask {
   int n, T, S;
-  int tiles;                       /* of keys, for 'ids' */
+  int side, tiles;                 /* keys of each of so many tiles, for 'ids' */
   mask_step step[MASK_NODES];
   head_operand in[MASK_OPERANDS];
   id_range *ids[MASK_OPERANDS];    /* of documents: (B, tiles) */
 } attend_mask;
+
+/* A stack of so many answers is enough for the tree, as cuda_mask_of orders it. */
+#define MASK_DEPTH 4
+static_assert(MASK_NODES < (1 << (MASK_DEPTH + 1)) - 1, "a deeper tree has more nodes");
 
 /* Host. Lengths are clipped where they are used; they are checked by a kernel of their own. */
 attend_mask cuda_mask_of (const work *w);
@@ -132,78 +143,84 @@ INLINE unsigned kind_of_differences (const mask_step &s, int64_t least, int64_t 
 
 
 /* The queries and keys that a tile has. */
-template <class T> INLINE int last_query (const attend_mask &m, const tile &x) {
-  return min(x.i + SIDE(T), m.T) - 1;
-}
-
-template <class T> INLINE int last_key (const attend_mask &m, const tile &x) {
-  return min(x.j + SIDE(T), m.S) - 1;
+template <class G> INLINE area area_of (const attend_mask &m, const tile &x) {
+  const area r = {x.b, x.h, x.i, min(x.i + tiling<G>::rows, m.T) - 1,
+                  x.j, min(x.j + tiling<G>::keys, m.S) - 1};
+  return r;
 }
 
 
 /* The pairs of a dense mask are read. */
-template <class T>
-INLINE unsigned tile_of_dense (const attend_mask &, const mask_step &, const tile &) {
+INLINE unsigned area_of_dense (const attend_mask &, const mask_step &, const area &) {
   return TILE_SOME;
 }
 
 
-template <class T>
-INLINE unsigned tile_of_band (const attend_mask &m, const mask_step &s, const tile &x) {
-  return kind_of_differences(s, x.j - last_query<T>(m, x), last_key<T>(m, x) - x.i);
+INLINE unsigned area_of_band (const attend_mask &, const mask_step &s, const area &x) {
+  return kind_of_differences(s, (int64_t)x.j - x.i_last, (int64_t)x.j_last - x.i);
 }
 
 
-template <class T>
-INLINE unsigned tile_of_lengths (const attend_mask &m, const mask_step &s, const tile &x) {
+INLINE unsigned area_of_lengths (const attend_mask &m, const mask_step &s, const area &x) {
   const int64_t length = mask_length(m, s, x.b);
-  return kind_of_tile(x.j < length, last_key<T>(m, x) < length);
+  return kind_of_tile(x.j < length, x.j_last < length);
 }
 
 
-template <class T>
-INLINE unsigned tile_of_blocks (const attend_mask &m, const mask_step &s, const tile &x) {
+INLINE unsigned area_of_blocks (const attend_mask &, const mask_step &s, const area &x) {
   const int64_t first = (unsigned)x.j / (unsigned)s.size;
-  const int64_t last = (unsigned)last_key<T>(m, x) / (unsigned)s.size;
-  return kind_of_differences(s, first - block_of_query(s, last_query<T>(m, x)),
+  const int64_t last = (unsigned)x.j_last / (unsigned)s.size;
+  return kind_of_differences(s, first - block_of_query(s, x.i_last),
                              last - block_of_query(s, x.i));
 }
 
 
 /* The differences are moved up by a multiple of the size, so that none is below 0. */
-template <class T>
-INLINE unsigned tile_of_every (const attend_mask &m, const mask_step &s, const tile &x) {
+INLINE unsigned area_of_every (const attend_mask &m, const mask_step &s, const area &x) {
   const int64_t up = ((int64_t)m.S / s.size + 1) * s.size + s.offset;
-  const int64_t least = x.i + up - last_key<T>(m, x), most = last_query<T>(m, x) + up - x.j;
+  const int64_t least = x.i + up - x.j_last, most = x.i_last + up - x.j;
   return kind_of_tile(most / s.size * s.size >= least, s.size == 1);
 }
 
 
-/* SIDE positions of queries lie in two tiles of keys at most. */
-template <class T>
-INLINE unsigned tile_of_documents (const attend_mask &m, const mask_step &s, const tile &x) {
-  const int i_last = last_query<T>(m, x);
-  const id_range *ids = m.ids[s.operand] + (int64_t)x.b * m.tiles;
-  const int64_t first = (int64_t)x.i + s.offset, last = (int64_t)i_last + s.offset;
+/* Of the tiles of keys in which positions 'from' to 'to' lie. */
+INLINE id_range ids_between (const attend_mask &m, const mask_step &s, int b, int64_t from,
+                             int64_t to) {
+  const id_range *ids = m.ids[s.operand] + (int64_t)b * m.tiles;
+  const int last = (int)to / m.side;
+  int t = (int)from / m.side;
+  id_range all = ids[t];
+#pragma unroll 1
+  for (t++; t <= last; t++)
+    all = id_range{min(all.least, ids[t].least), max(all.most, ids[t].most)};
+  return all;
+}
+
+
+INLINE unsigned area_of_documents (const attend_mask &m, const mask_step &s, const area &x) {
+  const int64_t first = (int64_t)x.i + s.offset, last = (int64_t)x.i_last + s.offset;
   const int64_t from = max(first, (int64_t)0), to = min(last, (int64_t)m.S - 1);
   if (from > to) return TILE_NONE;
-  const id_range a = ids[from / SIDE(T)], b = ids[to / SIDE(T)], k = ids[x.j / SIDE(T)];
-  const id_range q = {min(a.least, b.least), max(a.most, b.most)};
+  const id_range q = ids_between(m, s, x.b, from, to), k = ids_between(m, s, x.b, x.j, x.j_last);
   return kind_of_tile(q.least <= k.most && k.least <= q.most,
                       from == first && to == last && q.least == k.most && k.least == q.most);
 }
 
 
-template <class T> INLINE unsigned kind_of (const attend_mask &m, const tile &x) {
+INLINE unsigned kind_of (const attend_mask &m, const area &x) {
   return ask<TILE_BITS>(m, [&] (const mask_step &s) -> unsigned {
     switch (s.kind) {
-#define LEAF(NAME, name, ...) case MASK_##NAME: return tile_of_##name<T>(m, s, x);
+#define LEAF(NAME, name, ...) case MASK_##NAME: return area_of_##name(m, s, x);
 #define JOIN(NAME, ...) case MASK_##NAME:
 #include "op/masks.def"
       case MASK_KINDS: break;
     }
     return TILE_SOME;
   });
+}
+
+template <class G> INLINE unsigned kind_of (const attend_mask &m, const tile &x) {
+  return kind_of(m, area_of<G>(m, x));
 }
 
 /* }================================================================== */
@@ -353,37 +370,45 @@ template <int DI, int DJ> struct tile_line {
 };
 
 
-template <class T, int DI, int DJ>
+template <class G, int DI, int DJ>
 INLINE void ask_tiles (tile_line<DI, DJ> &l, const attend_mask &m, const tile &x) {
-  const tile own = {x.b, x.h, l.i + DI * SIDE(T) * lane_of(), l.j + DJ * SIDE(T) * lane_of()};
-  const unsigned kind = own.i < m.T && own.j < m.S ? kind_of<T>(m, own) : TILE_NONE;
+  const int di = DI * tiling<G>::rows, dj = DJ * tiling<G>::keys;
+  const tile own = {x.b, x.h, l.i + di * lane_of(), l.j + dj * lane_of()};
+  const unsigned kind = own.i < m.T && own.j < m.S ? kind_of<G>(m, own) : TILE_NONE;
   l.some = __ballot_sync(FULL, kind != TILE_NONE);
   l.all = __ballot_sync(FULL, kind == TILE_ALL);
-  l.i += DI * SIDE(T) * 32;
-  l.j += DJ * SIDE(T) * 32;
+  l.i += di * 32;
+  l.j += dj * 32;
 }
 
 
 /* Is there more of a line? Asks for the next tiles when all those before are taken. */
-template <class T, int DI, int DJ>
+template <class G, int DI, int DJ>
 INLINE bool more_tiles (tile_line<DI, DJ> &l, const attend_mask &m, const tile &x) {
   if (l.some != 0) return true;
   if (l.i >= m.T || l.j >= m.S) return false;
-  ask_tiles<T>(l, m, x);
+  ask_tiles<G>(l, m, x);
   return true;
+}
+
+
+/* Moves x to the next tile of those that were asked for: its kind; NONE: no more are left. */
+template <class G, int DI, int DJ> INLINE unsigned next_tile (tile_line<DI, DJ> &l, tile &x) {
+  if (l.some == 0) return TILE_NONE;
+  const int n = __ffs((int)l.some) - 1;
+  const unsigned kind = l.all >> n & 1 ? TILE_ALL : TILE_SOME;
+  l.some &= l.some - 1;
+  x.i = l.i + DI * tiling<G>::rows * (n - 32);
+  x.j = l.j + DJ * tiling<G>::keys * (n - 32);
+  return kind;
 }
 
 
 /* Moves x to the next tile, if one is left: may somebody attend there? See tile_may_attend. */
 template <class T, int DI, int DJ>
 INLINE bool take_tile (tile_line<DI, DJ> &l, const attend_mask &m, tile &x, unsigned *may) {
-  if (l.some == 0) return false;
-  const int n = __ffs((int)l.some) - 1;
-  const bool all = l.all >> n & 1;
-  l.some &= l.some - 1;
-  x.i = l.i + DI * SIDE(T) * (n - 32);
-  x.j = l.j + DJ * SIDE(T) * (n - 32);
-  return tile_may_attend<T>(m, x, all, may);
+  const unsigned kind = next_tile<T>(l, x);
+  return kind != TILE_NONE && tile_may_attend<T>(m, x, kind == TILE_ALL, may);
 }
 
 /* }================================================================== */

@@ -26,6 +26,15 @@ static inline const char *attention_take (cuda *self, const attention_way *ways,
   return ways->run(self, a);
 }
 
+/*
+** Halves on tensor cores: heads of up to 256 numbers, whose rows are unbroken and lie at multiples
+** of 16 bytes: fast.cu; fast_bfloat16.cu and fast_float16.cu.
+*/
+bool attention_fits_fast (const cuda *self, const attend &a);
+const char *attend_fast (cuda *self, const attend &a);
+const char *attend_bfloat16 (cuda *self, const attend &a);
+const char *attend_float16 (cuda *self, const attend &a);
+
 /* Any head size, mask, bias, strides and floating type: attention.cu, attention_back.cu. */
 static inline bool attention_fits_exact (const cuda *, const attend &) { return true; }
 

@@ -13,6 +13,7 @@ typedef struct options {
   int way;                           /* how the heads lie: see 'heads' */
   int nodes;                         /* of the mask, at most */
   bool causal, deep, bias, relative, weights, lse, cap, drop;
+  bool aligned;                      /* rows lie at multiples of 16 bytes: see 'aligned_heads' */
   bool steep;                        /* scores are ten times as large */
   int bad;                           /* see 'spoil_blocked' */
 } options;
@@ -32,6 +33,20 @@ static inline view heads (heed_type type, const int64_t size[4], int way, double
   if (way == 3) v.at = layout_narrow(&v.at, 3, 1, size[3], 2);
   if (way == 4 && size[2] > 0) v.at = layout_flip(&v.at, 2);
   return without_offset(v);
+}
+
+
+/* Rows at multiples of 16 bytes: plain, or with T before H, T upwards. */
+static inline view aligned_heads (heed_type type, const int64_t size[4], int way, double high) {
+  view v = heads(type, SIZES(size[0], size[1], size[2], (size[3] + 7) / 8 * 8),
+                 way % 3 == 2 ? 4 : way % 3, high);
+  v.at = layout_narrow(&v.at, 3, 0, size[3], 1);
+  return without_offset(v);
+}
+
+static inline view some_heads (const options *o, const int64_t size[4], int way, double high) {
+  return o->aligned ? aligned_heads(o->type, size, way, high)
+                    : heads(o->type, size, way % 5, high);
 }
 
 
@@ -60,9 +75,16 @@ static inline void spoil_row (const view *v, int64_t row, double x) {
   for (int64_t i = 0; i < v->at.size[0]; i++) put(&part, i, x);
 }
 
-/* The last key and its value, which most queries may not see; for 3 a query, too. */
+/*
+** The last key and its value, which most queries may not see; for 3 a query, too; for 4 values of
+** many keys.
+*/
 static inline void spoil_blocked (work *w, const shape *s, int bad) {
+  const double ends[] = {NAN, INFINITY, -INFINITY};
   if (bad == 0) return;
+  if (bad == 4)
+    for (int64_t j = s->S / 3; j < s->S; j += 5)
+      spoil_row(&w->in[ATTENTION_V], j, ends[j / 5 % 3]);
   spoil_row(&w->in[ATTENTION_K], s->S - 1, NAN);
   spoil_row(&w->in[ATTENTION_V], s->S - 1, bad == 1 ? NAN : -INFINITY);
   if (bad == 3) spoil_row(&w->in[ATTENTION_Q], s->T / 2, NAN);
@@ -94,9 +116,9 @@ static inline void forwards (work *w, const shape *s, const options *o) {
   heed_type type = o->type;
   work_attention(w, WORK_ATTENTION, o->steep ? 3 : 0.3, o->cap ? 2.5 : 0, 0);
   for (int i = 0; i < ATTENTION_INS; i++) w->in[i] = view_none();
-  w->in[ATTENTION_Q] = heads(type, SIZES(s->B, s->H, s->T, s->D), o->way, 2);
-  w->in[ATTENTION_K] = heads(type, SIZES(s->B, s->Hk, s->S, s->D), (o->way + 1) % 5, 2);
-  w->in[ATTENTION_V] = heads(type, SIZES(s->B, s->Hk, s->S, s->Dv), o->way * 2 % 5, 1);
+  w->in[ATTENTION_Q] = some_heads(o, SIZES(s->B, s->H, s->T, s->D), o->way, 2);
+  w->in[ATTENTION_K] = some_heads(o, SIZES(s->B, s->Hk, s->S, s->D), o->way + 1, 2);
+  w->in[ATTENTION_V] = some_heads(o, SIZES(s->B, s->Hk, s->S, s->Dv), o->way * 2, 1);
   if (o->bias) w->in[ATTENTION_BIAS] = bias(s, o);
   if (o->relative) w->in[ATTENTION_RELATIVE] = relative(s, o);
   if (o->drop) w->in[ATTENTION_KEY] = dropout_key();

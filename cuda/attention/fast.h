@@ -1,0 +1,300 @@
+/*
+** fast.h - attention of halves on tensor cores: tiles in shared memory, their products, and the
+** softmax of a tile's scores. fast_mask.h says which pairs may attend, fast_scores.h has what is
+** done to scores and weights besides; fast_forward.h is the kernel.
+**
+** A block has a tile of queries, which stays in shared memory, and iterates over tiles of keys. A
+** warp has PIECES of 16 queries each, and all keys of a tile: their scores are accumulators of
+** mma.sync, which, rounded to halves, are the left factors of the product with the values.
+**
+** A row of a tile in shared memory is WIDTH halves, in chunks of 16 bytes. Chunk c of row r lies at
+** c ^ r % 8 within its 128 bytes, so that 8 rows of one chunk touch all banks once.
+*/
+
+#ifndef cuda_fast_h
+#define cuda_fast_h
+
+#include "cuda/attention/ways.h"
+#include "cuda/mma.h"
+
+#define EACH(i, n) _Pragma("unroll") for (int i = 0; i < (n); i++)
+
+/* The tiles of heads of up to WIDTH numbers: 64, 128 or 256. RICH: see fast_scores.h. */
+template <int WIDTH_, bool RICH_> struct fast {
+  static constexpr int WIDTH = WIDTH_;
+  static constexpr bool RICH = RICH_;
+  static constexpr int PIECES = WIDTH == 64 && !RICH ? 2 : 1;      /* both, and it would spill */
+  static constexpr int WARPS = WIDTH == 256 || PIECES == 2 ? 4 : 8;
+  static constexpr int ROWS = 16 * PIECES * WARPS;
+  static constexpr int KEYS = WIDTH == 256 ? 32 : 64;
+  static constexpr int THREADS = 32 * WARPS;
+  static constexpr int BLOCKS = WARPS == 8 ? 1 : 2;        /* of a multiprocessor, at least */
+  static constexpr int ROW = 2 * WIDTH;                    /* bytes */
+};
+
+template <int WIDTH, bool RICH> struct tiling<fast<WIDTH, RICH>> {
+  static constexpr int rows = fast<WIDTH, RICH>::ROWS, keys = fast<WIDTH, RICH>::KEYS;
+};
+
+#define FAST_WIDTH 256             /* the most */
+
+
+/*
+** {==================================================================
+** Tiles in shared memory
+** ===================================================================
+*/
+
+/* Tiles of queries, keys and values, by their addresses in shared memory. */
+template <class G> INLINE uint32_t queries_at (uint32_t start) { return start; }
+template <class G> INLINE uint32_t keys_at (uint32_t start) { return start + G::ROWS * G::ROW; }
+template <class G> INLINE uint32_t values_at (uint32_t start) {
+  return start + (G::ROWS + G::KEYS) * G::ROW;
+}
+template <class G> HOST_TOO int tiles_bytes (void) { return (G::ROWS + 2 * G::KEYS) * G::ROW; }
+
+
+/* Columns are computed 32 at a time, as few as there are. */
+INLINE bool beyond (int column, int64_t columns) {
+  return column % 32 == 0 && column >= columns;
+}
+
+
+/*
+** Begins to copy ROWS rows from row 'first' on; those from row n on, and columns from 'columns'
+** on, become 0, and nothing is read of them. Columns that no product reads stay as they are.
+*/
+template <class S, class G, int ROWS>
+INLINE void copy_rows (uint32_t to, const head_operand &o, int64_t start, int first, int n,
+                       int columns) {
+  constexpr int CHUNKS = G::WIDTH / 8, STEP = G::THREADS / CHUNKS;
+  const int chunk = (int)threadIdx.x % CHUNKS, row = (int)threadIdx.x / CHUNKS;
+  const int bytes = min(max(2 * columns - 16 * chunk, 0), 16);
+  const S *from = (const S *)o.data + start + (first + row) * o.stride[2] + 8 * chunk;
+  if (chunk * 8 >= (columns + 31) / 32 * 32) return;
+  EACH(k, ROWS / STEP) {
+    const int r = row + k * STEP;
+    ptx_copy(to + (uint32_t)(r * G::ROW + (chunk & ~7) * 16 + ((chunk ^ r) & 7) * 16), from,
+             first + r < n ? bytes : 0);
+    from += STEP * o.stride[2];
+  }
+}
+
+
+/*
+** Where this lane reads a row's chunk of four matrices of 8 by 8. Those of 'across' are rows 0 to
+** 15 and two chunks of each, the rows varying first; those of 'along' the same, the chunks varying
+** first.
+*/
+template <class G> INLINE uint32_t lane_across (uint32_t tile) {
+  const int l = lane_of();
+  return tile + (uint32_t)((l & 15) * G::ROW + (((l >> 4) ^ l) & 7) * 16);
+}
+
+template <class G> INLINE uint32_t lane_along (uint32_t tile) {
+  const int l = lane_of();
+  return tile + (uint32_t)(((l & 7) + (l >> 4) * 8) * G::ROW + (((l >> 3 & 1) ^ l) & 7) * 16);
+}
+
+/* The same for rows from 16 'rows' on and chunks from 2 'pair' on. */
+template <class G> INLINE uint32_t matrices_at (uint32_t lane, int rows, int pair) {
+  return (lane ^ (uint32_t)((pair & 3) << 5)) + (uint32_t)((pair >> 2) * 128 + rows * 16 * G::ROW);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** A warp's share: lane l has of each 16 by 8 results rows l / 4 and l / 4 + 8, and of both columns
+** 2 (l % 4) and the next
+** ===================================================================
+*/
+
+/* Scores of a tile, then weights: at[piece][8 keys][]. */
+template <class G> struct shares { float at[G::PIECES][G::KEYS / 8][4]; };
+
+/* Queries after the keys so far: an online softmax. */
+template <class G> struct rows_so_far {
+  float y[G::PIECES][G::WIDTH / 8][4];         /* the weighted sum of values */
+  float top[G::PIECES][2];         /* the largest score; in this lane alone, the sum of weights */
+  float sum[G::PIECES][2];
+};
+
+/* The least of this lane's rows, and of its keys. */
+template <class G> INLINE int own_row (const tile &x, int piece) {
+  return x.i + ((int)threadIdx.x / 32 * G::PIECES + piece) * 16 + lane_of() / 4;
+}
+INLINE int own_key (const tile &x) { return x.j + lane_of() % 4 * 2; }
+
+
+template <class G> INLINE void begin_rows (rows_so_far<G> &p) {
+  EACH(i, G::PIECES) {
+    EACH(c, G::WIDTH / 8) EACH(e, 4) p.y[i][c][e] = 0;
+    EACH(h, 2) {
+      p.top[i][h] = -INFINITY;
+      p.sum[i][h] = 0;
+    }
+  }
+}
+
+
+/* s = q k^T, of numbers up to 'depth'. */
+template <class S, class G>
+INLINE void multiply_queries (shares<G> &s, uint32_t start, int64_t depth) {
+  const int warp = (int)threadIdx.x / 32;
+  const uint32_t q = lane_across<G>(queries_at<G>(start)) + warp * G::PIECES * 16 * G::ROW;
+  const uint32_t k = lane_along<G>(keys_at<G>(start));
+  EACH(i, G::PIECES) EACH(j, G::KEYS / 8) EACH(e, 4) s.at[i][j][e] = 0;
+  EACH(d, G::WIDTH / 16) {
+    uint32_t a[G::PIECES][4];
+    if (beyond(16 * d, depth)) break;
+    EACH(i, G::PIECES) ptx_load_matrices(a[i], matrices_at<G>(q, i, d));
+    EACH(j, G::KEYS / 16) {
+      uint32_t b[4];
+      ptx_load_matrices(b, matrices_at<G>(k, j, d));
+      EACH(i, G::PIECES) {
+        ptx_multiply(s.at[i][2 * j], a[i], b[0], b[1], S());
+        ptx_multiply(s.at[i][2 * j + 1], a[i], b[2], b[3], S());
+      }
+    }
+  }
+}
+
+
+/* Over the four lanes that share a row. */
+template <class F> INLINE float quad_reduce (F f, float x) {
+  x = f(x, __shfl_xor_sync(FULL, x, 1));
+  return f(x, __shfl_xor_sync(FULL, x, 2));
+}
+
+INLINE float larger_of (float x, float y) { return fmaxf(x, y); }      /* of a number and NaN: it */
+
+
+/*
+** Scores become weights relative to the largest so far, and the sums so far are rescaled. Scores
+** times 'factor', which is above 0, are exponents of 2. A tile of -inf changes nothing: the sums
+** fade by 1, as no product is fused there.
+*/
+template <class G> INLINE void online_softmax (rows_so_far<G> &p, shares<G> &s, float factor) {
+  EACH(i, G::PIECES) EACH(h, 2) {
+    float top = p.top[i][h], sum = 0;
+    EACH(j, G::KEYS / 8) top = fmaxf(top, fmaxf(s.at[i][j][2 * h], s.at[i][j][2 * h + 1]));
+    top = quad_reduce(larger_of, top);
+    const float base = top == -INFINITY ? 0.0f : __fmul_rn(top, factor);
+    EACH(j, G::KEYS / 8) EACH(e, 2) {
+      float &x = s.at[i][j][2 * h + e];
+      x = ptx_exp2(fmaf(x, factor, -base));
+      sum += x;
+    }
+    const float fade = ptx_exp2(__fadd_rn(__fmul_rn(p.top[i][h], factor), -base));
+    p.sum[i][h] = fmaf(p.sum[i][h], fade, sum);
+    p.top[i][h] = top;
+    EACH(c, G::WIDTH / 8) EACH(e, 2) p.y[i][c][2 * h + e] *= fade;
+  }
+}
+
+
+/* The weights of 16 keys as a left factor. */
+template <class S> INLINE void pack_weights (uint32_t (&a)[4], const float (&s)[4],
+                                             const float (&next)[4]) {
+  a[0] = ptx_pack(s[0], s[1], S());
+  a[1] = ptx_pack(s[2], s[3], S());
+  a[2] = ptx_pack(next[0], next[1], S());
+  a[3] = ptx_pack(next[2], next[3], S());
+}
+
+
+/* y += weights times values, of columns up to 'columns'. */
+template <class S, class G>
+INLINE void add_values (rows_so_far<G> &p, const shares<G> &s, uint32_t start, int64_t columns) {
+  const uint32_t v = lane_across<G>(values_at<G>(start));
+  uint32_t a[G::PIECES][G::KEYS / 16][4];
+  EACH(i, G::PIECES) EACH(k, G::KEYS / 16)
+    pack_weights<S>(a[i][k], s.at[i][2 * k], s.at[i][2 * k + 1]);
+  EACH(c, G::WIDTH / 16) {
+    if (beyond(16 * c, columns)) break;
+    EACH(k, G::KEYS / 16) {
+      uint32_t b[4];
+      ptx_load_transposed(b, matrices_at<G>(v, k, c));
+      EACH(i, G::PIECES) {
+        ptx_multiply(p.y[i][2 * c], a[i][k], b[0], b[1], S());
+        ptx_multiply(p.y[i][2 * c + 1], a[i][k], b[2], b[3], S());
+      }
+    }
+  }
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Values that are not finite, of which a weight of 0 takes nothing (as exact attention has it:
+** without a mask 0 times them is NaN). A tensor core takes NaN from all keys of its 16. So values
+** that are not finite are multiplied as 0, and counted: marks of 1, 2^7 and 2^14 for inf, -inf and
+** NaN, times 1 for each weight that is not 0.
+** ===================================================================
+*/
+
+template <class S> struct half_bits;
+template <> struct half_bits<bfloat16> { static constexpr uint32_t inf = 0x7f80; };
+template <> struct half_bits<float16> { static constexpr uint32_t inf = 0x7c00; };
+
+#define MARK_NEGATIVE 128.0f       /* more than the keys of a tile */
+#define MARK_NAN 16384.0f
+
+template <class S> INLINE uint32_t mark_of (uint32_t half) {
+  const uint32_t size = half & 0x7fff, inf = half_bits<S>::inf;
+  const float mark = size < inf ? 0.0f : size > inf ? MARK_NAN : half >> 15 ? MARK_NEGATIVE : 1.0f;
+  return ptx_pack(mark, 0.0f, S()) & 0xffff;
+}
+
+/* Two halves become finite ones, and what is left of them their marks. */
+template <class S> INLINE uint32_t take_marks (uint32_t &pair) {
+  const uint32_t low = mark_of<S>(pair & 0xffff), high = mark_of<S>(pair >> 16);
+  pair &= (low == 0 ? 0xffffu : 0u) | (high == 0 ? 0xffff0000u : 0u);
+  return low | high << 16;
+}
+
+/* What is added to y: 'marks' is a sum of them. */
+INLINE float value_of_marks (float marks) {
+  const int n = (int)fminf(marks, MARK_NAN);
+  const bool negative = n >= (int)MARK_NEGATIVE, positive = n % (int)MARK_NEGATIVE != 0;
+  if (marks >= MARK_NAN || (negative && positive)) return NAN;
+  return negative ? -INFINITY : positive ? INFINITY : 0.0f;
+}
+
+
+INLINE float taken (float weight, float zero) { return weight == 0 ? zero : 1.0f; }
+
+/* As add_values; 'zero' counts the marks that a weight of 0 takes: 0, or enough to be NaN. */
+template <class S, class G>
+INLINE void add_any_values (rows_so_far<G> &p, const shares<G> &s, uint32_t start,
+                            int64_t columns, float zero) {
+  const uint32_t v = lane_across<G>(values_at<G>(start));
+  EACH(i, G::PIECES) EACH(k, G::KEYS / 16) {
+    const float (&s0)[4] = s.at[i][2 * k], (&s1)[4] = s.at[i][2 * k + 1];
+    uint32_t a[4], takes[4];
+    pack_weights<S>(a, s0, s1);
+    EACH(e, 2) {
+      takes[e] = ptx_pack(taken(s0[2 * e], zero), taken(s0[2 * e + 1], zero), S());
+      takes[2 + e] = ptx_pack(taken(s1[2 * e], zero), taken(s1[2 * e + 1], zero), S());
+    }
+    EACH(c, G::WIDTH / 8) {
+      float marks[4] = {};
+      uint32_t b[4], low, high;
+      if (beyond(8 * c, columns)) break;
+      ptx_load_transposed(b, matrices_at<G>(v, k, c / 2));
+      low = take_marks<S>(b[c % 2 * 2]);
+      high = take_marks<S>(b[c % 2 * 2 + 1]);
+      ptx_multiply(p.y[i][c], a, b[c % 2 * 2], b[c % 2 * 2 + 1], S());
+      ptx_multiply(marks, takes, low, high, S());
+      EACH(e, 4) p.y[i][c][e] += value_of_marks(marks[e]);
+    }
+  }
+}
+
+/* }================================================================== */
+
+#endif
