@@ -506,16 +506,16 @@ void __tsan_init (void) { watched = true; }
 #define ACCESSES(n) ACCESS(n, false, read) ACCESS(n, true, write)
 ACCESSES(1) ACCESSES(2) ACCESSES(4) ACCESSES(8) ACCESSES(16)
 
-void __tsan_read_range (void *at, size_t bytes) { TOUCH(bytes, false, false); }
-void __tsan_write_range (void *at, size_t bytes) { TOUCH(bytes, true, false); }
+void __tsan_read_range (void *at, long bytes) { TOUCH((size_t)bytes, false, false); }
+void __tsan_write_range (void *at, long bytes) { TOUCH((size_t)bytes, true, false); }
 
 /* The host's functions of the same files. */
-unsigned long __tsan_atomic64_load (const volatile unsigned long *at, int) {
-  return __atomic_load_n(at, __ATOMIC_SEQ_CST);
+unsigned long __tsan_atomic64_load (const volatile void *at, int) {
+  return __atomic_load_n((const volatile unsigned long *)at, __ATOMIC_SEQ_CST);
 }
 
-void __tsan_atomic64_store (volatile unsigned long *at, unsigned long x, int) {
-  __atomic_store_n(at, x, __ATOMIC_SEQ_CST);
+void __tsan_atomic64_store (volatile void *at, unsigned long x, int) {
+  __atomic_store_n((volatile unsigned long *)at, x, __ATOMIC_SEQ_CST);
 }
 
 }
