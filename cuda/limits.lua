@@ -18,12 +18,24 @@ return {
     {"add_bands", registers = 32},
     {"attend_back_diagonals", "double", registers = 128},
     {"attend_back_diagonals", registers = 136},
-    {"attend_back_keys", "double", registers = 160},
-    {"attend_back_keys", registers = 208},
+    {"attend_back_keys", "double", registers = 160, spill = 8},
+    {"attend_back_keys", registers = 208, spill = 8},
     {"attend_back_rows", "double", registers = 136},
     {"attend_back_rows", registers = 136, spill = 8},
     {"prepare_rows", "double", registers = 40},
     {"prepare_rows", registers = 40},
+  },
+  ["attention/fast_bfloat16"] = {
+    {"attend_tiles", registers = 255, spill = 8},        -- of 256 numbers, rich
+  },
+  ["attention/fast_float16"] = {
+    {"attend_tiles", registers = 255, spill = 8},
+  },
+  ["attention/few"] = {
+    {"attend_part", "double", registers = 232},
+    {"attend_part", registers = 240},
+    {"join_parts", "double", registers = 40},
+    {"join_parts", registers = 32},
   },
   ["attention/attention_mask"] = {
     {"find_bad_length", registers = 32},
