@@ -528,6 +528,7 @@ int main (void) {
     without_gpus("HEED_EMULATED_DEVICES", "0", "no driver");
     without_gpus("HEED_EMULATED_DRIVER", "12040",
                  "the driver is for CUDA 12.4, 13.0 is needed (driver 580 or later)");
+    setenv("HEED_CUDA_CACHE", "1", 1);                     /* there are slabs, for free ones */
     check(arranged(2, 40, launches_fail) == 0, "launches that lack memory are done again");
     setenv("HEED_EMULATED_SHARED", "99", 1);               /* what 8.6 has */
     check(arranged(209, 20, lacks_code) == 1, "a GPU for which there is no code is refused");

@@ -264,6 +264,14 @@ static const bool watched = false;
 #endif
 
 
+/* AddressSanitizer ends the process at what the kernel's end finds elsewhere. */
+#ifdef __SANITIZE_ADDRESS__
+static const bool address_watched = true;
+#else
+static const bool address_watched = false;
+#endif
+
+
 static int tried, wrong;
 
 static void check (bool good, const char *what, const char *got) {
@@ -468,7 +476,9 @@ static void counts (const planted *) {
 int main (void) {
   for (const planted &p : all) {
     if (p.watched && !watched) continue;
-    in_child(NULL, NULL, run_wrong, &p);
+    if (address_watched && strstr(p.says, "behind its end") != NULL)
+      printf("%s: left to AddressSanitizer\n", p.name);
+    else in_child(NULL, NULL, run_wrong, &p);
     const char *const orders[] = {"", "lowest", "highest", "1"};
     for (const char *order : orders) in_child("HEED_EMULATED_ORDER", order, run_right, &p);
   }
