@@ -42,7 +42,7 @@ static void behind_lengths (both *b, heed_type type, int bad) {
 
 static void check_way (both *b, const char *name, const char *expected) {
   const char *way = b->gpu->way;
-  if (way != NULL && strcmp(way, expected) == 0) return;
+  if (went(b, expected)) return;
   b->failed++;
   printf("%s: %s taken, %s expected\n", name, way != NULL ? way : "no way", expected);
 }

@@ -54,7 +54,7 @@ static view not_aligned (const view *v) {
 
 static void check_way (both *b, const char *name) {
   b->tried++;
-  if (b->gpu->way != NULL && strcmp(b->gpu->way, "few queries") == 0) return;
+  if (went(b, "few queries")) return;
   b->failed++;
   printf("%s: %s taken\n", name, b->gpu->way != NULL ? b->gpu->way : "no way");
 }

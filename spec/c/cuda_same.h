@@ -151,12 +151,19 @@ static inline void free_copies (both *b, int n, const reached *r) {
     if (r[i].copy != NULL) b->gpu->free(b->gpu, r[i].copy, r[i].bytes);
 }
 
-/* HEED_SOME=n: of the works, every n-th runs on the GPU; the others run on the CPU alone. */
+/* HEED_SOME=n: of the works, every n-th runs on the GPU; the others run on the CPU, in no way. */
 static inline bool is_left_out (both *b, const work *w) {
   const char *some = getenv("HEED_SOME");
   if (some == NULL || atoi(some) < 2 || b->seen++ % atoi(some) == 0) return false;
   b->cpu->run(b->cpu, w);
+  b->gpu->way = NULL;
   return true;
+}
+
+/* Was the last work done in this way, if it was not left out? */
+static inline bool went (both *b, const char *way) {
+  if (b->gpu->way == NULL) return getenv("HEED_SOME") != NULL;
+  return strcmp(b->gpu->way, way) == 0;
 }
 
 /*
