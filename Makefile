@@ -151,7 +151,7 @@ endif
 cuda-all:; @$(MAKE) cuda ARCH="$(ARCH_ALL)" PTX="$(PTX_ALL)"
 nvcc:; @$(MAKE) cuda KIND=nvcc ARCH=90a
 
-# What kernels take, held against cuda/limits.lua; TABLE=file: all of it as a table.
+# Registers, loops and so on of kernels, held against cuda/limits.lua; TABLE=file: all as a table.
 TABLE=
 CUOBJDUMP= $(or $(shell command -v cuobjdump),$(wildcard $(CUDA)/bin/cuobjdump),$(shell \
   .ci/cuobjdump build/cuobjdump))
@@ -195,7 +195,7 @@ $(B)/spec/emulated/%.cc.o: spec/emulated/%.cc Makefile
 	$(Q)$(CXX) $(EMULATED) -MMD -MP -c -o $@ $<
 
 # Programs that hold a GPU, real or emulated, against the CPU: one, or all of them.
-# Those of .c compare works, and see a GPU as a device; those of .cu are kernels themselves.
+# Programs of .c compare works, and see a GPU as a device; those of .cu are kernels themselves.
 GPU_SPECS= $(wildcard spec/c/cuda_*.c spec/c/cuda_*.cu)
 CUDA_PROGRAMS= $(patsubst %,$(B)/%,$(basename $(GPU_SPECS)))
 $(patsubst %.cu,$(B)/%,$(wildcard spec/c/cuda_*.cu)): $(B)/%: $(B)/%.cu.o \

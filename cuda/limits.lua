@@ -1,4 +1,4 @@
--- What compiled kernels may take at most, and the width that they must have at least: `make ledger`
+-- The most that compiled kernels may take, and the least width of their accesses: `make ledger`
 -- holds them to it (spec/ledger.lua), for all architectures alike, and for 9.0a they were taken.
 --
 -- A row is for the kernels of a family, all or those of "mixed" or "double" types; the first row

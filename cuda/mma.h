@@ -111,7 +111,7 @@ PTX void ptx_load_matrices (uint32_t (&m)[4], uint32_t at) { emulated_matrices(m
 PTX void ptx_load_transposed (uint32_t (&m)[4], uint32_t at) { emulated_matrices(m, at, true); }
 
 
-/* What a lane has of a and b, in floats: element k of register r in [2 r + k]. */
+/* A lane's share of a and b, in floats: element k of register r in [2 r + k]. */
 struct emulated_factors { float a[8], b[4]; };
 
 template <class S> PTX float emulated_half (uint32_t pair, int which) {

@@ -94,7 +94,7 @@ typedef struct runtime_grid {
 
 #define RUNTIME_SHARED 49152       /* more must be set for the kernel: see runtime_launch */
 
-/* What this memory holds is of no more use: an emulated GPU spoils it, in the stream. */
+/* The contents of this memory are of no more use: an emulated GPU spoils them, in the stream. */
 #ifdef __CUDACC__
 static inline void runtime_spoil (void *, size_t, cuda_stream) {}
 #else

@@ -76,6 +76,16 @@ describe("an option of PyTorch's attention", function()
 end)
 
 
+describe("a name that PyTorch has for a type", function()
+  it("is told as one type, as a value and as an option", function()
+    for _, name in ipairs{"double", "float", "half", "long"} do
+      local type = message(function() return heed[name] end):match('write "(%w+)"')
+      assert.matches("did you mean '" .. type .. "'", message(heed.zeros, 1, {dtype = name}))
+    end
+  end)
+end)
+
+
 describe("a layer too large for the memory", function()
   it("is refused by its own name", function()
     for name, make in pairs {

@@ -1,4 +1,4 @@
--- What compiled kernels take, held against cuda/limits.lua: `make ledger`.
+-- Holds compiled kernels against cuda/limits.lua: `make ledger`.
 --
 --   CUOBJDUMP=cuobjdump lua5.4 spec/ledger.lua [--table FILE] [--limits FILE] OBJECT...
 --

@@ -147,7 +147,7 @@ describe("the ledger", function()
                                        demangled = "void row<value_add>(job)"}.class)
   end)
 
-  -- What the tool says of one kernel with this code, these figures and these limits.
+  -- The tool's output for one kernel with this code, these figures and these limits.
   local function said(code, spill, registers, limits)
     local path = os.tmpname()
     local object = path .. ".d/cuda/rows/softmax.cu.o"

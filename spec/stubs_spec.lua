@@ -74,4 +74,18 @@ describe("the table of operations", function()
                                             by_name.mse_loss.parameters[3].default})
     assert.same({"view", true}, {by_name.view.name, by_name.view.parameters[2].rest})
   end)
+
+  it("has the options that a refusal of heed.attention lists, but for its own", function()
+    local own, wanted = {query = true, key = true, value = true, relative = true, rule = true,
+                         operands = true}, {sink = true}
+    for _, row in ipairs(heed.core.operations()) do
+      for _, parameter in ipairs(row.name == "attention" and row.parameters or {}) do
+        if not own[parameter.name] then wanted[parameter.name] = true end
+      end
+    end
+    local q, told = heed.ones(1, 1, 2, 4), {}
+    local _, text = pcall(heed.attention, q, q, q, {foo = 1})
+    for name in text:match("there are (.*)$"):gmatch("[%w_]+") do told[name] = true end
+    assert.same(wanted, told)
+  end)
 end)

@@ -1,4 +1,5 @@
--- What `make cuda` asks of nvcc, by its version: compilers that only say which one they are.
+-- The flags with which `make cuda` calls nvcc, by its version: compilers that only say which one
+-- they are.
 
 local function output_of(command)
   local pipe <close> = assert(io.popen(command .. " 2>&1"))
@@ -8,7 +9,7 @@ end
 local MAKE <const> = "MAKEFLAGS= MAKELEVEL= make --no-print-directory KIND=toolkit Q= "
                      .. "CUDART=/x/libcudart_static.a NVCC=%s %s"
 
--- What make does, or with "-n" would do, with nvcc of this version.
+-- The commands that make runs, or with "-n" would do, with nvcc of this version.
 local function made(version, goals)
   local path = os.tmpname()
   local file = assert(io.open(path, "w"))

@@ -257,7 +257,7 @@ template <class S> INLINE uint32_t take_marks (uint32_t &pair) {
   return low | high << 16;
 }
 
-/* What is added to y: 'marks' is a sum of them. */
+/* The summand of y that a sum of marks stands for. */
 INLINE float value_of_marks (float marks) {
   const int n = (int)fminf(marks, MARK_NAN);
   const bool negative = n >= (int)MARK_NEGATIVE, positive = n % (int)MARK_NEGATIVE != 0;

@@ -150,7 +150,7 @@ INLINE void mask_scores (shares<G> &s, const attend_mask &m, const tile &x, unsi
 }
 
 
-/* What kind of tile a warp's queries are. */
+/* The kind of tile that a warp's queries are. */
 template <class G> INLINE unsigned kind_of_warp (const attend_mask &m, const tile &x) {
   area r = area_of<G>(m, x);
   r.i += (int)threadIdx.x / 32 * G::PIECES * 16;

@@ -17,7 +17,7 @@ template <class G> HOST_TOO int distances_bytes (void) {
 }
 
 
-/* That of row r and column c becomes to[KEYS - 1 + r - c]. */
+/* The bias of row r and column c becomes to[KEYS - 1 + r - c]. */
 template <class G> INLINE void load_distances (float *to, const attend &a, const tile &x) {
   const int64_t from = (int64_t)x.i - x.j - G::KEYS + a.S, start = x.h * a.relative.stride[0];
   for (int e = (int)threadIdx.x; e < G::ROWS + G::KEYS - 1; e += G::THREADS) {

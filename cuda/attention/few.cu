@@ -67,7 +67,7 @@ INLINE bool next_tile (few_tiles &t, const attend_mask &m, tile &x, bool &all) {
 }
 
 
-/* What a warp has of its rows. */
+/* A warp's share of its rows. */
 template <class T, int ROWS> struct few_progress {
   T q[ROWS][PIECE];                /* scaled */
   T y[ROWS][PIECE];

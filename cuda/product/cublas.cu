@@ -347,7 +347,7 @@ static bool describe (const library *l, plan *x) {
 }
 
 
-/* Which algorithms there are depends on the bias, too: a pointer that is not set counts as none. */
+/* The bias decides which algorithms there are, too: a pointer that is not set counts as none. */
 static bool choose (const cublas *c, plan *x, const void *bias, void *preference) {
   const library *l = &c->call;
   const uint64_t most = WORKSPACE;

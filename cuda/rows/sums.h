@@ -199,7 +199,7 @@ struct join_squares {
 };
 
 
-/* Both as doubles: a the squares, b the others. */
+/* The squares, a, and the others, b, as doubles. */
 INLINE pair sums_of (squares_sum<double> s) { return pair{s.square, s.off}; }
 INLINE pair sums_of (squares_sum<float> s) {
   const double unit = s.unit;

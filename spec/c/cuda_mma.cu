@@ -268,7 +268,7 @@ static bool says (const char *why, const char *text) {
   return why != NULL && strstr(why, text) != NULL;
 }
 
-/* What was copied is read before the wait: NaN, or where accesses are watched the kernel's end. */
+/* A copy is read before the wait: NaN, or where accesses are watched the kernel's end. */
 static bool late_is_seen (const uint32_t *from, uint32_t *to, const uint32_t *expected) {
   const char *why = run_fault(EARLY, from, to);
 #ifdef __SANITIZE_THREAD__

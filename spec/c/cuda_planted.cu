@@ -45,7 +45,7 @@ template <bool RIGHT> KERNEL missing_barrier (planted_data d) {
   if (first_index() < N) d.data[first_index()] = next;
 }
 
-/* What was read is overwritten in the next turn. */
+/* A value that other threads read is overwritten in the next turn. */
 template <bool RIGHT> KERNEL missing_barrier_behind (planted_data d) {
   __shared__ int held;
   int sum = 0;
@@ -141,7 +141,7 @@ template <bool RIGHT> KERNEL never_written_dynamic (planted_data d) {
   if (first_index() < N) d.data[first_index()] = held[THREADS - 1 - threadIdx.x];
 }
 
-/* What the block before left there. */
+/* Reads the value that the block before left there. */
 template <bool RIGHT> KERNEL of_another_block (planted_data d) {
   __shared__ int held;
   if (threadIdx.x == 0 && (RIGHT || blockIdx.x == 0)) held = 1;

@@ -151,7 +151,7 @@ static inline void free_copies (both *b, int n, const reached *r) {
     if (r[i].copy != NULL) b->gpu->free(b->gpu, r[i].copy, r[i].bytes);
 }
 
-/* HEED_SOME=n: of the works, every n-th runs on the GPU; the others run on the CPU, in no way. */
+/* HEED_SOME=n: of the works, every n-th runs on the GPU; the others on the CPU alone. */
 static inline bool is_left_out (both *b, const work *w) {
   const char *some = getenv("HEED_SOME");
   if (some == NULL || atoi(some) < 2 || b->seen++ % atoi(some) == 0) return false;

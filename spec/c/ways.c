@@ -188,7 +188,7 @@ static void batches (void) {
   }
 }
 
-/* Which products of a batch are small, and how many of them are a piece for four threads. */
+/* The products of a batch that are small, and how many of them are a piece for four threads. */
 static void pieces (void) {
   static const struct {
     int64_t batches, rows, depth, columns;

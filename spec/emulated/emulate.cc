@@ -90,7 +90,7 @@ static int draw (int n) {
   return (int)((b.drawn >> 33) % (unsigned)n);
 }
 
-/* One of the bits that are set, in the order of the setting. */
+/* Picks a bit that is set, in the order of the setting. */
 static int pick (unsigned bits, int64_t order) {
   if (order == MACHINE_LOWEST) return __builtin_ctz(bits);
   if (order == MACHINE_HIGHEST) return 31 - __builtin_clz(bits);
@@ -161,7 +161,7 @@ static void wait (thread_state state) {
   let_go_on(next_thread(false));
 }
 
-/* It need not wait, but may not be the one whose turn it is. */
+/* The thread need not wait, but another one's turn may have come. */
 static void yield (void) {
   if (machine_order == MACHINE_AS_READY) return;
   wake(b.now);

@@ -98,7 +98,7 @@ template <class... P> struct emulated_call {
   }
 };
 
-/* What a thread of a launch does: run(call). */
+/* The work of a thread of a launch: run(call). */
 struct emulated_work {
   void (*run) (void *);
   void *call;                                    /* from emulated_alloc */

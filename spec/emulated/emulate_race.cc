@@ -67,7 +67,7 @@ typedef struct release {
   fence before;
 } release;
 
-/* What was released for a variable before its number 'n' was seen, by a thread at a time. */
+/* The releases for a variable before its number 'n' was seen, by a thread at a time. */
 typedef struct acquired { uintptr_t at; size_t n; uint32_t time; uint16_t thread; bool beyond; }
     acquired;
 
@@ -95,7 +95,7 @@ static struct race {
 
 /*
 ** {==================================================================
-** What memory there is
+** Kinds of memory
 ** ===================================================================
 */
 
@@ -170,7 +170,7 @@ static shadow *memory_of (uintptr_t at) {
 
 /*
 ** {==================================================================
-** What is ordered
+** Order
 ** ===================================================================
 */
 
@@ -207,7 +207,7 @@ void race_end_block (void) { if (running && count_wanted) count_flush(); }
 
 static void see (uint32_t *time, uint32_t other) { if (other > *time) *time = other; }
 
-/* What all of them have seen together. */
+/* The sum of what all of them have seen. */
 static seen seen_by (const unsigned *members, int warp) {
   seen sum = {};
   for (int t = 0; t < r.threads; t++) {
@@ -283,7 +283,7 @@ static inline bool is_ordered (const access *p, const access *now) {
 }
 
 
-/* What the thread read of variables before the fence, it has seen; what follows, it releases. */
+/* The thread has seen what it read of variables before the fence, and releases what follows. */
 void emulated_fence (bool beyond) {
   if (!running) return;
   const int t = machine_thread();
@@ -485,7 +485,7 @@ void emulated_touch (const volatile void *data, size_t bytes, const void *place)
 
 /*
 ** {==================================================================
-** What kernels call
+** The compiler's hooks
 ** ===================================================================
 */
 

@@ -384,7 +384,7 @@ static bool allowed (dim3 blocks, dim3 threads, size_t shared, size_t parameters
          blocks.z <= 65535;
 }
 
-/* What the work calls is the step's from here on, or freed. */
+/* The callbacks of the work are the step's from here on, or freed. */
 int emulated_launch (dim3 blocks, dim3 threads, size_t shared, cuda_stream s,
                      const emulated_work *work) {
   step p = {};

@@ -17,9 +17,9 @@ end
 
 -- == Limits =================================================================
 
--- What a limit is about: the value may be that of a limit at most, or 'least' at least; 'otherwise'
--- holds where a row has none, for kernels of the class 'of' where that is said. One of instructions
--- can't be held where nothing has 'read' them.
+-- The measures that have limits: the value may be that of a limit at most, or 'least' at least;
+-- 'otherwise' holds where a row has none, for kernels of the class 'of' where that is said. One of
+-- instructions can't be held where nothing has 'read' them.
 local FIELDS <const> = {
   {"registers", "registers", otherwise = 255},
   {"spill", "bytes of spills", otherwise = 0},

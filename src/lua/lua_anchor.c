@@ -236,7 +236,7 @@ static lua_Integer add_work (lua_State *L, int work, lua_Integer n) {
 }
 
 
-/* What the keeper or list at i leads to is added to 'work'. Entry 0 of a list is a mark. */
+/* Adds to 'work' whatever the keeper or list at i leads to. Entry 0 of a list is a mark. */
 static lua_Integer add_entries (lua_State *L, int i, int work, lua_Integer n) {
   if (keeper_at(L, i) != NULL) {
     lua_getiuservalue(L, i, INPUTS);

@@ -15,7 +15,6 @@
 ** ===================================================================
 */
 
-#define PIECE ((size_t)1 << 20)        /* bytes between two questions whether to stop */
 #define SLICE 8                        /* bytes at a time, with a table for each */
 
 /* table[k][b]: what byte b does to the sum, k bytes later */
@@ -69,9 +68,9 @@ static int l_crc32 (lua_State *L) {
   uint32_t sum = (uint32_t)luaL_optinteger(L, 2, 0);
   const char *data = raw_bytes(L, 1, &n);
   if (data == NULL) raise_wrong(L, "bytes", "a string or a dense tensor on the CPU", 1);
-  for (size_t at = 0; at < n; at += PIECE) {
+  for (size_t at = 0; at < n; at += POLLED_BYTES) {
     if (at > 0) done(L, !heed_interrupted(named(L)));
-    sum = crc32_of(sum, data + at, n - at < PIECE ? n - at : PIECE);
+    sum = crc32_of(sum, data + at, n - at < POLLED_BYTES ? n - at : POLLED_BYTES);
   }
   lua_pushinteger(L, (lua_Integer)sum);
   return 1;

@@ -289,6 +289,7 @@ void end_frame (binding *b, lua_State *L, frame *f);
 void open_scope (lua_State *L, int module);
 
 /* lua_bytes.c, lua_file.c: the one file that opens, reads, writes and renames */
+#define POLLED_BYTES ((size_t)1 << 20)             /* between two questions whether to stop */
 uint32_t crc32_of (uint32_t before, const void *data, size_t n);
 const void *raw_bytes (lua_State *L, int i, size_t *n);  /* of a string, or of a dense tensor on
                                                    the CPU; NULL: neither */

@@ -18,7 +18,6 @@
 #include "lua_file.h"
 
 #define LINKS 40                       /* symbolic links to follow, as the kernel does */
-#define PIECE ((size_t)1 << 20)        /* bytes between two questions whether to stop */
 #define MOST_UNSYNCED ((size_t)256 << 20)
 #define SYNC 0.05
 #define PATIENCE 5                     /* times 10 ms to wait for another process that writes */
@@ -46,7 +45,7 @@ static bool sync_some (int fd, syncing *s, size_t more) {
   const double begin = seconds();
   if (fdatasync(fd) != 0) return false;
   const double took = seconds() - begin;
-  if (took > SYNC && s->due > PIECE) s->due /= 2;
+  if (took > SYNC && s->due > POLLED_BYTES) s->due /= 2;
   if (took < SYNC / 2 && s->due < MOST_UNSYNCED) s->due *= 2;
   s->some = 0;
   return true;
@@ -55,8 +54,8 @@ static bool sync_some (int fd, syncing *s, size_t more) {
 
 /* Writes n bytes, and asks between pieces whether to stop. */
 static bool write_pieces (lua_State *L, int fd, const char *data, size_t n, syncing *s) {
-  for (size_t at = 0; at < n; at += PIECE) {
-    const size_t piece = n - at < PIECE ? n - at : PIECE;
+  for (size_t at = 0; at < n; at += POLLED_BYTES) {
+    const size_t piece = n - at < POLLED_BYTES ? n - at : POLLED_BYTES;
     errno = EINTR;
     if (heed_interrupted(named(L)) || !write_bytes(fd, data + at, piece)) return false;
     if (!sync_some(fd, s, piece)) return false;
@@ -69,7 +68,7 @@ static bool write_pieces (lua_State *L, int fd, const char *data, size_t n, sync
 static bool write_parts (lua_State *L, int fd) {
   struct stat about;
   size_t total = 0, bytes;
-  syncing s = {.due = 8 * PIECE};
+  syncing s = {.due = 8 * POLLED_BYTES};
   int n = (int)lua_rawlen(L, 2);
   for (int i = 1; i <= n; i++) {
     lua_rawgeti(L, 2, i);

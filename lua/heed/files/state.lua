@@ -86,7 +86,7 @@ local ORDER = "the same shapes stand there under other names or in another order
               .. "order is that of parameters(), where fields come as they were first set, and Lua "
               .. "sets a, b = x, y from right to left"
 
--- What stands before all missing names among those that were given; nil if they are not there.
+-- The prefix of all missing names among those that were given; nil if they are not there.
 local function prefix_of(found)
   local first = found.missing[1]
   for _, name in ipairs(first and found.unexpected or {}) do

@@ -32,7 +32,7 @@ end
 
 local is_mask, is_bias = rule.is, attention.is_bias
 
--- What to write for options of PyTorch's. Layers have an option for padding, which this lacks.
+-- The words to write for options of PyTorch's. Layers have an option for padding, which this lacks.
 local elsewhere = {key_padding_mask = "mask = m of shape (B, 1, 1, S), true where keys are; or "
                                       .. "lengths = n"}
 for name, words in pairs(torch_names.attention) do elsewhere[name] = elsewhere[name] or words end

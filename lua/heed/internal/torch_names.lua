@@ -43,10 +43,6 @@ torch_names.heed = {
   utils = "heed.data.batches(x, y, {size = 32})",
 }
 
-for _, name in ipairs{"cholesky", "det", "eig", "inverse", "linalg", "logdet", "lstsq", "pinverse",
-                      "qr", "slogdet", "solve", "svd"} do
-  torch_names.heed[name] = NO_DECOMPOSITION
-end
 for _, name in ipairs{"bfloat16", "bool", "float16", "float32", "float64", "int64", "uint8"} do
   torch_names.heed[name] = ('"%s", as in {dtype = "%s"}'):format(name, name)
 end
@@ -258,8 +254,9 @@ torch_names.tensor = {
   view_as = "x:view(y.shape)",
 }
 
-for _, name in ipairs{"cholesky", "det", "inverse", "logdet", "qr", "svd"} do
-  torch_names.tensor[name] = NO_DECOMPOSITION
+for _, name in ipairs{"cholesky", "det", "eig", "inverse", "linalg", "logdet", "lstsq", "pinverse",
+                      "qr", "slogdet", "solve", "svd"} do
+  torch_names.heed[name], torch_names.tensor[name] = NO_DECOMPOSITION, NO_DECOMPOSITION
 end
 torch_names.tensor["repeat"] = "x:tile(times)"
 

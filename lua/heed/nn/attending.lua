@@ -120,7 +120,7 @@ local function add_batch(call)
 end
 
 
--- What the cache holds of the context, and whether it goes on by keys of x.
+-- Looks up what the cache holds of the context, and whether it goes on by keys of x.
 local function find_stored(call)
   call.stored = call.cache:context(call.layer) or false
   call.grows = not call.context and not call.stored

@@ -58,7 +58,7 @@ local WITHOUT_CONTEXT, WITH_CONTEXT = known(SELF), known(SELF, CONTEXT)
 local WITH_SOURCE = known(SELF, CONTEXT, SOURCE)
 
 
--- What an attention calls the options that it takes, by their names in a call of the layer.
+-- The names that an attention has for its options, by their names in a call of the layer.
 local function inverse(...)
   local names_there = {}
   for _, names in ipairs{ANY, ...} do

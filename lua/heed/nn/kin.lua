@@ -1,6 +1,6 @@
 -- The classes whose layers a method serves: the class that has it, and those that extend this one.
--- They stand apart from the classes, whose fields scripts may write to; a class has the name of its
--- nearest ancestor of heed's own as its field __kin.
+-- The sets stand apart from the classes, whose fields scripts may write to; a class has the name of
+-- its nearest ancestor of heed's own as its field __kin.
 
 local kin = {}
 

@@ -253,11 +253,12 @@ static size_t FN(share_heads) (const attend *a, FN(heads) *r, T *base) {
   const int64_t both = a->keys * t;
   const FN(share) shares[] = {
     {&r->scaled, t * D}, {&r->k, s * D}, {&r->v, s * Dv}, {&r->y, t * Dv}, {&r->p, both},
-    {&r->lse, t},                  /* the others are of the backward pass alone */
+    {&r->lse, t},                  /* the last of the forward pass */
     {&r->q, t * D}, {&r->g, t * Dv}, {&r->ds, both}, {&r->dq, t * D}, {&r->dk, s * D},
     {&r->dv, s * Dv}
   };
-  return FN(share_out)(a->w->kind == WORK_ATTENTION ? 6 : 12, shares, base);
+  const size_t all = sizeof shares / sizeof *shares, forward = 6;
+  return FN(share_out)(a->w->kind == WORK_ATTENTION ? forward : all, shares, base);
 }
 
 
