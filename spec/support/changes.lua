@@ -136,6 +136,30 @@ case("model:on_weights(f)", function()
   return function() model:on_weights(print) end, {callbacks}
 end)
 
+local function hooked()
+  local m, calls = nn.Identity(), 0
+  local function count() calls = calls + 1 end
+  local function called()
+    calls = 0
+    m(1)
+    return tostring(calls)
+  end
+  return m, count, called
+end
+
+case("module:register_forward_hook(f)", function()
+  local m, count, called = hooked()
+  m:register_forward_hook(count)
+  return function() m:register_forward_hook(count) end, {called}
+end)
+
+case("the removal of a module's hook", function()
+  local m, count, called = hooked()
+  m:register_forward_pre_hook(count)
+  local handle = m:register_forward_hook(count)
+  return function() handle:remove() end, {called}
+end)
+
 
 -- Optimisers and moves -------------------------------------------------------------------
 

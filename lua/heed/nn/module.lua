@@ -23,6 +23,8 @@
 local core = require "heed.core"
 local fields = require "heed.internal.fields"
 local heed = require "heed"
+local hooks = require "heed.nn.hooks"
+local keys_of = require "heed.nn.keys"
 local kin = require "heed.nn.kin"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
@@ -52,7 +54,7 @@ function Module.is(value)
   return type(class) == "table" and class.__is_module == true
 end
 
-local is_module = Module.is
+local is_module, hooks_of = Module.is, hooks.of
 
 
 -- The names of a module's fields and methods, as keys.
@@ -150,28 +152,6 @@ local function is_plain(value)
 end
 
 
--- Numbers before names, each in their own order.
-local function before(a, b)
-  local a_number, b_number = type(a) == "number", type(b) == "number"
-  if a_number ~= b_number then return a_number end
-  return a < b
-end
-
-
--- The keys of a table below which a module or a tensor may stand.
-local function keys_of(t)
-  local keys = {}
-  for key, value in next, t do
-    local named = type(key) == "number" or type(key) == "string"
-    if named and (type(value) == "table" or type(value) == "userdata") then
-      keys[#keys + 1] = key
-    end
-  end
-  table.sort(keys, before)
-  return keys
-end
-
-
 -- Appends the modules and tensors of a field: a table is flattened; a table within itself is not
 -- entered.
 local function flatten(found, name, value, above)
@@ -216,6 +196,8 @@ function Module:__call(...)
   local _ <close> = nil
   local first = ...
   if type(first) == "table" and is_module(first) then refuse_colon(self, first) end
+  local list = hooks_of[self]
+  if list then return hooks.call(self, list, ...) end
   return self:forward(...)
 end
 
@@ -555,7 +537,7 @@ end
 
 ---A module of its own with the same values: parameters, buffers and plain tensors are copied, those
 ---that are shared within it stay so, and tables in its fields are copied with what is in them.
----Functions are the same ones: what a closure refers to is not copied. Gradients, and the
+---Functions are the same ones: what a closure refers to is not copied. Gradients, hooks, and the
 ---callback of `on_weights`, stay behind.
 ---@return heed.Module
 function Module:clone()
@@ -585,11 +567,30 @@ function Module:weights_callback()
 end
 
 
+---Calls `f(module, arguments)` before each `forward` from now on, with a list of the arguments and
+---their number `n`. What it returns, unless nil, takes the places of the first arguments.
+---@param f fun(module: heed.Module, arguments: table): ...
+---@return heed.ModuleHook handle whose method `remove` takes the hook off
+function Module:register_forward_pre_hook(f)
+  return hooks.register(self, "register_forward_pre_hook", f, true)
+end
+
+
+---Calls `f(module, arguments, ...)` with all results after each `forward` from now on. What it
+---returns, unless nil, takes the places of the first results. A call that fails has no results.
+---@param f fun(module: heed.Module, arguments: table, ...: any): ...
+---@return heed.ModuleHook handle whose method `remove` takes the hook off
+function Module:register_forward_hook(f)
+  return hooks.register(self, "register_forward_hook", f, false)
+end
+
+
 -- How many arguments methods take.
 options.guard(Module, {
   apply = 1, children = 0, clone = 0, compare = 1, eval = 0, forward = math.huge,
   init = math.huge, fields = 0, freeze = 1, load_state = math.huge, modules = 0,
-  named_modules = 0, named_parameters = 0, numel = 0, on_weights = 1, parameters = 0, state = 0,
+  named_modules = 0, named_parameters = 0, numel = 0, on_weights = 1, parameters = 0,
+  register_forward_hook = 1, register_forward_pre_hook = 1, state = 0,
   to = math.huge, train = 1, weights_callback = 0, zero_grad = 0,
 }, {is = is_module, what = "a module", variable = "m"})
 
