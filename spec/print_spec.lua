@@ -61,10 +61,28 @@ describe("a printed vector", function()
   setup(device.cpu)
   teardown(device.back)
 
-  it("stands on one line", function()
+  after_each(function() heed.printoptions{width = 80, edge = 3} end)
+
+  it("stands on one line with its footer where it fits the width", function()
     assert.equal(" 1   2  30 [int64 (3) cpu]", text{1, 2, 30})
     assert.equal(" 0.5000  -1.2500 [float32 (2) cpu]", text{0.5, -1.25})
-    assert.is_nil(tostring(heed.randn(300)):find("\n"))
+    heed.printoptions{width = 22}
+    assert.equal("0.5000  1.5000  2.5000 [float32 (3) cpu]", text{0.5, 1.5, 2.5})
+  end)
+
+  it("goes on in further lines where it does not", function()
+    heed.printoptions{width = 21}
+    assert.equal("0.5000  1.5000\n2.5000\n[float32 (3) cpu]", text{0.5, 1.5, 2.5})
+    assert.equal("    0.5000000000000\n    1.5000000000000\n[float32 (2) cpu]",
+                 heed.tensor{0.5, 1.5}:format("%19.13f"))
+    heed.printoptions{width = 80}
+    for line in tostring(heed.randn(300)):gmatch("[^\n]+") do assert.is_true(#line <= 80) end
+  end)
+
+  it("wraps its summary, too", function()
+    heed.printoptions{width = 20, edge = 5}
+    assert.equal("   1     2     3\n   4     5   ...\n1997  1998  1999\n2000  2001\n" ..
+                 "[int64 (2001) cpu]", tostring(heed.arange(2001)))
   end)
 
   it("of no elements is its footer", function()
@@ -84,7 +102,8 @@ describe("a printed tensor without axes", function()
     assert.equal("true", text(true))
     assert.equal("nan", (text(0 / 0):gsub("^-", "")))
     assert.equal("-inf", text(-math.huge))
-    assert.equal("1.2346e+07", text(12345678.0))
+    assert.equal("12345678.0000", text(12345678.0))
+    assert.equal("1.2346e+09", text(1234567890.0))
     assert.equal("-1.0000e-05", text(-0.00001))
     assert.equal("99999.0000", text(99999.0))
     assert.equal("0.0001", text(0.0001))
@@ -112,36 +131,41 @@ describe("a printed tensor of many axes", function()
 end)
 
 
-describe("a common scale", function()
+-- The rule is PyTorch's: sizes that differ more than a thousandfold, or lie beyond 1e-4 and 1e8.
+describe("exponents", function()
   setup(device.cpu)
   teardown(device.back)
 
-  it("stands before numbers that four digits cannot show", function()
-    assert.equal("1e+06 * 1.2346  0.0015 [float32 (2) cpu]", text{1234567.5, 1500.5})
-    assert.equal("1e-05 *\n  1.0000  -2.5000\n[float32 (1, 2) cpu]",
-                 (text{{1e-5, -2.5e-5}}:gsub(" 1%.0000", "1.0000")))
-  end)
-
-  it("hides no number: exponents stand where sizes differ much", function()
+  it("stand where four digits would hide small numbers among large ones", function()
+    assert.equal("3.0824e-01  3.0549e-04  6.9145e-01 [float32 (3) cpu]",
+                 text{0.30824, 0.00030549, 0.69145})
+    assert.equal("0.0010  1.0000 [float32 (2) cpu]", text{0.001001, 1.0})
+    assert.equal("9.9900e-04  1.0000e+00 [float32 (2) cpu]", text{0.000999, 1.0})
     assert.equal("   5.0000e-01  -1.0000e+09\n   1.2500e+00   0.0000e+00\n[float32 (2, 2) cpu]",
                  text{{0.5, -1e9}, {1.25, 0}})
-    assert.equal("1.0000e+05  1.5000e+00 [float32 (2) cpu]", text{1e5, 1.5})
-    assert.equal("1.0000e-05  5.0000e-01 [float32 (2) cpu]", text{1e-5, 0.5})
-    assert.equal("2.0000e-05         nan  1.5000e-04 [float32 (3) cpu]", text{2e-5, 0 / 0, 1.5e-4})
-    assert.equal("   0.0002  9000.5000 [float32 (2) cpu]", text{2e-4, 9000.5})
+    assert.equal("2.0000e-04  9.0005e+03 [float32 (2) cpu]", text{2e-4, 9000.5})
+    assert.equal("1234567.5000     1500.5000 [float32 (2) cpu]", text{1234567.5, 1500.5})
   end)
 
-  it("is none of one number", function()
+  it("stand for what is too small or too large for them", function()
+    assert.equal("1.0000e-05  -2.5000e-05 [float32 (2) cpu]", (text{1e-5, -2.5e-5}:gsub("^ +", "")))
+    assert.equal("2.0000e-05         nan  1.5000e-04 [float32 (3) cpu]", text{2e-5, 0 / 0, 1.5e-4})
     assert.equal("1.0000e-05 [float32 (1) cpu]", text{1e-5})
     assert.equal("5.0001e+09 [float32 (1) cpu]", text{5000050000.0})
+    assert.equal("1.5000e-320 [float64 (1) cpu]", text({1.5e-320}, {dtype = "float64"}))
+    assert.equal("100000000.5000  1.0000e+08",
+                 heed.tensor(1e8 + 0.5, {dtype = "float64"}):format("%.4f") .. "  " ..
+                 heed.tensor(1e8 + 0.5, {dtype = "float64"}))
   end)
 
-  it("stands nowhere else", function()
-    assert.equal(" 99999.5000 [float32 (1) cpu]", " " .. text{99999.5})
+  it("stand nowhere else", function()
+    assert.equal("99999.5000 [float32 (1) cpu]", text{99999.5})
     assert.equal("0.0001  0.0002 [float32 (2) cpu]", text{1e-4, 2e-4})
     assert.equal("100000  250000 [float32 (2) cpu]", text{1e5, 2.5e5})
+    assert.equal("     1  250000 [float32 (2) cpu]", text{1.0, 2.5e5})
     assert.equal("0  0 [float32 (2) cpu]", tostring(heed.zeros(2)))
     assert.equal("inf [float32 (1) cpu]", text{math.huge})
+    assert.equal("0.0000  0.5000     inf [float32 (3) cpu]", text{0, 0.5, math.huge})
   end)
 end)
 
@@ -218,7 +242,7 @@ describe("printoptions", function()
     assert.equal("0.33", text(1 / 3))
     heed.printoptions{width = 20}
     assert.matches("^columns 1 to 3:", text{{0.5, 1, 2, 3}})
-    assert.equal("2.51e+05  1.50e+03 [float32 (2) cpu]", text{250500.5, 1500.5})
+    assert.equal("2.51e+06  1.50e+03 [float32 (2) cpu]", text{2505000.5, 1500.5})
     heed.printoptions{edge = 1}
     assert.matches("^ +1  %.%.%. +2000 %[", tostring(heed.arange(2000)))
   end)

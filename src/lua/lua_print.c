@@ -25,7 +25,6 @@ typedef struct style {
   bool integers;                   /* floats that all are whole numbers */
   bool scientific;                 /* each with an exponent of its own */
   double least, most;              /* sizes of what is neither 0 nor infinite; 0: there is none */
-  double scale;                    /* common to all, or 1 */
   int width;                       /* of a column */
   int64_t visited;                 /* elements so far */
 } style;
@@ -64,7 +63,7 @@ static void write_number (const style *s, double x, char text[CELL]) {
   else if (isinf(x)) strcpy(text, x > 0 ? "inf" : "-inf");
   else if (s->format != NULL) snprintf(text, CELL, s->format, x);
   else if (s->scientific) snprintf(text, CELL, "%.*e", s->b->precision, x);
-  else snprintf(text, CELL, "%.*f", s->integers ? 0 : s->b->precision, x / s->scale);
+  else snprintf(text, CELL, "%.*f", s->integers ? 0 : s->b->precision, x);
   put_point(text);
 }
 
@@ -130,35 +129,23 @@ static void note_width (style *s, int64_t i) {
 }
 
 
-/* Would the digits show nothing, or too much? (The float32 of 1e-4 lies a little below it.) */
-static bool needs_exponent (double size) {
-  return size >= 1e5 || (size > 0 && size < 0.9999999e-4);
-}
-
-
-static void choose_scale (style *s) {
-  s->scale = pow(10, floor(log10(s->most)));
-  if (s->most / s->scale >= 10 - 0.5 * pow(10, -s->b->precision)) s->scale *= 10;
-  if (s->scale == 0) s->scale = 5e-324;          /* below the smallest power of ten */
-}
-
-
 /*
-** Beyond what the digits show, sizes that differ no more than a thousandfold have one scale. Sizes
-** that differ by more have exponents, as in PyTorch: a scale would hide the small ones.
+** PyTorch's rule, of the least and the largest size: would the digits hide the small ones, or show
+** too much of the large ones? (The float32 of 1e-4 lies a little below it.)
 */
+static bool need_exponents (double least, double most) {
+  return most > 1e8 || (least > 0 && (least < 0.9999999e-4 || most / least > 1000));
+}
+
+
+/* Whole numbers are written whole, where that takes no more than nine digits. */
 static void choose_notation (style *s) {
   s->integers = s->integers && s->most < 1e9;
-  if (s->integers) return;
-  bool extreme = needs_exponent(s->most);
-  double differ = s->most / s->least, bound = s->b->precision < 3 ? pow(10, s->b->precision) : 1000;
-  s->scientific = extreme ? differ > bound || differ == 1 : needs_exponent(s->least);
-  if (extreme && !s->scientific) choose_scale(s);
+  s->scientific = !s->integers && need_exponents(s->least, s->most);
 }
 
 
 static void choose_style (style *s) {
-  s->scale = 1;
   s->integers = true;
   s->width = 0;
   if (s->type == HEED_FLOAT64 && s->format == NULL) {
@@ -188,7 +175,7 @@ static void add_row (const style *s, luaL_Buffer *out, int64_t from, int64_t n, 
                      int64_t last) {
   char text[CELL];
   for (int64_t i = first; i < last; i++) {
-    if (i > first || s->rank > 1) luaL_addstring(out, "  ");
+    luaL_addstring(out, "  ");
     if (at_gap(s, i, n)) {
       luaL_addstring(out, "...  ");
       i = n - s->edge;
@@ -264,23 +251,31 @@ static void add_slices (const style *s, luaL_Buffer *out, int axis, int64_t from
 }
 
 
-static void add_scale (const style *s, luaL_Buffer *out) {
+/* A vector that is too wide goes on in lines of as many elements as fit; the footer follows. */
+static void add_vector (const style *s, luaL_Buffer *out) {
   char text[CELL];
-  if (s->scale == 1) return;
-  snprintf(text, sizeof text, "%.0e *", s->scale);
-  luaL_addstring(out, text);
-  luaL_addchar(out, s->rank == 1 ? ' ' : '\n');
+  int64_t n = s->size[0], fit = (s->b->width + 2) / (s->width + 2);
+  if (fit < 1) fit = 1;
+  bool wraps = (at_gap(s, s->edge, n) ? 2 * s->edge + 1 : n) > fit;
+  for (int64_t i = 0, place = 0; i < n; i++, place++) {
+    if (place > 0) luaL_addstring(out, place % fit == 0 ? "\n" : "  ");
+    if (at_gap(s, i, n)) {
+      add_padded(out, "...", wraps ? s->width : 0);
+      i = n - s->edge - 1;
+      continue;
+    }
+    poll(s->L, i);
+    write_element(s, i, text);
+    add_padded(out, text, s->width);
+  }
+  luaL_addchar(out, wraps ? '\n' : ' ');
 }
 
 
 static void add_body (const style *s, luaL_Buffer *out, const int64_t *sizes) {
   int64_t position[HEED_RANK] = {0};
-  add_scale(s, out);
   if (s->rank > 1) add_slices(s, out, 0, 0, sizes, position);
-  else {
-    add_row(s, out, 0, s->size[0], 0, s->size[0]);
-    luaL_addchar(out, ' ');
-  }
+  else add_vector(s, out);
 }
 
 
@@ -312,8 +307,7 @@ static void add_footer (luaL_Buffer *out, const heed_tensor *t) {
 static int push_single (style *s) {
   char text[CELL];
   double x = s->type == HEED_FLOAT64 ? number_at(s, 0) : 0;
-  s->scale = 1;
-  s->scientific = needs_exponent(fabs(x));
+  s->scientific = isfinite(x) && need_exponents(fabs(x), fabs(x));
   write_element(s, 0, text);
   lua_pushstring(s->L, text);
   return 1;
