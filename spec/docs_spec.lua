@@ -119,7 +119,8 @@ end
 
 describe("names", function()
   local documented, Tensor = dofile(REFERENCE)
-  for _, name in ipairs{"accuracy", "capture", "generate", "load", "sample", "save", "train"} do
+  for _, name in ipairs{"accuracy", "capture", "confusion_matrix", "f1", "generate", "load",
+                        "perplexity", "precision", "recall", "sample", "save", "train"} do
     assert(heed[name])                                       -- loads them
   end
 

@@ -26,8 +26,9 @@ local parts = {
   position = "position", tasks = "tasks", train = "train",
 }
 local functions = {
-  accuracy = "data", capture = "capture", generate = "generate", help = "help", load = "save",
-  sample = "generate", save = "save",
+  accuracy = "data", capture = "capture", confusion_matrix = "data", f1 = "data",
+  generate = "generate", help = "help", load = "save", perplexity = "data", precision = "data",
+  recall = "data", sample = "generate", save = "save",
 }
 
 -- The names of all parts and functions, loaded or not.

@@ -42,6 +42,7 @@ calls.objects = {
   mask = function() return heed.mask.causal() end,
   optimizer = function() return heed.optim.SGD(nn.Linear(2, 2):parameters()) end,
   picture = function() return heed.plot.heat{{1, 2}, {3, 4}} end,
+  plateau = function() return heed.optim.plateau() end,
   positions = function() return heed.position.Learned(4, 4) end,
   scaler = function() return heed.optim.Scaler() end,
   vocabulary = function() return data.chars("abc") end,

@@ -262,6 +262,31 @@ end
 
 class("schedules.cosine.given", scheduled "cosine", {min = 0.1})
 class("schedules.linear.given", scheduled "linear", {from = 2, to = 0.5})
+class("heed.one_cycle.options", function(o)
+  local schedule, factors = optim.one_cycle(8, o), {}
+  for step = 1, 9 do factors[step] = schedule(step) end
+  return factors
+end, {pct_start = 0.5, anneal_strategy = "linear", div_factor = 5, final_div_factor = 10,
+      three_phase = true})
+
+class("heed.plateau.options", function(o)
+  local plateau, factors = optim.plateau(o), {}
+  for i, loss in ipairs{3, 2, 1.00005, 1} do
+    plateau:update(loss)
+    factors[i] = plateau(1)
+  end
+  for i = 5, 60 do
+    plateau:update(1 - i * 1e-5)
+    factors[i] = plateau(1)
+  end
+  for i = 61, 300 do
+    plateau:update(1)
+    factors[i] = plateau(1)
+  end
+  return factors
+end, {mode = "max", factor = 0.5, patience = 3, threshold = 1e-6, threshold_mode = "abs",
+      cooldown = 4, min = 0.05, eps = 1e-4})
+
 class("schedules.step.given", scheduled "step", {gamma = 0.5})
 
 

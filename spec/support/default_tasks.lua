@@ -69,6 +69,20 @@ class("data.accuracy.given", function(o)
 end, {ignore_index = 2, dim = 2})
 cases["data.accuracy.given.ignore_index"][2] = -7          -- then -100 is refused
 
+class("metrics.perplexity.given", function(o)
+  local logits = heed.tensor{{{3.0, 4}, {0, 1}}, {{0, 1}, {3, 5}}}
+  return data.perplexity(logits, heed.tensor{{2, 2}, {2, -100}}, o)
+end, {ignore_index = 2, dim = 2})
+cases["metrics.perplexity.given.ignore_index"][2] = -7
+
+class("heed.metrics.options", function(o)
+  local logits = heed.tensor{{{3.0, 4}, {0, 1}}, {{0, 1}, {3, 5}}}
+  return data.confusion_matrix(logits, heed.tensor{{2, 2}, {2, -100}}, o)
+end, {ignore_index = -7, dim = 2})
+class("heed.metrics.averages.options", function(o)
+  return data.precision({1, 1, 2, 2}, {1, 3, 3, 2}, o)
+end, {average = "micro", zero_division = 0.5})
+
 local LISTS <const> = {{5, 6}, {7}, {8, 9, 10}}
 
 class("heed.pad.options", function(o) return heed.pad(LISTS, o) end,

@@ -5,8 +5,9 @@ local heed = require "heed"
 
 local LIBRARIES <const> = {"", "coroutine", "debug", "io", "math", "os", "string", "table", "utf8"}
 local PARTS <const> = {
-  "accuracy", "bias", "capture", "data", "generate", "help", "load", "mask", "nn", "optim", "plot",
-  "position", "sample", "save", "tasks", "train",
+  "accuracy", "bias", "capture", "confusion_matrix", "data", "f1", "generate", "help", "load",
+  "mask", "nn", "optim", "perplexity", "plot", "position", "precision", "recall", "sample", "save", "tasks",
+  "train",
 }
 
 local inside = {}

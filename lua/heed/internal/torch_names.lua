@@ -178,6 +178,8 @@ torch_names.optim = {
   CosineAnnealingLR = "opt.lr = rate * heed.optim.cosine(steps)(step)",
   GradScaler = "heed.optim.Scaler{}",
   LinearLR = "opt.lr = rate * heed.optim.linear(steps)(step)",
+  OneCycleLR = "heed.optim.one_cycle(steps), of the largest rate",
+  ReduceLROnPlateau = "heed.optim.plateau{}; plateau:update(loss) after each validation",
   StepLR = "opt.lr = rate * heed.optim.step(steps)(step)",
   lr_scheduler = "opt.lr = rate * schedule(step), with one such as heed.optim.cosine(steps)",
   swa_utils = "heed.optim.EMA(model)",

@@ -24,6 +24,7 @@ for _, file in ipairs{"kinds", "clip", "schedules"} do
   for name, f in pairs(require("heed.optim." .. file)) do optim[name] = f end
 end
 optim.EMA = require("heed.optim.average").EMA
+optim.plateau = require("heed.optim.plateau").plateau
 optim.Scaler = require("heed.optim.scaler").Scaler
 
 

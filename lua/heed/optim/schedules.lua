@@ -1,11 +1,21 @@
 -- Schedules: functions from the step's number, which counts from 1, to what a rate is multiplied
 -- with.
 
+local heed = require "heed"
 local options = require "heed.internal.options"
 
 local schedules = {}
 
 ---@alias heed.Schedule fun(step: integer): number
+
+---@class heed.one_cycle.options
+---@field pct_start? number the part of the steps in which the rate grows; 0.3 unless given
+---@field anneal_strategy? "cos"|"linear" half a cosine wave or a line; "cos" unless given
+---@field div_factor? number by which the first rate is smaller than the largest; 25 unless given
+---@field final_div_factor? number by which the last rate is smaller than the first; 1e4 unless
+---given
+---@field three_phase? boolean down to the first rate as fast as up, then to the last one; false
+---unless given
 
 -- A schedule whose steps are checked; `who` made it.
 local function schedule(who, factor)
@@ -43,6 +53,64 @@ function schedules.linear(steps, given, ...)
   local n, o = check_schedule("optim.linear", {from = 1, to = 0}, steps, given, ...)
   return schedule("optim.linear", function(step)
     return o.from + (o.to - o.from) * math.min((step - 1) / n, 1)
+  end)
+end
+
+
+-- Half a cosine wave, or a line, from one factor to another; `done` is from 0 to 1.
+local ANNEALING <const> = {
+  cos = function(from, to, done) return to + (from - to) / 2 * (1 + math.cos(math.pi * done)) end,
+  linear = function(from, to, done) return from + (to - from) * done end,
+}
+
+local ONE_CYCLE <const> = {
+  anneal_strategy = "cos", div_factor = 25, final_div_factor = 1e4, pct_start = 0.3,
+  three_phase = false,
+}
+
+local function check_one_cycle(o)
+  local who <const> = "optim.one_cycle"
+  if not rawget(ANNEALING, o.anneal_strategy) then
+    heed.fail("%s: 'cos' or 'linear' expected as option anneal_strategy, got %s", who,
+              options.kind(o.anneal_strategy))
+  end
+  options.probability(who, "option pct_start", o.pct_start)
+  for _, name in ipairs{"div_factor", "final_div_factor"} do
+    if options.positive(who, "option " .. name, o[name]) == 0 then
+      heed.fail("%s: a finite number above 0 expected as option %s, got 0", who, name)
+    end
+  end
+end
+
+
+-- The phases of a cycle: where each ends, in steps from 0, and the factors there.
+local function phases_of(n, o)
+  local first, peak = 1 / o.div_factor, o.pct_start * n - 1
+  local last = {n - 1, first / o.final_div_factor}
+  if o.three_phase then return {{peak, 1}, {2 * o.pct_start * n - 2, first}, last}, first end
+  return {{peak, 1}, last}, first
+end
+
+
+---PyTorch's OneCycleLR: up to 1 from 1 / div_factor, then down to 1 / div_factor /
+---final_div_factor, where it stays. The optimiser's rate is max_lr; its momentum does not cycle.
+---@param steps integer
+---@param given? heed.one_cycle.options
+---@return heed.Schedule
+function schedules.one_cycle(steps, given, ...)
+  local n, o = check_schedule("optim.one_cycle", ONE_CYCLE, steps, given, ...)
+  check_one_cycle(o)
+  local phases, first = phases_of(n, o)
+  local anneal = ANNEALING[o.anneal_strategy]
+  return schedule("optim.one_cycle", function(step)
+    local at, begin, from = math.min(step, n) - 1, 0, first
+    for i, phase in ipairs(phases) do
+      local stop, to = phase[1], phase[2]
+      if at <= stop or i == #phases then
+        return anneal(from, to, stop > begin and (at - begin) / (stop - begin) or 1)
+      end
+      begin, from = stop, to
+    end
   end)
 end
 

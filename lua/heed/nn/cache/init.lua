@@ -27,6 +27,7 @@
 --   own(t)                                   a context's tensor, as the cache keeps it
 
 local recording = require "heed.internal.recording"
+local columns = require "heed.nn.cache.columns"
 local core = require "heed.core"
 local fixed = require "heed.nn.cache.fixed"
 local growing = require "heed.nn.cache.growing"
@@ -276,6 +277,29 @@ function Cache:truncate(n)
 end
 
 
+-- A slot whose tensors have no graph.
+local function detached(slot)
+  local function cut(t) return heed.keep(t:detach()) end
+  if slot.held then return {held = columns.map(slot.held, cut), step = slot.step} end
+  if not slot.context then return slot end
+  local context = {}
+  for name, t in pairs(slot.context) do context[name] = cut(t) end
+  return {context = context}
+end
+
+
+---Cuts the graph of what it holds, of contexts too: a later backward pass ends there. So
+---Transformer-XL (Z. Dai et al., 2019) trains, segment by segment.
+---@return heed.Cache self
+function Cache:detach()
+  steps.is_started(self, store_of(self))
+  local slots = {}
+  for use, slot in pairs(self.slots) do slots[use] = slot and detached(slot) end
+  core.set_fields{self, "slots", slots}
+  return self
+end
+
+
 ---A copy, which goes on by itself.
 ---@return heed.Cache
 function Cache:clone()
@@ -303,8 +327,8 @@ end
 
 
 options.guard(Cache, {
-  append = 4, attended = 1, clone = 0, commit = 1, context = 1, has_moved = 0, length = 0,
-  pass = math.huge, place = 4, positions = 2, reorder = 1, store = 2, truncate = 1,
+  append = 4, attended = 1, clone = 0, commit = 1, context = 1, detach = 0, has_moved = 0,
+  length = 0, pass = math.huge, place = 4, positions = 2, reorder = 1, store = 2, truncate = 1,
 }, {is = Cache.is, what = "a cache", variable = "cache"})
 
 
