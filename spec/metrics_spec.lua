@@ -219,7 +219,7 @@ describe("cache:detach", function()
   end
 
   it("ends gradients at the segment before, and changes no value", function()
-    local model, x = layers(), heed.randn(2, 6, 8)
+    local model, x = layers():to("float64"), heed.randn(2, 6, 8, {dtype = "float64"})
     local function gradients(detach)
       model:zero_grad()
       local cache = nn.Cache()
@@ -229,7 +229,7 @@ describe("cache:detach", function()
       else model(first, {cache = cache, causal = true}) end
       if detach == true then assert.equal(cache, cache:detach()) end
       local y = model(x:narrow(2, 4, 3), {cache = cache, causal = true})
-      y:square():sum():backward()
+      y:pow(3):sum():backward()           -- squares of what a norm gives add up to the same
       local list = {}
       for i, p in ipairs(model:parameters()) do list[i] = p.grad:clone() end
       return list, first.grad, y:detach()
@@ -242,7 +242,7 @@ describe("cache:detach", function()
     assert.is_true(y:equal(same))
     local differ = false
     for i, g in ipairs(cut) do
-      assert.is_true(g:allclose(apart[i], {atol = 1e-6}))
+      assert.is_true(g:allclose(apart[i], {atol = 1e-10}))
       differ = differ or not g:allclose(whole[i], {atol = 1e-4})
     end
     assert.is_true(differ)

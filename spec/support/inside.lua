@@ -6,8 +6,8 @@ local heed = require "heed"
 local LIBRARIES <const> = {"", "coroutine", "debug", "io", "math", "os", "string", "table", "utf8"}
 local PARTS <const> = {
   "accuracy", "bias", "capture", "confusion_matrix", "data", "f1", "generate", "help", "load",
-  "mask", "nn", "optim", "perplexity", "plot", "position", "precision", "recall", "sample", "save", "tasks",
-  "train",
+  "mask", "nn", "optim", "perplexity", "plot", "position", "precision", "recall", "sample", "save",
+  "tasks", "train",
 }
 
 local inside = {}

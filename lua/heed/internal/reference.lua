@@ -434,7 +434,8 @@ end
 -- The names in a table of heed's own file, with their files: `parts`, and `functions`.
 local function names_in(text, table_name)
   local list = {}
-  for name, file in text:match("local " .. table_name .. " = (%b{})"):gmatch('([%w_]+) = "(%w+)"') do
+  local written = text:match("local " .. table_name .. " = (%b{})")
+  for name, file in written:gmatch('([%w_]+) = "(%w+)"') do
     list[#list + 1] = {name = name, file = file}
   end
   return list
