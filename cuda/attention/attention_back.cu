@@ -8,42 +8,41 @@
 ** the biases by distance a third pass goes along the diagonals.
 */
 
-#include "cuda/attention/ways.h"
+#include "cuda/attention/attention_back.h"
 
 #define ROWS_THREADS 128           /* of prepare_rows: one for each query */
 
 
 /*
 ** {==================================================================
-** A number for each query: lse as an exponent of 2, and delta
+** Two numbers for each query: lse as an exponent of 2, and delta
 ** ===================================================================
 */
-
-template <class T> INLINE T *lse_of_rows (const attend &a) { return (T *)a.rows; }
-template <class T> INLINE T *delta_of_rows (const attend &a) {
-  return (T *)a.rows + a.B * a.H * a.T;
-}
-
 
 /*
 ** Where nothing is attended to, lse becomes +inf, as weights are 2^-inf then. Delta is summed in
 ** the order of dp, so that the two are equal where a query attends to one key only.
 */
+template <class S, class T> INLINE T delta_of (const attend &a, const tile &x) {
+  const S *g = (const S *)a.g.data + row_at(a.g, x, x.i);
+  const S *y = (const S *)a.y.data + row_at(a.y, x, x.i);
+  T sum = 0;
+  for (int64_t d = 0; d < a.Dv; d++)
+    sum = multiply_add((T)wide(g[d * a.g.stride[3]]), (T)wide(y[d * a.y.stride[3]]), sum);
+  if (a.g_lse.data != NULL) sum -= ((const T *)a.g_lse.data)[row_at(a.g_lse, x, x.i)];
+  return sum;
+}
+
+
 template <class S> KERNEL prepare_rows (__grid_constant__ const attend a) {
   typedef COMPUTED(S) T;
-  const int64_t n = a.B * a.H * a.T;
+  const int64_t rows = prepared_rows(a), n = a.B * a.H * rows;
   for (int64_t r = first_index(); r < n; r += index_step()) {
-    const tile x = tile_of(r / a.T / a.H, r / a.T % a.H, r % a.T, 0);
-    const S *g = (const S *)a.g.data + row_at(a.g, x, x.i);
-    const S *y = (const S *)a.y.data + row_at(a.y, x, x.i);
-    T sum = 0;
-    for (int64_t d = 0; d < a.Dv; d++)
-      sum = multiply_add((T)wide(g[d * a.g.stride[3]]), (T)wide(y[d * a.y.stride[3]]), sum);
-    if (a.g_lse.data != NULL)
-      sum -= ((const T *)a.g_lse.data)[row_at(a.g_lse, x, x.i)];
-    const T lse = ((const T *)a.lse.data)[row_at(a.lse, x, x.i)] * (T)LOG2E;
+    const tile x = tile_of(r / rows / a.H, r / rows % a.H, r % rows, 0);
+    const bool inside = x.i < a.T;
+    const T lse = inside ? ((const T *)a.lse.data)[row_at(a.lse, x, x.i)] * (T)LOG2E : (T)INFINITY;
     lse_of_rows<T>(a)[r] = lse == -(T)INFINITY ? (T)INFINITY : lse;
-    delta_of_rows<T>(a)[r] = sum;
+    delta_of_rows<T>(a)[r] = inside ? delta_of<S, T>(a, x) : (T)0;
   }
 }
 
@@ -69,7 +68,7 @@ INLINE void weigh_line (T *of_p, T *of_dp, const T *relative, const attend &a, c
                         unsigned may, int i, bool to_bias) {
   const int row = x.i + tile_y() * FEW(T) + i, key = x.j + tile_x() * FEW(T);
   const bool inside = row < a.T;
-  const int64_t at = (x.b * a.H + x.h) * a.T + row;
+  const int64_t at = prepared_row(a, x, row);
   const T lse = inside ? lse_of_rows<T>(a)[at] : (T)INFINITY;
   const T delta = inside ? delta_of_rows<T>(a)[at] : (T)0;
   few<T> p = own_line(of_p, i), ds = own_line(of_dp, i), factor;
@@ -334,12 +333,7 @@ static unsigned groups_of (int64_t columns, int of_block) {
 template <class S, int WIDE> static const char *back_with (cuda *self, attend a) {
   typedef COMPUTED(S) T;
   const size_t shared = 3 * TILE_SIZE(T) * sizeof(T);
-  const int64_t n = a.B * a.H * a.T;
-  a.rows = cuda_scratch(self, (size_t)(2 * n) * sizeof(T));
-  if (a.rows == NULL) return cuda_no_memory;
-  const char *why = launch(self, cuda_blocks(self, n, ROWS_THREADS), dim3(ROWS_THREADS), 0,
-                           prepare_rows<S>, a);
-  if (why == NULL) why = cuda_find_ids(self, &a.mask, a.B, SIDE(T));
+  const char *why = cuda_find_ids(self, &a.mask, a.B, SIDE(T));
   if (why == NULL && a.drelative.data != NULL) why = back_relative<S>(self, a);
   if (why != NULL) return why;
   a.tiles = tiles_of<T>(a.T);
@@ -361,8 +355,25 @@ static const char *back_exact (cuda *self, const attend &a) {
 
 
 static const attention_way ways[] = {
+  {"fast", attention_fits_fast_back, back_fast},
   {"exact", attention_fits_exact, back_exact}
 };
+
+
+template <class S> static const char *prepare (cuda *self, attend *a) {
+  const int64_t n = a->B * a->H * prepared_rows(*a);
+  a->rows = cuda_scratch(self, (size_t)(2 * n) * sizeof(COMPUTED(S)));
+  if (a->rows == NULL) return cuda_no_memory;
+  return launch(self, cuda_blocks(self, n, ROWS_THREADS), dim3(ROWS_THREADS), 0, prepare_rows<S>,
+                *a);
+}
+
+
+static const char *prepare_and_take (cuda *self, attend a) {
+  const char *why = NULL;
+  FOR_FLOAT(a.q.type, why = prepare<S>(self, &a))
+  return why != NULL ? why : attention_take(self, ways, a);
+}
 
 
 const char *cuda_attention_back (cuda *self, const work *w) {
@@ -384,5 +395,5 @@ const char *cuda_attention_back (cuda *self, const work *w) {
   for (int i = ATTENTION_GRADIENT; i <= ATTENTION_OUTPUT; i++)
     fits &= attention_fits(&w->in[i], a.q.type, false);
   for (int i = 0; i < ATTENTION_DRELATIVE; i++) fits &= attention_fits(&w->out[i], a.q.type, false);
-  return fits ? attention_take(self, ways, a) : attention_types(self);
+  return fits ? prepare_and_take(self, a) : attention_types(self);
 }

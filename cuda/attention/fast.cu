@@ -13,6 +13,11 @@ static bool is_aligned (const head_operand &o) {
 }
 
 
+static bool has_options (const attend &a) {
+  return a.cap != 0 || a.bias.data != NULL || a.relative.data != NULL || a.drop != 0;
+}
+
+
 bool attention_fits_fast (const cuda *, const attend &a) {
   const heed_type type = a.q.type;
   if (type != HEED_BFLOAT16 && type != HEED_FLOAT16) return false;
@@ -27,4 +32,14 @@ bool attention_fits_fast (const cuda *, const attend &a) {
 
 const char *attend_fast (cuda *self, const attend &a) {
   return a.q.type == HEED_BFLOAT16 ? attend_bfloat16(self, a) : attend_float16(self, a);
+}
+
+
+bool attention_fits_fast_back (const cuda *self, const attend &a) {
+  return attention_fits_fast(self, a) && !has_options(a) && is_aligned(a.g);
+}
+
+
+const char *back_fast (cuda *self, const attend &a) {
+  return a.q.type == HEED_BFLOAT16 ? back_bfloat16(self, a) : back_float16(self, a);
 }

@@ -26,14 +26,14 @@ template <int WIDTH_, bool RICH_> struct fast {
   static constexpr int PIECES = WIDTH == 64 && !RICH ? 2 : 1;      /* both, and it would spill */
   static constexpr int WARPS = WIDTH == 256 || PIECES == 2 ? 4 : 8;
   static constexpr int ROWS = 16 * PIECES * WARPS;
-  static constexpr int KEYS = WIDTH == 256 ? 32 : 64;
+  static constexpr int STEP = WIDTH == 256 ? 32 : 64;      /* keys of a tile */
   static constexpr int THREADS = 32 * WARPS;
   static constexpr int BLOCKS = WARPS == 8 ? 1 : 2;        /* of a multiprocessor, at least */
   static constexpr int ROW = 2 * WIDTH;                    /* bytes */
 };
 
 template <int WIDTH, bool RICH> struct tiling<fast<WIDTH, RICH>> {
-  static constexpr int rows = fast<WIDTH, RICH>::ROWS, keys = fast<WIDTH, RICH>::KEYS;
+  static constexpr int rows = fast<WIDTH, RICH>::ROWS, keys = fast<WIDTH, RICH>::STEP;
 };
 
 #define FAST_WIDTH 256             /* the most */
@@ -49,9 +49,19 @@ template <int WIDTH, bool RICH> struct tiling<fast<WIDTH, RICH>> {
 template <class G> INLINE uint32_t queries_at (uint32_t start) { return start; }
 template <class G> INLINE uint32_t keys_at (uint32_t start) { return start + G::ROWS * G::ROW; }
 template <class G> INLINE uint32_t values_at (uint32_t start) {
-  return start + (G::ROWS + G::KEYS) * G::ROW;
+  return start + (G::ROWS + G::STEP) * G::ROW;
 }
-template <class G> HOST_TOO int tiles_bytes (void) { return (G::ROWS + 2 * G::KEYS) * G::ROW; }
+template <class G> HOST_TOO int tiles_bytes (void) { return (G::ROWS + 2 * G::STEP) * G::ROW; }
+
+
+/* Moves x to the next tile of a line: its kind, or NONE behind the last. */
+template <class G, int DI, int DJ>
+INLINE unsigned next_of_line (tile_line<DI, DJ> &l, const attend_mask &m, tile &x) {
+  unsigned kind = TILE_NONE;
+#pragma unroll 1
+  while (kind == TILE_NONE && more_tiles<G>(l, m, x)) kind = next_tile<G>(l, x);
+  return kind;
+}
 
 
 /* Columns are computed 32 at a time, as few as there are. */
@@ -112,7 +122,7 @@ template <class G> INLINE uint32_t matrices_at (uint32_t lane, int rows, int pai
 */
 
 /* Scores of a tile, then weights: at[piece][8 keys][]. */
-template <class G> struct shares { float at[G::PIECES][G::KEYS / 8][4]; };
+template <class G> struct shares { float at[G::PIECES][G::STEP / 8][4]; };
 
 /* Queries after the keys so far: an online softmax. */
 template <class G> struct rows_so_far {
@@ -139,18 +149,18 @@ template <class G> INLINE void begin_rows (rows_so_far<G> &p) {
 }
 
 
-/* s = q k^T, of numbers up to 'depth'. */
+/* s = q k^T of this warp's rows of one tile and all of another, of numbers up to 'depth'. */
 template <class S, class G>
-INLINE void multiply_queries (shares<G> &s, uint32_t start, int64_t depth) {
+INLINE void multiply_queries (shares<G> &s, uint32_t queries, uint32_t keys, int64_t depth) {
   const int warp = (int)threadIdx.x / 32;
-  const uint32_t q = lane_across<G>(queries_at<G>(start)) + warp * G::PIECES * 16 * G::ROW;
-  const uint32_t k = lane_along<G>(keys_at<G>(start));
-  EACH(i, G::PIECES) EACH(j, G::KEYS / 8) EACH(e, 4) s.at[i][j][e] = 0;
+  const uint32_t q = lane_across<G>(queries) + warp * G::PIECES * 16 * G::ROW;
+  const uint32_t k = lane_along<G>(keys);
+  EACH(i, G::PIECES) EACH(j, G::STEP / 8) EACH(e, 4) s.at[i][j][e] = 0;
   EACH(d, G::WIDTH / 16) {
     uint32_t a[G::PIECES][4];
     if (beyond(16 * d, depth)) break;
     EACH(i, G::PIECES) ptx_load_matrices(a[i], matrices_at<G>(q, i, d));
-    EACH(j, G::KEYS / 16) {
+    EACH(j, G::STEP / 16) {
       uint32_t b[4];
       ptx_load_matrices(b, matrices_at<G>(k, j, d));
       EACH(i, G::PIECES) {
@@ -179,10 +189,10 @@ INLINE float larger_of (float x, float y) { return fmaxf(x, y); }      /* of a n
 template <class G> INLINE void online_softmax (rows_so_far<G> &p, shares<G> &s, float factor) {
   EACH(i, G::PIECES) EACH(h, 2) {
     float top = p.top[i][h], sum = 0;
-    EACH(j, G::KEYS / 8) top = fmaxf(top, fmaxf(s.at[i][j][2 * h], s.at[i][j][2 * h + 1]));
+    EACH(j, G::STEP / 8) top = fmaxf(top, fmaxf(s.at[i][j][2 * h], s.at[i][j][2 * h + 1]));
     top = quad_reduce(larger_of, top);
     const float base = top == -INFINITY ? 0.0f : __fmul_rn(top, factor);
-    EACH(j, G::KEYS / 8) EACH(e, 2) {
+    EACH(j, G::STEP / 8) EACH(e, 2) {
       float &x = s.at[i][j][2 * h + e];
       x = ptx_exp2(fmaf(x, factor, -base));
       sum += x;
@@ -205,23 +215,60 @@ template <class S> INLINE void pack_weights (uint32_t (&a)[4], const float (&s)[
 }
 
 
-/* y += weights times values, of columns up to 'columns'. */
+/* y += weights times the values of a tile, of columns up to 'columns'. */
 template <class S, class G>
-INLINE void add_values (rows_so_far<G> &p, const shares<G> &s, uint32_t start, int64_t columns) {
-  const uint32_t v = lane_across<G>(values_at<G>(start));
-  uint32_t a[G::PIECES][G::KEYS / 16][4];
-  EACH(i, G::PIECES) EACH(k, G::KEYS / 16)
+INLINE void add_values (float (&y)[G::PIECES][G::WIDTH / 8][4], const shares<G> &s, uint32_t values,
+                        int64_t columns) {
+  const uint32_t v = lane_across<G>(values);
+  uint32_t a[G::PIECES][G::STEP / 16][4];
+  EACH(i, G::PIECES) EACH(k, G::STEP / 16)
     pack_weights<S>(a[i][k], s.at[i][2 * k], s.at[i][2 * k + 1]);
   EACH(c, G::WIDTH / 16) {
     if (beyond(16 * c, columns)) break;
-    EACH(k, G::KEYS / 16) {
+    EACH(k, G::STEP / 16) {
       uint32_t b[4];
       ptx_load_transposed(b, matrices_at<G>(v, k, c));
       EACH(i, G::PIECES) {
-        ptx_multiply(p.y[i][2 * c], a[i][k], b[0], b[1], S());
-        ptx_multiply(p.y[i][2 * c + 1], a[i][k], b[2], b[3], S());
+        ptx_multiply(y[i][2 * c], a[i][k], b[0], b[1], S());
+        ptx_multiply(y[i][2 * c + 1], a[i][k], b[2], b[3], S());
       }
     }
+  }
+}
+
+
+/* Is one of this thread's results not finite? */
+template <class G> INLINE bool not_all_finite (const float (&y)[G::PIECES][G::WIDTH / 8][4]) {
+  float zero = 0;
+  EACH(i, G::PIECES) EACH(c, G::WIDTH / 8) EACH(e, 4) zero = fmaf(y[i][c][e], 0.0f, zero);
+  return zero != 0;
+}
+
+
+/* Two neighbours of a row of results. */
+template <class S>
+INLINE void store_pair (S *row, const head_operand &o, int64_t column, int64_t columns, float low,
+                        float high, bool paired) {
+  if (paired && column + 1 < columns) {
+    *(uint32_t *)(row + column) = (uint32_t)convert<S>(low).bits
+                                  | (uint32_t)convert<S>(high).bits << 16;
+    return;
+  }
+  if (column < columns) row[column * o.stride[3]] = convert<S>(low);
+  if (column + 1 < columns) row[(column + 1) * o.stride[3]] = convert<S>(high);
+}
+
+
+/* This lane's share of a row of results times 'factor': of its upper row, or of the lower one. */
+template <class S, class G>
+INLINE void store_row (const head_operand &o, int64_t start, int64_t columns,
+                       const float (&y)[G::WIDTH / 8][4], int lower, float factor) {
+  S *to = (S *)o.data + start;
+  const bool paired = o.stride[3] == 1 && ((uintptr_t)to & 3) == 0;
+  EACH(c, G::WIDTH / 8) {
+    if (beyond(8 * c, columns)) break;
+    store_pair(to, o, 8 * c + 2 * (lane_of() & 3), columns, y[c][2 * lower] * factor,
+               y[c][2 * lower + 1] * factor, paired);
   }
 }
 
@@ -273,7 +320,7 @@ template <class S, class G>
 INLINE void add_any_values (rows_so_far<G> &p, const shares<G> &s, uint32_t start,
                             int64_t columns, float zero) {
   const uint32_t v = lane_across<G>(values_at<G>(start));
-  EACH(i, G::PIECES) EACH(k, G::KEYS / 16) {
+  EACH(i, G::PIECES) EACH(k, G::STEP / 16) {
     const float (&s0)[4] = s.at[i][2 * k], (&s1)[4] = s.at[i][2 * k + 1];
     uint32_t a[4], takes[4];
     pack_weights<S>(a, s0, s1);

@@ -18,20 +18,10 @@
 #include "cuda/attention/fast_scores.h"
 
 
-/* Moves x to the next tile of keys: its kind, or NONE behind the last. */
-template <class G>
-INLINE unsigned next_keys (tile_line<0, 1> &keys, const attend_mask &m, tile &x) {
-  unsigned kind = TILE_NONE;
-#pragma unroll 1
-  while (kind == TILE_NONE && more_tiles<G>(keys, m, x)) kind = next_tile<G>(keys, x);
-  return kind;
-}
-
-
 template <class S, class G>
 INLINE void copy_keys (uint32_t to, const attend &a, const head_operand &o, const tile &x,
                        int64_t columns) {
-  copy_rows<S, G, G::KEYS>(to, o, head_at(o, x.b, x.h / a.shared), x.j, (int)a.S, (int)columns);
+  copy_rows<S, G, G::STEP>(to, o, head_at(o, x.b, x.h / a.shared), x.j, (int)a.S, (int)columns);
 }
 
 
@@ -43,7 +33,7 @@ INLINE void attend_all (const attend &a, tile x, rows_so_far<G> &p, unsigned cha
   float *distances = distances_of<G>(memory);
   tile_line<0, 1> keys(x);
   begin_rows(p);
-  unsigned kind = next_keys<G>(keys, a.mask, x);
+  unsigned kind = next_of_line<G>(keys, a.mask, x);
   if (kind != TILE_NONE) copy_keys<S, G>(keys_at<G>(shared), a, a.k, x, a.D);
   ptx_commit();
 #pragma unroll 1
@@ -56,8 +46,8 @@ INLINE void attend_all (const attend &a, tile x, rows_so_far<G> &p, unsigned cha
     copy_keys<S, G>(values_at<G>(shared), a, a.v, now, a.Dv);
     ptx_commit();
     if (G::RICH && a.relative.data != NULL) load_distances<G>(distances, a, now);
-    if (own != TILE_NONE) multiply_queries<S>(s, shared, a.D);
-    kind = next_keys<G>(keys, a.mask, x);
+    if (own != TILE_NONE) multiply_queries<S>(s, queries_at<G>(shared), keys_at<G>(shared), a.D);
+    kind = next_of_line<G>(keys, a.mask, x);
     ptx_wait<0>();
     __syncthreads();               /* values are there, nobody reads the keys any more */
     if (kind != TILE_NONE) copy_keys<S, G>(keys_at<G>(shared), a, a.k, x, a.D);
@@ -68,31 +58,9 @@ INLINE void attend_all (const attend &a, tile x, rows_so_far<G> &p, unsigned cha
     online_softmax(p, s, G::RICH ? 1.0f : (float)a.factor);
     if (G::RICH && a.drop != 0) drop_weights(s, a, now);
     if (any) add_any_values<S>(p, s, shared, a.Dv, a.mask.n > 0 ? 0.0f : MARK_NAN);
-    else add_values<S>(p, s, shared, a.Dv);
+    else add_values<S, G>(p.y, s, values_at<G>(shared), a.Dv);
   }
   ptx_wait<0>();
-}
-
-
-/* Is a result not finite in any thread of the block? Nobody reads tiles any more, then. */
-template <class G> INLINE bool any_not_finite (const rows_so_far<G> &p) {
-  float zero = 0;
-  EACH(i, G::PIECES) EACH(c, G::WIDTH / 8) EACH(e, 4) zero = fmaf(p.y[i][c][e], 0.0f, zero);
-  return __syncthreads_or(zero != 0);
-}
-
-
-/* Two neighbours of a row of y. */
-template <class S>
-INLINE void store_pair (S *row, const head_operand &o, int64_t column, int64_t columns, float low,
-                        float high, bool paired) {
-  if (paired && column + 1 < columns) {
-    *(uint32_t *)(row + column) = (uint32_t)convert<S>(low).bits
-                                  | (uint32_t)convert<S>(high).bits << 16;
-    return;
-  }
-  if (column < columns) row[column * o.stride[3]] = convert<S>(low);
-  if (column + 1 < columns) row[(column + 1) * o.stride[3]] = convert<S>(high);
 }
 
 
@@ -100,21 +68,14 @@ INLINE void store_pair (S *row, const head_operand &o, int64_t column, int64_t c
 template <class S, class G>
 INLINE void end_rows (const attend &a, const tile &x, rows_so_far<G> &p, float factor) {
   const int l = lane_of();
-  const head_operand &o = a.y;
   EACH(i, G::PIECES) EACH(h, 2) {
     const float sum = quad_reduce(plus(), p.sum[i][h]), share = sum == 0 ? 0.0f : 1 / sum;
     const int row = own_row<G>(x, i) + 8 * h;
     if (row >= a.T) continue;
-    S *to = (S *)o.data + row_at(o, x, row);
-    const bool paired = o.stride[3] == 1 && ((uintptr_t)to & 3) == 0;
     if ((l & 3) == 0)
       ((float *)a.lse.data)[row_at(a.lse, x, row)] =
           (p.top[i][h] * factor + log2f(sum)) * (float)LOG_OF_2;
-    EACH(c, G::WIDTH / 8) {
-      if (beyond(8 * c, a.Dv)) break;
-      store_pair(to, o, 8 * c + 2 * (l & 3), a.Dv, p.y[i][c][2 * h] * share,
-                 p.y[i][c][2 * h + 1] * share, paired);
-    }
+    store_row<S, G>(a.y, row_at(a.y, x, row), a.Dv, p.y[i], h, share);
   }
 }
 
@@ -133,14 +94,14 @@ KERNEL __launch_bounds__(G::THREADS, G::BLOCKS) attend_tiles (__grid_constant__ 
 #pragma unroll 1
   do {
     attend_all<S, G>(a, x, p, memory, any);
-    any = !any && any_not_finite(p);
+    any = !any && __syncthreads_or(not_all_finite<G>(p.y));
   } while (any);
   end_rows<S>(a, x, p, G::RICH ? 1.0f : (float)a.factor);
 }
 
 
 template <class S, class G> static const char *run_fast (cuda *self, attend a) {
-  const char *why = cuda_find_ids(self, &a.mask, a.B, G::KEYS);
+  const char *why = cuda_find_ids(self, &a.mask, a.B, G::STEP);
   if (why != NULL) return why;
   a.tiles = (a.T + G::ROWS - 1) / G::ROWS;
   const int shared = tiles_bytes<G>() + (G::RICH ? distances_bytes<G>() : 0);

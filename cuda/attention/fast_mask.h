@@ -136,12 +136,12 @@ INLINE uint32_t word_of_pairs (const attend_mask &m, int b, int h, int i, int j)
 template <class G>
 INLINE void mask_scores (shares<G> &s, const attend_mask &m, const tile &x, unsigned kind) {
   const int l = lane_of();
-  if (kind == TILE_ALL && x.j + G::KEYS <= m.S) return;
+  if (kind == TILE_ALL && x.j + G::STEP <= m.S) return;
   EACH(i, G::PIECES) {
-    const int own = x.j + (G::KEYS == 64 ? (l >> 1 & 1) * 32 : 0);
+    const int own = x.j + (G::STEP == 64 ? (l >> 1 & 1) * 32 : 0);
     uint32_t word = word_between(0, (int64_t)m.S - 1 - own);
     if (kind == TILE_SOME) word &= word_of_pairs(m, x.b, x.h, own_row<G>(x, i) + (l & 1) * 8, own);
-    EACH(h, 2) EACH(t, G::KEYS / 32) {
+    EACH(h, 2) EACH(t, G::STEP / 32) {
       const uint32_t bits = __shfl_sync(FULL, word, (l & ~3) | h | t << 1) >> (l & 3) * 2;
       EACH(j, 4) EACH(e, 2)
         if (!(bits >> (8 * j + e) & 1)) s.at[i][4 * t + j][2 * h + e] = -INFINITY;

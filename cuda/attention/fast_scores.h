@@ -13,14 +13,14 @@ template <class G> INLINE float *distances_of (unsigned char *shared) {
   return (float *)(shared + tiles_bytes<G>());
 }
 template <class G> HOST_TOO int distances_bytes (void) {
-  return (G::ROWS + G::KEYS) * (int)sizeof(float);
+  return (G::ROWS + G::STEP) * (int)sizeof(float);
 }
 
 
 /* The bias of row r and column c becomes to[KEYS - 1 + r - c]. */
 template <class G> INLINE void load_distances (float *to, const attend &a, const tile &x) {
-  const int64_t from = (int64_t)x.i - x.j - G::KEYS + a.S, start = x.h * a.relative.stride[0];
-  for (int e = (int)threadIdx.x; e < G::ROWS + G::KEYS - 1; e += G::THREADS) {
+  const int64_t from = (int64_t)x.i - x.j - G::STEP + a.S, start = x.h * a.relative.stride[0];
+  for (int e = (int)threadIdx.x; e < G::ROWS + G::STEP - 1; e += G::THREADS) {
     const int64_t at = from + e;
     to[e] = at < 0 || at >= a.T + a.S - 1 ? 0.0f
           : fetch<float>(a.relative.data, a.relative.type, start + at * a.relative.stride[1])
@@ -41,7 +41,7 @@ INLINE void add_biases (shares<G> &s, const attend &a, const tile &x) {
   EACH(i, G::PIECES) EACH(h, 2) {
     const int64_t query = min((int64_t)own_row<G>(x, i) + 8 * h, a.T - 1);
     const B *row = (const B *)a.bias.data + row_at(a.bias, x, query);
-    EACH(j, G::KEYS / 8) EACH(e, 2)
+    EACH(j, G::STEP / 8) EACH(e, 2)
       s.at[i][j][2 * h + e] +=
           wide(row[min(key + 8 * j + e, last) * a.bias.stride[3]]) * (float)LOG2E;
   }
@@ -52,9 +52,9 @@ INLINE void add_biases (shares<G> &s, const attend &a, const tile &x) {
 template <class S, class G>
 INLINE void score (shares<G> &s, const attend &a, const tile &x, const float *distances) {
   const float factor = (float)a.factor, cap = (float)a.cap;
-  EACH(i, G::PIECES) EACH(j, G::KEYS / 8) EACH(e, 4) s.at[i][j][e] *= factor;
+  EACH(i, G::PIECES) EACH(j, G::STEP / 8) EACH(e, 4) s.at[i][j][e] *= factor;
   if (a.cap != 0) {
-    EACH(i, G::PIECES) EACH(j, G::KEYS / 8) EACH(e, 4)
+    EACH(i, G::PIECES) EACH(j, G::STEP / 8) EACH(e, 4)
       s.at[i][j][e] = fast_tanh(s.at[i][j][e]) * cap;
   }
   if (a.bias.data != NULL) {
@@ -63,8 +63,8 @@ INLINE void score (shares<G> &s, const attend &a, const tile &x, const float *di
   }
   if (a.relative.data != NULL) {
     EACH(i, G::PIECES) {
-      const float *own = distances + G::KEYS - 1 + (own_row<G>(x, i) - x.i) - (own_key(x) - x.j);
-      EACH(j, G::KEYS / 8) EACH(e, 4) s.at[i][j][e] += own[8 * (e / 2) - 8 * j - e % 2];
+      const float *own = distances + G::STEP - 1 + (own_row<G>(x, i) - x.i) - (own_key(x) - x.j);
+      EACH(j, G::STEP / 8) EACH(e, 4) s.at[i][j][e] += own[8 * (e / 2) - 8 * j - e % 2];
     }
   }
 }
@@ -84,7 +84,7 @@ template <class G> INLINE void drop_weights (shares<G> &s, const attend &a, cons
     const uint64_t counter = row * row_counters + (uint64_t)(x.j / 4 + (l >> 1 & 1));
     uint32_t keeps = 0;
 #pragma unroll 1
-    for (int j = 0; j < G::KEYS / 8; j++) {
+    for (int j = 0; j < G::STEP / 8; j++) {
       uint32_t draw[4];
       philox_draw(key, counter + 2 * (uint64_t)j, draw);
       EACH(k, 4) keeps |= (uint32_t)(draw[k] >= a.drop) << (4 * j + k);
@@ -92,7 +92,7 @@ template <class G> INLINE void drop_weights (shares<G> &s, const attend &a, cons
     const uint32_t other = __shfl_xor_sync(FULL, keeps, 1);
     EACH(h, 2) {
       const uint32_t bits = (h == (l & 1) ? keeps : other) >> 2 * (l & 1);
-      EACH(j, G::KEYS / 8) EACH(e, 2)
+      EACH(j, G::STEP / 8) EACH(e, 2)
         s.at[i][j][2 * h + e] *= bits >> (4 * j + e) & 1 ? kept : 0.0f;
     }
   }

@@ -138,7 +138,7 @@ static inline void backwards (work *w, const shape *s, const options *o) {
   w->kind = WORK_ATTENTION_BACK;     /* the same numbers, mask and first operands */
   w->nin = ATTENTION_BACK_INS;
   w->nout = ATTENTION_BACK_OUTS;
-  w->in[ATTENTION_GRADIENT] = heads(type, SIZES(s->B, s->H, s->T, s->Dv), (o->way + 2) % 5, 1);
+  w->in[ATTENTION_GRADIENT] = some_heads(o, SIZES(s->B, s->H, s->T, s->Dv), o->way + 2, 1);
   if (o->bad == 3) spoil_row(&w->in[ATTENTION_GRADIENT], s->T / 3, NAN);
   w->in[ATTENTION_OUTPUT] = y;
   w->in[ATTENTION_LSE] = lse;

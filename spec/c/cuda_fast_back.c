@@ -1,0 +1,129 @@
+/*
+** cuda_fast_back.c - gradients of attention of halves on tensor cores (cuda/attention/fast_back.h)
+** beside the CPU's: head sizes, ragged ends, all masks, numbers that are not finite; and that this
+** way is taken.
+*/
+
+#include "attention_cases.h"
+
+static const int times = 3;          /* random cases of each shape and type */
+
+static const shape shapes[] = {
+  /* each width, full, and with columns that are not there */
+  {1, 2, 2, 130, 70, 64, 64}, {1, 1, 1, 70, 140, 128, 128}, {1, 1, 1, 66, 70, 256, 256},
+  {1, 2, 1, 33, 65, 8, 8}, {2, 1, 1, 17, 100, 20, 16}, {1, 1, 1, 64, 63, 32, 40},
+  {1, 1, 1, 50, 129, 96, 24}, {1, 1, 1, 40, 33, 160, 130}, {1, 1, 1, 65, 32, 24, 200},
+  /* grouped heads, many keys and queries */
+  {2, 6, 2, 30, 44, 32, 32}, {1, 2, 2, 150, 12, 16, 16}, {1, 1, 1, 20, 2200, 8, 8},
+  {1, 1, 1, 2200, 20, 8, 8}, {3, 4, 1, 65, 200, 48, 48}, {1, 4, 1, 100, 70, 72, 100}
+};
+
+
+/*
+** Weights and their gradients are rounded to halves, so an error is small beside what is summed,
+** which may nearly cancel: single elements are held to several times their mean size, and all of
+** them by their norm.
+*/
+static double loose (heed_type type) { return 16 * tolerance_back(type); }
+
+static double norm_bound (heed_type type) { return type == HEED_BFLOAT16 ? 1e-2 : 1.5e-3; }
+
+static double worst;                 /* of the norms of a type */
+
+/* |gpu - cpu| / |cpu| of what is finite. */
+static double norm_error (const view *v, const char *got) {
+  const reached r = reach_of(v);
+  const size_t size = scalar_sizes[v->type];
+  double difference = 0, all = 0;
+  for (size_t i = 0; i < r.bytes; i += size) {
+    double x = scalar_double(scalar_load(v->type, r.start + i));
+    double y = scalar_double(scalar_load(v->type, got + i));
+    if (!isfinite(x) || !isfinite(y)) continue;
+    difference += (x - y) * (x - y);
+    all += x * x;
+  }
+  return all > 0 ? sqrt(difference / all) : 0;
+}
+
+
+static void check_norms (both *b, const char *name, const work *w, heed_type type) {
+  char *got[WORK_OUTS];
+  size_t bytes[WORK_OUTS];
+  if (is_left_out(b, w)) return;
+  run_and_fetch(b, w, got, bytes);
+  for (int i = 0; i < w->nout; i++) {
+    double error = bytes[i] > 0 ? norm_error(&w->out[i], got[i]) : 0;
+    if (error > worst) worst = error;
+    if (error > norm_bound(type)) {
+      b->failed++;
+      printf("%s: out[%d] differs by %g of its norm\n", name, i, error);
+    }
+    free(got[i]);
+  }
+  b->tried++;
+}
+
+
+/*
+** Where queries see few keys, gradients nearly vanish, and roundings are all that is left: then
+** there is no mask.
+*/
+static void leave_keys (work *w, const shape *s, view pairs) {
+  const uint8_t *may = pairs.data;
+  int64_t n = 0;
+  for (int64_t i = 0; i < s->B * s->H * s->T * s->S; i++) n += may[i];
+  if (n < 3 * s->B * s->H * s->T) w->attention.mask.n = 0;
+}
+
+
+static void check_way (both *b, const char *name) {
+  if (went(b, "fast")) return;
+  b->failed++;
+  printf("%s: %s taken, fast expected\n", name, b->gpu->way != NULL ? b->gpu->way : "no way");
+}
+
+
+/*
+** 'again': the same bits. So they are by a dense mask of the same pairs, unless tiles that one of
+** them passes over hold numbers that are not finite, and the other one begins again.
+*/
+static void differentiate (both *b, shape s, options o, bool again) {
+  work w;
+  int64_t fewest;
+  o.aligned = true;
+  o.bias = o.relative = o.cap = o.drop = o.weights = false;
+  forwards(&w, &s, &o);
+  view pairs = allowed_pairs(&w, &s, &fewest);
+  leave_keys(&w, &s, pairs);
+  b->cpu->run(b->cpu, &w);
+  backwards(&w, &s, &o);
+  const char *name = name_of("fast gradients", &s, &o, &w.attention.mask);
+  same(b, name, &w, loose(o.type));
+  check_way(b, name);
+  check_norms(b, name, &w, o.type);
+  if (again) same_again(b, name, &w);
+  if (w.attention.mask.n > 0 && o.bad == 0) {
+    work dense = with_pairs(&w, pairs);
+    same_bits(b, name, "by a dense mask", &w, &dense);
+  }
+  free_cases();
+}
+
+
+int main (void) {
+  static const heed_type types[] = {HEED_BFLOAT16, HEED_FLOAT16};
+  both b;
+  if (!both_open(&b)) return 0;
+  for (int i = 0; i < 2; i++) {
+    const heed_type type = types[i];
+    EACH_SHAPE(s, shapes) {
+      differentiate(&b, *s, (options){.type = type}, true);
+      differentiate(&b, *s, (options){.type = type, .way = 1, .causal = true, .lse = true}, true);
+      differentiate(&b, *s, (options){.type = type, .causal = true, .bad = 3}, false);
+      for (int k = 0; k < times; k++) differentiate(&b, *s, some_options(type, s), false);
+    }
+    printf("%s: at most %.2g of a norm\n", scalar_names[type], worst);
+    worst = 0;
+  }
+  return both_close(&b);
+}
