@@ -109,7 +109,26 @@ describe("a heat map in ASCII", function()
     assert.is_true(widest(text) <= 50)
     assert.is_truthy(text:find("\n" .. ("%."):rep(25) .. ("@"):rep(25), 1)
       or text:find("^" .. ("%."):rep(25) .. ("@"):rep(25)))
-    assert.is_truthy(text:find("mean of 4 x 2", 1, true))
+    assert.is_truthy(text:find("mean of 1 x 2", 1, true))
+    assert.are.equal(8, select(2, text:gsub("[^\n]*%.%.%.@?[^\n]*@@", "")))
+  end)
+
+  it("merges only the axis that is too long, and keeps the labels of the other", function()
+    local wide, tall = {{}, {}}, {}
+    for j = 1, 100 do wide[1][j], wide[2][j], tall[j] = 0, 1, {0, 1} end
+    assert.are.equal(unindent [[
+      zero .........................
+       one @@@@@@@@@@@@@@@@@@@@@@@@@
+           0 .:-=+*#%@ 1
+      a cell is the mean of 1 x 4
+    ]], plot.heat(wide, {rows = {"zero", "one"}, cells = true}):text(false, 30))
+    local lines = {}
+    local picture = plot.heat(tall, {columns = {"a", "b"}, cells = true})
+    for line in picture:text(false, 30):gmatch "[^\n]+" do lines[#lines + 1] = line end
+    assert.are.equal("a b", lines[1])
+    assert.are.equal("..@@", lines[2])
+    assert.are.equal("a cell is the mean of 2 x 1", lines[#lines])
+    assert.are.equal(1 + 50 + 2, #lines)
   end)
 
   it("survives numbers of all sizes", function()

@@ -2335,11 +2335,12 @@ function heed.cuda.elapsed(f, ...) end
 function heed.fail(format, ...) end
 
 ---The words that ids stand for: of an integer or a 0-dimensional tensor one, else nested lists in
----the tensor's shape. `words` is a list, or any table by id.
+---the tensor's shape. `words` is a list, any table by id, or a vocabulary of `heed.data`.
 ---> heed.lookup({"a", "b", "c"}, heed.tensor{{3, 1}, {2, 2}}) == {{"c", "a"}, {"b", "b"}}
 ---> heed.lookup({"red", "green", "blue"}, heed.tensor{0.1, 0.7, 0.2}:argmax()) == "green"
+---> heed.lookup(heed.data.words("a c b"), heed.tensor{3, 1}) == {"c", "a"}
 ---> heed.lookup({"red", "green"}, heed.tensor{2, 3}) raises "id 3 at position (2) lies outside"
----@param words table<integer, any>
+---@param words table<integer, any>|heed.Vocabulary
 ---@param ids heed.Tensor|integer int64 or uint8
 ---@return any
 function heed.lookup(words, ids) end

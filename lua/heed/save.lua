@@ -8,6 +8,7 @@ local core = require "heed.core"
 local heed = require "heed"
 local npy = require "heed.files.npy"
 local options = require "heed.internal.options"
+local raw = require "heed.files.raw"
 local refuse = require "heed.internal.refuse"
 local safetensors = require "heed.files.safetensors"
 
@@ -16,6 +17,18 @@ local clock = heed.clock
 local M = {}
 
 local PATIENCE = 10        -- seconds in which another process may end what it writes there
+
+-- Endings of files that hold pickles or archives, and what to write instead.
+local foreign = {
+  npz = "an archive of arrays: end the path in .safetensors for many tensors, in .npy for one",
+  pickle = "a pickle: end the path in .safetensors, which Python reads by "
+    .. "safetensors.torch.load_file",
+}
+foreign.pt, foreign.pth, foreign.pkl = foreign.pickle, foreign.pickle, foreign.pickle
+
+-- How files of other formats begin: a pickle with its protocol and an opcode.
+local ZIP <const>, PICKLE <const> = "^PK\3\4", "^\x80[\2-\5][c(}%]X\x8a\x95]"
+local IN_PYTHON <const> = "safetensors.torch.save_file(state, path) writes what heed reads"
 
 
 local function check_path(where, path)
@@ -29,6 +42,34 @@ end
 
 local function is_npy(path)
   return path:sub(-4):lower() == ".npy"
+end
+
+
+-- Refuses a path whose ending promises another format than those that heed writes.
+local function check_ending(path)
+  local ending = path:lower():match("%.(%w+)$")
+  local why = ending and foreign[ending]
+  if why then heed.fail("save: heed writes no .%s file, which is %s", ending, why) end
+end
+
+
+-- Whether a file is a pickle. Its first bytes could be those of safetensors, whose header is as
+-- long as they say.
+local function is_pickle(file)
+  if not raw.read(file, 0, math.min(#file, 3)):find(PICKLE) then return false end
+  return #file < 8 or math.ult(#file - 8, (string.unpack("<i8", raw.read(file, 0, 8))))
+end
+
+
+-- Refuses a pickle of Python or an archive, by its first bytes.
+local function refuse_foreign(file)
+  if is_pickle(file) then
+    refuse.with("this is a pickle of Python, which may hold code, and is not read; in Python, %s",
+                IN_PYTHON)
+  elseif raw.read(file, 0, math.min(#file, 4)):find(ZIP) then
+    refuse.with("this is a zip archive, such as PyTorch's .pt with a pickle in it or NumPy's .npz; "
+                .. "in Python, %s", IN_PYTHON)
+  end
 end
 
 
@@ -84,6 +125,7 @@ end
 
 
 ---Saves tensors by name as safetensors, or one tensor if the path ends in `.npy`.
+---A path that ends in `.pt`, `.pth`, `.pkl` or `.npz` is refused: heed writes no such files.
 ---The file is complete or as it was before, also after a crash; a symbolic link stays one.
 ---Where another process saves to the same path, this one waits for it, ten seconds at most.
 ---@param path string
@@ -95,6 +137,7 @@ function M.save(path, tensors, metadata, ...)
   options.no_more("save", 3, ...)
   core.check_files("save")
   check_path("save", path)
+  check_ending(path)
   local parts = core.called("save", is_npy(path) and npy_parts or safetensors_parts, tensors,
                             metadata)
   local done, why = write(path, parts)
@@ -112,6 +155,7 @@ end
 
 local function read(file, is_array, o)
   local place = placed_on(o.device)
+  refuse_foreign(file)
   if is_array or npy.is(file) then return place(npy.read(file)), {} end
   return safetensors.read(file, o.verify, place)
 end

@@ -26,6 +26,7 @@ local function mean(values, i, j, h, w)
 end
 
 
+-- Only an axis whose elements are merged loses its labels.
 local function pooled(panel, h, w)
   local values = {}
   for i = 1, panel.height, h do
@@ -35,6 +36,7 @@ local function pooled(panel, h, w)
   end
   return {
     values = values, height = #values, width = #values[1], min = panel.min, max = panel.max,
+    rows = h == 1 and panel.rows or nil, columns = w == 1 and panel.columns or nil,
     title = panel.title, note = ("a cell is the mean of %d x %d"):format(h, w),
   }
 end
@@ -56,15 +58,16 @@ end
 
 
 -- A heat map that fits the columns, the width of its cells and that of its labels. A map that is
--- too wide first loses its texts, then the width of its cells, then detail.
+-- too wide first loses its texts, then the width of its cells, then detail; one of too many rows
+-- loses detail along its columns alone, and its texts.
 local function fit(panel, in_colour, available)
-  local margin = panel.rows and math.min(MAX_LABEL, ink.longest(panel.rows)) + 1 or 0
+  local h = -(-panel.height // MAX_ROWS)
+  local margin = h == 1 and panel.rows and math.min(MAX_LABEL, ink.longest(panel.rows)) + 1 or 0
   local cell, free = cell_width(panel, in_colour), math.max(1, available - margin)
-  if panel.width * cell > free then panel, cell = without_text(panel), 2 end
+  if h > 1 or panel.width * cell > free then panel, cell = without_text(panel), 2 end
   if panel.width * cell > free then cell = 1 end
-  local w = panel.width * cell > free and -(-panel.width // available) or 1
-  local h = math.max(w > 1 and 2 * w or 1, -(-panel.height // MAX_ROWS))     -- letters are tall
-  if h > 1 then return pooled(panel, h, w), cell, 0 end
+  local w = -(-panel.width // (free // cell))
+  if h > 1 or w > 1 then panel = pooled(panel, h, w) end
   local head = panel.columns and ink.longest(panel.columns) + 1 or 0
   if head > cell and head <= MAX_HEAD and panel.width * head <= free then cell = head end
   return panel, cell, margin
@@ -181,7 +184,10 @@ return function(panel, in_colour, available)
   local low, high = scale_text(panel)
   local ends = margin + #low + #high + 2
   local steps = math.min(#SHADES, available - ends)
-  local block = {width = math.max(margin + panel.width * cell, steps > 1 and ends + steps or 0)}
+  local note = panel.note and math.min(width(panel.note), available) or 0
+  local block = {
+    width = math.max(margin + panel.width * cell, note, steps > 1 and ends + steps or 0),
+  }
   if panel.title then ink.add_text(block, panel.title, in_colour and "1") end
   add_heads(block, panel, cell, margin)
   for i = 1, panel.height do add_line(block, panel, i, in_colour, cell, margin) end
