@@ -19,6 +19,7 @@ LUA_INCDIR= /usr/include/lua5.4
 LUA_LIB= -llua5.4
 NVCC= $(firstword $(shell command -v nvcc) $(wildcard /usr/local/cuda/bin/nvcc))
 PREFIX= /usr/local
+BINDIR= $(PREFIX)/bin
 LUADIR= $(PREFIX)/share/lua/5.4
 LIBDIR= $(PREFIX)/lib/lua/5.4
 INCDIR= $(PREFIX)/include/heed
@@ -305,6 +306,9 @@ install: all
 	$(Q)mkdir -p "$(DESTDIR)$(LUADIR)" "$(DESTDIR)$(LIBDIR)/heed"
 	$(Q)cp -R lua/heed "$(DESTDIR)$(LUADIR)"
 	$(Q)install -m 755 $(B)/heed/*.so "$(DESTDIR)$(LIBDIR)/heed"
+	$(Q)mkdir -p "$(DESTDIR)$(BINDIR)" && rm -f "$(DESTDIR)$(BINDIR)/heed"
+	$(Q)sed 's:@LUADIR@:$(LUADIR):g; s:@LIBDIR@:$(LIBDIR):g; s:@LUA@:$(LUA):g' heed.in \
+	  >"$(DESTDIR)$(BINDIR)/heed" && chmod 755 "$(DESTDIR)$(BINDIR)/heed"
 	$(Q)! test -f $(B)/libheed.a || { \
 	  mkdir -p "$(DESTDIR)$(INCDIR)" "$(DESTDIR)$(PREFIX)/lib/pkgconfig" && \
 	  cp -R $(B)/include/* "$(DESTDIR)$(INCDIR)" && cp $(B)/libheed.a "$(DESTDIR)$(PREFIX)/lib" && \
@@ -383,6 +387,7 @@ installed: lib
 	@$(MAKE) install PREFIX=$(I)
 	cd / && LUA_PATH="$(I)/share/lua/5.4/?.lua;$(I)/share/lua/5.4/?/init.lua" \
 	  LUA_CPATH="$(I)/lib/lua/5.4/?.so" $(LUA) -e 'print(require("heed").randn(2, 3))'
+	cd / && $(I)/bin/heed -e 'print(heed.randn(2, 3), nn.Linear(2, 3), optim.AdamW)'
 	cd / && $(CURDIR)/$(B)/host
 	cd / && $(CURDIR)/$(B)/sandbox $(CURDIR)/examples/host/script.lua
 	sed -n '/^```c$$/,/^```$$/{/^```/!p}' docs/embedding.md >$(I)/program.c
@@ -416,7 +421,7 @@ demo:
 	@$(HERE) $(LUA) examples/counting.lua
 
 repl: all
-	@$(HERE) $(LUA) -i -e 'heed = require "heed"'
+	@$(HERE) $(LUA) -i -e 'print(require("heed.prompt")(_G))'
 
 env:; @echo 'export LUA_PATH="$(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;$${LUA_PATH:-;}"' \
   'LUA_CPATH="$(abspath $(B))/?.so;$${LUA_CPATH:-;}"'

@@ -29,7 +29,7 @@ local LIMIT <const> = "a limit that was lowered stays"
 local FILES <const> = {
   ["spec/atomic_spec.lua"] = "a hook is set, which takes debug",
   ["spec/api_spec.lua"] = PROCESSES, ["spec/bare_spec.lua"] = PROCESSES,
-  ["spec/ledger_spec.lua"] = PROCESSES,
+  ["spec/ledger_spec.lua"] = PROCESSES, ["spec/prompt_spec.lua"] = PROCESSES,
   ["spec/house_spec.lua"] = "sources are read",
   ["spec/lean_spec.lua"] = "a hook is set, which takes debug",
   ["spec/optimizers_spec.lua"] = CORE, ["spec/stubs_spec.lua"] = CORE,
