@@ -4,10 +4,8 @@
 --   print(chars:decode(new))
 
 local beams = require "heed.generate.beams"
-local core = require "heed.core"
-local fields = require "heed.internal.fields"
+local evaluating = require "heed.nn.evaluating"
 local heed = require "heed"
-local Module = require "heed.nn.module"
 local Prompt = require "heed.generate.prompt"
 local options = require "heed.internal.options"
 local rng = require "heed.internal.rng"
@@ -88,20 +86,6 @@ local function check(given)
   if o.on_token ~= nil then options.callable("generate", "option on_token", o.on_token) end
   o.stop, o.stops = stop_of(o.stop)
   return o
-end
-
-
--- Modes ----------------------------------------------------------------
-
--- Calls f while a model is in eval mode.
-local function evaluating(model, f)
-  if not Module.is(model) then return f() end
-  local on, back = {}, {}
-  for _, module in model:named_modules() do
-    fields.add(on, module, "training", false, module.training)
-    fields.add(back, module, "training", module.training)
-  end
-  return core.commit_during("generate", {fields = on}, {fields = back}, f)
 end
 
 
@@ -195,7 +179,7 @@ local function generate(model, prompt, given, ...)
   options.callable("generate", "model", model)
   local o = check(given)
   local read = Prompt.read(model, prompt, o)
-  return heed.no_grad(evaluating, model, function()
+  return heed.no_grad(evaluating, "generate", model, function()
     if o.beams then return beams(model, read, o) end
     return read:results(one_by_one(Stepper.new(model, read, o, 1), read, o))
   end)

@@ -6,10 +6,10 @@
 --     checkpoint = "counting.safetensors", every = 500, resume = true,
 --   }
 --
--- A checkpoint is one file, replaced as a whole: weights, the optimiser's state, the
--- generator's state, the losses. On the CPU a run that resumes from it ends bit for bit as one
--- without a break. A run whose loss is not finite ends with an error before that step changes a
--- weight, and leaves its checkpoint unchanged.
+-- A checkpoint is one file, replaced as a whole: weights, the states of the optimiser, the
+-- generator, batches and schedule, all losses, and the program's own state. On the CPU a run that
+-- resumes from it ends bit for bit as one without a break. A run whose loss is not finite ends with
+-- an error before that step changes a weight, and leaves its checkpoint unchanged.
 
 local core = require "heed.core"
 local Average = require "heed.optim.average"
@@ -17,13 +17,16 @@ local heed = require "heed"
 local optimizers = require "heed.optim.optimizer"
 local Log = require "heed.train.log"
 local Module = require "heed.nn.module"
+local notes = require "heed.train.notes"
 local optim = require "heed.optim"
 local options = require "heed.internal.options"
+local plateau = require "heed.optim.plateau"
 local Progress = require "heed.train.progress"
 local rng = require "heed.internal.rng"
 local save = require "heed.save"
 local Scaler = require "heed.optim.scaler"
 local state = require "heed.files.state"
+local Validation = require "heed.train.validation"
 
 local fail, is_optimizer, rate_fields = heed.fail, optimizers.is, optimizers.rate_fields
 
@@ -33,9 +36,10 @@ local FORMAT = "heed.train 1"
 local KNOWN = {
   accumulate = 1, allow_nonfinite = false, autocast = options.any, average = options.any,
   batches = options.any, checkpoint = options.any, clip = options.any, every = options.any,
-  log = options.any, loss = options.any, model = options.any, on_step = options.any,
-  optimizer = options.any, print = options.any, resume = false, scaler = options.any,
-  schedule = options.any, steps = options.any,
+  keep = options.any, log = options.any, loss = options.any, model = options.any,
+  on_step = options.any, optimizer = options.any, patience = options.any, print = options.any,
+  resume = false, scaler = options.any, schedule = options.any, state = options.any,
+  steps = options.any, validate = options.any,
 }
 
 
@@ -128,6 +132,12 @@ local function check(given)
   check_files(o)
   check_mixed(o)
   o.every = options.count("train", "every", o.every or EVERY)
+  if o.state ~= nil then notes.write(o.state) end
+  if o.state ~= nil and not o.checkpoint then
+    fail("train: option state is for checkpoints, but no checkpoint is given")
+  elseif plateau.is(o.schedule) and o.validate == nil and o.on_step == nil then
+    fail("train: validate expected beside a schedule of plateaus, which needs losses to fall by")
+  end
   check_parameters(o.model, o.optimizer)
   return o
 end
@@ -162,7 +172,26 @@ end
 -- The parts of a run with a state, by their names in the checkpoint; false where one is missing.
 local function parts_of(o)
   return {model = o.model, optimizer = o.optimizer, scaler = o.scaler or false,
-          average = o.average or false}
+          average = o.average or false, schedule = plateau.is(o.schedule) and o.schedule}
+end
+
+
+-- Adds the losses of validations, and where their batches stand.
+local function put_validation(run, tensors)
+  local validation = run.validation
+  if not validation then return end
+  state.put_below(tensors, "validation.", validation:state())
+  if has_state(validation.batches) then
+    state.put_below(tensors, "validation_batches.", validation.batches:state())
+  end
+end
+
+
+-- Adds the tensors of the program's own state; returns the rest as text.
+local function put_notes(own, tensors)
+  local text, list = notes.write(own)
+  for i, t in ipairs(list) do tensors["state." .. i] = t end
+  return text
 end
 
 
@@ -177,6 +206,8 @@ local function save_checkpoint(run, o)
     state.put_below(tensors, "batches.", o.batches:state())
   end
   local metadata = {format = FORMAT, step = tostring(run.step)}
+  put_validation(run, tensors)
+  if o.state ~= nil then metadata.state = put_notes(o.state, tensors) end
   local done, why = save.save(o.checkpoint, tensors, metadata)
   if not done then fail("train: the checkpoint cannot be written: %s", why) end
   run.saved = run.step
@@ -199,7 +230,7 @@ local function read_checkpoint(path)
   if not step or not is_state(tensors, step) then
     fail("train: %s is not a checkpoint of heed.train", path)
   end
-  return tensors, step
+  return tensors, step, metadata.state
 end
 
 
@@ -227,17 +258,42 @@ local function skip_batches(o, tensors, step)
 end
 
 
+-- Restores what validations were, with where their batches stand.
+local function load_validation(run, o, tensors)
+  local validation = run.validation
+  if not validation then return end
+  if not validation:load(state.below(tensors, "validation.")) then
+    fail("train: %s is not a checkpoint of heed.train", o.checkpoint)
+  end
+  local stand = state.below(tensors, "validation_batches.")
+  if has_state(validation.batches) and next(stand) then validation.batches:load_state(stand) end
+end
+
+
+-- The program's own state in a checkpoint, from its text; nil where neither has one.
+local function read_notes(o, tensors, text)
+  if (text ~= nil) == (o.state ~= nil) then
+    return text and notes.read(text, state.below(tensors, "state."))
+  end
+  fail("train: the checkpoint %s, but option state is %s", text and "has a state of the program"
+       or "has no state of the program", text and "missing" or "given")
+end
+
+
 local function resume(run, o)
-  local tensors, step = read_checkpoint(o.checkpoint)
+  local tensors, step, text = read_checkpoint(o.checkpoint)
   if not tensors then return end
+  local own = read_notes(o, tensors, text)
   local parts, given = parts_of(o), {}
   for name in pairs(parts) do given[name] = state.below(tensors, name .. ".") end
   refuse_misfits(parts, given)
+  load_validation(run, o, tensors)
   skip_batches(o, tensors, step)              -- may fail, and so precedes the changes below
   rng.restore(tensors)
   for name, part in pairs(parts) do
     if part then part:load_state(given[name]) end
   end
+  if own then notes.restore(o.state, own) end
   run.step, run.saved, run.losses = step, step, tensors.losses:totable()
 end
 
@@ -306,12 +362,20 @@ local function checked_loss(run, o, loss)
 end
 
 
+-- The batch that was drawn; behind an epoch the first of the next one, where the number of steps is
+-- given and batches with a state begin again.
+local function next_batch(o, x, ...)
+  if x ~= nil or not (o.steps and has_state(o.batches)) then return x, ... end
+  return o.batches()
+end
+
+
 -- Adds the gradients of one batch to those of the step; returns its loss, or nil where the batches
 -- end.
 local function add_gradients(run, o, first)
   local loss
-  if o.autocast then loss = heed.autocast(o.autocast, loss_of, o, o.batches())
-  else loss = loss_of(o, o.batches()) end
+  if o.autocast then loss = heed.autocast(o.autocast, loss_of, o, next_batch(o, o.batches()))
+  else loss = loss_of(o, next_batch(o, o.batches())) end
   if loss == nil then return nil end
   if first then o.optimizer:zero_grad() end
   local part = o.accumulate > 1 and loss / o.accumulate or loss
@@ -359,26 +423,57 @@ local function logged_rate(optimizer)
 end
 
 
--- Records a step: loss, log, progress and checkpoint; returns whether the run continues.
+-- Validates if that is due; a schedule of plateaus learns the loss. Returns it, or nil.
+local function validate(run, o)
+  local loss = run.validation and run.validation:run(run.step)
+  if not loss then return nil end
+  if plateau.is(o.schedule) then o.schedule:update(loss) end
+  run.progress:validate(loss)
+  return loss
+end
+
+
+-- Records a step: loss, validation, log, the program's part, progress and checkpoint; returns
+-- whether the program ends the run. A checkpoint has what on_step did to the program's state.
 local function after_step(run, o, loss)
   run.step = run.step + 1
   run.losses[run.step] = loss
-  if run.log then run.log:add{step = run.step, loss = loss, lr = logged_rate(o.optimizer)} end
+  local entry = {step = run.step, loss = loss, lr = logged_rate(o.optimizer)}
+  entry.validation = validate(run, o)
+  if run.log then run.log:add(entry) end
+  local ends = o.on_step and o.on_step(run.step, loss) == false
+  run.progress:end_step()
   run.progress:report(run.step, loss)
   if o.checkpoint and run.step % o.every == 0 then
     if run.log then run.log:sync() end
     save_checkpoint(run, o)
   end
-  return not (o.on_step and o.on_step(run.step, loss) == false)
+  return ends
 end
 
 
+-- Runs steps until one of the ends that is returned, in a word.
 local function loop(run, o)
-  while not o.steps or run.step < o.steps do
+  while true do
+    if run.validation and run.validation:is_over() then return "patience" end
+    if o.steps and run.step >= o.steps then return "steps" end
+    run.progress:begin_step()
     local loss = train_step(run, o)
-    if not loss or not after_step(run, o, loss) then break end
+    if not loss then return "batches" end
+    if after_step(run, o, loss) then return "on_step" end
   end
-  if o.checkpoint and run.saved ~= run.step then save_checkpoint(run, o) end
+end
+
+
+-- What a run says that ended before its last step, in an unexpected way.
+local function why_ended(run, o)
+  if run.ended == "batches" and o.steps then
+    return ("the batches ended after step %d of %d"):format(run.step, o.steps)
+  elseif run.ended == "patience" then
+    local v = run.validation
+    return ("ended after step %d: %d validations in a row were no better than that of step %d, "
+            .. "%.4f"):format(run.step, v.bad, v.best_step, v.best)
+  end
 end
 
 
@@ -386,11 +481,24 @@ local function run_all(run, o)
   if o.resume then resume(run, o) end
   local log = o.log and Log.open(o.log, run.step) or nil
   local _ <close> = log and log.file
-  run.log, run.progress = log, Progress.new(run.step, o.steps, o.print)
+  local function rates() return rates_of(o.optimizer) end
+  run.log, run.progress = log, Progress.new(run.step, o.steps, rates, o.print)
   if Module.is(o.model) then o.model:train() end
-  loop(run, o)
-  run.progress:finish(run.step)
+  run.ended = loop(run, o)
+  if o.checkpoint and run.saved ~= run.step then save_checkpoint(run, o) end
+  run.progress:finish(run.step, why_ended(run, o))
   if log then log:sync() end
+end
+
+
+local function result_of(run)
+  local v, result = run.validation, {losses = run.losses, steps = run.step, ended = run.ended}
+  if not v then return result end
+  result.validation = {steps = v.steps, losses = v.losses}
+  if v.best_step > 0 then
+    result.best = {step = v.best_step, loss = v.best, path = v.path or nil}
+  end
+  return result
 end
 
 
@@ -403,7 +511,8 @@ end
 ---@field autocast? "bfloat16"|"float16" the type of mixed precision for model and loss
 ---@field scaler? heed.Scaler of losses; for float16 there is one unless given
 ---@field average? heed.EMA averages of the weights, updated after each step
----@field steps? integer the number of the last step; until the batches end unless given
+---@field steps? integer the number of the last step; until the batches end unless given. Batches
+---that can begin again, such as those of data.batches, do so until then
 ---@field clip? number the largest norm of all gradients
 ---@field schedule? heed.Schedule what the rates of the optimiser's groups are multiplied with
 ---@field allow_nonfinite? boolean go on where the loss, or a weight that is to be saved, is NaN
@@ -411,19 +520,42 @@ end
 ---@field checkpoint? string a path
 ---@field every? integer steps between checkpoints; 1000 unless given
 ---@field resume? boolean go on from the checkpoint, if there is one, with its learning rate
----@field log? string a path; one JSON object a line: step, loss, lr
+---@field log? string a path; one JSON object a line: step, loss, lr, and validation where there
+---was one
+---@field validate? heed.train.validate.options|fun(step: integer): number|heed.Tensor validations:
+---batches whose mean loss is taken, or a function that gives a loss
+---@field keep? "best" the weights of the least validation loss go into a file of their own, beside
+---the checkpoint: a.best.safetensors for a.safetensors
+---@field patience? integer so many validations in a row without a smaller loss end the run
+---@field state? table of the program: numbers, strings, booleans, tensors and such tables, which
+---checkpoints have, and which a run that resumes fills again
 ---@field print? false|integer|fun(line: string) nothing, every so many steps, or to a function
 ---@field on_step? fun(step: integer, loss: number): boolean? false ends the run
 
----Trains a model.
+---@class heed.train.validate.options
+---@field batches? function gives the next batch, and nil at the end; it begins again behind that
+---@field loss? function as for training; without batches, a function of the step that gives a loss
+---@field every? integer steps between validations; 100 unless given
+---@field steps? integer how many batches at most
+
+---@class heed.train.run
+---@field losses number[] every step's
+---@field steps integer how many steps there were
+---@field ended "steps"|"batches"|"on_step"|"patience" what ended the run
+---@field validation? {steps: integer[], losses: number[]} those of validations, and after which
+---steps they were
+---@field best? {step: integer, loss: number, path: string?} the best one, and where its weights are
+
+---Trains a model. A validation runs in eval mode, without gradients.
 ---@param given heed.train.options
----@return {losses: number[], steps: integer} run every step's loss, and how many steps there were
+---@return heed.train.run run
 local function train(given, ...)
   if not rawequal(given, heed) then options.no_more("train", 1, ...) end
   local o = check(given)
-  local run = {step = 0, saved = 0, losses = {}, rates = rates_of(o.optimizer)}
+  local run = {step = 0, saved = 0, losses = {}, rates = rates_of(o.optimizer),
+               validation = Validation.new(o, loss_of)}
   with_schedule(run, o, run_all)
-  return {losses = run.losses, steps = run.step}
+  return result_of(run)
 end
 
 

@@ -156,8 +156,20 @@ local function trained(o)
     if n <= 6 then return heed.full({2, 1}, 0.01 * n), heed.full({2, 1}, 0.01 * n) end
   end
   o.print = false
-  return heed.train(o), layer.weight:detach()
+  local run = heed.train(o)
+  return run.losses, run.steps, layer.weight:detach()
 end
+
+-- The steps of validations, of 102 steps.
+class("heed.train.validate.options", function(o)
+  local layer = nn.Linear(1, 1)
+  o.loss = function(step) return step end
+  return heed.train{
+    model = layer, optimizer = optim.SGD(layer:parameters(), {lr = 1e-5}), steps = 102,
+    batches = function() return heed.ones(1, 1) end, loss = function(y) return y:sum() end,
+    print = false, validate = o,
+  }.validation.steps
+end, {every = 2})
 
 class("heed.train.options", trained, {accumulate = 2, steps = 3})
 cases["heed.train.options.steps"].value = 6                  -- the batches that there are

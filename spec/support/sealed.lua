@@ -57,6 +57,7 @@ local TESTS <const> = {
   ["spec/help_spec.lua"] = {["^the reader of comments$"] = CORE},
   ["spec/hints_spec.lua"] = {["^amounts of memory$"] = LIMIT},
   ["spec/mask_spec.lua"] = {["^needs memory that grows with the lengths"] = LIMIT},
+  ["spec/validation_spec.lua"] = {["^stands below what callbacks print$"] = INNER},
   ["spec/module_spec.lua"] = {
     ["^and a dot in the place of a colon, by every layer$"] = "classes are read by rawget",
   },

@@ -27,14 +27,23 @@ local function bar(part)
 end
 
 
--- "step 1500/2000  loss 0.4312  1234 steps/s  0:41 left"
+local function rates_text(rates)
+  local texts = {}
+  for i, rate in ipairs(rates) do texts[i] = ("%.3g"):format(rate) end
+  return table.concat(texts, " ")
+end
+
+
+-- "step 1500/2000  loss 0.4312  validation 0.4501  lr 0.001  1234 steps/s  0:41 left"
 local function text(self, step)
   local rate = (step - self.first) / math.max(now() - self.began, 1e-9)
   local parts = {
     "step " .. step .. (self.steps and "/" .. self.steps or ""),
     ("loss %.4f"):format(self.sum / math.max(self.n, 1)),
+    ("lr %s"):format(rates_text(self.rates())),
     (rate < 10 and "%.1f steps/s" or "%.0f steps/s"):format(rate),
   }
+  if self.validated then table.insert(parts, 3, ("validation %.4f"):format(self.validated)) end
   if self.steps and step < self.steps then
     parts[#parts + 1] = clock_time((self.steps - step) / rate) .. " left"
   end
@@ -51,7 +60,8 @@ end
 
 local function show_bar(self, step)
   local part = self.steps and bar(step / self.steps) .. "  " or ""
-  io.stdout:write("\r", part, text(self, step), "\27[K")
+  self.drawn = part .. text(self, step)
+  io.stdout:write("\r", self.drawn, "\27[K")
   io.stdout:flush()
   self.shown, self.sum, self.n = now(), 0, 0
 end
@@ -77,15 +87,35 @@ end
 
 ---@param first integer the last step before the run
 ---@param steps integer? the last step, if it is known
+---@param rates fun(): number[] the learning rates
 ---@param output any false: nothing; a number: a line every so many steps; a function gets the lines
 ---@return table
-function Progress.new(first, steps, output)
+function Progress.new(first, steps, rates, output)
   local terminal = output == nil and io ~= nil and heed.isatty()
   return setmetatable({
-    first = first, steps = steps, began = now(), shown = 0, sum = 0, n = 0,
+    first = first, steps = steps, rates = rates, validated = false, drawn = false,
+    began = now(), shown = 0, sum = 0, n = 0,
     silent = output == false, terminal = terminal, distance = line_distance(steps, output),
     write = type(output) == "function" and output or line,
   }, Progress)
+end
+
+
+---Makes room for what a step prints: the bar is wiped out, and stands again behind the step. Both
+---wait in the buffer of stdout, so that a step that prints nothing writes nothing.
+function Progress:begin_step()
+  if self.drawn then io.stdout:write("\r\27[K") end
+end
+
+
+---Notes the loss of a validation, which lines show from now on.
+---@param loss number
+function Progress:validate(loss) self.validated = loss end
+
+
+---Writes the bar again, below what was printed since it was wiped out.
+function Progress:end_step()
+  if self.drawn then io.stdout:write("\r", self.drawn, "\27[K") end
 end
 
 
@@ -105,14 +135,14 @@ end
 
 ---Ends the report, at the last step of the run.
 ---@param step integer
-function Progress:finish(step)
-  if self.silent or step == self.first then return end
-  if self.terminal then
-    if self.n > 0 then show_bar(self, step) end
-    io.stdout:write("\n")
-  elseif self.n > 0 then
-    show_line(self, step)
+---@param why string? why it ended before its last step
+function Progress:finish(step, why)
+  if self.silent then return end
+  if step ~= self.first then
+    if self.n > 0 then (self.terminal and show_bar or show_line)(self, step) end
+    if self.terminal then io.stdout:write("\n") end
   end
+  if why then self.write(why) end
 end
 
 
