@@ -57,11 +57,26 @@ local function set_mask(o, q, B, H, T, S, rank)
 end
 
 
+-- A bias that a function gives where the sizes are known.
+local Computed = {}
+
+---Wraps a function that gives a bias, as the option `bias` takes it from layers.
+---@param f fun(T: integer, S: integer, q: heed.Tensor): any
+---@return table
+function attention.computed(f)
+  return setmetatable({f = f}, Computed)
+end
+
+
 -- Sets tensors in place of a bias: what broadcasts against the scores, and `relative`
 -- (H, T + S - 1), what depends on the distance.
 local function set_bias(o, q, H, T, S)
   local b = o.bias
   if type(b) ~= "table" then return end
+  if rawequal(getmetatable(b), Computed) then
+    o.bias = T > 0 and S > 0 and b.f(T, S, q) or nil
+    return set_bias(o, q, H, T, S)
+  end
   if not is_bias(b) then
     fail("attention: argument 'bias': a bias of heed.bias or a float tensor expected, got %s%s",
          options.kind(b), is_mask(b) and "; who may attend is called 'mask'" or "")

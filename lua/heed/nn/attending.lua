@@ -4,10 +4,12 @@
 -- queries come from x, keys and values from the context, which is x itself unless given.
 
 local Cache = require "heed.nn.cache"
+local attention = require "heed.internal.attention"
 local heed = require "heed"
 local masks = require "heed.mask"
 local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
+local part = require "heed.nn.part"
 local places = require "heed.attention.places"
 local rule = require "heed.internal.rule"
 local torch_names = require "heed.internal.torch_names"
@@ -30,6 +32,7 @@ local torch_names = require "heed.internal.torch_names"
 local attending = {}
 
 local any = options.any
+local is_bias = attention.is_bias
 local dim, is_tensor, size = heed.dim, heed.is_tensor, heed.size
 local weights_callback = Module.weights_callback
 
@@ -299,11 +302,29 @@ local function attend_once(call, q, k, v, o, run)
 end
 
 
+-- What a module or a function in field position_bias gives, and a bias besides.
+local function computed_bias(who, f, other)
+  return attention.computed(function(T, S, q)
+    local own = f(T, S, q)
+    if not is_bias(own) and not (is_tensor(own) and own.dtype:find("float")) then
+      heed.fail("%s: a value of heed.bias or a float tensor expected from field 'position_bias', "
+                .. "got %s", who, options.kind(own))
+    end
+    if is_bias(other) then own, other = other, own end
+    return sum(own, other)
+  end)
+end
+
+
 -- The layer's own mask, bias, sink and dropout.
 local function add_own(call, layer)
   local o, mask, bias, sink = call.options, layer.mask, layer.position_bias, layer.sink
   if mask then o.mask = both(mask, o.mask) end
-  if bias then o.bias = sum(bias, o.bias) end
+  if bias and not is_bias(bias) then
+    o.bias = computed_bias(call.who, part.of(call.who, layer, "position_bias"), o.bias)
+  elseif bias then
+    o.bias = sum(bias, o.bias)
+  end
   if sink then
     if o.sink ~= nil then
       heed.fail("%s: option sink: the layer has one of its own", call.who)

@@ -6,6 +6,7 @@ local extend = require "heed.nn.extend"
 local layers = require "heed.nn.layers"
 local MultiHeadAttention = require "heed.nn.multihead"
 local options = require "heed.internal.options"
+local part = require "heed.nn.part"
 
 local Linear = layers.Linear
 local count = options.count
@@ -44,13 +45,14 @@ function Attention:forward(x, context, given)
   local call = read_call(self, x, context, given)
   attending.refuse_positions(call)
   local source, stored = call.context or call.x, call.stored
-  local q = self.Wq(call.x):unsqueeze(2)                              -- (B, 1, T, D)
-  local k = stored and stored.k or self.Wk(source):unsqueeze(2)       -- (B, 1, S, D)
-  local v = stored and stored.v or self.Wv(call.values or source):unsqueeze(2)
+  local function heads_of(name, t) return part.call(SELF, self, name, t):unsqueeze(2) end
+  local q = heads_of("Wq", call.x)                                    -- (B, 1, T, D)
+  local k = stored and stored.k or heads_of("Wk", source)             -- (B, 1, S, D)
+  local v = stored and stored.v or heads_of("Wv", call.values or source)
   attending.begin(call)
   local z, weights, lse = attending.attend(call, q, k, v, attention.run)
   weights, lse = weights and weights:squeeze(2), lse and lse:squeeze(2)
-  return attending.results(call, self.Wc(z:squeeze(2)), weights, lse)
+  return attending.results(call, part.call(SELF, self, "Wc", z:squeeze(2)), weights, lse)
 end
 
 

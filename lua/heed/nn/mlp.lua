@@ -4,9 +4,10 @@ local activations = require "heed.nn.activations"
 local extend = require "heed.nn.extend"
 local layers = require "heed.nn.layers"
 local options = require "heed.internal.options"
+local part = require "heed.nn.part"
 
 local Dropout, Linear = layers.Dropout, layers.Linear
-local count, read = options.count, options.read
+local call, count, read = part.call, options.count, options.read
 
 
 -- The parts of both classes. First weights are drawn in this order: gate, up, down.
@@ -54,9 +55,9 @@ end
 ---@param x heed.Tensor (..., dim)
 ---@return heed.Tensor y (..., out_dim)
 function MLP:forward(x)
-  local h = self.activation((self.gate or self.up)(x))      -- (..., hidden)
-  if self.gate then h = h * self.up(x) end
-  return self.down(self.dropout(h))
+  local h = self.activation(call("nn.MLP", self, self.gate and "gate" or "up", x))
+  if self.gate then h = h * call("nn.MLP", self, "up", x) end     -- (..., hidden)
+  return call("nn.MLP", self, "down", self.dropout(h))
 end
 
 
@@ -90,8 +91,9 @@ end
 ---@param x heed.Tensor (..., dim)
 ---@return heed.Tensor y (..., out_dim)
 function GatedMLP:forward(x)
-  local h = self.activation(self.gate(x)) * self.up(x)      -- (..., hidden)
-  return self.down(self.dropout(h))
+  local h = self.activation(call("nn.GatedMLP", self, "gate", x))
+  h = h * call("nn.GatedMLP", self, "up", x)                -- (..., hidden)
+  return call("nn.GatedMLP", self, "down", self.dropout(h))
 end
 
 

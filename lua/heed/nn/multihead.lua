@@ -38,7 +38,7 @@ function Projection:reset() end
 ---@field out heed.Linear
 ---@field query_norm heed.RMSNorm|false over each head's queries
 ---@field key_norm heed.RMSNorm|false
----@field position_bias heed.Bias|false
+---@field position_bias heed.Bias|function|false
 ---@field sink heed.Tensor|false (heads)
 ---@field gate heed.Linear|false
 ---@field memory_keys heed.Tensor|false (kv_heads, memory, head_dim)
@@ -63,7 +63,9 @@ local read_call = attending.reader(SELF, false)
 ---@field position? fun(q: heed.Tensor, k: heed.Tensor, offset: any): heed.Tensor, heed.Tensor
 ---called between projection and attention, with (B, H, T, D), (B, Hk, S, D) and where the first
 ---query stands: an integer, or a tensor of all positions (B, T)
----@field position_bias? heed.Bias added to the scores at every call
+---@field position_bias? heed.Bias|fun(T: integer, S: integer, q: heed.Tensor): any added to the
+---scores at every call; a module or a function gives it for T queries, which are q, and S keys: a
+---value of heed.bias, or a tensor that broadcasts to (B, heads, T, S)
 ---@field mask? heed.Mask who may attend at every call
 ---@field sink? boolean a learnt score for each head that takes part in the normaliser alone; first
 ---0, so that a head may attend to nothing: E. Miller (2023), "Attention is off by one"; learnt as
@@ -153,6 +155,15 @@ local function read_value(name, value, is, module)
 end
 
 
+-- What is called where attention knows its sizes, or a value of heed.bias.
+local function read_bias(given)
+  local class = getmetatable(given)
+  local called = type(given) == "function" or type(class) == "table" and class.__call
+  if called and not attention.is_bias(given) then return given end
+  return read_value("position_bias", given, attention.is_bias, "bias")
+end
+
+
 ---@param dim integer of the features
 ---@param heads integer
 ---@param given? heed.MultiHeadAttention.options
@@ -168,7 +179,7 @@ function MultiHeadAttention:init(dim, heads, given)
   self.query_norm = o.qk_norm and layers.RMSNorm(o.head_dim)
   self.key_norm = o.qk_norm and layers.RMSNorm(o.head_dim)
   self.rope, self.position = read_rope(o.rope, o.head_dim), read_position(o)
-  self.position_bias = read_value("position_bias", o.position_bias, attention.is_bias, "bias")
+  self.position_bias = read_bias(o.position_bias)
   self.mask = read_value("mask", o.mask, rule.is, "mask")
   self:add_extras(dim, o)
 end
@@ -209,35 +220,60 @@ local function glorot(weight, inputs, outputs)
 end
 
 
+-- The matrix that a projection has as its parameter; other modules draw their weights themselves.
+local function matrix_of(p)
+  local weight = rawget(p, "weight")
+  return parameter.role(weight) == "parameter" and weight:dim() == 2 and weight or nil
+end
+
+
 -- A function in the place of a projection has no weights that could be drawn.
-function MultiHeadAttention:check_projections()
+local function check_projections(self)
   for _, name in ipairs{"query", "key", "value", "out"} do
     local p = self[name]
-    if not (Module.is(p) and heed.is_tensor(p.weight)) then
+    local good = Module.is(p) and (matrix_of(p) or type(getmetatable(p).reset) == "function")
+    if not good then
       heed.fail("%s: reset: a layer with weights expected as field '%s', got %s", SELF, name,
-                options.kind(p))
+                Module.is(p) and "a " .. p.__name .. " without a method reset" or options.kind(p))
     end
   end
 end
 
 
----Draws the first weights of queries, keys and values anew, as one layer if they have the same
----inputs, and sets all biases to 0: what PyTorch does.
-function MultiHeadAttention:reset()
-  local projections, rows = {self.query, self.key, self.value}, 0
-  self:check_projections()
-  local packed, inputs_of_all = true, self.query.weight:size(2)
+-- The rows of all matrices if they have the same inputs, and are drawn as one; or nil.
+local function packed_rows(projections)
+  local rows, inputs = 0, nil
   for _, p in ipairs(projections) do
-    rows = rows + p.weight:size(1)
-    packed = packed and p.weight:size(2) == inputs_of_all
+    local weight = matrix_of(p)
+    inputs = inputs or weight and weight:size(2)
+    if not weight or weight:size(2) ~= inputs then return nil end
+    rows = rows + weight:size(1)
   end
+  return rows
+end
+
+
+local function draw_matrix(p, rows)
+  local weight = matrix_of(p)
+  if not weight then return p:reset() end
+  local outputs, inputs = weight:size()
+  glorot(weight, inputs, rows or outputs)
+end
+
+
+---Draws the first weights of queries, keys and values anew, as one layer if they have the same
+---inputs, and sets all biases to 0: what PyTorch does. A module without a matrix of its own, in the
+---place of a projection, draws its weights by its own method `reset`.
+function MultiHeadAttention:reset()
+  check_projections(self)
+  local projections = {self.query, self.key, self.value}
+  local rows = packed_rows(projections)
   heed.no_grad(function()
-    for _, p in ipairs(projections) do
-      local outputs, inputs = p.weight:size()
-      glorot(p.weight, inputs, packed and rows or outputs)
-    end
+    for _, p in ipairs(projections) do draw_matrix(p, rows) end
+    if not matrix_of(self.out) then self.out:reset() end
     for _, p in ipairs{self.query, self.key, self.value, self.out} do
-      if p.bias then p.bias:zero_() end
+      local bias = matrix_of(p) and rawget(p, "bias")
+      if bias then bias:zero_() end
     end
   end)
 end

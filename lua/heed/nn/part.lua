@@ -36,4 +36,15 @@ function part.result(who, name, y)
 end
 
 
+---What a field's value makes of a tensor: a tensor, too.
+---@param who string
+---@param layer heed.Module
+---@param name string of the field
+---@param x heed.Tensor
+---@return heed.Tensor
+function part.call(who, layer, name, x)
+  return part.result(who, name, (part.of(who, layer, name)(x)))
+end
+
+
 return part

@@ -5,6 +5,7 @@ local extend = require "heed.nn.extend"
 local layers = require "heed.nn.layers"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
+local part = require "heed.nn.part"
 local positions = require "heed.nn.positions"
 
 local is_tensor = heed.is_tensor
@@ -20,6 +21,7 @@ local WHO <const> = "nn.Patches"
 ---@field height integer of a patch
 ---@field width integer
 ---@field channels integer
+---@field dim integer of the features
 ---@field project heed.Linear
 ---@field class_token heed.Tensor|false (1, 1, dim)
 ---@field position heed.Learned|false
@@ -58,6 +60,7 @@ function Patches:init(size, dim, given)
   self.height, self.width = sides(size)
   self.channels = count(WHO, "channels", o.channels)
   dim = count(WHO, "dim", dim)
+  self.dim = dim
   self.project = layers.Linear(self.channels * self.height * self.width, dim, {bias = o.bias})
   self.class_token = o.class_token and parameter.Parameter(heed.zeros(1, 1, dim))
   self.position = o.positions ~= nil and positions.Learned(
@@ -93,16 +96,15 @@ end
 ---@return heed.Tensor features (B, N, dim), or (B, 1 + N, dim) with a class token first
 function Patches:forward(x)
   x = check_images(self, x)
-  local y = self.project(cut(x, self.height, self.width))
+  local y = part.call(WHO, self, "project", cut(x, self.height, self.width))
   if self.class_token then y = heed.cat({self.class_token:expand(y:size(1), 1, -1), y}, 2) end
   return self.position and self.position(y) or y
 end
 
 
 function Patches:describe()
-  local inputs, dim = self.channels, self.project.weight:size(1)
-  return ("{%d, %d}, %d%s"):format(self.height, self.width, dim,
-                                   inputs > 1 and ", channels = " .. inputs or "")
+  local text = ("{%d, %d}, %d"):format(self.height, self.width, self.dim)
+  return self.channels > 1 and text .. ", channels = " .. self.channels or text
 end
 
 

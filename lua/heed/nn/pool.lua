@@ -5,6 +5,7 @@ local heed = require "heed"
 local extend = require "heed.nn.extend"
 local layers = require "heed.nn.layers"
 local options = require "heed.internal.options"
+local part = require "heed.nn.part"
 
 local is_tensor = heed.is_tensor
 local count, kind = options.count, options.kind
@@ -157,7 +158,7 @@ end
 ---@param given? heed.Pool.call
 ---@return heed.Tensor logits (B, classes), or (classes)
 function Classifier:forward(x, given)
-  return self.out(self.dropout(self.pool(x, given)))
+  return part.call("nn.Classifier", self, "out", self.dropout(self.pool(x, given)))
 end
 
 

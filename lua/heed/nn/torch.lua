@@ -11,7 +11,9 @@ local Module = require "heed.nn.module"
 local MultiHeadAttention = require "heed.nn.multihead"
 local block = require "heed.nn.block"
 local options = require "heed.internal.options"
+local parameter = require "heed.nn.parameter"
 local state = require "heed.files.state"
+local tree = require "heed.nn.tree"
 
 local torch = {}
 
@@ -64,6 +66,22 @@ local function add(self, name, names, values, shape)
 end
 
 
+-- PyTorch's projections are linear layers: what an adapter adds would be lost.
+local function check_linear(self, path, m)
+  for _, name in ipairs{"query", "key", "value", "out"} do
+    local good = Module.is(m[name]) and parameter.role(rawget(m[name], "weight")) == "parameter"
+    for _, field in ipairs(good and m[name]:fields() or {}) do
+      good = good and (field.name == "weight" or field.name == "bias")
+    end
+    if not good then
+      heed.fail("%s: %s: PyTorch's MultiheadAttention has a linear layer there, got %s", self.who,
+                path == "" and name or path .. "." .. name,
+                Module.is(m[name]) and tree.title(m[name]) or options.kind(m[name]))
+    end
+  end
+end
+
+
 -- PyTorch's attention has as many heads of keys as of queries, and heads that share dim.
 local function check_heads(self, path, m)
   local dim = m.query.weight:size(2)
@@ -91,6 +109,7 @@ end
 
 -- Queries, keys and values: one tensor where all are made of the same features.
 local function add_projections(self, path, prefix, m)
+  check_linear(self, path, m)
   check_heads(self, path, m)
   path = path == "" and "" or path .. "."
   local function all(part)

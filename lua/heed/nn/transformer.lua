@@ -9,6 +9,7 @@ local call = require "heed.nn.block_call"
 local recording = require "heed.internal.recording"
 local initialise = require "heed.nn.initialise"
 local Linear = require("heed.nn.layers").Linear
+local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
 local part = require "heed.nn.part"
 
@@ -228,13 +229,31 @@ function Transformer:init(dim, heads, given)
 end
 
 
+-- The modules that tell positions, which options gave, and all below them.
+local function given_modules(self)
+  local given = {}
+  for _, module in self:named_modules() do
+    local is_attention = rawequal(getmetatable(module), MultiHeadAttention)
+    for _, name in ipairs(is_attention and {"position", "position_bias"} or {}) do
+      if Module.is(module[name]) then
+        for below in module[name]:modules() do given[below] = true end
+      end
+    end
+  end
+  return given
+end
+
+
 ---Draws all matrices of attention and of the MLPs anew, so that layers are no copies: PyTorch does
----that at the end.
+---that at the end. Modules that were given as `position` and `position_bias` stay as they are.
 function Transformer:reset()
+  local given = given_modules(self)
   for _, module in self:named_modules() do
     local class = getmetatable(module)
     if rawequal(class, MultiHeadAttention) then module:reset() end
-    if rawequal(class, Linear) then initialise.xavier_uniform_(module.weight) end
+    if rawequal(class, Linear) and not given[module] then
+      initialise.xavier_uniform_(module.weight)
+    end
   end
 end
 
