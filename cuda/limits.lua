@@ -89,6 +89,9 @@ return {
   ["optimize/optimize"] = {
     {"step_lines", registers = 88, spill = 8, steps = 30, width = 8},
   },
+  ["product/float"] = {
+    {"multiply_float", registers = 128, spill = 4, steps = 50, width = 16},  -- on 8.0, 8.6, 8.9
+  },
   ["product/matmul"] = {
     {"multiply", "mixed", registers = 96},
     {"multiply", "double", registers = 80, steps = 40, width = 8},

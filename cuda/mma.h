@@ -15,7 +15,17 @@
 
 #include "cuda/kernel.h"
 
+#define EACH(i, n) _Pragma("unroll") for (int i = 0; i < (n); i++)
+
 #ifdef __CUDACC__
+
+/* The same number, of which the compiler knows nothing: it computes again what comes of it, rather
+   than to keep that in registers. */
+PTX int64_t ptx_anew (int64_t x) {
+  asm volatile("" : "+l"(x));
+  return x;
+}
+
 
 /* Of dynamic shared memory. */
 PTX uint32_t ptx_shared (const void *at) { return (uint32_t)__cvta_generic_to_shared(at); }
@@ -46,6 +56,26 @@ MULTIPLY(float16, "f16")
 #undef MULTIPLY
 
 
+/*
+** The same of floats, of which TF32 has the first 19 bits, the others are not read: a (16, 8) in
+** four registers, each an element of row l / 4 and column l % 4, and the places as above, of 4
+** columns; b (8, 8) so in two.
+*/
+PTX void ptx_multiply_tf32 (float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
+               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/* The nearest of TF32, the other 13 bits 0; a NaN stays one. */
+PTX uint32_t ptx_to_tf32 (float x) {
+  uint32_t y;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
+  return y & 0xffffe000;
+}
+
+
 /* Two floats as halves, 'low' in the lower half; of a NaN only its being one is kept. */
 #define PACK(S, type) \
   PTX uint32_t ptx_pack (float low, float high, S) { \
@@ -67,13 +97,18 @@ PTX float ptx_exp2 (float x) {
 
 
 /*
-** 16 bytes into shared memory, of which the first 'bytes' come from device memory, and the rest
-** are 0; both sides are aligned to 16 bytes. Nothing may touch 'to' until the thread has waited;
-** other threads see the bytes after a barrier behind that.
+** SIZE bytes, 16 or 4, into shared memory, of which the first 'bytes' come from device memory, and
+** the rest are 0; both sides are aligned to SIZE. Nothing may touch 'to' until the thread has
+** waited; other threads see the bytes after a barrier behind that.
 */
-PTX void ptx_copy (uint32_t to, const void *from, int bytes) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-               : : "r"(to), "l"(__cvta_generic_to_global(from)), "r"(bytes) : "memory");
+template <int SIZE = 16> PTX void ptx_copy (uint32_t to, const void *from, int bytes) {
+  static_assert(SIZE == 16 || SIZE == 4, "copies are of 16 bytes or of 4");
+  if (SIZE == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 : : "r"(to), "l"(__cvta_generic_to_global(from)), "r"(bytes) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+                 : : "r"(to), "l"(__cvta_generic_to_global(from)), "r"(bytes) : "memory");
 }
 
 /* The thread's copies since the last call become a group. */
@@ -85,6 +120,9 @@ template <int left> PTX void ptx_wait (void) {
 }
 
 #else
+
+PTX int64_t ptx_anew (int64_t x) { return x; }
+
 
 PTX uint32_t ptx_shared (const void *at) {
   return (uint32_t)((const char *)at - emulated_shared);
@@ -138,6 +176,28 @@ PTX void ptx_multiply (float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint3
 }
 
 
+PTX float emulated_tf32 (uint32_t bits) { return __uint_as_float(bits & 0xffffe000); }
+
+PTX void ptx_multiply_tf32 (float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  const uint32_t own[6] = {a[0], a[1], a[2], a[3], b0, b1};
+  const uint32_t (*of)[6] = (const uint32_t (*)[6])emulated_table(FULL, own, sizeof own);
+  const int line = emulated_lane() / 4, first = emulated_lane() % 4 * 2;
+  for (int i = 0; i < 4; i++) {
+    double sum = c[i];
+    for (int k = 0; k < 8; k++)
+      sum += (double)emulated_tf32(of[line * 4 + k % 4][k / 4 * 2 + i / 2]) *
+             emulated_tf32(of[(first + i % 2) * 4 + k % 4][4 + k / 4]);
+    c[i] = (float)sum;
+  }
+}
+
+/* Halfway cases go away from 0. */
+PTX uint32_t ptx_to_tf32 (float x) {
+  const uint32_t bits = __float_as_uint(x);
+  return x != x ? 0x7fffe000 : (bits + 0x1000) & 0xffffe000;
+}
+
+
 template <class S> PTX uint32_t ptx_pack (float low, float high, S) {
   return convert<S>(low).bits | (uint32_t)convert<S>(high).bits << 16;
 }
@@ -148,8 +208,8 @@ PTX float ptx_exp2 (float x) {
 }
 
 
-PTX void ptx_copy (uint32_t to, const void *from, int bytes) {
-  emulated_copy(emulated_shared + to, from, bytes);
+template <int SIZE = 16> PTX void ptx_copy (uint32_t to, const void *from, int bytes) {
+  emulated_copy(emulated_shared + to, from, bytes, SIZE);
 }
 
 PTX void ptx_commit (void) { emulated_copy_commit(); }

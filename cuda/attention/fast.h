@@ -17,8 +17,6 @@
 #include "cuda/attention/ways.h"
 #include "cuda/mma.h"
 
-#define EACH(i, n) _Pragma("unroll") for (int i = 0; i < (n); i++)
-
 /* The tiles of heads of up to WIDTH numbers: 64, 128 or 256. RICH: see fast_scores.h. */
 template <int WIDTH_, bool RICH_> struct fast {
   static constexpr int WIDTH = WIDTH_;

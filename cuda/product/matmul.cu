@@ -1,24 +1,11 @@
 /*
 ** matmul.cu - products of matrices, of any type, strides and batches: by cuBLASLt where that is
-** found and takes them, and by a tiled kernel of our own.
+** found and takes them, else by kernels of our own, of float32 in float.cu, of other types here.
 */
 
 #include "cuda/product/cublas.h"
+#include "cuda/product/matmul.h"
 #include "cuda/product/tile.h"
-
-#define BATCHED 4                  /* operands: a, b, c and the addend */
-
-typedef struct side { int64_t row, column; } side;       /* strides */
-
-/* c (rows, columns) = alpha a (rows, depth) b (depth, columns) [+ addend] [+ c]; see 'batch' */
-typedef struct products {
-  int64_t rows, columns, depth, batches;
-  int64_t across, down;            /* tiles of one c */
-  double alpha;
-  bool accumulate, added;          /* + c; + addend */
-  side a, b, c, addend;
-  path batch[BATCHED];             /* the first elements of matrices */
-} products;
 
 
 /*
@@ -96,7 +83,9 @@ multiply (__grid_constant__ const products p, E a, E b, E c, E addend) {
 */
 
 static side side_of (const layout *at) {
-  const side s = {at->stride[at->rank - 2], at->stride[at->rank - 1]};
+  const int r = at->rank - 2;
+  const side s = {at->size[r] == 1 ? 0 : at->stride[r],
+                  at->size[r + 1] == 1 ? 0 : at->stride[r + 1]};
   return s;
 }
 
@@ -179,8 +168,13 @@ static const char *multiply_tiled (cuda *self, const work *w) {
     if (w->in[i].data == NULL) return cuda_refuse(self, "a tensor expected, got a number");
     same &= w->in[i].type == type;
   }
+  if (same && type == HEED_FLOAT32)
+    return multiply_floats(self, p, {(const float *)data[0], (const float *)data[1],
+                                     (const float *)data[3], (float *)data[2]});
+  if (same && type == HEED_FLOAT64) return multiply_typed<double>(self, p, data);
+  if (same && type == HEED_FLOAT16) return multiply_typed<float16>(self, p, data);
+  if (same && type == HEED_BFLOAT16) return multiply_typed<bfloat16>(self, p, data);
   if (same && type == HEED_INT64) return multiply_typed<int64_t>(self, p, data);
-  if (same) FOR_FLOAT(type, return multiply_typed<S>(self, p, data))
   if (type == HEED_FLOAT64) return multiply_mixed<double>(self, p, w, data);
   return scalar_is_float(type) ? multiply_mixed<float>(self, p, w, data)
                                : multiply_mixed<int64_t>(self, p, w, data);

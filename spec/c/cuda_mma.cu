@@ -141,6 +141,59 @@ template <class S> KERNEL multiply (const S *a, const S *b, float *c, bool turne
 }
 
 
+/* c (16, 8) += a (16, 8) times b (8, 8), of floats, of which what is not TF32's is not read. */
+KERNEL multiply_floats (const uint32_t *a, const uint32_t *b, float *c) {
+  const int row = lane_of() / 4, step = lane_of() % 4;
+  const uint32_t x[4] = {a[row * 8 + step], a[(row + 8) * 8 + step], a[row * 8 + step + 4],
+                         a[(row + 8) * 8 + step + 4]};
+  float sum[4];
+  for (int i = 0; i < 4; i++) sum[i] = c[(row + i / 2 * 8) * 8 + 2 * step + i % 2];
+  ptx_multiply_tf32(sum, x, b[row * 8 + step], b[row * 8 + step + 4]);
+  for (int i = 0; i < 4; i++) c[(row + i / 2 * 8) * 8 + 2 * step + i % 2] = sum[i];
+}
+
+static uint32_t bits_of (float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+
+static void products_of_tf32 (void) {
+  array<uint32_t> a(128), b(64);
+  array<float> c(128);
+  float expected[128];
+  int x[128], y[64];
+  for (int i = 0; i < 128; i++) a.at[i] = bits_of((float)(x[i] = pick(2047) - 1023)) | 0x1fff;
+  for (int i = 0; i < 64; i++) b.at[i] = bits_of((float)(y[i] = pick(33) - 16)) | 0x1555;
+  for (int i = 0; i < 128; i++) {
+    expected[i] = c.at[i] = (float)(pick(9) - 4);
+    for (int k = 0; k < 8; k++) expected[i] += (float)(x[i / 8 * 8 + k] * y[i % 8 * 8 + k]);
+  }
+  for (int i = 0; i < 128; i++) if (x[i] == 0) a.at[i] = 0;
+  for (int i = 0; i < 64; i++) if (y[i] == 0) b.at[i] = 0;
+  run(32, 0, multiply_floats, (const uint32_t *)a.at, (const uint32_t *)b.at, c.at);
+  check(memcmp(c.at, expected, sizeof expected) == 0, "a product of TF32");
+}
+
+
+KERNEL round_floats (const float *x, uint32_t *y) {
+  y[threadIdx.x] = ptx_to_tf32(x[threadIdx.x]);
+}
+
+/* 1 + n 2^-13: TF32 has steps of 2^-10, and halves go away from 0. */
+static void tf32_rounds (void) {
+  array<float> x(32);
+  array<uint32_t> y(32);
+  bool good = true;
+  for (int i = 0; i < 32; i++)
+    x.at[i] = i == 31 ? NAN : (i & 1 ? -1.0f : 1.0f) * (1 + (float)i / 8192);
+  run(32, 0, round_floats, (const float *)x.at, y.at);
+  for (int i = 0; i < 31; i++)
+    good &= y.at[i] == bits_of((i & 1 ? -1.0f : 1.0f) * (1 + (float)((i + 4) / 8) / 1024));
+  check(good && (y.at[31] & 0x7fffffff) > 0x7f800000 && (y.at[31] & 0x1fff) == 0, "TF32 rounds");
+}
+
+
 template <class S> static void products (const char *what, bool turned, bool spoil) {
   array<S> a(256), b(256);
   array<float> c(256);
@@ -209,7 +262,8 @@ static void arithmetic (void) {
 
 /*
 ** {==================================================================
-** Copies: thread t copies 16 bytes twice, of which 4 (t % 5) are read
+** Copies: thread t copies 16 bytes twice, of which 4 (t % 5) are read; or 4, of which none is if
+** t % 5 is 0
 ** ===================================================================
 */
 
@@ -239,6 +293,28 @@ enum { COPIERS = 96, WORDS = COPIERS * 8 };
 static void expect_copies (const uint32_t *from, uint32_t *expected) {
   for (int i = 0; i < WORDS; i++)
     expected[i] = i % 4 < i / 4 % COPIERS % 5 ? from[i] : 0;
+}
+
+KERNEL copy_words (const uint32_t *from, uint32_t *to) {
+  SHARED(uint32_t, place);
+  const int t = (int)threadIdx.x;
+  ptx_copy<4>(ptx_shared(place + t), from + 3 * t, t % 5 == 0 ? 0 : 4);
+  ptx_commit();
+  ptx_wait<0>();
+  __syncthreads();
+  to[t] = place[(t + 1) % (int)blockDim.x];
+}
+
+static void words_arrive (void) {
+  array<uint32_t> from(3 * COPIERS), to(COPIERS);
+  bool good = true;
+  for (int i = 0; i < 3 * COPIERS; i++) from.at[i] = (uint32_t)i + 1;
+  run(COPIERS, COPIERS * 4, copy_words, (const uint32_t *)from.at, to.at);
+  for (int i = 0; i < COPIERS; i++) {
+    const int t = (i + 1) % COPIERS;
+    good &= to.at[i] == (t % 5 == 0 ? 0 : (uint32_t)(3 * t + 1));
+  }
+  check(good, "copies of a word");
 }
 
 static void copies_arrive (void) {
@@ -309,8 +385,11 @@ int main (void) {
     products<bfloat16>("a product of bfloat16", k & 1, k & 2);
     products<float16>("a product of float16", k & 1, k & 2);
   }
+  for (int k = 0; k < 4; k++) products_of_tf32();
+  tf32_rounds();
   arithmetic();
   copies_arrive();
+  words_arrive();
   faults_are_seen();
   runtime_stream_close(stream);
   printf("instructions: %d cases, %d wrong\n", tried, wrong);

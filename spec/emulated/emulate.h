@@ -136,10 +136,10 @@ uint64_t emulated_join (emulated_exchange kind, unsigned mask, uint64_t value, i
 const void *emulated_table (unsigned mask, const void *mine, size_t bytes, HERE);
 
 /*
-** Copies of 16 bytes into shared memory, of which 'bytes' are read, beside the kernel: a thread
-** groups its own, and waits until at most 'left' of its groups are on their way.
+** Copies of 'size' bytes, 16 or 4, into shared memory, of which 'bytes' are read, beside the
+** kernel: a thread groups its own, and waits until at most 'left' of its groups are on their way.
 */
-void emulated_copy (char *to, const void *from, int bytes);
+void emulated_copy (char *to, const void *from, int bytes, int size);
 void emulated_copy_commit (void);
 void emulated_copy_wait (int left);
 

@@ -10,7 +10,7 @@
 typedef struct copy {
   char *to;
   const char *from;
-  int bytes;                       /* that are read; the rest of 16 becomes 0 */
+  int bytes, size;                 /* that are read; the rest of 'size' becomes 0 */
   int64_t group;
   const void *place;               /* of the program */
 } copy;
@@ -28,11 +28,11 @@ static copies all[MACHINE_THREADS];
 static copies *own_copies (void) { return &all[machine_thread()]; }
 
 
-void emulated_copy (char *to, const void *from, int bytes) {
+void emulated_copy (char *to, const void *from, int bytes, int size) {
   copies *own = own_copies();
-  if ((uintptr_t)to % 16 != 0 || (uintptr_t)from % 16 != 0)
-    emulated_fail("copies from or to where 16 bytes are not aligned");
-  if (bytes < 0 || bytes > 16) emulated_fail("copies more than 16 bytes at once");
+  if ((uintptr_t)to % (unsigned)size != 0 || (uintptr_t)from % (unsigned)size != 0)
+    emulated_fail("copies from or to where its bytes are not aligned");
+  if (bytes < 0 || bytes > size) emulated_fail("copies more bytes at once than it may");
   if (own->n == own->room) {
     own->room = own->room * 2 + 16;
     own->list = (copy *)realloc(own->list, (size_t)own->room * sizeof(copy));
@@ -40,9 +40,9 @@ void emulated_copy (char *to, const void *from, int bytes) {
   }
   const void *place = __builtin_return_address(0);
   race_touch(from, (size_t)bytes, false, place);
-  race_unwrite(to, 16, place);
-  memset(to, 0xff, 16);
-  own->list[own->n++] = copy{to, (const char *)from, bytes, own->groups, place};
+  race_unwrite(to, (size_t)size, place);
+  memset(to, 0xff, (size_t)size);
+  own->list[own->n++] = copy{to, (const char *)from, bytes, size, own->groups, place};
 }
 
 
@@ -54,9 +54,9 @@ void emulated_copy_wait (int left) {
   int done = 0;
   for (; done < own->n && own->list[done].group < own->groups - left; done++) {
     const copy c = own->list[done];
-    race_touch(c.to, 16, true, c.place);
+    race_touch(c.to, (size_t)c.size, true, c.place);
     memcpy(c.to, c.from, (size_t)c.bytes);
-    memset(c.to + c.bytes, 0, (size_t)(16 - c.bytes));
+    memset(c.to + c.bytes, 0, (size_t)(c.size - c.bytes));
   }
   own->n -= done;
   if (done > 0 && own->n > 0)

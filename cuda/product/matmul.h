@@ -1,0 +1,34 @@
+/*
+** matmul.h - products as their kernels see them: sizes, strides and batches.
+*/
+
+#ifndef cuda_matmul_h
+#define cuda_matmul_h
+
+#include "cuda/cuda.h"
+
+#pragma GCC visibility push(hidden)
+
+#define BATCHED 4                  /* operands: a, b, c and the addend */
+
+typedef struct side { int64_t row, column; } side;       /* strides; 0 along an axis of size 1 */
+
+/* c (rows, columns) = alpha a (rows, depth) b (depth, columns) [+ addend] [+ c]; see 'batch' */
+typedef struct products {
+  int64_t rows, columns, depth, batches;
+  int64_t across, down;            /* tiles of one c */
+  double alpha;
+  bool accumulate, added;          /* + c; + addend */
+  side a, b, c, addend;
+  path batch[BATCHED];             /* the first elements of matrices */
+} products;
+
+/* Elements of a float32 product. */
+typedef struct product_data { const float *a, *b, *addend; float *c; } product_data;
+
+/* Products of float32, of any strides: float.cu. */
+const char *multiply_floats (cuda *self, products &p, const product_data &d);
+
+#pragma GCC visibility pop
+
+#endif
