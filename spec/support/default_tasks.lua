@@ -63,6 +63,18 @@ end, {size = 30, shuffle = false, epochs = 2})
 class("heed.data.windows.options", function(o) return data.windows(IDS, o)() end,
       {length = 63, size = 31})
 
+-- The rows and the header of a file that both separators divide.
+class("heed.data.csv.options", function(o)
+  local path = os.tmpname()
+  local file <close> = assert(io.open(path, "w"))
+  file:write("a,b;c\n1,2;3\n")
+  file:close()
+  local read = table.pack(data.csv(path, o))
+  os.remove(path)
+  return read
+end, {header = false, separator = ";"})
+cases["heed.data.csv.options.separator"].value = ","
+
 class("data.accuracy.given", function(o)
   local logits = heed.tensor{{{3.0, 4}, {0, 1}}, {{0, 1}, {3, 5}}}
   return data.accuracy(logits, heed.tensor{{2, 2}, {2, -100}}, o)
