@@ -6,6 +6,7 @@
 
 local accuracy = require "heed.data.accuracy"
 local batches = require "heed.data.batches"
+local image = require "heed.data.image"
 local mask = require "heed.data.mask"
 local metrics = require "heed.data.metrics"
 local options = require "heed.internal.options"
@@ -17,7 +18,7 @@ local windows = require "heed.data.windows"
 return options.strict("heed.data", {
   accuracy = accuracy, batches = batches, chars = vocabulary.chars,
   confusion_matrix = metrics.confusion_matrix, csv = texts.csv, f1 = metrics.f1,
-  json_lines = texts.json_lines, lines = texts.lines, mask = mask,
+  image = image, json_lines = texts.json_lines, lines = texts.lines, mask = mask,
   perplexity = metrics.perplexity, precision = metrics.precision, recall = metrics.recall,
   windows = windows, words = vocabulary.words,
 }, torch_names.data)
