@@ -88,6 +88,39 @@ static void gradients_are_hooked (heed_context *cx) {
   check(released == 3, "a hook that goes with its leaf");
 }
 
+static double value_of (heed_tensor *t) {
+  double value = -1;
+  heed_read(t, HEED_FLOAT64, &value);
+  return value;
+}
+
+/* A step that is refused says why, and changes nothing. */
+static void step_is_refused (heed_context *cx, heed_optimizer kind, int n, heed_tensor *p,
+                             heed_tensor *g, const char *why) {
+  const heed_step step = {.lr = 1, .step = 1};
+  check(!heed_optimize(cx, kind, &step, n, p ? &p : NULL, g ? &g : NULL, NULL) &&
+        heed_error(cx) != NULL && strstr(heed_error(cx), why) != NULL, why);
+  heed_clear(cx);
+}
+
+static void steps_are_refused (heed_context *cx, heed_tensor *x, heed_tensor *foreign) {
+  const heed_step step = {.lr = 1, .step = 1};
+  const double before = value_of(x);
+  heed_tensor *list[] = {x, NULL};
+  step_is_refused(cx, HEED_SGD, -1, x, x, "negative");
+  step_is_refused(cx, HEED_SGD, 1, NULL, x, "there are no parameters, or no gradients");
+  step_is_refused(cx, HEED_SGD, 1, x, NULL, "there are no parameters, or no gradients");
+  step_is_refused(cx, HEED_SGD, 1, foreign, x, "parameter 1 belongs to another context");
+  check(!heed_optimize(cx, HEED_SGD, &step, 2, list, (heed_tensor *[]){x, x}, NULL) &&
+        strstr(heed_error(cx), "parameter 2 is missing") != NULL, "a missing parameter");
+  heed_clear(cx);
+  check(value_of(x) == before, "a refused step changes no parameter");
+  check(heed_call(cx, HEED_sqrt, NULL, 0) == NULL && strstr(heed_error(cx), "sgd") == NULL,
+        "an error behind a refused step names its own function");
+  heed_clear(cx);
+  check(heed_optimize(cx, HEED_SGD, &step, 0, NULL, NULL, NULL), "a step of no parameters");
+}
+
 static void numbers_are_gradients (heed_context *cx, heed_context *other) {
   heed_tensor *x = leaf(cx, 3), *seed = heed_number(cx, 2), *foreign = heed_number(other, 2);
   check(heed_backward(x, seed, false) && gradient_of(x) == 2, "a number as the first gradient");
@@ -116,9 +149,7 @@ static void numbers_are_gradients (heed_context *cx, heed_context *other) {
   heed_clear(cx);
   check(!heed_optimize(cx, HEED_NOPTIMIZERS, &step, 1, &x, &x, NULL), "no such optimizer");
   heed_clear(cx);
-  check(!heed_optimize(cx, HEED_SGD, &step, 1, NULL, NULL, NULL) &&
-        !heed_optimize(cx, HEED_SGD, &step, 1, &foreign, &x, NULL), "a step of another context's");
-  heed_clear(cx);
+  steps_are_refused(cx, x, foreign);
   check(!heed_record_custom(cx, &custom, 1, &foreign, 1, &y) && heed_error(cx) != NULL,
         "a backward function for another context's");
   heed_clear(cx);
@@ -304,12 +335,6 @@ static void arguments_have_names (heed_context *cx) {
   heed_tensor *z = heed_call(cx, HEED_attention, args, HEED_ARGS(attention));
   check(heed_read(z, HEED_FLOAT32, y) && y[0] == 1 && y[1] > 1, "a causal call");
   heed_drop(z); heed_drop(x);
-}
-
-static double value_of (heed_tensor *t) {
-  double value = -1;
-  heed_read(t, HEED_FLOAT64, &value);
-  return value;
 }
 
 /* A commit that cannot be done is refused before its first change. */

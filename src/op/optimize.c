@@ -148,7 +148,9 @@ static bool make_arrays (stepping *o, int n) {
 
 
 static bool prepare (heed_context *cx, const heed_optimization *of, stepping *o) {
-  if (of->n < 0 || !check_step(cx, of->kind, of->step)) return false;
+  if (!check_step(cx, of->kind, of->step)) return false;
+  if (of->n < 0)
+    return core_fail(cx, "optimize", "the number of parameters is negative: %d", of->n) != NULL;
   if (of->n == 0) return true;
   if (of->parameters == NULL || of->gradients == NULL)
     return core_fail(cx, "optimize", "there are no parameters, or no gradients") != NULL;
