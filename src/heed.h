@@ -394,6 +394,9 @@ HEED_API bool heed_backward (heed_tensor *y, heed_tensor *seed, bool retain);
 /* Gradients of y by xs[i] into gs[i] (NULL where y does not depend on it). */
 HEED_API bool heed_gradients (heed_tensor *y, heed_tensor *seed, int n, heed_tensor *const *xs,
                               heed_tensor **gs, bool retain);
+/* The same, whose gradients have graphs, for gradients of theirs; the graph of y is retained. */
+HEED_API bool heed_recorded_gradients (heed_tensor *y, heed_tensor *seed, int n,
+                                       heed_tensor *const *xs, heed_tensor **gs);
 /*
 ** Mixed precision, as PyTorch's autocast: with HEED_FLOAT16 or HEED_BFLOAT16, products work in that
 ** type, and softmax, norms, losses, sums, powers and exponentials in float32; HEED_FLOAT32 ends it.

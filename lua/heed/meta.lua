@@ -2023,13 +2023,19 @@ heed.attention = Tensor.attention
 function Tensor:backward(gradient, options) end
 heed.backward = Tensor.backward
 
----The gradients of y by some tensors; leaves stay as they are.
+---The gradients of y by some tensors; leaves stay as they are. With create_graph the gradients have
+---graphs themselves, for gradients of second and any higher order: of all operations but
+---`attention`, and of `prod` and `cumprod` where no element is 0; they are refused by name. What
+---hooks and the `backward` of `custom` compute is recorded then.
+---> (function(x) return heed.grad(heed.grad(x ^ 4, x, {create_graph = true}), x) end)(
+--->   heed.tensor(2.0, {requires_grad = true})) == 48
 ---> (function(x) return heed.grad(x ^ 3, x) end)(
 --->   heed.tensor(2.0, {requires_grad = true})) == 12
 ---@param y heed.Tensor
 ---@param xs heed.Tensor|heed.Tensor[]
----@param gradient? heed.Tensor|{retain_graph: boolean} of y; 1 for a single element
----@param options? {retain_graph: boolean}
+---@param gradient? heed.Tensor|{retain_graph: boolean, create_graph: boolean} of y; 1 for a single
+---element
+---@param options? {retain_graph: boolean, create_graph: boolean} the latter keeps the graph too
 ---@return heed.Tensor|(heed.Tensor|false)[]|nil gradients one for one, a list for a list; nil, or
 ---false in the list, where y does not depend on it
 function heed.grad(y, xs, gradient, options) end
@@ -2132,11 +2138,14 @@ function heed.custom(functions) end
 ---@return any ...
 function heed.checkpoint(f, ...) end
 
----Compares f's gradients with central differences, in float64.
+---Compares f's gradients with central differences, in float64; with order = 2 the gradients of its
+---gradients, and so on.
 ---> heed.gradcheck(heed.tanh, heed.tensor{0.1, 0.7}) == true
+---> heed.gradcheck(heed.tanh, heed.tensor{0.1, 0.7}, {order = 2}) == true
+---> heed.gradcheck(heed.tanh, heed.tensor{0.1, 0.7}, {order = 0}) raises "order"
 ---@param f function of the tensors in xs
 ---@param xs heed.Tensor|heed.Tensor[] copied as float64
----@param options? {eps: number, atol: number, rtol: number} 1e-6, 1e-5, 1e-3 unless given
+---@param options? {eps: number, atol: number, rtol: number} 1e-6, 1e-5, 1e-3 unless given; order
 ---@return boolean good
 ---@return string? message of the worst element, if not
 function heed.gradcheck(f, xs, options) end

@@ -495,8 +495,9 @@ return {
   {heed.no_grad, {}, "no_grad: a function expected, got nothing"},
   {heed.custom, {{}},
    "custom: 'forward' is missing; a table with the functions 'forward' and 'backward' expected"},
-  {heed.grad, {wanting * 1, wanting, {create_graph = true}},
-   "grad: create_graph: gradients are of first order, they have no graph"},
+  {heed.backward, {(wanting * 1):sum(), {create_graph = true}}, "backward: create_graph: a leaf's "
+   .. "gradient would hold the graph that holds the leaf; take heed.grad(y, xs, "
+   .. "{create_graph = true})"},
   {heed.grad, {x, 5}, "grad: argument 'xs': a tensor or a list of tensors expected, got 5"},
   {x.backward, {x},
    "backward: the tensor has no graph: nothing that it was made from requires grad"},

@@ -7,9 +7,28 @@
 #include "graph/pass.h"
 
 
-heed_tensor *input (backward *b, int i) { return op_hold(b->cx, node_saved(b->n, i)); }
+/* A saved value that is a result of 'from', where gradients are recorded. */
+static heed_tensor *saved_of (backward *b, int i, node *from, int result) {
+  heed_tensor *t = op_hold(b->cx, node_saved(b->n, i));
+  if (t == NULL || from == NULL || !composes(b) || !scalar_is_float(t->type)) return t;
+  node_keep(from);
+  t->node = from;
+  t->output = result;
+  return t;
+}
+
+heed_tensor *input (backward *b, int i) {
+  return saved_of(b, i, b->n->edges[i].node, b->n->edges[i].output);
+}
+heed_tensor *constant_output (backward *b, int i) {
+  return saved_of(b, b->n->nedges + i, NULL, 0);
+}
+/* Hidden results have no gradient. */
 heed_tensor *output (backward *b, int i) {
-  return op_hold(b->cx, node_saved(b->n, b->n->nedges + i));
+  bool hidden = b->n->kind == NODE_OP && i >= op_signature(b->cx, b->op)->results;
+  if (!hidden || !composes(b)) return saved_of(b, b->n->nedges + i, b->n, i);
+  graph_no_second(b->cx, b->op);
+  return NULL;
 }
 bool has_input (const backward *b, int i) { return b->n->saved[i].present; }
 
@@ -21,66 +40,10 @@ bool give (backward *b, int i, heed_tensor *g) {
 }
 
 
-/* A dense buffer that spans the storage of n's base and region, and the part that 'at' names. */
-static heed_tensor *spanning (const node *n, int64_t *first) {
-  int64_t last, start, end;
-  layout_reach(n->base_at, first, &last);
-  layout_reach(n->region, &start, &end);
-  if (start < *first) *first = start;
-  if (end > last) last = end;
-  int64_t size = last - *first + 1;
-  layout shape;
-  return layout_dense(&shape, 1, &size) ? op_zeros(n->cx, n->type, &shape) : NULL;
-}
-
-
-static heed_tensor *part (heed_tensor *buffer, const layout *at, int64_t first) {
-  layout moved = *at;
-  moved.offset -= first;
-  return op_view(buffer, &moved);
-}
-
-
-static bool copy (heed_context *cx, heed_tensor *to, heed_tensor *from, bool add) {
-  if (to == NULL || from == NULL) return false;
-  work w;
-  if (add) work_scatter(&w, SCATTER_ADD, 0, view_of(to), view_of(from));
-  else work_copy(&w, COPY_APART, view_of(to), view_of(from));
-  return op_run_for(cx, HEED_copy, &w);
-}
-
-
-/* The inputs of the nodes that are made without a row: a view's base; an overlay's. */
-enum { VIEW_BASE = 0, OVERLAY_BASE = 0, OVERLAY_REGION = 1 };
-
-static bool grad_part (backward *b) {
-  int64_t first;
-  heed_tensor *buffer = spanning(b->n, &first);
-  if (buffer == NULL) return false;
-  heed_tensor *region = part(buffer, b->n->region, first);
-  if (!copy(b->cx, region, b->g, layout_overlaps_itself(b->n->region))) return false;
-  return give(b, VIEW_BASE, part(buffer, b->n->base_at, first));
-}
-
-
-/* The elements under the region have no influence; the source gets the region's part of g. */
-static bool grad_overlay (backward *b) {
-  int64_t first;
-  heed_tensor *buffer = spanning(b->n, &first);
-  if (buffer == NULL) return false;
-  heed_tensor *base = part(buffer, b->n->base_at, first);
-  heed_tensor *region = part(buffer, b->n->region, first);
-  if (!copy(b->cx, base, b->g, false)) return false;
-  if (wants(b, OVERLAY_REGION) && !give(b, OVERLAY_REGION, op1(HEED_clone, region))) return false;
-  if (region == NULL) return false;
-  return heed_apply_in_place(b->cx, HEED_zero, (heed_value[]){heed_t(region)}, 1) &&
-         give(b, OVERLAY_BASE, base);
-}
-
-
 static bool grad_custom (backward *b) {
   node *n = b->n;
   heed_tensor *results[OP_EDGES] = {NULL};
+  b->cx->scope.composing = false;      /* what it calls knows whether to record */
   if (!n->custom.backward(n->custom.self, n->noutputs, n->incoming, n->nedges, results)) {
     if (!b->cx->failure.set) core_fail(b->cx, "custom", "backward failed");
     return false;
@@ -106,7 +69,7 @@ static bool grad_custom (backward *b) {
 
 static bool call_backward (backward *b) {
   switch (b->n->kind) {
-    case NODE_VIEW: return grad_part(b);
+    case NODE_VIEW: return grad_region(b);
     case NODE_OVERLAY: return grad_overlay(b);
     case NODE_CUSTOM: return grad_custom(b);
     case NODE_OP: return op_row_of(b->cx, b->op)->grad(b);
@@ -120,7 +83,8 @@ static bool call_backward (backward *b) {
 bool backward_apply (backward *b) {
   heed_context *cx = b->cx;
   const scope before = scope_begin(cx);
-  cx->scope.caller = core_op_name(b->op);
+  cx->scope.composing = cx->scope.recording;
+  if (!composes(b)) cx->scope.caller = core_op_name(b->op);
   bool good = call_backward(b);
   if (!good && !cx->failure.set)
     core_fail(cx, NULL, "its backward function failed: does 'saves' of its row name all it reads?");

@@ -2,9 +2,13 @@
 ** backward.h - the backward pass, as the grad_ function of a row sees it.
 **
 ** 'b->g' is the gradient of the first result (never NULL where there is one result); b->gs[] of all
-** (NULL: zero). No call is recorded while grad_name runs. The pass sums given gradients over
-** broadcast axes and converts them: no grad_ function mentions either. Inputs are counted as IN
-** counts them, results as OUT.
+** (NULL: zero). The pass sums given gradients over broadcast axes and converts them: no grad_
+** function mentions either. Inputs are counted as IN counts them, results as OUT.
+**
+** Nothing is recorded while grad_name runs, unless the gradients are to have gradients of their own
+** (create_graph). Then saved values have their nodes, all is made of operations and of views, and
+** work is refused, since it has no gradient: op_supports answers false, and where nobody asks that,
+** 'composes' says that operations are wanted.
 */
 
 #ifndef backward_h
@@ -34,6 +38,8 @@ static inline heed_type type_of (const backward *b, int i) { return b->n->edges[
 heed_tensor *input (backward *b, int i);
 bool has_input (const backward *b, int i);
 heed_tensor *output (backward *b, int i);
+heed_tensor *constant_output (backward *b, int i);   /* what no input with a gradient influences */
+static inline bool composes (const backward *b) { return b->cx->scope.composing; }
 /* The gradient of input i; false if g is NULL. Ignored when the input wants none. */
 bool give (backward *b, int i, heed_tensor *g);
 

@@ -136,7 +136,14 @@ bool give_outs (call *c, int n, heed_tensor *const *ys) {
 }
 
 
+bool graph_no_second (heed_context *cx, heed_op op) {
+  return core_fail(cx, NULL, "create_graph: %s's gradient has none of its own", op_name(op));
+}
+
+
+/* Work that no operation did has no gradient: a gradient that is recorded is composed. */
 bool op_run_for (heed_context *cx, heed_op op, const work *w) {
+  if (cx->scope.composing) return graph_no_second(cx, op);
   return core_run(cx, op, cx->scope.device, w);
 }
 
@@ -145,7 +152,7 @@ bool op_run (call *c, const work *w) { return op_run_for(c->cx, c->op, w); }
 
 
 bool op_supports (heed_context *cx, work_kind kind, int op) {
-  return cx->scope.device->supports(cx->scope.device, kind, op);
+  return !cx->scope.composing && cx->scope.device->supports(cx->scope.device, kind, op);
 }
 
 

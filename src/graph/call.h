@@ -63,6 +63,7 @@ static inline heed_type arg_type (const call *c, int i, heed_type otherwise) {
 /* The work (base/work.h), on the device where the call works, as all of these. */
 bool op_run (call *c, const work *w);
 bool op_run_for (heed_context *cx, heed_op op, const work *w);   /* in backward functions */
+bool graph_no_second (heed_context *cx, heed_op op);   /* refuses a gradient that is recorded */
 bool op_supports (heed_context *cx, work_kind kind, int op);     /* or must it be composed? */
 bool op_fuses (heed_context *cx, work_kind kind, int op, int64_t row);   /* as op_supports, for
                                           works over rows: no row is interrupted midway */
@@ -79,6 +80,7 @@ typedef struct call_scope {
 static inline call_scope call_begin (heed_context *cx, const char *name) {
   const call_scope s = {scope_begin(cx), cx->graph->temporaries.n};
   if (cx->scope.caller == NULL) cx->scope.caller = name;
+  cx->scope.composing = false;
   return s;
 }
 static inline void call_end (heed_context *cx, const call_scope *s) {

@@ -37,9 +37,12 @@ heed_tensor *op_new_sized (heed_context *cx, heed_type type, int rank, const int
 }
 
 
+/* In a gradient that is recorded a view's node comes from its base, as after a change in place. */
 heed_tensor *op_view (heed_tensor *t, const layout *at) {
   if (t == NULL || !tensor_materialize(t)) return NULL;
-  return op_hold(t->cx, tensor_view(t, at));
+  heed_tensor *y = op_hold(t->cx, tensor_view(t, at));
+  if (y != NULL && t->cx->scope.composing) y->base_order = 0;
+  return y;
 }
 
 
@@ -57,7 +60,7 @@ bool op_filled (heed_tensor *t, int64_t value) {
   work w;
   scalar x = {.type = HEED_INT64, .i = value};
   work_copy(&w, COPY_APART, view_of(t), view_number(x));
-  return layout_numel(&t->at) == 0 || op_run_for(t->cx, HEED_fill, &w);
+  return layout_numel(&t->at) == 0 || core_run(t->cx, HEED_fill, t->cx->scope.device, &w);
 }
 
 

@@ -228,7 +228,7 @@ static bool start (pass *p, heed_tensor *y, heed_tensor *seed) {
                      "requires grad");
   const call_scope s = call_begin(cx, cx->scope.caller);
   heed_set_autocast(cx, HEED_FLOAT32);
-  cx->scope.recording = false;
+  cx->scope.recording = p->records;
   work_on_device_of(y);
   heed_tensor *g = first_gradient(y, seed);
   if (!capture_input(cx, g)) g = NULL;
@@ -247,23 +247,47 @@ static bool start (pass *p, heed_tensor *y, heed_tensor *seed) {
 }
 
 
+/* A backward function that is recorded may start a pass, whose gradients go into the outer one. */
+static bool within_recorded (const heed_context *cx) {
+  return cx->graph->pass != NULL && cx->graph->pass->records && cx->scope.recording;
+}
+
+
 bool heed_backward (heed_tensor *y, heed_tensor *seed, bool retain) {
   if (y == NULL) return false;
-  pass p = {.retain = retain};
+  bool records = within_recorded(y->cx);
+  pass p = {.retain = retain || records, .records = records};
   return start(&p, y, seed);
 }
 
 
-bool heed_gradients (heed_tensor *y, heed_tensor *seed, int n, heed_tensor *const *xs,
-                     heed_tensor **gs, bool retain) {
+static bool gradients (pass *p, heed_tensor *y, heed_tensor *seed, int n, heed_tensor *const *xs,
+                       heed_tensor **gs) {
   if (n > 0 && gs == NULL) return false;
   for (int i = 0; i < n; i++) gs[i] = NULL;
   if (y == NULL || (n > 0 && xs == NULL)) return false;
-  pass p = {.retain = retain, .selects = true, .nwanted = n, .wanted = xs, .found = gs};
-  bool good = start(&p, y, seed);
+  p->selects = true;
+  p->nwanted = n;
+  p->wanted = xs;
+  p->found = gs;
+  bool good = start(p, y, seed);
   for (int i = 0; !good && i < n; i++) {
     heed_drop(gs[i]);
     gs[i] = NULL;
   }
   return good;
+}
+
+
+bool heed_gradients (heed_tensor *y, heed_tensor *seed, int n, heed_tensor *const *xs,
+                     heed_tensor **gs, bool retain) {
+  pass p = {.retain = retain};
+  return gradients(&p, y, seed, n, xs, gs);
+}
+
+
+bool heed_recorded_gradients (heed_tensor *y, heed_tensor *seed, int n, heed_tensor *const *xs,
+                              heed_tensor **gs) {
+  pass p = {.retain = true, .records = true};
+  return gradients(&p, y, seed, n, xs, gs);
 }

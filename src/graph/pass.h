@@ -35,6 +35,7 @@ typedef struct pass {
   heed_tensor *const *wanted;
   heed_tensor **found;
   bool retain;
+  bool records;                    /* the gradients get gradients of their own; it retains */
   saved_gradient *saved;           /* of the outer pass */
   int64_t nsaved, saved_capacity;
 } pass;
@@ -48,6 +49,10 @@ bool sum_add (heed_context *cx, heed_tensor **sum, heed_tensor *g);
 /* g as the input that the edge stands for: summed over broadcast axes, converted, moved. */
 heed_tensor *sum_fit (heed_tensor *g, const edge *e);
 bool sum_owns (const heed_tensor *t);        /* does nobody else see t or its bytes? */
+
+/* region.c: the backward functions of a view and of an overlay. */
+bool grad_region (backward *b);
+bool grad_overlay (backward *b);
 
 /* backward.c: calls the backward function of b->n. */
 bool backward_apply (backward *b);

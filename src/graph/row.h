@@ -117,6 +117,7 @@ typedef struct op_row {
   int inputs;                      /* of a recorded row: tensor arguments, lists counted once */
   int results;                     /* those that only the gradient sees included */
   uint8_t passes;                  /* elementwise: bit i: the gradient of input i is g itself */
+  const char *derivative[3];       /* elementwise: by each input, as ops.def has it */
   op_domain domain;                /* STRUCTURED: not an elementwise row */
   bool recorded;                   /* OP and elementwise rows of a float result */
   bool plain;                      /* a PLAIN row */

@@ -44,13 +44,25 @@ bool sum_add (heed_context *cx, heed_tensor **sum, heed_tensor *g) {
     *sum = heed_keep(g);
     return true;
   }
-  heed_tensor *y = are_alike(*sum, g)
+  heed_tensor *y = !cx->scope.recording && are_alike(*sum, g)
                    ? added(cx, *sum, g)
                    : heed_call(cx, HEED_add, (heed_value[]){heed_t(*sum), heed_t(g)}, 2);
   if (y == NULL) return false;
   heed_drop(*sum);
   *sum = y;
   return true;
+}
+
+
+/* By operations, for gradients that are recorded. */
+static heed_tensor *recorded_sum (heed_tensor *g, const bool marks[HEED_RANK], const edge *e) {
+  int64_t axes[HEED_RANK];
+  int n = 0;
+  for (int i = 0; i < g->at.rank; i++)
+    if (marks[i]) axes[n++] = i;
+  g = op_call(g->cx, HEED_sum, 2, (heed_value[]){heed_t(g), heed_l(n, axes)});
+  if (g == NULL || edge_has_shape(e, &g->at)) return g;
+  return op_call(g->cx, HEED_view, 2, (heed_value[]){heed_t(g), heed_l(e->rank, e->size)});
 }
 
 
@@ -62,6 +74,7 @@ static heed_tensor *sum_to (heed_tensor *g, const edge *e) {
   reduction f;
   for (int i = 0; i < g->at.rank; i++)
     marks[i] = i < extra || (e->size[i - extra] == 1 && g->at.size[i] != 1);
+  if (g->cx->scope.recording) return recorded_sum(g, marks, e);
   reduction_open(&f, g, marks, false);
   heed_tensor *y = op_new_sized(g->cx, g->type, e->rank, e->size);
   return reduction_run(&f, HEED_sum, REDUCE_SUM, y, NULL) ? y : NULL;

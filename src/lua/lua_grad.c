@@ -16,19 +16,19 @@ static const char call_key = 0;          /* and call_backward */
 ** ===================================================================
 */
 
-/* The options of backward and grad: {retain_graph = true}; create_graph may be false. */
-static bool retain_option (lua_State *L, int i) {
+/* The options of backward and grad. */
+typedef struct pass_options { bool retain, create; } pass_options;
+
+static pass_options read_options (lua_State *L, int i) {
   static const char *const known[] = {"retain_graph", "create_graph"};
   const char *name;
-  bool retain = false;
+  pass_options o = {false, false};
   lua_pushnil(L);
   while ((name = next_option(L, i, 2, known)) != NULL) {
-    bool flag = check_flag(L, lua_gettop(L), name);
-    if (name == known[0]) retain = flag;
-    else if (flag) raise(L, "create_graph: gradients are of first order, they have no graph");
+    *(name == known[0] ? &o.retain : &o.create) = check_flag(L, lua_gettop(L), name);
     lua_pop(L, 1);
   }
-  return retain;
+  return o;
 }
 
 
@@ -58,13 +58,17 @@ static int l_backward (lua_State *L) {
   int options;
   binding *b = enter(L);
   check_tensor(L, 1);
-  bool seeded = gradient_option(L, 2, &options) != NULL, retain = retain_option(L, options);
+  bool seeded = gradient_option(L, 2, &options) != NULL;
+  const pass_options o = read_options(L, options);
+  if (o.create)
+    raise(L, "create_graph: a leaf's gradient would hold the graph that holds the leaf; take "
+          "heed.grad(y, xs, {create_graph = true})");
   hold_keepers(L, 1);
   heed_tensor *y = check_tensor(L, 1), *seed = seeded ? check_tensor(L, 2) : NULL;
   b->thrown = false;
   heed_keep(y);                    /* functions of the user's may release them */
   heed_keep(seed);
-  bool good = heed_backward(y, seed, retain);
+  bool good = heed_backward(y, seed, o.retain);
   heed_drop(y);
   heed_drop(seed);
   return good ? 0 : raise_pass(L, b);
@@ -108,11 +112,12 @@ static void read_xs (lua_State *L, bool list, wanted *r) {
 }
 
 
-static bool pass_for (heed_tensor *y, heed_tensor *seed, wanted *r, bool retain) {
+static bool pass_for (heed_tensor *y, heed_tensor *seed, wanted *r, pass_options o) {
   heed_keep(y);
   heed_keep(seed);
   for (int i = 0; i < r->n; i++) heed_keep(r->xs[i]);
-  bool good = heed_gradients(y, seed, r->n, r->xs, r->gs, retain);
+  bool good = o.create ? heed_recorded_gradients(y, seed, r->n, r->xs, r->gs)
+                       : heed_gradients(y, seed, r->n, r->xs, r->gs, o.retain);
   for (int i = 0; i < r->n; i++) heed_drop(r->xs[i]);
   heed_drop(seed);
   heed_drop(y);
@@ -120,8 +125,19 @@ static bool pass_for (heed_tensor *y, heed_tensor *seed, wanted *r, bool retain)
 }
 
 
-/* grad(y, xs[, gradient][, {retain_graph}]): a list, false where y does not depend on xs[i]; for
-   one tensor one gradient, or nil */
+/* The n gradients of the list on top lead to all functions of the graphs that they came from. */
+static void anchor_gradients (lua_State *L, int anchors, int n) {
+  int list = lua_gettop(L);
+  for (int i = 1; i <= n; i++) {
+    lua_rawgeti(L, list, i);
+    pass_anchors(L, anchors, list + 1, 1);
+    lua_settop(L, list);
+  }
+}
+
+
+/* grad(y, xs[, gradient][, {retain_graph, create_graph}]): a list, false where y does not depend on
+   xs[i]; for one tensor one gradient, or nil */
 static int l_grad (lua_State *L) {
   int options;
   binding *b = enter(L);
@@ -129,16 +145,20 @@ static int l_grad (lua_State *L) {
   check_tensor(L, 1);
   if (!list && raw_tensor(L, 2) == NULL)
     raise_wrong(L, "xs", "a tensor or a list of tensors", 2);
-  bool seeded = gradient_option(L, 3, &options) != NULL, retain = retain_option(L, options);
+  bool seeded = gradient_option(L, 3, &options) != NULL;
+  const pass_options o = read_options(L, options);
+  int anchors = o.create && b->hooks != NULL ? begin_anchors(L, lua_gettop(L)) : 0;
+  if (anchors != 0) take_anchors(L, anchors - 1, anchors);
   hold_keepers(L, 1);
   wanted r = push_gradients(L, list ? (int)check_list(L, 2) : 1);
   read_xs(L, list, &r);
   heed_tensor *y = check_tensor(L, 1), *seed = seeded ? check_tensor(L, 3) : NULL;
   b->thrown = false;
   named(L);
-  if (!pass_for(y, seed, &r, retain)) return raise_pass(L, b);
+  if (!pass_for(y, seed, &r, o)) return raise_pass(L, b);
   done(L, true);
   for (int i = 0; i < r.n; i++) r.cells[i]->t = r.gs[i];
+  if (anchors != 0) anchor_gradients(L, anchors, r.n);
   if (!list) {
     lua_rawgeti(L, -1, 1);
     if (r.gs[0] == NULL) lua_pushnil(L);
@@ -314,7 +334,7 @@ static bool call_hook (void *self, int noutputs, heed_tensor *const *gradients, 
   int top = lua_gettop(L);
   int64_t before = versions_of(noutputs, gradients);
   const modes before_it = modes_now(b);
-  frame f = {.modes = {.recording = false, .autocast = HEED_FLOAT32}};
+  frame f = {.modes = {.recording = before_it.recording, .autocast = HEED_FLOAT32}};
   if (!lua_checkstack(L, 12)) {
     heed_fail(b->cx, "%s cannot be called: Lua's stack is full", name_of(h));
     return false;

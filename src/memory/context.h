@@ -25,6 +25,7 @@ typedef struct scope {
   const storage *target;           /* what a call in place writes, or NULL */
   heed_type mixed;                 /* the type of products in mixed precision; FLOAT32: it is off */
   bool recording;                  /* calls become nodes of the graph */
+  bool composing;                  /* a gradient that is recorded is made: of operations alone */
   int held;                        /* of 'stop', when the scope began */
 } scope;
 
@@ -64,7 +65,7 @@ static inline void scope_end (heed_context *cx, const scope *before) {
 /* A scope in which nothing is recorded. */
 static inline scope scope_unrecorded (heed_context *cx) {
   const scope before = scope_begin(cx);
-  cx->scope.recording = false;
+  cx->scope.recording = cx->scope.composing = false;
   return before;
 }
 

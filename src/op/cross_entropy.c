@@ -359,7 +359,8 @@ bool do_cross_entropy (call *c) {
 static heed_tensor *row_gradient (backward *b, const targets *o) {
   layout rows;
   int64_t how = b->args[ARG(cross_entropy, reduction)].integer;
-  if (how == LOSS_MEAN) return op2(HEED_div, b->g, output(b, OUT(cross_entropy, row_weight)));
+  if (how == LOSS_MEAN)
+    return op2(HEED_div, b->g, constant_output(b, OUT(cross_entropy, row_weight)));
   if (how == LOSS_SUM) return b->g;
   return layout_dense(&rows, 1, o->size) ? op_with_shape(HEED_reshape, b->g, &rows) : NULL;
 }
@@ -383,6 +384,15 @@ static heed_tensor *fused_back (backward *b, const targets *o, heed_tensor *g) {
 }
 
 
+/* As target_matrix, where labels have no gradient. */
+static heed_tensor *constant_matrix (const targets *o, heed_type type, heed_tensor **weights) {
+  const scope before = o->labels ? scope_unrecorded(o->cx) : scope_begin(o->cx);
+  heed_tensor *t = target_matrix(o, type, weights);
+  scope_end(o->cx, &before);
+  return t;
+}
+
+
 /*
 ** dx = g (p sum t - t), and 0 for ignored rows, even if g is NaN; for probabilities
 ** dt = -g (1 - s) w log p.
@@ -390,9 +400,10 @@ static heed_tensor *fused_back (backward *b, const targets *o, heed_tensor *g) {
 static heed_tensor *composed_back (backward *b, const targets *o, heed_tensor *g,
                                    heed_tensor **dt) {
   heed_type type = scalar_computing(o->x->type);
-  heed_tensor *weights, *t = target_matrix(o, type, &weights);
+  heed_tensor *weights, *t = constant_matrix(o, type, &weights);
   heed_tensor *x = op_cast(as_rows(o, o->x), type);
-  heed_tensor *lse = as_column(o, output(b, OUT(cross_entropy, logsumexp)));
+  heed_tensor *lse = composes(b) ? op_reduce_axis(HEED_logsumexp, x, 1, true)
+                                 : as_column(o, output(b, OUT(cross_entropy, logsumexp)));
   heed_tensor *log_p = op2(HEED_sub, x, lse);
   if (g->at.rank > 0) g = as_column(o, g);
   *dt = op_scale(op2(HEED_mul, g, log_p), o->smoothing - 1);

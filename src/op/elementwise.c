@@ -287,6 +287,10 @@ bool grad_map (backward *b) {
       give(b, i, b->g);
       continue;
     }
+    if (composes(b)) {
+      if (!give(b, i, expression_derivative(b, i, number))) return false;
+      continue;
+    }
     if (!set && !set_operands(b, &w, n, &b->g->at)) return false;
     set = true;
     if (!derivative(b, &w, i)) return false;

@@ -72,6 +72,20 @@ heed_tensor *reduce_shared (backward *b, heed_tensor *x, heed_tensor *y) {
 }
 
 
+/* The same by operations. */
+static heed_tensor *composed (backward *b, heed_tensor *zeros, heed_tensor *positions) {
+  const heed_value *dim = &b->args[ARG(max, dim)];
+  heed_tensor *g = b->g;
+  if (g->at.rank < zeros->at.rank) {
+    g = op_along(HEED_unsqueeze, g, dim->integer);
+    positions = op_along(HEED_unsqueeze, positions, dim->integer);
+  }
+  if (g == NULL || positions == NULL) return NULL;
+  heed_value args[] = {heed_t(zeros), *dim, heed_t(positions), heed_t(g)};
+  return op_call(b->cx, HEED_scatter, 4, args);
+}
+
+
 /* g at the positions, in zeros of the input's shape. */
 static heed_tensor *scattered (backward *b, heed_tensor *positions) {
   const layout shape = shape_of(b, REDUCE_INPUT);
@@ -79,6 +93,7 @@ static heed_tensor *scattered (backward *b, heed_tensor *positions) {
   int axis;
   work w;
   if (dx == NULL || positions == NULL) return NULL;
+  if (composes(b)) return composed(b, dx, positions);
   if (!layout_axis(dx->at.rank, b->args[ARG(max, dim)].integer, &axis)) return NULL;
   layout into = dx->at;
   int64_t stride = into.rank > 0 ? into.stride[axis] : 0;

@@ -65,6 +65,11 @@ static bool read_scale (call *c, int i, const layout *shape, heed_tensor **t) {
 }
 
 
+static double default_eps (const heed_tensor *x) {
+  return x->type == HEED_FLOAT64 ? DBL_EPSILON : FLT_EPSILON;
+}
+
+
 static bool read_norm (call *c, norm *o) {
   layout shape;
   int eps = o->layer ? ARG(layer_norm, eps) : ARG(rms_norm, eps);
@@ -75,8 +80,7 @@ static bool read_norm (call *c, norm *o) {
   if (!check_float(c, ARG(layer_norm, input)) || !check_shape_of_norm(c, o, &shape)) return false;
   if (!read_scale(c, ARG(layer_norm, weight), &shape, &o->weight)) return false;
   if (o->layer && !read_scale(c, ARG(layer_norm, bias), &shape, &o->bias)) return false;
-  o->eps = o->x->type == HEED_FLOAT64 ? DBL_EPSILON : FLT_EPSILON;
-  if (arg_given(c, eps)) o->eps = arg_number(c, eps);
+  o->eps = op_number_in(&c->args[eps], default_eps(o->x));
   if (o->eps >= 0 && isfinite(o->eps)) return true;
   return check_refuse(c, eps, "a finite number of at least 0 expected, got %g", o->eps);
 }
@@ -146,19 +150,26 @@ static heed_tensor *normed (const norm *o, heed_tensor *mean, heed_tensor *rstd)
 }
 
 
-/* Makes mean and rstd too. Squares are float64: they may be out of x's range. */
-static heed_tensor *composed (norm *o) {
+/* Makes mean and rstd; x - mean, (R, C). Squares are float64: they may be out of x's range. */
+static heed_tensor *set_statistics (norm *o) {
   heed_tensor *x = as_rows(o, o->x);
   heed_tensor *mean = o->layer ? row_mean(x) : NULL;
   if (o->layer) x = op2(HEED_sub, x, mean);
   heed_tensor *square = row_mean(op1(HEED_square, op_cast(x, HEED_FLOAT64)));
   heed_tensor *rstd = op1(HEED_rsqrt, op_shift(square, o->eps));
-  rstd = op_cast(rstd, scalar_computing(o->x->type));
-  heed_tensor *y = op2(HEED_mul, x, rstd);
+  o->mean = op_reshape(mean, 1, o->size);
+  o->rstd = op_reshape(op_cast(rstd, scalar_computing(o->x->type)), 1, o->size);
+  return x;
+}
+
+
+/* Makes mean and rstd too. */
+static heed_tensor *composed (norm *o) {
+  const int64_t column[] = {o->size[0], 1};
+  heed_tensor *x = set_statistics(o);
+  heed_tensor *y = op2(HEED_mul, x, op_reshape(o->rstd, 2, column));
   if (o->weight != NULL) y = op2(HEED_mul, y, as_row(o, o->weight));
   if (o->bias != NULL) y = op2(HEED_add, y, as_row(o, o->bias));
-  o->mean = op_reshape(mean, 1, o->size);
-  o->rstd = op_reshape(rstd, 1, o->size);
   if (o->rstd == NULL || (o->layer && o->mean == NULL)) return NULL;
   return op_with_shape(HEED_reshape, op_cast(y, o->x->type), &o->x->at);
 }
@@ -265,18 +276,31 @@ static bool composed_back (backward *b, norm *o, norm_gradients *d) {
 }
 
 
+/* The statistics that forward kept, which have no gradient; or, with theirs, computed again. */
+static bool restore_statistics (backward *b, norm *o) {
+  const heed_value *eps = &b->args[o->layer ? ARG(layer_norm, eps) : ARG(rms_norm, eps)];
+  if (composes(b)) {
+    o->eps = op_number_in(eps, default_eps(o->x));
+    set_statistics(o);
+  }
+  else {
+    if (o->layer) o->mean = output(b, OUT(layer_norm, mean));
+    o->rstd = output(b, o->layer ? OUT(layer_norm, rstd) : OUT(rms_norm, rstd));
+  }
+  return o->rstd != NULL && (!o->layer || o->mean != NULL);
+}
+
+
 static bool restore (backward *b, norm *o) {
   const heed_value *shape = &b->args[ARG(layer_norm, shape)];
   *o = (norm){.cx = b->cx, .op = b->op, .layer = b->op == HEED_layer_norm, .size = {1, 1}};
   o->x = input(b, IN(layer_norm, input));
   o->weight = input(b, IN(layer_norm, weight));
-  if (o->layer) o->mean = output(b, OUT(layer_norm, mean));
-  o->rstd = output(b, o->layer ? OUT(layer_norm, rstd) : OUT(rms_norm, rstd));
-  if (o->x == NULL || o->rstd == NULL || (o->layer && o->mean == NULL)) return false;
+  if (o->x == NULL) return false;
   if (o->weight == NULL && has_input(b, IN(layer_norm, weight))) return false;
   int rank = o->x->at.rank, from = rank - shape->n;
   for (int i = 0; i < rank; i++) o->size[i >= from] *= o->x->at.size[i];
-  return true;
+  return restore_statistics(b, o);
 }
 
 

@@ -20,6 +20,8 @@ heed_type op_promote (int n, heed_tensor *const *ts);
 
 bool do_map (call *c);             /* the elementwise rows: elementwise.c */
 bool grad_map (backward *b);
+/* expression.c: the derivative by input i, of operations; 'number' are the row's p and q. */
+heed_tensor *expression_derivative (backward *b, int i, const double number[2]);
 
 #define OP(name, ...) bool do_##name (call *c); bool grad_##name (backward *b);
 #define COMPOSED(name, ...) bool do_##name (call *c);

@@ -346,11 +346,18 @@ static bool join_rows (matrices *m) {
 }
 
 
+static heed_tensor *composed (matrices a, matrices b, const layout *shape) {
+  heed_tensor *y = op2(HEED_matmul, op_view(a.t, &a.at), op_view(b.t, &b.at));
+  return shape != NULL ? op_with_shape(HEED_reshape, y, shape) : y;
+}
+
+
 /* a b as a tensor of 'shape', which has all its elements; NULL: as matrices. */
 static heed_tensor *multiplied (backward *r, matrices a, matrices b, const layout *shape) {
   product p;
   layout batch, a_batch = batch_of(&a.at), b_batch = batch_of(&b.at);
   work w;
+  if (composes(r)) return composed(a, b, shape);
   p.a = a.at;
   p.b = b.at;
   if (!layout_broadcast(&a_batch, &b_batch, &batch) || !set_factors(&p, &batch, true, true))
@@ -406,6 +413,7 @@ bool grad_matmul (backward *r) {
 
 /* The sum of all rows. */
 static heed_tensor *sum_of_rows (backward *b, matrices g) {
+  if (composes(b)) return op_reduce_axis(HEED_sum, op_view(g.t, &g.at), 0, false);
   reduction f = {.x = g.t, .in = swapped(g).at, .axes = 1};
   heed_tensor *y = op_new_sized(b->cx, g.t->type, 1, &g.at.size[1]);
   if (y == NULL) return NULL;

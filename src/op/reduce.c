@@ -172,6 +172,15 @@ heed_tensor *reduce_repeated (backward *b, heed_op op, heed_tensor *t) {
 }
 
 
+bool reduce_refuse_zeros (backward *b, heed_tensor *zeros) {
+  double any = 0;
+  if (!composes(b)) return true;
+  if (!op_read(op1(HEED_any, zeros), &any)) return false;
+  return any == 0 || core_fail(b->cx, NULL, "create_graph: %s's gradient has none of its own where "
+                               "an element is 0", op_name(b->op));
+}
+
+
 bool reduce_give_input (backward *b, heed_tensor *g) { return give(b, REDUCE_INPUT, g); }
 
 /* }================================================================== */
@@ -231,6 +240,7 @@ bool grad_mean (backward *b) {
 bool grad_prod (backward *b) {
   heed_tensor *x = input(b, REDUCE_INPUT), *one = op_float(b->cx, 1), *none = op_integer(b->cx, 0);
   heed_tensor *zero = op2(HEED_eq, x, none);
+  if (!reduce_refuse_zeros(b, zero)) return false;
   heed_tensor *filled = op3(HEED_where, zero, one, x);
   heed_tensor *others = op2(HEED_sub, reduce_repeated(b, HEED_sum, zero), zero);
   heed_tensor *d = op2(HEED_div, reduce_repeated(b, HEED_prod, filled), filled);

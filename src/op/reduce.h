@@ -37,6 +37,8 @@ double reduce_count (backward *b);           /* how many elements make one resul
 heed_tensor *reduce_repeated (backward *b, heed_op op, heed_tensor *t);
 /* extreme.c: g to the elements of x that are y, in even shares. */
 heed_tensor *reduce_shared (backward *b, heed_tensor *x, heed_tensor *y);
+/* Refuses zeros, by which a formula divides, where the gradient is to have one of its own. */
+bool reduce_refuse_zeros (backward *b, heed_tensor *zeros);
 bool reduce_give_input (backward *b, heed_tensor *g);
 
 #pragma GCC visibility pop

@@ -96,11 +96,13 @@ enum { FIRST = 1, SECOND = 2 };
   .work = do_map, .grad = grad_map
 
 const op_row op_rows[HEED_NOPS] = {
-#define UNARY(name, domain, y, da, ra, ...) {ELEMENTWISE(name, 1, domain), READS(READS_##ra, 0, 0)},
+#define UNARY(name, domain, y, da, ra, ...) \
+  {ELEMENTWISE(name, 1, domain), READS(READS_##ra, 0, 0), .derivative = {#da}},
 #define BINARY(name, domain, y, da, ra, db, rb, ...) \
-  {ELEMENTWISE(name, 2, domain), READS(READS_##ra, READS_##rb, 0)},
+  {ELEMENTWISE(name, 2, domain), READS(READS_##ra, READS_##rb, 0), .derivative = {#da, #db}},
 #define TERNARY(name, domain, y, da, ra, db, rb, dc, rc, arguments) \
-  {ELEMENTWISE(name, 3, domain), READS(READS_##ra, READS_##rb, READS_##rc)},
+  {ELEMENTWISE(name, 3, domain), READS(READS_##ra, READS_##rb, READS_##rc), \
+   .derivative = {#da, #db, #dc}},
 #define OP(name, ...) \
   {SIGNATURE(name, sizeof(struct op_seen_##name)), .saves = (const uint8_t *)&saves_##name, \
    .inputs = sizeof(struct op_inputs_##name), .results = sizeof(struct op_results_##name), \

@@ -27,7 +27,10 @@ bool do_cumprod (call *c) { return scan(c, SCAN_PROD); }
 /* The sum of each element of t and of all behind it. */
 static heed_tensor *sum_from_end (backward *b, heed_tensor *t) {
   int axis;
-  if (t == NULL || !layout_axis(t->at.rank, b->args[ARG(cumsum, dim)].integer, &axis)) return NULL;
+  const int64_t dim = b->args[ARG(cumsum, dim)].integer;
+  if (composes(b))
+    return op_along(HEED_flip, op_along(HEED_cumsum, op_along(HEED_flip, t, dim), dim), dim);
+  if (t == NULL || !layout_axis(t->at.rank, dim, &axis)) return NULL;
   heed_tensor *y = op_new(b->cx, t->type, &t->at);
   return op_run_scan(b->op, SCAN_SUM, axis, true, y, t) ? y : NULL;
 }
@@ -61,6 +64,7 @@ bool grad_cumprod (backward *b) {
   if (g == NULL || x == NULL) return false;
   x = op_cast(x, g->type);
   heed_tensor *is_zero = op2(HEED_eq, x, none), *zeros = along(b, HEED_cumsum, is_zero);
+  if (!reduce_refuse_zeros(b, is_zero)) return false;
   heed_tensor *y = along(b, HEED_cumprod, op3(HEED_where, is_zero, op_float(b->cx, 1), x));
   heed_tensor *gy = op2(HEED_mul, g, y);
   heed_tensor *first = op2(HEED_eq, op2(HEED_mul, zeros, is_zero), op_integer(b->cx, 1));

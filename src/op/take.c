@@ -496,6 +496,7 @@ static bool clear_row (heed_tensor *t, heed_value index) {
 static bool add_rows (backward *b, heed_tensor *sum, heed_tensor *ids) {
   heed_tensor *g = sum != NULL ? op_cast(b->g, sum->type) : NULL;
   if (g == NULL || ids == NULL || !tensor_materialize(ids)) return false;
+  if (composes(b)) return add_at(b, sum, 1, &ids);
   layout to = g->at, at = layout_insert(&ids->at, ids->at.rank);
   work w;
   for (int i = 0; i < ids->at.rank; i++) to.stride[i] = 0;

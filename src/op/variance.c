@@ -48,8 +48,10 @@ bool do_std (call *c) { return variance(c, true); }
 static heed_tensor *variance_gradient (backward *b) {
   double unbiased = b->args[ARG(var, unbiased)].integer != 0;
   double correction = op_number_in(&b->args[ARG(var, correction)], unbiased);
-  heed_tensor *mean = reduce_spread(b, output(b, OUT(var, mean)));
-  heed_tensor *off = op2(HEED_sub, input(b, REDUCE_INPUT), mean);
+  heed_tensor *x = input(b, REDUCE_INPUT);
+  heed_tensor *mean = composes(b) ? reduce_repeated(b, HEED_mean, x)
+                                  : reduce_spread(b, output(b, OUT(var, mean)));
+  heed_tensor *off = op2(HEED_sub, x, mean);
   return op_scale(off, 2 / fmax(reduce_count(b) - correction, 0));
 }
 

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "op/compose.h"
 #include "op/move.h"
 
 
@@ -425,9 +426,10 @@ bool do_diag (call *c) {
 ** ===================================================================
 */
 
-/* g's elements in another layout, without being a view of g: as nobody records here, that would
-   only keep g. */
+/* g's elements in another layout; without being a view of g, which would only keep g, unless that
+   is recorded. */
 static heed_tensor *laid_out (heed_tensor *g, const layout *at) {
+  if (g->cx->scope.composing) return op_view(g, at);
   return op_hold(g->cx, tensor_on(g->cx, g->store, g->type, at));
 }
 
@@ -517,8 +519,29 @@ bool grad_diag_embed (backward *b) {
 }
 
 
+/* The positions in the input, as a row, that the elements of the windows come from. */
+static heed_tensor *window_positions (backward *b, const layout *shape) {
+  heed_value range[] = {heed_i(1), heed_i(layout_numel(shape)), heed_i(1)};
+  heed_tensor *row = op_call(b->cx, HEED_arange, 3, range);
+  return move_repeated(b, op_with_shape(HEED_view, row, shape));
+}
+
+
+static heed_tensor *composed_windows (backward *b) {
+  const layout shape = shape_of(b, IN(unfold, input));
+  int64_t n = layout_numel(&shape);
+  heed_tensor *whole = op_reshape(move_zeros(b, b->g->type, IN(unfold, input)), 1, &n);
+  if (whole == NULL || layout_numel(&b->g->at) == 0) return op_with_shape(HEED_view, whole, &shape);
+  heed_tensor *positions = window_positions(b, &shape);
+  if (positions == NULL) return NULL;
+  heed_value args[] = {heed_t(whole), heed_ts(1, &positions), heed_t(b->g), heed_b(true)};
+  return op_with_shape(HEED_view, op_call(b->cx, HEED_put, 4, args), &shape);
+}
+
+
 /* Windows may overlap: an element gets the gradients of all that contain it. */
 bool grad_unfold (backward *b) {
+  if (composes(b)) return give(b, IN(unfold, input), composed_windows(b));
   heed_tensor *whole = move_sum(b, IN(unfold, input));
   heed_tensor *windows = move_repeated(b, whole);
   heed_tensor *g = whole != NULL ? op_cast(b->g, whole->type) : NULL;

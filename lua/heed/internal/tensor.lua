@@ -414,13 +414,16 @@ function heed.custom(functions)
 end
 
 
--- The argument x once more, as a leaf; its gradient is put into found[i].
-local function catch(x, found, i)
+-- The argument x once more, whose gradient is put into found[i]: as a leaf; or, in a pass that is
+-- recorded, joined to x, where gradients of gradients go on.
+local function catch(x, found, i, recorded)
   local identity = heed.custom {
     forward = function(_, y) return y end,
-    backward = function(_, g) found[i] = g end,
+    backward = function(_, g)
+      if found.done then return g else found[i] = g end
+    end,
   }
-  return identity(x:detach():requires_grad_())
+  return identity(recorded and x or x:detach():requires_grad_())
 end
 
 
@@ -454,12 +457,12 @@ local function check_unchanged(args, versions)
 end
 
 
--- Runs f again, with gradients; gs are those of its results.
-local function recompute(f, args, gs)
+-- Runs f again, with gradients, from the same random numbers; gs are those of its results.
+local function recompute(f, args, recorded, gs)
   local inputs, found <const> = {}, {}
   for i = 1, args.n do
     local x = args[i]
-    inputs[i] = is_tensor(x) and x.requires_grad and catch(x, found, i) or x
+    inputs[i] = is_tensor(x) and x.requires_grad and catch(x, found, i, recorded) or x
   end
   local results, sum = pack(f(unpack(inputs, 1, args.n))), nil
   for i, g in pairs(gs) do
@@ -471,6 +474,7 @@ local function recompute(f, args, gs)
     end
   end
   if sum then sum:backward() end
+  found.done = true
   return found
 end
 
@@ -489,7 +493,7 @@ function heed.checkpoint(f, ...)
     backward = function(_, ...)
       check_unchanged(args, versions)
       local _, found = heed.autocast(mixed, heed.enable_grad, core.with_generators, state,
-                                     recompute, f, args, {...})   -- from the same random numbers
+                                     recompute, f, args, heed.is_grad_enabled(), {...})
       return nil, unpack(found, 1, args.n)
     end,
   }
@@ -529,9 +533,9 @@ local function numeric_gradient(f, xs, k, eps)
 end
 
 
-local function exact_gradients(f, xs)
+local function exact_gradients(f, xs, given)
   local y = mixture(f(unpack(xs)))
-  return y.requires_grad and heed.grad(y, xs) or {}
+  return y.requires_grad and heed.grad(y, xs, given) or {}
 end
 
 
@@ -548,14 +552,29 @@ local function difference(k, x, exact, numeric, o)
 end
 
 
+-- The function that gives f's gradients, with graphs.
+local function derivative(f)
+  return function(...)
+    local xs = {...}
+    local gradients = heed.enable_grad(exact_gradients, f, xs, {create_graph = true})
+    for k, x in ipairs(xs) do gradients[k] = gradients[k] or x:detach() * 0 end
+    return unpack(gradients)
+  end
+end
+
+
 ---Compares f's gradients with central differences, in float64.
 ---@param f function of the tensors in xs
 ---@param xs heed.Tensor|heed.Tensor[] copied as float64
----@param given? {eps: number, atol: number, rtol: number} 1e-6, 1e-5 and 1e-3 unless given
+---@param given? {eps: number, atol: number, rtol: number} 1e-6, 1e-5 and 1e-3 unless given; order
 ---@return boolean good, string? message of the first wrong element if not
 function heed.gradcheck(f, xs, given)
   options.callable("gradcheck", "f", f)
-  local o = options.read("gradcheck", given, {eps = 1e-6, atol = 1e-5, rtol = 1e-3})
+  local o = options.read("gradcheck", given, {eps = 1e-6, atol = 1e-5, rtol = 1e-3, order = 1})
+  if math.type(o.order) ~= "integer" or o.order < 1 then
+    fail("gradcheck: order: 1 or more expected, got %s", tostring(o.order))
+  end
+  for _ = 2, o.order do f = derivative(f) end
   if is_tensor(xs) then xs = {xs} end
   if type(xs) ~= "table" then
     fail("gradcheck: a tensor or a list of tensors expected as xs, got %s", options.kind(xs))

@@ -1,0 +1,212 @@
+-- Gradients of gradients: of every operation by differences, and what they meet on their way.
+
+local array = require "spec.support.array"
+local cases = require "spec.support.cases"
+local heed = require "heed"
+local layouts = require "spec.support.layouts"
+local reference = require "spec.support.reference"
+
+local CREATE <const> = {create_graph = true}
+local CLOSE <const> = {order = 2, rtol = 1e-4, atol = 2e-5}
+
+-- The cases whose gradients have none of their own.
+local REFUSED <const> = {["cumprod with zeros"] = true}
+for _, case in ipairs(cases.list) do
+  if case.row == "attention" then REFUSED[case[1]] = true end
+end
+
+
+local function numbers(n, low, high, seed)
+  return heed.tensor(layouts.numbers(n, low, high, seed), {dtype = "float64"})
+end
+
+
+local function leaf(values)
+  return heed.tensor(values, {dtype = "float64", requires_grad = true})
+end
+
+
+local function assert_second(name, f, xs)
+  local good, why = heed.gradcheck(f, xs, CLOSE)
+  assert.is_true(good, ("%s: %s"):format(name, why))
+end
+
+
+local function sorted(rows)
+  local names = {}
+  for name in pairs(rows) do names[#names + 1] = name end
+  table.sort(names)
+  return names
+end
+
+
+describe("second derivatives by differences", function()
+  for _, name in ipairs(sorted(reference.unary)) do
+    local row = reference.unary[name]
+    it("agree for " .. name, function()
+      assert_second(name, heed[name], numbers(7, row[2], row[3], 3))
+      for _, call in ipairs(row.calls or {}) do
+        assert_second(name, function(x) return heed[name](x, table.unpack(call[1])) end,
+                      numbers(7, row[2], row[3], 5))
+      end
+    end)
+  end
+
+  for _, name in ipairs(sorted(reference.binary)) do
+    local row = reference.binary[name]
+    it("agree for " .. name, function()
+      local a, b = numbers(6, row[2], row[3], 3):reshape(2, 3), numbers(3, row[2], row[3], 9)
+      assert_second(name, heed[name], {a, b})
+      assert_second(name, function(x) return heed[name](x, 1.5) end, a)
+      if name ~= "remainder" and name ~= "fmod" and name ~= "floor_divide" then
+        assert_second(name, function(x) return heed[name](1.5, x) end, b)
+      end
+    end)
+  end
+
+  it("agree for those of three", function()
+    local a, b, w = numbers(6, -3, 3, 3), numbers(6, -3, 3, 5), numbers(6, 0.1, 0.9, 7)
+    assert_second("where", function(x, y) return heed.where(x:gt(0), x * y, y * y) end, {a, b})
+    assert_second("lerp", heed.lerp, {a, b, w})
+    assert_second("clamp", function(x) return (x * x):clamp(0.5, 4) end, a)
+  end)
+
+  for i, case in ipairs(cases.list) do
+    if case.gradient and not case.check then
+      local name = case[1]
+      it((REFUSED[name] and "are refused for " or "agree for ") .. name, function()
+        local xs = {}
+        for k = 3, #case do
+          xs[k - 2] = numbers(array.numel(case[k]), case.low or -2, case.high or 2, 10 * i + k)
+            :reshape(case[k])
+        end
+        if REFUSED[name] then
+          assert.error_matches(function() heed.gradcheck(case[2], xs, CLOSE) end,
+                               "grad: create_graph: " .. case.row .. "'s gradient has none of ")
+        else
+          assert_second(name, case[2], xs)
+        end
+      end)
+    end
+  end
+
+  it("agree for products without zeros, which are refused by name", function()
+    assert_second("prod", function(x) return x:prod() end, numbers(4, 1, 2, 3))
+    assert_second("cumprod", function(x) return x:cumprod(1) end, numbers(4, 1, 2, 3))
+    for _, name in ipairs {"prod", "cumprod"} do
+      local x = leaf {1, 0, 2}
+      assert.error_matches(function() heed.grad(heed[name](x, 1):sum(), x, CREATE) end,
+                           "grad: create_graph: " .. name .. "'s gradient .* where an element is 0")
+    end
+  end)
+
+  it("are refused for attention by its name, and change nothing", function()
+    local q = heed.randn(1, 1, 3, 4, {requires_grad = true})
+    local y = q:attention(q, q):sum()
+    assert.error_matches(function() heed.grad(y, q, CREATE) end,
+                         "grad: create_graph: attention's gradient has none of its own")
+    y:backward()
+    assert.is_true(q.grad:isfinite():all())
+  end)
+end)
+
+
+describe("gradients with graphs", function()
+  it("are of any order", function()
+    local x, wanted = leaf(2), {32, 48, 48, 24, 0}
+    local y = x ^ 4
+    for n = 1, 5 do
+      y = heed.grad(y, x, CREATE)
+      assert.equal(wanted[n], y:item())
+    end
+    for _, f in ipairs {heed.exp, heed.tanh, heed.gelu, heed.sinc} do
+      assert.is_true(heed.gradcheck(f, heed.tensor {0.3, -0.8}, {order = 4, atol = 1e-4}))
+    end
+  end)
+
+  it("stay finite where a branch that is not taken is not", function()
+    for name, at in pairs {elu = 1000, softplus = 1000, sinc = 0, relu = 0} do
+      local x = leaf {at}
+      local g = heed.grad(heed[name](x):sum(), x, CREATE)
+      local h = g.requires_grad and heed.grad(g:sum(), x)
+      assert.is_true(not h or h:isfinite():all(), name)
+    end
+  end)
+
+  it("go through hooks, custom functions and the first gradient", function()
+    local x, v = leaf {1, 2}, leaf {3, 4}
+    local cube = heed.custom {
+      forward = function(ctx, a) ctx.a = a return a * a * a end,
+      backward = function(ctx, g) return 3 * ctx.a * ctx.a * g end,
+    }
+    local y = cube(x)
+    local g = heed.grad(y, x, v, CREATE)
+    local by_x, by_v = table.unpack(heed.grad(g:sum(), {x, v}))
+    assert.same({18, 48}, by_x:totable())
+    assert.same({3, 12}, by_v:totable())
+    local hooked = leaf {2}
+    local square = hooked * hooked
+    local hook <close> = square:register_hook(function(a) return a * hooked end)
+    local first = heed.grad(square:sum(), hooked, CREATE)          -- 2 x^2
+    assert.same({8}, heed.grad(first:sum(), hooked):totable())
+    assert.is_true(hook ~= nil)
+  end)
+
+  it("go through checkpoints as without them", function()
+    local x, w = leaf {0.3, -0.7}, leaf {1.5, 0.5}
+    local function f(a) return (a * w):tanh() * a end
+    local function seconds(y)
+      local g = heed.grad(y:sum(), {x, w}, CREATE)
+      local h = heed.grad((g[1]:square() + g[2]:exp()):sum(), {x, w})
+      return h[1], h[2]
+    end
+    local a, b = seconds(f(x))
+    local c, d = seconds(heed.checkpoint(f, x))
+    assert.is_true(a:allclose(c) and b:allclose(d))
+  end)
+
+  it("follow views and changes in place, and values that were changed are refused", function()
+    assert_second("in place", function(x)
+      local y = x * 1
+      y[1]:mul_(x[2])
+      y:narrow(1, 2, 2):exp_()
+      return y * y
+    end, numbers(6, 0.5, 1, 3):reshape(3, 2))
+    local x = leaf {1, 2}
+    local y = x:exp()
+    local g = heed.grad(y:sum(), x, CREATE)
+    heed.no_grad(y.zero_, y)
+    assert.error_matches(function() heed.grad(g:sum(), x) end, "changed in place")
+  end)
+
+  it("serve a penalty on gradients, and products with Hessians", function()
+    local w, x = leaf {{0.5, -1}, {2, 0.25}}, leaf {{1, 2}, {3, -1}}
+    local out = (x:matmul(w)):tanh():sum()
+    local g = heed.grad(out, x, CREATE)
+    local penalty = (g:norm(2, 2) - 1):square():mean()
+    penalty:backward()
+    assert_second("penalty", function(a, b) return a:matmul(b):tanh() end, {x:detach(), w:detach()})
+    assert.is_true(w.grad:abs():sum():item() > 0)
+    local v = leaf {{1, 0}, {0, 2}}
+    local h = heed.grad(heed.grad((x ^ 3):sum(), x, CREATE), x, v)       -- 6 x v
+    assert.same({{6, 0}, {0, -12}}, h:totable())
+  end)
+
+  it("leave nothing behind", function()
+    collectgarbage() collectgarbage()
+    local nodes = heed.graph_nodes()
+    do
+      local x = leaf {1, 2}
+      local g = heed.grad((x:exp() * x):sum(), x, CREATE)
+      assert.is_true(heed.graph_nodes() > nodes and g.requires_grad)
+    end
+    collectgarbage() collectgarbage()
+    assert.equal(nodes, heed.graph_nodes())
+  end)
+
+  it("are recorded only where they are wanted", function()
+    local x = leaf {1, 2}
+    assert.is_false(heed.grad(x:exp():sum(), x).requires_grad)
+    assert.error_matches(function() (x * 1):sum():backward(CREATE) end, "backward: create_graph: ")
+  end)
+end)
