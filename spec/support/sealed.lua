@@ -71,6 +71,7 @@ local TESTS <const> = {
   ["spec/table_spec.lua"] = {
     ["^is no field of heed"] = CORE, ["^has rows"] = CORE, ["^attention_mask has"] = CORE,
   },
+  ["spec/texts_spec.lua"] = {["^asks for memory before its list is made$"] = LIMIT},
 }
 
 
