@@ -30,6 +30,18 @@ local function shown(module, ...)
 end
 
 
+-- Adapters -------------------------------------------------------------------
+
+class("heed.lora.options", function(o)
+  local model = nn.EncoderLayer(4, 2)
+  for name, p in nn.lora(model, o):named_parameters() do
+    if name:find("up$") then heed.no_grad(p.fill_, p, 0.1) end
+  end
+  return shown(model, X)
+end, {alpha = {is = 8, to = 9}, dropout = 0.5, rank = 4, targets = {is = {"query", "value"},
+                                                               to = {"query", "key"}}})
+
+
 -- Layers ---------------------------------------------------------------------
 
 local TINY <const> = X * 1e-3

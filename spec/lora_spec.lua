@@ -1,0 +1,178 @@
+-- Low-rank adapters: what they add, merged or not; what is trained, saved and copied.
+
+local heed = require "heed"
+local nn = require "heed.nn"
+local message_of = require "spec.support.message"
+
+
+local function new(o)
+  heed.manual_seed(3)
+  return nn.Decoder(8, 2, 2, {cross = false, norm = "pre", kv_heads = o and 1 or 2})
+end
+
+
+-- Adapters that add something.
+local function disturbed(adapters)
+  for _, p in ipairs(adapters:parameters()) do heed.no_grad(p.normal_, p, 0, 0.3) end
+  return adapters
+end
+
+
+local function bytes(state)
+  local copy = {}
+  for name, t in pairs(state) do copy[name] = t:data() end
+  return copy
+end
+
+
+local ALL <const> = {"query", "key", "value", "out", "up", "down"}
+
+describe("nn.lora", function()
+  local x = heed.randn(2, 5, 8)
+
+  it("changes no result at first, and then adds alpha / rank B A", function()
+    local model, plain = new(), new()
+    local adapters = nn.lora(model, {rank = 2, alpha = 6, targets = {"mlp.up"}})
+    assert.is_true((model(x):equal(plain(x))))
+    disturbed(adapters)
+    local up, own = model.layers[2].mlp.up, adapters["layers.2.mlp.up"]
+    local wanted = plain.layers[2].mlp.up(x) + x:matmul(own.up:matmul(own.down).T) * 3
+    assert.is_true((up(x):allclose(wanted, {atol = 1e-5})))
+    assert.is_false((model(x):allclose(plain(x), {atol = 1e-3})))
+    assert.equal("LoraLinear", up.__name)
+    assert.matches("LoraLinear%(8, 32%)", tostring(model))
+  end)
+
+  it("trains the adapters alone", function()
+    local model = new()
+    local before = bytes(model:state())
+    local adapters = disturbed(nn.lora(model, {rank = 2, targets = ALL}))
+    assert.equal(2 * 6 * 2, #adapters:parameters())
+    local optimizer = heed.optim.AdamW(adapters:parameters(), {lr = 0.01})
+    local first, last
+    for _ = 1, 20 do
+      optimizer:zero_grad()
+      local loss = model(x):sub(1):square():mean()
+      first, last = first or loss:item(), loss:item()
+      loss:backward()
+      optimizer:step()
+    end
+    assert.is_true(last < first)
+    local after = bytes(model:state())
+    for name, value in pairs(before) do assert.equal(value, after[name], name) end
+    for name, p in model:named_parameters() do
+      assert.equal(name:find("adapter") ~= nil, p.requires_grad)
+    end
+  end)
+
+  it("merged equals unmerged, and goes back bit for bit", function()
+    for _, grouped in ipairs{false, true} do
+      local model = new(grouped)
+      local adapters = disturbed(nn.lora(model, {rank = 3, alpha = 2, targets = ALL}))
+      model:to("float64")
+      local y, before = model(x:double()), bytes(model:state())
+      assert.equal(adapters, adapters:merge())
+      assert.is_true((model(x:double()):allclose(y, {atol = 1e-6, rtol = 0})))
+      assert.is_false(model(x:double()).requires_grad)
+      adapters:merge()
+      adapters:unmerge()
+      assert.is_true((model(x:double()):equal(y)))
+      assert.same(before, bytes(model:state()))
+    end
+  end)
+
+  it("works with caches, merged or not", function()
+    local model = new(true)
+    local adapters = disturbed(nn.lora(model, {targets = {"query", "key", "value"}}))
+    for _, change in ipairs{"unmerge", "merge"} do
+      adapters[change](adapters)
+      local whole, cache, parts = model(x), nn.Cache(), {}
+      for t = 1, 5 do parts[t] = model(x:narrow(2, t, 1), {cache = cache}) end
+      assert.is_true((whole:allclose(heed.cat(parts, 2), {atol = 1e-5})))
+    end
+  end)
+
+  it("has a state of the adapters alone, which another model loads", function()
+    local model, other = new(), new()
+    local adapters = disturbed(nn.lora(model, {rank = 2}))
+    local theirs = nn.lora(other, {rank = 2})
+    local state, n = adapters:state(), 0
+    for name in pairs(state) do
+      assert.matches("^layers%.%d%.attend%.%l+%.%l+$", name)
+      n = n + 1
+    end
+    assert.equal(8, n)
+    theirs:merge()
+    theirs:load_state(state)
+    assert.is_true((other(x):allclose(model(x), {atol = 1e-6})))
+    theirs:unmerge()
+    assert.is_true((other(x):equal(model(x))))
+    local base = new()
+    assert.same(0, #select(2, model:load_state(base:state(), {strict = false})))
+  end)
+
+  it("of a copy are found by its model", function()
+    local model = new()
+    disturbed(nn.lora(model, {rank = 2}))
+    local copy = model:clone()
+    assert.is_true((copy(x):equal(model(x))))
+    local y = model(x)
+    local theirs = disturbed(nn.lora(copy))
+    assert.equal(8, #theirs:parameters())
+    assert.is_true((model(x):equal(y)))
+    assert.is_false((copy(x):equal(y)))
+    assert.matches("nn.lora: what nn.lora returned expected, got a copy",
+                   message_of(theirs.merge, theirs:clone()))
+  end)
+
+  it("leaves what shares a weight as it is, and shares where a layer is shared", function()
+    local Model = nn.Module:extend("Model")
+    function Model:init()
+      self.embed, self.first = nn.Embedding(7, 8), nn.Linear(8, 8)
+      self.list = {self.first}
+      self.out = nn.Linear(8, 7, {bias = false})
+      self.out.weight = self.embed.weight
+    end
+    function Model:forward(ids) return self.out(self.list[1](self.first(self.embed(ids)))) end
+    local model, ids = Model(), heed.tensor{{1, 7, 3}}
+    local embedded = model.embed(ids)
+    local adapters = disturbed(nn.lora(model, {rank = 2, targets = {"out", "first", "list.1"}}))
+    assert.equal(4, #adapters:parameters())
+    assert.equal(model.first, model.list[1])
+    assert.equal(model.embed.weight, model.out.weight)
+    local y = model(ids)
+    adapters:merge()
+    assert.is_true((model(ids):allclose(y, {atol = 1e-5})))
+    assert.is_true((model.embed(ids):equal(embedded)))
+  end)
+
+  it("drops of the adapters' input while training", function()
+    local model = new()
+    disturbed(nn.lora(model, {dropout = 0.5}))
+    assert.is_false((model(x):equal(model(x))))
+    model:eval()
+    assert.is_true((model(x):equal(model(x))))
+  end)
+
+  it("refuses what it does not take", function()
+    local model = new()
+    local function why(...) return message_of(nn.lora, ...) end
+    assert.matches("a module expected as the first argument, got 3", why(3))
+    assert.matches("options expected, since the model has no adapters", why(model))
+    assert.matches("no layer is called 'querry'; did you mean 'query'",
+                   why(model, {targets = {"querry"}}))
+    assert.matches("an nn.Linear expected at the target layers.1.mlp, got MLP",
+                   why(model, {targets = {"mlp"}}))
+    assert.matches("a list of names expected as option targets, got", why(model, {targets = {}}))
+    assert.matches("a name expected as target 1, got 3", why(model, {targets = {3}}))
+    assert.matches("rank", why(model, {rank = 0}))
+    local hook = model.layers[1].attend.query:register_forward_hook(print)
+    assert.matches("an nn.Linear without hooks expected at the target layers.1.attend.query",
+                   why(model, {rank = 2}))
+    hook:remove()
+    assert.is_true(model.layers[1].mlp.up.weight.requires_grad)
+    nn.lora(model, {rank = 2})
+    assert.matches("nn.lora: the model has adapters already, at layers.1.attend.query; "
+                   .. "nn.lora%(model%)", why(model, {rank = 2}))
+  end)
+end)
