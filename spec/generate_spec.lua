@@ -128,6 +128,92 @@ end
 local PROMPTS = {{1, 2, 3}, {4}, {5, 6, 7, 1, 2}, {2, 2}}
 
 
+describe("heed.generate", function()
+  -- A table of transitions: the logits depend on the last id alone.
+  local function model(ids)
+    return (ids:to("float32"):unsqueeze(-1) * heed.arange(7):to("float32") * 1.3):sin()
+  end
+
+  local function score(ids, before)
+    local last, list = before, {}
+    for k, id in ipairs(ids:totable()) do
+      list[k] = model(heed.tensor{{last}}):log_softmax(-1)[1][1][id]
+      last = id
+    end
+    return list
+  end
+
+  local function same(wanted, got)
+    assert.equal("float64", got.dtype)
+    assert.equal(#wanted, #got)
+    for k, x in ipairs(got:totable()) do assert.is_true(math.abs(wanted[k] - x) < 1e-5) end
+  end
+
+  it("gives the scores of what it chose", function()
+    for _, o in ipairs{{}, {top_k = 3, temperature = 2, seed = 1}, {repetition_penalty = 1.5}} do
+      o.cache, o.max, o.scores = false, 6, true
+      local ids, scores = heed.generate(model, {1, 2}, o)
+      same(score(ids, 2), scores)
+      ids, scores = heed.generate(model, {{1, 2}, {4}}, o)
+      same(score(ids[1], 2), scores[1])
+      same(score(ids[2], 4), scores[2])
+    end
+    assert.is_nil(select(2, heed.generate(model, {1}, {cache = false, max = 2})))
+    local _, none = heed.generate(model, {1}, {cache = false, max = 0, scores = true})
+    assert.equal(0, #none)
+  end)
+
+  it("gives the scores of beams", function()
+    local o = {cache = false, max = 5, beams = 3, scores = true, length_penalty = 2}
+    local ids, beams = heed.generate(model, {1, 2}, o)
+    assert.is_true(beams[1].ids:equal(ids))
+    for _, beam in ipairs(beams) do
+      same(score(beam.ids, 2), beam.scores)
+      assert.is_true(math.abs(beam.scores:sum():item() / 25 - beam.score) < 1e-6)
+    end
+    o.scores = nil
+    assert.is_nil(select(2, heed.generate(model, {1, 2}, o))[1].scores)
+  end)
+
+  it("compares the first steps with full passes where check says so", function()
+    local embed, head = nn.Embedding(9, 8), nn.Linear(8, 9)
+    local layers = nn.Decoder(8, 2, 1, {norm = "pre", cross = false, rope = true})
+    local calls, wrong = 0, false
+    local function writer(ids, o)
+      calls = calls + 1
+      local y = head(layers(embed(ids), o))
+      return wrong and ids:size(2) == 1 and o.cache:length() > wrong and y:flip({-1}) * 2 or y
+    end
+    local function run(o)
+      calls, o.max = 0, 8
+      return message(heed.generate, writer, {1, 2, 3}, o)
+    end
+    local function count(o)
+      calls, o.max = 0, 8
+      heed.generate(writer, {1, 2, 3}, o)
+      return calls
+    end
+    assert.equal(8, count{cache = nn.Cache()})
+    assert.equal(12, count{cache = nn.Cache(), check = true})
+    assert.equal(12, count{check = true})
+    assert.equal(12, count{cache = nn.Cache{capacity = 20}, check = true})
+    wrong = 5
+    assert.equal(8, count{cache = nn.Cache()})
+    assert.matches("with a cache the model gives other logits than without",
+                   run{cache = nn.Cache(), check = true})
+    wrong = false
+    assert.matches("with a cache the model gives other logits than without",
+                   run{cache = nn.Cache{window = 2}, check = true})
+    assert.matches("option check compares a cache, but cache is false",
+                   run{cache = false, check = true})
+    local used = nn.Cache()
+    heed.generate(writer, {1, 2}, {cache = used, max = 2})
+    assert.matches("an empty cache expected with option check, got one of 3 tokens",
+                   run{cache = used, check = true})
+  end)
+end)
+
+
 describe("greedy generation", function()
   local model = decoder()
 

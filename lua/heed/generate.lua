@@ -15,9 +15,10 @@ local Stepper = require "heed.generate.stepper"
 local fail, kind = heed.fail, options.kind
 
 local KNOWN = {
-  beams = options.any, cache = options.any, context = options.any, context_lengths = options.any,
-  early_stopping = options.any, length_penalty = options.any, lengths = options.any, max = 100,
-  on_token = options.any, seed = options.any, stop = options.any,
+  beams = options.any, cache = options.any, check = false, context = options.any,
+  context_lengths = options.any, early_stopping = options.any, length_penalty = options.any,
+  lengths = options.any, max = 100, on_token = options.any, scores = false, seed = options.any,
+  stop = options.any,
 }
 for name, default in pairs(sampling.known) do KNOWN[name] = default end
 
@@ -91,10 +92,10 @@ end
 
 -- One id at a time -----------------------------------------------------
 
--- Adds an id to a row; returns whether generation continues.
-local function add(o, rows, b, id)
-  local row = rows[b]
-  row[#row + 1] = id
+-- Adds an id with its score to a row; returns whether generation continues.
+local function add(o, rows, b, id, score)
+  local row, scores = rows[b], rows.scores[b]
+  row[#row + 1], scores[#scores + 1] = id, score
   rows.done[b] = o.stop(row, b) and true or false
   return not (o.on_token and o.on_token(id, b) == false)
 end
@@ -122,10 +123,11 @@ end
 local function advance(o, prompt, rows, logits, generator)
   o.history = o.repetition_penalty and histories(prompt, rows) or nil
   sampling.check_best("generate", logits)
-  local drawn, next_ids = generator:run(sampling.draw, logits, o):totable(), {}
+  local ids, next_ids = generator:run(sampling.draw, logits, o), {}
+  local drawn, scores = ids:totable(), o.scores and sampling.scores(logits, ids):totable() or {}
   for b = 1, #rows do
     next_ids[b] = drawn[b]
-    if not rows.done[b] and not add(o, rows, b, drawn[b]) then return nil end
+    if not rows.done[b] and not add(o, rows, b, drawn[b], scores[b]) then return nil end
   end
   return not all_done(rows) and next_ids or nil
 end
@@ -133,8 +135,8 @@ end
 
 local function one_by_one(stepper, prompt, o)
   local generator = rng.own("generate", o.seed)
-  local rows = {done = {}}
-  for b = 1, #prompt.rows do rows[b] = {} end
+  local rows = {done = {}, scores = {}}
+  for b = 1, #prompt.rows do rows[b], rows.scores[b] = {}, {} end
   if o.max == 0 then return rows end
   local logits = stepper:begin(prompt.rows)
   for n = 1, o.max do
@@ -159,6 +161,10 @@ end
 ---@field lengths? heed.Tensor|integer[] (B) of prompts that are padded on the right
 ---@field context? heed.Tensor (B, S, dim) what a decoder looks at, such as an encoder's output
 ---@field context_lengths? heed.Tensor|integer[] (B)
+---@field scores? boolean whether the log-probabilities of the new ids come back too, as the model
+---gives them, before temperature and the like; of beams in the field scores of each
+---@field check? boolean compare the first steps with a cache with full passes, whatever the cache
+---is, and refuse where they differ
 ---@field cache? boolean|table false: everything is computed again for each id; or a cache. The
 ---first step with one that is made here is compared with a full pass, once for each model, and
 ---refused where they differ
@@ -173,7 +179,8 @@ end
 ---@param given? heed.generate.options
 ---@return heed.Tensor|heed.Tensor[] ids int64, the new ones alone: a tensor for one prompt (T) or a
 ---list of ids, else a list of tensors
----@return {ids: heed.Tensor, score: number}[]|table[]|nil beams the best first, for each prompt
+---@return heed.Tensor|table[]|nil more with option scores a score for each id, float64, in the form
+---of the ids; with beams {ids, score, scores}, the best first, for each prompt
 local function generate(model, prompt, given, ...)
   options.no_more("generate", 3, ...)
   options.callable("generate", "model", model)
@@ -181,7 +188,8 @@ local function generate(model, prompt, given, ...)
   local read = Prompt.read(model, prompt, o)
   return heed.no_grad(evaluating, "generate", model, function()
     if o.beams then return beams(model, read, o) end
-    return read:results(one_by_one(Stepper.new(model, read, o, 1), read, o))
+    local rows = one_by_one(Stepper.new(model, read, o, 1), read, o)
+    return read:results(rows), o.scores and read:results(rows.scores, "float64") or nil
   end)
 end
 

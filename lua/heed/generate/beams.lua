@@ -15,12 +15,13 @@ local ENTRIES <const> = 16.0                 -- of the tables of a beam, roughly
 ---@class heed.generate.beam
 ---@field ids integer[] new ones
 ---@field score number sum of log-probabilities; of results, divided by length ^ length_penalty
+---@field sums number[] what the score was behind each id
 ---@field row integer where it stands in the batch
 
 
-local function extended(ids, id)
-  local longer = table.move(ids, 1, #ids, 1, {})
-  longer[#ids + 1] = id
+local function extended(list, value)
+  local longer = table.move(list, 1, #list, 1, {})
+  longer[#list + 1] = value
   return longer
 end
 
@@ -30,7 +31,9 @@ end
 local function new_search(first_row, W)
   local search = {running = {}, results = {}, over = false}
   for w = 1, W do
-    search.running[w] = {ids = {}, score = w == 1 and 0 or -math.huge, row = first_row + w - 1}
+    search.running[w] = {
+      ids = {}, sums = {}, score = w == 1 and 0 or -math.huge, row = first_row + w - 1,
+    }
   end
   return search
 end
@@ -42,7 +45,8 @@ local function candidates(search, scores, positions, V)
   for k, position in ipairs(positions) do
     local parent = search.running[(position - 1) // V + 1]
     list[k] = {
-      ids = extended(parent.ids, (position - 1) % V + 1), score = scores[k], row = parent.row,
+      ids = extended(parent.ids, (position - 1) % V + 1), sums = extended(parent.sums, scores[k]),
+      score = scores[k], row = parent.row,
     }
   end
   return list
@@ -54,7 +58,7 @@ local function add_result(search, beam, o)
   local score = beam.score / (#beam.ids) ^ o.length_penalty
   local at = #search.results + 1
   while at > 1 and score > search.results[at - 1].score do at = at - 1 end
-  table.insert(search.results, at, {ids = beam.ids, score = score})
+  table.insert(search.results, at, {ids = beam.ids, sums = beam.sums, score = score})
   search.results[o.beams + 1] = nil
 end
 
@@ -78,7 +82,9 @@ local function advance(search, list, o, last)
   end
   while #running < o.beams do
     local filler = list[1]
-    running[#running + 1] = {ids = filler.ids, score = -math.huge, row = filler.row}
+    running[#running + 1] = {
+      ids = filler.ids, sums = filler.sums, score = -math.huge, row = filler.row,
+    }
   end
   search.running = running
   search.over = last or is_over(search, o)
@@ -122,12 +128,21 @@ local function next_rows(searches)
 end
 
 
-local function all_results(searches, prompt)
+-- The log-probability of each id, from the sums of them.
+local function scores_of(beam, prompt)
+  local scores = {}
+  for k, sum in ipairs(beam.sums) do scores[k] = sum - (beam.sums[k - 1] or 0) end
+  return prompt:tensor(scores, "float64")
+end
+
+
+local function all_results(searches, prompt, o)
   local best, all = {}, {}
   for b, search in ipairs(searches) do
     best[b], all[b] = search.results[1] and search.results[1].ids or {}, {}
     for k, beam in ipairs(search.results) do
-      all[b][k] = {ids = prompt:tensor(beam.ids), score = beam.score}
+      all[b][k] = {ids = prompt:tensor(beam.ids), score = beam.score,
+                   scores = o.scores and scores_of(beam, prompt) or nil}
     end
   end
   return prompt:results(best), prompt.single and all[1] or all
@@ -155,5 +170,5 @@ return function(model, prompt, o)
     stepper:reorder(parents)
     logits = stepper:step(ids)
   end
-  return all_results(searches, prompt)
+  return all_results(searches, prompt, o)
 end

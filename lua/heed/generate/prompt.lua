@@ -119,20 +119,22 @@ function Prompt.read(model, given, o)
 end
 
 
----A list of ids as a tensor.
----@param ids integer[]
+---A list of ids, or of their scores, as a tensor.
+---@param ids number[]
+---@param dtype? string int64 for ids
 ---@return heed.Tensor
-function Prompt:tensor(ids)
-  return heed.tensor(ids, {dtype = "int64", device = self.device})
+function Prompt:tensor(ids, dtype)
+  return heed.tensor(ids, {dtype = dtype or "int64", device = self.device})
 end
 
 
----The result of heed.generate from the new ids of each row.
----@param rows integer[][]
+---The result of heed.generate from the new ids of each row, or from their scores.
+---@param rows number[][]
+---@param dtype? string int64 for ids
 ---@return heed.Tensor|heed.Tensor[]
-function Prompt:results(rows)
+function Prompt:results(rows, dtype)
   local list = {}
-  for b = 1, #self.rows do list[b] = self:tensor(rows[b]) end
+  for b = 1, #self.rows do list[b] = self:tensor(rows[b], dtype) end
   return self.single and list[1] or list
 end
 

@@ -140,6 +140,16 @@ function sampling.draw(logits, o)
 end
 
 
+---The log-probabilities of ids.
+---@param logits heed.Tensor (R, V)
+---@param ids heed.Tensor int64 (R)
+---@return heed.Tensor scores (R)
+function sampling.scores(logits, ids)
+  if logits.dtype ~= "float64" then logits = logits:to("float32") end
+  return logits:log_softmax(2):gather(2, ids:unsqueeze(2)):squeeze(2)
+end
+
+
 local function check_logits(logits)
   if heed.is_tensor(logits) and logits.dtype:find("float") and logits:dim() > 0
      and logits:size(-1) > 0 then

@@ -14,8 +14,8 @@ local rng = require "heed.internal.rng"
 local fail, kind = heed.fail, options.kind
 
 ---@class heed.generate.Stepper
----@field rows integer[][]|false all ids, where there is no cache, or it is not trusted yet
----@field trusted boolean whether a step with the cache needs no comparison with a full pass
+---@field rows integer[][]|false all ids, where there is no cache, or it is still checked
+---@field checks integer how many steps with the cache are still to be compared with full passes
 local Stepper = {}
 Stepper.__index = Stepper
 
@@ -26,6 +26,8 @@ local agreed = setmetatable({}, {__mode = "k"})
 -- How far logits may be apart, as a part of their range, where rounding alone differs.
 local APART = {float32 = 2e-3, float64 = 2e-3}
 local APART_HALF <const> = 0.05
+
+local CHECKS <const> = 4             -- steps that option check compares
 
 
 local function lengths_of(rows)
@@ -54,6 +56,25 @@ local function is_watched(model)
 end
 
 
+-- Whether no step with the cache needs a comparison.
+local function is_trusted(model, lengths, o)
+  return o.cache ~= nil and o.cache ~= true or agreed[model] == "padded"
+         or agreed[model] == lengths or is_watched(model)
+end
+
+
+-- How many steps are compared with full passes.
+local function checks_of(model, lengths, o)
+  if not o.check then return is_trusted(model, lengths, o) and 0 or 1 end
+  if o.cache == false then fail("generate: option check compares a cache, but cache is false") end
+  if type(o.cache) == "table" and o.cache:length() > 0 then
+    fail("generate: an empty cache expected with option check, got one of %d tokens",
+         o.cache:length())
+  end
+  return CHECKS
+end
+
+
 ---@param model function
 ---@param prompt heed.generate.Prompt
 ---@param o heed.generate.options
@@ -65,8 +86,7 @@ function Stepper.new(model, prompt, o, copies)
   return setmetatable({
     model = model, prompt = prompt, cache = cache_of(o.cache), rows = false,
     context = copied(prompt.context), context_lengths = copied(prompt.context_lengths),
-    lengths = lengths, trusted = o.cache ~= nil and o.cache ~= true
-      or agreed[model] == "padded" or agreed[model] == lengths or is_watched(model),
+    lengths = lengths, checks = checks_of(model, lengths, o), own = not Cache.is(o.cache),
   }, Stepper)
 end
 
@@ -117,7 +137,7 @@ function Stepper:begin(rows)
     fail("generate: a model that passes its cache on to its layers expected, the cache is empty; "
          .. "or cache = false, which computes everything for each id")
   end
-  self.rows = not (self.cache and self.trusted) and rows
+  self.rows = not (self.cache and self.checks == 0) and rows
   return logits
 end
 
@@ -142,7 +162,7 @@ local function distance(a, b)
 end
 
 
--- Refuses logits of the first step that a full pass, in a cache of its own, does not give. What is
+-- Refuses logits of a step that a full pass, in a cache of its own, does not give. What is
 -- no number is refused elsewhere.
 local function compare(self, logits)
   local cache = self.cache
@@ -158,7 +178,9 @@ local function compare(self, logits)
          .. "computes everything for each id; or an nn.Cache() as option cache, which is not "
          .. "compared", apart)
   end
-  agreed[self.model], self.trusted, self.rows = self.lengths, true, false
+  if self.own then agreed[self.model] = self.lengths end
+  self.checks = self.checks - 1
+  if self.checks == 0 then self.rows = false end
 end
 
 
@@ -170,7 +192,7 @@ function Stepper:step(ids)
   if not self.cache then return last_logits(self, self.rows) end
   local t = self.prompt:tensor(ids):unsqueeze(2)
   local logits = checked(call(self, t), t):select(2, 1)
-  if not self.trusted then compare(self, logits) end
+  if self.checks > 0 then compare(self, logits) end
   return logits
 end
 
