@@ -175,6 +175,49 @@ describe("heed.generate", function()
     assert.is_nil(select(2, heed.generate(model, {1, 2}, o))[1].scores)
   end)
 
+  it("slides a window over what learned positions have no room for", function()
+    local Writer = nn.Module:extend("Writer")
+    function Writer:init()
+      self.embed, self.place = nn.Embedding(9, 8), heed.position.Learned(6, 8)
+      self.decoder = nn.Decoder(8, 2, 1, {norm = "pre", cross = false})
+      self.head = nn.Linear(8, 9)
+    end
+    function Writer:forward(ids, o)
+      local given = o and {cache = o.cache, lengths = o.lengths}
+      return self.head(self.decoder(self.place(self.embed(ids), given), o))
+    end
+    local writer = Writer()
+    local function naive(prompt)
+      local ids = table.move(prompt, 1, #prompt, 1, {})
+      for _ = 1, 12 do
+        local last = table.move(ids, math.max(#ids - 5, 1), #ids, 1, {})
+        ids[#ids + 1] = writer(heed.tensor{last}):select(2, -1):argmax(-1)[1]
+      end
+      return table.move(ids, #prompt + 1, #ids, 1, {})
+    end
+    assert.matches("position.Learned: positions from 0 to 5 expected",
+                   message(heed.generate, writer, {1, 2, 3}, {max = 12}))
+    local one, long = {1, 2, 3}, {5, 4, 3, 2, 1, 2, 3, 4}
+    for _, cache in ipairs{true, false} do
+      local function run(prompt, o)
+        o.max, o.window, o.cache = 12, 6, cache
+        return heed.generate(writer, prompt, o)
+      end
+      assert.same(naive(one), run(one, {}):totable())
+      assert.same(naive(long), run(long, {}):totable())
+      local both = run({one, long}, {})
+      assert.same({naive(one), naive(long)}, {both[1]:totable(), both[2]:totable()})
+      assert.same(naive(one), run(one, {beams = 1}):totable())
+    end
+    assert.equal(12, #heed.generate(writer, one, {max = 12, window = 6, beams = 3}))
+    local ids = heed.generate(writer, one, {max = 12, window = 6, check = true})
+    assert.same(naive(one), ids:totable())
+    assert.matches("either window, or an nn.Cache as option cache expected, got both",
+                   message(heed.generate, writer, one, {window = 6, cache = nn.Cache()}))
+    assert.matches("at least 1 expected as option window, got 0",
+                   message(heed.generate, writer, one, {window = 0}))
+  end)
+
   it("compares the first steps with full passes where check says so", function()
     local embed, head = nn.Embedding(9, 8), nn.Linear(8, 9)
     local layers = nn.Decoder(8, 2, 1, {norm = "pre", cross = false, rope = true})

@@ -18,7 +18,7 @@ local KNOWN = {
   beams = options.any, cache = options.any, check = false, context = options.any,
   context_lengths = options.any, early_stopping = options.any, length_penalty = options.any,
   lengths = options.any, max = 100, on_token = options.any, scores = false, seed = options.any,
-  stop = options.any,
+  stop = options.any, window = options.any,
 }
 for name, default in pairs(sampling.known) do KNOWN[name] = default end
 
@@ -52,6 +52,15 @@ local function check_beams(o)
 end
 
 
+local function check_window(o)
+  if o.window == nil then return end
+  o.window = options.count("generate", "option window", o.window)
+  if type(o.cache) == "table" then
+    fail("generate: either window, or an nn.Cache as option cache expected, got both")
+  end
+end
+
+
 local function asks_for_draws(o)
   for _, name in ipairs(DRAWN) do
     if o[name] ~= nil then return true end
@@ -81,6 +90,7 @@ end
 local function check(given)
   local o = options.read("generate", given, KNOWN)
   o.max = options.count("generate", "option max", o.max, 0)
+  check_window(o)
   check_beams(o)
   if o.temperature == nil and not asks_for_draws(o) then o.temperature = 0 end
   sampling.check("generate", o)
@@ -158,6 +168,8 @@ end
 ---@field stop? integer|integer[]|fun(ids: integer[], row: integer): any ids that end a sequence,
 ---of which they are the last; or whether its new ids so far do
 ---@field on_token? fun(id: integer, row: integer): boolean? gets each id at once; false ends all
+---@field window? integer the model sees so many ids at most, the last ones, at positions from 0:
+---where learned positions end, say. Behind them there is no cache: all is computed for each id
 ---@field lengths? heed.Tensor|integer[] (B) of prompts that are padded on the right
 ---@field context? heed.Tensor (B, S, dim) what a decoder looks at, such as an encoder's output
 ---@field context_lengths? heed.Tensor|integer[] (B)

@@ -87,7 +87,19 @@ function Stepper.new(model, prompt, o, copies)
     model = model, prompt = prompt, cache = cache_of(o.cache), rows = false,
     context = copied(prompt.context), context_lengths = copied(prompt.context_lengths),
     lengths = lengths, checks = checks_of(model, lengths, o), own = not Cache.is(o.cache),
+    window = o.window or false,
   }, Stepper)
+end
+
+
+-- The last ids of each row, as many as the window has; the rows, and whether all of them fit.
+local function within(self, rows)
+  local cut, whole = {}, true
+  for r, row in ipairs(rows) do
+    local over = math.max(#row - (self.window or #row), 0)
+    cut[r], whole = table.move(row, over + 1, #row, 1, {}), whole and over == 0
+  end
+  return cut, whole
 end
 
 
@@ -132,12 +144,13 @@ end
 ---@param rows integer[][]
 ---@return heed.Tensor logits (R, V)
 function Stepper:begin(rows)
+  rows = within(self, rows)
   local logits = last_logits(self, rows)
   if self.cache and self.cache:length() == 0 then
     fail("generate: a model that passes its cache on to its layers expected, the cache is empty; "
          .. "or cache = false, which computes everything for each id")
   end
-  self.rows = not (self.cache and self.checks == 0) and rows
+  self.rows = (self.window or not (self.cache and self.checks == 0)) and rows
   return logits
 end
 
@@ -180,7 +193,7 @@ local function compare(self, logits)
   end
   if self.own then agreed[self.model] = self.lengths end
   self.checks = self.checks - 1
-  if self.checks == 0 then self.rows = false end
+  if self.checks == 0 and not self.window then self.rows = false end
 end
 
 
@@ -188,7 +201,11 @@ end
 ---@param ids integer[]
 ---@return heed.Tensor logits (R, V)
 function Stepper:step(ids)
-  self.rows = self.rows and extended(self.rows, ids)
+  if self.rows then
+    local whole
+    self.rows, whole = within(self, extended(self.rows, ids))
+    self.cache = whole and self.cache       -- its keys stand at positions that the window leaves
+  end
   if not self.cache then return last_logits(self, self.rows) end
   local t = self.prompt:tensor(ids):unsqueeze(2)
   local logits = checked(call(self, t), t):select(2, 1)
