@@ -25,7 +25,7 @@ return function(o)
     loss = heed.cross_entropy, steps = 400, print = false, state = state,
     batches = data.batches(x:narrow(1, 1, 40), y:narrow(1, 1, 40), {size = 7}),
     validate = {batches = data.batches(x:narrow(1, 41, 20), y:narrow(1, 41, 20), {size = 6}),
-                every = 5},
+                every = 5, steps = 3},
     keep = "best", patience = 6, log = o.log,
     checkpoint = o.checkpoint, every = o.every or 8, resume = o.resume,
     on_step = function(step, loss)
