@@ -154,6 +154,12 @@ describe("nn.lora", function()
     assert.is_true((model(x):equal(model(x))))
   end)
 
+  it("takes the mode of the layer", function()
+    local model = new():eval()
+    disturbed(nn.lora(model, {dropout = 0.5}))
+    assert.is_true((model(x):equal(model(x))))
+  end)
+
   it("refuses what it does not take", function()
     local model = new()
     local function why(...) return message_of(nn.lora, ...) end

@@ -196,6 +196,14 @@ describe("optim.plateau", function()
     assert.is_true(n > 20)
   end)
 
+  it("leaves out a change of eps or less", function()
+    for eps, wanted in pairs{[0.5] = 1, [0.4] = 0.5} do
+      local plateau = optim.plateau{factor = 0.5, patience = 0, eps = eps}
+      plateau:update(1)
+      near(plateau:update(1), wanted)
+    end
+  end)
+
   it("counts NaN as no better, and refuses what is no state", function()
     local plateau = optim.plateau{patience = 0}
     plateau:update(1)

@@ -6,7 +6,7 @@ local prompt = require "heed.prompt"
 local PARTS <const> = {"data", "mask", "nn", "optim", "plot"}
 local MAKE <const> = "env -u MAKEFLAGS -u MAKELEVEL make -s -j1 "     -- this may be a test of make
 
--- What a command of the shell says, and whether it succeeded.
+-- The output of a command of the shell, and whether it succeeded.
 local function said(command)
   local pipe <close> = assert(io.popen(command .. " 2>&1"))
   local text = pipe:read("a")

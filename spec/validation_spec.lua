@@ -274,7 +274,7 @@ end)
 
 
 describe("the progress bar", function()
-  -- What a terminal's lines hold after a text: \r goes back, \27[K wipes the rest.
+  -- The lines of a terminal after a text: \r goes back, \27[K wipes the rest.
   local function screen(text)
     local lines, at = {""}, 0
     for part in (text:gsub("\27%[K", "\1")):gmatch(".") do

@@ -257,7 +257,7 @@ INLINE void store_pair (S *row, const head_operand &o, int64_t column, int64_t c
 }
 
 
-/* This lane's share of a row of results times 'factor': of its upper row, or of the lower one. */
+/* Stores a lane's share of its upper row of results, or of the lower one, times 'factor'. */
 template <class S, class G>
 INLINE void store_row (const head_operand &o, int64_t start, int64_t columns,
                        const float (&y)[G::WIDTH / 8][4], int lower, float factor) {

@@ -156,7 +156,7 @@ template <class G> INLINE unsigned kind_of_rows (const attend_mask &m, const til
 ** ===================================================================
 */
 
-/* This lane's share of a warp's 16 rows: of dq or dk, and of dv. */
+/* A lane's share of a warp's 16 rows: of dq or dk, and of dv. */
 template <class G> struct sums {
   float first[1][G::WIDTH / 8][4], second[1][G::WIDTH / 8][4];
 };

@@ -465,7 +465,7 @@ local function loop(run, o)
 end
 
 
--- What a run says that ended before its last step, in an unexpected way.
+-- The line of a run that ended before its last step, in an unexpected way.
 local function why_ended(run, o)
   if run.ended == "batches" and o.steps then
     return ("the batches ended after step %d of %d"):format(run.step, o.steps)

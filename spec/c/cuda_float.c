@@ -102,7 +102,7 @@ static void try_way (both *b, const way *how) {
 }
 
 
-/* What is too large for TF32, or not finite, comes out as of the CPU. */
+/* Numbers too large for TF32, or not finite, come out as of the CPU. */
 static void ends (both *b) {
   static const float values[] = {INFINITY, -INFINITY, NAN, 3.4e38f, 1e-40f};
   for (size_t i = 0; i < sizeof values / sizeof *values; i++) {

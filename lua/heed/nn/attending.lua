@@ -302,7 +302,7 @@ local function attend_once(call, q, k, v, o, run)
 end
 
 
--- What a module or a function in field position_bias gives, and a bias besides.
+-- The bias that a module or a function in field position_bias gives, and a bias besides.
 local function computed_bias(who, f, other)
   return attention.computed(function(T, S, q)
     local own = f(T, S, q)

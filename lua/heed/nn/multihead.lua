@@ -155,7 +155,7 @@ local function read_value(name, value, is, module)
 end
 
 
--- What is called where attention knows its sizes, or a value of heed.bias.
+-- A function, called where attention knows its sizes, or a value of heed.bias.
 local function read_bias(given)
   local class = getmetatable(given)
   local called = type(given) == "function" or type(class) == "table" and class.__call

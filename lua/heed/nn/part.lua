@@ -36,7 +36,7 @@ function part.result(who, name, y)
 end
 
 
----What a field's value makes of a tensor: a tensor, too.
+---Calls a field's value with a tensor; the result is a tensor, too.
 ---@param who string
 ---@param layer heed.Module
 ---@param name string of the field
