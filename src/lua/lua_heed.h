@@ -256,6 +256,9 @@ void check_fields (lua_State *L, int fields);            /* or raises; nil: ther
 void set_fields (lua_State *L, int fields);              /* takes no memory, raises nothing */
 void open_commit (lua_State *L, int internal);
 
+/* lua_tokenizer.c */
+void open_tokenizer (lua_State *L, int internal);
+
 /* lua_index.c */
 int l_newindex (lua_State *L);
 int index_by_key (lua_State *L);                       /* of the tensor at 1, by the key at 2 */

@@ -1,0 +1,154 @@
+-- heed.tokenizer: tokenizers of published models, read from their tokenizer.json.
+--
+--   local tok = heed.tokenizer.load("a/model")      -- a folder, or the file itself
+--   local ids = tok:encode("a text")                -- int64 (T), from 1
+--   print(tok:decode(ids), #tok, tok:id("<|im_end|>"))
+--
+-- What the file names is run as it says; a part that is not known is refused by its name. What a
+-- text spells is never a special token unless `parse` asks for it.
+
+local core = require "heed.core"
+local heed = require "heed"
+local options = require "heed.internal.options"
+
+local fail, kind = heed.fail, options.kind
+local native <const> = core.text
+
+---@class heed.Tokenizer
+---@field native userdata the tokenizer of C
+local Tokenizer = {__name = "heed.Tokenizer"}
+Tokenizer.__index = Tokenizer
+
+local function is_tokenizer(value) return rawequal(getmetatable(value), Tokenizer) end
+
+
+local function check_text(who, what, text)
+  if type(text) == "string" then return text end
+  fail("%s: a string expected as %s, got %s", who, what, kind(text))
+end
+
+
+local M = {}
+
+local FILE <const> = "/tokenizer.json"
+
+
+-- The text of a file, or of a folder's tokenizer.json.
+local function read(path)
+  if path:sub(-5) == ".json" then return core.read_file(path) end
+  return core.read_file(path .. FILE)
+end
+
+
+---Reads a tokenizer: the tokenizer.json of a folder, or such a file.
+---@param path string
+---@return heed.Tokenizer? tokenizer
+---@return string? message
+function M.load(path, ...)
+  options.no_more("tokenizer.load", 1, ...)
+  core.check_files("tokenizer.load")
+  if type(path) ~= "string" or path == "" or path:find("\0", 1, true) then
+    fail("tokenizer.load: a path expected, got %s", kind(path))
+  end
+  local text, why = read(path)
+  if not text then return nil, ("tokenizer.load: %s"):format(why) end
+  local found, message = native.read(text)
+  if not found then return nil, ("tokenizer.load: %s: %s"):format(path, message) end
+  return setmetatable({native = found}, Tokenizer)
+end
+
+
+-- One text, or ids and offsets of it, by the options that were read.
+local function encode_one(tok, text, o)
+  check_text("encode", "text", text)
+  return core.called("encode", native.encode, tok.native, text, o.pair, o.special, o.parse,
+                     o.max)
+end
+
+
+-- Texts as ids (B, T), padded with `pad`, and their lengths.
+local function encode_all(tok, texts, o)
+  options.check_list("encode", texts)
+  if o.pair ~= nil or o.offsets then
+    fail("encode: one text expected with option %s, got a list", o.pair and "pair" or "offsets")
+  end
+  local rows = {}
+  for i = 1, options.last(texts) do rows[i] = encode_one(tok, texts[i], o) end
+  return heed.pad(rows)
+end
+
+
+---Turns a text into ids, int64 (T), which count from 1; a list of texts into ids (B, T), padded
+---with 1, and their lengths, int64 (B).
+---@param text string|string[]
+---@param given? {special: boolean, parse: boolean, pair: string, max: integer, offsets: boolean}
+---`special`: the tokens that the model wants around a text, true unless given. `parse`: special
+---tokens that the text spells become those tokens, else they are text like any other. `pair`: a
+---second text. `max`: ids in all; the longer text loses its last ones. `offsets`: also int64
+---(T, 2), the first and the last byte of each token.
+---@return heed.Tensor ids
+---@return heed.Tensor? lengths of a list, or offsets
+function Tokenizer:encode(text, given)
+  local any = options.any
+  local o = options.read("encode", given, {special = true, parse = false, pair = any, max = any,
+                                           offsets = false})
+  if o.pair ~= nil then check_text("encode", "option pair", o.pair) end
+  if o.max ~= nil then o.max = options.count("encode", "option max", o.max) end
+  if type(text) == "table" then return encode_all(self, text, o) end
+  local ids, offsets = encode_one(self, text, o)
+  if o.offsets then return ids, offsets end
+  return ids
+end
+
+
+local function to_ids(ids)
+  if options.is_alive(ids) and ids.dtype == "int64" and ids:dim() == 1 then
+    return ids:to("cpu"):contiguous()
+  elseif type(ids) == "table" and not getmetatable(ids) then
+    return heed.tensor(ids, {dtype = "int64"})
+  end
+  fail("decode: ids expected, int64 of rank 1 or a list, got %s", kind(ids))
+end
+
+
+---The text that ids stand for. Bytes that are no UTF-8 come out as they went in.
+---@param ids heed.Tensor|integer[]
+---@param given? {special: boolean} `special`: special tokens too, false unless given
+---@return string
+function Tokenizer:decode(ids, given)
+  local o = options.read("decode", given, {special = false})
+  if type(ids) == "table" and next(ids) == nil then return "" end
+  return core.called("decode", native.decode, self.native, to_ids(ids), o.special)
+end
+
+
+---The id of a token by its name in the file, or nil.
+---@param name string
+---@return integer?
+function Tokenizer:id(name)
+  return native.find(self.native, check_text("id", "name", name))
+end
+
+
+---The name of a token in the file, or nil.
+---@param id integer
+---@return string?
+function Tokenizer:token(id)
+  local _, name = native.token(self.native, options.count("token", "id", id))
+  return name
+end
+
+
+---How many ids there are.
+---@return integer
+function Tokenizer:__len() return native.count(self.native) end
+
+
+function Tokenizer:__tostring() return ("heed.Tokenizer(%d tokens)"):format(#self) end
+
+
+options.guard(Tokenizer, {decode = 2, encode = 2, id = 1, token = 1},
+              {is = is_tokenizer, what = "a tokenizer", variable = "tok"})
+options.strict("tokenizer", Tokenizer)
+
+return options.strict("heed.tokenizer", M)

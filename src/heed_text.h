@@ -1,0 +1,46 @@
+/*
+** heed_text.h - the C API of tokenizers, which need no tensor. Ids count from 1, positions in
+** a text from 0.
+*/
+
+#ifndef HEED_TEXT_H
+#define HEED_TEXT_H
+
+#include "heed.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct heed_tokenizer heed_tokenizer;
+
+typedef struct heed_tokens {
+  int64_t n;
+  const int64_t *ids;
+  const int64_t *offsets;           /* (n, 2): each token's first byte, and the one behind it */
+} heed_tokens;
+
+typedef struct heed_tokenizing {
+  bool special;                     /* the tokens that the model wants around a text */
+  bool parse;                       /* special tokens that a text spells become those tokens */
+  int64_t most;                     /* ids in all; 0: as many as there are */
+} heed_tokenizing;
+
+/* Of the text of a tokenizer.json; NULL: a failure that names the part that is not known. */
+HEED_API heed_tokenizer *heed_tokenizer_read (heed_context *cx, const char *json, size_t n);
+HEED_API void heed_tokenizer_drop (heed_tokenizer *t);
+/* Tokens of a text, or of two (pair: NULL for none); they last until the tokenizer's next call. */
+HEED_API bool heed_tokenize (heed_tokenizer *t, const char *text, size_t n, const char *pair,
+                             size_t npair, const heed_tokenizing *how, heed_tokens *tokens);
+/* The bytes that a token stands for, and its name in the file. */
+HEED_API const char *heed_token_bytes (const heed_tokenizer *t, int64_t id, size_t *n);   /* NULL */
+HEED_API const char *heed_token_name (const heed_tokenizer *t, int64_t id, size_t *n);    /* NULL */
+HEED_API bool heed_token_is_special (const heed_tokenizer *t, int64_t id);
+HEED_API int64_t heed_token_id (const heed_tokenizer *t, const char *name, size_t n);     /* or 0 */
+HEED_API int64_t heed_token_count (const heed_tokenizer *t);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

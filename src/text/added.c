@@ -1,0 +1,139 @@
+/*
+** added.c - tokens that are found in a text as they are, before it is split: at each place the
+** longest, from left to right.
+*/
+
+#include <string.h>
+
+#include "memory/context.h"
+#include "text/tokenizer.h"
+#include "text/utf8.h"
+
+
+/*
+** {==================================================================
+** Reading
+** ===================================================================
+*/
+
+static bool open_set (heed_tokenizer *t, added_set *s, uint32_t n) {
+  memset(s->first, 0xff, sizeof s->first);
+  s->at = keep(&t->memory, n * sizeof *s->at);
+  s->other = keep(&t->memory, n * sizeof *s->other);
+  return s->at != NULL && s->other != NULL;
+}
+
+
+static uint32_t length_of (const heed_tokenizer *t, const added_set *s, int32_t i) {
+  return t->tokens[s->at[i].id].name.n;
+}
+
+
+/* Lists of one first byte are in order of length, the longest first. */
+static void insert (heed_tokenizer *t, added_set *s, added_token a) {
+  int32_t self = s->n++, *to;
+  s->at[self] = a;
+  to = &s->first[(unsigned char)t->tokens[a.id].name.at[0]];
+  while (*to >= 0 && length_of(t, s, *to) > length_of(t, s, self)) to = &s->other[*to];
+  s->other[self] = *to;
+  *to = self;
+}
+
+
+bool added_read (heed_tokenizer *t, const json *j, const json_value *list) {
+  uint32_t n = list != NULL ? list->length : 0;
+  if (!open_set(t, &t->added[0], n) || !open_set(t, &t->added[1], n)) return false;
+  const json_value *v = list != NULL ? json_inside(j, list) : NULL;
+  for (uint32_t i = 0; i < n; i++, v = json_next(j, v)) {
+    int64_t id = 0;
+    json_integer(j, json_get(j, v, "id"), &id);
+    added_token a = {
+      .id = (uint32_t)id, .single_word = json_true(json_get(j, v, "single_word")),
+      .left = json_true(json_get(j, v, "lstrip")), .right = json_true(json_get(j, v, "rstrip")),
+      .special = json_true(json_get(j, v, "special"))
+    };
+    insert(t, &t->added[json_true(json_get(j, v, "normalized"))], a);
+  }
+  return true;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Searching
+** ===================================================================
+*/
+
+static bool is_in (const heed_tokenizer *t, uint32_t point, uint32_t categories) {
+  return unicode_in(&t->u, point, categories);
+}
+
+
+/* Is the text of a token at p no part of a longer word? */
+static bool is_alone (const heed_tokenizer *t, bytes start, bytes p, bytes q, bytes end) {
+  uint32_t point, word = unicode_word();
+  if (p > start && utf8_before(start, p, &point) > 0 && is_in(t, point, word)) return false;
+  return q >= end || utf8_get(q, end, &point) == 0 || !is_in(t, point, word);
+}
+
+
+/* The longest of the tokens that stand at p, or NULL. */
+static const added_token *find_at (const heed_tokenizer *t, const added_set *s, bytes p,
+                                   bytes end) {
+  for (int32_t i = s->first[*p]; i >= 0; i = s->other[i]) {
+    span name = t->tokens[s->at[i].id].name;
+    if (s->at[i].special && !t->parse) continue;
+    if (name.n <= (size_t)(end - p) && memcmp(name.at, p, name.n) == 0) return &s->at[i];
+  }
+  return NULL;
+}
+
+
+static bytes blanks_before (const heed_tokenizer *t, bytes from, bytes p) {
+  uint32_t point;
+  while (p > from) {
+    int n = utf8_before(from, p, &point);
+    if (!is_in(t, point, unicode_blanks())) break;
+    p -= n;
+  }
+  return p;
+}
+
+
+static bytes blanks_behind (const heed_tokenizer *t, bytes p, bytes end) {
+  uint32_t point;
+  while (p < end) {
+    int n = utf8_get(p, end, &point);
+    if (!is_in(t, point, unicode_blanks())) break;
+    p += n;
+  }
+  return p;
+}
+
+
+bool added_split (heed_tokenizer *t, int which, bytes start, bytes from, bytes end,
+                  bool (*between) (heed_tokenizer *t, bytes start, bytes from, bytes end)) {
+  const added_set *s = &t->added[which];
+  bytes p = s->n > 0 ? from : end;
+  while (p < end) {
+    const added_token *a = s->first[*p] >= 0 ? find_at(t, s, p, end) : NULL;
+    if (((p - start) & 0xffff) == 0xffff && core_poll(t->cx, NULL)) return false;
+    if (a == NULL) {
+      p++;
+      continue;
+    }
+    bytes left = p, right = p + t->tokens[a->id].name.n;
+    p = right;
+    if (a->single_word && !is_alone(t, start, left, right, end)) continue;
+    if (a->left) left = blanks_before(t, from, left);
+    if (a->right) right = blanks_behind(t, right, end);
+    if (left > from && !between(t, start, from, left)) return false;
+    if (!give_token(t, a->id, left - t->base, right - t->base)) return false;
+    from = p = right;
+  }
+  return from >= end || between(t, start, from, end);
+}
+
+/* }================================================================== */

@@ -1,0 +1,34 @@
+/*
+** memory.h - memory of a tokenizer: blocks that live as long as it, and lists that grow.
+*/
+
+#ifndef text_memory_h
+#define text_memory_h
+
+#include "heed.h"
+
+#pragma GCC visibility push(hidden)
+
+/* Blocks that are freed together. */
+typedef struct keeper {
+  heed_context *cx;
+  struct kept *first;
+} keeper;
+
+void *keep (keeper *k, size_t bytes);        /* zeros; NULL: a failure is kept in the context */
+void keeper_free (keeper *k);
+
+/* A list of 'n' elements, with room for 'capacity'. */
+#define LIST(type) struct { type *at; int64_t n, capacity; }
+
+/* Is there room for 'more' elements behind the n that the list has? Else: a failure. */
+bool list_room (heed_context *cx, void **at, int64_t n, int64_t *capacity, int64_t more,
+                size_t size);
+#define ROOM(cx, list, more) \
+  list_room(cx, (void **)&(list)->at, (list)->n, &(list)->capacity, more, sizeof *(list)->at)
+#define LIST_FREE(cx, list) \
+  core_free(cx, (list)->at, (size_t)(list)->capacity * sizeof *(list)->at)
+
+#pragma GCC visibility pop
+
+#endif

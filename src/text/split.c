@@ -1,0 +1,191 @@
+/*
+** split.c - pre-tokenizers: what cuts a text into words, each by a regular expression.
+*/
+
+#include <string.h>
+
+#include "memory/context.h"
+#include "text/tokenizer.h"
+
+static const char GPT2[] =
+  "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+static const char PUNCTUATION[] = "[!-/:-@\\[-`{-~\\p{P}]";
+
+
+/*
+** {==================================================================
+** Reading
+** ===================================================================
+*/
+
+static bool add (heed_tokenizer *t, const char *pattern, size_t n, behaviour b, bool invert) {
+  if (t->nsplitters == MOST_SPLITTERS) {
+    core_fail(t->cx, NULL, "at most %d pre-tokenizers expected", MOST_SPLITTERS);
+    return false;
+  }
+  splitter *s = &t->splitters[t->nsplitters++];
+  *s = (splitter){regex_compile(&t->memory, &t->u, pattern, n), b, invert};
+  return s->pattern != NULL;
+}
+
+
+static bool add_plain (heed_tokenizer *t, const char *pattern, behaviour b, bool invert) {
+  return add(t, pattern, strlen(pattern), b, invert);
+}
+
+
+static bool read_behaviour (heed_tokenizer *t, const json *j, const json_value *v, behaviour *b) {
+  static const char *const names[] = {
+    [ISOLATED] = "Isolated", [REMOVED] = "Removed", [PREVIOUS] = "MergedWithPrevious",
+    [NEXT] = "MergedWithNext", [CONTIGUOUS] = "Contiguous"
+  };
+  for (int i = 0; i <= CONTIGUOUS; i++) {
+    *b = (behaviour)i;
+    if (json_is(j, v, names[i])) return true;
+  }
+  return refuse_part(t, j, "the behaviour", v);
+}
+
+
+/* A text as a pattern: its punctuation stands for itself. */
+static bool add_literal (heed_tokenizer *t, const json *j, const json_value *v, behaviour b,
+                         bool invert) {
+  char *pattern = keep(&t->memory, 2 * (size_t)v->length + 1);
+  const char *text = json_text(j, v);
+  size_t n = 0;
+  if (pattern == NULL) return false;
+  for (uint32_t i = 0; i < v->length; i++) {
+    if (memchr("\\|()[]{}?*+.^$", text[i], 14) != NULL) pattern[n++] = '\\';
+    pattern[n++] = text[i];
+  }
+  return add(t, pattern, n, b, invert);
+}
+
+
+static bool read_split (heed_tokenizer *t, const json *j, const json_value *v) {
+  behaviour b;
+  const json_value *pattern = json_get(j, v, "pattern");
+  const json_value *expression = json_get(j, pattern, "Regex");
+  const json_value *text = json_get(j, pattern, "String");
+  bool invert = json_true(json_get(j, v, "invert"));
+  if (!read_behaviour(t, j, json_get(j, v, "behavior"), &b)) return false;
+  if (json_kind_is(expression, JSON_TEXT))
+    return add(t, json_text(j, expression), expression->length, b, invert);
+  if (json_kind_is(text, JSON_TEXT)) return add_literal(t, j, text, b, invert);
+  core_fail(t->cx, NULL, "the pre-tokenizer Split: a pattern expected");
+  return false;
+}
+
+
+static bool read_byte_level (heed_tokenizer *t, const json *j, const json_value *v) {
+  const json_value *use = json_get(j, v, "use_regex");
+  if (json_true(json_get(j, v, "add_prefix_space"))) {
+    core_fail(t->cx, NULL, "the pre-tokenizer ByteLevel: add_prefix_space is not known");
+    return false;
+  }
+  return json_kind_is(use, JSON_FALSE) || add_plain(t, GPT2, ISOLATED, false);
+}
+
+
+static bool read_sequence (heed_tokenizer *t, const json *j, const json_value *v) {
+  const json_value *list = json_get(j, v, "pretokenizers");
+  if (!json_kind_is(list, JSON_ARRAY)) return refuse_part(t, j, "the pre-tokenizer", v);
+  v = json_inside(j, list);
+  for (uint32_t i = 0; i < list->length; i++, v = json_next(j, v))
+    if (json_is(j, json_get(j, v, "type"), "Sequence") || !split_read(t, j, v))
+      return refuse_part(t, j, "the pre-tokenizer", json_get(j, v, "type"));
+  return true;
+}
+
+
+bool split_read (heed_tokenizer *t, const json *j, const json_value *v) {
+  const json_value *type = json_get(j, v, "type");
+  behaviour b = ISOLATED;
+  if (json_is(j, type, "Sequence")) return read_sequence(t, j, v);
+  if (json_is(j, type, "Split")) return read_split(t, j, v);
+  if (json_is(j, type, "ByteLevel")) return read_byte_level(t, j, v);
+  if (json_is(j, type, "Whitespace")) return add_plain(t, "\\w+|[^\\w\\s]+", REMOVED, true);
+  if (json_is(j, type, "WhitespaceSplit")) return add_plain(t, "\\s", REMOVED, false);
+  if (json_is(j, type, "Digits")) {
+    if (!json_true(json_get(j, v, "individual_digits"))) b = CONTIGUOUS;
+    return add_plain(t, "\\p{N}", b, false);
+  }
+  if (json_is(j, type, "Punctuation"))
+    return (json_get(j, v, "behavior") == NULL ||
+            read_behaviour(t, j, json_get(j, v, "behavior"), &b)) &&
+           add_plain(t, PUNCTUATION, b, false);
+  return refuse_part(t, j, "the pre-tokenizer", type);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Splitting. A part of the text, matched or not, joins the one that waits, or takes its place.
+** ===================================================================
+*/
+
+typedef struct cutter {
+  heed_tokenizer *t;
+  int level;                       /* of the splitter */
+  behaviour behaviour;
+  bytes from, end;                 /* what waits; empty: nothing */
+  bool match;
+} cutter;
+
+static bool split (heed_tokenizer *t, int level, bytes from, bytes end);
+
+
+static bool flush (cutter *c) {
+  bool wanted = c->from < c->end && !(c->behaviour == REMOVED && c->match);
+  return !wanted || split(c->t, c->level + 1, c->from, c->end);
+}
+
+
+static bool joins (const cutter *c, bool match) {
+  if (c->from == c->end) return false;
+  switch (c->behaviour) {
+    case PREVIOUS: return match && !c->match;
+    case NEXT: return !match && c->match;
+    case CONTIGUOUS: return match == c->match;
+    case ISOLATED: case REMOVED: break;
+  }
+  return false;
+}
+
+
+/* A joined part counts as what it ended with, so that a second match stays alone. */
+static bool cut (cutter *c, bytes from, bytes end, bool match) {
+  if (from == end) return true;
+  if (joins(c, match)) c->end = end;
+  else {
+    if (!flush(c)) return false;
+    c->from = from;
+    c->end = end;
+  }
+  c->match = match;
+  return true;
+}
+
+
+static bool split (heed_tokenizer *t, int level, bytes from, bytes end) {
+  if (level == t->nsplitters)
+    return bpe_encode(t, (const char *)from, (size_t)(end - from), from - t->base);
+  const splitter *s = &t->splitters[level];
+  cutter c = {.t = t, .level = level, .behaviour = s->behaviour};
+  bytes p = from, match, match_end;
+  while (p < end && regex_find(s->pattern, from, p, end, &match, &match_end)) {
+    if (!cut(&c, p, match, s->invert) || !cut(&c, match, match_end, !s->invert)) return false;
+    p = match_end;
+  }
+  return cut(&c, p, end, s->invert) && flush(&c);
+}
+
+
+bool split_words (heed_tokenizer *t, bytes start, bytes from, bytes end) {
+  (void)start;
+  return split(t, 0, from, end);
+}
+
+/* }================================================================== */

@@ -1,0 +1,214 @@
+/*
+** template.c - post-processors: special tokens around one text or two, and where tokens begin.
+*/
+
+#include <string.h>
+
+#include "memory/context.h"
+#include "text/tokenizer.h"
+
+
+/*
+** {==================================================================
+** Reading
+** ===================================================================
+*/
+
+static bool add (heed_tokenizer *t, template *to, piece_kind kind, int64_t id) {
+  if (kind == PIECE_TOKEN && (id >= t->count || t->tokens[id].name.at == NULL)) {
+    core_fail(t->cx, NULL, "the post-processor: a token expected, got the id %lld", (long long)id);
+    return false;
+  }
+  if (!ROOM(t->cx, to, 1)) return false;
+  to->at[to->n++] = (piece){kind, (uint32_t)id};
+  return true;
+}
+
+
+/* All ids of a special token of the template. */
+static bool add_special (heed_tokenizer *t, const json *j, template *to, const json_value *tokens,
+                         const json_value *name) {
+  const json_value *v = tokens != NULL ? json_inside(j, tokens) : NULL;
+  int64_t id;
+  for (uint32_t i = 0; v != NULL && i < tokens->length; i++) {
+    const json_value *value = json_next(j, v), *ids = json_get(j, value, "ids");
+    bool is = name->length == v->length && json_kind_is(ids, JSON_ARRAY) &&
+              memcmp(json_text(j, v), json_text(j, name), v->length) == 0;
+    const json_value *each = is ? json_inside(j, ids) : NULL;
+    for (uint32_t k = 0; is && k < ids->length; k++, each = json_next(j, each))
+      if (!json_integer(j, each, &id) || !add(t, to, PIECE_TOKEN, id)) return false;
+    if (is) return true;
+    v = json_next(j, value);
+  }
+  return refuse_part(t, j, "the special token of the post-processor", name);
+}
+
+
+static bool read_pieces (heed_tokenizer *t, const json *j, template *to, const json_value *list,
+                         const json_value *tokens) {
+  if (!json_kind_is(list, JSON_ARRAY)) return refuse_part(t, j, "the template", list);
+  const json_value *v = json_inside(j, list);
+  for (uint32_t i = 0; i < list->length; i++, v = json_next(j, v)) {
+    const json_value *text = json_get(j, json_get(j, v, "Sequence"), "id");
+    const json_value *name = json_get(j, json_get(j, v, "SpecialToken"), "id");
+    bool first = json_is(j, text, "A"), known = first || json_is(j, text, "B");
+    if (known && !add(t, to, first ? PIECE_FIRST : PIECE_SECOND, 0)) return false;
+    if (known) continue;
+    if (!json_kind_is(name, JSON_TEXT)) return refuse_part(t, j, "the template's piece", v);
+    if (!add_special(t, j, to, tokens, name)) return false;
+  }
+  return true;
+}
+
+
+static bool read_template (heed_tokenizer *t, const json *j, const json_value *v) {
+  const json_value *tokens = json_get(j, v, "special_tokens");
+  t->single.n = t->pair.n = 0;
+  if (tokens != NULL && tokens->kind != JSON_OBJECT)
+    return refuse_part(t, j, "the template's special tokens", tokens);
+  return read_pieces(t, j, &t->single, json_get(j, v, "single"), tokens) &&
+         read_pieces(t, j, &t->pair, json_get(j, v, "pair"), tokens);
+}
+
+
+/* ["</s>", 2] */
+static bool read_id (const json *j, const json_value *v, int64_t *id) {
+  if (!json_kind_is(v, JSON_ARRAY) || v->length != 2) return false;
+  return json_integer(j, json_next(j, json_inside(j, v)), id);
+}
+
+
+/* Bert's and Roberta's: one token before all, and one or two behind each text. */
+static bool read_around (heed_tokenizer *t, const json *j, const json_value *v, bool twice) {
+  int64_t first, last;
+  t->single.n = t->pair.n = 0;
+  if (!read_id(j, json_get(j, v, "cls"), &first) || !read_id(j, json_get(j, v, "sep"), &last))
+    return refuse_part(t, j, "the post-processor without 'cls' or 'sep'", json_get(j, v, "type"));
+  return add(t, &t->single, PIECE_TOKEN, first) && add(t, &t->single, PIECE_FIRST, 0) &&
+         add(t, &t->single, PIECE_TOKEN, last) && add(t, &t->pair, PIECE_TOKEN, first) &&
+         add(t, &t->pair, PIECE_FIRST, 0) && add(t, &t->pair, PIECE_TOKEN, last) &&
+         (!twice || add(t, &t->pair, PIECE_TOKEN, last)) && add(t, &t->pair, PIECE_SECOND, 0) &&
+         add(t, &t->pair, PIECE_TOKEN, last);
+}
+
+
+static void read_trims (heed_tokenizer *t, const json *j, const json_value *v) {
+  t->trims = t->trims || json_true(json_get(j, v, "trim_offsets"));
+  t->trims_prefix = json_true(json_get(j, v, "add_prefix_space"));
+}
+
+
+static bool read_one (heed_tokenizer *t, const json *j, const json_value *v) {
+  const json_value *type = json_get(j, v, "type");
+  if (json_is(j, type, "TemplateProcessing")) return read_template(t, j, v);
+  if (json_is(j, type, "BertProcessing")) return read_around(t, j, v, false);
+  bool roberta = json_is(j, type, "RobertaProcessing");
+  if (!roberta && !json_is(j, type, "ByteLevel"))
+    return refuse_part(t, j, "the post-processor", type);
+  read_trims(t, j, v);
+  return !roberta || read_around(t, j, v, true);
+}
+
+
+bool template_read (heed_tokenizer *t, const json *j, const json_value *v) {
+  bool plain = add(t, &t->single, PIECE_FIRST, 0) && add(t, &t->pair, PIECE_FIRST, 0) &&
+               add(t, &t->pair, PIECE_SECOND, 0);
+  if (!plain || v == NULL || v->kind == JSON_NULL) return plain;
+  if (!json_is(j, json_get(j, v, "type"), "Sequence")) return read_one(t, j, v);
+  const json_value *list = json_get(j, v, "processors");
+  if (!json_kind_is(list, JSON_ARRAY)) return refuse_part(t, j, "the post-processor", v);
+  v = json_inside(j, list);
+  for (uint32_t i = 0; i < list->length; i++, v = json_next(j, v))
+    if (!read_one(t, j, v)) return false;
+  return true;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Filling
+** ===================================================================
+*/
+
+/* How many blanks a token's name begins or ends with: byte-level names and added ones have them. */
+static int64_t blanks_of (span name, bool last) {
+  int64_t count = 0;
+  for (uint32_t i = 0; i < name.n; count++) {
+    const char *p = last ? name.at + name.n - 1 - i : name.at + i;
+    bool mapped = i + 1 < name.n && memcmp(last ? p - 1 : p, "\xc4\xa0", 2) == 0;
+    if (!mapped && !(*p == ' ' || (*p >= '\t' && *p <= '\r'))) break;
+    i += mapped ? 2 : 1;
+  }
+  return count;
+}
+
+
+/* Offsets lose the blanks at both ends of their token. */
+static void trim (const heed_tokenizer *t, uint32_t id, bool first, int64_t at[2]) {
+  span name = t->tokens[id].name;
+  int64_t before = blanks_of(name, false), behind = blanks_of(name, true);
+  if (before > 0) {
+    if (before == 1 && (first || at[0] == 0) && t->trims_prefix) before = 0;
+    at[0] = at[0] + before < at[1] ? at[0] + before : at[1];
+  }
+  if (behind > 0 && at[1] >= behind) at[1] = at[1] - behind > at[0] ? at[1] - behind : at[0];
+}
+
+
+static bool put (heed_tokenizer *t, int64_t id, int64_t from, int64_t to) {
+  if (!ROOM(t->cx, &t->result, 1) || !ROOM(t->cx, &t->result_offsets, 2)) return false;
+  t->result.at[t->result.n++] = id + 1;
+  t->result_offsets.at[t->result_offsets.n++] = from;
+  t->result_offsets.at[t->result_offsets.n++] = to;
+  return true;
+}
+
+
+static bool put_text (heed_tokenizer *t, int64_t from, int64_t n) {
+  for (int64_t i = 0; i < n; i++) {
+    int64_t *at = t->offsets.at + 2 * (from + i), id = t->ids.at[from + i];
+    if (t->trims) trim(t, (uint32_t)id, i == 0, at);
+    if (!put(t, id, at[0], at[1])) return false;
+  }
+  return true;
+}
+
+
+/* What both may have, where they are too long together: the longer loses first. */
+static void share (int64_t most, int64_t *first, int64_t *second) {
+  int64_t *less = *first > *second ? second : first;
+  int64_t *more = less == first ? second : first;
+  if (*first + *second <= most) return;
+  *more = *less > most ? *less : *less > most - *less ? *less : most - *less;
+  if (*less + *more <= most) return;
+  *less = most / 2;
+  *more = *less + most % 2;
+}
+
+
+bool template_fill (heed_tokenizer *t, const heed_tokenizing *how, int64_t first, bool pair) {
+  const template *plan = pair ? &t->pair : &t->single;
+  int64_t second = t->ids.n - first, begin = first, around = 0;
+  for (int64_t i = 0; i < plan->n; i++) around += how->special && plan->at[i].kind == PIECE_TOKEN;
+  if (how->most > 0 && how->most < around) {
+    core_fail(t->cx, NULL, "at most %lld ids expected, but %lld special tokens stand around a text",
+              (long long)how->most, (long long)around);
+    return false;
+  }
+  if (how->most > 0) share(how->most - around, &first, &second);
+  t->result.n = t->result_offsets.n = 0;
+  for (int64_t i = 0; i < plan->n; i++) {
+    bool good = true;
+    switch (plan->at[i].kind) {
+      case PIECE_FIRST: good = put_text(t, 0, first); break;
+      case PIECE_SECOND: good = put_text(t, begin, second); break;
+      case PIECE_TOKEN: good = !how->special || put(t, plan->at[i].id, 0, 0); break;
+    }
+    if (!good) return false;
+  }
+  return true;
+}
+
+/* }================================================================== */

@@ -1,0 +1,232 @@
+/*
+** tokenizer.c - a tokenizer, from the text of tokenizer.json to the tokens of a text.
+*/
+
+#include <string.h>
+
+#include "memory/context.h"
+#include "text/tokenizer.h"
+#include "text/utf8.h"
+
+
+bool refuse_part (heed_tokenizer *t, const json *j, const char *what, const json_value *v) {
+  if (heed_error(t->cx) != NULL) return false;
+  if (json_kind_is(v, JSON_TEXT))
+    core_fail(t->cx, NULL, "%s '%.*s' is not known", what, (int)(v->length < 60 ? v->length : 60),
+              json_text(j, v));
+  else core_fail(t->cx, NULL, "%s is not of a known kind", what);
+  return false;
+}
+
+
+/*
+** {==================================================================
+** Reading
+** ===================================================================
+*/
+
+static bool is_absent (const json_value *v) { return v == NULL || v->kind == JSON_NULL; }
+
+
+/* Options of BPE whose default alone is known here. */
+static bool check_model (heed_tokenizer *t, const json *j, const json_value *model) {
+  static const char *const texts[] = {
+    "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix"
+  };
+  static const char *const flags[] = {"fuse_unk", "byte_fallback"};
+  const json_value *type = json_get(j, model, "type");
+  if (type == NULL || !json_is(j, type, "BPE")) return refuse_part(t, j, "the model", type);
+  for (int i = 0; i < 4; i++) {
+    const json_value *v = json_get(j, model, texts[i]);
+    if (is_absent(v) || (v->kind == JSON_TEXT && v->length == 0)) continue;
+    if (i == 1) continue;          /* no byte is unknown: bpe_read */
+    core_fail(t->cx, NULL, "the BPE model: '%s' is not known", texts[i]);
+    return false;
+  }
+  for (int i = 0; i < 2; i++) {
+    if (!json_true(json_get(j, model, flags[i]))) continue;
+    core_fail(t->cx, NULL, "the BPE model: '%s' is not known", flags[i]);
+    return false;
+  }
+  return true;
+}
+
+
+/* Is there a part of the type 'ByteLevel', alone or in a sequence? */
+static bool has_byte_level (const json *j, const json_value *v, const char *list) {
+  if (json_is(j, json_get(j, v, "type"), "ByteLevel")) return true;
+  const json_value *parts = json_get(j, v, list);
+  const json_value *each = json_kind_is(parts, JSON_ARRAY) ? json_inside(j, parts) : NULL;
+  for (uint32_t i = 0; each != NULL && i < parts->length; i++, each = json_next(j, each))
+    if (json_is(j, json_get(j, each, "type"), "ByteLevel")) return true;
+  return false;
+}
+
+
+static bool check_parts (heed_tokenizer *t, const json *j, const json_value *root) {
+  const json_value *normalizer = json_get(j, root, "normalizer");
+  const json_value *decoder = json_get(j, root, "decoder");
+  if (!is_absent(normalizer))
+    return refuse_part(t, j, "the normalizer", json_get(j, normalizer, "type"));
+  if (!has_byte_level(j, json_get(j, root, "pre_tokenizer"), "pretokenizers")) {
+    core_fail(t->cx, NULL, "a pre-tokenizer ByteLevel expected: others alone are not known");
+    return false;
+  }
+  if (!json_is(j, json_get(j, decoder, "type"), "ByteLevel"))
+    return refuse_part(t, j, "the decoder", json_get(j, decoder, "type"));
+  return true;
+}
+
+
+static bool read_parts (heed_tokenizer *t, const json *j) {
+  const json_value *root = j->values.at, *model = json_get(j, root, "model");
+  const json_value *added = json_get(j, root, "added_tokens");
+  if (is_absent(added)) added = NULL;
+  unicode_open(&t->u);
+  return check_model(t, j, model) && check_parts(t, j, root) &&
+         vocabulary_read(t, j, model, added) && added_read(t, j, added) &&
+         bpe_read(t, j, model) && split_read(t, j, json_get(j, root, "pre_tokenizer")) &&
+         template_read(t, j, json_get(j, root, "post_processor"));
+}
+
+
+heed_tokenizer *heed_tokenizer_read (heed_context *cx, const char *text, size_t n) {
+  json j;
+  if (cx == NULL || !json_read(cx, &j, text, n)) return NULL;
+  heed_tokenizer *t = core_alloc(cx, sizeof *t);
+  if (t != NULL) {
+    memset(t, 0, sizeof *t);
+    t->cx = t->memory.cx = cx;
+    if (!read_parts(t, &j)) {
+      heed_tokenizer_drop(t);
+      t = NULL;
+    }
+  }
+  json_free(&j);
+  return t;
+}
+
+
+void heed_tokenizer_drop (heed_tokenizer *t) {
+  if (t == NULL) return;
+  heed_context *cx = t->cx;
+  LIST_FREE(cx, &t->single);
+  LIST_FREE(cx, &t->pair);
+  LIST_FREE(cx, &t->ids);
+  LIST_FREE(cx, &t->offsets);
+  LIST_FREE(cx, &t->result);
+  LIST_FREE(cx, &t->result_offsets);
+  LIST_FREE(cx, &t->symbols);
+  LIST_FREE(cx, &t->joins);
+  keeper_free(&t->memory);
+  core_free(cx, t, sizeof *t);
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Encoding
+** ===================================================================
+*/
+
+bool give_token (heed_tokenizer *t, uint32_t id, int64_t from, int64_t to) {
+  if (!ROOM(t->cx, &t->ids, 1) || !ROOM(t->cx, &t->offsets, 2)) return false;
+  t->ids.at[t->ids.n++] = id;
+  t->offsets.at[t->offsets.n++] = from;
+  t->offsets.at[t->offsets.n++] = to;
+  return true;
+}
+
+
+static bool added_later (heed_tokenizer *t, bytes start, bytes from, bytes end) {
+  (void)start;
+  return added_split(t, 1, from, from, end, split_words);
+}
+
+
+static bool encode (heed_tokenizer *t, const char *text, size_t n) {
+  bytes p = (bytes)text;
+  t->base = p;
+  return added_split(t, 0, p, p, p + n, added_later);
+}
+
+
+/* The offsets of a token that is a part of a character are those of the whole character. */
+static void widen (int64_t *offset, int64_t count, bytes text, size_t n) {
+  for (int64_t i = 0; i < 2 * count; i++) {
+    bytes p = text + offset[i], end = text + n, from;
+    uint32_t point;
+    if (p == text || p == end || (*p & 0xc0) != 0x80) continue;
+    for (from = p - 1; from > text && p - from < 3 && (*from & 0xc0) == 0x80; ) from--;
+    int length = utf8_get(from, end, &point);
+    if (from + length > p) offset[i] = (i % 2 == 0 ? from : from + length) - text;
+  }
+}
+
+
+bool heed_tokenize (heed_tokenizer *t, const char *text, size_t n, const char *pair, size_t npair,
+                    const heed_tokenizing *how, heed_tokens *tokens) {
+  if (t == NULL) return false;
+  t->parse = how->parse;
+  t->ids.n = t->offsets.n = 0;
+  if (!encode(t, text, n)) return false;
+  int64_t first = t->ids.n;
+  widen(t->offsets.at, first, (bytes)text, n);
+  if (pair != NULL && !encode(t, pair, npair)) return false;
+  if (pair != NULL) widen(t->offsets.at + 2 * first, t->ids.n - first, (bytes)pair, npair);
+  if (!template_fill(t, how, first, pair != NULL)) return false;
+  *tokens = (heed_tokens){t->result.n, t->result.at, t->result_offsets.at};
+  return true;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Tokens
+** ===================================================================
+*/
+
+static const token *token_at (const heed_tokenizer *t, int64_t id) {
+  bool known = t != NULL && id >= 1 && id <= t->count && t->tokens[id - 1].name.at != NULL;
+  return known ? &t->tokens[id - 1] : NULL;
+}
+
+
+static const char *give (const token *k, const span *s, size_t *n) {
+  if (k == NULL) return NULL;
+  *n = s->n;
+  return s->at;
+}
+
+
+const char *heed_token_bytes (const heed_tokenizer *t, int64_t id, size_t *n) {
+  const token *k = token_at(t, id);
+  return give(k, k != NULL ? &k->raw : NULL, n);
+}
+
+
+const char *heed_token_name (const heed_tokenizer *t, int64_t id, size_t *n) {
+  const token *k = token_at(t, id);
+  return give(k, k != NULL ? &k->name : NULL, n);
+}
+
+
+bool heed_token_is_special (const heed_tokenizer *t, int64_t id) {
+  const token *k = token_at(t, id);
+  return k != NULL && k->special;
+}
+
+
+int64_t heed_token_id (const heed_tokenizer *t, const char *name, size_t n) {
+  uint32_t id = t != NULL ? table_find(t, &t->by_name, name, n) : NO_ID;
+  return id != NO_ID ? (int64_t)id + 1 : 0;
+}
+
+
+int64_t heed_token_count (const heed_tokenizer *t) { return t != NULL ? t->count : 0; }
+
+/* }================================================================== */

@@ -1,0 +1,128 @@
+/*
+** tokenizer.h - a tokenizer: the parts that tokenizer.json names, in the order in which a text
+** passes them.
+*/
+
+#ifndef text_tokenizer_h
+#define text_tokenizer_h
+
+#include "heed_text.h"
+#include "text/json.h"
+#include "text/regex.h"
+
+#pragma GCC visibility push(hidden)
+
+typedef const unsigned char *bytes;
+
+#define NO_ID UINT32_MAX           /* ids count from 0 on this floor */
+
+typedef struct span { const char *at; uint32_t n; } span;
+
+typedef struct token {
+  span name, raw;                  /* as the file has it; the bytes that it stands for */
+  bool own, added, special;        /* own: of the model's vocabulary */
+} token;
+
+/* Ids by bytes, without a copy of them: 'slots' is a power of two, at least twice what it holds. */
+typedef struct id_table { uint32_t *slot, slots; bool raw; } id_table;
+
+typedef struct merge { uint64_t pair; uint32_t rank, id; } merge;    /* pair: NO_PAIR if empty */
+#define NO_PAIR UINT64_MAX
+
+typedef struct added_token {
+  uint32_t id;
+  bool single_word, left, right, special;
+} added_token;
+
+/* Those that are looked for together; 'first' is by first byte, 'other' leads to the next. */
+typedef struct added_set { added_token *at; int32_t n, first[256], *other; } added_set;
+
+typedef enum behaviour { ISOLATED, REMOVED, PREVIOUS, NEXT, CONTIGUOUS } behaviour;
+
+typedef struct splitter {
+  const regex *pattern;
+  behaviour behaviour;
+  bool invert;
+} splitter;
+
+typedef enum { PIECE_FIRST, PIECE_SECOND, PIECE_TOKEN } piece_kind;
+typedef struct piece { piece_kind kind; uint32_t id; } piece;
+typedef LIST(piece) template;
+
+#define CACHE_KEY 24
+#define CACHE_IDS 7
+#define CACHE_SLOTS (1 << 14)
+
+/* A word that was cut before. */
+typedef struct cached {
+  uint8_t length, n;
+  char key[CACHE_KEY];
+  uint32_t id[CACHE_IDS];
+} cached;
+
+/* A token in the making, of a word that is cut. */
+typedef struct symbol { uint32_t id, n; int32_t before, next; } symbol;
+typedef struct join { uint32_t rank; int32_t at; uint64_t pair; } join;
+
+#define MOST_SPLITTERS 8
+
+struct heed_tokenizer {
+  heed_context *cx;
+  keeper memory;
+  unicode u;
+  token *tokens;
+  uint32_t count;
+  id_table by_name, by_raw;
+  merge *merges;
+  uint64_t merge_slots;
+  uint32_t byte_id[256];
+  bool whole_words;                /* ignore_merges */
+  added_set added[2];              /* looked for first, and in what is left */
+  splitter splitters[MOST_SPLITTERS];
+  int nsplitters;
+  template single, pair;
+  bool trims, trims_prefix;        /* offsets lose blanks; the first one's stays */
+  cached *cache;
+  /* what a call makes */
+  LIST(int64_t) ids;
+  LIST(int64_t) offsets;
+  LIST(int64_t) result;
+  LIST(int64_t) result_offsets;
+  LIST(symbol) symbols;
+  LIST(join) joins;
+  bytes base;                      /* of the text */
+  bool parse;
+  int64_t words;                   /* cut so far */
+};
+
+uint64_t bytes_hash (const char *p, size_t n);
+
+/* vocabulary.c */
+uint32_t table_find (const heed_tokenizer *t, const id_table *table, const char *p, size_t n);
+bool vocabulary_read (heed_tokenizer *t, const json *j, const json_value *model,
+                      const json_value *added);
+
+/* bpe.c */
+bool bpe_read (heed_tokenizer *t, const json *j, const json_value *model);
+bool bpe_encode (heed_tokenizer *t, const char *word, size_t n, int64_t at);
+
+/* added.c */
+bool added_read (heed_tokenizer *t, const json *j, const json_value *list);
+/* Calls 'between' for what lies between those tokens, and gives their ids. */
+bool added_split (heed_tokenizer *t, int which, bytes start, bytes from, bytes end,
+                  bool (*between) (heed_tokenizer *t, bytes start, bytes from, bytes end));
+
+/* split.c */
+bool split_read (heed_tokenizer *t, const json *j, const json_value *v);
+bool split_words (heed_tokenizer *t, bytes start, bytes from, bytes end);
+
+/* template.c */
+bool template_read (heed_tokenizer *t, const json *j, const json_value *v);
+bool template_fill (heed_tokenizer *t, const heed_tokenizing *how, int64_t first, bool pair);
+
+bool give_token (heed_tokenizer *t, uint32_t id, int64_t from, int64_t to);
+bool refuse_part (heed_tokenizer *t, const json *j, const char *what, const json_value *v);
+
+#pragma GCC visibility pop
+
+#endif
