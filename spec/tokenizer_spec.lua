@@ -98,6 +98,12 @@ describe("heed.tokenizer", function()
     end)
   end
 
+  it("has golden cases of these tokenizers alone", function()
+    local pipe <close>, found = assert(io.popen "ls spec/golden/tokenizers"), {}
+    for name in pipe:lines() do found[#found + 1] = name end
+    assert.same(NAMES, found)
+  end)
+
   local llama = assert(heed.tokenizer.load(folder "bpe_llama3"))
 
   it("takes special tokens in a text as text unless they are asked for", function()

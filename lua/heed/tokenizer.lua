@@ -28,6 +28,14 @@ local function check_text(who, what, text)
 end
 
 
+---@class heed.Tokenizer.encode.options
+---@field special? boolean the tokens that the model wants around a text, true unless given
+---@field parse? boolean special tokens that a text spells become those, false unless given
+---@field pair? string a second text
+---@field max? integer ids in all: the longer text loses its last ones
+---@field offsets? boolean int64 (T, 2) too, each token's first and last byte, false unless given
+
+
 local M = {}
 
 local FILE <const> = "/tokenizer.json"
@@ -81,11 +89,7 @@ end
 ---Turns a text into ids, int64 (T), which count from 1; a list of texts into ids (B, T), padded
 ---with 1, and their lengths, int64 (B).
 ---@param text string|string[]
----@param given? {special: boolean, parse: boolean, pair: string, max: integer, offsets: boolean}
----`special`: the tokens that the model wants around a text, true unless given. `parse`: special
----tokens that the text spells become those tokens, else they are text like any other. `pair`: a
----second text. `max`: ids in all; the longer text loses its last ones. `offsets`: also int64
----(T, 2), the first and the last byte of each token.
+---@param given? heed.Tokenizer.encode.options
 ---@return heed.Tensor ids
 ---@return heed.Tensor? lengths of a list, or offsets
 function Tokenizer:encode(text, given)
@@ -113,7 +117,7 @@ end
 
 ---The text that ids stand for. Bytes that are no UTF-8 come out as they went in.
 ---@param ids heed.Tensor|integer[]
----@param given? {special: boolean} `special`: special tokens too, false unless given
+---@param given? {special: boolean} special tokens too; false unless given
 ---@return string
 function Tokenizer:decode(ids, given)
   local o = options.read("decode", given, {special = false})

@@ -229,4 +229,23 @@ cases["M.load.given.verify"] = {function(value)
 end, false, value = true}
 
 
+-- Tokenizers -------------------------------------------------------------------
+
+local function tokenizer()
+  return assert(heed.tokenizer.load "spec/golden/tokenizers/bpe_llama3")
+end
+
+class("heed.Tokenizer.encode.options", function(o)
+  return tokenizer():encode("a text <|eot_id|>", o)
+end, {special = false, parse = true})
+
+cases["heed.Tokenizer.encode.options.offsets"] = {function(value)
+  return select("#", tokenizer():encode("a text", {offsets = value}))
+end, true}
+
+cases["Tokenizer:decode.given.special"] = {function(value)
+  return tokenizer():decode({683}, {special = value})
+end, true}
+
+
 return cases
