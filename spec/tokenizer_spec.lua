@@ -161,15 +161,30 @@ describe("heed.tokenizer", function()
 
   local small = files.read(folder "bpe_llama3" .. "/tokenizer.json")
 
-  local function refused(from, to)
+  local function changed(from, to)
     local a, b = small:find(from, 1, true)
-    local path = os.tmpname() .. ".json"
-    files.write(path, small:sub(1, a - 1) .. to .. small:sub(b + 1))
-    local tok, why = heed.tokenizer.load(path)
-    os.remove(path)
-    os.remove((path:gsub("%.json$", "")))
+    local name = os.tmpname()
+    files.write(name .. ".json", small:sub(1, a - 1) .. to .. small:sub(b + 1))
+    local tok, why = heed.tokenizer.load(name .. ".json")
+    os.remove(name .. ".json")
+    os.remove(name)
+    return tok, why
+  end
+
+  local function refused(from, to)
+    local tok, why = changed(from, to)
     return tok == nil and why
   end
+
+  it("finds the longest of the added tokens at a place", function()
+    for _, other in ipairs{"<|end_of_text|>", "<|begin_of_text|>"} do
+      local tok = assert(changed(('"content":"%s"'):format(other), '"content":"<|eot_id|>>"'))
+      local id = tok:id "<|eot_id|>>"
+      assert.equal(id, tok:encode("<|eot_id|>>", {special = false, parse = true}):item())
+    end
+    local tok = assert(changed('"content":"<|eot_id|>"', '"content":"<|begin_of_text|>>"'))
+    assert.equal(683, tok:encode("<|begin_of_text|>>", {special = false, parse = true}):item())
+  end)
 
   it("names the part of a file that it does not know", function()
     assert.matches("the normalizer 'NFX' is not known",
@@ -187,6 +202,7 @@ describe("heed.tokenizer", function()
     assert.matches("a token's id", refused('"id":680', '"id":99999999'))
     assert.matches("line 1 of the JSON", refused('"normalizer":null', '"normalizer":nil'))
     assert.matches("line 1 of the JSON", refused('"1.0"', '"\\ud800"'))
+    assert.matches("surrogate pair", refused('"1.0"', '"\\ud800\\u0041"'))
   end)
 
   it("survives files that are damaged", function()
