@@ -205,6 +205,30 @@ describe("heed.tokenizer", function()
     assert.matches("surrogate pair", refused('"1.0"', '"\\ud800\\u0041"'))
   end)
 
+  it("refuses patterns that come back too often, and reads nested groups at once", function()
+    local contractions = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+    local tok = assert(changed(contractions, ("(?:a|a)"):rep(60) .. "b"))
+    local good, why = pcall(tok.encode, tok, ("a"):rep(80))
+    assert.is_false(good)
+    assert.matches("encode: regular expression: more than %d+ steps for one match", why)
+    assert.equal("abc", tok:decode(tok:encode("abc", {special = false})))
+    tok = assert(changed(contractions, "(" .. ("(?:a|b)"):rep(60) .. ")x"))
+    local text = ("ab"):rep(30) .. "x"
+    assert.equal(text, tok:decode(tok:encode(text, {special = false})))
+  end)
+
+  it("reads groups, options and alternatives behind each other", function()
+    local e, n, both = llama:id "e", llama:id "n", llama:id "en"
+    for pattern, wanted in pairs{
+      ["(?:t|e)?()(?:n|q)|x"] = {both}, ["(?:x|(?:q|e)())(?:n)()"] = {both},
+      ["(?:e|en)(?:v|n)?"] = {both}, ["(?:e|en)"] = {e, n}, ["(?:t|e)(?=n)"] = {e, n},
+      ["(?:t|e)(?!n)"] = {both}, ["((?:e|v)(?:q|n)?)?()$"] = {both}, ["(?:v|^e)"] = {e, n},
+    } do
+      local tok = assert(changed("(?i:'s|'t|'re|'ve|'m|'ll|'d)", pattern))
+      assert.same(wanted, tok:encode("en", {special = false}):totable(), pattern)
+    end
+  end)
+
   it("survives files that are damaged", function()
     local state = 3
     local function draw(n)

@@ -3,20 +3,24 @@
 **
 ** Each node leads to the one that must match behind it, so that only a repeated class and
 ** alternatives are places to come back to. Since no group is repeated, matching never calls itself
-** more deeply than the pattern is long.
+** more deeply than the pattern is long. A pattern that comes back too often is refused as it runs.
 */
 
 #include <string.h>
 
-#include "memory/failure.h"
+#include "memory/context.h"
 #include "text/regex.h"
 #include "text/utf8.h"
 
 #define UNLIMITED INT32_MAX
 #define DEEPEST 32                 /* most groups that stand inside each other */
+#define STEPS 100000               /* of the search for a match, and so many for each byte: */
+#define STEPS_OF_BYTE 256          /* patterns of published tokenizers take some 50 */
+#define POLLED_STEPS 65536         /* between two questions whether to stop */
 
-typedef enum node_kind { NODE_SET, NODE_CHOICE, NODE_AHEAD, NODE_START, NODE_END, NODE_MATCH }
-  node_kind;
+typedef enum node_kind {
+  NODE_SET, NODE_CHOICE, NODE_AHEAD, NODE_START, NODE_END, NODE_JUMP, NODE_MATCH
+} node_kind;
 typedef enum repeat_kind { GREEDY, LAZY, POSSESSIVE } repeat_kind;
 
 typedef struct range { uint32_t first, last; } range;
@@ -43,6 +47,7 @@ struct node {
 };
 
 struct regex {
+  heed_context *cx;
   const unicode *u;
   node *first;
 };
@@ -372,49 +377,31 @@ static node *parse_set (parser *s) {
 }
 
 
-/* Sets the end of a chain that was made before what follows was known. */
-static void lead_to (node *a, node *hole, node *next) {
-  for (; a != NULL && a != hole; a = a->next) {
-    if (a->kind == NODE_CHOICE)
-      for (node *each = a->inside; each != NULL; each = each->other) {
-        if (each->next == hole) each->next = next;
-        else lead_to(each->next, hole, next);
-      }
-    if (a->kind == NODE_CHOICE) return;
-    if (a->next == hole) {
-      a->next = next;
-      return;
-    }
-  }
-}
-
-
-static node *parse_part (parser *s, node *hole) {
+static node *parse_part (parser *s, node *next) {
   char c = *s->p;
-  if (c == '(') return parse_group(s, hole);
+  if (c == '(') return parse_group(s, next);
   if (c != '^' && c != '$') {
     node *a = parse_set(s);
-    if (a != NULL) a->next = hole;
+    if (a != NULL) a->next = next;
     return a;
   }
   s->p++;
   node *a = new_node(s, c == '^' ? NODE_START : NODE_END);
-  if (a != NULL) a->next = hole;
+  if (a != NULL) a->next = next;
   return a;
 }
 
 
-/* Parts behind each other, of which the last leads to 'next'. */
+/* Parts behind each other, of which the last leads to 'next'. A part is made before the one that
+   follows it: a jump stands between them, unless the part is a single node. */
 static node *parse_sequence (parser *s, node *next) {
   if (s->p >= s->end || *s->p == '|' || *s->p == ')') return next;
-  node *hole = new_node(s, NODE_MATCH);
-  node *first = hole != NULL ? parse_part(s, hole) : NULL;
+  node *jump = new_node(s, NODE_JUMP);
+  node *first = jump != NULL ? parse_part(s, jump) : NULL;
   if (first == NULL) return NULL;
-  node *rest = parse_sequence(s, next);
-  if (rest == NULL) return NULL;
-  if (first == hole) return rest;
-  lead_to(first, hole, rest);
-  return first;
+  jump->next = parse_sequence(s, next);
+  if (first->next == jump) first->next = jump->next;
+  return jump->next != NULL ? first : NULL;
 }
 
 
@@ -440,6 +427,7 @@ regex *regex_compile (keeper *k, const unicode *u, const char *pattern, size_t n
   node *match = new_node(&s, NODE_MATCH);
   if (n > 4096) return refuse(&s, s.p, "more than 4096 bytes");
   if (r == NULL || match == NULL) return NULL;
+  r->cx = k->cx;
   r->u = u;
   r->first = parse_choice(&s, match);
   if (r->first == NULL) return NULL;
@@ -456,9 +444,23 @@ regex *regex_compile (keeper *k, const unicode *u, const char *pattern, size_t n
 */
 
 typedef struct matcher {
+  heed_context *cx;
   const unicode *u;
   const unsigned char *start, *end;
+  int64_t steps, most;             /* taken; more are refused */
+  bool failed;                     /* the context has the failure */
 } matcher;
+
+
+/* One step more, unless the search failed: it was stopped, or takes too many steps. */
+static bool may_go_on (matcher *m) {
+  if (m->failed) return false;
+  if (++m->steps > m->most)
+    m->failed = core_fail(m->cx, NULL, "regular expression: more than %lld steps for one match",
+                          (long long)m->most) == NULL;
+  else if (m->steps % POLLED_STEPS == 0) m->failed = core_poll(m->cx, NULL);
+  return !m->failed;
+}
 
 
 static bool in_set (const matcher *m, const set *c, uint32_t point) {
@@ -471,19 +473,19 @@ static bool in_set (const matcher *m, const set *c, uint32_t point) {
 
 
 /* Behind the character at p, if there is one and it belongs to the set; else NULL. */
-static const unsigned char *step (const matcher *m, const set *c, const unsigned char *p) {
+static const unsigned char *step (matcher *m, const set *c, const unsigned char *p) {
   uint32_t point;
-  if (p >= m->end) return NULL;
+  if (p >= m->end || !may_go_on(m)) return NULL;
   int n = utf8_get(p, m->end, &point);
   return in_set(m, c, point) ? p + n : NULL;
 }
 
 
-static const unsigned char *match (const matcher *m, const node *a, const unsigned char *p);
+static const unsigned char *match (matcher *m, const node *a, const unsigned char *p);
 
 
 /* As few as are needed, then one more at a time. */
-static const unsigned char *match_lazy (const matcher *m, const node *a, const unsigned char *p,
+static const unsigned char *match_lazy (matcher *m, const node *a, const unsigned char *p,
                                         int32_t count) {
   for (; p != NULL; p = count++ < a->most ? step(m, &a->set, p) : NULL) {
     const unsigned char *end = match(m, a->next, p);
@@ -493,7 +495,7 @@ static const unsigned char *match_lazy (const matcher *m, const node *a, const u
 }
 
 
-static const unsigned char *match_set (const matcher *m, const node *a, const unsigned char *p) {
+static const unsigned char *match_set (matcher *m, const node *a, const unsigned char *p) {
   const unsigned char *least = p, *next;
   uint32_t point;
   int32_t count = 0;
@@ -505,12 +507,12 @@ static const unsigned char *match_set (const matcher *m, const node *a, const un
     return match(m, a->next, p);
   for (;; p -= utf8_before(least, p, &point)) {
     const unsigned char *end = match(m, a->next, p);
-    if (end != NULL || p == least) return end;
+    if (end != NULL || p == least || m->failed) return end;
   }
 }
 
 
-static const unsigned char *match_choice (const matcher *m, const node *a,
+static const unsigned char *match_choice (matcher *m, const node *a,
                                           const unsigned char *p) {
   for (const node *each = a->inside; each != NULL; each = each->other) {
     const unsigned char *end = match(m, each->next, p);
@@ -520,16 +522,17 @@ static const unsigned char *match_choice (const matcher *m, const node *a,
 }
 
 
-static const unsigned char *match (const matcher *m, const node *a, const unsigned char *p) {
-  for (; p != NULL; a = a->next) {
+static const unsigned char *match (matcher *m, const node *a, const unsigned char *p) {
+  for (; p != NULL && may_go_on(m); a = a->next) {
     switch (a->kind) {
       case NODE_MATCH: return p;
       case NODE_CHOICE: return match_choice(m, a, p);
       case NODE_AHEAD:
-        if ((match(m, a->inside, p) != NULL) == a->negative) return NULL;
+        if ((match(m, a->inside, p) != NULL) == a->negative || m->failed) return NULL;
         break;
       case NODE_START: if (p != m->start) return NULL; break;
       case NODE_END: if (p != m->end) return NULL; break;
+      case NODE_JUMP: break;
       case NODE_SET:
         if (a->least != 1 || a->most != 1) return match_set(m, a, p);
         p = step(m, &a->set, p);
@@ -540,19 +543,21 @@ static const unsigned char *match (const matcher *m, const node *a, const unsign
 }
 
 
-bool regex_find (const regex *r, const unsigned char *start, const unsigned char *from,
-                 const unsigned char *end, const unsigned char **found,
-                 const unsigned char **found_end) {
-  matcher m = {.u = r->u, .start = start, .end = end};
+regex_result regex_find (const regex *r, const unsigned char *start, const unsigned char *from,
+                         const unsigned char *end, const unsigned char **found,
+                         const unsigned char **found_end) {
+  matcher m = {.cx = r->cx, .u = r->u, .start = start, .end = end,
+               .most = STEPS + STEPS_OF_BYTE * (int64_t)(end - from)};
   uint32_t point;
   for (const unsigned char *p = from; p < end; p += utf8_get(p, end, &point)) {
     const unsigned char *q = match(&m, r->first, p);
+    if (m.failed) return REGEX_FAILED;
     if (q == NULL || q == p) continue;
     *found = p;
     *found_end = q;
-    return true;
+    return REGEX_FOUND;
   }
-  return false;
+  return REGEX_NONE;
 }
 
 /* }================================================================== */

@@ -175,11 +175,13 @@ static bool split (heed_tokenizer *t, int level, bytes from, bytes end) {
   const splitter *s = &t->splitters[level];
   cutter c = {.t = t, .level = level, .behaviour = s->behaviour};
   bytes p = from, match, match_end;
-  while (p < end && regex_find(s->pattern, from, p, end, &match, &match_end)) {
+  regex_result found = REGEX_NONE;
+  while (p < end &&
+         (found = regex_find(s->pattern, from, p, end, &match, &match_end)) == REGEX_FOUND) {
     if (!cut(&c, p, match, s->invert) || !cut(&c, match, match_end, !s->invert)) return false;
     p = match_end;
   }
-  return cut(&c, p, end, s->invert) && flush(&c);
+  return found != REGEX_FAILED && cut(&c, p, end, s->invert) && flush(&c);
 }
 
 
