@@ -2415,10 +2415,11 @@ function heed.core.commit_during(name, on, back, f, ...) end
 ---@param fields any[]
 function heed.core.set_fields(fields) end
 
----Lets all tensors of a list require gradients, or none of them.
+---Lets all tensors of a list require gradients, or none of them; sets fields with that.
 ---@param list heed.Tensor[]
 ---@param yes boolean
-function heed.core.require_grad(list, yes) end
+---@param fields? any[] a list as `commit` has it
+function heed.core.require_grad(list, yes, fields) end
 
 ---The state of a generator of the CPU with this seed; the module's own stays as it is.
 ---> heed.core.rng_seeded(3):numel() == 5056

@@ -12,7 +12,8 @@ local changes = {cases = {}}
 
 local function digest(value)
   if heed.is_tensor(value) then
-    return ("%s %s %s"):format(value.dtype, value.device, value:format("%.17g"))
+    local bytes = value:detach():to("cpu"):contiguous():data()
+    return ("%s %s %s %s"):format(value.dtype, value.device, value.shape, bytes)
   elseif type(value) == "function" then
     return digest(value())
   elseif type(value) ~= "table" then
@@ -117,6 +118,17 @@ case("model:freeze(false)", function()
   local model, state = trained()
   model:freeze()
   return function() model:freeze(false) end, state
+end)
+
+case("nn.lora(model, options)", function()
+  local model, state = trained()
+  local function adapters()
+    local n = 0
+    for path in model:named_modules() do n = n + (path:find("adapter", 1, true) and 1 or 0) end
+    return n
+  end
+  state[#state] = adapters               -- not the generator: adapters are drawn as all layers are
+  return function() nn.lora(model, {targets = {"1", "3"}, rank = 1}) end, state
 end)
 
 case("model:train()", function()

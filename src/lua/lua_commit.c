@@ -284,10 +284,13 @@ static int l_commit_during (lua_State *L) {
 /* }================================================================== */
 
 
-/* requires_grad(list, yes): of all tensors of the list, or, after an error, of none */
+/* require_grad(list, yes[, fields]): of all tensors of the list, and fields as commit has them; or,
+   after an error, none */
 static int l_require_grad (lua_State *L) {
   heed_context *cx = enter(L)->cx;
   luaL_checktype(L, 1, LUA_TTABLE);
+  lua_settop(L, 3);
+  check_fields(L, 3);
   const size_t n = lua_rawlen(L, 1);
   heed_tensor **list = lua_newuserdatauv(L, (n + 1) * sizeof *list, 0);
   for (size_t i = 0; i < n; i++) {
@@ -298,7 +301,9 @@ static int l_require_grad (lua_State *L) {
   for (size_t i = 0; i < n; i++) heed_keep(list[i]);
   bool good = heed_require_grad_all(cx, (int)n, list, lua_toboolean(L, 2));
   for (size_t i = 0; i < n; i++) heed_drop(list[i]);
-  return good ? 0 : raise_failure(L);
+  if (!good) return raise_failure(L);
+  set_fields(L, 3);
+  return 0;
 }
 
 

@@ -290,8 +290,7 @@ function lora.lora(model, given, ...)
   local changes
   paths, list, changes = new_layers(places_in(model, o.targets), o)
   local adapters = Lora(paths, list)
-  model:freeze()
-  core.set_fields(changes)
+  parameter.require_grad(model:parameters(), false, changes)
   return adapters
 end
 

@@ -409,11 +409,7 @@ function Module:freeze(frozen)
   if frozen ~= nil and type(frozen) ~= "boolean" then
     heed.fail("freeze: true or false expected, got %s", options.kind(frozen))
   end
-  local floats = {}
-  for _, p in ipairs(self:parameters()) do
-    if p.dtype:find("float") then floats[#floats + 1] = p end
-  end
-  core.require_grad(floats, frozen == false)
+  parameter.require_grad(self:parameters(), frozen == false)
   return self
 end
 

@@ -86,6 +86,19 @@ function parameter.draw(t, name, ...)
 end
 
 
+---Lets parameters require gradients, or not; integers never do.
+---@param list heed.Tensor[]
+---@param yes boolean
+---@param changes? any[] of fields, which are set together with that: see `core.set_fields`
+function parameter.require_grad(list, yes, changes)
+  local floats = {}
+  for _, p in ipairs(list) do
+    if p.dtype:find("float") then floats[#floats + 1] = p end
+  end
+  core.require_grad(floats, yes, changes)
+end
+
+
 -- Only floating point tensors change their type: ids and masks stay what they are.
 local function send(t, target)
   if FLOATS[target] and not FLOATS[t.dtype] then return t end
