@@ -1,11 +1,13 @@
 /*
 ** matmul.cu - products of matrices, of any type, strides and batches: by cuBLASLt where that is
-** found and takes them, else by kernels of our own, of float32 in float.cu, of other types here.
+** found and takes them, else by kernels of our own: large ones of float32 in float.cu, others here.
 */
 
 #include "cuda/product/cublas.h"
 #include "cuda/product/matmul.h"
 #include "cuda/product/tile.h"
+
+#define MOST_FEW (32 * 32 * 32)    /* multiplications of one matrix */
 
 
 /*
@@ -155,6 +157,14 @@ static const char *multiply_mixed (cuda *self, products &p, const work *w, void 
 }
 
 
+/* Products of few numbers: a tile of float.cu would be mostly empty. Sums of them are rounded step
+   by step, as the CPU's. */
+static bool has_few (const products &p) {
+  return p.rows <= MOST_FEW && p.columns <= MOST_FEW && p.depth <= MOST_FEW &&
+         p.rows * p.columns * p.depth <= MOST_FEW;
+}
+
+
 static const char *multiply_tiled (cuda *self, const work *w) {
   const heed_type type = w->out[0].type;
   const bool added = has_addend(w);
@@ -168,13 +178,11 @@ static const char *multiply_tiled (cuda *self, const work *w) {
     if (w->in[i].data == NULL) return cuda_refuse(self, "a tensor expected, got a number");
     same &= w->in[i].type == type;
   }
-  if (same && type == HEED_FLOAT32)
+  if (same && type == HEED_FLOAT32 && !has_few(p))
     return multiply_floats(self, p, {(const float *)data[0], (const float *)data[1],
                                      (const float *)data[3], (float *)data[2]});
-  if (same && type == HEED_FLOAT64) return multiply_typed<double>(self, p, data);
-  if (same && type == HEED_FLOAT16) return multiply_typed<float16>(self, p, data);
-  if (same && type == HEED_BFLOAT16) return multiply_typed<bfloat16>(self, p, data);
   if (same && type == HEED_INT64) return multiply_typed<int64_t>(self, p, data);
+  if (same) FOR_FLOAT(type, return multiply_typed<S>(self, p, data))
   if (type == HEED_FLOAT64) return multiply_mixed<double>(self, p, w, data);
   return scalar_is_float(type) ? multiply_mixed<float>(self, p, w, data)
                                : multiply_mixed<int64_t>(self, p, w, data);

@@ -26,7 +26,7 @@ typedef struct products {
 /* Elements of a float32 product. */
 typedef struct product_data { const float *a, *b, *addend; float *c; } product_data;
 
-/* Products of float32, of any strides: float.cu. */
+/* Products of float32, of any strides and sizes, best of large ones: float.cu. */
 const char *multiply_floats (cuda *self, products &p, const product_data &d);
 
 #pragma GCC visibility pop

@@ -109,7 +109,7 @@ local function to_ids(ids)
   if options.is_alive(ids) and ids.dtype == "int64" and ids:dim() == 1 then
     return ids:to("cpu"):contiguous()
   elseif type(ids) == "table" and not getmetatable(ids) then
-    return heed.tensor(ids, {dtype = "int64"})
+    return heed.tensor(ids, {dtype = "int64", device = "cpu"})
   end
   fail("decode: ids expected, int64 of rank 1 or a list, got %s", kind(ids))
 end

@@ -84,7 +84,7 @@ static bool took (both *b, const way *how) {
 
 static void try_way (both *b, const way *how) {
   static const int64_t sizes[][4] = {            /* batches, m, n, k */
-    {1, 128, 64, 32}, {2, 129, 65, 17}, {3, 1, 130, 50}, {1, 200, 3, 65}, {2, 61, 70, 3},
+    {1, 128, 64, 32}, {2, 129, 65, 17}, {3, 1, 130, 300}, {1, 200, 3, 65}, {2, 61, 70, 9},
     {1, 70, 33, 700}
   };
   double worst = 0;

@@ -61,6 +61,16 @@ static heed_tensor *tensor_of (heed_context *cx, int rank, int64_t n, const int6
 }
 
 
+/* The first byte and the last of each token, for Lua. */
+static heed_tensor *offsets_of (lua_State *L, heed_context *cx, const heed_tokens *tokens) {
+  int64_t *at = lua_newuserdatauv(L, 2 * (size_t)tokens->n * sizeof *at + 1, 0);
+  for (int64_t i = 0; i < 2 * tokens->n; i++) at[i] = tokens->offsets[i] + (i % 2 == 0);
+  heed_tensor *t = tensor_of(cx, 2, tokens->n, at);
+  lua_pop(L, 1);
+  return t;
+}
+
+
 /* encode(tokenizer, text, pair or nil, special, parse, most): ids, and offsets for Lua: the first
    byte and the last */
 static int l_encode (lua_State *L) {
@@ -77,11 +87,9 @@ static int l_encode (lua_State *L) {
   bool good = heed_tokenize(t, text, n, pair, npair, &how, &tokens);
   if (good) {
     ids->t = tensor_of(cx, 1, tokens.n, tokens.ids);
-    offsets->t = tensor_of(cx, 2, tokens.n, tokens.offsets);
+    offsets->t = offsets_of(L, cx, &tokens);
     good = ids->t != NULL && offsets->t != NULL;
   }
-  int64_t *at = good && tokens.n > 0 ? heed_data(offsets->t) : NULL;
-  for (int64_t i = 0; at != NULL && i < tokens.n; i++) at[2 * i]++;
   done(L, good);
   return 2;
 }
