@@ -167,11 +167,12 @@ struct own_numbers { float lse[2], delta[2]; };
 
 template <class G> INLINE own_numbers numbers_of_rows (const attend &a, const tile &x) {
   own_numbers n = {};
-  if (G::OF_KEYS) return n;
-  EACH(h, 2) {
-    const int64_t at = prepared_row(a, x, own_row<G>(x, 0) + 8 * h);
-    n.lse[h] = lse_of_rows<float>(a)[at];
-    n.delta[h] = delta_of_rows<float>(a)[at];
+  if (!G::OF_KEYS) {
+    EACH(h, 2) {
+      const int64_t at = prepared_row(a, x, own_row<G>(x, 0) + 8 * h);
+      n.lse[h] = lse_of_rows<float>(a)[at];
+      n.delta[h] = delta_of_rows<float>(a)[at];
+    }
   }
   return n;
 }
