@@ -393,17 +393,36 @@ end)
 
 
 describe("a path", function()
+  local data, vocabulary = heed.data, heed.data.chars "a"
+  local takes_path = {
+    {"data.chars.load", data.chars.load}, {"data.csv", data.csv}, {"data.image", data.image},
+    {"data.json_lines", data.json_lines}, {"data.lines", data.lines},
+    {"data.words.load", data.words.load}, {"tokenizer.load", heed.tokenizer.load},
+    {"load", heed.load},
+    {"save", function(path) return heed.save(path, {}) end},
+    {"save", function(path) return vocabulary:save(path) end},
+  }
+
   it("that is none is described", function()
     local cases = {
       {3, "3"}, {{}, "an empty table"}, {heed.ones(2), "a tensor of shape (2)"}, {true, "true"},
+      {"", "the string ''"}, {"a\0b", "the string 'a\\x00b'"},
     }
     for _, case in ipairs(cases) do
       local path, words = table.unpack(case)
-      for _, name in ipairs{"save", "load"} do
-        local good, why = pcall(heed[name], path, {})
+      for _, taker in ipairs(takes_path) do
+        local good, why = pcall(taker[2], path)
         assert.is_false(good)
-        assert.matches(name .. ": a path expected, got " .. words, why, 1, true)
+        assert.matches(taker[1] .. ": a path expected, got " .. words, why, 1, true)
       end
+    end
+  end)
+
+  it("of no file is named by the message", function()
+    for _, taker in ipairs(takes_path) do
+      local found, why = taker[2] "/nonexistent/a.json"
+      assert.is_nil(found, taker[1])
+      assert.matches(taker[1] .. ": /nonexistent/a.json: ", why, 1, true)
     end
   end)
 end)

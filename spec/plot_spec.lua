@@ -296,7 +296,7 @@ describe("a wrong call", function()
     refuses("a picture expected at [1]", plot.row, {1})
     local p = plot.heat {{1}}
     refuses(".png or .svg", p.save, p, "a.gif")
-    refuses(".png or .svg", p.save, p, nil)
+    refuses("a path expected", p.save, p, nil)
   end)
 end)
 

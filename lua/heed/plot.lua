@@ -10,6 +10,7 @@ local gnuplot = require "heed.plot.gnuplot"
 local ink = require "heed.plot.ink"
 local options = require "heed.internal.options"
 local terminal = require "heed.plot.terminal"
+local whole = require "heed.files.whole"
 
 local any, kind = options.any, options.kind
 
@@ -343,9 +344,9 @@ end
 ---@return true? done
 ---@return string? message
 function Plot:save(path)
-  core.check_files("save")
-  local format = type(path) == "string" and path:lower():match "%.(%w+)$"
-  if format ~= "png" and format ~= "svg" or path:find("\0", 1, true) then
+  whole.check_path("save", path)
+  local format = path:lower():match "%.(%w+)$"
+  if format ~= "png" and format ~= "svg" then
     heed.fail("save: a path that ends in .png or .svg expected, got %s", kind(path))
   end
   local bytes, why = gnuplot.render(self, format)

@@ -11,6 +11,7 @@ local options = require "heed.internal.options"
 local raw = require "heed.files.raw"
 local refuse = require "heed.internal.refuse"
 local safetensors = require "heed.files.safetensors"
+local whole = require "heed.files.whole"
 
 local clock = heed.clock
 
@@ -29,15 +30,6 @@ foreign.pt, foreign.pth, foreign.pkl = foreign.pickle, foreign.pickle, foreign.p
 -- How files of other formats begin: a pickle with its protocol and an opcode.
 local ZIP <const>, PICKLE <const> = "^PK\3\4", "^\x80[\2-\5][c(}%]X\x8a\x95]"
 local IN_PYTHON <const> = "safetensors.torch.save_file(state, path) writes what heed reads"
-
-
-local function check_path(where, path)
-  if type(path) ~= "string" then
-    heed.fail("%s: a path expected, got %s", where, options.kind(path))
-  elseif path == "" or path:find("\0", 1, true) then
-    heed.fail("%s: a path expected, got an empty string or a zero byte in it", where)
-  end
-end
 
 
 local function is_npy(path)
@@ -135,8 +127,7 @@ end
 ---@return string? message
 function M.save(path, tensors, metadata, ...)
   options.no_more("save", 3, ...)
-  core.check_files("save")
-  check_path("save", path)
+  whole.check_path("save", path)
   check_ending(path)
   local parts = core.called("save", is_npy(path) and npy_parts or safetensors_parts, tensors,
                             metadata)
@@ -171,8 +162,7 @@ end
 ---@return boolean? missing after a message: whether there is no such file
 function M.load(path, given, ...)
   options.no_more("load", 2, ...)
-  core.check_files("load")
-  check_path("load", path)
+  whole.check_path("load", path)
   local o = options.read("load", given, {device = options.any, verify = true})
   local file <close>, why, missing = core.open_file(path)
   if not file then return nil, about("load", path, why), missing end

@@ -10,6 +10,8 @@
 local core = require "heed.core"
 local heed = require "heed"
 local options = require "heed.internal.options"
+local refuse = require "heed.internal.refuse"
+local whole = require "heed.files.whole"
 
 local fail, kind = heed.fail, options.kind
 local native <const> = core.text
@@ -41,10 +43,10 @@ local M = {}
 local FILE <const> = "/tokenizer.json"
 
 
--- The text of a file, or of a folder's tokenizer.json.
-local function read(path)
-  if path:sub(-5) == ".json" then return core.read_file(path) end
-  return core.read_file(path .. FILE)
+local function parse(text)
+  local found, message = native.read(text)
+  if not found then refuse.with("%s", message) end
+  return setmetatable({native = found}, Tokenizer)
 end
 
 
@@ -54,15 +56,9 @@ end
 ---@return string? message
 function M.load(path, ...)
   options.no_more("tokenizer.load", 1, ...)
-  core.check_files("tokenizer.load")
-  if type(path) ~= "string" or path == "" or path:find("\0", 1, true) then
-    fail("tokenizer.load: a path expected, got %s", kind(path))
-  end
-  local text, why = read(path)
-  if not text then return nil, ("tokenizer.load: %s"):format(why) end
-  local found, message = native.read(text)
-  if not found then return nil, ("tokenizer.load: %s: %s"):format(path, message) end
-  return setmetatable({native = found}, Tokenizer)
+  whole.check_path("tokenizer.load", path)
+  local file = path:sub(-5) == ".json" and path or path .. FILE
+  return whole.read("tokenizer.load", file, parse)
 end
 
 

@@ -27,6 +27,7 @@ local save = require "heed.save"
 local Scaler = require "heed.optim.scaler"
 local state = require "heed.files.state"
 local Validation = require "heed.train.validation"
+local whole = require "heed.files.whole"
 
 local fail, is_optimizer, rate_fields = heed.fail, optimizers.is, optimizers.rate_fields
 
@@ -55,16 +56,14 @@ end
 -- Refuses before the first step a path that heed.save would refuse after many.
 local function check_path(name, path, ending)
   if path == nil then return end
-  if type(path) ~= "string" or path == "" or path:find("\0", 1, true) then
-    fail("train: a path expected as %s, got %s", name, options.kind(path))
-  elseif ending and path:sub(-#ending):lower() == ending then
+  whole.check_path("train", path, name)
+  if ending and path:sub(-#ending):lower() == ending then
     fail("train: a path that ends in .safetensors expected as %s, got %s", name, path)
   end
 end
 
 
 local function check_files(o)
-  if o.checkpoint or o.log then core.check_files("train") end
   check_path("checkpoint", o.checkpoint, ".npy")
   check_path("log", o.log)
   if o.log ~= nil and o.log == o.checkpoint then

@@ -1,9 +1,9 @@
 -- data.image: pictures from files of netpbm's binary formats: PPM (colours) and PGM (grey).
 
-local core = require "heed.core"
 local heed = require "heed"
 local options = require "heed.internal.options"
 local refuse = require "heed.internal.refuse"
+local whole = require "heed.files.whole"
 
 local CHANNELS <const> = {P5 = 1, P6 = 3}
 
@@ -62,13 +62,5 @@ end
 ---@return string? message
 return function(path, ...)
   options.no_more("data.image", 1, ...)
-  if type(path) ~= "string" or path == "" or path:find("\0", 1, true) then
-    heed.fail("data.image: argument 'path': a path expected, got %s", options.kind(path))
-  end
-  core.check_files("data.image")
-  local text, why = core.read_file(path)
-  if not text then return nil, ("data.image: %s"):format(why) end
-  local picture, problem = refuse.try(parse, text)
-  if picture then return picture end
-  return nil, ("data.image: %s: %s"):format(path, problem)
+  return whole.read("data.image", path, parse)
 end

@@ -8,16 +8,11 @@ local heed = require "heed"
 local json = require "heed.files.json"
 local options = require "heed.internal.options"
 local refuse = require "heed.internal.refuse"
+local whole = require "heed.files.whole"
 
 local texts = {}
 
 local BOM <const> = "^\xEF\xBB\xBF"     -- some programs begin UTF-8 so
-
-
-local function check_path(who, path)
-  if type(path) == "string" and path ~= "" and not path:find("\0", 1, true) then return end
-  heed.fail("%s: argument 'path': a path expected, got %s", who, options.kind(path))
-end
 
 
 -- How often a pattern of one byte occurs.
@@ -28,16 +23,12 @@ local function count(text, pattern)
 end
 
 
--- Reads a file by `parse(text, …)`; `ends` is the pattern of what ends an entry of its lists.
-local function read(who, path, ends, parse, ...)
-  check_path(who, path)
-  core.check_files(who)
-  local text, why = core.read_file(path)
-  if not text then return nil, ("%s: %s"):format(who, why) end
-  core.check_entries(who, count(text, ends) + 1, "the entries of the file")
-  local list, more = refuse.try(parse, text:gsub(BOM, "", 1), ...)
-  if list then return list, more end
-  return nil, ("%s: %s: %s"):format(who, path, more)
+-- Reads a file by `parse(text, o)`; `ends` is the pattern of what ends an entry of its lists.
+local function read(who, path, ends, parse, o)
+  return whole.read(who, path, function(text)
+    core.check_entries(who, count(text, ends) + 1, "the entries of the file")
+    return parse((text:gsub(BOM, "", 1)), o)
+  end)
 end
 
 

@@ -13,6 +13,7 @@ local heed = require "heed"
 local json = require "heed.files.json"
 local options = require "heed.internal.options"
 local refuse = require "heed.internal.refuse"
+local whole = require "heed.files.whole"
 
 local fail, kind = heed.fail, options.kind
 
@@ -197,24 +198,17 @@ end
 
 -- Files ------------------------------------------------------------------
 
-local function check_path(who, path)
-  core.check_files(who)
-  if type(path) == "string" and path ~= "" and not path:find("\0", 1, true) then return end
-  fail("%s: a path expected, got %s", who, kind(path))
-end
-
-
 ---Writes the vocabulary to a file, as JSON; the file is complete or as it was before.
 ---@param path string
 ---@return true? done
 ---@return string? message
 function Vocabulary:save(path)
-  check_path("save", path)
+  whole.check_path("save", path)
   local done, why = core.write_file(path, {json.encode{
     format = FORMAT, kind = self.kind, special = #self.special, tokens = json.array(self.tokens),
     unknown = self.unknown,
   }})
-  if not done then return nil, why end
+  if not done then return nil, "save: " .. why end
   return true
 end
 
@@ -237,7 +231,7 @@ end
 local function is_count(n, most) return math.type(n) == "integer" and n >= 0 and n <= most end
 
 
-local function parse(which, text)
+local function parse(text, which)
   local read, why = json.decode(text, 3)
   if why then refuse.with("%s", why) end
   if type(read) ~= "table" or read.format ~= FORMAT or read.kind ~= which then
@@ -259,12 +253,7 @@ end
 local function load_from(which, path, ...)
   local who = ("data.%s.load"):format(which)
   options.no_more(who, 1, ...)
-  check_path(who, path)
-  local text, why = core.read_file(path)
-  if not text then return nil, ("%s: %s"):format(who, why) end
-  local read, problem = refuse.try(parse, which, text)
-  if not read then return nil, ("%s: %s: %s"):format(who, path, problem) end
-  return read
+  return whole.read(who, path, parse, which)
 end
 
 
