@@ -32,8 +32,26 @@ HEED_API void heed_tokenizer_drop (heed_tokenizer *t);
 /* Tokens of a text, or of two (pair: NULL for none); they last until the tokenizer's next call. */
 HEED_API bool heed_tokenize (heed_tokenizer *t, const char *text, size_t n, const char *pair,
                              size_t npair, const heed_tokenizing *how, heed_tokens *tokens);
-/* The bytes that a token stands for, and its name in the file. */
-HEED_API const char *heed_token_bytes (const heed_tokenizer *t, int64_t id, size_t *n);   /* NULL */
+
+typedef struct heed_text { const char *at; size_t n; } heed_text;
+
+/* The text of n ids, without special tokens unless 'special'; it lasts until the next call. */
+HEED_API bool heed_detokenize (heed_tokenizer *t, const int64_t *ids, int64_t n, bool special,
+                               heed_text *text);
+
+/* A text that ids give one by one, in whole characters; zeros begin one, and 'special' is given. */
+typedef struct heed_stream {
+  bool special, begun;
+  int32_t stripped, nheld;          /* at the start; bytes that wait for others */
+  int64_t waiting;                  /* an id that is not known to be the last; or 0 */
+  char held[72];
+} heed_stream;
+/* What is certain after one id more; it lasts until the tokenizer's next call. */
+HEED_API bool heed_stream_push (heed_tokenizer *t, heed_stream *s, int64_t id, heed_text *text);
+/* The rest; the stream is at the start of a text again. */
+HEED_API bool heed_stream_finish (heed_tokenizer *t, heed_stream *s, heed_text *text);
+
+/* A token's name in the file. */
 HEED_API const char *heed_token_name (const heed_tokenizer *t, int64_t id, size_t *n);    /* NULL */
 HEED_API bool heed_token_is_special (const heed_tokenizer *t, int64_t id);
 HEED_API int64_t heed_token_id (const heed_tokenizer *t, const char *name, size_t n);     /* or 0 */

@@ -122,6 +122,40 @@ function Tokenizer:decode(ids, given)
 end
 
 
+---The text of ids that come one by one: `push` gives what is certain, in whole characters, and
+---`finish` the rest.
+---@class heed.Tokenizer.Stream
+---@field tokenizer heed.Tokenizer
+---@field native userdata the stream of C
+local Stream = {__name = "heed.Tokenizer.Stream"}
+Stream.__index = Stream
+
+
+---The text that one id more makes certain, perhaps none.
+---@param id integer
+---@return string
+function Stream:push(id)
+  return core.called("push", native.push, self.tokenizer.native, self.native,
+                     options.count("push", "id", id))
+end
+
+
+---The rest of the text. The stream is at the start of another one then.
+---@return string
+function Stream:finish()
+  return core.called("finish", native.finish, self.tokenizer.native, self.native)
+end
+
+
+---Turns ids into text one by one, as a model gives them: no character is ever cut.
+---@param given? {special: boolean} special tokens too; false unless given
+---@return heed.Tokenizer.Stream
+function Tokenizer:stream(given)
+  local o = options.read("stream", given, {special = false})
+  return setmetatable({tokenizer = self, native = native.stream(o.special)}, Stream)
+end
+
+
 ---The id of a token by its name in the file, or nil.
 ---@param name string
 ---@return integer?
@@ -134,8 +168,7 @@ end
 ---@param id integer
 ---@return string?
 function Tokenizer:token(id)
-  local _, name = native.token(self.native, options.count("token", "id", id))
-  return name
+  return native.token(self.native, options.count("token", "id", id))
 end
 
 
@@ -147,8 +180,15 @@ function Tokenizer:__len() return native.count(self.native) end
 function Tokenizer:__tostring() return ("heed.Tokenizer(%d tokens)"):format(#self) end
 
 
-options.guard(Tokenizer, {decode = 2, encode = 2, id = 1, token = 1},
+function Stream:__tostring() return "heed.Tokenizer.Stream" end
+
+
+options.guard(Tokenizer, {decode = 2, encode = 2, id = 1, stream = 1, token = 1},
               {is = is_tokenizer, what = "a tokenizer", variable = "tok"})
 options.strict("tokenizer", Tokenizer)
+options.guard(Stream, {finish = 0, push = 1},
+              {is = function(value) return rawequal(getmetatable(value), Stream) end,
+               what = "a stream", variable = "stream"})
+options.strict("stream", Stream)
 
 return options.strict("heed.tokenizer", M)

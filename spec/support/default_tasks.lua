@@ -243,6 +243,10 @@ cases["heed.Tokenizer.encode.options.offsets"] = {function(value)
   return select("#", tokenizer():encode("a text", {offsets = value}))
 end, true}
 
+cases["Tokenizer:stream.given.special"] = {function(value)
+  return tokenizer():stream({special = value}):push(683)
+end, true}
+
 cases["Tokenizer:decode.given.special"] = {function(value)
   return tokenizer():decode({683}, {special = value})
 end, true}

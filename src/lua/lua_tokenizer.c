@@ -5,19 +5,24 @@
 #include "heed_text.h"
 #include "lua_heed.h"
 
-static const char tokenizer_key = 0;   /* its address names the metatable in the registry */
+static const char tokenizer_key = 0, stream_key = 0;   /* name metatables in the registry */
 
 typedef struct owner { heed_tokenizer *t; } owner;
 
 
-static owner *owner_at (lua_State *L, int i) {
+static bool is_of (lua_State *L, int i, const void *key) {
   bool is = false;
   if (lua_getmetatable(L, i)) {
-    lua_rawgetp(L, LUA_REGISTRYINDEX, &tokenizer_key);
+    lua_rawgetp(L, LUA_REGISTRYINDEX, key);
     is = lua_rawequal(L, -1, -2);
     lua_pop(L, 2);
   }
-  return is ? lua_touserdata(L, i) : NULL;
+  return is;
+}
+
+
+static owner *owner_at (lua_State *L, int i) {
+  return is_of(L, i, &tokenizer_key) ? lua_touserdata(L, i) : NULL;
 }
 
 
@@ -95,19 +100,15 @@ static int l_encode (lua_State *L) {
 }
 
 
-/* bytes(tokenizer, id): what it stands for, its name, whether it is special; nothing: no token */
+/* token(tokenizer, id): its name, or nil */
 static int l_token (lua_State *L) {
-  size_t n;
+  size_t n = 0;
   enter(L);
   const heed_tokenizer *t = check_tokenizer(L);
-  int64_t id = check_integer(L, 2, "id");
-  const char *text = heed_token_bytes(t, id, &n);
-  if (text == NULL) return 0;
-  lua_pushlstring(L, text, n);
-  text = heed_token_name(t, id, &n);
-  lua_pushlstring(L, text, n);
-  lua_pushboolean(L, heed_token_is_special(t, id));
-  return 3;
+  const char *name = heed_token_name(t, check_integer(L, 2, "id"), &n);
+  if (name != NULL) lua_pushlstring(L, name, n);
+  else lua_pushnil(L);
+  return 1;
 }
 
 
@@ -131,38 +132,79 @@ static int l_count (lua_State *L) {
 }
 
 
-/* decode(tokenizer, ids, special): the bytes of an int64 tensor's tokens */
+static int push_text (lua_State *L, bool good, const heed_text *text) {
+  done(L, good);
+  lua_pushlstring(L, text->at, text->n);
+  return 1;
+}
+
+
+/* decode(tokenizer, ids, special): the text of an int64 tensor's tokens */
 static int l_decode (lua_State *L) {
   enter(L);
-  const heed_tokenizer *t = check_tokenizer(L);
-  size_t bytes, n;
-  const int64_t *id = raw_bytes(L, 2, &bytes);
-  bool special = lua_toboolean(L, 3);
-  luaL_Buffer buffer;
-  if (id == NULL || lua_type(L, 2) == LUA_TSTRING)
+  heed_tokenizer *t = check_tokenizer(L);
+  size_t bytes;
+  const int64_t *ids = raw_bytes(L, 2, &bytes);
+  heed_text text = {"", 0};
+  if (ids == NULL || lua_type(L, 2) == LUA_TSTRING)
     raise_wrong(L, "ids", "a dense int64 tensor on the CPU", 2);
-  luaL_buffinit(L, &buffer);
-  for (size_t i = 0; i < bytes / sizeof *id; i++) {
-    const char *text = heed_token_bytes(t, id[i], &n);
-    if (text == NULL)
-      raise(L, "ids from 1 to %I expected, got %I at position %I", heed_token_count(t), id[i],
-            (LUAI_UACINT)i + 1);
-    if (special || !heed_token_is_special(t, id[i])) luaL_addlstring(&buffer, text, n);
-    poll(L, (int64_t)i);
-  }
-  luaL_pushresult(&buffer);
+  named(L);
+  int64_t n = (int64_t)(bytes / sizeof *ids);
+  return push_text(L, heed_detokenize(t, ids, n, lua_toboolean(L, 3), &text), &text);
+}
+
+
+/* stream(special): what push and finish go on with */
+static int l_stream (lua_State *L) {
+  enter(L);
+  heed_stream *s = lua_newuserdatauv(L, sizeof *s, 0);
+  *s = (heed_stream){.special = lua_toboolean(L, 1)};
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &stream_key);
+  lua_setmetatable(L, -2);
   return 1;
+}
+
+
+static heed_stream *check_stream (lua_State *L) {
+  heed_stream *s = is_of(L, 2, &stream_key) ? lua_touserdata(L, 2) : NULL;
+  if (s == NULL) raise(L, "a stream expected, got %s", describe(L, 2));
+  return s;
+}
+
+
+/* push(tokenizer, stream, id): text */
+static int l_push (lua_State *L) {
+  enter(L);
+  heed_tokenizer *t = check_tokenizer(L);
+  heed_stream *s = check_stream(L);
+  int64_t id = check_integer(L, 3, "id");
+  heed_text text = {"", 0};
+  named(L);
+  return push_text(L, heed_stream_push(t, s, id, &text), &text);
+}
+
+
+/* finish(tokenizer, stream): text */
+static int l_finish (lua_State *L) {
+  enter(L);
+  heed_tokenizer *t = check_tokenizer(L);
+  heed_stream *s = check_stream(L);
+  heed_text text = {"", 0};
+  named(L);
+  return push_text(L, heed_stream_finish(t, s, &text), &text);
 }
 
 
 void open_tokenizer (lua_State *L, int internal) {
   static const luaL_Reg functions[] = {
     {"count", l_count}, {"decode", l_decode}, {"encode", l_encode}, {"find", l_find},
-    {"read", l_read}, {"token", l_token}, {NULL, NULL}
+    {"finish", l_finish}, {"push", l_push}, {"read", l_read}, {"stream", l_stream},
+    {"token", l_token}, {NULL, NULL}
   };
-  static const luaL_Reg own[] = {{"__gc", l_drop}, {NULL, NULL}};
+  static const luaL_Reg own[] = {{"__gc", l_drop}, {NULL, NULL}}, none[] = {{NULL, NULL}};
   lua_newtable(L);
   register_functions(L, functions, -1);
   lua_setfield(L, internal, "text");
   register_metatable(L, own, &tokenizer_key);
+  register_metatable(L, none, &stream_key);
 }

@@ -42,7 +42,7 @@ static json_value *add (reader *r, json_kind kind) {
 }
 
 
-static int hex_digit (char c) {
+int json_hex (char c) {
   if (c >= '0' && c <= '9') return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
   return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
@@ -54,7 +54,7 @@ static int read_unit (reader *r) {
   int unit = 0;
   if (r->end - r->p < 4) return -1;
   for (int i = 0; i < 4; i++) {
-    int digit = hex_digit(r->p[i]);
+    int digit = json_hex(r->p[i]);
     if (digit < 0) return -1;
     unit = unit * 16 + digit;
   }

@@ -38,6 +38,7 @@ const json_value *json_inside (const json *j, const json_value *v);      /* the 
 const json_value *json_next (const json *j, const json_value *v);
 const char *json_text (const json *j, const json_value *v);              /* v->length bytes */
 bool json_is (const json *j, const json_value *v, const char *text);     /* NULL: false */
+int json_hex (char c);                                                   /* a digit, or -1 */
 bool json_true (const json_value *v);                                    /* NULL: false */
 bool json_integer (const json *j, const json_value *v, int64_t *n);      /* NULL: false */
 static inline bool json_kind_is (const json_value *v, json_kind kind) {

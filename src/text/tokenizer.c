@@ -65,15 +65,12 @@ static bool has_byte_level (const json *j, const json_value *v, const char *list
 
 static bool check_parts (heed_tokenizer *t, const json *j, const json_value *root) {
   const json_value *normalizer = json_get(j, root, "normalizer");
-  const json_value *decoder = json_get(j, root, "decoder");
   if (!is_absent(normalizer))
     return refuse_part(t, j, "the normalizer", json_get(j, normalizer, "type"));
   if (!has_byte_level(j, json_get(j, root, "pre_tokenizer"), "pretokenizers")) {
     core_fail(t->cx, NULL, "a pre-tokenizer ByteLevel expected: others alone are not known");
     return false;
   }
-  if (!json_is(j, json_get(j, decoder, "type"), "ByteLevel"))
-    return refuse_part(t, j, "the decoder", json_get(j, decoder, "type"));
   return true;
 }
 
@@ -86,7 +83,8 @@ static bool read_parts (heed_tokenizer *t, const json *j) {
   return check_model(t, j, model) && check_parts(t, j, root) &&
          vocabulary_read(t, j, model, added) && added_read(t, j, added) &&
          bpe_read(t, j, model) && split_read(t, j, json_get(j, root, "pre_tokenizer")) &&
-         template_read(t, j, json_get(j, root, "post_processor"));
+         template_read(t, j, json_get(j, root, "post_processor")) &&
+         decode_read(t, j, json_get(j, root, "decoder"));
 }
 
 
@@ -118,6 +116,7 @@ void heed_tokenizer_drop (heed_tokenizer *t) {
   LIST_FREE(cx, &t->result_offsets);
   LIST_FREE(cx, &t->symbols);
   LIST_FREE(cx, &t->joins);
+  decode_free(t);
   keeper_free(&t->memory);
   core_free(cx, t, sizeof *t);
 }
@@ -196,22 +195,10 @@ static const token *token_at (const heed_tokenizer *t, int64_t id) {
 }
 
 
-static const char *give (const token *k, const span *s, size_t *n) {
-  if (k == NULL) return NULL;
-  *n = s->n;
-  return s->at;
-}
-
-
-const char *heed_token_bytes (const heed_tokenizer *t, int64_t id, size_t *n) {
-  const token *k = token_at(t, id);
-  return give(k, k != NULL ? &k->raw : NULL, n);
-}
-
-
 const char *heed_token_name (const heed_tokenizer *t, int64_t id, size_t *n) {
   const token *k = token_at(t, id);
-  return give(k, k != NULL ? &k->name : NULL, n);
+  if (k != NULL) *n = k->name.n;
+  return k != NULL ? k->name.at : NULL;
 }
 
 

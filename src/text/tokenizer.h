@@ -7,16 +7,13 @@
 #define text_tokenizer_h
 
 #include "heed_text.h"
-#include "text/json.h"
-#include "text/regex.h"
+#include "text/decode.h"
 
 #pragma GCC visibility push(hidden)
 
 typedef const unsigned char *bytes;
 
 #define NO_ID UINT32_MAX           /* ids count from 0 on this floor */
-
-typedef struct span { const char *at; uint32_t n; } span;
 
 typedef struct token {
   span name, raw;                  /* as the file has it; the bytes that it stands for */
@@ -83,6 +80,7 @@ struct heed_tokenizer {
   template single, pair;
   bool trims, trims_prefix;        /* offsets lose blanks; the first one's stays */
   cached *cache;
+  decoding decoding;
   /* what a call makes */
   LIST(int64_t) ids;
   LIST(int64_t) offsets;
@@ -99,6 +97,8 @@ uint64_t bytes_hash (const char *p, size_t n);
 
 /* vocabulary.c */
 uint32_t table_find (const heed_tokenizer *t, const id_table *table, const char *p, size_t n);
+/* The bytes of a byte-level name, written to 'to'; false: a character of it stands for none. */
+bool name_bytes (span name, char *to, uint32_t *n);
 bool vocabulary_read (heed_tokenizer *t, const json *j, const json_value *model,
                       const json_value *added);
 
@@ -111,6 +111,11 @@ bool added_read (heed_tokenizer *t, const json *j, const json_value *list);
 /* Calls 'between' for what lies between those tokens, and gives their ids. */
 bool added_split (heed_tokenizer *t, int which, bytes start, bytes from, bytes end,
                   bool (*between) (heed_tokenizer *t, bytes start, bytes from, bytes end));
+
+/* decode.c */
+bool decode_read (heed_tokenizer *t, const json *j, const json_value *v);
+void decode_free (heed_tokenizer *t);
+int fallback_byte (const char *name, size_t n);
 
 /* split.c */
 bool split_read (heed_tokenizer *t, const json *j, const json_value *v);

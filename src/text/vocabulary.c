@@ -82,8 +82,7 @@ static int byte_of (uint32_t point) {
 }
 
 
-/* The bytes of a byte-level name, written to 'to'; false: a character of it stands for none. */
-static bool name_bytes (span name, char *to, uint32_t *n) {
+bool name_bytes (span name, char *to, uint32_t *n) {
   bytes p = (bytes)name.at, end = p + name.n;
   for (*n = 0; p < end; ) {
     uint32_t point;
