@@ -190,8 +190,7 @@ describe("heed.tokenizer", function()
     assert.matches("the normalizer 'NFX' is not known",
                    refused('"normalizer":null', '"normalizer":{"type":"NFX"}'))
     assert.matches("the model 'Other' is not known", refused('"type":"BPE"', '"type":"Other"'))
-    assert.matches("'byte_fallback' is not known",
-                   refused('"byte_fallback":false', '"byte_fallback":true'))
+    assert.matches("'dropout' is not known", refused('"dropout":null', '"dropout":0.1'))
     assert.matches("a repeated group is not known at '%(a%)%*b|",
                    refused("(?i:'s|'t|'re|'ve|'m|'ll|'d)", "(a)*b"))
     assert.matches("an unknown escape at '\\G", refused("\\\\p{N}{1,3}", "\\\\G"))

@@ -7,8 +7,10 @@
 
 #include "memory/context.h"
 #include "text/tokenizer.h"
+#include "text/utf8.h"
 
-#define SHORT 48                   /* bytes of a word whose pairs are searched one by one */
+#define SHORT 48                   /* characters of a word whose pairs are searched one by one */
+#define MOST_AFFIX 64
 #define NO_RANK UINT32_MAX
 
 
@@ -54,16 +56,19 @@ static bool read_halves (const json *j, const json_value *v, span half[2]) {
 }
 
 
+/* A continuing half begins with the prefix, which what they make has once. */
 static bool add_merge (heed_tokenizer *t, const span half[2], uint32_t rank) {
   uint32_t left = table_find(t, &t->by_name, half[0].at, half[0].n);
   uint32_t right = table_find(t, &t->by_name, half[1].at, half[1].n);
   if (left == NO_ID || right == NO_ID) return fail_at(t, rank, "two tokens of the vocabulary");
-  t->symbols.n = 0;
+  uint32_t skip = t->prefix.n;
+  if (skip > half[1].n || memcmp(half[1].at, t->prefix.at, skip) != 0)
+    return fail_at(t, rank, "a second half with the continuing prefix");
   char small[512], *both = small;
-  size_t n = (size_t)half[0].n + half[1].n;
+  size_t n = (size_t)half[0].n + half[1].n - skip;
   if (n > sizeof small && (both = core_alloc(t->cx, n)) == NULL) return false;
   memcpy(both, half[0].at, half[0].n);
-  memcpy(both + half[0].n, half[1].at, half[1].n);
+  memcpy(both + half[0].n, half[1].at + skip, half[1].n - skip);
   uint32_t id = table_find(t, &t->by_name, both, n);
   if (both != small) core_free(t->cx, both, n);
   if (id == NO_ID) return fail_at(t, rank, "halves that make a token of the vocabulary");
@@ -73,30 +78,75 @@ static bool add_merge (heed_tokenizer *t, const span half[2], uint32_t rank) {
 }
 
 
-static bool read_bytes (heed_tokenizer *t) {
-  for (int i = 0; i < 256; i++) {
-    char byte = (char)i;
-    t->byte_id[i] = table_find(t, &t->by_raw, &byte, 1);
-    if (t->byte_id[i] == NO_ID) {
-      core_fail(t->cx, NULL, "the BPE model: a token for each byte expected, none for 0x%02x", i);
-      return false;
+/* The token of a character, which may be the first or the last one of its word; or NO_ID. */
+static uint32_t find_start (const heed_tokenizer *t, const char *at, size_t n, bool first,
+                            bool last) {
+  char name[2 * MOST_AFFIX + 4];
+  size_t length = 0;
+  if (!first) {
+    memcpy(name, t->prefix.at, t->prefix.n);
+    length = t->prefix.n;
+  }
+  memcpy(name + length, at, n);
+  length += n;
+  if (last) {
+    memcpy(name + length, t->suffix.at, t->suffix.n);
+    length += t->suffix.n;
+  }
+  return table_find(t, &t->by_name, name, length);
+}
+
+
+/* Whether each byte has a token, where tokens are made of bytes. */
+static bool read_starts (heed_tokenizer *t) {
+  bool all = true;
+  for (uint32_t point = 0; point < 0x144; point++) {
+    char name[4];
+    int n = utf8_put(name, point), byte = t->byte_level ? byte_of(point) : (int)point;
+    if (byte < 0 || byte > 255) continue;
+    for (int place = 0; place < 4; place++) {
+      uint32_t id = find_start(t, name, (size_t)n, place & 1, place & 2);
+      t->start_id[place][byte] = id;
+      all = all && id != NO_ID;
     }
   }
+  return all && t->byte_level;
+}
+
+
+static bool read_affix (heed_tokenizer *t, const json *j, const json_value *v, span *to) {
+  *to = (span){"", 0};
+  if (v == NULL || v->kind == JSON_NULL) return true;
+  if (v->kind != JSON_TEXT || v->length > MOST_AFFIX) {
+    core_fail(t->cx, NULL, "the BPE model: a prefix or suffix of at most %d bytes expected",
+              MOST_AFFIX);
+    return false;
+  }
+  char *copy = keep(&t->memory, v->length + 1);
+  if (copy == NULL) return false;
+  memcpy(copy, json_text(j, v), v->length);
+  *to = (span){copy, v->length};
   return true;
 }
 
 
-bool bpe_read (heed_tokenizer *t, const json *j, const json_value *model) {
-  const json_value *list = json_get(j, model, "merges");
+/* The token of what has none; 'needed': a character may have none. */
+static bool read_unknown (heed_tokenizer *t, const json *j, const json_value *v, bool needed) {
+  bool given = json_kind_is(v, JSON_TEXT);
+  t->unknown = given ? table_find(t, &t->by_name, json_text(j, v), v->length) : NO_ID;
+  if (!given || !needed || t->unknown != NO_ID) return true;
+  return refuse_part(t, j, "the BPE model: the unk_token", v);
+}
+
+
+static bool read_merges (heed_tokenizer *t, const json *j, const json_value *list) {
   if (!json_kind_is(list, JSON_ARRAY)) {
     core_fail(t->cx, NULL, "the BPE model: a list as 'merges' expected");
     return false;
   }
-  t->whole_words = json_true(json_get(j, model, "ignore_merges"));
   for (t->merge_slots = 16; t->merge_slots / 2 < list->length; ) t->merge_slots *= 2;
   t->merges = keep(&t->memory, t->merge_slots * sizeof *t->merges);
-  t->cache = keep(&t->memory, CACHE_SLOTS * sizeof *t->cache);
-  if (t->merges == NULL || t->cache == NULL) return false;
+  if (t->merges == NULL) return false;
   memset(t->merges, 0xff, t->merge_slots * sizeof *t->merges);
   const json_value *v = json_inside(j, list);
   for (uint32_t i = 0; i < list->length; i++, v = json_next(j, v)) {
@@ -104,7 +154,24 @@ bool bpe_read (heed_tokenizer *t, const json *j, const json_value *model) {
     if (!read_halves(j, v, half)) return fail_at(t, i, "two tokens");
     if (!add_merge(t, half, i)) return false;
   }
-  return read_bytes(t);
+  return true;
+}
+
+
+bool bpe_read (heed_tokenizer *t, const json *j, const json_value *model) {
+  const json_value *dropout = json_get(j, model, "dropout");
+  if (dropout != NULL && dropout->kind != JSON_NULL) {
+    core_fail(t->cx, NULL, "the BPE model: 'dropout' is not known");
+    return false;
+  }
+  t->cut = bpe_cut;
+  model_fallback(t, j, model);
+  t->whole_words = json_true(json_get(j, model, "ignore_merges"));
+  t->fuse_unknown = json_true(json_get(j, model, "fuse_unk"));
+  return read_affix(t, j, json_get(j, model, "continuing_subword_prefix"), &t->prefix) &&
+         read_affix(t, j, json_get(j, model, "end_of_word_suffix"), &t->suffix) &&
+         read_unknown(t, j, json_get(j, model, "unk_token"), !read_starts(t)) &&
+         read_merges(t, j, json_get(j, model, "merges"));
 }
 
 /* }================================================================== */
@@ -112,27 +179,83 @@ bool bpe_read (heed_tokenizer *t, const json *j, const json_value *model) {
 
 /*
 ** {==================================================================
-** Words of few bytes: the best pair is searched for
+** The characters of a word
 ** ===================================================================
 */
 
-static int join_short (const heed_tokenizer *t, const char *word, int n, uint32_t id[SHORT]) {
+static bool give_unknown (heed_tokenizer *t, uint32_t n, bool *fuses) {
+  bool again = *fuses;
+  *fuses = t->fuse_unknown;
+  if (t->unknown == NO_ID) return true;
+  if (again) {
+    t->slices.at[t->slices.n - 1].n += n;
+    return true;
+  }
+  return give_slice(t, t->unknown, n);
+}
+
+
+/* The tokens of a character's bytes, if each byte has one. */
+static bool give_bytes (heed_tokenizer *t, bytes p, int n, bool *given) {
+  *given = true;
+  for (int i = 0; i < n; i++) *given = *given && t->byte_id[p[i]] != NO_ID;
+  for (int i = 0; *given && i < n; i++)
+    if (!give_slice(t, t->byte_id[p[i]], 1)) return false;
+  return true;
+}
+
+
+static bool begin_word (heed_tokenizer *t, bytes word, bytes end) {
+  bool fuses = false;              /* the last one is unknown, and another one joins it */
+  uint32_t point;
+  t->slices.n = 0;
+  if (!ROOM(t->cx, &t->slices, end - word)) return false;
+  for (bytes p = word; p < end; ) {
+    int n = t->byte_level ? 1 : utf8_get(p, end, &point);
+    bool first = p == word, last = p + n == end, given;
+    uint32_t id = n == 1 && (t->byte_level || *p < 128) ? t->start_id[first | last << 1][*p] :
+                  find_start(t, (const char *)p, (size_t)n, first, last);
+    if (id != NO_ID) {
+      fuses = false;
+      if (!give_slice(t, id, (uint32_t)n)) return false;
+    }
+    else {
+      if (!give_bytes(t, p, n, &given)) return false;
+      if (given) fuses = false;
+      else if (!give_unknown(t, (uint32_t)n, &fuses)) return false;
+    }
+    p += n;
+    if (((p - word) & 0xffff) < n && core_poll(t->cx, NULL)) return false;
+  }
+  return true;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Words of few characters: the best pair is searched for
+** ===================================================================
+*/
+
+static int join_short (const heed_tokenizer *t, slice *u, int n) {
   const merge *with_next[SHORT];
-  for (int i = 0; i < n; i++) id[i] = t->byte_id[(unsigned char)word[i]];
-  for (int i = 0; i + 1 < n; i++) with_next[i] = slot_of(t, pair_of(id[i], id[i + 1]));
+  for (int i = 0; i + 1 < n; i++) with_next[i] = slot_of(t, pair_of(u[i].id, u[i + 1].id));
   for (;;) {
     int best = 0;
     for (int i = 1; i + 1 < n; i++)
       if (with_next[i]->rank < with_next[best]->rank) best = i;
     if (n < 2 || with_next[best]->rank == NO_RANK) return n;
-    id[best] = with_next[best]->id;
+    u[best].id = with_next[best]->id;
+    u[best].n += u[best + 1].n;
     n--;
     for (int i = best + 1; i < n; i++) {
-      id[i] = id[i + 1];
+      u[i] = u[i + 1];
       with_next[i] = with_next[i + 1];
     }
-    if (best > 0) with_next[best - 1] = slot_of(t, pair_of(id[best - 1], id[best]));
-    if (best + 1 < n) with_next[best] = slot_of(t, pair_of(id[best], id[best + 1]));
+    if (best > 0) with_next[best - 1] = slot_of(t, pair_of(u[best - 1].id, u[best].id));
+    if (best + 1 < n) with_next[best] = slot_of(t, pair_of(u[best].id, u[best + 1].id));
   }
 }
 
@@ -180,12 +303,12 @@ static join pop_join (heed_tokenizer *t) {
 }
 
 
-static bool begin_long (heed_tokenizer *t, const char *word, int32_t n) {
+static bool begin_long (heed_tokenizer *t, int32_t n) {
   t->symbols.n = t->joins.n = 0;
   if (!ROOM(t->cx, &t->symbols, n)) return false;
   t->symbols.n = n;
   for (int32_t i = 0; i < n; i++)
-    t->symbols.at[i] = (symbol){t->byte_id[(unsigned char)word[i]], 1, i - 1,
+    t->symbols.at[i] = (symbol){t->slices.at[i].id, t->slices.at[i].n, i - 1,
                                 i + 1 < n ? i + 1 : -1};
   for (int32_t i = 0; i + 1 < n; i++) {
     if (!push_join(t, i)) return false;
@@ -202,9 +325,8 @@ static bool is_current (const symbol *s, const join *j) {
 }
 
 
-static bool join_long (heed_tokenizer *t, const char *word, size_t n) {
-  if (n >= INT32_MAX) return core_fail(t->cx, NULL, "a word below 2 GiB expected") != NULL;
-  if (!begin_long(t, word, (int32_t)n)) return false;
+static bool join_long (heed_tokenizer *t) {
+  if (!begin_long(t, (int32_t)t->slices.n)) return false;
   symbol *s = t->symbols.at;
   for (int64_t i = 0; t->joins.n > 0; i++) {
     join j = pop_join(t);
@@ -222,51 +344,25 @@ static bool join_long (heed_tokenizer *t, const char *word, size_t n) {
 }
 
 
-static bool encode_long (heed_tokenizer *t, const char *word, size_t n, int64_t at) {
-  if (!join_long(t, word, n)) return false;
-  for (int32_t i = 0; i >= 0; i = t->symbols.at[i].next) {
-    const symbol *s = &t->symbols.at[i];
-    if (!give_token(t, s->id, at, at + s->n)) return false;
-    at += s->n;
-  }
+static bool cut_long (heed_tokenizer *t) {
+  if (!join_long(t)) return false;
+  const symbol *s = t->symbols.at;
+  t->slices.n = 0;
+  for (int32_t i = 0; i >= 0; i = s[i].next) t->slices.at[t->slices.n++] = (slice){s[i].id, s[i].n};
   return true;
 }
 
 /* }================================================================== */
 
 
-static bool give_ids (heed_tokenizer *t, const uint32_t *id, int n, int64_t at) {
-  for (int i = 0; i < n; i++) {
-    int64_t length = t->tokens[id[i]].raw.n;
-    if (!give_token(t, id[i], at, at + length)) return false;
-    at += length;
-  }
-  return true;
-}
-
-
-static bool encode_short (heed_tokenizer *t, const char *word, size_t n, int64_t at) {
-  cached *c = &t->cache[bytes_hash(word, n) & (CACHE_SLOTS - 1)];
-  uint32_t id[SHORT];
-  if (c->length == n && n <= CACHE_KEY && memcmp(c->key, word, n) == 0)
-    return give_ids(t, c->id, c->n, at);
-  int count = join_short(t, word, (int)n, id);
-  if (n <= CACHE_KEY && count <= CACHE_IDS) {
-    c->length = (uint8_t)n;
-    c->n = (uint8_t)count;
-    memcpy(c->key, word, n);
-    memcpy(c->id, id, (size_t)count * sizeof *id);
-  }
-  return give_ids(t, id, count, at);
-}
-
-
-bool bpe_encode (heed_tokenizer *t, const char *word, size_t n, int64_t at) {
-  if (n == 0) return true;
-  if ((++t->words & 0xfff) == 0 && core_poll(t->cx, NULL)) return false;
+bool bpe_cut (heed_tokenizer *t, const char *word, size_t n) {
   if (t->whole_words) {
-    uint32_t id = table_find(t, &t->by_raw, word, n);
-    if (id != NO_ID) return give_token(t, id, at, at + (int64_t)n);
+    uint32_t id = table_find(t, t->byte_level ? &t->by_raw : &t->by_name, word, n);
+    t->slices.n = 0;
+    if (id != NO_ID) return give_slice(t, id, (uint32_t)n);
   }
-  return n <= SHORT ? encode_short(t, word, n, at) : encode_long(t, word, n, at);
+  if (!begin_word(t, (bytes)word, (bytes)word + n)) return false;
+  if (t->slices.n > SHORT) return cut_long(t);
+  t->slices.n = join_short(t, t->slices.at, (int)t->slices.n);
+  return true;
 }

@@ -101,6 +101,7 @@ static bool read_sequence (heed_tokenizer *t, const json *j, const json_value *v
 bool split_read (heed_tokenizer *t, const json *j, const json_value *v) {
   const json_value *type = json_get(j, v, "type");
   behaviour b = ISOLATED;
+  if (v == NULL || v->kind == JSON_NULL) return true;
   if (json_is(j, type, "Sequence")) return read_sequence(t, j, v);
   if (json_is(j, type, "Split")) return read_split(t, j, v);
   if (json_is(j, type, "ByteLevel")) return read_byte_level(t, j, v);
@@ -171,7 +172,7 @@ static bool cut (cutter *c, bytes from, bytes end, bool match) {
 
 static bool split (heed_tokenizer *t, int level, bytes from, bytes end) {
   if (level == t->nsplitters)
-    return bpe_encode(t, (const char *)from, (size_t)(end - from), from - t->base);
+    return word_encode(t, (const char *)from, (size_t)(end - from), from - t->base);
   const splitter *s = &t->splitters[level];
   cutter c = {.t = t, .level = level, .behaviour = s->behaviour};
   bytes p = from, match, match_end;

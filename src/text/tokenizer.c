@@ -28,30 +28,6 @@ bool refuse_part (heed_tokenizer *t, const json *j, const char *what, const json
 static bool is_absent (const json_value *v) { return v == NULL || v->kind == JSON_NULL; }
 
 
-/* Options of BPE whose default alone is known here. */
-static bool check_model (heed_tokenizer *t, const json *j, const json_value *model) {
-  static const char *const texts[] = {
-    "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix"
-  };
-  static const char *const flags[] = {"fuse_unk", "byte_fallback"};
-  const json_value *type = json_get(j, model, "type");
-  if (type == NULL || !json_is(j, type, "BPE")) return refuse_part(t, j, "the model", type);
-  for (int i = 0; i < 4; i++) {
-    const json_value *v = json_get(j, model, texts[i]);
-    if (is_absent(v) || (v->kind == JSON_TEXT && v->length == 0)) continue;
-    if (i == 1) continue;          /* no byte is unknown: bpe_read */
-    core_fail(t->cx, NULL, "the BPE model: '%s' is not known", texts[i]);
-    return false;
-  }
-  for (int i = 0; i < 2; i++) {
-    if (!json_true(json_get(j, model, flags[i]))) continue;
-    core_fail(t->cx, NULL, "the BPE model: '%s' is not known", flags[i]);
-    return false;
-  }
-  return true;
-}
-
-
 /* Is there a part of the type 'ByteLevel', alone or in a sequence? */
 static bool has_byte_level (const json *j, const json_value *v, const char *list) {
   if (json_is(j, json_get(j, v, "type"), "ByteLevel")) return true;
@@ -63,26 +39,18 @@ static bool has_byte_level (const json *j, const json_value *v, const char *list
 }
 
 
-static bool check_parts (heed_tokenizer *t, const json *j, const json_value *root) {
-  const json_value *normalizer = json_get(j, root, "normalizer");
-  if (!is_absent(normalizer))
-    return refuse_part(t, j, "the normalizer", json_get(j, normalizer, "type"));
-  if (!has_byte_level(j, json_get(j, root, "pre_tokenizer"), "pretokenizers")) {
-    core_fail(t->cx, NULL, "a pre-tokenizer ByteLevel expected: others alone are not known");
-    return false;
-  }
-  return true;
-}
-
-
 static bool read_parts (heed_tokenizer *t, const json *j) {
   const json_value *root = j->values.at, *model = json_get(j, root, "model");
   const json_value *added = json_get(j, root, "added_tokens");
+  const json_value *normalizer = json_get(j, root, "normalizer");
+  const json_value *before = json_get(j, root, "pre_tokenizer");
   if (is_absent(added)) added = NULL;
+  if (!is_absent(normalizer))
+    return refuse_part(t, j, "the normalizer", json_get(j, normalizer, "type"));
   unicode_open(&t->u);
-  return check_model(t, j, model) && check_parts(t, j, root) &&
-         vocabulary_read(t, j, model, added) && added_read(t, j, added) &&
-         bpe_read(t, j, model) && split_read(t, j, json_get(j, root, "pre_tokenizer")) &&
+  t->byte_level = has_byte_level(j, before, "pretokenizers");
+  return vocabulary_read(t, j, model, added) && added_read(t, j, added) &&
+         model_read(t, j, model) && split_read(t, j, before) &&
          template_read(t, j, json_get(j, root, "post_processor")) &&
          decode_read(t, j, json_get(j, root, "decoder"));
 }
@@ -114,8 +82,10 @@ void heed_tokenizer_drop (heed_tokenizer *t) {
   LIST_FREE(cx, &t->offsets);
   LIST_FREE(cx, &t->result);
   LIST_FREE(cx, &t->result_offsets);
+  LIST_FREE(cx, &t->slices);
   LIST_FREE(cx, &t->symbols);
   LIST_FREE(cx, &t->joins);
+  unigram_free(t);
   decode_free(t);
   keeper_free(&t->memory);
   core_free(cx, t, sizeof *t);

@@ -20,6 +20,23 @@ typedef struct token {
   bool own, added, special;        /* own: of the model's vocabulary */
 } token;
 
+/* Unigram: pieces as a tree of bytes, whose children stand side by side. */
+typedef struct branch {
+  uint32_t first, id;              /* child; id of the piece that ends here, or NO_ID */
+  uint32_t n;                      /* children */
+} branch;
+
+/* The best way to a place in a word: its score, and the last piece of it. */
+typedef struct way { double score; uint32_t from, id; } way;
+
+typedef struct unigram {
+  branch *branches;
+  uint8_t *labels;                 /* the byte that leads to each */
+  uint32_t root[256];              /* children of the first one, or 0 */
+  double *scores, unknown;
+  LIST(way) best;
+} unigram;
+
 /* Ids by bytes, without a copy of them: 'slots' is a power of two, at least twice what it holds. */
 typedef struct id_table { uint32_t *slot, slots; bool raw; } id_table;
 
@@ -46,6 +63,9 @@ typedef enum { PIECE_FIRST, PIECE_SECOND, PIECE_TOKEN } piece_kind;
 typedef struct piece { piece_kind kind; uint32_t id; } piece;
 typedef LIST(piece) template;
 
+/* A token of the word that is cut, of n bytes; 0: of the same bytes as the one before it. */
+typedef struct slice { uint32_t id, n; } slice;
+
 #define CACHE_KEY 24
 #define CACHE_IDS 7
 #define CACHE_SLOTS (1 << 14)
@@ -54,6 +74,7 @@ typedef LIST(piece) template;
 typedef struct cached {
   uint8_t length, n;
   char key[CACHE_KEY];
+  uint8_t bytes[CACHE_IDS];
   uint32_t id[CACHE_IDS];
 } cached;
 
@@ -70,10 +91,18 @@ struct heed_tokenizer {
   token *tokens;
   uint32_t count;
   id_table by_name, by_raw;
+  bool byte_level;                 /* characters of names stand for bytes */
+  /* the model */
+  bool (*cut) (heed_tokenizer *t, const char *word, size_t n);    /* into slices */
+  uint32_t unknown;                /* what has no token, or NO_ID */
+  bool fuse_unknown;               /* neighbours without a token share one */
+  uint32_t byte_id[256];           /* of byte fallback, or NO_ID */
   merge *merges;
   uint64_t merge_slots;
-  uint32_t byte_id[256];
+  uint32_t start_id[4][256];       /* of a byte; 1: the first of a word, 2: the last, 3: both */
+  span prefix, suffix;             /* of characters in a word, of its last one */
   bool whole_words;                /* ignore_merges */
+  unigram unigram;
   added_set added[2];              /* looked for first, and in what is left */
   splitter splitters[MOST_SPLITTERS];
   int nsplitters;
@@ -86,6 +115,7 @@ struct heed_tokenizer {
   LIST(int64_t) offsets;
   LIST(int64_t) result;
   LIST(int64_t) result_offsets;
+  LIST(slice) slices;
   LIST(symbol) symbols;
   LIST(join) joins;
   bytes base;                      /* of the text */
@@ -97,6 +127,8 @@ uint64_t bytes_hash (const char *p, size_t n);
 
 /* vocabulary.c */
 uint32_t table_find (const heed_tokenizer *t, const id_table *table, const char *p, size_t n);
+/* The byte that a character of byte-level names stands for, or -1. */
+int byte_of (uint32_t point);
 /* The bytes of a byte-level name, written to 'to'; false: a character of it stands for none. */
 bool name_bytes (span name, char *to, uint32_t *n);
 bool vocabulary_read (heed_tokenizer *t, const json *j, const json_value *model,
@@ -104,7 +136,18 @@ bool vocabulary_read (heed_tokenizer *t, const json *j, const json_value *model,
 
 /* bpe.c */
 bool bpe_read (heed_tokenizer *t, const json *j, const json_value *model);
-bool bpe_encode (heed_tokenizer *t, const char *word, size_t n, int64_t at);
+bool bpe_cut (heed_tokenizer *t, const char *word, size_t n);
+
+/* unigram.c */
+bool unigram_read (heed_tokenizer *t, const json *j, const json_value *model);
+bool unigram_cut (heed_tokenizer *t, const char *word, size_t n);
+void unigram_free (heed_tokenizer *t);
+
+/* model.c */
+bool model_read (heed_tokenizer *t, const json *j, const json_value *model);
+void model_fallback (heed_tokenizer *t, const json *j, const json_value *model);
+bool give_slice (heed_tokenizer *t, uint32_t id, uint32_t n);
+bool word_encode (heed_tokenizer *t, const char *word, size_t n, int64_t at);
 
 /* added.c */
 bool added_read (heed_tokenizer *t, const json *j, const json_value *list);

@@ -69,7 +69,7 @@ static span span_of (const json *j, const json_value *v) {
 
 /* The byte that a character of byte-level tokens stands for, or -1: printable characters of Latin-1
    are themselves, the others are U+0100 and on, in order. */
-static int byte_of (uint32_t point) {
+int byte_of (uint32_t point) {
   static const struct { uint32_t first, byte, n; } others[] = {
     {0x100, 0, 33}, {0x121, 127, 34}, {0x143, 173, 1}
   };
@@ -95,14 +95,18 @@ bool name_bytes (span name, char *to, uint32_t *n) {
 }
 
 
+static bool count_id (heed_tokenizer *t, uint32_t id) {
+  if (id >= t->count) t->count = id + 1;
+  return true;
+}
+
+
 static bool take_id (heed_tokenizer *t, const json *j, const json_value *v, span name,
                      uint32_t *id) {
   int64_t n;
   if (!json_integer(j, v, &n) || n >= (int64_t)j->size || n >= INT32_MAX)
     return fail(t, "a token's id below the file's size expected", name);
-  *id = (uint32_t)n;
-  if (*id >= t->count) t->count = *id + 1;
-  return true;
+  return count_id(t, *id = (uint32_t)n);
 }
 
 
@@ -113,13 +117,16 @@ typedef bool (*taker) (heed_tokenizer *t, const json *j, span name, uint32_t id,
 static bool each_token (heed_tokenizer *t, const json *j, const json_value *model,
                         const json_value *added, taker take, char *room) {
   const json_value *vocabulary = json_get(j, model, "vocab"), *v;
+  bool listed = vocabulary->kind == JSON_ARRAY;        /* of pairs, whose ids are their places */
   uint32_t id;
   v = json_inside(j, vocabulary);
   for (uint32_t i = 0; i < vocabulary->length; i++) {
-    const json_value *value = json_next(j, v);
-    if (!take_id(t, j, value, span_of(j, v), &id)) return false;
-    if (take != NULL && !take(t, j, span_of(j, v), id, &room, NULL)) return false;
-    v = json_next(j, value);
+    const json_value *name = listed ? json_inside(j, v) : v, *value = json_next(j, v);
+    if (listed && (v->kind != JSON_ARRAY || v->length != 2 || name->kind != JSON_TEXT))
+      return fail(t, "a piece and its score expected", (span){"another value", 13});
+    if (listed ? !count_id(t, id = i) : !take_id(t, j, value, span_of(j, name), &id)) return false;
+    if (take != NULL && !take(t, j, span_of(j, name), id, &room, NULL)) return false;
+    v = listed ? value : json_next(j, value);
   }
   v = added != NULL ? json_inside(j, added) : NULL;
   for (uint32_t i = 0; v != NULL && i < added->length; i++, v = json_next(j, v)) {
@@ -144,7 +151,7 @@ static bool take_token (heed_tokenizer *t, const json *j, span name, uint32_t id
     k->name = (span){*room, name.n};
     *room += name.n;
     k->raw.at = *room;
-    if (!name_bytes(name, *room, &k->raw.n)) k->raw = k->name;
+    if (!t->byte_level || !name_bytes(name, *room, &k->raw.n)) k->raw = k->name;
     else *room += k->raw.n;
   }
   k->own = k->own || added == NULL;
@@ -156,7 +163,9 @@ static bool take_token (heed_tokenizer *t, const json *j, span name, uint32_t id
 
 bool vocabulary_read (heed_tokenizer *t, const json *j, const json_value *model,
                       const json_value *added) {
-  if (!json_kind_is(json_get(j, model, "vocab"), JSON_OBJECT))
+  const json_value *vocabulary = json_get(j, model, "vocab");
+  if (!json_kind_is(vocabulary, json_is(j, json_get(j, model, "type"), "Unigram") ? JSON_ARRAY :
+                    JSON_OBJECT))
     return fail(t, "a table of tokens as 'vocab' expected", (span){"none", 4});
   if (added != NULL && added->kind != JSON_ARRAY)
     return fail(t, "a list as 'added_tokens' expected", (span){"none", 4});

@@ -1,0 +1,81 @@
+/*
+** model.c - models: what cuts a word into tokens, and the words that were cut before.
+*/
+
+#include <stdio.h>
+#include <string.h>
+
+#include "memory/context.h"
+#include "text/tokenizer.h"
+
+
+bool model_read (heed_tokenizer *t, const json *j, const json_value *model) {
+  const json_value *type = json_get(j, model, "type");
+  t->cache = keep(&t->memory, CACHE_SLOTS * sizeof *t->cache);
+  if (t->cache == NULL) return false;
+  if (json_is(j, type, "BPE")) return bpe_read(t, j, model);
+  if (json_is(j, type, "Unigram")) return unigram_read(t, j, model);
+  return refuse_part(t, j, "the model", type);
+}
+
+
+/* Tokens of bytes, for characters that have none. */
+void model_fallback (heed_tokenizer *t, const json *j, const json_value *model) {
+  bool falls = json_true(json_get(j, model, "byte_fallback"));
+  char name[8];
+  for (int i = 0; i < 256; i++) {
+    snprintf(name, sizeof name, "<0x%02X>", i);
+    t->byte_id[i] = falls ? table_find(t, &t->by_name, name, 6) : NO_ID;
+  }
+}
+
+
+bool give_slice (heed_tokenizer *t, uint32_t id, uint32_t n) {
+  if (!ROOM(t->cx, &t->slices, 1)) return false;
+  t->slices.at[t->slices.n++] = (slice){id, n};
+  return true;
+}
+
+
+static bool give_cached (heed_tokenizer *t, const cached *c, int64_t at) {
+  for (int i = 0; i < c->n; i++) {
+    int64_t from = c->bytes[i] > 0 ? at : t->offsets.at[t->offsets.n - 2];
+    if (c->bytes[i] > 0) at += c->bytes[i];
+    if (!give_token(t, c->id[i], from, at)) return false;
+  }
+  return true;
+}
+
+
+static bool give_slices (heed_tokenizer *t, int64_t at) {
+  for (int64_t i = 0; i < t->slices.n; i++) {
+    const slice *u = &t->slices.at[i];
+    int64_t from = u->n > 0 ? at : t->offsets.at[t->offsets.n - 2];
+    if (!give_token(t, u->id, from, at += u->n)) return false;
+  }
+  return true;
+}
+
+
+static void remember (const heed_tokenizer *t, cached *c, const char *word, size_t n) {
+  if (n > CACHE_KEY || t->slices.n > CACHE_IDS) return;
+  c->length = (uint8_t)n;
+  c->n = (uint8_t)t->slices.n;
+  memcpy(c->key, word, n);
+  for (int i = 0; i < c->n; i++) {
+    c->id[i] = t->slices.at[i].id;
+    c->bytes[i] = (uint8_t)t->slices.at[i].n;
+  }
+}
+
+
+bool word_encode (heed_tokenizer *t, const char *word, size_t n, int64_t at) {
+  if (n == 0) return true;
+  if (n >= INT32_MAX) return core_fail(t->cx, NULL, "a word below 2 GiB expected") != NULL;
+  if ((++t->words & 0xfff) == 0 && core_poll(t->cx, NULL)) return false;
+  cached *c = &t->cache[n <= CACHE_KEY ? bytes_hash(word, n) & (CACHE_SLOTS - 1) : 0];
+  if (c->length == n && memcmp(c->key, word, n) == 0) return give_cached(t, c, at);
+  if (!t->cut(t, word, n)) return false;
+  remember(t, c, word, n);
+  return give_slices(t, at);
+}
