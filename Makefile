@@ -366,11 +366,11 @@ $(FUZZED): $(LOGS)/fuzz/%.log: all anew
 tsan:; @$(MAKE) programs KIND=tsan
 strict:; @$(MAKE) objects KIND=strict
 # Compiled for ARM, and run under QEMU with ARM's Lua, which .ci/arm fetches: the C programs, but
-# that QEMU can't fork a process of several threads; and specs of kernels.
+# that QEMU can't fork a process of several threads, nor tell its shares; and specs of kernels.
 ARM= $(CURDIR)/build/arm
 FLAGS_neon= -I$(ARM)/usr/include/aarch64-linux-gnu
 RUN_neon= qemu-aarch64 -L $(ARM)
-NEON= $(filter-out %/fork,$(PROGRAMS)) $(patsubst %,spec/%_spec.lua,attention clip elementwise \
+NEON= $(filter-out %/fork %/mapped,$(PROGRAMS)) $(patsubst %,spec/%_spec.lua,attention clip elementwise \
   few_queries golden numbers optim position)
 neon:; @$(MAKE) core KIND=neon CC=aarch64-linux-gnu-gcc
 neon-run:

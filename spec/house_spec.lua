@@ -424,6 +424,9 @@ describe("the house", function()
     end
   end)
 
+  -- A signal's handler gets no argument, and finds mapped files in a variable.
+  local SHARED <const> = {["src/memory/mapping"] = "mapped"}
+
   it("has no mutable globals, and no way to end or to write to its host", function()
     local sources = table.move(cuda_sources, 1, #cuda_sources, #core_sources + 1,
                                {table.unpack(core_sources)})
@@ -443,6 +446,7 @@ describe("the house", function()
         local section, name = line:gsub(" %.hidden ", " "):match("%s([.%w_]+)\t%x+%s+(%S+)$")
         local mutable = section and (section:find("^%.data") or section:find("^%.bss")
                                      or section:find("^%.tbss") or section:find("COM"))
+                        and SHARED[path] ~= name
         mutable = mutable and not name:find("^__") and not name:find("^%.L")    -- a compiler's own
         assert.is_falsy(mutable and not section:find("%.data%.rel%.ro") and name ~= section,
                         object .. " has the mutable global " .. tostring(name))

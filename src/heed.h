@@ -292,6 +292,26 @@ HEED_API heed_tensor *heed_from (heed_context *cx, heed_type type, int rank, con
 HEED_API heed_tensor *heed_lend (heed_context *cx, heed_type type, int rank, const int64_t *size,
                                  void *data, void (*release) (void *self, void *data),
                                  void *self);               /* the host's memory, as it is */
+
+/*
+** Files as memory. A mapped file is read where it is first touched, and shared with all processes
+** that map it; what is written into its tensors is this process's own, and the file stays as it is.
+** Mapped bytes do not count as memory of the context. A mapping has owners: the host, until
+** heed_unmap, and its tensors. 'file' is open for reading, and may be closed at once; 'name' stands
+** in messages. Where the file becomes shorter while it is mapped, or its disk fails, every call of
+** the context fails until the mapping has no owner; a call in place that ran has read zeros. To
+** notice that, heed answers SIGBUS while a file is mapped, passes on what is not its own, and puts
+** back the handler that was there before; threads that call heed must not block that signal. At
+** most 256 files of a process are mapped.
+*/
+typedef struct heed_mapping heed_mapping;
+HEED_API heed_mapping *heed_map (heed_context *cx, int file, const char *name);
+HEED_API void heed_unmap (heed_mapping *m);
+/* The elements from byte 'at' on, a multiple of their size; not of bool, since not every byte is
+   one. */
+HEED_API heed_tensor *heed_map_tensor (heed_mapping *m, heed_type type, int rank,
+                                       const int64_t *size, size_t at);
+
 HEED_API heed_tensor *heed_number (heed_context *cx, double value);     /* joins any type */
 HEED_API heed_tensor *heed_integer (heed_context *cx, int64_t value);
 HEED_API heed_tensor *heed_bool (heed_context *cx, bool value);

@@ -2707,7 +2707,14 @@ function heed.core.open_file(path) end
 ---@return string? message
 function heed.core.file_bytes(file, at, n) end
 
----A tensor of a file's bytes, on the CPU, read where it stays.
+---Maps a file: tensors of it are views from now on, where they can be.
+---@param file heed.core.file
+---@param name string in messages
+---@return true? done
+---@return string? message
+function heed.core.map_file(file, name) end
+
+---A tensor of a file's bytes, on the CPU, read where it stays, or a view of a mapped file.
 ---@param file heed.core.file
 ---@param at integer offset of the first byte
 ---@param who string its name in messages

@@ -144,9 +144,10 @@ local function placed_on(device)
 end
 
 
-local function read(file, is_array, o)
+local function read(file, is_array, o, path)
   local place = placed_on(o.device)
   refuse_foreign(file)
+  if o.mapped then raw.map(file, path) end
   if is_array or npy.is(file) then return place(npy.read(file)), {} end
   return safetensors.read(file, o.verify, place)
 end
@@ -155,18 +156,26 @@ end
 ---Loads what `heed.save`, or another program, has saved: safetensors as tensors by name, .npy
 ---as one tensor. Integers of other widths become int64. A file that heed saved has a checksum,
 ---which is compared unless `verify` is false.
+---
+---With `mapped = true` the tensors are views of the file: opening costs nothing whatever its size,
+---a tensor is read when it is used, and processes that map the same file share its memory. Changes
+---of such tensors stay in this process; the file keeps its bytes. The checksum is compared only
+---where `verify` is given as true. Other programs must not write into the file meanwhile: where it
+---becomes shorter, all calls fail until its tensors are collected. `heed.save` may replace it.
 ---@param path string
----@param given? {device: heed.device, verify: boolean} the default device and true unless given
+---@param given? {device: heed.device, verify: boolean, mapped: boolean} the default device, true,
+---false unless given
 ---@return table<string, heed.Tensor>|heed.Tensor|nil tensors
 ---@return table<string, string>|string metadata empty if there are none; or a message
 ---@return boolean? missing after a message: whether there is no such file
 function M.load(path, given, ...)
   options.no_more("load", 2, ...)
   whole.check_path("load", path)
-  local o = options.read("load", given, {device = options.any, verify = true})
+  local o = options.read("load", given, {device = options.any, mapped = false, verify = true})
+  if o.mapped and not rawget(given, "verify") then o.verify = false end
   local file <close>, why, missing = core.open_file(path)
   if not file then return nil, about("load", path, why), missing end
-  local tensors, metadata = refuse.try(read, file, is_npy(path), o)
+  local tensors, metadata = refuse.try(read, file, is_npy(path), o, path)
   if not tensors then return nil, about("load", path, metadata), false end
   return tensors, metadata
 end

@@ -228,6 +228,18 @@ cases["M.load.given.verify"] = {function(value)
   return tensors and tensors.x
 end, false, value = true}
 
+-- The bytes of tensors that count as memory.
+cases["M.load.given.mapped"] = {function(value)
+  local path, n <const> = os.tmpname(), 1 << 18
+  heed.save(path, {x = heed.ones(n)})
+  collectgarbage()
+  collectgarbage()
+  local before = heed.memory().live
+  local tensors = heed.load(path, {mapped = value})
+  os.remove(path)
+  return heed.memory().live - before < n, tensors.x:sum()
+end, true, value = false}
+
 
 -- Tokenizers -------------------------------------------------------------------
 

@@ -31,7 +31,8 @@ bool call_run (call *c, const heed_value *given, int n, heed_value *args) {
   const op_row *row = op_row_of(cx, c->op);
   bool mixed = cx->scope.mixed != HEED_FLOAT32;
   bool good = call_accept(cx, c->op, given, n, args) &&
-              (mixed ? run_autocast : run_on_device)(c, row, args);
+              (mixed ? run_autocast : run_on_device)(c, row, args) &&
+              !core_lost(cx, op_name(c->op));
   float_mode_end(mode);
   return good;
 }

@@ -21,6 +21,7 @@ typedef struct file {
   size_t size;                         /* of a regular file when it was opened; else 0 */
   bool summed;
   uint32_t sum;                        /* CRC-32 of what tensors got from it, if it is summed */
+  heed_mapping *map;                   /* what tensors are views of, if it is mapped; or NULL */
 } file;
 
 
@@ -84,7 +85,9 @@ static file *check_file (lua_State *L, int i) {
 
 static void close_file (file *f) {
   if (f->fd >= 0) close(f->fd);
+  heed_unmap(f->map);
   f->fd = -1;
+  f->map = NULL;
 }
 
 
@@ -134,8 +137,7 @@ static int l_open_file (lua_State *L) {
 
 /*
 ** {==================================================================
-** Reading. A file may shrink at any time: it is read and never mapped, since a mapped page that
-** is gone would end the host.
+** Reading. A file may shrink at any time: it is read, unless the caller asks for it to be mapped.
 ** ===================================================================
 */
 
@@ -268,6 +270,20 @@ static bool are_booleans (const char *data, size_t n) {
 }
 
 
+/* Booleans are checked, and small integers widened, where they were read. */
+static bool may_be_mapped (const file *f, int64_t at, size_t n, const kind *k) {
+  return f->map != NULL && n > 0 && !k->widen && k->type != HEED_BOOL && at % k->bytes == 0;
+}
+
+
+static void sum_mapped (lua_State *L, file *f, const char *data, size_t n) {
+  for (size_t i = 0; f->summed && i < n; i += CHUNK) {
+    done(L, !heed_interrupted(named(L)));
+    f->sum = crc32_of(f->sum, data + i, n - i < CHUNK ? n - i : CHUNK);
+  }
+}
+
+
 static heed_tensor *allocate (lua_State *L, const char *who, const kind *k, int rank,
                               const int64_t *size) {
   heed_context *cx = binding_of(L)->cx;
@@ -324,11 +340,29 @@ static int l_file_tensor (lua_State *L) {
   int rank = read_sizes(L, 4, size);
   kind k = read_kind(L, 5, 6);
   size_t n = check_range(L, f, at, bytes_of(L, &k, rank, size));
+  if (may_be_mapped(f, at, n, &k)) {
+    s->t = heed_map_tensor(f->map, k.type, rank, size, (size_t)at);
+    if (s->t == NULL) return too_large(L);
+    sum_mapped(L, f, heed_data(s->t), n);
+    return 1;
+  }
   s->t = allocate(L, who, &k, rank, size);
   if (s->t == NULL) return too_large(L);
   if (!fill_from(L, f, (size_t)at, n, s->t, &k)) return file_failed(L, who, "cannot read");
   if (k.type == HEED_BOOL && !are_booleans(heed_data(s->t), n))
     return file_refused(L, who, "a boolean is neither 0 nor 1");
+  return 1;
+}
+
+
+/* map_file(file, name): tensors are views of it from now on, where they can be */
+static int l_map_file (lua_State *L) {
+  enter(L);
+  file *f = check_file(L, 1);
+  const char *name = luaL_checkstring(L, 2);
+  if (f->map == NULL) f->map = heed_map(binding_of(L)->cx, f->fd, name);
+  if (f->map == NULL) return too_large(L);
+  lua_pushboolean(L, 1);
   return 1;
 }
 
@@ -397,9 +431,9 @@ static int l_sync_file (lua_State *L) {
 void open_file (lua_State *L, int internal) {
   static const luaL_Reg functions[] = {
     {"append_file", l_append_file}, {"cut_file", l_cut_file}, {"file_bytes", l_file_bytes},
-    {"file_sum", l_file_sum}, {"file_tensor", l_file_tensor}, {"open_file", l_open_file},
-    {"put_file", l_put_file}, {"read_file", l_read_file}, {"sync_file", l_sync_file},
-    {"write_file", l_write_file}, {NULL, NULL}
+    {"file_sum", l_file_sum}, {"file_tensor", l_file_tensor}, {"map_file", l_map_file},
+    {"open_file", l_open_file}, {"put_file", l_put_file}, {"read_file", l_read_file},
+    {"sync_file", l_sync_file}, {"write_file", l_write_file}, {NULL, NULL}
   };
   static const luaL_Reg own[] = {
     {"__close", l_close}, {"__gc", l_close}, {"__len", l_length}, {NULL, NULL}

@@ -181,9 +181,17 @@ void heed_interrupt (heed_context *cx) {
 
 bool core_interrupted (heed_context *cx, const char *function) {
   if (!interrupt_asked(&cx->stop)) return false;
-  atomic_store_explicit(&cx->stop.asked, false, memory_order_relaxed);
   atomic_store_explicit(&cx->storages.account.refused, 0, memory_order_relaxed);
+  if (core_lost(cx, function)) return true;
+  atomic_store_explicit(&cx->stop.asked, false, memory_order_relaxed);
   core_fail(cx, function, "interrupted");
+  return true;
+}
+
+
+bool core_fail_lost (heed_context *cx, const char *function) {
+  const char *file = atomic_load(&cx->stop.lost);
+  core_fail(cx, function, "%s became shorter while it was mapped, or its disk fails", file);
   return true;
 }
 

@@ -76,6 +76,14 @@ static inline scope scope_unrecorded (heed_context *cx) {
 */
 bool core_interrupted (heed_context *cx, const char *function);
 bool core_poll (heed_context *cx, const char *function);     /* asks the host too */
+
+/* Is a mapped file lost? Then that is a failure of the function, and of all until it is unmapped:
+   what the function has read may be zeros. */
+bool core_fail_lost (heed_context *cx, const char *function);
+static inline bool core_lost (heed_context *cx, const char *function) {
+  return atomic_load_explicit(&cx->stop.lost, memory_order_relaxed) != NULL &&
+         core_fail_lost(cx, function);
+}
 static inline void core_hold (heed_context *cx) { cx->stop.held++; }
 static inline void core_release (heed_context *cx) { cx->stop.held--; }
 

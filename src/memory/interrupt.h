@@ -19,6 +19,8 @@
 */
 typedef struct interruption {
   atomic_bool asked;
+  _Atomic(const char *) lost;      /* a mapped file that cannot be read, for as long as it is
+                                      mapped: all calls stop; or NULL */
   int held;
   bool (*host) (void *self);       /* asks the host, on the caller's thread; or NULL */
   void *self;

@@ -169,6 +169,7 @@ static void start (pool *p) {
   if (pthread_attr_init(&attributes) != 0) return;
   pthread_attr_setstacksize(&attributes, STACK);
   sigfillset(&all);
+  sigdelset(&all, SIGBUS);           /* blocked, a page that cannot be read would end the host */
   pthread_sigmask(SIG_SETMASK, &all, &before);
   while (p->workers < p->threads - 1 &&
          pthread_create(&p->worker[p->workers], &attributes, worker, p) == 0)

@@ -1,8 +1,9 @@
 /*
-** foreign.c - tensors and memory that another library has: pinned, lent by a device's owner, handed
-** to a foreign stream.
+** foreign.c - tensors and memory that others have: pinned, of a mapped file, lent by a device's
+** owner, handed to a foreign stream.
 */
 
+#include "memory/mapping.h"
 #include "tensor/state.h"
 #include "tensor/tensor.h"
 
@@ -31,6 +32,36 @@ heed_tensor *heed_pin (heed_tensor *t, const char *kind) {
                   (void *)(uintptr_t)cx->devices.plugin);
   if (y == NULL) cx->devices.plugin->unpin(data);
   return y;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Mapped files
+** ===================================================================
+*/
+
+static void unmap (void *self, void *data) {
+  (void)data;
+  heed_unmap(self);
+}
+
+
+heed_tensor *heed_map_tensor (heed_mapping *m, heed_type type, int rank, const int64_t *size,
+                              size_t at) {
+  layout of;
+  if (m == NULL) return NULL;
+  heed_context *cx = mapping_context(m);
+  if (!tensor_check(cx, "map", type, rank, size, &of)) return NULL;
+  if (type == HEED_BOOL) return core_fail(cx, "map", "a type other than bool expected");
+  size_t bytes = (size_t)layout_numel(&of) * scalar_sizes[type];
+  void *data = mapping_bytes(m, at, bytes);
+  if (data == NULL) return NULL;
+  heed_tensor *t = tensor_lend(cx, cx->devices.list[0], type, rank, size, data, unmap, m);
+  if (t != NULL) mapping_keep(m);
+  return t;
 }
 
 /* }================================================================== */

@@ -181,8 +181,7 @@ void heed_drop (heed_tensor *t) {
 ** ===================================================================
 */
 
-/* Checks what a host gave. */
-static bool check (heed_context *cx, const char *function, heed_type type, int rank,
+bool tensor_check (heed_context *cx, const char *function, heed_type type, int rank,
                    const int64_t *size, layout *at) {
   if ((unsigned)type >= HEED_NTYPES)
     return core_fail(cx, function, "there is no type %d", (int)type);
@@ -201,7 +200,7 @@ static bool check (heed_context *cx, const char *function, heed_type type, int r
 
 heed_tensor *heed_empty (heed_context *cx, heed_type type, int rank, const int64_t *size) {
   layout at;
-  if (cx == NULL || !check(cx, "empty", type, rank, size, &at)) return NULL;
+  if (cx == NULL || !tensor_check(cx, "empty", type, rank, size, &at)) return NULL;
   return new_dense(cx, cx->scope.device, type, &at);
 }
 
@@ -209,7 +208,7 @@ heed_tensor *heed_empty (heed_context *cx, heed_type type, int rank, const int64
 heed_tensor *heed_from (heed_context *cx, heed_type type, int rank, const int64_t *size,
                         const void *data) {
   layout at;
-  if (cx == NULL || !check(cx, "from", type, rank, size, &at)) return NULL;
+  if (cx == NULL || !tensor_check(cx, "from", type, rank, size, &at)) return NULL;
   if (data == NULL && layout_numel(&at) > 0) return core_fail(cx, "from", "there are no data");
   heed_tensor *t = new_dense(cx, cx->scope.device, type, &at);
   if (t == NULL) return NULL;
@@ -224,7 +223,7 @@ heed_tensor *tensor_lend (heed_context *cx, device *where, heed_type type, int r
                           const int64_t *size, void *data, void (*release) (void *, void *),
                           void *self) {
   layout at;
-  if (!check(cx, "lend", type, rank, size, &at)) return NULL;
+  if (!tensor_check(cx, "lend", type, rank, size, &at)) return NULL;
   if (data == NULL && layout_numel(&at) > 0) return core_fail(cx, "lend", "there are no data");
   if ((uintptr_t)data % scalar_sizes[type] != 0)
     return core_fail(cx, "lend", "%s data expected at a multiple of %d bytes", scalar_names[type],
@@ -389,12 +388,7 @@ static bool check_data (const heed_tensor *t, const char *function, heed_type ty
 
 #define LONG_READ 65536            /* elements: more are work, which can be stopped */
 
-bool heed_read (heed_tensor *t, heed_type type, void *data) {
-  if (t == NULL || !check_data(t, "read", type, data) || !capture_value(t)) return false;
-  if (!tensor_materialize(t)) return false;
-  if (layout_numel(&t->at) == 0) return true;
-  if (!tensor_where(t)->host) return download(t, type, data);
-  if (!core_reaches(t->cx, tensor_where(t))) return capture_read(t, type, data);
+static bool read_host (heed_tensor *t, heed_type type, void *data) {
   view from = view_of(t);
   if (type == HEED_BOOL && from.type == HEED_BOOL) from.type = HEED_UINT8;   /* lent, perhaps */
   int64_t numel = layout_numel(&t->at);
@@ -403,6 +397,16 @@ bool heed_read (heed_tensor *t, heed_type type, void *data) {
     return copy(t->cx, tensor_where(t), view_data(t, type, data), from);
   memcpy(data, view_of(t).data, (size_t)numel * scalar_sizes[type]);
   return true;
+}
+
+
+bool heed_read (heed_tensor *t, heed_type type, void *data) {
+  if (t == NULL || !check_data(t, "read", type, data) || !capture_value(t)) return false;
+  if (!tensor_materialize(t)) return false;
+  if (layout_numel(&t->at) == 0) return true;
+  if (!tensor_where(t)->host) return download(t, type, data);
+  if (!core_reaches(t->cx, tensor_where(t))) return capture_read(t, type, data);
+  return read_host(t, type, data) && !core_lost(t->cx, "read");
 }
 
 

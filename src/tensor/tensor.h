@@ -39,6 +39,9 @@ static inline device *tensor_where (const heed_tensor *t) {
 heed_tensor *tensor_on (heed_context *cx, storage *s, heed_type type, const layout *at);
                                           /* one more owner of s */
 heed_tensor *tensor_view (heed_tensor *t, const layout *at);     /* of t's storage, no graph */
+/* Checks what a host gave, and makes the layout of it. */
+bool tensor_check (heed_context *cx, const char *function, heed_type type, int rank,
+                   const int64_t *size, layout *at);
 heed_tensor *tensor_lend (heed_context *cx, device *where, heed_type type, int rank,
                           const int64_t *size, void *data, void (*release) (void *, void *),
                           void *self);               /* checks as heed_lend does */

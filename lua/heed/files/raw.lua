@@ -89,6 +89,16 @@ function raw.read(file, at, n)
 end
 
 
+---Maps an open file: tensors of it are views, which are read when they are used. Booleans, integers
+---that become int64, and what does not stand at a multiple of its size are read all the same.
+---@param file heed.core.file
+---@param path string
+function raw.map(file, path)
+  local done, why = core.map_file(file, path)
+  if not done then refuse.with("%s", why) end
+end
+
+
 ---Makes a tensor of an array in an open file, on the CPU.
 ---@param file heed.core.file
 ---@param at integer offset of its first byte
