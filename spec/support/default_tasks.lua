@@ -144,9 +144,23 @@ cases["heed.plot.heat.min"].value, cases["heed.plot.heat.max"].value = 1, 7
 -- Gnuplot's curve is smooth, the terminal's is not.
 class("heed.plot.curve", function(o)
   local picture = plot.curve(IDS:to("float32"):sin(), o)
-  return picture:text(true, 60), picture.series[1].smooth
+  return picture:text(true, 60), picture.lines[1][1].series[1].smooth
 end, {every = 2, smooth = 20})
 cases["heed.plot.curve.smooth"].value = 200 // 50
+class("heed.plot.hist", function(o) return plot.hist(HEAT[2], o):text(true, 60) end,
+      {bins = 3, max = 9, min = 0})
+cases["heed.plot.hist.min"].value, cases["heed.plot.hist.max"].value = 3, 7
+class("heed.plot.scatter", function(o)
+  o.classes = {2, 4}
+  return plot.scatter(HEAT[1], HEAT[2], o):text(true, 60)
+end, {labels = {[2] = "a"}})
+cases["heed.plot.scatter.labels"].value = {[2] = "2", [4] = "4"}
+local HEADS <const> = heed.arange(24):view(3, 2, 4)
+class("heed.plot.grid", function(o) return plot.grid(HEADS, o):text(true, 60) end,
+      {across = 1, max = 30, min = 0, titles = {"a", "b", "c"}})
+cases["heed.plot.grid.titles"].value = {"[1]", "[2]", "[3]"}
+cases["heed.plot.grid.across"].value = 2
+cases["heed.plot.grid.min"].value, cases["heed.plot.grid.max"].value = 1, 24
 cases["Plot:text.colour"] = {function(value) return plot.heat(HEAT):text(value, 60) end, true,
                              value = tostring(plot.heat(HEAT)):find("\27", 1, true) ~= nil}
 cases["Plot:text.colour"][2] = not cases["Plot:text.colour"].value

@@ -4,6 +4,7 @@
 ---@type table<string, string[]>
 local synonyms = {
   ["autoregressive"] = {"generate"},
+  ["bar chart"] = {"plot.bars"},
   ["beam search"] = {"beams"},
   ["causal mask"] = {"mask.causal"},
   ["checkpointing"] = {"checkpoint"},
@@ -27,6 +28,7 @@ local synonyms = {
   ["grouped query attention"] = {"kv_heads"},
   ["heat map"] = {"plot.heat"},
   ["heatmap"] = {"plot.heat"},
+  ["histogram"] = {"plot.hist", "bincount"},
   ["lazy loading"] = {"load"},
   ["memory map"] = {"load"},
   ["mmap"] = {"load"},

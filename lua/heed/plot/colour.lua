@@ -29,17 +29,6 @@ function colour.at(t)
 end
 
 
----The position of a value between two bounds, from 0 to 1; the middle if they are equal.
----@param value number not NaN
----@param min number
----@param max number
----@return number
-function colour.position(value, min, max)
-  if max <= min then return 0.5 end
-  return math.max(0, math.min(1, (value - min) / (max - min)))
-end
-
-
 ---Whether text on this colour should be dark.
 ---@param rgb integer[]
 ---@return boolean

@@ -6,35 +6,82 @@
 local Script = require "heed.plot.script"
 local colour = require "heed.plot.colour"
 local core = require "heed.core"
+local ink = require "heed.plot.ink"
 
 local gnuplot = {}
 
 local MARGIN, GAP = 12, 26
+local TITLE = 28             -- the height of the title above all panels
 local MAX_PIXELS = 20000     -- of a side; larger pictures would need gigabytes
 
 local painters = {
-  curve = require "heed.plot.gnuplot_curve",
+  chart = require "heed.plot.gnuplot_chart",
   heat = require "heed.plot.gnuplot_heat",
 }
 
 
--- Places panels from left to right with their upper edges on one line; curves become as high as
--- the highest panel.
-local function layout(panels)
-  local boxes, left, above, height, bottom = {}, MARGIN, 0, 0, 0
-  for k, panel in ipairs(panels) do
-    local box = painters[panel.kind].measure(panel)
-    boxes[k] = box
-    box.left = left + box.before + (k > 1 and GAP or 0)
-    left = box.left + box.width + box.behind
-    above, height = math.max(above, box.above), math.max(height, box.height)
+-- The size of each panel of each line; the charts of a line become as high as its highest panel.
+local function measured(lines)
+  local boxes = {}
+  for l, panels in ipairs(lines) do
+    local height = 0
+    boxes[l] = {}
+    for c, panel in ipairs(panels) do
+      local box = painters[panel.kind].measure(panel)
+      boxes[l][c], height = box, math.max(height, box.height)
+    end
+    for c, panel in ipairs(panels) do
+      if panel.kind == "chart" then boxes[l][c].height = height end
+    end
   end
-  for k, box in ipairs(boxes) do
-    box.top = MARGIN / 2 + above
-    if panels[k].kind == "curve" then box.height = height end
-    bottom = math.max(bottom, box.top + box.height + box.below)
+  return boxes
+end
+
+
+-- Gives all boxes of a column one left edge; returns where the last column ends.
+local function place_columns(boxes)
+  local columns = {}
+  for _, line in ipairs(boxes) do
+    for c, box in ipairs(line) do
+      local column = columns[c] or {before = 0, behind = 0}
+      columns[c] = column
+      column.before = math.max(column.before, box.before)
+      column.behind = math.max(column.behind, box.width + box.behind)
+    end
   end
-  return boxes, math.ceil(left + MARGIN / 2), math.ceil(bottom + MARGIN / 2)
+  local right = MARGIN - GAP
+  for c, column in ipairs(columns) do
+    for _, line in ipairs(boxes) do
+      if line[c] then line[c].left = right + GAP + column.before end
+    end
+    right = right + GAP + column.before + column.behind
+  end
+  return right
+end
+
+
+-- Gives all boxes of a line one upper edge; returns where the last line ends.
+local function place_lines(boxes, top)
+  local bottom = top
+  for l, line in ipairs(boxes) do
+    local above, start = 0, bottom + (l > 1 and GAP / 2 or 0)
+    for _, box in ipairs(line) do above = math.max(above, box.above) end
+    for _, box in ipairs(line) do
+      box.top = start + above
+      bottom = math.max(bottom, box.top + box.height + box.below)
+    end
+  end
+  return bottom
+end
+
+
+-- Places panels from left to right and from top to bottom, below the title.
+local function layout(picture)
+  local boxes = measured(picture.lines)
+  local right = place_columns(boxes)
+  local bottom = place_lines(boxes, MARGIN / 2 + (picture.title and TITLE or 0))
+  local title = picture.title and ink.width(picture.title) * 9 + MARGIN or 0
+  return boxes, math.ceil(math.max(right, title) + MARGIN / 2), math.ceil(bottom + MARGIN / 2)
 end
 
 
@@ -56,14 +103,13 @@ end
 
 
 ---The script that draws a picture.
----@param picture table
+---@param picture heed.Plot
 ---@param format "png"|"svg"
 ---@param output string a path without control characters
 ---@return string? script nil if the picture is too large
 ---@return string? message
 function gnuplot.script(picture, format, output)
-  local panels = picture.panels or {picture}
-  local boxes, width, height = layout(panels)
+  local boxes, width, height = layout(picture)
   local w, h = width * scales[format], height * scales[format]
   if math.max(w, h) > MAX_PIXELS then
     return nil, ("a picture of %d x %d pixels is too large"):format(w, h)
@@ -73,10 +119,13 @@ function gnuplot.script(picture, format, output)
   script:add(terminals[format], w, h)
   script:add("set output %s", Script.quote(output))
   script:add "set multiplot"
-  for k, panel in ipairs(panels) do
-    script:add "reset"
-    script:add("set palette defined (%s)", palette())
-    painters[panel.kind].add(script, panel, boxes[k], "$panel" .. k)
+  for l, panels in ipairs(picture.lines) do
+    for c, panel in ipairs(panels) do
+      script:add "reset"
+      if l + c == 2 then script:title({left = MARGIN, top = MARGIN / 2 + TITLE}, picture.title) end
+      script:add("set palette defined (%s)", palette())
+      painters[panel.kind].add(script, panel, boxes[l][c], ("$panel%d_%d"):format(l, c))
+    end
   end
   script:add "unset multiplot; unset output"
   return table.concat(script, "\n") .. "\n"

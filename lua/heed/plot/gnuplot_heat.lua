@@ -1,6 +1,7 @@
 -- Heat maps for gnuplot: square cells, text in them, and a scale at their side.
 
 local Script = require "heed.plot.script"
+local axis = require "heed.plot.axis"
 local colour = require "heed.plot.colour"
 local ink = require "heed.plot.ink"
 
@@ -43,30 +44,8 @@ function heat.measure(panel)
 end
 
 
--- Ticks of an axis, labels or numbers, as far apart as they need to be legible.
-local function add_ticks(script, axis, texts, n, rotated)
-  local ticks, step = {}, 1
-  if not texts and n > 20 then step = math.tointeger(Script.step(n, 8)) end
-  for k = step, n, step do
-    local text = texts and texts[k]:gsub("%%", "%%%%") or tostring(k)     -- labels are formats
-    ticks[#ticks + 1] = ("%s %d"):format(quote(text), k)
-  end
-  script:add("set %stics (%s) scale 0 nomirror %s font ',10' tc rgb '%s'", axis,
-    table.concat(ticks, ", "), rotated and "rotate by 90 right" or "norotate",
-    texts and Script.INK or Script.PALE)
-end
-
-
--- gnuplot needs bounds that differ.
-local function scale_bounds(panel)
-  if panel.max > panel.min then return panel.min, panel.max end
-  local margin = math.max(0.5, math.abs(panel.min) / 2)
-  return panel.min - margin, panel.max + margin
-end
-
-
 local function add_scale(script, panel, box)
-  local low, high = scale_bounds(panel)
+  local low, high = axis.widened(panel.scale, 0)
   script:add("set cbrange [%s:%s]", number(low), number(high))
   script:add("set colorbox user origin screen %s, screen %s size screen %s, screen %s noborder",
     script:x(box.left + box.width + 10), script:y(box.top + box.height),
@@ -88,7 +67,7 @@ end
 local function text_colour(panel, i, j)
   local value = panel.values[i][j]
   if value ~= value then return Script.PALE end
-  local light = colour.is_light(colour.at(colour.position(value, panel.min, panel.max)))
+  local light = colour.is_light(colour.at(axis.within(panel.scale, value)))
   return light and "#1a1a1a" or "#ffffff"
 end
 
@@ -105,11 +84,12 @@ end
 
 
 local function add_data(script, panel, name)
+  local least, most = panel.scale.min, panel.scale.max
   script:add("%s << EOD", name)
   for i = 1, panel.height do
     for j = 1, panel.width do
       local value = panel.values[i][j]
-      if value == value then value = math.max(panel.min, math.min(panel.max, value)) end
+      if value == value then value = math.max(least, math.min(most, value)) end
       script:add("%d %d %s", j, i, number(value))
     end
   end
@@ -142,8 +122,8 @@ function heat.add(script, panel, box, name)
   script:title(box, panel.title)
   script:add("set xrange [0.5:%d.5]; set yrange [%d.5:0.5]", panel.width, panel.height)
   script:add "unset border; unset key"
-  add_ticks(script, "x", panel.columns, panel.width, box.rotated)
-  add_ticks(script, "y", panel.rows, panel.height, false)
+  script:places("x", panel.columns, panel.width, box.rotated)
+  script:places("y", panel.rows, panel.height, false)
   add_scale(script, panel, box)
   for i = 1, panel.cells and panel.height or 0 do
     for j = 1, panel.width do add_text(script, panel, i, j, box) end

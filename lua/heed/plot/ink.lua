@@ -97,6 +97,14 @@ function ink.add_text(block, text, codes)
 end
 
 
+---Makes a block as wide as given, if it is narrower.
+function ink.widen(block, n)
+  local more = math.max(0, n - block.width)
+  for i, line in ipairs(block) do block[i] = line .. (" "):rep(more) end
+  block.width = block.width + more
+end
+
+
 ---Two blocks beside each other.
 function ink.beside(a, b, gap)
   local joined = {width = a.width + gap + b.width}

@@ -57,6 +57,24 @@ function Script:add(format, ...)
 end
 
 
+---Ticks at places 1 to n of an axis: labels, or numbers as far apart as they need to be legible.
+---@param axis "x"|"y"
+---@param texts? string[]
+---@param n integer
+---@param rotated? boolean
+function Script:places(axis, texts, n, rotated)
+  local ticks, step = {}, 1
+  if not texts and n > 20 then step = math.tointeger(Script.step(n, 8)) end
+  for k = step, n, step do
+    local text = texts and texts[k]:gsub("%%", "%%%%") or tostring(k)     -- labels are formats
+    ticks[#ticks + 1] = ("%s %d"):format(Script.quote(text), k)
+  end
+  self:add("set %stics (%s) scale 0 nomirror %s font ',10' tc rgb '%s'", axis,
+    table.concat(ticks, ", "), rotated and "rotate by 90 right" or "norotate",
+    texts and Script.INK or Script.PALE)
+end
+
+
 -- gnuplot's screen runs from 0 to 1, and upwards.
 function Script:x(pixels) return Script.number(pixels / self.width) end
 function Script:y(pixels) return Script.number(1 - pixels / self.height) end

@@ -4,36 +4,58 @@ local ink = require "heed.plot.ink"
 
 local terminal = {}
 
-local GAP = 3
-local MIN_CURVE = 30     -- columns below which a curve begins a new line
+local GAP <const> = 3
+local MIN_CHART <const> = 30     -- columns below which a chart begins a new line
 
 local painters = {
-  curve = require "heed.plot.terminal_curve",
+  chart = require "heed.plot.terminal_chart",
   heat = require "heed.plot.terminal_heat",
 }
 
 
--- Draws a panel as a block into the columns that are left; nil if it needs more. The width of a
--- heat map is fixed, a curve adapts to the columns.
-local function block_for(panel, in_colour, available, left)
-  if panel.kind == "curve" then
-    return left >= MIN_CURVE and painters.curve(panel, in_colour, left) or nil
+-- The blocks of a line: the width of a heat map is fixed, and charts share what is left. Where that
+-- is too little, each may be as wide as the terminal.
+local function blocks_of(panels, in_colour, available)
+  local blocks, charts, left = {}, 0, available - GAP * (#panels - 1)
+  for k, panel in ipairs(panels) do
+    if panel.kind == "chart" then charts = charts + 1
+    else
+      blocks[k] = painters.heat(panel, in_colour, available)
+      left = left - blocks[k].width
+    end
   end
-  local block = painters[panel.kind](panel, in_colour, available)
-  return block.width <= left and block or nil
+  local share = charts > 0 and left // charts or 0
+  if share < MIN_CHART then share = available end
+  for k, panel in ipairs(panels) do
+    blocks[k] = blocks[k] or painters.chart(panel, in_colour, share)
+  end
+  return blocks
 end
 
 
-local function block_rows(panels, in_colour, available)
+-- Gives the blocks of a column one width, if all lines fit then.
+local function align(lines, available)
+  local widths, full = {}, -GAP
+  for _, blocks in ipairs(lines) do
+    for c, block in ipairs(blocks) do widths[c] = math.max(widths[c] or 0, block.width) end
+  end
+  for _, width in ipairs(widths) do full = full + width + GAP end
+  if full > available then return end
+  for _, blocks in ipairs(lines) do
+    for c, block in ipairs(blocks) do ink.widen(block, widths[c]) end
+  end
+end
+
+
+-- Blocks beside each other, in as many rows as they need.
+local function joined(blocks, available)
   local done, current = {}, nil
-  for _, panel in ipairs(panels) do
-    local left = current and available - current.width - GAP
-    local block = current and block_for(panel, in_colour, available, left)
-    if block then
+  for _, block in ipairs(blocks) do
+    if current and current.width + GAP + block.width <= available then
       current = ink.beside(current, block, GAP)
     else
       done[#done + 1] = current
-      current = painters[panel.kind](panel, in_colour, available)
+      current = block
     end
   end
   done[#done + 1] = current
@@ -42,17 +64,25 @@ end
 
 
 ---Draws a picture.
----@param picture table
+---@param picture heed.Plot
 ---@param in_colour boolean 24-bit colour and braille, or ASCII
 ---@param available integer columns of the terminal
 ---@return string
 function terminal.draw(picture, in_colour, available)
-  local lines = {}
-  for b, block in ipairs(block_rows(picture.panels or {picture}, in_colour, available)) do
-    if b > 1 then lines[#lines + 1] = "" end
-    for _, line in ipairs(block) do lines[#lines + 1] = (line:gsub(" +$", "")) end
+  local lines, texts = {}, {}
+  for l, panels in ipairs(picture.lines) do lines[l] = blocks_of(panels, in_colour, available) end
+  align(lines, available)
+  if picture.title then
+    local title = ink.cut(picture.title, available)
+    texts[1] = in_colour and ink.paint("1", title) or title
   end
-  return table.concat(lines, "\n")
+  for _, blocks in ipairs(lines) do
+    for _, block in ipairs(joined(blocks, available)) do
+      if #texts > 0 then texts[#texts + 1] = "" end
+      for _, line in ipairs(block) do texts[#texts + 1] = (line:gsub(" +$", "")) end
+    end
+  end
+  return table.concat(texts, "\n")
 end
 
 

@@ -1,6 +1,8 @@
 -- Draws heat maps as text: coloured cells, or shades of ASCII on a terminal without colours.
 
+local axis = require "heed.plot.axis"
 local colour = require "heed.plot.colour"
+local heads = require "heed.plot.heads"
 local ink = require "heed.plot.ink"
 
 local paint, width = ink.paint, ink.width
@@ -8,7 +10,6 @@ local paint, width = ink.paint, ink.width
 local SHADES = ".:-=+*#%@"     -- a space stands for a blank cell
 local MAX_ROWS = 64            -- lines; more are averaged
 local MAX_LABEL = 16           -- columns
-local MAX_HEAD = 12            -- lines, or columns
 
 
 -- Fitting a map to the terminal.
@@ -35,7 +36,7 @@ local function pooled(panel, h, w)
     values[#values + 1] = line
   end
   return {
-    values = values, height = #values, width = #values[1], min = panel.min, max = panel.max,
+    values = values, height = #values, width = #values[1], scale = panel.scale,
     rows = h == 1 and panel.rows or nil, columns = w == 1 and panel.columns or nil,
     title = panel.title, note = ("a cell is the mean of %d x %d"):format(h, w),
   }
@@ -69,7 +70,7 @@ local function fit(panel, in_colour, available)
   local w = -(-panel.width // (free // cell))
   if h > 1 or w > 1 then panel = pooled(panel, h, w) end
   local head = panel.columns and ink.longest(panel.columns) + 1 or 0
-  if head > cell and head <= MAX_HEAD and panel.width * head <= free then cell = head end
+  if head > cell and head <= heads.MOST and panel.width * head <= free then cell = head end
   return panel, cell, margin
 end
 
@@ -83,7 +84,7 @@ end
 
 
 local function ascii_cell(panel, value, text, marked, cell)
-  local mark = value == value and shade(colour.position(value, panel.min, panel.max)) or " "
+  local mark = value == value and shade(axis.within(panel.scale, value)) or " "
   if not text then return cell > 2 and mark:rep(cell - 1) .. " " or mark:rep(cell) end
   local framed = marked and "[" .. text .. "]" or " " .. text .. " "
   return mark:rep(cell - width(framed)) .. framed
@@ -108,7 +109,7 @@ end
 
 local function colour_cell(panel, value, text, marked, cell)
   if value ~= value then return blank_cell(text, marked, cell) end
-  local rgb = colour.at(colour.position(value, panel.min, panel.max))
+  local rgb = colour.at(axis.within(panel.scale, value))
   if not text or text == "" then return paint(ink.back(rgb), (" "):rep(cell)) end
   if marked then return marked_cell(rgb, text, cell) end
   local front = colour.is_light(rgb) and {20, 20, 20} or {255, 255, 255}
@@ -117,31 +118,6 @@ end
 
 
 -- Lines.
-
--- Line k of the labels above the columns, which run downwards and end on line `tall`.
-local function head_line(panel, k, tall, cell)
-  local letters = {}
-  for j, head in ipairs(panel.columns) do
-    letters[j] = ink.centre(ink.letter(head, k - tall + math.min(tall, width(head))), cell)
-  end
-  return table.concat(letters)
-end
-
-
-local function add_heads(block, panel, cell, margin)
-  if not panel.columns then return end
-  local tall, full = ink.longest(panel.columns), margin + panel.width * cell
-  if tall < cell then
-    local heads = {}
-    for j, head in ipairs(panel.columns) do heads[j] = ink.centre(head, cell) end
-    return ink.add(block, (" "):rep(margin) .. table.concat(heads), full)
-  end
-  tall = math.min(tall, MAX_HEAD)
-  for k = 1, tall do
-    ink.add(block, (" "):rep(margin) .. head_line(panel, k, tall, cell), full)
-  end
-end
-
 
 local function add_line(block, panel, i, in_colour, cell, margin)
   local draw, line = in_colour and colour_cell or ascii_cell, {}
@@ -155,14 +131,8 @@ local function add_line(block, panel, i, in_colour, cell, margin)
 end
 
 
-local function scale_text(panel)
-  local span = panel.max - panel.min
-  return ink.short(panel.min, span), ink.short(panel.max, span)
-end
-
-
 local function add_scale(block, panel, in_colour, margin, steps)
-  local low, high = scale_text(panel)
+  local low, high = axis.ends(panel.scale)
   local parts = {}
   for k = 1, steps do
     local t = (k - 1) / (steps - 1)
@@ -181,7 +151,7 @@ end
 return function(panel, in_colour, available)
   local cell, margin
   panel, cell, margin = fit(panel, in_colour, available)
-  local low, high = scale_text(panel)
+  local low, high = axis.ends(panel.scale)
   local ends = margin + #low + #high + 2
   local steps = math.min(#SHADES, available - ends)
   local note = panel.note and math.min(width(panel.note), available) or 0
@@ -189,7 +159,7 @@ return function(panel, in_colour, available)
     width = math.max(margin + panel.width * cell, note, steps > 1 and ends + steps or 0),
   }
   if panel.title then ink.add_text(block, panel.title, in_colour and "1") end
-  add_heads(block, panel, cell, margin)
+  if panel.columns then heads.add(block, panel.columns, cell, margin) end
   for i = 1, panel.height do add_line(block, panel, i, in_colour, cell, margin) end
   if steps > 1 then add_scale(block, panel, in_colour, margin, steps) end
   if panel.note then ink.add_text(block, panel.note) end
