@@ -175,6 +175,7 @@ local PAGES = {
   ["README.md"] = 2, ["docs/attention.md"] = 2, ["docs/embedding.md"] = 1,
   ["docs/from-pytorch.md"] = 1, ["docs/gpu.md"] = 1, ["docs/howto.md"] = 15,
   ["docs/memory.md"] = 2, ["docs/numbers.md"] = 1, ["docs/operations.md"] = 0,
+  ["docs/models.md"] = 1,
   ["docs/tokenizers.md"] = 2,
   ["docs/tour.md"] = 6, ["docs/training.md"] = 3, ["docs/transformers.md"] = 6,
 }

@@ -133,6 +133,7 @@ heed.optim = require "heed.optim"
 heed.plot = require "heed.plot"
 heed.position = require "heed.position"
 heed.tasks = require "heed.tasks"
+heed.models = require "heed.models"
 heed.tokenizer = require "heed.tokenizer"
 heed.accuracy = require "heed.data".accuracy
 heed.capture = require "heed.capture".capture

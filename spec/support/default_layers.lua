@@ -73,7 +73,11 @@ end, 4, value = false}
 class("heed.transformer.options", function(o)
   return shown(nn.EncoderLayer(4, 2, 8, o), TINY)
 end, {norm = "pre", norm_type = {is = "layer", to = "rms"}, eps = {is = 1e-5, to = 1.1e-5},
-      activation = "gelu", bias = false, dropout = 0.5, residual_scale = 2})
+      activation = "gelu", bias = false, dropout = 0.5, residual_scale = 2, branch_scale = 2})
+class("heed.models.load.options", function(o)
+  local m = assert(require("heed.models").load("spec/golden/models/qwen2", o))
+  return {m.embed.weight.device, m.embed.weight.dtype}
+end, {device = {is = "cpu", to = "none"}, dtype = {is = "bfloat16", to = "float32"}})
 class("heed.Encoder.options", function(o)
   return shown(nn.Encoder(4, 2, 2, o), X)
 end, {hidden = {is = 16, to = 8}, final_norm = {is = false, to = true}, layer_dropout = 0.9})

@@ -87,6 +87,26 @@ local function check_features(who, x)
 end
 
 
+---Whether the frequencies of these options depend on how many positions there are.
+---@param o heed.position.rope
+---@return boolean
+function rope.depends_on_length(o)
+  return scaled.depends_on_length(o.scaling)
+end
+
+
+---What of a number of positions the frequencies of these options depend on, 0 where it is nothing.
+---@param D integer columns
+---@param o heed.position.rope ones that `rope` took
+---@param length integer
+---@return integer
+function rope.reach(D, o, length)
+  local fraction, base = scaled.plain("rope", o)
+  local n = rotated_columns("rope", D, fraction)
+  return scaled.rule("rope", n // 2, base, o.scaling, o.max_position_embeddings):reach(length)
+end
+
+
 ---Rotates each pair of columns by position times frequency, so that products of queries and keys
 ---tell how far apart they stand: Su et al. 2021, 3.2. 16-bit types are computed in float32.
 ---@param x heed.Tensor (B, H, T, D), (B, T, D) or (T, D)

@@ -264,6 +264,17 @@ local function way_of(who, scaling)
 end
 
 
+---Whether the frequencies that a table asks for depend on how many positions there are.
+---@param scaling? table one that `rule` took
+---@return boolean
+function scaled.depends_on_length(scaling)
+  if type(scaling) ~= "table" or rawequal(scaling, json.null) then return false end
+  local name = scaling.rope_type or scaling.type
+  local way = type(name) == "string" and rawget(ways, name)
+  return way and way.length ~= nil or false
+end
+
+
 -- The options that a way reads, as they were given.
 local function read(who, way, given, most)
   local known = {}

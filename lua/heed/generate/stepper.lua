@@ -8,8 +8,10 @@ local Cache = require "heed.nn.cache"
 local core = require "heed.core"
 local heed = require "heed"
 local Module = require "heed.nn.module"
+local MultiHeadAttention = require "heed.nn.multihead"
 local options = require "heed.internal.options"
 local rng = require "heed.internal.rng"
+local rope = require "heed.attention.rope"
 
 local fail, kind = heed.fail, options.kind
 
@@ -92,6 +94,29 @@ function Stepper.new(model, prompt, o, copies)
 end
 
 
+-- The layers whose rope may turn all keys anew where the number of positions grows.
+local function turning_layers(model)
+  local list = {}
+  if not Module.is(model) then return list end
+  for module in model:modules() do
+    local is_attention = rawequal(getmetatable(module), MultiHeadAttention)
+    if is_attention and rope.depends_on_length(module.rope or {}) then list[#list + 1] = module end
+  end
+  return list
+end
+
+
+-- Whether the keys in the cache are turned by other angles than those with one more id.
+local function has_turned(self)
+  local longest = 0
+  for _, row in ipairs(self.rows or {}) do longest = math.max(longest, #row) end
+  for _, layer in ipairs(self.turning) do
+    if not layer:turns_alike(longest - 1, longest) then return true end
+  end
+  return false
+end
+
+
 -- The last ids of each row, as many as the window has; the rows, and whether all of them fit.
 local function within(self, rows)
   local cut, whole = {}, true
@@ -145,12 +170,14 @@ end
 ---@return heed.Tensor logits (R, V)
 function Stepper:begin(rows)
   rows = within(self, rows)
+  self.turning = self.cache and self.cache:length() == 0 and turning_layers(self.model) or {}
   local logits = last_logits(self, rows)
   if self.cache and self.cache:length() == 0 then
     fail("generate: a model that passes its cache on to its layers expected, the cache is empty; "
          .. "or cache = false, which computes everything for each id")
   end
-  self.rows = (self.window or not (self.cache and self.checks == 0)) and rows
+  local complete = self.cache and self.checks == 0 and #self.turning == 0
+  self.rows = (self.window or not complete) and rows
   return logits
 end
 
@@ -193,7 +220,7 @@ local function compare(self, logits)
   end
   if self.own then agreed[self.model] = self.lengths end
   self.checks = self.checks - 1
-  if self.checks == 0 and not self.window then self.rows = false end
+  if self.checks == 0 and not self.window and #self.turning == 0 then self.rows = false end
 end
 
 
@@ -207,6 +234,10 @@ function Stepper:step(ids)
     self.cache = whole and self.cache       -- its keys stand at positions that the window leaves
   end
   if not self.cache then return last_logits(self, self.rows) end
+  if has_turned(self) then
+    self.cache:truncate(0)
+    return last_logits(self, self.rows)
+  end
   local t = self.prompt:tensor(ids):unsqueeze(2)
   local logits = checked(call(self, t), t):select(2, 1)
   if self.checks > 0 then compare(self, logits) end

@@ -316,7 +316,7 @@ local function computed_bias(who, f, other)
 end
 
 
--- The layer's own mask, bias, sink and dropout.
+-- The layer's own mask, bias, scale, softcap, sink and dropout.
 local function add_own(call, layer)
   local o, mask, bias, sink = call.options, layer.mask, layer.position_bias, layer.sink
   if mask then o.mask = both(mask, o.mask) end
@@ -331,6 +331,8 @@ local function add_own(call, layer)
     end
     o.sink = sink
   end
+  if o.scale == nil then o.scale = layer.scale or nil end
+  if o.softcap == nil then o.softcap = layer.softcap or nil end
   if o.dropout == nil and layer.dropout ~= 0 and layer.training then o.dropout = layer.dropout end
 end
 
@@ -341,7 +343,8 @@ end
 ---@param k heed.Tensor (B, Hk, S, D)
 ---@param v heed.Tensor (B, Hk, S, Dv)
 ---@param run fun(q: heed.Tensor, k: heed.Tensor, v: heed.Tensor, o: table): heed.Tensor, ...
----@param own? heed.Module the layer, where it has a mask, position_bias, sink and dropout
+---@param own? heed.Module the layer, where it has a mask, position_bias, scale, softcap, sink and
+---dropout
 ---@return heed.Tensor z (B, H, T, Dv)
 ---@return heed.Tensor? weights (B, H, T, S)
 ---@return heed.Tensor? lse (B, H, T)

@@ -6,6 +6,7 @@
 --   post       x = norm(x + part(x))             Vaswani et al. 2017; so unless given
 --   pre        x = x + part(norm(x))             Xiong et al. 2020
 --   sandwich   x = x + out_norm(part(norm(x)))   Ding et al., CogView, 2021
+--   output     x = x + norm(part(x))             Liu et al., Swin Transformer V2, 2022
 
 local heed = require "heed"
 local extend = require "heed.nn.extend"
@@ -25,21 +26,30 @@ local block = {}
 
 
 ---@class heed.transformer.options
----@field norm? "post"|"pre"|"sandwich" where the norms stand: "post" unless given
+---@field norm? "post"|"pre"|"sandwich"|"output" where the norms stand: "post" unless given
 ---@field norm_type? "layer"|"rms"|function LayerNorm unless given; a function makes one: f(dim)
 ---@field eps? number of the norms, theirs unless given
 ---@field activation? string|function of the MLP: "relu" unless given; "swiglu" and its like too
 ---@field gated? boolean whether the MLP has a gate: any activation's
 ---@field bias? boolean of linear layers and norms; true unless given
+---@field attention_bias? boolean of attention's linear layers, where it differs
+---@field out_bias? boolean of attention's last one, where it differs from its others
+---@field mlp_bias? boolean of the MLP's linear layers, where it differs
 ---@field dropout? number of attention's weights, within the MLP, and of what each part adds; 0
 ---@field attention_dropout? number of attention's weights alone; `dropout` unless given
 ---@field residual_scale? number of x where a part is added: DeepNorm's alpha; 1
+---@field branch_scale? number of what a part adds; 1
+---@field parallel? boolean attention and MLP are made of the same x: B. Wang and A. Komatsuzaki
+---(2021), GPT-J; with norm "pre", and no context
 ---@field layer_scale? number first value of a learnt scale, for each feature, of what a part adds:
 ---LayerScale; none unless given
 ---@field kv_heads? integer as in nn.MultiHeadAttention, like what follows
 ---@field head_dim? integer
 ---@field value_dim? integer of each head's values
----@field qk_norm? boolean
+---@field qk_norm? boolean|function
+---@field qk_norm_all? boolean
+---@field scale? number of the scores
+---@field softcap? number
 ---@field sink? boolean
 ---@field gate? boolean of the heads' outputs
 ---@field memory? integer
@@ -49,14 +59,15 @@ local block = {}
 ---@field mask? heed.mask
 
 local LAYER = {
-  activation = any, attention_dropout = any, bias = true, dropout = 0, eps = any, gated = false,
-  layer_scale = any, norm = "post", norm_type = any, residual_scale = 1,
+  activation = any, attention_bias = any, attention_dropout = any, bias = true, branch_scale = 1,
+  dropout = 0, eps = any, gated = false, layer_scale = any, mlp_bias = any, norm = "post",
+  norm_type = any, parallel = false, residual_scale = 1,
 }
 
 -- Options of all attention layers, and of attention among x alone.
 local ATTENTION = {
-  gate = any, head_dim = any, kv_heads = any, memory = any, qk_norm = any, sink = any,
-  value_dim = any,
+  gate = any, head_dim = any, kv_heads = any, memory = any, out_bias = any, qk_norm = any,
+  qk_norm_all = any, scale = any, sink = any, softcap = any, value_dim = any,
 }
 local AMONG_X = {mask = any, position = any, position_bias = any, rope = any}
 
@@ -100,12 +111,23 @@ function block.new_norm(who, dim, o)
 end
 
 
--- Where the norms stand, which must be one of three words.
-local PLACES = {post = true, pre = true, sandwich = true}
+-- Where the norms stand, which must be one of four words.
+local PLACES = {output = true, post = true, pre = true, sandwich = true}
 
 local function check_place(who, norm)
   if PLACES[norm] then return norm end
   heed.fail("%s: unknown norm '%s'; %s", who, norm, options.hint(norm, options.names(PLACES)))
+end
+
+
+-- Refuses parts side by side where one needs what the other has added.
+local function check_parallel(who, o)
+  if not o.parallel then return false end
+  if o.norm ~= "pre" or o.cross then
+    heed.fail("%s: option parallel: norm = 'pre'%s expected, got %s", who,
+              o.cross and " and cross = false" or "", options.kind(o.norm))
+  end
+  return true
 end
 
 
@@ -121,7 +143,8 @@ end
 
 -- Attention with those of a layer's options that are named, and with others.
 local function new_attention(dim, heads, o, names, given)
-  given.bias, given.dropout = o.bias, o.attention_dropout
+  given.bias, given.dropout = o.attention_bias, o.attention_dropout
+  if given.bias == nil then given.bias = o.bias end
   if given.dropout == nil then given.dropout = o.dropout end
   for name in pairs(names) do given[name] = o[name] end
   return MultiHeadAttention(dim, heads, given)
@@ -134,12 +157,16 @@ function Layer:build(who, dim, heads, hidden, o)
   hidden = count(who, "hidden", hidden == nil and 4 * dim or hidden)
   self.dim, self.heads, self.hidden = dim, heads, hidden
   self.place = check_place(who, o.norm)
+  self.parallel = check_parallel(who, o)
   self.residual_scale = options.positive(who, "residual_scale", o.residual_scale)
+  self.branch_scale = options.positive(who, "branch_scale", o.branch_scale)
   self.attend = new_attention(dim, heads, o, block.joined(ATTENTION, AMONG_X), {})
   self.cross = o.cross
                and new_attention(dim, heads, o, ATTENTION, {context_dim = o.context_dim}) or false
+  local mlp_bias = o.mlp_bias
+  if mlp_bias == nil then mlp_bias = o.bias end
   self.mlp = MLP(dim, hidden, {
-    activation = o.activation, bias = o.bias, dropout = o.dropout, gated = o.gated,
+    activation = o.activation, bias = mlp_bias, dropout = o.dropout, gated = o.gated,
   })
   self:add_fields(who, dim, o)
   self.dropout = Dropout(o.dropout)
@@ -161,17 +188,27 @@ function Layer:add_fields(who, dim, o)
 end
 
 
--- The features with what part i adds, which a field names, and what else the part returns.
-function Layer:add(i, name, x, ...)
-  local who, fields, post = self.__name, FIELDS[i], self.place == "post"
-  local norm, out_norm, scale = part.of(who, self, fields.norm), self[fields.out_norm],
-                                self[fields.scale]
-  local y, weights = part.of(who, self, name)(post and x or norm(x), ...)
-  if out_norm then y = part.of(who, self, fields.out_norm)(y) end
+-- What part i, which a field names, adds to the features, and what else it returns.
+function Layer:branch(i, name, x, ...)
+  local who, fields, place = self.__name, FIELDS[i], self.place
+  local scale = self[fields.scale]
+  if place == "pre" or place == "sandwich" then x = part.of(who, self, fields.norm)(x) end
+  local y, weights = part.of(who, self, name)(x, ...)
+  local behind = place == "output" and "norm" or "out_norm"
+  if self[fields[behind]] then y = part.of(who, self, fields[behind])(y) end
   y = part.of(who, self, "dropout")(y)
   if scale then y = y * scale end
+  if self.branch_scale ~= 1 then y = y * self.branch_scale end
+  return y, weights
+end
+
+
+-- The features x with what part i adds, which is y.
+function Layer:joined(i, x, y)
   if self.residual_scale ~= 1 then x = x * self.residual_scale end
-  return post and norm(x + y) or x + y, weights
+  x = x + y
+  if self.place ~= "post" then return x end
+  return part.of(self.__name, self, FIELDS[i].norm)(x)
 end
 
 
@@ -189,8 +226,10 @@ end
 function Layer:without_context(who, causal, x, given, ...)
   check_features(who, self, x)
   local o = call.read(who, given, ...)
-  local y, weights = self:add(1, "attend", x, call.of_self(o, causal))
-  return call.results(self:add(2, "mlp", y), o, weights)
+  local y, weights = self:branch(1, "attend", x, call.of_self(o, causal))
+  y = self:joined(1, x, y)
+  if self.parallel then return call.results(y + self:branch(2, "mlp", x), o, weights) end
+  return call.results(self:joined(2, y, self:branch(2, "mlp", y)), o, weights)
 end
 
 
@@ -293,9 +332,12 @@ function DecoderLayer:forward(x, context, given, ...)
   local o, weights, cross_weights
   context, o = call.read_context("nn.DecoderLayer", context, given, ...)
   check_cached(self, context, o)
-  x, weights = self:add(1, "attend", x, call.of_self(o, true))
-  x, cross_weights = self:add(2, "cross", x, context, call.of_context(o))
-  return call.results(self:add(3, "mlp", x), o, weights, cross_weights)
+  local y
+  y, weights = self:branch(1, "attend", x, call.of_self(o, true))
+  x = self:joined(1, x, y)
+  y, cross_weights = self:branch(2, "cross", x, context, call.of_context(o))
+  x = self:joined(2, x, y)
+  return call.results(self:joined(3, x, self:branch(3, "mlp", x)), o, weights, cross_weights)
 end
 
 

@@ -181,6 +181,7 @@ LayerNorm.describe = sizes_of
 ---Divides by the root of the mean square over the last dimensions; the scale is learnt.
 ---@class heed.RMSNorm: heed.Module
 ---@field weight heed.Tensor|false
+---@field plus_one boolean whether the scale is 1 + weight
 ---@overload fun(shape: integer|integer[], options?: heed.RMSNorm.options): heed.RMSNorm
 local RMSNorm = extend("nn.RMSNorm", {init = 2, forward = 1})
 layers.RMSNorm = RMSNorm
@@ -189,21 +190,39 @@ layers.RMSNorm = RMSNorm
 ---@class heed.RMSNorm.options
 ---@field eps? number the type's precision unless given
 ---@field elementwise_affine? boolean without it there is no weight
+---@field plus_one? boolean the scale is 1 + weight, which begins as 0: Gemma's; 16-bit types are
+---scaled in float32 then
 
 ---@param shape integer|integer[] the last dimension, or several
 ---@param given? heed.RMSNorm.options
 function RMSNorm:init(shape, given)
-  local o = read("nn.RMSNorm", given, {eps = options.any, elementwise_affine = true})
+  local o = read("nn.RMSNorm", given, {
+    eps = options.any, elementwise_affine = true, plus_one = false,
+  })
+  if o.plus_one and not o.elementwise_affine then
+    heed.fail("nn.RMSNorm: option plus_one: there is no weight with elementwise_affine = false")
+  end
   self.shape = normalized_shape("nn.RMSNorm", shape)
   self.options = {eps = o.eps ~= nil and options.positive("nn.RMSNorm", "eps", o.eps) or nil}
-  self.weight = o.elementwise_affine and Parameter(heed.ones(self.shape))
+  local first = o.plus_one and heed.zeros or heed.ones
+  self.weight = o.elementwise_affine and Parameter(first(self.shape))
   self.bias = false                -- as in a LayerNorm, for models that take either
+  self.plus_one = o.plus_one
+end
+
+
+-- x normed and times 1 + weight, without rounding between.
+local function scaled_past_one(self, x)
+  local wide = x.dtype == "float64" and "float64" or "float32"
+  local weight = self.weight:to(wide) + 1
+  return rms_norm(x:to(wide), self.shape, weight, self.options):to(x.dtype)
 end
 
 
 ---@param x heed.Tensor (..., shape)
 ---@return heed.Tensor
 function RMSNorm:forward(x)
+  if self.plus_one and is_tensor(x) then return scaled_past_one(self, x) end
   return rms_norm(x, self.shape, self.weight or nil, self.options)
 end
 

@@ -36,15 +36,17 @@ function Projection:reset() end
 ---@field key heed.Linear
 ---@field value heed.Linear
 ---@field out heed.Linear
----@field query_norm heed.RMSNorm|false over each head's queries
----@field key_norm heed.RMSNorm|false
+---@field query_norm heed.Module|false over each head's queries, or over all
+---@field key_norm heed.Module|false
 ---@field position_bias heed.Bias|function|false
 ---@field sink heed.Tensor|false (heads)
 ---@field gate heed.Linear|false
 ---@field memory_keys heed.Tensor|false (kv_heads, memory, head_dim)
 ---@field memory_values heed.Tensor|false (kv_heads, memory, value_dim)
 ---@overload fun(dim: integer, heads: integer, options?: table): heed.MultiHeadAttention
-local MultiHeadAttention = extend("nn.MultiHeadAttention", {init = 3, forward = 3})
+local MultiHeadAttention = extend("nn.MultiHeadAttention", {
+  init = 3, forward = 3, turns_alike = 2,
+})
 
 local SELF <const> = "nn.MultiHeadAttention"
 local read_call = attending.reader(SELF, false)
@@ -57,8 +59,13 @@ local read_call = attending.reader(SELF, false)
 ---@field context_dim? integer features that keys are made of; `dim` unless given
 ---@field value_context_dim? integer features that values are made of; `context_dim` unless given
 ---@field out_dim? integer features of the output; `dim` unless given
----@field qk_norm? boolean root mean square norms over each head's queries and keys: M. Dehghani et
----al. (2023), "Scaling vision transformers to 22 billion parameters", section 2
+---@field qk_norm? boolean|function root mean square norms over each head's queries and keys:
+---M. Dehghani et al. (2023), "Scaling vision transformers to 22 billion parameters", section 2; a
+---function makes such a norm: f(features)
+---@field qk_norm_all? boolean these norms take all heads at once: OLMo Team (2025), "2 OLMo 2
+---Furious", section 2
+---@field scale? number of the scores, at every call; 1 / sqrt(head_dim) where it is not given
+---@field softcap? number of the scores, at every call
 ---@field rope? boolean|heed.position.rope rotary positions of queries and keys; or their options
 ---@field position? fun(q: heed.Tensor, k: heed.Tensor, offset: any): heed.Tensor, heed.Tensor
 ---called between projection and attention, with (B, H, T, D), (B, Hk, S, D) and where the first
@@ -76,12 +83,14 @@ local read_call = attending.reader(SELF, false)
 ---@field memory? integer how many learnt keys and values all queries attend to besides, whatever
 ---the masks: S. Sukhbaatar et al. (2019), "Augmenting self-attention with persistent memory"
 ---@field bias? boolean of the projections; true unless given
+---@field out_bias? boolean of the last projection, where it differs from the others
 ---@field dropout? number of the weights, while training; 0 unless given
 
 local OPTIONS = {
   bias = true, context_dim = any, dropout = 0, gate = false, head_dim = any, kv_heads = any,
-  mask = any, memory = 0, out_dim = any, position = any, position_bias = any, qk_norm = false,
-  rope = any, sink = false, value_context_dim = any, value_dim = any,
+  mask = any, memory = 0, out_bias = any, out_dim = any, position = any, position_bias = any,
+  qk_norm = any, qk_norm_all = false, rope = any, scale = any, sink = false, softcap = any,
+  value_context_dim = any, value_dim = any,
 }
 
 
@@ -164,6 +173,35 @@ local function read_bias(given)
 end
 
 
+-- A number above 0; false where it is not given.
+local function read_number(o, name)
+  local value = o[name]
+  if value == nil then return false end
+  if options.positive(SELF, "option " .. name, value) > 0 then return value end
+  heed.fail("%s: a number above 0 expected as option %s, got 0", SELF, name)
+end
+
+
+-- The norm of the queries, or keys, of so many heads.
+local function new_norm(o, heads)
+  local make = o.qk_norm
+  if make == nil or make == false then
+    if o.qk_norm_all then heed.fail("%s: option qk_norm_all: it goes with qk_norm", SELF) end
+    return false
+  end
+  local features = o.qk_norm_all and heads * o.head_dim or o.head_dim
+  if make == true then return layers.RMSNorm(features) end
+  local made = options.callable(SELF, "option qk_norm", make)(features)
+  return options.callable(SELF, "what qk_norm makes", made)
+end
+
+
+local function check_memory(o)
+  if not o.qk_norm_all or o.memory == 0 then return end
+  heed.fail("%s: option memory: not with qk_norm_all, whose norms take whole projections", SELF)
+end
+
+
 ---@param dim integer of the features
 ---@param heads integer
 ---@param given? heed.MultiHeadAttention.options
@@ -176,8 +214,11 @@ function MultiHeadAttention:init(dim, heads, given)
   self.head_dim, self.value_dim = o.head_dim, o.value_dim
   self.dropout = options.probability(SELF, "dropout", o.dropout)
   self:add_projections(dim, o)
-  self.query_norm = o.qk_norm and layers.RMSNorm(o.head_dim)
-  self.key_norm = o.qk_norm and layers.RMSNorm(o.head_dim)
+  check_memory(o)
+  self.query_norm = new_norm(o, heads)
+  self.key_norm = new_norm(o, o.kv_heads)
+  self.norms_all = o.qk_norm_all
+  self.scale, self.softcap = read_number(o, "scale"), read_number(o, "softcap")
   self.rope, self.position = read_rope(o.rope, o.head_dim), read_position(o)
   self.position_bias = read_bias(o.position_bias)
   self.mask = read_value("mask", o.mask, rule.is, "mask")
@@ -187,8 +228,9 @@ end
 
 -- PyTorch makes `out` first, whose bias is drawn before it becomes 0.
 function MultiHeadAttention:add_projections(dim, o)
-  local bias = {bias = o.bias}
-  local out = Linear(self.heads * o.value_dim, o.out_dim, bias)
+  local bias, out_bias = {bias = o.bias}, o.out_bias
+  if out_bias == nil then out_bias = o.bias end
+  local out = Linear(self.heads * o.value_dim, o.out_dim, {bias = out_bias})
   self.query = Projection(dim, self.heads * o.head_dim, bias)
   self.key = Projection(o.context_dim, o.kv_heads * o.head_dim, bias)
   self.value = Projection(o.value_context_dim, o.kv_heads * o.value_dim, bias)
@@ -265,6 +307,7 @@ end
 ---inputs, and sets all biases to 0: what PyTorch does. A module without a matrix of its own, in the
 ---place of a projection, draws its weights by its own method `reset`.
 function MultiHeadAttention:reset()
+  if parameter.is_hollow() then return end
   check_projections(self)
   local projections = {self.query, self.key, self.value}
   local rows = packed_rows(projections)
@@ -309,16 +352,24 @@ local function norm(self, name, x)
 end
 
 
+-- Projected queries or keys as (B, heads, T, D), normed where the layer has a norm for them.
+local function normed(self, name, norm_name, y, heads)
+  if not self[norm_name] then return split(name, y, heads) end
+  if not self.norms_all then return norm(self, norm_name, split(name, y, heads)) end
+  return split(name, norm(self, norm_name, part.result(SELF, name, y)), heads)
+end
+
+
 -- Queries (B, H, T, D), and keys and values (B, Hk, S, D), which a cache may hold.
 local function project(self, call)
   local stored, source = call.stored, call.context or call.x
-  local q = split("query", part.of(SELF, self, "query")(call.x), self.heads)
-  if self.query_norm then q = norm(self, "query_norm", q) end
+  local q = part.of(SELF, self, "query")(call.x)
+  q = normed(self, "query", "query_norm", q, self.heads)
   if stored then return q, stored.k, stored.v end
   if not call.context then check_self(self, call.x) end
-  local k = split("key", part.of(SELF, self, "key")(source), self.kv_heads)
+  local k = part.of(SELF, self, "key")(source)
   local v = part.of(SELF, self, "value")(call.values or source)
-  if self.key_norm then k = norm(self, "key_norm", k) end
+  k = normed(self, "key", "key_norm", k, self.kv_heads)
   return q, k, split("value", v, self.kv_heads)
 end
 
@@ -350,6 +401,37 @@ local function through_position(self, q, k, offset)
 end
 
 
+-- How many positions the keys in the cache were turned for, and how many there are now.
+local function lengths_at(call, at)
+  if call.cache.capacity then return 1, call.cache.capacity end
+  local before = heed.is_tensor(at) and at:narrow(-1, 1, 1):max():item() or at
+  return before, before + size_of(call.x, 2)
+end
+
+
+-- Refuses a step whose angles are others than those that the cache's keys were turned by.
+local function check_turned(self, call, at)
+  if not call.grows or not rope.depends_on_length(self.rope) or size_of(call.x, 2) == 0 then
+    return
+  end
+  local before, now = lengths_at(call, at)
+  if before == 0 or self:turns_alike(before, now) then return end
+  heed.fail("%s: option cache: at %d positions rope turns all keys by other angles than at %d; "
+            .. "call the model with all tokens and an empty cache", SELF, now, before)
+end
+
+
+---Whether rope turns the tokens of sequences of both lengths by the same angles: options `scaling`
+---may say otherwise.
+---@param before integer
+---@param now integer
+---@return boolean
+function MultiHeadAttention:turns_alike(before, now)
+  if not self.rope then return true end
+  return rope.reach(self.head_dim, self.rope, before) == rope.reach(self.head_dim, self.rope, now)
+end
+
+
 -- Tells queries and keys where they stand; keys of a context that a cache holds have been told.
 local function place(self, call, q, k)
   if not (self.rope or self.position) then
@@ -360,6 +442,7 @@ local function place(self, call, q, k)
   local at_q, at_k = attending.places(call, size_of(k, 3))
   if call.cache and not call.grows then check_place(self, call) end
   if self.position then return through_position(self, q, k, at_q) end
+  if call.cache then check_turned(self, call, at_q) end
   return rotate(q, self.rope, at_q), call.stored and k or rotate(k, self.rope, at_k)
 end
 

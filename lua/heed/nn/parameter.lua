@@ -29,6 +29,26 @@ local function mark(who, t, role)
 end
 
 
+-- Whether modules are made without values.
+local making = {hollow = false}
+
+
+---Calls `f(...)`, in which modules are made whose parameters have sizes, and neither values nor
+---memory: others take their places.
+---@param who string
+---@param f fun(...): ...
+---@param ... any
+---@return any ... what f returns
+function parameter.hollow(who, f, ...)
+  local on, back = {fields = {making, "hollow", true}}, {fields = {making, "hollow", false}}
+  return core.commit_during(who, on, back, f, ...)
+end
+
+
+---@return boolean
+function parameter.is_hollow() return making.hollow end
+
+
 ---A tensor that a module trains, with the values of `t`, which both share.
 ---@param t heed.Tensor
 ---@param given? {requires_grad: boolean} false for a frozen one
@@ -39,6 +59,7 @@ function parameter.Parameter(t, given, ...)
   if o.requires_grad and heed.is_tensor(t) and not FLOATS[t.dtype] then
     heed.fail("nn.Parameter: a float type expected, got %s; t:float(), or nn.Buffer(t)", t.dtype)
   end
+  if making.hollow then t = heed.empty({}, {device = t.device, dtype = t.dtype}):expand(t.shape) end
   local own = mark("nn.Parameter", t, "parameter")
   own:requires_grad_(o.requires_grad)
   return own
@@ -80,6 +101,7 @@ end
 ---@param name string "uniform_" or "normal_"
 ---@param ... number
 function parameter.draw(t, name, ...)
+  if making.hollow then return end
   local on_cpu = t.device == "cpu" and t or heed.empty_like(t, {device = "cpu"})
   heed.no_grad(on_cpu[name], on_cpu, ...)
   if on_cpu ~= t then heed.no_grad(t.copy_, t, on_cpu) end

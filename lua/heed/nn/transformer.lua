@@ -11,6 +11,7 @@ local initialise = require "heed.nn.initialise"
 local Linear = require("heed.nn.layers").Linear
 local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
+local parameter = require "heed.nn.parameter"
 local part = require "heed.nn.part"
 
 local any, count, joined = options.any, options.count, block.joined
@@ -21,7 +22,7 @@ local transformer = {EncoderLayer = block.EncoderLayer, DecoderLayer = block.Dec
 -- Layers one upon the other: the base class of Encoder and Decoder.
 local Stack = extend("nn.Stack", {})
 
-local STACK = {final_norm = any, hidden = any, layer_dropout = 0}
+local STACK = {each = any, final_norm = any, hidden = any, layer_dropout = 0}
 local ENCODER, DECODER = joined(block.ENCODER_LAYER, STACK), joined(block.DECODER_LAYER, STACK)
 
 
@@ -37,12 +38,12 @@ end
 
 -- Layers that begin as copies of the first: nobody but the first draws weights, as in PyTorch.
 local function copies(who, n, make)
-  local list = {make()}
+  local list = {make(1)}
   core.check_room(who, (n - 1.0) * bytes_of(list[1]), ("a stack of %d layers"):format(n))
   local generator = heed.rng_state()
   for i = 2, n do
-    list[i] = make()
-    list[i]:load_state(list[1]:state())
+    list[i] = make(i)
+    if not parameter.is_hollow() then list[i]:load_state(list[1]:state()) end
   end
   heed.rng_state(generator)
   return list
@@ -57,12 +58,22 @@ local function wants_norm(who, o)
 end
 
 
+-- The options of layer i: those of all, and those that option each gives.
+local function options_of(who, given, each, i)
+  if each == nil then return given end
+  local own = options.callable(who, "option each", each)(i)
+  if own == nil then return given end
+  if type(own) == "table" then return joined(given, own) end
+  heed.fail("%s: a table of options expected from option each, got %s", who, options.kind(own))
+end
+
+
 function Stack:build(who, LayerClass, dim, heads, n, o)
   self.dim, self.heads, self.cross = dim, heads, o.cross or false
   local given = joined(o)
   for name in pairs(STACK) do given[name] = nil end
-  self.layers = copies(who, count(who, "layers", n), function()
-    return LayerClass(dim, heads, o.hidden, given)
+  self.layers = copies(who, count(who, "layers", n), function(i)
+    return LayerClass(dim, heads, o.hidden, options_of(who, given, o.each, i))
   end)
   self.norm = wants_norm(who, o) and block.new_norm(who, dim, o)
   self.layer_dropout = options.probability(who, "layer_dropout", o.layer_dropout)
@@ -126,6 +137,8 @@ transformer.Encoder = Encoder
 ---@class heed.Encoder.options: heed.transformer.options
 ---@field hidden? integer width of the MLPs; 4 * dim unless given
 ---@field final_norm? boolean whether a norm follows the last layer; unless given, not with "post"
+---@field each? fun(i: integer): heed.transformer.options? what is different in layer i, such as its
+---mask or rope; the layers' weights have the same sizes
 ---@field layer_dropout? number how likely it is that a layer is left out, while training; 0
 
 ---@param dim integer of the features

@@ -1,0 +1,81 @@
+-- heed.models: models from directories, as published ones are kept.
+--
+--   local model = heed.models.load("a/model")
+--   local logits = model(ids)                        -- int64 (B, T), from 1
+--   local new = heed.generate(model, {5, 17, 3}, {max = 20})
+--
+-- config.json says which family a model is of (heed/models/FAMILY.lua) and how large; its tensors,
+-- in safetensors, become the model's parameters without a copy.
+
+local Config = require "heed.models.config"
+local families = require "heed.models.families"
+local heed = require "heed"
+local names = require "heed.models.names"
+local options = require "heed.internal.options"
+local parameter = require "heed.nn.parameter"
+local refuse = require "heed.internal.refuse"
+local weights = require "heed.models.weights"
+local whole = require "heed.files.whole"
+
+local fail, kind = heed.fail, options.kind
+
+local M = {}
+
+
+---@class heed.models.load.options
+---@field device? string where the model is; the default device unless given
+---@field dtype? string of its floating point tensors; the file's unless given
+
+local FLOATS <const> = {bfloat16 = true, float16 = true, float32 = true, float64 = true}
+
+
+-- A function that moves each tensor to its device and type before the next one is read.
+local function placing(o)
+  local device = o.device or heed.default_device()
+  return function(t)
+    if o.dtype and FLOATS[t.dtype] then t = t:to(o.dtype) end
+    return t:to(device)
+  end
+end
+
+
+-- Makes the model of a family; what its layers refuse, the file is at fault for.
+local function build(family, c, tensors)
+  local results = table.pack(pcall(parameter.hollow, "models.load", family.build, c, tensors))
+  if results[1] then return results[2] end
+  local why = results[2]
+  local message = type(why) == "string" and why:match("nn%.%u%w+: .*")
+  if not message then error(why, 0) end
+  refuse.with("config.json: %s", message)
+end
+
+
+local function load(path, o)
+  local c = Config.read(path)
+  local family = families.of(c)
+  local tensors = weights.read(path, placing(o))
+  local model = build(family, c, tensors)
+  names.assign(model, family.names, tensors)
+  return model:eval()
+end
+
+
+---Loads a model from its directory: config.json, and model.safetensors or its shards.
+---@param path string
+---@param given? heed.models.load.options
+---@return heed.CausalModel? model nil where the directory is refused
+---@return string? message
+function M.load(path, given, ...)
+  options.no_more("models.load", 2, ...)
+  whole.check_path("models.load", path)
+  local o = options.read("models.load", given, {device = options.any, dtype = options.any})
+  if o.dtype ~= nil and not FLOATS[o.dtype] then
+    fail("models.load: a floating point type expected as option dtype, got %s", kind(o.dtype))
+  end
+  local model, why = refuse.try(load, path, o)
+  if model then return model end
+  return nil, ("models.load: %s: %s"):format(path, why)
+end
+
+
+return options.strict("heed.models", M)

@@ -1,0 +1,141 @@
+-- A model of words, one after the other: ids become features, a stack of layers works on them, and
+-- a linear layer gives logits of the next id. Families differ in the stack's options.
+
+local extend = require "heed.nn.extend"
+local heed = require "heed"
+local layers = require "heed.nn.layers"
+local options = require "heed.internal.options"
+local positions = require "heed.nn.positions"
+local refuse = require "heed.internal.refuse"
+local transformer = require "heed.nn.transformer"
+
+local causal = {}
+
+
+---A model of words.
+---@class heed.CausalModel: heed.Module
+---@field config table what config.json says
+---@field embed heed.Embedding
+---@field position heed.Learned|false
+---@field body heed.Decoder|heed.Encoder
+---@field head heed.Linear|false
+---@overload fun(config: table, options: heed.models.causal): heed.CausalModel
+local CausalModel = extend("models.CausalModel", {init = 2, forward = 2, hidden = 2})
+
+---@class heed.models.causal
+---@field vocabulary integer
+---@field dim integer
+---@field heads integer
+---@field layers integer
+---@field stack table options of nn.Decoder
+---@field bidirectional? boolean each token sees those behind it, too
+---@field embed_scale? number of the features that ids become
+---@field logit_scale? number
+---@field logit_cap? number
+---@field positions? integer learnt ones
+---@field head? boolean whether there are logits
+---@field head_bias? boolean
+---@field tied? boolean whether the logits' weights are those of the ids
+
+
+---@param config table
+---@param o heed.models.causal
+function CausalModel:init(config, o)
+  self.config = config
+  self.embed = layers.Embedding(o.vocabulary, o.dim)
+  self.position = o.positions and positions.Learned(o.positions, o.dim) or false
+  if not o.bidirectional then o.stack.cross = false end
+  local Stack = o.bidirectional and transformer.Encoder or transformer.Decoder
+  self.body = Stack(o.dim, o.heads, o.layers, o.stack)
+  self.head = o.head and layers.Linear(o.dim, o.vocabulary, {bias = o.head_bias or false}) or false
+  if o.head and o.tied then self.head.weight = self.embed.weight end
+  self.embed_scale = o.embed_scale or false
+  self.logit_scale, self.logit_cap = o.logit_scale or false, o.logit_cap or false
+end
+
+
+-- Where tokens stand, for learnt positions; the layers of such a model take none.
+local function add_positions(self, x, o)
+  if o.positions ~= nil then x = self.position(x, {positions = o.positions})
+  else x = self.position(x, {cache = o.cache, keys = o.keys, lengths = o.lengths}) end
+  o.positions = nil
+  return x
+end
+
+
+-- Features times a number that is rounded to their type first, as models were trained.
+local function scaled(x, by)
+  return x * heed.full({}, by, {device = x.device, dtype = x.dtype})
+end
+
+
+---The features behind the last layer.
+---@param ids heed.Tensor (B, T), or (T); from 1
+---@param given? heed.transformer.call
+---@return heed.Tensor features (B, T, dim), or (T, dim)
+---@return heed.Tensor[]? weights of each layer, with option weights
+function CausalModel:hidden(ids, given)
+  if given ~= nil and type(given) ~= "table" then
+    heed.fail("%s: a table of options expected, got %s", self.__name, options.kind(given))
+  end
+  local o = {}
+  for name, value in pairs(given or {}) do o[name] = value end
+  local x = self.embed(ids)
+  if self.embed_scale then x = scaled(x, self.embed_scale) end
+  if self.position then x = add_positions(self, x, o) end
+  return self.body(x, o)
+end
+
+
+---@param ids heed.Tensor (B, T), or (T); from 1
+---@param given? heed.transformer.call
+---@return heed.Tensor logits (B, T, vocabulary); or features, of a model without a head
+---@return heed.Tensor[]? weights of each layer, with option weights
+function CausalModel:forward(ids, given)
+  local x, weights = self:hidden(ids, given)
+  if not self.head then return x, weights end
+  x = self.head(x)
+  if self.logit_scale then x = x * self.logit_scale end
+  if self.logit_cap then x = (x / self.logit_cap):tanh() * self.logit_cap end
+  return x, weights
+end
+
+
+function CausalModel:describe()
+  return self.config.model_type
+end
+
+causal.CausalModel = CausalModel
+
+
+-- Whether a model has logits, by the name of its class.
+local function has_head(c)
+  local list = c:get("architectures")
+  local class = type(list) == "table" and list[1]
+  if type(class) ~= "string" then
+    refuse.with('config.json: "architectures" expected, a list with the name of a class, got none')
+  end
+  if class:find("ForCausalLM$") or class:find("LMHeadModel$") then return true end
+  if class:find("Model$") then return false end
+  c:refuse("architectures", "a class ...ForCausalLM or ...Model expected, got %s",
+           refuse.quoted(class))
+end
+
+
+---Makes the model of a family, whose options stand in `o`.
+---@param c heed.models.Config
+---@param o table of the class, with `head_name`, the name of the logits' weights
+---@param tensors table<string, heed.Tensor> the file's
+---@return heed.CausalModel
+function causal.new(c, o, tensors)
+  o.vocabulary, o.head = c:count("vocab_size"), has_head(c)
+  local name = o.head_name or "lm_head.weight"
+  local tie = c:get("tie_word_embeddings", o.tie)
+  o.tied = tie == true or tie == nil and not tensors[name]
+  if o.tied then tensors[name] = nil end            -- some files have it all the same
+  c:finish()
+  return CausalModel(c.values, o)
+end
+
+
+return causal

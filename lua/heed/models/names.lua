@@ -1,0 +1,215 @@
+-- Tensors of a file take the places of a module's parameters, by a table of names:
+--
+--   {"layers.%d.self_attn.q_proj", "body.layers.%d.attend.query"}
+--
+-- says that q_proj.weight of layer 0 is attend.query.weight of layer 1, and the same of biases. A
+-- list of modules divides the rows of one tensor. `transposed` matrices are (inputs, outputs);
+-- `heads` divides the rows of each head. A tensor that the module lacks, one that it expects and
+-- does not get, and one of another shape are refused by name: nothing is left as it was.
+
+local core = require "heed.core"
+local heed = require "heed"
+local refuse = require "heed.internal.refuse"
+
+local quoted = refuse.quoted
+
+local names = {}
+
+---@class heed.models.rule
+---@field [1] string the name in the file, without .weight and .bias
+---@field [2] string|string[] the module, or those that share the rows; or a parameter
+---@field transposed? boolean
+---@field heads? integer
+
+---@class heed.models.names
+---@field prefix? string[] what may stand before all names, the first that fits
+---@field bare? table<string, true> names that never have the prefix
+---@field ignored? string[] patterns of names that are no weights, or of parts that are not used
+
+
+-- The part of a rule's name that numbers layers, for layer i, from 0 in files and from 1 here.
+local function numbered(pattern, i)
+  return (pattern:gsub("%%d", tostring(i), 1))
+end
+
+
+-- Adds what a rule expects of layer i: for weight, bias or the tensor itself the parameters that
+-- its rows become.
+local function expect(expected, parameters, rule, i)
+  local modules = type(rule[2]) == "table" and rule[2] or {rule[2]}
+  for _, suffix in ipairs{"", ".weight", ".bias"} do
+    local parts = {}
+    for _, module in ipairs(modules) do
+      local path = numbered(module, i + 1) .. suffix
+      local p = parameters[path]
+      if p then
+        parts[#parts + 1] = p
+        expected.covered[path] = true
+      end
+    end
+    if #parts > 0 then
+      table.insert(expected, {name = numbered(rule[1], i) .. suffix, parts = parts, rule = rule})
+    end
+  end
+end
+
+
+-- All tensors that a module expects: {name, parts, rule}.
+local function expectations(module, table_of_names)
+  local parameters, expected, last = {}, {covered = {}}, 1
+  for path, p in module:named_parameters() do
+    parameters[path] = p
+    last = math.max(last, math.tointeger(path:match("%.(%d+)%.")) or 0)
+  end
+  for _, rule in ipairs(table_of_names) do
+    for i = 0, rule[1]:find("%d", 1, true) and last - 1 or 0 do
+      expect(expected, parameters, rule, i)
+    end
+  end
+  for path in next, parameters do
+    if not expected.covered[path] then heed.fail("models.load: no name for '%s'", path) end
+  end
+  return expected
+end
+
+
+-- The first prefix by which the file has a tensor that is expected.
+local function prefix_of(expected, all, tensors)
+  for _, prefix in ipairs(all.prefix or {}) do
+    for _, entry in ipairs(expected) do
+      if tensors[prefix .. entry.name] and not (all.bare or {})[entry.name] then return prefix end
+    end
+  end
+  return ""
+end
+
+
+-- Old names of the parameters of norms.
+local function old_name(name)
+  return (name:gsub("%.weight$", ".gamma"):gsub("%.bias$", ".beta"))
+end
+
+
+-- The name that an expected tensor has in the file.
+local function name_there(entry, prefix, all, tensors)
+  local name = (all.bare or {})[entry.name] and entry.name or prefix .. entry.name
+  local old = old_name(name)
+  return not tensors[name] and tensors[old] and old or name
+end
+
+
+local function shape_text(sizes) return "(" .. table.concat(sizes, ", ") .. ")" end
+
+local function check_shape(name, t, sizes)
+  local got = {t:size()}
+  local good = #got == #sizes
+  for i, n in ipairs(sizes) do good = good and got[i] == n end
+  if good then return end
+  refuse.with("the tensor %s has shape %s, and %s is expected", quoted(name), shape_text(got),
+              shape_text(sizes))
+end
+
+
+-- The shape that a tensor of several parts has.
+local function shape_of(parts, transposed)
+  local sizes = {parts[1]:size()}
+  for i = 2, #parts do sizes[1] = sizes[1] + parts[i]:size(1) end
+  if transposed and #sizes == 2 then sizes[1], sizes[2] = sizes[2], sizes[1] end
+  return sizes
+end
+
+
+-- Rows of heads, each with its part of every result -> the rows of each result.
+local function by_heads(t, heads, n)
+  local sizes = {t:size()}
+  local rows = t:reshape(heads, n, sizes[1] // (heads * n), sizes[2] or 1)
+  local all = {}
+  for i = 1, n do
+    local part = rows:select(2, i):reshape(sizes[1] // n, sizes[2] or 1)
+    all[i] = sizes[2] and part or part:squeeze(2)
+  end
+  return all
+end
+
+
+-- What each part of an entry becomes.
+local function divided(entry, t)
+  local parts, rule = entry.parts, entry.rule
+  if rule.transposed and t:dim() == 2 then t = t.T:contiguous() end
+  if rule.heads then return by_heads(t, rule.heads, #parts) end
+  if #parts == 1 then return {t} end
+  local all, at = {}, 1
+  for i, p in ipairs(parts) do
+    all[i] = t:narrow(1, at, p:size(1))
+    at = at + p:size(1)
+  end
+  return all
+end
+
+
+local function is_ignored(name, patterns)
+  for _, pattern in ipairs(patterns or {}) do
+    if name:find(pattern) then return true end
+  end
+  return false
+end
+
+
+local function refuse_surplus(tensors, used, patterns)
+  local surplus = {}
+  for name in next, tensors do
+    if not used[name] and not is_ignored(name, patterns) then surplus[#surplus + 1] = name end
+  end
+  if #surplus == 0 then return end
+  table.sort(surplus)
+  refuse.with("the file has tensors that this model has no place for: %s%s", quoted(surplus[1]),
+              #surplus > 1 and (", and %d more"):format(#surplus - 1) or "")
+end
+
+
+---A table of names in which some rules replace those of the same modules.
+---@param all heed.models.names
+---@param rules heed.models.rule[]
+---@return heed.models.names
+function names.with(all, rules)
+  local replaced, own = {}, {}
+  for key, value in next, all do
+    if type(key) == "string" then own[key] = value end
+  end
+  for _, rule in ipairs(rules) do
+    for _, module in ipairs(type(rule[2]) == "table" and rule[2] or {rule[2]}) do
+      replaced[module] = true
+    end
+  end
+  for _, rule in ipairs(all) do
+    if not replaced[rule[2]] then own[#own + 1] = rule end
+  end
+  return table.move(rules, 1, #rules, #own + 1, own)
+end
+
+
+---Gives the parameters of a module the tensors of a file.
+---@param module heed.Module
+---@param all heed.models.names
+---@param tensors table<string, heed.Tensor>
+function names.assign(module, all, tensors)
+  local expected = expectations(module, all)
+  local prefix, used = prefix_of(expected, all, tensors), {}
+  local changes = {takers = {}, givers = {}, gradients = {}}
+  for _, entry in ipairs(expected) do
+    local name = name_there(entry, prefix, all, tensors)
+    local t = tensors[name]
+    if not t then refuse.with("the tensor %s is missing", quoted(name)) end
+    check_shape(name, t, shape_of(entry.parts, entry.rule.transposed))
+    used[name] = true
+    for i, part in ipairs(divided(entry, t)) do
+      local n = #changes.takers + 1
+      changes.takers[n], changes.givers[n], changes.gradients[n] = entry.parts[i], part, false
+    end
+  end
+  refuse_surplus(tensors, used, all.ignored)
+  core.commit("models.load", changes)
+end
+
+
+return names
