@@ -111,6 +111,14 @@ describe("nn.lora", function()
     assert.same(0, #select(2, model:load_state(base:state(), {strict = false})))
   end)
 
+  it("that are not merged are not when they load a state", function()
+    local model, other = new(), new()
+    local adapters = disturbed(nn.lora(model, {rank = 2}))
+    nn.lora(other, {rank = 2}):load_state(adapters:state())
+    assert.is_true((other(x):equal(model(x))))
+    assert.is_true(other(x).requires_grad)
+  end)
+
   it("of a copy are found by its model", function()
     local model = new()
     disturbed(nn.lora(model, {rank = 2}))
@@ -158,6 +166,26 @@ describe("nn.lora", function()
     local model = new():eval()
     disturbed(nn.lora(model, {dropout = 0.5}))
     assert.is_true((model(x):equal(model(x))))
+  end)
+
+  it("are forgotten with what nn.lora returned", function()
+    local model, kept = new(), setmetatable({}, {__mode = "k"})
+    kept[nn.lora(model, {rank = 2})] = true
+    collectgarbage()
+    assert.is_nil(next(kept))
+  end)
+
+  it("refuse arguments of their methods that they do not take", function()
+    local model = new()
+    local adapters = nn.lora(model, {rank = 2})
+    for _, name in ipairs{"merge", "unmerge"} do
+      assert.matches("nn.Lora: no argument expected, got 1",
+                     message_of(adapters[name], adapters, 1))
+    end
+    assert.matches("nn.Lora: at most 2 arguments expected, got 1 as argument 3",
+                   message_of(adapters.load_state, adapters, adapters:state(), {}, 1))
+    local adapter = model.layers[1].attend.query.adapter
+    assert.matches("nn.Adapter: at most 1 argument expected", message_of(adapter, x, x))
   end)
 
   it("refuses what it does not take", function()

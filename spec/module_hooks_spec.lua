@@ -259,3 +259,21 @@ describe("a hook on each layer below", function()
     assert.equal(2, calls)
   end)
 end)
+
+
+describe("a hook that was removed", function()
+  it("does not keep its module", function()
+    local kept = setmetatable({}, {__mode = "k"})
+    local function removed()
+      local m = nn.Linear(2, 2)
+      local hook = m:register_forward_hook(print)
+      hook:remove()
+      kept[m] = true
+      return hook
+    end
+    local handle = removed()
+    collectgarbage()
+    assert.is_nil(next(kept))
+    handle:remove()
+  end)
+end)

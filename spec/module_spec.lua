@@ -586,3 +586,11 @@ describe("a state that fits in part", function()
     assert.is_nil(message(a.load_state, a, swapped):find("the same shapes"))
   end)
 end)
+
+
+it("apply calls a function once for each module, also where one is within itself", function()
+  local a, b, seen = nn.Sequential{nn.ReLU()}, nn.Sequential{}, {}
+  b.inner, a.next_one, b.own = a, b, b
+  assert.equal(b, b:apply(function(m) seen[#seen + 1] = m end))
+  assert.same({a[1], a, b}, seen)
+end)

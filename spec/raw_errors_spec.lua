@@ -56,6 +56,8 @@ describe("no error is one of Lua's own:", function()
     EncoderLayer = function() return nn.EncoderLayer(4, 2, 8, {norm = "sandwich"}) end,
     DecoderLayer = function() return nn.DecoderLayer(4, 2) end,
     Encoder = function() return nn.Encoder(4, 2, 2, {norm = "pre"}) end,
+    Decoder = function() return nn.Decoder(4, 2, 1, {cross = false}) end,
+    Transformer = function() return nn.Transformer(4, 2, {layers = 1, hidden = 4}) end,
   }
 
   it("layers with other values in the place of their parts", function()
@@ -69,6 +71,7 @@ describe("no error is one of Lua's own:", function()
           none_raw(what, layer, x)
           none_raw(what, layer, x, x)
           none_raw(what, layer, x, {cache = nn.Cache()})
+          none_raw(what, layer, x, x, {cache = nn.Cache()})
           none_raw(what, tostring, layer)
           if name == "MultiHeadAttention" then none_raw(what, layer.reset, layer) end
         end
@@ -96,9 +99,9 @@ describe("no error is one of Lua's own:", function()
   -- The methods that an object's class lists for programs, and metamethods that they may fetch.
   local function calls_on(object, try)
     for name, f in pairs(calls.methods(object)) do try(name, f) end
-    for _, name in ipairs{"__close", "__len", "__pairs", "__tostring"} do
-      local f = rawget(debug.getmetatable(object), name)
-      if f then try(name, f) end
+    for name, f in next, debug.getmetatable(object) do
+      local is_metamethod = type(name) == "string" and name:find("^__") and name ~= "__gc"
+      if is_metamethod and type(f) == "function" then try(name, f) end
     end
   end
 
@@ -189,6 +192,29 @@ describe("in the place of a layer's part", function()
                    message(layer, x, context))
   end)
 
+  it("a function does what a position, an encoder and a decoder did", function()
+    local layer = nn.MultiHeadAttention(4, 2, {position = function(q, k) return q, k end})
+    layer.position = 5
+    assert.matches("nn.MultiHeadAttention: a function expected as field 'position', got 5",
+                   message(layer, x))
+    local model = nn.Transformer(4, 2, {layers = 1})
+    local wanted, decoder = model(x, x), model.decoder
+    local encoder = model.encoder
+    model.encoder = function(...) return encoder(...) end
+    model.decoder = function(...) return decoder(...) end
+    assert.is_true(model(x, x):equal(wanted))
+    assert.matches("nn.Transformer: option cache: an nn.Decoder expected as field 'decoder', got a "
+                   .. "function", message(model, x, x, {cache = nn.Cache()}))
+    model.decoder, model.encoder = decoder, 5
+    assert.matches("nn.Transformer: a function expected as field 'encoder', got 5",
+                   message(model, x, x))
+    decoder.layers = 5
+    assert.matches("nn.Decoder: a list of layers expected as field 'layers', got 5",
+                   message(decoder, x, x))
+    decoder.layers = {5}
+    assert.matches("nn.Decoder: a function expected as layer 1, got 5", message(decoder, x, x))
+  end)
+
   it("a function does what a block's MLP or attention did", function()
     local encoder = nn.Encoder(4, 2, 1)
     local wanted, layer = encoder(x), encoder.layers[1]
@@ -198,6 +224,31 @@ describe("in the place of a layer's part", function()
     assert.is_true(encoder(x):equal(wanted))
     assert.matches("^Encoder%(4, 2, 1%)", tostring(encoder))
     assert.matches("EncoderLayer%(4, 2, 16%)", tostring(layer))
+  end)
+end)
+
+
+describe("a metamethod that is called by hand", function()
+  local Linear = nn.Linear
+  local linear = Linear(2, 2)
+
+  it("refuses what is no module, or no class of modules", function()
+    for _, odd in ipairs{5, "x", {}, print, heed.zeros(2), nn.Cache()} do
+      for name, f in pairs{__call = Linear.__call, __index = Linear.__index,
+                           __newindex = Linear.__newindex, __pairs = Linear.__pairs} do
+        assert.matches(name .. ": a module expected as the first argument, got ",
+                       message(f, odd, "name"))
+      end
+      assert.matches("__call: a class of modules expected as the first argument, got ",
+                     message(getmetatable(Linear).__call, odd))
+    end
+    local unmade = setmetatable({}, debug.getmetatable(linear))
+    assert.matches("a layer that Linear%(...%) made expected", message(Linear.__call, unmade))
+  end)
+
+  it("refuses a name that none can have", function()
+    assert.matches("Linear: %-?nan is no name", message(function() linear[0 / 0] = 1 end))
+    assert.matches("Linear: nil is no name of a field", message(function() linear[nil] = 1 end))
   end)
 end)
 

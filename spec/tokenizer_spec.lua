@@ -153,7 +153,15 @@ describe("heed.tokenizer", function()
                    said(llama.decode, llama, {1, 684}))
     assert.matches("write tok:encode", said(llama.encode, "x"))
     assert.matches("option pair", said(llama.encode, llama, {"x"}, {pair = "y"}))
-    assert.matches("tokenizer.load: a path expected", said(heed.tokenizer.load, 3))
+    for _, path in ipairs{3, "", "\0tokenizer.json"} do
+      assert.matches("tokenizer.load: a path expected", said(heed.tokenizer.load, path))
+    end
+    for _, name in ipairs{"id", "token"} do
+      assert.matches(name .. ": at most 1 argument expected", said(llama[name], llama, 1, 2))
+    end
+    assert.matches("decode: at most 2 arguments expected", said(llama.decode, llama, {1}, {}, 2))
+    assert.matches("encode: at most 2 arguments expected", said(llama.encode, llama, "a", {}, 2))
+    assert.equal("", llama:decode{})
     local none, why = heed.tokenizer.load("no/such/folder")
     assert.is_nil(none)
     assert.matches("cannot open", why)

@@ -8,6 +8,7 @@ local message = require "spec.support.message"
 local nn = require "heed.nn"
 local optim = require "heed.optim"
 local validated_run = require "spec.validated_run"
+local Validation = require "heed.train.validation"
 
 local path, best
 
@@ -191,6 +192,37 @@ describe("a run with validations", function()
                    said{validate = {batches = function() end, every = 1}})
     assert.matches("validate expected beside a schedule of plateaus",
                    said{schedule = optim.plateau()})
+  end)
+end)
+
+
+describe("what a checkpoint has of validations", function()
+  local function new() return Validation.new{model = nn.Linear(1, 1), validate = print} end
+  local steps, losses = heed.tensor{2, 4}, heed.tensor({0.5, 0.25}, {dtype = "float64"})
+
+  it("is counted again; nothing of it is none", function()
+    local v = new()
+    assert.is_true(v:load(new():state()))
+    assert.same({}, v.steps)
+    assert.is_true(v:load{steps = steps, losses = losses})
+    assert.same({{2, 4}, {0.5, 0.25}, 0.25, 4, 0},
+                {v.steps, v.losses, v.best, v.best_step, v.bad})
+    local again = new()
+    assert.is_true(again:load(v:state()))
+    assert.same({v.steps, v.losses}, {again.steps, again.losses})
+  end)
+
+  it("is refused where it is damaged", function()
+    for _, state in ipairs{
+      {steps = steps}, {losses = losses}, {steps = steps, losses = losses:narrow(1, 1, 1)},
+      {steps = steps:double(), losses = losses}, {steps = steps, losses = losses:float()},
+      {steps = steps:view(2, 1), losses = losses}, {steps = steps, losses = losses:view(2, 1)},
+      {steps = steps, losses = 3}, {other = steps},
+    } do
+      local v = new()
+      assert.is_false(v:load(state))
+      assert.same({}, v.steps)
+    end
   end)
 end)
 

@@ -117,7 +117,6 @@ end
 ---@return string
 function Tokenizer:decode(ids, given)
   local o = options.read("decode", given, {special = false})
-  if type(ids) == "table" and next(ids) == nil then return "" end
   return core.called("decode", native.decode, self.native, to_ids(ids), o.special)
 end
 

@@ -208,6 +208,9 @@ end
 ---@param who string
 function options.closed(class, who)
   local function known(self)
+    if type(self) ~= "table" then
+      heed.fail("%s: an object expected as the first argument, got %s", who, options.kind(self))
+    end
     local names = {}
     for _, t in ipairs{self, class} do
       for name in next, t do names[name] = true end
@@ -238,7 +241,7 @@ end
 
 
 -- Metamethods that a program may call by itself. Lua gives them more than the object.
-local METAMETHODS <const> = {"__close", "__len", "__newindex", "__pairs", "__tostring"}
+local METAMETHODS <const> = {"__call", "__close", "__len", "__newindex", "__pairs", "__tostring"}
 
 local function guarded_metamethod(method, name, o)
   return function(self, ...)
@@ -252,13 +255,14 @@ end
 ---dot.
 ---@param class table whose methods they are
 ---@param most table<string, integer> how many arguments each takes behind the object
----@param o {is: (fun(value: any): boolean), what: string, variable: string} whether a value is an
----object of the class, what such a thing is called, and a name for one
+---@param o {is: (fun(value: any): boolean), what: string, variable: string, own: string?} whether a
+---value is an object of the class, what such a thing is called, and a name for one; `own` is the
+---metamethod that checks its object by itself
 function options.guard(class, most, o)
   for name, n in pairs(most) do class[name] = guarded(class[name], name, n, o) end
   for _, name in ipairs(METAMETHODS) do
     local method = rawget(class, name)
-    if method then class[name] = guarded_metamethod(method, name, o) end
+    if method and name ~= o.own then class[name] = guarded_metamethod(method, name, o) end
   end
 end
 

@@ -238,7 +238,7 @@ function Mask.__band(a, b) return join({as_mask(a), as_mask(b)}, WORD["and"], "&
 
 function Mask.__bor(a, b) return join({as_mask(a), as_mask(b)}, WORD["or"], "|") end
 
-function Mask.__bnot(m) return join({m}, WORD["not"], "~") end
+function Mask.__bnot(m) return join({as_mask(m)}, WORD["not"], "~") end
 
 
 -- For attention ----------------------------------------------------------

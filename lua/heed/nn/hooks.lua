@@ -17,8 +17,8 @@ local pack, unpack = table.pack, table.unpack
 
 local hooks = {}
 
----The hooks of modules that have any.
----@type table<heed.Module, heed.nn.hook[]>
+---The hooks of all modules that a class or `clone` made; false for those that have none.
+---@type table<heed.Module, heed.nn.hook[]|false>
 hooks.of = setmetatable({}, {__mode = "k"})
 
 local owners = setmetatable({}, {__mode = "k"})         -- handle -> {module, hook}; false: removed
@@ -48,7 +48,7 @@ function Handle:remove()
   for _, hook in ipairs(hooks.of[owner.module] or {}) do
     if not rawequal(hook, owner.hook) then left[#left + 1] = hook end
   end
-  hooks.of[owner.module] = #left > 0 and left or nil
+  hooks.of[owner.module] = #left > 0 and left
   owners[self] = false
 end
 

@@ -33,8 +33,8 @@ end
 
 -- A layer behind a hole would be trained and saved, and never called.
 function List:__newindex(name, value)
-  local last = #self
-  if type(name) == "number" then
+  if type(name) == "number" and Module.is(self) then
+    local last = #self
     if name ~= last + 1 then
       heed.fail("nn.List: %d as the next position expected, got %s", last + 1, options.kind(name))
     end

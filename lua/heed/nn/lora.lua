@@ -126,7 +126,7 @@ end
 function Lora:load_state(given, how)
   local list = list_of(self)
   local first, second = Module.load_state(self, given, how)
-  if #list > 0 and list[1].merged then self:merge() end
+  if list[1].merged then self:merge() end
   return first, second
 end
 

@@ -21,6 +21,7 @@
 -- later is false in `init`: `self.cache = false`.
 
 local core = require "heed.core"
+local field_names = require "heed.nn.field_names"
 local fields = require "heed.internal.fields"
 local heed = require "heed"
 local hooks = require "heed.nn.hooks"
@@ -30,70 +31,26 @@ local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
 local path_of = require "heed.nn.path"
 local state = require "heed.files.state"
-local torch_names = require "heed.internal.torch_names"
 local tree = require "heed.nn.tree"
 
 local type = type                      -- calls of layers take it from here
+local is_module, hooks_of = field_names.is_module, hooks.of
 
 ---@class heed.Module
 ---@field training boolean whether layers such as Dropout are at work
 ---@operator call: ...
 local Module = {__name = "Module", __is_module = true, training = true}
 
--- Keys of an instance that are no fields: the names of its fields; the callback of `on_weights`.
--- Functions serve as keys, since scripts find them by `next`, and could write to tables.
-local function NAMES() end
+local NAMES <const> = field_names.KEY
+
+-- The key of an instance's callback of `on_weights`: a function, as field_names.KEY is.
 local function ON_WEIGHTS() end
 
 
 ---Whether a value is an instance of a module's class.
 ---@param value any
 ---@return boolean
-function Module.is(value)
-  local class = type(value) == "table" and getmetatable(value)
-  return type(class) == "table" and class.__is_module == true
-end
-
-local is_module, hooks_of = Module.is, hooks.of
-
-
--- The names of a module's fields and methods, as keys.
-local function all_names(module)
-  local known, class = {}, getmetatable(module)
-  for name in pairs(rawget(module, NAMES).known) do known[name] = true end
-  while type(class) == "table" do
-    for name in next, class do known[name] = true end
-    class = (getmetatable(class) or {}).__index
-  end
-  return known
-end
-
-
--- A table that has a class as its metatable, and was not made by calling it.
-local function refuse_unmade(module)
-  heed.fail("%s: a layer that %s(...) made expected, got a table with its metatable", module.__name,
-            module.__name)
-end
-
-
--- A field of heed's own layers that a program has set to nil. A part that they may lack is false.
-local function refuse_nil(module, name)
-  local role = rawget(module, NAMES).known[name]
-  heed.fail("%s: field '%s' is nil now%s; false says that there is none", module.__name, name,
-            type(role) == "string" and ", and was a " .. role or "")
-end
-
-
--- The value of a name that neither fields nor classes have: nil if the field was set once.
-local function absent(module, name)
-  local names, plain = rawget(module, NAMES), type(name) == "string" and name:find("^%a")
-  if names == nil then return plain and refuse_unmade(module) or nil end
-  if not names.known[name] then
-    return options.refuse_name(module.__name, name, all_names(module), torch_names.module)
-  end
-  if plain and kin.is_own(getmetatable(module)) then refuse_nil(module, name) end
-  return nil
-end
+function Module.is(value) return is_module(value) end
 
 
 -- The metamethod __index of a class.
@@ -101,7 +58,7 @@ local function reader(class)
   return function(module, name)
     local value = class[name]
     if value ~= nil then return value end
-    return absent(module, name)
+    return field_names.absent(module, name)
   end
 end
 
@@ -119,7 +76,10 @@ end
 
 
 function Module:__newindex(name, value)
-  local names = rawget(self, NAMES) or refuse_unmade(self)
+  local names = rawget(self, NAMES) or field_names.refuse_self(self, "__newindex")
+  if name == nil or name ~= name then
+    heed.fail("%s: %s is no name of a field", self.__name, options.kind(name))
+  end
   if not names.known[name] then
     check_field(self, name, value)
     names.known[name] = parameter.role(value) or true
@@ -131,7 +91,7 @@ end
 
 -- pairs(m) iterates over the fields in the order of first setting.
 function Module:__pairs()
-  local names, i = rawget(self, NAMES) or refuse_unmade(self), 0
+  local names, i = rawget(self, NAMES) or field_names.refuse_self(self, "__pairs"), 0
   return function()
     repeat
       i = i + 1
@@ -198,12 +158,22 @@ function Module:__call(...)
   if type(first) == "table" and is_module(first) then refuse_colon(self, first) end
   local list = hooks_of[self]
   if list then return hooks.call(self, list, ...) end
+  if list == nil then field_names.refuse_self(self, "__call") end
   return self:forward(...)
 end
 
 
+local function check_class(class, name)
+  if type(class) == "table" and rawget(class, "__is_module") then return end
+  heed.fail("%s: a class of modules expected as the first argument, got %s", name,
+            options.kind(class))
+end
+
+
 local function construct(class, ...)
+  check_class(class, "__call")
   local self = setmetatable({[NAMES] = {known = {}}}, class)
+  hooks_of[self] = false
   self:init(...)
   return self
 end
@@ -211,7 +181,10 @@ end
 
 local CLASS = {
   __call = construct,
-  __tostring = function(class) return "class " .. class.__name end,
+  __tostring = function(class)
+    check_class(class, "__tostring")
+    return "class " .. class.__name
+  end,
 }
 
 
@@ -358,13 +331,23 @@ function Module:children()
 end
 
 
+-- A module within itself is not entered.
+local function apply_below(module, f, above)
+  above[module] = true
+  for _, child in module:children() do
+    if not above[child] then apply_below(child, f, above) end
+  end
+  above[module] = nil
+  f(module)
+end
+
+
 ---Calls `f(module)` for the modules below, then for this one.
 ---@param f fun(module: heed.Module)
 ---@return heed.Module self
 function Module:apply(f)
   options.callable("apply", "f", f)
-  for _, child in self:children() do child:apply(f) end
-  f(self)
+  apply_below(self, f, {})
   return self
 end
 
@@ -521,6 +504,7 @@ local function copy(value, copies)
   if new == nil and (is_module(value) or is_plain(value)) then
     new = setmetatable({}, getmetatable(value))
     copies[value] = new
+    if is_module(value) then hooks_of[new] = false end
     for key, part in next, value do
       if not rawequal(key, ON_WEIGHTS) then rawset(new, copy(key, copies), copy(part, copies)) end
     end
@@ -588,7 +572,7 @@ options.guard(Module, {
   named_modules = 0, named_parameters = 0, numel = 0, on_weights = 1, parameters = 0,
   register_forward_hook = 1, register_forward_pre_hook = 1, state = 0,
   to = math.huge, train = 1, weights_callback = 0, zero_grad = 0,
-}, {is = is_module, what = "a module", variable = "m"})
+}, {is = is_module, what = "a module", variable = "m", own = "__call"})
 
 core.frames(Module.__call, path_of)
 

@@ -394,7 +394,7 @@ end
 
 
 local function through_position(self, q, k, offset)
-  local new_q, new_k = self.position(q, k, offset)
+  local new_q, new_k = part.of(SELF, self, "position")(q, k, offset)
   if heed.is_tensor(new_q) and heed.is_tensor(new_k) then return new_q, new_k end
   heed.fail("%s: option position: a function expected that returns queries and keys, got %s and %s",
             SELF, options.kind(new_q), options.kind(new_k))

@@ -114,7 +114,7 @@ end
 
 
 -- The table (T, D) or (B, T, D) for x.
-function Sinusoidal:rows(x, place, T)
+local function rows_for(self, x, place, T)
   local D, dtype, device = x:size(-1), x.dtype, x.device
   local function make(p) return sinusoids.waves(p, D, self, device):to(dtype) end
   if is_tensor(place) then return make(place:to(device)) end
@@ -133,7 +133,7 @@ function Sinusoidal:forward(x, given)
   if not x.dtype:find("float") then
     heed.fail("%s: a float type expected as x, got %s", who, x.dtype)
   end
-  return x + self:rows(x, place, T)
+  return x + rows_for(self, x, place, T)
 end
 
 
@@ -169,8 +169,8 @@ end
 
 
 -- Refuses positions that have no row. A GPU's values stay there: it reports them later.
-function Learned:check(place, T)
-  local length, last = self.weight:size(1), 0
+local function check_rows(length, place, T)
+  local last = 0
   if not is_tensor(place) then
     last = math.max(place + T - 1, 0)
   elseif recording.reaches(place) and place:numel() > 0 then
@@ -189,7 +189,7 @@ end
 function Learned:forward(x, given)
   local place, T = read_call("position.Learned", x, given)
   check_width("position.Learned", x, self.weight:size(2))
-  self:check(place, T)
+  check_rows(self.weight:size(1), place, T)
   if is_tensor(place) then return x + heed.embedding(place:to(x.device) + 1, self.weight) end
   return x + self.weight:narrow(1, place + 1, T)
 end

@@ -107,11 +107,25 @@ function Stack:call(layer, x, ...)
 end
 
 
+-- The layers, or what a program put in their place.
+local function list_of(self)
+  local who = "nn." .. self.__name
+  if type(self.layers) ~= "table" then
+    heed.fail("%s: a list of layers expected as field 'layers', got %s", who,
+              options.kind(self.layers))
+  end
+  for i, layer in ipairs(self.layers) do
+    if not Module.is(layer) then options.callable(who, "layer " .. i, layer) end
+  end
+  return self.layers
+end
+
+
 -- The features after all layers, and with option weights a list for each attention of a layer.
 function Stack:run(x, o, ...)
   self:check_cache(o)
   local weights, cross_weights = {}, {}
-  for i, layer in ipairs(self.layers) do
+  for i, layer in ipairs(list_of(self)) do
     x, weights[i], cross_weights[i] = self:call(layer, x, ...)
   end
   if self.norm then x = part.of("nn." .. self.__name, self, "norm")(x) end
@@ -205,7 +219,7 @@ end
 ---@field encoder heed.Encoder
 ---@field decoder heed.Decoder
 ---@overload fun(dim: integer, heads: integer, options?: table): heed.Transformer
-local Transformer = extend("nn.Transformer", {init = 3, forward = 3, encode = 2})
+local Transformer = extend("nn.Transformer", {init = 3, forward = 3})
 transformer.Transformer = Transformer
 
 local SELF = "nn.Transformer"
@@ -271,10 +285,22 @@ function Transformer:reset()
 end
 
 
+-- The first attention to the context, with which a cache holds it.
+local function first_cross(self)
+  local decoder = self.decoder
+  local layers = Module.is(decoder) and rawget(decoder, "layers")
+  local first = type(layers) == "table" and layers[1]
+  local cross = Module.is(first) and rawget(first, "cross")
+  if cross then return cross end
+  heed.fail("%s: option cache: an nn.Decoder expected as field 'decoder', got %s", SELF,
+            options.kind(decoder))
+end
+
+
 -- The decoder's context; nil where a cache holds it from an earlier call.
-function Transformer:encode(source, o)
-  if o.cache and o.cache:context(self.decoder.layers[1].cross) then return nil, {} end
-  return self.encoder(source, call.of_source(o))
+local function encoded(self, source, o)
+  if o.cache and o.cache:context(first_cross(self)) then return nil, {} end
+  return part.of(SELF, self, "encoder")(source, call.of_source(o))
 end
 
 
@@ -298,10 +324,10 @@ function Transformer:forward(source, target, given)
               options.kind(target))
   end
   local o = call.read_source(SELF, given)
-  local context, source_weights = self:encode(source, o)
-  local given_target = call.of_target(o)
-  if not o.weights then return self.decoder(target, context, given_target) end
-  local y, weights, cross_weights = self.decoder(target, context, given_target)
+  local context, source_weights = encoded(self, source, o)
+  local decoder, given_target = part.of(SELF, self, "decoder"), call.of_target(o)
+  if not o.weights then return decoder(target, context, given_target) end
+  local y, weights, cross_weights = decoder(target, context, given_target)
   return y, weights, cross_weights, source_weights
 end
 

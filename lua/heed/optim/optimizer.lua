@@ -36,7 +36,11 @@ end
 
 
 function Optimizer:__index(name)
-  local fields = rawget(self, INNER).fields
+  local inner = type(self) == "table" and rawget(self, INNER)
+  if not inner then
+    fail("__index: an optimizer expected as the first argument, got %s", options.kind(self))
+  end
+  local fields = inner.fields
   if fields[name] ~= nil then return fields[name] end
   if name == "lr" then return fields.options.lr end
   if Optimizer[name] ~= nil then return Optimizer[name] end

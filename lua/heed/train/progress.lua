@@ -39,7 +39,7 @@ local function text(self, step)
   local rate = (step - self.first) / math.max(now() - self.began, 1e-9)
   local parts = {
     "step " .. step .. (self.steps and "/" .. self.steps or ""),
-    ("loss %.4f"):format(self.sum / math.max(self.n, 1)),
+    ("loss %.4f"):format(self.sum / self.n),
     ("lr %s"):format(rates_text(self.rates())),
     (rate < 10 and "%.1f steps/s" or "%.0f steps/s"):format(rate),
   }

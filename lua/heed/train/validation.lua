@@ -193,7 +193,6 @@ function Validation:load(given)
   if not (is_list(steps, "int64") and is_list(losses, "float64") and #steps == #losses) then
     return false
   end
-  losses = losses:totable()
   for k, step in ipairs(steps:totable()) do count(self, step, losses[k]) end
   check_best(self)
   return true

@@ -240,6 +240,12 @@ local list = {
   end, {3, 4}, {3, 4}, value = function(x, y)
     return total(map(function(a, p) return -a * p end, log_softmax(x), softmax(y)))
   end},
+  {"cross_entropy with smoothed probabilities and weight", function(x, y)
+    return heed.cross_entropy(x, y:softmax(-1), like(x, {1, 2, 0.5, 3}), {label_smoothing = 0.2})
+  end, {3, 4}, {3, 4}, value = function(x, y)
+    return new({}, {total(map(function(a, p, w) return -w * (0.8 * p + 0.2 / 4) * a end,
+                              log_softmax(x), softmax(y), new({4}, {1, 2, 0.5, 3})))[1] / 3})
+  end},
   {"nll_loss", function(x) return heed.nll_loss(x, heed.tensor{1, 4, 2}) end, {3, 4},
    value = function(x) return nll(x, {1, 4, 2}, nil, 0) end},
   {"nll_loss, weighed", function(x)
