@@ -31,6 +31,16 @@ return {
   ["attention/fast_float16"] = {
     {"attend_tiles", registers = 255, spill = 8},
   },
+  ["attention/fast_back_bfloat16"] = {
+    {"add_bands", registers = 32},
+    {"back_tiles", registers = 255, spill = 8},          -- of 128 and 256 numbers, rich
+    {"sum_diagonals", registers = 232},
+  },
+  ["attention/fast_back_float16"] = {
+    {"add_bands", registers = 32},
+    {"back_tiles", registers = 255, spill = 8},
+    {"sum_diagonals", registers = 232},
+  },
   ["attention/few"] = {
     {"attend_part", "double", registers = 232},
     {"attend_part", registers = 240},

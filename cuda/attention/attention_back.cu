@@ -9,6 +9,7 @@
 */
 
 #include "cuda/attention/attention_back.h"
+#include "cuda/attention/attention_bands.h"
 
 #define ROWS_THREADS 128           /* of prepare_rows: one for each query */
 
@@ -239,50 +240,18 @@ attend_back_keys (__grid_constant__ const attend a) {
 
 /*
 ** {==================================================================
-** drelative: a block has a band of tiles along the diagonal; bands overlap by half
+** drelative: see attention_bands.h
 ** ===================================================================
 */
 
-/* This thread's part of two diagonals of the tiles: r - c = t, and r - c = t - SIDE. */
-template <class T> struct diagonals { T below, above; };
+template <class T> using exact_band = band_tiles<T, SIDE(T), LINE(T), TILE_THREADS>;
 
-/* A tile's columns r - t, counted round it, are these two: so all threads have as much to add. */
-template <class T> INLINE void add_diagonals (diagonals<T> &sum, const T *ds) {
-  const int parts = TILE_THREADS / SIDE(T), rows = SIDE(T) / parts;
-  const int t = (int)threadIdx.x % SIDE(T), first = (int)threadIdx.x / SIDE(T) * rows;
-#pragma unroll 4
-  for (int r = first; r < first + rows; r++) {
-    const T x = ds[r * LINE(T) + ((r - t) & (SIDE(T) - 1))];
-    sum.below += r >= t ? x : (T)0;
-    sum.above += r >= t ? (T)0 : x;
-  }
-}
-
-
-/* The parts, added in their order: element SIDE + r - c of a band's 2 SIDE. */
-template <class T> INLINE void store_diagonals (T *to, const diagonals<T> &sum, T *buffer) {
-  const int e = (int)threadIdx.x, parts = TILE_THREADS / SIDE(T);
-  __syncthreads();
-  buffer[e] = sum.above;
-  buffer[TILE_THREADS + e] = sum.below;
-  __syncthreads();
-  if (e >= 2 * SIDE(T)) return;
-  const T *of = buffer + e / SIDE(T) * TILE_THREADS + e % SIDE(T);
-  T all = of[0];
-  for (int n = 1; n < parts; n++) all += of[n * SIDE(T)];
-  to[e] = all;
-}
-
-
-/* blockIdx.x: (B, H, bands), from that of the last keys and the first queries on. */
 template <class S>
 KERNEL __launch_bounds__(TILE_THREADS, 2) attend_back_diagonals (__grid_constant__ const attend a) {
   typedef COMPUTED(S) T;
   SHARED(T, p);
   T *ds = p + TILE_SIZE(T), *buffer = ds + TILE_SIZE(T);
-  const int64_t head = blockIdx.x / a.tiles;
-  const int64_t start = (blockIdx.x % a.tiles - (tiles_of<T>(a.S) - 1)) * SIDE(T);    /* i - j */
-  tile x = tile_of(head / a.H, head % a.H, max(start, (int64_t)0), max(-start, (int64_t)0));
+  tile x = first_of_band<exact_band<T>>(a);
   tile_line<1, 1> diagonal(x);
   diagonals<T> sum = {0, 0};
   unsigned may;
@@ -290,36 +259,16 @@ KERNEL __launch_bounds__(TILE_THREADS, 2) attend_back_diagonals (__grid_constant
     if (!take_tile<T>(diagonal, a.mask, x, &may)) continue;
     make_gradients<S, OF_BIASES>(p, ds, buffer, a, x, may, false);
     __syncthreads();               /* ds is written */
-    add_diagonals(sum, ds);
+    add_diagonals<exact_band<T>>(sum, ds);
   }
-  store_diagonals((T *)a.bands + blockIdx.x * (2 * SIDE(T)), sum, p);
+  store_diagonals<exact_band<T>>(a, sum, p);
 }
 
 
-/* An element of drelative: of the second half of a band, and the first half of the next. */
-template <class T> KERNEL add_bands (__grid_constant__ const attend a) {
-  const int64_t size = a.T + a.S - 1, before = tiles_of<T>(a.S) * SIDE(T) - (a.S - 1);
-  for (int64_t n = first_index(); n < a.B * a.H * size; n += index_step()) {
-    const int64_t head = n / size, e = n % size, at = e + before, band = at / SIDE(T);
-    const T *of = (const T *)a.bands + (head * a.tiles + band) * (2 * SIDE(T)) + at % SIDE(T);
-    const T below = band > 0 ? *(of - SIDE(T)) : (T)0, above = band < a.tiles ? *of : (T)0;
-    ((T *)a.drelative.data)[head_at(a.drelative, head / a.H, head % a.H)
-                            + e * a.drelative.stride[2]] = below + above;
-  }
-}
-
-
-template <class S> static const char *back_relative (cuda *self, attend a) {
+template <class S> static const char *back_relative (cuda *self, const attend &a) {
   typedef COMPUTED(S) T;
-  const size_t shared = 3 * TILE_SIZE(T) * sizeof(T);
-  const int64_t n = a.B * a.H * max(a.T + a.S - 1, (int64_t)0);
-  a.tiles = max(tiles_of<T>(a.T) + tiles_of<T>(a.S) - 1, (int64_t)0);
-  a.bands = cuda_scratch(self, (size_t)(a.B * a.H * a.tiles * 2 * SIDE(T)) * sizeof(T));
-  if (a.bands == NULL) return cuda_no_memory;
-  const char *why = launch(self, dim3((unsigned)(a.B * a.H * a.tiles)), dim3(TILE_THREADS), shared,
-                           attend_back_diagonals<S>, a);
-  if (why != NULL) return why;
-  return launch(self, cuda_blocks(self, n, TILE_THREADS), dim3(TILE_THREADS), 0, add_bands<T>, a);
+  return run_bands<exact_band<T>>(self, a, attend_back_diagonals<S>,
+                                  3 * TILE_SIZE(T) * sizeof(T));
 }
 
 /* }================================================================== */

@@ -13,11 +13,6 @@ static bool is_aligned (const head_operand &o) {
 }
 
 
-static bool has_options (const attend &a) {
-  return a.cap != 0 || a.bias.data != NULL || a.relative.data != NULL || a.drop != 0;
-}
-
-
 bool attention_fits_fast (const cuda *, const attend &a) {
   const heed_type type = a.q.type;
   if (type != HEED_BFLOAT16 && type != HEED_FLOAT16) return false;
@@ -36,7 +31,7 @@ const char *attend_fast (cuda *self, const attend &a) {
 
 
 bool attention_fits_fast_back (const cuda *self, const attend &a) {
-  return attention_fits_fast(self, a) && !has_options(a) && is_aligned(a.g);
+  return attention_fits_fast(self, a) && is_aligned(a.g);
 }
 
 

@@ -20,7 +20,7 @@
 /* The tiles of heads of up to WIDTH numbers: 64, 128 or 256. RICH: see fast_scores.h. */
 template <int WIDTH_, bool RICH_> struct fast {
   static constexpr int WIDTH = WIDTH_;
-  static constexpr bool RICH = RICH_;
+  static constexpr bool RICH = RICH_, OF_KEYS = false;     /* rows are queries, columns keys */
   static constexpr int PIECES = WIDTH == 64 && !RICH ? 2 : 1;      /* both, and it would spill */
   static constexpr int WARPS = WIDTH == 256 || PIECES == 2 ? 4 : 8;
   static constexpr int ROWS = 16 * PIECES * WARPS;
@@ -129,11 +129,16 @@ template <class G> struct rows_so_far {
   float sum[G::PIECES][2];
 };
 
-/* The least of this lane's rows, and of its keys. */
-template <class G> INLINE int own_row (const tile &x, int piece) {
-  return x.i + ((int)threadIdx.x / 32 * G::PIECES + piece) * 16 + lane_of() / 4;
+/* The first of this lane's rows in a tile, and of its columns. */
+template <class G> INLINE int lane_row (int piece) {
+  return ((int)threadIdx.x / 32 * G::PIECES + piece) * 16 + lane_of() / 4;
 }
-INLINE int own_key (const tile &x) { return x.j + lane_of() % 4 * 2; }
+INLINE int lane_column (void) { return lane_of() % 4 * 2; }
+
+/* Where rows are queries, the first of this lane's. */
+template <class G> INLINE int own_row (const tile &x, int piece) {
+  return x.i + lane_row<G>(piece);
+}
 
 
 template <class G> INLINE void begin_rows (rows_so_far<G> &p) {
@@ -243,6 +248,11 @@ template <class G> INLINE bool not_all_finite (const float (&y)[G::PIECES][G::WI
 }
 
 
+/* May neighbours of a row of results be stored at once, from an even column on? */
+INLINE bool has_pairs (const head_operand &o, const void *row) {
+  return o.stride[3] == 1 && ((uintptr_t)row & 3) == 0;
+}
+
 /* Two neighbours of a row of results. */
 template <class S>
 INLINE void store_pair (S *row, const head_operand &o, int64_t column, int64_t columns, float low,
@@ -262,7 +272,7 @@ template <class S, class G>
 INLINE void store_row (const head_operand &o, int64_t start, int64_t columns,
                        const float (&y)[G::WIDTH / 8][4], int lower, float factor) {
   S *to = (S *)o.data + start;
-  const bool paired = o.stride[3] == 1 && ((uintptr_t)to & 3) == 0;
+  const bool paired = has_pairs(o, to);
   EACH(c, G::WIDTH / 8) {
     if (beyond(8 * c, columns)) break;
     store_pair(to, o, 8 * c + 2 * (lane_of() & 3), columns, y[c][2 * lower] * factor,

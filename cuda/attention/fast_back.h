@@ -17,24 +17,25 @@
 #ifndef cuda_fast_back_h
 #define cuda_fast_back_h
 
-#include "cuda/attention/attention_back.h"
-#include "cuda/attention/fast_mask.h"
+#include "cuda/attention/fast_bands.h"
 
-/* A kernel's gradients; those of both keys and values are too many for the widest heads. */
-enum { MAKES_DQ = 1, MAKES_DK = 2, MAKES_DV = 4 };
-
-/* The tiles for heads of up to WIDTH numbers. */
-template <int WIDTH_, int MAKES_> struct back {
+/*
+** The tiles for heads of up to WIDTH numbers, of the widest of which gradients of both keys and
+** values are too many for one kernel.
+*/
+template <int WIDTH_, int MAKES_, bool RICH_> struct back {
   static constexpr int WIDTH = WIDTH_, MAKES = MAKES_;
-  static constexpr bool OF_KEYS = MAKES != MAKES_DQ;       /* rows are keys, columns queries */
+  static constexpr bool RICH = RICH_, OF_KEYS = MAKES != MAKES_DQ;
   static constexpr int PIECES = 1, WARPS = 4, ROWS = 16 * WARPS, THREADS = 32 * WARPS;
   static constexpr int STEP = WIDTH == 256 ? 16 : WIDTH == 128 ? 32 : 64;      /* columns */
   static constexpr int ROW = 2 * WIDTH;                    /* bytes */
-  static constexpr int COPY = 2 * STEP * ROW + 2 * STEP * (int)sizeof(float);  /* of columns */
+  static constexpr int NUMBERS = 2 * STEP * (int)sizeof(float);
+  static constexpr int DISTANCES = RICH ? (ROWS + STEP) * (int)sizeof(float) : 0;
+  static constexpr int COPY = 2 * STEP * ROW + (NUMBERS + DISTANCES + 127) / 128 * 128;
 };
 
-template <int WIDTH, int MAKES> struct tiling<back<WIDTH, MAKES>> {
-  typedef back<WIDTH, MAKES> G;
+template <int WIDTH, int MAKES, bool RICH> struct tiling<back<WIDTH, MAKES, RICH>> {
+  typedef back<WIDTH, MAKES, RICH> G;
   static constexpr int rows = G::OF_KEYS ? G::STEP : G::ROWS;
   static constexpr int keys = G::OF_KEYS ? G::ROWS : G::STEP;
 };
@@ -43,7 +44,8 @@ template <int WIDTH, int MAKES> struct tiling<back<WIDTH, MAKES>> {
 /*
 ** {==================================================================
 ** Tiles in shared memory: of q and g, or of k and v, one behind the other. Columns have two copies;
-** columns of queries have their lse and delta behind them.
+** columns of queries have their lse and delta behind them, and biases by distance come last. Tiles
+** begin at multiples of 128 bytes: see fast.h.
 ** ===================================================================
 */
 
@@ -51,16 +53,6 @@ template <class G> INLINE int columns_at (int copy) {
   return 2 * G::ROWS * G::ROW + copy * G::COPY;
 }
 template <class G> HOST_TOO int back_bytes (void) { return 2 * G::ROWS * G::ROW + 2 * G::COPY; }
-
-
-template <class S, class G, bool KEYS, int ROWS>
-INLINE void copy_side (uint32_t to, const attend &a, const tile &x) {
-  const head_operand &first = KEYS ? a.k : a.q, &second = KEYS ? a.v : a.g;
-  const int64_t h = KEYS ? x.h / a.shared : x.h;
-  const int from = KEYS ? x.j : x.i, n = (int)(KEYS ? a.S : a.T);
-  copy_rows<S, G, ROWS>(to, first, head_at(first, x.b, h), from, n, (int)a.D);
-  copy_rows<S, G, ROWS>(to + ROWS * G::ROW, second, head_at(second, x.b, h), from, n, (int)a.Dv);
-}
 
 
 /* As whole chunks: rows behind the last query are prepared, too. */
@@ -72,10 +64,21 @@ template <class G> INLINE void copy_numbers (uint32_t to, const attend &a, const
 }
 
 
+/* Lse and delta of a copy's columns, and distances of its tile. */
+template <class G> INLINE float *numbers_of_copy (unsigned char *memory, int copy) {
+  return (float *)(memory + columns_at<G>(copy) + 2 * G::STEP * G::ROW);
+}
+template <class G> INLINE float *distances_of_copy (unsigned char *memory, int copy) {
+  return (float *)((unsigned char *)numbers_of_copy<G>(memory, copy) + G::NUMBERS);
+}
+
+
 template <class S, class G>
-INLINE void copy_columns (uint32_t to, const attend &a, const tile &x) {
-  copy_side<S, G, !G::OF_KEYS, G::STEP>(to, a, x);
-  if (G::OF_KEYS) copy_numbers<G>(to + 2 * G::STEP * G::ROW, a, x);
+INLINE void copy_columns (unsigned char *memory, int copy, const attend &a, const tile &x) {
+  copy_side<S, G, !G::OF_KEYS, G::STEP>(ptx_shared(memory) + columns_at<G>(copy), a, x);
+  if (G::OF_KEYS) copy_numbers<G>(ptx_shared(numbers_of_copy<G>(memory, copy)), a, x);
+  if (G::RICH && a.relative.data != NULL)
+    load_distances<G>(distances_of_copy<G>(memory, copy), a, x);
 }
 
 /* }================================================================== */
@@ -83,76 +86,7 @@ INLINE void copy_columns (uint32_t to, const attend &a, const tile &x) {
 
 /*
 ** {==================================================================
-** Who may attend: bit 4 j + e for element [j][e] of this lane's share
-** ===================================================================
-*/
-
-/* Bits 8 j + e for e below 2 become bits 4 j + e. */
-INLINE uint32_t pairs_together (uint32_t bits) {
-  bits &= 0x03030303u;
-  bits = (bits | bits >> 4) & 0x00330033u;
-  return (bits | bits >> 8) & 0x00003333u;
-}
-
-
-/* Rows are queries: as in mask_scores. */
-template <class G>
-INLINE uint32_t pairs_of_queries (const attend_mask &m, const tile &x, unsigned kind) {
-  const int l = lane_of(), own = x.j + (G::STEP == 64 ? (l >> 1 & 1) * 32 : 0);
-  uint32_t word = word_between(0, (int64_t)m.S - 1 - own), may = 0;
-  if (kind == TILE_SOME) word &= word_of_pairs(m, x.b, x.h, own_row<G>(x, 0) + (l & 1) * 8, own);
-  EACH(h, 2) EACH(t, (G::STEP + 31) / 32) {
-    const uint32_t bits = __shfl_sync(FULL, word, (l & ~3) | h | t << 1) >> (l & 3) * 2;
-    may |= pairs_together(bits) << (16 * t + 2 * h);
-  }
-  return may;
-}
-
-
-/*
-** Rows are keys: each lane asks for one query in 32, and gets the words of its columns. Queries
-** that are not there have no pairs, since keys may be NaN.
-*/
-template <class G>
-INLINE uint32_t pairs_of_keys (const attend_mask &m, const tile &x, unsigned kind) {
-  const int l = lane_of(), key = x.j + (int)threadIdx.x / 32 * 16;
-  uint32_t may = 0;
-  EACH(t, (G::STEP + 31) / 32) {
-    const int query = x.i + 32 * t + l;
-    uint32_t word = query < m.T ? word_between(0, (int64_t)m.S - 1 - key) : 0;
-    if (kind == TILE_SOME) word &= word_of_pairs(m, x.b, x.h, query, key);
-    EACH(j, min(G::STEP / 8, 4)) EACH(e, 2) {
-      const uint32_t bits = __shfl_sync(FULL, word, 8 * j + 2 * (l & 3) + e) >> l / 4;
-      may |= (bits & 1) << (16 * t + 4 * j + e) | (bits >> 8 & 1) << (16 * t + 4 * j + 2 + e);
-    }
-  }
-  return may;
-}
-
-
-template <class G>
-INLINE uint32_t pairs_of_lane (const attend_mask &m, const tile &x, unsigned kind) {
-  const bool whole = x.j + tiling<G>::keys <= m.S && (!G::OF_KEYS || x.i + G::STEP <= m.T);
-  if (kind == TILE_ALL && whole) return ~0u;
-  return G::OF_KEYS ? pairs_of_keys<G>(m, x, kind) : pairs_of_queries<G>(m, x, kind);
-}
-
-
-/* The kind of tile that a warp's rows are. */
-template <class G> INLINE unsigned kind_of_rows (const attend_mask &m, const tile &x) {
-  area r = area_of<G>(m, x);
-  int &first = G::OF_KEYS ? r.j : r.i, &last = G::OF_KEYS ? r.j_last : r.i_last;
-  first += (int)threadIdx.x / 32 * 16;
-  last = min(last, first + 15);
-  return first > last ? TILE_NONE : kind_of(m, r);
-}
-
-/* }================================================================== */
-
-
-/*
-** {==================================================================
-** p and ds of a tile, and what is summed of them
+** What is summed of a tile's p and ds
 ** ===================================================================
 */
 
@@ -160,46 +94,6 @@ template <class G> INLINE unsigned kind_of_rows (const attend_mask &m, const til
 template <class G> struct sums {
   float first[1][G::WIDTH / 8][4], second[1][G::WIDTH / 8][4];
 };
-
-/* Rows of queries have their lse and delta in registers. */
-struct own_numbers { float lse[2], delta[2]; };
-
-
-template <class G> INLINE own_numbers numbers_of_rows (const attend &a, const tile &x) {
-  own_numbers n = {};
-  if (!G::OF_KEYS) {
-    EACH(h, 2) {
-      const int64_t at = prepared_row(a, x, own_row<G>(x, 0) + 8 * h);
-      n.lse[h] = lse_of_rows<float>(a)[at];
-      n.delta[h] = delta_of_rows<float>(a)[at];
-    }
-  }
-  return n;
-}
-
-
-/*
-** Products p and dp become weights and gradients ds, 0 where a pair may not attend. 'any': numbers
-** need not be finite; a weight of 0 has no gradient then, if there is a mask.
-*/
-template <class G>
-INLINE void weigh (shares<G> &p, shares<G> &ds, const attend &a, uint32_t may,
-                   const own_numbers &own, const float *numbers, bool any) {
-  const float factor = (float)a.factor;
-  const bool masked = a.mask.n > 0;
-  EACH(j, G::STEP / 8) EACH(e, 4) {
-    const int column = 8 * j + 2 * (lane_of() & 3) + e % 2;
-    const float lse = G::OF_KEYS ? numbers[column] : own.lse[e / 2];
-    const float delta = G::OF_KEYS ? numbers[G::STEP + column] : own.delta[e / 2];
-    const float score = p.at[0][j][e] * factor, dp = ds.at[0][j][e];
-    const bool yes = may >> (4 * j + e) & 1 && !(any && score == -INFINITY);
-    const float weight = yes ? ptx_exp2(score - lse) : 0.0f;
-    const bool none = !(may >> (4 * j + e) & 1) || (any && masked && weight == 0);
-    p.at[0][j][e] = weight;
-    ds.at[0][j][e] = none ? 0.0f : weight * (dp - delta);
-  }
-}
-
 
 /* As add_values, by scalar products of any numbers; 'zeros': weights of 0 count. */
 template <class S, class G>
@@ -225,20 +119,24 @@ INLINE void add_any (float (&y)[1][G::WIDTH / 8][4], const shares<G> &s, const u
 }
 
 
-/* A tile of columns, which the block has at 'at' in its memory. */
+/* A tile of columns, of which the block has a copy in its memory. */
 template <class S, class G>
 INLINE void add_tile (sums<G> &sum, const attend &a, const tile &x, unsigned kind,
-                      const own_numbers &own, const unsigned char *memory, int at, bool any) {
-  const uint32_t rows = ptx_shared(memory), columns = rows + (uint32_t)at;
-  const unsigned char *const first = memory + at, *const second = first + G::STEP * G::ROW;
-  const float *numbers = (const float *)(second + G::STEP * G::ROW);
+                      const own_numbers &own, unsigned char *memory, int copy, bool any) {
+  const uint32_t rows = ptx_shared(memory), columns = rows + (uint32_t)columns_at<G>(copy);
+  const unsigned char *const first = memory + columns_at<G>(copy);
   const bool zeros = a.mask.n == 0;
-  shares<G> p, ds;
+  shares<G> p, ds = {};
+  extras<G> more;
+  ask_extras<S>(more, a, x, distances_of_copy<G>(memory, copy));
   multiply_queries<S>(p, rows, columns, a.D);
-  multiply_queries<S>(ds, rows + G::ROWS * G::ROW, columns + G::STEP * G::ROW, a.Dv);
-  weigh(p, ds, a, pairs_of_lane<G>(a.mask, x, kind), own, numbers, any);
+  if (G::MAKES != MAKES_DV)
+    multiply_queries<S>(ds, rows + G::ROWS * G::ROW, columns + G::STEP * G::ROW, a.Dv);
+  weigh<S>(p, ds, more, a, x, pairs_of_lane<G>(a.mask, x, kind), own,
+           numbers_of_copy<G>(memory, copy), any);
   if (any) {
-    if (G::MAKES & MAKES_DV) add_any<S, G>(sum.second, p, second, a.Dv, zeros);
+    if (G::MAKES & MAKES_DV)
+      add_any<S, G>(sum.second, p, first + G::STEP * G::ROW, a.Dv, zeros);
     if (G::MAKES != MAKES_DV) add_any<S, G>(sum.first, ds, first, a.D, zeros);
     return;
   }
@@ -296,7 +194,7 @@ INLINE void add_all (sums<G> &sum, const attend &a, tile x, unsigned char *memor
   int copy = 0;
   EACH(c, G::WIDTH / 8) EACH(e, 4) sum.first[0][c][e] = sum.second[0][c][e] = 0;
   unsigned kind = next_columns<G>(l, a.mask, x);
-  if (kind != TILE_NONE) copy_columns<S, G>(ptx_shared(memory) + columns_at<G>(copy), a, x);
+  if (kind != TILE_NONE) copy_columns<S, G>(memory, copy, a, x);
   ptx_commit();
 #pragma unroll 1
   while (kind != TILE_NONE) {
@@ -305,10 +203,10 @@ INLINE void add_all (sums<G> &sum, const attend &a, tile x, unsigned char *memor
     kind = next_columns<G>(l, a.mask, x);
     ptx_wait<0>();
     __syncthreads();               /* columns are there, nobody reads those before any more */
-    if (kind != TILE_NONE) copy_columns<S, G>(ptx_shared(memory) + columns_at<G>(!copy), a, x);
+    if (kind != TILE_NONE) copy_columns<S, G>(memory, !copy, a, x);
     ptx_commit();
     if (of_rows != TILE_NONE)
-      add_tile<S>(sum, a, now, of_rows, own, memory, columns_at<G>(copy), any);
+      add_tile<S>(sum, a, now, of_rows, own, memory, copy, any);
     copy = !copy;
   }
   ptx_wait<0>();
@@ -339,6 +237,8 @@ KERNEL __launch_bounds__(G::THREADS, 2) back_tiles (__grid_constant__ const atte
   const tile x = first_tile<G>(a);
   sums<G> sum;
   copy_side<S, G, G::OF_KEYS, G::ROWS>(ptx_shared(memory), a, x);
+  if (G::RICH && G::MAKES == MAKES_DQ && a.dbias.data != NULL && a.mask.n > 0)
+    clear_biases<S, G>(a, x);
   bool any = false;
 #pragma unroll 1
   do {
@@ -362,16 +262,32 @@ template <class S, class G> static const char *run_back (cuda *self, attend a) {
 }
 
 
+template <class S, int WIDTH, bool RICH>
+static const char *back_with (cuda *self, const attend &a) {
+  const char *why = NULL;
+  if constexpr (RICH)
+    if (a.drelative.data != NULL) why = back_relative<S, WIDTH>(self, a);
+  if (why == NULL) why = run_back<S, back<WIDTH, MAKES_DQ, RICH>>(self, a);
+  if (why != NULL) return why;
+  if constexpr (WIDTH <= 128)
+    return run_back<S, back<WIDTH, MAKES_DK | MAKES_DV, RICH>>(self, a);
+  else {
+    why = run_back<S, back<WIDTH, MAKES_DK, RICH>>(self, a);
+    return why != NULL ? why : run_back<S, back<WIDTH, MAKES_DV, RICH>>(self, a);
+  }
+}
+
+
+template <class S, int WIDTH> static const char *back_width (cuda *self, const attend &a) {
+  return has_options(a) ? back_with<S, WIDTH, true>(self, a)
+                        : back_with<S, WIDTH, false>(self, a);
+}
+
+
 template <class S> static const char *back_halves (cuda *self, const attend &a) {
   const int64_t width = max(a.D, a.Dv);
-  const char *why = width <= 64 ? run_back<S, back<64, MAKES_DQ>>(self, a)
-                  : width <= 128 ? run_back<S, back<128, MAKES_DQ>>(self, a)
-                                 : run_back<S, back<256, MAKES_DQ>>(self, a);
-  if (why != NULL) return why;
-  if (width <= 64) return run_back<S, back<64, MAKES_DK | MAKES_DV>>(self, a);
-  if (width <= 128) return run_back<S, back<128, MAKES_DK | MAKES_DV>>(self, a);
-  why = run_back<S, back<256, MAKES_DK>>(self, a);
-  return why != NULL ? why : run_back<S, back<256, MAKES_DV>>(self, a);
+  return width <= 64 ? back_width<S, 64>(self, a)
+       : width <= 128 ? back_width<S, 128>(self, a) : back_width<S, 256>(self, a);
 }
 
 #endif

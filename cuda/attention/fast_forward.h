@@ -17,6 +17,11 @@
 #include "cuda/attention/fast_mask.h"
 #include "cuda/attention/fast_scores.h"
 
+/* Biases by distance of a tile, in shared memory behind its tiles. */
+template <class G> INLINE float *distances_of (unsigned char *shared) {
+  return (float *)(shared + tiles_bytes<G>());
+}
+
 
 template <class S, class G>
 INLINE void copy_keys (uint32_t to, const attend &a, const head_operand &o, const tile &x,
@@ -111,9 +116,8 @@ template <class S, class G> static const char *run_fast (cuda *self, attend a) {
 
 
 template <class S, int WIDTH> static const char *run_width (cuda *self, const attend &a) {
-  const bool rich = a.cap != 0 || a.bias.data != NULL || a.relative.data != NULL || a.drop != 0;
-  return rich ? run_fast<S, fast<WIDTH, true>>(self, a)
-              : run_fast<S, fast<WIDTH, false>>(self, a);
+  return has_options(a) ? run_fast<S, fast<WIDTH, true>>(self, a)
+                        : run_fast<S, fast<WIDTH, false>>(self, a);
 }
 
 

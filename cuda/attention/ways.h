@@ -36,8 +36,7 @@ const char *attend_bfloat16 (cuda *self, const attend &a);
 const char *attend_float16 (cuda *self, const attend &a);
 
 /*
-** Gradients of the same, without softcap, biases and dropout, if those of y lie so, too:
-** fast_back_bfloat16.cu, fast_back_float16.cu.
+** Gradients of the same, if those of y lie so, too: fast_back_bfloat16.cu, fast_back_float16.cu.
 */
 bool attention_fits_fast_back (const cuda *self, const attend &a);
 const char *back_fast (cuda *self, const attend &a);

@@ -114,12 +114,12 @@ static void run_beside (const char *name, void (*f) (both *b), const char *const
 
 
 static void run_toolkits (void) {
-  const char *const both[] = {"libcublasLt_emulated.so.12", "libcublasLt_emulated.so.13", NULL};
-  run_beside("a toolkit", newest, both);
-  run_beside("an older toolkit", older, (const char *const[]){both[0], NULL});
+  const char *const names[] = {"libcublasLt_emulated.so.12", "libcublasLt_emulated.so.13", NULL};
+  run_beside("a toolkit", newest, names);
+  run_beside("an older toolkit", older, (const char *const[]){names[0], NULL});
   setenv("HEED_STAND_IN", "old", 1);
-  run_beside("an old driver", too_new, both);
-  run_beside("an old driver alone", unusable, both + 1);
+  run_beside("an old driver", too_new, names);
+  run_beside("an old driver alone", unusable, names + 1);
   unsetenv("HEED_STAND_IN");
 }
 

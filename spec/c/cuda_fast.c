@@ -59,10 +59,7 @@ static void attend (both *b, shape s, options o, bool again) {
   same(b, name, &w, loose(o.type));
   check_way(b, name, o.drop && s.S % 4 != 0 ? "exact" : "fast");
   if (again) same_again(b, name, &w);
-  if (w.attention.mask.n > 0) {
-    work dense = with_pairs(&w, allowed_pairs(&w, &s, &fewest));
-    same_bits(b, name, "by a dense mask", &w, &dense);
-  }
+  same_by_pairs(b, name, &w, allowed_pairs(&w, &s, &fewest));
   free_cases();
 }
 

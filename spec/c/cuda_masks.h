@@ -197,4 +197,10 @@ static inline work with_pairs (const work *w, view pairs) {
   return dense;
 }
 
+/* A work with a mask has the same bits by a dense mask of the same pairs. */
+static inline bool same_by_pairs (both *b, const char *name, const work *w, view pairs) {
+  work dense = with_pairs(w, pairs);
+  return w->attention.mask.n == 0 || same_bits(b, name, "by a dense mask", w, &dense);
+}
+
 #endif

@@ -33,13 +33,16 @@ static const ways_case cases[] = {
   {{1, 2, 2, 30, 30, 12, 16}, {.type = HEED_FLOAT16}, "exact", "exact"},
   {{1, 2, 2, 30, 30, 12, 12}, {.type = HEED_FLOAT16, .aligned = true}, "fast", "fast"},
   {{1, 2, 2, 30, 30, 16, 16}, {.type = HEED_FLOAT16, .way = 2}, "exact", "exact"},
-  /* … gradients of y, too, for gradients, which have no options … */
+  /* … gradients of y, too, for gradients … */
   {{1, 2, 2, 30, 30, 16, 16}, {.type = HEED_FLOAT16}, "fast", "exact"},
-  {{1, 2, 2, 30, 30, 16, 16}, {.type = HEED_FLOAT16, .aligned = true, .cap = true}, "fast",
-   "exact"},
+  {{1, 2, 2, 30, 30, 16, 16}, {.type = HEED_FLOAT16, .aligned = true, .cap = true, .bias = true,
+    .relative = true}, "fast", "fast"},
   /* … and with dropout that of whole fours of keys */
   {{1, 2, 2, 30, 30, 16, 16}, {.type = HEED_FLOAT16, .drop = true}, "exact", "exact"},
-  {{1, 2, 2, 30, 32, 16, 16}, {.type = HEED_FLOAT16, .drop = true}, "fast", "exact"},
+  {{1, 2, 2, 30, 30, 16, 16}, {.type = HEED_FLOAT16, .aligned = true, .drop = true}, "exact",
+   "exact"},
+  {{1, 2, 2, 30, 32, 16, 16}, {.type = HEED_FLOAT16, .aligned = true, .drop = true}, "fast",
+   "fast"},
 };
 
 
