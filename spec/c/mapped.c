@@ -182,7 +182,8 @@ static void threads_survive (void) {
     heed_context *cx = heed_open(&(heed_host){.threads = 4});
     heed_tensor *t = map_whole(cx, file);
     check(ftruncate(file, BYTES / 2) == 0, "half a file");
-    check(sum_of(cx, t) == -1 && has_failed(cx, "became shorter"), "half a file's sum");
+    heed_tensor *y = heed_call(cx, HEED_tan, (heed_value[]){heed_t(t)}, 1);    /* takes long */
+    check(y == NULL && has_failed(cx, "became shorter"), "half a file");
     heed_drop(t);
     heed_close(cx);
     close(file);
