@@ -119,6 +119,15 @@ describe("logits beyond what exp can hold", function()
     same({0}, heed.cross_entropy(heed.tensor{{7.0}, {-1e4}}, heed.tensor{1, 1}))
   end)
 
+  it("that count for nothing have a loss of 0, which has no sign", function()
+    local x, ids = heed.tensor{{-1.0, -huge}, {-2.0, -3.0}}, heed.tensor{-100, 2}
+    local weight = heed.tensor{1.0, 0.0}
+    for _, loss in ipairs{heed.nll_loss, heed.cross_entropy} do
+      local y = loss(x, ids, weight, {reduction = "none"})
+      for i = 1, 2 do assert.equal(huge, 1 / y[i]) end
+    end
+  end)
+
   it("of minus infinity count for nothing; rows of nothing else have no softmax", function()
     local x = leaf{-huge, 0.0, 1.0}
     local y = x:softmax(1)

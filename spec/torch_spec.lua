@@ -176,7 +176,7 @@ describe("a state that does not fit", function()
       {nn.MultiHeadAttention(8, 2, {value_dim = 3}), "the module: .* heads of 4 and 3"},
       {nn.MultiHeadAttention(8, 2, {out_dim = 3}), "the module: .* 3 at the end"},
       {nn.EncoderLayer(8, 2, {sink = true}), "attend.sink: PyTorch's layer has nothing like that"},
-      {nn.EncoderLayer(8, 2, {memory = 3}), "attend.memory_keys: .* one at most, got 3"},
+      {nn.EncoderLayer(8, 2, {memory = 2}), "attend.memory_keys: .* one at most, got 2"},
       {nn.EncoderLayer(8, 2, {qk_norm = true}), "attend.query_norm.weight: PyTorch's layer"},
       {nn.Encoder(8, 2, 1, {activation = "swiglu"}), "layers.1.mlp.gate.weight: PyTorch's layer"},
       {nn.Encoder(8, 2, 1, {norm = "sandwich"}), "layers.1.out_norm1.weight: PyTorch's layer"},

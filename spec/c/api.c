@@ -132,6 +132,45 @@ static void steps_are_refused (heed_context *cx, heed_tensor *x, heed_tensor *fo
   check(heed_optimize(cx, HEED_SGD, &step, 0, NULL, NULL, NULL), "a step of no parameters");
 }
 
+/* SGD with momentum of one parameter, gradient and state. */
+static void momentum_is_refused (heed_context *cx, heed_tensor *p, heed_tensor *g,
+                                 heed_tensor *state, const char *why) {
+  const heed_step step = {.lr = 1, .momentum = 0.5, .step = 1};
+  heed_tensor *const *states[] = {&state};
+  check(!heed_optimize(cx, HEED_SGD, &step, 1, &p, &g, states) && heed_error(cx) != NULL &&
+        strstr(heed_error(cx), why) != NULL && strncmp(heed_error(cx), "SGD: ", 5) == 0, why);
+  heed_clear(cx);
+}
+
+static void entries_are_checked (heed_context *cx, heed_context *other) {
+  const double zeros[4] = {0};
+  heed_tensor *x = leaf(cx, 3), *g = leaf(cx, 1), *state = leaf(cx, 0), *foreign = leaf(other, 1);
+  heed_tensor *number = heed_number(cx, 1), *halves = heed_from(cx, HEED_FLOAT32, 0, NULL, zeros);
+  heed_tensor *whole = heed_from(cx, HEED_INT64, 0, NULL, zeros);
+  heed_tensor *square = heed_from(cx, HEED_FLOAT64, 2, (int64_t[]){2, 2}, zeros);
+  heed_tensor *across = heed_call(cx, HEED_transpose,
+                                  (heed_value[]){heed_t(square), heed_i(0), heed_i(1)}, 3);
+  heed_tensor *wide = heed_call(cx, HEED_expand,
+                                (heed_value[]){heed_t(x), heed_l(1, (int64_t[]){2})}, 2);
+  momentum_is_refused(cx, x, g, NULL, "parameter 1 lacks a state");
+  momentum_is_refused(cx, x, g, foreign, "parameter 1 has a state of another context");
+  momentum_is_refused(cx, x, g, number, "has a state that does not lie dense in memory");
+  momentum_is_refused(cx, square, square, across, "has a state that does not lie dense in memory");
+  momentum_is_refused(cx, x, g, halves, "has a state of another type or shape");
+  momentum_is_refused(cx, x, g, square, "has a state of another type or shape");
+  momentum_is_refused(cx, x, foreign, state, "parameter 1 has a gradient of another context");
+  momentum_is_refused(cx, number, g, state, "parameter 1 is of no float type");
+  momentum_is_refused(cx, whole, g, state, "parameter 1 is of no float type");
+  momentum_is_refused(cx, wide, g, state, "parameter 1 is expanded");
+  momentum_is_refused(cx, x, square, state, "parameter 1 has shape (), its gradient (2, 2)");
+  const heed_step step = {.lr = 1, .momentum = 0.5, .step = 1};
+  heed_tensor *const *states[] = {&state};
+  check(heed_optimize(cx, HEED_SGD, &step, 1, &x, &number, states) && value_of(x) == 2 &&
+        value_of(state) == 1, "a step by a number, with momentum");
+  heed_drop(wide); heed_drop(across); heed_drop(square); heed_drop(whole); heed_drop(halves);
+  heed_drop(number); heed_drop(foreign); heed_drop(state); heed_drop(g); heed_drop(x);
+}
+
 static void numbers_are_gradients (heed_context *cx, heed_context *other) {
   heed_tensor *x = leaf(cx, 3), *seed = heed_number(cx, 2), *foreign = heed_number(other, 2);
   check(heed_backward(x, seed, false) && gradient_of(x) == 2, "a number as the first gradient");
@@ -161,6 +200,7 @@ static void numbers_are_gradients (heed_context *cx, heed_context *other) {
   check(!heed_optimize(cx, HEED_NOPTIMIZERS, &step, 1, &x, &x, NULL), "no such optimizer");
   heed_clear(cx);
   steps_are_refused(cx, x, foreign);
+  entries_are_checked(cx, other);
   check(!heed_record_custom(cx, &custom, 1, &foreign, 1, &y) && heed_error(cx) != NULL,
         "a backward function for another context's");
   heed_clear(cx);

@@ -166,10 +166,17 @@ static bool prepare (heed_context *cx, const heed_optimization *of, stepping *o)
 }
 
 
-bool optimize_prepare (heed_context *cx, const heed_optimization *of, stepping *o) {
+/* Failures of a step that has no caller bear its optimiser's name. Returns the caller before. */
+static const char *call_step (heed_context *cx, heed_optimizer kind) {
   const char *caller = cx->scope.caller;
+  if (caller == NULL) cx->scope.caller = optimize_name(kind);
+  return caller;
+}
+
+
+bool optimize_prepare (heed_context *cx, const heed_optimization *of, stepping *o) {
   *o = (stepping){.cx = cx, .of = of};
-  if (caller == NULL) cx->scope.caller = optimize_name(of->kind);
+  const char *caller = call_step(cx, of->kind);
   bool good = prepare(cx, of, o);
   cx->scope.caller = caller;
   return good;
@@ -227,6 +234,7 @@ static bool composed (const stepping *o) {
 
 bool optimize_work (const stepping *o) {
   heed_context *cx = o->cx;
+  const char *caller = call_step(cx, o->of->kind);
   bool good = true;
   for (int i = 0; good && o->list != NULL && i < cx->devices.n; i++) {
     cx->scope.device = cx->devices.list[i];
@@ -234,6 +242,7 @@ bool optimize_work (const stepping *o) {
   }
   for (int i = 0; good && i < o->of->n; i++)
     if (o->list[i].parameter != NULL) good = finish(o, i);
+  cx->scope.caller = caller;
   return good;
 }
 
@@ -249,10 +258,5 @@ bool heed_optimize (heed_context *cx, heed_optimizer kind, const heed_step *step
                     heed_tensor *const *const *states) {
   const heed_optimization of = {.kind = kind, .step = step, .n = n, .parameters = parameters,
                                 .gradients = gradients, .states = states};
-  if (cx == NULL) return false;
-  const char *caller = cx->scope.caller;
-  if (caller == NULL) cx->scope.caller = optimize_name(kind);
-  bool good = heed_commit(cx, &(heed_changes){.nsteps = 1, .steps = &of});
-  cx->scope.caller = caller;
-  return good;
+  return heed_commit(cx, &(heed_changes){.nsteps = 1, .steps = &of});
 }
