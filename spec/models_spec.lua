@@ -99,11 +99,17 @@ end
 -- Features and logits of batches as they were, under names that begin with a prefix.
 local function check_batch(m, e, prefix)
   local ids, keys = e[prefix .. "input_ids"] + 1, e[prefix .. "attention_mask"]:ne(0)
-  local hidden = m:hidden(ids, {keys = keys})
-  close(hidden, e[prefix .. "last_hidden_state"], keys, prefix .. "features")
-  close((m:hidden(ids, {lengths = keys:sum(2)})), hidden, keys, prefix .. "with lengths")
-  local logits = e[prefix .. "logits"]
-  if logits then close(m(ids, {keys = keys}), logits, keys, prefix .. "logits") end
+  local kinds = e[prefix .. "token_type_ids"]
+  kinds = kinds and kinds + 1
+  local hidden = m:hidden(ids, {keys = keys, types = kinds})
+  local wanted, logits = e[prefix .. "last_hidden_state"], e[prefix .. "logits"]
+  if wanted then close(hidden, wanted, keys, prefix .. "features") end
+  close((m:hidden(ids, {lengths = keys:sum(2), types = kinds})), hidden, keys, "with lengths")
+  if logits then
+    local rows = logits:dim() == 3 and keys or nil
+    close(m(ids, {keys = keys, types = kinds}), logits, rows, prefix .. "logits")
+    close(m(ids, {lengths = keys:sum(2), types = kinds}), logits, rows, "logits with lengths")
+  end
   return ids, keys, hidden
 end
 
@@ -126,6 +132,11 @@ local DECODERS <const> = {
   "gemma2", "granite", "mistral", "olmo2", "phi3_partial", "qwen2", "qwen3", "smollm3",
 }
 local BODIES <const> = {"gemma3_bidirectional"}
+local ENCODERS <const> = {
+  "albert", "bert_reranker", "distilbert", "electra", "modernbert_classifier", "mpnet",
+  "nomic_bert", "roberta",
+}
+local OLD <const> = {modernbert_classifier = true, nomic_bert = true}    -- have older keys, too
 
 
 describe("a model from a directory", function()
@@ -180,6 +191,39 @@ describe("a model from a directory", function()
       end)
     end
   end
+
+  for _, name in ipairs(ENCODERS) do
+    for _, file in ipairs{"config.json", OLD[name] and "config_v4.json"} do
+      it(("computes what transformers computes: %s, %s"):format(name, file), function()
+        heed.no_grad(function()
+          local m, e = load(name, file), expectation(name)
+          local ids, keys, hidden = check_batch(m, e, "")
+          if not e.token_type_ids then check_left(m, rows_of(ids, keys), hidden) end
+          local pooled = e.pooler_output
+          if pooled then close(m.pooler(hidden:select(2, 1)):tanh(), pooled, nil, "pooled") end
+        end)
+      end)
+    end
+  end
+
+  it("counts padding as transformers does where it is told positions", function()
+    heed.no_grad(function()
+      local m, row = load "electra", {5, 9, 7}
+      local ids, keys = left_padded({row}, 5)
+      local at = heed.arange(0, 4)
+      local far = m:hidden(ids, {keys = keys, positions = at})[{1, {3, 5}}]
+      close(far, m:hidden(heed.tensor{row}, {positions = at[{{3, 5}}]})[1], nil, "from 2 on")
+      assert.is_true(apart(far, m:hidden(heed.tensor{row})[1]) > 10)
+    end)
+  end)
+
+  it("classifies by the first token that is there", function()
+    heed.no_grad(function()
+      local m, row = load "distilbert", {5, 9, 7}
+      local ids, keys = left_padded({row}, 5)
+      close(m(ids, {keys = keys}), m(heed.tensor{row}), nil, "classes")
+    end)
+  end)
 
   it("has the types of its file unless asked otherwise, and its configuration", function()
     local m = assert(heed.models.load(HERE .. "qwen2"))
@@ -293,8 +337,19 @@ describe("a directory is refused", function()
     assert.matches('"layer_types": a sliding_window expected',
                    why{layer_types = json.array{"full_attention", "sliding_attention"}})
     assert.matches('"architectures" expected', why{architectures = json.null})
-    assert.matches('"architectures": a class ...ForCausalLM or ...Model expected, got "QwenForX"',
-                   why{architectures = json.array{"QwenForX"}})
+    assert.matches('"architectures": one of ...ForCausalLM, ...LMHeadModel, ...Model expected, got '
+                   .. '"QwenForX"', why{architectures = json.array{"QwenForX"}})
+    assert.matches('"prenorm": only false is known here, got true',
+                   refusal("nomic_bert", function(path)
+      local c = assert(json.decode(read(HERE .. "nomic_bert/config_v4.json")))
+      c.prenorm = true
+      write(path .. "/config.json", json.encode(c))
+    end))
+    assert.matches('"classifier_pooling": cls or mean expected, got max',
+                   why({classifier_pooling = "max"}, "modernbert_classifier"))
+    assert.matches('"num_hidden_groups": only 1 is known here, got 2',
+                   why({num_hidden_groups = 2}, "albert"))
+    assert.matches('"pad_token_id": an id expected, got %-1', why({pad_token_id = -1}, "roberta"))
     assert.matches('"use_bidirectional_attention": only false is known here, got true',
                    why({use_bidirectional_attention = true}, "gemma2"))
   end)
@@ -413,5 +468,9 @@ describe("models.load", function()
     local m = load "qwen2"
     assert.matches("a table of options expected, got 3", message(m.hidden, m, heed.tensor{1}, 3))
     assert.matches("unknown option 'length'", message(m, heed.tensor{{1}}, {length = 1}))
+    m = load "mpnet"
+    assert.matches("option types: this model has one kind of text",
+                   message(m, heed.tensor{{1}}, {types = heed.tensor{{1}}}))
+    assert.matches("a table of options expected, got 3", message(m, heed.tensor{{1}}, 3))
   end)
 end)

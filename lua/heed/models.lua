@@ -41,9 +41,9 @@ end
 
 -- Makes the model of a family; what its layers refuse, the file is at fault for.
 local function build(family, c, tensors)
-  local results = table.pack(pcall(parameter.hollow, "models.load", family.build, c, tensors))
-  if results[1] then return results[2] end
-  local why = results[2]
+  local good, model, own_names = pcall(parameter.hollow, "models.load", family.build, c, tensors)
+  if good then return model, own_names or family.names end
+  local why = model
   local message = type(why) == "string" and why:match("nn%.%u%w+: .*")
   if not message then error(why, 0) end
   refuse.with("config.json: %s", message)
@@ -54,8 +54,8 @@ local function load(path, o)
   local c = Config.read(path)
   local family = families.of(c)
   local tensors = weights.read(path, placing(o))
-  local model = build(family, c, tensors)
-  names.assign(model, family.names, tensors)
+  local model, table_of_names = build(family, c, tensors)
+  names.assign(model, table_of_names, tensors)
   return model:eval()
 end
 

@@ -6,7 +6,6 @@ local heed = require "heed"
 local layers = require "heed.nn.layers"
 local options = require "heed.internal.options"
 local positions = require "heed.nn.positions"
-local refuse = require "heed.internal.refuse"
 local transformer = require "heed.nn.transformer"
 
 local causal = {}
@@ -108,18 +107,8 @@ end
 causal.CausalModel = CausalModel
 
 
--- Whether a model has logits, by the name of its class.
-local function has_head(c)
-  local list = c:get("architectures")
-  local class = type(list) == "table" and list[1]
-  if type(class) ~= "string" then
-    refuse.with('config.json: "architectures" expected, a list with the name of a class, got none')
-  end
-  if class:find("ForCausalLM$") or class:find("LMHeadModel$") then return true end
-  if class:find("Model$") then return false end
-  c:refuse("architectures", "a class ...ForCausalLM or ...Model expected, got %s",
-           refuse.quoted(class))
-end
+-- Whether models of a class have logits.
+local ENDINGS <const> = {ForCausalLM = true, LMHeadModel = true, Model = false}
 
 
 ---Makes the model of a family, whose options stand in `o`.
@@ -128,7 +117,7 @@ end
 ---@param tensors table<string, heed.Tensor> the file's
 ---@return heed.CausalModel
 function causal.new(c, o, tensors)
-  o.vocabulary, o.head = c:count("vocab_size"), has_head(c)
+  o.vocabulary, o.head = c:count("vocab_size"), ENDINGS[c:ending(ENDINGS)]
   local name = o.head_name or "lm_head.weight"
   local tie = c:get("tie_word_embeddings", o.tie)
   o.tied = tie == true or tie == nil and not tensors[name]

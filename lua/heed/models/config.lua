@@ -215,6 +215,26 @@ function Config:object(name)
 end
 
 
+---How a model ends: the part behind the family's name in the name of its class.
+---@param kinds table<string, any> those that are known, such as "ForCausalLM"
+---@return string kind
+function Config:ending(kinds)
+  local list = self:get("architectures")
+  local class = type(list) == "table" and list[1]
+  if type(class) ~= "string" then
+    refuse.with('config.json: "architectures" expected, a list with the name of a class, got none')
+  end
+  local known = {}
+  for kind in next, kinds do
+    if class:sub(-#kind) == kind then return kind end
+    known[#known + 1] = "..." .. kind
+  end
+  table.sort(known)
+  self:refuse("architectures", "one of %s expected, got %s", table.concat(known, ", "),
+              quoted(class))
+end
+
+
 ---Refuses a key's value unless it is one.
 ---@param name string
 ---@param wanted any

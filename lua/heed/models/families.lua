@@ -8,9 +8,11 @@ local quoted = refuse.quoted
 local families = {}
 
 local FILES = {
-  gemma = "gemma", gemma2 = "gemma", gemma3_text = "gemma", granite = "granite", llama = "llama",
-  mistral = "mistral", olmo2 = "olmo2", phi3 = "phi3", qwen2 = "qwen", qwen3 = "qwen",
-  smollm3 = "smollm3",
+  albert = "albert", bert = "bert", camembert = "roberta", distilbert = "distilbert",
+  electra = "electra", gemma = "gemma", gemma2 = "gemma", gemma3_text = "gemma",
+  granite = "granite", llama = "llama", mistral = "mistral", modernbert = "modernbert",
+  mpnet = "mpnet", nomic_bert = "nomic_bert", olmo2 = "olmo2", phi3 = "phi3", qwen2 = "qwen",
+  qwen3 = "qwen", roberta = "roberta", smollm3 = "smollm3", ["xlm-roberta"] = "roberta",
 }
 
 local EXPERTS <const> = "a mixture of experts"

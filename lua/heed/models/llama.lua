@@ -9,7 +9,6 @@ local llama = {}
 
 llama.names = {
   prefix = {"model.", "language_model.model.", "model.language_model."},
-  bare = {["lm_head.weight"] = true},
   ignored = {"rotary_emb%.inv_freq$"},
   {"embed_tokens", "embed"},
   {"layers.%d.input_layernorm", "body.layers.%d.norm1"},
@@ -24,7 +23,7 @@ llama.names = {
   {"layers.%d.mlp.up_proj", "body.layers.%d.mlp.up"},
   {"layers.%d.mlp.down_proj", "body.layers.%d.mlp.down"},
   {"norm", "body.norm"},
-  {"lm_head", "head"},
+  {"lm_head", "head", bare = true},
 }
 
 

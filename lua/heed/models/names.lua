@@ -20,10 +20,10 @@ local names = {}
 ---@field [2] string|string[] the module, or those that share the rows; or a parameter
 ---@field transposed? boolean
 ---@field heads? integer
+---@field bare? boolean whether it never has the prefix
 
 ---@class heed.models.names
 ---@field prefix? string[] what may stand before all names, the first that fits
----@field bare? table<string, true> names that never have the prefix
 ---@field ignored? string[] patterns of names that are no weights, or of parts that are not used
 
 
@@ -77,7 +77,7 @@ end
 local function prefix_of(expected, all, tensors)
   for _, prefix in ipairs(all.prefix or {}) do
     for _, entry in ipairs(expected) do
-      if tensors[prefix .. entry.name] and not (all.bare or {})[entry.name] then return prefix end
+      if tensors[prefix .. entry.name] and not entry.rule.bare then return prefix end
     end
   end
   return ""
@@ -91,8 +91,8 @@ end
 
 
 -- The name that an expected tensor has in the file.
-local function name_there(entry, prefix, all, tensors)
-  local name = (all.bare or {})[entry.name] and entry.name or prefix .. entry.name
+local function name_there(entry, prefix, tensors)
+  local name = entry.rule.bare and entry.name or prefix .. entry.name
   local old = old_name(name)
   return not tensors[name] and tensors[old] and old or name
 end
@@ -197,7 +197,7 @@ function names.assign(module, all, tensors)
   local prefix, used = prefix_of(expected, all, tensors), {}
   local changes = {takers = {}, givers = {}, gradients = {}}
   for _, entry in ipairs(expected) do
-    local name = name_there(entry, prefix, all, tensors)
+    local name = name_there(entry, prefix, tensors)
     local t = tensors[name]
     if not t then refuse.with("the tensor %s is missing", quoted(name)) end
     check_shape(name, t, shape_of(entry.parts, entry.rule.transposed))

@@ -1,0 +1,185 @@
+-- A model that sees a text as a whole: features of ids, positions and kinds of texts are added and
+-- normed, a stack of layers works on them, and a head may follow. Families differ in the stack's
+-- options, and in how positions are counted.
+
+local extend = require "heed.nn.extend"
+local heads = require "heed.models.heads"
+local heed = require "heed"
+local layers = require "heed.nn.layers"
+local options = require "heed.internal.options"
+local places = require "heed.attention.places"
+local positions = require "heed.nn.positions"
+local transformer = require "heed.nn.transformer"
+
+local encoder = {}
+
+
+---A model of whole texts.
+---@class heed.EncoderModel: heed.Module
+---@field config table what config.json says
+---@field words heed.Embedding
+---@field position heed.Learned|false
+---@field types heed.Embedding|false
+---@field norm heed.LayerNorm|false
+---@field project heed.Linear|false
+---@field bias heed.Bias|false that all layers share
+---@field body heed.Encoder
+---@field pooler heed.Linear|false
+---@field head heed.models.Head|false
+---@overload fun(config: table, options: heed.models.encoder): heed.EncoderModel
+local EncoderModel = extend("models.EncoderModel", {init = 2, forward = 2, hidden = 2})
+
+---@class heed.models.encoder
+---@field vocabulary integer
+---@field dim integer
+---@field heads integer
+---@field layers integer
+---@field stack table options of nn.Encoder
+---@field width? integer of what is added, where it differs from dim
+---@field positions? integer learnt ones
+---@field pad? integer the id of padding, from 0, in models that do not count it: their first
+---position is pad + 1, and that of padding is pad
+---@field types? integer kinds of texts
+---@field norm? fun(dim: integer): heed.Module
+---@field bias? heed.Bias
+---@field pooler? boolean
+---@field head? table options of the head
+
+
+---@param config table
+---@param o heed.models.encoder
+function EncoderModel:init(config, o)
+  local width = o.width or o.dim
+  self.config = config
+  self.words = layers.Embedding(o.vocabulary, width)
+  self.position = o.positions and positions.Learned(o.positions, width) or false
+  self.types = o.types and layers.Embedding(o.types, width) or false
+  self.norm = o.norm and o.norm(width) or false
+  self.project = width ~= o.dim and layers.Linear(width, o.dim) or false
+  self.bias = o.bias or false
+  o.stack.position_bias = o.bias
+  self.body = transformer.Encoder(o.dim, o.heads, o.layers, o.stack)
+  self.pooler = o.pooler and layers.Linear(o.dim, o.dim) or false
+  self.head = o.head and heads.Head(o.dim, o.head, self.words.weight) or false
+  self.pad = o.pad or false
+end
+
+
+-- Where tokens stand if padding is not counted, which has the position before the first.
+local function behind_padding(ids, pad, o)
+  if o.positions ~= nil then return o.positions + (pad + 1) end
+  local there = o.keys ~= nil and o.keys or ids:ne(pad + 1)
+  there = there:to("int64")
+  return there:cumsum(-1) * there + pad
+end
+
+
+-- Adds learnt positions. Rows that are padded on the left, as option keys says, begin at 0, too.
+local function add_positions(self, x, ids, o)
+  local at = o.positions
+  if self.pad then at = behind_padding(ids, self.pad, o)
+  elseif at == nil and o.keys ~= nil then at = places.of_keys(o.keys) end
+  o.positions = nil
+  return self.position(x, {positions = at})
+end
+
+
+-- Adds the kind of text that each token is of; the first unless option types says so.
+local function add_types(self, x, kinds)
+  if kinds == nil then return x + self.types.weight:select(1, 1) end
+  return x + self.types(kinds)
+end
+
+
+local function read(self, given)
+  if given ~= nil and type(given) ~= "table" then
+    heed.fail("%s: a table of options expected, got %s", self.__name, options.kind(given))
+  end
+  local o = {}
+  for name, value in pairs(given or {}) do o[name] = value end
+  local kinds = o.types
+  if kinds ~= nil and not self.types then
+    heed.fail("%s: option types: this model has one kind of text", self.__name)
+  end
+  o.types = nil
+  return o, kinds
+end
+
+
+---@class heed.models.encoder.call: heed.transformer.call
+---@field types? heed.Tensor int64 (B, T): of which text each token is, from 1
+
+---The features behind the last layer.
+---@param ids heed.Tensor (B, T), or (T); from 1
+---@param given? heed.models.encoder.call
+---@return heed.Tensor features (B, T, dim), or (T, dim)
+---@return heed.Tensor[]? weights of each layer, with option weights
+function EncoderModel:hidden(ids, given)
+  local o, kinds = read(self, given)
+  local x = self.words(ids)
+  if self.types then x = add_types(self, x, kinds) end
+  if self.position then x = add_positions(self, x, ids, o) end
+  if self.norm then x = self.norm(x) end
+  if self.project then x = self.project(x) end
+  return self.body(x, o)
+end
+
+
+---@param ids heed.Tensor (B, T), or (T); from 1
+---@param given? heed.models.encoder.call
+---@return heed.Tensor y logits (B, T, vocabulary) of masked words, (B, classes) or (B, T, classes);
+---or features, of a model without a head
+---@return heed.Tensor[]? weights of each layer, with option weights
+function EncoderModel:forward(ids, given)
+  local x, weights = self:hidden(ids, given)
+  if not self.head then return x, weights end
+  return self.head(x, {keys = given and given.keys, lengths = given and given.lengths}), weights
+end
+
+
+function EncoderModel:describe()
+  return self.config.model_type
+end
+
+encoder.EncoderModel = EncoderModel
+
+
+---A maker of LayerNorms.
+---@param eps number
+---@param bias? boolean true unless false
+---@return fun(dim: integer): heed.LayerNorm
+function encoder.norm(eps, bias)
+  return function(dim) return layers.LayerNorm(dim, {eps = eps, bias = bias ~= false}) end
+end
+
+
+---What an option's head is, by the end of the class's name.
+---@class heed.models.ending
+---@field head? table options of the head
+---@field names heed.models.rule[]
+---@field ignored? string[]
+---@field pooler? boolean whether the head has the pooler
+
+---Makes the model of a family.
+---@param c heed.models.Config
+---@param o heed.models.encoder
+---@param tensors table<string, heed.Tensor>
+---@param family {names: heed.models.names, endings: table<string, heed.models.ending>}
+---@return heed.EncoderModel
+---@return heed.models.names
+function encoder.new(c, o, tensors, family)
+  local ending = family.endings[c:ending(family.endings)]
+  o.head = ending.head and heads.options(c, ending.head)
+  if family.pooler and not ending.head then
+    o.pooler = tensors[family.pooler] ~= nil
+    for _, prefix in ipairs(family.names.prefix) do
+      o.pooler = o.pooler or tensors[prefix .. family.pooler] ~= nil
+    end
+  end
+  o.vocabulary = c:count("vocab_size")
+  c:finish()
+  return EncoderModel(c.values, o), heads.names(family.names, ending)
+end
+
+
+return encoder
