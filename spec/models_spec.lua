@@ -129,8 +129,10 @@ end
 
 
 local DECODERS <const> = {
-  "gemma2", "granite", "mistral", "olmo2", "phi3_partial", "qwen2", "qwen3", "smollm3",
+  "gemma2", "gpt2", "gpt_neox", "granite", "mistral", "olmo2", "phi", "phi3_partial", "qwen2",
+  "qwen3", "smollm3",
 }
+local NEW <const> = {gpt2 = true}                     -- keys have one spelling
 local BODIES <const> = {"gemma3_bidirectional"}
 local ENCODERS <const> = {
   "albert", "bert_reranker", "distilbert", "electra", "modernbert_classifier", "mpnet",
@@ -141,7 +143,7 @@ local OLD <const> = {modernbert_classifier = true, nomic_bert = true}    -- have
 
 describe("a model from a directory", function()
   for _, name in ipairs(DECODERS) do
-    for _, file in ipairs{"config.json", "config_v4.json"} do
+    for _, file in ipairs{"config.json", not NEW[name] and "config_v4.json" or nil} do
       it(("computes what transformers computes: %s, %s"):format(name, file), function()
         heed.no_grad(function()
           local m, e = load(name, file), expectation(name)
@@ -243,6 +245,19 @@ describe("a model from a directory", function()
     assert.equal("(1, 4, 3, 3)", tostring(weights[1].shape))
     logits:sum():backward()
     for path, p in m:named_parameters() do assert.is_truthy(p.grad, path) end
+  end)
+
+  it("may have its parts one after the other where they could be side by side", function()
+    heed.no_grad(function()
+      local place <close> = directory("gpt_neox", FILES, function(c)
+        c.use_parallel_residual = false
+      end)
+      local m = assert(heed.models.load(place.path))
+      local x = heed.randn(1, 3, 32)
+      local layer = m.body.layers[1]
+      local y = x + layer.attend(layer.norm1(x), {causal = true})
+      close((layer(x)), y + layer.mlp(layer.norm2(y)), nil, "layer")
+    end)
   end)
 
   it("draws no random numbers, and leaves others to draw theirs", function()
@@ -352,6 +367,9 @@ describe("a directory is refused", function()
     assert.matches('"pad_token_id": an id expected, got %-1', why({pad_token_id = -1}, "roberta"))
     assert.matches('"use_bidirectional_attention": only false is known here, got true',
                    why({use_bidirectional_attention = true}, "gemma2"))
+    assert.matches('"scale_attn_by_inverse_layer_idx": only false is known here, got true',
+                   why({scale_attn_by_inverse_layer_idx = true}, "gpt2"))
+    assert.matches('"qk_layernorm": only false is known here', why({qk_layernorm = true}, "phi"))
   end)
 
   it("with another kind of rope", function()

@@ -224,11 +224,13 @@ function Config:ending(kinds)
   if type(class) ~= "string" then
     refuse.with('config.json: "architectures" expected, a list with the name of a class, got none')
   end
-  local known = {}
+  local known, found = {}, nil
   for kind in next, kinds do
-    if class:sub(-#kind) == kind then return kind end
+    local longer = class:sub(-#kind) == kind and (not found or #kind > #found)
+    found = longer and kind or found
     known[#known + 1] = "..." .. kind
   end
+  if found then return found end
   table.sort(known)
   self:refuse("architectures", "one of %s expected, got %s", table.concat(known, ", "),
               quoted(class))

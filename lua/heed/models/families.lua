@@ -8,12 +8,14 @@ local quoted = refuse.quoted
 local families = {}
 
 local FILES = {
-  albert = "albert", bert = "bert", camembert = "roberta", distilbert = "distilbert",
-  electra = "electra", gemma = "gemma", gemma2 = "gemma", gemma3_text = "gemma",
-  granite = "granite", llama = "llama", mistral = "mistral", modernbert = "modernbert",
-  mpnet = "mpnet", nomic_bert = "nomic_bert", olmo2 = "olmo2", phi3 = "phi3", qwen2 = "qwen",
-  qwen3 = "qwen", roberta = "roberta", smollm3 = "smollm3", ["xlm-roberta"] = "roberta",
+  camembert = "roberta", gemma2 = "gemma", gemma3_text = "gemma", qwen2 = "qwen", qwen3 = "qwen",
+  ["xlm-roberta"] = "roberta",
 }
+-- Those in files of their own names.
+for name in ([[
+  albert bert distilbert electra gemma gpt2 gpt_neox granite llama mistral modernbert mpnet
+  nomic_bert olmo2 phi phi3 roberta smollm3
+]]):gmatch "[%w_]+" do FILES[name] = name end
 
 local EXPERTS <const> = "a mixture of experts"
 local STATES <const> = "a state space or linear attention"
