@@ -5,7 +5,9 @@ local files = require "spec.support.files"
 local heed = require "heed"
 local json = require "heed.files.json"
 
-local NAMES <const> = {"bpe_gpt2", "bpe_llama3", "cl100k", "o200k", "smollm2"}
+local NAMES <const> = {"bpe_gpt2", "bpe_llama3", "cl100k", "modernbert", "o200k", "qwen2",
+                       "smollm2"}
+local COMPOSES <const> = {modernbert = true, qwen2 = true}     -- the normalizer is NFC
 
 local function folder(name) return "spec/golden/tokenizers/" .. name end
 
@@ -34,6 +36,14 @@ local function difference(expected, got, at)
         return ("%s[%d]: %d-%d expected, got %d-%d"):format(at, i, a[1], a[2], b[1], b[2])
       end
     elseif a ~= b then return ("%s[%d]: %d expected, got %d"):format(at, i, a, b) end
+  end
+end
+
+-- Numbers in [0, n) by a generator of its own.
+local function drawing(state)
+  return function(n)
+    state = (state * 1103515245 + 12345) % 2147483648
+    return state // 65536 % n
   end
 end
 
@@ -81,18 +91,17 @@ describe("heed.tokenizer", function()
       end)
 
       it("gives back any bytes", function()
-        local state = 7
-        local function draw(n)
-          state = (state * 1103515245 + 12345) % 2147483648
-          return state // 65536 % n
-        end
+        local draw = drawing(7)
         for i = 1, 200 do
           local list = {}
           for j = 1, draw(60) do
             list[j] = string.char(i % 2 == 0 and draw(256) or 32 + draw(200))
           end
           local text = table.concat(list)
-          assert.equal(text, tok:decode(tok:encode(text, {special = false}), {special = true}))
+          local ids = tok:encode(text, {special = false})
+          local back = tok:decode(ids, {special = true})
+          if not COMPOSES[name] then assert.equal(text, back) end
+          assert.same(ids:totable(), tok:encode(back, {special = false}):totable())
         end
       end)
     end)
@@ -237,11 +246,7 @@ describe("heed.tokenizer", function()
   end)
 
   it("survives files that are damaged", function()
-    local state = 3
-    local function draw(n)
-      state = (state * 1103515245 + 12345) % 2147483648
-      return state // 8 % n
-    end
+    local draw = drawing(3)
     local name = os.tmpname()
     local path = name .. ".json"
     for _ = 1, 300 do

@@ -4,8 +4,8 @@
 --   local ids = tok:encode("a text")                -- int64 (T), from 1
 --   print(tok:decode(ids), #tok, tok:id("<|im_end|>"))
 --
--- What the file names is run as it says; a part that is not known is refused by its name. What a
--- text spells is never a special token unless `parse` asks for it.
+-- The parts that the file names are run as it says; one that is not known is refused by its name.
+-- Special tokens that a text spells are text, unless `parse` asks for the tokens.
 
 local core = require "heed.core"
 local heed = require "heed"

@@ -24,19 +24,27 @@ static bool open_set (heed_tokenizer *t, added_set *s, uint32_t n) {
 }
 
 
-static uint32_t length_of (const heed_tokenizer *t, const added_set *s, int32_t i) {
-  return t->tokens[s->at[i].id].name.n;
+/* Lists of one first byte are in order of length, the longest first. */
+static void insert (added_set *s, added_token a) {
+  int32_t self = s->n++, *to;
+  s->at[self] = a;
+  to = &s->first[(unsigned char)a.text.at[0]];
+  while (*to >= 0 && s->at[*to].text.n > a.text.n) to = &s->other[*to];
+  s->other[self] = *to;
+  *to = self;
 }
 
 
-/* Lists of one first byte are in order of length, the longest first. */
-static void insert (heed_tokenizer *t, added_set *s, added_token a) {
-  int32_t self = s->n++, *to;
-  s->at[self] = a;
-  to = &s->first[(unsigned char)t->tokens[a.id].name.at[0]];
-  while (*to >= 0 && length_of(t, s, *to) > length_of(t, s, self)) to = &s->other[*to];
-  s->other[self] = *to;
-  *to = self;
+/* The token's text as it stands in normalized texts. */
+static bool normalize_token (heed_tokenizer *t, added_token *a) {
+  passage text = {.from = (bytes)a->text.at, .end = (bytes)a->text.at + a->text.n};
+  if (!normalize(t, &text)) return false;
+  size_t n = (size_t)(text.end - text.from);
+  char *copy = keep(&t->memory, n);
+  if (copy == NULL) return false;
+  if (n > 0) memcpy(copy, text.from, n);
+  a->text = (span){copy, (uint32_t)n};
+  return true;
 }
 
 
@@ -48,11 +56,14 @@ bool added_read (heed_tokenizer *t, const json *j, const json_value *list) {
     int64_t id = 0;
     json_integer(j, json_get(j, v, "id"), &id);
     added_token a = {
-      .id = (uint32_t)id, .single_word = json_true(json_get(j, v, "single_word")),
+      .id = (uint32_t)id, .text = t->tokens[id].name,
+      .single_word = json_true(json_get(j, v, "single_word")),
       .left = json_true(json_get(j, v, "lstrip")), .right = json_true(json_get(j, v, "rstrip")),
       .special = json_true(json_get(j, v, "special"))
     };
-    insert(t, &t->added[json_true(json_get(j, v, "normalized"))], a);
+    bool normalized = json_true(json_get(j, v, "normalized"));
+    if (normalized && !normalize_token(t, &a)) return false;
+    if (a.text.n > 0) insert(&t->added[normalized], a);
   }
   return true;
 }
@@ -83,9 +94,9 @@ static bool is_alone (const heed_tokenizer *t, bytes start, bytes p, bytes q, by
 static const added_token *find_at (const heed_tokenizer *t, const added_set *s, bytes p,
                                    bytes end) {
   for (int32_t i = s->first[*p]; i >= 0; i = s->other[i]) {
-    span name = t->tokens[s->at[i].id].name;
+    span text = s->at[i].text;
     if (s->at[i].special && !t->parse) continue;
-    if (name.n <= (size_t)(end - p) && memcmp(name.at, p, name.n) == 0) return &s->at[i];
+    if (text.n <= (size_t)(end - p) && memcmp(text.at, p, text.n) == 0) return &s->at[i];
   }
   return NULL;
 }
@@ -113,10 +124,10 @@ static bytes blanks_behind (const heed_tokenizer *t, bytes p, bytes end) {
 }
 
 
-bool added_split (heed_tokenizer *t, int which, bytes start, bytes from, bytes end,
-                  bool (*between) (heed_tokenizer *t, bytes start, bytes from, bytes end)) {
+bool added_split (heed_tokenizer *t, int which, bytes from, bytes end,
+                  bool (*between) (heed_tokenizer *t, bytes from, bytes end)) {
   const added_set *s = &t->added[which];
-  bytes p = s->n > 0 ? from : end;
+  bytes start = from, p = s->n > 0 ? from : end;
   while (p < end) {
     const added_token *a = s->first[*p] >= 0 ? find_at(t, s, p, end) : NULL;
     if (((p - start) & 0xffff) == 0xffff && core_poll(t->cx, NULL)) return false;
@@ -124,16 +135,16 @@ bool added_split (heed_tokenizer *t, int which, bytes start, bytes from, bytes e
       p++;
       continue;
     }
-    bytes left = p, right = p + t->tokens[a->id].name.n;
+    bytes left = p, right = p + a->text.n;
     p = right;
     if (a->single_word && !is_alone(t, start, left, right, end)) continue;
     if (a->left) left = blanks_before(t, from, left);
     if (a->right) right = blanks_behind(t, right, end);
-    if (left > from && !between(t, start, from, left)) return false;
-    if (!give_token(t, a->id, left - t->base, right - t->base)) return false;
+    if (left > from && !between(t, from, left)) return false;
+    if (!give_token(t, a->id, left - t->now.from, right - t->now.from)) return false;
     from = p = right;
   }
-  return from >= end || between(t, start, from, end);
+  return from >= end || between(t, from, end);
 }
 
 /* }================================================================== */

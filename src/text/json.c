@@ -89,7 +89,7 @@ static bool read_escape (reader *r, char **to) {
 }
 
 
-/* What is written is never longer than what was read. */
+/* The text that is written is never longer than the one that was read. */
 static bool read_text (reader *r) {
   if (r->p >= r->end || *r->p != '"') return fail(r, "a text");
   r->p++;

@@ -37,10 +37,12 @@ bool give_slice (heed_tokenizer *t, uint32_t id, uint32_t n) {
 }
 
 
+/* A slice without bytes has those of the one before it. */
 static bool give_cached (heed_tokenizer *t, const cached *c, int64_t at) {
+  int64_t from = at;
   for (int i = 0; i < c->n; i++) {
-    int64_t from = c->bytes[i] > 0 ? at : t->offsets.at[t->offsets.n - 2];
-    if (c->bytes[i] > 0) at += c->bytes[i];
+    if (c->bytes[i] > 0) from = at;
+    at += c->bytes[i];
     if (!give_token(t, c->id[i], from, at)) return false;
   }
   return true;
@@ -48,10 +50,12 @@ static bool give_cached (heed_tokenizer *t, const cached *c, int64_t at) {
 
 
 static bool give_slices (heed_tokenizer *t, int64_t at) {
+  int64_t from = at;
   for (int64_t i = 0; i < t->slices.n; i++) {
     const slice *u = &t->slices.at[i];
-    int64_t from = u->n > 0 ? at : t->offsets.at[t->offsets.n - 2];
-    if (!give_token(t, u->id, from, at += u->n)) return false;
+    if (u->n > 0) from = at;
+    at += u->n;
+    if (!give_token(t, u->id, from, at)) return false;
   }
   return true;
 }

@@ -286,7 +286,7 @@ static bool parse_repeat (parser *s, node *a) {
 static node *parse_choice (parser *s, node *next);
 
 
-/* What stands in parentheses, as far as its last one. */
+/* A group behind its opening parenthesis, with the closing one. */
 static node *parse_inside (parser *s, node *next, const char *from) {
   if (++s->depth > DEEPEST) return refuse(s, from, "too many groups inside each other");
   node *inside = parse_choice(s, next);

@@ -18,19 +18,19 @@ static const char PUNCTUATION[] = "[!-/:-@\\[-`{-~\\p{P}]";
 ** ===================================================================
 */
 
-static bool add (heed_tokenizer *t, const char *pattern, size_t n, behaviour b, bool invert) {
+static bool add (heed_tokenizer *t, const regex *pattern, behaviour b, bool invert) {
+  if (pattern == NULL) return false;
   if (t->nsplitters == MOST_SPLITTERS) {
     core_fail(t->cx, NULL, "at most %d pre-tokenizers expected", MOST_SPLITTERS);
     return false;
   }
-  splitter *s = &t->splitters[t->nsplitters++];
-  *s = (splitter){regex_compile(&t->memory, &t->u, pattern, n), b, invert};
-  return s->pattern != NULL;
+  t->splitters[t->nsplitters++] = (splitter){pattern, b, invert};
+  return true;
 }
 
 
 static bool add_plain (heed_tokenizer *t, const char *pattern, behaviour b, bool invert) {
-  return add(t, pattern, strlen(pattern), b, invert);
+  return add(t, regex_compile(&t->memory, &t->u, pattern, strlen(pattern)), b, invert);
 }
 
 
@@ -48,32 +48,34 @@ static bool read_behaviour (heed_tokenizer *t, const json *j, const json_value *
 
 
 /* A text as a pattern: its punctuation stands for itself. */
-static bool add_literal (heed_tokenizer *t, const json *j, const json_value *v, behaviour b,
-                         bool invert) {
+static const regex *literal (heed_tokenizer *t, const json *j, const json_value *v) {
   char *pattern = keep(&t->memory, 2 * (size_t)v->length + 1);
   const char *text = json_text(j, v);
   size_t n = 0;
-  if (pattern == NULL) return false;
+  if (pattern == NULL) return NULL;
   for (uint32_t i = 0; i < v->length; i++) {
     if (memchr("\\|()[]{}?*+.^$", text[i], 14) != NULL) pattern[n++] = '\\';
     pattern[n++] = text[i];
   }
-  return add(t, pattern, n, b, invert);
+  return regex_compile(&t->memory, &t->u, pattern, n);
+}
+
+
+const regex *read_pattern (heed_tokenizer *t, const json *j, const json_value *v,
+                           const char *part) {
+  const json_value *expression = json_get(j, v, "Regex"), *text = json_get(j, v, "String");
+  if (json_kind_is(expression, JSON_TEXT))
+    return regex_compile(&t->memory, &t->u, json_text(j, expression), expression->length);
+  if (json_kind_is(text, JSON_TEXT)) return literal(t, j, text);
+  return core_fail(t->cx, NULL, "%s: a pattern expected", part);
 }
 
 
 static bool read_split (heed_tokenizer *t, const json *j, const json_value *v) {
   behaviour b;
-  const json_value *pattern = json_get(j, v, "pattern");
-  const json_value *expression = json_get(j, pattern, "Regex");
-  const json_value *text = json_get(j, pattern, "String");
-  bool invert = json_true(json_get(j, v, "invert"));
-  if (!read_behaviour(t, j, json_get(j, v, "behavior"), &b)) return false;
-  if (json_kind_is(expression, JSON_TEXT))
-    return add(t, json_text(j, expression), expression->length, b, invert);
-  if (json_kind_is(text, JSON_TEXT)) return add_literal(t, j, text, b, invert);
-  core_fail(t->cx, NULL, "the pre-tokenizer Split: a pattern expected");
-  return false;
+  return read_behaviour(t, j, json_get(j, v, "behavior"), &b) &&
+         add(t, read_pattern(t, j, json_get(j, v, "pattern"), "the pre-tokenizer Split"), b,
+             json_true(json_get(j, v, "invert")));
 }
 
 
@@ -172,7 +174,7 @@ static bool cut (cutter *c, bytes from, bytes end, bool match) {
 
 static bool split (heed_tokenizer *t, int level, bytes from, bytes end) {
   if (level == t->nsplitters)
-    return word_encode(t, (const char *)from, (size_t)(end - from), from - t->base);
+    return word_encode(t, (const char *)from, (size_t)(end - from), from - t->now.from);
   const splitter *s = &t->splitters[level];
   cutter c = {.t = t, .level = level, .behaviour = s->behaviour};
   bytes p = from, match, match_end;
@@ -186,9 +188,6 @@ static bool split (heed_tokenizer *t, int level, bytes from, bytes end) {
 }
 
 
-bool split_words (heed_tokenizer *t, bytes start, bytes from, bytes end) {
-  (void)start;
-  return split(t, 0, from, end);
-}
+bool split_words (heed_tokenizer *t, bytes from, bytes end) { return split(t, 0, from, end); }
 
 /* }================================================================== */

@@ -176,7 +176,7 @@ static bool put_text (heed_tokenizer *t, int64_t from, int64_t n) {
 }
 
 
-/* What both may have, where they are too long together: the longer loses first. */
+/* The ids that two texts may have, where both are too long: the longer loses first. */
 static void share (int64_t most, int64_t *first, int64_t *second) {
   int64_t *less = *first > *second ? second : first;
   int64_t *more = less == first ? second : first;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "memory/context.h"
+#include "text/forms.h"
 #include "text/tokenizer.h"
 #include "text/utf8.h"
 
@@ -42,14 +43,13 @@ static bool has_byte_level (const json *j, const json_value *v, const char *list
 static bool read_parts (heed_tokenizer *t, const json *j) {
   const json_value *root = j->values.at, *model = json_get(j, root, "model");
   const json_value *added = json_get(j, root, "added_tokens");
-  const json_value *normalizer = json_get(j, root, "normalizer");
   const json_value *before = json_get(j, root, "pre_tokenizer");
   if (is_absent(added)) added = NULL;
-  if (!is_absent(normalizer))
-    return refuse_part(t, j, "the normalizer", json_get(j, normalizer, "type"));
   unicode_open(&t->u);
+  form_open(&t->u);
   t->byte_level = has_byte_level(j, before, "pretokenizers");
-  return vocabulary_read(t, j, model, added) && added_read(t, j, added) &&
+  return normalize_read(t, j, json_get(j, root, "normalizer")) &&
+         vocabulary_read(t, j, model, added) && added_read(t, j, added) &&
          model_read(t, j, model) && split_read(t, j, before) &&
          template_read(t, j, json_get(j, root, "post_processor")) &&
          decode_read(t, j, json_get(j, root, "decoder"));
@@ -86,6 +86,7 @@ void heed_tokenizer_drop (heed_tokenizer *t) {
   LIST_FREE(cx, &t->symbols);
   LIST_FREE(cx, &t->joins);
   unigram_free(t);
+  normalize_free(t);
   decode_free(t);
   keeper_free(&t->memory);
   core_free(cx, t, sizeof *t);
@@ -101,24 +102,29 @@ void heed_tokenizer_drop (heed_tokenizer *t) {
 */
 
 bool give_token (heed_tokenizer *t, uint32_t id, int64_t from, int64_t to) {
+  const origin *origins = t->now.origins;
   if (!ROOM(t->cx, &t->ids, 1) || !ROOM(t->cx, &t->offsets, 2)) return false;
   t->ids.at[t->ids.n++] = id;
-  t->offsets.at[t->offsets.n++] = from;
-  t->offsets.at[t->offsets.n++] = to;
+  t->offsets.at[t->offsets.n++] = origins != NULL ? origins[from].from : t->now.shift + from;
+  t->offsets.at[t->offsets.n++] = origins != NULL ? origins[to - 1].end : t->now.shift + to;
   return true;
 }
 
 
-static bool added_later (heed_tokenizer *t, bytes start, bytes from, bytes end) {
-  (void)start;
-  return added_split(t, 1, from, from, end, split_words);
+/* What is left between tokens that are found as they are, is normalized, and searched again. */
+static bool encode_part (heed_tokenizer *t, bytes from, bytes end) {
+  passage whole = t->now;
+  t->now = (passage){.from = from, .end = end, .shift = from - whole.from};
+  bool good = normalize(t, &t->now) &&
+              added_split(t, 1, t->now.from, t->now.end, split_words);
+  t->now = whole;
+  return good;
 }
 
 
 static bool encode (heed_tokenizer *t, const char *text, size_t n) {
-  bytes p = (bytes)text;
-  t->base = p;
-  return added_split(t, 0, p, p, p + n, added_later);
+  t->now = (passage){.from = (bytes)text, .end = (bytes)text + n};
+  return added_split(t, 0, t->now.from, t->now.end, encode_part);
 }
 
 

@@ -45,6 +45,7 @@ typedef struct merge { uint64_t pair; uint32_t rank, id; } merge;    /* pair: NO
 
 typedef struct added_token {
   uint32_t id;
+  span text;                       /* as it is looked for: normalized, where texts are */
   bool single_word, left, right, special;
 } added_token;
 
@@ -58,6 +59,43 @@ typedef struct splitter {
   behaviour behaviour;
   bool invert;
 } splitter;
+
+/* A character of the original text: its first byte, and the one behind it. */
+typedef struct origin { uint32_t from, end; } origin;
+
+/* A part of a text on its way to the model. 'origins' has its bytes' characters; NULL: they are the
+   original's bytes, from 'shift' on. */
+typedef struct passage {
+  bytes from, end;
+  const origin *origins;
+  int64_t shift;
+} passage;
+
+/* A text in the making. */
+typedef struct draft {
+  LIST(unsigned char) text;
+  LIST(origin) origins;
+} draft;
+
+typedef struct rewriting rewriting;
+typedef struct normalizer normalizer;
+
+#define DROPPED 128
+
+struct normalizer {
+  bool (*run) (const normalizer *n, rewriting *r);
+  bool (*changes) (heed_tokenizer *t, const normalizer *n, const passage *text);   /* NULL: yes */
+  bool composed, compatible;       /* of a normal form */
+  bool clean, ideographs, decomposes, lower;     /* of characters, in this order */
+  uint32_t dropped;                /* categories, behind decomposition */
+  unsigned char ascii[128];        /* what becomes of a character of ASCII, or DROPPED */
+  const regex *pattern;            /* of a replacement */
+  span text;                       /* what is put there, or before all */
+  bool left, right;                /* where blanks are stripped */
+};
+
+/* A code point of a normal form in the making. */
+typedef struct unit { uint32_t point; int32_t class; int64_t change; } unit;
 
 typedef enum { PIECE_FIRST, PIECE_SECOND, PIECE_TOKEN } piece_kind;
 typedef struct piece { piece_kind kind; uint32_t id; } piece;
@@ -103,6 +141,7 @@ struct heed_tokenizer {
   span prefix, suffix;             /* of characters in a word, of its last one */
   bool whole_words;                /* ignore_merges */
   unigram unigram;
+  LIST(normalizer) normalizers;
   added_set added[2];              /* looked for first, and in what is left */
   splitter splitters[MOST_SPLITTERS];
   int nsplitters;
@@ -118,7 +157,9 @@ struct heed_tokenizer {
   LIST(slice) slices;
   LIST(symbol) symbols;
   LIST(join) joins;
-  bytes base;                      /* of the text */
+  draft drafts[2];
+  LIST(unit) units, sorted;
+  passage now;                     /* where tokens are given */
   bool parse;
   int64_t words;                   /* cut so far */
 };
@@ -152,8 +193,13 @@ bool word_encode (heed_tokenizer *t, const char *word, size_t n, int64_t at);
 /* added.c */
 bool added_read (heed_tokenizer *t, const json *j, const json_value *list);
 /* Calls 'between' for what lies between those tokens, and gives their ids. */
-bool added_split (heed_tokenizer *t, int which, bytes start, bytes from, bytes end,
-                  bool (*between) (heed_tokenizer *t, bytes start, bytes from, bytes end));
+bool added_split (heed_tokenizer *t, int which, bytes from, bytes end,
+                  bool (*between) (heed_tokenizer *t, bytes from, bytes end));
+
+/* normalize.c */
+bool normalize_read (heed_tokenizer *t, const json *j, const json_value *v);
+void normalize_free (heed_tokenizer *t);
+bool normalize (heed_tokenizer *t, passage *text);     /* which lasts until the next call */
 
 /* decode.c */
 bool decode_read (heed_tokenizer *t, const json *j, const json_value *v);
@@ -162,12 +208,16 @@ int fallback_byte (const char *name, size_t n);
 
 /* split.c */
 bool split_read (heed_tokenizer *t, const json *j, const json_value *v);
-bool split_words (heed_tokenizer *t, bytes start, bytes from, bytes end);
+bool split_words (heed_tokenizer *t, bytes from, bytes end);
+/* {"Regex": ..} or {"String": ..}; NULL: a failure that names the part. */
+const regex *read_pattern (heed_tokenizer *t, const json *j, const json_value *v,
+                           const char *part);
 
 /* template.c */
 bool template_read (heed_tokenizer *t, const json *j, const json_value *v);
 bool template_fill (heed_tokenizer *t, const heed_tokenizing *how, int64_t first, bool pair);
 
+/* A token of the passage's bytes [from, to). */
 bool give_token (heed_tokenizer *t, uint32_t id, int64_t from, int64_t to);
 bool refuse_part (heed_tokenizer *t, const json *j, const char *what, const json_value *v);
 
