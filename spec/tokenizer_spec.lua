@@ -5,11 +5,32 @@ local files = require "spec.support.files"
 local heed = require "heed"
 local json = require "heed.files.json"
 
-local NAMES <const> = {"bpe_gpt2", "bpe_llama3", "cl100k", "modernbert", "o200k", "qwen2",
-                       "smollm2"}
-local COMPOSES <const> = {modernbert = true, qwen2 = true}     -- the normalizer is NFC
+local NAMES <const> = {
+  "bpe_gpt2", "bpe_llama2", "bpe_llama3", "cl100k", "clip", "gemma", "modernbert", "o200k", "phi3",
+  "qwen2", "smollm2", "unigram", "unigram_charsmap", "xlm_roberta", "xlm_roberta_split",
+}
+
+-- Tokens of bytes; true: and the normalizer is NFC.
+local OF_BYTES <const> = {
+  bpe_gpt2 = false, bpe_llama3 = false, cl100k = false, modernbert = true, o200k = false,
+  qwen2 = true, smollm2 = false,
+}
 
 local function folder(name) return "spec/golden/tokenizers/" .. name end
+
+-- The table of a normalizer Precompiled is the same in all files, which have its name instead.
+local function load(name)
+  local text = files.read(folder(name) .. "/tokenizer.json")
+  local from, to = text:find('"charsmap.txt"', 1, true)
+  if not from then return assert(heed.tokenizer.load(folder(name))) end
+  local map = files.read "spec/golden/tokenizers/unigram_charsmap/charsmap.txt"
+  local path = os.tmpname()
+  files.write(path .. ".json", text:sub(1, from) .. map .. text:sub(to))
+  local tok = assert(heed.tokenizer.load(path .. ".json"))
+  os.remove(path .. ".json")
+  os.remove(path)
+  return tok
+end
 
 local function cases_of(name) return json.decode(files.read(folder(name) .. "/cases.json")) end
 
@@ -51,11 +72,11 @@ end
 describe("heed.tokenizer", function()
   for _, name in ipairs(NAMES) do
     describe(name, function()
-      local tok = assert(heed.tokenizer.load(folder(name)))
+      local tok = load(name)
       local golden = cases_of(name)
 
       it("gives the ids and offsets of each text", function()
-        assert.is_true(#golden.cases > 200)
+        assert.is_true(#golden.cases > 100)
         for i, case in ipairs(golden.cases) do
           local at = ("%s, case %d %q"):format(name, i, case.text)
           local ids, offsets = tok:encode(case.text, {special = false, parse = true,
@@ -90,7 +111,8 @@ describe("heed.tokenizer", function()
         end
       end)
 
-      it("gives back any bytes", function()
+      local composes = OF_BYTES[name]
+      if composes ~= nil then it("gives back any bytes", function()
         local draw = drawing(7)
         for i = 1, 200 do
           local list = {}
@@ -100,10 +122,10 @@ describe("heed.tokenizer", function()
           local text = table.concat(list)
           local ids = tok:encode(text, {special = false})
           local back = tok:decode(ids, {special = true})
-          if not COMPOSES[name] then assert.equal(text, back) end
+          if not composes then assert.equal(text, back) end
           assert.same(ids:totable(), tok:encode(back, {special = false}):totable())
         end
-      end)
+      end) end
     end)
   end
 

@@ -104,9 +104,9 @@ static bool read_starts (heed_tokenizer *t) {
     char name[4];
     int n = utf8_put(name, point), byte = t->byte_level ? byte_of(point) : (int)point;
     if (byte < 0 || byte > 255) continue;
-    for (int place = 0; place < 4; place++) {
-      uint32_t id = find_start(t, name, (size_t)n, place & 1, place & 2);
-      t->start_id[place][byte] = id;
+    for (int where = 0; where < 4; where++) {
+      uint32_t id = find_start(t, name, (size_t)n, where & 1, where & 2);
+      t->start_id[where][byte] = id;
       all = all && id != NO_ID;
     }
   }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "memory/context.h"
+#include "text/charsmap.h"
 #include "text/forms.h"
 #include "text/normalize.h"
 #include "text/utf8.h"
@@ -338,12 +339,23 @@ static bool read_strip (heed_tokenizer *t, const json *j, const json_value *v, n
 }
 
 
+static bool read_precompiled (heed_tokenizer *t, const json *j, const json_value *v,
+                              normalizer *n) {
+  const json_value *map = json_get(j, v, "precompiled_charsmap");
+  if (!json_kind_is(map, JSON_TEXT)) return refuse_part(t, j, "the normalizer's table", map);
+  n->run = precompiled_run;
+  n->map = charsmap_decode(&t->memory, json_text(j, map), map->length);
+  return n->map != NULL;
+}
+
+
 typedef bool (*reader) (heed_tokenizer *t, const json *j, const json_value *v, normalizer *n);
 
 static const struct { const char *type; reader read; } kinds[] = {
   {"BertNormalizer", read_characters}, {"Lowercase", read_characters},
   {"StripAccents", read_characters}, {"NFC", read_form}, {"NFD", read_form}, {"NFKC", read_form},
-  {"NFKD", read_form}, {"Prepend", read_prepend}, {"Replace", read_replace},
+  {"NFKD", read_form}, {"Precompiled", read_precompiled}, {"Prepend", read_prepend},
+  {"Replace", read_replace},
   {"Strip", read_strip}
 };
 
@@ -381,6 +393,8 @@ void normalize_free (heed_tokenizer *t) {
     LIST_FREE(t->cx, &t->drafts[i].text);
     LIST_FREE(t->cx, &t->drafts[i].origins);
   }
+  LIST_FREE(t->cx, &t->marked.text);
+  LIST_FREE(t->cx, &t->marked.origins);
 }
 
 /* }================================================================== */

@@ -31,6 +31,9 @@ bool rewriting_polls (rewriting *r, int64_t i);                  /* false: the c
 bool form_changes (heed_tokenizer *t, const normalizer *n, const passage *text);
 bool form_run (const normalizer *n, rewriting *r);
 
+/* precompiled.c */
+bool precompiled_run (const normalizer *n, rewriting *r);
+
 #pragma GCC visibility pop
 
 #endif

@@ -18,14 +18,18 @@ static const char PUNCTUATION[] = "[!-/:-@\\[-`{-~\\p{P}]";
 ** ===================================================================
 */
 
-static bool add (heed_tokenizer *t, const regex *pattern, behaviour b, bool invert) {
-  if (pattern == NULL) return false;
+static bool add_splitter (heed_tokenizer *t, splitter s) {
   if (t->nsplitters == MOST_SPLITTERS) {
     core_fail(t->cx, NULL, "at most %d pre-tokenizers expected", MOST_SPLITTERS);
     return false;
   }
-  t->splitters[t->nsplitters++] = (splitter){pattern, b, invert};
+  t->splitters[t->nsplitters++] = s;
   return true;
+}
+
+
+static bool add (heed_tokenizer *t, const regex *pattern, behaviour b, bool invert) {
+  return pattern != NULL && add_splitter(t, (splitter){pattern, b, invert});
 }
 
 
@@ -109,6 +113,8 @@ bool split_read (heed_tokenizer *t, const json *j, const json_value *v) {
   if (json_is(j, type, "ByteLevel")) return read_byte_level(t, j, v);
   if (json_is(j, type, "Whitespace")) return add_plain(t, "\\w+|[^\\w\\s]+", REMOVED, true);
   if (json_is(j, type, "WhitespaceSplit")) return add_plain(t, "\\s", REMOVED, false);
+  if (json_is(j, type, "Metaspace"))
+    return metaspace_read(t, j, v) && add_splitter(t, (splitter){.pattern = NULL});
   if (json_is(j, type, "Digits")) {
     if (!json_true(json_get(j, v, "individual_digits"))) b = CONTIGUOUS;
     return add_plain(t, "\\p{N}", b, false);
@@ -176,6 +182,7 @@ static bool split (heed_tokenizer *t, int level, bytes from, bytes end) {
   if (level == t->nsplitters)
     return word_encode(t, (const char *)from, (size_t)(end - from), from - t->now.from);
   const splitter *s = &t->splitters[level];
+  if (s->pattern == NULL) return metaspace_split(t, level + 1, from, end, split);
   cutter c = {.t = t, .level = level, .behaviour = s->behaviour};
   bytes p = from, match, match_end;
   regex_result found = REGEX_NONE;

@@ -115,6 +115,7 @@ bool give_token (heed_tokenizer *t, uint32_t id, int64_t from, int64_t to) {
 static bool encode_part (heed_tokenizer *t, bytes from, bytes end) {
   passage whole = t->now;
   t->now = (passage){.from = from, .end = end, .shift = from - whole.from};
+  t->section = t->now.shift;
   bool good = normalize(t, &t->now) &&
               added_split(t, 1, t->now.from, t->now.end, split_words);
   t->now = whole;

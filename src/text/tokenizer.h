@@ -90,12 +90,22 @@ struct normalizer {
   uint32_t dropped;                /* categories, behind decomposition */
   unsigned char ascii[128];        /* what becomes of a character of ASCII, or DROPPED */
   const regex *pattern;            /* of a replacement */
+  const struct charsmap *map;      /* of Precompiled */
   span text;                       /* what is put there, or before all */
   bool left, right;                /* where blanks are stripped */
 };
 
 /* A code point of a normal form in the making. */
 typedef struct unit { uint32_t point; int32_t class; int64_t change; } unit;
+
+typedef enum { PREPEND_ALWAYS, PREPEND_FIRST, PREPEND_NEVER } prepend_scheme;
+
+typedef struct metaspace {
+  uint32_t mark;                   /* what blanks become */
+  int width;                       /* its bytes; 0: there is no such pre-tokenizer */
+  prepend_scheme scheme;
+  bool splits;
+} metaspace;
 
 typedef enum { PIECE_FIRST, PIECE_SECOND, PIECE_TOKEN } piece_kind;
 typedef struct piece { piece_kind kind; uint32_t id; } piece;
@@ -143,7 +153,8 @@ struct heed_tokenizer {
   unigram unigram;
   LIST(normalizer) normalizers;
   added_set added[2];              /* looked for first, and in what is left */
-  splitter splitters[MOST_SPLITTERS];
+  splitter splitters[MOST_SPLITTERS];   /* without a pattern: 'metaspace' */
+  metaspace metaspace;
   int nsplitters;
   template single, pair;
   bool trims, trims_prefix;        /* offsets lose blanks; the first one's stays */
@@ -157,9 +168,10 @@ struct heed_tokenizer {
   LIST(slice) slices;
   LIST(symbol) symbols;
   LIST(join) joins;
-  draft drafts[2];
+  draft drafts[2], marked;
   LIST(unit) units, sorted;
   passage now;                     /* where tokens are given */
+  int64_t section;                 /* its place in the text */
   bool parse;
   int64_t words;                   /* cut so far */
 };
@@ -212,6 +224,11 @@ bool split_words (heed_tokenizer *t, bytes from, bytes end);
 /* {"Regex": ..} or {"String": ..}; NULL: a failure that names the part. */
 const regex *read_pattern (heed_tokenizer *t, const json *j, const json_value *v,
                            const char *part);
+
+/* metaspace.c */
+typedef bool (*word_taker) (heed_tokenizer *t, int level, bytes from, bytes end);
+bool metaspace_read (heed_tokenizer *t, const json *j, const json_value *v);
+bool metaspace_split (heed_tokenizer *t, int level, bytes from, bytes end, word_taker each);
 
 /* template.c */
 bool template_read (heed_tokenizer *t, const json *j, const json_value *v);

@@ -26,15 +26,15 @@
 /* Pieces in order of their byte at 'depth', which all have; counts of each byte. */
 static void sort_by_byte (const heed_tokenizer *t, uint32_t *ids, uint32_t *room, uint32_t n,
                           uint32_t depth, uint32_t counts[256]) {
-  uint32_t place[256], at = 0;
+  uint32_t slot[256], at = 0;
   memset(counts, 0, 256 * sizeof *counts);
   for (uint32_t i = 0; i < n; i++) counts[(unsigned char)t->tokens[ids[i]].name.at[depth]]++;
   for (int c = 0; c < 256; c++) {
-    place[c] = at;
+    slot[c] = at;
     at += counts[c];
   }
   for (uint32_t i = 0; i < n; i++)
-    room[place[(unsigned char)t->tokens[ids[i]].name.at[depth]]++] = ids[i];
+    room[slot[(unsigned char)t->tokens[ids[i]].name.at[depth]]++] = ids[i];
   memcpy(ids, room, n * sizeof *ids);
 }
 
