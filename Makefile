@@ -421,7 +421,7 @@ demo:
 	@$(HERE) $(LUA) examples/counting.lua
 
 repl: all
-	@$(HERE) $(LUA) -i -e 'print(require("heed.prompt")(_G))'
+	@$(HERE) $(LUA) -i -e 'print(require("heed.prompt")(_G, true))'
 
 env:; @echo 'export LUA_PATH="$(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;$${LUA_PATH:-;}"' \
   'LUA_CPATH="$(abspath $(B))/?.so;$${LUA_CPATH:-;}"'

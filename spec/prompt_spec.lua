@@ -4,6 +4,7 @@ local heed = require "heed"
 local prompt = require "heed.prompt"
 
 local PARTS <const> = {"data", "mask", "nn", "optim", "plot"}
+local lua = arg and arg[-1] and not arg[-1]:find("busted") and arg[-1] or "lua5.4"
 local MAKE <const> = "env -u MAKEFLAGS -u MAKELEVEL make -s -j1 "     -- this may be a test of make
 
 -- The output of a command of the shell, and whether it succeeded.
@@ -43,10 +44,73 @@ describe("the prompt", function()
 end)
 
 
+describe("an interactive prompt", function()
+  local core, history = require "heed.core", require "heed.prompt.history"
+
+  it("says whether Tab completes", function()
+    local attach = core.readline.attach
+    core.readline.attach = function(f) assert.is_function(f) return false end
+    local banner = prompt({}, true)
+    core.readline.attach = attach
+    assert.matches("Tab completes nothing: this Lua reads its lines without readline", banner, 1,
+                   true)
+    assert.is_nil(prompt({}):find("Tab", 1, true))
+  end)
+
+  it("keeps the newest thousand lines of all that write to the file", function()
+    local path = os.tmpname()
+    history.add(path, {"first", "a\nb"})
+    assert.same({"first", "a", "b"}, history.read(path))
+    history.add(path, {})
+    local many = {}
+    for i = 1, 999 do many[i] = "line " .. i end
+    history.add(path, many)
+    local lines = history.read(path)
+    assert.same({1000, "b", "line 999"}, {#lines, lines[1], lines[1000]})
+    local file <close> = assert(io.open(path, "w"))
+    file:write("a\0b\n\nlast")
+    file:close()
+    assert.same({"last"}, history.read(path))
+    os.remove(path)
+    assert.same({}, history.read(path))
+    history.add("/nonexistent/history", {"a"})
+  end)
+
+  -- Types at a terminal of its own: keys, and what the shell says of it.
+  local function typed(keys, path)
+    local command = ("printf '%s%s' | TERM=dumb HEED_HISTORY=%s script -qec "
+      .. "'%s -i -e \"print(require([[heed.prompt]])(_G, true))\"' /dev/null")
+      :format(keys, "os.exit(true, true)\\n", path, lua)
+    return (said(command))
+  end
+
+  it("completes at Tab, and has the lines of earlier prompts", function()
+    if os.getenv "HEED_BUILD" ~= "release" then return pending "another build needs its runtime" end
+    if not os.execute "script --version >/dev/null 2>&1" then
+      return pending "script is not installed"
+    end
+    local path = os.tmpname()
+    local text = typed("print(nn.Lin\\t(2, 3))\\nheed.manual_s\\t(3)\\n", path)
+    if text:find "Tab completes nothing" then return pending "this Lua has no readline" end
+    assert.matches("Linear(2, 3)     weight (3, 2)", text, 1, true)
+    assert.matches("Tab completes names, methods and options", text, 1, true)
+    assert.same({"print(nn.Linear(2, 3))", "heed.manual_seed(3)", "os.exit(true, true)"},
+                history.read(path))
+    text = typed("\\020\\020\\020\\n", path)           -- three lines up: ^P
+    assert.matches("Linear(2, 3)     weight (3, 2)", text, 1, true)
+    assert.same("print(nn.Linear(2, 3))", history.read(path)[4])
+    os.remove(path)
+    text = typed("x = 5\\nprint(x * 2)\\n", "/nonexistent/a")
+    assert.matches("\n10\r?\n", text)
+    assert.is_nil(text:find "[Nn]o such file")
+  end)
+end)
+
+
 describe("make repl", function()
   it("ends Lua's own banner with what is in scope", function()
-    local text = said("printf 'nn.Linear(2, 3).bias:numel()\nheed' | " .. MAKE .. "repl KIND="
-                      .. (os.getenv "HEED_BUILD" or "release"))
+    local typed = "printf 'nn.Linear(2, 3).bias:numel()\nheed' | HEED_HISTORY= "
+    local text = said(typed .. MAKE .. "repl KIND=" .. (os.getenv "HEED_BUILD" or "release"))
     assert.matches("are in scope\n.*\n3\n", text)
   end)
 end)

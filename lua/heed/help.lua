@@ -1,8 +1,8 @@
--- heed.help: what is written about heed, printed. The source is lua/heed/meta.lua and the comments
--- of heed's other files, which are read when help is first asked for.
+-- heed.help: what is written about heed, printed.
 
 local classes = require "heed.internal.classes"
 local core = require "heed.core"
+local entries = require "heed.help.entries"
 local heed = require "heed"
 local options = require "heed.internal.options"
 local reference = require "heed.internal.reference"
@@ -14,88 +14,10 @@ local MOST_FOUND = 24               -- entries that a search prints
 local help = {}
 
 
--- Texts ------------------------------------------------------------------
-
--- In a program that carries the Lua half inside, its text; elsewhere that of the installed file.
-local function source()
-  local inside, text_of = pcall(require, "heed.sources")
-  if inside then return text_of end
-  return function(name)
-    local path = package.searchpath(name, package.path)
-    return path and core.read_file(path)
-  end
-end
-
-
-local groups, known
-
-local function all()
-  if groups then return groups end
-  local read = source()
-  local good, text = pcall(read, "heed.meta")
-  if not good or not text then
-    heed.fail("help: heed's reference, heed/meta.lua, cannot be read in this program")
-  end
-  local _
-  groups, _, known = reference.all(heed, read)
-  return groups
-end
-
-
--- The entries of all groups, as one list.
-local function entries()
-  local list = {}
-  for _, group in ipairs(all()) do table.move(group, 1, #group, #list + 1, list) end
-  return list
-end
-
-
 -- Finding ----------------------------------------------------------------
 
--- The value at a path from `heed` on, nil if there is none.
-local function value_at(path)
-  local value = heed
-  for name in path:gmatch("[%w_]+") do
-    local good, found = pcall(function() return value[name] end)
-    if not good then return nil end
-    value = found
-  end
-  return value
-end
-
-
-local function goes_by(entry, name)
-  if entry.path == name or entry.path:match("[%w_]+$") == name then return true end
-  for _, alias in ipairs(entry.aliases) do
-    if alias == name then return true end
-  end
-  return false
-end
-
-
-local function by_name(name)
-  local found = {}
-  for _, entry in ipairs(entries()) do
-    if goes_by(entry, name) then found[#found + 1] = entry end
-  end
-  return found
-end
-
-
-local function by_value(value)
-  local methods, found = heed.zeros(0), {}
-  for _, entry in ipairs(entries()) do
-    local method = entry.call:find("^x:") and entry.path
-    if rawequal(value_at(entry.path), value) or method and rawequal(methods[method], value) then
-      found[#found + 1] = entry
-    end
-  end
-  return found
-end
-
-
 local function group_of(part)
-  for _, group in ipairs(all()) do
+  for _, group in ipairs(entries.groups()) do
     if group.title == "heed." .. part then return group end
   end
 end
@@ -128,7 +50,7 @@ end
 local function print_uses(entry)
   for _, param in ipairs(entry.params) do
     print_param("      ", param.name, param)
-    for _, field in ipairs(classes.fields(known, param.type)) do
+    for _, field in ipairs(classes.fields(entries.known(), param.type)) do
       print_param("        ", field.name, field)
     end
   end
@@ -164,7 +86,7 @@ end
 
 
 local function print_groups()
-  for _, group in ipairs(all()) do
+  for _, group in ipairs(entries.groups()) do
     local names = {}
     for i, entry in ipairs(group) do names[i] = short_name(entry, group) end
     print(group.title)
@@ -175,7 +97,7 @@ end
 
 
 local function refuse_word(word)
-  local closest = core.nearest(word:lower(), search.candidates(entries(), known))
+  local closest = core.nearest(word:lower(), search.candidates(entries.all(), entries.known()))
   heed.fail("help: nothing is written about '%s'%s", word,
             closest and ("; did you mean '%s'?"):format(closest) or "")
 end
@@ -205,8 +127,8 @@ end
 
 local function help_with_word(given)
   local word = given:gsub("^heed%.", ""):gsub("^x:", "")
-  local group, named = group_of(word), by_name(word)
-  local found, advice = search.find(entries(), known, word), search.torch(word)
+  local group, named = group_of(word), entries.by_name(word)
+  local found, advice = search.find(entries.all(), entries.known(), word), search.torch(word)
   if #found + #advice == 0 and not group then refuse_word(given) end
   for _, line in ipairs(advice) do print(("for %s of PyTorch: %s"):format(given, line)) end
   if group then print_group(group) end
@@ -218,9 +140,9 @@ end
 
 -- The name of a part that a value is.
 local function part_of(value)
-  for _, group in ipairs(all()) do
+  for _, group in ipairs(entries.groups()) do
     local part = group.title:match("^heed%.(.*)$")
-    if part and rawequal(value_at(part), value) then return part end
+    if part and rawequal(entries.value_at(part), value) then return part end
   end
 end
 
@@ -229,8 +151,8 @@ local function help_with_value(value)
   local part = part_of(value)
   if part then return print_group(group_of(part)) end
   local class = getmetatable(value)
-  local found = by_value(value)
-  if #found == 0 and type(class) == "table" then found = by_value(class) end
+  local found = entries.by_value(value)
+  if #found == 0 and type(class) == "table" then found = entries.by_value(class) end
   if #found == 0 then
     heed.fail("help: a name, or a function or a class of heed's, expected, got %s",
               options.kind(value))

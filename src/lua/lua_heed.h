@@ -259,6 +259,9 @@ void open_commit (lua_State *L, int internal);
 /* lua_tokenizer.c */
 void open_tokenizer (lua_State *L, int internal);
 
+/* lua_readline.c */
+void open_readline (lua_State *L, int internal);
+
 /* lua_index.c */
 int l_newindex (lua_State *L);
 int index_by_key (lua_State *L);                       /* of the tensor at 1, by the key at 2 */
