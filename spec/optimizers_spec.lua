@@ -184,3 +184,32 @@ describe("a row of the table of optimizers", function()
     end)
   end
 end)
+
+
+describe("a step of", function()
+  -- Parameters of the same values: dense, across, and a part of what is wider.
+  local function laid(values)
+    local wide = heed.zeros(3, 5)
+    wide:narrow(2, 2, 2):copy_(values)
+    return {values:clone(), values.mT:contiguous().mT, wide:narrow(2, 2, 2)}
+  end
+
+  for name in pairs(ROWS) do
+    it(name .. " writes parameters where they lie, and marks them changed", function()
+      local list, g = laid(heed.randn(3, 2)), heed.randn(3, 2)
+      local before = list[1]:clone()
+      for _, p in ipairs(list) do
+        p:requires_grad_()
+        p.grad = g
+      end
+      local losses = {}
+      for i, p in ipairs(list) do losses[i] = p:square():sum() end
+      optim[name](list, {lr = 0.25}):step()
+      assert.is_false(list[1]:allclose(before, {atol = 1e-3}))
+      for i, p in ipairs(list) do
+        assert.is_true(p:equal(list[1]), i)
+        assert.matches("was changed", message(losses[i].backward, losses[i]))
+      end
+    end)
+  end
+end)

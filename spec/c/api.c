@@ -4,6 +4,7 @@
 */
 
 #include <fenv.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -197,7 +198,14 @@ static void numbers_are_gradients (heed_context *cx, heed_context *other) {
   check(!heed_optimize(cx, HEED_ADAM, &wrong, 1, &x, &x, NULL) &&
         strstr(heed_error(cx), "beta2") != NULL, "a number of a step by its name");
   heed_clear(cx);
-  check(!heed_optimize(cx, HEED_NOPTIMIZERS, &step, 1, &x, &x, NULL), "no such optimizer");
+  wrong = (heed_step){.step = 1, .dampening = NAN};
+  check(!heed_optimize(cx, HEED_SGD, &wrong, 1, &x, &x, NULL) &&
+        strstr(heed_error(cx), "SGD: argument 'dampening': a finite number expected, got ") != NULL,
+        "a dampening that is none");
+  heed_clear(cx);
+  check(!heed_optimize(cx, HEED_NOPTIMIZERS, &step, 1, &x, &x, NULL) &&
+        strcmp(heed_error(cx), "optimize: there is no such optimiser, or no step") == 0,
+        "no such optimizer");
   heed_clear(cx);
   steps_are_refused(cx, x, foreign);
   entries_are_checked(cx, other);

@@ -1,0 +1,78 @@
+/*
+** unicode.c - the categories of all code points, beside those of Python's unicodedata 15.0: of each
+** category how many points it has, and their sum.
+*/
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "text/unicode.h"
+
+enum { POINTS = 0x110000, CATEGORIES_THERE = 30 };
+
+static const struct { char name[3]; int64_t points, sum; } wanted[CATEGORIES_THERE] = {
+  {"Cc", 65, 5215}, {"Cf", 170, 92312063}, {"Cn", 825345, 466841474546},
+  {"Co", 137468, 137822040966}, {"Cs", 2048, 115342336}, {"Ll", 2233, 103102186},
+  {"Lm", 397, 18932841}, {"Lo", 131612, 14566299225}, {"Lt", 31, 220514}, {"Lu", 1831, 85228200},
+  {"Mc", 452, 18473724}, {"Me", 13, 195909}, {"Mn", 1985, 294111962}, {"Nd", 680, 32783620},
+  {"Nl", 236, 13199783}, {"No", 915, 57560662}, {"Pc", 10, 415682}, {"Pd", 26, 566513},
+  {"Pe", 77, 1814706}, {"Pf", 10, 95624}, {"Pi", 12, 112041}, {"Po", 628, 23149670},
+  {"Ps", 79, 1830591}, {"Sc", 63, 1352243}, {"Sk", 125, 3403074}, {"Sm", 948, 11584894},
+  {"So", 6634, 516467028}, {"Zl", 1, 8232}, {"Zp", 1, 8233}, {"Zs", 17, 124933}
+};
+
+static int wrong;
+
+static void check (bool good, const char *what) {
+  if (good) return;
+  printf("unicode: %s: wrong\n", what);
+  wrong++;
+}
+
+/* The points of a set: how many, and their sum. */
+static int64_t count (const unicode *u, uint32_t set, int64_t *sum) {
+  int64_t n = 0;
+  *sum = 0;
+  for (uint32_t point = 0; point < POINTS; point++) {
+    if (!(set >> unicode_category(u, point) & 1)) continue;
+    n++;
+    *sum += point;
+  }
+  return n;
+}
+
+static void search_finds_what_the_table_has (const unicode *u) {
+  bool same = true;
+  for (uint32_t point = 0; point < UNICODE_DIRECT; point++)
+    same = same && unicode_category(u, point) == unicode_category_long(point);
+  check(same, "the search");
+}
+
+static void check_set (const unicode *u, const char *what, uint32_t set, int64_t n, int64_t sum) {
+  int64_t there = 0, got = count(u, set, &there);
+  check(got == n && there == sum, what);
+}
+
+int main (void) {
+  unicode *u = calloc(1, sizeof *u);
+  if (u == NULL) return 1;
+  unicode_open(u);
+  search_finds_what_the_table_has(u);
+  int64_t letters = 0, sum = 0;
+  for (int i = 0; i < CATEGORIES_THERE; i++) {
+    uint32_t set = unicode_named(wanted[i].name, 2);
+    check_set(u, wanted[i].name, set, wanted[i].points, wanted[i].sum);
+    if (*wanted[i].name == 'L') letters += wanted[i].points, sum += wanted[i].sum;
+  }
+  check_set(u, "letters", unicode_named("L", 1), letters, sum);
+  check_set(u, "blanks", unicode_blanks(), 25, 141586);
+  check_set(u, "letters, marks, digits and connectors", unicode_word(),
+            letters + 452 + 13 + 1985 + 680 + 10, sum + 18473724 + 195909 + 294111962 + 32783620 +
+            415682);
+  check(unicode_named("Lx", 2) == 0 && unicode_named("Luu", 3) == 0 && unicode_named("", 0) == 0,
+        "what is no category");
+  free(u);
+  if (wrong == 0) printf("unicode: as Unicode says\n");
+  return wrong > 0;
+}
