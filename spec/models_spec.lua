@@ -1,28 +1,16 @@
 -- Models from directories: tiny ones that transformers saved with random weights and ran (see
 -- spec/golden/models/trim.lua), and directories that are refused.
 
+local directories = require "spec.support.directories"
 local heed = require "heed"
 local json = require "heed.files.json"
 local message = require "spec.support.message"
 local nn = require "heed.nn"
 
-local HERE <const> = "spec/golden/models/"
+local HERE <const> = directories.HERE
 local TOLERANCE <const> = 2e-5       -- |a - b| <= TOLERANCE * |b| + TOLERANCE
 
-
-local function read(path)
-  local file = assert(io.open(path, "rb"))
-  local text = file:read "a"
-  file:close()
-  return text
-end
-
-
-local function write(path, text)
-  local file = assert(io.open(path, "wb"))
-  assert(file:write(text))
-  file:close()
-end
+local directory, read, write = directories.make, directories.read, directories.write
 
 
 -- How often a tolerance differences are, where rows are tokens, not padding.
@@ -39,27 +27,6 @@ local function close(got, wanted, keys, what)
   local far = apart(got, wanted, keys)
   assert.is_true(far < 1, ("%s: %.3g tolerances apart"):format(what, far))
 end
-
-
--- A directory of its own with the files of a model; `change` gets and gives its configuration.
-local function directory(from, files, change)
-  local path = os.tmpname()
-  assert(os.remove(path))
-  assert(os.execute("mkdir " .. path))
-  for name, source in pairs(files) do
-    write(path .. "/" .. name, read(HERE .. from .. "/" .. source))
-  end
-  if change then
-    local c = assert(json.decode(read(path .. "/config.json")))
-    write(path .. "/config.json", json.encode(change(c) or c))
-  end
-  return setmetatable({path = path}, {__close = function()
-    assert(os.execute("rm -r " .. path))
-  end})
-end
-
-local FILES <const> = {["config.json"] = "config.json",
-                       ["model.safetensors"] = "model.safetensors"}
 
 
 -- Loads a model in float32; `file` is its configuration.
@@ -229,13 +196,13 @@ describe("a model from a directory", function()
 
   it("has the types of its file unless asked otherwise, and its configuration", function()
     local m = assert(heed.models.load(HERE .. "qwen2"))
-    assert.equal("bfloat16", m.embed.weight.dtype)
-    assert.equal(m.embed.weight, m.head.weight)
+    assert.equal("bfloat16", m.words.weight.dtype)
+    assert.equal(m.words.weight, m.head.weight)
     assert.equal("qwen2", m.config.model_type)
     assert.is_false(m.training)
     assert.equal("bfloat16", m(heed.tensor{{1, 2}}).dtype)
     assert.equal("float64", heed.models.load(HERE .. "qwen2", {dtype = "float64"})
-                 .embed.weight.dtype)
+                 .words.weight.dtype)
   end)
 
   it("gives the weights of attention, and can be trained", function()
@@ -249,7 +216,7 @@ describe("a model from a directory", function()
 
   it("may have its parts one after the other where they could be side by side", function()
     heed.no_grad(function()
-      local place <close> = directory("gpt_neox", FILES, function(c)
+      local place <close> = directory("gpt_neox", nil, function(c)
         c.use_parallel_residual = false
       end)
       local m = assert(heed.models.load(place.path))
@@ -273,7 +240,7 @@ end)
 
 -- What is said of a model whose directory was changed by f(path).
 local function refusal(name, f, change)
-  local place <close> = directory(name, FILES, change)
+  local place <close> = directory(name, nil, change)
   if f then f(place.path) end
   local m, why = heed.models.load(place.path)
   assert.is_nil(m)
@@ -298,6 +265,90 @@ local function save_changed(f)
     assert(heed.save(file, tensors))
   end
 end
+
+
+describe("a model that reads one sequence and writes another", function()
+  local function starts(m, n)
+    local list = {}
+    for b = 1, n do list[b] = {m.config.decoder_start_token_id + 1} end
+    return list
+  end
+
+  for _, name in ipairs{"bart", "t5"} do
+    it("computes what transformers computes: " .. name, function()
+      heed.no_grad(function()
+        local m, e = load(name), expectation(name)
+        local source, target = e.input_ids + 1, e.decoder_input_ids + 1
+        local there, written = e.attention_mask:ne(0), e.decoder_attention_mask:ne(0)
+        close((m:encode(source, {keys = there})), e.encoder_last_hidden_state, there, "encoder")
+        local o = {context_keys = there, keys = written}
+        close((m:hidden(source, target, o)), e.last_hidden_state, written, "features")
+        close((m(source, target, o)), e.logits, written, "logits")
+        o = {context_lengths = there:sum(2), lengths = written:sum(2)}
+        close((m(source, target, o)), e.logits, written, "with lengths")
+        local rows = rows_of(source, there)
+        local ids, keys = left_padded(rows, source:size(2))
+        o = {context_keys = keys, keys = written}
+        close((m(ids, target, o)), e.logits, written, "on the left")
+      end)
+    end)
+
+    it("gives the ids of transformers: " .. name, function()
+      local m, e = load(name), expectation(name)
+      local there = e.prompts_mask:ne(0)
+      local context = heed.no_grad(m.encode, m, e.prompts + 1, {keys = there})
+      local new = heed.generate(function(...) return (m:decode(...)) end, starts(m, #there), {
+        context = context, context_lengths = there:sum(2), max = e.greedy:size(2), check = true,
+      })
+      for b, ids in ipairs(new) do assert.same((e.greedy[b] + 1):totable(), ids:totable()) end
+    end)
+  end
+
+  it("may have a gate, logits of its own, and features that are not scaled: T5 1.1", function()
+    local place <close> = directory("t5", nil, function(c)
+      c.feed_forward_proj, c.tie_word_embeddings, c.scale_decoder_outputs = "gated-gelu", false, nil
+    end)
+    local file = place.path .. "/model.safetensors"
+    local tensors = assert(heed.load(file))
+    for name, t in pairs(assert(heed.load(file))) do
+      if name:find("%.wi%.") then
+        tensors[name] = nil
+        tensors[(name:gsub("wi", "wi_0"))], tensors[(name:gsub("wi", "wi_1"))] = t, t * 2
+      end
+    end
+    tensors["lm_head.weight"] = tensors["shared.weight"] * 3
+    assert(heed.save(file, tensors))
+    local m = assert(heed.models.load(place.path))
+    heed.no_grad(function()
+      local mlp, x = m.target.body.layers[2].mlp, heed.randn(3, 32)
+      local gate = x:matmul(tensors["decoder.block.1.layer.2.DenseReluDense.wi_0.weight"].T)
+      local down = tensors["decoder.block.1.layer.2.DenseReluDense.wo.weight"].T
+      close(mlp(x), (gate:gelu("tanh") * gate * 2):matmul(down), nil, "gate")
+      local ids = heed.tensor{{3, 4}}
+      close((m(ids, ids)), m:hidden(ids, ids):matmul(tensors["lm_head.weight"].T), nil, "logits")
+    end)
+  end)
+
+  it("scales features of ids where the file says so: BART", function()
+    local place <close> = directory("bart", nil, function(c) c.scale_embedding = true end)
+    local m, one = assert(heed.models.load(place.path)), load "bart"
+    heed.no_grad(function()
+      one.words.weight:mul_(32 ^ 0.5)
+      close((m:encode(heed.tensor{{3, 4}})), one:encode(heed.tensor{{3, 4}}), nil, "encoder")
+    end)
+  end)
+
+  it("refuses what it does not take", function()
+    local m = load "t5"
+    assert.matches("encode: a table of options expected, got 3",
+                   message(m.encode, m, heed.tensor{1}, 3))
+    assert.matches('"feed_forward_proj": the activation "swish%-relu" is not known',
+                   (function()
+      local place <close> = directory("t5", nil, function(c) c.feed_forward_proj = "swish-relu" end)
+      return select(2, heed.models.load(place.path))
+    end)())
+  end)
+end)
 
 
 describe("a directory is refused", function()
@@ -420,7 +471,7 @@ end)
 
 -- A directory of shards: tensors by file, and an index that f changes.
 local function shards(f)
-  local place = directory("qwen2", FILES)
+  local place = directory("qwen2")
   local tensors = assert(heed.load(place.path .. "/model.safetensors"))
   assert(os.remove(place.path .. "/model.safetensors"))
   local files, map = {a = {}, b = {}}, {}

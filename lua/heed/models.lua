@@ -14,6 +14,8 @@ local names = require "heed.models.names"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
 local refuse = require "heed.internal.refuse"
+local sentences = require "heed.models.sentences"
+local tokenizer = require "heed.tokenizer"
 local weights = require "heed.models.weights"
 local whole = require "heed.files.whole"
 
@@ -50,12 +52,28 @@ local function build(family, c, tensors)
 end
 
 
+-- In the place of a tokenizer that cannot be read: says so when it is used.
+local function without_tokenizer(why)
+  return setmetatable({}, {__name = "heed.Tokenizer", __index = function()
+    fail("%s", why)
+  end})
+end
+
+
+local function read_tokenizer(path)
+  local found, why = tokenizer.load(path)
+  return found or without_tokenizer(why)
+end
+
+
 local function load(path, o)
-  local c = Config.read(path)
+  local c, place = Config.read(path), placing(o)
   local family = families.of(c)
-  local tensors = weights.read(path, placing(o))
+  local tensors = weights.read(path, place)
   local model, table_of_names = build(family, c, tensors)
   names.assign(model, table_of_names, tensors)
+  model.sentences = sentences.read(path, model, place)
+  model.tokenizer = read_tokenizer(path)
   return model:eval()
 end
 
@@ -63,7 +81,7 @@ end
 ---Loads a model from its directory: config.json, and model.safetensors or its shards.
 ---@param path string
 ---@param given? heed.models.load.options
----@return heed.CausalModel? model nil where the directory is refused
+---@return heed.models.Model? model nil where the directory is refused
 ---@return string? message
 function M.load(path, given, ...)
   options.no_more("models.load", 2, ...)

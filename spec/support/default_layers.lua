@@ -76,8 +76,23 @@ end, {norm = "pre", norm_type = {is = "layer", to = "rms"}, eps = {is = 1e-5, to
       activation = "gelu", bias = false, dropout = 0.5, residual_scale = 2, branch_scale = 2})
 class("heed.models.load.options", function(o)
   local m = assert(require("heed.models").load("spec/golden/models/qwen2", o))
-  return {m.embed.weight.device, m.embed.weight.dtype}
+  return {m.words.weight.device, m.words.weight.dtype}
 end, {device = {is = "cpu", to = "none"}, dtype = {is = "bfloat16", to = "float32"}})
+class("heed.models.embed.options", function(o)
+  local m = assert(require("heed.models").load("spec/golden/models/electra"))
+  local asked = 0
+  m.sentences = {
+    prompts = {}, default_prompt = false, dense = {}, normalize = false, include_prompt = true,
+    pool = function(x)
+      asked = asked + 1
+      return x:mean(2)
+    end,
+  }
+  local rows = {}
+  for i = 1, 40 do rows[i] = {5} end
+  m:embed(rows, o)
+  return asked
+end, {batch = 10})
 class("heed.Encoder.options", function(o)
   return shown(nn.Encoder(4, 2, 2, o), X)
 end, {hidden = {is = 16, to = 8}, final_norm = {is = false, to = true}, layer_dropout = 0.9})

@@ -4,6 +4,7 @@
 local extend = require "heed.nn.extend"
 local heed = require "heed"
 local layers = require "heed.nn.layers"
+local Model = require "heed.models.model"
 local options = require "heed.internal.options"
 local positions = require "heed.nn.positions"
 local transformer = require "heed.nn.transformer"
@@ -12,14 +13,13 @@ local causal = {}
 
 
 ---A model of words.
----@class heed.CausalModel: heed.Module
----@field config table what config.json says
----@field embed heed.Embedding
+---@class heed.CausalModel: heed.models.Model
+---@field words heed.Embedding
 ---@field position heed.Learned|false
 ---@field body heed.Decoder|heed.Encoder
 ---@field head heed.Linear|false
 ---@overload fun(config: table, options: heed.models.causal): heed.CausalModel
-local CausalModel = extend("models.CausalModel", {init = 2, forward = 2, hidden = 2})
+local CausalModel = extend("models.CausalModel", {init = 2, forward = 2, hidden = 2}, Model)
 
 ---@class heed.models.causal
 ---@field vocabulary integer
@@ -40,14 +40,14 @@ local CausalModel = extend("models.CausalModel", {init = 2, forward = 2, hidden 
 ---@param config table
 ---@param o heed.models.causal
 function CausalModel:init(config, o)
-  self.config = config
-  self.embed = layers.Embedding(o.vocabulary, o.dim)
+  self.config, self.tokenizer, self.sentences = config, false, false
+  self.words = layers.Embedding(o.vocabulary, o.dim)
   self.position = o.positions and positions.Learned(o.positions, o.dim) or false
   if not o.bidirectional then o.stack.cross = false end
   local Stack = o.bidirectional and transformer.Encoder or transformer.Decoder
   self.body = Stack(o.dim, o.heads, o.layers, o.stack)
   self.head = o.head and layers.Linear(o.dim, o.vocabulary, {bias = o.head_bias or false}) or false
-  if o.head and o.tied then self.head.weight = self.embed.weight end
+  if o.head and o.tied then self.head.weight = self.words.weight end
   self.embed_scale = o.embed_scale or false
   self.logit_scale, self.logit_cap = o.logit_scale or false, o.logit_cap or false
 end
@@ -79,7 +79,7 @@ function CausalModel:hidden(ids, given)
   end
   local o = {}
   for name, value in pairs(given or {}) do o[name] = value end
-  local x = self.embed(ids)
+  local x = self.words(ids)
   if self.embed_scale then x = scaled(x, self.embed_scale) end
   if self.position then x = add_positions(self, x, o) end
   return self.body(x, o)

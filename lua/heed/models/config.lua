@@ -259,7 +259,15 @@ local ACTIVATIONS = {
 ---@param otherwise? string
 ---@return fun(x: heed.Tensor): heed.Tensor
 function Config:activation(name, otherwise)
-  local word = self:word(name, otherwise)
+  return self:activation_of(name, self:word(name, otherwise))
+end
+
+
+---The function of an activation that a part of a key's word names.
+---@param name string
+---@param word string
+---@return fun(x: heed.Tensor): heed.Tensor
+function Config:activation_of(name, word)
   local row = ACTIVATIONS[word]
   if not row then self:refuse(name, "the activation %s is not known", quoted(word)) end
   if row[1] == "quick_gelu" then return function(x) return x * (x * 1.702):sigmoid() end end

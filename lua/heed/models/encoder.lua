@@ -6,6 +6,7 @@ local extend = require "heed.nn.extend"
 local heads = require "heed.models.heads"
 local heed = require "heed"
 local layers = require "heed.nn.layers"
+local Model = require "heed.models.model"
 local options = require "heed.internal.options"
 local places = require "heed.attention.places"
 local positions = require "heed.nn.positions"
@@ -15,8 +16,7 @@ local encoder = {}
 
 
 ---A model of whole texts.
----@class heed.EncoderModel: heed.Module
----@field config table what config.json says
+---@class heed.EncoderModel: heed.models.Model
 ---@field words heed.Embedding
 ---@field position heed.Learned|false
 ---@field types heed.Embedding|false
@@ -27,7 +27,7 @@ local encoder = {}
 ---@field pooler heed.Linear|false
 ---@field head heed.models.Head|false
 ---@overload fun(config: table, options: heed.models.encoder): heed.EncoderModel
-local EncoderModel = extend("models.EncoderModel", {init = 2, forward = 2, hidden = 2})
+local EncoderModel = extend("models.EncoderModel", {init = 2, forward = 2, hidden = 2}, Model)
 
 ---@class heed.models.encoder
 ---@field vocabulary integer
@@ -50,7 +50,7 @@ local EncoderModel = extend("models.EncoderModel", {init = 2, forward = 2, hidde
 ---@param o heed.models.encoder
 function EncoderModel:init(config, o)
   local width = o.width or o.dim
-  self.config = config
+  self.config, self.tokenizer, self.sentences = config, false, false
   self.words = layers.Embedding(o.vocabulary, width)
   self.position = o.positions and positions.Learned(o.positions, width) or false
   self.types = o.types and layers.Embedding(o.types, width) or false

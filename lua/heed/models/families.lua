@@ -9,12 +9,13 @@ local families = {}
 
 local FILES = {
   camembert = "roberta", gemma2 = "gemma", gemma3_text = "gemma", qwen2 = "qwen", qwen3 = "qwen",
+  mt5 = "t5",
   ["xlm-roberta"] = "roberta",
 }
 -- Those in files of their own names.
 for name in ([[
-  albert bert distilbert electra gemma gpt2 gpt_neox granite llama mistral modernbert mpnet
-  nomic_bert olmo2 phi phi3 roberta smollm3
+  albert bart bert distilbert electra gemma gpt2 gpt_neox granite llama mistral modernbert mpnet
+  nomic_bert olmo2 phi phi3 roberta smollm3 t5
 ]]):gmatch "[%w_]+" do FILES[name] = name end
 
 local EXPERTS <const> = "a mixture of experts"

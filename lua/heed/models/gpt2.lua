@@ -9,7 +9,7 @@ local gpt2 = {}
 gpt2.names = {
   prefix = {"transformer."},
   ignored = {"attn%.bias$", "attn%.masked_bias$"},
-  {"wte", "embed"},
+  {"wte", "words"},
   {"wpe", "position"},
   {"h.%d.ln_1", "body.layers.%d.norm1"},
   {"h.%d.attn.c_attn", {

@@ -12,7 +12,7 @@ local function names_for(heads)
   return {
     prefix = {"gpt_neox."},
     ignored = {"attention%.bias$", "attention%.masked_bias$", "rotary_emb%.inv_freq$"},
-    {"embed_in", "embed"},
+    {"embed_in", "words"},
     {"layers.%d.input_layernorm", "body.layers.%d.norm1"},
     {"layers.%d.attention.query_key_value", {
       "body.layers.%d.attend.query", "body.layers.%d.attend.key", "body.layers.%d.attend.value",

@@ -10,7 +10,7 @@ local llama = {}
 llama.names = {
   prefix = {"model.", "language_model.model.", "model.language_model."},
   ignored = {"rotary_emb%.inv_freq$"},
-  {"embed_tokens", "embed"},
+  {"embed_tokens", "words"},
   {"layers.%d.input_layernorm", "body.layers.%d.norm1"},
   {"layers.%d.self_attn.q_proj", "body.layers.%d.attend.query"},
   {"layers.%d.self_attn.k_proj", "body.layers.%d.attend.key"},

@@ -118,7 +118,8 @@ local function trim(from, to)
     list, at = kept_ids(kept, special_ids(c))
     local rows = heed.tensor(list, {dtype = "int64"}) + 1
     for name, t in pairs(tensors) do
-      if t:size(1) == V then tensors[name] = t:index_select(1, rows) end
+      if t:size(1) == V then tensors[name] = t:index_select(1, rows)
+      elseif t:size(-1) == V then tensors[name] = t:index_select(-1, rows) end
     end
     local table_of = heed.full({V}, -1, {dtype = "int64"})
     for id, place in pairs(at) do table_of[id + 1] = place end

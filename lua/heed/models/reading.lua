@@ -1,0 +1,41 @@
+-- JSON files of a model's directory, of which each may be missing.
+
+local core = require "heed.core"
+local json = require "heed.files.json"
+local refuse = require "heed.internal.refuse"
+
+local reading = {}
+
+
+-- Leaves members of an object out that are null.
+local function without_nulls(object)
+  local own = {}
+  for name, value in next, object do
+    if not rawequal(value, json.null) then own[name] = value end
+  end
+  return own
+end
+
+
+---Reads a file that holds an object, or a list where that is wanted. What is null in an object is
+---left out.
+---@param path string
+---@param name string of the file
+---@param is_list? boolean
+---@return table? value nil where there is no such file
+function reading.json(path, name, is_list)
+  local text, why, missing = core.read_file(path .. "/" .. name)
+  if not text then
+    if missing then return nil end
+    refuse.with("%s", why)
+  end
+  local value, message = json.decode(text)
+  if value == nil then refuse.with("%s: %s", name, message) end
+  if type(value) == "table" and json.is_array(value) == (is_list or false) then
+    return is_list and value or without_nulls(value)
+  end
+  refuse.with("%s: %s expected", name, is_list and "a list" or "an object")
+end
+
+
+return reading

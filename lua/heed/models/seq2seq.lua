@@ -1,0 +1,198 @@
+-- A model that reads one sequence and writes another: an encoder, a decoder that attends to what it
+-- gives, and logits of the next id. Both share the features of ids.
+
+local extend = require "heed.nn.extend"
+local heed = require "heed"
+local layers = require "heed.nn.layers"
+local Model = require "heed.models.model"
+local options = require "heed.internal.options"
+local parameter = require "heed.nn.parameter"
+local places = require "heed.attention.places"
+local positions = require "heed.nn.positions"
+local transformer = require "heed.nn.transformer"
+
+local seq2seq = {}
+
+
+---A model that reads one sequence and writes another.
+---@class heed.SequenceModel: heed.models.Model
+---@field words heed.Embedding
+---@field source heed.models.Side
+---@field target heed.models.Side
+---@field head heed.Linear|false
+---@field logit_bias heed.Tensor|false (1, vocabulary)
+---@overload fun(config: table, options: table): heed.SequenceModel
+local SequenceModel = extend("models.SequenceModel", {
+  init = 2, forward = 3, hidden = 3, encode = 2, decode = 3,
+}, Model)
+
+
+---What stands on one side: positions, a norm, and layers.
+---@class heed.models.Side: heed.Module
+---@field position heed.Learned|false
+---@field norm heed.LayerNorm|false
+---@field bias heed.Bias|false that all layers share
+---@field body heed.Encoder|heed.Decoder
+local Side = extend("models.Side", {init = 4, forward = 3})
+
+
+---@param Stack function
+---@param dim integer
+---@param heads integer
+---@param o {layers: integer, stack: table, positions: integer?, norm: function?, bias: any}
+function Side:init(Stack, dim, heads, o)
+  self.position = o.positions and positions.Learned(o.positions, dim) or false
+  self.first = o.first or 0
+  self.norm = o.norm and o.norm(dim) or false
+  self.bias = o.bias or false
+  o.stack.position_bias = o.bias
+  self.body = Stack(dim, heads, o.layers, o.stack)
+end
+
+
+-- Where tokens stand, which are rows of a table from `first` on.
+local function add_positions(side, x, o)
+  local at = o.positions
+  if at == nil and o.cache then at = o.cache:positions(x:size(-2), {keys = o.keys,
+                                                                    lengths = o.lengths}) end
+  if at == nil and o.keys ~= nil then at = places.of_keys(o.keys) end
+  o.positions = nil
+  if heed.is_tensor(at) then return side.position(x, {positions = at + side.first}) end
+  return side.position(x, {offset = (at or 0) + side.first})
+end
+
+
+---@param x heed.Tensor (B, T, dim)
+---@param o table options of the stack, a table of the call's own
+---@param context? heed.Tensor (B, S, dim)
+function Side:forward(x, o, context)
+  if self.position then x = add_positions(self, x, o) end
+  if self.norm then x = self.norm(x) end
+  if context ~= nil then return self.body(x, context, o) end
+  return self.body(x, o)
+end
+
+
+---@param config table
+---@param o {vocabulary: integer, dim: integer, source: table, target: table, tied: boolean,
+---embed_scale: number?, out_scale: number?, logit_bias: boolean?}
+function SequenceModel:init(config, o)
+  self.config, self.tokenizer, self.sentences = config, false, false
+  self.words = layers.Embedding(o.vocabulary, o.dim)
+  self.source = Side(transformer.Encoder, o.dim, o.source.heads, o.source)
+  self.target = Side(transformer.Decoder, o.dim, o.target.heads, o.target)
+  self.head = layers.Linear(o.dim, o.vocabulary, {bias = false})
+  if o.tied then self.head.weight = self.words.weight end
+  self.logit_bias = o.logit_bias and parameter.Parameter(heed.zeros(1, o.vocabulary)) or false
+  self.embed_scale, self.out_scale = o.embed_scale or false, o.out_scale or false
+end
+
+
+local function copied(who, given)
+  if given ~= nil and type(given) ~= "table" then
+    heed.fail("%s: a table of options expected, got %s", who, options.kind(given))
+  end
+  local o = {}
+  for name, value in pairs(given or {}) do o[name] = value end
+  return o
+end
+
+
+local function embedded(self, ids)
+  local x = self.words(ids)
+  return self.embed_scale and x * self.embed_scale or x
+end
+
+
+---What the decoder attends to.
+---@param source heed.Tensor (B, S), or (S); ids from 1
+---@param given? heed.transformer.call
+---@return heed.Tensor features (B, S, dim), or (S, dim)
+---@return heed.Tensor[]? weights
+function SequenceModel:encode(source, given)
+  return self.source(embedded(self, source), copied("encode", given))
+end
+
+
+-- Features behind the last layer of the decoder.
+local function decoded(self, target, context, given)
+  return self.target(embedded(self, target), copied("decode", given), context)
+end
+
+
+local function logits_of(self, x)
+  if self.out_scale then x = x * self.out_scale end
+  x = self.head(x)
+  return self.logit_bias and x + self.logit_bias or x
+end
+
+
+---Logits of the next ids, of what `encode` gave: `heed.generate` calls it, as
+---`function(...) return model:decode(...) end` with option `context`.
+---@param target heed.Tensor (B, T), or (T); ids from 1
+---@param context heed.Tensor (B, S, dim), or (S, dim)
+---@param given? heed.transformer.call
+---@return heed.Tensor logits (B, T, vocabulary)
+---@return heed.Tensor[]? weights
+---@return heed.Tensor[]? cross_weights
+function SequenceModel:decode(target, context, given)
+  local x, weights, cross_weights = decoded(self, target, context, given)
+  return logits_of(self, x), weights, cross_weights
+end
+
+
+-- The features of the target; options are the decoder's, `context_` before those about the source.
+local function run(self, source, target, given)
+  local o = copied(self.__name, given)
+  local context = self:encode(source, {keys = o.context_keys, lengths = o.context_lengths})
+  return decoded(self, target, context, o)
+end
+
+
+---The features of the target behind the last layer.
+---@param source heed.Tensor (B, S); ids from 1
+---@param target heed.Tensor (B, T)
+---@param given? heed.transformer.call
+---@return heed.Tensor features (B, T, dim)
+function SequenceModel:hidden(source, target, given)
+  return run(self, source, target, given)
+end
+
+
+---@param source heed.Tensor (B, S); ids from 1
+---@param target heed.Tensor (B, T)
+---@param given? heed.transformer.call `context_lengths` and `context_keys` say which of the source
+---are there
+---@return heed.Tensor logits (B, T, vocabulary)
+---@return heed.Tensor[]? weights
+---@return heed.Tensor[]? cross_weights
+function SequenceModel:forward(source, target, given)
+  local x, weights, cross_weights = run(self, source, target, given)
+  return logits_of(self, x), weights, cross_weights
+end
+
+
+function SequenceModel:describe()
+  return self.config.model_type
+end
+
+seq2seq.SequenceModel = SequenceModel
+
+
+---Makes the model of a family.
+---@param c heed.models.Config
+---@param o table of the class, with `tie`, where the file does not say it
+---@param tensors table<string, heed.Tensor>
+---@return heed.SequenceModel
+function seq2seq.new(c, o, tensors)
+  c:ending{ForConditionalGeneration = true}
+  o.vocabulary = c:count("vocab_size")
+  local tie = c:get("tie_word_embeddings", o.tie)
+  o.tied = tie == true or not tensors["lm_head.weight"]
+  if o.tied then tensors["lm_head.weight"] = nil end
+  c:finish()
+  return SequenceModel(c.values, o)
+end
+
+
+return seq2seq

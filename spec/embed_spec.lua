@@ -1,0 +1,284 @@
+-- Vectors of texts, as a directory says by modules.json and its folders: each part beside its
+-- formula.
+
+local directories = require "spec.support.directories"
+local heed = require "heed"
+local json = require "heed.files.json"
+local message = require "spec.support.message"
+
+local ROWS <const> = {{1, 5, 6, 2}, {1, 2}, {1, 9, 8, 7, 6, 5, 2}, {1, 3, 2}, {1, 4, 4, 4, 4, 2}}
+
+
+local function write(place, name, value)
+  directories.write(place.path .. "/" .. name, type(value) == "string" and value
+                                               or json.encode(value))
+end
+
+
+-- A folder with a file.
+local function add_folder(place, folder, c)
+  assert(os.execute(("mkdir %s/%s"):format(place.path, folder)))
+  write(place, folder .. "/config.json", c)
+end
+
+
+-- A directory of ELECTRA with modules, each {type, folder, configuration}.
+local function directory(modules)
+  local place, list = directories.make "electra", json.array{}
+  list[1] = {type = "sentence_transformers.models.Transformer", path = "", idx = 0, name = "0"}
+  for i, m in ipairs(modules) do
+    list[i + 1] = {type = "x.y." .. m[1], path = m[2] or "", idx = i, name = tostring(i)}
+    if m[3] then add_folder(place, m[2], m[3]) end
+  end
+  write(place, "modules.json", list)
+  return place
+end
+
+
+local function pooled(c) return {"pooling.Pooling", "1_Pooling", c} end
+
+
+local function load(place) return assert(heed.models.load(place.path)) end
+
+
+local function close(a, b)
+  assert.equal(tostring(b.shape), tostring(a.shape))
+  assert.is_true(a:allclose(b, {atol = 2e-6}), tostring(a - b))
+end
+
+
+-- The features of each row alone.
+local function features(m)
+  local list = {}
+  heed.no_grad(function()
+    for i, row in ipairs(ROWS) do list[i] = m:hidden(heed.tensor{row})[1] end
+  end)
+  return list
+end
+
+
+-- The vectors that a function of a row's features gives.
+local function each(m, f)
+  local list = {}
+  for i, x in ipairs(features(m)) do list[i] = f(x) end
+  return heed.stack(list, 1)
+end
+
+local function mean(x) return x:mean(1) end
+
+
+-- Features (T, D) -> (D), by the names of both spellings.
+local WAYS <const> = {
+  {"cls", "pooling_mode_cls_token", function(x) return x[1] end},
+  {"max", "pooling_mode_max_tokens", function(x) return (x:max(1)) end},
+  {"mean", "pooling_mode_mean_tokens", mean},
+  {"mean_sqrt_len_tokens", "pooling_mode_mean_sqrt_len_tokens", function(x)
+    return x:sum(1) / math.sqrt(#x)
+  end},
+  {"weightedmean", "pooling_mode_weightedmean_tokens", function(x)
+    local w = heed.arange(#x):to("float32")
+    return (x * w:unsqueeze(2)):sum(1) / w:sum()
+  end},
+  {"lasttoken", "pooling_mode_lasttoken", function(x) return x[#x] end},
+}
+
+
+describe("vectors of texts", function()
+  for _, way in ipairs(WAYS) do
+    it("are pooled: " .. way[1], function()
+      for _, c in ipairs{{[way[2]] = true, pooling_mode_cls_token = way[1] == "cls"},
+                         {pooling_mode = way[1]}} do
+        local place <close> = directory{pooled(c)}
+        local m = load(place)
+        close(m:embed(ROWS), each(m, way[3]))
+      end
+    end)
+  end
+
+  it("are joined in one order, and means where no way is named", function()
+    local place <close> = directory{pooled{pooling_mode = json.array{"lasttoken", "max", "cls"}}}
+    local m = load(place)
+    close(m:embed(ROWS), each(m, function(x) return heed.cat({x[1], (x:max(1)), x[#x]}, 1) end))
+    local plain <close> = directory{pooled{word_embedding_dimension = 32}}
+    close(load(plain):embed(ROWS), each(m, mean))
+  end)
+
+  it("go through linear layers and a norm", function()
+    local tanh = {in_features = 32, out_features = 6}
+    local plain = {in_features = 6, out_features = 4, activation_function = "torch.nn.Identity"}
+    local place <close> = directory{pooled{}, {"Dense", "2_Dense", tanh},
+                                    {"Dense", "3_Dense", plain}, {"Normalize", "4_Normalize"}}
+    local a, b, bias = heed.randn(6, 32), heed.randn(4, 6), heed.randn(6)
+    assert(heed.save(place.path .. "/2_Dense/model.safetensors",
+                     {["linear.weight"] = a, ["linear.bias"] = bias}))
+    assert(heed.save(place.path .. "/3_Dense/model.safetensors", {["linear.weight"] = b}))
+    local m = load(place)
+    local function wanted(x)
+      local y = b:matmul((a:matmul(x:mean(1)) + bias):tanh())
+      return y / y:square():sum():sqrt()
+    end
+    close(m:embed(ROWS), each(m, wanted))
+    local cut = m:embed(ROWS, {dims = 2})
+    close(cut, heed.normalize(each(m, wanted)[{{}, {1, 2}}], 2, -1))
+    m:to("bfloat16")
+    assert.equal("bfloat16", m:embed(ROWS).dtype)
+  end)
+
+  it("come back in order, alone as in a batch of any size", function()
+    local place <close> = directory{pooled{}}
+    local m = load(place)
+    local all = m:embed(ROWS)
+    for _, batch in ipairs{1, 2, 3, 50} do close(m:embed(ROWS, {batch = batch}), all) end
+    for i, row in ipairs(ROWS) do close(m:embed({heed.tensor(row)})[1], all[i]) end
+    assert.is_false(all.requires_grad)
+    close(m:embed(ROWS, {dims = 5}), all[{{}, {1, 5}}])
+  end)
+end)
+
+
+-- A tokenizer of letters and blanks: a is 4, and texts stand between 1 and 2.
+local function tokenizer()
+  local vocabulary = {["<s>"] = 0, ["</s>"] = 1, ["?"] = 2, ["Ġ"] = 29}
+  for i = 0, 25 do vocabulary[string.char(("a"):byte() + i)] = 3 + i end
+  local function special(id, content)
+    return {id = id, content = content, special = true, single_word = false, lstrip = false,
+            rstrip = false, normalized = false}
+  end
+  local function named(id, i) return {id = id, ids = json.array{i}, tokens = json.array{id}} end
+  local function token(id) return {SpecialToken = {id = id, type_id = 0}} end
+  local text = json.array{token "<s>", {Sequence = {id = "A", type_id = 0}}, token "</s>"}
+  return {
+    version = "1.0", added_tokens = json.array{special(0, "<s>"), special(1, "</s>")},
+    normalizer = json.null, truncation = json.null, padding = json.null,
+    pre_tokenizer = {type = "ByteLevel", add_prefix_space = false, trim_offsets = true,
+                     use_regex = true},
+    post_processor = {
+      type = "TemplateProcessing", single = text, pair = text,
+      special_tokens = {["<s>"] = named("<s>", 0), ["</s>"] = named("</s>", 1)},
+    },
+    decoder = {type = "ByteLevel", add_prefix_space = true, trim_offsets = true, use_regex = true},
+    model = {type = "BPE", vocab = vocabulary, merges = json.array{}},
+  }
+end
+
+
+describe("texts", function()
+  local function with_texts(c, pooling)
+    local place = directory{pooled(pooling or {})}
+    write(place, "tokenizer.json", tokenizer())
+    write(place, "config_sentence_transformers.json", c or {})
+    return place
+  end
+
+  local PROMPTS <const> = {prompts = {query = "q ", none = ""}, default_prompt_name = "query"}
+
+  it("are cut where the directory says so", function()
+    local place <close> = with_texts()
+    write(place, "sentence_bert_config.json", {max_seq_length = 4, do_lower_case = false})
+    local m = load(place)
+    close(m:embed{"abcdef", "ab"}, m:embed{{1, 4, 5, 2}, {1, 4, 5, 2}})
+    close(m:embed "ab", m:embed({{1, 4, 5, 2}})[1])
+    write(place, "sentence_bert_config.json", {do_lower_case = false})
+    write(place, "tokenizer_config.json", {model_max_length = 3})
+    close(load(place):embed "ab", m:embed({{1, 4, 2}})[1])
+    write(place, "tokenizer_config.json", {model_max_length = 1e30})
+    local long = ("a"):rep(80)
+    local row = {1, 2}
+    for _ = 1, 62 do table.insert(row, 2, 4) end         -- 64 in all: max_position_embeddings
+    close(load(place):embed(long), m:embed({row})[1])
+  end)
+
+  it("stand behind a prompt", function()
+    local place <close> = with_texts(PROMPTS)
+    local m = load(place)
+    local q, plain = m:embed({{1, 20, 30, 4, 2}})[1], m:embed({{1, 4, 2}})[1]
+    close(m:embed "a", q)
+    close(m:embed("a", {prompt = "query"}), q)
+    close(m:embed("a", {prompt = "none"}), plain)
+    close(m:embed("a", {prompt = false}), plain)
+    assert.matches("the name of a prompt expected as option prompt, got the string 'quary'; did "
+                   .. "you mean 'query'", message(m.embed, m, "a", {prompt = "quary"}))
+  end)
+
+  it("are pooled without the prompt's tokens where the directory says so", function()
+    local place <close> = with_texts(PROMPTS, {pooling_mode = json.array{"cls", "weightedmean"},
+                                               include_prompt = false})
+    local m = load(place)
+    local x = heed.no_grad(m.hidden, m, heed.tensor{{1, 20, 30, 4, 5, 2}})[1]
+    local rest, w = x[{{4, 6}}], heed.tensor{4.0, 5.0, 6.0}
+    close(m:embed "ab", heed.cat({rest[1], (rest * w:unsqueeze(2)):sum(1) / 15}, 1))
+    close(m:embed("ab", {prompt = "none"}), m:embed({{1, 4, 5, 2}}, {prompt = false})[1])
+  end)
+
+  it("are refused where the tokenizer is, when it is used", function()
+    local place <close> = directory{pooled{}}
+    local m = load(place)
+    assert.matches("tokenizer.load: .*tokenizer.json", message(m.embed, m, "a"))
+    close(m:embed(ROWS), each(m, mean))
+  end)
+
+  it("are refused where they are none", function()
+    local place <close> = directory{pooled{}}
+    local m = load(place)
+    local function why(...) return message(m.embed, m, ...) end
+    assert.matches("a text, or a list of texts expected, got an empty table", why{})
+    assert.matches("a text, or a list of texts expected, got 3", why(3))
+    assert.matches("a text or a list of ids expected at position 2, got true", why{{1}, true})
+    assert.matches("a list expected, got one with the string 'x' as a key", why{x = 1})
+    assert.matches("unknown option 'prompts'", why(ROWS, {prompts = "x"}))
+    assert.matches("at most 32 expected as option dims, got 33", why(ROWS, {dims = 33}))
+    assert.matches("at least 1 expected as option batch, got 0", why(ROWS, {batch = 0}))
+    local bare <close> = directories.make "electra"
+    m = load(bare)
+    assert.matches("a directory with modules.json expected", why(ROWS))
+  end)
+end)
+
+
+describe("a directory of sentence-transformers is refused", function()
+  local function why(modules, f)
+    local place <close> = directory(modules)
+    if f then f(place) end
+    local m, text = heed.models.load(place.path)
+    assert.is_nil(m)
+    return text
+  end
+
+  it("with modules that heed lacks", function()
+    assert.matches('the module "LSTM" is not known at position 2', why{{"models.LSTM", "1_LSTM"}})
+    assert.matches("modules.json: Pooling expected", why{})
+    assert.matches("modules.json: Dense before Pooling is not known", why{{"Dense", "1_Dense", {}}})
+    assert.matches('the name of a folder beside it expected, got "../x"',
+                   why{{"Pooling", "../x"}}, 1, true)
+    assert.matches("1_Pooling/config.json expected", why{{"Pooling", "1_Pooling"}})
+    assert.matches("modules.json: a list expected", why({}, function(place)
+      write(place, "modules.json", {})
+    end))
+    assert.matches("modules.json: a list of objects with type and path expected",
+                   why({}, function(place) write(place, "modules.json", "[1]") end))
+  end)
+
+  it("with another way to pool, or activation", function()
+    assert.matches('Pooling: the way "splade" is not known', why{pooled{pooling_mode = "splade"}})
+    assert.matches('Pooling: the key "pooling_mode_x" is not known',
+                   why{pooled{pooling_mode_x = true}})
+    local function dense(c)
+      return why{pooled{}, {"Dense", "2_Dense", c}}
+    end
+    assert.matches('the activation "torch.nn.Mish" is not known',
+                   dense{activation_function = "torch.nn.Mish"})
+    assert.matches("Dense: use_residual is not known", dense{use_residual = true})
+    assert.matches("in_features and out_features expected", dense{in_features = 3})
+  end)
+
+  it("with prompts that are none", function()
+    local function prompts(c)
+      return why({pooled{}}, function(place)
+        write(place, "config_sentence_transformers.json", c)
+      end)
+    end
+    assert.matches('prompts: a string expected as "a"', prompts{prompts = {a = 1}})
+    assert.matches('one of the prompts expected, got "b"',
+                   prompts{prompts = {a = "x"}, default_prompt_name = "b"})
+  end)
+end)
