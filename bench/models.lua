@@ -124,6 +124,11 @@ end
 
 factories.training_fused = factories.training
 
+function factories.training_profiled(size)
+  local step = factories.training(size)
+  return function() return select(2, heed.profile(step)) end
+end
+
 
 -- A token through L blocks of width W, behind S - 1 others; gives the logits.
 function factories.decoding(size)

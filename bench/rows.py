@@ -37,6 +37,8 @@ def step_rows():
     yield Row("counting step, captured", "counting_captured", "a()", "a()")
     yield Row("char-GPT step", "training:2x16x64x64", "a()", "a()")
     yield Row("char-GPT step, PyTorch's fused Adam", "training_fused:2x16x64x64", "a()", "a()")
+    yield Row("char-GPT step, in a profile; heed without",
+              "training:2x16x64x64 training_profiled:2x16x64x64", "b()", "a()", rival="heed")
     yield Row("decoding step, 4 layers of 64", "decoding:4x64x64", "a()", "a()")
     yield Row("decoding step, captured", "decoding_captured:4x64x64", "a()", "a()")
     yield Row("decoding step, captured; heed op by op",

@@ -12,7 +12,8 @@ local for_kernels = {
 local floors = {
   {"src/heed_optim%.h", {"op/optimizers.def"}},
   {"src/heed_text%.h", {"heed.h"}},
-  {"src/heed%.h", {"heed_optim.h", "op/ops.def", "op/masks.def", "op/optimizers.def"}},
+  {"src/heed%.h", {"heed_optim.h", "heed_profile.h", "op/ops.def", "op/masks.def",
+                   "op/optimizers.def"}},
   {"src/heed%.c", {"heed.h", "memory/", "tensor/", "cpu/cpu.h", "op/op.h"}},
   {"src/base/", {"heed.h", "base/", "op/masks.def", "op/optimizers.def"}},
   {"src/memory/", {"heed.h", "base/", "memory/", "op/ops.def"}},

@@ -81,6 +81,34 @@ describe("nn.lora", function()
     end
   end)
 
+  it("merged follows what is loaded, changed in place or exchanged later", function()
+    local model, other = new(), new()
+    local function grow()
+      for _, p in ipairs(other:parameters()) do heed.no_grad(p.mul_, p, 1.5) end
+    end
+    local function same(m) return (m(x):allclose(other(x), {atol = 1e-4, rtol = 1e-4})) end
+    local adapters = disturbed(nn.lora(model, {rank = 3, targets = ALL}))
+    disturbed(nn.lora(other, {rank = 3, targets = ALL}))
+    grow()
+    adapters:merge()
+    assert.is_false(same(model))
+    model:load_state(other:state())
+    assert.is_true(same(model))
+    local copy = model:clone()
+    grow()
+    assert.is_false(same(copy))
+    copy:load_state(other:state())
+    assert.is_true(same(copy))
+    for _, m in ipairs{copy, other} do
+      heed.no_grad(function() m.layers[1].attend.query.weight:mul_(3) end)
+    end
+    assert.is_true(same(copy))
+    for _, m in ipairs{copy, other} do
+      m.layers[2].attend.query.weight = nn.Parameter(heed.ones(8, 8))
+    end
+    assert.is_true(same(copy))
+  end)
+
   it("works with caches, merged or not", function()
     local model = new(true)
     local adapters = disturbed(nn.lora(model, {targets = {"query", "key", "value"}}))

@@ -475,6 +475,7 @@ HEED_API void heed_rng_seeded (uint64_t seed, uint8_t state[HEED_RNG_BYTES]);   
                                                    with that seed; the context's own stays */
 
 #include "heed_optim.h"             /* optimisers, and changes of many tensors */
+#include "heed_profile.h"           /* where time and memory go */
 
 /* }================================================================== */
 

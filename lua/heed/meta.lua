@@ -142,6 +142,7 @@ heed.f1 = require "heed.data".f1
 heed.generate = require "heed.generate".generate
 heed.perplexity = require "heed.data".perplexity
 heed.precision = require "heed.data".precision
+heed.profile = require "heed.profile".profile
 heed.recall = require "heed.data".recall
 heed.sample = require "heed.generate".sample
 heed.train = require "heed.train"
@@ -2391,6 +2392,28 @@ heed.core = {}
 ---@param operands? heed.Tensor[]
 ---@return boolean stepped false if the parameters' own are to be taken and one has none
 function heed.core.optim_step(steps, fields, targets, operands) end
+
+---The modules whose calls run in this coroutine, innermost first.
+---@return heed.Module[]
+function heed.core.callees() end
+
+---The number of the layer that works, 0 without one; or a frame in which that is another one, until
+---it is closed.
+---@param number? integer
+---@return integer|userdata
+function heed.core.layer(number) end
+
+---The records of `f(...)`, by operation and layer, and its results. Layers are watched meanwhile.
+---@param f function
+---@param ... any
+---@return table[] records
+---@return any ...
+function heed.core.measured(f, ...) end
+
+---`index` is the `__index` of a metatable while layers are watched.
+---@param meta table
+---@param index function
+function heed.core.watched(meta, index) end
 
 ---Changes that are made together, or not at all: an error, also one of a hook, comes before the
 ---first or after the last. Tensors of `targets` are written with those of `operands` by `op`: nil

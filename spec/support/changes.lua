@@ -120,6 +120,18 @@ case("model:freeze(false)", function()
   return function() model:freeze(false) end, state
 end)
 
+-- A profile that was broken off has ended.
+case("heed.profile(f)", function()
+  local model, x = mlp(), heed.ones(4, 2)
+  local hooks, core = require "heed.nn.hooks", require "heed.core"
+  local function nothing() end
+  return function() heed.profile(model, x) end, {
+    core.layer, function() return getmetatable(hooks.of).__index == nil end,
+    function() return (pcall(core.measured, nothing)) end,
+  }
+end)
+
+
 case("nn.lora(model, options)", function()
   local model, state = trained()
   local function adapters()

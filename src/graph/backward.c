@@ -43,7 +43,8 @@ bool give (backward *b, int i, heed_tensor *g) {
 static bool grad_custom (backward *b) {
   node *n = b->n;
   heed_tensor *results[OP_EDGES] = {NULL};
-  b->cx->scope.composing = false;      /* what it calls knows whether to record */
+  b->cx->scope.composing = false;      /* what it calls knows whether to record, */
+  b->cx->scope.gradient = false;       /* and works as it does elsewhere */
   if (!n->custom.backward(n->custom.self, n->noutputs, n->incoming, n->nedges, results)) {
     if (!b->cx->failure.set) core_fail(b->cx, "custom", "backward failed");
     return false;
@@ -79,13 +80,24 @@ static bool call_backward (backward *b) {
 }
 
 
+/* A profile has the time of the host's own backward function apart from what it calls. */
+static heed_region enter_gradient (const backward *b) {
+  if (b->cx->profile == NULL) return (heed_region){0};
+  return profile_enter_gradient(b->cx, core_op_name(b->op), b->n->kind == NODE_CUSTOM);
+}
+
+
 /* Messages name the operation whose gradient fails, not the one that asked for it. */
 bool backward_apply (backward *b) {
   heed_context *cx = b->cx;
   const scope before = scope_begin(cx);
   cx->scope.composing = cx->scope.recording;
+  cx->scope.gradient = true;
+  cx->scope.layer = b->n->layer;
   if (!composes(b)) cx->scope.caller = core_op_name(b->op);
+  const heed_region around = enter_gradient(b);
   bool good = call_backward(b);
+  if (cx->profile != NULL) profile_leave(cx, around);
   if (!good && !cx->failure.set)
     core_fail(cx, NULL, "its backward function failed: does 'saves' of its row name all it reads?");
   scope_end(cx, &before);

@@ -75,17 +75,20 @@ bool op_fuses (heed_context *cx, work_kind kind, int op, int64_t row);   /* as o
 typedef struct call_scope {
   scope before;
   int64_t temporaries;
+  heed_region region;              /* if a profile runs: the one around it */
 } call_scope;
 
 static inline call_scope call_begin (heed_context *cx, const char *name) {
-  const call_scope s = {scope_begin(cx), cx->graph->temporaries.n};
+  call_scope s = {.before = scope_begin(cx), .temporaries = cx->graph->temporaries.n};
   if (cx->scope.caller == NULL) cx->scope.caller = name;
   cx->scope.composing = false;
+  if (cx->profile != NULL) s.region = profile_enter(cx, cx->scope.caller);
   return s;
 }
 static inline void call_end (heed_context *cx, const call_scope *s) {
   scope_end(cx, &s->before);
   op_drop_temporaries(cx, s->temporaries);
+  if (cx->profile != NULL) profile_leave(cx, s->region);
 }
 
 /* arguments.c: the arguments as do_ functions see them; args holds all parameters. */

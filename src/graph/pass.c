@@ -226,13 +226,15 @@ static bool start (pass *p, heed_tensor *y, heed_tensor *seed) {
   if (root == NULL)
     return core_fail(cx, "backward", "the tensor has no graph: nothing that it was made from "
                      "requires grad");
+  const char *name = cx->scope.caller != NULL ? cx->scope.caller : "backward";
+  const heed_region around = heed_region_begin(cx, name);
   const call_scope s = call_begin(cx, cx->scope.caller);
   heed_set_autocast(cx, HEED_FLOAT32);
   cx->scope.recording = p->records;
   work_on_device_of(y);
   heed_tensor *g = first_gradient(y, seed);
   if (!capture_input(cx, g)) g = NULL;
-  if (cx->scope.caller == NULL) cx->scope.caller = "backward";
+  cx->scope.caller = name;
   p->cx = cx;
   p->outer = cx->graph->pass;
   p->id = ++cx->graph->passes;
@@ -243,6 +245,7 @@ static bool start (pass *p, heed_tensor *y, heed_tensor *seed) {
   cx->graph->pass = p->outer;
   finish(p);
   call_end(cx, &s);
+  heed_region_end(cx, around);
   return good;
 }
 

@@ -2,8 +2,6 @@
 ** lua_capture.c - captured work as a userdata. The Lua half decides when to capture and to replay.
 */
 
-#include <string.h>
-
 #include "lua_heed.h"
 
 static const char capture_key = 0;     /* their addresses name the metatable, */
@@ -145,6 +143,7 @@ static int call_captured (lua_State *L, heed_capture **c, bool *stood) {
   begin_capturing(L, binding_of(L));
   int status = lua_pcall(L, lua_gettop(L) - FUNCTION, 1, 0);
   binding *b = enter(L);
+  watch_layers(L, false);
   *c = heed_capture_end(named(L));
   heed_set_caller(b->cx, NULL);
   *stood = end_capturing(L, b);
@@ -160,16 +159,6 @@ static void take_back (lua_State *L, heed_capture **c) {
 }
 
 
-/* The error on top. */
-static int raise_captured (lua_State *L) {
-  const char *why = lua_tostring(L, -1);
-  if (why != NULL && strstr(why, "yield across a C") != NULL)
-    return raise(L, "f may not yield while its work is captured: yield before the call or after "
-                 "it");
-  return lua_error(L);
-}
-
-
 /*
 ** capture_record(device, recording, finish, undo, f, ...): calls f(...), captures its work as
 ** recording.work, and calls finish(recording, f's result). True if that gives true. If it gives
@@ -181,7 +170,10 @@ static int l_capture_record (lua_State *L) {
   const char *device = check_device(L, DEVICE);
   if (in_finaliser(L)) return raise(L, "no work is captured in a finaliser");
   heed_capture **c = prepare(L);
-  done(L, heed_capture_begin(named(L), device));
+  watch_layers(L, true);
+  bool begun = heed_capture_begin(named(L), device);
+  if (!begun) watch_layers(L, false);
+  done(L, begun);
   bool stood;
   int status = call_captured(L, c, &stood);
   bool ended = *c != NULL, good = ended && stood;
@@ -189,7 +181,9 @@ static int l_capture_record (lua_State *L) {
   bool kept = status == LUA_OK && good && lua_toboolean(L, -1);
   if (!kept) take_back(L, c);
   restart_collector(L);
-  if (status != LUA_OK) return raise_captured(L);
+  if (status != LUA_OK)
+    return raise_caught(L, "f may not yield while its work is captured: yield before the call or "
+                        "after it");
   if (!ended) return raise_failure(L);
   if (!stood) return raise(L, "f may not start Lua's collector while its work is captured");
   lua_pushboolean(L, kept);

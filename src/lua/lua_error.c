@@ -122,6 +122,13 @@ int raise_failure (lua_State *L) {
 }
 
 
+int raise_caught (lua_State *L, const char *yielded) {
+  const char *why = lua_tostring(L, -1);
+  if (why != NULL && strstr(why, "yield across a C") != NULL) return raise(L, "%s", yielded);
+  return lua_error(L);
+}
+
+
 void at_most (lua_State *L, int n) {
   int top = lua_gettop(L);
   while (top > n && lua_isnil(L, top)) top--;
@@ -148,9 +155,20 @@ static int l_called (lua_State *L) {
   const char *outer = b->called, *name = luaL_checkstring(L, 1);
   check_callable(L, 2);
   if (outer == NULL) b->called = name;
+  const heed_region around = heed_region_begin(b->cx, b->called);
   int status = lua_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, 0);
+  heed_region_end(b->cx, around);
   b->called = outer;
   return status == LUA_OK ? lua_gettop(L) - 1 : lua_error(L);
+}
+
+
+/* callees(): the modules whose calls run in this coroutine, innermost first */
+static int l_callees (lua_State *L) {
+  lua_settop(L, 0);
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &call_key);
+  push_callees(L, 1);
+  return 1;
 }
 
 
@@ -410,8 +428,9 @@ static int l_has_class (lua_State *L) {
 
 void open_error (lua_State *L, int internal) {
   static const luaL_Reg functions[] = {
-    {"called", l_called}, {"frames", l_frames}, {"has_class", l_has_class}, {"home", l_home},
-    {"pass", l_pass}, {"raise", l_raise}, {"refuse_dot", l_refuse_dot}, {NULL, NULL}
+    {"called", l_called}, {"callees", l_callees}, {"frames", l_frames},
+    {"has_class", l_has_class}, {"home", l_home}, {"pass", l_pass}, {"raise", l_raise},
+    {"refuse_dot", l_refuse_dot}, {NULL, NULL}
   };
   register_functions(L, functions, internal);
 }

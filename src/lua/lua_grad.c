@@ -334,7 +334,8 @@ static bool call_hook (void *self, int noutputs, heed_tensor *const *gradients, 
   int top = lua_gettop(L);
   int64_t before = versions_of(noutputs, gradients);
   const modes before_it = modes_now(b);
-  frame f = {.modes = {.recording = before_it.recording, .autocast = HEED_FLOAT32}};
+  frame f = {.modes = before_it, .moded = true, .layered = true};
+  f.modes.autocast = HEED_FLOAT32;
   if (!lua_checkstack(L, 12)) {
     heed_fail(b->cx, "%s cannot be called: Lua's stack is full", name_of(h));
     return false;

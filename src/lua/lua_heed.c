@@ -171,6 +171,7 @@ static int fill_core (lua_State *L) {
   open_memory(L, module, internal);
   open_cuda(L, module, methods);
   open_capture(L, internal);
+  open_profile(L, internal);
   open_scope(L, module);
   open_anchor(L);
   open_grad(L, module, methods, internal);

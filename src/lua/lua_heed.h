@@ -51,17 +51,19 @@ typedef struct box {
 typedef struct modes {
   bool recording;
   heed_type autocast;
+  int layer;                       /* that works */
 } modes;
 
 /*
-** A call of scope, no_grad, enable_grad or autocast that runs, or a user's backward function. A
-** frame applies to its coroutine: while that is suspended, so are the frame's modes and scopes.
+** A call of scope, no_grad, enable_grad, autocast or a layer that runs, or a user's backward
+** function. A frame applies to its coroutine: while that is suspended, so is what it sets.
 */
 typedef struct frame {
   struct frame *outer;             /* opened before it */
   lua_State *L;                    /* the coroutine */
-  int64_t scope;                   /* its number, or 0: modes */
-  struct modes modes;
+  int64_t scope;                   /* its number, or 0 */
+  struct modes modes;              /* it sets: */
+  bool moded, layered;             /* all but the layer; the layer */
   bool open;
 } frame;
 
@@ -86,6 +88,7 @@ struct binding {
   const char *called;              /* what messages name, while 'called' runs; else NULL */
   int precision, width, edge;      /* of printing */
   bool open;                       /* the module was made */
+  int watchers;                    /* calls that ask which layer works: lua_profile.c */
   bool sealed, no_files;           /* the host's options; see lua_sealed.c */
   int most_threads, loading;       /* of a sealed state; loading: files of the Lua half that run */
   char home[512];                  /* "@.../lua/heed/": errors name the first line outside it */
@@ -154,6 +157,8 @@ const char *function_name (lua_State *L);                /* as messages name wha
 int raise (lua_State *L, const char *format, ...);
 int raise_as (lua_State *L, const char *function, const char *format, ...);  /* NULL: no name */
 int raise_failure (lua_State *L);                        /* the core's message */
+int raise_caught (lua_State *L, const char *yielded);    /* the error on top; or, where a function
+                                                   of the script's has yielded, this text */
 int raise_wrong (lua_State *L, const char *argument, const char *wanted, int i);
                                                    /* "argument 'x': … expected, got …" */
 void at_most (lua_State *L, int n);                      /* raises if more arguments are given; nils
@@ -281,6 +286,10 @@ void check_entries (lua_State *L, const char *function, int64_t n, const char *w
                                                    /* of tables that Lua is to get; likewise */
 void open_memory (lua_State *L, int module, int internal);
 
+/* lua_profile.c */
+void watch_layers (lua_State *L, bool yes);              /* from now on; 'false' raises nothing */
+void open_profile (lua_State *L, int internal);
+
 /* lua_cuda.c, lua_capture.c */
 void open_cuda (lua_State *L, int module, int methods);
 void open_capture (lua_State *L, int internal);
@@ -291,6 +300,7 @@ void set_modes (const binding *b, modes m);
 void apply_modes (binding *b, lua_State *L);             /* of the innermost frame; b has some */
 int64_t scope_in (const binding *b, lua_State *L);       /* the innermost scope's number, or 0 */
 void begin_frame (binding *b, lua_State *L, frame *f);
+frame *push_frame (lua_State *L);                        /* that is to be begun; closed, it ends */
 void end_frame (binding *b, lua_State *L, frame *f);
 void open_scope (lua_State *L, int module);
 

@@ -1,6 +1,6 @@
 /*
 ** lua_scope.c - calls that change what happens while they run: no_grad, enable_grad, autocast,
-** scope.
+** scope; and the frames of such calls.
 **
 ** Each call has a frame, a userdata on the stack of its coroutine that Lua closes however the call
 ** ends: by its return, an error, or the coroutine's end. Functions in it may yield.
@@ -17,15 +17,24 @@ static const char frame_key = 0;       /* its address names the frames' metatabl
 ** ===================================================================
 */
 
+typedef enum what { MODES, LAYER, SCOPE } what;       /* a frame sets */
+
+static bool sets (const frame *f, what w) {
+  return w == MODES ? f->moded : w == LAYER ? f->layered : f->scope != 0;
+}
+
+
 /*
-** The innermost frame of one kind, for code in L: one of its own, or else of a coroutine that
-** waits for it. The frames of a suspended coroutine do not count until it is resumed.
+** The innermost frame that sets something, for code in L: one of its own, or else of a coroutine
+** that waits for it. The frames of a suspended coroutine do not count until it is resumed. *others:
+** is it, or may it become, another coroutine's?
 */
-static const frame *innermost (const binding *b, lua_State *L, bool scope) {
+static const frame *innermost (const binding *b, lua_State *L, what w, bool *others) {
   const frame *found = NULL;
   for (const frame *f = b->frames; f != NULL; f = f->outer) {
-    if ((f->scope != 0) != scope) continue;
+    if (!sets(f, w)) continue;
     if (f->L == L) return f;
+    *others = true;
     if (found == NULL && lua_status(f->L) == LUA_OK) found = f;
   }
   return found;
@@ -33,26 +42,32 @@ static const frame *innermost (const binding *b, lua_State *L, bool scope) {
 
 
 modes modes_now (const binding *b) {
-  return (modes){.recording = heed_recording(b->cx), .autocast = heed_autocast(b->cx)};
+  return (modes){.recording = heed_recording(b->cx), .autocast = heed_autocast(b->cx),
+                 .layer = heed_layer(b->cx)};
 }
 
 
 void set_modes (const binding *b, modes m) {
   heed_set_recording(b->cx, m.recording);
   heed_set_autocast(b->cx, m.autocast);
+  heed_set_layer(b->cx, m.layer);
 }
 
 
-/* Modes from a frame of L's own hold until a frame is opened or closed; others may change. */
+/* Modes from frames of L's own hold until a frame is opened or closed; others may change. */
 void apply_modes (binding *b, lua_State *L) {
-  const frame *f = innermost(b, L, false);
-  set_modes(b, f != NULL ? f->modes : b->modes);
-  b->modes_applied = f != NULL && f->L == L;
+  bool others = false;
+  const frame *f = innermost(b, L, MODES, &others), *layer = innermost(b, L, LAYER, &others);
+  modes m = f != NULL ? f->modes : b->modes;
+  m.layer = layer != NULL ? layer->modes.layer : b->modes.layer;
+  set_modes(b, m);
+  b->modes_applied = !others;
 }
 
 
 int64_t scope_in (const binding *b, lua_State *L) {
-  const frame *f = innermost(b, L, true);
+  bool others;
+  const frame *f = innermost(b, L, SCOPE, &others);
   return f != NULL ? f->scope : 0;
 }
 
@@ -217,14 +232,21 @@ static int leave (lua_State *L, int status, lua_KContext context) {
 }
 
 
-/* Calls the function at 1 with the arguments behind it, in a frame. */
-static int call_in (lua_State *L, binding *b, frame how) {
+frame *push_frame (lua_State *L) {
   frame *f = lua_newuserdatauv(L, sizeof *f, 1);
-  *f = how;
+  *f = (frame){.open = false};
   lua_pushthread(L);                   /* lives as long as the frame that names it */
   lua_setiuservalue(L, -2, 1);
   lua_rawgetp(L, LUA_REGISTRYINDEX, &frame_key);
   lua_setmetatable(L, -2);
+  return f;
+}
+
+
+/* Calls the function at 1 with the arguments behind it, in a frame. */
+static int call_in (lua_State *L, binding *b, frame how) {
+  frame *f = push_frame(L);
+  *f = how;
   lua_insert(L, 1);
   lua_toclose(L, 1);
   begin_frame(b, L, f);
@@ -237,7 +259,7 @@ static int call_recording (lua_State *L, bool recording) {
   binding *b = enter(L);
   check_callable(L, 1);
   modes m = {.recording = recording, .autocast = heed_autocast(b->cx)};
-  return call_in(L, b, (frame){.modes = m});
+  return call_in(L, b, (frame){.modes = m, .moded = true});
 }
 
 
@@ -270,7 +292,7 @@ static int l_autocast (lua_State *L) {
   modes m = {.recording = heed_recording(b->cx), .autocast = check_low_type(L)};
   lua_remove(L, 1);
   check_callable(L, 1);
-  return call_in(L, b, (frame){.modes = m});
+  return call_in(L, b, (frame){.modes = m, .moded = true});
 }
 
 

@@ -101,12 +101,19 @@ bool heed_set_matmul_precision (heed_context *cx, const char *name) {
 }
 
 
-bool heed_device_block (heed_context *cx, const char *kind, bool yes) {
-  if (core_accelerator(cx, "blocking", kind) == NULL) return false;
+void core_set_blocking (heed_context *cx) {
   for (int i = 0; i < cx->devices.n; i++) {
     device *d = cx->devices.list[i];
-    if (d->accelerator != NULL) d->accelerator->block(d, yes);
+    if (d->accelerator != NULL)
+      d->accelerator->block(d, cx->devices.blocking || cx->profile != NULL);
   }
+}
+
+
+bool heed_device_block (heed_context *cx, const char *kind, bool yes) {
+  if (core_accelerator(cx, "blocking", kind) == NULL) return false;
+  cx->devices.blocking = yes;
+  core_set_blocking(cx);
   return true;
 }
 

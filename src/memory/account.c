@@ -62,8 +62,9 @@ heed_memory heed_memory_now (heed_context *cx) {
   if (cx == NULL) return (heed_memory){0};
   memory_account *m = &cx->storages.account;
   if (m->limit == 0) read_machine(m);
-  return (heed_memory){.live = m->live, .cached = m->cached, .peak = m->peak, .limit = m->limit,
-                       .other = account_used(m) - m->live};
+  size_t peak = m->peak, before = profile_peak(cx);
+  return (heed_memory){.live = m->live, .cached = m->cached, .peak = peak > before ? peak : before,
+                       .limit = m->limit, .other = account_used(m) - m->live};
 }
 
 

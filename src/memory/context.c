@@ -36,6 +36,7 @@ static int first_threads (const heed_host *host) {
 void core_close (heed_context *cx) {
   heed_host host = cx->host;
   cx->closing = true;
+  heed_profile_drop(cx, cx->profile);
   if (cx->close_above != NULL) cx->close_above(cx);
   heed_memory_trim(cx);
   while (cx->devices.n > 0) {

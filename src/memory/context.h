@@ -10,6 +10,7 @@
 #include "memory/devices.h"
 #include "memory/failure.h"
 #include "memory/interrupt.h"
+#include "memory/profile.h"
 #include "memory/storage.h"
 #include "memory/works.h"
 
@@ -26,6 +27,8 @@ typedef struct scope {
   heed_type mixed;                 /* the type of products in mixed precision; FLOAT32: it is off */
   bool recording;                  /* calls become nodes of the graph */
   bool composing;                  /* a gradient that is recorded is made: of operations alone */
+  bool gradient;                   /* an operation's gradient is made */
+  int layer;                       /* that works: see heed_set_layer */
   int held;                        /* of 'stop', when the scope began */
 } scope;
 
@@ -36,6 +39,8 @@ struct heed_context {
   storage_list storages;           /* storage.c */
   device_list devices;             /* plugin.c, accelerator.c, run.c */
   capturing capture;               /* works.c */
+  heed_profile *profile;           /* that runs, or NULL: profile.c */
+  int profiles;                    /* begun so far */
   scope scope;
   interruption stop;               /* interrupt.c */
   pool *pool;                      /* pool.c */

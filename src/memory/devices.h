@@ -19,6 +19,7 @@ typedef struct device_list {
   const plugin *plugin;            /* NULL: not needed yet, or there is none */
   char no_plugin[320];             /* why there is none */
   int precision;                   /* of float32 products on accelerators */
+  bool blocking;                   /* accelerators are waited for after each work */
   char callers[CALLERS_MOST][40];  /* those that have a number: see core_begin */
   int ncallers;
 } device_list;
@@ -33,6 +34,7 @@ const char *core_plugin_reason (heed_context *cx, const char *kind);   /* why th
 /* accelerator.c */
 device *core_accelerator (heed_context *cx, const char *function, const char *name);   /* as
                                                  core_device, but refuses the CPU */
+void core_set_blocking (heed_context *cx);           /* as asked for, and while a profile runs */
 /* A capture records heed's stream alone: other streams and events cannot be waited for. */
 bool core_check_uncaptured (heed_context *cx, const char *function, const device *d);
 
@@ -43,6 +45,7 @@ bool core_check_uncaptured (heed_context *cx, const char *function, const device
 */
 enum { CORE_READ = HEED_NOPS + 1, CORE_SYNCHRONIZE, CORE_CAPTURE, CORE_OPS };
 const char *core_op_name (int op);                   /* "custom" for HEED_NOPS */
+const char *core_number_name (const heed_context *cx, int op);   /* of a device.op */
 void core_begin (heed_context *cx, device *d, int op);
 bool core_end (heed_context *cx, device *d, int op, const char *why);
 bool core_run (heed_context *cx, heed_op op, device *where, const work *w);

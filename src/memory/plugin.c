@@ -146,7 +146,9 @@ static device *open_device (heed_context *cx, const char *function, int index) {
     return core_fail(cx, function, "device '" KIND ":%d': %s", index, cx->devices.no_plugin);
   d->accelerator->seed(d, cx->random.seed);
   d->accelerator->precision(d, cx->devices.precision);
-  return cx->devices.list[cx->devices.n++] = d;
+  cx->devices.list[cx->devices.n++] = d;
+  core_set_blocking(cx);
+  return d;
 }
 
 

@@ -23,6 +23,11 @@ const char *core_op_name (int op) {
 }
 
 
+const char *core_number_name (const heed_context *cx, int op) {
+  return op < CORE_OPS ? core_op_name(op) : cx->devices.callers[op - CORE_OPS];
+}
+
+
 static const char *run_in_own_mode (device *where, const work *w) {
   const float_mode before = float_mode_begin();
   const char *why = where->run(where, w);
@@ -58,9 +63,7 @@ bool core_end (heed_context *cx, device *d, int op, const char *why) {
   if (why == NULL) return true;
   if (d->host && account_refused(cx, core_op_name(op))) return false;
   if (d->op == number_for(cx, d, op)) return core_fail(cx, core_op_name(op), "%s", why);
-  const char *function = d->op < CORE_OPS ? core_op_name(d->op)
-                                          : cx->devices.callers[d->op - CORE_OPS];
-  return core_fail_async(cx, function, why);
+  return core_fail_async(cx, core_number_name(cx, d->op), why);
 }
 
 

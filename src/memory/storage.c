@@ -310,7 +310,9 @@ storage *storage_new (heed_context *cx, device *where, size_t bytes) {
   storage *s = NULL;
   if (is_captured(cx, where)) s = take_again(cx->capture.memory, class);
   if (s == NULL) s = take_new(cx, where, bytes, class, capacity);
-  if (s != NULL) s->bytes = bytes;
+  if (s == NULL) return NULL;
+  s->bytes = bytes;
+  if (cx->profile != NULL) profile_take(cx, where, bytes, s->capacity);
   return s;
 }
 
@@ -374,6 +376,7 @@ static void drop_own (heed_context *cx, storage *s) {
   if (held != NULL) { put_back(held, s, class); return; }
   if (s->capture != 0) storage_leave_births(s);
   if (s->where->host) cx->storages.account.live -= s->capacity;
+  else if (cx->profile != NULL) profile_give(cx, s->capacity);
   if (worth_keeping(cx, s, class)) cache(cx, s, class);
   else destroy(s);
   shrink_cache(cx);

@@ -13,6 +13,8 @@ struct recorded {
   size_t bytes;                    /* of this, and of the rows behind it */
   int op;                          /* whose work it is, as device.op */
   bool held;                       /* the work must not be stopped */
+  bool gradient;                   /* … as of the scope, with */
+  int layer;
   work w;
 };
 
@@ -71,6 +73,8 @@ bool works_add (heed_context *cx, int op, const work *w) {
   e->bytes = sizeof *e + more;
   e->op = op;
   e->held = cx->stop.held > 0;
+  e->gradient = cx->scope.gradient;
+  e->layer = cx->scope.layer;
   e->w = *w;
   if (more > 0) set_rows(&e->w, memcpy(e + 1, rows, more));
   if (r->last != NULL) r->last->next = e;
@@ -118,6 +122,19 @@ static void count_step (work_list *r, recorded *e) {
 }
 
 
+static const char *run_recorded (heed_context *cx, device *where, const recorded *e) {
+  if (cx->profile == NULL) return where->run(where, &e->w);
+  const scope before = scope_begin(cx);
+  cx->scope.gradient = e->gradient;
+  cx->scope.layer = e->layer;
+  const heed_region around = profile_enter(cx, core_number_name(cx, e->op));
+  const char *why = where->run(where, &e->w);
+  profile_leave(cx, around);
+  scope_end(cx, &before);
+  return why;
+}
+
+
 /* Works that are held run together: what they write is whole at their end. */
 static const char *replay (heed_context *cx, device *where, work_list *r) {
   const int held = cx->stop.held;
@@ -127,7 +144,7 @@ static const char *replay (heed_context *cx, device *where, work_list *r) {
     r->left = e;
     cx->stop.held = held + e->held;
     where->op = e->op;
-    why = where->run(where, &e->w);
+    why = run_recorded(cx, where, e);
     if (why == NULL) count_step(r, e);
     if (++n % POLL_WORKS == 0 ? interrupt_stops(&cx->stop) : interrupt_asked(&cx->stop))
       why = stopped;

@@ -126,6 +126,8 @@ bool heed_commit (heed_context *cx, const heed_changes *changes) {
   commit m = {.cx = cx, .of = changes};
   if (cx == NULL || changes == NULL) return false;
   if (!changes->uninterrupted && core_interrupted(cx, name_of(changes))) return false;
+  const char *name = cx->scope.caller != NULL ? cx->scope.caller : name_of(changes);
+  const heed_region around = heed_region_begin(cx, name);
   const call_scope s = call_begin(cx, NULL);
   cx->stop.held += changes->uninterrupted;
   const float_mode mode = float_mode_begin();
@@ -135,5 +137,6 @@ bool heed_commit (heed_context *cx, const heed_changes *changes) {
   cx->stop.held -= changes->uninterrupted;
   end(&m);
   call_end(cx, &s);
+  heed_region_end(cx, around);
   return good;
 }

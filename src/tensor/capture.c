@@ -383,8 +383,11 @@ static void settle_gradients (heed_capture *c) {
 static bool replay (heed_context *cx, heed_capture *c) {
   device *d = c->where;
   if (c->here != NULL) return works_replay(cx, d, c->here);
+  const heed_region around = heed_region_begin(cx, core_op_name(CORE_CAPTURE));
   core_begin(cx, d, CORE_CAPTURE);
-  return core_end(cx, d, CORE_CAPTURE, d->accelerator->capture_replay(d, c->there));
+  bool good = core_end(cx, d, CORE_CAPTURE, d->accelerator->capture_replay(d, c->there));
+  heed_region_end(cx, around);
+  return good;
 }
 
 

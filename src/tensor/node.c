@@ -34,6 +34,7 @@ node *node_new (heed_context *cx, node_kind kind, heed_op op, node_size size) {
   n->order = ++cx->tensors->nodes.clock;
   n->kind = kind;
   n->op = op;
+  n->layer = cx->scope.layer;
   n->nedges = size.edges; n->nsaved = size.saved; n->noutputs = size.outputs;
   n->nargs = size.args; n->ndims = size.dims;
   n->edges = (edge *)(n + 1);

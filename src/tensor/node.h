@@ -61,6 +61,7 @@ struct node {
   node_kind kind;
   heed_op op;
   int nedges, nsaved, noutputs, nargs, ndims;
+  int layer;                       /* that worked when it was made */
   edge *edges;                     /* one for each tensor argument, lists flattened */
   saved *saved;                    /* arguments' tensors first (nedges of them), then outputs */
   heed_value *args;                /* the scalar arguments as they were given (lists copied) */

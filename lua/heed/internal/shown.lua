@@ -62,7 +62,10 @@ end
 
 local UNITS <const> = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
 
-local function bytes(n)
+---A number of bytes in words.
+---@param n integer
+---@return string
+function shown.bytes(n)
   if n < 1024 then return ("%d byte%s"):format(n, n == 1 and "" or "s") end
   local size, unit = n / 1024, 1
   while size >= 1024 and unit < #UNITS do size, unit = size / 1024, unit + 1 end
@@ -75,7 +78,7 @@ local Memory = {__name = "heed.memory"}
 function Memory:__tostring()
   local texts = {}
   for _, name in ipairs {"live", "cached", "other", "peak", "limit", "free", "total"} do
-    if self[name] then texts[#texts + 1] = name .. " " .. bytes(self[name]) end
+    if self[name] then texts[#texts + 1] = name .. " " .. shown.bytes(self[name]) end
   end
   return table.concat(texts, ", ")
 end

@@ -3,10 +3,12 @@
 -- A call has the hooks that were registered before it began, in the order of registration; one that
 -- is removed meanwhile is called no more. A list of hooks is never changed: another one takes its
 -- place. The lists stand apart from the modules, so that neither copies nor files have them, and a
--- call of a module without any costs one look.
+-- call of a module without any costs one look. While layers are watched, all modules have a list.
 
+local core = require "heed.core"
 local heed = require "heed"
 local options = require "heed.internal.options"
+local watch = require "heed.nn.watch"
 
 local pack, unpack = table.pack, table.unpack
 
@@ -20,6 +22,9 @@ local hooks = {}
 ---The hooks of all modules that a class or `clone` made; false for those that have none.
 ---@type table<heed.Module, heed.nn.hook[]|false>
 hooks.of = setmetatable({}, {__mode = "k"})
+
+local none, meta = {}, getmetatable(hooks.of)
+core.watched(meta, function() return none end)
 
 local owners = setmetatable({}, {__mode = "k"})         -- handle -> {module, hook}; false: removed
 
@@ -58,6 +63,12 @@ options.guard(Handle, {remove = 0}, {
   is = function(value) return type(value) == "table" and rawequal(getmetatable(value), Handle) end,
   what = "a hook", variable = "hook",
 })
+
+
+---Whether a module has hooks.
+---@param module heed.Module
+---@return boolean
+function hooks.any(module) return rawget(hooks.of, module) ~= nil end
 
 
 ---Registers a hook of a module.
@@ -99,12 +110,14 @@ local function refuse_writes(hook, given, values)
 end
 
 
----Calls a module that has hooks.
+---Calls a module that has hooks, or is watched.
 ---@param module heed.Module
 ---@param list heed.nn.hook[]
 ---@param ... any its arguments
 ---@return any ... its results
 function hooks.call(module, list, ...)
+  local _ <close> = meta.__index and watch.enter(module)
+  if list == none then return module:forward(...) end
   local arguments = pack(...)
   for _, hook in ipairs(list) do
     if hook.before and is_there(module, hook) then

@@ -55,8 +55,38 @@ function LoraLinear:init(linear, adapter)
 end
 
 
+-- What `merged` was made of: tensors, and their versions. A copy of a layer has none, and merges
+-- anew.
+local sources = setmetatable({}, {__mode = "k"})
+
+local function source_of(layer)
+  local adapter = layer.adapter
+  local s = {layer.weight, adapter.up, adapter.down, scale = adapter.scale, version = 0}
+  for _, t in ipairs(s) do s.version = s.version + core.version(t) end
+  return s
+end
+
+
+local function sum_of(layer)
+  local adapter = layer.adapter
+  sources[layer] = source_of(layer)
+  return heed.keep(heed.no_grad(function()
+    return layer.weight + adapter.up:matmul(adapter.down) * adapter.scale
+  end))
+end
+
+
+-- Whether W, A and B are what they were when they were merged.
+local function is_fresh(layer)
+  local was, is = sources[layer], source_of(layer)
+  return was ~= nil and rawequal(was[1], is[1]) and rawequal(was[2], is[2])
+         and rawequal(was[3], is[3]) and was.scale == is.scale and was.version == is.version
+end
+
+
 function LoraLinear:forward(x)
   if not self.merged then return Linear.forward(self, x) + self.adapter(x) end
+  if not is_fresh(self) then self.merged = sum_of(self) end
   return heed.linear(x, self.merged, self.bias or nil)
 end
 
@@ -95,16 +125,9 @@ local function set_merged(self, value_of)
 end
 
 
-local function sum_of(layer)
-  local adapter = layer.adapter
-  return heed.keep(heed.no_grad(function()
-    return layer.weight + adapter.up:matmul(adapter.down) * adapter.scale
-  end))
-end
-
-
 ---Adds what the adapters have learnt to a copy of the weights, which calls use from now on: they
----cost what they did without adapters, and train none.
+---cost what they did without adapters, and train none. Where weights or adapters change later, as
+---by `load_state` of the model, the next call adds anew.
 ---@return heed.Lora self
 function Lora:merge()
   return set_merged(self, sum_of)
@@ -118,16 +141,14 @@ function Lora:unmerge()
 end
 
 
----Copies the values of a state into the adapters; where they are merged, they are so anew.
+---Copies the values of a state into the adapters.
 ---@param given table<string, heed.Tensor>
 ---@param how? {strict: boolean}
 ---@return heed.Lora|string[] self; or the names that are missing
 ---@return string[]? unexpected
 function Lora:load_state(given, how)
-  local list = list_of(self)
-  local first, second = Module.load_state(self, given, how)
-  if list[1].merged then self:merge() end
-  return first, second
+  list_of(self)
+  return Module.load_state(self, given, how)
 end
 
 
@@ -153,7 +174,7 @@ end
 
 
 local function check_target(path, value)
-  if is_linear(value) and not hooks.of[value] then return end
+  if is_linear(value) and not hooks.any(value) then return end
   heed.fail("%s: an nn.Linear%s expected at the target %s, got %s", WHO,
             is_linear(value) and " without hooks" or "", path,
             Module.is(value) and value.__name or options.kind(value))

@@ -29,7 +29,7 @@ local keys_of = require "heed.nn.keys"
 local kin = require "heed.nn.kin"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
-local path_of = require "heed.nn.path"
+local paths = require "heed.nn.path"
 local state = require "heed.files.state"
 local tree = require "heed.nn.tree"
 
@@ -574,7 +574,7 @@ options.guard(Module, {
   to = math.huge, train = 1, weights_callback = 0, zero_grad = 0,
 }, {is = is_module, what = "a module", variable = "m", own = "__call"})
 
-core.frames(Module.__call, path_of)
+core.frames(Module.__call, paths.words)
 
 
 return setmetatable(Module, CLASS)

@@ -1,6 +1,9 @@
--- Where in a model an error was raised, in words: "layers.3.attend.query (Linear(768, 768))".
+-- Where in a model a layer stands: "layers.3.attend.query", and in words, for errors raised there,
+-- "layers.3.attend.query (Linear(768, 768))".
 
 local tree = require "heed.nn.tree"
+
+local paths = {}
 
 
 -- The name that a module has below another, or nil.
@@ -30,22 +33,31 @@ local function path_of(modules)
 end
 
 
-local function words(modules)
-  if #modules < 2 or modules[1] == modules[#modules] then return "" end
-  local path, title = path_of(modules), tree.title(modules[1])
-  return path == "" and title or ("%s (%s)"):format(path, title)
+local busy = false                     -- a description of a module may raise an error itself
+
+---The innermost of some modules: its path, "" if it is in no field; and what it is. Nothing where
+---that cannot be told.
+---@param modules heed.Module[] whose calls run, innermost first
+---@return string? path
+---@return string? title such as "Linear(768, 768)"
+function paths.name(modules)
+  if busy then return nil end
+  busy = true
+  local good, name, title = pcall(function() return path_of(modules), tree.title(modules[1]) end)
+  busy = false
+  if good then return name, title end
 end
 
-
-local busy = false                     -- a description of a module may raise an error itself
 
 ---Where the innermost of some modules stands, or "" where there is nothing to say.
 ---@param modules heed.Module[] whose calls run, innermost first
 ---@return string
-return function(modules)
-  if busy then return "" end
-  busy = true
-  local good, text = pcall(words, modules)
-  busy = false
-  return good and text or ""
+function paths.words(modules)
+  if #modules < 2 or modules[1] == modules[#modules] then return "" end
+  local name, title = paths.name(modules)
+  if name == nil then return "" end
+  return name == "" and title or ("%s (%s)"):format(name, title)
 end
+
+
+return paths

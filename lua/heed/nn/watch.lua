@@ -1,0 +1,62 @@
+-- Which layer works, by number, for heed.profile and for works that heed.capture records.
+--
+-- A layer is what a path leads to below the layer that called it: numbers are never given anew, so
+-- that nodes and recorded works may keep them.
+
+local core = require "heed.core"
+local paths = require "heed.nn.path"
+
+local watch = {}
+
+---@class heed.nn.watched
+---@field name string its path; or what it is, where it is in no field
+---@field module string what it is, such as "Linear(8, 8)"
+---@field parent integer the number of the layer that called it; 0: none
+
+---The layers by their numbers.
+---@type heed.nn.watched[]
+watch.layers = {}
+
+local numbers = {}                                    -- parent, path and title as text -> number
+local known = setmetatable({}, {__mode = "k"})        -- module -> {[parent] = number}
+local calls = {}                                      -- number -> how many since `count`
+
+
+local function new_number(module, parent)
+  local name, title = paths.name(core.callees())
+  title = title or module.__name
+  if name == nil or name == "" then name = title end
+  local key = ("%d %s %s"):format(parent, name, title)
+  if not numbers[key] then
+    watch.layers[#watch.layers + 1] = {name = name, module = title, parent = parent}
+    numbers[key] = #watch.layers
+  end
+  return numbers[key]
+end
+
+
+---A call of a module begins: what it works on is its own until the frame is closed.
+---@param module heed.Module
+---@return userdata frame
+function watch.enter(module)
+  local parent = core.layer()
+  local of = known[module]
+  if not of then
+    of = {}
+    known[module] = of
+  end
+  if not of[parent] then of[parent] = new_number(module, parent) end
+  calls[of[parent]] = (calls[of[parent]] or 0) + 1
+  return core.layer(of[parent])
+end
+
+
+---Counts calls from now on.
+---@return table<integer, integer> calls by the layer's number
+function watch.count()
+  calls = {}
+  return calls
+end
+
+
+return watch

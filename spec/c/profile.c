@@ -1,0 +1,161 @@
+/*
+** profile.c - profiles as hosts see them: regions, layers, captured work, and memory that ends.
+*/
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "heed.h"
+
+static int failures = 0;
+
+static void check (bool good, const char *what) {
+  if (good) return;
+  printf("profile: %s\n", what);
+  failures++;
+}
+
+
+/* Blocks have so many bytes at most. */
+static void *resize (void *self, void *block, size_t old_size, size_t new_size) {
+  const size_t *most = self;
+  (void)old_size;
+  if (new_size > *most) return NULL;
+  if (new_size > 0) return realloc(block, new_size);
+  free(block);
+  return NULL;
+}
+
+
+static heed_profile_record find (const heed_profile *p, const char *name, bool gradient,
+                                 int layer) {
+  for (int64_t i = 0; i < heed_profile_records(p); i++) {
+    const heed_profile_record r = heed_profile_record_at(p, i);
+    bool named = name == NULL ? r.name == NULL : r.name != NULL && strcmp(r.name, name) == 0;
+    if (named && r.gradient == gradient && r.layer == layer) return r;
+  }
+  return (heed_profile_record){.calls = -1};
+}
+
+
+static heed_tensor *square (heed_context *cx, heed_tensor *x) {
+  return heed_call(cx, HEED_mul, (heed_value[]){heed_t(x), heed_t(x)}, 2);
+}
+
+
+static void check_layers (heed_context *cx, heed_tensor *x) {
+  heed_profile *p = heed_profile_begin(cx);
+  check(p != NULL && heed_profile_begin(cx) == NULL, "a second profile is refused");
+  check(strstr(heed_error(cx), "another profile runs") != NULL, "by its name");
+  heed_clear(cx);
+  check(heed_set_layer(cx, 7) == 0 && heed_layer(cx) == 7, "the layer is set");
+  heed_tensor *y = square(cx, x);
+  check(heed_set_layer(cx, 0) == 7, "and set back");
+  heed_region mine = heed_region_begin(cx, "mine");
+  heed_tensor *z = heed_call(cx, HEED_sum, (heed_value[]){heed_t(y)}, 1);
+  heed_region_end(cx, mine);
+  check(heed_backward(z, NULL, false) && heed_profile_end(cx), "the profile ends");
+  check(!heed_profile_end(cx), "and ends once");
+  heed_clear(cx);
+  const heed_profile_record r = find(p, "mul", false, 7);
+  check(r.calls == 1 && r.bytes == 16 && r.peak >= 32 && r.seconds > 0, "an operation");
+  check(find(p, "mul", true, 7).calls == 1, "its gradient has its layer");
+  check(find(p, "mine", false, 0).calls == 1, "a region");
+  check(find(p, "sum", false, 0).calls == -1, "operations in a region are its own");
+  check(find(p, "sum", true, 0).calls == 1, "and their gradients are not");
+  check(find(p, "backward", false, 0).calls == 1, "the pass itself");
+  check(find(p, NULL, false, 7).seconds > 0, "the host, in the layer");
+  heed_profile_drop(cx, p);
+  heed_drop(y);
+  heed_drop(z);
+}
+
+
+/* A region that a profile began or ended in is none of the next one's. */
+static void check_crossed (heed_context *cx, heed_tensor *x) {
+  heed_profile *p = heed_profile_begin(cx);
+  heed_region outer = heed_region_begin(cx, "outer");
+  heed_profile_end(cx);
+  heed_profile *q = heed_profile_begin(cx);
+  heed_region_end(cx, outer);
+  heed_drop(square(cx, x));
+  heed_profile_end(cx);
+  check(find(q, "mul", false, 0).calls == 1 && heed_profile_records(q) == 2, "regions cross");
+  heed_profile_drop(cx, p);
+  heed_profile_drop(cx, q);
+}
+
+
+static void check_captured (heed_context *cx, heed_tensor *x) {
+  heed_profile *p;
+  check(heed_capture_begin(cx, "cpu"), "a capture begins");
+  check(heed_profile_begin(cx) == NULL, "no profile begins within it");
+  heed_clear(cx);
+  heed_set_layer(cx, 3);
+  heed_tensor *y = square(cx, x);
+  heed_set_layer(cx, 0);
+  heed_capture *c = heed_capture_end(cx);
+  p = heed_profile_begin(cx);
+  check(heed_capture_replay(cx, c) && heed_capture_replay(cx, c), "a replay");
+  heed_profile_end(cx);
+  check(find(p, "mul", false, 3).calls == 2, "has the works of its recording");
+  heed_profile_drop(cx, p);
+  heed_drop(y);
+  heed_capture_drop(cx, c);
+}
+
+
+/* Without memory for a record a call works all the same, and the end tells. */
+static void check_memory (heed_context *cx, heed_tensor *x, size_t *most) {
+  heed_profile *p = heed_profile_begin(cx);
+  heed_drop(square(cx, x));
+  *most = 4096;
+  for (int i = 1; i <= 300; i++) {
+    heed_set_layer(cx, i);
+    heed_tensor *y = square(cx, x);
+    check(y != NULL, "a call works without memory for its record");
+    heed_drop(y);
+  }
+  *most = SIZE_MAX;
+  heed_set_layer(cx, 0);
+  check(heed_error(cx) == NULL, "there is no failure before the end");
+  check(!heed_profile_end(cx), "the end tells that records are missing");
+  check(strstr(heed_error(cx), "records") != NULL, "by name");
+  heed_clear(cx);
+  heed_profile_drop(cx, p);
+  heed_memory_trim(cx);
+  for (size_t bytes = 0; bytes < 4096; bytes += 512) {
+    *most = bytes;
+    check(heed_profile_begin(cx) == NULL && heed_error(cx) != NULL, "no memory for a profile");
+    *most = SIZE_MAX;
+    heed_clear(cx);
+  }
+  check(heed_profile_end(cx) == false, "no profile runs");
+  heed_clear(cx);
+}
+
+
+int main (void) {
+  size_t most = SIZE_MAX;
+  heed_host host = {.resize = resize, .self = &most, .threads = 1};
+  heed_context *cx = heed_open(&host);
+  const int64_t size[] = {4};
+  const float numbers[4] = {1, 2, 3, 4};
+  heed_tensor *x = heed_from(cx, HEED_FLOAT32, 1, size, numbers);
+  heed_tensor *plain = heed_from(cx, HEED_FLOAT32, 1, size, numbers);
+  check(x != NULL && plain != NULL && heed_require_grad(x, true), "tensors");
+  check_layers(cx, x);
+  check_crossed(cx, plain);
+  check_captured(cx, plain);
+  check_memory(cx, plain, &most);
+  check(heed_profile_begin(NULL) == NULL && !heed_profile_end(NULL), "no context");
+  heed_region_end(NULL, heed_region_begin(NULL, "mine"));
+  check(heed_set_layer(NULL, 1) == 0 && heed_layer(NULL) == 0, "no context has a layer");
+  heed_drop(x);
+  heed_drop(plain);
+  heed_profile_begin(cx);            /* closing ends it */
+  heed_close(cx);
+  return failures > 0;
+}

@@ -1,0 +1,324 @@
+-- heed.profile: what it counts, for which operation and which layer, and that it leaves no trace.
+
+local core = require "heed.core"
+local heed = require "heed"
+local message_of = require "spec.support.message"
+local nn = heed.nn
+
+local function by_name(list)
+  local found = {}
+  for _, record in ipairs(list) do
+    assert.is_nil(found[record.name], record.name)
+    found[record.name] = record
+  end
+  return found
+end
+
+local function names(list)
+  local found = {}
+  for i, record in ipairs(list) do found[i] = record.name end
+  table.sort(found)
+  return found
+end
+
+local function sum(list, field)
+  local total = 0
+  for _, record in ipairs(list) do total = total + record[field] end
+  return total
+end
+
+-- A model with layers in fields, in a list, in a closure and in none.
+local Model = nn.Module:extend("Model")
+
+function Model:init()
+  self.first = nn.Linear(4, 8)
+  self.layers = nn.List{nn.Linear(8, 8), nn.Sequential{nn.ReLU(), nn.Linear(8, 8)}}
+  local hidden = nn.LayerNorm(8)
+  self.norm = function(x) return hidden(x) end
+end
+
+function Model:forward(x)
+  local y = self.first(x)
+  for _, layer in ipairs(self.layers) do y = layer(y) end
+  return self.norm(y):softmax(-1)
+end
+
+
+describe("heed.profile", function()
+  it("returns what f returns, after the profile", function()
+    local p, a, b, c = heed.profile(function(...) return select("#", ...), nil, ... end, 7)
+    assert.equal("heed.Profile", getmetatable(p).__name)
+    assert.same({1, nil, 7}, {a, b, c})
+    assert.equal(1, select("#", heed.profile(function() end)))
+  end)
+
+  it("counts operations as messages name them, and the time between them", function()
+    local x = heed.ones(100, 100)
+    local p = heed.profile(function()
+      for _ = 1, 3 do (x:matmul(x)):relu() end
+      x:add_(1)
+      heed.attention(x:view(1, 1, 100, 100), x:view(1, 1, 100, 100), x:view(1, 1, 100, 100),
+                     {weights = true, mask = heed.mask.causal()})
+    end)
+    local found = by_name(p.operations)
+    assert.same({"Lua", "add_", "attention", "matmul", "relu", "view"}, names(p.operations))
+    assert.equal(3, found.matmul.calls)
+    assert.equal(3, found.relu.calls)
+    assert.equal(1, found.add_.calls)
+    assert.equal(1, found.attention.calls)
+    assert.equal(0, found.Lua.calls)
+    assert.equal(3 * 40000, found.matmul.bytes)
+    assert.equal(0, found.add_.bytes)
+  end)
+
+  it("adds up to the whole, the longest first", function()
+    local x, clock = heed.randn(64, 64), os.clock()
+    local p = heed.profile(function()
+      for _ = 1, 200 do x:matmul(x):exp() end
+    end)
+    clock = os.clock() - clock
+    assert.is_true(p.seconds > 0)
+    assert.is_true(math.abs(sum(p.operations, "seconds") - p.seconds) < 1e-9)
+    assert.is_true(math.abs(sum(p.operations, "share") - 1) < 1e-9)
+    assert.equal(p.bytes, sum(p.operations, "bytes"))
+    for i = 2, #p.operations do
+      assert.is_true(p.operations[i - 1].seconds >= p.operations[i].seconds)
+    end
+    assert.is_true(p.operations[1].name ~= "Lua" or clock > 0)
+  end)
+
+  it("charges a slow stretch of Lua to Lua", function()
+    local x = heed.ones(2)
+    local p = heed.profile(function()
+      x:relu()
+      local stop = os.clock() + 0.05
+      while os.clock() < stop do end
+      x:relu()
+    end)
+    local found = by_name(p.operations)
+    assert.is_true(found.Lua.seconds > 0.03)
+    assert.is_true(found.relu.seconds < found.Lua.seconds)
+  end)
+
+  it("gives layers the paths that errors have, and what is within them", function()
+    local model = Model()
+    local p, y = heed.profile(model, heed.ones(2, 4))
+    assert.same({2, 8}, {y:size()})
+    assert.same({"LayerNorm(8)", "Model", "first", "layers.1", "layers.2", "layers.2.1",
+                 "layers.2.2"}, names(p.layers))
+    local found = by_name(p.layers)
+    for _, record in pairs(found) do assert.equal(1, record.calls, record.name) end
+    assert.equal("Linear(8, 8)", found["layers.2.2"].module)
+    local whole, inner = found.Model, 0
+    for name, record in pairs(found) do
+      if name ~= "Model" then inner = inner + record.own end
+    end
+    assert.is_true(math.abs(whole.seconds - whole.own - inner) < 1e-9)
+    assert.is_true(found["layers.2"].seconds >= found["layers.2.2"].seconds)
+    assert.equal(2 * 8 * 4, found.first.bytes)
+    assert.is_true(whole.bytes > found.first.bytes)
+    assert.equal(0, whole.backward)
+  end)
+
+  it("gives gradients to their operation and to the layer that recorded it", function()
+    local model = Model()
+    local opt = heed.optim.AdamW(model:parameters())
+    local p = heed.profile(function()
+      model(heed.ones(2, 4)):pow(2):sum():backward()
+      opt:step()
+    end)
+    local found, layers = by_name(p.operations), by_name(p.layers)
+    assert.equal(3, found["linear backward"].calls)
+    assert.equal(1, found["softmax backward"].calls)
+    assert.equal(1, found.backward.calls)
+    assert.equal(1, found.AdamW.calls)
+    for _, name in ipairs{"first", "layers.1", "layers.2.2", "LayerNorm(8)", "Model"} do
+      assert.is_true(layers[name].backward > 0, name)
+      assert.equal(1, layers[name].calls)
+    end
+    assert.is_true(layers.Model.backward > layers.first.backward)
+    assert.is_true(layers.Model.backward < p.seconds)
+    assert.is_true(found["linear backward"].bytes > 0)
+  end)
+
+  it("knows the layers of a graph that an earlier profile recorded", function()
+    local model, y = nn.Sequential{nn.Linear(4, 4), nn.Linear(4, 1)}, nil
+    heed.profile(function() y = model(heed.ones(1, 4)):sum() end)
+    local p = heed.profile(function() y:backward() end)
+    local layers = by_name(p.layers)
+    assert.same({"1", "2", "Sequential"}, names(p.layers))
+    assert.equal(0, layers["1"].calls)
+    assert.equal(layers["1"].backward, layers["1"].seconds)
+  end)
+
+  it("counts what a function for a gradient, and a checkpoint, call", function()
+    local layer = nn.Linear(4, 4)
+    local p = heed.profile(function()
+      local x = heed.ones(1, 4):requires_grad_()
+      local y = heed.checkpoint(function(a) return layer(a):tanh() end, x)
+      y:sum():backward()
+    end)
+    local found = by_name(p.operations)
+    assert.equal(2, found.linear.calls)
+    assert.equal(2, found.tanh.calls)
+    assert.equal(1, found["tanh backward"].calls)
+    assert.equal(2, by_name(p.layers)["Linear(4, 4)"].calls)
+  end)
+
+  it("names outermost layers where there are several", function()
+    local one, other = nn.Sequential{nn.Linear(2, 2)}, Model()
+    local p = heed.profile(function()
+      one(heed.ones(2))
+      other(heed.ones(1, 4))
+    end)
+    local found = by_name(p.layers)
+    assert.is_truthy(found["Sequential.1"])
+    assert.is_truthy(found["Model.layers.1"])
+    assert.is_truthy(found.Model)
+  end)
+
+  it("measures memory: what was made, and the most at once", function()
+    local before = heed.memory().live
+    local p = heed.profile(function()
+      for _ = 1, 3 do
+        heed.scope(function()
+          local x = heed.zeros(1000, 1000)
+          x:relu()
+        end)
+      end
+      heed.ones(10)
+    end)
+    local found = by_name(p.operations)
+    assert.equal(3 * 4000000, found.zeros.bytes)
+    assert.equal(3 * 4000000, found.relu.bytes)
+    assert.is_true(found.relu.peak >= before + 8000000)
+    assert.is_true(found.relu.peak < before + 16000000)
+    assert.is_true(found.ones.peak < found.relu.peak)
+    assert.equal(found.relu.peak, p.peak)
+    assert.is_true(heed.memory().peak >= p.peak)
+  end)
+
+  it("follows layers into coroutines, and out of those that are suspended", function()
+    local inner, outer = nn.Linear(2, 2), nn.Module:extend("Outer")
+    local Waiting = nn.Module:extend("Waiting")
+    function Waiting.forward(_, x)
+      local y = x:exp()
+      coroutine.yield()
+      return y:tanh()
+    end
+    local waiting = Waiting()
+    function outer.forward(_, x)
+      local co = coroutine.wrap(function() return waiting(x) end)
+      co()
+      local y = x:relu()                 -- waiting is suspended
+      return inner(y) + co()
+    end
+    local model = outer()
+    local p = heed.profile(model, heed.ones(2))
+    local found = by_name(p.layers)
+    assert.same({"Linear(2, 2)", "Outer", "Waiting"}, names(p.layers))
+    assert.equal(2 * 8, found.Waiting.bytes)
+    assert.equal(8, found["Linear(2, 2)"].bytes)
+    assert.equal(5 * 8, found.Outer.bytes)
+    assert.equal(0, core.layer())
+  end)
+
+  it("has the operations and layers of captured steps", function()
+    local model = Model()
+    local opt = heed.optim.SGD(model:parameters())
+    local step = heed.capture(function(x)
+      opt:zero_grad()
+      local loss = model(x):pow(2):mean()
+      loss:backward()
+      opt:step()
+      return loss
+    end)
+    local x = heed.ones(2, 4, {device = "cpu"})
+    for _ = 1, 3 do step(x) end
+    local p = heed.profile(step, x)
+    local found, layers = by_name(p.operations), by_name(p.layers)
+    assert.is_true(found.linear.calls >= 3)
+    assert.is_true(found["linear backward"].calls >= 3)
+    assert.is_truthy(found.SGD)
+    assert.same({"LayerNorm(8)", "Model", "first", "layers.1", "layers.2", "layers.2.1",
+                 "layers.2.2"}, names(p.layers))
+    assert.equal(0, layers.first.calls)
+    assert.is_true(layers.first.backward > 0)
+    assert.is_true(layers.first.seconds > layers.first.backward)
+  end)
+
+  it("ends with an error of f, which is raised as it is", function()
+    local layer, thrown = nn.Linear(2, 2), {}
+    local Failing = nn.Module:extend("Failing")
+    function Failing.forward() error(thrown) end
+    local failing = Failing()
+    local good, why = pcall(heed.profile, function()
+      layer(heed.ones(2))
+      failing()
+    end)
+    assert.is_false(good)
+    assert.equal(thrown, why)
+    assert.equal(0, core.layer())
+    assert.matches("linear: ", message_of(heed.profile, layer, heed.ones(3)))
+    local p = heed.profile(function()
+      pcall(failing)
+      heed.zeros(2)
+    end)
+    assert.equal(8, p.bytes)
+    assert.equal(0, by_name(p.layers).Failing.bytes)
+    assert.is_true(by_name(p.layers).Failing.seconds < p.seconds)
+  end)
+
+  it("costs modules nothing when it is off", function()
+    local hooks = require "heed.nn.hooks"
+    local meta = getmetatable(hooks.of)
+    local seen
+    heed.profile(function() seen = meta.__index end)
+    assert.is_function(seen)
+    assert.is_nil(meta.__index)
+    pcall(heed.profile, error)
+    assert.is_nil(meta.__index)
+  end)
+
+  it("leaves hooks of modules at work", function()
+    local layer, seen = nn.Linear(2, 2), 0
+    local hook = layer:register_forward_hook(function() seen = seen + 1 end)
+    local p = heed.profile(layer, heed.ones(2))
+    assert.equal(1, seen)
+    assert.equal(1, by_name(p.layers)["Linear(2, 2)"].calls)
+    hook:remove()
+    layer(heed.ones(2))
+    assert.equal(1, seen)
+  end)
+
+  it("refuses a second one, a captured one, a yield and what is no function", function()
+    local none = function() end
+    assert.matches("profile: another profile runs already",
+                   message_of(heed.profile, function() heed.profile(none) end))
+    assert.matches("profile: a function expected as f, got 1", message_of(heed.profile, 1))
+    assert.matches("f may not yield while it is profiled",
+                   message_of(coroutine.wrap(function()
+                     heed.profile(function() coroutine.yield() end)
+                   end)))
+    local step = heed.capture(function(x)
+      heed.profile(none)
+      return x + 1
+    end)
+    local x = heed.ones(2, {device = "cpu"})
+    step(x)
+    assert.matches("profile: work is captured", message_of(step, x))
+    assert.equal(0, heed.profile(none).bytes)
+  end)
+
+  it("prints tables", function()
+    local text = tostring(heed.profile(Model(), heed.ones(2, 4)))
+    for _, line in ipairs{"operation +calls +time +share +bytes +peak", "\nlinear  +3 ",
+                          "\nlayer  +calls", "\nlayers%.2%.2 +1 ", "\n%S+ .*%% .*#+"} do
+      assert.matches(line, text)
+    end
+    for line in text:gmatch("[^\n]+") do assert.is_true(#line <= 100, line) end
+    assert.matches("Profile: there is no 'operation'", message_of(function()
+      return heed.profile(function() end).operation
+    end))
+  end)
+end)

@@ -1,0 +1,185 @@
+/*
+** lua_profile.c - profiles of a function, and which layer works.
+**
+** Layers have numbers, which the Lua half gives them. While a profile runs or work is captured, a
+** call of a module opens a frame that sets its number; else it costs nothing: the table that is
+** asked for a module's hooks has no __index then.
+*/
+
+#include "lua_heed.h"
+
+static const char box_key = 0;         /* their addresses name the metatable of profiles, */
+static const char hooks_key = 0;       /* and what 'watched' was given, */
+static const char index_key = 0;       /* in the registry */
+
+
+/*
+** {==================================================================
+** Layers
+** ===================================================================
+*/
+
+/* layer(): the number of the one that works; 0: none. layer(number): a frame in which that is
+   another one, until it is closed */
+static int l_layer (lua_State *L) {
+  binding *b = enter(L);
+  if (lua_isnone(L, 1)) {
+    lua_pushinteger(L, heed_layer(b->cx));
+    return 1;
+  }
+  int number = (int)check_integer(L, 1, "number");
+  frame *f = push_frame(L);
+  f->modes.layer = number;
+  f->layered = true;
+  begin_frame(b, L, f);
+  return 1;
+}
+
+
+/* Pushes and pops: to set a field to nil takes no memory. */
+static void set_index (lua_State *L, bool yes) {
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &hooks_key) == LUA_TTABLE) {
+    lua_rawgetp(L, LUA_REGISTRYINDEX, &index_key);
+    if (!yes) {
+      lua_pop(L, 1);
+      lua_pushnil(L);
+    }
+    lua_setfield(L, -2, "__index");
+  }
+  lua_pop(L, 1);
+}
+
+
+void watch_layers (lua_State *L, bool yes) {
+  binding *b = binding_of(L);
+  if (b->watchers == 0 || (b->watchers == 1 && !yes)) set_index(L, yes);
+  b->watchers += yes ? 1 : -1;
+}
+
+
+/* watched(meta, index): 'index' is the __index of this metatable while layers are watched */
+static int l_watched (lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  luaL_checktype(L, 2, LUA_TFUNCTION);
+  lua_settop(L, 2);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &index_key);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &hooks_key);
+  if (binding_of(L)->watchers > 0) set_index(L, true);
+  return 0;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Profiles
+** ===================================================================
+*/
+
+/* Its profile, if it still has one, which has ended. */
+static void empty_box (lua_State *L, heed_profile **p) {
+  heed_context *cx = binding_of(L)->cx;
+  if (cx != NULL) heed_profile_drop(cx, *p);
+  *p = NULL;
+}
+
+
+static int l_collect (lua_State *L) {
+  empty_box(L, lua_touserdata(L, 1));
+  return 0;
+}
+
+
+static heed_profile **push_profile (lua_State *L) {
+  heed_profile **p = lua_newuserdatauv(L, sizeof *p, 0);
+  *p = NULL;
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &box_key);
+  lua_setmetatable(L, -2);
+  return p;
+}
+
+
+static void set_integer (lua_State *L, const char *name, int64_t value) {
+  lua_pushinteger(L, (lua_Integer)value);
+  lua_setfield(L, -2, name);
+}
+
+
+static void push_record (lua_State *L, const heed_profile_record *r) {
+  lua_createtable(L, 0, 7);
+  lua_pushstring(L, r->name);
+  lua_setfield(L, -2, "name");
+  lua_pushboolean(L, r->gradient);
+  lua_setfield(L, -2, "gradient");
+  lua_pushnumber(L, r->seconds);
+  lua_setfield(L, -2, "seconds");
+  set_integer(L, "layer", r->layer);
+  set_integer(L, "calls", r->calls);
+  set_integer(L, "bytes", (int64_t)r->bytes);
+  set_integer(L, "peak", (int64_t)r->peak);
+}
+
+
+static void push_records (lua_State *L, const heed_profile *p) {
+  int64_t n = heed_profile_records(p);
+  lua_createtable(L, (int)n, 0);
+  for (int64_t i = 0; i < n; i++) {
+    const heed_profile_record r = heed_profile_record_at(p, i);
+    push_record(L, &r);
+    lua_rawseti(L, -2, (lua_Integer)i + 1);
+  }
+}
+
+
+static heed_profile *begin (lua_State *L) {
+  watch_layers(L, true);
+  heed_profile *p = heed_profile_begin(named(L));
+  if (p == NULL) watch_layers(L, false);
+  done(L, p != NULL);
+  return p;
+}
+
+
+/* False: the context has a failure. */
+static bool end (lua_State *L) {
+  binding *b = enter(L);
+  bool whole = heed_profile_end(b->cx);
+  watch_layers(L, false);
+  return whole;
+}
+
+
+/* measured(f, ...): the records of f(...), and its results; layers are watched meanwhile */
+static int l_measured (lua_State *L) {
+  enter(L);
+  check_callable(L, 1);
+  luaL_checkstack(L, LUA_MINSTACK, "profile");
+  heed_profile **p = push_profile(L);
+  lua_insert(L, 1);
+  *p = begin(L);
+  int status = lua_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, 0);
+  bool whole = end(L);
+  if (status != LUA_OK) {
+    heed_clear(binding_of(L)->cx);
+    empty_box(L, p);
+    return raise_caught(L, "f may not yield while it is profiled");
+  }
+  if (!whole) return raise_failure(L);
+  luaL_checkstack(L, LUA_MINSTACK, "profile");
+  push_records(L, *p);
+  lua_replace(L, 1);
+  return lua_gettop(L);
+}
+
+/* }================================================================== */
+
+
+void open_profile (lua_State *L, int internal) {
+  static const luaL_Reg functions[] = {
+    {"layer", l_layer}, {"measured", l_measured}, {"watched", l_watched}, {NULL, NULL}
+  };
+  static const luaL_Reg own[] = {{"__gc", l_collect}, {NULL, NULL}};
+  register_as(L, "profile", functions, internal);
+  register_metatable(L, own, &box_key);
+}
