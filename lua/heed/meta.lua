@@ -2410,10 +2410,11 @@ function heed.core.layer(number) end
 ---@return any ...
 function heed.core.measured(f, ...) end
 
----`index` is the `__index` of a metatable while layers are watched.
+---The `__index` of a metatable is `on` while layers are watched, else `off`.
 ---@param meta table
----@param index function
-function heed.core.watched(meta, index) end
+---@param on function
+---@param off table
+function heed.core.watched(meta, on, off) end
 
 ---Changes that are made together, or not at all: an error, also one of a hook, comes before the
 ---first or after the last. Tensors of `targets` are written with those of `operands` by `op`: nil

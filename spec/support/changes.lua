@@ -126,7 +126,7 @@ case("heed.profile(f)", function()
   local hooks, core = require "heed.nn.hooks", require "heed.core"
   local function nothing() end
   return function() heed.profile(model, x) end, {
-    core.layer, function() return getmetatable(hooks.of).__index == nil end,
+    core.layer, function() return getmetatable(hooks.of).__index == hooks.made end,
     function() return (pcall(core.measured, nothing)) end,
   }
 end)

@@ -2,15 +2,16 @@
 ** lua_profile.c - profiles of a function, and which layer works.
 **
 ** Layers have numbers, which the Lua half gives them. While a profile runs or work is captured, a
-** call of a module opens a frame that sets its number; else it costs nothing: the table that is
-** asked for a module's hooks has no __index then.
+** call of a module opens a frame that sets its number; else it costs nothing: what changes is the
+** __index of the table that is asked for a module's hooks.
 */
 
 #include "lua_heed.h"
 
 static const char box_key = 0;         /* their addresses name the metatable of profiles, */
-static const char hooks_key = 0;       /* and what 'watched' was given, */
-static const char index_key = 0;       /* in the registry */
+static const char meta_key = 0;        /* and what 'watched' was given, */
+static const char on_key = 0;          /* in the registry */
+static const char off_key = 0;
 
 
 /*
@@ -36,14 +37,10 @@ static int l_layer (lua_State *L) {
 }
 
 
-/* Pushes and pops: to set a field to nil takes no memory. */
+/* The field is there, so that to set it takes no memory. */
 static void set_index (lua_State *L, bool yes) {
-  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &hooks_key) == LUA_TTABLE) {
-    lua_rawgetp(L, LUA_REGISTRYINDEX, &index_key);
-    if (!yes) {
-      lua_pop(L, 1);
-      lua_pushnil(L);
-    }
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &meta_key) == LUA_TTABLE) {
+    lua_rawgetp(L, LUA_REGISTRYINDEX, yes ? &on_key : &off_key);
     lua_setfield(L, -2, "__index");
   }
   lua_pop(L, 1);
@@ -57,13 +54,16 @@ void watch_layers (lua_State *L, bool yes) {
 }
 
 
-/* watched(meta, index): 'index' is the __index of this metatable while layers are watched */
+/* watched(meta, on, off): the __index of this metatable is 'on' while layers are watched, else
+   'off', as it is now */
 static int l_watched (lua_State *L) {
   luaL_checktype(L, 1, LUA_TTABLE);
   luaL_checktype(L, 2, LUA_TFUNCTION);
-  lua_settop(L, 2);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, &index_key);
-  lua_rawsetp(L, LUA_REGISTRYINDEX, &hooks_key);
+  luaL_checktype(L, 3, LUA_TTABLE);
+  lua_settop(L, 3);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &off_key);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &on_key);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &meta_key);
   if (binding_of(L)->watchers > 0) set_index(L, true);
   return 0;
 }

@@ -19,12 +19,22 @@ local pack, unpack = table.pack, table.unpack
 
 local hooks = {}
 
----The hooks of all modules that a class or `clone` made; false for those that have none.
+---False for all modules that a class or `clone` made.
+---@type table<heed.Module, false>
+hooks.made = setmetatable({}, {__mode = "k"})
+
+---The hooks of modules that have any; false for others that were made, but while layers are
+---watched an empty list.
 ---@type table<heed.Module, heed.nn.hook[]|false>
-hooks.of = setmetatable({}, {__mode = "k"})
+hooks.of = setmetatable({}, {__mode = "k", __index = hooks.made})
 
 local none, meta = {}, getmetatable(hooks.of)
-core.watched(meta, function() return none end)
+
+local function watched(_, module)
+  if hooks.made[module] == false then return none end
+end
+
+core.watched(meta, watched, hooks.made)
 
 local owners = setmetatable({}, {__mode = "k"})         -- handle -> {module, hook}; false: removed
 
@@ -53,7 +63,7 @@ function Handle:remove()
   for _, hook in ipairs(hooks.of[owner.module] or {}) do
     if not rawequal(hook, owner.hook) then left[#left + 1] = hook end
   end
-  hooks.of[owner.module] = #left > 0 and left
+  hooks.of[owner.module] = #left > 0 and left or nil
   owners[self] = false
 end
 
@@ -116,7 +126,7 @@ end
 ---@param ... any its arguments
 ---@return any ... its results
 function hooks.call(module, list, ...)
-  local _ <close> = meta.__index and watch.enter(module)
+  local _ <close> = meta.__index == watched and watch.enter(module)
   if list == none then return module:forward(...) end
   local arguments = pack(...)
   for _, hook in ipairs(list) do

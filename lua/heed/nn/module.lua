@@ -34,7 +34,7 @@ local state = require "heed.files.state"
 local tree = require "heed.nn.tree"
 
 local type = type                      -- calls of layers take it from here
-local is_module, hooks_of = field_names.is_module, hooks.of
+local is_module, hooks_of, made = field_names.is_module, hooks.of, hooks.made
 
 ---@class heed.Module
 ---@field training boolean whether layers such as Dropout are at work
@@ -173,7 +173,7 @@ end
 local function construct(class, ...)
   check_class(class, "__call")
   local self = setmetatable({[NAMES] = {known = {}}}, class)
-  hooks_of[self] = false
+  made[self] = false
   self:init(...)
   return self
 end
@@ -504,7 +504,7 @@ local function copy(value, copies)
   if new == nil and (is_module(value) or is_plain(value)) then
     new = setmetatable({}, getmetatable(value))
     copies[value] = new
-    if is_module(value) then hooks_of[new] = false end
+    if is_module(value) then made[new] = false end
     for key, part in next, value do
       if not rawequal(key, ON_WEIGHTS) then rawset(new, copy(key, copies), copy(part, copies)) end
     end
