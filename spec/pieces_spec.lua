@@ -188,6 +188,23 @@ describe("the model", function()
     assert.same({{0, 3}, {3, 4}, {4, 7}}, offsets)
   end)
 
+  it("makes a special token of what a normalizer wrote where those are asked for alone", function()
+    for _, model in ipairs{
+      [=[{"type":"Unigram","unk_id":0,
+          "vocab":[["<unk>",0],["<s>",0],["<",-2],["s",-2],[">",-2]]}]=],
+      [=[{"type":"BPE","vocab":{"<unk>":0,"<s>":1,"<":2,"s":3,">":4},"merges":[],
+          "ignore_merges":true}]=],
+    } do
+      local tok = assert(load(([=[{"model":%s,"normalizer":{"type":"Replace",
+        "pattern":{"String":"["},"content":"<"},"added_tokens":[{"id":1,"content":"<s>",
+        "special":true}]}]=]):format(model)))
+      for _, parse in ipairs{false, true, false, true} do
+        local ids = tok:encode("[s>", {parse = parse}):totable()
+        assert.same(parse and {2} or {3, 4, 5}, ids)
+      end
+    end
+  end)
+
   it("with a token for each byte gives back any bytes", function()
     local vocabulary, pieces = {"<unk>", "a", "b", "é"}, {}
     for i = 0, 255 do vocabulary[#vocabulary + 1] = ("<0x%02X>"):format(i) end

@@ -11,6 +11,7 @@ local core = require "heed.core"
 local heed = require "heed"
 local options = require "heed.internal.options"
 local refuse = require "heed.internal.refuse"
+local sentencepiece = require "heed.files.sentencepiece"
 local whole = require "heed.files.whole"
 
 local fail, kind = heed.fail, options.kind
@@ -43,6 +44,10 @@ local M = {}
 local FILE <const> = "/tokenizer.json"
 
 
+-- Names of SentencePiece's file in a folder.
+local MODELS <const> = {"tokenizer.model", "sentencepiece.bpe.model", "spiece.model",
+                        "sentencepiece.model"}
+
 local function parse(text)
   local found, message = native.read(text)
   if not found then refuse.with("%s", message) end
@@ -50,15 +55,32 @@ local function parse(text)
 end
 
 
----Reads a tokenizer: the tokenizer.json of a folder, or such a file.
+local function parse_model(bytes) return parse(sentencepiece.to_json(bytes)) end
+
+
+-- The tokenizer of a folder: of tokenizer.json, or else of the first of SentencePiece's names.
+local function load_folder(who, folder)
+  local tok, why = whole.read(who, folder .. FILE, parse)
+  if tok or core.read_file(folder .. FILE) then return tok, why end
+  for _, name in ipairs(MODELS) do
+    local path = folder .. "/" .. name
+    if core.read_file(path) then return whole.read(who, path, parse_model) end
+  end
+  return nil, why
+end
+
+
+---Reads a tokenizer: the tokenizer.json of a folder, or such a file; where there is none,
+---SentencePiece's .model.
 ---@param path string
 ---@return heed.Tokenizer? tokenizer
 ---@return string? message
 function M.load(path, ...)
   options.no_more("tokenizer.load", 1, ...)
   whole.check_path("tokenizer.load", path)
-  local file = path:sub(-5) == ".json" and path or path .. FILE
-  return whole.read("tokenizer.load", file, parse)
+  if path:sub(-5) == ".json" then return whole.read("tokenizer.load", path, parse) end
+  if path:sub(-6) == ".model" then return whole.read("tokenizer.load", path, parse_model) end
+  return load_folder("tokenizer.load", path)
 end
 
 

@@ -359,7 +359,7 @@ bool bpe_cut (heed_tokenizer *t, const char *word, size_t n) {
   if (t->whole_words) {
     uint32_t id = table_find(t, t->byte_level ? &t->by_raw : &t->by_name, word, n);
     t->slices.n = 0;
-    if (id != NO_ID) return give_slice(t, id, (uint32_t)n);
+    if (id != NO_ID && may_be(t, id)) return give_slice(t, id, (uint32_t)n);
   }
   if (!begin_word(t, (bytes)word, (bytes)word + n)) return false;
   if (t->slices.n > SHORT) return cut_long(t);

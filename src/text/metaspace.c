@@ -40,6 +40,7 @@ bool metaspace_read (heed_tokenizer *t, const json *j, const json_value *v) {
   bytes p = (bytes)json_text(j, mark);
   m->width = utf8_get(p, p + mark->length, &m->mark);
   if (m->width != (int)mark->length) return refuse(t, "one character as 'replacement'");
+  m->doubles = json_true(json_get(j, v, "doubles"));
   m->splits = !json_kind_is(json_get(j, v, "split"), JSON_FALSE);
   return read_scheme(t, j, v);
 }
@@ -47,7 +48,8 @@ bool metaspace_read (heed_tokenizer *t, const json *j, const json_value *v) {
 
 static bool prepends (const heed_tokenizer *t, const passage *old, uint32_t first) {
   const metaspace *m = &t->metaspace;
-  if (first == ' ' || first == m->mark || m->scheme == PREPEND_NEVER) return false;
+  bool marked = (first == ' ' || first == m->mark) && !m->doubles;
+  if (marked || m->scheme == PREPEND_NEVER) return false;
   if (m->scheme == PREPEND_ALWAYS) return true;
   if (old->from == t->now.from) return t->section == 0;
   return (old->origins != NULL ? old->origins[0].from : old->shift) == 0;
@@ -59,7 +61,8 @@ static bool rewrite (rewriting *r) {
   uint32_t mark = r->t->metaspace.mark, first;
   rewriting_get(r, &first);
   if (prepends(r->t, r->old, first) &&
-      (!rewriting_put(r, mark, 0) || !rewriting_put(r, first, 1))) return false;
+      (!rewriting_put(r, mark, 0) || !rewriting_put(r, first == ' ' ? mark : first, 1)))
+    return false;
   for (int64_t i = 0; r->p < r->old->end; i++) {
     bytes blank = memchr(r->p, ' ', (size_t)(r->old->end - r->p));
     if (!rewriting_keep(r, blank != NULL ? blank : r->old->end)) return false;

@@ -64,6 +64,7 @@ static bool give_slices (heed_tokenizer *t, int64_t at) {
 static void remember (const heed_tokenizer *t, cached *c, const char *word, size_t n) {
   if (n > CACHE_KEY || t->slices.n > CACHE_IDS) return;
   c->length = (uint8_t)n;
+  c->parse = t->parse;
   c->n = (uint8_t)t->slices.n;
   memcpy(c->key, word, n);
   for (int i = 0; i < c->n; i++) {
@@ -78,7 +79,8 @@ bool word_encode (heed_tokenizer *t, const char *word, size_t n, int64_t at) {
   if (n >= INT32_MAX) return core_fail(t->cx, NULL, "a word below 2 GiB expected") != NULL;
   if ((++t->words & 0xfff) == 0 && core_poll(t->cx, NULL)) return false;
   cached *c = &t->cache[n <= CACHE_KEY ? bytes_hash(word, n) & (CACHE_SLOTS - 1) : 0];
-  if (c->length == n && memcmp(c->key, word, n) == 0) return give_cached(t, c, at);
+  if (c->length == n && c->parse == t->parse && memcmp(c->key, word, n) == 0)
+    return give_cached(t, c, at);
   if (!t->cut(t, word, n)) return false;
   remember(t, c, word, n);
   return give_slices(t, at);

@@ -344,6 +344,7 @@ static bool read_precompiled (heed_tokenizer *t, const json *j, const json_value
   const json_value *map = json_get(j, v, "precompiled_charsmap");
   if (!json_kind_is(map, JSON_TEXT)) return refuse_part(t, j, "the normalizer's table", map);
   n->run = precompiled_run;
+  n->longest = json_true(json_get(j, v, "longest"));
   n->map = charsmap_decode(&t->memory, json_text(j, map), map->length);
   return n->map != NULL;
 }

@@ -57,6 +57,18 @@ static bool put_instead (waiting *w, bytes text, size_t n, bytes p, bytes end) {
 }
 
 
+/* The longest start of what is left, or a character. */
+static bool put_longest (waiting *w, const charsmap *m, bytes *p, bytes end) {
+  size_t n, used;
+  uint32_t point;
+  const char *text = charsmap_find(m, *p, end, true, &n, &used);
+  bytes from = *p;
+  *p += text != NULL ? (int64_t)used : utf8_get(*p, end, &point);
+  if (text != NULL) return put_instead(w, (bytes)text, n, from, *p);
+  return put(w, *p - from == 1 && *from >= 128 ? RAW_BYTE + *from : point, 0);
+}
+
+
 /* [p, end) as a whole, if the table has a start of it. */
 static bool put_found (waiting *w, const charsmap *m, bytes p, bytes end, bool *found) {
   size_t n, used;
@@ -83,11 +95,15 @@ bool precompiled_run (const normalizer *n, rewriting *r) {
   waiting w = {.r = r};
   bytes end = r->old->end, p = r->p;
   for (int64_t i = 0; p < end; i++) {
+    if (!rewriting_polls(r, i)) return false;
+    if (n->longest) {
+      if (!put_longest(&w, n->map, &p, end)) return false;
+      continue;
+    }
     bytes next = p + grapheme_length(&r->t->u, p, end);
     bool found = false;
     if (next - p < SHORT_CLUSTER && !put_found(&w, n->map, p, next, &found)) return false;
     if (!found && !put_points(&w, n->map, p, next)) return false;
-    if (!rewriting_polls(r, i)) return false;
     p = next;
   }
   return flush(&w);

@@ -91,6 +91,7 @@ struct normalizer {
   unsigned char ascii[128];        /* what becomes of a character of ASCII, or DROPPED */
   const regex *pattern;            /* of a replacement */
   const struct charsmap *map;      /* of Precompiled */
+  bool longest;                    /* matches, as SentencePiece has them */
   span text;                       /* what is put there, or before all */
   bool left, right;                /* where blanks are stripped */
 };
@@ -104,7 +105,7 @@ typedef struct metaspace {
   uint32_t mark;                   /* what blanks become */
   int width;                       /* its bytes; 0: there is no such pre-tokenizer */
   prepend_scheme scheme;
-  bool splits;
+  bool splits, doubles;            /* at marks; a mark in front of one, too */
 } metaspace;
 
 typedef enum { PIECE_FIRST, PIECE_SECOND, PIECE_TOKEN } piece_kind;
@@ -123,6 +124,7 @@ typedef struct cached {
   uint8_t length, n;
   char key[CACHE_KEY];
   uint8_t bytes[CACHE_IDS];
+  bool parse;                      /* as special tokens */
   uint32_t id[CACHE_IDS];
 } cached;
 
@@ -200,6 +202,10 @@ void unigram_free (heed_tokenizer *t);
 bool model_read (heed_tokenizer *t, const json *j, const json_value *model);
 void model_fallback (heed_tokenizer *t, const json *j, const json_value *model);
 bool give_slice (heed_tokenizer *t, uint32_t id, uint32_t n);
+/* May a text that spells the token become it? Special ones are added tokens, found before. */
+static inline bool may_be (const heed_tokenizer *t, uint32_t id) {
+  return t->parse || !t->tokens[id].special;
+}
 bool word_encode (heed_tokenizer *t, const char *word, size_t n, int64_t at);
 
 /* added.c */

@@ -104,13 +104,23 @@ static bool grow_all (tree *r, uint32_t n) {
 }
 
 
-static bool build (heed_tokenizer *t, uint32_t n) {
+/* Pieces that texts are cut into; SentencePiece never finds those of bytes in a text. */
+static uint32_t list_pieces (const heed_tokenizer *t, uint32_t *ids, uint32_t n, bool all) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    span name = t->tokens[i].name;
+    if (all || fallback_byte(name.at, name.n) < 0) ids[count++] = i;
+  }
+  return count;
+}
+
+
+static bool build (heed_tokenizer *t, uint32_t n, bool all) {
   unigram *u = &t->unigram;
   size_t size = (n + 1) * sizeof(uint32_t);
   tree r = {.t = t, .ids = core_alloc(t->cx, size), .room = core_alloc(t->cx, size)};
   bool good = r.ids != NULL && r.room != NULL;
-  for (uint32_t i = 0; good && i < n; i++) r.ids[i] = i;
-  good = good && grow_all(&r, n);
+  good = good && grow_all(&r, list_pieces(t, r.ids, n, all));
   core_free(t->cx, r.ids, size);
   core_free(t->cx, r.room, size);
   if (good) {
@@ -184,7 +194,8 @@ bool unigram_read (heed_tokenizer *t, const json *j, const json_value *model) {
     t->unknown = (uint32_t)id;
   }
   model_fallback(t, j, model);
-  return read_scores(t, j, list) && build(t, list->length);
+  bool all = !json_kind_is(json_get(j, model, "bytes_in_text"), JSON_FALSE);
+  return read_scores(t, j, list) && build(t, list->length, all);
 }
 
 
@@ -214,13 +225,14 @@ static inline void offer (way *to, double score, uint32_t from, uint32_t id) {
 
 
 /* Offers all pieces that begin at a place; false: none is the character there. */
-static bool offer_pieces (const unigram *u, bytes word, uint32_t at, uint32_t n, uint32_t width,
+static bool offer_pieces (heed_tokenizer *t, bytes word, uint32_t at, uint32_t n, uint32_t width,
                           int64_t *steps) {
+  const unigram *u = &t->unigram;
   uint32_t start = u->root[word[at]], p = at + 1;
   double score = u->best.at[at].score;
   bool whole = false;
   for (const branch *b = start != 0 ? &u->branches[start] : NULL; b != NULL; p++, ++*steps) {
-    if (b->id != NO_ID) {
+    if (b->id != NO_ID && may_be(t, b->id)) {
       offer(&u->best.at[p], score + u->scores[b->id], at, b->id);
       whole = whole || p - at == width;
     }
@@ -239,7 +251,7 @@ static bool find_best (heed_tokenizer *t, bytes word, uint32_t n) {
   for (uint32_t at = 0, width; at < n; at += width) {
     uint32_t point;
     width = (uint32_t)utf8_get(word + at, word + n, &point);
-    if (!offer_pieces(u, word, at, n, width, &steps)) {
+    if (!offer_pieces(t, word, at, n, width, &steps)) {
       if (t->unknown == NO_ID) return refuse(t, "'unk_id' for a character that is no piece");
       offer(&u->best.at[at + width], u->best.at[at].score + u->unknown, at, t->unknown);
     }
@@ -255,7 +267,7 @@ static bool find_best (heed_tokenizer *t, bytes word, uint32_t n) {
 /* What is unknown: a piece after all, tokens of its bytes, or the unknown token. */
 static bool give_unknown (heed_tokenizer *t, bytes p, uint32_t n) {
   uint32_t id = table_find(t, &t->by_name, (const char *)p, n);
-  bool falls = id == NO_ID || !t->tokens[id].own;
+  bool falls = id == NO_ID || !t->tokens[id].own || !may_be(t, id);
   if (!falls) return give_slice(t, id, n);
   for (uint32_t i = 0; falls && i < n; i++) falls = t->byte_id[p[i]] != NO_ID;
   if (!falls) return give_slice(t, t->unknown, n);

@@ -1,0 +1,178 @@
+-- SentencePiece's .model files: what SentencePiece 0.2 makes of texts. Ids count from 0 as it has
+-- them.
+
+local files = require "spec.support.files"
+local heed = require "heed"
+local json = require "heed.files.json"
+
+-- Protocol buffers
+
+local function varint(n)
+  local bytes = ""
+  repeat
+    local low = n & 127
+    n = n >> 7
+    bytes = bytes .. string.char(n ~= 0 and low | 128 or low)
+  until n == 0
+  return bytes
+end
+
+local function field(number, text) return varint(number << 3 | 2) .. varint(#text) .. text end
+
+local function number_field(number, value) return varint(number << 3) .. varint(value) end
+
+local function piece(name, score, kind)
+  return field(1, field(1, name) .. string.pack("<B f", 2 << 3 | 5, score) ..
+               (kind and number_field(3, kind) or ""))
+end
+
+local function base64_bytes(text)
+  local digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+  local value = {["="] = 0}
+  for i = 1, 64 do value[digits:sub(i, i)] = i - 1 end
+  local bytes = text:gsub("(.)(.)(.)(.)", function(a, b, c, d)
+    return string.pack(">I3", value[a] << 18 | value[b] << 12 | value[c] << 6 | value[d])
+  end)
+  return bytes:sub(1, #bytes - #text:match("=*$"))
+end
+
+local START <const> = piece("<unk>", 0, 2) .. piece("<s>", 0, 3) .. piece("</s>", 0, 3)
+local UNIGRAM <const> = ""
+local BPE <const> = field(2, number_field(3, 2))
+
+local function tiny()
+  local list = {START}
+  for i, name in ipairs{"ab", "▁a", "abc", "bc", "▁ab", "▁▁", "cab"} do
+    list[#list + 1] = piece(name, 1 - i)
+  end
+  for i, name in ipairs{"▁", "a", "b", "c", "é"} do list[#list + 1] = piece(name, -20 - i) end
+  return table.concat(list)
+end
+
+local function load(bytes, name)
+  local path = os.tmpname()
+  files.write(path .. (name or ".model"), bytes)
+  local tok, why = heed.tokenizer.load(path .. (name or ".model"))
+  os.remove(path .. (name or ".model"))
+  os.remove(path)
+  return tok, why
+end
+
+local function cut(tok, text, parse)
+  local ids = tok:encode(text, {parse = parse}):totable()
+  for i = 1, #ids do ids[i] = ids[i] - 1 end
+  return ids
+end
+
+
+describe("a .model file", function()
+  it("of XLM-R's kind gives the ids of SentencePiece", function()
+    local folder = "spec/golden/tokenizers/"
+    local file = json.decode(files.read(folder .. "xlm_roberta/tokenizer.json"))
+    local list, vocabulary = {START}, file.model.vocab
+    for i = 5, #vocabulary - 1 do list[#list + 1] = piece(vocabulary[i][1], vocabulary[i][2]) end
+    local map = base64_bytes(files.read(folder .. "unigram_charsmap/charsmap.txt"))
+    local tok = assert(load(table.concat(list) .. field(3, field(2, map))))
+    local cases = json.decode(files.read(folder .. "xlm_roberta/cases.json")).cases
+    local others, same = 0, 0
+    for _, case in ipairs(cases) do
+      local expected, found = {}, false                       -- found: an added token
+      for i, id in ipairs(case.sentencepiece_ids or case.ids) do
+        expected[i] = id == 3 and 0 or id - 1
+      end
+      for _, token in ipairs(file.added_tokens) do
+        found = found or case.text:find(token.content, 1, true)
+      end
+      if case.sentencepiece_ids or not found then
+        assert.same(expected, cut(tok, case.text), case.text)
+        if case.sentencepiece_ids then others = others + 1 else same = same + 1 end
+      end
+    end
+    assert.is_true(others > 5 and same > 200)
+  end)
+
+  it("of BPE joins the pair whose piece has the highest score", function()
+    local trimming = assert(load(tiny() .. BPE))
+    local plain = assert(load(tiny() .. BPE .. field(3, number_field(4, 0))))
+    for text, ids in pairs{
+      abcab = {10, 5, 3}, ["abc cab"] = {10, 5, 10, 9}, ["aéxy"] = {4, 14, 0},
+      bcabca = {10, 6, 5, 11}, [""] = {}, ["▁a"] = {10, 4}, ["<s>ab"] = {10, 0, 3},
+    } do
+      assert.same(ids, cut(trimming, text), text)
+      assert.same(ids, cut(plain, text), text)
+    end
+    assert.same({4, 10, 6}, cut(trimming, "  a  bc "))
+    assert.same({8, 4, 8, 6, 10}, cut(plain, "  a  bc "))
+    assert.equal("abc cab", trimming:decode((trimming:encode "abc cab")))
+    assert.equal("  a  bc ", plain:decode((plain:encode "  a  bc ")))
+  end)
+
+  it("has no text that becomes a control piece, but where it is asked for", function()
+    for _, model in ipairs{UNIGRAM, BPE} do
+      local tok = assert(load(tiny() .. piece("<", -30) .. piece("s", -30) .. piece(">", -30) ..
+                              piece("<0x41>", 0, 6) .. model))
+      assert.same({10, 15, 16, 17, 3}, cut(tok, "<s>ab"))
+      assert.same({1, 3}, cut(tok, "<s>ab", true))
+      assert.same({10, 15, 16, 17, 3}, cut(tok, "<s>ab"))
+      assert.same({10, 15, 0, 17}, cut(tok, "<0x41>"))
+    end
+  end)
+
+  it("is found in a folder without a tokenizer.json", function()
+    local folder = os.tmpname()
+    os.remove(folder)
+    assert(os.execute("mkdir " .. folder))
+    for _, name in ipairs{"tokenizer.model", "sentencepiece.bpe.model", "spiece.model"} do
+      local path = folder .. "/" .. name
+      files.write(path, tiny() .. BPE)
+      assert.equal(15, #assert(heed.tokenizer.load(folder)))
+      os.remove(path)
+    end
+    local none, why = heed.tokenizer.load(folder)
+    assert.is_nil(none)
+    assert.matches("tokenizer.json", why)
+    os.execute("rmdir " .. folder)
+  end)
+
+  it("is refused where it is none, or has what is not known", function()
+    for bytes, wanted in pairs{
+      [""] = "pieces expected", ["\x0a\xff"] = "a number does not end",
+      ["\x0a\x05a"] = "a field reaches beyond the end", ["\x0b"] = "a field of type 3",
+      [("\xff"):rep(12)] = "a number of more than 64 bits", ["\x08\x01"] = "field 1 of type 0",
+      [field(1, number_field(1, 3))] = "field 'name' of type 0",
+      [tiny():sub(1, -3)] = "a field reaches beyond the end",
+      [tiny() .. piece("ab", 1)] = 'two pieces "ab"',
+      [tiny() .. piece("x", 0, 5)] = 'piece "x": kind 5 is not known',
+      [tiny() .. piece("x", 0 / 0)] = 'piece "x": a finite score expected',
+      [tiny() .. piece(("x"):rep(513), 0)] = "a piece of at most 512 bytes of UTF-8 expected",
+      [tiny() .. piece("\xff", 0)] = "a piece of at most 512 bytes of UTF-8 expected",
+      [piece("a", 0)] = "a piece for what is unknown expected",
+      [tiny() .. field(2, number_field(3, 3))] = "model type 3 is not known",
+      [tiny() .. field(2, number_field(24, 1))] = "treat_whitespace_as_suffix is not known",
+      [tiny() .. field(3, number_field(5, 0))] = "escape_whitespaces = false is not known",
+      [tiny() .. field(3, field(2, "map"))] = "the normalizer Precompiled: a tree and texts",
+    } do
+      local tok, why = load(bytes)
+      assert.is_nil(tok)
+      assert.matches("tokenizer.load: .*" .. wanted:gsub("%p", "%%%0"), why)
+    end
+  end)
+
+  it("survives damage", function()
+    local state = 9
+    local function draw(n)
+      state = (state * 1103515245 + 12345) % 2147483648
+      return state // 65536 % n
+    end
+    local whole = tiny() .. BPE .. field(3, number_field(4, 0))
+    for i = 1, 400 do
+      local bytes = whole
+      for _ = 1, 1 + i % 3 do
+        local at = 1 + draw(#bytes)
+        bytes = bytes:sub(1, at - 1) .. string.char(draw(256)) .. bytes:sub(at + draw(2) + draw(2))
+      end
+      local tok, why = load(bytes)
+      if tok then tok:encode("abc  <s> é\xff x") else assert.matches("tokenizer.load: ", why) end
+    end
+  end)
+end)
