@@ -351,6 +351,45 @@ describe("a model that reads one sequence and writes another", function()
 end)
 
 
+describe("a model of pictures", function()
+  it("computes what transformers computes: vit", function()
+    heed.no_grad(function()
+      local m, e = load "vit", expectation "vit"
+      close(m:hidden(e.pixel_values), e.last_hidden_state, nil, "features")
+      close(m(e.pixel_values), e.logits, nil, "classes")
+    end)
+  end)
+
+  for _, name in ipairs{"clip", "siglip"} do
+    it("computes what transformers computes: " .. name, function()
+      heed.no_grad(function()
+        local m, e = load(name), expectation(name)
+        local there = e.attention_mask
+        local o = {keys = there and there:ne(0) or nil}
+        close(m:texts(e.input_ids + 1, o), e.text_embeds, nil, "texts")
+        close(m:pictures(e.pixel_values), e.image_embeds, nil, "pictures")
+        close(m(e.input_ids + 1, e.pixel_values, o), e.logits_per_text, nil, "logits")
+      end)
+    end)
+  end
+
+  it("is refused where parts do not fit", function()
+    local function why(name, change)
+      local place <close> = directory(name, nil, change)
+      return select(2, heed.models.load(place.path))
+    end
+    assert.matches('"image_size": a multiple of 4 expected, got 15',
+                   why("vit", function(c) c.image_size = 15 end))
+    assert.matches('"text_config": an object expected, got none',
+                   why("clip", function(c) c.text_config = nil end))
+    assert.matches('the key "window", 3, is not known',
+                   why("siglip", function(c) c.vision_config.window = 3 end))
+    assert.matches('"vision_use_head": only true is known here, got false',
+                   why("siglip", function(c) c.vision_config.vision_use_head = false end))
+  end)
+end)
+
+
 describe("a directory is refused", function()
   it("that is not there, or lacks a file", function()
     local m, why = heed.models.load("/nowhere/at/all")

@@ -8,14 +8,13 @@ local quoted = refuse.quoted
 local families = {}
 
 local FILES = {
-  camembert = "roberta", gemma2 = "gemma", gemma3_text = "gemma", qwen2 = "qwen", qwen3 = "qwen",
-  mt5 = "t5",
-  ["xlm-roberta"] = "roberta",
+  camembert = "roberta", clip = "dual", gemma2 = "gemma", gemma3_text = "gemma", mt5 = "t5",
+  qwen2 = "qwen", qwen3 = "qwen", siglip = "dual", ["xlm-roberta"] = "roberta",
 }
 -- Those in files of their own names.
 for name in ([[
   albert bart bert distilbert electra gemma gpt2 gpt_neox granite llama mistral modernbert mpnet
-  nomic_bert olmo2 phi phi3 roberta smollm3 t5
+  nomic_bert olmo2 phi phi3 roberta smollm3 t5 vit
 ]]):gmatch "[%w_]+" do FILES[name] = name end
 
 local EXPERTS <const> = "a mixture of experts"

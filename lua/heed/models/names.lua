@@ -21,6 +21,7 @@ local names = {}
 ---@field transposed? boolean
 ---@field heads? integer
 ---@field bare? boolean whether it never has the prefix
+---@field as? fun(t: heed.Tensor): heed.Tensor gives a tensor of the file the module's shape
 
 ---@class heed.models.names
 ---@field prefix? string[] what may stand before all names, the first that fits
@@ -200,6 +201,7 @@ function names.assign(module, all, tensors)
     local name = name_there(entry, prefix, tensors)
     local t = tensors[name]
     if not t then refuse.with("the tensor %s is missing", quoted(name)) end
+    if entry.rule.as then t = entry.rule.as(t) end
     check_shape(name, t, shape_of(entry.parts, entry.rule.transposed))
     used[name] = true
     for i, part in ipairs(divided(entry, t)) do

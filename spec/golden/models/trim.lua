@@ -81,10 +81,11 @@ end
 
 
 local function renumber(c, at, n)
-  for name, value in pairs(c) do
-    if name:find("_token_id$") and at[value] then c[name] = at[value] end
+  local words = c.text_config or c
+  for name, value in pairs(words) do
+    if name:find("_token_id$") and at[value] then words[name] = at[value] end
   end
-  c.vocab_size = n
+  words.vocab_size = n
   return json.encode(c) .. "\n"
 end
 
@@ -107,6 +108,7 @@ end
 
 local function trim(from, to)
   local c = assert(json.decode(read(from .. "/config.json")))
+  c = c.text_config or c
   local V = c.vocab_size
   local expect, kept = assert(heed.load(from .. "/expect.safetensors")), {}
   for name, t in pairs(expect) do
@@ -118,8 +120,8 @@ local function trim(from, to)
     list, at = kept_ids(kept, special_ids(c))
     local rows = heed.tensor(list, {dtype = "int64"}) + 1
     for name, t in pairs(tensors) do
-      if t:size(1) == V then tensors[name] = t:index_select(1, rows)
-      elseif t:size(-1) == V then tensors[name] = t:index_select(-1, rows) end
+      if t:dim() > 0 and t:size(1) == V then tensors[name] = t:index_select(1, rows)
+      elseif t:dim() > 0 and t:size(-1) == V then tensors[name] = t:index_select(-1, rows) end
     end
     local table_of = heed.full({V}, -1, {dtype = "int64"})
     for id, place in pairs(at) do table_of[id + 1] = place end
