@@ -2763,6 +2763,16 @@ function heed.core.file_sum(file, before) end
 ---@return boolean? missing whether there is no such file
 function heed.core.read_file(path) end
 
+---Inflates the pixels of a PNG by zlib, and undoes the filters of its rows.
+---@param x heed.Tensor uint8 of rows * (row + 1) elements; the first rows * row become the pixels
+---@param bytes string what its chunks IDAT hold
+---@param rows integer
+---@param row integer bytes of a row
+---@param step integer bytes of a pixel, 1 for smaller ones
+---@return true? done
+---@return string? message
+function heed.core.png_rows(x, bytes, rows, row, step) end
+
 ---Writes a file atomically: at any time the path has the old file or the new one. The file is
 ---written as `path.heed-tmp` and renamed; what a kill leaves of it, the next call removes.
 ---@param path string a symbolic link stays one: what it names is written

@@ -29,6 +29,7 @@ local LIMIT <const> = "a limit that was lowered stays"
 local FILES <const> = {
   ["spec/atomic_spec.lua"] = "a hook is set, which takes debug",
   ["spec/api_spec.lua"] = PROCESSES, ["spec/bare_spec.lua"] = PROCESSES,
+  ["spec/complete_spec.lua"] = INNER, ["spec/png_spec.lua"] = CORE,
   ["spec/ledger_spec.lua"] = PROCESSES, ["spec/prompt_spec.lua"] = PROCESSES,
   ["spec/house_spec.lua"] = "sources are read",
   ["spec/lean_spec.lua"] = "a hook is set, which takes debug",

@@ -181,6 +181,7 @@ static int fill_core (lua_State *L) {
   open_file(L, internal);
   open_tokenizer(L, internal);
   open_readline(L, internal);
+  open_inflate(L, internal);
   open_api(L);
   push_function(L, "poll", l_poll);
   lua_setfield(L, internal, "poll");

@@ -264,6 +264,9 @@ void open_commit (lua_State *L, int internal);
 /* lua_tokenizer.c */
 void open_tokenizer (lua_State *L, int internal);
 
+/* lua_inflate.c */
+void open_inflate (lua_State *L, int internal);
+
 /* lua_readline.c */
 void open_readline (lua_State *L, int internal);
 

@@ -1,7 +1,8 @@
--- data.image: pictures from files of netpbm's binary formats: PPM (colours) and PGM (grey).
+-- data.image: pictures from files: PNG, and netpbm's binary formats, PPM (colours) and PGM (grey).
 
 local heed = require "heed"
 local options = require "heed.internal.options"
+local png = require "heed.data.png"
 local refuse = require "heed.internal.refuse"
 local whole = require "heed.files.whole"
 
@@ -9,7 +10,6 @@ local CHANNELS <const> = {P5 = 1, P6 = 3}
 
 -- Other formats by their first bytes, and a command that converts a file.
 local others = {
-  {"^\x89PNG", "a PNG", "pngtopnm a.png >a.ppm (apt install netpbm)"},
   {"^\xFF\xD8\xFF", "a JPEG", "djpeg a.jpg >a.ppm (apt install libjpeg-turbo-progs)"},
   {"^GIF8", "a GIF", "giftopnm a.gif >a.ppm (apt install netpbm)"},
   {"^P[1-4]%s", "plain text, or of single bits", "ppmtoppm <a.pnm >a.ppm (apt install netpbm)"},
@@ -19,11 +19,11 @@ local others = {
 local function refuse_other(text)
   for _, other in ipairs(others) do
     if text:find(other[1]) then
-      refuse.with("a binary PPM or PGM expected, and this is %s; convert it: %s", other[2],
-                  other[3])
+      refuse.with("a PNG or a binary PPM or PGM expected, and this is %s; convert it: %s",
+                  other[2], other[3])
     end
   end
-  refuse.with("a binary PPM or PGM expected, which begins with P6 or P5")
+  refuse.with("a PNG or a binary PPM or PGM expected, which begin with \\x89PNG, P6, P5")
 end
 
 
@@ -37,7 +37,7 @@ local function number(text, at, what)
 end
 
 
-local function parse(text)
+local function parse_ppm(text)
   local channels = CHANNELS[text:match("^(P%d)%s") or ""]
   if not channels then refuse_other(text) end
   local width, height, most, at
@@ -55,8 +55,16 @@ local function parse(text)
 end
 
 
----The picture in a file, PPM or PGM with one byte for each value: (3, H, W) of a colour picture,
----(1, H, W) of a grey one, as uint8. Other formats are refused with a command that converts them.
+local function parse(text)
+  if text:sub(1, #png.SIGNATURE) == png.SIGNATURE then return png.parse(text) end
+  return parse_ppm(text)
+end
+
+
+---The picture in a file: (3, H, W) of a colour picture, (1, H, W) of a grey one, as uint8. A PNG
+---needs the system's zlib. It may have one channel more, which says how opaque a pixel is; of 16
+---bits it is int64. PPM and PGM have one byte for each value. Other formats are refused with a
+---command that converts them.
 ---@param path string
 ---@return heed.Tensor? picture
 ---@return string? message
