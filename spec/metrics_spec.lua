@@ -86,7 +86,7 @@ describe("metrics of classes", function()
                    message(heed.f1, {1}, {1}, {average = "mean"}))
     assert.matches("perplexity: argument 'ids': shape %(2%) expected",
                    message(heed.perplexity, heed.ones(2, 3), {1}))
-    assert.matches("classes from 1 to 3 expected, got 4",
+    assert.matches("perplexity: argument 'ids': classes from 1 to 3 expected, got 4",
                    message(heed.perplexity, heed.ones(1, 3), {4}))
   end)
 end)

@@ -256,3 +256,26 @@ describe("gradients with graphs", function()
     assert.error_matches(function() (x * 1):sum():backward(CREATE) end, "backward: create_graph: ")
   end)
 end)
+
+
+describe("views that are made anew after their base was changed in place", function()
+  local views = {
+    transposed = function(t) return t.mT end,
+    ["a part"] = function(t) return t:narrow(2, 2, 2) end,
+    flipped = function(t) return t:flip(1) end,
+  }
+  for n = 1, 3 do
+    views["expanded " .. n .. " times"] = function(t) return t:unsqueeze(2):expand(2, n, 3) end
+  end
+  views.turned = function(t) return t:unsqueeze(1):expand(2, 2, 3):movedim(1, 3).mT end
+  for name, view in pairs(views) do
+    it(name, function()
+      assert_second(name, function(x)
+        local y = x * 1
+        local v = view(y)
+        y:mul_(3)
+        return (v * v):cumsum(-1)
+      end, {numbers(6, -2, 2, 3):view(2, 3)})
+    end)
+  end
+end)

@@ -1,0 +1,162 @@
+-- Parts of tokenizer.json in small files of the spec's own: added tokens that stand alone, or take
+-- blanks; affixes; bytes that are missing; and what is refused.
+
+local files = require "spec.support.files"
+local heed = require "heed"
+local json = require "heed.files.json"
+
+-- A tokenizer of a table, or nil and why it is refused. An empty list of merges is no object.
+local function made(t)
+  local path = os.tmpname()
+  files.write(path .. ".json", (json.encode(t):gsub('"merges":{}', '"merges":[]')))
+  local tok, why = heed.tokenizer.load(path .. ".json")
+  os.remove(path .. ".json")
+  os.remove(path)
+  return tok, why
+end
+
+-- A BPE model of these pieces, whose ids count from 0 in their order.
+local function bpe(pieces, merges, more)
+  local vocab = {}
+  for i, piece in ipairs(pieces) do vocab[piece] = i - 1 end
+  local model = {type = "BPE", vocab = vocab, merges = merges, unk_token = pieces[1]}
+  for name, value in pairs(more or {}) do model[name] = value end
+  return model
+end
+
+local function added(id, content, more)
+  local t = {id = id, content = content, special = false, normalized = false, lstrip = false,
+             rstrip = false, single_word = false}
+  for name, value in pairs(more) do t[name] = value end
+  return t
+end
+
+-- The tokens of a text, by their names.
+local function pieces(tok, text)
+  local names = {}
+  for i, id in ipairs(tok:encode(text, {special = false}):totable()) do names[i] = tok:token(id) end
+  return table.concat(names, "|")
+end
+
+
+describe("an added token", function()
+  local PIECES <const> = {"?", "a", "t", "c", "é", " ", ".", "\u{3000}"}
+
+  it("that is a single word is found where no letter touches it", function()
+    local tok = assert(made{model = bpe(PIECES, {}),
+                            added_tokens = {added(8, "cat", {single_word = true})}})
+    assert.equal("cat", pieces(tok, "cat"))
+    assert.equal(" |cat|.", pieces(tok, " cat."))
+    assert.equal("a|c|a|t", pieces(tok, "acat"))
+    assert.equal("é|c|a|t", pieces(tok, "écat"))
+    assert.equal("c|a|t|a", pieces(tok, "cata"))
+    assert.equal("c|a|t|é", pieces(tok, "caté"))
+  end)
+
+  it("takes blanks of any length at the sides that it says", function()
+    local text = "a \u{3000} <m> \u{3000} a"
+    for _, o in ipairs{{true, true, "a|<m>|a"}, {true, false, "a|<m>| |\u{3000}| |a"},
+                       {false, true, "a| |\u{3000}| |<m>|a"}} do
+      local tok = assert(made{model = bpe(PIECES, {}), added_tokens = {
+        added(8, "<m>", {lstrip = o[1], rstrip = o[2]}),
+      }})
+      assert.equal(o[3], pieces(tok, text))
+      assert.equal("<m>", pieces(tok, "<m>"))
+    end
+  end)
+end)
+
+
+describe("a BPE model", function()
+  it("marks what goes on within a word, or ends it", function()
+    local tok = assert(made{model = bpe({"?", "a", "##b", "ab", "##c"}, {{"a", "##b"}},
+                                        {continuing_subword_prefix = "##"})})
+    assert.equal("ab", pieces(tok, "ab"))
+    assert.equal("a|##c", pieces(tok, "ac"))
+    tok = assert(made{model = bpe({"?", "a", "b", "b</w>", "ab</w>"}, {{"a", "b</w>"}},
+                                  {end_of_word_suffix = "</w>"})})
+    assert.equal("ab</w>", pieces(tok, "ab"))
+    assert.equal("b|b</w>", pieces(tok, "bb"))
+  end)
+
+  it("refuses an affix that is no short text", function()
+    for _, name in ipairs{"continuing_subword_prefix", "end_of_word_suffix"} do
+      for _, affix in ipairs{5, ("x"):rep(100000)} do
+        local tok, why = made{model = bpe({"?", "a"}, {}, {[name] = affix})}
+        assert.is_nil(tok)
+        assert.matches("the BPE model: a prefix or suffix of at most %d+ bytes expected", why)
+      end
+    end
+  end)
+end)
+
+
+describe("bytes of what is unknown", function()
+  it("are the unknown token unless all of them are there", function()
+    local vocab = {{"<unk>", 0}, {"a", -1}, {"<0xC3>", -2}, {"<0xA9>", -2}}
+    local tok = assert(made{model = {type = "Unigram", unk_id = 0, byte_fallback = true,
+                                     vocab = vocab}})
+    assert.equal("a|<0xC3>|<0xA9>|a", pieces(tok, "aéa"))
+    assert.equal("a|<unk>|a", pieces(tok, "aèa"))
+  end)
+
+  it("are decoded by their whole names alone", function()
+    local tok = assert(made{model = bpe({"?", "<0x41>", "<0y41>", "<0x4G>", "<0x411>"}, {}),
+                            decoder = {type = "ByteFallback"}})
+    assert.equal("A<0y41><0x4G><0x411>", tok:decode{2, 3, 4, 5})
+  end)
+
+  it("wait in a stream for the rest of their character", function()
+    local names = {"?"}
+    for byte = 0, 255 do names[byte + 2] = ("<0x%02X>"):format(byte) end
+    local tok = assert(made{model = bpe(names, {}), decoder = {type = "ByteFallback"}})
+    local stream, texts = tok:stream(), {}
+    for byte in ("\u{4f60}\u{10fffd}é"):gmatch(".") do
+      texts[#texts + 1] = stream:push(byte:byte() + 2)
+    end
+    assert.same({"", "", "\u{4f60}", "", "", "", "\u{10fffd}", "", "é"}, texts)
+  end)
+end)
+
+
+it("a part that lacks what it needs is refused", function()
+  local function why(part)
+    part.model = part.model or bpe({"?", "a"}, {})
+    local tok, text = made(part)
+    assert.is_nil(tok)
+    return text
+  end
+  assert.matches("a text as 'content'", why{decoder = {type = "Replace", pattern = {String = "a"}}})
+  for _, name in ipairs{"RobertaProcessing", "BertProcessing"} do
+    assert.matches("the post%-processor: a token expected, got the id 9",
+                   why{post_processor = {type = name, cls = {"?", 0}, sep = {"x", 9}}})
+  end
+end)
+
+
+it("a range of a pattern ends with the last ASCII character, or goes on behind it", function()
+  for pattern, wanted in pairs{["[~-\x7f]"] = "a|\x7f|aé", ["[~-é]"] = "a|\x7f|a|é"} do
+    local model = bpe({"?", "a", "é", "\x7f", "a\x7f", "aé"}, {{"a", "\x7f"}, {"a", "é"}})
+    local tok = assert(made{model = model, pre_tokenizer = {
+      type = "Split", pattern = {Regex = pattern}, behavior = "Isolated", invert = false,
+    }})
+    assert.equal(wanted, pieces(tok, "a\x7faé"))
+  end
+end)
+
+
+it("a tokenizer that is dropped leaves no memory behind", function()
+  local function used()
+    collectgarbage()
+    collectgarbage()
+    return heed.memory().other
+  end
+  local function encode()
+    local tok = assert(made{model = bpe({"?", "a"}, {})})
+    assert.equal(100000, #tok:encode(("a"):rep(100000)))
+  end
+  encode()                       -- after the first one, what is kept for later calls is there
+  local before = used()
+  encode()
+  assert.equal(before, used())
+end)
