@@ -7,7 +7,8 @@ local json = require "heed.files.json"
 
 local NAMES <const> = {
   "bpe_gpt2", "bpe_llama2", "bpe_llama3", "cl100k", "clip", "gemma", "modernbert", "o200k", "phi3",
-  "qwen2", "smollm2", "unigram", "unigram_charsmap", "xlm_roberta", "xlm_roberta_split",
+  "qwen2", "smollm2", "unigram", "unigram_charsmap", "wordpiece_cased", "wordpiece_uncased",
+  "xlm_roberta", "xlm_roberta_split",
 }
 
 -- Tokens of bytes; true: and the normalizer is NFC.

@@ -82,11 +82,17 @@ static bool is_in (const heed_tokenizer *t, uint32_t point, uint32_t categories)
 }
 
 
+/* Joiners of width zero belong to words. */
+static bool is_word (const heed_tokenizer *t, uint32_t point) {
+  return is_in(t, point, unicode_word()) || point == 0x200c || point == 0x200d;
+}
+
+
 /* Is the text of a token at p no part of a longer word? */
 static bool is_alone (const heed_tokenizer *t, bytes start, bytes p, bytes q, bytes end) {
-  uint32_t point, word = unicode_word();
-  if (p > start && utf8_before(start, p, &point) > 0 && is_in(t, point, word)) return false;
-  return q >= end || utf8_get(q, end, &point) == 0 || !is_in(t, point, word);
+  uint32_t point;
+  if (p > start && utf8_before(start, p, &point) > 0 && is_word(t, point)) return false;
+  return q >= end || utf8_get(q, end, &point) == 0 || !is_word(t, point);
 }
 
 

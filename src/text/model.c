@@ -9,13 +9,22 @@
 #include "text/tokenizer.h"
 
 
-bool model_read (heed_tokenizer *t, const json *j, const json_value *model) {
+/* Older files name no type; an option that no other model has tells it. */
+static bool is_model (const json *j, const json_value *model, const char *name,
+                      const char *option) {
   const json_value *type = json_get(j, model, "type");
+  return type != NULL ? json_is(j, type, name) : json_get(j, model, option) != NULL;
+}
+
+
+bool model_read (heed_tokenizer *t, const json *j, const json_value *model) {
   t->cache = keep(&t->memory, CACHE_SLOTS * sizeof *t->cache);
   if (t->cache == NULL) return false;
-  if (json_is(j, type, "BPE")) return bpe_read(t, j, model);
-  if (json_is(j, type, "Unigram")) return unigram_read(t, j, model);
-  return refuse_part(t, j, "the model", type);
+  if (is_model(j, model, "BPE", "merges")) return bpe_read(t, j, model);
+  if (is_model(j, model, "Unigram", "unk_id")) return unigram_read(t, j, model);
+  if (is_model(j, model, "WordPiece", "max_input_chars_per_word"))
+    return wordpiece_read(t, j, model);
+  return refuse_part(t, j, "the model", json_get(j, model, "type"));
 }
 
 

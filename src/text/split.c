@@ -9,7 +9,10 @@
 
 static const char GPT2[] =
   "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
-static const char PUNCTUATION[] = "[!-/:-@\\[-`{-~\\p{P}]";
+#define PUNCTUATION_CLASS "!-/:-@\\[-`{-~\\p{P}"
+static const char PUNCTUATION[] = "[" PUNCTUATION_CLASS "]";
+static const char WORDS[] = "[\\w\\u200c\\u200d]+|[^\\w\\s\\u200c\\u200d]+";
+static const char BERT[] = "[^\\s" PUNCTUATION_CLASS "]+|[" PUNCTUATION_CLASS "]";
 
 
 /*
@@ -111,7 +114,8 @@ bool split_read (heed_tokenizer *t, const json *j, const json_value *v) {
   if (json_is(j, type, "Sequence")) return read_sequence(t, j, v);
   if (json_is(j, type, "Split")) return read_split(t, j, v);
   if (json_is(j, type, "ByteLevel")) return read_byte_level(t, j, v);
-  if (json_is(j, type, "Whitespace")) return add_plain(t, "\\w+|[^\\w\\s]+", REMOVED, true);
+  if (json_is(j, type, "BertPreTokenizer")) return add_plain(t, BERT, REMOVED, true);
+  if (json_is(j, type, "Whitespace")) return add_plain(t, WORDS, REMOVED, true);
   if (json_is(j, type, "WhitespaceSplit")) return add_plain(t, "\\s", REMOVED, false);
   if (json_is(j, type, "Metaspace"))
     return metaspace_read(t, j, v) && add_splitter(t, (splitter){.pattern = NULL});

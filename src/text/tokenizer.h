@@ -38,7 +38,11 @@ typedef struct unigram {
 } unigram;
 
 /* Ids by bytes, without a copy of them: 'slots' is a power of two, at least twice what it holds. */
-typedef struct id_table { uint32_t *slot, slots; bool raw; } id_table;
+typedef struct id_table {
+  uint32_t *slot, slots;
+  bool raw;                        /* by the bytes that tokens stand for, else by their names */
+  uint32_t skip;                   /* bytes that are left out in front */
+} id_table;
 
 typedef struct merge { uint64_t pair; uint32_t rank, id; } merge;    /* pair: NO_PAIR if empty */
 #define NO_PAIR UINT64_MAX
@@ -153,6 +157,9 @@ struct heed_tokenizer {
   span prefix, suffix;             /* of characters in a word, of its last one */
   bool whole_words;                /* ignore_merges */
   unigram unigram;
+  id_table continuing;             /* of WordPiece: tokens with the prefix, without it */
+  uint32_t longest;                /* its longest token */
+  int64_t word_most;               /* characters of a word; longer ones are unknown */
   LIST(normalizer) normalizers;
   added_set added[2];              /* looked for first, and in what is left */
   splitter splitters[MOST_SPLITTERS];   /* without a pattern: 'metaspace' */
@@ -188,6 +195,8 @@ int byte_of (uint32_t point);
 bool name_bytes (span name, char *to, uint32_t *n);
 bool vocabulary_read (heed_tokenizer *t, const json *j, const json_value *model,
                       const json_value *added);
+/* The model's tokens that begin with the prefix. */
+bool continuing_read (heed_tokenizer *t);
 
 /* bpe.c */
 bool bpe_read (heed_tokenizer *t, const json *j, const json_value *model);
@@ -197,6 +206,10 @@ bool bpe_cut (heed_tokenizer *t, const char *word, size_t n);
 bool unigram_read (heed_tokenizer *t, const json *j, const json_value *model);
 bool unigram_cut (heed_tokenizer *t, const char *word, size_t n);
 void unigram_free (heed_tokenizer *t);
+
+/* wordpiece.c */
+bool wordpiece_read (heed_tokenizer *t, const json *j, const json_value *model);
+bool wordpiece_cut (heed_tokenizer *t, const char *word, size_t n);
 
 /* model.c */
 bool model_read (heed_tokenizer *t, const json *j, const json_value *model);

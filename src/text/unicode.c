@@ -13,12 +13,12 @@ enum {
   LOWER = sizeof lower_runs / sizeof *lower_runs / 4
 };
 
-/* The categories, and control characters that are blanks. */
+/* The categories, control characters that are blanks, and symbols that are letters. */
 typedef enum category {
 #define X(name) category_##name,
   CATEGORIES
 #undef X
-  category_blank
+  category_blank, category_enclosed
 } category;
 
 #define BIT(name) (1u << category_##name)
@@ -81,7 +81,8 @@ uint32_t unicode_named (const char *name, size_t n) {
   uint32_t set = 0;
   for (size_t i = 0; (n == 1 || n == 2) && i < sizeof names / sizeof *names; i++)
     if (memcmp(names[i], name, n) == 0) set |= 1u << i;
-  return set & BIT(Cc) ? set | BIT(blank) : set;
+  if (set & BIT(Cc)) set |= BIT(blank);
+  return set & BIT(So) ? set | BIT(enclosed) : set;
 }
 
 
@@ -89,6 +90,7 @@ uint32_t unicode_blanks (void) { return BIT(blank) | BIT(Zs) | BIT(Zl) | BIT(Zp)
 
 
 uint32_t unicode_word (void) {
-  return unicode_named("L", 1) | unicode_named("M", 1) | BIT(Nd) | BIT(Pc);
+  return unicode_named("L", 1) | unicode_named("M", 1) | BIT(Nd) | BIT(Nl) | BIT(Pc) |
+         BIT(enclosed);
 }
 

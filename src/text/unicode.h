@@ -37,7 +37,7 @@ uint32_t unicode_lower (uint32_t point);         /* of one character */
 /* Sets of categories: bit i for number i. */
 uint32_t unicode_named (const char *name, size_t n);     /* "L", "Lu" ...; 0: there is none */
 uint32_t unicode_blanks (void);                  /* White_Space */
-uint32_t unicode_word (void);                    /* letters, marks, digits, connectors */
+uint32_t unicode_word (void);                    /* \w: letters, marks, digits, ... */
 
 static inline bool unicode_in (const unicode *u, uint32_t point, uint32_t set) {
   return set >> unicode_category(u, point) & 1;

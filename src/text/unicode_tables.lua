@@ -14,6 +14,11 @@ for i, name in ipairs(NAMES) do code[name] = i - 1 end
 -- The control characters that are blanks have a number of their own, behind the categories.
 local BLANKS <const> = {[9] = true, [10] = true, [11] = true, [12] = true, [13] = true,
                         [0x85] = true}
+-- Letters in circles and squares, which are symbols and parts of words, have the last one.
+local function is_enclosed(point)
+  return point >= 0x24b6 and point <= 0x24e9 or point >= 0x1f130 and point <= 0x1f149 or
+         point >= 0x1f150 and point <= 0x1f169 or point >= 0x1f170 and point <= 0x1f189
+end
 
 local folder <const> = assert(arg[1], "the folder of UnicodeData.txt expected")
 
@@ -53,7 +58,8 @@ local function category_ranges()
     last, category = to, number
   end
   for _, row in ipairs(rows) do
-    local number = BLANKS[row.point] and #NAMES or code[row.category]
+    local number = BLANKS[row.point] and #NAMES or is_enclosed(row.point) and #NAMES + 1 or
+                   code[row.category]
     if row.name:find(", First>$") then first = row.point
     else
       add(first or row.point, row.point, number)

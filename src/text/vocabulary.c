@@ -23,7 +23,8 @@ uint64_t bytes_hash (const char *p, size_t n) {
 
 
 static span key_of (const heed_tokenizer *t, const id_table *table, uint32_t id) {
-  return table->raw ? t->tokens[id].raw : t->tokens[id].name;
+  span key = table->raw ? t->tokens[id].raw : t->tokens[id].name;
+  return (span){key.at + table->skip, key.n - table->skip};
 }
 
 
@@ -180,6 +181,20 @@ bool vocabulary_read (heed_tokenizer *t, const json *j, const json_value *model,
     if (t->tokens[id].name.at == NULL) continue;
     table_add(t, &t->by_name, id);
     if (t->tokens[id].own) table_add(t, &t->by_raw, id);
+  }
+  return true;
+}
+
+
+bool continuing_read (heed_tokenizer *t) {
+  span prefix = t->prefix;
+  if (!table_open(t, &t->continuing, true, t->count)) return false;
+  t->continuing.skip = prefix.n;
+  for (uint32_t id = 0; id < t->count; id++) {
+    const token *k = &t->tokens[id];
+    bool continues = k->own && k->raw.n >= prefix.n &&
+                     memcmp(k->raw.at, prefix.at, prefix.n) == 0;
+    if (continues) table_add(t, &t->continuing, id);
   }
   return true;
 }
