@@ -18,12 +18,12 @@ return {
     {"add_bands", registers = 32},
     {"attend_back_diagonals", "double", registers = 128},
     {"attend_back_diagonals", registers = 136},
-    {"attend_back_keys", "double", registers = 160, spill = 8},
-    {"attend_back_keys", registers = 208, spill = 16},
-    {"attend_back_rows", "double", registers = 136, spill = 8},
-    {"attend_back_rows", registers = 136, spill = 8},
-    {"prepare_rows", "double", registers = 40},
-    {"prepare_rows", registers = 40},
+    {"attend_back_keys", "double", registers = 160},
+    {"attend_back_keys", registers = 208, spill = 12},
+    {"attend_back_rows", "double", registers = 136},
+    {"attend_back_rows", registers = 136},
+    {"prepare_rows", "double", registers = 80},
+    {"prepare_rows", registers = 80},
   },
   ["attention/fast_bfloat16"] = {
     {"attend_tiles", registers = 255, spill = 8},        -- of 256 numbers, rich

@@ -36,7 +36,8 @@ typedef struct attend {
   head_operand y, lse, weights;         /* forward: out */
   head_operand g, g_lse;                /* backward: in */
   head_operand dq, dk, dv, dbias, drelative;           /* backward: out */
-  void *rows;                      /* backward: (2, B, H, T), see prepare_rows */
+  void *rows;                      /* backward: (2, B, H, prepared), see prepare_rows */
+  int64_t prepared;                /* backward: T, as far as there are whole tiles of queries */
   void *bands;                     /* backward: sums along diagonals, see add_bands */
 } attend;
 

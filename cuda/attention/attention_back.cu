@@ -12,6 +12,7 @@
 #include "cuda/attention/attention_bands.h"
 
 #define ROWS_THREADS 128           /* of prepare_rows: one for each query */
+#define ROWS_COLUMNS 16            /* that it reads at a time: as many halves are a sector */
 
 
 /*
@@ -20,30 +21,58 @@
 ** ===================================================================
 */
 
+/* What a warp reads of its 32 queries: so, neighbours are read by neighbours. */
+template <class T> struct read_columns { T g[32][ROWS_COLUMNS + 1], y[32][ROWS_COLUMNS + 1]; };
+
+/* Columns from 'from' on, 0 where none are; x is the first of the queries. */
+template <class S, class T>
+INLINE void read_operand (T (*to)[ROWS_COLUMNS + 1], const attend &a, const head_operand &o,
+                          const tile &x, int64_t from) {
+  const int column = lane_of() % ROWS_COLUMNS, first = lane_of() / ROWS_COLUMNS;
+  const int64_t at = row_at(o, x, x.i) + (from + column) * o.stride[3];
+  const int rows = from + column < a.Dv ? at_most(a.T - x.i, 32) : 0;
+#pragma unroll
+  for (int r = first; r < 32; r += 32 / ROWS_COLUMNS)
+    to[r][column] = r < rows ? (T)wide(((const S *)o.data)[at + r * o.stride[2]]) : (T)0;
+}
+
+
 /*
-** Where nothing is attended to, lse becomes +inf, as weights are 2^-inf then. Delta is summed in
-** the order of dp, so that the two are equal where a query attends to one key only.
+** Of query x.i + lane. It is summed in the order of dp, so that the two are equal where a query
+** attends to one key only.
 */
-template <class S, class T> INLINE T delta_of (const attend &a, const tile &x) {
-  const S *g = (const S *)a.g.data + row_at(a.g, x, x.i);
-  const S *y = (const S *)a.y.data + row_at(a.y, x, x.i);
+template <class S, class T>
+INLINE T delta_of (const attend &a, const tile &x, read_columns<T> &read) {
+  const int l = lane_of();
   T sum = 0;
-  for (int64_t d = 0; d < a.Dv; d++)
-    sum = multiply_add((T)wide(g[d * a.g.stride[3]]), (T)wide(y[d * a.y.stride[3]]), sum);
-  if (a.g_lse.data != NULL) sum -= ((const T *)a.g_lse.data)[row_at(a.g_lse, x, x.i)];
+  for (int64_t from = 0; from < a.Dv; from += ROWS_COLUMNS) {
+    __syncwarp();
+    read_operand<S>(read.g, a, a.g, x, from);
+    read_operand<S>(read.y, a, a.y, x, from);
+    __syncwarp();
+#pragma unroll
+    for (int c = 0; c < ROWS_COLUMNS; c++) sum = multiply_add(read.g[l][c], read.y[l][c], sum);
+  }
   return sum;
 }
 
 
+/* Where nothing is attended to, lse becomes +inf, as weights are 2^-inf then. */
 template <class S> KERNEL prepare_rows (__grid_constant__ const attend a) {
   typedef COMPUTED(S) T;
-  const int64_t rows = prepared_rows(a), n = a.B * a.H * rows;
+  __shared__ read_columns<T> read[ROWS_THREADS / 32];
+  const int64_t rows = a.prepared, n = a.B * a.H * rows;
   for (int64_t r = first_index(); r < n; r += index_step()) {
-    const tile x = tile_of(r / rows / a.H, r / rows % a.H, r % rows, 0);
-    const bool inside = x.i < a.T;
-    const T lse = inside ? ((const T *)a.lse.data)[row_at(a.lse, x, x.i)] * (T)LOG2E : (T)INFINITY;
+    const tile x = tile_of(r / rows / a.H, r / rows % a.H, r % rows - lane_of(), 0);
+    const T sum = delta_of<S>(a, x, read[threadIdx.x / 32]);
+    const int64_t row = x.i + lane_of();
+    T lse = (T)INFINITY, from_lse = 0;
+    if (row < a.T) {
+      lse = ((const T *)a.lse.data)[row_at(a.lse, x, row)] * (T)LOG2E;
+      if (a.g_lse.data != NULL) from_lse = ((const T *)a.g_lse.data)[row_at(a.g_lse, x, row)];
+    }
     lse_of_rows<T>(a)[r] = lse == -(T)INFINITY ? (T)INFINITY : lse;
-    delta_of_rows<T>(a)[r] = inside ? delta_of<S, T>(a, x) : (T)0;
+    delta_of_rows<T>(a)[r] = sum - from_lse;
   }
 }
 
@@ -70,8 +99,7 @@ INLINE void weigh_line (T *of_p, T *of_dp, const T *relative, const attend &a, c
   const int row = x.i + tile_y() * FEW(T) + i, key = x.j + tile_x() * FEW(T);
   const bool inside = row < a.T;
   const int64_t at = prepared_row(a, x, row);
-  const T lse = inside ? lse_of_rows<T>(a)[at] : (T)INFINITY;
-  const T delta = inside ? delta_of_rows<T>(a)[at] : (T)0;
+  const T lse = lse_of_rows<T>(a)[at], delta = delta_of_rows<T>(a)[at];
   few<T> p = own_line(of_p, i), ds = own_line(of_dp, i), factor;
   if (a.drop != 0) factor = dropout_factors<T>(a, x, row, key);
   UNROLL(T, j) {
@@ -206,9 +234,8 @@ attend_back_keys (__grid_constant__ const attend a) {
   SHARED(T, p);
   T *ds = p + TILE_SIZE(T), *buffer = ds + TILE_SIZE(T);
   const int64_t from = (int64_t)blockIdx.y * COLUMNS(T, WIDE), heads = a.H / a.shared;
-  const int64_t head = blockIdx.x / a.tiles, hk = head % heads;
-  const int64_t j = blockIdx.x % a.tiles * SIDE(T);
-  tile x = tile_of(head / heads, hk * a.shared, 0, j);
+  const int64_t head = blockIdx.x / a.tiles;
+  tile x = tile_of(head / heads, head % heads * a.shared, 0, blockIdx.x % a.tiles * SIDE(T));
   gradients<T, WIDE> sum;
   unsigned may;
 #pragma unroll
@@ -216,7 +243,7 @@ attend_back_keys (__grid_constant__ const attend a) {
     clear_part(sum.dk[c]);
     clear_part(sum.dv[c]);
   }
-  for (; x.h < (hk + 1) * a.shared; x.h++) {
+  for (int n = 0; n < (int)a.shared; n++, x.h++) {
     x.i = 0;
     tile_line<1, 0> queries(x);
     while (more_tiles<T>(queries, a.mask, x)) {
@@ -225,13 +252,12 @@ attend_back_keys (__grid_constant__ const attend a) {
       add_queries<S>(sum, p, ds, buffer, a, x, from);
     }
   }
+  x.h = (int)(x.h / a.shared) - 1;             /* of k and v */
 #pragma unroll
   for (int c = 0; c < WIDE; c++) {
     const int64_t first = from + c * SIDE(T);
-    store_result<S>(a.dk, head_at(a.dk, x.b, hk) + j * a.dk.stride[2], a.S - j, first, a.D,
-                    sum.dk[c], (T)a.scale);
-    store_result<S>(a.dv, head_at(a.dv, x.b, hk) + j * a.dv.stride[2], a.S - j, first, a.Dv,
-                    sum.dv[c], (T)1);
+    store_result<S>(a.dk, row_at(a.dk, x, x.j), a.S - x.j, first, a.D, sum.dk[c], (T)a.scale);
+    store_result<S>(a.dv, row_at(a.dv, x, x.j), a.S - x.j, first, a.Dv, sum.dv[c], (T)1);
   }
 }
 
@@ -310,7 +336,8 @@ static const attention_way ways[] = {
 
 
 template <class S> static const char *prepare (cuda *self, attend *a) {
-  const int64_t n = a->B * a->H * prepared_rows(*a);
+  a->prepared = (a->T + PREPARED - 1) / PREPARED * PREPARED;
+  const int64_t n = a->B * a->H * a->prepared;
   a->rows = cuda_scratch(self, (size_t)(2 * n) * sizeof(COMPUTED(S)));
   if (a->rows == NULL) return cuda_no_memory;
   return launch(self, cuda_blocks(self, n, ROWS_THREADS), dim3(ROWS_THREADS), 0, prepare_rows<S>,

@@ -10,17 +10,13 @@
 
 #define PREPARED 64                /* rows of a head come in so many, past the last with p = 0 */
 
-HOST_TOO int64_t prepared_rows (const attend &a) {
-  return (a.T + PREPARED - 1) / PREPARED * PREPARED;
-}
-
 INLINE int64_t prepared_row (const attend &a, const tile &x, int64_t i) {
-  return (x.b * a.H + x.h) * prepared_rows(a) + i;
+  return (x.b * a.H + x.h) * a.prepared + i;
 }
 
 template <class T> INLINE T *lse_of_rows (const attend &a) { return (T *)a.rows; }
 template <class T> INLINE T *delta_of_rows (const attend &a) {
-  return (T *)a.rows + a.B * a.H * prepared_rows(a);
+  return (T *)a.rows + a.B * a.H * a.prepared;
 }
 
 #endif
