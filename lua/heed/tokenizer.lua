@@ -12,6 +12,7 @@ local heed = require "heed"
 local options = require "heed.internal.options"
 local refuse = require "heed.internal.refuse"
 local sentencepiece = require "heed.files.sentencepiece"
+local vocabularies = require "heed.files.vocabularies"
 local whole = require "heed.files.whole"
 
 local fail, kind = heed.fail, options.kind
@@ -58,10 +59,33 @@ end
 local function parse_model(bytes) return parse(sentencepiece.to_json(bytes)) end
 
 
--- The tokenizer of a folder: of tokenizer.json, or else of the first of SentencePiece's names.
+local function parse_pieces(text, config) return parse(vocabularies.pieces(text, config)) end
+
+
+local function parse_bytes(text, merges, config)
+  return parse(vocabularies.bytes(text, merges, config))
+end
+
+
+-- The tokenizer of BERT's or GPT-2's files, or nothing where they are not there.
+local function load_vocabulary(who, folder)
+  local config = core.read_file(folder .. "/tokenizer_config.json") or nil
+  local merges = core.read_file(folder .. "/merges.txt")
+  if merges and core.read_file(folder .. "/vocab.json") then
+    return whole.read(who, folder .. "/vocab.json", parse_bytes, merges, config)
+  elseif core.read_file(folder .. "/vocab.txt") then
+    return whole.read(who, folder .. "/vocab.txt", parse_pieces, config)
+  end
+end
+
+
+-- The tokenizer of a folder: of tokenizer.json, or else of a vocabulary, or else of the first of
+-- SentencePiece's names.
 local function load_folder(who, folder)
   local tok, why = whole.read(who, folder .. FILE, parse)
   if tok or core.read_file(folder .. FILE) then return tok, why end
+  local older, message = load_vocabulary(who, folder)
+  if older or message then return older, message end
   for _, name in ipairs(MODELS) do
     local path = folder .. "/" .. name
     if core.read_file(path) then return whole.read(who, path, parse_model) end
@@ -70,8 +94,8 @@ local function load_folder(who, folder)
 end
 
 
----Reads a tokenizer: the tokenizer.json of a folder, or such a file; where there is none,
----SentencePiece's .model.
+---Reads a tokenizer: the tokenizer.json of a folder, or such a file; where there is none, BERT's
+---vocab.txt, GPT-2's vocab.json with merges.txt, or SentencePiece's .model.
 ---@param path string
 ---@return heed.Tokenizer? tokenizer
 ---@return string? message
