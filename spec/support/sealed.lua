@@ -11,7 +11,7 @@ sealed.here = type(require "heed") == "userdata"
 local MODULES <const> = {
   "heed.attention.rope_scaling", "heed.core", "heed.internal.classes", "heed.internal.options",
   "heed.internal.reference", "heed.internal.rule", "heed.internal.synonyms",
-  "heed.internal.torch_names", "heed.plot.gnuplot",
+  "heed.internal.torch_names", "heed.plot.gnuplot", "heed.train.validation",
 }
 
 -- Modules that need none of those: specs read their own data by copies of them.
@@ -33,7 +33,8 @@ local FILES <const> = {
   ["spec/ledger_spec.lua"] = PROCESSES, ["spec/prompt_spec.lua"] = PROCESSES,
   ["spec/house_spec.lua"] = "sources are read",
   ["spec/lean_spec.lua"] = "a hook is set, which takes debug",
-  ["spec/optimizers_spec.lua"] = CORE, ["spec/stubs_spec.lua"] = CORE,
+  ["spec/optimizers_spec.lua"] = CORE, ["spec/progress_spec.lua"] = INNER,
+  ["spec/stubs_spec.lua"] = CORE,
   ["spec/suite_spec.lua"] = PROCESSES, ["spec/toolkit_spec.lua"] = PROCESSES,
 }
 
