@@ -128,6 +128,28 @@ describe("rope", function()
     assert.is_false(close(product(3, 1), product(4, 1), 0, 1e-3))
   end)
 
+  it("warns once where an offset leads beyond the length that it was told", function()
+    local told, usual = {}, rawget(_G, "warn")
+    rawset(_G, "warn", function(text) told[#told + 1] = text end)
+    local x = heed.ones(1, 4, 8)
+    local scaling = {rope_type = "linear", factor = 2}
+    rope(x, {offset = 996, max_position_embeddings = 1000})
+    assert.same({}, told)
+    for offset = 997, 999 do rope(x, {offset = offset, max_position_embeddings = 1000}) end
+    assert.equal(1, #told)
+    assert.matches("position 1000 is beyond max_position_embeddings, 1000", told[1])
+    rope(x, {offset = 2000, scaling = scaling, max_position_embeddings = 2001})
+    assert.equal(2, #told)
+    rope(x, {offset = 2000, scaling = {rope_type = "dynamic", factor = 2},
+             max_position_embeddings = 16})
+    rope(x, {offset = 2000})
+    rope(x, {positions = heed.arange(4) + 2000, max_position_embeddings = 16})
+    assert.equal(2, #told)
+    rawset(_G, "warn", nil)
+    rope(x, {offset = 17, max_position_embeddings = 17})
+    rawset(_G, "warn", usual)
+  end)
+
   it("turns the first columns alone, with a fraction", function()
     local x = heed.randn(2, 5, 12)
     local y = rope(x, {fraction = 0.5})

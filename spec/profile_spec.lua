@@ -311,6 +311,20 @@ describe("heed.profile", function()
     assert.equal(0, heed.profile(none).bytes)
   end)
 
+  it("has a picture of the longest", function()
+    local p = heed.profile(nn.Sequential{nn.Linear(2, 2)}, heed.ones(2))
+    local text = tostring(p:plot())
+    assert.is_truthy(text:find("Lua", 1, true) and text:find("linear", 1, true))
+    text = tostring(p:plot("layers"))
+    assert.is_truthy(text:find("Sequential", 1, true) and text:find("ms", 1, true))
+    assert.is_nil(text:find("Lua", 1, true))
+    assert.matches("plot: 'operations' or 'layers' expected, got the string 'x'",
+                   message_of(p.plot, p, "x"))
+    local none = heed.profile(function() end)
+    assert.matches("plot: there are no layers", message_of(none.plot, none, "layers"))
+    assert.matches("write p:plot", message_of(p.plot))
+  end)
+
   it("prints tables", function()
     local text = tostring(heed.profile(Model(), heed.ones(2, 4)))
     for _, line in ipairs{"operation +calls +time +share +bytes +peak", "\nlinear  +3 ",

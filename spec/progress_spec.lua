@@ -69,6 +69,23 @@ describe("lines of progress", function()
     assert.matches("  1000000000 steps/s$", lines[1])
   end)
 
+  it("say how many rows or ids are taken in a second", function()
+    local function line_of(...)
+      local lines = {}
+      seconds = 0
+      local progress = Progress.new(0, 1, function() return {0.5} end,
+                                    function(line) lines[1] = line end)
+      for _, x in ipairs{...} do progress:take(x) end
+      seconds = 2
+      progress:report(1, 3)
+      return lines[1]
+    end
+    local ids = heed.ones(4, 5, {dtype = "int64"})
+    assert.matches("  0.5 steps/s  20 tokens/s$", line_of(ids, ids))
+    assert.matches("  0.5 steps/s  4.0 samples/s$", line_of(heed.ones(4, 5), heed.ones(4)))
+    assert.matches("  0.5 steps/s$", line_of({1, 2}, heed.tensor(1.5)))
+  end)
+
   it("come each thousand steps where no end is known", function()
     local lines = run{first = 0, last = 2100, pace = 64}
     assert.same({"step 1000  loss 500.5000  lr 0.5 0.0001  64 steps/s",

@@ -133,7 +133,8 @@ describe("training", function()
     local lines = {}
     heed.train(options{print = function(line) lines[#lines + 1] = line end})
     assert.equal(10, #lines)
-    assert.matches("^step 2/20  loss %d+%.%d%d%d%d  .* steps/s  %d+:%d%d left$", lines[1])
+    assert.matches("^step 2/20  loss %d+%.%d%d%d%d  .* steps/s  %d+ tokens/s  %d+:%d%d left$",
+                   lines[1])
     assert.matches("^step 20/20  loss", lines[10])
   end)
 

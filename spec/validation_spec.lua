@@ -334,7 +334,7 @@ describe("the progress bar", function()
     local lines, _, bars = screen(text), text:gsub("is done\n\r%[", "")
     assert.equal(20, bars)                     -- it stands again behind each step
     for step = 1, 20 do assert.equal(("step %d is done"):format(step), lines[step]) end
-    assert.matches("^%[#+%]  step 20/20  loss %S+  lr 0.1  %S+ steps/s$", lines[21])
+    assert.matches("^%[#+%]  step 20/20  loss %S+  lr 0.1  %S+ steps/s  %S+ samples/s$", lines[21])
     assert.same({"", 22}, {lines[22], #lines})
   end)
 end)

@@ -2148,7 +2148,8 @@ function heed.checkpoint(f, ...) end
 ---> heed.gradcheck(heed.tanh, heed.tensor{0.1, 0.7}, {order = 0}) raises "order"
 ---@param f function of the tensors in xs
 ---@param xs heed.Tensor|heed.Tensor[] copied as float64
----@param options? {eps: number, atol: number, rtol: number} 1e-6, 1e-5, 1e-3 unless given; order
+---@param options? {eps: number, atol: number, rtol: number, order: integer} 1e-6, 1e-5, 1e-3 and 1
+---unless given
 ---@return boolean good
 ---@return string? message of the worst element, if not
 function heed.gradcheck(f, xs, options) end

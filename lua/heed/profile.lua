@@ -4,15 +4,20 @@
 --   print(p)
 
 local core = require "heed.core"
+local heed = require "heed"
 local options = require "heed.internal.options"
 local shown = require "heed.internal.shown"
 local watch = require "heed.nn.watch"
+
+local fail = heed.fail
 
 local profile = {}
 
 local HOST <const> = "Lua"               -- what runs between operations
 local ROWS <const> = 20                  -- that a printed table has at most
 local BAR <const> = 20                   -- characters of the longest bar
+local BARS <const> = 5                   -- of a picture, whose names are to fit
+local LISTS <const> = {operations = true, layers = true}
 
 ---@class heed.Profile.record
 ---@field name string of the operation, "… backward" for its gradient; or the path of the layer
@@ -198,8 +203,24 @@ function Profile:__tostring()
 end
 
 
+---The seconds of the longest records as bars, in milliseconds.
+---@param by? string "operations" or "layers"; without it the former
+---@return heed.Plot a picture: `print` draws it, its method `save` writes a file
+function Profile:plot(by)
+  local list = by == nil and self.operations or rawget(LISTS, by) and self[by]
+  if not list then
+    fail("plot: 'operations' or 'layers' expected, got %s", options.kind(by))
+  elseif #list == 0 then
+    fail("plot: there are no %s in this profile", by)
+  end
+  local names, times = {}, {}
+  for i = 1, math.min(#list, BARS) do names[i], times[i] = list[i].name, 1e3 * list[i].seconds end
+  return require("heed.plot").bars(times, {columns = names, min = 0, y = "ms"})
+end
+
+
 options.closed(Profile, "heed.Profile")
-options.guard(Profile, {}, {
+options.guard(Profile, {plot = 1}, {
   is = function(value) return type(value) == "table" and rawequal(getmetatable(value), Profile) end,
   what = "a profile", variable = "p",
 })

@@ -369,12 +369,22 @@ local function next_batch(o, x, ...)
 end
 
 
+-- The batch, of which the line of progress tells how many rows or ids there are in a second.
+local function noted(run, x, ...)
+  run.progress:take(x)
+  return x, ...
+end
+
+
 -- Adds the gradients of one batch to those of the step; returns its loss, or nil where the batches
 -- end.
 local function add_gradients(run, o, first)
   local loss
-  if o.autocast then loss = heed.autocast(o.autocast, loss_of, o, next_batch(o, o.batches()))
-  else loss = loss_of(o, next_batch(o, o.batches())) end
+  if o.autocast then
+    loss = heed.autocast(o.autocast, loss_of, o, noted(run, next_batch(o, o.batches())))
+  else
+    loss = loss_of(o, noted(run, next_batch(o, o.batches())))
+  end
   if loss == nil then return nil end
   if first then o.optimizer:zero_grad() end
   local part = o.accumulate > 1 and loss / o.accumulate or loss

@@ -19,7 +19,8 @@ local rope = {}
 ---@field interleaved? boolean pairs are columns 1 and 2, 3 and 4, as in GPT-J; else column i and
 ---i + D/2, as in Llama
 ---@field scaling? table `rope_scaling` or `rope_parameters` of a model's config.json
----@field max_position_embeddings? integer what stands beside it there
+---@field max_position_embeddings? integer what stands beside it there; an offset that leads beyond
+---it is told once by Lua's `warn`, which `lua -W` shows
 
 local ROPE = {
   base = options.any, fraction = options.any, interleaved = false,
@@ -77,6 +78,22 @@ local function rotate(x, cos, sin, interleaved)
 end
 
 
+local warned = {}                        -- rules and lengths
+
+-- Says once, by Lua's `warn`, that positions go beyond those that a model was made for.
+local function warn_beyond(rule, most, last)
+  most = most or rule.options.max_position_embeddings
+  if not most or last <= most or rule.way.grows then return end
+  local key = ("%s %d"):format(rule.key, most)
+  local warn = rawget(_G, "warn")
+  if warned[key] or not warn then return end
+  warned[key] = true
+  warn(("heed: position.rope: position %d is beyond max_position_embeddings, %d: a model is worse "
+        .. "there than within it; option scaling, or a cache with a window, keeps it within")
+       :format(last - 1, most))
+end
+
+
 local function check_features(who, x)
   if not is_tensor(x) or x:dim() < 2 or x:dim() > 4 then
     heed.fail("%s: a shape such as (B, H, T, D), (B, T, D) or (T, D) expected as x, got %s", who,
@@ -123,6 +140,7 @@ function rope.rope(x, given, ...)
   local n = rotated_columns(who, D, fraction)
   local rule = scaled.rule(who, n // 2, base, o.scaling, o.max_position_embeddings)
   if x:numel() == 0 then return x end
+  if not is_tensor(place) then warn_beyond(rule, o.max_position_embeddings, place + T) end
   local cos, sin = angles_for(x, place, T, rule)
   local y = rotate((n < D and x:narrow(-1, 1, n) or x):to(cos.dtype), cos, sin, o.interleaved)
   y = y:to(x.dtype)

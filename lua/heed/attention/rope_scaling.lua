@@ -50,7 +50,8 @@ end
 
 
 -- Each way to scale: its options (`options.any`: none unless given), which of them must be there,
--- whether its factor is that between the lengths unless given, and functions: `length`, what of the
+-- whether its factor is that between the lengths unless given, whether it is made for any length,
+-- and functions: `length`, what of the
 -- number of positions the frequencies depend on, if they do; `frequencies`; `attention_factor`.
 local ways = {}
 
@@ -65,6 +66,7 @@ end
 
 
 ways.dynamic = {
+  grows = true,
   options = {factor = any, max_position_embeddings = any},
   needs = {"factor", "max_position_embeddings"},
 }

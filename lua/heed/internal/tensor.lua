@@ -566,7 +566,8 @@ end
 ---Compares f's gradients with central differences, in float64.
 ---@param f function of the tensors in xs
 ---@param xs heed.Tensor|heed.Tensor[] copied as float64
----@param given? {eps: number, atol: number, rtol: number} 1e-6, 1e-5 and 1e-3 unless given; order
+---@param given? {eps: number, atol: number, rtol: number, order: integer} 1e-6, 1e-5, 1e-3 and 1
+---unless given
 ---@return boolean good, string? message of the first wrong element if not
 function heed.gradcheck(f, xs, given)
   options.callable("gradcheck", "f", f)

@@ -34,15 +34,22 @@ local function rates_text(rates)
 end
 
 
--- "step 1500/2000  loss 0.4312  validation 0.4501  lr 0.001  1234 steps/s  0:41 left"
+local function per_second(rate, unit)
+  return (rate < 10 and "%.1f %s/s" or "%.0f %s/s"):format(rate, unit)
+end
+
+
+-- "step 1500/2000  loss 0.4312  validation 0.4501  lr 0.001  12 steps/s  6144 tokens/s  0:41 left"
 local function text(self, step)
-  local rate = (step - self.first) / math.max(now() - self.began, 1e-9)
+  local seconds = math.max(now() - self.began, 1e-9)
+  local rate = (step - self.first) / seconds
   local parts = {
     "step " .. step .. (self.steps and "/" .. self.steps or ""),
     ("loss %.4f"):format(self.sum / self.n),
     ("lr %s"):format(rates_text(self.rates())),
-    (rate < 10 and "%.1f steps/s" or "%.0f steps/s"):format(rate),
+    per_second(rate, "steps"),
   }
+  if self.unit then parts[#parts + 1] = per_second(self.taken / seconds, self.unit) end
   if self.validated then table.insert(parts, 3, ("validation %.4f"):format(self.validated)) end
   if self.steps and step < self.steps then
     parts[#parts + 1] = clock_time((self.steps - step) / rate) .. " left"
@@ -94,7 +101,7 @@ function Progress.new(first, steps, rates, output)
   local terminal = output == nil and io ~= nil and heed.isatty()
   return setmetatable({
     first = first, steps = steps, rates = rates, validated = false, drawn = false,
-    began = now(), shown = 0, sum = 0, n = 0,
+    began = now(), shown = 0, sum = 0, n = 0, unit = false, taken = 0,
     silent = output == false, terminal = terminal, distance = line_distance(steps, output),
     write = type(output) == "function" and output or line,
   }, Progress)
@@ -105,6 +112,16 @@ end
 ---wait in the buffer of stdout, so that a step that prints nothing writes nothing.
 function Progress:begin_step()
   if self.drawn then io.stdout:write("\r\27[K") end
+end
+
+
+---Counts a batch: the ids of an int64 tensor (B, T) are tokens, the rows of another one samples.
+---@param x any what goes to the model
+function Progress:take(x)
+  if self.silent or not heed.is_tensor(x) or x:dim() == 0 then return end
+  local ids = x.dtype == "int64" and x:dim() == 2
+  self.unit = ids and "tokens" or "samples"
+  self.taken = self.taken + (ids and x:numel() or x:size(1))
 end
 
 
