@@ -202,12 +202,15 @@ static heed_tensor *target_matrix (const targets *o, heed_type type, heed_tensor
 }
 
 
-/* -sum t log p of each row, (R, 1). Where t is 0 an infinite log p counts nothing. */
+/*
+** -sum t log p of each row, (R, 1). Where t is 0 an infinite log p counts nothing; where nothing
+** counts the loss is 0, which no negation gives a sign.
+*/
 static heed_tensor *matrix_loss (heed_tensor *t, heed_tensor *log_p) {
   if (t == NULL || log_p == NULL) return NULL;
   heed_tensor *none = op2(HEED_eq, t, op_integer(t->cx, 0));
   heed_tensor *each = op2(HEED_mul, t, op3(HEED_where, none, op_integer(t->cx, 0), log_p));
-  return op1(HEED_neg, row_sum(each));
+  return op2(HEED_sub, op_integer(t->cx, 0), row_sum(each));
 }
 
 
