@@ -6,6 +6,8 @@ local heed = require "heed"
 local message_of = require "spec.support.message"
 local nn = heed.nn
 
+local if_fused = os.getenv "HEED_BUILD" == "basic" and pending or it   -- composed: not captured
+
 local function by_name(list)
   local found = {}
   for _, record in ipairs(list) do
@@ -227,7 +229,7 @@ describe("heed.profile", function()
     assert.equal(0, core.layer())
   end)
 
-  it("has the operations and layers of captured steps", function()
+  if_fused("has the operations and layers of captured steps", function()
     local model = Model()
     local opt = heed.optim.SGD(model:parameters())
     local step = heed.capture(function(x)
