@@ -426,9 +426,9 @@ describe("a directory is refused", function()
     local function why(keys, name) return refusal(name or "qwen2", nil, with(keys)) end
     assert.equal('config.json: the key "num_experts", 8, is not known in models of type "qwen2", '
                  .. "and may change what they compute", why{num_experts = 8})
-    assert.matches('"hidden_size": a whole number of at least 1 expected, got 0',
+    assert.matches('"hidden_size": a whole number from 1 to 16777216 expected, got 0',
                    why{hidden_size = 0})
-    assert.matches('"hidden_size" expected, a whole number of at least 1, got none',
+    assert.matches('"hidden_size" expected, a whole number from 1 to 16777216, got none',
                    why{hidden_size = json.null})
     assert.matches('"rms_norm_eps": a finite number above 0 expected, got "x"',
                    why{rms_norm_eps = "x"})
@@ -471,6 +471,14 @@ describe("a directory is refused", function()
     assert.matches('"rope_parameters": those of one kind of layers expected',
                    why{full_attention = {rope_type = "default"}})
     assert.matches("rope: a finite number above 0 expected as base", why{rope_theta = -1})
+  end)
+
+  it("with sizes that no memory has, or no numbers", function()
+    assert.matches("config.json: models.CausalModel: memory limit of .*, a tensor needs",
+                   refusal("qwen2", nil, with{vocab_size = 1 << 24, hidden_size = 1 << 24}))
+    assert.matches("rope: a finite number above 0 expected as original_max_position_embeddings",
+                   refusal("phi3_partial", nil, with{original_max_position_embeddings =
+                                                     json.array{1}}))
   end)
 
   it("whose tensors are missing, too many, or of other shapes, by their names", function()

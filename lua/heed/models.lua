@@ -46,7 +46,8 @@ local function build(family, c, tensors)
   local good, model, own_names = pcall(parameter.hollow, "models.load", family.build, c, tensors)
   if good then return model, own_names or family.names end
   local why = model
-  local message = type(why) == "string" and why:match("nn%.%u%w+: .*")
+  local message = type(why) == "string"
+                  and (why:match("nn%.%u%w+: .*") or why:match("models%.%u%w+: .*"))
   if not message then error(why, 0) end
   refuse.with("config.json: %s", message)
 end

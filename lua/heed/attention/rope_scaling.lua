@@ -293,7 +293,8 @@ end
 -- Fills in what follows from the length that the model has now, where the table leaves it out.
 local function complete(way, o)
   local most, original = o.max_position_embeddings, o.original_max_position_embeddings
-  if way.stretches and o.factor == nil and most and original then o.factor = most / original end
+  local known = type(most) == "number" and type(original) == "number"
+  if way.stretches and o.factor == nil and known then o.factor = most / original end
   if original == nil then o.original_max_position_embeddings = most end
 end
 

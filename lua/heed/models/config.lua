@@ -111,7 +111,7 @@ function Config:checked(name, otherwise, good, wanted)
 end
 
 
-local MOST <const> = 1 << 31
+local MOST <const> = 1 << 24          -- no size or number of ids in a model is beyond
 
 local function is_count(value)
   return math.type(value) == "integer" and value >= 1 and value <= MOST
@@ -121,7 +121,7 @@ end
 ---@param otherwise? integer where the file does not say it
 ---@return integer
 function Config:count(name, otherwise)
-  return self:checked(name, otherwise, is_count, "a whole number of at least 1")
+  return self:checked(name, otherwise, is_count, ("a whole number from 1 to %d"):format(MOST))
 end
 
 
