@@ -30,6 +30,13 @@ local function write_entries(entries, data)
   write(string.pack("<s8", entries) .. data)
 end
 
+-- Bytes of tensors.
+local function live()
+  collectgarbage()
+  collectgarbage()
+  return heed.memory().live
+end
+
 -- The file's length becomes 0.
 local function cut() write "" end
 
@@ -52,9 +59,7 @@ describe("mapped files", function()
   it("take no memory for their tensors", function()
     local n <const> = 1 << 20
     assert(heed.save(path, {a = heed.ones(n), b = heed.ones(n)}))
-    collectgarbage()
-    collectgarbage()
-    local before = heed.memory().live
+    local before = live()
     local tensors = assert(heed.load(path, {mapped = true}))
     assert.is_true(heed.memory().live - before < 4096)
     assert.equal(2 * n, (tensors.a:sum() + tensors.b:sum()):item())
@@ -121,6 +126,16 @@ describe("mapped files", function()
     local found, why = heed.load(path, {mapped = true})
     assert.is_nil(found)
     assert.matches(path .. ".*map: a file that is not empty expected", why)
+  end)
+
+  it("are the weights of a model that takes no memory for them", function()
+    local qwen <const> = "spec/golden/models/qwen2"
+    local before, bytes = live(), 0
+    local mapped = assert(heed.models.load(qwen, {mapped = true}))
+    for _, t in pairs(mapped:state()) do bytes = bytes + t:numel() * 2 end
+    assert.is_true(live() - before < bytes / 2)
+    local ids = heed.tensor{{5, 17, 3}}
+    assert.is_true(mapped(ids):equal(heed.models.load(qwen)(ids)))
   end)
 
   it("stop all calls when they become shorter, until they are collected", function()

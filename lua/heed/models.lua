@@ -27,6 +27,8 @@ local M = {}
 ---@class heed.models.load.options
 ---@field device? string where the model is; the default device unless given
 ---@field dtype? string of its floating point tensors; the file's unless given
+---@field mapped? boolean whether its tensors are views of the file, as `heed.load` has it; false
+---unless given
 
 local FLOATS <const> = {bfloat16 = true, float16 = true, float32 = true, float64 = true}
 
@@ -70,7 +72,7 @@ end
 local function load(path, o)
   local c, place = Config.read(path), placing(o)
   local family = families.of(c)
-  local tensors = weights.read(path, place)
+  local tensors = weights.read(path, place, o.mapped)
   local model, table_of_names = build(family, c, tensors)
   names.assign(model, table_of_names, tensors)
   model.sentences = sentences.read(path, model, place)
@@ -87,7 +89,9 @@ end
 function M.load(path, given, ...)
   options.no_more("models.load", 2, ...)
   whole.check_path("models.load", path)
-  local o = options.read("models.load", given, {device = options.any, dtype = options.any})
+  local o = options.read("models.load", given, {
+    device = options.any, dtype = options.any, mapped = false,
+  })
   if o.dtype ~= nil and not FLOATS[o.dtype] then
     fail("models.load: a floating point type expected as option dtype, got %s", kind(o.dtype))
   end

@@ -78,6 +78,21 @@ class("heed.models.load.options", function(o)
   local m = assert(require("heed.models").load("spec/golden/models/qwen2", o))
   return {m.words.weight.device, m.words.weight.dtype}
 end, {device = {is = "cpu", to = "none"}, dtype = {is = "bfloat16", to = "float32"}})
+
+local function live()
+  collectgarbage()
+  collectgarbage()
+  return heed.memory().live
+end
+
+-- Whether a model's weights, of 31 KB, count as memory.
+cases["heed.models.load.options.mapped"] = {function(value)
+  local before = live()
+  local o = {device = "cpu", mapped = value}
+  local m = require("heed.models").load("spec/golden/models/qwen2", o)
+  return live() - before < 30000, m ~= nil
+end, true, value = false}
+
 class("heed.models.embed.options", function(o)
   local m = assert(require("heed.models").load("spec/golden/models/electra"))
   local asked = 0

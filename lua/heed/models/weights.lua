@@ -3,6 +3,7 @@
 
 local core = require "heed.core"
 local json = require "heed.files.json"
+local raw = require "heed.files.raw"
 local refuse = require "heed.internal.refuse"
 local safetensors = require "heed.files.safetensors"
 
@@ -14,14 +15,21 @@ local SINGLE <const>, INDEX <const> = "model.safetensors", "model.safetensors.in
 local PICKLE <const> = "pytorch_model.bin"
 
 
+-- The tensors of a file, which is mapped, or read and compared with its checksum.
+local function read_tensors(file, path, place, mapped)
+  if mapped then raw.map(file, path) end
+  return safetensors.read(file, not mapped, place)
+end
+
+
 -- Reads one file of tensors; nil where there is none.
-local function read_file(path, place)
+local function read_file(path, place, mapped)
   local file <close>, why, missing = core.open_file(path)
   if not file then
     if missing then return nil end
     refuse.with("%s", why)
   end
-  local tensors, message = refuse.try(safetensors.read, file, true, place)
+  local tensors, message = refuse.try(read_tensors, file, path, place, mapped)
   return tensors or refuse.with("%s: %s", path, message)
 end
 
@@ -49,8 +57,8 @@ end
 
 
 -- Adds the tensors of one shard, which are those that the index says.
-local function add_shard(all, path, file, map, place)
-  local tensors = read_file(path .. "/" .. file, place)
+local function add_shard(all, path, file, map, place, mapped)
+  local tensors = read_file(path .. "/" .. file, place, mapped)
   if not tensors then
     refuse.with("%s/%s: the index names this file, and it is not there", path, file)
   end
@@ -66,10 +74,10 @@ local function add_shard(all, path, file, map, place)
 end
 
 
-local function read_shards(path, text, place)
+local function read_shards(path, text, place, mapped)
   local files, map = read_index(path .. "/" .. INDEX, text)
   local all = {}
-  for _, file in ipairs(files) do add_shard(all, path, file, map, place) end
+  for _, file in ipairs(files) do add_shard(all, path, file, map, place, mapped) end
   for name, file in next, map do
     if not all[name] then
       refuse.with("%s/%s: the tensor %s expected, as the index says", path, file, quoted(name))
@@ -92,12 +100,13 @@ end
 ---Reads all tensors of a directory.
 ---@param path string
 ---@param place fun(t: heed.Tensor): heed.Tensor what becomes of each tensor as it was read
+---@param mapped? boolean whether tensors are views of the files, as `heed.load` has it
 ---@return table<string, heed.Tensor>
-function weights.read(path, place)
-  local tensors = read_file(path .. "/" .. SINGLE, place)
+function weights.read(path, place, mapped)
+  local tensors = read_file(path .. "/" .. SINGLE, place, mapped)
   if tensors then return tensors end
   local text = core.read_file(path .. "/" .. INDEX)
-  return text and read_shards(path, text, place) or refuse_none(path)
+  return text and read_shards(path, text, place, mapped) or refuse_none(path)
 end
 
 
