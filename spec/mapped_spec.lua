@@ -5,7 +5,14 @@ local core = require "heed.core"
 local heed = require "heed"
 local nn = require "heed.nn"
 
-local path, copy
+local path, copy, device
+
+-- A tensor of another device is a copy.
+setup(function()
+  device = heed.default_device()
+  heed.default_device "cpu"
+end)
+teardown(function() heed.default_device(device) end)
 
 -- The names of temporary files, whose endings say nothing.
 before_each(function() path, copy = os.tmpname(), os.tmpname() end)
