@@ -7,7 +7,7 @@
 #   eval "$(make env)": where this shell's Lua finds the module
 #   make mutate FILES="lua/heed/optim src/op/optimize.c": faults that no spec finds
 #   make asan, fuzz, tsan, sweep, basic, bare, sealed, clang, emulated, emulated-asan, emulated-race,
-#   orders, nvcc, ledger, strict, neon, neon-run, lint, installed: parts of the check; make overflow,
+#   bytes, orders, nvcc, ledger, strict, neon, neon-run, lint, installed: parts of the check; make overflow,
 #   valgrind, differential (beside PyTorch): beyond it; cuda/check: all that needs a GPU
 
 # == CHANGE THE SETTINGS BELOW TO SUIT YOUR ENVIRONMENT =====================
@@ -152,14 +152,25 @@ endif
 cuda-all:; @$(MAKE) cuda ARCH="$(ARCH_ALL)" PTX="$(PTX_ALL)"
 nvcc:; @$(MAKE) cuda KIND=nvcc ARCH=90a
 
-# Registers, loops and so on of kernels, held against cuda/limits.lua; TABLE=file: all as a table.
+# Registers, loops and so on of kernels, held against cuda/limits.lua; TABLE=file: as tables.
 TABLE=
 CUOBJDUMP= $(or $(shell command -v cuobjdump),$(wildcard $(CUDA)/bin/cuobjdump),$(shell \
   .ci/cuobjdump build/cuobjdump))
+MEASURED= $(KERNELS:%=$1/%.kernels)
 ledger:
-	@$(MAKE) cuda KIND=nvcc ARCH="$(or $(strip $(ARCH)),90a)"
-	@CUOBJDUMP="$(CUOBJDUMP)" $(LUA) spec/ledger.lua $(TABLE:%=--table %) \
-	  $(KERNELS:%=build/nvcc/%.o)
+	@$(MAKE) kernels KIND=nvcc ARCH="$(or $(strip $(ARCH)),90a)" CUOBJDUMP="$(CUOBJDUMP)"
+	@$(LUA) spec/ledger.lua $(TABLE:%=--table %) $(call MEASURED,build/nvcc)
+# The same for all architectures that the limits are for, each in a folder of its own.
+ARCH_LEDGER= 80 86 89 90a $(call since,1208,100 120)
+ledger-all:
+	@for a in $(ARCH_LEDGER); do $(MAKE) kernels KIND=nvcc \
+	  B=build/nvcc-$$a ARCH=$$a CUOBJDUMP="$(CUOBJDUMP)" || exit; done
+	@$(LUA) spec/ledger.lua $(TABLE:%=--table %) \
+	  $(foreach a,$(ARCH_LEDGER),$(call MEASURED,build/nvcc-$a))
+kernels: cuda $(call MEASURED,$(B))
+$(B)/%.cu.kernels: $(B)/%.cu.o $(patsubst %,spec/%.lua,kernels support/sass support/tiles \
+  support/ledger)
+	@CUOBJDUMP="$(CUOBJDUMP)" $(LUA) spec/kernels.lua $< >$@ || { rm -f $@; exit 1; }
 
 # Other architectures than last time: all is compiled again.
 $(B)/cuda/architectures: anew
@@ -215,6 +226,9 @@ ORDERS= lowest highest 1
 KIB_lowest= 163
 KIB_highest= 227
 emulated-race:; @$(MAKE) gpu KIND=$@
+# What kernels of attention do to memory, beside the least.
+bytes:; @$(MAKE) counted KIND=emulated-race
+counted: all cuda; @$(HERE) $(LUA) spec/bytes.lua
 orders: $(ORDERS:%=order-%)
 order-%:; @HEED_EMULATED_ORDER=$* HEED_EMULATED_SHARED=$(KIB_$*) HEED_SOME=20 $(MAKE) gpu KIND=emulated-race LOGS=$(B)/log-$*
 
@@ -454,6 +468,7 @@ check:
 	@.ci/check check-gpu $(MAKE) gpu KIND=emulated-asan
 	@.ci/check check-race $(MAKE) emulated-race
 	@for o in $(ORDERS); do .ci/check check-order-$$o $(MAKE) order-$$o; done
+	@.ci/check check-bytes $(MAKE) bytes
 	@.ci/check check-gpu-asan $(MAKE) spec KIND=emulated-asan
 	@.ci/check check-emulated $(MAKE) spec KIND=emulated
 	@.ci/check check-installed $(MAKE) installed
@@ -491,6 +506,6 @@ differential: all
 .PHONY: all lib core modules objects install rock clean spec programs anew asan fuzz fuzzed basic \
   bare sealed clang valgrind overflow sweep tsan strict neon neon-run neon-runs lint installed demo repl env test \
   check bench bench-cuda bench-quick bench-memory bench-results differential cuda cuda-all nvcc ledger \
-  gpu emulated emulated-asan emulated-race orders
+  ledger-all kernels bytes counted gpu emulated emulated-asan emulated-race orders
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

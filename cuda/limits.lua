@@ -1,11 +1,19 @@
 -- The most that compiled kernels may take, and the least width of their accesses: `make ledger`
--- holds them to it (spec/ledger.lua), for all architectures alike, and for 9.0a they were taken.
+-- holds them to it (spec/ledger.lua), for all architectures alike, but for what a row has 'on' one
+-- of them. They were taken for 9.0a; of attention on tensor cores, few queries and float32 products
+-- for 8.0, 8.6, 8.9, 10.0 and 12.0, too.
 --
 -- A row is for the kernels of a family, all or those of "mixed" or "double" types; the first row
 -- that fits holds. Where there is no row, or a row has no number: 255 registers, no spill (in
 -- bytes), 49152 bytes of static shared memory; and but for "mixed" and "double", no 64-bit float in
 -- a loop over memory ('double'). 'steps' are instructions for each 16 bytes of the loop with the
 -- widest accesses, 'width' is their bytes.
+
+-- Heads of up to 256 numbers with options have more to keep than 255 registers; most for 8.6
+-- and 8.9.
+local OPTIONS_OF_256 <const> = {"attend_tiles", registers = 255, spill = 16,
+                                on = {["86"] = {spill = 20}, ["89"] = {spill = 20}}}
+
 return {
   ["attention/attention"] = {
     {"attend_rows", "double", registers = 136},
@@ -26,10 +34,10 @@ return {
     {"prepare_rows", registers = 80},
   },
   ["attention/fast_bfloat16"] = {
-    {"attend_tiles", registers = 255, spill = 8},        -- of 256 numbers, rich
+    OPTIONS_OF_256,
   },
   ["attention/fast_float16"] = {
-    {"attend_tiles", registers = 255, spill = 8},
+    OPTIONS_OF_256,
   },
   ["attention/fast_back_bfloat16"] = {
     {"add_bands", registers = 32},
@@ -42,10 +50,10 @@ return {
     {"sum_diagonals", registers = 232},
   },
   ["attention/few"] = {
-    {"attend_part", "double", registers = 232},
-    {"attend_part", registers = 240},
-    {"join_parts", "double", registers = 40},
-    {"join_parts", registers = 32},
+    {"attend_part", "double", registers = 255},
+    {"attend_part", registers = 248},
+    {"join_parts", "double", registers = 48},
+    {"join_parts", registers = 48},
   },
   ["attention/attention_mask"] = {
     {"find_bad_length", registers = 32},

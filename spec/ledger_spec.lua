@@ -1,9 +1,12 @@
 -- The ledger of compiled kernels (spec/ledger.lua): what is read from ptxas and from machine code,
--- and that a kernel beyond its limits fails.
+-- that a kernel beyond its limits fails, and what is estimated.
 
+local estimate = require "spec.support.estimate"
 local files = require "spec.support.files"
 local ledger = require "spec.support.ledger"
+local markdown = require "spec.support.ledger_markdown"
 local sass = require "spec.support.sass"
+local tiles = require "spec.support.tiles"
 
 -- A listing as cuobjdump has it, of instructions without their addresses; "name:" is a label.
 local function listing(text, name)
@@ -132,6 +135,205 @@ again:
   EXIT]]
 
 
+describe("a turn of a loop with tensor cores", function()
+  -- Of so many of their instructions; 'jumps' by where the tables' jumps are, in instructions.
+  local function turn(text, mma, jumps)
+    local found
+    sass.each(listing(text):gmatch("[^\n]+"), function(_, _, code)
+      found = sass.turn(code, jumps or {}, mma)
+    end)
+    return found
+  end
+
+  local LOOP <const> = [[
+    again:
+      LDGSTS.E.BYPASS.128 [R1], desc[UR6][R2.64]
+      BAR.SYNC.DEFER_BLOCKING 0x0
+      LDSM.16.M88.4 R4, [R2]
+      HMMA.16816.F32.BF16 R4, R8, R10, R4
+      @P0 BRA <rare>
+      HMMA.16816.F32.BF16 R4, R8, R10, R4
+      BRA <on>
+    rare:
+      HMMA.16816.F32.BF16 R4, R8, R10, R4
+      HMMA.16816.F32.BF16 R4, R8, R10, R4
+      HMMA.16816.F32.BF16 R4, R8, R10, R4
+    on:
+      BAR.SYNC.DEFER_BLOCKING 0x0
+      @P2 BRA <short>
+      MUFU.EX2 R4, R4
+    short:
+      FFMA R4, R4, R4, R4
+      IADD3 R2, R2, R3, R4
+      @P1 BRA <again>
+      EXIT]]
+
+  it("is the way with so many of them, cut at barriers", function()
+    assert.same({
+      {steps = 7, mma = 0, special = 1, float = 1, whole = 1, shared = 512, copies = 1, narrow = 0},
+      {steps = 6, mma = 2, special = 0, float = 0, whole = 0, shared = 512, copies = 0, narrow = 0},
+    }, turn(LOOP, 2))
+    assert.equal(4, turn(LOOP, 4)[2].mma)
+    assert.is_nil(turn(LOOP, 3))
+    assert.is_nil(turn("HMMA.16816.F32.BF16 R4, R8, R10, R4\nEXIT", 1))
+  end)
+
+  it("takes exponentials and copies along, and of such ways the shortest", function()
+    local found = turn([[
+    again:
+      @P0 BRA <long>
+      LDGSTS.E.128 [R1], desc[UR6][R2.64]
+      LDGSTS.E.64 [R1], desc[UR6][R2.64]
+      BRA <on>
+    long:
+      LDGSTS.E.128 [R1], desc[UR6][R2.64]
+      IADD3 R2, R2, R3, R4
+      LDGSTS.E.128 [R1], desc[UR6][R2.64]
+      BRA <on>
+    on:
+      HMMA.16816.F32 R4, R8, R10, R4
+      @P1 BRA <again>
+      EXIT]], 1)
+    assert.same({steps = 6, mma = 1, special = 0, float = 0, whole = 0, shared = 512 + 256,
+                 copies = 2, narrow = 1}, found[1])
+    assert.equal(1, #found)
+  end)
+
+  it("passes jumps by tables, and code that nothing reaches", function()
+    local text <const> = [[
+    again:
+      BRX R2 -0x20
+      BRA <again>
+    first:
+      HMMA.16816.F32 R4, R8, R10, R4
+    second:
+      HMMA.16816.F32 R4, R8, R10, R4
+      @P1 BRA <again>
+      EXIT
+      BRA <second>]]
+    assert.equal(2, turn(text, 2, {[0] = {0x20, 0x30}})[1].mma)
+    assert.equal(3, turn(text, 1, {[0] = {0x20, 0x30}})[1].steps)
+    assert.is_nil(turn(text, 2))
+  end)
+
+  it("is of the smallest loop", function()
+    assert.equal(2, turn([[
+    again:
+      IADD3 R2, R2, R3, R4
+    inner:
+      HMMA.16816.F32 R4, R8, R10, R4
+      @P0 BRA <inner>
+      @P1 BRA <again>
+      EXIT]], 1)[1].steps)
+  end)
+
+  it("has the jumps of tables from the object", function()
+    assert.same({["80 _Z4rows"] = {[0x20a0] = {0x21e0, 0x20b0}, [0x23a0] = {0x2dc0}}},
+                sass.jumps(([[
+arch = sm_80
+  c   4574    384  0  4                    CUDA_INFO       40    3       21 .nv.info._Z4else
+.nv.info._Z4rows
+	Attribute:	EIATTR_INDIRECT_BRANCH_TARGETS
+		Offset of Indirect Branch: 0x20a0	 Number of targets: 2
+		Targets: 0x21e0 0x20b0
+
+		Offset of Indirect Branch: 0x23a0	 Number of targets: 1
+		Targets: 0x2dc0
+]]):gmatch("[^\n]+")))
+  end)
+end)
+
+
+describe("arithmetic of tiles", function()
+  local function of(name)
+    local t = tiles.of(name)
+    return {t.warps, t.turn, t.mma, t.shared}
+  end
+
+  it("says how many instructions of tensor cores a kernel has", function()
+    assert.same({8, 128, 256, 65536}, of "attend_tiles<bfloat16, fast<128, false> >")
+    assert.same({8, 64, 128, 33536}, of "attend_tiles<float16, fast<64, true> >")
+    assert.same({4, 96, 96, 66048}, of "back_tiles<bfloat16, back<128, 1, false> >")
+    assert.same({4, 64, 64, 99328}, of "back_tiles<float16, back<256, 4, true> >")
+    assert.same({2, 128, 128, 70912}, of "sum_diagonals<float16, band<256> >")
+    assert.is_nil(tiles.of "attend_rows<float>")
+  end)
+
+  local PLAIN <const> = "attend_tiles<bfloat16, fast<128, false> >"
+
+  local function kernel(mma, phases, name, arch)
+    name = name or PLAIN
+    return {arch = arch or "80", file = "fast", name = name, family = name:match("^[^<]+"),
+            class = "", mma = mma, registers = 200, spill = 0, shared = 0, double = 0, read = true,
+            turn = phases, tile = tiles.of(name)}
+  end
+  local FIRST <const> = {steps = 300, mma = 64, special = 0, float = 0, whole = 100, shared = 20480,
+                         copies = 4, narrow = 0}
+  local SECOND <const> = {steps = 400, mma = 64, special = 32, float = 150, whole = 100,
+                          shared = 20480, copies = 4, narrow = 0}
+
+  it("is held to machine code", function()
+    local where = "fast, attend_tiles<bfloat16, fast<128, false> > on 80: "
+    assert.same({}, ledger.excess(kernel(256, {FIRST, SECOND}), {}))
+    assert.same({where .. "255 instructions of tensor cores, arithmetic has 256"},
+                ledger.excess(kernel(255, {FIRST, SECOND}), {}))
+    assert.same({where .. "no way through a loop has a tile's 128 instructions of tensor cores"},
+                ledger.excess(kernel(256), {}))
+    assert.same({where .. "3 copies into shared memory of less than 16 bytes"},
+                ledger.excess(kernel(256, {FIRST, {narrow = 3}}), {}))
+  end)
+
+  -- A block of eight warps, two for each quarter of a multiprocessor: of the first phase shared
+  -- memory takes 8 * 20480 / 128 cycles; so it does of the second, where a warp alone takes 64 * 8
+  -- + 336 * 2.
+  it("is where estimates begin", function()
+    local gpu = {count = 100, clock = 1, shared = 164, threads = 2048, mma = 8, float = 2}
+    local t = estimate.turn(kernel(256, {FIRST, SECOND}), gpu)
+    assert.same({1, 2560, 1280 + 1280 + 200}, {t.blocks, t.busy.shared, t.alone})
+    assert.same({2760, "waiting"}, {t.cycles, t.of})
+    assert.same({1400, 2048, 512, 600, 800},
+                {t.busy.issue, t.busy.tensor, t.busy.special, t.busy.float, t.busy.whole})
+    local small = kernel(256, {FIRST, SECOND})
+    small.registers = 128
+    t = estimate.turn(small, gpu)
+    assert.same({2, 2560, "shared"}, {t.blocks, t.cycles, t.of})
+    assert.near(4 * 128 * (128 * 64 / 2560) * 100 / 1000,
+                estimate.speed({small}, 4 * 128, gpu), 1e-9)
+    assert.near(4 * 128 * (128 * 64 / 5120) * 100 / 1000,
+                estimate.speed({small, small}, 4 * 128, gpu), 1e-9)
+    gpu.shared = 100
+    assert.equal(1, estimate.turn(small, gpu).blocks)
+    local narrow = kernel(256, {SECOND}, "attend_tiles<bfloat16, fast<64, false> >")
+    assert.equal(64 * 8 + (400 - 64) * 2 + 100, estimate.turn(narrow, gpu).alone)
+  end)
+
+  it("and what is estimated are tables", function()
+    local turn, kernels = {FIRST, SECOND}, {}
+    for _, arch in ipairs{"80", "90a"} do
+      for _, name in ipairs{PLAIN, PLAIN:gsub("bf", "f"),
+                            "back_tiles<bfloat16, back<128, 1, false> >",
+                            "back_tiles<bfloat16, back<128, 6, false> >"} do
+        kernels[#kernels + 1] = kernel(256, turn, name, arch)
+      end
+    end
+    kernels[6].registers, kernels[6].spill = 255, 8
+    local text = markdown(kernels, {"80", "90a"})
+    local function has(line) assert.matches(line .. "\n", text, 1, true) end
+    has "wrote these tables, for 8.0, 9.0a."
+    has("### 8.0\n\n|  | n | registers | spill | warps | shared | mma | of a turn | steps | copies "
+        .. "| moves |")
+    has "| forward, heads of up to 128 | 2 | 200 | 0 | 8 | 64.0 | 256 | 128 | 700 | 8 | 40.0 |"
+    has "| forward, heads of up to 128 | 2 | 255 | 8 | 8 | 64.0 | 256 | 128 | 700 | 8 | 40.0 |"
+    has "| dq, heads of up to 128 | 1 | 200 | 0 | 4 | 64.5 | 256 | 96 | 700 | 8 | 40.0 |"
+    has "| A100 | 128 | 231 | 174 | 156 | 117 |"
+    has "| A100 | 64 | - | - | - | - |"
+    has("| A100 | forward, heads of up to 128 | 1 | 1400 | 2048 | 512 | 2560 | 2760 "
+        .. "| 2760, waiting |")
+    has "| fast | attend_tiles |  | 2 | 200 to 255 | 0 to 8 | 0 | - | - | 0 | 256 |"
+  end)
+end)
+
+
 describe("the ledger", function()
   it("reads what ptxas says", function()
     assert.same({{arch = "90a", name = "_Z4rowsIfEv4work", registers = 40, spill = 8,
@@ -139,12 +341,12 @@ describe("the ledger", function()
   end)
 
   it("names kernels", function()
-    local kernel = ledger.name{object = "build/nvcc/cuda/rows/softmax.cu.o",
-                               demangled = "void rows<(op)0, mixed<double> >(work<(op)0>)"}
-    assert.same({"rows/softmax", "rows<(op)0, mixed<double> >", "rows", "mixed"},
-                {kernel.file, kernel.name, kernel.family, kernel.class})
-    assert.equal("double", ledger.name{object = "build/nvcc/cuda/vector/map_double.cu.o",
-                                       demangled = "void row<value_add>(job)"}.class)
+    local kernel = ledger.name({name = "_Z"}, "build/nvcc/cuda/rows/softmax.cu.o",
+                               "void rows<(op)0, mixed<double> >(work<(op)0>)")
+    assert.same({"rows/softmax", "_Z", "rows<(op)0, mixed<double> >", "rows", "mixed"},
+                {kernel.file, kernel.mangled, kernel.name, kernel.family, kernel.class})
+    assert.equal("double", ledger.name({}, "build/nvcc/cuda/vector/map_double.cu.o",
+                                       "void row<value_add>(job)").class)
   end)
 
   -- The tool's output for one kernel with this code, these figures and these limits.
@@ -157,8 +359,9 @@ describe("the ledger", function()
     files.write(path .. ".d/cuobjdump", "#!/bin/sh\ncat " .. path .. ".d/sass\n")
     files.write(path .. ".d/limits.lua", limits)
     os.execute("chmod +x " .. path .. ".d/cuobjdump")
-    local command = ("CUOBJDUMP=%s.d/cuobjdump lua5.4 spec/ledger.lua --limits %s.d/limits.lua "
-                     .. "--table %s.d/table %s 2>&1"):format(path, path, path, object)
+    local command = ("CUOBJDUMP=%s.d/cuobjdump lua5.4 spec/kernels.lua %s >%s.d/kernels && "
+                     .. "lua5.4 spec/ledger.lua --limits %s.d/limits.lua --table %s.d/table "
+                     .. "%s.d/kernels 2>&1"):format(path, object, path, path, path, path)
     local pipe <close> = assert(io.popen(command))
     local text, written = pipe:read("a"), files.read(path .. ".d/table")
     os.execute("rm -rf " .. path .. " " .. path .. ".d")
@@ -190,6 +393,16 @@ describe("the ledger", function()
     assert.matches(where .. "8 bytes at once in its widest loop, the limit is 16 at least\n",
                    said(narrow, 4, 40, LIMITS), 1, true)
     assert.matches("no loop over memory was found", said("EXIT", 4, 40, LIMITS), 1, true)
+  end)
+
+  it("has limits of one architecture", function()
+    local on = LIMITS:gsub("width = 16", "%0, on = {['90a'] = {registers = 41}}")
+    assert.matches("\n1 passed, 0 failed\n", (said(CODE, 4, 41, on)))
+    assert.matches("42 registers, the limit is 41 at most\n", said(CODE, 4, 42, on), 1, true)
+    assert.matches("41 registers, the limit is 40 at most\n",
+                   said(CODE, 4, 41, (on:gsub("90a", "80"))), 1, true)
+    assert.matches("there is no limit 'wide' on 90a\n",
+                   said(CODE, 4, 40, (on:gsub("registers = 41", "wide = 1"))), 1, true)
   end)
 
   it("holds kernels without a row to what holds for all, and has no idle row", function()

@@ -453,21 +453,23 @@ static void counts_are (kernel *k, const char *line) {
   unlink(path);
 }
 
+#define OF_A_WARP ", at most 32 threads, 0 bytes of shared memory"
+
 static void counts (const planted *) {
   count_set();
   unsetenv("HEED_EMULATED_COUNT");               /* no report at the end */
   counts_are(counted_steps<1>, "counted_steps<1>: 1 launches, 128 bytes read, 128 written, "
-             "8 sectors, 0 conflicts");
+             "8 sectors, 0 conflicts" OF_A_WARP);
   counts_are(counted_steps<4>, "counted_steps<4>: 1 launches, 128 bytes read, 128 written, "
-             "32 sectors, 0 conflicts");
+             "32 sectors, 0 conflicts" OF_A_WARP);
   counts_are(counted_steps<32>, "counted_steps<32>: 1 launches, 128 bytes read, 128 written, "
-             "64 sectors, 0 conflicts");
+             "64 sectors, 0 conflicts" OF_A_WARP);
   counts_are(counted_columns<1>, "counted_columns<1>: 1 launches, 0 bytes read, 128 written, "
-             "4 sectors, 0 conflicts");
+             "4 sectors, 0 conflicts" OF_A_WARP);
   counts_are(counted_columns<32>, "counted_columns<32>: 1 launches, 0 bytes read, 128 written, "
-             "4 sectors, 62 conflicts");
+             "4 sectors, 62 conflicts" OF_A_WARP);
   counts_are(counted_columns<33>, "counted_columns<33>: 1 launches, 0 bytes read, 128 written, "
-             "4 sectors, 0 conflicts");
+             "4 sectors, 0 conflicts" OF_A_WARP);
 }
 
 /* }================================================================== */

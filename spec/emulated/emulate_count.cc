@@ -2,8 +2,10 @@
 ** emulate_count.cc - what kernels do to memory, counted: with HEED_EMULATED_COUNT=FILE a line for
 ** each kernel is appended to the file when the process ends.
 **
-**   softmax_rows<float>: 12 launches, 98304 bytes read, 98304 written, 6144 sectors, 0 conflicts
+**   softmax_rows<float>: 12 launches, 98304 bytes read, 98304 written, 6144 sectors, 0 conflicts,
+**   at most 256 threads, 0 bytes of shared memory
 **
+** in one line; shared memory is the dynamic one of a block.
 ** Bytes and sectors are those of device memory, without caches. An instruction of a warp is the
 ** k-th access of its lanes, between two barriers, from one place of the program. A sector has 32
 ** bytes, and counts once for each instruction that touches it; a conflict is a turn that an
@@ -38,7 +40,7 @@ typedef struct place {
 
 typedef struct counts {
   const void *kernel;
-  int64_t launches, read, written, sectors, conflicts;
+  int64_t launches, read, written, sectors, conflicts, threads, shared;
 } counts;
 
 static struct counting {
@@ -51,7 +53,7 @@ static struct counting {
 bool count_wanted;
 
 
-void count_begin_launch (const void *kernel) {
+void count_begin_launch (const void *kernel, int threads, size_t shared) {
   int i = 0;
   while (i < c.n && c.kernels[i].kernel != kernel) i++;
   if (i == KERNELS) i--;           /* the last stands for all that are too many */
@@ -59,6 +61,8 @@ void count_begin_launch (const void *kernel) {
   c.now = &c.kernels[i];
   c.now->kernel = kernel;
   c.now->launches++;
+  if (c.now->threads < threads) c.now->threads = threads;
+  if (c.now->shared < (int64_t)shared) c.now->shared = (int64_t)shared;
 }
 
 
@@ -171,9 +175,10 @@ void count_report (const char *path) {
   for (const counts *k = c.kernels; k < c.kernels + c.n; k++) {
     char name[256];
     short_name(k->kernel, name, sizeof name);
-    fprintf(f, "%s: %lld launches, %lld bytes read, %lld written, %lld sectors, %lld conflicts\n",
-            name, (long long)k->launches, (long long)k->read, (long long)k->written,
-            (long long)k->sectors, (long long)k->conflicts);
+    fprintf(f, "%s: %lld launches, %lld bytes read, %lld written, %lld sectors, %lld conflicts, "
+            "at most %lld threads, %lld bytes of shared memory\n", name, (long long)k->launches,
+            (long long)k->read, (long long)k->written, (long long)k->sectors,
+            (long long)k->conflicts, (long long)k->threads, (long long)k->shared);
   }
   fclose(f);
 }

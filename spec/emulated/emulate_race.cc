@@ -176,12 +176,12 @@ static shadow *memory_of (uintptr_t at) {
 
 void race_begin_launch (size_t shared, const void *kernel) {
   if (!watched) return;
-  if (count_wanted) count_begin_launch(kernel);
   find_memory(shared);
   r.now = 1;
   r.launches++;
   r.releases = 0;
   r.threads = (int)(emulated_threads.x * emulated_threads.y * emulated_threads.z);
+  if (count_wanted) count_begin_launch(kernel, r.threads, shared);
   running = true;
 }
 

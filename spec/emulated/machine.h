@@ -54,7 +54,7 @@ void race_name (const void *function, char *text, size_t bytes);
 /* Where accesses are watched and to be counted. */
 extern bool count_wanted;
 void count_set (void);                 /* they are, from here on */
-void count_begin_launch (const void *kernel);
+void count_begin_launch (const void *kernel, int threads, size_t shared);
 void count_access (bool shared, uintptr_t at, size_t bytes, bool writes, const void *from);
 void count_flush (void);
 void count_report (const char *path);  /* appends */

@@ -74,9 +74,12 @@ local function goes_on(i)
 end
 
 -- Blocks, each from one instruction to another, and at which block an address is.
-local function blocks_of(code)
+local function blocks_of(code, jumps)
   local leads, at = {[1] = true}, {}
   for k, i in ipairs(code) do at[i.at] = k end
+  for _, targets in pairs(jumps) do
+    for _, target in ipairs(targets) do leads[at[target]] = true end
+  end
   for k, i in ipairs(code) do
     local name = i.op:match("^[A-Z]+")
     if name == "BRA" or name == "BSSY" or name == "CALL" then
@@ -96,7 +99,7 @@ end
 
 -- Where each BSYNC goes: to the address that the BSSY of its register gave, which is looked for on
 -- the way from block 'first'. Returns the blocks that are reached.
-local function connect(code, blocks, block_at, first, seen)
+local function connect(code, blocks, block_at, jumps, first, seen)
   local waiting = {{first, {}}}
   while #waiting > 0 do
     local b, barriers = table.unpack(table.remove(waiting))
@@ -117,6 +120,7 @@ local function connect(code, blocks, block_at, first, seen)
       end
       local last = code[block.to]
       if last.op:find("^BRA%f[^A-Z]") then to(block_at(target_of(last))) end
+      for _, target in ipairs(jumps[last.at] or {}) do to(block_at(target)) end
       if last.op:find("^BSYNC") then
         local there = barriers[last.operands:match("B%d+")]
         if there then to(block_at(there)) elseif blocks[b + 1] then to(b + 1) end
@@ -235,6 +239,25 @@ local function holds(loop, other)
   return true
 end
 
+-- A kernel's blocks and its loops, of its instructions. Where its tables of jumps are not known,
+-- all that no way leads to may be reached by them; else it is dead, or a function that is called.
+local function flow_of(code, jumps)
+  local known = jumps ~= nil
+  jumps = jumps or {}
+  local blocks, block_at = blocks_of(code, jumps)
+  local seen, roots = {}, {1}
+  connect(code, blocks, block_at, jumps, 1, seen)
+  for b in ipairs(blocks) do
+    if not seen[b] and not known then
+      roots[#roots + 1] = b
+      connect(code, blocks, block_at, jumps, b, seen)
+    end
+  end
+  return blocks, loops_of(blocks, dominators(blocks, roots))
+end
+
+local function is_tensor(op) return op:find("^[HIQDOU]?[HIQDBT]?G?MMA") ~= nil end
+
 ---Of a kernel's instructions: how many are tensor core's, and what a turn of its loops does. 'main'
 ---is the loop with the widest accesses to global memory, of those that hold no other loop with any;
 ---'double' is the most 64-bit instructions of a loop with such accesses.
@@ -244,19 +267,11 @@ function sass.measure(code)
   local m = {instructions = #code, mma = 0, double = 0, main = nil}
   if #code == 0 then return m end
   for _, i in ipairs(code) do
-    if i.op:find("^[HIQDOU]?[HIQDBT]?G?MMA") then m.mma = m.mma + 1 end
+    if is_tensor(i.op) then m.mma = m.mma + 1 end
   end
-  local blocks, block_at = blocks_of(code)
-  local seen, roots = {}, {1}
-  connect(code, blocks, block_at, 1, seen)
-  for b in ipairs(blocks) do             -- functions that are called, and ways of tables of jumps
-    if not seen[b] then
-      roots[#roots + 1] = b
-      connect(code, blocks, block_at, b, seen)
-    end
-  end
+  local blocks, loops = flow_of(code)
   local found = {}
-  for _, loop in pairs(loops_of(blocks, dominators(blocks, roots))) do
+  for _, loop in pairs(loops) do
     local s = sums_of(code, blocks, loop)
     if s.bytes > 0 then
       s.loop = loop
@@ -280,6 +295,148 @@ function sass.measure(code)
   return m
 end
 
+
+-- == The best way through a loop ============================================
+
+-- What of a block decides its ways: instructions of tensor cores; copies into shared memory and
+-- exponentials, which each turn is to have; all.
+local function weight_of(code, block)
+  local w = {mma = 0, due = 0, steps = 0}
+  for k = block.from, block.to do
+    local op = code[k].op
+    if is_tensor(op) then w.mma = w.mma + 1 end
+    if op:find("^LDGSTS") or op:find("^MUFU%.EX2") then w.due = w.due + 1 end
+    if not op:find("^NOP") then w.steps = w.steps + 1 end
+  end
+  return w
+end
+
+local function is_better(way, other)
+  return not other or way.due > other.due or way.due == other.due and way.steps < other.steps
+end
+
+-- A loop's blocks with the ways between them but those back to its head.
+local function inside_of(blocks, loop, head)
+  local inside = {}
+  for b in pairs(loop) do
+    local list = {}
+    for _, other in ipairs(blocks[b].next) do
+      if loop[other] and other ~= head then list[#list + 1] = other end
+    end
+    inside[b] = {next = list}
+  end
+  return inside
+end
+
+-- The best way with so many 'mma' from a loop's head back to it, inner loops passed once: its last
+-- block, which leads to those before, or nil.
+local function way_through(code, blocks, loop, head, mma)
+  local inside = inside_of(blocks, loop, head)
+  local order, place, best = ordered(inside, {head}), {}, nil
+  for k, b in ipairs(order) do place[b] = k end
+  local reached = {[head] = {[0] = {due = 0, steps = 0}}}    -- by block and 'mma' so far
+  for k, b in ipairs(order) do
+    local w, ends = weight_of(code, blocks[b]), false
+    for _, other in ipairs(blocks[b].next) do ends = ends or other == head end
+    for so_far, before in pairs(reached[b] or {}) do
+      local now = {block = b, before = before, due = before.due + w.due,
+                   steps = before.steps + w.steps}
+      local sum = so_far + w.mma
+      if ends and sum == mma and is_better(now, best) then best = now end
+      for _, other in ipairs(inside[b].next) do
+        if place[other] > k and sum <= mma then
+          reached[other] = reached[other] or {}
+          if is_better(now, reached[other][sum]) then reached[other][sum] = now end
+        end
+      end
+    end
+  end
+  return best
+end
+
+-- What works on an instruction: the first that fits; what fits none are whole numbers, comparisons,
+-- conversions. 'none' only takes an issue slot.
+local UNITS <const> = {
+  {"^HMMA", "mma"}, {"^MUFU", "special"},
+  {"^FFMA", "float"}, {"^FMUL", "float"}, {"^FADD", "float"},
+  {"^LDSM", "none"}, {"^LDS", "none"}, {"^STS", "none"}, {"^LDG", "none"}, {"^STG", "none"},
+  {"^SHFL", "none"}, {"^B", "none"}, {"^WARPSYNC", "none"}, {"^DEPBAR", "none"},
+  {"^U", "none"}, {"^R2UR", "none"}, {"^S2U?R", "none"}, {"^CS2R", "none"}, {"^LDC", "none"},
+  {"^EXIT", "none"},
+}
+
+local function unit_of(op)
+  for _, row in ipairs(UNITS) do
+    if op:find(row[1]) then return row[2] end
+  end
+  return "whole"
+end
+
+-- Bytes of shared memory that a warp's instruction moves.
+local function shared_bytes(op)
+  if op:find("^LDSM") then return 128 * (op:match("%.(%d)$") or 1) end
+  if op:find("^SHFL") then return 128 end
+  if not (op:find("^LDS") or op:find("^STS") or op:find("^LDGSTS")) then return 0 end
+  return 32 * (WIDTHS[op:match("%.[US]?(%d+)%f[^%d]") or ""] or 4)
+end
+
+local function add_to_phase(phase, op)
+  if op:find("^NOP") then return end
+  local unit = unit_of(op)
+  phase.steps = phase.steps + 1
+  phase.shared = phase.shared + shared_bytes(op)
+  if op:find("^LDGSTS") then
+    phase.copies = phase.copies + 1
+    if not op:find("%.128") then phase.narrow = phase.narrow + 1 end
+  end
+  if unit ~= "none" then phase[unit] = phase[unit] + 1 end
+end
+
+local function new_phase()
+  return {steps = 0, mma = 0, special = 0, float = 0, whole = 0, shared = 0, copies = 0,
+          narrow = 0}
+end
+
+-- What is done on a way, cut at barriers of the block; what is behind the last goes on at the head.
+local function phases_of(code, blocks, way)
+  local list, phases = {}, {new_phase()}
+  while way.block do
+    table.insert(list, 1, way.block)
+    way = way.before
+  end
+  for _, b in ipairs(list) do
+    for k = blocks[b].from, blocks[b].to do
+      add_to_phase(phases[#phases], code[k].op)
+      if code[k].op:find("^BAR") then phases[#phases + 1] = new_phase() end
+    end
+  end
+  if #phases > 1 then
+    for name, value in pairs(table.remove(phases)) do phases[1][name] = phases[1][name] + value end
+  end
+  return phases
+end
+
+---A turn of the smallest loop with a way of so many instructions of tensor cores, or nil. Of such
+---ways it is the shortest of those with the most copies into shared memory and exponentials; the
+---block's barriers cut it into phases. Of a phase: all 'steps'; those of tensor cores ('mma'), of
+---'special' functions, of 'float's and of 'whole' numbers; the bytes of 'shared' memory that a warp
+---moves, 'copies' into it, and those that are 'narrow', of less than 16 bytes.
+---@param code table[]
+---@param jumps table<integer, integer[]> where the jumps of tables lead, see sass.jumps
+---@param mma integer
+---@return table[]?
+function sass.turn(code, jumps, mma)
+  local blocks, loops = flow_of(code, jumps)
+  local best, least = nil, math.huge
+  for head, loop in pairs(loops) do
+    local size = 0
+    for _ in pairs(loop) do size = size + 1 end
+    local way = size < least and way_through(code, blocks, loop, head, mma)
+    if way then best, least = way, size end
+  end
+  return best and phases_of(code, blocks, best)
+end
+
 ---For each kernel of cuobjdump's output, by lines(): f(architecture, mangled name, instructions).
 function sass.each(lines, f)
   local arch, name, code
@@ -300,6 +457,26 @@ function sass.each(lines, f)
     end
   end
   done()
+end
+
+---The targets of jumps by tables in the output of cuobjdump -elf, by lines(): by architecture and
+---mangled name, then by the address of the jump.
+---@return table<string, table<integer, integer[]>>
+function sass.jumps(lines)
+  local found, arch, name, at = {}, nil, nil, nil
+  for line in lines do
+    arch = line:match("^arch = sm_(%w+)") or arch
+    name = line:match("^%.nv%.info%.(%S+)") or name
+    at = line:match("Offset of Indirect Branch: 0x(%x+)") or at
+    local targets = line:match("^%s*Targets: (.*)")
+    if targets then
+      local key, list = arch .. " " .. name, {}
+      for target in targets:gmatch("0x(%x+)") do list[#list + 1] = tonumber(target, 16) end
+      found[key] = found[key] or {}
+      found[key][tonumber(at, 16)] = list
+    end
+  end
+  return found
 end
 
 return sass

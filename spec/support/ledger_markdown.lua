@@ -1,0 +1,260 @@
+-- The ledger of compiled kernels as Markdown: attention on tensor cores by architectures, how fast
+-- it may be, and all kernels by families.
+
+local estimate = require "spec.support.estimate"
+
+local HEAD <const> = [[
+# Machine code of the kernels
+
+`make ledger-all TABLE=cuda/LEDGER.md` wrote these tables, for %s.
+
+## Attention on tensor cores
+
+Each row has the worst of *n* kernels, of bfloat16 and float16. *registers* of a thread; *spill*,
+bytes that did not fit into them; *shared*, KiB of shared memory of a block of so many *warps*;
+*mma*, instructions of tensor cores, which are held to arithmetic: in the whole code, and in a
+*turn*, where a warp multiplies its rows with a tile. Of a turn's shortest way without a mask (with
+*options* it has a softcap, but neither biases nor dropout): all its *steps*; *copies* of 16 bytes
+a thread into shared memory, others fail; KiB of shared memory that the warp *moves*.
+]]
+
+local ESTIMATES <const> = [[
+
+## Estimates
+
+Of bfloat16, without a mask; nothing was measured. For a *turn* of all warps of a block, cycles
+that the units of a multiprocessor need, all four of their quarters at once: an instruction takes
+an *issue* slot; one of *tensor* cores %s; one of *special* functions 8, of whole numbers 2, of
+floats 1, on 8.0 2; *shared* memory moves 128 bytes in a cycle. *alone* is what a block takes that
+has the multiprocessor for itself: between two barriers as long as its busiest unit, or as one of
+its warps, at 2 cycles for an instruction beside those of tensor cores; and 100 cycles for the
+barrier. *blocks* are as many as registers, shared memory and threads leave room for; they fill
+each other's gaps. So a turn takes the busiest unit's cycles, or *alone* divided by *blocks*,
+whichever is more. Figures for `mma` of halves with sums of floats and the clocks are assumed (%s);
+those of a warp alone are guesses; device memory, the second level's cache, masks and the ends of
+rows are left out.
+
+A gradient counts 10 operations for each number of a pair of a query and a key, the forward pass 4,
+though gradients take 14: scores are made twice. *at most* is in TFLOP/s; that three quarters of it
+are reached is a guess.
+]]
+
+local FAMILIES <const> = [[
+
+## All kernels
+
+From the least to the most of the architectures; a row has the worst of *n* kernels of a family.
+*shared*, bytes of static shared memory. Of the loop with the widest accesses to global memory that
+holds no other such loop: *width*, bytes of its widest access; *steps*, instructions for each 16
+bytes that a turn reads and writes, rare ways included. *double*: the most instructions for 64-bit
+floats in any loop of that kind. "-": no such loop was seen; kernels that take types as they come
+jump by tables, which are not followed here.
+]]
+
+
+local function version(arch) return (arch:gsub("(%d)(%a?)$", ".%1%2")) end
+
+local function row(cells) return "| " .. table.concat(cells, " | ") .. " |\n" end
+
+local function head(names)
+  local lines = {}
+  for k in ipairs(names) do lines[k] = "---" end
+  return "\n" .. row(names) .. row(lines)
+end
+
+
+-- == Attention on tensor cores ==============================================
+
+-- Kernels with a tile, by architecture and title: lists, one kernel for each type.
+local function with_tiles(kernels)
+  local by_arch, titles, seen = {}, {}, {}
+  for _, kernel in ipairs(kernels) do
+    if kernel.tile then
+      local title = kernel.tile.title
+      by_arch[kernel.arch] = by_arch[kernel.arch] or {}
+      by_arch[kernel.arch][title] = by_arch[kernel.arch][title] or {}
+      table.insert(by_arch[kernel.arch][title], kernel)
+      if not seen[title] then titles[#titles + 1] = title end
+      seen[title] = kernel.tile.order
+    end
+  end
+  table.sort(titles, function(a, b) return seen[a] < seen[b] end)
+  return by_arch, titles
+end
+
+local function worst(list, name)
+  local most = 0
+  for _, kernel in ipairs(list) do most = math.max(most, kernel[name] or 0) end
+  return most
+end
+
+local function sum(turn, name)
+  local n = 0
+  for _, phase in ipairs(turn) do n = n + phase[name] end
+  return n
+end
+
+local function most_of_turn(list, name)
+  local most = 0
+  for _, kernel in ipairs(list) do
+    if kernel.turn then most = math.max(most, sum(kernel.turn, name)) end
+  end
+  return most
+end
+
+local TILE_COLUMNS <const> = {"", "n", "registers", "spill", "warps", "shared", "mma", "of a turn",
+                              "steps", "copies", "moves"}
+
+local function tile_table(by_title, titles)
+  local lines = {head(TILE_COLUMNS)}
+  for _, title in ipairs(titles) do
+    local list = by_title[title]
+    if list then
+      local tile = list[1].tile
+      lines[#lines + 1] = row{
+        title, #list, worst(list, "registers"), worst(list, "spill"), tile.warps,
+        ("%.1f"):format(tile.shared / 1024), worst(list, "mma"), tile.turn,
+        most_of_turn(list, "steps"), most_of_turn(list, "copies"),
+        ("%.1f"):format(most_of_turn(list, "shared") / 1024)}
+    end
+  end
+  return table.concat(lines)
+end
+
+
+-- == Estimates ==============================================================
+
+local COLUMNS_OF_TURN <const> = {"GPU", "kernel", "blocks", "issue", "tensor", "special", "shared",
+                                 "alone", "a turn takes"}
+
+local function cell(x) return ("%.0f"):format(x) end
+
+local function turn_row(gpu, kernel)
+  local t = estimate.turn(kernel, gpu)
+  return row{gpu.name, kernel.tile.title, t.blocks, cell(t.busy.issue), cell(t.busy.tensor),
+             cell(t.busy.special), cell(t.busy.shared), cell(t.alone),
+             ("%.0f, %s"):format(t.cycles, t.of)}
+end
+
+-- Kernels of plain attention in bfloat16 that a GPU runs, by width: forward, and for gradients.
+local function plain(by_title, titles)
+  local found = {}
+  for _, title in ipairs(titles) do
+    for _, kernel in ipairs(by_title[title] or {}) do
+      local tile = kernel.tile
+      if kernel.name:find("<bfloat16", 1, true) and not tile.rich and kernel.turn then
+        local of_width = found[tile.width] or {forward = {}, backward = {}}
+        found[tile.width] = of_width
+        table.insert(tile.makes and of_width.backward or of_width.forward, kernel)
+      end
+    end
+  end
+  return found
+end
+
+local function speed_cells(kernels, operations, gpu)
+  if #kernels == 0 then return "-", "-" end
+  local speed = estimate.speed(kernels, operations, gpu)
+  return cell(speed), cell(0.75 * speed)
+end
+
+local function estimates(by_arch, titles)
+  local turns, speeds = {head(COLUMNS_OF_TURN)}, {head{"GPU", "heads of up to", "forward, at most",
+                         "three quarters", "gradients, at most", "three quarters"}}
+  local cycles, clocks = {}, {}
+  for _, gpu in ipairs(estimate.gpus) do
+    cycles[#cycles + 1] = ("%g on %s"):format(gpu.mma, version(gpu.arch))
+    clocks[#clocks + 1] = ("%s: %d at %g GHz"):format(gpu.name, gpu.count, gpu.clock)
+    local found = plain(by_arch[gpu.arch] or {}, titles)
+    for _, width in ipairs{64, 128, 256} do
+      local of = found[width] or {forward = {}, backward = {}}
+      for _, kernel in ipairs(of.forward) do turns[#turns + 1] = turn_row(gpu, kernel) end
+      for _, kernel in ipairs(of.backward) do turns[#turns + 1] = turn_row(gpu, kernel) end
+      local most, guess = speed_cells(of.forward, 4 * width, gpu)
+      speeds[#speeds + 1] = row{gpu.name, width, most, guess,
+                                speed_cells(of.backward, 10 * width, gpu)}
+    end
+  end
+  return ESTIMATES:format(table.concat(cycles, ", "), table.concat(clocks, "; "))
+         .. table.concat(speeds) .. table.concat(turns)
+end
+
+
+-- == Families ===============================================================
+
+-- Of a column: which value of a family is the worst, and how it is written.
+local COLUMNS <const> = {
+  {"registers", math.max, "%d"}, {"spill", math.max, "%d"}, {"shared", math.max, "%d"},
+  {"width", math.min, "%d"}, {"steps", math.max, "%.0f"}, {"double", math.max, "%d"},
+  {"mma", math.max, "%d"},
+}
+
+-- The least and the most of some values, by architecture.
+local function range(values, archs, format)
+  local least, most
+  for _, arch in ipairs(archs) do
+    local x = values[arch]
+    if x then least, most = math.min(least or x, x), math.max(most or x, x) end
+  end
+  if not least then return "-" end
+  local low, high = format:format(least), format:format(most)
+  return low == high and low or low .. " to " .. high
+end
+
+-- Families by their keys, and these in order.
+local function families(kernels)
+  local found, order = {}, {}
+  for _, kernel in ipairs(kernels) do
+    local key = table.concat({kernel.file, kernel.family, kernel.class}, "\0")
+    if not found[key] then
+      found[key] = {kernel.file, kernel.family, kernel.class, n = {}, at = {}}
+      order[#order + 1] = key
+    end
+    local family = found[key]
+    family.n[kernel.name] = true
+    for _, column in ipairs(COLUMNS) do
+      local name, worse, value = column[1], column[2], kernel[column[1]]
+      local at = family.at[name] or {}
+      family.at[name] = at
+      if value then at[kernel.arch] = worse(at[kernel.arch] or value, value) end
+    end
+  end
+  table.sort(order)
+  return found, order
+end
+
+local function family_table(kernels, archs)
+  local found, order = families(kernels)
+  local lines = {head{"file", "kernel", "of", "n", "registers", "spill", "shared", "width", "steps",
+                      "double", "mma"}}
+  for _, key in ipairs(order) do
+    local family, n = found[key], 0
+    for _ in pairs(family.n) do n = n + 1 end
+    local cells = {family[1], family[2], family[3], n}
+    for _, column in ipairs(COLUMNS) do
+      cells[#cells + 1] = range(family.at[column[1]], archs, column[3])
+    end
+    lines[#lines + 1] = row(cells)
+  end
+  return table.concat(lines)
+end
+
+
+---The tables of kernels, for these architectures in this order.
+---@param kernels table[]
+---@param archs string[]
+---@return string
+return function(kernels, archs)
+  local by_arch, titles = with_tiles(kernels)
+  local named = {}
+  for k, arch in ipairs(archs) do named[k] = version(arch) end
+  local parts = {HEAD:format(table.concat(named, ", "))}
+  for _, arch in ipairs(archs) do
+    if by_arch[arch] then
+      parts[#parts + 1] = "\n### " .. version(arch) .. "\n" .. tile_table(by_arch[arch], titles)
+    end
+  end
+  parts[#parts + 1] = estimates(by_arch, titles)
+  parts[#parts + 1] = FAMILIES .. family_table(kernels, archs)
+  return table.concat(parts)
+end

@@ -1,0 +1,75 @@
+-- The tiles of attention on tensor cores, as cuda/attention/fast.h and fast_back.h have them, and
+-- what arithmetic says of them: `make ledger` holds machine code to it, `make bytes` what is
+-- launched.
+
+local tiles = {}
+
+local MULTIPLICATIONS <const> = 16 * 8 * 16            -- of an instruction mma.m16n8k16
+
+-- q k^T and weights times values; the latter again for values that need not be finite: these, and
+-- their marks.
+local function forward(width, rich)
+  local pieces = width == 64 and not rich and 2 or 1
+  local warps = (width == 256 or pieces == 2) and 4 or 8
+  local t = {width = width, rich = rich, warps = warps, rows = 16 * pieces,
+             columns = width == 256 and 32 or 64, products = 2, rare = 2}
+  t.shared = (t.rows * warps + 2 * t.columns) * 2 * width
+             + (rich and (t.rows * warps + t.columns) * 4 or 0)
+  t.title = ("forward, heads of up to %d%s"):format(width, rich and ", options" or "")
+  t.order = width + (rich and 1 or 0)
+  return t
+end
+
+local MADE <const> = {{"dq", 3}, {"dk", 3}, [4] = {"dv", 2}, [6] = {"dk and dv", 4}}
+
+-- Scores, and dp but for dv alone; then a product for each gradient. A tile of columns has two
+-- copies, each with lse and delta, and biases by distance.
+local function backward(width, makes, rich)
+  local name, products = table.unpack(MADE[makes])
+  local t = {width = width, makes = makes, rich = rich, warps = 4, rows = 16,
+             columns = width == 256 and 16 or width == 128 and 32 or 64, products = products,
+             rare = 0}
+  local numbers = 2 * t.columns * 4 + (rich and (64 + t.columns) * 4 or 0)
+  t.shared = 2 * 64 * 2 * width
+             + 2 * (2 * t.columns * 2 * width + (numbers + 127) // 128 * 128)
+  t.title = ("%s, heads of up to %d%s"):format(name, width, rich and ", options" or "")
+  t.order = 1000 + width + makes + (rich and 10 or 0)
+  return t
+end
+
+-- Scores and dp; ds is summed along diagonals.
+local function diagonals(width)
+  local warps = width == 256 and 2 or 4
+  local side = 16 * warps
+  return {width = width, makes = 0, rich = true, warps = warps, rows = 16, columns = side,
+          products = 2, rare = 0, order = 2000 + width,
+          shared = 4 * side * 2 * width + side * (side + 8) * 4 + 2 * side * 4,
+          title = ("gradients of biases by distance, heads of up to %d"):format(width)}
+end
+
+local function tile_of(name)
+  local width, rich = name:match("^attend_tiles<.*fast<(%d+), (%a+)>")
+  if width then return forward(width + 0, rich == "true") end
+  local makes
+  width, makes, rich = name:match("^back_tiles<.*back<(%d+), (%d+), (%a+)>")
+  if width then return backward(width + 0, makes + 0, rich == "true") end
+  width = name:match("^sum_diagonals<.*band<(%d+)>")
+  return width and diagonals(width + 0)
+end
+
+---The tile of a kernel by its name, or nil: a warp's 'rows' and the 'columns' of a turn, of heads
+---of up to 'width' numbers; the block's 'warps' and bytes of 'shared' memory; instructions of
+---tensor cores of a 'turn', and in the whole code ('mma'); of a gradient, which it 'makes'; a
+---'title', and its place in the 'order' of tables.
+---@param name string demangled
+---@return table?
+function tiles.of(name)
+  local t = tile_of(name)
+  if not t then return nil end
+  local each = t.rows * t.columns * t.width // MULTIPLICATIONS
+  t.turn, t.mma = each * t.products, each * (t.products + t.rare)
+  t.operations = 2 * t.turn * MULTIPLICATIONS
+  return t
+end
+
+return tiles
