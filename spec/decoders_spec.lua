@@ -3,6 +3,7 @@
 local files = require "spec.support.files"
 local heed = require "heed"
 local json = require "heed.files.json"
+local tokenizer_of = require "spec.support.tokenizer_of"
 
 -- Names of added tokens, whose ids begin behind those of the file.
 local NAMES <const> = {
@@ -118,12 +119,7 @@ local function load(decoder, names)
     added[i] = {id = FIRST + i - 2, content = name, special = name == "<s>"}
   end
   file.added_tokens = json.array(added)
-  local name = os.tmpname()
-  files.write(name .. ".json", json.encode(file))
-  local tok, why = heed.tokenizer.load(name .. ".json")
-  os.remove(name .. ".json")
-  os.remove(name)
-  return tok, why
+  return tokenizer_of(json.encode(file))
 end
 
 local function ids_of(list)

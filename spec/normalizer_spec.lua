@@ -1,8 +1,8 @@
 -- Normalizers of heed.tokenizer beside those of the package `tokenizers`: the same texts come out,
 -- and the same places of their characters.
 
-local files = require "spec.support.files"
 local heed = require "heed"
+local tokenizer_of = require "spec.support.tokenizer_of"
 
 -- A tokenizer whose tokens are bytes, in order.
 local function bytes_behind(normalizer, added)
@@ -19,12 +19,7 @@ local function bytes_behind(normalizer, added)
 end
 
 local function load(normalizer, added)
-  local name = os.tmpname()
-  files.write(name .. ".json", bytes_behind(normalizer, added))
-  local tok, why = heed.tokenizer.load(name .. ".json")
-  os.remove(name .. ".json")
-  os.remove(name)
-  return tok, why
+  return tokenizer_of(bytes_behind(normalizer, added))
 end
 
 local function bert(clean, ideographs, accents, lower)

@@ -4,6 +4,7 @@
 local files = require "spec.support.files"
 local heed = require "heed"
 local json = require "heed.files.json"
+local load = require "spec.support.tokenizer_of"
 
 -- A file; then texts, ids and offsets, which count from 0 as the package has them.
 local CASES <const> = {
@@ -131,15 +132,6 @@ local CASES <const> = {
     {"xéa", {4, 2, 3, 1}, {{0, 3}, {0, 3}, {0, 3}, {3, 4}}},
   },
 }
-
-local function load(text)
-  local name = os.tmpname()
-  files.write(name .. ".json", text)
-  local tok, why = heed.tokenizer.load(name .. ".json")
-  os.remove(name .. ".json")
-  os.remove(name)
-  return tok, why
-end
 
 local function cut(tok, text)
   local ids, offsets = tok:encode(text, {special = false, offsets = true})

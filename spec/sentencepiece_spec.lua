@@ -4,6 +4,7 @@
 local files = require "spec.support.files"
 local heed = require "heed"
 local json = require "heed.files.json"
+local load = require "spec.support.tokenizer_of"
 
 -- A text, what it is normalized to, and the places of its tokens.
 local CLUSTERS <const> = {
@@ -216,15 +217,6 @@ local MARKS <const> = {
     {"<s>ab a", {12, 8, 2, 8}, {{0, 3}, {3, 4}, {4, 5}, {5, 7}}},
   },
 }
-
-local function load(text)
-  local name = os.tmpname()
-  files.write(name .. ".json", text)
-  local tok, why = heed.tokenizer.load(name .. ".json")
-  os.remove(name .. ".json")
-  os.remove(name)
-  return tok, why
-end
 
 local function cut(tok, text)
   local ids, offsets = tok:encode(text, {special = false, parse = true, offsets = true})

@@ -1,16 +1,7 @@
 -- WordPiece and pre-tokenizers: where tokens and words stand, as the package `tokenizers` has it.
 
-local files = require "spec.support.files"
 local heed = require "heed"
-
-local function load(text)
-  local name = os.tmpname()
-  files.write(name .. ".json", text)
-  local tok, why = heed.tokenizer.load(name .. ".json")
-  os.remove(name .. ".json")
-  os.remove(name)
-  return tok, why
-end
+local load = require "spec.support.tokenizer_of"
 
 -- A tokenizer of a few pieces, of whose model and words 'given' has other options.
 local function pieces(given)

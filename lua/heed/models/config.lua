@@ -6,6 +6,7 @@
 local core = require "heed.core"
 local heed = require "heed"
 local json = require "heed.files.json"
+local reading = require "heed.models.reading"
 local refuse = require "heed.internal.refuse"
 local rope = require "heed.attention.rope"
 
@@ -294,15 +295,6 @@ local function new_parameters(self, layers)
 end
 
 
-local function copy(object)
-  local own = {}
-  for name, value in next, object do
-    if not rawequal(value, json.null) then own[name] = value end
-  end
-  return own
-end
-
-
 -- Refuses what heed's rope refuses: another kind of scaling, a list of another length.
 local function check_rope(head_dim, o)
   local good, why = pcall(rope.rope, heed.empty({1, head_dim}, {device = "cpu"}), o)
@@ -333,7 +325,7 @@ function Config:rope(head_dim, o)
   local theta, old = self:get("rope_theta"), self:object("rope_scaling")
   local is_local = not scaling and o.local_base
   if is_local then theta, old = self:get(o.local_base), nil end
-  scaling = copy(scaling or old or {rope_type = "default"})
+  scaling = reading.without_nulls(scaling or old or {rope_type = "default"})
   local name, original = kind_of(scaling, o.also), self:get("original_max_position_embeddings")
   if original and (name == "longrope" or name == "su") then
     scaling.original_max_position_embeddings = original

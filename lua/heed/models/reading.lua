@@ -7,8 +7,10 @@ local refuse = require "heed.internal.refuse"
 local reading = {}
 
 
--- Leaves members of an object out that are null.
-local function without_nulls(object)
+---A copy of an object, less its members that are null.
+---@param object table
+---@return table
+function reading.without_nulls(object)
   local own = {}
   for name, value in next, object do
     if not rawequal(value, json.null) then own[name] = value end
@@ -32,7 +34,7 @@ function reading.json(path, name, is_list)
   local value, message = json.decode(text)
   if value == nil then refuse.with("%s: %s", name, message) end
   if type(value) == "table" and json.is_array(value) == (is_list or false) then
-    return is_list and value or without_nulls(value)
+    return is_list and value or reading.without_nulls(value)
   end
   refuse.with("%s: %s expected", name, is_list and "a list" or "an object")
 end
