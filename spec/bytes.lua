@@ -1,4 +1,4 @@
--- What kernels of attention do to memory, counted on the emulated GPU: `make bytes`.
+-- Bytes that kernels of attention move, counted on the emulated GPU: `make bytes`.
 --
 -- Prints a table, as Markdown, and fails where a kernel of tensor cores has a bank conflict, or
 -- other threads or shared memory than spec/support/tiles.lua says.

@@ -1,4 +1,4 @@
--- What the compiler made of an object's kernels, as a Lua table: `make ledger` runs it for each.
+-- The figures of an object's machine code, kernel by kernel, as a Lua table: for `make ledger`.
 --
 --   CUOBJDUMP=cuobjdump lua5.4 spec/kernels.lua OBJECT >OBJECT.kernels
 --

@@ -238,7 +238,7 @@ describe("a model from a directory", function()
 end)
 
 
--- What is said of a model whose directory was changed by f(path).
+-- The refusal of a model whose directory was changed by f(path).
 local function refusal(name, f, change)
   local place <close> = directory(name, nil, change)
   if f then f(place.path) end

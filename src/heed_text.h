@@ -46,7 +46,7 @@ typedef struct heed_stream {
   int64_t waiting;                  /* an id that is not known to be the last; or 0 */
   char held[72];
 } heed_stream;
-/* What is certain after one id more; it lasts until the tokenizer's next call. */
+/* The text that is certain after one id more; it lasts until the tokenizer's next call. */
 HEED_API bool heed_stream_push (heed_tokenizer *t, heed_stream *s, int64_t id, heed_text *text);
 /* The rest; the stream is at the start of a text again. */
 HEED_API bool heed_stream_finish (heed_tokenizer *t, heed_stream *s, heed_text *text);

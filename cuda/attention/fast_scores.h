@@ -65,7 +65,7 @@ INLINE void add_biases (shares<G> &s, const attend &a, const tile &x) {
 }
 
 
-/* What is added to products that are scaled and capped, as exponents of 2. */
+/* Adds biases to products that are scaled and capped, as exponents of 2. */
 template <class S, class G>
 INLINE void add_to_scores (shares<G> &s, const attend &a, const tile &x, const float *distances) {
   if (a.bias.data != NULL) {

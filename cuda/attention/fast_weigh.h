@@ -130,7 +130,7 @@ template <class S, class G> INLINE void clear_biases (const attend &a, const til
 }
 
 
-/* Those of 8 keys, in a warp's 16 queries. */
+/* Gradients of the biases of 8 keys, in a warp's 16 queries. */
 template <class S, class G>
 INLINE void store_biases (const attend &a, const tile &x, int key, const float (&ds)[4]) {
   EACH(h, 2) {

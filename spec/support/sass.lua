@@ -354,8 +354,8 @@ local function way_through(code, blocks, loop, head, mma)
   return best
 end
 
--- What works on an instruction: the first that fits; what fits none are whole numbers, comparisons,
--- conversions. 'none' only takes an issue slot.
+-- The unit that works on an instruction is the first that fits; whole numbers, comparisons and
+-- conversions fit none. 'none' only takes an issue slot.
 local UNITS <const> = {
   {"^HMMA", "mma"}, {"^MUFU", "special"},
   {"^FFMA", "float"}, {"^FMUL", "float"}, {"^FADD", "float"},

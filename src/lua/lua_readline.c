@@ -12,7 +12,7 @@
 
 #include "lua_heed.h"
 
-/* What no name has in it. */
+/* Characters that no name has. */
 #define BREAKS " \t\n\"\\'`@$><=;|&{}()[].,:+-*/^%#~!?"
 
 typedef char **completer (const char *text, int start, int end);

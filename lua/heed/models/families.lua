@@ -11,7 +11,7 @@ local FILES = {
   camembert = "roberta", clip = "dual", gemma2 = "gemma", gemma3_text = "gemma", mt5 = "t5",
   qwen2 = "qwen", qwen3 = "qwen", siglip = "dual", ["xlm-roberta"] = "roberta",
 }
--- Those in files of their own names.
+-- Families whose files have their names.
 for name in ([[
   albert bart bert distilbert electra gemma gpt2 gpt_neox granite llama mistral modernbert mpnet
   nomic_bert olmo2 phi phi3 roberta smollm3 t5 vit

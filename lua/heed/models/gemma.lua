@@ -34,7 +34,7 @@ function gemma.build(c, tensors)
 end
 
 
--- What 2 and 3 have beside their windows and rope.
+-- Gemma 2 and 3 norm the ends of each part too, and have scales and caps of their own.
 local function add_scales(c, o, cap, logit_cap)
   o.stack.norm = "sandwich"
   o.stack.scale = c:number("query_pre_attn_scalar", 256) ^ -0.5

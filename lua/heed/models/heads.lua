@@ -1,4 +1,4 @@
--- What may follow a model of whole texts: pooling, a linear layer with an activation, a norm, and a
+-- Heads of models of whole texts: pooling, a linear layer with an activation, a norm, and a
 -- linear layer that gives logits, of classes or of words. Families have some of these.
 
 local extend = require "heed.nn.extend"

@@ -1,4 +1,4 @@
--- What all models of directories have: a configuration, a tokenizer, and vectors of texts.
+-- The class of all models of directories: a configuration, a tokenizer, vectors of texts.
 
 local extend = require "heed.nn.extend"
 local heed = require "heed"

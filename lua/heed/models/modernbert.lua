@@ -63,7 +63,7 @@ modernbert.endings = {
 }
 
 
--- What layers have of their own: those that see a window have another rope.
+-- Options of single layers: those that see a window have another rope.
 local function differences(c, head_dim)
   local every = c:count("global_attn_every_n_layers", 3)
   local w = c:count("local_attention", 128)

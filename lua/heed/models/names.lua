@@ -133,7 +133,7 @@ local function by_heads(t, heads, n)
 end
 
 
--- What each part of an entry becomes.
+-- The tensors that the parts of an entry become.
 local function divided(entry, t)
   local parts, rule = entry.parts, entry.rule
   if rule.transposed and t:dim() == 2 then t = t.T:contiguous() end

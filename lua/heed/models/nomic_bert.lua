@@ -39,7 +39,7 @@ local IDLE <const> = {
 }
 
 
--- What the first files say, as later ones do.
+-- The keys of the first files, under the names of later ones.
 local function read_old(c)
   for name, value in next, ONLY do c:only(name, value) end
   c:only("rotary_emb_scale_base", nil)

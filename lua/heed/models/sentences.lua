@@ -1,4 +1,4 @@
--- What sentence-transformers keeps beside a model: how features become a vector for each text
+-- The files of sentence-transformers beside a model: how features become a vector for each text
 -- (modules.json), prompts, and how many tokens a text may have.
 
 local layers = require "heed.nn.layers"

@@ -47,7 +47,7 @@ local function names_for(gated)
 end
 
 
--- What the MLP is: "relu", "gated-gelu" or the like. Its gelu is that of tanh.
+-- Options of the MLP, "relu", "gated-gelu" or the like; gelu is that of tanh.
 local function read_mlp(c)
   local word = c:word("feed_forward_proj", "relu")
   c:get("dense_act_fn")

@@ -55,7 +55,7 @@ function LoraLinear:init(linear, adapter)
 end
 
 
--- What `merged` was made of: tensors, and their versions. A copy of a layer has none, and merges
+-- The tensors that `merged` was made of, and their versions. A copy of a layer has none, and merges
 -- anew.
 local sources = setmetatable({}, {__mode = "k"})
 

@@ -1,4 +1,4 @@
--- Which layer works, by number, for heed.profile and for works that heed.capture records.
+-- The number of the layer that works, for heed.profile and for works that heed.capture records.
 --
 -- A layer is what a path leads to below the layer that called it: numbers are never given anew, so
 -- that nodes and recorded works may keep them.

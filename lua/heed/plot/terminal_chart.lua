@@ -148,7 +148,7 @@ local function canvas_for(panel, columns, in_colour)
 end
 
 
--- What a chart says below itself.
+-- The lines below a chart.
 local function notes(panel, canvas)
   local list, boxes = {panel.note}, panel.series[1].boxes
   local per = boxes and -(-#boxes // canvas.width) or 1

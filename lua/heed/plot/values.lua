@@ -1,4 +1,4 @@
--- What pictures are made of, checked: numbers, labels and texts, from tensors or from tables.
+-- The contents of pictures, checked: numbers, labels and texts, from tensors or from tables.
 
 local heed = require "heed"
 local ink = require "heed.plot.ink"

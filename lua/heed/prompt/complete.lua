@@ -130,7 +130,7 @@ local function add_tensor(set, methods)
 end
 
 
--- What heed has, loaded or not.
+-- Adds the names of heed, of modules that are not loaded too.
 local function add_heed(set)
   add_keys(set, heed)
   for _, group in ipairs(entries.groups()) do
