@@ -1,7 +1,6 @@
 -- Normalizers of heed.tokenizer beside those of the package `tokenizers`: the same texts come out,
 -- and the same places of their characters.
 
-local heed = require "heed"
 local tokenizer_of = require "spec.support.tokenizer_of"
 
 -- A tokenizer whose tokens are bytes, in order.

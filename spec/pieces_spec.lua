@@ -1,8 +1,6 @@
 -- Models of tokenizers, small ones: BPE over characters, with all its options, and Unigram. The
 -- package `tokenizers` 0.23 gave the ids and offsets.
 
-local files = require "spec.support.files"
-local heed = require "heed"
 local json = require "heed.files.json"
 local load = require "spec.support.tokenizer_of"
 

@@ -2,7 +2,6 @@
 -- package `tokenizers` 0.23 gave texts, ids and offsets, which count from 0 as it has them.
 
 local files = require "spec.support.files"
-local heed = require "heed"
 local json = require "heed.files.json"
 local load = require "spec.support.tokenizer_of"
 

@@ -1,6 +1,5 @@
 -- WordPiece and pre-tokenizers: where tokens and words stand, as the package `tokenizers` has it.
 
-local heed = require "heed"
 local load = require "spec.support.tokenizer_of"
 
 -- A tokenizer of a few pieces, of whose model and words 'given' has other options.

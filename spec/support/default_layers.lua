@@ -77,7 +77,8 @@ end, {norm = "pre", norm_type = {is = "layer", to = "rms"}, eps = {is = 1e-5, to
 class("heed.models.load.options", function(o)
   local m = assert(require("heed.models").load("spec/golden/models/qwen2", o))
   return {m.words.weight.device, m.words.weight.dtype}
-end, {device = {is = "cpu", to = "none"}, dtype = {is = "bfloat16", to = "float32"}})
+end, {device = {is = heed.default_device(), to = "none"},
+      dtype = {is = "bfloat16", to = "float32"}})
 
 local function live()
   collectgarbage()

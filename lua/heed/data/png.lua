@@ -163,7 +163,7 @@ function png.parse(text)
   local picture = samples_of(rows_of(h, found.IDAT), h)
   if h.colour == PALETTE then picture = coloured(picture, h, found)
   elseif h.depth < 8 then picture = (picture * (255 // ((1 << h.depth) - 1))):to("uint8") end
-  return picture:permute(3, 1, 2):contiguous()
+  return picture:permute(3, 1, 2):contiguous():to(heed.default_device())
 end
 
 
