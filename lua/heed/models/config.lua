@@ -295,8 +295,14 @@ local function new_parameters(self, layers)
 end
 
 
+local WIDEST <const> = 1 << 16        -- features of a head, of which rope makes tables
+
 -- Refuses what heed's rope refuses: another kind of scaling, a list of another length.
 local function check_rope(head_dim, o)
+  if head_dim > WIDEST then
+    refuse.with("config.json: rope of heads of at most %d features expected, got %d", WIDEST,
+                head_dim)
+  end
   local good, why = pcall(rope.rope, heed.empty({1, head_dim}, {device = "cpu"}), o)
   if good then return o end
   local message = type(why) == "string" and why:match("position%.rope: (.*)")
