@@ -119,6 +119,8 @@ int main (void) {
       differentiate(&b, *s, (options){.type = type}, true);
       differentiate(&b, *s, (options){.type = type, .way = 1, .causal = true, .lse = true}, true);
       differentiate(&b, *s, (options){.type = type, .causal = true, .bad = 3}, false);
+      differentiate(&b, *s, (options){.type = type, .causal = true, .bad = 3, .cap = true,
+                                      .relative = true}, false);
       differentiate(&b, *s, (options){.type = type, .way = 2, .bias = true, .cap = true,
                                       .relative = true, .drop = true, .causal = true}, true);
       differentiate(&b, *s, (options){.type = type, .bias = true, .low = true, .lse = true}, true);
