@@ -360,6 +360,12 @@ describe("a load", function()
                          "load: a boolean expected as option verify, got 1")
   end)
 
+  it("leaves no name of a save for the failures of later calls", function()
+    local x = heed.ones(2, 3)
+    assert(heed.save(in_folder "a.safetensors", {x = x}))
+    assert.error_matches(function() x:matmul(x) end, "^matmul: ")
+  end)
+
   it("does not sum files of other programs", function()
     local path, original, sums = in_folder "a.safetensors", core.file_sum, 0
     finally(function() core.file_sum = original end)

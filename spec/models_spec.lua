@@ -339,7 +339,10 @@ describe("a model that reads one sequence and writes another", function()
   end)
 
   it("refuses what it does not take", function()
-    local m = load "t5"
+    local m = load "electra"
+    assert.matches("option cache: an encoder reads whole texts",
+                   message(m, heed.tensor{{1}}, {cache = nn.Cache()}))
+    m = load "t5"
     assert.matches("encode: a table of options expected, got 3",
                    message(m.encode, m, heed.tensor{1}, 3))
     assert.matches('"feed_forward_proj": the activation "swish%-relu" is not known',
@@ -433,6 +436,7 @@ describe("a directory is refused", function()
     assert.matches('"rms_norm_eps": a finite number above 0 expected, got "x"',
                    why{rms_norm_eps = "x"})
     assert.matches('"use_sliding_window": true or false expected', why{use_sliding_window = 1})
+    assert.matches('"tie_word_embeddings": true or false', why{tie_word_embeddings = "yes"})
     assert.matches('"hidden_act": the activation "xielu" is not known', why{hidden_act = "xielu"})
     assert.matches("features of 5 heads expected, got 32 in all", why{num_attention_heads = 5})
     assert.matches("heads as a multiple of kv_heads expected", why{num_key_value_heads = 3})

@@ -299,10 +299,11 @@ HEED_API heed_tensor *heed_lend (heed_context *cx, heed_type type, int rank, con
 ** Mapped bytes do not count as memory of the context. A mapping has owners: the host, until
 ** heed_unmap, and its tensors. 'file' is open for reading, and may be closed at once; 'name' stands
 ** in messages. Where the file becomes shorter while it is mapped, or its disk fails, every call of
-** the context fails until the mapping has no owner; a call in place that ran has read zeros. To
-** notice that, heed answers SIGBUS while a file is mapped, passes on what is not its own, and puts
-** back the handler that was there before; threads that call heed must not block that signal. At
-** most 256 files of a process are mapped.
+** the context fails until the mapping has no owner; a call in place that ran has read zeros, as
+** every call does of bytes that its last page lacks. To notice lost pages, heed answers SIGBUS
+** while a file is mapped, passes on what is not its own, and puts back the handler that was there
+** before; threads that call heed must not block that signal. At most 256 files of a process are
+** mapped.
 */
 typedef struct heed_mapping heed_mapping;
 HEED_API heed_mapping *heed_map (heed_context *cx, int file, const char *name);

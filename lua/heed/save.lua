@@ -161,7 +161,8 @@ end
 ---a tensor is read when it is used, and processes that map the same file share its memory. Changes
 ---of such tensors stay in this process; the file keeps its bytes. The checksum is compared only
 ---where `verify` is given as true. Other programs must not write into the file meanwhile: where it
----becomes shorter, all calls fail until its tensors are collected. `heed.save` may replace it.
+---becomes shorter, all calls fail until its tensors are collected, but bytes that go within a page
+---of 4096 are read as zeros. `heed.save` may replace the file.
 ---@param path string
 ---@param given? {device: heed.device, verify: boolean, mapped: boolean} the default device, true,
 ---false unless given

@@ -52,12 +52,21 @@ static bool sync_some (int fd, syncing *s, size_t more) {
 }
 
 
+/* Is the call to stop? Its name stays with the failure alone. */
+static bool interrupted (lua_State *L) {
+  heed_context *cx = named(L);
+  bool is = heed_interrupted(cx);
+  heed_set_caller(cx, NULL);
+  return is;
+}
+
+
 /* Writes n bytes, and asks between pieces whether to stop. */
 static bool write_pieces (lua_State *L, int fd, const char *data, size_t n, syncing *s) {
   for (size_t at = 0; at < n; at += POLLED_BYTES) {
     const size_t piece = n - at < POLLED_BYTES ? n - at : POLLED_BYTES;
     errno = EINTR;
-    if (heed_interrupted(named(L)) || !write_bytes(fd, data + at, piece)) return false;
+    if (interrupted(L) || !write_bytes(fd, data + at, piece)) return false;
     if (!sync_some(fd, s, piece)) return false;
   }
   return true;

@@ -119,7 +119,7 @@ local ENDINGS <const> = {ForCausalLM = true, LMHeadModel = true, Model = false}
 function causal.new(c, o, tensors)
   o.vocabulary, o.head = c:count("vocab_size"), ENDINGS[c:ending(ENDINGS)]
   local name = o.head_name or "lm_head.weight"
-  local tie = c:get("tie_word_embeddings", o.tie)
+  local tie = c:may_flag("tie_word_embeddings", o.tie)
   o.tied = tie == true or tie == nil and not tensors[name]
   if o.tied then tensors[name] = nil end            -- some files have it all the same
   c:finish()

@@ -167,6 +167,14 @@ function Config:flag(name, otherwise)
   return self:checked(name, otherwise, is_flag, "true or false")
 end
 
+---@param name string
+---@param otherwise? boolean
+---@return boolean? flag nil where neither file nor caller says it
+function Config:may_flag(name, otherwise)
+  if self:get(name) == nil and otherwise == nil then return nil end
+  return self:flag(name, otherwise)
+end
+
 
 local function is_word(value) return type(value) == "string" end
 

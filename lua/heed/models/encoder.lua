@@ -96,7 +96,10 @@ local function read(self, given)
     heed.fail("%s: a table of options expected, got %s", self.__name, options.kind(given))
   end
   local o = {}
-  for name, value in pairs(given or {}) do o[name] = value end
+  for name, value in next, given or o do o[name] = value end
+  if o.cache ~= nil then
+    heed.fail("%s: option cache: an encoder reads whole texts, and has no steps", self.__name)
+  end
   local kinds = o.types
   if kinds ~= nil and not self.types then
     heed.fail("%s: option types: this model has one kind of text", self.__name)

@@ -187,7 +187,7 @@ seq2seq.SequenceModel = SequenceModel
 function seq2seq.new(c, o, tensors)
   c:ending{ForConditionalGeneration = true}
   o.vocabulary = c:count("vocab_size")
-  local tie = c:get("tie_word_embeddings", o.tie)
+  local tie = c:may_flag("tie_word_embeddings", o.tie)
   o.tied = tie == true or not tensors["lm_head.weight"]
   if o.tied then tensors["lm_head.weight"] = nil end
   c:finish()

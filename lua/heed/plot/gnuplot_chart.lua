@@ -39,7 +39,7 @@ function chart.measure(panel)
   return {
     width = WIDTH, height = HEIGHT, rotated = rotated,
     before = tick_width(panel) + (panel.y.title and 20 or 0), behind = 24,
-    above = panel.title and 32 or 10,
+    above = (panel.title or panel.series[1].label) and 32 or 10,     -- the legend's line, too
     below = labels + (panel.x.title and 20 or 0) + (panel.note and 14 or 0),
   }
 end
