@@ -95,6 +95,17 @@ describe("a histogram", function()
     assert.matches("set logscale x\n", gnuplot.script(p, "png", "out"), 1, true)
   end)
 
+  it("has straight lines on a logarithmic axis, and a gap at 0", function()
+    local rows = 0
+    for stars in tostring(plot.curve({1, 0.1, 0.01, 0.001}, {log = "y"})):gmatch "%*+" do
+      rows = rows + 1
+      assert.is_true(#stars >= 4 and #stars <= 8, stars)
+    end
+    assert.equal(10, rows)
+    local _, stars = tostring(plot.curve({1, 0, 0.01}, {log = "y"})):gsub("%*", "")
+    assert.equal(2, stars)
+  end)
+
   it("shows a count of 1 on a logarithmic axis, and none of 0", function()
     local list = {1, 3}
     for i = 3, 1000 do list[i] = 1 end

@@ -35,12 +35,16 @@ local function summary(numbers, from, to, y)
 end
 
 
--- Interpolates a series linearly at a position; least, mean and largest are equal.
-local function between(numbers, position)
+-- Interpolates a series at a position, on a line that is straight on axis y; least, mean and
+-- largest are equal.
+local function between(numbers, position, y)
   local i = math.floor(position)
   local a, b = numbers[i], numbers[i + 1]
   local value = a or 0 / 0
-  if a and position > i then value = b and a + (b - a) * (position - i) or 0 / 0 end
+  if a and position > i then
+    local joined = b and axis.shows(y, a) and axis.shows(y, b)
+    value = joined and axis.value({min = a, max = b, log = y.log}, position - i) or 0 / 0
+  end
   return value, value, value
 end
 
@@ -52,7 +56,8 @@ local function column(panel, series, k, n)
   if to - from > 1 then
     return summary(series.values, math.floor(from) + 1, math.floor(to), panel.y)
   end
-  return between(series.values, axis.value(x, n > 1 and (k - 1) / (n - 1) or 0) / every)
+  return between(series.values, axis.value(x, n > 1 and (k - 1) / (n - 1) or 0) / every,
+                 panel.y)
 end
 
 
