@@ -305,6 +305,8 @@ int64_t scope_in (const binding *b, lua_State *L);       /* the innermost scope'
 void begin_frame (binding *b, lua_State *L, frame *f);
 frame *push_frame (lua_State *L);                        /* that is to be begun; closed, it ends */
 void end_frame (binding *b, lua_State *L, frame *f);
+frame *own_frame (const binding *b, lua_State *L);       /* the innermost of L's own; or NULL */
+void end_frames (binding *b, lua_State *L, const frame *own);   /* L's own, down to that one */
 void open_scope (lua_State *L, int module);
 
 /* lua_bytes.c, lua_file.c: the one file that opens, reads, writes and renames */

@@ -158,8 +158,10 @@ static int l_measured (lua_State *L) {
   heed_profile **p = push_profile(L);
   lua_insert(L, 1);
   *p = begin(L);
+  const frame *own = own_frame(binding_of(L), L);
   int status = lua_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, 0);
   bool whole = end(L);
+  end_frames(binding_of(L), L, own);   /* a hook's error may come before Lua would close one */
   if (status != LUA_OK) {
     heed_clear(binding_of(L)->cx);
     empty_box(L, p);

@@ -94,6 +94,18 @@ void end_frame (binding *b, lua_State *L, frame *f) {
   b->modes_applied = false;              /* the next call may be in another coroutine */
 }
 
+frame *own_frame (const binding *b, lua_State *L) {
+  frame *f = b->frames;
+  while (f != NULL && f->L != L) f = f->outer;
+  return f;
+}
+
+
+void end_frames (binding *b, lua_State *L, const frame *own) {
+  frame *f;
+  while ((f = own_frame(b, L)) != NULL && f != own) end_frame(b, L, f);
+}
+
 /* }================================================================== */
 
 
