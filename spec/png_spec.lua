@@ -45,7 +45,7 @@ end
 
 local function uint8(list) return heed.tensor(list, {dtype = "uint8"}) end
 
--- What another program's zlib packed: 5 x 4 colours, whose rows have the filters 1 to 4.
+-- Pixels that another program's zlib packed: 5 x 4 colours, whose rows have the filters 1 to 4.
 local PACKED <const> = [[
 89504e470d0a1a0a0000000d4948445200000005000000040802000000c95162170000000374455874610062dc49a23b
 0000003b4944415478da63646060d040424c8c360c8c36bc8c36528c36ea8c3626cc4c510ca27222a27252a2728aa272

@@ -21,7 +21,7 @@
 ** ===================================================================
 */
 
-/* What a warp reads of its 32 queries: so, neighbours are read by neighbours. */
+/* A warp reads these columns of its 32 queries, neighbours by neighbours. */
 template <class T> struct read_columns { T g[32][ROWS_COLUMNS + 1], y[32][ROWS_COLUMNS + 1]; };
 
 /* Columns from 'from' on, 0 where none are; x is the first of the queries. */

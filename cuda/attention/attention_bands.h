@@ -14,7 +14,7 @@ template <class T_, int EDGE_, int LINE_, int THREADS_> struct band_tiles {
   static constexpr int EDGE = EDGE_, LINE = LINE_, THREADS = THREADS_;
 };
 
-/* This thread's part of two diagonals of the tiles: r - c = t, and r - c = t - EDGE. */
+/* A thread's part of two diagonals of the tiles: r - c = t, and r - c = t - EDGE. */
 template <class T> struct diagonals { T below, above; };
 
 

@@ -86,7 +86,7 @@ INLINE void copy_columns (unsigned char *memory, int copy, const attend &a, cons
 
 /*
 ** {==================================================================
-** What is summed of a tile's p and ds
+** Sums of a tile's p and ds
 ** ===================================================================
 */
 

@@ -298,8 +298,8 @@ end
 
 -- == The best way through a loop ============================================
 
--- What of a block decides its ways: instructions of tensor cores; copies into shared memory and
--- exponentials, which each turn is to have; all.
+-- The weights by which a way through a block is chosen: instructions of tensor cores; copies into
+-- shared memory and exponentials, which each turn is to have; all.
 local function weight_of(code, block)
   local w = {mma = 0, due = 0, steps = 0}
   for k = block.from, block.to do
@@ -397,7 +397,7 @@ local function new_phase()
           narrow = 0}
 end
 
--- What is done on a way, cut at barriers of the block; what is behind the last goes on at the head.
+-- The work on a way, cut at barriers of the block; the part behind the last goes on at the head.
 local function phases_of(code, blocks, way)
   local list, phases = {}, {new_phase()}
   while way.block do

@@ -33,7 +33,7 @@ static const char editor_key = 0, complete_key = 0;      /* in the registry */
 
 /*
 ** {==================================================================
-** What the program has
+** The functions of readline in this program
 ** ===================================================================
 */
 

@@ -65,7 +65,7 @@ static place *place_of (uintptr_t address) {
 }
 
 
-/* What follows the page is lost too: zeros, up to the end. */
+/* Pages that follow are lost too: zeros, up to the end. */
 static bool fill_with_zeros (const place *p, uintptr_t address) {
   uintptr_t page = address - address % (uintptr_t)sysconf(_SC_PAGESIZE);
   return mmap((void *)page, atomic_load(&p->last) - page, PROT_READ | PROT_WRITE,
@@ -203,10 +203,9 @@ heed_mapping *heed_map (heed_context *cx, int file, const char *name) {
 
 void heed_unmap (heed_mapping *m) {
   if (m == NULL || --m->refs > 0) return;
-  bool lost = atomic_load(&m->place->lost);
+  if (atomic_exchange(&m->place->lost, false)) forgive(m->cx);     /* while its name is there */
   leave(m->place);
   munmap(m->data, m->size);
-  if (lost) forgive(m->cx);
   core_free(m->cx, m, sizeof *m);
 }
 

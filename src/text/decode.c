@@ -116,7 +116,7 @@ static bool put_stripped (heed_tokenizer *t, const chars *in, chars *to, const d
 }
 
 
-/* What WordPiece's decoder tidies up, each in the text that the one before it left. */
+/* WordPiece's decoder tidies up in this order, each in the text that the one before it left. */
 static bool clean_up (heed_tokenizer *t, chars *text) {
   static const char *const pairs[][2] = {
     {" .", "."}, {" ?", "?"}, {" !", "!"}, {" ,", ","}, {" ' ", "'"}, {" n't", "n't"},

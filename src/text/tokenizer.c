@@ -111,7 +111,7 @@ bool give_token (heed_tokenizer *t, uint32_t id, int64_t from, int64_t to) {
 }
 
 
-/* What is left between tokens that are found as they are, is normalized, and searched again. */
+/* The text between tokens that are found as they are is normalized, and searched again. */
 static bool encode_part (heed_tokenizer *t, bytes from, bytes end) {
   passage whole = t->now;
   t->now = (passage){.from = from, .end = end, .shift = from - whole.from};

@@ -57,7 +57,7 @@ static bool add_branch (tree *r, uint32_t first, uint32_t n, int label) {
 }
 
 
-/* Those that end here come first; of equal ones the last one stands in the file's table. */
+/* Pieces that end here come first; of equal ones the last one stands in the file's table. */
 static uint32_t take_ended (tree *r, branch *b, uint32_t depth) {
   uint32_t ended = 0, *ids = r->ids + b->first;
   for (uint32_t i = 0; i < b->n; i++) {
@@ -264,7 +264,7 @@ static bool find_best (heed_tokenizer *t, bytes word, uint32_t n) {
 }
 
 
-/* What is unknown: a piece after all, tokens of its bytes, or the unknown token. */
+/* Tokens of an unknown text: a piece after all, those of its bytes, or the unknown token. */
 static bool give_unknown (heed_tokenizer *t, bytes p, uint32_t n) {
   uint32_t id = table_find(t, &t->by_name, (const char *)p, n);
   bool falls = id == NO_ID || !t->tokens[id].own || !may_be(t, id);

@@ -1,6 +1,6 @@
 /*
 ** wordpiece.c - WordPiece: a word is cut from left to right into the longest tokens there are.
-** Those behind the first have a prefix in the vocabulary.
+** Pieces behind the first have a prefix in the vocabulary.
 */
 
 #include <string.h>

@@ -112,7 +112,7 @@ function rope.depends_on_length(o)
 end
 
 
----What of a number of positions the frequencies of these options depend on, 0 where it is nothing.
+---The part of a number of positions on which the frequencies of these options depend; 0: none.
 ---@param D integer columns
 ---@param o heed.position.rope ones that `rope` took
 ---@param length integer

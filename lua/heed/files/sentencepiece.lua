@@ -80,7 +80,7 @@ local function message(bytes, known, into)
 end
 
 
--- What the file says
+-- The contents of the file
 
 local PIECE <const> = {{"name", 2}, {"score", 5}, {"kind", 0}}
 local TRAINER <const> = {[3] = {"model", 0}, [24] = {"suffixes", 0}, [35] = {"bytes", 0}}

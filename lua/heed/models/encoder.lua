@@ -156,7 +156,7 @@ function encoder.norm(eps, bias)
 end
 
 
----What an option's head is, by the end of the class's name.
+---The head of a model, by the end of its class's name.
 ---@class heed.models.ending
 ---@field head? table options of the head
 ---@field names heed.models.rule[]

@@ -38,7 +38,7 @@ function llama.norm(c, eps, plus_one)
 end
 
 
----What option `each` of a stack is, where some layers see a window of so many positions, the
+---Option `each` of a stack, where some layers see a window of so many positions, the
 ---present one included.
 ---@param c heed.models.Config
 ---@param w integer? nil: none does
@@ -74,7 +74,7 @@ end
 ---@field rope? false where the family has more than one
 ---@field tie? boolean whether logits share the weights of the ids, likewise
 
----What all families say with the same keys: sizes, and options of the stack.
+---The keys that all families share: sizes, and options of the stack.
 ---@param c heed.models.Config
 ---@param o heed.models.llama
 ---@return heed.models.causal

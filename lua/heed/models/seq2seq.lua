@@ -27,7 +27,7 @@ local SequenceModel = extend("models.SequenceModel", {
 }, Model)
 
 
----What stands on one side: positions, a norm, and layers.
+---One side of a model: positions, a norm, and layers.
 ---@class heed.models.Side: heed.Module
 ---@field position heed.Learned|false
 ---@field norm heed.LayerNorm|false
@@ -104,7 +104,7 @@ local function embedded(self, ids)
 end
 
 
----What the decoder attends to.
+---The features that the decoder attends to.
 ---@param source heed.Tensor (B, S), or (S); ids from 1
 ---@param given? heed.transformer.call
 ---@return heed.Tensor features (B, S, dim), or (S, dim)

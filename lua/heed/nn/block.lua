@@ -188,7 +188,7 @@ function Layer:add_fields(who, dim, o)
 end
 
 
--- What part i, which a field names, adds to the features, and what else it returns.
+-- The addition of part i, which a field names, to the features, and its other results.
 function Layer:branch(i, name, x, ...)
   local who, fields, place = self.__name, FIELDS[i], self.place
   local scale = self[fields.scale]

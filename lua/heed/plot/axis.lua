@@ -81,7 +81,7 @@ local LOGARITHMIC <const> = {
   x = {x = true}, y = {y = true}, xy = {x = true, y = true}, yx = {x = true, y = true},
 }
 
----Which axes an option `log` makes logarithmic.
+---The axes that an option `log` makes logarithmic.
 ---@param who string
 ---@param log any
 ---@return {x: boolean?, y: boolean?}
@@ -142,7 +142,7 @@ function axis.widened(a, part)
 end
 
 
----What stands at the ends.
+---The labels of both ends.
 ---@param a heed.plot.axis
 ---@return string least
 ---@return string largest

@@ -31,7 +31,7 @@ end
 function Canvas.layer(s) return (s - 1) % #colour.lines + 1 end
 
 
----What stands for a series in a legend.
+---The sign of a series in a legend.
 ---@param s integer
 ---@param in_colour boolean
 ---@return string of one letter
