@@ -265,7 +265,7 @@ $(B)/half.o: $(B)/half.c
 # a host's names are its own.
 $(B)/libheed.a: $(OBJECTS) $(EMBED)
 	@mkdir -p $(B)/include/op; echo link $@
-	$(Q)cp src/heed.h src/heed_optim.h src/heed_profile.h src/heed_text.h src/lua/heed_api.h src/lua/heed_lua.h $(B)/include
+	$(Q)cp src/heed.h src/heed_optim.h src/heed_profile.h src/heed_search.h src/heed_text.h src/lua/heed_api.h src/lua/heed_lua.h $(B)/include
 	$(Q)cp src/op/*.def $(B)/include/op
 	$(Q)$(CC) -r -nostdlib -o $(B)/heed.o $(CORE)
 	$(Q)$(CC) -r -nostdlib -o $(B)/heed_lua.o $(filter-out $(CORE),$^)

@@ -12,6 +12,7 @@ local for_kernels = {
 local floors = {
   {"src/heed_optim%.h", {"op/optimizers.def"}},
   {"src/heed_text%.h", {"heed.h"}},
+  {"src/heed_search%.h", {"heed.h"}},
   {"src/heed%.h", {"heed_optim.h", "heed_profile.h", "op/ops.def", "op/masks.def",
                    "op/optimizers.def"}},
   {"src/heed%.c", {"heed.h", "memory/", "tensor/", "cpu/cpu.h", "op/op.h"}},
@@ -19,11 +20,12 @@ local floors = {
   {"src/memory/", {"heed.h", "base/", "memory/", "op/ops.def"}},
   {"src/tensor/", {"heed.h", "base/", "memory/", "tensor/"}},
   {"src/text/", {"heed.h", "heed_text.h", "memory/", "text/"}},
+  {"src/search/", {"heed.h", "heed_search.h", "memory/", "search/"}},
   {"src/cpu/", {"cpu/", table.unpack(for_kernels)}},
   {"src/graph/", {"heed.h", "base/", "memory/", "tensor/", "graph/", "op/ops.def"}},
   {"src/op/", {"heed.h", "base/", "memory/", "tensor/", "graph/", "op/"}},
-  {"src/lua/", {"heed.h", "heed_api.h", "heed_lua.h", "heed_text.h", "lua_", "lua.h", "lauxlib.h",
-                "lualib.h", "op/optimizers.def"}},
+  {"src/lua/", {"heed.h", "heed_api.h", "heed_lua.h", "heed_search.h", "heed_text.h",
+                "lua_", "lua.h", "lauxlib.h", "lualib.h", "op/optimizers.def"}},
   {"cuda/runtime%.h", {"spec/emulated/emulate.h"}},
   {"cuda/", {"cuda/", "memory/plugin.h", "cpu/vector/math.h", table.unpack(for_kernels)}},
   {"spec/emulated/", {"cuda/", "spec/emulated/"}},
@@ -39,9 +41,10 @@ local ROOMS = {
   tensor = {"base", "memory"},
   graph = {"base", "memory", "tensor"},
   op = {"base", "memory", "tensor", "graph"},
+  search = {"memory"},
   text = {"memory"},
   heed = {"base", "memory", "cpu", "tensor", "graph", "op"},
-  lua = {"memory", "tensor", "graph", "op", "heed", "text"},
+  lua = {"memory", "tensor", "graph", "op", "heed", "search", "text"},
 }
 
 local VENDORS = {cuda = true, gpu = true, gpus = true, nvidia = true}

@@ -18,6 +18,7 @@ typedef struct heed_tokens {
   int64_t n;
   const int64_t *ids;
   const int64_t *offsets;           /* (n, 2): each token's first byte, and the one behind it */
+  const int64_t *types;             /* of which text of a pair each token is, from 1 */
 } heed_tokens;
 
 typedef struct heed_tokenizing {
@@ -55,6 +56,7 @@ HEED_API bool heed_stream_finish (heed_tokenizer *t, heed_stream *s, heed_text *
 HEED_API const char *heed_token_name (const heed_tokenizer *t, int64_t id, size_t *n);    /* NULL */
 HEED_API bool heed_token_is_special (const heed_tokenizer *t, int64_t id);
 HEED_API int64_t heed_token_id (const heed_tokenizer *t, const char *name, size_t n);     /* or 0 */
+HEED_API int64_t heed_token_unknown (const heed_tokenizer *t);        /* of what has none; or 0 */
 HEED_API int64_t heed_token_count (const heed_tokenizer *t);
 
 #ifdef __cplusplus

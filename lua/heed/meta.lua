@@ -134,6 +134,7 @@ heed.plot = require "heed.plot"
 heed.position = require "heed.position"
 heed.tasks = require "heed.tasks"
 heed.models = require "heed.models"
+heed.search = require "heed.search"
 heed.tokenizer = require "heed.tokenizer"
 heed.accuracy = require "heed.data".accuracy
 heed.capture = require "heed.capture".capture

@@ -7,6 +7,7 @@
 -- config.json says which family a model is of (heed/models/FAMILY.lua) and how large; its tensors,
 -- in safetensors, become the model's parameters without a copy.
 
+local classes = require "heed.models.classes"
 local Config = require "heed.models.config"
 local families = require "heed.models.families"
 local heed = require "heed"
@@ -15,6 +16,8 @@ local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
 local refuse = require "heed.internal.refuse"
 local sentences = require "heed.models.sentences"
+local static = require "heed.models.static"
+local texts = require "heed.models.texts"
 local tokenizer = require "heed.tokenizer"
 local weights = require "heed.models.weights"
 local whole = require "heed.files.whole"
@@ -69,13 +72,24 @@ local function read_tokenizer(path)
 end
 
 
+-- A table of vectors, which has no family.
+local function load_table(path, folder, o)
+  local model = static.load(path, folder, placing(o), o.mapped)
+  model.tokenizer = read_tokenizer(folder)
+  return model:eval()
+end
+
+
 local function load(path, o)
+  local folder = static.folder(path)
+  if folder then return load_table(path, folder, o) end
   local c, place = Config.read(path), placing(o)
   local family = families.of(c)
   local tensors = weights.read(path, place, o.mapped)
   local model, table_of_names = build(family, c, tensors)
   names.assign(model, table_of_names, tensors)
-  model.sentences = sentences.read(path, model, place)
+  model.sentences, model.limit = sentences.read(path, place), texts.limit(path, model) or false
+  model.classes = classes.read(path, model)
   model.tokenizer = read_tokenizer(path)
   return model:eval()
 end

@@ -38,6 +38,8 @@ end
 ---@field pair? string a second text
 ---@field max? integer ids in all: the longer text loses its last ones
 ---@field offsets? boolean int64 (T, 2) too, each token's first and last byte, false unless given
+---@field types? boolean int64 (T) too, of which text of a pair each token is, from 1, as models of
+---pairs want it; false unless given
 
 
 local M = {}
@@ -108,7 +110,7 @@ function M.load(path, ...)
 end
 
 
--- One text, or ids and offsets of it, by the options that were read.
+-- Ids, offsets and types of a text, by the options that were read.
 local function encode_one(tok, text, o)
   check_text("encode", "text", text)
   return core.called("encode", native.encode, tok.native, text, o.pair, o.special, o.parse,
@@ -119,9 +121,8 @@ end
 -- Texts as ids (B, T), padded with `pad`, and their lengths.
 local function encode_all(tok, texts, o)
   options.check_list("encode", texts)
-  if o.pair ~= nil or o.offsets then
-    fail("encode: one text expected with option %s, got a list", o.pair and "pair" or "offsets")
-  end
+  local single = o.pair and "pair" or o.offsets and "offsets" or o.types and "types"
+  if single then fail("encode: one text expected with option %s, got a list", single) end
   local rows = {}
   for i = 1, options.last(texts) do rows[i] = encode_one(tok, texts[i], o) end
   return heed.pad(rows)
@@ -133,17 +134,18 @@ end
 ---@param text string|string[]
 ---@param given? heed.Tokenizer.encode.options
 ---@return heed.Tensor ids
----@return heed.Tensor? lengths of a list, or offsets
+---@return heed.Tensor? lengths of a list, or offsets, or types
+---@return heed.Tensor? types behind offsets
 function Tokenizer:encode(text, given)
   local any = options.any
   local o = options.read("encode", given, {special = true, parse = false, pair = any, max = any,
-                                           offsets = false})
+                                           offsets = false, types = false})
   if o.pair ~= nil then check_text("encode", "option pair", o.pair) end
   if o.max ~= nil then o.max = options.count("encode", "option max", o.max) end
   if type(text) == "table" then return encode_all(self, text, o) end
-  local ids, offsets = encode_one(self, text, o)
-  if o.offsets then return ids, offsets end
-  return ids
+  local ids, offsets, types = encode_one(self, text, o)
+  if o.offsets then return ids, offsets, o.types and types or nil end
+  return ids, o.types and types or nil
 end
 
 
@@ -217,6 +219,11 @@ function Tokenizer:token(id)
 end
 
 
+---The id of what has no token, where the file has one.
+---@return integer?
+function Tokenizer:unknown() return native.unknown(self.native) end
+
+
 ---How many ids there are.
 ---@return integer
 function Tokenizer:__len() return native.count(self.native) end
@@ -228,7 +235,7 @@ function Tokenizer:__tostring() return ("heed.Tokenizer(%d tokens)"):format(#sel
 function Stream:__tostring() return "heed.Tokenizer.Stream" end
 
 
-options.guard(Tokenizer, {decode = 2, encode = 2, id = 1, stream = 1, token = 1},
+options.guard(Tokenizer, {decode = 2, encode = 2, id = 1, stream = 1, token = 1, unknown = 0},
               {is = is_tokenizer, what = "a tokenizer", variable = "tok"})
 options.strict("tokenizer", Tokenizer)
 options.guard(Stream, {finish = 0, push = 1},

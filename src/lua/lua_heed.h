@@ -264,6 +264,9 @@ void open_commit (lua_State *L, int internal);
 /* lua_tokenizer.c */
 void open_tokenizer (lua_State *L, int internal);
 
+/* lua_search.c */
+void open_search (lua_State *L, int internal);
+
 /* lua_inflate.c */
 void open_inflate (lua_State *L, int internal);
 

@@ -76,8 +76,8 @@ static heed_tensor *offsets_of (lua_State *L, heed_context *cx, const heed_token
 }
 
 
-/* encode(tokenizer, text, pair or nil, special, parse, most): ids, and offsets for Lua: the first
-   byte and the last */
+/* encode(tokenizer, text, pair or nil, special, parse, most): ids, offsets for Lua: the first byte
+   and the last; and types */
 static int l_encode (lua_State *L) {
   size_t n, npair = 0;
   heed_context *cx = enter(L)->cx;
@@ -86,17 +86,18 @@ static int l_encode (lua_State *L) {
   const char *text = luaL_checklstring(L, 2, &n);
   const char *pair = lua_isnil(L, 3) ? NULL : luaL_checklstring(L, 3, &npair);
   heed_tokenizing how = {lua_toboolean(L, 4), lua_toboolean(L, 5), luaL_optinteger(L, 6, 0)};
-  cell *ids = push_cell(L), *offsets = push_cell(L);
+  cell *ids = push_cell(L), *offsets = push_cell(L), *types = push_cell(L);
   heed_tokens tokens;
   named(L);
   bool good = heed_tokenize(t, text, n, pair, npair, &how, &tokens);
   if (good) {
     ids->t = tensor_of(cx, 1, tokens.n, tokens.ids);
     offsets->t = offsets_of(L, cx, &tokens);
-    good = ids->t != NULL && offsets->t != NULL;
+    types->t = tensor_of(cx, 1, tokens.n, tokens.types);
+    good = ids->t != NULL && offsets->t != NULL && types->t != NULL;
   }
   done(L, good);
-  return 2;
+  return 3;
 }
 
 
@@ -119,6 +120,16 @@ static int l_find (lua_State *L) {
   const heed_tokenizer *t = check_tokenizer(L);
   const char *name = luaL_checklstring(L, 2, &n);
   int64_t id = heed_token_id(t, name, n);
+  if (id > 0) lua_pushinteger(L, id);
+  else lua_pushnil(L);
+  return 1;
+}
+
+
+/* unknown(tokenizer): the id of what has no token, or nil */
+static int l_unknown (lua_State *L) {
+  enter(L);
+  int64_t id = heed_token_unknown(check_tokenizer(L));
   if (id > 0) lua_pushinteger(L, id);
   else lua_pushnil(L);
   return 1;
@@ -199,7 +210,7 @@ void open_tokenizer (lua_State *L, int internal) {
   static const luaL_Reg functions[] = {
     {"count", l_count}, {"decode", l_decode}, {"encode", l_encode}, {"find", l_find},
     {"finish", l_finish}, {"push", l_push}, {"read", l_read}, {"stream", l_stream},
-    {"token", l_token}, {NULL, NULL}
+    {"token", l_token}, {"unknown", l_unknown}, {NULL, NULL}
   };
   static const luaL_Reg own[] = {{"__gc", l_drop}, {NULL, NULL}}, none[] = {{NULL, NULL}};
   lua_newtable(L);

@@ -14,20 +14,21 @@
 ** ===================================================================
 */
 
-static bool add (heed_tokenizer *t, template *to, piece_kind kind, int64_t id) {
+/* A piece whose tokens are of the text 'of', from 0. */
+static bool add (heed_tokenizer *t, template *to, piece_kind kind, int64_t id, uint32_t of) {
   if (kind == PIECE_TOKEN && (id >= t->count || t->tokens[id].name.at == NULL)) {
     core_fail(t->cx, NULL, "the post-processor: a token expected, got the id %lld", (long long)id);
     return false;
   }
   if (!ROOM(t->cx, to, 1)) return false;
-  to->at[to->n++] = (piece){kind, (uint32_t)id};
+  to->at[to->n++] = (piece){kind, (uint32_t)id, of};
   return true;
 }
 
 
 /* All ids of a special token of the template. */
 static bool add_special (heed_tokenizer *t, const json *j, template *to, const json_value *tokens,
-                         const json_value *name) {
+                         const json_value *name, uint32_t of) {
   const json_value *v = tokens != NULL ? json_inside(j, tokens) : NULL;
   int64_t id;
   for (uint32_t i = 0; v != NULL && i < tokens->length; i++) {
@@ -36,11 +37,22 @@ static bool add_special (heed_tokenizer *t, const json *j, template *to, const j
               memcmp(json_text(j, v), json_text(j, name), v->length) == 0;
     const json_value *each = is ? json_inside(j, ids) : NULL;
     for (uint32_t k = 0; is && k < ids->length; k++, each = json_next(j, each))
-      if (!json_integer(j, each, &id) || !add(t, to, PIECE_TOKEN, id)) return false;
+      if (!json_integer(j, each, &id) || !add(t, to, PIECE_TOKEN, id, of)) return false;
     if (is) return true;
     v = json_next(j, value);
   }
   return refuse_part(t, j, "the special token of the post-processor", name);
+}
+
+
+/* Of which text a piece is: 0 unless the file says so. */
+static bool read_type (heed_tokenizer *t, const json *j, const json_value *v, uint32_t *of) {
+  v = json_get(j, v, "type_id");
+  int64_t type = 0;
+  if (v != NULL && (!json_integer(j, v, &type) || type < 0 || type > MOST_TYPE))
+    return refuse_part(t, j, "the template's type_id", v);
+  *of = (uint32_t)type;
+  return true;
 }
 
 
@@ -49,13 +61,16 @@ static bool read_pieces (heed_tokenizer *t, const json *j, template *to, const j
   if (!json_kind_is(list, JSON_ARRAY)) return refuse_part(t, j, "the template", list);
   const json_value *v = json_inside(j, list);
   for (uint32_t i = 0; i < list->length; i++, v = json_next(j, v)) {
-    const json_value *text = json_get(j, json_get(j, v, "Sequence"), "id");
-    const json_value *name = json_get(j, json_get(j, v, "SpecialToken"), "id");
+    const json_value *sequence = json_get(j, v, "Sequence"), *text = json_get(j, sequence, "id");
+    const json_value *special = json_get(j, v, "SpecialToken");
+    const json_value *name = json_get(j, special, "id");
     bool first = json_is(j, text, "A"), known = first || json_is(j, text, "B");
-    if (known && !add(t, to, first ? PIECE_FIRST : PIECE_SECOND, 0)) return false;
+    uint32_t of = 0;
+    if (!read_type(t, j, sequence != NULL ? sequence : special, &of)) return false;
+    if (known && !add(t, to, first ? PIECE_FIRST : PIECE_SECOND, 0, of)) return false;
     if (known) continue;
     if (!json_kind_is(name, JSON_TEXT)) return refuse_part(t, j, "the template's piece", v);
-    if (!add_special(t, j, to, tokens, name)) return false;
+    if (!add_special(t, j, to, tokens, name, of)) return false;
   }
   return true;
 }
@@ -78,17 +93,19 @@ static bool read_id (const json *j, const json_value *v, int64_t *id) {
 }
 
 
-/* Bert's and Roberta's: one token before all, and one or two behind each text. */
+/* Bert's and Roberta's: one token before all, and one or two behind each text. Roberta's has one
+   type of texts. */
 static bool read_around (heed_tokenizer *t, const json *j, const json_value *v, bool twice) {
   int64_t first, last;
   t->single.n = t->pair.n = 0;
   if (!read_id(j, json_get(j, v, "cls"), &first) || !read_id(j, json_get(j, v, "sep"), &last))
     return refuse_part(t, j, "the post-processor without 'cls' or 'sep'", json_get(j, v, "type"));
-  return add(t, &t->single, PIECE_TOKEN, first) && add(t, &t->single, PIECE_FIRST, 0) &&
-         add(t, &t->single, PIECE_TOKEN, last) && add(t, &t->pair, PIECE_TOKEN, first) &&
-         add(t, &t->pair, PIECE_FIRST, 0) && add(t, &t->pair, PIECE_TOKEN, last) &&
-         (!twice || add(t, &t->pair, PIECE_TOKEN, last)) && add(t, &t->pair, PIECE_SECOND, 0) &&
-         add(t, &t->pair, PIECE_TOKEN, last);
+  uint32_t of = !twice;
+  return add(t, &t->single, PIECE_TOKEN, first, 0) && add(t, &t->single, PIECE_FIRST, 0, 0) &&
+         add(t, &t->single, PIECE_TOKEN, last, 0) && add(t, &t->pair, PIECE_TOKEN, first, 0) &&
+         add(t, &t->pair, PIECE_FIRST, 0, 0) && add(t, &t->pair, PIECE_TOKEN, last, 0) &&
+         (!twice || add(t, &t->pair, PIECE_TOKEN, last, 0)) &&
+         add(t, &t->pair, PIECE_SECOND, 0, of) && add(t, &t->pair, PIECE_TOKEN, last, of);
 }
 
 
@@ -111,8 +128,8 @@ static bool read_one (heed_tokenizer *t, const json *j, const json_value *v) {
 
 
 bool template_read (heed_tokenizer *t, const json *j, const json_value *v) {
-  bool plain = add(t, &t->single, PIECE_FIRST, 0) && add(t, &t->pair, PIECE_FIRST, 0) &&
-               add(t, &t->pair, PIECE_SECOND, 0);
+  bool plain = add(t, &t->single, PIECE_FIRST, 0, 0) &&
+               add(t, &t->pair, PIECE_FIRST, 0, 0) && add(t, &t->pair, PIECE_SECOND, 0, 1);
   if (!plain || v == NULL || v->kind == JSON_NULL) return plain;
   if (!json_is(j, json_get(j, v, "type"), "Sequence")) return read_one(t, j, v);
   const json_value *list = json_get(j, v, "processors");
@@ -157,8 +174,10 @@ static void trim (const heed_tokenizer *t, uint32_t id, bool first, int64_t at[2
 }
 
 
-static bool put (heed_tokenizer *t, int64_t id, int64_t from, int64_t to) {
+static bool put (heed_tokenizer *t, int64_t id, uint32_t of, int64_t from, int64_t to) {
   if (!ROOM(t->cx, &t->result, 1) || !ROOM(t->cx, &t->result_offsets, 2)) return false;
+  if (!ROOM(t->cx, &t->result_types, 1)) return false;
+  t->result_types.at[t->result_types.n++] = of + 1;
   t->result.at[t->result.n++] = id + 1;
   t->result_offsets.at[t->result_offsets.n++] = from;
   t->result_offsets.at[t->result_offsets.n++] = to;
@@ -166,11 +185,11 @@ static bool put (heed_tokenizer *t, int64_t id, int64_t from, int64_t to) {
 }
 
 
-static bool put_text (heed_tokenizer *t, int64_t from, int64_t n) {
+static bool put_text (heed_tokenizer *t, uint32_t of, int64_t from, int64_t n) {
   for (int64_t i = 0; i < n; i++) {
     int64_t *at = t->offsets.at + 2 * (from + i), id = t->ids.at[from + i];
     if (t->trims) trim(t, (uint32_t)id, i == 0, at);
-    if (!put(t, id, at[0], at[1])) return false;
+    if (!put(t, id, of, at[0], at[1])) return false;
   }
   return true;
 }
@@ -198,13 +217,14 @@ bool template_fill (heed_tokenizer *t, const heed_tokenizing *how, int64_t first
     return false;
   }
   if (how->most > 0) share(how->most - around, &first, &second);
-  t->result.n = t->result_offsets.n = 0;
+  t->result.n = t->result_offsets.n = t->result_types.n = 0;
   for (int64_t i = 0; i < plan->n; i++) {
+    const piece *p = &plan->at[i];
     bool good = true;
-    switch (plan->at[i].kind) {
-      case PIECE_FIRST: good = put_text(t, 0, first); break;
-      case PIECE_SECOND: good = put_text(t, begin, second); break;
-      case PIECE_TOKEN: good = !how->special || put(t, plan->at[i].id, 0, 0); break;
+    switch (p->kind) {
+      case PIECE_FIRST: good = put_text(t, p->of, 0, first); break;
+      case PIECE_SECOND: good = put_text(t, p->of, begin, second); break;
+      case PIECE_TOKEN: good = !how->special || put(t, p->id, p->of, 0, 0); break;
     }
     if (!good) return false;
   }

@@ -82,6 +82,7 @@ void heed_tokenizer_drop (heed_tokenizer *t) {
   LIST_FREE(cx, &t->offsets);
   LIST_FREE(cx, &t->result);
   LIST_FREE(cx, &t->result_offsets);
+  LIST_FREE(cx, &t->result_types);
   LIST_FREE(cx, &t->slices);
   LIST_FREE(cx, &t->symbols);
   LIST_FREE(cx, &t->joins);
@@ -153,7 +154,7 @@ bool heed_tokenize (heed_tokenizer *t, const char *text, size_t n, const char *p
   if (pair != NULL && !encode(t, pair, npair)) return false;
   if (pair != NULL) widen(t->offsets.at + 2 * first, t->ids.n - first, (bytes)pair, npair);
   if (!template_fill(t, how, first, pair != NULL)) return false;
-  *tokens = (heed_tokens){t->result.n, t->result.at, t->result_offsets.at};
+  *tokens = (heed_tokens){t->result.n, t->result.at, t->result_offsets.at, t->result_types.at};
   return true;
 }
 
@@ -188,6 +189,11 @@ bool heed_token_is_special (const heed_tokenizer *t, int64_t id) {
 int64_t heed_token_id (const heed_tokenizer *t, const char *name, size_t n) {
   uint32_t id = t != NULL ? table_find(t, &t->by_name, name, n) : NO_ID;
   return id != NO_ID ? (int64_t)id + 1 : 0;
+}
+
+
+int64_t heed_token_unknown (const heed_tokenizer *t) {
+  return t != NULL && t->unknown != NO_ID ? (int64_t)t->unknown + 1 : 0;
 }
 
 

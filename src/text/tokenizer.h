@@ -113,7 +113,9 @@ typedef struct metaspace {
 } metaspace;
 
 typedef enum { PIECE_FIRST, PIECE_SECOND, PIECE_TOKEN } piece_kind;
-typedef struct piece { piece_kind kind; uint32_t id; } piece;
+#define MOST_TYPE 255
+/* Tokens around a text, or those of a text, which are of the text 'of', from 0. */
+typedef struct piece { piece_kind kind; uint32_t id, of; } piece;
 typedef LIST(piece) template;
 
 /* A token of the word that is cut, of n bytes; 0: of the same bytes as the one before it. */
@@ -174,6 +176,7 @@ struct heed_tokenizer {
   LIST(int64_t) offsets;
   LIST(int64_t) result;
   LIST(int64_t) result_offsets;
+  LIST(int64_t) result_types;      /* of which text each one is, from 1 */
   LIST(slice) slices;
   LIST(symbol) symbols;
   LIST(join) joins;

@@ -36,7 +36,8 @@ for name in ([[
   num_return_sequences output_attentions output_hidden_states output_past output_scores
   pad_token_id prefix pretraining_tp problem_type pruned_heads remove_invalid_values
   repetition_penalty resid_pdrop return_dict return_dict_in_generate sentence_transformers
-  sep_token_id suppress_tokens task_specific_params temperature tokenizer_class top_k top_p
+  sbert_ce_default_activation_function sep_token_id suppress_tokens task_specific_params
+  temperature tokenizer_class top_k top_p
   torch_dtype torchscript transformers_version typical_p use_cache use_bfloat16 use_flash_attn
 ]]):gmatch "%S+" do IDLE[name] = true end
 

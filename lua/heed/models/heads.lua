@@ -53,6 +53,16 @@ end
 heads.Head = Head
 
 
+---Whether a head gives logits of classes: not of words, whose weights are those of the ids.
+---@param head any
+---@param words heed.Embedding?
+---@return boolean
+function heads.is_of_classes(head, words)
+  local is = rawequal(getmetatable(head), Head)
+  return is and not (words and rawequal(head.out.weight, words.weight))
+end
+
+
 -- How many classes the file names.
 local function classes(c)
   local labels, n = c:object("id2label"), 0

@@ -1,41 +1,88 @@
 -- The class of all models of directories: a configuration, a tokenizer, vectors of texts.
 
+local classes = require "heed.models.classes"
 local extend = require "heed.nn.extend"
 local heed = require "heed"
 local options = require "heed.internal.options"
+local search = require "heed.search"
 local sentences = require "heed.models.sentences"
+local texts = require "heed.models.texts"
 
 ---A model of a directory.
 ---@class heed.models.Model: heed.Module
 ---@field config table what config.json says
 ---@field tokenizer heed.Tokenizer where the directory's cannot be read, it raises that when used
 ---@field sentences heed.models.sentences|false
-local Model = extend("models.Model", {embed = 2})
+---@field classes heed.models.classes|false
+---@field limit integer|false how many tokens a text may have
+local Model = extend("models.Model", {classify = 2, embed = 2, ids = 2, score = 3, similarity = 2})
 
 
 ---Vectors of texts, as the directory says by modules.json and its folders: what
 ---sentence-transformers computes. Texts of a batch are sorted by their lengths, and come back in
 ---order.
----@param texts string|(string|integer[])[] a text, or a list of texts or of their ids
+---@param list string|(string|integer[])[] a text, or a list of texts or of their ids
 ---@param given? heed.models.embed.options
 ---@return heed.Tensor vectors (D) of one text, or (N, D)
-function Model:embed(texts, given)
+function Model:embed(list, given)
   local plan = self.sentences
   if not plan then
     heed.fail("embed: a directory with modules.json expected, which says how features become a "
               .. "vector; model:hidden gives features of each token")
   end
-  local o = options.read("embed", given, {batch = 32, dims = options.any, prompt = options.any})
+  local o = options.read("embed", given, {
+    batch = 32, dims = options.any, max = options.any, parse = true, prompt = options.any,
+  })
   o.batch = options.count("embed", "option batch", o.batch)
   if o.dims ~= nil then o.dims = options.count("embed", "option dims", o.dims) end
-  local single = type(texts) == "string"
-  if single then texts = {texts} end
-  if type(texts) ~= "table" or next(texts) == nil then
-    heed.fail("embed: a text, or a list of texts expected, got %s", options.kind(texts))
-  end
-  options.check_list("embed", texts)
-  local vectors = heed.no_grad(sentences.embed, self, plan, texts, o)
+  if o.max ~= nil then o.max = options.count("embed", "option max", o.max) end
+  local all, single = texts.list("embed", "a text", list)
+  local vectors = heed.no_grad(sentences.embed, self, plan, all, o)
   return single and vectors[1] or vectors
+end
+
+
+---How alike vectors are, as the directory says: by their cosine unless it names another way.
+---@param a heed.Tensor (N, D), or (D)
+---@param b heed.Tensor (M, D), or (D)
+---@return heed.Tensor (N, M)
+function Model:similarity(a, b)
+  local plan = self.sentences
+  return search.similarity(a, b, {similarity = plan and plan.similarity or nil})
+end
+
+
+---How well each text answers a query, by a reranker: what sentence-transformers' CrossEncoder
+---computes. Texts of a batch are sorted by their lengths, and come back in order.
+---@param query string
+---@param list string|string[] a text, or a list of them
+---@param given? heed.models.score.options
+---@return heed.Tensor|number scores (N), or a number of one text
+function Model:score(query, list, given)
+  return classes.score(self, query, list, given)
+end
+
+
+---The classes of texts by a classifier, with the names of config.json; option `pair` gives second
+---texts. A model of classes of tokens gives a list for each text.
+---@param list string|string[] a text, or a list of them
+---@param given? heed.models.classify.options
+---@return heed.models.class|heed.models.class[]|heed.models.class[][]
+function Model:classify(list, given)
+  return classes.classify(self, list, given)
+end
+
+
+---The ids of a text, with the tokens that the model wants around it, cut to its limit.
+---@param text string
+---@param o {parse: boolean, max: integer?, pair: string?}
+---@return integer[] ids
+---@return integer[] types of which text of a pair each token is, from 1
+function Model:ids(text, o)
+  local ids, types = self.tokenizer:encode(text, {
+    max = o.max or rawget(self, "limit") or nil, pair = o.pair, parse = o.parse, types = true,
+  })
+  return ids:totable(), types:totable()
 end
 
 

@@ -20,12 +20,13 @@ end
 
 
 ---Reads a file that holds an object, or a list where that is wanted. What is null in an object is
----left out.
+---left out unless `whole`.
 ---@param path string
 ---@param name string of the file
 ---@param is_list? boolean
+---@param whole? boolean
 ---@return table? value nil where there is no such file
-function reading.json(path, name, is_list)
+function reading.json(path, name, is_list, whole)
   local text, why, missing = core.read_file(path .. "/" .. name)
   if not text then
     if missing then return nil end
@@ -34,7 +35,7 @@ function reading.json(path, name, is_list)
   local value, message = json.decode(text)
   if value == nil then refuse.with("%s: %s", name, message) end
   if type(value) == "table" and json.is_array(value) == (is_list or false) then
-    return is_list and value or reading.without_nulls(value)
+    return (is_list or whole) and value or reading.without_nulls(value)
   end
   refuse.with("%s: %s expected", name, is_list and "a list" or "an object")
 end
