@@ -2784,6 +2784,12 @@ function heed.core.png_rows(x, bytes, rows, row, step) end
 ---@return boolean? busy whether another process writes the same path now
 function heed.core.write_file(path, parts) end
 
+---Makes a folder, in one that is there, unless there is one of this name.
+---@param path string
+---@return true? done
+---@return string? message
+function heed.core.make_folder(path) end
+
 ---Opens a file, pipe or terminal to be written at its end.
 ---@param path string
 ---@return heed.core.file? file

@@ -15,6 +15,7 @@ local names = require "heed.models.names"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
 local refuse = require "heed.internal.refuse"
+local saving = require "heed.models.saving"
 local sentences = require "heed.models.sentences"
 local static = require "heed.models.static"
 local texts = require "heed.models.texts"
@@ -74,8 +75,9 @@ end
 
 -- A table of vectors, which has no family.
 local function load_table(path, folder, o)
-  local model = static.load(path, folder, placing(o), o.mapped)
+  local model, source = static.load(path, folder, placing(o), o.mapped)
   model.tokenizer = read_tokenizer(folder)
+  model.origin = saving.origin(path, model, source)
   return model:eval()
 end
 
@@ -87,10 +89,11 @@ local function load(path, o)
   local family = families.of(c)
   local tensors = weights.read(path, place, o.mapped)
   local model, table_of_names = build(family, c, tensors)
-  names.assign(model, table_of_names, tensors)
+  local source = names.assign(model, table_of_names, tensors)
   model.sentences, model.limit = sentences.read(path, place), texts.limit(path, model) or false
   model.classes = classes.read(path, model)
   model.tokenizer = read_tokenizer(path)
+  model.origin = saving.origin(path, model, source)
   return model:eval()
 end
 
@@ -112,6 +115,29 @@ function M.load(path, given, ...)
   local model, why = refuse.try(load, path, o)
   if model then return model end
   return nil, ("models.load: %s: %s"):format(path, why)
+end
+
+
+---Saves a model that `models.load` gave as a directory that transformers, sentence-transformers and
+---heed read: config.json, model.safetensors under the published names, and the files beside them,
+---as the directory has them that the model came from. Each file is complete or as it was before.
+---Files of other programs are written over where `replace` says so alone.
+---@param path string of the directory, which is made where there is none
+---@param model heed.models.Model
+---@param given? {replace: boolean} false unless given
+---@return true? done nil where files cannot be written
+---@return string? message
+function M.save(path, model, given, ...)
+  options.no_more("models.save", 3, ...)
+  whole.check_path("models.save", path)
+  local o = options.read("models.save", given, {replace = false})
+  local origin = type(model) == "table" and rawget(model, "origin")
+  if type(origin) ~= "table" then
+    fail("models.save: a model that models.load gave expected, got %s", kind(model))
+  end
+  local done, why = refuse.try(saving.save, path, model, o.replace)
+  if done then return true end
+  return nil, ("models.save: %s"):format(why)
 end
 
 

@@ -17,7 +17,7 @@ local saving = require "heed.save"
 local whole = require "heed.files.whole"
 
 local fail, kind_of = heed.fail, options.kind
-local native <const> = core.search
+local native <const> = core.vectors
 
 local FORMAT <const> = "heed.search 1"
 local MOST <const> = 1 << 16                 -- numbers of a vector
@@ -453,10 +453,13 @@ local function assembled(tensors, metadata)
 end
 
 
+---@class heed.search.load.options
+---@field mapped? boolean whether vectors stay in the file; false unless given
+
 ---Loads an index. With `mapped = true` its vectors are read from the file when they are compared,
 ---and processes share them, as `heed.load` has it.
 ---@param path string
----@param given? {mapped: boolean} false unless given
+---@param given? heed.search.load.options
 ---@return heed.search.Index? index
 ---@return string? message
 function M.load(path, given, ...)

@@ -144,8 +144,9 @@ function Tokenizer:encode(text, given)
   if o.max ~= nil then o.max = options.count("encode", "option max", o.max) end
   if type(text) == "table" then return encode_all(self, text, o) end
   local ids, offsets, types = encode_one(self, text, o)
-  if o.offsets then return ids, offsets, o.types and types or nil end
-  return ids, o.types and types or nil
+  if o.offsets and o.types then return ids, offsets, types end
+  if o.offsets or o.types then return ids, o.offsets and offsets or types end
+  return ids
 end
 
 

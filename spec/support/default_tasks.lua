@@ -269,12 +269,98 @@ cases["heed.Tokenizer.encode.options.offsets"] = {function(value)
   return select("#", tokenizer():encode("a text", {offsets = value}))
 end, true}
 
+cases["heed.Tokenizer.encode.options.types"] = {function(value)
+  return select("#", tokenizer():encode("a text", {types = value}))
+end, true}
+
 cases["Tokenizer:stream.given.special"] = {function(value)
   return tokenizer():stream({special = value}):push(683)
 end, true}
 
 cases["Tokenizer:decode.given.special"] = {function(value)
   return tokenizer():decode({683}, {special = value})
+end, true}
+
+
+-- Models and search ----------------------------------------------------------------
+
+local function published(name)
+  return assert(heed.models.load("spec/golden/models/st/" .. name))
+end
+
+-- How often a model of pairs is called for 40 of them.
+cases["heed.models.score.options.batch"] = {function(value)
+  local m, calls, texts = published "cross_encoder", 0, {}
+  m.words:register_forward_hook(function() calls = calls + 1 end)
+  for i = 1, 40 do texts[i] = "a" end
+  m:score("q", texts, {batch = value})
+  return calls
+end, 10}
+
+cases["heed.models.score.options.parse"] = {function(value)
+  return published("cross_encoder"):score("q", "a [SEP] b", {parse = value})
+end, false}
+
+cases["heed.models.embed.options.parse"] = {function(value)
+  return published("bert_concat"):embed("a [SEP] b", {parse = value})
+end, false}
+
+cases["M.save.given.replace"] = {function(value)
+  local path, m = os.tmpname(), published "model2vec_int8"
+  os.remove(path)
+  assert(heed.models.save(path, m))
+  assert(heed.save(path .. "/model.safetensors", {}))
+  local done = heed.models.save(path, m, {replace = value})
+  os.execute("rm -r " .. path)
+  return done
+end, true}
+
+local VECTORS <const> = heed.tensor{{1.0, 2.0}, {9.0, 1.0}, {-3.0, 0.5}}
+
+cases["M.similarity.given.similarity"] = {function(value)
+  return heed.search.similarity(VECTORS, VECTORS, {similarity = value})
+end, "dot", value = "cosine"}
+
+class("heed.search.index.options", function(o)
+  o.dim = 2
+  return tostring(heed.search.index(o))
+end, {kind = "int8", similarity = "dot"})
+cases["heed.search.index.options.kind"].value = "float32"
+cases["heed.search.index.options.similarity"].value = "cosine"
+
+local function bits(n, dim)
+  heed.manual_seed(1)
+  local index, keys = heed.search.index{dim = dim, kind = "bits"}, {}
+  for i = 1, n do keys[i] = i end
+  return index:add(keys, heed.randn(n, dim)), heed.randn(dim)
+end
+
+cases["heed.search.query.options.rescore"] = {function(value)
+  local index, query = bits(200, 64)
+  return (index:query(query, 5, {rescore = value}))
+end, 40}
+
+cases["Index:query.k"] = {function(value)
+  local index, query = bits(20, 8)
+  return (index:query(query, value))
+end, 9}
+
+local function live()
+  collectgarbage()
+  collectgarbage()
+  return heed.memory().live
+end
+
+-- Whether the vectors of an index, of 80 KB, count as memory.
+cases["heed.search.load.options.mapped"] = {function(value)
+  local path = os.tmpname()
+  assert(heed.search.index{dim = 20000}:add("a", heed.ones(20000)):save(path .. ".index"))
+  local before = live()
+  local index = assert(heed.search.load(path .. ".index", {mapped = value}))
+  local more = live() - before
+  os.remove(path)
+  os.remove(path .. ".index")
+  return more < 40000, #index
 end, true}
 
 

@@ -424,6 +424,21 @@ static int l_sync_file (lua_State *L) {
   return 1;
 }
 
+/* make_folder(path): a folder is there */
+static int l_make_folder (lua_State *L) {
+  struct stat there;
+  enter(L);
+  const char *path = check_file_path(L, 1);
+  bool is = mkdir(path, 0777) == 0 || (errno == EEXIST && stat(path, &there) == 0);
+  if (is && stat(path, &there) == 0 && !S_ISDIR(there.st_mode)) {
+    is = false;
+    errno = ENOTDIR;
+  }
+  if (!is) return file_failed(L, path, "cannot make this folder");
+  lua_pushboolean(L, 1);
+  return 1;
+}
+
 /* }================================================================== */
 
 
@@ -431,7 +446,8 @@ static int l_sync_file (lua_State *L) {
 void open_file (lua_State *L, int internal) {
   static const luaL_Reg functions[] = {
     {"append_file", l_append_file}, {"cut_file", l_cut_file}, {"file_bytes", l_file_bytes},
-    {"file_sum", l_file_sum}, {"file_tensor", l_file_tensor}, {"map_file", l_map_file},
+    {"file_sum", l_file_sum}, {"file_tensor", l_file_tensor},
+    {"make_folder", l_make_folder}, {"map_file", l_map_file},
     {"open_file", l_open_file}, {"put_file", l_put_file}, {"read_file", l_read_file},
     {"sync_file", l_sync_file}, {"write_file", l_write_file}, {NULL, NULL}
   };

@@ -81,5 +81,5 @@ void open_search (lua_State *L, int internal) {
   static const luaL_Reg functions[] = {{"bytes", l_bytes}, {"nearest", l_nearest}, {NULL, NULL}};
   lua_newtable(L);
   register_functions(L, functions, -1);
-  lua_setfield(L, internal, "search");
+  lua_setfield(L, internal, "vectors");
 }

@@ -3,6 +3,7 @@
 local classes = require "heed.models.classes"
 local extend = require "heed.nn.extend"
 local heed = require "heed"
+local names = require "heed.models.names"
 local options = require "heed.internal.options"
 local search = require "heed.search"
 local sentences = require "heed.models.sentences"
@@ -15,7 +16,9 @@ local texts = require "heed.models.texts"
 ---@field sentences heed.models.sentences|false
 ---@field classes heed.models.classes|false
 ---@field limit integer|false how many tokens a text may have
-local Model = extend("models.Model", {classify = 2, embed = 2, ids = 2, score = 3, similarity = 2})
+local Model = extend("models.Model", {
+  classify = 2, embed = 2, ids = 2, published = 1, score = 3, similarity = 2,
+})
 
 
 ---Vectors of texts, as the directory says by modules.json and its folders: what
@@ -70,6 +73,14 @@ end
 ---@return heed.models.class|heed.models.class[]|heed.models.class[][]
 function Model:classify(list, given)
   return classes.classify(self, list, given)
+end
+
+
+---The tensors of the model under the names of its files.
+---@param source heed.models.source
+---@return table<string, heed.Tensor>
+function Model:published(source)
+  return names.collect(self, source)
 end
 
 

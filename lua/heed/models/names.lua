@@ -56,11 +56,13 @@ end
 
 
 -- All tensors that a module expects: {name, parts, rule}.
-local function expectations(module, table_of_names)
+local function expectations(module, table_of_names, who)
   local parameters, expected, last = {}, {covered = {}}, 1
   for path, p in module:named_parameters() do
-    parameters[path] = p
-    last = math.max(last, math.tointeger(path:match("%.(%d+)%.")) or 0)
+    if not path:find("^sentences%.") then        -- those have files of their own
+      parameters[path] = p
+      last = math.max(last, math.tointeger(path:match("%.(%d+)%.")) or 0)
+    end
   end
   for _, rule in ipairs(table_of_names) do
     for i = 0, rule[1]:find("%d", 1, true) and last - 1 or 0 do
@@ -68,7 +70,7 @@ local function expectations(module, table_of_names)
     end
   end
   for path in next, parameters do
-    if not expected.covered[path] then heed.fail("models.load: no name for '%s'", path) end
+    if not expected.covered[path] then heed.fail("%s: no name for '%s'", who, path) end
   end
   return expected
 end
@@ -189,19 +191,30 @@ function names.with(all, rules)
 end
 
 
+---What says which tensors of a file a module's parameters are.
+---@class heed.models.source
+---@field names heed.models.names
+---@field prefix string
+---@field shapes table<string, integer[]> of tensors whose shape was changed
+
 ---Gives the parameters of a module the tensors of a file.
 ---@param module heed.Module
 ---@param all heed.models.names
 ---@param tensors table<string, heed.Tensor>
+---@return heed.models.source
 function names.assign(module, all, tensors)
-  local expected = expectations(module, all)
+  local expected = expectations(module, all, "models.load")
   local prefix, used = prefix_of(expected, all, tensors), {}
+  local shapes = {}
   local changes = {takers = {}, givers = {}, gradients = {}}
   for _, entry in ipairs(expected) do
     local name = name_there(entry, prefix, tensors)
     local t = tensors[name]
     if not t then refuse.with("the tensor %s is missing", quoted(name)) end
-    if entry.rule.as then t = entry.rule.as(t) end
+    if entry.rule.as then
+      shapes[entry.name] = {t:size()}
+      t = entry.rule.as(t)
+    end
     check_shape(name, t, shape_of(entry.parts, entry.rule.transposed))
     used[name] = true
     for i, part in ipairs(divided(entry, t)) do
@@ -211,6 +224,43 @@ function names.assign(module, all, tensors)
   end
   refuse_surplus(tensors, used, all.ignored)
   core.commit("models.load", changes)
+  return {names = all, prefix = prefix, shapes = shapes}
+end
+
+
+-- The inverse of by_heads: the rows of each part, head by head.
+local function side_by_side(parts, heads)
+  local rows, columns = table.unpack({parts[1]:size()})
+  local all = {}
+  for i, p in ipairs(parts) do all[i] = p:reshape(heads, 1, rows // heads, columns or 1) end
+  local t = heed.cat(all, 2):reshape(rows * #parts, columns or 1)
+  return columns and t or t:squeeze(2)
+end
+
+
+-- The tensor of a file that the parts of an entry are.
+local function joined(entry, shapes)
+  local parts, rule = entry.parts, entry.rule
+  local t = parts[1]
+  if rule.heads then t = side_by_side(parts, rule.heads)
+  elseif #parts > 1 then t = heed.cat(parts, 1) end
+  if rule.transposed and t:dim() == 2 then t = t.T end
+  local size = shapes[entry.name]
+  return size and t:reshape(size) or t
+end
+
+
+---The tensors of a file that a module's parameters are, by the names that it had there.
+---@param module heed.Module
+---@param source heed.models.source
+---@return table<string, heed.Tensor>
+function names.collect(module, source)
+  local tensors = {}
+  for _, entry in ipairs(expectations(module, source.names, "models.save")) do
+    local prefix = entry.rule.bare and "" or source.prefix
+    tensors[prefix .. entry.name] = joined(entry, source.shapes):detach():to("cpu"):contiguous()
+  end
+  return tensors
 end
 
 

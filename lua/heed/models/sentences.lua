@@ -47,8 +47,9 @@ local function read_dense(path, place)
   local tensors = weights.read(path, place)
   local linear = parameter.hollow("models.load", layers.Linear, sizes[1], sizes[2],
                                   {bias = tensors["linear.bias"] ~= nil})
-  names.assign(linear, {{"linear.weight", "weight"}, {"linear.bias", "bias"}}, tensors)
-  return {linear = linear, activation = f}
+  local source = names.assign(linear, {{"linear.weight", "weight"}, {"linear.bias", "bias"}},
+                              tensors)
+  return {linear = linear, activation = f, source = source, folder = path:match "[^/]*$"}
 end
 
 
@@ -156,7 +157,7 @@ end
 ---Reads what a directory says about vectors of texts; false where it says nothing.
 ---@param path string
 ---@param place fun(t: heed.Tensor): heed.Tensor
----@param first? string the kind of its first module: Transformer unless given
+---@param first? string the kind of its first module; nil: Transformer
 ---@return heed.models.sentences|false
 function sentences.read(path, place, first)
   local plan = read_modules(path, place, first or "Transformer")

@@ -27,7 +27,7 @@ local static = {}
 ---@field leaves_unknown boolean whether tokens of unknown text do not count, as Model2Vec has it
 ---@overload fun(config: table, o: table): heed.StaticModel
 local StaticModel = extend("models.StaticModel", {init = 2, forward = 2, hidden = 2, ids = 2,
-                                                  means = 2}, Model)
+                                                  means = 2, published = 1}, Model)
 
 
 ---@param config table
@@ -106,6 +106,16 @@ function StaticModel:ids(text, o)
     if id ~= unknown then kept[#kept + 1] = id end
   end
   return kept
+end
+
+
+---The tensors of its file.
+---@param source heed.models.source
+---@return table<string, heed.Tensor>
+function StaticModel:published(source)
+  local tensors = names.collect(self, source)
+  tensors.weights, tensors.mapping = self.weight or nil, self.mapping and self.mapping - 1 or nil
+  return tensors
 end
 
 
@@ -197,6 +207,7 @@ end
 ---@param place fun(t: heed.Tensor): heed.Tensor
 ---@param mapped boolean?
 ---@return heed.StaticModel
+---@return heed.models.source
 function static.load(path, folder, place, mapped)
   local tensors = weights.read(folder, place, mapped)
   local published = tensors.embeddings ~= nil
@@ -213,11 +224,13 @@ function static.load(path, folder, place, mapped)
     mapping = read_mapping(mapping, rows:size(1)),
     weight = weight or nil,
   })
-  names.assign(model, {{"words", "words"}}, {["words.weight"] = rows})
+  local table_name = published and "embeddings" or "embedding.weight"
+  local source = names.assign(model, {{table_name, "words.weight"}}, {[table_name] = rows})
+  source.folder = folder
   model.limit = published and read_limit(folder)
   model.sentences = sentences.read(path, place, "StaticEmbedding")
   if published then model.sentences.normalize = c.normalize or false end
-  return model
+  return model, source
 end
 
 

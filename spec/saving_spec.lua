@@ -1,0 +1,179 @@
+-- heed.models.save: all tiny models back into directories, which load again bit for bit and have
+-- the tensors of those that they came from; what is refused.
+
+local directories = require "spec.support.directories"
+local heed = require "heed"
+local json = require "heed.files.json"
+local message = require "spec.support.message"
+local nn = require "heed.nn"
+
+local HERE <const> = directories.HERE
+local read, write = directories.read, directories.write
+
+local NAMES <const> = {
+  "albert", "bart", "bert_reranker", "clip", "distilbert", "electra", "gemma2",
+  "gemma3_bidirectional", "gpt2", "gpt_neox", "granite", "mistral", "modernbert_classifier",
+  "mpnet", "nomic_bert", "olmo2", "phi", "phi3_partial", "qwen2", "qwen3", "roberta", "siglip",
+  "smollm3", "t5", "vit", "st/bert_concat", "st/cross_encoder", "st/cross_encoder_3",
+  "st/model2vec", "st/model2vec_float16", "st/static_embedding",
+}
+
+
+-- A path that is free, and is removed when it is closed.
+local function free()
+  local path = os.tmpname()
+  assert(os.remove(path))
+  return setmetatable({path = path}, {__close = function() os.execute("rm -rf " .. path) end})
+end
+
+
+local function same_tensors(a, b, what)
+  for name, t in pairs(a) do
+    assert.is_truthy(b[name], what .. ": " .. name)
+    assert.equal(t.dtype, b[name].dtype)
+    assert.equal(tostring(t.shape), tostring(b[name].shape), name)
+    assert.is_true(t:equal(b[name]), what .. ": " .. name)
+  end
+  for name in pairs(b) do assert.is_truthy(a[name], what .. ": " .. name) end
+end
+
+
+describe("models.save", function()
+  for _, name in ipairs(NAMES) do
+    it("writes what was read: " .. name, function()
+      local place <close> = free()
+      local m = assert(heed.models.load(HERE .. name))
+      assert.is_true(heed.models.save(place.path, m))
+      local again = assert(heed.models.load(place.path))
+      same_tensors(m:state(), again:state(), "state")
+      local file = "/model.safetensors"
+      local tensors, metadata = heed.load(place.path .. file)
+      same_tensors(assert(heed.load(HERE .. name .. file)), tensors, "file")
+      assert.equal("pt", metadata.format)
+      for _, other in ipairs{"config.json", "tokenizer.json", "modules.json",
+                             "1_Pooling/config.json"} do
+        local f = io.open(HERE .. name .. "/" .. other)
+        if f then
+          f:close()
+          assert.equal(read(HERE .. name .. "/" .. other), read(place.path .. "/" .. other), other)
+        end
+      end
+      if m.sentences then assert.is_true(m:embed("a text"):equal(again:embed "a text")) end
+    end)
+  end
+
+  it("writes whole numbers of 8 bits as floats, which they are here", function()
+    local place <close> = free()
+    local m = assert(heed.models.load(HERE .. "st/model2vec_int8"))
+    assert(heed.models.save(place.path, m))
+    local texts = {"a text", "", "another one of words"}
+    local again = assert(heed.models.load(place.path))
+    assert.is_true(m:embed(texts):equal(again:embed(texts)))
+    local tensors = heed.load(HERE .. "st/model2vec_int8/model.safetensors")
+    local own = heed.load(place.path .. "/model.safetensors")
+    assert.is_true(tensors.mapping:equal(own.mapping) and tensors.weights:equal(own.weights))
+    assert.equal("float32", own.embeddings.dtype)
+  end)
+
+  it("writes folders of modules, with weights as they are now", function()
+    local from <close> = directories.make "electra"
+    local list = {}
+    for i, row in ipairs{{"Transformer", ""}, {"Pooling", "1_Pooling"}, {"Dense", "2_Dense"}} do
+      list[i] = {idx = i, name = "x", path = row[2], type = "x." .. row[1]}
+      if i > 1 then assert(os.execute(("mkdir %s/%s"):format(from.path, row[2]))) end
+    end
+    write(from.path .. "/modules.json", json.encode(json.array(list)))
+    write(from.path .. "/1_Pooling/config.json", "{}")
+    write(from.path .. "/2_Dense/config.json", '{"in_features": 32, "out_features": 5}')
+    assert(heed.save(from.path .. "/2_Dense/model.safetensors",
+                     {["linear.weight"] = heed.randn(5, 32), ["linear.bias"] = heed.randn(5)}))
+    local m = assert(heed.models.load(from.path))
+    heed.no_grad(function()
+      for _, p in ipairs(m:parameters()) do p:mul_(0.5) end
+    end)
+    local place <close> = free()
+    assert(heed.models.save(place.path, m))
+    local again = assert(heed.models.load(place.path))
+    same_tensors(m:state(), again:state(), "state")
+    local rows = {{1, 5, 6}, {2, 3}}
+    assert.is_true(m:embed(rows):equal(again:embed(rows)))
+  end)
+
+  it("says another type and configuration where the model has them", function()
+    local place <close> = free()
+    local m = assert(heed.models.load(HERE .. "st/cross_encoder_3", {dtype = "bfloat16"}))
+    m.config.id2label["1"] = "good"
+    assert(heed.models.save(place.path, m))
+    local c = json.decode(read(place.path .. "/config.json"))
+    assert.equal("good", c.id2label["1"])
+    local again = assert(heed.models.load(place.path))
+    assert.equal("bfloat16", again:parameters()[1].dtype)
+    assert.equal("good", again.classes.names[2])
+    local half <close> = free()
+    assert(heed.models.save(half.path, m:to("float16")))
+    assert.equal("float16", json.decode(read(half.path .. "/config.json")).dtype)
+  end)
+
+  it("writes over its own files, and over others only where it is told to", function()
+    local place <close> = free()
+    local m = assert(heed.models.load(HERE .. "qwen2"))
+    assert(heed.models.save(place.path, m))
+    assert(heed.models.save(place.path, heed.no_grad(function()
+      m.words.weight:mul_(2)
+      return m
+    end)))
+    assert.is_true(m.words.weight:equal(heed.models.load(place.path).words.weight))
+    local foreign <close> = directories.make "qwen3"
+    local before = read(foreign.path .. "/config.json")
+    local done, why = heed.models.save(foreign.path, m)
+    assert.is_nil(done)
+    assert.matches("^models.save: .*/config.json is there, and models.save has not written it; "
+                   .. "option replace = true", why)
+    assert.equal(before, read(foreign.path .. "/config.json"))
+    assert(heed.models.save(foreign.path, m, {replace = true}))
+    assert.is_true(m.words.weight:equal(heed.models.load(foreign.path).words.weight))
+  end)
+
+  it("may write where the model came from, mapped or not", function()
+    for _, mapped in ipairs{true, false} do
+      local place <close> = directories.make "electra"
+      local m = assert(heed.models.load(place.path, {mapped = mapped}))
+      heed.no_grad(function() m.words.weight:mul_(3) end)
+      assert.matches("model.safetensors is there", select(2, heed.models.save(place.path, m)))
+      assert(heed.models.save(place.path, m, {replace = true}))
+      same_tensors(m:state(), assert(heed.models.load(place.path)):state(), "state")
+    end
+  end)
+
+  it("refuses what it cannot write", function()
+    local m = assert(heed.models.load(HERE .. "qwen2"))
+    local f = heed.models.save
+    assert.matches("models.save: a model that models.load gave expected, got Linear",
+                   message(f, "/tmp/x", nn.Linear(2, 2)))
+    assert.matches("a model that models.load gave expected, got nil", message(f, "/tmp/x"))
+    assert.matches("a path expected, got the string ''", message(f, "", m))
+    assert.matches("unknown option 'overwrite'", message(f, "/tmp/x", m, {overwrite = true}))
+    assert.matches("models.save: .*/no/such/place: cannot make this folder",
+                   select(2, f("/no/such/place", m)))
+    local file = os.tmpname()
+    assert.matches("cannot make this folder: Not a directory", select(2, f(file, m)))
+    os.remove(file)
+    m.tokenizer = {}
+    assert.matches("another tokenizer than its directory", message(f, "/tmp/x", m))
+    local place <close> = free()
+    m = assert(heed.models.load(HERE .. "qwen2"))
+    nn.lora(m, {rank = 2})
+    assert.matches("models.save: no name for '.*'", message(f, place.path, m))
+  end)
+
+  it("refuses a model whose files went meanwhile", function()
+    local from <close> = directories.make("st/model2vec_int8", {
+      ["config.json"] = "config.json", ["model.safetensors"] = "model.safetensors",
+      ["tokenizer.json"] = "tokenizer.json",
+    })
+    local m, place <close> = assert(heed.models.load(from.path)), free()
+    assert(os.remove(from.path .. "/tokenizer.json"))
+    assert.matches("tokenizer.json.*; models.save copies it",
+                   select(2, heed.models.save(place.path, m)))
+  end)
+end)
