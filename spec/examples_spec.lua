@@ -7,6 +7,7 @@ local NOWHERE = "/nonesuch/picture.png"      -- gnuplot is not started
 -- Arguments, and a pattern of the result.
 local EXAMPLES = {
   addition = {"2", "%% of 2000 fresh sums right"},
+  chat = {"", "%d+ ids read, 12 written, ended by max"},
   classification = {"2", "first pooling: [%d.]+ %% of 5000 fresh sentences right"},
   counting = {"--steps 2 --out " .. NOWHERE, "right on [%d.]+ %% of 5000 fresh sequences"},
   lecture = {"", "the loss of a masked model +largest difference"},

@@ -25,6 +25,8 @@ typedef struct heed_tokenizing {
   bool special;                     /* the tokens that the model wants around a text */
   bool parse;                       /* special tokens that a text spells become those tokens */
   int64_t most;                     /* ids in all; 0: as many as there are */
+  const int64_t *parts;             /* (nparts, 2): without 'parse', where they do all the same: */
+  int64_t nparts;                   /* a part's first byte, and the one behind it, in order */
 } heed_tokenizing;
 
 /* Of the text of a tokenizer.json; NULL: a failure that names the part that is not known. */

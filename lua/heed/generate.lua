@@ -4,8 +4,11 @@
 --   print(chars:decode(new))
 
 local beams = require "heed.generate.beams"
+local Cache = require "heed.nn.cache"
 local evaluating = require "heed.nn.evaluating"
 local heed = require "heed"
+local hook = require "heed.generate.hook"
+local Lookup = require "heed.generate.lookup"
 local Prompt = require "heed.generate.prompt"
 local options = require "heed.internal.options"
 local rng = require "heed.internal.rng"
@@ -17,8 +20,9 @@ local fail, kind = heed.fail, options.kind
 local KNOWN = {
   beams = options.any, cache = options.any, check = false, context = options.any,
   context_lengths = options.any, early_stopping = options.any, length_penalty = options.any,
-  lengths = options.any, max = 100, on_token = options.any, scores = false, seed = options.any,
-  stop = options.any, window = options.any,
+  lengths = options.any, logits = options.any, lookup = options.any, max = 100,
+  on_token = options.any, scores = false, seed = options.any, stop = options.any,
+  window = options.any,
 }
 for name, default in pairs(sampling.known) do KNOWN[name] = default end
 
@@ -43,8 +47,8 @@ local function check_beams(o)
   elseif o.early_stopping ~= nil and type(o.early_stopping) ~= "boolean" then
     fail("generate: a boolean expected as option early_stopping, got %s", kind(o.early_stopping))
   end
-  for _, name in ipairs{"min_p", "on_token", "repetition_penalty", "seed", "temperature", "top_k",
-                        "top_p"} do
+  for _, name in ipairs{"lookup", "min_p", "on_token", "repetition_penalty", "seed",
+                        "temperature", "top_k", "top_p"} do
     if o[name] ~= nil and not (name == "temperature" and o[name] == 0) then
       fail("generate: no option %s expected with beams, which are the best that was found", name)
     end
@@ -57,6 +61,19 @@ local function check_window(o)
   o.window = options.count("generate", "option window", o.window)
   if type(o.cache) == "table" then
     fail("generate: either window, or an nn.Cache as option cache expected, got both")
+  end
+end
+
+
+local function check_lookup(o)
+  if o.lookup == nil then return end
+  o.lookup = options.count("generate", "option lookup", o.lookup)
+  local other = o.window ~= nil and "window" or o.cache == false and "cache = false"
+                or type(o.cache) == "table" and not Cache.is(o.cache) and "a cache of another kind"
+                or Cache.is(o.cache) and o.cache.window and "a cache with a window"
+  if other then
+    fail("generate: option lookup takes back what it guessed wrong, which %s does not let it",
+         other)
   end
 end
 
@@ -92,8 +109,10 @@ local function check(given)
   o.max = options.count("generate", "option max", o.max, 0)
   check_window(o)
   check_beams(o)
+  check_lookup(o)
   if o.temperature == nil and not asks_for_draws(o) then o.temperature = 0 end
   sampling.check("generate", o)
+  if o.logits ~= nil then options.callable("generate", "option logits", o.logits) end
   if o.on_token ~= nil then options.callable("generate", "option on_token", o.on_token) end
   o.stop, o.stops = stop_of(o.stop)
   return o
@@ -132,8 +151,9 @@ end
 -- Adds one id to each row that is not done; returns the ids of the next step, or nil at the end.
 local function advance(o, prompt, rows, logits, generator)
   o.history = o.repetition_penalty and histories(prompt, rows) or nil
-  sampling.check_best("generate", logits)
-  local ids, next_ids = generator:run(sampling.draw, logits, o), {}
+  local changed = o.logits and hook.apply(o.logits, logits, rows) or logits
+  sampling.check_best("generate", changed)
+  local ids, next_ids = generator:run(sampling.draw, changed, o), {}
   local drawn, scores = ids:totable(), o.scores and sampling.scores(logits, ids):totable() or {}
   for b = 1, #rows do
     next_ids[b] = drawn[b]
@@ -143,18 +163,49 @@ local function advance(o, prompt, rows, logits, generator)
 end
 
 
+local function plain(stepper, prompt, o, next_ids)
+  local ids = next_ids(stepper:begin(prompt.rows))
+  for _ = 2, o.max do
+    if not ids then return end
+    ids = next_ids(stepper:step(ids))
+  end
+end
+
+
+-- Calls the model for an id and for those that may follow it as they did before: what it draws
+-- behind each of them is what it would have drawn one by one, as long as they are right.
+local function with_lookup(stepper, prompt, o, rows, next_ids)
+  local lookup = Lookup.new(o.lookup, prompt.rows[1])
+  local ids = next_ids(stepper:begin(prompt.rows))
+  while ids and #rows[1] < o.max do
+    lookup:add(ids[1])
+    local guesses = lookup:guess(stepper:can_return() and o.max - #rows[1] - 1 or 0)
+    local logits, right = stepper:steps(ids[1], guesses), 0            -- (1 + #guesses, V)
+    repeat
+      ids = next_ids(logits:narrow(1, right + 1, 1))
+      local as_guessed = ids and ids[1] == guesses[right + 1]
+      if as_guessed then
+        lookup:add(ids[1])
+        right = right + 1
+      end
+    until not as_guessed or #rows[1] == o.max
+    lookup:count(#guesses, right)
+    stepper:forget(#guesses - right)
+  end
+  return lookup:counts()
+end
+
+
+-- Rows of new ids, and what lookup guessed.
 local function one_by_one(stepper, prompt, o)
   local generator = rng.own("generate", o.seed)
   local rows = {done = {}, scores = {}}
   for b = 1, #prompt.rows do rows[b], rows.scores[b] = {}, {} end
   if o.max == 0 then return rows end
-  local logits = stepper:begin(prompt.rows)
-  for n = 1, o.max do
-    local ids = advance(o, prompt, rows, logits, generator)
-    if not ids or n == o.max then break end
-    logits = stepper:step(ids)
-  end
-  return rows
+  local function next_ids(logits) return advance(o, prompt, rows, logits, generator) end
+  if not o.lookup then return rows, plain(stepper, prompt, o, next_ids) end
+  if #rows > 1 then fail("generate: one prompt expected with option lookup, got %d", #rows) end
+  return rows, with_lookup(stepper, prompt, o, rows, next_ids)
 end
 
 
@@ -167,6 +218,11 @@ end
 ---@field early_stopping? boolean end with as many results as beams, also if others may be better
 ---@field stop? integer|integer[]|fun(ids: integer[], row: integer): any ids that end a sequence,
 ---of which they are the last; or whether its new ids so far do
+---@field logits? fun(logits: heed.Tensor, ids: integer[], row: integer): heed.Tensor? gets the
+---logits (V) of the next id and the new ids so far, and may change them or give others; of beams,
+---log-probabilities. `heed.constrain` has some
+---@field lookup? integer guess so many ids at most, which followed the last ones before (A. Saxena,
+---"Prompt lookup decoding", 2023): the ids stay the same, and come faster where texts repeat
 ---@field on_token? fun(id: integer, row: integer): boolean? gets each id at once; false ends all
 ---@field window? integer the model sees so many ids at most, the last ones, at positions from 0:
 ---where learned positions end, say. Behind them there is no cache: all is computed for each id
@@ -193,6 +249,8 @@ end
 ---list of ids, else a list of tensors
 ---@return heed.Tensor|table[]|nil more with option scores a score for each id, float64, in the form
 ---of the ids; with beams {ids, score, scores}, the best first, for each prompt
+---@return {calls: integer, guessed: integer, right: integer}? lookup with option lookup: calls of
+---the model behind the prompt, ids that it was given as guesses, and those that were right
 local function generate(model, prompt, given, ...)
   options.no_more("generate", 3, ...)
   options.callable("generate", "model", model)
@@ -200,8 +258,8 @@ local function generate(model, prompt, given, ...)
   local read = Prompt.read(model, prompt, o)
   return heed.no_grad(evaluating, "generate", model, function()
     if o.beams then return beams(model, read, o) end
-    local rows = one_by_one(Stepper.new(model, read, o, 1), read, o)
-    return read:results(rows), o.scores and read:results(rows.scores, "float64") or nil
+    local rows, lookup = one_by_one(Stepper.new(model, read, o, 1), read, o)
+    return read:results(rows), o.scores and read:results(rows.scores, "float64") or nil, lookup
   end)
 end
 

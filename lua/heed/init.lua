@@ -22,9 +22,9 @@ heed._VERSION = "heed 0.1"
 
 -- Parts that are files, and functions with the file that returns them in a table.
 local parts = {
-  bias = "bias", data = "data", mask = "mask", models = "models", nn = "nn", optim = "optim",
-  plot = "plot", position = "position", search = "search", tasks = "tasks",
-  tokenizer = "tokenizer", train = "train",
+  bias = "bias", constrain = "constrain", data = "data", mask = "mask", models = "models",
+  nn = "nn", optim = "optim", plot = "plot", position = "position", search = "search",
+  tasks = "tasks", tokenizer = "tokenizer", train = "train",
 }
 local functions = {
   accuracy = "data", capture = "capture", confusion_matrix = "data", f1 = "data",

@@ -7,9 +7,11 @@
 -- config.json says which family a model is of (heed/models/FAMILY.lua) and how large; its tensors,
 -- in safetensors, become the model's parameters without a copy.
 
+local Chat = require "heed.models.chat"
 local classes = require "heed.models.classes"
 local Config = require "heed.models.config"
 local families = require "heed.models.families"
+local generation = require "heed.models.generation"
 local heed = require "heed"
 local names = require "heed.models.names"
 local options = require "heed.internal.options"
@@ -92,6 +94,7 @@ local function load(path, o)
   local source = names.assign(model, table_of_names, tensors)
   model.sentences, model.limit = sentences.read(path, place), texts.limit(path, model) or false
   model.classes = classes.read(path, model)
+  model.chats, model.generation = Chat.read(path), generation.read(path, model.config)
   model.tokenizer = read_tokenizer(path)
   model.origin = saving.origin(path, model, source)
   return model:eval()

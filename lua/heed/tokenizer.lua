@@ -34,7 +34,8 @@ end
 
 ---@class heed.Tokenizer.encode.options
 ---@field special? boolean the tokens that the model wants around a text, true unless given
----@field parse? boolean special tokens that a text spells become those, false unless given
+---@field parse? boolean|heed.Tensor special tokens that a text spells become those, false unless
+---given; or where they do: int64 (N, 2), the first and the last byte of parts of the text
 ---@field pair? string a second text
 ---@field max? integer ids in all: the longer text loses its last ones
 ---@field offsets? boolean int64 (T, 2) too, each token's first and last byte, false unless given
@@ -129,6 +130,18 @@ local function encode_all(tok, texts, o)
 end
 
 
+-- Where special tokens are found: everywhere, nowhere, or in parts of the text.
+local function check_parse(given)
+  if type(given) == "boolean" then return given end
+  if options.is_alive(given) and given.dtype == "int64" and given:dim() == 2
+     and given:size(2) == 2 then
+    return given:to("cpu"):contiguous()
+  end
+  fail("encode: a boolean, or an int64 tensor of shape (N, 2) expected as option parse, got %s",
+       kind(given))
+end
+
+
 ---Turns a text into ids, int64 (T), which count from 1; a list of texts into ids (B, T), padded
 ---with 1, and their lengths, int64 (B).
 ---@param text string|string[]
@@ -138,8 +151,9 @@ end
 ---@return heed.Tensor? types behind offsets
 function Tokenizer:encode(text, given)
   local any = options.any
-  local o = options.read("encode", given, {special = true, parse = false, pair = any, max = any,
+  local o = options.read("encode", given, {special = true, parse = any, pair = any, max = any,
                                            offsets = false, types = false})
+  o.parse = o.parse ~= nil and check_parse(o.parse)
   if o.pair ~= nil then check_text("encode", "option pair", o.pair) end
   if o.max ~= nil then o.max = options.count("encode", "option max", o.max) end
   if type(text) == "table" then return encode_all(self, text, o) end

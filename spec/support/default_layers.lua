@@ -109,6 +109,22 @@ class("heed.models.embed.options", function(o)
   m:embed(rows, o)
   return asked
 end, {batch = 10})
+local function of_words()
+  return assert(require("heed.models").load("spec/golden/models/llama3"))
+end
+
+class("heed.models.chat.options", function(o)
+  return of_words():chat({{role = "user", content = "Hello"}}, o)
+end, {prompt = true, ids = true})
+class("heed.models.generate.options", function(o)
+  local m = of_words()
+  m.generation.max_new_tokens, o.stop = 3, {"@@@"}
+  return select(2, m:generate("<|eot_id|>", o)).ids
+end, {config = false, parse = true})
+class("heed.constrain.json.options", function(o)
+  local tok = of_words().tokenizer
+  return heed.constrain.json(tok, o):apply(heed.zeros(#tok), {})
+end, {object = true})
 class("heed.Encoder.options", function(o)
   return shown(nn.Encoder(4, 2, 2, o), X)
 end, {hidden = {is = 16, to = 8}, final_norm = {is = false, to = true}, layer_dropout = 0.9})

@@ -9,8 +9,9 @@ sealed.here = type(require "heed") == "userdata"
 
 -- Modules that scripts of a sealed state cannot require.
 local MODULES <const> = {
-  "heed.attention.rope_scaling", "heed.core", "heed.internal.classes", "heed.internal.options",
-  "heed.internal.reference", "heed.internal.rule", "heed.internal.synonyms",
+  "heed.attention.rope_scaling", "heed.constrain.json", "heed.core", "heed.internal.classes",
+  "heed.internal.options", "heed.internal.reference", "heed.internal.rule",
+  "heed.internal.synonyms",
   "heed.internal.torch_names", "heed.nn.hooks", "heed.plot.gnuplot", "heed.train.validation",
 }
 

@@ -76,8 +76,27 @@ static heed_tensor *offsets_of (lua_State *L, heed_context *cx, const heed_token
 }
 
 
+/* The parts where special tokens are found, of Lua's: the first byte and the last. */
+static void read_parts (lua_State *L, int i, size_t n, heed_tokenizing *how) {
+  size_t bytes;
+  const int64_t *given = raw_bytes(L, i, &bytes);
+  if (given == NULL || lua_type(L, i) == LUA_TSTRING || bytes % (2 * sizeof *given) != 0)
+    raise_wrong(L, "parse", "a dense int64 tensor of shape (N, 2) on the CPU", i);
+  int64_t *at = lua_newuserdatauv(L, bytes + 1, 0), last = 0;
+  how->nparts = (int64_t)(bytes / (2 * sizeof *given));
+  for (int64_t k = 0; k < how->nparts; k++) {
+    at[2 * k] = given[2 * k] - 1;
+    at[2 * k + 1] = given[2 * k + 1];
+    if (at[2 * k] < last || at[2 * k + 1] < at[2 * k] || at[2 * k + 1] > (int64_t)n)
+      raise_wrong(L, "parse", "first and last bytes of parts of the text, in order", i);
+    last = at[2 * k + 1];
+  }
+  how->parts = at;
+}
+
+
 /* encode(tokenizer, text, pair or nil, special, parse, most): ids, offsets for Lua: the first byte
-   and the last; and types */
+   and the last; and types; parse may be parts of the text, as offsets are */
 static int l_encode (lua_State *L) {
   size_t n, npair = 0;
   heed_context *cx = enter(L)->cx;
@@ -85,7 +104,9 @@ static int l_encode (lua_State *L) {
   heed_tokenizer *t = check_tokenizer(L);
   const char *text = luaL_checklstring(L, 2, &n);
   const char *pair = lua_isnil(L, 3) ? NULL : luaL_checklstring(L, 3, &npair);
-  heed_tokenizing how = {lua_toboolean(L, 4), lua_toboolean(L, 5), luaL_optinteger(L, 6, 0)};
+  heed_tokenizing how = {.special = lua_toboolean(L, 4), .most = luaL_optinteger(L, 6, 0)};
+  if (lua_type(L, 5) == LUA_TUSERDATA) read_parts(L, 5, n, &how);
+  else how.parse = lua_toboolean(L, 5);
   cell *ids = push_cell(L), *offsets = push_cell(L), *types = push_cell(L);
   heed_tokens tokens;
   named(L);

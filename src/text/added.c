@@ -96,13 +96,38 @@ static bool is_alone (const heed_tokenizer *t, bytes start, bytes p, bytes q, by
 }
 
 
+/* Where the byte at p of the passage stands in the whole text. */
+static int64_t place_of (const heed_tokenizer *t, bytes p, bool behind) {
+  const origin *origins = t->now.origins;
+  int64_t at = p - t->now.from;
+  if (origins == NULL) return t->now.shift + at;
+  return behind ? origins[at - 1].end : origins[at].from;
+}
+
+
+/* Does the text from p to q lie in one of the parts where special tokens are found? */
+static bool in_part (const heed_tokenizer *t, bytes p, bytes q) {
+  int64_t low = 0, high = t->nparts;
+  if (high == 0) return false;
+  int64_t from = place_of(t, p, false), end = place_of(t, q, true);
+  while (low < high) {                     /* the first part that ends behind 'from' */
+    int64_t middle = low + (high - low) / 2;
+    if (t->parts[2 * middle + 1] > from) high = middle;
+    else low = middle + 1;
+  }
+  return low < t->nparts && t->parts[2 * low] <= from && end <= t->parts[2 * low + 1];
+}
+
+
 /* The longest of the tokens that stand at p, or NULL. */
 static const added_token *find_at (const heed_tokenizer *t, const added_set *s, bytes p,
                                    bytes end) {
   for (int32_t i = s->first[*p]; i >= 0; i = s->other[i]) {
     span text = s->at[i].text;
-    if (s->at[i].special && !t->parse) continue;
-    if (text.n <= (size_t)(end - p) && memcmp(text.at, p, text.n) == 0) return &s->at[i];
+    bool open = !s->at[i].special || t->parse;
+    if (!open && t->nparts == 0) continue;
+    if (text.n > (size_t)(end - p) || memcmp(text.at, p, text.n) != 0) continue;
+    if (open || in_part(t, p, p + text.n)) return &s->at[i];
   }
   return NULL;
 }

@@ -147,8 +147,11 @@ bool heed_tokenize (heed_tokenizer *t, const char *text, size_t n, const char *p
                     const heed_tokenizing *how, heed_tokens *tokens) {
   if (t == NULL) return false;
   t->parse = how->parse;
+  t->parts = how->parts;
+  t->nparts = how->nparts;
   t->ids.n = t->offsets.n = 0;
   if (!encode(t, text, n)) return false;
+  t->nparts = 0;                           /* those were of the first text */
   int64_t first = t->ids.n;
   widen(t->offsets.at, first, (bytes)text, n);
   if (pair != NULL && !encode(t, pair, npair)) return false;

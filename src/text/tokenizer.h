@@ -185,6 +185,8 @@ struct heed_tokenizer {
   passage now;                     /* where tokens are given */
   int64_t section;                 /* its place in the text */
   bool parse;
+  const int64_t *parts;            /* of the text, where special tokens are found all the same */
+  int64_t nparts;
   int64_t words;                   /* cut so far */
 };
 

@@ -7,6 +7,7 @@
 
 local core = require "heed.core"
 local heed = require "heed"
+local hook = require "heed.generate.hook"
 local sampling = require "heed.generate.sampling"
 local Stepper = require "heed.generate.stepper"
 
@@ -91,6 +92,20 @@ local function advance(search, list, o, last)
 end
 
 
+-- Log-probabilities (B * W, V) as the hook leaves them.
+local function hooked(searches, scores, o)
+  if not o.logits then return scores end
+  local lists = {done = {}}
+  for _, search in ipairs(searches) do
+    for _, beam in ipairs(search.running) do
+      lists[#lists + 1] = beam.ids
+      lists.done[#lists] = search.over or beam.score == -math.huge
+    end
+  end
+  return hook.apply(o.logits, scores, lists, o.beams)
+end
+
+
 -- Advances all searches by logits (B * W, V); returns whether one of them continues.
 local function step_all(searches, logits, o, last)
   local V, W = logits:size(2), o.beams
@@ -101,7 +116,7 @@ local function step_all(searches, logits, o, last)
     for _, beam in ipairs(search.running) do scores[#scores + 1] = beam.score end
   end
   scores = heed.tensor(scores, {dtype = "float64", device = logits.device}):unsqueeze(2)
-  local total = (logits:log_softmax(2) + scores):reshape(#searches, W * V)
+  local total = (hooked(searches, logits:log_softmax(2), o) + scores):reshape(#searches, W * V)
   local best, positions = total:topk(math.min(W * V, W * math.max(2, 1 + o.stops)), 2)
   best, positions = best:totable(), positions:totable()
   local unfinished = false

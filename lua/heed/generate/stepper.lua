@@ -245,6 +245,30 @@ function Stepper:step(ids)
 end
 
 
+---Whether ids that the model saw can be taken back: all it needs is in a cache that has no window.
+---@return boolean
+function Stepper:can_return() return not self.rows and Cache.is(self.cache) end
+
+
+---The logits behind an id of the only row, and behind each of those that may follow it.
+---@param id integer
+---@param guesses integer[]
+---@return heed.Tensor logits (1 + #guesses, V)
+function Stepper:steps(id, guesses)
+  if #guesses == 0 then return self:step{id} end
+  local ids = table.move(guesses, 1, #guesses, 2, {id})
+  local t = self.prompt:tensor(ids):unsqueeze(1)
+  return checked(call(self, t), t)[1]
+end
+
+
+---Takes back the last ids that the model saw.
+---@param n integer
+function Stepper:forget(n)
+  if n > 0 then self.cache:truncate(self.cache:length() - n) end
+end
+
+
 ---Replaces each row by a copy of another row, its parent.
 ---@param parents integer[]
 function Stepper:reorder(parents)

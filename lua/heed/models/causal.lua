@@ -41,6 +41,7 @@ local CausalModel = extend("models.CausalModel", {init = 2, forward = 2, hidden 
 ---@param o heed.models.causal
 function CausalModel:init(config, o)
   self.config, self.tokenizer, self.sentences = config, false, false
+  self.writes = o.head and not o.bidirectional or false
   self.words = layers.Embedding(o.vocabulary, o.dim)
   self.position = o.positions and positions.Learned(o.positions, o.dim) or false
   if not o.bidirectional then o.stack.cross = false end

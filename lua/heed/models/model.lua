@@ -4,10 +4,12 @@ local classes = require "heed.models.classes"
 local extend = require "heed.nn.extend"
 local heed = require "heed"
 local names = require "heed.models.names"
+local Chat = require "heed.models.chat"
 local options = require "heed.internal.options"
 local search = require "heed.search"
 local sentences = require "heed.models.sentences"
 local texts = require "heed.models.texts"
+local words = require "heed.models.words"
 
 ---A model of a directory.
 ---@class heed.models.Model: heed.Module
@@ -16,9 +18,15 @@ local texts = require "heed.models.texts"
 ---@field sentences heed.models.sentences|false
 ---@field classes heed.models.classes|false
 ---@field limit integer|false how many tokens a text may have
+---@field chats heed.models.Chat what it says about chats
+---@field generation table what generation_config.json says
 local Model = extend("models.Model", {
-  classify = 2, embed = 2, ids = 2, published = 1, score = 3, similarity = 2,
+  chat = 2, classify = 2, embed = 2, generate = 2, ids = 2, published = 1, score = 3,
+  similarity = 2,
 })
+
+Model.writes = false                 -- whether its logits are those of the next id
+Model.is_sequence = false            -- whether they are about another sequence
 
 
 ---Vectors of texts, as the directory says by modules.json and its folders: what
@@ -95,6 +103,53 @@ function Model:ids(text, o)
   })
   return ids:totable(), types:totable()
 end
+
+
+---@class heed.models.chat.options
+---@field prompt? boolean whether the reply's beginning stands at the end; false unless given
+---@field ids? boolean ids (T) instead of the text, in which no message can make a special token;
+---false unless given
+---@field tools? table[]|string what the template gets as tools; texts are JSON, which keeps the
+---order of names
+---@field documents? table[]|string
+---@field variables? table|string others, by their names
+---@field template? string|function the name of one of the directory's templates, a template of
+---Jinja, or a function of the messages and these options that gives a list of texts, those of
+---messages in tables: `{"<|user|>", {m.content}, "<|end|>"}`
+
+---What a chat is for the model, by the chat template of its directory.
+---@param messages table[]|string lists of {role = "user", content = "…"}, or the same as JSON
+---@param given? heed.models.chat.options
+---@return string|heed.Tensor
+function Model:chat(messages, given)
+  local o = options.read("chat", given, Chat.known)
+  local text = self.chats:render(messages, o)
+  return o.ids and Chat.encode(self.tokenizer, text) or text.bytes
+end
+
+
+---@class heed.models.generate.options: heed.generate.options
+---@field on_text? fun(piece: string, prompt: integer): boolean? gets the text as it comes, in whole
+---characters; false ends all
+---@field stop? string|string[]|function texts at which it ends, without them; or whether the new
+---ids so far end it
+---@field ends? integer|integer[]|boolean ids that end it, in the place of the directory's; false:
+---none
+---@field logits? heed.Constraint|function as heed.generate takes it
+---@field config? boolean whether generation_config.json holds, true unless given; its special ids
+---do anyway
+---@field parse? boolean special tokens that a text spells become those, false unless given
+---@field tools? table[]|string of messages, as for `chat`, with documents, variables, template
+
+---Words of a model: texts give texts, ids give ids, messages the reply, and lists of such lists.
+---Options are those of `heed.generate` and of `chat`; what is not given is what
+---generation_config.json says.
+---@param prompt string|integer[]|heed.Tensor|table
+---@param given? heed.models.generate.options
+---@return string|heed.Tensor|table result
+---@return table about {ids, reason, …}: why it ended, "end", "stop", "max" or "caller"; with
+---options scores, beams, lookup what heed.generate gives
+function Model:generate(prompt, given) return words.generate(self, prompt, given) end
 
 
 return Model

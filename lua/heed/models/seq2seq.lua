@@ -78,6 +78,7 @@ end
 ---embed_scale: number?, out_scale: number?, logit_bias: boolean?}
 function SequenceModel:init(config, o)
   self.config, self.tokenizer, self.sentences = config, false, false
+  self.writes, self.is_sequence = true, true
   self.words = layers.Embedding(o.vocabulary, o.dim)
   self.source = Side(transformer.Encoder, o.dim, o.source.heads, o.source)
   self.target = Side(transformer.Decoder, o.dim, o.target.heads, o.target)

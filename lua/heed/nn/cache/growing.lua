@@ -237,5 +237,7 @@ end
 
 growing.own = heed.keep
 
+growing.alignment, growing.limit = present, limit_of
+
 
 return growing

@@ -24,6 +24,8 @@
 --   length(cache), positions(cache, T, given)   of the tokens before the next step
 --   reorder(cache, ids), truncate(cache, n, length)
 --   clone(cache, copy)                       fills a copy, which has the contexts already
+--   alignment(cache), limit(cache)           of one that grows: how its columns are aligned, how
+--                                            many it keeps
 --   own(t)                                   a context's tensor, as the cache keeps it
 
 local recording = require "heed.internal.recording"
@@ -33,6 +35,7 @@ local fixed = require "heed.nn.cache.fixed"
 local growing = require "heed.nn.cache.growing"
 local heed = require "heed"
 local options = require "heed.internal.options"
+local saved = require "heed.nn.cache.saved"
 local steps = require "heed.nn.cache.steps"
 
 local fail = heed.fail
@@ -313,6 +316,42 @@ function Cache:clone()
 end
 
 
+-- The store whose columns a state is made of.
+local function check_state(cache, who)
+  if cache.capacity then
+    fail("%s: a cache that grows expected, got one with a capacity", who)
+  end
+  local store = store_of(cache)
+  return store, steps.is_started(cache, store)
+end
+
+
+---What it holds, as tensors under names: those of the model's layers. Saved and loaded, they let a
+---long prompt be read once.
+---@param model heed.Module whose layers it serves
+---@return table<string, heed.Tensor> state
+function Cache:state(model)
+  local store = check_state(self, "state")
+  return saved.state(self, model, store.alignment(self))
+end
+
+
+---Fills an empty cache with what `state` gave: calls go on as if the model had read the tokens. A
+---state of other layers, or of another shape, is refused.
+---@param state table<string, heed.Tensor>
+---@param model heed.Module the model, or another one of the same layers
+---@return heed.Cache self
+function Cache:load_state(state, model)
+  local store, started = check_state(self, "load_state")
+  if started or #self.contexts > 0 then
+    fail("load_state: an empty cache expected, as nn.Cache() makes, got one of %d tokens",
+         self:length())
+  end
+  saved.load(self, state, model, store.limit(self))
+  return self
+end
+
+
 function Cache:__tostring()
   local layers = ("%d layers"):format(#self.order + #self.contexts)
   if self.capacity then return ("Cache(%s, capacity %d)"):format(layers, self.capacity) end
@@ -328,7 +367,8 @@ end
 
 options.guard(Cache, {
   append = 4, attended = 1, clone = 0, commit = 1, context = 1, detach = 0, has_moved = 0,
-  length = 0, pass = math.huge, place = 4, positions = 2, reorder = 1, store = 2, truncate = 1,
+  length = 0, load_state = 2, pass = math.huge, place = 4, positions = 2, reorder = 1, state = 1,
+  store = 2, truncate = 1,
 }, {is = Cache.is, what = "a cache", variable = "cache"})
 
 

@@ -1,0 +1,65 @@
+-- The texts of all tokens of a tokenizer, as a tree whose branches are bytes: what a token adds to
+-- a text that stands before it.
+
+local heed = require "heed"
+
+local vocabulary = {}
+
+---@class heed.constrain.node
+---@field ids? integer[] the tokens that end here
+---@field [integer] heed.constrain.node by the next byte
+
+local known = setmetatable({}, {__mode = "k"})
+
+
+-- Some token whose text other tokens are decoded behind: a decoder may drop a blank in front.
+local function anchor_of(tok)
+  for _, letter in ipairs{"a", "e", "the", "1"} do
+    local ids = tok:encode(letter, {special = false})
+    if #ids > 0 and tok:decode(ids) ~= "" then return ids:totable() end
+  end
+  heed.fail("constrain: a tokenizer that knows the letter a expected")
+end
+
+
+local function add(node, text, id)
+  for k = 1, #text do
+    local byte = text:byte(k)
+    node[byte] = node[byte] or {}
+    node = node[byte]
+  end
+  node.ids = node.ids or {}
+  table.insert(node.ids, id)
+end
+
+
+local function read(tok)
+  local root, anchor = {}, anchor_of(tok)
+  local before, last = tok:decode(anchor), #anchor + 1
+  for id = 1, #tok do
+    if tok:token(id) then
+      anchor[last] = id
+      local text = tok:decode(anchor)
+      if #text > #before and text:sub(1, #before) == before then
+        add(root, text:sub(#before + 1), id)
+      end
+    end
+  end
+  return root
+end
+
+
+---The tree of a tokenizer, made once.
+---@param tok heed.Tokenizer
+---@return heed.constrain.node
+function vocabulary.of(tok)
+  local root = known[tok]
+  if not root then
+    root = read(tok)
+    known[tok] = root
+  end
+  return root
+end
+
+
+return vocabulary

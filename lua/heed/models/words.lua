@@ -1,0 +1,305 @@
+-- model:generate: texts, ids or messages in, words out. What the directory says in
+-- generation_config.json holds unless an option says otherwise.
+
+local Chat = require "heed.models.chat"
+local Constraint = require "heed.constrain.constraint"
+local Cache = require "heed.nn.cache"
+local evaluating = require "heed.nn.evaluating"
+local generate = require("heed.generate").generate
+local generation = require "heed.models.generation"
+local heed = require "heed"
+local options = require "heed.internal.options"
+local processors = require "heed.models.processors"
+local Speaker = require "heed.models.speaker"
+
+local fail, kind = heed.fail, options.kind
+
+local words = {}
+
+-- Options of heed.generate, which get them as they are.
+local PASSED <const> = {
+  "beams", "cache", "check", "early_stopping", "length_penalty", "lookup", "max", "min_p",
+  "repetition_penalty", "scores", "seed", "temperature", "top_k", "top_p", "window",
+}
+local CHAT <const> = {"documents", "template", "tools", "variables"}
+
+local known = {
+  config = true, ends = options.any, logits = options.any, on_text = options.any,
+  on_token = options.any, parse = false, stop = options.any,
+}
+for _, list in ipairs{PASSED, CHAT} do
+  for _, name in ipairs(list) do known[name] = options.any end
+end
+
+
+-- Prompts ------------------------------------------------------------------------------------
+
+---@class heed.models.prompt
+---@field form string "text", "ids" or "chat": what the result is like
+---@field ids integer[]
+
+local function is_message(value) return type(value) == "table" and rawget(value, "role") ~= nil end
+
+
+-- What a prompt is: "text", "ids" or "chat"; "list" of several; nil for what is none.
+local function form_of(prompt)
+  if type(prompt) == "string" then return "text" end
+  if options.is_alive(prompt) then
+    return prompt.dtype == "int64" and (prompt:dim() == 1 and "ids" or prompt:dim() == 2 and "list")
+  end
+  if type(prompt) ~= "table" then return nil end
+  local first = rawget(prompt, 1)
+  if type(first) == "number" then return "ids" end
+  if is_message(first) then return "chat" end
+  return first ~= nil and "list" or nil
+end
+
+
+local function refuse(prompt, where)
+  fail("generate: a text, ids, messages, or a list of such expected as prompt%s, got %s", where,
+       kind(prompt))
+end
+
+
+local function encoded(model, text, o)
+  local goes_on = Cache.is(o.cache) and o.cache:length() > 0
+  local ids = model.tokenizer:encode(text, {special = not goes_on, parse = o.parse})
+  if #ids > 0 then return ids:totable() end
+  local start = generation.ids(o.own, "bos_token_id")[1]
+  return {start or fail("generate: a text of at least one token expected, got '%s'", text)}
+end
+
+
+local function read_one(model, prompt, o, where)
+  local form = form_of(prompt)
+  if form == "text" then return {form = form, ids = encoded(model, prompt, o)} end
+  if form == "chat" then
+    local given = {prompt = true}
+    for _, name in ipairs(CHAT) do given[name] = o[name] end
+    local ids = Chat.encode(model.tokenizer, model.chats:render(prompt, given))
+    return {form = form, ids = ids:totable()}
+  elseif form == "ids" then
+    if heed.is_tensor(prompt) then return {form = form, ids = prompt:totable()} end
+    options.check_list("generate", prompt)
+    return {form = form, ids = table.move(prompt, 1, options.last(prompt), 1, {})}
+  end
+  refuse(prompt, where)
+end
+
+
+-- The prompts, and whether there was but one.
+local function read_prompts(model, prompt, o)
+  local form, list = form_of(prompt), {}
+  if form ~= "list" then return {read_one(model, prompt, o, "")}, true end
+  if not heed.is_tensor(prompt) then options.check_list("generate", prompt) end
+  for i = 1, heed.is_tensor(prompt) and #prompt or options.last(prompt) do
+    local each = heed.is_tensor(prompt) and prompt[i] or rawget(prompt, i)
+    list[i] = read_one(model, each, o, (" %d"):format(i))
+  end
+  return list, false
+end
+
+
+-- Options ------------------------------------------------------------------------------------
+
+-- Texts that end the words, and functions of the caller's.
+local function read_stops(o)
+  local list = {}
+  if type(o.stop) == "function" then return list, o.stop end
+  local given = o.stop == nil and {} or type(o.stop) == "table" and o.stop or {o.stop}
+  if o.stop == nil and o.own.stop_strings ~= nil then
+    given = type(o.own.stop_strings) == "table" and o.own.stop_strings or {o.own.stop_strings}
+  end
+  options.check_list("generate", given)
+  for i = 1, options.last(given) do
+    list[i] = rawget(given, i)
+    if type(list[i]) ~= "string" or list[i] == "" then
+      fail("generate: a text, a list of texts or a function expected as option stop, got %s; "
+           .. "ids that end a sequence are option ends", kind(list[i]))
+    end
+  end
+  return list, nil
+end
+
+
+-- Ids that end the words: the file's, unless the caller gives some, or false for none.
+local function read_ends(o)
+  if o.ends == nil then return generation.ids(o.own, "eos_token_id") end
+  local given = type(o.ends) == "table" and o.ends or o.ends and {o.ends} or {}
+  options.check_list("generate", given)
+  local list = {}
+  for i = 1, options.last(given) do
+    list[i] = options.count("generate", "option ends", rawget(given, i))
+  end
+  return list
+end
+
+
+local function read_options(model, given)
+  local o = options.read("generate", given, known)
+  o.own = generation.used(model.generation, o.config)
+  for _, name in ipairs{"on_text", "on_token"} do
+    if o[name] ~= nil then options.callable("generate", "option " .. name, o[name]) end
+  end
+  o.stops, o.stop = read_stops(o)
+  o.ends = read_ends(o)
+  return o
+end
+
+
+-- Running -------------------------------------------------------------------------------------
+
+-- Follows the new ids of one prompt: their text, and why they ended.
+local function follower(model, prompt, b, o, run)
+  local self, is_end = {reason = "max"}, {}
+  for _, id in ipairs(o.ends) do is_end[id] = true end
+  local function say(piece)
+    if o.on_text and o.on_text(piece, b) == false then run.broken = true end
+  end
+  local shown = prompt.form ~= "ids" or #o.stops > 0 or o.on_text
+  local before = prompt.form == "text" and not model.is_sequence and prompt.ids or nil
+  self.speaker = shown and Speaker.new(model.tokenizer, o.stops, say, before)
+  -- Whether the ids so far are complete; each call brings one more.
+  function self.stop(ids)
+    local id = ids[#ids]
+    if is_end[id] then
+      self.reason = "end"
+    elseif self.speaker and self.speaker:push(id) then
+      self.reason = "stop"
+    elseif o.stop and o.stop(ids, b) or o.constraint and o.constraint:over(ids) then
+      self.reason = "stop"
+    else
+      return false
+    end
+    if self.speaker then self.speaker:finish() end
+    return true
+  end
+  return self
+end
+
+
+-- Whether ids of a beam end it.
+local function beam_ends(model, o)
+  local is_end = {}
+  for _, id in ipairs(o.ends) do is_end[id] = true end
+  return function(ids, b)
+    if is_end[ids[#ids]] or o.stop and o.stop(ids, b) then return true end
+    if o.constraint and o.constraint:over(ids) then return true end
+    local text = #o.stops > 0 and model.tokenizer:decode(ids)
+    for _, stop in ipairs(o.stops) do
+      if text:find(stop, 1, true) then return true end
+    end
+    return false
+  end
+end
+
+
+-- The hook that heed.generate gets: the file's, a constraint with the ids that end it, or the
+-- caller's.
+local function hook_of(o, rows)
+  local more = o.logits
+  if more ~= nil then options.callable("generate", "option logits", more) end
+  o.constraint = Constraint.is(more) and more or nil
+  if o.constraint then
+    more = function(logits, ids) return o.constraint:apply(logits, ids, o.ends) end
+  end
+  return processors({own = o.own, ends = o.ends, max = o.max or 100, rows = rows}, more)
+end
+
+
+-- Rows as heed.generate gets them, and what it calls.
+local function source_of(model, prompts, o)
+  local rows = {}
+  for b, prompt in ipairs(prompts) do rows[b] = prompt.ids end
+  if not model.is_sequence then return model, rows, {} end
+  local start = generation.ids(o.own, "decoder_start_token_id")[1]
+                or fail("generate: decoder_start_token_id expected in generation_config.json")
+  local ids, lengths = heed.pad(rows)
+  local device = model.words.weight.device
+  ids, lengths = ids:to(device), lengths:to(device)
+  local context = model:encode(ids, {lengths = lengths})
+  for b in ipairs(prompts) do rows[b] = {start} end
+  return function(...) return model:decode(...) end, rows,
+         {context = context, context_lengths = lengths}
+end
+
+
+-- The text of ids that a search gave, up to a stop text.
+local function text_of(model, prompt, ids, o)
+  local before = prompt.form == "text" and not model.is_sequence and prompt.ids or nil
+  local speaker = Speaker.new(model.tokenizer, o.stops, function() end, before)
+  local is_end = {}
+  for _, id in ipairs(o.ends) do is_end[id] = true end
+  for _, id in ipairs(ids:totable()) do
+    if not is_end[id] then speaker:push(id) end
+  end
+  return speaker:finish()
+end
+
+
+-- What the caller gets of each prompt, and more about it.
+local function results_of(model, prompts, followers, ids, o, more, lookup)
+  local results, about = {}, {}
+  for b, prompt in ipairs(prompts) do
+    local one = followers[b]
+    about[b] = {ids = ids[b], reason = one and one.reason, lookup = lookup}
+    if o.beams then about[b].beams = more[b]
+    elseif more then about[b].scores = more[b] end
+    if prompt.form == "ids" then
+      results[b] = ids[b]
+      if one and one.speaker then one.speaker:finish() end
+    else
+      results[b] = one and one.speaker:finish() or text_of(model, prompt, ids[b], o)
+    end
+  end
+  return results, about
+end
+
+
+local function run(model, prompts, o)
+  local called, rows, given = source_of(model, prompts, o)
+  local longest, followers, state = 0, {}, {broken = false}
+  for _, row in ipairs(rows) do longest = math.max(longest, #row) end
+  generation.fill(o.own, o, longest)
+  given.logits = hook_of(o, rows)
+  for _, name in ipairs(PASSED) do given[name] = o[name] end
+  if o.beams then
+    for _, name in ipairs{"on_text", "on_token"} do
+      if o[name] then fail("generate: no option %s expected with beams", name) end
+    end
+    given.stop = beam_ends(model, o)
+  else
+    for b, prompt in ipairs(prompts) do followers[b] = follower(model, prompt, b, o, state) end
+    given.stop = function(ids, b) return followers[b].stop(ids) end
+    given.on_token = function(id, b)
+      if o.on_token and o.on_token(id, b) == false then state.broken = true end
+      if state.broken and followers[b].reason == "max" then followers[b].reason = "caller" end
+      return not state.broken
+    end
+  end
+  local ids, more, lookup = generate(called, rows, given)
+  return results_of(model, prompts, followers, ids, o, more, lookup)
+end
+
+
+---@param model heed.models.Model
+---@param prompt any
+---@param given? table
+---@return any result
+---@return table about
+function words.generate(model, prompt, given)
+  if not model.writes then
+    fail("generate: a model with logits of the next id expected; this one (%s) gives features",
+         model.config.model_type)
+  end
+  local o = read_options(model, given)
+  local prompts, single = read_prompts(model, prompt, o)
+  local results, about = heed.no_grad(evaluating, "generate", model, function()
+    return run(model, prompts, o)
+  end)
+  if single then return results[1], about[1] end
+  return results, about
+end
+
+
+return words

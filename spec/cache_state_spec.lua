@@ -1,0 +1,209 @@
+-- The state of an nn.Cache: a prompt that is read once, saved, and gone on from.
+
+local directories = require "spec.support.directories"
+local heed = require "heed"
+local message = require "spec.support.message"
+local nn = require "heed.nn"
+
+local function ids_of(...) return heed.tensor({...}, {dtype = "int64"}) end
+
+
+-- A state through a file.
+local function saved(state)
+  local path = os.tmpname()
+  heed.save(path, state)
+  local loaded = assert(heed.load(path))
+  os.remove(path)
+  return loaded
+end
+
+
+local function load(name)
+  local place <close> = directories.make(name)
+  return assert(heed.models.load(place.path, {dtype = "float32"}))
+end
+
+
+local function decoder(o)
+  heed.manual_seed(3)
+  local given = {hidden = 16, cross = false}
+  for name, value in pairs(o or {}) do given[name] = value end
+  return nn.Decoder(8, 2, 2, given):eval()
+end
+
+
+describe("the state of a cache", function()
+  for _, name in ipairs{"llama3", "gemma2", "gpt2", "mistral", "qwen3", "olmo2"} do
+    it("goes on as if the prompt had been read: " .. name, function()
+      local m = load(name)
+      local prompt, more = ids_of({5, 6, 7, 8, 9, 4}, {9, 8, 7, 6, 5, 4}), ids_of({3, 2}, {4, 3})
+      heed.no_grad(function()
+        local cache = nn.Cache()
+        m(prompt, {cache = cache})
+        local state = saved(cache:state(m))
+        local wanted = m(more, {cache = cache})
+        local again = nn.Cache():load_state(state, m)
+        assert.equal(6, again:length())
+        assert.is_true(m(more, {cache = again}):equal(wanted))
+        assert.equal(8, again:length())
+        local other = load(name)
+        local third = nn.Cache():load_state(state, other)
+        assert.is_true(other(more, {cache = third}):equal(wanted))
+        third:truncate(3)
+        third:reorder{2}
+        local short = other(ids_of({3, 2}), {cache = third})
+        local fresh = nn.Cache()
+        other(prompt:narrow(1, 2, 1):narrow(2, 1, 3), {cache = fresh})
+        assert.is_true((short - other(ids_of({3, 2}), {cache = fresh})):abs():max():item() < 1e-5)
+      end)
+    end)
+  end
+
+
+  it("serves heed.generate and model:generate, once for each reply", function()
+    local m = load "llama3"
+    local prompt = ids_of(5, 6, 7, 8, 9, 4)
+    local whole = m:generate(heed.cat{prompt, ids_of(3, 2)}, {max = 9, ends = false})
+    local cache = nn.Cache()
+    heed.no_grad(m, prompt:unsqueeze(1), {cache = cache})
+    local state = saved(cache:state(m))
+    for _ = 1, 2 do
+      local again = nn.Cache():load_state(state, m)
+      local new = m:generate(ids_of(3, 2), {max = 9, ends = false, cache = again})
+      assert.same(whole:totable(), new:totable())
+      assert.equal(16, again:length())
+    end
+  end)
+
+
+  it("keeps padding, windows and gradients apart", function()
+    local model, x = decoder(), heed.randn(2, 5, 8)
+    local cache = nn.Cache()
+    model(x, {cache = cache, lengths = ids_of(3, 5)})
+    local state = saved(cache:state(model))
+    assert.same({2, 0}, state["cache.pad"]:totable())
+    local y = heed.randn(2, 2, 8)
+    local again = nn.Cache():load_state(state, model)
+    assert.is_true(model(y, {cache = again}):equal(model(y, {cache = cache})))
+    for _, t in pairs(cache:state(model)) do assert.is_false(t.requires_grad) end
+    local sliding = nn.Cache{window = 3, keep = 1}
+    model(x, {cache = sliding})
+    state = saved(sliding:state(model))
+    assert.same({3, 1}, state["cache.window"]:totable())
+    again = nn.Cache{window = 3, keep = 1}:load_state(state, model)
+    assert.is_true(model(y, {cache = again}):equal(model(y, {cache = sliding})))
+    assert.matches("window 3 and keep 1 expected, got one of window false",
+                   message(nn.Cache().load_state, nn.Cache(), state, model), 1, true)
+  end)
+
+
+  it("has contexts, and uses of a layer that is called twice", function()
+    heed.manual_seed(1)
+    local model = nn.Decoder(8, 2, 2, {hidden = 16}):eval()
+    local x, context = heed.randn(2, 3, 8), heed.randn(2, 4, 8)
+    local cache = nn.Cache()
+    model(x, context, {cache = cache, context_lengths = ids_of(4, 2)})
+    local again = nn.Cache():load_state(saved(cache:state(model)), model)
+    local y, o = heed.randn(2, 1, 8), {context_lengths = ids_of(4, 2)}
+    o.cache = cache
+    local wanted = model(y, context, o)
+    o.cache = again
+    assert.is_true(model(y, context, o):equal(wanted))
+    local Twice = nn.Module:extend "Twice"
+    function Twice:init() self.layer = nn.DecoderLayer(8, 2, 16, {cross = false}) end
+    function Twice:forward(h, given) return self.layer(self.layer(h, given), given) end
+    local twice = Twice():eval()
+    cache = nn.Cache()
+    twice(x, {cache = cache})
+    local state = cache:state(twice)
+    assert.is_not_nil(state["layer.attend.2.k"])
+    again = nn.Cache():load_state(saved(state), twice)
+    assert.is_true(twice(y, {cache = again}):equal(twice(y, {cache = cache})))
+    state["layer.attend.k"], state["layer.attend.v"] = nil, nil
+    assert.matches("uses of a layer from the first on",
+                   message(again.load_state, nn.Cache(), state, twice), 1, true)
+  end)
+
+
+  it("of another model is refused, and leaves the cache as it was", function()
+    local m = decoder()
+    local cache, x = nn.Cache(), heed.randn(2, 3, 8)
+    m(x, {cache = cache})
+    local state = cache:state(m)
+    local function why(change, model, into)
+      local other = {}
+      for name, t in pairs(state) do other[name] = t end
+      other = change and change(other) or other
+      into = into or nn.Cache()
+      local before = tostring(into)
+      local text = message(into.load_state, into, other, model or m)
+      assert.equal(before, tostring(into))
+      return text
+    end
+    assert.matches("(B, 4, S, 2) expected by the model's layer", why(nil, nn.Decoder(8, 4, 2, {
+      hidden = 16, cross = false})), 1, true)
+    assert.matches("the model has no layer for 'layers.2.attend.k'",
+                   why(nil, nn.Decoder(8, 2, 1, {hidden = 16, cross = false})), 1, true)
+    local deeper, into = nn.Decoder(8, 2, 3, {hidden = 16, cross = false}):eval(), nn.Cache()
+    into:load_state(state, deeper)
+    assert.matches("another model", message(deeper, x, {cache = into}), 1, true)
+    for part, wrong in pairs{
+      ["cache.pad"] = {ids_of(0), ids_of(0, 4), ids_of(-1, 0), ids_of(1, 1), heed.zeros(2)},
+      ["cache.tokens"] = {ids_of(3, 3), ids_of(2, 3, 0), ids_of(5, 5, 0), ids_of(3, 2, 0)},
+      ["layers.1.attend.k"] = {heed.zeros(2, 2, 4, 4), heed.zeros(1, 2, 3, 4), heed.zeros(3),
+                                  heed.zeros({2, 2, 3, 4}, {dtype = "int64"})},
+      ["cache.window"] = {ids_of(3, 0)}, ["layers.1.attend.q"] = {heed.zeros(2, 2, 3, 4)},
+      ["layers.1.attend.0.k"] = {heed.zeros(2, 2, 3, 4)}, ["x"] = {heed.zeros(3)},
+      ["layers.1.attend.9999999999999999999999.k"] = {heed.zeros(2, 2, 3, 4)},
+    } do
+      for _, t in ipairs(wrong) do
+        assert.matches("load_state: ", why(function(s) s[part] = t return s end), 1, true)
+      end
+    end
+    for part in pairs(state) do
+      assert.matches("load_state: ", why(function(s) s[part] = nil return s end), 1, true)
+    end
+    assert.matches("load_state: a table of tensors", why(function() return 3 end), 1, true)
+    assert.matches("tensors under names", why(function(s) s[1] = s.x or ids_of(1) return s end), 1,
+                   true)
+    assert.matches("tensors under names", why(function(s) s.x = 3 return s end), 1, true)
+    assert.matches("an empty cache expected", why(nil, m, cache), 1, true)
+    assert.matches("the model whose layers", why(nil, 3), 1, true)
+    assert.matches("one with a capacity", why(nil, m, nn.Cache{capacity = 4}), 1, true)
+    assert.matches("one with a capacity", message(cache.state, nn.Cache{capacity = 4}, m), 1, true)
+    assert.matches("the model whose layers", message(cache.state, cache), 1, true)
+    assert.matches("a layer that the model does not have",
+                   message(cache.state, cache, decoder()), 1, true)
+    assert.same({}, nn.Cache():state(m))
+    assert.equal(0, nn.Cache():load_state({}, m):length())
+  end)
+end)
+
+
+describe("weights of attention", function()
+  it("come while words are written, of each layer, a row for each new id", function()
+    local m, seen = load "llama3", {}
+    m:on_weights(function(name, weights)
+      seen[name] = seen[name] or {}
+      table.insert(seen[name], tostring(weights.shape))
+    end)
+    local ids = ids_of(5, 6, 7)
+    local new = m:generate(ids, {max = 3, ends = false})
+    m:on_weights()
+    local rows = {"(1, 4, 3, 3)", "(1, 4, 1, 4)", "(1, 4, 1, 5)"}
+    assert.same({["body.layers.1.attend"] = rows, ["body.layers.2.attend"] = rows}, seen)
+    assert.same(m:generate(ids, {max = 3, ends = false}):totable(), new:totable())
+    local whole, wanted = nil, heed.cat{ids, new:narrow(1, 1, 2)}:unsqueeze(1)
+    m:on_weights(function(name, weights)
+      if name == "body.layers.2.attend" then whole = weights end
+    end)
+    m(wanted)
+    local last
+    m:on_weights(function(name, weights)
+      if name == "body.layers.2.attend" then last = weights end
+    end)
+    m:generate(ids, {max = 3, ends = false})
+    m:on_weights()
+    assert.is_true((whole:select(3, 5) - last:select(3, 1)):abs():max():item() < 1e-6)
+  end)
+end)

@@ -1,0 +1,329 @@
+-- Chat templates: what Jinja gave for those of published formats (spec/golden/models/chat), ids
+-- that no message can change, and templates that are refused.
+
+local directories = require "spec.support.directories"
+local heed = require "heed"
+local json = require "heed.files.json"
+local message = require "spec.support.message"
+
+local HERE <const> = "spec/golden/models/chat/"
+local FORMATS <const> = {
+  "chatml", "gemma", "granite", "llama2", "llama3", "mistral", "phi3", "qwen3", "smollm3", "zephyr",
+}
+local FILES <const> = {
+  ["config.json"] = "config.json", ["model.safetensors"] = "model.safetensors",
+  ["generation_config.json"] = "generation_config.json",
+  ["tokenizer.json"] = "tokenizer.json",
+}
+local HELLO <const> = {{role = "user", content = "Hello"}}
+
+
+-- A model with files beside it, as values of JSON or texts.
+local function load(files)
+  local place <close> = directories.make("llama3", FILES)
+  for name, value in pairs(files or {}) do
+    directories.write(place.path .. "/" .. name,
+                      type(value) == "string" and value or json.encode(value))
+  end
+  return assert(heed.models.load(place.path))
+end
+
+
+-- The objects of a file of cases that stand in lines of their own, as texts.
+local function lines_of(text)
+  local list = {}
+  for line in text:gmatch('[^\n]+') do list[#list + 1] = line:match('^%s*({"messages".*}),?$') end
+  return list
+end
+
+
+-- What a case is called with: its messages as tables or as JSON; variables as JSON, whose names
+-- have an order.
+local function call(m, case, line, as_json)
+  local variables, messages = line:match('"variables":(%b{})'), line:match('"messages":(%b[])')
+  assert.same(case.messages, json.decode(messages))
+  return m:chat(as_json and messages or case.messages,
+                {prompt = case.add_generation_prompt, variables = variables})
+end
+
+
+local plain = load()
+
+-- What a template gives, less the place in the program that messages begin with.
+local function rendered(source, given)
+  local o = {template = source}
+  for name, value in pairs(given or {}) do o[name] = value end
+  return plain:chat(HELLO, o)
+end
+
+
+describe("chat templates", function()
+  for _, format in ipairs(FORMATS) do
+    it("of " .. format .. " give the golden texts and errors", function()
+      local text = directories.read(HERE .. format .. "/cases.json")
+      local golden, lines = assert(json.decode(text)), lines_of(text)
+      local function token(name) return golden[name] ~= json.null and golden[name] or nil end
+      local m = load{
+        ["chat_template.jinja"] = directories.read(HERE .. format .. "/chat_template.jinja"),
+        ["tokenizer_config.json"] = {bos_token = token "bos_token",
+                                     eos_token = {content = token "eos_token"}},
+      }
+      assert.equal(#golden.cases, #lines)
+      for i, case in ipairs(golden.cases) do
+        for _, as_json in ipairs{true, false} do
+          if case.error then
+            local why = message(call, m, case, lines[i], as_json)
+            assert.equal(case.error, why:match("the template refuses the messages: (.*)$"))
+          else
+            assert.equal(case.text, call(m, case, lines[i], as_json))
+          end
+        end
+      end
+    end)
+  end
+
+
+  it("do what Jinja does", function()
+    local golden = directories.read(HERE .. "jinja.json")
+    local variables = golden:match('"variables": (%b{}),\n"cases"')
+    for _, case in ipairs(assert(json.decode(golden)).cases) do
+      local good, text = pcall(rendered, case.template, {variables = variables})
+      assert.is_true(good, case.template .. ": " .. tostring(text))
+      assert.equal(case.text, text, case.template)
+    end
+  end)
+
+
+  it("refuse what they do not know, by its name and line", function()
+    for template, wanted in pairs{
+      ["{% include 'a' %}"] = "line 1: the statement 'include' is not known",
+      ["a\n\n{% do x %}"] = "line 3: the statement 'do' is not known",
+      ["{{ messages | sort }}"] = "filter 'sort' is not known; there are",
+      ["{{ messages | lenght }}"] = "did you mean 'length'",
+      ["{{ 1 is divisibleby 3 }}"] = "test 'divisibleby' is not known",
+      ["{{ 'a'.center(3) }}"] = "method 'center' of the string 'a' is not known",
+      ["{{ messages | tojson(sort_keys=true) }}"] = "tojson has no argument 'sort_keys'",
+      ["{{ messages | first(3) }}"] = "gives 1 arguments to first, which takes 0",
+      ["{{ cycler('a') }}"] = "line 1: 'cycler' is not known",
+      ["{{ self }}"] = "line 1: 'self' is not known",
+      ["{{ nobody() }}"] = "calls 'nobody', which is not defined",
+      ["{{ nothing.at }}"] = "asks 'nothing', which is not defined for a member",
+      ["{{ 'a' * 3 }}"] = "asks for the string 'a' * 3",
+      ["{{ 1 + 'a' }}"] = "asks for 1 + the string 'a'",
+      ["{{ 1 / 0 }}"] = "divides by 0",
+      ["{{ 2 ** 3 }}"] = "line 1: the end of the tag expected, got '**'",
+      ["{{ messages }}"] = "writes a list as a text",
+      ["{{ 'é' | upper }}"] = "upper gets letters beyond ASCII",
+      ["{{ 1 ? 2 }}"] = "line 1: '?' is not known",
+      ["{{ (1 }}"] = "a '}' without its opening one",
+      ["{{ 'a }}"] = "a string has no end",
+      ["{{ '\\u12' }}"] = "a broken escape",
+      ["{{ 1"] = "a tag has no end",
+      ["{# a"] = "a comment has no end",
+      ["{% if 1 %}\n"] = "'elif' or 'else' or 'endif' expected, got the end",
+      ["{% for a in b %}{% endif %}"] = "'else' or 'endfor' expected, got 'endif'",
+      ["x{% endif %}"] = "'endif' ends nothing",
+      ["{% break %}"] = "'break' stands in no loop",
+      ["{% for a in 'text' %}{% endfor %}"] = "goes through the string 'text'",
+      ["{% for a, b in [1] %}{% endfor %}"] = "takes 1 for 2 names",
+      ["{% set messages.x = 1 %}"] = "'messages', which is no namespace",
+      ["{% macro f(a) %}{% endmacro %}{{ f(1, 2) }}"] = "macro 'f' takes 1 arguments, got 2",
+      ["{{ messages[::0] }}"] = "a slice with step 0",
+      ["{{ strftime_now('%Q') }}"] = "the date as '%Q', which is not known",
+      ["{{ (((1 < 'a'))) }}"] = "compares 1 and the string 'a'",
+    } do
+      assert.matches(wanted, message(rendered, template), 1, true)
+    end
+  end)
+
+
+  it("end, whatever they are", function()
+    local deep = ("("):rep(150) .. "1" .. (")"):rep(150)
+    for template, wanted in pairs{
+      ["{% for a in range(90000) %}{% for b in range(90000) %}{% endfor %}{% endfor %}"] =
+        "too many turns",
+      ["{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"] = "calls itself too often",
+      ["{% set ns = namespace(x='ab') %}{% for a in range(99) %}{% set ns.x = ns.x ~ ns.x %}"
+       .. "{% endfor %}"] = "makes a text of",
+      ["{% for a in range(99999) %}{{ '" .. ("x"):rep(5000) .. "' }}{% endfor %}"] =
+        "writes too much",
+      ["{{ " .. deep .. " }}"] = "a simpler expression expected",
+      ["{{ range(10000000) }}"] = "a range that is too long",
+      [("{% if 1 %}"):rep(99) .. ("{% endif %}"):rep(99)] = "fewer blocks within each other",
+      ["{{ " .. ("not "):rep(5000) .. "1 }}"] = "no end in sight",
+    } do
+      assert.matches(wanted, message(rendered, template), 1, true)
+    end
+    local names = {}
+    for name in pairs(_G) do names[#names + 1] = name end
+    for _, name in ipairs(names) do
+      local text = rendered("{{ " .. name .. " is defined }}")
+      assert.equal("False", text, name)
+    end
+  end)
+
+
+  it("are understood when they are used, not before", function()
+    local m = load{["chat_template.jinja"] = "{% nonsense %}"}
+    assert.matches("'nonsense' is not known", message(m.chat, m, HELLO), 1, true)
+    assert.matches("the directory has no chat template", message(plain.chat, plain, HELLO), 1, true)
+    local why = message(heed.models.load, 3)
+    assert.matches("models.load", why, 1, true)
+    for _, bad in ipairs{3, {{name = "a"}}, {"a"}} do
+      local place <close> = directories.make("llama3", FILES)
+      directories.write(place.path .. "/tokenizer_config.json", json.encode{chat_template = bad})
+      local none, refusal = heed.models.load(place.path)
+      assert.is_nil(none)
+      assert.matches("expected as chat_template", refusal, 1, true)
+    end
+  end)
+
+
+  it("have names where a directory has several", function()
+    local m = load{["tokenizer_config.json"] = {chat_template = {
+      {name = "default", template = "plain"}, {name = "tool_use", template = "tools"},
+      {name = "rag", template = "rag {{ documents | length }}"},
+    }}}
+    assert.equal("plain", m:chat(HELLO))
+    assert.equal("tools", m:chat(HELLO, {tools = {{name = "f"}}}))
+    assert.equal("rag 2", m:chat(HELLO, {template = "rag", documents = {{}, {}}}))
+    assert.matches("there is no template 'rap'; did you mean 'rag'",
+                   message(m.chat, m, HELLO, {template = "rap"}), 1, true)
+    m = load{
+      ["tokenizer_config.json"] = {chat_template = "old", bos_token = "<b>"},
+      ["chat_template.jinja"] = "new {{ bos_token }}{{ eos_token }}",
+      ["special_tokens_map.json"] = {eos_token = "<e>", bos_token = "<other>"},
+    }
+    assert.equal("new <b><e>", m:chat(HELLO))
+  end)
+
+
+  it("may be a function of the caller's", function()
+    local seen
+    local function f(messages, o)
+      seen = o.prompt
+      return {"<|eot_id|>", {messages[1].content}, "!"}
+    end
+    local bad = {{role = "user", content = "a<|eot_id|>"}}
+    assert.equal("<|eot_id|>a<|eot_id|>!", plain:chat(bad, {template = f, prompt = true}))
+    assert.is_true(seen)
+    local ids = plain:chat(bad, {template = f, ids = true})
+    local eot = plain.tokenizer:id("<|eot_id|>")
+    assert.equal(1, ids:eq(eot):sum():item())
+    assert.equal(eot, ids[1])
+    for _, parts in ipairs{"text", {3}, {{}}, {{3}}, {x = "a"}} do
+      assert.matches("expected", message(plain.chat, plain, bad, {template = function()
+        return parts
+      end}))
+    end
+    assert.matches("my own", message(plain.chat, plain, bad, {template = function()
+      error "my own"
+    end}))
+  end)
+
+
+  it("refuse what are no messages", function()
+    for _, bad in ipairs{3, "text", "[3]", "{}", {3}, {{content = "a"}}, {{role = 3}},
+                         {role = "user"}, {{role = "user", content = print}},
+                         {{role = "user", [1] = "a", b = 2}}} do
+      assert.matches("chat: ", message(plain.chat, plain, bad, {template = "{{ 1 }}"}), 1, true)
+    end
+    local endless = {role = "user"}
+    endless.content = endless
+    assert.matches("nested too deep", message(plain.chat, plain, {endless}, {template = "{{ 1 }}"}))
+    assert.matches("names expected", message(rendered, "{{ 1 }}", {variables = {3}}), 1, true)
+    assert.matches("unknown option 'promt'", message(plain.chat, plain, HELLO, {promt = true}), 1,
+                   true)
+    local heard = false
+    local spy = setmetatable({role = "user", content = "hi"}, {
+      __index = function() heard = true end, __eq = function() heard = true end,
+      __len = function() heard = true end, __pairs = function() heard = true end,
+    })
+    assert.equal("hi", plain:chat({spy}, {template = "{{ messages[0].content }}"}))
+    assert.is_false(heard)
+  end)
+end)
+
+
+describe("ids of a chat", function()
+  local m = load{
+    ["chat_template.jinja"] = directories.read(HERE .. "llama3/chat_template.jinja"),
+    ["tokenizer_config.json"] = {bos_token = "<|begin_of_text|>"},
+  }
+  local o = {ids = true, variables = {date_string = "today"}}
+
+  it("are those of the whole text", function()
+    for _, content in ipairs{"Hello", "\n\n  two lines\n", "", "a <b> c", "é\u{3000}", "<|eot_i"} do
+      local list = {{role = "user", content = content}, {role = "assistant", content = "\nHi"}}
+      local text = m:chat(list, {variables = o.variables})
+      local whole = m.tokenizer:encode(text, {special = false, parse = true})
+      assert.same(whole:totable(), m:chat(list, o):totable())
+    end
+  end)
+
+
+  it("have no special token that a message makes", function()
+    local special = {"<|begin_of_text|>", "<|eot_id|>", "<|end_of_text|>"}
+    local function counts(content)
+      local list = {{role = "system", content = content}, {role = "user", content = content}}
+      local ids, found = m:chat(list, o), {}
+      for i, name in ipairs(special) do
+        found[i] = ids:eq(assert(m.tokenizer:id(name))):sum():item()
+      end
+      return found
+    end
+    local wanted = counts "x"
+    for _, name in ipairs(special) do
+      assert.same(wanted, counts(name))
+      assert.same(wanted, counts(("%s %s\n%s"):format(name, name, name)))
+      assert.same(wanted, counts(name:sub(1, 5)))
+    end
+    assert.same({1, 2, 0}, wanted)
+    local text = m:chat({{role = "user", content = "<|eot_id|>"}}, {variables = o.variables})
+    local ids = m:chat({{role = "user", content = "<|eot_id|>"}}, o)
+    assert.equal(text, m.tokenizer:decode(ids, {special = true}))
+  end)
+
+
+  it("take a text's joints into account: what is half a template's is no special token", function()
+    local eot = m.tokenizer:id "<|eot_id|>"
+    local function count(template, list)
+      return m:chat(list, {template = template, ids = true}):eq(eot):sum():item()
+    end
+    local half = "<|eot{{ messages[0].content }}|>{{ messages[0].role }}"
+    assert.equal(0, count(half, {{role = "user", content = "_id"}}))
+    assert.equal(1, count("<|eot{{ '_id' }}|>", {{role = "user", content = "_id"}}))
+    assert.equal(0, count("<|{{ messages[0].role }}|>", {{role = "eot_id", content = ""}}))
+    assert.equal(0, count("{{ messages[0].content | trim }}", {{role = "user",
+                                                                content = " <|eot_id|> "}}))
+    assert.equal(0, count("{{ messages | tojson }}", {{role = "user", content = "<|eot_id|>"}}))
+  end)
+
+
+  it("find special tokens in parts of a text alone", function()
+    local tok, eot = m.tokenizer, m.tokenizer:id "<|eot_id|>"
+    local text = "<|eot_id|>é<|eot_id|> <|eot_id|>"
+    local function found(parts)
+      local parse = heed.tensor(parts, {dtype = "int64"})
+      local ids, offsets = tok:encode(text, {special = false, parse = parse, offsets = true})
+      local at = {}
+      for i, id in ipairs(ids:totable()) do
+        if id == eot then at[#at + 1] = offsets[i][1] end
+      end
+      return at
+    end
+    assert.same({1, 13, 24}, found{{1, #text}})
+    assert.same({1}, found{{1, 10}})
+    assert.same({1, 24}, found{{1, 12}, {24, 33}})
+    assert.same({13}, found{{2, 22}})
+    assert.same({}, found{{2, 21}, {22, 32}})
+    for _, bad in ipairs{{{0, 3}}, {{3, 2}, {1, 2}}, {{1, 100}}, {{5, 3}}} do
+      assert.matches("parse", message(found, bad), 1, true)
+    end
+    for _, bad in ipairs{3, "a", {1, 2}, heed.zeros(2, 2), heed.zeros(3, {dtype = "int64"})} do
+      assert.matches("option parse", message(tok.encode, tok, text, {parse = bad}), 1, true)
+    end
+    local none = heed.zeros({0, 2}, {dtype = "int64"})
+    assert.equal(0, tok:encode(text, {special = false, parse = none}):eq(eot):sum():item())
+  end)
+end)

@@ -1,0 +1,222 @@
+-- heed.constrain: ids that keep a text on its way to JSON, or to one of some answers.
+
+local close = require "spec.support.close"
+local directories = require "spec.support.directories"
+local heed = require "heed"
+local json = require "heed.files.json"
+local message = require "spec.support.message"
+
+local TOKENIZERS <const> = {"bpe_llama3", "unigram", "bpe_llama2"}
+
+local function tokenizer(name)
+  return assert(heed.tokenizer.load("spec/golden/tokenizers/" .. name))
+end
+
+
+-- Words of a model whose logits are random numbers.
+local function babble(tok, constraint, seed, max)
+  local V = #tok + 3                                 -- as models have some more, for alignment
+  heed.manual_seed(seed)
+  local ids = heed.generate(function(ids)
+    return heed.randn(ids:size(1), ids:size(2), V) * 3
+  end, {1}, {
+    cache = false, max = max or 150, temperature = 1, logits = constraint, seed = seed,
+    stop = function(so_far) return constraint:over(so_far) end,
+  })
+  return ids
+end
+
+
+-- Whether a text may become JSON, and whether it is complete, byte by byte.
+local function follow(text, object)
+  local state = require("heed.constrain.json").start(object or false)
+  for i = 1, #text do
+    local byte = text:byte(i)
+    state = state.step(byte)
+    if not state then return false, i end
+  end
+  return true, state.complete or false
+end
+
+
+describe("heed.constrain.json", function()
+  it("lets through what is JSON, to its end", function()
+    for _, text in ipairs{
+      "0", "-0", "12", "-1.5", "1e9", "2.50E-07", "true", "false", "null", '""', '"a"', "[]", "{}",
+      '"\\n\\u00e9\\uD7ff\\ue000 \\"/"', '"é漢\u{1F389}\u{7ff}\u{800}\u{ffff}\u{10ffff}\127"',
+      '[1, 2,\n[] ,{ "a" : [ ] } ]', ' {"a":{"b":[null,true,-3.25e+1]},"c":""}', "\n\t [\r\n1]",
+      '{ }', '[ [ ] ]', '{"":0}',
+    } do
+      local good, complete = follow(text)
+      assert.is_true(good, text .. " fails at " .. tostring(complete))
+      assert.is_true(complete, text)
+      assert.is_not_nil(json.decode(text))
+    end
+  end)
+
+
+  it("stops where no JSON begins so", function()
+    for text, at in pairs{
+      ["01"] = 2, ["-a"] = 2, ["1.a"] = 3, [".5"] = 1, ["+1"] = 1, ["1e"] = nil, ["1e+a"] = 4,
+      ["tree"] = 3, ["nulL"] = 4, ["'a'"] = 1, ['"a\n"'] = 3, ['"\\x"'] = 3, ['"\\ud800"'] = 5,
+      ['"\\uDfff"'] = 5, ['"\\u12g4"'] = 6, ["[1,]"] = 4, ["[,"] = 2, ["[1 2]"] = 4, ["{1:2}"] = 2,
+      ['{"a" 1}'] = 6, ['{"a":}'] = 6, ['{"a":1,}'] = 8, ["[1}"] = 3, ['{"a":1]'] = 7, ["{]"] = 2,
+      ["1 "] = 2, ["[] "] = 3, ['"\x80'] = 2, ['"\xc1'] = 2, ['"\xc3a'] = 3, ['"\xe0\x80'] = 3,
+      ['"\xed\xa0'] = 3, ['"\xf0\x80'] = 3, ['"\xf4\x90'] = 3, ['"\xf5'] = 2, ['"\xe1\x80a'] = 4,
+      ['"\xf1\x80\x80"'] = 5, [("["):rep(33)] = 33, [(" "):rep(17)] = 17, [("1"):rep(16)] = 16,
+      ["1e999"] = 5, ["//"] = 1, ["NaN"] = 1, ["Infinity"] = 1,
+    } do
+      local good, where = follow(text)
+      assert.is_false(good, text)
+      assert.equal(at, where, text)
+    end
+    local good, complete = follow("1e")
+    assert.is_true(good)
+    assert.is_false(complete)
+    assert.is_true(follow(("["):rep(32)))
+    assert.is_false((follow("[1", true)))
+    assert.is_false((follow("1", true)))
+    assert.is_true((follow(' {"a":[1', true)))
+  end)
+
+
+  for _, name in ipairs(TOKENIZERS) do
+    it("makes JSON of random logits with " .. name, function()
+      local tok, complete = tokenizer(name), 0
+      for seed = 1, 8 do
+        local object = seed % 2 == 0
+        local c = heed.constrain.json(tok, {object = object})
+        local ids = babble(tok, c, seed)
+        local text = tok:decode(ids)
+        if c:complete(ids:totable()) then
+          local value = json.decode(text)
+          assert.is_not_nil(value, text)
+          assert.is_true(not object or type(value) == "table")
+          complete = complete + 1
+        else
+          assert.equal(150, #ids)
+        end
+      end
+      assert.is_true(complete >= 2)
+    end)
+  end
+
+
+  it("goes with beams, and with the ends of a model", function()
+    local files = {
+      ["config.json"] = "config.json", ["model.safetensors"] = "model.safetensors",
+      ["tokenizer.json"] = "tokenizer.json",
+    }
+    local place <close> = directories.make("llama3", files)
+    local m = assert(heed.models.load(place.path))
+    local tok = m.tokenizer
+    local answers = heed.constrain.answers(tok, {"yes", "no", "yes, of course"})
+    for _, o in ipairs{{}, {beams = 3}, {temperature = 1.5, seed = 1}, {temperature = 2}} do
+      o.logits = answers
+      local text, about = m:generate("Is it?", o)
+      assert.is_truthy(({yes = 1, no = 1, ["yes, of course"] = 1})[text:gsub("^ ", "")], text)
+      if not o.beams then assert.is_true(about.reason == "end" or about.reason == "stop") end
+    end
+    local digits = heed.constrain.json(tok)
+    local eot = m.tokenizer:id "<|eot_id|>"
+    local text, about = m:generate("x", {
+      ends = eot, max = 60, seed = 2, temperature = 3,
+      logits = digits,
+    })
+    assert.is_true(json.decode(text) ~= nil or about.reason == "max", text)
+  end)
+end)
+
+
+describe("heed.constrain.answers", function()
+  it("gives one of the texts", function()
+    local tok, seen = tokenizer "unigram", {}
+    local c = heed.constrain.answers(tok, {"yes", "no", "maybe so", "é"})
+    for seed = 1, 25 do
+      local ids = babble(tok, c, seed)
+      seen[tok:decode(ids):gsub("^ ", "")] = true
+      assert.is_true(c:over(ids:totable()))
+    end
+    for text in pairs(seen) do
+      assert.is_truthy(({yes = 1, no = 1, ["maybe so"] = 1, ["é"] = 1})[text], text)
+    end
+    assert.is_true(next(seen, next(seen)) ~= nil)
+  end)
+
+
+  it("says what it cannot do", function()
+    local tok = tokenizer "bpe_llama3"
+    for _, bad in ipairs{3, {}, {3}, {""}, {a = "b"}, "yes"} do
+      assert.matches("constrain.answers: ", message(heed.constrain.answers, tok, bad), 1, true)
+    end
+    for _, bad in ipairs{3, {}, "tok", setmetatable({}, {__name = "heed"})} do
+      assert.matches("a tokenizer expected", message(heed.constrain.json, bad), 1, true)
+    end
+    assert.matches("unknown option 'objct'", message(heed.constrain.json, tok, {objct = true}), 1,
+                   true)
+    local c = heed.constrain.answers(tok, {"no"})
+    local ids = tok:encode("no", {special = false}):totable()
+    assert.is_true(c:over(ids))
+    assert.is_false(c:over{})
+    assert.matches("the text is complete", message(c, heed.zeros(#tok), ids), 1, true)
+    assert.matches("not what it lets through", message(c, heed.zeros(#tok), {#tok}), 1, true)
+    local kept = c:apply(heed.zeros(#tok), ids, {5})
+    assert.equal(1, kept:isfinite():sum():item())
+    assert.equal(0, kept[5])
+    assert.matches("there is no 'ovr'; did you mean 'over'", message(function()
+      return c.ovr
+    end), 1, true)
+    assert.equal("heed.Constraint(constrain.answers)", tostring(c))
+  end)
+end)
+
+
+describe("option logits of heed.generate", function()
+  local function model(ids) return heed.ones(ids:size(1), ids:size(2), 6) * heed.arange(1, 6) end
+
+  it("changes logits in place or by others, for each row", function()
+    local calls = {}
+    local o = {cache = false, max = 3, logits = function(logits, ids, row)
+      calls[#calls + 1] = row .. ":" .. table.concat(ids, ",")
+      if row == 2 then return -logits end
+      logits[6] = -math.huge
+    end}
+    local new = heed.generate(model, {{1}, {2, 3}}, o)
+    assert.same({5, 5, 5}, new[1]:totable())
+    assert.same({1, 1, 1}, new[2]:totable())
+    assert.same({"1:", "2:", "1:5", "2:1", "1:5,5", "2:1,1"}, calls)
+  end)
+
+
+  it("gets log-probabilities of beams", function()
+    local seen = 0
+    local ids, beams = heed.generate(model, {1}, {
+      cache = false, max = 2, beams = 2,
+      logits = function(logits, _, prompt)
+        assert.equal(1, prompt)
+        assert.is_true(close(logits:exp():sum():item(), 1, 1e-5))
+        seen = seen + 1
+        logits[6] = -math.huge
+      end,
+    })
+    assert.same({5, 5}, ids:totable())
+    assert.equal(2, #beams)
+    assert.equal(3, seen)
+  end)
+
+
+  it("refuses what are no logits", function()
+    for _, bad in ipairs{3, "a", heed.zeros(5), heed.zeros(6, {dtype = "int64"}), {1}} do
+      assert.matches("or nil, expected from option logits for row 1", message(
+        heed.generate, model, {1}, {cache = false, logits = function() return bad end}), 1, true)
+    end
+    assert.matches("a largest number expected", message(heed.generate, model, {1}, {
+      cache = false, logits = function(logits) logits:fill_(-math.huge) end,
+    }), 1, true)
+    local kept = heed.zeros(1, 1, 6)
+    heed.generate(function() return kept end, {1}, {
+      cache = false, max = 1, logits = function(logits) logits:fill_(3) end,
+    })
+    assert.equal(0, kept:sum():item())
+  end)
+end)
