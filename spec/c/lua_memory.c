@@ -132,13 +132,17 @@ static int load_captures (lua_State *L) { return luaL_loadstring(L, capturing); 
 static int load_changes (lua_State *L) { return luaL_loadfile(L, "spec/c/scripts/changes.lua"); }
 
 
+static int load_words (lua_State *L) { return luaL_loadfile(L, "spec/c/scripts/words.lua"); }
+
+
 int main (void) {
   int fd = mkstemps(path, 12);
   if (fd < 0) return 1;
   int failed = survives(false) | survives(true) |
                survives_script("captured calls", load_captures, false) |
                survives_script("captured calls", load_captures, true) |
-               survives_script("changes", load_changes, true);
+               survives_script("changes", load_changes, true) |
+               survives_script("words", load_words, true);
   remove(path);
   return failed;
 }
