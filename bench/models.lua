@@ -257,4 +257,41 @@ end
 -- The keys that queries see at L positions: their own and W - 1 before it.
 function factories.window(size) return heed.mask.window(size[2] - 1, 0) end
 
+
+-- Models of published shapes, whose directories directories.py makes --------------
+
+local FOLDER <const> = arg[0]:gsub("[^/]*$", "") .. "../build/bench/"
+
+local function loaded(name) return assert(heed.models.load(FOLDER .. name)) end
+
+-- MiniLM's shape on B x T ids; gives features of all of them.
+function factories.minilm(size)
+  local model = loaded("minilm")
+  local ids = heed.randint(model.config.vocab_size, size)
+  return function() return heed.no_grad(model, ids) end
+end
+
+
+-- The decoder on N ids, so many at a time, behind an empty cache; gives the logits of the last.
+local function reading(name, N, some)
+  local model = loaded(name)
+  local ids = heed.randint(model.config.vocab_size, {1, N})
+  local function read()
+    local cache, y = nn.Cache(), nil
+    for at = 1, N, some do
+      y = model.head(model:hidden(ids:narrow(2, at, some), {cache = cache}):select(2, -1))
+    end
+    return y
+  end
+  return function() return heed.no_grad(read) end
+end
+
+function factories.tokens(size) return reading("decoder", size[1], 1) end
+
+function factories.tokens_bfloat16(size) return reading("decoder_bfloat16", size[1], 1) end
+
+function factories.prompt(size) return reading("decoder", size[1], size[1]) end
+
+function factories.prompt_bfloat16(size) return reading("decoder_bfloat16", size[1], size[1]) end
+
 return factories, training

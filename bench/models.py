@@ -6,6 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+import directories
+
 
 def counting_parts():
     parts = SimpleNamespace(embed=nn.Embedding(10, 5), query=nn.Parameter(torch.randn(1, 5)),
@@ -238,7 +240,13 @@ def window(size):
     return ones.tril() & ones.triu(1 - width)
 
 
+def minilm(size):
+    model = directories.load("minilm")
+    ids = torch.randint(1, directories.WORDS + 1, size) - 1
+    return torch.inference_mode()(lambda: model(ids).last_hidden_state)
+
+
 FACTORIES = {f.__name__: f for f in (
     clip, counting, counting_captured, counting_fused, decoding, gpt2, gpt2_backward, gpt2_block,
-    gpt2_block_backward, gpt2_build, gpt2_step, training, training_fused, window)}
+    gpt2_block_backward, gpt2_build, gpt2_step, minilm, training, training_fused, window)}
 FACTORIES["decoding_captured"] = decoding

@@ -9,9 +9,10 @@ class Row(NamedTuple):
     heed: str               # an expression, and the other side's
     other: str
     amount: float = 0       # the least work of a call, in the unit:
-    unit: str = ""          # FLOP; bytes of a plain "read" or "copy"; on a GPU, "B" moved
+    unit: str = ""          # FLOP; bytes of a plain "read" or "copy"; on a GPU, "B" moved; "tokens"
     check: tuple = ()       # compared instead, if a row's own numbers are random
-    rival: str = "PyTorch"  # or "JAX", or "heed" for two ways of its own
+    rival: str = "PyTorch"  # or another of sides.py, or "heed" for two ways of its own
+    tolerance: float = 1e-4     # of a difference, by the largest number of the other's result
 
 
 def small_rows():
@@ -235,6 +236,21 @@ def block_rows():
     yield Row("making GPT-2, 124M parameters", "gpt2_build", "a()", "a()")
 
 
+PUBLISHED = ["minilm", "tokens", "tokens_bfloat16", "prompt", "prompt_bfloat16"]
+
+
+def published_rows():
+    """Shapes of published models, whose weights lie in a directory."""
+    for B in [1, 32]:
+        for rival in ["PyTorch", "ONNX Runtime", "CTranslate2"]:
+            yield Row(f"MiniLM, {B}x32 ids, {rival}", f"minilm:{B}x32", "a()", "a()", rival=rival)
+    for dtype, end, tolerance in [("float32", "", 1e-3), ("bfloat16", "_bfloat16", 5e-2)]:
+        yield Row(f"decoder of 135M, 64 ids one by one, {dtype}", f"tokens{end}:64", "a()", "a()",
+                  64, "tokens", rival="llama.cpp", tolerance=tolerance)
+        yield Row(f"decoder of 135M, prompt of 512, {dtype}", f"prompt{end}:512", "a()", "a()",
+                  512, "tokens", rival="llama.cpp", tolerance=tolerance)
+
+
 def model_rows():
     for T in [64, 256, 1024]:
         yield gpt2_row("GPT-2", "gpt2", T, False)
@@ -244,7 +260,8 @@ def model_rows():
 
 ROWS = [*small_rows(), *step_rows(), *attention_rows(), *product_rows(), *map_rows(),
         *embedding_rows(), *loss_rows(), *vector_rows(), *block_rows(), *token_attention_rows(),
-        *masked_attention_rows(), *optimiser_rows(), *long_attention_rows(), *model_rows()]
+        *masked_attention_rows(), *optimiser_rows(), *long_attention_rows(), *model_rows(),
+        *published_rows()]
 
 # The rows of `make bench-quick`.
 QUICK = [

@@ -11,8 +11,8 @@ import time
 
 import cuda_rows
 from counters import Counters
+from rows import PUBLISHED
 
-TOLERANCE = 1e-4        # of a difference, by the largest number of the other side's result
 PAUSE = 0.005           # seconds in which the other side's threads fall asleep
 PATIENCE = 1200         # seconds in which a side answers, or is ended
 FEWEST = 7              # samples of a row, unless they would take too long
@@ -97,12 +97,24 @@ class Sides:
         torch = "cuda_ops.py" if options.cuda else "torch_side.py"
         self.programs = {"first": (lua, heed), "heed": (lua, heed), "PyTorch": (python, torch),
                          "JAX": (python, "jax_side.py")}
-        self.options, self.running = options, {}
+        for name in ("ONNX Runtime", "CTranslate2", "llama.cpp"):
+            self.programs[name] = (python, "published_side.py", name)
+        self.options, self.running, self.has_directories = options, {}, False
 
     def fresh(self, name, threads):
-        program, script = self.programs[name]
+        program, script, *more = self.programs[name]
         level = {"HEED_LEVEL": self.options.level} if self.options.level else {}
-        return Side([program, os.path.join(HERE, script), str(threads)], **level)
+        return Side([program, os.path.join(HERE, script), str(threads), *more], **level)
+
+    def make_directories(self):
+        """The models that published rows run, once."""
+        if self.has_directories:
+            return
+        made = subprocess.run([self.programs["PyTorch"][0], os.path.join(HERE, "directories.py")],
+                              capture_output=True, text=True)
+        if made.returncode != 0:
+            raise Absent(made.stderr.strip().rpartition("\n")[2])
+        self.has_directories = True
 
     def get(self, name, threads):
         if (name, threads) not in self.running:
@@ -110,6 +122,8 @@ class Sides:
         return self.running[name, threads].ready()
 
     def of(self, row, threads):
+        if row.inputs.partition(":")[0] in PUBLISHED:
+            self.make_directories()
         names = ["first"] if self.options.alone else ["first", row.rival]
         return [self.get(name, threads) for name in names]
 
@@ -120,7 +134,7 @@ class Sides:
 
 
 def compare(sides, row):
-    tolerance = cuda_rows.TOLERANCES.get(row.inputs.split()[0], TOLERANCE)
+    tolerance = cuda_rows.TOLERANCES.get(row.inputs.split()[0], row.tolerance)
     with tempfile.NamedTemporaryFile() as file:
         for i, (side, expression) in enumerate(zip(sides, [row.heed, row.other])):
             gap = side.ask("make", row.inputs, expression, file.name, *row.check[i:i + 1])

@@ -21,4 +21,5 @@ SIDE = SimpleNamespace(
     name=f"PyTorch {torch.__version__}", factories=models.FACTORIES, seconds=seconds, window=0.01,
     place=lambda x: x.to(SIDE.dtype) if x.is_floating_point() else x)
 
-serve(SIDE)
+if __name__ == "__main__":
+    serve(SIDE)
