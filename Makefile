@@ -495,6 +495,7 @@ bench bench-quick bench-memory bench-cuda: all
 SECONDS= 3000
 bench-results: all
 	-@$(MAKE) bench BENCH="--into whole --threads 1,2 --seconds $(SECONDS)"
+	-@$(MAKE) bench ROWS="MiniLM|decoder of" BENCH="--into models --threads 1,2"
 	-@$(MAKE) bench-memory BENCH="--into memory --threads 2"
 	-@for l in avx2 base; do $(MAKE) bench-quick BENCH="--into $$l --level $$l"; done
 

@@ -286,9 +286,27 @@ local function reading(name, N, some)
   return function() return heed.no_grad(read) end
 end
 
-function factories.tokens(size) return reading("decoder", size[1], 1) end
+function factories.tokens_called(size) return reading("decoder", size[1], 1) end
 
-function factories.tokens_bfloat16(size) return reading("decoder_bfloat16", size[1], 1) end
+function factories.tokens_called_bfloat16(size) return reading("decoder_bfloat16", size[1], 1) end
+
+-- The same of single ids, whose step is captured.
+local function replayed(name, N)
+  local model, cache = loaded(name), nn.Cache{capacity = N}
+  local ids = heed.randint(model.config.vocab_size, {1, N})
+  local step = heed.capture(function(id) return model(id, {cache = cache}) end)
+  local function read()
+    if cache:length() > 0 then cache:truncate(0) end
+    local y
+    for at = 1, N do y = step(ids:narrow(2, at, 1)) end
+    return y:select(2, -1)
+  end
+  return function() return heed.no_grad(read) end
+end
+
+function factories.tokens(size) return replayed("decoder", size[1]) end
+
+function factories.tokens_bfloat16(size) return replayed("decoder_bfloat16", size[1]) end
 
 function factories.prompt(size) return reading("decoder", size[1], size[1]) end
 

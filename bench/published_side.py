@@ -85,6 +85,8 @@ class Llama:
     def tokens_bfloat16(self, size):
         return self.calls("decoder_bfloat16", size[0], 1)
 
+    tokens_called, tokens_called_bfloat16 = tokens, tokens_bfloat16
+
     def prompt(self, size):
         return self.calls("decoder", size[0], size[0])
 

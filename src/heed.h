@@ -313,6 +313,15 @@ HEED_API void heed_unmap (heed_mapping *m);
 HEED_API heed_tensor *heed_map_tensor (heed_mapping *m, heed_type type, int rank,
                                        const int64_t *size, size_t at);
 
+/*
+** Says that t is a weight, which stays as it is while many products are made with it. On the CPU,
+** the first product of more than a few rows then keeps a copy of it as it is read there, so that
+** later ones need not make it. It counts as memory of the context, and goes with t's storage; where
+** there is no memory for it, or t is on another device, products read t as ever. After a change it
+** is made anew, but nobody sees what is written where heed_data points. Results are the same.
+*/
+HEED_API bool heed_pack (heed_tensor *t);
+
 HEED_API heed_tensor *heed_number (heed_context *cx, double value);     /* joins any type */
 HEED_API heed_tensor *heed_integer (heed_context *cx, int64_t value);
 HEED_API heed_tensor *heed_bool (heed_context *cx, bool value);

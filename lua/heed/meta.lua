@@ -2499,6 +2499,14 @@ function heed.core.clip_gradients(parameters, p, max) end
 ---@return boolean
 function heed.core.has_values(options) end
 
+---Says that t is a weight of many products: on the CPU, one of more than a few rows keeps a copy of
+---it as products read it, which counts as memory, goes with t's storage, and is made anew behind a
+---change.
+---> heed.core.pack(heed.ones(2, 3)) == nil
+---> heed.core.pack(1) raises "tensor expected"
+---@param t heed.Tensor
+function heed.core.pack(t) end
+
 ---Whether two values are tensors of one type.
 ---> heed.core.same_type(heed.zeros(1), heed.ones(2, 3)) == true
 ---> heed.core.same_type(heed.zeros(1), heed.zeros(1, {dtype = "int64"})) == false

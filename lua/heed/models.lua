@@ -10,6 +10,7 @@
 local Chat = require "heed.models.chat"
 local classes = require "heed.models.classes"
 local Config = require "heed.models.config"
+local core = require "heed.core"
 local families = require "heed.models.families"
 local generation = require "heed.models.generation"
 local heed = require "heed"
@@ -35,6 +36,9 @@ local M = {}
 ---@field dtype? string of its floating point tensors; the file's unless given
 ---@field mapped? boolean whether its tensors are views of the file, as `heed.load` has it; false
 ---unless given
+---@field packed? boolean whether a product of many rows on the CPU keeps a copy of its float32
+---matrix as it is read there, which makes later ones faster and takes as much memory again; true
+---unless tensors are mapped
 
 local FLOATS <const> = {bfloat16 = true, float16 = true, float32 = true, float64 = true}
 
@@ -84,6 +88,14 @@ local function load_table(path, folder, o)
 end
 
 
+-- Matrices are read by products of many texts and long prompts.
+local function pack(model)
+  for _, p in ipairs(model:parameters()) do
+    if p:dim() == 2 and p.dtype == "float32" then core.pack(p) end
+  end
+end
+
+
 local function load(path, o)
   local folder = static.folder(path)
   if folder then return load_table(path, folder, o) end
@@ -96,6 +108,7 @@ local function load(path, o)
   model.classes = classes.read(path, model)
   model.chats, model.generation = Chat.read(path), generation.read(path, model.config)
   model.tokenizer = read_tokenizer(path)
+  if o.packed then pack(model) end
   model.origin = saving.origin(path, model, source)
   return model:eval()
 end
@@ -110,8 +123,12 @@ function M.load(path, given, ...)
   options.no_more("models.load", 2, ...)
   whole.check_path("models.load", path)
   local o = options.read("models.load", given, {
-    device = options.any, dtype = options.any, mapped = false,
+    device = options.any, dtype = options.any, mapped = false, packed = options.any,
   })
+  if o.packed == nil then o.packed = not o.mapped end
+  if type(o.packed) ~= "boolean" then
+    fail("models.load: a boolean expected as option packed, got %s", kind(o.packed))
+  end
   if o.dtype ~= nil and not FLOATS[o.dtype] then
     fail("models.load: a floating point type expected as option dtype, got %s", kind(o.dtype))
   end

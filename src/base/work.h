@@ -141,7 +141,7 @@ typedef struct work {
     struct { heed_type type; int which; double number[2]; } derivative;
     struct { int axes; } reduce;
     struct { bool reverse; } scan;
-    struct { double alpha; bool accumulate; } matmul;
+    struct { double alpha; bool accumulate; struct packed_copy *packed; } matmul;
     struct { int64_t stride[WORK_INDICES], size[WORK_INDICES]; } index;    /* GATHER, SCATTER */
     struct { bool descending; int64_t length; } sort;
     struct { double a, b; int64_t low, high; } random;
@@ -213,13 +213,15 @@ static inline void work_scan (work *w, scan_op op, bool reverse, view y, view x)
 
 /*
 ** y (B.., M, N) = alpha * a (B.., M, K) b (B.., K, N) [+ addend, broadcast to y's shape] [+ y if
-** 'accumulate']; batch axes have stride 0 where broadcast; any strides.
+** 'accumulate']; batch axes have stride 0 where broadcast; any strides. matmul.packed may say where
+** a copy of b is kept for later products: NULL, unless the caller sets it.
 */
 static inline void work_matmul (work *w, double alpha, bool accumulate, view y, view a, view b,
                                 view addend) {
   work_begin(w, WORK_MATMUL, 0, 1, view_is_none(&addend) ? 2 : 3);
   w->matmul.alpha = alpha;
   w->matmul.accumulate = accumulate;
+  w->matmul.packed = NULL;
   w->out[0] = y;
   w->in[MATMUL_A] = a;
   w->in[MATMUL_B] = b;

@@ -566,13 +566,21 @@ static int l_same_type (lua_State *L) {
 }
 
 
+/* pack(t): t is a weight of many products: heed_pack */
+static int l_pack (lua_State *L) {
+  enter(L);
+  if (!heed_pack(check_tensor(L, 1))) raise_failure(L);
+  return 0;
+}
+
+
 /* The operations that the Lua half alone calls. */
 static bool is_internal (heed_op op) { return op == HEED_attention_mask; }
 
 
 void open_ops (lua_State *L, int module, int methods, int internal) {
   static const luaL_Reg functions[] = {
-    {"has_values", l_has_values}, {"same_type", l_same_type}, {NULL, NULL}
+    {"has_values", l_has_values}, {"pack", l_pack}, {"same_type", l_same_type}, {NULL, NULL}
   };
   register_functions(L, functions, internal);
   for (int i = 0; i < HEED_NOPS; i++) {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "memory/context.h"
+#include "memory/packed.h"
 
 #define MOST_THREADS 256
 
@@ -38,6 +39,7 @@ void core_close (heed_context *cx) {
   cx->closing = true;
   heed_profile_drop(cx, cx->profile);
   if (cx->close_above != NULL) cx->close_above(cx);
+  packed_close(cx);
   heed_memory_trim(cx);
   while (cx->devices.n > 0) {
     device *d = cx->devices.list[--cx->devices.n];

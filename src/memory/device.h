@@ -93,6 +93,21 @@ struct device {
 bool scratch_take (heed_context *cx, size_t bytes);
 void scratch_give (heed_context *cx, size_t bytes);
 
+/* What a copy of a weight is made of, and for what: packed.c. */
+typedef struct packed_key {
+  const void *from, *by;           /* the weight's first element; the kernels' level */
+  int64_t rows, columns;
+  int64_t size;                    /* of an element */
+} packed_key;
+
+typedef struct packed_copy packed_copy;
+
+/* The copy, if it is one of the weight as it is now; or NULL. */
+void *packed_data (const packed_copy *p, const packed_key *key);
+/* Memory for it, which counts; NULL, without a message: none, or it is another weight's. */
+void *packed_renew (packed_copy *p, const packed_key *key, size_t bytes);
+void packed_done (packed_copy *p, const packed_key *key);            /* it is written */
+
 #pragma GCC visibility pop
 
 #endif

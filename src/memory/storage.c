@@ -9,6 +9,7 @@
 */
 
 #include "memory/context.h"
+#include "memory/packed.h"
 
 #define ALIGNMENT 64
 #define MIB ((size_t)1 << 20)
@@ -52,7 +53,7 @@ static int class_of (size_t bytes, size_t *capacity) {
 ** ===================================================================
 */
 
-static void *take (heed_context *cx, device *where, size_t capacity) {
+void *storage_take_data (heed_context *cx, device *where, size_t capacity) {
   if (!where->host || cx->host.resize == NULL) return where->alloc(where, capacity);
   char *block = cx->host.resize(cx->host.self, NULL, 0, capacity + ALIGNMENT);
   if (block == NULL) return NULL;
@@ -62,7 +63,7 @@ static void *take (heed_context *cx, device *where, size_t capacity) {
 }
 
 
-static void give (heed_context *cx, device *where, void *data, size_t capacity) {
+void storage_give_data (heed_context *cx, device *where, void *data, size_t capacity) {
   if (!where->host || cx->host.resize == NULL) where->free(where, data, capacity);
   else cx->host.resize(cx->host.self, ((void **)data)[-1], capacity + ALIGNMENT, 0);
 }
@@ -70,7 +71,7 @@ static void give (heed_context *cx, device *where, void *data, size_t capacity) 
 
 static void destroy (storage *s) {
   heed_context *cx = s->cx;
-  give(cx, s->where, s->data, s->capacity);
+  storage_give_data(cx, s->where, s->data, s->capacity);
   core_free(cx, s, sizeof *s);
 }
 
@@ -137,7 +138,7 @@ static void count (memory_account *m, size_t capacity) {
 
 static void *try_data (heed_context *cx, device *where, size_t capacity) {
   bool fits = !where->host || account_fits(&cx->storages.account, capacity);
-  return fits ? take(cx, where, capacity) : NULL;
+  return fits ? storage_take_data(cx, where, capacity) : NULL;
 }
 
 
@@ -391,6 +392,7 @@ static void drop_foreign (heed_context *cx, foreign *f) {
 
 void storage_drop (storage *s) {
   if (s == NULL || --s->refs > 0) return;
+  if (s->packed) packed_drop(s);
   if (s->capacity > 0) drop_own(s->cx, s);
   else drop_foreign(s->cx, (foreign *)s);
 }

@@ -27,8 +27,9 @@ struct storage {
     storage *next;                 /* in the cache */
   };
   short changer;                   /* the op that changed it last, for the message */
-  bool reused;                     /* recorded works write it: it serves that capture again */
-  bool fixed;                      /* the host writes it in that capture, which keeps its bytes */
+  bool reused : 1;                 /* recorded works write it: it serves that capture again */
+  bool fixed : 1;                  /* the host writes it in that capture, which keeps its bytes */
+  bool packed : 1;                 /* there may be copies for products: packed.h */
   int capture;                     /* the number of the one that recorded its making, or 0 */
 };
 
@@ -47,6 +48,7 @@ typedef struct storage_list {
   storage *free[STORAGE_CLASSES];  /* cached with their data */
   int64_t wanted[STORAGE_CLASSES]; /* 'made' when a storage of the class was wanted last */
   int64_t made;                    /* taken from the system so far */
+  struct packed_table *packed;     /* packed.c; NULL: nobody asked for any */
 } storage_list;
 
 /* The host's memory that a capture made; a storage that is dropped serves that capture again. */
@@ -61,6 +63,9 @@ storage *storage_new (heed_context *cx, device *where, size_t bytes);    /* unin
 void storage_relieve (heed_context *cx);             /* asks the host to drop nodes and handles */
 storage *storage_lend (heed_context *cx, device *where, void *data, size_t bytes,
                        void (*release) (void *, void *), void *self);
+/* Bytes of a device, or of the host's own allocator: nobody counts them. */
+void *storage_take_data (heed_context *cx, device *where, size_t capacity);      /* NULL: none */
+void storage_give_data (heed_context *cx, device *where, void *data, size_t capacity);
 void storage_keep (storage *s);
 void storage_drop (storage *s);
 /* Before the host writes s while a capture runs: recorded work must not write it, before or after.

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "memory/packed.h"
 #include "op/compose.h"
 
 
@@ -172,6 +173,8 @@ static bool multiply (call *c, const product *p, heed_tensor *a, heed_tensor *b,
     addend = view_with(bias, &wide);
   }
   work_matmul(&w, 1, false, view_with(y, &p->y), view_with(a, &p->a), view_with(b, &p->b), addend);
+  if (b->store != NULL && c->cx->capture.where == NULL)      /* replays may write it in between */
+    w.matmul.packed = packed_find(b->store, w.in[MATMUL_B].data);
   return op_run(c, &w) && give_out(c, y);
 }
 

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "memory/packed.h"
 #include "tensor/state.h"
 #include "tensor/tensor.h"
 
@@ -233,6 +234,12 @@ heed_tensor *tensor_lend (heed_context *cx, device *where, heed_type type, int r
   heed_tensor *t = handle_on(cx, s, type, &at);
   if (t != NULL) ((foreign *)s)->release = release;      /* not before: a failure leaves data */
   return t;
+}
+
+
+bool heed_pack (heed_tensor *t) {
+  if (t == NULL || !tensor_materialize(t)) return false;
+  return t->store->data == NULL || packed_ask(t->store, view_of(t).data);
 }
 
 

@@ -66,6 +66,7 @@ typedef struct matmuls {           /* a work, ready to run */
   int axes;                        /* of batches */
   int64_t size[HEED_RANK], batches;
   side a, b, c, addend;
+  packed_copy *packed;                  /* of b, where a copy is kept; or NULL */
   bool failed;
 } matmuls;
 
@@ -165,7 +166,7 @@ static matmuls matmul_open (cpu *self, const work *w, heed_type type) {
     .rows = out->at.size[rank - 2], .columns = out->at.size[rank - 1],
     .depth = a->at.size[rank - 1], .alpha = w->matmul.alpha, .add = w->matmul.accumulate,
     .added = w->nin > 2, .axes = rank - 2, .batches = 1, .a = side_of(a), .b = side_of(b),
-    .c = side_of(out)
+    .c = side_of(out), .packed = w->matmul.packed
   };
   if (m.added) m.addend = side_of_addend(&w->in[MATMUL_ADDEND], rank);
   for (int i = 0; i < m.axes; i++) m.size[i] = out->at.size[i];

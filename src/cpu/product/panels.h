@@ -129,11 +129,16 @@ static void FN(block_piece) (void *arg, int64_t from, int64_t to) {
 }
 
 
+static void FN(pack_b) (FN(block) *d) {
+  pool_run(d->x.m->self->pool, (d->x.columns + PANEL - 1) / PANEL,
+           32768 / (d->x.p.depth * PANEL) + 1, FN(pack_b_piece), d);
+}
+
+
+/* b is packed. */
 static void FN(run_block) (FN(block) *d) {
   pool *threads = d->x.m->self->pool;
   const int64_t depth = d->x.p.depth, rows = d->x.rows, columns = d->x.columns;
-  pool_run(threads, (columns + PANEL - 1) / PANEL, 32768 / (depth * PANEL) + 1,
-           FN(pack_b_piece), d);
   if (d->packed_a != NULL)
     pool_run(threads, (rows + TILE_ROWS - 1) / TILE_ROWS, 32768 / (depth * TILE_ROWS) + 1,
              FN(pack_a_piece), d);
@@ -150,7 +155,74 @@ static bool FN(packs_a) (const FN(one) *x) {
 }
 
 
+/* The block of some columns, from column j and depth k on, whose packed b lies at 'packed'. */
+static FN(block) FN(block_of) (const FN(one) *x, int64_t j, int64_t columns, int64_t k,
+                               T *packed) {
+  FN(block) d = {.x = FN(part_of)(x, 0, j), .packed_b = packed};
+  d.x.columns = smaller(x->columns - j, columns);
+  d.x.p.depth = smaller(x->p.depth - k, BLOCK_DEPTH);
+  d.x.a += k * x->p.a_column;
+  d.x.b = FN(b_at)(&d.x, k * x->p.b_row);
+  if (k > 0) { d.x.p.add = true; d.x.p.addend = NULL; }
+  return d;
+}
+
+
+/*
+** {==================================================================
+** Weights that are packed once: a block after the other, as they are used
+** ===================================================================
+*/
+
+/* Where the block from column j and depth k on begins. */
+static int64_t FN(packed_at) (const FN(one) *x, int64_t j, int64_t k) {
+  return j * x->p.depth + k * round_up(smaller(x->columns - j, BLOCK_COLUMNS), PANEL);
+}
+
+
+static void FN(pack_all) (const FN(one) *x, T *all) {
+  for (int64_t j = 0; j < x->columns; j += BLOCK_COLUMNS)
+    for (int64_t k = 0; k < x->p.depth && !cpu_stopped(x->m->self); k += BLOCK_DEPTH) {
+      FN(block) d = FN(block_of)(x, j, BLOCK_COLUMNS, k, all + FN(packed_at)(x, j, k));
+      FN(pack_b)(&d);
+    }
+}
+
+
+/* All of b, packed now or before; NULL: it is not kept. A batch is work of several threads. */
+static T *FN(all_packed) (const FN(one) *x) {
+  const matmuls *m = x->m;
+  packed_copy *p = m->packed;
+  if (p == NULL || x->source != 0 || m->batches != 1 || x->p.b_row != 1
+      || x->b_column != x->p.depth || x->p.a_column != 1) return NULL;
+  const packed_key key = {x->b, m->self->level, x->p.depth, x->columns, BYTES};
+  T *all = packed_data(p, &key);
+  if (all != NULL) return all;
+  all = packed_renew(p, &key, (size_t)(x->p.depth * round_up(x->columns, PANEL)) * sizeof(T));
+  if (all == NULL) return NULL;
+  FN(pack_all)(x, all);
+  if (cpu_stopped(m->self)) return NULL;
+  packed_done(p, &key);
+  return all;
+}
+
+
+/* False: b is not kept. */
+static bool FN(panels_kept) (const FN(one) *x) {
+  T *all = FN(all_packed)(x);
+  for (int64_t j = 0; all != NULL && j < x->columns; j += BLOCK_COLUMNS)
+    for (int64_t k = 0; k < x->p.depth && !cpu_stopped(x->m->self); k += BLOCK_DEPTH) {
+      FN(block) d = FN(block_of)(x, j, BLOCK_COLUMNS, k, all + FN(packed_at)(x, j, k));
+      FN(run_block)(&d);
+    }
+  return all != NULL;
+}
+
+/* }================================================================== */
+
+
 static void FN(panels) (FN(one) *x) {
+  if (FN(panels_kept)(x)) return;
   T near[NEAR_ELEMENTS];
   const bool both = FN(packs_a)(x);              /* then a is packed for each block of columns */
   const int64_t most = both ? 2 * BLOCK_COLUMNS : BLOCK_COLUMNS;
@@ -164,13 +236,9 @@ static void FN(panels) (FN(one) *x) {
   for (int64_t j = 0; j < x->columns; j += most)
     for (int64_t k = 0; k < x->p.depth; k += BLOCK_DEPTH) {
       if (j + k > 0 && cpu_stopped(x->m->self)) break;
-      FN(block) d = {.x = FN(part_of)(x, 0, j), .packed_b = workspace,
-                     .packed_a = both ? workspace + size_b : NULL};
-      d.x.columns = smaller(x->columns - j, most);
-      d.x.p.depth = smaller(x->p.depth - k, BLOCK_DEPTH);
-      d.x.a += k * x->p.a_column;
-      d.x.b = FN(b_at)(&d.x, k * x->p.b_row);
-      if (k > 0) { d.x.p.add = true; d.x.p.addend = NULL; }
+      FN(block) d = FN(block_of)(x, j, most, k, workspace);
+      d.packed_a = both ? workspace + size_b : NULL;
+      FN(pack_b)(&d);
       FN(run_block)(&d);
     }
   if (workspace != near) cpu_scratch_free(workspace);

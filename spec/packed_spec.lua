@@ -1,0 +1,228 @@
+-- Weights of which products keep a copy as they read it: the same numbers as without it, to the
+-- last bit, also behind a change; and the copy counts as memory, and goes with the weight.
+
+local core = require "heed.core"
+local directories = require "spec.support.directories"
+local heed = require "heed"
+local message = require "spec.support.message"
+local nn = heed.nn
+
+local LANES <const> = ({base = 4, neon = 4, avx2 = 8, avx512 = 16})[heed.level()]
+
+-- Rows, depth and columns: one block and several of each, whole panels and not.
+local SIZES <const> = {
+  {25, 256, 512}, {33, 300, 700}, {64, 37, 1100}, {100, 600, 33}, {40, 515, 1}, {30, 8, 513},
+}
+
+
+local function live()
+  collectgarbage()
+  collectgarbage()
+  return heed.memory().live
+end
+
+
+-- The bytes of a copy of a weight (N, K).
+local function bytes_of(weight)
+  local panel = 2 * LANES
+  return (weight:size(1) + panel - 1) // panel * panel * weight:size(2) * 4
+end
+
+
+local function drawn(...) return heed.randn(..., {device = "cpu"}) end
+
+
+local function packed(rows, columns)
+  local weight = drawn({rows, columns})
+  core.pack(weight)
+  return weight
+end
+
+
+describe("a packed weight", function()
+  before_each(function() heed.manual_seed(5) end)
+
+  it("gives the same bits as one that is not", function()
+    for _, size in ipairs(SIZES) do
+      local rows, depth, columns = table.unpack(size)
+      local x, bias = drawn({rows, depth}), drawn({columns})
+      local weight = packed(columns, depth)
+      local plain = weight:clone()
+      for _ = 1, 2 do
+        assert.is_true(heed.linear(x, weight):equal(heed.linear(x, plain)))
+        assert.is_true(heed.linear(x, weight, bias):equal(heed.linear(x, plain, bias)))
+        assert.is_true(x:matmul(weight.T):equal(x:matmul(plain.T)))
+      end
+    end
+  end)
+
+  it("does so in float64, of three axes, of a part of the rows, and read as it lies", function()
+    local x, weight = drawn({3, 20, 300}), packed(520, 300)
+    local plain = weight:clone()
+    assert.is_true(heed.linear(x, weight):equal(heed.linear(x, plain)))
+    assert.is_true(heed.linear(x, weight:narrow(1, 3, 90)):equal(
+                   heed.linear(x, plain:narrow(1, 3, 90))))
+    assert.is_true(heed.linear(x, weight:narrow(1, 1, 90)):equal(
+                   heed.linear(x, plain:narrow(1, 1, 90))))
+    assert.is_true(drawn({40, 520}):matmul(weight):isfinite():all())
+    local y = drawn({40, 520})
+    assert.is_true(y:matmul(weight):equal(y:matmul(plain)))
+    local wide, twin = weight:to("float64"), plain:to("float64")
+    core.pack(wide)
+    x = x:to("float64")
+    for _ = 1, 2 do assert.is_true(heed.linear(x, wide):equal(heed.linear(x, twin))) end
+  end)
+
+  it("has a copy from the first product of many rows on, which counts and goes with it", function()
+    local before = live()
+    local x, weight = drawn({40, 256}), packed(128, 256)
+    local now = live()
+    heed.linear(x:narrow(1, 1, 2), weight)
+    assert.equal(now, live())
+    heed.linear(x, weight)
+    assert.equal(now + bytes_of(weight), live())
+    heed.linear(x, weight)
+    assert.equal(now + bytes_of(weight), live())
+    x:release()
+    weight:release()
+    assert.equal(before, live())
+  end)
+
+  it("has none unless it is asked for", function()
+    local x, weight = drawn({40, 256}), drawn({128, 256})
+    local now = live()
+    heed.linear(x, weight)
+    assert.equal(now, live())
+  end)
+
+  it("follows changes in place", function()
+    local x, weight = drawn({40, 300}), packed(64, 300)
+    local function same()
+      return heed.linear(x, weight):equal(heed.linear(x, weight:clone()))
+    end
+    assert.is_true(same())
+    for _, change in ipairs{
+      function() weight:mul_(2) end,
+      function() weight[3]:fill_(7) end,
+      function() weight:copy_(drawn({64, 300})) end,
+      function() weight.T:add_(1) end,
+    } do
+      local before = heed.linear(x, weight)
+      change()
+      assert.is_true(same())
+      assert.is_false(before:equal(heed.linear(x, weight)))
+    end
+  end)
+
+  it("follows an optimiser, a loaded state and another type", function()
+    local layer, x = nn.Linear(300, 64), drawn({40, 300})
+    layer:to("cpu")
+    local function same()
+      local plain = heed.linear(x, layer.weight:detach():clone(), layer.bias)
+      return heed.no_grad(layer, x):equal(plain)
+    end
+    core.pack(layer.weight)
+    assert.is_true(same())
+    local opt = heed.optim.SGD(layer:parameters(), {lr = 0.5})
+    layer(x):sum():backward()
+    opt:step()
+    assert.is_true(same())
+    layer:load_state(nn.Linear(300, 64):to("cpu"):state())
+    assert.is_true(same())
+    layer:to("float64"):to("float32")
+    assert.is_true(same())
+  end)
+
+  it("lets gradients be what they were", function()
+    local x, weight = drawn({40, 300}), packed(64, 300)
+    local function gradients(w)
+      local a, b = x:detach():clone():requires_grad_(), w:detach():requires_grad_()
+      heed.linear(a, b):square():sum():backward()
+      return a.grad, b.grad
+    end
+    local a, b = gradients(weight)
+    local c, d = gradients(weight:clone())
+    assert.is_true(a:equal(c) and b:equal(d))
+  end)
+
+  it("gives the same with several threads", function()
+    local x, weight = drawn({200, 700}), packed(900, 700)
+    local before <const> = heed.threads()
+    local one = heed.linear(x, weight)
+    heed.threads(2)
+    local two, new = heed.linear(x, weight), packed(900, 700):copy_(weight)
+    local other = heed.linear(x, new)
+    heed.threads(before)
+    assert.is_true(one:equal(two))
+    assert.is_true(one:equal(other))
+  end)
+
+  it("is read as it lies where there is no memory for a copy", function()
+    local x, weight = drawn({40, 2048}), packed(4096, 2048)
+    local plain = heed.linear(x, weight:clone())
+    local before <const> = heed.memory().limit
+    heed.memory{limit = live() + heed.memory().other + bytes_of(weight) // 2}
+    local good, y = pcall(heed.linear, x, weight)
+    heed.memory{limit = before}
+    assert.is_true(good, y)
+    assert.is_true(y:equal(plain))
+    local now = live()
+    assert.is_true(heed.linear(x, weight):equal(plain))
+    assert.equal(now + bytes_of(weight), live())
+  end)
+
+  it("follows a captured step that changes it", function()
+    local x, weight = drawn({40, 300}), packed(64, 300)
+    local f = heed.capture(function(given)
+      local before = heed.linear(given, weight)
+      weight:mul_(-1.25)
+      return before, heed.linear(given, weight)
+    end)
+    for _ = 1, 6 do
+      local plain = heed.linear(x, weight:clone())
+      local before, behind = f(x)
+      assert.is_true(before:equal(plain))
+      assert.is_true(behind:equal(heed.linear(x, weight:clone())))
+      assert.is_true(behind:equal(heed.linear(x, weight)))
+    end
+  end)
+
+  it("is followed by what was captured", function()
+    local x, weight = drawn({40, 300}), packed(64, 300)
+    local f = heed.capture(function(given) return heed.linear(given, weight) end)
+    for _ = 1, 4 do f(x) end
+    local y = f(x):clone()
+    weight:mul_(3)
+    assert.is_true(f(x):equal(heed.linear(x, weight:clone())))
+    assert.is_false(f(x):equal(y))
+  end)
+end)
+
+
+describe("models.load packs", function()
+  it("matrices of products, unless it is told not to", function()
+    local function taken(options)
+      options.device = "cpu"
+      local place <close> = directories.make("distilbert")
+      local model = assert(heed.models.load(place.path, options))
+      local ids = heed.ones({16, 16}, {dtype = "int64", device = "cpu"})
+      local before = live()
+      local y = heed.no_grad(model, ids)
+      y = y:totable()
+      return live() - before, y
+    end
+    local with, y = taken{}
+    local without, plain = taken{packed = false}
+    local mapped, shared = taken{mapped = true}
+    assert.is_true(with > 0)
+    assert.equal(0, without)
+    assert.equal(0, mapped)
+    assert.same(plain, y)
+    assert.same(plain, shared)
+  end)
+
+  it("and refuses what is no boolean", function()
+    assert.matches("a boolean expected as option packed, got 1",
+                   message(heed.models.load, "nowhere", {packed = 1}))
+  end)
+end)
