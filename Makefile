@@ -53,7 +53,7 @@ LIBS= -lm -lpthread -ldl
 VERSION= $(shell sed -n 's/.*_VERSION = "heed \(.*\)".*/\1/p' lua/heed/init.lua)
 
 SOURCES= $(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c))
-EMBED= $(B)/src/lua/lua_half.o $(B)/src/lua/lua_sealed.o $(B)/half.o
+EMBED= $(B)/src/lua/lua_half.o $(B)/src/lua/lua_sealed.o $(B)/src/lua/lua_models.o $(B)/half.o
 OBJECTS= $(filter-out $(EMBED),$(SOURCES:%.c=$(B)/%.o))
 CORE= $(filter-out $(B)/src/lua/%,$(OBJECTS))
 PROGRAMS= $(patsubst %.c,$(B)/%,$(filter-out spec/c/cuda_%,$(wildcard spec/c/*.c)))
@@ -261,18 +261,20 @@ $(B)/half.c: $(HALF) Makefile
 $(B)/half.o: $(B)/half.c
 	$(Q)$(CC) $(FLAGS) -c -o $@ $<
 
+HOSTS= $(patsubst examples/host/%.c,$(B)/%,$(wildcard examples/host/*.c))
+
 # Two objects, one without Lua and one for it, in which only what is public can be seen, so that
 # a host's names are its own.
 $(B)/libheed.a: $(OBJECTS) $(EMBED)
 	@mkdir -p $(B)/include/op; echo link $@
-	$(Q)cp src/heed.h src/heed_optim.h src/heed_profile.h src/heed_search.h src/heed_text.h src/lua/heed_api.h src/lua/heed_lua.h $(B)/include
+	$(Q)cp $(wildcard src/heed*.h) src/lua/heed_api.h src/lua/heed_lua.h $(B)/include
 	$(Q)cp src/op/*.def $(B)/include/op
 	$(Q)$(CC) -r -nostdlib -o $(B)/heed.o $(CORE)
 	$(Q)$(CC) -r -nostdlib -o $(B)/heed_lua.o $(filter-out $(CORE),$^)
 	$(Q)objcopy --localize-hidden $(B)/heed.o && objcopy --localize-hidden $(B)/heed_lua.o
 	$(Q)rm -f $@ && ar rcs $@ $(B)/heed.o $(B)/heed_lua.o
 
-$(B)/host $(B)/sandbox: $(B)/%: examples/host/%.c $(B)/libheed.a
+$(HOSTS): $(B)/%: examples/host/%.c $(B)/libheed.a
 	@echo link $@
 	$(Q)$(CC) -O2 -Wall -I$(B)/include -I$(LUA_INCDIR) -o $@ $^ $(LUA_LIB) $(LIBS)
 
@@ -312,7 +314,7 @@ $(B)/spec/c/modules/%.so: spec/c/modules/%.cc Makefile
 	  -I$(LUA_INCDIR) $(FLAGS_$(KIND)) -MMD -MP -shared -o $@ $<
 $(LOGS)/spec/api_spec.lua.log: $(MODULES)
 
-lib: $(B)/libheed.a $(B)/host $(B)/sandbox
+lib: $(B)/libheed.a $(HOSTS)
 modules: $(MODULES)
 core: $(CORE)
 objects: $(OBJECTS) $(EMBED) $(PROGRAMS:=.o)

@@ -12,6 +12,7 @@ local for_kernels = {
 local floors = {
   {"src/heed_optim%.h", {"op/optimizers.def"}},
   {"src/heed_text%.h", {"heed.h"}},
+  {"src/heed_models%.h", {"heed.h", "heed_text.h"}},
   {"src/heed_search%.h", {"heed.h"}},
   {"src/heed%.h", {"heed_optim.h", "heed_profile.h", "op/ops.def", "op/masks.def",
                    "op/optimizers.def"}},
@@ -24,8 +25,8 @@ local floors = {
   {"src/cpu/", {"cpu/", table.unpack(for_kernels)}},
   {"src/graph/", {"heed.h", "base/", "memory/", "tensor/", "graph/", "op/ops.def"}},
   {"src/op/", {"heed.h", "base/", "memory/", "tensor/", "graph/", "op/"}},
-  {"src/lua/", {"heed.h", "heed_api.h", "heed_lua.h", "heed_search.h", "heed_text.h",
-                "lua_", "lua.h", "lauxlib.h", "lualib.h", "op/optimizers.def"}},
+  {"src/lua/", {"heed.h", "heed_api.h", "heed_lua.h", "heed_models.h", "heed_search.h",
+                "heed_text.h", "lua_", "lua.h", "lauxlib.h", "lualib.h", "op/optimizers.def"}},
   {"cuda/runtime%.h", {"spec/emulated/emulate.h"}},
   {"cuda/", {"cuda/", "memory/plugin.h", "cpu/vector/math.h", table.unpack(for_kernels)}},
   {"spec/emulated/", {"cuda/", "spec/emulated/"}},
