@@ -280,6 +280,8 @@ $(HOSTS): $(B)/%: examples/host/%.c $(B)/libheed.a
 
 # In it heed is told another version of Lua.
 $(B)/spec/c/lua_version: WRAPPED= -Wl,--wrap=lua_version
+# In it memory ends.
+$(B)/spec/c/lua_models: WRAPPED= -Wl,--wrap=realloc
 
 # C programs that test: lua_*.c embed Lua and the whole module, the others the core alone.
 $(B)/spec/c/lua_%: $(B)/spec/c/lua_%.o $(OBJECTS) $(EMBED)
