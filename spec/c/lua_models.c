@@ -1,7 +1,7 @@
 /*
-** lua_models.c - models from directories for a program without Lua: what heed_models.h gives is what
-** Lua has, and what a program gets wrong, or memory that ends, is said by the context. The program
-** runs in the root of the sources, where it finds models.
+** lua_models.c - models from directories for a program without Lua: what heed_models.h gives is
+** what Lua has, and what a program gets wrong, or memory that ends, is said by the context. The
+** program runs in the root of the sources, where it finds models.
 */
 
 #include <stdio.h>
