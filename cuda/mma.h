@@ -17,18 +17,29 @@
 
 #define EACH(i, n) _Pragma("unroll") for (int i = 0; i < (n); i++)
 
-#ifdef __CUDACC__
-
 /* The same number, of which the compiler knows nothing: it computes again what comes of it, rather
    than to keep that in registers. */
 PTX int64_t ptx_anew (int64_t x) {
+#ifdef __CUDACC__
   asm volatile("" : "+l"(x));
+#endif
   return x;
 }
 
 
+#ifdef __CUDACC__
+
 /* Of dynamic shared memory. */
 PTX uint32_t ptx_shared (const void *at) { return (uint32_t)__cvta_generic_to_shared(at); }
+
+
+/* Four floats at a multiple of 16 bytes. */
+PTX float4 ptx_load_floats (uint32_t at) {
+  float4 x;
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w) : "r"(at));
+  return x;
+}
 
 
 /* Four matrices: lane 8 m + r says where row r of matrix m is, 16 bytes, aligned. */
@@ -121,11 +132,14 @@ template <int left> PTX void ptx_wait (void) {
 
 #else
 
-PTX int64_t ptx_anew (int64_t x) { return x; }
-
-
 PTX uint32_t ptx_shared (const void *at) {
   return (uint32_t)((const char *)at - emulated_shared);
+}
+
+
+PTX float4 ptx_load_floats (uint32_t at) {
+  if (at % 16 != 0) emulated_fail("loads floats from where they are not aligned");
+  return *(const float4 *)(emulated_shared + at);
 }
 
 
@@ -217,5 +231,14 @@ PTX void ptx_commit (void) { emulated_copy_commit(); }
 template <int left> PTX void ptx_wait (void) { emulated_copy_wait(left); }
 
 #endif
+
+
+/* A factor as TF32 has it, and what is left of it. */
+template <int N> struct factors { uint32_t high[N], low[N]; };
+
+template <int N> INLINE void set_factor (factors<N> &f, int i, float x) {
+  f.high[i] = ptx_to_tf32(x);
+  f.low[i] = __float_as_uint(x - __uint_as_float(f.high[i]));
+}
 
 #endif

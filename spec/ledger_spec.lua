@@ -251,11 +251,15 @@ describe("arithmetic of tiles", function()
   end
 
   it("says how many instructions of tensor cores a kernel has", function()
-    assert.same({8, 128, 256, 65536}, of "attend_tiles<bfloat16, fast<128, false> >")
+    assert.same({4, 128, 256, 49152}, of "attend_tiles<bfloat16, fast<128, false> >")
     assert.same({8, 64, 128, 33536}, of "attend_tiles<float16, fast<64, true> >")
     assert.same({4, 96, 96, 66048}, of "back_tiles<bfloat16, back<128, 1, false> >")
     assert.same({4, 64, 64, 99328}, of "back_tiles<float16, back<256, 4, true> >")
     assert.same({2, 128, 128, 70912}, of "sum_diagonals<float16, band<256> >")
+    assert.same({4, 384, 384, 49152}, of "attend_tiles<float, fast_floats<64, false, 3> >")
+    assert.same({4, 128, 128, 65920}, of "attend_tiles<float, fast_floats<128, true, 1> >")
+    local floats = tiles.of "attend_tiles<float, fast_floats<256, false, 3> >"
+    assert.equal(2 * 2 * 16 * 16 * 256, floats.operations)
     assert.is_nil(tiles.of "attend_rows<float>")
   end)
 
@@ -283,28 +287,28 @@ describe("arithmetic of tiles", function()
                 ledger.excess(kernel(256, {FIRST, {narrow = 3}}), {}))
   end)
 
-  -- A block of eight warps, two for each quarter of a multiprocessor: of the first phase shared
-  -- memory takes 8 * 20480 / 128 cycles; so it does of the second, where a warp alone takes 64 * 8
-  -- + 336 * 2.
+  -- A block of four warps, one for each quarter of a multiprocessor: of each phase shared memory
+  -- takes 4 * 20480 / 128 cycles; a warp alone takes 64 * 8 + 236 * 2 of the first, and
+  -- 64 * 8 + 336 * 2 of the second.
   it("is where estimates begin", function()
     local gpu = {count = 100, clock = 1, shared = 164, threads = 2048, mma = 8, float = 2}
     local t = estimate.turn(kernel(256, {FIRST, SECOND}), gpu)
-    assert.same({1, 2560, 1280 + 1280 + 200}, {t.blocks, t.busy.shared, t.alone})
-    assert.same({2760, "waiting"}, {t.cycles, t.of})
-    assert.same({1400, 2048, 512, 600, 800},
+    assert.same({2, 1280, 984 + 1184 + 200}, {t.blocks, t.busy.shared, t.alone})
+    assert.same({1280, "shared"}, {t.cycles, t.of})
+    assert.same({700, 1024, 256, 300, 400},
                 {t.busy.issue, t.busy.tensor, t.busy.special, t.busy.float, t.busy.whole})
-    local small = kernel(256, {FIRST, SECOND})
-    small.registers = 128
-    t = estimate.turn(small, gpu)
-    assert.same({2, 2560, "shared"}, {t.blocks, t.cycles, t.of})
-    assert.near(4 * 128 * (128 * 64 / 2560) * 100 / 1000,
-                estimate.speed({small}, 4 * 128, gpu), 1e-9)
-    assert.near(4 * 128 * (128 * 64 / 5120) * 100 / 1000,
-                estimate.speed({small, small}, 4 * 128, gpu), 1e-9)
-    gpu.shared = 100
-    assert.equal(1, estimate.turn(small, gpu).blocks)
-    local narrow = kernel(256, {SECOND}, "attend_tiles<bfloat16, fast<64, false> >")
-    assert.equal(64 * 8 + (400 - 64) * 2 + 100, estimate.turn(narrow, gpu).alone)
+    local large = kernel(256, {FIRST, SECOND})
+    large.registers = 255
+    assert.equal(2, estimate.turn(large, gpu).blocks)
+    assert.near(4 * 128 * (128 * 32 / 1280) * 100 / 1000,
+                estimate.speed({large}, 4 * 128, gpu), 1e-9)
+    assert.near(4 * 128 * (128 * 32 / 2560) * 100 / 1000,
+                estimate.speed({large, large}, 4 * 128, gpu), 1e-9)
+    gpu.shared = 50
+    t = estimate.turn(large, gpu)
+    assert.same({1, 2368, "waiting"}, {t.blocks, t.cycles, t.of})
+    local wide = kernel(256, {SECOND}, "attend_tiles<bfloat16, fast<128, true> >")
+    assert.equal(8 * 20480 / 128 + 100, estimate.turn(wide, gpu).alone)
   end)
 
   it("and what is estimated are tables", function()
@@ -312,24 +316,27 @@ describe("arithmetic of tiles", function()
     for _, arch in ipairs{"80", "90a"} do
       for _, name in ipairs{PLAIN, PLAIN:gsub("bf", "f"),
                             "back_tiles<bfloat16, back<128, 1, false> >",
-                            "back_tiles<bfloat16, back<128, 6, false> >"} do
+                            "back_tiles<bfloat16, back<128, 6, false> >",
+                            "attend_tiles<float, fast_floats<128, false, 3> >",
+                            "attend_tiles<float, fast_floats<64, true, 3> >",
+                            "attend_tiles<float, fast_floats<64, false, 1> >"} do
         kernels[#kernels + 1] = kernel(256, turn, name, arch)
       end
     end
-    kernels[6].registers, kernels[6].spill = 255, 8
+    kernels[9].registers, kernels[9].spill = 255, 8
     local text = markdown(kernels, {"80", "90a"})
     local function has(line) assert.matches(line .. "\n", text, 1, true) end
     has "wrote these tables, for 8.0, 9.0a."
     has("### 8.0\n\n|  | n | registers | spill | warps | shared | mma | of a turn | steps | copies "
         .. "| moves |")
-    has "| forward, heads of up to 128 | 2 | 200 | 0 | 8 | 64.0 | 256 | 128 | 700 | 8 | 40.0 |"
-    has "| forward, heads of up to 128 | 2 | 255 | 8 | 8 | 64.0 | 256 | 128 | 700 | 8 | 40.0 |"
+    has "| forward, heads of up to 128 | 2 | 200 | 0 | 4 | 48.0 | 256 | 128 | 700 | 8 | 40.0 |"
+    has "| forward, heads of up to 128 | 2 | 255 | 8 | 4 | 48.0 | 256 | 128 | 700 | 8 | 40.0 |"
     has "| dq, heads of up to 128 | 1 | 200 | 0 | 4 | 64.5 | 256 | 96 | 700 | 8 | 40.0 |"
-    has "| A100 | 128 | 231 | 174 | 156 | 117 |"
-    has "| A100 | 64 | - | - | - | - |"
-    has("| A100 | forward, heads of up to 128 | 1 | 1400 | 2048 | 512 | 2560 | 2760 "
-        .. "| 2760, waiting |")
-    has "| fast | attend_tiles |  | 2 | 200 to 255 | 0 to 8 | 0 | - | - | 0 | 256 |"
+    has "| A100 | 128 | 249 | 187 | 156 | 117 | 125 | 94 |"
+    has "| A100 | 64 | - | - | - | - | - | - |"
+    has("| A100 | forward, heads of up to 128 | 2 | 700 | 1024 | 256 | 1280 | 2368 "
+        .. "| 1280, shared |")
+    has "| fast | attend_tiles |  | 5 | 200 to 255 | 0 to 8 | 0 | - | - | 0 | 256 |"
   end)
 end)
 

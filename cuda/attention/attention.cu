@@ -56,7 +56,7 @@ INLINE void attend_tile (const attend &a, const tile &x, unsigned may, int64_t f
   store_part_transposed(one, s);
 #pragma unroll
   for (int c = 0; c < WIDE; c++)
-    add_weighted<S>(p.y[c], a, a.v, head_at(a.v, x.b, x.h / a.shared) + x.j * a.v.stride[2],
+    add_weighted<S>(p.y[c], a, a.v, head_at(a.v, x.b, head_of_keys(a, x.h)) + x.j * a.v.stride[2],
                     from + c * SIDE(T), a.Dv, at_most(a.S - x.j, SIDE(T)), one, two);
 }
 
@@ -86,9 +86,10 @@ KERNEL __launch_bounds__(TILE_THREADS, 2) attend_rows (__grid_constant__ const a
   typedef COMPUTED(S) T;
   SHARED(T, one);
   T *two = one + TILE_SIZE(T);
-  const int64_t from = (int64_t)blockIdx.y * COLUMNS(T, WIDE), head = blockIdx.x / a.tiles;
-  const int64_t i = (a.tiles - 1 - blockIdx.x % a.tiles) * SIDE(T);    /* the longest first */
-  tile x = tile_of(head / a.H, head % a.H, i, 0);
+  const int64_t from = (int64_t)blockIdx.y * COLUMNS(T, WIDE);
+  int n;
+  tile x = tile_of_block(a, a.H, blockIdx.x, &n);
+  x.i = ((int)a.tiles - 1 - n) * SIDE(T);      /* the longest first */
   tile_line<0, 1> keys(x);
   progress<T, WIDE> p;
   unsigned may;
@@ -107,8 +108,9 @@ KERNEL __launch_bounds__(TILE_THREADS, 2) attend_weights (__grid_constant__ cons
   typedef COMPUTED(S) T;
   SHARED(T, one);
   T *two = one + TILE_SIZE(T);
-  const int64_t head = blockIdx.x / a.tiles, i = blockIdx.x % a.tiles * SIDE(T);
-  tile x = tile_of(head / a.H, head % a.H, i, 0);
+  int n;
+  tile x = tile_of_block(a, a.H, blockIdx.x, &n);
+  x.i = n * SIDE(T);
   for (x.j = (int)blockIdx.y * SIDE(T); x.j < a.S; x.j += (int)gridDim.y * SIDE(T)) {
     const unsigned kind = kind_of<T>(a.mask, x);
     unsigned may;
@@ -174,6 +176,8 @@ static const char *weigh (cuda *self, const attend &a) {
 static const attention_way ways[] = {
   {"few queries", attention_fits_few, attention_few},
   {"fast", attention_fits_fast, attend_fast},
+  {"one product of TF32", attention_fits_one_tf32, attend_one_tf32},
+  {"three products of TF32", attention_fits_three_tf32, attend_three_tf32},
   {"exact", attention_fits_exact, attend_exact}
 };
 

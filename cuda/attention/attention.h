@@ -82,6 +82,19 @@ INLINE tile tile_of (int64_t b, int64_t h, int64_t i, int64_t j) {
   return x;
 }
 
+/*
+** The batch and the head (of so many) of block number 'block', and, in *n, which of its tiles:
+** blockIdx.x counts them in this order. Counts have 32 bits, of which a division is short.
+*/
+INLINE tile tile_of_block (const attend &a, int64_t heads, int64_t block, int *n) {
+  const unsigned head = (unsigned)block / (unsigned)a.tiles;
+  *n = (int)((unsigned)block % (unsigned)a.tiles);
+  return tile_of(head / (unsigned)heads, head % (unsigned)heads, 0, 0);
+}
+
+/* Of keys and values, for one of queries. */
+INLINE int head_of_keys (const attend &a, int h) { return h / (int)a.shared; }
+
 INLINE int64_t head_at (const head_operand &o, int64_t b, int64_t h) {
   return b * o.stride[0] + h * o.stride[1];
 }
@@ -118,7 +131,7 @@ INLINE void multiply_rows (part<T> &sum, const head_operand &a, int64_t a_start,
 template <class S, class T>
 INLINE void multiply_keys (part<T> &s, const attend &a, const tile &x, T *one, T *two) {
   multiply_rows<S>(s, a.q, row_at(a.q, x, x.i), at_most(a.T - x.i, SIDE(T)), (T)a.factor, a.k,
-                   head_at(a.k, x.b, x.h / a.shared) + x.j * a.k.stride[2],
+                   head_at(a.k, x.b, head_of_keys(a, x.h)) + x.j * a.k.stride[2],
                    at_most(a.S - x.j, SIDE(T)), a.D, one, two);
 }
 

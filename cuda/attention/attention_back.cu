@@ -10,6 +10,7 @@
 
 #include "cuda/attention/attention_back.h"
 #include "cuda/attention/attention_bands.h"
+#include "cuda/mma.h"
 
 #define ROWS_THREADS 128           /* of prepare_rows: one for each query */
 #define ROWS_COLUMNS 16            /* that it reads at a time: as many halves are a sector */
@@ -132,7 +133,7 @@ INLINE void make_gradients (T *p, T *ds, T *buffer, const attend &a, const tile 
                             bool to_bias) {
   part<T> sum;
   multiply_rows<S>(sum, a.g, row_at(a.g, x, x.i), at_most(a.T - x.i, SIDE(T)), (T)1, a.v,
-                   head_at(a.v, x.b, x.h / a.shared) + x.j * a.v.stride[2],
+                   head_at(a.v, x.b, head_of_keys(a, x.h)) + x.j * a.v.stride[2],
                    at_most(a.S - x.j, SIDE(T)), a.Dv, p, buffer);
   __syncthreads();                 /* nobody reads 'ds' of the tile before any more */
   store_part(ds, sum);
@@ -172,12 +173,13 @@ KERNEL __launch_bounds__(TILE_THREADS, 2) attend_back_rows (__grid_constant__ co
   typedef COMPUTED(S) T;
   SHARED(T, p);
   T *ds = p + TILE_SIZE(T), *buffer = ds + TILE_SIZE(T);
-  const int64_t from = (int64_t)blockIdx.y * COLUMNS(T, WIDE), head = blockIdx.x / a.tiles;
-  const int64_t i = (a.tiles - 1 - blockIdx.x % a.tiles) * SIDE(T);
+  const int64_t from = (int64_t)blockIdx.y * COLUMNS(T, WIDE);
   const bool to_bias = from == 0 && a.dbias.data != NULL;
-  tile x = tile_of(head / a.H, head % a.H, i, 0);
+  int n;
+  tile x = tile_of_block(a, a.H, blockIdx.x, &n);
+  x.i = ((int)a.tiles - 1 - n) * SIDE(T);      /* the longest first */
   tile_line<0, 1> keys(x);
-  const int64_t k_head = head_at(a.k, x.b, x.h / a.shared);
+  const int64_t k_head = head_at(a.k, x.b, head_of_keys(a, x.h));
   part<T> dq[WIDE];
   unsigned may;
 #pragma unroll
@@ -227,15 +229,24 @@ INLINE void add_queries (gradients<T, WIDE> &sum, const T *p, const T *ds, T *bu
 }
 
 
+/* A block's keys, of all heads of queries that share them the first one. */
+template <class T> INLINE tile keys_of_block (const attend &a, int64_t block) {
+  int n;
+  tile x = tile_of_block(a, head_of_keys(a, (int)a.H), block, &n);
+  x.h *= (int)a.shared;
+  x.j = n * SIDE(T);
+  return x;
+}
+
+
 template <class S, int WIDE>
 KERNEL __launch_bounds__(TILE_THREADS, WIDE == 1 ? 2 : 1)
 attend_back_keys (__grid_constant__ const attend a) {
   typedef COMPUTED(S) T;
   SHARED(T, p);
   T *ds = p + TILE_SIZE(T), *buffer = ds + TILE_SIZE(T);
-  const int64_t from = (int64_t)blockIdx.y * COLUMNS(T, WIDE), heads = a.H / a.shared;
-  const int64_t head = blockIdx.x / a.tiles;
-  tile x = tile_of(head / heads, head % heads * a.shared, 0, blockIdx.x % a.tiles * SIDE(T));
+  const int64_t from = (int64_t)blockIdx.y * COLUMNS(T, WIDE);
+  tile x = keys_of_block<T>(a, blockIdx.x);
   gradients<T, WIDE> sum;
   unsigned may;
 #pragma unroll
@@ -243,7 +254,7 @@ attend_back_keys (__grid_constant__ const attend a) {
     clear_part(sum.dk[c]);
     clear_part(sum.dv[c]);
   }
-  for (int n = 0; n < (int)a.shared; n++, x.h++) {
+  for (int rest = (int)a.shared; rest > 0; rest--, x.h++) {
     x.i = 0;
     tile_line<1, 0> queries(x);
     while (more_tiles<T>(queries, a.mask, x)) {
@@ -252,7 +263,8 @@ attend_back_keys (__grid_constant__ const attend a) {
       add_queries<S>(sum, p, ds, buffer, a, x, from);
     }
   }
-  x.h = (int)(x.h / a.shared) - 1;             /* of k and v */
+  x = keys_of_block<T>(a, ptx_anew(blockIdx.x));         /* rather than kept beside the sums */
+  x.h = head_of_keys(a, x.h);
 #pragma unroll
   for (int c = 0; c < WIDE; c++) {
     const int64_t first = from + c * SIDE(T);

@@ -22,9 +22,12 @@ template <class W> HOST_TOO int64_t edges_of (int64_t n) { return (n + W::EDGE -
 
 /* A block's first tile: blockIdx.x is (B, H, bands), from the last keys and first queries on. */
 template <class W> INLINE tile first_of_band (const attend &a) {
-  const int64_t head = blockIdx.x / a.tiles;
-  const int64_t start = (blockIdx.x % a.tiles - (edges_of<W>(a.S) - 1)) * W::EDGE;  /* i - j */
-  return tile_of(head / a.H, head % a.H, max(start, (int64_t)0), max(-start, (int64_t)0));
+  int n;
+  tile x = tile_of_block(a, a.H, blockIdx.x, &n);
+  const int start = (n - ((int)edges_of<W>(a.S) - 1)) * W::EDGE;       /* i - j */
+  x.i = max(start, 0);
+  x.j = max(-start, 0);
+  return x;
 }
 
 

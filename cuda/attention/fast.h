@@ -1,5 +1,5 @@
 /*
-** fast.h - attention of halves on tensor cores: tiles in shared memory, their products, and the
+** fast.h - attention on tensor cores, of halves: tiles in shared memory, their products, and the
 ** softmax of a tile's scores. fast_mask.h says which pairs may attend, fast_scores.h has what is
 ** done to scores and weights besides; fast_forward.h is the kernel.
 **
@@ -8,7 +8,7 @@
 ** mma.sync, which, rounded to halves, are the left factors of the product with the values.
 **
 ** A row of a tile in shared memory is WIDTH halves, in chunks of 16 bytes. Chunk c of row r lies at
-** c ^ r % 8 within its 128 bytes, so that 8 rows of one chunk touch all banks once.
+** c ^ r % 8 within its 128 bytes: see turn_of.
 */
 
 #ifndef cuda_fast_h
@@ -21,10 +21,10 @@
 template <int WIDTH_, bool RICH_> struct fast {
   static constexpr int WIDTH = WIDTH_;
   static constexpr bool RICH = RICH_, OF_KEYS = false;     /* rows are queries, columns keys */
-  static constexpr int PIECES = WIDTH == 64 && !RICH ? 2 : 1;      /* both, and it would spill */
+  static constexpr int PIECES = WIDTH <= 128 && !RICH ? 2 : 1;     /* more, and it would spill */
   static constexpr int WARPS = WIDTH == 256 || PIECES == 2 ? 4 : 8;
   static constexpr int ROWS = 16 * PIECES * WARPS;
-  static constexpr int STEP = WIDTH == 256 ? 32 : 64;      /* keys of a tile */
+  static constexpr int STEP = WIDTH == 64 || (WIDTH == 128 && RICH) ? 64 : 32; /* keys of a tile */
   static constexpr int THREADS = 32 * WARPS;
   static constexpr int BLOCKS = WARPS == 8 ? 1 : 2;        /* of a multiprocessor, at least */
   static constexpr int ROW = 2 * WIDTH;                    /* bytes */
@@ -69,21 +69,32 @@ INLINE bool beyond (int column, int64_t columns) {
 
 
 /*
+** How far the chunks of row r are turned, of which 3 bits count: so that of halves 8 rows of one
+** chunk touch all banks once; of floats both two rows of four chunks from an even row on, and two
+** chunks of four rows that are all even or all odd.
+*/
+template <class S> INLINE int turn_of (int r) {
+  return sizeof(S) == 2 ? r : (r & 6) ^ (r & 1) << 2;
+}
+
+
+/*
 ** Begins to copy ROWS rows from row 'first' on; those from row n on, and columns from 'columns'
 ** on, become 0, and nothing is read of them. Columns that no product reads stay as they are.
 */
 template <class S, class G, int ROWS>
 INLINE void copy_rows (uint32_t to, const head_operand &o, int64_t start, int first, int n,
                        int columns) {
-  constexpr int CHUNKS = G::WIDTH / 8, STEP = G::THREADS / CHUNKS;
+  constexpr int SIZE = (int)sizeof(S), CHUNK = 16 / SIZE;
+  constexpr int CHUNKS = G::WIDTH / CHUNK, STEP = G::THREADS / CHUNKS;
   const int chunk = (int)threadIdx.x % CHUNKS, row = (int)threadIdx.x / CHUNKS;
-  const int bytes = min(max(2 * columns - 16 * chunk, 0), 16);
-  const S *from = (const S *)o.data + start + (first + row) * o.stride[2] + 8 * chunk;
-  if (chunk * 8 >= (columns + 31) / 32 * 32) return;
+  const int bytes = min(max(SIZE * columns - 16 * chunk, 0), 16);
+  const S *from = (const S *)o.data + start + (first + row) * o.stride[2] + CHUNK * chunk;
+  if (chunk * CHUNK >= (columns + 31) / 32 * 32) return;
   EACH(k, ROWS / STEP) {
     const int r = row + k * STEP;
-    ptx_copy(to + (uint32_t)(r * G::ROW + (chunk & ~7) * 16 + ((chunk ^ r) & 7) * 16), from,
-             first + r < n ? bytes : 0);
+    const int place = (chunk & ~7) + ((chunk ^ turn_of<S>(r)) & 7);
+    ptx_copy(to + (uint32_t)(r * G::ROW + place * 16), from, first + r < n ? bytes : 0);
     from += STEP * o.stride[2];
   }
 }
@@ -184,26 +195,37 @@ template <class F> INLINE float quad_reduce (F f, float x) {
 INLINE float larger_of (float x, float y) { return fmaxf(x, y); }      /* of a number and NaN: it */
 
 
+/* Of upper rows (h is 0) or lower ones of a piece: how their sums fade. */
+template <class G>
+INLINE float weigh_row (rows_so_far<G> &p, shares<G> &s, int i, int h, float factor) {
+  float top = p.top[i][h], sum = 0;
+  EACH(j, G::STEP / 8) top = fmaxf(top, fmaxf(s.at[i][j][2 * h], s.at[i][j][2 * h + 1]));
+  top = quad_reduce(larger_of, top);
+  const float base = top == -INFINITY ? 0.0f : __fmul_rn(top, factor);
+  EACH(j, G::STEP / 8) EACH(e, 2) {
+    float &x = s.at[i][j][2 * h + e];
+    x = ptx_exp2(fmaf(x, factor, -base));
+    sum += x;
+  }
+  const float fade = ptx_exp2(__fadd_rn(__fmul_rn(p.top[i][h], factor), -base));
+  p.sum[i][h] = fmaf(p.sum[i][h], fade, sum);
+  p.top[i][h] = top;
+  return fade;
+}
+
+
 /*
 ** Scores become weights relative to the largest so far, and the sums so far are rescaled. Scores
 ** times 'factor', which is above 0, are exponents of 2. A tile of -inf changes nothing: the sums
-** fade by 1, as no product is fused there.
+** fade by 1, as no product is fused there. Where all of a warp's do, they are left as they are: the
+** largest score of a row soon rises no more.
 */
 template <class G> INLINE void online_softmax (rows_so_far<G> &p, shares<G> &s, float factor) {
-  EACH(i, G::PIECES) EACH(h, 2) {
-    float top = p.top[i][h], sum = 0;
-    EACH(j, G::STEP / 8) top = fmaxf(top, fmaxf(s.at[i][j][2 * h], s.at[i][j][2 * h + 1]));
-    top = quad_reduce(larger_of, top);
-    const float base = top == -INFINITY ? 0.0f : __fmul_rn(top, factor);
-    EACH(j, G::STEP / 8) EACH(e, 2) {
-      float &x = s.at[i][j][2 * h + e];
-      x = ptx_exp2(fmaf(x, factor, -base));
-      sum += x;
-    }
-    const float fade = ptx_exp2(__fadd_rn(__fmul_rn(p.top[i][h], factor), -base));
-    p.sum[i][h] = fmaf(p.sum[i][h], fade, sum);
-    p.top[i][h] = top;
-    EACH(c, G::WIDTH / 8) EACH(e, 2) p.y[i][c][2 * h + e] *= fade;
+  EACH(i, G::PIECES) {
+    float fade[2];
+    EACH(h, 2) fade[h] = weigh_row(p, s, i, h, factor);
+    if (__any_sync(FULL, fade[0] != 1 || fade[1] != 1))
+      EACH(c, G::WIDTH / 8) EACH(e, 4) p.y[i][c][e] *= fade[e / 2];
   }
 }
 

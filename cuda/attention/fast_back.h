@@ -154,10 +154,16 @@ INLINE void add_tile (sums<G> &sum, const attend &a, const tile &x, unsigned kin
 ** ===================================================================
 */
 
+/* Made anew where it is wanted, rather than kept beside the sums. */
 template <class G> INLINE tile first_tile (const attend &a) {
-  const int64_t head = blockIdx.x / a.tiles, n = blockIdx.x % a.tiles, of_k = a.H / a.shared;
-  if (G::OF_KEYS) return tile_of(head / of_k, head % of_k * a.shared, 0, n * G::ROWS);
-  return tile_of(head / a.H, head % a.H, (a.tiles - 1 - n) * G::ROWS, 0);      /* longest first */
+  int n;
+  tile x = tile_of_block(a, G::OF_KEYS ? head_of_keys(a, (int)a.H) : a.H, ptx_anew(blockIdx.x), &n);
+  if (G::OF_KEYS) {
+    x.h *= (int)a.shared;
+    x.j = n * G::ROWS;
+  }
+  else x.i = ((int)a.tiles - 1 - n) * G::ROWS;           /* the longest first */
+  return x;
 }
 
 
@@ -215,8 +221,8 @@ INLINE void add_all (sums<G> &sum, const attend &a, tile x, unsigned char *memor
 
 template <class S, class G> INLINE void store_sums (const attend &a, const tile &x,
                                                     const sums<G> &sum) {
-  const int from = (G::OF_KEYS ? x.j : x.i) + (int)threadIdx.x / 32 * 16 + lane_of() / 4;
-  const int64_t h = G::OF_KEYS ? x.h / a.shared : x.h;
+  const int from = (G::OF_KEYS ? x.j : x.i) + (int)ptx_anew(threadIdx.x) / 32 * 16 + lane_of() / 4;
+  const int h = G::OF_KEYS ? head_of_keys(a, x.h) : x.h;
   const head_operand &first = G::OF_KEYS ? a.dk : a.dq;
   EACH(lower, 2) {
     const int row = from + 8 * lower;
@@ -234,19 +240,18 @@ template <class S, class G> INLINE void store_sums (const attend &a, const tile 
 template <class S, class G>
 KERNEL __launch_bounds__(G::THREADS, 2) back_tiles (__grid_constant__ const attend a) {
   SHARED(unsigned char, memory);
-  const tile x = first_tile<G>(a);
   sums<G> sum;
-  copy_side<S, G, G::OF_KEYS, G::ROWS>(ptx_shared(memory), a, x);
+  copy_side<S, G, G::OF_KEYS, G::ROWS>(ptx_shared(memory), a, first_tile<G>(a));
   if (G::RICH && G::MAKES == MAKES_DQ && a.dbias.data != NULL && a.mask.n > 0)
-    clear_biases<S, G>(a, x);
+    clear_biases<S, G>(a, first_tile<G>(a));
   bool any = false;
 #pragma unroll 1
   do {
-    add_all<S>(sum, a, x, memory, any);
+    add_all<S>(sum, a, first_tile<G>(a), memory, any);
     any = !any && __syncthreads_or((G::MAKES != MAKES_DV && not_all_finite<G>(sum.first)) ||
                                    ((G::MAKES & MAKES_DV) && not_all_finite<G>(sum.second)));
   } while (any);
-  store_sums<S>(a, x, sum);
+  store_sums<S>(a, first_tile<G>(a), sum);
 }
 
 /* }================================================================== */

@@ -47,7 +47,7 @@ INLINE void copy_pair (uint32_t to, const attend &a, const head_operand &query,
                        const head_operand &key, const tile &x, int64_t columns) {
   copy_rows<S, G, G::ROWS>(to, query, head_at(query, x.b, x.h), x.i, (int)a.T, (int)columns);
   copy_rows<S, G, G::STEP>(to + (uint32_t)band_tile_at<G>(1), key,
-                           head_at(key, x.b, x.h / a.shared), x.j, (int)a.S, (int)columns);
+                           head_at(key, x.b, head_of_keys(a, x.h)), x.j, (int)a.S, (int)columns);
 }
 
 

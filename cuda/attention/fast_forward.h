@@ -1,19 +1,20 @@
 /*
-** fast_forward.h - attention of halves on tensor cores, for one type: the kernel, and its launch.
-** fast_bfloat16.cu and fast_float16.cu compile it.
+** fast_forward.h - attention on tensor cores, for one type: the kernel, and its launch.
+** fast_bfloat16.cu, fast_float16.cu and fast_float32.cu compile it.
 **
 ** Copies run beside products: values come while scores are computed, the next keys while values
 ** are added. Tiles of keys where no query of the block may attend are passed over, and a warp takes
 ** no part in one where none of its own may.
 **
 ** A block first takes all values for finite. If some were not, it begins again, with products for
-** any values, which are slower (see fast.h): a NaN among the values of blocked keys has shown up in
-** its results.
+** any values, which are slower (see fast.h and fast_floats.h): a NaN among the values of blocked
+** keys has shown up in its results.
 */
 
 #ifndef cuda_fast_forward_h
 #define cuda_fast_forward_h
 
+#include "cuda/attention/fast_floats.h"
 #include "cuda/attention/fast_mask.h"
 #include "cuda/attention/fast_scores.h"
 
@@ -26,8 +27,49 @@ template <class G> INLINE float *distances_of (unsigned char *shared) {
 template <class S, class G>
 INLINE void copy_keys (uint32_t to, const attend &a, const head_operand &o, const tile &x,
                        int64_t columns) {
-  copy_rows<S, G, G::STEP>(to, o, head_at(o, x.b, x.h / a.shared), x.j, (int)a.S, (int)columns);
+  const int64_t start = head_at(o, x.b, head_of_keys(a, x.h));
+  copy_rows<S, G, G::STEP>(to, o, start, x.j, (int)a.S, (int)columns);
 }
+
+
+/*
+** {==================================================================
+** Products of a tile: 'any' numbers need not be finite
+** ===================================================================
+*/
+
+template <class S, class G>
+INLINE void multiply_tile (shares<G> &s, const attend &a, uint32_t shared, bool any) {
+  const uint32_t queries = queries_at<G>(shared), keys = keys_at<G>(shared);
+  if constexpr (sizeof(S) == 2) multiply_queries<S>(s, queries, keys, a.D);
+  else if (any) multiply_any_queries(s, queries, keys, a.D);
+  else multiply_float_queries(s, queries, keys, a.D);
+}
+
+
+template <class S, class G>
+INLINE void add_tile (rows_so_far<G> &p, const shares<G> &s, const attend &a, uint32_t shared,
+                      bool any) {
+  const uint32_t values = values_at<G>(shared);
+  const bool zeros = a.mask.n == 0;            /* of weights count */
+  if constexpr (sizeof(S) == 2) {
+    if (any) add_any_values<S>(p, s, shared, a.Dv, zeros ? MARK_NAN : 0.0f);
+    else add_values<S, G>(p.y, s, values, a.Dv);
+  }
+  else if (any) add_any_floats<G>(p.y, s, values, a.Dv, zeros);
+  else add_float_values<G>(p.y, s, values, a.Dv);
+}
+
+
+template <class S, class G>
+INLINE void store_own_row (const attend &a, const tile &x, int row,
+                           const float (&y)[G::WIDTH / 8][4], int lower, float factor) {
+  const int64_t start = row_at(a.y, x, row);
+  if constexpr (sizeof(S) == 2) store_row<S, G>(a.y, start, a.Dv, y, lower, factor);
+  else store_floats<G>(a.y, start, a.Dv, y, lower, factor);
+}
+
+/* }================================================================== */
 
 
 /* All keys; 'any': values need not be finite. */
@@ -51,7 +93,7 @@ INLINE void attend_all (const attend &a, tile x, rows_so_far<G> &p, unsigned cha
     copy_keys<S, G>(values_at<G>(shared), a, a.v, now, a.Dv);
     ptx_commit();
     if (G::RICH && a.relative.data != NULL) load_distances<G>(distances, a, now);
-    if (own != TILE_NONE) multiply_queries<S>(s, queries_at<G>(shared), keys_at<G>(shared), a.D);
+    if (own != TILE_NONE) multiply_tile<S>(s, a, shared, any);
     kind = next_of_line<G>(keys, a.mask, x);
     ptx_wait<0>();
     __syncthreads();               /* values are there, nobody reads the keys any more */
@@ -62,8 +104,7 @@ INLINE void attend_all (const attend &a, tile x, rows_so_far<G> &p, unsigned cha
     mask_scores(s, a.mask, now, own);
     online_softmax(p, s, G::RICH ? 1.0f : (float)a.factor);
     if (G::RICH && a.drop != 0) drop_weights(s, a, now);
-    if (any) add_any_values<S>(p, s, shared, a.Dv, a.mask.n > 0 ? 0.0f : MARK_NAN);
-    else add_values<S, G>(p.y, s, values_at<G>(shared), a.Dv);
+    add_tile<S>(p, s, a, shared, any);
   }
   ptx_wait<0>();
 }
@@ -80,7 +121,7 @@ INLINE void end_rows (const attend &a, const tile &x, rows_so_far<G> &p, float f
     if ((l & 3) == 0)
       ((float *)a.lse.data)[row_at(a.lse, x, row)] =
           (p.top[i][h] * factor + log2f(sum)) * (float)LOG_OF_2;
-    store_row<S, G>(a.y, row_at(a.y, x, row), a.Dv, p.y[i], h, share);
+    store_own_row<S, G>(a, x, row, p.y[i], h, share);
   }
 }
 
@@ -89,9 +130,9 @@ INLINE void end_rows (const attend &a, const tile &x, rows_so_far<G> &p, float f
 template <class S, class G>
 KERNEL __launch_bounds__(G::THREADS, G::BLOCKS) attend_tiles (__grid_constant__ const attend a) {
   SHARED(unsigned char, memory);
-  const int64_t head = blockIdx.x / a.tiles;
-  const int64_t i = (a.tiles - 1 - blockIdx.x % a.tiles) * G::ROWS;    /* the longest first */
-  const tile x = tile_of(head / a.H, head % a.H, i, 0);
+  int n;
+  tile x = tile_of_block(a, a.H, blockIdx.x, &n);
+  x.i = ((int)a.tiles - 1 - n) * G::ROWS;      /* the longest first */
   rows_so_far<G> p;
   copy_rows<S, G, G::ROWS>(queries_at<G>(ptx_shared(memory)), a.q, head_at(a.q, x.b, x.h), x.i,
                            (int)a.T, (int)a.D);

@@ -76,8 +76,9 @@ INLINE void add_to_scores (shares<G> &s, const attend &a, const tile &x, const f
 }
 
 
-/* 1 - 2 / (e^2x + 1) */
-INLINE float fast_tanh (float x) {
+/* 1 - 2 / (e^2x + 1), as exact as halves ask for; of floats the whole function. */
+template <class S> INLINE float fast_tanh (float x) {
+  if (sizeof(S) == 4) return tanhf(x);
   return 1 - __fdividef(2, 1 + ptx_exp2(x * (float)(2 * LOG2E)));
 }
 
@@ -89,7 +90,7 @@ INLINE void score (shares<G> &s, const attend &a, const tile &x, const float *di
   EACH(i, G::PIECES) EACH(j, G::STEP / 8) EACH(e, 4) s.at[i][j][e] *= factor;
   if (a.cap != 0) {
     EACH(i, G::PIECES) EACH(j, G::STEP / 8) EACH(e, 4)
-      s.at[i][j][e] = fast_tanh(s.at[i][j][e]) * cap;
+      s.at[i][j][e] = fast_tanh<S>(s.at[i][j][e]) * cap;
   }
   add_to_scores<S>(s, a, x, distances);
 }

@@ -19,7 +19,7 @@ enum { MAKES_DQ = 1, MAKES_DK = 2, MAKES_DV = 4, MAKES_BANDS = 8 };
 template <class S, class G, bool KEYS, int ROWS>
 INLINE void copy_side (uint32_t to, const attend &a, const tile &x) {
   const head_operand &first = KEYS ? a.k : a.q, &second = KEYS ? a.v : a.g;
-  const int64_t h = KEYS ? x.h / a.shared : x.h;
+  const int h = KEYS ? head_of_keys(a, x.h) : x.h;
   const int from = KEYS ? x.j : x.i, n = (int)(KEYS ? a.S : a.T);
   copy_rows<S, G, ROWS>(to, first, head_at(first, x.b, h), from, n, (int)a.D);
   copy_rows<S, G, ROWS>(to + ROWS * G::ROW, second, head_at(second, x.b, h), from, n, (int)a.Dv);
@@ -159,7 +159,7 @@ INLINE void ask_extras (extras<G> &x, const attend &a, const tile &at, const flo
 
 
 /* Products of 8 columns become scores, and of a softcap the derivatives. */
-template <class G>
+template <class S, class G>
 INLINE void score_columns (float (&s)[4], float (&slope)[4], const attend &a,
                            const float (&added)[4]) {
   const float factor = (float)a.factor, cap = (float)a.cap;
@@ -167,7 +167,7 @@ INLINE void score_columns (float (&s)[4], float (&slope)[4], const attend &a,
   if (!G::RICH) return;
   if (a.cap != 0) {
     EACH(e, 4) {
-      const float t = fast_tanh(s[e]);
+      const float t = fast_tanh<S>(s[e]);
       slope[e] = 1 - t * t;
       s[e] = t * cap;
     }
@@ -188,7 +188,7 @@ INLINE void weigh (shares<G> &p, shares<G> &ds, const extras<G> &more, const att
   const bool masked = a.mask.n > 0;
   EACH(j, G::STEP / 8) {
     float slope[4] = {1, 1, 1, 1};
-    score_columns<G>(p.at[0][j], slope, a, more.added.at[0][j]);
+    score_columns<S, G>(p.at[0][j], slope, a, more.added.at[0][j]);
     EACH(e, 4) {
       const int column = 8 * j + lane_column() + e % 2;
       const float lse = G::OF_KEYS ? numbers[column] : own.lse[e / 2];

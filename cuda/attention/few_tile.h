@@ -77,7 +77,7 @@ template <class Shape, class S, int G>
 INLINE few_source<S> source_of (const attend &a, const head_operand &o, const tile &x,
                                 int64_t columns, bool fits) {
   const int first = x.j + lane_of() / G * Shape::KEYS;
-  const S *head = (const S *)o.data + head_at(o, x.b, x.h / (int)a.shared);
+  const S *head = (const S *)o.data + head_at(o, x.b, head_of_keys(a, x.h));
   return {head + first * o.stride[2] + column_of<S, G>(0) * o.stride[3], o.stride[2], o.stride[3],
           (int)columns - column_of<S, G>(0), (int)a.S - first, fits};
 }

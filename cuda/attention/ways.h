@@ -43,6 +43,16 @@ const char *back_fast (cuda *self, const attend &a);
 const char *back_bfloat16 (cuda *self, const attend &a);
 const char *back_float16 (cuda *self, const attend &a);
 
+/*
+** Floats by products of TF32, as those of float32 are multiplied (product/float.h): by one where
+** matmul_precision allows it, by three where these are faster than multiplications and additions:
+** fast_float32.cu. Their gradients are exact.
+*/
+bool attention_fits_one_tf32 (const cuda *self, const attend &a);
+const char *attend_one_tf32 (cuda *self, const attend &a);
+bool attention_fits_three_tf32 (const cuda *self, const attend &a);
+const char *attend_three_tf32 (cuda *self, const attend &a);
+
 /* Any head size, mask, bias, strides and floating type: attention.cu, attention_back.cu. */
 static inline bool attention_fits_exact (const cuda *, const attend &) { return true; }
 

@@ -191,14 +191,6 @@ static const char *multiply_how (cuda *self, products &p, const product_data &d)
 }
 
 
-/* Are tensor cores more than three times as fast as multiplications and additions? On 8.6, 8.9 and
-   12.0 they are as fast, or twice. */
-static bool has_fast_tf32 (const cuda *self) {
-  const runtime_device *gpu = &self->gpu;
-  return (gpu->major == 8 && gpu->minor == 0) || gpu->major == 9 || gpu->major == 10;
-}
-
-
 typedef struct float_way {
   const char *name;
   bool (*fits) (const cuda *self);

@@ -142,14 +142,6 @@ struct multiply_add_floats {
 ** ===================================================================
 */
 
-/* A factor as TF32 has it, and what is left of it. */
-template <int N> struct factors { uint32_t high[N], low[N]; };
-
-template <int N> INLINE void set_factor (factors<N> &f, int i, float x) {
-  f.high[i] = ptx_to_tf32(x);
-  f.low[i] = __float_as_uint(x - __uint_as_float(f.high[i]));
-}
-
 /* THREE: see above; otherwise one product, of the high parts. */
 template <bool THREE> struct multiply_tf32 {
   static constexpr bool TENSOR = true;

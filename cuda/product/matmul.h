@@ -29,6 +29,13 @@ typedef struct product_data { const float *a, *b, *addend; float *c; } product_d
 /* Products of float32, of any strides and sizes, best of large ones: float.cu. */
 const char *multiply_floats (cuda *self, products &p, const product_data &d);
 
+/* Are tensor cores more than three times as fast in TF32 as multiplications and additions of
+   floats? On 8.6, 8.9 and 12.0 they are as fast, or twice. */
+static inline bool has_fast_tf32 (const cuda *self) {
+  const runtime_device *gpu = &self->gpu;
+  return (gpu->major == 8 && gpu->minor == 0) || gpu->major == 9 || gpu->major == 10;
+}
+
 #pragma GCC visibility pop
 
 #endif

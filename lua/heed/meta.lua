@@ -2261,8 +2261,8 @@ function heed.default_device(name) end
 ---@return string
 function heed.level(name) end
 
----How exact products of float32 are on a GPU: "highest" is float32 throughout, "high" may use
----TF32, "medium" bfloat16. The CPU always uses the first.
+---How exact products of float32 are on a GPU, those of attention included: "highest" is float32
+---throughout, "high" may use TF32, "medium" bfloat16, or TF32. The CPU always uses the first.
 ---> heed.matmul_precision() == "highest"
 ---> heed.matmul_precision("low") raises "highest"
 ---@param precision? string sets it

@@ -78,7 +78,7 @@ static uint16_t eighths (float16, int x) {
 ** ===================================================================
 */
 
-KERNEL load_all (const uint32_t *from, uint32_t *plain, uint32_t *turned) {
+KERNEL load_all (const uint32_t *from, uint32_t *plain, uint32_t *turned, float4 *fours) {
   SHARED(uint32_t, rows);
   for (int i = 0; i < 4; i++) rows[lane_of() * 4 + i] = from[lane_of() * 4 + i];
   __syncwarp();
@@ -87,15 +87,17 @@ KERNEL load_all (const uint32_t *from, uint32_t *plain, uint32_t *turned) {
   for (int i = 0; i < 4; i++) plain[i * 32 + lane_of()] = m[i];
   ptx_load_transposed(m, ptx_shared(rows) + (uint32_t)lane_of() * 16);
   for (int i = 0; i < 4; i++) turned[i * 32 + lane_of()] = m[i];
+  fours[lane_of()] = ptx_load_floats(ptx_shared(rows) + (uint32_t)(31 - lane_of()) * 16);
 }
 
 
 /* Element 8 r + c of matrix m is 64 m + 8 r + c. */
 static void matrices (void) {
   array<uint32_t> from(128), plain(128), turned(128);
-  bool good = true, good_turned = true;
+  array<float4> fours(32);
+  bool good = true, good_turned = true, good_fours = true;
   for (int i = 0; i < 256; i++) ((uint16_t *)from.at)[i] = (uint16_t)i;
-  run(32, 512, load_all, from.at, plain.at, turned.at);
+  run(32, 512, load_all, from.at, plain.at, turned.at, fours.at);
   for (int m = 0; m < 4; m++)
     for (int l = 0; l < 32; l++)
       for (int k = 0; k < 2; k++) {
@@ -103,6 +105,9 @@ static void matrices (void) {
         good &= ((uint16_t *)plain.at)[at] == 64 * m + 8 * r + c;
         good_turned &= ((uint16_t *)turned.at)[at] == 64 * m + 8 * c + r;
       }
+  for (int l = 0; l < 32; l++)
+    good_fours &= memcmp(&fours.at[l], from.at + 4 * (31 - l), sizeof(float4)) == 0;
+  check(good_fours, "four floats");
   check(good, "matrices as they are");
   check(good_turned, "matrices transposed");
 }

@@ -8,12 +8,13 @@
 local estimate = {}
 
 -- Multiprocessors, GHz, KiB of shared memory and threads of each; cycles of a quarter for an
--- instruction: of tensor cores (bfloat16, sums of float32), and of floats.
+-- instruction: of tensor cores (bfloat16, or half as many products of TF32; sums of float32), and
+-- of floats; 'three': are floats multiplied by three products of TF32?
 estimate.gpus = {
   {name = "A100", arch = "80", count = 108, clock = 1.41, mma = 8, float = 2, shared = 164,
-   threads = 2048},
+   threads = 2048, three = true},
   {name = "H100", arch = "90a", count = 132, clock = 1.755, mma = 6.4, float = 1, shared = 228,
-   threads = 2048},
+   threads = 2048, three = true},
   {name = "RTX 4090", arch = "89", count = 128, clock = 2.52, mma = 32, float = 1, shared = 100,
    threads = 1536},
 }

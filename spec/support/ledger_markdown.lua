@@ -10,19 +10,21 @@ local HEAD <const> = [[
 
 ## Attention on tensor cores
 
-Each row has the worst of *n* kernels, of bfloat16 and float16. *registers* of a thread; *spill*,
-bytes that did not fit into them; *shared*, KiB of shared memory of a block of so many *warps*;
-*mma*, instructions of tensor cores, which are held to arithmetic: in the whole code, and in a
-*turn*, where a warp multiplies its rows with a tile. Of a turn's shortest way without a mask (with
-*options* it has a softcap, but neither biases nor dropout): all its *steps*; *copies* of 16 bytes
-a thread into shared memory, others fail; KiB of shared memory that the warp *moves*.
+Each row has the worst of *n* kernels, of bfloat16 and float16, or of float32 by products of TF32.
+*registers* of a thread; *spill*, bytes that did not fit into them; *shared*, KiB of shared memory
+of a block of so many *warps*; *mma*, instructions of tensor cores, which are held to arithmetic: in
+the whole code, and in a *turn*, where a warp multiplies its rows with a tile. Of a turn's shortest
+way without a mask (with *options* it has a softcap, but neither biases nor dropout): all its
+*steps*; *copies* of 16 bytes a thread into shared memory, others fail; KiB of shared memory that
+the warp *moves*.
 ]]
 
 local ESTIMATES <const> = [[
 
 ## Estimates
 
-Of bfloat16, without a mask; nothing was measured. For a *turn* of all warps of a block, cycles
+Of bfloat16, and of float32 by three products of TF32 where GPUs take these, without a mask; nothing
+was measured. For a *turn* of all warps of a block, cycles
 that the units of a multiprocessor need, all four of their quarters at once: an instruction takes
 an *issue* slot; one of *tensor* cores %s; one of *special* functions 8, of whole numbers 2, of
 floats 1, on 8.0 2; *shared* memory moves 128 bytes in a cycle. *alone* is what a block takes that
@@ -30,7 +32,8 @@ has the multiprocessor for itself: between two barriers as long as its busiest u
 its warps, at 2 cycles for an instruction beside those of tensor cores; and 100 cycles for the
 barrier. *blocks* are as many as registers, shared memory and threads leave room for; they fill
 each other's gaps. So a turn takes the busiest unit's cycles, or *alone* divided by *blocks*,
-whichever is more. Figures for `mma` of halves with sums of floats and the clocks are assumed (%s);
+whichever is more. Figures for `mma` (16, 8, 16) of halves with sums of floats, which (16, 8, 8) of
+TF32 takes, too, and the clocks are assumed (%s);
 those of a warp alone are guesses; device memory, the second level's cache, masks and the ends of
 rows are left out.
 
@@ -136,16 +139,25 @@ local function turn_row(gpu, kernel)
              ("%.0f, %s"):format(t.cycles, t.of)}
 end
 
--- Kernels of plain attention in bfloat16 that a GPU runs, by width: forward, and for gradients.
-local function plain(by_title, titles)
+-- What a kernel of plain attention is for, or nil: "forward" and "backward" in bfloat16, "floats"
+-- by three products.
+local function use_of(kernel, gpu)
+  local tile = kernel.tile
+  if tile.rich or not kernel.turn then return nil end
+  if tile.terms then return tile.terms == 3 and gpu.three and "floats" or nil end
+  if not kernel.name:find("<bfloat16", 1, true) then return nil end
+  return tile.makes and "backward" or "forward"
+end
+
+-- Such kernels that a GPU runs, by width and use.
+local function plain(by_title, titles, gpu)
   local found = {}
   for _, title in ipairs(titles) do
     for _, kernel in ipairs(by_title[title] or {}) do
-      local tile = kernel.tile
-      if kernel.name:find("<bfloat16", 1, true) and not tile.rich and kernel.turn then
-        local of_width = found[tile.width] or {forward = {}, backward = {}}
-        found[tile.width] = of_width
-        table.insert(tile.makes and of_width.backward or of_width.forward, kernel)
+      local width, use = kernel.tile.width, use_of(kernel, gpu)
+      if use then
+        found[width] = found[width] or {forward = {}, backward = {}, floats = {}}
+        table.insert(found[width][use], kernel)
       end
     end
   end
@@ -160,19 +172,22 @@ end
 
 local function estimates(by_arch, titles)
   local turns, speeds = {head(COLUMNS_OF_TURN)}, {head{"GPU", "heads of up to", "forward, at most",
-                         "three quarters", "gradients, at most", "three quarters"}}
+                         "three quarters", "gradients, at most", "three quarters",
+                         "forward in float32, at most", "three quarters"}}
   local cycles, clocks = {}, {}
   for _, gpu in ipairs(estimate.gpus) do
     cycles[#cycles + 1] = ("%g on %s"):format(gpu.mma, version(gpu.arch))
     clocks[#clocks + 1] = ("%s: %d at %g GHz"):format(gpu.name, gpu.count, gpu.clock)
-    local found = plain(by_arch[gpu.arch] or {}, titles)
+    local found = plain(by_arch[gpu.arch] or {}, titles, gpu)
     for _, width in ipairs{64, 128, 256} do
-      local of = found[width] or {forward = {}, backward = {}}
-      for _, kernel in ipairs(of.forward) do turns[#turns + 1] = turn_row(gpu, kernel) end
-      for _, kernel in ipairs(of.backward) do turns[#turns + 1] = turn_row(gpu, kernel) end
-      local most, guess = speed_cells(of.forward, 4 * width, gpu)
-      speeds[#speeds + 1] = row{gpu.name, width, most, guess,
-                                speed_cells(of.backward, 10 * width, gpu)}
+      local of = found[width] or {forward = {}, backward = {}, floats = {}}
+      local cells = {gpu.name, width}
+      for _, use in ipairs{"forward", "backward", "floats"} do
+        for _, kernel in ipairs(of[use]) do turns[#turns + 1] = turn_row(gpu, kernel) end
+        local operations = (use == "backward" and 10 or 4) * width
+        table.move({speed_cells(of[use], operations, gpu)}, 1, 2, #cells + 1, cells)
+      end
+      speeds[#speeds + 1] = row(cells)
     end
   end
   return ESTIMATES:format(table.concat(cycles, ", "), table.concat(clocks, "; "))

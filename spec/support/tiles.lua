@@ -1,22 +1,35 @@
--- The tiles of attention on tensor cores, as cuda/attention/fast.h and fast_back.h have them, and
--- what arithmetic says of them: `make ledger` holds machine code to it, `make bytes` what is
--- launched.
+-- The tiles of attention on tensor cores, as cuda/attention/fast.h, fast_floats.h and fast_back.h
+-- have them, and what arithmetic says of them: `make ledger` holds machine code to it, `make bytes`
+-- what is launched.
 
 local tiles = {}
 
-local MULTIPLICATIONS <const> = 16 * 8 * 16            -- of an instruction mma.m16n8k16
+-- Of an instruction mma.m16n8k16, of halves; and of mma.m16n8k8, of TF32.
+local MULTIPLICATIONS <const>, OF_TF32 <const> = 16 * 8 * 16, 16 * 8 * 8
 
 -- q k^T and weights times values; the latter again for values that need not be finite: these, and
 -- their marks.
 local function forward(width, rich)
-  local pieces = width == 64 and not rich and 2 or 1
+  local pieces = width <= 128 and not rich and 2 or 1
   local warps = (width == 256 or pieces == 2) and 4 or 8
   local t = {width = width, rich = rich, warps = warps, rows = 16 * pieces,
-             columns = width == 256 and 32 or 64, products = 2, rare = 2}
+             columns = (width == 256 or width == 128 and pieces == 2) and 32 or 64, products = 2,
+             rare = 2}
   t.shared = (t.rows * warps + 2 * t.columns) * 2 * width
              + (rich and (t.rows * warps + t.columns) * 4 or 0)
   t.title = ("forward, heads of up to %d%s"):format(width, rich and ", options" or "")
   t.order = width + (rich and 1 or 0)
+  return t
+end
+
+-- Each product of floats is of so many 'terms'. Any numbers need no tensor cores.
+local function forward_floats(width, rich, terms)
+  local t = {width = width, rich = rich, terms = terms, warps = 4, rows = 16,
+             columns = 4096 // width, products = 2, rare = 0}
+  t.shared = (64 + 2 * t.columns) * 4 * width + (rich and (64 + t.columns) * 4 or 0)
+  t.title = ("forward, %d of TF32, heads of up to %d%s"):format(terms, width,
+                                                                 rich and ", options" or "")
+  t.order = 500 + width + (rich and 10 or 0) - terms
   return t
 end
 
@@ -50,7 +63,9 @@ end
 local function tile_of(name)
   local width, rich = name:match("^attend_tiles<.*fast<(%d+), (%a+)>")
   if width then return forward(width + 0, rich == "true") end
-  local makes
+  local makes, terms
+  width, rich, terms = name:match("^attend_tiles<.*fast_floats<(%d+), (%a+), (%d+)>")
+  if width then return forward_floats(width + 0, rich == "true", terms + 0) end
   width, makes, rich = name:match("^back_tiles<.*back<(%d+), (%d+), (%a+)>")
   if width then return backward(width + 0, makes + 0, rich == "true") end
   width = name:match("^sum_diagonals<.*band<(%d+)>")
@@ -59,16 +74,18 @@ end
 
 ---The tile of a kernel by its name, or nil: a warp's 'rows' and the 'columns' of a turn, of heads
 ---of up to 'width' numbers; the block's 'warps' and bytes of 'shared' memory; instructions of
----tensor cores of a 'turn', and in the whole code ('mma'); of a gradient, which it 'makes'; a
----'title', and its place in the 'order' of tables.
+---tensor cores of a 'turn', and in the whole code ('mma'), and the 'operations' that a turn is
+---for; of a gradient, which it 'makes', of floats the 'terms' of a product; a 'title', and its
+---place in the 'order' of tables.
 ---@param name string demangled
 ---@return table?
 function tiles.of(name)
   local t = tile_of(name)
   if not t then return nil end
-  local each = t.rows * t.columns * t.width // MULTIPLICATIONS
+  local product = t.rows * t.columns * t.width         -- multiplications
+  local each = t.terms and product // OF_TF32 * t.terms or product // MULTIPLICATIONS
   t.turn, t.mma = each * t.products, each * (t.products + t.rare)
-  t.operations = 2 * t.turn * MULTIPLICATIONS
+  t.operations = 2 * product * t.products
   return t
 end
 
