@@ -38,12 +38,24 @@ INLINE void copy_keys (uint32_t to, const attend &a, const head_operand &o, cons
 ** ===================================================================
 */
 
+/*
+** What is left to multiply a tile's products by as exponents of 2. Those of floats may be so large
+** that the largest one, less itself in one rounding with the factor, is far from 0.
+*/
+template <class S, class G> INLINE float factor_left (const attend &a) {
+  return G::RICH || sizeof(S) == 4 ? 1.0f : (float)a.factor;
+}
+
+
 template <class S, class G>
 INLINE void multiply_tile (shares<G> &s, const attend &a, uint32_t shared, bool any) {
   const uint32_t queries = queries_at<G>(shared), keys = keys_at<G>(shared);
   if constexpr (sizeof(S) == 2) multiply_queries<S>(s, queries, keys, a.D);
-  else if (any) multiply_any_queries(s, queries, keys, a.D);
-  else multiply_float_queries(s, queries, keys, a.D);
+  else {
+    if (any) multiply_any_queries(s, queries, keys, a.D);
+    else multiply_float_queries(s, queries, keys, a.D);
+    if (!G::RICH) EACH(j, G::STEP / 8) EACH(e, 4) s.at[0][j][e] *= (float)a.factor;
+  }
 }
 
 
@@ -102,7 +114,7 @@ INLINE void attend_all (const attend &a, tile x, rows_so_far<G> &p, unsigned cha
     if (own == TILE_NONE) continue;
     if (G::RICH) score<S>(s, a, now, distances);
     mask_scores(s, a.mask, now, own);
-    online_softmax(p, s, G::RICH ? 1.0f : (float)a.factor);
+    online_softmax(p, s, factor_left<S, G>(a));
     if (G::RICH && a.drop != 0) drop_weights(s, a, now);
     add_tile<S>(p, s, a, shared, any);
   }
@@ -142,7 +154,7 @@ KERNEL __launch_bounds__(G::THREADS, G::BLOCKS) attend_tiles (__grid_constant__ 
     attend_all<S, G>(a, x, p, memory, any);
     any = !any && __syncthreads_or(not_all_finite<G>(p.y));
   } while (any);
-  end_rows<S>(a, x, p, G::RICH ? 1.0f : (float)a.factor);
+  end_rows<S>(a, x, p, factor_left<S, G>(a));
 }
 
 

@@ -23,7 +23,7 @@ static const kind kinds[] = {
   {HEED_BFLOAT16, "fast", 0, "99", 4 * 1.6e-2, 3},
   {HEED_FLOAT16, "fast", 0, "99", 4 * 2e-3, 3},
   {HEED_FLOAT32, "three products of TF32", 0, "227", 6e-5, 1},
-  {HEED_FLOAT32, "one product of TF32", 1, "99", 4 * 2e-3, 1}
+  {HEED_FLOAT32, "one product of TF32", 1, "99", 3e-2, 1}
 };
 
 static const shape shapes[] = {
@@ -71,7 +71,10 @@ static void check_way (both *b, const char *name, const kind *how, const char *e
 }
 
 
-/* 'again': the same bits, also by a dense mask of the same pairs. */
+/*
+** 'again': the same bits, also by a dense mask of the same pairs. That may show a block NaN in
+** tiles which it had not read; floats are then multiplied in another way.
+*/
 static void attend (both *b, const kind *how, shape s, options o, bool again) {
   work w;
   int64_t fewest;
@@ -83,7 +86,8 @@ static void attend (both *b, const kind *how, shape s, options o, bool again) {
   same(b, name, &w, how->most);
   check_way(b, name, how, o.drop && s.S % 4 != 0 ? "exact" : how->way);
   if (again) same_again(b, name, &w);
-  same_by_pairs(b, name, &w, allowed_pairs(&w, &s, &fewest));
+  if (o.bad == 0 || how->type != HEED_FLOAT32)
+    same_by_pairs(b, name, &w, allowed_pairs(&w, &s, &fewest));
   free_cases();
 }
 
