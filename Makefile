@@ -282,6 +282,9 @@ $(HOSTS): $(B)/%: examples/host/%.c $(B)/libheed.a
 $(B)/spec/c/lua_version: WRAPPED= -Wl,--wrap=lua_version
 # In it memory ends.
 $(B)/spec/c/lua_models: WRAPPED= -Wl,--wrap=realloc
+# In it heed's requests for memory fail, and what is fused is composed.
+$(B)/spec/c/lua_starved: WRAPPED= $(patsubst %,-Xlinker --wrap=%,core_alloc core_grow \
+  storage_new op_supports op_fuses)
 
 # C programs that test: lua_*.c embed Lua and the whole module, the others the core alone.
 $(B)/spec/c/lua_%: $(B)/spec/c/lua_%.o $(OBJECTS) $(EMBED)
@@ -371,7 +374,8 @@ bare:; @HEED_WITHOUT=debug LUA_INIT_5_4="require 'spec.support.without'" \
 # The specs, the blocks of the pages and the examples in a state that its host has sealed.
 sealed: $(SEALED); @$(MAKE) spec RUN_SPEC="$(SEALED) spec/sealed/busted.lua" LOGS=$(B)/log-sealed
 overflow:; @$(MAKE) spec KIND=overflow CC=clang
-sweep:; @HEED_SWEEP=1 $(MAKE) spec SPEC=spec/atomic_spec.lua LOGS=$(B)/log-sweep
+sweep:; @HEED_SWEEP=1 $(MAKE) swept LOGS=$(B)/log-sweep
+swept: $(call logs,spec/atomic_spec.lua $(B)/spec/c/lua_starved); $(SUM)
 # The programs and the specs, compiled by clang without a warning.
 clang:; @$(MAKE) programs KIND=clang CC=clang && $(MAKE) spec KIND=clang CC=clang
 # Random calls, graphs and damaged files: FUZZ is how many for each seed, and the seeds. As it is,

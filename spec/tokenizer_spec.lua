@@ -2,14 +2,10 @@
 -- spec/golden/tokenizers/NAME has a tokenizer.json and cases, whose ids and bytes count from 0.
 
 local files = require "spec.support.files"
+local tokenizers = require "spec.support.golden_tokenizers"
 local heed = require "heed"
 local json = require "heed.files.json"
-
-local NAMES <const> = {
-  "bpe_gpt2", "bpe_llama2", "bpe_llama3", "cl100k", "clip", "gemma", "modernbert", "o200k", "phi3",
-  "qwen2", "smollm2", "unigram", "unigram_charsmap", "wordpiece_cased", "wordpiece_uncased",
-  "xlm_roberta", "xlm_roberta_split",
-}
+local tokenizer_of = require "spec.support.tokenizer_of"
 
 -- Tokens of bytes; true: and the normalizer is NFC.
 local OF_BYTES <const> = {
@@ -19,19 +15,7 @@ local OF_BYTES <const> = {
 
 local function folder(name) return "spec/golden/tokenizers/" .. name end
 
--- The table of a normalizer Precompiled is the same in all files, which have its name instead.
-local function load(name)
-  local text = files.read(folder(name) .. "/tokenizer.json")
-  local from, to = text:find('"charsmap.txt"', 1, true)
-  if not from then return assert(heed.tokenizer.load(folder(name))) end
-  local map = files.read "spec/golden/tokenizers/unigram_charsmap/charsmap.txt"
-  local path = os.tmpname()
-  files.write(path .. ".json", text:sub(1, from) .. map .. text:sub(to))
-  local tok = assert(heed.tokenizer.load(path .. ".json"))
-  os.remove(path .. ".json")
-  os.remove(path)
-  return tok
-end
+local function load(name) return assert(tokenizer_of(tokenizers.text(name))) end
 
 local function cases_of(name) return json.decode(files.read(folder(name) .. "/cases.json")) end
 
@@ -71,7 +55,7 @@ end
 
 
 describe("heed.tokenizer", function()
-  for _, name in ipairs(NAMES) do
+  for _, name in ipairs(tokenizers.names) do
     describe(name, function()
       local tok = load(name)
       local golden = cases_of(name)
@@ -133,7 +117,7 @@ describe("heed.tokenizer", function()
   it("has golden cases of these tokenizers alone", function()
     local pipe <close>, found = assert(io.popen "ls spec/golden/tokenizers"), {}
     for name in pipe:lines() do found[#found + 1] = name end
-    assert.same(NAMES, found)
+    assert.same(tokenizers.names, found)
   end)
 
   local llama = assert(heed.tokenizer.load(folder "bpe_llama3"))

@@ -12,6 +12,7 @@
 --             false where equal elements have none
 --   constant  inputs, by number, of which there is no gradient
 --   gradient  false: f is not differentiable
+--   second    false: its gradient has none of its own, as that of attention
 --   check     in place of all this, a function that checks the row by itself
 
 local cases = {list = {}, values = {}, gradients = {}}
@@ -30,6 +31,7 @@ for _, file in ipairs {"reductions", "moves", "losses", "made"} do
     case.row = row
     case.gradient = case.gradient ~= false and (not known or known.differentiable) and
                     (not case.check or case.gradient)
+    case.second = case.gradient and case.second ~= false and row ~= "attention"
     table.insert(cases.list, case)
     if case.value or case.check then add(cases.values, row, case) end
     if case.gradient then add(cases.gradients, row, case) end

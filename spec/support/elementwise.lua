@@ -278,6 +278,14 @@ function elementwise.entry(row)
   return f and {f, -2, 2, more = {0 / 0, 1 / 0, -1 / 0, 0, 1, 2, 1}}
 end
 
+---Numbers for the inputs of a row in a type, as tensors whose layouts differ; and those that have
+---a gradient.
+function elementwise.inputs(row, dtype, layout)
+  local c, lists = call_of(row, elementwise.entry(row), nil, {}), {}
+  for k = 1, row.inputs do lists[k] = operand(c.entry, c.types(dtype, k), 5 * k) end
+  return leaves_of(c, lists, dtype, layout)
+end
+
 function elementwise.check(row)
   local entry = elementwise.entry(row)
   local calls = {{{}, entry[1], ties = entry.ties}}

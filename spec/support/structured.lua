@@ -89,6 +89,18 @@ local function check_values(case, shapes, dtype, layout)
   end
 end
 
+---The inputs of a case in a type: leaves where it is differentiable, laid out as number `layout` of
+---checks.layout_names says and the next ones; and the leaves that have a gradient.
+function structured.inputs(case, dtype, layout)
+  local make = case.gradient and leaf or reference.tensor
+  local xs, leaves = inputs(case, {table.unpack(case, 3)}, dtype, layout, make)
+  local wanting = {}
+  for _, x in ipairs(leaves) do
+    if x.requires_grad then wanting[#wanting + 1] = x end
+  end
+  return xs, wanting
+end
+
 local function all_layouts()
   local list = {"expanded"}
   for n in ipairs(checks.layout_names) do list[n + 1] = n end

@@ -186,8 +186,8 @@ static heed_tensor *scores (const attending *o, weighing *p) {
   heed_tensor *s = op_scale(ungrouped(o, op2(HEED_matmul, p->q, transposed(p->k))), o->scale);
   if (o->softcap != 0) {
     heed_tensor *y = op1(HEED_tanh, op_scale(s, 1 / o->softcap));
-    s = op_scale(y, o->softcap);
     p->bend = y != NULL ? op2(HEED_sub, op_float(o->cx, 1), op1(HEED_square, y)) : NULL;
+    s = p->bend != NULL ? op_scale(y, o->softcap) : NULL;
   }
   if (o->bias != NULL) {
     layout at = attention_square(o, o->bias);
@@ -315,6 +315,7 @@ bool attention_composed_back (const attending *o, heed_tensor *const gs[OP_OUTS]
   heed_type type = o->query->type;
   if (!weigh(o, &p)) return false;
   heed_tensor *g = taken(o, &p, gs[OUT(attention, output)]);
+  if (g == NULL && gs[OUT(attention, output)] != NULL) return false;
   heed_tensor *d = weights_gradient(o, &p, g, gs[OUT(attention, weights)]);
   d = scores_gradient(o, &p, d, gs[OUT(attention, lse)]);
   if (ds[ATTENTION_DBIAS] != NULL) ds[ATTENTION_DBIAS] = returned(d, &square, type);

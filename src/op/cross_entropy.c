@@ -172,7 +172,7 @@ static heed_tensor *hot_matrix (const targets *o, heed_tensor *label, heed_tenso
 }
 
 
-/* t (R, C) of labels; *weights is what each row weighs, (R, 1). */
+/* t (R, C) of labels; *weights is what each row weighs, (R, 1): both, or NULL. */
 static heed_tensor *label_matrix (const targets *o, heed_type type, heed_tensor **weights) {
   heed_tensor *kept, *label = safe_labels(o, &kept);
   kept = op_cast(kept, type);
@@ -183,7 +183,7 @@ static heed_tensor *label_matrix (const targets *o, heed_type type, heed_tensor 
   }
   if (o->weight != NULL) t = op2(HEED_mul, t, o->weight), hot = op2(HEED_mul, hot, o->weight);
   *weights = row_sum(hot);
-  return op_cast(t, type);
+  return *weights != NULL ? op_cast(t, type) : NULL;
 }
 
 
