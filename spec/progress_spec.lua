@@ -64,6 +64,10 @@ describe("lines of progress", function()
     assert.matches("0.0 steps/s  1:04 left$", lines[2])
     assert.matches("0.0 steps/s$", lines[3])
     seconds = 0
+    assert.matches("1:00:00 left$", run{first = 0, steps = 2, last = 1, pace = 1 / 3600}[1])
+    seconds = 0
+    assert.matches("59:59 left$", run{first = 0, steps = 2, last = 1, pace = 1 / 3599}[1])
+    seconds = 0
     assert.matches("  10 steps/s", run{first = 0, steps = 1, last = 1, pace = 10}[1])
     lines = run{first = 0, steps = 1, last = 1, pace = math.huge}
     assert.matches("  1000000000 steps/s$", lines[1])

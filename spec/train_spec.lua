@@ -151,6 +151,17 @@ describe("training", function()
     assert.equal("number", type(entries[1].loss))
   end)
 
+  it("begins its log anew, whatever the file has", function()
+    local path = os.tmpname()
+    local file <close> = assert(io.open(path, "w"))
+    file:write("no log\n")
+    file:close()
+    heed.train(options{log = path, steps = 1})
+    local first = io.lines(path)()
+    os.remove(path)
+    assert.equal(1, json.decode(first).step)
+  end)
+
   it("raises where its log cannot be written", function()
     assert.matches("train: the log cannot be written: /dev/full: .*No space left on device",
                    message(heed.train, options{log = "/dev/full"}))
@@ -173,6 +184,8 @@ describe("training", function()
   end)
 
   it("refuses what it cannot work with", function()
+    assert.matches("train: at most 1 argument expected, got 2 as argument 2$",
+                   message(heed.train, options(), 2))
     assert.matches("train: a table of options expected, got nil", message(heed.train))
     assert.matches("did you mean 'loss'", message(heed.train, options{losss = 1}))
     assert.matches("a function expected as batches, got 3",

@@ -118,6 +118,14 @@ describe("a run with validations", function()
                  .. "1.0000", lines[#lines])
   end)
 
+  it("has no best one where no loss is a number, and stops after so many of them", function()
+    local run = heed.train(options{validate = {loss = losses_of{0 / 0, 0 / 0, 0 / 0}, every = 2},
+                                   patience = 2})
+    assert.same({4, "patience"}, {run.steps, run.ended})
+    assert.is_nil(run.best)
+    assert.equal(2, #run.validation.losses)
+  end)
+
   it("computes the mean of batches by their rows, in eval mode and without gradients", function()
     local model, seen = nn.Sequential{nn.Dropout(0.5), nn.Linear(3, 1)}, {}
     local x, y = heed.randn(7, 3), heed.randn(7, 1)

@@ -1,7 +1,8 @@
 /*
-** lua_starved.c - operations, their gradients, calls that change state, and tokenizers, while heed's
-** own requests for memory fail, one at a time and each with all that follow. The linker gives heed
-** this program's functions in the place of those that take memory: no cache hides a request.
+** lua_starved.c - operations, their gradients, calls that change state, and tokenizers, while
+** heed's own requests for memory fail, one at a time and each with all that follow. The linker
+** gives heed this program's functions in the place of those that take memory: no cache hides a
+** request.
 */
 
 #include <stdatomic.h>

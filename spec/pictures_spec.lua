@@ -1,0 +1,40 @@
+-- Pictures as they are drawn, letter by letter: spec/support/pictures.lua has what is drawn, and
+-- says how spec/golden/pictures.txt is made.
+
+local files = require "spec.support.files"
+local pictures = require "spec.support.pictures"
+
+-- The drawings, by the name in their first lines.
+local golden, names = {}, {}
+for line in files.read("spec/golden/pictures.txt"):gmatch "[^\n]*\n" do
+  local name = line:match "^== (.*)\n"
+  if name then names[#names + 1] = name end
+  local last = names[#names]
+  golden[last] = (golden[last] or "") .. line
+end
+
+-- The first line that differs, for messages.
+local function difference(wanted, got)
+  local n, next_line = 0, got:gmatch "([^\n]*)\n"
+  for line in wanted:gmatch "([^\n]*)\n" do
+    local own = next_line()
+    n = n + 1
+    if own ~= line then return ("line %d: %s expected, got %s"):format(n, line, own) end
+  end
+  return next_line() and "more lines" or nil
+end
+
+
+describe("a picture", function()
+  it("has a golden drawing, and each drawing its picture", function()
+    local wanted = {}
+    for i, entry in ipairs(pictures.list) do wanted[i] = entry[1] end
+    assert.same(wanted, names)
+  end)
+
+  for _, entry in ipairs(pictures.list) do
+    it(("is drawn as it was: %s"):format(entry[1]), function()
+      assert.is_nil(difference(golden[entry[1]], pictures.text(entry)))
+    end)
+  end
+end)
