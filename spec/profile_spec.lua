@@ -231,6 +231,47 @@ describe("heed.profile", function()
     assert.equal(0, core.layer())
   end)
 
+  it("forgets layers of coroutines that nobody resumes", function()
+    local Waiting = nn.Module:extend("Waiting")
+    function Waiting.forward(_, x)
+      coroutine.yield()
+      return x
+    end
+    local waiting, layer = Waiting(), nn.Linear(2, 2)
+    local p = heed.profile(function()
+      for _ = 1, 3 do
+        for _ = 1, 5 do coroutine.wrap(function() waiting(1) end)() end
+        collectgarbage()
+        collectgarbage()
+        layer(heed.ones(2))
+        heed.zeros(100)
+      end
+    end)
+    local found = by_name(p.layers)
+    assert.equal(15, found.Waiting.calls)
+    assert.equal(3, found["Linear(2, 2)"].calls)
+    assert.equal(3 * 8, found["Linear(2, 2)"].bytes)
+    assert.equal(0, found.Waiting.bytes)
+    assert.equal(0, core.layer())
+  end)
+
+  it("finds the names of modules that came later, and of one that calls itself", function()
+    local Deep = nn.Module:extend("Deep")
+    function Deep.init(self) self.inner, self.later = nn.Linear(2, 2), false end
+    function Deep.forward(self, x, depth)
+      x = self.inner(x)
+      if self.later then x = self.later(x) end
+      return depth > 0 and self(x, depth - 1) or x
+    end
+    local deep = Deep()
+    assert.same({"Deep", "inner"}, names(heed.profile(deep, heed.ones(2), 0).layers))
+    deep.later = nn.Sequential{nn.Tanh()}
+    local p = heed.profile(deep, heed.ones(2), 2)
+    assert.same({"Deep", "inner", "later", "later.1"}, names(p.layers))
+    local found = by_name(p.layers)
+    assert.same({3, 3, 3}, {found.Deep.calls, found.inner.calls, found["later.1"].calls})
+  end)
+
   if_fused("has the operations and layers of captured steps", function()
     local device = heed.default_device()
     finally(function() heed.default_device(device) end)

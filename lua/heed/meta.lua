@@ -2399,11 +2399,17 @@ function heed.core.optim_step(steps, fields, targets, operands) end
 ---@return heed.Module[]
 function heed.core.callees() end
 
----The number of the layer that works, 0 without one; or a frame in which that is another one, until
----it is closed.
----@param number? integer
----@return integer|userdata
-function heed.core.layer(number) end
+---The number of the layer that works, 0 without one.
+---@return integer
+function heed.core.layer() end
+
+---A function that is called where the call of a module begins. Until what it returns is closed, this
+---layer works, and the call is counted.
+---@param numbers table<heed.Module, table<integer, integer>> by the number of the layer around it
+---@param calls table<integer, integer> by the layer's number
+---@param find fun(module: heed.Module, parent: integer): integer gives a new number
+---@return fun(module: heed.Module): userdata
+function heed.core.layer_enterer(numbers, calls, find) end
 
 ---The records of `f(...)`, by operation and layer, and its results. Layers are watched meanwhile.
 ---@param f function

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "heed.h"
 
@@ -107,6 +108,34 @@ static void check_captured (heed_context *cx, heed_tensor *x) {
 }
 
 
+static int64_t clock_now (void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+
+/* Seconds are the clock's, whatever they were counted by. */
+static void check_seconds (heed_context *cx, heed_tensor *x) {
+  const int64_t before = clock_now();
+  heed_profile *p = heed_profile_begin(cx);
+  const int64_t begun = clock_now();
+  while (clock_now() - begun < 20000000) heed_drop(square(cx, x));
+  double running = 0, ended = 0;
+  for (int64_t i = 0; i < heed_profile_records(p); i++)
+    running += heed_profile_record_at(p, i).seconds;
+  check(running > 0.018, "seconds can be read while a profile runs");
+  const int64_t end = clock_now();
+  heed_profile_end(cx);
+  const int64_t after = clock_now();
+  for (int64_t i = 0; i < heed_profile_records(p); i++)
+    ended += heed_profile_record_at(p, i).seconds;
+  check(ended >= 0.999e-9 * (double)(end - begun), "they are no fewer");
+  check(ended <= 1.001e-9 * (double)(after - before), "and no more than passed");
+  heed_profile_drop(cx, p);
+}
+
+
 /* Without memory for a record a call works all the same, and the end tells. */
 static void check_memory (heed_context *cx, heed_tensor *x, size_t *most) {
   heed_profile *p = heed_profile_begin(cx);
@@ -148,6 +177,7 @@ int main (void) {
   check(x != NULL && plain != NULL && heed_require_grad(x, true), "tensors");
   check_layers(cx, x);
   check_crossed(cx, plain);
+  check_seconds(cx, plain);
   check_captured(cx, plain);
   check_memory(cx, plain, &most);
   check(heed_profile_begin(NULL) == NULL && !heed_profile_end(NULL), "no context");

@@ -65,6 +65,8 @@ typedef struct frame {
   struct modes modes;              /* it sets: */
   bool moded, layered;             /* all but the layer; the layer */
   bool open;
+  int slot, around;                /* of a layer's: its place in the list of those, from 1 on; the
+                                      number of the layer around it */
 } frame;
 
 typedef struct hook hook;          /* lua_grad.c */
@@ -89,6 +91,7 @@ struct binding {
   int precision, width, edge;      /* of printing */
   bool open;                       /* the module was made */
   int watchers;                    /* calls that ask which layer works: lua_profile.c */
+  int idle;                        /* frames of layers in slots before this one are open */
   bool sealed, no_files;           /* the host's options; see lua_sealed.c */
   int most_threads, loading;       /* of a sealed state; loading: files of the Lua half that run */
   char home[512];                  /* "@.../lua/heed/": errors name the first line outside it */
@@ -306,6 +309,7 @@ void set_modes (const binding *b, modes m);
 void apply_modes (binding *b, lua_State *L);             /* of the innermost frame; b has some */
 int64_t scope_in (const binding *b, lua_State *L);       /* the innermost scope's number, or 0 */
 void begin_frame (binding *b, lua_State *L, frame *f);
+void begin_layer (binding *b, lua_State *L, frame *f);   /* that sets a layer alone */
 frame *push_frame (lua_State *L);                        /* that is to be begun; closed, it ends */
 void end_frame (binding *b, lua_State *L, frame *f);
 frame *own_frame (const binding *b, lua_State *L);       /* the innermost of L's own; or NULL */

@@ -3,7 +3,8 @@
 **
 ** Layers have numbers, which the Lua half gives them. While a profile runs or work is captured, a
 ** call of a module opens a frame that sets its number; else it costs nothing: what changes is the
-** __index of the table that is asked for a module's hooks.
+** __index of the table that is asked for a module's hooks. These frames serve again, so that a call
+** takes no memory.
 */
 
 #include "lua_heed.h"
@@ -13,6 +14,9 @@ static const char meta_key = 0;        /* and what 'watched' was given, */
 static const char on_key = 0;          /* in the registry */
 static const char off_key = 0;
 
+/* Upvalues of 'enter', behind those that all functions have. */
+enum {NUMBERS = 4, CALLS, FIND, FRAMES};
+
 
 /*
 ** {==================================================================
@@ -20,19 +24,104 @@ static const char off_key = 0;
 ** ===================================================================
 */
 
-/* layer(): the number of the one that works; 0: none. layer(number): a frame in which that is
-   another one, until it is closed */
+/* layer(): the number of the one that works; 0: none */
 static int l_layer (lua_State *L) {
-  binding *b = enter(L);
-  if (lua_isnone(L, 1)) {
-    lua_pushinteger(L, heed_layer(b->cx));
-    return 1;
+  lua_pushinteger(L, heed_layer(enter(L)->cx));
+  return 1;
+}
+
+
+/* Pushes a frame that is not open, and may serve again once it is closed. FRAMES is weak, so that
+   frames of coroutines that nobody resumes are collected with them. */
+static frame *push_layer_frame (lua_State *L, binding *b) {
+  frame *f = NULL;
+  int slot = b->idle > 0 ? b->idle : 1;
+  for (;; slot++, lua_pop(L, 1)) {
+    lua_rawgeti(L, lua_upvalueindex(FRAMES), slot);
+    f = lua_touserdata(L, -1);
+    if (f == NULL || !f->open) break;
   }
-  int number = (int)check_integer(L, 1, "number");
-  frame *f = push_frame(L);
+  if (f == NULL) {
+    lua_pop(L, 1);
+    f = push_frame(L);
+    f->layered = true;
+    f->slot = slot;
+    lua_pushvalue(L, -1);
+    lua_rawseti(L, lua_upvalueindex(FRAMES), slot);
+  } else if (f->L != L) {
+    lua_pushthread(L);
+    lua_setiuservalue(L, -2, 1);
+  }
+  b->idle = slot + 1;
+  return f;
+}
+
+
+/* Pushes what FIND(module, parent) gives, which is asked once. */
+static int number_of (lua_State *L, int parent) {
+  lua_pushvalue(L, 1);
+  if (lua_rawget(L, lua_upvalueindex(NUMBERS)) != LUA_TTABLE) {
+    lua_pop(L, 1);
+    lua_newtable(L);
+    lua_pushvalue(L, 1);
+    lua_pushvalue(L, -2);
+    lua_rawset(L, lua_upvalueindex(NUMBERS));
+  }
+  if (lua_rawgeti(L, -1, parent) == LUA_TNIL) {
+    lua_pop(L, 1);
+    lua_pushvalue(L, lua_upvalueindex(FIND));
+    lua_pushvalue(L, 1);
+    lua_pushinteger(L, parent);
+    lua_call(L, 2, 1);
+    lua_pushvalue(L, -1);
+    lua_rawseti(L, -3, parent);
+  }
+  int number = (int)lua_tointeger(L, -1);
+  lua_pop(L, 2);
+  return number;
+}
+
+
+static void count_call (lua_State *L, int number) {
+  lua_rawgeti(L, lua_upvalueindex(CALLS), number);
+  lua_pushinteger(L, lua_tointeger(L, -1) + 1);
+  lua_rawseti(L, lua_upvalueindex(CALLS), number);
+  lua_pop(L, 1);
+}
+
+
+/* enter(module): a frame in which this layer works, until it is closed */
+static int l_enter_layer (lua_State *L) {
+  binding *b = enter(L);
+  lua_settop(L, 1);
+  int number = number_of(L, heed_layer(b->cx));
+  count_call(L, number);
+  frame *f = push_layer_frame(L, b);
   f->modes.layer = number;
-  f->layered = true;
-  begin_frame(b, L, f);
+  begin_layer(b, L, f);
+  return 1;
+}
+
+
+/*
+** layer_enterer(numbers, calls, find): the function 'enter', of the Lua half's tables: module ->
+** {[parent] = number}, and how many calls a number had; find(module, parent) gives new numbers.
+*/
+static int l_layer_enterer (lua_State *L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  luaL_checktype(L, 3, LUA_TFUNCTION);
+  lua_settop(L, 3);
+  for (int i = 1; i < NUMBERS; i++) {
+    lua_pushvalue(L, lua_upvalueindex(i));
+    lua_insert(L, i);
+  }
+  lua_createtable(L, 0, 0);
+  lua_createtable(L, 0, 1);
+  lua_pushliteral(L, "v");
+  lua_setfield(L, -2, "__mode");
+  lua_setmetatable(L, -2);
+  lua_pushcclosure(L, l_enter_layer, FRAMES);
   return 1;
 }
 
@@ -179,7 +268,7 @@ static int l_measured (lua_State *L) {
 
 void open_profile (lua_State *L, int internal) {
   static const luaL_Reg functions[] = {
-    {"layer", l_layer}, {"measured", l_measured}, {"watched", l_watched}, {NULL, NULL}
+    {"layer", l_layer}, {"layer_enterer", l_layer_enterer}, {"measured", l_measured}, {"watched", l_watched}, {NULL, NULL}
   };
   static const luaL_Reg own[] = {{"__gc", l_collect}, {NULL, NULL}};
   register_as(L, "profile", functions, internal);

@@ -54,14 +54,15 @@ void set_modes (const binding *b, modes m) {
 }
 
 
-/* Modes from frames of L's own hold until a frame is opened or closed; others may change. */
+/* Modes from frames of L's own hold until a frame is opened or closed, or another coroutine calls;
+   those of others may change. */
 void apply_modes (binding *b, lua_State *L) {
   bool others = false;
   const frame *f = innermost(b, L, MODES, &others), *layer = innermost(b, L, LAYER, &others);
   modes m = f != NULL ? f->modes : b->modes;
   m.layer = layer != NULL ? layer->modes.layer : b->modes.layer;
   set_modes(b, m);
-  b->modes_applied = !others;
+  b->modes_applied = !others && b->L == L;
 }
 
 
@@ -72,14 +73,35 @@ int64_t scope_in (const binding *b, lua_State *L) {
 }
 
 
-void begin_frame (binding *b, lua_State *L, frame *f) {
+/* Does the core have the modes of the code in L, whatever other coroutines do? */
+static bool has_modes_of (const binding *b, lua_State *L) {
+  return b->L == L && (b->frames == NULL || b->modes_applied);
+}
+
+
+static void open_frame (binding *b, lua_State *L, frame *f) {
   if (b->frames == NULL) b->modes = modes_now(b);
   f->L = L;
   f->open = true;
   f->outer = b->frames;
   b->frames = f;
+}
+
+
+void begin_frame (binding *b, lua_State *L, frame *f) {
+  open_frame(b, L, f);
   apply_modes(b, L);
-  b->modes_applied = false;
+}
+
+
+/* As begin_frame, which looks at all frames: a layer leaves the other modes alone. */
+void begin_layer (binding *b, lua_State *L, frame *f) {
+  const bool quick = has_modes_of(b, L);
+  f->around = heed_layer(b->cx);
+  open_frame(b, L, f);
+  if (!quick) { apply_modes(b, L); return; }
+  heed_set_layer(b->cx, f->modes.layer);
+  b->modes_applied = true;
 }
 
 
@@ -87,11 +109,14 @@ void begin_frame (binding *b, lua_State *L, frame *f) {
 void end_frame (binding *b, lua_State *L, frame *f) {
   frame **at = &b->frames;
   if (!f->open) return;
+  const bool quick = f->slot > 0 && b->frames == f && f->L == L && has_modes_of(b, L);
   f->open = false;
   while (*at != f) at = &(*at)->outer;
   *at = f->outer;
-  if (b->cx != NULL) apply_modes(b, L);
-  b->modes_applied = false;              /* the next call may be in another coroutine */
+  if (f->slot > 0 && f->slot < b->idle) b->idle = f->slot;
+  if (b->cx == NULL) return;
+  if (quick) heed_set_layer(b->cx, f->around);
+  else apply_modes(b, L);
 }
 
 frame *own_frame (const binding *b, lua_State *L) {

@@ -20,6 +20,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/prctl.h>
+#endif
+
 #define FILE_CAPACITY 4096         /* files are shorter, or matter at their start */
 #define PATH_CAPACITY 1024
 
@@ -210,4 +215,17 @@ int64_t machine_clock (void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+
+/* The bit of the processor's that says that its counter runs at one speed: leaf 0x80000007. */
+bool machine_counts (void) {
+#if defined(__x86_64__)
+  unsigned a, b, c, d = 0;
+  int may = PR_TSC_ENABLE;
+  if (!__get_cpuid(0x80000007u, &a, &b, &c, &d) || (d >> 8 & 1) == 0) return false;
+  return prctl(PR_GET_TSC, &may) != 0 || may == PR_TSC_ENABLE;
+#else
+  return false;
+#endif
 }

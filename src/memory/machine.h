@@ -14,6 +14,19 @@ size_t machine_resident (void);    /* bytes that this process holds in memory; 0
 int machine_cores (void);          /* at least 1 */
 int64_t machine_clock (void);      /* nanoseconds, of a clock that only goes forward */
 
+/*
+** A counter of the processor's, which is cheaper to read than the clock. machine_counts: does it
+** run at one speed, and may this process read it?
+*/
+bool machine_counts (void);
+static inline int64_t machine_count (void) {
+#if defined(__x86_64__)
+  return (int64_t)__builtin_ia32_rdtsc();
+#else
+  return machine_clock();
+#endif
+}
+
 #pragma GCC visibility pop
 
 #endif

@@ -5,15 +5,17 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "memory/context.h"
+#include "memory/machine.h"
 
 #define FIRST_SLOTS 256            /* a power of two */
+#define LATEST 512                 /* a power of two */
 
 /* Regions of one name in one layer. */
 typedef struct cell {
-  heed_profile_record record;
+  heed_profile_record record;      /* without its seconds */
+  int64_t time;
   bool host;                       /* it has no name */
   char name[48];
 } cell;
@@ -23,7 +25,10 @@ struct heed_profile {
   int at;                          /* the record of the region that runs */
   bool closed;                     /* what it calls is part of it */
   bool lacking;                    /* there was no memory for a record */
-  int64_t last;                    /* nanoseconds: when that region began, or went on */
+  bool counts;                     /* times are the processor's counts, else nanoseconds */
+  int64_t began, clock;            /* when the profile did, in both */
+  double second;                   /* that a unit of time takes, once it has ended */
+  int64_t last;                    /* when that region began, or went on */
   size_t bytes;                    /* that tensors took since then */
   size_t before;                   /* most bytes of the host before then */
   size_t there, most_there;        /* bytes on accelerators: now, and most since then */
@@ -31,6 +36,7 @@ struct heed_profile {
   int64_t n, capacity;
   int *slots;                      /* records by hash, counted from 1; 0: free */
   size_t nslots;                   /* a power of two, more than twice as many as records */
+  int latest[LATEST];              /* records by the address of a name, counted from 1; 0: none */
 };
 
 
@@ -108,10 +114,23 @@ static int add_record (heed_context *cx, const char *name, bool gradient) {
 }
 
 
+/* Most names come again from the same address, but another may lie there then. */
+static int *latest_of (heed_profile *p, const char *name, bool gradient, int layer) {
+  uintptr_t i = (uintptr_t)name / 4 + 37 * (uintptr_t)layer + gradient;
+  return &p->latest[i & (LATEST - 1)];
+}
+
+
 /* The record of a name ("": the host's) in the layer that works. */
 static int record_of (heed_context *cx, const char *name, bool gradient) {
-  const int *slot = slot_of(cx->profile, name, gradient, cx->scope.layer);
-  return *slot != 0 ? *slot - 1 : add_record(cx, name, gradient);
+  heed_profile *p = cx->profile;
+  const int layer = cx->scope.layer;
+  int *latest = latest_of(p, name, gradient, layer);
+  if (*latest != 0 && is_of(&p->cells[*latest - 1], name, gradient, layer)) return *latest - 1;
+  const int *slot = slot_of(p, name, gradient, layer);
+  if (*slot == 0) return add_record(cx, name, gradient);
+  *latest = *slot;
+  return *slot - 1;
 }
 
 /* }================================================================== */
@@ -123,10 +142,15 @@ static int record_of (heed_context *cx, const char *name, bool gradient) {
 ** ===================================================================
 */
 
-static int64_t now (void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+static int64_t now (const heed_profile *p) {
+  return p->counts ? machine_count() : machine_clock();
+}
+
+
+/* What a unit of time is, as the clock went since the begin. */
+static double second_of (const heed_profile *p) {
+  const int64_t clock = machine_clock() - p->clock, passed = now(p) - p->began;
+  return p->counts && passed > 0 ? 1e-9 * (double)clock / (double)passed : 1e-9;
 }
 
 
@@ -146,9 +170,10 @@ static size_t take_peak (heed_context *cx) {
 
 static void charge (heed_context *cx) {
   heed_profile *p = cx->profile;
-  heed_profile_record *r = &p->cells[p->at].record;
-  int64_t t = now();
-  r->seconds += 1e-9 * (double)(t - p->last);
+  cell *c = &p->cells[p->at];
+  heed_profile_record *r = &c->record;
+  const int64_t t = now(p);
+  c->time += t - p->last;
   r->bytes += p->bytes;
   r->peak = most(r->peak, take_peak(cx) + p->most_there);
   p->last = t;
@@ -199,6 +224,10 @@ void profile_layer (heed_context *cx) {
   const heed_profile *p = cx->profile;
   const cell *c = &p->cells[p->at];
   if (p->closed) return;
+  if (c->host) {
+    go_to(cx, record_of(cx, "", false));
+    return;
+  }
   char name[sizeof c->name];
   memcpy(name, c->name, sizeof name);        /* cells move */
   go_to(cx, record_of(cx, name, c->record.gradient));
@@ -250,7 +279,7 @@ static size_t used_there (heed_context *cx) {
 static heed_profile *new_profile (heed_context *cx) {
   heed_profile *p = core_alloc(cx, sizeof *p);
   if (p == NULL) return NULL;
-  *p = (heed_profile){.number = ++cx->profiles, .nslots = FIRST_SLOTS};
+  *p = (heed_profile){.number = ++cx->profiles, .nslots = FIRST_SLOTS, .counts = machine_counts()};
   p->slots = new_slots(cx, FIRST_SLOTS);
   if (p->slots != NULL) return p;
   core_free(cx, p, sizeof *p);
@@ -274,7 +303,8 @@ heed_profile *heed_profile_begin (heed_context *cx) {
   core_set_blocking(cx);
   take_peak(cx);
   p->there = p->most_there = used_there(cx);
-  p->last = now();
+  p->clock = machine_clock();
+  p->began = p->last = now(p);
   return p;
 }
 
@@ -283,6 +313,7 @@ bool heed_profile_end (heed_context *cx) {
   heed_profile *p = cx != NULL ? cx->profile : NULL;
   if (p == NULL) return cx != NULL && core_fail(cx, "profile", "no profile runs") != NULL;
   charge(cx);
+  p->second = second_of(p);
   atomic_store_explicit(&cx->storages.account.peak, p->before, memory_order_relaxed);
   cx->profile = NULL;
   core_set_blocking(cx);
@@ -296,6 +327,7 @@ int64_t heed_profile_records (const heed_profile *p) { return p != NULL ? p->n :
 heed_profile_record heed_profile_record_at (const heed_profile *p, int64_t i) {
   if (p == NULL || i < 0 || i >= p->n) return (heed_profile_record){0};
   heed_profile_record r = p->cells[i].record;
+  r.seconds = (double)p->cells[i].time * (p->second > 0 ? p->second : second_of(p));
   r.name = p->cells[i].host ? NULL : p->cells[i].name;
   return r;
 }

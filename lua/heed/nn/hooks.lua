@@ -12,6 +12,9 @@ local watch = require "heed.nn.watch"
 
 local pack, unpack = table.pack, table.unpack
 
+---@class heed.nn.hooks: heed.nn.hook[] what a call finds
+---@field call fun(module: heed.Module, list: heed.nn.hooks, ...: any): ... which it calls instead
+
 ---@class heed.nn.hook
 ---@field f function
 ---@field before boolean whether it is called before `forward`
@@ -25,10 +28,16 @@ hooks.made = setmetatable({}, {__mode = "k"})
 
 ---The hooks of modules that have any; false for others that were made, but while layers are
 ---watched an empty list.
----@type table<heed.Module, heed.nn.hook[]|false>
+---@type table<heed.Module, heed.nn.hooks|false>
 hooks.of = setmetatable({}, {__mode = "k", __index = hooks.made})
 
-local none, meta = {}, getmetatable(hooks.of)
+-- A module is called that is watched and has no hooks.
+local function call_watched(module, _, ...)
+  local _ <close> = watch.enter(module)
+  return module:forward(...)
+end
+
+local none, meta = {call = call_watched}, getmetatable(hooks.of)
 
 local function watched(_, module)
   if hooks.made[module] == false then return none end
@@ -59,7 +68,7 @@ end
 function Handle:remove()
   local owner = owners[self]
   if not owner then return end
-  local left = {}
+  local left = {call = hooks.call}
   for _, hook in ipairs(hooks.of[owner.module] or {}) do
     if not rawequal(hook, owner.hook) then left[#left + 1] = hook end
   end
@@ -89,7 +98,7 @@ function hooks.any(module) return rawget(hooks.of, module) ~= nil end
 ---@return heed.ModuleHook
 function hooks.register(module, name, f, before)
   options.callable(name, "the hook", f)
-  local hook, list = {f = f, before = before, name = name}, {}
+  local hook, list = {f = f, before = before, name = name}, {call = hooks.call}
   for _, other in ipairs(hooks.of[module] or {}) do list[#list + 1] = other end
   list[#list + 1] = hook
   local handle = setmetatable({}, Handle)
@@ -120,14 +129,13 @@ local function refuse_writes(hook, given, values)
 end
 
 
----Calls a module that has hooks, or is watched.
+---Calls a module that has hooks.
 ---@param module heed.Module
----@param list heed.nn.hook[]
+---@param list heed.nn.hooks
 ---@param ... any its arguments
 ---@return any ... its results
 function hooks.call(module, list, ...)
   local _ <close> = meta.__index == watched and watch.enter(module)
-  if list == none then return module:forward(...) end
   local arguments = pack(...)
   for _, hook in ipairs(list) do
     if hook.before and is_there(module, hook) then

@@ -14,6 +14,21 @@ local function name_below(outer, module)
 end
 
 
+-- The names that modules had below others when they were last looked for, which many calls ask.
+local seen = setmetatable({}, {__mode = "k"})         -- outer -> {[module] = name}
+
+local function seen_below(outer, module)
+  if outer == module then return "" end
+  if not (seen[outer] and seen[outer][module]) then
+    seen[outer] = {}
+    for name, found in outer:named_modules() do
+      if found ~= outer then seen[outer][found] = name end
+    end
+  end
+  return seen[outer][module]
+end
+
+
 local function join(path, name)
   if path == "" or name == "" then return path .. name end
   return path .. "." .. name
@@ -33,17 +48,29 @@ local function path_of(modules)
 end
 
 
+-- The same of the innermost, where the path of the one that called it is known.
+local function path_below(modules, above)
+  if #modules < 2 then return "" end
+  local name = seen_below(modules[2], modules[1])
+  if name then return join(above, name) end
+  return seen_below(modules[#modules], modules[1]) or ""
+end
+
+
 local busy = false                     -- a description of a module may raise an error itself
 
 ---The innermost of some modules: its path, "" if it is in no field; and what it is. Nothing where
 ---that cannot be told.
 ---@param modules heed.Module[] whose calls run, innermost first
+---@param above? string the path of the second of them, if that is known
 ---@return string? path
 ---@return string? title such as "Linear(768, 768)"
-function paths.name(modules)
+function paths.name(modules, above)
   if busy then return nil end
   busy = true
-  local good, name, title = pcall(function() return path_of(modules), tree.title(modules[1]) end)
+  local good, name, title = pcall(function()
+    return above and path_below(modules, above) or path_of(modules), tree.title(modules[1])
+  end)
   busy = false
   if good then return name, title end
 end

@@ -10,6 +10,7 @@ local watch = {}
 
 ---@class heed.nn.watched
 ---@field name string its path; or what it is, where it is in no field
+---@field path string "" where it is in no field
 ---@field module string what it is, such as "Linear(8, 8)"
 ---@field parent integer the number of the layer that called it; 0: none
 
@@ -22,13 +23,15 @@ local known = setmetatable({}, {__mode = "k"})        -- module -> {[parent] = n
 local calls = {}                                      -- number -> how many since `count`
 
 
+-- The number of a module whose call has begun, below the layer that called it.
 local function new_number(module, parent)
-  local name, title = paths.name(core.callees())
-  title = title or module.__name
-  if name == nil or name == "" then name = title end
+  local above = watch.layers[parent]
+  local path, title = paths.name(core.callees(), above and above.path)
+  path, title = path or "", title or module.__name
+  local name = path == "" and title or path
   local key = ("%d %s %s"):format(parent, name, title)
   if not numbers[key] then
-    watch.layers[#watch.layers + 1] = {name = name, module = title, parent = parent}
+    watch.layers[#watch.layers + 1] = {name = name, path = path, module = title, parent = parent}
     numbers[key] = #watch.layers
   end
   return numbers[key]
@@ -36,25 +39,14 @@ end
 
 
 ---A call of a module begins: what it works on is its own until the frame is closed.
----@param module heed.Module
----@return userdata frame
-function watch.enter(module)
-  local parent = core.layer()
-  local of = known[module]
-  if not of then
-    of = {}
-    known[module] = of
-  end
-  if not of[parent] then of[parent] = new_number(module, parent) end
-  calls[of[parent]] = (calls[of[parent]] or 0) + 1
-  return core.layer(of[parent])
-end
+---@type fun(module: heed.Module): userdata
+watch.enter = core.layer_enterer(known, calls, new_number)
 
 
 ---Counts calls from now on.
 ---@return table<integer, integer> calls by the layer's number
 function watch.count()
-  calls = {}
+  for number in pairs(calls) do calls[number] = nil end
   return calls
 end
 
