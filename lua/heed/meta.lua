@@ -2403,7 +2403,7 @@ function heed.core.callees() end
 ---@return integer
 function heed.core.layer() end
 
----A function that is called where the call of a module begins. Until what it returns is closed, this
+---A function that is called where a module's call begins. Until what it returns is closed, this
 ---layer works, and the call is counted.
 ---@param numbers table<heed.Module, table<integer, integer>> by the number of the layer around it
 ---@param calls table<integer, integer> by the layer's number

@@ -268,7 +268,8 @@ static int l_measured (lua_State *L) {
 
 void open_profile (lua_State *L, int internal) {
   static const luaL_Reg functions[] = {
-    {"layer", l_layer}, {"layer_enterer", l_layer_enterer}, {"measured", l_measured}, {"watched", l_watched}, {NULL, NULL}
+    {"layer", l_layer}, {"layer_enterer", l_layer_enterer}, {"measured", l_measured},
+    {"watched", l_watched}, {NULL, NULL}
   };
   static const luaL_Reg own[] = {{"__gc", l_collect}, {NULL, NULL}};
   register_as(L, "profile", functions, internal);

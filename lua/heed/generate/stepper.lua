@@ -10,13 +10,17 @@ local heed = require "heed"
 local Module = require "heed.nn.module"
 local MultiHeadAttention = require "heed.nn.multihead"
 local options = require "heed.internal.options"
+local positions = require "heed.nn.positions"
 local rng = require "heed.internal.rng"
 local rope = require "heed.attention.rope"
 
 local fail, kind = heed.fail, options.kind
 
 ---@class heed.generate.Stepper
----@field rows integer[][]|false all ids, where there is no cache, or it is still checked
+---@field rows integer[][]|false all ids, where there is no cache, it is still checked, or positions
+---may end; of a window, its own
+---@field room integer|false how many ids any model has positions for, while nobody asked which of
+---them it uses
 ---@field checks integer how many steps with the cache are still to be compared with full passes
 local Stepper = {}
 Stepper.__index = Stepper
@@ -77,6 +81,27 @@ local function checks_of(model, lengths, o)
 end
 
 
+-- The layers of learnt positions below a model.
+local function learned_in(model)
+  local list = {}
+  if not Module.is(model) then return list end
+  for module in model:modules() do
+    if rawequal(getmetatable(module), positions.Learned) then list[#list + 1] = module end
+  end
+  return list
+end
+
+
+-- The least of their lengths; false for none.
+local function least_length(list)
+  local least = false
+  for _, layer in ipairs(list) do
+    least = math.min(least or math.maxinteger, layer.weight:size(1))
+  end
+  return least
+end
+
+
 ---@param model function
 ---@param prompt heed.generate.Prompt
 ---@param o heed.generate.options
@@ -84,12 +109,14 @@ end
 ---@return heed.generate.Stepper
 function Stepper.new(model, prompt, o, copies)
   local lengths = lengths_of(prompt.rows)
-  local function copied(t) return t and (copies == 1 and t or t:repeat_interleave(copies, 1)) end
+  local function repeated(t) return t and (copies == 1 and t or t:repeat_interleave(copies, 1)) end
   return setmetatable({
     model = model, prompt = prompt, cache = cache_of(o.cache), rows = false,
-    context = copied(prompt.context), context_lengths = copied(prompt.context_lengths),
+    context = repeated(prompt.context),
+    context_lengths = repeated(prompt.context_lengths),
     lengths = lengths, checks = checks_of(model, lengths, o), own = not Cache.is(o.cache),
     window = o.window or false,
+    room = not o.window and not Cache.is(o.cache) and least_length(learned_in(model)),
   }, Stepper)
 end
 
@@ -114,17 +141,6 @@ local function has_turned(self)
     if not layer:turns_alike(longest - 1, longest) then return true end
   end
   return false
-end
-
-
--- The last ids of each row, as many as the window has; the rows, and whether all of them fit.
-local function within(self, rows)
-  local cut, whole = {}, true
-  for r, row in ipairs(rows) do
-    local over = math.max(#row - (self.window or #row), 0)
-    cut[r], whole = table.move(row, over + 1, #row, 1, {}), whole and over == 0
-  end
-  return cut, whole
 end
 
 
@@ -165,30 +181,60 @@ local function last_logits(self, rows)
 end
 
 
+-- The positions that the model adds where it is called with one id for each row; it may have
+-- others, of an encoder.
+local function layers_asked(self, rows)
+  local cache, firsts = self.cache, {}
+  for r, row in ipairs(rows) do firsts[r] = {row[1]} end
+  local on = {fields = {self, "cache", cache and Cache()}}
+  local back = {fields = {self, "cache", cache}}
+  return positions.asked(1, core.commit_during, "generate", on, back, core.with_generators,
+                         rng.states(), last_logits, self, firsts)
+end
+
+
+-- The rows that the model is to see, and whether all of them are whole. Where ids are more than any
+-- positions, those that the model uses say how many it sees from then on.
+local function within(self, rows)
+  local longest, cut = 0, {}
+  for _, row in ipairs(rows) do longest = math.max(longest, #row) end
+  if self.room and longest > self.room then
+    self.window, self.room = least_length(layers_asked(self, rows)), false
+  end
+  if not self.window or longest <= self.window then return rows, true end
+  for r, row in ipairs(rows) do
+    cut[r] = table.move(row, math.max(#row - self.window, 0) + 1, #row, 1, {})
+  end
+  return cut, false
+end
+
+
+-- Whether ids are kept beside the cache.
+local function needs_rows(self)
+  return self.window or self.room or not self.cache or self.checks > 0 or #self.turning > 0
+end
+
+
+local function copied(rows)
+  local copies = {}
+  for r, row in ipairs(rows) do copies[r] = table.move(row, 1, #row, 1, {}) end
+  return copies
+end
+
+
 ---The logits behind prompts.
 ---@param rows integer[][]
 ---@return heed.Tensor logits (R, V)
 function Stepper:begin(rows)
-  rows = within(self, rows)
+  rows = within(self, copied(rows))
   self.turning = self.cache and self.cache:length() == 0 and turning_layers(self.model) or {}
   local logits = last_logits(self, rows)
   if self.cache and self.cache:length() == 0 then
     fail("generate: a model that passes its cache on to its layers expected, the cache is empty; "
          .. "or cache = false, which computes everything for each id")
   end
-  local complete = self.cache and self.checks == 0 and #self.turning == 0
-  self.rows = (self.window or not complete) and rows
+  self.rows = needs_rows(self) and rows
   return logits
-end
-
-
-local function extended(rows, ids)
-  local longer = {}
-  for r, row in ipairs(rows) do
-    longer[r] = table.move(row, 1, #row, 1, {})
-    longer[r][#row + 1] = ids[r]
-  end
-  return longer
 end
 
 
@@ -220,7 +266,7 @@ local function compare(self, logits)
   end
   if self.own then agreed[self.model] = self.lengths end
   self.checks = self.checks - 1
-  if self.checks == 0 and not self.window and #self.turning == 0 then self.rows = false end
+  self.rows = needs_rows(self) and self.rows
 end
 
 
@@ -230,7 +276,8 @@ end
 function Stepper:step(ids)
   if self.rows then
     local whole
-    self.rows, whole = within(self, extended(self.rows, ids))
+    for r, row in ipairs(self.rows) do row[#row + 1] = ids[r] end
+    self.rows, whole = within(self, self.rows)
     self.cache = whole and self.cache       -- its keys stand at positions that the window leaves
   end
   if not self.cache then return last_logits(self, self.rows) end
@@ -276,7 +323,7 @@ function Stepper:reorder(parents)
   if not self.rows then return end
   local rows = {}
   for r, parent in ipairs(parents) do rows[r] = self.rows[parent] end
-  self.rows = rows
+  self.rows = copied(rows)
 end
 
 

@@ -1,5 +1,6 @@
 -- Layers that add positions to features: sinusoids, and rows that are learnt.
 
+local core = require "heed.core"
 local recording = require "heed.internal.recording"
 local heed = require "heed"
 local extend = require "heed.nn.extend"
@@ -143,6 +144,9 @@ function Sinusoidal:describe()
 end
 
 
+local calls = {list = false}           -- of such layers, while somebody asks
+
+
 ---Adds a row that is learnt for each position: an embedding of positions.
 ---@class heed.Learned: heed.Module
 ---@field weight heed.Tensor (length, dim); row 1 is position 0
@@ -188,10 +192,27 @@ end
 ---@return heed.Tensor of the same shape
 function Learned:forward(x, given)
   local place, T = read_call("position.Learned", x, given)
+  if calls.list then calls.list[#calls.list + 1] = {layer = self, length = T} end
   check_width("position.Learned", x, self.weight:size(2))
   check_rows(self.weight:size(1), place, T)
   if is_tensor(place) then return x + heed.embedding(place:to(x.device) + 1, self.weight) end
   return x + self.weight:narrow(1, place + 1, T)
+end
+
+
+---Calls a function, and tells which layers of learnt positions were called with so many tokens.
+---@param T integer
+---@param f function
+---@param ... any
+---@return heed.Learned[]
+function positions.asked(T, f, ...)
+  local list, asked = {}, {}
+  core.commit_during("position", {fields = {calls, "list", list}},
+                     {fields = {calls, "list", calls.list}}, f, ...)
+  for _, call in ipairs(list) do
+    if call.length == T then asked[#asked + 1] = call.layer end
+  end
+  return asked
 end
 
 
