@@ -121,7 +121,7 @@ function Relative:init(values, ...)
   if not is_tensor(values) or values:dim() ~= 2 or values:size(2) % 2 == 0
      or not values.dtype:find("float") then
     heed.fail("bias.relative: a float tensor of shape (heads, 2 R + 1) expected, got %s",
-              kind(values))
+              options.typed(values))
   end
   self.heads, self.table = values:size(1), values
 end
@@ -220,7 +220,7 @@ local TensorBias = extend("bias.TensorBias", ARITY, Bias)
 function TensorBias:init(t, ...)
   options.no_more("bias.tensor", 1, ...)
   if not is_tensor(t) or not t.dtype:find("float") then
-    heed.fail("bias.tensor: a float tensor expected, got %s%s", kind(t),
+    heed.fail("bias.tensor: a float tensor expected, got %s%s", options.typed(t),
               is_tensor(t) and t.dtype == "bool" and "; who may attend is called 'mask'" or "")
   end
   self.heads, self.tensor = false, t
@@ -240,7 +240,7 @@ local Sum = extend("bias.BiasSum", ARITY, Bias)
 local function as_bias(value)
   if is_bias(value) then return value end
   if is_tensor(value) then return TensorBias(value) end
-  heed.fail("bias: a bias or a float tensor expected, got %s", kind(value))
+  heed.fail("bias: a bias or a float tensor expected, got %s", options.typed(value))
 end
 
 

@@ -225,7 +225,7 @@ end
 ---"Prompt lookup decoding", 2023): the ids stay the same, and come faster where texts repeat
 ---@field on_token? fun(id: integer, row: integer): boolean? gets each id at once; false ends all
 ---@field window? integer the model sees so many ids at most, the last ones, at positions from 0;
----unless given, as many as its `heed.position.Learned` has rows. Behind them there is no cache: all
+---without it, as many as its `heed.position.Learned` has rows. Behind them there is no cache: all
 ---is computed for each id
 ---@field lengths? heed.Tensor|integer[] (B) of prompts that are padded on the right
 ---@field context? heed.Tensor (B, S, dim) what a decoder looks at, such as an encoder's output

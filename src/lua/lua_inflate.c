@@ -39,7 +39,7 @@ typedef struct zlib {
 static bool open_zlib (zlib *z) {
   static const char *const names[] = {"libz.so.1", "libz.1.dylib", NULL};
   for (int i = 0; names[i] != NULL; i++) {
-    z->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    z->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (z->library == NULL) continue;
     void *begin = dlsym(z->library, "inflateInit_"), *go_on = dlsym(z->library, "inflate"),
          *end = dlsym(z->library, "inflateEnd");

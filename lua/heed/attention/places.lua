@@ -6,7 +6,7 @@ local heed = require "heed"
 local options = require "heed.internal.options"
 
 local is_tensor = heed.is_tensor
-local count, kind = options.count, options.kind
+local count = options.count
 
 local places = {}
 
@@ -80,8 +80,8 @@ function places.check_positions(who, p, B, T)
   local good = is_tensor(p) and p.dtype == "int64" and (p:dim() == 1 or p:dim() == 2)
                and p:size(-1) == T and (p:dim() == 1 or p:size(1) == 1 or p:size(1) == B)
   if not good then
-    heed.fail("%s: positions of type int64 and shape (%d) or (%d, %d) expected, got %s%s", who, T,
-              B, T, kind(p), is_tensor(p) and " and type " .. p.dtype or "")
+    heed.fail("%s: positions of type int64 and shape (%d) or (%d, %d) expected, got %s", who, T,
+              B, T, options.typed(p))
   end
   return p:dim() == 2 and p:size(1) == 1 and p:squeeze(1) or p
 end
@@ -107,8 +107,8 @@ end
 function places.of_keys(keys, ...)
   options.no_more("position.of_keys", 1, ...)
   if not is_tensor(keys) or keys.dtype ~= "bool" or keys:dim() == 0 then
-    heed.fail("position.of_keys: keys as a bool tensor of shape (B, T) expected, got %s%s",
-              kind(keys), is_tensor(keys) and " and type " .. keys.dtype or "")
+    heed.fail("position.of_keys: keys as a bool tensor of shape (B, T) expected, got %s",
+              options.typed(keys))
   end
   return (keys:to("int64"):cumsum(-1) - 1):clamp{min = 0}
 end

@@ -8,11 +8,10 @@ local fail, kind = heed.fail, options.kind
 
 local function check_tensors(logits, ids)
   if not heed.is_tensor(logits) or not logits.dtype:find("float") or logits:dim() == 0 then
-    fail("accuracy: argument 'logits': a float tensor with classes expected, got %s%s",
-         kind(logits), heed.is_tensor(logits) and " and type " .. logits.dtype or "")
+    fail("accuracy: argument 'logits': a float tensor with classes expected, got %s",
+         options.typed(logits))
   elseif not heed.is_tensor(ids) or ids.dtype ~= "int64" and ids.dtype ~= "uint8" then
-    fail("accuracy: argument 'ids': an int64 tensor expected, got %s%s", kind(ids),
-         heed.is_tensor(ids) and " and type " .. ids.dtype or "")
+    fail("accuracy: argument 'ids': an int64 tensor expected, got %s", options.typed(ids))
   end
 end
 

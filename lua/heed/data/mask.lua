@@ -35,8 +35,7 @@ end
 
 local function check_ids(ids)
   if heed.is_tensor(ids) and ids.dtype == "int64" and ids:dim() > 0 then return end
-  fail("data.mask: argument 'ids': an int64 tensor expected, got %s%s", kind(ids),
-       heed.is_tensor(ids) and " and type " .. ids.dtype or "")
+  fail("data.mask: argument 'ids': an int64 tensor expected, got %s", options.typed(ids))
 end
 
 

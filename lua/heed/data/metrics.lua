@@ -28,7 +28,7 @@ end
 local function as_ids(who, i, t)
   if INTEGERS[t.dtype] then return t:to("int64") end
   if t:numel() == 0 then return heed.zeros(t.shape, {dtype = "int64", device = t.device}) end
-  fail("%s: argument '%s': ids expected, got %s and type %s", who, NAMES[i], kind(t), t.dtype)
+  fail("%s: argument '%s': ids expected, got %s", who, NAMES[i], options.typed(t))
 end
 
 
@@ -110,8 +110,8 @@ function metrics.perplexity(logits, ids, given, ...)
   local o = options.read("perplexity", given, {dim = -1, ignore_index = -100})
   logits, ids = as_tensor("perplexity", 1, logits), as_tensor("perplexity", 2, ids)
   if not logits.dtype:find("float") or logits:dim() == 0 then
-    fail("perplexity: argument 'logits': a float tensor with classes expected, got %s and type %s",
-         kind(logits), logits.dtype)
+    fail("perplexity: argument 'logits': a float tensor with classes expected, got %s",
+         options.typed(logits))
   end
   ids = as_ids("perplexity", 2, ids)
   local dim = check_dim("perplexity", logits, o.dim)

@@ -143,9 +143,10 @@ end
 local function parse_csv(text, o)
   local rows, at, line, header = {}, 1, 1, nil
   while at <= #text do
-    local first, row = line
+    local first, wanted = line, header or rows[1]
+    if wanted and #wanted > 1 and not text:find("[^\r\n]", at) then break end
+    local row
     row, at, line = parse_row(text, at, o, line)
-    local wanted = header or rows[1]
     if wanted and #row ~= #wanted then
       refuse.with("line %d: %d fields expected, as in the first line, got %d", first, #wanted, #row)
     end
@@ -160,7 +161,8 @@ end
 ---@field separator? string one byte between two fields; a comma unless given
 
 ---The rows of a file of comma-separated values, as lists: decimal numbers as numbers, so that
----`heed.tensor(rows)` takes rows of them, and other fields, or those in quotes, as strings.
+---`heed.tensor(rows)` takes rows of them, and other fields, or those in quotes, as strings. Blank
+---lines at the end are none where rows have several fields.
 ---@param path string
 ---@param given? heed.data.csv.options
 ---@return any[][]? rows

@@ -190,7 +190,8 @@ function Vocabulary:decode(ids)
     ids = ids:dim() == 0 and {ids:item()} or ids:totable()
   end
   if type(ids) ~= "table" then
-    fail("%s: an int64 tensor, a list of ids or an id expected, got %s", name_of(self), kind(ids))
+    fail("%s: an int64 tensor, a list of ids or an id expected, got %s", name_of(self),
+         options.typed(ids))
   end
   return decode(self, ids)
 end

@@ -9,8 +9,8 @@ local fail = heed.fail
 
 local function check_ids(ids, length)
   if not heed.is_tensor(ids) or ids.dtype ~= "int64" or ids:dim() ~= 1 then
-    fail("data.windows: argument 'ids': an int64 tensor of rank 1 expected, got %s%s",
-         options.kind(ids), heed.is_tensor(ids) and " and type " .. ids.dtype or "")
+    fail("data.windows: argument 'ids': an int64 tensor of rank 1 expected, got %s",
+         options.typed(ids))
   elseif #ids <= length then
     fail("data.windows: more than %d ids expected, the option length, got %d", length, #ids)
   end

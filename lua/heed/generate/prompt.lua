@@ -17,8 +17,8 @@ Prompt.__index = Prompt
 
 
 local function refuse(prompt)
-  fail("generate: ids (T) or (B, T), a list of ids or a list of lists expected as prompt, got %s%s",
-       kind(prompt), heed.is_tensor(prompt) and " and type " .. prompt.dtype or "")
+  fail("generate: ids (T) or (B, T), a list of ids or a list of lists expected as prompt, got %s",
+       options.typed(prompt))
 end
 
 

@@ -155,8 +155,7 @@ local function check_logits(logits)
      and logits:size(-1) > 0 then
     return
   end
-  fail("sample: argument 'logits': a float tensor (..., V) expected, got %s%s", kind(logits),
-       heed.is_tensor(logits) and " and type " .. logits.dtype or "")
+  fail("sample: argument 'logits': a float tensor (..., V) expected, got %s", options.typed(logits))
 end
 
 

@@ -49,7 +49,7 @@ local function set_mask(o, q, B, H, T, S, rank)
   if type(m) ~= "table" and type(m) ~= "string" then return end
   if not is_mask(m) then
     fail("attention: argument 'mask': a mask of heed.mask or a bool tensor expected, got %s%s",
-         options.kind(m), is_bias(m) and "; what is added to the scores is called 'bias'"
+         options.typed(m), is_bias(m) and "; what is added to the scores is called 'bias'"
          or m == "causal" and "; write causal = true, or mask = heed.mask.causal()" or "")
   end
   o.rule, o.operands = rule.resolve(m, B, H, T, S, rank, q.device)
@@ -79,7 +79,7 @@ local function set_bias(o, q, H, T, S)
   end
   if not is_bias(b) then
     fail("attention: argument 'bias': a bias of heed.bias or a float tensor expected, got %s%s",
-         options.kind(b), is_mask(b) and "; who may attend is called 'mask'" or "")
+         options.typed(b), is_mask(b) and "; who may attend is called 'mask'" or "")
   end
   if b.heads and b.heads ~= H and b.heads ~= 1 then
     fail("attention: argument 'bias': %s is for %d heads, got queries of shape %s", b.__name,

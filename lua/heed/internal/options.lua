@@ -44,6 +44,15 @@ function options.kind(value)
 end
 
 
+---The same, with the type of a tensor, for messages that ask for one.
+---@param value any
+---@return string
+function options.typed(value)
+  if not options.is_alive(value) then return options.kind(value) end
+  return ("%s and type %s"):format(options.kind(value), value.dtype)
+end
+
+
 ---The end of a message about an unknown word: the name that is most like it, or all names if
 ---none is near.
 ---@type fun(word: string, names: string[]): string

@@ -10,8 +10,8 @@ local fail, kind = heed.fail, options.kind
 local function sequence(list, i)
   if heed.is_tensor(list) then
     if list.dtype == "int64" and list:dim() == 1 then return list:totable(), list.device end
-    fail("pad: an int64 tensor of rank 1 expected at position %d, got %s and type %s", i,
-         kind(list), list.dtype)
+    fail("pad: an int64 tensor of rank 1 expected at position %d, got %s", i,
+         options.typed(list))
   elseif type(list) ~= "table" then
     fail("pad: a list of ids expected at position %d, got %s", i, kind(list))
   end

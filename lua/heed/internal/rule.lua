@@ -95,9 +95,8 @@ function rule.check_tensor(who, name, t, dtype, most)
   if is_tensor(t) and t.dtype == dtype and t:dim() <= most then return t end
   local hint = is_tensor(t) and t.dtype:find("float") and dtype == "bool"
                and "; what is added to the scores is called 'bias'" or ""
-  heed.fail("mask.%s: argument '%s': %s tensor of at most %d dimensions expected, got %s%s%s", who,
-            name, dtype == "bool" and "a bool" or "an int64", most, kind(t),
-            is_tensor(t) and " and type " .. t.dtype or "", hint)
+  heed.fail("mask.%s: argument '%s': %s tensor of at most %d dimensions expected, got %s%s", who,
+            name, dtype == "bool" and "a bool" or "an int64", most, options.typed(t), hint)
 end
 
 

@@ -258,8 +258,8 @@ function heed.lookup(words, ids, ...)
   words = rawget(words, "tokens") or words               -- of a vocabulary
   if type(ids) == "number" and math.tointeger(ids) then return look_up(words, ids, {}) end
   if not is_tensor(ids) or ids.dtype ~= "int64" and ids.dtype ~= "uint8" then
-    fail("lookup: argument 'ids': an integer or an int64 tensor expected, got %s%s",
-         options.kind(ids), is_tensor(ids) and " and type " .. ids.dtype or "")
+    fail("lookup: argument 'ids': an integer or an int64 tensor expected, got %s",
+         options.typed(ids))
   end
   return look_up(words, called("lookup", heed.totable, ids), {})
 end

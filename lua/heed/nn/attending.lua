@@ -196,7 +196,7 @@ local function mask_of_keys(who, keys, B, S)
   local good = heed.is_tensor(keys) and keys.dtype == "bool" and keys:dim() == 2
   if not good or keys:size(1) ~= B or keys:size(2) ~= S then
     heed.fail("%s: option 'keys': a bool tensor of shape (%d, %d) expected, true where keys are, "
-              .. "got %s", who, B, S, options.kind(keys))
+              .. "got %s", who, B, S, options.typed(keys))
   end
   return masks.keys(keys)
 end
@@ -308,7 +308,7 @@ local function computed_bias(who, f, other)
     local own = f(T, S, q)
     if not is_bias(own) and not (is_tensor(own) and own.dtype:find("float")) then
       heed.fail("%s: a value of heed.bias or a float tensor expected from field 'position_bias', "
-                .. "got %s", who, options.kind(own))
+                .. "got %s", who, options.typed(own))
     end
     if is_bias(other) then own, other = other, own end
     return sum(own, other)

@@ -21,8 +21,7 @@ local init = {}
 -- them one by one, in a table, or some in each way.
 local function read(who, t, order, ...)
   if not heed.is_tensor(t) or not t.dtype:find("float") then
-    fail("%s: a tensor of a float type expected, got %s%s", who, kind(t),
-         heed.is_tensor(t) and " and type " .. t.dtype or "")
+    fail("%s: a tensor of a float type expected, got %s", who, options.typed(t))
   end
   local given, known, values = {}, {}, table.pack(...)
   if type(values[values.n]) == "table" then

@@ -21,8 +21,8 @@ local CALL = {keys = options.any, lengths = options.any}
 -- beyond T is T there.
 local function keys_of_lengths(lengths, B, T)
   if not is_tensor(lengths) or lengths.dtype ~= "int64" or lengths:dim() ~= 1 or #lengths ~= B then
-    heed.fail("nn.Pool: lengths of type int64 and shape (%d) expected, got %s%s", B, kind(lengths),
-              is_tensor(lengths) and " and type " .. lengths.dtype or "")
+    heed.fail("nn.Pool: lengths of type int64 and shape (%d) expected, got %s", B,
+              options.typed(lengths))
   end
   if recording.reaches(lengths) and B > 0 then
     local least, most = lengths:min():item(), lengths:max():item()
@@ -40,8 +40,8 @@ local function check_keys(keys, B, T)
      and keys:size(2) == T then
     return keys
   end
-  heed.fail("nn.Pool: keys of type bool and shape (%d, %d) expected, got %s%s", B, T, kind(keys),
-            is_tensor(keys) and " and type " .. keys.dtype or "")
+  heed.fail("nn.Pool: keys of type bool and shape (%d, %d) expected, got %s", B, T,
+            options.typed(keys))
 end
 
 

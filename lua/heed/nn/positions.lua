@@ -54,8 +54,8 @@ local function check_lengths(who, lengths, B)
   local good = is_tensor(lengths) and lengths.dtype == "int64" and lengths:dim() == 1
                and lengths:size(1) == B
   if good then return end
-  heed.fail("%s: lengths of type int64 and shape (%d) expected, got %s%s", who, B, kind(lengths),
-            is_tensor(lengths) and " and type " .. lengths.dtype or "")
+  heed.fail("%s: lengths of type int64 and shape (%d) expected, got %s", who, B,
+            options.typed(lengths))
 end
 
 

@@ -5,7 +5,7 @@ local heed = require "heed"
 local options = require "heed.internal.options"
 local rng = require "heed.internal.rng"
 
-local fail, kind = heed.fail, options.kind
+local fail = heed.fail
 
 local task = {}
 
@@ -60,8 +60,8 @@ end
 function task.checked(who, y, dtype, ...)
   local wanted = "(" .. table.concat({...}, ", ") .. ")"
   if options.is_alive(y) and y.dtype == dtype and tostring(y.shape) == wanted then return y end
-  fail("%s: a tensor of type %s and shape %s expected from rule, got %s%s", who, dtype, wanted,
-       kind(y), options.is_alive(y) and " and type " .. y.dtype or "")
+  fail("%s: a tensor of type %s and shape %s expected from rule, got %s", who, dtype, wanted,
+       options.typed(y))
 end
 
 

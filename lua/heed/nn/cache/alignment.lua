@@ -62,7 +62,7 @@ local function keys_of_call(who, from, T, keys)
   if good and keys:size(2) == T then return keys end
   if not good or keys:size(2) ~= from.came + T then
     heed.fail("%s: a bool tensor of shape (%d, %d) expected as keys, true where the call's tokens "
-              .. "are, got %s", who, from.batch, T, options.kind(keys))
+              .. "are, got %s", who, from.batch, T, options.typed(keys))
   end
   for b, n in ipairs(keys:narrow(2, 1, from.came):sum(2):totable()) do
     if n ~= from.length - from.pad[b] then
@@ -91,7 +91,7 @@ end
 local function cut_to_lengths(who, spans, lengths, T)
   if not heed.is_tensor(lengths) or lengths.dtype ~= "int64" or lengths:dim() > 1 then
     heed.fail("%s: an int64 tensor of shape (%d) expected as lengths, got %s", who, #spans.last,
-              options.kind(lengths))
+              options.typed(lengths))
   end
   for b, n in ipairs(lengths:expand(#spans.last):totable()) do
     if n < 0 or n > T then

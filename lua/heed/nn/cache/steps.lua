@@ -275,7 +275,7 @@ function steps.read_rows(ids, batch)
   if steps.is_rows(ids) then ids = ids:totable() end
   if type(ids) ~= "table" then
     fail("reorder: an int64 tensor of one dimension, or a list of rows expected, got %s",
-         options.kind(ids))
+         options.typed(ids))
   end
   options.check_list("reorder", ids)
   for i = 1, options.last(ids) do
