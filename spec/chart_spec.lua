@@ -308,7 +308,7 @@ describe("a curve with logarithmic axes", function()
     local p = plot.curve({100, 0, -5, 1}, {log = "y", smooth = 1})
     local panel = p.lines[1][1]
     assert.are.same({1.0, 100.0}, {panel.y.min, panel.y.max})
-    assert.are.equal("1 100 100 100\n2 NaN NaN NaN\n3 NaN NaN NaN\n4 1 1 1\n",
+    assert.are.equal("1 100 100 100 100\n2 NaN NaN NaN NaN\n3 NaN NaN NaN NaN\n4 1 1 1 1\n",
                      (data_of(p):gsub("%.0", "")))
     for _, list in ipairs{{0}, {-1, -2}, {nan}, {1}, {5e-324, 1e299}} do
       for _, log in ipairs{"x", "y", "xy", "yx"} do
@@ -418,6 +418,29 @@ end)
 
 
 describe("gnuplot", function()
+  it("draws a number that no line leads to as a point", function()
+    local values = {1, 2, nan, 3, nan, nan, 4, 5, inf, 6}
+    local function column(picture)
+      local list = {}
+      for last in data_of(picture):gmatch "(%S+)\n" do list[#list + 1] = tonumber(last) or "-" end
+      return list
+    end
+    local picture = plot.curve(values, {smooth = 1})
+    assert.same({"-", "-", "-", 3, "-", "-", "-", "-", "-", 6}, column(picture))
+    local points = "using 1:5 with points pt 7 ps 0.5 lc rgb '#%x+' notitle, "
+    assert.matches(points .. "%S+ using 1:4 with lines", gnuplot.script(picture, "png", "out"))
+    assert.same({7}, column(plot.curve{7}))
+    assert.same({"-", "-"}, column(plot.curve{7, 8}))
+    assert.is_nil(gnuplot.script(plot.curve{7, 8}, "png", "out"):find("using 1:5", 1, true))
+    local many, lone = {}, 0
+    for k = 1, 3000 do many[k] = k == 1500 and 1 or nan end
+    many[1], many[2] = 0, 2
+    for _, value in ipairs(column(plot.curve(many, {smooth = 1}))) do
+      if value ~= "-" then lone = lone + 1 end
+    end
+    assert.is_true(lone <= 2)
+  end)
+
   it("draws every chart", function()
     if not os.execute "gnuplot --version >/dev/null 2>&1" then
       return pending "gnuplot is not installed"

@@ -84,6 +84,15 @@ describe("heed.help", function()
     end
   end)
 
+  it("has the methods of models", function()
+    assert.matches("^model:embed%(%w+, options%?%)\n    Vectors of texts", said("model:embed"))
+    local text = said("models")
+    for _, name in ipairs{"model:embed", "causalmodel:hidden", "encodermodel:hidden",
+                          "sequencemodel:decode", "dualmodel:texts", "visionmodel:hidden"} do
+      assert.is_truthy(text:find("\n" .. name .. "(", 1, true), name)
+    end
+  end)
+
   it("finds words, in names before texts", function()
     assert.matches("^x:scatter_add%(", said("scatter_ad"))
     assert.matches("x:logaddexp%(other%).*x:logsumexp", said("overflow"))

@@ -49,6 +49,14 @@ describe("data.csv", function()
     assert.is_true(x:equal(heed.tensor{{1, 2}, {3, 4}}))
   end)
 
+  it("takes blank lines at the end for none, where rows have several fields", function()
+    for _, text in ipairs{"a,b\n1,2\n\n", "a,b\r\n1,2\r\n\r\n\n", "a,b\n1,2\n\r"} do
+      assert.same({{1, 2}}, (data.csv(written(text))))
+    end
+    assert.same({{1}, {""}}, (data.csv(written "a\n1\n\n")))
+    assert.matches("line 3: 2 fields expected", select(2, data.csv(written "a,b\n1,2\n\n3,4\n")))
+  end)
+
   it("names the line of what is malformed", function()
     for text, message in pairs {
       ['a,b\n1,2\n3\n'] = "line 3: 2 fields expected, as in the first line, got 1",

@@ -90,14 +90,14 @@ return {
    "reorder: a list expected, got one with the string 'a' as a key"},
   {grown.reorder, {grown, x},
    "reorder: an int64 tensor of one dimension, or a list of rows expected, got a tensor of " ..
-   "shape (3, 4)"},
+   "shape (3, 4) and type float32"},
   {grown.reorder, {grown, {1}, 2}, "reorder: at most 1 argument expected, got 2 as argument 2"},
   {grown.reorder, {grown, ids:to("float32")},
    "reorder: an int64 tensor of one dimension, or a list of rows expected, got a tensor of " ..
-   "shape (3)"},
+   "shape (3) and type float32"},
   {grown.reorder, {grown, ids:reshape(3, 1)},
    "reorder: an int64 tensor of one dimension, or a list of rows expected, got a tensor of " ..
-   "shape (3, 1)"},
+   "shape (3, 1) and type int64"},
   {fixed.reorder, {fixed, {1, 2}},
    "reorder: as many rows as before expected, 3, since the cache has a capacity, got 2"},
   {fixed.reorder, {fixed, {1, 2, 4}}, "reorder: rows from 1 to 3 expected, got 4 at position 3"},

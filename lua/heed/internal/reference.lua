@@ -259,6 +259,10 @@ end
 -- Files in other folders whose functions and classes a module hands out.
 local ELSEWHERE <const> = {
   ["heed.mask"] = {"heed.internal.rule"},
+  ["heed.models"] = {
+    "heed.models.model", "heed.models.causal", "heed.models.encoder", "heed.models.seq2seq",
+    "heed.models.dual", "heed.models.vision",
+  },
   ["heed.position"] = {
     "heed.attention.places", "heed.attention.rope", "heed.attention.sinusoids", "heed.nn.positions",
   },
@@ -390,6 +394,9 @@ local function of_module(groups, files, path, name, value)
 end
 
 
+-- Classes that are all that their file returns, but no functions of a module.
+local CLASSES = {Cache = true, Model = true, Module = true}
+
 -- Methods that the library calls, and users don't.
 local SPECIAL = {init = true, forward = true, describe = true, reset = true}
 
@@ -398,8 +405,7 @@ local function add_methods(groups, title, files, path)
   for _, file in ipairs(files) do
     for _, block in ipairs(file.blocks) do
       local owner = block.owner
-      local of_class = owner and owner ~= file.returns and owner ~= "heed" or
-                       owner == "Module" or owner == "Cache"
+      local of_class = owner and (CLASSES[owner] or owner ~= file.returns and owner ~= "heed")
       if of_class and block.args and not block.hidden and not SPECIAL[block.name] and
          not block.name:find("^_") and block.text[1] then
         local object = owner == "methods" and path:match("[%w_]+$") or owner:lower()

@@ -59,9 +59,8 @@ return function(list, given, ...)
     series[s] = {draw = "boxes", label = names[s], boxes = boxes_of(numbers, s, #lists)}
   end
   local y = axis.of("bars", table.move(lists, 1, #lists, 2, {{0.0}}), given)
-  local panel = {kind = "chart", series = series, title = values.title(given.title), y = y,
-                 ground = math.max(y.min, math.min(y.max, 0.0)),
-                 x = axis.places(count, values.labels("bars", given.columns, count, "columns"))}
-  panel.x.title, panel.y.title = values.title(given.x), values.title(given.y)
-  return picture.new{{panel}}
+  return picture.chart({
+    series = series, y = y, ground = math.max(y.min, math.min(y.max, 0.0)),
+    x = axis.places(count, values.labels("bars", given.columns, count, "columns")),
+  }, given)
 end

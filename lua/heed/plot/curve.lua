@@ -67,8 +67,7 @@ return function(list, given, ...)
   local log = axis.logarithmic("curve", given.log)
   local lists = values.series("curve", list)
   local series = series_of(lists, given)
-  local panel = {kind = "chart", series = series, title = values.title(given.title),
-                 x = steps_of(series, log.x), y = axis.of("curve", lists, given, log.y)}
-  panel.x.title, panel.y.title = values.title(given.x), values.title(given.y)
-  return picture.new{{panel}}
+  return picture.chart({
+    series = series, x = steps_of(series, log.x), y = axis.of("curve", lists, given, log.y),
+  }, given)
 end

@@ -75,21 +75,28 @@ local function range(values, from, to, y)
 end
 
 
--- Writes a line "step least largest smooth" for each number, or for each bucket; returns how many
--- numbers a line stands for.
+-- Writes a line "step least largest smooth lone" for each number, or for each bucket; lone is the
+-- smooth one again where no line leads to it. Returns how many numbers a line stands for, and
+-- whether there is a lone one.
 local function add_steps(script, panel, series, name)
-  local values, y = series.values, panel.y
+  local values, y, lone = series.values, panel.y, false
   local smooth = series.smooth > 1 and smoothed(values, series.smooth, y) or values
   local per = #values > MAX_POINTS and -(-#values // BUCKETS) or 1
+  local function mean(from)
+    local value = smooth[math.min(from + per // 2, #values)]
+    return from >= 1 and from <= #values and axis.shows(y, value) and value or nil
+  end
   script:add("%s << EOD", name)
   for from = 1, #values, per do
-    local middle = math.min(from + per // 2, #values)
     local low, high = range(values, from, from + per - 1, y)
-    local mean = axis.shows(y, smooth[middle]) and smooth[middle] or 0 / 0
-    script:add("%d %s %s %s", middle * series.every, number(low), number(high), number(mean))
+    local middle, own = math.min(from + per // 2, #values), mean(from)
+    local alone = own and not mean(from - per) and not mean(from + per)
+    lone = lone or alone
+    script:add("%d %s %s %s %s", middle * series.every, number(low), number(high),
+               number(own or 0 / 0), number(alone and own or 0 / 0))
   end
   script:add "EOD"
-  return per
+  return per, lone
 end
 
 
@@ -106,9 +113,10 @@ end
 
 
 local function add_line(script, panel, series, name, rgb)
-  local per = add_steps(script, panel, series, name)
-  local with = #series.values == 1 and "points pt 7 ps 0.5" or "lines lw 1.8"
-  return background(series, name, per, rgb) .. ("%s using 1:4 with %s"):format(name, with)
+  local per, lone = add_steps(script, panel, series, name)
+  local points = lone and ("%s using 1:5 with points pt 7 ps 0.5 lc rgb '#%s' notitle, ")
+                          :format(name, rgb) or ""
+  return background(series, name, per, rgb) .. points .. name .. " using 1:4 with lines lw 1.8"
 end
 
 

@@ -106,11 +106,9 @@ return function(list, given, ...)
   local a = axis_of(x, given, log.x)
   x = keep(x, x:ge(a.min) & x:le(a.max), left_out, "outside")
   local numbers = counts(x, a, bins)
-  local panel = {kind = "chart", title = values.title(given.title), x = a,
-                 y = upwards(numbers, log.y),
-                 series = {{draw = "boxes", boxes = boxes_of(numbers, a)}},
-                 note = #left_out > 0 and "left out: " .. table.concat(left_out, ", ") or nil}
-  panel.ground = panel.y.min
-  panel.x.title, panel.y.title = values.title(given.x), values.title(given.y)
-  return picture.new{{panel}}
+  local y = upwards(numbers, log.y)
+  return picture.chart({
+    x = a, y = y, ground = y.min, series = {{draw = "boxes", boxes = boxes_of(numbers, a)}},
+    note = #left_out > 0 and "left out: " .. table.concat(left_out, ", ") or nil,
+  }, given)
 end

@@ -5,6 +5,7 @@ local heed = require "heed"
 local gnuplot = require "heed.plot.gnuplot"
 local options = require "heed.internal.options"
 local terminal = require "heed.plot.terminal"
+local values = require "heed.plot.values"
 local whole = require "heed.files.whole"
 
 local picture = {}
@@ -22,6 +23,18 @@ Plot.__index = Plot
 function picture.new(lines, title)
   return setmetatable({lines = lines, title = title}, Plot)
 end
+
+
+---A picture of one chart.
+---@param panel table what it shows: its axes x and y, series, ground and note
+---@param given {title: string?, x: string?, y: string?} what is written around it
+---@return heed.Plot
+function picture.chart(panel, given)
+  panel.kind, panel.title = "chart", values.title(given.title)
+  panel.x.title, panel.y.title = values.title(given.x), values.title(given.y)
+  return picture.new{{panel}}
+end
+
 
 
 ---@param value any

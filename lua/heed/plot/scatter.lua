@@ -84,11 +84,10 @@ return function(x, y, given, ...)
   end
   local ids, classes = classes_of(given.classes, #xs)
   local points, others = shown(xs, ys, ids, log)
-  local panel = {kind = "chart", title = values.title(given.title),
-                 x = axis.of("scatter", {points.xs}, {}, log.x),
-                 y = axis.of("scatter", {points.ys}, given, log.y),
-                 series = series_of(points, classes, values.names("scatter", given.labels)),
-                 note = others > 0 and ("left out: %d"):format(others) or nil}
-  panel.x.title, panel.y.title = values.title(given.x), values.title(given.y)
-  return picture.new{{panel}}
+  return picture.chart({
+    x = axis.of("scatter", {points.xs}, {}, log.x),
+    y = axis.of("scatter", {points.ys}, given, log.y),
+    series = series_of(points, classes, values.names("scatter", given.labels)),
+    note = others > 0 and ("left out: %d"):format(others) or nil,
+  }, given)
 end
