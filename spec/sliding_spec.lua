@@ -45,7 +45,9 @@ describe("heed.generate", function()
       local o = {max = 12, window = window or nil, check = true}
       assert.same(naive(one), heed.generate(writer, one, o):totable())
     end
-    assert.same({1, 2, 3}, one)
+    local short = {2}
+    heed.generate(writer, {one, short}, {max = 2, cache = false})
+    assert.same({{1, 2, 3}, {2}}, {one, short})
     assert.matches("position.Learned: positions from 0 to 5 expected",
                    message(heed.generate, writer, one, {max = 12, cache = nn.Cache()}))
     assert.matches("position.Learned: positions from 0 to 5 expected",
