@@ -217,7 +217,7 @@ describe("the decoder", function()
     assert.matches("unknown option 'specials'", said(tok.stream, tok, {specials = true}))
     assert.matches("write stream:push", said(stream.push, 1))
     for decoder, wanted in pairs{
-      ['{"type":"CTC"}'] = "the decoder 'CTC' is not known",
+      ['{"type":"CTX"}'] = "the decoder 'CTX' is not known",
       ['{"type":"Replace","content":"x","pattern":{"String":""}}'] = "Replace: a pattern expected",
       ['{"type":"Replace","content":"x","pattern":{"Regex":"(a)*"}}'] = "a repeated group",
       ['{"type":"Replace","content":1,"pattern":{"String":"a"}}'] = "a text as 'content' expected",

@@ -168,11 +168,11 @@ describe("normalizers", function()
       return tok == nil and why
     end
     assert.matches("the normalizer 'NFX' is not known", said '{"type":"NFX"}')
-    assert.matches("the normalizer 'Nmt' is not known",
-                   said '{"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Nmt"}]}')
+    assert.matches("the normalizer 'Nmx' is not known",
+                   said '{"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Nmx"}]}')
     assert.matches("the normalizer is not of a known kind", said '{"type":"Sequence"}')
     assert.matches("the normalizer is not of a known kind", said "3")
-    assert.matches("the normalizer Replace: a pattern expected",
+    assert.matches("the normalizer Replace: a pattern of some text expected",
                    said '{"type":"Replace","content":"x"}')
     assert.matches("the normalizer's text is not of a known kind",
                    said '{"type":"Replace","pattern":{"String":"a"}}')

@@ -47,6 +47,7 @@ typedef struct heed_stream {
   bool special, begun;
   int32_t stripped, nheld;          /* at the start; bytes that wait for others */
   int64_t waiting;                  /* an id that is not known to be the last; or 0 */
+  int64_t before;                   /* the id that was given before; or 0 */
   char held[72];
 } heed_stream;
 /* The text that is certain after one id more; it lasts until the tokenizer's next call. */
@@ -58,8 +59,36 @@ HEED_API bool heed_stream_finish (heed_tokenizer *t, heed_stream *s, heed_text *
 HEED_API const char *heed_token_name (const heed_tokenizer *t, int64_t id, size_t *n);    /* NULL */
 HEED_API bool heed_token_is_special (const heed_tokenizer *t, int64_t id);
 HEED_API int64_t heed_token_id (const heed_tokenizer *t, const char *name, size_t n);     /* or 0 */
+/* What the file pads texts with, or 0. */
+HEED_API int64_t heed_token_padding (const heed_tokenizer *t);
 HEED_API int64_t heed_token_unknown (const heed_tokenizer *t);        /* of what has none; or 0 */
 HEED_API int64_t heed_token_count (const heed_tokenizer *t);
+
+/*
+** Training. A trainer has the parts of a tokenizer.json that cut texts into words; its model is
+** BPE without tokens, whose continuing_subword_prefix counts. Byte-level words are made of bytes,
+** others of characters.
+*/
+typedef struct heed_trainer heed_trainer;
+
+typedef struct heed_training {
+  const heed_text *special;         /* the first tokens, none of them twice */
+  int64_t nspecial;
+  int64_t vocabulary;               /* tokens in all, at most */
+  int64_t least;                    /* how often a pair must be there to become a token */
+  int64_t characters;               /* the most frequent ones have tokens; without: byte-level */
+} heed_training;
+
+HEED_API heed_trainer *heed_trainer_new (heed_context *cx, const char *parts, size_t n);
+HEED_API void heed_trainer_drop (heed_trainer *r);
+HEED_API bool heed_trainer_feed (heed_trainer *r, const char *text, size_t n);
+/* Makes tokens of all that was fed: the pair that is there most often becomes one, and of equal
+   ones that with the smaller ids. A trainer may make them again, and be fed between. */
+HEED_API bool heed_trainer_make (heed_trainer *r, const heed_training *how);
+HEED_API int64_t heed_trainer_count (const heed_trainer *r);
+HEED_API heed_text heed_trainer_token (const heed_trainer *r, int64_t id);   /* NULL: none */
+/* The ids that are joined by merge i, which counts from 0; false: there are fewer. */
+HEED_API bool heed_trainer_merge (const heed_trainer *r, int64_t i, int64_t ids[2]);
 
 #ifdef __cplusplus
 }

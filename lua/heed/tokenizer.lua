@@ -12,6 +12,8 @@ local heed = require "heed"
 local options = require "heed.internal.options"
 local refuse = require "heed.internal.refuse"
 local sentencepiece = require "heed.files.sentencepiece"
+local special = require "heed.tokenizer.special"
+local training = require "heed.tokenizer.training"
 local vocabularies = require "heed.files.vocabularies"
 local whole = require "heed.files.whole"
 
@@ -20,6 +22,9 @@ local native <const> = core.text
 
 ---@class heed.Tokenizer
 ---@field native userdata the tokenizer of C
+---@field parts table<string, integer> ids of special tokens
+---@field file string|false of a trained one: the text of its tokenizer.json
+---@field config string|false and of its tokenizer_config.json
 local Tokenizer = {__name = "heed.Tokenizer"}
 Tokenizer.__index = Tokenizer
 
@@ -55,7 +60,17 @@ local MODELS <const> = {"tokenizer.model", "sentencepiece.bpe.model", "spiece.mo
 local function parse(text)
   local found, message = native.read(text)
   if not found then refuse.with("%s", message) end
-  return setmetatable({native = found}, Tokenizer)
+  return setmetatable({native = found, parts = {pad = native.padding(found)}, file = false,
+                       config = false}, Tokenizer)
+end
+
+
+-- Gives it the ids of special tokens that have these names.
+local function name_parts(tok, names)
+  for part, name in pairs(names) do
+    tok.parts[part] = native.find(tok.native, name) or tok.parts[part]
+  end
+  return tok
 end
 
 
@@ -70,30 +85,45 @@ local function parse_bytes(text, merges, config)
 end
 
 
--- The tokenizer of BERT's or GPT-2's files, or nothing where they are not there.
+-- Special tokens of classes whose files may not name them.
+local BERT <const> = {unk = "[UNK]", sep = "[SEP]", pad = "[PAD]", cls = "[CLS]", mask = "[MASK]"}
+local GPT2 <const> = {bos = "<|endoftext|>", eos = "<|endoftext|>", unk = "<|endoftext|>"}
+local PIECES <const> = {bos = "<s>", eos = "</s>", unk = "<unk>", pad = "<pad>"}
+
+-- The tokenizer of BERT's or GPT-2's files and their special tokens, or nothing where they are not
+-- there.
 local function load_vocabulary(who, folder)
   local config = core.read_file(folder .. "/tokenizer_config.json") or nil
   local merges = core.read_file(folder .. "/merges.txt")
   if merges and core.read_file(folder .. "/vocab.json") then
-    return whole.read(who, folder .. "/vocab.json", parse_bytes, merges, config)
+    return GPT2, whole.read(who, folder .. "/vocab.json", parse_bytes, merges, config)
   elseif core.read_file(folder .. "/vocab.txt") then
-    return whole.read(who, folder .. "/vocab.txt", parse_pieces, config)
+    return BERT, whole.read(who, folder .. "/vocab.txt", parse_pieces, config)
   end
 end
 
 
 -- The tokenizer of a folder: of tokenizer.json, or else of a vocabulary, or else of the first of
--- SentencePiece's names.
-local function load_folder(who, folder)
+-- SentencePiece's names; behind the special tokens that such files have.
+local function load_any(who, folder)
   local tok, why = whole.read(who, folder .. FILE, parse)
-  if tok or core.read_file(folder .. FILE) then return tok, why end
-  local older, message = load_vocabulary(who, folder)
-  if older or message then return older, message end
+  if tok or core.read_file(folder .. FILE) then return {}, tok, why end
+  local names, older, message = load_vocabulary(who, folder)
+  if names then return names, older, message end
   for _, name in ipairs(MODELS) do
     local path = folder .. "/" .. name
-    if core.read_file(path) then return whole.read(who, path, parse_model) end
+    if core.read_file(path) then return PIECES, whole.read(who, path, parse_model) end
   end
-  return nil, why
+  return nil, nil, why
+end
+
+
+local function load_folder(who, folder)
+  local names, tok, why = load_any(who, folder)
+  if not tok then return nil, why end
+  names, why = special.read(folder, names)
+  if not names then return nil, ("%s: %s"):format(who, why) end
+  return name_parts(tok, names)
 end
 
 
@@ -111,22 +141,71 @@ function M.load(path, ...)
 end
 
 
--- Ids, offsets and types of a text, by the options that were read.
-local function encode_one(tok, text, o)
-  check_text("encode", "text", text)
-  return core.called("encode", native.encode, tok.native, text, o.pair, o.special, o.parse,
-                     o.max)
+---@class heed.tokenizer.train.options
+---@field kind "bpe"|"wordpiece" byte-level BPE, as GPT-2 has it, or BERT's WordPiece
+---@field text? string what it learns from
+---@field texts? string[]|fun(): string? in its place: a list, or what gives one after the other
+---@field vocabulary integer tokens in all, at most
+---@field special? table<string|integer, string> names of special tokens: by their parts, as in
+---{pad = "<pad>", eos = "<eos>"}, and others as a list; they have the first ids
+---@field least? integer how often a pair must be there to become a token, 2 unless given
+---@field pattern? string of bpe: a regular expression whose matches are words; or GPT-2's
+---@field lower? boolean of wordpiece: letters lose case and accents, true unless given
+---@field characters? integer of wordpiece: how many have tokens, 1000 unless given
+
+
+---Learns a tokenizer from texts. The pair of neighbours that is there most often becomes a token,
+---and of equally frequent ones that with the smaller ids: equal texts give equal tokenizers.
+---@param given heed.tokenizer.train.options
+---@return heed.Tokenizer
+function M.train(given, ...)
+  options.no_more("tokenizer.train", 1, ...)
+  local file, names = training.file(given)
+  local tok = name_parts(parse(file), names)
+  tok.file, tok.config = file, training.config(names)
+  return tok
 end
 
 
--- Texts as ids (B, T), padded with `pad`, and their lengths.
+-- Ids of one text, or of two, and where they are asked for its offsets and types.
+local function encode_one(tok, text, pair, o)
+  check_text("encode", "text", text)
+  return core.called("encode", native.encode, tok.native, text, pair, o.special, o.parse, o.max,
+                     o.offsets, o.types)
+end
+
+
+-- Both texts of a pair, or the one that stands for itself.
+local function texts_of(value, i)
+  if type(value) ~= "table" or getmetatable(value) ~= nil then
+    return check_text("encode", ("text %d"):format(i), value)
+  end
+  local n = rawlen(value)
+  if n ~= 2 then
+    fail("encode: a text or a list of two expected at position %d, got %s", i,
+         n == 0 and kind(value) or ("a list of %d"):format(n))
+  end
+  return check_text("encode", ("the first text of pair %d"):format(i), rawget(value, 1)),
+         check_text("encode", ("the second text of pair %d"):format(i), rawget(value, 2))
+end
+
+
+-- Texts, or pairs of them, as ids (B, T), their lengths, and types where they are asked for.
 local function encode_all(tok, texts, o)
   options.check_list("encode", texts)
-  local single = o.pair and "pair" or o.offsets and "offsets" or o.types and "types"
-  if single then fail("encode: one text expected with option %s, got a list", single) end
-  local rows = {}
-  for i = 1, options.last(texts) do rows[i] = encode_one(tok, texts[i], o) end
-  return heed.pad(rows)
+  if o.pair ~= nil or o.offsets then
+    fail("encode: one text expected with option %s, got a list%s", o.pair and "pair" or "offsets",
+         o.pair and "; write pairs as {text, other}" or "")
+  end
+  local rows, types = {}, o.types and {}
+  for i = 1, options.last(texts) do
+    local text, pair = texts_of(rawget(texts, i), i)
+    local ids, _, kinds = encode_one(tok, text, pair, o)
+    rows[i] = ids
+    if types then types[i] = kinds end
+  end
+  local ids, lengths = heed.pad(rows, {value = tok.parts.pad or 1})
+  return ids, lengths, types and (heed.pad(types)) or nil
 end
 
 
@@ -142,13 +221,14 @@ local function check_parse(given)
 end
 
 
----Turns a text into ids, int64 (T), which count from 1; a list of texts into ids (B, T), padded
----with 1, and their lengths, int64 (B).
----@param text string|string[]
+---Turns a text into ids, int64 (T), which count from 1. A list of texts, or of pairs {text, other},
+---gives ids (B, T), which are padded with the file's own token or else with 1, and their lengths,
+---int64 (B). Offsets and types follow where they are asked for.
+---@param text string|(string|string[])[]
 ---@param given? heed.Tokenizer.encode.options
 ---@return heed.Tensor ids
----@return heed.Tensor? lengths of a list, or offsets, or types
----@return heed.Tensor? types behind offsets
+---@return heed.Tensor? more of a list the lengths; offsets; types
+---@return heed.Tensor? types
 function Tokenizer:encode(text, given)
   local any = options.any
   local o = options.read("encode", given, {special = true, parse = any, pair = any, max = any,
@@ -157,30 +237,95 @@ function Tokenizer:encode(text, given)
   if o.pair ~= nil then check_text("encode", "option pair", o.pair) end
   if o.max ~= nil then o.max = options.count("encode", "option max", o.max) end
   if type(text) == "table" then return encode_all(self, text, o) end
-  local ids, offsets, types = encode_one(self, text, o)
+  local ids, offsets, types = encode_one(self, text, o.pair, o)
   if o.offsets and o.types then return ids, offsets, types end
   if o.offsets or o.types then return ids, o.offsets and offsets or types end
   return ids
 end
 
 
-local function to_ids(ids)
-  if options.is_alive(ids) and ids.dtype == "int64" and ids:dim() == 1 then
-    return ids:to("cpu"):contiguous()
-  elseif type(ids) == "table" and not getmetatable(ids) then
-    return heed.tensor(ids, {dtype = "int64", device = "cpu"})
-  end
-  fail("decode: ids expected, int64 of rank 1 or a list, got %s", kind(ids))
+local function is_ids(value)
+  return options.is_alive(value) and value.dtype == "int64" and value:dim() == 1
 end
 
 
----The text that ids stand for. Bytes that are no UTF-8 come out as they went in.
----@param ids heed.Tensor|integer[]
----@param given? {special: boolean} special tokens too; false unless given
----@return string
-function Tokenizer:decode(ids, given)
-  local o = options.read("decode", given, {special = false})
-  return core.called("decode", native.decode, self.native, to_ids(ids), o.special)
+-- The text of ids, which are a list or a tensor of rank 1; `where` they stand.
+local function decode_one(tok, ids, o, where)
+  if is_ids(ids) then ids = ids:to("cpu"):contiguous()
+  elseif type(ids) == "table" and not getmetatable(ids) then
+    ids = heed.tensor(ids, {dtype = "int64", device = "cpu"})
+  else
+    fail("decode: ids expected%s, int64 of rank 1 or 2, or a list, got %s", where, kind(ids))
+  end
+  return core.called("decode", native.decode, tok.native, ids, o.special)
+end
+
+
+-- Rows of ids: those of a tensor (B, T), or a list of lists or tensors; nil: these are ids.
+local function rows_of(ids)
+  if options.is_alive(ids) and ids.dtype == "int64" and ids:dim() == 2 then
+    local rows = {}
+    for i = 1, #ids do rows[i] = ids[i] end
+    return rows
+  elseif type(ids) == "table" and not getmetatable(ids) then
+    local first = rawget(ids, 1)
+    return (is_ids(first) or type(first) == "table") and ids or nil
+  end
+end
+
+
+-- How many ids of each row count.
+local function lengths_of(lengths, n)
+  if options.is_alive(lengths) and lengths:dim() == 1 then lengths = lengths:totable() end
+  if type(lengths) ~= "table" or getmetatable(lengths) or rawlen(lengths) ~= n then
+    fail("decode: %d lengths expected, got %s", n,
+         type(lengths) == "table" and ("a list of %d"):format(rawlen(lengths)) or kind(lengths))
+  end
+  return lengths
+end
+
+
+local function first_of(row, n, i)
+  n = options.count("decode", ("length %d"):format(i), n, 0)
+  local most = is_ids(row) and #row or rawlen(row)
+  if n > most then fail("decode: length %d: at most %d expected, got %d", i, most, n) end
+  if is_ids(row) then return row:narrow(1, 1, n) end
+  return table.move(row, 1, n, 1, {})
+end
+
+
+---The text that ids stand for; of ids (B, T), or of a list of rows, a list of texts, also with the
+---lengths that `encode` gives behind the ids. Bytes that are no UTF-8 come out as they went in.
+---@param ids heed.Tensor|integer[]|(heed.Tensor|integer[])[]
+---@param lengths? heed.Tensor|{special?: boolean, lengths?: heed.Tensor|integer[]} how many ids of
+---each row count; or the options
+---@param given? {special: boolean} special tokens too, false unless given
+---@return string|string[]
+function Tokenizer:decode(ids, lengths, given)
+  local any = options.any
+  if heed.is_tensor(lengths) then
+    given = options.read("decode", given, {special = false})
+    given.lengths = lengths
+  else
+    options.no_more("decode", 2, given)
+    given = lengths
+  end
+  local o = options.read("decode", given, {special = false, lengths = any})
+  local rows = rows_of(ids)
+  if not rows then
+    if o.lengths ~= nil then fail("decode: rows of ids expected where lengths are given") end
+    return decode_one(self, ids, o, "")
+  end
+  local n, texts = rawlen(rows), {}
+  lengths = o.lengths ~= nil and lengths_of(o.lengths, n)
+  for i = 1, n do
+    local row = rawget(rows, i)
+    if lengths and (is_ids(row) or type(row) == "table") then
+      row = first_of(row, rawget(lengths, i), i)
+    end
+    texts[i] = decode_one(self, row, o, (" in row %d"):format(i))
+  end
+  return texts
 end
 
 
@@ -234,6 +379,37 @@ function Tokenizer:token(id)
 end
 
 
+---The ids of tokens that have a part of their own, as the model's directory names them: bos, eos,
+---unk, sep, pad, cls and mask; nil where it has none.
+---@return table<string, integer>
+function Tokenizer:special()
+  local parts = {}
+  for part, id in pairs(self.parts) do parts[part] = id end
+  return parts
+end
+
+
+---Writes a trained tokenizer: its tokenizer.json, or in a folder that and a tokenizer_config.json
+---with the names of special tokens. Each file is complete or as it was before.
+---@param path string the folder, or the file, which ends in .json
+---@return true? done
+---@return string? message
+function Tokenizer:save(path)
+  whole.check_path("save", path)
+  if not self.file then
+    fail("save: a tokenizer that was trained expected; this one was read from a file, which can " ..
+         "be copied")
+  end
+  local is_file = path:sub(-5) == ".json"
+  local done, why = core.write_file(is_file and path or path .. FILE, {self.file})
+  if done and not is_file then
+    done, why = core.write_file(path .. "/tokenizer_config.json", {self.config})
+  end
+  if not done then return nil, "save: " .. why end
+  return true
+end
+
+
 ---The id of what has no token, where the file has one.
 ---@return integer?
 function Tokenizer:unknown() return native.unknown(self.native) end
@@ -250,9 +426,18 @@ function Tokenizer:__tostring() return ("heed.Tokenizer(%d tokens)"):format(#sel
 function Stream:__tostring() return "heed.Tokenizer.Stream" end
 
 
-options.guard(Tokenizer, {decode = 2, encode = 2, id = 1, stream = 1, token = 1, unknown = 0},
+options.guard(Tokenizer, {decode = 3, encode = 2, id = 1, save = 1, special = 0, stream = 1,
+                          token = 1, unknown = 0},
               {is = is_tokenizer, what = "a tokenizer", variable = "tok"})
-options.strict("tokenizer", Tokenizer)
+
+-- What to write for the names that other libraries have.
+local ELSEWHERE <const> = {}
+for _, part in ipairs(special.PARTS) do
+  for _, name in ipairs{"_id", "_token", "_token_id"} do
+    ELSEWHERE[part .. name] = "tok:special()." .. part
+  end
+end
+options.strict("tokenizer", Tokenizer, ELSEWHERE)
 options.guard(Stream, {finish = 0, push = 1},
               {is = function(value) return rawequal(getmetatable(value), Stream) end,
                what = "a stream", variable = "stream"})

@@ -273,6 +273,26 @@ cases["heed.Tokenizer.encode.options.types"] = {function(value)
   return select("#", tokenizer():encode("a text", {types = value}))
 end, true}
 
+cases["heed.tokenizer.train.options.least"] = {function(value)
+  return #heed.tokenizer.train{kind = "bpe", text = "aa ab ab", vocabulary = 300, least = value}
+end, 1}
+
+local function pieces(name, value, text)
+  local o = {kind = "wordpiece", text = text, vocabulary = 5000, [name] = value}
+  local tok = heed.tokenizer.train(o)
+  return #tok, tok:id "A"
+end
+
+cases["heed.tokenizer.train.options.lower"] = {function(value)
+  return pieces("lower", value, "A a")
+end, false}
+
+cases["heed.tokenizer.train.options.characters"] = {function(value)
+  local list = {}
+  for i = 1, 1100 do list[i] = utf8.char(0x4e00 + i) end
+  return pieces("characters", value, table.concat(list))
+end, 1050}
+
 cases["Tokenizer:stream.given.special"] = {function(value)
   return tokenizer():stream({special = value}):push(683)
 end, true}

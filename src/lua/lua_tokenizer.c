@@ -5,7 +5,7 @@
 #include "heed_text.h"
 #include "lua_heed.h"
 
-static const char tokenizer_key = 0, stream_key = 0;   /* name metatables in the registry */
+static const char tokenizer_key = 0, stream_key = 0, trainer_key = 0;     /* of metatables */
 
 typedef struct owner { heed_tokenizer *t; } owner;
 
@@ -95,27 +95,32 @@ static void read_parts (lua_State *L, int i, size_t n, heed_tokenizing *how) {
 }
 
 
-/* encode(tokenizer, text, pair or nil, special, parse, most): ids, offsets for Lua: the first byte
-   and the last; and types; parse may be parts of the text, as offsets are */
+/* encode(tokenizer, text, pair or nil, special, parse, most, whether offsets, whether types): ids;
+   offsets for Lua, the first byte and the last; types: nil where they are not asked for. 'parse'
+   may be parts of the text, as offsets are */
 static int l_encode (lua_State *L) {
   size_t n, npair = 0;
   heed_context *cx = enter(L)->cx;
-  lua_settop(L, 6);
+  lua_settop(L, 8);
   heed_tokenizer *t = check_tokenizer(L);
   const char *text = luaL_checklstring(L, 2, &n);
   const char *pair = lua_isnil(L, 3) ? NULL : luaL_checklstring(L, 3, &npair);
   heed_tokenizing how = {.special = lua_toboolean(L, 4), .most = luaL_optinteger(L, 6, 0)};
   if (lua_type(L, 5) == LUA_TUSERDATA) read_parts(L, 5, n, &how);
   else how.parse = lua_toboolean(L, 5);
-  cell *ids = push_cell(L), *offsets = push_cell(L), *types = push_cell(L);
+  bool offsets = lua_toboolean(L, 7), types = lua_toboolean(L, 8);
+  cell *made[3] = {push_cell(L)};
+  for (int i = 1; i < 3; i++) {
+    if (i == 1 ? offsets : types) made[i] = push_cell(L);
+    else lua_pushnil(L);
+  }
   heed_tokens tokens;
   named(L);
   bool good = heed_tokenize(t, text, n, pair, npair, &how, &tokens);
   if (good) {
-    ids->t = tensor_of(cx, 1, tokens.n, tokens.ids);
-    offsets->t = offsets_of(L, cx, &tokens);
-    types->t = tensor_of(cx, 1, tokens.n, tokens.types);
-    good = ids->t != NULL && offsets->t != NULL && types->t != NULL;
+    good = (made[0]->t = tensor_of(cx, 1, tokens.n, tokens.ids)) != NULL;
+    if (good && offsets) good = (made[1]->t = offsets_of(L, cx, &tokens)) != NULL;
+    if (good && types) good = (made[2]->t = tensor_of(cx, 1, tokens.n, tokens.types)) != NULL;
   }
   done(L, good);
   return 3;
@@ -160,6 +165,16 @@ static int l_unknown (lua_State *L) {
 static int l_count (lua_State *L) {
   enter(L);
   lua_pushinteger(L, heed_token_count(check_tokenizer(L)));
+  return 1;
+}
+
+
+/* padding(tokenizer): the id that the file pads texts with, or nil */
+static int l_padding (lua_State *L) {
+  enter(L);
+  int64_t id = heed_token_padding(check_tokenizer(L));
+  if (id > 0) lua_pushinteger(L, id);
+  else lua_pushnil(L);
   return 1;
 }
 
@@ -227,16 +242,121 @@ static int l_finish (lua_State *L) {
 }
 
 
+/*
+** {==================================================================
+** Training
+** ===================================================================
+*/
+
+typedef struct trainer { heed_trainer *r; } trainer;
+
+
+static int l_drop_trainer (lua_State *L) {
+  trainer *o = is_of(L, 1, &trainer_key) ? lua_touserdata(L, 1) : NULL;
+  if (o != NULL && binding_of(L)->cx != NULL) heed_trainer_drop(o->r);
+  if (o != NULL) o->r = NULL;
+  return 0;
+}
+
+
+static heed_trainer *check_trainer (lua_State *L) {
+  trainer *o = is_of(L, 1, &trainer_key) ? lua_touserdata(L, 1) : NULL;
+  if (o == NULL || o->r == NULL) raise(L, "a trainer expected, got %s", describe(L, 1));
+  return o->r;
+}
+
+
+/* trainer(json): of the parts of a tokenizer.json */
+static int l_trainer (lua_State *L) {
+  size_t n;
+  heed_context *cx = enter(L)->cx;
+  const char *text = luaL_checklstring(L, 1, &n);
+  trainer *o = lua_newuserdatauv(L, sizeof *o, 0);
+  o->r = NULL;
+  lua_rawgetp(L, LUA_REGISTRYINDEX, &trainer_key);
+  lua_setmetatable(L, -2);
+  named(L);
+  o->r = heed_trainer_new(cx, text, n);
+  done(L, o->r != NULL);
+  return 1;
+}
+
+
+/* feed(trainer, text) */
+static int l_feed (lua_State *L) {
+  size_t n;
+  enter(L);
+  heed_trainer *r = check_trainer(L);
+  const char *text = luaL_checklstring(L, 2, &n);
+  named(L);
+  done(L, heed_trainer_feed(r, text, n));
+  return 0;
+}
+
+
+static void push_tokens (lua_State *L, const heed_trainer *r) {
+  int64_t n = heed_trainer_count(r);
+  lua_createtable(L, (int)n, 0);
+  for (int64_t i = 1; i <= n; i++) {
+    heed_text name = heed_trainer_token(r, i);
+    lua_pushlstring(L, name.at, name.n);
+    lua_rawseti(L, -2, i);
+  }
+}
+
+
+/* Both names with a blank between them, by the list of tokens at 'names'. */
+static void push_merges (lua_State *L, const heed_trainer *r, int names) {
+  int64_t ids[2];
+  lua_newtable(L);
+  for (int64_t i = 0; heed_trainer_merge(r, i, ids); i++) {
+    lua_rawgeti(L, names, ids[0]);
+    lua_pushliteral(L, " ");
+    lua_rawgeti(L, names, ids[1]);
+    lua_concat(L, 3);
+    lua_rawseti(L, -2, i + 1);
+  }
+}
+
+
+/* make(trainer, special tokens, vocabulary, least, characters): the names of tokens, and merges */
+static int l_make (lua_State *L) {
+  enter(L);
+  heed_trainer *r = check_trainer(L);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  int64_t n = (int64_t)lua_rawlen(L, 2);
+  heed_training how = {NULL, n, check_integer(L, 3, "vocabulary"), check_integer(L, 4, "least"),
+                       check_integer(L, 5, "characters")};
+  heed_text *special = lua_newuserdatauv(L, (size_t)n * sizeof *special + 1, 0);
+  for (int64_t i = 0; i < n; i++) {
+    lua_rawgeti(L, 2, i + 1);                  /* the list keeps the string */
+    special[i].at = luaL_checklstring(L, -1, &special[i].n);
+    lua_pop(L, 1);
+  }
+  how.special = special;
+  named(L);
+  done(L, heed_trainer_make(r, &how));
+  push_tokens(L, r);
+  push_merges(L, r, lua_gettop(L));
+  return 2;
+}
+
+/* }================================================================== */
+
+
 void open_tokenizer (lua_State *L, int internal) {
   static const luaL_Reg functions[] = {
-    {"count", l_count}, {"decode", l_decode}, {"encode", l_encode}, {"find", l_find},
-    {"finish", l_finish}, {"push", l_push}, {"read", l_read}, {"stream", l_stream},
-    {"token", l_token}, {"unknown", l_unknown}, {NULL, NULL}
+    {"count", l_count}, {"decode", l_decode}, {"encode", l_encode}, {"feed", l_feed},
+    {"find", l_find}, {"finish", l_finish}, {"make", l_make}, {"padding", l_padding},
+    {"push", l_push}, {"read", l_read}, {"stream", l_stream}, {"token", l_token},
+    {"trainer", l_trainer}, {"unknown", l_unknown}, {NULL, NULL}
   };
   static const luaL_Reg own[] = {{"__gc", l_drop}, {NULL, NULL}}, none[] = {{NULL, NULL}};
+  static const luaL_Reg of_trainer[] = {{"__gc", l_drop_trainer}, {NULL, NULL}};
   lua_newtable(L);
   register_functions(L, functions, -1);
   lua_setfield(L, internal, "text");
   register_metatable(L, own, &tokenizer_key);
   register_metatable(L, none, &stream_key);
+  register_metatable(L, of_trainer, &trainer_key);
 }

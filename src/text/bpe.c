@@ -225,7 +225,7 @@ static bool begin_word (heed_tokenizer *t, bytes word, bytes end) {
       else if (!give_unknown(t, (uint32_t)n, &fuses)) return false;
     }
     p += n;
-    if (((p - word) & 0xffff) < n && core_poll(t->cx, NULL)) return false;
+    if (((p - word) & 0x3fff) < n && core_poll(t->cx, NULL)) return false;
   }
   return true;
 }
@@ -312,7 +312,7 @@ static bool begin_long (heed_tokenizer *t, int32_t n) {
                                 i + 1 < n ? i + 1 : -1};
   for (int32_t i = 0; i + 1 < n; i++) {
     if (!push_join(t, i)) return false;
-    if ((i & 0xffff) == 0xffff && core_poll(t->cx, NULL)) return false;
+    if ((i & 0x3fff) == 0x3fff && core_poll(t->cx, NULL)) return false;
   }
   return true;
 }

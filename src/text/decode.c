@@ -143,6 +143,20 @@ static bool put_word (heed_tokenizer *t, const chars *in, chars *to, const decod
 }
 
 
+/* Without the padding; tidied up, with blanks between words. */
+static bool put_ctc (heed_tokenizer *t, const chars *in, chars *to, const decoder *d) {
+  static const span blank = {" ", 1}, nothing = {"", 0};
+  chars *other = to == &t->decoding.work[0] ? &t->decoding.work[1] : &t->decoding.work[0];
+  if (!replace_text(t, in, to, d->from, nothing)) return false;
+  if (!d->flag) return true;
+  if (!clean_up(t, to)) return false;
+  other->n = 0;
+  if (!put(t, other, to->at, (size_t)to->n)) return false;
+  to->n = 0;
+  return replace_text(t, other, to, d->to, blank);
+}
+
+
 static bool apply (heed_tokenizer *t, const decoder *d, const chars *in, chars *to, bool first,
                    bool last) {
   static const span blank = {" ", 1}, nothing = {"", 0};
@@ -157,6 +171,7 @@ static bool apply (heed_tokenizer *t, const decoder *d, const chars *in, chars *
       return replace_text(t, in, to, d->from, first && d->flag ? nothing : blank);
     case DECODE_WORDPIECE: return put_word(t, in, to, d, first);
     case DECODE_SUFFIX: return replace_text(t, in, to, d->from, last ? nothing : blank);
+    case DECODE_CTC: return put_ctc(t, in, to, d);
     case DECODE_JOIN: return (first || put(t, to, " ", 1)) && put(t, to, in->at, n);
   }
   return false;
@@ -246,7 +261,7 @@ static bool read_step (heed_tokenizer *t, const json *j, const json_value *v, de
   static const struct { const char *name; decoder_kind kind; } names[] = {
     {"ByteLevel", DECODE_BYTE_LEVEL}, {"Replace", DECODE_REPLACE}, {"ByteFallback", DECODE_BYTES},
     {"Strip", DECODE_STRIP}, {"Metaspace", DECODE_METASPACE}, {"WordPiece", DECODE_WORDPIECE},
-    {"BPEDecoder", DECODE_SUFFIX}
+    {"BPEDecoder", DECODE_SUFFIX}, {"CTC", DECODE_CTC}
   };
   size_t i = 0, n = sizeof names / sizeof *names;
   while (i < n && !json_is(j, type, names[i].name)) i++;
@@ -265,6 +280,11 @@ static bool read_step (heed_tokenizer *t, const json *j, const json_value *v, de
     case DECODE_SUFFIX:
       return (keep_text(t, j, json_get(j, v, "suffix"), &d->from) && d->from.n > 0) ||
              refuse(t, "BPEDecoder", "a text as 'suffix'");
+    case DECODE_CTC:
+      d->flag = !json_kind_is(cleanup, JSON_FALSE);
+      return (keep_text(t, j, json_get(j, v, "pad_token"), &d->from) &&
+              keep_text(t, j, json_get(j, v, "word_delimiter_token"), &d->to)) ||
+             refuse(t, "CTC", "texts as 'pad_token' and 'word_delimiter_token'");
     case DECODE_BYTE_LEVEL: case DECODE_BYTES: case DECODE_JOIN: break;
   }
   return true;
@@ -284,8 +304,11 @@ static bool add_step (heed_tokenizer *t, const json *j, const json_value *v) {
     d->strip = step;
     return true;
   }
+  if (d->merges || (step.kind == DECODE_CTC && d->n > 0))
+    return refuse(t, "CTC", "no other decoder beside it");
   if (d->n == MOST_DECODERS) return refuse(t, "Sequence", "at most 8 decoders");
   d->steps[d->n++] = step;
+  d->merges = d->merges || step.kind == DECODE_CTC;
   d->last_differs = d->last_differs || step.kind == DECODE_SUFFIX;
   d->first_differs = d->first_differs || step.kind == DECODE_WORDPIECE ||
                      (step.kind == DECODE_METASPACE && step.flag);
@@ -377,9 +400,12 @@ static bool measure (heed_tokenizer *t, const int64_t *ids, int64_t n, bool spec
 /* Short texts are copied with what stands behind them: there is room for it. */
 static void copy (const decoding *d, const int64_t *ids, int64_t n, bool special, chars *out) {
   char *to = out->at + out->n;
+  int64_t before = 0;
   for (int64_t i = 0; i < n; i++) {
     const ready *r = &d->ready[ids[i] - 1];
     if (is_left_out(r, special)) continue;
+    if (d->merges && ids[i] == before) continue;
+    before = ids[i];
     const char *from = d->texts.at + r->at;
     memcpy(to, from, TEXT_SLACK);
     if (r->n > TEXT_SLACK) memcpy(to + TEXT_SLACK, from + TEXT_SLACK, r->n - TEXT_SLACK);
@@ -471,6 +497,8 @@ bool heed_stream_push (heed_tokenizer *t, heed_stream *s, int64_t id, heed_text 
   *text = (heed_text){"", 0};
   if (r == NULL) return false;
   if (is_left_out(r, s->special)) return true;
+  if (t->decoding.merges && id == s->before) return true;
+  s->before = id;
   if (t->decoding.last_differs) {
     int64_t now = s->waiting;
     s->waiting = id;

@@ -14,16 +14,17 @@ typedef struct span { const char *at; uint32_t n; } span;
 
 typedef enum decoder_kind {
   DECODE_BYTE_LEVEL, DECODE_REPLACE, DECODE_BYTES, DECODE_STRIP, DECODE_METASPACE,
-  DECODE_WORDPIECE, DECODE_SUFFIX, DECODE_JOIN
+  DECODE_WORDPIECE, DECODE_SUFFIX, DECODE_JOIN, DECODE_CTC
 } decoder_kind;
 
 /* A step from a token's name to its text. */
 typedef struct decoder {
   decoder_kind kind;
-  span from, to;                   /* of REPLACE; 'from': of STRIP, METASPACE, WORDPIECE, SUFFIX */
+  span from, to;                   /* of REPLACE; 'from': of STRIP, METASPACE, WORDPIECE, SUFFIX;
+                                      of CTC: what goes, and what stands between words */
   const regex *pattern;            /* of REPLACE: instead of 'from' */
   int64_t start, stop;             /* of STRIP: how many at most, at both ends */
-  bool flag;                       /* METASPACE: the first token loses it; WORDPIECE: cleans up */
+  bool flag;                       /* METASPACE: the first token loses it; others: cleans up */
 } decoder;
 
 /* The text of a token that stands between others. */
@@ -40,6 +41,7 @@ typedef struct decoding {
   bool fused;                      /* 'strip' is about the whole text; its 'from' may be empty */
   decoder strip;
   bool first_differs, last_differs;
+  bool merges;                     /* equal neighbours are one */
   ready *ready;
   chars texts, work[2], out;
   int64_t most;                    /* bytes of all texts */

@@ -34,7 +34,7 @@ static bool read_scheme (heed_tokenizer *t, const json *j, const json_value *v) 
 bool metaspace_read (heed_tokenizer *t, const json *j, const json_value *v) {
   const json_value *mark = json_get(j, v, "replacement");
   metaspace *m = &t->metaspace;
-  if (m->width > 0) return refuse(t, "one of it");
+  if (m->width > 0) return refuse(t, "one of it, or of add_prefix_space,");
   if (!json_kind_is(mark, JSON_TEXT) || mark->length == 0 || mark->length > 4)
     return refuse(t, "one character as 'replacement'");
   bytes p = (bytes)json_text(j, mark);
@@ -43,6 +43,13 @@ bool metaspace_read (heed_tokenizer *t, const json *j, const json_value *v) {
   m->doubles = json_true(json_get(j, v, "doubles"));
   m->splits = !json_kind_is(json_get(j, v, "split"), JSON_FALSE);
   return read_scheme(t, j, v);
+}
+
+
+bool metaspace_prefix (heed_tokenizer *t) {
+  if (t->metaspace.width > 0) return refuse(t, "one of it, or of add_prefix_space,");
+  t->metaspace = (metaspace){.mark = ' ', .width = 1, .scheme = PREPEND_ALWAYS};
+  return true;
 }
 
 
@@ -56,13 +63,14 @@ static bool prepends (const heed_tokenizer *t, const passage *old, uint32_t firs
 }
 
 
-/* Blanks become marks; the mark in front comes from the first character. */
+/* Blanks become marks, unless those are blanks; the one in front comes from the first character. */
 static bool rewrite (rewriting *r) {
   uint32_t mark = r->t->metaspace.mark, first;
   rewriting_get(r, &first);
   if (prepends(r->t, r->old, first) &&
       (!rewriting_put(r, mark, 0) || !rewriting_put(r, first == ' ' ? mark : first, 1)))
     return false;
+  if (mark == ' ') return rewriting_keep(r, r->old->end);
   for (int64_t i = 0; r->p < r->old->end; i++) {
     bytes blank = memchr(r->p, ' ', (size_t)(r->old->end - r->p));
     if (!rewriting_keep(r, blank != NULL ? blank : r->old->end)) return false;

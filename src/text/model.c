@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "memory/context.h"
-#include "text/tokenizer.h"
+#include "text/train.h"
 
 
 /* Older files name no type; an option that no other model has tells it. */
@@ -24,6 +24,7 @@ bool model_read (heed_tokenizer *t, const json *j, const json_value *model) {
   if (is_model(j, model, "Unigram", "unk_id")) return unigram_read(t, j, model);
   if (is_model(j, model, "WordPiece", "max_input_chars_per_word"))
     return wordpiece_read(t, j, model);
+  if (json_is(j, json_get(j, model, "type"), "WordLevel")) return wordlevel_read(t, j, model);
   return refuse_part(t, j, "the model", json_get(j, model, "type"));
 }
 
@@ -86,7 +87,8 @@ static void remember (const heed_tokenizer *t, cached *c, const char *word, size
 bool word_encode (heed_tokenizer *t, const char *word, size_t n, int64_t at) {
   if (n == 0) return true;
   if (n >= INT32_MAX) return core_fail(t->cx, NULL, "a word below 2 GiB expected") != NULL;
-  if ((++t->words & 0xfff) == 0 && core_poll(t->cx, NULL)) return false;
+  if ((++t->words & 0x3ff) == 0 && core_poll(t->cx, NULL)) return false;
+  if (t->counts != NULL) return words_count(t, word, n);
   cached *c = &t->cache[n <= CACHE_KEY ? bytes_hash(word, n) & (CACHE_SLOTS - 1) : 0];
   if (c->length == n && c->parse == t->parse && memcmp(c->key, word, n) == 0)
     return give_cached(t, c, at);

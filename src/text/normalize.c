@@ -86,7 +86,7 @@ bool rewriting_keep (rewriting *r, bytes until) {
 
 
 bool rewriting_polls (rewriting *r, int64_t i) {
-  return (i & 0xffff) != 0xffff || !core_poll(r->t->cx, NULL);
+  return (i & 0x3fff) != 0x3fff || !core_poll(r->t->cx, NULL);
 }
 
 
@@ -134,6 +134,17 @@ static uint32_t clean (const unicode *u, uint32_t c) {
 }
 
 
+/* Control characters go; blanks, marks of direction and the like become spaces; 0: it goes. */
+static uint32_t nmt (uint32_t c) {
+  if (c == '\t' || c == '\n' || c == '\f' || c == '\r') return ' ';
+  bool control = (c >= 1 && c < 32) || c == 0x7f || c == 0x8f || c == 0x9f;
+  if (control) return 0;
+  bool blank = c == 0x1680 || (c >= 0x200b && c <= 0x200f) || c == 0x2028 || c == 0x2029 ||
+               c == 0x2581 || c == 0xfeff || c == NO_POINT;
+  return blank ? ' ' : c;
+}
+
+
 /* Of one letter only, the capital I with a dot, the lower case is two characters. */
 static int lower (uint32_t c, uint32_t *to) {
   to[0] = unicode_lower(c);
@@ -150,6 +161,7 @@ static int map_point (const normalizer *n, const unicode *u, uint32_t c,
   uint32_t parts[FORM_MOST] = {c};
   int count = 1, filled = 0;
   if (n->clean && (parts[0] = c = clean(u, c)) == 0) return 0;
+  if (n->nmt && c != 0 && (parts[0] = c = nmt(c)) == 0) return 0;
   bool alone = n->ideographs && is_ideograph(c);
   if (n->decomposes && c < RAW_BYTE) count = form_decompose(c, false, parts);
   if (alone) to[filled++] = ' ';
@@ -215,7 +227,7 @@ static bool run_characters (const normalizer *n, rewriting *r) {
 
 /*
 ** {==================================================================
-** Replace, Prepend, Strip
+** Replace, Prepend, Strip, ByteLevel
 ** ===================================================================
 */
 
@@ -270,6 +282,21 @@ static bool run_strip (const normalizer *n, rewriting *r) {
   return rewriting_keep(r, end);
 }
 
+
+/* Each byte becomes its character of byte-level names. */
+static bool run_bytes (const normalizer *n, rewriting *r) {
+  uint32_t point;
+  (void)n;
+  for (int64_t i = 0; r->p < r->old->end; i++) {
+    bytes p = r->p;
+    int width = rewriting_get(r, &point);
+    for (int k = 0; k < width; k++)
+      if (!rewriting_put(r, point_of(p[k]), k > 0)) return false;
+    if (!rewriting_polls(r, i)) return false;
+  }
+  return true;
+}
+
 /* }================================================================== */
 
 
@@ -294,6 +321,7 @@ static bool read_characters (heed_tokenizer *t, const json *j, const json_value 
   const json_value *type = json_get(j, v, "type"), *strip = json_get(j, v, "strip_accents");
   n->run = run_characters;
   n->lower = json_is(j, type, "Lowercase") || json_true(json_get(j, v, "lowercase"));
+  n->nmt = json_is(j, type, "Nmt");
   n->clean = json_true(json_get(j, v, "clean_text"));
   n->ideographs = json_true(json_get(j, v, "handle_chinese_chars"));
   if (json_is(j, type, "StripAccents")) n->dropped = unicode_named("M", 1);
@@ -339,6 +367,13 @@ static bool read_strip (heed_tokenizer *t, const json *j, const json_value *v, n
 }
 
 
+static bool read_bytes (heed_tokenizer *t, const json *j, const json_value *v, normalizer *n) {
+  (void)t, (void)j, (void)v;
+  n->run = run_bytes;
+  return true;
+}
+
+
 static bool read_precompiled (heed_tokenizer *t, const json *j, const json_value *v,
                               normalizer *n) {
   const json_value *map = json_get(j, v, "precompiled_charsmap");
@@ -353,11 +388,10 @@ static bool read_precompiled (heed_tokenizer *t, const json *j, const json_value
 typedef bool (*reader) (heed_tokenizer *t, const json *j, const json_value *v, normalizer *n);
 
 static const struct { const char *type; reader read; } kinds[] = {
-  {"BertNormalizer", read_characters}, {"Lowercase", read_characters},
-  {"StripAccents", read_characters}, {"NFC", read_form}, {"NFD", read_form}, {"NFKC", read_form},
-  {"NFKD", read_form}, {"Precompiled", read_precompiled}, {"Prepend", read_prepend},
-  {"Replace", read_replace},
-  {"Strip", read_strip}
+  {"BertNormalizer", read_characters}, {"ByteLevel", read_bytes}, {"Lowercase", read_characters},
+  {"NFC", read_form}, {"NFD", read_form}, {"NFKC", read_form}, {"NFKD", read_form},
+  {"Nmt", read_characters}, {"Precompiled", read_precompiled}, {"Prepend", read_prepend},
+  {"Replace", read_replace}, {"Strip", read_strip}, {"StripAccents", read_characters}
 };
 
 

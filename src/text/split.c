@@ -2,10 +2,13 @@
 ** split.c - pre-tokenizers: what cuts a text into words, each by a regular expression.
 */
 
+#include <stdio.h>
 #include <string.h>
 
 #include "memory/context.h"
 #include "text/tokenizer.h"
+
+#define MOST_LENGTH 10000          /* of FixedLength */
 
 static const char GPT2[] =
   "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
@@ -73,8 +76,8 @@ const regex *read_pattern (heed_tokenizer *t, const json *j, const json_value *v
   const json_value *expression = json_get(j, v, "Regex"), *text = json_get(j, v, "String");
   if (json_kind_is(expression, JSON_TEXT))
     return regex_compile(&t->memory, &t->u, json_text(j, expression), expression->length);
-  if (json_kind_is(text, JSON_TEXT)) return literal(t, j, text);
-  return core_fail(t->cx, NULL, "%s: a pattern expected", part);
+  if (json_kind_is(text, JSON_TEXT) && text->length > 0) return literal(t, j, text);
+  return core_fail(t->cx, NULL, "%s: a pattern of some text expected", part);
 }
 
 
@@ -88,11 +91,33 @@ static bool read_split (heed_tokenizer *t, const json *j, const json_value *v) {
 
 static bool read_byte_level (heed_tokenizer *t, const json *j, const json_value *v) {
   const json_value *use = json_get(j, v, "use_regex");
-  if (json_true(json_get(j, v, "add_prefix_space"))) {
-    core_fail(t->cx, NULL, "the pre-tokenizer ByteLevel: add_prefix_space is not known");
+  bool spaced = json_true(json_get(j, v, "add_prefix_space"));
+  if (spaced && (!metaspace_prefix(t) || !add_splitter(t, (splitter){.pattern = NULL})))
+    return false;
+  return json_kind_is(use, JSON_FALSE) || add_plain(t, GPT2, ISOLATED, false);
+}
+
+
+/* Texts of so many characters, and what is left. */
+static bool read_length (heed_tokenizer *t, const json *j, const json_value *v) {
+  char pattern[32];
+  int64_t n;
+  if (!json_integer(j, json_get(j, v, "length"), &n) || n < 1 || n > MOST_LENGTH) {
+    core_fail(t->cx, NULL, "the pre-tokenizer FixedLength: a 'length' from 1 to %d expected",
+              MOST_LENGTH);
     return false;
   }
-  return json_kind_is(use, JSON_FALSE) || add_plain(t, GPT2, ISOLATED, false);
+  snprintf(pattern, sizeof pattern, "[\\s\\S]{1,%d}", (int)n);
+  return add_plain(t, pattern, ISOLATED, false);
+}
+
+
+static bool read_delimiter (heed_tokenizer *t, const json *j, const json_value *v) {
+  const json_value *text = json_get(j, v, "delimiter");
+  if (json_kind_is(text, JSON_TEXT) && text->length > 0)
+    return add(t, literal(t, j, text), REMOVED, false);
+  core_fail(t->cx, NULL, "the pre-tokenizer CharDelimiterSplit: a 'delimiter' expected");
+  return false;
 }
 
 
@@ -117,6 +142,8 @@ bool split_read (heed_tokenizer *t, const json *j, const json_value *v) {
   if (json_is(j, type, "BertPreTokenizer")) return add_plain(t, BERT, REMOVED, true);
   if (json_is(j, type, "Whitespace")) return add_plain(t, WORDS, REMOVED, true);
   if (json_is(j, type, "WhitespaceSplit")) return add_plain(t, "\\s", REMOVED, false);
+  if (json_is(j, type, "CharDelimiterSplit")) return read_delimiter(t, j, v);
+  if (json_is(j, type, "FixedLength")) return read_length(t, j, v);
   if (json_is(j, type, "Metaspace"))
     return metaspace_read(t, j, v) && add_splitter(t, (splitter){.pattern = NULL});
   if (json_is(j, type, "Digits")) {

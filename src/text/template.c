@@ -149,28 +149,34 @@ bool template_read (heed_tokenizer *t, const json *j, const json_value *v) {
 ** ===================================================================
 */
 
-/* How many blanks a token's name begins or ends with: byte-level names and added ones have them. */
-static int64_t blanks_of (span name, bool last) {
+/* How many blanks a token's name begins or ends with: byte-level names and added ones have them.
+   'all': there is nothing else. */
+static int64_t blanks_of (span name, bool last, bool *all) {
   int64_t count = 0;
+  *all = false;
   for (uint32_t i = 0; i < name.n; count++) {
     const char *p = last ? name.at + name.n - 1 - i : name.at + i;
     bool mapped = i + 1 < name.n && memcmp(last ? p - 1 : p, "\xc4\xa0", 2) == 0;
     if (!mapped && !(*p == ' ' || (*p >= '\t' && *p <= '\r'))) break;
     i += mapped ? 2 : 1;
+    *all = i == name.n;
   }
   return count;
 }
 
 
-/* Offsets lose the blanks at both ends of their token. */
+/* Offsets lose the blanks at both ends of their token. One that was put in front of a text may
+   stand for a longer character. */
 static void trim (const heed_tokenizer *t, uint32_t id, bool first, int64_t at[2]) {
   span name = t->tokens[id].name;
-  int64_t before = blanks_of(name, false), behind = blanks_of(name, true);
+  bool all;
+  int64_t before = blanks_of(name, false, &all), behind = blanks_of(name, true, &all);
   if (before > 0) {
     if (before == 1 && (first || at[0] == 0) && t->trims_prefix) before = 0;
     at[0] = at[0] + before < at[1] ? at[0] + before : at[1];
   }
-  if (behind > 0 && at[1] >= behind) at[1] = at[1] - behind > at[0] ? at[1] - behind : at[0];
+  if (all) at[1] = at[0];
+  else if (behind > 0 && at[1] >= behind) at[1] = at[1] - behind > at[0] ? at[1] - behind : at[0];
 }
 
 

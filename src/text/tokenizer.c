@@ -40,6 +40,19 @@ static bool has_byte_level (const json *j, const json_value *v, const char *list
 }
 
 
+/* The token that texts are padded with, by its name or else by its id. */
+static void read_padding (heed_tokenizer *t, const json *j, const json_value *v) {
+  const json_value *name = json_get(j, v, "pad_token");
+  int64_t id;
+  t->padding = NO_ID;
+  if (json_kind_is(name, JSON_TEXT))
+    t->padding = table_find(t, &t->by_name, json_text(j, name), name->length);
+  if (t->padding == NO_ID && json_integer(j, json_get(j, v, "pad_id"), &id) && id < t->count &&
+      t->tokens[id].name.at != NULL)
+    t->padding = (uint32_t)id;
+}
+
+
 static bool read_parts (heed_tokenizer *t, const json *j) {
   const json_value *root = j->values.at, *model = json_get(j, root, "model");
   const json_value *added = json_get(j, root, "added_tokens");
@@ -48,8 +61,10 @@ static bool read_parts (heed_tokenizer *t, const json *j) {
   unicode_open(&t->u);
   form_open(&t->u);
   t->byte_level = has_byte_level(j, before, "pretokenizers");
-  return normalize_read(t, j, json_get(j, root, "normalizer")) &&
-         vocabulary_read(t, j, model, added) && added_read(t, j, added) &&
+  if (!normalize_read(t, j, json_get(j, root, "normalizer")) ||
+      !vocabulary_read(t, j, model, added)) return false;
+  read_padding(t, j, json_get(j, root, "padding"));
+  return added_read(t, j, added) &&
          model_read(t, j, model) && split_read(t, j, before) &&
          template_read(t, j, json_get(j, root, "post_processor")) &&
          decode_read(t, j, json_get(j, root, "decoder"));
@@ -192,6 +207,11 @@ bool heed_token_is_special (const heed_tokenizer *t, int64_t id) {
 int64_t heed_token_id (const heed_tokenizer *t, const char *name, size_t n) {
   uint32_t id = t != NULL ? table_find(t, &t->by_name, name, n) : NO_ID;
   return id != NO_ID ? (int64_t)id + 1 : 0;
+}
+
+
+int64_t heed_token_padding (const heed_tokenizer *t) {
+  return t != NULL && t->padding != NO_ID ? (int64_t)t->padding + 1 : 0;
 }
 
 

@@ -90,7 +90,7 @@ struct normalizer {
   bool (*run) (const normalizer *n, rewriting *r);
   bool (*changes) (heed_tokenizer *t, const normalizer *n, const passage *text);   /* NULL: yes */
   bool composed, compatible;       /* of a normal form */
-  bool clean, ideographs, decomposes, lower;     /* of characters, in this order */
+  bool nmt, clean, ideographs, decomposes, lower;     /* of characters, in this order */
   uint32_t dropped;                /* categories, behind decomposition */
   unsigned char ascii[128];        /* what becomes of a character of ASCII, or DROPPED */
   const regex *pattern;            /* of a replacement */
@@ -145,7 +145,7 @@ struct heed_tokenizer {
   keeper memory;
   unicode u;
   token *tokens;
-  uint32_t count;
+  uint32_t count, padding;         /* padding: an id, or NO_ID */
   id_table by_name, by_raw;
   bool byte_level;                 /* characters of names stand for bytes */
   /* the model */
@@ -188,6 +188,7 @@ struct heed_tokenizer {
   const int64_t *parts;            /* of the text, where special tokens are found all the same */
   int64_t nparts;
   int64_t words;                   /* cut so far */
+  struct word_counts *counts;      /* of a trainer: words are counted, and give no tokens */
 };
 
 uint64_t bytes_hash (const char *p, size_t n);
@@ -196,6 +197,7 @@ uint64_t bytes_hash (const char *p, size_t n);
 uint32_t table_find (const heed_tokenizer *t, const id_table *table, const char *p, size_t n);
 /* The byte that a character of byte-level names stands for, or -1. */
 int byte_of (uint32_t point);
+uint32_t point_of (unsigned char byte);          /* the character of a byte */
 /* The bytes of a byte-level name, written to 'to'; false: a character of it stands for none. */
 bool name_bytes (span name, char *to, uint32_t *n);
 bool vocabulary_read (heed_tokenizer *t, const json *j, const json_value *model,
@@ -215,6 +217,10 @@ void unigram_free (heed_tokenizer *t);
 /* wordpiece.c */
 bool wordpiece_read (heed_tokenizer *t, const json *j, const json_value *model);
 bool wordpiece_cut (heed_tokenizer *t, const char *word, size_t n);
+
+/* wordlevel.c */
+bool wordlevel_read (heed_tokenizer *t, const json *j, const json_value *model);
+bool wordlevel_cut (heed_tokenizer *t, const char *word, size_t n);
 
 /* model.c */
 bool model_read (heed_tokenizer *t, const json *j, const json_value *model);
@@ -252,6 +258,8 @@ const regex *read_pattern (heed_tokenizer *t, const json *j, const json_value *v
 /* metaspace.c */
 typedef bool (*word_taker) (heed_tokenizer *t, int level, bytes from, bytes end);
 bool metaspace_read (heed_tokenizer *t, const json *j, const json_value *v);
+/* A blank in front of a text that has none there, which nothing is cut at. */
+bool metaspace_prefix (heed_tokenizer *t);
 bool metaspace_split (heed_tokenizer *t, int level, bytes from, bytes end, word_taker each);
 
 /* template.c */

@@ -255,7 +255,7 @@ static bool find_best (heed_tokenizer *t, bytes word, uint32_t n) {
       if (t->unknown == NO_ID) return refuse(t, "'unk_id' for a character that is no piece");
       offer(&u->best.at[at + width], u->best.at[at].score + u->unknown, at, t->unknown);
     }
-    if (++steps > 0xffff) {
+    if (++steps > 0x3fff) {
       steps = 0;
       if (core_poll(t->cx, NULL)) return false;
     }

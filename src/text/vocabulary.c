@@ -83,6 +83,14 @@ int byte_of (uint32_t point) {
 }
 
 
+uint32_t point_of (unsigned char byte) {
+  uint32_t point = 0x100;
+  if (byte_of(byte) == byte) return byte;
+  while (byte_of(point) != byte) point++;
+  return point;
+}
+
+
 bool name_bytes (span name, char *to, uint32_t *n) {
   bytes p = (bytes)name.at, end = p + name.n;
   for (*n = 0; p < end; ) {

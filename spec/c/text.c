@@ -1,0 +1,174 @@
+/*
+** text.c - tokenizers where memory ends: at each allocation of reading, encoding, decoding and
+** training in turn. A failure leaves nothing behind, and the next call is as before.
+*/
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "failing.h"
+#include "heed_text.h"
+#include "memory/block.h"
+
+static int failures = 0;
+
+static void check (bool good, const char *what, long at) {
+  if (good) return;
+  printf("text: %s, allocation %ld\n", what, at);
+  failures++;
+}
+
+
+#define ADDED \
+  "\"added_tokens\":[{\"id\":9,\"content\":\"<m>\",\"special\":true,\"normalized\":true}],"
+#define NORMALIZERS \
+  "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFKC\"}," \
+  "{\"type\":\"BertNormalizer\",\"lowercase\":true,\"strip_accents\":true," \
+  "\"handle_chinese_chars\":true,\"clean_text\":true},{\"type\":\"Nmt\"},{\"type\":\"Replace\"," \
+  "\"pattern\":{\"Regex\":\"z+\"},\"content\":\"b\"},{\"type\":\"Prepend\",\"prepend\":\"a\"}]},"
+#define TEMPLATE \
+  "\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"<m>\",9],\"sep\":[\"<m>\",9]},"
+#define NAMES \
+  "\"?\":0,\"a\":1,\"b\":2,\"ab\":3,\"##b\":4,\"\\u2581a\":5,\"\\u0120\":6,\"c\":7," \
+  "\"<0x41>\":8"
+
+/* Files of each kind of model, with parts that keep memory. */
+static const char *const FILES[] = {
+  "{" ADDED NORMALIZERS TEMPLATE "\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},"
+  "\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true},"
+  "\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"?\",\"vocab\":{" NAMES "}}}",
+  "{" ADDED TEMPLATE "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true},"
+  "\"decoder\":{\"type\":\"ByteLevel\"},"
+  "\"model\":{\"type\":\"BPE\",\"unk_token\":\"?\",\"merges\":[\"a b\"],\"vocab\":{" NAMES "}}}",
+  "{" ADDED NORMALIZERS "\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\\u2581\","
+  "\"prepend_scheme\":\"always\"},\"decoder\":{\"type\":\"Sequence\",\"decoders\":["
+  "{\"type\":\"ByteFallback\"},{\"type\":\"Metaspace\",\"replacement\":\"\\u2581\"}]},"
+  "\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"byte_fallback\":true,\"vocab\":[[\"?\",0],"
+  "[\"a\",-1],[\"b\",-2],[\"ab\",-1.5],[\"##b\",-3],[\"\\u2581a\",-2],[\"x\",-3],[\"c\",-4],"
+  "[\"<0x41>\",-5]]}}",
+  "{" ADDED "\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"\\\\s+|(?:a|b)c\"},"
+  "\"behavior\":\"Removed\"},\"decoder\":{\"type\":\"CTC\",\"pad_token\":\"?\","
+  "\"word_delimiter_token\":\"a\"},"
+  "\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"?\",\"vocab\":{" NAMES "}}}"
+};
+enum { FILES_THERE = sizeof FILES / sizeof *FILES };
+
+static const char TEXT[] =
+  "ab <m>abzzz  \xc3\xa9" "A ab\xff zc <m> the text is long enough to need "
+  "abababababababababababababababababababababababababababababababababab";
+
+
+
+/* A number that says what came out; 0: a failure. */
+static uint64_t use (heed_tokenizer *t) {
+  const heed_tokenizing how = {.special = true, .parse = true};
+  heed_tokens tokens;
+  heed_text text;
+  heed_stream stream = {.special = true};
+  uint64_t sum = 1;
+  if (!heed_tokenize(t, TEXT, sizeof TEXT - 1, "ab c", 4, &how, &tokens)) return 0;
+  int64_t n = tokens.n, *ids = malloc((size_t)n * sizeof *ids);
+  for (int64_t i = 0; i < n; i++) {
+    ids[i] = tokens.ids[i];
+    sum = sum * 31 + (uint64_t)(ids[i] + 7 * tokens.offsets[2 * i] + tokens.offsets[2 * i + 1] +
+                                tokens.types[i]);
+  }
+  bool good = heed_detokenize(t, ids, n, true, &text);
+  if (good) sum = sum * 31 + text.n;
+  for (int64_t i = 0; good && i < n; i++) {
+    good = heed_stream_push(t, &stream, ids[i], &text);
+    if (good) sum = sum * 31 + text.n;
+  }
+  good = good && heed_stream_finish(t, &stream, &text);
+  free(ids);
+  return good ? sum : 0;
+}
+
+
+static uint64_t learn (heed_context *cx, bool bytes) {
+  static const char *const parts[] = {
+    "{\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},\"model\":{\"type\":\"BPE\",\"vocab\":{},"
+    "\"merges\":[],\"continuing_subword_prefix\":\"##\"}}",
+    "{\"pre_tokenizer\":{\"type\":\"ByteLevel\"},\"model\":{\"type\":\"BPE\",\"vocab\":{},"
+    "\"merges\":[]}}"
+  };
+  const heed_text special = {"<s>", 3};
+  const heed_training how = {&special, 1, 300, 1, 50};
+  heed_trainer *r = heed_trainer_new(cx, parts[bytes], strlen(parts[bytes]));
+  bool good = r != NULL && heed_trainer_feed(r, TEXT, sizeof TEXT - 1) &&
+              heed_trainer_feed(r, "and more words", 14) && heed_trainer_make(r, &how);
+  uint64_t sum = (uint64_t)heed_trainer_count(r);
+  int64_t ids[2];
+  for (int64_t i = 0; heed_trainer_merge(r, i, ids); i++)
+    sum = sum * 31 + (uint64_t)(ids[0] - ids[1]);
+  heed_trainer_drop(r);
+  return good ? sum : 0;
+}
+
+
+/* What is tried: reading and using a file, or training. */
+static uint64_t run (heed_context *cx, int which) {
+  if (which >= FILES_THERE) return learn(cx, which > FILES_THERE);
+  heed_tokenizer *t = heed_tokenizer_read(cx, FILES[which], strlen(FILES[which]));
+  uint64_t sum = t != NULL ? use(t) : 0;
+  heed_tokenizer_drop(t);
+  return sum;
+}
+
+
+/* A call that fails in a tokenizer that stays, which works as before then. */
+static void check_kept (heed_context *cx, failing *memory, int which, uint64_t wanted) {
+  for (long at = 0; ; at++) {
+    heed_tokenizer *t = heed_tokenizer_read(cx, FILES[which], strlen(FILES[which]));
+    memory->failed = false;
+    memory->countdown = at;
+    uint64_t sum = use(t);
+    memory->countdown = -1;
+    bool failed = memory->failed;
+    check(failed ? sum == 0 || sum == wanted : sum == wanted, "what fails says so", at);
+    heed_clear(cx);
+    check(use(t) == wanted, "the tokenizer works as before", at);
+    heed_tokenizer_drop(t);
+    if (!failed) break;
+  }
+}
+
+
+static void check_run (int which, bool onwards) {
+  failing memory = {.countdown = -1, .onwards = onwards};
+  heed_host host = {.resize = failing_resize, .self = &memory};
+  heed_context *cx = heed_open(&host);
+  if (cx == NULL) {
+    check(false, "a context opens", 0);
+    return;
+  }
+  uint64_t wanted = run(cx, which);
+  check(wanted != 0 && heed_error(cx) == NULL, heed_error(cx) ? heed_error(cx) : "it works", 0);
+  long at = 0;
+  for (bool failed = true; failed; at++) {
+    core_trim(cx);
+    long alive = memory.alive;
+    memory.failed = false;
+    memory.countdown = at;
+    uint64_t sum = run(cx, which);
+    memory.countdown = -1;
+    failed = memory.failed;
+    check(sum == (heed_error(cx) != NULL ? 0 : wanted), "a result, or a failure", at);
+    heed_clear(cx);
+    core_trim(cx);
+    check(memory.alive == alive, "nothing stays behind", at);
+  }
+  check(at > 10, "there were allocations", at);
+  if (which < FILES_THERE && !onwards) check_kept(cx, &memory, which, wanted);
+  heed_close(cx);
+  check(memory.alive == 0, "the context takes all with it", 0);
+}
+
+
+int main (void) {
+  for (int which = 0; which < FILES_THERE + 2; which++)
+    for (int onwards = 0; onwards < 2; onwards++) check_run(which, onwards);
+  return failures > 0;
+}
