@@ -3,12 +3,14 @@
 --
 --   lua5.4 spec/fuzz.lua [items] [seed]       a number of items, with this seed or the clock's
 --   lua5.4 spec/fuzz.lua --call N SEED        one item again; --until N SEED: all up to it
+--   lua5.4 spec/fuzz.lua --only KIND ITEMS SEED      of one kind, as "directories"
 
 package.path = "./?.lua;" .. package.path
 
 local new_random = require "spec.fuzz.random"
 local check = require "spec.fuzz.check"
 local calls = require "spec.fuzz.calls"
+local directories = require "spec.fuzz.directories"
 local programs = require "spec.fuzz.programs"
 local files = require "spec.fuzz.files"
 
@@ -16,7 +18,7 @@ local BATCH <const> = 64           -- items between two checks of the invariants
 local MOST_FAILURES <const> = 20
 
 local seed, found, seen, families = nil, 0, {}, {}
-local done = {calls = 0, files = 0, programs = 0}
+local done = {calls = 0, directories = 0, files = 0, programs = 0}
 
 
 -- This file names the item that runs, for the case that the process dies.
@@ -38,9 +40,14 @@ local function fail(family, number, why, source)
 end
 
 
--- The kind of an item: of 64, three are files and one is a program, of dozens of calls.
+-- The kind of an item, unless all are of one: of 64, three are files, one a directory of a model,
+-- and one a program, of dozens of calls.
+local only
+
 local function kind_of(number)
   local place = number % 64
+  if only then return only end
+  if place == 4 then return "directories" end
   return place == 0 and "programs" or place <= 3 and "files" or "calls"
 end
 
@@ -49,6 +56,9 @@ local function run(number)
   local r, kind = new_random(seed, number), kind_of(number)
   done[kind] = done[kind] + 1
   if kind == "programs" then return programs.run(r, function(text) announce(number, text) end) end
+  if kind == "directories" then
+    return directories.run(r, function(text) announce(number, text) end)
+  end
   if kind == "files" then return files.run(r, function(text) announce(number, text) end) end
   local family, source, judges = calls.make(r)
   announce(number, source)
@@ -88,11 +98,12 @@ local function report()
   for _, good in pairs(families) do
     if good then passed = passed + 1 else failed = failed + 1 end
   end
-  print(("seed %d: %d calls, %d files, %d programs"):format(seed, done.calls, done.files,
-                                                            done.programs))
+  print(("seed %d: %d calls, %d files, %d directories, %d programs")
+    :format(seed, done.calls, done.files, done.directories, done.programs))
   print(("%d passed, %d failed"):format(passed, failed))
   os.remove(path)
   files.finish()
+  directories.finish()
   os.exit(failed == 0, true)
 end
 
@@ -114,6 +125,11 @@ if arg[1] == "--call" or arg[1] == "--until" then
   replay(arg[1], math.tointeger(tonumber(arg[2])))
 end
 
+if arg[1] == "--only" then
+  only = assert(done[arg[2]] and arg[2], "a kind of items expected")
+  table.remove(arg, 1)
+  table.remove(arg, 1)
+end
 local items = math.tointeger(tonumber(arg[1] or 10000))
 seed = math.tointeger(tonumber(arg[2])) or os.time()
 print(("seed %d; what runs stands in %s"):format(seed, path))

@@ -93,7 +93,9 @@ local PIECES = {
   "[[[[[[[[", '{"a":', "F16", "F128", "I64", "__metadata__", "4294967296", "(9999999999,)", "True",
 }
 
-local function damage(r, bytes)
+---Damages bytes in one place.
+---@return string
+function files.damage(r, bytes)
   local kind, at = r:integer(1, 9), r:integer(1, #bytes)
   local before, behind = bytes:sub(1, at - 1), bytes:sub(at + 1)
   local byte = bytes:byte(at) or 0
@@ -187,7 +189,7 @@ function files.run(r, announce)
   if not whole then make_whole() end
   local base = r:pick(whole)
   local bytes = base[1]
-  for _ = 1, r:integer(0, 4) do bytes = damage(r, bytes) end
+  for _ = 1, r:integer(0, 4) do bytes = files.damage(r, bytes) end
   local text = base[2] == ".json"
   local long = r:chance(0.1) and r:pick{#bytes + 1, 1 << 32, 1 << 40} or 0
   local short = r:chance(0.1) and r:integer(0, #bytes) or #bytes
