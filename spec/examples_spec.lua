@@ -20,6 +20,12 @@ local EXAMPLES = {
   text = {"2", "bits a character on text that it never saw"},
 }
 
+-- Those that find texts, and draw nothing.
+local SEARCHING = {
+  rerank = {"", "at place %d+ before: "},
+  search = {"2", "%d+ of 119 tales found by their second sentence"},
+}
+
 -- Examples that spec/seeds_spec.lua runs.
 local OTHERS = {by_hand = true, scaled_dot_product = true, single_head = true}
 
@@ -42,6 +48,10 @@ describe("the example", function()
     end)
   end
 
+  for name, example in pairs(SEARCHING) do
+    it(name .. " runs", function() assert.matches(example[2], run(name, example[1])) end)
+  end
+
   it("seq2seq reads dates, too", function()
     assert.matches("fresh dates exactly right", run("seq2seq", "2 " .. NOWHERE .. " dates"))
   end)
@@ -55,7 +65,7 @@ describe("the examples", function()
     local pipe <close> = assert(io.popen("ls examples/*.lua"))
     for path in pipe:lines() do
       local name, n = path:match("([%w_]+)%.lua$"), 0
-      assert.is_truthy(EXAMPLES[name] or OTHERS[name], path)
+      assert.is_truthy(EXAMPLES[name] or SEARCHING[name] or OTHERS[name], path)
       assert.is_truthy(shown:find(name .. ".lua", 1, true), path .. " is not in the README")
       for _ in io.lines(path) do n = n + 1 end
       assert.is_true(n < 120, path)

@@ -53,8 +53,9 @@ end
 
 -- Values that other ones in JSON become.
 local VALUES <const> = {
-  0, 1, -1, 2, 3, 7, 1.5, 1e30, 1 << 24, (1 << 24) + 1, 1 << 40, math.maxinteger, true, false, "", "x",
-  "mean", "cls", "../x", "/etc/passwd", ".", "0_StaticEmbedding", "2_Dense", "gelu", "Tanh", "Dense",
+  0, 1, -1, 2, 3, 7, 1.5, 1e30, 1 << 24, (1 << 24) + 1, 1 << 40, math.maxinteger, true, false, "",
+  "x", "mean", "cls", "../x", "/etc/passwd", ".", "0_StaticEmbedding", "2_Dense", "gelu", "Tanh",
+  "Dense",
   "x.Normalize", "x.Pooling", "x.StaticEmbedding", "BertModel", "LlamaForCausalLM",
   "BertForTokenClassification", "LABEL_0", json.null, json.array{}, {}, json.array{1, 2, 3},
   {x = 1}, json.array{"full_attention"}, ("a"):rep(300), "model.safetensors",
@@ -138,7 +139,8 @@ local function try(name, ...)
   end
 end
 local wrong = try("embed", {"a text", "", "[SEP] \xff"}) or try("embed", {{1, 2}, {3}})
-  or try("score", "q", {"a", "b"}) or try("classify", {"a", "b"}) or try("hidden", heed.tensor{{1, 2}})
+  or try("score", "q", {"a", "b"}) or try("classify", {"a", "b"})
+  or try("hidden", heed.tensor{{1, 2}})
 heed.memory{limit = 256 << 20}
 return wrong
 ]]
