@@ -23,7 +23,7 @@ local EXAMPLES = {
 -- Those that find texts, and draw nothing.
 local SEARCHING = {
   rerank = {"", "at place %d+ before: "},
-  search = {"2", "%d+ of 119 tales found by their second sentence"},
+  search = {" 2", "%d+ of 119 tales found by their second sentence"},
 }
 
 -- Examples that spec/seeds_spec.lua runs.
