@@ -245,7 +245,7 @@ def published_rows():
     for B in [1, 32]:
         for rival in ["PyTorch", "ONNX Runtime", "CTranslate2"]:
             yield Row(f"MiniLM, {B}x32 ids, {rival}", f"minilm:{B}x32", "a()", "a()", rival=rival)
-    for dtype, end, tolerance in [("float32", "", 1e-3), ("bfloat16", "_bfloat16", 5e-2)]:
+    for dtype, end, tolerance in [("float32", "", 5e-3), ("bfloat16", "_bfloat16", 5e-2)]:
         for what, inputs, n in [("64 ids, step captured", f"tokens{end}:64", 64),
                                 ("64 ids, step by step", f"tokens_called{end}:64", 64),
                                 ("prompt of 512", f"prompt{end}:512", 512)]:
