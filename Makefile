@@ -266,9 +266,10 @@ HOSTS= $(patsubst examples/host/%.c,$(B)/%,$(wildcard examples/host/*.c))
 # Two objects, one without Lua and one for it, in which only what is public can be seen, so that
 # a host's names are its own.
 $(B)/libheed.a: $(OBJECTS) $(EMBED)
-	@mkdir -p $(B)/include/op; echo link $@
+	@mkdir -p $(B)/include/op $(B)/include/base; echo link $@
 	$(Q)cp $(wildcard src/heed*.h) src/lua/heed_api.h src/lua/heed_lua.h $(B)/include
 	$(Q)cp src/op/*.def $(B)/include/op
+	$(Q)cp src/base/blocks.def $(B)/include/base
 	$(Q)$(CC) -r -nostdlib -o $(B)/heed.o $(CORE)
 	$(Q)$(CC) -r -nostdlib -o $(B)/heed_lua.o $(filter-out $(CORE),$^)
 	$(Q)objcopy --localize-hidden $(B)/heed.o && objcopy --localize-hidden $(B)/heed_lua.o

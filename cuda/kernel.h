@@ -103,7 +103,7 @@ template <class T> INLINE T fetch (const void *data, heed_type type, int64_t at)
     case HEED_FLOAT16: return convert<T>(wide(((const float16 *)data)[at]));
     case HEED_BFLOAT16: return convert<T>(wide(((const bfloat16 *)data)[at]));
     case HEED_FLOAT32: return convert<T>(((const float *)data)[at]);
-    case HEED_FLOAT64: case HEED_NTYPES: break;
+    case HEED_FLOAT64: SCALAR_BLOCK_CASES: break;
   }
   return convert<T>(((const double *)data)[at]);
 }
@@ -116,7 +116,7 @@ template <class T> INLINE void put (void *data, heed_type type, int64_t at, T x)
     case HEED_FLOAT16: ((float16 *)data)[at] = convert<float16>(x); return;
     case HEED_BFLOAT16: ((bfloat16 *)data)[at] = convert<bfloat16>(x); return;
     case HEED_FLOAT32: ((float *)data)[at] = convert<float>(x); return;
-    case HEED_FLOAT64: case HEED_NTYPES: break;
+    case HEED_FLOAT64: SCALAR_BLOCK_CASES: break;
   }
   ((double *)data)[at] = convert<double>(x);
 }
@@ -129,18 +129,18 @@ template <class T> INLINE void put (void *data, heed_type type, int64_t at, T x)
 #define FOR_FLOAT(type, ...) switch (type) { \
     TYPE_CASE(HEED_FLOAT32, float, __VA_ARGS__) TYPE_CASE(HEED_FLOAT64, double, __VA_ARGS__) \
     TYPE_CASE(HEED_FLOAT16, float16, __VA_ARGS__) TYPE_CASE(HEED_BFLOAT16, bfloat16, __VA_ARGS__) \
-    case HEED_BOOL: case HEED_UINT8: case HEED_INT64: case HEED_NTYPES: break; }
+    case HEED_BOOL: case HEED_UINT8: case HEED_INT64: SCALAR_BLOCK_CASES: break; }
 #define FOR_TYPE(type, ...) switch (type) { \
     TYPE_CASE(HEED_FLOAT32, float, __VA_ARGS__) TYPE_CASE(HEED_FLOAT64, double, __VA_ARGS__) \
     TYPE_CASE(HEED_FLOAT16, float16, __VA_ARGS__) TYPE_CASE(HEED_BFLOAT16, bfloat16, __VA_ARGS__) \
     TYPE_CASE(HEED_INT64, int64_t, __VA_ARGS__) TYPE_CASE(HEED_UINT8, uint8_t, __VA_ARGS__) \
-    TYPE_CASE(HEED_BOOL, boolean, __VA_ARGS__) case HEED_NTYPES: break; }
+    TYPE_CASE(HEED_BOOL, boolean, __VA_ARGS__) SCALAR_BLOCK_CASES: break; }
 /* The same with the type that 'type' is computed in: float, double or int64_t. */
 #define FOR_COMPUTED(type, ...) switch (type) { \
     TYPE_CASE(HEED_FLOAT64, double, __VA_ARGS__) \
     case HEED_FLOAT16: case HEED_BFLOAT16: TYPE_CASE(HEED_FLOAT32, float, __VA_ARGS__) \
     case HEED_BOOL: case HEED_UINT8: TYPE_CASE(HEED_INT64, int64_t, __VA_ARGS__) \
-    case HEED_NTYPES: break; }
+    SCALAR_BLOCK_CASES: break; }
 
 /* }================================================================== */
 

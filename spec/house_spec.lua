@@ -5,8 +5,8 @@ local rows = require "spec.support.rows"
 -- The files that those of a folder may include, besides the system's headers; the first that fits
 -- holds.
 local for_kernels = {
-  "heed.h", "base/layout.h", "base/random.h", "base/scalar.h", "base/view.h", "base/work.h",
-  "base/works.def", "base/optimizer.h", "memory/device.h", "memory/pool.h", "op/ops.def",
+  "heed.h", "base/blocks.def", "base/layout.h", "base/random.h", "base/scalar.h", "base/view.h",
+  "base/work.h", "base/works.def", "base/optimizer.h", "memory/device.h", "memory/pool.h", "op/ops.def",
   "op/masks.def", "op/optimizers.def",
 }
 local floors = {
@@ -14,8 +14,8 @@ local floors = {
   {"src/heed_text%.h", {"heed.h"}},
   {"src/heed_models%.h", {"heed.h", "heed_text.h"}},
   {"src/heed_search%.h", {"heed.h"}},
-  {"src/heed%.h", {"heed_optim.h", "heed_profile.h", "op/ops.def", "op/masks.def",
-                   "op/optimizers.def"}},
+  {"src/heed%.h", {"base/blocks.def", "heed_optim.h", "heed_profile.h", "op/ops.def",
+                   "op/masks.def", "op/optimizers.def"}},
   {"src/heed%.c", {"heed.h", "memory/", "tensor/", "cpu/cpu.h", "op/op.h"}},
   {"src/base/", {"heed.h", "base/", "op/masks.def", "op/optimizers.def"}},
   {"src/memory/", {"heed.h", "base/", "memory/", "op/ops.def"}},
@@ -26,7 +26,8 @@ local floors = {
   {"src/graph/", {"heed.h", "base/", "memory/", "tensor/", "graph/", "op/ops.def"}},
   {"src/op/", {"heed.h", "base/", "memory/", "tensor/", "graph/", "op/"}},
   {"src/lua/", {"heed.h", "heed_api.h", "heed_lua.h", "heed_models.h", "heed_search.h",
-                "heed_text.h", "lua_", "lua.h", "lauxlib.h", "lualib.h", "op/optimizers.def"}},
+                "heed_text.h", "lua_", "lua.h", "lauxlib.h", "lualib.h", "base/blocks.def",
+                "op/optimizers.def"}},
   {"cuda/runtime%.h", {"spec/emulated/emulate.h"}},
   {"cuda/", {"cuda/", "memory/plugin.h", "cpu/vector/math.h", table.unpack(for_kernels)}},
   {"spec/emulated/", {"cuda/", "spec/emulated/"}},

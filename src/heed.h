@@ -43,11 +43,17 @@ typedef struct heed_tensor heed_tensor;
 ** ===================================================================
 */
 
-/* In order of promotion, but float16 with bfloat16 gives float32. */
+/*
+** In order of promotion, but float16 with bfloat16 gives float32. Behind HEED_NTYPES stand types of
+** blocks, whose elements are no values of their own: see base/blocks.def.
+*/
 typedef enum heed_type {
   HEED_BOOL, HEED_UINT8, HEED_INT64,
   HEED_FLOAT16, HEED_BFLOAT16, HEED_FLOAT32, HEED_FLOAT64,
-  HEED_NTYPES
+  HEED_NTYPES,
+#define BLOCK(NAME, ...) HEED_##NAME,
+#include "base/blocks.def"
+  HEED_ALL_TYPES
 } heed_type;
 
 /* Every row of the table of operations, in its order. */
@@ -157,7 +163,10 @@ static inline bool heed_is_method (const heed_signature *s) {
 HEED_API const heed_signature *heed_describe (heed_context *cx, heed_op op);
 HEED_API const char *heed_type_name (heed_type type);
 HEED_API bool heed_type_find (const char *name, heed_type *type);
-HEED_API size_t heed_type_size (heed_type type);
+HEED_API size_t heed_type_size (heed_type type);         /* of an element; 0: of blocks, or none */
+HEED_API int heed_type_block (heed_type type);           /* elements of a block; 1: no blocks */
+HEED_API bool heed_type_written (heed_type type);        /* can values be converted to it? */
+HEED_API size_t heed_type_bytes (heed_type type, int64_t n);     /* of n elements, whole blocks */
 
 /* Values, without compound literals, so that C++ takes them too. */
 static inline heed_value heed_none (void) {

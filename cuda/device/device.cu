@@ -306,19 +306,6 @@ static bool is_elementwise (int op) {
 }
 
 
-static bool device_supports (const device *d, work_kind kind, int op) {
-  static const int ops[WORK_KINDS] = {
-#define KIND(NAME, ...) WORK_##NAME##_OPS,
-#define NUMBERED(NAME, ...) WORK_##NAME##_OPS,
-#include "base/works.def"
-  };
-  (void)d;
-  if ((unsigned)kind >= WORK_KINDS) return false;
-  if (kind == WORK_MAP || kind == WORK_DERIVATIVE) return is_elementwise(op);
-  return op >= 0 && op < ops[kind];
-}
-
-
 typedef const char *(*worker) (cuda *self, const work *w);
 
 static const worker workers[WORK_KINDS] = {
@@ -328,9 +315,32 @@ static const worker workers[WORK_KINDS] = {
 };
 
 
+static const char *kind_name (work_kind kind) {
+  static const char *const names[WORK_KINDS] = {
+#define KIND(NAME, name, text, ops) text,
+#define NUMBERED(NAME, name, text, n) text,
+#include "base/works.def"
+  };
+  return (unsigned)kind < WORK_KINDS ? names[kind] : "an unknown kind of work";
+}
+
+
+static bool device_supports (const device *d, work_kind kind, int op) {
+  static const int ops[WORK_KINDS] = {
+#define KIND(NAME, ...) WORK_##NAME##_OPS,
+#define NUMBERED(NAME, ...) WORK_##NAME##_OPS,
+#include "base/works.def"
+  };
+  (void)d;
+  if ((unsigned)kind >= WORK_KINDS || workers[kind] == NULL) return false;
+  if (kind == WORK_MAP || kind == WORK_DERIVATIVE) return is_elementwise(op);
+  return op >= 0 && op < ops[kind];
+}
+
+
 const char *cuda_run (cuda *self, const work *w) {
   if (!device_supports(&self->device, w->kind, w->op))
-    return cuda_refuse(self, "the GPU has no operation %d of work of kind %d", w->op, (int)w->kind);
+    return cuda_refuse(self, "the GPU has no operation %d of %s", w->op, kind_name(w->kind));
   return workers[w->kind](self, w);
 }
 

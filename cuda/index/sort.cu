@@ -44,7 +44,7 @@ INLINE void read_key (const void *x, heed_type type, int64_t at, uint32_t *key) 
     case HEED_UINT8: *key = ((const uint8_t *)x)[at]; return;
     case HEED_FLOAT16: *key = float_key<uint32_t>(half[at], 0x8000, 0x7c00); return;
     case HEED_BFLOAT16: *key = float_key<uint32_t>(half[at], 0x8000, 0x7f80); return;
-    case HEED_FLOAT32: case HEED_INT64: case HEED_FLOAT64: case HEED_NTYPES: break;
+    case HEED_FLOAT32: case HEED_INT64: case HEED_FLOAT64: SCALAR_BLOCK_CASES: break;
   }
   *key = float_key<uint32_t>(((const uint32_t *)x)[at], 1u << 31, 0x7f800000);
 }

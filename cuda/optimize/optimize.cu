@@ -141,7 +141,7 @@ INLINE void step_line (const optimizer_constants *k, variant m, const line &l, i
     case HEED_FLOAT64: step_chunk<double>(k, m, l, from, to); break;
     case HEED_FLOAT16: step_chunk<float16>(k, m, l, from, to); break;
     case HEED_BFLOAT16: step_chunk<bfloat16>(k, m, l, from, to); break;
-    case HEED_BOOL: case HEED_UINT8: case HEED_INT64: case HEED_NTYPES: break;
+    case HEED_BOOL: case HEED_UINT8: case HEED_INT64: SCALAR_BLOCK_CASES: break;
   }
 }
 

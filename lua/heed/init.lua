@@ -29,7 +29,7 @@ local parts = {
 local functions = {
   accuracy = "data", capture = "capture", confusion_matrix = "data", f1 = "data",
   generate = "generate", help = "help", load = "save", perplexity = "data", precision = "data",
-  profile = "profile", recall = "data", sample = "generate", save = "save",
+  profile = "profile", quantize = "quantize", recall = "data", sample = "generate", save = "save",
 }
 
 -- The names of all parts and functions, loaded or not.

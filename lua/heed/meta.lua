@@ -144,6 +144,7 @@ heed.generate = require "heed.generate".generate
 heed.perplexity = require "heed.data".perplexity
 heed.precision = require "heed.data".precision
 heed.profile = require "heed.profile".profile
+heed.quantize = require "heed.quantize".quantize
 heed.recall = require "heed.data".recall
 heed.sample = require "heed.generate".sample
 heed.train = require "heed.train"
@@ -2262,7 +2263,9 @@ function heed.default_device(name) end
 function heed.level(name) end
 
 ---How exact products of float32 are on a GPU, those of attention included: "highest" is float32
----throughout, "high" may use TF32, "medium" bfloat16, or TF32. The CPU always uses the first.
+---throughout, "high" may use TF32, "medium" bfloat16, or TF32. The CPU always uses the first; but
+---where a weight is in blocks of few bits, both others round the rows that it is multiplied with to
+---8 bits, see `heed.quantize`.
 ---> heed.matmul_precision() == "highest"
 ---> heed.matmul_precision("low") raises "highest"
 ---@param precision? string sets it

@@ -231,6 +231,19 @@ bool layout_reshape (const layout *at, int rank, const int64_t *size, layout *re
 ** ===================================================================
 */
 
+int layout_block_axis (const layout *at, int64_t elements) {
+  int axis = -1;
+  if (at->offset % elements != 0) return -1;
+  for (int i = 0; i < at->rank; i++) {
+    bool row = at->stride[i] == 1 && at->size[i] > 1;
+    if (row ? axis >= 0 || at->size[i] % elements != 0
+            : at->size[i] > 1 && at->stride[i] % elements != 0) return -1;
+    if (row) axis = i;
+  }
+  return axis;
+}
+
+
 void layout_reach (const layout *at, int64_t *first, int64_t *last) {
   *first = *last = at->offset;
   for (int i = 0; i < at->rank; i++) {

@@ -71,6 +71,12 @@ layout layout_remove (const layout *at, int axis);                 /* without it
 /* Another shape for the same elements; false when that needs a copy. */
 bool layout_reshape (const layout *at, int rank, const int64_t *size, layout *result);
 
+/*
+** The axis of rows that are whole blocks of so many elements, where all other strides and the
+** offset are multiples of that; -1: there is none.
+*/
+int layout_block_axis (const layout *at, int64_t elements);
+
 /* Storage reached: elements [*first, *last]; an empty layout reaches none (first > last). */
 void layout_reach (const layout *at, int64_t *first, int64_t *last);
 

@@ -7,10 +7,25 @@
 #include <math.h>
 
 
-const uint8_t scalar_sizes[HEED_NTYPES] = {1, 1, 8, 2, 2, 4, 8};
+const uint8_t scalar_sizes[HEED_ALL_TYPES] = {
+  1, 1, 8, 2, 2, 4, 8,
+#define BLOCK(NAME, ...) [HEED_##NAME] = 1,
+#include "base/blocks.def"
+};
 
-const char *const scalar_names[HEED_NTYPES] = {
-  "bool", "uint8", "int64", "float16", "bfloat16", "float32", "float64"
+const char *const scalar_names[HEED_ALL_TYPES] = {
+  "bool", "uint8", "int64", "float16", "bfloat16", "float32", "float64",
+#define BLOCK(NAME, name, ...) [HEED_##NAME] = #name,
+#include "base/blocks.def"
+};
+
+const scalar_block scalar_blocks[HEED_ALL_TYPES] = {
+  {1, 1, true}, {1, 1, true}, {1, 8, true}, {1, 2, true}, {1, 2, true}, {1, 4, true}, {1, 8, true},
+#define WRITTEN(name) true
+#define READ(name) false
+#define BLOCK(NAME, name, elements, bytes, least, use) \
+  [HEED_##NAME] = {elements, bytes, use(name)},
+#include "base/blocks.def"
 };
 
 
@@ -57,7 +72,7 @@ scalar scalar_load (heed_type type, const void *at) {
     case HEED_BFLOAT16: memcpy(&half, at, sizeof half); s.f = scalar_from_bfloat16(half); break;
     case HEED_FLOAT32: memcpy(&f, at, sizeof f); s.f = f; break;
     case HEED_FLOAT64: memcpy(&s.f, at, sizeof s.f); break;
-    case HEED_NTYPES: break;
+    SCALAR_BLOCK_CASES: break;
   }
   return s;
 }
@@ -92,7 +107,7 @@ void scalar_store (heed_type type, void *at, scalar value) {
     case HEED_BFLOAT16: half = scalar_to_bfloat16(single); memcpy(at, &half, sizeof half); break;
     case HEED_FLOAT32: memcpy(at, &single, sizeof single); break;
     case HEED_FLOAT64: memcpy(at, &f, sizeof f); break;
-    case HEED_NTYPES: break;
+    SCALAR_BLOCK_CASES: break;
   }
 }
 

@@ -11,10 +11,37 @@
 
 #pragma GCC visibility push(hidden)
 
-extern const uint8_t scalar_sizes[HEED_NTYPES];   /* bytes */
-extern const char *const scalar_names[HEED_NTYPES];
+extern const uint8_t scalar_sizes[HEED_ALL_TYPES];       /* bytes of an element, of blocks 1 */
+extern const char *const scalar_names[HEED_ALL_TYPES];   /* NULL: HEED_NTYPES */
 
-static inline bool scalar_is_float (heed_type type) { return type >= HEED_FLOAT16; }
+/* A type of blocks, or, of another type, an element as a block of its own. */
+typedef struct scalar_block {
+  int elements, bytes;
+  bool written;
+} scalar_block;
+
+extern const scalar_block scalar_blocks[HEED_ALL_TYPES];
+
+/* The cases of a switch over types of single elements. */
+#define SCALAR_BLOCK_CASES \
+  case HEED_Q8_0: case HEED_Q4_0: case HEED_Q4_1: case HEED_Q5_0: case HEED_Q5_1: \
+  case HEED_Q2_K: case HEED_Q3_K: case HEED_Q4_K: case HEED_Q5_K: case HEED_Q6_K: \
+  case HEED_NTYPES: case HEED_ALL_TYPES
+
+static inline bool scalar_is_type (heed_type type) {
+  return (unsigned)type < HEED_ALL_TYPES && type != HEED_NTYPES;
+}
+static inline bool scalar_is_block (heed_type type) { return type > HEED_NTYPES; }
+
+/* The bytes of n elements, which are whole blocks. */
+static inline int64_t scalar_bytes (heed_type type, int64_t n) {
+  if (!scalar_is_block(type)) return n * scalar_sizes[type];
+  return n / scalar_blocks[type].elements * scalar_blocks[type].bytes;
+}
+
+static inline bool scalar_is_float (heed_type type) {
+  return type >= HEED_FLOAT16 && type < HEED_NTYPES;
+}
 static inline bool scalar_is_half (heed_type type) {
   return type == HEED_FLOAT16 || type == HEED_BFLOAT16;
 }
@@ -27,7 +54,7 @@ static inline int scalar_category (heed_type type) {
 /* The type that loops compute in. */
 static inline heed_type scalar_computing (heed_type type) {
   if (type == HEED_FLOAT64) return HEED_FLOAT64;
-  return scalar_is_float(type) ? HEED_FLOAT32 : HEED_INT64;
+  return type >= HEED_FLOAT16 ? HEED_FLOAT32 : HEED_INT64;
 }
 
 /* The type itself if it is a float type, else float32. */

@@ -38,6 +38,34 @@ static inline view view_number (scalar value) {
   return v;
 }
 
+/* Rows of whole blocks as the bytes that they are. */
+static inline layout view_bytes_layout (heed_type type, const layout *of) {
+  layout at = *of;
+  const int row = layout_block_axis(of, scalar_blocks[type].elements);
+  at.offset = scalar_bytes(type, of->offset);
+  for (int i = 0; i < at.rank; i++)
+    if (i == row) at.size[i] = scalar_bytes(type, of->size[i]);
+    else at.stride[i] = scalar_bytes(type, of->stride[i]);
+  return at;
+}
+
+static inline view view_bytes (view v) {
+  v.at = view_bytes_layout(v.type, &v.at);
+  v.type = HEED_UINT8;
+  return v;
+}
+
+/* Row number 'at' of a view whose rows lie along axis 'row': its first element. */
+static inline void *view_row (const view *v, int row, int64_t at) {
+  int64_t offset = 0;
+  for (int i = v->at.rank - 1; i >= 0; i--) {
+    if (i == row) continue;
+    offset += at % v->at.size[i] * v->at.stride[i];
+    at /= v->at.size[i];
+  }
+  return (char *)v->data + scalar_bytes(v->type, offset);
+}
+
 #pragma GCC visibility pop
 
 #endif

@@ -41,6 +41,7 @@ enum {
 /* Operands by name: places in a work's out[] and in[]. Comments name those that may be none. */
 enum { DERIVATIVE_G, DERIVATIVE_A, DERIVATIVE_B, DERIVATIVE_C, DERIVATIVE_Y, DERIVATIVE_INS };
 enum { MATMUL_A, MATMUL_B, MATMUL_ADDEND };                     /* none: ADDEND */
+enum { BLOCKS_X, BLOCKS_WEIGHT, BLOCKS_BIAS, BLOCKS_INS };      /* none: BIAS */
 enum { INDEX_VALUES, INDEX_POSITIONS };     /* GATHER, SCATTER: the first of n indices */
 enum { NORM_X, NORM_WEIGHT, NORM_BIAS, NORM_INS };              /* none: WEIGHT, BIAS */
 enum { NORM_Y, NORM_MEAN, NORM_RSTD, NORM_OUTS };               /* none: MEAN, of RMS */
@@ -182,11 +183,31 @@ static inline void work_derivative (work *w, heed_op op, heed_type type, int whi
   w->derivative.which = which;
 }
 
-/* y = x, any types and layouts of one shape. */
+/*
+** y = x, any types and layouts of one shape. Types of blocks: to and from others that are UNPACK
+** and PACK, of a float type, and else a copy of bytes; PACK refuses values that are not finite.
+*/
 static inline void work_copy (work *w, copy_op op, view y, view x) {
-  work_begin(w, WORK_COPY, op, 1, 1);
+  const bool to = scalar_is_block(y.type), from = scalar_is_block(x.type);
+  if (to && y.type == x.type) { y = view_bytes(y); x = view_bytes(x); }
+  if (y.type != x.type && (to || from))
+    work_begin(w, WORK_BLOCKS, from ? BLOCKS_UNPACK : BLOCKS_PACK, 1, 1);
+  else work_begin(w, WORK_COPY, op, 1, 1);
   w->out[0] = y;
   w->in[0] = x;
+}
+
+/*
+** Of w (N, K), rows of blocks: PRODUCT is y (M, N) = x (M, K) w^T + bias (N), BACK is y (M, K) =
+** x (M, N) w. x and y are float32, and dense but for the distance of their rows. ROUNDED is PRODUCT
+** of x whose rows are rounded to 8 bits first, 32 elements with a scale of their own.
+*/
+static inline void work_blocks (work *w, blocks_op op, view y, view x, view weight, view bias) {
+  work_begin(w, WORK_BLOCKS, op, 1, BLOCKS_INS);
+  w->out[0] = y;
+  w->in[BLOCKS_X] = x;
+  w->in[BLOCKS_WEIGHT] = weight;
+  w->in[BLOCKS_BIAS] = bias;
 }
 
 /*

@@ -148,6 +148,7 @@ static const char *cpu_run (device *d, const work *w) {
     case WORK_MATMUL: return cpu_matmul_tiny(w) ? NULL : level->matmul(self, w);
     case WORK_GATHER: return cpu_gather(self, w);
     case WORK_SCATTER: return cpu_scatter(self, w);
+    case WORK_BLOCKS: return w->op == BLOCKS_PACK ? cpu_pack(self, w) : level->blocks(self, w);
     case WORK_SORT: return cpu_sort(self, w);
     case WORK_NONZERO: return cpu_nonzero(self, w);
     case WORK_RANDOM: return cpu_random(self, w);

@@ -63,6 +63,7 @@ struct cpu_level {
   const char *(*reduce) (cpu *self, const work *w);
   const char *(*scan) (cpu *self, const work *w);
   const char *(*matmul) (cpu *self, const work *w);
+  const char *(*blocks) (cpu *self, const work *w);      /* all but packing */
   const char *(*softmax) (cpu *self, const work *w);
   const char *(*norm) (cpu *self, const work *w);
   const char *(*loss) (cpu *self, const work *w);
@@ -105,6 +106,7 @@ const char *cpu_gather (cpu *self, const work *w);       /* index.c */
 const char *cpu_scatter (cpu *self, const work *w);
 const char *cpu_nonzero (cpu *self, const work *w);
 bool cpu_matmul_tiny (const work *w);                    /* tiny.c: false if it is not tiny */
+const char *cpu_pack (cpu *self, const work *w);         /* blocks/pack.c: values to blocks */
 const char *cpu_sort (cpu *self, const work *w);         /* sort.c */
 const char *cpu_random (cpu *self, const work *w);       /* random.c */
 const char *cpu_probabilities (cpu *self, const work *w);          /* check.c */

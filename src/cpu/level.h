@@ -32,6 +32,7 @@
 #include "cpu/random/random_loops.h"
 #include "cpu/product/matmul.h"
 #include "cpu/attention/attention.h"
+#include "cpu/blocks/blocks.h"
 
 #define MAP_FLT(name) map_##name##_float, map_##name##_double, NULL
 #define MAP_NUM(name) map_##name##_float, map_##name##_double, map_##name##_int64
@@ -64,6 +65,7 @@ const cpu_level LEVEL = {
   .norm = norm,
   .loss = loss,
   .matmul = matmul,
+  .blocks = blocks,
   .attention = attention,
   .attention_back = attention_back,
   .optimize = optimize,

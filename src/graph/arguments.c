@@ -26,6 +26,18 @@ static void *wrong_kind (heed_context *cx, const op_row *row, const heed_paramet
 }
 
 
+/* Blocks are no values: a row says which of its arguments may be of such a type. */
+static bool accept_blocks (heed_context *cx, const op_row *row, const heed_parameter *p,
+                           heed_type type) {
+  if (!scalar_is_block(type) || row->blocks >> (p - row->signature.parameter) & 1) return true;
+  if (p->want == HEED_WANT_DTYPE)
+    return core_fail_at(cx, row->signature.name, p->name, "a type of values expected, got %s, "
+                        "which heed.quantize makes of a tensor", scalar_names[type]);
+  return core_fail_at(cx, row->signature.name, p->name, "values expected, got blocks of type %s; "
+                      "x:to(\"float32\")", scalar_names[type]);
+}
+
+
 static bool accept_tensor (heed_context *cx, const op_row *row, const heed_parameter *p,
                            heed_value *v) {
   heed_tensor *t = NULL;
@@ -41,7 +53,7 @@ static bool accept_tensor (heed_context *cx, const op_row *row, const heed_param
   if (t->cx != cx)
     return core_fail(cx, row->signature.name, "argument '%s' belongs to another context", p->name);
   *v = heed_t(t);
-  return capture_input(cx, t);
+  return accept_blocks(cx, row, p, t->type) && capture_input(cx, t);
 }
 
 
@@ -52,6 +64,7 @@ static bool accept_tensors (heed_context *cx, const op_row *row, const heed_para
     if (v->tensors[i] != NULL && v->tensors[i]->cx != cx)
       return core_fail(cx, row->signature.name, "entry %d of '%s' belongs to another context",
                        i + 1, p->name);
+    if (v->tensors[i] != NULL && !accept_blocks(cx, row, p, v->tensors[i]->type)) return false;
     if (!capture_input(cx, v->tensors[i])) return false;
   }
   return true;
@@ -112,12 +125,14 @@ static bool accept_choice (heed_context *cx, const op_row *row, const heed_param
 static bool accept_type (heed_context *cx, const op_row *row, const heed_parameter *p,
                          heed_value *v) {
   heed_type type;
-  if (v->kind == HEED_INTEGER && v->integer >= 0 && v->integer < HEED_NTYPES) return true;
+  if (v->kind == HEED_INTEGER && v->integer >= 0 && v->integer < HEED_ALL_TYPES &&
+      v->integer != HEED_NTYPES)
+    return accept_blocks(cx, row, p, (heed_type)v->integer);
   if (v->kind != HEED_TEXT) return wrong_kind(cx, row, p, v, "a type") != NULL;
   if (!heed_type_find(v->text, &type))
     return core_fail_at(cx, row->signature.name, p->name, "no type is called '%.40s'", v->text);
   *v = heed_i(type);
-  return true;
+  return accept_blocks(cx, row, p, type);
 }
 
 
@@ -154,7 +169,7 @@ static bool accept (heed_context *cx, const op_row *row, const heed_parameter *p
 /* A tensor of this context, which 'accept' leaves as it is: most arguments. */
 static bool is_plain (const heed_context *cx, const heed_parameter *p, const heed_value *v) {
   return v->kind == HEED_TENSOR && p->want == HEED_WANT_TENSOR && v->tensor != NULL &&
-         v->tensor->cx == cx && !capture_watches(cx);
+         v->tensor->cx == cx && !scalar_is_block(v->tensor->type) && !capture_watches(cx);
 }
 
 

@@ -9,12 +9,25 @@
 #include "graph/state.h"
 
 
+/* Rows of blocks stay whole. */
+static bool check_rows (call *c) {
+  const heed_tensor *y = first_result(c);
+  const int elements = scalar_blocks[y->type].elements;
+  char text[LAYOUT_TEXT];
+  return layout_block_axis(&y->at, elements) >= 0 ||
+         core_fail(c->cx, op_name(c->op), "rows of type %s stay whole, in multiples of %d elements"
+                   "; the result would have the shape %s", scalar_names[y->type], elements,
+                   layout_text(&y->at, text));
+}
+
+
 /* A call works where its tensors are; its results in c->out are temporaries or arguments. */
 static bool run_on_device (call *c, const op_row *row, heed_value *args) {
   if (c->cx->devices.n > 1 && !op_set_device(c, args)) return false;
   c->args = args;
   for (int i = 0; i < OP_OUTS; i++) c->out[i] = NULL;
   if (!row->work(c) || first_result(c) == NULL) return false;
+  if (scalar_is_block(first_result(c)->type) && !check_rows(c)) return false;
   return !c->cx->scope.recording || !row->recorded || graph_record(c, row);
 }
 

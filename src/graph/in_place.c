@@ -27,6 +27,9 @@ static bool check_target (heed_context *cx, const char *name, heed_tensor *t, bo
   int output;
   if (t->number)
     return core_fail(cx, name, "a number cannot be changed in place");
+  if (scalar_is_block(t->type))
+    return core_fail(cx, name, "a tensor of blocks, %s, cannot be changed in place",
+                     scalar_names[t->type]);
   if (layout_overlaps_itself(&t->at))
     return core_fail(cx, name, "the tensor is expanded: several positions share one element; "
                      "clone() it first");

@@ -69,7 +69,7 @@ bool op_filled (heed_tensor *t, int64_t value) {
 heed_tensor *op_zeros (heed_context *cx, heed_type type, const layout *shape) {
   heed_tensor *t = op_new(cx, type, shape);
   if (t == NULL) return NULL;
-  size_t bytes = (size_t)layout_numel(&t->at) * scalar_sizes[type];
+  size_t bytes = (size_t)scalar_bytes(type, layout_numel(&t->at));
   if (!core_reaches(cx, cx->scope.device) || bytes > LONG_FILL)
     return op_filled(t, 0) ? t : NULL;
   memset(t->store->data, 0, bytes);

@@ -122,6 +122,7 @@ typedef struct op_row {
   bool recorded;                   /* OP and elementwise rows of a float result */
   bool plain;                      /* a PLAIN row */
   autocast_policy autocast;
+  uint32_t blocks;                 /* bit i: argument i may be of a type of blocks */
   uint32_t moved;                  /* bit i: argument i moves to the device of the others */
   const faster_row *faster;        /* of a BINARY row; or NULL */
   bool (*check) (struct call *c, heed_type type);     /* of an elementwise row; or NULL */

@@ -54,7 +54,7 @@ const void *raw_bytes (lua_State *L, int i, size_t *n) {
   if (lua_type(L, i) == LUA_TSTRING) return lua_tolstring(L, i, n);
   heed_tensor *t = raw_tensor(L, i);
   if (t == NULL || !heed_contiguous(t)) return NULL;
-  *n = (size_t)heed_numel(t) * heed_type_size(heed_type_of(t));
+  *n = heed_type_bytes(heed_type_of(t), heed_numel(t));
   const void *data = heed_data(t);
   if (data == NULL && *n > 0) done(L, heed_error(binding_of(L)->cx) == NULL);
   return data == NULL && *n == 0 ? "" : data;

@@ -201,9 +201,28 @@ static int l_optimizers (lua_State *L) {
 }
 
 
+/* blocks(): the types of blocks by name: {elements =, bytes =, written =} */
+static int l_blocks (lua_State *L) {
+  lua_newtable(L);
+  for (int i = HEED_NTYPES + 1; i < HEED_ALL_TYPES; i++) {
+    const heed_type type = (heed_type)i;
+    const int elements = heed_type_block(type);
+    lua_createtable(L, 0, 3);
+    lua_pushinteger(L, elements);
+    lua_setfield(L, -2, "elements");
+    lua_pushinteger(L, (lua_Integer)heed_type_bytes(type, elements));
+    lua_setfield(L, -2, "bytes");
+    set_flag(L, "written", heed_type_written(type));
+    lua_setfield(L, -2, heed_type_name(type));
+  }
+  return 1;
+}
+
+
 void open_describe (lua_State *L, int internal) {
   static const luaL_Reg functions[] = {
-    {"mask_words", l_mask_words}, {"operations", l_operations}, {"optimizers", l_optimizers},
+    {"blocks", l_blocks}, {"mask_words", l_mask_words}, {"operations", l_operations},
+    {"optimizers", l_optimizers},
     {NULL, NULL}
   };
   register_functions(L, functions, internal);

@@ -366,8 +366,11 @@ const char *plain_text (lua_State *L, int i) {
 
 
 static const char *const type_names[] = {        /* float is most likely the first */
-  "float32", "float64", "float16", "bfloat16", "int64", "uint8", "bool"
+  "float32", "float64", "float16", "bfloat16", "int64", "uint8", "bool",
+#define BLOCK(NAME, name, ...) #name,
+#include "base/blocks.def"
 };
+#define TYPE_NAMES ((int)(sizeof type_names / sizeof *type_names))
 
 static const struct { const char *name, *type; } torch_types[] = {
   {"double", "float64"}, {"half", "float16"}, {"int", "int64"}, {"long", "int64"}, {"byte", "uint8"}
@@ -376,7 +379,7 @@ static const struct { const char *name, *type; } torch_types[] = {
 const char *nearest_type (const char *name) {
   for (size_t i = 0; i < sizeof torch_types / sizeof *torch_types; i++)
     if (strcmp(name, torch_types[i].name) == 0) return torch_types[i].type;
-  return nearest(name, 7, type_names);
+  return nearest(name, TYPE_NAMES, type_names);
 }
 
 
@@ -389,7 +392,7 @@ heed_type check_type_name (lua_State *L, int i) {
     raise(L, "argument 'dtype': no type is called '%s'; did you mean '%s'?", name,
           nearest_type(name));
   raise(L, "argument 'dtype': no type is called '%s'; %s", name,
-        push_hint(L, name, 7, type_names));
+        push_hint(L, name, TYPE_NAMES, type_names));
   return type;
 }
 

@@ -228,7 +228,7 @@ static int l_file_sum (lua_State *L) {
 /* A type of the file: a tensor's own, or an integer's that becomes int64. */
 typedef struct kind {
   heed_type type;
-  int bytes;                           /* of an element in the file */
+  int bytes;                           /* of an element in the file; of blocks 1 */
   bool widen, sign;
 } kind;
 
@@ -236,7 +236,7 @@ typedef struct kind {
 static kind read_kind (lua_State *L, int dtype, int widen) {
   static const char *const names[] = {"i1", "i2", "i4", "u1", "u2", "u4", NULL};
   kind k = {.type = check_type_name(L, dtype)};
-  k.bytes = (int)heed_type_size(k.type);
+  k.bytes = heed_type_block(k.type) > 1 ? 1 : (int)heed_type_size(k.type);
   if (lua_isnoneornil(L, widen)) return k;
   const char *name = names[luaL_checkoption(L, widen, NULL, names)];
   if (k.type != HEED_INT64) raise_wrong(L, "dtype", "int64", dtype);
@@ -308,10 +308,10 @@ static int too_large (lua_State *L) {
 
 
 static int64_t bytes_of (lua_State *L, const kind *k, int rank, const int64_t *size) {
-  int64_t n = k->bytes;
+  int64_t n = heed_type_block(k->type) > 1 ? 2 : k->bytes;     /* at most, of an element */
   for (int i = 0; i < rank; i++)
     if (__builtin_mul_overflow(n, size[i], &n)) raise(L, "argument 'shape': too many elements");
-  return n;
+  return heed_type_block(k->type) > 1 ? (int64_t)heed_type_bytes(k->type, n / 2) : n;
 }
 
 

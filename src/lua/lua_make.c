@@ -296,12 +296,13 @@ int read_sizes (lua_State *L, int i, int64_t size[HEED_RANK]) {
 
 static void check_bytes (lua_State *L, heed_type type, int rank, const int64_t *size,
                          size_t bytes) {
-  int64_t n = (int64_t)heed_type_size(type);
+  int64_t n = 1;
   for (int i = 0; i < rank; i++)
-    if (__builtin_mul_overflow(n, size[i], &n))
+    if (__builtin_mul_overflow(n, size[i], &n) || n > INT64_MAX / 16)
       raise(L, "argument 'shape': too many elements");
-  if ((size_t)n != bytes)
-    raise(L, "%I bytes expected for this shape and %s, got %I", (LUAI_UACINT)n,
+  size_t wanted = heed_type_bytes(type, n);
+  if (wanted != bytes)
+    raise(L, "%I bytes expected for this shape and %s, got %I", (LUAI_UACINT)wanted,
           heed_type_name(type), (LUAI_UACINT)bytes);
 }
 

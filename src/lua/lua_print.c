@@ -320,11 +320,21 @@ static heed_tensor *ends (heed_context *cx, heed_tensor *t, int axis, int64_t n)
 /* The ends, along the axes behind this one, of the elements first to last of it. */
 static heed_tensor *ends_within (heed_context *cx, heed_tensor *t, int axis, int64_t n,
                                  int64_t first, int64_t last) {
+  if (t == NULL) return NULL;
   heed_value slice[] = {heed_t(t), heed_i(axis), heed_i(first), heed_i(last)};
   heed_tensor *part = heed_call(cx, HEED_slice, slice, 4);
   heed_tensor *y = part != NULL ? ends(cx, part, axis + 1, n) : NULL;
   heed_drop(part);
   return y;
+}
+
+
+/* Blocks as values, of a tensor whose rows are divided from this axis on. */
+static heed_tensor *values_of (heed_context *cx, heed_tensor *t, int axis) {
+  const int last = heed_rank(t) - 1;
+  if (heed_type_block(heed_type_of(t)) == 1) return heed_keep(t);
+  if (axis < last && heed_stride(t, last) == 1) return heed_keep(t);
+  return heed_call(cx, HEED_to, (heed_value[]){heed_t(t), heed_i(HEED_FLOAT32)}, 2);
 }
 
 
@@ -336,8 +346,10 @@ static heed_tensor *ends (heed_context *cx, heed_tensor *t, int axis, int64_t n)
   if (axis == heed_rank(t)) return heed_keep(t);
   int64_t size = heed_size(t, axis);
   if (size <= 2 * n) return ends(cx, t, axis + 1, n);
+  t = values_of(cx, t, axis);
   heed_tensor *two[] = {ends_within(cx, t, axis, n, 1, n),
                         ends_within(cx, t, axis, n, size - n + 1, size)};
+  heed_drop(t);
   heed_value join[] = {heed_ts(2, two), heed_i(axis)};
   bool good = two[0] != NULL && two[1] != NULL;
   heed_tensor *y = good ? heed_call(cx, HEED_cat, join, 2) : NULL;

@@ -119,7 +119,7 @@ static int l_data (lua_State *L) {
   enter(L);
   at_most(L, 1);
   heed_tensor *t = check_tensor(L, 1);
-  size_t bytes = (size_t)heed_numel(t) * heed_type_size(heed_type_of(t));
+  size_t bytes = heed_type_bytes(heed_type_of(t), heed_numel(t));
   char *data = luaL_buffinitsize(L, &buffer, bytes);
   named(L);
   done(L, heed_read(t, heed_type_of(t), data));

@@ -153,19 +153,37 @@ bool heed_rng_set (heed_context *cx, const uint8_t state[HEED_RNG_BYTES]) {
 
 
 const char *heed_type_name (heed_type type) {
-  return (unsigned)type < HEED_NTYPES ? scalar_names[type] : NULL;
+  return (unsigned)type < HEED_ALL_TYPES ? scalar_names[type] : NULL;
 }
 
 
 bool heed_type_find (const char *name, heed_type *type) {
-  for (int i = 0; name != NULL && type != NULL && i < HEED_NTYPES; i++)
-    if (strcmp(name, scalar_names[i]) == 0) { *type = (heed_type)i; return true; }
+  for (int i = 0; name != NULL && type != NULL && i < HEED_ALL_TYPES; i++)
+    if (scalar_names[i] != NULL && strcmp(name, scalar_names[i]) == 0) {
+      *type = (heed_type)i;
+      return true;
+    }
   return false;
 }
 
 
 size_t heed_type_size (heed_type type) {
   return (unsigned)type < HEED_NTYPES ? scalar_sizes[type] : 0;
+}
+
+
+int heed_type_block (heed_type type) {
+  return scalar_is_type(type) ? scalar_blocks[type].elements : 1;
+}
+
+
+bool heed_type_written (heed_type type) {
+  return scalar_is_type(type) && scalar_blocks[type].written;
+}
+
+
+size_t heed_type_bytes (heed_type type, int64_t n) {
+  return scalar_is_type(type) && n > 0 ? (size_t)scalar_bytes(type, n) : 0;
 }
 
 /* }================================================================== */

@@ -84,13 +84,29 @@ bool do_contiguous (call *c) {
 }
 
 
+/* Blocks are made of floats that need no gradient, on one device. */
+static bool check_conversion (call *c, heed_tensor *t, heed_type type) {
+  const int input = ARG(to, input), dtype = ARG(to, dtype);
+  if (type == t->type || !scalar_is_block(type)) return true;
+  if (!scalar_blocks[type].written)
+    return check_refuse(c, dtype, "a tensor cannot be converted to %s, which is only read",
+                        scalar_names[type]);
+  if (!scalar_is_float(t->type) || t->number)
+    return check_refuse(c, input, "a tensor of a float type expected for %s, got %s",
+                        scalar_names[type], t->number ? "a number" : scalar_names[t->type]);
+  return !c->cx->scope.recording || !heed_requires_grad(t) ||
+         check_refuse(c, input, "it requires grad, and %s has no gradient; detach() it",
+                      scalar_names[type]);
+}
+
+
 bool do_to (call *c) {
   heed_tensor *t = c->args[ARG(to, input)].tensor;
   heed_type type = arg_type(c, ARG(to, dtype), t->type);
   device *where = c->cx->scope.device;
   if (arg_given(c, ARG(to, device)))
     where = core_device(c->cx, op_name(c->op), c->args[ARG(to, device)].text);
-  if (where == NULL) return false;
+  if (where == NULL || !check_conversion(c, t, type)) return false;
   if (where != c->cx->scope.device)
     return give_out(c, op_hold(c->cx, tensor_moved(t, where, type)));
   if (type == t->type && !t->number) return give_out(c, t);

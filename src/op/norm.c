@@ -94,7 +94,7 @@ static bool view_rows (const norm *o, view *v, heed_tensor *t) {
   return op_view_shaped(v, t, 2, o->size);
 }
 
-static bool view_row (const norm *o, view *v, heed_tensor *t) {
+static bool set_row_view (const norm *o, view *v, heed_tensor *t) {
   return op_view_shaped(v, t, 1, o->size + 1);
 }
 
@@ -123,7 +123,8 @@ static heed_tensor *fused (norm *o) {
   work_norm(&w, o->layer ? NORM_LAYER : NORM_RMS, o->eps);
   return view_rows(o, &w.out[NORM_Y], y) && view_column(o, &w.out[NORM_MEAN], o->mean) &&
          view_column(o, &w.out[NORM_RSTD], o->rstd) && view_rows(o, &w.in[NORM_X], o->x) &&
-         view_row(o, &w.in[NORM_WEIGHT], o->weight) && view_row(o, &w.in[NORM_BIAS], o->bias) &&
+         set_row_view(o, &w.in[NORM_WEIGHT], o->weight) &&
+         set_row_view(o, &w.in[NORM_BIAS], o->bias) &&
          op_run_for(o->cx, o->op, &w) ? y : NULL;
 }
 
@@ -241,10 +242,10 @@ static bool fused_back (backward *b, norm *o, norm_gradients *d) {
   if (is_empty(o)) return true;
   work_norm(&w, back_of(o), o->eps);
   return view_rows(o, &w.out[NORM_BACK_DX], d->x) &&
-         view_row(o, &w.out[NORM_BACK_DWEIGHT], d->weight) &&
-         view_row(o, &w.out[NORM_BACK_DBIAS], d->bias) &&
+         set_row_view(o, &w.out[NORM_BACK_DWEIGHT], d->weight) &&
+         set_row_view(o, &w.out[NORM_BACK_DBIAS], d->bias) &&
          view_rows(o, &w.in[NORM_BACK_G], b->g) && view_rows(o, &w.in[NORM_BACK_X], o->x) &&
-         view_row(o, &w.in[NORM_BACK_WEIGHT], o->weight) &&
+         set_row_view(o, &w.in[NORM_BACK_WEIGHT], o->weight) &&
          view_column(o, &w.in[NORM_BACK_MEAN], o->mean) &&
          view_column(o, &w.in[NORM_BACK_RSTD], o->rstd) && op_run_for(b->cx, b->op, &w);
 }

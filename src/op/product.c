@@ -27,9 +27,13 @@ static heed_tensor *left_of (const call *c) { return arg_tensor(c, LEFT); }
 static heed_tensor *right_of (const call *c) { return arg_tensor(c, RIGHT); }
 
 
-/* Both of one type, which is not bool. */
+/* Both of one type, which is not bool; beside blocks, floats that float32 holds. */
 static bool check_types_of (call *c, int i, int j) {
   heed_type a = arg_tensor(c, i)->type, b = arg_tensor(c, j)->type;
+  if (scalar_is_block(b))
+    return (scalar_is_float(a) && a != HEED_FLOAT64) ||
+           check_refuse(c, i, "float32, float16 or bfloat16 expected beside %s, got %s",
+                        scalar_names[b], scalar_names[a]);
   if (a == HEED_BOOL && b == HEED_BOOL)
     return check_refuse(c, i, "bools have no products; convert with to(\"int64\")");
   return check_one_type(c, i, j);
@@ -160,6 +164,40 @@ static bool set_product (call *c, product *p, const layout *a, const layout *b) 
 }
 
 
+/* Matrices (M, K) and (K, N) of blocks, whose rows lie along one axis or the other. */
+static bool run_blocks (heed_context *cx, heed_op op, blocks_op product, view y, view a, view b,
+                        view bias) {
+  work w;
+  const bool transposed = layout_block_axis(&b.at, scalar_blocks[b.type].elements) == 0;
+  if (transposed) b.at = layout_transpose(&b.at, 0, 1);
+  if (layout_numel(&y.at) == 0) return true;
+  work_blocks(&w, transposed ? product : BLOCKS_BACK, y, a, b, bias);
+  return op_run_for(cx, op, &w);
+}
+
+
+/* The factor beside blocks: float32, dense. */
+static heed_tensor *beside_blocks (heed_tensor *t) { return op_dense(op_cast(t, HEED_FLOAT32)); }
+
+
+/*
+** The same for a product that was set, of 'type' in the end. Factors are rounded to 8 bits where
+** float32 products may be less than exact: heed_set_matmul_precision.
+*/
+static bool multiply_blocks (call *c, const product *p, heed_tensor *a, heed_tensor *b,
+                             heed_tensor *bias, heed_type type) {
+  if (p->b.rank != 2)
+    return check_refuse(c, RIGHT, "a matrix expected of blocks of type %s", scalar_names[b->type]);
+  const blocks_op product = c->cx->devices.precision > 0 ? BLOCKS_ROUNDED : BLOCKS_PRODUCT;
+  heed_tensor *y = op_new(c->cx, HEED_FLOAT32, &p->shape);
+  bias = op_cast(bias, HEED_FLOAT32);
+  return y != NULL &&
+         run_blocks(c->cx, c->op, product, view_with(y, &p->y), view_with(a, &p->a),
+                    view_with(b, &p->b), bias != NULL ? view_of(op_dense(bias)) : view_none()) &&
+         give_out(c, op_cast(y, type));
+}
+
+
 /* y = a b, or a b + bias. */
 static bool multiply (call *c, const product *p, heed_tensor *a, heed_tensor *b,
                       heed_tensor *bias) {
@@ -189,9 +227,14 @@ static bool multiply (call *c, const product *p, heed_tensor *a, heed_tensor *b,
 
 bool do_matmul (call *c) {
   heed_tensor *a = left_of(c), *b = right_of(c);
+  const heed_type type = a->type;
+  const bool blocks = scalar_is_block(b->type);
   product p;
-  return check_rank(c, LEFT, 1, HEED_RANK) && check_rank(c, RIGHT, 1, HEED_RANK) &&
-         check_factors(c) && set_product(c, &p, &a->at, &b->at) && multiply(c, &p, a, b, NULL);
+  if (!check_rank(c, LEFT, 1, HEED_RANK) || !check_rank(c, RIGHT, 1, HEED_RANK)) return false;
+  if (!check_factors(c) || (blocks && !check_rank(c, RIGHT, 2, 2))) return false;
+  if (blocks && (a = beside_blocks(a)) == NULL) return false;
+  if (!set_product(c, &p, &a->at, &b->at)) return false;
+  return blocks ? multiply_blocks(c, &p, a, b, NULL, type) : multiply(c, &p, a, b, NULL);
 }
 
 
@@ -202,14 +245,18 @@ bool do_linear (call *c) {
   product p;
   char text[LAYOUT_TEXT];
   if (!check_rank(c, LEFT, 1, HEED_RANK) || !check_rank(c, RIGHT, 2, 2)) return false;
-  if (!check_factors(c) || (bias != NULL && !check_types_of(c, LEFT, bias_at))) return false;
+  if (!check_factors(c) || (bias != NULL && !check_one_type(c, LEFT, bias_at))) return false;
   if (weight->at.size[1] != x->at.size[x->at.rank - 1])
     return refuse_shapes(c, "the last sizes of both are the features that come in");
   if (bias != NULL && (bias->at.rank != 1 || bias->at.size[0] != weight->at.size[0]))
     return check_refuse(c, bias_at, "%" PRId64 " elements expected, got a tensor of shape %s",
                         weight->at.size[0], layout_text(&bias->at, text));
+  const heed_type type = x->type;
+  const bool blocks = scalar_is_block(weight->type);
   layout transposed = layout_transpose(&weight->at, 0, 1);
-  return set_product(c, &p, &x->at, &transposed) && multiply(c, &p, x, weight, bias);
+  if (blocks && (x = beside_blocks(x)) == NULL) return false;
+  if (!set_product(c, &p, &x->at, &transposed)) return false;
+  return blocks ? multiply_blocks(c, &p, x, weight, bias, type) : multiply(c, &p, x, weight, bias);
 }
 
 
@@ -349,6 +396,23 @@ static bool join_rows (matrices *m) {
 }
 
 
+/* g w, of blocks. */
+static heed_tensor *multiplied_blocks (backward *r, matrices g, matrices w, const layout *shape) {
+  product p = {.b = w.at};
+  const heed_type type = g.t->type;
+  heed_tensor *a = beside_blocks(op_view(g.t, &g.at));
+  if (a == NULL) return NULL;
+  p.a = a->at;
+  layout batch = batch_of(&p.a);
+  if (!set_factors(&p, &batch, true, true))
+    return core_fail(r->cx, NULL, "the gradient has too many elements");
+  heed_tensor *y = op_new(r->cx, HEED_FLOAT32, shape != NULL ? shape : &p.shape);
+  if (y == NULL || !run_blocks(r->cx, r->op, BLOCKS_PRODUCT, view_with(y, &p.y), view_with(a, &p.a),
+                               view_with(w.t, &p.b), view_none())) return NULL;
+  return op_cast(y, type);
+}
+
+
 static heed_tensor *composed (matrices a, matrices b, const layout *shape) {
   heed_tensor *y = op2(HEED_matmul, op_view(a.t, &a.at), op_view(b.t, &b.at));
   return shape != NULL ? op_with_shape(HEED_reshape, y, shape) : y;
@@ -361,6 +425,7 @@ static heed_tensor *multiplied (backward *r, matrices a, matrices b, const layou
   layout batch, a_batch = batch_of(&a.at), b_batch = batch_of(&b.at);
   work w;
   if (composes(r)) return composed(a, b, shape);
+  if (scalar_is_block(b.t->type)) return multiplied_blocks(r, a, b, shape);
   p.a = a.at;
   p.b = b.at;
   if (!layout_broadcast(&a_batch, &b_batch, &batch) || !set_factors(&p, &batch, true, true))

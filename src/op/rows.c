@@ -117,6 +117,8 @@ const op_row op_rows[HEED_NOPS] = {
 #define AT(number, name) {number, HEED_##name},
 #define CHECKED(name) [HEED_##name].check = check_##name,
 #define MOVED(name, argument) [HEED_##name].moved = 1u << ARG(name, argument),
+#define BLOCKS(name, first, second) \
+  [HEED_##name].blocks = 1u << ARG(name, first) | 1u << ARG(name, second),
 #define VERDICT(name) [HEED_##name].signature.verdict = true,
 #include "op/ops.def"
 };

@@ -316,10 +316,40 @@ bool do_index_add (call *c) {
 }
 
 
+/* Rows of blocks as bytes, and such bytes as blocks again: handles on the same memory. */
+static heed_tensor *as_bytes (heed_tensor *t) {
+  const layout at = view_bytes_layout(t->type, &t->at);
+  return op_hold(t->cx, tensor_on(t->cx, t->store, HEED_UINT8, &at));
+}
+
+static heed_tensor *as_blocks (heed_tensor *bytes, const heed_tensor *of) {
+  if (bytes == NULL) return NULL;
+  layout at = bytes->at;
+  at.size[at.rank - 1] = of->at.size[of->at.rank - 1];
+  if (!layout_dense(&at, at.rank, at.size)) return NULL;
+  return op_hold(of->cx, tensor_on(of->cx, bytes->store, of->type, &at));
+}
+
+
+static bool select_blocks (call *c, int axis) {
+  heed_tensor *t = arg_tensor(c, ARG(index_select, input));
+  if (axis == t->at.rank - 1 || layout_block_axis(&t->at, scalar_blocks[t->type].elements)
+                                != t->at.rank - 1)
+    return check_refuse(c, ARG(index_select, dim), "whole rows expected of blocks of type %s, "
+                        "which lie along the last dimension", scalar_names[t->type]);
+  heed_value args[] = {heed_t(as_bytes(t)), heed_i(axis), c->args[ARG(index_select, index)]};
+  return args->tensor != NULL &&
+         give_out(c, as_blocks(op_call(c->cx, HEED_index_select, 3, args), t));
+}
+
+
 bool do_index_select (call *c) {
   int axis;
   heed_tensor *list[HEED_RANK];
-  if (!check_index(c, &axis) || !list_index(c, axis, list)) return false;
+  if (!check_index(c, &axis)) return false;
+  if (scalar_is_block(arg_tensor(c, ARG(index_select, input))->type))
+    return select_blocks(c, axis);
+  if (!list_index(c, axis, list)) return false;
   heed_value args[] = {c->args[ARG(index_select, input)], heed_ts(axis + 1, list)};
   return give_out(c, op_call(c->cx, HEED_take, 2, args));
 }
@@ -371,6 +401,19 @@ bool do_take_along_dim (call *c) {
 
 
 /* Rows of the weight: ids (..) and (V, D) give (.., D). No id counts from the end. */
+/* Rows of blocks, as float32. */
+static bool embed_blocks (call *c, heed_tensor *weight) {
+  heed_value args[] = {c->args[ARG(embedding, input)], heed_t(as_bytes(weight)),
+                       c->args[ARG(embedding, padding_idx)]};
+  if (layout_block_axis(&weight->at, scalar_blocks[weight->type].elements) != 1)
+    return check_refuse(c, ARG(embedding, weight), "rows of type %s along the last dimension "
+                        "expected; it is transposed", scalar_names[weight->type]);
+  if (args[ARG(embedding, weight)].tensor == NULL) return false;
+  heed_tensor *rows = op_call(c->cx, HEED_embedding, 3, args);
+  return give_out(c, op_cast(as_blocks(rows, weight), HEED_FLOAT32));
+}
+
+
 bool do_embedding (call *c) {
   const int ids = ARG(embedding, input), padding_idx = ARG(embedding, padding_idx);
   heed_tensor *weight = c->args[ARG(embedding, weight)].tensor;
@@ -378,6 +421,7 @@ bool do_embedding (call *c) {
   work w;
   int64_t padding, rows;
   if (!check_index_type(c, ids) || !check_rank(c, ARG(embedding, weight), 2, 2)) return false;
+  if (scalar_is_block(weight->type)) return embed_blocks(c, weight);
   rows = weight->at.size[0];
   if (arg_given(c, padding_idx) && !check_position(c, padding_idx, rows, &padding)) return false;
   return tensor_materialize(weight) && finish_selection(c, ids, &weight->at, &s, &w) &&

@@ -23,7 +23,7 @@ static void unpin (void *self, void *data) {
 heed_tensor *heed_pin (heed_tensor *t, const char *kind) {
   heed_context *cx = heed_context_of(t);
   if (cx == NULL || !core_done(cx, "pin_memory", core_plugin_reason(cx, kind))) return NULL;
-  size_t bytes = (size_t)layout_numel(&t->at) * scalar_sizes[t->type];
+  size_t bytes = (size_t)scalar_bytes(t->type, layout_numel(&t->at));
   void *data = cx->devices.plugin->pin(bytes > 0 ? bytes : 1);
   if (data == NULL) return core_fail(cx, "pin_memory", "no memory for %s", core_bytes(bytes).text);
   heed_tensor *y = NULL;
@@ -56,7 +56,7 @@ heed_tensor *heed_map_tensor (heed_mapping *m, heed_type type, int rank, const i
   heed_context *cx = mapping_context(m);
   if (!tensor_check(cx, "map", type, rank, size, &of)) return NULL;
   if (type == HEED_BOOL) return core_fail(cx, "map", "a type other than bool expected");
-  size_t bytes = (size_t)layout_numel(&of) * scalar_sizes[type];
+  size_t bytes = (size_t)scalar_bytes(type, layout_numel(&of));
   void *data = mapping_bytes(m, at, bytes);
   if (data == NULL) return NULL;
   heed_tensor *t = tensor_lend(cx, cx->devices.list[0], type, rank, size, data, unmap, m);

@@ -159,9 +159,9 @@ static void renew_leaf (const heed_tensor *t, const heed_tensor *from) {
 }
 
 
-/* A tensor that is no leaf loses its graph with its value. */
+/* A tensor that is no leaf loses its graph with its value; a leaf that becomes blocks, too. */
 static void renew_node (heed_tensor *t, const heed_tensor *from) {
-  if (is_leaf_node(t->node)) { renew_leaf(t, from); return; }
+  if (is_leaf_node(t->node) && !scalar_is_block(from->type)) { renew_leaf(t, from); return; }
   node *n = t->node;
   t->node = NULL;
   node_drop(n);
@@ -173,7 +173,8 @@ bool tensor_may_take_over (const heed_tensor *t, heed_tensor *from) {
     return core_fail(t->cx, "take_over", "the tensors belong to two contexts");
   if (capture_is_open(&t->cx->capture))
     return core_fail(t->cx, "set_", "a tensor gets other memory while work is captured");
-  return (!is_leaf_node(t->node) || check_float(from)) && tensor_materialize(from);
+  return (!is_leaf_node(t->node) || scalar_is_block(from->type) || check_float(from)) &&
+         tensor_materialize(from);
 }
 
 

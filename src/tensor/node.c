@@ -340,7 +340,7 @@ bool node_view (node *n, int i, view *v) {
   read_layout(s, &v->at);
   v->at.offset = 0;
   if (s->store != NULL && s->store->data != NULL)
-    v->data = (char *)s->store->data + s->offset * scalar_sizes[s->type];
+    v->data = (char *)s->store->data + scalar_bytes(s->type, s->offset);
   return true;
 }
 

@@ -51,8 +51,21 @@ heed_tensor *tensor_on (heed_context *cx, storage *s, heed_type type, const layo
 }
 
 
+/* A dense tensor of a type of blocks ends with an axis of whole ones. */
+static bool check_blocks (heed_context *cx, const char *function, heed_type type,
+                          const layout *at) {
+  char text[LAYOUT_TEXT];
+  const int elements = scalar_blocks[type].elements;
+  return !scalar_is_block(type) ||
+         (at->rank > 0 && layout_block_axis(at, elements) == at->rank - 1) ||
+         core_fail(cx, function, "%s has rows of a multiple of %d elements, got the shape %s",
+                   scalar_names[type], elements, layout_text(at, text));
+}
+
+
 static heed_tensor *new_dense (heed_context *cx, device *where, heed_type type, const layout *at) {
-  size_t bytes = (size_t)layout_numel(at) * scalar_sizes[type];
+  if (!check_blocks(cx, NULL, type, at)) return NULL;
+  size_t bytes = (size_t)scalar_bytes(type, layout_numel(at));
   return handle_on(cx, storage_new(cx, where, bytes), type, at);
 }
 
@@ -184,14 +197,14 @@ void heed_drop (heed_tensor *t) {
 
 bool tensor_check (heed_context *cx, const char *function, heed_type type, int rank,
                    const int64_t *size, layout *at) {
-  if ((unsigned)type >= HEED_NTYPES)
+  if (!scalar_is_type(type))
     return core_fail(cx, function, "there is no type %d", (int)type);
   if (rank < 0 || rank > HEED_RANK || (rank > 0 && size == NULL))
     return core_fail(cx, function, "a rank from 0 to %d expected, got %d", HEED_RANK, rank);
   for (int i = 0; i < rank; i++)
     if (size[i] < 0)
       return core_fail(cx, function, "sizes are not negative, got %" PRId64, size[i]);
-  if (layout_dense(at, rank, size)) return true;
+  if (layout_dense(at, rank, size)) return check_blocks(cx, function, type, at);
   at->rank = rank;
   memcpy(at->size, size, (size_t)rank * sizeof *size);
   char text[LAYOUT_TEXT];
@@ -229,7 +242,7 @@ heed_tensor *tensor_lend (heed_context *cx, device *where, heed_type type, int r
   if ((uintptr_t)data % scalar_sizes[type] != 0)
     return core_fail(cx, "lend", "%s data expected at a multiple of %d bytes", scalar_names[type],
                      scalar_sizes[type]);
-  size_t bytes = (size_t)layout_numel(&at) * scalar_sizes[type];
+  size_t bytes = (size_t)scalar_bytes(type, layout_numel(&at));
   storage *s = storage_lend(cx, where, data, bytes, NULL, self);
   heed_tensor *t = handle_on(cx, s, type, &at);
   if (t != NULL) ((foreign *)s)->release = release;      /* not before: a failure leaves data */
@@ -386,8 +399,11 @@ static bool upload (const heed_tensor *t, heed_type type, const void *data) {
 /* May elements of 'type' go to or come from 'data'? */
 static bool check_data (const heed_tensor *t, const char *function, heed_type type,
                         const void *data) {
-  if ((unsigned)type >= HEED_NTYPES)
+  if (!scalar_is_type(type))
     return core_fail(t->cx, function, "there is no type %d", (int)type);
+  if (scalar_is_block(type) && type != t->type)
+    return core_fail(t->cx, function, "a tensor of type %s has no data of type %s",
+                     scalar_names[t->type], scalar_names[type]);
   return data != NULL || layout_numel(&t->at) == 0 ||
          core_fail(t->cx, function, "there are no data");
 }
@@ -402,7 +418,7 @@ static bool read_host (heed_tensor *t, heed_type type, void *data) {
   if (numel == 1 && scalar_widen(from.type, from.data, type, data)) return true;
   if (type != from.type || !layout_is_dense(&t->at) || numel > LONG_READ)
     return copy(t->cx, tensor_where(t), view_data(t, type, data), from);
-  memcpy(data, view_of(t).data, (size_t)numel * scalar_sizes[type]);
+  memcpy(data, view_of(t).data, (size_t)scalar_bytes(type, numel));
   return true;
 }
 
@@ -446,6 +462,9 @@ heed_tensor *tensor_moved (heed_tensor *t, device *where, heed_type type) {
 bool heed_write (heed_tensor *t, heed_type type, const void *data) {
   if (t == NULL || !check_data(t, "write", type, data)) return false;
   if (t->number) return core_fail(t->cx, "write", "a number cannot be changed in place");
+  if (scalar_is_block(t->type) && type != t->type)
+    return core_fail(t->cx, "write", "data of type %s expected, got %s", scalar_names[t->type],
+                     scalar_names[type]);
   if (layout_overlaps_itself(&t->at))
     return core_fail(t->cx, "write", "several positions of the tensor share one element");
   if (layout_numel(&t->at) == 0) return true;

@@ -71,7 +71,7 @@ static inline bool tensor_behind (const heed_tensor *t) {
 /* The first element; NULL: a number, or there are no elements. */
 static inline void *tensor_data (const heed_tensor *t) {
   return t->store == NULL || t->store->data == NULL ? NULL
-       : (char *)t->store->data + t->at.offset * scalar_sizes[t->type];
+       : (char *)t->store->data + scalar_bytes(t->type, t->at.offset);
 }
 /* For a device, with another layout of its storage (at->offset counted in storage). */
 static inline view view_with (const heed_tensor *t, const layout *at) {
@@ -81,7 +81,7 @@ static inline view view_with (const heed_tensor *t, const layout *at) {
   v.at.offset = 0;
   if (t->number) v.value = t->value;
   v.data = t->store == NULL || t->store->data == NULL ? NULL
-         : (char *)t->store->data + at->offset * scalar_sizes[t->type];
+         : (char *)t->store->data + scalar_bytes(t->type, at->offset);
   return v;
 }
 /* *v = view_none(), of which little is touched. */

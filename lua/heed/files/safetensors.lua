@@ -3,8 +3,10 @@
 -- besides. The metadata carry a checksum over the header and the data, verified where it is present
 -- unless the caller does without: the files of other programs have none, and are not summed.
 -- Tensors stand in the order of the reference (large elements first, then names), so that a file
--- that is loaded and saved again has the same bytes.
+-- that is loaded and saved again has the same bytes. The format has no types of blocks: such a
+-- tensor is written as its bytes, and its type stands in the metadata.
 
+local blocks = require "heed.internal.blocks"
 local core = require "heed.core"
 local header = require "heed.files.header"
 local heed = require "heed"
@@ -18,6 +20,7 @@ local quoted = refuse.quoted
 local safetensors = {}
 
 local CHECKSUM = "heed.crc32"       -- its name in the metadata
+local BLOCKS <const> = "heed.blocks"  -- that of the types of blocks, by the tensors' names, in JSON
 local MAX_HEADER = 100000000
 
 local METADATA <const> = header.METADATA
@@ -92,6 +95,34 @@ local function begin_sum(file, h)
 end
 
 
+-- The types of blocks that the metadata name, by tensors.
+local function read_blocks(metadata)
+  local text = metadata[BLOCKS]
+  if text == nil then return {} end
+  metadata[BLOCKS] = nil
+  local types, why = json.decode(text)
+  if type(types) ~= "table" or json.is_array(types) then
+    refuse.with("metadata %s: %s", BLOCKS, why or "an object expected")
+  end
+  return types
+end
+
+
+-- The shape in elements, and the kind, of a tensor that was written as bytes.
+local function as_blocks(entry, name, who)
+  local block, shape = type(name) == "string" and rawget(blocks, name), entry.shape
+  local last = shape[#shape]
+  if not block then refuse.with("%s is of the unknown type %s", who, quoted(tostring(name))) end
+  if entry.dtype ~= "U8" or not last or last % block.bytes ~= 0 then
+    refuse.with("%s is of type %s: rows of bytes expected, in multiples of %d", who, name,
+                block.bytes)
+  end
+  local own = table.move(shape, 1, #shape, 1, {})
+  own[#own] = last // block.bytes * block.elements
+  return own, {size = 1, dtype = name}
+end
+
+
 ---Reads a file; raises a refusal if it is malformed.
 ---@param file heed.core.file
 ---@param verify boolean compare the checksum, where there is one
@@ -105,13 +136,17 @@ function safetensors.read(file, verify, place)
   local stored = verify and metadata[CHECKSUM]
   metadata[CHECKSUM] = nil
   if stored then begin_sum(file, h) end
-  local tensors = {}
+  local tensors, types = {}, read_blocks(metadata)
   for _, place_of in ipairs(h.places) do
     local entry = header.entry(h, place_of)
     local who = "tensor " .. quoted(entry.name)
-    local t = raw.tensor(file, start + entry.first, entry.shape, entry.kind, who)
-    tensors[entry.name] = place(t)
+    local shape, kind = entry.shape, entry.kind
+    if types[entry.name] ~= nil then shape, kind = as_blocks(entry, types[entry.name], who) end
+    tensors[entry.name] = place(raw.tensor(file, start + entry.first, shape, kind, who))
+    types[entry.name] = nil
   end
+  local absent = next(types)
+  if absent then refuse.with("metadata %s: there is no tensor %s", BLOCKS, quoted(absent)) end
   if stored then compare_sums(stored, core.file_sum(file)) end
   return tensors, metadata
 end
@@ -137,8 +172,8 @@ local function checked_metadata(metadata)
     if type(name) ~= "string" or type(value) ~= "string" then
       heed.fail("save: metadata of strings by strings expected, got %s = %s",
         tostring(name), tostring(value))
-    elseif name == CHECKSUM then
-      heed.fail("save: the metadata name %s belongs to heed", CHECKSUM)
+    elseif name == CHECKSUM or name == BLOCKS then
+      heed.fail("save: the metadata name %s belongs to heed", name)
     elseif not (utf8.len(name) and utf8.len(value)) then
       heed.fail("save: UTF-8 expected in the metadata of %s", quoted(name))
     end
@@ -164,7 +199,7 @@ local function sorted_entries(tensors)
     if not options.is_alive(tensor) then
       heed.fail("save: a tensor expected as %s, got %s", quoted(name), options.kind(tensor))
     end
-    local kind_name = raw.kind_of(tensor.dtype)
+    local kind_name = blocks[tensor.dtype] and "u1" or raw.kind_of(tensor.dtype)
     entries[#entries + 1] = {
       name = name, tensor = tensor, kind = raw.kinds[kind_name], dtype = dtype_names[kind_name],
     }
@@ -190,17 +225,23 @@ end
 ---@return (string|heed.Tensor)[] file its parts
 function safetensors.encode(tensors, metadata)
   local content = {[METADATA] = checked_metadata(metadata)}
-  local parts, stop = {}, 0
+  local parts, types, stop = {}, {}, 0
   for i, entry in ipairs(sorted_entries(tensors)) do
-    local bytes = entry.tensor:numel() * entry.kind.size
-    parts[i] = raw.written(entry.tensor)
+    local t = entry.tensor
+    local shape, block = table.move(t.shape, 1, t:dim(), 1, {}), blocks[t.dtype]
+    local bytes = t:numel() * entry.kind.size
+    if block then
+      shape[#shape] = shape[#shape] // block.elements * block.bytes
+      bytes = t:numel() // block.elements * block.bytes
+      types[entry.name] = t.dtype
+    end
+    parts[i] = raw.written(t)
     content[entry.name] = {
-      dtype = entry.dtype,
-      shape = json.array(table.move(entry.tensor.shape, 1, entry.tensor:dim(), 1, {})),
-      data_offsets = json.array{stop, stop + bytes},
+      dtype = entry.dtype, shape = json.array(shape), data_offsets = json.array{stop, stop + bytes},
     }
     stop = stop + bytes
   end
+  if next(types) then content[METADATA][BLOCKS] = json.encode(types) end
   local sum = core.crc32(json.encode(content))
   for _, part in ipairs(parts) do sum = core.crc32(part, sum) end
   content[METADATA][CHECKSUM] = sum_text(sum)

@@ -20,7 +20,7 @@ for name, class in pairs(require("heed.nn.activations").layers) do nn[name] = cl
 
 for _, file in ipairs{
   "heed.nn.layers", "heed.nn.attention", "heed.nn.list", "heed.nn.lora", "heed.nn.mlp",
-  "heed.nn.patches", "heed.nn.pool", "heed.nn.torch", "heed.nn.transformer",
+  "heed.nn.patches", "heed.nn.pool", "heed.nn.quantize", "heed.nn.torch", "heed.nn.transformer",
 } do
   for name, value in pairs(require(file)) do nn[name] = value end
 end

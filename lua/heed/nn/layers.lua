@@ -2,6 +2,7 @@
 -- distributions, in the same order. An optional part that a layer lacks, such as its bias, is
 -- false.
 
+local blocks = require "heed.internal.blocks"
 local core = require "heed.core"
 local heed = require "heed"
 local extend = require "heed.nn.extend"
@@ -70,7 +71,7 @@ local function refuse_type(x, wanted)
     heed.fail("nn.Linear: a float type expected as input, got %s; x:to('%s'), or nn.Embedding "
               .. "for ids", x.dtype, wanted)
   end
-  if heed.autocast_dtype() then return end
+  if heed.autocast_dtype() or rawget(blocks, wanted) then return end
   heed.fail("nn.Linear: %s expected as input, the type of its weight, got %s; x:to('%s') or "
             .. "model:to('%s')", wanted, x.dtype, wanted, x.dtype)
 end

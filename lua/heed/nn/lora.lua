@@ -5,6 +5,7 @@
 -- is `up`, which is 0 at first. W and b are the same parameters as before, under the same names, so
 -- that what shares them goes on. A merged layer has W + (alpha / rank) B A besides; W stays.
 
+local blocks = require "heed.internal.blocks"
 local core = require "heed.core"
 local fields = require "heed.internal.fields"
 local heed = require "heed"
@@ -25,7 +26,8 @@ local Adapter = extend("nn.Adapter", {forward = 1})
 
 function Adapter:init(weight, rank, scale, dropout)
   local outputs, inputs = weight:size()
-  local like = {dtype = weight.dtype, device = weight.device}
+  local dtype = rawget(blocks, weight.dtype) and "float32" or weight.dtype
+  local like = {dtype = dtype, device = weight.device}
   self.down = Parameter(heed.empty(rank, inputs, like))
   self.up = Parameter(heed.zeros(outputs, rank, like))
   self.scale = scale
@@ -71,7 +73,7 @@ local function sum_of(layer)
   local adapter = layer.adapter
   sources[layer] = source_of(layer)
   return heed.keep(heed.no_grad(function()
-    return layer.weight + adapter.up:matmul(adapter.down) * adapter.scale
+    return layer.weight:to(adapter.up.dtype) + adapter.up:matmul(adapter.down) * adapter.scale
   end))
 end
 

@@ -258,8 +258,8 @@ static const char *matmul_run (matmuls *m) {
     case HEED_FLOAT32: matmul_float(m); break;
     case HEED_FLOAT64: matmul_double(m); break;
     case HEED_INT64: matmul_integer(m); break;
-    case HEED_BOOL: case HEED_UINT8: case HEED_FLOAT16: case HEED_BFLOAT16: case HEED_NTYPES:
-      break;
+    case HEED_BOOL: case HEED_UINT8: case HEED_FLOAT16: case HEED_BFLOAT16:
+    SCALAR_BLOCK_CASES: break;
   }
   return m->failed ? cpu_no_memory : NULL;
 }

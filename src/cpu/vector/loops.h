@@ -192,7 +192,7 @@ static void FN(load_type) (int64_t n, void *to, heed_type type, const void *from
     case HEED_BFLOAT16: LOAD(uint16_t, FN(saturated)(scalar_from_bfloat16(x)))
     case HEED_FLOAT32: LOAD(float, FN(saturated)(x))
     case HEED_FLOAT64: LOAD(double, FN(saturated_wide)(x))
-    case HEED_NTYPES: break;
+    SCALAR_BLOCK_CASES: break;
   }
 }
 
@@ -215,7 +215,7 @@ static void FN(store_type) (int64_t n, heed_type type, void *to, int64_t stride,
     case HEED_BFLOAT16: STORE(uint16_t, scalar_to_bfloat16((float)x))
     case HEED_FLOAT32: STORE(float, x)
     case HEED_FLOAT64: STORE(double, x)
-    case HEED_NTYPES: break;
+    SCALAR_BLOCK_CASES: break;
   }
 }
 

@@ -1,0 +1,94 @@
+-- A module's weights in blocks of few bits: those of its linear layers and embeddings.
+
+local blocks = require "heed.internal.blocks"
+local core = require "heed.core"
+local heed = require "heed"
+local layers = require "heed.nn.layers"
+local Module = require "heed.nn.module"
+local options = require "heed.internal.options"
+local parameter = require "heed.nn.parameter"
+local quantize = require "heed.quantize"
+
+local Linear, Embedding = layers.Linear, layers.Embedding
+
+
+-- Whether a module's weight is a matrix that a product or a choice of rows alone reads.
+local function has_matrix(module)
+  local forward = getmetatable(module).forward
+  return (rawequal(forward, Linear.forward) or rawequal(forward, Embedding.forward)
+          or rawget(module, "adapter") ~= nil)
+         and parameter.role(rawget(module, "weight")) == "parameter"
+end
+
+
+local function ends_with(path, name) return path == name or path:sub(-#name - 1) == "." .. name end
+
+
+-- Why a weight stays as it is; nil: it does not. `name` is that of its module.
+local function reason(weight, name, type, except)
+  for _, other in ipairs(except) do
+    if ends_with(name, other) or ends_with(name .. ".weight", other) then
+      return "option except names it"
+    end
+  end
+  local n, elements = weight:size(2), blocks[type].elements
+  if not weight.dtype:find("float") then return ("of type %s"):format(weight.dtype) end
+  if n % elements == 0 and n > 0 then return nil end
+  return ("rows of %d elements, no multiple of %d"):format(n, elements)
+end
+
+
+-- Names of option except, each of which must be that of a weight.
+local function check_except(except, named)
+  options.check_list("quantize", except)
+  for i = 1, options.last(except) do
+    local name, found = except[i], false
+    if type(name) ~= "string" then
+      heed.fail("quantize: names of layers expected as option except, got %s", options.kind(name))
+    end
+    for path in next, named do
+      found = found or ends_with(path, name) or ends_with(path .. ".weight", name)
+    end
+    if not found then heed.fail("quantize: no linear layer or embedding is called '%s'", name) end
+  end
+  return except
+end
+
+
+---Puts the weights of linear layers and embeddings into blocks of few bits (see `heed.quantize`),
+---frozen. Those that do not fit, or that `except` names, such as "head", stay as they are.
+---@param type string
+---@param given? {except: string[]}
+---@return table<string, string> kept why, by the names of weights that stay
+function Module:quantize(type, given, ...)
+  if not Module.is(self) then
+    heed.fail("quantize: a module expected, as in m:quantize(type), got %s", options.kind(self))
+  end
+  options.no_more("quantize", 3, ...)
+  quantize.check("quantize", type)
+  local o = options.read("quantize", given, {except = options.any})
+  local named = {}
+  for name, part in self:named_modules() do
+    if has_matrix(part) then named[name] = part.weight end
+  end
+  local except = o.except ~= nil and check_except(o.except, named) or {}
+  local kept, of, changes = {}, {}, {takers = {}, givers = {}, gradients = {}}
+  for name, weight in next, named do
+    local why = reason(weight, name, type, except)
+    if why then kept[name .. ".weight"] = why
+    else of[weight] = true end
+  end
+  for name, weight in next, named do           -- what shares a weight that is kept
+    if kept[name .. ".weight"] then of[weight] = nil end
+  end
+  for weight in next, of do
+    local n = #changes.takers + 1
+    changes.takers[n], changes.givers[n] = weight, heed.quantize(weight, type)
+    changes.gradients[n] = false
+  end
+  core.commit("quantize", changes)
+  return kept
+end
+
+
+return {}

@@ -1,0 +1,48 @@
+-- heed.quantize: a tensor in blocks of few bits.
+
+local blocks = require "heed.internal.blocks"
+local heed = require "heed"
+local options = require "heed.internal.options"
+
+local M = {}
+
+
+---The name of a type of blocks that values are converted to.
+---@param who string
+---@param name any
+---@return string name
+function M.check(who, name)
+  local block = type(name) == "string" and rawget(blocks, name)
+  if block and block.written then return name end
+  local known = {}
+  for kind, row in next, blocks do
+    if row.written then known[#known + 1] = kind end
+  end
+  table.sort(known)
+  heed.fail("%s: one of %s expected as type, got %s", who, table.concat(known, ", "),
+            type(name) == "string" and ("'%s'"):format(name:sub(1, 40)) or options.kind(name))
+end
+
+
+---A copy of a tensor in blocks, in which some elements of a row share a scale: `"q8_0"` has 8.5
+---bits an element, `"q4_0"` 4.5, `"q4_k"` 4.5, `"q6_k"` 6.6. Rows, along the last dimension, are
+---multiples of 32 elements, of 256 for the types that end in k. Products take it as weight
+---(`heed.linear`, `x:matmul(w:t())`), as do `heed.embedding` and views by whole rows;
+---`t:to("float32")` gives values again, and all else refuses it.
+---@param t heed.Tensor of a float type
+---@param type string
+---@return heed.Tensor
+function M.quantize(t, type, ...)
+  options.no_more("quantize", 2, ...)
+  if not options.is_alive(t) then
+    heed.fail("quantize: a tensor expected, got %s", options.kind(t))
+  end
+  if not t.dtype:find("float") then
+    heed.fail("quantize: a tensor of a float type expected, got %s", t.dtype)
+  end
+  M.check("quantize", type)
+  return heed.no_grad(t.to, t:detach(), type)
+end
+
+
+return M

@@ -1,0 +1,238 @@
+/*
+** blocks.h - work on types of blocks: their values, and products with rows of them.
+**
+** A row of y is computed in one order of additions, whatever rows stand beside it and however many
+** threads there are.
+*/
+
+#ifndef blocks_h
+#define blocks_h
+
+#include "cpu/blocks/decode.h"
+#include "cpu/blocks/round.h"
+
+
+/*
+** {==================================================================
+** Values
+** ===================================================================
+*/
+
+typedef struct unpacking {
+  cpu *self;
+  const view *to, *from;
+  int row;                         /* their axis of rows */
+} unpacking;
+
+
+static void unpack_rows (void *arg, int64_t first, int64_t end) {
+  const unpacking *u = arg;
+  const view *to = u->to, *from = u->from;
+  const decoder *d = &decoders[from->type];
+  const int64_t n = from->at.size[u->row], stride = to->at.stride[u->row];
+  float values[SPAN];
+  for (int64_t i = first; i < end; i++) {
+    const uint8_t *x = (const uint8_t *)view_row(from, u->row, i);
+    char *y = view_row(to, u->row, i);
+    if (cpu_stops(u->self, i - first, n)) return;
+    for (int64_t k = 0; k < n; k += SPAN) {
+      const int now = (int)smaller(n - k, SPAN);
+      decode_values(d, x + scalar_bytes(from->type, k), now, values);
+      elementwise_store(now, to->type, y + k * stride * scalar_sizes[to->type], stride,
+                        HEED_FLOAT32, values);
+    }
+  }
+}
+
+
+static const char *blocks_unpack (cpu *self, const work *w) {
+  const view *from = &w->in[0];
+  const int row = layout_block_axis(&from->at, scalar_blocks[from->type].elements);
+  if (layout_numel(&from->at) == 0) return NULL;
+  const int64_t n = from->at.size[row], rows = layout_numel(&from->at) / n;
+  unpacking u = {self, &w->out[0], from, row};
+  pool_run(self->pool, rows, 32768 / n + 1, unpack_rows, &u);
+  return NULL;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
+** Products with values
+** ===================================================================
+*/
+
+#define SPAN_ROWS 8               /* rows of x that a decoded span serves */
+
+typedef struct block_product {
+  cpu *self;
+  const decoder *decode;
+  heed_type type;
+  const float *x, *bias;           /* bias: NULL, or (N) */
+  const char *w;
+  float *y;
+  rounded rounded;                 /* x, where it was rounded */
+  int64_t m, n, k;                 /* y (m, n) = x (m, k) w (n, k)^T, or y (m, k) = x (m, n) w */
+  int64_t x_row, y_row, w_row;     /* between rows, of w in bytes */
+} block_product;
+
+
+INLINED block_lanes block_load (const float *at) {
+  block_lanes v;
+  memcpy(&v, at, sizeof v);
+  return v;
+}
+
+
+INLINED float block_sum (block_lanes v) {
+  float sum = 0;
+  for (int i = 0; i < BLOCK_LANES; i++) sum += v[i];
+  return sum;
+}
+
+
+/* The products of one row of w with 'rows' rows of x, from row m on. */
+INLINED void block_dots (const block_product *p, int64_t n, int64_t m, const int rows) {
+  const uint8_t *w = (const uint8_t *)p->w + n * p->w_row;
+  const float *x = p->x + m * p->x_row;
+  block_lanes sum[SPAN_ROWS] = {{0}};
+  float values[SPAN];
+  for (int64_t k = 0; k < p->k; k += SPAN) {
+    const int now = (int)smaller(p->k - k, SPAN);
+    decode_values(p->decode, w + scalar_bytes(p->type, k), now, values);
+    for (int i = 0; i < now; i += BLOCK_LANES) {
+      const block_lanes v = block_load(values + i);
+      UNROLL for (int r = 0; r < rows; r++) sum[r] += v * block_load(x + r * p->x_row + k + i);
+    }
+  }
+  for (int r = 0; r < rows; r++)
+    p->y[(m + r) * p->y_row + n] = block_sum(sum[r]) + (p->bias != NULL ? p->bias[n] : 0);
+}
+
+
+static void product_piece (void *arg, int64_t first, int64_t end) {
+  const block_product *p = arg;
+  for (int64_t n = first; n < end && !cpu_stops(p->self, n - first, p->k * p->m); n++) {
+    int64_t m = 0;
+    for (; m + SPAN_ROWS <= p->m; m += SPAN_ROWS) block_dots(p, n, m, SPAN_ROWS);
+    for (; m < p->m; m++) block_dots(p, n, m, 1);
+  }
+}
+
+
+/* Columns of y from k on, of 'rows' rows from m on. */
+INLINED void back_columns (const block_product *p, int64_t k, int64_t m, const int rows) {
+  const int now = (int)smaller(p->k - k, SPAN);
+  const uint8_t *w = (const uint8_t *)p->w + scalar_bytes(p->type, k);
+  float sum[SPAN_ROWS][SPAN] = {{0}}, values[SPAN];
+  for (int64_t n = 0; n < p->n && !cpu_stops(p->self, n, SPAN * SPAN_ROWS); n++) {
+    decode_values(p->decode, w + n * p->w_row, now, values);
+    for (int r = 0; r < rows; r++) {
+      const float g = p->x[(m + r) * p->x_row + n];
+      VECTOR_LOOP for (int i = 0; i < now; i++) sum[r][i] += g * values[i];
+    }
+  }
+  for (int r = 0; r < rows; r++)
+    memcpy(p->y + (m + r) * p->y_row + k, sum[r], (size_t)now * sizeof **sum);
+}
+
+
+/* Spans of columns. */
+static void back_piece (void *arg, int64_t first, int64_t end) {
+  const block_product *p = arg;
+  for (int64_t k = first * SPAN; k < end * SPAN && k < p->k; k += SPAN) {
+    int64_t m = 0;
+    for (; m + SPAN_ROWS <= p->m; m += SPAN_ROWS) back_columns(p, k, m, SPAN_ROWS);
+    for (; m < p->m; m++) back_columns(p, k, m, 1);
+  }
+}
+
+
+/* Quants of a row of w with those of 'rows' rows of x, which were rounded, from row m on. */
+INLINED void rounded_dots (const block_product *p, int64_t n, int64_t m, const int rows) {
+  const uint8_t *w = (const uint8_t *)p->w + n * p->w_row;
+  block_lanes sum[SPAN_ROWS] = {{0}}, rest[SPAN_ROWS] = {{0}};
+  span s;
+  for (int64_t k = 0; k < p->k; k += SPAN) {
+    const int now = (int)smaller(p->k - k, SPAN);
+    p->decode->decode(w + scalar_bytes(p->type, k), now, &s);
+    for (int g = 0; g < now / ROUND_GROUP; g++) {
+      const group_quants v = group_load(s.q + g * ROUND_GROUP);
+      const block_lanes scale = group_scale(s.scale[2 * g], s.scale[2 * g + 1]);
+      UNROLL for (int r = 0; r < rows; r++) {
+        const int8_t *q = p->rounded.q + (m + r) * p->k + k + g * ROUND_GROUP;
+        const float each = p->rounded.scale[((m + r) * p->k + k) / ROUND_GROUP + g];
+        sum[r] += group_dot(v, q) * (scale * each);
+      }
+    }
+    for (int r = 0; p->decode->least && r < rows; r++) {
+      const float *sums = p->rounded.sum + ((m + r) * p->k + k) / DECODE_GROUP;
+      for (int i = 0; i < now / DECODE_GROUP; i += 4)
+        for (int l = 0; l < 4 && i + l < now / DECODE_GROUP; l++)
+          rest[r][l] += s.least[i + l] * sums[i + l];
+    }
+  }
+  for (int r = 0; r < rows; r++)
+    p->y[(m + r) * p->y_row + n] = block_sum(sum[r]) + block_sum(rest[r])
+                                   + (p->bias != NULL ? p->bias[n] : 0);
+}
+
+
+/* The rows of x that are read stay in the nearest cache. */
+static void rounded_piece (void *arg, int64_t first, int64_t end) {
+  const block_product *p = arg;
+  int64_t m = 0;
+  for (; m + SPAN_ROWS <= p->m; m += SPAN_ROWS)
+    for (int64_t n = first; n < end && !cpu_stops(p->self, n - first, p->k * SPAN_ROWS); n++)
+      rounded_dots(p, n, m, SPAN_ROWS);
+  for (; m < p->m; m++)
+    for (int64_t n = first; n < end && !cpu_stops(p->self, n - first, p->k); n++)
+      rounded_dots(p, n, m, 1);
+}
+
+
+static void round_piece (void *arg, int64_t first, int64_t end) {
+  const block_product *p = arg;
+  for (int64_t m = first; m < end; m++) round_row(&p->rounded, p->x + m * p->x_row, m, p->k);
+}
+
+
+static const char *rounded_product (block_product *p) {
+  const size_t n = (size_t)(p->m * p->k);
+  const size_t scales = n / ROUND_GROUP, sums = n / DECODE_GROUP;
+  float *scratch = cpu_scratch(p->self, (scales + sums) * sizeof(float) + n);
+  if (scratch == NULL) return cpu_no_memory;
+  p->rounded = (rounded){scratch, scratch + scales, (int8_t *)(scratch + scales + sums)};
+  pool_run(p->self->pool, p->m, 16384 / p->k + 1, round_piece, p);
+  pool_run(p->self->pool, p->n, 65536 / (p->k * p->m) + 8, rounded_piece, p);
+  cpu_scratch_free(scratch);
+  return NULL;
+}
+
+
+static const char *blocks_product (cpu *self, const work *w) {
+  const view *x = &w->in[BLOCKS_X], *weight = &w->in[BLOCKS_WEIGHT], *y = &w->out[0];
+  block_product p = {
+    .self = self, .decode = &decoders[weight->type], .type = weight->type, .x = x->data,
+    .bias = view_is_none(&w->in[BLOCKS_BIAS]) ? NULL : w->in[BLOCKS_BIAS].data,
+    .w = weight->data, .y = y->data, .m = y->at.size[0], .n = weight->at.size[0],
+    .k = weight->at.size[1], .x_row = x->at.stride[0], .y_row = y->at.stride[0],
+    .w_row = scalar_bytes(weight->type, weight->at.stride[0])
+  };
+  if (w->op == BLOCKS_ROUNDED) return rounded_product(&p);
+  if (w->op == BLOCKS_PRODUCT)
+    pool_run(self->pool, p.n, 65536 / (p.k * p.m) + 1, product_piece, &p);
+  else pool_run(self->pool, (p.k + SPAN - 1) / SPAN, 1, back_piece, &p);
+  return NULL;
+}
+
+/* }================================================================== */
+
+
+static const char *blocks (cpu *self, const work *w) {
+  return w->op == BLOCKS_UNPACK ? blocks_unpack(self, w) : blocks_product(self, w);
+}
+
+#endif
