@@ -7,12 +7,14 @@
 -- config.json says which family a model is of (heed/models/FAMILY.lua) and how large; its tensors,
 -- in safetensors, become the model's parameters without a copy.
 
+local blocks = require "heed.internal.blocks"
 local Chat = require "heed.models.chat"
 local classes = require "heed.models.classes"
 local Config = require "heed.models.config"
 local core = require "heed.core"
 local families = require "heed.models.families"
 local generation = require "heed.models.generation"
+local gguf = require "heed.models.gguf"
 local heed = require "heed"
 local names = require "heed.models.names"
 local options = require "heed.internal.options"
@@ -47,7 +49,7 @@ local FLOATS <const> = {bfloat16 = true, float16 = true, float32 = true, float64
 local function placing(o)
   local device = o.device or heed.default_device()
   return function(t)
-    if o.dtype and FLOATS[t.dtype] then t = t:to(o.dtype) end
+    if o.dtype and (FLOATS[t.dtype] or blocks[t.dtype]) then t = t:to(o.dtype) end
     return t:to(device)
   end
 end
@@ -96,6 +98,19 @@ local function pack(model)
 end
 
 
+-- A model of a GGUF file, which has the tokenizer, too.
+local function load_gguf(path, o)
+  local c, tensors, words = gguf.read(path, placing(o), o.mapped)
+  local family = families.of(c)
+  local model, table_of_names = build(family, c, tensors)
+  names.assign(model, table_of_names, tensors)
+  model.sentences, model.limit, model.classes, model.origin = false, false, false, false
+  model.chats, model.generation = Chat.of(words.template, words.tokens), words.generation
+  model.tokenizer = read_tokenizer(path)
+  return model:eval()
+end
+
+
 local function load(path, o)
   local folder = static.folder(path)
   if folder then return load_table(path, folder, o) end
@@ -114,7 +129,8 @@ local function load(path, o)
 end
 
 
----Loads a model from its directory: config.json, and model.safetensors or its shards.
+---Loads a model from its directory: config.json, and model.safetensors or its shards; or from a
+---GGUF file, whose weights stay in blocks (`heed.quantize`) unless `dtype` says otherwise.
 ---@param path string
 ---@param given? heed.models.load.options
 ---@return heed.models.Model? model nil where the directory is refused
@@ -132,7 +148,7 @@ function M.load(path, given, ...)
   if o.dtype ~= nil and not FLOATS[o.dtype] then
     fail("models.load: a floating point type expected as option dtype, got %s", kind(o.dtype))
   end
-  local model, why = refuse.try(load, path, o)
+  local model, why = refuse.try(path:find("%.gguf$") and load_gguf or load, path, o)
   if model then return model end
   return nil, ("models.load: %s: %s"):format(path, why)
 end
@@ -154,6 +170,12 @@ function M.save(path, model, given, ...)
   local origin = type(model) == "table" and rawget(model, "origin")
   if type(origin) ~= "table" then
     fail("models.save: a model that models.load gave expected, got %s", kind(model))
+  end
+  for name, p in model:named_parameters() do
+    if blocks[p.dtype] then
+      fail("models.save: values expected, got blocks of type %s as '%s'; no other program reads them "
+           .. "in a directory", p.dtype, name)
+    end
   end
   local done, why = refuse.try(saving.save, path, model, o.replace)
   if done then return true end

@@ -5,6 +5,7 @@
 -- file's size asks for: tensors are read where they stay. A malformed file is nil and a message.
 
 local core = require "heed.core"
+local gguf = require "heed.files.gguf"
 local heed = require "heed"
 local npy = require "heed.files.npy"
 local options = require "heed.internal.options"
@@ -148,13 +149,15 @@ local function read(file, is_array, o, path)
   local place = placed_on(o.device)
   refuse_foreign(file)
   if o.mapped then raw.map(file, path) end
+  if gguf.is(file) then return gguf.read(file, path, place, o.mapped) end
   if is_array or npy.is(file) then return place(npy.read(file)), {} end
   return safetensors.read(file, o.verify, place)
 end
 
 
 ---Loads what `heed.save`, or another program, has saved: safetensors as tensors by name, .npy
----as one tensor. Integers of other widths become int64. A file that heed saved has a checksum,
+---as one tensor, GGUF as tensors by name, also in blocks, and metadata of any type. Integers of
+---other widths become int64. A file that heed saved has a checksum,
 ---which is compared unless `verify` is false.
 ---
 ---With `mapped = true` the tensors are views of the file: opening costs nothing whatever its size,

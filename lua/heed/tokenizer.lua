@@ -8,6 +8,8 @@
 -- Special tokens that a text spells are text, unless `parse` asks for the tokens.
 
 local core = require "heed.core"
+local gguf = require "heed.files.gguf"
+local gguf_tokenizer = require "heed.files.gguf_tokenizer"
 local heed = require "heed"
 local options = require "heed.internal.options"
 local refuse = require "heed.internal.refuse"
@@ -74,6 +76,19 @@ local function name_parts(tok, names)
 end
 
 
+local function parse_metadata(file) return parse(gguf_tokenizer.to_json(gguf.metadata(file))) end
+
+
+-- The tokenizer of a GGUF file.
+local function load_gguf(who, path)
+  local file <close>, why = core.open_file(path)
+  if not file then return nil, ("%s: %s"):format(who, why) end
+  local tok, message = refuse.try(parse_metadata, file)
+  if tok then return tok end
+  return nil, ("%s: %s: %s"):format(who, path, message)
+end
+
+
 local function parse_model(bytes) return parse(sentencepiece.to_json(bytes)) end
 
 
@@ -128,7 +143,8 @@ end
 
 
 ---Reads a tokenizer: the tokenizer.json of a folder, or such a file; where there is none, BERT's
----vocab.txt, GPT-2's vocab.json with merges.txt, or SentencePiece's .model.
+---vocab.txt, GPT-2's vocab.json with merges.txt, or SentencePiece's .model; or the tokenizer of a
+---GGUF file.
 ---@param path string
 ---@return heed.Tokenizer? tokenizer
 ---@return string? message
@@ -136,6 +152,7 @@ function M.load(path, ...)
   options.no_more("tokenizer.load", 1, ...)
   whole.check_path("tokenizer.load", path)
   if path:sub(-5) == ".json" then return whole.read("tokenizer.load", path, parse) end
+  if path:sub(-5) == ".gguf" then return load_gguf("tokenizer.load", path) end
   if path:sub(-6) == ".model" then return whole.read("tokenizer.load", path, parse_model) end
   return load_folder("tokenizer.load", path)
 end

@@ -80,6 +80,8 @@ local function make_whole()
     {npy("|u1", "False", "(7,)", "\0\1\2\3\4\5\6"), ".npy"},
     {npy("<f8", "True", "(1, 2, 2)", ("\0\0\0\0\0\0\240\63"):rep(4)), ".npy"},
     {npy("|b1", "False", "()", "\1"), ".npy"},
+    {read("spec/golden/gguf/q4_k.gguf"), ".gguf"}, {read("spec/golden/gguf/f16.gguf"), ".gguf"},
+    {saved(".st", {q = heed.quantize(heed.ones(2, 32), "q4_0")}), ".st"},
   }
   for i, text in ipairs(TEXTS) do whole[#whole + 1] = {text, ".json", i} end
 end

@@ -88,7 +88,10 @@ local NORMALIZER <const> = {[2] = {"map", 2}, [3] = {"prefix", 0}, [4] = {"trims
                             [5] = {"marks", 0}}
 
 
-local function check_piece(piece, known)
+---Refuses a piece that is none, or that is known.
+---@param piece {name: string, score: number, kind: integer}
+---@param known table<string, table>
+function sentencepiece.check_piece(piece, known)
   local name = piece.name
   if not utf8.len(name) or #name > MOST_BYTES then
     reject("a piece of at most %d bytes of UTF-8 expected, got %s", MOST_BYTES, quoted(name))
@@ -109,7 +112,7 @@ local function read(bytes)
     if number <= 3 and kind ~= 2 then reject("field %d of type %d", number, kind) end
     if number == 1 then
       local piece = message(value, PIECE, {name = "", score = 0, kind = NORMAL})
-      check_piece(piece, known)
+      sentencepiece.check_piece(piece, known)
       pieces[#pieces + 1] = piece
       known[piece.name] = piece
     elseif number == 2 then message(value, TRAINER, model)
@@ -240,18 +243,29 @@ local function decoder(model)
 end
 
 
----The bytes of a .model file as the text of a tokenizer.json; refuses what it does not know.
----@param bytes string
----@return string
-function sentencepiece.to_json(bytes)
-  local model = read(bytes)
-  return json.encode{
+-- What a piece is.
+sentencepiece.NORMAL, sentencepiece.UNKNOWN, sentencepiece.CONTROL = NORMAL, UNKNOWN, CONTROL
+sentencepiece.GIVEN, sentencepiece.BYTE = GIVEN, BYTE
+
+
+---Pieces as what a tokenizer.json says.
+---@param model table pieces {name, score, kind}, and by name in `known`; model 1 (unigram) or 2;
+---and the flags suffixes, bytes, prefix, trims, with the bytes of a `map`
+---@return table
+function sentencepiece.content(model)
+  return {
     model = (model.model == 1 and unigram or bpe)(model), added_tokens = added(model),
     normalizer = normalizer(model), decoder = decoder(model),
     pre_tokenizer = {type = "Metaspace", replacement = MARK, split = are_words(model),
                      prepend_scheme = model.prefix ~= 0 and "first" or "never", doubles = true},
   }
 end
+
+
+---The bytes of a .model file as the text of a tokenizer.json; refuses what it does not know.
+---@param bytes string
+---@return string
+function sentencepiece.to_json(bytes) return json.encode(sentencepiece.content(read(bytes))) end
 
 
 return sentencepiece

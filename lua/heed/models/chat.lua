@@ -78,6 +78,15 @@ function Chat.read(path)
 end
 
 
+---What a file says about chats in which the template stands beside the names of tokens.
+---@param template? string
+---@param tokens table<string, string> such as {bos_token = "<s>"}
+---@return heed.models.Chat
+function Chat.of(template, tokens)
+  return setmetatable({sources = {default = template}, tokens = tokens, ready = {}}, Chat)
+end
+
+
 -- Rendering -----------------------------------------------------------------------------------
 
 local function check_messages(list)

@@ -350,6 +350,7 @@ function Config:rope(head_dim, o)
   scaling.rope_theta, scaling.partial_rotary_factor = nil, nil
   return check_rope(head_dim, {
     base = base, fraction = fraction, scaling = scaling,
+    interleaved = self:flag("rope_interleaved", false),        -- of GGUF files
     max_position_embeddings = self:get("max_position_embeddings"),
   })
 end

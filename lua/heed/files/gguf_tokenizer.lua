@@ -1,0 +1,288 @@
+-- The tokenizer in a GGUF file's metadata, as the text of a tokenizer.json: byte BPE, whose
+-- splitting has a name alone; pieces that scores join, as Llama 2 has them; WordPiece; Unigram.
+--
+-- The file does not say which tokens take the blanks beside them along, nor how a text is
+-- normalized: that follows from the names, as llama.cpp's src/llama-vocab.cpp has it.
+
+local json = require "heed.files.json"
+local refuse = require "heed.internal.refuse"
+local sentencepiece = require "heed.files.sentencepiece"
+
+local quoted = refuse.quoted
+
+local gguf_tokenizer = {}
+
+local MARK <const> = "\u{2581}"
+local NORMAL <const>, UNKNOWN <const> = sentencepiece.NORMAL, sentencepiece.UNKNOWN
+local CONTROL <const>, GIVEN <const> = sentencepiece.CONTROL, sentencepiece.GIVEN
+local UNUSED <const>, BYTE <const> = 5, sentencepiece.BYTE
+
+
+-- What the metadata say ------------------------------------------------------
+
+local function get(metadata, key) return metadata["tokenizer.ggml." .. key] end
+
+
+-- A list, of `n` values of a type where that is given; nil where there is none.
+local function list(metadata, key, kind, n)
+  local values = get(metadata, key)
+  if values == nil then return nil end
+  if type(values) ~= "table" or n and #values ~= n then
+    refuse.with("tokenizer.ggml.%s: a list%s expected", key, n and (" of %d"):format(n) or "")
+  end
+  for i, value in ipairs(values) do
+    if type(value) ~= kind then
+      refuse.with("tokenizer.ggml.%s: a %s expected at %d, got %s", key, kind, i, type(value))
+    end
+  end
+  return values
+end
+
+
+local function flag(metadata, key, otherwise)
+  local value = get(metadata, key)
+  if value == nil then return otherwise end
+  if type(value) ~= "boolean" then
+    refuse.with("tokenizer.ggml.%s: a boolean expected, got %s", key, type(value))
+  end
+  return value
+end
+
+
+-- The token, from 1, that a key names; nil where there is none.
+local function named(metadata, key, tokens)
+  local id = get(metadata, key)
+  if id == nil then return nil end
+  if math.type(id) ~= "integer" or id < 0 or id >= #tokens then
+    refuse.with("tokenizer.ggml.%s: the id of one of %d tokens expected, got %s", key, #tokens,
+                tostring(id))
+  end
+  return id + 1
+end
+
+
+---@class heed.gguf.vocabulary
+---@field metadata table<string, any>
+---@field tokens string[]
+---@field kinds integer[] of each
+
+local function read(metadata)
+  local tokens = list(metadata, "tokens", "string")
+  if not tokens or #tokens == 0 then
+    refuse.with("tokenizer.ggml.tokens: a list of tokens expected")
+  end
+  for i, token in ipairs(tokens) do
+    if not utf8.len(token) then
+      refuse.with("tokenizer.ggml.tokens: UTF-8 expected at %d, got %s", i, quoted(token))
+    end
+  end
+  local kinds = list(metadata, "token_type", "number", #tokens)
+  return {metadata = metadata, tokens = tokens, kinds = kinds or {}}
+end
+
+
+-- Ids by tokens, of which each stands there once.
+local function ids_of(v)
+  local ids = {}
+  for i, token in ipairs(v.tokens) do
+    if ids[token] then
+      refuse.with("tokenizer.ggml.tokens: %s stands there twice", quoted(token))
+    end
+    ids[token] = i - 1
+  end
+  return ids
+end
+
+
+local function added_tokens(v)
+  local all = {}
+  for i, token in ipairs(v.tokens) do
+    local kind = v.kinds[i]
+    local special = kind == CONTROL or kind == UNKNOWN
+    if (special or kind == GIVEN) and token ~= "" then
+      all[#all + 1] = {id = i - 1, content = token, special = special, normalized = false,
+                       single_word = false, lstrip = false, rstrip = false}
+    end
+  end
+  return json.array(all)
+end
+
+
+-- The tokens around a text; nil where there are none.
+local function template(v, first, last)
+  local function part(i) return {SpecialToken = {id = v.tokens[i], type_id = 0}} end
+  local single, pair, special = {}, {}, {}
+  for _, i in ipairs{first or false, last or false} do
+    if i then
+      local name = v.tokens[i]
+      special[name] = {id = name, ids = json.array{i - 1}, tokens = json.array{name}}
+    end
+  end
+  if next(special) == nil then return nil end
+  for _, name in ipairs{"A", "B"} do
+    local text = {{Sequence = {id = name, type_id = name == "A" and 0 or 1}}}
+    if first then table.insert(text, 1, part(first)) end
+    if last then text[#text + 1] = part(last) end
+    for _, entry in ipairs(text) do
+      pair[#pair + 1] = entry
+      if name == "A" then single[#single + 1] = entry end
+    end
+  end
+  return {type = "TemplateProcessing", single = json.array(single), pair = json.array(pair),
+          special_tokens = special}
+end
+
+
+-- The begin and the end that a text gets, which a key may say.
+local function around(v, begins, ends)
+  local metadata, tokens = v.metadata, v.tokens
+  local first = flag(metadata, "add_bos_token", begins) and named(metadata, "bos_token_id", tokens)
+  local last = flag(metadata, "add_eos_token", ends) and named(metadata, "eos_token_id", tokens)
+  return template(v, first or nil, last or nil)
+end
+
+
+-- Byte BPE -------------------------------------------------------------------------
+
+local LLAMA3 <const> = [[(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|]]
+                       .. [[ ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+]]
+local QWEN2 <const> = [[(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|]]
+                      .. [[ ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+]]
+
+---@class heed.gguf.splitting
+---@field pattern? string of a Split; GPT-2's own where it is missing
+---@field digits? boolean each digit is a piece
+---@field whole? boolean a word that is a token stays one
+---@field nfc? boolean
+---@field bos? boolean a text has a begin unless the file says otherwise
+
+---@type table<string, heed.gguf.splitting>
+local SPLITTING <const> = {
+  ["gpt-2"] = {}, ["llama-bpe"] = {pattern = LLAMA3, whole = true, bos = true},
+  qwen2 = {pattern = QWEN2, nfc = true}, smollm = {digits = true},
+}
+for other, name in next, {["llama-v3"] = "llama-bpe", llama3 = "llama-bpe", default = "gpt-2"} do
+  SPLITTING[other] = SPLITTING[name]
+end
+
+
+local function pre_tokenizer(split)
+  local parts = {}
+  if split.digits then parts[1] = {type = "Digits", individual_digits = true} end
+  if split.pattern then
+    parts[#parts + 1] = {type = "Split", pattern = {Regex = split.pattern}, behavior = "Isolated",
+                         invert = false}
+  end
+  parts[#parts + 1] = {type = "ByteLevel", add_prefix_space = false, trim_offsets = true,
+                       use_regex = not split.pattern}
+  return {type = "Sequence", pretokenizers = json.array(parts)}
+end
+
+
+local function byte_pairs(v)
+  local name = get(v.metadata, "pre") or "default"
+  local split = type(name) == "string" and rawget(SPLITTING, name)
+  if not split then
+    local known = {}
+    for kind in next, SPLITTING do known[#known + 1] = kind end
+    table.sort(known)
+    refuse.with("tokenizer.ggml.pre: one of %s expected, got %s", table.concat(known, ", "),
+                type(name) == "string" and quoted(name) or type(name))
+  end
+  local merges = list(v.metadata, "merges", "string")
+  if not merges then refuse.with("tokenizer.ggml.merges: a list expected beside the model gpt2") end
+  return {
+    added_tokens = added_tokens(v), normalizer = split.nfc and {type = "NFC"} or nil,
+    pre_tokenizer = pre_tokenizer(split), decoder = {type = "ByteLevel"},
+    post_processor = around(v, split.bos or false, false),
+    model = {type = "BPE", vocab = ids_of(v), merges = json.array(merges),
+             ignore_merges = split.whole or false},
+  }
+end
+
+
+-- Pieces with scores ----------------------------------------------------------------
+
+local function pieces(v, kind, trims)
+  local scores = list(v.metadata, "scores", "number", #v.tokens)
+  if not scores then refuse.with("tokenizer.ggml.scores: a list of %d expected", #v.tokens) end
+  local map = get(v.metadata, "precompiled_charsmap")
+  if map ~= nil and type(map) ~= "string" then
+    refuse.with("tokenizer.ggml.precompiled_charsmap: bytes expected, got %s", type(map))
+  end
+  local model = {pieces = {}, known = {}, model = kind, bytes = 0, map = map or "",
+                 prefix = flag(v.metadata, "add_space_prefix", true) and 1 or 0,
+                 trims = flag(v.metadata, "remove_extra_whitespaces", trims) and 1 or 0}
+  for i, token in ipairs(v.tokens) do
+    local piece = {name = token, score = scores[i] + 0.0, kind = v.kinds[i] or NORMAL}
+    if piece.kind == UNUSED then piece.kind = CONTROL end
+    if piece.kind == BYTE then model.bytes = 1 end
+    sentencepiece.check_piece(piece, model.known)
+    model.pieces[i], model.known[token] = piece, piece
+  end
+  return sentencepiece.content(model)
+end
+
+
+local function joined(v)
+  local content = pieces(v, 2, false)
+  content.post_processor = around(v, true, false)
+  return content
+end
+
+
+local function unigram(v)
+  local content = pieces(v, 1, true)
+  content.post_processor = around(v, false, true)
+  return content
+end
+
+
+-- WordPiece ----------------------------------------------------------------------------
+
+-- Pieces that begin a word have its mark in the file, and others no longer their ##.
+local function word_pieces(v)
+  for i, token in ipairs(v.tokens) do
+    local plain = v.kinds[i] == CONTROL or v.kinds[i] == UNKNOWN or token:find("^%[.+%]$")
+    if not plain then
+      v.tokens[i] = token:sub(1, #MARK) == MARK and token:sub(#MARK + 1) or "##" .. token
+    end
+  end
+  local function the(key) return named(v.metadata, key, v.tokens) end
+  local first = the "cls_token_id" or the "bos_token_id"
+  local last = the "seperator_token_id" or the "eos_token_id"
+  local unknown = the "unknown_token_id"
+  if not unknown then
+    refuse.with("tokenizer.ggml.unknown_token_id expected beside the model bert")
+  end
+  return {
+    added_tokens = added_tokens(v),
+    normalizer = {type = "BertNormalizer", clean_text = true, handle_chinese_chars = true,
+                  strip_accents = json.null, lowercase = true},
+    pre_tokenizer = {type = "BertPreTokenizer"}, post_processor = template(v, first, last),
+    decoder = {type = "WordPiece", prefix = "##", cleanup = true},
+    model = {type = "WordPiece", unk_token = v.tokens[unknown], continuing_subword_prefix = "##",
+             max_input_chars_per_word = 100, vocab = ids_of(v)},
+  }
+end
+
+
+local MODELS <const> = {bert = word_pieces, gpt2 = byte_pairs, llama = joined, t5 = unigram}
+
+
+---The metadata of a file as the text of a tokenizer.json; refuses what it does not know.
+---@param metadata table<string, any>
+---@return string
+function gguf_tokenizer.to_json(metadata)
+  local model = get(metadata, "model")
+  if model == nil then refuse.with("tokenizer.ggml.model: there is none") end
+  local content = type(model) == "string" and rawget(MODELS, model)
+  if not content then
+    refuse.with("tokenizer.ggml.model: bert, gpt2, llama or t5 expected, got %s",
+                type(model) == "string" and quoted(model) or type(model))
+  end
+  return json.encode(content(read(metadata)))
+end
+
+
+return gguf_tokenizer

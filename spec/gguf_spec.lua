@@ -1,0 +1,267 @@
+-- GGUF files: every type of tensors, metadata, models and tokenizers as from a directory, and what
+-- is refused.
+
+local blocks = require "heed.internal.blocks"
+local directories = require "spec.support.directories"
+local gguf = require "heed.files.gguf"
+local heed = require "heed"
+
+local HERE <const> = "spec/golden/gguf/"
+local TYPES <const> = {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "q2_k", "q3_k",
+                       "q4_k", "q5_k", "q6_k"}
+
+local path, device
+
+setup(function()
+  device = heed.default_device()
+  heed.default_device "cpu"
+end)
+teardown(function() heed.default_device(device) end)
+before_each(function() path = os.tmpname() end)
+after_each(function() os.remove(path) end)
+
+
+-- Files made by hand ---------------------------------------------------------
+
+local pack = string.pack
+
+local function text(s) return pack("<s8", s) end
+
+-- An entry of metadata: a string, a boolean, an integer (u32) or a float.
+local function key(name, value)
+  local kind = type(value) == "string" and {8, text(value)}
+               or type(value) == "boolean" and {7, value and "\1" or "\0"}
+               or math.type(value) == "integer" and {4, pack("<I4", value)}
+               or {6, pack("<f", value)}
+  return text(name) .. pack("<I4", kind[1]) .. kind[2]
+end
+
+local function list(name, kind, items)
+  return text(name) .. pack("<I4I4i8", 9, kind, #items) .. table.concat(items)
+end
+
+local function tensor(name, sizes, kind, offset)
+  local dims = {}
+  for i = 1, #sizes do dims[i] = pack("<i8", sizes[#sizes + 1 - i]) end
+  return text(name) .. pack("<I4", #sizes) .. table.concat(dims) .. pack("<I4i8", kind, offset)
+end
+
+-- A whole file: entries and tensors as they are packed.
+local function file(keys, tensors, data, version)
+  local head = "GGUF" .. pack("<I4i8i8", version or 3, #tensors, #keys) .. table.concat(keys)
+               .. table.concat(tensors)
+  return head .. ("\0"):rep(-#head % 32) .. (data or "")
+end
+
+local function load(bytes, o)
+  directories.write(path, bytes)
+  return heed.load(path, o)
+end
+
+local function refusal(bytes)
+  local found, why = load(bytes)
+  assert.is_nil(found)
+  assert.is_truthy(why:find("load: " .. path .. ": ", 1, true), why)
+  return why
+end
+
+
+describe("a GGUF file", function()
+  for _, name in ipairs(TYPES) do
+    it("gives the values of the reference, bit for bit: " .. name, function()
+      local wanted = assert(heed.load(HERE .. name .. ".expect.safetensors"))
+      for _, mapped in ipairs{false, true} do
+        local tensors = assert(heed.load(HERE .. name .. ".gguf", {mapped = mapped}))
+        local n = 0
+        for key_of, t in next, wanted do
+          assert.equal(t:data(), tensors[key_of]:to("float32"):data(), key_of)
+          assert.equal(blocks[name] and name or tensors[key_of].dtype, tensors[key_of].dtype)
+          n = n + 1
+        end
+        assert.is_true(n > 1)
+      end
+    end)
+  end
+
+  it("is a view of its file where it is mapped", function()
+    collectgarbage()
+    collectgarbage()
+    local before = heed.memory().live
+    local tensors = assert(heed.load(HERE .. "llama.gguf", {mapped = true}))
+    assert.is_true(heed.memory().live - before < 4096)
+    assert.equal("q8_0", tensors["blk.0.attn_q.weight"].dtype)
+  end)
+
+  it("has metadata of every type", function()
+    local _, metadata = assert(load(file({
+      key("a", "text"), key("b", true), key("c", 7), key("d", 1.5),
+      list("e", 8, {text "x", text ""}),
+      list("f", 5, {pack("<i4", -1), pack("<i4", 2)}), list("g", 7, {"\0", "\1"}),
+      list("h", 0, {"\1", "\2", "\255"}), list("i", 9, {pack("<I4i8i2", 3, 1, -9)}),
+      text "j" .. pack("<I4i8", 11, -5), text "k" .. pack("<I4d", 12, 0.1),
+      text "l" .. pack("<I4i1", 1, -3), text "m" .. pack("<I4I2", 2, 65535),
+    }, {})))
+    assert.same({a = "text", b = true, c = 7, d = 1.5, e = {"x", ""}, f = {-1, 2},
+                 g = {false, true}, h = "\1\2\255", i = {{-9}}, j = -5, k = 0.1, l = -3,
+                 m = 65535}, metadata)
+    assert.same({}, select(2, load(file({}, {}, "", 2))))
+  end)
+
+  it("may be split into several", function()
+    local folder = os.tmpname()
+    os.remove(folder)
+    local names = {}
+    for i = 1, 2 do
+      names[i] = ("%s-%05d-of-00002.gguf"):format(folder, i)
+      directories.write(names[i], file({
+        text "split.no" .. pack("<I4I2", 2, i - 1), text "split.count" .. pack("<I4I2", 2, 2),
+        text "split.tensors.count" .. pack("<I4i4", 5, 2),
+      }, {tensor("t" .. i, {2}, 0, 0)}, pack("<ff", i, -i)))
+    end
+    for _, mapped in ipairs{false, true} do
+      local tensors = assert(heed.load(names[1], {mapped = mapped}))
+      assert.same({1, -1}, tensors.t1:totable())
+      assert.same({2, -2}, tensors.t2:totable())
+    end
+    local _, why = heed.load(names[2])
+    assert.matches("this is part 2 of 2 files", why)
+    os.remove(names[2])
+    _, why = heed.load(names[1])
+    assert.matches("00002%-of%-00002%.gguf", why)
+    os.remove(names[1])
+  end)
+
+  local one = pack("<ffff", 1, 2, 3, 4)
+
+  it("is refused where anything in it is wrong, by name", function()
+    for _, case in ipairs{
+      {"version 2 or 3 of GGUF expected, got 1", file({}, {}, "", 1)},
+      {"big%-endian", "GGUF" .. pack(">I4I8I8", 3, 0, 0)},
+      {"the file ends within the version", "GGUF\3"},
+      {"the number of tensors: 1099511627776 does not fit",
+       "GGUF" .. pack("<I4i8i8", 3, 1 << 40, 0)},
+      {"the number of keys: a count of 2%^63 or more", "GGUF" .. pack("<I4i8i8", 3, 0, -1)},
+      {'key "a" stands there twice', file({key("a", 1), key("a", 2)}, {})},
+      {"a value of the unknown type 13", file({text "a" .. pack("<I4", 13)}, {})},
+      {"0 or 1 expected for a boolean, got 2", file({text "a" .. pack("<I4", 7) .. "\2"}, {})},
+      {'key "a": 100', file({text "a" .. pack("<I4I4i8", 9, 0, 100)}, {})},
+      {"arrays within 8 others", file({text "a" .. pack("<I4", 9)
+        .. pack("<I4i8", 9, 1):rep(9) .. pack("<I4i8", 0, 0)}, {})},
+      {"a number of 2%^63 or more", file({text "a" .. pack("<I4i8", 10, -1)}, {})},
+      {"a key: UTF%-8", file({key("\255", 1)}, {})},
+      {'tensor "t" has 5 dimensions', file({}, {tensor("t", {1, 1, 1, 1, 1}, 0, 0)}, one)},
+      {'tensor "t" is of type IQ4_NL', file({}, {tensor("t", {4}, 20, 0)}, one)},
+      {'tensor "t" is of type MXFP4', file({}, {tensor("t", {4}, 39, 0)}, one)},
+      {'tensor "t" is of type 99', file({}, {tensor("t", {4}, 99, 0)}, one)},
+      {'tensor "t" has 16 bytes from 32 on', file({}, {tensor("t", {4}, 0, 32)}, one)},
+      {"a multiple of 32 from 0 on expected", file({}, {tensor("t", {1}, 0, 4)}, one)},
+      {'tensor "u" begins at 0: a multiple of 32 from 16 on',
+       file({}, {tensor("t", {4}, 0, 0), tensor("u", {4}, 0, 0)}, one)},
+      {"the tensor \"t\" stands there twice", file({}, {tensor("t", {1}, 0, 0),
+                                                        tensor("t", {1}, 0, 32)}, one)},
+      {"its shape overflows", file({}, {tensor("t", {1 << 40, 1 << 40}, 0, 0)}, one)},
+      {"a size of 2%^63 or more", file({}, {tensor("t", {-1}, 0, 0)}, one)},
+      {"rows of 4 elements, and q8_0 needs a multiple of 32",
+       file({}, {tensor("t", {4}, 8, 0)}, one)},
+      {"a power of two expected, got 3", file({key("general.alignment", 3)}, {})},
+      {"a power of two expected, got 0", file({key("general.alignment", 0)}, {})},
+      {'key "split.count": 1 to 4096', file({key("split.count", 99999)}, {})},
+      {"a name that ends in %-00001%-of%-00002%.gguf",
+       file({key("split.count", 2), key("split.no", 0)}, {})},
+    } do
+      assert.matches(case[1], refusal(case[2]))
+    end
+  end)
+
+  it("never raises, nor takes more than its size, whatever its bytes are", function()
+    heed.manual_seed(7)
+    local bytes = directories.read(HERE .. "q4_k.gguf")
+    local head, refused = 400, 0
+    local places = heed.randint(1, head, {600}):totable()
+    local values = heed.randint(0, 255, {600}):totable()
+    for i, at in ipairs(places) do
+      local changed = bytes:sub(1, at - 1) .. string.char(values[i]) .. bytes:sub(at + 1)
+      if i % 5 == 0 then changed = changed:sub(1, at + 8) end
+      directories.write(path, changed)
+      local good, found, why = pcall(heed.load, path, {mapped = i % 2 == 0})
+      assert.is_true(good, tostring(found))
+      if found == nil then
+        refused = refused + 1
+        assert.is_string(why)
+      end
+    end
+    assert.is_true(refused > 200, refused)
+  end)
+end)
+
+
+describe("a model in a GGUF file", function()
+  local TOLERANCE <const> = 2e-5
+
+  local function apart(got, wanted, keys)
+    local far = ((got - wanted):abs() - wanted:abs() * TOLERANCE) / TOLERANCE
+    return far:masked_fill(~keys:unsqueeze(3), 0):max():item()
+  end
+
+  it("computes what the reference computes from its values", function()
+    local e = assert(heed.load(HERE .. "llama.expect.safetensors"))
+    local ids, keys = e.input_ids + 1, e.attention_mask:ne(0)
+    for _, o in ipairs{{}, {mapped = true}, {dtype = "float32"}} do
+      local m = assert(heed.models.load(HERE .. "llama.gguf", o))
+      local logits = heed.no_grad(function() return m(ids, {keys = keys}) end)
+      assert.is_true(apart(logits, e.logits, keys) < 1)
+      assert.equal(o.dtype or "q8_0", m.words.weight.dtype)
+    end
+  end)
+
+  it("generates the same ids", function()
+    local e = assert(heed.load(HERE .. "llama.expect.safetensors"))
+    local m = assert(heed.models.load(HERE .. "llama.gguf", {mapped = true}))
+    for b = 1, #e.prompts do
+      local prompt = e.prompts[b][e.prompts_mask[b]:ne(0)] + 1
+      local new = heed.generate(m, prompt, {max = 24, temperature = 0})
+      assert.same((e.greedy[b] + 1):totable(), new:totable())
+    end
+  end)
+
+  it("has the tokenizer of its directory", function()
+    local tok = assert(heed.models.load(HERE .. "llama.gguf")).tokenizer
+    for text_of, wanted in next, {                  -- what its tokenizer.json gives
+      ["Attention is all you need."] = "<s>|▁Attention|▁is|▁all|▁you|▁ne|ed|.",
+      ["Tokens, words and naïve cafés: the cat"] = "<s>|▁T|ok|ens|,|▁wor|ds|▁and|▁n|a|"
+        .. "<0xC3>|<0xAF>|ve|▁c|a|f|é|s:|▁the|▁c|at",
+    } do
+      local ids = tok:encode(text_of)
+      local names = ids:totable()
+      for i, id in ipairs(names) do names[i] = tok:token(id) end
+      assert.equal(wanted, table.concat(names, "|"))
+      assert.equal(text_of, tok:decode(ids))
+    end
+  end)
+
+  it("is refused by what it has that is not known", function()
+    local function model(keys)
+      directories.write(path .. ".gguf", file(keys, {}))
+      local found, why = heed.models.load(path .. ".gguf")
+      os.remove(path .. ".gguf")
+      assert.is_nil(found)
+      return why
+    end
+    assert.matches("one of gemma2, .* expected, got none", model{})
+    assert.matches('got "mamba"', model{key("general.architecture", "mamba")})
+    local llama = {key("general.architecture", "llama"), key("llama.block_count", 1),
+                   key("llama.embedding_length", 32), key("llama.attention.head_count", 4)}
+    assert.matches('the key "llama.expert_count" is not known',
+                   model{table.concat(llama, "", 1, 1), llama[2], llama[3], llama[4],
+                         key("llama.expert_count", 8)})
+    assert.matches("a count expected for", model{llama[1]})
+  end)
+end)
+
+
+describe("the header of a GGUF file", function()
+  it("is read alone for a tokenizer", function()
+    directories.write(path, file({key("a", 1)}, {tensor("t", {1 << 30}, 0, 0)}))
+    assert.same({a = 1}, gguf.metadata(assert(heed.core.open_file(path))))
+  end)
+end)
