@@ -6,8 +6,8 @@ local rows = require "spec.support.rows"
 -- holds.
 local for_kernels = {
   "heed.h", "base/blocks.def", "base/layout.h", "base/random.h", "base/scalar.h", "base/view.h",
-  "base/work.h", "base/works.def", "base/optimizer.h", "memory/device.h", "memory/pool.h", "op/ops.def",
-  "op/masks.def", "op/optimizers.def",
+  "base/work.h", "base/works.def", "base/optimizer.h", "memory/device.h", "memory/pool.h",
+  "op/ops.def", "op/masks.def", "op/optimizers.def",
 }
 local floors = {
   {"src/heed_optim%.h", {"op/optimizers.def"}},

@@ -2493,6 +2493,12 @@ function heed.core.mask_words() end
 ---@return table
 function heed.core.optimizers() end
 
+---The types of blocks by name, as src/base/blocks.def has them: how many elements and bytes a block
+---has, and whether values are converted to it.
+---> heed.core.blocks().q8_0.bytes == 34
+---@return table<string, heed.block>
+function heed.core.blocks() end
+
 ---The p-norm of the gradients that parameters have, taken over all of them; with `max`, they are
 ---scaled so that it is at most that.
 ---@param parameters heed.Tensor[]

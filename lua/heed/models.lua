@@ -173,8 +173,8 @@ function M.save(path, model, given, ...)
   end
   for name, p in model:named_parameters() do
     if blocks[p.dtype] then
-      fail("models.save: values expected, got blocks of type %s as '%s'; no other program reads them "
-           .. "in a directory", p.dtype, name)
+      fail("models.save: values expected, got blocks of type %s as '%s'; no other program reads "
+           .. "them in a directory", p.dtype, name)
     end
   end
   local done, why = refuse.try(saving.save, path, model, o.replace)

@@ -1,27 +1,10 @@
 -- heed.quantize: a tensor in blocks of few bits.
 
-local blocks = require "heed.internal.blocks"
+local check_type = require "heed.internal.block_type"
 local heed = require "heed"
 local options = require "heed.internal.options"
 
 local M = {}
-
-
----The name of a type of blocks that values are converted to.
----@param who string
----@param name any
----@return string name
-function M.check(who, name)
-  local block = type(name) == "string" and rawget(blocks, name)
-  if block and block.written then return name end
-  local known = {}
-  for kind, row in next, blocks do
-    if row.written then known[#known + 1] = kind end
-  end
-  table.sort(known)
-  heed.fail("%s: one of %s expected as type, got %s", who, table.concat(known, ", "),
-            type(name) == "string" and ("'%s'"):format(name:sub(1, 40)) or options.kind(name))
-end
 
 
 ---A copy of a tensor in blocks, in which some elements of a row share a scale: `"q8_0"` has 8.5
@@ -40,7 +23,7 @@ function M.quantize(t, type, ...)
   if not t.dtype:find("float") then
     heed.fail("quantize: a tensor of a float type expected, got %s", t.dtype)
   end
-  M.check("quantize", type)
+  check_type("quantize", type)
   return heed.no_grad(t.to, t:detach(), type)
 end
 

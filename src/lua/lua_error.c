@@ -371,6 +371,7 @@ static const char *const type_names[] = {        /* float is most likely the fir
 #include "base/blocks.def"
 };
 #define TYPE_NAMES ((int)(sizeof type_names / sizeof *type_names))
+#define VALUE_TYPES 7              /* the first of them, which are no blocks */
 
 static const struct { const char *name, *type; } torch_types[] = {
   {"double", "float64"}, {"half", "float16"}, {"int", "int64"}, {"long", "int64"}, {"byte", "uint8"}
@@ -392,7 +393,7 @@ heed_type check_type_name (lua_State *L, int i) {
     raise(L, "argument 'dtype': no type is called '%s'; did you mean '%s'?", name,
           nearest_type(name));
   raise(L, "argument 'dtype': no type is called '%s'; %s", name,
-        push_hint(L, name, TYPE_NAMES, type_names));
+        push_hint(L, name, VALUE_TYPES, type_names));
   return type;
 }
 

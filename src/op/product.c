@@ -165,13 +165,13 @@ static bool set_product (call *c, product *p, const layout *a, const layout *b) 
 
 
 /* Matrices (M, K) and (K, N) of blocks, whose rows lie along one axis or the other. */
-static bool run_blocks (heed_context *cx, heed_op op, blocks_op product, view y, view a, view b,
+static bool run_blocks (heed_context *cx, heed_op op, blocks_op kind, view y, view a, view b,
                         view bias) {
   work w;
   const bool transposed = layout_block_axis(&b.at, scalar_blocks[b.type].elements) == 0;
   if (transposed) b.at = layout_transpose(&b.at, 0, 1);
   if (layout_numel(&y.at) == 0) return true;
-  work_blocks(&w, transposed ? product : BLOCKS_BACK, y, a, b, bias);
+  work_blocks(&w, transposed ? kind : BLOCKS_BACK, y, a, b, bias);
   return op_run_for(cx, op, &w);
 }
 
@@ -188,11 +188,11 @@ static bool multiply_blocks (call *c, const product *p, heed_tensor *a, heed_ten
                              heed_tensor *bias, heed_type type) {
   if (p->b.rank != 2)
     return check_refuse(c, RIGHT, "a matrix expected of blocks of type %s", scalar_names[b->type]);
-  const blocks_op product = c->cx->devices.precision > 0 ? BLOCKS_ROUNDED : BLOCKS_PRODUCT;
+  const blocks_op kind = c->cx->devices.precision > 0 ? BLOCKS_ROUNDED : BLOCKS_PRODUCT;
   heed_tensor *y = op_new(c->cx, HEED_FLOAT32, &p->shape);
   bias = op_cast(bias, HEED_FLOAT32);
   return y != NULL &&
-         run_blocks(c->cx, c->op, product, view_with(y, &p->y), view_with(a, &p->a),
+         run_blocks(c->cx, c->op, kind, view_with(y, &p->y), view_with(a, &p->a),
                     view_with(b, &p->b), bias != NULL ? view_of(op_dense(bias)) : view_none()) &&
          give_out(c, op_cast(y, type));
 }

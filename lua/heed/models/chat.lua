@@ -79,11 +79,11 @@ end
 
 
 ---What a file says about chats in which the template stands beside the names of tokens.
----@param template? string
+---@param source? string the template
 ---@param tokens table<string, string> such as {bos_token = "<s>"}
 ---@return heed.models.Chat
-function Chat.of(template, tokens)
-  return setmetatable({sources = {default = template}, tokens = tokens, ready = {}}, Chat)
+function Chat.of(source, tokens)
+  return setmetatable({sources = {default = source}, tokens = tokens, ready = {}}, Chat)
 end
 
 

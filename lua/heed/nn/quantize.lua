@@ -1,13 +1,14 @@
 -- A module's weights in blocks of few bits: those of its linear layers and embeddings.
 
 local blocks = require "heed.internal.blocks"
+local check_type = require "heed.internal.block_type"
 local core = require "heed.core"
 local heed = require "heed"
 local layers = require "heed.nn.layers"
 local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
-local quantize = require "heed.quantize"
+local quantize = require("heed.quantize").quantize
 
 local Linear, Embedding = layers.Linear, layers.Embedding
 
@@ -65,7 +66,7 @@ function Module:quantize(type, given, ...)
     heed.fail("quantize: a module expected, as in m:quantize(type), got %s", options.kind(self))
   end
   options.no_more("quantize", 3, ...)
-  quantize.check("quantize", type)
+  check_type("quantize", type)
   local o = options.read("quantize", given, {except = options.any})
   local named = {}
   for name, part in self:named_modules() do
@@ -83,7 +84,7 @@ function Module:quantize(type, given, ...)
   end
   for weight in next, of do
     local n = #changes.takers + 1
-    changes.takers[n], changes.givers[n] = weight, heed.quantize(weight, type)
+    changes.takers[n], changes.givers[n] = weight, quantize(weight, type)
     changes.gradients[n] = false
   end
   core.commit("quantize", changes)
