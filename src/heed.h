@@ -36,17 +36,14 @@ extern "C" {
 typedef struct heed_context heed_context;
 typedef struct heed_tensor heed_tensor;
 
-
 /*
 ** {==================================================================
 ** Types and operations
 ** ===================================================================
 */
 
-/*
-** In order of promotion, but float16 with bfloat16 gives float32. Behind HEED_NTYPES stand types of
-** blocks, whose elements are no values of their own: see base/blocks.def.
-*/
+/* In order of promotion, but float16 with bfloat16 gives float32. Behind HEED_NTYPES stand types of
+   blocks, whose elements are no values of their own: see base/blocks.def. */
 typedef enum heed_type {
   HEED_BOOL, HEED_UINT8, HEED_INT64,
   HEED_FLOAT16, HEED_BFLOAT16, HEED_FLOAT32, HEED_FLOAT64,
@@ -222,7 +219,6 @@ static inline heed_value heed_s (const char *text) {
 
 /* }================================================================== */
 
-
 /*
 ** {==================================================================
 ** Contexts
@@ -287,7 +283,6 @@ HEED_API bool heed_memory_room (heed_context *cx, size_t bytes, const char *what
 HEED_API void heed_memory_trim (heed_context *cx);          /* gives the cache back */
 
 /* }================================================================== */
-
 
 /*
 ** {==================================================================
@@ -357,7 +352,6 @@ HEED_API bool heed_take_over (heed_tensor *t, heed_tensor *from);  /* storage, l
 
 /* }================================================================== */
 
-
 /*
 ** {==================================================================
 ** Who may attend
@@ -394,7 +388,6 @@ typedef struct heed_word {
 HEED_API const heed_word *heed_describe_mask (heed_mask word);      /* NULL: there is none */
 
 /* }================================================================== */
-
 
 /*
 ** {==================================================================
@@ -477,7 +470,6 @@ HEED_API bool heed_graph_is_shared (const heed_tensor *t);
 
 /* }================================================================== */
 
-
 /*
 ** {==================================================================
 ** Random numbers (PyTorch's, for the same seed) and optimisers
@@ -497,7 +489,6 @@ HEED_API void heed_rng_seeded (uint64_t seed, uint8_t state[HEED_RNG_BYTES]);   
 #include "heed_profile.h"           /* where time and memory go */
 
 /* }================================================================== */
-
 
 /*
 ** {==================================================================

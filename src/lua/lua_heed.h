@@ -59,7 +59,8 @@ typedef struct modes {
 ** function. A frame applies to its coroutine: while that is suspended, so is what it sets.
 */
 typedef struct frame {
-  struct frame *outer;             /* opened before it */
+  struct frame *outer;             /* opened before it, and still open */
+  const struct frame *under;       /* what that was when it was opened */
   lua_State *L;                    /* the coroutine */
   int64_t scope;                   /* its number, or 0 */
   struct modes modes;              /* it sets: */

@@ -84,6 +84,7 @@ static void open_frame (binding *b, lua_State *L, frame *f) {
   f->L = L;
   f->open = true;
   f->outer = b->frames;
+  f->under = b->frames;
   b->frames = f;
 }
 
@@ -109,7 +110,8 @@ void begin_layer (binding *b, lua_State *L, frame *f) {
 void end_frame (binding *b, lua_State *L, frame *f) {
   frame **at = &b->frames;
   if (!f->open) return;
-  const bool quick = f->slot > 0 && b->frames == f && f->L == L && has_modes_of(b, L);
+  const bool quick = f->slot > 0 && b->frames == f && f->outer == f->under && f->L == L &&
+                     has_modes_of(b, L);
   f->open = false;
   while (*at != f) at = &(*at)->outer;
   *at = f->outer;
