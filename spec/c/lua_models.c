@@ -17,7 +17,8 @@
 #define PLACE "spec/golden/models/st/"
 #define DIM 192
 
-static const char folder[] = PLACE "bert_concat", ranker[] = PLACE "cross_encoder";
+static const char folder[] = PLACE "bert_concat", ranker[] = PLACE "cross_encoder",
+  writer[] = "spec/golden/models/llama3";
 static int failed;
 
 static void check (bool good, const char *what) {
@@ -154,9 +155,76 @@ static void right_calls (heed_models *all, heed_model *model) {
 }
 
 
+/* What a model says, and after how many pieces it is to end; 0: never. */
+typedef struct speech {
+  char text[4096];
+  size_t n;
+  int pieces, most;
+  heed_model *model;               /* that counts its tokens meanwhile; or NULL */
+} speech;
+
 static bool say (void *self, const char *text, size_t n) {
-  (void)self, (void)text, (void)n;
-  return true;
+  speech *s = self;
+  check(s->n + n < sizeof s->text, "how much is said");
+  memcpy(s->text + s->n, text, n);
+  s->n += n;
+  if (s->model != NULL) check(heed_model_tokens(s->model, (heed_text){text, n}) > 0, "a count");
+  return ++s->pieces != s->most;
+}
+
+
+/* What Lua's string says, an expression of 'model'. */
+static void say_in_lua (const char *expression, speech *wanted) {
+  char script[512];
+  static float bytes[4096], n;
+  snprintf(script, sizeof script, "local model = assert(heed.models.load('%s'))\n"
+    "text = %s\nreturn heed.tensor{#text}", writer, expression);
+  ask_lua(script, &n, 1);
+  snprintf(script, sizeof script, "local model = assert(heed.models.load('%s'))\n"
+    "local text = %s\nreturn heed.tensor{text:byte(1, -1)}", writer, expression);
+  wanted->n = (size_t)n;
+  if (wanted->n > 0) ask_lua(script, bytes, (int64_t)wanted->n);
+  for (size_t i = 0; i < wanted->n; i++) wanted->text[i] = (char)bytes[i];
+}
+
+
+static void is_said (bool good, speech *got, const char *expression) {
+  speech wanted = {0};
+  say_in_lua(expression, &wanted);
+  check(good && wanted.n > 0 && got->n == wanted.n && memcmp(got->text, wanted.text, got->n) == 0,
+        expression);
+  *got = (speech){.model = got->model};
+}
+
+
+static void speaks (heed_models *all) {
+  heed_model *model = heed_model_load(all, writer, NULL);
+  heed_text prompt = {"The text", 8};
+  const char *const stop[] = {"e", NULL};
+  heed_message messages[] = {{"user", {"Who are you?", 12}}};
+  heed_generate_options few = {.max = 6, .greedy = true},
+    drawn = {.max = 6, .temperature = 0.5, .top_k = 20, .top_p = 0.9, .min_p = 0.01,
+             .repetition_penalty = 1.1, .seed = 3},
+    ended = {.max = 40, .greedy = true, .stop = stop};
+  speech got = {.model = model};
+  is_said(heed_model_generate(model, prompt, &few, say, &got), &got,
+          "model:generate('The text', {max = 6, temperature = 0})");
+  is_said(heed_model_generate(model, prompt, &drawn, say, &got), &got,
+          "model:generate('The text', {max = 6, temperature = 0.5, top_k = 20, top_p = 0.9, "
+          "min_p = 0.01, repetition_penalty = 1.1, seed = 3})");
+  is_said(heed_model_generate(model, prompt, &ended, say, &got), &got,
+          "model:generate('The text', {max = 40, temperature = 0, stop = {'e'}})");
+  is_said(heed_model_chat(model, messages, 1, &few, say, &got), &got,
+          "model:generate({{role = 'user', content = 'Who are you?'}}, {max = 6, "
+          "temperature = 0})");
+  got.most = 1;
+  check(heed_model_generate(model, prompt, &ended, say, &got) && got.pieces == 1,
+        "an end that the program wants");
+  messages[0].role = NULL;
+  refused(all, heed_model_chat(model, messages, 1, NULL, say, &got), "a text, ids, messages");
+  refused(all, heed_model_generate(model, prompt, &(heed_generate_options){.max = -1}, say, &got),
+          "generate: ");
+  heed_model_drop(model);
 }
 
 
@@ -203,6 +271,7 @@ int main (void) {
   right_calls(all, model);
   wrong_calls(all, model);
   right_calls(all, model);
+  speaks(all);
   heed_models_close(all);
   starve(wanted);
   if (!failed) puts("models: what Lua has, and each mistake is reported");
