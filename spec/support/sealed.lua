@@ -30,6 +30,7 @@ local LIMIT <const> = "a limit that was lowered stays"
 local FILES <const> = {
   ["spec/atomic_spec.lua"] = "a hook is set, which takes debug",
   ["spec/api_spec.lua"] = PROCESSES, ["spec/bare_spec.lua"] = PROCESSES,
+  ["spec/blocks_spec.lua"] = INNER, ["spec/gguf_spec.lua"] = INNER,
   ["spec/complete_spec.lua"] = INNER, ["spec/png_spec.lua"] = CORE,
   ["spec/ledger_spec.lua"] = PROCESSES, ["spec/prompt_spec.lua"] = PROCESSES,
   ["spec/house_spec.lua"] = "sources are read",
@@ -75,6 +76,7 @@ local TESTS <const> = {
   ["spec/table_spec.lua"] = {
     ["^is no field of heed"] = CORE, ["^has rows"] = CORE, ["^attention_mask has"] = CORE,
   },
+  ["spec/tokenizer_training_spec.lua"] = {["^keeps to the limit of memory"] = LIMIT},
   ["spec/texts_spec.lua"] = {["^asks for memory before its list is made$"] = LIMIT},
 }
 
