@@ -1,10 +1,14 @@
 -- heed.search: beside brute force in plain Lua and by matrix products; ties, files, refusals.
 
+local device = require "spec.support.device"
 local files = require "spec.support.files"
 local heed = require "heed"
 local message = require "spec.support.message"
 
 local KINDS <const> = {"float32", "int8", "bits"}
+
+setup(device.cpu)                     -- where indices are
+teardown(device.back)
 
 
 local function numbered(n)

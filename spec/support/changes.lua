@@ -115,8 +115,8 @@ for _, name in ipairs{"eval", "freeze"} do
 end
 
 case("model:quantize", function()
-  local model = nn.Sequential{nn.Linear(32, 2), nn.Linear(2, 32), nn.Linear(32, 1)}
-  model(heed.ones(1, 32)):sum():backward()
+  local model = nn.Sequential{nn.Linear(32, 2), nn.Linear(2, 32), nn.Linear(32, 1)}:to("cpu")
+  model(heed.ones(1, 32, {device = "cpu"})):sum():backward()      -- no other device has blocks
   return function() model:quantize("q8_0", {except = {"3"}}) end, function()
     local list, gradients = model:parameters(), {}
     for i, p in ipairs(list) do gradients[i] = p.requires_grad and p.grad or "frozen" end
