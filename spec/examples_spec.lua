@@ -20,7 +20,7 @@ local EXAMPLES = {
   text = {"2", "bits a character on text that it never saw"},
 }
 
--- Those that find texts, and draw nothing.
+-- Examples that find texts, and draw nothing.
 local SEARCHING = {
   rerank = {"", "at place %d+ before: "},
   search = {" 2", "%d+ of 119 tales found by their second sentence"},

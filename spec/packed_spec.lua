@@ -67,10 +67,10 @@ describe("a packed weight", function()
     assert.is_true(drawn({40, 520}):matmul(weight):isfinite():all())
     local y = drawn({40, 520})
     assert.is_true(y:matmul(weight):equal(y:matmul(plain)))
-    local wide, twin = weight:to("float64"), plain:to("float64")
+    local wide, plain_wide = weight:to("float64"), plain:to("float64")
     core.pack(wide)
     x = x:to("float64")
-    for _ = 1, 2 do assert.is_true(heed.linear(x, wide):equal(heed.linear(x, twin))) end
+    for _ = 1, 2 do assert.is_true(heed.linear(x, wide):equal(heed.linear(x, plain_wide))) end
   end)
 
   it("has a copy from the first product of many rows on, which counts and goes with it", function()

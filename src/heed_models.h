@@ -38,7 +38,7 @@ HEED_API void heed_models_close (heed_models *all);
 /* For heed_error, heed_clear, heed_interrupt, limits of memory, threads. */
 HEED_API heed_context *heed_models_context (heed_models *all);
 
-/* What is NULL or false is left to heed.models.load. */
+/* Fields that are NULL or false are left to heed.models.load. */
 typedef struct heed_model_options {
   const char *device, *dtype;
   bool mapped;                      /* weights are views of the file */
@@ -52,7 +52,7 @@ HEED_API void heed_model_drop (heed_model *model);
 /* How many tokens a text has, with those that the model wants around it; -1: a failure. */
 HEED_API int64_t heed_model_tokens (heed_model *model, heed_text text);
 
-/* What is 0 is as the directory says. */
+/* Fields that are 0 are as the directory says. */
 typedef struct heed_embed_options {
   const char *prompt;               /* the name of one of the directory's */
   bool plain;                       /* no prompt, where the directory has a default */
@@ -67,7 +67,7 @@ HEED_API heed_tensor *heed_model_embed (heed_model *model, const heed_text *text
 HEED_API heed_tensor *heed_model_score (heed_model *model, heed_text query,
                                         const heed_text *texts, int64_t n);
 
-/* What is 0 is as the directory says, or as heed.generate has it. */
+/* Fields that are 0 are as the directory says, or as heed.generate has them. */
 typedef struct heed_generate_options {
   int64_t max;                      /* new tokens at the most */
   bool greedy;                      /* the likeliest token each time */

@@ -59,7 +59,7 @@ HEED_API bool heed_stream_finish (heed_tokenizer *t, heed_stream *s, heed_text *
 HEED_API const char *heed_token_name (const heed_tokenizer *t, int64_t id, size_t *n);    /* NULL */
 HEED_API bool heed_token_is_special (const heed_tokenizer *t, int64_t id);
 HEED_API int64_t heed_token_id (const heed_tokenizer *t, const char *name, size_t n);     /* or 0 */
-/* What the file pads texts with, or 0. */
+/* The id that the file pads texts with, or 0. */
 HEED_API int64_t heed_token_padding (const heed_tokenizer *t);
 HEED_API int64_t heed_token_unknown (const heed_tokenizer *t);        /* of what has none; or 0 */
 HEED_API int64_t heed_token_count (const heed_tokenizer *t);

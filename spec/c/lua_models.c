@@ -155,7 +155,7 @@ static void right_calls (heed_models *all, heed_model *model) {
 }
 
 
-/* What a model says, and after how many pieces it is to end; 0: never. */
+/* The words of a model, and after how many pieces it is to end; 0: never. */
 typedef struct speech {
   char text[4096];
   size_t n;

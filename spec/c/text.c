@@ -108,7 +108,7 @@ static uint64_t learn (heed_context *cx, bool bytes) {
 }
 
 
-/* What is tried: reading and using a file, or training. */
+/* The trial: reading and using a file, or training. */
 static uint64_t run (heed_context *cx, int which) {
   if (which >= FILES_THERE) return learn(cx, which > FILES_THERE);
   heed_tokenizer *t = heed_tokenizer_read(cx, FILES[which], strlen(FILES[which]));

@@ -254,7 +254,7 @@ int64_t heed_model_tokens (heed_model *model, heed_text text) {
 }
 
 
-/* What texts and a query, an option or nothing give: a tensor. */
+/* A call with texts, and a query or options or neither; its answer is a tensor. */
 typedef struct asking {
   const heed_model *model;
   const char *method;

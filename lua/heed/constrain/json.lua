@@ -51,7 +51,7 @@ end
 
 local CLOSED <const> = {["}"] = "{", ["]"] = "["}
 
--- What comes behind a value.
+-- The separator behind a value.
 local function go_on(c, open)
   local last = open:sub(-1)
   if c == "," and last == "{" then return "name", open end

@@ -243,7 +243,7 @@ local function decoder(model)
 end
 
 
--- What a piece is.
+-- Kinds of pieces.
 sentencepiece.NORMAL, sentencepiece.UNKNOWN, sentencepiece.CONTROL = NORMAL, UNKNOWN, CONTROL
 sentencepiece.GIVEN, sentencepiece.BYTE = GIVEN, BYTE
 

@@ -12,7 +12,7 @@ local core = require "heed.core"
 
 local fail, kind = heed.fail, options.kind
 
----What a directory says about chats.
+---Chats as a directory describes them.
 ---@class heed.models.Chat
 ---@field sources table<string, string> templates by their names: "default", and others
 ---@field tokens table<string, string> the texts of special tokens by their roles: bos_token, …
@@ -62,7 +62,7 @@ local CONFIG <const>, MAP <const> = "tokenizer_config.json", "special_tokens_map
 local PROCESSOR <const>, FILE <const> = "chat_template.json", "chat_template.jinja"
 
 
----What a directory says about chats.
+---Chats as a directory describes them.
 ---@param path string
 ---@return heed.models.Chat
 function Chat.read(path)
@@ -109,7 +109,7 @@ local function given_value(value, name)
 end
 
 
--- What a template sees.
+-- The variables of a template.
 local function variables_of(self, messages, o)
   local own = {
     messages = check_messages(given_value(messages, "messages")), add_generation_prompt = o.prompt,

@@ -22,7 +22,7 @@ local HARMLESS <const> = {
   "target_lookbehind", "use_mtp",
 }
 
--- What heed does.
+-- Keys that heed follows.
 local KNOWN <const> = {
   "begin_suppress_tokens", "decoder_start_token_id", "do_sample", "early_stopping",
   "eos_token_id", "forced_bos_token_id", "forced_eos_token_id", "length_penalty", "max_length",

@@ -93,7 +93,7 @@ function saving.origin(path, model, source)
 end
 
 
--- What is written --------------------------------------------------------------
+-- Writing --------------------------------------------------------------
 
 -- The text of a file of the directory that the model came from.
 local function original(origin, name)

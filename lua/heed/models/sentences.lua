@@ -222,7 +222,7 @@ local function pooled(model, plan, rows, skipped)
 end
 
 
--- What the other modules make of them.
+-- The results of the other modules.
 local function finished(plan, x)
   for _, dense in ipairs(plan.dense) do
     local linear = dense.linear

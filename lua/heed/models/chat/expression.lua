@@ -29,7 +29,7 @@ function Reader.new(source, tokens)
 end
 
 
----What the next token is.
+---The kind of the next token.
 ---@param kind string
 ---@param value? any
 ---@return boolean
