@@ -261,6 +261,26 @@ describe("a load", function()
     assert.matches("a.safetensors: the array: memory limit of", why)
   end)
 
+  it("whose header, texts or lists are beyond the limit gives nil and a message", function()
+    local path, limit = in_folder "a.gguf", heed.memory().limit
+    local key = "GGUF" .. string.pack("<I4i8i8s8", 3, 0, 1, "a key")
+    local files = {
+      ["memory limit of 64.0 MiB.*a part of the file"] = string.pack("<i8", 90000000),
+      ["a part of the file needs 8.0 GiB"] = key .. string.pack("<I4i8", 8, 1 << 32),
+      ['key "a key" needs 64.0 GiB'] = key .. string.pack("<I4I4i8", 9, 4, 1 << 32),
+      ["a key: UTF%-8 of 1 to 65536 bytes expected, got 4294967296 bytes"] =
+        "GGUF" .. string.pack("<I4i8i8i8", 3, 0, 1, 1 << 32),
+    }
+    for message, bytes in pairs(files) do
+      if not sparse(path, bytes, 1 << 40) then return pending("no room for holes") end
+      heed.memory{limit = 64 << 20}
+      local found, why = heed.load(path)
+      heed.memory{limit = limit}
+      assert.is_nil(found)
+      assert.matches(message, why)
+    end
+  end)
+
   -- The peak memory of this process, in kilobytes.
   local function peak()
     return tonumber(read("/proc/self/status"):match("VmHWM:%s*(%d+)"))

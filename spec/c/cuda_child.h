@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cuda_same.h"
+#include "cuda_cases.h"
 
 #define N 1000
 
@@ -54,7 +54,6 @@ static inline const char *map (device *d, heed_op op, view y, view a, view b) {
   return d->run(d, &w);
 }
 
-static inline scalar integer (int64_t i) { return (scalar){.type = HEED_INT64, .i = i}; }
 static inline scalar number (double f) { return (scalar){.type = HEED_FLOAT64, .f = f}; }
 
 

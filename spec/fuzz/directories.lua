@@ -96,6 +96,7 @@ local function damage(r, list)
   for _, file in ipairs(FILES) do
     if list[file] then names[#names + 1] = file end
   end
+  if #names == 0 then return end        -- all of them were taken away
   local file = r:pick(names)
   local way = r:integer(1, 12)
   if way == 1 then list[file] = nil
@@ -153,6 +154,7 @@ return wrong
 function directories.run(r, announce)
   local name = r:pick(NAMES)
   local list, before, size = files_of(name), files_of(name), 0
+  assert(next(before), name)
   for _ = 1, r:integer(1, 3) do damage(r, list) end
   local parts = {}
   for file, text in pairs(list) do

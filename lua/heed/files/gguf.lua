@@ -111,6 +111,7 @@ local function array(r, key, depth)
   if kind == FLAG and n > MOST_FLAGS then
     refuse.with("%s: at most %d booleans expected, got %d", key, MOST_FLAGS, n)
   end
+  raw.check_room(16.0 * n, key)
   local list = {}
   for i = 1, n do list[i] = read_value(r, kind, key, depth) end
   return list
@@ -135,9 +136,11 @@ end
 
 -- A name: UTF-8, not too long.
 local function name_of(r, what)
-  local name = text(r, what)
-  if #name == 0 or #name > LONGEST_NAME or not utf8.len(name) then
-    refuse.with("%s: UTF-8 of 1 to %d bytes expected, got %s", what, LONGEST_NAME, quoted(name))
+  local n = count(r, what, 1)
+  local name = n <= LONGEST_NAME and take(r, n, what)
+  if not name or #name == 0 or not utf8.len(name) then
+    refuse.with("%s: UTF-8 of 1 to %d bytes expected, got %s", what, LONGEST_NAME,
+                name and quoted(name) or n .. " bytes")
   end
   return name
 end

@@ -7,6 +7,7 @@ local refuse = require "heed.internal.refuse"
 local raw = {}
 
 local MAX_RANK = 8
+local SMALL <const> = 1 << 16       -- bytes that are read whatever the limit of memory
 
 ---@class heed.raw.kind
 ---@field size integer bytes of one element in the file
@@ -78,12 +79,22 @@ function raw.bytes(shape, size, who)
 end
 
 
+---Refuses what the limit of memory has no room for, before it is made of a file.
+---@param bytes number
+---@param what string names it in messages
+function raw.check_room(bytes, what)
+  local good, why = pcall(core.check_room, "load", bytes, what)
+  if not good then refuse.with("%s", why:match "load: (.*)" or why) end
+end
+
+
 ---Bytes of an open file.
 ---@param file heed.core.file
 ---@param at integer offset of the first one
 ---@param n integer
 ---@return string
 function raw.read(file, at, n)
+  if n > SMALL then raw.check_room(2.0 * n, "a part of the file") end
   local bytes, why = core.file_bytes(file, at, n)
   return bytes or refuse.with("%s", why)
 end
