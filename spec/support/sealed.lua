@@ -53,7 +53,8 @@ local TESTS <const> = {
     ["^names$"] = CORE, ["^docs/operations%.md$"] = CORE,
   },
   ["spec/durable_spec.lua"] = {
-    ["^of a file that claims a terabyte"] = LIMIT, ["^counts against the memory limit$"] = LIMIT,
+    ["^of a file that claims a terabyte"] = LIMIT, ["are beyond the limit gives nil"] = LIMIT,
+    ["^counts against the memory limit$"] = LIMIT,
   },
   ["spec/errors_spec.lua"] = {
     ["refused: level: "] = LEVEL, ["^counts memory in units"] = LIMIT,
