@@ -34,28 +34,30 @@ Q= @
 # Each kind of build has its folder, so that one never mixes with another.
 KIND= release
 B= build/$(KIND)
+# Where the objects of src/ are: kinds whose flags are the same have them in one place.
+O= build/$(or $(SAME_$(KIND)),$(KIND))
+SAME_emulated= release
+SAME_emulated-race= release
+SAME_emulated-asan= asan
 
 # Neither -march nor -ffast-math: one changes the processors, the other the host's arithmetic.
 FLAGS= -std=gnu11 $(CFLAGS) -fwrapv -fno-math-errno -fno-trapping-math -ffp-contract=fast \
   -fvisibility=hidden -fPIC -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
   -Werror=implicit-function-declaration -Werror=switch -Isrc -I$(LUA_INCDIR) $(FLAGS_$(KIND))
-FLAGS_strict= -Werror -Wframe-larger-than=18432
 FLAGS_asan= -DHEED_EXACT=1 -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined \
   -fno-sanitize-recover=all
 FLAGS_tsan= -O1 -g -fsanitize=thread
 FLAGS_valgrind= -g
-FLAGS_basic= -DHEED_BASIC_KINDS
+FLAGS_basic= -DHEED_BASIC_KINDS -Werror -Wframe-larger-than=18432
 FLAGS_clang= -Werror
-FLAGS_emulated= -g
 FLAGS_emulated-asan= $(FLAGS_asan)
-FLAGS_emulated-race= -g
 LIBS= -lm -lpthread -ldl
 VERSION= $(shell sed -n 's/.*_VERSION = "heed \(.*\)".*/\1/p' lua/heed/init.lua)
 
 SOURCES= $(sort $(wildcard src/*.c src/*/*.c src/*/*/*.c))
-EMBED= $(B)/src/lua/lua_half.o $(B)/src/lua/lua_sealed.o $(B)/src/lua/lua_models.o $(B)/half.o
-OBJECTS= $(filter-out $(EMBED),$(SOURCES:%.c=$(B)/%.o))
-CORE= $(filter-out $(B)/src/lua/%,$(OBJECTS))
+EMBED= $(O)/src/lua/lua_half.o $(O)/src/lua/lua_sealed.o $(O)/src/lua/lua_models.o $(B)/half.o
+OBJECTS= $(filter-out $(EMBED),$(SOURCES:%.c=$(O)/%.o))
+CORE= $(filter-out $(O)/src/lua/%,$(OBJECTS))
 PROGRAMS= $(patsubst %.c,$(B)/%,$(filter-out spec/c/cuda_%,$(wildcard spec/c/*.c)))
 HALF= $(sort $(shell find lua -name '*.lua'))
 
@@ -64,6 +66,7 @@ HALF= $(sort $(shell find lua -name '*.lua'))
 # say, has leaks of its own.
 HERE= LUA_PATH="$(CURDIR)/lua/?.lua;$(CURDIR)/lua/?/init.lua;$(addsuffix ;,$(LUA_PATH));" \
   LUA_CPATH="$(abspath $(B))/?.so;$(addsuffix ;,$(LUA_CPATH));" HEED_BUILD=$(KIND) \
+  HEED_OBJECTS="$(abspath $(O))" \
   LUA_INCDIR="$(LUA_INCDIR)"
 START_asan= env LD_PRELOAD="$$($(CC) -print-file-name=libasan.so)" \
   UBSAN_OPTIONS=print_stacktrace=1 \
@@ -100,7 +103,7 @@ all: $(B)/heed/core.so
 # A plugin must be of the same table of operations and the same structs as the core.
 INTERFACE= $(shell cat src/op/*.def src/base/*.def $(patsubst %,src/%.h,heed heed_optim base/layout base/scalar \
   base/view base/work memory/device memory/plugin) | cksum | cut -d' ' -f1)
-$(B)/src/memory/plugin.o $(B)/cuda/device/plugin.cu.o: SHOWN= -DHEED_INTERFACE=$(INTERFACE)ull
+$(O)/src/memory/plugin.o $(B)/cuda/device/plugin.cu.o: SHOWN= -DHEED_INTERFACE=$(INTERFACE)ull
 
 # == CUDA: an object of its own, by nvcc where it is; or emulated, by the C++ compiler ==
 
@@ -130,7 +133,7 @@ EMULATED_emulated-asan= -DHEED_EXACT=1 -fno-omit-frame-pointer -fno-sanitize-rec
 WATCHED_emulated-race= -fsanitize=thread --param=tsan-distinguish-volatile=1 \
   --param=tsan-instrument-func-entry-exit=0
 KERNELS= $(sort $(wildcard cuda/*.cu cuda/*/*.cu))
-SHARED_CORE= $(B)/src/base/layout.o $(B)/src/base/scalar.o
+SHARED_CORE= $(O)/src/base/layout.o $(O)/src/base/scalar.o
 
 ifneq ($(filter emulated%,$(KIND)),)
 CUDA_OBJECTS= $(patsubst %,$(B)/%.o,$(KERNELS) $(wildcard spec/emulated/*.cc))
@@ -238,15 +241,22 @@ $(B)/heed/core.so: $(OBJECTS)
 	@mkdir -p $(@D); echo link $@
 	$(Q)$(CC) -shared $(FLAGS) $(LDFLAGS) -Wl,-z,nodelete -o $@ $^ $(LIBS)
 
-$(B)/%.o: %.c Makefile
+define COMPILE
 	@mkdir -p $(@D); echo compile $@
 	$(Q)$(CC) $(FLAGS) $(SHOWN) $(SHAPES_$(KIND)) -MMD -MP -c -o $@ $<
+endef
+
+$(B)/%.o: %.c Makefile
+	$(COMPILE)
+
+$(SOURCES:%.c=$(O)/%.o): $(O)/%.o: %.c Makefile
+	$(COMPILE)
 
 # Its vectors of 64 bytes never leave its own code, whatever the CPU.
 $(B)/spec/c/ways_wide.o: CFLAGS+= -Wno-psabi
 
 # clang alone sees unsigned overflow: looked for in shape arithmetic, where none is meant.
-$(B)/src/base/layout.o $(B)/src/memory/storage.o $(B)/src/graph/%.o $(B)/src/op/%.o: SHAPES_overflow= -O1 -g \
+$(O)/src/base/layout.o $(O)/src/memory/storage.o $(O)/src/graph/%.o $(O)/src/op/%.o: SHAPES_overflow= -O1 -g \
   -fsanitize=unsigned-integer-overflow,signed-integer-overflow -fno-sanitize-recover=all
 
 # The Lua half as C, for programs that carry it inside: name, chunk name, text, ..., NULL.
@@ -389,7 +399,8 @@ $(FUZZED): $(LOGS)/fuzz/%.log: all anew
 	@$(HERE) $(START_$(KIND)) $(LUA) spec/fuzz.lua $(firstword $(FUZZ)) $* $(LOG)
 
 tsan:; @$(MAKE) programs KIND=tsan
-strict:; @$(MAKE) objects KIND=strict
+# Without a warning, and with frames that a small stack has room for.
+strict:; @$(MAKE) objects KIND=basic
 # Compiled for ARM, and run under QEMU with ARM's Lua, which .ci/arm fetches: the C programs, but
 # that QEMU can't fork a process of several threads, nor tell its shares; and specs of kernels.
 ARM= $(CURDIR)/build/arm
@@ -520,4 +531,4 @@ differential: all
   check bench bench-cuda bench-quick bench-memory bench-results differential cuda cuda-all nvcc ledger \
   ledger-all kernels bytes counted gpu emulated emulated-asan emulated-race orders
 .SECONDARY:
--include $(shell find $(B) -name '*.d' 2>/dev/null)
+-include $(shell find $(sort $(B) $(O)) -name '*.d' 2>/dev/null)

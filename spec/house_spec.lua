@@ -120,9 +120,10 @@ local function vendor_in(text)
   end
 end
 
--- The folder of the build that runs: build/release, build/asan, ....
+-- The folder with the objects of the build that runs: build/release, build/asan, ....
 local function build_folder()
-  return package.searchpath("heed.core", package.cpath):match("^(.*)/heed/core%.so$")
+  return os.getenv "HEED_OBJECTS"
+         or package.searchpath("heed.core", package.cpath):match("^(.*)/heed/core%.so$")
 end
 
 -- "memory" for "src/memory/pool.c", "heed" for "src/heed.c".
