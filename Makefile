@@ -398,7 +398,10 @@ $(FUZZED): $(LOGS)/fuzz/%.log: all anew
 	@mkdir -p $(@D); echo "seed $*"
 	@$(HERE) $(START_$(KIND)) $(LUA) spec/fuzz.lua $(firstword $(FUZZ)) $* $(LOG)
 
-tsan:; @$(MAKE) programs KIND=tsan
+# Programs but those in whose states one thread works.
+ALONE= $(patsubst %,spec/c/%,lua_header lua_hostile lua_memory lua_models lua_starved text train unicode)
+tsan:; @$(MAKE) threads KIND=tsan
+threads: $(call logs,$(filter-out $(ALONE:%=$(B)/%),$(PROGRAMS))); $(SUM)
 # Without a warning, and with frames that a small stack has room for.
 strict:; @$(MAKE) objects KIND=basic
 # Compiled for ARM, and run under QEMU with ARM's Lua, which .ci/arm fetches: the C programs, but
@@ -527,7 +530,7 @@ differential: all
 	@$(HERE) LUA="$(LUA)" "$${PYTHON:-build/venv/bin/python}" bench/differential.py $(DIFFERENTIAL)
 
 .PHONY: all lib core modules objects install rock clean spec programs anew asan fuzz fuzzed basic \
-  bare sealed clang valgrind overflow sweep tsan strict neon neon-run neon-runs lint installed demo repl env test \
+  bare sealed clang valgrind overflow sweep tsan threads strict neon neon-run neon-runs lint installed demo repl env test \
   check bench bench-cuda bench-quick bench-memory bench-results differential cuda cuda-all nvcc ledger \
   ledger-all kernels bytes counted gpu emulated emulated-asan emulated-race orders
 .SECONDARY:

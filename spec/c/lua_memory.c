@@ -14,7 +14,7 @@
 #include "lua/heed_lua.h"
 #include "failing.h"
 
-enum { STEP = 131 };               /* of some ten thousand allocations, not each is tried */
+enum { STEP = 397 };               /* of some 35,000 allocations, not each is tried */
 
 static const char script[] =
   "local heed, path = require 'heed', ...\n"

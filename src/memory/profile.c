@@ -147,10 +147,23 @@ static int64_t now (const heed_profile *p) {
 }
 
 
-/* What a unit of time is, as the clock went since the begin. */
+/* The clock and the time at one moment; read again, a few times, where the host came between. */
+static void read_both (const heed_profile *p, int64_t *clock, int64_t *time) {
+  for (int tries = 0; tries < 8; tries++) {
+    const int64_t before = machine_clock();
+    *time = now(p);
+    *clock = machine_clock();
+    if (*clock - before < 10000) return;
+  }
+}
+
+
+/* A unit of time in seconds, as the clock went since the begin. */
 static double second_of (const heed_profile *p) {
-  const int64_t clock = machine_clock() - p->clock, passed = now(p) - p->began;
-  return p->counts && passed > 0 ? 1e-9 * (double)clock / (double)passed : 1e-9;
+  int64_t clock, time;
+  read_both(p, &clock, &time);
+  const int64_t passed = time - p->began;
+  return p->counts && passed > 0 ? 1e-9 * (double)(clock - p->clock) / (double)passed : 1e-9;
 }
 
 
@@ -303,8 +316,8 @@ heed_profile *heed_profile_begin (heed_context *cx) {
   core_set_blocking(cx);
   take_peak(cx);
   p->there = p->most_there = used_there(cx);
-  p->clock = machine_clock();
-  p->began = p->last = now(p);
+  read_both(p, &p->clock, &p->began);
+  p->last = p->began;
   return p;
 }
 
