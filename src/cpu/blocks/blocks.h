@@ -64,7 +64,7 @@ static const char *blocks_unpack (cpu *self, const work *w) {
 ** ===================================================================
 */
 
-#define SPAN_ROWS 8               /* rows of x that a decoded span serves */
+#define SPAN_ROWS (BLOCK_LANES == 8 ? 4 : 8)   /* rows of x that a decoded span serves */
 
 typedef struct block_product {
   cpu *self;
@@ -79,36 +79,31 @@ typedef struct block_product {
 } block_product;
 
 
-INLINED block_lanes block_load (const float *at) {
-  block_lanes v;
-  memcpy(&v, at, sizeof v);
-  return v;
-}
-
-
-INLINED float block_sum (block_lanes v) {
-  float sum = 0;
-  for (int i = 0; i < BLOCK_LANES; i++) sum += v[i];
-  return sum;
-}
-
-
-/* The products of one row of w with 'rows' rows of x, from row m on. */
+/*
+** The products of one row of w with 'rows' rows of x, from row m on. Groups take turns between two
+** sums, since an addition waits for the one before.
+*/
 INLINED void block_dots (const block_product *p, int64_t n, int64_t m, const int rows) {
   const uint8_t *w = (const uint8_t *)p->w + n * p->w_row;
   const float *x = p->x + m * p->x_row;
-  block_lanes sum[SPAN_ROWS] = {{0}};
-  float values[SPAN];
+  block_lanes sum[SPAN_ROWS][2] = {{{0}}};
+  span s;
   for (int64_t k = 0; k < p->k; k += SPAN) {
     const int now = (int)smaller(p->k - k, SPAN);
-    decode_values(p->decode, w + scalar_bytes(p->type, k), now, values);
-    for (int i = 0; i < now; i += BLOCK_LANES) {
-      const block_lanes v = block_load(values + i);
-      UNROLL for (int r = 0; r < rows; r++) sum[r] += v * block_load(x + r * p->x_row + k + i);
-    }
+    p->decode->decode(w + scalar_bytes(p->type, k), now, &s);
+    for (int g = 0; g < now / DECODE_GROUP; g += 2)
+      UNROLL for (int half = 0; half < 2; half++) {
+        block_lanes v[GROUP_VECTORS];
+        group_values(p->decode, &s, g + half, v);
+        UNROLL for (int i = 0; i < GROUP_VECTORS; i++)
+          UNROLL for (int r = 0; r < rows; r++)
+            sum[r][half] += v[i] * block_load(x + r * p->x_row + k + (g + half) * DECODE_GROUP
+                                              + i * BLOCK_LANES);
+      }
   }
   for (int r = 0; r < rows; r++)
-    p->y[(m + r) * p->y_row + n] = block_sum(sum[r]) + (p->bias != NULL ? p->bias[n] : 0);
+    p->y[(m + r) * p->y_row + n] = block_sum(sum[r][0] + sum[r][1])
+                                   + (p->bias != NULL ? p->bias[n] : 0);
 }
 
 

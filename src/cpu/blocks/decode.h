@@ -9,11 +9,11 @@
 #ifndef decode_h
 #define decode_h
 
+#include "cpu/blocks/quants.h"
 #include "cpu/cpu.h"
 #include "cpu/vector/elementwise.h"
 
 #define SPAN 256                   /* elements that are decoded at a time */
-#define DECODE_GROUP 16            /* elements that share a scale */
 #define SPAN_GROUPS (SPAN / DECODE_GROUP)
 
 /* Element i is q[i] * scale[i / 16], plus least[i / 16] where the type has it. */
@@ -26,7 +26,11 @@ typedef struct span {
 static inline float half_at (const uint8_t *at) {
   uint16_t bits;
   memcpy(&bits, at, sizeof bits);
+#if defined(HAS_AVX2) || defined(HAS_AVX512)
+  return _cvtsh_ss(bits);
+#else
   return half_to_float(bits);
+#endif
 }
 
 
@@ -48,10 +52,41 @@ static inline void decode_q8_0 (const uint8_t *b, int8_t *q, float *scale, float
 }
 
 
+/* {== Eight elements in 64 bits: the compiler makes code for single bytes of short loops ==== */
+
+#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+static inline uint64_t eight_at (const void *at) {
+  uint64_t x;
+  memcpy(&x, at, sizeof x);
+  return x;
+}
+
+/* Elements from 0 to 127, less 'zero', at most 128. No byte borrows from the next. */
+static inline void put_eight (int8_t *q, uint64_t x, int zero) {
+  x = ((x | EACH(0x80)) - EACH(zero)) ^ EACH(0x80);
+  memcpy(q, &x, sizeof x);
+}
+
 /* The low halves of 16 bytes, then the high ones, less 'zero'. */
 static inline void decode_nibbles (const uint8_t *bytes, int8_t *q, int zero) {
-  for (int i = 0; i < 16; i++) q[i] = (int8_t)((bytes[i] & 15) - zero);
-  for (int i = 0; i < 16; i++) q[16 + i] = (int8_t)((bytes[i] >> 4) - zero);
+  for (int i = 0; i < 16; i += 8) {
+    const uint64_t x = eight_at(bytes + i);
+    put_eight(q + i, x & EACH(15), zero);
+    put_eight(q + 16 + i, x >> 4 & EACH(15), zero);
+  }
+}
+
+/*
+** The fifth bits of 32 elements, less 'zero': each byte of x keeps its own bit of eight, and an
+** addition carries that bit to the byte's highest, which is moved to the fifth.
+*/
+static inline void decode_fifth (uint32_t bits, int8_t *q, int zero) {
+  for (int i = 0; i < 32; i += 8) {
+    const uint64_t x = EACH(bits >> i & 255) & UINT64_C(0x8040201008040201);
+    const uint64_t fifth = (x + UINT64_C(0x00406070787c7e7f)) >> 3 & EACH(16);
+    put_eight(q + i, eight_at(q + i) | fifth, zero);
+  }
 }
 
 static inline void decode_q4_0 (const uint8_t *b, int8_t *q, float *scale, float *least) {
@@ -67,23 +102,18 @@ static inline void decode_q4_1 (const uint8_t *b, int8_t *q, float *scale, float
 }
 
 
-/* The fifth bits of 32 elements. */
-static inline void decode_fifth (uint32_t bits, int8_t *q) {
-  for (int i = 0; i < 32; i++) q[i] = (int8_t)(q[i] + (int8_t)((bits >> i & 1) << 4));
-}
-
 static inline void decode_q5_0 (const uint8_t *b, int8_t *q, float *scale, float *least) {
   (void)least;
   set_groups(scale, half_at(b));
-  decode_nibbles(b + 6, q, 16);
-  decode_fifth(bits_at(b + 2), q);
+  decode_nibbles(b + 6, q, 0);
+  decode_fifth(bits_at(b + 2), q, 16);
 }
 
 static inline void decode_q5_1 (const uint8_t *b, int8_t *q, float *scale, float *least) {
   set_groups(scale, half_at(b));
   set_groups(least, half_at(b + 2));
   decode_nibbles(b + 8, q, 0);
-  decode_fifth(bits_at(b + 4), q);
+  decode_fifth(bits_at(b + 4), q, 0);
 }
 
 /* {== Blocks of 256 elements ======================================== */
@@ -130,7 +160,9 @@ static inline void decode_sixes (const uint8_t *b, float *scale, float *least) {
 
 
 /* The low halves of 32 bytes, then the high ones, four times. */
-static inline void decode_halves (const uint8_t *bytes, int8_t *q) {
+static inline void decode_halves (const uint8_t *at, int8_t *q) {
+  uint8_t bytes[128];
+  memcpy(bytes, at, sizeof bytes);
   for (int k = 0; k < 4; k++)
     for (int i = 0; i < 32; i++) {
       q[64 * k + i] = (int8_t)(bytes[32 * k + i] & 15);
@@ -190,16 +222,26 @@ static const decoder decoders[HEED_ALL_TYPES] = {
 };
 
 
+/* Values of a group of a span. */
+INLINED void group_values (const decoder *d, const span *s, int g, block_lanes *y) {
+  const block_lanes scale = block_all(s->scale[g]);
+  values_of(s->q + g * DECODE_GROUP, y);
+  UNROLL for (int i = 0; i < GROUP_VECTORS; i++) y[i] *= scale;
+  if (!d->least) return;
+  const block_lanes least = block_all(s->least[g]);
+  UNROLL for (int i = 0; i < GROUP_VECTORS; i++) y[i] += least;
+}
+
+
 /* n elements as values. */
 static inline void decode_values (const decoder *d, const uint8_t *at, int n, float *y) {
   span s;
   d->decode(at, n, &s);
   for (int g = 0; g < n / DECODE_GROUP; g++) {
-    const float scale = s.scale[g], least = s.least[g];
-    const int8_t *q = s.q + g * DECODE_GROUP;
-    float *to = y + g * DECODE_GROUP;
-    if (d->least) for (int i = 0; i < DECODE_GROUP; i++) to[i] = (float)q[i] * scale + least;
-    else for (int i = 0; i < DECODE_GROUP; i++) to[i] = (float)q[i] * scale;
+    block_lanes v[GROUP_VECTORS];
+    group_values(d, &s, g, v);
+    UNROLL for (int i = 0; i < GROUP_VECTORS; i++)
+      block_store(y + g * DECODE_GROUP + i * BLOCK_LANES, v[i]);
   }
 }
 

@@ -10,11 +10,6 @@
 
 #include "cpu/blocks/decode.h"
 
-#define ROUND_GROUP 32             /* elements that share a scale */
-
-typedef float block_lanes __attribute__((vector_size(VECTOR_BYTES)));
-#define BLOCK_LANES ((int)(VECTOR_BYTES / sizeof(float)))
-
 /* Rows (M, K): element k is q[k] * scale[k / 32]; sum[k / 16] is that of 16 of them. */
 typedef struct rounded {
   float *scale, *sum;
@@ -22,89 +17,34 @@ typedef struct rounded {
 } rounded;
 
 
-/* A group with a value that is not finite becomes NaN. */
+/*
+** A group with a value that is not finite becomes NaN. The bits of sizes are in the order of the
+** sizes, and those of what is not finite come last.
+*/
 static void round_row (const rounded *to, const float *x, int64_t row, int64_t k) {
   int8_t *q = to->q + row * k;
   float *scale = to->scale + row * k / ROUND_GROUP, *sum = to->sum + row * k / DECODE_GROUP;
   for (int64_t g = 0; g < k / ROUND_GROUP; g++, x += ROUND_GROUP, q += ROUND_GROUP) {
-    float most = 0;
-    bool finite = true;
+    int32_t bits[ROUND_GROUP], most_bits = 0, wide[ROUND_GROUP], sums[2] = {0, 0};
+    float most;
+    memcpy(bits, x, sizeof bits);
     for (int i = 0; i < ROUND_GROUP; i++) {
-      const float size = x[i] < 0 ? -x[i] : x[i];
-      most = size > most ? size : most;
-      finite &= size <= FLT_MAX;
+      const int32_t size = bits[i] & INT32_MAX;
+      most_bits = size > most_bits ? size : most_bits;
     }
-    const bool small = most < 128 * FLT_MIN;
-    const float each = finite && !small ? 127 / most : 0;
-    int sums[2] = {0, 0};
+    memcpy(&most, &most_bits, sizeof most);
+    const bool finite = most <= FLT_MAX, small = finite && most < 128 * FLT_MIN;
+    const float each = small ? 0 : 127 / most;
     scale[g] = !finite ? (float)NAN : small ? 0 : most / 127;
     for (int i = 0; i < ROUND_GROUP; i++) {
       const float v = finite ? x[i] * each : 0;
-      q[i] = (int8_t)(int)(v + (v < 0 ? -0.5f : 0.5f));
+      wide[i] = (int32_t)(v + (v < 0 ? -0.5f : 0.5f));
     }
-    for (int i = 0; i < ROUND_GROUP; i++) sums[i / DECODE_GROUP] += q[i];
+    for (int i = 0; i < ROUND_GROUP; i++) q[i] = (int8_t)wide[i];
+    for (int i = 0; i < ROUND_GROUP; i++) sums[i / DECODE_GROUP] += wide[i];
     sum[2 * g] = scale[g] * (float)sums[0];
     sum[2 * g + 1] = scale[g] * (float)sums[1];
   }
-}
-
-
-/*
-** Quants of a group of 32 as they are multiplied; their products with others, added up in lanes, of
-** which the first half is the first 16 elements; and the scales of both halves in these lanes.
-*/
-#if defined(HAS_AVX512)
-
-typedef __m512i group_quants;
-
-INLINED group_quants group_load (const int8_t *q) {
-  return _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)q));
-}
-
-INLINED block_lanes group_dot (group_quants w, const int8_t *q) {
-  return (block_lanes)_mm512_cvtepi32_ps(_mm512_madd_epi16(w, group_load(q)));
-}
-
-#elif defined(HAS_AVX2)
-
-typedef __m256i group_quants;
-
-INLINED group_quants group_load (const int8_t *q) {
-  return _mm256_loadu_si256((const __m256i *)(const void *)q);
-}
-
-/* Sizes of w times x with the signs of w: two products fit into 16 bits, of 128 and 127. */
-INLINED block_lanes group_dot (group_quants w, const int8_t *q) {
-  const __m256i two = _mm256_maddubs_epi16(_mm256_abs_epi8(w),
-                                           _mm256_sign_epi8(group_load(q), w));
-  return (block_lanes)_mm256_cvtepi32_ps(_mm256_madd_epi16(two, _mm256_set1_epi16(1)));
-}
-
-#else
-
-typedef const int8_t *group_quants;
-
-INLINED group_quants group_load (const int8_t *q) { return q; }
-
-INLINED block_lanes group_dot (group_quants w, const int8_t *q) {
-  enum { EACH = ROUND_GROUP / BLOCK_LANES };
-  block_lanes y;
-  for (int l = 0; l < BLOCK_LANES; l++) {
-    int sum = 0;
-    for (int i = 0; i < EACH; i++) sum += w[l * EACH + i] * q[l * EACH + i];
-    y[l] = (float)sum;
-  }
-  return y;
-}
-
-#endif
-
-
-INLINED block_lanes group_scale (float first, float second) {
-  block_lanes v;
-  for (int l = 0; l < BLOCK_LANES / 2; l++) v[l] = first;
-  for (int l = BLOCK_LANES / 2; l < BLOCK_LANES; l++) v[l] = second;
-  return v;
 }
 
 #endif

@@ -1,0 +1,131 @@
+/*
+** quants.h - quants of 8 bits in vectors: as values, and as factors of integer products.
+*/
+
+#ifndef quants_h
+#define quants_h
+
+#include "cpu/vector/simd.h"
+
+#define DECODE_GROUP 16            /* elements of a block that share a scale */
+#define ROUND_GROUP 32             /* elements of a rounded row that do */
+
+typedef float block_lanes __attribute__((vector_size(VECTOR_BYTES)));
+#define BLOCK_LANES ((int)(VECTOR_BYTES / sizeof(float)))
+#define GROUP_VECTORS (DECODE_GROUP / BLOCK_LANES)
+
+
+INLINED block_lanes block_load (const float *at) {
+  block_lanes v;
+  memcpy(&v, at, sizeof v);
+  return v;
+}
+
+INLINED void block_store (float *at, block_lanes v) { memcpy(at, &v, sizeof v); }
+
+INLINED block_lanes block_all (float x) { return x - (block_lanes){0}; }
+
+INLINED float block_sum (block_lanes v) {
+  float sum = 0;
+  for (int i = 0; i < BLOCK_LANES; i++) sum += v[i];
+  return sum;
+}
+
+
+/*
+** {==================================================================
+** Of each level: the compiler makes scalar code of conversions from 8 bits
+** ===================================================================
+*/
+
+/*
+** values_of: DECODE_GROUP quants as values. group_load: quants of a ROUND_GROUP as they are
+** multiplied. group_dot: their products with others, added up in lanes, of which the first half is
+** the first 16 elements. group_scale: the scales of both halves in these lanes.
+*/
+#if defined(HAS_AVX512)
+
+typedef __m512i group_quants;
+
+INLINED __m128i half_group (const int8_t *q) {
+  return _mm_loadu_si128((const __m128i *)(const void *)q);
+}
+
+INLINED void values_of (const int8_t *q, block_lanes *y) {
+  y[0] = (block_lanes)_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(half_group(q)));
+}
+
+INLINED group_quants group_load (const int8_t *q) {
+  return _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)q));
+}
+
+INLINED block_lanes group_dot (group_quants w, const int8_t *q) {
+  return (block_lanes)_mm512_cvtepi32_ps(_mm512_madd_epi16(w, group_load(q)));
+}
+
+INLINED block_lanes group_scale (float first, float second) {
+  return (block_lanes)_mm512_mask_blend_ps(0xff00, _mm512_set1_ps(first), _mm512_set1_ps(second));
+}
+
+#elif defined(HAS_AVX2)
+
+typedef __m256i group_quants;
+
+INLINED void values_of (const int8_t *q, block_lanes *y) {
+  UNROLL for (int i = 0; i < GROUP_VECTORS; i++) {
+    const __m128i eight = _mm_loadl_epi64((const __m128i *)(const void *)(q + i * BLOCK_LANES));
+    y[i] = (block_lanes)_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight));
+  }
+}
+
+INLINED group_quants group_load (const int8_t *q) {
+  return _mm256_loadu_si256((const __m256i *)(const void *)q);
+}
+
+/* Sizes of w times x with the signs of w: two products fit into 16 bits, of 128 and 127. */
+INLINED block_lanes group_dot (group_quants w, const int8_t *q) {
+  const __m256i two = _mm256_maddubs_epi16(_mm256_abs_epi8(w),
+                                           _mm256_sign_epi8(group_load(q), w));
+  return (block_lanes)_mm256_cvtepi32_ps(_mm256_madd_epi16(two, _mm256_set1_epi16(1)));
+}
+
+INLINED block_lanes group_scale (float first, float second) {
+  return (block_lanes)_mm256_blend_ps(_mm256_set1_ps(first), _mm256_set1_ps(second), 0xf0);
+}
+
+#else
+
+typedef const int8_t *group_quants;
+
+INLINED void values_of (const int8_t *q, block_lanes *y) {
+  int32_t wide[DECODE_GROUP];
+  float values[DECODE_GROUP];
+  for (int i = 0; i < DECODE_GROUP; i++) wide[i] = q[i];
+  for (int i = 0; i < DECODE_GROUP; i++) values[i] = (float)wide[i];
+  memcpy(y, values, sizeof values);
+}
+
+INLINED group_quants group_load (const int8_t *q) { return q; }
+
+INLINED block_lanes group_dot (group_quants w, const int8_t *q) {
+  enum { EACH = ROUND_GROUP / BLOCK_LANES };
+  block_lanes y;
+  for (int l = 0; l < BLOCK_LANES; l++) {
+    int sum = 0;
+    for (int i = 0; i < EACH; i++) sum += w[l * EACH + i] * q[l * EACH + i];
+    y[l] = (float)sum;
+  }
+  return y;
+}
+
+INLINED block_lanes group_scale (float first, float second) {
+  block_lanes v;
+  for (int l = 0; l < BLOCK_LANES; l++) v[l] = l < BLOCK_LANES / 2 ? first : second;
+  return v;
+}
+
+#endif
+
+/* }================================================================== */
+
+#endif
