@@ -265,6 +265,16 @@ describe("a chart of bars", function()
     local lines = lines_of(p, 20)
     assert.are.equal(11 + 12, #lines)
     assert.matches("rotate by 90 right", gnuplot.script(p, "png", "out"), 1, true)
+    local function downwards(names)
+      local text = {}
+      for k, line in ipairs(lines_of(plot.bars({1, 2, 3}, {columns = names}), 16)) do
+        if k > 11 then text[#text + 1] = line:gsub("%s", "") end
+      end
+      return table.concat(text)
+    end
+    assert.equal("abcdefghijklx", downwards{"abcdefghijklm", "", "x"})
+    assert.equal("~~gghhiijjkkllmmnnoopqpq",
+                 downwards{"abcdefghijklmnopp", "abcdefghijklmnoqq", ""})
     lines = lines_of(plot.bars(heed.rand(100), {x = "row", columns = heed.arange(100)}), 30)
     assert.is_truthy(lines[12]:find("^ +1 +row +100$"), lines[12])
     assert.is_truthy(lines[13]:find("^%d bars share a column$"), lines[13])

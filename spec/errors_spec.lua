@@ -222,6 +222,22 @@ describe("a name that does not exist", function()
     end
   end)
 
+  it("says so on heed and its parts", function()
+    for name, wanted in pairs {
+      Generator = "heed.manual_seed(n)", Variable = "heed.tensor(values, {requires_grad = true})",
+      rearrange = "x:permute", var_mean = "x:var(dim)", version = "heed._VERSION",
+    } do
+      assert.is_truthy(message_of(function() return heed[name] end)
+                       :find(("heed: there is no '%s'; write %s"):format(name, wanted), 1, true))
+    end
+    assert.matches("write nn.Patches", message_of(function() return heed.nn.Conv2d end))
+    assert.equal("save: the path comes first: heed.save(path, tensors)",
+                 message_of(heed.save, {x = x}, "a.safetensors"))
+    assert.equal("nn.MultiHeadAttention: true, which is RMSNorm, or a function expected as option "
+                 .. "qk_norm, got the string 'rms'",
+                 message_of(heed.nn.MultiHeadAttention, 4, 2, {qk_norm = "rms"}))
+  end)
+
   it("is advised about only as long as it is none of heed's", function()
     local torch = require "heed.internal.torch_names"
     for where, live in pairs{tensor = x, cuda = heed.cuda} do

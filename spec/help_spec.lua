@@ -106,6 +106,9 @@ describe("heed.help", function()
     end
     assert.matches("heed.train%(options%)\n[^\n]*\n      accumulate%?  integer batches",
                    said("gradient accumulation"))
+    assert.matches("x:cross_entropy%b()\n[^\n]*\n      label_smoothing%?  number",
+                   said("label smoothing"))
+    assert.matches("x:sum%b()\n[^\n]*\n      keepdim%?  boolean", said("keepdim"))
   end)
 
   it("finds the field's words for what has another name", function()
@@ -114,6 +117,9 @@ describe("heed.help", function()
     assert.matches("^heed.optim.Adam%(.-\n      lr%?  number 0.001 unless given\n",
                    said("learning rate"))
     assert.matches("^heed.position.rope%(", said("rotary"))
+    assert.matches("\n      kv_heads%?  integer", said("grouped query"))
+    assert.matches("\n      memory%?  integer.*\n", said("memory tokens"))
+    assert.matches("^heed.nn.Parameter%(", said("tied weights"))
     local names, entries, known = {}, written()
     for _, entry in ipairs(entries) do
       names[entry.path] = true

@@ -128,6 +128,9 @@ end
 ---@return string? message
 function M.save(path, tensors, metadata, ...)
   options.no_more("save", 3, ...)
+  if type(path) ~= "string" and type(tensors) == "string" then
+    heed.fail("save: the path comes first: heed.save(path, tensors)")
+  end
   whole.check_path("save", path)
   check_ending(path)
   local parts = core.called("save", is_npy(path) and npy_parts or safetensors_parts, tensors,

@@ -512,7 +512,8 @@ end
 
 
 ---@class heed.train.options
----@field model function a module; it gets the first value of a batch
+---@field model function a module; it gets the first value of a batch as it is, which for several
+---inputs is a list
 ---@field loss fun(prediction: any, ...): heed.Tensor gets the batch's other values too
 ---@field batches function gives the next batch, or nil at the end; a task, for instance
 ---@field optimizer heed.Optimizer

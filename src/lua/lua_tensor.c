@@ -249,7 +249,9 @@ static int shape_eq (lua_State *L) {
 static int shape_index (lua_State *L) {
   int64_t i;
   luaL_checktype(L, 1, LUA_TTABLE);
-  if (to_integer(L, 2, &i) && i < 0) lua_rawgeti(L, 1, (lua_Integer)lua_rawlen(L, 1) + 1 + i);
+  bool whole = to_integer(L, 2, &i);
+  if (whole && i == 0) return luaL_error(L, "shape: dimensions count from 1, got 0");
+  if (whole && i < 0) lua_rawgeti(L, 1, (lua_Integer)lua_rawlen(L, 1) + 1 + i);
   else lua_pushnil(L);
   return 1;
 }

@@ -23,12 +23,14 @@ local function has_all(text, words)
 end
 
 
--- The options of a function, or of a class and of the calls of its objects.
+-- The options of a function, or of a class and of the calls of its objects: those of tables, and
+-- arguments that may be left out, which a table may name as well.
 local function options_of(known, entry)
   local list = {}
   for _, of in ipairs{entry, entry.called} do
     for _, param in ipairs(of.params) do
       local fields = classes.fields(known, param.type)
+      if #fields == 0 and param.optional then fields = {param} end
       table.move(fields, 1, #fields, #list + 1, list)
     end
   end
@@ -83,15 +85,23 @@ local function other_words(text)
 end
 
 
----Finds entries by words, all of which they must have: by synonyms and names first, then by
----options, then by texts.
----@param entries heed.reference.entry[]
----@param known table the classes of the reference
----@param text string
----@return heed.search.found[]
-function search.find(entries, known, text)
-  local by, seen = {names = {}, options = {}, texts = {}}, {}
-  for _, name in ipairs(other_words(text)) do
+-- The names of all words of the field that have the words in them, such as "grouped query".
+local function longer_words(text)
+  local phrases, names, words = {}, {}, words_of(text:gsub("[_-]", " "))
+  for phrase in pairs(synonyms) do
+    if has_all(phrase, words) then phrases[#phrases + 1] = phrase end
+  end
+  table.sort(phrases)
+  for _, phrase in ipairs(phrases) do
+    table.move(synonyms[phrase], 1, #synonyms[phrase], #names + 1, names)
+  end
+  return names
+end
+
+
+-- Adds what has these names, or options of these names.
+local function add_named(by, seen, entries, known, names)
+  for _, name in ipairs(names) do
     for _, entry in ipairs(entries) do
       if entry.path == name then add_found(by.names, seen, entry, {}) end
     end
@@ -101,7 +111,20 @@ function search.find(entries, known, text)
       end
     end
   end
+end
+
+
+---Finds entries by words, all of which they must have: by synonyms and names first, then by
+---options, then by texts; where none has them, by synonyms with these words in them.
+---@param entries heed.reference.entry[]
+---@param known table the classes of the reference
+---@param text string
+---@return heed.search.found[]
+function search.find(entries, known, text)
+  local by, seen = {names = {}, options = {}, texts = {}}, {}
+  add_named(by, seen, entries, known, other_words(text))
   collect(by, seen, entries, known, words_of(text))
+  if not next(seen) then add_named(by, seen, entries, known, longer_words(text)) end
   table.move(by.options, 1, #by.options, #by.names + 1, by.names)
   return table.move(by.texts, 1, #by.texts, #by.names + 1, by.names)
 end

@@ -10,8 +10,10 @@ local torch_names = {}
 ---Names of `torch`, and of `torch.nn.functional`.
 torch_names.heed = {
   FloatTensor = "heed.tensor(values)",
+  Generator = "heed.manual_seed(n), or option seed = n of tasks, batches and heed.sample",
   LongTensor = "heed.tensor(values)",
   Tensor = "heed.tensor(values)",
+  Variable = "heed.tensor(values, {requires_grad = true})",
   absolute = "heed.abs(x)",
   amp = "heed.autocast(dtype, f), and heed.optim.Scaler{}",
   as_tensor = "heed.tensor(values)",
@@ -33,6 +35,7 @@ torch_names.heed = {
   nan = "0 / 0",
   pad_sequence = "heed.pad(lists): it gives lengths, too",
   pi = "math.pi",
+  rearrange = "x:permute, x:flatten and x:unflatten, or heed.einsum",
   scaled_dot_product_attention = "heed.attention(q, k, v, {causal = true})",
   set_default_device = "heed.default_device(name)",
   set_grad_enabled = "heed.no_grad(f) or heed.enable_grad(f)",
@@ -41,6 +44,8 @@ torch_names.heed = {
   set_rng_state = "heed.rng_state(state)",
   swapaxes = "heed.transpose(x, 1, 2)",
   utils = "heed.data.batches(x, y, {size = 32})",
+  var_mean = "x:var(dim), x:mean(dim)",
+  version = "heed._VERSION",
 }
 
 for _, name in ipairs{"bfloat16", "bool", "float16", "float32", "float64", "int64", "uint8"} do
@@ -127,6 +132,8 @@ torch_names.multihead = {
 torch_names.nn = {
   BCELoss = "heed.binary_cross_entropy(x, targets)",
   BCEWithLogitsLoss = "heed.bce_with_logits(logits, targets)",
+  Conv1d = "nn.Linear(size * inputs, outputs) of x:unfold(2, size, step):flatten(3)",
+  Conv2d = "nn.Patches(size, dim), of patches that do not overlap; heed has no convolutions",
   CrossEntropyLoss = "heed.cross_entropy(logits, targets)",
   Flatten = "function(x) return x:flatten(2) end",
   HuberLoss = "heed.huber_loss(x, y)",

@@ -191,6 +191,10 @@ local function new_norm(o, heads)
   end
   local features = o.qk_norm_all and heads * o.head_dim or o.head_dim
   if make == true then return layers.RMSNorm(features) end
+  if type(make) == "string" then
+    heed.fail("%s: true, which is RMSNorm, or a function expected as option qk_norm, got %s", SELF,
+              options.kind(make))
+  end
   local made = options.callable(SELF, "option qk_norm", make)(features)
   return options.callable(SELF, "what qk_norm makes", made)
 end

@@ -20,6 +20,23 @@ local function line(texts, k, tall, cell)
 end
 
 
+-- The labels by their first letters; by their last ones where the first do not tell them apart.
+local function shortened(texts, most)
+  local starts, seen, same = {}, {}, false
+  for j, text in ipairs(texts) do
+    starts[j] = width(text) > most and text:sub(1, utf8.offset(text, most + 1) - 1) or text
+    same = same or seen[starts[j]] and seen[starts[j]] ~= text
+    seen[starts[j]] = text
+  end
+  if not same then return starts end
+  local ends = {}
+  for j, text in ipairs(texts) do
+    ends[j] = width(text) > most and "~" .. text:sub(utf8.offset(text, 1 - most)) or text
+  end
+  return ends
+end
+
+
 ---Adds labels to a block.
 ---@param block table
 ---@param texts string[]
@@ -32,7 +49,7 @@ function heads.add(block, texts, cell, margin)
     for j, text in ipairs(texts) do centred[j] = ink.centre(text, cell) end
     return ink.add(block, (" "):rep(margin) .. table.concat(centred), full)
   end
-  tall = math.min(tall, heads.MOST)
+  texts, tall = shortened(texts, heads.MOST), math.min(tall, heads.MOST)
   for k = 1, tall do ink.add(block, (" "):rep(margin) .. line(texts, k, tall, cell), full) end
 end
 
