@@ -1,6 +1,7 @@
 -- JSON: texts that are read, texts that are refused and why; written values are read back.
 
 local json = require "heed.files.json"
+local plain = require "spec.support.json"
 
 local accepted = {
   ['[]'] = {}, ['{}'] = {}, [' [ ] '] = {}, ['\t\n\r[1]'] = {1},
@@ -8,6 +9,8 @@ local accepted = {
   ['9223372036854775807'] = math.maxinteger, ['-9223372036854775808'] = math.mininteger,
   ['9223372036854775808'] = 2.0 ^ 63, ['1e-400'] = 0.0,
   ['true'] = true, ['false'] = false,
+  ['123456789012345678'] = 123456789012345678, ['-1234567890123456789'] = -1234567890123456789,
+  ['999999999999999999'] = 999999999999999999, ['-0.0'] = -0.0, ['-0e1'] = -0.0, ['0.0'] = 0.0,
   ['""'] = "", ['"a\\"\\\\\\/\\b\\f\\n\\r\\t"'] = 'a"\\/\b\f\n\r\t', ['"\127"'] = "\127",
   ['"\\u0041\\u00e9\\u20AC"'] = "Aé€", ['"\\uD834\\uDD1E"'] = "𝄞", ['"\\u0000"'] = "\0",
   ['"\u{2028}\u{FFFF}\u{10FFFF}"'] = "\u{2028}\u{FFFF}\u{10FFFF}",
@@ -34,17 +37,18 @@ local refused = {
   ["bad number"] = {"01", "-01", "-", "--", "-x", "[00]", "[01x]", "-Infinity"},
   ["number out of range"] = {"1e400", "-1e400", ("9"):rep(400)},
   ["has no end"] = {'"', '"abc', '["a', '"\\"'},
-  ["control character"] = {'"a\nb"', '"\t"', '"\0"', '"\31"'},
+  ["control character"] = {'"a\nb"', '"\t"', '"\0"', '"\31"', '"a long text, \31 and its end"'},
   ["bad escape"] = {'"\\x41"', '"\\a"', '"\\', '"\\\n"', "\"\\'\"", '"\\U0041"'},
   ["bad \\u escape"] = {'"\\u"', '"\\u12"', '"\\u12G4"', '"\\u-123"', '"\\u 123"'},
   ["half of a surrogate pair"] = {
     '"\\uD834"', '"\\uD834x"', '"\\uDD1E"', '"\\uD834\\u0041"', '"\\uDD1E\\uD834"',
-    '"\\uD834\\uD834"',
+    '"\\uD834\\uD834"', '"\\uDD1E\\uDD1E"',
   },
   ["invalid UTF-8 at byte 2"] = {
     '"\xff"', '"\xc0\x80"', '"\xe2\x82"', '"\xed\xa0\x80"', '"\xf4\x90\x80\x80"', '"\x80"',
     "[\xe9]",
   },
+  ["nested too deep at byte 129"] = {("["):rep(129)},
   ['duplicate name "a"'] = {'{"a":1,"a":1}', '{"a":null,"b":2,"a":3}', '{"\\u0061":1,"a":2}'},
 }
 
@@ -107,6 +111,42 @@ describe("json.decode", function()
         assert.is_true(read ~= nil or type(why) == "string")
       end
     end
+  end)
+
+  -- Texts that are damaged at random, in the pieces that JSON is made of.
+  local PIECES <const> = {
+    "{", "}", "[", "]", ",", ":", '"', "\\", "\\u", "\\n", "00", "dD83", "\\uDE00", "1", "-", "e9",
+    ".5", "e999", "true", "null", "fals", " ", "\t", "\0", "é", "\xff", "\xe2", "\u{1F600}", '"a"',
+    '"a":1,', "18446744073709551616", "-9223372036854775808", '"\\""',
+  }
+
+  local function damaged(text)
+    for _ = 1, math.random(0, 3) do
+      local from = math.random(#text + 1)
+      local piece = math.random(5) > 1 and PIECES[math.random(#PIECES)] or ""
+      text = text:sub(1, from - 1) .. piece .. text:sub(from + math.random(0, 3))
+    end
+    return text
+  end
+
+  it("reads and refuses as the reader in plain Lua does", function()
+    local base <const> =
+      '{"a":[1,-2.5e3,"x\\u0041\\n€ and a longer text"], "b" : {"c":null,"d\\ud83d\\ude00":true}}'
+    local Array <const> = getmetatable(json.array{})
+    local faults = 0
+    math.randomseed(26)
+    for _ = 1, 20000 do
+      local text, depth = damaged(base), math.random(1, 4)
+      local value, why = json.decode(text, depth)
+      local wanted, wanted_why = plain.decode(text, depth, json.null, Array)
+      if why ~= wanted_why then assert.equal(wanted_why, why, ("%q"):format(text)) end
+      assert.same(wanted, value)
+      if why then faults = faults + 1 end
+      local good, check_why = json.check(text, depth)
+      if not (why and why:find "duplicate") then assert.equal(why, check_why) end
+      assert.equal(not check_why, good == true)
+    end
+    assert.is_true(faults > 5000 and faults < 19000, faults)
   end)
 
   it("takes only a string", function()

@@ -223,8 +223,9 @@ describe("heed.tokenizer", function()
     assert.matches("the post%-processor 'Other'", refused('"TemplateProcessing"', '"Other"'))
     assert.matches("merge 1 of the BPE model", refused('["Ġ","Ġ"]', '["Ġ","no such"]'))
     assert.matches("a token's id", refused('"id":680', '"id":99999999'))
-    assert.matches("line 1 of the JSON", refused('"normalizer":null', '"normalizer":nil'))
-    assert.matches("line 1 of the JSON", refused('"1.0"', '"\\ud800"'))
+    assert.matches("JSON: expected a value at byte %d+, got \"n\"",
+                   refused('"normalizer":null', '"normalizer":nil'))
+    assert.matches("JSON: half of a surrogate pair at byte", refused('"1.0"', '"\\ud800"'))
     assert.matches("surrogate pair", refused('"1.0"', '"\\ud800\\u0041"'))
   end)
 

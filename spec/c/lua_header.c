@@ -40,6 +40,9 @@ static const char maker[] =
   "  lists = function() return one(',\"x\":[' .. ('[],'):rep(N // 3) .. '[]]') end,\n"
   "  objects = function() return one(',\"x\":[' .. ('{},'):rep(N // 3) .. '{}]') end,\n"
   "  sizes = function() return (one(''):gsub('%[1%]', '[' .. ('1,'):rep(N // 2) .. '1]')) end,\n"
+  "  nested = function()\n"
+  "    return (one(''):gsub('%[1%]', '[[' .. ('1,'):rep(N // 2) .. '1]]'))\n"
+  "  end,\n"
   "  escapes = function() return '{\"' .. ('\\\\n'):rep(N // 2) .. '\":1}' end,\n"
   "  metadata = function()\n"
   "    for i = 1, 70000 do list[i] = ('\"metadata %d\":\"%d\"'):format(i, i) end\n"
@@ -109,6 +112,7 @@ static bool read_within (const char *what, const char *wanted) {
 int main (void) {
   static const char *const cases[][2] = {
     {"lists", "loaded"}, {"objects", "loaded"}, {"sizes", "has rank 800001"},
+    {"nested", "has the size a list"},
     {"escapes", "no dtype"}, {"metadata", "at most 16384 entries"},
     {"tensors", "expected to begin at 0"}
   };

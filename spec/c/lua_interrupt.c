@@ -69,6 +69,16 @@ static const char files[] =
   "os.remove(path)\n"
   "assert(heed.save(path .. '.npy', heed.ones(1 << 22)) and os.remove(path .. '.npy'))\n";
 
+/* Where values are read, and where they are gone over. */
+static const char json[] =
+  "local json, text = require 'heed.files.json', '[' .. ('[0],'):rep(1 << 12) .. '0]'\n"
+  "for _, name in ipairs{'decode', 'check', 'behind', 'value'} do\n"
+  "  interrupt()\n"
+  "  local good, why = pcall(json[name], text, ({decode = 128, check = 2})[name] or 1)\n"
+  "  assert(not good and why:find(name .. ': interrupted', 1, true), name .. tostring(why))\n"
+  "  assert(#json.decode(text) == (1 << 12) + 1)\n"
+  "end\n";
+
 int main (void) {
   lua_State *L = luaL_newstate();
   luaL_openlibs(L);
@@ -78,6 +88,7 @@ int main (void) {
   run(L, predicate);
   run(L, buckets);
   run(L, files);
+  run(L, json);
   lua_close(L);
   printf("lua_interrupt: %s\n", failed ? "wrong" : "loops of the Lua half stop");
   return failed;

@@ -180,6 +180,7 @@ static int fill_core (lua_State *L) {
   open_bytes(L, module, internal);
   open_file(L, internal);
   open_tokenizer(L, internal);
+  open_json(L, internal);
   open_search(L, internal);
   open_readline(L, internal);
   open_inflate(L, internal);

@@ -268,6 +268,9 @@ void open_commit (lua_State *L, int internal);
 /* lua_tokenizer.c */
 void open_tokenizer (lua_State *L, int internal);
 
+/* lua_json.c */
+void open_json (lua_State *L, int internal);
+
 /* lua_search.c */
 void open_search (lua_State *L, int internal);
 

@@ -38,15 +38,15 @@ static bool fail_at (heed_tokenizer *t, uint32_t i, const char *wanted) {
 
 /* Both halves of a merge: two texts, or one with a blank between them. */
 static bool read_halves (const json *j, const json_value *v, span half[2]) {
-  if (v->kind == JSON_ARRAY && v->length == 2) {
+  if (v->kind == HEED_JSON_ARRAY && v->length == 2) {
     for (int i = 0; i < 2; i++) {
       v = i == 0 ? json_inside(j, v) : json_next(j, v);
-      if (v->kind != JSON_TEXT) return false;
+      if (v->kind != HEED_JSON_TEXT) return false;
       half[i] = (span){json_text(j, v), v->length};
     }
     return true;
   }
-  if (v->kind != JSON_TEXT) return false;
+  if (v->kind != HEED_JSON_TEXT) return false;
   const char *text = json_text(j, v), *blank = memchr(text, ' ', v->length);
   if (blank == NULL) return false;
   uint32_t n = (uint32_t)(blank - text);
@@ -116,8 +116,8 @@ static bool read_starts (heed_tokenizer *t) {
 
 static bool read_affix (heed_tokenizer *t, const json *j, const json_value *v, span *to) {
   *to = (span){"", 0};
-  if (v == NULL || v->kind == JSON_NULL) return true;
-  if (v->kind != JSON_TEXT || v->length > MOST_AFFIX) {
+  if (v == NULL || v->kind == HEED_JSON_NULL) return true;
+  if (v->kind != HEED_JSON_TEXT || v->length > MOST_AFFIX) {
     core_fail(t->cx, NULL, "the BPE model: a prefix or suffix of at most %d bytes expected",
               MOST_AFFIX);
     return false;
@@ -132,7 +132,7 @@ static bool read_affix (heed_tokenizer *t, const json *j, const json_value *v, s
 
 /* The token of what has none; 'needed': a character may have none. */
 static bool read_unknown (heed_tokenizer *t, const json *j, const json_value *v, bool needed) {
-  bool given = json_kind_is(v, JSON_TEXT);
+  bool given = json_kind_is(v, HEED_JSON_TEXT);
   t->unknown = given ? table_find(t, &t->by_name, json_text(j, v), v->length) : NO_ID;
   if (!given || !needed || t->unknown != NO_ID) return true;
   return refuse_part(t, j, "the BPE model: the unk_token", v);
@@ -140,7 +140,7 @@ static bool read_unknown (heed_tokenizer *t, const json *j, const json_value *v,
 
 
 static bool read_merges (heed_tokenizer *t, const json *j, const json_value *list) {
-  if (!json_kind_is(list, JSON_ARRAY)) {
+  if (!json_kind_is(list, HEED_JSON_ARRAY)) {
     core_fail(t->cx, NULL, "the BPE model: a list as 'merges' expected");
     return false;
   }
@@ -160,7 +160,7 @@ static bool read_merges (heed_tokenizer *t, const json *j, const json_value *lis
 
 bool bpe_read (heed_tokenizer *t, const json *j, const json_value *model) {
   const json_value *dropout = json_get(j, model, "dropout");
-  if (dropout != NULL && dropout->kind != JSON_NULL) {
+  if (dropout != NULL && dropout->kind != HEED_JSON_NULL) {
     core_fail(t->cx, NULL, "the BPE model: 'dropout' is not known");
     return false;
   }

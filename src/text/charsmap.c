@@ -26,7 +26,8 @@ charsmap *charsmap_read (keeper *k, const char *bytes, size_t n) {
   uint32_t size = n >= 4 ? read_u32(bytes) : 0;
   if (n < 8 || size % 4 != 0 || size < 4 || size > n - 4 || n > UINT32_MAX)
     return refuse(k, "a tree and texts");
-  if (!utf8_valid(bytes + 4 + size, n - 4 - size)) return refuse(k, "texts in UTF-8");
+  if (utf8_valid_bytes(bytes + 4 + size, n - 4 - size) < n - 4 - size)
+    return refuse(k, "texts in UTF-8");
   charsmap *m = keep(k, sizeof *m);
   if (m == NULL) return NULL;
   *m = (charsmap){.count = size / 4, .length = (uint32_t)(n - 4 - size)};

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "memory/context.h"
+#include "text/hex.h"
 #include "text/tokenizer.h"
 #include "text/utf8.h"
 
@@ -78,7 +79,7 @@ int fallback_byte (const char *name, size_t n) {
   int byte = 0;
   if (n != 6 || memcmp(name, "<0x", 3) != 0 || name[5] != '>') return -1;
   for (int i = 3; i < 5; i++) {
-    int digit = json_hex(name[i]);
+    int digit = hex_digit(name[i]);
     if (digit < 0) return -1;
     byte = byte * 16 + digit;
   }
@@ -204,7 +205,7 @@ static const chars *make_text (heed_tokenizer *t, uint32_t id, bool first, bool 
 */
 
 static bool keep_text (heed_tokenizer *t, const json *j, const json_value *v, span *to) {
-  if (!json_kind_is(v, JSON_TEXT)) return false;
+  if (!json_kind_is(v, HEED_JSON_TEXT)) return false;
   char *copy = keep(&t->memory, v->length + 1);
   if (copy == NULL) return false;
   memcpy(copy, json_text(j, v), v->length);
@@ -219,7 +220,7 @@ static bool read_replace (heed_tokenizer *t, const json *j, const json_value *v,
   const json_value *text = json_get(j, pattern, "String");
   if (!keep_text(t, j, json_get(j, v, "content"), &d->to))
     return refuse(t, "Replace", "a text as 'content'");
-  if (json_kind_is(expression, JSON_TEXT)) {
+  if (json_kind_is(expression, HEED_JSON_TEXT)) {
     d->pattern = regex_compile(&t->memory, &t->u, json_text(j, expression), expression->length);
     return d->pattern != NULL;
   }
@@ -250,8 +251,8 @@ static bool read_strip (heed_tokenizer *t, const json *j, const json_value *v, d
 /* Does the first token lose its mark? Older files say so by add_prefix_space. */
 static bool prepends (const json *j, const json_value *v) {
   const json_value *scheme = json_get(j, v, "prepend_scheme");
-  if (json_kind_is(scheme, JSON_TEXT)) return !json_is(j, scheme, "never");
-  return !json_kind_is(json_get(j, v, "add_prefix_space"), JSON_FALSE);
+  if (json_kind_is(scheme, HEED_JSON_TEXT)) return !json_is(j, scheme, "never");
+  return !json_kind_is(json_get(j, v, "add_prefix_space"), HEED_JSON_FALSE);
 }
 
 
@@ -274,14 +275,14 @@ static bool read_step (heed_tokenizer *t, const json *j, const json_value *v, de
       d->flag = prepends(j, v);
       return read_point(t, j, v, d, "Metaspace", "replacement");
     case DECODE_WORDPIECE:
-      d->flag = !json_kind_is(cleanup, JSON_FALSE);
+      d->flag = !json_kind_is(cleanup, HEED_JSON_FALSE);
       return keep_text(t, j, json_get(j, v, "prefix"), &d->from) ||
              refuse(t, "WordPiece", "a text as 'prefix'");
     case DECODE_SUFFIX:
       return (keep_text(t, j, json_get(j, v, "suffix"), &d->from) && d->from.n > 0) ||
              refuse(t, "BPEDecoder", "a text as 'suffix'");
     case DECODE_CTC:
-      d->flag = !json_kind_is(cleanup, JSON_FALSE);
+      d->flag = !json_kind_is(cleanup, HEED_JSON_FALSE);
       return (keep_text(t, j, json_get(j, v, "pad_token"), &d->from) &&
               keep_text(t, j, json_get(j, v, "word_delimiter_token"), &d->to)) ||
              refuse(t, "CTC", "texts as 'pad_token' and 'word_delimiter_token'");
@@ -317,13 +318,13 @@ static bool add_step (heed_tokenizer *t, const json *j, const json_value *v) {
 
 
 static bool read_steps (heed_tokenizer *t, const json *j, const json_value *v) {
-  if (v == NULL || v->kind == JSON_NULL) {
+  if (v == NULL || v->kind == HEED_JSON_NULL) {
     t->decoding.steps[t->decoding.n++].kind = DECODE_JOIN;
     return t->decoding.first_differs = true;
   }
   if (!json_is(j, json_get(j, v, "type"), "Sequence")) return add_step(t, j, v);
   const json_value *list = json_get(j, v, "decoders");
-  if (!json_kind_is(list, JSON_ARRAY)) return refuse(t, "Sequence", "a list of decoders");
+  if (!json_kind_is(list, HEED_JSON_ARRAY)) return refuse(t, "Sequence", "a list of decoders");
   v = json_inside(j, list);
   for (uint32_t i = 0; i < list->length; i++, v = json_next(j, v))
     if (!add_step(t, j, v)) return false;

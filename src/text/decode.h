@@ -5,7 +5,7 @@
 #ifndef text_decode_h
 #define text_decode_h
 
-#include "text/json.h"
+#include "text/json_list.h"
 #include "text/regex.h"
 
 #pragma GCC visibility push(hidden)

@@ -1,265 +1,290 @@
 /*
-** json.c - JSON as RFC 8259 has it, read at once into a list of values.
+** json.c - JSON as RFC 8259 has it, a value at a time.
 */
 
+#include <stdio.h>
 #include <string.h>
 
-#include "memory/block.h"
-#include "memory/failure.h"
-#include "text/json.h"
+#include "heed_json.h"
+#include "text/hex.h"
 #include "text/utf8.h"
 
-#define DEEPEST 64                 /* most values that stand inside each other */
+/*
+** {==================================================================
+** Refusals
+** ===================================================================
+*/
 
-typedef struct reader {
-  json *j;
-  char *p, *end;
-  int depth;
-} reader;
+/* The character at a byte, in quotes, as the Lua half quotes names. */
+static void describe (const heed_json *j, size_t at, char *to, size_t room) {
+  unsigned char c = at < j->n ? (unsigned char)j->text[at] : 0;
+  size_t bytes = c < 0xc0 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
+  if (at < j->n && bytes > j->n - at) bytes = j->n - at;
+  if (at >= j->n) snprintf(to, room, "the end");
+  else if (c < 32 || c == '"' || c == '\\' || c == 127) snprintf(to, room, "\"\\x%02x\"", c);
+  else snprintf(to, room, "\"%.*s\"", (int)bytes, j->text + at);
+}
 
-static bool read_value (reader *r);
 
-
-static bool fail (reader *r, const char *wanted) {
-  int64_t line = 1;
-  for (const char *p = r->j->text; p < r->p; p++) line += *p == '\n';
-  core_fail(r->j->cx, NULL, "line %lld of the JSON: %s expected", (long long)line, wanted);
+static bool refuse (heed_json *j, const char *what, size_t at) {
+  snprintf(j->wrong, sizeof j->wrong, "%s at byte %zu", what, at + 1);
   return false;
 }
 
 
-static void skip_blanks (reader *r) {
-  while (r->p < r->end && (*r->p == ' ' || *r->p == '\n' || *r->p == '\r' || *r->p == '\t')) r->p++;
+static bool expected (heed_json *j, const char *wanted) {
+  char found[16];
+  describe(j, j->at, found, sizeof found);
+  snprintf(j->wrong, sizeof j->wrong, "expected %s at byte %zu, got %s", wanted, j->at + 1, found);
+  return false;
+}
+
+/* }================================================================== */
+
+
+static void skip_blanks (heed_json *j) {
+  size_t at = j->at;
+  while (at < j->n && (j->text[at] == ' ' || j->text[at] == '\n' || j->text[at] == '\r' ||
+                       j->text[at] == '\t')) at++;
+  j->at = at;
 }
 
 
-static json_value *add (reader *r, json_kind kind) {
-  json *j = r->j;
-  if (!ROOM(j->cx, &j->values, 1)) return NULL;
-  json_value *v = &j->values.at[j->values.n++];
-  *v = (json_value){kind, (uint32_t)(r->p - j->text), 0, (uint32_t)j->values.n};
-  return v;
-}
+/* The byte at a place; 0 at the end, which no JSON has outside of texts. */
+static char byte_at (const heed_json *j, size_t at) { return at < j->n ? j->text[at] : '\0'; }
 
 
-int json_hex (char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-
-/* The four digits behind \u; -1: they are none. */
-static int read_unit (reader *r) {
-  int unit = 0;
-  if (r->end - r->p < 4) return -1;
-  for (int i = 0; i < 4; i++) {
-    int digit = json_hex(r->p[i]);
-    if (digit < 0) return -1;
-    unit = unit * 16 + digit;
-  }
-  r->p += 4;
-  return unit;
-}
-
-
-/* A code point of one or two escapes; half a pair alone is none. */
-static bool read_escaped_point (reader *r, char **to) {
-  int unit = read_unit(r);
-  if (unit >= 0xd800 && unit < 0xdc00 && r->end - r->p > 6 && r->p[0] == '\\' && r->p[1] == 'u') {
-    r->p += 2;
-    int low = read_unit(r);
-    if (low < 0xdc00 || low > 0xdfff) return fail(r, "the second half of a surrogate pair");
-    unit = 0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00);
-  }
-  if (unit < 0 || (unit >= 0xd800 && unit < 0xe000)) return fail(r, "a code point");
-  *to += utf8_put(*to, (uint32_t)unit);
-  return true;
-}
-
-
-static bool read_escape (reader *r, char **to) {
-  static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
-  char c = r->p < r->end ? *r->p++ : '\0';
-  if (c == 'u') return read_escaped_point(r, to);
-  const char *found = c != '\0' ? strchr(from, c) : NULL;
-  if (found == NULL) return fail(r, "an escape");
-  *(*to)++ = into[found - from];
-  return true;
-}
-
-
-/* The text that is written is never longer than the one that was read. */
-static bool read_text (reader *r) {
-  if (r->p >= r->end || *r->p != '"') return fail(r, "a text");
-  r->p++;
-  json_value *v = add(r, JSON_TEXT);
-  if (v == NULL) return false;
-  char *from = r->p, *to = from;
-  for (;;) {
-    if (r->p >= r->end || (unsigned char)*r->p < 32) return fail(r, "the end of a text");
-    char c = *r->p++;
-    if (c == '"') break;
-    if (c != '\\') *to++ = c;
-    else if (!read_escape(r, &to)) return false;
-  }
-  v->length = (uint32_t)(to - from);
-  return utf8_valid(from, v->length) || fail(r, "UTF-8");
-}
-
-
-static bool skip_digits (reader *r) {
-  char *from = r->p;
-  while (r->p < r->end && *r->p >= '0' && *r->p <= '9') r->p++;
-  return r->p > from;
-}
-
-
-static bool skip_char (reader *r, char c) {
-  bool is = r->p < r->end && *r->p == c;
-  r->p += is;
+/* Goes over a byte, if that is the one. */
+static bool skip (heed_json *j, char c) {
+  bool is = j->at < j->n && j->text[j->at] == c;
+  j->at += is;
   return is;
 }
 
 
-static bool read_number (reader *r) {
-  json_value *v = add(r, JSON_NUMBER);
-  if (v == NULL) return false;
-  char *from = r->p;
-  skip_char(r, '-');
-  bool zero = r->p < r->end && *r->p == '0';
-  if (zero) r->p++;
-  else if (!skip_digits(r)) return fail(r, "a value");
-  if (skip_char(r, '.') && !skip_digits(r)) return fail(r, "a digit");
-  if (skip_char(r, 'e') || skip_char(r, 'E')) {
-    if (!skip_char(r, '-')) skip_char(r, '+');
-    if (!skip_digits(r)) return fail(r, "a digit");
+bool heed_json_open (heed_json *j, const char *text, size_t n, int depth) {
+  *j = (heed_json){.text = text, .n = n, .depth = depth};
+  size_t good = utf8_valid_bytes(text, n);
+  return good == n || refuse(j, "invalid UTF-8", good);
+}
+
+
+/*
+** {==================================================================
+** Texts
+** ===================================================================
+*/
+
+/* The four digits of \uXXXX at a place, or -1. */
+static int unit_at (const heed_json *j, size_t at) {
+  int unit = 0;
+  if (j->n < 6 || at > j->n - 6 || j->text[at] != '\\' || j->text[at + 1] != 'u') return -1;
+  for (int i = 2; i < 6; i++) {
+    int digit = hex_digit(j->text[at + (size_t)i]);
+    if (digit < 0) return -1;
+    unit = unit * 16 + digit;
   }
-  v->length = (uint32_t)(r->p - from);
+  return unit;
+}
+
+
+static bool is_half (int unit) { return unit >= 0xd800 && unit < 0xe000; }
+
+
+/* Goes over an escape; a code point may take two. */
+static bool skip_escape (heed_json *j) {
+  char c = byte_at(j, j->at + 1);
+  if (c != 'u') {
+    if (c == '\0' || strchr("\"\\/bfnrt", c) == NULL) return refuse(j, "bad escape", j->at);
+    j->at += 2;
+    return true;
+  }
+  int unit = unit_at(j, j->at), low = unit_at(j, j->at + 6);
+  if (unit < 0) return refuse(j, "bad \\u escape", j->at);
+  if (is_half(unit) && (unit >= 0xdc00 || low < 0xdc00 || low > 0xdfff))
+    return refuse(j, "half of a surrogate pair", j->at);
+  j->at += is_half(unit) ? 12 : 6;
   return true;
 }
 
 
-static bool read_word (reader *r, const char *word, json_kind kind) {
+/* The first quote, backslash or control character from here on: eight bytes at a time. */
+static size_t end_of_plain (const heed_json *j, size_t at) {
+  const uint64_t ones = 0x0101010101010101u, highs = ones * 0x80;
+  for (; j->n - at >= 8; at += 8) {
+    uint64_t w;
+    memcpy(&w, j->text + at, 8);
+    uint64_t quote = w ^ ones * '"', slash = w ^ ones * '\\';
+    uint64_t hit = ((quote - ones) & ~quote) | ((slash - ones) & ~slash) | ((w - ones * 32) & ~w);
+    if ((hit & highs) != 0) break;
+  }
+  while (at < j->n && j->text[at] != '"' && j->text[at] != '\\' &&
+         (unsigned char)j->text[at] >= 32) at++;
+  return at;
+}
+
+
+static bool read_text (heed_json *j, heed_json_value *v) {
+  const size_t quote = j->at++;
+  *v = (heed_json_value){.kind = HEED_JSON_TEXT, .start = j->at};
+  for (;;) {
+    j->at = end_of_plain(j, j->at);
+    if (j->at >= j->n) {
+      snprintf(j->wrong, sizeof j->wrong, "string at byte %zu has no end", quote + 1);
+      return false;
+    }
+    if (j->text[j->at] == '"') break;
+    if (j->text[j->at] != '\\') return refuse(j, "control character in a string", j->at);
+    v->escaped = true;
+    if (!skip_escape(j)) return false;
+  }
+  v->end = j->at++;
+  return true;
+}
+
+
+/* One escape, which is right: how many bytes it has, and in 'to' what it stands for. */
+static size_t unescape (const heed_json *j, size_t at, char **to) {
+  static const char from[] = "\"\\/bfnrt", into[] = "\"\\/\b\f\n\r\t";
+  char c = j->text[at + 1];
+  if (c != 'u') {
+    *(*to)++ = into[strchr(from, c) - from];
+    return 2;
+  }
+  int unit = unit_at(j, at);
+  bool half = is_half(unit);
+  if (half) unit = 0x10000 + ((unit - 0xd800) << 10) + (unit_at(j, at + 6) - 0xdc00);
+  *to += utf8_put(*to, (uint32_t)unit);
+  return half ? 12 : 6;
+}
+
+
+size_t heed_json_text (const char *text, const heed_json_value *v, char *to) {
+  const heed_json j = {.text = text, .n = v->end};
+  char *p = to;
+  for (size_t at = v->start, stop; at < v->end; at = stop) {
+    stop = end_of_plain(&j, at);
+    memmove(p, text + at, stop - at);
+    p += stop - at;
+    if (stop < v->end) stop += unescape(&j, stop, &p);
+  }
+  return (size_t)(p - to);
+}
+
+/* }================================================================== */
+
+
+static bool skip_digits (heed_json *j) {
+  size_t from = j->at;
+  while (j->at < j->n && j->text[j->at] >= '0' && j->text[j->at] <= '9') j->at++;
+  return j->at > from;
+}
+
+
+/* A part of a number behind its first digits, if there is one with digits. */
+static bool skip_part (heed_json *j, bool exponent) {
+  size_t from = j->at;
+  if (exponent ? skip(j, 'e') || skip(j, 'E') : skip(j, '.')) {
+    if (exponent && !skip(j, '-')) skip(j, '+');
+    if (skip_digits(j)) return true;
+  }
+  j->at = from;
+  return false;
+}
+
+
+static bool read_number (heed_json *j, heed_json_value *v) {
+  *v = (heed_json_value){.kind = HEED_JSON_NUMBER, .start = j->at};
+  skip(j, '-');
+  size_t first = j->at;
+  if (!skip_digits(j) || (j->text[first] == '0' && j->at > first + 1))
+    return refuse(j, "bad number", v->start);
+  v->whole = !skip_part(j, false);
+  if (skip_part(j, true)) v->whole = false;
+  v->end = j->at;
+  return true;
+}
+
+
+static bool read_word (heed_json *j, heed_json_value *v, const char *word, heed_json_kind kind) {
   size_t n = strlen(word);
-  if ((size_t)(r->end - r->p) < n || memcmp(r->p, word, n) != 0) return fail(r, "a value");
-  if (add(r, kind) == NULL) return false;
-  r->p += n;
+  if (j->n - j->at < n || memcmp(j->text + j->at, word, n) != 0) return expected(j, "a value");
+  *v = (heed_json_value){.kind = kind, .start = j->at, .end = j->at + n};
+  j->at += n;
   return true;
 }
 
 
-static bool read_member (reader *r) {
-  skip_blanks(r);
-  if (!read_text(r)) return false;
-  skip_blanks(r);
-  if (!skip_char(r, ':')) return fail(r, "':'");
-  return read_value(r);
-}
-
-
-/* An array or object, whose first bracket stands here. */
-static bool read_list (reader *r, json_kind kind, char last) {
-  uint32_t self = (uint32_t)r->j->values.n, count = 0;
-  if (++r->depth > DEEPEST) return fail(r, "at most 64 values inside each other");
-  if (add(r, kind) == NULL) return false;
-  r->p++;
-  skip_blanks(r);
-  if (!skip_char(r, last)) {
-    do {
-      if (!(kind == JSON_OBJECT ? read_member(r) : read_value(r))) return false;
-      count++;
-      skip_blanks(r);
-    } while (skip_char(r, ','));
-    if (!skip_char(r, last)) return fail(r, kind == JSON_OBJECT ? "',' or '}'" : "',' or ']'");
-  }
-  r->depth--;
-  r->j->values.at[self].length = count;
-  r->j->values.at[self].next = (uint32_t)r->j->values.n;
+static bool read_bracket (heed_json *j, heed_json_value *v, heed_json_kind kind) {
+  if (j->depth < 1) return refuse(j, "nested too deep", j->at);
+  *v = (heed_json_value){.kind = kind, .start = j->at, .end = j->at + 1};
+  j->depth--;
+  j->at++;
   return true;
 }
 
 
-static bool read_value (reader *r) {
-  skip_blanks(r);
-  switch (r->p < r->end ? *r->p : '\0') {
-    case '{': return read_list(r, JSON_OBJECT, '}');
-    case '[': return read_list(r, JSON_ARRAY, ']');
-    case '"': return read_text(r);
-    case 't': return read_word(r, "true", JSON_TRUE);
-    case 'f': return read_word(r, "false", JSON_FALSE);
-    case 'n': return read_word(r, "null", JSON_NULL);
+static bool read_value (heed_json *j, heed_json_value *v) {
+  char c = byte_at(j, j->at);
+  switch (c) {
+    case '{': return read_bracket(j, v, HEED_JSON_OBJECT);
+    case '[': return read_bracket(j, v, HEED_JSON_ARRAY);
+    case '"': return read_text(j, v);
+    case 't': return read_word(j, v, "true", HEED_JSON_TRUE);
+    case 'f': return read_word(j, v, "false", HEED_JSON_FALSE);
+    case 'n': return read_word(j, v, "null", HEED_JSON_NULL);
   }
-  return read_number(r);
+  if (c == '-' || (c >= '0' && c <= '9')) return read_number(j, v);
+  return expected(j, "a value");
 }
 
 
-bool json_read (heed_context *cx, json *j, const char *text, size_t n) {
-  *j = (json){.cx = cx, .size = n};
-  if (n >= UINT32_MAX) {
-    core_fail(cx, NULL, "JSON below 4 GiB expected");
-    return false;
+heed_json_kind heed_json_read (heed_json *j, heed_json_value *v) {
+  skip_blanks(j);
+  return read_value(j, v) ? v->kind : HEED_JSON_WRONG;
+}
+
+
+static char closing (heed_json_kind kind) { return kind == HEED_JSON_ARRAY ? ']' : '}'; }
+
+
+static bool skip_closing (heed_json *j, heed_json_kind kind) {
+  bool ended = skip(j, closing(kind));
+  j->depth += ended;
+  return ended;
+}
+
+
+int heed_json_first (heed_json *j, heed_json_kind kind) {
+  skip_blanks(j);
+  return !skip_closing(j, kind);
+}
+
+
+int heed_json_another (heed_json *j, heed_json_kind kind) {
+  skip_blanks(j);
+  if (skip(j, ',')) {
+    skip_blanks(j);
+    return 1;
   }
-  j->text = core_alloc(cx, n + 1);
-  if (j->text == NULL) return false;
-  memcpy(j->text, text, n);
-  reader r = {.j = j, .p = j->text, .end = j->text + n};
-  bool good = read_value(&r);
-  skip_blanks(&r);
-  if (good && r.p < r.end) good = fail(&r, "the end");
-  if (!good) json_free(j);
-  return good;
+  if (skip_closing(j, kind)) return 0;
+  expected(j, kind == HEED_JSON_ARRAY ? "\",\" or \"]\"" : "\",\" or \"}\"");
+  return -1;
 }
 
 
-void json_free (json *j) {
-  core_free(j->cx, j->text, j->size + 1);
-  LIST_FREE(j->cx, &j->values);
-  *j = (json){.cx = j->cx};
-}
-
-
-const json_value *json_inside (const json *j, const json_value *v) {
-  return j->values.at + (v - j->values.at) + 1;
-}
-
-
-const json_value *json_next (const json *j, const json_value *v) {
-  return j->values.at + v->next;
-}
-
-
-const char *json_text (const json *j, const json_value *v) { return j->text + v->start; }
-
-
-bool json_is (const json *j, const json_value *v, const char *text) {
-  return json_kind_is(v, JSON_TEXT) && v->length == strlen(text) &&
-         memcmp(json_text(j, v), text, v->length) == 0;
-}
-
-
-bool json_true (const json_value *v) { return json_kind_is(v, JSON_TRUE); }
-
-
-const json_value *json_get (const json *j, const json_value *object, const char *key) {
-  if (!json_kind_is(object, JSON_OBJECT)) return NULL;
-  const json_value *v = json_inside(j, object);
-  for (uint32_t i = 0; i < object->length; i++) {
-    const json_value *value = json_next(j, v);
-    if (json_is(j, v, key)) return value;
-    v = json_next(j, value);
-  }
-  return NULL;
-}
-
-
-bool json_integer (const json *j, const json_value *v, int64_t *n) {
-  if (!json_kind_is(v, JSON_NUMBER) || v->length > 15) return false;
-  const char *p = json_text(j, v);
-  *n = 0;
-  for (uint32_t i = 0; i < v->length; i++) {
-    if (p[i] < '0' || p[i] > '9') return false;
-    *n = *n * 10 + (p[i] - '0');
-  }
+bool heed_json_name (heed_json *j, heed_json_value *name) {
+  skip_blanks(j);
+  if (byte_at(j, j->at) != '"') return expected(j, "a name in quotes");
+  if (!read_text(j, name)) return false;
+  skip_blanks(j);
+  if (!skip(j, ':')) return expected(j, "\":\"");
+  skip_blanks(j);
   return true;
+}
+
+
+bool heed_json_ended (heed_json *j) {
+  skip_blanks(j);
+  return j->at >= j->n || expected(j, "the end");
 }

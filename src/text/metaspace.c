@@ -24,7 +24,7 @@ static bool read_scheme (heed_tokenizer *t, const json *j, const json_value *v) 
   m->scheme = PREPEND_ALWAYS;
   if (json_is(j, scheme, "never")) m->scheme = PREPEND_NEVER;
   else if (json_is(j, scheme, "first")) m->scheme = PREPEND_FIRST;
-  else if (scheme == NULL && json_kind_is(json_get(j, v, "add_prefix_space"), JSON_FALSE))
+  else if (scheme == NULL && json_kind_is(json_get(j, v, "add_prefix_space"), HEED_JSON_FALSE))
     m->scheme = PREPEND_NEVER;
   return scheme == NULL || m->scheme != PREPEND_ALWAYS || json_is(j, scheme, "always") ||
          refuse(t, "'prepend_scheme' always, first or never");
@@ -35,13 +35,13 @@ bool metaspace_read (heed_tokenizer *t, const json *j, const json_value *v) {
   const json_value *mark = json_get(j, v, "replacement");
   metaspace *m = &t->metaspace;
   if (m->width > 0) return refuse(t, "one of it, or of add_prefix_space,");
-  if (!json_kind_is(mark, JSON_TEXT) || mark->length == 0 || mark->length > 4)
+  if (!json_kind_is(mark, HEED_JSON_TEXT) || mark->length == 0 || mark->length > 4)
     return refuse(t, "one character as 'replacement'");
   bytes p = (bytes)json_text(j, mark);
   m->width = utf8_get(p, p + mark->length, &m->mark);
   if (m->width != (int)mark->length) return refuse(t, "one character as 'replacement'");
   m->doubles = json_true(json_get(j, v, "doubles"));
-  m->splits = !json_kind_is(json_get(j, v, "split"), JSON_FALSE);
+  m->splits = !json_kind_is(json_get(j, v, "split"), HEED_JSON_FALSE);
   return read_scheme(t, j, v);
 }
 

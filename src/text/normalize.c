@@ -307,7 +307,7 @@ static bool run_bytes (const normalizer *n, rewriting *r) {
 */
 
 static bool copy_text (heed_tokenizer *t, const json *j, const json_value *v, span *to) {
-  if (!json_kind_is(v, JSON_TEXT)) return refuse_part(t, j, "the normalizer's text", v);
+  if (!json_kind_is(v, HEED_JSON_TEXT)) return refuse_part(t, j, "the normalizer's text", v);
   char *copy = keep(&t->memory, v->length);
   if (copy == NULL) return false;
   memcpy(copy, json_text(j, v), v->length);
@@ -325,7 +325,7 @@ static bool read_characters (heed_tokenizer *t, const json *j, const json_value 
   n->clean = json_true(json_get(j, v, "clean_text"));
   n->ideographs = json_true(json_get(j, v, "handle_chinese_chars"));
   if (json_is(j, type, "StripAccents")) n->dropped = unicode_named("M", 1);
-  else if (strip == NULL || strip->kind == JSON_NULL) n->decomposes = n->lower;
+  else if (strip == NULL || strip->kind == HEED_JSON_NULL) n->decomposes = n->lower;
   else n->decomposes = json_true(strip);
   if (json_is(j, type, "Lowercase")) n->decomposes = false;
   if (n->decomposes) n->dropped = unicode_named("Mn", 2);
@@ -377,7 +377,7 @@ static bool read_bytes (heed_tokenizer *t, const json *j, const json_value *v, n
 static bool read_precompiled (heed_tokenizer *t, const json *j, const json_value *v,
                               normalizer *n) {
   const json_value *map = json_get(j, v, "precompiled_charsmap");
-  if (!json_kind_is(map, JSON_TEXT)) return refuse_part(t, j, "the normalizer's table", map);
+  if (!json_kind_is(map, HEED_JSON_TEXT)) return refuse_part(t, j, "the normalizer's table", map);
   n->run = precompiled_run;
   n->longest = json_true(json_get(j, v, "longest"));
   n->map = charsmap_decode(&t->memory, json_text(j, map), map->length);
@@ -409,10 +409,10 @@ static bool read_one (heed_tokenizer *t, const json *j, const json_value *v) {
 
 
 bool normalize_read (heed_tokenizer *t, const json *j, const json_value *v) {
-  if (v == NULL || v->kind == JSON_NULL) return true;
+  if (v == NULL || v->kind == HEED_JSON_NULL) return true;
   if (!json_is(j, json_get(j, v, "type"), "Sequence")) return read_one(t, j, v);
   const json_value *list = json_get(j, v, "normalizers");
-  if (!json_kind_is(list, JSON_ARRAY)) return refuse_part(t, j, "the normalizer", v);
+  if (!json_kind_is(list, HEED_JSON_ARRAY)) return refuse_part(t, j, "the normalizer", v);
   v = json_inside(j, list);
   for (uint32_t i = 0; i < list->length; i++, v = json_next(j, v))
     if (!normalize_read(t, j, v)) return false;

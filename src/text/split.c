@@ -74,9 +74,9 @@ static const regex *literal (heed_tokenizer *t, const json *j, const json_value 
 const regex *read_pattern (heed_tokenizer *t, const json *j, const json_value *v,
                            const char *part) {
   const json_value *expression = json_get(j, v, "Regex"), *text = json_get(j, v, "String");
-  if (json_kind_is(expression, JSON_TEXT))
+  if (json_kind_is(expression, HEED_JSON_TEXT))
     return regex_compile(&t->memory, &t->u, json_text(j, expression), expression->length);
-  if (json_kind_is(text, JSON_TEXT) && text->length > 0) return literal(t, j, text);
+  if (json_kind_is(text, HEED_JSON_TEXT) && text->length > 0) return literal(t, j, text);
   return core_fail(t->cx, NULL, "%s: a pattern of some text expected", part);
 }
 
@@ -94,7 +94,7 @@ static bool read_byte_level (heed_tokenizer *t, const json *j, const json_value 
   bool spaced = json_true(json_get(j, v, "add_prefix_space"));
   if (spaced && (!metaspace_prefix(t) || !add_splitter(t, (splitter){.pattern = NULL})))
     return false;
-  return json_kind_is(use, JSON_FALSE) || add_plain(t, GPT2, ISOLATED, false);
+  return json_kind_is(use, HEED_JSON_FALSE) || add_plain(t, GPT2, ISOLATED, false);
 }
 
 
@@ -114,7 +114,7 @@ static bool read_length (heed_tokenizer *t, const json *j, const json_value *v) 
 
 static bool read_delimiter (heed_tokenizer *t, const json *j, const json_value *v) {
   const json_value *text = json_get(j, v, "delimiter");
-  if (json_kind_is(text, JSON_TEXT) && text->length > 0)
+  if (json_kind_is(text, HEED_JSON_TEXT) && text->length > 0)
     return add(t, literal(t, j, text), REMOVED, false);
   core_fail(t->cx, NULL, "the pre-tokenizer CharDelimiterSplit: a 'delimiter' expected");
   return false;
@@ -123,7 +123,7 @@ static bool read_delimiter (heed_tokenizer *t, const json *j, const json_value *
 
 static bool read_sequence (heed_tokenizer *t, const json *j, const json_value *v) {
   const json_value *list = json_get(j, v, "pretokenizers");
-  if (!json_kind_is(list, JSON_ARRAY)) return refuse_part(t, j, "the pre-tokenizer", v);
+  if (!json_kind_is(list, HEED_JSON_ARRAY)) return refuse_part(t, j, "the pre-tokenizer", v);
   v = json_inside(j, list);
   for (uint32_t i = 0; i < list->length; i++, v = json_next(j, v))
     if (json_is(j, json_get(j, v, "type"), "Sequence") || !split_read(t, j, v))
@@ -135,7 +135,7 @@ static bool read_sequence (heed_tokenizer *t, const json *j, const json_value *v
 bool split_read (heed_tokenizer *t, const json *j, const json_value *v) {
   const json_value *type = json_get(j, v, "type");
   behaviour b = ISOLATED;
-  if (v == NULL || v->kind == JSON_NULL) return true;
+  if (v == NULL || v->kind == HEED_JSON_NULL) return true;
   if (json_is(j, type, "Sequence")) return read_sequence(t, j, v);
   if (json_is(j, type, "Split")) return read_split(t, j, v);
   if (json_is(j, type, "ByteLevel")) return read_byte_level(t, j, v);

@@ -33,7 +33,7 @@ static bool add_special (heed_tokenizer *t, const json *j, template *to, const j
   int64_t id;
   for (uint32_t i = 0; v != NULL && i < tokens->length; i++) {
     const json_value *value = json_next(j, v), *ids = json_get(j, value, "ids");
-    bool is = name->length == v->length && json_kind_is(ids, JSON_ARRAY) &&
+    bool is = name->length == v->length && json_kind_is(ids, HEED_JSON_ARRAY) &&
               memcmp(json_text(j, v), json_text(j, name), v->length) == 0;
     const json_value *each = is ? json_inside(j, ids) : NULL;
     for (uint32_t k = 0; is && k < ids->length; k++, each = json_next(j, each))
@@ -58,7 +58,7 @@ static bool read_type (heed_tokenizer *t, const json *j, const json_value *v, ui
 
 static bool read_pieces (heed_tokenizer *t, const json *j, template *to, const json_value *list,
                          const json_value *tokens) {
-  if (!json_kind_is(list, JSON_ARRAY)) return refuse_part(t, j, "the template", list);
+  if (!json_kind_is(list, HEED_JSON_ARRAY)) return refuse_part(t, j, "the template", list);
   const json_value *v = json_inside(j, list);
   for (uint32_t i = 0; i < list->length; i++, v = json_next(j, v)) {
     const json_value *sequence = json_get(j, v, "Sequence"), *text = json_get(j, sequence, "id");
@@ -69,7 +69,7 @@ static bool read_pieces (heed_tokenizer *t, const json *j, template *to, const j
     if (!read_type(t, j, sequence != NULL ? sequence : special, &of)) return false;
     if (known && !add(t, to, first ? PIECE_FIRST : PIECE_SECOND, 0, of)) return false;
     if (known) continue;
-    if (!json_kind_is(name, JSON_TEXT)) return refuse_part(t, j, "the template's piece", v);
+    if (!json_kind_is(name, HEED_JSON_TEXT)) return refuse_part(t, j, "the template's piece", v);
     if (!add_special(t, j, to, tokens, name, of)) return false;
   }
   return true;
@@ -79,7 +79,7 @@ static bool read_pieces (heed_tokenizer *t, const json *j, template *to, const j
 static bool read_template (heed_tokenizer *t, const json *j, const json_value *v) {
   const json_value *tokens = json_get(j, v, "special_tokens");
   t->single.n = t->pair.n = 0;
-  if (tokens != NULL && tokens->kind != JSON_OBJECT)
+  if (tokens != NULL && tokens->kind != HEED_JSON_OBJECT)
     return refuse_part(t, j, "the template's special tokens", tokens);
   return read_pieces(t, j, &t->single, json_get(j, v, "single"), tokens) &&
          read_pieces(t, j, &t->pair, json_get(j, v, "pair"), tokens);
@@ -88,7 +88,7 @@ static bool read_template (heed_tokenizer *t, const json *j, const json_value *v
 
 /* ["</s>", 2] */
 static bool read_id (const json *j, const json_value *v, int64_t *id) {
-  if (!json_kind_is(v, JSON_ARRAY) || v->length != 2) return false;
+  if (!json_kind_is(v, HEED_JSON_ARRAY) || v->length != 2) return false;
   return json_integer(j, json_next(j, json_inside(j, v)), id);
 }
 
@@ -130,10 +130,10 @@ static bool read_one (heed_tokenizer *t, const json *j, const json_value *v) {
 bool template_read (heed_tokenizer *t, const json *j, const json_value *v) {
   bool plain = add(t, &t->single, PIECE_FIRST, 0, 0) &&
                add(t, &t->pair, PIECE_FIRST, 0, 0) && add(t, &t->pair, PIECE_SECOND, 0, 1);
-  if (!plain || v == NULL || v->kind == JSON_NULL) return plain;
+  if (!plain || v == NULL || v->kind == HEED_JSON_NULL) return plain;
   if (!json_is(j, json_get(j, v, "type"), "Sequence")) return read_one(t, j, v);
   const json_value *list = json_get(j, v, "processors");
-  if (!json_kind_is(list, JSON_ARRAY)) return refuse_part(t, j, "the post-processor", v);
+  if (!json_kind_is(list, HEED_JSON_ARRAY)) return refuse_part(t, j, "the post-processor", v);
   v = json_inside(j, list);
   for (uint32_t i = 0; i < list->length; i++, v = json_next(j, v))
     if (!read_one(t, j, v)) return false;

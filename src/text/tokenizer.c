@@ -12,7 +12,7 @@
 
 bool refuse_part (heed_tokenizer *t, const json *j, const char *what, const json_value *v) {
   if (heed_error(t->cx) != NULL) return false;
-  if (json_kind_is(v, JSON_TEXT))
+  if (json_kind_is(v, HEED_JSON_TEXT))
     core_fail(t->cx, NULL, "%s '%.*s' is not known", what, (int)(v->length < 60 ? v->length : 60),
               json_text(j, v));
   else core_fail(t->cx, NULL, "%s is not of a known kind", what);
@@ -26,14 +26,14 @@ bool refuse_part (heed_tokenizer *t, const json *j, const char *what, const json
 ** ===================================================================
 */
 
-static bool is_absent (const json_value *v) { return v == NULL || v->kind == JSON_NULL; }
+static bool is_absent (const json_value *v) { return v == NULL || v->kind == HEED_JSON_NULL; }
 
 
 /* Is there a part of the type 'ByteLevel', alone or in a sequence? */
 static bool has_byte_level (const json *j, const json_value *v, const char *list) {
   if (json_is(j, json_get(j, v, "type"), "ByteLevel")) return true;
   const json_value *parts = json_get(j, v, list);
-  const json_value *each = json_kind_is(parts, JSON_ARRAY) ? json_inside(j, parts) : NULL;
+  const json_value *each = json_kind_is(parts, HEED_JSON_ARRAY) ? json_inside(j, parts) : NULL;
   for (uint32_t i = 0; each != NULL && i < parts->length; i++, each = json_next(j, each))
     if (json_is(j, json_get(j, each, "type"), "ByteLevel")) return true;
   return false;
@@ -45,7 +45,7 @@ static void read_padding (heed_tokenizer *t, const json *j, const json_value *v)
   const json_value *name = json_get(j, v, "pad_token");
   int64_t id;
   t->padding = NO_ID;
-  if (json_kind_is(name, JSON_TEXT))
+  if (json_kind_is(name, HEED_JSON_TEXT))
     t->padding = table_find(t, &t->by_name, json_text(j, name), name->length);
   if (t->padding == NO_ID && json_integer(j, json_get(j, v, "pad_id"), &id) && id < t->count &&
       t->tokens[id].name.at != NULL)

@@ -157,7 +157,7 @@ static bool refuse (heed_tokenizer *t, const char *wanted) {
 /* A number of the JSON, whatever the host's locale has for a decimal point. */
 static bool read_number (const json *j, const json_value *v, double *to) {
   char text[64];
-  if (!json_kind_is(v, JSON_NUMBER) || v->length >= sizeof text) return false;
+  if (!json_kind_is(v, HEED_JSON_NUMBER) || v->length >= sizeof text) return false;
   memcpy(text, json_text(j, v), v->length);
   text[v->length] = '\0';
   char *point = strchr(text, '.');
@@ -188,13 +188,13 @@ bool unigram_read (heed_tokenizer *t, const json *j, const json_value *model) {
   t->cut = unigram_cut;
   t->fuse_unknown = true;
   t->unknown = NO_ID;
-  if (unknown != NULL && unknown->kind != JSON_NULL) {
+  if (unknown != NULL && unknown->kind != HEED_JSON_NULL) {
     if (!json_integer(j, unknown, &id) || id >= list->length)
       return refuse(t, "an id of the vocabulary as 'unk_id'");
     t->unknown = (uint32_t)id;
   }
   model_fallback(t, j, model);
-  bool all = !json_kind_is(json_get(j, model, "bytes_in_text"), JSON_FALSE);
+  bool all = !json_kind_is(json_get(j, model, "bytes_in_text"), HEED_JSON_FALSE);
   return read_scores(t, j, list) && build(t, list->length, all);
 }
 

@@ -2,6 +2,8 @@
 ** utf8.c - code points in bytes.
 */
 
+#include <string.h>
+
 #include "text/utf8.h"
 
 
@@ -41,13 +43,16 @@ int utf8_put (char *to, uint32_t c) {
 }
 
 
-bool utf8_valid (const char *text, size_t n) {
+size_t utf8_valid_bytes (const char *text, size_t n) {
   const unsigned char *p = (const unsigned char *)text, *end = p + n;
   while (p < end) {
+    uint64_t eight;
     uint32_t point;
+    while (end - p >= 8 && (memcpy(&eight, p, 8), (eight & 0x8080808080808080u) == 0)) p += 8;
+    if (p == end) break;
     int bytes = utf8_get(p, end, &point);
-    if (bytes == 1 && *p >= 128) return false;
+    if (bytes == 1 && *p >= 128) break;
     p += bytes;
   }
-  return true;
+  return (size_t)(p - (const unsigned char *)text);
 }

@@ -27,7 +27,9 @@ static inline int utf8_get (const unsigned char *p, const unsigned char *end, ui
 int utf8_before (const unsigned char *from, const unsigned char *p, uint32_t *point);
 
 int utf8_put (char *to, uint32_t point);     /* how many bytes it wrote, at most 4 */
-bool utf8_valid (const char *text, size_t n);
+/* How many bytes from the start on are UTF-8: all n, or those before the first that is part of no
+   character. */
+size_t utf8_valid_bytes (const char *text, size_t n);
 
 #pragma GCC visibility pop
 

@@ -126,12 +126,12 @@ typedef bool (*taker) (heed_tokenizer *t, const json *j, span name, uint32_t id,
 static bool each_token (heed_tokenizer *t, const json *j, const json_value *model,
                         const json_value *added, taker take, char *room) {
   const json_value *vocabulary = json_get(j, model, "vocab"), *v;
-  bool listed = vocabulary->kind == JSON_ARRAY;        /* of pairs, whose ids are their places */
+  bool listed = vocabulary->kind == HEED_JSON_ARRAY;    /* of pairs, whose ids are their places */
   uint32_t id;
   v = json_inside(j, vocabulary);
   for (uint32_t i = 0; i < vocabulary->length; i++) {
     const json_value *name = listed ? json_inside(j, v) : v, *value = json_next(j, v);
-    if (listed && (v->kind != JSON_ARRAY || v->length != 2 || name->kind != JSON_TEXT))
+    if (listed && (v->kind != HEED_JSON_ARRAY || v->length != 2 || name->kind != HEED_JSON_TEXT))
       return fail(t, "a piece and its score expected", (span){"another value", 13});
     if (listed ? !count_id(t, id = i) : !take_id(t, j, value, span_of(j, name), &id)) return false;
     if (take != NULL && !take(t, j, span_of(j, name), id, &room, NULL)) return false;
@@ -140,7 +140,7 @@ static bool each_token (heed_tokenizer *t, const json *j, const json_value *mode
   v = added != NULL ? json_inside(j, added) : NULL;
   for (uint32_t i = 0; v != NULL && i < added->length; i++, v = json_next(j, v)) {
     const json_value *name = json_get(j, v, "content");
-    if (!json_kind_is(name, JSON_TEXT) || name->length == 0)
+    if (!json_kind_is(name, HEED_JSON_TEXT) || name->length == 0)
       return fail(t, "an added token with its content expected", (span){"none", 4});
     if (!take_id(t, j, json_get(j, v, "id"), span_of(j, name), &id)) return false;
     if (take != NULL && !take(t, j, span_of(j, name), id, &room, v)) return false;
@@ -173,10 +173,10 @@ static bool take_token (heed_tokenizer *t, const json *j, span name, uint32_t id
 bool vocabulary_read (heed_tokenizer *t, const json *j, const json_value *model,
                       const json_value *added) {
   const json_value *vocabulary = json_get(j, model, "vocab");
-  if (!json_kind_is(vocabulary, json_is(j, json_get(j, model, "type"), "Unigram") ? JSON_ARRAY :
-                    JSON_OBJECT))
+  bool scored = json_is(j, json_get(j, model, "type"), "Unigram");
+  if (!json_kind_is(vocabulary, scored ? HEED_JSON_ARRAY : HEED_JSON_OBJECT))
     return fail(t, "a table of tokens as 'vocab' expected", (span){"none", 4});
-  if (added != NULL && added->kind != JSON_ARRAY)
+  if (added != NULL && added->kind != HEED_JSON_ARRAY)
     return fail(t, "a list as 'added_tokens' expected", (span){"none", 4});
   if (!each_token(t, j, model, added, NULL, NULL)) return false;
   t->tokens = keep(&t->memory, t->count * sizeof *t->tokens);

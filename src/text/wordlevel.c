@@ -10,7 +10,7 @@
 
 bool wordlevel_read (heed_tokenizer *t, const json *j, const json_value *model) {
   const json_value *name = json_get(j, model, "unk_token");
-  bool given = json_kind_is(name, JSON_TEXT);
+  bool given = json_kind_is(name, HEED_JSON_TEXT);
   t->cut = wordlevel_cut;
   t->unknown = given ? table_find(t, &t->by_name, json_text(j, name), name->length) : NO_ID;
   return true;

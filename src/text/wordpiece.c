@@ -15,7 +15,7 @@
 static bool read_prefix (heed_tokenizer *t, const json *j, const json_value *v) {
   t->prefix = (span){"##", 2};
   if (v == NULL) return true;
-  if (v->kind != JSON_TEXT) return refuse_part(t, j, "the WordPiece model: the prefix", v);
+  if (v->kind != HEED_JSON_TEXT) return refuse_part(t, j, "the WordPiece model: the prefix", v);
   char *copy = keep(&t->memory, v->length);
   if (copy == NULL) return false;
   memcpy(copy, json_text(j, v), v->length);
@@ -33,7 +33,7 @@ static bool read_limit (heed_tokenizer *t, const json *j, const json_value *v) {
 
 
 static bool read_unknown (heed_tokenizer *t, const json *j, const json_value *v) {
-  bool given = json_kind_is(v, JSON_TEXT);
+  bool given = json_kind_is(v, HEED_JSON_TEXT);
   t->unknown = given ? table_find(t, &t->by_name, json_text(j, v), v->length) : NO_ID;
   if (t->unknown != NO_ID) return true;
   return refuse_part(t, j, "the WordPiece model: the unk_token", v);

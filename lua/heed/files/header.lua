@@ -16,7 +16,6 @@ header.MOST_METADATA = 1 << 14      -- their entries
 
 local METADATA <const>, MOST <const> = header.METADATA, header.MOST_METADATA
 local MAX_DEPTH <const> = 4         -- a header needs three
-local LONGEST_LIST <const> = 9      -- elements that are kept of a shape or of offsets
 
 header.kind_names = {
   BF16 = "bf16", BOOL = "b", F16 = "f2", F32 = "f4", F64 = "f8", I16 = "i2", I32 = "i4",
@@ -65,58 +64,6 @@ end
 
 -- Entries ---------------------------------------------------------------
 
-local function take_element(text, at, entry)
-  local n, list = entry.count + 1, entry.list
-  entry.count = n
-  if n > LONGEST_LIST then return json.behind(text, at) end
-  if json.is_nested(text, at) then
-    list[n] = "a list"
-    return json.behind(text, at)
-  end
-  list[n], at = json.value(text, at)
-  return at
-end
-
-
--- Fills a list with the first LONGEST_LIST elements of an array: it, and how many the array has;
--- false for what is none.
-local function read_list(text, at, entry, list)
-  if text:sub(at, at) ~= "[" then return json.behind(text, at), false, 0 end
-  for k = #list, 1, -1 do list[k] = nil end
-  entry.list, entry.count = list, 0
-  return json.elements(text, at, take_element, entry), list, entry.count
-end
-
-
-local FIELDS <const> = {
-  dtype = function(text, at, entry)
-    if text:sub(at, at) ~= '"' then return json.behind(text, at) end
-    entry.dtype, at = json.value(text, at)
-    return at
-  end,
-  shape = function(text, at, entry)
-    at, entry.shape, entry.rank = read_list(text, at, entry, entry.sizes)
-    return at
-  end,
-  data_offsets = function(text, at, entry)
-    at, entry.at, entry.ends = read_list(text, at, entry, entry.offsets)
-    return at
-  end,
-}
-
-
-local function take_field(text, at, entry, name, name_at)
-  local field = FIELDS[name]
-  if not field then
-    entry.odd = name
-    return json.behind(text, at)
-  end
-  if entry.given[name] then json.refuse_duplicate(name, name_at) end
-  entry.given[name] = true
-  return field(text, at, entry)
-end
-
-
 local function is_offset(n)
   return math.type(n) == "integer" and n >= 0
 end
@@ -129,10 +76,10 @@ local function check_entry(entry)
   if not entry.kind then
     refuse.with("%s has the unknown dtype %s", who, quoted(entry.dtype))
   end
-  if not entry.shape then refuse.with("invalid header: %s has no shape", who) end
+  if not entry.rank then refuse.with("invalid header: %s has no shape", who) end
   raw.check_shape(entry.shape, entry.rank, who)
   local at = entry.at
-  if not (at and entry.ends == 2 and is_offset(at[1]) and is_offset(at[2])) then
+  if not (entry.ends == 2 and is_offset(at[1]) and is_offset(at[2])) then
     refuse.with("invalid header: %s has no data_offsets", who)
   end
   entry.first, entry.last = at[1], at[2]
@@ -142,12 +89,10 @@ end
 -- Reads an entry into the one table that all share.
 local function read_entry(h, name, at)
   local entry = h.entry
-  entry.name, entry.dtype, entry.shape, entry.at, entry.odd = name, false, false, false, false
-  for field in next, FIELDS do entry.given[field] = false end
-  if h.text:sub(at, at) == "{" then at = json.members(h.text, at, take_field, entry)
-  else at = json.behind(h.text, at) end
+  local behind, dtype, rank, ends, odd = json.entry(h.text, at, entry.shape, entry.at)
+  entry.name, entry.dtype, entry.rank, entry.ends, entry.odd = name, dtype, rank, ends, odd
   check_entry(entry)
-  return entry, at
+  return entry, behind
 end
 
 
@@ -205,7 +150,7 @@ function header.read(text)
   if text:sub(start, start) ~= "{" then refuse.with("invalid header: an object expected") end
   local h = {
     text = text, places = {}, firsts = {}, names = {}, metadata = false, odd = false,
-    ordered = true, first = -1, last = -1, entry = {given = {}, sizes = {}, offsets = {}},
+    ordered = true, first = -1, last = -1, entry = {shape = {}, at = {}},
   }
   json.members(text, start, take_member, h)
   h.metadata = h.metadata or {}

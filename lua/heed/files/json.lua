@@ -1,21 +1,21 @@
--- A small strict JSON: it reads what RFC 8259 allows and nothing else, and never runs code.
+-- A small strict JSON: it reads what RFC 8259 allows and nothing else, in C, and never runs code.
 --
 -- Arrays carry the metatable that `json.array` gives, so that `[]` stays an array when it is
 -- written again; null is `json.null`, never nil; a number without fraction and exponent is an
 -- integer where 64 bits hold it. Objects are written with their names sorted, so that equal values
 -- give equal texts.
 
+local core = require "heed.core"
 local heed = require "heed"
 local refuse = require "heed.internal.refuse"
 
-local find, match, sub = string.find, string.match, string.sub
+local find = string.find
 local reject, quoted = refuse.with, refuse.quoted
 
 local json = {}
 
 local Array = {__name = "json.array"}
 local DEPTH = 128     -- arrays and objects within each other
-local FEW = 4096      -- pieces of a string that are joined
 
 ---The value that stands for null in a table.
 json.null = setmetatable({}, {__name = "json.null", __tostring = function() return "null" end})
@@ -37,248 +37,17 @@ function json.is_array(value)
 end
 
 
--- Reading. Each reader takes the text and where its value begins, and gives the value and the
--- position behind it; asked to drop the value, it checks it and makes nothing of it.
+-- Reading ---------------------------------------------------------------
 
-local read
-
--- The next character that is no space: where it stands, and the character; "" at the end.
-local function look(text, at)
-  local here, _, mark = find(text, "([^ \t\r\n])", at)
-  if here then return here, mark end
-  return #text + 1, ""
-end
-
-
-local function found(text, at)
-  if at > #text then return "the end" end
-  return quoted(sub(text, at, utf8.offset(text, 2, at) - 1))
-end
-
-
-local function expect(text, at, wanted)
-  local mark
-  at, mark = look(text, at)
-  if mark == wanted then return at + 1 end
-  reject('expected "%s" at byte %d, got %s', wanted, at, found(text, at))
-end
-
-
--- In an array or an object that begins at a position: where its first element begins, and the
--- character there; without elements nil, nil and the position behind it.
-local function first(text, at, close)
-  local mark
-  at, mark = look(text, at + 1)
-  if mark == close then return nil, nil, at + 1 end
-  return at, mark
-end
-
-
--- Behind an element: the same for the next one.
-local function another(text, at, close)
-  local mark
-  at, mark = look(text, at)
-  if mark == "," then return look(text, at + 1) end
-  if mark == close then return nil, nil, at + 1 end
-  reject('expected "," or "%s" at byte %d, got %s', close, at, found(text, at))
-end
-
-
-local plain_escapes = {
-  ['"'] = '"', ["\\"] = "\\", ["/"] = "/",
-  b = "\b", f = "\f", n = "\n", r = "\r", t = "\t",
-}
-
-local function hex4(text, at)
-  return tonumber(match(text, "^\\u(%x%x%x%x)", at) or "", 16)
-end
-
-
-local function read_unicode_escape(text, at)
-  local code = hex4(text, at)
-  if not code then reject("bad \\u escape at byte %d", at) end
-  if code < 0xD800 or code > 0xDFFF then return utf8.char(code), at + 6 end
-  local low = hex4(text, at + 6)
-  local paired = code < 0xDC00 and low and low >= 0xDC00 and low <= 0xDFFF
-  if not paired then reject("half of a surrogate pair at byte %d", at) end
-  return utf8.char(0x10000 + (code - 0xD800) * 0x400 + (low - 0xDC00)), at + 12
-end
-
-
-local function read_escape(text, at)
-  local letter = sub(text, at + 1, at + 1)
-  if letter == "u" then return read_unicode_escape(text, at) end
-  local plain = plain_escapes[letter]
-  if not plain then reject("bad escape at byte %d", at) end
-  return plain, at + 2
-end
-
-
--- The rest of a string from its first escape on, in pieces that are joined once in a while.
-local function read_escaped(text, at, from, stop, drop)
-  local parts, few, n = {}, {}, 0
-  while true do
-    local mark, run = sub(text, stop, stop), not drop and sub(text, from, stop - 1)
-    local letter
-    if mark == '"' then
-      few[n + 1] = run
-      parts[#parts + 1] = not drop and table.concat(few, "", 1, n + 1) or nil
-      return table.concat(parts), stop + 1
-    end
-    if mark ~= "\\" then reject("control character in a string at byte %d", stop) end
-    letter, from = read_escape(text, stop)
-    if not drop then
-      few[n + 1], few[n + 2], n = run, letter, n + 2
-      if n == FEW then parts[#parts + 1], n = table.concat(few, "", 1, n), 0 end
-    end
-    stop = find(text, '[\0-\31"\\]', from)
-    if not stop then reject("string at byte %d has no end", at) end
-  end
-end
-
-
-local function read_string(text, at, _, drop)
-  local stop = find(text, '[\0-\31"\\]', at + 1)
-  if not stop then reject("string at byte %d has no end", at) end
-  if sub(text, stop, stop) ~= '"' then return read_escaped(text, at, at + 1, stop, drop) end
-  return not drop and sub(text, at + 1, stop - 1), stop + 1
-end
-
-
-local function read_number(text, at)
-  local stop = match(text, "^-?%d+()", at)
-  if not stop or find(text, "^-?0%d", at) then reject("bad number at byte %d", at) end
-  stop = match(text, "^%.%d+()", stop) or stop
-  stop = match(text, "^[eE][+-]?%d+()", stop) or stop
-  local literal = sub(text, at, stop - 1)
-  if literal == "-0" then return -0.0, stop end     -- an integer would lose the sign
-  local value = tonumber(literal)      -- takes "." in every locale
-  if not value or value - value ~= 0 then reject("number out of range at byte %d", at) end
-  return value, stop
-end
-
-
----Goes through an array.
----@param text string
----@param at integer where it begins
----@param take fun(text: string, at: integer, x: any): integer gets where each element begins, gives
----the position behind it
----@param x? any passed on
----@return integer behind
-function json.elements(text, at, take, x)
-  local from, _, behind = first(text, at, "]")
-  while from do from, _, behind = another(text, take(text, from, x), "]") end
-  return behind
-end
-
-
----A member of an object.
----@param text string
----@param at integer where its name begins
----@return string name
----@return integer at where its value begins
----@return string mark the value's first character
-function json.member(text, at)
-  if sub(text, at, at) ~= '"' then
-    reject("expected a name in quotes at byte %d, got %s", at, found(text, at))
-  end
-  local name, behind = read_string(text, at)
-  return name, look(text, expect(text, behind, ":"))
-end
-
-
----Goes through an object.
----@param text string
----@param at integer where it begins
----@param take fun(text: string, at: integer, x: any, name: string, name_at: integer): integer gets
----where each value begins, its name and where that begins; gives the position behind the value
----@param x? any passed on
----@return integer behind
-function json.members(text, at, take, x)
-  local from, _, behind = first(text, at, "}")
-  while from do
-    local name, value_at = json.member(text, from)
-    from, _, behind = another(text, take(text, value_at, x, name, from), "}")
-  end
-  return behind
+local function duplicate(name, at)
+  return ("duplicate name %s at byte %d"):format(quoted(name), at)
 end
 
 
 ---Refuses a name that an object has twice.
 ---@param name string
 ---@param at integer
-function json.refuse_duplicate(name, at)
-  reject("duplicate name %s at byte %d", quoted(name), at)
-end
-
-
-local function read_array(text, at, depth, drop)
-  local array, n = not drop and setmetatable({}, Array) or nil, 0
-  local from, mark, behind = first(text, at, "]")
-  while from do
-    local value
-    value, behind = read(text, from, mark, depth - 1, drop)
-    if array then
-      n = n + 1
-      array[n] = value
-    end
-    from, mark, behind = another(text, behind, "]")
-  end
-  return array, behind
-end
-
-
-local function read_object(text, at, depth, drop)
-  local object = not drop and {} or nil
-  local from, _, behind = first(text, at, "}")
-  while from do
-    local name, value_at, mark = json.member(text, from)
-    local value
-    if object and object[name] ~= nil then json.refuse_duplicate(name, from) end
-    value, behind = read(text, value_at, mark, depth - 1, drop)
-    if object then object[name] = value end
-    from, _, behind = another(text, behind, "}")
-  end
-  return object, behind
-end
-
-
-local function literal(word, value)
-  return function(text, at)
-    if sub(text, at, at + #word - 1) ~= word then
-      reject("expected a value at byte %d, got %s", at, found(text, at))
-    end
-    return value, at + #word
-  end
-end
-
-
-local readers = {
-  ['"'] = read_string, ["["] = read_array, ["{"] = read_object, ["-"] = read_number,
-  t = literal("true", true), f = literal("false", false), n = literal("null", json.null),
-}
-for digit = 0, 9 do readers[tostring(digit)] = read_number end
-
-
-function read(text, at, mark, depth, drop)
-  local reader = readers[mark]
-  if depth < 0 and (reader == read_array or reader == read_object) then
-    reject("nested too deep at byte %d", at)
-  end
-  if not reader then reject("expected a value at byte %d, got %s", at, found(text, at)) end
-  return reader(text, at, depth, drop)
-end
-
-
-local function read_document(text, depth, drop)
-  local _, bad = utf8.len(text)
-  if bad then reject("invalid UTF-8 at byte %d", bad) end
-  local from, mark = look(text, 1)
-  local value, behind = read(text, from, mark, depth, drop)
-  from, mark = look(text, behind)
-  if mark ~= "" then reject("expected the end at byte %d, got %s", from, found(text, from)) end
-  return value
-end
+function json.refuse_duplicate(name, at) reject("%s", duplicate(name, at)) end
 
 
 ---Reads one JSON value.
@@ -290,7 +59,9 @@ function json.decode(text, depth)
   if type(text) ~= "string" then
     heed.fail("json.decode: a string expected, got %s", math.type(text) or type(text))
   end
-  return refuse.try(read_document, text, (depth or DEPTH) - 1)
+  local value, why, name, at = core.json.decode(text, depth or DEPTH, json.null, Array)
+  if name then return nil, duplicate(name, at) end
+  return value, why
 end
 
 
@@ -299,37 +70,87 @@ end
 ---@param depth integer
 ---@return true? good
 ---@return string? message
-function json.check(text, depth)
-  local _, why = refuse.try(read_document, text, depth - 1, true)
-  return not why or nil, why
+function json.check(text, depth) return core.json.check(text, depth) end
+
+
+-- Reading by positions: in a text that json.check has called right.
+
+---Goes through an array.
+---@param text string
+---@param at integer where it begins
+---@param take fun(text: string, at: integer, x: any): integer gets where each element begins, gives
+---the position behind it
+---@param x? any passed on
+---@return integer behind
+function json.elements(text, at, take, x)
+  local from, behind = core.json.first(text, at)
+  while from do from, behind = core.json.another(text, take(text, from, x), false) end
+  return behind
 end
 
 
----The value that begins at a position of a text that is right.
+---A member of an object.
+---@param text string
+---@param at integer where its name begins
+---@return string name
+---@return integer at where its value begins
+function json.member(text, at) return core.json.member(text, at) end
+
+
+---Goes through an object.
+---@param text string
+---@param at integer where it begins
+---@param take fun(text: string, at: integer, x: any, name: string, name_at: integer): integer gets
+---where each value begins, its name and where that begins; gives the position behind the value
+---@param x? any passed on
+---@return integer behind
+function json.members(text, at, take, x)
+  local from, behind = core.json.first(text, at)
+  while from do
+    local name, value_at = core.json.member(text, from)
+    from, behind = core.json.another(text, take(text, value_at, x, name, from), true)
+  end
+  return behind
+end
+
+
+---The value that begins at a position.
 ---@param text string
 ---@param at integer
 ---@return any value
 ---@return integer behind
-function json.value(text, at) return read(text, at, sub(text, at, at), DEPTH) end
+function json.value(text, at)
+  local value, behind, name, place = core.json.value(text, at, json.null, Array)
+  if name then json.refuse_duplicate(name, place) end
+  return value, behind
+end
 
 
 ---The position behind that value, of which nothing is made.
 ---@param text string
 ---@param at integer
 ---@return integer behind
-function json.behind(text, at)
-  return select(2, read(text, at, sub(text, at, at), DEPTH, true))
+function json.behind(text, at) return core.json.behind(text, at) end
+
+
+---The entry of a tensor in a header of safetensors; a field that comes twice is refused.
+---@param text string
+---@param at integer where the value begins
+---@param sizes any[] filled with the first nine elements of the shape
+---@param offsets any[] with those of data_offsets
+---@return integer behind
+---@return string? dtype nil where no text is given
+---@return integer? rank how many elements the shape has; nil where no list is given
+---@return integer? ends likewise of data_offsets
+---@return string? odd a name that is none of the format's
+function json.entry(text, at, sizes, offsets)
+  local behind, dtype, rank, ends, odd = core.json.entry(text, at, json.null, sizes, offsets)
+  if not behind then json.refuse_duplicate(rank, ends) end
+  return behind, dtype, rank, ends, odd
 end
 
 
----Whether it is an array or an object.
----@param text string
----@param at integer
----@return boolean
-function json.is_nested(text, at) return find(text, "^[%[{]", at) ~= nil end
-
-
--- Writing.
+-- Writing ---------------------------------------------------------------
 
 local short_escapes = {
   ['"'] = '\\"', ["\\"] = "\\\\",
