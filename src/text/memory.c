@@ -33,7 +33,6 @@ void keeper_free (keeper *k) {
 
 bool list_room (heed_context *cx, void **at, int64_t n, int64_t *capacity, int64_t more,
                 size_t size) {
-  if (more <= *capacity - n) return true;
   int64_t wanted = 2 * *capacity > n + more ? 2 * *capacity : n + more + 64;
   void *grown = core_alloc(cx, (size_t)wanted * size);
   if (grown == NULL) return false;

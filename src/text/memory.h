@@ -21,11 +21,12 @@ void keeper_free (keeper *k);
 /* A list of 'n' elements, with room for 'capacity'. */
 #define LIST(type) struct { type *at; int64_t n, capacity; }
 
-/* Is there room for 'more' elements behind the n that the list has? Else: a failure. */
+/* Makes room for 'more' elements behind the n that the list has; false: a failure. */
 bool list_room (heed_context *cx, void **at, int64_t n, int64_t *capacity, int64_t more,
                 size_t size);
 #define ROOM(cx, list, more) \
-  list_room(cx, (void **)&(list)->at, (list)->n, &(list)->capacity, more, sizeof *(list)->at)
+  ((more) <= (list)->capacity - (list)->n || \
+   list_room(cx, (void **)&(list)->at, (list)->n, &(list)->capacity, more, sizeof *(list)->at))
 #define LIST_FREE(cx, list) \
   core_free(cx, (list)->at, (size_t)(list)->capacity * sizeof *(list)->at)
 

@@ -2,8 +2,6 @@
 ** metaspace.c - the pre-tokenizer Metaspace: blanks become a mark, which words begin with.
 */
 
-#define _GNU_SOURCE                /* memmem */
-
 #include <string.h>
 
 #include "memory/context.h"
@@ -87,8 +85,9 @@ static bool split_marks (heed_tokenizer *t, int level, word_taker each) {
   int width = utf8_put(mark, t->metaspace.mark);
   bytes from = t->now.from, end = t->now.end;
   while (from < end) {
-    bytes next = memmem(from + 1, (size_t)(end - from - 1), mark, (size_t)width);
-    if (next == NULL) next = end;
+    bytes next = from + 1;
+    while (next < end && (*next != (unsigned char)mark[0] || end - next < width ||
+                          memcmp(next, mark, (size_t)width) != 0)) next++;
     if (!each(t, level, from, next)) return false;
     from = next;
   }

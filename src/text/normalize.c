@@ -72,14 +72,38 @@ bool rewriting_put (rewriting *r, uint32_t point, int64_t change) {
 }
 
 
+/* Characters of ASCII, some at a time, for which there is room: how many. */
+static int64_t keep_ascii (rewriting *r, bytes until) {
+  const int64_t most = until - r->p < 0x4000 ? until - r->p : 0x4000, at = r->p - r->old->from;
+  const origin *old = r->old->origins != NULL ? r->old->origins + at : NULL;
+  const uint32_t from = (uint32_t)(r->old->shift + at);
+  unsigned char *text = r->to->text.at + r->to->text.n;
+  origin *to = r->to->origins.at + r->to->origins.n;
+  int64_t n = 0;
+  for (; n < most && r->p[n] < 128; n++) {
+    text[n] = r->p[n];
+    to[n] = old != NULL ? old[n] : (origin){from + (uint32_t)n, from + (uint32_t)n + 1};
+  }
+  r->to->text.n += n;
+  r->to->origins.n += n;
+  r->p += n;
+  return n;
+}
+
+
 bool rewriting_keep (rewriting *r, bytes until) {
   uint32_t point;
   if (!has_room(r, until - r->p)) return false;
-  for (int64_t i = 0; r->p < until; i++) {
-    int n = rewriting_get(r, &point);
-    write_at(r->to, point, origin_at(r->old, r->p, n));
-    r->p += n;
-    if (!rewriting_polls(r, i)) return false;
+  for (int64_t steps = 0; r->p < until; ) {
+    steps += 1 + keep_ascii(r, until);
+    if (r->p < until) {
+      int n = rewriting_get(r, &point);
+      write_at(r->to, point, origin_at(r->old, r->p, n));
+      r->p += n;
+    }
+    if (steps < 0x4000) continue;
+    steps = 0;
+    if (core_poll(r->t->cx, NULL)) return false;
   }
   return true;
 }

@@ -44,6 +44,9 @@ struct node {
   node *inside;                    /* of AHEAD; the first alternative of CHOICE */
   node *other;                     /* alternative of the same CHOICE, headed by ... */
   node *next;                      /* what follows; of an alternative's head: its first node */
+  node *older;                     /* of all */
+  uint64_t starts[2];              /* characters of ASCII that a match may begin with */
+  bool started;                    /* those are known */
 };
 
 struct regex {
@@ -58,6 +61,7 @@ typedef struct parser {
   const char *pattern, *p, *end;
   bool ignore_case;
   int depth;
+  node *newest;
 } parser;
 
 
@@ -76,8 +80,9 @@ static void *refuse (parser *s, const char *from, const char *why) {
 
 static node *new_node (parser *s, node_kind kind) {
   node *a = keep(s->k, sizeof *a);
-  if (a != NULL) *a = (node){.kind = kind, .least = 1, .most = 1};
-  return a;
+  if (a == NULL) return NULL;
+  *a = (node){.kind = kind, .least = 1, .most = 1, .older = s->newest};
+  return s->newest = a;
 }
 
 
@@ -421,6 +426,40 @@ static node *parse_choice (parser *s, node *next) {
 }
 
 
+static void add_starts (node *a, const uint64_t starts[2]) {
+  a->starts[0] |= starts[0];
+  a->starts[1] |= starts[1];
+}
+
+
+/* Finds what a match of a node and all that follows may begin with; of what takes no character,
+   anything. */
+static void find_starts (node *a) {
+  static const uint64_t all[2] = {~0ull, ~0ull};
+  if (a->started) return;
+  a->started = true;
+  switch (a->kind) {
+    case NODE_SET:
+      add_starts(a, a->set.ascii);
+      if (a->least > 0) return;
+      break;
+    case NODE_CHOICE:
+      for (node *each = a->inside; each != NULL; each = each->other) {
+        find_starts(each);
+        add_starts(a, each->starts);
+      }
+      if (a->inside != NULL) return;
+      break;
+    case NODE_JUMP: break;
+    case NODE_AHEAD: case NODE_START: case NODE_END: case NODE_MATCH:
+      add_starts(a, all);
+      return;
+  }
+  find_starts(a->next);
+  add_starts(a, a->next->starts);
+}
+
+
 regex *regex_compile (keeper *k, const unicode *u, const char *pattern, size_t n) {
   parser s = {.k = k, .u = u, .pattern = pattern, .p = pattern, .end = pattern + n};
   regex *r = keep(k, sizeof *r);
@@ -431,7 +470,9 @@ regex *regex_compile (keeper *k, const unicode *u, const char *pattern, size_t n
   r->u = u;
   r->first = parse_choice(&s, match);
   if (r->first == NULL) return NULL;
-  return s.p < s.end ? refuse(&s, s.p, "a group's end without its start") : r;
+  if (s.p < s.end) return refuse(&s, s.p, "a group's end without its start");
+  for (node *a = s.newest; a != NULL; a = a->older) find_starts(a);
+  return r;
 }
 
 /* }================================================================== */
@@ -448,23 +489,33 @@ typedef struct matcher {
   const unicode *u;
   const unsigned char *start, *end;
   int64_t steps, most;             /* taken; more are refused */
+  int64_t pause;                   /* after so many is asked whether to stop; below 0: 'failed' */
   bool failed;                     /* the context has the failure */
 } matcher;
 
 
-/* One step more, unless the search failed: it was stopped, or takes too many steps. */
-static bool may_go_on (matcher *m) {
+static bool pause (matcher *m) {
   if (m->failed) return false;
-  if (++m->steps > m->most)
+  if (m->steps > m->most)
     m->failed = core_fail(m->cx, NULL, "regular expression: more than %lld steps for one match",
                           (long long)m->most) == NULL;
-  else if (m->steps % POLLED_STEPS == 0) m->failed = core_poll(m->cx, NULL);
+  else m->failed = core_poll(m->cx, NULL);
+  m->pause = m->failed ? -1 : m->steps + POLLED_STEPS < m->most ? m->steps + POLLED_STEPS : m->most;
   return !m->failed;
 }
 
 
+/* One step more, unless the search failed: it was stopped, or takes too many steps. */
+static inline bool may_go_on (matcher *m) { return ++m->steps <= m->pause || pause(m); }
+
+
+static inline bool in_ascii (const uint64_t bits[2], unsigned char c) {
+  return bits[c >> 6] >> (c & 63) & 1;
+}
+
+
 static bool in_set (const matcher *m, const set *c, uint32_t point) {
-  if (point < 128) return c->ascii[point >> 6] >> (point & 63) & 1;
+  if (point < 128) return in_ascii(c->ascii, (unsigned char)point);
   bool found = unicode_in(m->u, point, c->categories);
   for (int i = 0; !found && i < c->n; i++)
     found = point >= c->ranges[i].first && point <= c->ranges[i].last;
@@ -478,6 +529,18 @@ static const unsigned char *step (matcher *m, const set *c, const unsigned char 
   if (p >= m->end || !may_go_on(m)) return NULL;
   int n = utf8_get(p, m->end, &point);
   return in_set(m, c, point) ? p + n : NULL;
+}
+
+
+/* Goes over characters of ASCII that belong to the set, some at a time. */
+static const unsigned char *run (matcher *m, const node *a, const unsigned char *p,
+                                 int32_t *count) {
+  int64_t most = m->end - p < POLLED_STEPS ? m->end - p : POLLED_STEPS;
+  const unsigned char *from = p, *end = p + (a->most - *count < most ? a->most - *count : most);
+  while (p < end && *p < 128 && in_ascii(a->set.ascii, *p)) p++;
+  *count += (int32_t)(p - from);
+  m->steps += p - from;
+  return p;
 }
 
 
@@ -502,7 +565,12 @@ static const unsigned char *match_set (matcher *m, const node *a, const unsigned
   for (; count < a->least; count++, p = least = next)
     if ((next = step(m, &a->set, p)) == NULL) return NULL;
   if (a->repeat == LAZY) return match_lazy(m, a, p, count);
-  for (; count < a->most && (next = step(m, &a->set, p)) != NULL; count++) p = next;
+  do {
+    p = run(m, a, p, &count);
+    next = count < a->most ? step(m, &a->set, p) : NULL;
+    if (next != NULL) p = next;
+    count += next != NULL;
+  } while (next != NULL);
   if (a->repeat == POSSESSIVE || p == least || a->next->kind == NODE_MATCH)
     return match(m, a->next, p);
   for (;; p -= utf8_before(least, p, &point)) {
@@ -514,7 +582,9 @@ static const unsigned char *match_set (matcher *m, const node *a, const unsigned
 
 static const unsigned char *match_choice (matcher *m, const node *a,
                                           const unsigned char *p) {
+  bool ascii = p < m->end && *p < 128;
   for (const node *each = a->inside; each != NULL; each = each->other) {
+    if (ascii && !in_ascii(each->starts, *p)) continue;
     const unsigned char *end = match(m, each->next, p);
     if (end != NULL) return end;
   }
@@ -547,7 +617,7 @@ regex_result regex_find (const regex *r, const unsigned char *start, const unsig
                          const unsigned char *end, const unsigned char **found,
                          const unsigned char **found_end) {
   matcher m = {.cx = r->cx, .u = r->u, .start = start, .end = end,
-               .most = STEPS + STEPS_OF_BYTE * (int64_t)(end - from)};
+               .most = STEPS + STEPS_OF_BYTE * (int64_t)(end - from), .pause = POLLED_STEPS};
   uint32_t point;
   for (const unsigned char *p = from; p < end; p += utf8_get(p, end, &point)) {
     const unsigned char *q = match(&m, r->first, p);

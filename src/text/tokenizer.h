@@ -23,7 +23,9 @@ typedef struct token {
 /* Unigram: pieces as a tree of bytes, whose children stand side by side. */
 typedef struct branch {
   uint32_t first, id;              /* child; id of the piece that ends here, or NO_ID */
-  uint32_t n;                      /* children */
+  uint16_t n, wide;                /* children; the number of a table that finds them, or 0 */
+  uint8_t label;                   /* the byte that leads here */
+  bool special;                    /* the piece that ends here */
 } branch;
 
 /* The best way to a place in a word: its score, and the last piece of it. */
@@ -31,7 +33,7 @@ typedef struct way { double score; uint32_t from, id; } way;
 
 typedef struct unigram {
   branch *branches;
-  uint8_t *labels;                 /* the byte that leads to each */
+  uint16_t (*wide)[256];           /* which child a byte leads to, from 1 */
   uint32_t root[256];              /* children of the first one, or 0 */
   double *scores, unknown;
   LIST(way) best;

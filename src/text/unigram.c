@@ -15,6 +15,7 @@
 #include "text/utf8.h"
 
 #define PENALTY 10.0               /* of a character that is no piece, below the worst score */
+#define NARROW 6                   /* children of a branch that are searched one by one */
 
 
 /*
@@ -39,42 +40,46 @@ static void sort_by_byte (const heed_tokenizer *t, uint32_t *ids, uint32_t *room
 }
 
 
-/* Growing: a branch has a range of ids (first, n) until its children are known. */
+typedef struct range { uint32_t first, n; } range;
+
+/* Growing: the ranges of ids that branches have until their children are known. */
 typedef struct tree {
   heed_tokenizer *t;
   LIST(branch) branches;
-  chars labels;
-  uint32_t *ids, *room;
+  LIST(range) ranges;
+  uint32_t *ids, *room, wide;
 } tree;
 
 
 static bool add_branch (tree *r, uint32_t first, uint32_t n, int label) {
   heed_context *cx = r->t->cx;
-  if (!ROOM(cx, &r->branches, 1) || !ROOM(cx, &r->labels, 1)) return false;
-  r->branches.at[r->branches.n++] = (branch){first, NO_ID, n};
-  r->labels.at[r->labels.n++] = (char)label;
+  if (!ROOM(cx, &r->branches, 1) || !ROOM(cx, &r->ranges, 1)) return false;
+  r->branches.at[r->branches.n++] = (branch){.id = NO_ID, .label = (uint8_t)label};
+  r->ranges.at[r->ranges.n++] = (range){first, n};
   return true;
 }
 
 
 /* Pieces that end here come first; of equal ones the last one stands in the file's table. */
-static uint32_t take_ended (tree *r, branch *b, uint32_t depth) {
-  uint32_t ended = 0, *ids = r->ids + b->first;
-  for (uint32_t i = 0; i < b->n; i++) {
+static uint32_t take_ended (tree *r, branch *b, range in, uint32_t depth) {
+  uint32_t ended = 0, *ids = r->ids + in.first;
+  for (uint32_t i = 0; i < in.n; i++) {
     uint32_t id = ids[i];
     if (r->t->tokens[id].name.n > depth) continue;
     ids[i] = ids[ended];
     ids[ended++] = id;
     if (b->id == NO_ID || id > b->id) b->id = id;
   }
+  b->special = b->id != NO_ID && r->t->tokens[b->id].special;
   return ended;
 }
 
 
 static bool grow (tree *r, int64_t self, uint32_t depth) {
   branch b = r->branches.at[self];
-  uint32_t ended = take_ended(r, &b, depth), counts[256];
-  uint32_t at = b.first + ended, n = b.n - ended;
+  range in = r->ranges.at[self];
+  uint32_t ended = take_ended(r, &b, in, depth), counts[256];
+  uint32_t at = in.first + ended, n = in.n - ended;
   b.first = (uint32_t)r->branches.n;
   if (n == 1) {
     if (!add_branch(r, at, 1, r->t->tokens[r->ids[at]].name.at[depth])) return false;
@@ -84,7 +89,8 @@ static bool grow (tree *r, int64_t self, uint32_t depth) {
     for (int c = 0; c < 256; at += counts[c++])
       if (counts[c] > 0 && !add_branch(r, at, counts[c], c)) return false;
   }
-  b.n = (uint32_t)r->branches.n - b.first;
+  b.n = (uint16_t)((uint32_t)r->branches.n - b.first);
+  if (b.n > NARROW && r->wide < UINT16_MAX) b.wide = (uint16_t)++r->wide;
   r->branches.at[self] = b;
   return true;
 }
@@ -115,27 +121,34 @@ static uint32_t list_pieces (const heed_tokenizer *t, uint32_t *ids, uint32_t n,
 }
 
 
+/* Copies the branches to stay, with tables for those of many children. */
+static bool settle (tree *r) {
+  unigram *u = &r->t->unigram;
+  const size_t size = (size_t)r->branches.n * sizeof *u->branches;
+  u->branches = keep(&r->t->memory, size);
+  u->wide = keep(&r->t->memory, (r->wide + 1) * sizeof *u->wide);
+  if (u->branches == NULL || u->wide == NULL) return false;
+  memcpy(u->branches, r->branches.at, size);
+  for (int64_t i = 0; i < r->branches.n; i++) {
+    const branch *b = &u->branches[i];
+    for (uint32_t c = 0; b->wide > 0 && c < b->n; c++)
+      u->wide[b->wide][u->branches[b->first + c].label] = (uint16_t)(c + 1);
+  }
+  for (uint32_t i = u->branches[0].first, n = 0; n < u->branches[0].n; i++, n++)
+    u->root[u->branches[i].label] = i;
+  return true;
+}
+
+
 static bool build (heed_tokenizer *t, uint32_t n, bool all) {
-  unigram *u = &t->unigram;
   size_t size = (n + 1) * sizeof(uint32_t);
   tree r = {.t = t, .ids = core_alloc(t->cx, size), .room = core_alloc(t->cx, size)};
   bool good = r.ids != NULL && r.room != NULL;
-  good = good && grow_all(&r, list_pieces(t, r.ids, n, all));
+  good = good && grow_all(&r, list_pieces(t, r.ids, n, all)) && settle(&r);
   core_free(t->cx, r.ids, size);
   core_free(t->cx, r.room, size);
-  if (good) {
-    u->branches = keep(&t->memory, (size_t)r.branches.n * sizeof *u->branches);
-    u->labels = keep(&t->memory, (size_t)r.branches.n);
-    good = u->branches != NULL && u->labels != NULL;
-  }
-  if (good) {
-    memcpy(u->branches, r.branches.at, (size_t)r.branches.n * sizeof *u->branches);
-    memcpy(u->labels, r.labels.at, (size_t)r.branches.n);
-    for (uint32_t i = 0; i < u->branches[0].n; i++)
-      u->root[u->labels[u->branches[0].first + i]] = u->branches[0].first + i;
-  }
   LIST_FREE(t->cx, &r.branches);
-  LIST_FREE(t->cx, &r.labels);
+  LIST_FREE(t->cx, &r.ranges);
   return good;
 }
 
@@ -211,10 +224,14 @@ void unigram_free (heed_tokenizer *t) { LIST_FREE(t->cx, &t->unigram.best); }
 */
 
 /* The child that a byte leads to, or NULL. */
-static const branch *child (const unigram *u, const branch *b, uint8_t byte) {
-  const uint8_t *labels = u->labels + b->first;
-  for (uint32_t i = 0; i < b->n && labels[i] <= byte; i++)
-    if (labels[i] == byte) return &u->branches[b->first + i];
+static inline const branch *child (const unigram *u, const branch *b, uint8_t byte) {
+  const branch *all = &u->branches[b->first];
+  if (b->wide > 0) {
+    uint16_t i = u->wide[b->wide][byte];
+    return i > 0 ? &all[i - 1] : NULL;
+  }
+  for (uint32_t i = 0; i < b->n; i++)
+    if (all[i].label == byte) return &all[i];
   return NULL;
 }
 
@@ -232,7 +249,7 @@ static bool offer_pieces (heed_tokenizer *t, bytes word, uint32_t at, uint32_t n
   double score = u->best.at[at].score;
   bool whole = false;
   for (const branch *b = start != 0 ? &u->branches[start] : NULL; b != NULL; p++, ++*steps) {
-    if (b->id != NO_ID && may_be(t, b->id)) {
+    if (b->id != NO_ID && (t->parse || !b->special)) {
       offer(&u->best.at[p], score + u->scores[b->id], at, b->id);
       whole = whole || p - at == width;
     }
