@@ -11,6 +11,7 @@ local attention = require "heed.internal.attention"
 local core = require "heed.core"
 local heed = require "heed"
 local extend = require "heed.nn.extend"
+local field = require "heed.internal.field"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
 
@@ -127,11 +128,11 @@ function Relative:init(values, ...)
 end
 
 
-function Relative:distances(T, S) return spread(self.table, T, S) end
+function Relative:distances(T, S) return spread(field.matrix(self, "table"), T, S) end
 
 
 function Relative:describe()
-  return ("%d, %d"):format(self.heads, self.table:size(2) // 2)
+  return ("%d, %d"):format(field.count(self, "heads"), field.matrix(self, "table"):size(2) // 2)
 end
 
 
@@ -197,17 +198,18 @@ end
 
 
 ---Draws the table anew: normal(0, 1), as an nn.Embedding.
-function T5:reset() parameter.draw(self.weight, "normal_", 0, 1) end
+function T5:reset() parameter.draw(field.tensor(self, "weight"), "normal_", 0, 1) end
 
 
 function T5:distances(T, S)
-  return spread(self.weight:index_select(1, self.columns).T, T, S)
+  return spread(field.matrix(self, "weight"):index_select(1, self.columns).T, T, S)
 end
 
 
 function T5:describe()
-  return ("%d, buckets = %d, distance = %d%s"):format(self.heads, self.buckets, self.distance,
-                                                       self.bidirectional and "" or ", causal")
+  return ("%d, buckets = %d, distance = %d%s"):format(
+    field.count(self, "heads"), field.count(self, "buckets"), field.count(self, "distance"),
+    self.bidirectional and "" or ", causal")
 end
 
 
@@ -227,10 +229,10 @@ function TensorBias:init(t, ...)
 end
 
 
-function TensorBias:matrix() return self.tensor end
+function TensorBias:matrix() return field.tensor(self, "tensor") end
 
 
-function TensorBias:describe() return tostring(self.tensor.shape) end
+function TensorBias:describe() return tostring(self:matrix().shape) end
 
 
 ---@class heed.BiasSum: heed.Bias
@@ -260,12 +262,24 @@ local function added(x, y)
 end
 
 
-function Sum:distances(T, S, q)
-  return added(self.a:distances(T, S, q), self.b:distances(T, S, q))
+local function terms(self)
+  local a, b = self.a, self.b
+  if not is_bias(a) then field.refuse(self, "a", a, "a bias") end
+  if not is_bias(b) then field.refuse(self, "b", b, "a bias") end
+  return a, b
 end
 
 
-function Sum:matrix() return added(self.a:matrix(), self.b:matrix()) end
+function Sum:distances(T, S, q)
+  local a, b = terms(self)
+  return added(a:distances(T, S, q), b:distances(T, S, q))
+end
+
+
+function Sum:matrix()
+  local a, b = terms(self)
+  return added(a:matrix(), b:matrix())
+end
 
 
 for _, class in ipairs {Bias, Alibi, Relative, T5, TensorBias, Sum} do

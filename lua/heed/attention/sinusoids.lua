@@ -45,7 +45,8 @@ function sinusoids.check(who, o)
     heed.fail("%s: a base above 0 expected, got %s", who, kind(o.base))
   end
   if o.layout ~= LAYOUTS[1] and o.layout ~= LAYOUTS[2] then
-    heed.fail("%s: unknown layout '%s'; %s", who, o.layout, options.hint(o.layout, LAYOUTS))
+    local word = options.text(who, "layout", o.layout)
+    heed.fail("%s: unknown layout '%s'; %s", who, word, options.hint(word, LAYOUTS))
   end
   return o
 end

@@ -75,10 +75,24 @@ local function following(self, state)
 end
 
 
+local function check_ids(who, name, ids)
+  if type(ids) ~= "table" then
+    heed.fail("%s: a list of ids expected as argument '%s', got %s", who, name, options.kind(ids))
+  end
+  for i, id in ipairs(ids) do
+    if math.type(id) ~= "integer" then
+      heed.fail("%s: a whole number expected as id %d of argument '%s', got %s", who, i, name,
+                options.kind(id))
+    end
+  end
+  return ids
+end
+
+
 -- The state behind some ids; nil where they do not follow the rule.
-local function state_behind(self, ids)
+local function state_behind(who, self, ids)
   local state = self.start
-  for _, id in ipairs(ids) do
+  for _, id in ipairs(check_ids(who, "ids", ids)) do
     state = following(self, state).behind[id]
     if not state then return nil end
   end
@@ -112,7 +126,11 @@ end
 ---@param ends? integer[]
 ---@return heed.Tensor logits (V)
 function Constraint:apply(logits, ids, ends)
-  local state = state_behind(self, ids)
+  if not heed.is_tensor(logits) or logits:dim() ~= 1 then
+    heed.fail("%s: logits of shape (V) expected, got %s", self.who, options.kind(logits))
+  end
+  if ends ~= nil then check_ids(self.who, "ends", ends) end
+  local state = state_behind(self.who, self, ids)
   if not state then heed.fail("%s: the ids so far are not what it lets through", self.who) end
   local found = following(self, state)
   ends = state.complete and ends or {}
@@ -130,7 +148,7 @@ function Constraint:__call(logits, ids) return self:apply(logits, ids) end
 ---@param ids integer[]
 ---@return boolean
 function Constraint:over(ids)
-  local state = state_behind(self, ids)
+  local state = state_behind("over", self, ids)
   return state ~= nil and state.complete == true and #following(self, state).ids == 0
 end
 
@@ -139,7 +157,7 @@ end
 ---@param ids integer[]
 ---@return boolean
 function Constraint:complete(ids)
-  local state = state_behind(self, ids)
+  local state = state_behind("complete", self, ids)
   return state ~= nil and state.complete == true
 end
 

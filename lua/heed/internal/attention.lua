@@ -2,6 +2,7 @@
 -- tensors here, which C takes; a call without any of them goes straight to C.
 
 local core = require "heed.core"
+local field = require "heed.internal.field"
 local heed = require "heed.internal.surface"
 local method = require "heed.internal.method"
 local options = require "heed.internal.options"
@@ -83,7 +84,7 @@ local function set_bias(o, q, H, T, S)
   end
   if b.heads and b.heads ~= H and b.heads ~= 1 then
     fail("attention: argument 'bias': %s is for %d heads, got queries of shape %s", b.__name,
-         b.heads, tostring(q.shape))
+         field.count(b, "heads"), tostring(q.shape))
   end
   o.bias, o.relative = nil, nil
   if T > 0 and S > 0 then o.bias, o.relative = b:matrix(), b:distances(T, S, q) end

@@ -346,6 +346,17 @@ function options.probability(who, what, value)
 end
 
 
+---Checks that a value is a text, such as a word that one of several is named by.
+---@param who string
+---@param what string
+---@param value any
+---@return string
+function options.text(who, what, value)
+  if type(value) == "string" then return value end
+  heed.fail("%s: a string expected as %s, got %s", who, what, options.kind(value))
+end
+
+
 ---Checks that a value can be called: a function, or a table such as a module.
 ---@param who string
 ---@param what string

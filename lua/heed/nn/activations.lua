@@ -2,6 +2,7 @@
 
 local core = require "heed.core"
 local extend = require "heed.nn.extend"
+local field = require "heed.internal.field"
 local heed = require "heed"
 local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
@@ -34,6 +35,38 @@ local ACTIVATIONS = {
 local FIRST_ARGUMENT = {LogSoftmax = -1, Softmax = -1}
 
 
+-- Tables that were found to be a layer's arguments.
+local lists = setmetatable({}, {__mode = "k"})
+
+local function list_of(layer)
+  local list = field.table(layer, "arguments", "a list of arguments")
+  lists[list] = true
+  return list
+end
+
+
+-- By how many arguments a function takes behind x: the method `forward` of its layer.
+local forwards = {
+  [0] = function(call)
+    return function(_, x) return call(x) end
+  end,
+  function(call)
+    return function(self, x)
+      local given = self.arguments
+      if not lists[given] then list_of(self) end
+      return call(x, given[1])
+    end
+  end,
+  function(call)
+    return function(self, x)
+      local given = self.arguments
+      if not lists[given] then list_of(self) end
+      return call(x, given[1], given[2])
+    end
+  end,
+}
+
+
 -- The layer of a function, which refuses at once what the function would: nn.LeakyReLU(0.2).
 local function activation_layer(name, f, most)
   local who, call = "nn." .. name, heed[f]
@@ -47,17 +80,15 @@ local function activation_layer(name, f, most)
     local any_rank = heed.zeros(1, 1, 1, 1, 1, 1, 1, 1, {device = "cpu"})
     core.called(who, call, any_rank, table.unpack(given, 1, given.n))
     self.arguments = given
+    list_of(self)
   end
 
-  function Activation:forward(x)
-    local given = self.arguments
-    return call(x, table.unpack(given, 1, given.n))
-  end
+  Activation.forward = forwards[most](call)
 
   function Activation:describe()
-    local texts = {}
-    for i = 1, self.arguments.n do
-      local argument = self.arguments[i]
+    local texts, given = {}, list_of(self)
+    for i = 1, options.last(given) do
+      local argument = given[i]
       texts[i] = type(argument) == "table" and "..." or tostring(argument)
     end
     return table.concat(texts, ", ")

@@ -10,6 +10,7 @@
 
 local heed = require "heed"
 local extend = require "heed.nn.extend"
+local field = require "heed.internal.field"
 local MultiHeadAttention = require "heed.nn.multihead"
 local call = require "heed.nn.block_call"
 local layers = require "heed.nn.layers"
@@ -188,24 +189,30 @@ function Layer:add_fields(who, dim, o)
 end
 
 
+local function refuse_place(layer)
+  field.refuse(layer, "place", layer.place, "'post', 'pre', 'sandwich' or 'output'")
+end
+
+
 -- The addition of part i, which a field names, to the features, and its other results.
 function Layer:branch(i, name, x, ...)
   local who, fields, place = self.__name, FIELDS[i], self.place
   local scale = self[fields.scale]
+  if not PLACES[place] then refuse_place(self) end
   if place == "pre" or place == "sandwich" then x = part.of(who, self, fields.norm)(x) end
   local y, weights = part.of(who, self, name)(x, ...)
   local behind = place == "output" and "norm" or "out_norm"
   if self[fields[behind]] then y = part.of(who, self, fields[behind])(y) end
   y = part.of(who, self, "dropout")(y)
-  if scale then y = y * scale end
-  if self.branch_scale ~= 1 then y = y * self.branch_scale end
+  if scale then y = y * field.factor(self, fields.scale) end
+  if self.branch_scale ~= 1 then y = y * field.factor(self, "branch_scale") end
   return y, weights
 end
 
 
 -- The features x with what part i adds, which is y.
 function Layer:joined(i, x, y)
-  if self.residual_scale ~= 1 then x = x * self.residual_scale end
+  if self.residual_scale ~= 1 then x = x * field.factor(self, "residual_scale") end
   x = x + y
   if self.place ~= "post" then return x end
   return part.of(self.__name, self, FIELDS[i].norm)(x)
@@ -217,6 +224,7 @@ local function check_features(who, layer, x)
   local dim = layer.dim
   local rank = is_tensor(x) and rank_of(x)
   if (rank == 2 or rank == 3) and size_of(x, -1) == dim then return end
+  dim = field.count(layer, "dim")
   heed.fail("%s: features of shape (B, T, %d) or (T, %d) expected as x, got %s", who, dim, dim,
             options.kind(x))
 end
@@ -234,7 +242,9 @@ end
 
 
 function Layer:describe()
-  local text = ("%d, %d, %d"):format(self.dim, self.heads, self.hidden)
+  local text = ("%d, %d, %d"):format(field.count(self, "dim"), field.count(self, "heads"),
+                                     field.count(self, "hidden"))
+  if not PLACES[self.place] then refuse_place(self) end
   return self.place == "post" and text or ("%s, norm = %s"):format(text, self.place)
 end
 

@@ -6,16 +6,18 @@ local blocks = require "heed.internal.blocks"
 local core = require "heed.core"
 local heed = require "heed"
 local extend = require "heed.nn.extend"
+local field = require "heed.internal.field"
 local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
+local part = require "heed.nn.part"
 local refuse_tensor = require "heed.nn.refuse_tensor"
 
 local Parameter = parameter.Parameter
 local count, no_more, read = options.count, options.no_more, options.read
 local dropout, embedding, is_tensor = heed.dropout, heed.embedding, heed.is_tensor
 local layer_norm, linear, rms_norm = heed.layer_norm, heed.linear, heed.rms_norm
-local same_type = core.same_type
+local known, same_type = part.known, core.same_type
 
 local layers = {}
 
@@ -58,10 +60,11 @@ end
 
 ---Draws the first weights, anew.
 function Linear:reset()
-  local inputs = self.weight:size(2)
+  local weight, bias = field.tensor(self, "weight"), self.bias and field.tensor(self, "bias")
+  local inputs = weight:size(2)
   local weight_bound, bias_bound = first_bounds(inputs)
-  if inputs > 0 then uniform(self.weight, weight_bound) end
-  if self.bias then uniform(self.bias, inputs > 0 and bias_bound or 0) end
+  if inputs > 0 then uniform(weight, weight_bound) end
+  if bias then uniform(bias, inputs > 0 and bias_bound or 0) end
 end
 
 
@@ -81,13 +84,15 @@ end
 ---@return heed.Tensor y (..., outputs)
 function Linear:forward(x)
   local weight = self.weight
-  if not same_type(x, weight) and is_tensor(x) then refuse_type(x, weight.dtype) end
+  if not same_type(x, weight) and is_tensor(x) then
+    refuse_type(x, field.tensor(self, "weight").dtype)
+  end
   return linear(x, weight, self.bias or nil)
 end
 
 
 function Linear:describe()
-  local outputs, inputs = self.weight:size()
+  local outputs, inputs = field.matrix(self, "weight"):size()
   return ("%d, %d"):format(inputs, outputs)
 end
 
@@ -113,7 +118,7 @@ end
 
 ---Draws the first weights, anew.
 function Embedding:reset()
-  parameter.draw(self.weight, "normal_", 0, 1)
+  parameter.draw(field.tensor(self, "weight"), "normal_", 0, 1)
 end
 
 
@@ -125,7 +130,7 @@ end
 
 
 function Embedding:describe()
-  return ("%d, %d"):format(self.weight:size())
+  return ("%d, %d"):format(field.matrix(self, "weight"):size())
 end
 
 
@@ -173,7 +178,11 @@ end
 
 
 local function sizes_of(norm)
-  return table.concat(norm.shape, ", ")
+  local shape, sizes = field.table(norm, "shape", "a list of sizes"), {}
+  for i = 1, #shape do
+    sizes[i] = count(norm.__kin, ("size %d of field 'shape'"):format(i), shape[i])
+  end
+  return table.concat(sizes, ", ")
 end
 
 LayerNorm.describe = sizes_of
@@ -215,7 +224,7 @@ end
 -- x normed and times 1 + weight, without rounding between.
 local function scaled_past_one(self, x)
   local wide = x.dtype == "float64" and "float64" or "float32"
-  local weight = self.weight:to(wide) + 1
+  local weight = field.tensor(self, "weight"):to(wide) + 1
   return rms_norm(x:to(wide), self.shape, weight, self.options):to(x.dtype)
 end
 
@@ -305,8 +314,14 @@ function Sequential:forward(x, ...)
     no_more("nn.Sequential", 1, ...)
     return x
   end
-  x = self[1](x, ...)
-  for i = 2, n do x = self[i](x) end
+  local layer = self[1]
+  if not known[layer] then part.at("nn.Sequential", self, 1) end
+  x = layer(x, ...)
+  for i = 2, n do
+    layer = self[i]
+    if not known[layer] then part.at("nn.Sequential", self, i) end
+    x = layer(x)
+  end
   return x
 end
 

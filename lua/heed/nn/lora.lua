@@ -10,11 +10,13 @@ local core = require "heed.core"
 local fields = require "heed.internal.fields"
 local heed = require "heed"
 local extend = require "heed.nn.extend"
+local field = require "heed.internal.field"
 local hooks = require "heed.nn.hooks"
 local layers = require "heed.nn.layers"
 local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
+local part = require "heed.nn.part"
 
 local WHO <const> = "nn.lora"
 
@@ -25,6 +27,10 @@ local Linear, Parameter = layers.Linear, parameter.Parameter
 local Adapter = extend("nn.Adapter", {forward = 1})
 
 function Adapter:init(weight, rank, scale, dropout)
+  if not heed.is_tensor(weight) or weight:dim() ~= 2 then
+    heed.fail("%s: the weight of an nn.Linear expected, got %s", WHO, options.kind(weight))
+  end
+  rank, scale = options.count(WHO, "rank", rank), options.positive(WHO, "scale", scale)
   local outputs, inputs = weight:size()
   local dtype = rawget(blocks, weight.dtype) and "float32" or weight.dtype
   local like = {dtype = dtype, device = weight.device}
@@ -38,12 +44,14 @@ end
 
 
 function Adapter:forward(x)
-  return self.dropout(x):matmul(self.down.T):matmul(self.up.T) * self.scale
+  local down, up = field.tensor(self, "down"), field.tensor(self, "up")
+  local y = part.call("nn.Adapter", self, "dropout", x)
+  return y:matmul(down.T):matmul(up.T) * field.positive(self, "scale")
 end
 
 
 function Adapter:describe()
-  return ("rank = %d"):format(self.down:size(1))
+  return ("rank = %d"):format(field.tensor(self, "down"):size(1))
 end
 
 
@@ -51,9 +59,26 @@ end
 local LoraLinear = extend("nn.LoraLinear", {init = 2, forward = 1}, Linear)
 
 function LoraLinear:init(linear, adapter)
+  if not (Module.is(linear) and Module.is(adapter)) then
+    heed.fail("%s: an nn.Linear and an adapter expected, got %s and %s; nn.lora makes such layers",
+              WHO, options.kind(linear), options.kind(adapter))
+  end
   for name, value in pairs(linear) do self[name] = value end
   self.adapter = adapter
   self.merged = false                       -- W + scale B A, (outputs, inputs)
+end
+
+
+-- The adapter, where its numbers are read.
+local function adapter_of(layer)
+  local adapter = layer.adapter
+  if not rawequal(getmetatable(adapter), Adapter) then
+    field.refuse(layer, "adapter", adapter, "an adapter")
+  end
+  field.tensor(layer, "weight")
+  for _, name in ipairs{"up", "down"} do field.tensor(adapter, name) end
+  field.positive(adapter, "scale")
+  return adapter
 end
 
 
@@ -62,7 +87,7 @@ end
 local sources = setmetatable({}, {__mode = "k"})
 
 local function source_of(layer)
-  local adapter = layer.adapter
+  local adapter = adapter_of(layer)
   local s = {layer.weight, adapter.up, adapter.down, scale = adapter.scale, version = 0}
   for _, t in ipairs(s) do s.version = s.version + core.version(t) end
   return s
@@ -70,7 +95,7 @@ end
 
 
 local function sum_of(layer)
-  local adapter = layer.adapter
+  local adapter = adapter_of(layer)
   sources[layer] = source_of(layer)
   return heed.keep(heed.no_grad(function()
     return layer.weight:to(adapter.up.dtype) + adapter.up:matmul(adapter.down) * adapter.scale
@@ -87,9 +112,11 @@ end
 
 
 function LoraLinear:forward(x)
-  if not self.merged then return Linear.forward(self, x) + self.adapter(x) end
+  if not self.merged then
+    return Linear.forward(self, x) + part.call("nn.LoraLinear", self, "adapter", x)
+  end
   if not is_fresh(self) then self.merged = sum_of(self) end
-  return heed.linear(x, self.merged, self.bias or nil)
+  return heed.linear(x, field.tensor(self, "merged"), self.bias or nil)
 end
 
 
@@ -101,8 +128,20 @@ local Lora = extend("nn.Lora", {init = 2, merge = 0, unmerge = 0, load_state = 2
 -- The layers of each: as fields they would be among the adapters' parameters.
 local layers_of = setmetatable({}, {__mode = "k"})
 
+local function refuse_parts(path, layer)
+  heed.fail("%s: paths and layers with adapters expected, got %s and %s; nn.lora(model) makes such "
+            .. "a module", WHO, options.kind(path), options.kind(layer))
+end
+
+
 function Lora:init(paths, list)
-  for i, layer in ipairs(list) do self[paths[i]] = layer.adapter end
+  if type(paths) ~= "table" or type(list) ~= "table" then refuse_parts(paths, list) end
+  for i, layer in ipairs(list) do
+    if not rawequal(getmetatable(layer), LoraLinear) or type(paths[i]) ~= "string" then
+      refuse_parts(paths[i], layer)
+    end
+    self[paths[i]] = layer.adapter
+  end
   layers_of[self] = list
 end
 
@@ -201,14 +240,14 @@ end
 local function places_in(model, targets)
   local places, found, names = {}, {}, {}
   for path, module in model:named_modules() do
-    for _, field in ipairs(module:fields()) do
-      local below = path == "" and field.name or path .. "." .. field.name
-      local target = field.role == "module" and target_of(below, targets)
-      if field.role == "module" then names[field.name] = true end
+    for _, f in ipairs(module:fields()) do
+      local below = path == "" and f.name or path .. "." .. f.name
+      local target = f.role == "module" and target_of(below, targets)
+      if f.role == "module" then names[f.name] = true end
       if target then
-        check_target(below, field.value)
-        local t, key = place_of(module, field.name)
-        places[#places + 1] = {path = below, table = t, key = key, value = field.value}
+        check_target(below, f.value)
+        local t, key = place_of(module, f.name)
+        places[#places + 1] = {path = below, table = t, key = key, value = f.value}
         found[target] = true
       end
     end

@@ -7,7 +7,7 @@ local options = require "heed.internal.options"
 local part = require "heed.nn.part"
 
 local Dropout, Linear = layers.Dropout, layers.Linear
-local call, count, read = part.call, options.count, options.read
+local call, count, known, read = part.call, options.count, part.known, options.read
 
 
 -- The parts of both classes. First weights are drawn in this order: gate, up, down.
@@ -20,6 +20,12 @@ local function make_parts(self, who, dim, hidden, o, gated)
   local out_dim = o.out_dim
   if out_dim == nil then out_dim = dim end
   self.down = Linear(hidden, count(who, "out_dim", out_dim), {bias = o.bias})
+end
+
+
+local function check_parts(who, self)
+  part.of(who, self, "activation")
+  part.of(who, self, "dropout")
 end
 
 
@@ -55,9 +61,11 @@ end
 ---@param x heed.Tensor (..., dim)
 ---@return heed.Tensor y (..., out_dim)
 function MLP:forward(x)
-  local h = self.activation(call("nn.MLP", self, self.gate and "gate" or "up", x))
+  local activation, dropout = self.activation, self.dropout
+  if not (known[activation] and known[dropout]) then check_parts("nn.MLP", self) end
+  local h = activation(call("nn.MLP", self, self.gate and "gate" or "up", x))
   if self.gate then h = h * call("nn.MLP", self, "up", x) end     -- (..., hidden)
-  return call("nn.MLP", self, "down", self.dropout(h))
+  return call("nn.MLP", self, "down", dropout(h))
 end
 
 
@@ -91,9 +99,11 @@ end
 ---@param x heed.Tensor (..., dim)
 ---@return heed.Tensor y (..., out_dim)
 function GatedMLP:forward(x)
-  local h = self.activation(call("nn.GatedMLP", self, "gate", x))
+  local activation, dropout = self.activation, self.dropout
+  if not (known[activation] and known[dropout]) then check_parts("nn.GatedMLP", self) end
+  local h = activation(call("nn.GatedMLP", self, "gate", x))
   h = h * call("nn.GatedMLP", self, "up", x)                -- (..., hidden)
-  return call("nn.GatedMLP", self, "down", self.dropout(h))
+  return call("nn.GatedMLP", self, "down", dropout(h))
 end
 
 

@@ -6,6 +6,7 @@ local attention = require "heed.internal.attention"
 local core = require "heed.core"
 local heed = require "heed"
 local extend = require "heed.nn.extend"
+local field = require "heed.internal.field"
 local layers = require "heed.nn.layers"
 local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
@@ -17,6 +18,7 @@ local torch_names = require "heed.internal.torch_names"
 
 local Linear, Parameter = layers.Linear, parameter.Parameter
 local any, count = options.any, options.count
+local sizes = field.sizes
 local flatten, size_of, transpose, view = heed.flatten, heed.size, heed.transpose, heed.view
 
 
@@ -347,7 +349,7 @@ end
 local function check_self(self, x)
   if self.dim == self.context_dim then return end
   heed.fail("%s: a context of %d features expected, as in layer(x, context), got %s alone",
-            SELF, self.context_dim, options.kind(x))
+            SELF, field.count(self, "context_dim"), options.kind(x))
 end
 
 
@@ -368,13 +370,14 @@ end
 local function project(self, call)
   local stored, source = call.stored, call.context or call.x
   local q = part.of(SELF, self, "query")(call.x)
-  q = normed(self, "query", "query_norm", q, self.heads)
+  q = normed(self, "query", "query_norm", q, sizes[self.heads] or field.count(self, "heads"))
   if stored then return q, stored.k, stored.v end
   if not call.context then check_self(self, call.x) end
+  local kv_heads = sizes[self.kv_heads] or field.count(self, "kv_heads")
   local k = part.of(SELF, self, "key")(source)
   local v = part.of(SELF, self, "value")(call.values or source)
-  k = normed(self, "key", "key_norm", k, self.kv_heads)
-  return q, k, split("value", v, self.kv_heads)
+  k = normed(self, "key", "key_norm", k, kv_heads)
+  return q, k, split("value", v, kv_heads)
 end
 
 
@@ -432,7 +435,8 @@ end
 ---@return boolean
 function MultiHeadAttention:turns_alike(before, now)
   if not self.rope then return true end
-  return rope.reach(self.head_dim, self.rope, before) == rope.reach(self.head_dim, self.rope, now)
+  local D, o = field.count(self, "head_dim"), field.table(self, "rope", "a table of options")
+  return rope.reach(D, o, before) == rope.reach(D, o, now)
 end
 
 
@@ -446,6 +450,7 @@ local function place(self, call, q, k)
   local at_q, at_k = attending.places(call, size_of(k, 3))
   if call.cache and not call.grows then check_place(self, call) end
   if self.position then return through_position(self, q, k, at_q) end
+  field.table(self, "rope", "a table of options")
   if call.cache then check_turned(self, call, at_q) end
   return rotate(q, self.rope, at_q), call.stored and k or rotate(k, self.rope, at_k)
 end
@@ -455,7 +460,7 @@ end
 -- Masks, biases and the sink are of the keys alone.
 local function attend_with_memory(self, q, k, v, o)
   local wants_lse, B = o.lse, q:size(1)
-  local memory_k = self.memory_keys
+  local memory_k, memory_v = field.tensor(self, "memory_keys"), field.tensor(self, "memory_values")
   if self.key_norm then memory_k = norm(self, "key_norm", memory_k) end
   o.lse = true
   local z, weights, lse = attention.run(q, k, v, o)
@@ -463,7 +468,7 @@ local function attend_with_memory(self, q, k, v, o)
     scale = o.scale, softcap = o.softcap, dropout = o.dropout, fused = o.fused, lse = true,
   }
   local function batch(t) return t:unsqueeze(1):expand(B, -1, -1, -1) end
-  local m, _, lse_m = attention.run(q, batch(memory_k), batch(self.memory_values), own)
+  local m, _, lse_m = attention.run(q, batch(memory_k), batch(memory_v), own)
   local share = heed.sigmoid(lse - lse_m):unsqueeze(-1):to(z.dtype)      -- of the keys
   z = z * share + m * (1 - share)
   if wants_lse then lse = lse_m - heed.logsigmoid(lse_m - lse) end
@@ -495,8 +500,9 @@ end
 
 
 function MultiHeadAttention:describe()
-  local text = ("%d, %d"):format(self.dim, self.heads)
-  if self.kv_heads ~= self.heads then text = text .. ", kv_heads = " .. self.kv_heads end
+  local heads, kv_heads = field.count(self, "heads"), field.count(self, "kv_heads")
+  local text = ("%d, %d"):format(field.count(self, "dim"), heads)
+  if kv_heads ~= heads then text = text .. ", kv_heads = " .. kv_heads end
   return self.rope and text .. ", rope" or text
 end
 

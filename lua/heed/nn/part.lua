@@ -1,14 +1,27 @@
 -- What stands in a layer's field and is called: another layer, or what a user put in its place.
 
 local heed = require "heed"
+local hooks = require "heed.nn.hooks"
 local options = require "heed.internal.options"
 
-local is_tensor = heed.is_tensor
+local is_tensor, made = heed.is_tensor, hooks.made
 
 local part = {}
 
--- Metatables that are tables: `__metatable` can show other values.
-local tables = setmetatable({}, {__mode = "k"})
+-- Functions, and modules that their classes made, that were found in a field once.
+local known = setmetatable({}, {__mode = "k"})
+
+---The same, for layers whose calls are too short for a function's call: where `known[value]` is
+---nil, `part.of` refuses the value, or notes it.
+---@type table<any, true>
+part.known = known
+
+
+local function check(who, name, value)
+  options.callable(who, name, value)
+  if type(value) == "function" or made[value] == false then known[value] = true end
+  return value
+end
 
 
 ---The value of a field, which can be called.
@@ -18,10 +31,18 @@ local tables = setmetatable({}, {__mode = "k"})
 ---@return function|heed.Module
 function part.of(who, layer, name)
   local value = layer[name]
-  local class = getmetatable(value)
-  if tables[class] and class.__call then return value end
-  if type(class) == "table" then tables[class] = true end
-  return options.callable(who, "field '" .. name .. "'", value)
+  if known[value] then return value end
+  return check(who, "field '" .. name .. "'", value)
+end
+
+
+---An entry of a list of layers, which can be called.
+---@param who string
+---@param list table
+---@param i integer
+---@return function|heed.Module
+function part.at(who, list, i)
+  return check(who, "layer " .. i, list[i])
 end
 
 

@@ -2,6 +2,7 @@
 
 local heed = require "heed"
 local extend = require "heed.nn.extend"
+local field = require "heed.internal.field"
 local layers = require "heed.nn.layers"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
@@ -68,9 +69,10 @@ function Patches:init(size, dim, given)
 end
 
 
--- Refuses what is no image of whole patches; gives it as (B, C, H, W).
+-- Refuses what is no image of whole patches; gives it as (B, C, H, W), and their sides.
 local function check_images(self, x)
-  local C, h, w = self.channels, self.height, self.width
+  local C = field.count(self, "channels")
+  local h, w = field.count(self, "height"), field.count(self, "width")
   if is_tensor(x) and x:dim() == 3 and C == 1 then x = x:unsqueeze(2) end
   if not is_tensor(x) or x:dim() ~= 4 or x:size(2) ~= C then
     heed.fail("%s: images of shape (B, %d, H, W)%s expected, got %s", WHO, C,
@@ -79,7 +81,7 @@ local function check_images(self, x)
     heed.fail("%s: whole patches of (%d, %d) expected in images, got %s", WHO, h, w,
               options.kind(x))
   end
-  return x
+  return x, h, w
 end
 
 
@@ -95,16 +97,19 @@ end
 ---@param x heed.Tensor (B, C, H, W), or (B, H, W) with one channel, of whole patches
 ---@return heed.Tensor features (B, N, dim), or (B, 1 + N, dim) with a class token first
 function Patches:forward(x)
-  x = check_images(self, x)
-  local y = part.call(WHO, self, "project", cut(x, self.height, self.width))
-  if self.class_token then y = heed.cat({self.class_token:expand(y:size(1), 1, -1), y}, 2) end
-  return self.position and self.position(y) or y
+  local y = part.call(WHO, self, "project", cut(check_images(self, x)))
+  if self.class_token then
+    y = heed.cat({field.tensor(self, "class_token"):expand(y:size(1), 1, -1), y}, 2)
+  end
+  return self.position and part.of(WHO, self, "position")(y) or y
 end
 
 
 function Patches:describe()
-  local text = ("{%d, %d}, %d"):format(self.height, self.width, self.dim)
-  return self.channels > 1 and text .. ", channels = " .. self.channels or text
+  local text = ("{%d, %d}, %d"):format(field.count(self, "height"), field.count(self, "width"),
+                                       field.count(self, "dim"))
+  local channels = field.count(self, "channels")
+  return channels > 1 and text .. ", channels = " .. channels or text
 end
 
 

@@ -3,6 +3,7 @@
 local recording = require "heed.internal.recording"
 local heed = require "heed"
 local extend = require "heed.nn.extend"
+local field = require "heed.internal.field"
 local layers = require "heed.nn.layers"
 local options = require "heed.internal.options"
 local part = require "heed.nn.part"
@@ -107,6 +108,12 @@ function Pool:init(way, given)
 end
 
 
+local function way_of(self)
+  local way = self.kind
+  return type(way) == "string" and ways[way] or field.refuse(self, "kind", way, "a way to pool")
+end
+
+
 ---@param x heed.Tensor (B, T, D), or (T, D)
 ---@param given? heed.Pool.call
 ---@return heed.Tensor pooled (B, D), or (D)
@@ -118,11 +125,12 @@ function Pool:forward(x, given)
   local B, T = x:size()
   local keys = keys_of(options.read("nn.Pool", given, CALL), B, T)
   if T == 0 then return x:sum(2) end
-  return ways[self.kind](x, keys)
+  return way_of(self)(x, keys)
 end
 
 
 function Pool:describe()
+  way_of(self)
   return self.kind
 end
 
@@ -158,7 +166,9 @@ end
 ---@param given? heed.Pool.call
 ---@return heed.Tensor logits (B, classes), or (classes)
 function Classifier:forward(x, given)
-  return part.call("nn.Classifier", self, "out", self.dropout(self.pool(x, given)))
+  local who <const> = "nn.Classifier"
+  local y = part.of(who, self, "pool")(x, given)
+  return part.call(who, self, "out", part.of(who, self, "dropout")(y))
 end
 
 

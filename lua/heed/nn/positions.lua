@@ -4,6 +4,7 @@ local core = require "heed.core"
 local recording = require "heed.internal.recording"
 local heed = require "heed"
 local extend = require "heed.nn.extend"
+local field = require "heed.internal.field"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
 local places = require "heed.attention.places"
@@ -117,6 +118,7 @@ end
 -- The table (T, D) or (B, T, D) for x.
 local function rows_for(self, x, place, T)
   local D, dtype, device = x:size(-1), x.dtype, x.device
+  sinusoids.check("position.Sinusoidal", self)
   local function make(p) return sinusoids.waves(p, D, self, device):to(dtype) end
   if is_tensor(place) then return make(place:to(device)) end
   local key = ("sinusoidal %d %s %s %s %.17g"):format(D, dtype, device, self.layout, self.base)
@@ -130,7 +132,7 @@ end
 function Sinusoidal:forward(x, given)
   local who <const> = "position.Sinusoidal"
   local place, T = read_call(who, x, given)
-  if self.dim then check_width(who, x, self.dim) end
+  if self.dim then check_width(who, x, field.count(self, "dim")) end
   if not x.dtype:find("float") then
     heed.fail("%s: a float type expected as x, got %s", who, x.dtype)
   end
@@ -140,7 +142,8 @@ end
 
 function Sinusoidal:describe()
   if not self.dim then return "" end
-  return (self.length and self.length .. ", " or "") .. self.dim
+  local dim = field.count(self, "dim")
+  return self.length and ("%d, %d"):format(field.count(self, "length"), dim) or tostring(dim)
 end
 
 
@@ -168,7 +171,7 @@ end
 
 ---Draws the first weights, anew: as an nn.Embedding's.
 function Learned:reset()
-  parameter.draw(self.weight, "normal_", 0, 1)
+  parameter.draw(field.tensor(self, "weight"), "normal_", 0, 1)
 end
 
 
@@ -193,10 +196,11 @@ end
 function Learned:forward(x, given)
   local place, T = read_call("position.Learned", x, given)
   if calls.list then calls.list[#calls.list + 1] = {layer = self, length = T} end
-  check_width("position.Learned", x, self.weight:size(2))
-  check_rows(self.weight:size(1), place, T)
-  if is_tensor(place) then return x + heed.embedding(place:to(x.device) + 1, self.weight) end
-  return x + self.weight:narrow(1, place + 1, T)
+  local weight = field.matrix(self, "weight")
+  check_width("position.Learned", x, weight:size(2))
+  check_rows(weight:size(1), place, T)
+  if is_tensor(place) then return x + heed.embedding(place:to(x.device) + 1, weight) end
+  return x + weight:narrow(1, place + 1, T)
 end
 
 
@@ -217,7 +221,7 @@ end
 
 
 function Learned:describe()
-  return ("%d, %d"):format(self.weight:size())
+  return ("%d, %d"):format(field.matrix(self, "weight"):size())
 end
 
 

@@ -3,6 +3,7 @@
 local core = require "heed.core"
 local heed = require "heed"
 local extend = require "heed.nn.extend"
+local field = require "heed.internal.field"
 local MultiHeadAttention = require "heed.nn.multihead"
 local block = require "heed.nn.block"
 local call = require "heed.nn.block_call"
@@ -92,6 +93,7 @@ end
 -- itself. A replay can't leave out a layer's gradients and random numbers, as the CPU does.
 function Stack:call(layer, x, ...)
   local p = self.training and self.layer_dropout or 0
+  if p ~= 0 then field.probability(self, "layer_dropout") end
   if p == 0 or not heed.is_tensor(x) then return layer(x, ...) end
   if recording.running() and x.device == "cpu" then
     heed.fail("nn.%s: layer_dropout while training cannot be captured on the CPU: set it to 0, or "
@@ -135,7 +137,8 @@ end
 
 
 function Stack:describe()
-  return ("%d, %d, %d"):format(self.dim, self.heads, #self.layers)
+  return ("%d, %d, %d"):format(field.count(self, "dim"), field.count(self, "heads"),
+                               #field.table(self, "layers", "a list of layers"))
 end
 
 

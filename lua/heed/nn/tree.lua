@@ -11,6 +11,7 @@
 -- Shared weights are counted where they are met first, and named there.
 
 local heed = require "heed"
+local options = require "heed.internal.options"
 
 local tree = {}
 
@@ -24,7 +25,10 @@ end
 -- The text between a module's parentheses; "?" where a weight was released.
 local function description(module)
   local good, inside = pcall(module.describe, module)
-  if good then return inside end
+  if good and type(inside) == "string" then return inside end
+  if good then
+    heed.fail("%s: a text expected from describe, got %s", module.__name, options.kind(inside))
+  end
   if tostring(inside):find("was released", 1, true) then return "?" end
   error(inside, 0)
 end
