@@ -83,7 +83,7 @@ end
 
 local function try(name, f, ...)
   what = name
-  pcall(f, ...)
+  return (pcall(f, ...))
 end
 
 

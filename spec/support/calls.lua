@@ -21,7 +21,19 @@ calls.SKIPPED = {
 calls.parts = {
   heed = heed, nn = nn, optim = heed.optim, data = data, mask = heed.mask, bias = heed.bias,
   position = heed.position, plot = heed.plot, tasks = heed.tasks, init = nn.init,
+  constrain = heed.constrain, search = heed.search, tokenizer = heed.tokenizer,
 }
+
+local function new_tokenizer()
+  return heed.tokenizer.train{kind = "bpe", text = "low low lower", vocabulary = 270}
+end
+
+local tokenizer = new_tokenizer()
+
+local function adapted()
+  local model = nn.Sequential{nn.Linear(4, 4)}
+  return nn.lora(model, {targets = {"1"}}), model
+end
 
 ---Makers of objects.
 calls.objects = {
@@ -36,15 +48,28 @@ calls.objects = {
   Pool = function() return nn.Pool("mean") end,
   Sequential = function() return nn.Sequential{nn.Linear(4, 2), nn.GELU()} end,
   Transformer = function() return nn.Transformer(4, 2, {layers = 1}) end,
+  adapters = function() return (adapted()) end,
+  adapter = function() return select(2, adapted())[1].adapter end,
+  ["an adapted layer"] = function() return select(2, adapted())[1] end,
   average = function() return heed.optim.EMA(nn.Linear(2, 2)) end,
   batches = function() return data.batches(heed.zeros(2, 2)) end,
   bias = function() return heed.bias.t5{heads = 2} end,
+  constraint = function() return heed.constrain.answers(tokenizer, {"low", "lower"}) end,
+  hook = function() return nn.Linear(4, 4):register_forward_hook(print) end,
+  index = function()
+    local index = heed.search.index{dim = 2}
+    index:add({"a", "b"}, heed.eye(2))
+    return index
+  end,
   mask = function() return heed.mask.causal() end,
   optimizer = function() return heed.optim.SGD(nn.Linear(2, 2):parameters()) end,
   picture = function() return heed.plot.heat{{1, 2}, {3, 4}} end,
   plateau = function() return heed.optim.plateau() end,
   positions = function() return heed.position.Learned(4, 4) end,
+  profile = function() return (heed.profile(nn.Linear(4, 4), heed.ones(2, 4))) end,
   scaler = function() return heed.optim.Scaler() end,
+  stream = function() return tokenizer:stream() end,
+  tokenizer = new_tokenizer,
   vocabulary = function() return data.chars("abc") end,
 }
 
@@ -92,22 +117,28 @@ end
 
 -- The options that a function says it has, after so many arguments.
 local function options_of(f, arguments)
-  local list = table.pack(table.unpack(arguments))
-  list[#list + 1] = {zzzzzzzz = 1}
-  local _, text = pcall(f, table.unpack(list))
+  local given = table.pack(table.unpack(arguments))
+  given[#given + 1] = {zzzzzzzz = 1}
+  local _, text = pcall(f, table.unpack(given))
   local names = tostring(text):match("unknown option 'zzzzzzzz'; there are ([%w_, ]+)") or ""
-  return names:gmatch("[%w_]+")
+  local list = {}
+  for name in names:gmatch("[%w_]+") do list[#list + 1], list[name] = name, true end
+  return list
 end
 
 
----Each option of a function with odd values.
+---Each option of a function with odd values. Where it says how many layers there are, they are few.
 function calls.options(what, f, values, try)
   local x = calls.tensor()
-  for _, arguments in ipairs{{}, {4}, {4, 2}, {4, 2, 1}, {x}, {x, x}, {x, x, x}} do
-    for name in options_of(f, arguments) do
+  local layer = nn.Sequential{nn.Linear(4, 4)}
+  for _, arguments in ipairs{{}, {4}, {4, 2}, {4, 2, 1}, {x}, {x, x}, {x, x, x}, {layer}} do
+    local names = options_of(f, arguments)
+    for _, name in ipairs(names) do
       for i = 1, values.n do
-        local list = table.pack(table.unpack(arguments))
-        list[#list + 1] = {[name] = values[i]}
+        local list, given = table.pack(table.unpack(arguments)), {}
+        if names.layers then given.layers = 1 end
+        given[name] = values[i]
+        list[#list + 1] = given
         try(what .. ": option " .. name, f, table.unpack(list))
       end
     end
@@ -115,20 +146,26 @@ function calls.options(what, f, values, try)
 end
 
 
----Each method of an object with odd values; for each call the object is made anew.
+---Each method of an object with odd values. The object is made anew after each call, unless try
+---returns false: a call that was refused has changed nothing.
 function calls.of_object(what, make, values, try)
-  local x = calls.tensor()
+  local x, other = calls.tensor(), nn.Linear(2, 2)
+  local object
+  local function on_object(who, method, ...)
+    object = object or make()
+    if try(who, method, object, ...) ~= false then object = nil end
+  end
   for name, method in pairs(calls.methods(make())) do
     local who = what .. ":" .. name
-    try(who, method, make())
+    on_object(who, method)
     for i = 1, values.n do
       local odd = values[i]
-      try(who, method, make(), odd)
-      try(who, method, make(), odd, odd)
-      try(who, method, make(), odd, x)
-      try(who, method, make(), x, odd)
-      try(who, method, make(), x, x, odd)
-      try(who, method, make(), nn.Linear(2, 2), odd)
+      on_object(who, method, odd)
+      on_object(who, method, odd, odd)
+      on_object(who, method, odd, x)
+      on_object(who, method, x, odd)
+      on_object(who, method, x, x, odd)
+      on_object(who, method, other, odd)
     end
   end
 end
