@@ -2,6 +2,7 @@
 -- layer, the field and the value.
 
 local calls = require "spec.support.calls"
+local directories = require "spec.support.directories"
 local heed = require "heed"
 local message = require "spec.support.message"
 local odd = require "spec.support.odd"
@@ -91,6 +92,19 @@ local biases = {
   TensorBias = function() return heed.bias.tensor(heed.zeros(3, 3)) end,
 }
 
+-- Models of tiny directories, which are loaded once, and what they read.
+local ids, picture = heed.tensor{{2, 3, 4}}, heed.randn(1, 3, 8, 8)
+local models = {
+  albert = {ids}, bert_reranker = {ids}, clip = {ids, picture}, gpt2 = {ids}, roberta = {ids},
+  siglip = {ids, picture}, ["st/model2vec"] = {ids}, t5 = {ids, ids}, vit = {picture},
+}
+
+-- Fields that tell about a model, and are no part of what it computes.
+local ABOUT <const> = {
+  chats = true, classes = true, config = true, generation = true, limit = true, sentences = true,
+  tokenizer = true, typical = true,
+}
+
 local inputs = {Embedding = heed.tensor{{1, 2, 3}}, Patches = heed.randn(1, 1, 4, 4)}
 
 
@@ -133,6 +147,27 @@ describe("no error is one of Lua's own after other values were written to the fi
 
   for name, make in pairs(more) do
     it(name, function() try_layer(name, make) end)
+  end
+
+  for name, given in pairs(models) do
+    it("the model " .. name, function()
+      local model = assert(heed.models.load(directories.HERE .. name, {dtype = "float32"}))
+      assert.is_true(heed.is_tensor((model(table.unpack(given)))))
+      for path, module in model:named_modules() do
+        if path == "" or module.__kin:find("^models") then
+          for field, own in pairs(module) do
+            for i = 1, ABOUT[field] and 0 or ODD.n do
+              rawset(module, field, ODD[i])
+              local what = ("%s.%s.%s = %s"):format(name, path, field, odd.texts[i])
+              none_raw(what, model, table.unpack(given))
+              none_raw(what, tostring, model)
+            end
+            rawset(module, field, own)
+          end
+        end
+      end
+      odd.assert_tried(200)
+    end)
   end
 
   for name, make in pairs(biases) do

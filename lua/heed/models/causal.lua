@@ -2,12 +2,16 @@
 -- a linear layer gives logits of the next id. Families differ in the stack's options.
 
 local extend = require "heed.nn.extend"
+local field = require "heed.internal.field"
 local heed = require "heed"
 local layers = require "heed.nn.layers"
 local Model = require "heed.models.model"
 local options = require "heed.internal.options"
+local part = require "heed.nn.part"
 local positions = require "heed.nn.positions"
 local transformer = require "heed.nn.transformer"
+
+local WHO <const> = "models.CausalModel"
 
 local causal = {}
 
@@ -56,8 +60,9 @@ end
 
 -- Where tokens stand, for learnt positions; the layers of such a model take none.
 local function add_positions(self, x, o)
-  if o.positions ~= nil then x = self.position(x, {positions = o.positions})
-  else x = self.position(x, {cache = o.cache, keys = o.keys, lengths = o.lengths}) end
+  local position = part.of(WHO, self, "position")
+  if o.positions ~= nil then x = position(x, {positions = o.positions})
+  else x = position(x, {cache = o.cache, keys = o.keys, lengths = o.lengths}) end
   o.positions = nil
   return x
 end
@@ -80,10 +85,10 @@ function CausalModel:hidden(ids, given)
   end
   local o = {}
   for name, value in pairs(given or {}) do o[name] = value end
-  local x = self.words(ids)
-  if self.embed_scale then x = scaled(x, self.embed_scale) end
+  local x = part.call(WHO, self, "words", ids)
+  if self.embed_scale then x = scaled(x, field.factor(self, "embed_scale")) end
   if self.position then x = add_positions(self, x, o) end
-  return self.body(x, o)
+  return part.of(WHO, self, "body")(x, o)
 end
 
 
@@ -94,15 +99,16 @@ end
 function CausalModel:forward(ids, given)
   local x, weights = self:hidden(ids, given)
   if not self.head then return x, weights end
-  x = self.head(x)
-  if self.logit_scale then x = x * self.logit_scale end
-  if self.logit_cap then x = (x / self.logit_cap):tanh() * self.logit_cap end
+  x = part.call(WHO, self, "head", x)
+  if self.logit_scale then x = x * field.factor(self, "logit_scale") end
+  local cap = self.logit_cap and field.factor(self, "logit_cap")
+  if cap then x = (x / cap):tanh() * cap end
   return x, weights
 end
 
 
 function CausalModel:describe()
-  return self.config.model_type
+  return field.table(self, "config", "a configuration").model_type
 end
 
 causal.CausalModel = CausalModel

@@ -6,16 +6,19 @@ local causal = require "heed.models.causal"
 local Config = require "heed.models.config"
 local encoder = require "heed.models.encoder"
 local extend = require "heed.nn.extend"
+local field = require "heed.internal.field"
 local heed = require "heed"
 local layers = require "heed.nn.layers"
 local mlp = require "heed.nn.mlp"
 local Model = require "heed.models.model"
 local MultiHeadAttention = require "heed.nn.multihead"
 local parameter = require "heed.nn.parameter"
+local part = require "heed.nn.part"
 local pool = require "heed.nn.pool"
 local vision = require "heed.models.vision"
 
 local Linear, Parameter = layers.Linear, parameter.Parameter
+local POOL <const>, WHO <const> = "models.AttentionPool", "models.DualModel"
 
 
 -- One vector of a picture, by attention from a learnt query: J. Lee et al. (2019), "Set
@@ -30,8 +33,9 @@ function AttentionPool:init(dim, heads, hidden, o)
 end
 
 function AttentionPool:forward(x)
-  local y = self.attend(self.probe:expand(x:size(1), 1, -1), x)
-  return (y + self.mlp(self.norm(y))):select(2, 1)
+  local probe = field.tensor(self, "probe"):expand(x:size(1), 1, -1)
+  local y = part.result(POOL, "attend", (part.of(POOL, self, "attend")(probe, x)))
+  return (y + part.call(POOL, self, "mlp", part.call(POOL, self, "norm", y))):select(2, 1)
 end
 
 
@@ -70,9 +74,10 @@ local first = pool.Pool("first")
 ---@param given? heed.transformer.call
 ---@return heed.Tensor vectors (B, D)
 function DualModel:texts(ids, given)
-  local x = self.text(ids, given)
-  x = self.eos and first(x, {keys = ids:eq(self.eos + 1)}) or x:select(2, -1)
-  return self.text_project(x):normalize(2, -1)
+  local x = part.result(WHO, "text", (part.of(WHO, self, "text")(ids, given)))
+  local eos = self.eos and field.count(self, "eos", 0)
+  x = eos and first(x, {keys = ids:eq(eos + 1)}) or x:select(2, -1)
+  return part.call(WHO, self, "text_project", x):normalize(2, -1)
 end
 
 
@@ -80,9 +85,10 @@ end
 ---@param pixels heed.Tensor (B, C, H, W), scaled as the model was trained
 ---@return heed.Tensor vectors (B, D)
 function DualModel:pictures(pixels)
-  local x = self.picture(pixels)
-  if self.pool then return self.pool(x):normalize(2, -1) end
-  return self.picture_project(self.picture_norm(x:select(2, 1))):normalize(2, -1)
+  local x = part.call(WHO, self, "picture", pixels)
+  if self.pool then return part.call(WHO, self, "pool", x):normalize(2, -1) end
+  x = part.call(WHO, self, "picture_norm", x:select(2, 1))
+  return part.call(WHO, self, "picture_project", x):normalize(2, -1)
 end
 
 
@@ -91,13 +97,14 @@ end
 ---@param given? heed.transformer.call of the texts
 ---@return heed.Tensor logits (B, N)
 function DualModel:forward(ids, pixels, given)
-  local y = self:texts(ids, given):matmul(self:pictures(pixels).T) * self.logit_scale:exp()
-  return self.logit_bias and y + self.logit_bias or y
+  local scale = field.tensor(self, "logit_scale"):exp()
+  local y = self:texts(ids, given):matmul(self:pictures(pixels).T) * scale
+  return self.logit_bias and y + field.tensor(self, "logit_bias") or y
 end
 
 
 function DualModel:describe()
-  return self.config.model_type
+  return field.table(self, "config", "a configuration").model_type
 end
 
 
@@ -175,9 +182,9 @@ function clip.build(c)
   local width = c:count("projection_dim", 512)
   c:get("logit_scale_init_value")
   c:ending{Model = true}
-  for _, part in ipairs{t, v} do
-    part:get("projection_dim")
-    part:finish()
+  for _, values in ipairs{t, v} do
+    values:get("projection_dim")
+    values:finish()
   end
   c:finish()
   return DualModel(c.values, {text = text, picture = picture, width = width, eos = eos})

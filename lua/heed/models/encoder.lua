@@ -3,14 +3,19 @@
 -- options, and in how positions are counted.
 
 local extend = require "heed.nn.extend"
+local field = require "heed.internal.field"
 local heads = require "heed.models.heads"
 local heed = require "heed"
 local layers = require "heed.nn.layers"
 local Model = require "heed.models.model"
+local Module = require "heed.nn.module"
 local options = require "heed.internal.options"
+local part = require "heed.nn.part"
 local places = require "heed.attention.places"
 local positions = require "heed.nn.positions"
 local transformer = require "heed.nn.transformer"
+
+local WHO <const> = "models.EncoderModel"
 
 local encoder = {}
 
@@ -77,17 +82,21 @@ end
 -- Adds learnt positions. Rows that are padded on the left, as option keys says, begin at 0, too.
 local function add_positions(self, x, ids, o)
   local at = o.positions
-  if self.pad then at = behind_padding(ids, self.pad, o)
+  if self.pad then at = behind_padding(ids, field.count(self, "pad", 0), o)
   elseif at == nil and o.keys ~= nil then at = places.of_keys(o.keys) end
   o.positions = nil
-  return self.position(x, {positions = at})
+  return part.of(WHO, self, "position")(x, {positions = at})
 end
 
 
 -- Adds the kind of text that each token is of; the first unless option types says so.
 local function add_types(self, x, kinds)
-  if kinds == nil then return x + self.types.weight:select(1, 1) end
-  return x + self.types(kinds)
+  local types = self.types
+  if kinds == nil and Module.is(types) then
+    return x + field.matrix(types, "weight"):select(1, 1)
+  end
+  if kinds == nil then kinds = heed.ones({1}, {dtype = "int64", device = x.device}) end
+  return x + part.call(WHO, self, "types", kinds)
 end
 
 
@@ -119,12 +128,12 @@ end
 ---@return heed.Tensor[]? weights of each layer, with option weights
 function EncoderModel:hidden(ids, given)
   local o, kinds = read(self, given)
-  local x = self.words(ids)
+  local x = part.call(WHO, self, "words", ids)
   if self.types then x = add_types(self, x, kinds) end
   if self.position then x = add_positions(self, x, ids, o) end
-  if self.norm then x = self.norm(x) end
-  if self.project then x = self.project(x) end
-  return self.body(x, o)
+  if self.norm then x = part.call(WHO, self, "norm", x) end
+  if self.project then x = part.call(WHO, self, "project", x) end
+  return part.of(WHO, self, "body")(x, o)
 end
 
 
@@ -136,12 +145,13 @@ end
 function EncoderModel:forward(ids, given)
   local x, weights = self:hidden(ids, given)
   if not self.head then return x, weights end
-  return self.head(x, {keys = given and given.keys, lengths = given and given.lengths}), weights
+  local head = part.of(WHO, self, "head")
+  return head(x, {keys = given and given.keys, lengths = given and given.lengths}), weights
 end
 
 
 function EncoderModel:describe()
-  return self.config.model_type
+  return field.table(self, "config", "a configuration").model_type
 end
 
 encoder.EncoderModel = EncoderModel

@@ -3,7 +3,11 @@
 
 local extend = require "heed.nn.extend"
 local layers = require "heed.nn.layers"
+local Module = require "heed.nn.module"
+local part = require "heed.nn.part"
 local pool = require "heed.nn.pool"
+
+local WHO <const> = "models.Head"
 
 local heads = {}
 
@@ -43,11 +47,11 @@ end
 ---@param given {keys: heed.Tensor?, lengths: heed.Tensor?}
 ---@return heed.Tensor logits
 function Head:forward(x, given)
-  if self.pool then x = self.pool(x, given) end
-  if self.dense then x = self.dense(x) end
-  if self.activation then x = self.activation(x) end
-  if self.norm then x = self.norm(x) end
-  return self.out(x)
+  if self.pool then x = part.of(WHO, self, "pool")(x, given) end
+  for _, name in ipairs{"dense", "activation", "norm"} do
+    if self[name] then x = part.call(WHO, self, name, x) end
+  end
+  return part.call(WHO, self, "out", x)
 end
 
 heads.Head = Head
@@ -58,8 +62,9 @@ heads.Head = Head
 ---@param words heed.Embedding?
 ---@return boolean
 function heads.is_of_classes(head, words)
-  local is = rawequal(getmetatable(head), Head)
-  return is and not (words and rawequal(head.out.weight, words.weight))
+  local out = rawequal(getmetatable(head), Head) and head.out
+  if not Module.is(out) then return out ~= false end
+  return not (Module.is(words) and rawequal(out.weight, words.weight))
 end
 
 

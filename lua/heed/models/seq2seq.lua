@@ -2,14 +2,18 @@
 -- gives, and logits of the next id. Both share the features of ids.
 
 local extend = require "heed.nn.extend"
+local field = require "heed.internal.field"
 local heed = require "heed"
 local layers = require "heed.nn.layers"
 local Model = require "heed.models.model"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
+local part = require "heed.nn.part"
 local places = require "heed.attention.places"
 local positions = require "heed.nn.positions"
 local transformer = require "heed.nn.transformer"
+
+local WHO <const> = "models.SequenceModel"
 
 local seq2seq = {}
 
@@ -57,8 +61,9 @@ local function add_positions(side, x, o)
                                                                     lengths = o.lengths}) end
   if at == nil and o.keys ~= nil then at = places.of_keys(o.keys) end
   o.positions = nil
-  if heed.is_tensor(at) then return side.position(x, {positions = at + side.first}) end
-  return side.position(x, {offset = (at or 0) + side.first})
+  local position, first = part.of("models.Side", side, "position"), field.count(side, "first", 0)
+  if heed.is_tensor(at) then return position(x, {positions = at + first}) end
+  return position(x, {offset = (at or 0) + first})
 end
 
 
@@ -67,9 +72,10 @@ end
 ---@param context? heed.Tensor (B, S, dim)
 function Side:forward(x, o, context)
   if self.position then x = add_positions(self, x, o) end
-  if self.norm then x = self.norm(x) end
-  if context ~= nil then return self.body(x, context, o) end
-  return self.body(x, o)
+  if self.norm then x = part.call("models.Side", self, "norm", x) end
+  local body = part.of("models.Side", self, "body")
+  if context ~= nil then return body(x, context, o) end
+  return body(x, o)
 end
 
 
@@ -100,8 +106,8 @@ end
 
 
 local function embedded(self, ids)
-  local x = self.words(ids)
-  return self.embed_scale and x * self.embed_scale or x
+  local x = part.call(WHO, self, "words", ids)
+  return self.embed_scale and x * field.factor(self, "embed_scale") or x
 end
 
 
@@ -111,20 +117,21 @@ end
 ---@return heed.Tensor features (B, S, dim), or (S, dim)
 ---@return heed.Tensor[]? weights
 function SequenceModel:encode(source, given)
-  return self.source(embedded(self, source), copied("encode", given))
+  return part.of(WHO, self, "source")(embedded(self, source), copied("encode", given))
 end
 
 
 -- Features behind the last layer of the decoder.
 local function decoded(self, target, context, given)
-  return self.target(embedded(self, target), copied("decode", given), context)
+  return part.of(WHO, self, "target")(embedded(self, target), copied("decode", given), context)
 end
 
 
 local function logits_of(self, x)
-  if self.out_scale then x = x * self.out_scale end
-  x = self.head(x)
-  return self.logit_bias and x + self.logit_bias or x
+  x = part.result(WHO, "target", x)
+  if self.out_scale then x = x * field.factor(self, "out_scale") end
+  x = part.call(WHO, self, "head", x)
+  return self.logit_bias and x + field.tensor(self, "logit_bias") or x
 end
 
 
@@ -174,7 +181,7 @@ end
 
 
 function SequenceModel:describe()
-  return self.config.model_type
+  return field.table(self, "config", "a configuration").model_type
 end
 
 seq2seq.SequenceModel = SequenceModel

@@ -2,6 +2,7 @@
 -- its tokens' rows. No layer works on them.
 
 local extend = require "heed.nn.extend"
+local field = require "heed.internal.field"
 local heed = require "heed"
 local json = require "heed.files.json"
 local layers = require "heed.nn.layers"
@@ -9,6 +10,7 @@ local Model = require "heed.models.model"
 local names = require "heed.models.names"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
+local part = require "heed.nn.part"
 local reading = require "heed.models.reading"
 local refuse = require "heed.internal.refuse"
 local sentences = require "heed.models.sentences"
@@ -46,11 +48,13 @@ end
 ---@param ids heed.Tensor (B, T), or (T); from 1
 ---@return heed.Tensor features (B, T, dim), or (T, dim)
 function StaticModel:hidden(ids, given)
+  local given_ids = ids
   if given ~= nil then
     heed.fail("models.StaticModel: no options expected, got %s", options.kind(given))
   end
-  local x = self.words(self.mapping and self.mapping[ids] or ids)
-  return self.weight and x * self.weight[ids]:unsqueeze(-1) or x
+  if self.mapping then ids = field.tensor(self, "mapping")[ids] end
+  local x = part.call("models.StaticModel", self, "words", ids)
+  return self.weight and x * field.tensor(self, "weight")[given_ids]:unsqueeze(-1) or x
 end
 
 StaticModel.forward = StaticModel.hidden

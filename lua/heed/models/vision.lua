@@ -2,10 +2,14 @@
 -- follow.
 
 local extend = require "heed.nn.extend"
+local field = require "heed.internal.field"
 local heads = require "heed.models.heads"
 local Model = require "heed.models.model"
+local part = require "heed.nn.part"
 local patches = require "heed.nn.patches"
 local transformer = require "heed.nn.transformer"
+
+local WHO <const> = "models.VisionModel"
 
 local vision = {}
 
@@ -40,9 +44,9 @@ end
 ---@param pixels heed.Tensor (B, C, H, W), scaled as the model was trained
 ---@return heed.Tensor features (B, N, dim)
 function VisionModel:hidden(pixels)
-  local x = self.patches(pixels)
-  if self.norm then x = self.norm(x) end
-  return (self.body(x))
+  local x = part.call(WHO, self, "patches", pixels)
+  if self.norm then x = part.call(WHO, self, "norm", x) end
+  return part.call(WHO, self, "body", x)
 end
 
 
@@ -50,12 +54,12 @@ end
 ---@return heed.Tensor logits (B, classes); or features, of a model without a head
 function VisionModel:forward(pixels)
   local x = self:hidden(pixels)
-  return self.head and self.head(x, {}) or x
+  return self.head and part.of(WHO, self, "head")(x, {}) or x
 end
 
 
 function VisionModel:describe()
-  return self.config.model_type
+  return field.table(self, "config", "a configuration").model_type
 end
 
 vision.VisionModel = VisionModel
