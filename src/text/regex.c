@@ -1,59 +1,15 @@
 /*
-** regex.c - regular expressions of tokenizers: a tree of nodes, matched with backtracking.
-**
-** Each node leads to the one that must match behind it, so that only a repeated class and
-** alternatives are places to come back to. Since no group is repeated, matching never calls itself
-** more deeply than the pattern is long. A pattern that comes back too often is refused as it runs.
+** regex.c - regular expressions of tokenizers, compiled to a tree of nodes.
 */
 
 #include <string.h>
 
 #include "memory/context.h"
-#include "text/regex.h"
+#include "text/regex_node.h"
 #include "text/utf8.h"
 
 #define UNLIMITED INT32_MAX
 #define DEEPEST 32                 /* most groups that stand inside each other */
-#define STEPS 100000               /* of the search for a match, and so many for each byte: */
-#define STEPS_OF_BYTE 256          /* patterns of published tokenizers take some 50 */
-#define POLLED_STEPS 65536         /* between two questions whether to stop */
-
-typedef enum node_kind {
-  NODE_SET, NODE_CHOICE, NODE_AHEAD, NODE_START, NODE_END, NODE_JUMP, NODE_MATCH
-} node_kind;
-typedef enum repeat_kind { GREEDY, LAZY, POSSESSIVE } repeat_kind;
-
-typedef struct range { uint32_t first, last; } range;
-
-/* Characters: those below 128 by bits, others by category or range. */
-typedef struct set {
-  uint64_t ascii[2];
-  uint32_t categories;
-  int n;
-  range *ranges;                   /* in order of reading */
-  bool outside;                    /* of others: those that are in neither */
-} set;
-
-typedef struct node node;
-struct node {
-  node_kind kind;
-  repeat_kind repeat;              /* of a set */
-  int32_t least, most;
-  set set;
-  bool negative;                   /* of AHEAD */
-  node *inside;                    /* of AHEAD; the first alternative of CHOICE */
-  node *other;                     /* alternative of the same CHOICE, headed by ... */
-  node *next;                      /* what follows; of an alternative's head: its first node */
-  node *older;                     /* of all */
-  uint64_t starts[2];              /* characters of ASCII that a match may begin with */
-  bool started;                    /* those are known */
-};
-
-struct regex {
-  heed_context *cx;
-  const unicode *u;
-  node *first;
-};
 
 typedef struct parser {
   keeper *k;
@@ -64,12 +20,6 @@ typedef struct parser {
   node *newest;
 } parser;
 
-
-/*
-** {==================================================================
-** Compiling
-** ===================================================================
-*/
 
 static void *refuse (parser *s, const char *from, const char *why) {
   int most = s->end - from < 40 ? (int)(s->end - from) : 40;
@@ -474,160 +424,3 @@ regex *regex_compile (keeper *k, const unicode *u, const char *pattern, size_t n
   for (node *a = s.newest; a != NULL; a = a->older) find_starts(a);
   return r;
 }
-
-/* }================================================================== */
-
-
-/*
-** {==================================================================
-** Matching
-** ===================================================================
-*/
-
-typedef struct matcher {
-  heed_context *cx;
-  const unicode *u;
-  const unsigned char *start, *end;
-  int64_t steps, most;             /* taken; more are refused */
-  int64_t pause;                   /* after so many is asked whether to stop; below 0: 'failed' */
-  bool failed;                     /* the context has the failure */
-} matcher;
-
-
-static bool pause (matcher *m) {
-  if (m->failed) return false;
-  if (m->steps > m->most)
-    m->failed = core_fail(m->cx, NULL, "regular expression: more than %lld steps for one match",
-                          (long long)m->most) == NULL;
-  else m->failed = core_poll(m->cx, NULL);
-  m->pause = m->failed ? -1 : m->steps + POLLED_STEPS < m->most ? m->steps + POLLED_STEPS : m->most;
-  return !m->failed;
-}
-
-
-/* One step more, unless the search failed: it was stopped, or takes too many steps. */
-static inline bool may_go_on (matcher *m) { return ++m->steps <= m->pause || pause(m); }
-
-
-static inline bool in_ascii (const uint64_t bits[2], unsigned char c) {
-  return bits[c >> 6] >> (c & 63) & 1;
-}
-
-
-static bool in_set (const matcher *m, const set *c, uint32_t point) {
-  if (point < 128) return in_ascii(c->ascii, (unsigned char)point);
-  bool found = unicode_in(m->u, point, c->categories);
-  for (int i = 0; !found && i < c->n; i++)
-    found = point >= c->ranges[i].first && point <= c->ranges[i].last;
-  return found != c->outside;
-}
-
-
-/* Behind the character at p, if there is one and it belongs to the set; else NULL. */
-static const unsigned char *step (matcher *m, const set *c, const unsigned char *p) {
-  uint32_t point;
-  if (p >= m->end || !may_go_on(m)) return NULL;
-  int n = utf8_get(p, m->end, &point);
-  return in_set(m, c, point) ? p + n : NULL;
-}
-
-
-/* Goes over characters of ASCII that belong to the set, some at a time. */
-static const unsigned char *run (matcher *m, const node *a, const unsigned char *p,
-                                 int32_t *count) {
-  int64_t most = m->end - p < POLLED_STEPS ? m->end - p : POLLED_STEPS;
-  const unsigned char *from = p, *end = p + (a->most - *count < most ? a->most - *count : most);
-  while (p < end && *p < 128 && in_ascii(a->set.ascii, *p)) p++;
-  *count += (int32_t)(p - from);
-  m->steps += p - from;
-  return p;
-}
-
-
-static const unsigned char *match (matcher *m, const node *a, const unsigned char *p);
-
-
-/* As few as are needed, then one more at a time. */
-static const unsigned char *match_lazy (matcher *m, const node *a, const unsigned char *p,
-                                        int32_t count) {
-  for (; p != NULL; p = count++ < a->most ? step(m, &a->set, p) : NULL) {
-    const unsigned char *end = match(m, a->next, p);
-    if (end != NULL) return end;
-  }
-  return NULL;
-}
-
-
-static const unsigned char *match_set (matcher *m, const node *a, const unsigned char *p) {
-  const unsigned char *least = p, *next;
-  uint32_t point;
-  int32_t count = 0;
-  for (; count < a->least; count++, p = least = next)
-    if ((next = step(m, &a->set, p)) == NULL) return NULL;
-  if (a->repeat == LAZY) return match_lazy(m, a, p, count);
-  do {
-    p = run(m, a, p, &count);
-    next = count < a->most ? step(m, &a->set, p) : NULL;
-    if (next != NULL) p = next;
-    count += next != NULL;
-  } while (next != NULL);
-  if (a->repeat == POSSESSIVE || p == least || a->next->kind == NODE_MATCH)
-    return match(m, a->next, p);
-  for (;; p -= utf8_before(least, p, &point)) {
-    const unsigned char *end = match(m, a->next, p);
-    if (end != NULL || p == least || m->failed) return end;
-  }
-}
-
-
-static const unsigned char *match_choice (matcher *m, const node *a,
-                                          const unsigned char *p) {
-  bool ascii = p < m->end && *p < 128;
-  for (const node *each = a->inside; each != NULL; each = each->other) {
-    if (ascii && !in_ascii(each->starts, *p)) continue;
-    const unsigned char *end = match(m, each->next, p);
-    if (end != NULL) return end;
-  }
-  return NULL;
-}
-
-
-static const unsigned char *match (matcher *m, const node *a, const unsigned char *p) {
-  for (; p != NULL && may_go_on(m); a = a->next) {
-    switch (a->kind) {
-      case NODE_MATCH: return p;
-      case NODE_CHOICE: return match_choice(m, a, p);
-      case NODE_AHEAD:
-        if ((match(m, a->inside, p) != NULL) == a->negative || m->failed) return NULL;
-        break;
-      case NODE_START: if (p != m->start) return NULL; break;
-      case NODE_END: if (p != m->end) return NULL; break;
-      case NODE_JUMP: break;
-      case NODE_SET:
-        if (a->least != 1 || a->most != 1) return match_set(m, a, p);
-        p = step(m, &a->set, p);
-        break;
-    }
-  }
-  return NULL;
-}
-
-
-regex_result regex_find (const regex *r, const unsigned char *start, const unsigned char *from,
-                         const unsigned char *end, const unsigned char **found,
-                         const unsigned char **found_end) {
-  matcher m = {.cx = r->cx, .u = r->u, .start = start, .end = end,
-               .most = STEPS + STEPS_OF_BYTE * (int64_t)(end - from), .pause = POLLED_STEPS};
-  uint32_t point;
-  for (const unsigned char *p = from; p < end; p += utf8_get(p, end, &point)) {
-    const unsigned char *q = match(&m, r->first, p);
-    if (m.failed) return REGEX_FAILED;
-    if (q == NULL || q == p) continue;
-    *found = p;
-    *found_end = q;
-    return REGEX_FOUND;
-  }
-  return REGEX_NONE;
-}
-
-/* }================================================================== */

@@ -25,7 +25,7 @@ local function who(layer) return layer.__kin end
 ---A whole number.
 ---@param layer heed.Module
 ---@param name string of the field
----@param least? integer 1 unless given
+---@param least? integer as in `options.count`
 ---@return integer
 function field.count(layer, name, least)
   return options.count(who(layer), named(name), layer[name], least)

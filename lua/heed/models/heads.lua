@@ -63,8 +63,8 @@ heads.Head = Head
 ---@return boolean
 function heads.is_of_classes(head, words)
   local out = rawequal(getmetatable(head), Head) and head.out
-  if not Module.is(out) then return out ~= false end
-  return not (Module.is(words) and rawequal(out.weight, words.weight))
+  if not out then return false end
+  return not (Module.is(out) and Module.is(words) and rawequal(out.weight, words.weight))
 end
 
 
