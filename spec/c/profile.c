@@ -126,7 +126,7 @@ static void check_seconds (heed_context *cx, heed_tensor *x) {
   heed_drop(square(cx, x));
   for (int64_t i = 0; i < heed_profile_records(p); i++)
     running += heed_profile_record_at(p, i).seconds;
-  check(running >= 0.999e-9 * (double)(reached - begun), "seconds can be read while a profile runs");
+  check(running >= 0.999e-9 * (double)(reached - begun), "seconds can be read as a profile runs");
   const int64_t end = clock_now();
   heed_profile_end(cx);
   const int64_t after = clock_now();
