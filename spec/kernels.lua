@@ -15,6 +15,7 @@ if cuobjdump == "" then cuobjdump = nil end
 local object <const> = arg[1]
 
 local function add_names(kernels)
+  if #kernels == 0 then return end    -- c++filt would open a file that is gone
   local path = os.tmpname()
   local file = assert(io.open(path, "w"))
   for _, kernel in ipairs(kernels) do file:write(kernel.name, "\n") end
