@@ -67,6 +67,26 @@ HEED_API heed_tensor *heed_model_embed (heed_model *model, const heed_text *text
 HEED_API heed_tensor *heed_model_score (heed_model *model, heed_text query,
                                         const heed_text *texts, int64_t n);
 
+/* The name of a class, from 0 on; NULL: there is none. It stays as long as the model. */
+HEED_API const char *heed_model_label (heed_model *model, int64_t number);
+
+/* The class of a text or, by a model of tokens, of one of its tokens. */
+typedef struct heed_class {
+  int64_t text;                     /* the text's position in the list, from 0 on */
+  size_t at, n;                     /* where the token's bytes begin, and how many; or all */
+  const char *label;                /* of the class that is most probable */
+  double probability;               /* that of this class */
+  const double *probabilities;      /* those of all classes */
+} heed_class;
+
+/* One class more, which stays until the function returns; 'false' ends the call, no failure. */
+typedef bool heed_classes (void *self, const heed_class *found);
+
+/* The classes of n texts, in their order; with each a second one, where the model takes pairs. */
+HEED_API bool heed_model_classify (heed_model *model, const heed_text *texts,
+                                   const heed_text *pairs, int64_t n, heed_classes *classes,
+                                   void *self);
+
 /* Fields that are 0 are as the directory says, or as heed.generate has them. */
 typedef struct heed_generate_options {
   int64_t max;                      /* new tokens at the most */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <lauxlib.h>
 #include <lualib.h>
@@ -155,6 +156,108 @@ static void right_calls (heed_models *all, heed_model *model) {
 }
 
 
+/* Classes as numbers: text, where its bytes begin, how many, the probability of each class. */
+typedef struct classified {
+  heed_model *model;
+  float numbers[64];
+  int n, most, classes;
+} classified;
+
+static bool note (void *self, const heed_class *found) {
+  classified *y = self;
+  int best = 0;
+  y->numbers[y->n++] = (float)found->text;
+  y->numbers[y->n++] = (float)found->at;
+  y->numbers[y->n++] = (float)found->n;
+  for (int i = 0; i < y->classes; i++) {
+    y->numbers[y->n++] = (float)found->probabilities[i];
+    if (found->probabilities[i] > found->probabilities[best]) best = i;
+  }
+  check(strcmp(found->label, heed_model_label(y->model, best)) == 0 &&
+        found->probability == found->probabilities[best], "the class that is most probable");
+  return --y->most != 0;
+}
+
+
+static void are_classes (heed_model *model, bool good, classified *got, const char *script, int n) {
+  static float wanted[64];
+  ask_lua(script, wanted, n);
+  check(good && got->n == n && memcmp(got->numbers, wanted, (size_t)n * sizeof *wanted) == 0,
+        script);
+  *got = (classified){.model = model, .classes = got->classes};
+}
+
+
+/* A directory like one of three classes, whose classes are those of tokens. */
+static void make_tagger (char *path) {
+  static char script[1024];
+  snprintf(script, sizeof script,
+    "local path = '%s'\n"
+    "assert(os.execute('cp -r ' .. place .. 'cross_encoder_3/. ' .. path))\n"
+    "local file <close> = assert(io.open(path .. '/config.json'))\n"
+    "local text = file:read 'a':gsub('ForSequenceClass', 'ForTokenClass')\n"
+    "local out <close> = assert(io.open(path .. '/config.json', 'w'))\n"
+    "out:write(text)\n"
+    "return heed.tensor{#text}", mkdtemp(path));
+  float n;
+  ask_lua(script, &n, 1);
+}
+
+
+static void remove_place (const char *path) {
+  char command[64];
+  snprintf(command, sizeof command, "rm -r '%s'", path);
+  check(system(command) == 0, "a directory that is removed");
+}
+
+
+static void classifies (heed_models *all) {
+#define CLASSES(model, pair) \
+  "local model = assert(heed.models.load('" model "'))\n" \
+  "local texts, y = {'the cat sat', 'a dog'}, {}\n" \
+  "for i, c in ipairs(model:classify(texts, {pair = " pair "})) do\n" \
+  "  for _, c in ipairs(c.label and {c} or c) do\n" \
+  "    local first, last = c.first or 1, c.last or #texts[i]\n" \
+  "    table.move({i - 1, first - 1, last - first + 1}, 1, 3, #y + 1, y)\n" \
+  "    for _, name in ipairs(model.classes.names) do y[#y + 1] = c.probabilities[name] end\n" \
+  "  end\n" \
+  "end\n" \
+  "return heed.tensor(y)"
+  list some = texts(2, words), second = texts(2, words + 1);
+  heed_model *model = heed_model_load(all, PLACE "cross_encoder_3", NULL);
+  classified got = {.model = model, .classes = 3};
+  are_classes(model, heed_model_classify(model, some.at, NULL, 2, note, &got), &got,
+              CLASSES(PLACE "cross_encoder_3", "nil"), 12);
+  are_classes(model, heed_model_classify(model, some.at, second.at, 2, note, &got), &got,
+              CLASSES(PLACE "cross_encoder_3", "{'a dog', ''}"), 12);
+  got.most = 1;
+  check(heed_model_classify(model, some.at, NULL, 2, note, &got) && got.n == 6,
+        "an end that the program wants");
+  check(heed_model_label(model, 3) == NULL && heed_model_label(model, -1) == NULL,
+        "names of no classes");
+  refused(all, heed_model_classify(model, some.at, NULL, 2, NULL, NULL), "a function of classes");
+  refused(all, heed_model_classify(model, NULL, NULL, 2, note, &got), "classify: a list expected");
+  refused(all, heed_model_classify(model, some.at, NULL, 0, note, &got), "classify: ");
+  heed_model_drop(model);
+  char path[] = "/tmp/heed-tagger-XXXXXX", script[1024];
+  make_tagger(path);
+  model = heed_model_load(all, path, NULL);
+  snprintf(script, sizeof script, CLASSES("%s", "nil"), path);
+  got = (classified){.model = model, .classes = 3};
+  are_classes(model, heed_model_classify(model, some.at, NULL, 2, note, &got), &got, script,
+              6 * 8);
+  got.most = 2;
+  check(heed_model_classify(model, some.at, NULL, 2, note, &got) && got.n == 12,
+        "an end within a text");
+  heed_model_drop(model);
+  remove_place(path);
+  model = heed_model_load(all, folder, NULL);
+  check(heed_model_label(model, 0) == NULL, "names of a model without classes");
+  refused(all, heed_model_classify(model, some.at, NULL, 2, note, &got), "a model with classes");
+  heed_model_drop(model);
+}
+
+
 /* The words of a model, and after how many pieces it is to end; 0: never. */
 typedef struct speech {
   char text[4096];
@@ -255,7 +358,8 @@ static void wrong_calls (heed_models *all, heed_model *model) {
   check(heed_model_load(NULL, folder, NULL) == NULL && heed_models_context(NULL) == NULL &&
         heed_model_embed(NULL, some.at, 2, NULL) == NULL &&
         heed_model_score(NULL, some.at[0], some.at, 2) == NULL &&
-        heed_model_tokens(NULL, some.at[0]) == -1 &&
+        heed_model_tokens(NULL, some.at[0]) == -1 && heed_model_label(NULL, 0) == NULL &&
+        !heed_model_classify(NULL, some.at, NULL, 2, note, NULL) &&
         !heed_model_generate(NULL, some.at[0], NULL, say, NULL) &&
         !heed_model_chat(NULL, NULL, 0, NULL, say, NULL), "NULL in, NULL out");
   heed_model_drop(NULL);
@@ -271,6 +375,7 @@ int main (void) {
   right_calls(all, model);
   wrong_calls(all, model);
   right_calls(all, model);
+  classifies(all);
   speaks(all);
   heed_models_close(all);
   starve(wanted);

@@ -311,6 +311,140 @@ heed_tensor *heed_model_score (heed_model *model, heed_text query, const heed_te
 
 /*
 ** {==================================================================
+** Classes
+** ===================================================================
+*/
+
+/* Pushes the list of names, and returns how many classes there are: 0 if the model has none. */
+static int64_t push_names (lua_State *L, const heed_model *model) {
+  lua_rawgeti(L, LUA_REGISTRYINDEX, model->at);
+  lua_getfield(L, -1, "classes");
+  if (lua_istable(L, -1)) lua_getfield(L, -1, "names");
+  else lua_newtable(L);
+  lua_replace(L, -3);
+  lua_pop(L, 1);
+  return (int64_t)lua_rawlen(L, -1);
+}
+
+
+typedef struct naming {
+  const heed_model *model;
+  int64_t number;
+  const char *label;
+} naming;
+
+static int name (lua_State *L) {
+  naming *job = lua_touserdata(L, 1);
+  int64_t n = push_names(L, job->model);
+  if (job->number < 0 || job->number >= n) return 0;
+  lua_rawgeti(L, -1, job->number + 1);
+  job->label = lua_tostring(L, -1);                    /* the list keeps it */
+  return 0;
+}
+
+
+const char *heed_model_label (heed_model *model, int64_t number) {
+  naming job = {model, number, NULL};
+  return model != NULL && run(model->all, name, &job) ? job.label : NULL;
+}
+
+
+typedef struct classing {
+  const heed_model *model;
+  const heed_text *texts, *pairs;
+  int64_t n;
+  heed_classes *classes;
+  void *self;
+} classing;
+
+
+/* A field of the table on top that is a number, or what is said. */
+static double number_or (lua_State *L, const char *field, double otherwise) {
+  lua_getfield(L, -1, field);
+  double x = lua_isnil(L, -1) ? otherwise : lua_tonumber(L, -1);
+  lua_pop(L, 1);
+  return x;
+}
+
+
+/* The program hears of the class on top; names stand at 2, room for probabilities at 3. */
+static bool tell (lua_State *L, const classing *job, int64_t text) {
+  heed_class found = {.text = text, .probability = number_or(L, "probability", 0)};
+  double *probabilities = lua_touserdata(L, 3);
+  size_t first = (size_t)number_or(L, "first", 1),
+    last = (size_t)number_or(L, "last", (double)job->texts[text].n);
+  int64_t classes = (int64_t)lua_rawlen(L, 2);
+  found.at = first - 1;
+  found.n = last - found.at;
+  lua_getfield(L, -1, "label");
+  found.label = lua_tostring(L, -1);
+  lua_getfield(L, -2, "probabilities");
+  for (int64_t i = 0; i < classes; i++) {
+    lua_rawgeti(L, 2, i + 1);
+    lua_rawget(L, -2);
+    probabilities[i] = lua_tonumber(L, -1);
+    lua_pop(L, 1);
+  }
+  found.probabilities = probabilities;
+  bool more = job->classes(job->self, &found);
+  lua_pop(L, 2);
+  return more;
+}
+
+
+/* Those of a text's tokens, in the list on top. */
+static bool tell_tokens (lua_State *L, const classing *job, int64_t text) {
+  bool more = true;
+  int64_t n = (int64_t)lua_rawlen(L, -1);
+  for (int64_t i = 1; more && i <= n; i++) {
+    lua_rawgeti(L, -1, i);
+    more = tell(L, job, text);
+    lua_pop(L, 1);
+  }
+  return more;
+}
+
+
+static int classify (lua_State *L) {
+  const classing *job = lua_touserdata(L, 1);
+  int64_t classes = push_names(L, job->model);
+  bool more = true;
+  lua_newuserdatauv(L, (size_t)classes * sizeof(double), 0);
+  push_method(L, job->model, "classify");
+  push_texts(L, job->texts, job->n);
+  lua_newtable(L);
+  if (job->pairs != NULL) {
+    push_texts(L, job->pairs, job->n);
+    lua_setfield(L, -2, "pair");
+  }
+  lua_call(L, 3, 1);
+  for (int64_t i = 0; more && i < job->n; i++) {
+    lua_rawgeti(L, -1, i + 1);
+    lua_getfield(L, -1, "label");
+    bool whole = !lua_isnil(L, -1);
+    lua_pop(L, 1);
+    more = whole ? tell(L, job, i) : tell_tokens(L, job, i);
+    lua_pop(L, 1);
+  }
+  return 0;
+}
+
+
+bool heed_model_classify (heed_model *model, const heed_text *texts, const heed_text *pairs,
+                          int64_t n, heed_classes *classes, void *self) {
+  if (model == NULL) return false;
+  classing job = {model, texts, pairs, n, classes, self};
+  if (classes != NULL)
+    return check_list(model->all, "classify", texts, n) && run(model->all, classify, &job);
+  heed_fail(model->all->cx, "classify: a function of classes expected, got NULL");
+  return false;
+}
+
+/* }================================================================== */
+
+
+/*
+** {==================================================================
 ** Words
 ** ===================================================================
 */
