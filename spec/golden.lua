@@ -5,6 +5,7 @@
 -- integers. A tensor is read as {dtype =, shape =, data =}, row by row. A spec that reads a file
 -- uses all of its tensors, or says golden.part; golden.assert_all_used is its last test.
 
+local asserted = require "spec.support.asserted"
 local close = require "spec.support.close"
 local heed = require "heed"
 local json = require "heed.files.json"
@@ -104,6 +105,7 @@ end
 ---Fails for tensors that were read and that no test used.
 function golden.assert_all_used()
   local names = {}
+  asserted.note()
   for name, is_used in pairs(used) do
     if not is_used then names[#names + 1] = name end
   end

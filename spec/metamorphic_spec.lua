@@ -2,6 +2,7 @@
 -- its memory lies, the number of threads, the tokens that come later, being computed again. And the
 -- levels, within ulps.
 
+local asserted = require "spec.support.asserted"
 local heed = require "heed"
 local cases = require "spec.support.cases"
 local checks = require "spec.support.checks"
@@ -27,6 +28,7 @@ end
 
 -- The same bits, but for a NaN, which may have any; unless `signed`, zeros may have either sign.
 local function same(name, wanted, got, signed)
+  asserted.note()
   local equal = wanted.dtype == got.dtype and wanted.shape == got.shape
   if equal and wanted:numel() > 0 then
     local nan = wanted:isnan() & got:isnan()

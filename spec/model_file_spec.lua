@@ -1,6 +1,7 @@
 -- SentencePiece's .model files: what SentencePiece 0.2 makes of texts. Ids count from 0 as it has
 -- them.
 
+local base64 = require "spec.support.base64"
 local files = require "spec.support.files"
 local heed = require "heed"
 local json = require "heed.files.json"
@@ -24,16 +25,6 @@ local function number_field(number, value) return varint(number << 3) .. varint(
 local function piece(name, score, kind)
   return field(1, field(1, name) .. string.pack("<B f", 2 << 3 | 5, score) ..
                (kind and number_field(3, kind) or ""))
-end
-
-local function base64_bytes(text)
-  local digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-  local value = {["="] = 0}
-  for i = 1, 64 do value[digits:sub(i, i)] = i - 1 end
-  local bytes = text:gsub("(.)(.)(.)(.)", function(a, b, c, d)
-    return string.pack(">I3", value[a] << 18 | value[b] << 12 | value[c] << 6 | value[d])
-  end)
-  return bytes:sub(1, #bytes - #text:match("=*$"))
 end
 
 local START <const> = piece("<unk>", 0, 2) .. piece("<s>", 0, 3) .. piece("</s>", 0, 3)
@@ -71,7 +62,7 @@ describe("a .model file", function()
     local file = json.decode(files.read(folder .. "xlm_roberta/tokenizer.json"))
     local list, vocabulary = {START}, file.model.vocab
     for i = 5, #vocabulary - 1 do list[#list + 1] = piece(vocabulary[i][1], vocabulary[i][2]) end
-    local map = base64_bytes(files.read(folder .. "unigram_charsmap/charsmap.txt"))
+    local map = base64.bytes(files.read(folder .. "unigram_charsmap/charsmap.txt"))
     local tok = assert(load(table.concat(list) .. field(3, field(2, map))))
     local cases = json.decode(files.read(folder .. "xlm_roberta/cases.json")).cases
     local others, same = 0, 0

@@ -367,7 +367,7 @@ describe("every layer", function()
 
   it("has gradients of its input and of all that it trains, and says its name", function()
     for name, layer in pairs(nn) do
-      local is_class = type(layer) == "table" and name ~= "Module" and name ~= "init"
+      local is_class = type(layer) ~= "function" and name ~= "Module" and name ~= "init"
       if is_class and layer.__is_module and name ~= "List" then
         heed.manual_seed(4)
         local given = assert(makers[name], name .. " has no case")
@@ -424,7 +424,7 @@ describe("surplus arguments are refused", function()
 
   it("by every layer and by every constructor", function()
     for name, layer in pairs(nn) do
-      local is_class = type(layer) == "table" and name ~= "Module" and name ~= "init"
+      local is_class = type(layer) ~= "function" and name ~= "Module" and name ~= "init"
       if is_class and layer.__is_module then
         local given = assert(makers[name], name .. " has no case")
         local m = layer(table.unpack(given))
@@ -433,7 +433,7 @@ describe("surplus arguments are refused", function()
         assert.matches(name, check(layer, table.unpack(more)))
         check_call(name, m)
         for _, method in ipairs{"reset", "describe"} do
-          local f = rawget(layer, method)
+          local f = type(layer) == "table" and rawget(layer, method)    -- where nothing is sealed
           if f then assert.matches(name .. ": no argument", check(f, m, 5)) end
         end
       end

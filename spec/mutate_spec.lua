@@ -95,7 +95,8 @@ local function tree()
   end
   for path, text in pairs(FILES) do write(folder .. "/" .. path, text) end
   for _, path in ipairs{"spec/mutate.lua", "spec/output.lua", "spec/support/files.lua",
-                        "spec/support/mutants.lua", "spec/support/busted.lua"} do
+                        "spec/support/asserted.lua", "spec/support/mutants.lua",
+                        "spec/support/busted.lua"} do
     write(folder .. "/" .. path, read(path))
   end
   return setmetatable({folder = folder}, {__close = function()

@@ -1,5 +1,6 @@
 -- The documents that the project grew from: examples print their numbers, to the digits printed.
 
+local asserted = require "spec.support.asserted"
 local close = require "spec.support.close"
 local heed = require "heed"
 local device = require "spec.support.device"
@@ -21,6 +22,7 @@ end
 
 -- The numbers of `wanted` stand in `text`, in their order and one after the other.
 local function shows(text, wanted)
+  asserted.note()
   local found, list = numbers(text), numbers(wanted)
   for from = 1, #found - #list + 1 do
     local k = 0

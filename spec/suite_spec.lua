@@ -1,4 +1,5 @@
--- What runs the specs: a file without tests has failed, and `make bare` hides what it says.
+-- What runs the specs: a file without tests and a test without a comparison have failed, and
+-- `make bare` hides what it says.
 
 local function output_of(command)
   local pipe <close> = assert(io.popen(command .. " 2>&1"))
@@ -30,13 +31,37 @@ describe("a spec", function()
   end)
 
   it("is counted", function()
-    assert.matches("\n1 passed, 0 failed\n$", run "it('x', function() end)")
+    assert.matches("\n1 passed, 0 failed\n$", run "it('x', function() assert(true) end)")
     assert.matches("\n1 passed, 0 failed, 1 skipped\n$",
-                   run "it('x', function() end) it('y', function() pending('') end)")
+                   run "it('x', function() assert(1) end) it('y', function() pending('') end)")
     assert.matches("\n1 passed, 2 failed\n$", run [[
-      it('x', function() end) it('y', function() error() end) it('z', function() assert(false) end)
+      it('x', function() assert.is_true(true) end)
+      it('y', function() error() end)
+      it('z', function() assert(false) end)
     ]])
     assert.matches("\n0 passed, [12] failed\n$", run "local = 3")
+  end)
+end)
+
+
+describe("a test", function()
+  it("fails where it compares nothing, whatever those before it did", function()
+    local said = run [[
+      it('one', function() assert.equal(1, 1) end)
+      it('two', function() local list = {} for _, x in ipairs(list) do assert(x) end end)
+      it('three', function() assert.is_nil(nil) end)
+    ]]
+    assert.matches("two: nothing is asserted\n", said)
+    assert.not_matches("one: nothing", said)
+    assert.not_matches("three: nothing", said)
+    assert.matches("\n2 passed, 1 failed\n$", said)
+  end)
+
+  it("compares by the helpers that raise errors, too", function()
+    assert.matches("\n1 passed, 0 failed\n$", run [[
+      local close = require "spec.support.close"
+      it('one', function() if not close(1, 1, 0) then error() end end)
+    ]])
   end)
 end)
 

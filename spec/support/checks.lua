@@ -1,5 +1,6 @@
 -- Parts that the checks of rows share: expectations, layouts, weighted gradients.
 
+local asserted = require "spec.support.asserted"
 local layouts = require "spec.support.layouts"
 local reference = require "spec.support.reference"
 
@@ -15,12 +16,14 @@ for name in pairs(layouts.lay) do table.insert(checks.layout_names, name) end
 table.sort(checks.layout_names)
 
 function checks.expect(wanted, got, name)
+  asserted.note()
   if wanted ~= got then
     error(("%s: %s expected, got %s"):format(name, wanted, got), 0)
   end
 end
 
 function checks.raises(name, ...)
+  asserted.note()
   if pcall(...) then error(name .. " was not refused", 0) end
 end
 

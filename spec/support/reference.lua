@@ -1,6 +1,7 @@
 -- Every elementwise row in plain Lua, in doubles, and the range in which it is checked: the
 -- reference of heed's loops, for all specs that go by row.
 
+local asserted = require "spec.support.asserted"
 local close = require "spec.support.close"
 local heed = require "heed"
 
@@ -174,6 +175,7 @@ function reference.close(name, got, wanted, tol)
 end
 
 function reference.compare(name, y, wanted, tol)
+  asserted.note()
   local flat = y:reshape(-1):totable()
   if #wanted ~= #flat then
     error(("%s: %d elements expected, got %d"):format(name, #wanted, #flat), 0)

@@ -1,6 +1,7 @@
 -- Cases of the rows that make tensors or draw them: see spec/support/cases.lua. A `check` is a
 -- function that checks its row alone.
 
+local asserted = require "spec.support.asserted"
 local close = require "spec.support.close"
 local device = require "spec.support.device"
 local heed = require "heed"
@@ -9,6 +10,7 @@ local reference = require "spec.support.reference"
 local compare, types, floats = reference.compare, reference.types, reference.floats
 
 local function expect(condition, name)
+  asserted.note()
   if not condition then error(name, 0) end
 end
 
