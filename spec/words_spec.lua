@@ -328,6 +328,8 @@ describe("generation_config.json", function()
           min_p = 0.01}, draws, {seed = 4})
     draws = {max = 9, temperature = 1, top_k = 50, seed = 4}
     same({max_new_tokens = 9, do_sample = true}, draws, {seed = 4})
+    draws = {max = 9, temperature = 1, seed = 4}
+    same({max_new_tokens = 9, do_sample = true, top_k = 0}, draws, {seed = 4})
     same({max_new_tokens = 9, do_sample = true, top_k = 0}, {max = 9, temperature = 1, seed = 4},
          {seed = 4})
     same({max_new_tokens = 9, do_sample = true}, {max = 9}, {temperature = 0})
