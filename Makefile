@@ -297,6 +297,9 @@ $(B)/spec/c/lua_models: WRAPPED= -Wl,--wrap=realloc
 $(B)/spec/c/lua_starved: WRAPPED= $(patsubst %,-Xlinker --wrap=%,core_alloc core_grow \
   storage_new op_supports op_fuses)
 
+# In it polls are counted.
+$(B)/spec/c/text_stops: WRAPPED= -Wl,--wrap=core_poll
+
 # C programs that test: lua_*.c embed Lua and the whole module, the others the core alone.
 $(B)/spec/c/lua_%: $(B)/spec/c/lua_%.o $(OBJECTS) $(EMBED)
 	@echo link $@
@@ -304,7 +307,7 @@ $(B)/spec/c/lua_%: $(B)/spec/c/lua_%.o $(OBJECTS) $(EMBED)
 
 $(B)/spec/c/%: $(B)/spec/c/%.o $(CORE)
 	@echo link $@
-	$(Q)$(CC) $(FLAGS) -o $@ $^ $(LIBS)
+	$(Q)$(CC) $(FLAGS) $(WRAPPED) -o $@ $^ $(LIBS)
 
 # A Lua in which heed is sealed, and C modules find Lua's functions.
 SEALED= $(B)/spec/sealed/lua
@@ -399,7 +402,8 @@ $(FUZZED): $(LOGS)/fuzz/%.log: all anew
 	@$(HERE) $(START_$(KIND)) $(LUA) spec/fuzz.lua $(firstword $(FUZZ)) $* $(LOG)
 
 # Programs but those in whose states one thread works.
-ALONE= $(patsubst %,spec/c/%,lua_header lua_hostile lua_memory lua_models lua_starved text train unicode)
+ALONE= $(patsubst %,spec/c/%,lua_header lua_hostile lua_memory lua_models lua_starved text text_stops train \
+  unicode)
 tsan:; @$(MAKE) threads KIND=tsan
 threads: $(call logs,$(filter-out $(ALONE:%=$(B)/%),$(PROGRAMS))); $(SUM)
 # Without a warning, and with frames that a small stack has room for.

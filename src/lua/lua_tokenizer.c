@@ -69,7 +69,10 @@ static heed_tensor *tensor_of (heed_context *cx, int rank, int64_t n, const int6
 /* The first byte and the last of each token, for Lua. */
 static heed_tensor *offsets_of (lua_State *L, heed_context *cx, const heed_tokens *tokens) {
   int64_t *at = lua_newuserdatauv(L, 2 * (size_t)tokens->n * sizeof *at + 1, 0);
-  for (int64_t i = 0; i < 2 * tokens->n; i++) at[i] = tokens->offsets[i] + (i % 2 == 0);
+  for (int64_t i = 0; i < 2 * tokens->n; i++) {
+    at[i] = tokens->offsets[i] + (i % 2 == 0);
+    if ((i & 0xffff) == 0xffff && heed_interrupted(cx)) return NULL;
+  }
   heed_tensor *t = tensor_of(cx, 2, tokens->n, at);
   lua_pop(L, 1);
   return t;

@@ -307,13 +307,13 @@ static bool begin_long (heed_tokenizer *t, int32_t n) {
   t->symbols.n = t->joins.n = 0;
   if (!ROOM(t->cx, &t->symbols, n)) return false;
   t->symbols.n = n;
-  for (int32_t i = 0; i < n; i++)
-    t->symbols.at[i] = (symbol){t->slices.at[i].id, t->slices.at[i].n, i - 1,
-                                i + 1 < n ? i + 1 : -1};
-  for (int32_t i = 0; i + 1 < n; i++) {
-    if (!push_join(t, i)) return false;
-    if ((i & 0x3fff) == 0x3fff && core_poll(t->cx, NULL)) return false;
+  for (int32_t i = 0; i < n; i++) {
+    int32_t next = i + 1 < n ? i + 1 : -1;
+    t->symbols.at[i] = (symbol){t->slices.at[i].id, t->slices.at[i].n, i - 1, next};
+    if (!text_polls(t->cx, i)) return false;
   }
+  for (int32_t i = 0; i + 1 < n; i++)
+    if (!push_join(t, i) || !text_polls(t->cx, i)) return false;
   return true;
 }
 
@@ -348,7 +348,10 @@ static bool cut_long (heed_tokenizer *t) {
   if (!join_long(t)) return false;
   const symbol *s = t->symbols.at;
   t->slices.n = 0;
-  for (int32_t i = 0; i >= 0; i = s[i].next) t->slices.at[t->slices.n++] = (slice){s[i].id, s[i].n};
+  for (int32_t i = 0; i >= 0; i = s[i].next) {
+    t->slices.at[t->slices.n++] = (slice){s[i].id, s[i].n};
+    if (!text_polls(t->cx, t->slices.n)) return false;
+  }
   return true;
 }
 

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "memory/block.h"
+#include "memory/context.h"
 #include "text/memory.h"
 
 typedef struct kept {
@@ -41,4 +41,9 @@ bool list_room (heed_context *cx, void **at, int64_t n, int64_t *capacity, int64
   *at = grown;
   *capacity = wanted;
   return true;
+}
+
+
+bool text_polls (heed_context *cx, int64_t i) {
+  return (i & 0x3fff) != 0x3fff || !core_poll(cx, NULL);
 }

@@ -30,6 +30,9 @@ bool list_room (heed_context *cx, void **at, int64_t n, int64_t *capacity, int64
 #define LIST_FREE(cx, list) \
   core_free(cx, (list)->at, (size_t)(list)->capacity * sizeof *(list)->at)
 
+/* Polls in step i of a loop whose steps are short; false: the call was stopped. */
+bool text_polls (heed_context *cx, int64_t i);
+
 #pragma GCC visibility pop
 
 #endif

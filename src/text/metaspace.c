@@ -73,7 +73,7 @@ static bool rewrite (rewriting *r) {
     bytes blank = memchr(r->p, ' ', (size_t)(r->old->end - r->p));
     if (!rewriting_keep(r, blank != NULL ? blank : r->old->end)) return false;
     if (blank != NULL && !rewriting_put(r, mark, 0)) return false;
-    if (!rewriting_polls(r, i)) return false;
+    if (!text_polls(r->t->cx, i)) return false;
   }
   return true;
 }

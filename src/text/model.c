@@ -65,7 +65,7 @@ static bool give_slices (heed_tokenizer *t, int64_t at) {
     const slice *u = &t->slices.at[i];
     if (u->n > 0) from = at;
     at += u->n;
-    if (!give_token(t, u->id, from, at)) return false;
+    if (!give_token(t, u->id, from, at) || !text_polls(t->cx, i)) return false;
   }
   return true;
 }
@@ -87,7 +87,7 @@ static void remember (const heed_tokenizer *t, cached *c, const char *word, size
 bool word_encode (heed_tokenizer *t, const char *word, size_t n, int64_t at) {
   if (n == 0) return true;
   if (n >= INT32_MAX) return core_fail(t->cx, NULL, "a word below 2 GiB expected") != NULL;
-  if ((++t->words & 0x3ff) == 0 && core_poll(t->cx, NULL)) return false;
+  if ((++t->words & 0xff) == 0 && core_poll(t->cx, NULL)) return false;
   if (t->counts != NULL) return words_count(t, word, n);
   cached *c = &t->cache[n <= CACHE_KEY ? bytes_hash(word, n) & (CACHE_SLOTS - 1) : 0];
   if (c->length == n && c->parse == t->parse && memcmp(c->key, word, n) == 0)

@@ -135,7 +135,7 @@ bool form_run (const normalizer *n, rewriting *r) {
     r->p = from;
     for (int64_t k = 0; k < r->t->units.n; k++)
       if (!rewriting_put(r, r->t->units.at[k].point, r->t->units.at[k].change)) return false;
-    if (!rewriting_polls(r, i)) return false;
+    if (!text_polls(r->t->cx, i)) return false;
   }
   return true;
 }

@@ -109,11 +109,6 @@ bool rewriting_keep (rewriting *r, bytes until) {
 }
 
 
-bool rewriting_polls (rewriting *r, int64_t i) {
-  return (i & 0x3fff) != 0x3fff || !core_poll(r->t->cx, NULL);
-}
-
-
 bool normalize (heed_tokenizer *t, passage *text) {
   if (t->normalizers.n == 0) return true;
   if (text->shift + (text->end - text->from) > UINT32_MAX)
@@ -273,7 +268,7 @@ static bool run_replace (const normalizer *n, rewriting *r) {
     if (found != REGEX_FOUND) break;
     if (!rewriting_keep(r, match)) return false;
     r->p = match_end;
-    if (!put_text(r, n->text, 1) || !rewriting_polls(r, i)) return false;
+    if (!put_text(r, n->text, 1) || !text_polls(r->t->cx, i)) return false;
   }
   return found != REGEX_FAILED && rewriting_keep(r, r->old->end);
 }
@@ -316,7 +311,7 @@ static bool run_bytes (const normalizer *n, rewriting *r) {
     int width = rewriting_get(r, &point);
     for (int k = 0; k < width; k++)
       if (!rewriting_put(r, point_of(p[k]), k > 0)) return false;
-    if (!rewriting_polls(r, i)) return false;
+    if (!text_polls(r->t->cx, i)) return false;
   }
   return true;
 }

@@ -25,7 +25,6 @@ int rewriting_get (const rewriting *r, uint32_t *point);         /* the next one
    more (-n); or behind the old one that was last (1). */
 bool rewriting_put (rewriting *r, uint32_t point, int64_t change);
 bool rewriting_keep (rewriting *r, bytes until);                 /* as they are */
-bool rewriting_polls (rewriting *r, int64_t i);                  /* false: the call was stopped */
 
 /* normal_form.c */
 bool form_changes (heed_tokenizer *t, const normalizer *n, const passage *text);

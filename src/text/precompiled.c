@@ -95,7 +95,7 @@ bool precompiled_run (const normalizer *n, rewriting *r) {
   waiting w = {.r = r};
   bytes end = r->old->end, p = r->p;
   for (int64_t i = 0; p < end; i++) {
-    if (!rewriting_polls(r, i)) return false;
+    if (!text_polls(r->t->cx, i)) return false;
     if (n->longest) {
       if (!put_longest(&w, n->map, &p, end)) return false;
       continue;

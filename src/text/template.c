@@ -195,7 +195,7 @@ static bool put_text (heed_tokenizer *t, uint32_t of, int64_t from, int64_t n) {
   for (int64_t i = 0; i < n; i++) {
     int64_t *at = t->offsets.at + 2 * (from + i), id = t->ids.at[from + i];
     if (t->trims) trim(t, (uint32_t)id, i == 0, at);
-    if (!put(t, id, of, at[0], at[1])) return false;
+    if (!put(t, id, of, at[0], at[1]) || !text_polls(t->cx, i)) return false;
   }
   return true;
 }

@@ -146,8 +146,11 @@ static bool encode (heed_tokenizer *t, const char *text, size_t n) {
 
 
 /* The offsets of a token that is a part of a character are those of the whole character. */
-static void widen (int64_t *offset, int64_t count, bytes text, size_t n) {
+static bool widen (heed_tokenizer *t, int64_t first, const char *text_at, size_t n) {
+  int64_t *offset = t->offsets.at + 2 * first, count = t->ids.n - first;
+  bytes text = (bytes)text_at;
   for (int64_t i = 0; i < 2 * count; i++) {
+    if (!text_polls(t->cx, i)) return false;
     bytes p = text + offset[i], end = text + n, from;
     uint32_t point;
     if (p == text || p == end || (*p & 0xc0) != 0x80) continue;
@@ -155,6 +158,7 @@ static void widen (int64_t *offset, int64_t count, bytes text, size_t n) {
     int length = utf8_get(from, end, &point);
     if (from + length > p) offset[i] = (i % 2 == 0 ? from : from + length) - text;
   }
+  return true;
 }
 
 
@@ -165,12 +169,10 @@ bool heed_tokenize (heed_tokenizer *t, const char *text, size_t n, const char *p
   t->parts = how->parts;
   t->nparts = how->nparts;
   t->ids.n = t->offsets.n = 0;
-  if (!encode(t, text, n)) return false;
+  if (!encode(t, text, n) || !widen(t, 0, text, n)) return false;
   t->nparts = 0;                           /* those were of the first text */
   int64_t first = t->ids.n;
-  widen(t->offsets.at, first, (bytes)text, n);
-  if (pair != NULL && !encode(t, pair, npair)) return false;
-  if (pair != NULL) widen(t->offsets.at + 2 * first, t->ids.n - first, (bytes)pair, npair);
+  if (pair != NULL && (!encode(t, pair, npair) || !widen(t, first, pair, npair))) return false;
   if (!template_fill(t, how, first, pair != NULL)) return false;
   *tokens = (heed_tokens){t->result.n, t->result.at, t->result_offsets.at, t->result_types.at};
   return true;

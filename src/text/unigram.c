@@ -264,7 +264,10 @@ static bool find_best (heed_tokenizer *t, bytes word, uint32_t n) {
   int64_t steps = 0;
   u->best.n = 0;
   if (!ROOM(t->cx, &u->best, (int64_t)n + 1)) return false;
-  for (uint32_t i = 0; i <= n; i++) u->best.at[i] = (way){0, 0, NO_ID - 1};
+  for (uint32_t i = 0; i <= n; i++) {
+    u->best.at[i] = (way){0, 0, NO_ID - 1};
+    if (!text_polls(t->cx, i)) return false;
+  }
   for (uint32_t at = 0, width; at < n; at += width) {
     uint32_t point;
     width = (uint32_t)utf8_get(word + at, word + n, &point);
@@ -306,6 +309,7 @@ static void reverse (slice *u, int64_t n) {
 bool unigram_cut (heed_tokenizer *t, const char *word, size_t n) {
   if (!find_best(t, (bytes)word, (uint32_t)n)) return false;
   const way *best = t->unigram.best.at;
+  int64_t steps = 0;
   t->slices.n = 0;
   for (uint32_t end = (uint32_t)n, from; end > 0; end = from) {
     uint32_t id = best[end].id;
@@ -313,7 +317,7 @@ bool unigram_cut (heed_tokenizer *t, const char *word, size_t n) {
     while (id == t->unknown && from > 0 && best[from].id == id) from = best[from].from;
     bool good = id != t->unknown ? give_slice(t, id, end - from) :
                 give_unknown(t, (bytes)word + from, end - from);
-    if (!good) return false;
+    if (!good || !text_polls(t->cx, steps++)) return false;
   }
   reverse(t->slices.at, t->slices.n);
   return true;

@@ -1,0 +1,94 @@
+/*
+** text_stops.c - tokenizers that are interrupted: every loop over a text polls, so that a long one
+** ends soon, wherever it is; the call after it is as before. core_poll is counted here.
+*/
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "heed_text.h"
+#include "memory/context.h"
+
+static int failures = 0;
+static long polls, countdown = -1;
+
+bool __real_core_poll (heed_context *cx, const char *function);
+bool __wrap_core_poll (heed_context *cx, const char *function);
+
+bool __wrap_core_poll (heed_context *cx, const char *function) {
+  polls++;
+  if (countdown >= 0 && countdown-- == 0) heed_interrupt(cx);
+  return __real_core_poll(cx, function);
+}
+
+
+static void check (bool good, const char *name, const char *what, long at) {
+  if (good) return;
+  printf("text_stops: %s: %s, poll %ld of %ld\n", name, what, at, polls);
+  failures++;
+}
+
+
+#define BYTES (1 << 19)
+#define NAMES "\"?\":0,\"a\":1,\"b\":2,\"ab\":3"
+
+/* A text repeats two bytes, which become a token. A loop over the bytes polls 32 times, once in
+   0x4000 steps, one over tokens 16 times: 'least' is what all loops do together, less a few, so
+   that none can lose its polls. */
+static const struct row { const char *name, *file, *text; long least; } ROWS[] = {
+  /* letters, symbols, pairs, joins of pairs; tokens of the word; given, widened, in a template */
+  {"BPE", "{\"model\":{\"type\":\"BPE\",\"unk_token\":\"?\",\"merges\":[\"a b\"],\"vocab\":{"
+   NAMES "}}}", "ab", 236},
+  /* ways, places, tokens from the end; given, widened, in a template */
+  {"Unigram", "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"?\",-9],[\"a\",-3],"
+   "[\"b\",-3],[\"ab\",-1]]}}", "ab", 188},
+  /* each word is looked up: a poll in 256; widened, in a template */
+  {"words", "{\"pre_tokenizer\":{\"type\":\"Whitespace\"},\"model\":{\"type\":\"WordLevel\","
+   "\"unk_token\":\"?\",\"vocab\":{" NAMES "}}}", "a ", 1068},
+  /* a Replace goes over the text, and what it makes is a word */
+  {"Replace", "{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"String\":\"b\"},\"content\":"
+   "\"a\"},\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"?\",-9],[\"a\",-3],"
+   "[\"aa\",-1]]}}", "ab", 220},
+};
+
+
+static int64_t tokens_of (heed_tokenizer *t, const char *text) {
+  const heed_tokenizing how = {.special = true};
+  heed_tokens tokens;
+  return heed_tokenize(t, text, BYTES, NULL, 0, &how, &tokens) ? tokens.n : -1;
+}
+
+
+static void check_row (const struct row *row, char *text) {
+  heed_context *cx = heed_open(NULL);
+  heed_tokenizer *t = heed_tokenizer_read(cx, row->file, strlen(row->file));
+  if (t == NULL) puts(heed_error(cx)), exit(1);
+  for (int i = 0; i < BYTES; i++) text[i] = row->text[i % 2];
+  polls = 0;
+  check(tokens_of(t, text) == BYTES / 2, row->name, "tokens", 0);
+  long all = polls;
+  check(all >= row->least, row->name, "polls expected", row->least);
+  for (long at = 0; at < all; at += 1 + all / 20) {
+    countdown = at;
+    polls = 0;
+    check(tokens_of(t, text) == -1, row->name, "an interrupt ends the call", at);
+    check(polls == at + 1, row->name, "an interrupt ends it at once", at);
+    check(heed_error(cx) != NULL && strstr(heed_error(cx), "interrupted") != NULL, row->name,
+          "the failure says so", at);
+    heed_clear(cx);
+  }
+  countdown = -1;
+  polls = 0;
+  check(tokens_of(t, text) == BYTES / 2 && polls == all, row->name, "the call after it", 0);
+  heed_tokenizer_drop(t);
+  heed_close(cx);
+}
+
+
+int main (void) {
+  char *text = malloc(BYTES);
+  for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) check_row(&ROWS[i], text);
+  free(text);
+  return failures > 0;
+}
