@@ -338,28 +338,6 @@ describe("a model that reads one sequence and writes another", function()
     end)
   end)
 
-  it("has the classes that a head of two layers gives the first token: electra", function()
-    local place <close> = directory("electra", nil, function(c)
-      c.architectures = json.array{"ElectraForSequenceClassification"}
-    end)
-    local path = place.path .. "/model.safetensors"
-    local weights = assert(heed.load(path))
-    local D = load "electra":hidden(heed.tensor{{1}}):size(3)
-    weights["classifier.dense.weight"] = heed.randn(D, D)
-    weights["classifier.dense.bias"] = heed.randn(D)
-    weights["classifier.out_proj.weight"] = heed.randn(2, D)
-    weights["classifier.out_proj.bias"] = heed.randn(2)
-    assert(heed.save(path, weights))
-    local m, ids = assert(heed.models.load(place.path)), heed.tensor{{5, 9, 7}}
-    heed.no_grad(function()
-      local x = m:hidden(ids):select(2, 1)
-      x = heed.linear(x, weights["classifier.dense.weight"], weights["classifier.dense.bias"])
-      local wanted = heed.linear(x:gelu(), weights["classifier.out_proj.weight"],
-                                 weights["classifier.out_proj.bias"])
-      close(wanted, m(ids), nil, "logits")
-    end)
-  end)
-
   it("refuses what it does not take", function()
     local m = load "electra"
     assert.matches("option cache: an encoder reads whole texts",
