@@ -145,3 +145,20 @@ describe("a table of vectors is refused", function()
                    "query"}))
   end)
 end)
+
+
+describe("model:ids and model:published", function()
+  it("refuse what they do not take", function()
+    for _, name in ipairs{"bert_concat", "model2vec"} do
+      local m = load(name)
+      assert.matches("ids: .*got 3", message(m.ids, m, "a", 3))
+      assert.matches("sped", message(m.ids, m, "a", {sped = 1}))
+      assert.matches("published", message(m.published, m, 5))
+      m.origin = false
+      assert.matches("published: a model that models.load gave expected", message(m.published, m))
+    end
+    local m = load "model2vec"
+    assert.matches("ids: option pair: a table of vectors takes one text",
+                   message(m.ids, m, "a", {pair = "b"}))
+  end)
+end)

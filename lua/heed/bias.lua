@@ -99,6 +99,9 @@ end
 
 
 function Alibi:distances(T, S, q)
+  if not is_tensor(q) then
+    heed.fail("distances: queries expected as the third argument, got %s", kind(q))
+  end
   local slopes, dtype = self.slopes, SLOPES[q.dtype] or q.dtype
   if not is_tensor(slopes) then
     slopes = heed.tensor(slopes, {dtype = dtype, device = q.device})

@@ -321,6 +321,10 @@ cases["heed.models.score.options.parse"] = {function(value)
   return published("cross_encoder"):score("q", "a [SEP] b", {parse = value})
 end, false}
 
+cases["heed.models.ids.options.parse"] = {function(value)
+  return #published("bert_concat"):ids("a [SEP] b", {parse = value})
+end, false}
+
 cases["heed.models.embed.options.parse"] = {function(value)
   return published("bert_concat"):embed("a [SEP] b", {parse = value})
 end, false}

@@ -22,7 +22,7 @@ local words = require "heed.models.words"
 ---@field chats heed.models.Chat what it says about chats
 ---@field generation table what generation_config.json says
 local Model = extend("models.Model", {
-  chat = 2, classify = 2, embed = 2, generate = 2, ids = 2, published = 1, score = 3,
+  chat = 2, classify = 2, embed = 2, generate = 2, ids = 2, published = 0, score = 3,
   similarity = 2,
 })
 
@@ -86,19 +86,30 @@ end
 
 
 ---The tensors of the model under the names of its files.
----@param source heed.models.source
 ---@return table<string, heed.Tensor>
-function Model:published(source)
-  return names.collect(self, source)
+function Model:published()
+  local origin = rawget(self, "origin")
+  if type(origin) ~= "table" then
+    heed.fail("published: a model that models.load gave expected, got one without files")
+  end
+  return names.collect(self, origin.source)
 end
 
 
+---@class heed.models.ids.options
+---@field max? integer how many tokens there may be, in place of what the directory says
+---@field pair? string a second text, behind the first
+---@field parse? boolean whether special tokens that a text spells become those; true unless given
+
+Model.id_options = {max = options.any, pair = options.any, parse = true}
+
 ---The ids of a text, with the tokens that the model wants around it, cut to its limit.
 ---@param text string
----@param o {parse: boolean, max: integer?, pair: string?}
+---@param given? heed.models.ids.options
 ---@return integer[] ids
 ---@return integer[] types of which text of a pair each token is, from 1
-function Model:ids(text, o)
+function Model:ids(text, given)
+  local o = options.read("ids", given, Model.id_options)
   local ids, types = self.tokenizer:encode(text, {
     max = o.max or rawget(self, "limit") or nil, pair = o.pair, parse = o.parse, types = true,
   })

@@ -128,8 +128,7 @@ end
 -- All files of tensors: name and tensors.
 local function tensors_of(model, origin)
   local folder = (origin.source.folder or origin.path):sub(#origin.path + 2)
-  local list = {{(folder == "" and "" or folder .. "/") .. WEIGHTS,
-                 model:published(origin.source)}}
+  local list = {{(folder == "" and "" or folder .. "/") .. WEIGHTS, model:published()}}
   for _, dense in ipairs(model.sentences and model.sentences.dense or {}) do
     list[#list + 1] = {dense.folder .. "/" .. WEIGHTS, names.collect(dense.linear, dense.source)}
   end

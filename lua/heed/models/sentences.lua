@@ -202,7 +202,9 @@ end
 
 -- The ids of a text, or of a list of ids.
 local function ids_of(model, text, prompt, i, o)
-  if type(text) == "string" then return model:ids(prompt .. text, o) end
+  if type(text) == "string" then
+    return (model:ids(prompt .. text, {max = o.max, parse = o.parse}))
+  end
   if heed.is_tensor(text) then return text:totable() end
   if type(text) == "table" then return text end
   heed.fail("embed: a text or a list of ids expected at position %d, got %s", i, options.kind(text))

@@ -98,9 +98,11 @@ end
 ---The ids of a text: no tokens around it; those that stand for unknown text are left out by
 ---Model2Vec.
 ---@param text string
----@param o {parse: boolean, max: integer?}
+---@param given? heed.models.ids.options without a pair
 ---@return integer[]
-function StaticModel:ids(text, o)
+function StaticModel:ids(text, given)
+  local o = options.read("ids", given, Model.id_options)
+  if o.pair ~= nil then heed.fail("ids: option pair: a table of vectors takes one text") end
   local tok, most = self.tokenizer, o.max or self.limit or nil
   if self.leaves_unknown and most then text = cut(self, text, most) end
   local all = tok:encode(text, {special = false, parse = o.parse, max = most}):totable()
@@ -114,10 +116,9 @@ end
 
 
 ---The tensors of its file.
----@param source heed.models.source
 ---@return table<string, heed.Tensor>
-function StaticModel:published(source)
-  local tensors = names.collect(self, source)
+function StaticModel:published()
+  local tensors = Model.published(self)
   tensors.weights, tensors.mapping = self.weight or nil, self.mapping and self.mapping - 1 or nil
   return tensors
 end
