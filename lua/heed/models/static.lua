@@ -29,7 +29,7 @@ local static = {}
 ---@field leaves_unknown boolean whether tokens of unknown text do not count, as Model2Vec has it
 ---@overload fun(config: table, o: table): heed.StaticModel
 local StaticModel = extend("models.StaticModel", {init = 2, forward = 2, hidden = 2, ids = 2,
-                                                  means = 2, published = 1}, Model)
+                                                  means = 2, published = 0}, Model)
 
 
 ---@param config table
