@@ -208,7 +208,7 @@ describe("gradients with graphs", function()
     end
     local a, b = seconds(f(x))
     local c, d = seconds(heed.checkpoint(f, x))
-    assert.is_true(a:allclose(c) and b:allclose(d))
+    assert.is_true(a:allclose(c, {atol = 1e-6}) and b:allclose(d, {atol = 1e-6}))
   end)
 
   it("follow views and changes in place, and values that were changed are refused", function()
