@@ -357,6 +357,35 @@ describe("module:quantize", function()
     assert.matches("expected as type, got 'q7'", message(m.quantize, m, "q7"))
   end)
 
+  it("is what models.load gives where option quantize asks for it", function()
+    local ids = heed.tensor{{5, 9, 2}}
+    for _, path in ipairs{"models/llama3", "models/st/bert_concat", "gguf/llama.gguf"} do
+      path = "spec/golden/" .. path
+      local m, kept = heed.models.load(path, {quantize = "q4_0"})
+      local other = assert(heed.models.load(path))
+      assert.same(other:quantize "q4_0", kept)
+      for name, p in other:named_parameters() do
+        assert.equal(p.dtype, m:state()[name].dtype, name)
+      end
+      assert.is_true(heed.no_grad(m.hidden, m, ids):equal(heed.no_grad(other.hidden, other, ids)))
+    end
+    local half = assert(heed.models.load("spec/golden/models/qwen2", {quantize = "q8_0"}))
+    assert.equal("float32", half.body.layers[1].attend.query.bias.dtype)
+    assert.equal("float32", heed.no_grad(half, ids).dtype)
+    assert.matches("float32 expected as option dtype beside quantize, got bfloat16",
+                   message(heed.models.load, "spec/golden/models/qwen2",
+                           {quantize = "q8_0", dtype = "bfloat16"}))
+    local plain, none = heed.models.load "spec/golden/models/llama3"
+    assert.equal("float32", plain.words.weight.dtype)
+    assert.is_nil(none)
+    local _, kept = heed.models.load("spec/golden/models/st/model2vec", {quantize = "q8_0"})
+    assert.same({["words.weight"] = "rows of 20 elements, no multiple of 32"}, kept)
+    assert.matches("models.load: one of q4_0, .* expected as type, got 'q9'",
+                   message(heed.models.load, "spec/golden/models/llama3", {quantize = "q9"}))
+    assert.matches("expected as type, got false",
+                   message(heed.models.load, "spec/golden/models/llama3", {quantize = false}))
+  end)
+
   it("is a base for adapters, with the gradients of its values", function()
     local function adapted(change)
       heed.manual_seed(5)

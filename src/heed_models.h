@@ -41,6 +41,7 @@ HEED_API heed_context *heed_models_context (heed_models *all);
 /* Fields that are NULL or false are left to heed.models.load. */
 typedef struct heed_model_options {
   const char *device, *dtype;
+  const char *quantize;             /* a type of blocks for matrices, "q8_0" */
   bool mapped;                      /* weights are views of the file */
 } heed_model_options;
 

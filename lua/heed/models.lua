@@ -9,6 +9,7 @@
 
 local blocks = require "heed.internal.blocks"
 local Chat = require "heed.models.chat"
+local check_blocks = require "heed.internal.block_type"
 local classes = require "heed.models.classes"
 local Config = require "heed.models.config"
 local core = require "heed.core"
@@ -38,6 +39,8 @@ local M = {}
 ---@field dtype? string of its floating point tensors; the file's unless given
 ---@field mapped? boolean whether its tensors are views of the file, as `heed.load` has it; false
 ---unless given
+---@field quantize? string a type of blocks, "q8_0", for the weights of linear layers and
+---embeddings, as `model:quantize` has it; all else is float32
 ---@field packed? boolean whether a product of many rows on the CPU keeps a copy of its float32
 ---matrix as it is read there, which makes later ones faster and takes as much memory again; true
 ---unless tensors are mapped
@@ -81,20 +84,30 @@ local function read_tokenizer(path)
 end
 
 
--- A table of vectors, which has no family.
-local function load_table(path, folder, o)
-  local model, source = static.load(path, folder, placing(o), o.mapped)
-  model.tokenizer = read_tokenizer(folder)
-  model.origin = saving.origin(path, model, source)
-  return model:eval()
-end
-
-
 -- Matrices are read by products of many texts and long prompts.
 local function pack(model)
   for _, p in ipairs(model:parameters()) do
     if p:dim() == 2 and p.dtype == "float32" then core.pack(p) end
   end
+end
+
+
+-- The model as the options want it; and which weights stay out of blocks, and why. Rows of a table
+-- in blocks are float32, and so is what is computed of them.
+local function finished(model, o)
+  local kept = o.quantize and model:quantize(o.quantize)
+  if kept then model:to("float32") end
+  if o.packed then pack(model) end
+  return model:eval(), kept
+end
+
+
+-- A table of vectors, which has no family.
+local function load_table(path, folder, o)
+  local model, source = static.load(path, folder, placing(o), o.mapped)
+  model.tokenizer = read_tokenizer(folder)
+  model.origin = saving.origin(path, model, source)
+  return finished(model, {quantize = o.quantize, packed = false})     -- no product reads them
 end
 
 
@@ -107,7 +120,7 @@ local function load_gguf(path, o)
   model.sentences, model.limit, model.classes, model.origin = false, false, false, false
   model.chats, model.generation = Chat.of(words.template, words.tokens), words.generation
   model.tokenizer = read_tokenizer(path)
-  return model:eval()
+  return finished(model, o)
 end
 
 
@@ -123,9 +136,8 @@ local function load(path, o)
   model.classes = classes.read(path, model)
   model.chats, model.generation = Chat.read(path), generation.read(path, model.config)
   model.tokenizer = read_tokenizer(path)
-  if o.packed then pack(model) end
   model.origin = saving.origin(path, model, source)
-  return model:eval()
+  return finished(model, o)
 end
 
 
@@ -134,12 +146,14 @@ end
 ---@param path string
 ---@param given? heed.models.load.options
 ---@return heed.models.Model? model nil where the directory is refused
----@return string? message
+---@return string|table<string, string>? message or, with option quantize, why weights stay as they
+---are, by their names
 function M.load(path, given, ...)
   options.no_more("models.load", 2, ...)
   whole.check_path("models.load", path)
   local o = options.read("models.load", given, {
     device = options.any, dtype = options.any, mapped = false, packed = options.any,
+    quantize = options.any,
   })
   if o.packed == nil then o.packed = not o.mapped end
   if type(o.packed) ~= "boolean" then
@@ -148,8 +162,14 @@ function M.load(path, given, ...)
   if o.dtype ~= nil and not FLOATS[o.dtype] then
     fail("models.load: a floating point type expected as option dtype, got %s", kind(o.dtype))
   end
+  if o.quantize ~= nil then
+    check_blocks("models.load", o.quantize)
+    if o.dtype ~= nil and o.dtype ~= "float32" then
+      fail("models.load: float32 expected as option dtype beside quantize, got %s", o.dtype)
+    end
+  end
   local model, why = refuse.try(path:find("%.gguf$") and load_gguf or load, path, o)
-  if model then return model end
+  if model then return model, why or nil end
   return nil, ("models.load: %s: %s"):format(path, why)
 end
 

@@ -151,6 +151,12 @@ static void right_calls (heed_models *all, heed_model *model) {
   vectors = heed_model_embed(wide, some.at, 1, NULL);
   check(heed_type_of(vectors) == HEED_FLOAT64, "the type of vectors");
   heed_model_drop(wide);
+  heed_model *small = heed_model_load(all, folder, &(heed_model_options){.quantize = "q4_0"});
+  ask_lua("local model = assert(heed.models.load(place .. 'bert_concat', {quantize = 'q4_0'}))\n"
+          "return model:embed(" WORDS ", {prompt = false})", query, 4 * DIM);
+  same(heed_model_embed(small, some.at, 4, &none), query, 4 * DIM, "vectors of small weights");
+  check(memcmp(plain, query, sizeof plain) != 0, "small weights");
+  heed_model_drop(small);
   heed_drop(vectors);
   check(heed_error(heed_models_context(all)) == NULL, "no failure");
 }
@@ -337,6 +343,7 @@ static void wrong_calls (heed_models *all, heed_model *model) {
   refused(all, heed_model_load(all, "/no/such/place", NULL), "/no/such/place");
   refused(all, heed_model_load(all, NULL, NULL), "models.load: a path expected, got NULL");
   refused(all, heed_model_load(all, folder, &(heed_model_options){.dtype = "float3"}), "float3");
+  refused(all, heed_model_load(all, folder, &(heed_model_options){.quantize = "q9"}), "'q9'");
   refused(all, heed_model_load(all, folder, &(heed_model_options){.device = "x"}), "x");
   refused(all, heed_model_embed(model, some.at, 2, &odd), "nowhere");
   refused(all, heed_model_embed(model, some.at, 2, &large), "at most 192 expected");

@@ -180,6 +180,7 @@ static int load (lua_State *L) {
   if (job->options != NULL) {
     set_text(L, "device", job->options->device);
     set_text(L, "dtype", job->options->dtype);
+    set_text(L, "quantize", job->options->quantize);
     lua_pushboolean(L, job->options->mapped);
     lua_setfield(L, -2, "mapped");
   }

@@ -93,7 +93,7 @@ end
 local function add_types(self, x, kinds)
   local types = self.types
   if kinds == nil and Module.is(types) then
-    return x + field.matrix(types, "weight"):select(1, 1)
+    return x + field.matrix(types, "weight"):narrow(1, 1, 1):to(x.dtype)    -- of blocks, too
   end
   if kinds == nil then kinds = heed.ones({1}, {dtype = "int64", device = x.device}) end
   return x + part.call(WHO, self, "types", kinds)
