@@ -357,6 +357,25 @@ describe("module:quantize", function()
     assert.matches("expected as type, got 'q7'", message(m.quantize, m, "q7"))
   end)
 
+  it("leaves no 16 bits beside a table in blocks, whose rows are float32", function()
+    local ids = heed.tensor{{1, 5}, {9, 2}}
+    local m = Model():to("bfloat16")
+    local opt = heed.optim.Adam(m:parameters(), {lr = 0.01})
+    local norm = m.norm.weight
+    m(ids):sum():backward()
+    m:quantize("q8_0")
+    assert.equal("float32", norm.dtype)
+    assert.equal("float32", norm.grad.dtype)
+    assert.is_true(norm.requires_grad)
+    assert.equal("float32", m(ids).dtype)
+    opt:step()
+    m = Model():to("bfloat16")
+    m:quantize("q8_0", {except = {"head", "embed"}})
+    assert.equal("bfloat16", m.norm.weight.dtype)
+    assert.equal("q8_0", m.first.weight.dtype)
+    assert.equal("bfloat16", m(ids).dtype)
+  end)
+
   it("is what models.load gives where option quantize asks for it", function()
     local ids = heed.tensor{{5, 9, 2}}
     for _, path in ipairs{"models/llama3", "models/st/bert_concat", "gguf/llama.gguf"} do

@@ -92,11 +92,10 @@ local function pack(model)
 end
 
 
--- The model as the options want it; and which weights stay out of blocks, and why. Rows of a table
--- in blocks are float32, and so is what is computed of them.
+-- The model as the options want it; and which weights stay out of blocks, and why.
 local function finished(model, o)
   local kept = o.quantize and model:quantize(o.quantize)
-  if kept then model:to("float32") end
+  if kept then model:to("float32") end       -- as activations are
   if o.packed then pack(model) end
   return model:eval(), kept
 end

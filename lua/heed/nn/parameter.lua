@@ -149,10 +149,12 @@ local function add_moved(changes, tensors, targets)
 end
 
 
----Moves tensors to other devices or floating point types, each within its handle.
+---What changes where tensors move to other devices or floating point types, each within its handle:
+---for `core.commit`.
 ---@param tensors heed.Tensor[]
 ---@param targets string[]
-function parameter.move(tensors, targets)
+---@return table changes
+function parameter.moved(tensors, targets)
   if #targets == 0 then heed.fail("to: a device or a floating point type expected, got nothing") end
   for i = 1, options.last(targets) do
     local target = targets[i]
@@ -165,8 +167,14 @@ function parameter.move(tensors, targets)
     local becomes = add_moved(changes, tensors, targets)
     for owner, follow in pairs(followers) do follow(owner, becomes, changes.fields) end
   end)
-  core.commit("to", changes)
+  return changes
 end
+
+
+---Moves tensors so.
+---@param tensors heed.Tensor[]
+---@param targets string[]
+function parameter.move(tensors, targets) core.commit("to", parameter.moved(tensors, targets)) end
 
 
 ---Calls `follow(owner, becomes, list)` at every move, for as long as `owner` lives: it adds to the

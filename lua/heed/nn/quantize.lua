@@ -12,6 +12,8 @@ local quantize = require("heed.quantize").quantize
 
 local Linear, Embedding = layers.Linear, layers.Embedding
 
+local SHORT <const> = {bfloat16 = true, float16 = true}
+
 
 -- Whether a module's weight is a matrix that a product or a choice of rows alone reads.
 local function has_matrix(module)
@@ -56,8 +58,28 @@ local function check_except(except, named)
 end
 
 
+-- All other tensors of a module of which a table goes into blocks: what is computed of its rows is
+-- float32, so those of 16 bits become it.
+local function others(module, of)
+  local list, seen, has_table = {}, {}, false
+  for _, part in module:named_modules() do
+    local is_table = rawequal(getmetatable(part).forward, Embedding.forward)
+    for _, f in ipairs(part:fields()) do
+      has_table = has_table or is_table and of[f.value]
+      if f.role ~= "module" and not of[f.value] and not seen[f.value] and SHORT[f.value.dtype] then
+        seen[f.value] = true
+        list[#list + 1] = f.value
+      end
+    end
+  end
+  return has_table and list or {}
+end
+
+
 ---Puts the weights of linear layers and embeddings into blocks of few bits (see `heed.quantize`),
----frozen. Those that do not fit, or that `except` names, such as "head", stay as they are.
+---frozen. Those that do not fit, or that `except` names, such as "head", stay as they are. Where
+---weights of an embedding are among them, all other tensors of 16 bits become float32, as rows of
+---a table in blocks are.
 ---@param type string
 ---@param given? {except: string[]}
 ---@return table<string, string> kept why, by the names of weights that stay
@@ -73,7 +95,7 @@ function Module:quantize(type, given, ...)
     if has_matrix(part) then named[name] = part.weight end
   end
   local except = o.except ~= nil and check_except(o.except, named) or {}
-  local kept, of, changes = {}, {}, {takers = {}, givers = {}, gradients = {}}
+  local kept, of = {}, {}
   for name, weight in next, named do
     local why = reason(weight, name, type, except)
     if why then kept[name .. ".weight"] = why
@@ -82,6 +104,7 @@ function Module:quantize(type, given, ...)
   for name, weight in next, named do           -- what shares a weight that is kept
     if kept[name .. ".weight"] then of[weight] = nil end
   end
+  local changes = parameter.moved(others(self, of), {"float32"})
   for weight in next, of do
     local n = #changes.takers + 1
     changes.takers[n], changes.givers[n] = weight, quantize(weight, type)
