@@ -12,7 +12,7 @@ local quantize = require("heed.quantize").quantize
 
 local Linear, Embedding = layers.Linear, layers.Embedding
 
-local SHORT <const> = {bfloat16 = true, float16 = true}
+local FLOATS <const> = {bfloat16 = true, float16 = true, float64 = true}    -- but float32
 
 
 -- Whether a module's weight is a matrix that a product or a choice of rows alone reads.
@@ -59,14 +59,14 @@ end
 
 
 -- All other tensors of a module of which a table goes into blocks: what is computed of its rows is
--- float32, so those of 16 bits become it.
+-- float32, so those of other floating types become it.
 local function others(module, of)
   local list, seen, has_table = {}, {}, false
   for _, part in module:named_modules() do
     local is_table = rawequal(getmetatable(part).forward, Embedding.forward)
     for _, f in ipairs(part:fields()) do
       has_table = has_table or is_table and of[f.value]
-      if f.role ~= "module" and not of[f.value] and not seen[f.value] and SHORT[f.value.dtype] then
+      if f.role ~= "module" and not of[f.value] and not seen[f.value] and FLOATS[f.value.dtype] then
         seen[f.value] = true
         list[#list + 1] = f.value
       end
@@ -78,8 +78,8 @@ end
 
 ---Puts the weights of linear layers and embeddings into blocks of few bits (see `heed.quantize`),
 ---frozen. Those that do not fit, or that `except` names, such as "head", stay as they are. Where
----weights of an embedding are among them, all other tensors of 16 bits become float32, as rows of
----a table in blocks are.
+---weights of an embedding are among them, all other floats become float32, as rows of a table in
+---blocks are.
 ---@param type string
 ---@param given? {except: string[]}
 ---@return table<string, string> kept why, by the names of weights that stay
