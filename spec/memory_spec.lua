@@ -170,7 +170,7 @@ describe("memory that was dropped", function()
   it("serves the sizes that are wanted now, whatever was wanted before", function()
     collectgarbage()
     heed.empty(MIB):release()
-    if heed.memory().cached == 0 then return end           -- a build without a cache
+    if heed.memory().cached == 0 then return pending "a build without a cache" end
     fill_cache(4 * MIB)
     for _, n in ipairs {3 * MIB, 5 * MIB, 1024, 6 * MIB} do assert_kept(n) end
     fill_cache(MIB // 64)
