@@ -85,7 +85,9 @@ describe("a GPU", function()
   end)
 
   it("is lost when it failed: all that needs it says so, and the CPU works", function()
-    if not heed.cuda.properties().name:find("[Ee]mulated") then return pending "no GPU is lost by order" end
+    if not heed.cuda.properties().name:find("[Ee]mulated") then
+      return pending "no GPU is lost by order"
+    end
     local text = printed("HEED_EMULATED_LOST=25", [[
       local heed = require "heed"
       local x
