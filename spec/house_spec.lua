@@ -415,6 +415,15 @@ describe("the house", function()
     end
   end)
 
+  it("has at its top what its users know, and nothing that a run left there", function()
+    local found = lines_of("git ls-files 2>/dev/null | sed 's:/.*:/:' | sort -u")
+    if #found == 0 then return pending("this is no checkout of git, or git is not here") end
+    table.sort(found)
+    assert.same({".busted", ".ci/", ".clang-format", ".gitignore", ".luacheckrc", "CONTRIBUTING.md",
+                 "LICENSE", "Makefile", "README.md", "bench/", "cuda/", "docs/", "examples/",
+                 "heed-scm-1.rockspec", "heed.in", "heed.pc.in", "lua/", "spec/", "src/"}, found)
+  end)
+
   it("has no file beyond 600 lines and no line beyond column 100", function()
     for _, list in ipairs{core_sources, cuda_sources, programs, scripts} do
       for _, path in ipairs(list) do
