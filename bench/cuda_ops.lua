@@ -4,12 +4,19 @@
 --   host                          times are the host's: of launching the work, not of doing it
 --   training:LxBxTxW              a training step of a small language model: L blocks, B sequences
 --                                 of T words, width W; captured:LxBxTxW does it in one go
+--   gpt2:BxT                      a training step of GPT-2 of 124M numbers on B sequences of T ids,
+--                                 or, as gpt2:BxTxLxN, of L layers and N words; gpt2_compiled is
+--                                 captured here, and compiled by PyTorch
+--   lengths:BxS                   a mask of B sequences whose keys end between S / 2 and S
+--   gpt2:BxT                      a training step of GPT-2 of 124M numbers on B sequences of T ids;
+--                                 gpt2_compiled:BxT captures it, and PyTorch compiles it
+--   lengths:BxS                   a mask of B sequences whose keys end between S / 2 and S
 
 local heed = require "heed"
 
 local here = arg[0]:gsub("[^/]*$", "")
 local serve = dofile(here .. "side.lua")
-local _, training = dofile(here .. "models.lua")
+local _, training, gpt2_training = dofile(here .. "models.lua")
 
 local clock = heed.clock
 
@@ -62,6 +69,23 @@ function factories.captured(size)
   step = heed.capture(step)
   for _ = 1, 2 do step(x, y) end
   return function() return step(x, y) end
+end
+
+-- Gradients of GPT-2 differ by the steps that went ahead, so that both sides take as many.
+local function gpt2(size, wrap)
+  local step = wrap(gpt2_training(size, heed.optim.AdamW, dtype, "cuda"))
+  for _ = 1, 2 do step() end
+  return function() return step()[1] end
+end
+
+function factories.gpt2(size) return gpt2(size, function(step) return step end) end
+
+function factories.gpt2_compiled(size) return gpt2(size, heed.capture) end
+
+
+function factories.lengths(size)
+  local B, S = table.unpack(size)
+  return heed.mask.lengths(heed.randint(S // 2, S, {B}):to("cuda"))
 end
 
 

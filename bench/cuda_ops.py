@@ -1,6 +1,7 @@
 """PyTorch's side of the comparison on a GPU: cuda_ops.lua in Python. With BENCH_QUICK=1 and no
 GPU it works on the CPU, which tries the rows, not their speed."""
 
+import functools
 import os
 import sys
 import time
@@ -99,7 +100,26 @@ def captured(size):
     return replay
 
 
-FACTORIES = {"captured": captured, "host": host, "training": training}
+# Both sides take as many steps ahead.
+def gpt2(size, compiled=False):
+    optimiser = functools.partial(torch.optim.AdamW, fused=DEVICE == "cuda")
+    step = models.gpt2_training(size, optimiser, row.dtype, DEVICE, compiled)
+    for _ in range(2):
+        step()
+    return lambda: step()[0]
+
+
+def gpt2_compiled(size):
+    return gpt2(size, DEVICE == "cuda")
+
+
+def lengths(size):
+    B, S = size
+    ends = torch.randint(S // 2, S + 1, (B, 1, 1, 1))
+    return (torch.arange(S) < ends).to(DEVICE)
+
+
+FACTORIES = {f.__name__: f for f in (captured, gpt2, gpt2_compiled, host, lengths, training)}
 FACTORIES.update((name, typed(name)) for name in ("bfloat16", "float16", "float32"))
 
 serve(SimpleNamespace(name=f"PyTorch {torch.__version__} ({NAME})", factories=FACTORIES,

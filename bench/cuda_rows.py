@@ -56,21 +56,40 @@ def matmul_rows():
                    "a.matmul(b)", 2 * n ** 3, "FLOP")
 
 
+# What follows the keys in a call, heed's and PyTorch's, and what the inputs begin with.
+MODES = {"": ("", "", ""),
+         " causal": (", {causal = true}", ", is_causal=True", ""),
+         " of lengths": (", {mask = e}", ", e", "lengths")}
+
+
 def attention_rows(dtype):
     H = pick(16, 2)
-    for D in pick((64, 128), (16, 32)):
-        for T in pick((512, 1024, 2048, 4096), (24, 70)):
-            for causal in [False, True]:
-                size = f"{max(1, pick(4096, 24) // T)}x{H}x{T}x{D}"       # B x H x T x D
-                flop = 4 * H * max(T, pick(4096, 24)) * T * D // (2 if causal else 1)
-                name = f"attention {size}{' causal' if causal else ''}"
-                heed = "attention(a, b, c%s)" % (", {causal = true}" if causal else "")
-                torch = "attention(a, b, c%s)" % (", is_causal=True" if causal else "")
-                yield (f"{name}, {dtype}", f"{dtype} {size} {size} {size}", heed, torch,
+    for D in (64, 128):
+        for T in pick((512, 2048, 8192), (24, 70)):
+            for mode, (heed, torch, mask) in MODES.items():
+                B = max(1, pick(4096, 24) // T)
+                size = f"{B}x{H}x{T}x{D}"
+                flop = 4 * B * H * T * T * D // (2 if mode == " causal" else 1)
+                name = f"attention {size}{mode}"
+                heed, torch = f"attention(a, b, c{heed})", f"attention(a, b, c{torch})"
+                last = f"{size} {mask}:{B}x{T}" if mask else size
+                yield (f"{name}, {dtype}", f"{dtype} {size} {size} {size} {last}", heed, torch,
                        flop, "FLOP")
-                yield (f"{name} + backward, {dtype}", f"{dtype} {size}* {size}* {size}* {size}",
+                yield (f"{name} + backward, {dtype}", f"{dtype} {size}* {size}* {size}* {last}",
                        f"grad({heed}, {{a, b, c}}, d)", f"grad({torch}, (a, b, c), d)",
                        7 * flop // 2, "FLOP")
+
+
+def decode_rows(dtype):
+    B, H = pick((8, 32), (2, 4))
+    for D in (64, 128):
+        for S in pick((4096, 16384), (70, 300)):
+            for heads in (H, H // 4):
+                q, k = f"{B}x{H}x1x{D}", f"{B}x{heads}x{S}x{D}"
+                shared = "" if heads == H else f" on {heads} heads"
+                yield moved(f"attention of a query {q} over {S}{shared}", f"{q} {k} {k}",
+                            "attention(a, b, c)", "attention(a, b, c, enable_gqa=True)", dtype,
+                            2 * B * heads * S * D)
 
 
 def host_rows():
@@ -85,11 +104,17 @@ def training_rows():
         yield f"{factory} step {size}", f"float32 {factory}:{size}", "a()", "a()"
 
 
+def gpt2_rows(dtype):
+    for factory, how in [("gpt2", "eager"), ("gpt2_compiled", "captured or compiled")]:
+        size = pick("8x1024", "1x8x1x50")
+        yield f"GPT-2 step {size}, {how}, {dtype}", f"{dtype} {factory}:{size}", "a()", "a()"
+
+
 def copy_row():
     R, C = pick((8192, 4096), (6, 40))
     yield moved(f"copy {R}x{C}", f"{R}x{C}", "a:clone()", "a.clone()", "float32", 2 * R * C)
 
 
-ROWS = [*copy_row(), *host_rows(), *training_rows(), *adam_rows(), *matmul_rows(),
-        *attention_rows("bfloat16"), *memory_rows("float32"), *memory_rows("bfloat16"),
-        *attention_rows("float32")]
+ROWS = [*copy_row(), *attention_rows("bfloat16"), *decode_rows("bfloat16"), *memory_rows("float32"),
+        *memory_rows("bfloat16"), *adam_rows(), *matmul_rows(), *host_rows(), *training_rows(),
+        *gpt2_rows("bfloat16"), *gpt2_rows("float32"), *attention_rows("float32")]

@@ -1,7 +1,7 @@
 -- The models of the comparison, on heed's side: factories of what a row calls, by name, each called
 -- with the sizes of its word. models.py has them in PyTorch's words, with the same numbers drawn in
--- the same order. Gives the factories, and for the GPU's side the function that makes a training
--- step.
+-- the same order. Gives the factories, and for the GPU's side the functions that make training
+-- steps of the small GPT and of GPT-2.
 
 local heed = require "heed"
 local nn, optim = heed.nn, heed.optim
@@ -185,10 +185,10 @@ end
 
 local GPT2 = nn.Module:extend("GPT2")
 
-function GPT2:init()
-  self.embed = nn.Embedding(VOCABULARY, WIDTH)
+function GPT2:init(layers, words)
+  self.embed = nn.Embedding(words or VOCABULARY, WIDTH)
   self.position = nn.Embedding(LENGTH, WIDTH)
-  self.blocks = nn.Encoder(WIDTH, GPT2_HEADS, LAYERS, {norm = "pre", activation = "gelu"})
+  self.blocks = nn.Encoder(WIDTH, GPT2_HEADS, layers or LAYERS, {norm = "pre", activation = "gelu"})
   heed.no_grad(function()
     self.embed.weight:normal_(0, 0.02)
     self.position.weight:normal_(0, 0.02)
@@ -197,7 +197,8 @@ end
 
 
 function GPT2:forward(ids)                                               -- (B, T)
-  local x = self.embed(ids) + self.position(heed.arange(ids:size(2)))    -- (B, T, WIDTH)
+  local at = heed.arange(ids:size(2), {device = ids.device})
+  local x = self.embed(ids) + self.position(at)                          -- (B, T, WIDTH)
   return heed.linear(self.blocks(x, CAUSAL), self.embed.weight)          -- (B, T, VOCABULARY)
 end
 
@@ -210,10 +211,13 @@ function factories.gpt2(size)
 end
 
 
--- The loss of T ids, the gradients of all weights, and with an optimiser its step; gives the loss
--- and some of the gradients.
-local function gpt2_training(T, make_optimiser)
-  local model, ids = GPT2(), heed.randint(VOCABULARY, {1, T + 1})
+-- The loss of B sequences of T ids, the gradients of all weights, and with an optimiser its step;
+-- gives the loss and some of the gradients. The model is moved to a type and a device first.
+local function gpt2_training(size, make_optimiser, dtype, device)
+  local B, T, layers, words = table.unpack(size)
+  local model = GPT2(layers, words)
+  local ids = heed.randint(words or VOCABULARY, {B, T + 1}):to(device or "cpu")
+  model:to(dtype or "float32", device or "cpu")
   local x, y = ids:narrow(2, 1, T), ids:narrow(2, 2, T)
   local opt = make_optimiser and make_optimiser(model:parameters())
   return function()
@@ -225,9 +229,9 @@ local function gpt2_training(T, make_optimiser)
   end
 end
 
-function factories.gpt2_backward(size) return gpt2_training(size[1]) end
+function factories.gpt2_backward(size) return gpt2_training{1, size[1]} end
 
-function factories.gpt2_step(size) return gpt2_training(size[1], optim.AdamW) end
+function factories.gpt2_step(size) return gpt2_training({1, size[1]}, optim.AdamW) end
 
 
 -- Makes the model; gives weights from its begin and its end.
@@ -312,4 +316,4 @@ function factories.prompt(size) return reading("decoder", size[1], size[1]) end
 
 function factories.prompt_bfloat16(size) return reading("decoder_bfloat16", size[1], size[1]) end
 
-return factories, training
+return factories, training, gpt2_training

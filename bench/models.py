@@ -173,19 +173,20 @@ def gpt2_block_backward(size):
 
 
 class GPT2(nn.Module):
-    def __init__(self, length):
+    def __init__(self, length, layers=LAYERS, words=VOCABULARY):
         super().__init__()
-        self.options = causal(length)
-        self.embed = nn.Embedding(VOCABULARY, WIDTH)
+        self.mask = nn.Buffer(causal(length)["mask"])
+        self.embed = nn.Embedding(words, WIDTH)
         self.position = nn.Embedding(LENGTH, WIDTH)
-        self.blocks = nn.TransformerEncoder(gpt2_layer(), LAYERS, nn.LayerNorm(WIDTH),
+        self.blocks = nn.TransformerEncoder(gpt2_layer(), layers, nn.LayerNorm(WIDTH),
                                             enable_nested_tensor=False)
         nn.init.normal_(self.embed.weight, std=0.02)
         nn.init.normal_(self.position.weight, std=0.02)
 
     def forward(self, ids):
-        x = self.embed(ids) + self.position(torch.arange(ids.shape[1]))
-        return F.linear(self.blocks(x, **self.options), self.embed.weight)
+        at = torch.arange(ids.shape[1], device=ids.device)
+        x = self.embed(ids) + self.position(at)
+        return F.linear(self.blocks(x, mask=self.mask, is_causal=True), self.embed.weight)
 
 
 def gpt2(size):
@@ -194,13 +195,16 @@ def gpt2(size):
     return torch.no_grad()(lambda: model(ids)[:, -1])
 
 
-def gpt2_backward(size, make_optimiser=None):
-    model, ids = GPT2(size[0]), torch.randint(1, VOCABULARY + 1, (1, size[0] + 1)) - 1
+def gpt2_training(size, make_optimiser=None, dtype=torch.float32, device="cpu", compiled=False):
+    B, length, layers, words = *size, *(LAYERS, VOCABULARY)[len(size) - 2:]
+    model = GPT2(length, layers, words).to(device, dtype)
+    ids = (torch.randint(1, words + 1, (B, length + 1)) - 1).to(device)
     opt = make_optimiser and make_optimiser(model.parameters())
+    logits = torch.compile(model) if compiled else model
 
     def step():
         model.zero_grad()
-        loss = F.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
+        loss = F.cross_entropy(logits(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
         loss.backward()
         if opt:
             opt.step()
@@ -209,8 +213,12 @@ def gpt2_backward(size, make_optimiser=None):
     return step
 
 
+def gpt2_backward(size):
+    return gpt2_training([1, *size])
+
+
 def gpt2_step(size):
-    return gpt2_backward(size, torch.optim.AdamW)
+    return gpt2_training([1, *size], torch.optim.AdamW)
 
 
 def gpt2_build(_):
