@@ -284,6 +284,10 @@ describe("a message", function()
     assert.matches("^size: argument 'dim': dimensions count", message_of(x.size, x, 0))
     assert.matches("^multinomial: argument 'num_samples': 5 draws",
                    message_of(heed.multinomial, heed.zeros(0, 3), 5))
+    assert.matches("^multinomial: argument 'input': row 2 has no weight",
+                   message_of(heed.multinomial, heed.tensor{{0.0, 1.0}, {0.0, 0.0}}, 1))
+    assert.matches("^cross_entropy: argument 'input': there are no classes",
+                   message_of(heed.cross_entropy, heed.zeros(2, 0), heed.zeros(2, 0)))
     assert.matches("^expand_as: argument 'other': shape %(3, 4%) cannot be expanded to %(3%)",
                    message_of(heed.expand_as, x, ids))
   end)

@@ -163,7 +163,7 @@ describe("models.save", function()
     local place <close> = free()
     m = assert(heed.models.load(HERE .. "qwen2"))
     nn.lora(m, {rank = 2})
-    assert.matches("models.save: no name for '.*'", message(f, place.path, m))
+    assert.matches("the adapter at '.*' is not merged", message(f, place.path, m))
   end)
 
   it("refuses a model whose files went meanwhile", function()

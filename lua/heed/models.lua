@@ -7,6 +7,7 @@
 -- config.json says which family a model is of (heed/models/FAMILY.lua) and how large; its tensors,
 -- in safetensors, become the model's parameters without a copy.
 
+local adapters = require "heed.models.adapters"
 local blocks = require "heed.internal.blocks"
 local Chat = require "heed.models.chat"
 local check_blocks = require "heed.internal.block_type"
@@ -173,10 +174,20 @@ function M.load(path, given, ...)
 end
 
 
+local function check_model(who, model)
+  local origin = nil
+  if type(model) == "table" then origin = rawget(model, "origin") end
+  if type(origin) == "table" then return end
+  fail("%s: a model that models.load gave%s expected, got %s", who,
+       rawequal(origin, false) and " of a directory" or "", kind(model))
+end
+
+
 ---Saves a model that `models.load` gave as a directory that transformers, sentence-transformers and
 ---heed read: config.json, model.safetensors under the published names, and the files beside them,
 ---as the directory has them that the model came from. Each file is complete or as it was before.
----Files of other programs are written over where `replace` says so alone.
+---Files of other programs are written over where `replace` says so alone. Adapters that are merged
+---are written as parts of the weights.
 ---@param path string of the directory, which is made where there is none
 ---@param model heed.models.Model
 ---@param given? {replace: boolean} false unless given
@@ -186,10 +197,7 @@ function M.save(path, model, given, ...)
   options.no_more("models.save", 3, ...)
   whole.check_path("models.save", path)
   local o = options.read("models.save", given, {replace = false})
-  local origin = type(model) == "table" and rawget(model, "origin")
-  if type(origin) ~= "table" then
-    fail("models.save: a model that models.load gave expected, got %s", kind(model))
-  end
+  check_model("models.save", model)
   for name, p in model:named_parameters() do
     if blocks[p.dtype] then
       fail("models.save: values expected, got blocks of type %s as '%s'; no other program reads "
@@ -199,6 +207,43 @@ function M.save(path, model, given, ...)
   local done, why = refuse.try(saving.save, path, model, o.replace)
   if done then return true end
   return nil, ("models.save: %s"):format(why)
+end
+
+
+---Saves the adapters of a model (`nn.lora`) as a directory that PEFT reads: adapter_config.json and
+---adapter_model.safetensors.
+---@param path string of the directory, which is made where there is none
+---@param model heed.models.Model of a directory
+---@param given? {replace: boolean} whether files of other programs are written over; false unless
+---given
+---@return true? done nil where files cannot be written
+---@return string? message
+function M.save_adapters(path, model, given, ...)
+  options.no_more("models.save_adapters", 3, ...)
+  whole.check_path("models.save_adapters", path)
+  local o = options.read("models.save_adapters", given, {replace = false})
+  check_model("models.save_adapters", model)
+  local done, why = refuse.try(adapters.save, path, model, o.replace)
+  if done then return true end
+  return nil, ("models.save_adapters: %s"):format(why)
+end
+
+
+---Puts the adapters of a directory, as PEFT and `models.save_adapters` write them, beside linear
+---layers of a model, and freezes all its other parameters. Where several layers of the model are
+---one matrix in its files, each gets its rows.
+---@param path string
+---@param model heed.models.Model of a directory, without adapters
+---@return heed.Lora? adapters as `nn.lora` gives them; nil where the directory is refused
+---@return string? message
+function M.load_adapters(path, model, ...)
+  options.no_more("models.load_adapters", 2, ...)
+  whole.check_path("models.load_adapters", path)
+  check_model("models.load_adapters", model)
+  adapters.check_none("models.load_adapters", model)
+  local all, why = refuse.try(adapters.load, path, model)
+  if all then return all end
+  return nil, ("models.load_adapters: %s: %s"):format(path, why)
 end
 
 

@@ -339,6 +339,17 @@ cases["M.save.given.replace"] = {function(value)
   return done
 end, true}
 
+cases["M.save_adapters.given.replace"] = {function(value)
+  local path, m = os.tmpname(), published "cross_encoder"
+  os.remove(path)
+  nn.lora(m, {rank = 1})
+  assert(heed.models.save_adapters(path, m))
+  assert(heed.save(path .. "/adapter_model.safetensors", {}))
+  local done = heed.models.save_adapters(path, m, {replace = value})
+  os.execute("rm -r " .. path)
+  return done
+end, true}
+
 local VECTORS <const> = heed.tensor{{1.0, 2.0}, {9.0, 1.0}, {-3.0, 0.5}}
 
 cases["M.similarity.given.similarity"] = {function(value)

@@ -3,7 +3,7 @@
 
 ---@type table<string, string[]>
 local synonyms = {
-  ["adapters"] = {"nn.lora"},
+  ["adapters"] = {"nn.lora", "models.load_adapters", "models.save_adapters"},
   ["attention map"] = {"module:on_weights", "plot.heat", "plot.grid"},
   ["attention weights"] = {"module:on_weights"},
   ["autoregressive"] = {"generate"},
@@ -69,7 +69,7 @@ local synonyms = {
   ["padding"] = {"pad", "mask.lengths"},
   ["padding mask"] = {"mask.lengths", "pad"},
   ["parameter count"] = {"module:numel"},
-  ["peft"] = {"nn.lora"},
+  ["peft"] = {"nn.lora", "models.load_adapters", "models.save_adapters"},
   ["persistent memory"] = {"memory"},
   ["position embedding"] = {"position.Learned", "position.sinusoidal", "position.rope"},
   ["positional encoding"] = {"position.sinusoidal", "position.Sinusoidal", "position.rope"},

@@ -7,6 +7,7 @@
 -- `heads` divides the rows of each head. A tensor that the module lacks, one that it expects and
 -- does not get, and one of another shape are refused by name: nothing is left as it was.
 
+local adapters = require "heed.nn.adapters"
 local core = require "heed.core"
 local heed = require "heed"
 local refuse = require "heed.internal.refuse"
@@ -34,41 +35,66 @@ local function numbered(pattern, i)
 end
 
 
--- Adds what a rule expects of layer i: for weight, bias or the tensor itself the parameters that
--- its rows become.
-local function expect(expected, parameters, rule, i)
-  local modules = type(rule[2]) == "table" and rule[2] or {rule[2]}
+-- The values that files have of a module, by its parameters' names: weights with what adapters have
+-- added to them, and no adapters.
+local function values_of(module, who)
+  local values, own = {}, {}
+  local paths, layers = adapters.of(module)
+  for i, path in ipairs(paths) do
+    own[path .. ".adapter.down"], own[path .. ".adapter.up"] = true, true
+    values[path .. ".weight"] = adapters.merged(layers[i]) or heed.fail(
+      "%s: the adapter at '%s' is not merged; its module's merge() adds what it has learnt to the "
+      .. "weights, and models.save_adapters saves adapters alone", who, path)
+  end
+  for path, p in module:named_parameters() do
+    if not own[path] and not path:find("^sentences%.") then      -- those have files of their own
+      values[path] = values[path] or p
+    end
+  end
+  return values
+end
+
+
+-- What the rules say of all layers that these parameters are of: {name, modules, rule}.
+local function rows_of(parameters, all)
+  local rows, last = {}, 1
+  for path in next, parameters do
+    last = math.max(last, math.tointeger(path:match("%.(%d+)%.")) or 0)
+  end
+  for _, rule in ipairs(all) do
+    for i = 0, rule[1]:find("%d", 1, true) and last - 1 or 0 do
+      local modules = {}
+      for n, module in ipairs(type(rule[2]) == "table" and rule[2] or {rule[2]}) do
+        modules[n] = numbered(module, i + 1)
+      end
+      rows[#rows + 1] = {name = numbered(rule[1], i), modules = modules, rule = rule}
+    end
+  end
+  return rows
+end
+
+
+-- Adds what a row expects: for weight, bias or the tensor itself the parameters that its rows
+-- become.
+local function expect(expected, parameters, row)
   for _, suffix in ipairs{"", ".weight", ".bias"} do
     local parts = {}
-    for _, module in ipairs(modules) do
-      local path = numbered(module, i + 1) .. suffix
-      local p = parameters[path]
-      if p then
-        parts[#parts + 1] = p
-        expected.covered[path] = true
-      end
+    for _, module in ipairs(row.modules) do
+      local path = module .. suffix
+      parts[#parts + 1] = parameters[path]
+      if parameters[path] then expected.covered[path] = true end
     end
     if #parts > 0 then
-      table.insert(expected, {name = numbered(rule[1], i) .. suffix, parts = parts, rule = rule})
+      table.insert(expected, {name = row.name .. suffix, parts = parts, rule = row.rule})
     end
   end
 end
 
 
 -- All tensors that a module expects: {name, parts, rule}.
-local function expectations(module, table_of_names, who)
-  local parameters, expected, last = {}, {covered = {}}, 1
-  for path, p in module:named_parameters() do
-    if not path:find("^sentences%.") then        -- those have files of their own
-      parameters[path] = p
-      last = math.max(last, math.tointeger(path:match("%.(%d+)%.")) or 0)
-    end
-  end
-  for _, rule in ipairs(table_of_names) do
-    for i = 0, rule[1]:find("%d", 1, true) and last - 1 or 0 do
-      expect(expected, parameters, rule, i)
-    end
-  end
+local function expectations(module, all, who)
+  local parameters, expected = values_of(module, who), {covered = {}}
+  for _, row in ipairs(rows_of(parameters, all)) do expect(expected, parameters, row) end
   for path in next, parameters do
     if not expected.covered[path] then heed.fail("%s: no name for '%s'", who, path) end
   end
@@ -225,6 +251,31 @@ function names.assign(module, all, tensors)
   refuse_surplus(tensors, used, all.ignored)
   core.commit("models.load", changes)
   return {names = all, prefix = prefix, shapes = shapes}
+end
+
+
+---A module of a model and what files call it.
+---@class heed.models.named
+---@field path string in the model
+---@field name string in files, without a prefix
+---@field rule heed.models.rule
+---@field shares string[] the modules that divide the rows of one tensor
+
+---The modules with a weight that the rules name, in the order of the rules.
+---@param module heed.Module
+---@param all heed.models.names
+---@return heed.models.named[]
+function names.modules(module, all)
+  local parameters, list = {}, {}
+  for path, p in module:named_parameters() do parameters[path] = p end
+  for _, row in ipairs(rows_of(parameters, all)) do
+    for _, path in ipairs(row.modules) do
+      if parameters[path .. ".weight"] then
+        list[#list + 1] = {path = path, name = row.name, rule = row.rule, shares = row.modules}
+      end
+    end
+  end
+  return list
 end
 
 

@@ -174,7 +174,31 @@ local function make_folders(path, folders)
 end
 
 
----Writes a directory. config.json comes last: until then no loader takes the directory for a model.
+---Writes a directory: its folders, its tensors, its texts. The last text is the one that makes a
+---loader take the directory for what it is.
+---@param path string
+---@param folders string[]
+---@param weights {[1]: string, [2]: table<string, heed.Tensor>}[] file names and tensors
+---@param texts {[1]: string, [2]: string}[]
+---@param replace boolean whether files of other programs are written over
+---@return true
+function saving.write(path, folders, weights, texts, replace)
+  make_folders(path, {})
+  if not replace then check_free(path, texts, weights) end
+  make_folders(path, folders)
+  for _, row in ipairs(weights) do
+    local done, why = save.save(path .. "/" .. row[1], row[2], {format = "pt", [MARK] = OURS})
+    if not done then refuse.with("%s", (why:gsub("^save: ", ""))) end
+  end
+  for _, row in ipairs(texts) do
+    local done, why = core.write_file(path .. "/" .. row[1], {row[2]})
+    if not done then refuse.with("%s", why) end
+  end
+  return true
+end
+
+
+---Writes the directory of a model, config.json last.
 ---@param path string
 ---@param model heed.models.Model
 ---@param replace boolean
@@ -185,19 +209,8 @@ function saving.save(path, model, replace)
     heed.fail("models.save: the model has another tokenizer than its directory, %s, which heed "
               .. "does not write", quoted(origin.path))
   end
-  local texts, weights = texts_of(model, origin), tensors_of(model, origin)
-  make_folders(path, {})
-  if not replace then check_free(path, texts, weights) end
-  make_folders(path, origin.folders)
-  for _, row in ipairs(weights) do
-    local done, why = save.save(path .. "/" .. row[1], row[2], {format = "pt", [MARK] = OURS})
-    if not done then refuse.with("%s", (why:gsub("^save: ", ""))) end
-  end
-  for _, row in ipairs(texts) do
-    local done, why = core.write_file(path .. "/" .. row[1], {row[2]})
-    if not done then refuse.with("%s", why) end
-  end
-  return true
+  return saving.write(path, origin.folders, tensors_of(model, origin), texts_of(model, origin),
+                      replace)
 end
 
 
