@@ -1,6 +1,6 @@
 """What PEFT makes of low-rank adapters, for spec/adapters_spec.lua.
 
-    python bench/adapters.py make             writes spec/golden/adapters/NAME: adapters drawn at random
+    python bench/adapters.py make             writes spec/golden/models/adapters/NAME: adapters drawn at random
                                               for the tiny models of spec/golden/models, and logits
     python bench/adapters.py check MODEL DIR  prints PEFT's logits of adapters that heed wrote for a
                                               tiny model, as logits.safetensors in DIR
@@ -32,7 +32,7 @@ def base(name):
 def make():
     for name, config in CONFIGS.items():
         torch.manual_seed(7)
-        model, path = get_peft_model(base(name), config), GOLDEN / "adapters" / name
+        model, path = get_peft_model(base(name), config), GOLDEN / "models/adapters" / name
         with torch.no_grad():
             for parameter_name, p in model.named_parameters():
                 if "lora_B" in parameter_name:

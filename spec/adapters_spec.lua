@@ -8,7 +8,7 @@ local message = require "spec.support.message"
 local near = require "spec.support.near"
 local nn = require "heed.nn"
 
-local MODELS <const>, GOLDEN <const> = directories.HERE, "spec/golden/adapters/"
+local MODELS <const>, GOLDEN <const> = directories.HERE, "spec/golden/models/adapters/"
 local CONFIG <const>, WEIGHTS <const> = "/adapter_config.json", "/adapter_model.safetensors"
 local read, write = directories.read, directories.write
 
