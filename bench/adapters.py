@@ -1,9 +1,10 @@
 """What PEFT makes of low-rank adapters, for spec/adapters_spec.lua.
 
-    python bench/adapters.py make             writes spec/golden/models/adapters/NAME: adapters drawn at random
-                                              for the tiny models of spec/golden/models, and logits
-    python bench/adapters.py check MODEL DIR  prints PEFT's logits of adapters that heed wrote for a
-                                              tiny model, as logits.safetensors in DIR
+    python bench/adapters.py make
+        writes spec/golden/models/adapters/NAME: adapters drawn at random for the tiny models of
+        spec/golden/models, and logits
+    python bench/adapters.py check MODEL DIR
+        writes DIR/logits.safetensors: PEFT's logits of adapters that heed wrote for a tiny model
 """
 
 import json
