@@ -106,6 +106,32 @@ describe("models.load_adapters", function()
     assert.equal(5 / 3 ^ 0.5, layers[1].attend.query.adapter.scale)
   end)
 
+  it("has PEFT's defaults where the configuration is silent", function()
+    local place <close> = changed("qwen2", function(c, tensors)
+      c.r, c.lora_alpha, c.lora_dropout = nil, nil, nil
+      for name, t in pairs(tensors) do
+        local axis = name:find "lora_A" and 1 or 2
+        local sizes = {t:size(1), t:size(2)}
+        sizes[axis] = 8
+        tensors[name] = heed.ones(sizes)
+      end
+    end)
+    local m = model "qwen2"
+    assert(heed.models.load_adapters(place.path, m))
+    local adapter = m.body.layers[1].mlp.down.adapter
+    assert.same({8, 1, 0}, {adapter.up:size(2), adapter.scale, adapter.dropout.p})
+  end)
+
+  it("says what is wrong with a file of tensors", function()
+    local place <close> = changed("qwen2", function() end)
+    write(place.path .. WEIGHTS, "no tensors")
+    assert.matches("adapter_model.safetensors: .*header",
+                   select(2, heed.models.load_adapters(place.path, model "qwen2")))
+    os.remove(place.path .. WEIGHTS)
+    assert.matches("adapter_model.safetensors: .*No such file",
+                   select(2, heed.models.load_adapters(place.path, model "qwen2")))
+  end)
+
   it("finds names with the prefixes of the family's other classes", function()
     local place <close> = changed("qwen2", function(_, tensors)
       local list = {}
@@ -230,6 +256,10 @@ describe("models.save_adapters", function()
     local again = same_again(place, m, "gpt2")
     assert.equal(4, again.body.layers[1].attend.key.adapter.up:size(2))
     assert.equal(2, again.body.layers[1].mlp.up.adapter.up:size(2))
+    local one <close>, single, said = saved("gpt2", {rank = 2, targets = {"query"}})
+    assert.equal(2, said.r)
+    again = same_again(one, single, "gpt2")
+    assert.equal(0, again.body.layers[1].attend.key.adapter.up:abs():max():item())
   end)
 
   it("keeps numbers of adapters that differ, where files can say them", function()

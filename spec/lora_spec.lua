@@ -110,6 +110,18 @@ describe("nn.lora", function()
     assert.is_true(same(copy))
   end)
 
+  it("merges once, as long as weights and adapters stay what they are", function()
+    local model = new()
+    disturbed(nn.lora(model, {rank = 3, targets = ALL})):merge()
+    for _, m in ipairs{model, model:clone()} do
+      local layer = m.layers[1].attend.query
+      m(x)
+      local merged = layer.merged
+      m(x)
+      assert.is_true(rawequal(merged, layer.merged))
+    end
+  end)
+
   it("works with caches, merged or not", function()
     local model = new(true)
     local adapters = disturbed(nn.lora(model, {targets = {"query", "key", "value"}}))
