@@ -442,6 +442,7 @@ installed: lib
 	cd / && LUA_PATH="$(I)/share/lua/5.4/?.lua;$(I)/share/lua/5.4/?/init.lua" \
 	  LUA_CPATH="$(I)/lib/lua/5.4/?.so" $(LUA) -e 'print(require("heed").randn(2, 3))'
 	cd / && $(I)/bin/heed -e 'print(heed.randn(2, 3), nn.Linear(2, 3), optim.AdamW)'
+	cd / && $(I)/bin/heed --help | grep -q '^usage: heed' && $(I)/bin/heed --version | grep -q ^heed
 	cd / && $(CURDIR)/$(B)/host
 	cd / && $(CURDIR)/$(B)/sandbox $(CURDIR)/examples/host/script.lua
 	sed -n '/^```c$$/,/^```$$/{/^```/!p}' docs/embedding.md >$(I)/program.c
