@@ -63,14 +63,13 @@ static bool replace_text (heed_tokenizer *t, const chars *in, chars *to, span fr
 
 
 static bool replace_pattern (heed_tokenizer *t, const chars *in, chars *to, const decoder *d) {
-  bytes p = (bytes)in->at, start = p, end = p + in->n, match, match_end;
+  regex_search s = regex_begin(d->pattern, (bytes)in->at, (bytes)in->at + in->n);
   regex_result found;
-  while ((found = regex_find(d->pattern, start, p, end, &match, &match_end)) == REGEX_FOUND) {
-    if (!put(t, to, (const char *)p, (size_t)(match - p))) return false;
+  while ((found = regex_next(&s)) == REGEX_FOUND) {
+    if (!put(t, to, (const char *)s.from, (size_t)(s.match - s.from))) return false;
     if (!put(t, to, d->to.at, d->to.n)) return false;
-    p = match_end;
   }
-  return found != REGEX_FAILED && put(t, to, (const char *)p, (size_t)(end - p));
+  return found != REGEX_FAILED && put(t, to, (const char *)s.from, (size_t)(s.end - s.from));
 }
 
 

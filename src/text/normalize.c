@@ -261,13 +261,11 @@ static bool put_text (rewriting *r, span text, int64_t change) {
 
 
 static bool run_replace (const normalizer *n, rewriting *r) {
-  bytes match, match_end;
-  regex_result found = REGEX_NONE;
-  for (int64_t i = 0; r->p < r->old->end; i++) {
-    found = regex_find(n->pattern, r->old->from, r->p, r->old->end, &match, &match_end);
-    if (found != REGEX_FOUND) break;
-    if (!rewriting_keep(r, match)) return false;
-    r->p = match_end;
+  regex_search s = regex_begin(n->pattern, r->old->from, r->old->end);
+  regex_result found;
+  for (int64_t i = 0; (found = regex_next(&s)) == REGEX_FOUND; i++) {
+    if (!rewriting_keep(r, s.match)) return false;
+    r->p = s.match_end;
     if (!put_text(r, n->text, 1) || !text_polls(r->t->cx, i)) return false;
   }
   return found != REGEX_FAILED && rewriting_keep(r, r->old->end);

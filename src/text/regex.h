@@ -3,8 +3,8 @@
 ** alternatives the first that fits, as Perl and Oniguruma have it.
 **
 ** There are: literals, '.', classes with ranges, \s \S \d \D \w \W \p{..} \P{..}, groups (?:..),
-** (..) and (?i:..), alternatives, lookahead (?=..) (?!..), ^ and $, and ? * + {m} {m,} {m,n}
-** behind a character or class, also lazy or possessive; behind a group '?' alone. All else is
+** (..) and (?i:..), alternatives, lookahead (?=..) (?!..), ^ and $ of lines, and ? * + {m} {m,}
+** {m,n} behind a character or class, also lazy or possessive; behind a group '?' alone. All else is
 ** refused. Matching comes back to what it tried before; so that no pattern takes the host's time, a
 ** search of more than 100,000 steps, and 256 for each byte of the text, is refused too, and an
 ** interrupt ends it.
@@ -25,10 +25,18 @@ regex *regex_compile (keeper *k, const unicode *u, const char *pattern, size_t n
 
 typedef enum regex_result { REGEX_NONE, REGEX_FOUND, REGEX_FAILED } regex_result;
 
-/* The next match in [from, end) of a text that begins at 'start'. */
-regex_result regex_find (const regex *r, const unsigned char *start, const unsigned char *from,
-                         const unsigned char *end, const unsigned char **match,
-                         const unsigned char **match_end);
+/* A search for all matches in a text. */
+typedef struct regex_search {
+  const regex *regex;
+  const unsigned char *start, *end;        /* of the text */
+  const unsigned char *from;               /* the end of the match before the last one, or 'start' */
+  const unsigned char *match, *match_end;  /* the last one: it may be empty */
+} regex_search;
+
+regex_search regex_begin (const regex *r, const unsigned char *start, const unsigned char *end);
+
+/* The next match; an empty one behind another match is none, and an empty text has none. */
+regex_result regex_next (regex_search *s);
 
 #pragma GCC visibility pop
 

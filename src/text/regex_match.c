@@ -114,6 +114,12 @@ static const unsigned char *match_choice (matcher *m, const node *a,
 }
 
 
+/* Behind the last newline of a text no line begins. */
+static bool begins_line (const matcher *m, const unsigned char *p) {
+  return p == m->start || (p != m->end && p[-1] == '\n');
+}
+
+
 static const unsigned char *match (matcher *m, const node *a, const unsigned char *p) {
   for (; p != NULL && may_go_on(m); a = a->next) {
     switch (a->kind) {
@@ -122,8 +128,8 @@ static const unsigned char *match (matcher *m, const node *a, const unsigned cha
       case NODE_AHEAD:
         if ((match(m, a->inside, p) != NULL) == a->negative || m->failed) return NULL;
         break;
-      case NODE_START: if (p != m->start) return NULL; break;
-      case NODE_END: if (p != m->end) return NULL; break;
+      case NODE_START: if (!begins_line(m, p)) return NULL; break;
+      case NODE_END: if (p != m->end && *p != '\n') return NULL; break;
       case NODE_JUMP: break;
       case NODE_SET:
         if (a->least != 1 || a->most != 1) return match_set(m, a, p);
@@ -135,18 +141,23 @@ static const unsigned char *match (matcher *m, const node *a, const unsigned cha
 }
 
 
-regex_result regex_find (const regex *r, const unsigned char *start, const unsigned char *from,
-                         const unsigned char *end, const unsigned char **found,
-                         const unsigned char **found_end) {
-  matcher m = {.cx = r->cx, .u = r->u, .start = start, .end = end,
-               .most = STEPS + STEPS_OF_BYTE * (int64_t)(end - from), .pause = POLLED_STEPS};
+regex_search regex_begin (const regex *r, const unsigned char *start, const unsigned char *end) {
+  return (regex_search){.regex = r, .start = start, .end = end, .from = start};
+}
+
+
+regex_result regex_next (regex_search *s) {
+  const unsigned char *p = s->match_end != NULL ? s->match_end : s->start, *before = s->match_end;
+  matcher m = {.cx = s->regex->cx, .u = s->regex->u, .start = s->start, .end = s->end,
+               .most = STEPS + STEPS_OF_BYTE * (int64_t)(s->end - p), .pause = POLLED_STEPS};
   uint32_t point;
-  for (const unsigned char *p = from; p < end; p += utf8_get(p, end, &point)) {
-    const unsigned char *q = match(&m, r->first, p);
+  s->from = p;
+  for (; s->start < s->end && p <= s->end; p += p < s->end ? utf8_get(p, s->end, &point) : 1) {
+    const unsigned char *q = match(&m, s->regex->first, p);
     if (m.failed) return REGEX_FAILED;
-    if (q == NULL || q == p) continue;
-    *found = p;
-    *found_end = q;
+    if (q == NULL || (q == p && p == before)) continue;
+    s->match = p;
+    s->match_end = q;
     return REGEX_FOUND;
   }
   return REGEX_NONE;

@@ -195,9 +195,9 @@ static bool joins (const cutter *c, bool match) {
 }
 
 
-/* A joined part counts as what it ended with, so that a second match stays alone. */
+/* A joined part counts as what it ended with, so that a second match stays alone. A match may be
+   empty: the text is cut there. */
 static bool cut (cutter *c, bytes from, bytes end, bool match) {
-  if (from == end) return true;
   if (joins(c, match)) c->end = end;
   else {
     if (!flush(c)) return false;
@@ -215,14 +215,13 @@ static bool split (heed_tokenizer *t, int level, bytes from, bytes end) {
   const splitter *s = &t->splitters[level];
   if (s->pattern == NULL) return metaspace_split(t, level + 1, from, end, split);
   cutter c = {.t = t, .level = level, .behaviour = s->behaviour};
-  bytes p = from, match, match_end;
-  regex_result found = REGEX_NONE;
-  while (p < end &&
-         (found = regex_find(s->pattern, from, p, end, &match, &match_end)) == REGEX_FOUND) {
-    if (!cut(&c, p, match, s->invert) || !cut(&c, match, match_end, !s->invert)) return false;
-    p = match_end;
+  regex_search r = regex_begin(s->pattern, from, end);
+  regex_result found;
+  while ((found = regex_next(&r)) == REGEX_FOUND) {
+    if (r.from < r.match && !cut(&c, r.from, r.match, s->invert)) return false;
+    if (!cut(&c, r.match, r.match_end, !s->invert)) return false;
   }
-  return found != REGEX_FAILED && cut(&c, p, end, s->invert) && flush(&c);
+  return found != REGEX_FAILED && (r.from == end || cut(&c, r.from, end, s->invert)) && flush(&c);
 }
 
 

@@ -1,0 +1,117 @@
+-- Regular expressions of tokenizers: where they cut texts, beside what the package `tokenizers`
+-- does (bench/regex.py); what is refused, and how.
+
+local files = require "spec.support.files"
+local json = require "heed.files.json"
+local load = require "spec.support.tokenizer_of"
+
+
+local function load_pattern(pattern, given)
+  local split = {type = "Split", pattern = {Regex = pattern}, behavior = "Isolated"}
+  for name, value in pairs(given or {}) do split[name] = value end
+  return load(json.encode{
+    model = {type = "WordLevel", vocab = {u = 0}, unk_token = "u"}, pre_tokenizer = split,
+  })
+end
+
+-- The pieces of a text, each of which is a word that no vocabulary has.
+local function pieces(pattern, text, given)
+  local _, offsets = assert(load_pattern(pattern, given)):encode(text, {offsets = true})
+  local list = {}
+  for i, range in ipairs(offsets:totable()) do list[i] = text:sub(range[1], range[2]) end
+  return list
+end
+
+
+describe("a regular expression", function()
+  it("cuts texts where the package does", function()
+    local cases = json.decode(assert(files.read "spec/golden/regex.json"))
+    assert.equal(400, #cases)
+    for _, case in ipairs(cases) do
+      local pattern, text, wanted = table.unpack(case)
+      assert.same(wanted, pieces(pattern, text), ("%q in %q"):format(pattern, text))
+    end
+  end)
+
+  for name, case in pairs{
+    ["the leftmost match, and of alternatives the first"] = {"ab|abc|b", "xabcb",
+                                                             {"x", "ab", "c", "b"}},
+    ["as many as there are"] = {"a+", "aabaaa", {"aa", "b", "aaa"}},
+    ["as few as are needed"] = {"a+?b?", "aab", {"a", "ab"}},
+    ["so many"] = {"a{2}", "aaaaa", {"aa", "aa", "a"}},
+    ["from so many on"] = {"a{2,}", "abaaa", {"ab", "aaa"}},
+    ["so many at most"] = {"a{1,2}", "aaa", {"aa", "a"}},
+    ["nothing, where a repetition keeps what follows"] = {"a*+a", "aaa", {"aaa"}},
+    ["less, where what follows needs it"] = {"a*ab", "aaab", {"aaab"}},
+    ["what is ahead"] = {"\\s+(?!\\S)|\\s+", "a  b ", {"a", " ", " ", "b", " "}},
+    ["what must be ahead"] = {"a(?=b)", "abac", {"a", "bac"}},
+    ["any case"] = {"(?i:'s|k)", "a'SbKKs", {"a", "'S", "b", "K", "K", "s"}},
+    ["the long s in any case"] = {"(?i:s)x?", "aſxS", {"a", "ſx", "S"}},
+    ["lines"] = {"^a|b$", "ab\nab\na", {"a", "b", "\n", "a", "b", "\n", "a"}},
+    ["any character but the newline"] = {".", "é\na", {"é", "\n", "a"}},
+    ["what is empty, between two characters"] = {"(?=b)", "abab", {"a", "ba", "b"}},
+  } do
+    it("matches " .. name, function()
+      local pattern, text, wanted = table.unpack(case)
+      assert.same(wanted, pieces(pattern, text))
+    end)
+  end
+
+  it("that matches nothing cuts by each behaviour as one that matches something", function()
+    for behavior, wanted in pairs{
+      Isolated = {"xy", "by"}, Removed = {"xy", "by"}, MergedWithPrevious = {"xy", "by"},
+      MergedWithNext = {"xy", "by"}, Contiguous = {"xy", "by"},
+    } do
+      for _, invert in ipairs{false, true} do
+        local removed = behavior == "Removed" and invert
+        assert.same(removed and {} or wanted,
+                    pieces("(?=b)", "xyby", {behavior = behavior, invert = invert}), behavior)
+      end
+    end
+  end)
+
+  for pattern, why in pairs{
+    ["a**"] = "a repetition of a repetition is not known at '**'",
+    ["(a)*"] = "a repeated group is not known at '(a)*'",
+    ["(?:a)+"] = "a repeated group is not known", ["(?:a){2}"] = "a repeated group is not known",
+    ["(?:a)?+"] = "a repeated group is not known",
+    ["(a"] = "the group does not end at '(a'", ["a)"] = "a group's end without its start at ')'",
+    ["[a"] = "the class does not end at '[a'", ["[]"] = "the class does not end",
+    ["[z-a]"] = "a range expected at 'z-a]'", ["[a-\\d]"] = "a range expected",
+    ["[a[b]]"] = "a class inside a class is not known at '[b]]'",
+    ["[a&&b]"] = "a class inside a class is not known at '&&b]'",
+    ["*a"] = "nothing to repeat at '*a'", ["|{2}"] = "nothing to repeat",
+    ["a{x}"] = "{m}, {m,} or {m,n} expected at '{x}'", ["a{2,1}"] = "{m}, {m,} or {m,n} expected",
+    ["a{,2}"] = "{m}, {m,} or {m,n} expected",
+    ["\\q"] = "an unknown escape at '\\q'", ["\\1"] = "an unknown escape",
+    ["\\b"] = "an unknown escape", ["a\\"] = "an unknown escape at '\\'",
+    ["\\x6"] = "hexadecimal digits expected at '\\x6'", ["\\u12g4"] = "hexadecimal digits expected",
+    ["\\p{Xx}"] = "no such category at '\\p{Xx}'", ["\\p{L"] = "no such category",
+    ["\\pL"] = "'{' expected at '\\pL'",
+    ["(?<=a)b"] = "an unknown group at '(?<=a)b'", ["(?>a)"] = "an unknown group",
+    ["(?i)a"] = "an unknown group",
+    ["(?i:é)"] = "a letter beyond ASCII in any case is not known at 'é)'",
+    ["(?i:[a-c])"] = "a range in any case is not known at 'a-c])'",
+    [("("):rep(33) .. (")"):rep(33)] = "too many groups inside each other",
+    [("a"):rep(4097)] = "more than 4096 bytes at 'aaaa",
+  } do
+    it(("refuses %s"):format(pattern:sub(1, 12)), function()
+      local tok, message = load_pattern(pattern)
+      assert.is_nil(tok)
+      assert.is_truthy(message:find("regular expression: " .. why, 1, true), message)
+    end)
+  end
+
+  it("quotes no half of a character", function()
+    local _, message = load_pattern("\\q" .. ("é"):rep(30))
+    assert.is_truthy(utf8.len(message:match("at '(.*)'")))
+  end)
+
+  it("that comes back too often is refused as it runs", function()
+    local tok = assert(load_pattern(("a*"):rep(9) .. "b"))
+    assert.same({1}, tok:encode("b"):totable())
+    assert.error_matches(function() tok:encode(("a"):rep(60)) end,
+                         "regular expression: more than 11%d%d%d%d steps for one match")
+    assert.same({1}, tok:encode("b"):totable())
+  end)
+end)
