@@ -29,7 +29,7 @@ typedef enum regex_result { REGEX_NONE, REGEX_FOUND, REGEX_FAILED } regex_result
 typedef struct regex_search {
   const regex *regex;
   const unsigned char *start, *end;        /* of the text */
-  const unsigned char *from;               /* the end of the match before the last one, or 'start' */
+  const unsigned char *from;               /* where the match before it ended, or start */
   const unsigned char *match, *match_end;  /* the last one: it may be empty */
 } regex_search;
 
