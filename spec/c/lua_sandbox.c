@@ -24,6 +24,10 @@ static void check (bool good, const char *what) {
   failed = 1;
 }
 
+static void run_text (lua_State *L, const char *text) {
+  if (luaL_dostring(L, text) != LUA_OK) check(false, lua_tostring(L, -1));
+}
+
 /* Opens heed with the options that the chunk returns; the module, or the message, on top. */
 static int open_with (lua_State *L, const char *options) {
   lua_pushcfunction(L, luaopen_heed);
@@ -153,8 +157,53 @@ static void sealed_with_files (void) {
   check(open_with(L, "return {}") == LUA_OK, lua_tostring(L, -1));
   luaL_requiref(L, "heed", luaopen_heed, 0);
   check(lua_rawequal(L, -1, -2), "opening again gives another module");
-  check(luaL_dostring(L, with_files) == LUA_OK, lua_tostring(L, -1));
+  run_text(L, with_files);
   if (lua_isstring(L, -1)) unlink(lua_tostring(L, -1));
+  lua_close(L);
+}
+
+/* Opens models before untrusted scripts run. */
+static const char open_models[] =
+  "local heed = require 'heed'\n"
+  "local folder = 'spec/golden/models/'\n"
+  "ranker = assert(heed.models.load(folder .. 'st/cross_encoder', {mapped = true}))\n"
+  "writer = assert(heed.models.load(folder .. 'llama3'))\n"
+  "words = assert(heed.tokenizer.load(folder .. 'llama3'))\n"
+  "index = heed.search.index{dim = 2}:add({1, 2}, heed.eye(2))\n"
+  "io, os, debug, dofile, loadfile = nil\n";
+
+static const char use_models[] =
+  "local heed = require 'heed'\n"
+  "assert(ranker:score('a question', {'a text', 'another'}):size(1) == 2)\n"
+  "assert(#writer:generate('the', {max = 3}) > 0 and #words:encode('the') > 0)\n"
+  "assert(index:query(heed.tensor{1.0, 0.0}, 1))\n"
+  "local folder = 'spec/golden/models/'\n"
+  "for name, f in pairs{\n"
+  "  load = function() return heed.models.load(folder .. 'llama3') end,\n"
+  "  again = function() return heed.models.load(folder .. 'qwen2', {mapped = true}) end,\n"
+  "  gguf = function() return heed.models.load 'spec/golden/gguf/llama.gguf' end,\n"
+  "  save = function() return heed.models.save('/tmp/heed-model', writer) end,\n"
+  "  adapters = function() return heed.models.load_adapters(folder .. 'adapters', writer) end,\n"
+  "  words = function() return heed.tokenizer.load(folder .. 'llama3') end,\n"
+  "  tensors = function() return heed.load(folder .. 'llama3/model.safetensors') end,\n"
+  "  store = function() return heed.save('/tmp/heed-model', {x = heed.ones(1)}) end,\n"
+  "  index = function() return index:save '/tmp/heed-model' end,\n"
+  "  picture = function() return heed.plot.curve{1, 2}:save '/tmp/heed-model.svg' end,\n"
+  "} do\n"
+  "  local good, why, more = pcall(f)\n"
+  "  local message = tostring(good and more or why)\n"
+  "  assert(not (good and why) and message:find('has taken files', 1, true), name .. message)\n"
+  "end\n";
+
+/* A host leaves models to scripts that can open no others. */
+static void models_without_files (void) {
+  lua_State *L = luaL_newstate();
+  luaL_openlibs(L);
+  heed_lua_close_files(L);                 /* no module: nothing */
+  check(open_with(L, "return {}") == LUA_OK, lua_tostring(L, -1));
+  run_text(L, open_models);
+  heed_lua_close_files(L);
+  run_text(L, use_models);
   lua_close(L);
 }
 
@@ -170,6 +219,7 @@ int main (void) {
   hostile_between_honest();
   odd_options();
   sealed_with_files();
+  models_without_files();
   if (!failed) puts("sandbox: no file and no other script was reached");
   return failed;
 }

@@ -9,7 +9,7 @@
 **   lua_pushcfunction(L, luaopen_heed);
 **   lua_newtable(L);
 **   lua_pushboolean(L, 0);
-**   lua_setfield(L, -2, "files");       no function of heed touches files or processes
+**   lua_setfield(L, -2, "files");       no function of heed touches files or processes, from now on
 **   lua_pushinteger(L, 1 << 30);
 **   lua_setfield(L, -2, "limit");       bytes of all tensors; scripts can only lower it
 **   lua_pushinteger(L, 2);
@@ -42,6 +42,14 @@ extern "C" {
 */
 HEED_API int luaopen_heed (lua_State *L);
 HEED_API int luaopen_heed_core (lua_State *L);   /* what C defines; the Lua half requires it */
+
+/*
+** From now on no function of heed touches files or processes, as if the state had been opened with
+** files = false: the host opens models first, and leaves them to scripts in globals. For a state
+** that was opened with options, be they none; others stay as they are. May raise for lack of
+** memory, with files taken.
+*/
+HEED_API void heed_lua_close_files (lua_State *L);
 
 /* The context of this state, once the module is open; NULL before. Raises nothing. */
 HEED_API heed_context *heed_lua_context (lua_State *L);

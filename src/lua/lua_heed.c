@@ -52,23 +52,31 @@ void register_methods (lua_State *L, const luaL_Reg *functions, int module, int 
 }
 
 
-/* Stands for functions that touch files where the host wants none. */
-static int l_no_files (lua_State *L) { return raise(L, "this state was opened without files"); }
+static const char NO_FILES[] = "the host has taken files from this state";
+
+/* Calls upvalue 5, a function that touches files, where the host has not taken them away. */
+static int l_with_files (lua_State *L) {
+  if (binding_of(L)->no_files) return raise(L, NO_FILES);
+  return lua_tocfunction(L, lua_upvalueindex(5))(L);
+}
 
 
 /* check_files(who): raises for a function of the Lua half in such a state */
 static int l_check_files (lua_State *L) {
   const char *who = luaL_checkstring(L, 1);
   if (!binding_of(L)->no_files) return 0;
-  return raise_as(L, who, "this state was opened without files");
+  return raise_as(L, who, NO_FILES);
 }
 
 
 void register_files (lua_State *L, const luaL_Reg *functions, int table) {
-  bool refused = binding_of(L)->no_files;
   table = lua_absindex(L, table);
   for (; functions->name != NULL; functions++) {
-    push_function(L, functions->name, refused ? l_no_files : functions->func);
+    for (int i = 1; i <= 2; i++) lua_pushvalue(L, lua_upvalueindex(i));
+    lua_pushstring(L, functions->name);
+    lua_pushboolean(L, 0);                       /* no method */
+    lua_pushcfunction(L, functions->func);
+    lua_pushcclosure(L, l_with_files, 5);
     lua_setfield(L, table, functions->name);
   }
 }
@@ -230,10 +238,16 @@ int luaopen_heed_core (lua_State *L) {
 ** ===================================================================
 */
 
-heed_context *heed_lua_context (lua_State *L) {
+binding *binding_in (lua_State *L) {
   lua_rawgetp(L, LUA_REGISTRYINDEX, &binding_key);
   binding *b = lua_touserdata(L, -1);
   lua_pop(L, 1);
+  return b;
+}
+
+
+heed_context *heed_lua_context (lua_State *L) {
+  const binding *b = binding_in(L);
   return b != NULL ? b->cx : NULL;
 }
 

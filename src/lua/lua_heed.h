@@ -213,6 +213,7 @@ static inline int done_in (lua_State *L, const binding *b, bool good) {
 static inline int done (lua_State *L, bool good) { return done_in(L, binding_of(L), good); }
 
 /* lua_heed.c */
+binding *binding_in (lua_State *L);                /* NULL: the module is not open */
 void push_function (lua_State *L, const char *name, lua_CFunction f);    /* with its upvalues */
 void push_method (lua_State *L, const char *name, lua_CFunction f);      /* the same */
 void register_functions (lua_State *L, const luaL_Reg *functions, int table);

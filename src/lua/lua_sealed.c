@@ -13,6 +13,7 @@
 #include <lualib.h>
 
 #include "lua_heed.h"
+#include "heed_lua.h"
 
 static const char parts_key = 0;         /* in the registry: a table of the parts */
 static const char proxy_key = 0;         /* the metatable of proxies */
@@ -527,6 +528,22 @@ static void show_parts (lua_State *L) {
     lua_setfield(L, -2, module[0]);
   }
   lua_pop(L, 2);
+}
+
+
+/* Libraries that reach files leave the environment of the Lua half, too. */
+void heed_lua_close_files (lua_State *L) {
+  static const char *const libraries[] = {LUA_IOLIBNAME, LUA_OSLIBNAME};
+  binding *b = binding_in(L);
+  if (b == NULL || !b->sealed) return;
+  b->no_files = true;
+  push_part(L, ENVIRONMENT);
+  for (int i = 0; i < 2; i++) {
+    lua_pushstring(L, libraries[i]);
+    lua_pushnil(L);
+    lua_rawset(L, -3);
+  }
+  lua_pop(L, 1);
 }
 
 

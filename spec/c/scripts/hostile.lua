@@ -12,18 +12,18 @@ end
 
 -- Files ------------------------------------------------------------------
 
-local FILES = "opened without files"
+local FILES = "has taken files from this state"
 local new = path .. ".new"               -- the host finds it if something writes there
 local x = heed.ones(2, 2)
 local model = heed.nn.Linear(2, 2)
 
-refuses("save: this state was " .. FILES, heed.save, path, {x = x})
-refuses("load: this state was " .. FILES, heed.load, path)
+refuses("save: the host " .. FILES, heed.save, path, {x = x})
+refuses("load: the host " .. FILES, heed.load, path)
 refuses(FILES, function() heed.plot.heat({{1}}):save(path .. ".svg") end)
 refuses(FILES, function() heed.data.chars("a"):save(path) end)
 refuses(FILES, heed.data.words.load, path)
 for _, option in ipairs{"checkpoint", "log"} do
-  refuses("train: this state was " .. FILES, heed.train, {
+  refuses("train: the host " .. FILES, heed.train, {
     model = model, loss = heed.mse_loss, steps = 1, [option] = path,
     optimizer = heed.optim.SGD(model:parameters()), batches = function() return x, x end,
   })
