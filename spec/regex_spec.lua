@@ -1,5 +1,5 @@
 -- Regular expressions of tokenizers: where they cut texts, beside what the package `tokenizers`
--- does (bench/regex.py); what is refused, and how.
+-- does (bench/patterns.py); what is refused, and how.
 
 local files = require "spec.support.files"
 local json = require "heed.files.json"

@@ -1,6 +1,6 @@
 """Regular expressions at random, and how the package `tokenizers` cuts texts by them, as JSON:
 
-    python bench/regex.py SEED COUNT >spec/golden/regex.json
+    python bench/patterns.py SEED COUNT >spec/golden/regex.json
 
 A case is a pattern, a text, and the pieces that the pre-tokenizer Split gives, isolated. Patterns are
 of what heed knows (src/text/regex.h), so that spec/regex_spec.lua wants none to be refused."""
