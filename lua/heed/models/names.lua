@@ -35,21 +35,26 @@ local function numbered(pattern, i)
 end
 
 
--- The values that files have of a module, by its parameters' names: weights with what adapters have
--- added to them, and no adapters.
+-- The parameters of a module that its file of tensors has, by their names: those of its sentences'
+-- layers have files of their own.
+local function parameters_of(module)
+  local parameters = {}
+  for path, p in module:named_parameters() do
+    if not path:find("^sentences%.") then parameters[path] = p end
+  end
+  return parameters
+end
+
+
+-- The same without adapters: weights with what merged ones have added to them.
 local function values_of(module, who)
-  local values, own = {}, {}
+  local values = parameters_of(module)
   local paths, layers = adapters.of(module)
   for i, path in ipairs(paths) do
-    own[path .. ".adapter.down"], own[path .. ".adapter.up"] = true, true
+    values[path .. ".adapter.down"], values[path .. ".adapter.up"] = nil, nil
     values[path .. ".weight"] = adapters.merged(layers[i]) or heed.fail(
       "%s: the adapter at '%s' is not merged; its module's merge() adds what it has learnt to the "
       .. "weights, and models.save_adapters saves adapters alone", who, path)
-  end
-  for path, p in module:named_parameters() do
-    if not own[path] and not path:find("^sentences%.") then      -- those have files of their own
-      values[path] = values[path] or p
-    end
   end
   return values
 end
@@ -91,9 +96,9 @@ local function expect(expected, parameters, row)
 end
 
 
--- All tensors that a module expects: {name, parts, rule}.
-local function expectations(module, all, who)
-  local parameters, expected = values_of(module, who), {covered = {}}
+-- All tensors that parameters expect: {name, parts, rule}.
+local function expectations(parameters, all, who)
+  local expected = {covered = {}}
   for _, row in ipairs(rows_of(parameters, all)) do expect(expected, parameters, row) end
   for path in next, parameters do
     if not expected.covered[path] then heed.fail("%s: no name for '%s'", who, path) end
@@ -229,7 +234,7 @@ end
 ---@param tensors table<string, heed.Tensor>
 ---@return heed.models.source
 function names.assign(module, all, tensors)
-  local expected = expectations(module, all, "models.load")
+  local expected = expectations(parameters_of(module), all, "models.load")
   local prefix, used = prefix_of(expected, all, tensors), {}
   local shapes = {}
   local changes = {takers = {}, givers = {}, gradients = {}}
@@ -266,8 +271,7 @@ end
 ---@param all heed.models.names
 ---@return heed.models.named[]
 function names.modules(module, all)
-  local parameters, list = {}, {}
-  for path, p in module:named_parameters() do parameters[path] = p end
+  local parameters, list = parameters_of(module), {}
   for _, row in ipairs(rows_of(parameters, all)) do
     for _, path in ipairs(row.modules) do
       if parameters[path .. ".weight"] then
@@ -306,8 +310,8 @@ end
 ---@param source heed.models.source
 ---@return table<string, heed.Tensor>
 function names.collect(module, source)
-  local tensors = {}
-  for _, entry in ipairs(expectations(module, source.names, "models.save")) do
+  local who, tensors = "models.save", {}
+  for _, entry in ipairs(expectations(values_of(module, who), source.names, who)) do
     local prefix = entry.rule.bare and "" or source.prefix
     tensors[prefix .. entry.name] = joined(entry, source.shapes):detach():to("cpu"):contiguous()
   end
