@@ -79,6 +79,21 @@ static const char json[] =
   "  assert(#json.decode(text) == (1 << 12) + 1)\n"
   "end\n";
 
+/* Before the first of the queries' lists is complete, and between rows that are added. */
+static const char search[] =
+  "local index = heed.search.index{dim = 4}\n"
+  "local names, x = {}, heed.randn(20000, 4)\n"
+  "for i = 1, #x do names[i] = i end\n"
+  "interrupt()\n"
+  "local good, why = pcall(index.add, index, names, x)\n"
+  "assert(not good and why:find('interrupted', 1, true) and #index == 0, why)\n"
+  "index:add(names, x)\n"
+  "local query = x[1]\n"
+  "interrupt()\n"
+  "good, why = pcall(index.query, index, query, 3)\n"
+  "assert(not good and why:find('query: interrupted', 1, true), why)\n"
+  "assert(#index:query(query, 3) == 3 and #index == 20000)\n";
+
 int main (void) {
   lua_State *L = luaL_newstate();
   luaL_openlibs(L);
@@ -89,6 +104,7 @@ int main (void) {
   run(L, buckets);
   run(L, files);
   run(L, json);
+  run(L, search);
   lua_close(L);
   printf("lua_interrupt: %s\n", failed ? "wrong" : "loops of the Lua half stop");
   return failed;

@@ -1,9 +1,10 @@
--- Tokenizers that are read, and that encode, decode and stream, while a request for memory fails:
--- the call fails and says why, or gives what it gives anyhow.
+-- Tokenizers that are read, and that encode, decode and stream, and indices of vectors, while a
+-- request for memory fails: the call fails and says why, or gives what it gives anyhow.
 
 local fail_after = ...
 local changes = require "spec.support.changes"
 local golden = require "spec.support.golden_tokenizers"
+local heed = require "heed"
 local tokenizer_of = require "spec.support.tokenizer_of"
 
 local TEXT <const> = "Héllo wörld's 12345, <|endoftext|> ﬁne e\u{301}\u{301} \u{4e2d}\u{1f600}\n\t "
@@ -51,5 +52,38 @@ for _, name in ipairs(golden.names) do
     try(name .. " encodes", function() return whole(tok) end, onwards)
   end
 end
+
+heed.manual_seed(3)
+local vectors, path = heed.randn(40, 6), os.tmpname()
+local names = {}
+for i = 1, #vectors do names[i] = "vector " .. i end
+
+local function index(kind)
+  return heed.search.index{dim = 6, kind = kind}:add(names, vectors)
+end
+
+-- What an index finds, in words.
+local function found(i)
+  local keys, scores = i:query(vectors:narrow(1, 3, 2), 4)
+  return {table.concat(keys[1], " "), table.concat(keys[2], " "), scores, #i}
+end
+
+for _, kind in ipairs{"float32", "int8", "bits"} do
+  for _, onwards in ipairs{false, true} do
+    try(kind .. " index", function() return found(index(kind)) end, onwards)
+    local one = index(kind)
+    assert(one:save(path))
+    try(kind .. " query", function() return found(one) end, onwards)
+    try(kind .. " index changes", function()
+      return found(index(kind):remove{"vector 3", "vector 9"}:add({"new"}, vectors:narrow(1, 1, 1)))
+    end, onwards)
+    try(kind .. " index in a file", function()
+      assert(one:save(path))
+      return found(assert(heed.search.load(path)))
+    end, onwards)
+    assert(#one == 40 and #assert(heed.search.load(path)) == 40)
+  end
+end
+os.remove(path)
 
 return ("%d calls"):format(tried)
