@@ -279,6 +279,7 @@ describe("a directory of sentence-transformers is refused", function()
       end)
     end
     assert.matches('prompts: a string expected as "a"', prompts{prompts = {a = 1}})
+    assert.matches("prompts: an object expected", prompts{prompts = json.array{"a", "b"}})
     assert.matches('one of the prompts expected, got "b"',
                    prompts{prompts = {a = "x"}, default_prompt_name = "b"})
   end)

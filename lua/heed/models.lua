@@ -59,13 +59,18 @@ local function placing(o)
 end
 
 
+-- Who refuses sizes of a configuration, as messages name them.
+local MAKERS <const> = {"nn%.%u%w+", "models%.%u%w+", "bias%.%l%w+"}
+
 -- Makes the model of a family; what its layers refuse, the file is at fault for.
 local function build(family, c, tensors)
   local good, model, own_names = pcall(parameter.hollow, "models.load", family.build, c, tensors)
   if good then return model, own_names or family.names end
   local why = model
-  local message = type(why) == "string"
-                  and (why:match("nn%.%u%w+: .*") or why:match("models%.%u%w+: .*"))
+  local message
+  for _, maker in ipairs(type(why) == "string" and MAKERS or {}) do
+    message = message or why:match(maker .. ": .*")
+  end
   if not message then error(why, 0) end
   refuse.with("config.json: %s", message)
 end

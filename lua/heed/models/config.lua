@@ -127,6 +127,18 @@ function Config:count(name, otherwise)
 end
 
 
+local function is_id(value)
+  return math.type(value) == "integer" and value >= 0 and value < MOST
+end
+
+---@param name string
+---@param otherwise? integer
+---@return integer from 0 on
+function Config:id(name, otherwise)
+  return self:checked(name, otherwise, is_id, ("an id from 0 to %d"):format(MOST - 1))
+end
+
+
 local function is_positive(value)
   return type(value) == "number" and value > 0 and value < math.huge
 end

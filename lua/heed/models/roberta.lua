@@ -37,10 +37,7 @@ roberta.endings = {
 
 function roberta.build(c, tensors)
   local o = bert.read_typed(c)
-  o.pad = c:get("pad_token_id", 1)
-  if math.type(o.pad) ~= "integer" or o.pad < 0 then
-    c:refuse("pad_token_id", "an id expected, got %s", tostring(o.pad))
-  end
+  o.pad = c:id("pad_token_id", 1)
   return encoder.new(c, o, tensors, roberta)
 end
 

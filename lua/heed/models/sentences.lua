@@ -8,6 +8,7 @@ local heed = require "heed"
 local parameter = require "heed.nn.parameter"
 local pooling = require "heed.models.pooling"
 local reading = require "heed.models.reading"
+local json = require "heed.files.json"
 local refuse = require "heed.internal.refuse"
 local texts = require "heed.models.texts"
 local weights = require "heed.models.weights"
@@ -130,7 +131,9 @@ end
 
 local function read_prompts(c)
   local prompts, default = c.prompts or {}, c.default_prompt_name
-  if type(prompts) ~= "table" then refuse.with("prompts: an object expected") end
+  if type(prompts) ~= "table" or json.is_array(prompts) then
+    refuse.with("prompts: an object expected")
+  end
   for name, text in next, prompts do
     if type(text) ~= "string" then
       refuse.with("prompts: a string expected as %s", quoted(name))
