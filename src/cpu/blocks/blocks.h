@@ -65,6 +65,10 @@ static const char *blocks_unpack (cpu *self, const work *w) {
 */
 
 #define SPAN_ROWS (BLOCK_LANES == 8 ? 4 : 8)   /* rows of x that a decoded span serves */
+#define SUM_ROWS (BLOCK_LANES == 16 ? 4 : 2)   /* of y, whose sums stay in registers */
+#define SUM_COLUMNS (BLOCK_LANES == 16 ? 3 : 2)
+#define SUM_NEAR (1 << 14)                     /* bytes of x that stay in the nearest cache */
+#define SUM_WIDE (1 << 18)                     /* of values of w that stay in the next one */
 
 typedef struct block_product {
   cpu *self;
@@ -76,17 +80,22 @@ typedef struct block_product {
   rounded rounded;                 /* x, where it was rounded */
   int64_t m, n, k;                 /* y (m, n) = x (m, k) w (n, k)^T, or y (m, k) = x (m, n) w */
   int64_t x_row, y_row, w_row;     /* between rows, of w in bytes */
+  bool failed;                     /* a thread got no memory */
 } block_product;
 
 
+INLINED float end_sum (const block_product *p, block_lanes first, block_lanes second, int64_t n) {
+  return block_sum(first + second) + (p->bias != NULL ? p->bias[n] : 0);
+}
+
+
 /*
-** The products of one row of w with 'rows' rows of x, from row m on. Groups take turns between two
-** sums, since an addition waits for the one before.
+** The product of a row of w and the one row of x. Groups take turns between two sums, since an
+** addition waits for the one before.
 */
-INLINED void block_dots (const block_product *p, int64_t n, int64_t m, const int rows) {
+static void block_dot (const block_product *p, int64_t n) {
   const uint8_t *w = (const uint8_t *)p->w + n * p->w_row;
-  const float *x = p->x + m * p->x_row;
-  block_lanes sum[SPAN_ROWS][2] = {{{0}}};
+  block_lanes sum[2] = {{0}};
   span s;
   for (int64_t k = 0; k < p->k; k += SPAN) {
     const int now = (int)smaller(p->k - k, SPAN);
@@ -96,24 +105,83 @@ INLINED void block_dots (const block_product *p, int64_t n, int64_t m, const int
         block_lanes v[GROUP_VECTORS];
         group_values(p->decode, &s, g + half, v);
         UNROLL for (int i = 0; i < GROUP_VECTORS; i++)
-          UNROLL for (int r = 0; r < rows; r++)
-            sum[r][half] += v[i] * block_load(x + r * p->x_row + k + (g + half) * DECODE_GROUP
-                                              + i * BLOCK_LANES);
+          sum[half] += v[i] * block_load(p->x + k + (g + half) * DECODE_GROUP + i * BLOCK_LANES);
       }
   }
-  for (int r = 0; r < rows; r++)
-    p->y[(m + r) * p->y_row + n] = block_sum(sum[r][0] + sum[r][1])
-                                   + (p->bias != NULL ? p->bias[n] : 0);
+  p->y[n] = end_sum(p, sum[0], sum[1], n);
 }
 
 
-static void product_piece (void *arg, int64_t first, int64_t end) {
+static void dot_piece (void *arg, int64_t first, int64_t end) {
   const block_product *p = arg;
-  for (int64_t n = first; n < end && !cpu_stops(p->self, n - first, p->k * p->m); n++) {
-    int64_t m = 0;
-    for (; m + SPAN_ROWS <= p->m; m += SPAN_ROWS) block_dots(p, n, m, SPAN_ROWS);
-    for (; m < p->m; m++) block_dots(p, n, m, 1);
+  for (int64_t n = first; n < end && !cpu_stops(p->self, n - first, p->k); n++) block_dot(p, n);
+}
+
+
+/* A tile of y, from row m and column n on, by the same sums: values of these rows of w. */
+INLINED void tile_dots (const block_product *p, const float *values, int64_t m, int64_t n,
+                        const int rows, const int columns) {
+  const float *x = p->x + m * p->x_row;
+  block_lanes sum[SUM_ROWS][SUM_COLUMNS][2] = {{{{0}}}};
+  for (int64_t k = 0; k < p->k; k += 2 * DECODE_GROUP)
+    UNROLL for (int half = 0; half < 2; half++)
+      UNROLL for (int i = 0; i < GROUP_VECTORS; i++) {
+        const int64_t at = k + half * DECODE_GROUP + i * BLOCK_LANES;
+        block_lanes v[SUM_COLUMNS];
+        UNROLL for (int c = 0; c < columns; c++) v[c] = block_load(values + c * p->k + at);
+        UNROLL for (int r = 0; r < rows; r++) {
+          const block_lanes each = block_load(x + r * p->x_row + at);
+          UNROLL for (int c = 0; c < columns; c++) sum[r][c][half] += v[c] * each;
+        }
+      }
+  UNROLL for (int r = 0; r < rows; r++)
+    UNROLL for (int c = 0; c < columns; c++)
+      p->y[(m + r) * p->y_row + n + c] = end_sum(p, sum[r][c][0], sum[r][c][1], n + c);
+}
+
+
+/* Rows from .. to - 1 of these columns. */
+INLINED void tile_rows (const block_product *p, const float *values, int64_t from, int64_t to,
+                        int64_t n, const int columns) {
+  int64_t m = from;
+  for (; m + SUM_ROWS <= to; m += SUM_ROWS) tile_dots(p, values, m, n, SUM_ROWS, columns);
+  for (; m < to; m++) tile_dots(p, values, m, n, 1, columns);
+}
+
+
+/* Columns from n on, whose rows of w became values once for all rows of x. */
+static void tile_columns (const block_product *p, const float *values, int64_t n, int64_t columns) {
+  const int64_t near = SUM_ROWS * (SUM_NEAR / (SUM_ROWS * p->k * (int64_t)sizeof(float)) + 1);
+  for (int64_t m = 0; m < p->m && !cpu_stopped(p->self); m += near) {
+    const int64_t to = smaller(m + near, p->m);
+    int64_t c = 0;
+    for (; c + SUM_COLUMNS <= columns; c += SUM_COLUMNS)
+      tile_rows(p, values + c * p->k, m, to, n + c, SUM_COLUMNS);
+    for (; c < columns; c++) tile_rows(p, values + c * p->k, m, to, n + c, 1);
   }
+}
+
+
+static void tile_piece (void *arg, int64_t first, int64_t end) {
+  block_product *p = arg;
+  const int64_t wide = SUM_COLUMNS * (SUM_WIDE / (SUM_COLUMNS * p->k * (int64_t)sizeof(float)) + 1);
+  const int64_t most = smaller(end - first, wide);
+  float *scratch = cpu_scratch(p->self, (size_t)(most * p->k) * sizeof *scratch + VECTOR_BYTES);
+  if (scratch == NULL) {
+    __atomic_store_n(&p->failed, true, __ATOMIC_RELAXED);
+    return;
+  }
+  float *values = scratch + -(uintptr_t)scratch % VECTOR_BYTES / sizeof *scratch;
+  for (int64_t n = first; n < end && !cpu_stopped(p->self); n += wide) {
+    const int64_t columns = smaller(end - n, wide);
+    for (int64_t c = 0; c < columns; c++)
+      for (int64_t k = 0; k < p->k; k += SPAN)
+        decode_values(p->decode, (const uint8_t *)p->w + (n + c) * p->w_row
+                                 + scalar_bytes(p->type, k),
+                      (int)smaller(p->k - k, SPAN), values + c * p->k + k);
+    tile_columns(p, values, n, columns);
+  }
+  cpu_scratch_free(scratch);
 }
 
 
@@ -217,10 +285,12 @@ static const char *blocks_product (cpu *self, const work *w) {
     .w_row = scalar_bytes(weight->type, weight->at.stride[0])
   };
   if (w->op == BLOCKS_ROUNDED) return rounded_product(&p);
-  if (w->op == BLOCKS_PRODUCT)
-    pool_run(self->pool, p.n, 65536 / (p.k * p.m) + 1, product_piece, &p);
+  if (w->op == BLOCKS_PRODUCT && p.m == 1)
+    pool_run(self->pool, p.n, 65536 / p.k + 1, dot_piece, &p);
+  else if (w->op == BLOCKS_PRODUCT)
+    pool_run(self->pool, p.n, larger(8 * SUM_COLUMNS, 65536 / (p.k * p.m)), tile_piece, &p);
   else pool_run(self->pool, (p.k + SPAN - 1) / SPAN, 1, back_piece, &p);
-  return NULL;
+  return p.failed ? cpu_no_memory : NULL;
 }
 
 /* }================================================================== */

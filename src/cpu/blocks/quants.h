@@ -25,10 +25,26 @@ INLINED void block_store (float *at, block_lanes v) { memcpy(at, &v, sizeof v); 
 
 INLINED block_lanes block_all (float x) { return x - (block_lanes){0}; }
 
+/* Halves are added up, and halves of the sums. */
 INLINED float block_sum (block_lanes v) {
-  float sum = 0;
-  for (int i = 0; i < BLOCK_LANES; i++) sum += v[i];
-  return sum;
+#if defined(HAS_AVX512)
+  const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256((__m512)v),
+                                     _mm512_extractf32x8_ps((__m512)v, 1));
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+#elif defined(HAS_AVX2)
+  const __m128 four = _mm_add_ps(_mm256_castps256_ps128((__m256)v),
+                                 _mm256_extractf128_ps((__m256)v, 1));
+#endif
+#if defined(HAS_AVX512) || defined(HAS_AVX2)
+  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+#else
+  float sums[BLOCK_LANES];
+  block_store(sums, v);
+  for (int n = BLOCK_LANES / 2; n > 0; n /= 2)
+    for (int i = 0; i < n; i++) sums[i] += sums[n + i];
+  return sums[0];
+#endif
 }
 
 
