@@ -222,6 +222,28 @@ describe("a tensor of blocks", function()
     end)
   end)
 
+  it("has the same rows whatever stands beside them, for all sizes of tiles", function()
+    layouts.on_each_level(function(level)
+      for name, sizes in pairs{q5_1 = {32, 288, 1024}, q6_k = {256, 768}, q8_0 = {64, 512}} do
+        for _, n in ipairs(sizes) do
+          for _, columns in ipairs{1, 2, 31, 33, 70} do
+            local w, a = heed.quantize(heed.randn(columns, n), name), heed.randn(30, n)
+            for _, precision in ipairs{"highest", "high"} do
+              heed.matmul_precision(precision)
+              local what = ("%s %s %s (%d, %d)"):format(level, precision, name, columns, n)
+              local y = heed.linear(a, w)
+              for _, m in ipairs{1, 3, 11, 12, 13} do
+                assert.is_true(heed.linear(a[{{4, 3 + m}}], w):equal(y[{{4, 3 + m}}]), what)
+              end
+              heed.matmul_precision "highest"
+              assert.is_true(far(y, heed.linear(a, w:to("float32"))) < ROUNDED, what)
+            end
+          end
+        end
+      end
+    end)
+  end)
+
   it("gives gradients to what it is multiplied with, those of its values", function()
     for _, name in ipairs{"q8_0", "q4_1", "q6_k"} do
       local w = heed.quantize(heed.randn(7, 512), name)

@@ -10,6 +10,7 @@
 
 #include "cpu/blocks/decode.h"
 #include "cpu/blocks/round.h"
+#include "cpu/blocks/vnni.h"
 
 
 /*
@@ -69,6 +70,7 @@ static const char *blocks_unpack (cpu *self, const work *w) {
 #define SUM_COLUMNS (BLOCK_LANES == 16 ? 3 : 2)
 #define SUM_NEAR (1 << 14)                     /* bytes of x that stay in the nearest cache */
 #define SUM_WIDE (1 << 18)                     /* of values of w that stay in the next one */
+#define SUM_STOPS 1024                         /* rows of x between two questions whether to stop */
 
 typedef struct block_product {
   cpu *self;
@@ -162,6 +164,12 @@ static void tile_columns (const block_product *p, const float *values, int64_t n
 }
 
 
+/* Memory where vectors are aligned, of 'scratch', which has VECTOR_BYTES more. */
+static void *aligned_in (void *scratch) {
+  return (char *)scratch + -(uintptr_t)scratch % VECTOR_BYTES;
+}
+
+
 static void tile_piece (void *arg, int64_t first, int64_t end) {
   block_product *p = arg;
   const int64_t wide = SUM_COLUMNS * (SUM_WIDE / (SUM_COLUMNS * p->k * (int64_t)sizeof(float)) + 1);
@@ -171,7 +179,7 @@ static void tile_piece (void *arg, int64_t first, int64_t end) {
     __atomic_store_n(&p->failed, true, __ATOMIC_RELAXED);
     return;
   }
-  float *values = scratch + -(uintptr_t)scratch % VECTOR_BYTES / sizeof *scratch;
+  float *values = aligned_in(scratch);
   for (int64_t n = first; n < end && !cpu_stopped(p->self); n += wide) {
     const int64_t columns = smaller(end - n, wide);
     for (int64_t c = 0; c < columns; c++)
@@ -256,6 +264,69 @@ static void rounded_piece (void *arg, int64_t first, int64_t end) {
 }
 
 
+#if defined(HAS_VNNI)
+
+typedef struct vnni_product {
+  block_product *p;
+  vnni_span *x;
+  int64_t spans;                   /* of a row */
+} vnni_product;
+
+
+static void vnni_round_piece (void *arg, int64_t first, int64_t end) {
+  const vnni_product *v = arg;
+  for (int64_t m = first; m < end; m++)
+    vnni_round(v->x + m * v->spans, v->p->x + m * v->p->x_row, v->p->k);
+}
+
+
+static void vnni_row_piece (void *arg, int64_t first, int64_t end) {
+  const vnni_product *v = arg;
+  const block_product *p = v->p;
+  for (int64_t n = first; n < end && !cpu_stops(p->self, n - first, p->k * p->m); n++)
+    vnni_row(p->decode, (const uint8_t *)p->w + n * p->w_row, p->type, v->x, p->k, p->m, p->y + n,
+             p->y_row, p->bias != NULL ? p->bias[n] : 0);
+}
+
+
+static void vnni_piece (void *arg, int64_t first, int64_t end) {
+  const vnni_product *v = arg;
+  block_product *p = v->p;
+  void *scratch = cpu_scratch(p->self, (size_t)v->spans * sizeof(vnni_panel) + VECTOR_BYTES);
+  if (scratch == NULL) {
+    __atomic_store_n(&p->failed, true, __ATOMIC_RELAXED);
+    return;
+  }
+  vnni_panel *w = aligned_in(scratch);
+  for (int64_t n = first; n < end && !cpu_stopped(p->self); n += VNNI_COLUMNS) {
+    const int64_t columns = smaller(end - n, VNNI_COLUMNS);
+    const uint8_t *from = (const uint8_t *)p->w + n * p->w_row;
+    vnni_pack(w, p->decode, from, p->w_row, p->type, p->k, columns);
+    for (int64_t m = 0; m < p->m && !cpu_stopped(p->self); m += SUM_STOPS)
+      vnni_columns(w, v->x + m * v->spans, v->spans, smaller(p->m - m, SUM_STOPS), p->decode->least,
+                   p->y + m * p->y_row + n, p->y_row, p->bias != NULL ? p->bias + n : NULL,
+                   columns);
+  }
+  cpu_scratch_free(scratch);
+}
+
+
+static const char *vnni_run (block_product *p) {
+  const int64_t spans = vnni_spans(p->k);
+  void *scratch = cpu_scratch(p->self, (size_t)(p->m * spans) * sizeof(vnni_span) + VECTOR_BYTES);
+  if (scratch == NULL) return cpu_no_memory;
+  vnni_product v = {p, aligned_in(scratch), spans};
+  pool_run(p->self->pool, p->m, 16384 / p->k + 1, vnni_round_piece, &v);
+  if (p->m < VNNI_MANY)
+    pool_run(p->self->pool, p->n, 65536 / (p->k * p->m) + 1, vnni_row_piece, &v);
+  else pool_run(p->self->pool, p->n, 2 * VNNI_COLUMNS, vnni_piece, &v);
+  cpu_scratch_free(scratch);
+  return p->failed ? cpu_no_memory : NULL;
+}
+
+#endif
+
+
 static void round_piece (void *arg, int64_t first, int64_t end) {
   const block_product *p = arg;
   for (int64_t m = first; m < end; m++) round_row(&p->rounded, p->x + m * p->x_row, m, p->k);
@@ -263,6 +334,9 @@ static void round_piece (void *arg, int64_t first, int64_t end) {
 
 
 static const char *rounded_product (block_product *p) {
+#if defined(HAS_VNNI)
+  if (has_vnni()) return vnni_run(p);
+#endif
   const size_t n = (size_t)(p->m * p->k);
   const size_t scales = n / ROUND_GROUP, sums = n / DECODE_GROUP;
   float *scratch = cpu_scratch(p->self, (scales + sums) * sizeof(float) + n);

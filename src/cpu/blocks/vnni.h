@@ -1,0 +1,224 @@
+/*
+** vnni.h - products of rows that were rounded to 8 bits with blocks, by AVX-512's instruction for
+** dot products of four bytes (VNNI). One row of x goes along k; of several rows each lane is a row
+** of w, thirty-two of which lie interleaved.
+**
+** Both add up an element of y in the same order: in SPAN elements group g of DECODE_GROUP stands in
+** lane 4 (g % 4) + g / 4, which is where sums of four vectors of dot products come out; a lane adds
+** up its groups of all spans, and block_sum the lanes. A quant of w, plus 128, is unsigned, as the
+** instruction wants it; 'offset' is what that adds to a group, and is taken off.
+*/
+
+#ifndef vnni_h
+#define vnni_h
+
+#include "cpu/blocks/round.h"
+
+#if defined(HAS_AVX512) && !defined(__clang__)
+
+#define HAS_VNNI 1
+#define VNNI __attribute__((target("avx512vnni")))
+#define VNNI_ROWS 4                /* of x, whose sums stay in registers */
+#define VNNI_VECTORS 2             /* of columns of y */
+#define VNNI_COLUMNS (16 * VNNI_VECTORS)   /* rows of w that are interleaved */
+#define VNNI_MANY 12               /* rows of x for which w is interleaved */
+
+/* SPAN elements of a row of x, the end of a row filled with zeros; numbers of groups by lanes. */
+typedef struct vnni_span {
+  int8_t q[SPAN];
+  float scale[SPAN_GROUPS], sum[SPAN_GROUPS];      /* sum: of its elements' values */
+  int32_t offset[SPAN_GROUPS];                     /* -128 times the sum of its quants */
+} vnni_span;
+
+/* SPAN elements of these rows of w: of each lane quants plus 128, four of each row together. */
+typedef struct vnni_panel {
+  uint8_t q[SPAN_GROUPS][DECODE_GROUP / 4][VNNI_COLUMNS][4];
+  float scale[SPAN_GROUPS][VNNI_COLUMNS], least[SPAN_GROUPS][VNNI_COLUMNS];
+} vnni_panel;
+
+
+static inline bool has_vnni (void) { return __builtin_cpu_supports("avx512vnni"); }
+
+static inline int64_t vnni_spans (int64_t k) { return (k + SPAN - 1) / SPAN; }
+
+/* The group that stands in a lane, and the other way around: 4 x 4, transposed. */
+INLINED int group_of_lane (int lane) { return 4 * (lane % 4) + lane / 4; }
+
+
+/* A row of k elements. */
+static void vnni_round (vnni_span *to, const float *x, int64_t k) {
+  for (int64_t at = 0; at < k; at += SPAN, to++) {
+    float scale[SPAN / ROUND_GROUP] = {0}, sum[SPAN_GROUPS] = {0};
+    memset(to->q, 0, sizeof to->q);
+    round_row(&(rounded){scale, sum, to->q}, x + at, 0, smaller(k - at, SPAN));
+    for (int lane = 0; lane < SPAN_GROUPS; lane++) {
+      const int g = group_of_lane(lane);
+      int32_t all = 0;
+      for (int i = 0; i < DECODE_GROUP; i++) all += to->q[g * DECODE_GROUP + i];
+      to->scale[lane] = scale[g / 2];
+      to->sum[lane] = sum[g];
+      to->offset[lane] = -128 * all;
+    }
+  }
+}
+
+
+/* A span of w, the end of a row filled with zeros. */
+INLINED void vnni_decode (const decoder *d, const uint8_t *w, int64_t left, span *s) {
+  if (left < SPAN) memset(s, 0, sizeof *s);
+  d->decode(w, (int)smaller(left, SPAN), s);
+}
+
+
+/* In each 128 bits the sums of a, of b, of c and of d there. */
+INLINED __m512i sums_of_four (__m512i a, __m512i b, __m512i c, __m512i d) {
+  const __m512i ab = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+  const __m512i cd = _mm512_add_epi32(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+  return _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+}
+
+
+/* The numbers of a span's groups by lanes. */
+INLINED __m512 by_lanes (const float *groups) {
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  return _mm512_permutexvar_ps(order, _mm512_loadu_ps(groups));
+}
+
+
+/* The products of a row of w, of k elements, with some rows of x, at intervals of y_row in y. */
+VNNI INLINED void vnni_dots (const decoder *d, const uint8_t *w, heed_type type, const vnni_span *x,
+                             int64_t k, const int rows, float *y, int64_t y_row, float bias) {
+  const __m512i high = _mm512_set1_epi8((char)0x80);
+  const int64_t bytes = scalar_bytes(type, SPAN), spans = vnni_spans(k);
+  __m512 sum[VNNI_ROWS];
+  span s;
+  UNROLL for (int r = 0; r < rows; r++) sum[r] = _mm512_setzero_ps();
+  for (; k > 0; k -= SPAN, w += bytes, x++) {
+    vnni_decode(d, w, k, &s);
+    const __m512 scale = by_lanes(s.scale), least = by_lanes(s.least);
+    UNROLL for (int r = 0; r < rows; r++) {
+      const vnni_span *each = x + r * spans;
+      __m512i dots[4];
+      UNROLL for (int i = 0; i < 4; i++)
+        dots[i] = _mm512_dpbusd_epi32(_mm512_setzero_si512(),
+                                      _mm512_xor_si512(_mm512_loadu_si512(s.q + 64 * i), high),
+                                      _mm512_load_si512(each->q + 64 * i));
+      const __m512i all = _mm512_add_epi32(sums_of_four(dots[0], dots[1], dots[2], dots[3]),
+                                           _mm512_load_si512(each->offset));
+      const __m512 both = _mm512_mul_ps(scale, _mm512_load_ps(each->scale));
+      sum[r] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(all), both, sum[r]);
+      if (d->least) sum[r] = _mm512_fmadd_ps(least, _mm512_load_ps(each->sum), sum[r]);
+    }
+  }
+  UNROLL for (int r = 0; r < rows; r++) y[r * y_row] = block_sum((block_lanes)sum[r]) + bias;
+}
+
+
+/* The same of m rows. */
+VNNI static void vnni_row (const decoder *d, const uint8_t *w, heed_type type, const vnni_span *x,
+                           int64_t k, int64_t m, float *y, int64_t y_row, float bias) {
+  const int64_t spans = vnni_spans(k);
+  int64_t r = 0;
+  for (; r + VNNI_ROWS <= m; r += VNNI_ROWS)
+    vnni_dots(d, w, type, x + r * spans, k, VNNI_ROWS, y + r * y_row, y_row, bias);
+  for (; r < m; r++) vnni_dots(d, w, type, x + r * spans, k, 1, y + r * y_row, y_row, bias);
+}
+
+
+/* Interleaves rows of w, of k elements each; those beyond 'rows' are zeros. */
+static void vnni_pack (vnni_panel *to, const decoder *d, const uint8_t *w, int64_t w_row,
+                       heed_type type, int64_t k, int64_t rows) {
+  const int64_t bytes = scalar_bytes(type, SPAN);
+  span s;
+  for (; k > 0; k -= SPAN, w += bytes, to++)
+    for (int c = 0; c < VNNI_COLUMNS; c++) {
+      if (c < rows) vnni_decode(d, w + c * w_row, k, &s);
+      else memset(&s, 0, sizeof s);
+      for (int lane = 0; lane < SPAN_GROUPS; lane++) {
+        const int g = group_of_lane(lane);
+        for (int i = 0; i < DECODE_GROUP / 4; i++) {
+          const uint32_t four = bits_at((const uint8_t *)s.q + g * DECODE_GROUP + 4 * i)
+                                ^ UINT32_C(0x80808080);
+          memcpy(to->q[lane][i][c], &four, sizeof four);
+        }
+        to->scale[lane][c] = s.scale[g];
+        to->least[lane][c] = s.least[g];
+      }
+    }
+}
+
+
+typedef __m512 vnni_sums[VNNI_ROWS][VNNI_VECTORS][SPAN_GROUPS];
+
+/* A lane of all spans, for some rows of x and all columns. */
+VNNI INLINED void vnni_lane (const vnni_panel *w, const vnni_span *x, int64_t spans, int lane,
+                             bool has_least, const int rows, vnni_sums *to) {
+  const int group = group_of_lane(lane) * DECODE_GROUP;
+  __m512 sum[VNNI_ROWS][VNNI_VECTORS];
+  UNROLL for (int r = 0; r < rows; r++)
+    UNROLL for (int v = 0; v < VNNI_VECTORS; v++) sum[r][v] = _mm512_setzero_ps();
+  for (int64_t i = 0; i < spans; i++, w++, x++) {
+    __m512i all[VNNI_ROWS][VNNI_VECTORS];
+    UNROLL for (int r = 0; r < rows; r++)
+      UNROLL for (int v = 0; v < VNNI_VECTORS; v++)
+        all[r][v] = _mm512_set1_epi32(x[r * spans].offset[lane]);
+    UNROLL for (int j = 0; j < DECODE_GROUP / 4; j++)
+      UNROLL for (int r = 0; r < rows; r++) {
+        int32_t four;
+        memcpy(&four, x[r * spans].q + group + 4 * j, sizeof four);
+        UNROLL for (int v = 0; v < VNNI_VECTORS; v++)
+          all[r][v] = _mm512_dpbusd_epi32(all[r][v], _mm512_load_si512(w->q[lane][j][16 * v]),
+                                          _mm512_set1_epi32(four));
+      }
+    UNROLL for (int v = 0; v < VNNI_VECTORS; v++) {
+      const __m512 scale = _mm512_load_ps(w->scale[lane] + 16 * v);
+      UNROLL for (int r = 0; r < rows; r++) {
+        const __m512 both = _mm512_mul_ps(scale, _mm512_set1_ps(x[r * spans].scale[lane]));
+        sum[r][v] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(all[r][v]), both, sum[r][v]);
+      }
+      if (!has_least) continue;
+      const __m512 least = _mm512_load_ps(w->least[lane] + 16 * v);
+      UNROLL for (int r = 0; r < rows; r++)
+        sum[r][v] = _mm512_fmadd_ps(least, _mm512_set1_ps(x[r * spans].sum[lane]), sum[r][v]);
+    }
+  }
+  UNROLL for (int r = 0; r < rows; r++)
+    UNROLL for (int v = 0; v < VNNI_VECTORS; v++) (*to)[r][v][lane] = sum[r][v];
+}
+
+
+/* Some rows of y, and those columns of the panel that there are. */
+VNNI INLINED void vnni_tile (const vnni_panel *w, const vnni_span *x, int64_t spans, bool has_least,
+                             const int rows, float *y, int64_t y_row, const float *bias,
+                             int64_t columns) {
+  vnni_sums all;
+  for (int lane = 0; lane < SPAN_GROUPS; lane++)
+    vnni_lane(w, x, spans, lane, has_least, rows, &all);
+  for (int v = 0; v < VNNI_VECTORS && columns > 16 * v; v++) {
+    const int64_t n = smaller(columns - 16 * v, 16);
+    const __mmask16 some = (__mmask16)((1u << n) - 1);
+    for (int r = 0; r < rows; r++) {
+      __m512 *sum = all[r][v];
+      for (int half = SPAN_GROUPS / 2; half > 0; half /= 2)        /* as block_sum */
+        for (int i = 0; i < half; i++) sum[i] = _mm512_add_ps(sum[i], sum[half + i]);
+      if (bias != NULL) sum[0] = _mm512_add_ps(sum[0], _mm512_maskz_loadu_ps(some, bias + 16 * v));
+      _mm512_mask_storeu_ps(y + r * y_row + 16 * v, some, sum[0]);
+    }
+  }
+}
+
+
+/* These columns of m rows. */
+VNNI static void vnni_columns (const vnni_panel *w, const vnni_span *x, int64_t spans, int64_t m,
+                               bool has_least, float *y, int64_t y_row, const float *bias,
+                               int64_t columns) {
+  int64_t r = 0;
+  for (; r + VNNI_ROWS <= m; r += VNNI_ROWS)
+    vnni_tile(w, x + r * spans, spans, has_least, VNNI_ROWS, y + r * y_row, y_row, bias, columns);
+  for (; r < m; r++)
+    vnni_tile(w, x + r * spans, spans, has_least, 1, y + r * y_row, y_row, bias, columns);
+}
+
+#endif
+
+#endif
