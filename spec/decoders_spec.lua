@@ -152,6 +152,20 @@ describe("the decoder", function()
     end)
   end
 
+  it("ByteFallback waits for the rest of a character, of each length", function()
+    for _, character in ipairs{0x80, 0x7ff, 0x800, 0xffff, 0x10000, 0x10ffff} do
+      local text, names = utf8.char(character), {}
+      for i = 1, #text do names[i] = ("<0x%02X>"):format(text:byte(i)) end
+      local stream = assert(load('{"type":"ByteFallback"}', names)):stream()
+      for i = 1, #text - 1 do assert.equal("", stream:push(FIRST + i - 1)) end
+      assert.equal(text, stream:push(FIRST + #text - 1))
+    end
+    for _, byte in ipairs{"<0xC1>", "<0xF5>", "<0x80>"} do        -- none begins a character
+      local stream = assert(load('{"type":"ByteFallback"}', {byte})):stream()
+      assert.equal(string.char(tonumber(byte:sub(2, 5))), stream:push(FIRST))
+    end
+  end)
+
   it("ByteFallback gives bytes as they are, also those that are no UTF-8", function()
     local tok = assert(load('{"type":"ByteFallback"}',
                             {"<0xE2>", "<0x82>", "<0xaC>", "x", "<0xFF>"}))
