@@ -8,9 +8,6 @@
 --                                 or, as gpt2:BxTxLxN, of L layers and N words; gpt2_compiled is
 --                                 captured here, and compiled by PyTorch
 --   lengths:BxS                   a mask of B sequences whose keys end between S / 2 and S
---   gpt2:BxT                      a training step of GPT-2 of 124M numbers on B sequences of T ids;
---                                 gpt2_compiled:BxT captures it, and PyTorch compiles it
---   lengths:BxS                   a mask of B sequences whose keys end between S / 2 and S
 
 local heed = require "heed"
 

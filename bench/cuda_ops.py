@@ -100,7 +100,7 @@ def captured(size):
     return replay
 
 
-# Both sides take as many steps ahead.
+# Steps go ahead, as many as on the other side.
 def gpt2(size, compiled=False):
     optimiser = functools.partial(torch.optim.AdamW, fused=DEVICE == "cuda")
     step = models.gpt2_training(size, optimiser, row.dtype, DEVICE, compiled)

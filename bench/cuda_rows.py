@@ -56,7 +56,7 @@ def matmul_rows():
                    "a.matmul(b)", 2 * n ** 3, "FLOP")
 
 
-# What follows the keys in a call, heed's and PyTorch's, and what the inputs begin with.
+# Modes: the options of heed's call, of PyTorch's, and the factory of the last input.
 MODES = {"": ("", "", ""),
          " causal": (", {causal = true}", ", is_causal=True", ""),
          " of lengths": (", {mask = e}", ", e", "lengths")}

@@ -10,15 +10,8 @@ local nn = require "heed.nn"
 
 local MODELS <const>, GOLDEN <const> = directories.HERE, "spec/golden/models/adapters/"
 local CONFIG <const>, WEIGHTS <const> = "/adapter_config.json", "/adapter_model.safetensors"
-local read, write = directories.read, directories.write
+local free, read, write = directories.free, directories.read, directories.write
 
-
--- A path that is free, and is removed when it is closed.
-local function free()
-  local path = os.tmpname()
-  assert(os.remove(path))
-  return setmetatable({path = path}, {__close = function() os.execute("rm -rf " .. path) end})
-end
 
 local function model(name) return assert(heed.models.load(MODELS .. name, {dtype = "float32"})) end
 
@@ -176,6 +169,10 @@ describe("models.load_adapters", function()
       local name = "base_model.model.model.embed_tokens.lora_"
       t[name .. "A.weight"], t[name .. "B.weight"] = heed.ones(3, 32), heed.ones(48, 3)
     end, "is no linear layer without hooks"},
+    {"a norm's", function(_, t)
+      local name = "base_model.model.model.norm.lora_"
+      t[name .. "A.weight"], t[name .. "B.weight"] = heed.ones(3, 32), heed.ones(32, 3)
+    end, "is no linear layer of its own in heed"},
     {"nothing", function(_, t) for name in pairs(t) do t[name] = nil end end, "there is no tensor"},
   } do
     it("refuses " .. case[1] .. ", and leaves the model as it was", function()

@@ -8,7 +8,7 @@ local message = require "spec.support.message"
 local nn = require "heed.nn"
 
 local HERE <const> = directories.HERE
-local read, write = directories.read, directories.write
+local free, read, write = directories.free, directories.read, directories.write
 
 local NAMES <const> = {
   "albert", "bart", "bert_reranker", "clip", "distilbert", "electra", "gemma2",
@@ -17,14 +17,6 @@ local NAMES <const> = {
   "smollm3", "t5", "vit", "st/bert_concat", "st/cross_encoder", "st/cross_encoder_3",
   "st/model2vec", "st/model2vec_float16", "st/static_embedding",
 }
-
-
--- A path that is free, and is removed when it is closed.
-local function free()
-  local path = os.tmpname()
-  assert(os.remove(path))
-  return setmetatable({path = path}, {__close = function() os.execute("rm -rf " .. path) end})
-end
 
 
 local function same_tensors(a, b, what)

@@ -7,7 +7,7 @@
 -- config.json says which family a model is of (heed/models/FAMILY.lua) and how large; its tensors,
 -- in safetensors, become the model's parameters without a copy.
 
-local adapters = require "heed.models.adapters"
+local adapters = require "heed.nn.adapters"
 local blocks = require "heed.internal.blocks"
 local Chat = require "heed.models.chat"
 local check_blocks = require "heed.internal.block_type"
@@ -21,6 +21,7 @@ local heed = require "heed"
 local names = require "heed.models.names"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
+local peft = require "heed.models.adapters"
 local refuse = require "heed.internal.refuse"
 local saving = require "heed.models.saving"
 local sentences = require "heed.models.sentences"
@@ -59,7 +60,7 @@ local function placing(o)
 end
 
 
--- Who refuses sizes of a configuration, as messages name them.
+-- Names of what refuses sizes of a configuration, as messages begin with them.
 local MAKERS <const> = {"nn%.%u%w+", "models%.%u%w+", "bias%.%l%w+"}
 
 -- Makes the model of a family; what its layers refuse, the file is at fault for.
@@ -228,7 +229,7 @@ function M.save_adapters(path, model, given, ...)
   whole.check_path("models.save_adapters", path)
   local o = options.read("models.save_adapters", given, {replace = false})
   check_model("models.save_adapters", model)
-  local done, why = refuse.try(adapters.save, path, model, o.replace)
+  local done, why = refuse.try(peft.save, path, model, o.replace)
   if done then return true end
   return nil, ("models.save_adapters: %s"):format(why)
 end
@@ -246,7 +247,7 @@ function M.load_adapters(path, model, ...)
   whole.check_path("models.load_adapters", path)
   check_model("models.load_adapters", model)
   adapters.check_none("models.load_adapters", model)
-  local all, why = refuse.try(adapters.load, path, model)
+  local all, why = refuse.try(peft.load, path, model)
   if all then return all end
   return nil, ("models.load_adapters: %s: %s"):format(path, why)
 end

@@ -26,6 +26,15 @@ function directories.write(path, text)
 end
 
 
+---A path that is free, and is removed when it is closed.
+---@return {path: string}
+function directories.free()
+  local path = os.tmpname()
+  assert(os.remove(path))
+  return setmetatable({path = path}, {__close = function() os.execute("rm -rf " .. path) end})
+end
+
+
 ---A directory of its own with the files of a model, which is gone when it is closed.
 ---@param from string the model
 ---@param files? table<string, string> the model's files by their names here

@@ -9,7 +9,7 @@
 **   lua_pushcfunction(L, luaopen_heed);
 **   lua_newtable(L);
 **   lua_pushboolean(L, 0);
-**   lua_setfield(L, -2, "files");       no function of heed touches files or processes, from now on
+**   lua_setfield(L, -2, "files");       no function of heed touches files or processes
 **   lua_pushinteger(L, 1 << 30);
 **   lua_setfield(L, -2, "limit");       bytes of all tensors; scripts can only lower it
 **   lua_pushinteger(L, 2);

@@ -21,10 +21,10 @@ local CONFIG <const>, WEIGHTS <const> = "adapter_config.json", "adapter_model.sa
 local BEFORE <const>, DOWN <const>, UP <const> = "base_model.model.", ".lora_A.weight",
                                                  ".lora_B.weight"
 
--- What the configuration has that must be so, or be left out.
+-- Values that the configuration must have, or leave out.
 local REQUIRED = {peft_type = "LORA", bias = "none"}
 
--- What it has that the tensors say, or that says how adapters were begun.
+-- Names that are read, that the tensors say too, or that say how adapters were begun.
 local READ = {}
 for name in ([[
   auto_mapping base_model_name_or_path corda_config eva_config exclude_modules fan_in_fan_out
@@ -91,7 +91,7 @@ local function pattern(c, name, kind)
 end
 
 
--- What a pattern says of a module: by the longest name that the module's ends with.
+-- The number of a module in a pattern: by the longest name that the module's ends with.
 local function of_module(all, name, default)
   local found = ""
   for key in next, all do
@@ -161,38 +161,36 @@ end
 
 
 -- The part of B that is of this module, where several divide the rows of one tensor.
-local function rows_of(b, entry, parameters)
+local function rows_of(b, entry)
   local at = 1
-  for _, path in ipairs(entry.shares) do
-    local rows = parameters[path .. ".weight"]:size(1)
-    if path == entry.path then return b:narrow(1, at, rows) end
-    at = at + rows
+  for i, path in ipairs(entry.shares) do
+    if path == entry.path then return b:narrow(1, at, entry.rows[i]) end
+    at = at + entry.rows[i]
   end
 end
 
 
 -- Rows of all modules that share a tensor.
-local function all_rows(entry, parameters)
+local function all_rows(entry)
   local n = 0
-  for _, path in ipairs(entry.shares) do n = n + parameters[path .. ".weight"]:size(1) end
+  for _, rows in ipairs(entry.rows) do n = n + rows end
   return n
 end
 
 
 -- A, B and scale of each module that has some, by its path.
 local function matrices(model, source, tensors, rank_of, scale_of)
-  local found, used, parameters = {}, {}, {}
-  for path, p in model:named_parameters() do parameters[path] = p end
+  local found, used = {}, {}
   for _, entry in ipairs(names.modules(model, source.names)) do
     local name, a, b = take(entry, source, tensors, used)
     if name then
       local rank = rank_of(name)
-      if entry.rule.heads or entry.rule.as then
+      if entry.rule.heads or entry.rule.as or not entry.columns then
         refuse.with("%s: %s is no linear layer of its own in heed", WEIGHTS, quoted(entry.name))
       end
-      check_shape(a, tensors[a], rank, parameters[entry.path .. ".weight"]:size(2))
-      check_shape(b, tensors[b], all_rows(entry, parameters), rank)
-      found[entry.path] = {down = tensors[a], up = rows_of(tensors[b], entry, parameters),
+      check_shape(a, tensors[a], rank, entry.columns)
+      check_shape(b, tensors[b], all_rows(entry), rank)
+      found[entry.path] = {down = tensors[a], up = rows_of(tensors[b], entry),
                            scale = scale_of(name)}
     end
   end
@@ -215,16 +213,6 @@ local function places_of(model, found)
     end
   end
   return places
-end
-
-
----Refuses a model that has adapters.
----@param who string
----@param model heed.Module
-function M.check_none(who, model)
-  local paths = adapters.of(model)
-  if #paths == 0 then return end
-  heed.fail("%s: the model has adapters already, at %s; nn.lora(model) gives them", who, paths[1])
 end
 
 
@@ -301,10 +289,10 @@ end
 
 
 -- A and B of a group: one A, or the As below each other, whose Bs are blocks of a diagonal.
-local function joined(group, parameters)
+local function joined(group)
   local down, downs, ups = shared_down(group), {}, {}
-  for _, path in ipairs(group.entry.shares) do
-    local adapter, n = group.adapters[path], parameters[path .. ".weight"]:size(1)
+  for i, path in ipairs(group.entry.shares) do
+    local adapter, n = group.adapters[path], group.entry.rows[i]
     if adapter then downs[#downs + 1] = adapter.down end
     ups[#ups + 1] = not down and rows_of_up(group, path, n) or adapter and adapter.up
                     or zeros(n, down:size(1), down)
@@ -330,7 +318,7 @@ end
 
 local function whole_if_it_is(x) return math.tointeger(x) or x end
 
--- What a configuration says of all adapters, and of those that differ from the first.
+-- The numbers of all adapters, and of those that differ from the first.
 local function common(groups)
   local all = {ranks = {}, alphas = {}}
   for _, group in ipairs(groups) do
@@ -379,10 +367,9 @@ end
 ---@return true
 function M.save(path, model, replace)
   local groups, entries = groups_of(model, rawget(model, "origin").source)
-  local parameters, tensors, transposed = {}, {}, false
-  for name, p in model:named_parameters() do parameters[name] = p end
+  local tensors, transposed = {}, false
   for _, group in ipairs(groups) do
-    local down, up = heed.no_grad(joined, group, parameters)
+    local down, up = heed.no_grad(joined, group)
     group.down = down
     tensors[BEFORE .. group.name .. DOWN] = down:to("cpu")
     tensors[BEFORE .. group.name .. UP] = up:to("cpu")

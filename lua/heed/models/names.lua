@@ -46,7 +46,7 @@ local function parameters_of(module)
 end
 
 
--- The same without adapters: weights with what merged ones have added to them.
+-- Parameters without adapters: weights with what merged ones have added to them.
 local function values_of(module, who)
   local values = parameters_of(module)
   local paths, layers = adapters.of(module)
@@ -60,7 +60,7 @@ local function values_of(module, who)
 end
 
 
--- What the rules say of all layers that these parameters are of: {name, modules, rule}.
+-- The rules for all layers that these parameters are of: {name, modules, rule}.
 local function rows_of(parameters, all)
   local rows, last = {}, 1
   for path in next, parameters do
@@ -96,7 +96,7 @@ local function expect(expected, parameters, row)
 end
 
 
--- All tensors that parameters expect: {name, parts, rule}.
+-- Tensors that parameters expect: {name, parts, rule}.
 local function expectations(parameters, all, who)
   local expected = {covered = {}}
   for _, row in ipairs(rows_of(parameters, all)) do expect(expected, parameters, row) end
@@ -259,12 +259,14 @@ function names.assign(module, all, tensors)
 end
 
 
----A module of a model and what files call it.
+---A module of a model, and its name in files.
 ---@class heed.models.named
 ---@field path string in the model
 ---@field name string in files, without a prefix
 ---@field rule heed.models.rule
+---@field columns integer|false of its weight, where that is a matrix
 ---@field shares string[] the modules that divide the rows of one tensor
+---@field rows integer[] of the weight of each of them
 
 ---The modules with a weight that the rules name, in the order of the rules.
 ---@param module heed.Module
@@ -273,10 +275,14 @@ end
 function names.modules(module, all)
   local parameters, list = parameters_of(module), {}
   for _, row in ipairs(rows_of(parameters, all)) do
-    for _, path in ipairs(row.modules) do
-      if parameters[path .. ".weight"] then
-        list[#list + 1] = {path = path, name = row.name, rule = row.rule, shares = row.modules}
-      end
+    local rows = {}
+    for i, path in ipairs(row.modules) do
+      local weight = parameters[path .. ".weight"]
+      rows[i] = weight and weight:size(1) or 0
+      list[#list + 1] = weight and {
+        path = path, name = row.name, rule = row.rule, shares = row.modules, rows = rows,
+        columns = weight:dim() == 2 and weight:size(2),
+      }
     end
   end
   return list

@@ -252,6 +252,16 @@ function adapters.of(model)
 end
 
 
+---Refuses a model that has adapters.
+---@param who string
+---@param model heed.Module
+function adapters.check_none(who, model)
+  local paths = adapters.of(model)
+  if #paths == 0 then return end
+  heed.fail("%s: the model has adapters already, at %s; nn.lora(model) gives them", who, paths[1])
+end
+
+
 ---The module that holds the adapters of layers.
 ---@param paths string[]
 ---@param list heed.LoraLinear[]
@@ -308,7 +318,7 @@ function adapters.put(model, places, of_place)
 end
 
 
----What a layer's weight is with what its adapter has learnt, where that is merged.
+---The weight of a layer with what its adapter has learnt, where that is merged.
 ---@param layer heed.LoraLinear
 ---@return heed.Tensor? weight nil where it is not merged
 function adapters.merged(layer)

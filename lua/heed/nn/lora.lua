@@ -30,7 +30,7 @@ local function target_of(path, targets)
 end
 
 
--- All places of layers whose paths end with a target.
+-- Places of layers whose paths end with a target.
 local function places_in(model, targets)
   local found, names = {}, {}
   local places = adapters.places(model, function(path)
@@ -99,13 +99,12 @@ local lora = {}
 function lora.lora(model, given, ...)
   options.no_more(WHO, 2, ...)
   check_model(model)
-  local paths, list = adapters.of(model)
   if given == nil then
+    local paths, list = adapters.of(model)
     if #list == 0 then heed.fail("%s: options expected, since the model has no adapters", WHO) end
     return adapters.all(paths, list)
-  elseif #list > 0 then
-    heed.fail("%s: the model has adapters already, at %s; nn.lora(model) gives them", WHO, paths[1])
   end
+  adapters.check_none(WHO, model)
   local o = read(given)
   return adapters.put(model, places_in(model, o.targets), function()
     return o.rank, o.alpha / o.rank, o.dropout

@@ -164,9 +164,11 @@ static void tile_columns (const block_product *p, const float *values, int64_t n
 }
 
 
-/* Memory where vectors are aligned, of 'scratch', which has VECTOR_BYTES more. */
-static void *aligned_in (void *scratch) {
-  return (char *)scratch + -(uintptr_t)scratch % VECTOR_BYTES;
+/* Scratch where vectors are aligned, from *whole, which is freed; NULL marks the failure. */
+static void *aligned_scratch (block_product *p, size_t bytes, void **whole) {
+  char *at = *whole = cpu_scratch(p->self, bytes + VECTOR_BYTES);
+  if (at == NULL) __atomic_store_n(&p->failed, true, __ATOMIC_RELAXED);
+  return at != NULL ? at + -(uintptr_t)at % VECTOR_BYTES : NULL;
 }
 
 
@@ -174,13 +176,9 @@ static void tile_piece (void *arg, int64_t first, int64_t end) {
   block_product *p = arg;
   const int64_t wide = SUM_COLUMNS * (SUM_WIDE / (SUM_COLUMNS * p->k * (int64_t)sizeof(float)) + 1);
   const int64_t most = smaller(end - first, wide);
-  float *scratch = cpu_scratch(p->self, (size_t)(most * p->k) * sizeof *scratch + VECTOR_BYTES);
-  if (scratch == NULL) {
-    __atomic_store_n(&p->failed, true, __ATOMIC_RELAXED);
-    return;
-  }
-  float *values = aligned_in(scratch);
-  for (int64_t n = first; n < end && !cpu_stopped(p->self); n += wide) {
+  void *scratch;
+  float *values = aligned_scratch(p, (size_t)(most * p->k) * sizeof *values, &scratch);
+  for (int64_t n = first; values != NULL && n < end && !cpu_stopped(p->self); n += wide) {
     const int64_t columns = smaller(end - n, wide);
     for (int64_t c = 0; c < columns; c++)
       for (int64_t k = 0; k < p->k; k += SPAN)
@@ -292,13 +290,9 @@ static void vnni_row_piece (void *arg, int64_t first, int64_t end) {
 static void vnni_piece (void *arg, int64_t first, int64_t end) {
   const vnni_product *v = arg;
   block_product *p = v->p;
-  void *scratch = cpu_scratch(p->self, (size_t)v->spans * sizeof(vnni_panel) + VECTOR_BYTES);
-  if (scratch == NULL) {
-    __atomic_store_n(&p->failed, true, __ATOMIC_RELAXED);
-    return;
-  }
-  vnni_panel *w = aligned_in(scratch);
-  for (int64_t n = first; n < end && !cpu_stopped(p->self); n += VNNI_COLUMNS) {
+  void *scratch;
+  vnni_panel *w = aligned_scratch(p, (size_t)v->spans * sizeof *w, &scratch);
+  for (int64_t n = first; w != NULL && n < end && !cpu_stopped(p->self); n += VNNI_COLUMNS) {
     const int64_t columns = smaller(end - n, VNNI_COLUMNS);
     const uint8_t *from = (const uint8_t *)p->w + n * p->w_row;
     vnni_pack(w, p->decode, from, p->w_row, p->type, p->k, columns);
@@ -313,9 +307,10 @@ static void vnni_piece (void *arg, int64_t first, int64_t end) {
 
 static const char *vnni_run (block_product *p) {
   const int64_t spans = vnni_spans(p->k);
-  void *scratch = cpu_scratch(p->self, (size_t)(p->m * spans) * sizeof(vnni_span) + VECTOR_BYTES);
-  if (scratch == NULL) return cpu_no_memory;
-  vnni_product v = {p, aligned_in(scratch), spans};
+  void *scratch;
+  vnni_span *x = aligned_scratch(p, (size_t)(p->m * spans) * sizeof *x, &scratch);
+  if (x == NULL) return cpu_no_memory;
+  vnni_product v = {p, x, spans};
   pool_run(p->self->pool, p->m, 16384 / p->k + 1, vnni_round_piece, &v);
   if (p->m < VNNI_MANY)
     pool_run(p->self->pool, p->n, 65536 / (p->k * p->m) + 1, vnni_row_piece, &v);

@@ -3,10 +3,10 @@
 ** dot products of four bytes (VNNI). One row of x goes along k; of several rows each lane is a row
 ** of w, thirty-two of which lie interleaved.
 **
-** Both add up an element of y in the same order: in SPAN elements group g of DECODE_GROUP stands in
-** lane 4 (g % 4) + g / 4, which is where sums of four vectors of dot products come out; a lane adds
-** up its groups of all spans, and block_sum the lanes. A quant of w, plus 128, is unsigned, as the
-** instruction wants it; 'offset' is what that adds to a group, and is taken off.
+** Either way an element of y is added up in one order: in SPAN elements group g of DECODE_GROUP
+** stands in lane 4 (g % 4) + g / 4, which is where sums of four vectors of dot products come out; a
+** lane adds up its groups of all spans, and block_sum the lanes. A quant of w, plus 128, is
+** unsigned, as the instruction wants it; 'offset' is what that adds to a group, and is taken off.
 */
 
 #ifndef vnni_h
@@ -114,7 +114,7 @@ VNNI INLINED void vnni_dots (const decoder *d, const uint8_t *w, heed_type type,
 }
 
 
-/* The same of m rows. */
+/* Products of a row of w with m rows. */
 VNNI static void vnni_row (const decoder *d, const uint8_t *w, heed_type type, const vnni_span *x,
                            int64_t k, int64_t m, float *y, int64_t y_row, float bias) {
   const int64_t spans = vnni_spans(k);
@@ -208,7 +208,7 @@ VNNI INLINED void vnni_tile (const vnni_panel *w, const vnni_span *x, int64_t sp
 }
 
 
-/* These columns of m rows. */
+/* Columns of a panel, of m rows of y. */
 VNNI static void vnni_columns (const vnni_panel *w, const vnni_span *x, int64_t spans, int64_t m,
                                bool has_least, float *y, int64_t y_row, const float *bias,
                                int64_t columns) {
