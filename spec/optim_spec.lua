@@ -273,6 +273,26 @@ describe("an optimiser", function()
     assert.equal("float64", opt:state()["exp_avg.1"].dtype)
   end)
 
+  it("lets parameters move on while the collector takes it, whose tensors go first", function()
+    local function trained(m)
+      local opt = optim.AdamW(m:parameters())
+      m(heed.ones(1, 2)):sum():backward()
+      opt:step()
+      return opt
+    end
+    for _, make in ipairs{trained, optim.EMA} do
+      local m, kept = nn.Linear(2, 2), nil
+      do
+        local box = setmetatable({}, {__gc = function(o) kept = o.held end})
+        box.held = make(m)
+      end
+      collectgarbage()
+      assert.matches("released", message(kept.state, kept))
+      m:to("float64")
+      assert.equal("float64", m.weight.dtype)
+    end
+  end)
+
   it("survives a scope that its steps are in", function()
     local layer = nn.Linear(2, 1)
     local opt = optim.Adam(layer:parameters())

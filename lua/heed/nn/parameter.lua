@@ -186,8 +186,10 @@ function parameter.on_move(owner, follow)
 end
 
 
--- A tensor like another one, for as long as that lives; false: it needs no other memory.
+-- A tensor like another one, for as long as that lives; false: it needs no other memory, or was
+-- released, as the garbage collector does before it takes the owner.
 local function like(t, other, dtype)
+  if not options.is_alive(t) then return false end
   local sent = t:to(other.device):to(dtype)
   return not rawequal(sent, t) and heed.keep(sent)
 end
@@ -197,7 +199,7 @@ end
 ---on other devices or are of other types.
 ---@param list any[]
 ---@param entries (heed.Tensor|false)[]
----@param tensors heed.Tensor[] released ones are followed no more
+---@param tensors heed.Tensor[] released ones are followed no more, and released entries stay
 ---@param becomes table<heed.Tensor, heed.Tensor>
 ---@param type_of? fun(t: heed.Tensor): string the type of an entry for one like this
 function parameter.follow(list, entries, tensors, becomes, type_of)

@@ -52,8 +52,9 @@ local function type_of(p) return HALVES[p.dtype] and "float32" or p.dtype end
 local function follow(self, becomes, list)
   parameter.follow(list, self.averages, self.parameters, becomes, type_of)
   local first = self.parameters[1]
-  local device = options.is_alive(first) and (becomes[first] or first).device
-  if device then fields.add(list, self, "replayed", heed.keep(self.replayed:to(device))) end
+  if not options.is_alive(first) or not options.is_alive(self.replayed) then return end
+  local device = (becomes[first] or first).device
+  fields.add(list, self, "replayed", heed.keep(self.replayed:to(device)))
 end
 
 
