@@ -225,11 +225,16 @@ function fixed.truncate(cache, n)
 end
 
 
+local function filled(slot, k, v)
+  local n = k:size(3)
+  slot.k:narrow(3, 1, n):copy_(k)
+  slot.v:narrow(3, 1, n):copy_(v)
+  return slot
+end
+
+
 local function copy_of(cache, slot)
-  local copy = new_slot(cache, slot.k, slot.v)
-  copy.all_k:copy_(slot.all_k)
-  copy.all_v:copy_(slot.all_v)
-  return copy
+  return filled(new_slot(cache, slot.k, slot.v), slot.k, slot.v)
 end
 
 
@@ -244,6 +249,45 @@ end
 
 -- `reorder` writes contexts in place.
 function fixed.own(t) return heed.keep(t:clone()) end
+
+
+-- States -----------------------------------------------------------------
+
+-- Tokens stand in columns of their own number: none is padding, and none has moved.
+function fixed.alignment(cache)
+  local n = fixed.length(cache)
+  if n == 0 then return nil end
+  local batch, pad = batch_of(cache), {}
+  for b = 1, batch do pad[b] = 0 end
+  return {batch = batch, length = n, pad = pad, came = n, moved = false}
+end
+
+
+function fixed.limit() return math.huge end
+
+
+function fixed.read(cache, slot)
+  local n = fixed.length(cache)
+  return slot.k:narrow(3, 1, n):clone(), slot.v:narrow(3, 1, n):clone()
+end
+
+
+function fixed.fill(cache, slots, held, to, device)
+  if to.length > cache.capacity then
+    fail("load_state: room for %d positions, got %d", cache.capacity, to.length)
+  end
+  for b, n in ipairs(to.pad) do
+    if n > 0 or to.moved then
+      fail("load_state: a cache with a capacity has no padding, got row %d with %d columns of it",
+           b, n)
+    end
+  end
+  for use, has in pairs(held) do
+    slots[use] = filled(new_slot(cache, has.k, has.v), has.k, has.v)
+  end
+  local at = heed.full({1}, to.length, {dtype = "int64", device = device})
+  return {batch = to.batch}, heed.keep(at)
+end
 
 
 return fixed

@@ -240,4 +240,13 @@ growing.own = heed.keep
 growing.alignment, growing.limit = present, limit_of
 
 
+function growing.read(_, slot) return columns.read(slot.held) end
+
+
+function growing.fill(_, slots, held, to, device)
+  for use, has in pairs(held) do slots[use] = {held = columns.new(has.k, has.v)} end
+  return {to = to, device = device}
+end
+
+
 return growing

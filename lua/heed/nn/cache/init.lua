@@ -24,8 +24,10 @@
 --   length(cache), positions(cache, T, given)   of the tokens before the next step
 --   reorder(cache, ids), truncate(cache, n, length)
 --   clone(cache, copy)                       fills a copy, which has the contexts already
---   alignment(cache), limit(cache)           of one that grows: how its columns are aligned, how
---                                            many it keeps
+--   alignment(cache), limit(cache)           how columns of whole steps are aligned, nil for none;
+--                                            how many it keeps
+--   read(cache, slot)                        keys and values of whole steps
+--   fill(cache, slots, held, to, device)     makes slots of {k, v} by uses: a step, and `at`
 --   own(t)                                   a context's tensor, as the cache keeps it
 
 local recording = require "heed.internal.recording"
@@ -316,38 +318,30 @@ function Cache:clone()
 end
 
 
--- The store whose columns a state is made of.
-local function check_state(cache, who)
-  if cache.capacity then
-    fail("%s: a cache that grows expected, got one with a capacity", who)
-  end
-  local store = store_of(cache)
-  return store, steps.is_started(cache, store)
-end
-
-
 ---What it holds, as tensors under names: those of the model's layers. Saved and loaded, they let a
 ---long prompt be read once.
 ---@param model heed.Module whose layers it serves
 ---@return table<string, heed.Tensor> state
 function Cache:state(model)
-  local store = check_state(self, "state")
-  return saved.state(self, model, store.alignment(self))
+  local store = store_of(self)
+  steps.is_started(self, store)
+  return saved.state(self, model, store)
 end
 
 
 ---Fills an empty cache with what `state` gave: calls go on as if the model had read the tokens. A
----state of other layers, or of another shape, is refused.
+---state of other layers, or of another shape, is refused. A cache with a capacity takes the state
+---of one that grows, without a window and padding, and the other way round.
 ---@param state table<string, heed.Tensor>
 ---@param model heed.Module the model, or another one of the same layers
 ---@return heed.Cache self
 function Cache:load_state(state, model)
-  local store, started = check_state(self, "load_state")
-  if started or #self.contexts > 0 then
+  local store = store_of(self)
+  if steps.is_started(self, store) or #self.contexts > 0 then
     fail("load_state: an empty cache expected, as nn.Cache() makes, got one of %d tokens",
          self:length())
   end
-  saved.load(self, state, model, store.limit(self))
+  saved.load(self, state, model, store)
   return self
 end
 

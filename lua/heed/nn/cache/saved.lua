@@ -9,7 +9,6 @@
 --
 -- The second use of a layer in a pass has "2." in front of the last word, and so on.
 
-local columns = require "heed.nn.cache.columns"
 local core = require "heed.core"
 local heed = require "heed"
 local Module = require "heed.nn.module"
@@ -44,15 +43,16 @@ local function numbers(list) return heed.tensor(list, {dtype = "int64", device =
 
 ---@param cache heed.Cache
 ---@param model heed.Module
----@param now heed.cache.alignment|nil how the columns of whole steps are aligned
+---@param store table the store of the cache
 ---@return table<string, heed.Tensor>
-function saved.state(cache, model, now)
+function saved.state(cache, model, store)
   check_model("state", model)
+  local now = store.alignment(cache)
   local names, state = {}, {}
   for name, module in model:named_modules() do names[module] = names[module] or name end
   for _, use in ipairs(cache.order) do
     local name = name_of(names, use)
-    local k, v = columns.read(cache.slots[use].held)
+    local k, v = store.read(cache, cache.slots[use])
     state[name .. "k"], state[name .. "v"] = k:detach(), v:detach()
   end
   for _, use in ipairs(cache.contexts) do
@@ -186,24 +186,23 @@ local function check_window(cache, state)
 end
 
 
--- One layer's columns: as many as those of the other layers.
-local function slot_of(found, batch, count)
-  local held = found.held
+-- Refuses one layer's keys and values where they are not as many as those of the other layers.
+local function check_held(held, batch, count)
   if not held.k or not held.v then fail("load_state: keys and values expected of each layer") end
   local B, _, S = held.k:size()
   if held.v:size(1) ~= B or held.v:size(3) ~= S or batch and B ~= batch or count and S ~= count then
     fail("load_state: keys and values of as many sequences and tokens in each layer expected")
   end
-  return {held = columns.new(held.k, held.v)}, B, S
+  return B, S
 end
 
 
-local function kept(context)
+local function kept(context, own_copy)
   local own = {}
   if not context.k or not context.v then
     fail("load_state: keys and values expected of each context")
   end
-  for part, t in pairs(context) do own[part] = heed.keep(t) end
+  for part, t in pairs(context) do own[part] = own_copy(t) end
   return {context = own}
 end
 
@@ -212,38 +211,42 @@ end
 ---@param cache heed.Cache
 ---@param state table<string, heed.Tensor>
 ---@param model heed.Module
----@param limit integer|number how many columns stay between steps
-function saved.load(cache, state, model, limit)
+---@param store table the store of the cache
+function saved.load(cache, state, model, store)
   check_model("load_state", model)
   check_tensors(state)
   check_window(cache, state)
   local uses, found, device = read_uses(state, model)
-  local order, contexts, slots, batch, count = {}, {}, {}, nil, nil
+  local order, contexts, slots, held, batch, count = {}, {}, {}, {}, nil, nil
   for _, module in model:named_modules() do
     for _, use in ipairs(uses[module] or {}) do
       local has = found[use]
       if has.held then
         order[#order + 1] = use
-        slots[use], batch, count = slot_of(has, batch, count)
+        batch, count = check_held(has.held, batch, count)
+        held[use] = has.held
       end
       if has.context then
         contexts[#contexts + 1] = use
-        slots[use] = kept(has.context)
+        slots[use] = kept(has.context, store.own)
       end
       found[use] = nil
     end
   end
   if next(found) then fail("load_state: uses of a layer from the first on expected") end
   local to = read_alignment(state, batch, count or 0)
+  local limit = store.limit(cache)
   if to and count ~= math.min(to.length, limit) then
     fail("load_state: keys of %d tokens expected, got those of %d", math.min(to.length, limit),
          count or 0)
   end
-  local step = to and {to = to, device = device, done = #order, first = false} or false
+  local step, at = false, false
+  if to then step, at = store.fill(cache, slots, held, to, device) end
+  if step then step.done, step.first = #order, false end
   for _, use in ipairs(order) do slots[use].step = step end
   core.set_fields{
     cache, "uses", uses, cache, "order", order, cache, "contexts", contexts, cache, "slots", slots,
-    cache, "step", step,
+    cache, "step", step, cache, "at", at or false,
   }
 end
 
