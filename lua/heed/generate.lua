@@ -18,7 +18,7 @@ local Stepper = require "heed.generate.stepper"
 local fail, kind = heed.fail, options.kind
 
 local KNOWN = {
-  beams = options.any, cache = options.any, check = false, context = options.any,
+  beams = options.any, cache = options.any, capture = false, check = false, context = options.any,
   context_lengths = options.any, early_stopping = options.any, length_penalty = options.any,
   lengths = options.any, logits = options.any, lookup = options.any, max = 100,
   on_token = options.any, scores = false, seed = options.any, stop = options.any,
@@ -78,6 +78,13 @@ local function check_lookup(o)
 end
 
 
+local function check_capture(o)
+  if not o.capture or Cache.is(o.cache) and o.cache.capacity then return end
+  fail("generate: option capture replays one step, which is the same work each time with "
+       .. "cache = nn.Cache{capacity = n}, got %s as option cache", kind(o.cache))
+end
+
+
 local function asks_for_draws(o)
   for _, name in ipairs(DRAWN) do
     if o[name] ~= nil then return true end
@@ -110,6 +117,7 @@ local function check(given)
   check_window(o)
   check_beams(o)
   check_lookup(o)
+  check_capture(o)
   if o.temperature == nil and not asks_for_draws(o) then o.temperature = 0 end
   sampling.check("generate", o)
   if o.logits ~= nil then options.callable("generate", "option logits", o.logits) end
@@ -232,6 +240,8 @@ end
 ---@field context_lengths? heed.Tensor|integer[] (B)
 ---@field scores? boolean whether the log-probabilities of the new ids come back too, as the model
 ---gives them, before temperature and the like; of beams in the field scores of each
+---@field capture? boolean record the step of one more id and replay it without Lua, as
+---`heed.capture` does; with an `nn.Cache{capacity = n}`, whose steps are the same work
 ---@field check? boolean compare the first steps with a cache with full passes, whatever the cache
 ---is, and refuse where they differ
 ---@field cache? boolean|table false: everything is computed again for each id; or a cache. The

@@ -5,6 +5,7 @@
 -- for is therefore compared with a full pass, once for each model.
 
 local Cache = require "heed.nn.cache"
+local capture = require "heed.capture"
 local core = require "heed.core"
 local heed = require "heed"
 local Module = require "heed.nn.module"
@@ -102,6 +103,13 @@ local function least_length(list)
 end
 
 
+-- Callbacks of weights would be called in the first step alone.
+local function check_watched(model)
+  if not is_watched(model) then return end
+  fail("generate: option capture replays a step, in which nothing can be called with weights")
+end
+
+
 ---@param model function
 ---@param prompt heed.generate.Prompt
 ---@param o heed.generate.options
@@ -109,13 +117,14 @@ end
 ---@return heed.generate.Stepper
 function Stepper.new(model, prompt, o, copies)
   local lengths = lengths_of(prompt.rows)
+  if o.capture then check_watched(model) end
   local function repeated(t) return t and (copies == 1 and t or t:repeat_interleave(copies, 1)) end
   return setmetatable({
     model = model, prompt = prompt, cache = cache_of(o.cache), rows = false,
     context = repeated(prompt.context),
     context_lengths = repeated(prompt.context_lengths),
     lengths = lengths, checks = checks_of(model, lengths, o), own = not Cache.is(o.cache),
-    window = o.window or false,
+    window = o.window or false, captures = o.capture, captured = false,
     room = not o.window and not Cache.is(o.cache) and least_length(learned_in(model)),
   }, Stepper)
 end
@@ -270,6 +279,17 @@ local function compare(self, logits)
 end
 
 
+-- The logits behind ids (R, 1), by a replay where one is asked for: copied, since the next replay
+-- writes over them.
+local function call_or_replay(self, t)
+  if not self.captures then return checked(call(self, t), t):select(2, 1) end
+  self.captured = self.captured or capture.capture(function(ids)
+    return checked(call(self, ids), ids):select(2, 1)
+  end)
+  return self.captured(t):clone()
+end
+
+
 ---The logits behind one more id for each row.
 ---@param ids integer[]
 ---@return heed.Tensor logits (R, V)
@@ -286,7 +306,7 @@ function Stepper:step(ids)
     return last_logits(self, self.rows)
   end
   local t = self.prompt:tensor(ids):unsqueeze(2)
-  local logits = checked(call(self, t), t):select(2, 1)
+  local logits = call_or_replay(self, t)
   if self.checks > 0 then compare(self, logits) end
   return logits
 end

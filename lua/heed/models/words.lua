@@ -18,8 +18,8 @@ local words = {}
 
 -- Options of heed.generate, which get them as they are.
 local PASSED <const> = {
-  "beams", "cache", "check", "early_stopping", "length_penalty", "lookup", "max", "min_p",
-  "repetition_penalty", "scores", "seed", "temperature", "top_k", "top_p", "window",
+  "beams", "cache", "capture", "check", "early_stopping", "length_penalty", "lookup", "max",
+  "min_p", "repetition_penalty", "scores", "seed", "temperature", "top_k", "top_p", "window",
 }
 local CHAT <const> = {"documents", "template", "tools", "variables"}
 
