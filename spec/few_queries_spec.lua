@@ -71,6 +71,28 @@ describe("attention of few queries", function()
     end
   end)
 
+  -- Keys and values of 16 bits are read as they lie: what float32 gives of them, rounded.
+  it("reads 16-bit floats of every width and layout, of many heads that share keys", function()
+    layouts.on_each_level(function(level)
+      for dtype, near in pairs {bfloat16 = 8e-3, float16 = 1e-3} do
+        for _, widths in ipairs {{16, 32}, {64, 64}, {20, 16}, {16, 20}, {3, 5}} do
+          local D, Dv = table.unpack(widths)
+          local q, k = heed.randn(1, 10, 2, D):to(dtype), heed.randn(1, 2, 130, D):to(dtype)
+          local v = heed.randn(1, 2, 130, Dv):to(dtype)
+          local wanted = heed.attention(q:float(), k:float(), v:float())
+          local ways = {part = function(t) return heed.cat({t, t}, 4):narrow(4, 1, t:size(4)) end}
+          for name, lay in pairs(layouts.lay) do ways[name] = lay end
+          for name, lay in pairs(ways) do
+            local y = heed.attention(q, lay(k), lay(v))
+            assert.equal(dtype, y.dtype)
+            assert.is_true(y:float():allclose(wanted, {rtol = near, atol = near / 4}),
+                           ("%s, %s, %s, heads of %d and %d"):format(level, name, dtype, D, Dv))
+          end
+        end
+      end
+    end)
+  end)
+
   it("takes views of every layout", function()
     local q, k, v = heed.randn(2, 2, 2, 24), heed.randn(2, 2, 90, 24), heed.randn(2, 2, 90, 24)
     local wanted = heed.attention(q, k, v)
@@ -97,20 +119,33 @@ describe("attention of few queries", function()
   end)
 
   it("lets nothing through a mask", function()
-    for _, bad in ipairs {NAN, math.huge, -math.huge} do
-      local q, k, v = heed.randn(1, 2, 3, 8), heed.randn(1, 2, 700, 8), heed.randn(1, 2, 700, 8)
-      local wanted = heed.attention(q, k, v, {lengths = heed.tensor{600}})
-      k[{{}, {}, {601, -1}}], v[{{}, {}, {601, -1}}] = bad, bad
-      local y = heed.attention(q, k, v, {lengths = heed.tensor{600}})
-      assert.is_true(y:equal(wanted), tostring(bad))
+    for _, dtype in ipairs {"float32", "bfloat16", "float16"} do
+      local function random(T) return heed.randn(1, 2, T, 16):to(dtype) end
+      for _, bad in ipairs {NAN, math.huge, -math.huge} do
+        local q, k, v = random(3), random(700), random(700)
+        local kinds, wanted = {lengths = heed.tensor{600}, mask = heed.arange(1, 700):le(600)}, {}
+        for kind, value in pairs(kinds) do
+          wanted[kind] = heed.attention(q, k, v, {[kind] = value})
+        end
+        k[{{}, {}, {601, -1}}], v[{{}, {}, {601, -1}}] = bad, bad
+        for kind, value in pairs(kinds) do
+          local y = heed.attention(q, k, v, {[kind] = value})
+          local close = y:allclose(wanted[kind], {rtol = 2e-2, atol = 1e-6})
+          assert.is_true(close and (kind == "mask" or y:equal(wanted[kind])),
+                         ("%s, %s, %s"):format(dtype, bad, kind))
+        end
+      end
     end
   end)
 
   it("has NaN where it may be attended to", function()
-    local q, k, v = heed.randn(1, 1, 1, 8), heed.randn(1, 1, 700, 8), heed.randn(1, 1, 700, 8)
-    v[{1, 1, 650, 3}] = NAN
-    local y = heed.attention(q, k, v)
-    assert.is_true(y[{1, 1, 1}]:isnan():equal(heed.arange(8):eq(3)))
+    for _, dtype in ipairs {"float32", "bfloat16", "float16"} do
+      local function random(T) return heed.randn(1, 1, T, 16):to(dtype) end
+      local q, k, v = random(1), random(700), random(700)
+      v[{1, 1, 650, 3}] = NAN
+      local y = heed.attention(q, k, v)
+      assert.is_true(y[{1, 1, 1}]:isnan():equal(heed.arange(16):eq(3)), dtype)
+    end
   end)
 
   it("does not depend on the number of threads", function()

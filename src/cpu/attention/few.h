@@ -66,11 +66,26 @@ static size_t FN(share_few) (const attend *a, FN(rows) *r, T *base) {
 }
 
 
-/* Keys of a tile, or their values, as unbroken rows. */
-static FN(operand) FN(tile_rows) (const attend *a, const view *v, const FN(rows) *r,
-                                  const tile *x, T *workspace) {
-  return FN(rows_of)(a, v, r->b, r->hk, (key_range){x->j, x->j + x->keys}, FN(has_dense_rows)(v),
-                     workspace);
+typedef struct FN(lines_of) {      /* unbroken rows, as they lie or converted */
+  const char *at;
+  int64_t row;                     /* in bytes */
+  int source;                      /* what they are of, as FN(one)'s source counts it */
+  bool in_place;
+} FN(lines_of);
+
+/*
+** Keys of a tile, or their values. Where 'short_too', rows of 16-bit floats stay as they lie too: the
+** memory's speed is the limit, and they are half as long.
+*/
+static FN(lines_of) FN(tile_rows) (const attend *a, const view *v, const FN(rows) *r,
+                                   const tile *x, bool short_too, T *workspace) {
+  const int source = FN(source_of)(v->type);
+  const bool in_place = v->at.stride[3] == 1 && (v->type == TYPE || (short_too && source > 0));
+  if (in_place)
+    return (FN(lines_of)){view_at(v, r->b, r->hk, x->j, 0),
+                          v->at.stride[2] * FN(source_bytes)(source), source, true};
+  FN(rows_of)(a, v, r->b, r->hk, (key_range){x->j, x->j + x->keys}, false, workspace);
+  return (FN(lines_of)){(const char *)workspace, v->at.size[3] * BYTES, 0, false};
 }
 
 
@@ -121,14 +136,14 @@ static bool FN(is_blocked) (const attend *a, tile x) {
 
 
 /* s[i][j] = row i of q times row j of k, 'rows' by n <= 4; room for 4 columns. */
-INLINED void FN(key_sums) (const int rows, int64_t depth, const T *q, const T *k, int64_t k_row,
-                           int64_t n, T *s) {
+INLINED void FN(key_sums) (const int rows, const heed_type type, int64_t depth, const T *q,
+                           const char *k, int64_t k_row, int64_t n, T *s) {
   FN(vector) sum[DOT_ROWS][4] = {{{0}}};
   const char *at[4];
   int64_t d = 0;
-  UNROLL for (int j = 0; j < 4; j++) at[j] = (const char *)(k + smaller(j, n - 1) * k_row);
-  for (; d + LANES <= depth; d += LANES) FN(dot_step)(rows, TYPE, sum, q, depth, at, d, LANES);
-  if (d < depth) FN(dot_step)(rows, TYPE, sum, q, depth, at, d, (int)(depth - d));
+  UNROLL for (int j = 0; j < 4; j++) at[j] = k + smaller(j, n - 1) * k_row;
+  for (; d + LANES <= depth; d += LANES) FN(dot_step)(rows, type, sum, q, depth, at, d, LANES);
+  if (d < depth) FN(dot_step)(rows, type, sum, q, depth, at, d, (int)(depth - d));
   UNROLL for (int i = 0; i < rows; i++)
     UNROLL for (int j = 0; j < 4; j += GROUP) {
       const FN(piece) total = FN(totals)(sum[i] + j);
@@ -136,70 +151,94 @@ INLINED void FN(key_sums) (const int rows, int64_t depth, const T *q, const T *k
     }
 }
 
-typedef void (*FN(key_kernel)) (int64_t depth, const T *q, const T *k, int64_t k_row, int64_t n,
+typedef void (*FN(key_kernel)) (int64_t depth, const T *q, const char *k, int64_t k_row, int64_t n,
                                 T *s);
 
-#define KEY_SUMS(name, rows) \
-  static void FN(name##_##rows) (int64_t depth, const T *q, const T *k, int64_t k_row, int64_t n, \
-                                 T *s) { \
-    FN(key_sums)(rows, depth, q, k, k_row, n, s); \
+#define KEY_SUMS(name, type, rows) \
+  static void FN(key_sums_##name##_##rows) (int64_t depth, const T *q, const char *k, \
+                                            int64_t k_row, int64_t n, T *s) { \
+    FN(key_sums)(rows, type, depth, q, k, k_row, n, s); \
   }
-#define KEY_SUMS_NAME(name, rows) FN(name##_##rows),
-EACH_DOT_ROW(KEY_SUMS, key_sums)
-static const FN(key_kernel) FN(key_kernels)[DOT_ROWS] = {EACH_DOT_ROW(KEY_SUMS_NAME, key_sums)};
+#define KEY_SUMS_NAME(name, type, rows) FN(key_sums_##name##_##rows),
+#define KEY_ROWS(X, name, type) EACH_DOT_ROW(X, name, type)
+FN(EACH_SOURCE)(KEY_ROWS, KEY_SUMS)
+static const FN(key_kernel) FN(key_kernels)[][DOT_ROWS] = {
+#define KEY_SOURCE(X, name, type) {EACH_DOT_ROW(X, name, type)},
+  FN(EACH_SOURCE)(KEY_SOURCE, KEY_SUMS_NAME)
+};
 #undef KEY_SUMS
 #undef KEY_SUMS_NAME
+#undef KEY_ROWS
+#undef KEY_SOURCE
 
 
-/* n rows from number j on, which are read soon. */
-static void FN(fetch_rows) (FN(operand) x, int64_t j, int64_t n, int64_t columns) {
-  const bool unbroken = x.row == columns;
-  const int64_t lines = unbroken ? 1 : n, line = unbroken ? n * columns : columns;
+/* n rows from number j on, of so many bytes, which are read soon. */
+static void FN(fetch_rows) (const FN(lines_of) *x, int64_t j, int64_t n, int64_t bytes) {
+  const bool unbroken = x->row == bytes;
+  const int64_t lines = unbroken ? 1 : n, line = unbroken ? n * bytes : bytes;
   for (int64_t i = j; i < j + lines; i++)
-    for (const T *at = x.at + i * x.row, *end = at + line; at < end; at += 64 / BYTES)
+    for (const char *at = x->at + i * x->row, *end = at + line; at < end; at += 64)
       __builtin_prefetch(at);
 }
 
 
 /*
-** r->s = q k^T. The loop fetches ahead: keys, of which there are 'there', and the values of these
-** keys where values lie in place. The memory's speed is the limit here.
+** r->s = q k^T. The loop fetches ahead: keys that lie in place, of which there are 'there', and the
+** values of these keys where they do, if there are values. The memory's speed is the limit here.
 */
-static void FN(multiply_keys) (const FN(few) *f, const FN(rows) *r, int64_t keys, FN(operand) k,
-                               int64_t there, FN(operand) v) {
-  const int64_t depth = f->a->D;
+static void FN(multiply_keys) (const FN(few) *f, const FN(rows) *r, int64_t keys,
+                               const FN(lines_of) *k, int64_t there, const FN(lines_of) *v) {
+  const int64_t depth = f->a->D, bytes = FN(source_bytes)(k->source);
+  const FN(key_kernel) *kernels = FN(key_kernels)[k->source];
   for (int64_t j = 0; j < keys; j += 4) {
     const int64_t n = smaller(keys - j, 4);
     for (int64_t i = 0; i < f->rows; i += DOT_ROWS)
-      FN(key_kernels)[smaller(f->rows - i, DOT_ROWS) - 1]
-        (depth, r->q + i * depth, k.at + j * k.row, k.row, n, r->s + i * TILE_KEYS + j);
-    if (v.at != NULL) FN(fetch_rows)(v, j, n, f->a->Dv);
-    if (j + KEYS_AHEAD + 4 <= there) FN(fetch_rows)(k, j + KEYS_AHEAD, 4, depth);
+      kernels[smaller(f->rows - i, DOT_ROWS) - 1](depth, r->q + i * depth, k->at + j * k->row,
+                                                  k->row, n, r->s + i * TILE_KEYS + j);
+    if (v != NULL && v->in_place)
+      FN(fetch_rows)(v, j, n, f->a->Dv * FN(source_bytes)(v->source));
+    if (k->in_place && j + KEYS_AHEAD + 4 <= there)
+      FN(fetch_rows)(k, j + KEYS_AHEAD, 4, depth * bytes);
   }
 }
 
 
 /* r->s = the scores of all rows for the keys of a tile. */
-static void FN(few_scores) (const FN(few) *f, const FN(rows) *r, tile x, FN(operand) v) {
+static void FN(few_scores) (const FN(few) *f, const FN(rows) *r, tile x, const FN(lines_of) *v) {
   const attend *a = f->a;
-  const FN(operand) k = FN(tile_rows)(a, &a->w->in[ATTENTION_K], r, &x, r->k);
-  FN(multiply_keys)(f, r, x.keys, k, k.at == r->k ? 0 : a->keys - x.j, v);
+  const FN(lines_of) k = FN(tile_rows)(a, &a->w->in[ATTENTION_K], r, &x, true, r->k);
+  FN(multiply_keys)(f, r, x.keys, &k, a->keys - x.j, v);
   for (int64_t g = 0; g < a->shared; g++, x.h++)
     FN(finish_rows)(a, &x, r->s + g * a->queries * TILE_KEYS, r->spare);
 }
 
 
+/* o += the weights of a tile times its values. */
+static void FN(add_values) (const FN(few) *f, const FN(rows) *r, int64_t keys,
+                            const FN(lines_of) *v, T *o, bool careful) {
+  const int64_t Dv = f->a->Dv;
+  const T *values = (const T *)(const void *)v->at;
+  const FN(one) x = {
+    .p = {.depth = keys, .a_row = TILE_KEYS, .a_column = 1,
+          .b_row = v->row / FN(source_bytes)(v->source), .c_row = Dv, .alpha = 1, .add = true},
+    .rows = f->rows, .columns = Dv, .a = r->s, .b = v->at, .source = v->source
+  };
+  if (careful) FN(multiply_careful)(&x.p, true, f->rows, Dv, r->s, values, o);
+  else if (v->source > 0) FN(add_lines)(&x, Dv, o, Dv);
+  else FN(multiply)(&x.p, f->rows, Dv, r->s, values, o);
+}
+
+
+/* Lines are added to whole vectors of results. */
 static void FN(attend_few_keys) (const FN(few) *f, const FN(rows) *r, tile x, const FN(part) *p,
                                  bool careful) {
   const attend *a = f->a;
-  const FN(operand) v = FN(tile_rows)(a, &a->w->in[ATTENTION_V], r, &x, r->v);
-  const FN(product) sum = {.depth = x.keys, .a_row = TILE_KEYS, .a_column = 1, .b_row = v.row,
-                           .c_row = a->Dv, .alpha = 1, .add = true};
-  FN(few_scores)(f, r, x, v);
+  const bool short_too = !careful && a->Dv % LANES == 0;
+  const FN(lines_of) v = FN(tile_rows)(a, &a->w->in[ATTENTION_V], r, &x, short_too, r->v);
+  FN(few_scores)(f, r, x, &v);
   for (int64_t i = 0; i < f->rows; i++)
     FN(few_softmax)(a, x.keys, r->s + i * TILE_KEYS, p->o + i * a->Dv, p->top + i, p->sum + i);
-  if (careful) FN(multiply_careful)(&sum, true, f->rows, a->Dv, r->s, v.at, p->o);
-  else FN(multiply)(&sum, f->rows, a->Dv, r->s, v.at, p->o);
+  FN(add_values)(f, r, x.keys, &v, p->o, careful);
 }
 
 
@@ -243,12 +282,11 @@ static void FN(store_weights) (const FN(few) *f, const FN(rows) *r, const tile *
 
 static void FN(weigh_part) (const FN(few) *f, const FN(rows) *r, int64_t n) {
   const attend *a = f->a;
-  const FN(operand) none = {NULL, 0, 1};
   const int64_t end = smaller((n + 1) * f->part_keys, a->keys);
   for (int64_t j = n * f->part_keys; j < end && !cpu_stopped(a->self); j += TILE_KEYS) {
     const tile x = {.b = r->b, .h = r->hk * a->shared, .n = a->queries, .j = j,
                     .keys = smaller(end - j, TILE_KEYS)};
-    FN(few_scores)(f, r, x, none);
+    FN(few_scores)(f, r, x, NULL);
     for (int64_t i = 0; i < f->rows; i++) FN(store_weights)(f, r, &x, i);
   }
 }

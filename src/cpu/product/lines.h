@@ -58,13 +58,12 @@ static const FN(line_kernel) FN(line_kernels)[][LINE_ROWS + 1] = {    /* [0]: 1 
 };
 
 
-/* Some lines of b, and some columns. */
-static void FN(sum_lines) (const FN(one) *x, int64_t columns, T *sum, int64_t sum_row) {
+/* sum += the products of some lines of b, and some columns. */
+static void FN(add_lines) (const FN(one) *x, int64_t columns, T *sum, int64_t sum_row) {
   const FN(product) *p = &x->p;
   const FN(line_kernel) *kernel = FN(line_kernels)[x->source];
   const int64_t b_row = p->b_row * FN(b_bytes)(x);
   const char *b = x->b;
-  memset(sum, 0, (size_t)(x->rows * sum_row) * sizeof(T));
   for (int64_t k = 0, lines; k < p->depth; k += lines, b += lines * b_row) {
     lines = p->depth - k >= LINES ? LINES : 1;
     for (int64_t i = 0, rows; i < x->rows; i += rows) {
@@ -73,6 +72,12 @@ static void FN(sum_lines) (const FN(one) *x, int64_t columns, T *sum, int64_t su
                                     sum + i * sum_row, sum_row);
     }
   }
+}
+
+
+static void FN(sum_lines) (const FN(one) *x, int64_t columns, T *sum, int64_t sum_row) {
+  memset(sum, 0, (size_t)(x->rows * sum_row) * sizeof(T));
+  FN(add_lines)(x, columns, sum, sum_row);
 }
 
 

@@ -18,7 +18,13 @@ typedef struct FN(one) {
 } FN(one);
 
 
-static int64_t FN(b_bytes) (const FN(one) *x) { return x->source == 0 ? BYTES : 2; }
+static int FN(source_of) (heed_type type) {
+  return type == TYPE ? 0 : type == HEED_BFLOAT16 ? 1 : 2;
+}
+
+static int64_t FN(source_bytes) (int source) { return source == 0 ? BYTES : 2; }
+
+static int64_t FN(b_bytes) (const FN(one) *x) { return FN(source_bytes)(x->source); }
 
 
 /* The address that many elements further in b. */
@@ -53,7 +59,7 @@ static FN(one) FN(one_of) (matmuls *m, int64_t at) {
     .p = {.depth = m->depth, .a_row = m->a.row, .a_column = m->a.column, .b_row = m->b.row,
           .c_row = m->c.row, .alpha = (T)m->alpha, .add = m->add, .addend_row = m->addend.row,
           .addend_column = m->columns == 1 ? 0 : m->addend.column},
-    .source = m->b_type == TYPE ? 0 : m->b_type == HEED_BFLOAT16 ? 1 : 2
+    .source = FN(source_of)(m->b_type)
   };
   FN(one_move)(&x, at);
   return x;
