@@ -331,7 +331,7 @@ describe("surplus arguments", function()
     level = {heed.level, "base", 1}, load = {heed.load, path, {}, 1},
     lookup = {heed.lookup, {"a"}, 1, 2}, manual_seed = {heed.manual_seed, 1, 2},
     memory = {heed.memory, {}, 1}, numel = {x.numel, x, 1}, row = {heed.plot.row, {}, 1},
-    save = {heed.save, path, saved, {}, 1}, size = {x.size, x, 1, 2},
+    save = {heed.save, path, saved, {}, nil, 1}, size = {x.size, x, 1, 2},
     tasks = {heed.tasks.counting, {}, 1}, threads = {heed.threads, nil, 1},
     totable = {x.totable, x, 1},
     train = {heed.train, {model = nn.Linear(4, 4), loss = heed.mse_loss, batches = batches}, {}},

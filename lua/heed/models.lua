@@ -17,7 +17,9 @@ local core = require "heed.core"
 local families = require "heed.models.families"
 local generation = require "heed.models.generation"
 local gguf = require "heed.models.gguf"
+local gguf_saving = require "heed.models.gguf_saving"
 local heed = require "heed"
+local loading = require "heed.tokenizer.loading"
 local names = require "heed.models.names"
 local options = require "heed.internal.options"
 local parameter = require "heed.nn.parameter"
@@ -48,6 +50,11 @@ local M = {}
 ---unless tensors are mapped
 
 local FLOATS <const> = {bfloat16 = true, float16 = true, float32 = true, float64 = true}
+
+local function check_dtype(who, dtype)
+  if dtype == nil or FLOATS[dtype] then return end
+  fail("%s: a floating point type expected as option dtype, got %s", who, kind(dtype))
+end
 
 
 -- A function that moves each tensor to its device and type before the next one is read.
@@ -117,15 +124,28 @@ local function load_table(path, folder, o)
 end
 
 
+-- The tokenizer of a file's metadata.
+local function tokenizer_of(metadata, path)
+  local found, why = refuse.try(loading.of_metadata, metadata)
+  return found or without_tokenizer(("tokenizer.load: %s: %s"):format(path, why))
+end
+
+
 -- A model of a GGUF file, which has the tokenizer, too.
 local function load_gguf(path, o)
-  local c, tensors, words = gguf.read(path, placing(o), o.mapped)
-  local family = families.of(c)
-  local model, table_of_names = build(family, c, tensors)
-  names.assign(model, table_of_names, tensors)
-  model.sentences, model.limit, model.classes, model.origin = false, false, false, false
-  model.chats, model.generation = Chat.of(words.template, words.tokens), words.generation
-  model.tokenizer = read_tokenizer(path)
+  local is_typed = o.dtype ~= nil
+  local file = gguf.read(path, placing(o), o.mapped, is_typed)
+  local family = families.of(file.config)
+  local model, table_of_names = build(family, file.config, file.tensors)
+  local source = names.assign(model, table_of_names, file.tensors)
+  model.sentences, model.limit, model.classes = false, false, false
+  model.chats, model.generation = Chat.of(file.sources, file.tokens), file.generation
+  model.tokenizer = tokenizer_of(file.metadata, path)
+  model.origin = {
+    path = path, source = source, tokenizer = model.tokenizer,
+    gguf = {metadata = file.metadata, types = file.types, dtypes = file.dtypes,
+            is_typed = is_typed},
+  }
   return finished(model, o)
 end
 
@@ -165,9 +185,7 @@ function M.load(path, given, ...)
   if type(o.packed) ~= "boolean" then
     fail("models.load: a boolean expected as option packed, got %s", kind(o.packed))
   end
-  if o.dtype ~= nil and not FLOATS[o.dtype] then
-    fail("models.load: a floating point type expected as option dtype, got %s", kind(o.dtype))
-  end
+  check_dtype("models.load", o.dtype)
   if o.quantize ~= nil then
     check_blocks("models.load", o.quantize)
     if o.dtype ~= nil and o.dtype ~= "float32" then
@@ -180,38 +198,60 @@ function M.load(path, given, ...)
 end
 
 
-local function check_model(who, model)
+local function check_model(who, model, of)
   local origin = nil
   if type(model) == "table" then origin = rawget(model, "origin") end
-  if type(origin) == "table" then return end
-  fail("%s: a model that models.load gave%s expected, got %s", who,
-       rawequal(origin, false) and " of a directory" or "", kind(model))
+  if type(origin) == "table" and (not of or not origin.gguf) then return end
+  fail("%s: a model that models.load gave%s expected, got %s", who, origin and of or "",
+       origin and "one of a GGUF file" or kind(model))
+end
+
+local DIRECTORY <const> = " of a directory"
+
+
+---@class heed.models.save.options
+---@field dtype? string another type of its floating point tensors, in which blocks are written too
+---@field replace? boolean whether files of other programs are written over, or a .gguf file; false
+---unless given
+
+
+-- Refuses weights in blocks, which no other program reads in a directory.
+local function check_values(model)
+  for name, p in model:named_parameters() do
+    if blocks[p.dtype] then
+      fail("models.save: values expected, got blocks of type %s as '%s', which no other program "
+           .. "reads in a directory; a path that ends in .gguf takes them, and option dtype writes "
+           .. "their values", p.dtype, name)
+    end
+  end
 end
 
 
 ---Saves a model that `models.load` gave as a directory that transformers, sentence-transformers and
 ---heed read: config.json, model.safetensors under the published names, and the files beside them,
 ---as the directory has them that the model came from. Each file is complete or as it was before.
----Files of other programs are written over where `replace` says so alone. Adapters that are merged
----are written as parts of the weights.
----@param path string of the directory, which is made where there is none
+---Adapters that are merged are written as parts of the weights.
+---
+---A path that ends in `.gguf` becomes a file that llama.cpp and heed read, weights in blocks
+---included, of the architectures and tokenizers that `models.load` takes there. What its keys
+---cannot say is refused.
+---@param path string of the directory, which is made where there is none; or of a .gguf file
 ---@param model heed.models.Model
----@param given? {replace: boolean} false unless given
----@return true? done nil where files cannot be written
----@return string? message
+---@param given? heed.models.save.options
+---@return true? done nil where files cannot be written, or the model has no form there
+---@return string|table<string, string>? message or, of a .gguf file, why it does not say keys of
+---generation_config.json, by their names
 function M.save(path, model, given, ...)
   options.no_more("models.save", 3, ...)
   whole.check_path("models.save", path)
-  local o = options.read("models.save", given, {replace = false})
-  check_model("models.save", model)
-  for name, p in model:named_parameters() do
-    if blocks[p.dtype] then
-      fail("models.save: values expected, got blocks of type %s as '%s'; no other program reads "
-           .. "them in a directory", p.dtype, name)
-    end
-  end
-  local done, why = refuse.try(saving.save, path, model, o.replace)
-  if done then return true end
+  local o = options.read("models.save", given, {dtype = options.any, replace = false})
+  check_dtype("models.save", o.dtype)
+  local is_file = path:find("%.gguf$")
+  check_model("models.save", model, not is_file and DIRECTORY)
+  if not is_file and not o.dtype then check_values(model) end
+  local done, why = refuse.try((is_file and gguf_saving or saving).save, path, model, o.replace,
+                               o.dtype)
+  if done then return true, type(done) == "table" and done or nil end
   return nil, ("models.save: %s"):format(why)
 end
 
@@ -228,7 +268,7 @@ function M.save_adapters(path, model, given, ...)
   options.no_more("models.save_adapters", 3, ...)
   whole.check_path("models.save_adapters", path)
   local o = options.read("models.save_adapters", given, {replace = false})
-  check_model("models.save_adapters", model)
+  check_model("models.save_adapters", model, DIRECTORY)
   local done, why = refuse.try(peft.save, path, model, o.replace)
   if done then return true end
   return nil, ("models.save_adapters: %s"):format(why)
@@ -245,7 +285,7 @@ end
 function M.load_adapters(path, model, ...)
   options.no_more("models.load_adapters", 2, ...)
   whole.check_path("models.load_adapters", path)
-  check_model("models.load_adapters", model)
+  check_model("models.load_adapters", model, DIRECTORY)
   adapters.check_none("models.load_adapters", model)
   local all, why = refuse.try(peft.load, path, model)
   if all then return all end

@@ -1,4 +1,4 @@
--- heed.save and heed.load: tensors in files, as safetensors, or as .npy for a single one.
+-- heed.save and heed.load: tensors in files, as safetensors or GGUF, or as .npy for a single one.
 --
 -- A file is written whole under another name, `path.heed-tmp`, and then renamed, so that the path
 -- always holds the old file or the new one. Reading never runs code and never takes more than the
@@ -6,6 +6,7 @@
 
 local core = require "heed.core"
 local gguf = require "heed.files.gguf"
+local gguf_writer = require "heed.files.gguf_writer"
 local heed = require "heed"
 local npy = require "heed.files.npy"
 local options = require "heed.internal.options"
@@ -33,9 +34,9 @@ local ZIP <const>, PICKLE <const> = "^PK\3\4", "^\x80[\2-\5][c(}%]X\x8a\x95]"
 local IN_PYTHON <const> = "safetensors.torch.save_file(state, path) writes what heed reads"
 
 
-local function is_npy(path)
-  return path:sub(-4):lower() == ".npy"
-end
+local function ends_in(path, ending) return path:sub(-#ending):lower() == ending end
+
+local function is_npy(path) return ends_in(path, ".npy") end
 
 
 -- Refuses a path whose ending promises another format than those that heed writes.
@@ -93,17 +94,38 @@ local function refuse_object(value)
 end
 
 
-local function safetensors_parts(tensors, metadata)
+local function check_tensors(tensors)
   if heed.is_tensor(tensors) then
     heed.fail("save: a table of tensors by name expected, or a path that ends in .npy")
   elseif type(tensors) ~= "table" then
     heed.fail("save: a table of tensors by name expected, got %s", type(tensors))
   end
   refuse_object(tensors)
+end
+
+
+local function safetensors_parts(tensors, metadata)
+  check_tensors(tensors)
   if metadata ~= nil and type(metadata) ~= "table" then
     heed.fail("save: a table of strings expected as metadata, got %s", type(metadata))
   end
   return safetensors.encode(tensors, metadata)
+end
+
+
+local function gguf_parts(tensors, metadata, types)
+  check_tensors(tensors)
+  return gguf_writer.encode(tensors, metadata, types)
+end
+
+
+-- What makes the parts of a file, by the ending of its path.
+local function maker_of(path, types)
+  if ends_in(path, ".gguf") then return gguf_parts end
+  if types ~= nil then
+    heed.fail("save: metadata have types in a .gguf file alone, got %s", options.kind(types))
+  end
+  return is_npy(path) and npy_parts or safetensors_parts
 end
 
 
@@ -117,24 +139,27 @@ local function write(path, parts)
 end
 
 
----Saves tensors by name as safetensors, or one tensor if the path ends in `.npy`.
+---Saves tensors by name as safetensors, or one tensor if the path ends in `.npy`. In a file whose
+---path ends in `.gguf` metadata are numbers, booleans, strings and lists; `types` names those of
+---GGUF, such as `"uint32"` or `"string[]"`, by keys, as `heed.load` gives them. Others follow from
+---the values: the first of uint32, int32, int64, and of float32, float64 that holds them.
 ---A path that ends in `.pt`, `.pth`, `.pkl` or `.npz` is refused: heed writes no such files.
 ---The file is complete or as it was before, also after a crash; a symbolic link stays one.
 ---Where another process saves to the same path, this one waits for it, ten seconds at most.
 ---@param path string
 ---@param tensors table<string, heed.Tensor>|heed.Tensor
----@param metadata? table<string, string> of at most 16384 entries
+---@param metadata? table<string, any> strings, at most 16384; of any kind in GGUF
+---@param types? table<string, string> of a .gguf file
 ---@return true? done
 ---@return string? message
-function M.save(path, tensors, metadata, ...)
-  options.no_more("save", 3, ...)
+function M.save(path, tensors, metadata, types, ...)
+  options.no_more("save", 4, ...)
   if type(path) ~= "string" and type(tensors) == "string" then
     heed.fail("save: the path comes first: heed.save(path, tensors)")
   end
   whole.check_path("save", path)
   check_ending(path)
-  local parts = core.called("save", is_npy(path) and npy_parts or safetensors_parts, tensors,
-                            metadata)
+  local parts = core.called("save", maker_of(path, types), tensors, metadata, types)
   local done, why = write(path, parts)
   if not done then return nil, about("save", path, why) end
   return true
@@ -159,8 +184,8 @@ end
 
 
 ---Loads what `heed.save`, or another program, has saved: safetensors as tensors by name, .npy
----as one tensor, GGUF as tensors by name, also in blocks, and metadata of any type. Integers of
----other widths become int64. A file that heed saved has a checksum,
+---as one tensor, GGUF as tensors by name, also in blocks, and metadata of any kind, with their
+---types. Integers of other widths become int64. A safetensors file that heed saved has a checksum,
 ---which is compared unless `verify` is false.
 ---
 ---With `mapped = true` the tensors are views of the file: opening costs nothing whatever its size,
@@ -173,8 +198,9 @@ end
 ---@param given? {device: heed.device, verify: boolean, mapped: boolean} the default device, true,
 ---false unless given
 ---@return table<string, heed.Tensor>|heed.Tensor|nil tensors
----@return table<string, string>|string metadata empty if there are none; or a message
----@return boolean? missing after a message: whether there is no such file
+---@return table<string, any>|string metadata empty if there are none; or a message
+---@return boolean|table<string, string>|nil missing after a message: whether there is no such file;
+---else the types of GGUF's metadata, as `heed.save` takes them
 function M.load(path, given, ...)
   options.no_more("load", 2, ...)
   whole.check_path("load", path)
@@ -182,9 +208,9 @@ function M.load(path, given, ...)
   if o.mapped and not rawget(given, "verify") then o.verify = false end
   local file <close>, why, missing = core.open_file(path)
   if not file then return nil, about("load", path, why), missing end
-  local tensors, metadata = refuse.try(read, file, is_npy(path), o, path)
+  local tensors, metadata, types = refuse.try(read, file, is_npy(path), o, path)
   if not tensors then return nil, about("load", path, metadata), false end
-  return tensors, metadata
+  return tensors, metadata, types
 end
 
 

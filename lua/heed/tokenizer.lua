@@ -8,27 +8,18 @@
 -- Special tokens that a text spells are text, unless `parse` asks for the tokens.
 
 local core = require "heed.core"
-local gguf = require "heed.files.gguf"
-local gguf_tokenizer = require "heed.files.gguf_tokenizer"
 local heed = require "heed"
+local loading = require "heed.tokenizer.loading"
 local options = require "heed.internal.options"
 local refuse = require "heed.internal.refuse"
-local sentencepiece = require "heed.files.sentencepiece"
 local special = require "heed.tokenizer.special"
 local training = require "heed.tokenizer.training"
-local vocabularies = require "heed.files.vocabularies"
 local whole = require "heed.files.whole"
 
 local fail, kind = heed.fail, options.kind
 local native <const> = core.text
 
----@class heed.Tokenizer
----@field native userdata the tokenizer of C
----@field parts table<string, integer> ids of special tokens
----@field file string|false of a trained one: the text of its tokenizer.json
----@field config string|false and of its tokenizer_config.json
-local Tokenizer = {__name = "heed.Tokenizer"}
-Tokenizer.__index = Tokenizer
+local Tokenizer <const> = loading.Tokenizer
 
 local function is_tokenizer(value) return rawequal(getmetatable(value), Tokenizer) end
 
@@ -52,96 +43,6 @@ end
 
 local M = {}
 
-local FILE <const> = "/tokenizer.json"
-
-
--- Names of SentencePiece's file in a folder.
-local MODELS <const> = {"tokenizer.model", "sentencepiece.bpe.model", "spiece.model",
-                        "sentencepiece.model"}
-
-local function parse(text)
-  local found, message = native.read(text)
-  if not found then refuse.with("%s", message) end
-  return setmetatable({native = found, parts = {pad = native.padding(found)}, file = false,
-                       config = false}, Tokenizer)
-end
-
-
--- Gives it the ids of special tokens that have these names.
-local function name_parts(tok, names)
-  for part, name in pairs(names) do
-    tok.parts[part] = native.find(tok.native, name) or tok.parts[part]
-  end
-  return tok
-end
-
-
-local function parse_metadata(file) return parse(gguf_tokenizer.to_json(gguf.metadata(file))) end
-
-
--- The tokenizer of a GGUF file.
-local function load_gguf(who, path)
-  local file <close>, why = core.open_file(path)
-  if not file then return nil, ("%s: %s"):format(who, why) end
-  local tok, message = refuse.try(parse_metadata, file)
-  if tok then return tok end
-  return nil, ("%s: %s: %s"):format(who, path, message)
-end
-
-
-local function parse_model(bytes) return parse(sentencepiece.to_json(bytes)) end
-
-
-local function parse_pieces(text, config) return parse(vocabularies.pieces(text, config)) end
-
-
-local function parse_bytes(text, merges, config)
-  return parse(vocabularies.bytes(text, merges, config))
-end
-
-
--- Special tokens of classes whose files may not name them.
-local BERT <const> = {unk = "[UNK]", sep = "[SEP]", pad = "[PAD]", cls = "[CLS]", mask = "[MASK]"}
-local GPT2 <const> = {bos = "<|endoftext|>", eos = "<|endoftext|>", unk = "<|endoftext|>"}
-local PIECES <const> = {bos = "<s>", eos = "</s>", unk = "<unk>", pad = "<pad>"}
-
--- The tokenizer of BERT's or GPT-2's files and their special tokens, or nothing where they are not
--- there.
-local function load_vocabulary(who, folder)
-  local config = core.read_file(folder .. "/tokenizer_config.json") or nil
-  local merges = core.read_file(folder .. "/merges.txt")
-  if merges and core.read_file(folder .. "/vocab.json") then
-    return GPT2, whole.read(who, folder .. "/vocab.json", parse_bytes, merges, config)
-  elseif core.read_file(folder .. "/vocab.txt") then
-    return BERT, whole.read(who, folder .. "/vocab.txt", parse_pieces, config)
-  end
-end
-
-
--- The tokenizer of a folder: of tokenizer.json, or else of a vocabulary, or else of the first of
--- SentencePiece's names; behind the special tokens that such files have.
-local function load_any(who, folder)
-  local tok, why = whole.read(who, folder .. FILE, parse)
-  if tok or core.read_file(folder .. FILE) then return {}, tok, why end
-  local names, older, message = load_vocabulary(who, folder)
-  if names then return names, older, message end
-  for _, name in ipairs(MODELS) do
-    local path = folder .. "/" .. name
-    if core.read_file(path) then return PIECES, whole.read(who, path, parse_model) end
-  end
-  return nil, nil, why
-end
-
-
-local function load_folder(who, folder)
-  local names, tok, why = load_any(who, folder)
-  if not tok then return nil, why end
-  names, why = special.read(folder, names)
-  if not names then return nil, ("%s: %s"):format(who, why) end
-  return name_parts(tok, names)
-end
-
-
 ---Reads a tokenizer: the tokenizer.json of a folder, or such a file; where there is none, BERT's
 ---vocab.txt, GPT-2's vocab.json with merges.txt, or SentencePiece's .model; or the tokenizer of a
 ---GGUF file.
@@ -151,10 +52,9 @@ end
 function M.load(path, ...)
   options.no_more("tokenizer.load", 1, ...)
   whole.check_path("tokenizer.load", path)
-  if path:sub(-5) == ".json" then return whole.read("tokenizer.load", path, parse) end
-  if path:sub(-5) == ".gguf" then return load_gguf("tokenizer.load", path) end
-  if path:sub(-6) == ".model" then return whole.read("tokenizer.load", path, parse_model) end
-  return load_folder("tokenizer.load", path)
+  local tok, why = refuse.try(loading.load, path)
+  if tok then return tok end
+  return nil, "tokenizer.load: " .. why
 end
 
 
@@ -178,7 +78,7 @@ end
 function M.train(given, ...)
   options.no_more("tokenizer.train", 1, ...)
   local file, names = training.file(given)
-  local tok = name_parts(parse(file), names)
+  local tok = loading.parse(file, names)
   tok.file, tok.config = file, training.config(names)
   return tok
 end
@@ -418,7 +318,7 @@ function Tokenizer:save(path)
          "be copied")
   end
   local is_file = path:sub(-5) == ".json"
-  local done, why = core.write_file(is_file and path or path .. FILE, {self.file})
+  local done, why = core.write_file(is_file and path or path .. "/tokenizer.json", {self.file})
   if done and not is_file then
     done, why = core.write_file(path .. "/tokenizer_config.json", {self.config})
   end

@@ -329,7 +329,7 @@ cases["heed.models.embed.options.parse"] = {function(value)
   return published("bert_concat"):embed("a [SEP] b", {parse = value})
 end, false}
 
-cases["M.save.given.replace"] = {function(value)
+cases["heed.models.save.options.replace"] = {function(value)
   local path, m = os.tmpname(), published "model2vec_int8"
   os.remove(path)
   assert(heed.models.save(path, m))

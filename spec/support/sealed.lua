@@ -30,7 +30,8 @@ local LIMIT <const> = "a limit that was lowered stays"
 local FILES <const> = {
   ["spec/atomic_spec.lua"] = "a hook is set, which takes debug",
   ["spec/api_spec.lua"] = PROCESSES, ["spec/bare_spec.lua"] = PROCESSES,
-  ["spec/blocks_spec.lua"] = INNER, ["spec/gguf_spec.lua"] = INNER,
+  ["spec/blocks_spec.lua"] = INNER, ["spec/gguf_models_spec.lua"] = INNER,
+  ["spec/gguf_save_spec.lua"] = INNER, ["spec/gguf_spec.lua"] = INNER,
   ["spec/complete_spec.lua"] = INNER, ["spec/png_spec.lua"] = CORE,
   ["spec/ledger_spec.lua"] = PROCESSES, ["spec/prompt_spec.lua"] = PROCESSES,
   ["spec/house_spec.lua"] = "sources are read",

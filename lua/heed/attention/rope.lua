@@ -124,6 +124,21 @@ function rope.reach(D, o, length)
 end
 
 
+---The frequencies of these options, one for each pair of columns that is turned, and what cosines
+---and sines are multiplied by.
+---@param D integer columns
+---@param o heed.position.rope ones that `rope` took
+---@param length integer how many positions there are
+---@return heed.Tensor (pairs) float64
+---@return number
+function rope.frequencies(D, o, length)
+  local fraction, base = scaled.plain("rope", o)
+  local n = rotated_columns("rope", D, fraction)
+  local rule = scaled.rule("rope", n // 2, base, o.scaling, o.max_position_embeddings)
+  return rule:frequencies(rule:reach(length), "cpu"), rule.attention_factor
+end
+
+
 ---Rotates each pair of columns by position times frequency, so that products of queries and keys
 ---tell how far apart they stand: Su et al. 2021, 3.2. 16-bit types are computed in float32.
 ---@param x heed.Tensor (B, H, T, D), (B, T, D) or (T, D)

@@ -4,34 +4,20 @@
 -- anything is made of them. Values of metadata are numbers, booleans, strings and lists; an array
 -- of bytes is a string.
 
-local blocks = require "heed.internal.blocks"
 local core = require "heed.core"
 local raw = require "heed.files.raw"
 local refuse = require "heed.internal.refuse"
+local types = require "heed.files.gguf_types"
 
 local quoted, unpack = refuse.quoted, string.unpack
 
 local gguf = {}
 
-local MAGIC <const> = "GGUF"
 local WINDOW <const> = 1 << 16        -- bytes that are read at a time
-local LONGEST_NAME <const> = 1 << 16
-local MOST_AXES <const> = 4
-local MOST_LISTS <const> = 8          -- arrays within each other
-local MOST_FLAGS <const> = 1 << 16    -- booleans of an array
+local LONGEST_NAME <const> = types.LONGEST_NAME
+local MOST_AXES <const>, MOST_LISTS <const> = types.MOST_AXES, types.MOST_LISTS
+local MOST_FLAGS <const> = types.MOST_FLAGS
 local MOST_SHARDS <const> = 1 << 12
-
--- Types of tensors by their numbers.
-local TYPES <const> = {
-  [0] = "f4", [1] = "f2", [2] = "q4_0", [3] = "q4_1", [6] = "q5_0", [7] = "q5_1", [8] = "q8_0",
-  [10] = "q2_k", [11] = "q3_k", [12] = "q4_k", [13] = "q5_k", [14] = "q6_k", [24] = "i1",
-  [25] = "i2", [26] = "i4", [27] = "i8", [28] = "f8", [30] = "bf16",
-}
-local UNKNOWN <const> = {
-  [9] = "Q8_1", [15] = "Q8_K", [16] = "IQ2_XXS", [17] = "IQ2_XS", [18] = "IQ3_XXS", [19] = "IQ1_S",
-  [20] = "IQ4_NL", [21] = "IQ3_S", [22] = "IQ2_S", [23] = "IQ4_XS", [29] = "IQ1_M", [34] = "TQ1_0",
-  [35] = "TQ2_0", [39] = "MXFP4", [40] = "NVFP4", [41] = "Q1_0",
-}
 
 
 -- Bytes in order -----------------------------------------------------------
@@ -83,13 +69,8 @@ end
 
 -- Metadata -------------------------------------------------------------------
 
-local STRING <const>, ARRAY <const>, FLAG <const> = 8, 9, 7
-
--- Numbers by their types: how they are packed, and their bytes.
-local NUMBERS <const> = {
-  [0] = {"<I1", 1}, {"<i1", 1}, {"<I2", 2}, {"<i2", 2}, {"<I4", 4}, {"<i4", 4}, {"<f", 4},
-  [10] = {"<i8", 8}, [11] = {"<i8", 8}, [12] = {"<d", 8},
-}
+local MAGIC <const> = types.MAGIC
+local FLAG <const>, STRING <const>, ARRAY <const> = types.FLAG, types.STRING, types.ARRAY
 
 
 local function flag(r, key)
@@ -101,36 +82,35 @@ end
 
 local read_value
 
--- An array; numbers, booleans and texts of one type, or arrays.
+-- An array, and the name of its type; numbers, booleans and texts of one type, or arrays.
 local function array(r, key, depth)
   local kind = number(r, "<I4", 4, key)
-  local of = NUMBERS[kind]
-  local size = of and of[2] or kind == FLAG and 1 or kind == STRING and 8 or 12
-  local n = count(r, key, size)
-  if of and size == 1 then return take(r, n, key) end
+  local of = types.values[kind] or refuse.with("%s: a value of the unknown type %d", key, kind)
+  local n, name = count(r, key, of.size), of.name .. "[]"
+  if of.format and of.size == 1 then return take(r, n, key), name end
   if kind == FLAG and n > MOST_FLAGS then
     refuse.with("%s: at most %d booleans expected, got %d", key, MOST_FLAGS, n)
   end
   raw.check_room(16.0 * n, key)
   local list = {}
   for i = 1, n do list[i] = read_value(r, kind, key, depth) end
-  return list
+  return list, name
 end
 
 
+-- A value, and the name of its type.
 function read_value(r, kind, key, depth)
-  local of = NUMBERS[kind]
-  if of then
-    local value = number(r, of[1], of[2], key)
-    if kind == 10 and value < 0 then refuse.with("%s: a number of 2^63 or more", key) end
-    return value
-  elseif kind == STRING then return text(r, key)
-  elseif kind == FLAG then return flag(r, key)
-  elseif kind ~= ARRAY then refuse.with("%s: a value of the unknown type %d", key, kind)
-  elseif depth == MOST_LISTS then
+  local of = types.values[kind]
+  if not of then refuse.with("%s: a value of the unknown type %d", key, kind)
+  elseif kind == STRING then return text(r, key), of.name
+  elseif kind == FLAG then return flag(r, key), of.name
+  elseif kind == ARRAY and depth == MOST_LISTS then
     refuse.with("%s: arrays within %d others", key, MOST_LISTS)
+  elseif kind == ARRAY then return array(r, key, depth + 1)
   end
-  return array(r, key, depth + 1)
+  local value = number(r, of.format, of.size, key)
+  if of.name == "uint64" and value < 0 then refuse.with("%s: a number of 2^63 or more", key) end
+  return value, of.name
 end
 
 
@@ -146,15 +126,16 @@ local function name_of(r, what)
 end
 
 
+-- The values of n keys, and the names of their types.
 local function read_metadata(r, n)
-  local metadata = {}
+  local metadata, kinds = {}, {}
   for _ = 1, n do
     local name = name_of(r, "a key")
     local key = "key " .. quoted(name)
     if metadata[name] ~= nil then refuse.with("%s stands there twice", key) end
-    metadata[name] = read_value(r, number(r, "<I4", 4, key), key, 0)
+    metadata[name], kinds[name] = read_value(r, number(r, "<I4", 4, key), key, 0)
   end
-  return metadata
+  return metadata, kinds
 end
 
 
@@ -166,19 +147,6 @@ end
 ---@field kind heed.raw.kind
 ---@field first integer offset in the data
 ---@field bytes integer
-
--- A type of the file as raw.tensor has it, and how many elements and bytes a block has.
-local function kind_of(number_of, who)
-  local name = TYPES[number_of]
-  if not name then
-    refuse.with("%s is of type %s, which heed does not know", who,
-                UNKNOWN[number_of] or tostring(number_of))
-  end
-  local block = blocks[name]
-  if block then return {size = 1, dtype = name}, block.elements, block.bytes end
-  return raw.kinds[name], 1, raw.kinds[name].size
-end
-
 
 -- The sizes of a tensor, which the file has from the last axis to the first.
 local function read_shape(r, who)
@@ -199,7 +167,7 @@ local function read_entry(r)
   local entry = {name = name_of(r, "the name of a tensor")}
   local who = "tensor " .. quoted(entry.name)
   entry.shape = read_shape(r, who)
-  local kind, elements, bytes = kind_of(number(r, "<I4", 4, who), who)
+  local kind, elements, bytes = types.tensor(number(r, "<I4", 4, who), who)
   local row = entry.shape[#entry.shape] or 1
   if row % elements ~= 0 then
     refuse.with("%s has rows of %d elements, and %s needs a multiple of %d", who, row, kind.dtype,
@@ -247,16 +215,6 @@ local function check_places(list, alignment, room)
 end
 
 
-local function alignment_of(metadata)
-  local n = metadata["general.alignment"]
-  if n == nil then return 32 end
-  if math.type(n) ~= "integer" or n < 1 or n > 1 << 20 or n & n - 1 ~= 0 then
-    refuse.with('key "general.alignment": a power of two expected, got %s', tostring(n))
-  end
-  return n
-end
-
-
 -- The file -----------------------------------------------------------------------
 
 ---Whether a file begins as GGUF does.
@@ -274,12 +232,13 @@ local function check_version(version)
 end
 
 
--- The metadata of a file, how many tensors it has, and the reader behind the metadata.
+-- The metadata of a file with their types, how many tensors it has, and the reader behind them.
 local function begin(file)
   local r = {file = file, at = #MAGIC, window = "", first = 0}
   check_version(number(r, "<I4", 4, "the version"))
   local n = count(r, "the number of tensors", 1)
-  return read_metadata(r, count(r, "the number of keys", 1)), n, r
+  local metadata, kinds = read_metadata(r, count(r, "the number of keys", 1))
+  return metadata, kinds, n, r
 end
 
 
@@ -292,19 +251,19 @@ function gguf.metadata(file)
 end
 
 
--- One file: its tensors by name, added to those of others, and its metadata.
+-- One file: its tensors by name, added to those of others, their number, and its metadata.
 local function read_one(file, place, tensors)
-  local metadata, n, r = begin(file)
+  local metadata, kinds, n, r = begin(file)
   local list = read_entries(r, n)
-  local alignment = alignment_of(metadata)
-  local start = (r.at + alignment - 1) // alignment * alignment
+  local alignment = types.alignment(metadata)
+  local start = types.aligned(r.at, alignment)
   if #list > 0 then check_places(list, alignment, math.max(#file - start, 0)) end
   for _, entry in ipairs(list) do
     local who = "tensor " .. quoted(entry.name)
     if tensors[entry.name] then refuse.with("%s stands in another file, too", who) end
     tensors[entry.name] = place(raw.tensor(file, start + entry.first, entry.shape, entry.kind, who))
   end
-  return metadata, #list
+  return #list, metadata, kinds
 end
 
 
@@ -331,7 +290,7 @@ local function read_shard(path, place, tensors, mapped, i, n)
   if not file then refuse.with("%s", why) end
   if not gguf.is(file) then refuse.with("%s: no GGUF file", name) end
   if mapped then raw.map(file, name) end
-  local metadata, count_there = read_one(file, place, tensors)
+  local count_there, metadata = read_one(file, place, tensors)
   if metadata["split.no"] ~= i - 1 or metadata["split.count"] ~= n then
     refuse.with("%s: part %d of %d expected by its metadata", name, i, n)
   end
@@ -346,16 +305,17 @@ end
 ---@param mapped? boolean whether tensors are views of the files
 ---@return table<string, heed.Tensor> tensors
 ---@return table<string, any> metadata of the first file
+---@return table<string, string> types of the metadata, such as "uint32" or "string[]"
 function gguf.read(file, path, place, mapped)
   local tensors = {}
-  local metadata, all = read_one(file, place, tensors)
+  local all, metadata, kinds = read_one(file, place, tensors)
   local n = count_shards(metadata, path)
   for i = 2, n do all = all + read_shard(path, place, tensors, mapped, i, n) end
   local wanted = metadata["split.tensors.count"]
   if n > 1 and wanted ~= nil and wanted ~= all then
     refuse.with("%s tensors expected in all files, got %d", tostring(wanted), all)
   end
-  return tensors, metadata
+  return tensors, metadata, kinds
 end
 
 

@@ -12,10 +12,15 @@ local quoted = refuse.quoted
 
 local gguf_tokenizer = {}
 
-local MARK <const> = "\u{2581}"
-local NORMAL <const>, UNKNOWN <const> = sentencepiece.NORMAL, sentencepiece.UNKNOWN
-local CONTROL <const>, GIVEN <const> = sentencepiece.CONTROL, sentencepiece.GIVEN
-local UNUSED <const>, BYTE <const> = 5, sentencepiece.BYTE
+local MARK <const>, kinds = sentencepiece.MARK, sentencepiece.kinds
+local NORMAL <const>, UNKNOWN <const>, CONTROL <const> = kinds.NORMAL, kinds.UNKNOWN, kinds.CONTROL
+local GIVEN <const>, UNUSED <const>, BYTE <const> = kinds.GIVEN, kinds.UNUSED, kinds.BYTE
+
+---The keys of special tokens, by their parts.
+gguf_tokenizer.ids = {
+  bos = "bos_token_id", cls = "cls_token_id", eos = "eos_token_id", mask = "mask_token_id",
+  pad = "padding_token_id", sep = "seperator_token_id", unk = "unknown_token_id",
+}
 
 
 -- What the metadata say ------------------------------------------------------
@@ -66,7 +71,7 @@ end
 ---@field tokens string[]
 ---@field kinds integer[] of each
 
-local function read(metadata)
+local function read_vocabulary(metadata)
   local tokens = list(metadata, "tokens", "string")
   if not tokens or #tokens == 0 then
     refuse.with("tokenizer.ggml.tokens: a list of tokens expected")
@@ -76,8 +81,8 @@ local function read(metadata)
       refuse.with("tokenizer.ggml.tokens: UTF-8 expected at %d, got %s", i, quoted(token))
     end
   end
-  local kinds = list(metadata, "token_type", "number", #tokens)
-  return {metadata = metadata, tokens = tokens, kinds = kinds or {}}
+  local own = list(metadata, "token_type", "number", #tokens)
+  return {metadata = metadata, tokens = tokens, kinds = own or {}}
 end
 
 
@@ -161,12 +166,14 @@ local SPLITTING <const> = {
   ["gpt-2"] = {}, ["llama-bpe"] = {pattern = LLAMA3, whole = true, bos = true},
   qwen2 = {pattern = QWEN2, nfc = true}, smollm = {digits = true},
 }
-for other, name in next, {["llama-v3"] = "llama-bpe", llama3 = "llama-bpe", default = "gpt-2"} do
-  SPLITTING[other] = SPLITTING[name]
-end
+local SAME <const> = {["llama-v3"] = "llama-bpe", llama3 = "llama-bpe", default = "gpt-2"}
+gguf_tokenizer.splitting = SPLITTING
 
 
-local function pre_tokenizer(split)
+---The pre-tokenizer of a splitting.
+---@param split heed.gguf.splitting
+---@return table
+function gguf_tokenizer.pre_tokenizer(split)
   local parts = {}
   if split.digits then parts[1] = {type = "Digits", individual_digits = true} end
   if split.pattern then
@@ -181,10 +188,12 @@ end
 
 local function byte_pairs(v)
   local name = get(v.metadata, "pre") or "default"
-  local split = type(name) == "string" and rawget(SPLITTING, name)
+  local split = type(name) == "string" and (rawget(SPLITTING, name)
+                                            or rawget(SPLITTING, rawget(SAME, name) or ""))
   if not split then
     local known = {}
     for kind in next, SPLITTING do known[#known + 1] = kind end
+    for kind in next, SAME do known[#known + 1] = kind end
     table.sort(known)
     refuse.with("tokenizer.ggml.pre: one of %s expected, got %s", table.concat(known, ", "),
                 type(name) == "string" and quoted(name) or type(name))
@@ -193,7 +202,7 @@ local function byte_pairs(v)
   if not merges then refuse.with("tokenizer.ggml.merges: a list expected beside the model gpt2") end
   return {
     added_tokens = added_tokens(v), normalizer = split.nfc and {type = "NFC"} or nil,
-    pre_tokenizer = pre_tokenizer(split), decoder = {type = "ByteLevel"},
+    pre_tokenizer = gguf_tokenizer.pre_tokenizer(split), decoder = {type = "ByteLevel"},
     post_processor = around(v, split.bos or false, false),
     model = {type = "BPE", vocab = ids_of(v), merges = json.array(merges),
              ignore_merges = split.whole or false},
@@ -224,8 +233,11 @@ local function pieces(v, kind, trims)
 end
 
 
+-- The mark stands before each part of a text between special tokens, as llama.cpp has it.
 local function joined(v)
   local content = pieces(v, 2, false)
+  local way = content.pre_tokenizer
+  if way.prepend_scheme ~= "never" then way.prepend_scheme = "always" end
   content.post_processor = around(v, true, false)
   return content
 end
@@ -240,8 +252,13 @@ end
 
 -- WordPiece ----------------------------------------------------------------------------
 
+---What texts become before WordPiece.
+gguf_tokenizer.bert = {type = "BertNormalizer", clean_text = true, handle_chinese_chars = true,
+                       strip_accents = json.null, lowercase = true}
+
 -- Pieces that begin a word have its mark in the file, and others no longer their ##.
 local function word_pieces(v)
+  v.tokens = table.move(v.tokens, 1, #v.tokens, 1, {})
   for i, token in ipairs(v.tokens) do
     local plain = v.kinds[i] == CONTROL or v.kinds[i] == UNKNOWN or token:find("^%[.+%]$")
     if not plain then
@@ -256,9 +273,7 @@ local function word_pieces(v)
     refuse.with("tokenizer.ggml.unknown_token_id expected beside the model bert")
   end
   return {
-    added_tokens = added_tokens(v),
-    normalizer = {type = "BertNormalizer", clean_text = true, handle_chinese_chars = true,
-                  strip_accents = json.null, lowercase = true},
+    added_tokens = added_tokens(v), normalizer = gguf_tokenizer.bert,
     pre_tokenizer = {type = "BertPreTokenizer"}, post_processor = template(v, first, last),
     decoder = {type = "WordPiece", prefix = "##", cleanup = true},
     model = {type = "WordPiece", unk_token = v.tokens[unknown], continuing_subword_prefix = "##",
@@ -267,7 +282,24 @@ local function word_pieces(v)
 end
 
 
+---Says that there is no tokenizer.
+gguf_tokenizer.NONE = "none"
+
 local MODELS <const> = {bert = word_pieces, gpt2 = byte_pairs, llama = joined, t5 = unigram}
+
+
+---The names of special tokens, by their parts.
+---@param metadata table<string, any>
+---@return table<string, string>
+function gguf_tokenizer.special(metadata)
+  local tokens, names = get(metadata, "tokens"), {}
+  for part, key in next, gguf_tokenizer.ids do
+    local id = get(metadata, key)
+    local name = math.type(id) == "integer" and type(tokens) == "table" and tokens[id + 1]
+    names[part] = type(name) == "string" and name or nil
+  end
+  return names
+end
 
 
 ---The metadata of a file as the text of a tokenizer.json; refuses what it does not know.
@@ -275,13 +307,15 @@ local MODELS <const> = {bert = word_pieces, gpt2 = byte_pairs, llama = joined, t
 ---@return string
 function gguf_tokenizer.to_json(metadata)
   local model = get(metadata, "model")
-  if model == nil then refuse.with("tokenizer.ggml.model: there is none") end
+  if model == nil or model == gguf_tokenizer.NONE then
+    refuse.with("tokenizer.ggml.model: there is none")
+  end
   local content = type(model) == "string" and rawget(MODELS, model)
   if not content then
     refuse.with("tokenizer.ggml.model: bert, gpt2, llama or t5 expected, got %s",
                 type(model) == "string" and quoted(model) or type(model))
   end
-  return json.encode(content(read(metadata)))
+  return json.encode(content(read_vocabulary(metadata)))
 end
 
 

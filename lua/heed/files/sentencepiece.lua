@@ -13,9 +13,14 @@ local reject, quoted = refuse.with, refuse.quoted
 local sentencepiece = {}
 
 local MARK <const> = "\u{2581}"
+sentencepiece.MARK = MARK             -- of a word's beginning
 local MOST_BYTES <const> = 512     -- of a piece
-local NORMAL <const>, UNKNOWN <const>, CONTROL <const>, GIVEN <const> = 1, 2, 3, 4
-local BYTE <const> = 6
+
+---Kinds of pieces, in GGUF as well.
+sentencepiece.kinds = {NORMAL = 1, UNKNOWN = 2, CONTROL = 3, GIVEN = 4, UNUSED = 5, BYTE = 6}
+local kinds = sentencepiece.kinds
+local NORMAL <const>, UNKNOWN <const>, CONTROL <const> = kinds.NORMAL, kinds.UNKNOWN, kinds.CONTROL
+local GIVEN <const>, UNUSED <const>, BYTE <const> = kinds.GIVEN, kinds.UNUSED, kinds.BYTE
 
 
 -- Protocol buffers. Readers take the bytes and a position, and give a value and the position behind
@@ -96,7 +101,7 @@ function sentencepiece.check_piece(piece, known)
   if not utf8.len(name) or #name > MOST_BYTES then
     reject("a piece of at most %d bytes of UTF-8 expected, got %s", MOST_BYTES, quoted(name))
   elseif known[name] then reject("two pieces %s", quoted(name))
-  elseif piece.kind < NORMAL or piece.kind > BYTE or piece.kind == 5 then
+  elseif piece.kind < NORMAL or piece.kind > BYTE or piece.kind == UNUSED then
     reject("piece %s: kind %d is not known", quoted(name), piece.kind)
   elseif piece.score ~= piece.score or math.abs(piece.score) > 3e38 then
     reject("piece %s: a finite score expected", quoted(name))
@@ -201,6 +206,7 @@ end
 
 
 local DIGITS <const> = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+sentencepiece.DIGITS = DIGITS          -- of base64
 
 local function base64(bytes)
   local missing = -#bytes % 3
@@ -241,11 +247,6 @@ local function decoder(model)
   end
   return {type = "Sequence", decoders = json.array(list)}
 end
-
-
--- Kinds of pieces.
-sentencepiece.NORMAL, sentencepiece.UNKNOWN, sentencepiece.CONTROL = NORMAL, UNKNOWN, CONTROL
-sentencepiece.GIVEN, sentencepiece.BYTE = GIVEN, BYTE
 
 
 ---Pieces as what a tokenizer.json says.

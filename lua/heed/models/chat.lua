@@ -78,12 +78,12 @@ function Chat.read(path)
 end
 
 
----What a file says about chats in which the template stands beside the names of tokens.
----@param source? string the template
+---What a file says about chats in which templates stand beside the names of tokens.
+---@param sources table<string, string> templates by their names
 ---@param tokens table<string, string> such as {bos_token = "<s>"}
 ---@return heed.models.Chat
-function Chat.of(source, tokens)
-  return setmetatable({sources = {default = source}, tokens = tokens, ready = {}}, Chat)
+function Chat.of(sources, tokens)
+  return setmetatable({sources = sources, tokens = tokens, ready = {}}, Chat)
 end
 
 

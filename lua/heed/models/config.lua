@@ -15,6 +15,8 @@ local quoted = refuse.quoted
 ---@class heed.models.Config
 ---@field values table<string, any> as the file has them
 ---@field known table<string, true> the keys that were read
+---@field taken table<string, any> what they came to, defaults included
+---@field ropes table<string, heed.position.rope> by the kind of layers, "full_attention" or another
 local Config = {}
 Config.__index = Config
 
@@ -68,7 +70,7 @@ end
 ---@param values table<string, any>
 ---@return heed.models.Config
 function Config.new(values)
-  return setmetatable({values = values, known = {}}, Config)
+  return setmetatable({values = values, known = {}, taken = {}, ropes = {}}, Config)
 end
 
 
@@ -95,8 +97,9 @@ end
 function Config:get(name, otherwise)
   self.known[name] = true
   local value = self.values[name]
-  if value == nil then return otherwise end
-  if rawequal(value, json.null) then return nil end
+  if value == nil then value = otherwise end
+  if rawequal(value, json.null) then value = nil end
+  self.taken[name] = value
   return value
 end
 
@@ -108,6 +111,7 @@ function Config:checked(name, otherwise, good, wanted)
   if value == nil then
     refuse.with("config.json: %s expected, %s, got none", quoted(name), wanted)
   end
+  self.taken[name] = value
   if not good(value) then self:refuse(name, "%s expected, got %s", wanted, shown(value)) end
   return value
 end
@@ -207,7 +211,10 @@ end
 function Config:head_dim(dim, heads, otherwise)
   local known = self:get("head_dim") or otherwise
   if known then return self:count("head_dim", otherwise) end
-  if dim % heads == 0 then return dim // heads end
+  if dim % heads == 0 then
+    self.taken.head_dim = dim // heads
+    return dim // heads
+  end
   refuse.with("config.json: features of %d heads expected, got %d in all", heads, dim)
 end
 
@@ -269,11 +276,19 @@ function Config:only(name, wanted)
 end
 
 
--- Activations by their names in transformers.
+local function with(f, argument)
+  return function(x) return f(x, argument) end
+end
+
+local GELU <const>, TANH_GELU <const>, SILU <const> = with(heed.gelu), with(heed.gelu, "tanh"),
+                                                      with(heed.silu)
+local function quick_gelu(x) return x * (x * 1.702):sigmoid() end
+
+-- Activations by their names in transformers: equal ones are one function.
 local ACTIVATIONS = {
-  gelu = {"gelu"}, gelu_10 = false, gelu_fast = {"gelu", "tanh"}, gelu_new = {"gelu", "tanh"},
-  gelu_python = {"gelu"}, gelu_pytorch_tanh = {"gelu", "tanh"}, quick_gelu = {"quick_gelu"},
-  relu = {"relu"}, silu = {"silu"}, swish = {"silu"}, tanh = {"tanh"},
+  gelu = GELU, gelu_fast = TANH_GELU, gelu_new = TANH_GELU, gelu_python = GELU,
+  gelu_pytorch_tanh = TANH_GELU, quick_gelu = quick_gelu, relu = with(heed.relu), silu = SILU,
+  swish = SILU, tanh = with(heed.tanh),
 }
 
 ---The function of an activation that a key names.
@@ -290,11 +305,7 @@ end
 ---@param word string
 ---@return fun(x: heed.Tensor): heed.Tensor
 function Config:activation_of(name, word)
-  local row = ACTIVATIONS[word]
-  if not row then self:refuse(name, "the activation %s is not known", quoted(word)) end
-  if row[1] == "quick_gelu" then return function(x) return x * (x * 1.702):sigmoid() end end
-  local f, argument = heed[row[1]], row[2]
-  return function(x) return f(x, argument) end
+  return ACTIVATIONS[word] or self:refuse(name, "the activation %s is not known", quoted(word))
 end
 
 
@@ -360,11 +371,13 @@ function Config:rope(head_dim, o)
   local base = scaling.rope_theta or theta or o.base
   local fraction = scaling.partial_rotary_factor or self:get("partial_rotary_factor") or o.fraction
   scaling.rope_theta, scaling.partial_rotary_factor = nil, nil
-  return check_rope(head_dim, {
+  local rule = check_rope(head_dim, {
     base = base, fraction = fraction, scaling = scaling,
     interleaved = self:flag("rope_interleaved", false),        -- of GGUF files
     max_position_embeddings = self:get("max_position_embeddings"),
   })
+  self.ropes[o.layers or "full_attention"] = rule
+  return rule
 end
 
 

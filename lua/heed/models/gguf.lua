@@ -1,13 +1,14 @@
 -- Models in GGUF files: metadata become the keys of a config.json, and tensors get the names that
 -- directories have, so that the same families read both.
 --
--- Keys of the architecture that are not known here are refused by name. What converters change, as
--- llama.cpp's conversion/*.py have it: rows of queries and keys of Llama's kinds are ordered so
--- that rotary pairs lie side by side, and Gemma's norms hold 1 + w.
+-- Keys of the architecture that are not known here are refused by name.
 
+local blocks = require "heed.internal.blocks"
 local Config = require "heed.models.config"
 local core = require "heed.core"
+local gguf_tokenizer = require "heed.files.gguf_tokenizer"
 local json = require "heed.files.json"
+local layout = require "heed.models.gguf_layout"
 local reader = require "heed.files.gguf"
 local raw = require "heed.files.raw"
 local refuse = require "heed.internal.refuse"
@@ -16,67 +17,25 @@ local quoted = refuse.quoted
 
 local gguf = {}
 
--- Names of tensors, by the part behind "blk.N." or the whole.
-local LAYER <const> = {
-  attn_k = "self_attn.k_proj", attn_k_norm = "self_attn.k_norm", attn_norm = "input_layernorm",
-  attn_output = "self_attn.o_proj", attn_q = "self_attn.q_proj", attn_q_norm = "self_attn.q_norm",
-  attn_v = "self_attn.v_proj", ffn_down = "mlp.down_proj", ffn_gate = "mlp.gate_proj",
-  ffn_norm = "post_attention_layernorm", ffn_up = "mlp.up_proj",
-}
-local WHOLE <const> = {output = "lm_head", output_norm = "model.norm",
-                       token_embd = "model.embed_tokens"}
-local FREQUENCIES <const> = "rope_freqs.weight"
+local FREQUENCIES <const> = layout.FREQUENCIES
 
--- In Gemma the norm before the MLP has a name of its own.
-local GEMMA <const> = {
-  ffn_norm = "pre_feedforward_layernorm", post_attention_norm = "post_attention_layernorm",
-  post_ffw_norm = "post_feedforward_layernorm",
-}
 
----@class heed.gguf.architecture
----@field type string the model_type
----@field class string of the config's architectures
----@field pairs? boolean rows of queries and keys lie in rotary pairs
----@field plus_one? boolean norms hold 1 + w
----@field layer? table<string, string> names of tensors that differ
----@field more? table<string, any> keys that the metadata lack
-
----@type table<string, heed.gguf.architecture>
-local ARCHITECTURES <const> = {
-  llama = {type = "llama", class = "LlamaForCausalLM", pairs = true},
-  qwen2 = {type = "qwen2", class = "Qwen2ForCausalLM"},
-  qwen3 = {type = "qwen3", class = "Qwen3ForCausalLM"},
-  smollm3 = {type = "smollm3", class = "SmolLM3ForCausalLM", pairs = true},
-  gemma2 = {type = "gemma2", class = "Gemma2ForCausalLM", plus_one = true, layer = GEMMA,
-            more = {hidden_activation = "gelu_pytorch_tanh"}},
-  gemma3 = {type = "gemma3_text", class = "Gemma3ForCausalLM", plus_one = true, layer = GEMMA,
-            more = {hidden_activation = "gelu_pytorch_tanh"}},
-}
-
--- Keys of an architecture, and what a config.json calls them; false: nothing that a model computes
--- hangs on it.
-local KEYS <const> = {
-  ["attention.head_count"] = "num_attention_heads",
-  ["attention.head_count_kv"] = "num_key_value_heads",
-  ["attention.key_length"] = "head_dim",
-  ["attention.layer_norm_rms_epsilon"] = "rms_norm_eps",
-  ["attention.sliding_window"] = "sliding_window",
-  attn_logit_softcapping = "attn_logit_softcapping",
-  block_count = "num_hidden_layers",
-  context_length = "max_position_embeddings",
-  embedding_length = "hidden_size",
-  feed_forward_length = "intermediate_size",
-  final_logit_softcapping = "final_logit_softcapping",
-  ["rope.freq_base"] = "rope_theta",
-  vocab_size = false,
-}
+-- The shortest decimal number of which a float32 was made: 1e-06, not 9.9999999747524e-07.
+local function shortest(value)
+  local is_single = math.type(value) == "float" and value - value == 0
+                    and string.unpack("<f", string.pack("<f", value)) == value
+  for digits = 6, is_single and 9 or 0 do
+    local n = tonumber(("%." .. digits .. "g"):format(value))
+    if string.unpack("<f", string.pack("<f", n)) == value then return n end
+  end
+  return value
+end
 
 
 -- The scaling of rope by its keys; nil where there is none.
 local function rope_scaling(take, factors)
   local kind, factor = take("rope.scaling.type"), take("rope.scaling.factor")
   local original = take("rope.scaling.original_context_length")
-  take("rope.scaling.finetuned")
   if kind == "none" or kind == nil then kind = nil end
   if factors then
     if kind then refuse.with("rope_freqs beside rope.scaling.type are not known") end
@@ -93,11 +52,11 @@ end
 
 -- Widths that a config.json has no key for: they must be what it says elsewhere.
 local function check_widths(values, take)
-  local head = values.head_dim or values.hidden_size // values.num_attention_heads
-  for _, key in ipairs{"attention.value_length", "rope.dimension_count"} do
+  for _, key in ipairs(layout.widths) do
     local n = take(key)
-    if n ~= nil and n ~= head then
-      refuse.with("%s: %d expected, the features of a head, got %s", key, head, tostring(n))
+    if n ~= nil and n ~= values.head_dim then
+      refuse.with("%s: %d expected, the features of a head, got %s", key, values.head_dim,
+                  tostring(n))
     end
   end
 end
@@ -105,29 +64,39 @@ end
 
 local function is_count(n) return math.type(n) == "integer" and n >= 1 and n <= 1 << 24 end
 
--- The values of a config.json.
-local function values_of(metadata, name, row, tensors)
-  local prefix, taken, values = name .. ".", {}, {}
+-- The number by whose root products of queries and keys are divided.
+local function scale_of(values, row)
+  if values.num_hidden_layers ~= row.largest then return values.head_dim end
+  return values.hidden_size // values.num_attention_heads
+end
+
+
+---The values of a config.json.
+---@param metadata table<string, any>
+---@param tensors table<string, heed.Tensor> by the names of directories
+---@param interleaved? boolean whether pairs that rope turns lie side by side
+---@return table<string, any>
+function gguf.values(metadata, tensors, interleaved)
+  local name = metadata["general.architecture"]
+  local row, prefix, taken, values = layout.architecture(name), name .. ".", {}, {}
   local function take(key)
     taken[prefix .. key] = true
-    return metadata[prefix .. key]
+    return shortest(metadata[prefix .. key])
   end
-  for key, there in next, KEYS do
-    local value = take(key)
-    if there then values[there] = value end
-  end
+  for _, key in ipairs(layout.idle) do take(key) end
+  for key, there in next, layout.keys do values[there[1]] = take(key) end
   for _, key in ipairs{"hidden_size", "num_attention_heads", "num_hidden_layers"} do
     if not is_count(values[key]) then
       refuse.with("%s: a count expected for %s, got %s", name, key, tostring(values[key]))
     end
   end
   local factors = tensors[FREQUENCIES]
-  tensors[FREQUENCIES] = nil
   if factors and (factors:dim() ~= 1 or factors.dtype ~= "float32") then
     refuse.with("the tensor %s: a list of float32 expected", quoted(FREQUENCIES))
   end
   values.rope_scaling = rope_scaling(take, factors and factors:totable())
-  values.rope_interleaved = row.pairs or nil
+  values.rope_interleaved = interleaved or nil
+  values.head_dim = values.head_dim or values.hidden_size // values.num_attention_heads
   check_widths(values, take)
   for key in next, metadata do
     if key:sub(1, #prefix) == prefix and not taken[key] then
@@ -136,79 +105,117 @@ local function values_of(metadata, name, row, tensors)
   end
   local words = tensors["model.embed_tokens.weight"]
   values.vocab_size = words and words:size(1) or nil
+  values.tie_word_embeddings = tensors["lm_head.weight"] == nil
   values.model_type, values.architectures = row.type, json.array{row.class}
+  if row.largest then values.query_pre_attn_scalar = scale_of(values, row) end
   if not row.more then values.hidden_act = "silu" end
   for key, value in next, row.more or {} do values[key] = value end
   return values
 end
 
 
--- The name that a tensor has in a directory.
-local function name_of(name, row)
-  local i, part, suffix = name:match("^blk%.(%d+)%.(.+)%.(%l+)$")
-  if i then
-    local there = row.layer and row.layer[part] or LAYER[part]
-    return there and ("model.layers.%d.%s.%s"):format(math.tointeger(tonumber(i)) or -1, there,
-                                                      suffix)
-  end
-  part, suffix = name:match("^(.+)%.(%l+)$")
-  return part and WHOLE[part] and WHOLE[part] .. "." .. suffix
+-- The type of activations: that of the ids' features, which those of a table in blocks have not.
+local function type_of(tensors)
+  local words = tensors["model.embed_tokens.weight"]
+  return words and not blocks[words.dtype] and words.dtype or "float32"
 end
 
 
--- All tensors by these names. Those that have none keep their own, and are refused by it later.
-local function renamed(tensors, row)
+-- All tensors by the names of directories, the floats among them of one type. Those that have no
+-- name there keep their own, and are refused by it later.
+local function renamed(tensors, row, place, is_typed)
   local all = {}
   for name, t in next, tensors do
-    local there = name_of(name, row) or name
+    local there = layout.published(name, row) or name
     if row.plus_one and there:find("norm%.weight$") then t = t - 1 end
-    all[there] = t
+    all[there] = t:dim() == 1 and name ~= FREQUENCIES and place(t) or t
+  end
+  local dtype = type_of(all)
+  for name, t in next, all do
+    local other = t.dtype ~= dtype and t.dtype:find("float") and name ~= FREQUENCIES
+    if other and not is_typed then all[name] = t:to(dtype) end
   end
   return all
 end
 
 
--- What the metadata say about words: the template of chats, and the ids and names of the begin and
--- the end.
-local function words_of(metadata)
-  local template, list = metadata["tokenizer.chat_template"], metadata["tokenizer.ggml.tokens"]
-  local words = {template = type(template) == "string" and template or nil, tokens = {},
-                 generation = {}}
-  for _, name in ipairs{"bos_token", "eos_token"} do
-    local id = metadata["tokenizer.ggml." .. name .. "_id"]
-    local token = math.type(id) == "integer" and type(list) == "table" and list[id + 1]
-    if type(token) == "string" then
-      words.tokens[name], words.generation[name .. "_id"] = token, id
-    end
+-- Orders the rows of queries and keys as directories have them. Those of a mapped file stay.
+local function unpair(tensors, head_dim)
+  for name, t in next, tensors do
+    local has_heads = layout.is_turned(name) and t:dim() > 0 and t:size(1) % head_dim == 0
+    if has_heads then tensors[name] = layout.paired(t, head_dim, true) end
   end
-  return words
 end
 
+
+-- How words are chosen, as a generation_config.json has it.
+local function generation_of(metadata)
+  local own, ends = {}, {}
+  local function id(key)
+    local value = metadata[key]
+    return math.type(value) == "integer" and value or nil
+  end
+  local keys = gguf_tokenizer.ids
+  own.bos_token_id = id("tokenizer.ggml." .. keys.bos)
+  ends[1] = id("tokenizer.ggml." .. keys.eos)
+  for _, key in ipairs(layout.ends) do ends[#ends + 1] = id(key) end
+  own.eos_token_id = #ends > 1 and ends or ends[1]
+  for key, there in next, layout.draws do
+    local value = metadata[key]
+    if type(value) == "number" then own[there[1]], own.do_sample = shortest(value), true end
+  end
+  own.repetition_penalty = shortest(metadata[layout.PENALTY])
+  return own
+end
+
+
+-- What the metadata say about chats: templates by their names, and the texts of special tokens.
+local function chats_of(metadata)
+  local sources, tokens = {}, {}
+  for key, value in next, metadata do
+    local name = key:match("^tokenizer%.chat_template%.?(.*)$")
+    if name and type(value) == "string" then sources[name == "" and "default" or name] = value end
+  end
+  for part, name in next, gguf_tokenizer.special(metadata) do tokens[part .. "_token"] = name end
+  return sources, tokens
+end
+
+
+---What a model's file holds.
+---@class heed.gguf.model
+---@field config heed.models.Config
+---@field tensors table<string, heed.Tensor> by the names of directories
+---@field sources table<string, string> templates of chats, by their names
+---@field tokens table<string, string> texts of special tokens, by their roles
+---@field generation table what generation_config.json would say
+---@field metadata table<string, any>
+---@field types table<string, string> of the metadata
+---@field dtypes table<string, string> of the file's tensors, by their names there
 
 ---Reads a model's file.
 ---@param path string
 ---@param place fun(t: heed.Tensor): heed.Tensor what becomes of each tensor as it was read
 ---@param mapped? boolean
----@return heed.models.Config
----@return table<string, heed.Tensor> tensors by the names of directories
----@return {template: string?, tokens: table<string, string>, generation: table} words
-function gguf.read(path, place, mapped)
+---@param is_typed? boolean whether all floats get a type by `place`
+---@return heed.gguf.model
+function gguf.read(path, place, mapped, is_typed)
   local file <close>, why = core.open_file(path)
   if not file then refuse.with("%s", why) end
   if not reader.is(file) then refuse.with("no GGUF file") end
   if mapped then raw.map(file, path) end
-  local tensors, metadata = reader.read(file, path, place, mapped)
-  local name = metadata["general.architecture"]
-  local row = type(name) == "string" and rawget(ARCHITECTURES, name)
-  if not row then
-    local known = {}
-    for kind in next, ARCHITECTURES do known[#known + 1] = kind end
-    table.sort(known)
-    refuse.with("general.architecture: one of %s expected, got %s", table.concat(known, ", "),
-                type(name) == "string" and quoted(name) or "none")
-  end
-  tensors = renamed(tensors, row)
-  return Config.new(values_of(metadata, name, row, tensors)), tensors, words_of(metadata)
+  local dtypes = {}
+  local tensors, metadata, types = reader.read(file, path, function(t)
+    return t:dim() == 1 and t or place(t)          -- lists are changed before they are placed
+  end, mapped)
+  for name, t in next, tensors do dtypes[name] = t.dtype end
+  local row = layout.architecture(metadata["general.architecture"])
+  tensors = renamed(tensors, row, place, is_typed)
+  local config = Config.new(gguf.values(metadata, tensors, row.pairs and mapped))
+  if row.pairs and not mapped then unpair(tensors, config.values.head_dim) end
+  tensors[FREQUENCIES] = nil
+  local sources, tokens = chats_of(metadata)
+  return {config = config, tensors = tensors, sources = sources, tokens = tokens,
+          generation = generation_of(metadata), metadata = metadata, types = types, dtypes = dtypes}
 end
 
 

@@ -89,7 +89,7 @@ end
 ---@return table<string, heed.Tensor>
 function Model:published()
   local origin = rawget(self, "origin")
-  if type(origin) ~= "table" then
+  if type(origin) ~= "table" or origin.gguf then
     heed.fail("published: a model that models.load gave expected, got one without files")
   end
   return names.collect(self, origin.source)

@@ -1,6 +1,7 @@
 -- Models back into directories, as published ones are kept: config.json, tensors under their
 -- published names, and the files beside them, copied.
 
+local blocks = require "heed.internal.blocks"
 local core = require "heed.core"
 local heed = require "heed"
 local json = require "heed.files.json"
@@ -103,8 +104,9 @@ end
 
 
 -- config.json: as it came, unless the configuration or the tensors' type is another one now.
-local function config_text(model, origin)
-  local c, dtype = model.config, dtype_of(model)
+local function config_text(model, origin, dtype)
+  local c = model.config
+  dtype = dtype or dtype_of(model)
   if dtype == origin.dtype and json.encode(c) == origin.config then
     return original(origin, CONFIG)
   end
@@ -117,20 +119,36 @@ end
 
 
 -- All small files: name and text.
-local function texts_of(model, origin)
+local function texts_of(model, origin, dtype)
   local list = {}
   for _, name in ipairs(origin.files) do list[#list + 1] = {name, original(origin, name)} end
-  if origin.config then list[#list + 1] = {CONFIG, config_text(model, origin)} end
+  if origin.config then list[#list + 1] = {CONFIG, config_text(model, origin, dtype)} end
   return list
 end
 
 
+---Floats and blocks as values of another type.
+---@param tensors table<string, heed.Tensor>
+---@param dtype? string nil: as they are
+---@return table<string, heed.Tensor>
+function saving.values(tensors, dtype)
+  local own = {}
+  for name, t in next, tensors do
+    local changes = dtype and (blocks[t.dtype] or t.dtype:find("float"))
+    own[name] = changes and t:to(dtype) or t
+  end
+  return own
+end
+
+
 -- All files of tensors: name and tensors.
-local function tensors_of(model, origin)
+local function tensors_of(model, origin, dtype)
   local folder = (origin.source.folder or origin.path):sub(#origin.path + 2)
-  local list = {{(folder == "" and "" or folder .. "/") .. WEIGHTS, model:published()}}
+  local list = {{(folder == "" and "" or folder .. "/") .. WEIGHTS,
+                 saving.values(model:published(), dtype)}}
   for _, dense in ipairs(model.sentences and model.sentences.dense or {}) do
-    list[#list + 1] = {dense.folder .. "/" .. WEIGHTS, names.collect(dense.linear, dense.source)}
+    list[#list + 1] = {dense.folder .. "/" .. WEIGHTS,
+                       saving.values(names.collect(dense.linear, dense.source), dtype)}
   end
   return list
 end
@@ -202,15 +220,16 @@ end
 ---@param path string
 ---@param model heed.models.Model
 ---@param replace boolean
+---@param dtype? string of its floats and blocks; nil: as they are
 ---@return true
-function saving.save(path, model, replace)
+function saving.save(path, model, replace, dtype)
   local origin = rawget(model, "origin")
   if not rawequal(origin.tokenizer, model.tokenizer) then
     heed.fail("models.save: the model has another tokenizer than its directory, %s, which heed "
               .. "does not write", quoted(origin.path))
   end
-  return saving.write(path, origin.folders, tensors_of(model, origin), texts_of(model, origin),
-                      replace)
+  return saving.write(path, origin.folders, tensors_of(model, origin, dtype),
+                      texts_of(model, origin, dtype), replace)
 end
 
 

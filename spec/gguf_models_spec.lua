@@ -1,0 +1,460 @@
+-- heed.models.save into GGUF files: models and tokenizers come back as they were, and what has no
+-- form there is refused by name.
+
+local blocks = require "heed.internal.blocks"
+local directories = require "spec.support.directories"
+local gguf_tokenizer = require "heed.files.gguf_tokenizer"
+local gguf_vocabulary = require "heed.files.gguf_vocabulary"
+local heed = require "heed"
+local json = require "heed.files.json"
+local loading = require "heed.tokenizer.loading"
+local message = require "spec.support.message"
+local nn = require "heed.nn"
+local refuse = require "heed.internal.refuse"
+
+local HERE <const>, FILE <const> = directories.HERE, "spec/golden/gguf/llama.gguf"
+local TOKENIZERS <const> = "spec/golden/tokenizers/"
+
+local path, device
+
+setup(function()
+  device = heed.default_device()
+  heed.default_device "cpu"
+end)
+teardown(function() heed.default_device(device) end)
+before_each(function() path = os.tmpname() .. ".gguf" end)
+after_each(function()
+  os.remove(path)
+  os.remove((path:gsub("%.gguf$", "")))
+end)
+
+
+local function logits(m)
+  heed.manual_seed(3)
+  return heed.no_grad(m, heed.randint(1, m.words.weight:size(1), {2, 24}))
+end
+
+-- The model of what was written.
+local function again(m, o, given)
+  local done, left = heed.models.save(path, m, given)
+  assert.is_true(done, left)
+  return assert(heed.models.load(path, o)), left
+end
+
+local function refusal(m, given)
+  local found, why = heed.models.save(path, m, given)
+  assert.is_nil(found)
+  assert.is_nil(io.open(path))
+  return why
+end
+
+-- A model whose configuration is changed.
+local function changed(name, change)
+  local place <close> = directories.make(name, nil, change)
+  local m = assert(heed.models.load(place.path))
+  return m
+end
+
+local function metadata_of()
+  local _, metadata, types = assert(heed.load(path))
+  return metadata, types
+end
+
+
+-- Changes without which a golden model has no form in GGUF.
+local CHANGES <const> = {
+  gemma2 = function(c) c.query_pre_attn_scalar = 12 end,
+  mistral = function(c) c.sliding_window = json.null end,
+}
+local function third(c)
+  c.query_pre_attn_scalar, c.use_bidirectional_attention = 12, false
+  c.architectures, c.layer_types = json.array{"Gemma3ForCausalLM"}, json.null
+  c._sliding_window_pattern, c.sliding_window_pattern = json.null, 6
+end
+CHANGES.gemma3_bidirectional = third
+
+
+describe("models.save into a GGUF file", function()
+  for _, name in ipairs{"qwen2", "qwen3", "smollm3", "gemma2", "gemma3_bidirectional",
+                        "mistral"} do
+    it("gives the same logits again, bit for bit: " .. name, function()
+      local m = changed(name, CHANGES[name])
+      local wanted = logits(m)
+      local other = again(m)
+      assert.equal(wanted.dtype, logits(other).dtype)
+      assert.is_true(wanted:equal(logits(other)))
+      assert.is_true(wanted:allclose(logits(again(m, {mapped = true}, {replace = true})),
+                                     {rtol = wanted.dtype == "bfloat16" and 0.05 or 1e-4,
+                                      atol = wanted.dtype == "bfloat16" and 0.05 or 1e-4}))
+      local kept = m:quantize "q8_0"
+      assert.is_nil(kept["words.weight"])
+      wanted = logits(m)
+      other = again(m, nil, {replace = true})
+      assert.is_true(wanted:equal(logits(other)))
+      assert.equal("q8_0", other.words.weight.dtype)
+      assert.equal(2, metadata_of()["general.quantization_version"])
+    end)
+  end
+
+  it("gives ids, texts and chats again", function()
+    local m = assert(heed.models.load(HERE .. "llama3"))
+    local other = again(m)
+    -- the smoothed factors of Llama 3's rope are float32 in the file
+    assert.is_true(logits(m):allclose(logits(other), {atol = 1e-4, rtol = 1e-4}))
+    assert.is_false(other.body.layers[1].attend.rope.interleaved)
+    for _, text in ipairs{"The model", "naïve  cafés, 12345!", "", "<|eot_id|>"} do
+      for _, parse in ipairs{false, true} do
+        local ids = m.tokenizer:encode(text, {parse = parse})
+        assert.is_true(ids:equal(other.tokenizer:encode(text, {parse = parse})))
+        assert.equal(m.tokenizer:decode(ids), other.tokenizer:decode(ids))
+      end
+      assert.equal(m:generate(text, {max = 12}), other:generate(text, {max = 12}))
+    end
+    assert.equal(#m.tokenizer, #other.tokenizer)
+    for part, id in next, m.tokenizer:special() do
+      assert.equal(id, other.tokenizer:special()[part], part)
+    end
+    local chat = {{role = "user", content = "what is it"}}
+    assert.equal(m:chat(chat, {prompt = true}), other:chat(chat, {prompt = true}))
+    assert.equal("llama-bpe", metadata_of()["tokenizer.ggml.pre"])
+    assert.same({682, 681}, other.generation.eos_token_id)
+  end)
+
+  it("writes a file that was loaded as it was", function()
+    local tensors, metadata, types = assert(heed.load(FILE))
+    for _, o in ipairs{{}, {mapped = true}} do
+      local m = assert(heed.models.load(FILE, o))
+      assert.is_true(logits(m):equal(logits(again(m, o, {replace = true}))))
+      local own, own_metadata, own_types = assert(heed.load(path))
+      assert.same(metadata, own_metadata)
+      assert.same(types, own_types)
+      for name, t in next, tensors do assert.equal(t:data(), own[name]:data(), name) end
+      for name in next, own do assert.is_truthy(tensors[name]) end
+    end
+  end)
+
+  it("writes a file that was loaded with what has changed since", function()
+    local m = assert(heed.models.load(FILE, {dtype = "float32"}))
+    m.config.rope_theta = 500.0
+    for _, layer in ipairs(m.body.layers) do layer.attend.rope.base = 500.0 end
+    local other = again(m)
+    assert.is_true(logits(m):equal(logits(other)))
+    local metadata = metadata_of()
+    assert.equal(500.0, metadata["llama.rope.freq_base"])
+    assert.is_nil(metadata["general.file_type"])
+    assert.equal("tiny llama with random weights", metadata["general.name"])
+    assert.equal("float32", other.words.weight.dtype)
+    m.config.rope_theta = 700.0
+    assert.matches("cannot say all of this model: body.layers.%d.attend.rope",
+                   select(2, heed.models.save(path, m, {replace = true})))
+  end)
+
+  it("has keys of the types that llama.cpp asks for, and its names", function()
+    local m = changed("gemma2", CHANGES.gemma2)
+    again(m)
+    local tensors, metadata, types = assert(heed.load(path))
+    local wanted = {
+      ["general.architecture"] = "gemma2", ["gemma2.attention.head_count"] = 4,
+      ["gemma2.attention.head_count_kv"] = 2, ["gemma2.attention.key_length"] = 12,
+      ["gemma2.attention.value_length"] = 12, ["gemma2.rope.dimension_count"] = 12,
+      ["gemma2.attention.sliding_window"] = 4, ["gemma2.attn_logit_softcapping"] = 2.0,
+      ["gemma2.final_logit_softcapping"] = 3.0, ["gemma2.block_count"] = 2,
+      ["gemma2.context_length"] = 64, ["gemma2.embedding_length"] = 32,
+      ["gemma2.feed_forward_length"] = 40, ["gemma2.rope.freq_base"] = 10000.0,
+      ["gemma2.vocab_size"] = 43, ["tokenizer.ggml.model"] = "none",
+      ["tokenizer.ggml.bos_token_id"] = 2, ["tokenizer.ggml.eos_token_id"] = 1,
+      ["gemma2.attention.layer_norm_rms_epsilon"] = string.unpack("<f", string.pack("<f", 1e-6)),
+    }
+    assert.same(wanted, metadata)
+    for key, value in next, wanted do
+      assert.equal(type(value) == "string" and "string"
+                   or math.type(value) == "integer" and "uint32" or "float32", types[key], key)
+    end
+    local weight = m.body.layers[1].norm1.weight
+    assert.is_true(tensors["blk.0.attn_norm.weight"]:equal(weight + 1))
+    assert.is_true(tensors["blk.0.post_ffw_norm.weight"]:equal(m.body.layers[1].out_norm2.weight
+                                                               + 1))
+    assert.is_nil(tensors["output.weight"])
+  end)
+
+  it("has lists as float32, which become the type of the matrices again", function()
+    local m = assert(heed.models.load(HERE .. "qwen2"))
+    again(m)
+    local tensors = assert(heed.load(path))
+    assert.equal("bfloat16", tensors["token_embd.weight"].dtype)
+    assert.equal("float32", tensors["blk.0.attn_q.bias"].dtype)
+    assert.equal("float32", tensors["output_norm.weight"].dtype)
+    for _, p in ipairs(assert(heed.models.load(path)):parameters()) do
+      assert.equal("bfloat16", p.dtype)
+    end
+    local wide = assert(heed.models.load(path, {dtype = "float32"}))
+    assert.is_true(logits(wide):equal(logits(assert(heed.models.load(HERE .. "qwen2",
+                                                                     {dtype = "float32"})))))
+  end)
+
+  it("writes values of another type, merged adapters, and other types of blocks", function()
+    local m = assert(heed.models.load(HERE .. "qwen3"))
+    again(m, nil, {dtype = "float16"})
+    assert.equal("float16", heed.load(path)["blk.0.attn_q.weight"].dtype)
+    local lora = nn.lora(m, {rank = 2, targets = {"query", "down"}})
+    for _, p in ipairs(lora:parameters()) do heed.no_grad(p.uniform_, p, -0.1, 0.1) end
+    assert.matches("the adapter at '.*' is not merged",
+                   message(heed.models.save, path, m, {replace = true}))
+    lora:merge()
+    assert.is_true(logits(m):allclose(logits(again(m, nil, {replace = true})), {atol = 1e-4}))
+    for name, row in next, blocks do
+      if row.written and row.elements == 32 then
+        m = assert(heed.models.load(HERE .. "qwen3", {quantize = name}))
+        assert.is_true(logits(m):equal(logits(again(m, nil, {replace = true}))), name)
+      end
+    end
+    m = assert(heed.models.load(HERE .. "qwen3", {quantize = "q8_0"}))
+    local other = again(m, nil, {replace = true, dtype = "float32"})
+    assert.equal("float32", other.words.weight.dtype)
+    assert.is_true(other.words.weight:equal(m.words.weight:to("float32")))
+  end)
+
+  it("says how words are drawn, and what the file does not say", function()
+    local m = assert(heed.models.load(HERE .. "llama3"))
+    m.generation.do_sample, m.generation.top_p, m.generation.max_new_tokens = true, 0.75, 9
+    m.generation.repetition_penalty = 1.25
+    local other, left = again(m)
+    assert.same({["generation_config.json: max_new_tokens"] = "GGUF has no key for it"}, left)
+    assert.equal(0.75, metadata_of()["general.sampling.top_p"])
+    local own = other.generation
+    assert.is_true(own.do_sample)
+    assert.same({0.75, 1.0, 1.25}, {own.top_p, own.temperature, own.repetition_penalty})
+    m.generation.eos_token_id = {682, 681, 680, 5}
+    assert.matches("at most 3 eos_token_id expected", select(2, heed.models.save(path, m,
+                                                                                 {replace = true})))
+    m.chats.sources.tool_use = "{{ messages }}"
+    m.generation = {}
+    other = again(m, nil, {replace = true})
+    assert.same(m.chats.sources, other.chats.sources)
+    assert.same({"tool_use"}, metadata_of()["tokenizer.chat_templates"])
+  end)
+
+  it("takes a tokenizer that heed has trained", function()
+    local m = changed("qwen2", function() end)
+    m.tokenizer = heed.tokenizer.train{kind = "wordpiece", text = "a b c", vocabulary = 20,
+                                       special = {unk = "[UNK]", cls = "[CLS]", sep = "[SEP]"}}
+    local other = again(m)
+    assert.is_true(m.tokenizer:encode("b a"):equal(other.tokenizer:encode("b a")))
+    m.tokenizer = assert(heed.tokenizer.load(TOKENIZERS .. "bpe_gpt2"))
+    assert.matches("the model has another tokenizer than",
+                   select(2, heed.models.save(path, m, {replace = true})))
+  end)
+
+  it("leaves what is there, unless it may write over it", function()
+    local m = assert(heed.models.load(HERE .. "qwen3"))
+    directories.write(path, "mine")
+    local done, why = heed.models.save(path, m)
+    assert.is_nil(done)
+    assert.matches("is there; option replace = true writes over it", why)
+    assert.equal("mine", directories.read(path))
+    assert.is_true(heed.models.save(path, m, {replace = true}))
+    local found, reason = heed.models.save("/nowhere/at/all.gguf", m)
+    assert.is_nil(found)
+    assert.matches("models.save: /nowhere/at/all.gguf", reason)
+  end)
+
+  it("refuses by name what keys cannot say", function()
+    for _, case in ipairs{
+      {"qwen2", function(c) c.use_sliding_window, c.sliding_window, c.layer_types = true, 4,
+        json.array{"sliding_attention", "full_attention"} end, "layers.1.attend.mask"},
+      {"mistral", function() end, "layers.1.attend.mask is heed.Mask, and false"},
+      {"gemma2", function() end, "attend.scale is 0.2236"},
+      {"gemma3_bidirectional", function() end, "architecture gemma3 .* body is Encoder"},
+      {"smollm3", function(c) c.no_rope_layers = json.array{1, 0, 1, 1} end, "attend.rope"},
+      {"qwen3", function(c) c.rope_parameters = {rope_type = "dynamic", factor = 2.0,
+        rope_theta = 10000.0} end, "attend.rope turns by other angles"},
+      {"qwen3", function(c) c.rope_parameters = {rope_type = "yarn", factor = 2.0, beta_slow = 0.1,
+        original_max_position_embeddings = 32, rope_theta = 10000.0} end, "turns by other angles"},
+      {"gpt2", function() end, 'one of gemma2, .* expected as model_type .* got "gpt2"'},
+      {"bert_reranker", function() end, 'got "bert"'},
+    } do
+      local m = changed(case[1], case[2])
+      assert.matches(case[3], refusal(m))
+    end
+    for _, scaling in ipairs{
+      {rope_type = "linear", factor = 4.0},
+      {rope_type = "yarn", factor = 2.0, original_max_position_embeddings = 32},
+    } do
+      scaling.rope_theta = 10000.0
+      local m = changed("qwen3", function(c) c.rope_parameters = scaling end)
+      assert.is_true(logits(m):equal(logits(again(m, nil, {replace = true}))))
+    end
+    local m = assert(heed.models.load(HERE .. "qwen3"))
+    m.logit_cap = 5.0
+    os.remove(path)
+    assert.matches("logit_cap is 5.0, and false", refusal(m))
+    assert.matches("a model that models.load gave expected, got Linear",
+                   message(heed.models.save, path, nn.Linear(2, 2)))
+    assert.matches("a floating point type expected as option dtype, got the string 'q8_0'",
+                   message(heed.models.save, path, m, {dtype = "q8_0"}))
+    assert.matches("a model that models.load gave of a directory expected, got one of a GGUF file",
+                   message(heed.models.save, "x", assert(heed.models.load(FILE))))
+  end)
+
+  it("refuses tokenizers that have no form there", function()
+    local files = {["config.json"] = "config.json", ["model.safetensors"] = "model.safetensors",
+                   ["tokenizer.json"] = "tokenizer.json"}
+    local place <close> = directories.make("llama3", files)
+    local text = directories.read(place.path .. "/tokenizer.json")
+    for _, case in ipairs{
+      {'"lstrip":false', '"lstrip":true', "lstrip of"},
+      {'"individual_digits"', "", "how it splits texts has no name there"},
+    } do
+      local given = case[2] ~= "" and text:gsub(case[1], case[2])
+                    or text:gsub('%[%^\\\\s\\\\p{L}\\\\p{N}%]%+', '[^\\\\s\\\\p{L}\\\\p{N}]')
+      assert.is_true(given ~= text)
+      directories.write(place.path .. "/tokenizer.json", given)
+      assert.matches(case[3], refusal(assert(heed.models.load(place.path))))
+    end
+    directories.write(place.path .. "/tokenizer.json", "{}")
+    local m = assert(heed.models.load(place.path))
+    assert.matches("the tokenizer of .* cannot be read", refusal(m))
+    directories.write(place.path .. "/tokenizer.json", text)
+    m = assert(heed.models.load(place.path))
+    assert(os.remove(place.path .. "/tokenizer.json"))
+    assert.matches("has the model's tokenizer no more", refusal(m))
+  end)
+end)
+
+
+describe("models.save into a directory", function()
+  it("writes the values of blocks where a type is given", function()
+    local m = assert(heed.models.load(HERE .. "qwen2", {quantize = "q8_0"}))
+    local place <close> = directories.free()
+    assert.matches("got blocks of type q8_0 as 'words.weight', which no other program reads in a "
+                   .. "directory; a path that ends in .gguf takes them",
+                   message(heed.models.save, place.path, m))
+    assert(heed.models.save(place.path, m, {dtype = "bfloat16"}))
+    local other = assert(heed.models.load(place.path))
+    assert.equal("bfloat16", other.words.weight.dtype)
+    assert.is_true(other.words.weight:equal(m.words.weight:to("bfloat16")))
+    assert(heed.models.save(place.path, m, {dtype = "float32"}))
+    other = assert(heed.models.load(place.path))
+    assert.equal("float32", other.config.dtype)
+    assert.is_true(other.words.weight:equal(m.words.weight:to("float32")))
+  end)
+end)
+
+
+describe("a model in a GGUF file", function()
+  it("has the scale of its size", function()
+    for layers, wanted in next, {[2] = 12, [46] = 8} do
+      local m = changed("gemma2", CHANGES.gemma2)
+      again(m, nil, {replace = true})
+      local tensors, metadata, types = assert(heed.load(path))
+      metadata["gemma2.block_count"] = layers
+      local more = {}
+      for name, t in next, tensors do
+        for i = 2, name:find "^blk%.0%." and layers - 1 or 1 do
+          more[("blk.%d.%s"):format(i, name:sub(7))] = t
+        end
+      end
+      for name, t in next, more do tensors[name] = t end
+      assert(heed.save(path, tensors, metadata, types))
+      local other = assert(heed.models.load(path))
+      assert.equal(wanted ^ -0.5, other.body.layers[1].attend.scale)
+    end
+  end)
+end)
+
+
+-- Metadata of a tokenizer.json, and the tokenizer that they give.
+local function by_metadata(text, rows, special)
+  local metadata, types = refuse.try(gguf_vocabulary.metadata, text, rows, special or {})
+  if not metadata then return nil, types end
+  assert(heed.save(path, {}, metadata, types))
+  return assert(heed.tokenizer.load(path)), metadata
+end
+
+
+describe("a tokenizer in GGUF's metadata", function()
+  for _, name in ipairs{"bpe_gpt2", "bpe_llama3", "qwen2", "smollm2", "wordpiece_uncased"} do
+    it("gives the same ids: " .. name, function()
+      local folder = TOKENIZERS .. name
+      local tok = assert(heed.tokenizer.load(folder))
+      local own, metadata = by_metadata(loading.source(folder), #tok + 2)
+      assert.equal(#tok + 2, #metadata["tokenizer.ggml.tokens"])
+      local n = 0
+      for _, case in ipairs(json.decode(directories.read(folder .. "/cases.json")).cases) do
+        for _, parse in ipairs{false, true} do
+          local ids = tok:encode(case.text, {parse = parse})
+          assert.is_true(ids:equal(own:encode(case.text, {parse = parse})), case.text)
+          assert.equal(tok:decode(ids), own:decode(ids))
+          n = n + 1
+        end
+      end
+      assert.is_true(n > 100)
+    end)
+  end
+
+  it("says pieces with scores, whose merges follow from them", function()
+    local _, metadata = heed.load(FILE)
+    local text = gguf_tokenizer.to_json(metadata)
+    local special = {bos = 1, eos = 2}
+    local _, own = by_metadata(text, 899, special)
+    assert.equal(text, gguf_tokenizer.to_json(own))
+    assert.is_true(own["tokenizer.ggml.add_bos_token"])
+    assert.equal(0, own["tokenizer.ggml.unknown_token_id"])
+    local content = json.decode(text)
+    content.normalizer = {type = "Sequence", normalizers = json.array{
+      {type = "Prepend", prepend = "▁"},
+      {type = "Replace", pattern = {String = " "}, content = "▁"}}}
+    content.pre_tokenizer = nil
+    directories.write(path .. ".json", json.encode(content))
+    local wanted = assert(heed.tokenizer.load(path .. ".json"))
+    os.remove(path .. ".json")
+    local tok = by_metadata(json.encode(content), 899, special)
+    for _, s in ipairs{"Attention is all", " a  b", "</s>a</s> b", "naïve", ""} do
+      assert.is_true(wanted:encode(s, {parse = true}):equal(tok:encode(s, {parse = true})), s)
+    end
+    content.normalizer = content.normalizer.normalizers[2]
+    own = select(2, by_metadata(json.encode(content), 899, special))
+    assert.is_false(own["tokenizer.ggml.add_space_prefix"])
+    table.remove(content.model.merges, 40)
+    assert.matches("no merge makes the token \"it\"",
+                   select(2, by_metadata(json.encode(content), 899, special)))
+  end)
+
+  it("says Unigram as SentencePiece has it", function()
+    local tokens, scores, kinds = {"<pad>", "</s>", "<unk>"}, {0.0, 0.0, 0.0}, {3, 3, 2}
+    for i, piece in ipairs{"▁a", "▁", "a", "b", "ab", "<0x0A>"} do
+      tokens[#tokens + 1], scores[#scores + 1], kinds[#kinds + 1] = piece, -0.5 * i, 1
+    end
+    kinds[#kinds] = 6
+    for _, flags in ipairs{{true, true}, {false, false}} do
+      local text = gguf_tokenizer.to_json{
+        ["tokenizer.ggml.model"] = "t5", ["tokenizer.ggml.tokens"] = tokens,
+        ["tokenizer.ggml.scores"] = scores, ["tokenizer.ggml.token_type"] = kinds,
+        ["tokenizer.ggml.add_space_prefix"] = flags[1],
+        ["tokenizer.ggml.remove_extra_whitespaces"] = flags[2],
+        ["tokenizer.ggml.eos_token_id"] = 1, ["tokenizer.ggml.unknown_token_id"] = 2,
+      }
+      local own = select(2, by_metadata(text, 9))
+      assert.same({flags[1], flags[2], true}, {own["tokenizer.ggml.add_space_prefix"],
+        own["tokenizer.ggml.remove_extra_whitespaces"], own["tokenizer.ggml.add_eos_token"]})
+      assert.equal(text, gguf_tokenizer.to_json(own))
+    end
+  end)
+
+  it("is refused where ids would be others", function()
+    for name, wanted in next, {
+      bpe_llama2 = "are not all pairs of tokens that do", cl100k = "how it splits texts",
+      clip = "end_of_word_suffix", o200k = "how it splits texts", phi3 = "rstrip of \"</s>\"",
+      unigram = "beside Unigram", wordpiece_cased = "the uncased one alone",
+    } do
+      local found, why = by_metadata(loading.source(TOKENIZERS .. name), 5000)
+      assert.is_nil(found)
+      assert.matches(wanted, why)
+    end
+    local text = loading.source(TOKENIZERS .. "bpe_gpt2")
+    assert.matches("has the id %d+, and the model 9 ids", select(2, by_metadata(text, 9)))
+    text = loading.source(TOKENIZERS .. "bpe_llama3")
+    assert.matches("a text gets the id 680, and the bos token is 7",
+                   select(2, by_metadata(text, 700, {bos = 7})))
+  end)
+end)
