@@ -44,7 +44,7 @@ local M = {}
 ---@field mapped? boolean whether its tensors are views of the file, as `heed.load` has it; false
 ---unless given
 ---@field quantize? string a type of blocks, "q8_0", for the weights of linear layers and
----embeddings, as `model:quantize` has it; all else is float32
+---embeddings, as `model:quantize` has it; all else is float32. Files are mapped meanwhile
 ---@field packed? boolean whether a product of many rows on the CPU keeps a copy of its float32
 ---matrix as it is read there, which makes later ones faster and takes as much memory again; true
 ---unless tensors are mapped
@@ -61,10 +61,15 @@ end
 local function placing(o)
   local device = o.device or heed.default_device()
   return function(t)
-    if o.dtype and (FLOATS[t.dtype] or blocks[t.dtype]) then t = t:to(o.dtype) end
-    return t:to(device)
+    local changes = o.dtype and not o.quantize and (FLOATS[t.dtype] or blocks[t.dtype])
+    return (changes and t:to(o.dtype) or t):to(device)
   end
 end
+
+
+-- Whether files are mapped: what goes into blocks is read when it does, and never lies in memory
+-- as a whole.
+local function is_mapped(o) return o.mapped or o.quantize ~= nil end
 
 
 -- Names of what refuses sizes of a configuration, as messages begin with them.
@@ -106,10 +111,28 @@ local function pack(model)
 end
 
 
+-- Puts weights into blocks, and all other floats into float32, as activations are. What is a view
+-- of a file then gets memory of its own, unless the caller wants views.
+local function quantize(model, o)
+  local parameters, before = model:parameters(), {}
+  for _, p in ipairs(parameters) do before[p] = p.dtype end
+  local kept = model:quantize(o.quantize)
+  model:to("float32")
+  local changes = {takers = {}, givers = {}, gradients = {}}
+  for _, p in ipairs(o.mapped and {} or parameters) do
+    if p.dtype == before[p] and p.device == "cpu" then
+      local n = #changes.takers + 1
+      changes.takers[n], changes.givers[n], changes.gradients[n] = p, p:detach():clone(), false
+    end
+  end
+  core.commit("models.load", changes)
+  return kept
+end
+
+
 -- The model as the options want it; and which weights stay out of blocks, and why.
 local function finished(model, o)
-  local kept = o.quantize and model:quantize(o.quantize)
-  if kept then model:to("float32") end       -- as activations are
+  local kept = o.quantize and quantize(model, o)
   if o.packed then pack(model) end
   return model:eval(), kept
 end
@@ -117,10 +140,11 @@ end
 
 -- A table of vectors, which has no family.
 local function load_table(path, folder, o)
-  local model, source = static.load(path, folder, placing(o), o.mapped)
+  local model, source = static.load(path, folder, placing(o), is_mapped(o), not o.mapped)
   model.tokenizer = read_tokenizer(folder)
   model.origin = saving.origin(path, model, source)
-  return finished(model, {quantize = o.quantize, packed = false})     -- no product reads them
+  o.packed = false                             -- no product reads them
+  return finished(model, o)
 end
 
 
@@ -133,8 +157,10 @@ end
 
 -- A model of a GGUF file, which has the tokenizer, too.
 local function load_gguf(path, o)
-  local is_typed = o.dtype ~= nil
-  local file = gguf.read(path, placing(o), o.mapped, is_typed)
+  local is_typed = o.dtype ~= nil and not o.quantize
+  local file = gguf.read(path, placing(o), {
+    is_kept = o.mapped, is_mapped = is_mapped(o), is_typed = is_typed,
+  })
   local family = families.of(file.config)
   local model, table_of_names = build(family, file.config, file.tensors)
   local source = names.assign(model, table_of_names, file.tensors)
@@ -155,7 +181,7 @@ local function load(path, o)
   if folder then return load_table(path, folder, o) end
   local c, place = Config.read(path), placing(o)
   local family = families.of(c)
-  local tensors = weights.read(path, place, o.mapped)
+  local tensors = weights.read(path, place, is_mapped(o), not o.mapped)
   local model, table_of_names = build(family, c, tensors)
   local source = names.assign(model, table_of_names, tensors)
   model.sentences, model.limit = sentences.read(path, place), texts.limit(path, model) or false

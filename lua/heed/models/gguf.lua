@@ -195,23 +195,23 @@ end
 ---Reads a model's file.
 ---@param path string
 ---@param place fun(t: heed.Tensor): heed.Tensor what becomes of each tensor as it was read
----@param mapped? boolean
----@param is_typed? boolean whether all floats get a type by `place`
+---@param o {is_mapped: boolean, is_kept: boolean, is_typed: boolean} whether tensors are views of
+---the file; whether they stay so, in its order; whether all floats get a type by `place`
 ---@return heed.gguf.model
-function gguf.read(path, place, mapped, is_typed)
+function gguf.read(path, place, o)
   local file <close>, why = core.open_file(path)
   if not file then refuse.with("%s", why) end
   if not reader.is(file) then refuse.with("no GGUF file") end
-  if mapped then raw.map(file, path) end
+  if o.is_mapped then raw.map(file, path) end
   local dtypes = {}
   local tensors, metadata, types = reader.read(file, path, function(t)
     return t:dim() == 1 and t or place(t)          -- lists are changed before they are placed
-  end, mapped)
+  end, o.is_mapped)
   for name, t in next, tensors do dtypes[name] = t.dtype end
   local row = layout.architecture(metadata["general.architecture"])
-  tensors = renamed(tensors, row, place, is_typed)
-  local config = Config.new(gguf.values(metadata, tensors, row.pairs and mapped))
-  if row.pairs and not mapped then unpair(tensors, config.values.head_dim) end
+  tensors = renamed(tensors, row, place, o.is_typed)
+  local config = Config.new(gguf.values(metadata, tensors, row.pairs and o.is_kept))
+  if row.pairs and not o.is_kept then unpair(tensors, config.values.head_dim) end
   tensors[FREQUENCIES] = nil
   local sources, tokens = chats_of(metadata)
   return {config = config, tensors = tensors, sources = sources, tokens = tokens,

@@ -210,11 +210,12 @@ end
 ---@param path string
 ---@param folder string where its tensors and its tokenizer are
 ---@param place fun(t: heed.Tensor): heed.Tensor
----@param mapped boolean?
+---@param mapped? boolean
+---@param verify? boolean as `weights.read` takes them
 ---@return heed.StaticModel
 ---@return heed.models.source
-function static.load(path, folder, place, mapped)
-  local tensors = weights.read(folder, place, mapped)
+function static.load(path, folder, place, mapped, verify)
+  local tensors = weights.read(folder, place, mapped, verify)
   local published = tensors.embeddings ~= nil
   local rows = take(tensors, published and "embeddings" or "embedding.weight", 2)
   if not rows then refuse.with("the tensor embedding.weight, or embeddings is missing") end

@@ -15,21 +15,27 @@ local SINGLE <const>, INDEX <const> = "model.safetensors", "model.safetensors.in
 local PICKLE <const> = "pytorch_model.bin"
 
 
--- The tensors of a file, which is mapped, or read and compared with its checksum.
-local function read_tensors(file, path, place, mapped)
-  if mapped then raw.map(file, path) end
-  return safetensors.read(file, not mapped, place)
+-- How a file is read.
+---@class heed.models.weights.way
+---@field place fun(t: heed.Tensor): heed.Tensor
+---@field mapped? boolean
+---@field verify? boolean
+
+-- The tensors of a file.
+local function read_tensors(file, path, way)
+  if way.mapped then raw.map(file, path) end
+  return safetensors.read(file, way.verify, way.place)
 end
 
 
 -- Reads one file of tensors; nil where there is none.
-local function read_file(path, place, mapped)
+local function read_file(path, way)
   local file <close>, why, missing = core.open_file(path)
   if not file then
     if missing then return nil end
     refuse.with("%s", why)
   end
-  local tensors, message = refuse.try(read_tensors, file, path, place, mapped)
+  local tensors, message = refuse.try(read_tensors, file, path, way)
   return tensors or refuse.with("%s: %s", path, message)
 end
 
@@ -57,8 +63,8 @@ end
 
 
 -- Adds the tensors of one shard, which are those that the index says.
-local function add_shard(all, path, file, map, place, mapped)
-  local tensors = read_file(path .. "/" .. file, place, mapped)
+local function add_shard(all, path, file, map, way)
+  local tensors = read_file(path .. "/" .. file, way)
   if not tensors then
     refuse.with("%s/%s: the index names this file, and it is not there", path, file)
   end
@@ -74,10 +80,10 @@ local function add_shard(all, path, file, map, place, mapped)
 end
 
 
-local function read_shards(path, text, place, mapped)
+local function read_shards(path, text, way)
   local files, map = read_index(path .. "/" .. INDEX, text)
   local all = {}
-  for _, file in ipairs(files) do add_shard(all, path, file, map, place, mapped) end
+  for _, file in ipairs(files) do add_shard(all, path, file, map, way) end
   for name, file in next, map do
     if not all[name] then
       refuse.with("%s/%s: the tensor %s expected, as the index says", path, file, quoted(name))
@@ -101,12 +107,15 @@ end
 ---@param path string
 ---@param place fun(t: heed.Tensor): heed.Tensor what becomes of each tensor as it was read
 ---@param mapped? boolean whether tensors are views of the files, as `heed.load` has it
+---@param verify? boolean whether checksums are compared; unless files are mapped where it is nil
 ---@return table<string, heed.Tensor>
-function weights.read(path, place, mapped)
-  local tensors = read_file(path .. "/" .. SINGLE, place, mapped)
+function weights.read(path, place, mapped, verify)
+  if verify == nil then verify = not mapped end
+  local way = {place = place, mapped = mapped, verify = verify}
+  local tensors = read_file(path .. "/" .. SINGLE, way)
   if tensors then return tensors end
   local text = core.read_file(path .. "/" .. INDEX)
-  return text and read_shards(path, text, place, mapped) or refuse_none(path)
+  return text and read_shards(path, text, way) or refuse_none(path)
 end
 
 
